@@ -1,0 +1,67 @@
+// Package names holds the words Tangram shares with other programs: scheduler
+// profile and plugin names, labels, annotations and resource names. It imports
+// nothing, so anybody may import it.
+package names
+
+// Group is the API group of Tangram's own objects and the prefix of its labels
+// and annotations.
+const Group = "tangram.dev"
+
+// Scheduler profiles. Both run the same plugins, so that manifests written for
+// either run unchanged.
+const (
+	SchedulerName        = "gpu-scheduler"
+	VolcanoSchedulerName = "volcano"
+)
+
+// Plugins, as a KubeSchedulerConfiguration names them.
+const (
+	PluginFilter  = "GPUFilter"
+	PluginScore   = "GPUScore"
+	PluginReserve = "GPUReserve"
+	PluginBind    = "GPUBind"
+)
+
+// Pod annotations.
+const (
+	// AnnotationDevices is the record: the devices each container was given,
+	// written with the Binding itself. Its format is docs/formats/record.md.
+	AnnotationDevices = Group + "/devices"
+	// AnnotationUseModel and AnnotationAvoidModel are comma-separated GPU models
+	// the pod insists on or refuses (HAMi's and Volcano's words).
+	AnnotationUseModel   = "nvidia.com/use-gputype"
+	AnnotationAvoidModel = "nvidia.com/nouse-gputype"
+	// AnnotationUseUUID and AnnotationAvoidUUID name devices by UUID.
+	AnnotationUseUUID   = "nvidia.com/use-gpuuuid"
+	AnnotationAvoidUUID = "nvidia.com/nouse-gpuuuid"
+	// AnnotationUseIndex names devices by their index on the node.
+	AnnotationUseIndex = "volcano.sh/gpu-index"
+	// AnnotationAvoidUnhealthy lists UUIDs the pod's owner knows to be unhealthy.
+	AnnotationAvoidUnhealthy = "volcano.sh/gpu-unhealthy-ids"
+)
+
+// Extended resources of whole GPUs, and the minimum memory that goes with them.
+const (
+	ResourceNVIDIA    = "nvidia.com/gpu"
+	ResourceAMD       = "amd.com/gpu"
+	ResourceIntel     = "gpu.intel.com/i915"
+	ResourceGPUMemory = "nvidia.com/gpu-memory"
+)
+
+// Node labels that describe a node's GPUs: the seeds' own and GPU Feature
+// Discovery's.
+const (
+	LabelAccelerator  = "accelerator"
+	LabelGPUCount     = "gpu-count"
+	LabelGPUMemory    = "gpu-memory"
+	LabelInterconnect = "gpu-interconnect"
+
+	LabelNVIDIAProduct = "nvidia.com/gpu.product"
+	LabelNVIDIACount   = "nvidia.com/gpu.count"
+	LabelNVIDIAMemory  = "nvidia.com/gpu.memory"
+	LabelAMDProduct    = "amd.com/gpu.product-name"
+)
+
+// Pod label that says what kind of work a pod does: training, inference or
+// development.
+const LabelWorkload = "workload-type"

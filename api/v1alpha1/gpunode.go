@@ -1,0 +1,254 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// GPUNode describes the GPUs of the node it is named after. The agent writes
+// it; on a cluster without one, Tangram derives the same from node labels and
+// allocatable resources.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:scope=Cluster,shortName=gn,categories=tangram
+// +kubebuilder:subresource:status
+// +kubebuilder:printcolumn:name="Model",type=string,JSONPath=`.spec.devices[0].model`
+// +kubebuilder:printcolumn:name="GPUs",type=string,JSONPath=`.spec.devices[*].index`
+// +kubebuilder:printcolumn:name="Memory(MiB)",type=integer,JSONPath=`.spec.devices[0].memoryMiB`
+// +kubebuilder:printcolumn:name="Links",type=string,JSONPath=`.spec.links[0].class`
+// +kubebuilder:printcolumn:name="Unhealthy",type=string,JSONPath=`.status.devices[?(@.health!="Healthy")].index`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type GPUNode struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	Spec   GPUNodeSpec   `json:"spec"`
+	Status GPUNodeStatus `json:"status,omitempty"`
+}
+
+// GPUNodeSpec is the inventory: what is built into the node.
+//
+// +kubebuilder:validation:XValidation:rule="self.devices.all(d, !has(d.uuid) || self.devices.exists_one(e, has(e.uuid) && e.uuid == d.uuid))",message="spec.devices: two devices have the same uuid"
+// +kubebuilder:validation:XValidation:rule="!has(self.links) || self.links.all(l, l.between.all(i, self.devices.exists(d, d.index == i)))",message="spec.links: between names an index that is not in spec.devices"
+type GPUNodeSpec struct {
+	// Devices are the node's GPUs, one entry per physical device.
+	//
+	// +listType=map
+	// +listMapKey=index
+	// +kubebuilder:validation:MaxItems=16
+	Devices []Device `json:"devices"`
+
+	// Links say how devices reach each other. A pair that no link names is
+	// joined by the system bus (SYS); a pair named twice has the better class.
+	//
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=128
+	// +optional
+	Links []Link `json:"links,omitempty"`
+}
+
+// Device is one physical GPU.
+type Device struct {
+	// Index is the device's number on its node, as nvidia-smi shows it.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=15
+	Index int32 `json:"index"`
+
+	// UUID identifies the device across reboots.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	// +optional
+	UUID string `json:"uuid,omitempty"`
+
+	// Vendor says whose device it is, and so which extended resource sells it.
+	//
+	// +kubebuilder:validation:Enum=nvidia;amd;intel
+	Vendor string `json:"vendor"`
+
+	// Model is the product name, for example "NVIDIA A100-SXM4-80GB".
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	Model string `json:"model"`
+
+	// MemoryMiB is the device's usable memory.
+	//
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=16777216
+	MemoryMiB int64 `json:"memoryMiB"`
+
+	// SMs is the number of streaming multiprocessors (compute units).
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	SMs int32 `json:"sms,omitempty"`
+
+	// NUMA is the NUMA node the device hangs off; absent when unknown.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=63
+	// +optional
+	NUMA *int32 `json:"numa,omitempty"`
+
+	// PCIBusID is the device's PCI address, for example "0000:1b:00.0".
+	//
+	// +kubebuilder:validation:MaxLength=32
+	// +optional
+	PCIBusID string `json:"pciBusID,omitempty"`
+
+	// MIG describes how the device may be cut; absent when it cannot.
+	//
+	// +optional
+	MIG *MIG `json:"mig,omitempty"`
+}
+
+// MIG is a device's ability to be cut into hardware slices.
+type MIG struct {
+	// Enabled says whether MIG mode is on now.
+	//
+	// +optional
+	Enabled bool `json:"enabled,omitempty"`
+
+	// Profiles are the cuts the device offers, as NVML lists them.
+	//
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	// +optional
+	Profiles []MIGProfile `json:"profiles,omitempty"`
+}
+
+// MIGProfile is one kind of slice and the places it may take.
+type MIGProfile struct {
+	// Name is NVIDIA's name, for example "1g.10gb".
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32
+	Name string `json:"name"`
+
+	// ID is the GPU instance profile id, which tells profiles of equal name apart.
+	//
+	// +kubebuilder:validation:Minimum=0
+	ID int32 `json:"id"`
+
+	// MemoryMiB is the memory of one instance.
+	//
+	// +kubebuilder:validation:Minimum=1
+	MemoryMiB int64 `json:"memoryMiB"`
+
+	// Starts are the memory slices at which an instance may begin.
+	//
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	Starts []int32 `json:"starts"`
+
+	// Size is how many memory slices an instance covers.
+	//
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=8
+	Size int32 `json:"size"`
+}
+
+// LinkClass is how two devices reach each other, best first.
+//
+// +kubebuilder:validation:Enum=NVSwitch;NVLink;PIX;PXB;PHB;NODE;SYS
+type LinkClass string
+
+// Link joins every pair of the devices it names.
+type Link struct {
+	// Between are the indexes of the joined devices.
+	//
+	// +listType=set
+	// +kubebuilder:validation:MinItems=2
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:Minimum=0
+	// +kubebuilder:validation:items:Maximum=15
+	Between []int32 `json:"between"`
+
+	// Class is the kind of link.
+	Class LinkClass `json:"class"`
+
+	// Count is the number of NVLinks of each pair; 0 for other classes.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=64
+	// +optional
+	Count int32 `json:"count,omitempty"`
+}
+
+// GPUNodeStatus is what changes while the node runs.
+type GPUNodeStatus struct {
+	// Devices holds health and telemetry by device index. A device without an
+	// entry is healthy and unmeasured.
+	//
+	// +listType=map
+	// +listMapKey=index
+	// +kubebuilder:validation:MaxItems=16
+	// +optional
+	Devices []DeviceStatus `json:"devices,omitempty"`
+}
+
+// Health is the state of a device.
+//
+// +kubebuilder:validation:Enum=Healthy;Suspect;Degraded;Failed
+type Health string
+
+// The states a device may be in. New pods are kept off all but Healthy ones.
+const (
+	Healthy  Health = "Healthy"
+	Suspect  Health = "Suspect"
+	Degraded Health = "Degraded"
+	Failed   Health = "Failed"
+)
+
+// DeviceStatus is the health and telemetry of one device.
+type DeviceStatus struct {
+	// Index is the device's index in spec.devices.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=15
+	Index int32 `json:"index"`
+
+	// Health is the device's state.
+	Health Health `json:"health"`
+
+	// Reason says why the device is not healthy.
+	//
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Reason string `json:"reason,omitempty"`
+
+	// UtilizationPercent is the share of time the device was busy.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	UtilizationPercent *int32 `json:"utilizationPercent,omitempty"`
+
+	// MemoryUsedMiB is the device memory in use.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	MemoryUsedMiB *int64 `json:"memoryUsedMiB,omitempty"`
+
+	// TemperatureCelsius is the device's temperature.
+	//
+	// +optional
+	TemperatureCelsius *int32 `json:"temperatureCelsius,omitempty"`
+
+	// PowerWatts is the device's power draw.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	PowerWatts *int32 `json:"powerWatts,omitempty"`
+}
+
+// GPUNodeList is a list of GPUNodes.
+//
+// +kubebuilder:object:root=true
+type GPUNodeList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	Items []GPUNode `json:"items"`
+}
