@@ -1,0 +1,140 @@
+package record
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// validate checks every invariant of a record; nil means it may be written and
+// counted. Its cost is bounded by devices listed times MaxDevices.
+func validate(r Record) error {
+	if err := text(place{-1, -1}, "node", r.Node, maxNode); err != nil {
+		return err
+	}
+	switch n := len(r.Containers); {
+	case n == 0:
+		return problem(place{-1, -1}, "containers", "must list at least one container")
+	case n > MaxContainers:
+		return problem(place{-1, -1}, "containers", "must list at most %d containers, lists %d", MaxContainers, n)
+	}
+
+	var known [16]Device // spares the usual node an allocation
+	seen := devices{list: known[:0]}
+	byName := make(map[string]int, len(r.Containers))
+	for i, c := range r.Containers {
+		at := place{i, -1}
+		if err := text(at, "name", c.Name, maxContainer); err != nil {
+			return err
+		}
+		if first, dup := byName[c.Name]; dup {
+			return problem(at, "name", "%q is containers[%d] already", c.Name, first)
+		}
+		byName[c.Name] = i
+		if err := text(at, "resource", c.Resource, maxResource); err != nil {
+			return err
+		}
+		if len(c.Devices) == 0 {
+			return problem(at, "devices", "must list at least one device")
+		}
+		if err := seen.addAll(i, c.Devices); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// devices are the different devices a record has named so far.
+type devices struct{ list []Device }
+
+// addAll checks the devices of one container against each other and against
+// those of the containers before it.
+func (s *devices) addAll(container int, ds []Device) error {
+	var held uint64 // positions in s.list; MaxDevices fit
+	for j, d := range ds {
+		at := place{container, j}
+		if d.Index < 0 || d.Index > MaxIndex {
+			return problem(at, "index", "must be from 0 to %d, is %d", MaxIndex, d.Index)
+		}
+		if d.UUID != "" {
+			if err := text(at, "uuid", d.UUID, maxUUID); err != nil {
+				return err
+			}
+		}
+		p, err := s.add(at, d)
+		if err != nil {
+			return err
+		}
+		if held&(1<<p) != 0 {
+			return problem(at, "index", "device %d is listed twice", d.Index)
+		}
+		held |= 1 << p
+	}
+	return nil
+}
+
+// add returns the position of d in the list, appending it when it is new, and
+// refuses a device that contradicts one before it.
+func (s *devices) add(at place, d Device) (int, error) {
+	for p, k := range s.list {
+		if k.Index == d.Index {
+			if k.UUID != d.UUID {
+				return 0, problem(at, "uuid", "is %q, but device %d was %q before", d.UUID, d.Index, k.UUID)
+			}
+			return p, nil
+		}
+		if d.UUID != "" && k.UUID == d.UUID {
+			return 0, problem(at, "uuid", "%q is device %d and device %d", d.UUID, k.Index, d.Index)
+		}
+	}
+	if len(s.list) == MaxDevices {
+		return 0, problem(place{-1, -1}, "containers", "must name at most %d different devices", MaxDevices)
+	}
+	s.list = append(s.list, d)
+	return len(s.list) - 1, nil
+}
+
+// text checks a name: 1 to limit characters of the alphabet below.
+func text(at place, field, s string, limit int) error {
+	if s == "" {
+		return problem(at, field, "must not be empty")
+	}
+	if len(s) > limit {
+		return problem(at, field, "must be at most %d characters, is %d", limit, len(s))
+	}
+	for i := range len(s) {
+		if !isName(s[i]) {
+			return problem(at, field, "may hold letters, digits and -_.:/ only, holds %q", s[i:i+1])
+		}
+	}
+	return nil
+}
+
+// isName is the alphabet of all names in a record. It covers Kubernetes' names
+// and every vendor's UUIDs, and needs no escaping in JSON, in a shell or on a
+// terminal: what kubectl prints is what is there.
+func isName(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
+		c == '-' || c == '_' || c == '.' || c == ':' || c == '/'
+}
+
+// place is where in a record we are: container and device number, -1 outside.
+type place struct{ container, device int }
+
+// path is the full name of a field at this place.
+func (p place) path(field string) string {
+	if p.container < 0 {
+		return field
+	}
+	s := "containers[" + strconv.Itoa(p.container) + "]"
+	if p.device >= 0 {
+		s += ".devices[" + strconv.Itoa(p.device) + "]"
+	}
+	if field == "" {
+		return s
+	}
+	return s + "." + field
+}
+
+func problem(at place, field, format string, args ...any) error {
+	return &Error{Field: at.path(field), Problem: fmt.Sprintf(format, args...)}
+}
