@@ -1,0 +1,104 @@
+# Everything a developer runs. Needs Go, make and git; the rest is built from Go
+# modules into bin/.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+# Arguments for `make up`, `make down` and `make bench`: make up ARGS="--demo".
+ARGS ?=
+# How long `make fuzz` spends on each target.
+FUZZTIME ?= 20s
+# Options for `go test`: make test TESTFLAGS="-run Restart -v".
+TESTFLAGS ?=
+
+# One setting for builds, vet, staticcheck and tests, so that they share Go's
+# cache; only the race detector needs cgo.
+export CGO_ENABLED := 0
+# Tests find the control plane here.
+export TANGRAM_BIN := $(CURDIR)/bin
+
+# Packages without goroutines need no race detector: core must not have any
+# (archtest), and api and config are values.
+PURE := ./api/... ./core/... ./config/...
+CONCURRENT := ./internal/... ./cmd/...
+E2E := ./test/...
+
+# The race detector needs a C compiler. A machine without one still runs every
+# test; CI has one.
+CC := $(firstword $(shell go env CC))
+RACE := $(if $(shell command -v $(CC)),-race)
+GOTEST := go test -shuffle=on $(TESTFLAGS)
+GOTEST_RACE := CGO_ENABLED=$(if $(RACE),1,0) $(GOTEST) $(RACE)
+
+.PHONY: help
+help: ## Show this list.
+	@awk -F ':.*## ' '/^##@ / { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+##@ Use:
+
+.PHONY: build
+build: controlplane tangram ## Build every program into bin/ that is missing or out of date.
+
+.PHONY: up
+up: build ## Start a local cluster with simulated GPUs; ARGS="--demo" adds workloads.
+	@bin/tangram up $(ARGS)
+
+.PHONY: down
+down: ## End a cluster that was started with ARGS="--detach".
+	@bin/tangram down $(ARGS)
+
+.PHONY: bench
+bench: build ## Measure Tangram against kube-scheduler and the API's ceiling, side by side.
+	@bin/tangram bench $(ARGS)
+
+.PHONY: clean
+clean: ## Remove bin/; Go's caches stay.
+	rm -rf bin
+
+##@ Change:
+
+.PHONY: test
+test: lint build unit e2e ## Run everything: linters, build, unit tests, end-to-end tests.
+
+.PHONY: unit
+unit: ## Run the tests that need no cluster.
+	$(GOTEST) $(PURE)
+	$(if $(RACE),,@echo "no C compiler ($(CC)): tests run without the race detector")
+	$(GOTEST_RACE) $(CONCURRENT)
+
+.PHONY: e2e
+e2e: build ## Run the end-to-end tests on a real control plane.
+	$(GOTEST) -timeout 20m $(E2E)
+
+.PHONY: race
+race: build ## Run all tests, end-to-end ones included, under the race detector.
+	CGO_ENABLED=1 $(GOTEST) -race -timeout 40m ./...
+
+.PHONY: scenarios
+scenarios: build ## Run the scenario files everywhere; TESTFLAGS=-rewrite accepts new output.
+	$(GOTEST) -run Scenario ./core/... ./internal/kube/... ./test/...
+
+.PHONY: fuzz
+fuzz: ## Fuzz every parser for FUZZTIME each.
+	hack/fuzz.sh $(FUZZTIME)
+
+.PHONY: lint
+lint: tools ## Check format, vet, staticcheck and the dependency rule.
+	@hack/lint.sh
+
+.PHONY: generate
+generate: tools ## Regenerate deepcopy functions and CRDs from api/.
+	bin/controller-gen object paths=./api/v1alpha1
+	bin/controller-gen crd paths=./api/v1alpha1 output:crd:dir=config/crd
+
+.PHONY: verify
+verify: lint ## Lint, and check that generated files and go.mod are up to date.
+	@hack/verify.sh
+
+# Steps of build, for other targets.
+.PHONY: controlplane tools tangram
+controlplane tools tangram:
+	@hack/build.sh $@

@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# Builds programs from Go modules into bin/.
+#
+#   hack/build.sh controlplane   what the local cluster runs on, and kubectl
+#   hack/build.sh tools          what `make lint` and `make generate` need
+#   hack/build.sh tangram        our own programs
+#
+# The first two are built when missing or when their stamp changed: the hash of
+# their module's go.mod, go.sum and sources, of the flags and of the Go version.
+# Time stamps do not count, so switching branches rebuilds nothing. Our own are
+# left to go build, which knows what changed.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+export CGO_ENABLED=0
+
+# version MODULE PACKAGE: the version a module's go.mod requires.
+version() { sed -n "s|.*$2 \(v[0-9.]*\).*|\1|p" "$1/go.mod" | head -n 1; }
+
+# kube_flags MODULE SUFFIX: without these a program built from Kubernetes says it
+# is v0.0.0-master, and clients that compare versions misbehave.
+kube_flags() {
+	local v minor pair
+	v=$(version "$1" k8s.io/kubernetes)
+	minor=${v#v1.}
+	for pair in "gitVersion=$v$2" gitMajor=1 "gitMinor=${minor%%.*}" gitTreeState=clean; do
+		printf -- '-X k8s.io/component-base/version.%s ' "$pair"
+	done
+}
+
+# build MODULE PACKAGE FLAGS OUTPUT
+build() { go build -C "$1" -buildvcs=false -ldflags "-s -w $3" -o "$PWD/$4" "$2"; }
+
+group=${1:-}
+case $group in
+tangram)
+	ours=$(git describe --tags --match 'v*' --always --dirty 2>/dev/null || echo unknown)
+	build . ./cmd/gpu-scheduler "$(kube_flags . "+tangram.$ours") -X main.version=$ours" bin/gpu-scheduler
+	build . ./cmd/tangram "-X main.version=$ours" bin/tangram
+	exit
+	;;
+controlplane | tools) ;;
+*)
+	echo "usage: hack/build.sh controlplane | tools | tangram" >&2
+	exit 2
+	;;
+esac
+
+# One line per program: group, name, module, package, linker flags. The largest
+# comes first, since it compiles most of what the others share.
+programs() {
+	local kube kwok
+	kube=$(kube_flags hack/controlplane "")
+	kwok=$(version hack/kwok sigs.k8s.io/kwok)
+	cat <<-END
+		controlplane|kube-apiserver|hack/controlplane|k8s.io/kubernetes/cmd/kube-apiserver|$kube
+		controlplane|kube-controller-manager|hack/controlplane|k8s.io/kubernetes/cmd/kube-controller-manager|$kube
+		controlplane|kube-scheduler|hack/controlplane|k8s.io/kubernetes/cmd/kube-scheduler|$kube
+		controlplane|kubectl|hack/controlplane|k8s.io/kubernetes/cmd/kubectl|$kube
+		controlplane|etcd|hack/controlplane|./etcd|
+		controlplane|kwok|hack/kwok|sigs.k8s.io/kwok/cmd/kwok|-X sigs.k8s.io/kwok/pkg/consts.Version=$kwok
+		tools|staticcheck|hack/tools|honnef.co/go/tools/cmd/staticcheck|
+		tools|controller-gen|hack/tools|sigs.k8s.io/controller-tools/cmd/controller-gen|
+	END
+}
+
+go_version=$(go env GOVERSION)
+
+# stamp MODULE PACKAGE FLAGS: what the program depends on, as one hash.
+stamp() {
+	{
+		echo "$go_version $2 $3"
+		find "$1" -type f \( -name '*.go' -o -name go.mod -o -name go.sum \) | LC_ALL=C sort | xargs cat
+	} | git hash-object --stdin
+}
+
+missing=()
+while IFS='|' read -r in name module package flags; do
+	[[ $in == "$group" ]] || continue
+	want=$(stamp "$module" "$package" "$flags")
+	if [[ ! -x bin/$name || $(cat "bin/.stamp/$name" 2>/dev/null) != "$want" ]]; then
+		missing+=("$name|$module|$package|$flags|$want")
+	fi
+done < <(programs)
+
+mkdir -p bin/.stamp
+n=0
+for line in ${missing[@]+"${missing[@]}"}; do
+	IFS='|' read -r name module package flags want <<<"$line"
+	n=$((n + 1))
+	hint=
+	[[ $n -gt 1 ]] || hint=", the first time takes some minutes"
+	echo "building $name ($n of ${#missing[@]}$hint)..."
+	start=$SECONDS
+	# Built aside and moved, so that a running program is replaced, not written to,
+	# and an interrupted build leaves the old one.
+	new=bin/.stamp/$name.$$
+	trap 'rm -f "$new"' EXIT
+	build "$module" "$package" "$flags" "$new"
+	mv "$new" "bin/$name"
+	echo "$want" >"bin/.stamp/$name"
+	echo "built    $name in $((SECONDS - start)) s"
+done

@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Checks that what is generated or derived is what is committed. Writes nothing
+# into the tree.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+step() { printf 'verify: %s\n' "$*"; }
+fresh=$(mktemp -d)
+trap 'rm -rf "$fresh"' EXIT
+
+step generated files
+bin/controller-gen object paths=./api/v1alpha1 output:object:dir="$fresh/object"
+bin/controller-gen crd paths=./api/v1alpha1 output:crd:dir="$fresh/crd"
+diff -u api/v1alpha1/zz_generated.deepcopy.go "$fresh/object/zz_generated.deepcopy.go" &&
+	diff -ru config/crd "$fresh/crd" -x '*.go' || {
+	echo "generated files are out of date: run make generate" >&2
+	exit 1
+}
+
+# The second net under the dependency rule (the first is internal/archtest):
+# what the compiler sees of core's dependencies.
+step core depends on the standard library only
+foreign=$(go list -deps -f '{{if not .Standard}}{{.ImportPath}}{{end}}' ./core/... |
+	grep -v '^github.com/tangram-dev/tangram/core/' || true)
+if [[ -n $foreign ]]; then
+	echo "core depends on:" >&2
+	echo "$foreign" >&2
+	exit 1
+fi
+
+step go mod tidy
+for mod in . hack/tools hack/controlplane hack/kwok; do
+	go -C "$mod" mod tidy -diff || {
+		echo "$mod/go.mod is not tidy: run go mod tidy there" >&2
+		exit 1
+	}
+done
+
+step go mod verify
+go mod verify
