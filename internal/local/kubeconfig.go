@@ -1,0 +1,88 @@
+package local
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/pem"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// adminGroup may do everything: the API server binds it to cluster-admin.
+const adminGroup = "system:masters"
+
+// Kubeconfig is the path of the administrator's kubeconfig.
+func (c *Cluster) Kubeconfig() string { return filepath.Join(c.dir, "kubeconfig") }
+
+// RESTConfig returns a new configuration for the administrator, without a client
+// side rate limit. The caller may change it.
+func (c *Cluster) RESTConfig() *rest.Config { return rest.CopyConfig(c.admin) }
+
+// KubeconfigFor writes a kubeconfig whose client certificate names user and
+// groups, so that RBAC applies to whoever uses it, and returns its path. The same
+// identity always gives the same path.
+func (c *Cluster) KubeconfigFor(user string, groups ...string) (string, error) {
+	pair, err := c.authority.issue(identity{user: user, groups: groups, client: true}, time.Now())
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(c.dir, "kubeconfigs")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	// The digest keeps identities apart that spell the same as a file name.
+	sum := sha256.Sum256([]byte(user + "\x00" + strings.Join(groups, "\x00")))
+	path := filepath.Join(dir, fileName(user)+"-"+hex.EncodeToString(sum[:4])+".kubeconfig")
+	return path, c.writeKubeconfig(path, user, pair)
+}
+
+func fileName(user string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_':
+			return r
+		}
+		return '-'
+	}, user)
+}
+
+func (c *Cluster) writeKubeconfig(path, user string, pair keyPair) error {
+	config := clientcmdapi.NewConfig()
+	config.Clusters["tangram"] = &clientcmdapi.Cluster{Server: c.server, CertificateAuthorityData: c.authorityPEM()}
+	config.AuthInfos[user] = &clientcmdapi.AuthInfo{ClientCertificateData: pair.cert, ClientKeyData: pair.key}
+	config.Contexts["tangram"] = &clientcmdapi.Context{Cluster: "tangram", AuthInfo: user}
+	config.CurrentContext = "tangram"
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		return fmt.Errorf("write kubeconfig of %s: %w", user, err)
+	}
+	return nil
+}
+
+func (c *Cluster) authorityPEM() []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.authority.cert.Raw})
+}
+
+// useAdmin makes the administrator's identity, for people and for the cluster's
+// own requests.
+func (c *Cluster) useAdmin(now time.Time) error {
+	pair, err := c.authority.issue(identity{user: "tangram-admin", groups: []string{adminGroup}, client: true}, now)
+	if err != nil {
+		return err
+	}
+	c.admin = &rest.Config{
+		Host:  c.server,
+		QPS:   -1, // the API server's own limits are enough
+		Burst: -1,
+		TLSClientConfig: rest.TLSClientConfig{
+			CAData: c.authorityPEM(), CertData: pair.cert, KeyData: pair.key,
+		},
+	}
+	return c.writeKubeconfig(c.Kubeconfig(), "tangram-admin", pair)
+}
