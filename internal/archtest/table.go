@@ -1,0 +1,101 @@
+package archtest
+
+import "slices"
+
+// Row says what the Go files of one folder may import.
+//
+// An import is written as in a go command: "./core/model" is ours,
+// "./core/..." is ours with all below, "k8s.io/..." is foreign with all below,
+// "std" is the whole standard library, "math/bits" one package of it.
+type Row struct {
+	Folder string   // relative to the root; with "/..." it covers what is below
+	May    []string // what every file may import
+	Tests  []string // what _test.go files may import besides
+	Pure   bool     // no clock, goroutine, channel, global state: see pure.go
+	Why    string   // the reason, printed with a complaint
+}
+
+// Table is the dependency rule. Of the rows that cover a folder the longest
+// counts.
+func Table() []Row {
+	// The standard library as far as it is a function of its arguments. "time" is
+	// here for its types; pure.go forbids the rest of it.
+	pure := set(nil, "cmp", "container/heap", "errors", "fmt", "hash/fnv", "iter", "maps", "math", "math/bits",
+		"slices", "strconv", "strings", "time", "unique")
+	std := set(nil, "std")
+	kube := set(std, "k8s.io/...", "sigs.k8s.io/...")
+	adapter := set(kube, "./core/...", "./api/...", "./internal/dialect", "./internal/kube/...")
+	client := set(kube, "./api/...", "./config", "go.yaml.in/yaml/...", "github.com/spf13/cobra")
+	whole := set(kube, "k8s.io/kubernetes/...", "./api/...", "./config", "./core/...", "./internal/...", "github.com/spf13/...")
+
+	// What tests may import besides. Core's tests may show a package at work with
+	// those that build on it; that is no dependency of the code.
+	tests := set(std, "pgregory.net/rapid", "github.com/google/go-cmp/...", "github.com/cockroachdb/datadriven")
+	coreTests := set(tests, "./core/...", "./core/coretest")
+
+	return []Row{
+		// Core: each package may import those above it, so there is one reading order.
+		{Folder: "core/model", May: pure, Tests: coreTests, Pure: true,
+			Why: "plain values that everybody speaks"},
+		{Folder: "core/explain", May: set(pure, "./core/model"), Tests: coreTests, Pure: true,
+			Why: "reasons are data about the model"},
+		{Folder: "core/topology", May: set(pure, "./core/model", "./core/explain"), Tests: coreTests, Pure: true,
+			Why: "links and domains, whoever holds the devices"},
+		{Folder: "core/ledger", May: set(pure, "./core/model", "./core/explain", "./core/topology"), Tests: coreTests, Pure: true,
+			Why: "who holds what; it knows no objective"},
+		{Folder: "core/score", May: set(pure, "./core/model", "./core/explain", "./core/topology", "./core/ledger"), Tests: coreTests, Pure: true,
+			Why: "objectives over a ledger's view"},
+		{Folder: "core/place", May: set(pure, "./core/model", "./core/explain", "./core/topology", "./core/ledger", "./core/score"), Tests: coreTests, Pure: true,
+			Why: "decides with all of the above"},
+		{Folder: "core/coretest", May: set(tests, "./core/..."), Tests: tests,
+			Why: "builders and the scenario language, imported by tests only"},
+
+		// API: what other programs import, so it drags in as little as possible.
+		{Folder: "api/names", May: nil, Tests: tests,
+			Why: "words only: anybody may import it"},
+		{Folder: "api/record", May: set(std, "./api/names"), Tests: tests,
+			Why: "a device plugin or agent decodes records without Kubernetes libraries"},
+		{Folder: "api/v1alpha1", May: set(std, "./api/names", "k8s.io/apimachinery/..."), Tests: tests,
+			Why: "API types need API machinery and nothing else"},
+
+		// Adapters: each translates between core and one outside world; siblings do
+		// not know each other.
+		{Folder: "internal/dialect", May: set(std, "./core/...", "./api/...", "k8s.io/api/...", "k8s.io/apimachinery/..."), Tests: tests,
+			Why: "turns pod fields into core requests; talks to no cluster"},
+		{Folder: "internal/kube/...", May: adapter, Tests: coreTests,
+			Why: "Kubernetes objects in, core calls, Kubernetes objects out"},
+		{Folder: "internal/kube/plugin", May: set(adapter, "k8s.io/kubernetes/..."), Tests: coreTests,
+			Why: "implements the scheduler framework, which lives in k8s.io/kubernetes"},
+		{Folder: "internal/local", May: client, Tests: tests,
+			Why: "runs a control plane as any client would; it must not know how Tangram decides"},
+		{Folder: "internal/bench", May: set(client, "./internal/local"), Tests: tests,
+			Why: "measures all schedulers from outside, ours like the others"},
+		{Folder: "internal/cli", May: set(client, "./internal/local", "./internal/bench"), Tests: tests,
+			Why: "what people type; it composes, and decides nothing"},
+		{Folder: "internal/archtest", May: std, Tests: tests,
+			Why: "must run without a network"},
+		{Folder: "config", May: std, Tests: set(kube, "./api/..."),
+			Why: "embeds the default files"},
+
+		// Ends: nobody imports them.
+		{Folder: "cmd/...", May: whole, Tests: tests,
+			Why: "main functions: flags to configuration to run"},
+		{Folder: "test/...", May: set(whole, "./test/...", "./core/coretest"), Tests: tests,
+			Why: "tests of the whole"},
+	}
+}
+
+// set is a list with some more at its end, sharing no memory.
+func set(list []string, more ...string) []string { return slices.Concat(list, more) }
+
+// Guarded are packages that a wider pattern does not let in: a row must name
+// them, or a folder above them, in full.
+func Guarded() []Guard {
+	return []Guard{
+		{"k8s.io/kubernetes", "it is no library: versions break it at will, so one package holds it"},
+		{"./core/coretest", "it is for tests only"},
+	}
+}
+
+// Guard is one guarded package, with all below it, and the reason.
+type Guard struct{ Package, Why string }

@@ -1,0 +1,11 @@
+// Package explain imports what is to its right, tests' helpers, and foreign code.
+package explain
+
+import (
+	"github.com/tangram-dev/tangram/api/names"     // want: imports "github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/core/coretest" // want: imports "github.com/tangram-dev/tangram/core/coretest"
+	"github.com/tangram-dev/tangram/core/ledger"   // want: imports "github.com/tangram-dev/tangram/core/ledger"
+	"github.com/tangram-dev/tangram/core/model"
+)
+
+var _ = []any{names.Group, coretest.Node, ledger.New, model.Age}

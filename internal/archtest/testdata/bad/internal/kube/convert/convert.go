@@ -1,0 +1,13 @@
+// Package convert lets in what only plugin may, and what only tests may.
+package convert
+
+import (
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/kubernetes/pkg/scheduler" // want: imports "k8s.io/kubernetes/pkg/scheduler": not allowed in internal/kube/... (it is no library
+
+	"github.com/tangram-dev/tangram/core/coretest" // want: (it is for tests only)
+	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/internal/local" // want: imports "github.com/tangram-dev/tangram/internal/local"
+)
+
+var _ = []any{kubernetes.NewForConfig, scheduler.New, coretest.Node, model.Age, local.Up}

@@ -1,0 +1,6 @@
+// Package nested is another module: not ours to check.
+package nested
+
+import "example.com/stranger"
+
+var _ = stranger.Run
