@@ -1,0 +1,142 @@
+// Package coretest builds nodes, claims and requests for tests, and generates
+// random ones. Only tests import it.
+package coretest
+
+import (
+	"fmt"
+	"slices"
+
+	"pgregory.net/rapid"
+
+	"github.com/tangram-dev/tangram/core/ledger"
+	"github.com/tangram-dev/tangram/core/model"
+)
+
+// NodeBuilder makes nodes: Node("a").GPUs(8, "A100").Build().
+type NodeBuilder struct{ n model.Node }
+
+// Node starts a node without devices.
+func Node(id string) *NodeBuilder {
+	return &NodeBuilder{model.Node{ID: model.NodeID(id), Sellable: map[model.Vendor]int{}}}
+}
+
+// GPUs adds NVIDIA devices of a model with 80 GiB each.
+func (b *NodeBuilder) GPUs(count int, name string) *NodeBuilder {
+	return b.Devices(count, model.Device{Vendor: model.NVIDIA, Model: model.ParseModel(name), Memory: 80 * 1024, NUMA: model.NUMAUnknown})
+}
+
+// Devices adds copies of a device with ascending indexes and UUIDs made of the
+// node's name.
+func (b *NodeBuilder) Devices(count int, d model.Device) *NodeBuilder {
+	for range count {
+		d.Index = len(b.n.Devices)
+		d.UUID = fmt.Sprintf("%s-%d", b.n.ID, d.Index)
+		b.n.Devices = append(b.n.Devices, d)
+		b.n.Sellable[d.Vendor]++
+	}
+	return b
+}
+
+// Link joins devices by index.
+func (b *NodeBuilder) Link(class model.LinkClass, count int, between ...int) *NodeBuilder {
+	b.n.Links = append(b.n.Links, model.Link{Between: between, Class: class, Count: count})
+	return b
+}
+
+// Health sets the state of a device.
+func (b *NodeBuilder) Health(index int, h model.Health) *NodeBuilder {
+	b.n.Devices[index].Health = h
+	return b
+}
+
+// Attribute adds an attribute; keys must come in order.
+func (b *NodeBuilder) Attribute(key, value string) *NodeBuilder {
+	b.n.Attributes = append(b.n.Attributes, model.Attribute{Key: key, Value: value})
+	return b
+}
+
+// Sellable sets how many devices of a vendor may be in use at once.
+func (b *NodeBuilder) Sellable(v model.Vendor, count int) *NodeBuilder {
+	b.n.Sellable[v] = count
+	return b
+}
+
+// Build returns the node.
+func (b *NodeBuilder) Build() *model.Node { return &b.n }
+
+// Request asks for whole NVIDIA devices in one container.
+func Request(count int) *model.Request {
+	return &model.Request{Vendor: model.NVIDIA, Standing: 50, Containers: []model.Container{{Name: "main", Count: count}}}
+}
+
+// ClaimOf is the claim a holder gets when it is given a set of a node's devices.
+func ClaimOf(holder string, n *model.Node, r *model.Request, set model.Mask) ledger.Claim {
+	c := ledger.Claim{Holder: model.HolderID(holder), Vendor: r.Vendor, Count: r.Count(), Priority: r.Priority}
+	for slot := range set.Slots() {
+		c.Devices = append(c.Devices, ledger.DeviceRef{Index: n.Devices[slot].Index, UUID: n.Devices[slot].UUID})
+	}
+	return c
+}
+
+// DrawNode generates a valid node: up to 8 devices of up to two vendors, random
+// links, health, attributes and selling limits.
+func DrawNode(t *rapid.T, id string) *model.Node {
+	b := Node(id)
+	models := []string{"A100", "A10", "V100-32GB", "T4"}
+	for range rapid.IntRange(0, 2).Draw(t, "device groups") {
+		v := rapid.SampledFrom(model.Vendors[:2]).Draw(t, "vendor")
+		b.Devices(rapid.IntRange(1, 4).Draw(t, "devices"), model.Device{
+			Vendor: v,
+			Model:  model.ParseModel(rapid.SampledFrom(models).Draw(t, "model")),
+			Memory: model.MiB(rapid.SampledFrom([]int{16 << 10, 32510, 80 << 10}).Draw(t, "memory")),
+			NUMA:   rapid.IntRange(-1, 1).Draw(t, "numa"),
+			Health: model.Health(rapid.SampledFrom([]int{0, 0, 0, 3}).Draw(t, "health")),
+		})
+	}
+	if n := len(b.n.Devices); n >= 2 {
+		for range rapid.IntRange(0, 3).Draw(t, "links") {
+			between := rapid.SliceOfNDistinct(rapid.IntRange(0, n-1), 2, n, rapid.ID[int]).Draw(t, "between")
+			b.Link(model.LinkClass(rapid.IntRange(0, 6).Draw(t, "class")), rapid.IntRange(0, 4).Draw(t, "count"), between...)
+		}
+	}
+	if rapid.Bool().Draw(t, "labelled") {
+		b.Attribute("accelerator", rapid.SampledFrom(models).Draw(t, "label"))
+	}
+	if rapid.IntRange(0, 3).Draw(t, "limited") == 0 {
+		b.Sellable(model.NVIDIA, rapid.IntRange(0, 6).Draw(t, "sellable"))
+	}
+	return b.Build()
+}
+
+// DrawRequest generates a valid request.
+func DrawRequest(t *rapid.T) *model.Request {
+	r := Request(rapid.IntRange(1, 5).Draw(t, "count"))
+	r.Vendor = rapid.SampledFrom(model.Vendors[:2]).Draw(t, "vendor")
+	r.MinMemory = model.MiB(rapid.SampledFrom([]int{0, 0, 32 << 10}).Draw(t, "minMemory"))
+	r.Priority = int32(rapid.IntRange(-2, 2).Draw(t, "priority"))
+	r.Standing = rapid.IntRange(0, 100).Draw(t, "standing")
+	r.Workload = model.Workload(rapid.IntRange(0, 3).Draw(t, "workload"))
+	pick := func(what string) []model.GPUModel {
+		if rapid.IntRange(0, 3).Draw(t, what) > 0 {
+			return nil
+		}
+		return []model.GPUModel{model.ParseModel(rapid.SampledFrom([]string{"A100", "V100", "T4"}).Draw(t, what+" model"))}
+	}
+	r.UseModels, r.AvoidModels, r.PreferModels = pick("use"), pick("avoid"), pick("prefer")
+	if rapid.IntRange(0, 4).Draw(t, "attribute") == 0 {
+		r.Attributes = []model.Want{{Key: "accelerator", Values: []string{"A100", "T4"}}}
+	}
+	if rapid.IntRange(0, 4).Draw(t, "uuids") == 0 {
+		uuid := fmt.Sprintf("n%d-%d", rapid.IntRange(0, 5).Draw(t, "uuid node"), rapid.IntRange(0, 3).Draw(t, "uuid device"))
+		if rapid.Bool().Draw(t, "avoid uuid") {
+			r.AvoidUUIDs = []string{uuid}
+		} else {
+			r.UseUUIDs = []string{uuid}
+		}
+	}
+	if rapid.IntRange(0, 5).Draw(t, "indexes") == 0 {
+		r.UseIndexes = rapid.SliceOfNDistinct(rapid.IntRange(0, 7), 1, 8, rapid.ID[int]).Draw(t, "use indexes")
+		slices.Sort(r.UseIndexes)
+	}
+	return r
+}

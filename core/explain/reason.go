@@ -1,0 +1,181 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Code says why a node cannot take a request.
+type Code uint8
+
+// Codes are ordered by how far a node got: a node is counted under the last
+// check it reached, so the reason shown is the one to act on. Each names what
+// Need and Best count.
+const (
+	// NoDevices: the node has no device of the vendor. Counts devices.
+	NoDevices Code = iota + 1
+	// TooFew: the node has such devices, but never as many. Counts devices.
+	TooFew
+	// WrongNode: a node attribute (label) the request insists on is missing.
+	WrongNode
+	// WrongModel: too few devices of an allowed model. Counts devices.
+	WrongModel
+	// WrongDevice: too few of the devices named by UUID or index are here.
+	WrongDevice
+	// SmallMemory: too few devices have the memory asked for. Counts MiB of the
+	// largest device.
+	SmallMemory
+	// Unhealthy: enough devices, but not enough healthy ones. Counts devices.
+	Unhealthy
+	// Taken: enough healthy devices, but others hold them. Counts free devices.
+	Taken
+)
+
+// Permanent says that no holder's leaving can help: the node itself would have
+// to change.
+func (c Code) Permanent() bool { return c != Taken }
+
+// String is the code's stable name, for metrics and goldens.
+func (c Code) String() string {
+	switch c {
+	case NoDevices:
+		return "NoDevices"
+	case TooFew:
+		return "TooFew"
+	case WrongNode:
+		return "WrongNode"
+	case WrongModel:
+		return "WrongModel"
+	case WrongDevice:
+		return "WrongDevice"
+	case SmallMemory:
+		return "SmallMemory"
+	case Unhealthy:
+		return "Unhealthy"
+	case Taken:
+		return "Taken"
+	}
+	return "Unspecified"
+}
+
+// Refusal is why one node cannot take a request.
+type Refusal struct {
+	Code Code
+	// Need is what the request asks for, Best what the node has of it, in the
+	// unit the code names.
+	Need, Best int64
+	// Devices is how many of the node's devices the code concerns.
+	Devices int
+	// Detail names the attribute or model in question; may be empty.
+	Detail string
+}
+
+// String is one sentence for one node.
+func (r Refusal) String() string {
+	switch r.Code {
+	case NoDevices:
+		return "has no such GPU"
+	case TooFew:
+		return fmt.Sprintf("has %d GPUs in all, %d needed", r.Best, r.Need)
+	case WrongNode:
+		return fmt.Sprintf("does not have %s", r.Detail)
+	case WrongModel:
+		return fmt.Sprintf("has %d of %d GPUs of model %s", r.Best, r.Need, r.Detail)
+	case WrongDevice:
+		return fmt.Sprintf("has %d of the %d GPUs asked for by %s", r.Best, r.Need, r.Detail)
+	case SmallMemory:
+		return fmt.Sprintf("has GPUs of %d MiB, %d MiB needed", r.Best, r.Need)
+	case Unhealthy:
+		return fmt.Sprintf("has %d of %d GPUs healthy", r.Best, r.Need)
+	case Taken:
+		return fmt.Sprintf("has %d of %d GPUs free", r.Best, r.Need)
+	}
+	return "refused"
+}
+
+// Line is one reason counted over many nodes.
+type Line struct {
+	Code           Code
+	Nodes, Devices int
+	// Need is the request's, Best the best of all counted nodes.
+	Need, Best int64
+	Detail     string
+}
+
+// Tally counts refusals by reason. The zero value is empty.
+type Tally struct{ lines []Line }
+
+// Add counts a refusal that holds on the given number of nodes.
+func (t *Tally) Add(r Refusal, nodes int) {
+	if nodes == 0 {
+		return
+	}
+	i := slices.IndexFunc(t.lines, func(l Line) bool { return l.Code == r.Code })
+	if i < 0 {
+		t.lines = append(t.lines, Line{Code: r.Code, Need: r.Need, Best: r.Best, Detail: r.Detail})
+		i = len(t.lines) - 1
+	}
+	l := &t.lines[i]
+	l.Nodes += nodes
+	l.Devices += nodes * r.Devices
+	l.Best = max(l.Best, r.Best)
+	l.Detail = min(l.Detail, r.Detail) // any will do, but always the same one
+}
+
+// Lines returns the counted reasons, the ones closest to success first.
+func (t *Tally) Lines() []Line {
+	out := slices.Clone(t.lines)
+	slices.SortFunc(out, func(a, b Line) int { return cmp.Compare(b.Code, a.Code) })
+	return out
+}
+
+// Permanent says whether every counted refusal is permanent, so that no
+// eviction can help. It is true for an empty tally.
+func (t *Tally) Permanent() bool {
+	return !slices.ContainsFunc(t.lines, func(l Line) bool { return !l.Code.Permanent() })
+}
+
+// String is one sentence for all nodes, for example "3 nodes have at most 1 of
+// 2 GPUs free, 5 nodes have no GPU of model a100".
+func (t *Tally) String() string {
+	if len(t.lines) == 0 {
+		return "the cluster has no nodes"
+	}
+	parts := make([]string, 0, len(t.lines))
+	for _, l := range t.Lines() {
+		parts = append(parts, l.String())
+	}
+	return strings.Join(parts, ", ")
+}
+
+// String is one reason in words.
+func (l Line) String() string {
+	n := fmt.Sprintf("%d nodes have", l.Nodes)
+	if l.Nodes == 1 {
+		n = "1 node has"
+	}
+	switch l.Code {
+	case NoDevices:
+		return n + " no such GPU"
+	case TooFew:
+		return fmt.Sprintf("%s at most %d GPUs in all (%d needed)", n, l.Best, l.Need)
+	case WrongNode:
+		return n + " not the label " + l.Detail
+	case WrongModel:
+		if l.Best == 0 {
+			return n + " no GPU of model " + l.Detail
+		}
+		return fmt.Sprintf("%s at most %d of %d GPUs of model %s", n, l.Best, l.Need, l.Detail)
+	case WrongDevice:
+		return fmt.Sprintf("%s at most %d of the %d GPUs asked for by %s", n, l.Best, l.Need, l.Detail)
+	case SmallMemory:
+		return fmt.Sprintf("%s GPUs of at most %d MiB (%d MiB needed)", n, l.Best, l.Need)
+	case Unhealthy:
+		return fmt.Sprintf("%s at most %d of %d GPUs healthy", n, l.Best, l.Need)
+	case Taken:
+		return fmt.Sprintf("%s at most %d of %d GPUs free", n, l.Best, l.Need)
+	}
+	return n + " refused"
+}

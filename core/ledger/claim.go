@@ -1,0 +1,45 @@
+package ledger
+
+import (
+	"cmp"
+
+	"github.com/tangram-dev/tangram/core/model"
+)
+
+// DeviceRef names a device the way a record does. UUID may be empty on nodes
+// without an agent; then the index counts.
+type DeviceRef struct {
+	Index int
+	UUID  string
+}
+
+// Claim is one holder's hold on devices of one node.
+type Claim struct {
+	Holder model.HolderID
+	Vendor model.Vendor
+	// Count is how many devices the holder uses.
+	Count int
+	// Devices are the devices it was given: Count of them, or none when nobody
+	// recorded which (a pod placed by another scheduler, a record that does not
+	// prove anything). Then the ledger presumes the lowest ones left.
+	Devices []DeviceRef
+	// Since orders claims that contradict each other: the older one (in seconds)
+	// keeps the device. Ties go to the smaller Holder.
+	Since int64
+	// Priority is the holder's priority.
+	Priority int32
+	// Assumed claims are promises not yet seen in the API. They give way to
+	// claims that are.
+	Assumed bool
+}
+
+// compare orders claims by who keeps a contested device.
+func (c *Claim) compare(o *Claim) int {
+	if c.Assumed != o.Assumed {
+		if o.Assumed {
+			return -1
+		}
+		return 1
+	}
+	return cmp.Or(cmp.Compare(c.Since, o.Since), cmp.Compare(c.Holder, o.Holder))
+}

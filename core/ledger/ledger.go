@@ -1,0 +1,288 @@
+package ledger
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tangram-dev/tangram/core/model"
+)
+
+// node is a node's entry. A node that left while holders are still bound to it
+// stays as an entry without inventory, so that they count again if it returns.
+type node struct {
+	id     model.NodeID
+	inv    *model.Node // nil: the node is not there
+	kind   *Kind
+	claims []Claim // sorted by Claim.compare
+	occupancy
+}
+
+func (n *node) view() View {
+	return View{Node: n.inv, Kind: n.kind, Held: n.held, room: n.room}
+}
+
+// Ledger knows who holds which device.
+type Ledger struct {
+	nodes   map[model.NodeID]*node
+	holders map[model.HolderID]*node
+	kinds   map[string]*Kind
+	index   index
+	owners  map[string][]model.NodeID // device UUID -> nodes that list it, sorted
+	// priorities counts holders by priority.
+	priorities map[int32]int
+	journal    journal
+	version    uint64
+}
+
+// New returns an empty ledger.
+func New() *Ledger {
+	return &Ledger{
+		nodes:      map[model.NodeID]*node{},
+		holders:    map[model.HolderID]*node{},
+		kinds:      map[string]*Kind{},
+		index:      index{buckets: map[bucketKey]*Bucket{}},
+		owners:     map[string][]model.NodeID{},
+		priorities: map[int32]int{},
+	}
+}
+
+// SetNode adds a node or replaces its inventory. The ledger keeps the value: the
+// caller must not change it afterwards. An invalid inventory changes nothing.
+func (l *Ledger) SetNode(inv *model.Node) error {
+	if err := inv.Validate(); err != nil {
+		return fmt.Errorf("node %q: %w", inv.ID, err)
+	}
+	l.setInventory(inv.ID, inv)
+	return nil
+}
+
+// RemoveNode takes a node away. Its holders' claims stay until they are dropped.
+func (l *Ledger) RemoveNode(id model.NodeID) {
+	if n := l.nodes[id]; n != nil && n.inv != nil {
+		l.setInventory(id, nil)
+	}
+}
+
+// Put sets what a holder holds on a node, replacing what it held before.
+// Replacing an assumed claim by one that is not confirms it.
+func (l *Ledger) Put(id model.NodeID, c Claim) {
+	if old := l.holders[c.Holder]; old != nil && old.id != id {
+		l.setClaim(old.id, c.Holder, nil)
+	}
+	l.setClaim(id, c.Holder, &c)
+}
+
+// Drop ends what a holder holds. Dropping a holder twice is harmless.
+func (l *Ledger) Drop(h model.HolderID) {
+	if n := l.holders[h]; n != nil {
+		l.setClaim(n.id, h, nil)
+	}
+}
+
+// Forget drops a holder whose claim is still assumed; a claim that was
+// confirmed in the meantime stays.
+func (l *Ledger) Forget(h model.HolderID) {
+	if _, c, ok := l.Claim(h); ok && c.Assumed {
+		l.Drop(h)
+	}
+}
+
+// Claim returns a holder's claim and its node.
+func (l *Ledger) Claim(h model.HolderID) (model.NodeID, Claim, bool) {
+	n := l.holders[h]
+	if n == nil {
+		return "", Claim{}, false
+	}
+	return n.id, n.claims[n.find(h)], true
+}
+
+// Held returns the devices a holder holds on its node.
+func (l *Ledger) Held(h model.HolderID) (model.NodeID, model.Mask) {
+	n := l.holders[h]
+	if n == nil {
+		return "", 0
+	}
+	if n.inv == nil {
+		return n.id, 0
+	}
+	return n.id, n.of[n.find(h)]
+}
+
+// View returns a node as it is now; false when it is not there.
+func (l *Ledger) View(id model.NodeID) (View, bool) {
+	n := l.nodes[id]
+	if n == nil || n.inv == nil {
+		return View{}, false
+	}
+	return n.view(), true
+}
+
+// ViewWith returns a node as it would be without some holders and with more
+// claims. The ledger does not change.
+func (l *Ledger) ViewWith(id model.NodeID, without func(model.HolderID) bool, with []Claim) (View, bool) {
+	n := l.nodes[id]
+	if n == nil || n.inv == nil {
+		return View{}, false
+	}
+	claims := make([]Claim, 0, len(n.claims)+len(with))
+	for _, c := range n.claims {
+		if !without(c.Holder) {
+			claims = append(claims, c)
+		}
+	}
+	claims = append(claims, with...)
+	slices.SortFunc(claims, func(a, b Claim) int { return a.compare(&b) })
+	o := occupy(n.inv, n.kind, claims)
+	return View{Node: n.inv, Kind: n.kind, Held: o.held, room: o.room}, true
+}
+
+// Owners returns the nodes that list a device with the UUID, sorted. More than
+// one only when inventories contradict each other.
+func (l *Ledger) Owners(uuid string) []model.NodeID { return l.owners[uuid] }
+
+// HoldsBelow says whether anybody holds devices at a priority below p: whether
+// preemption at p can free anything at all.
+func (l *Ledger) HoldsBelow(p int32) bool {
+	for q := range l.priorities {
+		if q < p {
+			return true
+		}
+	}
+	return false
+}
+
+// Version counts changes; equal versions of one ledger mean equal state.
+func (l *Ledger) Version() uint64 { return l.version }
+
+// Size returns the number of nodes that are there and of holders.
+func (l *Ledger) Size() (nodes, holders int) { return l.index.size(), len(l.holders) }
+
+// find returns the position of a holder's claim, or -1.
+func (n *node) find(h model.HolderID) int {
+	return slices.IndexFunc(n.claims, func(c Claim) bool { return c.Holder == h })
+}
+
+// setInventory is the one place where inventories change. A nil inventory takes
+// the node away.
+func (l *Ledger) setInventory(id model.NodeID, inv *model.Node) {
+	n := l.enter(id)
+	l.journal.inventory(id, n.inv)
+	l.unindex(n)
+	if n.inv != nil {
+		for _, d := range n.inv.Devices {
+			l.disown(d.UUID, id)
+		}
+		l.release(n.kind)
+	}
+	n.inv, n.kind = inv, nil
+	if inv != nil {
+		n.kind = l.intern(inv)
+		for _, d := range inv.Devices {
+			l.own(d.UUID, id)
+		}
+	}
+	l.settle(n)
+}
+
+// setClaim is the one place where claims change. A nil claim drops it.
+func (l *Ledger) setClaim(id model.NodeID, h model.HolderID, c *Claim) {
+	n := l.enter(id)
+	i := n.find(h)
+	var old *Claim
+	if i >= 0 {
+		prev := n.claims[i]
+		old = &prev
+	}
+	l.journal.claim(id, h, old)
+	l.unindex(n)
+	// Views and the journal may share the old slice's claims: build a new one.
+	claims := make([]Claim, 0, len(n.claims)+1)
+	for j := range n.claims {
+		if j != i {
+			claims = append(claims, n.claims[j])
+		}
+	}
+	if old != nil {
+		if l.priorities[old.Priority]--; l.priorities[old.Priority] == 0 {
+			delete(l.priorities, old.Priority)
+		}
+		delete(l.holders, h)
+	}
+	if c != nil {
+		at, _ := slices.BinarySearchFunc(claims, c, func(a Claim, b *Claim) int { return a.compare(b) })
+		claims = slices.Insert(claims, at, *c)
+		l.priorities[c.Priority]++
+		l.holders[h] = n
+	}
+	n.claims = claims
+	l.settle(n)
+}
+
+// enter returns the node's entry, making one if needed.
+func (l *Ledger) enter(id model.NodeID) *node {
+	n := l.nodes[id]
+	if n == nil {
+		n = &node{id: id}
+		l.nodes[id] = n
+	}
+	return n
+}
+
+// settle recomputes a changed node's occupancy and puts it back into the index,
+// or drops an entry nothing is left of.
+func (l *Ledger) settle(n *node) {
+	l.version++
+	n.occupancy = occupancy{}
+	if n.inv != nil {
+		n.occupancy = occupy(n.inv, n.kind, n.claims)
+		l.index.add(n)
+	} else if len(n.claims) == 0 {
+		delete(l.nodes, n.id)
+	}
+}
+
+func (l *Ledger) unindex(n *node) {
+	if n.inv != nil {
+		l.index.remove(n)
+	}
+}
+
+func (l *Ledger) intern(inv *model.Node) *Kind {
+	sig := signature(inv)
+	k := l.kinds[sig]
+	if k == nil {
+		k = newKind(inv, sig)
+		l.kinds[sig] = k
+	}
+	k.nodes++
+	return k
+}
+
+func (l *Ledger) release(k *Kind) {
+	if k.nodes--; k.nodes == 0 {
+		delete(l.kinds, k.signature)
+	}
+}
+
+func (l *Ledger) own(uuid string, id model.NodeID) {
+	if uuid == "" {
+		return
+	}
+	ids := l.owners[uuid]
+	if at, found := slices.BinarySearch(ids, id); !found {
+		l.owners[uuid] = slices.Insert(ids, at, id)
+	}
+}
+
+func (l *Ledger) disown(uuid string, id model.NodeID) {
+	ids := l.owners[uuid]
+	at, found := slices.BinarySearch(ids, id)
+	if !found {
+		return
+	}
+	if ids = slices.Delete(ids, at, at+1); len(ids) == 0 {
+		delete(l.owners, uuid)
+	} else {
+		l.owners[uuid] = ids
+	}
+}

@@ -1,0 +1,140 @@
+package model
+
+import "fmt"
+
+// Phase says when a container runs, which decides whose devices it may share.
+type Phase uint8
+
+// Main containers run together. An Init container runs before them, alone but
+// for the sidecars started earlier, and hands its devices on. A Sidecar starts
+// among the init containers and stays.
+const (
+	Main Phase = iota
+	Init
+	Sidecar
+)
+
+// Container is one container's part of a request.
+type Container struct {
+	Name  string
+	Phase Phase
+	// Count is how many whole devices it asks for; 0 is allowed.
+	Count int
+}
+
+// Workload is what kind of work a request does, when its owner said so.
+type Workload uint8
+
+// The kinds of seed 003.
+const (
+	AnyWorkload Workload = iota
+	Training
+	Inference
+	Development
+)
+
+// Want is a rule on a node attribute: its value must be one of the given.
+type Want struct {
+	Key    string
+	Values []string
+}
+
+// Request is what one holder asks for: whole devices of one vendor on one node.
+type Request struct {
+	Vendor Vendor
+	// Containers in the order they are declared: init containers and sidecars
+	// first. They decide Count and who gets which of the chosen devices.
+	Containers []Container
+
+	// MinMemory is the least nominal memory of each device; 0 for any.
+	MinMemory MiB
+	// UseModels, when not empty, are the only models allowed; AvoidModels are
+	// refused.
+	UseModels, AvoidModels []GPUModel
+	// ProfileModels, when not empty, are the only models the scheduler profile
+	// hands out; they bind together with UseModels.
+	ProfileModels []GPUModel
+	// UseUUIDs and UseIndexes, when not empty, are the only devices allowed;
+	// AvoidUUIDs are refused.
+	UseUUIDs, AvoidUUIDs []string
+	UseIndexes           []int
+	// Attributes the node must have.
+	Attributes []Want
+	// PreferModels are models the owner would rather have, best first.
+	PreferModels []GPUModel
+
+	// Priority is the owner's priority, larger first, as Kubernetes counts it.
+	Priority int32
+	// Standing is how much the owner's tenant matters, 0..100, which the
+	// priority objective turns into better hardware. 50 is nobody in particular.
+	Standing int
+	Workload Workload
+}
+
+// Count is how many devices the holder needs at its peak: the larger of what
+// main containers and sidecars hold together and what any init container needs
+// beside the sidecars started before it.
+func (r *Request) Count() int {
+	peak, sidecars, mains := 0, 0, 0
+	for _, c := range r.Containers {
+		switch c.Phase {
+		case Main:
+			mains += c.Count
+		case Sidecar:
+			sidecars += c.Count
+			peak = max(peak, sidecars)
+		case Init:
+			peak = max(peak, sidecars+c.Count)
+		}
+	}
+	return max(peak, sidecars+mains)
+}
+
+// Share hands the chosen devices to the containers. The result has one mask per
+// container. Containers that run at the same time never share a device; an init
+// container's devices are used again by those after it. The set must have
+// Count devices.
+func (r *Request) Share(set Mask) []Mask {
+	out := make([]Mask, len(r.Containers))
+	var kept Mask // devices of sidecars and main containers, held to the end
+	for i, c := range r.Containers {
+		if c.Phase != Init {
+			out[i] = (set &^ kept).Lowest(c.Count)
+			kept |= out[i]
+		}
+	}
+	// An init container is over before main containers and later sidecars start,
+	// so only sidecars started before it are in its way. Kubelet hands an init
+	// container's devices on in the same order.
+	var sidecars Mask
+	for i, c := range r.Containers {
+		switch c.Phase {
+		case Sidecar:
+			sidecars |= out[i]
+		case Init:
+			out[i] = (set &^ sidecars).Lowest(c.Count)
+		}
+	}
+	return out
+}
+
+// Validate checks what Fit relies on and names the field that is wrong.
+func (r *Request) Validate() error {
+	switch r.Vendor {
+	case NVIDIA, AMD, Intel:
+	default:
+		return fmt.Errorf("vendor: %q is not one of %v", r.Vendor, Vendors)
+	}
+	for i, c := range r.Containers {
+		if c.Count < 0 {
+			return fmt.Errorf("containers[%d].count: %d is negative", i, c.Count)
+		}
+	}
+	if n := r.Count(); n < 1 || n > MaxDevices {
+		return fmt.Errorf("containers: %d devices in all, must be 1 to %d", n, MaxDevices)
+	}
+	if r.MinMemory < 0 {
+		return fmt.Errorf("minMemory: %d is negative", r.MinMemory)
+	}
+	return nil
+}

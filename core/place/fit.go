@@ -1,0 +1,118 @@
+package place
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tangram-dev/tangram/core/explain"
+	"github.com/tangram-dev/tangram/core/ledger"
+	"github.com/tangram-dev/tangram/core/model"
+)
+
+// Fit chooses the devices a request would get on a node, or says why it gets
+// none. Checks run from what can never change to what changes with every pod,
+// and the refusal names the last one reached. The set is the best connected one
+// that leaves the best remainder (topology.Links.Best). The request must be
+// valid.
+func Fit(r *model.Request, v ledger.View) (model.Mask, *explain.Refusal) {
+	need := r.Count()
+	devices := v.Devices(r.Vendor)
+	refuse := func(code explain.Code, best model.Mask, detail string) (model.Mask, *explain.Refusal) {
+		return 0, &explain.Refusal{Code: code, Need: int64(need), Best: int64(best.Count()), Devices: devices.Count(), Detail: detail}
+	}
+	if devices == 0 {
+		return refuse(explain.NoDevices, 0, "")
+	}
+	if devices.Count() < need {
+		return refuse(explain.TooFew, devices, "")
+	}
+	for _, want := range r.Attributes {
+		if value, ok := v.Node.Attribute(want.Key); !ok || !slices.Contains(want.Values, value) {
+			return refuse(explain.WrongNode, 0, want.Key+"="+strings.Join(want.Values, "|"))
+		}
+	}
+	allowed := keep(devices, v, func(d *model.Device) bool { return modelAllowed(r, d.Model) })
+	if allowed.Count() < need {
+		return refuse(explain.WrongModel, allowed, modelWish(r))
+	}
+	allowed = keep(allowed, v, func(d *model.Device) bool { return deviceAllowed(r, d) })
+	if allowed.Count() < need {
+		return refuse(explain.WrongDevice, allowed, deviceWish(r))
+	}
+	large := keep(allowed, v, func(d *model.Device) bool { return d.NominalMemory() >= r.MinMemory })
+	if large.Count() < need {
+		return 0, smallMemory(r, v, allowed)
+	}
+	healthy := large & v.Healthy(r.Vendor)
+	if healthy.Count() < need {
+		return refuse(explain.Unhealthy, healthy, "")
+	}
+	free := healthy &^ v.Held
+	if free.Count() < need {
+		return refuse(explain.Taken, free, "")
+	}
+	if room := v.Room(r.Vendor); room < need {
+		return 0, &explain.Refusal{Code: explain.Taken, Need: int64(need), Best: int64(room), Devices: devices.Count()}
+	}
+	return v.Kind.Links.Best(free, need), nil
+}
+
+// keep returns the devices of a set that satisfy a test.
+func keep(set model.Mask, v ledger.View, ok func(*model.Device) bool) model.Mask {
+	var out model.Mask
+	for slot := range set.Slots() {
+		if ok(&v.Node.Devices[slot]) {
+			out = out.With(slot)
+		}
+	}
+	return out
+}
+
+func modelAllowed(r *model.Request, m model.GPUModel) bool {
+	matches := func(wish model.GPUModel) bool { return m.Is(wish) }
+	return (len(r.ProfileModels) == 0 || slices.ContainsFunc(r.ProfileModels, matches)) &&
+		(len(r.UseModels) == 0 || slices.ContainsFunc(r.UseModels, matches)) &&
+		!slices.ContainsFunc(r.AvoidModels, matches)
+}
+
+func deviceAllowed(r *model.Request, d *model.Device) bool {
+	return (len(r.UseIndexes) == 0 || slices.Contains(r.UseIndexes, d.Index)) &&
+		(len(r.UseUUIDs) == 0 || slices.Contains(r.UseUUIDs, d.UUID)) &&
+		!slices.Contains(r.AvoidUUIDs, d.UUID)
+}
+
+// modelWish spells the models a request wants for a refusal.
+func modelWish(r *model.Request) string {
+	join := func(models []model.GPUModel) string {
+		names := make([]string, len(models))
+		for i, m := range models {
+			names[i] = m.String()
+		}
+		return strings.Join(names, "|")
+	}
+	switch {
+	case len(r.UseModels) > 0:
+		return join(r.UseModels)
+	case len(r.AvoidModels) > 0:
+		return "other than " + join(r.AvoidModels)
+	}
+	return join(r.ProfileModels)
+}
+
+// deviceWish says how a request names devices.
+func deviceWish(r *model.Request) string {
+	switch {
+	case len(r.UseUUIDs) > 0 || len(r.AvoidUUIDs) > 0:
+		return "uuid"
+	default:
+		return "index"
+	}
+}
+
+func smallMemory(r *model.Request, v ledger.View, allowed model.Mask) *explain.Refusal {
+	var largest model.MiB
+	for slot := range allowed.Slots() {
+		largest = max(largest, v.Node.Devices[slot].NominalMemory())
+	}
+	return &explain.Refusal{Code: explain.SmallMemory, Need: int64(r.MinMemory), Best: int64(largest), Devices: allowed.Count()}
+}

@@ -1,0 +1,254 @@
+package place_test
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tangram-dev/tangram/core/coretest"
+	"github.com/tangram-dev/tangram/core/explain"
+	"github.com/tangram-dev/tangram/core/ledger"
+	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/place"
+	"github.com/tangram-dev/tangram/core/score"
+)
+
+func TestFitRefusals(t *testing.T) {
+	node := func() *coretest.NodeBuilder { return coretest.Node("n").GPUs(4, "A100-SXM4-80GB") }
+	tests := []struct {
+		name    string
+		node    *model.Node
+		request func(*model.Request)
+		count   int
+		want    explain.Refusal
+	}{
+		{"no device of the vendor", node().Build(), func(r *model.Request) { r.Vendor = model.AMD }, 1,
+			explain.Refusal{Code: explain.NoDevices, Need: 1}},
+		{"more than the node ever has", node().Build(), nil, 5,
+			explain.Refusal{Code: explain.TooFew, Need: 5, Best: 4, Devices: 4}},
+		{"missing label", node().Build(), func(r *model.Request) { r.Attributes = []model.Want{{Key: "accelerator", Values: []string{"x"}}} }, 1,
+			explain.Refusal{Code: explain.WrongNode, Need: 1, Devices: 4, Detail: "accelerator=x"}},
+		{"other model", node().Build(), func(r *model.Request) { r.UseModels = []model.GPUModel{model.ParseModel("A10")} }, 1,
+			explain.Refusal{Code: explain.WrongModel, Need: 1, Devices: 4, Detail: "a10"}},
+		{"refused model", node().Build(), func(r *model.Request) { r.AvoidModels = []model.GPUModel{model.ParseModel("A100")} }, 1,
+			explain.Refusal{Code: explain.WrongModel, Need: 1, Devices: 4, Detail: "other than a100"}},
+		{"profile hands out other models", node().Build(), func(r *model.Request) { r.ProfileModels = []model.GPUModel{model.ParseModel("T4")} }, 1,
+			explain.Refusal{Code: explain.WrongModel, Need: 1, Devices: 4, Detail: "t4"}},
+		{"index not there", node().Build(), func(r *model.Request) { r.UseIndexes = []int{1, 9} }, 2,
+			explain.Refusal{Code: explain.WrongDevice, Need: 2, Best: 1, Devices: 4, Detail: "index"}},
+		{"too small", node().Build(), func(r *model.Request) { r.MinMemory = 81 << 10 }, 1,
+			explain.Refusal{Code: explain.SmallMemory, Need: 81 << 10, Best: 80 << 10, Devices: 4}},
+		{"unhealthy", node().Health(0, model.Failed).Health(1, model.Suspect).Build(), nil, 3,
+			explain.Refusal{Code: explain.Unhealthy, Need: 3, Best: 2, Devices: 4}},
+		{"agent allows fewer", node().Sellable(model.NVIDIA, 1).Build(), nil, 2,
+			explain.Refusal{Code: explain.Taken, Need: 2, Best: 1, Devices: 4}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			l := ledger.New()
+			if err := l.SetNode(tt.node); err != nil {
+				t.Fatal(err)
+			}
+			r := coretest.Request(tt.count)
+			if tt.request != nil {
+				tt.request(r)
+			}
+			v, _ := l.View("n")
+			set, refusal := place.Fit(r, v)
+			if refusal == nil || *refusal != tt.want {
+				t.Errorf("got %b, %+v, want %+v", set, refusal, tt.want)
+			}
+		})
+	}
+}
+
+func TestTallyCountsNodesAndDevices(t *testing.T) {
+	l := ledger.New()
+	for i := range 3 {
+		n := coretest.Node(fmt.Sprintf("a%d", i)).GPUs(4, "A100").Build()
+		_ = l.SetNode(n)
+		r := coretest.Request(4 - i)
+		l.Put(n.ID, coretest.ClaimOf(fmt.Sprint(i), n, r, model.FullMask(4-i)))
+	}
+	_ = l.SetNode(coretest.Node("t").GPUs(2, "T4").Build())
+	res := place.Search(l, coretest.Request(3), score.DefaultWeights())
+	if res.Fits() {
+		t.Fatal("nothing should fit")
+	}
+	if got, want := res.Refused.String(), "3 nodes have at most 2 of 3 GPUs free, 1 node has at most 2 GPUs in all (3 needed)"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if res.Refused.Permanent() {
+		t.Error("an eviction could help")
+	}
+}
+
+// TestSearchEqualsScan: the indexed search ranks exactly like judging every node
+// alone, and counts the same refusals.
+func TestSearchEqualsScan(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := ledger.New()
+		var nodes []*model.Node
+		for i := range rapid.IntRange(1, 6).Draw(t, "nodes") {
+			n := coretest.DrawNode(t, fmt.Sprintf("n%d", i))
+			if i > 0 && rapid.Bool().Draw(t, "twin") {
+				// Twins share buckets, which is what the index is about.
+				twin := *nodes[i-1]
+				twin.ID = model.NodeID(fmt.Sprintf("n%d", i))
+				twin.Devices = slices.Clone(twin.Devices)
+				for j := range twin.Devices {
+					twin.Devices[j].UUID = fmt.Sprintf("%s-%d", twin.ID, j)
+				}
+				n = &twin
+			}
+			if err := l.SetNode(n); err != nil {
+				t.Fatal(err)
+			}
+			nodes = append(nodes, n)
+		}
+		w := score.DefaultWeights()
+		for i := range rapid.IntRange(0, 5).Draw(t, "placed") {
+			r := coretest.DrawRequest(t)
+			res := place.Search(l, r, w)
+			for c := range res.Candidates() {
+				v, _ := l.View(c.Node)
+				l.Put(c.Node, coretest.ClaimOf(fmt.Sprint(i), v.Node, r, c.Set))
+				break
+			}
+		}
+		r := coretest.DrawRequest(t)
+		var want []place.Candidate
+		var tally explain.Tally
+		for _, n := range nodes {
+			v, _ := l.View(n.ID)
+			set, refusal := place.Fit(r, v)
+			if refusal != nil {
+				tally.Add(*refusal, 1)
+				continue
+			}
+			card := score.Rate(r, v, set)
+			want = append(want, place.Candidate{Node: n.ID, Set: set, Card: card, Total: w.Total(card)})
+		}
+		slices.SortFunc(want, func(a, b place.Candidate) int {
+			va, _ := l.View(a.Node)
+			vb, _ := l.View(b.Node)
+			return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(vb.Held.Count(), va.Held.Count()), cmp.Compare(a.Node, b.Node))
+		})
+		res := place.Search(l, r, w)
+		got := slices.Collect(res.Candidates())
+		// Nodes of one bucket follow each other; between buckets that tie in
+		// total and use, the bucket whose first node is smaller goes first. So
+		// compare as ranked groups.
+		if fmt.Sprint(ranks(l, got)) != fmt.Sprint(ranks(l, want)) {
+			t.Fatalf("got  %v\nwant %v", got, want)
+		}
+		if fmt.Sprint(slices.Sorted(ids(got))) != fmt.Sprint(slices.Sorted(ids(want))) {
+			t.Fatalf("got nodes %v, want %v", got, want)
+		}
+		if gotLines, wantLines := counts(res.Refused), counts(tally); gotLines != wantLines {
+			t.Fatalf("refused: got %s, want %s", gotLines, wantLines)
+		}
+		if len(got) > 0 && len(want) > 0 && got[0] != want[0] {
+			t.Fatalf("best: got %v, want %v", got[0], want[0])
+		}
+	})
+}
+
+func ids(cs []place.Candidate) func(func(model.NodeID) bool) {
+	return func(yield func(model.NodeID) bool) {
+		for _, c := range cs {
+			if !yield(c.Node) {
+				return
+			}
+		}
+	}
+}
+
+func ranks(l *ledger.Ledger, cs []place.Candidate) []string {
+	var out []string
+	for _, c := range cs {
+		v, _ := l.View(c.Node)
+		out = append(out, fmt.Sprint(c.Total, v.Held.Count()))
+	}
+	return out
+}
+
+// counts spells a tally without details, which name an arbitrary node's.
+func counts(t explain.Tally) string {
+	var out []string
+	for _, l := range t.Lines() {
+		out = append(out, fmt.Sprint(l.Code, l.Nodes, l.Devices, l.Need, l.Best))
+	}
+	return fmt.Sprint(out)
+}
+
+// TestPlacedNeverOverlaps: placing what Search proposes, in any mix of arrivals
+// and departures, never gives a device to two holders and never to the wrong one.
+func TestPlacedNeverOverlaps(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := ledger.New()
+		for i := range rapid.IntRange(1, 4).Draw(t, "nodes") {
+			if err := l.SetNode(coretest.DrawNode(t, fmt.Sprintf("n%d", i))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i := range rapid.IntRange(1, 25).Draw(t, "steps") {
+			if rapid.IntRange(0, 2).Draw(t, "leave") == 0 {
+				l.Drop(model.HolderID(fmt.Sprint(rapid.IntRange(0, i).Draw(t, "who"))))
+				continue
+			}
+			r := coretest.DrawRequest(t)
+			res := place.Search(l, r, score.DefaultWeights())
+			for c := range res.Candidates() {
+				v, _ := l.View(c.Node)
+				for slot := range c.Set.Slots() {
+					d := v.Node.Devices[slot]
+					if d.Health != model.Healthy || d.Vendor != r.Vendor || v.Held.Has(slot) || d.NominalMemory() < r.MinMemory {
+						t.Fatalf("request %+v was given %+v", r, d)
+					}
+				}
+				holder := fmt.Sprint(i)
+				l.Put(c.Node, coretest.ClaimOf(holder, v.Node, r, c.Set))
+				if _, got := l.Held(model.HolderID(holder)); got != c.Set {
+					t.Fatalf("was promised %b, holds %b", c.Set, got)
+				}
+				break
+			}
+			if err := l.Audit(); err != nil {
+				t.Fatal(err)
+			}
+			if d := l.Debts(); len(d) > 0 {
+				t.Fatalf("debts %v", d)
+			}
+		}
+	})
+}
+
+// BenchmarkSearch is one decision on a half-used cluster; the cost must not
+// grow with the number of nodes.
+func BenchmarkSearch(b *testing.B) {
+	for _, nodes := range []int{1000, 4000, 16000} {
+		b.Run(fmt.Sprint(nodes), func(b *testing.B) {
+			l := ledger.New()
+			for i := range nodes {
+				name := []string{"A100", "H100", "V100", "T4"}[i%4]
+				n := coretest.Node(fmt.Sprintf("n%05d", i)).GPUs(8, name).Link(model.NVSwitch, 12, 0, 1, 2, 3, 4, 5, 6, 7).Build()
+				_ = l.SetNode(n)
+				if used := i % 9; used > 0 {
+					l.Put(n.ID, coretest.ClaimOf(fmt.Sprint(i), n, coretest.Request(used), model.FullMask(used)))
+				}
+			}
+			r := coretest.Request(2)
+			w := score.DefaultWeights()
+			for b.Loop() {
+				res := place.Search(l, r, w)
+				for range res.Candidates() {
+					break
+				}
+			}
+		})
+	}
+}

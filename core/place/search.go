@@ -1,0 +1,114 @@
+package place
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+
+	"github.com/tangram-dev/tangram/core/explain"
+	"github.com/tangram-dev/tangram/core/ledger"
+	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/score"
+)
+
+// Candidate is a node that can take a request, and how good it is.
+type Candidate struct {
+	Node  model.NodeID
+	Set   model.Mask
+	Card  score.Card
+	Total int
+}
+
+// Result is the answer of a search: candidates, or reasons.
+type Result struct {
+	groups []group
+	// Refused counts the nodes that cannot take the request, by reason.
+	Refused explain.Tally
+}
+
+// group is a run of interchangeable candidates.
+type group struct {
+	Candidate
+	// used breaks ties between groups: fuller nodes first, so that empty ones
+	// stay whole.
+	used int
+	// members are the group's nodes; nil for the single node in Candidate.
+	members *ledger.Bucket
+	skip    []model.NodeID
+}
+
+// Search ranks every node for a request: higher total first, then the fuller
+// node, then the smaller ID. It evaluates each bucket of interchangeable nodes
+// once, so its cost does not grow with the number of nodes. The result refers to
+// the ledger and must be used before the ledger changes.
+func Search(l *ledger.Ledger, r *model.Request, w score.Weights) Result {
+	var res Result
+	// Nodes that own a device named by UUID differ from their bucket: they are
+	// judged alone. With UseUUIDs no other node can have them.
+	var named []model.NodeID
+	for _, uuids := range [][]string{r.UseUUIDs, r.AvoidUUIDs} {
+		for _, uuid := range uuids {
+			named = append(named, l.Owners(uuid)...)
+		}
+	}
+	slices.Sort(named)
+	named = slices.Compact(named)
+	for _, id := range named {
+		if v, ok := l.View(id); ok {
+			res.judge(r, w, v, 1, nil, nil)
+		}
+	}
+	for b := range l.Buckets() {
+		skip := b.Pick(named)
+		if v, ok := b.View(skip); ok {
+			res.judge(r, w, v, b.Len()-len(skip), b, skip)
+		}
+	}
+	slices.SortFunc(res.groups, func(a, b group) int {
+		return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(b.used, a.used), cmp.Compare(a.Node, b.Node))
+	})
+	return res
+}
+
+// judge evaluates one view that stands for n nodes.
+func (res *Result) judge(r *model.Request, w score.Weights, v ledger.View, n int, b *ledger.Bucket, skip []model.NodeID) {
+	set, refusal := Fit(r, v)
+	if refusal != nil {
+		res.Refused.Add(*refusal, n)
+		return
+	}
+	card := score.Rate(r, v, set)
+	res.groups = append(res.groups, group{
+		Candidate: Candidate{Node: v.Node.ID, Set: set, Card: card, Total: w.Total(card)},
+		used:      v.Held.Count(),
+		members:   b,
+		skip:      skip,
+	})
+}
+
+// Fits says whether any node can take the request.
+func (res *Result) Fits() bool { return len(res.groups) > 0 }
+
+// Candidates yields the nodes that can take the request, best first.
+func (res *Result) Candidates() iter.Seq[Candidate] {
+	return func(yield func(Candidate) bool) {
+		for _, g := range res.groups {
+			if g.members == nil {
+				if !yield(g.Candidate) {
+					return
+				}
+				continue
+			}
+			for id := range g.members.Nodes() {
+				if slices.Contains(g.skip, id) {
+					continue
+				}
+				c := g.Candidate
+				c.Node = id
+				if !yield(c) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package score_test
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tangram-dev/tangram/core/coretest"
+	"github.com/tangram-dev/tangram/core/ledger"
+	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/place"
+	"github.com/tangram-dev/tangram/core/score"
+)
+
+// rate places a request on a node of which the lowest devices are held.
+func rate(t *testing.T, n *model.Node, held int, r *model.Request) score.Card {
+	t.Helper()
+	l := ledger.New()
+	if err := l.SetNode(n); err != nil {
+		t.Fatal(err)
+	}
+	if held > 0 {
+		l.Put(n.ID, coretest.ClaimOf("other", n, coretest.Request(held), model.FullMask(held)))
+	}
+	v, _ := l.View(n.ID)
+	set, refusal := place.Fit(r, v)
+	if refusal != nil {
+		t.Fatal(refusal)
+	}
+	return score.Rate(r, v, set)
+}
+
+func a100() *model.Node {
+	return coretest.Node("n").GPUs(8, "A100").Link(model.NVSwitch, 12, 0, 1, 2, 3, 4, 5, 6, 7).Build()
+}
+
+// TestUtilization is seed 003's curve: rising to 60 %, flat to 80 %, falling.
+func TestUtilization(t *testing.T) {
+	for held, want := range map[int]int{0: 0, 2: 41, 4: 83, 5: 100, 6: 100, 7: 62} {
+		if got := rate(t, a100(), held, coretest.Request(1))[score.Utilization]; got != want {
+			t.Errorf("%d of 8 held: got %d, want %d", held, got, want)
+		}
+	}
+}
+
+func TestTypeMatch(t *testing.T) {
+	models := func(names ...string) (out []model.GPUModel) {
+		for _, n := range names {
+			out = append(out, model.ParseModel(n))
+		}
+		return out
+	}
+	tests := []struct {
+		name   string
+		prefer []model.GPUModel
+		want   int
+	}{
+		{"unspecified", nil, 50},
+		{"exact", models("T4", "A100"), 100},
+		{"compatible", models("V100"), 70},
+		{"other", models("T4"), 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := coretest.Request(1)
+			r.PreferModels = tt.prefer
+			if got := rate(t, a100(), 0, r)[score.TypeMatch]; got != tt.want {
+				t.Errorf("got %d, want %d", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestFragmentation: breaking an intact node costs more than filling a gap.
+func TestFragmentation(t *testing.T) {
+	get := func(held, count int) int { return rate(t, a100(), held, coretest.Request(count))[score.Fragmentation] }
+	if gap, intact := get(7, 1), get(0, 1); gap <= intact {
+		t.Errorf("filling the last gap scores %d, breaking an intact node %d", gap, intact)
+	}
+	if pair, quad := get(6, 1), get(4, 1); pair <= quad {
+		t.Errorf("breaking a pair scores %d, breaking four %d", pair, quad)
+	}
+	if got := get(0, 8); got != 0 {
+		t.Errorf("taking all leaves nothing: got %d", got)
+	}
+}
+
+func TestPriorityAndWorkloadPreferSuitableHardware(t *testing.T) {
+	t4 := coretest.Node("t").GPUs(2, "T4").Build()
+	important, humble := coretest.Request(1), coretest.Request(1)
+	important.Standing, humble.Standing = 100, 20
+	if rate(t, a100(), 0, important)[score.Priority] <= rate(t, t4, 0, important)[score.Priority] {
+		t.Error("an important tenant should prefer the better GPU")
+	}
+	if rate(t, a100(), 0, humble)[score.Priority] >= rate(t, t4, 0, humble)[score.Priority] {
+		t.Error("a humble tenant should leave the better GPU alone")
+	}
+	training, inference := coretest.Request(1), coretest.Request(1)
+	training.Workload, inference.Workload = model.Training, model.Inference
+	if rate(t, a100(), 0, training)[score.Workload] <= rate(t, t4, 0, training)[score.Workload] {
+		t.Error("training should prefer fast, linked GPUs")
+	}
+	if rate(t, a100(), 0, inference)[score.Workload] >= rate(t, t4, 0, inference)[score.Workload] {
+		t.Error("inference should prefer mid-range GPUs")
+	}
+}
+
+func TestWeights(t *testing.T) {
+	tests := []struct {
+		name string
+		w    score.Weights
+		want string
+	}{
+		{"default", score.DefaultWeights(), ""},
+		{"three-weight form", score.Weights{40, 30, 30}, ""},
+		{"negative", score.Weights{score.Topology: -1}, "weights.topology: -1"},
+		{"absurd", score.Weights{score.Workload: 1 << 40}, "weights.workload"},
+		{"all zero", score.Weights{}, "weights: all are 0"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			err := tt.w.Validate()
+			if (err == nil) != (tt.want == "") || err != nil && !strings.HasPrefix(err.Error(), tt.want) {
+				t.Errorf("got %v, want %q", err, tt.want)
+			}
+		})
+	}
+	if got := (score.Weights{40, 30, 30}).Total(score.Card{100, 50, 0, 100, 100, 100}); got != 5500 {
+		t.Errorf("weighted mean: got %d, want 5500", got)
+	}
+}
+
+// TestScoresStayInRange: every objective is 0..100 and every total 0..Scale.
+func TestScoresStayInRange(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := ledger.New()
+		for i := range 3 {
+			_ = l.SetNode(coretest.DrawNode(t, string(rune('a'+i))))
+		}
+		r := coretest.DrawRequest(t)
+		var w score.Weights
+		for o := range w {
+			w[o] = rapid.IntRange(0, 1000).Draw(t, "weight")
+		}
+		w[0]++
+		res := place.Search(l, r, w)
+		for c := range res.Candidates() {
+			for o, s := range c.Card {
+				if s < 0 || s > 100 {
+					t.Fatalf("%s is %d", score.Objective(o), s)
+				}
+			}
+			if c.Total < 0 || c.Total > score.Scale {
+				t.Fatalf("total is %d", c.Total)
+			}
+		}
+	})
+}
