@@ -80,7 +80,7 @@ func Table() []Row {
 		// Ends: nobody imports them.
 		{Folder: "cmd/...", May: whole, Tests: tests,
 			Why: "main functions: flags to configuration to run"},
-		{Folder: "test/...", May: set(whole, "./test/...", "./core/coretest"), Tests: tests,
+		{Folder: "test/...", May: set(whole, append(tests, "./test/...", "./core/coretest")...),
 			Why: "tests of the whole"},
 	}
 }
