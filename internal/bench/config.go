@@ -1,0 +1,144 @@
+package bench
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// MaxGPUs is the largest --gpus. No node sold today has more than 16 GPUs, and
+// Tangram's tables inside a node are bitmasks of that width.
+const MaxGPUs = 16
+
+// Config is one benchmark: the fleet, the load and the contenders. The zero
+// value is not valid; DefaultConfig gives the run that docs/benchmarks.md shows.
+type Config struct {
+	// Nodes is the number of identical nodes, GPUs the whole GPUs of each.
+	Nodes, GPUs int
+	// Pods is the number of counted pods, GPUsPerPod what each asks for. They
+	// must all fit, or the last pod would never bind.
+	Pods, GPUsPerPod int
+	// Rate is the arrival rate in pods per second, evenly spaced. 0 creates pods
+	// as fast as the API accepts them.
+	Rate float64
+	// Contenders are names from the contender table, in the order of round one.
+	Contenders []string
+	// Rounds repeats everything; the report shows medians.
+	Rounds int
+	// JSON is the file the full report goes to; empty for none.
+	JSON string
+	// Out is the folder for control plane state and logs; empty for a temporary
+	// one. It must be empty or absent, so that no trial starts on old state.
+	Out string
+	// Bin is the folder with the programs; empty for the folder of this program.
+	Bin string
+	// Keep leaves Out in place after a valid run. A failed run always leaves it.
+	Keep bool
+}
+
+// DefaultConfig is the load of design.md section 13, without gangs.
+func DefaultConfig() Config {
+	return Config{
+		Nodes: 1000, GPUs: 8,
+		Pods: 2000, GPUsPerPod: 1,
+		Contenders: contenderNames(),
+		Rounds:     1,
+	}
+}
+
+// FlagError is a value that a flag cannot have.
+type FlagError struct {
+	// Flag is the flag's name without dashes.
+	Flag string
+	// Problem says what is wrong and what would be right.
+	Problem string
+}
+
+func (e *FlagError) Error() string { return "--" + e.Flag + ": " + e.Problem }
+
+func flagErrorf(flag, format string, args ...any) error {
+	return &FlagError{Flag: flag, Problem: fmt.Sprintf(format, args...)}
+}
+
+// Validate reports the first value that cannot be run, as a *FlagError. It looks
+// at numbers and names only; the programs are looked for by findPrograms.
+func (c *Config) Validate() error {
+	for _, f := range []struct {
+		flag  string
+		value int
+	}{
+		{"nodes", c.Nodes},
+		{"gpus", c.GPUs},
+		{"pods", c.Pods},
+		{"gpus-per-pod", c.GPUsPerPod},
+		{"rounds", c.Rounds},
+	} {
+		if f.value < 1 {
+			return flagErrorf(f.flag, "must be at least 1, got %d", f.value)
+		}
+	}
+	if c.GPUs > MaxGPUs {
+		return flagErrorf("gpus", "must be at most %d, got %d", MaxGPUs, c.GPUs)
+	}
+	if c.GPUsPerPod > c.GPUs {
+		return flagErrorf("gpus-per-pod", "%d GPUs do not fit on a node of %d (--gpus)", c.GPUsPerPod, c.GPUs)
+	}
+	// A pod cannot straddle nodes, so capacity is counted per node.
+	if room := c.Nodes * (c.GPUs / c.GPUsPerPod); c.Pods > room {
+		return flagErrorf("pods", "%d pods of %d GPUs do not fit: %d nodes of %d GPUs hold %d",
+			c.Pods, c.GPUsPerPod, c.Nodes, c.GPUs, room)
+	}
+	if !(c.Rate >= 0 && c.Rate <= 1e6) {
+		return flagErrorf("rate", "must be 0 (as fast as possible) to 1000000 pods per second, got %v", c.Rate)
+	}
+	if len(c.Contenders) == 0 {
+		return flagErrorf("contenders", "name at least one of %s", strings.Join(contenderNames(), ", "))
+	}
+	for i, name := range c.Contenders {
+		if _, ok := contenderByName(name); !ok {
+			return flagErrorf("contenders", "unknown contender %q, want %s", name, strings.Join(contenderNames(), ", "))
+		}
+		if slices.Contains(c.Contenders[:i], name) {
+			return flagErrorf("contenders", "%q is named twice", name)
+		}
+	}
+	return nil
+}
+
+// findPrograms checks that every program of the run exists, before minutes are
+// spent on a run that cannot end.
+func (c *Config) findPrograms() error {
+	if c.Bin == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return flagErrorf("bin", "this program's own folder is unknown (%v); name the folder", err)
+		}
+		c.Bin = filepath.Dir(self)
+	}
+	// Programs start in folders of their own.
+	bin, err := filepath.Abs(c.Bin)
+	if err != nil {
+		return flagErrorf("bin", "%v", err)
+	}
+	c.Bin = bin
+	for _, p := range c.programs() {
+		info, err := os.Stat(filepath.Join(c.Bin, p))
+		if err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
+			return flagErrorf("bin", "no program %s in %s (\"make build\" makes it)", p, c.Bin)
+		}
+	}
+	return nil
+}
+
+// programs are the files of Bin that the run needs.
+func (c *Config) programs() []string {
+	programs := []string{"etcd", "kube-apiserver"}
+	for _, name := range c.Contenders {
+		if k, _ := contenderByName(name); k.program != "" {
+			programs = append(programs, k.program)
+		}
+	}
+	return programs
+}

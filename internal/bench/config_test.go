@@ -1,0 +1,101 @@
+package bench
+
+import (
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestDefaultConfigIsValid(t *testing.T) {
+	config := DefaultConfig()
+	if err := config.Validate(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestValidateNamesTheFlag(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		change   func(*Config)
+		wantFlag string
+		wantText string
+	}{
+		{"no nodes", func(c *Config) { c.Nodes = 0 }, "nodes", "at least 1, got 0"},
+		{"negative nodes", func(c *Config) { c.Nodes = -3 }, "nodes", "got -3"},
+		{"no GPUs", func(c *Config) { c.GPUs = 0 }, "gpus", "at least 1"},
+		{"too many GPUs", func(c *Config) { c.GPUs = 17 }, "gpus", "at most 16"},
+		{"no pods", func(c *Config) { c.Pods = 0 }, "pods", "at least 1"},
+		{"no rounds", func(c *Config) { c.Rounds = 0 }, "rounds", "at least 1"},
+		{"pods without GPUs", func(c *Config) { c.GPUsPerPod = 0 }, "gpus-per-pod", "at least 1"},
+		{"pod larger than a node", func(c *Config) { c.GPUsPerPod = 9 }, "gpus-per-pod", "node of 8"},
+		{"more pods than GPUs", func(c *Config) { c.Pods = 8001 }, "pods", "hold 8000"},
+		{"pods that would have to straddle nodes", func(c *Config) { c.GPUsPerPod, c.Pods = 3, 2001 }, "pods", "hold 2000"},
+		{"negative rate", func(c *Config) { c.Rate = -1 }, "rate", "got -1"},
+		{"no number", func(c *Config) { c.Rate = math.NaN() }, "rate", "NaN"},
+		{"nobody runs", func(c *Config) { c.Contenders = nil }, "contenders", "ceiling, kube-scheduler, tangram"},
+		{"unknown contender", func(c *Config) { c.Contenders = []string{"volcano"} }, "contenders", `"volcano"`},
+		{"contender twice", func(c *Config) { c.Contenders = []string{Tangram, Tangram} }, "contenders", "twice"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			config := DefaultConfig()
+			tc.change(&config)
+			wantFlagError(t, config.Validate(), tc.wantFlag, tc.wantText)
+		})
+	}
+}
+
+func TestMissingProgramIsNamed(t *testing.T) {
+	config := DefaultConfig()
+	config.Bin = t.TempDir()
+	for _, p := range []string{"etcd", "kube-apiserver", "kube-scheduler", "gpu-scheduler"} {
+		wantFlagError(t, config.findPrograms(), "bin", "no program "+p+" in")
+		if err := os.WriteFile(filepath.Join(config.Bin, p), nil, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := config.findPrograms(); err != nil {
+		t.Errorf("with all programs: %v", err)
+	}
+}
+
+func TestOnlyProgramsOfTheRunAreNeeded(t *testing.T) {
+	config := DefaultConfig()
+	config.Contenders = []string{Ceiling}
+	config.Bin = t.TempDir()
+	for _, p := range []string{"etcd", "kube-apiserver"} {
+		if err := os.WriteFile(filepath.Join(config.Bin, p), nil, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := config.findPrograms(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOutMustBeEmpty(t *testing.T) {
+	config := DefaultConfig()
+	config.Out = filepath.Join(t.TempDir(), "new")
+	dir, err := config.makeOut()
+	if err != nil {
+		t.Fatalf("new folder: %v", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "old"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, err = config.makeOut()
+	wantFlagError(t, err, "out", "not empty")
+}
+
+func wantFlagError(t *testing.T, err error, flag, text string) {
+	t.Helper()
+	var got *FlagError
+	if !errors.As(err, &got) {
+		t.Fatalf("got %v, want an error of --%s", err, flag)
+	}
+	if got.Flag != flag || !strings.Contains(got.Problem, text) || !strings.HasPrefix(err.Error(), "--"+flag+": ") {
+		t.Errorf("got %q, want --%s with %q", err, flag, text)
+	}
+}

@@ -1,0 +1,177 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"time"
+)
+
+// ErrInvalid is returned when the benchmark ran and at least one result failed
+// its check.
+var ErrInvalid = errors.New("at least one result is not valid")
+
+// clientGCPercent lets the load client's heap grow fivefold between collections.
+// It holds a few megabytes, and every collection takes CPU from what it measures.
+const clientGCPercent = 400
+
+// Run runs the benchmark and prints the table to out and what it is doing to
+// status. self is the command line that reaches this command again. The error
+// is a *FlagError for a Config that cannot run, and ErrInvalid when a contender
+// did not do the work.
+func Run(ctx context.Context, config Config, self []string, out, status io.Writer) (err error) {
+	if err := config.Validate(); err != nil {
+		return err
+	}
+	if err := config.findPrograms(); err != nil {
+		return err
+	}
+	programs, err := programVersions(ctx, &config)
+	if err != nil {
+		return err
+	}
+	root, err := config.makeOut()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err == nil && !config.Keep {
+			err = os.RemoveAll(root)
+			return
+		}
+		fmt.Fprintf(status, "logs and state are in %s\n", root)
+	}()
+	defer debug.SetGCPercent(debug.SetGCPercent(clientGCPercent))
+
+	report := &Report{
+		Started: time.Now().UTC().Truncate(time.Second),
+		Machine: Machine{CPUs: runtime.NumCPU(), CPUModel: cpuModel(), OS: runtime.GOOS, Arch: runtime.GOARCH},
+		Settings: Settings{
+			Nodes: config.Nodes, GPUsPerNode: config.GPUs,
+			Pods: config.Pods, GPUsPerPod: config.GPUsPerPod,
+			Rate: config.Rate, Contenders: config.Contenders, Rounds: config.Rounds,
+			Creators: creators, Binders: binders, WarmupPods: min(warmupPods, config.Pods),
+		},
+		Programs: programs,
+	}
+	progress := newProgress(status)
+	for round := 1; round <= config.Rounds; round++ {
+		results, err := runRound(ctx, &config, round, roundSetup{root: root, self: self, progress: progress})
+		if err != nil {
+			return err
+		}
+		report.Trials = append(report.Trials, results...)
+	}
+	report.Summary = summarise(config.Contenders, report.Trials)
+	if config.JSON != "" {
+		if err := report.writeJSON(config.JSON); err != nil {
+			return err
+		}
+	}
+	if err := report.writeTable(out); err != nil {
+		return fmt.Errorf("print table: %w", err)
+	}
+	for i := range report.Summary {
+		if !report.Summary[i].Valid() {
+			return ErrInvalid
+		}
+	}
+	return nil
+}
+
+type roundSetup struct {
+	root     string
+	self     []string
+	progress *progress
+}
+
+// runRound lets every contender run once. Each round starts with another one, so
+// that going first or last (a cold page cache, a warm CPU) favours nobody. A
+// contender that fails is reported as invalid and does not keep the others from
+// running; only the end of ctx does.
+func runRound(ctx context.Context, config *Config, round int, setup roundSetup) ([]Result, error) {
+	var results []Result
+	for i := range config.Contenders {
+		name := config.Contenders[(i+round-1)%len(config.Contenders)]
+		c, _ := contenderByName(name)
+		t := trial{
+			config: config, contender: c, round: round, self: setup.self, progress: setup.progress,
+			dir: filepath.Join(setup.root, fmt.Sprintf("%d-%s", round, name)),
+		}
+		result, err := t.run(ctx)
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if err != nil {
+			result = Result{Contender: name, Round: round, Problems: []string{err.Error()}}
+		}
+		for _, p := range result.Problems {
+			setup.progress.phase("INVALID: %s", p)
+		}
+		results = append(results, result)
+	}
+	addRatios(results)
+	return results, nil
+}
+
+// makeOut makes the folder for state and logs.
+func (c *Config) makeOut() (string, error) {
+	if c.Out == "" {
+		dir, err := os.MkdirTemp("", "tangram-bench-")
+		if err != nil {
+			return "", fmt.Errorf("make a folder for the run: %w", err)
+		}
+		return dir, nil
+	}
+	dir, err := filepath.Abs(c.Out)
+	if err != nil {
+		return "", flagErrorf("out", "%v", err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", flagErrorf("out", "%v", err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return "", flagErrorf("out", "%v", err)
+	}
+	if len(entries) > 0 {
+		return "", flagErrorf("out", "%s is not empty", dir)
+	}
+	return dir, nil
+}
+
+// programVersions asks every program for its version: a report without them
+// compares nothing, and a program that cannot even say it will not run.
+func programVersions(ctx context.Context, config *Config) (map[string]string, error) {
+	versions := map[string]string{}
+	for _, p := range config.programs() {
+		out, err := exec.CommandContext(ctx, filepath.Join(config.Bin, p), "--version").Output()
+		if err != nil {
+			return nil, flagErrorf("bin", "%s --version: %v", p, err)
+		}
+		line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+		versions[p] = line
+	}
+	return versions, nil
+}
+
+// cpuModel is the processor's name, or nothing where the machine does not tell.
+func cpuModel() string {
+	info, err := os.ReadFile("/proc/cpuinfo")
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(info)) {
+		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == "model name" {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
