@@ -70,12 +70,14 @@ func Table() []Row {
 			Why: "runs a control plane as any client would; it must not know how Tangram decides"},
 		{Folder: "internal/bench", May: set(client, "./internal/local"), Tests: tests,
 			Why: "measures all schedulers from outside, ours like the others"},
-		{Folder: "internal/cli", May: set(client, "./internal/local", "./internal/bench"), Tests: tests,
+		{Folder: "internal/cli", May: set(client, "./internal/local", "./internal/bench", "./examples"), Tests: tests,
 			Why: "what people type; it composes, and decides nothing"},
 		{Folder: "internal/archtest", May: std, Tests: tests,
 			Why: "must run without a network"},
 		{Folder: "config", May: std, Tests: set(kube, "./api/..."),
 			Why: "embeds the default files"},
+		{Folder: "examples", May: std, Tests: set(kube, "./api/..."),
+			Why: "embeds the sample manifests"},
 
 		// Ends: nobody imports them.
 		{Folder: "cmd/...", May: whole, Tests: tests,
