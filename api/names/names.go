@@ -62,6 +62,6 @@ const (
 	LabelAMDProduct    = "amd.com/gpu.product-name"
 )
 
-// Pod label that says what kind of work a pod does: training, inference or
-// development.
+// LabelWorkload is the pod label that says what kind of work a pod does:
+// training, inference or development.
 const LabelWorkload = "workload-type"
