@@ -65,7 +65,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := requirePrograms(bin, neededPrograms(o)...); err != nil {
+	if err := RequirePrograms(bin, neededPrograms(o)...); err != nil {
 		return nil, err
 	}
 	for _, sub := range []string{"", "pki", "logs"} {
@@ -198,8 +198,9 @@ func Elapsed(begin time.Time) string {
 	return fmt.Sprintf("%.1fs", time.Since(begin).Seconds())
 }
 
-// requirePrograms names every program that is missing, and the remedy.
-func requirePrograms(bin string, names ...string) error {
+// RequirePrograms returns an error that names every program missing in the folder,
+// and the remedy.
+func RequirePrograms(bin string, names ...string) error {
 	var missing []string
 	for _, name := range names {
 		if info, err := os.Stat(filepath.Join(bin, name)); err != nil || !info.Mode().IsRegular() {

@@ -181,29 +181,50 @@ func (c *Cluster) startControllerManager(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	serves, err := c.ReadyAt(port, "/healthz")
+	if err != nil {
+		return err
+	}
 	_, err = c.Run(ctx, Program{
 		Name: controllerManagerProgram, Path: filepath.Join(c.bin, controllerManagerProgram), Restart: true,
 		// Pods are refused until their namespace has its service account, so that is
 		// when the controller manager is of use.
 		Ready: func(ctx context.Context) error {
+			if err := serves(ctx); err != nil {
+				return err
+			}
 			_, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
 			return err
 		},
-		Args: []string{
-			"--kubeconfig=" + kubeconfig,
-			"--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig,
-			"--bind-address=" + loopback, "--secure-port=" + strconv.Itoa(port),
-			"--tls-cert-file=" + filepath.Join(pki, "server.crt"),
-			"--tls-private-key-file=" + filepath.Join(pki, "server.key"),
-			"--root-ca-file=" + c.authority.certPath(),
-			"--cluster-signing-cert-file=" + c.authority.certPath(),
-			"--cluster-signing-key-file=" + c.authority.keyPath(),
-			"--service-account-private-key-file=" + filepath.Join(pki, "service-accounts.key"),
+		Args: append(c.ServeArgs(port, kubeconfig),
+			"--root-ca-file="+c.authority.certPath(),
+			"--cluster-signing-cert-file="+c.authority.certPath(),
+			"--cluster-signing-key-file="+c.authority.keyPath(),
+			"--service-account-private-key-file="+filepath.Join(pki, "service-accounts.key"),
 			"--use-service-account-credentials", "--leader-elect=false", "--profiling=false",
 			"--kube-api-qps=1000", "--kube-api-burst=2000",
-		},
+		),
 	})
 	return err
+}
+
+// ServeArgs are the flags with which a Kubernetes component serves on a loopback
+// port under the cluster's authority, and talks to the API server.
+func (c *Cluster) ServeArgs(port int, kubeconfig string) []string {
+	pki := filepath.Join(c.dir, "pki")
+	return []string{
+		"--kubeconfig=" + kubeconfig,
+		"--authentication-kubeconfig=" + kubeconfig, "--authorization-kubeconfig=" + kubeconfig,
+		"--bind-address=" + loopback, "--secure-port=" + strconv.Itoa(port),
+		"--tls-cert-file=" + filepath.Join(pki, "server.crt"),
+		"--tls-private-key-file=" + filepath.Join(pki, "server.key"),
+	}
+}
+
+// ReadyAt returns a Program's Ready for a server with the flags of ServeArgs: it
+// answers nil once the path gives 200.
+func (c *Cluster) ReadyAt(port int, path string) (func(context.Context) error, error) {
+	return httpProbe(httpsURL(port)+path, c.authority.cert, nil)
 }
 
 func freePorts(n int) ([]int, error) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -27,45 +28,42 @@ const creators = 32
 // ones of these names to what the fleet says. It needs the GPUNode CRD.
 func (c *Cluster) CreateFleet(ctx context.Context, f *Fleet) error {
 	begin := time.Now()
-	// Protobuf for the built-in types: smaller and faster at both ends.
-	config := c.RESTConfig()
-	config.ContentType = runtime.ContentTypeProtobuf
-	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	client, err := kubernetes.NewForConfig(config)
+	client, gpuNodes, err := c.fleetClients()
 	if err != nil {
 		return err
 	}
-	dynamicClient, err := dynamic.NewForConfig(c.RESTConfig())
-	if err != nil {
-		return err
-	}
-	gpuNodes := dynamicClient.Resource(v1alpha1.GPUNodes)
 	// Inventory first: a scheduler that watches both then never sees the node
 	// without its devices.
-	err = inParallel(ctx, f.GPUNodes(), func(ctx context.Context, n *v1alpha1.GPUNode) error {
-		return createGPUNode(ctx, gpuNodes, n)
-	})
-	if err != nil {
+	if err := createGPUNodes(ctx, gpuNodes, f.GPUNodes()); err != nil {
 		return err
 	}
-	err = inParallel(ctx, f.Nodes(), func(ctx context.Context, n *v1.Node) error {
-		return createNode(ctx, client, n)
-	})
-	if err != nil {
+	if err := createNodes(ctx, client, f.Nodes()); err != nil {
 		return err
 	}
 	c.say("fleet ready (%s): %s", Elapsed(begin), f)
 	return nil
 }
 
+func (c *Cluster) fleetClients() (kubernetes.Interface, dynamic.ResourceInterface, error) {
+	// Protobuf for the built-in types: smaller and faster at both ends.
+	config := c.RESTConfig()
+	config.ContentType = runtime.ContentTypeProtobuf
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, nil, err
+	}
+	dynamicClient, err := dynamic.NewForConfig(c.RESTConfig())
+	if err != nil {
+		return nil, nil, err
+	}
+	return client, dynamicClient.Resource(v1alpha1.GPUNodes), nil
+}
+
 // PruneFleet deletes simulated nodes that are not the fleet's, which an earlier
 // start with another fleet left in the state directory.
 func (c *Cluster) PruneFleet(ctx context.Context, f *Fleet) error {
-	client, err := kubernetes.NewForConfig(c.RESTConfig())
-	if err != nil {
-		return err
-	}
-	dynamicClient, err := dynamic.NewForConfig(c.RESTConfig())
+	client, gpuNodes, err := c.fleetClients()
 	if err != nil {
 		return err
 	}
@@ -86,7 +84,7 @@ func (c *Cluster) PruneFleet(ctx context.Context, f *Fleet) error {
 	return inParallel(ctx, extra, func(ctx context.Context, name string) error {
 		err := client.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{})
 		if err == nil || apierrors.IsNotFound(err) {
-			err = dynamicClient.Resource(v1alpha1.GPUNodes).Delete(ctx, name, metav1.DeleteOptions{})
+			err = gpuNodes.Delete(ctx, name, metav1.DeleteOptions{})
 		}
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("delete node %s: %w", name, err)
@@ -95,19 +93,48 @@ func (c *Cluster) PruneFleet(ctx context.Context, f *Fleet) error {
 	})
 }
 
-func createNode(ctx context.Context, client kubernetes.Interface, n *v1.Node) error {
-	_, err := client.CoreV1().Nodes().Create(ctx, n, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
-		err = updateNode(ctx, client, n)
-	}
+// createNodes asks first what exists: to find out by a refused create and to patch
+// costs three times a plain create, and a second start finds everything in place.
+func createNodes(ctx context.Context, client kubernetes.Interface, nodes []*v1.Node) error {
+	list, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return fmt.Errorf("create node %s: %w", n.Name, err)
+		return fmt.Errorf("list nodes: %w", err)
 	}
-	return nil
+	existing := map[string]*v1.Node{}
+	for i := range list.Items {
+		existing[list.Items[i].Name] = &list.Items[i]
+	}
+	return inParallel(ctx, nodes, func(ctx context.Context, n *v1.Node) error {
+		var err error
+		if old := existing[n.Name]; old == nil {
+			_, err = client.CoreV1().Nodes().Create(ctx, n, metav1.CreateOptions{})
+		} else if !isNodeAsWanted(old, n) {
+			err = updateNode(ctx, client, n)
+		}
+		if err != nil {
+			return fmt.Errorf("create node %s: %w", n.Name, err)
+		}
+		return nil
+	})
 }
 
-// updateNode sets what the fleet decides and leaves the rest (cordon, conditions,
-// other people's labels) as it is.
+func isNodeAsWanted(old, want *v1.Node) bool {
+	return contains(old.Labels, want.Labels) && contains(old.Annotations, want.Annotations) &&
+		equality.Semantic.DeepEqual(old.Status.Capacity, want.Status.Capacity) &&
+		equality.Semantic.DeepEqual(old.Status.Allocatable, want.Status.Allocatable)
+}
+
+func contains(have, want map[string]string) bool {
+	for k, v := range want {
+		if got, ok := have[k]; !ok || got != v {
+			return false
+		}
+	}
+	return true
+}
+
+// updateNode sets what the fleet decides and leaves the rest (cordon, taints,
+// conditions, other people's labels) as it is.
 func updateNode(ctx context.Context, client kubernetes.Interface, n *v1.Node) error {
 	meta, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": n.Labels, "annotations": n.Annotations}})
 	if err != nil {
@@ -128,27 +155,57 @@ func updateNode(ctx context.Context, client kubernetes.Interface, n *v1.Node) er
 	return err
 }
 
+func createGPUNodes(ctx context.Context, client dynamic.ResourceInterface, nodes []*v1alpha1.GPUNode) error {
+	existing := map[string]*v1alpha1.GPUNode{}
+	err := retryWhileNew(ctx, func(ctx context.Context) error {
+		list, err := client.List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return fmt.Errorf("list gpunodes: %w", err)
+		}
+		for i := range list.Items {
+			old := &v1alpha1.GPUNode{}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, old); err != nil {
+				return fmt.Errorf("read gpunode %s: %w", list.Items[i].GetName(), err)
+			}
+			existing[old.Name] = old
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return inParallel(ctx, nodes, func(ctx context.Context, n *v1alpha1.GPUNode) error {
+		var err error
+		if old := existing[n.Name]; old == nil {
+			err = createGPUNode(ctx, client, n)
+		} else if !equality.Semantic.DeepEqual(old.Spec, n.Spec) {
+			err = updateGPUNode(ctx, client, n)
+		}
+		if err != nil {
+			return fmt.Errorf("create gpunode %s: %w", n.Name, err)
+		}
+		return nil
+	})
+}
+
 func createGPUNode(ctx context.Context, client dynamic.ResourceInterface, n *v1alpha1.GPUNode) error {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(n)
 	if err != nil {
 		return err
 	}
-	object := &unstructured.Unstructured{Object: content}
-	err = retryWhileNew(ctx, func(ctx context.Context) error {
-		_, err := client.Create(ctx, object, metav1.CreateOptions{})
-		return err
-	})
-	if apierrors.IsAlreadyExists(err) {
-		var spec []byte
-		// Only the inventory: health and telemetry belong to whoever set them.
-		if spec, err = json.Marshal([]map[string]any{{"op": "replace", "path": "/spec", "value": n.Spec}}); err == nil {
-			_, err = client.Patch(ctx, n.Name, types.JSONPatchType, spec, metav1.PatchOptions{})
-		}
-	}
+	_, err = client.Create(ctx, &unstructured.Unstructured{Object: content}, metav1.CreateOptions{})
+	return err
+}
+
+// updateGPUNode sets the inventory only: health and telemetry belong to whoever
+// reported them.
+func updateGPUNode(ctx context.Context, client dynamic.ResourceInterface, n *v1alpha1.GPUNode) error {
+	spec, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/spec", "value": n.Spec}})
 	if err != nil {
-		return fmt.Errorf("create gpunode %s: %w", n.Name, err)
+		return err
 	}
-	return nil
+	_, err = client.Patch(ctx, n.Name, types.JSONPatchType, spec, metav1.PatchOptions{})
+	return err
 }
 
 // inParallel calls f for every item, several at a time, and returns the first

@@ -33,7 +33,7 @@ func (c *Cluster) startKWOK(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ready, err := httpProbe(httpsURL(port)+"/healthz", c.authority.cert, nil)
+	ready, err := c.ReadyAt(port, "/healthz")
 	if err != nil {
 		return err
 	}

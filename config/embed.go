@@ -1,0 +1,42 @@
+// Package config embeds the default files, so that a program runs from one binary
+// and the files people read and copy are the ones that run.
+package config
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"io/fs"
+)
+
+//go:embed crd/*.yaml scheduler.yaml rbac.yaml
+var files embed.FS
+
+// Scheduler is the default KubeSchedulerConfiguration of gpu-scheduler.
+func Scheduler() []byte { return read("scheduler.yaml") }
+
+// RBAC lets the user system:tangram:gpu-scheduler do what the scheduler needs.
+func RBAC() []byte { return read("rbac.yaml") }
+
+// CRDs are all custom resource definitions, as one stream of YAML documents in
+// the order of their file names.
+func CRDs() []byte {
+	names, err := fs.Glob(files, "crd/*.yaml")
+	if err != nil {
+		panic(err) // the pattern is a constant
+	}
+	var docs [][]byte
+	for _, name := range names {
+		docs = append(docs, read(name))
+	}
+	return bytes.Join(docs, []byte("\n---\n"))
+}
+
+// read cannot fail for a name that the go:embed pattern above holds.
+func read(name string) []byte {
+	data, err := files.ReadFile(name)
+	if err != nil {
+		panic(fmt.Sprintf("embedded file: %v", err))
+	}
+	return data
+}

@@ -1,0 +1,173 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/config"
+	"github.com/tangram-dev/tangram/internal/local"
+)
+
+const (
+	schedulerProgram = "gpu-scheduler"
+	schedulerUser    = "system:tangram:" + names.SchedulerName
+	fleetFile        = "fleet.yaml" // in the state directory: the last fleet used
+)
+
+// session is one run of tangram up.
+type session struct {
+	options upOptions
+	out     io.Writer
+	cluster *local.Cluster // nil until the control plane serves
+}
+
+func newSession(o upOptions, out io.Writer) *session {
+	return &session{options: o, out: out}
+}
+
+func (s *session) say(format string, args ...any) {
+	fmt.Fprintf(s.out, format+"\n", args...) // progress: nobody to tell if it fails
+}
+
+// start brings everything up, in order, saying what it does.
+func (s *session) start(ctx context.Context) error {
+	begin := time.Now()
+	fleet, err := s.loadFleet()
+	if err != nil {
+		return err
+	}
+	if err := local.RequirePrograms(s.options.bin, schedulerProgram, "kubectl"); err != nil {
+		return err
+	}
+	cluster, err := local.Start(ctx, local.Options{
+		Dir: s.options.dir, Bin: s.options.bin, Out: s.out, ControllerManager: true, KWOK: true,
+	})
+	if err != nil {
+		return err
+	}
+	s.cluster = cluster
+	if err := s.prepare(ctx, fleet); err != nil {
+		return err
+	}
+	if err := s.startScheduler(ctx); err != nil {
+		return err
+	}
+	if s.options.demo {
+		if err := s.runDemo(ctx); err != nil {
+			return fmt.Errorf("demo: %w", err)
+		}
+	}
+	s.say("\nTangram is up (%s).", local.Elapsed(begin))
+	s.sayNextSteps()
+	return nil
+}
+
+// prepare makes what the scheduler expects to find: API, permissions, nodes.
+func (s *session) prepare(ctx context.Context, fleet *local.Fleet) error {
+	begin := time.Now()
+	for _, docs := range [][]byte{config.CRDs(), config.RBAC()} {
+		if err := s.cluster.ApplyManifests(ctx, docs); err != nil {
+			return err
+		}
+	}
+	s.say("CRDs and RBAC applied (%s)", local.Elapsed(begin))
+	if err := s.cluster.CreateFleet(ctx, fleet); err != nil {
+		return err
+	}
+	if err := s.cluster.PruneFleet(ctx, fleet); err != nil {
+		return err
+	}
+	return s.keepFleet()
+}
+
+// loadFleet reads the file that was asked for, else the one used last time, whose
+// nodes are in the state directory.
+func (s *session) loadFleet() (*local.Fleet, error) {
+	path := s.options.fleet
+	kept := filepath.Join(s.options.dir, fleetFile)
+	if path == "" {
+		if _, err := os.Stat(kept); err != nil {
+			return local.DefaultFleet(), nil
+		}
+		s.say("fleet: as last time (%s); --fleet FILE sets another", kept)
+		path = kept
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return local.ParseFleet(path, data)
+}
+
+// keepFleet remembers the fleet for the next start.
+func (s *session) keepFleet() error {
+	if s.options.fleet == "" {
+		return nil
+	}
+	data, err := os.ReadFile(s.options.fleet)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(s.options.dir, fleetFile), data, 0o600)
+}
+
+func (s *session) startScheduler(ctx context.Context) error {
+	path := filepath.Join(s.options.dir, "scheduler.yaml")
+	if err := os.WriteFile(path, config.Scheduler(), 0o600); err != nil {
+		return err
+	}
+	kubeconfig, err := s.cluster.KubeconfigFor(schedulerUser)
+	if err != nil {
+		return err
+	}
+	port, err := local.FreePort()
+	if err != nil {
+		return err
+	}
+	ready, err := s.cluster.ReadyAt(port, "/readyz")
+	if err != nil {
+		return err
+	}
+	_, err = s.cluster.Run(ctx, local.Program{
+		Name: schedulerProgram, Path: filepath.Join(s.options.bin, schedulerProgram), Restart: true, Ready: ready,
+		// One scheduler needs no election, and starts sooner without.
+		Args: append(s.cluster.ServeArgs(port, kubeconfig), "--config="+path, "--leader-elect=false"),
+	})
+	return err
+}
+
+func (s *session) sayNextSteps() {
+	kubectl := short(filepath.Join(s.options.bin, "kubectl"))
+	s.say(`
+  export KUBECONFIG=%s
+  %s get gpunodes
+  %s apply -f examples/demo/00-namespace.yaml -f examples/demo/10-training-job.yaml
+  %s get pods -n ml-team -o wide
+
+Logs are in %s.`,
+		s.cluster.Kubeconfig(), kubectl, kubectl, kubectl, filepath.Join(s.options.dir, "logs"))
+	switch {
+	case s.options.worker:
+		s.say("End it with: tangram down --dir %s", s.options.dir)
+	default:
+		s.say("Ctrl-C ends it.")
+	}
+}
+
+// short is the path as seen from the working directory when it lies below.
+func short(path string) string {
+	wd, err := os.Getwd()
+	if err != nil {
+		return path
+	}
+	rel, err := filepath.Rel(wd, path)
+	if err != nil || !filepath.IsLocal(rel) {
+		return path
+	}
+	return rel
+}

@@ -1,0 +1,139 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tangram-dev/tangram/internal/local"
+)
+
+// upOptions are the flags of up.
+type upOptions struct {
+	dir    string
+	bin    string
+	fleet  string
+	demo   bool
+	detach bool
+
+	// worker marks the background process of --detach.
+	worker bool
+}
+
+func newUp() *cobra.Command {
+	var o upOptions
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Start a local Kubernetes cluster with simulated GPU nodes and Tangram",
+		Long: `Start a real Kubernetes control plane on this machine: etcd, kube-apiserver,
+kube-controller-manager and gpu-scheduler, with KWOK playing the nodes. Everything
+listens on loopback only and keeps its state under one directory.
+
+It stays in the foreground until Ctrl-C; objects survive and are there at the next
+start. With --detach it returns once the cluster is ready.`,
+		Example: `  tangram up --demo
+  tangram up --detach --fleet examples/fleet.yaml
+  tangram down`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := o.complete(); err != nil {
+				return err
+			}
+			ctx, stop := untilSignalled(cmd.Context())
+			defer stop()
+			switch {
+			case o.worker:
+				return work(ctx, o, cmd.OutOrStdout())
+			case o.detach:
+				return detach(ctx, o, cmd.OutOrStdout())
+			}
+			return newSession(o, cmd.OutOrStdout()).run(ctx, nil)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&o.dir, "dir", defaultDir, "directory of the cluster's state, logs and kubeconfig")
+	flags.StringVar(&o.fleet, "fleet", "", "file that describes the simulated nodes (default: the last one used, or a built-in mixed fleet)")
+	flags.BoolVar(&o.demo, "demo", false, "submit sample workloads and show where they went")
+	flags.BoolVar(&o.detach, "detach", false, "return once the cluster is ready; end it with tangram down")
+	flags.StringVar(&o.bin, "bin", "", "folder of the control plane's programs (default: this program's own)")
+	flags.BoolVar(&o.worker, workerFlag, false, "")
+	if err := flags.MarkHidden(workerFlag); err != nil {
+		panic(err) // the flag is defined one line above
+	}
+	return cmd
+}
+
+// complete makes the paths absolute: the background process and messages to
+// people in other folders need them so.
+func (o *upOptions) complete() error {
+	if o.bin == "" {
+		self, err := os.Executable()
+		if err != nil {
+			return fmt.Errorf("find the folder of this program (or set --bin): %w", err)
+		}
+		o.bin = filepath.Dir(self)
+	}
+	for _, path := range []*string{&o.dir, &o.bin, &o.fleet} {
+		if *path == "" {
+			continue
+		}
+		abs, err := filepath.Abs(*path)
+		if err != nil {
+			return err
+		}
+		*path = abs
+	}
+	return nil
+}
+
+// untilSignalled returns a context that ends with the first signal to stop. A
+// second one ends this process at once, and the children with it.
+func untilSignalled(parent context.Context) (context.Context, context.CancelFunc) {
+	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
+		signals = append(signals, syscall.SIGHUP)
+	}
+	ctx, stop := signal.NotifyContext(parent, signals...)
+	context.AfterFunc(ctx, stop)
+	return ctx, stop
+}
+
+// run is the whole life of a cluster in the foreground: start, wait, stop. ready
+// is called, if not nil, once everything serves.
+func (s *session) run(ctx context.Context, ready func()) error {
+	if err := s.start(ctx); err != nil {
+		if ctx.Err() != nil && s.cluster != nil {
+			err = errors.New("interrupted")
+		}
+		return errors.Join(err, s.stop())
+	}
+	if ready != nil {
+		ready()
+	}
+	var failure error
+	select {
+	case <-ctx.Done():
+	case failure = <-s.cluster.Failed():
+		s.say("%v", failure)
+		failure = errors.New("the cluster was stopped because a component kept crashing")
+	}
+	return errors.Join(failure, s.stop())
+}
+
+func (s *session) stop() error {
+	if s.cluster == nil {
+		return nil
+	}
+	begin := time.Now()
+	s.say("stopping")
+	err := s.cluster.Stop()
+	s.say("stopped (%s); the state is kept in %s", local.Elapsed(begin), s.options.dir)
+	return err
+}
