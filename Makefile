@@ -5,6 +5,7 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
+.NOTPARALLEL: # go uses all cores by itself, and test is a sequence
 
 # Arguments for `make up`, `make down` and `make bench`: make up ARGS="--demo".
 ARGS ?=
@@ -71,7 +72,7 @@ unit: ## Run the tests that need no cluster.
 
 .PHONY: e2e
 e2e: build ## Run the end-to-end tests on a real control plane.
-	$(GOTEST) -timeout 20m $(E2E)
+	$(GOTEST) -count=1 -timeout 20m $(E2E)
 
 .PHONY: race
 race: build ## Run all tests, end-to-end ones included, under the race detector.
