@@ -58,6 +58,7 @@ func TestTable(t *testing.T) {
 	report := Report{
 		Machine:  Machine{CPUs: 2},
 		Settings: Settings{Nodes: 1000, GPUsPerNode: 8, Pods: 2000, GPUsPerPod: 1, Rounds: 1},
+		Trials:   []Result{{OtherCPU: 0.02}, {OtherCPU: 0.5}},
 		Summary: []Result{
 			{
 				Contender: Ceiling, PodsPerSecond: 485.4, OfCeiling: &one, SchedulerCPU: 0.7, ClientCPU: 0.31, OtherCPU: 0.02,
@@ -76,6 +77,8 @@ func TestTable(t *testing.T) {
 contender          pods/s  ceiling  scheduler  CPU ms/pod   p50   p95     p99   MiB   used  CPU ms/pod    CPU
 ceiling               485     1.00          -        0.70  31.2  80.0  1201.5    55   1000        0.31     2%
 tangram (INVALID)     243     0.50          -        1.25   3.0   8.0    12.0   110    250        0.30    50%
+
+Other processes took up to 50% of the machine: repeat on a quiet one, or with more --rounds.
 
 INVALID tangram: pod pod-000001 is not bound
 `

@@ -112,8 +112,8 @@ func runRound(ctx context.Context, config *Config, round int, setup roundSetup) 
 		if err != nil {
 			result = Result{Contender: name, Round: round, Problems: []string{err.Error()}}
 		}
-		for _, p := range result.Problems {
-			setup.progress.phase("INVALID: %s", p)
+		if !result.Valid() {
+			setup.progress.phase("INVALID: %s", result.Problems[0])
 		}
 		results = append(results, result)
 	}

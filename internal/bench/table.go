@@ -25,6 +25,9 @@ func (r *Report) writeTable(w io.Writer) error {
 		rows = append(rows, tableRow(&r.Summary[i]))
 	}
 	alignRows(&b, rows)
+	if noise := r.worstNoise(); noise > noisyShare {
+		fmt.Fprintf(&b, "\nOther processes took up to %.0f%% of the machine: repeat on a quiet one, or with more --rounds.\n", 100*noise)
+	}
 	for i := range r.Summary {
 		for _, p := range r.Summary[i].Problems {
 			fmt.Fprintf(&b, "\nINVALID %s: %s", r.Summary[i].Contender, p)
@@ -35,6 +38,18 @@ func (r *Report) writeTable(w io.Writer) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// noisyShare of the machine in other hands is about what moves a rate by as much
+// as the differences that are worth reporting.
+const noisyShare = 0.10
+
+func (r *Report) worstNoise() float64 {
+	worst := 0.0
+	for i := range r.Trials {
+		worst = max(worst, r.Trials[i].OtherCPU)
+	}
+	return worst
 }
 
 func tableRow(r *Result) []string {

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -174,7 +175,8 @@ func (t *trial) measure(ctx context.Context, c *cohort) (Result, error) {
 	stalled := t.await(ctx, c, failed)
 	after, err := sampleCPU(t.process.Pid())
 	if err != nil {
-		return Result{}, err
+		// Why the contender has ended is better told by who waited for it.
+		return Result{}, cmp.Or(stalled, err)
 	}
 	if stalled != nil {
 		stopLoading()
