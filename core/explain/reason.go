@@ -72,27 +72,27 @@ type Refusal struct {
 	Detail string
 }
 
-// String is one sentence for one node.
+// String says what one node lacks, to be read after "the node has".
 func (r Refusal) String() string {
 	switch r.Code {
 	case NoDevices:
-		return "has no such GPU"
+		return "no such GPU"
 	case TooFew:
-		return fmt.Sprintf("has %d GPUs in all, %d needed", r.Best, r.Need)
+		return fmt.Sprintf("too few GPUs in all (%d of %d)", r.Best, r.Need)
 	case WrongNode:
-		return fmt.Sprintf("does not have %s", r.Detail)
+		return "no label " + r.Detail
 	case WrongModel:
-		return fmt.Sprintf("has %d of %d GPUs of model %s", r.Best, r.Need, r.Detail)
+		return fmt.Sprintf("too few GPUs of model %s (%d of %d)", r.Detail, r.Best, r.Need)
 	case WrongDevice:
-		return fmt.Sprintf("has %d of the %d GPUs asked for by %s", r.Best, r.Need, r.Detail)
+		return fmt.Sprintf("too few of the GPUs named by %s (%d of %d)", r.Detail, r.Best, r.Need)
 	case SmallMemory:
-		return fmt.Sprintf("has GPUs of %d MiB, %d MiB needed", r.Best, r.Need)
+		return fmt.Sprintf("too little GPU memory (%d of %d MiB)", r.Best, r.Need)
 	case Unhealthy:
-		return fmt.Sprintf("has %d of %d GPUs healthy", r.Best, r.Need)
+		return fmt.Sprintf("too few healthy GPUs (%d of %d)", r.Best, r.Need)
 	case Taken:
-		return fmt.Sprintf("has %d of %d GPUs free", r.Best, r.Need)
+		return fmt.Sprintf("too few free GPUs (%d of %d)", r.Best, r.Need)
 	}
-	return "refused"
+	return "an unknown lack"
 }
 
 // Line is one reason counted over many nodes.
@@ -137,8 +137,9 @@ func (t *Tally) Permanent() bool {
 	return !slices.ContainsFunc(t.lines, func(l Line) bool { return !l.Code.Permanent() })
 }
 
-// String is one sentence for all nodes, for example "3 nodes have at most 1 of
-// 2 GPUs free, 5 nodes have no GPU of model a100".
+// String is one sentence for all nodes, for example "3 nodes have too few free
+// GPUs (1 of 2), 5 nodes have too few GPUs of model a100 (0 of 2)". The numbers
+// are those of the best node.
 func (t *Tally) String() string {
 	if len(t.lines) == 0 {
 		return "the cluster has no nodes"
@@ -150,32 +151,11 @@ func (t *Tally) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// String is one reason in words.
+// String is one reason in words, with the best any of the nodes has.
 func (l Line) String() string {
-	n := fmt.Sprintf("%d nodes have", l.Nodes)
+	n := fmt.Sprintf("%d nodes have ", l.Nodes)
 	if l.Nodes == 1 {
-		n = "1 node has"
+		n = "1 node has "
 	}
-	switch l.Code {
-	case NoDevices:
-		return n + " no such GPU"
-	case TooFew:
-		return fmt.Sprintf("%s at most %d GPUs in all (%d needed)", n, l.Best, l.Need)
-	case WrongNode:
-		return n + " not the label " + l.Detail
-	case WrongModel:
-		if l.Best == 0 {
-			return n + " no GPU of model " + l.Detail
-		}
-		return fmt.Sprintf("%s at most %d of %d GPUs of model %s", n, l.Best, l.Need, l.Detail)
-	case WrongDevice:
-		return fmt.Sprintf("%s at most %d of the %d GPUs asked for by %s", n, l.Best, l.Need, l.Detail)
-	case SmallMemory:
-		return fmt.Sprintf("%s GPUs of at most %d MiB (%d MiB needed)", n, l.Best, l.Need)
-	case Unhealthy:
-		return fmt.Sprintf("%s at most %d of %d GPUs healthy", n, l.Best, l.Need)
-	case Taken:
-		return fmt.Sprintf("%s at most %d of %d GPUs free", n, l.Best, l.Need)
-	}
-	return n + " refused"
+	return n + Refusal{Code: l.Code, Need: l.Need, Best: l.Best, Detail: l.Detail}.String()
 }

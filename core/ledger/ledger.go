@@ -47,13 +47,23 @@ func New() *Ledger {
 }
 
 // SetNode adds a node or replaces its inventory. The ledger keeps the value: the
-// caller must not change it afterwards. An invalid inventory changes nothing.
+// caller must not change it afterwards. An invalid inventory changes nothing,
+// and neither does one that says nothing new, so that adapters may repeat
+// themselves cheaply.
 func (l *Ledger) SetNode(inv *model.Node) error {
 	if err := inv.Validate(); err != nil {
 		return fmt.Errorf("node %q: %w", inv.ID, err)
 	}
+	if n := l.nodes[inv.ID]; n != nil && n.inv != nil && n.kind.signature == signature(inv) && sameUUIDs(n.inv, inv) {
+		return nil
+	}
 	l.setInventory(inv.ID, inv)
 	return nil
+}
+
+// sameUUIDs compares what a kind's signature leaves out.
+func sameUUIDs(a, b *model.Node) bool {
+	return slices.EqualFunc(a.Devices, b.Devices, func(x, y model.Device) bool { return x.UUID == y.UUID })
 }
 
 // RemoveNode takes a node away. Its holders' claims stay until they are dropped.

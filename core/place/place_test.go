@@ -78,7 +78,7 @@ func TestTallyCountsNodesAndDevices(t *testing.T) {
 	if res.Fits() {
 		t.Fatal("nothing should fit")
 	}
-	if got, want := res.Refused.String(), "3 nodes have at most 2 of 3 GPUs free, 1 node has at most 2 GPUs in all (3 needed)"; got != want {
+	if got, want := res.Refused.String(), "3 nodes have too few free GPUs (2 of 3), 1 node has too few GPUs in all (2 of 3)"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	if res.Refused.Permanent() {

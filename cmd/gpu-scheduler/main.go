@@ -1,0 +1,15 @@
+// Command gpu-scheduler is Tangram's scheduler: kube-scheduler with GPU plugins.
+package main
+
+import (
+	"os"
+
+	"k8s.io/component-base/cli"
+	_ "k8s.io/component-base/logs/json/register"          // the JSON log format
+	_ "k8s.io/component-base/metrics/prometheus/clientgo" // client and work queue metrics
+	_ "k8s.io/component-base/metrics/prometheus/version"  // build information metric
+
+	"github.com/tangram-dev/tangram/internal/kube/plugin"
+)
+
+func main() { os.Exit(cli.Run(plugin.NewCommand())) }

@@ -1,0 +1,7 @@
+// Package dialect turns other systems' words for a GPU into core's and back:
+// pods into requests and claims, Nodes and GPUNodes into inventories, chosen
+// devices into the record. It holds no state and talks to nobody.
+//
+// Each vocabulary is one file. Errors name the field of the object they are
+// about, so that an adapter can show them as they are.
+package dialect

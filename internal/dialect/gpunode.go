@@ -1,0 +1,69 @@
+package dialect
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/tangram-dev/tangram/api/v1alpha1"
+	"github.com/tangram-dev/tangram/core/model"
+)
+
+var linkClasses = map[v1alpha1.LinkClass]model.LinkClass{
+	"SYS": model.SYS, "NODE": model.NODE, "PHB": model.PHB, "PXB": model.PXB, "PIX": model.PIX,
+	"NVLink": model.NVLink, "NVSwitch": model.NVSwitch,
+}
+
+var healths = map[v1alpha1.Health]model.Health{
+	v1alpha1.Healthy: model.Healthy, v1alpha1.Suspect: model.Suspect, v1alpha1.Degraded: model.Degraded, v1alpha1.Failed: model.Failed,
+}
+
+// fromGPUNode takes the devices from a GPUNode; how many may be sold is still
+// kubelet's word.
+func fromGPUNode(node *v1.Node, gn *v1alpha1.GPUNode) *model.Node {
+	n := base(node)
+	health := map[int32]model.Health{}
+	for _, s := range gn.Status.Devices {
+		health[s.Index] = healths[s.Health]
+	}
+	for _, d := range gn.Spec.Devices {
+		numa := model.NUMAUnknown
+		if d.NUMA != nil {
+			numa = int(*d.NUMA)
+		}
+		n.Devices = append(n.Devices, model.Device{
+			Index: int(d.Index), UUID: d.UUID, Vendor: model.Vendor(d.Vendor), Model: model.ParseModel(d.Model),
+			Memory: model.MiB(d.MemoryMiB), NUMA: numa, Health: health[d.Index],
+		})
+	}
+	slices.SortStableFunc(n.Devices, func(a, b model.Device) int { return cmp.Compare(a.Index, b.Index) })
+	for _, l := range gn.Spec.Links {
+		between := make([]int, len(l.Between))
+		for i, index := range l.Between {
+			between[i] = int(index)
+		}
+		n.Links = append(n.Links, model.Link{Between: between, Class: linkClasses[l.Class], Count: int(l.Count)})
+	}
+	return n
+}
+
+// checkStatus finds what the CRD's own rules cannot: status and spec are written
+// by different requests, so no rule sees both.
+func checkStatus(gn *v1alpha1.GPUNode) error {
+	for i, s := range gn.Status.Devices {
+		if !slices.ContainsFunc(gn.Spec.Devices, func(d v1alpha1.Device) bool { return d.Index == s.Index }) {
+			return fmt.Errorf("status.devices[%d].index: no device has index %d", i, s.Index)
+		}
+		if _, ok := healths[s.Health]; !ok {
+			return fmt.Errorf("status.devices[%d].health: %q is not a state", i, s.Health)
+		}
+	}
+	for i, l := range gn.Spec.Links {
+		if _, ok := linkClasses[l.Class]; !ok {
+			return fmt.Errorf("spec.links[%d].class: %q is not a class", i, l.Class)
+		}
+	}
+	return nil
+}

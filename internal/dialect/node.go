@@ -1,0 +1,120 @@
+package dialect
+
+import (
+	"fmt"
+	"strconv"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/api/v1alpha1"
+	"github.com/tangram-dev/tangram/core/model"
+)
+
+// attributeLabels are the node labels that describe GPUs, sorted. They become
+// node attributes; pods select nodes by them.
+var attributeLabels = []string{
+	names.LabelAccelerator, names.LabelAMDProduct, names.LabelGPUCount, names.LabelInterconnect, names.LabelGPUMemory,
+	names.LabelNVIDIACount, names.LabelNVIDIAMemory, names.LabelNVIDIAProduct,
+}
+
+// Inventory describes a node's devices: from its GPUNode if it has one, else
+// from labels and allocatable. The inventory is always usable; the error says
+// what had to be ignored (a GPUNode that contradicts itself, a label that makes
+// no sense), naming the field.
+func Inventory(node *v1.Node, gn *v1alpha1.GPUNode) (*model.Node, error) {
+	if gn != nil {
+		inv := fromGPUNode(node, gn)
+		err := checkStatus(gn)
+		if err == nil {
+			err = inv.Validate()
+		}
+		if err == nil {
+			return inv, nil
+		}
+		derived, _ := fromLabels(node)
+		return derived, fmt.Errorf("GPUNode %q contradicts itself and is ignored: %w", gn.Name, err)
+	}
+	return fromLabels(node)
+}
+
+// base is what both sources share.
+func base(node *v1.Node) *model.Node {
+	n := &model.Node{ID: model.NodeID(node.Name), Sellable: map[model.Vendor]int{}}
+	for _, key := range attributeLabels {
+		if value, ok := node.Labels[key]; ok {
+			n.Attributes = append(n.Attributes, model.Attribute{Key: key, Value: value})
+		}
+	}
+	for _, w := range whole {
+		if q, ok := node.Status.Allocatable[w.resource]; ok && q.Sign() > 0 {
+			n.Sellable[w.vendor] = int(min(q.Value(), model.MaxDevices))
+		}
+	}
+	return n
+}
+
+// fromLabels derives devices from what any cluster has: allocatable counts, the
+// labels of GPU Feature Discovery, the seeds' labels. Devices get indexes but no
+// UUIDs.
+func fromLabels(node *v1.Node) (*model.Node, error) {
+	n := base(node)
+	var problem error
+	for _, w := range whole {
+		count := min(n.Sellable[w.vendor], model.MaxDevices-len(n.Devices))
+		if count == 0 {
+			continue
+		}
+		memory, err := labelledMemory(node, w.vendor, count)
+		if err != nil {
+			problem = err
+		}
+		first := len(n.Devices)
+		var indexes []int
+		for i := range count {
+			n.Devices = append(n.Devices, model.Device{
+				Index: first + i, Vendor: w.vendor, Model: labelledModel(node, w.vendor), Memory: memory, NUMA: model.NUMAUnknown,
+			})
+			indexes = append(indexes, first+i)
+		}
+		if node.Labels[names.LabelInterconnect] == "nvlink" && count > 1 {
+			n.Links = append(n.Links, model.Link{Between: indexes, Class: model.NVLink, Count: 1})
+		}
+	}
+	return n, problem
+}
+
+// labelledModel is the GPU model a node's labels name.
+func labelledModel(node *v1.Node, v model.Vendor) model.GPUModel {
+	product := map[model.Vendor]string{model.NVIDIA: names.LabelNVIDIAProduct, model.AMD: names.LabelAMDProduct}[v]
+	for _, key := range []string{product, names.LabelAccelerator} {
+		if value := node.Labels[key]; value != "" {
+			return model.ParseModel(value)
+		}
+	}
+	return model.GPUModel{}
+}
+
+// labelledMemory is the memory of each device: GPU Feature Discovery's label in
+// MiB, the seeds' label as a quantity, or the seeds' node resource shared out.
+func labelledMemory(node *v1.Node, v model.Vendor, count int) (model.MiB, error) {
+	if value := node.Labels[names.LabelNVIDIAMemory]; value != "" && v == model.NVIDIA {
+		mib, err := strconv.ParseInt(value, 10, 64)
+		if err == nil && mib > 0 {
+			return model.MiB(mib), nil
+		}
+		return 0, fmt.Errorf("node %q: metadata.labels[%s]: %q is not an amount of MiB", node.Name, names.LabelNVIDIAMemory, value)
+	}
+	if value := node.Labels[names.LabelGPUMemory]; value != "" {
+		q, err := resource.ParseQuantity(value)
+		if err == nil && q.Value() >= leastMemory {
+			return model.MiB(q.Value() >> 20), nil
+		}
+		return 0, fmt.Errorf("node %q: metadata.labels[%s]: %q is not an amount of memory like 32Gi", node.Name, names.LabelGPUMemory, value)
+	}
+	if q, ok := node.Status.Allocatable[names.ResourceGPUMemory]; ok && v == model.NVIDIA {
+		return model.MiB(q.Value() / int64(count) >> 20), nil
+	}
+	return 0, nil
+}

@@ -1,0 +1,105 @@
+package dialect
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/core/model"
+)
+
+// Request reads what a pod asks for: nil when it asks for no GPU, an error that
+// names the field when it asks for nonsense.
+func Request(pod *v1.Pod) (*model.Request, error) {
+	r := &model.Request{Standing: standing(pod), Workload: workload(pod)}
+	if pod.Spec.Priority != nil {
+		r.Priority = *pod.Spec.Priority
+	}
+	vendorField := ""
+	asked := false
+	err := eachContainer(pod, func(c *v1.Container, path string, phase model.Phase) error {
+		n, vendor, field, err := wholeOf(c, path)
+		if err != nil {
+			return err
+		}
+		if vendor != "" {
+			if r.Vendor != "" && r.Vendor != vendor {
+				return fmt.Errorf("%s: GPUs of two vendors in one pod, the other is %s", field, vendorField)
+			}
+			r.Vendor, vendorField, asked = vendor, field, true
+		}
+		memory, err := memoryOf(c, path, n, vendor)
+		if err != nil {
+			return err
+		}
+		r.MinMemory = max(r.MinMemory, memory)
+		r.Containers = append(r.Containers, model.Container{Name: c.Name, Phase: phase, Count: n})
+		return nil
+	})
+	if err != nil || !asked {
+		return nil, err
+	}
+	if n := r.Count(); n > model.MaxDevices {
+		return nil, fmt.Errorf("spec.containers: %d GPUs in all, at most %d", n, model.MaxDevices)
+	}
+	if err := readWishes(pod, r); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// eachContainer visits init containers, then containers, as Kubernetes counts
+// them.
+func eachContainer(pod *v1.Pod, visit func(c *v1.Container, path string, phase model.Phase) error) error {
+	for i := range pod.Spec.InitContainers {
+		c := &pod.Spec.InitContainers[i]
+		phase := model.Init
+		if c.RestartPolicy != nil && *c.RestartPolicy == v1.ContainerRestartPolicyAlways {
+			phase = model.Sidecar
+		}
+		if err := visit(c, fmt.Sprintf("spec.initContainers[%d]", i), phase); err != nil {
+			return err
+		}
+	}
+	for i := range pod.Spec.Containers {
+		if err := visit(&pod.Spec.Containers[i], fmt.Sprintf("spec.containers[%d]", i), model.Main); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// standing is seed 003's table of tenants: by priority class, else by
+// namespace.
+func standing(pod *v1.Pod) int {
+	switch pod.Spec.PriorityClassName {
+	case "high-priority":
+		return 100
+	case "medium-priority":
+		return 70
+	case "low-priority":
+		return 30
+	}
+	switch pod.Namespace {
+	case "production", "critical":
+		return 90
+	case "staging", "testing":
+		return 60
+	case "development":
+		return 40
+	}
+	return 50
+}
+
+func workload(pod *v1.Pod) model.Workload {
+	switch pod.Labels[names.LabelWorkload] {
+	case "training":
+		return model.Training
+	case "inference":
+		return model.Inference
+	case "development":
+		return model.Development
+	}
+	return model.AnyWorkload
+}

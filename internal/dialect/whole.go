@@ -1,0 +1,96 @@
+package dialect
+
+import (
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/core/model"
+)
+
+// whole is the vocabulary of whole GPUs: one extended resource per vendor.
+var whole = []struct {
+	resource v1.ResourceName
+	vendor   model.Vendor
+}{
+	{names.ResourceNVIDIA, model.NVIDIA},
+	{names.ResourceAMD, model.AMD},
+	{names.ResourceIntel, model.Intel},
+}
+
+// resourceOf is the extended resource that sells a vendor's whole GPUs.
+func resourceOf(v model.Vendor) string {
+	for _, w := range whole {
+		if w.vendor == v {
+			return string(w.resource)
+		}
+	}
+	return ""
+}
+
+// amount reads a container's request for an extended resource. The API server
+// copies limits to requests; pods that did not pass it may have limits only.
+// The field is for messages.
+func amount(c *v1.Container, path string, r v1.ResourceName) (q resource.Quantity, field string, ok bool) {
+	if q, ok = c.Resources.Requests[r]; ok {
+		return q, fmt.Sprintf("%s.resources.requests[%s]", path, r), true
+	}
+	q, ok = c.Resources.Limits[r]
+	return q, fmt.Sprintf("%s.resources.limits[%s]", path, r), ok
+}
+
+// count reads a whole number of devices. The API server already refuses
+// fractions of extended resources; this is for those who ask without one.
+func count(q resource.Quantity, field string) (int, error) {
+	n, exact := q.AsInt64()
+	if !exact {
+		return 0, fmt.Errorf("%s: %s is not a whole number of GPUs", field, q.String())
+	}
+	if n < 0 || n > model.MaxDevices {
+		return 0, fmt.Errorf("%s: %s GPUs in one container, must be 0 to %d", field, q.String(), model.MaxDevices)
+	}
+	return int(n), nil
+}
+
+// wholeOf reads a container's whole GPUs: how many, of whom, named by which
+// field. Two vendors in one container are refused.
+func wholeOf(c *v1.Container, path string) (n int, vendor model.Vendor, field string, err error) {
+	for _, w := range whole {
+		q, f, ok := amount(c, path, w.resource)
+		if !ok || q.IsZero() {
+			continue
+		}
+		if vendor != "" {
+			return 0, "", "", fmt.Errorf("%s: GPUs of two vendors in one pod, the other is %s", f, field)
+		}
+		if n, err = count(q, f); err != nil {
+			return 0, "", "", err
+		}
+		vendor, field = w.vendor, f
+	}
+	return n, vendor, field, nil
+}
+
+// leastMemory is the smallest amount of GPU memory that is not a typing error.
+const leastMemory = 1 << 20
+
+// memoryOf reads nvidia.com/gpu-memory: the memory of all the container's GPUs
+// together, as seed 003 counts it (4 GPUs with 128Gi are GPUs of 32Gi). It
+// returns what each GPU must have at least.
+func memoryOf(c *v1.Container, path string, gpus int, vendor model.Vendor) (model.MiB, error) {
+	q, field, ok := amount(c, path, names.ResourceGPUMemory)
+	if !ok || q.IsZero() {
+		return 0, nil
+	}
+	if gpus == 0 || vendor != model.NVIDIA {
+		return 0, fmt.Errorf("%s: the container asks for no %s", field, names.ResourceNVIDIA)
+	}
+	bytes, exact := q.AsInt64()
+	if !exact || bytes < leastMemory {
+		return 0, fmt.Errorf("%s: %s is not an amount of memory, write for example 32Gi", field, q.String())
+	}
+	each := (bytes + int64(gpus) - 1) / int64(gpus)
+	return model.MiB((each + 1<<20 - 1) >> 20), nil
+}

@@ -1,0 +1,141 @@
+package dialect
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/core/model"
+)
+
+// readWishes fills a request with what annotations, node selector and affinity
+// say about models and devices.
+func readWishes(pod *v1.Pod, r *model.Request) error {
+	var err error
+	if r.UseModels, err = modelList(pod, names.AnnotationUseModel); err != nil {
+		return err
+	}
+	if r.AvoidModels, err = modelList(pod, names.AnnotationAvoidModel); err != nil {
+		return err
+	}
+	if r.UseUUIDs, err = wordList(pod, names.AnnotationUseUUID); err != nil {
+		return err
+	}
+	for _, key := range []string{names.AnnotationAvoidUUID, names.AnnotationAvoidUnhealthy} {
+		uuids, err := wordList(pod, key)
+		if err != nil {
+			return err
+		}
+		r.AvoidUUIDs = append(r.AvoidUUIDs, uuids...)
+	}
+	if r.UseIndexes, err = indexList(pod, names.AnnotationUseIndex); err != nil {
+		return err
+	}
+	readSelector(pod, r)
+	return nil
+}
+
+// modelLabels are the node labels that name a GPU model.
+var modelLabels = []string{names.LabelAccelerator, names.LabelNVIDIAProduct, names.LabelAMDProduct}
+
+// readSelector takes over what node selector and required affinity demand of
+// labels that describe GPUs, so that the planner does not propose nodes
+// kube-scheduler would refuse. kube-scheduler still judges the whole selector:
+// what cannot be expressed here (several terms, other operators) is left to it.
+func readSelector(pod *v1.Pod, r *model.Request) {
+	want := func(key string, values []string) {
+		if !slices.Contains(attributeLabels, key) {
+			return
+		}
+		r.Attributes = append(r.Attributes, model.Want{Key: key, Values: values})
+		r.PreferModels = append(r.PreferModels, modelsOf(key, values)...)
+	}
+	for _, key := range attributeLabels {
+		if value, ok := pod.Spec.NodeSelector[key]; ok {
+			want(key, []string{value})
+		}
+	}
+	if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil {
+		return
+	}
+	affinity := pod.Spec.Affinity.NodeAffinity
+	if req := affinity.RequiredDuringSchedulingIgnoredDuringExecution; req != nil && len(req.NodeSelectorTerms) == 1 {
+		for _, e := range req.NodeSelectorTerms[0].MatchExpressions {
+			if e.Operator == v1.NodeSelectorOpIn {
+				want(e.Key, e.Values)
+			}
+		}
+	}
+	for _, p := range affinity.PreferredDuringSchedulingIgnoredDuringExecution {
+		for _, e := range p.Preference.MatchExpressions {
+			if e.Operator == v1.NodeSelectorOpIn {
+				r.PreferModels = append(r.PreferModels, modelsOf(e.Key, e.Values)...)
+			}
+		}
+	}
+}
+
+// modelsOf parses the values of a label that names models.
+func modelsOf(key string, values []string) []model.GPUModel {
+	if !slices.Contains(modelLabels, key) {
+		return nil
+	}
+	out := make([]model.GPUModel, 0, len(values))
+	for _, v := range values {
+		out = append(out, model.ParseModel(v))
+	}
+	return out
+}
+
+// wordList reads a comma-separated annotation. An empty one is an error: its
+// author meant something.
+func wordList(pod *v1.Pod, key string) ([]string, error) {
+	value, ok := pod.Annotations[key]
+	if !ok {
+		return nil, nil
+	}
+	var out []string
+	for word := range strings.SplitSeq(value, ",") {
+		if word = strings.TrimSpace(word); word == "" {
+			return nil, fmt.Errorf("metadata.annotations[%s]: %q has an empty entry", key, value)
+		}
+		out = append(out, word)
+	}
+	return out, nil
+}
+
+func modelList(pod *v1.Pod, key string) ([]model.GPUModel, error) {
+	words, err := wordList(pod, key)
+	if err != nil {
+		return nil, err
+	}
+	var out []model.GPUModel
+	for _, w := range words {
+		m := model.ParseModel(w)
+		if !m.Known() {
+			return nil, fmt.Errorf("metadata.annotations[%s]: %q does not name a GPU model", key, w)
+		}
+		out = append(out, m)
+	}
+	return out, nil
+}
+
+func indexList(pod *v1.Pod, key string) ([]int, error) {
+	words, err := wordList(pod, key)
+	if err != nil {
+		return nil, err
+	}
+	var out []int
+	for _, w := range words {
+		n, err := strconv.Atoi(w)
+		if err != nil || n < 0 || n >= model.MaxDevices {
+			return nil, fmt.Errorf("metadata.annotations[%s]: %q is not a device index (0 to %d)", key, w, model.MaxDevices-1)
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}

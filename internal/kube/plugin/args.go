@@ -1,0 +1,89 @@
+package plugin
+
+import (
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/score"
+)
+
+// FilterArgs are GPUFilter's arguments in a KubeSchedulerConfiguration.
+type FilterArgs struct {
+	APIVersion string `json:"apiVersion,omitempty"`
+	Kind       string `json:"kind,omitempty"`
+	// GPUTypes are the GPU models this profile hands out, in any spelling
+	// ("nvidia-tesla-v100", "A100-80GB"). Empty: all.
+	GPUTypes []string `json:"gpuTypes,omitempty"`
+}
+
+// ScoreArgs are GPUScore's arguments in a KubeSchedulerConfiguration.
+type ScoreArgs struct {
+	APIVersion string `json:"apiVersion,omitempty"`
+	Kind       string `json:"kind,omitempty"`
+	// Weights of the objectives. Left out: 25, 20, 20, 15, 10, 10. Given: those
+	// not named count 0, so seed 003's three-weight form means what it says.
+	Weights *WeightArgs `json:"weights,omitempty"`
+}
+
+// WeightArgs are the weights by name; only their proportions matter.
+type WeightArgs struct {
+	Utilization   int `json:"utilization,omitempty"`
+	TypeMatch     int `json:"typeMatch,omitempty"`
+	Topology      int `json:"topology,omitempty"`
+	Fragmentation int `json:"fragmentation,omitempty"`
+	Priority      int `json:"priority,omitempty"`
+	Workload      int `json:"workload,omitempty"`
+}
+
+// models parses and checks GPUFilter's arguments.
+func (a *FilterArgs) models() ([]model.GPUModel, error) {
+	var out []model.GPUModel
+	for i, name := range a.GPUTypes {
+		m := model.ParseModel(name)
+		if !m.Known() {
+			return nil, fmt.Errorf("gpuTypes[%d]: %q does not name a GPU model", i, name)
+		}
+		out = append(out, m)
+	}
+	return out, nil
+}
+
+// weights checks GPUScore's arguments.
+func (a *ScoreArgs) weights() (score.Weights, error) {
+	if a.Weights == nil {
+		return score.DefaultWeights(), nil
+	}
+	w := score.Weights{
+		score.Utilization:   a.Weights.Utilization,
+		score.TypeMatch:     a.Weights.TypeMatch,
+		score.Topology:      a.Weights.Topology,
+		score.Fragmentation: a.Weights.Fragmentation,
+		score.Priority:      a.Weights.Priority,
+		score.Workload:      a.Weights.Workload,
+	}
+	return w, w.Validate()
+}
+
+// decodeArgs reads a plugin's arguments strictly: an unknown field is an error
+// that names it. The scheduler hands over what it does not know as raw bytes,
+// and nil when the configuration says nothing.
+func decodeArgs(obj runtime.Object, into any) error {
+	if obj == nil {
+		return nil
+	}
+	raw, ok := obj.(*runtime.Unknown)
+	if !ok {
+		return fmt.Errorf("args: got %T", obj)
+	}
+	if len(raw.Raw) == 0 {
+		return errors.New("args: empty")
+	}
+	if err := yaml.UnmarshalStrict(raw.Raw, into); err != nil {
+		return fmt.Errorf("args: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,68 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apiserver/pkg/server"
+	cliflag "k8s.io/component-base/cli/flag"
+	"k8s.io/component-base/cli/globalflag"
+	basecompatibility "k8s.io/component-base/compatibility"
+	"k8s.io/component-base/featuregate"
+	"k8s.io/component-base/logs"
+	logsapi "k8s.io/component-base/logs/api/v1"
+	"k8s.io/component-base/term"
+	"k8s.io/component-base/version/verflag"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+)
+
+// NewCommand is the gpu-scheduler command: kube-scheduler's flags and behaviour,
+// Tangram's plugins.
+func NewCommand() *cobra.Command {
+	opts := options.NewOptions()
+	cmd := &cobra.Command{
+		Use: "gpu-scheduler",
+		Long: `gpu-scheduler is kube-scheduler with Tangram's plugins: it gives every pod that
+asks for GPUs its devices, and says why when it cannot. It takes kube-scheduler's
+flags and configuration; --kubeconfig, --kube-api-qps and the other connection
+flags override the configuration file.`,
+		Args:              cobra.NoArgs,
+		SilenceUsage:      true,
+		PersistentPreRunE: func(*cobra.Command, []string) error { return opts.ComponentGlobalsRegistry.Set() },
+		RunE:              func(cmd *cobra.Command, _ []string) error { return run(cmd, opts) },
+	}
+	verflag.AddFlags(opts.Flags.FlagSet("global"))
+	globalflag.AddGlobalFlags(opts.Flags.FlagSet("global"), cmd.Name(), logs.SkipLoggingConfigurationFlags())
+	for _, set := range opts.Flags.FlagSets {
+		cmd.Flags().AddFlagSet(set)
+	}
+	cols, _, _ := term.TerminalSize(cmd.OutOrStdout())
+	cliflag.SetUsageAndHelpFunc(cmd, *opts.Flags, cols)
+	return cmd
+}
+
+func run(cmd *cobra.Command, opts *options.Options) error {
+	verflag.PrintAndExitIfRequested()
+	gates := opts.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
+	if err := logsapi.ValidateAndApply(opts.Logs, gates); err != nil {
+		return fmt.Errorf("logging flags: %w", err)
+	}
+	cliflag.PrintFlags(cmd.Flags())
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		<-server.SetupSignalHandler()
+		cancel()
+	}()
+	cc, sched, err := NewShared().Setup(ctx, opts)
+	if err != nil {
+		return err
+	}
+	if mutable, ok := gates.(featuregate.MutableFeatureGate); ok {
+		mutable.AddMetrics()
+	}
+	opts.ComponentGlobalsRegistry.AddMetrics()
+	return app.Run(ctx, cc, sched)
+}

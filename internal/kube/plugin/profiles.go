@@ -1,0 +1,63 @@
+package plugin
+
+import (
+	"slices"
+
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+
+	"github.com/tangram-dev/tangram/api/names"
+)
+
+// ours are Tangram's plugins.
+var ours = []string{names.PluginFilter, names.PluginScore, names.PluginReserve, names.PluginBind}
+
+// scoreWeight is GPUScore's weight among kube-scheduler's scores when the
+// configuration names none: enough that GPUs decide unless several preferences
+// agree against them.
+const scoreWeight = 10
+
+// Complete makes a profile that uses any of Tangram's plugins use all of them at
+// all their points. They work as one: what the filter finds the reserve must
+// hold and the binding must carry, so a configuration that lists the filter and
+// the score only (seed 003's does) means the whole. A plugin the profile
+// disables stays disabled.
+func Complete(p *config.KubeSchedulerProfile) {
+	if p.Plugins == nil || !uses(p.Plugins) {
+		return
+	}
+	for _, name := range ours {
+		has := func(x config.Plugin) bool { return x.Name == name }
+		if slices.ContainsFunc(p.Plugins.MultiPoint.Enabled, has) || slices.ContainsFunc(p.Plugins.MultiPoint.Disabled, has) {
+			continue
+		}
+		entry := config.Plugin{Name: name}
+		if name == names.PluginScore {
+			entry.Weight = scoreWeight
+			if i := slices.IndexFunc(p.Plugins.Score.Enabled, has); i >= 0 && p.Plugins.Score.Enabled[i].Weight > 0 {
+				entry.Weight = p.Plugins.Score.Enabled[i].Weight
+			}
+		}
+		p.Plugins.MultiPoint.Enabled = append(p.Plugins.MultiPoint.Enabled, entry)
+	}
+	// First at their points: the cheapest and most telling filter, and the binder
+	// that writes the record. Points listed explicitly go before the rest.
+	first := func(set *config.PluginSet, name string) {
+		if !slices.ContainsFunc(set.Enabled, func(x config.Plugin) bool { return x.Name == name }) &&
+			!slices.ContainsFunc(set.Disabled, func(x config.Plugin) bool { return x.Name == name }) {
+			set.Enabled = append([]config.Plugin{{Name: name}}, set.Enabled...)
+		}
+	}
+	first(&p.Plugins.PreFilter, names.PluginFilter)
+	first(&p.Plugins.Filter, names.PluginFilter)
+	first(&p.Plugins.Bind, names.PluginBind)
+}
+
+// uses says whether a profile enables any of Tangram's plugins anywhere.
+func uses(p *config.Plugins) bool {
+	for _, set := range []config.PluginSet{p.MultiPoint, p.PreFilter, p.Filter, p.PreScore, p.Score, p.Reserve, p.Bind} {
+		if slices.ContainsFunc(set.Enabled, func(x config.Plugin) bool { return slices.Contains(ours, x.Name) }) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,55 @@
+package plugin
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/internal/kube/state"
+)
+
+// reserve is GPUReserve.
+type reserve struct {
+	cluster *state.Cluster
+	profile *profile
+}
+
+var _ fwk.ReservePlugin = &reserve{}
+
+func (s *Shared) newReserve(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+	c, p, _, err := enlist[struct{}](ctx, s, h, obj)
+	if err != nil {
+		return nil, err
+	}
+	return &reserve{cluster: c, profile: p}, nil
+}
+
+// Name is the plugin's name in configurations.
+func (r *reserve) Name() string { return names.PluginReserve }
+
+// Reserve chooses the pod's devices on the node and holds them.
+func (r *reserve) Reserve(_ context.Context, cs fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
+	c := readCycle(cs)
+	if c == nil {
+		return nil
+	}
+	given, refusal := r.cluster.Reserve(pod, c.request, model.NodeID(node))
+	if refusal != nil { // the node changed since it was filtered
+		return refusalStatus(refusal)
+	}
+	c.given = &given
+	return nil
+}
+
+// Unreserve lets the devices go. The framework may call it without Reserve, and
+// more than once.
+func (r *reserve) Unreserve(_ context.Context, cs fwk.CycleState, pod *v1.Pod, _ string) {
+	if c := readCycle(cs); c != nil {
+		c.given = nil
+		r.cluster.Unreserve(pod)
+	}
+}

@@ -1,0 +1,61 @@
+package plugin
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	fwk "k8s.io/kube-scheduler/framework"
+
+	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/score"
+	"github.com/tangram-dev/tangram/internal/kube/state"
+)
+
+// scorer is GPUScore.
+type scorer struct {
+	cluster *state.Cluster
+	profile *profile
+}
+
+var (
+	_ fwk.PreScorePlugin = &scorer{}
+	_ fwk.ScorePlugin    = &scorer{}
+)
+
+func (s *Shared) newScore(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+	c, p, args, err := enlist[ScoreArgs](ctx, s, h, obj)
+	if err != nil {
+		return nil, err
+	}
+	if p.weights, err = args.weights(); err != nil {
+		return nil, err
+	}
+	return &scorer{cluster: c, profile: p}, nil
+}
+
+// Name is the plugin's name in configurations.
+func (s *scorer) Name() string { return names.PluginScore }
+
+// PreScore skips pods that ask for no GPU.
+func (s *scorer) PreScore(_ context.Context, cs fwk.CycleState, _ *v1.Pod, _ []fwk.NodeInfo) *fwk.Status {
+	if readCycle(cs) == nil {
+		return fwk.NewStatus(fwk.Skip)
+	}
+	return nil
+}
+
+// Score is the weighted mean of the objectives, 0..100.
+func (s *scorer) Score(_ context.Context, cs fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
+	c := readCycle(cs)
+	if c == nil {
+		return 0, nil
+	}
+	_, total := s.cluster.Rate(c.request, s.profile.weights, model.NodeID(node.Node().Name))
+	return int64(total) * fwk.MaxNodeScore / score.Scale, nil
+}
+
+// ScoreExtensions is nil: scores are on one scale already, and stretching small
+// differences would only make noise louder.
+func (s *scorer) ScoreExtensions() fwk.ScoreExtensions { return nil }

@@ -1,0 +1,67 @@
+package plugin
+
+import (
+	"context"
+
+	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/klog/v2"
+	schedulerserverconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
+)
+
+// Setup builds a scheduler from command-line options, as kube-scheduler's own
+// Setup does, with three differences: --kubeconfig and the other connection
+// flags override the configuration file, so that one file serves everywhere;
+// profiles are completed; and pods take the shortcut where they can.
+func (s *Shared) Setup(ctx context.Context, opts *options.Options) (*schedulerserverconfig.CompletedConfig, *scheduler.Scheduler, error) {
+	cfg, err := loadConfig(ctx, opts.ConfigFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range cfg.Profiles {
+		Complete(&cfg.Profiles[i])
+	}
+	// With a configuration set and no file named, the options apply the flags on
+	// top of it.
+	opts.ComponentConfig, opts.ConfigFile = cfg, ""
+	if errs := opts.Validate(); len(errs) > 0 {
+		return nil, nil, utilerrors.NewAggregate(errs)
+	}
+	c, err := opts.Config(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	cc := c.Complete()
+	var completed []config.KubeSchedulerProfile
+	sched, err := scheduler.New(ctx, cc.Client, cc.InformerFactory, cc.DynInformerFactory, cc.EventBroadcaster.NewRecorder,
+		scheduler.WithComponentConfigVersion(cc.ComponentConfig.APIVersion),
+		scheduler.WithKubeConfig(cc.KubeConfig),
+		scheduler.WithProfiles(cc.ComponentConfig.Profiles...),
+		scheduler.WithPercentageOfNodesToScore(cc.ComponentConfig.PercentageOfNodesToScore),
+		scheduler.WithFrameworkOutOfTreeRegistry(s.Registry()),
+		scheduler.WithPodMaxBackoffSeconds(cc.ComponentConfig.PodMaxBackoffSeconds),
+		scheduler.WithPodInitialBackoffSeconds(cc.ComponentConfig.PodInitialBackoffSeconds),
+		scheduler.WithPodMaxInUnschedulablePodsDuration(cc.PodMaxInUnschedulablePodsDuration),
+		scheduler.WithExtenders(cc.ComponentConfig.Extenders...),
+		scheduler.WithParallelism(cc.ComponentConfig.Parallelism),
+		scheduler.WithBuildFrameworkCapturer(func(p config.KubeSchedulerProfile) { completed = append(completed, p) }),
+	)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := options.LogOrWriteConfig(klog.FromContext(ctx), opts.WriteConfigTo, &cc.ComponentConfig, completed); err != nil {
+		return nil, nil, err
+	}
+	sched.SchedulePod = s.shortcut(sched)
+	return &cc, sched, nil
+}
+
+func loadConfig(ctx context.Context, file string) (*config.KubeSchedulerConfiguration, error) {
+	if file == "" {
+		return latest.Default()
+	}
+	return options.LoadConfigFromFile(klog.FromContext(ctx), file)
+}

@@ -1,0 +1,112 @@
+package plugin
+
+import (
+	"context"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+
+	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/score"
+	"github.com/tangram-dev/tangram/internal/kube/state"
+)
+
+// Shared is what all plugins of all profiles of one scheduler share: one ledger.
+// The framework builds plugins in random order, so whichever comes first makes
+// it.
+type Shared struct {
+	mu       sync.Mutex
+	cluster  *state.Cluster
+	profiles map[string]*profile
+	// without GPUNodes: for tests against a fake API server.
+	noGPUNodes bool
+}
+
+// profile is what one scheduler profile's arguments say.
+type profile struct {
+	// filters: the profile uses GPUFilter, so its pods are ours to place.
+	filters bool
+	models  []model.GPUModel
+	weights score.Weights
+}
+
+// NewShared returns the state for one scheduler.
+func NewShared() *Shared { return &Shared{profiles: map[string]*profile{}} }
+
+// Cluster is the shared state; nil until the first plugin is built.
+func (s *Shared) Cluster() *state.Cluster {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cluster
+}
+
+// Registry lists the plugins for a scheduler.
+func (s *Shared) Registry() frameworkruntime.Registry {
+	return frameworkruntime.Registry{
+		names.PluginFilter:  s.newFilter,
+		names.PluginScore:   s.newScore,
+		names.PluginReserve: s.newReserve,
+		names.PluginBind:    s.newBind,
+	}
+}
+
+// join returns the shared cluster and the handle's profile, making them if
+// needed.
+func (s *Shared) join(ctx context.Context, h fwk.Handle) (*state.Cluster, *profile, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cluster == nil {
+		config := h.KubeConfig()
+		if s.noGPUNodes {
+			config = nil
+		}
+		c, err := state.New(ctx, h.SharedInformerFactory(), config, reporter(ctx, h))
+		if err != nil {
+			return nil, nil, err
+		}
+		c.OnGPUNode(func() { activateWaiting(ctx, h, c) })
+		s.cluster = c
+	}
+	p := s.profiles[h.ProfileName()]
+	if p == nil {
+		p = &profile{weights: score.DefaultWeights()}
+		s.profiles[h.ProfileName()] = p
+	}
+	return s.cluster, p, nil
+}
+
+// reporter turns complaints about objects into events on them.
+func reporter(ctx context.Context, h fwk.Handle) state.Reporter {
+	logger := klog.FromContext(ctx)
+	return func(object *v1.ObjectReference, reason, message string) {
+		logger.Info("Ignored what makes no sense", "kind", object.Kind, "object", klog.KRef(object.Namespace, object.Name), "reason", reason, "problem", message)
+		h.EventRecorder().Eventf(object, nil, v1.EventTypeWarning, reason, "Reading", "%s", message)
+	}
+}
+
+// activateWaiting sends pods that now fit back to the queue. kube-scheduler's
+// own events cover pods and nodes; this covers GPUNodes.
+func activateWaiting(ctx context.Context, h fwk.Handle, c *state.Cluster) {
+	pods := map[string]*v1.Pod{}
+	for _, p := range c.Waiting() {
+		pods[p.Namespace+"/"+p.Name] = p
+	}
+	if len(pods) > 0 {
+		h.Activate(klog.FromContext(ctx), pods)
+	}
+}
+
+// enlist decodes a plugin's arguments and joins its profile.
+func enlist[A any](ctx context.Context, s *Shared, h fwk.Handle, obj runtime.Object) (*state.Cluster, *profile, *A, error) {
+	args := new(A)
+	if err := decodeArgs(obj, args); err != nil {
+		return nil, nil, nil, err
+	}
+	c, p, err := s.join(ctx, h)
+	return c, p, args, err
+}

@@ -1,0 +1,103 @@
+package plugin
+
+import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	"github.com/tangram-dev/tangram/core/model"
+)
+
+// How many candidates kube-scheduler's filters judge one by one: a first handful,
+// nearly always enough, then more. Beyond that something other than GPUs decides
+// (a selector only few nodes satisfy, full CPUs), and kube-scheduler's own
+// parallel scan is the better tool.
+const (
+	firstCandidates = 8
+	maxCandidates   = 128
+)
+
+// schedulePod is the shape of kube-scheduler's per-pod algorithm.
+type schedulePod func(context.Context, framework.Framework, fwk.CycleState, *framework.QueuedPodInfo) (scheduler.ScheduleResult, error)
+
+// shortcut finds a node for a pod without looking at the cluster: the ledger's
+// index proposes, kube-scheduler's own filters dispose. Whatever it does not
+// cover goes the whole way.
+func (s *Shared) shortcut(sched *scheduler.Scheduler) schedulePod {
+	whole := sched.SchedulePod
+	return func(ctx context.Context, f framework.Framework, cs fwk.CycleState, info *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
+		p := s.profiles[f.ProfileName()]
+		if p == nil || !p.filters || len(sched.Extenders) > 0 || !plain(info.Pod) {
+			return whole(ctx, f, cs, info)
+		}
+		r, err := p.request(info.Pod)
+		if err != nil || r == nil {
+			return whole(ctx, f, cs, info)
+		}
+		node, judged := s.firstThatPasses(ctx, f, cs, info.Pod, p, r)
+		if node == "" {
+			// Start over: the whole way says why, and whether preemption helps.
+			cs.Delete(cycleKey)
+			return whole(ctx, f, cs, info)
+		}
+		return scheduler.ScheduleResult{SuggestedHost: node, EvaluatedNodes: judged, FeasibleNodes: 1}, nil
+	}
+}
+
+// plain says whether nothing but the pod's hard requirements and its GPUs decide
+// where it goes. Pods that prefer nodes or neighbours need scores of all nodes.
+func plain(pod *v1.Pod) bool {
+	if pod.Status.NominatedNodeName != "" {
+		return false
+	}
+	for _, c := range pod.Spec.TopologySpreadConstraints {
+		if c.WhenUnsatisfiable == v1.ScheduleAnyway {
+			return false
+		}
+	}
+	a := pod.Spec.Affinity
+	if a == nil {
+		return true
+	}
+	return (a.NodeAffinity == nil || len(a.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution) == 0) &&
+		(a.PodAffinity == nil || len(a.PodAffinity.PreferredDuringSchedulingIgnoredDuringExecution) == 0) &&
+		(a.PodAntiAffinity == nil || len(a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution) == 0)
+}
+
+// firstThatPasses returns the best candidate that passes every filter, and how
+// many were judged; "" when none of the first maxCandidates does.
+func (s *Shared) firstThatPasses(ctx context.Context, f framework.Framework, cs fwk.CycleState, pod *v1.Pod, p *profile, r *model.Request) (string, int) {
+	candidates, _ := s.cluster.Search(r, p.weights, 0, firstCandidates)
+	if len(candidates) == 0 {
+		return "", 0
+	}
+	cs.Write(cycleKey, &cycle{request: r, fits: true})
+	allowed, status, _ := f.RunPreFilterPlugins(ctx, cs, pod)
+	if !status.IsSuccess() {
+		return "", 0
+	}
+	nodes := f.SnapshotSharedLister().NodeInfos()
+	judged := 0
+	for len(candidates) > 0 && judged < maxCandidates {
+		for _, id := range candidates {
+			judged++
+			name := string(id)
+			if !allowed.AllNodes() && !allowed.NodeNames.Has(name) {
+				continue
+			}
+			// A node the ledger knows and the snapshot does not (yet) cannot be used.
+			info, err := nodes.Get(name)
+			if err == nil && f.RunFilterPluginsWithNominatedPods(ctx, cs, pod, info).IsSuccess() {
+				return name, judged
+			}
+		}
+		if len(candidates) < firstCandidates {
+			break // that was all
+		}
+		candidates, _ = s.cluster.Search(r, p.weights, judged, maxCandidates-judged)
+	}
+	return "", judged
+}

@@ -1,0 +1,197 @@
+package state
+
+import (
+	"context"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/informers"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tangram-dev/tangram/core/explain"
+	"github.com/tangram-dev/tangram/core/ledger"
+	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/place"
+	"github.com/tangram-dev/tangram/core/score"
+	"github.com/tangram-dev/tangram/internal/dialect"
+)
+
+// Reporter tells people about objects that make no sense. It must not block.
+type Reporter func(object *v1.ObjectReference, reason, message string)
+
+// Cluster is the ledger behind a lock, fed by informers. All methods are safe
+// for concurrent use.
+type Cluster struct {
+	pods     corelisters.PodLister
+	nodes    corelisters.NodeLister
+	gpuNodes *gpuNodes
+	synced   []cache.InformerSynced
+
+	mu       sync.RWMutex
+	ledger   *ledger.Ledger
+	waits    map[model.HolderID]waiting
+	verdicts verdicts
+	// complained holds what was last reported about an object, so that each
+	// complaint is made once.
+	complained map[string]string
+
+	report  Reporter
+	changed func()
+}
+
+// New wires a cluster to the informers of a scheduler, and to the GPUNodes of
+// the API server behind config (nil: there are none).
+func New(ctx context.Context, factory informers.SharedInformerFactory, config *rest.Config, report Reporter) (*Cluster, error) {
+	c := &Cluster{
+		pods:       factory.Core().V1().Pods().Lister(),
+		nodes:      factory.Core().V1().Nodes().Lister(),
+		ledger:     ledger.New(),
+		waits:      map[model.HolderID]waiting{},
+		complained: map[string]string{},
+		report:     report,
+		changed:    func() {},
+	}
+	podEvents, err := factory.Core().V1().Pods().Informer().AddEventHandler(c.podHandler())
+	if err != nil {
+		return nil, err
+	}
+	nodeEvents, err := factory.Core().V1().Nodes().Informer().AddEventHandler(c.nodeHandler())
+	if err != nil {
+		return nil, err
+	}
+	c.synced = append(c.synced, podEvents.HasSynced, nodeEvents.HasSynced)
+	if config != nil {
+		if c.gpuNodes, err = watchGPUNodes(ctx, config, c.gpuNodeChanged, c.syncAllNodes); err != nil {
+			return nil, err
+		}
+		c.synced = append(c.synced, c.gpuNodes.synced)
+	}
+	return c, nil
+}
+
+// OnGPUNode sets what to call, without any lock held, after a GPUNode changed:
+// kube-scheduler does not know these objects and cannot requeue pods for them.
+// Call it before events flow.
+func (c *Cluster) OnGPUNode(f func()) { c.changed = f }
+
+func (c *Cluster) gpuNodeChanged(name string) {
+	c.SyncNode(name)
+	c.changed()
+}
+
+// WaitForSync blocks until the ledger has seen everything that existed when the
+// informers started.
+func (c *Cluster) WaitForSync(ctx context.Context) bool {
+	return cache.WaitForCacheSync(ctx.Done(), c.synced...)
+}
+
+// Search ranks the nodes for a request and returns up to limit of them, best
+// first, after skipping some; or the reasons why there are none.
+func (c *Cluster) Search(r *model.Request, w score.Weights, skip, limit int) ([]model.NodeID, explain.Tally) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	res := place.Search(c.ledger, r, w)
+	var out []model.NodeID
+	for candidate := range res.Candidates() {
+		if skip > 0 {
+			skip--
+			continue
+		}
+		if len(out) == limit {
+			break
+		}
+		out = append(out, candidate.Node)
+	}
+	return out, res.Refused
+}
+
+// Rate says how good a node is for a request, 0..score.Scale, term by term.
+func (c *Cluster) Rate(r *model.Request, w score.Weights, id model.NodeID) (score.Card, int) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	v, ok := c.ledger.View(id)
+	if !ok {
+		return score.Card{}, 0
+	}
+	set, refusal := place.Fit(r, v)
+	if refusal != nil {
+		return score.Card{}, 0
+	}
+	card := score.Rate(r, v, set)
+	return card, w.Total(card)
+}
+
+// Trial is a hypothesis about one node, as preemption makes them: without some
+// holders, with some others.
+type Trial struct {
+	Without map[model.HolderID]bool
+	With    []ledger.Claim
+}
+
+// Fit says why a node cannot take a request, or nil.
+func (c *Cluster) Fit(r *model.Request, id model.NodeID, t *Trial) *explain.Refusal {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	v, ok := c.ledger.View(id)
+	if ok && t != nil {
+		v, ok = c.ledger.ViewWith(id, func(h model.HolderID) bool { return t.Without[h] }, t.With)
+	}
+	if !ok {
+		return &explain.Refusal{Code: explain.NoDevices, Need: int64(r.Count())}
+	}
+	_, refusal := place.Fit(r, v)
+	return refusal
+}
+
+// HoldsBelow says whether anybody holds devices at a priority below p.
+func (c *Cluster) HoldsBelow(p int32) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.ledger.HoldsBelow(p)
+}
+
+// Assignment is what Reserve promised a pod.
+type Assignment struct {
+	Node *model.Node
+	Set  model.Mask
+}
+
+// Reserve chooses devices on a node and holds them for the pod, or says why
+// not.
+func (c *Cluster) Reserve(pod *v1.Pod, r *model.Request, id model.NodeID) (Assignment, *explain.Refusal) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	v, ok := c.ledger.View(id)
+	if !ok {
+		return Assignment{}, &explain.Refusal{Code: explain.NoDevices, Need: int64(r.Count())}
+	}
+	set, refusal := place.Fit(r, v)
+	if refusal != nil {
+		return Assignment{}, refusal
+	}
+	c.ledger.Put(id, dialect.ClaimOf(pod, r, v.Node, set))
+	return Assignment{v.Node, set}, nil
+}
+
+// Unreserve takes back a promise, unless the API has meanwhile shown it kept.
+func (c *Cluster) Unreserve(pod *v1.Pod) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ledger.Forget(model.HolderID(pod.UID))
+}
+
+// Dump is the whole ledger in canonical text, for tests and doctors.
+func (c *Cluster) Dump() string {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.ledger.String()
+}
+
+// Audit checks the ledger's invariants.
+func (c *Cluster) Audit() error {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.ledger.Audit()
+}

@@ -1,0 +1,137 @@
+package state
+
+import (
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/api/v1alpha1"
+	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/internal/dialect"
+)
+
+// SyncNode makes the ledger's node equal to what the stores say.
+func (c *Cluster) SyncNode(name string) {
+	node, err := c.nodes.Get(name)
+	if err != nil { // the store knows no other error than "not found"
+		c.mu.Lock()
+		c.ledger.RemoveNode(model.NodeID(name))
+		delete(c.complained, "node/"+name)
+		c.mu.Unlock()
+		return
+	}
+	var gn *v1alpha1.GPUNode
+	if c.gpuNodes != nil {
+		gn = c.gpuNodes.get(name)
+	}
+	inv, problem := dialect.Inventory(node, gn)
+	c.mu.Lock()
+	if err := c.ledger.SetNode(inv); err != nil {
+		problem = err
+	}
+	complain := c.complainOnce("node/"+name, problem)
+	c.mu.Unlock()
+	if complain {
+		ref := &v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}
+		if gn != nil {
+			ref = &v1.ObjectReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: "GPUNode", Name: gn.Name, UID: gn.UID}
+		}
+		c.report(ref, "InvalidInventory", problem.Error())
+	}
+}
+
+func (c *Cluster) syncAllNodes() {
+	nodes, _ := c.nodes.List(labels.Everything())
+	for _, n := range nodes {
+		c.SyncNode(n.Name)
+	}
+}
+
+// SyncPod makes the ledger's claims of a pod equal to what the store says. The
+// argument only says which pod; it may be out of date.
+func (c *Cluster) SyncPod(pod *v1.Pod) {
+	now, err := c.pods.Pods(pod.Namespace).Get(pod.Name)
+	gone := err != nil || now.UID != pod.UID || now.Status.Phase == v1.PodSucceeded || now.Status.Phase == v1.PodFailed
+	if gone {
+		c.mu.Lock()
+		for _, h := range dialect.Holders(pod) {
+			c.ledger.Drop(h)
+		}
+		delete(c.waits, model.HolderID(pod.UID))
+		delete(c.complained, "pod/"+string(pod.UID))
+		c.mu.Unlock()
+		return
+	}
+	if now.Spec.NodeName == "" {
+		return // not placed; what Reserve assumed stays
+	}
+	claims, problem := dialect.Claims(now)
+	if len(claims) == 0 {
+		return
+	}
+	c.mu.Lock()
+	for _, claim := range claims {
+		c.ledger.Put(model.NodeID(now.Spec.NodeName), claim)
+	}
+	delete(c.waits, model.HolderID(pod.UID))
+	complain := c.complainOnce("pod/"+string(pod.UID), problem)
+	c.mu.Unlock()
+	if complain {
+		ref := &v1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: now.Namespace, Name: now.Name, UID: now.UID}
+		c.report(ref, "InvalidRecord", problem.Error())
+	}
+}
+
+// complainOnce says whether a problem is news about its object. The caller
+// holds the lock.
+func (c *Cluster) complainOnce(key string, problem error) bool {
+	if problem == nil {
+		delete(c.complained, key)
+		return false
+	}
+	if c.complained[key] == problem.Error() {
+		return false
+	}
+	c.complained[key] = problem.Error()
+	return true
+}
+
+func (c *Cluster) nodeHandler() cache.ResourceEventHandler {
+	sync := func(obj any) {
+		if n, ok := object[*v1.Node](obj); ok {
+			c.SyncNode(n.Name)
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{AddFunc: sync, UpdateFunc: func(_, obj any) { sync(obj) }, DeleteFunc: sync}
+}
+
+func (c *Cluster) podHandler() cache.ResourceEventHandler {
+	sync := func(obj any) {
+		if p, ok := object[*v1.Pod](obj); ok {
+			c.SyncPod(p)
+		}
+	}
+	update := func(before, after any) {
+		o, n := before.(*v1.Pod), after.(*v1.Pod)
+		// Most updates are kubelet's reports; they change no claim.
+		if o.UID == n.UID && o.Spec.NodeName == n.Spec.NodeName && o.Status.Phase == n.Status.Phase &&
+			o.Annotations[names.AnnotationDevices] == n.Annotations[names.AnnotationDevices] {
+			return
+		}
+		if o.UID != n.UID { // deleted and created anew between two lists
+			c.SyncPod(o)
+		}
+		c.SyncPod(n)
+	}
+	return cache.ResourceEventHandlerFuncs{AddFunc: sync, UpdateFunc: update, DeleteFunc: sync}
+}
+
+// object unwraps an informer's object, also one whose deletion was missed.
+func object[T any](obj any) (T, bool) {
+	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = gone.Obj
+	}
+	t, ok := obj.(T)
+	return t, ok
+}
