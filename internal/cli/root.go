@@ -5,6 +5,8 @@ import (
 	"runtime"
 
 	"github.com/spf13/cobra"
+
+	"github.com/tangram-dev/tangram/internal/bench"
 )
 
 // New returns the tangram command. version is what the version command prints.
@@ -17,7 +19,7 @@ func New(version string) *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newUp(), newDown(), newVersion(version))
+	root.AddCommand(newUp(), newDown(), bench.NewCommand(), newVersion(version))
 	return root
 }
 

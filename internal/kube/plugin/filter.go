@@ -17,9 +17,8 @@ import (
 
 // filter is GPUFilter.
 type filter struct {
-	cluster *state.Cluster
-	profile *profile
-	synced  sync.Once
+	hints
+	synced sync.Once
 }
 
 var (
@@ -38,7 +37,7 @@ func (s *Shared) newFilter(ctx context.Context, obj runtime.Object, h fwk.Handle
 		return nil, err
 	}
 	p.filters = true
-	return &filter{cluster: c, profile: p}, nil
+	return &filter{hints: hints{c, p}}, nil
 }
 
 // Name is the plugin's name in configurations.

@@ -40,14 +40,15 @@ func Complete(p *config.KubeSchedulerProfile) {
 		p.Plugins.MultiPoint.Enabled = append(p.Plugins.MultiPoint.Enabled, entry)
 	}
 	// First at their points: the cheapest and most telling filter, and the binder
-	// that writes the record. Points listed explicitly go before the rest.
+	// that writes the record. Points listed explicitly go before the rest. At
+	// PreFilter, though, GPUFilter stays last: a pod it turns away there must have
+	// been prepared by the others, whose PostFilters fail without (DynamicResources).
 	first := func(set *config.PluginSet, name string) {
 		if !slices.ContainsFunc(set.Enabled, func(x config.Plugin) bool { return x.Name == name }) &&
 			!slices.ContainsFunc(set.Disabled, func(x config.Plugin) bool { return x.Name == name }) {
 			set.Enabled = append([]config.Plugin{{Name: name}}, set.Enabled...)
 		}
 	}
-	first(&p.Plugins.PreFilter, names.PluginFilter)
 	first(&p.Plugins.Filter, names.PluginFilter)
 	first(&p.Plugins.Bind, names.PluginBind)
 }

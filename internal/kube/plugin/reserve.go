@@ -9,23 +9,22 @@ import (
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/model"
-	"github.com/tangram-dev/tangram/internal/kube/state"
 )
 
 // reserve is GPUReserve.
-type reserve struct {
-	cluster *state.Cluster
-	profile *profile
-}
+type reserve struct{ hints }
 
-var _ fwk.ReservePlugin = &reserve{}
+var (
+	_ fwk.ReservePlugin     = &reserve{}
+	_ fwk.EnqueueExtensions = &reserve{}
+)
 
 func (s *Shared) newReserve(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
 	c, p, _, err := enlist[struct{}](ctx, s, h, obj)
 	if err != nil {
 		return nil, err
 	}
-	return &reserve{cluster: c, profile: p}, nil
+	return &reserve{hints{c, p}}, nil
 }
 
 // Name is the plugin's name in configurations.
