@@ -56,7 +56,7 @@ func run(cmd *cobra.Command, opts *options.Options) error {
 		<-server.SetupSignalHandler()
 		cancel()
 	}()
-	cc, sched, err := NewShared().Setup(ctx, opts)
+	cc, sched, err := NewShared(nil).Setup(ctx, opts)
 	if err != nil {
 		return err
 	}

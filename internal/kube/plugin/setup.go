@@ -55,7 +55,7 @@ func (s *Shared) Setup(ctx context.Context, opts *options.Options) (*schedulerse
 	if err := options.LogOrWriteConfig(klog.FromContext(ctx), opts.WriteConfigTo, &cc.ComponentConfig, completed); err != nil {
 		return nil, nil, err
 	}
-	sched.SchedulePod = s.shortcut(sched)
+	s.TakeShortcut(sched)
 	return &cc, sched, nil
 }
 

@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
@@ -23,8 +24,8 @@ type Shared struct {
 	mu       sync.Mutex
 	cluster  *state.Cluster
 	profiles map[string]*profile
-	// without GPUNodes: for tests against a fake API server.
-	noGPUNodes bool
+	// gpuNodes is where GPUNodes come from; nil: the scheduler's API server.
+	gpuNodes cache.ListerWatcher
 }
 
 // profile is what one scheduler profile's arguments say.
@@ -35,8 +36,11 @@ type profile struct {
 	weights score.Weights
 }
 
-// NewShared returns the state for one scheduler.
-func NewShared() *Shared { return &Shared{profiles: map[string]*profile{}} }
+// NewShared returns the state for one scheduler. A nil source means the GPUNodes
+// of the scheduler's own API server.
+func NewShared(gpuNodes cache.ListerWatcher) *Shared {
+	return &Shared{profiles: map[string]*profile{}, gpuNodes: gpuNodes}
+}
 
 // Cluster is the shared state; nil until the first plugin is built.
 func (s *Shared) Cluster() *state.Cluster {
@@ -61,11 +65,13 @@ func (s *Shared) join(ctx context.Context, h fwk.Handle) (*state.Cluster, *profi
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cluster == nil {
-		config := h.KubeConfig()
-		if s.noGPUNodes {
-			config = nil
+		if s.gpuNodes == nil {
+			var err error
+			if s.gpuNodes, err = state.GPUNodes(h.KubeConfig()); err != nil {
+				return nil, nil, err
+			}
 		}
-		c, err := state.New(ctx, h.SharedInformerFactory(), config, reporter(ctx, h))
+		c, err := state.New(ctx, h.SharedInformerFactory(), s.gpuNodes, reporter(ctx, h))
 		if err != nil {
 			return nil, nil, err
 		}

@@ -20,15 +20,12 @@ const (
 	maxCandidates   = 128
 )
 
-// schedulePod is the shape of kube-scheduler's per-pod algorithm.
-type schedulePod func(context.Context, framework.Framework, fwk.CycleState, *framework.QueuedPodInfo) (scheduler.ScheduleResult, error)
-
-// shortcut finds a node for a pod without looking at the cluster: the ledger's
-// index proposes, kube-scheduler's own filters dispose. Whatever it does not
-// cover goes the whole way.
-func (s *Shared) shortcut(sched *scheduler.Scheduler) schedulePod {
+// TakeShortcut makes a scheduler find nodes without looking at the cluster: the
+// ledger's index proposes, kube-scheduler's own filters dispose. Whatever the
+// shortcut does not cover goes the whole way.
+func (s *Shared) TakeShortcut(sched *scheduler.Scheduler) {
 	whole := sched.SchedulePod
-	return func(ctx context.Context, f framework.Framework, cs fwk.CycleState, info *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
+	sched.SchedulePod = func(ctx context.Context, f framework.Framework, cs fwk.CycleState, info *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
 		p := s.profiles[f.ProfileName()]
 		if p == nil || !p.filters || len(sched.Extenders) > 0 || !plain(info.Pod) {
 			return whole(ctx, f, cs, info)

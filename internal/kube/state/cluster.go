@@ -7,7 +7,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/informers"
 	corelisters "k8s.io/client-go/listers/core/v1"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tangram-dev/tangram/core/explain"
@@ -41,9 +40,10 @@ type Cluster struct {
 	changed func()
 }
 
-// New wires a cluster to the informers of a scheduler, and to the GPUNodes of
-// the API server behind config (nil: there are none).
-func New(ctx context.Context, factory informers.SharedInformerFactory, config *rest.Config, report Reporter) (*Cluster, error) {
+// New wires a cluster to the informers of a scheduler and to a source of
+// GPUNodes. The informers are started by the scheduler, the watch on GPUNodes at
+// once.
+func New(ctx context.Context, factory informers.SharedInformerFactory, gpuNodes cache.ListerWatcher, report Reporter) (*Cluster, error) {
 	c := &Cluster{
 		pods:       factory.Core().V1().Pods().Lister(),
 		nodes:      factory.Core().V1().Nodes().Lister(),
@@ -61,13 +61,10 @@ func New(ctx context.Context, factory informers.SharedInformerFactory, config *r
 	if err != nil {
 		return nil, err
 	}
-	c.synced = append(c.synced, podEvents.HasSynced, nodeEvents.HasSynced)
-	if config != nil {
-		if c.gpuNodes, err = watchGPUNodes(ctx, config, c.gpuNodeChanged, c.syncAllNodes); err != nil {
-			return nil, err
-		}
-		c.synced = append(c.synced, c.gpuNodes.synced)
+	if c.gpuNodes, err = watchGPUNodes(ctx, gpuNodes, c.gpuNodeChanged, c.syncAllNodes); err != nil {
+		return nil, err
 	}
+	c.synced = []cache.InformerSynced{podEvents.HasSynced, nodeEvents.HasSynced, c.gpuNodes.synced}
 	return c, nil
 }
 

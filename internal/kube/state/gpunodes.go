@@ -29,25 +29,9 @@ type gpuNodes struct {
 
 // watchGPUNodes starts watching. changed is called with the name of each GPUNode
 // that came, changed or went; all when every node must be looked at again.
-func watchGPUNodes(ctx context.Context, config *rest.Config, changed func(string), all func()) (*gpuNodes, error) {
-	client, err := gpuNodeClient(config)
-	if err != nil {
-		return nil, err
-	}
-	resource := v1alpha1.GPUNodes.Resource
-	lw := &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			list := &v1alpha1.GPUNodeList{}
-			err := client.Get().Resource(resource).VersionedParams(&o, metav1.ParameterCodec).Do(ctx).Into(list)
-			return list, err
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			o.Watch = true
-			return client.Get().Resource(resource).VersionedParams(&o, metav1.ParameterCodec).Watch(ctx)
-		},
-	}
-	g := &gpuNodes{informer: cache.NewSharedIndexInformer(lw, &v1alpha1.GPUNode{}, 0, nil)}
-	err = g.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
+func watchGPUNodes(ctx context.Context, source cache.ListerWatcher, changed func(string), all func()) (*gpuNodes, error) {
+	g := &gpuNodes{informer: cache.NewSharedIndexInformer(source, &v1alpha1.GPUNode{}, 0, nil)}
+	err := g.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
 		if !servesNone(err) {
 			cache.DefaultWatchErrorHandler(ctx, r, err)
 			return
@@ -100,6 +84,26 @@ func (g *gpuNodes) get(name string) *v1alpha1.GPUNode {
 }
 
 func (g *gpuNodes) synced() bool { return g.absent.Load() || g.handler.HasSynced() }
+
+// GPUNodes lists and watches the GPUNodes of an API server.
+func GPUNodes(config *rest.Config) (cache.ListerWatcher, error) {
+	client, err := gpuNodeClient(config)
+	if err != nil {
+		return nil, err
+	}
+	resource := v1alpha1.GPUNodes.Resource
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			list := &v1alpha1.GPUNodeList{}
+			err := client.Get().Resource(resource).VersionedParams(&o, metav1.ParameterCodec).Do(ctx).Into(list)
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.Watch = true
+			return client.Get().Resource(resource).VersionedParams(&o, metav1.ParameterCodec).Watch(ctx)
+		},
+	}, nil
+}
 
 func gpuNodeClient(config *rest.Config) (rest.Interface, error) {
 	scheme := runtime.NewScheme()

@@ -21,10 +21,7 @@ func (c *Cluster) SyncNode(name string) {
 		c.mu.Unlock()
 		return
 	}
-	var gn *v1alpha1.GPUNode
-	if c.gpuNodes != nil {
-		gn = c.gpuNodes.get(name)
-	}
+	gn := c.gpuNodes.get(name)
 	inv, problem := dialect.Inventory(node, gn)
 	c.mu.Lock()
 	if err := c.ledger.SetNode(inv); err != nil {
