@@ -101,7 +101,7 @@ func (s *session) loadFleet() (*local.Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	return local.ParseFleet(path, data)
+	return local.ParseFleet(short(path), data)
 }
 
 // keepFleet remembers the fleet for the next start.

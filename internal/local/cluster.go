@@ -38,6 +38,7 @@ type Cluster struct {
 	bin    string
 	lock   *os.File
 	spawn  *spawner
+	policy restartPolicy
 	failed chan error
 
 	authority *authority
@@ -57,15 +58,27 @@ type Cluster struct {
 //
 // A directory that another process works on gives a *RunningError.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
+	if err := RequirePrograms(o.Bin, neededPrograms(o)...); err != nil {
+		return nil, err
+	}
+	c, err := open(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.startComponents(ctx, o); err != nil {
+		return nil, errors.Join(err, c.Stop())
+	}
+	return c, nil
+}
+
+// open takes possession of the state directory; nothing runs yet.
+func open(o Options) (*Cluster, error) {
 	dir, err := filepath.Abs(o.Dir)
 	if err != nil {
 		return nil, err
 	}
 	bin, err := filepath.Abs(o.Bin)
 	if err != nil {
-		return nil, err
-	}
-	if err := RequirePrograms(bin, neededPrograms(o)...); err != nil {
 		return nil, err
 	}
 	for _, sub := range []string{"", "pki", "logs"} {
@@ -77,15 +90,12 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{
+	return &Cluster{
 		dir: dir, bin: bin, out: o.Out, lock: held,
 		spawn:  newSpawner(),
+		policy: defaultRestartPolicy,
 		failed: make(chan error, 1),
-	}
-	if err := c.startComponents(ctx, o); err != nil {
-		return nil, errors.Join(err, c.Stop())
-	}
-	return c, nil
+	}, nil
 }
 
 // Dir is the absolute path of the state directory.
@@ -124,6 +134,7 @@ func (c *Cluster) Run(ctx context.Context, program Program) (*Process, error) {
 	p := &Process{
 		program:  program,
 		log:      filepath.Join(c.dir, "logs", program.Name+".log"),
+		policy:   c.policy,
 		spawn:    c.spawn.start,
 		report:   c.say,
 		onFail:   c.fail,

@@ -12,18 +12,23 @@ import (
 	"time"
 )
 
-// A component that crashes is restarted after a pause that doubles from
-// firstBackoff. Five restarts within half a minute mean that another one will not
-// help: with these pauses they take at least six seconds.
 const (
-	firstBackoff   = 200 * time.Millisecond
-	restartLimit   = 5
-	restartWindow  = 30 * time.Second
 	stopGrace      = 5 * time.Second
 	readyInterval  = 50 * time.Millisecond
 	readyTimeout   = 2 * time.Minute // a loaded 2-core machine, not a healthy one
 	logLinesQuoted = 15
 )
+
+// restartPolicy says when a crashed process is started again: after a pause that
+// doubles from first, but not more than limit times within window.
+type restartPolicy struct {
+	first  time.Duration
+	limit  int
+	window time.Duration
+}
+
+// After five restarts, which take at least six seconds, another will not help.
+var defaultRestartPolicy = restartPolicy{first: 200 * time.Millisecond, limit: 5, window: 30 * time.Second}
 
 // Program is something to run beside the control plane.
 type Program struct {
@@ -45,6 +50,7 @@ type Program struct {
 // Process is a program being kept alive. Its methods are safe for concurrent use.
 type Process struct {
 	program Program
+	policy  restartPolicy
 	log     string
 	spawn   func(*exec.Cmd) error
 	report  func(format string, args ...any)
@@ -102,7 +108,7 @@ func (p *Process) end(sig syscall.Signal) error {
 	p.mu.Unlock()
 
 	if cmd != nil {
-		if err := signal(cmd, sig); err != nil {
+		if err := send(cmd, sig); err != nil {
 			return fmt.Errorf("stop %s: %w", p.program.Name, err)
 		}
 	}
@@ -112,7 +118,7 @@ func (p *Process) end(sig syscall.Signal) error {
 	case <-time.After(stopGrace):
 	}
 	if cmd != nil {
-		if err := signal(cmd, syscall.SIGKILL); err != nil {
+		if err := send(cmd, syscall.SIGKILL); err != nil {
 			return fmt.Errorf("kill %s: %w", p.program.Name, err)
 		}
 	}
@@ -120,8 +126,8 @@ func (p *Process) end(sig syscall.Signal) error {
 	return nil
 }
 
-// signal treats a process that ended meanwhile as signalled.
-func signal(cmd *exec.Cmd, sig syscall.Signal) error {
+// send treats a process that ended meanwhile as signalled.
+func send(cmd *exec.Cmd, sig syscall.Signal) error {
 	if err := cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
@@ -168,7 +174,7 @@ func (p *Process) supervise() {
 		pause, again := p.mayRestart(time.Now())
 		if !again {
 			err := fmt.Errorf("%s keeps crashing (%s): %d restarts within %v; its last lines (%s):\n%s",
-				p.program.Name, describeExit(exit), restartLimit, restartWindow, p.log, lastLines(p.log, logLinesQuoted))
+				p.program.Name, describeExit(exit), p.policy.limit, p.policy.window, p.log, lastLines(p.log, logLinesQuoted))
 			p.giveUp(err)
 			p.onFail(err)
 			return
@@ -214,15 +220,15 @@ func (p *Process) mayRestart(now time.Time) (time.Duration, bool) {
 	defer p.mu.Unlock()
 	kept := p.recent[:0]
 	for _, t := range p.recent {
-		if now.Sub(t) < restartWindow {
+		if now.Sub(t) < p.policy.window {
 			kept = append(kept, t)
 		}
 	}
 	p.recent = kept
-	if len(p.recent) >= restartLimit {
+	if len(p.recent) >= p.policy.limit {
 		return 0, false
 	}
-	pause := firstBackoff << len(p.recent)
+	pause := p.policy.first << len(p.recent)
 	p.recent = append(p.recent, now)
 	return pause, true
 }

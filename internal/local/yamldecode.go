@@ -183,18 +183,19 @@ func (d *decoder) integer(n *yaml.Node, path string, low, high int64) int64 {
 	return value
 }
 
+// plainQuantity leaves out exponents: nobody writes a node's memory that way, and
+// ParseQuantity takes minutes for "1e999999999".
+var plainQuantity = regexp.MustCompile(`^[0-9]{1,18}(\.[0-9]{1,9})?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$`)
+
 func (d *decoder) quantity(n *yaml.Node, path string) resource.Quantity {
 	n = resolve(n)
-	if n.Kind != yaml.ScalarNode {
-		d.wrong(n, path, "must be a quantity such as 96 or 512Gi, not %s", describe(n))
-		return resource.Quantity{}
+	if n.Kind == yaml.ScalarNode && plainQuantity.MatchString(n.Value) {
+		if q, err := resource.ParseQuantity(n.Value); err == nil && q.Sign() > 0 {
+			return q
+		}
 	}
-	q, err := resource.ParseQuantity(n.Value)
-	if err != nil || q.Sign() <= 0 {
-		d.wrong(n, path, "must be a positive quantity such as 96 or 512Gi, not %s", describe(n))
-		return resource.Quantity{}
-	}
-	return q
+	d.wrong(n, path, "must be a positive quantity such as 96 or 512Gi, not %s", describe(n))
+	return resource.Quantity{}
 }
 
 // memory is a device's memory as a quantity, in MiB.
