@@ -184,7 +184,7 @@ func (d *decoder) integer(n *yaml.Node, path string, low, high int64) int64 {
 }
 
 // plainQuantity leaves out exponents: nobody writes a node's memory that way, and
-// ParseQuantity takes minutes for "1e999999999".
+// of 1e99999 Kubernetes makes a quantity whose value is 0.
 var plainQuantity = regexp.MustCompile(`^[0-9]{1,18}(\.[0-9]{1,9})?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$`)
 
 func (d *decoder) quantity(n *yaml.Node, path string) resource.Quantity {
