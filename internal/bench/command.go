@@ -58,6 +58,8 @@ GPUs and, for Tangram, a record on every pod and no device held twice.`,
 	flags.Float64Var(&config.Rate, "rate", config.Rate, "arrival of pods per second; 0 creates them as fast as possible")
 	flags.StringSliceVar(&config.Contenders, "contenders", config.Contenders, "who runs, and in which order")
 	flags.IntVar(&config.Rounds, "rounds", config.Rounds, "how often everything is repeated; each round starts with another contender")
+	flags.Float64Var(&config.MaxNoise, "max-noise", config.MaxNoise,
+		"share of the machine that other processes may take; above it a trial is repeated, twice at most")
 	flags.StringVar(&config.JSON, "json", config.JSON, "file for the full report")
 	flags.StringVar(&config.Out, "out", config.Out, "empty or new folder for state and logs (default a temporary one)")
 	flags.StringVar(&config.Bin, "bin", config.Bin, "folder with the programs (default the one of this program)")

@@ -27,6 +27,9 @@ type Config struct {
 	Contenders []string
 	// Rounds repeats everything; the report shows medians.
 	Rounds int
+	// MaxNoise is the share of the machine, 0 to 1, that processes outside the
+	// benchmark may take before a trial is repeated. 1 never repeats.
+	MaxNoise float64
 	// JSON is the file the full report goes to; empty for none.
 	JSON string
 	// Out is the folder for control plane state and logs; empty for a temporary
@@ -45,6 +48,7 @@ func DefaultConfig() Config {
 		Pods: 2000, GPUsPerPod: 1,
 		Contenders: contenderNames(),
 		Rounds:     1,
+		MaxNoise:   noisyShare,
 	}
 }
 
@@ -92,6 +96,9 @@ func (c *Config) Validate() error {
 	}
 	if !(c.Rate >= 0 && c.Rate <= 1e6) {
 		return flagErrorf("rate", "must be 0 (as fast as possible) to 1000000 pods per second, got %v", c.Rate)
+	}
+	if !(c.MaxNoise >= 0 && c.MaxNoise <= 1) {
+		return flagErrorf("max-noise", "must be a share from 0 to 1, got %v", c.MaxNoise)
 	}
 	if len(c.Contenders) == 0 {
 		return flagErrorf("contenders", "name at least one of %s", strings.Join(contenderNames(), ", "))

@@ -35,13 +35,18 @@
 // the same client taking its share. Hence ratios are taken within a round, and
 // the summary is their median. pods/s of different runs compare machines.
 //
+// Other processes on the machine harm whoever runs while they do. The benchmark
+// knows how much CPU all its own processes took, and how much the machine: the
+// difference is noise. A trial with too much of it is repeated (round.go), and the
+// report says how much was left.
+//
 // # Vocabulary
 //
 // Contender: a program that binds. Trial: one measurement of it. Round: one trial
 // of each contender. Cohort: pods that are created and awaited together.
 //
-// Reading order: command.go and config.go (what can be asked), run.go (rounds),
-// trial.go (one measurement), contender.go and binder.go (who runs), fleet.go,
+// Reading order: command.go and config.go (what can be asked), run.go and
+// round.go (what runs when), trial.go (one measurement), contender.go and binder.go (who runs), fleet.go,
 // load.go, cohort.go and watch.go (nodes, pods and clocks), proc.go (CPU and
 // memory), check.go (validity), stats.go, report.go and table.go (the answer).
 package bench

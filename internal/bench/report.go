@@ -43,6 +43,7 @@ type Settings struct {
 	Creators    int      `json:"creators"`
 	Binders     int      `json:"binders"`
 	WarmupPods  int      `json:"warmupPods"`
+	MaxNoise    float64  `json:"maxNoise"`
 }
 
 // Result is what one contender did in one round, or the median over rounds.
@@ -50,6 +51,9 @@ type Result struct {
 	Contender string `json:"contender"`
 	// Round counts from 1; 0 marks a summary.
 	Round int `json:"round,omitempty"`
+	// Attempts is how many trials it took to meet a quiet machine; this is the
+	// quietest. 0 in a summary.
+	Attempts int `json:"attempts,omitempty"`
 
 	Bound int `json:"boundPods"`
 	// Seconds is from the start of the first create call to the watch event that

@@ -57,13 +57,22 @@ func Run(ctx context.Context, config Config, self []string, out, status io.Write
 			Nodes: config.Nodes, GPUsPerNode: config.GPUs,
 			Pods: config.Pods, GPUsPerPod: config.GPUsPerPod,
 			Rate: config.Rate, Contenders: config.Contenders, Rounds: config.Rounds,
-			Creators: creators, Binders: binders, WarmupPods: min(warmupPods, config.Pods),
+			Creators: creators, Binders: binders, WarmupPods: min(warmupPods, config.Pods), MaxNoise: config.MaxNoise,
 		},
 		Programs: programs,
 	}
 	progress := newProgress(status)
 	for round := 1; round <= config.Rounds; round++ {
-		results, err := runRound(ctx, &config, round, roundSetup{root: root, self: self, progress: progress})
+		results, err := (&roundRun{
+			config: &config, number: round, progress: progress,
+			try: func(ctx context.Context, c contender, attempt int) (Result, error) {
+				t := trial{
+					config: &config, contender: c, round: round, self: self, progress: progress,
+					dir: filepath.Join(root, fmt.Sprintf("%d-%s-%d", round, c.name, attempt)),
+				}
+				return t.run(ctx)
+			},
+		}).run(ctx)
 		if err != nil {
 			return err
 		}
@@ -84,41 +93,6 @@ func Run(ctx context.Context, config Config, self []string, out, status io.Write
 		}
 	}
 	return nil
-}
-
-type roundSetup struct {
-	root     string
-	self     []string
-	progress *progress
-}
-
-// runRound lets every contender run once. Each round starts with another one, so
-// that going first or last (a cold page cache, a warm CPU) favours nobody. A
-// contender that fails is reported as invalid and does not keep the others from
-// running; only the end of ctx does.
-func runRound(ctx context.Context, config *Config, round int, setup roundSetup) ([]Result, error) {
-	var results []Result
-	for i := range config.Contenders {
-		name := config.Contenders[(i+round-1)%len(config.Contenders)]
-		c, _ := contenderByName(name)
-		t := trial{
-			config: config, contender: c, round: round, self: setup.self, progress: setup.progress,
-			dir: filepath.Join(setup.root, fmt.Sprintf("%d-%s", round, name)),
-		}
-		result, err := t.run(ctx)
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		if err != nil {
-			result = Result{Contender: name, Round: round, Problems: []string{err.Error()}}
-		}
-		if !result.Valid() {
-			setup.progress.phase("INVALID: %s", result.Problems[0])
-		}
-		results = append(results, result)
-	}
-	addRatios(results)
-	return results, nil
 }
 
 // makeOut makes the folder for state and logs.
