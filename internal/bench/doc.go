@@ -46,7 +46,8 @@
 // of each contender. Cohort: pods that are created and awaited together.
 //
 // Reading order: command.go and config.go (what can be asked), run.go and
-// round.go (what runs when), trial.go (one measurement), contender.go and binder.go (who runs), fleet.go,
-// load.go, cohort.go and watch.go (nodes, pods and clocks), proc.go (CPU and
-// memory), check.go (validity), stats.go, report.go and table.go (the answer).
+// round.go (what runs when), trial.go (one measurement), contender.go and
+// binder.go (who runs), fleet.go, load.go, cohort.go and watch.go (nodes, pods
+// and clocks), proc.go (CPU and memory), check.go (validity), stats.go, report.go
+// and table.go (the answer).
 package bench
