@@ -109,8 +109,8 @@ func untilSignalled(parent context.Context) (context.Context, context.CancelFunc
 // is called, if not nil, once everything serves.
 func (s *session) run(ctx context.Context, ready func()) error {
 	if err := s.start(ctx); err != nil {
-		if ctx.Err() != nil && s.cluster != nil {
-			err = errors.New("interrupted")
+		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			err = errors.New("interrupted") // what it was doing then is of no interest
 		}
 		return errors.Join(err, s.stop())
 	}

@@ -1,0 +1,402 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tangram-dev/tangram/internal/local"
+)
+
+// localCluster drives bin/tangram as a person does: by its commands and what they
+// print.
+type localCluster struct {
+	t   *testing.T
+	bin string
+	dir string
+}
+
+func newLocalCluster(t *testing.T) *localCluster {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("skipped: -short, and this test starts a control plane")
+	}
+	bin := os.Getenv("TANGRAM_BIN")
+	if bin == "" {
+		bin = filepath.Join("..", "..", "bin")
+	}
+	bin, err := filepath.Abs(bin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = local.RequirePrograms(bin, "tangram", "gpu-scheduler", "etcd", "kube-apiserver", "kube-controller-manager", "kwok", "kubectl")
+	if err != nil {
+		t.Skipf("skipped: %v", err)
+	}
+	c := &localCluster{t: t, bin: bin, dir: filepath.Join(t.TempDir(), "state")}
+	t.Cleanup(func() {
+		c.tangram("down", "--dir", c.dir) // a no-op unless the test failed half way
+		if t.Failed() {
+			log, _ := os.ReadFile(filepath.Join(c.dir, "logs", "tangram.log"))
+			t.Logf("tangram.log:\n%s", log)
+		}
+	})
+	return c
+}
+
+// tangram runs a command to its end and returns what it printed.
+func (c *localCluster) tangram(args ...string) (string, error) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, filepath.Join(c.bin, "tangram"), args...).CombinedOutput()
+	return string(out), err
+}
+
+func (c *localCluster) kubectl(args ...string) (string, error) {
+	c.t.Helper()
+	cmd := exec.Command(filepath.Join(c.bin, "kubectl"), append([]string{"--kubeconfig", filepath.Join(c.dir, "kubeconfig")}, args...)...)
+	var complaint bytes.Buffer // apart: kubectl warns there, too
+	cmd.Stderr = &complaint
+	out, err := cmd.Output()
+	if err != nil {
+		err = fmt.Errorf("%w: %s", err, strings.TrimSpace(complaint.String()))
+	}
+	return strings.TrimSpace(string(out)), err
+}
+
+// mustPrint runs kubectl until it prints what is wanted: other processes act in
+// their own time.
+func (c *localCluster) mustPrint(want string, args ...string) {
+	c.t.Helper()
+	var out string
+	var err error
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+		if out, err = c.kubectl(args...); err == nil && out == want {
+			return
+		}
+	}
+	c.t.Fatalf("kubectl %s prints\n%s\nwant\n%s\n%v", strings.Join(args, " "), out, want, err)
+}
+
+// owner is the process that keeps the cluster alive.
+func (c *localCluster) owner() int {
+	c.t.Helper()
+	owner, running, err := local.Running(c.dir)
+	if err != nil || !running {
+		c.t.Fatalf("nothing runs in %s: %v", c.dir, err)
+	}
+	return owner.PID
+}
+
+// children returns the live child processes of pid by the name of their program.
+func (c *localCluster) children(pid int) map[string]int {
+	c.t.Helper()
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	found := map[string]int{}
+	for _, path := range stats {
+		stat, err := os.ReadFile(path)
+		if err != nil {
+			continue // ended meanwhile
+		}
+		// pid (name) state ppid ...; the name may hold spaces and is cut short.
+		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+		if fields[1] != strconv.Itoa(pid) || fields[0] == "Z" {
+			continue
+		}
+		exe, err := os.Readlink(filepath.Join(filepath.Dir(path), "exe"))
+		if err != nil {
+			continue
+		}
+		child, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		found[filepath.Base(exe)] = child
+	}
+	return found
+}
+
+// mustBeGone checks that none of the processes is left.
+func (c *localCluster) mustBeGone(pids ...int) {
+	c.t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		var left []string
+		for _, pid := range pids {
+			// A zombie has no command line; who reaps it depends on the machine.
+			if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil && len(line) > 0 {
+				left = append(left, strings.ReplaceAll(string(line[:min(len(line), 80)]), "\x00", " "))
+			}
+		}
+		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			c.t.Fatalf("left behind: %s", strings.Join(left, "; "))
+		}
+	}
+}
+
+func pidsOf(owner int, children map[string]int) []int {
+	pids := []int{owner}
+	for _, pid := range children {
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
+// TestLocalCluster is a newcomer's first hour: up, look, try, break, down, again.
+func TestLocalCluster(t *testing.T) {
+	c := newLocalCluster(t)
+	begin := time.Now()
+	out, err := c.tangram("up", "--detach", "--demo", "--dir", c.dir)
+	if err != nil {
+		t.Fatalf("up: %v\n%s", err, out)
+	}
+	t.Logf("up with the demo took %v (goal: under 20 s)\n%s", time.Since(begin).Round(100*time.Millisecond), out)
+	for _, want := range []string{"etcd ready", "kube-apiserver ready", "fleet ready", "ml-training-job-", "too-large waits: ", "export KUBECONFIG=" + c.dir} {
+		if !strings.Contains(out, want) {
+			t.Errorf("up does not print %q", want)
+		}
+	}
+	children := c.children(c.owner())
+	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kwok", "gpu-scheduler"} {
+		if children[name] == 0 {
+			t.Errorf("%s does not run; what runs is %v", name, children)
+		}
+	}
+
+	c.checkFleet()
+	c.checkIdentities()
+	c.checkPods()
+	out, err = c.tangram("up", "--dir", c.dir)
+	if err == nil || !strings.Contains(out, fmt.Sprintf("already running (pid %d, since ", c.owner())) ||
+		!strings.Contains(out, "stop it with tangram down --dir "+c.dir) {
+		t.Errorf("the second up: %v\n%s", err, out)
+	}
+	for _, name := range []string{"kube-apiserver", "etcd", "gpu-scheduler"} {
+		c.checkRestart(name)
+	}
+
+	owner := c.owner()
+	pids := pidsOf(owner, c.children(owner))
+	if out, err := c.tangram("down", "--dir", c.dir); err != nil || !strings.HasPrefix(out, "stopped (") {
+		t.Fatalf("down: %v\n%s", err, out)
+	}
+	c.mustBeGone(pids...)
+	if out, err := c.tangram("down", "--dir", c.dir); err != nil || !strings.HasPrefix(out, "nothing runs in ") {
+		t.Errorf("the second down: %v\n%s", err, out)
+	}
+	c.checkForeground()
+	c.checkKilledOutright()
+}
+
+func (c *localCluster) checkFleet() {
+	c.t.Helper()
+	nodes, gpus := local.DefaultFleet().Size()
+	c.mustPrint(strconv.Itoa(nodes), "get", "nodes", "-o", `go-template={{len .items}}`)
+	c.mustPrint(strings.TrimSpace(strings.Repeat("True ", nodes)), "get", "nodes",
+		"-o", `jsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}`)
+	out, err := c.kubectl("get", "gpunodes", "-o", "jsonpath={.items[*].spec.devices[*].uuid}")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	uuids := strings.Fields(out)
+	slices.Sort(uuids)
+	if got := len(slices.Compact(uuids)); got != gpus {
+		c.t.Errorf("%d different devices, want %d", got, gpus)
+	}
+	c.mustPrint("nvidia-tesla-v100 8 256Gi", "get", "node", "dgx1-0", "-o",
+		`jsonpath={.metadata.labels.accelerator} {.status.allocatable.nvidia\.com/gpu} {.status.allocatable.nvidia\.com/gpu-memory}`)
+}
+
+// checkIdentities: the scheduler may do its work and nothing else.
+func (c *localCluster) checkIdentities() {
+	c.t.Helper()
+	const user = "--as=system:tangram:gpu-scheduler"
+	for _, may := range [][]string{{"list", "gpunodes"}, {"watch", "nodes"}, {"create", "pods", "--subresource=binding"}, {"update", "leases/gpu-scheduler", "-n", "kube-system"}} {
+		c.mustPrint("yes", append([]string{"auth", "can-i", user}, may...)...)
+	}
+	for _, mayNot := range [][]string{{"delete", "nodes"}, {"get", "secrets"}, {"patch", "gpunodes"}} {
+		out, err := c.kubectl(append([]string{"auth", "can-i", user}, mayNot...)...)
+		if err == nil || out != "no" {
+			c.t.Errorf("the scheduler may %v: %s, %v", mayNot, out, err)
+		}
+	}
+	// A plain build says v0.0.0-master, and clients that compare versions misbehave.
+	if out, err := c.kubectl("get", "--raw", "/version"); err != nil || !strings.Contains(out, `"gitVersion": "v1.`) {
+		c.t.Errorf("version: %v\n%s", err, out)
+	}
+}
+
+// checkPods: simulated pods run, end after the time they announce, and go when
+// deleted.
+func (c *localCluster) checkPods() {
+	c.t.Helper()
+	const manifest = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"short","annotations":{"tangram.dev/runtime":"1s"}},
+		"spec":{"schedulerName":"gpu-scheduler","containers":[{"name":"c","image":"none","resources":{"limits":{"nvidia.com/gpu":"1"}}}]}}`
+	cmd := exec.Command(filepath.Join(c.bin, "kubectl"), "--kubeconfig", filepath.Join(c.dir, "kubeconfig"), "apply", "-f", "-")
+	cmd.Stdin = strings.NewReader(manifest)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		c.t.Fatalf("apply: %v\n%s", err, out)
+	}
+	c.mustPrint("Succeeded", "get", "pod", "short", "-o", "jsonpath={.status.phase}")
+	if out, err := c.kubectl("delete", "pod", "short", "--timeout=30s"); err != nil {
+		c.t.Errorf("delete: %v\n%s", err, out)
+	}
+	if out, err := c.kubectl("delete", "deployment", "inference-service", "-n", "ml-team", "--timeout=30s"); err != nil {
+		c.t.Errorf("delete: %v\n%s", err, out)
+	}
+	c.mustPrint("0", "get", "pods", "-n", "ml-team", "-l", "app=inference-service", "-o", "go-template={{len .items}}")
+}
+
+// checkRestart kills a component and expects another in its place, and a word
+// about it.
+func (c *localCluster) checkRestart(name string) {
+	c.t.Helper()
+	owner := c.owner()
+	before := c.children(owner)[name]
+	if err := syscall.Kill(before, syscall.SIGKILL); err != nil {
+		c.t.Fatal(err)
+	}
+	want := name + " exited (signal: killed), restarted"
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		log, err := os.ReadFile(filepath.Join(c.dir, "logs", "tangram.log"))
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		if after := c.children(owner)[name]; after != 0 && after != before && strings.Contains(string(log), want) {
+			break
+		}
+		if time.Now().After(deadline) {
+			c.t.Fatalf("%s is not restarted, or nobody says %q", name, want)
+		}
+	}
+	c.mustPrint("ok", "get", "--raw", "/readyz")
+}
+
+// foreground starts up without --detach and returns it once it has printed text.
+func (c *localCluster) foreground(text string) (cmd *exec.Cmd, output func() string) {
+	c.t.Helper()
+	path := filepath.Join(c.t.TempDir(), "output")
+	file, err := os.Create(path)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer file.Close()
+	cmd = exec.Command(filepath.Join(c.bin, "tangram"), "up", "--dir", c.dir)
+	cmd.Stdout, cmd.Stderr = file, file
+	if err := cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	output = func() string {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		return string(data)
+	}
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(output(), text); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			c.t.Fatalf("up does not print %q but\n%s", text, output())
+		}
+	}
+	return cmd, output
+}
+
+// interrupt presses Ctrl-C and waits for the end.
+func (c *localCluster) interrupt(cmd *exec.Cmd) error {
+	c.t.Helper()
+	pids := pidsOf(cmd.Process.Pid, c.children(cmd.Process.Pid))
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		c.t.Fatal(err)
+	}
+	begin := time.Now()
+	err := cmd.Wait()
+	if took := time.Since(begin); took > 15*time.Second {
+		c.t.Errorf("Ctrl-C took %v", took)
+	}
+	c.mustBeGone(pids...)
+	return err
+}
+
+// checkForeground: what was there before is there again, and Ctrl-C ends it all.
+func (c *localCluster) checkForeground() {
+	c.t.Helper()
+	cmd, output := c.foreground("Ctrl-C ends it.")
+	c.mustPrint("ml-training-job", "get", "job", "-n", "ml-team", "-o", "jsonpath={.items[*].metadata.name}")
+	if err := c.interrupt(cmd); err != nil || !strings.Contains(output(), "stopped (") {
+		c.t.Errorf("after Ctrl-C: %v\n%s", err, output())
+	}
+}
+
+// checkKilledOutright: not even SIGKILL leaves a process behind.
+func (c *localCluster) checkKilledOutright() {
+	c.t.Helper()
+	if out, err := c.tangram("up", "--detach", "--dir", c.dir); err != nil {
+		c.t.Fatalf("up: %v\n%s", err, out)
+	}
+	owner := c.owner()
+	pids := pidsOf(owner, c.children(owner))
+	if len(pids) < 6 {
+		c.t.Errorf("only %d processes", len(pids))
+	}
+	if err := syscall.Kill(owner, syscall.SIGKILL); err != nil {
+		c.t.Fatal(err)
+	}
+	c.mustBeGone(pids...)
+}
+
+// TestLocalClusterThatCannotStart: what is wrong is said, and nothing stays.
+func TestLocalClusterThatCannotStart(t *testing.T) {
+	c := newLocalCluster(t)
+	fleet := filepath.Join(t.TempDir(), "fleet.yaml")
+	if err := os.WriteFile(fleet, []byte("pools:\n- name: a\n  count: none\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, extra := range [][]string{nil, {"--detach"}} {
+		out, err := c.tangram(append([]string{"up", "--dir", c.dir, "--fleet", fleet}, extra...)...)
+		if err == nil || !strings.Contains(out, `fleet.yaml:3: pools[0].count: must be a whole number, not "none"`) {
+			t.Errorf("up with a bad fleet %v: %v\n%s", extra, err, out)
+		}
+	}
+	out, err := c.tangram("up", "--dir", c.dir, "--bin", t.TempDir())
+	if err == nil || !strings.Contains(out, "make build") {
+		t.Errorf("up without programs: %v\n%s", err, out)
+	}
+
+	cmd, output := c.foreground("etcd ready")
+	if err := c.interrupt(cmd); err == nil || !strings.Contains(output(), "interrupted") {
+		t.Errorf("up interrupted while it starts: %v\n%s", err, output())
+	}
+
+	bin := t.TempDir()
+	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kwok", "kubectl"} {
+		if err := os.Symlink(filepath.Join(c.bin, name), filepath.Join(bin, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	broken := "#!/bin/sh\necho the plugin is broken\nexit 3\n"
+	if err := os.WriteFile(filepath.Join(bin, "gpu-scheduler"), []byte(broken), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	out, err = c.tangram("up", "--detach", "--dir", c.dir, "--bin", bin)
+	if err == nil || !strings.Contains(out, "gpu-scheduler keeps crashing (exit status 3)") || !strings.Contains(out, "the plugin is broken") {
+		t.Errorf("up with a broken scheduler: %v\n%s", err, out)
+	}
+	if owner, running, err := local.Running(c.dir); running || err != nil {
+		t.Errorf("still running: %+v, %v", owner, err)
+	}
+}
