@@ -144,6 +144,9 @@ func (c *Cluster) Run(ctx context.Context, program Program) (*Process, error) {
 	if err := os.Rename(p.log, p.log+".1"); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
+	if err := p.prepare(); err != nil {
+		return nil, fmt.Errorf("prepare %s: %w", program.Name, err)
+	}
 	if err := c.register(p); err != nil {
 		return nil, err
 	}

@@ -16,6 +16,7 @@ const (
 	stopGrace      = 5 * time.Second
 	readyInterval  = 50 * time.Millisecond
 	readyTimeout   = 2 * time.Minute // a loaded 2-core machine, not a healthy one
+	prepareTimeout = 30 * time.Second
 	logLinesQuoted = 15
 )
 
@@ -42,6 +43,8 @@ type Program struct {
 	Env []string
 	// Restart says whether to start it again when it exits without being told to.
 	Restart bool
+	// Prepare, if not nil, runs before every start, the first as well as restarts.
+	Prepare func(context.Context) error
 	// Ready returns nil once the program serves; nil means ready when started. It
 	// is polled, each time with a context of its own.
 	Ready func(context.Context) error
@@ -134,6 +137,23 @@ func send(cmd *exec.Cmd, sig syscall.Signal) error {
 	return nil
 }
 
+// prepare runs the program's preparation, which ends when the process is told to.
+func (p *Process) prepare() error {
+	if p.program.Prepare == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), prepareTimeout)
+	defer cancel()
+	go func() {
+		select {
+		case <-p.stopping:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return p.program.Prepare(ctx)
+}
+
 // start begins one run. It refuses once the process was told to end.
 func (p *Process) start() error {
 	p.mu.Lock()
@@ -183,6 +203,9 @@ func (p *Process) supervise() {
 		case <-p.stopping:
 			return
 		case <-time.After(pause):
+		}
+		if err := p.prepare(); err != nil {
+			p.report("%s exited (%s); before its restart: %v", p.program.Name, describeExit(exit), err)
 		}
 		if err := p.start(); err != nil {
 			if p.isStopped() {

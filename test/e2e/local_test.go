@@ -186,9 +186,10 @@ func TestLocalCluster(t *testing.T) {
 		!strings.Contains(out, "stop it with tangram down --dir "+c.dir) {
 		t.Errorf("the second up: %v\n%s", err, out)
 	}
-	for _, name := range []string{"kube-apiserver", "etcd", "gpu-scheduler"} {
+	for _, name := range []string{"kube-apiserver", "etcd", "gpu-scheduler", "kube-controller-manager", "kwok"} {
 		c.checkRestart(name)
 	}
+	c.checkShortPod()
 
 	owner := c.owner()
 	pids := pidsOf(owner, c.children(owner))
@@ -245,6 +246,15 @@ func (c *localCluster) checkIdentities() {
 // deleted.
 func (c *localCluster) checkPods() {
 	c.t.Helper()
+	c.checkShortPod()
+	if out, err := c.kubectl("delete", "deployment", "inference-service", "-n", "ml-team", "--timeout=30s"); err != nil {
+		c.t.Errorf("delete: %v\n%s", err, out)
+	}
+	c.mustPrint("0", "get", "pods", "-n", "ml-team", "-l", "app=inference-service", "-o", "go-template={{len .items}}")
+}
+
+func (c *localCluster) checkShortPod() {
+	c.t.Helper()
 	const manifest = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"short","annotations":{"tangram.dev/runtime":"1s"}},
 		"spec":{"schedulerName":"gpu-scheduler","containers":[{"name":"c","image":"none","resources":{"limits":{"nvidia.com/gpu":"1"}}}]}}`
 	cmd := exec.Command(filepath.Join(c.bin, "kubectl"), "--kubeconfig", filepath.Join(c.dir, "kubeconfig"), "apply", "-f", "-")
@@ -252,14 +262,14 @@ func (c *localCluster) checkPods() {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		c.t.Fatalf("apply: %v\n%s", err, out)
 	}
+	begin := time.Now()
 	c.mustPrint("Succeeded", "get", "pod", "short", "-o", "jsonpath={.status.phase}")
+	if took := time.Since(begin); took > 20*time.Second {
+		c.t.Errorf("a pod of one second took %v", took)
+	}
 	if out, err := c.kubectl("delete", "pod", "short", "--timeout=30s"); err != nil {
 		c.t.Errorf("delete: %v\n%s", err, out)
 	}
-	if out, err := c.kubectl("delete", "deployment", "inference-service", "-n", "ml-team", "--timeout=30s"); err != nil {
-		c.t.Errorf("delete: %v\n%s", err, out)
-	}
-	c.mustPrint("0", "get", "pods", "-n", "ml-team", "-l", "app=inference-service", "-o", "go-template={{len .items}}")
 }
 
 // checkRestart kills a component and expects another in its place, and a word
@@ -337,6 +347,7 @@ func (c *localCluster) checkForeground() {
 	c.t.Helper()
 	cmd, output := c.foreground("Ctrl-C ends it.")
 	c.mustPrint("ml-training-job", "get", "job", "-n", "ml-team", "-o", "jsonpath={.items[*].metadata.name}")
+	c.checkShortPod()
 	if err := c.interrupt(cmd); err != nil || !strings.Contains(output(), "stopped (") {
 		c.t.Errorf("after Ctrl-C: %v\n%s", err, output())
 	}
