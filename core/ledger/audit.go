@@ -64,6 +64,18 @@ func (l *Ledger) Debts() map[model.NodeID]int {
 	return out
 }
 
+// Assumed returns the holders whose claims are promises still, sorted.
+func (l *Ledger) Assumed() []model.HolderID {
+	var out []model.HolderID
+	for h := range l.holders {
+		if _, c, _ := l.Claim(h); c.Assumed {
+			out = append(out, h)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 // String is the whole state in canonical text: equal states, equal text.
 func (l *Ledger) String() string {
 	var b strings.Builder

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/yaml"
+	"sigs.k8s.io/json"
 
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/score"
@@ -82,7 +82,9 @@ func decodeArgs(obj runtime.Object, into any) error {
 	if len(raw.Raw) == 0 {
 		return errors.New("args: empty")
 	}
-	if err := yaml.UnmarshalStrict(raw.Raw, into); err != nil {
+	// The bytes are JSON already, whatever the file was.
+	unknown, err := json.UnmarshalStrict(raw.Raw, into)
+	if err = errors.Join(append(unknown, err)...); err != nil {
 		return fmt.Errorf("args: %w", err)
 	}
 	return nil

@@ -56,9 +56,13 @@ func run(cmd *cobra.Command, opts *options.Options) error {
 		<-server.SetupSignalHandler()
 		cancel()
 	}()
-	cc, sched, err := NewShared(nil).Setup(ctx, opts)
+	shared := NewShared(nil)
+	cc, sched, err := shared.Setup(ctx, opts)
 	if err != nil {
 		return err
+	}
+	if shared.Cluster() != nil { // a configuration may leave our plugins out
+		shared.checkOnSignal(ctx)
 	}
 	if mutable, ok := gates.(featuregate.MutableFeatureGate); ok {
 		mutable.AddMetrics()

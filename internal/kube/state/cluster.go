@@ -178,17 +178,3 @@ func (c *Cluster) Unreserve(pod *v1.Pod) {
 	defer c.mu.Unlock()
 	c.ledger.Forget(model.HolderID(pod.UID))
 }
-
-// Dump is the whole ledger in canonical text, for tests and doctors.
-func (c *Cluster) Dump() string {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.ledger.String()
-}
-
-// Audit checks the ledger's invariants.
-func (c *Cluster) Audit() error {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.ledger.Audit()
-}

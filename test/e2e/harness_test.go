@@ -1,0 +1,323 @@
+// Package e2e tests Tangram on a real API server: etcd and kube-apiserver as
+// child processes, gpu-scheduler as its users run it.
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/api/record"
+	"github.com/tangram-dev/tangram/config"
+	"github.com/tangram-dev/tangram/internal/local"
+)
+
+const schedulerUser = "system:tangram:gpu-scheduler"
+
+// world is one control plane and what a test does to it.
+type world struct {
+	*local.Cluster
+	t       *testing.T
+	client  kubernetes.Interface
+	dynamic dynamic.Interface
+	runs    int
+}
+
+// binDir is where the programs are; the test is skipped when they are not.
+func binDir(t *testing.T) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("skipped: -short, and this test starts a control plane")
+	}
+	dir := os.Getenv("TANGRAM_BIN")
+	if dir == "" {
+		wd, err := os.Getwd()
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir = filepath.Join(wd, "..", "..", "bin")
+	}
+	if err := local.RequirePrograms(dir, "etcd", "kube-apiserver", "gpu-scheduler"); err != nil {
+		t.Skipf("skipped: %v", err)
+	}
+	return dir
+}
+
+// newWorld starts a control plane with Tangram's permissions, and with its CRDs
+// unless the test is about their absence.
+func newWorld(t *testing.T, crds bool) *world {
+	t.Helper()
+	bin := binDir(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	cluster, err := local.Start(ctx, local.Options{Dir: t.TempDir(), Bin: bin})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{Cluster: cluster, t: t}
+	t.Cleanup(func() {
+		if t.Failed() {
+			for _, p := range cluster.Processes() {
+				if strings.HasPrefix(p.Name(), "gpu-scheduler") {
+					t.Logf("%s:\n%s", p.Name(), tail(p.Log(), 5))
+				}
+			}
+		}
+		if err := cluster.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	if w.client, err = kubernetes.NewForConfig(cluster.RESTConfig()); err != nil {
+		t.Fatal(err)
+	}
+	if w.dynamic, err = dynamic.NewForConfig(cluster.RESTConfig()); err != nil {
+		t.Fatal(err)
+	}
+	docs := [][]byte{config.RBAC()}
+	if crds {
+		docs = append(docs, config.CRDs())
+	}
+	for _, d := range docs {
+		if err := cluster.ApplyManifests(ctx, d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w
+}
+
+// fleet creates nodes, and GPUNodes where the API has them.
+func (w *world) fleet(text string) {
+	w.t.Helper()
+	f, err := local.ParseFleet("fleet.yaml", []byte(text))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := w.CreateFleet(context.Background(), f); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// scheduler starts gpu-scheduler with a configuration (nil: the default) and more
+// flags.
+func (w *world) scheduler(configuration []byte, flags ...string) *local.Process {
+	w.t.Helper()
+	if configuration == nil {
+		configuration = config.Scheduler()
+	}
+	w.runs++
+	name := fmt.Sprintf("gpu-scheduler-%d", w.runs)
+	file := filepath.Join(w.Dir(), name+".yaml")
+	if err := os.WriteFile(file, configuration, 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	kubeconfig, err := w.KubeconfigFor(schedulerUser)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	port, err := local.FreePort()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ready, err := w.ReadyAt(port, "/healthz")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	args := append(w.ServeArgs(port, kubeconfig), "--config="+file)
+	if len(flags) == 0 {
+		flags = []string{"--leader-elect=false"}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	p, err := w.Run(ctx, local.Program{Name: name, Path: filepath.Join(binDir(w.t), "gpu-scheduler"), Args: append(args, flags...), Ready: ready})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return p
+}
+
+// pod is a pod that asks for GPUs; change may make it anything else.
+func pod(name string, gpus int, change ...func(*v1.Pod)) *v1.Pod {
+	p := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", Annotations: map[string]string{}, Labels: map[string]string{}},
+		Spec: v1.PodSpec{
+			SchedulerName: names.SchedulerName,
+			Containers: []v1.Container{{
+				Name: "main", Image: "pause",
+				Resources: v1.ResourceRequirements{Limits: v1.ResourceList{names.ResourceNVIDIA: *resource.NewQuantity(int64(gpus), resource.DecimalSI)}},
+			}},
+		},
+	}
+	for _, c := range change {
+		c(p)
+	}
+	return p
+}
+
+func (w *world) create(p *v1.Pod) *v1.Pod {
+	w.t.Helper()
+	out, err := w.client.CoreV1().Pods(p.Namespace).Create(context.Background(), p, metav1.CreateOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return out
+}
+
+// gone deletes a pod at once; without kubelets nobody else would.
+func (w *world) gone(name string) {
+	w.t.Helper()
+	now := int64(0)
+	if err := w.client.CoreV1().Pods("default").Delete(context.Background(), name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func (w *world) get(name string) *v1.Pod {
+	w.t.Helper()
+	p, err := w.client.CoreV1().Pods("default").Get(context.Background(), name, metav1.GetOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return p
+}
+
+func (w *world) pods() []v1.Pod {
+	w.t.Helper()
+	list, err := w.client.CoreV1().Pods("").List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return list.Items
+}
+
+// eventually waits until a condition holds; it says what was last seen when it
+// never does.
+func (w *world) eventually(what string, limit time.Duration, holds func() (bool, string)) {
+	w.t.Helper()
+	deadline := time.Now().Add(limit)
+	for {
+		ok, seen := holds()
+		if ok {
+			return
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatalf("%s: not within %s; last seen: %s", what, limit, seen)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// bound waits until a pod is placed and returns its node and record.
+func (w *world) bound(name string) (string, record.Record) {
+	w.t.Helper()
+	var p *v1.Pod
+	w.eventually("pod "+name+" bound", 20*time.Second, func() (bool, string) {
+		p = w.get(name)
+		return p.Spec.NodeName != "", waitsFor(p)
+	})
+	rec, err := record.Decode(p.Annotations[names.AnnotationDevices])
+	if err != nil {
+		w.t.Fatalf("pod %s: %v", name, err)
+	}
+	return p.Spec.NodeName, rec
+}
+
+// waits waits until the scheduler says of a pod why it cannot place it.
+func (w *world) waits(name string, reasons ...string) {
+	w.t.Helper()
+	w.eventually("pod "+name+" waits for "+strings.Join(reasons, ", "), 20*time.Second, func() (bool, string) {
+		seen := waitsFor(w.get(name))
+		for _, r := range reasons {
+			if !strings.Contains(seen, r) {
+				return false, seen
+			}
+		}
+		return true, seen
+	})
+}
+
+// waitsFor is what the pod's PodScheduled condition says.
+func waitsFor(p *v1.Pod) string {
+	for _, c := range p.Status.Conditions {
+		if c.Type == v1.PodScheduled {
+			return string(c.Status) + ": " + c.Message
+		}
+	}
+	return "no PodScheduled condition"
+}
+
+// event waits for an event about an object that has the words in its note.
+func (w *world) event(kind, name string, words ...string) {
+	w.t.Helper()
+	w.eventually(fmt.Sprintf("event on %s %s with %q", kind, name, words), 20*time.Second, func() (bool, string) {
+		list, err := w.client.EventsV1().Events("").List(context.Background(), metav1.ListOptions{})
+		if err != nil {
+			return false, err.Error()
+		}
+		var seen []string
+		for _, e := range list.Items {
+			if e.Regarding.Kind != kind || e.Regarding.Name != name {
+				continue
+			}
+			seen = append(seen, e.Note)
+			all := true
+			for _, word := range words {
+				all = all && strings.Contains(e.Note, word)
+			}
+			if all {
+				return true, ""
+			}
+		}
+		return false, strings.Join(seen, "; ")
+	})
+}
+
+// checkRecords fails the test unless every bound GPU pod has a valid record and
+// no device is held by two live pods. It returns how many devices are held.
+func (w *world) checkRecords() int {
+	w.t.Helper()
+	holder := map[string]string{}
+	for _, p := range w.pods() {
+		if p.Spec.NodeName == "" || p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
+			continue
+		}
+		rec, err := record.Decode(p.Annotations[names.AnnotationDevices])
+		if err != nil {
+			w.t.Errorf("pod %s: %v", p.Name, err)
+			continue
+		}
+		if rec.Node != p.Spec.NodeName {
+			w.t.Errorf("pod %s is bound to %s, recorded on %s", p.Name, p.Spec.NodeName, rec.Node)
+		}
+		for _, c := range rec.Containers {
+			for _, d := range c.Devices {
+				key := fmt.Sprintf("%s/%d", rec.Node, d.Index)
+				if other, taken := holder[key]; taken && other != p.Name {
+					w.t.Errorf("device %s is held by %s and %s", key, other, p.Name)
+				}
+				holder[key] = p.Name
+			}
+		}
+	}
+	return len(holder)
+}
+
+// tail is the end of a file.
+func tail(path string, lines int) string {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	all := strings.Split(strings.TrimSpace(string(data)), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}

@@ -1,0 +1,192 @@
+package e2e
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/api/v1alpha1"
+)
+
+// TestBadConfiguration: the scheduler does not start, and says which field is to
+// blame.
+func TestBadConfiguration(t *testing.T) {
+	bin := binDir(t)
+	const head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- schedulerName: gpu-scheduler\n  plugins: {score: {enabled: [{name: GPUScore}]}, filter: {enabled: [{name: GPUFilter}]}}\n  pluginConfig:\n"
+	tests := []struct {
+		name, args string
+		want       []string
+	}{
+		{"unknown argument", "  - name: GPUFilter\n    args: {gpuTypez: [T4]}\n", []string{"GPUFilter", `unknown field "gpuTypez"`}},
+		{"unknown weight", "  - name: GPUScore\n    args: {weights: {utilisation: 1}}\n", []string{"GPUScore", `unknown field "weights.utilisation"`}},
+		{"negative weight", "  - name: GPUScore\n    args: {weights: {utilization: -40, topology: 30}}\n", []string{"GPUScore", "weights.utilization: -40"}},
+		{"all weights zero", "  - name: GPUScore\n    args: {weights: {}}\n", []string{"GPUScore", "weights: all are 0"}},
+		{"wrong type", "  - name: GPUScore\n    args: {weights: {topology: much}}\n", []string{"GPUScore", "weights.topology"}},
+		{"no model", "  - name: GPUFilter\n    args: {gpuTypes: [T4, nvidia]}\n", []string{"GPUFilter", `gpuTypes[1]: "nvidia"`}},
+		{"argument for a plugin without", "  - name: GPUReserve\n    args: {x: 1}\n", []string{"GPUReserve", `unknown field "x"`}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dir := t.TempDir()
+			file := filepath.Join(dir, "scheduler.yaml")
+			kubeconfig := filepath.Join(dir, "kubeconfig")
+			for path, text := range map[string]string{
+				file:       head + tt.args,
+				kubeconfig: "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://127.0.0.1:1'}}]\ncontexts: [{name: c, context: {cluster: c}}]\ncurrent-context: c\n",
+			} {
+				if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			out, err := exec.Command(filepath.Join(bin, "gpu-scheduler"), "--config", file, "--kubeconfig", kubeconfig, "--leader-elect=false", "--secure-port=0").CombinedOutput()
+			if err == nil {
+				t.Fatal("the scheduler should not have started")
+			}
+			said := strings.ReplaceAll(string(out), `\"`, `"`)
+			for _, want := range tt.want {
+				if !strings.Contains(said, want) {
+					t.Errorf("want %q in:\n%s", want, said)
+				}
+			}
+			if strings.Contains(said, "panic") {
+				t.Errorf("panicked:\n%s", said)
+			}
+		})
+	}
+}
+
+// TestBadPods: each nonsensical pod is refused by name; none stops the others.
+func TestBadPods(t *testing.T) {
+	w := newWorld(t, true)
+	w.fleet(`pools: [{name: a100, count: 2, gpu: {model: A100-80GB, count: 8}}]`)
+	w.scheduler(nil)
+	limits := func(p *v1.Pod) v1.ResourceList { return p.Spec.Containers[0].Resources.Limits }
+
+	half := pod("half", 1, func(p *v1.Pod) { limits(p)[names.ResourceNVIDIA] = resource.MustParse("1500m") })
+	_, err := w.client.CoreV1().Pods("default").Create(context.Background(), half, metav1.CreateOptions{})
+	if err == nil || !strings.Contains(err.Error(), "spec.containers[0].resources.limits[nvidia.com/gpu]") {
+		t.Errorf("1.5 GPUs: got %v", err)
+	}
+
+	bad := map[string]struct {
+		change func(*v1.Pod)
+		want   []string
+	}{
+		"two-vendors": {func(p *v1.Pod) { limits(p)[names.ResourceAMD] = resource.MustParse("1") },
+			[]string{"spec.containers[0].resources.requests[amd.com/gpu]", "two vendors"}},
+		"two-vendors-apart": {func(p *v1.Pod) {
+			c := *p.Spec.Containers[0].DeepCopy()
+			c.Name = "other"
+			c.Resources.Limits = v1.ResourceList{names.ResourceIntel: resource.MustParse("1")}
+			p.Spec.Containers = append(p.Spec.Containers, c)
+		}, []string{"spec.containers[1].resources.requests[gpu.intel.com/i915]", "two vendors"}},
+		"memory-alone": {func(p *v1.Pod) {
+			delete(limits(p), names.ResourceNVIDIA)
+			limits(p)[names.ResourceNVIDIA] = resource.MustParse("0")
+			limits(p)[names.ResourceGPUMemory] = resource.MustParse("16Gi")
+			c := *p.Spec.Containers[0].DeepCopy()
+			c.Name = "other"
+			c.Resources.Limits = v1.ResourceList{names.ResourceNVIDIA: resource.MustParse("1")}
+			p.Spec.Containers = append(p.Spec.Containers, c)
+		}, []string{"spec.containers[0].resources.requests[nvidia.com/gpu-memory]", "no nvidia.com/gpu"}},
+		"tiny-memory": {func(p *v1.Pod) { limits(p)[names.ResourceGPUMemory] = resource.MustParse("16") },
+			[]string{"resources.requests[nvidia.com/gpu-memory]", "32Gi"}},
+		"bad-index": {func(p *v1.Pod) { p.Annotations[names.AnnotationUseIndex] = "0,x" },
+			[]string{"metadata.annotations[volcano.sh/gpu-index]", `"x"`}},
+		"no-model": {func(p *v1.Pod) { p.Annotations[names.AnnotationUseModel] = "A100,,T4" },
+			[]string{"metadata.annotations[nvidia.com/use-gputype]", "empty entry"}},
+	}
+	for name, b := range bad {
+		w.create(pod(name, 1, b.change))
+	}
+	for name, b := range bad {
+		w.waits(name, b.want...)
+		w.event("Pod", name, b.want...)
+	}
+	w.create(pod("good", 8))
+	w.bound("good")
+}
+
+// TestForgedRecords: records that nobody can prove are reported, and the pods
+// they are on are counted by what they asked for.
+func TestForgedRecords(t *testing.T) {
+	w := newWorld(t, true)
+	w.fleet(`pools: [{name: a100, count: 1, gpu: {model: A100-80GB, count: 8}}]`)
+	bind := func(name string, gpus int, annotation string) {
+		w.create(pod(name, gpus, func(p *v1.Pod) {
+			p.Spec.SchedulerName = "somebody-else"
+			p.Annotations[names.AnnotationDevices] = annotation
+		}))
+		err := w.client.CoreV1().Pods("default").Bind(context.Background(), &v1.Binding{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Target: v1.ObjectReference{Kind: "Node", Name: "a100-0"},
+		}, metav1.CreateOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	bind("malformed", 1, `{"version":1,"node":`)
+	bind("greedy", 1, `{"version":1,"node":"a100-0","containers":[{"name":"main","resource":"nvidia.com/gpu","devices":[{"index":0},{"index":1},{"index":2},{"index":3},{"index":4},{"index":5},{"index":6},{"index":7}]}]}`)
+	bind("elsewhere", 1, `{"version":1,"node":"other","containers":[{"name":"main","resource":"nvidia.com/gpu","devices":[{"index":3}]}]}`)
+	w.scheduler(nil)
+	w.event("Pod", "malformed", names.AnnotationDevices)
+	w.event("Pod", "greedy", "was given 8 devices, but asks for 1")
+	w.event("Pod", "elsewhere", `node: "other"`)
+	w.create(pod("six", 6))
+	w.waits("six", "too few free GPUs (5 of 6)")
+	w.create(pod("five", 5))
+	w.bound("five")
+}
+
+// TestContradictingGPUNodes: what the CRD's rules can see is refused at the door;
+// what only the scheduler can see is reported, and labels are used instead.
+func TestContradictingGPUNodes(t *testing.T) {
+	w := newWorld(t, true)
+	w.fleet(`pools: [{name: a100, count: 1, gpu: {model: A100-80GB, count: 4}}]`)
+	gpuNodes := w.dynamic.Resource(v1alpha1.GPUNodes)
+	refused := map[string]string{
+		`{devices: [{index: 0, uuid: a, vendor: nvidia, model: T4, memoryMiB: 1}, {index: 1, uuid: a, vendor: nvidia, model: T4, memoryMiB: 1}]}`:                        "two devices have the same uuid",
+		`{devices: [{index: 0, vendor: nvidia, model: T4, memoryMiB: 1}, {index: 0, vendor: nvidia, model: T4, memoryMiB: 1}]}`:                                          "spec.devices[1]",
+		`{devices: [{index: 0, vendor: nvidia, model: T4, memoryMiB: 1}], links: [{between: [0, 5], class: NVLink}]}`:                                                    "between names an index that is not in spec.devices",
+		`{devices: [{index: 0, vendor: acme, model: T4, memoryMiB: 1}]}`:                                                                                                 "spec.devices[0].vendor",
+		`{devices: [{index: 0, vendor: nvidia, model: T4, memoryMiB: 0}]}`:                                                                                               "spec.devices[0].memoryMiB",
+		`{devices: [{index: 0, vendor: nvidia, model: T4, memoryMiB: 1}], links: [{between: [0], class: NVLink}]}`:                                                       "spec.links[0].between",
+		`{devices: [{index: 99, vendor: nvidia, model: T4, memoryMiB: 1}]}`:                                                                                              "spec.devices[0].index",
+		`{devices: [{index: 0, vendor: nvidia, model: T4, memoryMiB: 1}, {index: 1, vendor: nvidia, model: T4, memoryMiB: 1}], links: [{between: [0, 1], class: Rope}]}`: "spec.links[0].class",
+	}
+	for spec, want := range refused {
+		object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": v1alpha1.GroupVersion.String(), "kind": "GPUNode", "metadata": map[string]any{"name": "bad"}}}
+		var body map[string]any
+		if err := yaml.Unmarshal([]byte(spec), &body); err != nil {
+			t.Fatal(err)
+		}
+		object.Object["spec"] = body
+		if _, err := gpuNodes.Create(context.Background(), object, metav1.CreateOptions{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s:\ngot  %v\nwant %s", spec, err, want)
+		}
+	}
+
+	gn, err := gpuNodes.Get(context.Background(), "a100-0", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	gn.Object["status"] = map[string]any{"devices": []any{map[string]any{"index": int64(9), "health": "Failed"}}}
+	if _, err := gpuNodes.UpdateStatus(context.Background(), gn, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.scheduler(nil)
+	w.event("GPUNode", "a100-0", "contradicts itself", "status.devices[0].index")
+	w.create(pod("p", 4))
+	if _, rec := w.bound("p"); len(rec.Containers[0].Devices) != 4 || rec.Containers[0].Devices[0].UUID != "" {
+		t.Errorf("devices should come from labels: %+v", rec)
+	}
+}
