@@ -7,7 +7,7 @@ SHELL := bash
 .DELETE_ON_ERROR:
 .NOTPARALLEL: # go uses all cores by itself, and test is a sequence
 
-# Arguments for `make up`, `make down` and `make bench`: make up ARGS="--demo".
+# Arguments for what a target runs: make up ARGS="--demo".
 ARGS ?=
 # How long `make fuzz` spends on each target.
 FUZZTIME ?= 20s
@@ -67,20 +67,20 @@ test: lint build unit e2e ## Run everything: linters, build, unit tests, end-to-
 .PHONY: unit
 unit: ## Run the tests that need no cluster.
 	$(GOTEST) $(PURE)
-	$(if $(RACE),,@echo "no C compiler ($(CC)): tests run without the race detector")
+	@$(if $(RACE),,echo "no C compiler ($(CC)): tests run without the race detector")
 	$(GOTEST_RACE) $(CONCURRENT)
 
 .PHONY: e2e
 e2e: build ## Run the end-to-end tests on a real control plane.
-	$(GOTEST) -count=1 -timeout 20m $(E2E)
+	$(GOTEST_RACE) -count=1 -timeout 20m $(E2E)
 
 .PHONY: race
 race: build ## Run all tests, end-to-end ones included, under the race detector.
 	CGO_ENABLED=1 $(GOTEST) -race -timeout 40m ./...
 
 .PHONY: scenarios
-scenarios: build ## Run the scenario files everywhere; TESTFLAGS=-rewrite accepts new output.
-	$(GOTEST) -run Scenario ./core/... ./internal/kube/... ./test/...
+scenarios: build ## Run the scenario files on every engine; ARGS=-rewrite accepts new output.
+	$(GOTEST_RACE) ./test/scenario $(ARGS)
 
 .PHONY: fuzz
 fuzz: ## Fuzz every parser for FUZZTIME each.

@@ -48,7 +48,7 @@ func Table() []Row {
 		{Folder: "core/place", May: set(pure, "./core/model", "./core/explain", "./core/topology", "./core/ledger", "./core/score"), Tests: coreTests, Pure: true,
 			Why: "decides with all of the above"},
 		{Folder: "core/coretest", May: set(tests, "./core/..."), Tests: tests,
-			Why: "builders and the scenario language, imported by tests only"},
+			Why: "builders and generators, imported by tests only"},
 
 		// API: what other programs import, so it drags in as little as possible.
 		{Folder: "api/names", May: nil, Tests: tests,
