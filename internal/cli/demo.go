@@ -102,11 +102,30 @@ func printPods(out io.Writer, pods []v1.Pod) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
+	return printReasons(out, pods)
+}
+
+// printReasons says why pods wait, each reason once.
+func printReasons(out io.Writer, pods []v1.Pod) error {
+	var reasons []string
+	waiting := map[string][]string{}
 	for _, p := range pods {
-		if why := whyPending(p); why != "" {
-			if _, err := fmt.Fprintf(out, "\n%s waits: %s\n", p.Name, why); err != nil {
-				return err
-			}
+		why := whyPending(p)
+		if why == "" {
+			continue
+		}
+		if waiting[why] == nil {
+			reasons = append(reasons, why)
+		}
+		waiting[why] = append(waiting[why], p.Name)
+	}
+	for _, why := range reasons {
+		verb := "wait"
+		if len(waiting[why]) == 1 {
+			verb = "waits"
+		}
+		if _, err := fmt.Fprintf(out, "\n%s %s: %s\n", strings.Join(waiting[why], ", "), verb, why); err != nil {
+			return err
 		}
 	}
 	return nil

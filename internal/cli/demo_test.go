@@ -35,17 +35,20 @@ func TestPrintPods(t *testing.T) {
 	strange.Annotations = map[string]string{names.AnnotationDevices: "main=GPU-7"}
 	waiting := demoPod("waiting", "16")
 	waiting.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Message: "need 16, best node has 8"}}
+	again := *waiting.DeepCopy()
+	again.Name = "again"
 
 	var out bytes.Buffer
-	if err := printPods(&out, []v1.Pod{waiting, strange, placed}); err != nil {
+	if err := printPods(&out, []v1.Pod{waiting, strange, placed, again}); err != nil {
 		t.Fatal(err)
 	}
 	want := `POD       SCHEDULER       ASKS FOR            STATUS    NODE     DEVICES
+again     gpu-scheduler   16 nvidia.com/gpu   Pending   -        -
 placed    gpu-scheduler   2 nvidia.com/gpu    Running   a100-0   main: 4,5
 strange   gpu-scheduler   1 nvidia.com/gpu    Running   a100-1   main=GPU-7
 waiting   gpu-scheduler   16 nvidia.com/gpu   Pending   -        -
 
-waiting waits: need 16, best node has 8
+again, waiting wait: need 16, best node has 8
 `
 	if out.String() != want {
 		t.Errorf("got:\n%s\nwant:\n%s", out.String(), want)

@@ -143,18 +143,16 @@ func (s *session) startScheduler(ctx context.Context) error {
 
 func (s *session) sayNextSteps() {
 	kubectl := short(filepath.Join(s.options.bin, "kubectl"))
-	s.say(`
-  export KUBECONFIG=%s
-  %s get gpunodes
-  %s apply -f examples/demo/00-namespace.yaml -f examples/demo/10-training-job.yaml
-  %s get pods -n ml-team -o wide
-
-Logs are in %s.`,
-		s.cluster.Kubeconfig(), kubectl, kubectl, kubectl, filepath.Join(s.options.dir, "logs"))
-	switch {
-	case s.options.worker:
+	s.say("\n  export KUBECONFIG=%s\n  %s get gpunodes", s.cluster.Kubeconfig(), kubectl)
+	if s.options.demo {
+		s.say("  %s describe pod too-large -n %s", kubectl, demoNamespace)
+	} else {
+		s.say("  %s apply -f examples/demo/00-namespace.yaml -f examples/demo/10-training-job.yaml", kubectl)
+	}
+	s.say("  %s get pods -n %s -o wide\n\nLogs are in %s.", kubectl, demoNamespace, filepath.Join(s.options.dir, "logs"))
+	if s.options.worker {
 		s.say("End it with: tangram down --dir %s", s.options.dir)
-	default:
+	} else {
 		s.say("Ctrl-C ends it.")
 	}
 }
