@@ -1,0 +1,272 @@
+package scenario
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/api/record"
+	"github.com/tangram-dev/tangram/api/v1alpha1"
+	"github.com/tangram-dev/tangram/core/ledger"
+	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/place"
+	"github.com/tangram-dev/tangram/core/score"
+	"github.com/tangram-dev/tangram/internal/dialect"
+)
+
+// coreEngine is core with nothing around it: objects are kept in a map, and what
+// a scheduler would do with a pod is done at once, by place.Search.
+type coreEngine struct {
+	api    *State
+	ledger *ledger.Ledger
+	// tried is when a waiting pod was last looked at, by a count of looks: of
+	// pods that wait, those looked at longer ago go first.
+	tried map[string]int
+	looks int
+}
+
+// NewCore returns the engine that runs core alone.
+func NewCore() Engine { return &coreEngine{} }
+
+func (c *coreEngine) Name() string            { return "core" }
+func (c *coreEngine) Patience() time.Duration { return 0 }
+
+func (c *coreEngine) Reset(context.Context) error {
+	*c = coreEngine{api: newState(), ledger: ledger.New(), tried: map[string]int{}}
+	return nil
+}
+
+func (c *coreEngine) Apply(_ context.Context, objects ...metav1.Object) error {
+	for _, object := range objects {
+		switch o := object.(type) {
+		case *v1.Node:
+			c.api.Nodes[o.Name] = o.DeepCopy()
+			if err := c.syncNode(o.Name); err != nil {
+				return err
+			}
+		case *v1alpha1.GPUNode:
+			c.api.GPUNodes[o.Name] = o.DeepCopy()
+			if err := c.syncNode(o.Name); err != nil {
+				return err
+			}
+		case *v1.Pod:
+			old := c.api.Pods[o.Name]
+			c.api.Pods[o.Name] = o.DeepCopy()
+			if old == nil && waits(o) {
+				if err := c.schedule(o.Name); err != nil {
+					return err
+				}
+				continue
+			}
+			c.syncPod(o)
+		default: // PriorityClasses: their number is on the pod
+			continue
+		}
+		if err := c.wake(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *coreEngine) Delete(_ context.Context, objects ...metav1.Object) error {
+	for _, object := range objects {
+		switch o := object.(type) {
+		case *v1.Node:
+			delete(c.api.Nodes, o.Name)
+			c.ledger.RemoveNode(model.NodeID(o.Name))
+		case *v1alpha1.GPUNode:
+			delete(c.api.GPUNodes, o.Name)
+			if err := c.syncNode(o.Name); err != nil {
+				return err
+			}
+		case *v1.Pod:
+			delete(c.api.Pods, o.Name)
+			delete(c.tried, o.Name)
+			c.syncPod(o)
+		}
+		if err := c.wake(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Settle has nothing to wait for, and checks the ledger instead.
+func (c *coreEngine) Settle(context.Context) error {
+	rebuilt, err := c.api.Ledger()
+	if err != nil {
+		return err
+	}
+	if was, now := c.ledger.String(), rebuilt.String(); was != now {
+		return fmt.Errorf("the ledger is not what the objects say:\n%s\nrebuilt:\n%s", was, now)
+	}
+	return c.ledger.Audit()
+}
+
+func (c *coreEngine) Observe(context.Context) (*State, error) {
+	out := newState()
+	maps.Copy(out.Nodes, c.api.Nodes)
+	maps.Copy(out.GPUNodes, c.api.GPUNodes)
+	for name, pod := range c.api.Pods {
+		out.Pods[name] = pod.DeepCopy()
+	}
+	out.Warnings = slices.Clone(c.api.Warnings)
+	return out, nil
+}
+
+// Restart rebuilds the ledger and looks at every waiting pod again.
+func (c *coreEngine) Restart(context.Context) error {
+	var err error
+	if c.ledger, err = c.api.Ledger(); err != nil {
+		return err
+	}
+	for _, name := range c.waiting() {
+		if err := c.schedule(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// syncNode makes the ledger's node equal to the objects.
+func (c *coreEngine) syncNode(name string) error {
+	node := c.api.Nodes[name]
+	if node == nil {
+		return nil // a GPUNode alone is no node
+	}
+	gn := c.api.GPUNodes[name]
+	inv, problem := dialect.Inventory(node, gn)
+	if problem != nil {
+		kind := "Node"
+		if gn != nil {
+			kind = "GPUNode"
+		}
+		c.warn(Warning{kind, name, "InvalidInventory", problem.Error()})
+	}
+	return c.ledger.SetNode(inv)
+}
+
+// syncPod makes the ledger's claims of a pod equal to the object.
+func (c *coreEngine) syncPod(pod *v1.Pod) {
+	if c.api.Pods[pod.Name] == nil || ended(pod) {
+		for _, h := range dialect.Holders(pod) {
+			c.ledger.Drop(h)
+		}
+		return
+	}
+	if pod.Spec.NodeName == "" {
+		return
+	}
+	claims, problem := dialect.Claims(pod)
+	if problem != nil {
+		c.warn(Warning{"Pod", pod.Name, "InvalidRecord", problem.Error()})
+	}
+	for _, claim := range claims {
+		c.ledger.Put(model.NodeID(pod.Spec.NodeName), claim)
+	}
+}
+
+// warn says each thing once.
+func (c *coreEngine) warn(w Warning) {
+	if !slices.Contains(c.api.Warnings, w) {
+		c.api.Warnings = append(c.api.Warnings, w)
+	}
+}
+
+// waiting lists pods without a node, in the order a queue would hand them out:
+// priority, then who was looked at longest ago.
+func (c *coreEngine) waiting() []string {
+	var out []string
+	for name, pod := range c.api.Pods {
+		if waits(pod) {
+			out = append(out, name)
+		}
+	}
+	priority := func(name string) int32 {
+		if p := c.api.Pods[name].Spec.Priority; p != nil {
+			return *p
+		}
+		return 0
+	}
+	slices.SortFunc(out, func(a, b string) int {
+		return cmp.Or(cmp.Compare(priority(b), priority(a)), cmp.Compare(c.tried[a], c.tried[b]), cmp.Compare(a, b))
+	})
+	return out
+}
+
+// wake looks again at the waiting pods that fit after a change. Those that do not
+// are left alone, and their last reason stands: that is what queueing hints do.
+func (c *coreEngine) wake() error {
+	var fitting []string
+	for _, name := range c.waiting() {
+		r, err := dialect.Request(c.api.Pods[name])
+		if err != nil || r == nil {
+			continue
+		}
+		if res := place.Search(c.ledger, r, score.DefaultWeights()); res.Fits() {
+			fitting = append(fitting, name)
+		}
+	}
+	for _, name := range fitting {
+		if err := c.schedule(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// schedule gives a pod the best node, or writes down why there is none.
+func (c *coreEngine) schedule(name string) error {
+	pod := c.api.Pods[name]
+	if s := pod.Spec.SchedulerName; s != names.SchedulerName && s != names.VolcanoSchedulerName {
+		return nil
+	}
+	c.looks++
+	c.tried[name] = c.looks
+	r, err := dialect.Request(pod)
+	if err != nil {
+		c.condition(pod, v1.ConditionFalse, err.Error())
+		return nil
+	}
+	if r == nil {
+		return fmt.Errorf("pod %s asks for no GPU: where it goes is kube-scheduler's to say, so the file needs # engines: plugin cluster", name)
+	}
+	res := place.Search(c.ledger, r, score.DefaultWeights())
+	for best := range res.Candidates() {
+		return c.bind(pod, r, best)
+	}
+	c.condition(pod, v1.ConditionFalse, res.Refused.String())
+	return nil
+}
+
+// bind writes the decision on the pod, and counts it as anybody would who reads
+// the pod.
+func (c *coreEngine) bind(pod *v1.Pod, r *model.Request, best place.Candidate) error {
+	v, ok := c.ledger.View(best.Node)
+	if !ok {
+		return fmt.Errorf("node %s was proposed and is not there", best.Node)
+	}
+	text, err := record.Encode(dialect.Record(r, v.Node, best.Set))
+	if err != nil {
+		return err
+	}
+	pod.Spec.NodeName = string(best.Node)
+	pod.Annotations[names.AnnotationDevices] = text
+	c.condition(pod, v1.ConditionTrue, "")
+	c.syncPod(pod)
+	return nil
+}
+
+func (c *coreEngine) condition(pod *v1.Pod, status v1.ConditionStatus, message string) {
+	pod.Status.Conditions = []v1.PodCondition{{
+		Type: v1.PodScheduled, Status: status, Message: message, LastTransitionTime: metav1.Now(),
+	}}
+}

@@ -1,0 +1,193 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler"
+	schedulerconfig "k8s.io/kubernetes/pkg/scheduler/apis/config"
+	schedulerscheme "k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+
+	"github.com/tangram-dev/tangram/config"
+	"github.com/tangram-dev/tangram/core/ledger"
+	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/place"
+	"github.com/tangram-dev/tangram/core/score"
+	"github.com/tangram-dev/tangram/internal/dialect"
+	"github.com/tangram-dev/tangram/internal/kube/plugin"
+)
+
+// pluginEngine is the real kube-scheduler with Tangram's plugins, configured as
+// it ships, on a fake API.
+type pluginEngine struct {
+	api    *fakeAPI
+	shared *plugin.Shared
+	sched  *scheduler.Scheduler
+	stop   func()
+}
+
+// NewPlugin returns the engine that runs the plugins; it ends with the test.
+func NewPlugin(t *testing.T) Engine {
+	p := &pluginEngine{stop: func() {}}
+	t.Cleanup(func() { p.stop() })
+	return p
+}
+
+func (p *pluginEngine) Name() string            { return "plugin" }
+func (p *pluginEngine) Patience() time.Duration { return 10 * time.Second }
+
+// Reset starts over with a new API and a new scheduler.
+func (p *pluginEngine) Reset(ctx context.Context) error {
+	p.stop()
+	p.api = newFakeAPI()
+	return p.start(ctx)
+}
+
+func (p *pluginEngine) Restart(ctx context.Context) error {
+	p.stop()
+	return p.start(ctx)
+}
+
+// start assembles a scheduler as internal/kube/plugin's Setup does, but for the
+// connection.
+func (p *pluginEngine) start(parent context.Context) error {
+	cfg, err := shippedConfig()
+	if err != nil {
+		return err
+	}
+	// The zero logger is silent: what a story needs to know is in the objects.
+	ctx, cancel := context.WithCancel(klog.NewContext(context.WithoutCancel(parent), klog.Logger{}))
+	p.stop = cancel
+	p.shared = plugin.NewShared(p.api.gpuNodes)
+	factory := scheduler.NewInformerFactory(p.api.client, 0)
+	p.sched, err = scheduler.New(ctx, p.api.client, factory, nil,
+		func(string) events.EventRecorderLogger { return recorder{p.api} },
+		scheduler.WithComponentConfigVersion(cfg.APIVersion),
+		scheduler.WithProfiles(cfg.Profiles...),
+		scheduler.WithPercentageOfNodesToScore(cfg.PercentageOfNodesToScore),
+		scheduler.WithFrameworkOutOfTreeRegistry(p.shared.Registry()),
+		scheduler.WithPodInitialBackoffSeconds(cfg.PodInitialBackoffSeconds),
+		scheduler.WithPodMaxBackoffSeconds(cfg.PodMaxBackoffSeconds),
+		scheduler.WithParallelism(cfg.Parallelism),
+	)
+	if err != nil {
+		return err
+	}
+	p.shared.TakeShortcut(p.sched)
+	factory.StartWithContext(ctx)
+	factory.WaitForCacheSyncWithContext(ctx)
+	if err := p.sched.WaitForHandlersSync(parent); err != nil {
+		return err
+	}
+	var running sync.WaitGroup
+	running.Go(func() { p.sched.Run(ctx) })
+	p.stop = func() {
+		cancel()
+		running.Wait()
+		factory.Shutdown()
+	}
+	return nil
+}
+
+// shippedConfig is config/scheduler.yaml, completed as gpu-scheduler does.
+func shippedConfig() (*schedulerconfig.KubeSchedulerConfiguration, error) {
+	object, gvk, err := schedulerscheme.Codecs.UniversalDecoder().Decode(config.Scheduler(), nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	cfg, ok := object.(*schedulerconfig.KubeSchedulerConfiguration)
+	if !ok {
+		return nil, fmt.Errorf("scheduler.yaml holds a %s", gvk)
+	}
+	cfg.APIVersion = gvk.GroupVersion().String()
+	for i := range cfg.Profiles {
+		plugin.Complete(&cfg.Profiles[i])
+	}
+	return cfg, nil
+}
+
+func (p *pluginEngine) Apply(ctx context.Context, objects ...metav1.Object) error {
+	for _, o := range objects {
+		if err := p.api.apply(ctx, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *pluginEngine) Delete(ctx context.Context, objects ...metav1.Object) error {
+	for _, o := range objects {
+		if err := p.api.delete(ctx, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *pluginEngine) Observe(ctx context.Context) (*State, error) { return p.api.state(ctx) }
+
+// Settle waits until the scheduler's ledger gives the answers that one rebuilt
+// from the API gives, and kube-scheduler's own cache has as many nodes and pods.
+func (p *pluginEngine) Settle(ctx context.Context) error {
+	var problem error
+	_, err := await(ctx, p, func(state *State) bool {
+		problem = p.compare(state)
+		return problem == nil
+	})
+	return errors.Join(err, problem)
+}
+
+// compare says how the scheduler's view differs from the API.
+func (p *pluginEngine) compare(state *State) error {
+	rebuilt, err := state.Ledger()
+	if err != nil {
+		return err
+	}
+	for _, node := range nodesOf(rebuilt) {
+		for _, pod := range questions(node) {
+			if err := p.ask(pod, rebuilt); err != nil {
+				return err
+			}
+		}
+	}
+	if _, err := p.shared.Cluster().Check(); err != nil {
+		return err
+	}
+	bound := 0
+	for _, pod := range state.Pods {
+		if pod.Spec.NodeName != "" && !ended(pod) {
+			bound++
+		}
+	}
+	pods, err := p.sched.Cache.PodCount()
+	if err != nil {
+		return err
+	}
+	return difference("kube-scheduler's cache",
+		fmt.Sprintf("%d nodes, %d pods", p.sched.Cache.NodeCount(), pods), fmt.Sprintf("%d nodes, %d pods", len(state.Nodes), bound))
+}
+
+// ask compares who can serve a pod, and why the others cannot.
+func (p *pluginEngine) ask(pod *v1.Pod, rebuilt *ledger.Ledger) error {
+	r, err := dialect.Request(pod)
+	if err != nil {
+		return err
+	}
+	nodes, refused := p.shared.Cluster().Search(r, score.DefaultWeights(), 0, math.MaxInt)
+	res := place.Search(rebuilt, r, score.DefaultWeights())
+	var want []model.NodeID
+	for c := range res.Candidates() {
+		want = append(want, c.Node)
+	}
+	return difference(fmt.Sprintf("the scheduler's ledger says of %v", pod.Annotations),
+		fmt.Sprintf("%v, %s", nodes, refused.String()), fmt.Sprintf("%v, %s", want, res.Refused.String()))
+}

@@ -1,0 +1,122 @@
+package scenario
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/api/record"
+	"github.com/tangram-dev/tangram/api/v1alpha1"
+	"github.com/tangram-dev/tangram/core/ledger"
+	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/internal/dialect"
+)
+
+// State is what an API server shows at one moment.
+type State struct {
+	Nodes    map[string]*v1.Node
+	GPUNodes map[string]*v1alpha1.GPUNode
+	// Pods by name: stories keep names unique, whatever the namespace.
+	Pods map[string]*v1.Pod
+	// Warnings are what was said about objects that make no sense.
+	Warnings []Warning
+}
+
+// Warning is a complaint about an object, as its event tells it.
+type Warning struct{ Kind, Name, Reason, Note string }
+
+func (w Warning) compare(o Warning) int {
+	return cmp.Or(cmp.Compare(w.Kind, o.Kind), cmp.Compare(w.Name, o.Name), cmp.Compare(w.Reason, o.Reason), cmp.Compare(w.Note, o.Note))
+}
+
+// ours says whether an event's reason is one of the ledger's complaints.
+func ours(reason string) bool { return reason == "InvalidRecord" || reason == "InvalidInventory" }
+
+func newState() *State {
+	return &State{Nodes: map[string]*v1.Node{}, GPUNodes: map[string]*v1alpha1.GPUNode{}, Pods: map[string]*v1.Pod{}}
+}
+
+// Ledger builds what a scheduler that starts now would know: the sum of the
+// records on live pods.
+func (s *State) Ledger() (*ledger.Ledger, error) {
+	l := ledger.New()
+	for _, name := range slices.Sorted(maps.Keys(s.Nodes)) {
+		inv, _ := dialect.Inventory(s.Nodes[name], s.GPUNodes[name]) // what is wrong is a warning elsewhere
+		if err := l.SetNode(inv); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Pods)) {
+		for _, claim := range claimsOf(s.Pods[name]) {
+			l.Put(model.NodeID(s.Pods[name].Spec.NodeName), claim)
+		}
+	}
+	return l, l.Audit()
+}
+
+// claimsOf is what a pod holds: nothing before it is bound and after it ended.
+func claimsOf(pod *v1.Pod) []ledger.Claim {
+	if pod.Spec.NodeName == "" || ended(pod) {
+		return nil
+	}
+	claims, _ := dialect.Claims(pod) // a record that proves nothing is a warning elsewhere
+	return claims
+}
+
+func ended(pod *v1.Pod) bool {
+	return pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
+}
+
+// scheduled returns a pod's PodScheduled condition, or nil.
+func scheduled(pod *v1.Pod) *v1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == v1.PodScheduled {
+			return &pod.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// answered says whether the scheduler has said anything about a pod.
+func answered(pod *v1.Pod) bool {
+	c := scheduled(pod)
+	return pod.Spec.NodeName != "" || c != nil && c.Status == v1.ConditionFalse
+}
+
+// waits says whether a pod has no node yet.
+func waits(pod *v1.Pod) bool { return pod.Spec.NodeName == "" && !ended(pod) }
+
+// checkRecords is the promise every story relies on: among pods that Tangram
+// placed, no two have the same device in their records.
+func (s *State) checkRecords(planted map[string]bool) error {
+	holders := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(s.Pods)) {
+		pod := s.Pods[name]
+		text, ok := pod.Annotations[names.AnnotationDevices]
+		if !ok || planted[name] || ended(pod) {
+			continue
+		}
+		rec, err := record.Decode(text)
+		if err != nil {
+			return fmt.Errorf("pod %s: %w", name, err)
+		}
+		devices := map[int]bool{} // an init container's devices are used again
+		for _, c := range rec.Containers {
+			for _, d := range c.Devices {
+				devices[d.Index] = true
+			}
+		}
+		for index := range devices {
+			key := fmt.Sprintf("device %d of node %s", index, rec.Node)
+			if other, taken := holders[key]; taken {
+				return fmt.Errorf("%s was given to pod %s and to pod %s", key, other, name)
+			}
+			holders[key] = name
+		}
+	}
+	return nil
+}

@@ -1,0 +1,396 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cockroachdb/datadriven"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/api/v1alpha1"
+)
+
+// verb does what a step says and returns how to print the answer.
+type verb func(*story, context.Context, *datadriven.TestData) (view, error)
+
+var verbs map[string]verb
+
+func init() { // a table of functions that call each other cannot be a plain variable
+	verbs = map[string]verb{
+		"nodes": (*story).addNodes, "remove-node": (*story).removeNode,
+		"health": (*story).health, "label": (*story).label, "allocatable": (*story).allocatable,
+		"submit": (*story).submit, "foreign": (*story).foreign, "record": (*story).foreign,
+		"delete": (*story).deletePods, "finish": (*story).finishPods, "terminate": (*story).terminatePods,
+		"restart": (*story).restart, "pods": (*story).listPods, "devices": (*story).listDevices, "records": (*story).listRecords,
+	}
+}
+
+// lines parses a step's input.
+func lines(d *datadriven.TestData) ([]*line, error) {
+	var out []*line
+	for text := range strings.Lines(d.Input) {
+		if strings.TrimSpace(text) == "" || strings.HasPrefix(text, "#") {
+			continue
+		}
+		l, err := parseLine(text)
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", strings.TrimSpace(text), err)
+		}
+		out = append(out, l)
+	}
+	if len(out) == 0 {
+		return nil, errors.New("needs lines below it")
+	}
+	return out, nil
+}
+
+// arguments are the names after a verb, ranges expanded.
+func arguments(d *datadriven.TestData) ([]string, error) {
+	var out []string
+	for _, arg := range d.CmdArgs {
+		names, err := expand(arg.Key)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, names...)
+	}
+	if len(out) == 0 {
+		return nil, errors.New("needs names behind it")
+	}
+	return out, nil
+}
+
+// alone refuses several changes in one step while pods wait: a real scheduler
+// may act between any two of them, so the answer would depend on its speed.
+func (s *story) alone(ctx context.Context, changes int) error {
+	if changes < 2 {
+		return nil
+	}
+	state, err := s.engine.Observe(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range s.order {
+		if pod := state.Pods[name]; pod != nil && waits(pod) {
+			return fmt.Errorf("pod %s waits: change one thing per step, or the answer depends on the scheduler's speed", name)
+		}
+	}
+	return nil
+}
+
+// nodes adds or replaces nodes, each with its GPUNode:
+//
+//	nodes
+//	a100-[0-1] gpus=8 model="NVIDIA A100-SXM4-80GB" memory=81920 link=NVSwitch:all
+//	----
+//	ok
+func (s *story) addNodes(ctx context.Context, d *datadriven.TestData) (view, error) {
+	list, err := lines(d)
+	if err != nil {
+		return nil, err
+	}
+	var objects []metav1.Object
+	count := 0
+	for _, l := range list {
+		for _, name := range l.names {
+			node, gn, err := l.node(name)
+			if err != nil {
+				return nil, fmt.Errorf("node %s: %w", name, err)
+			}
+			count++
+			s.nodes[name] = node
+			// Devices first: a scheduler then never sees the node without them.
+			if gn != nil {
+				s.gpuNodes[name] = gn
+				objects = append(objects, gn)
+			}
+			objects = append(objects, node)
+		}
+	}
+	if err := s.alone(ctx, count); err != nil {
+		return nil, err
+	}
+	return s.changes(), s.engine.Apply(ctx, objects...)
+}
+
+// remove-node takes nodes away, and their GPUNodes; pods on them stay bound.
+func (s *story) removeNode(ctx context.Context, d *datadriven.TestData) (view, error) {
+	list, err := arguments(d)
+	if err != nil {
+		return nil, err
+	}
+	var objects []metav1.Object
+	for _, name := range list {
+		if s.nodes[name] == nil {
+			return nil, fmt.Errorf("there is no node %s", name)
+		}
+		objects = append(objects, s.nodes[name])
+		if gn := s.gpuNodes[name]; gn != nil {
+			objects = append(objects, gn)
+		}
+		delete(s.nodes, name)
+		delete(s.gpuNodes, name)
+	}
+	return s.changes(), s.engine.Delete(ctx, objects...)
+}
+
+// changeNode applies the key=value arguments of a verb to its one node.
+func (s *story) changeNode(d *datadriven.TestData, change func(node *v1.Node, key, value string) error) (*v1.Node, error) {
+	if len(d.CmdArgs) < 2 || s.nodes[d.CmdArgs[0].Key] == nil {
+		return nil, errors.New("needs a node that exists, and changes")
+	}
+	node := s.nodes[d.CmdArgs[0].Key]
+	for _, arg := range d.CmdArgs[1:] {
+		if err := change(node, arg.Key, strings.Join(arg.Vals, ",")); err != nil {
+			return nil, fmt.Errorf("%s: %w", arg, err)
+		}
+	}
+	return node, nil
+}
+
+// health sets device states in a GPUNode's status: health a100-0 0=Failed.
+func (s *story) health(ctx context.Context, d *datadriven.TestData) (view, error) {
+	node, err := s.changeNode(d, func(node *v1.Node, key, value string) error {
+		gn := s.gpuNodes[node.Name]
+		index, err := strconv.ParseInt(key, 10, 32)
+		if err != nil || gn == nil {
+			return errors.New("needs device=State, and a node with an agent")
+		}
+		setHealth(gn, int32(index), v1alpha1.Health(value))
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.changes(), s.engine.Apply(ctx, s.gpuNodes[node.Name])
+}
+
+// label sets labels of a node, or takes them away: label a100-0 tier=gold old-.
+func (s *story) label(ctx context.Context, d *datadriven.TestData) (view, error) {
+	node, err := s.changeNode(d, func(node *v1.Node, key, value string) error {
+		if gone, ok := strings.CutSuffix(key, "-"); ok && value == "" {
+			delete(node.Labels, gone)
+		} else {
+			node.Labels[key] = value
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.changes(), s.engine.Apply(ctx, node)
+}
+
+// allocatable sets what a node's kubelet offers: allocatable a100-0
+// nvidia.com/gpu=6.
+func (s *story) allocatable(ctx context.Context, d *datadriven.TestData) (view, error) {
+	node, err := s.changeNode(d, func(node *v1.Node, key, value string) error {
+		q, err := resource.ParseQuantity(value)
+		node.Status.Allocatable[v1.ResourceName(key)] = q
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s.changes(), s.engine.Apply(ctx, node)
+}
+
+// submit creates pods, one after another, each answered before the next:
+//
+//	submit
+//	train-[0-1] gpus=4 selector=accelerator=nvidia-tesla-a100
+//	----
+//	train-0 -> a100-0 [0 1 2 3]
+//	train-1 -> a100-0 [4 5 6 7]
+func (s *story) submit(ctx context.Context, d *datadriven.TestData) (view, error) {
+	list, err := lines(d)
+	if err != nil {
+		return nil, err
+	}
+	var given []string
+	for _, l := range list {
+		for _, name := range l.names {
+			pod, class, err := l.pod(name)
+			if err == nil {
+				err = s.enter(pod)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("pod %s: %w", name, err)
+			}
+			given = append(given, name)
+			if class != nil {
+				if err := s.engine.Apply(ctx, class); err != nil {
+					return nil, err
+				}
+			}
+			if err := s.engine.Apply(ctx, pod); err != nil {
+				return nil, err
+			}
+			if _, err := await(ctx, s.engine, func(state *State) bool {
+				return state.Pods[name] != nil && answered(state.Pods[name])
+			}); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return s.changes(given...), nil
+}
+
+// enter gives a pod its identity.
+func (s *story) enter(pod *v1.Pod) error {
+	if s.shown[pod.Name] != "" {
+		return errors.New("there is one of that name")
+	}
+	s.created++
+	pod.UID = types.UID(fmt.Sprintf("%s-%d", pod.Name, s.created))
+	pod.CreationTimestamp = metav1.Now()
+	if !slices.Contains(s.order, pod.Name) {
+		s.order = append(s.order, pod.Name)
+	}
+	delete(s.planted, pod.Name)
+	return nil
+}
+
+// foreign creates pods that somebody else bound: node= says where. With record=
+// they carry that text as their record. age=1h makes one older than all pods
+// Tangram placed; otherwise it is younger.
+func (s *story) foreign(ctx context.Context, d *datadriven.TestData) (view, error) {
+	list, err := lines(d)
+	if err != nil {
+		return nil, err
+	}
+	var given []string
+	for _, l := range list {
+		for _, name := range l.names {
+			node, text := l.text("node", ""), l.text("record", "")
+			age, ageErr := time.ParseDuration(l.text("age", "-1h"))
+			pod, _, err := l.pod(name)
+			if err = errors.Join(err, ageErr); err == nil {
+				err = s.enter(pod)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("pod %s: %w", name, err)
+			}
+			if node == "" || (text != "") != (d.Cmd == "record") {
+				return nil, fmt.Errorf("pod %s: foreign needs node=, record needs node= and record=", name)
+			}
+			s.planted[name] = true
+			given = append(given, name)
+			s.bind(pod, node, age)
+			if text != "" {
+				pod.Annotations[names.AnnotationDevices] = text
+			}
+			if err := s.engine.Apply(ctx, pod); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return s.changes(given...), nil
+}
+
+// bind makes a pod look as if it had been running for some time.
+func (s *story) bind(pod *v1.Pod, node string, age time.Duration) {
+	since := metav1.NewTime(time.Now().Add(-age).Add(time.Duration(s.created) * time.Second))
+	pod.Spec.NodeName = node
+	pod.Spec.SchedulerName = "somebody-else"
+	pod.Status.Phase = v1.PodRunning
+	pod.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: since}}
+}
+
+// existing returns the pods a verb names.
+func (s *story) existing(ctx context.Context, d *datadriven.TestData) ([]*v1.Pod, []string, error) {
+	list, err := arguments(d)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := s.alone(ctx, len(list)); err != nil {
+		return nil, nil, err
+	}
+	state, err := s.engine.Observe(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	var pods []*v1.Pod
+	for _, name := range list {
+		if state.Pods[name] == nil {
+			return nil, nil, fmt.Errorf("there is no pod %s", name)
+		}
+		pods = append(pods, state.Pods[name])
+	}
+	return pods, list, nil
+}
+
+// delete removes pods at once.
+func (s *story) deletePods(ctx context.Context, d *datadriven.TestData) (view, error) {
+	pods, list, err := s.existing(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	for _, pod := range pods {
+		if err := s.engine.Delete(ctx, pod); err != nil {
+			return nil, err
+		}
+	}
+	return s.changesBut(list), nil
+}
+
+// finish ends pods with success; the objects stay.
+func (s *story) finishPods(ctx context.Context, d *datadriven.TestData) (view, error) {
+	pods, list, err := s.existing(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	for _, pod := range pods {
+		pod.Status.Phase = v1.PodSucceeded
+		if err := s.engine.Apply(ctx, pod); err != nil {
+			return nil, err
+		}
+	}
+	return s.changesBut(list), nil
+}
+
+// terminate asks pods to end; they hold their devices until they have.
+func (s *story) terminatePods(ctx context.Context, d *datadriven.TestData) (view, error) {
+	pods, list, err := s.existing(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	for _, pod := range pods {
+		now := metav1.Now()
+		pod.DeletionTimestamp = &now
+		if err := s.engine.Apply(ctx, pod); err != nil {
+			return nil, err
+		}
+	}
+	return s.changes(list...), nil
+}
+
+// restart ends the scheduler and starts a new one, which must come to know all
+// that the old one knew.
+func (s *story) restart(ctx context.Context, _ *datadriven.TestData) (view, error) {
+	return s.changes(), s.engine.Restart(ctx)
+}
+
+// pods lists all pods.
+func (s *story) listPods(context.Context, *datadriven.TestData) (view, error) {
+	return s.changes(s.order...), nil
+}
+
+// devices lists who holds which device.
+func (s *story) listDevices(context.Context, *datadriven.TestData) (view, error) {
+	return (*State).deviceTable, nil
+}
+
+// records lists what each container was given.
+func (s *story) listRecords(context.Context, *datadriven.TestData) (view, error) {
+	return func(state *State) (string, error) { return state.recordTable(s.order) }, nil
+}
