@@ -28,5 +28,11 @@ func lastLines(path string, n int) string {
 	}
 	lines := strings.Split(string(bytes.TrimSpace(data)), "\n")
 	lines = lines[max(0, len(lines)-n):]
+	for i, line := range lines {
+		const width = 400 // some components log whole objects
+		if len(line) > width {
+			lines[i] = line[:width] + " ..."
+		}
+	}
 	return "\t" + strings.Join(lines, "\n\t")
 }
