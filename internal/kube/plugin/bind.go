@@ -15,7 +15,10 @@ import (
 )
 
 // bind is GPUBind. It binds every pod of its profile, those without GPUs too.
-type bind struct{ handle fwk.Handle }
+type bind struct {
+	handle fwk.Handle
+	events *yielding
+}
 
 var _ fwk.BindPlugin = &bind{}
 
@@ -23,7 +26,7 @@ func (s *Shared) newBind(ctx context.Context, obj runtime.Object, h fwk.Handle) 
 	if _, _, _, err := enlist[struct{}](ctx, s, h, obj); err != nil {
 		return nil, err
 	}
-	return &bind{handle: h}, nil
+	return &bind{handle: h, events: s.events}, nil
 }
 
 // Name is the plugin's name in configurations.
@@ -43,6 +46,8 @@ func (b *bind) Bind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, node st
 		}
 		binding.Annotations = map[string]string{names.AnnotationDevices: text}
 	}
+	b.events.bindingStarts()
+	defer b.events.bindingEnds()
 	pods := b.handle.ClientSet().CoreV1().Pods(pod.Namespace)
 	err := pods.Bind(ctx, binding, metav1.CreateOptions{})
 	if err == nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	schedulerserverconfig "k8s.io/kubernetes/cmd/kube-scheduler/app/config"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
@@ -13,9 +14,10 @@ import (
 )
 
 // Setup builds a scheduler from command-line options, as kube-scheduler's own
-// Setup does, with three differences: --kubeconfig and the other connection
-// flags override the configuration file, so that one file serves everywhere;
-// profiles are completed; and pods take the shortcut where they can.
+// Setup does, with four differences: --kubeconfig and the other connection flags
+// override the configuration file, so that one file serves everywhere; profiles
+// are completed; pods take the shortcut where they can; and events stand back for
+// bindings.
 func (s *Shared) Setup(ctx context.Context, opts *options.Options) (*schedulerserverconfig.CompletedConfig, *scheduler.Scheduler, error) {
 	cfg, err := loadConfig(ctx, opts.ConfigFile)
 	if err != nil {
@@ -35,8 +37,17 @@ func (s *Shared) Setup(ctx context.Context, opts *options.Options) (*schedulerse
 		return nil, nil, err
 	}
 	cc := c.Complete()
+	// Leader election records through the broadcaster it was built with; pods'
+	// events go through one that stands back for bindings.
+	cc.EventBroadcaster.StartRecordingToSink(ctx.Done())
+	if cc.EventBroadcaster, err = yieldingEvents(ctx, cc.KubeConfig, s.events); err != nil {
+		return nil, nil, err
+	}
+	recorder := func(name string) events.EventRecorderLogger {
+		return boundedRecorder{cc.EventBroadcaster.NewRecorder(name), s.events}
+	}
 	var completed []config.KubeSchedulerProfile
-	sched, err := scheduler.New(ctx, cc.Client, cc.InformerFactory, cc.DynInformerFactory, cc.EventBroadcaster.NewRecorder,
+	sched, err := scheduler.New(ctx, cc.Client, cc.InformerFactory, cc.DynInformerFactory, recorder,
 		scheduler.WithComponentConfigVersion(cc.ComponentConfig.APIVersion),
 		scheduler.WithKubeConfig(cc.KubeConfig),
 		scheduler.WithProfiles(cc.ComponentConfig.Profiles...),

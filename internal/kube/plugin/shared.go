@@ -26,6 +26,7 @@ type Shared struct {
 	profiles map[string]*profile
 	// gpuNodes is where GPUNodes come from; nil: the scheduler's API server.
 	gpuNodes cache.ListerWatcher
+	events   *yielding
 }
 
 // profile is what one scheduler profile's arguments say.
@@ -39,7 +40,7 @@ type profile struct {
 // NewShared returns the state for one scheduler. A nil source means the GPUNodes
 // of the scheduler's own API server.
 func NewShared(gpuNodes cache.ListerWatcher) *Shared {
-	return &Shared{profiles: map[string]*profile{}, gpuNodes: gpuNodes}
+	return &Shared{profiles: map[string]*profile{}, gpuNodes: gpuNodes, events: newYielding()}
 }
 
 // Cluster is the shared state; nil until the first plugin is built.

@@ -1,0 +1,147 @@
+package plugin
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/klog/v2"
+)
+
+// Events are for people, bindings for pods that wait: writing an event costs the
+// API server about as much as a third of a pod's way, so in a rush events stand
+// back. They are written when no binding is under way, at least 20 per second
+// meanwhile, and afterwards in a steady stream instead of a flood.
+const (
+	eventPatience = 50 * time.Millisecond
+	eventPace     = 2 * time.Millisecond
+	// maxEvents bounds what waits to be written; every waiting event is a
+	// goroutine. Beyond it new events are dropped, as they are best effort
+	// anyway: the pod's condition says the same.
+	maxEvents = 10_000
+)
+
+// yielding is the rate limiter of the client that writes events: it lets events
+// through one by one, when bindings leave room.
+type yielding struct {
+	turn chan struct{} // holds whoever is next
+
+	mu      sync.Mutex
+	waiting int
+	binding int
+	quiet   chan struct{} // closed while no binding is under way
+}
+
+var _ flowcontrol.RateLimiter = &yielding{}
+
+func newYielding() *yielding {
+	y := &yielding{turn: make(chan struct{}, 1), quiet: make(chan struct{})}
+	close(y.quiet)
+	return y
+}
+
+// bindingStarts and bindingEnds bracket the writing of a Binding.
+func (y *yielding) bindingStarts() {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if y.binding++; y.binding == 1 {
+		y.quiet = make(chan struct{})
+	}
+}
+
+func (y *yielding) bindingEnds() {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	if y.binding--; y.binding == 0 {
+		close(y.quiet)
+	}
+}
+
+// backlog is how many events wait to be written.
+func (y *yielding) backlog() int {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return y.waiting
+}
+
+func (y *yielding) queue(n int) <-chan struct{} {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	y.waiting += n
+	return y.quiet
+}
+
+// Wait blocks until it is an event's turn.
+func (y *yielding) Wait(ctx context.Context) error {
+	y.queue(1)
+	defer y.queue(-1)
+	select {
+	case y.turn <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-y.turn }()
+	select {
+	case <-y.queue(0):
+		if y.backlog() > 1 {
+			time.Sleep(eventPace)
+		}
+	case <-time.After(eventPatience):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
+// Accept is Wait for clients without a context.
+func (y *yielding) Accept() { _ = y.Wait(context.Background()) }
+
+// TryAccept lets an event through if it need not wait.
+func (y *yielding) TryAccept() bool {
+	select {
+	case <-y.queue(0):
+		return true
+	default:
+		return false
+	}
+}
+
+// Stop is part of the interface; there is nothing to stop.
+func (y *yielding) Stop() {}
+
+// QPS is what the stream reaches when nothing binds.
+func (y *yielding) QPS() float32 { return float32(time.Second / eventPace) }
+
+// yieldingEvents makes an event broadcaster that stands back for bindings.
+func yieldingEvents(ctx context.Context, config *rest.Config, y *yielding) (events.EventBroadcasterAdapter, error) {
+	config = rest.AddUserAgent(rest.CopyConfig(config), "events")
+	config.RateLimiter = y
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	return events.NewEventBroadcasterAdapterWithContext(ctx, client), nil
+}
+
+// boundedRecorder drops events while too many wait.
+type boundedRecorder struct {
+	events.EventRecorderLogger
+	y *yielding
+}
+
+// Eventf records an event, or drops it.
+func (r boundedRecorder) Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any) {
+	if r.y.backlog() < maxEvents {
+		r.EventRecorderLogger.Eventf(regarding, related, eventType, reason, action, note, args...)
+	}
+}
+
+// WithLogger keeps the bound.
+func (r boundedRecorder) WithLogger(logger klog.Logger) events.EventRecorderLogger {
+	return boundedRecorder{r.EventRecorderLogger.WithLogger(logger), r.y}
+}
