@@ -12,7 +12,6 @@ import (
 // +kubebuilder:resource:scope=Cluster,shortName=gn,categories=tangram
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Model",type=string,JSONPath=`.spec.devices[0].model`
-// +kubebuilder:printcolumn:name="GPUs",type=string,JSONPath=`.spec.devices[*].index`
 // +kubebuilder:printcolumn:name="Memory(MiB)",type=integer,JSONPath=`.spec.devices[0].memoryMiB`
 // +kubebuilder:printcolumn:name="Links",type=string,JSONPath=`.spec.links[0].class`
 // +kubebuilder:printcolumn:name="Unhealthy",type=string,JSONPath=`.status.devices[?(@.health!="Healthy")].index`

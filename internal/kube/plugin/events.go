@@ -118,6 +118,8 @@ func (y *yielding) Stop() {}
 func (y *yielding) QPS() float32 { return float32(time.Second / eventPace) }
 
 // yieldingEvents makes an event broadcaster that stands back for bindings.
+//
+//lint:ignore SA1019 kube-scheduler 1.36 takes this interface and no other
 func yieldingEvents(ctx context.Context, config *rest.Config, y *yielding) (events.EventBroadcasterAdapter, error) {
 	config = rest.AddUserAgent(rest.CopyConfig(config), "events")
 	config.RateLimiter = y

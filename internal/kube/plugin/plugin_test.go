@@ -1,0 +1,301 @@
+package plugin
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
+	"k8s.io/kubernetes/pkg/scheduler/metrics"
+
+	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/score"
+	"github.com/tangram-dev/tangram/internal/kube/state"
+)
+
+func TestArgs(t *testing.T) {
+	raw := func(text string) *runtime.Unknown { return &runtime.Unknown{Raw: []byte(text)} }
+	var s ScoreArgs
+	if err := decodeArgs(raw(`{"apiVersion":"kubescheduler.config.k8s.io/v1","kind":"GPUScoreArgs","weights":{"utilization":40,"typeMatch":30,"topology":30}}`), &s); err != nil {
+		t.Fatal(err)
+	}
+	if w, err := s.weights(); err != nil || w != (score.Weights{40, 30, 30, 0, 0, 0}) {
+		t.Errorf("three-weight form: got %v, %v", w, err)
+	}
+	if w, err := (&ScoreArgs{}).weights(); err != nil || w != score.DefaultWeights() {
+		t.Errorf("no weights: got %v, %v", w, err)
+	}
+	if err := decodeArgs(nil, &s); err != nil {
+		t.Errorf("no args: %v", err)
+	}
+	for name, text := range map[string]string{"unknown": `{"weight":{}}`, "nested": `{"weights":{"x":1}}`, "type": `{"weights":[]}`, "empty": ``} {
+		if err := decodeArgs(raw(text), &ScoreArgs{}); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+// load reads a configuration as the scheduler does and completes its profiles.
+func load(t *testing.T, text string) *config.KubeSchedulerConfiguration {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "scheduler.yaml")
+	if err := os.WriteFile(file, []byte("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"+text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := options.LoadConfigFromFile(klog.Background(), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range cfg.Profiles {
+		Complete(&cfg.Profiles[i])
+	}
+	return cfg
+}
+
+// points builds a profile's framework and says what runs at each point.
+func points(t *testing.T, p *config.KubeSchedulerProfile) *config.Plugins {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	metrics.Register() // the framework counts from the start
+	registry := frameworkruntime.Registry{}
+	stub := func(name string) frameworkruntime.PluginFactory {
+		return func(context.Context, runtime.Object, fwk.Handle) (fwk.Plugin, error) {
+			switch name {
+			case names.PluginFilter:
+				return &filter{}, nil
+			case names.PluginScore:
+				return &scorer{}, nil
+			case names.PluginReserve:
+				return &reserve{}, nil
+			case names.PluginBind:
+				return &bind{}, nil
+			case "DefaultBinder":
+				return &otherBinder{}, nil
+			case "PrioritySort":
+				return &sorter{nothing{name}}, nil
+			}
+			return &nothing{name}, nil
+		}
+	}
+	seen := map[string]bool{}
+	for _, set := range []config.PluginSet{p.Plugins.MultiPoint, p.Plugins.Filter, p.Plugins.Score, p.Plugins.Bind} {
+		for _, e := range set.Enabled {
+			if !seen[e.Name] {
+				seen[e.Name] = true
+				registry[e.Name] = stub(e.Name)
+			}
+		}
+	}
+	p = p.DeepCopy()
+	p.PluginConfig = nil
+	f, err := frameworkruntime.NewFramework(ctx, registry, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f.ListPlugins()
+}
+
+type nothing struct{ name string }
+
+func (n *nothing) Name() string { return n.name }
+
+type sorter struct{ nothing }
+
+func (*sorter) Less(fwk.QueuedPodInfo, fwk.QueuedPodInfo) bool { return false }
+
+type otherBinder struct{}
+
+func (*otherBinder) Name() string                                                      { return "DefaultBinder" }
+func (*otherBinder) Bind(context.Context, fwk.CycleState, *v1.Pod, string) *fwk.Status { return nil }
+
+func TestComplete(t *testing.T) {
+	cfg := load(t, `
+profiles:
+- schedulerName: seed
+  plugins:
+    filter: {enabled: [{name: GPUFilter}]}
+    score: {enabled: [{name: GPUScore, weight: 7}]}
+- schedulerName: stock
+- schedulerName: choosy
+  plugins:
+    multiPoint: {enabled: [{name: GPUFilter}], disabled: [{name: GPUScore}]}
+`)
+	enabled := func(s config.PluginSet, name string) (int, int32) {
+		for i, p := range s.Enabled {
+			if p.Name == name {
+				return i, p.Weight
+			}
+		}
+		return -1, 0
+	}
+	seed := points(t, &cfg.Profiles[0])
+	for _, tt := range []struct {
+		point string
+		set   config.PluginSet
+		name  string
+		first bool
+	}{
+		{"preFilter", seed.PreFilter, names.PluginFilter, false},
+		{"filter", seed.Filter, names.PluginFilter, true},
+		{"preScore", seed.PreScore, names.PluginScore, false},
+		{"score", seed.Score, names.PluginScore, false},
+		{"reserve", seed.Reserve, names.PluginReserve, false},
+		{"bind", seed.Bind, names.PluginBind, true},
+	} {
+		if at, _ := enabled(tt.set, tt.name); at < 0 || tt.first && at > 0 {
+			t.Errorf("%s: %s is at position %d of %v", tt.point, tt.name, at, tt.set.Enabled)
+		}
+	}
+	if _, weight := enabled(seed.Score, names.PluginScore); weight != 7 {
+		t.Errorf("the configured weight was lost: %d", weight)
+	}
+	if stock := points(t, &cfg.Profiles[1]); len(stock.Filter.Enabled) != 0 || stock.Bind.Enabled[0].Name != "DefaultBinder" {
+		t.Errorf("a profile without our plugins was changed: %+v", stock.Bind)
+	}
+	if at, _ := enabled(points(t, &cfg.Profiles[2]).Score, names.PluginScore); at >= 0 {
+		t.Error("a disabled plugin was enabled")
+	}
+}
+
+func TestPlain(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(*v1.Pod)
+		want   bool
+	}{
+		{"nothing", func(*v1.Pod) {}, true},
+		{"required affinity", func(p *v1.Pod) {
+			p.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{}}}
+		}, true},
+		{"hard spread", func(p *v1.Pod) {
+			p.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{WhenUnsatisfiable: v1.DoNotSchedule}}
+		}, true},
+		{"soft spread", func(p *v1.Pod) {
+			p.Spec.TopologySpreadConstraints = []v1.TopologySpreadConstraint{{WhenUnsatisfiable: v1.ScheduleAnyway}}
+		}, false},
+		{"preferred node", func(p *v1.Pod) {
+			p.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{PreferredDuringSchedulingIgnoredDuringExecution: make([]v1.PreferredSchedulingTerm, 1)}}
+		}, false},
+		{"preferred neighbour", func(p *v1.Pod) {
+			p.Spec.Affinity = &v1.Affinity{PodAffinity: &v1.PodAffinity{PreferredDuringSchedulingIgnoredDuringExecution: make([]v1.WeightedPodAffinityTerm, 1)}}
+		}, false},
+		{"unloved neighbour", func(p *v1.Pod) {
+			p.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: make([]v1.WeightedPodAffinityTerm, 1)}}
+		}, false},
+		{"nominated", func(p *v1.Pod) { p.Status.NominatedNodeName = "n" }, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := &v1.Pod{}
+			tt.change(p)
+			if got := plain(p); got != tt.want {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
+
+// handle is as much of a framework handle as binding needs.
+type handle struct {
+	fwk.Handle
+	client *fake.Clientset
+}
+
+func (h handle) ClientSet() kubernetes.Interface { return h.client }
+
+// TestBindLooksBeforeGivingUp: an error although the API server did the work is
+// not a failure; an error because somebody else bound the pod is.
+func TestBindLooksBeforeGivingUp(t *testing.T) {
+	lost := errors.New("connection lost")
+	tests := []struct {
+		name   string
+		bound  func(*v1.Pod, *v1.Binding)
+		wantOK bool
+	}{
+		{"the answer was lost", func(p *v1.Pod, b *v1.Binding) { p.Spec.NodeName, p.Annotations = b.Target.Name, b.Annotations }, true},
+		{"nothing was done", func(*v1.Pod, *v1.Binding) {}, false},
+		{"bound elsewhere", func(p *v1.Pod, b *v1.Binding) { p.Spec.NodeName = "other" }, false},
+		{"bound with other devices", func(p *v1.Pod, b *v1.Binding) { p.Spec.NodeName = b.Target.Name }, false},
+		{"another pod of that name", func(p *v1.Pod, b *v1.Binding) {
+			p.Spec.NodeName, p.Annotations, p.UID = b.Target.Name, b.Annotations, "new"
+		}, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "uid"}}
+			client := fake.NewClientset(pod.DeepCopy())
+			client.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+				if a.GetSubresource() != "binding" {
+					return false, nil, nil
+				}
+				now := pod.DeepCopy()
+				tt.bound(now, a.(clienttesting.CreateAction).GetObject().(*v1.Binding))
+				if err := client.Tracker().Update(v1.SchemeGroupVersion.WithResource("pods"), now, "default"); err != nil {
+					t.Error(err)
+				}
+				return true, nil, lost
+			})
+			b := &bind{handle: handle{client: client}, events: newYielding()}
+			cs := framework.NewCycleState()
+			r := &model.Request{Vendor: model.NVIDIA, Containers: []model.Container{{Name: "main", Count: 1}}}
+			node := &model.Node{ID: "n", Devices: []model.Device{{Vendor: model.NVIDIA, UUID: "GPU-0"}}}
+			cs.Write(cycleKey, &cycle{request: r, given: &state.Assignment{Node: node, Set: 1}})
+			if got := b.Bind(context.Background(), cs, pod, "n"); got.IsSuccess() != tt.wantOK {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
+
+// TestEventsStandBack: while a binding is under way an event waits its patience
+// out; when it ends, the event goes at once.
+func TestEventsStandBack(t *testing.T) {
+	y := newYielding()
+	if !y.TryAccept() {
+		t.Error("nothing binds: an event need not wait")
+	}
+	y.bindingStarts()
+	y.bindingStarts()
+	y.bindingEnds()
+	if y.TryAccept() {
+		t.Error("a binding is under way")
+	}
+	passed := make(chan error, 1)
+	go func() { passed <- y.Wait(context.Background()) }()
+	for y.backlog() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	y.bindingEnds()
+	if err := <-passed; err != nil {
+		t.Error(err)
+	}
+	y.bindingStarts()
+	if err := y.Wait(context.Background()); err != nil { // patience ends, too
+		t.Error(err)
+	}
+	gone, cancel := context.WithCancel(context.Background())
+	cancel()
+	y.turn <- struct{}{}
+	if err := y.Wait(gone); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	if n := y.backlog(); n != 0 {
+		t.Errorf("%d events still wait", n)
+	}
+}
