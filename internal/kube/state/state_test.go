@@ -1,0 +1,323 @@
+package state
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
+	cachetesting "k8s.io/client-go/tools/cache/testing"
+
+	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/api/record"
+	"github.com/tangram-dev/tangram/api/v1alpha1"
+	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/score"
+	"github.com/tangram-dev/tangram/internal/dialect"
+)
+
+// setup runs a Cluster over a fake API server.
+type setup struct {
+	*Cluster
+	t        *testing.T
+	client   *fake.Clientset
+	gpuNodes *cachetesting.FakeControllerSource
+	mu       sync.Mutex
+	reports  []string
+}
+
+func newSetup(t *testing.T, source cache.ListerWatcher) *setup {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &setup{t: t, client: fake.NewClientset(), gpuNodes: cachetesting.NewFakeControllerSource()}
+	if source == nil {
+		source = s.gpuNodes
+	}
+	factory := informers.NewSharedInformerFactory(s.client, 0)
+	c, err := New(ctx, factory, source, func(o *v1.ObjectReference, reason, message string) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.reports = append(s.reports, fmt.Sprintf("%s %s: %s: %s", o.Kind, o.Name, reason, message))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Cluster = c
+	factory.Start(ctx.Done())
+	t.Cleanup(func() { cancel(); factory.Shutdown(); s.gpuNodes.Shutdown() })
+	return s
+}
+
+func testNode(name string, gpus int64) *v1.Node {
+	return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1.NodeStatus{Allocatable: v1.ResourceList{names.ResourceNVIDIA: *resource.NewQuantity(gpus, resource.DecimalSI)}}}
+}
+
+func testPod(name string, gpus int64) *v1.Pod {
+	return &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name)},
+		Spec:       v1.PodSpec{Containers: []v1.Container{{Name: "main", Resources: v1.ResourceRequirements{Requests: v1.ResourceList{names.ResourceNVIDIA: *resource.NewQuantity(gpus, resource.DecimalSI)}}}}},
+	}
+}
+
+func (s *setup) addNode(n *v1.Node) {
+	if _, err := s.client.CoreV1().Nodes().Create(context.Background(), n, metav1.CreateOptions{}); err != nil {
+		s.t.Error(err)
+	}
+}
+
+func (s *setup) addPod(p *v1.Pod) {
+	if _, err := s.client.CoreV1().Pods(p.Namespace).Create(context.Background(), p, metav1.CreateOptions{}); err != nil {
+		s.t.Error(err)
+	}
+}
+
+func (s *setup) eventually(what string, holds func() bool) {
+	s.t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			s.t.Fatalf("not within 10 s: %s", what)
+		}
+	}
+}
+
+func (s *setup) room(r *model.Request) int {
+	found, _ := s.Search(r, score.DefaultWeights(), 0, 1000)
+	return len(found)
+}
+
+func request(t *testing.T, p *v1.Pod) *model.Request {
+	t.Helper()
+	r, err := dialect.Request(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestBindingRace: many goroutines reserve, bind, fail and finish while nodes come
+// and go. Nothing is promised twice, and in the end the ledger equals the API.
+func TestBindingRace(t *testing.T) {
+	s := newSetup(t, nil)
+	const nodes, workers, rounds = 8, 6, 40
+	for i := range nodes {
+		s.addNode(testNode(fmt.Sprintf("n%d", i), 8))
+	}
+	if !s.WaitForSync(context.Background()) {
+		t.Fatal("no sync")
+	}
+	s.eventually("nodes known", func() bool { return s.room(request(t, testPod("x", 8))) == nodes })
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(w), 7))
+			for i := range rounds {
+				p := testPod(fmt.Sprintf("p%d-%d", w, i), int64(1+random.IntN(3)))
+				s.addPod(p)
+				r := request(t, p)
+				found, _ := s.Search(r, score.DefaultWeights(), 0, 1)
+				if len(found) == 0 {
+					continue
+				}
+				given, refusal := s.Reserve(p, r, found[0])
+				if refusal != nil {
+					continue // somebody was faster
+				}
+				if random.IntN(4) == 0 {
+					s.Unreserve(p)
+					continue
+				}
+				text, err := record.Encode(dialect.Record(r, given.Node, given.Set))
+				if err != nil {
+					t.Error(err)
+				}
+				p.Spec.NodeName, p.Annotations = string(found[0]), map[string]string{names.AnnotationDevices: text}
+				if _, err := s.client.CoreV1().Pods("default").Update(context.Background(), p, metav1.UpdateOptions{}); err != nil {
+					t.Error(err)
+				}
+				if random.IntN(3) > 0 {
+					if err := s.client.CoreV1().Pods("default").Delete(context.Background(), p.Name, metav1.DeleteOptions{}); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	wg.Go(func() {
+		for range 10 {
+			s.SyncNode("n0")
+			s.SyncPod(testPod("p0-0", 1))
+			_, _ = s.Check()
+		}
+	})
+	wg.Wait()
+	var err error
+	s.eventually("the ledger equals the API", func() bool { _, err = s.Check(); return err == nil })
+	held := map[string]string{}
+	pods, _ := s.client.CoreV1().Pods("").List(context.Background(), metav1.ListOptions{})
+	for _, p := range pods.Items {
+		if p.Spec.NodeName == "" {
+			continue
+		}
+		rec, err := record.Decode(p.Annotations[names.AnnotationDevices])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range rec.Containers[0].Devices {
+			key := fmt.Sprint(rec.Node, d.Index)
+			if other := held[key]; other != "" {
+				t.Errorf("device %s was given to %s and %s", key, other, p.Name)
+			}
+			held[key] = p.Name
+		}
+	}
+}
+
+// TestUpdatesOfAnAssumedPod: news about a pod that is being bound do not take its
+// promise away; its deletion does.
+func TestUpdatesOfAnAssumedPod(t *testing.T) {
+	s := newSetup(t, nil)
+	s.addNode(testNode("n", 1))
+	p := testPod("p", 1)
+	s.addPod(p)
+	s.WaitForSync(context.Background())
+	r := request(t, p)
+	s.eventually("node known", func() bool { return s.room(r) == 1 })
+	if _, refusal := s.Reserve(p, r, "n"); refusal != nil {
+		t.Fatal(refusal)
+	}
+	s.SyncPod(p)
+	if s.room(r) != 0 {
+		t.Error("the promise was lost")
+	}
+	if err := s.client.CoreV1().Pods("default").Delete(context.Background(), "p", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually("the promise ends with the pod", func() bool { return s.room(r) == 1 })
+}
+
+// TestHintBeforeHandler: a queueing hint may see an event before the ledger's own
+// handler. Asking for the pod or node brings the ledger up to date.
+func TestHintBeforeHandler(t *testing.T) {
+	s := newSetup(t, nil)
+	p := testPod("gone", 1)
+	s.WaitForSync(context.Background())
+	s.addNode(testNode("n", 1))
+	r := request(t, p)
+	s.eventually("node known", func() bool { return s.room(r) == 1 })
+	if _, refusal := s.Reserve(p, r, "n"); refusal != nil {
+		t.Fatal(refusal)
+	}
+	s.SyncPod(p) // the store does not know it: it is gone
+	if s.room(r) != 1 {
+		t.Error("a pod that is gone still holds its device")
+	}
+}
+
+// TestComplaintsAreMadeOnce: a bad record or GPUNode is reported once, again when
+// it changes.
+func TestComplaintsAreMadeOnce(t *testing.T) {
+	s := newSetup(t, nil)
+	s.addNode(testNode("n", 2))
+	p := testPod("p", 1)
+	p.Spec.NodeName, p.Annotations = "n", map[string]string{names.AnnotationDevices: "{"}
+	s.addPod(p)
+	s.gpuNodes.Add(&v1alpha1.GPUNode{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: v1alpha1.GPUNodeSpec{Devices: []v1alpha1.Device{
+		{Index: 0, UUID: "a", Vendor: "nvidia", Model: "T4", MemoryMiB: 1}, {Index: 1, UUID: "a", Vendor: "nvidia", Model: "T4", MemoryMiB: 1},
+	}}})
+	s.WaitForSync(context.Background())
+	said := func() int { s.mu.Lock(); defer s.mu.Unlock(); return len(s.reports) }
+	s.eventually("two complaints", func() bool { return said() == 2 })
+	for range 5 {
+		s.SyncNode("n")
+		s.SyncPod(p)
+	}
+	if said() != 2 {
+		t.Errorf("got %s", strings.Join(s.reports, "\n"))
+	}
+}
+
+// TestWaitMissesNothing: room made between the search and the wait is found by the
+// wait itself; room made later by Waiting.
+func TestWaitMissesNothing(t *testing.T) {
+	s := newSetup(t, nil)
+	p := testPod("p", 2)
+	s.addPod(p)
+	s.WaitForSync(context.Background())
+	r := request(t, p)
+	s.eventually("pod known", func() bool { _, err := s.pods.Pods("default").Get("p"); return err == nil })
+	if !s.Wait(p, r) {
+		t.Fatal("there is no node to fit")
+	}
+	if got := s.Waiting(); len(got) != 0 {
+		t.Errorf("nothing fits, got %v", got)
+	}
+	s.addNode(testNode("n", 2))
+	s.eventually("the pod is found to fit", func() bool { w := s.Waiting(); return len(w) == 1 && w[0].Name == "p" })
+	if s.Wait(p, r) {
+		t.Error("the pod fits and need not wait")
+	}
+	if !s.Fits(p, r) {
+		t.Error("the pod fits")
+	}
+}
+
+// absent is an API server that does not serve GPUNodes until told to.
+type absent struct {
+	*cachetesting.FakeControllerSource
+	mu     sync.Mutex
+	serves bool
+}
+
+func (a *absent) List(o metav1.ListOptions) (runtime.Object, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.serves {
+		return nil, apierrors.NewNotFound(v1alpha1.GPUNodes.GroupResource(), "")
+	}
+	return a.FakeControllerSource.List(o)
+}
+
+func (a *absent) Watch(o metav1.ListOptions) (watch.Interface, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.serves {
+		return nil, apierrors.NewNotFound(v1alpha1.GPUNodes.GroupResource(), "")
+	}
+	return a.FakeControllerSource.Watch(o)
+}
+
+// TestStartsWithoutGPUNodes: a cluster without the CRD syncs, and takes GPUNodes
+// up when they come.
+func TestStartsWithoutGPUNodes(t *testing.T) {
+	source := &absent{FakeControllerSource: cachetesting.NewFakeControllerSource()}
+	s := newSetup(t, source)
+	s.addNode(testNode("n", 1))
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if !s.WaitForSync(ctx) {
+		t.Fatal("no sync without GPUNodes")
+	}
+	p := testPod("p", 1)
+	r := request(t, p)
+	s.eventually("derived from allocatable", func() bool { return s.room(r) == 1 })
+	source.Add(&v1alpha1.GPUNode{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: v1alpha1.GPUNodeSpec{Devices: []v1alpha1.Device{
+		{Index: 0, Vendor: "nvidia", Model: "T4", MemoryMiB: 1},
+	}}, Status: v1alpha1.GPUNodeStatus{Devices: []v1alpha1.DeviceStatus{{Index: 0, Health: v1alpha1.Failed}}}})
+	source.mu.Lock()
+	source.serves = true
+	source.mu.Unlock()
+	s.eventually("the GPUNode's word counts", func() bool { return s.room(r) == 0 })
+}
