@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
 
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 	"github.com/tangram-dev/tangram/config"
@@ -33,6 +35,13 @@ type clusterEngine struct {
 
 	client   kubernetes.Interface
 	gpuNodes dynamic.ResourceInterface
+	// written are the nodes and GPUNodes as the API server returned them: only
+	// the story writes those.
+	written *State
+	classes map[string]bool
+	// pods and events follow the API server; a list would wait up to 100 ms for
+	// it to be sure that nothing is missing.
+	pods, events cache.SharedIndexInformer
 	// known is the ledger the scheduler was last seen to agree with.
 	known *ledger.Ledger
 	// asked counts questions, for their pods' names.
@@ -86,10 +95,19 @@ func NewCluster(t *testing.T) Engine {
 			t.Error(err)
 		}
 	})
-	c := &clusterEngine{bin: bin, cluster: cluster, known: ledger.New()}
+	c := &clusterEngine{bin: bin, cluster: cluster, known: ledger.New(), written: newState(), classes: map[string]bool{}}
 	if err := c.prepare(ctx); err != nil {
 		t.Fatal(err)
 	}
+	watching, stop := context.WithCancel(context.Background())
+	factory := informers.NewSharedInformerFactory(c.client, 0)
+	t.Cleanup(func() {
+		stop()
+		factory.Shutdown()
+	})
+	c.pods, c.events = factory.Core().V1().Pods().Informer(), factory.Events().V1().Events().Informer()
+	factory.StartWithContext(watching)
+	factory.WaitForCacheSyncWithContext(ctx)
 	return c
 }
 
@@ -110,6 +128,9 @@ func (c *clusterEngine) prepare(ctx context.Context) error {
 		if err := c.cluster.ApplyManifests(ctx, docs); err != nil {
 			return err
 		}
+	}
+	if err := c.namespace(ctx, askNamespace); err != nil {
+		return err
 	}
 	if err := os.WriteFile(c.configFile(), config.Scheduler(), 0o600); err != nil {
 		return err

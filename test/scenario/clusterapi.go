@@ -2,15 +2,18 @@ package scenario
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"maps"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 )
@@ -30,9 +33,9 @@ func (c *clusterEngine) Apply(ctx context.Context, objects ...metav1.Object) err
 		var err error
 		switch o := object.(type) {
 		case *v1.Node:
-			err = c.applyNode(ctx, o)
+			c.written.Nodes[o.Name], err = c.applyNode(ctx, o)
 		case *v1alpha1.GPUNode:
-			err = c.applyGPUNode(ctx, o)
+			c.written.GPUNodes[o.Name], err = c.applyGPUNode(ctx, o)
 		case *v1.Pod:
 			err = c.applyPod(ctx, o)
 		case *schedulingv1.PriorityClass:
@@ -40,6 +43,7 @@ func (c *clusterEngine) Apply(ctx context.Context, objects ...metav1.Object) err
 			if apierrors.IsAlreadyExists(err) {
 				err = nil
 			}
+			c.classes[o.Name] = true
 		default:
 			err = fmt.Errorf("%T: not an object of a story", object)
 		}
@@ -50,29 +54,27 @@ func (c *clusterEngine) Apply(ctx context.Context, objects ...metav1.Object) err
 	return nil
 }
 
-func (c *clusterEngine) applyNode(ctx context.Context, want *v1.Node) error {
+func (c *clusterEngine) applyNode(ctx context.Context, want *v1.Node) (*v1.Node, error) {
 	nodes := c.client.CoreV1().Nodes()
 	node, err := nodes.Get(ctx, want.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		_, err = nodes.Create(ctx, want, metav1.CreateOptions{})
-		return err
+		return nodes.Create(ctx, want, metav1.CreateOptions{})
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	node.Labels, node.Spec.Taints = want.Labels, want.Spec.Taints
 	if node, err = nodes.Update(ctx, node, metav1.UpdateOptions{}); err != nil {
-		return err
+		return nil, err
 	}
 	node.Status = want.Status
-	_, err = nodes.UpdateStatus(ctx, node, metav1.UpdateOptions{})
-	return err
+	return nodes.UpdateStatus(ctx, node, metav1.UpdateOptions{})
 }
 
-func (c *clusterEngine) applyGPUNode(ctx context.Context, want *v1alpha1.GPUNode) error {
+func (c *clusterEngine) applyGPUNode(ctx context.Context, want *v1alpha1.GPUNode) (*v1alpha1.GPUNode, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(want)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	object := &unstructured.Unstructured{Object: content}
 	object.SetUID("")
@@ -84,16 +86,20 @@ func (c *clusterEngine) applyGPUNode(ctx context.Context, want *v1alpha1.GPUNode
 		object.SetResourceVersion(now.GetResourceVersion())
 		now, err = c.gpuNodes.Update(ctx, object, metav1.UpdateOptions{})
 	}
-	if err != nil || len(want.Status.Devices) == 0 {
-		return err
+	if err != nil {
+		return nil, err
 	}
 	object.SetResourceVersion(now.GetResourceVersion())
-	_, err = c.gpuNodes.UpdateStatus(ctx, object, metav1.UpdateOptions{})
-	return err
+	if now, err = c.gpuNodes.UpdateStatus(ctx, object, metav1.UpdateOptions{}); err != nil {
+		return nil, err
+	}
+	out := &v1alpha1.GPUNode{}
+	return out, runtime.DefaultUnstructuredConverter.FromUnstructured(now.Object, out)
 }
 
 // applyPod creates a pod, or writes the status of one that exists. Only a pod
-// that came with a node brings a status of its own.
+// that came with a node brings a status of its own. It returns once the informer
+// has seen the pod, so that Observe is never behind the story.
 func (c *clusterEngine) applyPod(ctx context.Context, want *v1.Pod) error {
 	pods := c.client.CoreV1().Pods(want.Namespace)
 	pod, err := pods.Get(ctx, want.Name, metav1.GetOptions{})
@@ -104,17 +110,45 @@ func (c *clusterEngine) applyPod(ctx context.Context, want *v1.Pod) error {
 		}
 		created := want.DeepCopy()
 		created.UID, created.CreationTimestamp, created.Spec.Priority = "", metav1.Time{}, nil // the server's to give
-		if pod, err = pods.Create(ctx, created, metav1.CreateOptions{}); err != nil || want.Spec.NodeName == "" {
+		if pod, err = pods.Create(ctx, created, metav1.CreateOptions{}); err != nil {
 			return err
+		}
+		if want.Spec.NodeName == "" {
+			return until(ctx, func() bool { return c.pod(pod.Namespace, pod.Name) != nil })
 		}
 	case err != nil:
 		return err
 	case want.DeletionTimestamp != nil:
-		return pods.Delete(ctx, want.Name, metav1.DeleteOptions{GracePeriodSeconds: &longGrace})
+		if err := pods.Delete(ctx, want.Name, metav1.DeleteOptions{GracePeriodSeconds: &longGrace}); err != nil {
+			return err
+		}
+		return until(ctx, func() bool {
+			now := c.pod(pod.Namespace, pod.Name)
+			return now == nil || now.DeletionTimestamp != nil
+		})
 	}
 	pod.Status.Phase, pod.Status.Conditions = want.Status.Phase, want.Status.Conditions
-	_, err = pods.UpdateStatus(ctx, pod, metav1.UpdateOptions{})
-	return err
+	if _, err = pods.UpdateStatus(ctx, pod, metav1.UpdateOptions{}); err != nil {
+		return err
+	}
+	return until(ctx, func() bool {
+		now := c.pod(pod.Namespace, pod.Name)
+		return now != nil && now.Status.Phase == want.Status.Phase
+	})
+}
+
+// pod returns a pod as the informer last saw it, or nil.
+func (c *clusterEngine) pod(namespace, name string) *v1.Pod {
+	object, ok, _ := c.pods.GetStore().GetByKey(namespace + "/" + name) // a store in memory knows no error
+	if !ok {
+		return nil
+	}
+	return object.(*v1.Pod)
+}
+
+// until looks until something holds.
+func until(ctx context.Context, holds func() bool) error {
+	return wait.PollUntilContextCancel(ctx, time.Millisecond, true, func(context.Context) (bool, error) { return holds(), nil })
 }
 
 func (c *clusterEngine) namespace(ctx context.Context, name string) error {
@@ -133,11 +167,16 @@ func (c *clusterEngine) Delete(ctx context.Context, objects ...metav1.Object) er
 		var err error
 		switch o := object.(type) {
 		case *v1.Node:
+			delete(c.written.Nodes, o.Name)
 			err = c.client.CoreV1().Nodes().Delete(ctx, o.Name, metav1.DeleteOptions{})
 		case *v1alpha1.GPUNode:
+			delete(c.written.GPUNodes, o.Name)
 			err = c.gpuNodes.Delete(ctx, o.Name, metav1.DeleteOptions{})
 		case *v1.Pod:
 			err = c.client.CoreV1().Pods(o.Namespace).Delete(ctx, o.Name, metav1.DeleteOptions{GracePeriodSeconds: &noGrace})
+			if err == nil {
+				err = until(ctx, func() bool { return c.pod(o.Namespace, o.Name) == nil })
+			}
 		}
 		if err != nil {
 			return err
@@ -146,76 +185,58 @@ func (c *clusterEngine) Delete(ctx context.Context, objects ...metav1.Object) er
 	return nil
 }
 
-// wipe deletes all that stories make, namespaces excepted: without a controller
+// wipe deletes all that the story made, namespaces excepted: without a controller
 // manager nobody would finish that.
 func (c *clusterEngine) wipe(ctx context.Context) error {
-	now, all := metav1.DeleteOptions{GracePeriodSeconds: &noGrace}, metav1.ListOptions{}
-	namespaces, err := c.client.CoreV1().Namespaces().List(ctx, all)
-	if err != nil {
+	var objects []metav1.Object
+	for _, object := range c.pods.GetStore().List() {
+		objects = append(objects, object.(*v1.Pod))
+	}
+	for _, n := range c.written.Nodes {
+		objects = append(objects, n)
+	}
+	for _, n := range c.written.GPUNodes {
+		objects = append(objects, n)
+	}
+	if err := c.Delete(ctx, objects...); err != nil {
 		return err
 	}
-	for _, ns := range namespaces.Items {
-		if err := errors.Join(
-			c.client.CoreV1().Pods(ns.Name).DeleteCollection(ctx, now, all),
-			c.client.EventsV1().Events(ns.Name).DeleteCollection(ctx, now, all),
-		); err != nil {
+	for name := range c.classes {
+		if err := c.client.SchedulingV1().PriorityClasses().Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
 			return err
 		}
 	}
-	classes, err := c.client.SchedulingV1().PriorityClasses().List(ctx, all)
-	if err != nil {
-		return err
-	}
-	for _, class := range classes.Items {
-		if class.Value < 1_000_000_000 { // above are the system's own
-			if err := c.client.SchedulingV1().PriorityClasses().Delete(ctx, class.Name, now); err != nil {
-				return err
-			}
+	clear(c.classes)
+	for _, e := range c.complaints() {
+		if err := c.client.EventsV1().Events(e.Namespace).Delete(ctx, e.Name, metav1.DeleteOptions{}); err != nil {
+			return err
 		}
 	}
-	return errors.Join(
-		c.client.CoreV1().Nodes().DeleteCollection(ctx, now, all),
-		c.gpuNodes.DeleteCollection(ctx, now, all),
-	)
+	return until(ctx, func() bool { return len(c.complaints()) == 0 })
 }
 
-func (c *clusterEngine) Observe(ctx context.Context) (*State, error) {
-	out, all := newState(), metav1.ListOptions{}
-	nodes, err := c.client.CoreV1().Nodes().List(ctx, all)
-	if err != nil {
-		return nil, err
-	}
-	for i := range nodes.Items {
-		out.Nodes[nodes.Items[i].Name] = &nodes.Items[i]
-	}
-	gpuNodes, err := c.gpuNodes.List(ctx, all)
-	if err != nil {
-		return nil, err
-	}
-	for _, object := range gpuNodes.Items {
-		gn := &v1alpha1.GPUNode{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, gn); err != nil {
-			return nil, err
-		}
-		out.GPUNodes[gn.Name] = gn
-	}
-	pods, err := c.client.CoreV1().Pods("").List(ctx, all)
-	if err != nil {
-		return nil, err
-	}
-	for i := range pods.Items {
-		if pods.Items[i].Namespace != askNamespace {
-			out.Pods[pods.Items[i].Name] = &pods.Items[i]
+// complaints are the events that the ledger's reporter wrote.
+func (c *clusterEngine) complaints() []*eventsv1.Event {
+	var out []*eventsv1.Event
+	for _, object := range c.events.GetStore().List() {
+		if e := object.(*eventsv1.Event); ours(e.Reason) {
+			out = append(out, e)
 		}
 	}
-	events, err := c.client.EventsV1().Events("").List(ctx, all)
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range events.Items {
-		if ours(e.Reason) {
-			out.Warnings = append(out.Warnings, Warning{e.Regarding.Kind, e.Regarding.Name, e.Reason, e.Note})
+	return out
+}
+
+func (c *clusterEngine) Observe(context.Context) (*State, error) {
+	out := newState()
+	maps.Copy(out.Nodes, c.written.Nodes)
+	maps.Copy(out.GPUNodes, c.written.GPUNodes)
+	for _, object := range c.pods.GetStore().List() {
+		if pod := object.(*v1.Pod); pod.Namespace != askNamespace {
+			out.Pods[pod.Name] = pod.DeepCopy()
 		}
+	}
+	for _, e := range c.complaints() {
+		out.Warnings = append(out.Warnings, Warning{e.Regarding.Kind, e.Regarding.Name, e.Reason, e.Note})
 	}
 	return out, nil
 }

@@ -104,39 +104,24 @@ func (c *clusterEngine) agrees(ctx context.Context, pending []*v1.Pod) error {
 
 // ask creates a question, waits for the answer and deletes the question.
 func (c *clusterEngine) ask(ctx context.Context, question *v1.Pod) (string, error) {
-	if err := c.namespace(ctx, askNamespace); err != nil {
-		return "", err
-	}
 	c.asked++
 	pod := question.DeepCopy()
 	pod.Name, pod.Namespace = fmt.Sprintf("question-%d", c.asked), askNamespace
-	pods := c.client.CoreV1().Pods(askNamespace)
-	watcher, err := pods.Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + pod.Name})
-	if err != nil {
+	if _, err := c.client.CoreV1().Pods(askNamespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 		return "", err
 	}
-	defer watcher.Stop()
-	if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
-		return "", err
+	var now *v1.Pod
+	if err := until(ctx, func() bool {
+		now = c.pod(askNamespace, pod.Name)
+		return now != nil && answered(now)
+	}); err != nil {
+		return "", fmt.Errorf("no answer to question %s: %w", pod.Name, err)
 	}
-	for {
-		select {
-		case event, ok := <-watcher.ResultChan():
-			now, isPod := event.Object.(*v1.Pod)
-			if !ok || !isPod {
-				return "", fmt.Errorf("the watch on question %s ended: %v", pod.Name, event.Object)
-			}
-			if answered(now) {
-				answer := "placed on " + now.Spec.NodeName
-				if waits(now) {
-					answer = reason(scheduled(now).Message)
-				}
-				return answer, pods.Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: &noGrace})
-			}
-		case <-ctx.Done():
-			return "", fmt.Errorf("no answer to question %s: %w", pod.Name, context.Cause(ctx))
-		}
+	answer := "placed on " + now.Spec.NodeName
+	if waits(now) {
+		answer = reason(scheduled(now).Message)
 	}
+	return answer, c.Delete(ctx, now)
 }
 
 // expectedAnswer is what a scheduler with that ledger says: the counted reasons

@@ -130,8 +130,6 @@ func (l *line) text(key, otherwise string) string {
 	}
 }
 
-func (l *line) has(key string) bool { return len(l.all(key)) > 0 }
-
 // number returns the value of a key as a whole number.
 func (l *line) number(key string, otherwise int) int {
 	value := l.text(key, strconv.Itoa(otherwise))

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
@@ -159,6 +162,9 @@ func (p *pluginEngine) compare(state *State) error {
 			}
 		}
 	}
+	if err := p.compareNodes(state); err != nil {
+		return err
+	}
 	if _, err := p.shared.Cluster().Check(); err != nil {
 		return err
 	}
@@ -172,8 +178,26 @@ func (p *pluginEngine) compare(state *State) error {
 	if err != nil {
 		return err
 	}
-	return difference("kube-scheduler's cache",
-		fmt.Sprintf("%d nodes, %d pods", p.sched.Cache.NodeCount(), pods), fmt.Sprintf("%d nodes, %d pods", len(state.Nodes), bound))
+	return difference("kube-scheduler's cache", fmt.Sprintf("%d pods", pods), fmt.Sprintf("%d pods", bound))
+}
+
+// compareNodes compares the nodes in kube-scheduler's cache with the API's.
+func (p *pluginEngine) compareNodes(state *State) error {
+	var cached []string
+	for name, info := range p.sched.Cache.Dump().Nodes {
+		node := info.Node()
+		if node == nil {
+			continue // gone, but pods are bound to it
+		}
+		cached = append(cached, name)
+		now := state.Nodes[name]
+		if now != nil && !(equality.Semantic.DeepEqual(node.Labels, now.Labels) && equality.Semantic.DeepEqual(node.Spec, now.Spec) &&
+			equality.Semantic.DeepEqual(node.Status.Allocatable, now.Status.Allocatable)) {
+			return fmt.Errorf("kube-scheduler's cache has an old node %s", name)
+		}
+	}
+	slices.Sort(cached)
+	return difference("kube-scheduler's cache", fmt.Sprint(cached), fmt.Sprint(slices.Sorted(maps.Keys(state.Nodes))))
 }
 
 // ask compares who can serve a pod, and why the others cannot.

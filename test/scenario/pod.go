@@ -38,6 +38,7 @@ func (l *line) pod(name string) (*v1.Pod, *schedulingv1.PriorityClass, error) {
 
 // containers reads gpus= (the main container), container= (more of them), init=
 // and sidecar= (in the order they are written, which is the order they start).
+// All but the first may name another resource: container=amd.com/gpu:1.
 func (l *line) containers(pod *v1.Pod) {
 	gpu := v1.ResourceName(l.text("resource", names.ResourceNVIDIA))
 	main := container("main", gpu, l.text("gpus", "0"), l)
@@ -73,6 +74,9 @@ func (l *line) containers(pod *v1.Pod) {
 }
 
 func container(name string, gpu v1.ResourceName, amount string, l *line) v1.Container {
+	if other, n, ok := strings.Cut(amount, ":"); ok {
+		gpu, amount = v1.ResourceName(other), n
+	}
 	c := v1.Container{Name: name, Image: "scenario", Resources: v1.ResourceRequirements{
 		Requests: v1.ResourceList{}, Limits: v1.ResourceList{},
 	}}

@@ -22,7 +22,7 @@ import (
 // The answers expected come from a ledger that is rebuilt from the API.
 
 // questions about one node: first those that show most of it at once (all its
-// devices; all healthy ones), then one for each device.
+// devices; all healthy ones), then one for each device and for each attribute.
 func questions(n *model.Node) []*v1.Pod {
 	var out []*v1.Pod
 	for _, vendor := range model.Vendors {
@@ -43,6 +43,13 @@ func questions(n *model.Node) []*v1.Pod {
 		}
 		for _, d := range all {
 			out = append(out, question([]model.Device{d}))
+		}
+		for _, a := range n.Attributes {
+			if len(all) > 0 {
+				pod := question(all[:1])
+				pod.Spec.NodeSelector[a.Key] = a.Value
+				out = append(out, pod)
+			}
 		}
 	}
 	return out
@@ -72,6 +79,7 @@ func question(devices []model.Device) *v1.Pod {
 		Spec: v1.PodSpec{
 			SchedulerName: names.SchedulerName,
 			NodeSelector:  map[string]string{"tangram.dev/scenario": "question"},
+			Tolerations:   []v1.Toleration{{Operator: v1.TolerationOpExists}},
 			Containers: []v1.Container{{
 				Name: "main", Image: "scenario", Resources: v1.ResourceRequirements{Requests: amount, Limits: amount},
 			}},
