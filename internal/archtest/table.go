@@ -41,6 +41,8 @@ func Table() []Row {
 			Why: "reasons are data about the model"},
 		{Folder: "core/topology", May: set(pure, "./core/model", "./core/explain"), Tests: coreTests, Pure: true,
 			Why: "links and domains, whoever holds the devices"},
+		{Folder: "core/mig", May: set(pure, "./core/model"), Tests: coreTests, Pure: true,
+			Why: "how one GPU can be cut; who holds the cuts is the ledger's business"},
 		{Folder: "core/ledger", May: set(pure, "./core/model", "./core/explain", "./core/topology"), Tests: coreTests, Pure: true,
 			Why: "who holds what; it knows no objective"},
 		{Folder: "core/score", May: set(pure, "./core/model", "./core/explain", "./core/topology", "./core/ledger"), Tests: coreTests, Pure: true,
