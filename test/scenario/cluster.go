@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -91,6 +92,9 @@ func NewCluster(t *testing.T) Engine {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		if p := cluster.Process(schedulerProgram); t.Failed() && p != nil {
+			t.Logf("the scheduler's last words:\n%s", lastLines(p.Log(), 20))
+		}
 		if err := cluster.Stop(); err != nil {
 			t.Error(err)
 		}
@@ -109,6 +113,15 @@ func NewCluster(t *testing.T) Engine {
 	factory.StartWithContext(watching)
 	factory.WaitForCacheSyncWithContext(ctx)
 	return c
+}
+
+func lastLines(path string, n int) string {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
 // prepare connects, and makes what the scheduler expects to find.

@@ -39,11 +39,7 @@ func (c *clusterEngine) Apply(ctx context.Context, objects ...metav1.Object) err
 		case *v1.Pod:
 			err = c.applyPod(ctx, o)
 		case *schedulingv1.PriorityClass:
-			_, err = c.client.SchedulingV1().PriorityClasses().Create(ctx, o, metav1.CreateOptions{})
-			if apierrors.IsAlreadyExists(err) {
-				err = nil
-			}
-			c.classes[o.Name] = true
+			err = c.applyClass(ctx, o)
 		default:
 			err = fmt.Errorf("%T: not an object of a story", object)
 		}
@@ -52,6 +48,24 @@ func (c *clusterEngine) Apply(ctx context.Context, objects ...metav1.Object) err
 		}
 	}
 	return nil
+}
+
+// applyClass creates a PriorityClass, and returns once the API server's admission
+// has heard of it: until then it refuses the pods that name it.
+func (c *clusterEngine) applyClass(ctx context.Context, class *schedulingv1.PriorityClass) error {
+	_, err := c.client.SchedulingV1().PriorityClasses().Create(ctx, class, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	c.classes[class.Name] = true
+	trial := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "trial"},
+		Spec:       v1.PodSpec{PriorityClassName: class.Name, Containers: []v1.Container{{Name: "main", Image: "scenario"}}},
+	}
+	return until(ctx, func() bool {
+		pod, err := c.client.CoreV1().Pods(askNamespace).Create(ctx, trial, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err == nil && pod.Spec.Priority != nil && *pod.Spec.Priority == class.Value
+	})
 }
 
 func (c *clusterEngine) applyNode(ctx context.Context, want *v1.Node) (*v1.Node, error) {
@@ -63,7 +77,7 @@ func (c *clusterEngine) applyNode(ctx context.Context, want *v1.Node) (*v1.Node,
 	if err != nil {
 		return nil, err
 	}
-	node.Labels, node.Spec.Taints = want.Labels, want.Spec.Taints
+	node.Labels, node.Spec.Taints, node.Spec.Unschedulable = want.Labels, want.Spec.Taints, want.Spec.Unschedulable
 	if node, err = nodes.Update(ctx, node, metav1.UpdateOptions{}); err != nil {
 		return nil, err
 	}

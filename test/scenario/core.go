@@ -47,6 +47,9 @@ func (c *coreEngine) Apply(_ context.Context, objects ...metav1.Object) error {
 	for _, object := range objects {
 		switch o := object.(type) {
 		case *v1.Node:
+			if len(o.Spec.Taints) > 0 || o.Spec.Unschedulable {
+				return fmt.Errorf("node %s: taints and cordons are kube-scheduler's to judge, so the file needs # engines: plugin cluster", o.Name)
+			}
 			c.api.Nodes[o.Name] = o.DeepCopy()
 			if err := c.syncNode(o.Name); err != nil {
 				return err
@@ -236,8 +239,8 @@ func (c *coreEngine) schedule(name string) error {
 		c.condition(pod, v1.ConditionFalse, err.Error())
 		return nil
 	}
-	if r == nil {
-		return fmt.Errorf("pod %s asks for no GPU: where it goes is kube-scheduler's to say, so the file needs # engines: plugin cluster", name)
+	if what := beyondCore(pod, r); what != "" {
+		return fmt.Errorf("pod %s: %s is kube-scheduler's to judge, so the file needs # engines: plugin cluster", name, what)
 	}
 	res := place.Search(c.ledger, r, score.DefaultWeights())
 	for best := range res.Candidates() {
@@ -245,6 +248,35 @@ func (c *coreEngine) schedule(name string) error {
 	}
 	c.condition(pod, v1.ConditionFalse, res.Refused.String())
 	return nil
+}
+
+// beyondCore names what only kube-scheduler can judge about a pod; "" when there
+// is nothing. CPU and memory are not looked at: stories give nodes enough.
+func beyondCore(pod *v1.Pod, r *model.Request) string {
+	if r == nil {
+		return "where a pod without GPUs goes"
+	}
+	known := func(key string) bool {
+		return slices.ContainsFunc(r.Attributes, func(w model.Want) bool { return w.Key == key })
+	}
+	for key := range pod.Spec.NodeSelector {
+		if !known(key) {
+			return "the label " + key
+		}
+	}
+	if pod.Spec.Affinity == nil {
+		return ""
+	}
+	affinity := pod.Spec.Affinity.NodeAffinity
+	if len(affinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0 {
+		return "a preference"
+	}
+	for _, e := range affinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions {
+		if e.Operator != v1.NodeSelectorOpIn || !known(e.Key) {
+			return "the label " + e.Key
+		}
+	}
+	return ""
 }
 
 // bind writes the decision on the pod, and counts it as anybody would who reads

@@ -31,7 +31,7 @@ func (l *line) node(name string) (*v1.Node, *v1alpha1.GPUNode, error) {
 	node := &v1.Node{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID("node-" + name), Labels: l.pairs("label")},
-		Spec:       v1.NodeSpec{Taints: l.taints()},
+		Spec:       v1.NodeSpec{Taints: l.taints(), Unschedulable: l.yes("cordoned", false)},
 		Status: v1.NodeStatus{
 			Allocatable: v1.ResourceList{
 				v1.ResourceCPU:    l.quantity("cpu", l.text("cpu", "64")),
