@@ -1,0 +1,48 @@
+package pack
+
+import (
+	"cmp"
+	"fmt"
+)
+
+// Class is what an objective sees of a request. Requests of one class are
+// interchangeable, and the value itself is the identity: it may be a map key.
+type Class struct {
+	CPU    int64 // milli
+	Memory int64 // MiB
+	Models ModelSet
+	Milli  uint16 // of each GPU; Whole for whole GPUs, 0 without GPUs
+	GPUs   uint8
+}
+
+// Validate says what is wrong with a class, naming the field.
+func (c *Class) Validate() error {
+	switch {
+	case c.CPU < 0:
+		return fmt.Errorf("class: CPU %d is negative", c.CPU)
+	case c.Memory < 0:
+		return fmt.Errorf("class: memory %d is negative", c.Memory)
+	case c.GPUs > MaxGPUs:
+		return fmt.Errorf("class: %d GPUs, at most %d", c.GPUs, MaxGPUs)
+	case c.GPUs == 0 && c.Milli != 0:
+		return fmt.Errorf("class: %d milli of no GPU", c.Milli)
+	case c.GPUs > 0 && (c.Milli == 0 || c.Milli > Whole):
+		return fmt.Errorf("class: %d milli per GPU, want 1..%d", c.Milli, Whole)
+	case c.GPUs > 1 && c.Milli != Whole:
+		return fmt.Errorf("class: %d milli of each of %d GPUs: only one GPU can be shared", c.Milli, c.GPUs)
+	}
+	return nil
+}
+
+// Demand is the GPU amount asked for, in milli.
+func (c *Class) Demand() int64 { return int64(c.GPUs) * int64(c.Milli) }
+
+// isShare says whether the class asks for a part of one GPU.
+func (c *Class) isShare() bool { return c.GPUs == 1 && c.Milli < Whole }
+
+// compareClasses is the total order in which classes are summed, so that float
+// sums do not depend on arrival order.
+func compareClasses(a, b Class) int {
+	return cmp.Or(cmp.Compare(a.GPUs, b.GPUs), cmp.Compare(a.Milli, b.Milli), cmp.Compare(a.CPU, b.CPU),
+		cmp.Compare(a.Memory, b.Memory), cmp.Compare(a.Models, b.Models))
+}

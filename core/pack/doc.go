@@ -1,0 +1,20 @@
+// Package pack says where a request fits best, so that the fleet can sell as
+// much GPU as possible to those who come after it. It sees shapes (what is free
+// on a node) and classes (what a request needs), as plain numbers; it keeps no
+// state of who holds what, and knows neither devices by name nor links.
+//
+// Read in this order:
+//
+//   - shape.go and class.go, the two values everything is about;
+//   - tables.go, what is learned of a workload, with cutting.go (what a hole in a
+//     GPU is worth) and curve.go (how far CPU and memory reach); learner.go counts
+//     arrivals;
+//   - policy.go, what a policy is; potential.go, Tangram's own, with supply.go
+//     (what is scarce); explain.go takes its score apart;
+//   - index.go, standing.go and keys.go, how the best node is found without
+//     looking at all; scan.go does look at all, and must agree;
+//   - frag.go, fgd.go, rules.go, random.go, what others published, to compare.
+//
+// Invariant: every result is a function of the calls made, in their order. Sums
+// that are compared are integers; floats are summed in the order of classes.
+package pack

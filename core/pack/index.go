@@ -1,0 +1,205 @@
+package pack
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/tangram-dev/tangram/core/model"
+)
+
+// Index finds the best node for a request under a policy, without looking at
+// every node. Whoever keeps the state tells it of changes (Set, Update, Remove)
+// and of arrivals (Arrive), and asks Best or Candidates.
+//
+// Per class it keeps the nodes in order, in one sorted set per bucket of nodes
+// whose ratings shift alike; a decision compares the heads of the buckets. A
+// change is only written to a journal; a class catches up when it is asked for
+// next, so a decision costs as many ratings as nodes changed since that class
+// was last seen: on average not more than there are classes, however large the
+// fleet.
+//
+// Not safe for concurrent use.
+type Index struct {
+	policy  Policy
+	nodes   []Node
+	present int
+	journal journal
+	classes map[Class]*standing
+	epoch   uint32 // ratings of older epochs are void
+	uses    uint64 // decisions, to know the class that was not asked for longest
+}
+
+// maxCells bounds the ratings kept, classes times nodes, at about 24 bytes each.
+const maxCells = 12 << 20
+
+// standing is the order of the nodes for one class.
+type standing struct {
+	class   Class
+	epoch   uint32
+	read    int // journal entries seen
+	used    uint64
+	cells   []cell // by ordinal
+	buckets []keys
+	live    []uint16 // buckets that are not empty, in no order
+}
+
+// cell is the rating of one node, and the version of the node it is for.
+type cell struct {
+	version uint32
+	Rating
+	fits bool
+}
+
+// NewIndex returns an empty index that ranks by the policy.
+func NewIndex(policy Policy) *Index {
+	return &Index{policy: policy, classes: map[Class]*standing{}}
+}
+
+// Set adds a node, or replaces all that is known of it. Ordinals are small
+// numbers below MaxNodes, given by the caller. Of nodes that rate alike the one
+// with the smallest order wins, of which the lower 31 bits count: see Order. empty is the shape of the node when nobody uses it.
+//
+// Adding nodes changes which models can serve a class; that is taken into
+// account at the next rebuild of a learning policy, or by Refresh.
+func (x *Index) Set(ordinal int, order uint32, empty, now Shape) {
+	for len(x.nodes) <= ordinal {
+		x.nodes = append(x.nodes, Node{})
+	}
+	n := &x.nodes[ordinal]
+	if n.present {
+		x.policy.Leave(n)
+	} else {
+		x.present++
+	}
+	version := n.version
+	if n.order != order {
+		x.epoch++ // keys hold the order
+	}
+	*n = Node{Shape: now, Empty: empty, order: order, version: version, present: true}
+	x.entered(ordinal)
+}
+
+// Update tells of a node's new shape. A node that is not there is ignored.
+func (x *Index) Update(ordinal int, now Shape) {
+	if ordinal >= len(x.nodes) || !x.nodes[ordinal].present || x.nodes[ordinal].Shape == now {
+		return
+	}
+	n := &x.nodes[ordinal]
+	x.policy.Leave(n)
+	n.Shape = now
+	x.entered(ordinal)
+}
+
+// Remove takes a node out.
+func (x *Index) Remove(ordinal int) {
+	if ordinal >= len(x.nodes) || !x.nodes[ordinal].present {
+		return
+	}
+	n := &x.nodes[ordinal]
+	x.policy.Leave(n)
+	n.present = false
+	x.present--
+	n.version++
+	x.journal.add(ordinal, len(x.nodes))
+}
+
+func (x *Index) entered(ordinal int) {
+	n := &x.nodes[ordinal]
+	n.derive()
+	n.version++
+	x.policy.Enter(n)
+	x.journal.add(ordinal, len(x.nodes))
+}
+
+// Arrive tells of a request, placed or not. Call it before asking for a place.
+func (x *Index) Arrive(c *Class) {
+	if x.policy.Arrive(c, x.present) {
+		x.Refresh()
+	}
+}
+
+// Refresh makes the policy look at the whole fleet again.
+func (x *Index) Refresh() {
+	x.epoch++
+	x.policy.Reset(x.fleet())
+	for i := range x.nodes {
+		if x.nodes[i].present {
+			x.policy.Enter(&x.nodes[i])
+		}
+	}
+}
+
+// fleet counts the nodes by capacity, in order.
+func (x *Index) fleet() []Kind {
+	counts := map[Shape]int{}
+	for i := range x.nodes {
+		if x.nodes[i].present {
+			counts[x.nodes[i].Empty]++
+		}
+	}
+	kinds := make([]Kind, 0, len(counts))
+	for shape, nodes := range counts {
+		kinds = append(kinds, Kind{shape, nodes})
+	}
+	slices.SortFunc(kinds, func(a, b Kind) int {
+		return cmp.Or(cmp.Compare(a.Empty.Model, b.Empty.Model), cmp.Compare(a.Empty.GPUs, b.Empty.GPUs),
+			cmp.Compare(a.Empty.CPU, b.Empty.CPU), cmp.Compare(a.Empty.Memory, b.Empty.Memory),
+			slices.Compare(a.Empty.Free[:], b.Empty.Free[:]), cmp.Compare(a.Empty.Guests, b.Empty.Guests))
+	})
+	return kinds
+}
+
+// Choice is a node for a request, with the devices it would get.
+type Choice struct {
+	Ordinal int
+	Devices model.Mask
+	// Cost is what was compared, smaller is better, in steps of the policy.
+	Cost int
+	Tie  int
+}
+
+// Best is the best node, false if the class fits nowhere.
+func (x *Index) Best(c *Class) (Choice, bool) {
+	s := x.standing(c)
+	x.policy.Begin(c)
+	var best entry
+	found := false
+	for _, b := range s.live {
+		e := entry{key: s.buckets[b].first(), shift: x.policy.Shift(c, int(b))}
+		if !found || e.before(best) {
+			best, found = e, true
+		}
+	}
+	if !found {
+		return Choice{}, false
+	}
+	return x.choice(s, best), true
+}
+
+// entry is a key as it stands at this moment.
+type entry struct {
+	key   key
+	shift Shift
+}
+
+func (e entry) cost() int { return e.key.cost() + e.shift.Cost }
+
+// before is the order of choices: cost, tie, order, ordinal.
+func (e entry) before(o entry) bool {
+	if a, b := e.cost(), o.cost(); a != b {
+		return a < b
+	}
+	if e.shift.Tie != o.shift.Tie {
+		return e.shift.Tie < o.shift.Tie
+	}
+	return e.key.inCost() < o.key.inCost()
+}
+
+func (x *Index) choice(s *standing, e entry) Choice {
+	ordinal := e.key.ordinal()
+	return Choice{
+		Ordinal: ordinal,
+		Devices: x.nodes[ordinal].devices(&s.class, s.cells[ordinal].Rating),
+		Cost:    e.cost(), Tie: e.shift.Tie,
+	}
+}

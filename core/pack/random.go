@@ -1,0 +1,64 @@
+package pack
+
+import "github.com/tangram-dev/tangram/core/model"
+
+// Random picks any node and any device, uniformly: the floor of comparisons. It
+// has no order to keep, so it looks at all nodes.
+type Random struct {
+	shapes []Shape
+	state  uint64
+}
+
+// NewRandom returns a picker whose picks depend on the seed alone.
+func NewRandom(seed uint64) *Random { return &Random{state: seed} }
+
+// Set adds a node or replaces it.
+func (r *Random) Set(ordinal int, _ uint32, _, now Shape) {
+	for len(r.shapes) <= ordinal {
+		r.shapes = append(r.shapes, Shape{CPU: -1})
+	}
+	r.shapes[ordinal] = now
+}
+
+// Update tells of a node's new shape.
+func (r *Random) Update(ordinal int, now Shape) { r.shapes[ordinal] = now }
+
+// Arrive learns nothing.
+func (r *Random) Arrive(*Class) {}
+
+// Best is any node on which the class fits, false if there is none.
+func (r *Random) Best(c *Class) (Choice, bool) {
+	picked, seen := -1, uint64(0)
+	for i := range r.shapes {
+		if r.shapes[i].Fits(c) {
+			// Reservoir of one: every node that fits is as likely.
+			if seen++; r.below(seen) == 0 {
+				picked = i
+			}
+		}
+	}
+	if picked < 0 {
+		return Choice{}, false
+	}
+	s := &r.shapes[picked]
+	set := model.Mask(0)
+	for taken := 0; taken < int(c.GPUs); taken++ {
+		slot, seen := 0, uint64(0)
+		for i, free := range s.Free[:s.GPUs] {
+			if free >= c.Milli && !set.Has(i) {
+				if seen++; r.below(seen) == 0 {
+					slot = i
+				}
+			}
+		}
+		set = set.With(slot)
+	}
+	return Choice{Ordinal: picked, Devices: set}, true
+}
+
+// below is a random number in [0, n), by splitmix64. The bias of the remainder
+// is below 2^-40 here.
+func (r *Random) below(n uint64) uint64 {
+	r.state += 0x9e3779b97f4a7c15
+	return mix(r.state) % n
+}

@@ -1,0 +1,75 @@
+package pack
+
+import "math/bits"
+
+// supply is what each model still has to offer, kept as nodes change: potential,
+// and whole GPUs in groups of each slot size. In micro-GPU, so exact.
+type supply struct {
+	potential [MaxModels]int64
+	slots     [len(slotSizes)][MaxModels]int64
+	total     int64 // sum of potential
+}
+
+// add counts a node in (sign 1) or out (-1).
+func (s *supply) add(n *Node, sign int64) {
+	m := n.Shape.Model
+	s.potential[m] += sign * n.potential
+	s.total += sign * n.potential
+	for i, size := range slotSizes {
+		s.slots[i][m] += sign * int64(n.full/size*size) * micro
+	}
+}
+
+// pressure is how scarce things are, 0 (plenty) to 1 (all of it will be needed
+// by those who can use nothing else).
+type pressure struct {
+	model [MaxModels]float64
+	slots [len(slotSizes)][MaxModels]float64
+}
+
+const (
+	// Up to easeUntil, demand as a part of what is left, nothing is scarce; from
+	// there on pressure grows over easeWidth to 1, a little before the two meet.
+	easeUntil = 0.5
+	easeWidth = 0.4
+)
+
+// pressureOf compares picky demand, expected until the fleet is full, with what
+// its models have left. Demand goes to the models of its set in proportion to
+// what they have, so that all models of a set feel the same part of it: model t
+// feels the sum, over the sets with t, of
+//
+//	share of the set in all demand * all that is left / what the set has left
+func (s *supply) pressureOf(t *Tables) pressure {
+	var p pressure
+	s.spread(t.picky, &s.potential, &p.model)
+	for i := range slotSizes {
+		s.spread(t.slots[i], &s.slots[i], &p.slots[i])
+	}
+	return p
+}
+
+func (s *supply) spread(pools []pool, left *[MaxModels]int64, out *[MaxModels]float64) {
+	for _, pool := range pools {
+		sum := int64(0)
+		for set := pool.models; set != 0; set &= set - 1 {
+			sum += left[lowest(set)]
+		}
+		if sum == 0 {
+			continue // nothing left to protect
+		}
+		part := pool.share * float64(s.total) / float64(sum)
+		for set := pool.models; set != 0; set &= set - 1 {
+			out[lowest(set)] += part
+		}
+	}
+	// Each model for itself: sums above are in the order of pools, which is that of
+	// classes.
+	for i, rho := range out {
+		if rho != 0 {
+			out[i] = min(max((rho-easeUntil)/easeWidth, 0), 1)
+		}
+	}
+}
+
+func lowest(s ModelSet) ModelID { return ModelID(bits.TrailingZeros64(uint64(s))) }

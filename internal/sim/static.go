@@ -1,0 +1,110 @@
+package sim
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/tangram-dev/tangram/core/pack"
+)
+
+// arrivals is the published protocol: all pods in random order, then pods drawn
+// with replacement until the demand reaches the load; or, if the trace asks for
+// more than that, as many as fit under it.
+func arrivals(t *Trace, load float64, seed uint64) []int32 {
+	random := rand.New(rand.NewPCG(seed, arrivalStream))
+	goal := load * float64(t.Capacity())
+	demand := float64(t.Demand())
+	order := make([]int32, len(t.Pods))
+	for i, pod := range random.Perm(len(t.Pods)) {
+		order[i] = int32(pod)
+	}
+	for demand < goal && t.Demand() > 0 {
+		pod := random.IntN(len(t.Pods))
+		order = append(order, int32(pod))
+		demand += float64(t.Pods[pod].Class.Demand())
+	}
+	// The order is random, so cutting its end removes pods at random.
+	for demand > goal && len(order) > 0 {
+		last := &t.Pods[order[len(order)-1]].Class
+		if demand-float64(last.Demand()) < goal {
+			break
+		}
+		demand -= float64(last.Demand())
+		order = order[:len(order)-1]
+	}
+	return order
+}
+
+// sample is the state of the fleet at one moment, in percent of its GPUs.
+type sample struct {
+	unallocated float64
+	frag        float64 // F over all typical requests
+	fragGPU     float64 // F over those that ask for GPUs
+}
+
+// run is what one seed gave.
+type run struct {
+	at        []sample // by Config.At
+	curve     []sample // at each percent of load from 0, when asked for
+	wait      []float64
+	decisions int
+	deciding  time.Duration
+	end       []pack.Shape
+}
+
+// static replays one seed: requests come one by one, nothing ever ends, who does
+// not fit is gone.
+func static(t *Trace, config *Config, policy string, seed uint64, progress func(part float64)) (*run, error) {
+	c, err := newChooser(policy, t, config.Workload, seed)
+	if err != nil {
+		return nil, err
+	}
+	workload := t.Workload()
+	fleet := newCluster(t, pack.NewFragmentation(workload, false), pack.NewFragmentation(workload, true))
+	capacity := t.Capacity()
+	r := &run{}
+	var grid []float64
+	if config.HTML != "" {
+		for percent := 0; float64(percent)/100 <= config.Load+1e-9; percent++ {
+			grid = append(grid, float64(percent)/100)
+		}
+	}
+	// The value at a load is that of the last state in which not more had arrived.
+	var arrived int64
+	passed := func(all bool, next int64) {
+		for len(r.at) < len(config.At) && (all || float64(arrived+next) > config.At[len(r.at)]*float64(capacity)) {
+			r.at = append(r.at, fleet.sample(capacity))
+		}
+		for len(r.curve) < len(grid) && (all || float64(arrived+next) > grid[len(r.curve)]*float64(capacity)) {
+			r.curve = append(r.curve, fleet.sample(capacity))
+		}
+	}
+	order := arrivals(t, config.Load, seed)
+	for i, pod := range order {
+		class := &t.Pods[pod].Class
+		passed(false, class.Demand())
+		arrived += class.Demand()
+		begin := time.Now()
+		c.Arrive(class)
+		choice, ok := c.Best(class)
+		if ok {
+			r.deciding += time.Since(begin)
+			fleet.take(choice.Ordinal, class, choice.Devices)
+			begin = time.Now()
+			c.Update(choice.Ordinal, fleet.shapes[choice.Ordinal])
+		}
+		r.deciding += time.Since(begin)
+		r.decisions++
+		if i%512 == 0 {
+			progress(float64(i) / float64(len(order)))
+		}
+	}
+	passed(true, 0)
+	r.end = fleet.shapes
+	return r, nil
+}
+
+func (c *cluster) sample(capacity int64) sample {
+	percent := 100 / float64(capacity)
+	return sample{float64(c.idle) * percent, c.meters[0].total * percent, c.meters[1].total * percent}
+}
