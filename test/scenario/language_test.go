@@ -70,7 +70,7 @@ func TestLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := fmt.Sprint(l.names, l.number("gpus", 0), l.text("model", ""), l.pairs("label"), l.text("record", ""), l.done())
+	got := fmt.Sprintf("%v %d %s %v %s %v", l.names, l.number("gpus", 0), l.text("model", ""), l.pairs("label"), l.text("record", ""), l.done())
 	if want := `[a-8b a-9b a-10b] 4 NVIDIA A10 map[x:1 y:2] {"a": "b c"} <nil>`; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
