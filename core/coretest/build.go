@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tangram-dev/tangram/core/ledger"
+	"github.com/tangram-dev/tangram/core/mig"
 	"github.com/tangram-dev/tangram/core/model"
 )
 
@@ -49,6 +50,17 @@ func (b *NodeBuilder) Health(index int, h model.Health) *NodeBuilder {
 	return b
 }
 
+// Cuttable lets every NVIDIA device so far be cut like an A100-40GB.
+func (b *NodeBuilder) Cuttable() *NodeBuilder {
+	g := mig.Lookup(model.ParseModel("A100-40GB"), 40<<10)
+	for i := range b.n.Devices {
+		if b.n.Devices[i].Vendor == model.NVIDIA {
+			b.n.Devices[i].MIG, b.n.Devices[i].MIGSlices = g.Profiles(), g.Slices()
+		}
+	}
+	return b
+}
+
 // Attribute adds an attribute; keys must come in order.
 func (b *NodeBuilder) Attribute(key, value string) *NodeBuilder {
 	b.n.Attributes = append(b.n.Attributes, model.Attribute{Key: key, Value: value})
@@ -69,8 +81,8 @@ func Request(count int) *model.Request {
 	return &model.Request{Vendor: model.NVIDIA, Standing: 50, Containers: []model.Container{{Name: "main", Count: count}}}
 }
 
-// ClaimOf is the claim a holder gets when it is given a set of a node's devices.
-func ClaimOf(holder string, n *model.Node, r *model.Request, set model.Mask) ledger.Claim {
+// WholeClaim is the claim of a holder that is given a set of a node's devices.
+func WholeClaim(holder string, n *model.Node, r *model.Request, set model.Mask) ledger.Claim {
 	c := ledger.Claim{Holder: model.HolderID(holder), Vendor: r.Vendor, Count: r.Count(), Priority: r.Priority}
 	for slot := range set.Slots() {
 		c.Devices = append(c.Devices, ledger.DeviceRef{Index: n.Devices[slot].Index, UUID: n.Devices[slot].UUID})
@@ -86,12 +98,16 @@ func DrawNode(t *rapid.T, id string) *model.Node {
 	for range rapid.IntRange(0, 2).Draw(t, "device groups") {
 		v := rapid.SampledFrom(model.Vendors[:2]).Draw(t, "vendor")
 		b.Devices(rapid.IntRange(1, 4).Draw(t, "devices"), model.Device{
-			Vendor: v,
-			Model:  model.ParseModel(rapid.SampledFrom(models).Draw(t, "model")),
-			Memory: model.MiB(rapid.SampledFrom([]int{16 << 10, 32510, 80 << 10}).Draw(t, "memory")),
-			NUMA:   rapid.IntRange(-1, 1).Draw(t, "numa"),
-			Health: model.Health(rapid.SampledFrom([]int{0, 0, 0, 3}).Draw(t, "health")),
+			Vendor:  v,
+			Model:   model.ParseModel(rapid.SampledFrom(models).Draw(t, "model")),
+			Memory:  model.MiB(rapid.SampledFrom([]int{16 << 10, 32510, 80 << 10}).Draw(t, "memory")),
+			NUMA:    rapid.IntRange(-1, 1).Draw(t, "numa"),
+			Health:  model.Health(rapid.SampledFrom([]int{0, 0, 0, 3}).Draw(t, "health")),
+			Tenants: rapid.SampledFrom([]int{0, 0, 2}).Draw(t, "tenants"),
 		})
+		if v == model.NVIDIA && rapid.Bool().Draw(t, "can be cut") {
+			b.Cuttable()
+		}
 	}
 	if n := len(b.n.Devices); n >= 2 {
 		for range rapid.IntRange(0, 3).Draw(t, "links") {
@@ -108,9 +124,39 @@ func DrawNode(t *rapid.T, id string) *model.Node {
 	return b.Build()
 }
 
+// DrawPart generates a valid share or slice.
+func DrawPart(t *rapid.T) model.Part {
+	if rapid.IntRange(0, 2).Draw(t, "slice") == 0 {
+		return model.Part{Kind: model.Slice, Profile: rapid.SampledFrom([]string{"1g.5gb", "1g.5gb+me", "1g.10gb", "2g.10gb", "3g.20gb", "7g.40gb", "9g.1gb"}).Draw(t, "profile")}
+	}
+	p := model.Part{Kind: model.Share, Milli: rapid.SampledFrom([]int{0, 100, 300, 500, 1000}).Draw(t, "milli")}
+	if rapid.Bool().Draw(t, "percent") {
+		p.MemoryPercent = rapid.SampledFrom([]int{10, 33, 50, 100}).Draw(t, "memory percent")
+	} else {
+		p.Memory = model.MiB(rapid.SampledFrom([]int{1, 4 << 10, 16 << 10, 90 << 10}).Draw(t, "memory"))
+	}
+	return p
+}
+
 // DrawRequest generates a valid request.
 func DrawRequest(t *rapid.T) *model.Request {
 	r := Request(rapid.IntRange(1, 5).Draw(t, "count"))
+	if rapid.Bool().Draw(t, "in parts") {
+		kind := DrawPart(t)
+		r.Containers = nil
+		for i := range rapid.IntRange(1, 3).Draw(t, "containers") {
+			part := DrawPart(t)
+			if part.Kind != kind.Kind {
+				part = kind
+			}
+			phase := model.Main
+			if i == 0 {
+				phase = rapid.SampledFrom([]model.Phase{model.Main, model.Init, model.Sidecar}).Draw(t, "phase")
+			}
+			r.Containers = append(r.Containers, model.Container{Name: fmt.Sprint(i), Phase: phase, Count: rapid.IntRange(1, 2).Draw(t, "devices"), Part: part})
+		}
+		r.Placement = model.Placement(rapid.IntRange(0, 1).Draw(t, "placement"))
+	}
 	r.Vendor = rapid.SampledFrom(model.Vendors[:2]).Draw(t, "vendor")
 	r.MinMemory = model.MiB(rapid.SampledFrom([]int{0, 0, 32 << 10}).Draw(t, "minMemory"))
 	r.Priority = int32(rapid.IntRange(-2, 2).Draw(t, "priority"))

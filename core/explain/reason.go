@@ -27,6 +27,9 @@ const (
 	// SmallMemory: too few devices have the memory asked for. Counts MiB of the
 	// largest device.
 	SmallMemory
+	// TooSmall: too few devices could take such a share or slice even when empty.
+	// Counts devices.
+	TooSmall
 	// Unhealthy: enough devices, but not enough healthy ones. Counts devices.
 	Unhealthy
 	// Taken: enough healthy devices, but others hold them. Counts free devices.
@@ -52,6 +55,8 @@ func (c Code) String() string {
 		return "WrongDevice"
 	case SmallMemory:
 		return "SmallMemory"
+	case TooSmall:
+		return "TooSmall"
 	case Unhealthy:
 		return "Unhealthy"
 	case Taken:
@@ -87,9 +92,14 @@ func (r Refusal) String() string {
 		return fmt.Sprintf("too few of the GPUs named by %s (%d of %d)", r.Detail, r.Best, r.Need)
 	case SmallMemory:
 		return fmt.Sprintf("too little GPU memory (%d of %d MiB)", r.Best, r.Need)
+	case TooSmall:
+		return fmt.Sprintf("too few GPUs that ever have %s (%d of %d)", r.Detail, r.Best, r.Need)
 	case Unhealthy:
 		return fmt.Sprintf("too few healthy GPUs (%d of %d)", r.Best, r.Need)
 	case Taken:
+		if r.Detail != "" {
+			return fmt.Sprintf("too few GPUs with %s (%d of %d)", r.Detail, r.Best, r.Need)
+		}
 		return fmt.Sprintf("too few free GPUs (%d of %d)", r.Best, r.Need)
 	}
 	return "an unknown lack"

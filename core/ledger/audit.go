@@ -24,13 +24,24 @@ func (l *Ledger) Audit() error {
 			if l.holders[c.Holder] != n {
 				return fmt.Errorf("node %q: holder %q is not indexed to it", id, c.Holder)
 			}
-			if n.of[i]&seen != 0 {
+			if n.of[i]&seen&^n.shared != 0 {
 				return fmt.Errorf("node %q: holder %q holds a device somebody else holds", id, c.Holder)
 			}
-			if n.of[i].Count() > c.Count {
-				return fmt.Errorf("node %q: holder %q holds %d devices, claims %d", id, c.Holder, n.of[i].Count(), c.Count)
+			if n.of[i].Count() > c.Count+len(c.Parts) {
+				return fmt.Errorf("node %q: holder %q holds %d devices, claims %d", id, c.Holder, n.of[i].Count(), c.Count+len(c.Parts))
 			}
 			seen |= n.of[i]
+		}
+		for slot, u := range n.usage {
+			d := &n.inv.Devices[slot]
+			switch {
+			case u.Memory > d.Memory || u.Milli > model.FullMilli || d.Tenants > 0 && u.Tenants > d.Tenants && u.Cut.Used == 0:
+				return fmt.Errorf("node %q: device %d is over-committed: %+v", id, d.Index, u)
+			case u.Cut.Used != 0 && (u.Memory > 0 || u.Milli > 0):
+				return fmt.Errorf("node %q: device %d is cut and shared: %+v", id, d.Index, u)
+			case n.shared.Has(slot) != (u.Tenants > 0):
+				return fmt.Errorf("node %q: device %d has %d tenants, shared is %v", id, d.Index, u.Tenants, n.shared.Has(slot))
+			}
 		}
 		if seen != n.held {
 			return fmt.Errorf("node %q: held devices %b are not the sum of claims %b", id, n.held, seen)
@@ -95,7 +106,10 @@ func (l *Ledger) String() string {
 			if n.inv != nil {
 				held = indexes(n.inv, n.of[i])
 			}
-			fmt.Fprintf(&b, "  %s %s %d %s: %s (since %d, priority %d, recorded %v)\n", c.Holder, state, c.Count, c.Vendor, held, c.Since, c.Priority, c.Devices)
+			fmt.Fprintf(&b, "  %s %s %d %s: %s (since %d, priority %d, recorded %v %v)\n", c.Holder, state, c.Count, c.Vendor, held, c.Since, c.Priority, c.Devices, c.Parts)
+		}
+		if n.usage != nil {
+			fmt.Fprintf(&b, "  shared %s: %s\n", indexes(n.inv, n.shared), spellUsage(n.usage))
 		}
 	}
 	return b.String()

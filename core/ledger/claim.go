@@ -17,12 +17,15 @@ type DeviceRef struct {
 type Claim struct {
 	Holder model.HolderID
 	Vendor model.Vendor
-	// Count is how many devices the holder uses.
+	// Count is how many whole devices the holder uses.
 	Count int
-	// Devices are the devices it was given: Count of them, or none when nobody
+	// Devices are the whole devices it was given: Count of them, or none when nobody
 	// recorded which (a pod placed by another scheduler, a record that does not
 	// prove anything). Then the ledger presumes the lowest ones left.
 	Devices []DeviceRef
+	// Parts are the shares and slices the holder uses. A part without a device is
+	// presumed to be on the first it fits on.
+	Parts []HeldPart
 	// Since orders claims that contradict each other: the older one (in seconds)
 	// keeps the device. Ties go to the smaller Holder.
 	Since int64
@@ -31,6 +34,18 @@ type Claim struct {
 	// Assumed claims are promises not yet seen in the API. They give way to
 	// claims that are.
 	Assumed bool
+}
+
+// HeldPart is a share or slice of one device.
+type HeldPart struct {
+	// Device is where it is; unknown when Known is false.
+	Device DeviceRef
+	Known  bool
+	// Part is how much: of a Share its memory (never in percent) and compute, of a
+	// Slice its profile.
+	model.Part
+	// Start is the memory slice a known Slice begins at.
+	Start int
 }
 
 // compare orders claims by who keeps a contested device.

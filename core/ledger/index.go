@@ -11,9 +11,10 @@ import (
 // bucketKey is what nodes of one bucket share. Two nodes with equal keys answer
 // every request alike, unless it names devices by UUID.
 type bucketKey struct {
-	kind *Kind
-	held model.Mask
-	room [numVendors]int16
+	kind         *Kind
+	held, shared model.Mask
+	room         [numVendors]int16
+	usage        string
 }
 
 // Bucket is a set of interchangeable nodes: same kind, same devices held.
@@ -51,7 +52,9 @@ func (b *Bucket) Nodes() iter.Seq[model.NodeID] {
 // binary search and a memmove inside two buckets.
 type index struct{ buckets map[bucketKey]*Bucket }
 
-func keyOf(n *node) bucketKey { return bucketKey{n.kind, n.held, n.room} }
+func keyOf(n *node) bucketKey {
+	return bucketKey{n.kind, n.held, n.shared, n.room, spellUsage(n.usage)}
+}
 
 func byID(n *node, id model.NodeID) int { return cmp.Compare(n.id, id) }
 

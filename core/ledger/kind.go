@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tangram-dev/tangram/core/mig"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/topology"
 )
@@ -17,6 +18,8 @@ type Kind struct {
 	healthy model.Mask
 	// vendor has the devices of each vendor.
 	vendor [numVendors]model.Mask
+	// cuts says how each device can be cut; nil where it cannot.
+	cuts []*mig.Geometry
 	// sellable is how many devices of each vendor may be in use at once.
 	sellable [numVendors]int
 	// signature is the text two nodes must share to be of one kind.
@@ -27,8 +30,11 @@ type Kind struct {
 
 // newKind computes the tables of a kind from one of its nodes.
 func newKind(n *model.Node, signature string) *Kind {
-	k := &Kind{Links: topology.New(n), signature: signature}
+	k := &Kind{Links: topology.New(n), signature: signature, cuts: make([]*mig.Geometry, len(n.Devices))}
 	for slot, d := range n.Devices {
+		if len(d.MIG) > 0 {
+			k.cuts[slot], _ = mig.New(d.MIGSlices, d.MIG) // SetNode has checked it
+		}
 		if v := vendorIndex(d.Vendor); v >= 0 {
 			k.vendor[v] = k.vendor[v].With(slot)
 		}
@@ -46,7 +52,7 @@ func newKind(n *model.Node, signature string) *Kind {
 func signature(n *model.Node) string {
 	var b strings.Builder
 	for _, d := range n.Devices {
-		fmt.Fprintf(&b, "d%d %s %s %d %d %d;", d.Index, d.Vendor, d.Model, d.Memory, d.NUMA, d.Health)
+		fmt.Fprintf(&b, "d%d %s %s %d %d %d %d %d %v;", d.Index, d.Vendor, d.Model, d.Memory, d.NUMA, d.Health, d.Tenants, d.MIGSlices, d.MIG)
 	}
 	for _, l := range n.Links {
 		fmt.Fprintf(&b, "l%v %d %d;", l.Between, l.Class, l.Count)

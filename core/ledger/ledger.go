@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tangram-dev/tangram/core/mig"
 	"github.com/tangram-dev/tangram/core/model"
 )
 
@@ -18,7 +19,11 @@ type node struct {
 }
 
 func (n *node) view() View {
-	return View{Node: n.inv, Kind: n.kind, Held: n.held, room: n.room}
+	return viewOf(n.inv, n.kind, &n.occupancy)
+}
+
+func viewOf(inv *model.Node, kind *Kind, o *occupancy) View {
+	return View{Node: inv, Kind: kind, Held: o.held, Shared: o.shared, usage: o.usage, room: o.room}
 }
 
 // Ledger knows who holds which device.
@@ -51,13 +56,28 @@ func New() *Ledger {
 // and neither does one that says nothing new, so that adapters may repeat
 // themselves cheaply.
 func (l *Ledger) SetNode(inv *model.Node) error {
-	if err := inv.Validate(); err != nil {
+	if err := validate(inv); err != nil {
 		return fmt.Errorf("node %q: %w", inv.ID, err)
 	}
 	if n := l.nodes[inv.ID]; n != nil && n.inv != nil && n.kind.signature == signature(inv) && sameUUIDs(n.inv, inv) {
 		return nil
 	}
 	l.setInventory(inv.ID, inv)
+	return nil
+}
+
+// validate checks an inventory, its MIG geometry included.
+func validate(inv *model.Node) error {
+	if err := inv.Validate(); err != nil {
+		return err
+	}
+	for i, d := range inv.Devices {
+		if len(d.MIG) > 0 {
+			if _, err := mig.New(d.MIGSlices, d.MIG); err != nil {
+				return fmt.Errorf("devices[%d].mig.%w", i, err)
+			}
+		}
+	}
 	return nil
 }
 
@@ -143,7 +163,7 @@ func (l *Ledger) ViewWith(id model.NodeID, without func(model.HolderID) bool, wi
 	claims = append(claims, with...)
 	slices.SortFunc(claims, func(a, b Claim) int { return a.compare(&b) })
 	o := occupy(n.inv, n.kind, claims)
-	return View{Node: n.inv, Kind: n.kind, Held: o.held, room: o.room}, true
+	return viewOf(n.inv, n.kind, &o), true
 }
 
 // Owners returns the nodes that list a device with the UUID, sorted. More than

@@ -208,6 +208,17 @@ func (m *machine) step(t *rapid.T) {
 				c.Devices = append(c.Devices, ref)
 			}
 		}
+		if rapid.IntRange(0, 2).Draw(t, "parts") == 0 {
+			c.Count, c.Devices = 0, nil
+			for range rapid.IntRange(1, 3).Draw(t, "how many") {
+				p := ledger.HeldPart{Part: coretest.DrawPart(t), Known: rapid.Bool().Draw(t, "known")}
+				if p.Known {
+					p.Device.Index = rapid.IntRange(0, 5).Draw(t, "part index")
+					p.Start = rapid.IntRange(0, 7).Draw(t, "start")
+				}
+				c.Parts = append(c.Parts, p)
+			}
+		}
 		m.l.Put(id, c)
 		m.claims[h], m.at[h] = c, id
 	case "drop":
@@ -338,7 +349,7 @@ func TestViewWith(t *testing.T) {
 			m.l.Put(id, extra)
 			want, _ := m.l.View(id)
 			tx.Rollback()
-			if got != want {
+			if !got.Equal(want) {
 				t.Fatalf("node %s without %s: got %+v, want %+v", id, gone, got, want)
 			}
 		}

@@ -14,24 +14,28 @@ func vendorIndex(v model.Vendor) int { return slices.Index(model.Vendors, v) }
 
 // occupancy is what the claims on a node amount to.
 type occupancy struct {
-	// held are the devices in somebody's hands.
-	held model.Mask
-	// of has one mask per claim: the devices that claim holds.
+	// held are the devices in somebody's hands, whole or in part; shared those in
+	// part.
+	held, shared model.Mask
+	// usage of each device; nil while none is shared.
+	usage []Usage
+	// of has one mask per claim: the devices that claim holds (a part of).
 	of []model.Mask
-	// room is how many more devices of each vendor may be sold.
+	// room is how many more whole devices of each vendor may be sold.
 	room [numVendors]int16
-	// debt is how many claimed devices no device could be found for, because
-	// devices vanished or others claim the same ones. While there is debt, freed
-	// devices pay it first.
+	// debt is how many claimed devices and parts no device could be found for,
+	// because devices vanished or others claim the same ones. While there is debt,
+	// freed devices pay it first.
 	debt [numVendors]int16
 }
 
 // occupy computes the occupancy of a node from its claims, which must be sorted
-// by Claim.compare. Three rounds: recorded devices to the claim with the older
-// right; then the lowest devices left to what was claimed without (valid)
-// record; what remains is debt.
+// by Claim.compare. Three rounds: what records name goes to the claim with the
+// older right; then what was claimed without (valid) record goes to the lowest
+// devices it fits on; what remains is debt.
 func occupy(n *model.Node, kind *Kind, claims []Claim) occupancy {
 	o := occupancy{of: make([]model.Mask, len(claims))}
+	var lost [][]HeldPart // parts of each claim whose record did not hold
 	for i := range claims {
 		c := &claims[i]
 		vendor := vendorIndex(c.Vendor)
@@ -45,6 +49,16 @@ func occupy(n *model.Node, kind *Kind, claims []Claim) occupancy {
 				o.of[i] = o.of[i].With(slot)
 			}
 		}
+		for _, p := range c.Parts {
+			if slot := n.Slot(p.Device.Index, p.Device.UUID); p.Known && slot >= 0 && o.tryPart(n, kind, vendor, slot, p) {
+				o.of[i] = o.of[i].With(slot)
+				continue
+			}
+			if lost == nil {
+				lost = make([][]HeldPart, len(claims))
+			}
+			lost[i] = append(lost[i], p)
+		}
 	}
 	var used [numVendors]int
 	for i := range claims {
@@ -54,17 +68,61 @@ func occupy(n *model.Node, kind *Kind, claims []Claim) occupancy {
 			continue
 		}
 		used[vendor] += c.Count
-		missing := c.Count - o.of[i].Count()
-		if missing == 0 {
-			continue
+		if c.Count > 0 {
+			missing := c.Count - o.of[i].Count()
+			presumed := (kind.vendor[vendor] &^ o.held).Lowest(missing)
+			o.held |= presumed
+			o.of[i] |= presumed
+			o.debt[vendor] += int16(missing - presumed.Count())
 		}
-		presumed := (kind.vendor[vendor] &^ o.held).Lowest(missing)
-		o.held |= presumed
-		o.of[i] |= presumed
-		o.debt[vendor] += int16(missing - presumed.Count())
+		if lost != nil {
+			o.presume(n, kind, vendor, i, lost[i])
+		}
+	}
+	if o.shared == 0 {
+		o.usage = nil // tried in vain: equal states have equal usage
 	}
 	for v := range numVendors {
 		o.room[v] = int16(max(0, kind.sellable[v]-used[v]))
 	}
 	return o
+}
+
+// presume lays parts on the first devices they fit on.
+func (o *occupancy) presume(n *model.Node, kind *Kind, vendor, claim int, parts []HeldPart) {
+	for _, p := range parts {
+		p.Known = false
+		placed := false
+		for slot := range kind.vendor[vendor].Slots() {
+			if o.tryPart(n, kind, vendor, slot, p) {
+				o.of[claim] = o.of[claim].With(slot)
+				placed = true
+				break
+			}
+		}
+		if !placed {
+			o.debt[vendor]++
+		}
+	}
+}
+
+// tryPart lays a part on a device if it fits there.
+func (o *occupancy) tryPart(n *model.Node, kind *Kind, vendor, slot int, p HeldPart) bool {
+	if !kind.vendor[vendor].Has(slot) || o.held.Has(slot) && !o.shared.Has(slot) {
+		return false
+	}
+	if o.usage == nil {
+		o.usage = make([]Usage, len(n.Devices))
+	}
+	u, d, g := &o.usage[slot], &n.Devices[slot], kind.cuts[slot]
+	start, ok := u.fits(d, g, p.Part)
+	if ok && p.Known && p.Kind == model.Slice {
+		start, ok = p.Start, u.fitsAt(d, g, p.Part, p.Start)
+	}
+	if !ok {
+		return false
+	}
+	u.add(d, g, p.Part, start)
+	o.held, o.shared = o.held.With(slot), o.shared.With(slot)
+	return true
 }

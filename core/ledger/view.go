@@ -1,15 +1,28 @@
 package ledger
 
-import "github.com/tangram-dev/tangram/core/model"
+import (
+	"slices"
+
+	"github.com/tangram-dev/tangram/core/mig"
+	"github.com/tangram-dev/tangram/core/model"
+)
 
 // View is one node as the planner sees it at one moment.
 type View struct {
 	// Node is the inventory; not to be changed.
 	Node *model.Node
 	Kind *Kind
-	// Held are the devices in somebody's hands.
-	Held model.Mask
-	room [numVendors]int16
+	// Held are the devices in somebody's hands, whole or in part; Shared those in
+	// part.
+	Held, Shared model.Mask
+	usage        []Usage
+	room         [numVendors]int16
+}
+
+// Equal says whether two views show the same.
+func (v View) Equal(o View) bool {
+	return v.Node == o.Node && v.Kind == o.Kind && v.Held == o.Held && v.Shared == o.Shared &&
+		v.room == o.room && slices.Equal(v.usage, o.usage)
 }
 
 // Devices are the node's devices of a vendor, whatever their state.
@@ -30,11 +43,38 @@ func (v View) Free(vendor model.Vendor) model.Mask {
 	return v.Healthy(vendor) &^ v.Held
 }
 
-// Room is how many devices of a vendor can be sold now: the free ones, unless
-// the node's own agent allows fewer.
+// Room is how many whole devices of a vendor can be sold now: the free ones,
+// unless the node's own agent allows fewer.
 func (v View) Room(vendor model.Vendor) int {
 	if i := vendorIndex(vendor); i >= 0 {
 		return min(v.Free(vendor).Count(), int(v.room[i]))
 	}
 	return 0
+}
+
+// Usage is what shares and slices take of a device.
+func (v View) Usage(slot int) Usage {
+	if v.usage == nil {
+		return Usage{}
+	}
+	return v.usage[slot]
+}
+
+// Cuts is how a device can be cut; nil when it cannot.
+func (v View) Cuts(slot int) *mig.Geometry { return v.Kind.cuts[slot] }
+
+// Fits says whether a part fits on a device beside a usage, which is the device's
+// own or what it would be, and where a slice would begin. The device must not be
+// held whole.
+func (v View) Fits(slot int, u Usage, p model.Part) (start int, ok bool) {
+	if v.Held.Has(slot) && !v.Shared.Has(slot) {
+		return 0, false
+	}
+	return u.fits(&v.Node.Devices[slot], v.Kind.cuts[slot], p)
+}
+
+// With returns a usage with a part that fits added.
+func (v View) With(slot int, u Usage, p model.Part, start int) Usage {
+	u.add(&v.Node.Devices[slot], v.Kind.cuts[slot], p, start)
+	return u
 }

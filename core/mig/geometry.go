@@ -14,25 +14,10 @@ const MaxSlices = 8
 type Slices uint8
 
 // Profile is one kind of instance.
-type Profile struct {
-	// ID is NVML's GPU instance profile id. It identifies the profile on its
-	// model; names do not (1g.10gb differs between A100-40GB and A100-80GB).
-	ID   int
-	Name string
-	// Memory is what an instance can use, a little less than the name says.
-	Memory model.MiB
-	// Compute is the number of compute slices.
-	Compute int
-	// Size is the number of memory slices, Starts where an instance may begin.
-	Size   int
-	Starts []int
-	// Media: the instance has the media engines; a GPU has one such instance at
-	// most.
-	Media bool
-}
+type Profile = model.MIGProfile
 
 // interval is the set of slices an instance covers.
-func (p *Profile) interval(start int) Slices {
+func interval(p *Profile, start int) Slices {
 	return Slices((1<<p.Size - 1) << start)
 }
 
@@ -100,7 +85,7 @@ func (g *Geometry) fill() {
 		for p := range g.profiles {
 			best := uint8(0)
 			for _, s := range g.profiles[p].Starts {
-				iv := g.profiles[p].interval(s)
+				iv := interval(&g.profiles[p], s)
 				if Slices(used)&iv != 0 {
 					continue
 				}
@@ -147,7 +132,7 @@ func (g *Geometry) Place(s State, profile int) int {
 	}
 	best, bestWorth := -1, int32(-1)
 	for _, start := range p.Starts {
-		iv := p.interval(start)
+		iv := interval(p, start)
 		if s.Used&iv != 0 {
 			continue
 		}
@@ -161,7 +146,7 @@ func (g *Geometry) Place(s State, profile int) int {
 // Take returns the state with an instance added; false when that is not legal.
 func (g *Geometry) Take(s State, profile, start int) (State, bool) {
 	p := &g.profiles[profile]
-	iv := p.interval(start)
+	iv := interval(p, start)
 	legal := false
 	for _, a := range p.Starts {
 		legal = legal || a == start
@@ -175,7 +160,7 @@ func (g *Geometry) Take(s State, profile, start int) (State, bool) {
 // Release returns the state without an instance.
 func (g *Geometry) Release(s State, profile, start int) State {
 	p := &g.profiles[profile]
-	return State{Used: s.Used &^ p.interval(start), Media: s.Media && !p.Media}
+	return State{Used: s.Used &^ interval(p, start), Media: s.Media && !p.Media}
 }
 
 // Most is how many instances of a profile still fit.

@@ -186,7 +186,7 @@ func TestEveryReachableStateIsLegal(t *testing.T) {
 			covered, media := Slices(0), 0
 			for _, i := range placed {
 				prof := g.Profiles()[i.profile]
-				iv := prof.interval(i.start)
+				iv := interval(&prof, i.start)
 				if covered&iv != 0 || !slices.Contains(prof.Starts, i.start) {
 					t.Fatalf("illegal: %v", placed)
 				}

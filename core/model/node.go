@@ -55,6 +55,12 @@ type Device struct {
 	// NUMA is the NUMA node the device hangs off, or NUMAUnknown.
 	NUMA   int
 	Health Health
+	// Tenants is how many shares the device may have at once; 0 for any number.
+	Tenants int
+	// MIG are the cuts the device offers, sorted by ID; none when it cannot be cut
+	// (now). MIGSlices is the number of its memory slices.
+	MIG       []MIGProfile
+	MIGSlices int
 }
 
 // NominalMemory is the memory the device is sold with: what it reports, rounded

@@ -18,8 +18,10 @@ const (
 type Container struct {
 	Name  string
 	Phase Phase
-	// Count is how many whole devices it asks for; 0 is allowed.
+	// Count is how many devices it asks for; 0 is allowed.
 	Count int
+	// Part is how much of each device.
+	Part Part
 }
 
 // Workload is what kind of work a request does, when its owner said so.
@@ -39,7 +41,17 @@ type Want struct {
 	Values []string
 }
 
-// Request is what one holder asks for: whole devices of one vendor on one node.
+// Placement is how shares are laid on devices and nodes.
+type Placement uint8
+
+// Binpack fills what is used before it opens the next; Spread does the opposite.
+const (
+	Binpack Placement = iota
+	Spread
+)
+
+// Request is what one holder asks for: devices of one vendor on one node, all
+// whole, all shares or all slices.
 type Request struct {
 	Vendor Vendor
 	// Containers in the order they are declared: init containers and sidecars
@@ -63,6 +75,9 @@ type Request struct {
 	// PreferModels are models the owner would rather have, best first.
 	PreferModels []GPUModel
 
+	// Placement says how shares are laid on devices.
+	Placement Placement
+
 	// Priority is the owner's priority, larger first, as Kubernetes counts it.
 	Priority int32
 	// Standing is how much the owner's tenant matters, 0..100, which the
@@ -71,7 +86,18 @@ type Request struct {
 	Workload Workload
 }
 
-// Count is how many devices the holder needs at its peak: the larger of what
+// Kind is the kind of devices asked for: that of the first container that asks.
+func (r *Request) Kind() PartKind {
+	for _, c := range r.Containers {
+		if c.Count > 0 {
+			return c.Part.Kind
+		}
+	}
+	return Whole
+}
+
+// Count is how many devices the holder needs at its peak, counting a device once
+// for each container that runs at the same time: the larger of what
 // main containers and sidecars hold together and what any init container needs
 // beside the sidecars started before it.
 func (r *Request) Count() int {
@@ -88,6 +114,19 @@ func (r *Request) Count() int {
 		}
 	}
 	return max(peak, sidecars+mains)
+}
+
+// Distinct is how many different devices the request needs at least: of whole
+// devices all it counts, of shares and slices what its largest container asks for.
+func (r *Request) Distinct() int {
+	if r.Kind() == Whole {
+		return r.Count()
+	}
+	most := 0
+	for _, c := range r.Containers {
+		most = max(most, c.Count)
+	}
+	return most
 }
 
 // Share hands the chosen devices to the containers. The result has one mask per
@@ -128,6 +167,15 @@ func (r *Request) Validate() error {
 	for i, c := range r.Containers {
 		if c.Count < 0 {
 			return fmt.Errorf("containers[%d].count: %d is negative", i, c.Count)
+		}
+		if c.Count == 0 {
+			continue
+		}
+		if err := c.Part.Validate(); err != nil {
+			return fmt.Errorf("containers[%d].part.%w", i, err)
+		}
+		if c.Part.Kind != r.Kind() {
+			return fmt.Errorf("containers[%d].part.kind: whole devices, shares and slices in one request", i)
 		}
 	}
 	if n := r.Count(); n < 1 || n > MaxDevices {

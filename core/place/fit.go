@@ -9,16 +9,44 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
+// Grant is what a request gets on a node.
+type Grant struct {
+	// Set are the devices, whole or in part.
+	Set model.Mask
+	// Parts are the shares or slices, container by container; none of whole
+	// devices. Extra is what init containers need beyond them for a while.
+	Parts, Extra []GrantedPart
+}
+
+// Claim is the claim of a holder that is given the grant.
+func (g *Grant) Claim(holder model.HolderID, r *model.Request, n *model.Node) ledger.Claim {
+	ref := func(slot int) ledger.DeviceRef {
+		return ledger.DeviceRef{Index: n.Devices[slot].Index, UUID: n.Devices[slot].UUID}
+	}
+	c := ledger.Claim{Holder: holder, Vendor: r.Vendor, Priority: r.Priority}
+	if r.Kind() == model.Whole {
+		c.Count = r.Count()
+		for slot := range g.Set.Slots() {
+			c.Devices = append(c.Devices, ref(slot))
+		}
+		return c
+	}
+	for _, p := range g.Holds(r) {
+		c.Parts = append(c.Parts, ledger.HeldPart{Device: ref(p.Slot), Known: true, Part: p.Part, Start: p.Start})
+	}
+	return c
+}
+
 // Fit chooses the devices a request would get on a node, or says why it gets
 // none. Checks run from what can never change to what changes with every pod,
 // and the refusal names the last one reached. The set is the best connected one
 // that leaves the best remainder (topology.Links.Best). The request must be
 // valid.
-func Fit(r *model.Request, v ledger.View) (model.Mask, *explain.Refusal) {
-	need := r.Count()
+func Fit(r *model.Request, v ledger.View) (Grant, *explain.Refusal) {
+	need, kind := r.Distinct(), r.Kind()
 	devices := v.Devices(r.Vendor)
-	refuse := func(code explain.Code, best model.Mask, detail string) (model.Mask, *explain.Refusal) {
-		return 0, &explain.Refusal{Code: code, Need: int64(need), Best: int64(best.Count()), Devices: devices.Count(), Detail: detail}
+	refuse := func(code explain.Code, best model.Mask, detail string) (Grant, *explain.Refusal) {
+		return Grant{}, &explain.Refusal{Code: code, Need: int64(need), Best: int64(best.Count()), Devices: devices.Count(), Detail: detail}
 	}
 	if devices == 0 {
 		return refuse(explain.NoDevices, 0, "")
@@ -41,20 +69,34 @@ func Fit(r *model.Request, v ledger.View) (model.Mask, *explain.Refusal) {
 	}
 	large := keep(allowed, v, func(d *model.Device) bool { return d.NominalMemory() >= r.MinMemory })
 	if large.Count() < need {
-		return 0, smallMemory(r, v, allowed)
+		return Grant{}, smallMemory(r, v, allowed)
+	}
+	if kind != model.Whole {
+		able := model.Mask(0)
+		for slot := range large.Slots() {
+			if everFits(r, v, slot) {
+				able = able.With(slot)
+			}
+		}
+		if large = able; large.Count() < need {
+			return refuse(explain.TooSmall, large, partWish(r))
+		}
 	}
 	healthy := large & v.Healthy(r.Vendor)
 	if healthy.Count() < need {
 		return refuse(explain.Unhealthy, healthy, "")
+	}
+	if kind != model.Whole {
+		return fitParts(r, v, healthy)
 	}
 	free := healthy &^ v.Held
 	if free.Count() < need {
 		return refuse(explain.Taken, free, "")
 	}
 	if room := v.Room(r.Vendor); room < need {
-		return 0, &explain.Refusal{Code: explain.Taken, Need: int64(need), Best: int64(room), Devices: devices.Count()}
+		return Grant{}, &explain.Refusal{Code: explain.Taken, Need: int64(need), Best: int64(room), Devices: devices.Count()}
 	}
-	return v.Kind.Links.Best(free, need), nil
+	return Grant{Set: v.Kind.Links.Best(free, need)}, nil
 }
 
 // keep returns the devices of a set that satisfy a test.
@@ -107,6 +149,16 @@ func deviceWish(r *model.Request) string {
 	default:
 		return "index"
 	}
+}
+
+// partWish spells the parts a request wants.
+func partWish(r *model.Request) string {
+	for _, c := range r.Containers {
+		if c.Count > 0 {
+			return spell(c.Part)
+		}
+	}
+	return ""
 }
 
 func smallMemory(r *model.Request, v ledger.View, allowed model.Mask) *explain.Refusal {

@@ -57,9 +57,9 @@ func TestFitRefusals(t *testing.T) {
 				tt.request(r)
 			}
 			v, _ := l.View("n")
-			set, refusal := place.Fit(r, v)
+			grant, refusal := place.Fit(r, v)
 			if refusal == nil || *refusal != tt.want {
-				t.Errorf("got %b, %+v, want %+v", set, refusal, tt.want)
+				t.Errorf("got %+v, %+v, want %+v", grant, refusal, tt.want)
 			}
 		})
 	}
@@ -71,7 +71,7 @@ func TestTallyCountsNodesAndDevices(t *testing.T) {
 		n := coretest.Node(fmt.Sprintf("a%d", i)).GPUs(4, "A100").Build()
 		_ = l.SetNode(n)
 		r := coretest.Request(4 - i)
-		l.Put(n.ID, coretest.ClaimOf(fmt.Sprint(i), n, r, model.FullMask(4-i)))
+		l.Put(n.ID, coretest.WholeClaim(fmt.Sprint(i), n, r, model.FullMask(4-i)))
 	}
 	_ = l.SetNode(coretest.Node("t").GPUs(2, "T4").Build())
 	res := place.Search(l, coretest.Request(3), score.DefaultWeights())
@@ -115,7 +115,7 @@ func TestSearchEqualsScan(t *testing.T) {
 			res := place.Search(l, r, w)
 			for c := range res.Candidates() {
 				v, _ := l.View(c.Node)
-				l.Put(c.Node, coretest.ClaimOf(fmt.Sprint(i), v.Node, r, c.Set))
+				l.Put(c.Node, c.Grant.Claim(model.HolderID(fmt.Sprint(i)), r, v.Node))
 				break
 			}
 		}
@@ -124,13 +124,13 @@ func TestSearchEqualsScan(t *testing.T) {
 		var tally explain.Tally
 		for _, n := range nodes {
 			v, _ := l.View(n.ID)
-			set, refusal := place.Fit(r, v)
+			grant, refusal := place.Fit(r, v)
 			if refusal != nil {
 				tally.Add(*refusal, 1)
 				continue
 			}
-			card := score.Rate(r, v, set)
-			want = append(want, place.Candidate{Node: n.ID, Set: set, Card: card, Total: w.Total(card)})
+			card := score.Rate(r, v, grant.Set)
+			want = append(want, place.Candidate{Node: n.ID, Grant: grant, Card: card, Total: w.Total(card)})
 		}
 		slices.SortFunc(want, func(a, b place.Candidate) int {
 			va, _ := l.View(a.Node)
@@ -151,7 +151,7 @@ func TestSearchEqualsScan(t *testing.T) {
 		if gotLines, wantLines := counts(res.Refused), counts(tally); gotLines != wantLines {
 			t.Fatalf("refused: got %s, want %s", gotLines, wantLines)
 		}
-		if len(got) > 0 && len(want) > 0 && got[0] != want[0] {
+		if len(got) > 0 && len(want) > 0 && fmt.Sprint(got[0]) != fmt.Sprint(want[0]) {
 			t.Fatalf("best: got %v, want %v", got[0], want[0])
 		}
 	})
@@ -204,16 +204,30 @@ func TestPlacedNeverOverlaps(t *testing.T) {
 			res := place.Search(l, r, score.DefaultWeights())
 			for c := range res.Candidates() {
 				v, _ := l.View(c.Node)
-				for slot := range c.Set.Slots() {
+				for slot := range c.Grant.Set.Slots() {
 					d := v.Node.Devices[slot]
-					if d.Health != model.Healthy || d.Vendor != r.Vendor || v.Held.Has(slot) || d.NominalMemory() < r.MinMemory {
+					taken := v.Held.Has(slot) && (r.Kind() == model.Whole || !v.Shared.Has(slot))
+					if d.Health != model.Healthy || d.Vendor != r.Vendor || taken || d.NominalMemory() < r.MinMemory {
 						t.Fatalf("request %+v was given %+v", r, d)
 					}
 				}
+				if r.Kind() != model.Whole {
+					for i, want := range r.Containers {
+						got := 0
+						for _, p := range c.Grant.Parts {
+							if p.Container == i && p.Part.Kind == want.Part.Kind && p.Part.Milli == want.Part.Milli && p.Part.Profile == want.Part.Profile {
+								got++
+							}
+						}
+						if got != want.Count {
+							t.Fatalf("container %d of %+v got %d parts: %+v", i, r, got, c.Grant)
+						}
+					}
+				}
 				holder := fmt.Sprint(i)
-				l.Put(c.Node, coretest.ClaimOf(holder, v.Node, r, c.Set))
-				if _, got := l.Held(model.HolderID(holder)); got != c.Set {
-					t.Fatalf("was promised %b, holds %b", c.Set, got)
+				l.Put(c.Node, c.Grant.Claim(model.HolderID(holder), r, v.Node))
+				if _, got := l.Held(model.HolderID(holder)); got&^c.Grant.Set != 0 || r.Kind() == model.Whole && got != c.Grant.Set {
+					t.Fatalf("was promised %b, holds %b", c.Grant.Set, got)
 				}
 				break
 			}
@@ -238,7 +252,7 @@ func BenchmarkSearch(b *testing.B) {
 				n := coretest.Node(fmt.Sprintf("n%05d", i)).GPUs(8, name).Link(model.NVSwitch, 12, 0, 1, 2, 3, 4, 5, 6, 7).Build()
 				_ = l.SetNode(n)
 				if used := i % 9; used > 0 {
-					l.Put(n.ID, coretest.ClaimOf(fmt.Sprint(i), n, coretest.Request(used), model.FullMask(used)))
+					l.Put(n.ID, coretest.WholeClaim(fmt.Sprint(i), n, coretest.Request(used), model.FullMask(used)))
 				}
 			}
 			r := coretest.Request(2)

@@ -14,7 +14,7 @@ import (
 // Candidate is a node that can take a request, and how good it is.
 type Candidate struct {
 	Node  model.NodeID
-	Set   model.Mask
+	Grant Grant
 	Card  score.Card
 	Total int
 }
@@ -72,14 +72,14 @@ func Search(l *ledger.Ledger, r *model.Request, w score.Weights) Result {
 
 // judge evaluates one view that stands for n nodes.
 func (res *Result) judge(r *model.Request, w score.Weights, v ledger.View, n int, b *ledger.Bucket, skip []model.NodeID) {
-	set, refusal := Fit(r, v)
+	grant, refusal := Fit(r, v)
 	if refusal != nil {
 		res.Refused.Add(*refusal, n)
 		return
 	}
-	card := score.Rate(r, v, set)
+	card := score.Rate(r, v, grant.Set)
 	res.groups = append(res.groups, group{
-		Candidate: Candidate{Node: v.Node.ID, Set: set, Card: card, Total: w.Total(card)},
+		Candidate: Candidate{Node: v.Node.ID, Grant: grant, Card: card, Total: w.Total(card)},
 		used:      v.Held.Count(),
 		members:   b,
 		skip:      skip,

@@ -21,14 +21,14 @@ func rate(t *testing.T, n *model.Node, held int, r *model.Request) score.Card {
 		t.Fatal(err)
 	}
 	if held > 0 {
-		l.Put(n.ID, coretest.ClaimOf("other", n, coretest.Request(held), model.FullMask(held)))
+		l.Put(n.ID, coretest.WholeClaim("other", n, coretest.Request(held), model.FullMask(held)))
 	}
 	v, _ := l.View(n.ID)
-	set, refusal := place.Fit(r, v)
+	grant, refusal := place.Fit(r, v)
 	if refusal != nil {
 		t.Fatal(refusal)
 	}
-	return score.Rate(r, v, set)
+	return score.Rate(r, v, grant.Set)
 }
 
 func a100() *model.Node {

@@ -45,7 +45,7 @@ func Table() []Row {
 			Why: "how one GPU can be cut; who holds the cuts is the ledger's business"},
 		{Folder: "core/pack", May: set(pure, "./core/model"), Tests: coreTests, Pure: true,
 			Why: "mathematics of packing over plain shapes; whoever keeps state feeds it"},
-		{Folder: "core/ledger", May: set(pure, "./core/model", "./core/explain", "./core/topology"), Tests: coreTests, Pure: true,
+		{Folder: "core/ledger", May: set(pure, "./core/model", "./core/explain", "./core/topology", "./core/mig"), Tests: coreTests, Pure: true,
 			Why: "who holds what; it knows no objective"},
 		{Folder: "core/score", May: set(pure, "./core/model", "./core/explain", "./core/topology", "./core/ledger"), Tests: coreTests, Pure: true,
 			Why: "objectives over a ledger's view"},

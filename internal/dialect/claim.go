@@ -10,6 +10,7 @@ import (
 	"github.com/tangram-dev/tangram/api/record"
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/place"
 )
 
 // Holders are the names under which a pod's claims are in the ledger: its UID
@@ -128,11 +129,11 @@ func boundSince(pod *v1.Pod) int64 {
 	return pod.CreationTimestamp.Unix()
 }
 
-// Record writes down who was given what: the set, shared out to the request's
-// containers.
-func Record(r *model.Request, n *model.Node, set model.Mask) record.Record {
+// Record writes down who was given what: the granted devices, shared out to the
+// request's containers.
+func Record(r *model.Request, n *model.Node, g place.Grant) record.Record {
 	rec := record.Record{Node: string(n.ID)}
-	for i, share := range r.Share(set) {
+	for i, share := range r.Share(g.Set) {
 		if share == 0 {
 			continue
 		}
@@ -145,12 +146,10 @@ func Record(r *model.Request, n *model.Node, set model.Mask) record.Record {
 	return rec
 }
 
-// ClaimOf is the claim a pod has once it is given a set of a node's devices. It
-// is assumed until the API shows it.
-func ClaimOf(pod *v1.Pod, r *model.Request, n *model.Node, set model.Mask) ledger.Claim {
-	c := ledger.Claim{Holder: model.HolderID(pod.UID), Vendor: r.Vendor, Count: r.Count(), Priority: r.Priority, Assumed: true}
-	for slot := range set.Slots() {
-		c.Devices = append(c.Devices, ledger.DeviceRef{Index: n.Devices[slot].Index, UUID: n.Devices[slot].UUID})
-	}
+// ClaimOf is the claim a pod has once it is given devices. It is assumed until the
+// API shows it.
+func ClaimOf(pod *v1.Pod, r *model.Request, n *model.Node, g place.Grant) ledger.Claim {
+	c := g.Claim(model.HolderID(pod.UID), r, n)
+	c.Assumed = true
 	return c
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/place"
 )
 
 // resources reads "nvidia.com/gpu=2 cpu=1".
@@ -301,7 +302,7 @@ func TestRecordProvesItself(t *testing.T) {
 	}
 	inv, _ := Inventory(nodeOf(nil, "nvidia.com/gpu=8"), nil)
 	set := model.Mask(0b10111)
-	text, err := record.Encode(Record(r, inv, set))
+	text, err := record.Encode(Record(r, inv, place.Grant{Set: set}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -316,7 +317,7 @@ func TestRecordProvesItself(t *testing.T) {
 	if _, got := l.Held("uid"); got != set {
 		t.Errorf("recorded %b, held %b", set, got)
 	}
-	assumed := ClaimOf(p, r, inv, set)
+	assumed := ClaimOf(p, r, inv, place.Grant{Set: set})
 	if !assumed.Assumed || assumed.Count != claims[0].Count || len(assumed.Devices) != len(claims[0].Devices) {
 		t.Errorf("assumed %+v, confirmed %+v", assumed, claims[0])
 	}

@@ -286,7 +286,7 @@ func (c *coreEngine) bind(pod *v1.Pod, r *model.Request, best place.Candidate) e
 	if !ok {
 		return fmt.Errorf("node %s was proposed and is not there", best.Node)
 	}
-	text, err := record.Encode(dialect.Record(r, v.Node, best.Set))
+	text, err := record.Encode(dialect.Record(r, v.Node, best.Grant))
 	if err != nil {
 		return err
 	}

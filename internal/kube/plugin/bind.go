@@ -40,7 +40,7 @@ func (b *bind) Bind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, node st
 		Target:     v1.ObjectReference{Kind: "Node", Name: node},
 	}
 	if c := readCycle(cs); c != nil && c.given != nil {
-		text, err := record.Encode(dialect.Record(c.request, c.given.Node, c.given.Set))
+		text, err := record.Encode(dialect.Record(c.request, c.given.Node, c.given.Grant))
 		if err != nil {
 			return fwk.AsStatus(err)
 		}

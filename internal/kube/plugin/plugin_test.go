@@ -24,6 +24,7 @@ import (
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/place"
 	"github.com/tangram-dev/tangram/core/score"
 	"github.com/tangram-dev/tangram/internal/kube/state"
 )
@@ -255,7 +256,7 @@ func TestBindLooksBeforeGivingUp(t *testing.T) {
 			cs := framework.NewCycleState()
 			r := &model.Request{Vendor: model.NVIDIA, Containers: []model.Container{{Name: "main", Count: 1}}}
 			node := &model.Node{ID: "n", Devices: []model.Device{{Vendor: model.NVIDIA, UUID: "GPU-0"}}}
-			cs.Write(cycleKey, &cycle{request: r, given: &state.Assignment{Node: node, Set: 1}})
+			cs.Write(cycleKey, &cycle{request: r, given: &state.Assignment{Node: node, Grant: place.Grant{Set: 1}}})
 			if got := b.Bind(context.Background(), cs, pod, "n"); got.IsSuccess() != tt.wantOK {
 				t.Errorf("got %v", got)
 			}

@@ -112,11 +112,11 @@ func (c *Cluster) Rate(r *model.Request, w score.Weights, id model.NodeID) (scor
 	if !ok {
 		return score.Card{}, 0
 	}
-	set, refusal := place.Fit(r, v)
+	grant, refusal := place.Fit(r, v)
 	if refusal != nil {
 		return score.Card{}, 0
 	}
-	card := score.Rate(r, v, set)
+	card := score.Rate(r, v, grant.Set)
 	return card, w.Total(card)
 }
 
@@ -151,8 +151,8 @@ func (c *Cluster) HoldsBelow(p int32) bool {
 
 // Assignment is what Reserve promised a pod.
 type Assignment struct {
-	Node *model.Node
-	Set  model.Mask
+	Node  *model.Node
+	Grant place.Grant
 }
 
 // Reserve chooses devices on a node and holds them for the pod, or says why
@@ -164,12 +164,12 @@ func (c *Cluster) Reserve(pod *v1.Pod, r *model.Request, id model.NodeID) (Assig
 	if !ok {
 		return Assignment{}, &explain.Refusal{Code: explain.NoDevices, Need: int64(r.Count())}
 	}
-	set, refusal := place.Fit(r, v)
+	grant, refusal := place.Fit(r, v)
 	if refusal != nil {
 		return Assignment{}, refusal
 	}
-	c.ledger.Put(id, dialect.ClaimOf(pod, r, v.Node, set))
-	return Assignment{v.Node, set}, nil
+	c.ledger.Put(id, dialect.ClaimOf(pod, r, v.Node, grant))
+	return Assignment{v.Node, grant}, nil
 }
 
 // Unreserve takes back a promise, unless the API has meanwhile shown it kept.

@@ -139,7 +139,7 @@ func TestBindingRace(t *testing.T) {
 					s.Unreserve(p)
 					continue
 				}
-				text, err := record.Encode(dialect.Record(r, given.Node, given.Set))
+				text, err := record.Encode(dialect.Record(r, given.Node, given.Grant))
 				if err != nil {
 					t.Error(err)
 				}

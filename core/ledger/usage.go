@@ -1,0 +1,80 @@
+package ledger
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tangram-dev/tangram/core/mig"
+	"github.com/tangram-dev/tangram/core/model"
+)
+
+// Usage is what shares and slices take of one device together.
+type Usage struct {
+	Memory  model.MiB
+	Milli   int
+	Tenants int
+	// Cut is what MIG instances cover. A device with shares has none and the other
+	// way round.
+	Cut mig.State
+}
+
+// fits says whether a part fits on a device beside its usage, and where a slice
+// would begin.
+func (u *Usage) fits(d *model.Device, g *mig.Geometry, p model.Part) (start int, ok bool) {
+	if p.Kind == model.Slice {
+		if g == nil || u.Tenants > 0 && u.Cut == (mig.State{}) {
+			return 0, false
+		}
+		profile := g.Find(p.Profile)
+		if profile < 0 {
+			return 0, false
+		}
+		start = g.Place(u.Cut, profile)
+		return start, start >= 0
+	}
+	if u.Cut != (mig.State{}) || d.Tenants > 0 && u.Tenants >= d.Tenants {
+		return 0, false
+	}
+	// Only sums count here, so that what fits together fits in any order; manners
+	// (who wants a device alone gets it alone) are the planner's.
+	if u.Milli+p.Milli > model.FullMilli {
+		return 0, false
+	}
+	return 0, u.Memory+p.MemoryOn(d) <= d.Memory
+}
+
+// fitsAt is fits for a slice whose place is known.
+func (u *Usage) fitsAt(d *model.Device, g *mig.Geometry, p model.Part, start int) bool {
+	if p.Kind != model.Slice {
+		_, ok := u.fits(d, g, p)
+		return ok
+	}
+	if _, ok := u.fits(d, g, p); !ok {
+		return false
+	}
+	_, ok := g.Take(u.Cut, g.Find(p.Profile), start)
+	return ok
+}
+
+// add takes a part that fits.
+func (u *Usage) add(d *model.Device, g *mig.Geometry, p model.Part, start int) {
+	u.Tenants++
+	if p.Kind == model.Slice {
+		u.Cut, _ = g.Take(u.Cut, g.Find(p.Profile), start)
+		return
+	}
+	u.Memory += p.MemoryOn(d)
+	u.Milli += p.Milli
+}
+
+// spellUsage is a text two nodes share exactly when their devices are used alike.
+func spellUsage(usage []Usage) string {
+	if usage == nil {
+		return ""
+	}
+	var b strings.Builder
+	for _, u := range usage {
+		fmt.Fprintf(&b, "%d %d %d %d %v;", u.Memory, u.Milli, u.Tenants, u.Cut.Used, u.Cut.Media)
+	}
+	return b.String()
+}
