@@ -81,7 +81,8 @@ func (d *decoder) container() (c Container, err error) {
 }
 
 func (d *decoder) device() (v Device, err error) {
-	err = d.object(fields{[]string{"index", "uuid"}, 1}, func(field int) (err error) {
+	names := []string{"index", "uuid", "memoryMiB", "computeMilli", "turn", "mig", "start"}
+	err = d.object(fields{names, 1}, func(field int) (err error) {
 		switch field {
 		case 0:
 			v.Index, err = d.integer()
@@ -90,6 +91,29 @@ func (d *decoder) device() (v Device, err error) {
 			if err == nil && v.UUID == "" {
 				err = d.wrong("must not be empty: leave it out when it is unknown")
 			}
+		case 2:
+			var n int
+			if n, err = d.integer(); err == nil && n == 0 {
+				err = d.wrong("must not be 0: leave it out")
+			}
+			v.MemoryMiB = int64(n)
+		case 3:
+			if v.ComputeMilli, err = d.integer(); err == nil && v.ComputeMilli == 0 {
+				err = d.wrong("must not be 0: leave it out")
+			}
+		case 4:
+			var n int
+			if n, err = d.integer(); err == nil && n != 1 {
+				err = d.wrong("must be 1: leave it out otherwise")
+			}
+			v.Turn = n == 1
+		case 5:
+			v.MIG, err = d.string()
+			if err == nil && v.MIG == "" {
+				err = d.wrong("must not be empty: leave it out for a whole device")
+			}
+		case 6:
+			v.Start, err = d.integer()
 		}
 		return err
 	})

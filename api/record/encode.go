@@ -40,6 +40,7 @@ func Encode(r Record) (string, error) {
 				b = append(b, d.UUID...)
 				b = append(b, '"')
 			}
+			b = appendPart(b, d)
 			b = append(b, '}')
 		}
 		b = append(b, "]}"...)
@@ -51,13 +52,31 @@ func Encode(r Record) (string, error) {
 	return string(b), nil
 }
 
+// appendPart writes how much of a device it is; nothing for a whole one.
+func appendPart(b []byte, d Device) []byte {
+	if d.MemoryMiB > 0 {
+		b = strconv.AppendInt(append(b, `,"memoryMiB":`...), d.MemoryMiB, 10)
+	}
+	if d.ComputeMilli > 0 {
+		b = strconv.AppendInt(append(b, `,"computeMilli":`...), int64(d.ComputeMilli), 10)
+	}
+	if d.Turn {
+		b = append(b, `,"turn":1`...)
+	}
+	if d.MIG != "" {
+		b = append(append(append(b, `,"mig":"`...), d.MIG...), '"')
+		b = strconv.AppendInt(append(b, `,"start":`...), int64(d.Start), 10)
+	}
+	return b
+}
+
 // size is an upper bound of the encoded length, so that Encode allocates once.
 func size(r Record) int {
 	n := len(`{"version":1,"node":"","containers":[]}`) + len(r.Node)
 	for _, c := range r.Containers {
 		n += len(`{"name":"","resource":"","devices":[]},`) + len(c.Name) + len(c.Resource)
 		for _, d := range c.Devices {
-			n += len(`{"index":1023,"uuid":""},`) + len(d.UUID)
+			n += len(`{"index":1023,"uuid":"","memoryMiB":16777216,"computeMilli":1000,"turn":1,"mig":"","start":7},`) + len(d.UUID) + len(d.MIG)
 		}
 	}
 	return n

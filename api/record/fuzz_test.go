@@ -46,13 +46,14 @@ func FuzzDecode(f *testing.F) {
 // FuzzEncode builds records from arbitrary parts: what Encode accepts, Decode
 // must give back.
 func FuzzEncode(f *testing.F) {
-	f.Add("a100-0", "trainer", "nvidia.com/gpu", 0, "GPU-1", 1, "")
-	f.Add("n", "c", "amd.com/gpu", 7, "", 1023, "")
-	f.Add(`n"`, "c\\", "r\n", -1, "\x00", 1<<40, "\xff")
-	f.Fuzz(func(t *testing.T, node, name, resource string, i int, iUUID string, j int, jUUID string) {
+	f.Add("a100-0", "trainer", "nvidia.com/gpu", 0, "GPU-1", 1, "", int64(0), 0, "", 0)
+	f.Add("n", "c", "amd.com/gpu", 7, "", 1023, "", int64(4096), 300, "", 0)
+	f.Add("n", "c", "nvidia.com/mig-1g.5gb", 7, "", 1023, "", int64(0), 0, "1g.5gb+me", 6)
+	f.Add(`n"`, "c\\", "r\n", -1, "\x00", 1<<40, "\xff", int64(-1), 2000, "\"", 9)
+	f.Fuzz(func(t *testing.T, node, name, resource string, i int, iUUID string, j int, jUUID string, memory int64, milli int, mig string, start int) {
 		r := Record{Node: node, Containers: []Container{
-			{Name: name, Resource: resource, Devices: []Device{{i, iUUID}, {j, jUUID}}},
-			{Name: name + "2", Resource: resource, Devices: []Device{{j, jUUID}}},
+			{Name: name, Resource: resource, Devices: []Device{{Index: i, UUID: iUUID}, {Index: j, UUID: jUUID, MemoryMiB: memory, ComputeMilli: milli, MIG: mig, Start: start}}},
+			{Name: name + "2", Resource: resource, Devices: []Device{{Index: j, UUID: jUUID, Turn: milli == 7}}},
 		}}
 		if _, err := Encode(r); err != nil {
 			return
@@ -92,8 +93,13 @@ func checkReference(t *testing.T, s string, want Record) {
 			Name     string
 			Resource string
 			Devices  []struct {
-				Index int
-				UUID  string
+				Index        int
+				UUID         string
+				MemoryMiB    int64
+				ComputeMilli int
+				Turn         int
+				MIG          string
+				Start        int
 			}
 		}
 	}
@@ -106,7 +112,7 @@ func checkReference(t *testing.T, s string, want Record) {
 	for _, c := range v.Containers {
 		k := Container{Name: c.Name, Resource: c.Resource}
 		for _, d := range c.Devices {
-			k.Devices = append(k.Devices, Device(d))
+			k.Devices = append(k.Devices, Device{d.Index, d.UUID, d.MemoryMiB, d.ComputeMilli, d.Turn == 1, d.MIG, d.Start})
 		}
 		got.Containers = append(got.Containers, k)
 	}

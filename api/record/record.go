@@ -25,6 +25,9 @@ const (
 	maxContainer = 63           // a DNS label, as container names are
 	maxResource  = 253 + 1 + 63 // a qualified name: prefix, slash, name
 	maxUUID      = 128          // as in GPUNode
+	maxProfile   = 32           // as in GPUNode
+	maxMemory    = 1 << 24      // as in GPUNode
+	maxStart     = 7            // a GPU has 8 memory slices
 )
 
 // Record says which devices of one node a pod holds. Containers that hold none
@@ -54,13 +57,23 @@ type Container struct {
 	Devices []Device
 }
 
-// Device names one whole device.
+// Device names one device, and how much of it when it is not all: a share has
+// memory or compute, a slice a MIG profile.
 type Device struct {
 	// Index is the device's number on its node, 0 to MaxIndex.
 	Index int
 	// UUID identifies the device across reboots. It is empty on nodes without
 	// an agent, where nobody knows it.
 	UUID string
+	// MemoryMiB and ComputeMilli are a share's memory, and its compute in
+	// thousandths of the device's. Both are 0 for a whole device and a slice.
+	MemoryMiB    int64
+	ComputeMilli int
+	// Turn: the share is a turn on a time-sliced device, without amounts.
+	Turn bool
+	// MIG is a slice's profile, Start the memory slice it begins at.
+	MIG   string
+	Start int
 }
 
 // Error says what is wrong with a record.

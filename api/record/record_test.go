@@ -145,9 +145,9 @@ func TestDecodeBad(t *testing.T) {
 		{"node null", `{"version":1,"node":null}`, `node: want a string, found "n" at byte 20`},
 		{"node number", `{"version":1,"node":7}`, `node: want a string, found "7" at byte 20`},
 		{"node long", `{"version":1,"node":"` + strings.Repeat("n", 254) + `","containers":[]}`, `node: must be at most 253 characters, is 254`},
-		{"node with a space", `{"version":1,"node":"a b","containers":[]}`, `node: may hold letters, digits and -_.:/ only, holds " "`},
-		{"node in broken UTF-8", "{\"version\":1,\"node\":\"a\xff\",\"containers\":[]}", `node: may hold letters, digits and -_.:/ only, holds "\xff"`},
-		{"node beyond ASCII", `{"version":1,"node":"ä","containers":[]}`, `node: may hold letters, digits and -_.:/ only, holds "\xc3"`},
+		{"node with a space", `{"version":1,"node":"a b","containers":[]}`, `node: may hold letters, digits and -_.:/+ only, holds " "`},
+		{"node in broken UTF-8", "{\"version\":1,\"node\":\"a\xff\",\"containers\":[]}", `node: may hold letters, digits and -_.:/+ only, holds "\xff"`},
+		{"node beyond ASCII", `{"version":1,"node":"ä","containers":[]}`, `node: may hold letters, digits and -_.:/+ only, holds "\xc3"`},
 		{"newline", "{\"version\":1,\"node\":\"a\nb\"}", `node: want a string without control characters, found "\n" at byte 22`},
 		{"newline after an escape", "{\"version\":1,\"node\":\"a\\/\n\"}", `node: want a string without control characters, found "\n" at byte 24`},
 		{"escaped newline", `{"version":1,"node":"a\nb"}`, `node: want an escape of a letter, digit or one of -_.:/, found "\\" at byte 22`},
@@ -191,7 +191,7 @@ func TestDecodeBad(t *testing.T) {
 		{"uuid empty", deviceList(`{"index":0,"uuid":""}`), `containers[0].devices[0].uuid: must not be empty: leave it out when it is unknown`},
 		{"uuid null", deviceList(`{"index":0,"uuid":null}`), `containers[0].devices[0].uuid: want a string, found "n" at byte 94`},
 		{"uuid long", deviceList(`{"index":0,"uuid":"` + strings.Repeat("u", 129) + `"}`), `containers[0].devices[0].uuid: must be at most 128 characters, is 129`},
-		{"uuid with a comma", deviceList(`{"index":0,"uuid":"GPU-1,GPU-2"}`), `containers[0].devices[0].uuid: may hold letters, digits and -_.:/ only, holds ","`},
+		{"uuid with a comma", deviceList(`{"index":0,"uuid":"GPU-1,GPU-2"}`), `containers[0].devices[0].uuid: may hold letters, digits and -_.:/+ only, holds ","`},
 		{"one uuid, two indexes", deviceList(`{"index":0,"uuid":"GPU-1"},{"index":1,"uuid":"GPU-1"}`), `containers[0].devices[1].uuid: "GPU-1" is device 0 and device 1`},
 		{"one index, two uuids", containers(`{"name":"c","resource":"r","devices":[{"index":0,"uuid":"GPU-1"}]},{"name":"d","resource":"r","devices":[{"index":0,"uuid":"GPU-2"}]}`), `containers[1].devices[0].uuid: is "GPU-2", but device 0 was "GPU-1" before`},
 	} {
@@ -230,7 +230,7 @@ func TestEncodeBad(t *testing.T) {
 	}{
 		{"zero", Record{}, `node: must not be empty`},
 		{"no container", Record{Node: "n"}, `containers: must list at least one container`},
-		{"quote", Record{Node: `n"`}, `node: may hold letters, digits and -_.:/ only, holds "\""`},
+		{"quote", Record{Node: `n"`}, `node: may hold letters, digits and -_.:/+ only, holds "\""`},
 		{"too long", long, `must be at most 65536 bytes, is 224446`},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -60,6 +60,9 @@ func (s *devices) addAll(container int, ds []Device) error {
 				return err
 			}
 		}
+		if err := part(at, d); err != nil {
+			return err
+		}
 		p, err := s.add(at, d)
 		if err != nil {
 			return err
@@ -68,6 +71,27 @@ func (s *devices) addAll(container int, ds []Device) error {
 			return problem(at, "index", "device %d is listed twice", d.Index)
 		}
 		held |= 1 << p
+	}
+	return nil
+}
+
+// part checks how much of a device an entry says: a share, a slice or all of it.
+func part(at place, d Device) error {
+	switch {
+	case d.MemoryMiB < 0 || d.MemoryMiB > maxMemory:
+		return problem(at, "memoryMiB", "must be from 1 to %d, is %d", maxMemory, d.MemoryMiB)
+	case d.ComputeMilli < 0 || d.ComputeMilli > 1000:
+		return problem(at, "computeMilli", "must be from 1 to 1000, is %d", d.ComputeMilli)
+	case d.Turn && (d.MemoryMiB > 0 || d.ComputeMilli > 0):
+		return problem(at, "turn", "a turn has no amounts")
+	case d.MIG != "" && (d.MemoryMiB > 0 || d.ComputeMilli > 0 || d.Turn):
+		return problem(at, "mig", "a slice has no other amounts")
+	case d.MIG == "" && d.Start != 0:
+		return problem(at, "start", "is of a slice, and mig is missing")
+	case d.Start < 0 || d.Start > maxStart:
+		return problem(at, "start", "must be from 0 to %d, is %d", maxStart, d.Start)
+	case d.MIG != "":
+		return text(at, "mig", d.MIG, maxProfile)
 	}
 	return nil
 }
@@ -103,7 +127,7 @@ func text(at place, field, s string, limit int) error {
 	}
 	for i := range len(s) {
 		if !isName(s[i]) {
-			return problem(at, field, "may hold letters, digits and -_.:/ only, holds %q", s[i:i+1])
+			return problem(at, field, "may hold letters, digits and -_.:/+ only, holds %q", s[i:i+1])
 		}
 	}
 	return nil
@@ -114,7 +138,7 @@ func text(at place, field, s string, limit int) error {
 // terminal: what kubectl prints is what is there.
 func isName(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
-		c == '-' || c == '_' || c == '.' || c == ':' || c == '/'
+		c == '-' || c == '_' || c == '.' || c == ':' || c == '/' || c == '+'
 }
 
 // place is where in a record we are: container and device number, -1 outside.
