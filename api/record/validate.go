@@ -67,12 +67,23 @@ func (s *devices) addAll(container int, ds []Device) error {
 		if err != nil {
 			return err
 		}
-		if held&(1<<p) != 0 {
+		if held&(1<<p) != 0 && !otherSlice(ds[:j], d) {
 			return problem(at, "index", "device %d is listed twice", d.Index)
 		}
 		held |= 1 << p
 	}
 	return nil
+}
+
+// otherSlice says whether a slice begins where none of the same device before it
+// does: a container may hold several slices of a device.
+func otherSlice(before []Device, d Device) bool {
+	for _, b := range before {
+		if b.Index == d.Index && (b.MIG == "" || b.Start == d.Start) {
+			return false
+		}
+	}
+	return d.MIG != ""
 }
 
 // part checks how much of a device an entry says: a share, a slice or all of it.
@@ -99,6 +110,7 @@ func part(at place, d Device) error {
 // add returns the position of d in the list, appending it when it is new, and
 // refuses a device that contradicts one before it.
 func (s *devices) add(at place, d Device) (int, error) {
+	d = Device{Index: d.Index, UUID: d.UUID} // how much of it is part's business
 	for p, k := range s.list {
 		if k.Index == d.Index {
 			if k.UUID != d.UUID {

@@ -7,7 +7,7 @@ import (
 )
 
 // numVendors is the size of arrays indexed by vendor.
-const numVendors = 3
+const numVendors = 4
 
 // vendorIndex is the vendor's place in such arrays, or -1.
 func vendorIndex(v model.Vendor) int { return slices.Index(model.Vendors, v) }

@@ -32,7 +32,7 @@ func (u *Usage) fits(d *model.Device, g *mig.Geometry, p model.Part) (start int,
 		start = g.Place(u.Cut, profile)
 		return start, start >= 0
 	}
-	if u.Cut != (mig.State{}) || d.Tenants > 0 && u.Tenants >= d.Tenants {
+	if u.Cut != (mig.State{}) || d.Tenants > 0 && u.Tenants >= d.Tenants || p.Turn && d.Tenants == 0 {
 		return 0, false
 	}
 	// Only sums count here, so that what fits together fits in any order; manners

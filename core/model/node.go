@@ -19,10 +19,11 @@ const (
 	NVIDIA Vendor = "nvidia"
 	AMD    Vendor = "amd"
 	Intel  Vendor = "intel"
+	Ascend Vendor = "ascend"
 )
 
 // Vendors lists the known vendors, in the order reports use.
-var Vendors = []Vendor{NVIDIA, AMD, Intel}
+var Vendors = []Vendor{NVIDIA, AMD, Intel, Ascend}
 
 // MiB is an amount of memory.
 type MiB int64

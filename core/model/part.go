@@ -23,6 +23,9 @@ type Part struct {
 	// Milli is the compute of a Share, in thousandths of the device's. 0 takes what
 	// the others leave; 1000 is the device alone.
 	Milli int
+	// Turn is a share without amounts: a turn on a time-sliced device, which has
+	// room for a number of tenants.
+	Turn bool
 	// Profile is the name of a Slice's MIG profile.
 	Profile string
 }
@@ -57,14 +60,16 @@ func (p Part) Validate() error {
 			return fmt.Errorf("memoryPercent: given beside memory")
 		case p.Milli < 0 || p.Milli > FullMilli:
 			return fmt.Errorf("milli: %d is not between 0 and %d", p.Milli, FullMilli)
-		case p.Memory == 0 && p.MemoryPercent == 0 && p.Milli == 0:
+		case p.Turn && (p.Memory > 0 || p.MemoryPercent > 0 || p.Milli > 0):
+			return fmt.Errorf("turn: a turn has no amounts")
+		case !p.Turn && p.Memory == 0 && p.MemoryPercent == 0 && p.Milli == 0:
 			return fmt.Errorf("memory: a share of nothing")
 		}
 	case Slice:
 		if p.Profile == "" {
 			return fmt.Errorf("profile: empty")
 		}
-		if p.Memory != 0 || p.MemoryPercent != 0 || p.Milli != 0 {
+		if p.Memory != 0 || p.MemoryPercent != 0 || p.Milli != 0 || p.Turn {
 			return fmt.Errorf("profile: a slice has no other amounts")
 		}
 	default:

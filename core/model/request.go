@@ -1,6 +1,9 @@
 package model
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // Phase says when a container runs, which decides whose devices it may share.
 type Phase uint8
@@ -18,6 +21,8 @@ const (
 type Container struct {
 	Name  string
 	Phase Phase
+	// Resource is the adapter's name for what is asked for; core only passes it on.
+	Resource string
 	// Count is how many devices it asks for; 0 is allowed.
 	Count int
 	// Part is how much of each device.
@@ -117,10 +122,14 @@ func (r *Request) Count() int {
 }
 
 // Distinct is how many different devices the request needs at least: of whole
-// devices all it counts, of shares and slices what its largest container asks for.
+// devices all it counts, of shares what its largest container asks for; slices may
+// all be of one.
 func (r *Request) Distinct() int {
 	if r.Kind() == Whole {
 		return r.Count()
+	}
+	if r.Kind() == Slice {
+		return 1
 	}
 	most := 0
 	for _, c := range r.Containers {
@@ -159,9 +168,7 @@ func (r *Request) Share(set Mask) []Mask {
 
 // Validate checks what Fit relies on and names the field that is wrong.
 func (r *Request) Validate() error {
-	switch r.Vendor {
-	case NVIDIA, AMD, Intel:
-	default:
+	if !slices.Contains(Vendors, r.Vendor) {
 		return fmt.Errorf("vendor: %q is not one of %v", r.Vendor, Vendors)
 	}
 	for i, c := range r.Containers {

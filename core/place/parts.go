@@ -33,6 +33,7 @@ func (g *Grant) Holds(r *model.Request) []GrantedPart {
 			if p.Slot == slot && r.Containers[p.Container].Phase != model.Init {
 				sum.Part.Memory += p.Part.Memory
 				sum.Part.Milli += p.Part.Milli
+				sum.Part.Turn = p.Part.Turn
 			}
 		}
 		for _, p := range g.Extra {
@@ -116,7 +117,8 @@ func (l *layer) at(usage map[int]ledger.Usage, slot int) ledger.Usage {
 	return l.v.Usage(slot)
 }
 
-// lay gives a container its devices, each another one. Init containers prefer
+// lay gives a container its devices: shares each of another one, slices wherever
+// they do least harm. Init containers prefer
 // devices the pod uses later anyway.
 func (l *layer) lay(g *Grant, container int, usage, later map[int]ledger.Usage) *explain.Refusal {
 	c := l.r.Containers[container]
@@ -130,7 +132,9 @@ func (l *layer) lay(g *Grant, container int, usage, later map[int]ledger.Usage) 
 		if part.Kind == model.Share {
 			part.Memory, part.MemoryPercent = part.MemoryOn(&l.v.Node.Devices[slot]), 0
 		}
-		taken = taken.With(slot)
+		if part.Kind == model.Share {
+			taken = taken.With(slot)
+		}
 		usage[slot] = l.v.With(slot, l.at(usage, slot), part, start)
 		g.Set = g.Set.With(slot)
 		g.Parts = append(g.Parts, GrantedPart{Container: container, Slot: slot, Part: part, Start: start})
@@ -219,6 +223,8 @@ func spell(p model.Part) string {
 	switch {
 	case p.Kind == model.Slice:
 		return "room for MIG " + p.Profile
+	case p.Turn:
+		return "a turn free"
 	case p.MemoryPercent > 0:
 		return fmt.Sprintf("%d%% of memory and %d%% of compute free", p.MemoryPercent, p.Milli/10)
 	case p.Milli == 0:
@@ -239,7 +245,7 @@ func everFits(r *model.Request, v ledger.View, slot int) bool {
 				return false
 			}
 		case c.Part.Kind == model.Share:
-			if c.Part.MemoryOn(d) > d.Memory {
+			if c.Part.MemoryOn(d) > d.Memory || c.Part.Turn && d.Tenants == 0 {
 				return false
 			}
 		}
