@@ -1,0 +1,55 @@
+package dialect
+
+import (
+	"fmt"
+	"maps"
+	goslices "slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/tangram-dev/tangram/core/model"
+)
+
+// slicePrefix begins the resources of MIG instances: nvidia.com/mig-1g.10gb.
+const slicePrefix = "nvidia.com/mig-"
+
+// slices is the vocabulary of MIG instances.
+var slices = vocabulary{
+	read: func(_ *v1.Pod, c *v1.Container, path string) (*ask, error) {
+		var found *ask
+		names := goslices.Sorted(maps.Keys(c.Resources.Requests))
+		for _, name := range append(names, goslices.Sorted(maps.Keys(c.Resources.Limits))...) {
+			profile, ok := strings.CutPrefix(string(name), slicePrefix)
+			if !ok || found != nil && found.resource == name {
+				continue
+			}
+			w := &words{c: c, path: path}
+			n, field, ok := w.number(name, 0, maxCount)
+			if w.err != nil {
+				return nil, w.err
+			}
+			if !ok || n == 0 {
+				continue
+			}
+			if found != nil {
+				return nil, fmt.Errorf("%s: two MIG profiles in one container, the other is %s", field, found.field)
+			}
+			if !isProfile(profile) {
+				return nil, fmt.Errorf("%s: %q is not a MIG profile like 1g.10gb", field, profile)
+			}
+			found = &ask{vendor: model.NVIDIA, resource: name, count: int(n), field: field, part: model.Part{Kind: model.Slice, Profile: profile}}
+		}
+		return found, nil
+	},
+}
+
+// isProfile checks the form of a profile's name: 1g.10gb, 1g.5gb.me.
+func isProfile(s string) bool {
+	compute, rest, ok := strings.Cut(s, "g.")
+	if !ok || compute == "" || strings.Trim(compute, "0123456789") != "" {
+		return false
+	}
+	memory, _, ok := strings.Cut(rest, "gb")
+	return ok && memory != "" && strings.Trim(memory, "0123456789") == ""
+}

@@ -1,0 +1,221 @@
+package dialect
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/place"
+)
+
+// vocabulary is one family of words for GPUs: how a container asks in it, and
+// what its device plugin wants to read. Adding a vocabulary is adding one file
+// with a value of this type, and its name to the list below.
+type vocabulary struct {
+	// read returns what a container asks for in these words, nil when it uses none
+	// of them, and an error that names the field when it uses them wrongly.
+	read func(pod *v1.Pod, c *v1.Container, path string) (*ask, error)
+	// wishes reads pod annotations of this family; may be nil.
+	wishes func(pod *v1.Pod, r *model.Request) error
+	// annotate returns what the family's device plugin reads of a placed pod,
+	// besides the record; may be nil.
+	annotate func(p placed) map[string]string
+	// devices reads a node's devices from what the family publishes there; nil when
+	// it publishes nothing. May be nil itself.
+	devices func(node *v1.Node) (*registration, error)
+}
+
+// vocabularies in the order they are asked. A container may use one of them.
+var vocabularies = []*vocabulary{&wholeGPUs, &hami, &slices, &turns, &volcanoShare, &volcanoNumber, &volcanoVGPU, &cgpu, &ascend}
+
+// ask is what a container wants of its devices.
+type ask struct {
+	vendor    model.Vendor
+	resource  v1.ResourceName
+	count     int
+	part      model.Part
+	minMemory model.MiB
+	// field is where it says so, for messages.
+	field string
+}
+
+// placed is a pod that was given devices.
+type placed struct {
+	pod     *v1.Pod
+	request *model.Request
+	node    *model.Node
+	grant   place.Grant
+	now     time.Time
+}
+
+// registration is what a family publishes of a node's devices.
+type registration struct {
+	devices []model.Device
+	// attributes are what requests may insist on, such as a sharing mode.
+	attributes []model.Attribute
+	// sellable is how many whole devices the family sells; 0 for all.
+	sellable int
+}
+
+// asks reads a container in every vocabulary. Two at once are refused.
+func asks(pod *v1.Pod, c *v1.Container, path string) (*ask, *vocabulary, error) {
+	var found *ask
+	var in *vocabulary
+	for _, v := range vocabularies {
+		a, err := v.read(pod, c, path)
+		if err != nil {
+			return nil, nil, err
+		}
+		if a == nil {
+			continue
+		}
+		if found != nil {
+			return nil, nil, fmt.Errorf("%s: two vocabularies in one container, the other is %s", a.field, found.field)
+		}
+		found, in = a, v
+	}
+	return found, in, nil
+}
+
+// words reads several resources of one container.
+type words struct {
+	c    *v1.Container
+	path string
+	err  error
+}
+
+// number reads a whole number within limits; 0 and false when the resource is
+// absent. After an error all further reads are absent.
+func (w *words) number(r v1.ResourceName, least, most int64) (n int64, field string, ok bool) {
+	q, field, ok := amount(w.c, w.path, r)
+	if !ok || w.err != nil {
+		return 0, field, false
+	}
+	n, exact := q.AsInt64()
+	if !exact || n < least || n > most {
+		w.err = fmt.Errorf("%s: %s is not a whole number from %d to %d", field, q.String(), least, most)
+		return 0, field, false
+	}
+	return n, field, true
+}
+
+// present returns the field of a resource the container names, or "".
+func (w *words) present(r v1.ResourceName) string {
+	if _, field, ok := amount(w.c, w.path, r); ok {
+		return field
+	}
+	return ""
+}
+
+const (
+	maxMiB   = 1 << 24 // 16 TiB of GPU memory is a typing error
+	maxCount = model.MaxDevices
+)
+
+// perCard reads the words HAMi and Volcano share: cards, memory of each, compute
+// of each. Memory left out is all of a card's; compute left out is what the others
+// leave.
+func perCard(w *words, number, memory, percent, cores v1.ResourceName) (*ask, error) {
+	var a ask
+	mib, memoryField, hasMemory := w.number(memory, 1, maxMiB)
+	pct, percentField, hasPercent := w.number(percent, 1, 100)
+	core, coreField, hasCores := w.number(cores, 0, 100)
+	n, numberField, hasNumber := w.number(number, 0, maxCount)
+	switch {
+	case w.err != nil:
+		return nil, w.err
+	case hasMemory && hasPercent:
+		return nil, fmt.Errorf("%s: given beside %s", percentField, memoryField)
+	case hasNumber && n == 0 && (hasMemory || hasPercent || hasCores):
+		return nil, fmt.Errorf("%s: 0 cards, but an amount of each", numberField)
+	case !hasNumber && !hasMemory && !hasPercent && !hasCores, hasNumber && n == 0:
+		return nil, nil
+	}
+	a.field = numberField
+	for _, f := range []struct {
+		ok    bool
+		field string
+	}{{hasCores, coreField}, {hasPercent, percentField}, {hasMemory, memoryField}} {
+		if f.ok && !hasNumber {
+			a.field = f.field
+		}
+	}
+	if !hasNumber {
+		n = 1 // as their webhooks fill in
+	}
+	a.vendor, a.resource, a.count = model.NVIDIA, number, int(n)
+	a.part = model.Part{Kind: model.Share, Memory: model.MiB(mib), MemoryPercent: int(pct), Milli: int(core) * 10}
+	if !hasMemory && !hasPercent {
+		a.part.MemoryPercent = 100
+	}
+	return &a, nil
+}
+
+// encodeCards spells granted shares the way HAMi and Volcano do: a card is
+// "uuid,type,MiB,cores:", containers are separated by ";".
+func encodeCards(p placed, kind string, everyContainer bool) string {
+	var b strings.Builder
+	first := true
+	for i := range p.request.Containers {
+		var cards string
+		for _, g := range p.grant.Parts {
+			if g.Container == i {
+				d := p.node.Devices[g.Slot]
+				cards += fmt.Sprintf("%s,%s,%d,%d:", deviceName(d), kind, g.Part.Memory, g.Part.Milli/10)
+			}
+		}
+		if cards == "" && !everyContainer {
+			continue
+		}
+		if !first && !everyContainer {
+			b.WriteString(";")
+		}
+		b.WriteString(cards)
+		if everyContainer {
+			b.WriteString(";")
+		}
+		first = false
+	}
+	return b.String()
+}
+
+// deviceName is a device's UUID, or its index where nobody knows the UUID.
+func deviceName(d model.Device) string {
+	if d.UUID != "" {
+		return d.UUID
+	}
+	return fmt.Sprint(d.Index)
+}
+
+// modeOf reads an annotation that names a sharing mode, which a node must offer.
+func modeOf(pod *v1.Pod, r *model.Request, annotation string, modes ...string) error {
+	mode, ok := pod.Annotations[annotation]
+	if !ok {
+		return nil
+	}
+	for _, m := range modes {
+		if m == mode {
+			r.Attributes = append(r.Attributes, model.Want{Key: annotation, Values: []string{mode}})
+			return nil
+		}
+	}
+	return fmt.Errorf("metadata.annotations[%s]: %q is not one of %s", annotation, mode, strings.Join(modes, ", "))
+}
+
+// quantity reads a node's allocatable resource as a number.
+func quantity(list v1.ResourceList, r v1.ResourceName) int64 {
+	q, ok := list[r]
+	if !ok {
+		return 0
+	}
+	return clamp(q)
+}
+
+func clamp(q resource.Quantity) int64 {
+	return max(0, min(q.Value(), math.MaxInt32))
+}

@@ -1,0 +1,137 @@
+package dialect
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/tangram-dev/tangram/core/model"
+)
+
+// Volcano's words: GPU share (memory of one card), GPU number (whole cards) and
+// vGPU (cards, memory and compute of each).
+const (
+	volcanoMemory v1.ResourceName = "volcano.sh/gpu-memory"
+	volcanoCards  v1.ResourceName = "volcano.sh/gpu-number"
+
+	volcanoVCards   v1.ResourceName = "volcano.sh/vgpu-number"
+	volcanoVMemory  v1.ResourceName = "volcano.sh/vgpu-memory"
+	volcanoVPercent v1.ResourceName = "volcano.sh/vgpu-memory-percentage"
+	volcanoVCores   v1.ResourceName = "volcano.sh/vgpu-cores"
+
+	volcanoMode     = "volcano.sh/vgpu-mode"
+	volcanoRegister = "volcano.sh/node-vgpu-register"
+	volcanoUse      = "volcano.sh/vgpu-use-gpuuuid"
+	volcanoAvoid    = "volcano.sh/vgpu-nouse-gpuuuid"
+)
+
+var volcanoShare = vocabulary{
+	read: func(_ *v1.Pod, c *v1.Container, path string) (*ask, error) {
+		w := &words{c: c, path: path}
+		mib, field, ok := w.number(volcanoMemory, 0, maxMiB)
+		if w.err != nil || !ok || mib == 0 {
+			return nil, w.err
+		}
+		return &ask{vendor: model.NVIDIA, resource: volcanoMemory, count: 1, field: field, part: model.Part{Kind: model.Share, Memory: model.MiB(mib)}}, nil
+	},
+	annotate: volcanoIndexes,
+	devices:  volcanoPlainDevices,
+}
+
+var volcanoNumber = vocabulary{
+	read: func(_ *v1.Pod, c *v1.Container, path string) (*ask, error) {
+		w := &words{c: c, path: path}
+		n, field, ok := w.number(volcanoCards, 0, maxCount)
+		if w.err != nil || !ok || n == 0 {
+			return nil, w.err
+		}
+		return &ask{vendor: model.NVIDIA, resource: volcanoCards, count: int(n), field: field}, nil
+	},
+	annotate: volcanoIndexes,
+}
+
+// volcanoIndexes is what volcano-sh/devices reads: which cards, and since when.
+func volcanoIndexes(p placed) map[string]string {
+	var indexes []string
+	for slot := range p.grant.Set.Slots() {
+		indexes = append(indexes, strconv.Itoa(p.node.Devices[slot].Index))
+	}
+	return map[string]string{
+		"volcano.sh/gpu-index":      strings.Join(indexes, ","),
+		"volcano.sh/predicate-time": strconv.FormatInt(p.now.UnixNano(), 10),
+	}
+}
+
+// volcanoPlainDevices derives cards from what volcano-sh/devices publishes: their
+// number, and the memory of all of them together. It assumes equal cards, as that
+// plugin does.
+func volcanoPlainDevices(node *v1.Node) (*registration, error) {
+	cards := quantity(node.Status.Allocatable, volcanoCards)
+	if cards == 0 || cards > maxCount {
+		return nil, nil
+	}
+	memory := quantity(node.Status.Allocatable, volcanoMemory)
+	return equalDevices(node, model.NVIDIA, int(cards), model.MiB(memory/cards)), nil
+}
+
+var volcanoVGPU = vocabulary{
+	read: func(_ *v1.Pod, c *v1.Container, path string) (*ask, error) {
+		return perCard(&words{c: c, path: path}, volcanoVCards, volcanoVMemory, volcanoVPercent, volcanoVCores)
+	},
+	wishes: func(pod *v1.Pod, r *model.Request) error {
+		use, err := wordList(pod, volcanoUse)
+		if err != nil {
+			return err
+		}
+		avoid, err := wordList(pod, volcanoAvoid)
+		if err != nil {
+			return err
+		}
+		r.UseUUIDs, r.AvoidUUIDs = append(r.UseUUIDs, use...), append(r.AvoidUUIDs, avoid...)
+		return modeOf(pod, r, volcanoMode, "hami-core", "mig", "mps")
+	},
+	// What volcano-vgpu-device-plugin reads. Containers without vGPUs have no entry.
+	annotate: func(p placed) map[string]string {
+		cards := encodeCards(p, "NVIDIA", false)
+		now := strconv.FormatInt(p.now.Unix(), 10)
+		return map[string]string{
+			"volcano.sh/vgpu-node":           string(p.node.ID),
+			"volcano.sh/vgpu-time":           now,
+			"volcano.sh/vgpu-ids-new":        cards,
+			"volcano.sh/devices-to-allocate": cards,
+			"volcano.sh/bind-phase":          "allocating",
+			"volcano.sh/bind-time":           now,
+		}
+	},
+	devices: volcanoVDevices,
+}
+
+// volcanoVDevices reads "uuid,count,MiB,type,health,mode:" of each card.
+func volcanoVDevices(node *v1.Node) (*registration, error) {
+	text, ok := node.Annotations[volcanoRegister]
+	if !ok {
+		return nil, nil
+	}
+	reg := &registration{}
+	for i, card := range split2(text, ":") {
+		f := strings.Split(card, ",")
+		if len(f) < 6 {
+			return nil, fmt.Errorf("metadata.annotations[%s]: card %d has %d fields, needs 6", volcanoRegister, i, len(f))
+		}
+		count, err1 := strconv.Atoi(f[1])
+		memory, err2 := strconv.ParseInt(f[2], 10, 64)
+		if f[0] == "" || err1 != nil || err2 != nil || count < 0 || memory <= 0 || memory > maxMiB {
+			return nil, fmt.Errorf("metadata.annotations[%s]: card %d makes no sense: %s", volcanoRegister, i, card)
+		}
+		d := model.Device{Index: i, UUID: f[0], Vendor: model.NVIDIA, Model: model.ParseModel(f[3]), Memory: model.MiB(memory), NUMA: model.NUMAUnknown, Tenants: count}
+		if f[4] != "true" {
+			d.Health = model.Failed
+		}
+		reg.devices = append(reg.devices, d)
+		reg.attributes = []model.Attribute{{Key: volcanoMode, Value: f[5]}}
+	}
+	reg.sellable = len(reg.devices)
+	return reg, nil
+}
