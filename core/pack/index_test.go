@@ -199,15 +199,19 @@ func TestTermsAddUp(t *testing.T) {
 	})
 }
 
-// TestManyClasses: classes nobody asked for before, and many of them.
-func TestManyClasses(t *testing.T) {
+// TestForgottenClasses: an index that may keep few classes answers the same.
+func TestForgottenClasses(t *testing.T) {
 	f := newFleetTest(NewPotential())
+	f.x.maxCells = 10 * len(f.shapes)
 	for i := range 3000 {
 		c := Class{CPU: int64(i % 700), GPUs: 1, Milli: uint16(1 + i%Whole)}
 		f.x.Arrive(&c)
 		want, _ := f.x.Scan(&c)
 		if got, _ := f.x.Best(&c); got != want {
 			t.Fatalf("class %d: %+v, want %+v", i, got, want)
+		}
+		if len(f.x.classes) > 10 {
+			t.Fatalf("%d classes kept", len(f.x.classes))
 		}
 	}
 }
