@@ -55,6 +55,7 @@ type Device struct {
 
 	// UUID identifies the device across reboots.
 	//
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9._:/-]+$`
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=128
 	// +optional

@@ -27,10 +27,13 @@ type Index struct {
 	classes map[Class]*standing
 	epoch   uint32 // ratings of older epochs are void
 	uses    uint64 // decisions, to know the class that was not asked for longest
+	// maxCells bounds the ratings kept, so that memory is bounded whatever classes
+	// come.
+	maxCells int
 }
 
-// maxCells bounds the ratings kept, classes times nodes, at about 24 bytes each.
-const maxCells = 12 << 20
+// defaultMaxCells bounds the ratings kept, classes times nodes, at about 24 bytes each.
+const defaultMaxCells = 12 << 20
 
 // standing is the order of the nodes for one class.
 type standing struct {
@@ -52,7 +55,7 @@ type cell struct {
 
 // NewIndex returns an empty index that ranks by the policy.
 func NewIndex(policy Policy) *Index {
-	return &Index{policy: policy, classes: map[Class]*standing{}}
+	return &Index{policy: policy, classes: map[Class]*standing{}, maxCells: defaultMaxCells}
 }
 
 // Set adds a node, or replaces all that is known of it. Ordinals are small

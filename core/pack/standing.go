@@ -48,7 +48,7 @@ func (x *Index) standing(c *Class) *standing {
 // makeRoom forgets the class that was not asked for longest, when there are too
 // many. What is forgotten is only work.
 func (x *Index) makeRoom() {
-	if len(x.classes) < 16 || len(x.classes)*len(x.nodes) < maxCells {
+	if len(x.classes) == 0 || len(x.classes)*len(x.nodes) < x.maxCells {
 		return
 	}
 	var oldest *standing

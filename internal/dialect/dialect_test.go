@@ -213,6 +213,7 @@ func TestInventoryFromGPUNode(t *testing.T) {
 	}
 
 	bad := map[string]func(*v1alpha1.GPUNode){
+		"spec.devices[0].uuid":     func(g *v1alpha1.GPUNode) { g.Spec.Devices[0].UUID = "GPU\"1" },
 		"devices[1].uuid":          func(g *v1alpha1.GPUNode) { g.Spec.Devices[0].UUID = "GPU-0" },
 		"devices[1].index":         func(g *v1alpha1.GPUNode) { g.Spec.Devices[0].Index = 0; g.Status.Devices = nil },
 		"devices[0].vendor":        func(g *v1alpha1.GPUNode) { g.Spec.Devices[1].Vendor = "acme" },

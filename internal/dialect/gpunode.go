@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -49,9 +50,15 @@ func fromGPUNode(node *v1.Node, gn *v1alpha1.GPUNode) *model.Node {
 	return n
 }
 
-// checkStatus finds what the CRD's own rules cannot: status and spec are written
-// by different requests, so no rule sees both.
-func checkStatus(gn *v1alpha1.GPUNode) error {
+// checkGPUNode finds what the CRD's own rules cannot (status and spec are written
+// by different requests, so no rule sees both), and what older rules let in.
+func checkGPUNode(gn *v1alpha1.GPUNode) error {
+	for i, d := range gn.Spec.Devices {
+		// A UUID goes into records, which allow no other characters.
+		if strings.Trim(d.UUID, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:/-") != "" {
+			return fmt.Errorf("spec.devices[%d].uuid: %q may hold letters, digits and -_.:/ only", i, d.UUID)
+		}
+	}
 	for i, s := range gn.Status.Devices {
 		if !slices.ContainsFunc(gn.Spec.Devices, func(d v1alpha1.Device) bool { return d.Index == s.Index }) {
 			return fmt.Errorf("status.devices[%d].index: no device has index %d", i, s.Index)

@@ -26,7 +26,7 @@ var attributeLabels = []string{
 func Inventory(node *v1.Node, gn *v1alpha1.GPUNode) (*model.Node, error) {
 	if gn != nil {
 		inv := fromGPUNode(node, gn)
-		err := checkStatus(gn)
+		err := checkGPUNode(gn)
 		if err == nil {
 			err = inv.Validate()
 		}

@@ -1,5 +1,225 @@
 package sim
 
+import (
+	"container/heap"
+	"math/rand/v2"
+	"time"
+
+	"github.com/tangram-dev/tangram/core/pack"
+)
+
+// The clock of a run counts mean lifetimes. The fleet fills during the warm-up;
+// then it is measured.
+const (
+	warmUp   = 2.0
+	measured = 3.0
+	horizon  = warmUp + measured
+)
+
+// request is one arrival, the same for every policy.
+type request struct {
+	class   *pack.Class
+	arrival float64
+	life    float64
+}
+
+// requests draws arrivals: Poisson, at the rate that asks for load times the
+// capacity if all ran at once, each for an exponential time.
+func requests(t *Trace, load float64, seed uint64) []request {
+	random := rand.New(rand.NewPCG(seed, lifetimeStream))
+	perLifetime := load * float64(t.Capacity()) / (float64(t.Demand()) / float64(len(t.Pods)))
+	var list []request
+	for now := random.ExpFloat64() / perLifetime; now < horizon; now += random.ExpFloat64() / perLifetime {
+		class := &t.Pods[random.IntN(len(t.Pods))].Class
+		list = append(list, request{class, now, random.ExpFloat64()})
+	}
+	return list
+}
+
+// timed replays one seed at each load of Config.At.
 func timed(t *Trace, config *Config, policy string, seed uint64, progress func(part float64)) (*run, error) {
-	panic("later")
+	r := &run{}
+	for i, load := range config.At {
+		c, err := newChooser(policy, t, config.Workload, seed)
+		if err != nil {
+			return nil, err
+		}
+		workload := t.Workload()
+		s := &timedRun{
+			run: r, chooser: c, capacity: t.Capacity(),
+			fleet:   newCluster(t, pack.NewFragmentation(workload, false), pack.NewFragmentation(workload, true)),
+			waiting: map[pack.Class]*queue{},
+		}
+		s.replay(requests(t, load, seed), func(part float64) {
+			progress((float64(i) + part) / float64(len(config.At)))
+		})
+	}
+	return r, nil
+}
+
+// timedRun is one load of one seed.
+type timedRun struct {
+	*run
+	chooser  chooser
+	capacity int64
+	fleet    *cluster
+	running  departures
+	waiting  map[pack.Class]*queue
+	queues   []*queue // of waiting, in the order of first use
+
+	now      float64
+	sum      sample  // over measured time
+	waited   float64 // GPU-weighted, of arrivals in measured time
+	measured float64 // GPU of those
+}
+
+// queue holds waiting requests of one class, oldest first.
+type queue struct {
+	class   *pack.Class
+	waiting []waiter
+}
+
+type waiter struct {
+	request
+	number int // of the arrival
+}
+
+func (s *timedRun) replay(list []request, progress func(part float64)) {
+	for i, r := range list {
+		s.endUntil(r.arrival)
+		s.advance(r.arrival)
+		begin := time.Now()
+		s.chooser.Arrive(r.class)
+		s.deciding += time.Since(begin)
+		q := s.queue(r.class)
+		// If one of the class waits, this one would not fit either.
+		if len(q.waiting) > 0 || !s.start(r) {
+			q.waiting = append(q.waiting, waiter{r, i})
+		}
+		if i%512 == 0 {
+			progress(r.arrival / horizon)
+		}
+	}
+	s.endUntil(horizon)
+	s.advance(horizon)
+	for _, q := range s.queues {
+		for _, w := range q.waiting {
+			s.countWait(w.request)
+		}
+	}
+	s.at = append(s.at, sample{s.sum.unallocated / measured, s.sum.frag / measured, s.sum.fragGPU / measured})
+	wait := 0.0
+	if s.measured > 0 {
+		wait = s.waited / s.measured
+	}
+	s.wait = append(s.wait, wait)
+}
+
+// endUntil ends what runs out up to a time. Whoever waited did so because no
+// node would do; one node has changed, so only that is worth a look: first those
+// who came first, skipping who does not fit.
+func (s *timedRun) endUntil(until float64) {
+	for len(s.running) > 0 && s.running[0].end <= until {
+		d := heap.Pop(&s.running).(departure)
+		s.advance(d.end)
+		s.fleet.give(d.choice.Ordinal, d.class, d.choice.Devices)
+		begin := time.Now()
+		s.chooser.Update(d.choice.Ordinal, s.fleet.shapes[d.choice.Ordinal])
+		s.deciding += time.Since(begin)
+		for {
+			q := s.firstThatFits(d.choice.Ordinal)
+			if q == nil || !s.start(q.waiting[0].request) {
+				break
+			}
+			q.waiting = q.waiting[1:]
+		}
+	}
+}
+
+func (s *timedRun) firstThatFits(node int) *queue {
+	var first *queue
+	for _, q := range s.queues {
+		if len(q.waiting) == 0 || first != nil && first.waiting[0].number < q.waiting[0].number {
+			continue
+		}
+		if s.fleet.shapes[node].Fits(q.class) {
+			first = q
+		}
+	}
+	return first
+}
+
+// start places a request now, if it fits anywhere.
+func (s *timedRun) start(r request) bool {
+	begin := time.Now()
+	choice, ok := s.chooser.Best(r.class)
+	s.deciding += time.Since(begin)
+	s.decisions++
+	if !ok {
+		return false
+	}
+	s.fleet.take(choice.Ordinal, r.class, choice.Devices)
+	begin = time.Now()
+	s.chooser.Update(choice.Ordinal, s.fleet.shapes[choice.Ordinal])
+	s.deciding += time.Since(begin)
+	heap.Push(&s.running, departure{s.now + r.life, s.decisions, r.class, choice})
+	s.countWait(r)
+	return true
+}
+
+// countWait adds the wait of a request that starts now, or never did.
+func (s *timedRun) countWait(r request) {
+	if r.arrival >= warmUp {
+		s.waited += (s.now - r.arrival) * float64(r.class.Demand())
+		s.measured += float64(r.class.Demand())
+	}
+}
+
+// advance moves the clock, and counts what was idle meanwhile.
+func (s *timedRun) advance(to float64) {
+	if span := to - max(s.now, warmUp); span > 0 {
+		state := s.fleet.sample(s.capacity)
+		s.sum.unallocated += span * state.unallocated
+		s.sum.frag += span * state.frag
+		s.sum.fragGPU += span * state.fragGPU
+	}
+	s.now = to
+}
+
+func (s *timedRun) queue(c *pack.Class) *queue {
+	q := s.waiting[*c]
+	if q == nil {
+		q = &queue{class: c}
+		s.waiting[*c] = q
+		s.queues = append(s.queues, q)
+	}
+	return q
+}
+
+// departure is the end of a running request; number makes the order total.
+type departure struct {
+	end    float64
+	number int
+	class  *pack.Class
+	choice pack.Choice
+}
+
+// departures is a heap, soonest first.
+type departures []departure
+
+func (d departures) Len() int      { return len(d) }
+func (d departures) Swap(i, j int) { d[i], d[j] = d[j], d[i] }
+func (d *departures) Push(v any)   { *d = append(*d, v.(departure)) }
+
+func (d departures) Less(i, j int) bool {
+	if d[i].end != d[j].end {
+		return d[i].end < d[j].end
+	}
+	return d[i].number < d[j].number
+}
+
+func (d *departures) Pop() any {
+	last := (*d)[len(*d)-1]
+	*d = (*d)[:len(*d)-1]
+	return last
 }

@@ -72,11 +72,11 @@ func (s *Shared) join(ctx context.Context, h fwk.Handle) (*state.Cluster, *profi
 				return nil, nil, err
 			}
 		}
-		c, err := state.New(ctx, h.SharedInformerFactory(), s.gpuNodes, reporter(ctx, h))
+		wake := func(c *state.Cluster) { activateWaiting(ctx, h, c) }
+		c, err := state.New(ctx, h.SharedInformerFactory(), s.gpuNodes, reporter(ctx, h), wake)
 		if err != nil {
 			return nil, nil, err
 		}
-		c.OnGPUNode(func() { activateWaiting(ctx, h, c) })
 		s.cluster = c
 	}
 	p := s.profiles[h.ProfileName()]

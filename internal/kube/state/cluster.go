@@ -36,14 +36,14 @@ type Cluster struct {
 	// complaint is made once.
 	complained map[string]string
 
-	report  Reporter
-	changed func()
+	report Reporter
 }
 
 // New wires a cluster to the informers of a scheduler and to a source of
 // GPUNodes. The informers are started by the scheduler, the watch on GPUNodes at
-// once.
-func New(ctx context.Context, factory informers.SharedInformerFactory, gpuNodes cache.ListerWatcher, report Reporter) (*Cluster, error) {
+// once. changed is called, without any lock held, after a GPUNode changed:
+// kube-scheduler does not know these objects and cannot requeue pods for them.
+func New(ctx context.Context, factory informers.SharedInformerFactory, gpuNodes cache.ListerWatcher, report Reporter, changed func(*Cluster)) (*Cluster, error) {
 	c := &Cluster{
 		pods:       factory.Core().V1().Pods().Lister(),
 		nodes:      factory.Core().V1().Nodes().Lister(),
@@ -51,7 +51,6 @@ func New(ctx context.Context, factory informers.SharedInformerFactory, gpuNodes 
 		waits:      map[model.HolderID]waiting{},
 		complained: map[string]string{},
 		report:     report,
-		changed:    func() {},
 	}
 	podEvents, err := factory.Core().V1().Pods().Informer().AddEventHandler(c.podHandler())
 	if err != nil {
@@ -61,21 +60,16 @@ func New(ctx context.Context, factory informers.SharedInformerFactory, gpuNodes 
 	if err != nil {
 		return nil, err
 	}
-	if c.gpuNodes, err = watchGPUNodes(ctx, gpuNodes, c.gpuNodeChanged, c.syncAllNodes); err != nil {
+	nodeChanged := func(name string) {
+		c.SyncNode(name)
+		changed(c)
+	}
+	if c.gpuNodes, err = newGPUNodes(gpuNodes, nodeChanged, c.syncAllNodes); err != nil {
 		return nil, err
 	}
+	go c.gpuNodes.informer.RunWithContext(ctx)
 	c.synced = []cache.InformerSynced{podEvents.HasSynced, nodeEvents.HasSynced, c.gpuNodes.synced}
 	return c, nil
-}
-
-// OnGPUNode sets what to call, without any lock held, after a GPUNode changed:
-// kube-scheduler does not know these objects and cannot requeue pods for them.
-// Call it before events flow.
-func (c *Cluster) OnGPUNode(f func()) { c.changed = f }
-
-func (c *Cluster) gpuNodeChanged(name string) {
-	c.SyncNode(name)
-	c.changed()
 }
 
 // WaitForSync blocks until the ledger has seen everything that existed when the

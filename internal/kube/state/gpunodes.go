@@ -27,9 +27,10 @@ type gpuNodes struct {
 	absent atomic.Bool
 }
 
-// watchGPUNodes starts watching. changed is called with the name of each GPUNode
-// that came, changed or went; all when every node must be looked at again.
-func watchGPUNodes(ctx context.Context, source cache.ListerWatcher, changed func(string), all func()) (*gpuNodes, error) {
+// newGPUNodes prepares to watch; its informer is still to be run. changed is called
+// with the name of each GPUNode that came, changed or went; all when every node
+// must be looked at again.
+func newGPUNodes(source cache.ListerWatcher, changed func(string), all func()) (*gpuNodes, error) {
 	g := &gpuNodes{informer: cache.NewSharedIndexInformer(source, &v1alpha1.GPUNode{}, 0, nil)}
 	err := g.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
 		if !servesNone(err) {
@@ -60,7 +61,6 @@ func watchGPUNodes(ctx context.Context, source cache.ListerWatcher, changed func
 	if err != nil {
 		return nil, err
 	}
-	go g.informer.RunWithContext(ctx)
 	return g, nil
 }
 

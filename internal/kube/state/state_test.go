@@ -51,7 +51,7 @@ func newSetup(t *testing.T, source cache.ListerWatcher) *setup {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.reports = append(s.reports, fmt.Sprintf("%s %s: %s: %s", o.Kind, o.Name, reason, message))
-	})
+	}, func(*Cluster) {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,77 @@
+package pack
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Terms takes the cost of a placement apart, in micro-GPU.
+type Terms struct {
+	// Before and After are the node's potential; their difference is the base.
+	Before, After int64
+	// Model is the price of taking a scarce model from those who can use no other.
+	Model int64
+	// Slots is the price of breaking groups of 2, 4 and 8 whole GPUs.
+	Slots [len(slotSizes)]int64
+	// Cost is what was compared, in steps of 5 milli-GPU: the base and the sum of
+	// the prices, each rounded. Rounding them apart keeps the order of nodes that
+	// share their prices the same while prices change, which is what makes an index
+	// possible.
+	Cost int
+	// Unused and GPUs decide between equal costs: the node with the smaller part of
+	// unused GPUs goes first.
+	Unused, GPUs int
+}
+
+// Base is what the node itself loses.
+func (t Terms) Base() int64 { return t.Before - t.After }
+
+// String is the explanation in one line, in milli-GPU.
+func (t Terms) String() string {
+	milli := func(v int64) string { return fmt.Sprintf("%.1f", float64(v)/(micro/Whole)) }
+	var b strings.Builder
+	fmt.Fprintf(&b, "cost %d = base %s (potential %s to %s)", t.Cost, milli(t.Base()), milli(t.Before), milli(t.After))
+	if t.Model != 0 {
+		fmt.Fprintf(&b, " + scarce model %s", milli(t.Model))
+	}
+	for i, price := range t.Slots {
+		if price != 0 {
+			fmt.Fprintf(&b, " + broken group of %d %s", slotSizes[i], milli(price))
+		}
+	}
+	fmt.Fprintf(&b, "; %d of %d GPUs unused", t.Unused, t.GPUs)
+	return b.String()
+}
+
+// Explain is the score of a class on a node, term by term; false if it does not
+// fit, or the policy is not Potential. It answers for any node, chosen or not.
+func (x *Index) Explain(c *Class, ordinal int) (Terms, Choice, bool) {
+	p, ok := x.policy.(*Potential)
+	if !ok || ordinal >= len(x.nodes) || !x.nodes[ordinal].present || !x.nodes[ordinal].Shape.Fits(c) {
+		return Terms{}, Choice{}, false
+	}
+	n := &x.nodes[ordinal]
+	p.Begin(c)
+	loss, _, _ := p.loss(c, n)
+	r := p.Rate(c, n)
+	t := Terms{Before: n.potential, After: n.potential - loss, Unused: n.full, GPUs: int(n.Shape.GPUs)}
+	if c.GPUs > 0 {
+		t.Model, t.Slots = p.opportunity(c, &p.places[r.Bucket])
+	}
+	shift := p.Shift(c, int(r.Bucket))
+	t.Cost = int(r.Cost) + shift.Cost
+	return t, Choice{ordinal, n.devices(c, r), t.Cost, shift.Tie}, true
+}
+
+// Rate is the choice a node would be, false if the class does not fit there. It
+// is for callers who come with nodes of their own.
+func (x *Index) Rate(c *Class, ordinal int) (Choice, bool) {
+	if ordinal >= len(x.nodes) || !x.nodes[ordinal].fits(c) {
+		return Choice{}, false
+	}
+	s := x.standing(c)
+	x.policy.Begin(c)
+	r := s.cells[ordinal].Rating
+	e := entry{newKey(r.Cost, x.nodes[ordinal].order, ordinal), x.policy.Shift(c, int(r.Bucket))}
+	return x.choice(s, e), true
+}

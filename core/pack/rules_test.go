@@ -1,0 +1,160 @@
+package pack
+
+import (
+	"math"
+	"testing"
+)
+
+// node makes a node of an index from free parts.
+func node(cpu int64, free ...uint16) *Node {
+	n := &Node{Shape: Shape{CPU: cpu, Memory: 1 << 20, GPUs: uint8(len(free)), Model: 1}, present: true}
+	copy(n.Shape.Free[:], free)
+	n.derive()
+	return n
+}
+
+// TestFragmentation checks F by hand, for each case of the definition.
+func TestFragmentation(t *testing.T) {
+	half := Class{GPUs: 1, Milli: 500, CPU: 4000}
+	tests := []struct {
+		name  string
+		class Class
+		node  *Node
+		want  float64
+	}{
+		{"fits: what is too small is lost", half, node(8000, 1000, 400, 500), 400},
+		{"lacks CPU: all is lost", half, node(3000, 1000, 400, 500), 1900},
+		{"lacks GPU: all is lost", half, node(8000, 499, 400), 899},
+		{"wrong model: all is lost", Class{GPUs: 1, Milli: 500, Models: Set(2)}, node(8000, 1000), 1000},
+		{"no GPUs: all is lost", Class{CPU: 1000}, node(8000, 700), 700},
+		{"whole: used GPUs are lost", Class{GPUs: 2, Milli: Whole}, node(8000, 1000, 1000, 900), 900},
+		{"whole: too few", Class{GPUs: 3, Milli: Whole}, node(8000, 1000, 1000, 900), 2900},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := NewFragmentation([]Demand{{tt.class, 3}}, false)
+			if got := f.Of(&tt.node.Shape); got != tt.want {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestTypical: the most frequent types until 95 % are covered, without memory,
+// with or without those that ask for no GPU.
+func TestTypical(t *testing.T) {
+	workload := []Demand{
+		{Class{GPUs: 1, Milli: 500, Memory: 1}, 40}, {Class{GPUs: 1, Milli: 500, Memory: 2}, 10},
+		{Class{CPU: 1000}, 46}, {Class{GPUs: 1, Milli: 300}, 3}, {Class{GPUs: 1, Milli: 200}, 1},
+	}
+	tests := []struct {
+		name    string
+		gpuOnly bool
+		parts   []float64
+	}{
+		{"all", false, []float64{50.0 / 96, 46.0 / 96}},
+		{"with GPUs", true, []float64{50.0 / 53, 3.0 / 53}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			f := NewFragmentation(workload, tt.gpuOnly)
+			if len(f.types) != len(tt.parts) {
+				t.Fatalf("got %d types, want %d", len(f.types), len(tt.parts))
+			}
+			for i, want := range tt.parts {
+				if math.Abs(f.types[i].part-want) > 1e-12 {
+					t.Errorf("type %d: got %v, want %v", i, f.types[i].part, want)
+				}
+			}
+		})
+	}
+}
+
+// TestBaselines checks the published scores on small cases.
+func TestBaselines(t *testing.T) {
+	share, one, two := Class{GPUs: 1, Milli: 500, CPU: 12_800}, Class{GPUs: 1, Milli: Whole}, Class{GPUs: 2, Milli: Whole}
+	withGuests := func(n *Node, bits uint32) *Node { n.Shape.Guests = bits; return n }
+	tests := []struct {
+		name  string
+		rule  Rule
+		class Class
+		node  *Node
+		want  int
+	}{
+		{"bestfit leaves half", BestFit(), share, node(76_800, 1000, 500), 68}, // 100*(1 - 0.5*0.5 - 0.5*0.125), cut
+		{"dotprod", DotProd(), share, node(64_000, 1000, 1000), 96},            // 100*(1 - (0.5*0.1+0.25*0.0625)/2)
+		{"packing on a shared GPU", Packing(), share, node(0, 500, 1000), 95},
+		{"packing opens a GPU of a used node", Packing(), one, node(0, 500, 1000), 49},
+		{"packing two of a used node", Packing(), two, node(0, 500, 1000, 1000), 48},
+		{"packing opens a node", Packing(), one, node(0, 1000, 1000), 31},
+		{"packing without GPUs", Packing(), Class{CPU: 1}, node(0, 1000), 0},
+		{"clustering with its like", Clustering(), share, withGuests(node(0, 500, 1000), 1), 95},
+		{"clustering among others", Clustering(), share, withGuests(node(0, 500, 1000), 3), 70},
+		{"clustering on an unused node", Clustering(), share, node(0, 1000, 1000), 43},
+		{"clustering with others", Clustering(), share, withGuests(node(0, 1000, 0), 2), 21},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := 100 - int(tt.rule.Rate(&tt.class, tt.node).Cost); got != tt.want {
+				t.Errorf("got %d, want %d", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestTightest: shares of the baselines go to the smallest hole that holds them.
+func TestTightest(t *testing.T) {
+	c := Class{GPUs: 1, Milli: 300}
+	if got := BestFit().Rate(&c, node(1, 1000, 290, 400, 350, 350)).Slot; got != 3 {
+		t.Errorf("got device %d, want 3", got)
+	}
+}
+
+// TestRandomIsUniform: every node that fits is picked about as often, no other.
+func TestRandomIsUniform(t *testing.T) {
+	r := NewRandom(1)
+	for i := range 4 {
+		r.Set(i, 0, Shape{}, emptyNode(1, 2, int64(i), 4))
+	}
+	var picks [4]int
+	c := Class{CPU: 1000, GPUs: 1, Milli: Whole}
+	for range 3000 {
+		choice, ok := r.Best(&c)
+		if !ok || choice.Devices.Count() != 1 {
+			t.Fatalf("got %+v %v", choice, ok)
+		}
+		picks[choice.Ordinal]++
+	}
+	if picks[0] != 0 || min(picks[1], picks[2], picks[3]) < 900 {
+		t.Errorf("picks %v", picks)
+	}
+}
+
+// TestClassValidate names the field.
+func TestClassValidate(t *testing.T) {
+	tests := []struct {
+		name  string
+		class Class
+		want  string
+	}{
+		{"whole", Class{GPUs: 8, Milli: Whole}, ""},
+		{"no GPU", Class{CPU: 1}, ""},
+		{"negative CPU", Class{CPU: -1}, "class: CPU -1 is negative"},
+		{"negative memory", Class{Memory: -1}, "class: memory -1 is negative"},
+		{"too many", Class{GPUs: 17, Milli: Whole}, "class: 17 GPUs, at most 16"},
+		{"milli of nothing", Class{Milli: 5}, "class: 5 milli of no GPU"},
+		{"nothing of a GPU", Class{GPUs: 1}, "class: 0 milli per GPU, want 1..1000"},
+		{"two shares", Class{GPUs: 2, Milli: 500}, "class: 500 milli of each of 2 GPUs: only one GPU can be shared"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := ""
+			if err := tt.class.Validate(); err != nil {
+				got = err.Error()
+			}
+			if got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}

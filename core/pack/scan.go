@@ -1,0 +1,26 @@
+package pack
+
+// Scan is Best without any index: it rates every node anew. It is the meaning of
+// the index, which must choose the same, and a way to ask once.
+func (x *Index) Scan(c *Class) (Choice, bool) {
+	x.policy.Begin(c)
+	var best entry
+	var chosen Rating
+	found := false
+	for ordinal := range x.nodes {
+		n := &x.nodes[ordinal]
+		if !n.present || !n.Shape.Fits(c) {
+			continue
+		}
+		r := x.policy.Rate(c, n)
+		e := entry{newKey(r.Cost, n.order, ordinal), x.policy.Shift(c, int(r.Bucket))}
+		if !found || e.before(best) {
+			best, chosen, found = e, r, true
+		}
+	}
+	if !found {
+		return Choice{}, false
+	}
+	n := &x.nodes[best.key.ordinal()]
+	return Choice{best.key.ordinal(), n.devices(c, chosen), best.cost(), best.shift.Tie}, true
+}
