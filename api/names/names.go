@@ -27,6 +27,8 @@ const (
 	// AnnotationDevices is the record: the devices each container was given,
 	// written with the Binding itself. Its format is docs/formats/record.md.
 	AnnotationDevices = Group + "/devices"
+	// AnnotationPlacement is how shares are laid on devices: binpack or spread.
+	AnnotationPlacement = Group + "/placement"
 	// AnnotationUseModel and AnnotationAvoidModel are comma-separated GPU models
 	// the pod insists on or refuses (HAMi's and Volcano's words).
 	AnnotationUseModel   = "nvidia.com/use-gputype"

@@ -41,8 +41,7 @@ type HeldPart struct {
 	// Device is where it is; unknown when Known is false.
 	Device DeviceRef
 	Known  bool
-	// Part is how much: of a Share its memory (never in percent) and compute, of a
-	// Slice its profile.
+	// Part is how much.
 	model.Part
 	// Start is the memory slice a known Slice begins at.
 	Start int

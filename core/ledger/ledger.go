@@ -56,7 +56,7 @@ func New() *Ledger {
 // and neither does one that says nothing new, so that adapters may repeat
 // themselves cheaply.
 func (l *Ledger) SetNode(inv *model.Node) error {
-	if err := validate(inv); err != nil {
+	if err := Validate(inv); err != nil {
 		return fmt.Errorf("node %q: %w", inv.ID, err)
 	}
 	if n := l.nodes[inv.ID]; n != nil && n.inv != nil && n.kind.signature == signature(inv) && sameUUIDs(n.inv, inv) {
@@ -66,8 +66,9 @@ func (l *Ledger) SetNode(inv *model.Node) error {
 	return nil
 }
 
-// validate checks an inventory, its MIG geometry included.
-func validate(inv *model.Node) error {
+// Validate checks an inventory, its MIG geometry included, and names the field that
+// is broken.
+func Validate(inv *model.Node) error {
 	if err := inv.Validate(); err != nil {
 		return err
 	}

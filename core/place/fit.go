@@ -14,8 +14,8 @@ type Grant struct {
 	// Set are the devices, whole or in part.
 	Set model.Mask
 	// Parts are the shares or slices, container by container; none of whole
-	// devices. Extra is what init containers need beyond them for a while.
-	Parts, Extra []GrantedPart
+	// devices.
+	Parts []GrantedPart
 }
 
 // Claim is the claim of a holder that is given the grant.
@@ -31,7 +31,7 @@ func (g *Grant) Claim(holder model.HolderID, r *model.Request, n *model.Node) le
 		}
 		return c
 	}
-	for _, p := range g.Holds(r) {
+	for _, p := range Hold(r, g.Parts) {
 		c.Parts = append(c.Parts, ledger.HeldPart{Device: ref(p.Slot), Known: true, Part: p.Part, Start: p.Start})
 	}
 	return c

@@ -2,6 +2,8 @@ package place
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/ledger"
@@ -19,37 +21,57 @@ type GrantedPart struct {
 	Start int
 }
 
-// Holds are the parts a holder has of devices as long as it lives. Slices are held
-// one by one; shares of one device are added up, init containers' only where they
-// need more than the others take afterwards.
-func (g *Grant) Holds(r *model.Request) []GrantedPart {
-	if r.Kind() == model.Slice {
-		return g.Parts
-	}
+// Hold turns what containers were given into what their holder has as long as it
+// lives. Containers that run together add up. An init container's share counts only
+// where it is more than the others take of that device afterwards: then the first of
+// them is held with so much more. Slices are instances and exist to the end.
+func Hold(r *model.Request, parts []GrantedPart) []GrantedPart {
 	var out []GrantedPart
-	for slot := range g.Set.Slots() {
-		sum := GrantedPart{Container: -1, Slot: slot, Part: model.Part{Kind: model.Share}}
-		for _, p := range g.Parts {
-			if p.Slot == slot && r.Containers[p.Container].Phase != model.Init {
-				sum.Part.Memory += p.Part.Memory
-				sum.Part.Milli += p.Part.Milli
-				sum.Part.Turn = p.Part.Turn
+	type amounts struct {
+		memory model.MiB
+		milli  int
+	}
+	after, early, peak := map[int]amounts{}, map[int]amounts{}, map[int]amounts{}
+	add := func(m map[int]amounts, p GrantedPart) amounts {
+		a := m[p.Slot]
+		return amounts{a.memory + p.Part.Memory, a.milli + p.Part.Milli}
+	}
+	for i, c := range r.Containers {
+		for _, p := range parts {
+			switch {
+			case p.Container != i:
+			case c.Phase != model.Init || p.Part.Kind == model.Slice:
+				out = append(out, p)
+				after[p.Slot] = add(after, p)
+				if c.Phase == model.Sidecar {
+					early[p.Slot] = add(early, p)
+				}
+			default:
+				a := add(early, p)
+				peak[p.Slot] = amounts{max(peak[p.Slot].memory, a.memory), max(peak[p.Slot].milli, a.milli)}
 			}
 		}
-		for _, p := range g.Extra {
-			if p.Slot == slot {
-				sum.Part.Memory += p.Part.Memory
-				sum.Part.Milli += p.Part.Milli
-			}
+	}
+	for _, p := range parts {
+		top, rest := peak[p.Slot], after[p.Slot]
+		more := amounts{max(0, top.memory-rest.memory), max(0, top.milli-rest.milli)}
+		if more == (amounts{}) {
+			continue
 		}
-		out = append(out, sum)
+		delete(peak, p.Slot)
+		at := slices.IndexFunc(out, func(o GrantedPart) bool { return o.Slot == p.Slot })
+		if at < 0 {
+			out = append(out, GrantedPart{Container: p.Container, Slot: p.Slot, Part: model.Part{Kind: model.Share}})
+			at = len(out) - 1
+		}
+		out[at].Part.Memory += more.memory
+		out[at].Part.Milli += more.milli
 	}
 	return out
 }
 
 // fitParts lays shares or slices on the allowed devices. Containers that run
-// together add up; an init container's parts count only where they exceed what the
-// others take afterwards (Grant.Extra).
+// together add up; an init container meets only the sidecars started before it.
 func fitParts(r *model.Request, v ledger.View, allowed model.Mask) (Grant, *explain.Refusal) {
 	l := layer{r: r, v: v, allowed: allowed, now: map[int]ledger.Usage{}}
 	var g Grant
@@ -64,38 +86,18 @@ func fitParts(r *model.Request, v ledger.View, allowed model.Mask) (Grant, *expl
 	// An init container meets the sidecars started before it and nobody else of its
 	// own pod.
 	early := map[int]ledger.Usage{}
-	peak := map[int]ledger.Usage{}
 	for i, c := range r.Containers {
-		switch c.Phase {
-		case model.Sidecar:
+		switch {
+		case c.Phase == model.Sidecar:
 			for _, p := range g.Parts {
 				if p.Container == i {
 					early[p.Slot] = v.With(p.Slot, l.at(early, p.Slot), p.Part, p.Start)
 				}
 			}
-		case model.Init:
-			if c.Part.Kind == model.Slice {
-				continue
-			}
-			during := map[int]ledger.Usage{}
-			for slot, u := range early {
-				during[slot] = u
-			}
-			if refusal := l.lay(&g, i, during, l.now); refusal != nil {
+		case c.Phase == model.Init && c.Part.Kind == model.Share:
+			if refusal := l.lay(&g, i, maps.Clone(early), l.now); refusal != nil {
 				return Grant{}, refusal
 			}
-			for slot, u := range during {
-				p := peak[slot]
-				p.Memory, p.Milli = max(p.Memory, u.Memory), max(p.Milli, u.Milli)
-				peak[slot] = p
-			}
-		}
-	}
-	for slot := range v.Devices(r.Vendor).Slots() {
-		p, after := peak[slot], l.at(l.now, slot)
-		extra := model.Part{Kind: model.Share, Memory: max(0, p.Memory-after.Memory), Milli: max(0, p.Milli-after.Milli)}
-		if extra.Memory > 0 || extra.Milli > 0 {
-			g.Extra = append(g.Extra, GrantedPart{Container: -1, Slot: slot, Part: extra})
 		}
 	}
 	return g, nil

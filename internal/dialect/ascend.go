@@ -3,7 +3,7 @@ package dialect
 import (
 	"fmt"
 	"maps"
-	goslices "slices"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -23,9 +23,9 @@ var ascend = vocabulary{
 	read: func(_ *v1.Pod, c *v1.Container, path string) (*ask, error) {
 		w := &words{c: c, path: path}
 		a := ask{vendor: model.Ascend, part: model.Part{}}
-		names := append(goslices.Collect(maps.Keys(c.Resources.Requests)), goslices.Collect(maps.Keys(c.Resources.Limits))...)
-		goslices.Sort(names)
-		for _, name := range goslices.Compact(names) {
+		names := append(slices.Collect(maps.Keys(c.Resources.Requests)), slices.Collect(maps.Keys(c.Resources.Limits))...)
+		slices.Sort(names)
+		for _, name := range slices.Compact(names) {
 			card, ok := strings.CutPrefix(string(name), ascendPrefix)
 			if !ok {
 				continue
@@ -91,7 +91,7 @@ var ascend = vocabulary{
 		}
 	},
 	devices: func(node *v1.Node) (*registration, error) {
-		for _, name := range goslices.Sorted(maps.Keys(node.Status.Allocatable)) {
+		for _, name := range slices.Sorted(maps.Keys(node.Status.Allocatable)) {
 			card, ok := strings.CutPrefix(string(name), ascendPrefix)
 			if !ok || strings.HasSuffix(card, ascendMemory) {
 				continue

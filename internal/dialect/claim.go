@@ -2,7 +2,10 @@ package dialect
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -41,22 +44,69 @@ func Claims(pod *v1.Pod) ([]ledger.Claim, error) {
 	if r == nil {
 		return nil, nil
 	}
-	c := ledger.Claim{Holder: model.HolderID(pod.UID), Vendor: r.Vendor, Count: r.Count(), Since: boundSince(pod), Priority: r.Priority}
+	c := ledger.Claim{Holder: model.HolderID(pod.UID), Vendor: r.Vendor, Since: boundSince(pod), Priority: r.Priority}
+	var given []givenDevice
 	text, ok := pod.Annotations[names.AnnotationDevices]
-	if !ok {
-		return []ledger.Claim{c}, nil
+	if ok {
+		given, err = proven(pod, r, text)
 	}
-	c.Devices, err = proven(pod, r, text)
+	if r.Kind() == model.Whole {
+		c.Count = r.Count()
+		for _, d := range given {
+			if !slices.Contains(c.Devices, d.ref) {
+				c.Devices = append(c.Devices, d.ref)
+			}
+		}
+		return []ledger.Claim{c}, err
+	}
+	c.Parts = heldParts(r, given)
 	return []ledger.Claim{c}, err
 }
 
+// givenDevice is one entry of a record that agrees with the request.
+type givenDevice struct {
+	container int
+	ref       ledger.DeviceRef
+	start     int
+}
+
+// heldParts are the parts a pod holds: of the devices it was given, or of unknown
+// ones when nothing proves which.
+func heldParts(r *model.Request, given []givenDevice) []ledger.HeldPart {
+	var parts []place.GrantedPart
+	var refs []ledger.DeviceRef // a slot here is a position in refs
+	for _, d := range given {
+		slot := slices.Index(refs, d.ref)
+		if slot < 0 {
+			refs = append(refs, d.ref)
+			slot = len(refs) - 1
+		}
+		parts = append(parts, place.GrantedPart{Container: d.container, Slot: slot, Part: r.Containers[d.container].Part, Start: d.start})
+	}
+	var out []ledger.HeldPart
+	if len(given) > 0 {
+		for _, p := range place.Hold(r, parts) {
+			out = append(out, ledger.HeldPart{Device: refs[p.Slot], Known: true, Part: p.Part, Start: p.Start})
+		}
+		return out
+	}
+	for _, c := range r.Containers {
+		if c.Phase != model.Init || c.Part.Kind == model.Slice {
+			for range c.Count {
+				out = append(out, ledger.HeldPart{Part: c.Part})
+			}
+		}
+	}
+	return out
+}
+
 // proven returns the devices a record names, if it agrees with the request.
-func proven(pod *v1.Pod, r *model.Request, text string) ([]ledger.DeviceRef, error) {
+func proven(pod *v1.Pod, r *model.Request, text string) ([]givenDevice, error) {
 	rec, err := record.Decode(text)
 	if err != nil {
 		return nil, err
 	}
-	disagree := func(format string, args ...any) ([]ledger.DeviceRef, error) {
+	disagree := func(format string, args ...any) ([]givenDevice, error) {
 		return nil, fmt.Errorf("%s: %s; the pod is counted by its request", names.AnnotationDevices, fmt.Sprintf(format, args...))
 	}
 	if rec.Node != pod.Spec.NodeName {
@@ -66,8 +116,9 @@ func proven(pod *v1.Pod, r *model.Request, text string) ([]ledger.DeviceRef, err
 	for i := range rec.Containers {
 		byName[rec.Containers[i].Name] = &rec.Containers[i]
 	}
-	var devices []ledger.DeviceRef
-	for _, c := range r.Containers {
+	var given []givenDevice
+	different := map[ledger.DeviceRef]bool{}
+	for i, c := range r.Containers {
 		if c.Count == 0 {
 			continue
 		}
@@ -75,26 +126,40 @@ func proven(pod *v1.Pod, r *model.Request, text string) ([]ledger.DeviceRef, err
 		switch {
 		case got == nil:
 			return disagree("containers: %q asks for %d GPUs and is not listed", c.Name, c.Count)
-		case got.Resource != resourceOf(r.Vendor):
-			return disagree("containers: %q was given %s, but asks for %s", c.Name, got.Resource, resourceOf(r.Vendor))
+		case got.Resource != c.Resource:
+			return disagree("containers: %q was given %s, but asks for %s", c.Name, got.Resource, c.Resource)
 		case len(got.Devices) != c.Count:
 			return disagree("containers: %q was given %d devices, but asks for %d", c.Name, len(got.Devices), c.Count)
 		}
 		delete(byName, c.Name)
 		for _, d := range got.Devices {
-			ref := ledger.DeviceRef{Index: d.Index, UUID: d.UUID}
-			if !slices.Contains(devices, ref) {
-				devices = append(devices, ref)
+			if !agrees(c.Part, d) {
+				return disagree("containers: %q was given another amount of device %d than it asks for", c.Name, d.Index)
 			}
+			ref := ledger.DeviceRef{Index: d.Index, UUID: d.UUID}
+			different[ref] = true
+			given = append(given, givenDevice{i, ref, d.Start})
 		}
 	}
 	if len(byName) > 0 {
 		return disagree("containers: lists containers that ask for no GPU")
 	}
-	if len(devices) != r.Count() {
-		return disagree("containers: %d devices in all, but the pod holds %d", len(devices), r.Count())
+	if r.Kind() == model.Whole && len(different) != r.Count() {
+		return disagree("containers: %d devices in all, but the pod holds %d", len(different), r.Count())
 	}
-	return devices, nil
+	return given, nil
+}
+
+// agrees says whether a recorded device is as much of one as was asked for. Memory
+// in percent depends on the device and is taken from the request.
+func agrees(p model.Part, d record.Device) bool {
+	switch p.Kind {
+	case model.Slice:
+		return strings.ReplaceAll(d.MIG, "+", ".") == strings.ReplaceAll(p.Profile, "+", ".")
+	case model.Share:
+		return d.MIG == "" && d.Turn == p.Turn && d.ComputeMilli == p.Milli && (p.MemoryPercent > 0 || d.MemoryMiB == int64(p.Memory))
+	}
+	return d.MIG == "" && !d.Turn && d.MemoryMiB == 0 && d.ComputeMilli == 0
 }
 
 // countedClaims counts each vendor's devices of a pod as far as they can be
@@ -133,17 +198,55 @@ func boundSince(pod *v1.Pod) int64 {
 // request's containers.
 func Record(r *model.Request, n *model.Node, g place.Grant) record.Record {
 	rec := record.Record{Node: string(n.ID)}
-	for i, share := range r.Share(g.Set) {
-		if share == 0 {
-			continue
+	whole := r.Share(g.Set)
+	for i, c := range r.Containers {
+		out := record.Container{Name: c.Name, Resource: c.Resource}
+		if r.Kind() == model.Whole {
+			for slot := range whole[i].Slots() {
+				out.Devices = append(out.Devices, deviceOf(n, slot))
+			}
 		}
-		c := record.Container{Name: r.Containers[i].Name, Resource: resourceOf(r.Vendor)}
-		for slot := range share.Slots() {
-			c.Devices = append(c.Devices, record.Device{Index: n.Devices[slot].Index, UUID: n.Devices[slot].UUID})
+		for _, p := range g.Parts {
+			if p.Container != i {
+				continue
+			}
+			d := deviceOf(n, p.Slot)
+			d.MemoryMiB, d.ComputeMilli, d.Turn, d.MIG, d.Start = int64(p.Part.Memory), p.Part.Milli, p.Part.Turn, p.Part.Profile, p.Start
+			out.Devices = append(out.Devices, d)
 		}
-		rec.Containers = append(rec.Containers, c)
+		if len(out.Devices) > 0 {
+			rec.Containers = append(rec.Containers, out)
+		}
 	}
 	return rec
+}
+
+func deviceOf(n *model.Node, slot int) record.Device {
+	return record.Device{Index: n.Devices[slot].Index, UUID: n.Devices[slot].UUID}
+}
+
+// Annotations are what the device plugins of the pod's vocabularies want to read of
+// its placement, besides the record.
+func Annotations(pod *v1.Pod, r *model.Request, n *model.Node, g place.Grant, now time.Time) map[string]string {
+	out := map[string]string{}
+	for _, v := range vocabularies {
+		if v.annotate == nil || !speaks(v, pod) {
+			continue
+		}
+		maps.Copy(out, v.annotate(placed{pod, r, n, g, now}))
+	}
+	return out
+}
+
+// speaks says whether a pod uses a vocabulary.
+func speaks(v *vocabulary, pod *v1.Pod) bool {
+	used := false
+	_ = eachContainer(pod, func(c *v1.Container, path string, _ model.Phase) error {
+		a, err := v.read(pod, c, path)
+		used = used || err == nil && a != nil
+		return nil
+	})
+	return used
 }
 
 // ClaimOf is the claim a pod has once it is given devices. It is assumed until the

@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/tangram-dev/tangram/api/v1alpha1"
+	"github.com/tangram-dev/tangram/core/mig"
 	"github.com/tangram-dev/tangram/core/model"
 )
 
@@ -34,10 +35,14 @@ func fromGPUNode(node *v1.Node, gn *v1alpha1.GPUNode) *model.Node {
 		if d.NUMA != nil {
 			numa = int(*d.NUMA)
 		}
-		n.Devices = append(n.Devices, model.Device{
+		device := model.Device{
 			Index: int(d.Index), UUID: d.UUID, Vendor: model.Vendor(d.Vendor), Model: model.ParseModel(d.Model),
 			Memory: model.MiB(d.MemoryMiB), NUMA: numa, Health: health[d.Index],
-		})
+		}
+		if d.MIG != nil && d.MIG.Enabled {
+			device.MIG, device.MIGSlices = cuts(device, d.MIG)
+		}
+		n.Devices = append(n.Devices, device)
 	}
 	slices.SortStableFunc(n.Devices, func(a, b model.Device) int { return cmp.Compare(a.Index, b.Index) })
 	for _, l := range gn.Spec.Links {
@@ -48,6 +53,28 @@ func fromGPUNode(node *v1.Node, gn *v1alpha1.GPUNode) *model.Node {
 		n.Links = append(n.Links, model.Link{Between: between, Class: linkClasses[l.Class], Count: int(l.Count)})
 	}
 	return n
+}
+
+// cuts are the MIG profiles of a device: what its GPUNode lists (NVML's own words),
+// else the catalog's for its model.
+func cuts(d model.Device, m *v1alpha1.MIG) ([]model.MIGProfile, int) {
+	if len(m.Profiles) == 0 {
+		if g := mig.Lookup(d.Model, d.Memory); g != nil {
+			return g.Profiles(), g.Slices()
+		}
+		return nil, 0
+	}
+	var out []model.MIGProfile
+	memorySlices := 0
+	for _, p := range m.Profiles {
+		starts := make([]int, len(p.Starts))
+		for i, s := range p.Starts {
+			starts[i] = int(s)
+			memorySlices = max(memorySlices, int(s+p.Size))
+		}
+		out = append(out, model.MIGProfile{ID: int(p.ID), Name: p.Name, Memory: model.MiB(p.MemoryMiB), Size: int(p.Size), Starts: starts, Media: strings.HasSuffix(p.Name, "+me")})
+	}
+	return out, memorySlices
 }
 
 // checkGPUNode finds what the CRD's own rules cannot (status and spec are written

@@ -3,6 +3,7 @@ package dialect
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 
 	v1 "k8s.io/api/core/v1"
@@ -83,7 +84,7 @@ func hamiDevices(node *v1.Node) (*registration, error) {
 			return nil, fmt.Errorf("metadata.annotations[%s]: entry %d makes no sense: %+v", hamiRegister, i, c)
 		}
 		d := model.Device{Index: c.Index, UUID: c.ID, Vendor: model.NVIDIA, Model: model.ParseModel(c.Type), Memory: model.MiB(c.Memory), NUMA: c.NUMA, Tenants: c.Count}
-		if !c.Healthy || contains(cordoned, c.ID) {
+		if !c.Healthy || slices.Contains(cordoned, c.ID) {
 			d.Health = model.Failed
 		}
 		reg.devices = append(reg.devices, d)

@@ -1,7 +1,10 @@
 package dialect
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 
 	v1 "k8s.io/api/core/v1"
@@ -9,6 +12,7 @@ import (
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/api/v1alpha1"
+	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
 )
 
@@ -28,15 +32,78 @@ func Inventory(node *v1.Node, gn *v1alpha1.GPUNode) (*model.Node, error) {
 		inv := fromGPUNode(node, gn)
 		err := checkGPUNode(gn)
 		if err == nil {
-			err = inv.Validate()
+			err = ledger.Validate(inv)
 		}
 		if err == nil {
 			return inv, nil
 		}
-		derived, _ := fromLabels(node)
+		derived, _ := fromCluster(node)
 		return derived, fmt.Errorf("GPUNode %q contradicts itself and is ignored: %w", gn.Name, err)
 	}
-	return fromLabels(node)
+	return fromCluster(node)
+}
+
+// fromCluster derives devices from what others publish on the node: the device
+// plugins of the vocabularies, else labels and allocatable.
+func fromCluster(node *v1.Node) (*model.Node, error) {
+	n, problem := fromLabels(node)
+	for _, v := range vocabularies {
+		if v.devices == nil {
+			continue
+		}
+		reg, err := v.devices(node)
+		if err != nil {
+			problem = fmt.Errorf("node %q: %w", node.Name, err)
+			continue
+		}
+		if reg == nil || len(reg.devices) == 0 {
+			continue
+		}
+		merged := merge(n, reg)
+		if err := merged.Validate(); err != nil {
+			problem = fmt.Errorf("node %q: %w", node.Name, err)
+			continue
+		}
+		n = merged
+	}
+	return n, problem
+}
+
+// merge lets a registration speak for its vendor's devices; other vendors' stay.
+func merge(n *model.Node, reg *registration) *model.Node {
+	vendor := reg.devices[0].Vendor
+	out := &model.Node{ID: n.ID, Sellable: maps.Clone(n.Sellable)}
+	for _, d := range n.Devices {
+		if d.Vendor != vendor {
+			out.Devices = append(out.Devices, d)
+		}
+	}
+	out.Devices = append(out.Devices, reg.devices...)
+	slices.SortStableFunc(out.Devices, func(a, b model.Device) int { return cmp.Compare(a.Index, b.Index) })
+	for _, l := range n.Links {
+		if len(out.Devices) == len(n.Devices) {
+			out.Links = append(out.Links, l)
+		}
+	}
+	out.Attributes = append(slices.Clone(n.Attributes), reg.attributes...)
+	slices.SortFunc(out.Attributes, func(a, b model.Attribute) int { return cmp.Compare(a.Key, b.Key) })
+	if reg.sellable > 0 {
+		out.Sellable[vendor] = reg.sellable
+	}
+	return out
+}
+
+// equalDevices are cards of which only the number and the memory are known; model
+// and memory come from labels where the node has them.
+func equalDevices(node *v1.Node, vendor model.Vendor, count int, memory model.MiB) *registration {
+	if memory == 0 {
+		memory, _ = labelledMemory(node, vendor, count)
+	}
+	reg := &registration{sellable: count}
+	for i := range count {
+		reg.devices = append(reg.devices, model.Device{Index: i, Vendor: vendor, Model: labelledModel(node, vendor), Memory: memory, NUMA: model.NUMAUnknown})
+	}
+	return reg
 }
 
 // base is what both sources share.

@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -16,32 +17,45 @@ func Request(pod *v1.Pod) (*model.Request, error) {
 	if pod.Spec.Priority != nil {
 		r.Priority = *pod.Spec.Priority
 	}
-	vendorField := ""
-	asked := false
+	var first *ask
+	var used []*vocabulary
 	err := eachContainer(pod, func(c *v1.Container, path string, phase model.Phase) error {
-		n, vendor, field, err := wholeOf(c, path)
+		a, in, err := asks(pod, c, path)
 		if err != nil {
 			return err
 		}
-		if vendor != "" {
-			if r.Vendor != "" && r.Vendor != vendor {
-				return fmt.Errorf("%s: GPUs of two vendors in one pod, the other is %s", field, vendorField)
+		container := model.Container{Name: c.Name, Phase: phase}
+		if a != nil {
+			switch {
+			case first == nil:
+				first = a
+				r.Vendor = a.vendor
+			case first.vendor != a.vendor:
+				return fmt.Errorf("%s: GPUs of two vendors in one pod, the other is %s", a.field, first.field)
+			case first.part.Kind != a.part.Kind:
+				return fmt.Errorf("%s: whole GPUs and parts of GPUs in one pod, the other is %s", a.field, first.field)
 			}
-			r.Vendor, vendorField, asked = vendor, field, true
+			if !slices.Contains(used, in) {
+				used = append(used, in)
+			}
+			container.Resource, container.Count, container.Part = string(a.resource), a.count, a.part
+			r.MinMemory = max(r.MinMemory, a.minMemory)
 		}
-		memory, err := memoryOf(c, path, n, vendor)
-		if err != nil {
-			return err
-		}
-		r.MinMemory = max(r.MinMemory, memory)
-		r.Containers = append(r.Containers, model.Container{Name: c.Name, Phase: phase, Count: n})
+		r.Containers = append(r.Containers, container)
 		return nil
 	})
-	if err != nil || !asked {
+	if err != nil || first == nil {
 		return nil, err
 	}
 	if n := r.Count(); n > model.MaxDevices {
 		return nil, fmt.Errorf("spec.containers: %d GPUs in all, at most %d", n, model.MaxDevices)
+	}
+	for _, v := range used {
+		if v.wishes != nil {
+			if err := v.wishes(pod, r); err != nil {
+				return nil, err
+			}
+		}
 	}
 	if err := readWishes(pod, r); err != nil {
 		return nil, err

@@ -31,7 +31,7 @@ type vocabulary struct {
 }
 
 // vocabularies in the order they are asked. A container may use one of them.
-var vocabularies = []*vocabulary{&wholeGPUs, &hami, &slices, &turns, &volcanoShare, &volcanoNumber, &volcanoVGPU, &cgpu, &ascend}
+var vocabularies = []*vocabulary{&wholeGPUs, &hami, &migSlices, &turns, &volcanoShare, &volcanoNumber, &volcanoVGPU, &cgpu, &ascend}
 
 // ask is what a container wants of its devices.
 type ask struct {

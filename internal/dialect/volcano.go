@@ -115,7 +115,7 @@ func volcanoVDevices(node *v1.Node) (*registration, error) {
 		return nil, nil
 	}
 	reg := &registration{}
-	for i, card := range split2(text, ":") {
+	for i, card := range splitAt(text, ":") {
 		f := strings.Split(card, ",")
 		if len(f) < 6 {
 			return nil, fmt.Errorf("metadata.annotations[%s]: card %d has %d fields, needs 6", volcanoRegister, i, len(f))

@@ -10,21 +10,43 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// whole is the vocabulary of whole GPUs: one extended resource per vendor.
+// nvidiaGPU counts NVIDIA's GPUs, whole unless HAMi's words stand beside it.
+const nvidiaGPU v1.ResourceName = names.ResourceNVIDIA
+
+// whole are the extended resources of whole GPUs.
 var whole = []struct {
 	resource v1.ResourceName
 	vendor   model.Vendor
 }{
-	{names.ResourceNVIDIA, model.NVIDIA},
+	{nvidiaGPU, model.NVIDIA},
 	{names.ResourceAMD, model.AMD},
 	{names.ResourceIntel, model.Intel},
 }
 
+// wholeGPUs is the vocabulary of whole GPUs: one extended resource per vendor, and
+// the minimum memory of NVIDIA's.
+var wholeGPUs = vocabulary{
+	read: func(_ *v1.Pod, c *v1.Container, path string) (*ask, error) {
+		if usesHAMi(&words{c: c, path: path}) {
+			return nil, nil
+		}
+		n, vendor, field, err := wholeOf(c, path)
+		if err != nil {
+			return nil, err
+		}
+		memory, err := memoryOf(c, path, n, vendor)
+		if err != nil || n == 0 {
+			return nil, err
+		}
+		return &ask{vendor: vendor, resource: resourceOf(vendor), count: n, minMemory: memory, field: field}, nil
+	},
+}
+
 // resourceOf is the extended resource that sells a vendor's whole GPUs.
-func resourceOf(v model.Vendor) string {
+func resourceOf(v model.Vendor) v1.ResourceName {
 	for _, w := range whole {
 		if w.vendor == v {
-			return string(w.resource)
+			return w.resource
 		}
 	}
 	return ""

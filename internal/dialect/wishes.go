@@ -22,9 +22,11 @@ func readWishes(pod *v1.Pod, r *model.Request) error {
 	if r.AvoidModels, err = modelList(pod, names.AnnotationAvoidModel); err != nil {
 		return err
 	}
-	if r.UseUUIDs, err = wordList(pod, names.AnnotationUseUUID); err != nil {
+	uuids, err := wordList(pod, names.AnnotationUseUUID)
+	if err != nil {
 		return err
 	}
+	r.UseUUIDs = append(r.UseUUIDs, uuids...)
 	for _, key := range []string{names.AnnotationAvoidUUID, names.AnnotationAvoidUnhealthy} {
 		uuids, err := wordList(pod, key)
 		if err != nil {
@@ -35,8 +37,27 @@ func readWishes(pod *v1.Pod, r *model.Request) error {
 	if r.UseIndexes, err = indexList(pod, names.AnnotationUseIndex); err != nil {
 		return err
 	}
+	if r.Placement, err = placement(pod); err != nil {
+		return err
+	}
 	readSelector(pod, r)
 	return nil
+}
+
+// placement reads how a pod wants its shares laid: Tangram's word, else HAMi's.
+func placement(pod *v1.Pod) (model.Placement, error) {
+	for _, key := range []string{names.AnnotationPlacement, "hami.io/gpu-scheduler-policy"} {
+		switch value := pod.Annotations[key]; value {
+		case "":
+		case "binpack":
+			return model.Binpack, nil
+		case "spread":
+			return model.Spread, nil
+		default:
+			return 0, fmt.Errorf("metadata.annotations[%s]: %q is not binpack or spread", key, value)
+		}
+	}
+	return model.Binpack, nil
 }
 
 // modelLabels are the node labels that name a GPU model.
@@ -138,4 +159,18 @@ func indexList(pod *v1.Pod, key string) ([]int, error) {
 		out = append(out, n)
 	}
 	return out, nil
+}
+
+// split cuts a comma-separated list, leaving empty entries out.
+func split(list string) []string { return splitAt(list, ",") }
+
+// splitAt is split for other separators.
+func splitAt(list, separator string) []string {
+	var out []string
+	for word := range strings.SplitSeq(list, separator) {
+		if word = strings.TrimSpace(word); word != "" {
+			out = append(out, word)
+		}
+	}
+	return out
 }

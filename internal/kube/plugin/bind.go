@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,7 +45,8 @@ func (b *bind) Bind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, node st
 		if err != nil {
 			return fwk.AsStatus(err)
 		}
-		binding.Annotations = map[string]string{names.AnnotationDevices: text}
+		binding.Annotations = dialect.Annotations(pod, c.request, c.given.Node, c.given.Grant, time.Now())
+		binding.Annotations[names.AnnotationDevices] = text
 	}
 	b.events.bindingStarts()
 	defer b.events.bindingEnds()

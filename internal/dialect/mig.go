@@ -3,7 +3,7 @@ package dialect
 import (
 	"fmt"
 	"maps"
-	goslices "slices"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -14,12 +14,12 @@ import (
 // slicePrefix begins the resources of MIG instances: nvidia.com/mig-1g.10gb.
 const slicePrefix = "nvidia.com/mig-"
 
-// slices is the vocabulary of MIG instances.
-var slices = vocabulary{
+// migSlices is the vocabulary of MIG instances.
+var migSlices = vocabulary{
 	read: func(_ *v1.Pod, c *v1.Container, path string) (*ask, error) {
 		var found *ask
-		names := goslices.Sorted(maps.Keys(c.Resources.Requests))
-		for _, name := range append(names, goslices.Sorted(maps.Keys(c.Resources.Limits))...) {
+		names := slices.Sorted(maps.Keys(c.Resources.Requests))
+		for _, name := range append(names, slices.Sorted(maps.Keys(c.Resources.Limits))...) {
 			profile, ok := strings.CutPrefix(string(name), slicePrefix)
 			if !ok || found != nil && found.resource == name {
 				continue
