@@ -2,6 +2,7 @@ package mig
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/tangram-dev/tangram/core/model"
 )
@@ -21,6 +22,19 @@ func Lookup(m model.GPUModel, memory model.MiB) *Geometry {
 		}
 	}
 	return nil
+}
+
+// Names are the names of all profiles in the catalog, as resources spell them,
+// sorted.
+func Names() []string {
+	var out []string
+	for _, e := range catalog {
+		for _, p := range e.profiles() {
+			out = append(out, resourceName(p.Name))
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // entry is one model: its name, the memory that tells variants apart, and its

@@ -39,6 +39,10 @@ func fromGPUNode(node *v1.Node, gn *v1alpha1.GPUNode) *model.Node {
 			Index: int(d.Index), UUID: d.UUID, Vendor: model.Vendor(d.Vendor), Model: model.ParseModel(d.Model),
 			Memory: model.MiB(d.MemoryMiB), NUMA: numa, Health: health[d.Index],
 		}
+		// One replica means that the device is not time-sliced.
+		if n := labelNumber(node, replicasLabel); n > 1 {
+			device.Tenants = int(min(n, model.MaxDevices))
+		}
 		if d.MIG != nil && d.MIG.Enabled {
 			device.MIG, device.MIGSlices = cuts(device, d.MIG)
 		}

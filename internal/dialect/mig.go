@@ -42,6 +42,28 @@ var migSlices = vocabulary{
 		}
 		return found, nil
 	},
+	// Instances that a device plugin publishes are cut already: each is a device of
+	// its own, which can be cut in one way.
+	devices: func(node *v1.Node) (*registration, error) {
+		reg := &registration{more: true}
+		for _, name := range slices.Sorted(maps.Keys(node.Status.Allocatable)) {
+			profile, ok := strings.CutPrefix(string(name), slicePrefix)
+			if !ok || !isProfile(profile) {
+				continue
+			}
+			n := quantity(node.Status.Allocatable, name)
+			if n > maxCount {
+				return nil, fmt.Errorf("status.allocatable[%s]: %d instances, at most %d", name, n, maxCount)
+			}
+			for range n {
+				reg.devices = append(reg.devices, model.Device{
+					Vendor: model.NVIDIA, Model: labelledModel(node, model.NVIDIA), NUMA: model.NUMAUnknown,
+					MIG: []model.MIGProfile{{Name: profile, Size: 1, Starts: []int{0}}}, MIGSlices: 1,
+				})
+			}
+		}
+		return reg, nil
+	},
 }
 
 // isProfile checks the form of a profile's name: 1g.10gb, 1g.5gb.me.

@@ -73,17 +73,22 @@ func fromCluster(node *v1.Node) (*model.Node, error) {
 func merge(n *model.Node, reg *registration) *model.Node {
 	vendor := reg.devices[0].Vendor
 	out := &model.Node{ID: n.ID, Sellable: maps.Clone(n.Sellable)}
+	next := 0
 	for _, d := range n.Devices {
-		if d.Vendor != vendor {
+		if d.Vendor != vendor || reg.more {
 			out.Devices = append(out.Devices, d)
+			next = d.Index + 1
 		}
 	}
-	out.Devices = append(out.Devices, reg.devices...)
-	slices.SortStableFunc(out.Devices, func(a, b model.Device) int { return cmp.Compare(a.Index, b.Index) })
-	for _, l := range n.Links {
-		if len(out.Devices) == len(n.Devices) {
-			out.Links = append(out.Links, l)
+	for _, d := range reg.devices {
+		if reg.more {
+			d.Index, next = next, next+1
 		}
+		out.Devices = append(out.Devices, d)
+	}
+	slices.SortStableFunc(out.Devices, func(a, b model.Device) int { return cmp.Compare(a.Index, b.Index) })
+	if reg.more || len(out.Devices) == len(n.Devices) {
+		out.Links = n.Links // the same devices, described better
 	}
 	out.Attributes = append(slices.Clone(n.Attributes), reg.attributes...)
 	slices.SortFunc(out.Attributes, func(a, b model.Attribute) int { return cmp.Compare(a.Key, b.Key) })

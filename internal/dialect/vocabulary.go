@@ -9,6 +9,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/core/mig"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/place"
 )
@@ -58,8 +60,11 @@ type registration struct {
 	devices []model.Device
 	// attributes are what requests may insist on, such as a sharing mode.
 	attributes []model.Attribute
-	// sellable is how many whole devices the family sells; 0 for all.
+	// sellable is how many whole devices the family sells; 0 for what nvidia.com/gpu
+	// says.
 	sellable int
+	// more: the devices are beside those the node has already, not in their place.
+	more bool
 }
 
 // asks reads a container in every vocabulary. Two at once are refused.
@@ -80,6 +85,16 @@ func asks(pod *v1.Pod, c *v1.Container, path string) (*ask, *vocabulary, error) 
 		found, in = a, v
 	}
 	return found, in, nil
+}
+
+// Unpublished are resources that pods ask for and nodes need not publish, because
+// Tangram counts them itself, device by device.
+func Unpublished() []string {
+	out := []string{names.ResourceGPUMemory, string(hamiMemory), string(hamiPercent), string(hamiCores), "nvidia.com/priority"}
+	for _, profile := range mig.Names() {
+		out = append(out, slicePrefix+profile)
+	}
+	return out
 }
 
 // words reads several resources of one container.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -169,6 +170,17 @@ profiles:
 	if stock := points(t, &cfg.Profiles[1]); len(stock.Filter.Enabled) != 0 || stock.Bind.Enabled[0].Name != "DefaultBinder" {
 		t.Errorf("a profile without our plugins was changed: %+v", stock.Bind)
 	}
+	for i, want := range []bool{true, false, true} {
+		ignores := false
+		for _, c := range cfg.Profiles[i].PluginConfig {
+			if args, ok := c.Args.(*config.NodeResourcesFitArgs); ok {
+				ignores = slices.Contains(args.IgnoredResources, "nvidia.com/mig-1g.10gb") && slices.Contains(args.IgnoredResources, names.ResourceGPUMemory)
+			}
+		}
+		if ignores != want {
+			t.Errorf("%s: NodeResourcesFit ignores what Tangram counts: %v, want %v", cfg.Profiles[i].SchedulerName, ignores, want)
+		}
+	}
 	if at, _ := enabled(points(t, &cfg.Profiles[2]).Score, names.PluginScore); at >= 0 {
 		t.Error("a disabled plugin was enabled")
 	}
@@ -254,7 +266,7 @@ func TestBindLooksBeforeGivingUp(t *testing.T) {
 			})
 			b := &bind{handle: handle{client: client}, events: newYielding()}
 			cs := framework.NewCycleState()
-			r := &model.Request{Vendor: model.NVIDIA, Containers: []model.Container{{Name: "main", Count: 1}}}
+			r := &model.Request{Vendor: model.NVIDIA, Containers: []model.Container{{Name: "main", Resource: names.ResourceNVIDIA, Count: 1}}}
 			node := &model.Node{ID: "n", Devices: []model.Device{{Vendor: model.NVIDIA, UUID: "GPU-0"}}}
 			cs.Write(cycleKey, &cycle{request: r, given: &state.Assignment{Node: node, Grant: place.Grant{Set: 1}}})
 			if got := b.Bind(context.Background(), cs, pod, "n"); got.IsSuccess() != tt.wantOK {

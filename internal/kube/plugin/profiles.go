@@ -6,6 +6,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 
 	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
 // ours are Tangram's plugins.
@@ -51,6 +52,24 @@ func Complete(p *config.KubeSchedulerProfile) {
 	}
 	first(&p.Plugins.Filter, names.PluginFilter)
 	first(&p.Plugins.Bind, names.PluginBind)
+	ignoreOurs(p)
+}
+
+// ignoreOurs tells kube-scheduler's own counting of resources to leave alone what
+// nodes do not publish: amounts of a card, MIG slices that are cut on demand. Tangram
+// counts them.
+func ignoreOurs(p *config.KubeSchedulerProfile) {
+	for i := range p.PluginConfig {
+		args, ok := p.PluginConfig[i].Args.(*config.NodeResourcesFitArgs)
+		if !ok {
+			continue
+		}
+		for _, r := range dialect.Unpublished() {
+			if !slices.Contains(args.IgnoredResources, r) {
+				args.IgnoredResources = append(args.IgnoredResources, r)
+			}
+		}
+	}
 }
 
 // uses says whether a profile enables any of Tangram's plugins anywhere.

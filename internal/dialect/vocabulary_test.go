@@ -1,0 +1,264 @@
+package dialect
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/api/record"
+	"github.com/tangram-dev/tangram/core/ledger"
+	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/place"
+)
+
+func TestVocabularies(t *testing.T) {
+	share := func(memory model.MiB, percent, milli int) model.Part {
+		return model.Part{Kind: model.Share, Memory: memory, MemoryPercent: percent, Milli: milli}
+	}
+	slice := func(profile string) model.Part { return model.Part{Kind: model.Slice, Profile: profile} }
+	turn := model.Part{Kind: model.Share, Turn: true}
+	tests := []struct {
+		name, requests string
+		label          string
+		vendor         model.Vendor
+		count          int
+		part           model.Part
+	}{
+		{"HAMi memory", "nvidia.com/gpu=2 nvidia.com/gpumem=3000", "", model.NVIDIA, 2, share(3000, 0, 0)},
+		{"HAMi memory and cores", "nvidia.com/gpu=1 nvidia.com/gpumem=3000 nvidia.com/gpucores=30", "", model.NVIDIA, 1, share(3000, 0, 300)},
+		{"HAMi percent", "nvidia.com/gpu=1 nvidia.com/gpumem-percentage=50", "", model.NVIDIA, 1, share(0, 50, 0)},
+		{"HAMi cores alone: all memory", "nvidia.com/gpu=1 nvidia.com/gpucores=50", "", model.NVIDIA, 1, share(0, 100, 500)},
+		{"HAMi without a number: one card", "nvidia.com/gpumem=3000", "", model.NVIDIA, 1, share(3000, 0, 0)},
+		{"MIG", "nvidia.com/mig-1g.10gb=2", "", model.NVIDIA, 2, slice("1g.10gb")},
+		{"MIG with media", "nvidia.com/mig-1g.10gb.me=1", "", model.NVIDIA, 1, slice("1g.10gb.me")},
+		{"time-sliced", "nvidia.com/gpu.shared=1", "", model.NVIDIA, 1, turn},
+		{"vGPU", "nvidia.com/vgpu=1", "", model.NVIDIA, 1, turn},
+		{"Volcano share", "volcano.sh/gpu-memory=4096", "", model.NVIDIA, 1, share(4096, 0, 0)},
+		{"Volcano number", "volcano.sh/gpu-number=2", "", model.NVIDIA, 2, model.Part{}},
+		{"Volcano vGPU", "volcano.sh/vgpu-number=2 volcano.sh/vgpu-memory=4096 volcano.sh/vgpu-cores=25", "", model.NVIDIA, 2, share(4096, 0, 250)},
+		{"Volcano vGPU without memory", "volcano.sh/vgpu-number=1", "", model.NVIDIA, 1, share(0, 100, 0)},
+		{"cGPU", "aliyun.com/gpu-mem=8", "", model.NVIDIA, 1, share(8<<10, 0, 0)},
+		{"cGPU and core, the seeds' word", "aliyun.com/gpu-mem=8 aliyun.com/gpu-core=50", "", model.NVIDIA, 1, share(8<<10, 0, 500)},
+		{"cGPU and core, ACK's word", "aliyun.com/gpu-mem=8 aliyun.com/gpu-core.percentage=50", "", model.NVIDIA, 1, share(8<<10, 0, 500)},
+		{"cGPU over two cards", "aliyun.com/gpu-mem=8 aliyun.com/gpu-core.percentage=120", "2", model.NVIDIA, 2, share(4<<10, 0, 600)},
+		{"Ascend", "huawei.com/Ascend910=4", "", model.Ascend, 4, model.Part{}},
+		{"Ascend memory", "huawei.com/Ascend910B3=1 huawei.com/Ascend910B3-memory=16384", "", model.Ascend, 1, share(16384, 0, 0)},
+		{"Ascend core", "huawei.com/npu-core=25", "", model.Ascend, 1, share(0, 0, 250)},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := podOf(container("main", tt.requests), container("idle", "cpu=1"))
+			if tt.label != "" {
+				p.Labels = map[string]string{cgpuCountLabel: tt.label}
+			}
+			r, err := Request(p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := r.Validate(); err != nil {
+				t.Fatal(err)
+			}
+			if c := r.Containers[0]; r.Vendor != tt.vendor || c.Count != tt.count || c.Part != tt.part || c.Resource == "" {
+				t.Errorf("got %s %+v", r.Vendor, c)
+			}
+		})
+	}
+}
+
+// TestVocabularyRefusals: bad input in each vocabulary is refused by the field.
+func TestVocabularyRefusals(t *testing.T) {
+	at := func(field string) string { return "spec.containers[0].resources.requests[" + field + "]" }
+	tests := []struct{ name, requests, annotation, want string }{
+		{"HAMi over 100 %", "nvidia.com/gpu=1 nvidia.com/gpucores=101", "", at("nvidia.com/gpucores") + ": 101"},
+		{"HAMi memory over 100 %", "nvidia.com/gpu=1 nvidia.com/gpumem-percentage=101", "", at("nvidia.com/gpumem-percentage") + ": 101"},
+		{"HAMi zero memory", "nvidia.com/gpu=1 nvidia.com/gpumem=0", "", at("nvidia.com/gpumem") + ": 0"},
+		{"HAMi both memories", "nvidia.com/gpu=1 nvidia.com/gpumem=1 nvidia.com/gpumem-percentage=1", "", at("nvidia.com/gpumem-percentage") + ": given beside"},
+		{"HAMi no cards", "nvidia.com/gpu=0 nvidia.com/gpumem=1", "", at("nvidia.com/gpu") + ": 0 cards"},
+		{"HAMi fraction", "nvidia.com/gpu=1 nvidia.com/gpumem=1500m", "", at("nvidia.com/gpumem") + ": 1500m"},
+		{"HAMi unknown mode", "nvidia.com/gpu=1 nvidia.com/gpumem=1", hamiMode + "=quantum", `metadata.annotations[nvidia.com/vgpu-mode]: "quantum"`},
+		{"MIG form", "nvidia.com/mig-huge=1", "", at("nvidia.com/mig-huge") + `: "huge" is not a MIG profile`},
+		{"MIG two profiles", "nvidia.com/mig-1g.5gb=1 nvidia.com/mig-2g.10gb=1", "", at("nvidia.com/mig-2g.10gb") + ": two MIG profiles"},
+		{"MIG beside whole", "nvidia.com/mig-1g.5gb=1 nvidia.com/gpu=1", "", at("nvidia.com/mig-1g.5gb") + ": two vocabularies"},
+		{"time-sliced beside vGPU", "nvidia.com/gpu.shared=1 nvidia.com/vgpu=1", "", at("nvidia.com/vgpu") + ": two vocabularies"},
+		{"Volcano beside HAMi", "volcano.sh/gpu-memory=1 nvidia.com/gpumem=1", "", at("volcano.sh/gpu-memory") + ": two vocabularies"},
+		{"Volcano share negative", "volcano.sh/gpu-memory=-1", "", at("volcano.sh/gpu-memory") + ": -1"},
+		{"Volcano vGPU over 100 %", "volcano.sh/vgpu-number=1 volcano.sh/vgpu-cores=200", "", at("volcano.sh/vgpu-cores") + ": 200"},
+		{"Volcano unknown mode", "volcano.sh/vgpu-number=1", volcanoMode + "=x", "metadata.annotations[volcano.sh/vgpu-mode]"},
+		{"cGPU core alone", "aliyun.com/gpu-core=50", "", at("aliyun.com/gpu-core") + ": given without"},
+		{"cGPU both cores", "aliyun.com/gpu-mem=1 aliyun.com/gpu-core=50 aliyun.com/gpu-core.percentage=50", "", at("aliyun.com/gpu-core.percentage") + ": given beside"},
+		{"cGPU over 100 %", "aliyun.com/gpu-mem=1 aliyun.com/gpu-core=150", "", at("aliyun.com/gpu-core") + ": 150%"},
+		{"Ascend two cards", "huawei.com/Ascend910=1 huawei.com/Ascend310P=1", "", at("huawei.com/Ascend910") + ": two kinds"},
+		{"Ascend core over 100 %", "huawei.com/npu-core=101", "", at("huawei.com/npu-core") + ": 101"},
+		{"placement", "nvidia.com/gpu=1", names.AnnotationPlacement + "=sideways", "metadata.annotations[tangram.dev/placement]"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := podOf(container("main", tt.requests))
+			if key, value, ok := strings.Cut(tt.annotation, "="); ok {
+				p.Annotations[key] = value
+			}
+			if r, err := Request(p); err == nil || !strings.HasPrefix(err.Error(), tt.want) {
+				t.Errorf("got %+v, %v\nwant an error that begins with %s", r, err, tt.want)
+			}
+		})
+	}
+	mixed := podOf(container("a", "nvidia.com/gpu=1"), container("b", "nvidia.com/gpumem=1"))
+	if _, err := Request(mixed); err == nil || !strings.Contains(err.Error(), "whole GPUs and parts of GPUs in one pod") {
+		t.Errorf("whole and share in one pod: got %v", err)
+	}
+}
+
+func TestRegistrations(t *testing.T) {
+	tests := []struct {
+		name, annotation, value, allocatable string
+		devices                              int
+		check                                func(model.Device) bool
+		problem                              string
+	}{
+		{"HAMi", hamiRegister, `[{"id":"GPU-a","index":0,"count":10,"devmem":24576,"devcore":100,"type":"NVIDIA-NVIDIA A10","numa":1,"mode":"hami-core","health":true},{"id":"GPU-b","index":1,"count":10,"devmem":24576,"type":"NVIDIA-NVIDIA A10","health":false}]`, "nvidia.com/gpu=20", 2,
+			func(d model.Device) bool {
+				return d.UUID == "GPU-a" && d.Memory == 24576 && d.Tenants == 10 && d.Model.Is(model.ParseModel("A10"))
+			}, ""},
+		{"HAMi nonsense", hamiRegister, `{`, "nvidia.com/gpu=20", 20, nil, hamiRegister},
+		{"HAMi no memory", hamiRegister, `[{"id":"GPU-a"}]`, "nvidia.com/gpu=1", 1, nil, "entry 0 makes no sense"},
+		{"HAMi same card twice", hamiRegister, `[{"id":"GPU-a","devmem":1},{"id":"GPU-a","index":1,"devmem":1}]`, "nvidia.com/gpu=1", 1, nil, "devices[1].uuid"},
+		{"Volcano vGPU", volcanoRegister, "GPU-a,10,32768,NVIDIA-Tesla V100,true,hami-core:GPU-b,10,32768,NVIDIA-Tesla V100,false,hami-core:", "volcano.sh/vgpu-number=20", 2,
+			func(d model.Device) bool { return d.UUID == "GPU-a" && d.Memory == 32768 && d.Tenants == 10 }, ""},
+		{"Volcano vGPU short", volcanoRegister, "GPU-a,10:", "volcano.sh/vgpu-number=20", 0, nil, "has 2 fields"},
+		{"Volcano share", "", "", "volcano.sh/gpu-number=2 volcano.sh/gpu-memory=65536", 2, func(d model.Device) bool { return d.Memory == 32768 }, ""},
+		{"cGPU", "", "", "aliyun.com/gpu-count=2 aliyun.com/gpu-mem=64", 2, func(d model.Device) bool { return d.Memory == 32<<10 }, ""},
+		{"time-sliced", "", "", "nvidia.com/gpu.shared=8", 2, func(d model.Device) bool { return d.Tenants == 4 }, ""},
+		{"static MIG beside a whole GPU", "", "", "nvidia.com/gpu=1 nvidia.com/mig-1g.5gb=3", 4, func(d model.Device) bool { return len(d.MIG) == 0 }, ""},
+		{"Ascend", "", "", "huawei.com/Ascend910B3=8 huawei.com/Ascend910B3-memory=524288", 8, func(d model.Device) bool { return d.Vendor == model.Ascend && d.Memory == 65536 }, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			n := nodeOf(map[string]string{replicasLabel: "4"}, tt.allocatable)
+			if tt.annotation != "" {
+				n.Annotations = map[string]string{tt.annotation: tt.value}
+			}
+			inv, err := Inventory(n, nil)
+			if (err == nil) != (tt.problem == "") || err != nil && !strings.Contains(err.Error(), tt.problem) {
+				t.Errorf("problem: got %v, want %q", err, tt.problem)
+			}
+			if err := ledger.Validate(inv); err != nil {
+				t.Fatal(err)
+			}
+			if len(inv.Devices) != tt.devices || tt.check != nil && !tt.check(inv.Devices[0]) {
+				t.Errorf("got %+v", inv.Devices)
+			}
+		})
+	}
+	n := nodeOf(nil, "nvidia.com/gpu=20")
+	n.Annotations = map[string]string{hamiRegister: tests[0].value, hamiCordon: "GPU-a"}
+	if inv, _ := Inventory(n, nil); inv.Devices[0].Health == model.Healthy || inv.Devices[1].Health == model.Healthy {
+		t.Error("a cordoned and an unhealthy card must not be sold")
+	}
+}
+
+// place puts a pod on a node and returns the pod as the API would show it.
+func placeOn(t *testing.T, p *v1.Pod, node *v1.Node) *v1.Pod {
+	t.Helper()
+	inv, err := Inventory(node, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := ledger.New()
+	if err := l.SetNode(inv); err != nil {
+		t.Fatal(err)
+	}
+	r, err := Request(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, _ := l.View(inv.ID)
+	grant, refusal := place.Fit(r, v)
+	if refusal != nil {
+		t.Fatal(refusal)
+	}
+	text, err := record.Encode(Record(r, inv, grant))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Annotations = Annotations(p, r, inv, grant, time.Unix(100, 0))
+	p.Annotations[names.AnnotationDevices] = text
+	p.Spec.NodeName = node.Name
+	// The record proves itself, and holds what was assumed.
+	claims, err := Claims(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Put(inv.ID, claims[0])
+	confirmed, _ := l.View(inv.ID)
+	l.Put(inv.ID, ClaimOf(p, r, inv, grant))
+	if assumed, _ := l.View(inv.ID); !assumed.Equal(confirmed) {
+		t.Errorf("assumed and confirmed claims differ:\n%s", l)
+	}
+	return p
+}
+
+// TestAnnotationsForDevicePlugins are what the plugins of each family read.
+func TestAnnotationsForDevicePlugins(t *testing.T) {
+	hamiNode := nodeOf(nil, "nvidia.com/gpu=20")
+	hamiNode.Annotations = map[string]string{hamiRegister: `[{"id":"GPU-a","index":0,"count":10,"devmem":24576,"type":"A10","health":true},{"id":"GPU-b","index":1,"count":10,"devmem":24576,"type":"A10","health":true}]`}
+	vNode := nodeOf(nil, "volcano.sh/vgpu-number=20")
+	vNode.Annotations = map[string]string{volcanoRegister: "GPU-a,10,32768,V100,true,hami-core:GPU-b,10,32768,V100,true,hami-core:"}
+	tests := []struct {
+		name string
+		node *v1.Node
+		pod  *v1.Pod
+		want map[string]string
+	}{
+		{"HAMi", hamiNode, podOf(container("idle", "cpu=1"), container("a", "nvidia.com/gpu=2 nvidia.com/gpumem=3000 nvidia.com/gpucores=30")), map[string]string{
+			"hami.io/vgpu-devices-to-allocate": ";GPU-a,NVIDIA,3000,30:GPU-b,NVIDIA,3000,30:;",
+			"hami.io/bind-phase":               "allocating", "hami.io/vgpu-node": "n", "hami.io/bind-time": "100",
+		}},
+		{"Volcano vGPU", vNode, podOf(container("idle", "cpu=1"), container("a", "volcano.sh/vgpu-number=1 volcano.sh/vgpu-memory=4096"), container("b", "volcano.sh/vgpu-number=1 volcano.sh/vgpu-memory=1024")), map[string]string{
+			"volcano.sh/vgpu-ids-new": "GPU-a,NVIDIA,4096,0:;GPU-a,NVIDIA,1024,0:", "volcano.sh/vgpu-node": "n", "volcano.sh/bind-phase": "allocating",
+		}},
+		{"Volcano share", nodeOf(nil, "volcano.sh/gpu-number=2 volcano.sh/gpu-memory=65536"), podOf(container("a", "volcano.sh/gpu-memory=4096")), map[string]string{
+			"volcano.sh/gpu-index": "0", "volcano.sh/predicate-time": "100000000000",
+		}},
+		{"Volcano number", nodeOf(nil, "volcano.sh/gpu-number=4 volcano.sh/gpu-memory=65536"), podOf(container("a", "volcano.sh/gpu-number=2")), map[string]string{"volcano.sh/gpu-index": "0,1"}},
+		{"cGPU", nodeOf(nil, "aliyun.com/gpu-count=2 aliyun.com/gpu-mem=32"), podOf(container("a", "aliyun.com/gpu-mem=4"), container("b", "aliyun.com/gpu-mem=2")), map[string]string{
+			"ALIYUN_COM_GPU_MEM_IDX": "0", "ALIYUN_COM_GPU_MEM_DEV": "16", "ALIYUN_COM_GPU_MEM_POD": "6", "ALIYUN_COM_GPU_MEM_ASSIGNED": "false",
+			"scheduler.framework.gpushare.allocation": `{"0":{"0":4},"1":{"0":2}}`,
+		}},
+		{"Ascend share", nodeOf(nil, "huawei.com/Ascend910B3=2 huawei.com/Ascend910B3-memory=131072"), podOf(container("a", "huawei.com/Ascend910B3=1 huawei.com/Ascend910B3-memory=16384")), map[string]string{
+			"hami.io/Ascend910B3-devices-to-allocate": "0,Ascend910B3,16384,0:;",
+		}},
+		{"whole GPUs need nothing", nodeOf(nil, "nvidia.com/gpu=2"), podOf(container("a", "nvidia.com/gpu=1")), map[string]string{}},
+		{"static MIG needs nothing", nodeOf(nil, "nvidia.com/mig-1g.5gb=2"), podOf(container("a", "nvidia.com/mig-1g.5gb=2")), map[string]string{}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := placeOn(t, tt.pod, tt.node)
+			for key, want := range tt.want {
+				if got := p.Annotations[key]; got != want {
+					t.Errorf("%s: got %q, want %q", key, got, want)
+				}
+			}
+			if len(tt.want) == 0 && len(p.Annotations) != 1 {
+				t.Errorf("got %v", slices.Sorted(maps.Keys(p.Annotations)))
+			}
+		})
+	}
+}
+
+// TestForgedShares: a record that claims less than the pod asks for is not counted.
+func TestForgedShares(t *testing.T) {
+	p := placeOn(t, podOf(container("a", "volcano.sh/gpu-memory=4096")), nodeOf(nil, "volcano.sh/gpu-number=2 volcano.sh/gpu-memory=65536"))
+	p.Annotations[names.AnnotationDevices] = strings.Replace(p.Annotations[names.AnnotationDevices], "4096", "1", 1)
+	claims, err := Claims(p)
+	if err == nil || !strings.Contains(err.Error(), "another amount of device 0") {
+		t.Errorf("got %v", err)
+	}
+	if len(claims) != 1 || len(claims[0].Parts) != 1 || claims[0].Parts[0].Known || claims[0].Parts[0].Memory != 4096 {
+		t.Errorf("the pod must be counted by its request: %+v", claims)
+	}
+}
