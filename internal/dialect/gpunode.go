@@ -43,7 +43,7 @@ func fromGPUNode(node *v1.Node, gn *v1alpha1.GPUNode) *model.Node {
 		if n := labelNumber(node, replicasLabel); n > 1 {
 			device.Tenants = int(min(n, model.MaxDevices))
 		}
-		if d.MIG != nil && d.MIG.Enabled {
+		if d.MIG != nil { // the agent turns MIG mode on and off as needed
 			device.MIG, device.MIGSlices = cuts(device, d.MIG)
 		}
 		n.Devices = append(n.Devices, device)
