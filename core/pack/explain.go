@@ -47,7 +47,7 @@ func (t Terms) String() string {
 // fit, or the policy is not Potential. It answers for any node, chosen or not.
 func (x *Index) Explain(c *Class, ordinal int) (Terms, Choice, bool) {
 	p, ok := x.policy.(*Potential)
-	if !ok || ordinal >= len(x.nodes) || !x.nodes[ordinal].present || !x.nodes[ordinal].Shape.Fits(c) {
+	if !ok || !x.has(ordinal) || !x.gates[ordinal].admits(c) {
 		return Terms{}, Choice{}, false
 	}
 	n := &x.nodes[ordinal]
@@ -66,12 +66,12 @@ func (x *Index) Explain(c *Class, ordinal int) (Terms, Choice, bool) {
 // Rate is the choice a node would be, false if the class does not fit there. It
 // is for callers who come with nodes of their own.
 func (x *Index) Rate(c *Class, ordinal int) (Choice, bool) {
-	if ordinal >= len(x.nodes) || !x.nodes[ordinal].fits(c) {
+	if !x.has(ordinal) || !x.gates[ordinal].admits(c) {
 		return Choice{}, false
 	}
 	s := x.standing(c)
 	x.policy.Begin(c)
 	r := s.cells[ordinal].Rating
-	e := entry{newKey(r.Cost, x.nodes[ordinal].order, ordinal), x.policy.Shift(c, int(r.Bucket))}
+	e := entry{newKey(r.Cost, x.gates[ordinal].order, ordinal), x.policy.Shift(c, int(r.Bucket))}
 	return x.choice(s, e), true
 }

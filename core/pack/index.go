@@ -22,11 +22,19 @@ import (
 type Index struct {
 	policy  Policy
 	nodes   []Node
+	gates   []gate
+	empties []Shape
 	present int
 	journal journal
 	classes map[Class]*standing
 	epoch   uint32 // ratings of older epochs are void
 	uses    uint64 // decisions, to know the class that was not asked for longest
+	orders  uint32 // changes of nodes' orders
+	ratings uint64
+	// ties is the nodes by order, as of tiesEpoch; lists is scratch.
+	ties      []int32
+	tiesEpoch uint32
+	lists     lists
 	// maxCells bounds the ratings kept, so that memory is bounded whatever classes
 	// come.
 	maxCells int
@@ -67,24 +75,29 @@ func NewIndex(policy Policy) *Index {
 func (x *Index) Set(ordinal int, order uint32, empty, now Shape) {
 	for len(x.nodes) <= ordinal {
 		x.nodes = append(x.nodes, Node{})
+		x.gates = append(x.gates, gate{})
+		x.empties = append(x.empties, Shape{})
 	}
-	n := &x.nodes[ordinal]
-	if n.present {
-		x.policy.Leave(n)
+	g := &x.gates[ordinal]
+	if g.present {
+		x.policy.Leave(&x.nodes[ordinal])
 	} else {
+		g.present = true
 		x.present++
 	}
-	version := n.version
-	if n.order != order {
+	if g.order != order {
+		g.order = order
 		x.epoch++ // keys hold the order
+		x.orders++
 	}
-	*n = Node{Shape: now, Empty: empty, order: order, version: version, present: true}
+	x.empties[ordinal] = empty
+	x.nodes[ordinal] = Node{Shape: now}
 	x.entered(ordinal)
 }
 
 // Update tells of a node's new shape. A node that is not there is ignored.
 func (x *Index) Update(ordinal int, now Shape) {
-	if ordinal >= len(x.nodes) || !x.nodes[ordinal].present || x.nodes[ordinal].Shape == now {
+	if !x.has(ordinal) || x.nodes[ordinal].Shape == now {
 		return
 	}
 	n := &x.nodes[ordinal]
@@ -95,21 +108,22 @@ func (x *Index) Update(ordinal int, now Shape) {
 
 // Remove takes a node out.
 func (x *Index) Remove(ordinal int) {
-	if ordinal >= len(x.nodes) || !x.nodes[ordinal].present {
+	if !x.has(ordinal) {
 		return
 	}
-	n := &x.nodes[ordinal]
-	x.policy.Leave(n)
-	n.present = false
+	x.policy.Leave(&x.nodes[ordinal])
+	x.gates[ordinal].present = false
+	x.gates[ordinal].version++
 	x.present--
-	n.version++
 	x.journal.add(ordinal, len(x.nodes))
 }
 
+func (x *Index) has(ordinal int) bool { return ordinal < len(x.gates) && x.gates[ordinal].present }
+
 func (x *Index) entered(ordinal int) {
-	n := &x.nodes[ordinal]
-	n.derive()
-	n.version++
+	n, g := &x.nodes[ordinal], &x.gates[ordinal]
+	g.look(&n.Shape)
+	n.full = int(g.full)
 	x.policy.Enter(n)
 	x.journal.add(ordinal, len(x.nodes))
 }
@@ -121,12 +135,16 @@ func (x *Index) Arrive(c *Class) {
 	}
 }
 
+// Ratings is how often the policy was asked to rate a node, or could be spared
+// because the class did not fit there: the work done so far, on any machine.
+func (x *Index) Ratings() uint64 { return x.ratings }
+
 // Refresh makes the policy look at the whole fleet again.
 func (x *Index) Refresh() {
 	x.epoch++
 	x.policy.Reset(x.fleet())
 	for i := range x.nodes {
-		if x.nodes[i].present {
+		if x.gates[i].present {
 			x.policy.Enter(&x.nodes[i])
 		}
 	}
@@ -136,8 +154,8 @@ func (x *Index) Refresh() {
 func (x *Index) fleet() []Kind {
 	counts := map[Shape]int{}
 	for i := range x.nodes {
-		if x.nodes[i].present {
-			counts[x.nodes[i].Empty]++
+		if x.gates[i].present {
+			counts[x.empties[i]]++
 		}
 	}
 	kinds := make([]Kind, 0, len(counts))

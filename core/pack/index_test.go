@@ -157,7 +157,7 @@ func TestSupplyIsExact(t *testing.T) {
 		}
 		var fresh supply
 		for i := range f.x.nodes {
-			if f.x.nodes[i].present {
+			if f.x.gates[i].present {
 				fresh.add(&f.x.nodes[i], 1)
 			}
 		}

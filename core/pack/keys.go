@@ -79,12 +79,29 @@ func (s *keys) remove(k key) {
 	}
 }
 
-// load replaces the set by sorted keys.
-func (s *keys) load(sorted []key) {
-	s.chunks = s.chunks[:0]
-	for part := range slices.Chunk(sorted, chunkSize*3/4) {
-		s.chunks = append(s.chunks, slices.Clone(part))
+// clear empties the set, and keeps the memory of its chunks.
+func (s *keys) clear() {
+	for i := range s.chunks {
+		s.chunks[i] = s.chunks[i][:0]
 	}
+	s.chunks = s.chunks[:0]
+}
+
+// load fills an empty set with sorted keys.
+func (s *keys) load(sorted []key) {
+	for part := range slices.Chunk(sorted, chunkSize*3/4) {
+		s.chunks = append(s.chunks, s.spare())
+		last := &s.chunks[len(s.chunks)-1]
+		*last = append(*last, part...)
+	}
+}
+
+// spare is an empty chunk, if there is one from before the last clear.
+func (s *keys) spare() []key {
+	if len(s.chunks) < cap(s.chunks) {
+		return s.chunks[:len(s.chunks)+1][len(s.chunks)][:0]
+	}
+	return nil
 }
 
 // Order is an order for Index.Set that depends on a node's name and on nothing

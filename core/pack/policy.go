@@ -42,47 +42,14 @@ type Shift struct {
 	Tie int
 }
 
-// Node is one node of an Index.
+// Node is one node as a policy sees it.
 type Node struct {
 	Shape Shape
-	// Empty is the shape when nobody uses the node.
-	Empty Shape
-
-	order   uint32 // the last tie-break but the ordinal
-	version uint32 // changes of Shape
-	present bool
-	full    int    // GPUs nobody uses
-	most    uint16 // largest free part of a GPU
+	full  int // GPUs nobody uses
 
 	// What the policy keeps.
 	worth, potential int64
 	kind             int
-}
-
-// fits is Shape.Fits with most answers known beforehand.
-func (n *Node) fits(c *Class) bool {
-	if !n.present || n.Shape.CPU < c.CPU || n.Shape.Memory < c.Memory {
-		return false
-	}
-	switch {
-	case c.GPUs == 0:
-		return true
-	case c.Milli == Whole:
-		return n.full >= int(c.GPUs) && c.Models.Allows(n.Shape.Model)
-	default:
-		return n.most >= c.Milli && c.Models.Allows(n.Shape.Model)
-	}
-}
-
-// derive fills what follows from the shape.
-func (n *Node) derive() {
-	n.full, n.most = 0, 0
-	for _, free := range n.Shape.Free[:n.Shape.GPUs] {
-		n.most = max(n.most, free)
-		if free == Whole {
-			n.full++
-		}
-	}
 }
 
 // devices are those a rating chose.

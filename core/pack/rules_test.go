@@ -7,9 +7,9 @@ import (
 
 // node makes a node of an index from free parts.
 func node(cpu int64, free ...uint16) *Node {
-	n := &Node{Shape: Shape{CPU: cpu, Memory: 1 << 20, GPUs: uint8(len(free)), Model: 1}, present: true}
+	n := &Node{Shape: Shape{CPU: cpu, Memory: 1 << 20, GPUs: uint8(len(free)), Model: 1}}
 	copy(n.Shape.Free[:], free)
-	n.derive()
+	n.full = n.Shape.Full()
 	return n
 }
 

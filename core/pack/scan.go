@@ -9,11 +9,11 @@ func (x *Index) Scan(c *Class) (Choice, bool) {
 	found := false
 	for ordinal := range x.nodes {
 		n := &x.nodes[ordinal]
-		if !n.present || !n.Shape.Fits(c) {
+		if !x.has(ordinal) || !n.Shape.Fits(c) {
 			continue
 		}
 		r := x.policy.Rate(c, n)
-		e := entry{newKey(r.Cost, n.order, ordinal), x.policy.Shift(c, int(r.Bucket))}
+		e := entry{newKey(r.Cost, x.gates[ordinal].order, ordinal), x.policy.Shift(c, int(r.Bucket))}
 		if !found || e.before(best) {
 			best, chosen, found = e, r, true
 		}

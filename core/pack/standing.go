@@ -62,49 +62,52 @@ func (x *Index) makeRoom() {
 
 // rate fills the cell of a node.
 func (x *Index) rate(s *standing, ordinal int) *cell {
-	n, c := &x.nodes[ordinal], &s.cells[ordinal]
-	c.version = n.version
-	if c.fits = n.fits(&s.class); c.fits {
-		c.Rating = x.policy.Rate(&s.class, n)
+	x.ratings++
+	g, c := &x.gates[ordinal], &s.cells[ordinal]
+	c.version = g.version
+	if c.fits = g.admits(&s.class); c.fits {
+		c.Rating = x.policy.Rate(&s.class, &x.nodes[ordinal])
 	}
 	return c
 }
 
-// rank rates all nodes.
+// rank rates all nodes. Nodes are visited in the order of ties, so that what is
+// left to sort by is the cost, a small number: no comparison of keys is made.
 func (x *Index) rank(s *standing) {
 	if len(s.cells) < len(x.nodes) {
 		s.cells = make([]cell, len(x.nodes))
 	}
-	type member struct {
-		key    key
-		bucket uint16
-	}
-	members := make([]member, 0, len(x.nodes))
-	for ordinal := range x.nodes {
-		if c := x.rate(s, ordinal); c.fits {
-			members = append(members, member{newKey(c.Cost, x.nodes[ordinal].order, ordinal), c.Bucket})
-		}
-	}
-	slices.SortFunc(members, func(a, b member) int {
-		return cmp.Or(cmp.Compare(a.bucket, b.bucket), cmp.Compare(a.key, b.key))
-	})
 	for _, b := range s.live {
-		s.buckets[b].chunks = s.buckets[b].chunks[:0]
+		s.buckets[b].clear()
 	}
 	s.live = s.live[:0]
-	sorted := make([]key, len(members))
-	for i, m := range members {
-		sorted[i] = m.key
-	}
-	for from := 0; from < len(members); {
-		b, to := members[from].bucket, from+1
-		for to < len(members) && members[to].bucket == b {
-			to++
+	x.lists.clear()
+	for _, ordinal := range x.tieOrder() {
+		c := x.rate(s, int(ordinal))
+		if !c.fits {
+			continue
 		}
-		s.bucket(b).load(sorted[from:to])
-		s.live = append(s.live, b)
-		from = to
+		if x.lists.add(c.Bucket, newKey(c.Cost, x.gates[ordinal].order, int(ordinal))) {
+			s.live = append(s.live, c.Bucket)
+		}
 	}
+	for _, b := range s.live {
+		s.bucket(b).load(x.lists.sorted(b))
+	}
+}
+
+// tieOrder is the nodes by order and ordinal.
+func (x *Index) tieOrder() []int32 {
+	if len(x.ties) != len(x.nodes) || x.tiesEpoch != x.orders {
+		x.ties, x.tiesEpoch = x.ties[:0], x.orders
+		for ordinal := range x.nodes {
+			x.ties = append(x.ties, int32(ordinal))
+		}
+		slices.SortFunc(x.ties, func(a, b int32) int {
+			return cmp.Compare(newKey(0, x.gates[a].order, int(a)), newKey(0, x.gates[b].order, int(b)))
+		})
+	}
+	return x.ties
 }
 
 // rerank rates one node again, unless the cell is for its present state.
@@ -112,9 +115,9 @@ func (x *Index) rerank(s *standing, ordinal int) {
 	for len(s.cells) <= ordinal {
 		s.cells = append(s.cells, cell{})
 	}
-	n := &x.nodes[ordinal]
+	g := &x.gates[ordinal]
 	old := s.cells[ordinal]
-	if old.version == n.version {
+	if old.version == g.version {
 		return
 	}
 	now := x.rate(s, ordinal)
@@ -123,7 +126,7 @@ func (x *Index) rerank(s *standing, ordinal int) {
 	}
 	if old.fits {
 		b := s.bucket(old.Bucket)
-		b.remove(newKey(old.Cost, n.order, ordinal))
+		b.remove(newKey(old.Cost, g.order, ordinal))
 		if b.empty() {
 			at := slices.Index(s.live, old.Bucket)
 			s.live[at] = s.live[len(s.live)-1]
@@ -135,7 +138,7 @@ func (x *Index) rerank(s *standing, ordinal int) {
 		if b.empty() {
 			s.live = append(s.live, now.Bucket)
 		}
-		b.insert(newKey(now.Cost, n.order, ordinal))
+		b.insert(newKey(now.Cost, g.order, ordinal))
 	}
 }
 

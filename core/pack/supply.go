@@ -1,6 +1,9 @@
 package pack
 
-import "math/bits"
+import (
+	"math"
+	"math/bits"
+)
 
 // supply is what each model still has to offer, kept as nodes change: potential,
 // and whole GPUs in groups of each slot size. In micro-GPU, so exact.
@@ -32,24 +35,31 @@ const (
 	// there on pressure grows over easeWidth to 1, a little before the two meet.
 	easeUntil = 0.5
 	easeWidth = 0.4
+	// safety is the stock of slots kept for demand that can go nowhere else, beyond
+	// what is expected, in deviations of what will come (a Poisson number of
+	// requests of the slot's size). Where nothing ends it changes nothing; where
+	// requests come and go, a fleet that is nearly full expects little more, and
+	// would sell the last slot of the only model that an eight-GPU request fits on.
+	safety = 4
 )
 
 // pressureOf compares picky demand, expected until the fleet is full, with what
-// its models have left. Demand goes to the models of its set in proportion to
+// its models have left, and demand for slots with the slots left. Demand goes to the models of its set in proportion to
 // what they have, so that all models of a set feel the same part of it: model t
 // feels the sum, over the sets with t, of
 //
 //	share of the set in all demand * all that is left / what the set has left
 func (s *supply) pressureOf(t *Tables) pressure {
 	var p pressure
-	s.spread(t.picky, &s.potential, &p.model)
-	for i := range slotSizes {
-		s.spread(t.slots[i], &s.slots[i], &p.slots[i])
+	s.spread(t.picky, 0, &s.potential, &p.model)
+	for i, size := range slotSizes {
+		s.spread(t.slots[i], size, &s.slots[i], &p.slots[i])
 	}
 	return p
 }
 
-func (s *supply) spread(pools []pool, left *[MaxModels]int64, out *[MaxModels]float64) {
+// spread does so for one kind of supply; size is that of a slot, or 0.
+func (s *supply) spread(pools []pool, size int, left *[MaxModels]int64, out *[MaxModels]float64) {
 	for _, pool := range pools {
 		sum := int64(0)
 		for set := pool.models; set != 0; set &= set - 1 {
@@ -58,7 +68,11 @@ func (s *supply) spread(pools []pool, left *[MaxModels]int64, out *[MaxModels]fl
 		if sum == 0 {
 			continue // nothing left to protect
 		}
-		part := pool.share * float64(s.total) / float64(sum)
+		expected := pool.share * float64(s.total)
+		if pool.picky {
+			expected += safety * math.Sqrt(expected*float64(size*micro))
+		}
+		part := expected / float64(sum)
 		for set := pool.models; set != 0; set &= set - 1 {
 			out[lowest(set)] += part
 		}

@@ -43,6 +43,7 @@ var slotSizes = [...]int{2, 4, 8}
 // pool is demand that goes to a set of models: its share of all GPU demand.
 type pool struct {
 	models ModelSet
+	picky  bool // the models are only part of the fleet
 	share  float64
 }
 
@@ -154,12 +155,13 @@ func (t *Tables) contend(gpu []Demand, fleet []Kind) {
 				covered += capacity[id]
 			}
 		}
-		if covered <= pickyUpTo*fleetGPUs {
-			t.picky = addTo(t.picky, models, share)
+		p := pool{models, covered <= pickyUpTo*fleetGPUs, share}
+		if p.picky {
+			t.picky = addTo(t.picky, p)
 		}
 		for i, size := range slotSizes {
 			if d.Class.Milli == Whole && int(d.Class.GPUs) >= size {
-				t.slots[i] = addTo(t.slots[i], models, share)
+				t.slots[i] = addTo(t.slots[i], p)
 			}
 		}
 	}
@@ -178,14 +180,14 @@ func eligible(c *Class, fleet []Kind) ModelSet {
 	return set
 }
 
-func addTo(pools []pool, models ModelSet, share float64) []pool {
+func addTo(pools []pool, p pool) []pool {
 	for i := range pools {
-		if pools[i].models == models {
-			pools[i].share += share
+		if pools[i].models == p.models {
+			pools[i].share += p.share
 			return pools
 		}
 	}
-	return append(pools, pool{models, share})
+	return append(pools, p)
 }
 
 // worth is the sum of the values of a node's holes, in micro-GPU.

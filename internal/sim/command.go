@@ -1,11 +1,10 @@
 package sim
 
 import (
-	"encoding/json"
+	"bytes"
+	"errors"
 	"fmt"
-	"io"
-	"runtime"
-	"text/tabwriter"
+	"os"
 
 	"github.com/spf13/cobra"
 )
@@ -18,7 +17,7 @@ func NewCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newPackCommand())
+	cmd.AddCommand(newPackCommand(), newGenerateCommand())
 	return cmd
 }
 
@@ -62,93 +61,35 @@ Decisions per second count the time spent deciding, on one core.`,
 	return cmd
 }
 
-// Run replays and reports.
-func Run(config Config, out, log io.Writer) error {
-	if err := config.complete(); err != nil {
-		return err
-	}
-	t, err := ReadTrace(config.Nodes, config.Pods)
-	if err != nil {
-		return err
-	}
-	if t.Demand() == 0 {
-		return fmt.Errorf("%s: no pod asks for a GPU", config.Pods)
-	}
-	if t.Capacity() == 0 {
-		return fmt.Errorf("%s: no node has a GPU", config.Nodes)
-	}
-	if config.Scale > 1 {
-		t = t.Times(config.Scale)
-	}
-	reports, err := simulate(t, &config, newProgress(log))
-	if err != nil {
-		return err
-	}
-	if config.JSON {
-		return writeJSON(out, reports)
-	}
-	return writeTable(out, &config, reports)
-}
-
-// simulate runs every policy with every seed, one after the other on one core,
-// so that the time spent deciding is not shared with anything.
-func simulate(t *Trace, config *Config, p *progress) ([]*Report, error) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	var reports []*Report
-	for i, policy := range config.Policies {
-		var runs []*run
-		for s := range config.Seeds {
-			seed := config.Seed + uint64(s)
-			done := float64(i*config.Seeds+s) / float64(len(config.Policies)*config.Seeds)
-			tell := func(part float64) {
-				p.show(done+part/float64(len(config.Policies)*config.Seeds), "%s, seed %d", policy, seed)
+func newGenerateCommand() *cobra.Command {
+	var nodes, pods string
+	size, seed := Size{Nodes: 200, Pods: 1500}, uint64(1)
+	cmd := &cobra.Command{
+		Use:     "generate",
+		Short:   "Write a made-up trace in the openb format, to try things out",
+		Example: "  tangram simulate generate --nodes nodes.csv --pods pods.csv",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cmd.SilenceUsage = true
+			switch {
+			case nodes == "" || pods == "":
+				return errors.New("--nodes and --pods are needed: the files to write")
+			case size.Nodes < 1 || size.Nodes > 100_000:
+				return fmt.Errorf("--node-count %d is not in 1..100000", size.Nodes)
+			case size.Pods < 1 || size.Pods > 1_000_000:
+				return fmt.Errorf("--pod-count %d is not in 1..1000000", size.Pods)
 			}
-			replay := static
-			if config.Lifetimes {
-				replay = timed
+			var n, p bytes.Buffer
+			if err := Generate(&n, &p, size, seed); err != nil {
+				return err
 			}
-			r, err := replay(t, config, policy, seed, tell)
-			if err != nil {
-				return nil, err
-			}
-			if len(runs) > 0 {
-				r.end = nil // only the first is shown
-			}
-			runs = append(runs, r)
-		}
-		reports = append(reports, summarize(policy, config, runs))
+			return errors.Join(os.WriteFile(nodes, n.Bytes(), 0o644), os.WriteFile(pods, p.Bytes(), 0o644))
+		},
 	}
-	p.clear()
-	return reports, nil
-}
-
-// writeJSON writes one object for one policy, a list for several.
-func writeJSON(w io.Writer, reports []*Report) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	if len(reports) == 1 {
-		return e.Encode(reports[0])
-	}
-	return e.Encode(reports)
-}
-
-func writeTable(w io.Writer, config *Config, reports []*Report) error {
-	fmt.Fprintf(w, "%d seeds from %d; percent of all GPUs, mean±deviation\n\n", config.Seeds, config.Seed)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprint(t, "policy\tload\tunallocated\tfragmented\tby GPU requests\t")
-	if config.Lifetimes {
-		fmt.Fprint(t, "wait (lifetimes)\t")
-	}
-	fmt.Fprintln(t, "decisions/s")
-	for _, r := range reports {
-		for _, at := range config.At {
-			f := r.At[loadKey(at)]
-			fmt.Fprintf(t, "%s\t%s\t%v\t%v\t%v\t", r.Policy, loadKey(at), f.UnallocatedPercent, f.FragPercent, f.FragGPUPercent)
-			if f.Wait != nil {
-				fmt.Fprintf(t, "%.4f±%.4f\t", f.Wait.Mean, f.Wait.Std)
-			}
-			fmt.Fprintf(t, "%.0f\n", r.DecisionsPerSecond)
-		}
-	}
-	return t.Flush()
+	cmd.Flags().StringVar(&nodes, "nodes", "", "node list to write (required)")
+	cmd.Flags().StringVar(&pods, "pods", "", "pod list to write (required)")
+	cmd.Flags().IntVar(&size.Nodes, "node-count", size.Nodes, "number of nodes")
+	cmd.Flags().IntVar(&size.Pods, "pod-count", size.Pods, "number of pods")
+	cmd.Flags().Uint64Var(&seed, "seed", seed, "random seed")
+	return cmd
 }

@@ -4,21 +4,23 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 )
 
 // Config says what to replay, how often, and what to tell.
 type Config struct {
-	Nodes, Pods string   // files in the openb format
-	Policies    []string // names, see policyNames
-	Load        float64  // GPU demand to replay, as a part of capacity
-	Seed        uint64   // of the first run; the next has Seed+1, and so on
-	Seeds       int      // runs
-	At          []float64
-	Workload    string // online | oracle: how tangram knows the workload
-	Lifetimes   bool   // requests end; At are the loads to run at
-	Scale       int    // every node so many times
+	Nodes, Pods string    // files in the openb format
+	Policies    []string  // names, see policyNames
+	Load        float64   // GPU demand to replay, as a part of capacity
+	Seed        uint64    // of the first run; the next has Seed+1, and so on
+	Seeds       int       // runs
+	At          []float64 // loads to measure at, ascending once complete
+	Workload    string    // online | oracle: how tangram knows the workload
+	Lifetimes   bool      // requests end; At are the loads to run at
+	Scale       int       // every node so many times
 	JSON        bool
 	HTML        string // file; empty for none
 }
@@ -105,6 +107,11 @@ func (c *Config) complete() error {
 	}
 	if c.Lifetimes && c.HTML != "" {
 		bad("--html shows curves over the load of one run; with --lifetimes each load is a run of its own")
+	}
+	if c.HTML != "" { // better now than after minutes of work
+		if info, err := os.Stat(filepath.Dir(c.HTML)); err != nil || !info.IsDir() {
+			bad("--html %q: there is no such folder", c.HTML)
+		}
 	}
 	slices.SortFunc(c.At, cmp.Compare[float64])
 	return errors.Join(errs...)

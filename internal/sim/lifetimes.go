@@ -53,6 +53,7 @@ func timed(t *Trace, config *Config, policy string, seed uint64, progress func(p
 		s.replay(requests(t, load, seed), func(part float64) {
 			progress((float64(i) + part) / float64(len(config.At)))
 		})
+		r.ratings += ratings(c)
 	}
 	return r, nil
 }

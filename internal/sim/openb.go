@@ -30,22 +30,25 @@ const maxAmount = 1 << 40
 // ReadTrace reads a node list and a pod list. Errors name file, line and column.
 func ReadTrace(nodes, pods string) (*Trace, error) {
 	t := &Trace{}
-	if err := readFile(nodes, t.ReadNodes); err != nil {
+	if err := readFile("--nodes", nodes, t.ReadNodes); err != nil {
 		return nil, err
 	}
-	if err := readFile(pods, t.ReadPods); err != nil {
+	if err := readFile("--pods", pods, t.ReadPods); err != nil {
 		return nil, err
 	}
 	return t, nil
 }
 
-func readFile(name string, read func(string, io.Reader) error) error {
+func readFile(flag, name string, read func(string, io.Reader) error) error {
 	f, err := os.Open(name)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", flag, err)
 	}
 	defer f.Close()
-	return read(name, f)
+	if err := read(name, f); err != nil {
+		return fmt.Errorf("%s: %w", flag, err)
+	}
+	return nil
 }
 
 // ReadNodes adds the nodes of a list. name is for errors.

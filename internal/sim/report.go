@@ -14,6 +14,9 @@ type Report struct {
 	Seeds              int                `json:"seeds"`
 	At                 map[string]Figures `json:"at"`
 	DecisionsPerSecond float64            `json:"decisionsPerSecond"`
+	// RatingsPerDecision is the work per decision, on any machine: how many nodes
+	// were looked at. 0 for random, which looks at all.
+	RatingsPerDecision float64 `json:"ratingsPerDecision,omitempty"`
 
 	curve []sample // mean over seeds
 	last  *run     // of the first seed
@@ -92,13 +95,17 @@ func summarize(policy string, config *Config, runs []*run) *Report {
 			over(func(r *run) float64 { return r.curve[i].fragGPU }).Mean,
 		})
 	}
-	decisions, seconds := 0, 0.0
+	decisions, seconds, ratings := 0, 0.0, 0.0
 	for _, run := range runs {
 		decisions += run.decisions
 		seconds += run.deciding.Seconds()
+		ratings += float64(run.ratings)
 	}
 	if seconds > 0 {
 		r.DecisionsPerSecond = math.Round(float64(decisions) / seconds)
+	}
+	if decisions > 0 {
+		r.RatingsPerDecision = math.Round(10*ratings/float64(decisions)) / 10
 	}
 	return r
 }

@@ -18,7 +18,7 @@ func arrivals(t *Trace, load float64, seed uint64) []int32 {
 	for i, pod := range random.Perm(len(t.Pods)) {
 		order[i] = int32(pod)
 	}
-	for demand < goal && t.Demand() > 0 {
+	for demand < goal && demand > 0 {
 		pod := random.IntN(len(t.Pods))
 		order = append(order, int32(pod))
 		demand += float64(t.Pods[pod].Class.Demand())
@@ -48,6 +48,7 @@ type run struct {
 	curve     []sample // at each percent of load from 0, when asked for
 	wait      []float64
 	decisions int
+	ratings   uint64 // made by the index; 0 without one
 	deciding  time.Duration
 	end       []pack.Shape
 }
@@ -101,10 +102,19 @@ func static(t *Trace, config *Config, policy string, seed uint64, progress func(
 	}
 	passed(true, 0)
 	r.end = fleet.shapes
+	r.ratings = ratings(c)
 	return r, nil
 }
 
 func (c *cluster) sample(capacity int64) sample {
 	percent := 100 / float64(capacity)
 	return sample{float64(c.idle) * percent, c.meters[0].total * percent, c.meters[1].total * percent}
+}
+
+// ratings is the work an index has done.
+func ratings(c chooser) uint64 {
+	if x, ok := c.(*pack.Index); ok {
+		return x.Ratings()
+	}
+	return 0
 }

@@ -22,7 +22,8 @@ import (
 const perNode = 2
 
 // Settle asks the scheduler about every node whose answers have changed since it
-// was last asked, until it gives those of a ledger rebuilt from the API.
+// was last asked, until it gives those of a ledger rebuilt from the API; then it
+// waits for the pods that should be placed.
 func (c *clusterEngine) Settle(ctx context.Context) error {
 	for {
 		state, err := c.Observe(ctx)
@@ -39,12 +40,21 @@ func (c *clusterEngine) Settle(ctx context.Context) error {
 		}
 		if len(pending) == 0 {
 			c.known = now
-			return nil
+			break
 		}
 		if err := c.agrees(ctx, pending); err != nil {
 			return err
 		}
 	}
+	var problem error
+	_, err := await(ctx, c, func(state *State) bool {
+		now, err := state.Ledger()
+		if problem = err; err == nil {
+			problem = state.checkWaiting(now)
+		}
+		return problem == nil
+	})
+	return errors.Join(err, problem)
 }
 
 // news are the questions whose answer is not what it was.

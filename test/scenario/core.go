@@ -3,6 +3,7 @@ package scenario
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -111,7 +112,7 @@ func (c *coreEngine) Settle(context.Context) error {
 	if was, now := c.ledger.String(), rebuilt.String(); was != now {
 		return fmt.Errorf("the ledger is not what the objects say:\n%s\nrebuilt:\n%s", was, now)
 	}
-	return c.ledger.Audit()
+	return errors.Join(c.ledger.Audit(), c.api.checkWaiting(rebuilt))
 }
 
 func (c *coreEngine) Observe(context.Context) (*State, error) {
@@ -207,9 +208,15 @@ func (c *coreEngine) waiting() []string {
 
 // wake looks again at the waiting pods that fit after a change. Those that do not
 // are left alone, and their last reason stands: that is what queueing hints do.
+// Only an empty cluster is no reason to kube-scheduler but an error, after which
+// it tries again.
 func (c *coreEngine) wake() error {
 	var fitting []string
 	for _, name := range c.waiting() {
+		if last := scheduled(c.api.Pods[name]); last != nil && last.Message == emptyCluster && len(c.api.Nodes) > 0 {
+			fitting = append(fitting, name)
+			continue
+		}
 		r, err := dialect.Request(c.api.Pods[name])
 		if err != nil || r == nil {
 			continue
@@ -234,6 +241,10 @@ func (c *coreEngine) schedule(name string) error {
 	}
 	c.looks++
 	c.tried[name] = c.looks
+	if len(c.api.Nodes) == 0 { // kube-scheduler asks nobody then
+		c.condition(pod, v1.ConditionFalse, emptyCluster)
+		return nil
+	}
 	r, err := dialect.Request(pod)
 	if err != nil {
 		c.condition(pod, v1.ConditionFalse, err.Error())

@@ -36,6 +36,9 @@ type pluginEngine struct {
 	shared *plugin.Shared
 	sched  *scheduler.Scheduler
 	stop   func()
+	// hasty: failed pods need not wait before they are tried again, so that the
+	// queue's order depends on nothing but the order of events.
+	hasty bool
 }
 
 // NewPlugin returns the engine that runs the plugins; it ends with the test.
@@ -66,6 +69,9 @@ func (p *pluginEngine) start(parent context.Context) error {
 	cfg, err := shippedConfig()
 	if err != nil {
 		return err
+	}
+	if p.hasty {
+		cfg.PodMaxBackoffSeconds = 0
 	}
 	// The zero logger is silent: what a story needs to know is in the objects.
 	ctx, cancel := context.WithCancel(klog.NewContext(context.WithoutCancel(parent), klog.Logger{}))
@@ -139,7 +145,8 @@ func (p *pluginEngine) Delete(ctx context.Context, objects ...metav1.Object) err
 func (p *pluginEngine) Observe(ctx context.Context) (*State, error) { return p.api.state(ctx) }
 
 // Settle waits until the scheduler's ledger gives the answers that one rebuilt
-// from the API gives, and kube-scheduler's own cache has as many nodes and pods.
+// from the API gives, kube-scheduler's own cache has the same nodes and as many
+// pods, and no pod is about to be tried or should be.
 func (p *pluginEngine) Settle(ctx context.Context) error {
 	var problem error
 	_, err := await(ctx, p, func(state *State) bool {
@@ -178,7 +185,15 @@ func (p *pluginEngine) compare(state *State) error {
 	if err != nil {
 		return err
 	}
-	return difference("kube-scheduler's cache", fmt.Sprintf("%d pods", pods), fmt.Sprintf("%d pods", bound))
+	if err := difference("kube-scheduler's cache", fmt.Sprintf("%d pods", pods), fmt.Sprintf("%d pods", bound)); err != nil {
+		return err
+	}
+	queue := p.sched.SchedulingQueue
+	busy := len(queue.PodsInActiveQ()) > 0 || len(queue.InFlightPods()) > 0
+	if busy && len(state.Nodes) > 0 { // without nodes it tries again and again
+		return errors.New("kube-scheduler has pods to try")
+	}
+	return state.checkWaiting(rebuilt)
 }
 
 // compareNodes compares the nodes in kube-scheduler's cache with the API's.

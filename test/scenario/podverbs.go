@@ -176,6 +176,9 @@ func (s *story) terminatePods(ctx context.Context, d *datadriven.TestData) (view
 		return nil, err
 	}
 	for _, pod := range pods {
+		if waits(pod) {
+			return nil, fmt.Errorf("pod %s is not bound: an API server deletes it at once, so say delete", pod.Name)
+		}
 		now := metav1.Now()
 		pod.DeletionTimestamp = &now
 		if err := s.engine.Apply(ctx, pod); err != nil {

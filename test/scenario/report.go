@@ -60,13 +60,17 @@ var (
 	postFilter = regexp.MustCompile(`\. (no new claims to deallocate|preemption: ).*$`)
 )
 
-// noNodes is kube-scheduler's own word for an empty cluster; it asks no plugin.
-const noNodes = "no nodes available to schedule pods"
+// noNodes is kube-scheduler's own word for an empty cluster, for which it asks no
+// plugin; emptyCluster is core's.
+const (
+	noNodes      = "no nodes available to schedule pods"
+	emptyCluster = "the cluster has no nodes"
+)
 
 // reason strips a PodScheduled condition's message down to the reason itself.
 func reason(message string) string {
 	if message == noNodes {
-		return "the cluster has no nodes"
+		return emptyCluster
 	}
 	if !wrapper.MatchString(message) {
 		return message

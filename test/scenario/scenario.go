@@ -104,16 +104,20 @@ type story struct {
 	created int
 }
 
+func newStory(e Engine) *story {
+	return &story{
+		engine: e, nodes: map[string]*v1.Node{}, gpuNodes: map[string]*v1alpha1.GPUNode{},
+		planted: map[string]bool{}, shown: map[string]string{}, warned: map[Warning]bool{},
+	}
+}
+
 func runFile(t *testing.T, path string, e Engine) {
 	ctx, cancel := context.WithTimeout(t.Context(), stepTimeout)
 	defer cancel()
 	if err := e.Reset(ctx); err != nil {
 		t.Fatalf("empty the cluster: %v", err)
 	}
-	s := &story{
-		engine: e, nodes: map[string]*v1.Node{}, gpuNodes: map[string]*v1alpha1.GPUNode{},
-		planted: map[string]bool{}, shown: map[string]string{}, warned: map[Warning]bool{},
-	}
+	s := newStory(e)
 	datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 		ctx, cancel := context.WithTimeout(t.Context(), stepTimeout)
 		defer cancel()

@@ -13,6 +13,8 @@ import (
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/place"
+	"github.com/tangram-dev/tangram/core/score"
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
@@ -90,6 +92,39 @@ func answered(pod *v1.Pod) bool {
 // waits says whether a pod has no node yet.
 func waits(pod *v1.Pod) bool { return pod.Spec.NodeName == "" && !ended(pod) }
 
+// checkWaiting is another promise: a pod that only GPUs keep waiting does not wait
+// once there are enough. It names the pod that does; usually the scheduler is just
+// about to place it.
+func (s *State) checkWaiting(l *ledger.Ledger) error {
+	for _, n := range s.Nodes {
+		if len(n.Spec.Taints) > 0 || n.Spec.Unschedulable {
+			return nil // who may use the node is not for core to say
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Pods)) {
+		pod := s.Pods[name]
+		r, err := dialect.Request(pod)
+		if err != nil || !waits(pod) || pod.DeletionTimestamp != nil || beyondCore(pod, r) != "" || needsCPU(pod) {
+			continue
+		}
+		res := place.Search(l, r, score.DefaultWeights())
+		for c := range res.Candidates() {
+			return fmt.Errorf("pod %s fits on node %s, and waits", name, c.Node)
+		}
+	}
+	return nil
+}
+
+// needsCPU says whether something else than GPUs may keep a pod waiting.
+func needsCPU(pod *v1.Pod) bool {
+	for _, c := range pod.Spec.Containers {
+		if !c.Resources.Requests.Cpu().IsZero() || !c.Resources.Requests.Memory().IsZero() {
+			return true
+		}
+	}
+	return false
+}
+
 // checkRecords is the promise every story relies on: among pods that Tangram
 // placed, no two have the same device in their records.
 func (s *State) checkRecords(planted map[string]bool) error {
@@ -104,18 +139,15 @@ func (s *State) checkRecords(planted map[string]bool) error {
 		if err != nil {
 			return fmt.Errorf("pod %s: %w", name, err)
 		}
-		devices := map[int]bool{} // an init container's devices are used again
 		for _, c := range rec.Containers {
 			for _, d := range c.Devices {
-				devices[d.Index] = true
+				key := fmt.Sprintf("%s %d of node %s", c.Resource, d.Index, rec.Node)
+				// An init container's devices are used again by the same pod.
+				if other, taken := holders[key]; taken && other != name {
+					return fmt.Errorf("%s was given to pod %s and to pod %s", key, other, name)
+				}
+				holders[key] = name
 			}
-		}
-		for index := range devices {
-			key := fmt.Sprintf("device %d of node %s", index, rec.Node)
-			if other, taken := holders[key]; taken {
-				return fmt.Errorf("%s was given to pod %s and to pod %s", key, other, name)
-			}
-			holders[key] = name
 		}
 	}
 	return nil

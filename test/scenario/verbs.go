@@ -10,7 +10,6 @@ import (
 	"github.com/cockroachdb/datadriven"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 )
@@ -94,33 +93,47 @@ func (s *story) addNodes(ctx context.Context, d *datadriven.TestData) (view, err
 	if err != nil {
 		return nil, err
 	}
-	var objects []metav1.Object
 	count := 0
 	for _, l := range list {
-		for _, name := range l.names {
-			node, gn, err := l.node(name)
-			if err != nil {
-				return nil, fmt.Errorf("node %s: %w", name, err)
-			}
-			count++
-			s.nodes[name] = node
-			// Devices first: a scheduler then never sees the node without them.
-			if gn != nil {
-				s.gpuNodes[name] = gn
-				objects = append(objects, gn)
-			} else if old := s.gpuNodes[name]; old != nil {
-				delete(s.gpuNodes, name)
-				if err := s.engine.Delete(ctx, old); err != nil {
-					return nil, err
-				}
-			}
-			objects = append(objects, node)
-		}
+		count += len(l.names)
 	}
 	if err := s.alone(ctx, count); err != nil {
 		return nil, err
 	}
-	return s.changes(), s.engine.Apply(ctx, objects...)
+	for _, l := range list {
+		for _, name := range l.names {
+			node, gn, err := l.node(name)
+			if err == nil {
+				err = s.setNode(ctx, node, gn)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("node %s: %w", name, err)
+			}
+		}
+	}
+	return s.changes(), nil
+}
+
+// setNode brings a node in, devices first: a scheduler then never sees the node
+// without them. Nothing orders the two for it but waiting in between, which a new
+// node does not need.
+func (s *story) setNode(ctx context.Context, node *v1.Node, gn *v1alpha1.GPUNode) error {
+	var err error
+	if gn != nil {
+		s.gpuNodes[node.Name] = gn
+		err = s.engine.Apply(ctx, gn)
+	} else if old := s.gpuNodes[node.Name]; old != nil {
+		delete(s.gpuNodes, node.Name)
+		err = s.engine.Delete(ctx, old)
+	}
+	if err == nil && s.nodes[node.Name] != nil {
+		err = s.engine.Settle(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	s.nodes[node.Name] = node
+	return s.engine.Apply(ctx, node)
 }
 
 // remove-node takes nodes away, and their GPUNodes; pods on them stay bound.
@@ -129,19 +142,28 @@ func (s *story) removeNode(ctx context.Context, d *datadriven.TestData) (view, e
 	if err != nil {
 		return nil, err
 	}
-	var objects []metav1.Object
 	for _, name := range list {
-		if s.nodes[name] == nil {
+		node, gn := s.nodes[name], s.gpuNodes[name]
+		if node == nil {
 			return nil, fmt.Errorf("there is no node %s", name)
-		}
-		objects = append(objects, s.nodes[name])
-		if gn := s.gpuNodes[name]; gn != nil {
-			objects = append(objects, gn)
 		}
 		delete(s.nodes, name)
 		delete(s.gpuNodes, name)
+		if err := s.engine.Delete(ctx, node); err != nil {
+			return nil, err
+		}
+		if gn == nil {
+			continue
+		}
+		// Or the scheduler may see the node without its devices.
+		if err := s.engine.Settle(ctx); err != nil {
+			return nil, err
+		}
+		if err := s.engine.Delete(ctx, gn); err != nil {
+			return nil, err
+		}
 	}
-	return s.changes(), s.engine.Delete(ctx, objects...)
+	return s.changes(), nil
 }
 
 // changeNode applies the key=value arguments of a verb to its one node.

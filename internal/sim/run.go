@@ -1,0 +1,110 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"runtime"
+	"text/tabwriter"
+
+	"github.com/tangram-dev/tangram/core/pack"
+)
+
+// Run replays and reports.
+func Run(config Config, out, log io.Writer) error {
+	if err := config.complete(); err != nil {
+		return err
+	}
+	t, err := ReadTrace(config.Nodes, config.Pods)
+	if err != nil {
+		return err
+	}
+	if t.Demand() == 0 {
+		return fmt.Errorf("--pods: %s: no pod asks for a GPU", config.Pods)
+	}
+	if t.Capacity() == 0 {
+		return fmt.Errorf("--nodes: %s: no node has a GPU", config.Nodes)
+	}
+	if len(t.Nodes)*config.Scale > pack.MaxNodes {
+		return fmt.Errorf("--scale %d: more than %d nodes", config.Scale, pack.MaxNodes)
+	}
+	if config.Scale > 1 {
+		t = t.Times(config.Scale)
+	}
+	reports, err := simulate(t, &config, newProgress(log))
+	if err != nil {
+		return err
+	}
+	if config.HTML != "" {
+		if err := writePage(config.HTML, t, &config, reports); err != nil {
+			return fmt.Errorf("--html: %w", err)
+		}
+	}
+	if config.JSON {
+		return writeJSON(out, reports)
+	}
+	return writeTable(out, &config, reports)
+}
+
+// simulate runs every policy with every seed, one after the other on one core,
+// so that the time spent deciding is not shared with anything.
+func simulate(t *Trace, config *Config, p *progress) ([]*Report, error) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	var reports []*Report
+	for i, policy := range config.Policies {
+		var runs []*run
+		for s := range config.Seeds {
+			seed := config.Seed + uint64(s)
+			done := float64(i*config.Seeds+s) / float64(len(config.Policies)*config.Seeds)
+			tell := func(part float64) {
+				p.show(done+part/float64(len(config.Policies)*config.Seeds), "%s, seed %d", policy, seed)
+			}
+			replay := static
+			if config.Lifetimes {
+				replay = timed
+			}
+			r, err := replay(t, config, policy, seed, tell)
+			if err != nil {
+				return nil, err
+			}
+			if len(runs) > 0 {
+				r.end = nil // only the first is shown
+			}
+			runs = append(runs, r)
+		}
+		reports = append(reports, summarize(policy, config, runs))
+	}
+	p.clear()
+	return reports, nil
+}
+
+// writeJSON writes one object for one policy, a list for several.
+func writeJSON(w io.Writer, reports []*Report) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	if len(reports) == 1 {
+		return e.Encode(reports[0])
+	}
+	return e.Encode(reports)
+}
+
+func writeTable(w io.Writer, config *Config, reports []*Report) error {
+	fmt.Fprintf(w, "%d seeds from %d; percent of all GPUs, mean±deviation\n\n", config.Seeds, config.Seed)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprint(t, "policy\tload\tunallocated\tfragmented\tby GPU requests\t")
+	if config.Lifetimes {
+		fmt.Fprint(t, "wait (lifetimes)\t")
+	}
+	fmt.Fprintln(t, "decisions/s")
+	for _, r := range reports {
+		for _, at := range config.At {
+			f := r.At[loadKey(at)]
+			fmt.Fprintf(t, "%s\t%s\t%v\t%v\t%v\t", r.Policy, loadKey(at), f.UnallocatedPercent, f.FragPercent, f.FragGPUPercent)
+			if f.Wait != nil {
+				fmt.Fprintf(t, "%.4f±%.4f\t", f.Wait.Mean, f.Wait.Std)
+			}
+			fmt.Fprintf(t, "%.0f\n", r.DecisionsPerSecond)
+		}
+	}
+	return t.Flush()
+}
