@@ -63,7 +63,7 @@ type Device struct {
 
 	// Vendor says whose device it is, and so which extended resource sells it.
 	//
-	// +kubebuilder:validation:Enum=nvidia;amd;intel
+	// +kubebuilder:validation:Enum=nvidia;amd;intel;ascend
 	Vendor string `json:"vendor"`
 
 	// Model is the product name, for example "NVIDIA A100-SXM4-80GB".
@@ -105,11 +105,6 @@ type Device struct {
 
 // MIG is a device's ability to be cut into hardware slices.
 type MIG struct {
-	// Enabled says whether MIG mode is on now.
-	//
-	// +optional
-	Enabled bool `json:"enabled,omitempty"`
-
 	// Profiles are the cuts the device offers, as NVML lists them.
 	//
 	// +listType=atomic
@@ -208,6 +203,13 @@ type DeviceStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=15
 	Index int32 `json:"index"`
+
+	// UUID is the device this is about. When spec.devices has another one at the
+	// index, the entry is of a card that was replaced and does not count.
+	//
+	// +kubebuilder:validation:MaxLength=128
+	// +optional
+	UUID string `json:"uuid,omitempty"`
 
 	// Health is the device's state.
 	Health Health `json:"health"`

@@ -9,7 +9,8 @@ import (
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // client and work queue metrics
 	_ "k8s.io/component-base/metrics/prometheus/version"  // build information metric
 
+	"github.com/tangram-dev/tangram/config"
 	"github.com/tangram-dev/tangram/internal/kube/plugin"
 )
 
-func main() { os.Exit(cli.Run(plugin.NewCommand())) }
+func main() { os.Exit(cli.Run(plugin.NewCommand(config.Scheduler()))) }

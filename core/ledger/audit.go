@@ -55,24 +55,66 @@ func (l *Ledger) Audit() error {
 	if got := l.index.size(); got != inBuckets {
 		return fmt.Errorf("index: %d entries for %d nodes", got, inBuckets)
 	}
+	if err := l.auditCounts(); err != nil {
+		return err
+	}
 	if l.journal.open == 0 && len(l.journal.entries) != 0 {
 		return fmt.Errorf("journal: %d entries while no trial is open", len(l.journal.entries))
 	}
 	return nil
 }
 
-// Debts returns the nodes whose claims exceed their devices, with how many
-// devices are missing: devices vanished, or records contradict each other.
-func (l *Ledger) Debts() map[model.NodeID]int {
-	out := map[model.NodeID]int{}
-	for id, n := range l.nodes {
-		for _, d := range n.debt {
-			if d > 0 {
-				out[id] += int(d)
+// auditCounts checks what is only counted along.
+func (l *Ledger) auditCounts() error {
+	priorities, kinds, owners := map[int32]int{}, map[string]int{}, 0
+	for _, n := range l.nodes {
+		for _, c := range n.claims {
+			priorities[c.Priority]++
+		}
+		if n.inv == nil {
+			continue
+		}
+		if n.kind != l.kinds[signature(n.inv)] {
+			return fmt.Errorf("node %q: not of its kind", n.id)
+		}
+		kinds[n.kind.signature]++
+		for _, d := range n.inv.Devices {
+			if d.UUID == "" {
+				continue
+			}
+			owners++
+			if !slices.Contains(l.owners[d.UUID], n.id) {
+				return fmt.Errorf("node %q: does not own its device %q", n.id, d.UUID)
 			}
 		}
 	}
-	return out
+	for _, k := range l.kinds {
+		if k.nodes != kinds[k.signature] || k.nodes == 0 {
+			return fmt.Errorf("a kind counts %d nodes, has %d", k.nodes, kinds[k.signature])
+		}
+	}
+	listed := 0
+	for _, ids := range l.owners {
+		listed += len(ids)
+	}
+	if listed != owners || !maps.Equal(priorities, l.priorities) {
+		return fmt.Errorf("owners %d, want %d; priorities %v, want %v", listed, owners, l.priorities, priorities)
+	}
+	return nil
+}
+
+// Debt is how many devices and parts claimed on a node no device was found for:
+// devices vanished, or records contradict each other.
+func (l *Ledger) Debt(id model.NodeID) int {
+	n := l.nodes[id]
+	if n == nil {
+		return 0
+	}
+	sum := 0
+	for _, d := range n.debt {
+		sum += int(d)
+	}
+	return sum
 }
 
 // Assumed returns the holders whose claims are promises still, sorted.

@@ -2,7 +2,6 @@ package ledger_test
 
 import (
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -90,13 +89,13 @@ func TestShrinkingNodeLeavesDebtThatFreedDevicesPay(t *testing.T) {
 	if err := l.SetNode(coretest.Node("n").GPUs(3, "A100").Build()); err != nil {
 		t.Fatal(err)
 	}
-	if got := l.Debts(); !maps.Equal(got, map[model.NodeID]int{"n": 1}) {
-		t.Fatalf("debts %v", got)
+	if got := l.Debt("n"); got != 1 {
+		t.Fatalf("debt %d", got)
 	}
 	l.Drop("0")
 	v, _ := l.View("n")
-	if len(l.Debts()) != 0 || held(l, "3") != 0b001 || v.Room(model.NVIDIA) != 0 {
-		t.Errorf("the freed device must go to the holder that lost its own: debts %v, 3 holds %b, room %d", l.Debts(), held(l, "3"), v.Room(model.NVIDIA))
+	if l.Debt("n") != 0 || held(l, "3") != 0b001 || v.Room(model.NVIDIA) != 0 {
+		t.Errorf("the freed device must go to the holder that lost its own: debt %d, 3 holds %b, room %d", l.Debt("n"), held(l, "3"), v.Room(model.NVIDIA))
 	}
 }
 
@@ -148,6 +147,23 @@ func TestAgentMayAllowFewerThanListed(t *testing.T) {
 	l.Put("n", claim("a", 1, 2, 0, 1))
 	if v, _ := l.View("n"); v.Room(model.NVIDIA) != 1 || v.Free(model.NVIDIA).Count() != 2 {
 		t.Errorf("room %d of %d free", v.Room(model.NVIDIA), v.Free(model.NVIDIA).Count())
+	}
+}
+
+// TestSwappedDevice: a replaced card is another device, though alike.
+func TestSwappedDevice(t *testing.T) {
+	l := newLedger(t, coretest.Node("n").GPUs(1, "A100").Build())
+	swapped := coretest.Node("n").GPUs(1, "A100").Build()
+	swapped.Devices[0].UUID = "new"
+	if err := l.SetNode(swapped); err != nil {
+		t.Fatal(err)
+	}
+	if len(l.Owners("new")) != 1 || len(l.Owners("n-0")) != 0 {
+		t.Error("the old card's UUID is still known")
+	}
+	before := l.Version()
+	if err := l.SetNode(swapped); err != nil || l.Version() != before {
+		t.Error("saying the same again must change nothing")
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 )
 
 // MaxDevices is the most devices one node may have: the width of a Mask. Larger
-// nodes do not exist; time-sliced counts beyond it are cut and said so.
+// nodes do not exist; counts beyond it (time-slicing) are cut.
 const MaxDevices = 64
 
 // Mask is a set of devices of one node, by slot: bit i is the device at

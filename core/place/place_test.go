@@ -139,6 +139,9 @@ func TestSearchEqualsScan(t *testing.T) {
 		})
 		res := place.Search(l, r, w)
 		got := slices.Collect(res.Candidates())
+		if fits := place.Fits(l, r); fits != (len(want) > 0) {
+			t.Fatalf("Fits says %v, %d nodes fit", fits, len(want))
+		}
 		// Nodes of one bucket follow each other; between buckets that tie in
 		// total and use, the bucket whose first node is smaller goes first. So
 		// compare as ranked groups.
@@ -234,8 +237,10 @@ func TestPlacedNeverOverlaps(t *testing.T) {
 			if err := l.Audit(); err != nil {
 				t.Fatal(err)
 			}
-			if d := l.Debts(); len(d) > 0 {
-				t.Fatalf("debts %v", d)
+			for i := range 4 {
+				if d := l.Debt(model.NodeID(fmt.Sprintf("n%d", i))); d > 0 {
+					t.Fatalf("debt %d", d)
+				}
 			}
 		}
 	})

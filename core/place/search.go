@@ -70,6 +70,22 @@ func Search(l *ledger.Ledger, r *model.Request, w score.Weights) Result {
 	return res
 }
 
+// Fits says whether any node can take a request, without ranking those that can.
+func Fits(l *ledger.Ledger, r *model.Request) bool {
+	if len(r.UseUUIDs) > 0 || len(r.AvoidUUIDs) > 0 {
+		res := Search(l, r, score.DefaultWeights())
+		return res.Fits()
+	}
+	for b := range l.Buckets() {
+		if v, ok := b.View(nil); ok {
+			if _, refusal := Fit(r, v); refusal == nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // judge evaluates one view that stands for n nodes.
 func (res *Result) judge(r *model.Request, w score.Weights, v ledger.View, n int, b *ledger.Bucket, skip []model.NodeID) {
 	grant, refusal := Fit(r, v)

@@ -21,6 +21,9 @@ type Links struct {
 	uniform bool
 	// weight[set] is the sum of pair weights inside the set; nil when uniform.
 	weight []int32
+	// best[k][free] is the answer of Best; nil for nodes of more than maxBest
+	// devices, where it is searched each time.
+	best [][]uint16
 	// grade[a][b] is the pair's quality for people, 0..100.
 	grade [][]uint8
 	// numa[slot] is the device's NUMA node.
@@ -118,13 +121,28 @@ func New(node *model.Node) *Links {
 		}
 		l.weight[set] = w
 	}
+	if n <= maxBest {
+		l.best = make([][]uint16, n+1)
+		for k := 1; k <= n; k++ {
+			l.best[k] = make([]uint16, 1<<n)
+			for free := range model.Mask(1 << n) {
+				if free.Count() >= k {
+					l.best[k][free] = uint16(l.search(free, k))
+				}
+			}
+		}
+	}
 	return l
 }
+
+// maxBest is the most devices Best is tabulated for: 3^10 subsets are looked at once
+// per kind of node, instead of up to 252 for every node of every search.
+const maxBest = 10
 
 // Best chooses k of the free devices: the best connected set; among equals the
 // one that leaves the best connected remainder; among those the lowest slots.
 // A single device is therefore the one the others miss least. It returns 0 when
-// fewer than k are free. Cost: the number of k-subsets, at most 12870.
+// fewer than k are free.
 func (l *Links) Best(free model.Mask, k int) model.Mask {
 	if k <= 0 || free.Count() < k {
 		return 0
@@ -132,6 +150,14 @@ func (l *Links) Best(free model.Mask, k int) model.Mask {
 	if l.uniform || free.Count() == k {
 		return free.Lowest(k)
 	}
+	if l.best != nil {
+		return model.Mask(l.best[k][free])
+	}
+	return l.search(free, k)
+}
+
+// search is Best without a table. Cost: the number of k-subsets, at most 12870.
+func (l *Links) search(free model.Mask, k int) model.Mask {
 	// Walk the k-subsets of `free` as k-subsets of its positions, in ascending
 	// order (Gosper's hack), so the first of equals has the lowest slots.
 	var slots [maxTable]int

@@ -123,6 +123,18 @@ func weight(n *model.Node, set model.Mask) int {
 	return sum
 }
 
+// TestTableOrNot: a node of more devices than the table covers is answered alike.
+func TestTableOrNot(t *testing.T) {
+	b := coretest.Node("n").GPUs(12, "V100").Link(model.NVLink, 2, 8, 9, 10, 11).Link(model.PIX, 0, 0, 1)
+	l := topology.New(b.Build())
+	if got := l.Best(model.FullMask(12), 4); got != 0b111100000000 {
+		t.Errorf("got %b", got)
+	}
+	if got := l.Best(model.FullMask(12), 1); got != 0b100 {
+		t.Errorf("one device nobody misses: got %b", got)
+	}
+}
+
 func BenchmarkBest(b *testing.B) {
 	l := topology.New(twoIslands())
 	for b.Loop() {

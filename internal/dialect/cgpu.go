@@ -6,6 +6,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/api/record"
 	"github.com/tangram-dev/tangram/core/model"
 )
 
@@ -41,7 +43,7 @@ var cgpu = vocabulary{
 			}
 			return nil, nil
 		}
-		cards, err := cgpuSpread(pod)
+		cards, err := cgpuSpread(pod, c.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -102,8 +104,20 @@ var cgpu = vocabulary{
 	},
 }
 
-// cgpuSpread reads over how many cards a pod's request is spread.
-func cgpuSpread(pod *v1.Pod) (int64, error) {
+// cgpuSpread reads over how many cards a container's request is spread. Labels may
+// be edited while a pod runs, so of a bound pod its record tells; a forged one
+// cannot make the amount smaller, only spread it otherwise.
+func cgpuSpread(pod *v1.Pod, container string) (int64, error) {
+	if pod.Spec.NodeName != "" {
+		if rec, err := record.Decode(pod.Annotations[names.AnnotationDevices]); err == nil {
+			for _, c := range rec.Containers {
+				if c.Name == container {
+					return int64(len(c.Devices)), nil
+				}
+			}
+		}
+		return 1, nil
+	}
 	text, ok := pod.Labels[cgpuCountLabel]
 	if !ok {
 		return 1, nil

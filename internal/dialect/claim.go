@@ -35,7 +35,9 @@ func holder(pod *v1.Pod, v model.Vendor) model.HolderID {
 // with the pod's own request; otherwise the pod is counted by its request, with
 // devices unknown, and the error says what is wrong with the record.
 func Claims(pod *v1.Pod) ([]ledger.Claim, error) {
-	r, err := Request(pod)
+	// Wishes do not count: they are annotations, which may be edited into nonsense
+	// while the pod runs.
+	r, _, err := counts(pod)
 	if err != nil {
 		// Somebody else placed a pod Tangram would have refused. It still holds
 		// devices.
@@ -169,16 +171,17 @@ func countedClaims(pod *v1.Pod) []ledger.Claim {
 	for _, w := range whole {
 		r := model.Request{Vendor: w.vendor}
 		_ = eachContainer(pod, func(c *v1.Container, path string, phase model.Phase) error {
-			q, field, _ := amount(c, path, w.resource)
-			n, err := count(q, field)
-			if err != nil {
-				n = 0
-			}
-			r.Containers = append(r.Containers, model.Container{Name: c.Name, Phase: phase, Count: n})
+			q, _, _ := amount(c, path, w.resource)
+			n := max(0, min(q.Value(), model.MaxDevices))
+			r.Containers = append(r.Containers, model.Container{Name: c.Name, Phase: phase, Count: int(n)})
 			return nil
 		})
 		if n := r.Count(); n > 0 {
-			out = append(out, ledger.Claim{Holder: holder(pod, w.vendor), Vendor: w.vendor, Count: n, Since: boundSince(pod)})
+			c := ledger.Claim{Holder: holder(pod, w.vendor), Vendor: w.vendor, Count: min(n, model.MaxDevices), Since: boundSince(pod)}
+			if pod.Spec.Priority != nil {
+				c.Priority = *pod.Spec.Priority
+			}
+			out = append(out, c)
 		}
 	}
 	return out

@@ -212,6 +212,12 @@ func TestInventoryFromGPUNode(t *testing.T) {
 		t.Errorf("got %+v", inv)
 	}
 
+	replaced := gn.DeepCopy()
+	replaced.Status.Devices[0].UUID = "GPU-old"
+	if inv, err := Inventory(node, replaced); err != nil || inv.Devices[1].Health != model.Healthy {
+		t.Errorf("a new card has its predecessor's health: %+v, %v", inv, err)
+	}
+
 	bad := map[string]func(*v1alpha1.GPUNode){
 		"spec.devices[0].uuid":     func(g *v1alpha1.GPUNode) { g.Spec.Devices[0].UUID = "GPU\"1" },
 		"devices[1].uuid":          func(g *v1alpha1.GPUNode) { g.Spec.Devices[0].UUID = "GPU-0" },

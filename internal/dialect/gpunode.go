@@ -26,9 +26,9 @@ var healths = map[v1alpha1.Health]model.Health{
 // kubelet's word.
 func fromGPUNode(node *v1.Node, gn *v1alpha1.GPUNode) *model.Node {
 	n := base(node)
-	health := map[int32]model.Health{}
+	states := map[int32]v1alpha1.DeviceStatus{}
 	for _, s := range gn.Status.Devices {
-		health[s.Index] = healths[s.Health]
+		states[s.Index] = s
 	}
 	for _, d := range gn.Spec.Devices {
 		numa := model.NUMAUnknown
@@ -37,7 +37,10 @@ func fromGPUNode(node *v1.Node, gn *v1alpha1.GPUNode) *model.Node {
 		}
 		device := model.Device{
 			Index: int(d.Index), UUID: d.UUID, Vendor: model.Vendor(d.Vendor), Model: model.ParseModel(d.Model),
-			Memory: model.MiB(d.MemoryMiB), NUMA: numa, Health: health[d.Index],
+			Memory: model.MiB(d.MemoryMiB), NUMA: numa,
+		}
+		if s := states[d.Index]; s.UUID == "" || s.UUID == d.UUID { // else of a card that was replaced
+			device.Health = healths[s.Health]
 		}
 		// One replica means that the device is not time-sliced.
 		if n := labelNumber(node, replicasLabel); n > 1 {

@@ -13,7 +13,28 @@ import (
 // Request reads what a pod asks for: nil when it asks for no GPU, an error that
 // names the field when it asks for nonsense.
 func Request(pod *v1.Pod) (*model.Request, error) {
-	r := &model.Request{Standing: standing(pod), Workload: workload(pod)}
+	r, used, err := counts(pod)
+	if err != nil || r == nil {
+		return nil, err
+	}
+	r.Standing, r.Workload = standing(pod), workload(pod)
+	for _, v := range used {
+		if v.wishes != nil {
+			if err := v.wishes(pod, r); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := readWishes(pod, r); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// counts reads how many devices, and how much of each, a pod's containers ask for,
+// and in which vocabularies: what cannot change once the pod exists.
+func counts(pod *v1.Pod) (*model.Request, []*vocabulary, error) {
+	r := &model.Request{}
 	if pod.Spec.Priority != nil {
 		r.Priority = *pod.Spec.Priority
 	}
@@ -45,22 +66,12 @@ func Request(pod *v1.Pod) (*model.Request, error) {
 		return nil
 	})
 	if err != nil || first == nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if n := r.Count(); n > model.MaxDevices {
-		return nil, fmt.Errorf("spec.containers: %d GPUs in all, at most %d", n, model.MaxDevices)
+		return nil, nil, fmt.Errorf("spec.containers: %d GPUs in all, at most %d", n, model.MaxDevices)
 	}
-	for _, v := range used {
-		if v.wishes != nil {
-			if err := v.wishes(pod, r); err != nil {
-				return nil, err
-			}
-		}
-	}
-	if err := readWishes(pod, r); err != nil {
-		return nil, err
-	}
-	return r, nil
+	return r, used, nil
 }
 
 // eachContainer visits init containers, then containers, as Kubernetes counts

@@ -124,10 +124,15 @@ func wordList(pod *v1.Pod, key string) ([]string, error) {
 		if word = strings.TrimSpace(word); word == "" {
 			return nil, fmt.Errorf("metadata.annotations[%s]: %q has an empty entry", key, value)
 		}
-		out = append(out, word)
+		if out = append(out, word); len(out) > maxWords {
+			return nil, fmt.Errorf("metadata.annotations[%s]: more than %d entries", key, maxWords)
+		}
 	}
 	return out, nil
 }
+
+// maxWords bounds lists in annotations, which cost time for every node looked at.
+const maxWords = 256
 
 func modelList(pod *v1.Pod, key string) ([]model.GPUModel, error) {
 	words, err := wordList(pod, key)

@@ -112,6 +112,56 @@ func TestWaitingPodsWake(t *testing.T) {
 	}
 }
 
+// TestWakeUps: what only kube-scheduler can see keeps a pod waiting; what then helps
+// it must wake it, though some node "fits" all the time.
+func TestWakeUps(t *testing.T) {
+	w := newWorld(t, true)
+	w.fleet(`
+pools:
+- {name: tainted, count: 2, gpu: {model: H100-80GB, count: 8}, taints: [{key: keep, value: out, effect: NoSchedule}]}
+- {name: failed, count: 1, gpu: {model: H100-80GB, count: 1}}
+- {name: v100, count: 1, gpu: {model: V100-32GB, count: 4}}
+`)
+	w.health("failed-0", 0, v1alpha1.Failed)
+	w.scheduler(nil)
+	h100 := func(p *v1.Pod) { p.Annotations[names.AnnotationUseModel] = "H100" }
+	w.create(pod("a", 1, h100))
+	w.waits("a", "untolerated taint")
+	w.health("failed-0", 0, v1alpha1.Healthy)
+	if node, _ := w.bound("a"); node != "failed-0" {
+		t.Errorf("a went to %s", node)
+	}
+
+	// A pod's own wishes may be edited while it waits.
+	w.create(pod("b", 1, func(p *v1.Pod) { p.Annotations[names.AnnotationUseModel] = "B999" }))
+	w.waits("b", "too few GPUs of model b999 (0 of 1)")
+	b := w.get("b")
+	b.Annotations[names.AnnotationUseModel] = "V100"
+	if _, err := w.client.CoreV1().Pods("default").Update(context.Background(), b, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.bound("b")
+}
+
+// TestSoftTaints: a node that would rather not have pods gets none while another
+// will do, and gets them when none other will.
+func TestSoftTaints(t *testing.T) {
+	w := newWorld(t, true)
+	w.fleet(`
+pools:
+- {name: a, count: 1, gpu: {model: H100-80GB, count: 2}, taints: [{key: rather, value: not, effect: PreferNoSchedule}]}
+- {name: b, count: 1, gpu: {model: H100-80GB, count: 2}}
+`)
+	w.scheduler(nil)
+	for i, want := range []string{"b-0", "b-0", "a-0", "a-0"} {
+		name := fmt.Sprintf("p-%d", i)
+		w.create(pod(name, 1))
+		if node, _ := w.bound(name); node != want {
+			t.Errorf("%s went to %s, want %s", name, node, want)
+		}
+	}
+}
+
 // TestPreemption: kube-scheduler's own preemption works over devices: an
 // important pod gets room, taken from as few as needed.
 func TestPreemption(t *testing.T) {

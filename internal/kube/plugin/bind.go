@@ -5,8 +5,10 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -19,6 +21,8 @@ import (
 type bind struct {
 	handle fwk.Handle
 	events *yielding
+	// patience is the pause between questions after a Binding without answer.
+	patience time.Duration
 }
 
 var _ fwk.BindPlugin = &bind{}
@@ -27,7 +31,7 @@ func (s *Shared) newBind(ctx context.Context, obj runtime.Object, h fwk.Handle) 
 	if _, _, _, err := enlist[struct{}](ctx, s, h, obj); err != nil {
 		return nil, err
 	}
-	return &bind{handle: h, events: s.events}, nil
+	return &bind{handle: h, events: s.events, patience: time.Second}, nil
 }
 
 // Name is the plugin's name in configurations.
@@ -55,14 +59,30 @@ func (b *bind) Bind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, node st
 	if err == nil {
 		return nil
 	}
-	// The answer may be lost although the API server did the work (a time-out, a
-	// dropped connection). Letting go of devices a bound pod uses would hand them
-	// out twice, so look before giving up.
-	now, getErr := pods.Get(ctx, pod.Name, metav1.GetOptions{})
-	if getErr == nil && now.UID == pod.UID && now.Spec.NodeName == node &&
-		now.Annotations[names.AnnotationDevices] == binding.Annotations[names.AnnotationDevices] {
+	if b.wasBound(ctx, pod, binding, err) {
 		klog.FromContext(ctx).Info("Binding reported an error but was done", "pod", klog.KObj(pod), "node", node, "err", err)
 		return nil
 	}
 	return fwk.AsStatus(err)
+}
+
+// wasBound finds out whether a Binding was done although an error came back. The
+// answer may be lost in a time-out or a dropped connection, and letting go of devices
+// that a bound pod uses would hand them out twice: so ask until there is a definite
+// answer, for up to a minute.
+func (b *bind) wasBound(ctx context.Context, pod *v1.Pod, binding *v1.Binding, err error) bool {
+	if apierrors.IsNotFound(err) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) {
+		return false // refused, so not done
+	}
+	done := false
+	_ = wait.PollUntilContextTimeout(ctx, b.patience, time.Minute, true, func(ctx context.Context) (bool, error) {
+		now, err := b.handle.ClientSet().CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
+		if err != nil {
+			return apierrors.IsNotFound(err), nil
+		}
+		done = now.UID == pod.UID && now.Spec.NodeName == binding.Target.Name &&
+			now.Annotations[names.AnnotationDevices] == binding.Annotations[names.AnnotationDevices]
+		return true, nil
+	})
+	return done
 }

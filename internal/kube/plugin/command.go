@@ -19,8 +19,8 @@ import (
 )
 
 // NewCommand is the gpu-scheduler command: kube-scheduler's flags and behaviour,
-// Tangram's plugins.
-func NewCommand() *cobra.Command {
+// Tangram's plugins. defaults is the configuration used without --config.
+func NewCommand(defaults []byte) *cobra.Command {
 	opts := options.NewOptions()
 	cmd := &cobra.Command{
 		Use: "gpu-scheduler",
@@ -31,7 +31,7 @@ flags override the configuration file.`,
 		Args:              cobra.NoArgs,
 		SilenceUsage:      true,
 		PersistentPreRunE: func(*cobra.Command, []string) error { return opts.ComponentGlobalsRegistry.Set() },
-		RunE:              func(cmd *cobra.Command, _ []string) error { return run(cmd, opts) },
+		RunE:              func(cmd *cobra.Command, _ []string) error { return run(cmd, opts, defaults) },
 	}
 	verflag.AddFlags(opts.Flags.FlagSet("global"))
 	globalflag.AddGlobalFlags(opts.Flags.FlagSet("global"), cmd.Name(), logs.SkipLoggingConfigurationFlags())
@@ -43,7 +43,7 @@ flags override the configuration file.`,
 	return cmd
 }
 
-func run(cmd *cobra.Command, opts *options.Options) error {
+func run(cmd *cobra.Command, opts *options.Options, defaults []byte) error {
 	verflag.PrintAndExitIfRequested()
 	gates := opts.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
 	if err := logsapi.ValidateAndApply(opts.Logs, gates); err != nil {
@@ -57,6 +57,7 @@ func run(cmd *cobra.Command, opts *options.Options) error {
 		cancel()
 	}()
 	shared := NewShared(nil)
+	shared.defaults = defaults
 	cc, sched, err := shared.Setup(ctx, opts)
 	if err != nil {
 		return err

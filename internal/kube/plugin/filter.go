@@ -2,7 +2,6 @@ package plugin
 
 import (
 	"context"
-	"sync"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,7 +17,7 @@ import (
 // filter is GPUFilter.
 type filter struct {
 	hints
-	synced sync.Once
+	awaitSync func(context.Context)
 }
 
 var (
@@ -37,7 +36,7 @@ func (s *Shared) newFilter(ctx context.Context, obj runtime.Object, h fwk.Handle
 		return nil, err
 	}
 	p.filters = true
-	return &filter{hints: hints{c, p}}, nil
+	return &filter{hints: newHints(c, p), awaitSync: s.awaitSync}, nil
 }
 
 // Name is the plugin's name in configurations.
@@ -47,7 +46,6 @@ func (f *filter) Name() string { return names.PluginFilter }
 // take it. If none can, the pod is turned away here, with reasons counted over
 // the cluster, without looking at a single node.
 func (f *filter) PreFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	f.synced.Do(func() { f.cluster.WaitForSync(ctx) })
 	if c := readCycle(cs); c != nil && c.fits {
 		return nil, nil
 	}
@@ -58,9 +56,13 @@ func (f *filter) PreFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, 
 	if r == nil {
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
+	f.awaitSync(ctx)
 	cs.Write(cycleKey, &cycle{request: r})
+	if f.cluster.Wait(pod, r) {
+		return nil, nil
+	}
 	found, refused := f.cluster.Search(r, f.profile.weights, 0, 1)
-	if len(found) > 0 || !f.cluster.Wait(pod, r) {
+	if len(found) > 0 { // room was made this very moment
 		return nil, nil
 	}
 	if refused.Permanent() || !f.mayPreempt(pod) {

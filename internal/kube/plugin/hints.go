@@ -2,57 +2,93 @@ package plugin
 
 import (
 	"context"
+	"maps"
+	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/tangram-dev/tangram/internal/dialect"
+	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/internal/kube/state"
 )
 
-// hints says which events may let a pod in that GPUFilter or GPUReserve refused.
+// hints says which events may let a pod in that GPUFilter or GPUReserve refused. An
+// event is about one node, so only that node is asked.
 type hints struct {
 	cluster *state.Cluster
 	profile *profile
+	// last is the object the ledger was last brought up to date with: the framework
+	// asks about each event once for every waiting pod.
+	last *atomic.Value
 }
 
+func newHints(c *state.Cluster, p *profile) hints { return hints{c, p, &atomic.Value{}} }
+
 // EventsToRegister names what can make a refused pod fit: a holder that goes, a
-// node that comes or changes. GPUNodes are followed by the shared state itself.
+// node that comes or changes, the pod's own wishes. GPUNodes are followed by the
+// shared state itself.
 func (h hints) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}, QueueingHintFn: h.afterPodGone},
-		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeAllocatable | fwk.UpdateNodeLabel}, QueueingHintFn: h.afterNodeChange},
+		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Update}, QueueingHintFn: h.afterOwnEdit},
+		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeAllocatable | fwk.UpdateNodeLabel | fwk.UpdateNodeAnnotation}, QueueingHintFn: h.afterNodeChange},
 	}, nil
 }
 
-// afterPodGone wakes a pod if it fits now. The event may arrive here before it
-// arrives at the ledger's own handler, so the ledger is brought up to date
-// first; doing that twice is harmless.
-func (h hints) afterPodGone(_ klog.Logger, pod *v1.Pod, gone, _ any) (fwk.QueueingHint, error) {
-	if old, ok := gone.(*v1.Pod); ok {
-		if claims, _ := dialect.Claims(old); len(claims) == 0 {
-			return fwk.QueueSkip, nil
-		}
-		h.cluster.SyncPod(old)
+// upToDate brings the ledger up to date with an event's object, once per event.
+func (h hints) upToDate(object any, sync func()) {
+	if h.last.Swap(seen{object}) != any(seen{object}) {
+		sync()
 	}
-	return h.hint(pod), nil
+}
+
+// seen holds an object of any type: an atomic.Value must always hold the same type.
+type seen struct{ object any }
+
+// afterPodGone wakes a pod if it fits now where the other was. The event may arrive
+// here before it arrives at the ledger's own handler, so the ledger is brought up to
+// date first; doing that twice is harmless.
+func (h hints) afterPodGone(_ klog.Logger, pod *v1.Pod, gone, _ any) (fwk.QueueingHint, error) {
+	old, ok := gone.(*v1.Pod)
+	if !ok {
+		return fwk.Queue, nil
+	}
+	if old.Spec.NodeName == "" {
+		return fwk.QueueSkip, nil
+	}
+	h.upToDate(old, func() { h.cluster.SyncPod(old) })
+	return h.hint(pod, old.Spec.NodeName), nil
 }
 
 func (h hints) afterNodeChange(_ klog.Logger, pod *v1.Pod, _, now any) (fwk.QueueingHint, error) {
-	if node, ok := now.(*v1.Node); ok {
-		h.cluster.SyncNode(node.Name)
+	node, ok := now.(*v1.Node)
+	if !ok {
+		return fwk.Queue, nil
 	}
-	return h.hint(pod), nil
+	h.upToDate(node, func() { h.cluster.SyncNode(node.Name) })
+	return h.hint(pod, node.Name), nil
 }
 
-func (h hints) hint(pod *v1.Pod) fwk.QueueingHint {
+// afterOwnEdit wakes a pod whose wishes (annotations, labels) were edited.
+func (h hints) afterOwnEdit(_ klog.Logger, pod *v1.Pod, before, after any) (fwk.QueueingHint, error) {
+	n, ok := after.(*v1.Pod)
+	if !ok || n.UID != pod.UID {
+		return fwk.QueueSkip, nil
+	}
+	if o, ok := before.(*v1.Pod); ok && maps.Equal(o.Annotations, n.Annotations) && maps.Equal(o.Labels, n.Labels) {
+		return fwk.QueueSkip, nil
+	}
+	return fwk.Queue, nil
+}
+
+func (h hints) hint(pod *v1.Pod, node string) fwk.QueueingHint {
 	r, err := h.profile.request(pod)
 	if err != nil || r == nil {
 		// Only a change of the pod itself can help it.
 		return fwk.QueueSkip
 	}
-	if h.cluster.Fits(pod, r) {
+	if h.cluster.Fit(r, model.NodeID(node), nil) == nil {
 		return fwk.Queue
 	}
 	return fwk.QueueSkip

@@ -264,7 +264,7 @@ func TestBindLooksBeforeGivingUp(t *testing.T) {
 				}
 				return true, nil, lost
 			})
-			b := &bind{handle: handle{client: client}, events: newYielding()}
+			b := &bind{handle: handle{client: client}, events: newYielding(), patience: time.Millisecond}
 			cs := framework.NewCycleState()
 			r := &model.Request{Vendor: model.NVIDIA, Containers: []model.Container{{Name: "main", Resource: names.ResourceNVIDIA, Count: 1}}}
 			node := &model.Node{ID: "n", Devices: []model.Device{{Vendor: model.NVIDIA, UUID: "GPU-0"}}}
@@ -273,6 +273,44 @@ func TestBindLooksBeforeGivingUp(t *testing.T) {
 				t.Errorf("got %v", got)
 			}
 		})
+	}
+}
+
+// TestBindAsksUntilAnswered: an API server that does not answer for a while must not
+// make a bound pod's devices free.
+func TestBindAsksUntilAnswered(t *testing.T) {
+	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "uid"}}
+	client := fake.NewClientset(pod.DeepCopy())
+	client.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		now := pod.DeepCopy()
+		now.Spec.NodeName = "n"
+		return true, nil, errors.Join(client.Tracker().Update(v1.SchemeGroupVersion.WithResource("pods"), now, "default"), errors.New("connection lost"))
+	})
+	asked := 0
+	client.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		asked++
+		return asked < 5, nil, errors.New("connection refused")
+	})
+	b := &bind{handle: handle{client: client}, events: newYielding(), patience: time.Millisecond}
+	if got := b.Bind(context.Background(), framework.NewCycleState(), pod, "n"); !got.IsSuccess() || asked < 5 {
+		t.Errorf("got %v after %d questions", got, asked)
+	}
+}
+
+// TestDefaultConfiguration: without --config our own defaults are used.
+func TestDefaultConfiguration(t *testing.T) {
+	text, err := os.ReadFile("../../../config/scheduler.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := NewShared(nil)
+	s.defaults = text
+	cfg, err := s.loadConfig(context.Background(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(cfg.Profiles) != 2 || cfg.Profiles[0].SchedulerName != names.SchedulerName || cfg.LeaderElection.ResourceName != names.SchedulerName || !uses(cfg.Profiles[1].Plugins) {
+		t.Errorf("got %+v", cfg.Profiles)
 	}
 }
 

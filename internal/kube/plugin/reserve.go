@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"fmt"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,7 +25,7 @@ func (s *Shared) newReserve(ctx context.Context, obj runtime.Object, h fwk.Handl
 	if err != nil {
 		return nil, err
 	}
-	return &reserve{hints{c, p}}, nil
+	return &reserve{newHints(c, p)}, nil
 }
 
 // Name is the plugin's name in configurations.
@@ -37,8 +38,10 @@ func (r *reserve) Reserve(_ context.Context, cs fwk.CycleState, pod *v1.Pod, nod
 		return nil
 	}
 	given, refusal := r.cluster.Reserve(pod, c.request, model.NodeID(node))
-	if refusal != nil { // the node changed since it was filtered
-		return refusalStatus(refusal)
+	if refusal != nil {
+		// The node changed since it was filtered. What changed it is over, so no event
+		// would wake the pod: an error is tried again by itself.
+		return fwk.AsStatus(fmt.Errorf("node %s changed while the pod was looked at: it has %s", node, refusal))
 	}
 	c.given = &given
 	return nil

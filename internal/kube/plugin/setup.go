@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"fmt"
 
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/client-go/tools/events"
@@ -10,7 +11,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
-	"k8s.io/kubernetes/pkg/scheduler/apis/config/latest"
+	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
 )
 
 // Setup builds a scheduler from command-line options, as kube-scheduler's own
@@ -19,7 +20,7 @@ import (
 // are completed; pods take the shortcut where they can; and events stand back for
 // bindings.
 func (s *Shared) Setup(ctx context.Context, opts *options.Options) (*schedulerserverconfig.CompletedConfig, *scheduler.Scheduler, error) {
-	cfg, err := loadConfig(ctx, opts.ConfigFile)
+	cfg, err := s.loadConfig(ctx, opts.ConfigFile)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -70,9 +71,20 @@ func (s *Shared) Setup(ctx context.Context, opts *options.Options) (*schedulerse
 	return &cc, sched, nil
 }
 
-func loadConfig(ctx context.Context, file string) (*config.KubeSchedulerConfiguration, error) {
-	if file == "" {
-		return latest.Default()
+// loadConfig reads a configuration file, or the default one when none is named:
+// kube-scheduler's own default would leave our plugins out.
+func (s *Shared) loadConfig(ctx context.Context, file string) (*config.KubeSchedulerConfiguration, error) {
+	if file != "" {
+		return options.LoadConfigFromFile(klog.FromContext(ctx), file)
 	}
-	return options.LoadConfigFromFile(klog.FromContext(ctx), file)
+	obj, gvk, err := scheme.Codecs.UniversalDecoder().Decode(s.defaults, nil, nil)
+	if err != nil {
+		return nil, fmt.Errorf("default configuration: %w", err)
+	}
+	cfg, ok := obj.(*config.KubeSchedulerConfiguration)
+	if !ok {
+		return nil, fmt.Errorf("default configuration: is a %s", gvk)
+	}
+	cfg.APIVersion = gvk.GroupVersion().String()
+	return cfg, nil
 }

@@ -27,6 +27,21 @@ type Shared struct {
 	// gpuNodes is where GPUNodes come from; nil: the scheduler's API server.
 	gpuNodes cache.ListerWatcher
 	events   *yielding
+	synced   sync.Once
+	// defaults is the configuration without a file.
+	defaults []byte
+}
+
+// awaitSync blocks until the ledger has seen what existed at the start. Only pods
+// that ask for GPUs need to wait for it.
+func (s *Shared) awaitSync(ctx context.Context) {
+	s.synced.Do(func() {
+		logger := klog.FromContext(ctx)
+		logger.Info("Waiting for the ledger to see all nodes, pods and GPUNodes")
+		if s.cluster.WaitForSync(ctx) {
+			logger.Info("The ledger is complete")
+		}
+	})
 }
 
 // profile is what one scheduler profile's arguments say.
@@ -72,7 +87,7 @@ func (s *Shared) join(ctx context.Context, h fwk.Handle) (*state.Cluster, *profi
 				return nil, nil, err
 			}
 		}
-		wake := func(c *state.Cluster) { activateWaiting(ctx, h, c) }
+		wake := func(c *state.Cluster, id model.NodeID) { activateWaiting(ctx, h, c.Waiting(id)) }
 		c, err := state.New(ctx, h.SharedInformerFactory(), s.gpuNodes, reporter(ctx, h), wake)
 		if err != nil {
 			return nil, nil, err
@@ -96,11 +111,11 @@ func reporter(ctx context.Context, h fwk.Handle) state.Reporter {
 	}
 }
 
-// activateWaiting sends pods that now fit back to the queue. kube-scheduler's
-// own events cover pods and nodes; this covers GPUNodes.
-func activateWaiting(ctx context.Context, h fwk.Handle, c *state.Cluster) {
+// activateWaiting sends pods back to the queue. kube-scheduler's own events cover
+// pods and nodes; this covers GPUNodes.
+func activateWaiting(ctx context.Context, h fwk.Handle, waiting []*v1.Pod) {
 	pods := map[string]*v1.Pod{}
-	for _, p := range c.Waiting() {
+	for _, p := range waiting {
 		pods[p.Namespace+"/"+p.Name] = p
 	}
 	if len(pods) > 0 {

@@ -4,6 +4,8 @@ import (
 	"context"
 
 	v1 "k8s.io/api/core/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -27,7 +29,7 @@ func (s *Shared) TakeShortcut(sched *scheduler.Scheduler) {
 	whole := sched.SchedulePod
 	sched.SchedulePod = func(ctx context.Context, f framework.Framework, cs fwk.CycleState, info *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
 		p := s.profiles[f.ProfileName()]
-		if p == nil || !p.filters || len(sched.Extenders) > 0 || !plain(info.Pod) {
+		if p == nil || !p.filters || len(sched.Extenders) > 0 || !plain(info.Pod) || cs.IsPodGroupSchedulingCycle() {
 			return whole(ctx, f, cs, info)
 		}
 		r, err := p.request(info.Pod)
@@ -64,9 +66,21 @@ func plain(pod *v1.Pod) bool {
 		(a.PodAntiAffinity == nil || len(a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution) == 0)
 }
 
+// unwelcome says whether a node would rather not have the pod (an untolerated
+// PreferNoSchedule taint). It is left to the whole way, which weighs that.
+func unwelcome(ctx context.Context, pod *v1.Pod, node *v1.Node) bool {
+	if len(node.Spec.Taints) == 0 {
+		return false
+	}
+	_, found := corev1helpers.FindMatchingUntoleratedTaint(klog.FromContext(ctx), node.Spec.Taints, pod.Spec.Tolerations,
+		func(t *v1.Taint) bool { return t.Effect == v1.TaintEffectPreferNoSchedule }, false)
+	return found
+}
+
 // firstThatPasses returns the best candidate that passes every filter, and how
 // many were judged; "" when none of the first maxCandidates does.
 func (s *Shared) firstThatPasses(ctx context.Context, f framework.Framework, cs fwk.CycleState, pod *v1.Pod, p *profile, r *model.Request) (string, int) {
+	s.awaitSync(ctx)
 	candidates, _ := s.cluster.Search(r, p.weights, 0, firstCandidates)
 	if len(candidates) == 0 {
 		return "", 0
@@ -87,7 +101,10 @@ func (s *Shared) firstThatPasses(ctx context.Context, f framework.Framework, cs 
 			}
 			// A node the ledger knows and the snapshot does not (yet) cannot be used.
 			info, err := nodes.Get(name)
-			if err == nil && f.RunFilterPluginsWithNominatedPods(ctx, cs, pod, info).IsSuccess() {
+			if err != nil || unwelcome(ctx, pod, info.Node()) {
+				continue
+			}
+			if f.RunFilterPluginsWithNominatedPods(ctx, cs, pod, info).IsSuccess() {
 				return name, judged
 			}
 		}

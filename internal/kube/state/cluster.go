@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
@@ -28,10 +29,9 @@ type Cluster struct {
 	gpuNodes *gpuNodes
 	synced   []cache.InformerSynced
 
-	mu       sync.RWMutex
-	ledger   *ledger.Ledger
-	waits    map[model.HolderID]waiting
-	verdicts verdicts
+	mu     sync.RWMutex
+	ledger *ledger.Ledger
+	waits  map[model.HolderID]waiting
 	// complained holds what was last reported about an object, so that each
 	// complaint is made once.
 	complained map[string]string
@@ -41,9 +41,10 @@ type Cluster struct {
 
 // New wires a cluster to the informers of a scheduler and to a source of
 // GPUNodes. The informers are started by the scheduler, the watch on GPUNodes at
-// once. changed is called, without any lock held, after a GPUNode changed:
-// kube-scheduler does not know these objects and cannot requeue pods for them.
-func New(ctx context.Context, factory informers.SharedInformerFactory, gpuNodes cache.ListerWatcher, report Reporter, changed func(*Cluster)) (*Cluster, error) {
+// once. changed is called, without any lock held, after a GPUNode changed what is
+// known of a node: kube-scheduler does not know these objects and cannot requeue
+// pods for them.
+func New(ctx context.Context, factory informers.SharedInformerFactory, gpuNodes cache.ListerWatcher, report Reporter, changed func(*Cluster, model.NodeID)) (*Cluster, error) {
 	c := &Cluster{
 		pods:       factory.Core().V1().Pods().Lister(),
 		nodes:      factory.Core().V1().Nodes().Lister(),
@@ -61,10 +62,17 @@ func New(ctx context.Context, factory informers.SharedInformerFactory, gpuNodes 
 		return nil, err
 	}
 	nodeChanged := func(name string) {
-		c.SyncNode(name)
-		changed(c)
+		if c.SyncNode(name) { // most changes are telemetry
+			changed(c, model.NodeID(name))
+		}
 	}
-	if c.gpuNodes, err = newGPUNodes(gpuNodes, nodeChanged, c.syncAllNodes); err != nil {
+	everyNode := func() {
+		nodes, _ := c.nodes.List(labels.Everything())
+		for _, n := range nodes {
+			nodeChanged(n.Name)
+		}
+	}
+	if c.gpuNodes, err = newGPUNodes(gpuNodes, nodeChanged, everyNode); err != nil {
 		return nil, err
 	}
 	go c.gpuNodes.informer.RunWithContext(ctx)
@@ -163,6 +171,7 @@ func (c *Cluster) Reserve(pod *v1.Pod, r *model.Request, id model.NodeID) (Assig
 		return Assignment{}, refusal
 	}
 	c.ledger.Put(id, dialect.ClaimOf(pod, r, v.Node, grant))
+	delete(c.waits, model.HolderID(pod.UID))
 	return Assignment{v.Node, grant}, nil
 }
 

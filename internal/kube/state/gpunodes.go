@@ -33,7 +33,8 @@ type gpuNodes struct {
 func newGPUNodes(source cache.ListerWatcher, changed func(string), all func()) (*gpuNodes, error) {
 	g := &gpuNodes{informer: cache.NewSharedIndexInformer(source, &v1alpha1.GPUNode{}, 0, nil)}
 	err := g.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
-		if !servesNone(err) {
+		// Being refused once we have seen them is a passing fault: what is known stays.
+		if !servesNone(err) || apierrors.IsForbidden(err) && g.handler != nil && g.handler.HasSynced() {
 			cache.DefaultWatchErrorHandler(ctx, r, err)
 			return
 		}

@@ -37,6 +37,7 @@ type setup struct {
 	gpuNodes *cachetesting.FakeControllerSource
 	mu       sync.Mutex
 	reports  []string
+	woken    int
 }
 
 func newSetup(t *testing.T, source cache.ListerWatcher) *setup {
@@ -51,7 +52,11 @@ func newSetup(t *testing.T, source cache.ListerWatcher) *setup {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.reports = append(s.reports, fmt.Sprintf("%s %s: %s: %s", o.Kind, o.Name, reason, message))
-	}, func(*Cluster) {})
+	}, func(c *Cluster, id model.NodeID) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.woken += len(c.Waiting(id))
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,28 +254,104 @@ func TestComplaintsAreMadeOnce(t *testing.T) {
 	}
 }
 
-// TestWaitMissesNothing: room made between the search and the wait is found by the
-// wait itself; room made later by Waiting.
-func TestWaitMissesNothing(t *testing.T) {
+// TestWaiting: a pod waits until something lets it fit; what changes nothing wakes
+// nobody, and who is placed or gone waits no more.
+func TestWaiting(t *testing.T) {
 	s := newSetup(t, nil)
 	p := testPod("p", 2)
 	s.addPod(p)
 	s.WaitForSync(context.Background())
 	r := request(t, p)
 	s.eventually("pod known", func() bool { _, err := s.pods.Pods("default").Get("p"); return err == nil })
-	if !s.Wait(p, r) {
+	if s.Wait(p, r) {
 		t.Fatal("there is no node to fit")
 	}
-	if got := s.Waiting(); len(got) != 0 {
-		t.Errorf("nothing fits, got %v", got)
-	}
 	s.addNode(testNode("n", 2))
-	s.eventually("the pod is found to fit", func() bool { w := s.Waiting(); return len(w) == 1 && w[0].Name == "p" })
-	if s.Wait(p, r) {
-		t.Error("the pod fits and need not wait")
+	s.eventually("the pod is found to fit", func() bool { w := s.Waiting("n"); return len(w) == 1 && w[0].Name == "p" })
+	gn := &v1alpha1.GPUNode{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: v1alpha1.GPUNodeSpec{Devices: []v1alpha1.Device{
+		{Index: 0, Vendor: "nvidia", Model: "T4", MemoryMiB: 1}, {Index: 1, Vendor: "nvidia", Model: "T4", MemoryMiB: 1},
+	}}}
+	woken := func() int { s.mu.Lock(); defer s.mu.Unlock(); return s.woken }
+	s.gpuNodes.Add(gn)
+	s.eventually("the GPUNode wakes the pod", func() bool { return woken() == 1 })
+	for i := range 20 { // telemetry
+		gn = gn.DeepCopy()
+		busy := int32(i)
+		gn.Status.Devices = []v1alpha1.DeviceStatus{{Index: 0, Health: v1alpha1.Healthy, UtilizationPercent: &busy}}
+		s.gpuNodes.Modify(gn)
 	}
-	if !s.Fits(p, r) {
-		t.Error("the pod fits")
+	gn = gn.DeepCopy()
+	gn.Status.Devices[0].Health = v1alpha1.Failed
+	s.gpuNodes.Modify(gn)
+	s.eventually("the failed device counts", func() bool { return !s.Wait(p, r) })
+	if woken() != 1 {
+		t.Errorf("woken %d times by what changes nothing", woken())
+	}
+	gn = gn.DeepCopy()
+	gn.Status.Devices[0].Health = v1alpha1.Healthy
+	s.gpuNodes.Modify(gn)
+	s.eventually("recovery wakes the pod", func() bool { return woken() == 2 })
+	if _, refusal := s.Reserve(p, r, "n"); refusal != nil {
+		t.Fatal(refusal)
+	}
+	s.Unreserve(p)
+	if w := s.Waiting("n"); len(w) != 0 {
+		t.Errorf("who was placed waits no more: %v", w)
+	}
+	s.Wait(testPod("never-existed", 1), r)
+	if w := s.Waiting("n"); len(w) != 0 {
+		t.Errorf("who is gone waits no more: %v", w)
+	}
+}
+
+// TestAnnotationEditOfBoundPod: nonsense edited into a running pod's annotations
+// neither loses its record nor counts it twice.
+func TestAnnotationEditOfBoundPod(t *testing.T) {
+	s := newSetup(t, nil)
+	s.addNode(testNode("n", 4))
+	p := testPod("p", 1)
+	p.Spec.NodeName = "n"
+	p.Annotations = map[string]string{names.AnnotationDevices: `{"version":1,"node":"n","containers":[{"name":"main","resource":"nvidia.com/gpu","devices":[{"index":2}]}]}`}
+	s.addPod(p)
+	s.WaitForSync(context.Background())
+	held := func() (model.NodeID, model.Mask) {
+		s.Cluster.mu.RLock()
+		defer s.Cluster.mu.RUnlock()
+		return s.ledger.Held("uid-p")
+	}
+	s.eventually("held", func() bool { _, m := held(); return m == 0b100 })
+	p = p.DeepCopy()
+	p.Annotations[names.AnnotationUseModel] = ""
+	if _, err := s.client.CoreV1().Pods("default").Update(context.Background(), p, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually("seen", func() bool {
+		now, _ := s.pods.Pods("default").Get("p")
+		_, ok := now.Annotations[names.AnnotationUseModel]
+		return ok
+	})
+	s.SyncPod(p)
+	if _, m := held(); m != 0b100 || s.room(request(t, testPod("x", 3))) != 1 {
+		t.Errorf("the edit changed what is held: %b, %d nodes have 3 free", m, s.room(request(t, testPod("x", 3))))
+	}
+}
+
+// TestSameNameNewPod: a pod deleted and created anew under its name is another pod.
+func TestSameNameNewPod(t *testing.T) {
+	s := newSetup(t, nil)
+	s.addNode(testNode("n", 1))
+	old := testPod("p", 1)
+	old.UID = "old"
+	s.addPod(testPod("p", 1))
+	s.WaitForSync(context.Background())
+	r := request(t, old)
+	s.eventually("node known", func() bool { return s.room(r) == 1 })
+	if _, refusal := s.Reserve(old, r, "n"); refusal != nil {
+		t.Fatal(refusal)
+	}
+	s.SyncPod(old)
+	if s.room(r) != 1 {
+		t.Error("the old pod is gone, whatever its name is used for")
 	}
 }
 

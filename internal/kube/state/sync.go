@@ -1,32 +1,39 @@
 package state
 
 import (
+	"fmt"
+	"slices"
+
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/api/v1alpha1"
+	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
-// SyncNode makes the ledger's node equal to what the stores say.
-func (c *Cluster) SyncNode(name string) {
+// SyncNode makes the ledger's node equal to what the stores say, and tells whether
+// that changed anything. The stores are read under the lock: whoever reads later
+// also writes later, so that an old reading never overwrites a newer one.
+func (c *Cluster) SyncNode(name string) (changed bool) {
+	c.mu.Lock()
+	before := c.ledger.Version()
 	node, err := c.nodes.Get(name)
 	if err != nil { // the store knows no other error than "not found"
-		c.mu.Lock()
 		c.ledger.RemoveNode(model.NodeID(name))
 		delete(c.complained, "node/"+name)
+		changed = c.ledger.Version() != before
 		c.mu.Unlock()
-		return
+		return changed
 	}
 	gn := c.gpuNodes.get(name)
 	inv, problem := dialect.Inventory(node, gn)
-	c.mu.Lock()
 	if err := c.ledger.SetNode(inv); err != nil {
 		problem = err
 	}
+	changed = c.ledger.Version() != before
 	complain := c.complainOnce("node/"+name, problem)
 	c.mu.Unlock()
 	if complain {
@@ -36,22 +43,15 @@ func (c *Cluster) SyncNode(name string) {
 		}
 		c.report(ref, "InvalidInventory", problem.Error())
 	}
-}
-
-func (c *Cluster) syncAllNodes() {
-	nodes, _ := c.nodes.List(labels.Everything())
-	for _, n := range nodes {
-		c.SyncNode(n.Name)
-	}
+	return changed
 }
 
 // SyncPod makes the ledger's claims of a pod equal to what the store says. The
 // argument only says which pod; it may be out of date.
 func (c *Cluster) SyncPod(pod *v1.Pod) {
+	c.mu.Lock()
 	now, err := c.pods.Pods(pod.Namespace).Get(pod.Name)
-	gone := err != nil || now.UID != pod.UID || now.Status.Phase == v1.PodSucceeded || now.Status.Phase == v1.PodFailed
-	if gone {
-		c.mu.Lock()
+	if err != nil || now.UID != pod.UID || now.Status.Phase == v1.PodSucceeded || now.Status.Phase == v1.PodFailed {
 		for _, h := range dialect.Holders(pod) {
 			c.ledger.Drop(h)
 		}
@@ -61,15 +61,21 @@ func (c *Cluster) SyncPod(pod *v1.Pod) {
 		return
 	}
 	if now.Spec.NodeName == "" {
+		c.mu.Unlock()
 		return // not placed; what Reserve assumed stays
 	}
 	claims, problem := dialect.Claims(now)
-	if len(claims) == 0 {
-		return
+	node := model.NodeID(now.Spec.NodeName)
+	for _, h := range dialect.Holders(now) {
+		if !slices.ContainsFunc(claims, func(c ledger.Claim) bool { return c.Holder == h }) {
+			c.ledger.Drop(h)
+		}
 	}
-	c.mu.Lock()
 	for _, claim := range claims {
-		c.ledger.Put(model.NodeID(now.Spec.NodeName), claim)
+		c.ledger.Put(node, claim)
+	}
+	if debt := c.ledger.Debt(node); problem == nil && len(claims) > 0 && debt > 0 {
+		problem = fmt.Errorf("%s: node %s: %d of the devices claimed there are not to be found: they vanished, or two pods claim the same", names.AnnotationDevices, node, debt)
 	}
 	delete(c.waits, model.HolderID(pod.UID))
 	complain := c.complainOnce("pod/"+string(pod.UID), problem)
