@@ -35,7 +35,8 @@ by one; who does not fit is gone, and nothing ends.
 With --lifetimes pods arrive at random times (Poisson) and run for a random time
 (exponential); who does not fit waits. Each load of --at is a run of its own.
 
-Decisions per second count the time spent deciding, on one core.`,
+Decisions per second are those of one more run that measures nothing else, by
+processor time, on one core.`,
 		Example: `  tangram simulate pack --nodes nodes.csv --pods pods.csv
   tangram simulate pack --nodes nodes.csv --pods pods.csv --policy fgd,tangram --html report.html
   tangram simulate pack --nodes nodes.csv --pods pods.csv --lifetimes --seed 21 --seeds 4 --json`,

@@ -3,7 +3,6 @@ package sim
 import (
 	"container/heap"
 	"math/rand/v2"
-	"time"
 
 	"github.com/tangram-dev/tangram/core/pack"
 )
@@ -37,22 +36,21 @@ func requests(t *Trace, load float64, seed uint64) []request {
 }
 
 // timed replays one seed at each load of Config.At.
-func timed(t *Trace, config *Config, policy string, seed uint64, progress func(part float64)) (*run, error) {
+func (j *job) timed() (*run, error) {
 	r := &run{}
-	for i, load := range config.At {
-		c, err := newChooser(policy, t, config.Workload, seed)
+	for i, load := range j.config.At {
+		c, err := newChooser(j.policy, j.trace, j.config.Workload, j.seed)
 		if err != nil {
 			return nil, err
 		}
-		workload := t.Workload()
 		s := &timedRun{
-			run: r, chooser: c, capacity: t.Capacity(),
-			fleet:   newCluster(t, pack.NewFragmentation(workload, false), pack.NewFragmentation(workload, true)),
+			run: r, chooser: c, capacity: j.trace.Capacity(), fleet: j.cluster(),
 			waiting: map[pack.Class]*queue{},
 		}
-		s.replay(requests(t, load, seed), func(part float64) {
-			progress((float64(i) + part) / float64(len(config.At)))
-		})
+		list := requests(j.trace, load, j.seed)
+		begin := cpuTime()
+		s.replay(list, func(part float64) { j.tell((float64(i) + part) / float64(len(j.config.At))) })
+		r.spent += cpuTime() - begin
 		r.ratings += ratings(c)
 	}
 	return r, nil
@@ -89,9 +87,7 @@ func (s *timedRun) replay(list []request, progress func(part float64)) {
 	for i, r := range list {
 		s.endUntil(r.arrival)
 		s.advance(r.arrival)
-		begin := time.Now()
 		s.chooser.Arrive(r.class)
-		s.deciding += time.Since(begin)
 		q := s.queue(r.class)
 		// If one of the class waits, this one would not fit either.
 		if len(q.waiting) > 0 || !s.start(r) {
@@ -124,9 +120,7 @@ func (s *timedRun) endUntil(until float64) {
 		d := heap.Pop(&s.running).(departure)
 		s.advance(d.end)
 		s.fleet.give(d.choice.Ordinal, d.class, d.choice.Devices)
-		begin := time.Now()
 		s.chooser.Update(d.choice.Ordinal, s.fleet.shapes[d.choice.Ordinal])
-		s.deciding += time.Since(begin)
 		for {
 			q := s.firstThatFits(d.choice.Ordinal)
 			if q == nil || !s.start(q.waiting[0].request) {
@@ -152,17 +146,13 @@ func (s *timedRun) firstThatFits(node int) *queue {
 
 // start places a request now, if it fits anywhere.
 func (s *timedRun) start(r request) bool {
-	begin := time.Now()
 	choice, ok := s.chooser.Best(r.class)
-	s.deciding += time.Since(begin)
 	s.decisions++
 	if !ok {
 		return false
 	}
 	s.fleet.take(choice.Ordinal, r.class, choice.Devices)
-	begin = time.Now()
 	s.chooser.Update(choice.Ordinal, s.fleet.shapes[choice.Ordinal])
-	s.deciding += time.Since(begin)
 	heap.Push(&s.running, departure{s.now + r.life, s.decisions, r.class, choice})
 	s.countWait(r)
 	return true

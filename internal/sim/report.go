@@ -63,8 +63,8 @@ func loadKey(load float64) string {
 	return s
 }
 
-// summarize puts the runs of one policy together.
-func summarize(policy string, config *Config, runs []*run) *Report {
+// summarize puts the runs of one policy together; bare is the one that was timed.
+func summarize(policy string, config *Config, runs []*run, bare *run) *Report {
 	r := &Report{Policy: policy, Seeds: len(runs), At: map[string]Figures{}, last: runs[0]}
 	if policy == "tangram" {
 		r.Workload = config.Workload
@@ -95,17 +95,11 @@ func summarize(policy string, config *Config, runs []*run) *Report {
 			over(func(r *run) float64 { return r.curve[i].fragGPU }).Mean,
 		})
 	}
-	decisions, seconds, ratings := 0, 0.0, 0.0
-	for _, run := range runs {
-		decisions += run.decisions
-		seconds += run.deciding.Seconds()
-		ratings += float64(run.ratings)
+	if seconds := bare.spent.Seconds(); seconds > 0 {
+		r.DecisionsPerSecond = math.Round(float64(bare.decisions) / seconds)
 	}
-	if seconds > 0 {
-		r.DecisionsPerSecond = math.Round(float64(decisions) / seconds)
-	}
-	if decisions > 0 {
-		r.RatingsPerDecision = math.Round(10*ratings/float64(decisions)) / 10
+	if bare.decisions > 0 {
+		r.RatingsPerDecision = math.Round(10*float64(bare.ratings)/float64(bare.decisions)) / 10
 	}
 	return r
 }

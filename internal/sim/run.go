@@ -47,32 +47,35 @@ func Run(config Config, out, log io.Writer) error {
 }
 
 // simulate runs every policy with every seed, one after the other on one core,
-// so that the time spent deciding is not shared with anything.
+// and each first seed once more to see how long deciding takes.
 func simulate(t *Trace, config *Config, p *progress) ([]*Report, error) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	all := float64(len(config.Policies) * (config.Seeds + 1))
+	done := 0.0
 	var reports []*Report
-	for i, policy := range config.Policies {
+	for _, policy := range config.Policies {
 		var runs []*run
-		for s := range config.Seeds {
-			seed := config.Seed + uint64(s)
-			done := float64(i*config.Seeds+s) / float64(len(config.Policies)*config.Seeds)
-			tell := func(part float64) {
-				p.show(done+part/float64(len(config.Policies)*config.Seeds), "%s, seed %d", policy, seed)
+		for s := range config.Seeds + 1 {
+			j := &job{trace: t, config: config, policy: policy, seed: config.Seed + uint64(s)}
+			if j.bare = s == config.Seeds; j.bare {
+				j.seed = config.Seed
 			}
-			replay := static
+			j.tell = func(part float64) { p.show((done+part)/all, "%s, seed %d", policy, j.seed) }
+			replay := j.static
 			if config.Lifetimes {
-				replay = timed
+				replay = j.timed
 			}
-			r, err := replay(t, config, policy, seed, tell)
+			r, err := replay()
 			if err != nil {
 				return nil, err
 			}
-			if len(runs) > 0 {
+			if s > 0 {
 				r.end = nil // only the first is shown
 			}
 			runs = append(runs, r)
+			done++
 		}
-		reports = append(reports, summarize(policy, config, runs))
+		reports = append(reports, summarize(policy, config, runs[:config.Seeds], runs[config.Seeds]))
 	}
 	p.clear()
 	return reports, nil

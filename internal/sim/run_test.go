@@ -56,12 +56,14 @@ func TestEveryPolicy(t *testing.T) {
 	config.At = []float64{0.5, 1.3}
 	for _, policy := range policyNames {
 		t.Run(policy, func(t *testing.T) {
-			silent := func(float64) {}
-			r, err := static(trace, &config, policy, 42, silent)
+			newJob := func(policy string, seed uint64) *job {
+				return &job{trace: trace, config: &config, policy: policy, seed: seed, tell: func(float64) {}}
+			}
+			r, err := newJob(policy, 42).static()
 			if err != nil {
 				t.Fatal(err)
 			}
-			again, err := static(trace, &config, policy, 42, silent)
+			again, err := newJob(policy, 42).static()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -125,12 +127,14 @@ func TestLifetimes(t *testing.T) {
 	config.Lifetimes, config.At = true, []float64{0.3, 1.5}
 	for _, policy := range policyNames {
 		t.Run(policy, func(t *testing.T) {
-			silent := func(float64) {}
-			r, err := timed(trace, &config, policy, 21, silent)
+			newJob := func(policy string, seed uint64) *job {
+				return &job{trace: trace, config: &config, policy: policy, seed: seed, tell: func(float64) {}}
+			}
+			r, err := newJob(policy, 21).timed()
 			if err != nil {
 				t.Fatal(err)
 			}
-			again, err := timed(trace, &config, policy, 21, silent)
+			again, err := newJob(policy, 21).timed()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -48,20 +48,41 @@ type run struct {
 	curve     []sample // at each percent of load from 0, when asked for
 	wait      []float64
 	decisions int
-	ratings   uint64 // made by the index; 0 without one
-	deciding  time.Duration
+	ratings   uint64        // made by the index; 0 without one
+	spent     time.Duration // processor time of the replay, without its preparation
 	end       []pack.Shape
+}
+
+// job is one replay.
+type job struct {
+	trace  *Trace
+	config *Config
+	policy string
+	seed   uint64
+	// bare replays measure nothing but time: what is left besides deciding is
+	// keeping the state, a few nanoseconds.
+	bare bool
+	tell func(part float64)
+}
+
+// cluster is the empty fleet, with the measures of the job.
+func (j *job) cluster() *cluster {
+	if j.bare {
+		return newCluster(j.trace)
+	}
+	workload := j.trace.Workload()
+	return newCluster(j.trace, pack.NewFragmentation(workload, false), pack.NewFragmentation(workload, true))
 }
 
 // static replays one seed: requests come one by one, nothing ever ends, who does
 // not fit is gone.
-func static(t *Trace, config *Config, policy string, seed uint64, progress func(part float64)) (*run, error) {
-	c, err := newChooser(policy, t, config.Workload, seed)
+func (j *job) static() (*run, error) {
+	t, config := j.trace, j.config
+	c, err := newChooser(j.policy, t, config.Workload, j.seed)
 	if err != nil {
 		return nil, err
 	}
-	workload := t.Workload()
-	fleet := newCluster(t, pack.NewFragmentation(workload, false), pack.NewFragmentation(workload, true))
+	fleet := j.cluster()
 	capacity := t.Capacity()
 	r := &run{}
 	var grid []float64
@@ -80,35 +101,37 @@ func static(t *Trace, config *Config, policy string, seed uint64, progress func(
 			r.curve = append(r.curve, fleet.sample(capacity))
 		}
 	}
-	order := arrivals(t, config.Load, seed)
+	order := arrivals(t, config.Load, j.seed)
+	begin := cpuTime()
 	for i, pod := range order {
 		class := &t.Pods[pod].Class
 		passed(false, class.Demand())
 		arrived += class.Demand()
-		begin := time.Now()
 		c.Arrive(class)
-		choice, ok := c.Best(class)
-		if ok {
-			r.deciding += time.Since(begin)
+		if choice, ok := c.Best(class); ok {
 			fleet.take(choice.Ordinal, class, choice.Devices)
-			begin = time.Now()
 			c.Update(choice.Ordinal, fleet.shapes[choice.Ordinal])
 		}
-		r.deciding += time.Since(begin)
 		r.decisions++
 		if i%512 == 0 {
-			progress(float64(i) / float64(len(order)))
+			j.tell(float64(i) / float64(len(order)))
 		}
 	}
+	r.spent = cpuTime() - begin
 	passed(true, 0)
 	r.end = fleet.shapes
 	r.ratings = ratings(c)
 	return r, nil
 }
 
+// sample is the state now; without meters, no fragmentation.
 func (c *cluster) sample(capacity int64) sample {
 	percent := 100 / float64(capacity)
-	return sample{float64(c.idle) * percent, c.meters[0].total * percent, c.meters[1].total * percent}
+	s := sample{unallocated: float64(c.idle) * percent}
+	if len(c.meters) == 2 {
+		s.frag, s.fragGPU = c.meters[0].total*percent, c.meters[1].total*percent
+	}
+	return s
 }
 
 // ratings is the work an index has done.
