@@ -1,4 +1,4 @@
-// Command tangram starts and stops the local cluster.
+// Command tangram runs local clusters, benchmarks and simulations.
 package main
 
 import (

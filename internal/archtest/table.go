@@ -74,7 +74,7 @@ func Table() []Row {
 			Why: "runs a control plane as any client would; it must not know how Tangram decides"},
 		{Folder: "internal/bench", May: set(client, "./internal/local"), Tests: tests,
 			Why: "measures all schedulers from outside, ours like the others"},
-		{Folder: "internal/cli", May: set(client, "./internal/local", "./internal/bench", "./examples"), Tests: tests,
+		{Folder: "internal/cli", May: set(client, "./internal/local", "./internal/bench", "./internal/sim", "./examples"), Tests: tests,
 			Why: "what people type; it composes, and decides nothing"},
 		{Folder: "internal/sim", May: set(std, "./core/...", "github.com/spf13/cobra"), Tests: tests,
 			Why: "replays traces on core; no Kubernetes"},

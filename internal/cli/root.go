@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tangram-dev/tangram/internal/bench"
+	"github.com/tangram-dev/tangram/internal/sim"
 )
 
 // New returns the tangram command. version is what the version command prints.
@@ -19,7 +20,7 @@ func New(version string) *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newUp(), newDown(), bench.NewCommand(), newVersion(version))
+	root.AddCommand(newUp(), newDown(), bench.NewCommand(), sim.NewCommand(), newVersion(version))
 	return root
 }
 
