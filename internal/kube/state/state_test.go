@@ -200,6 +200,7 @@ func TestUpdatesOfAnAssumedPod(t *testing.T) {
 	s.WaitForSync(context.Background())
 	r := request(t, p)
 	s.eventually("node known", func() bool { return s.room(r) == 1 })
+	s.eventually("pod known", func() bool { _, err := s.pods.Pods("default").Get("p"); return err == nil })
 	if _, refusal := s.Reserve(p, r, "n"); refusal != nil {
 		t.Fatal(refusal)
 	}
