@@ -1,6 +1,9 @@
 package pack
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Learner learns the workload from arrivals: how often each class with GPUs is
 // asked for, placed or not. Old arrivals count less: from some point on, all
@@ -74,7 +77,7 @@ func (l *Learner) halve() {
 // forget keeps the maxClasses most frequent classes.
 func (l *Learner) forget() {
 	demands := l.Demands()
-	slices.SortStableFunc(demands, func(a, b Demand) int { return int(b.Count - a.Count) })
+	slices.SortStableFunc(demands, func(a, b Demand) int { return cmp.Compare(b.Count, a.Count) })
 	for _, d := range demands[maxClasses:] {
 		delete(l.counts, d.Class)
 	}

@@ -2,5 +2,6 @@
 //
 // Read config.go, what can be asked; trace.go and openb.go, what is replayed;
 // cluster.go and policy.go, on what; static.go, the published protocol without
-// departures; lifetimes.go, the one with; report.go, what comes out.
+// departures; lifetimes.go, the one with; run.go, all seeds of all policies;
+// report.go and html.go, what comes out. generate.go makes up traces.
 package sim
