@@ -1,7 +1,6 @@
 package state
 
 import (
-	"fmt"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -73,9 +72,6 @@ func (c *Cluster) SyncPod(pod *v1.Pod) {
 	}
 	for _, claim := range claims {
 		c.ledger.Put(node, claim)
-	}
-	if debt := c.ledger.Debt(node); problem == nil && len(claims) > 0 && debt > 0 {
-		problem = fmt.Errorf("%s: node %s: %d of the devices claimed there are not to be found: they vanished, or two pods claim the same", names.AnnotationDevices, node, debt)
 	}
 	delete(c.waits, model.HolderID(pod.UID))
 	complain := c.complainOnce("pod/"+string(pod.UID), problem)
