@@ -64,22 +64,31 @@ func arguments(d *datadriven.TestData) ([]string, error) {
 	return out, nil
 }
 
+// waiting returns the first pod that waits, or "".
+func (s *story) waiting(ctx context.Context) (string, error) {
+	state, err := s.engine.Observe(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, name := range s.order {
+		if pod := state.Pods[name]; pod != nil && waits(pod) {
+			return name, nil
+		}
+	}
+	return "", nil
+}
+
 // alone refuses several changes in one step while pods wait: a real scheduler
 // may act between any two of them, so the answer would depend on its speed.
 func (s *story) alone(ctx context.Context, changes int) error {
 	if changes < 2 {
 		return nil
 	}
-	state, err := s.engine.Observe(ctx)
-	if err != nil {
-		return err
+	pod, err := s.waiting(ctx)
+	if err == nil && pod != "" {
+		err = fmt.Errorf("pod %s waits: change one thing per step, or the answer depends on the scheduler's speed", pod)
 	}
-	for _, name := range s.order {
-		if pod := state.Pods[name]; pod != nil && waits(pod) {
-			return fmt.Errorf("pod %s waits: change one thing per step, or the answer depends on the scheduler's speed", name)
-		}
-	}
-	return nil
+	return err
 }
 
 // nodes adds or replaces nodes, each with its GPUNode:
@@ -114,19 +123,31 @@ func (s *story) addNodes(ctx context.Context, d *datadriven.TestData) (view, err
 	return s.changes(), nil
 }
 
-// setNode brings a node in, devices first: a scheduler then never sees the node
-// without them. Nothing orders the two for it but waiting in between, which a new
-// node does not need.
+// setNode brings a node in. Nothing orders Nodes and GPUNodes for a scheduler, so
+// while a pod waits it must not see the one in a way that the other would change:
+// a new node offers no GPUs until its devices are known, as in life, where the
+// device plugin comes last.
 func (s *story) setNode(ctx context.Context, node *v1.Node, gn *v1alpha1.GPUNode) error {
-	var err error
-	if gn != nil {
+	pod, err := s.waiting(ctx)
+	if err != nil {
+		return err
+	}
+	careful, isNew := pod != "", s.nodes[node.Name] == nil
+	if careful && isNew && gn != nil {
+		if err := s.setAndSettle(ctx, withoutGPUs(node)); err != nil {
+			return err
+		}
+	}
+	old := s.gpuNodes[node.Name]
+	switch {
+	case gn != nil:
 		s.gpuNodes[node.Name] = gn
 		err = s.engine.Apply(ctx, gn)
-	} else if old := s.gpuNodes[node.Name]; old != nil {
+	case old != nil:
 		delete(s.gpuNodes, node.Name)
 		err = s.engine.Delete(ctx, old)
 	}
-	if err == nil && s.nodes[node.Name] != nil {
+	if err == nil && careful {
 		err = s.engine.Settle(ctx)
 	}
 	if err != nil {
@@ -134,6 +155,25 @@ func (s *story) setNode(ctx context.Context, node *v1.Node, gn *v1alpha1.GPUNode
 	}
 	s.nodes[node.Name] = node
 	return s.engine.Apply(ctx, node)
+}
+
+func (s *story) setAndSettle(ctx context.Context, node *v1.Node) error {
+	if err := s.engine.Apply(ctx, node); err != nil {
+		return err
+	}
+	return s.engine.Settle(ctx)
+}
+
+// withoutGPUs is a node before its device plugins have registered.
+func withoutGPUs(node *v1.Node) *v1.Node {
+	out := node.DeepCopy()
+	for name := range out.Status.Allocatable {
+		if strings.Contains(string(name), "/") {
+			delete(out.Status.Allocatable, name)
+			delete(out.Status.Capacity, name)
+		}
+	}
+	return out
 }
 
 // remove-node takes nodes away, and their GPUNodes; pods on them stay bound.
