@@ -12,6 +12,7 @@ import (
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/api/record"
+	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
@@ -37,18 +38,33 @@ func podLine(pod *v1.Pod) string {
 func holdings(pod *v1.Pod) string {
 	var out []string
 	for _, c := range claimsOf(pod) {
-		if len(c.Devices) == 0 {
-			out = append(out, fmt.Sprintf("(%d unrecorded)", c.Count))
-			continue
+		indexes := recorded(c)
+		switch {
+		case indexes == nil:
+			out = append(out, fmt.Sprintf("(%d unrecorded)", c.Count+len(c.Parts)))
+		case len(c.Parts) > 0:
+			out = append(out, fmt.Sprintf("parts of %v", indexes))
+		default:
+			out = append(out, fmt.Sprint(indexes))
 		}
-		var indexes []int
-		for _, d := range c.Devices {
-			indexes = append(indexes, d.Index)
-		}
-		slices.Sort(indexes)
-		out = append(out, fmt.Sprint(indexes))
 	}
 	return strings.Join(out, " ")
+}
+
+// recorded are the devices a claim names, whole or in part, sorted; nil when it
+// names none.
+func recorded(c ledger.Claim) []int {
+	var out []int
+	for _, d := range c.Devices {
+		out = append(out, d.Index)
+	}
+	for _, p := range c.Parts {
+		if p.Known {
+			out = append(out, p.Device.Index)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // What kube-scheduler says around a plugin's message. It counts nodes in front
@@ -106,27 +122,32 @@ func (s *State) deviceTable() (string, error) {
 				if node != model.NodeID(name) {
 					continue
 				}
-				if _, claim, _ := l.Claim(h); len(claim.Devices) == 0 {
+				_, claim, _ := l.Claim(h)
+				switch indexes := recorded(claim); {
+				case indexes == nil:
 					unrecorded = append(unrecorded, pod)
 					presumed |= set
-				} else {
-					held = append(held, holding{set, pod + " " + indexList(view.Node, set)})
+				case len(claim.Parts) > 0:
+					held = append(held, holding{indexes[0], fmt.Sprintf("%s parts of %v", pod, indexes)})
+				default: // what the ledger believes, which may not be what the record says
+					indexes = indexesOf(view.Node, set)
+					held = append(held, holding{slices.Min(append(indexes, model.MaxDevices)), fmt.Sprintf("%s %v", pod, indexes)})
 				}
 			}
 		}
-		slices.SortStableFunc(held, func(a, b holding) int { return cmp.Compare(a.set.Lowest(1), b.set.Lowest(1)) })
+		slices.SortStableFunc(held, func(a, b holding) int { return cmp.Compare(a.lowest, b.lowest) })
 		for _, h := range held {
 			parts = append(parts, h.text)
 		}
 		if len(unrecorded) > 0 {
-			parts = append(parts, "unrecorded "+strings.Join(slices.Compact(unrecorded), " ")+" "+indexList(view.Node, presumed))
+			parts = append(parts, "unrecorded "+strings.Join(slices.Compact(unrecorded), " ")+" "+fmt.Sprint(indexesOf(view.Node, presumed)))
 		}
 		all := model.FullMask(len(view.Node.Devices))
 		if broken := all &^ healthy(view.Node); broken != 0 {
-			parts = append(parts, "unhealthy "+indexList(view.Node, broken))
+			parts = append(parts, fmt.Sprintf("unhealthy %v", indexesOf(view.Node, broken)))
 		}
 		if free := healthy(view.Node) &^ view.Held; free != 0 {
-			parts = append(parts, "free "+indexList(view.Node, free))
+			parts = append(parts, fmt.Sprintf("free %v", indexesOf(view.Node, free)))
 		}
 		if len(parts) == 0 {
 			parts = []string{"no GPUs"}
@@ -138,8 +159,8 @@ func (s *State) deviceTable() (string, error) {
 
 // holding is one pod's part of a node, to be listed by its lowest device.
 type holding struct {
-	set  model.Mask
-	text string
+	lowest int
+	text   string
 }
 
 func healthy(n *model.Node) model.Mask {
@@ -152,12 +173,12 @@ func healthy(n *model.Node) model.Mask {
 	return out
 }
 
-func indexList(n *model.Node, set model.Mask) string {
-	indexes := []int{}
+func indexesOf(n *model.Node, set model.Mask) []int {
+	var out []int
 	for slot := range set.Slots() {
-		indexes = append(indexes, n.Devices[slot].Index)
+		out = append(out, n.Devices[slot].Index)
 	}
-	return fmt.Sprint(indexes)
+	return out
 }
 
 // recordTable says which devices each container of each pod was given.

@@ -8,8 +8,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/tangram-dev/tangram/api/names"
-	"github.com/tangram-dev/tangram/api/record"
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
@@ -107,6 +105,9 @@ func (s *State) checkWaiting(l *ledger.Ledger) error {
 		if err != nil || !waits(pod) || pod.DeletionTimestamp != nil || beyondCore(pod, r) != "" || needsCPU(pod) {
 			continue
 		}
+		if r.Kind() != model.Whole {
+			continue // kubelet may count fewer tenants than the device has room for
+		}
 		res := place.Search(l, r, score.DefaultWeights())
 		for c := range res.Candidates() {
 			return fmt.Errorf("pod %s fits on node %s, and waits", name, c.Node)
@@ -125,28 +126,32 @@ func needsCPU(pod *v1.Pod) bool {
 	return false
 }
 
-// checkRecords is the promise every story relies on: among pods that Tangram
-// placed, no two have the same device in their records.
+// checkRecords is the promise every story relies on: pods that Tangram placed have
+// records that prove what they hold, and no device is whole in one and in another.
+// How much of a device its parts may take together is for the ledger to say.
 func (s *State) checkRecords(planted map[string]bool) error {
-	holders := map[string]string{}
+	whole, parts := map[string]string{}, map[string]string{}
 	for _, name := range slices.Sorted(maps.Keys(s.Pods)) {
-		pod := s.Pods[name]
-		text, ok := pod.Annotations[names.AnnotationDevices]
-		if !ok || planted[name] || ended(pod) {
+		if planted[name] {
 			continue
 		}
-		rec, err := record.Decode(text)
-		if err != nil {
-			return fmt.Errorf("pod %s: %w", name, err)
-		}
-		for _, c := range rec.Containers {
-			for _, d := range c.Devices {
-				key := fmt.Sprintf("%s %d of node %s", c.Resource, d.Index, rec.Node)
-				// An init container's devices are used again by the same pod.
-				if other, taken := holders[key]; taken && other != name {
+		for _, c := range claimsOf(s.Pods[name]) {
+			indexes := recorded(c)
+			if indexes == nil {
+				return fmt.Errorf("pod %s was placed, and no valid record says on which devices", name)
+			}
+			for _, index := range indexes {
+				key := fmt.Sprintf("%s device %d of node %s", c.Vendor, index, s.Pods[name].Spec.NodeName)
+				other := whole[key]
+				if len(c.Parts) > 0 {
+					parts[key] = name
+				} else {
+					other = cmp.Or(other, parts[key])
+					whole[key] = name
+				}
+				if other != "" {
 					return fmt.Errorf("%s was given to pod %s and to pod %s", key, other, name)
 				}
-				holders[key] = name
 			}
 		}
 	}
