@@ -19,16 +19,25 @@ import (
 // Holders are the names under which a pod's claims are in the ledger: its UID
 // for the first vendor, and one more for each other vendor of a pod that Tangram
 // itself would have refused.
-func Holders(pod *v1.Pod) []model.HolderID {
-	out := []model.HolderID{model.HolderID(pod.UID)}
+func Holders(pod *v1.Pod) []model.HolderID { return HoldersOf(string(pod.UID)) }
+
+// HoldersOf is Holders for a pod of which only the UID is known.
+func HoldersOf(uid string) []model.HolderID {
+	out := []model.HolderID{model.HolderID(uid)}
 	for _, v := range model.Vendors {
-		out = append(out, holder(pod, v))
+		out = append(out, holder(uid, v))
 	}
 	return out
 }
 
-func holder(pod *v1.Pod, v model.Vendor) model.HolderID {
-	return model.HolderID(string(pod.UID) + "/" + string(v))
+// UIDOf is the UID of the pod a holder belongs to.
+func UIDOf(h model.HolderID) string {
+	uid, _, _ := strings.Cut(string(h), "/")
+	return uid
+}
+
+func holder(uid string, v model.Vendor) model.HolderID {
+	return model.HolderID(uid + "/" + string(v))
 }
 
 // Claims reads what a bound pod holds. Its record counts only where it agrees
@@ -177,7 +186,7 @@ func countedClaims(pod *v1.Pod) []ledger.Claim {
 			return nil
 		})
 		if n := r.Count(); n > 0 {
-			c := ledger.Claim{Holder: holder(pod, w.vendor), Vendor: w.vendor, Count: min(n, model.MaxDevices), Since: boundSince(pod)}
+			c := ledger.Claim{Holder: holder(string(pod.UID), w.vendor), Vendor: w.vendor, Count: min(n, model.MaxDevices), Since: boundSince(pod)}
 			if pod.Spec.Priority != nil {
 				c.Priority = *pod.Spec.Priority
 			}
