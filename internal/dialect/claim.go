@@ -55,7 +55,7 @@ func Claims(pod *v1.Pod) ([]ledger.Claim, error) {
 	if r == nil {
 		return nil, nil
 	}
-	c := ledger.Claim{Holder: model.HolderID(pod.UID), Vendor: r.Vendor, Since: boundSince(pod), Priority: r.Priority}
+	c := ledger.Claim{Holder: model.HolderID(pod.UID), Vendor: r.Vendor, Since: BoundSince(pod), Priority: r.Priority}
 	var given []givenDevice
 	text, ok := pod.Annotations[names.AnnotationDevices]
 	if ok {
@@ -186,7 +186,7 @@ func countedClaims(pod *v1.Pod) []ledger.Claim {
 			return nil
 		})
 		if n := r.Count(); n > 0 {
-			c := ledger.Claim{Holder: holder(string(pod.UID), w.vendor), Vendor: w.vendor, Count: min(n, model.MaxDevices), Since: boundSince(pod)}
+			c := ledger.Claim{Holder: holder(string(pod.UID), w.vendor), Vendor: w.vendor, Count: min(n, model.MaxDevices), Since: BoundSince(pod)}
 			if pod.Spec.Priority != nil {
 				c.Priority = *pod.Spec.Priority
 			}
@@ -196,8 +196,8 @@ func countedClaims(pod *v1.Pod) []ledger.Claim {
 	return out
 }
 
-// boundSince is when the pod was bound, in seconds, as the API tells it.
-func boundSince(pod *v1.Pod) int64 {
+// BoundSince is when the pod was bound, in seconds, as the API tells it.
+func BoundSince(pod *v1.Pod) int64 {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == v1.PodScheduled && c.Status == v1.ConditionTrue {
 			return c.LastTransitionTime.Unix()
