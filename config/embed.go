@@ -9,11 +9,14 @@ import (
 	"io/fs"
 )
 
-//go:embed crd/*.yaml scheduler.yaml rbac.yaml
+//go:embed crd/*.yaml scheduler.yaml extender.yaml rbac.yaml
 var files embed.FS
 
 // Scheduler is the default KubeSchedulerConfiguration of gpu-scheduler.
 func Scheduler() []byte { return read("scheduler.yaml") }
+
+// Extender is the configuration of a stock kube-scheduler that asks gpu-extender.
+func Extender() []byte { return read("extender.yaml") }
 
 // RBAC lets the user system:tangram:gpu-scheduler do what the scheduler needs.
 func RBAC() []byte { return read("rbac.yaml") }

@@ -317,3 +317,11 @@ func (l *Ledger) disown(uuid string, id model.NodeID) {
 		l.owners[uuid] = ids
 	}
 }
+
+// Claims returns a copy of the claims on a node.
+func (l *Ledger) Claims(id model.NodeID) []Claim {
+	if n := l.nodes[id]; n != nil {
+		return slices.Clone(n.claims)
+	}
+	return nil
+}

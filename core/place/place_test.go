@@ -271,3 +271,52 @@ func BenchmarkSearch(b *testing.B) {
 		})
 	}
 }
+
+// TestVictims: who is named is needed, helps, and is less important.
+func TestVictims(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := ledger.New()
+		if err := l.SetNode(coretest.DrawNode(t, "n0")); err != nil {
+			t.Fatal(err)
+		}
+		for i := range rapid.IntRange(0, 8).Draw(t, "placed") {
+			r := coretest.DrawRequest(t)
+			res := place.Search(l, r, score.DefaultWeights())
+			for c := range res.Candidates() {
+				v, _ := l.View(c.Node)
+				l.Put(c.Node, c.Grant.Claim(model.HolderID(fmt.Sprint(i)), r, v.Node))
+				break
+			}
+		}
+		r := coretest.DrawRequest(t)
+		fitsWithout := func(gone []model.HolderID) bool {
+			v, _ := l.ViewWith("n0", func(h model.HolderID) bool { return slices.Contains(gone, h) }, nil)
+			_, refusal := place.Fit(r, v)
+			return refusal == nil
+		}
+		var lower []model.HolderID
+		for _, c := range l.Claims("n0") {
+			if c.Priority < r.Priority {
+				lower = append(lower, c.Holder)
+			}
+		}
+		victims, ok := place.Victims(l, r, "n0", nil)
+		if ok != fitsWithout(lower) {
+			t.Fatalf("says %v; without all %d less important holders it fits: %v", ok, len(lower), fitsWithout(lower))
+		}
+		if !ok {
+			return
+		}
+		if !fitsWithout(victims) {
+			t.Fatalf("victims %v do not help", victims)
+		}
+		for i, h := range victims {
+			if !slices.Contains(lower, h) {
+				t.Fatalf("victim %s is too important", h)
+			}
+			if fitsWithout(slices.Delete(slices.Clone(victims), i, i+1)) {
+				t.Fatalf("victim %s of %v is named in vain", h, victims)
+			}
+		}
+	})
+}

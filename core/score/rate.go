@@ -72,21 +72,17 @@ var compatible = map[string][]string{
 	"t4":   {"3080", "3090"},
 }
 
-// fragmentation is 100 when the placement costs the node nothing but the devices
-// it takes, less the more slots of 2, 4, 8 and 16 devices it breaks. Seed 003
-// scored the share of free memory, which is utilization again; what it means is
-// that the rest stays sellable. The mean over the slot sizes of what can still be
-// sold in that size is the node's worth; the score is the part of the node's
-// worth that survives.
+// fragmentation is 100 when the placement costs the fleet nothing, less the more
+// slots of 1, 2, 4, 8 and 16 devices it takes or breaks. Seed 003 scored the share of
+// free memory, which is utilization again; what it means is that the rest stays
+// sellable. A node's worth is what it can be sold as, summed over the slot sizes; the
+// score falls with the worth lost, the same on all nodes: a single GPU should break a
+// pair rather than an eight.
 func fragmentation(r *model.Request, v ledger.View, set model.Mask) int {
 	total := v.Devices(r.Vendor).Count()
 	free := v.Free(r.Vendor)
 	lost := worth(free.Count(), total) - worth((free&^set).Count(), total)
-	full := worth(total, total)
-	if full == 0 {
-		return 0
-	}
-	return 100 - 100*lost/full
+	return max(0, 100-100*lost/worth(8, 8))
 }
 
 // worth is what free devices of a node of the given size can be sold as, summed

@@ -70,6 +70,8 @@ func Table() []Row {
 			Why: "Kubernetes objects in, core calls, Kubernetes objects out"},
 		{Folder: "internal/kube/plugin", May: set(adapter, "k8s.io/kubernetes/...", "github.com/spf13/cobra"), Tests: coreTests,
 			Why: "implements the scheduler framework and extends its command, which live in k8s.io/kubernetes"},
+		{Folder: "internal/kube/extender", May: set(adapter, "github.com/spf13/cobra"), Tests: coreTests,
+			Why: "serves the extender protocol and is a command of its own"},
 		{Folder: "internal/local", May: client, Tests: tests,
 			Why: "runs a control plane as any client would; it must not know how Tangram decides"},
 		{Folder: "internal/bench", May: set(client, "./internal/local"), Tests: tests,

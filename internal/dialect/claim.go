@@ -19,16 +19,25 @@ import (
 // Holders are the names under which a pod's claims are in the ledger: its UID
 // for the first vendor, and one more for each other vendor of a pod that Tangram
 // itself would have refused.
-func Holders(pod *v1.Pod) []model.HolderID {
-	out := []model.HolderID{model.HolderID(pod.UID)}
+func Holders(pod *v1.Pod) []model.HolderID { return HoldersOf(string(pod.UID)) }
+
+// HoldersOf is Holders for a pod of which only the UID is known.
+func HoldersOf(uid string) []model.HolderID {
+	out := []model.HolderID{model.HolderID(uid)}
 	for _, v := range model.Vendors {
-		out = append(out, holder(pod, v))
+		out = append(out, holder(uid, v))
 	}
 	return out
 }
 
-func holder(pod *v1.Pod, v model.Vendor) model.HolderID {
-	return model.HolderID(string(pod.UID) + "/" + string(v))
+// UIDOf is the UID of the pod a holder belongs to.
+func UIDOf(h model.HolderID) string {
+	uid, _, _ := strings.Cut(string(h), "/")
+	return uid
+}
+
+func holder(uid string, v model.Vendor) model.HolderID {
+	return model.HolderID(uid + "/" + string(v))
 }
 
 // Claims reads what a bound pod holds. Its record counts only where it agrees
@@ -46,7 +55,7 @@ func Claims(pod *v1.Pod) ([]ledger.Claim, error) {
 	if r == nil {
 		return nil, nil
 	}
-	c := ledger.Claim{Holder: model.HolderID(pod.UID), Vendor: r.Vendor, Since: boundSince(pod), Priority: r.Priority}
+	c := ledger.Claim{Holder: model.HolderID(pod.UID), Vendor: r.Vendor, Since: BoundSince(pod), Priority: r.Priority}
 	var given []givenDevice
 	text, ok := pod.Annotations[names.AnnotationDevices]
 	if ok {
@@ -177,7 +186,7 @@ func countedClaims(pod *v1.Pod) []ledger.Claim {
 			return nil
 		})
 		if n := r.Count(); n > 0 {
-			c := ledger.Claim{Holder: holder(pod, w.vendor), Vendor: w.vendor, Count: min(n, model.MaxDevices), Since: boundSince(pod)}
+			c := ledger.Claim{Holder: holder(string(pod.UID), w.vendor), Vendor: w.vendor, Count: min(n, model.MaxDevices), Since: BoundSince(pod)}
 			if pod.Spec.Priority != nil {
 				c.Priority = *pod.Spec.Priority
 			}
@@ -187,8 +196,8 @@ func countedClaims(pod *v1.Pod) []ledger.Claim {
 	return out
 }
 
-// boundSince is when the pod was bound, in seconds, as the API tells it.
-func boundSince(pod *v1.Pod) int64 {
+// BoundSince is when the pod was bound, in seconds, as the API tells it.
+func BoundSince(pod *v1.Pod) int64 {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == v1.PodScheduled && c.Status == v1.ConditionTrue {
 			return c.LastTransitionTime.Unix()

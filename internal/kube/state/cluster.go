@@ -144,6 +144,14 @@ func (c *Cluster) Fit(r *model.Request, id model.NodeID, t *Trial) *explain.Refu
 	return refusal
 }
 
+// Victims names holders of lower priority who must leave a node, beside those who do
+// anyway, for a request to fit there; false when that cannot help.
+func (c *Cluster) Victims(r *model.Request, id model.NodeID, leaving []model.HolderID) ([]model.HolderID, bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return place.Victims(c.ledger, r, id, leaving)
+}
+
 // HoldsBelow says whether anybody holds devices at a priority below p.
 func (c *Cluster) HoldsBelow(p int32) bool {
 	c.mu.RLock()

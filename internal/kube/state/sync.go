@@ -115,7 +115,7 @@ func (c *Cluster) podHandler() cache.ResourceEventHandler {
 		o, n := before.(*v1.Pod), after.(*v1.Pod)
 		// Most updates are kubelet's reports; they change no claim.
 		if o.UID == n.UID && o.Spec.NodeName == n.Spec.NodeName && o.Status.Phase == n.Status.Phase &&
-			o.Annotations[names.AnnotationDevices] == n.Annotations[names.AnnotationDevices] {
+			o.Annotations[names.AnnotationDevices] == n.Annotations[names.AnnotationDevices] && dialect.BoundSince(o) == dialect.BoundSince(n) {
 			return
 		}
 		if o.UID != n.UID { // deleted and created anew between two lists

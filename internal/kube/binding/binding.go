@@ -1,0 +1,82 @@
+// Package binding writes a pod's placement to the API server, once, and finds out
+// what became of it when no answer comes.
+package binding
+
+import (
+	"context"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+
+	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/api/record"
+	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/internal/dialect"
+	"github.com/tangram-dev/tangram/internal/kube/state"
+)
+
+// Writer posts Bindings.
+type Writer struct {
+	Client kubernetes.Interface
+	// Patience is the pause between questions after a Binding without answer; 0 is a
+	// second.
+	Patience time.Duration
+}
+
+// Annotations are what a pod's Binding carries: the record, and what the device
+// plugins of its vocabularies read.
+func Annotations(pod *v1.Pod, r *model.Request, given *state.Assignment) (map[string]string, error) {
+	text, err := record.Encode(dialect.Record(r, given.Node, given.Grant))
+	if err != nil {
+		return nil, err
+	}
+	out := dialect.Annotations(pod, r, given.Node, given.Grant, time.Now())
+	out[names.AnnotationDevices] = text
+	return out, nil
+}
+
+// Write binds a pod to a node. The API server copies the Binding's annotations to
+// the pod in the same write, so a pod is never bound without its record. nil means
+// that the pod is bound as asked, also when the answer was lost.
+func (w Writer) Write(ctx context.Context, pod *v1.Pod, node string, annotations map[string]string) error {
+	binding := &v1.Binding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, Annotations: annotations},
+		Target:     v1.ObjectReference{Kind: "Node", Name: node},
+	}
+	err := w.Client.CoreV1().Pods(pod.Namespace).Bind(ctx, binding, metav1.CreateOptions{})
+	if err == nil || !w.wasBound(ctx, binding, err) {
+		return err
+	}
+	klog.FromContext(ctx).Info("Binding reported an error but was done", "pod", klog.KObj(pod), "node", node, "err", err)
+	return nil
+}
+
+// wasBound finds out whether a Binding was done although an error came back. The
+// answer may be lost in a time-out or a dropped connection, and letting go of devices
+// that a bound pod uses would hand them out twice: so ask until there is a definite
+// answer, for up to a minute.
+func (w Writer) wasBound(ctx context.Context, binding *v1.Binding, err error) bool {
+	if apierrors.IsNotFound(err) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) {
+		return false // refused, so not done
+	}
+	patience := w.Patience
+	if patience == 0 {
+		patience = time.Second
+	}
+	done := false
+	_ = wait.PollUntilContextTimeout(ctx, patience, time.Minute, true, func(ctx context.Context) (bool, error) {
+		now, err := w.Client.CoreV1().Pods(binding.Namespace).Get(ctx, binding.Name, metav1.GetOptions{})
+		if err != nil {
+			return apierrors.IsNotFound(err), nil
+		}
+		done = now.UID == binding.UID && now.Spec.NodeName == binding.Target.Name &&
+			now.Annotations[names.AnnotationDevices] == binding.Annotations[names.AnnotationDevices]
+		return true, nil
+	})
+	return done
+}

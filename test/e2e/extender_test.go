@@ -1,0 +1,156 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/config"
+	"github.com/tangram-dev/tangram/internal/local"
+)
+
+// TestExtender: a stock kube-scheduler with gpu-extender beside it gives pods their
+// devices, shares cards, says why not, and preempts where that helps.
+func TestExtender(t *testing.T) {
+	w := newWorld(t, true)
+	w.fleet(`
+pools:
+- {name: a100, count: 2, gpu: {model: A100-80GB, count: 4}}
+- {name: v100, count: 1, gpu: {model: V100-32GB, count: 4}}
+`)
+	for _, n := range []string{"a100-0", "a100-1"} {
+		w.publish(n, map[string]string{"nvidia.com/gpu": "40"}, nil)
+	}
+	url := w.extender()
+	stock := func(p *v1.Pod) { p.Spec.SchedulerName = "default-scheduler" }
+	device := func(name string) (string, int) {
+		node, rec := w.bound(name)
+		return node, rec.Containers[0].Devices[0].Index
+	}
+
+	a100 := func(p *v1.Pod) { p.Annotations[names.AnnotationUseModel] = "A100" }
+	w.create(pod("whole", 4, stock, a100))
+	full, _ := device("whole")
+	third := map[string]string{"nvidia.com/gpu": "1", "nvidia.com/gpumem": "25000"}
+	for i := range 3 {
+		name := fmt.Sprintf("share-%d", i)
+		w.create(pod(name, 0, stock, a100, asking(third)))
+		if node, index := device(name); node == full || index != 0 {
+			t.Errorf("%s is on device %d of %s", name, index, node)
+		}
+	}
+	w.create(pod("large", 4, stock, a100))
+	w.waits("large", "too few free GPUs (3 of 4)", "too few free GPUs (0 of 4)")
+	w.create(pod("bad", 0, stock, asking(map[string]string{"nvidia.com/gpu": "1", "nvidia.com/gpucores": "101"})))
+	w.waits("bad", "resources.requests[nvidia.com/gpucores]: 101")
+
+	// Preemption. The scheduler sees a shortage by its own count of nvidia.com/gpu, or
+	// it does not preempt: on nodes that publish shared cards many times it never will.
+	v100 := func(p *v1.Pod) { p.Annotations[names.AnnotationUseModel] = "V100" }
+	for i := range 4 {
+		w.create(pod(fmt.Sprintf("low-%d", i), 1, stock, v100))
+		w.bound(fmt.Sprintf("low-%d", i))
+	}
+	if _, err := w.client.SchedulingV1().PriorityClasses().Create(context.Background(), &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.create(pod("important", 2, stock, v100, func(p *v1.Pod) { p.Spec.PriorityClassName = "high" }))
+	w.eventually("somebody makes room for important", 30*time.Second, func() (bool, string) {
+		for _, p := range w.pods() {
+			if p.DeletionTimestamp != nil {
+				// Nobody plays kubelet here.
+				w.gone(p.Name)
+			}
+		}
+		p := w.get("important")
+		return p.Spec.NodeName != "", waitsFor(p)
+	})
+	if left := w.checkRecords(); left != 4+1+2+2 { // whole, the shared card, important, two of the four
+		t.Errorf("%d devices are held", left)
+	}
+
+	// Nonsense is answered, not obeyed.
+	for path, body := range map[string]string{"/filter": "{", "/prioritize": "{}", "/preempt": "{}"} {
+		res, err := http.Post(url+path, "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.Body.Close(); res.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s %s: %s", path, body, res.Status)
+		}
+	}
+}
+
+// extender starts gpu-extender and a stock kube-scheduler that asks it, and returns
+// the extender's URL.
+func (w *world) extender() string {
+	w.t.Helper()
+	bin := binDir(w.t)
+	if err := local.RequirePrograms(bin, "gpu-extender", "kube-scheduler"); err != nil {
+		w.t.Fatal(err)
+	}
+	kubeconfig, err := w.KubeconfigFor(schedulerUser)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ports := make([]int, 2)
+	for i := range ports {
+		if ports[i], err = local.FreePort(); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	url := fmt.Sprintf("http://127.0.0.1:%d", ports[0])
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	_, err = w.Run(ctx, local.Program{
+		Name: "gpu-extender", Path: filepath.Join(bin, "gpu-extender"),
+		Args: []string{"--kubeconfig=" + kubeconfig, fmt.Sprintf("--listen=127.0.0.1:%d", ports[0])},
+		Ready: func(ctx context.Context) error {
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/healthz", nil)
+			if err != nil {
+				return err
+			}
+			res, err := http.DefaultClient.Do(req)
+			if err != nil {
+				return err
+			}
+			return res.Body.Close()
+		},
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	file := filepath.Join(w.Dir(), "extender.yaml")
+	if err := os.WriteFile(file, bytes.Replace(config.Extender(), []byte("http://127.0.0.1:8888"), []byte(url), 1), 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	// A stock scheduler takes its connection from the file alone.
+	text, err := os.ReadFile(file)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	text = append(text, []byte("clientConnection:\n  kubeconfig: "+kubeconfig+"\nleaderElection:\n  leaderElect: false\n")...)
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		w.t.Fatal(err)
+	}
+	ready, err := w.ReadyAt(ports[1], "/healthz")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	_, err = w.Run(ctx, local.Program{Name: "kube-scheduler", Path: filepath.Join(bin, "kube-scheduler"), Args: append(w.ServeArgs(ports[1], kubeconfig), "--config="+file), Ready: ready})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return url
+}
