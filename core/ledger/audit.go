@@ -69,7 +69,12 @@ func (l *Ledger) auditCounts() error {
 	priorities, kinds, owners := map[int32]int{}, map[string]int{}, 0
 	for _, n := range l.nodes {
 		for _, c := range n.claims {
-			priorities[c.Priority]++
+			if c.Vendor != "" {
+				priorities[c.Priority]++
+			}
+		}
+		if n.host != hostOf(n.claims) {
+			return fmt.Errorf("node %q: %+v in use, claims sum up to %+v", n.id, n.host, hostOf(n.claims))
 		}
 		if n.inv == nil {
 			continue

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"iter"
 	"strings"
 
 	"github.com/tangram-dev/tangram/core/mig"
@@ -24,13 +25,31 @@ type Kind struct {
 	sellable [numVendors]int
 	// signature is the text two nodes must share to be of one kind.
 	signature string
+	// sample is one node of the kind.
+	sample *model.Node
 	// nodes counts the nodes of this kind, so that unused kinds are dropped.
 	nodes int
 }
 
+// Kinds yields one node of each kind, as it is when nobody uses it, in no
+// particular order.
+func (l *Ledger) Kinds() iter.Seq[View] {
+	return func(yield func(View) bool) {
+		for _, k := range l.kinds {
+			o := occupy(k.sample, k, nil)
+			if !yield(viewOf(k.sample, k, &o, model.Host{})) {
+				return
+			}
+		}
+	}
+}
+
+// KindsVersion is equal as long as the kinds are.
+func (l *Ledger) KindsVersion() uint64 { return l.kindsVersion }
+
 // newKind computes the tables of a kind from one of its nodes.
 func newKind(n *model.Node, signature string) *Kind {
-	k := &Kind{Links: topology.New(n), signature: signature, cuts: make([]*mig.Geometry, len(n.Devices))}
+	k := &Kind{Links: topology.New(n), signature: signature, sample: n, cuts: make([]*mig.Geometry, len(n.Devices))}
 	for slot, d := range n.Devices {
 		if len(d.MIG) > 0 {
 			k.cuts[slot], _ = mig.New(d.MIGSlices, d.MIG) // SetNode has checked it

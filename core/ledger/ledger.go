@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 
 	"github.com/tangram-dev/tangram/core/mig"
@@ -15,15 +16,25 @@ type node struct {
 	inv    *model.Node // nil: the node is not there
 	kind   *Kind
 	claims []Claim // sorted by Claim.compare
+	// host is what the claims use together.
+	host model.Host
 	occupancy
 }
 
 func (n *node) view() View {
-	return viewOf(n.inv, n.kind, &n.occupancy)
+	return viewOf(n.inv, n.kind, &n.occupancy, n.host)
 }
 
-func viewOf(inv *model.Node, kind *Kind, o *occupancy) View {
-	return View{Node: inv, Kind: kind, Held: o.held, Shared: o.shared, usage: o.usage, room: o.room}
+func viewOf(inv *model.Node, kind *Kind, o *occupancy, host model.Host) View {
+	return View{Node: inv, Kind: kind, Held: o.held, Shared: o.shared, FreeHost: inv.Host.Minus(host), usage: o.usage, room: o.room}
+}
+
+// hostOf sums what claims use beside devices.
+func hostOf(claims []Claim) (sum model.Host) {
+	for i := range claims {
+		sum = sum.Plus(claims[i].Host)
+	}
+	return sum
 }
 
 // Ledger knows who holds which device.
@@ -33,10 +44,13 @@ type Ledger struct {
 	kinds   map[string]*Kind
 	index   index
 	owners  map[string][]model.NodeID // device UUID -> nodes that list it, sorted
-	// priorities counts holders by priority.
+	// priorities counts holders of devices by priority.
 	priorities map[int32]int
 	journal    journal
-	version    uint64
+	changes    changes
+	// kindsVersion counts changes of kinds.
+	kindsVersion uint64
+	version      uint64
 }
 
 // New returns an empty ledger.
@@ -59,7 +73,7 @@ func (l *Ledger) SetNode(inv *model.Node) error {
 	if err := Validate(inv); err != nil {
 		return fmt.Errorf("node %q: %w", inv.ID, err)
 	}
-	if n := l.nodes[inv.ID]; n != nil && n.inv != nil && n.kind.signature == signature(inv) && sameUUIDs(n.inv, inv) {
+	if n := l.nodes[inv.ID]; n != nil && n.inv != nil && n.kind.signature == signature(inv) && n.inv.Host == inv.Host && sameUUIDs(n.inv, inv) {
 		return nil
 	}
 	l.setInventory(inv.ID, inv)
@@ -164,7 +178,7 @@ func (l *Ledger) ViewWith(id model.NodeID, without func(model.HolderID) bool, wi
 	claims = append(claims, with...)
 	slices.SortFunc(claims, func(a, b Claim) int { return a.compare(&b) })
 	o := occupy(n.inv, n.kind, claims)
-	return viewOf(n.inv, n.kind, &o), true
+	return viewOf(n.inv, n.kind, &o, hostOf(claims)), true
 }
 
 // Owners returns the nodes that list a device with the UUID, sorted. More than
@@ -234,15 +248,19 @@ func (l *Ledger) setClaim(id model.NodeID, h model.HolderID, c *Claim) {
 		}
 	}
 	if old != nil {
-		if l.priorities[old.Priority]--; l.priorities[old.Priority] == 0 {
-			delete(l.priorities, old.Priority)
+		if old.Vendor != "" {
+			if l.priorities[old.Priority]--; l.priorities[old.Priority] == 0 {
+				delete(l.priorities, old.Priority)
+			}
 		}
 		delete(l.holders, h)
 	}
 	if c != nil {
 		at, _ := slices.BinarySearchFunc(claims, c, func(a Claim, b *Claim) int { return a.compare(b) })
 		claims = slices.Insert(claims, at, *c)
-		l.priorities[c.Priority]++
+		if c.Vendor != "" {
+			l.priorities[c.Priority]++
+		}
 		l.holders[h] = n
 	}
 	n.claims = claims
@@ -263,6 +281,8 @@ func (l *Ledger) enter(id model.NodeID) *node {
 // or drops an entry nothing is left of.
 func (l *Ledger) settle(n *node) {
 	l.version++
+	l.changes.add(n.id)
+	n.host = hostOf(n.claims)
 	n.occupancy = occupancy{}
 	if n.inv != nil {
 		n.occupancy = occupy(n.inv, n.kind, n.claims)
@@ -284,6 +304,7 @@ func (l *Ledger) intern(inv *model.Node) *Kind {
 	if k == nil {
 		k = newKind(inv, sig)
 		l.kinds[sig] = k
+		l.kindsVersion++
 	}
 	k.nodes++
 	return k
@@ -292,6 +313,7 @@ func (l *Ledger) intern(inv *model.Node) *Kind {
 func (l *Ledger) release(k *Kind) {
 	if k.nodes--; k.nodes == 0 {
 		delete(l.kinds, k.signature)
+		l.kindsVersion++
 	}
 }
 
@@ -315,6 +337,32 @@ func (l *Ledger) disown(uuid string, id model.NodeID) {
 		delete(l.owners, uuid)
 	} else {
 		l.owners[uuid] = ids
+	}
+}
+
+// EachClaim yields the claims on a node, for reading only.
+func (l *Ledger) EachClaim(id model.NodeID) iter.Seq[*Claim] {
+	return func(yield func(*Claim) bool) {
+		n := l.nodes[id]
+		if n == nil {
+			return
+		}
+		for i := range n.claims {
+			if !yield(&n.claims[i]) {
+				return
+			}
+		}
+	}
+}
+
+// Nodes yields the nodes that are there, in no particular order.
+func (l *Ledger) Nodes() iter.Seq[model.NodeID] {
+	return func(yield func(model.NodeID) bool) {
+		for id, n := range l.nodes {
+			if n.inv != nil && !yield(id) {
+				return
+			}
+		}
 	}
 }
 

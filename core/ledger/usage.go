@@ -1,8 +1,7 @@
 package ledger
 
 import (
-	"fmt"
-	"strings"
+	"strconv"
 
 	"github.com/tangram-dev/tangram/core/mig"
 	"github.com/tangram-dev/tangram/core/model"
@@ -72,9 +71,12 @@ func spellUsage(usage []Usage) string {
 	if usage == nil {
 		return ""
 	}
-	var b strings.Builder
+	b := make([]byte, 0, 16*len(usage))
 	for _, u := range usage {
-		fmt.Fprintf(&b, "%d %d %d %d %v;", u.Memory, u.Milli, u.Tenants, u.Cut.Used, u.Cut.Media)
+		for _, number := range [...]int64{int64(u.Memory), int64(u.Milli), int64(u.Tenants), int64(u.Cut.Used)} {
+			b = append(strconv.AppendInt(b, number, 10), ' ')
+		}
+		b = append(strconv.AppendBool(b, u.Cut.Media), ';')
 	}
-	return b.String()
+	return string(b)
 }

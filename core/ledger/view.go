@@ -15,14 +15,16 @@ type View struct {
 	// Held are the devices in somebody's hands, whole or in part; Shared those in
 	// part.
 	Held, Shared model.Mask
-	usage        []Usage
-	room         [numVendors]int16
+	// FreeHost is what nobody uses of the node beside devices.
+	FreeHost model.Host
+	usage    []Usage
+	room     [numVendors]int16
 }
 
 // Equal says whether two views show the same.
 func (v View) Equal(o View) bool {
 	return v.Node == o.Node && v.Kind == o.Kind && v.Held == o.Held && v.Shared == o.Shared &&
-		v.room == o.room && slices.Equal(v.usage, o.usage)
+		v.room == o.room && v.FreeHost == o.FreeHost && slices.Equal(v.usage, o.usage)
 }
 
 // Devices are the node's devices of a vendor, whatever their state.
@@ -58,6 +60,31 @@ func (v View) Usage(slot int) Usage {
 		return Usage{}
 	}
 	return v.usage[slot]
+}
+
+// Left is what is left of a device to sell beside a usage, in thousandths: of a
+// shared one what neither memory, compute nor the number of tenants has taken, of a
+// cut one what can still be cut. It is the same for whole devices, shares and
+// slices, so that they can be weighed against each other.
+func (v View) Left(slot int, u Usage) int {
+	d := &v.Node.Devices[slot]
+	switch {
+	case v.Held.Has(slot) && !v.Shared.Has(slot):
+		return 0
+	case u.Tenants == 0:
+		return model.FullMilli
+	case u.Cut.Used != 0:
+		g := v.Kind.cuts[slot]
+		return model.FullMilli * g.Cover(u.Cut) / max(1, g.Cover(mig.State{}))
+	}
+	taken := int64(u.Milli)
+	if d.Memory > 0 {
+		taken = max(taken, (model.FullMilli*int64(u.Memory)+int64(d.Memory)-1)/int64(d.Memory))
+	}
+	if d.Tenants > 0 {
+		taken = max(taken, model.FullMilli*int64(u.Tenants)/int64(d.Tenants))
+	}
+	return model.FullMilli - int(min(taken, model.FullMilli))
 }
 
 // Cuts is how a device can be cut; nil when it cannot.

@@ -111,11 +111,14 @@ func (g *Geometry) Slices() int { return g.slices }
 // Profiles lists the profiles; not to be changed.
 func (g *Geometry) Profiles() []Profile { return g.profiles }
 
-// Find returns the position of a profile by name, or -1. Names are as Kubernetes
-// resources spell them: "+" may be written ".".
-func (g *Geometry) Find(name string) int {
-	for i := range g.profiles {
-		if g.profiles[i].Name == name || resourceName(g.profiles[i].Name) == name {
+// Find returns the position of a profile by name, or -1.
+func (g *Geometry) Find(name string) int { return Find(g.profiles, name) }
+
+// Find returns the position of a profile in a list by name, or -1. Names are as
+// Kubernetes resources spell them: "+" may be written ".".
+func Find(profiles []Profile, name string) int {
+	for i := range profiles {
+		if profiles[i].Name == name || resourceName(profiles[i].Name) == resourceName(name) {
 			return i
 		}
 	}
@@ -175,6 +178,16 @@ func (g *Geometry) Most(s State, profile int) int {
 // slices it could cover with that profile alone. It only compares states of one
 // geometry.
 func (g *Geometry) Worth(s State) int { return int(g.worth[s.Used]) }
+
+// Cover is the most memory slices that instances of one profile can still cover:
+// the part of the GPU that is left to sell.
+func (g *Geometry) Cover(s State) int {
+	most := 0
+	for p := range g.profiles {
+		most = max(most, int(g.most[p][s.Used])*g.profiles[p].Size)
+	}
+	return most
+}
 
 // Free is the number of memory slices nothing covers.
 func (g *Geometry) Free(s State) int { return g.slices - bits.OnesCount8(uint8(s.Used)) }

@@ -112,6 +112,9 @@ type Node struct {
 	// node's own agent says (kubelet's allocatable). It may be less than the
 	// devices listed.
 	Sellable map[Vendor]int
+	// Host is the node's processors and memory. It may change without the devices
+	// changing, and does not make nodes different kinds.
+	Host Host
 }
 
 // Attribute returns the value of a key, and whether the node has it.
@@ -188,6 +191,9 @@ func (n *Node) Validate() error {
 		if n.Attributes[i-1].Key >= n.Attributes[i].Key {
 			return fmt.Errorf("attributes[%d].key: %q is there twice or out of order", i, n.Attributes[i].Key)
 		}
+	}
+	if n.Host.CPU < 0 || n.Host.Memory < 0 {
+		return fmt.Errorf("host: %+v is negative", n.Host)
 	}
 	for v, count := range n.Sellable {
 		if count < 0 {

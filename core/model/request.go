@@ -83,6 +83,9 @@ type Request struct {
 	// Placement says how shares are laid on devices.
 	Placement Placement
 
+	// Host is what the holder needs of its node beside devices.
+	Host Host
+
 	// Priority is the owner's priority, larger first, as Kubernetes counts it.
 	Priority int32
 	// Standing is how much the owner's tenant matters, 0..100, which the

@@ -30,6 +30,21 @@ func (x *Index) Candidates(c *Class) iter.Seq[Choice] {
 	}
 }
 
+// Heads yields the best node of each bucket on which the class fits: one of each
+// model and fullness. It is for callers with objectives of their own, to whom the
+// order of this one is not all.
+func (x *Index) Heads(c *Class) iter.Seq[Choice] {
+	return func(yield func(Choice) bool) {
+		s := x.standing(c)
+		x.policy.Begin(c)
+		for _, b := range s.live {
+			if !yield(x.choice(s, entry{s.buckets[b].first(), x.policy.Shift(c, int(b))})) {
+				return
+			}
+		}
+	}
+}
+
 // cursor is a position in a bucket.
 type cursor struct {
 	list      *keys

@@ -13,6 +13,9 @@ type Terms struct {
 	Model int64
 	// Slots is the price of breaking groups of 2, 4 and 8 whole GPUs.
 	Slots [len(slotSizes)]int64
+	// Links is the price of breaking groups of well linked GPUs where as many GPUs
+	// that are not linked would be left.
+	Links [len(slotSizes)]int64
 	// Cost is what was compared, in steps of 5 milli-GPU: the base and the sum of
 	// the prices, each rounded. Rounding them apart keeps the order of nodes that
 	// share their prices the same while prices change, which is what makes an index
@@ -39,6 +42,11 @@ func (t Terms) String() string {
 			fmt.Fprintf(&b, " + broken group of %d %s", slotSizes[i], milli(price))
 		}
 	}
+	for i, price := range t.Links {
+		if price != 0 {
+			fmt.Fprintf(&b, " + unlinked group of %d %s", slotSizes[i], milli(price))
+		}
+	}
 	fmt.Fprintf(&b, "; %d of %d GPUs unused", t.Unused, t.GPUs)
 	return b.String()
 }
@@ -61,6 +69,51 @@ func (x *Index) Explain(c *Class, ordinal int) (Terms, Choice, bool) {
 	shift := p.Shift(c, int(r.Bucket))
 	t.Cost = int(r.Cost) + shift.Cost
 	return t, Choice{ordinal, n.devices(c, r), t.Cost, shift.Tie}, true
+}
+
+// Groups counts groups of 2, 4 and 8 GPUs that belong together.
+type Groups [len(slotSizes)]uint8
+
+// GroupSizes are the sizes Groups counts.
+func GroupSizes() [len(slotSizes)]int { return slotSizes }
+
+// Weigh is the cost of a placement whose outcome the caller knows better than a
+// class can say: a request for shares of several GPUs, a slice of one, a set of GPUs
+// that leaves others without links. before and after count the linked groups of
+// unused GPUs; leave both empty where links do not matter. False if the node is not
+// there or the policy is not Potential.
+func (x *Index) Weigh(c *Class, ordinal int, after *Shape, before, left Groups) (Terms, bool) {
+	p, ok := x.policy.(*Potential)
+	if !ok || !x.has(ordinal) {
+		return Terms{}, false
+	}
+	n := &x.nodes[ordinal]
+	p.Begin(c)
+	t := Terms{Before: n.potential, After: p.tables.Potential(after), Unused: n.full, GPUs: int(n.Shape.GPUs)}
+	price := int64(0)
+	if c.GPUs > 0 {
+		now := &place{model: n.Shape.Model, full: n.full, breaks: after.Full() < n.full}
+		t.Model, t.Slots = p.opportunity(c, now)
+		price = t.Model
+		for i, size := range slotSizes {
+			if size > int(c.GPUs) && left[i] < before[i] && t.Slots[i] == 0 {
+				t.Links[i] = int64(slotWeight * p.now.slots[i][n.Shape.Model])
+			}
+			price += t.Slots[i] + t.Links[i]
+		}
+	}
+	t.Cost = min(steps(t.Base()), MaxCost) + steps(price)
+	return t, true
+}
+
+// Worth is what so much of a GPU, in milli, is worth to the workload, in micro-GPU;
+// its size when the policy has no opinion.
+func (x *Index) Worth(milli int) int64 {
+	milli = min(max(milli, 0), Whole)
+	if p, ok := x.policy.(*Potential); ok {
+		return int64(p.tables.value[milli])
+	}
+	return int64(milli) * (micro / Whole)
 }
 
 // Rate is the choice a node would be, false if the class does not fit there. It

@@ -43,7 +43,9 @@ type place struct {
 const (
 	// quantum is the step of costs, in micro-GPU: 5 milli. Differences below it are
 	// noise of the estimate; calling them equal lets the tie-break consolidate.
-	quantum = 5 * micro / 1000
+	quantum = StepMilli * micro / Whole
+	// StepMilli is the step in milli-GPU.
+	StepMilli = 5
 	// modelWeight is the price of a model under full pressure, per GPU taken.
 	modelWeight = 0.5
 	// slotWeight is the price of breaking a slot under full pressure, in micro-GPU.
@@ -107,7 +109,8 @@ func (p *Potential) kind(key kindKey) int {
 	for full := range int(key.gpus) + 1 {
 		tie := 0
 		if key.gpus > 0 {
-			tie = full * tieUnit / int(key.gpus)
+			// Equally used nodes: the smaller one, so that large ones stay whole.
+			tie = full*tieUnit/int(key.gpus)*(2*MaxGPUs) + full
 		}
 		p.places = append(p.places, place{key.model, full, false, tie}, place{key.model, full, true, tie})
 	}

@@ -62,3 +62,6 @@ func (r *Random) below(n uint64) uint64 {
 	r.state += 0x9e3779b97f4a7c15
 	return mix(r.state) % n
 }
+
+// Remove takes a node out.
+func (r *Random) Remove(ordinal int) { r.shapes[ordinal] = Shape{CPU: -1} }

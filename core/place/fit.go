@@ -23,7 +23,7 @@ func (g *Grant) Claim(holder model.HolderID, r *model.Request, n *model.Node) le
 	ref := func(slot int) ledger.DeviceRef {
 		return ledger.DeviceRef{Index: n.Devices[slot].Index, UUID: n.Devices[slot].UUID}
 	}
-	c := ledger.Claim{Holder: holder, Vendor: r.Vendor, Priority: r.Priority}
+	c := ledger.Claim{Holder: holder, Vendor: r.Vendor, Host: r.Host, Priority: r.Priority}
 	if r.Kind() == model.Whole {
 		c.Count = r.Count()
 		for slot := range g.Set.Slots() {
@@ -43,6 +43,22 @@ func (g *Grant) Claim(holder model.HolderID, r *model.Request, n *model.Node) le
 // that leaves the best remainder (topology.Links.Best). The request must be
 // valid.
 func Fit(r *model.Request, v ledger.View) (Grant, *explain.Refusal) {
+	return FitWith(r, v, Choose{})
+}
+
+// Worth is what so much of a device, in thousandths, can be sold for.
+type Worth func(left int) int64
+
+// Choose says how to choose among devices that would do.
+type Choose struct {
+	// Worth says what the rest of a device is worth; nil when nobody knows.
+	Worth Worth
+	// Only, when not empty, are the devices to choose from.
+	Only model.Mask
+}
+
+// FitWith is Fit with a say in the choice of devices.
+func FitWith(r *model.Request, v ledger.View, how Choose) (Grant, *explain.Refusal) {
 	need, kind := r.Distinct(), r.Kind()
 	devices := v.Devices(r.Vendor)
 	refuse := func(code explain.Code, best model.Mask, detail string) (Grant, *explain.Refusal) {
@@ -83,11 +99,14 @@ func Fit(r *model.Request, v ledger.View) (Grant, *explain.Refusal) {
 		}
 	}
 	healthy := large & v.Healthy(r.Vendor)
+	if how.Only != 0 {
+		healthy &= how.Only
+	}
 	if healthy.Count() < need {
 		return refuse(explain.Unhealthy, healthy, "")
 	}
 	if kind != model.Whole {
-		return fitParts(r, v, healthy)
+		return fitParts(r, v, healthy, how.Worth)
 	}
 	free := healthy &^ v.Held
 	if free.Count() < need {
@@ -97,6 +116,12 @@ func Fit(r *model.Request, v ledger.View) (Grant, *explain.Refusal) {
 		return Grant{}, &explain.Refusal{Code: explain.Taken, Need: int64(need), Best: int64(room), Devices: devices.Count()}
 	}
 	return Grant{Set: v.Kind.Links.Best(free, need)}, nil
+}
+
+// Allows says whether a request may use devices like this one: of its model, and
+// with its memory.
+func Allows(r *model.Request, d *model.Device) bool {
+	return modelAllowed(r, d.Model) && d.NominalMemory() >= r.MinMemory
 }
 
 // keep returns the devices of a set that satisfy a test.

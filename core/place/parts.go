@@ -72,8 +72,8 @@ func Hold(r *model.Request, parts []GrantedPart) []GrantedPart {
 
 // fitParts lays shares or slices on the allowed devices. Containers that run
 // together add up; an init container meets only the sidecars started before it.
-func fitParts(r *model.Request, v ledger.View, allowed model.Mask) (Grant, *explain.Refusal) {
-	l := layer{r: r, v: v, allowed: allowed, now: map[int]ledger.Usage{}}
+func fitParts(r *model.Request, v ledger.View, allowed model.Mask, worth Worth) (Grant, *explain.Refusal) {
+	l := layer{r: r, v: v, allowed: allowed, worth: worth, now: map[int]ledger.Usage{}}
 	var g Grant
 	for i, c := range r.Containers {
 		// A slice is an instance: an init container's exists as long as its pod.
@@ -108,6 +108,7 @@ type layer struct {
 	r       *model.Request
 	v       ledger.View
 	allowed model.Mask
+	worth   Worth
 	// now is the usage of devices this request has touched.
 	now map[int]ledger.Usage
 }
@@ -144,27 +145,29 @@ func (l *layer) lay(g *Grant, container int, usage, later map[int]ledger.Usage) 
 	return nil
 }
 
-// choose picks the device for a part: for a slice where the cut costs least of
-// what could still be cut, for a share the fullest device that has room (binpack)
-// or the emptiest (spread); among equals the lowest slot.
+// choose picks the device for a part: where least is lost of what is left to sell
+// (if somebody says what that is worth), for a slice where the cut costs least of
+// what could still be cut, then the fullest device; with spread the emptiest. Among
+// equals the lowest slot.
 func (l *layer) choose(p model.Part, usage, later map[int]ledger.Usage, taken model.Mask) (best, start int) {
 	best = -1
-	var bestRank [3]int
+	var bestRank [4]int
 	for slot := range (l.allowed &^ taken).Slots() {
 		u := l.at(usage, slot)
 		s, ok := l.v.Fits(slot, u, p)
 		if !ok || !polite(u, p) {
 			continue
 		}
-		rank := [3]int{0, l.cost(slot, u, p, s), -l.fullness(slot, u)}
+		left := l.v.Left(slot, u)
+		rank := [4]int{0, 0, l.cost(slot, u, p, s), left}
 		if _, reused := later[slot]; !reused && later != nil {
 			rank[0] = 1
 		}
-		if p.Kind == model.Share {
-			rank[1], rank[2] = rank[2], 0
-			if l.r.Placement == model.Spread {
-				rank[1] = -rank[1]
-			}
+		switch {
+		case l.r.Placement == model.Spread && p.Kind == model.Share:
+			rank[3] = -left
+		case l.worth != nil:
+			rank[1] = int(l.worth(left) - l.worth(l.v.Left(slot, l.v.With(slot, u, p, s))))
 		}
 		if best < 0 || less(rank, bestRank) {
 			best, start, bestRank = slot, s, rank
@@ -182,7 +185,7 @@ func polite(u ledger.Usage, p model.Part) bool {
 	return u.Milli < model.FullMilli && (p.Milli < model.FullMilli || u.Tenants == 0)
 }
 
-func less(a, b [3]int) bool {
+func less(a, b [4]int) bool {
 	for i := range a {
 		if a[i] != b[i] {
 			return a[i] < b[i]
@@ -198,19 +201,6 @@ func (l *layer) cost(slot int, u ledger.Usage, p model.Part, start int) int {
 	}
 	g := l.v.Cuts(slot)
 	return g.Worth(u.Cut) - g.Worth(l.v.With(slot, u, p, start).Cut)
-}
-
-// fullness is how much of a device is used, in thousandths: the larger of memory
-// and compute, or of the slices.
-func (l *layer) fullness(slot int, u ledger.Usage) int {
-	if g := l.v.Cuts(slot); g != nil && u.Cut.Used != 0 {
-		return 1000 - 1000*g.Free(u.Cut)/g.Slices()
-	}
-	full := u.Milli
-	if m := l.v.Node.Devices[slot].Memory; m > 0 {
-		full = max(full, int(1000*u.Memory/m))
-	}
-	return full
 }
 
 // refuse says why a container's n-th device could not be found.

@@ -1,7 +1,6 @@
 package place_test
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"testing"
@@ -13,7 +12,6 @@ import (
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/place"
-	"github.com/tangram-dev/tangram/core/score"
 )
 
 func TestFitRefusals(t *testing.T) {
@@ -74,7 +72,7 @@ func TestTallyCountsNodesAndDevices(t *testing.T) {
 		l.Put(n.ID, coretest.WholeClaim(fmt.Sprint(i), n, r, model.FullMask(4-i)))
 	}
 	_ = l.SetNode(coretest.Node("t").GPUs(2, "T4").Build())
-	res := place.Search(l, coretest.Request(3), score.DefaultWeights())
+	res := place.Ask(l, coretest.Request(3))
 	if res.Fits() {
 		t.Fatal("nothing should fit")
 	}
@@ -83,192 +81,6 @@ func TestTallyCountsNodesAndDevices(t *testing.T) {
 	}
 	if res.Refused.Permanent() {
 		t.Error("an eviction could help")
-	}
-}
-
-// TestSearchEqualsScan: the indexed search ranks exactly like judging every node
-// alone, and counts the same refusals.
-func TestSearchEqualsScan(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		l := ledger.New()
-		var nodes []*model.Node
-		for i := range rapid.IntRange(1, 6).Draw(t, "nodes") {
-			n := coretest.DrawNode(t, fmt.Sprintf("n%d", i))
-			if i > 0 && rapid.Bool().Draw(t, "twin") {
-				// Twins share buckets, which is what the index is about.
-				twin := *nodes[i-1]
-				twin.ID = model.NodeID(fmt.Sprintf("n%d", i))
-				twin.Devices = slices.Clone(twin.Devices)
-				for j := range twin.Devices {
-					twin.Devices[j].UUID = fmt.Sprintf("%s-%d", twin.ID, j)
-				}
-				n = &twin
-			}
-			if err := l.SetNode(n); err != nil {
-				t.Fatal(err)
-			}
-			nodes = append(nodes, n)
-		}
-		w := score.DefaultWeights()
-		for i := range rapid.IntRange(0, 5).Draw(t, "placed") {
-			r := coretest.DrawRequest(t)
-			res := place.Search(l, r, w)
-			for c := range res.Candidates() {
-				v, _ := l.View(c.Node)
-				l.Put(c.Node, c.Grant.Claim(model.HolderID(fmt.Sprint(i)), r, v.Node))
-				break
-			}
-		}
-		r := coretest.DrawRequest(t)
-		var want []place.Candidate
-		var tally explain.Tally
-		for _, n := range nodes {
-			v, _ := l.View(n.ID)
-			grant, refusal := place.Fit(r, v)
-			if refusal != nil {
-				tally.Add(*refusal, 1)
-				continue
-			}
-			card := score.Rate(r, v, grant.Set)
-			want = append(want, place.Candidate{Node: n.ID, Grant: grant, Card: card, Total: w.Total(card)})
-		}
-		slices.SortFunc(want, func(a, b place.Candidate) int {
-			va, _ := l.View(a.Node)
-			vb, _ := l.View(b.Node)
-			return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(vb.Held.Count(), va.Held.Count()), cmp.Compare(a.Node, b.Node))
-		})
-		res := place.Search(l, r, w)
-		got := slices.Collect(res.Candidates())
-		if fits := place.Fits(l, r); fits != (len(want) > 0) {
-			t.Fatalf("Fits says %v, %d nodes fit", fits, len(want))
-		}
-		// Nodes of one bucket follow each other; between buckets that tie in
-		// total and use, the bucket whose first node is smaller goes first. So
-		// compare as ranked groups.
-		if fmt.Sprint(ranks(l, got)) != fmt.Sprint(ranks(l, want)) {
-			t.Fatalf("got  %v\nwant %v", got, want)
-		}
-		if fmt.Sprint(slices.Sorted(ids(got))) != fmt.Sprint(slices.Sorted(ids(want))) {
-			t.Fatalf("got nodes %v, want %v", got, want)
-		}
-		if gotLines, wantLines := counts(res.Refused), counts(tally); gotLines != wantLines {
-			t.Fatalf("refused: got %s, want %s", gotLines, wantLines)
-		}
-		if len(got) > 0 && len(want) > 0 && fmt.Sprint(got[0]) != fmt.Sprint(want[0]) {
-			t.Fatalf("best: got %v, want %v", got[0], want[0])
-		}
-	})
-}
-
-func ids(cs []place.Candidate) func(func(model.NodeID) bool) {
-	return func(yield func(model.NodeID) bool) {
-		for _, c := range cs {
-			if !yield(c.Node) {
-				return
-			}
-		}
-	}
-}
-
-func ranks(l *ledger.Ledger, cs []place.Candidate) []string {
-	var out []string
-	for _, c := range cs {
-		v, _ := l.View(c.Node)
-		out = append(out, fmt.Sprint(c.Total, v.Held.Count()))
-	}
-	return out
-}
-
-// counts spells a tally without details, which name an arbitrary node's.
-func counts(t explain.Tally) string {
-	var out []string
-	for _, l := range t.Lines() {
-		out = append(out, fmt.Sprint(l.Code, l.Nodes, l.Devices, l.Need, l.Best))
-	}
-	return fmt.Sprint(out)
-}
-
-// TestPlacedNeverOverlaps: placing what Search proposes, in any mix of arrivals
-// and departures, never gives a device to two holders and never to the wrong one.
-func TestPlacedNeverOverlaps(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		l := ledger.New()
-		for i := range rapid.IntRange(1, 4).Draw(t, "nodes") {
-			if err := l.SetNode(coretest.DrawNode(t, fmt.Sprintf("n%d", i))); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for i := range rapid.IntRange(1, 25).Draw(t, "steps") {
-			if rapid.IntRange(0, 2).Draw(t, "leave") == 0 {
-				l.Drop(model.HolderID(fmt.Sprint(rapid.IntRange(0, i).Draw(t, "who"))))
-				continue
-			}
-			r := coretest.DrawRequest(t)
-			res := place.Search(l, r, score.DefaultWeights())
-			for c := range res.Candidates() {
-				v, _ := l.View(c.Node)
-				for slot := range c.Grant.Set.Slots() {
-					d := v.Node.Devices[slot]
-					taken := v.Held.Has(slot) && (r.Kind() == model.Whole || !v.Shared.Has(slot))
-					if d.Health != model.Healthy || d.Vendor != r.Vendor || taken || d.NominalMemory() < r.MinMemory {
-						t.Fatalf("request %+v was given %+v", r, d)
-					}
-				}
-				if r.Kind() != model.Whole {
-					for i, want := range r.Containers {
-						got := 0
-						for _, p := range c.Grant.Parts {
-							if p.Container == i && p.Part.Kind == want.Part.Kind && p.Part.Milli == want.Part.Milli && p.Part.Profile == want.Part.Profile {
-								got++
-							}
-						}
-						if got != want.Count {
-							t.Fatalf("container %d of %+v got %d parts: %+v", i, r, got, c.Grant)
-						}
-					}
-				}
-				holder := fmt.Sprint(i)
-				l.Put(c.Node, c.Grant.Claim(model.HolderID(holder), r, v.Node))
-				if _, got := l.Held(model.HolderID(holder)); got&^c.Grant.Set != 0 || r.Kind() == model.Whole && got != c.Grant.Set {
-					t.Fatalf("was promised %b, holds %b", c.Grant.Set, got)
-				}
-				break
-			}
-			if err := l.Audit(); err != nil {
-				t.Fatal(err)
-			}
-			for i := range 4 {
-				if d := l.Debt(model.NodeID(fmt.Sprintf("n%d", i))); d > 0 {
-					t.Fatalf("debt %d", d)
-				}
-			}
-		}
-	})
-}
-
-// BenchmarkSearch is one decision on a half-used cluster; the cost must not
-// grow with the number of nodes.
-func BenchmarkSearch(b *testing.B) {
-	for _, nodes := range []int{1000, 4000, 16000} {
-		b.Run(fmt.Sprint(nodes), func(b *testing.B) {
-			l := ledger.New()
-			for i := range nodes {
-				name := []string{"A100", "H100", "V100", "T4"}[i%4]
-				n := coretest.Node(fmt.Sprintf("n%05d", i)).GPUs(8, name).Link(model.NVSwitch, 12, 0, 1, 2, 3, 4, 5, 6, 7).Build()
-				_ = l.SetNode(n)
-				if used := i % 9; used > 0 {
-					l.Put(n.ID, coretest.WholeClaim(fmt.Sprint(i), n, coretest.Request(used), model.FullMask(used)))
-				}
-			}
-			r := coretest.Request(2)
-			w := score.DefaultWeights()
-			for b.Loop() {
-				res := place.Search(l, r, w)
-				for range res.Candidates() {
-					break
-				}
-			}
-		})
 	}
 }
 
@@ -281,11 +93,9 @@ func TestVictims(t *testing.T) {
 		}
 		for i := range rapid.IntRange(0, 8).Draw(t, "placed") {
 			r := coretest.DrawRequest(t)
-			res := place.Search(l, r, score.DefaultWeights())
-			for c := range res.Candidates() {
-				v, _ := l.View(c.Node)
-				l.Put(c.Node, c.Grant.Claim(model.HolderID(fmt.Sprint(i)), r, v.Node))
-				break
+			v, _ := l.View("n0")
+			if grant, refusal := place.Fit(r, v); refusal == nil {
+				l.Put("n0", grant.Claim(model.HolderID(fmt.Sprint(i)), r, v.Node))
 			}
 		}
 		r := coretest.DrawRequest(t)

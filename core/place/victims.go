@@ -28,7 +28,7 @@ func Victims(l *ledger.Ledger, r *model.Request, id model.NodeID, leaving []mode
 	if fits() {
 		return nil, true
 	}
-	candidates := slices.DeleteFunc(l.Claims(id), func(c ledger.Claim) bool { return c.Priority >= r.Priority || gone[c.Holder] })
+	candidates := slices.DeleteFunc(l.Claims(id), func(c ledger.Claim) bool { return c.Vendor == "" || c.Priority >= r.Priority || gone[c.Holder] })
 	slices.SortFunc(candidates, func(a, b ledger.Claim) int {
 		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(b.Since, a.Since), cmp.Compare(a.Holder, b.Holder))
 	})

@@ -7,8 +7,9 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// Rate fills the card of placing a request on a set of a node's free devices.
-// The set must be one place.Fit returned for the view.
+// Rate fills the card of placing a request on a set of a node's free devices, but
+// for fragmentation, which depends on the whole fleet: the planner knows it. The set
+// must be one place.Fit returned for the view.
 func Rate(r *model.Request, v ledger.View, set model.Mask) Card {
 	var c Card
 	first := 0
@@ -20,8 +21,10 @@ func Rate(r *model.Request, v ledger.View, set model.Mask) Card {
 	c[Utilization] = utilization(r, v)
 	c[TypeMatch] = typeMatch(r, m)
 	c[Topology] = v.Kind.Links.Grade(set)
-	c[Fragmentation] = fragmentation(r, v, set)
-	c[Priority] = closeness(r.Standing, Grade(m))
+	c[Priority] = 50
+	if r.Standing > 0 {
+		c[Priority] = closeness(r.Standing, Grade(m))
+	}
 	c[Workload] = workload(r, v, m)
 	return c
 }
@@ -70,29 +73,6 @@ var compatible = map[string][]string{
 	"v100": {"a100"},
 	"a100": {"v100"},
 	"t4":   {"3080", "3090"},
-}
-
-// fragmentation is 100 when the placement costs the fleet nothing, less the more
-// slots of 1, 2, 4, 8 and 16 devices it takes or breaks. Seed 003 scored the share of
-// free memory, which is utilization again; what it means is that the rest stays
-// sellable. A node's worth is what it can be sold as, summed over the slot sizes; the
-// score falls with the worth lost, the same on all nodes: a single GPU should break a
-// pair rather than an eight.
-func fragmentation(r *model.Request, v ledger.View, set model.Mask) int {
-	total := v.Devices(r.Vendor).Count()
-	free := v.Free(r.Vendor)
-	lost := worth(free.Count(), total) - worth((free&^set).Count(), total)
-	return max(0, 100-100*lost/worth(8, 8))
-}
-
-// worth is what free devices of a node of the given size can be sold as, summed
-// over slot sizes that fit the node.
-func worth(free, total int) int {
-	sum := 0
-	for size := 1; size <= total && size <= 16; size *= 2 {
-		sum += free / size * size
-	}
-	return sum
 }
 
 // workload prefers the hardware that suits the kind of work (seed 003, 1.1):

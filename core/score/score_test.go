@@ -10,6 +10,7 @@ import (
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/place"
+	"github.com/tangram-dev/tangram/core/planner"
 	"github.com/tangram-dev/tangram/core/score"
 )
 
@@ -72,20 +73,6 @@ func TestTypeMatch(t *testing.T) {
 	}
 }
 
-// TestFragmentation: breaking an intact node costs more than filling a gap.
-func TestFragmentation(t *testing.T) {
-	get := func(held, count int) int { return rate(t, a100(), held, coretest.Request(count))[score.Fragmentation] }
-	if gap, intact := get(7, 1), get(0, 1); gap <= intact {
-		t.Errorf("filling the last gap scores %d, breaking an intact node %d", gap, intact)
-	}
-	if pair, quad := get(6, 1), get(4, 1); pair <= quad {
-		t.Errorf("breaking a pair scores %d, breaking four %d", pair, quad)
-	}
-	if got := get(0, 8); got != 0 {
-		t.Errorf("taking all leaves nothing: got %d", got)
-	}
-}
-
 func TestPriorityAndWorkloadPreferSuitableHardware(t *testing.T) {
 	t4 := coretest.Node("t").GPUs(2, "T4").Build()
 	important, humble := coretest.Request(1), coretest.Request(1)
@@ -144,15 +131,16 @@ func TestScoresStayInRange(t *testing.T) {
 			w[o] = rapid.IntRange(0, 1000).Draw(t, "weight")
 		}
 		w[0]++
-		res := place.Search(l, r, w)
-		for c := range res.Candidates() {
-			for o, s := range c.Card {
+		p := planner.New(l)
+		for c := range p.Candidates(r, w) {
+			rating, _ := p.Rate(r, w, c.Node)
+			for o, s := range rating.Card {
 				if s < 0 || s > 100 {
 					t.Fatalf("%s is %d", score.Objective(o), s)
 				}
 			}
-			if c.Total < 0 || c.Total > score.Scale {
-				t.Fatalf("total is %d", c.Total)
+			if rating.Total < 0 || rating.Total > score.Scale {
+				t.Fatalf("total is %d", rating.Total)
 			}
 		}
 	})

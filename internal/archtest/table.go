@@ -51,6 +51,8 @@ func Table() []Row {
 			Why: "objectives over a ledger's view"},
 		{Folder: "core/place", May: set(pure, "./core/model", "./core/explain", "./core/topology", "./core/ledger", "./core/score"), Tests: coreTests, Pure: true,
 			Why: "decides with all of the above"},
+		{Folder: "core/planner", May: set(pure, "./core/model", "./core/explain", "./core/topology", "./core/mig", "./core/pack", "./core/ledger", "./core/score", "./core/place"), Tests: coreTests, Pure: true,
+			Why: "the decision: where a request goes"},
 		{Folder: "core/coretest", May: set(tests, "./core/..."), Tests: tests,
 			Why: "builders and generators, imported by tests only"},
 
@@ -64,7 +66,7 @@ func Table() []Row {
 
 		// Adapters: each translates between core and one outside world; siblings do
 		// not know each other.
-		{Folder: "internal/dialect", May: set(std, "./core/...", "./api/...", "k8s.io/api/...", "k8s.io/apimachinery/..."), Tests: tests,
+		{Folder: "internal/dialect", May: set(std, "./core/...", "./api/...", "k8s.io/api/...", "k8s.io/apimachinery/...", "k8s.io/component-helpers/resource"), Tests: tests,
 			Why: "turns pod fields into core requests; talks to no cluster"},
 		{Folder: "internal/kube/...", May: adapter, Tests: coreTests,
 			Why: "Kubernetes objects in, core calls, Kubernetes objects out"},

@@ -52,10 +52,14 @@ func Claims(pod *v1.Pod) ([]ledger.Claim, error) {
 		// devices.
 		return countedClaims(pod), nil
 	}
+	host := podHost(pod)
 	if r == nil {
-		return nil, nil
+		if host == (model.Host{}) {
+			return nil, nil
+		}
+		return []ledger.Claim{{Holder: model.HolderID(pod.UID), Host: host, Since: BoundSince(pod)}}, nil
 	}
-	c := ledger.Claim{Holder: model.HolderID(pod.UID), Vendor: r.Vendor, Since: BoundSince(pod), Priority: r.Priority}
+	c := ledger.Claim{Holder: model.HolderID(pod.UID), Vendor: r.Vendor, Host: host, Since: BoundSince(pod), Priority: r.Priority}
 	var given []givenDevice
 	text, ok := pod.Annotations[names.AnnotationDevices]
 	if ok {

@@ -289,8 +289,11 @@ func TestClaims(t *testing.T) {
 			}
 		})
 	}
-	if claims, err := Claims(bound("", container("a", "cpu=1"))); claims != nil || err != nil {
+	if claims, err := Claims(bound("", container("a", "cpu=1"))); err != nil || len(claims) != 1 || claims[0].Host.CPU != 1000 || claims[0].Vendor != "" {
 		t.Errorf("a pod without GPUs: got %v, %v", claims, err)
+	}
+	if claims, err := Claims(bound("", container("a", ""))); claims != nil || err != nil {
+		t.Errorf("a pod that asks for nothing: got %v, %v", claims, err)
 	}
 	// A pod Tangram would have refused holds devices of both vendors all the same.
 	claims, err := Claims(bound("", container("a", "nvidia.com/gpu=1 amd.com/gpu=2")))

@@ -28,6 +28,12 @@ var attributeLabels = []string{
 // what had to be ignored (a GPUNode that contradicts itself, a label that makes
 // no sense), naming the field.
 func Inventory(node *v1.Node, gn *v1alpha1.GPUNode) (*model.Node, error) {
+	n, err := devicesOf(node, gn)
+	n.Host = nodeHost(node)
+	return n, err
+}
+
+func devicesOf(node *v1.Node, gn *v1alpha1.GPUNode) (*model.Node, error) {
 	if gn != nil {
 		inv := fromGPUNode(node, gn)
 		err := checkGPUNode(gn)

@@ -18,6 +18,7 @@ func Request(pod *v1.Pod) (*model.Request, error) {
 		return nil, err
 	}
 	r.Standing, r.Workload = standing(pod), workload(pod)
+	r.Host = podHost(pod)
 	for _, v := range used {
 		if v.wishes != nil {
 			if err := v.wishes(pod, r); err != nil {

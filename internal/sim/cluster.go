@@ -1,27 +1,29 @@
 package sim
 
 import (
-	"math/bits"
+	"strconv"
 
+	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/pack"
+	"github.com/tangram-dev/tangram/core/planner"
+	"github.com/tangram-dev/tangram/core/score"
 )
 
-// chooser decides; pack.Index and pack.Random do.
-type chooser interface {
-	Set(ordinal int, order uint32, empty, now pack.Shape)
-	Update(ordinal int, now pack.Shape)
-	Arrive(c *pack.Class)
-	Best(c *pack.Class) (pack.Choice, bool)
-}
-
-// cluster is the state of the fleet: who uses what. It tells a chooser of every
-// change, and keeps the measures up to date.
+// cluster is the fleet of a replay: the ledger and the planner that schedule pods
+// in a real cluster, and the measures of a run beside them.
 type cluster struct {
-	shapes []pack.Shape
-	guests [][pack.MaxGPUs + 1]uint16 // by node: how many of each guest bit
+	trace    *Trace
+	ledger   *ledger.Ledger
+	planner  *planner.Planner
+	weights  score.Weights
+	requests []model.Request // by pod of the trace
+	ordinal  map[model.NodeID]int
+
+	shapes []pack.Shape // by node of the trace, as they are now
 	meters []*meter
-	idle   int64 // milli
+	idle   int64  // milli
+	placed uint64 // holders so far, to name the next
 }
 
 // meter keeps a fragmentation measure of the fleet.
@@ -31,14 +33,36 @@ type meter struct {
 	total float64
 }
 
-func newCluster(t *Trace, measures ...*pack.Fragmentation) *cluster {
+// newCluster is the fleet of a trace that nobody uses, under a policy.
+func newCluster(t *Trace, policy, workload string, seed uint64, measures ...*pack.Fragmentation) (*cluster, error) {
+	ranking, err := newRanking(policy, t, workload, seed)
+	if err != nil {
+		return nil, err
+	}
 	c := &cluster{
-		shapes: make([]pack.Shape, len(t.Nodes)),
-		guests: make([][pack.MaxGPUs + 1]uint16, len(t.Nodes)),
-		idle:   t.Capacity(),
+		trace: t, ledger: ledger.New(), weights: score.DefaultWeights(),
+		ordinal: make(map[model.NodeID]int, len(t.Nodes)),
+		shapes:  make([]pack.Shape, len(t.Nodes)),
+		idle:    t.Capacity(),
+	}
+	order := nodeOrder(policy, t, seed)
+	c.planner = planner.NewWith(c.ledger, ranking, func(id model.NodeID) uint32 { return order[c.ordinal[id]] })
+	for i := range t.Models[1:] { // numbers as in the trace, since a told workload has those
+		d := t.device(pack.ModelID(i+1), 0)
+		c.planner.Know(&d)
 	}
 	for i := range t.Nodes {
-		c.shapes[i] = t.Nodes[i].Empty
+		n := t.inventory(i)
+		c.ordinal[n.ID] = i
+		if err := c.ledger.SetNode(n); err != nil {
+			return nil, err
+		}
+	}
+	for i := range t.Pods {
+		c.requests = append(c.requests, t.request(i))
+	}
+	for i := range t.Nodes {
+		c.shapes[i], _ = c.planner.Shape(model.NodeID(t.Nodes[i].Name))
 	}
 	for _, f := range measures {
 		m := &meter{f: f, each: make([]float64, len(t.Nodes))}
@@ -48,36 +72,45 @@ func newCluster(t *Trace, measures ...*pack.Fragmentation) *cluster {
 		}
 		c.meters = append(c.meters, m)
 	}
-	return c
+	return c, nil
 }
 
-// take places a request.
-func (c *cluster) take(node int, class *pack.Class, devices model.Mask) {
-	s := &c.shapes[node]
-	s.Take(class, devices)
-	if bit := class.GuestBit(); bit != 0 {
-		s.Guests |= bit
-		c.guests[node][bits.TrailingZeros32(bit)]++
+// held is a pod that runs.
+type held struct {
+	holder model.HolderID
+	node   int // of the trace
+	pod    int
+}
+
+// arrive tells of a pod of the trace.
+func (c *cluster) arrive(pod int) { c.planner.Arrive(&c.requests[pod]) }
+
+// start places a pod of the trace, if it fits anywhere.
+func (c *cluster) start(pod int) (held, bool) {
+	r := &c.requests[pod]
+	found, ok := c.planner.Best(r, c.weights)
+	if !ok {
+		return held{}, false
 	}
-	c.idle -= class.Demand()
-	c.measure(node)
+	c.placed++
+	h := held{model.HolderID(strconv.FormatUint(c.placed, 36)), c.ordinal[found.Node], pod}
+	v, _ := c.ledger.View(found.Node)
+	c.ledger.Put(found.Node, found.Grant.Claim(h.holder, r, v.Node))
+	c.idle -= c.trace.Pods[pod].Class.Demand()
+	c.look(h.node)
+	return h, true
 }
 
-// give ends one.
-func (c *cluster) give(node int, class *pack.Class, devices model.Mask) {
-	s := &c.shapes[node]
-	s.Give(class, devices)
-	if bit := class.GuestBit(); bit != 0 {
-		count := &c.guests[node][bits.TrailingZeros32(bit)]
-		if *count--; *count == 0 {
-			s.Guests &^= bit
-		}
-	}
-	c.idle += class.Demand()
-	c.measure(node)
+// end lets a pod go.
+func (c *cluster) end(h held) {
+	c.ledger.Drop(h.holder)
+	c.idle += c.trace.Pods[h.pod].Class.Demand()
+	c.look(h.node)
 }
 
-func (c *cluster) measure(node int) {
+// look takes note of a node that changed.
+func (c *cluster) look(node int) {
+	c.shapes[node], _ = c.planner.Shape(model.NodeID(c.trace.Nodes[node].Name))
 	for _, m := range c.meters {
 		now := m.f.Of(&c.shapes[node])
 		m.total += now - m.each[node]

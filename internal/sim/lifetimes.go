@@ -17,6 +17,7 @@ const (
 
 // request is one arrival, the same for every policy.
 type request struct {
+	pod     int // of the trace
 	class   *pack.Class
 	arrival float64
 	life    float64
@@ -29,8 +30,8 @@ func requests(t *Trace, load float64, seed uint64) []request {
 	perLifetime := load * float64(t.Capacity()) / (float64(t.Demand()) / float64(len(t.Pods)))
 	var list []request
 	for now := random.ExpFloat64() / perLifetime; now < horizon; now += random.ExpFloat64() / perLifetime {
-		class := &t.Pods[random.IntN(len(t.Pods))].Class
-		list = append(list, request{class, now, random.ExpFloat64()})
+		pod := random.IntN(len(t.Pods))
+		list = append(list, request{pod, &t.Pods[pod].Class, now, random.ExpFloat64()})
 	}
 	return list
 }
@@ -39,19 +40,16 @@ func requests(t *Trace, load float64, seed uint64) []request {
 func (j *job) timed() (*run, error) {
 	r := &run{}
 	for i, load := range j.config.At {
-		c, err := newChooser(j.policy, j.trace, j.config.Workload, j.seed)
+		fleet, err := j.cluster()
 		if err != nil {
 			return nil, err
 		}
-		s := &timedRun{
-			run: r, chooser: c, capacity: j.trace.Capacity(), fleet: j.cluster(),
-			waiting: map[pack.Class]*queue{},
-		}
+		s := &timedRun{run: r, capacity: j.trace.Capacity(), fleet: fleet, waiting: map[pack.Class]*queue{}}
 		list := requests(j.trace, load, j.seed)
 		begin := cpuTime()
 		s.replay(list, func(part float64) { j.tell((float64(i) + part) / float64(len(j.config.At))) })
 		r.spent += cpuTime() - begin
-		r.ratings += ratings(c)
+		r.ratings += fleet.planner.Work()
 	}
 	return r, nil
 }
@@ -59,7 +57,6 @@ func (j *job) timed() (*run, error) {
 // timedRun is one load of one seed.
 type timedRun struct {
 	*run
-	chooser  chooser
 	capacity int64
 	fleet    *cluster
 	running  departures
@@ -87,7 +84,7 @@ func (s *timedRun) replay(list []request, progress func(part float64)) {
 	for i, r := range list {
 		s.endUntil(r.arrival)
 		s.advance(r.arrival)
-		s.chooser.Arrive(r.class)
+		s.fleet.arrive(r.pod)
 		q := s.queue(r.class)
 		// If one of the class waits, this one would not fit either.
 		if len(q.waiting) > 0 || !s.start(r) {
@@ -119,10 +116,9 @@ func (s *timedRun) endUntil(until float64) {
 	for len(s.running) > 0 && s.running[0].end <= until {
 		d := heap.Pop(&s.running).(departure)
 		s.advance(d.end)
-		s.fleet.give(d.choice.Ordinal, d.class, d.choice.Devices)
-		s.chooser.Update(d.choice.Ordinal, s.fleet.shapes[d.choice.Ordinal])
+		s.fleet.end(d.held)
 		for {
-			q := s.firstThatFits(d.choice.Ordinal)
+			q := s.firstThatFits(d.node)
 			if q == nil || !s.start(q.waiting[0].request) {
 				break
 			}
@@ -146,14 +142,12 @@ func (s *timedRun) firstThatFits(node int) *queue {
 
 // start places a request now, if it fits anywhere.
 func (s *timedRun) start(r request) bool {
-	choice, ok := s.chooser.Best(r.class)
+	h, ok := s.fleet.start(r.pod)
 	s.decisions++
 	if !ok {
 		return false
 	}
-	s.fleet.take(choice.Ordinal, r.class, choice.Devices)
-	s.chooser.Update(choice.Ordinal, s.fleet.shapes[choice.Ordinal])
-	heap.Push(&s.running, departure{s.now + r.life, s.decisions, r.class, choice})
+	heap.Push(&s.running, departure{s.now + r.life, s.decisions, h})
 	s.countWait(r)
 	return true
 }
@@ -191,8 +185,7 @@ func (s *timedRun) queue(c *pack.Class) *queue {
 type departure struct {
 	end    float64
 	number int
-	class  *pack.Class
-	choice pack.Choice
+	held
 }
 
 // departures is a heap, soonest first.

@@ -5,45 +5,35 @@ import (
 	"math/rand/v2"
 
 	"github.com/tangram-dev/tangram/core/pack"
+	"github.com/tangram-dev/tangram/core/planner"
 )
 
 // policyNames are the policies one can ask for, from the floor up.
 var policyNames = []string{"random", "dotprod", "clustering", "packing", "bestfit", "fgd", "tangram"}
 
-// newChooser makes the chooser of one run, with all nodes in it.
-func newChooser(name string, t *Trace, workload string, seed uint64) (chooser, error) {
-	var c chooser
+// newRanking is a policy's way to rank nodes.
+func newRanking(name string, t *Trace, workload string, seed uint64) (planner.Ranking, error) {
 	switch name {
 	case "random":
-		c = pack.NewRandom(seed)
+		return pack.NewRandom(seed), nil
 	case "dotprod":
-		c = pack.NewIndex(pack.DotProd())
+		return pack.NewIndex(pack.DotProd()), nil
 	case "clustering":
-		c = pack.NewIndex(pack.Clustering())
+		return pack.NewIndex(pack.Clustering()), nil
 	case "packing":
-		c = pack.NewIndex(pack.Packing())
+		return pack.NewIndex(pack.Packing()), nil
 	case "bestfit":
-		c = pack.NewIndex(pack.BestFit())
+		return pack.NewIndex(pack.BestFit()), nil
 	case "fgd":
 		// As published, it knows the workload of the trace in advance.
-		c = pack.NewIndex(pack.NewFGD(pack.NewFragmentation(t.Workload(), false)))
+		return pack.NewIndex(pack.NewFGD(pack.NewFragmentation(t.Workload(), false))), nil
 	case "tangram":
 		if workload == Oracle {
-			c = pack.NewIndex(pack.NewOracle(t.Workload()))
-		} else {
-			c = pack.NewIndex(pack.NewPotential())
+			return pack.NewIndex(pack.NewOracle(t.Workload())), nil
 		}
-	default:
-		return nil, fmt.Errorf("unknown policy %q", name)
+		return pack.NewIndex(pack.NewPotential()), nil
 	}
-	order := nodeOrder(name, t, seed)
-	for i := range t.Nodes {
-		c.Set(i, order[i], t.Nodes[i].Empty, t.Nodes[i].Empty)
-	}
-	if x, ok := c.(*pack.Index); ok {
-		x.Refresh()
-	}
-	return c, nil
+	return nil, fmt.Errorf("unknown policy %q", name)
 }
 
 // nodeOrder is the last tie-break. The published protocol puts a random prefix

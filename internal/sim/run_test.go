@@ -151,27 +151,19 @@ func TestLifetimes(t *testing.T) {
 	}
 }
 
-// TestClusterUndo: give undoes take, and the measures follow.
+// TestClusterUndo: end undoes start, and the measures follow.
 func TestClusterUndo(t *testing.T) {
 	trace := testTrace(t)
 	f := pack.NewFragmentation(trace.Workload(), true)
 	rapid.Check(t, func(t *rapid.T) {
-		c := newCluster(trace, f)
-		chooser := pack.NewRandom(rapid.Uint64().Draw(t, "seed"))
-		for i := range c.shapes {
-			chooser.Set(i, 0, c.shapes[i], c.shapes[i])
+		c, err := newCluster(trace, "random", Online, rapid.Uint64().Draw(t, "seed"), f)
+		if err != nil {
+			t.Fatal(err)
 		}
-		type placed struct {
-			class  *pack.Class
-			choice pack.Choice
-		}
-		var all []placed
+		var all []held
 		for range rapid.IntRange(1, 60).Draw(t, "pods") {
-			class := &trace.Pods[rapid.IntRange(0, len(trace.Pods)-1).Draw(t, "pod")].Class
-			if choice, ok := chooser.Best(class); ok {
-				c.take(choice.Ordinal, class, choice.Devices)
-				chooser.Update(choice.Ordinal, c.shapes[choice.Ordinal])
-				all = append(all, placed{class, choice})
+			if h, ok := c.start(rapid.IntRange(0, len(trace.Pods)-1).Draw(t, "pod")); ok {
+				all = append(all, h)
 			}
 		}
 		fresh := 0.0
@@ -183,7 +175,7 @@ func TestClusterUndo(t *testing.T) {
 		}
 		for len(all) > 0 {
 			i := rapid.IntRange(0, len(all)-1).Draw(t, "end")
-			c.give(all[i].choice.Ordinal, all[i].class, all[i].choice.Devices)
+			c.end(all[i])
 			all = slices.Delete(all, i, i+1)
 		}
 		for i := range c.shapes {

@@ -66,23 +66,22 @@ type job struct {
 }
 
 // cluster is the empty fleet, with the measures of the job.
-func (j *job) cluster() *cluster {
+func (j *job) cluster() (*cluster, error) {
 	if j.bare {
-		return newCluster(j.trace)
+		return newCluster(j.trace, j.policy, j.config.Workload, j.seed)
 	}
 	workload := j.trace.Workload()
-	return newCluster(j.trace, pack.NewFragmentation(workload, false), pack.NewFragmentation(workload, true))
+	return newCluster(j.trace, j.policy, j.config.Workload, j.seed, pack.NewFragmentation(workload, false), pack.NewFragmentation(workload, true))
 }
 
 // static replays one seed: requests come one by one, nothing ever ends, who does
 // not fit is gone.
 func (j *job) static() (*run, error) {
 	t, config := j.trace, j.config
-	c, err := newChooser(j.policy, t, config.Workload, j.seed)
+	fleet, err := j.cluster()
 	if err != nil {
 		return nil, err
 	}
-	fleet := j.cluster()
 	capacity := t.Capacity()
 	r := &run{}
 	var grid []float64
@@ -107,11 +106,8 @@ func (j *job) static() (*run, error) {
 		class := &t.Pods[pod].Class
 		passed(false, class.Demand())
 		arrived += class.Demand()
-		c.Arrive(class)
-		if choice, ok := c.Best(class); ok {
-			fleet.take(choice.Ordinal, class, choice.Devices)
-			c.Update(choice.Ordinal, fleet.shapes[choice.Ordinal])
-		}
+		fleet.arrive(int(pod))
+		fleet.start(int(pod))
 		r.decisions++
 		if i%512 == 0 {
 			j.tell(float64(i) / float64(len(order)))
@@ -120,7 +116,7 @@ func (j *job) static() (*run, error) {
 	r.spent = cpuTime() - begin
 	passed(true, 0)
 	r.end = fleet.shapes
-	r.ratings = ratings(c)
+	r.ratings = fleet.planner.Work()
 	return r, nil
 }
 
@@ -132,12 +128,4 @@ func (c *cluster) sample(capacity int64) sample {
 		s.frag, s.fragGPU = c.meters[0].total*percent, c.meters[1].total*percent
 	}
 	return s
-}
-
-// ratings is the work an index has done.
-func ratings(c chooser) uint64 {
-	if x, ok := c.(*pack.Index); ok {
-		return x.Ratings()
-	}
-	return 0
 }

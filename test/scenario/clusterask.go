@@ -13,7 +13,6 @@ import (
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/place"
-	"github.com/tangram-dev/tangram/core/score"
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
@@ -142,7 +141,7 @@ func expectedAnswer(l *ledger.Ledger, question *v1.Pod) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	res := place.Search(l, r, score.DefaultWeights())
+	res := place.Ask(l, r)
 	if !res.Fits() {
 		return res.Refused.String(), nil
 	}

@@ -18,15 +18,17 @@ import (
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/place"
+	"github.com/tangram-dev/tangram/core/planner"
 	"github.com/tangram-dev/tangram/core/score"
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
 // coreEngine is core with nothing around it: objects are kept in a map, and what
-// a scheduler would do with a pod is done at once, by place.Search.
+// a scheduler would do with a pod is done at once, by the planner.
 type coreEngine struct {
-	api    *State
-	ledger *ledger.Ledger
+	api     *State
+	ledger  *ledger.Ledger
+	planner *planner.Planner
 	// tried is when a waiting pod was last looked at, by a count of looks: of
 	// pods that wait, those looked at longer ago go first.
 	tried map[string]int
@@ -41,6 +43,7 @@ func (c *coreEngine) Patience() time.Duration { return 0 }
 
 func (c *coreEngine) Reset(context.Context) error {
 	*c = coreEngine{api: newState(), ledger: ledger.New(), tried: map[string]int{}}
+	c.planner = planner.New(c.ledger)
 	return nil
 }
 
@@ -132,6 +135,7 @@ func (c *coreEngine) Restart(context.Context) error {
 	if c.ledger, err = c.api.Ledger(); err != nil {
 		return err
 	}
+	c.planner = planner.New(c.ledger)
 	for _, name := range c.waiting() {
 		if err := c.schedule(name); err != nil {
 			return err
@@ -221,7 +225,7 @@ func (c *coreEngine) wake() error {
 		if err != nil || r == nil {
 			continue
 		}
-		if res := place.Search(c.ledger, r, score.DefaultWeights()); res.Fits() {
+		if place.Fits(c.ledger, r) {
 			fitting = append(fitting, name)
 		}
 	}
@@ -253,11 +257,11 @@ func (c *coreEngine) schedule(name string) error {
 	if what := beyondCore(pod, r); what != "" {
 		return fmt.Errorf("pod %s: %s is kube-scheduler's to judge, so the file needs # engines: plugin cluster", name, what)
 	}
-	res := place.Search(c.ledger, r, score.DefaultWeights())
-	for best := range res.Candidates() {
+	if best, ok := c.planner.Best(r, score.DefaultWeights()); ok {
 		return c.bind(pod, r, best)
 	}
-	c.condition(pod, v1.ConditionFalse, res.Refused.String())
+	reasons := c.planner.Reasons(r)
+	c.condition(pod, v1.ConditionFalse, reasons.String())
 	return nil
 }
 
@@ -292,7 +296,7 @@ func beyondCore(pod *v1.Pod, r *model.Request) string {
 
 // bind writes the decision on the pod, and counts it as anybody would who reads
 // the pod.
-func (c *coreEngine) bind(pod *v1.Pod, r *model.Request, best place.Candidate) error {
+func (c *coreEngine) bind(pod *v1.Pod, r *model.Request, best planner.Candidate) error {
 	v, ok := c.ledger.View(best.Node)
 	if !ok {
 		return fmt.Errorf("node %s was proposed and is not there", best.Node)

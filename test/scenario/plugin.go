@@ -23,7 +23,7 @@ import (
 	"github.com/tangram-dev/tangram/config"
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
-	"github.com/tangram-dev/tangram/core/place"
+	"github.com/tangram-dev/tangram/core/planner"
 	"github.com/tangram-dev/tangram/core/score"
 	"github.com/tangram-dev/tangram/internal/dialect"
 	"github.com/tangram-dev/tangram/internal/kube/plugin"
@@ -221,12 +221,14 @@ func (p *pluginEngine) ask(pod *v1.Pod, rebuilt *ledger.Ledger) error {
 	if err != nil {
 		return err
 	}
-	nodes, refused := p.shared.Cluster().Search(r, score.DefaultWeights(), 0, math.MaxInt)
-	res := place.Search(rebuilt, r, score.DefaultWeights())
+	nodes := p.shared.Cluster().Search(r, score.DefaultWeights(), 0, math.MaxInt)
+	refused := p.shared.Cluster().Reasons(r)
+	fresh := planner.New(rebuilt)
 	var want []model.NodeID
-	for c := range res.Candidates() {
+	for c := range fresh.Candidates(r, score.DefaultWeights()) {
 		want = append(want, c.Node)
 	}
+	reasons := fresh.Reasons(r)
 	return difference(fmt.Sprintf("the scheduler's ledger says of %v", pod.Annotations),
-		fmt.Sprintf("%v, %s", nodes, refused.String()), fmt.Sprintf("%v, %s", want, res.Refused.String()))
+		fmt.Sprintf("%v, %s", nodes, refused.String()), fmt.Sprintf("%v, %s", want, reasons.String()))
 }

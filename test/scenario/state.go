@@ -12,7 +12,6 @@ import (
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/place"
-	"github.com/tangram-dev/tangram/core/score"
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
@@ -108,9 +107,8 @@ func (s *State) checkWaiting(l *ledger.Ledger) error {
 		if r.Kind() != model.Whole {
 			continue // kubelet may count fewer tenants than the device has room for
 		}
-		res := place.Search(l, r, score.DefaultWeights())
-		for c := range res.Candidates() {
-			return fmt.Errorf("pod %s fits on node %s, and waits", name, c.Node)
+		if survey := place.Ask(l, r); survey.Fits() {
+			return fmt.Errorf("pod %s fits on node %s, and waits", name, survey.Groups[0].First)
 		}
 	}
 	return nil

@@ -134,7 +134,7 @@ func (s *Server) prioritize(_ context.Context, args *extenderv1.ExtenderArgs) (e
 	for _, name := range candidates(args) {
 		total := 0
 		if r != nil {
-			_, total = s.Cluster.Rate(r, s.Weights, model.NodeID(name))
+			total = s.Cluster.Rate(r, s.Weights, model.NodeID(name)).Total
 		}
 		out = append(out, extenderv1.HostPriority{Host: name, Score: int64(total) * extenderv1.MaxExtenderPriority / score.Scale})
 	}

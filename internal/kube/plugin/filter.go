@@ -61,10 +61,7 @@ func (f *filter) PreFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, 
 	if f.cluster.Wait(pod, r) {
 		return nil, nil
 	}
-	found, refused := f.cluster.Search(r, f.profile.weights, 0, 1)
-	if len(found) > 0 { // room was made this very moment
-		return nil, nil
-	}
+	refused := f.cluster.Reasons(r)
 	if refused.Permanent() || !f.mayPreempt(pod) {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, refused.String())
 	}

@@ -52,8 +52,8 @@ func (s *scorer) Score(_ context.Context, cs fwk.CycleState, pod *v1.Pod, node f
 	if c == nil {
 		return 0, nil
 	}
-	_, total := s.cluster.Rate(c.request, s.profile.weights, model.NodeID(node.Node().Name))
-	return int64(total) * fwk.MaxScore / score.Scale, nil
+	rating := s.cluster.Rate(c.request, s.profile.weights, model.NodeID(node.Node().Name))
+	return int64(rating.Total) * fwk.MaxScore / score.Scale, nil
 }
 
 // ScoreExtensions is nil: scores are on one scale already, and stretching small

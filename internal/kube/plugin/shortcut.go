@@ -81,7 +81,7 @@ func unwelcome(ctx context.Context, pod *v1.Pod, node *v1.Node) bool {
 // many were judged; "" when none of the first maxCandidates does.
 func (s *Shared) firstThatPasses(ctx context.Context, f framework.Framework, cs fwk.CycleState, pod *v1.Pod, p *profile, r *model.Request) (string, int) {
 	s.awaitSync(ctx)
-	candidates, _ := s.cluster.Search(r, p.weights, 0, firstCandidates)
+	candidates := s.cluster.Search(r, p.weights, 0, firstCandidates)
 	if len(candidates) == 0 {
 		return "", 0
 	}
@@ -111,7 +111,7 @@ func (s *Shared) firstThatPasses(ctx context.Context, f framework.Framework, cs 
 		if len(candidates) < firstCandidates {
 			break // that was all
 		}
-		candidates, _ = s.cluster.Search(r, p.weights, judged, maxCandidates-judged)
+		candidates = s.cluster.Search(r, p.weights, judged, maxCandidates-judged)
 	}
 	return "", judged
 }

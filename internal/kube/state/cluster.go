@@ -14,6 +14,7 @@ import (
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/place"
+	"github.com/tangram-dev/tangram/core/planner"
 	"github.com/tangram-dev/tangram/core/score"
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
@@ -29,9 +30,12 @@ type Cluster struct {
 	gpuNodes *gpuNodes
 	synced   []cache.InformerSynced
 
-	mu     sync.RWMutex
-	ledger *ledger.Ledger
-	waits  map[model.HolderID]waiting
+	mu      sync.RWMutex
+	ledger  *ledger.Ledger
+	planner *planner.Planner
+	// known are pods whose arrival the planner has heard of.
+	known map[model.HolderID]bool
+	waits map[model.HolderID]waiting
 	// complained holds what was last reported about an object, so that each
 	// complaint is made once.
 	complained map[string]string
@@ -50,9 +54,11 @@ func New(ctx context.Context, factory informers.SharedInformerFactory, gpuNodes 
 		nodes:      factory.Core().V1().Nodes().Lister(),
 		ledger:     ledger.New(),
 		waits:      map[model.HolderID]waiting{},
+		known:      map[model.HolderID]bool{},
 		complained: map[string]string{},
 		report:     report,
 	}
+	c.planner = planner.New(c.ledger)
 	podEvents, err := factory.Core().V1().Pods().Informer().AddEventHandler(c.podHandler())
 	if err != nil {
 		return nil, err
@@ -87,13 +93,12 @@ func (c *Cluster) WaitForSync(ctx context.Context) bool {
 }
 
 // Search ranks the nodes for a request and returns up to limit of them, best
-// first, after skipping some; or the reasons why there are none.
-func (c *Cluster) Search(r *model.Request, w score.Weights, skip, limit int) ([]model.NodeID, explain.Tally) {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	res := place.Search(c.ledger, r, w)
+// first, after skipping some.
+func (c *Cluster) Search(r *model.Request, w score.Weights, skip, limit int) []model.NodeID {
+	c.mu.Lock() // the planner catches up with the ledger first
+	defer c.mu.Unlock()
 	var out []model.NodeID
-	for candidate := range res.Candidates() {
+	for candidate := range c.planner.Candidates(r, w) {
 		if skip > 0 {
 			skip--
 			continue
@@ -103,23 +108,23 @@ func (c *Cluster) Search(r *model.Request, w score.Weights, skip, limit int) ([]
 		}
 		out = append(out, candidate.Node)
 	}
-	return out, res.Refused
+	return out
 }
 
-// Rate says how good a node is for a request, 0..score.Scale, term by term.
-func (c *Cluster) Rate(r *model.Request, w score.Weights, id model.NodeID) (score.Card, int) {
+// Reasons says why nodes cannot take a request.
+func (c *Cluster) Reasons(r *model.Request) explain.Tally {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	v, ok := c.ledger.View(id)
-	if !ok {
-		return score.Card{}, 0
-	}
-	grant, refusal := place.Fit(r, v)
-	if refusal != nil {
-		return score.Card{}, 0
-	}
-	card := score.Rate(r, v, grant.Set)
-	return card, w.Total(card)
+	return c.planner.Reasons(r)
+}
+
+// Rate says how good a node is for a request, 0..score.Scale, term by term. A node
+// that cannot take it rates 0.
+func (c *Cluster) Rate(r *model.Request, w score.Weights, id model.NodeID) planner.Rating {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	rating, _ := c.planner.Rate(r, w, id)
+	return rating
 }
 
 // Trial is a hypothesis about one node, as preemption makes them: without some
@@ -174,7 +179,7 @@ func (c *Cluster) Reserve(pod *v1.Pod, r *model.Request, id model.NodeID) (Assig
 	if !ok {
 		return Assignment{}, &explain.Refusal{Code: explain.NoDevices, Need: int64(r.Count())}
 	}
-	grant, refusal := place.Fit(r, v)
+	grant, refusal := c.planner.Fit(r, v)
 	if refusal != nil {
 		return Assignment{}, refusal
 	}

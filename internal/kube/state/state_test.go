@@ -99,7 +99,7 @@ func (s *setup) eventually(what string, holds func() bool) {
 }
 
 func (s *setup) room(r *model.Request) int {
-	found, _ := s.Search(r, score.DefaultWeights(), 0, 1000)
+	found := s.Search(r, score.DefaultWeights(), 0, 1000)
 	return len(found)
 }
 
@@ -132,7 +132,7 @@ func TestBindingRace(t *testing.T) {
 				p := testPod(fmt.Sprintf("p%d-%d", w, i), int64(1+random.IntN(3)))
 				s.addPod(p)
 				r := request(t, p)
-				found, _ := s.Search(r, score.DefaultWeights(), 0, 1)
+				found := s.Search(r, score.DefaultWeights(), 0, 1)
 				if len(found) == 0 {
 					continue
 				}

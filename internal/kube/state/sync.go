@@ -55,10 +55,12 @@ func (c *Cluster) SyncPod(pod *v1.Pod) {
 			c.ledger.Drop(h)
 		}
 		delete(c.waits, model.HolderID(pod.UID))
+		delete(c.known, model.HolderID(pod.UID))
 		delete(c.complained, "pod/"+string(pod.UID))
 		c.mu.Unlock()
 		return
 	}
+	c.arrive(now)
 	if now.Spec.NodeName == "" {
 		c.mu.Unlock()
 		return // not placed; what Reserve assumed stays
@@ -79,6 +81,17 @@ func (c *Cluster) SyncPod(pod *v1.Pod) {
 	if complain {
 		ref := &v1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: now.Namespace, Name: now.Name, UID: now.UID}
 		c.report(ref, "InvalidRecord", problem.Error())
+	}
+}
+
+// arrive tells the planner of a pod it has not heard of, so that it learns what
+// this cluster is asked for. The caller holds the lock.
+func (c *Cluster) arrive(pod *v1.Pod) {
+	if id := model.HolderID(pod.UID); !c.known[id] {
+		c.known[id] = true
+		if r, err := dialect.Request(pod); err == nil && r != nil {
+			c.planner.Arrive(r)
+		}
 	}
 }
 

@@ -1,0 +1,32 @@
+package ledger
+
+import "github.com/tangram-dev/tangram/core/model"
+
+// changes lists the nodes that changed since somebody last asked, each once.
+// Whoever keeps an index of its own over the ledger reads it there.
+type changes struct {
+	nodes []model.NodeID
+	seen  map[model.NodeID]bool
+}
+
+func (c *changes) add(id model.NodeID) {
+	if c.seen[id] {
+		return
+	}
+	if c.seen == nil {
+		c.seen = map[model.NodeID]bool{}
+	}
+	c.seen[id] = true
+	c.nodes = append(c.nodes, id)
+}
+
+// Changes hands out the nodes that changed since the last call, in the order of
+// their first change, and forgets them: there is one reader.
+func (l *Ledger) Changes() []model.NodeID {
+	out := l.changes.nodes
+	l.changes.nodes = nil
+	for _, id := range out { // clear would cost as much as the map ever held
+		delete(l.changes.seen, id)
+	}
+	return out
+}

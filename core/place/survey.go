@@ -1,0 +1,107 @@
+package place
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+
+	"github.com/tangram-dev/tangram/core/explain"
+	"github.com/tangram-dev/tangram/core/ledger"
+	"github.com/tangram-dev/tangram/core/model"
+)
+
+// Survey is the answer of every node to a request: who can take it, and why the
+// others cannot.
+type Survey struct {
+	// Groups can take the request, those in use first.
+	Groups []Group
+	// Refused counts the nodes that cannot take the request, by reason.
+	Refused explain.Tally
+}
+
+// Group is a run of interchangeable nodes that can take a request.
+type Group struct {
+	// First is the one with the smallest ID.
+	First model.NodeID
+	// Used is how many of its devices are in use.
+	Used int
+	// members are the group's nodes; nil for the single first.
+	members *ledger.Bucket
+	skip    []model.NodeID
+}
+
+// Nodes yields the group's nodes by ID.
+func (g *Group) Nodes() iter.Seq[model.NodeID] {
+	return func(yield func(model.NodeID) bool) {
+		if g.members == nil {
+			yield(g.First)
+			return
+		}
+		for id := range g.members.Nodes() {
+			if !slices.Contains(g.skip, id) && !yield(id) {
+				return
+			}
+		}
+	}
+}
+
+// Ask asks every node. It evaluates each bucket of interchangeable nodes once, so
+// its cost grows with the number of different nodes only. The result refers to the
+// ledger and must be used before the ledger changes.
+func Ask(l *ledger.Ledger, r *model.Request) Survey {
+	var s Survey
+	// Nodes that own a device named by UUID differ from their bucket: they are
+	// judged alone. With UseUUIDs no other node can have them.
+	var named []model.NodeID
+	for _, uuids := range [][]string{r.UseUUIDs, r.AvoidUUIDs} {
+		for _, uuid := range uuids {
+			named = append(named, l.Owners(uuid)...)
+		}
+	}
+	slices.Sort(named)
+	named = slices.Compact(named)
+	for _, id := range named {
+		if v, ok := l.View(id); ok {
+			s.judge(r, v, 1, nil, nil)
+		}
+	}
+	for b := range l.Buckets() {
+		skip := b.Pick(named)
+		if v, ok := b.View(skip); ok {
+			s.judge(r, v, b.Len()-len(skip), b, skip)
+		}
+	}
+	slices.SortFunc(s.Groups, func(a, b Group) int {
+		return cmp.Or(cmp.Compare(b.Used, a.Used), cmp.Compare(a.First, b.First))
+	})
+	return s
+}
+
+// judge evaluates one view that stands for n nodes.
+func (s *Survey) judge(r *model.Request, v ledger.View, n int, b *ledger.Bucket, skip []model.NodeID) {
+	if _, refusal := Fit(r, v); refusal != nil {
+		s.Refused.Add(*refusal, n)
+		return
+	}
+	s.Groups = append(s.Groups, Group{v.Node.ID, v.Held.Count(), b, skip})
+}
+
+// Fits says whether any node can take the request.
+func (s *Survey) Fits() bool { return len(s.Groups) > 0 }
+
+// Fits says whether any node can take a request, without asking those after the
+// first that can.
+func Fits(l *ledger.Ledger, r *model.Request) bool {
+	if len(r.UseUUIDs) > 0 || len(r.AvoidUUIDs) > 0 {
+		s := Ask(l, r)
+		return s.Fits()
+	}
+	for b := range l.Buckets() {
+		if v, ok := b.View(nil); ok {
+			if _, refusal := Fit(r, v); refusal == nil {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,100 @@
+package planner
+
+import (
+	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/pack"
+	"github.com/tangram-dev/tangram/core/score"
+)
+
+// bound turns costs to the fleet and scores of other objectives into one number,
+// the weighted points lost against the best any node could give, in thousandths.
+// Costs are never negative, so that the cost to the fleet alone is a lower bound of
+// the whole.
+type bound struct {
+	// best is the most a request can get of each objective on any kind of node.
+	best score.Card
+	// neutral: the other objectives say the same of every node, so only the cost to
+	// the fleet counts.
+	neutral bool
+	// perStep is what one step of cost to the fleet weighs.
+	perStep int64
+}
+
+// boundKey is what a plain request's bound depends on, besides the kinds of nodes.
+type boundKey struct {
+	vendor   model.Vendor
+	count    int
+	kind     model.PartKind
+	standing int
+	workload model.Workload
+	place    model.Placement
+	weights  score.Weights
+}
+
+// pointsPerGPU: losing one whole GPU per GPU asked for costs half of the points of
+// the fragmentation objective, losing two all of them.
+const pointsPerGPU = 50
+
+func (p *Planner) bound(r *model.Request, w score.Weights) bound {
+	if r.Vendor == "" {
+		return bound{neutral: true, perStep: 1}
+	}
+	if v := p.ledger.KindsVersion(); v != p.boundsKinds {
+		clear(p.bounds)
+		p.boundsKinds = v
+	}
+	key := boundKey{r.Vendor, r.Count(), r.Kind(), r.Standing, r.Workload, r.Placement, w}
+	plain := score.Plain(r)
+	if plain {
+		if b, ok := p.bounds[key]; ok {
+			return b
+		}
+	}
+	b := p.newBound(r, w)
+	if plain {
+		p.bounds[key] = b
+	}
+	return b
+}
+
+func (p *Planner) newBound(r *model.Request, w score.Weights) bound {
+	demand := int64(r.Distinct()) * pack.Whole
+	if c, ok := p.class(r); ok && c.Milli > 0 {
+		demand = max(1, c.Demand())
+	}
+	b := bound{neutral: true, perStep: int64(w[score.Fragmentation]) * pointsPerGPU * 1000 * pack.StepMilli / demand}
+	first := true
+	var one score.Card
+	for v := range p.ledger.Kinds() {
+		grant, refusal := p.Fit(r, v)
+		if refusal != nil {
+			continue
+		}
+		card := score.Rate(r, v, grant.Set)
+		if first {
+			one, first = card, false
+		}
+		if card != one || r.Distinct() > 1 && !v.Kind.Links.Uniform() {
+			b.neutral = false
+		}
+		for o := range card {
+			b.best[o] = max(b.best[o], card[o])
+		}
+	}
+	if !exact(r, b.neutral) {
+		b.neutral = false
+	}
+	return b
+}
+
+func (b bound) fleetCost(steps int) int64 { return int64(steps) * b.perStep }
+
+func (b bound) otherCost(w score.Weights, card score.Card) int64 {
+	sum := int64(0)
+	for o := range card {
+		if score.Objective(o) != score.Fragmentation {
+			sum += int64(w[o]) * int64(max(0, b.best[o]-card[o])) * 1000
+		}
+	}
+	return sum
+}

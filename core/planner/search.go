@@ -1,0 +1,225 @@
+package planner
+
+import (
+	"cmp"
+	"container/heap"
+	"iter"
+	"slices"
+
+	"github.com/tangram-dev/tangram/core/explain"
+	"github.com/tangram-dev/tangram/core/ledger"
+	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/pack"
+	"github.com/tangram-dev/tangram/core/place"
+	"github.com/tangram-dev/tangram/core/score"
+)
+
+// Candidate is a node that can take a request, and what it would get there.
+type Candidate struct {
+	Node  model.NodeID
+	Grant place.Grant
+}
+
+// lookahead bounds how many candidates are judged before one is handed out. Nodes
+// that cost the fleet the same are often many; the best of so many is good enough,
+// and the cost of a decision stays independent of the size of the fleet.
+const lookahead = 256
+
+// Candidates yields nodes that can take a request, best first. The ledger must not
+// change meanwhile. When there are none, Reasons says why.
+func (p *Planner) Candidates(r *model.Request, w score.Weights) iter.Seq[Candidate] {
+	return func(yield func(Candidate) bool) {
+		p.Sync()
+		given := map[model.NodeID]bool{}
+		give := func(c Candidate) bool {
+			if given[c.Node] {
+				return true
+			}
+			given[c.Node] = true
+			return yield(c)
+		}
+		if cares(r, w) && p.index != nil {
+			if c, ok := p.class(r); ok && !p.indexed(r, &c, w, give) {
+				return
+			}
+			if p.knowsAll(r) {
+				return
+			}
+		}
+		if r.Vendor != "" {
+			p.surveyed(r, w, give)
+		}
+	}
+}
+
+// cares says whether the cost to the fleet counts for a request. Who does not care
+// is not served by an index that does.
+func cares(r *model.Request, w score.Weights) bool {
+	return r.Vendor == "" || w[score.Fragmentation] > 0 && r.Placement != model.Spread
+}
+
+// knowsAll says whether the index proposes every node that can take a request. It
+// sees one amount per device, so a share of memory may fit where compute is taken,
+// and one model per node.
+func (p *Planner) knowsAll(r *model.Request) bool {
+	return p.odd == 0 && (r.Kind() != model.Share || exact(r, true))
+}
+
+// surveyed asks every kind of node, and hands out those that can by the other
+// objectives; of equal ones the fuller first, or the emptier for who wants to
+// spread.
+func (p *Planner) surveyed(r *model.Request, w score.Weights, give func(Candidate) bool) {
+	survey := place.Ask(p.ledger, r)
+	b := p.bound(r, w)
+	costs := make(map[model.NodeID]int64, len(survey.Groups))
+	for _, g := range survey.Groups {
+		v, _ := p.ledger.View(g.First)
+		grant, _ := p.Fit(r, v)
+		costs[g.First] = b.otherCost(w, score.Rate(r, v, grant.Set))
+	}
+	slices.SortStableFunc(survey.Groups, func(x, y place.Group) int {
+		fuller := cmp.Compare(y.Used, x.Used)
+		if r.Placement == model.Spread {
+			fuller = -fuller
+		}
+		return cmp.Or(cmp.Compare(costs[x.First], costs[y.First]), fuller, cmp.Compare(x.First, y.First))
+	})
+	for _, g := range survey.Groups {
+		for id := range g.Nodes() {
+			v, _ := p.ledger.View(id)
+			if !v.FreeHost.Covers(r.Host) {
+				continue
+			}
+			if grant, refusal := p.Fit(r, v); refusal == nil && !give(Candidate{id, grant}) {
+				return
+			}
+		}
+	}
+}
+
+// Reasons says why nodes cannot take a request.
+func (p *Planner) Reasons(r *model.Request) explain.Tally {
+	return place.Ask(p.ledger, r).Refused
+}
+
+// Best is the first candidate, without looking for the others.
+func (p *Planner) Best(r *model.Request, w score.Weights) (Candidate, bool) {
+	p.Sync()
+	if c, ok := p.class(r); ok && (p.index == nil || cares(r, w) && p.bound(r, w).neutral) {
+		choice, ok := p.ranking.Best(&c)
+		if !ok && p.index == nil {
+			return Candidate{}, false
+		}
+		if ok {
+			if found, ok := p.take(r, &c, choice); ok {
+				return found, true
+			}
+		}
+	}
+	for c := range p.Candidates(r, w) {
+		return c, true
+	}
+	return Candidate{}, false
+}
+
+// take makes a candidate of the ranking's choice. Shares go to the device it chose;
+// which of several whole devices is for links to say.
+func (p *Planner) take(r *model.Request, c *pack.Class, choice pack.Choice) (Candidate, bool) {
+	id := p.nodes[choice.Ordinal].id
+	if r.Vendor == "" {
+		return Candidate{Node: id}, true
+	}
+	v, there := p.ledger.View(id)
+	if !there {
+		return Candidate{}, false
+	}
+	how := place.Choose{Worth: p.worth()}
+	if c.Milli < pack.Whole && exact(r, true) {
+		how.Only = choice.Devices
+	}
+	grant, refusal := place.FitWith(r, v, how)
+	return Candidate{id, grant}, refusal == nil
+}
+
+// indexed hands out the nodes of the index by total cost: what the index knows, the
+// cost to the fleet, is a lower bound, so a judged node may go out as soon as no
+// other can be cheaper. Where other objectives speak, the first node of every model
+// and fullness is judged beforehand, so that none is missed for being beyond the
+// lookahead. It returns false when the receiver has enough.
+func (p *Planner) indexed(r *model.Request, c *pack.Class, w score.Weights, give func(Candidate) bool) bool {
+	b := p.bound(r, w)
+	var judged waiting
+	judge := func(choice pack.Choice) {
+		candidate, ok := p.take(r, c, choice)
+		if !ok {
+			return
+		}
+		cost := b.fleetCost(choice.Cost)
+		if !b.neutral {
+			v, _ := p.ledger.View(candidate.Node)
+			cost = p.cost(r, c, w, b, choice, v, &candidate.Grant)
+		}
+		heap.Push(&judged, verdict{candidate, cost, choice, p.order(candidate.Node)})
+	}
+	early := map[int]bool{}
+	if !b.neutral {
+		for choice := range p.index.Heads(c) {
+			early[choice.Ordinal] = true
+			judge(choice)
+		}
+	}
+	for choice := range p.index.Candidates(c) {
+		least := b.fleetCost(choice.Cost)
+		for len(judged) > 0 && (judged[0].cost <= least || len(judged) >= lookahead) {
+			if !give(heap.Pop(&judged).(verdict).Candidate) {
+				return false
+			}
+		}
+		if !early[choice.Ordinal] {
+			judge(choice)
+		}
+	}
+	for len(judged) > 0 {
+		if !give(heap.Pop(&judged).(verdict).Candidate) {
+			return false
+		}
+	}
+	return true
+}
+
+// cost is the total cost of a candidate.
+func (p *Planner) cost(r *model.Request, c *pack.Class, w score.Weights, b bound, choice pack.Choice, v ledger.View, g *place.Grant) int64 {
+	fleet := choice.Cost
+	if !exact(r, v.Kind.Links.Uniform()) && r.Vendor != "" {
+		if t, ok := p.weigh(r, c, choice.Ordinal, v, g); ok {
+			fleet = t.Cost
+		}
+	}
+	return b.fleetCost(fleet) + b.otherCost(w, score.Rate(r, v, g.Set))
+}
+
+// verdict is a judged candidate.
+type verdict struct {
+	Candidate
+	cost   int64
+	choice pack.Choice
+	order  uint32
+}
+
+// waiting is a heap of verdicts, cheapest first; among equals as the index orders
+// them.
+type waiting []verdict
+
+func (w waiting) Len() int      { return len(w) }
+func (w waiting) Swap(i, j int) { w[i], w[j] = w[j], w[i] }
+func (w waiting) Less(i, j int) bool {
+	a, b := &w[i], &w[j]
+	return cmp.Or(cmp.Compare(a.cost, b.cost), cmp.Compare(a.choice.Cost, b.choice.Cost), cmp.Compare(a.choice.Tie, b.choice.Tie),
+		cmp.Compare(a.order, b.order), cmp.Compare(a.Node, b.Node)) < 0
+}
+func (w *waiting) Push(v any) { *w = append(*w, v.(verdict)) }
+func (w *waiting) Pop() any {
+	last := (*w)[len(*w)-1]
+	*w = (*w)[:len(*w)-1]
+	return last
+}
