@@ -12,6 +12,9 @@ func podHost(pod *v1.Pod) model.Host {
 	return host(resource.PodRequests(pod, resource.PodResourcesOptions{}))
 }
 
+// HostRequest is what a pod that asks for no device asks for.
+func HostRequest(pod *v1.Pod) *model.Request { return &model.Request{Host: podHost(pod)} }
+
 // nodeHost is what a node offers beside devices.
 func nodeHost(node *v1.Node) model.Host { return host(node.Status.Allocatable) }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/score"
+	"github.com/tangram-dev/tangram/internal/dialect"
 	"github.com/tangram-dev/tangram/internal/kube/state"
 )
 
@@ -38,19 +39,34 @@ func (s *Shared) newScore(ctx context.Context, obj runtime.Object, h fwk.Handle)
 // Name is the plugin's name in configurations.
 func (s *scorer) Name() string { return names.PluginScore }
 
-// PreScore skips pods that ask for no GPU.
-func (s *scorer) PreScore(_ context.Context, cs fwk.CycleState, _ *v1.Pod, _ []fwk.NodeInfo) *fwk.Status {
-	if readCycle(cs) == nil {
+// PreScore skips pods that take nothing a GPU needs.
+func (s *scorer) PreScore(_ context.Context, cs fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) *fwk.Status {
+	if readCycle(cs) != nil {
+		return nil
+	}
+	r := dialect.HostRequest(pod)
+	if r.Host == (model.Host{}) {
 		return fwk.NewStatus(fwk.Skip)
 	}
+	cs.Write(hostKey, &cycle{request: r})
 	return nil
 }
 
-// Score is the weighted mean of the objectives, 0..100.
+// hostKey is where a cycle keeps what a pod without GPUs asks for: apart from
+// cycleKey, whose holders are given devices.
+const hostKey fwk.StateKey = "tangram.dev/host"
+
+// Score is the weighted mean of the objectives, 0..100. A pod without GPUs has one
+// objective, not to take the CPU and memory that GPUs need to be of use.
 func (s *scorer) Score(_ context.Context, cs fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
 	c := readCycle(cs)
 	if c == nil {
-		return 0, nil
+		data, err := cs.Read(hostKey)
+		if err != nil {
+			return 0, nil
+		}
+		rating := s.cluster.Rate(data.(*cycle).request, s.profile.weights, model.NodeID(node.Node().Name))
+		return int64(rating.Card[score.Fragmentation]), nil
 	}
 	rating := s.cluster.Rate(c.request, s.profile.weights, model.NodeID(node.Node().Name))
 	return int64(rating.Total) * fwk.MaxScore / score.Scale, nil
