@@ -16,14 +16,18 @@ type node struct {
 	kind   *Kind
 	claims []Claim // sorted by Claim.compare
 	occupancy
+	telemetry []model.Telemetry // by slot; nil: nothing was measured
+	labels    *labels           // the ledger's
 }
 
-func (n *node) view() View {
-	return viewOf(n.inv, n.kind, &n.occupancy)
-}
+func (n *node) view() View { return n.viewAs(n.claims, &n.occupancy) }
 
-func viewOf(inv *model.Node, kind *Kind, o *occupancy) View {
-	return View{Node: inv, Kind: kind, Held: o.held, Shared: o.shared, usage: o.usage, room: o.room}
+// viewAs is the node as it would be with other claims.
+func (n *node) viewAs(claims []Claim, o *occupancy) View {
+	return View{
+		Node: n.inv, Kind: n.kind, Held: o.held, Shared: o.shared, usage: o.usage, room: o.room,
+		claims: claims, of: o.of, telemetry: n.telemetry, labels: n.labels,
+	}
 }
 
 // Ledger knows who holds which device.
@@ -35,6 +39,8 @@ type Ledger struct {
 	owners  map[string][]model.NodeID // device UUID -> nodes that list it, sorted
 	// priorities counts holders by priority.
 	priorities map[int32]int
+	labels     labels
+	measured   int // nodes with telemetry
 	journal    journal
 	version    uint64
 }
@@ -48,6 +54,7 @@ func New() *Ledger {
 		index:      index{buckets: map[bucketKey]*Bucket{}},
 		owners:     map[string][]model.NodeID{},
 		priorities: map[int32]int{},
+		labels:     newLabels(),
 	}
 }
 
@@ -164,7 +171,7 @@ func (l *Ledger) ViewWith(id model.NodeID, without func(model.HolderID) bool, wi
 	claims = append(claims, with...)
 	slices.SortFunc(claims, func(a, b Claim) int { return a.compare(&b) })
 	o := occupy(n.inv, n.kind, claims)
-	return viewOf(n.inv, n.kind, &o), true
+	return n.viewAs(claims, &o), true
 }
 
 // Owners returns the nodes that list a device with the UUID, sorted. More than
@@ -197,7 +204,7 @@ func (n *node) find(h model.HolderID) int {
 // the node away.
 func (l *Ledger) setInventory(id model.NodeID, inv *model.Node) {
 	n := l.enter(id)
-	l.journal.inventory(id, n.inv)
+	l.journal.inventory(n)
 	l.unindex(n)
 	if n.inv != nil {
 		for _, d := range n.inv.Devices {
@@ -205,6 +212,7 @@ func (l *Ledger) setInventory(id model.NodeID, inv *model.Node) {
 		}
 		l.release(n.kind)
 	}
+	l.SetTelemetry(id, nil) // it was taken of the devices as they were
 	n.inv, n.kind = inv, nil
 	if inv != nil {
 		n.kind = l.intern(inv)
@@ -226,6 +234,7 @@ func (l *Ledger) setClaim(id model.NodeID, h model.HolderID, c *Claim) {
 	}
 	l.journal.claim(id, h, old)
 	l.unindex(n)
+	l.labels.replace(n, old, c)
 	// Views and the journal may share the old slice's claims: build a new one.
 	claims := make([]Claim, 0, len(n.claims)+1)
 	for j := range n.claims {
@@ -253,7 +262,7 @@ func (l *Ledger) setClaim(id model.NodeID, h model.HolderID, c *Claim) {
 func (l *Ledger) enter(id model.NodeID) *node {
 	n := l.nodes[id]
 	if n == nil {
-		n = &node{id: id}
+		n = &node{id: id, labels: &l.labels}
 		l.nodes[id] = n
 	}
 	return n

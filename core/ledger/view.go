@@ -17,9 +17,13 @@ type View struct {
 	Held, Shared model.Mask
 	usage        []Usage
 	room         [numVendors]int16
+	claims       []Claim
+	of           []model.Mask // by claim
+	telemetry    []model.Telemetry
+	labels       *labels
 }
 
-// Equal says whether two views show the same.
+// Equal says whether two views show the same occupancy.
 func (v View) Equal(o View) bool {
 	return v.Node == o.Node && v.Kind == o.Kind && v.Held == o.Held && v.Shared == o.Shared &&
 		v.room == o.room && slices.Equal(v.usage, o.usage)
@@ -58,6 +62,22 @@ func (v View) Usage(slot int) Usage {
 		return Usage{}
 	}
 	return v.usage[slot]
+}
+
+// Fullness is how much of a device a usage takes, in thousandths: the larger of
+// memory and compute, or of the slices. A device held whole is full.
+func (v View) Fullness(slot int, u Usage) int {
+	if v.Held.Has(slot) && !v.Shared.Has(slot) {
+		return 1000
+	}
+	if g := v.Cuts(slot); g != nil && u.Cut.Used != 0 {
+		return 1000 - 1000*g.Free(u.Cut)/g.Slices()
+	}
+	full := u.Milli
+	if m := v.Node.Devices[slot].Memory; m > 0 {
+		full = max(full, int(1000*u.Memory/m))
+	}
+	return full
 }
 
 // Cuts is how a device can be cut; nil when it cannot.

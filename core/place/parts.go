@@ -146,7 +146,8 @@ func (l *layer) lay(g *Grant, container int, usage, later map[int]ledger.Usage) 
 
 // choose picks the device for a part: for a slice where the cut costs least of
 // what could still be cut, for a share the fullest device that has room (binpack)
-// or the emptiest (spread); among equals the lowest slot.
+// or the emptiest (spread), among equally full ones the least busy; among equals the
+// lowest slot.
 func (l *layer) choose(p model.Part, usage, later map[int]ledger.Usage, taken model.Mask) (best, start int) {
 	best = -1
 	var bestRank [3]int
@@ -156,12 +157,12 @@ func (l *layer) choose(p model.Part, usage, later map[int]ledger.Usage, taken mo
 		if !ok || !polite(u, p) {
 			continue
 		}
-		rank := [3]int{0, l.cost(slot, u, p, s), -l.fullness(slot, u)}
+		rank := [3]int{0, l.cost(slot, u, p, s), -l.v.Fullness(slot, u)}
 		if _, reused := later[slot]; !reused && later != nil {
 			rank[0] = 1
 		}
 		if p.Kind == model.Share {
-			rank[1], rank[2] = rank[2], 0
+			rank[1], rank[2] = rank[2], busyness(l.v.Telemetry(slot))
 			if l.r.Placement == model.Spread {
 				rank[1] = -rank[1]
 			}
@@ -171,6 +172,15 @@ func (l *layer) choose(p model.Part, usage, later map[int]ledger.Usage, taken mo
 		}
 	}
 	return best, start
+}
+
+// busyness is a device's utilization in steps of ten percent, so that noise does not
+// flip choices. A device nobody measured is in the middle.
+func busyness(t model.Telemetry) int {
+	if !t.Utilization.Known {
+		return 5
+	}
+	return t.Utilization.Value / 10
 }
 
 // polite: who wants the whole compute gets the device alone, and who wants none in
@@ -198,19 +208,6 @@ func (l *layer) cost(slot int, u ledger.Usage, p model.Part, start int) int {
 	}
 	g := l.v.Cuts(slot)
 	return g.Worth(u.Cut) - g.Worth(l.v.With(slot, u, p, start).Cut)
-}
-
-// fullness is how much of a device is used, in thousandths: the larger of memory
-// and compute, or of the slices.
-func (l *layer) fullness(slot int, u ledger.Usage) int {
-	if g := l.v.Cuts(slot); g != nil && u.Cut.Used != 0 {
-		return 1000 - 1000*g.Free(u.Cut)/g.Slices()
-	}
-	full := u.Milli
-	if m := l.v.Node.Devices[slot].Memory; m > 0 {
-		full = max(full, int(1000*u.Memory/m))
-	}
-	return full
 }
 
 // refuse says why a container's n-th device could not be found.

@@ -109,9 +109,18 @@ func TestSearchEqualsScan(t *testing.T) {
 			}
 			nodes = append(nodes, n)
 		}
+		company, measured := rapid.Bool().Draw(t, "company"), rapid.IntRange(0, 3).Draw(t, "measured") == 0
+		for _, n := range nodes {
+			if measured {
+				l.SetTelemetry(n.ID, coretest.DrawTelemetry(t, n))
+			}
+		}
 		w := score.DefaultWeights()
 		for i := range rapid.IntRange(0, 5).Draw(t, "placed") {
 			r := coretest.DrawRequest(t)
+			if company {
+				coretest.DrawCompany(t, r)
+			}
 			res := place.Search(l, r, w)
 			for c := range res.Candidates() {
 				v, _ := l.View(c.Node)
@@ -120,6 +129,9 @@ func TestSearchEqualsScan(t *testing.T) {
 			}
 		}
 		r := coretest.DrawRequest(t)
+		if company {
+			coretest.DrawCompany(t, r)
+		}
 		var want []place.Candidate
 		var tally explain.Tally
 		for _, n := range nodes {
@@ -135,7 +147,11 @@ func TestSearchEqualsScan(t *testing.T) {
 		slices.SortFunc(want, func(a, b place.Candidate) int {
 			va, _ := l.View(a.Node)
 			vb, _ := l.View(b.Node)
-			return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(vb.Held.Count(), va.Held.Count()), cmp.Compare(a.Node, b.Node))
+			fuller := cmp.Compare(vb.Held.Count(), va.Held.Count())
+			if r.NodePlacement == model.Spread {
+				fuller = -fuller
+			}
+			return cmp.Or(cmp.Compare(b.Total, a.Total), fuller, cmp.Compare(a.Node, b.Node))
 		})
 		res := place.Search(l, r, w)
 		got := slices.Collect(res.Candidates())

@@ -30,7 +30,7 @@ type Result struct {
 type group struct {
 	Candidate
 	// used breaks ties between groups: fuller nodes first, so that empty ones
-	// stay whole.
+	// stay whole; negative for a request that spreads.
 	used int
 	// members are the group's nodes; nil for the single node in Candidate.
 	members *ledger.Bucket
@@ -39,10 +39,19 @@ type group struct {
 
 // Search ranks every node for a request: higher total first, then the fuller
 // node, then the smaller ID. It evaluates each bucket of interchangeable nodes
-// once, so its cost does not grow with the number of nodes. The result refers to
-// the ledger and must be used before the ledger changes.
+// once, so its cost does not grow with the number of nodes, unless nodes of one
+// bucket differ: in who is on them, for a request that minds company, or in what was
+// measured on them. Then it evaluates each node. The result refers to the ledger and
+// must be used before the ledger changes.
 func Search(l *ledger.Ledger, r *model.Request, w score.Weights) Result {
 	var res Result
+	if apart(l, r) || l.Measured() {
+		for v := range everyNode(l) {
+			res.judge(r, w, v, 1, nil, nil)
+		}
+		res.sort()
+		return res
+	}
 	// Nodes that own a device named by UUID differ from their bucket: they are
 	// judged alone. With UseUUIDs no other node can have them.
 	var named []model.NodeID
@@ -64,10 +73,27 @@ func Search(l *ledger.Ledger, r *model.Request, w score.Weights) Result {
 			res.judge(r, w, v, b.Len()-len(skip), b, skip)
 		}
 	}
+	res.sort()
+	return res
+}
+
+func (res *Result) sort() {
 	slices.SortFunc(res.groups, func(a, b group) int {
 		return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(b.used, a.used), cmp.Compare(a.Node, b.Node))
 	})
-	return res
+}
+
+// everyNode yields the view of each node, in no particular order.
+func everyNode(l *ledger.Ledger) iter.Seq[ledger.View] {
+	return func(yield func(ledger.View) bool) {
+		for b := range l.Buckets() {
+			for id := range b.Nodes() {
+				if v, ok := l.View(id); ok && !yield(v) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Fits says whether any node can take a request, without ranking those that can.
@@ -75,6 +101,14 @@ func Fits(l *ledger.Ledger, r *model.Request) bool {
 	if len(r.UseUUIDs) > 0 || len(r.AvoidUUIDs) > 0 {
 		res := Search(l, r, score.DefaultWeights())
 		return res.Fits()
+	}
+	if apart(l, r) {
+		for v := range everyNode(l) {
+			if _, refusal := Fit(r, v); refusal == nil {
+				return true
+			}
+		}
+		return false
 	}
 	for b := range l.Buckets() {
 		if v, ok := b.View(nil); ok {
@@ -94,9 +128,13 @@ func (res *Result) judge(r *model.Request, w score.Weights, v ledger.View, n int
 		return
 	}
 	card := score.Rate(r, v, grant.Set)
+	used := v.Held.Count()
+	if r.NodePlacement == model.Spread {
+		used = -used
+	}
 	res.groups = append(res.groups, group{
 		Candidate: Candidate{Node: v.Node.ID, Grant: grant, Card: card, Total: w.Total(card)},
-		used:      v.Held.Count(),
+		used:      used,
 		members:   b,
 		skip:      skip,
 	})
