@@ -151,7 +151,13 @@ func TestSearchEqualsScan(t *testing.T) {
 			if r.NodePlacement == model.Spread {
 				fuller = -fuller
 			}
-			return cmp.Or(cmp.Compare(b.Total, a.Total), fuller, cmp.Compare(a.Node, b.Node))
+			luxury := func(v ledger.View, c place.Candidate) (out int) {
+				for slot := range c.Grant.Set.Slots() {
+					out = max(out, score.Luxury(&v.Node.Devices[slot]))
+				}
+				return out
+			}
+			return cmp.Or(cmp.Compare(b.Total, a.Total), fuller, cmp.Compare(luxury(va, a), luxury(vb, b)), cmp.Compare(a.Node, b.Node))
 		})
 		res := place.Search(l, r, w)
 		got := slices.Collect(res.Candidates())

@@ -32,13 +32,15 @@ type group struct {
 	// used breaks ties between groups: fuller nodes first, so that empty ones
 	// stay whole; negative for a request that spreads.
 	used int
+	// luxury breaks further ties: who does not mind gets the humbler hardware.
+	luxury int
 	// members are the group's nodes; nil for the single node in Candidate.
 	members *ledger.Bucket
 	skip    []model.NodeID
 }
 
 // Search ranks every node for a request: higher total first, then the fuller
-// node, then the smaller ID. It evaluates each bucket of interchangeable nodes
+// node, then the humbler devices, then the smaller ID. It evaluates each bucket of interchangeable nodes
 // once, so its cost does not grow with the number of nodes, unless nodes of one
 // bucket differ: in who is on them, for a request that minds company, or in what was
 // measured on them. Then it evaluates each node. The result refers to the ledger and
@@ -79,7 +81,7 @@ func Search(l *ledger.Ledger, r *model.Request, w score.Weights) Result {
 
 func (res *Result) sort() {
 	slices.SortFunc(res.groups, func(a, b group) int {
-		return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(b.used, a.used), cmp.Compare(a.Node, b.Node))
+		return cmp.Or(cmp.Compare(b.Total, a.Total), cmp.Compare(b.used, a.used), cmp.Compare(a.luxury, b.luxury), cmp.Compare(a.Node, b.Node))
 	})
 }
 
@@ -128,13 +130,17 @@ func (res *Result) judge(r *model.Request, w score.Weights, v ledger.View, n int
 		return
 	}
 	card := score.Rate(r, v, grant.Set)
-	used := v.Held.Count()
+	used, luxury := v.Held.Count(), 0
+	for slot := range grant.Set.Slots() {
+		luxury = max(luxury, score.Luxury(&v.Node.Devices[slot]))
+	}
 	if r.NodePlacement == model.Spread {
 		used = -used
 	}
 	res.groups = append(res.groups, group{
 		Candidate: Candidate{Node: v.Node.ID, Grant: grant, Card: card, Total: w.Total(card)},
 		used:      used,
+		luxury:    luxury,
 		members:   b,
 		skip:      skip,
 	})

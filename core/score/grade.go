@@ -15,6 +15,10 @@ func Grade(m model.GPUModel) int {
 	return 50
 }
 
+// Luxury orders devices that suit a request equally well: the better model, then the
+// larger memory, is the one to leave to those who need it.
+func Luxury(d *model.Device) int { return Grade(d.Model)<<32 + int(min(d.Memory, 1<<31)) }
+
 // grades by normalised model name, from vendors' dense half-precision figures
 // and memory, in steps of 5.
 var grades = map[string]int{

@@ -67,7 +67,7 @@ func (c *coreEngine) Apply(_ context.Context, objects ...metav1.Object) error {
 				if err := c.schedule(o.Name); err != nil {
 					return err
 				}
-				continue
+				break // somebody may wait for it
 			}
 			c.syncPod(o)
 		default: // PriorityClasses: their number is on the pod
@@ -155,7 +155,11 @@ func (c *coreEngine) syncNode(name string) error {
 		}
 		c.warn(Warning{kind, name, "InvalidInventory", problem.Error()})
 	}
-	return c.ledger.SetNode(inv)
+	if err := c.ledger.SetNode(inv); err != nil {
+		return err
+	}
+	c.ledger.SetTelemetry(inv.ID, dialect.Telemetry(inv, gn))
+	return nil
 }
 
 // syncPod makes the ledger's claims of a pod equal to the object.
