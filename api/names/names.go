@@ -20,6 +20,8 @@ const (
 	PluginScore   = "GPUScore"
 	PluginReserve = "GPUReserve"
 	PluginBind    = "GPUBind"
+	// PluginPriority is seed 002's policy, which works without the others.
+	PluginPriority = "GPUPriority"
 )
 
 // Pod annotations.
@@ -27,8 +29,11 @@ const (
 	// AnnotationDevices is the record: the devices each container was given,
 	// written with the Binding itself. Its format is docs/formats/record.md.
 	AnnotationDevices = Group + "/devices"
-	// AnnotationPlacement is how shares are laid on devices: binpack or spread.
+	// AnnotationPlacement is in which direction nodes and devices are filled: binpack
+	// or spread. On a Namespace it is for the pods in it that say nothing.
 	AnnotationPlacement = Group + "/placement"
+	// AnnotationAffinity are rules on who else may be on the pod's devices and node.
+	AnnotationAffinity = Group + "/device-affinity"
 	// AnnotationUseModel and AnnotationAvoidModel are comma-separated GPU models
 	// the pod insists on or refuses (HAMi's and Volcano's words).
 	AnnotationUseModel   = "nvidia.com/use-gputype"
@@ -67,3 +72,6 @@ const (
 // LabelWorkload is the pod label that says what kind of work a pod does:
 // training, inference or development.
 const LabelWorkload = "workload-type"
+
+// LabelQueue is the pod label that names the pod's queue.
+const LabelQueue = Group + "/queue"

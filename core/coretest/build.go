@@ -78,7 +78,7 @@ func (b *NodeBuilder) Build() *model.Node { return &b.n }
 
 // Request asks for whole NVIDIA devices in one container.
 func Request(count int) *model.Request {
-	return &model.Request{Vendor: model.NVIDIA, Standing: 50, Containers: []model.Container{{Name: "main", Count: count}}}
+	return &model.Request{Vendor: model.NVIDIA, Containers: []model.Container{{Name: "main", Count: count}}}
 }
 
 // WholeClaim is the claim of a holder that is given a set of a node's devices.
@@ -124,6 +124,46 @@ func DrawNode(t *rapid.T, id string) *model.Node {
 	return b.Build()
 }
 
+// DrawTelemetry generates what may have been measured on a node's devices; nil when
+// nothing was.
+func DrawTelemetry(t *rapid.T, n *model.Node) []model.Telemetry {
+	if rapid.Bool().Draw(t, "unmeasured") {
+		return nil
+	}
+	reading := func(what string, most int) (out model.Reading) {
+		if rapid.Bool().Draw(t, what+" is known") {
+			out = model.Measured(rapid.IntRange(0, most).Draw(t, what))
+		}
+		return out
+	}
+	out := make([]model.Telemetry, len(n.Devices))
+	for i := range out {
+		out[i] = model.Telemetry{
+			Utilization: reading("utilization", 100), MemoryUsed: reading("memory used", 100<<10),
+			Temperature: reading("temperature", 110), Power: reading("power", 1000),
+		}
+	}
+	return out
+}
+
+// DrawCompany gives a request labels, and sometimes rules about others' labels.
+func DrawCompany(t *rapid.T, r *model.Request) {
+	words := []model.Label{{Scope: "a", Key: "app", Value: "x"}, {Scope: "a", Key: "app", Value: "y"}, {Scope: "b", Key: "app", Value: "x"}, {Scope: "b", Key: "tier", Value: "x"}}
+	some := func(what string, least int) []model.Label {
+		out := rapid.SliceOfNDistinct(rapid.SampledFrom(words), least, 2, rapid.ID[model.Label]).Draw(t, what)
+		slices.SortFunc(out, model.Label.Compare)
+		return out
+	}
+	r.Labels = some("labels", 0)
+	for range rapid.IntRange(0, 2).Draw(t, "rules") {
+		rule := model.AffinityRule{Kind: model.AffinityKind(rapid.IntRange(1, 4).Draw(t, "rule"))}
+		if !rule.Kind.Apart() || rapid.Bool().Draw(t, "matching") {
+			rule.Match = some("match", 1)
+		}
+		r.Affinity = append(r.Affinity, rule)
+	}
+}
+
 // DrawPart generates a valid share or slice.
 func DrawPart(t *rapid.T) model.Part {
 	if rapid.IntRange(0, 2).Draw(t, "slice") == 0 {
@@ -155,8 +195,9 @@ func DrawRequest(t *rapid.T) *model.Request {
 			}
 			r.Containers = append(r.Containers, model.Container{Name: fmt.Sprint(i), Phase: phase, Count: rapid.IntRange(1, 2).Draw(t, "devices"), Part: part})
 		}
-		r.Placement = model.Placement(rapid.IntRange(0, 1).Draw(t, "placement"))
+		r.Placement = model.Placement(rapid.IntRange(0, 2).Draw(t, "placement"))
 	}
+	r.NodePlacement = model.Placement(rapid.IntRange(0, 2).Draw(t, "node placement"))
 	r.Vendor = rapid.SampledFrom(model.Vendors[:2]).Draw(t, "vendor")
 	r.MinMemory = model.MiB(rapid.SampledFrom([]int{0, 0, 32 << 10}).Draw(t, "minMemory"))
 	r.Priority = int32(rapid.IntRange(-2, 2).Draw(t, "priority"))

@@ -32,13 +32,19 @@ const (
 	TooSmall
 	// Unhealthy: enough devices, but not enough healthy ones. Counts devices.
 	Unhealthy
+	// NoCompany: too few devices where those are that the request must be with.
+	// Counts devices. Nobody's leaving helps; somebody's coming does.
+	NoCompany
+	// TooClose: too few devices away from those that the request must not be with,
+	// or that will not have it. Counts devices.
+	TooClose
 	// Taken: enough healthy devices, but others hold them. Counts free devices.
 	Taken
 )
 
 // Permanent says that no holder's leaving can help: the node itself would have
-// to change.
-func (c Code) Permanent() bool { return c != Taken }
+// to change, or somebody come.
+func (c Code) Permanent() bool { return c != Taken && c != TooClose }
 
 // String is the code's stable name, for metrics and goldens.
 func (c Code) String() string {
@@ -59,6 +65,10 @@ func (c Code) String() string {
 		return "TooSmall"
 	case Unhealthy:
 		return "Unhealthy"
+	case NoCompany:
+		return "NoCompany"
+	case TooClose:
+		return "TooClose"
 	case Taken:
 		return "Taken"
 	}
@@ -96,6 +106,8 @@ func (r Refusal) String() string {
 		return fmt.Sprintf("too few GPUs that ever have %s (%d of %d)", r.Detail, r.Best, r.Need)
 	case Unhealthy:
 		return fmt.Sprintf("too few healthy GPUs (%d of %d)", r.Best, r.Need)
+	case NoCompany, TooClose:
+		return fmt.Sprintf("too few GPUs for %s (%d of %d)", r.Detail, r.Best, r.Need)
 	case Taken:
 		if r.Detail != "" {
 			return fmt.Sprintf("too few GPUs with %s (%d of %d)", r.Detail, r.Best, r.Need)

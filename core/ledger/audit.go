@@ -105,6 +105,29 @@ func (l *Ledger) auditCounts() error {
 	if listed != owners || !maps.Equal(priorities, l.priorities) {
 		return fmt.Errorf("owners %d, want %d; priorities %v, want %v", listed, owners, l.priorities, priorities)
 	}
+	return l.auditLabels()
+}
+
+// auditLabels counts holders' labels and rules again.
+func (l *Ledger) auditLabels() error {
+	again, measured := newLabels(), 0
+	for _, n := range l.nodes {
+		for i := range n.claims {
+			again.replace(n, nil, &n.claims[i])
+		}
+		if n.telemetry != nil {
+			measured++
+		}
+	}
+	sameApart := func(a, b *apartRule) bool { return a.holders == b.holders && sameRule(a.rule, b.rule) }
+	switch {
+	case !maps.EqualFunc(again.at, l.labels.at, maps.Equal):
+		return fmt.Errorf("labels: %v, want %v", l.labels.at, again.at)
+	case !maps.EqualFunc(again.apart, l.labels.apart, sameApart):
+		return fmt.Errorf("labels: %d rules keep others away, want %d", len(l.labels.apart), len(again.apart))
+	case measured != l.measured:
+		return fmt.Errorf("telemetry: of %d nodes, want %d", l.measured, measured)
+	}
 	return nil
 }
 
@@ -153,7 +176,7 @@ func (l *Ledger) String() string {
 			if n.inv != nil {
 				held = indexes(n.inv, n.of[i])
 			}
-			fmt.Fprintf(&b, "  %s %s %d %s: %s (since %d, priority %d, recorded %v %v)\n", c.Holder, state, c.Count, c.Vendor, held, c.Since, c.Priority, c.Devices, c.Parts)
+			fmt.Fprintf(&b, "  %s %s %d %s: %s (since %d, priority %d, recorded %v %v, labels %v, apart %v)\n", c.Holder, state, c.Count, c.Vendor, held, c.Since, c.Priority, c.Devices, c.Parts, c.Labels, c.Apart)
 		}
 		if n.usage != nil {
 			fmt.Fprintf(&b, "  shared %s: %s\n", indexes(n.inv, n.shared), spellUsage(n.usage))

@@ -37,6 +37,11 @@ type Claim struct {
 	// Assumed claims are promises not yet seen in the API. They give way to
 	// claims that are.
 	Assumed bool
+	// Labels are the holder's, sorted: what rules of others are about.
+	Labels []model.Label
+	// Apart are the holder's rules that keep others away. They bind those who come
+	// later as they bound the holder when it came.
+	Apart []model.AffinityRule
 }
 
 // HeldPart is a share or slice of one device.

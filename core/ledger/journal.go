@@ -18,6 +18,7 @@ type undo struct {
 	holder    model.HolderID
 	claim     *Claim
 	inventory *model.Node
+	telemetry []model.Telemetry // of that inventory
 }
 
 func (j *journal) claim(id model.NodeID, h model.HolderID, old *Claim) {
@@ -26,9 +27,9 @@ func (j *journal) claim(id model.NodeID, h model.HolderID, old *Claim) {
 	}
 }
 
-func (j *journal) inventory(id model.NodeID, old *model.Node) {
+func (j *journal) inventory(n *node) {
 	if j.open > 0 {
-		j.entries = append(j.entries, undo{node: id, inventory: old})
+		j.entries = append(j.entries, undo{node: n.id, inventory: n.inv, telemetry: n.telemetry})
 	}
 }
 
@@ -66,6 +67,7 @@ func (t *Tx) Rollback() {
 			t.l.setClaim(e.node, e.holder, e.claim)
 		} else {
 			t.l.setInventory(e.node, e.inventory)
+			t.l.SetTelemetry(e.node, e.telemetry)
 		}
 	}
 	j.open = outer

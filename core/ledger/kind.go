@@ -37,7 +37,8 @@ func (l *Ledger) Kinds() iter.Seq[View] {
 	return func(yield func(View) bool) {
 		for _, k := range l.kinds {
 			o := occupy(k.sample, k, nil)
-			if !yield(viewOf(k.sample, k, &o, model.Host{})) {
+			v := viewOf(k.sample, k, &o, model.Host{})
+			if v.labels = &l.labels; !yield(v) {
 				return
 			}
 		}

@@ -19,10 +19,17 @@ type node struct {
 	// host is what the claims use together.
 	host model.Host
 	occupancy
+	telemetry []model.Telemetry // by slot; nil: nothing was measured
+	labels    *labels           // the ledger's
 }
 
-func (n *node) view() View {
-	return viewOf(n.inv, n.kind, &n.occupancy, n.host)
+func (n *node) view() View { return n.viewAs(n.claims, &n.occupancy, n.host) }
+
+// viewAs is the node as it would be with other claims.
+func (n *node) viewAs(claims []Claim, o *occupancy, host model.Host) View {
+	v := viewOf(n.inv, n.kind, o, host)
+	v.claims, v.of, v.telemetry, v.labels = claims, o.of, n.telemetry, n.labels
+	return v
 }
 
 func viewOf(inv *model.Node, kind *Kind, o *occupancy, host model.Host) View {
@@ -46,6 +53,8 @@ type Ledger struct {
 	owners  map[string][]model.NodeID // device UUID -> nodes that list it, sorted
 	// priorities counts holders of devices by priority.
 	priorities map[int32]int
+	labels     labels
+	measured   int // nodes with telemetry
 	journal    journal
 	changes    changes
 	// kindsVersion counts changes of kinds.
@@ -62,6 +71,7 @@ func New() *Ledger {
 		index:      index{buckets: map[bucketKey]*Bucket{}},
 		owners:     map[string][]model.NodeID{},
 		priorities: map[int32]int{},
+		labels:     newLabels(),
 	}
 }
 
@@ -178,7 +188,7 @@ func (l *Ledger) ViewWith(id model.NodeID, without func(model.HolderID) bool, wi
 	claims = append(claims, with...)
 	slices.SortFunc(claims, func(a, b Claim) int { return a.compare(&b) })
 	o := occupy(n.inv, n.kind, claims)
-	return viewOf(n.inv, n.kind, &o, hostOf(claims)), true
+	return n.viewAs(claims, &o, hostOf(claims)), true
 }
 
 // Owners returns the nodes that list a device with the UUID, sorted. More than
@@ -211,7 +221,7 @@ func (n *node) find(h model.HolderID) int {
 // the node away.
 func (l *Ledger) setInventory(id model.NodeID, inv *model.Node) {
 	n := l.enter(id)
-	l.journal.inventory(id, n.inv)
+	l.journal.inventory(n)
 	l.unindex(n)
 	if n.inv != nil {
 		for _, d := range n.inv.Devices {
@@ -219,6 +229,7 @@ func (l *Ledger) setInventory(id model.NodeID, inv *model.Node) {
 		}
 		l.release(n.kind)
 	}
+	l.SetTelemetry(id, nil) // it was taken of the devices as they were
 	n.inv, n.kind = inv, nil
 	if inv != nil {
 		n.kind = l.intern(inv)
@@ -240,6 +251,7 @@ func (l *Ledger) setClaim(id model.NodeID, h model.HolderID, c *Claim) {
 	}
 	l.journal.claim(id, h, old)
 	l.unindex(n)
+	l.labels.replace(n, old, c)
 	// Views and the journal may share the old slice's claims: build a new one.
 	claims := make([]Claim, 0, len(n.claims)+1)
 	for j := range n.claims {
@@ -271,7 +283,7 @@ func (l *Ledger) setClaim(id model.NodeID, h model.HolderID, c *Claim) {
 func (l *Ledger) enter(id model.NodeID) *node {
 	n := l.nodes[id]
 	if n == nil {
-		n = &node{id: id}
+		n = &node{id: id, labels: &l.labels}
 		l.nodes[id] = n
 	}
 	return n

@@ -12,6 +12,7 @@ import (
 	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/place"
 )
 
 // claim is a claim of NVIDIA devices by index.
@@ -196,13 +197,21 @@ func newMachine() *machine {
 func (m *machine) step(t *rapid.T) {
 	id := model.NodeID(fmt.Sprintf("n%d", rapid.IntRange(0, 4).Draw(t, "node")))
 	h := model.HolderID(fmt.Sprintf("p%d", rapid.IntRange(0, 9).Draw(t, "holder")))
-	switch rapid.SampledFrom([]string{"set", "remove", "put", "put", "put", "drop", "forget"}).Draw(t, "operation") {
+	switch rapid.SampledFrom([]string{"set", "remove", "put", "put", "put", "drop", "forget", "measure"}).Draw(t, "operation") {
 	case "set":
 		n := coretest.DrawNode(t, string(id))
 		if err := m.l.SetNode(n); err != nil {
 			t.Fatal(err)
 		}
 		m.nodes[id] = n
+	case "measure":
+		if n := m.nodes[id]; n != nil {
+			before := m.l.Version()
+			m.l.SetTelemetry(id, coretest.DrawTelemetry(t, n))
+			if m.l.Version() != before {
+				t.Fatal("a measurement is no change")
+			}
+		}
 	case "remove":
 		m.l.RemoveNode(id)
 		delete(m.nodes, id)
@@ -235,6 +244,9 @@ func (m *machine) step(t *rapid.T) {
 				c.Parts = append(c.Parts, p)
 			}
 		}
+		company := coretest.Request(1)
+		coretest.DrawCompany(t, company)
+		c.Labels, c.Apart = company.Labels, place.KeepApart(company.Affinity)
 		m.l.Put(id, c)
 		m.claims[h], m.at[h] = c, id
 	case "drop":

@@ -16,12 +16,16 @@ type View struct {
 	// part.
 	Held, Shared model.Mask
 	// FreeHost is what nobody uses of the node beside devices.
-	FreeHost model.Host
-	usage    []Usage
-	room     [numVendors]int16
+	FreeHost  model.Host
+	usage     []Usage
+	room      [numVendors]int16
+	claims    []Claim
+	of        []model.Mask // by claim
+	telemetry []model.Telemetry
+	labels    *labels
 }
 
-// Equal says whether two views show the same.
+// Equal says whether two views show the same occupancy.
 func (v View) Equal(o View) bool {
 	return v.Node == o.Node && v.Kind == o.Kind && v.Held == o.Held && v.Shared == o.Shared &&
 		v.room == o.room && v.FreeHost == o.FreeHost && slices.Equal(v.usage, o.usage)
@@ -85,6 +89,11 @@ func (v View) Left(slot int, u Usage) int {
 		taken = max(taken, model.FullMilli*int64(u.Tenants)/int64(d.Tenants))
 	}
 	return model.FullMilli - int(min(taken, model.FullMilli))
+}
+
+// Fullness is what of a device is not left to sell beside a usage, in thousandths.
+func (v View) Fullness(slot int, u Usage) int {
+	return model.FullMilli - v.Left(slot, u)
 }
 
 // Cuts is how a device can be cut; nil when it cannot.

@@ -46,15 +46,6 @@ type Want struct {
 	Values []string
 }
 
-// Placement is how shares are laid on devices and nodes.
-type Placement uint8
-
-// Binpack fills what is used before it opens the next; Spread does the opposite.
-const (
-	Binpack Placement = iota
-	Spread
-)
-
 // Request is what one holder asks for: devices of one vendor on one node, all
 // whole, all shares or all slices.
 type Request struct {
@@ -80,16 +71,23 @@ type Request struct {
 	// PreferModels are models the owner would rather have, best first.
 	PreferModels []GPUModel
 
-	// Placement says how shares are laid on devices.
-	Placement Placement
+	// Placement says how parts are laid on a node's devices, NodePlacement which
+	// nodes are filled first.
+	Placement, NodePlacement Placement
+	// Affinity are the rules on who else may be on the same device or node. All must
+	// hold.
+	Affinity []AffinityRule
+	// Labels are the holder's own, sorted by Label.Compare: what others' rules are
+	// about.
+	Labels []Label
 
 	// Host is what the holder needs of its node beside devices.
 	Host Host
 
 	// Priority is the owner's priority, larger first, as Kubernetes counts it.
 	Priority int32
-	// Standing is how much the owner's tenant matters, 0..100, which the
-	// priority objective turns into better hardware. 50 is nobody in particular.
+	// Standing is how much the owner's tenant matters, 1..100, which the priority
+	// objective turns into better hardware. 0 is nobody in particular: any will do.
 	Standing int
 	Workload Workload
 }
@@ -193,6 +191,11 @@ func (r *Request) Validate() error {
 	}
 	if r.MinMemory < 0 {
 		return fmt.Errorf("minMemory: %d is negative", r.MinMemory)
+	}
+	for i, rule := range r.Affinity {
+		if err := rule.Validate(); err != nil {
+			return fmt.Errorf("affinity[%d].%w", i, err)
+		}
 	}
 	return nil
 }

@@ -25,6 +25,7 @@ type Potential struct {
 type kindKey struct {
 	model ModelID
 	gpus  uint8
+	grade uint8
 }
 
 type kind struct {
@@ -89,7 +90,7 @@ func (p *Potential) Reset(fleet []Kind) {
 func (p *Potential) Enter(n *Node) {
 	n.worth = p.tables.worth(&n.Shape)
 	n.potential = p.tables.sellable(n.worth, n.Shape.CPU, n.Shape.Memory)
-	n.kind = p.kind(kindKey{n.Shape.Model, n.Shape.GPUs})
+	n.kind = p.kind(kindKey{n.Shape.Model, n.Shape.GPUs, n.Shape.Grade})
 	p.supply.add(n, 1)
 }
 
@@ -112,6 +113,7 @@ func (p *Potential) kind(key kindKey) int {
 			// Equally used nodes: the smaller one, so that large ones stay whole.
 			tie = full*tieUnit/int(key.gpus)*(2*MaxGPUs) + full
 		}
+		tie = tie<<8 + int(key.grade)
 		p.places = append(p.places, place{key.model, full, false, tie}, place{key.model, full, true, tie})
 	}
 	return at

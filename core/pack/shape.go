@@ -45,6 +45,9 @@ type Shape struct {
 	Free   [MaxGPUs]uint16
 	GPUs   uint8 // number of devices, used or not
 	Model  ModelID
+	// Grade orders models: of nodes that rate alike the one with the smaller goes
+	// first, so that better GPUs are left for those who need them.
+	Grade uint8
 	// Guests says what runs here: bit 0 for shares, bit k for requests of k whole
 	// GPUs. Only the clustering policy looks at it.
 	Guests uint32

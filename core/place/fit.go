@@ -23,7 +23,7 @@ func (g *Grant) Claim(holder model.HolderID, r *model.Request, n *model.Node) le
 	ref := func(slot int) ledger.DeviceRef {
 		return ledger.DeviceRef{Index: n.Devices[slot].Index, UUID: n.Devices[slot].UUID}
 	}
-	c := ledger.Claim{Holder: holder, Vendor: r.Vendor, Host: r.Host, Priority: r.Priority}
+	c := ledger.Claim{Holder: holder, Vendor: r.Vendor, Host: r.Host, Priority: r.Priority, Labels: r.Labels, Apart: KeepApart(r.Affinity)}
 	if r.Kind() == model.Whole {
 		c.Count = r.Count()
 		for slot := range g.Set.Slots() {
@@ -104,6 +104,10 @@ func FitWith(r *model.Request, v ledger.View, how Choose) (Grant, *explain.Refus
 	}
 	if healthy.Count() < need {
 		return refuse(explain.Unhealthy, healthy, "")
+	}
+	healthy, refusal := company(r, v, healthy)
+	if refusal != nil {
+		return Grant{}, refusal
 	}
 	if kind != model.Whole {
 		return fitParts(r, v, healthy, how.Worth)

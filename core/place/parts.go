@@ -147,11 +147,11 @@ func (l *layer) lay(g *Grant, container int, usage, later map[int]ledger.Usage) 
 
 // choose picks the device for a part: where least is lost of what is left to sell
 // (if somebody says what that is worth), for a slice where the cut costs least of
-// what could still be cut, then the fullest device; with spread the emptiest. Among
-// equals the lowest slot.
+// what could still be cut, then the fullest device, or the emptiest for who wants to
+// spread; among equally full ones the least busy; among equals the lowest slot.
 func (l *layer) choose(p model.Part, usage, later map[int]ledger.Usage, taken model.Mask) (best, start int) {
 	best = -1
-	var bestRank [4]int
+	var bestRank [5]int
 	for slot := range (l.allowed &^ taken).Slots() {
 		u := l.at(usage, slot)
 		s, ok := l.v.Fits(slot, u, p)
@@ -159,14 +159,17 @@ func (l *layer) choose(p model.Part, usage, later map[int]ledger.Usage, taken mo
 			continue
 		}
 		left := l.v.Left(slot, u)
-		rank := [4]int{0, 0, l.cost(slot, u, p, s), left}
+		rank := [5]int{0, 0, l.cost(slot, u, p, s), left, 0}
 		if _, reused := later[slot]; !reused && later != nil {
 			rank[0] = 1
+		}
+		if p.Kind == model.Share {
+			rank[4] = busyness(l.v.Telemetry(slot))
 		}
 		switch {
 		case l.r.Placement == model.Spread && p.Kind == model.Share:
 			rank[3] = -left
-		case l.worth != nil:
+		case l.r.Placement == model.Auto && l.worth != nil:
 			rank[1] = int(l.worth(left) - l.worth(l.v.Left(slot, l.v.With(slot, u, p, s))))
 		}
 		if best < 0 || less(rank, bestRank) {
@@ -174,6 +177,15 @@ func (l *layer) choose(p model.Part, usage, later map[int]ledger.Usage, taken mo
 		}
 	}
 	return best, start
+}
+
+// busyness is a device's utilization in steps of ten percent, so that noise does not
+// flip choices. A device nobody measured is in the middle.
+func busyness(t model.Telemetry) int {
+	if !t.Utilization.Known {
+		return 5
+	}
+	return t.Utilization.Value / 10
 }
 
 // polite: who wants the whole compute gets the device alone, and who wants none in
@@ -185,7 +197,7 @@ func polite(u ledger.Usage, p model.Part) bool {
 	return u.Milli < model.FullMilli && (p.Milli < model.FullMilli || u.Tenants == 0)
 }
 
-func less(a, b [4]int) bool {
+func less(a, b [5]int) bool {
 	for i := range a {
 		if a[i] != b[i] {
 			return a[i] < b[i]

@@ -50,6 +50,13 @@ func (g *Group) Nodes() iter.Seq[model.NodeID] {
 // ledger and must be used before the ledger changes.
 func Ask(l *ledger.Ledger, r *model.Request) Survey {
 	var s Survey
+	if apart(l, r) { // who is on a node makes the difference
+		for v := range everyNode(l) {
+			s.judge(r, v, 1, nil, nil)
+		}
+		s.sort()
+		return s
+	}
 	// Nodes that own a device named by UUID differ from their bucket: they are
 	// judged alone. With UseUUIDs no other node can have them.
 	var named []model.NodeID
@@ -71,10 +78,27 @@ func Ask(l *ledger.Ledger, r *model.Request) Survey {
 			s.judge(r, v, b.Len()-len(skip), b, skip)
 		}
 	}
+	s.sort()
+	return s
+}
+
+func (s *Survey) sort() {
 	slices.SortFunc(s.Groups, func(a, b Group) int {
 		return cmp.Or(cmp.Compare(b.Used, a.Used), cmp.Compare(a.First, b.First))
 	})
-	return s
+}
+
+// everyNode yields the view of each node, in no particular order.
+func everyNode(l *ledger.Ledger) iter.Seq[ledger.View] {
+	return func(yield func(ledger.View) bool) {
+		for b := range l.Buckets() {
+			for id := range b.Nodes() {
+				if v, ok := l.View(id); ok && !yield(v) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // judge evaluates one view that stands for n nodes.
@@ -95,6 +119,14 @@ func Fits(l *ledger.Ledger, r *model.Request) bool {
 	if len(r.UseUUIDs) > 0 || len(r.AvoidUUIDs) > 0 {
 		s := Ask(l, r)
 		return s.Fits()
+	}
+	if apart(l, r) {
+		for v := range everyNode(l) {
+			if _, refusal := Fit(r, v); refusal == nil {
+				return true
+			}
+		}
+		return false
 	}
 	for b := range l.Buckets() {
 		if v, ok := b.View(nil); ok {

@@ -28,6 +28,7 @@ type boundKey struct {
 	standing int
 	workload model.Workload
 	place    model.Placement
+	measured bool
 	weights  score.Weights
 }
 
@@ -43,7 +44,7 @@ func (p *Planner) bound(r *model.Request, w score.Weights) bound {
 		clear(p.bounds)
 		p.boundsKinds = v
 	}
-	key := boundKey{r.Vendor, r.Count(), r.Kind(), r.Standing, r.Workload, r.Placement, w}
+	key := boundKey{r.Vendor, r.Count(), r.Kind(), r.Standing, r.Workload, r.NodePlacement, p.ledger.Measured(), w}
 	plain := score.Plain(r)
 	if plain {
 		if b, ok := p.bounds[key]; ok {
@@ -65,8 +66,10 @@ func (p *Planner) newBound(r *model.Request, w score.Weights) bound {
 	b := bound{neutral: true, perStep: int64(w[score.Fragmentation]) * pointsPerGPU * 1000 * pack.StepMilli / demand}
 	first := true
 	var one score.Card
+	alone := *r // an empty node has no company to judge
+	alone.Affinity, alone.Labels = nil, nil
 	for v := range p.ledger.Kinds() {
-		grant, refusal := p.Fit(r, v)
+		grant, refusal := p.Fit(&alone, v)
 		if refusal != nil {
 			continue
 		}
@@ -80,6 +83,15 @@ func (p *Planner) newBound(r *model.Request, w score.Weights) bound {
 		for o := range card {
 			b.best[o] = max(b.best[o], card[o])
 		}
+	}
+	if r.NodePlacement != model.Auto {
+		b.best[score.Utilization], b.neutral = 100, false
+	}
+	if p.ledger.Measured() { // telemetry is of nodes, not of kinds
+		for _, o := range score.Live() {
+			b.best[o] = 100
+		}
+		b.neutral = false
 	}
 	if !exact(r, b.neutral) {
 		b.neutral = false

@@ -45,7 +45,7 @@ func (p *Planner) Rate(r *model.Request, w score.Weights, id model.NodeID) (Rati
 		}
 		out.Card[score.Fragmentation] = max(0, 100-int(int64(t.Cost)*pack.StepMilli*pointsPerGPU/demand))
 	}
-	if r.Placement == model.Spread {
+	if r.NodePlacement == model.Spread {
 		out.Card[score.Fragmentation] = 50
 	}
 	out.Total = w.Total(out.Card)

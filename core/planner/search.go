@@ -55,7 +55,7 @@ func (p *Planner) Candidates(r *model.Request, w score.Weights) iter.Seq[Candida
 // cares says whether the cost to the fleet counts for a request. Who does not care
 // is not served by an index that does.
 func cares(r *model.Request, w score.Weights) bool {
-	return r.Vendor == "" || w[score.Fragmentation] > 0 && r.Placement != model.Spread
+	return r.Vendor == "" || w[score.Fragmentation] > 0 && r.NodePlacement != model.Spread
 }
 
 // knowsAll says whether the index proposes every node that can take a request. It
@@ -79,7 +79,7 @@ func (p *Planner) surveyed(r *model.Request, w score.Weights, give func(Candidat
 	}
 	slices.SortStableFunc(survey.Groups, func(x, y place.Group) int {
 		fuller := cmp.Compare(y.Used, x.Used)
-		if r.Placement == model.Spread {
+		if r.NodePlacement == model.Spread {
 			fuller = -fuller
 		}
 		return cmp.Or(cmp.Compare(costs[x.First], costs[y.First]), fuller, cmp.Compare(x.First, y.First))

@@ -5,6 +5,7 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/pack"
 	"github.com/tangram-dev/tangram/core/place"
+	"github.com/tangram-dev/tangram/core/score"
 )
 
 // shapes are a node's shape when nobody uses it and as it is. A node with devices
@@ -20,7 +21,8 @@ func (p *Planner) shapes(v ledger.View) (empty, now pack.Shape) {
 	}
 	now.GPUs = uint8(len(devices))
 	now.Model = p.models.id(&devices[0])
-	empty.GPUs, empty.Model = now.GPUs, now.Model
+	now.Grade = uint8(score.Grade(devices[0].Model))
+	empty.GPUs, empty.Model, empty.Grade = now.GPUs, now.Model, now.Grade
 	vendor := devices[0].Vendor
 	healthy := v.Healthy(vendor)
 	room := v.Room(vendor)

@@ -1,6 +1,10 @@
 package score
 
-import "github.com/tangram-dev/tangram/core/model"
+import (
+	"strings"
+
+	"github.com/tangram-dev/tangram/core/model"
+)
 
 // Grade places a model on a scale of training performance, 0..100. Only the
 // order matters, and only roughly; models nobody listed are in the middle.
@@ -10,6 +14,10 @@ func Grade(m model.GPUModel) int {
 	}
 	return 50
 }
+
+// Luxury orders devices that suit a request equally well: the better model, then the
+// larger memory, is the one to leave to those who need it.
+func Luxury(d *model.Device) int { return Grade(d.Model)<<32 + int(min(d.Memory, 1<<31)) }
 
 // grades by normalised model name, from vendors' dense half-precision figures
 // and memory, in steps of 5.
@@ -22,3 +30,27 @@ var grades = map[string]int{
 	"p100": 45, "3090": 50, "a30": 50, "a10": 45, "a10g": 45, "3080": 45, "flex-170": 40,
 	"l4": 35, "a16": 30, "t4": 25, "2080": 30, "p40": 30, "a2": 15, "p4": 15, "m60": 10, "k80": 10,
 }
+
+// BoardPower is the power a model's board may draw, in watts; 0 when nobody listed
+// it. It is the product's usual limit: a node's own, lower one is not known.
+func BoardPower(m model.GPUModel) int {
+	if strings.Contains(m.String(), "pcie") {
+		if w, ok := boardPowerPCIe[m.Name()]; ok {
+			return w
+		}
+	}
+	return boardPower[m.Name()]
+}
+
+// boardPower by normalised model name, from vendors' data sheets: of the module where
+// a product exists as module and as card.
+var boardPower = map[string]int{
+	"b300": 1400, "b200": 1000, "mi355x": 1400, "h200": 700, "mi325x": 1000,
+	"h100": 700, "h800": 700, "mi300x": 750, "a100": 400, "a800": 400, "mi250x": 560, "mi250": 560,
+	"h20": 400, "l40s": 350, "v100": 300, "v100s": 250, "mi210": 300, "mi100": 300, "a40": 300, "l40": 300,
+	"4090": 450, "a6000": 300, "p100": 300, "3090": 350, "a30": 165, "a10": 150, "a10g": 150, "3080": 320,
+	"flex-170": 150, "l4": 72, "a16": 250, "t4": 70, "2080": 215, "p40": 250, "a2": 60, "p4": 75, "m60": 300, "k80": 300,
+}
+
+// boardPowerPCIe are the cards that differ from the module of the same name.
+var boardPowerPCIe = map[string]int{"h100": 350, "h800": 350, "a100": 300, "a800": 300, "v100": 250, "p100": 250}

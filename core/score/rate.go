@@ -21,38 +21,53 @@ func Rate(r *model.Request, v ledger.View, set model.Mask) Card {
 	c[Utilization] = utilization(r, v)
 	c[TypeMatch] = typeMatch(r, m)
 	c[Topology] = v.Kind.Links.Grade(set)
-	c[Priority] = 50
-	if r.Standing > 0 {
-		c[Priority] = closeness(r.Standing, Grade(m))
-	}
+	c[Fragmentation] = neutral
+	c[Priority] = priority(r, m)
 	c[Workload] = workload(r, v, m)
+	rateLive(&c, r, v, set)
 	return c
 }
 
-// utilization prefers nodes that are 60 to 80 % in use: warm, with room to
-// breathe. Below, the score grows with use, so empty nodes are opened last;
-// above, it falls to 0 at full. The use counted is that before the placement, as
-// in seed 003: counting it after would keep the last device of every node empty.
+// neutral is the score of a node about which an objective has nothing to say. Where
+// it has nothing to say about any, every node gets it and the others decide.
+const neutral = 50
+
+// utilization is the direction the owner asked for: the used part of the node's
+// devices for Binpack, the free part for Spread, nothing for Auto, when fragmentation
+// decides. The use counted is that before the placement: what is there already, not
+// the request's own size, makes the difference. Shared devices count by their
+// fullness. Seed 003's curve, best at 60 to 80 % use, contradicts packing above and
+// spreading below; its intention, to fill warm nodes, is Binpack.
 func utilization(r *model.Request, v ledger.View) int {
 	devices := v.Devices(r.Vendor)
-	total, used := devices.Count(), (devices & v.Held).Count()
-	switch {
-	case total == 0:
-		return 0
-	case 10*used < 6*total: // 100 * use / 0.6
-		return 1000 * used / (6 * total)
-	case 10*used <= 8*total:
-		return 100
-	default: // 100 * (1-use) / 0.2
-		return 500 * (total - used) / total
+	if r.NodePlacement == model.Auto || devices == 0 {
+		return neutral
 	}
+	milli := 0
+	for slot := range devices.Slots() {
+		milli += v.Fullness(slot, v.Usage(slot))
+	}
+	used := milli / (10 * devices.Count())
+	if r.NodePlacement == model.Spread {
+		return 100 - used
+	}
+	return used
+}
+
+// priority compares the owner's standing with the hardware: better GPUs to those who
+// matter more. An owner of no particular standing suits any.
+func priority(r *model.Request, m model.GPUModel) int {
+	if r.Standing == 0 {
+		return neutral
+	}
+	return closeness(r.Standing, Grade(m))
 }
 
 // typeMatch compares the device with the models the owner named: 100 for one of
 // them, 70 for a compatible one, 0 for another, 50 when the owner named none.
 func typeMatch(r *model.Request, m model.GPUModel) int {
 	if len(r.UseModels) == 0 && len(r.PreferModels) == 0 {
-		return 50
+		return neutral
 	}
 	best := 0
 	for _, wishes := range [][]model.GPUModel{r.UseModels, r.PreferModels} {
@@ -91,7 +106,7 @@ func workload(r *model.Request, v ledger.View, m model.GPUModel) int {
 	case model.Development:
 		return closeness(20, Grade(m))
 	}
-	return 50
+	return neutral
 }
 
 // closeness is 100 when two grades are equal, 0 when they are opposite.

@@ -36,12 +36,50 @@ func a100() *model.Node {
 	return coretest.Node("n").GPUs(8, "A100").Link(model.NVSwitch, 12, 0, 1, 2, 3, 4, 5, 6, 7).Build()
 }
 
-// TestUtilization is seed 003's curve: rising to 60 %, flat to 80 %, falling.
+// TestUtilization: the direction the owner asked for, and no word without one.
 func TestUtilization(t *testing.T) {
-	for held, want := range map[int]int{0: 0, 2: 41, 4: 83, 5: 100, 6: 100, 7: 62} {
-		if got := rate(t, a100(), held, coretest.Request(1))[score.Utilization]; got != want {
-			t.Errorf("%d of 8 held: got %d, want %d", held, got, want)
-		}
+	tests := []struct {
+		name               string
+		placement          model.Placement
+		held               int
+		want, wantFragment int // wantFragment 0: whatever it is
+	}{
+		{"auto on an empty node", model.Auto, 0, 50, 0},
+		{"auto on a full node", model.Auto, 7, 50, 0},
+		{"binpack on an empty node", model.Binpack, 0, 0, 0},
+		{"binpack on a half-full node", model.Binpack, 4, 50, 0},
+		{"binpack on a full node", model.Binpack, 7, 87, 0},
+		{"spread on an empty node", model.Spread, 0, 100, 50},
+		{"spread on a full node", model.Spread, 7, 13, 50},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := coretest.Request(1)
+			r.NodePlacement = tt.placement
+			card := rate(t, a100(), tt.held, r)
+			if got := card[score.Utilization]; got != tt.want {
+				t.Errorf("got %d, want %d", got, tt.want)
+			}
+			if got := card[score.Fragmentation]; tt.wantFragment > 0 && got != tt.wantFragment {
+				t.Errorf("fragmentation: got %d, want %d", got, tt.wantFragment)
+			}
+		})
+	}
+}
+
+// TestUtilizationCountsShares: half of one device of eight in use.
+func TestUtilizationCountsShares(t *testing.T) {
+	n := a100()
+	l := ledger.New()
+	if err := l.SetNode(n); err != nil {
+		t.Fatal(err)
+	}
+	l.Put(n.ID, ledger.Claim{Holder: "other", Vendor: model.NVIDIA, Parts: []ledger.HeldPart{{Part: model.Part{Kind: model.Share, MemoryPercent: 50}}}})
+	v, _ := l.View(n.ID)
+	r := coretest.Request(1)
+	r.NodePlacement = model.Binpack
+	if got := score.Rate(r, v, 0b10)[score.Utilization]; got != 6 {
+		t.Errorf("got %d, want 6", got)
 	}
 }
 
@@ -83,6 +121,10 @@ func TestPriorityAndWorkloadPreferSuitableHardware(t *testing.T) {
 	if rate(t, a100(), 0, humble)[score.Priority] >= rate(t, t4, 0, humble)[score.Priority] {
 		t.Error("a humble tenant should leave the better GPU alone")
 	}
+	anybody := coretest.Request(1)
+	if a, b := rate(t, a100(), 0, anybody)[score.Priority], rate(t, t4, 0, anybody)[score.Priority]; a != 50 || b != 50 {
+		t.Errorf("nobody in particular suits any hardware: got %d and %d", a, b)
+	}
 	training, inference := coretest.Request(1), coretest.Request(1)
 	training.Workload, inference.Workload = model.Training, model.Inference
 	if rate(t, a100(), 0, training)[score.Workload] <= rate(t, t4, 0, training)[score.Workload] {
@@ -113,7 +155,7 @@ func TestWeights(t *testing.T) {
 			}
 		})
 	}
-	if got := (score.Weights{40, 30, 30}).Total(score.Card{100, 50, 0, 100, 100, 100}); got != 5500 {
+	if got := (score.Weights{40, 30, 30}).Total(score.Card{100, 50, 0, 100, 100, 100, 100, 100, 100, 100}); got != 5500 {
 		t.Errorf("weighted mean: got %d, want 5500", got)
 	}
 }
@@ -123,7 +165,9 @@ func TestScoresStayInRange(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := ledger.New()
 		for i := range 3 {
-			_ = l.SetNode(coretest.DrawNode(t, string(rune('a'+i))))
+			n := coretest.DrawNode(t, string(rune('a'+i)))
+			_ = l.SetNode(n)
+			l.SetTelemetry(n.ID, coretest.DrawTelemetry(t, n))
 		}
 		r := coretest.DrawRequest(t)
 		var w score.Weights

@@ -13,19 +13,27 @@ const (
 	Fragmentation
 	Priority
 	Workload
+	LiveUtilization
+	LiveMemory
+	Temperature
+	Power
 	NumObjectives
 )
 
 // String is the objective's name in configuration and reports.
 func (o Objective) String() string {
-	return [NumObjectives]string{"utilization", "typeMatch", "topology", "fragmentation", "priority", "workload"}[o]
+	return [NumObjectives]string{
+		"utilization", "typeMatch", "topology", "fragmentation", "priority", "workload",
+		"liveUtilization", "liveMemory", "temperature", "power",
+	}[o]
 }
 
 // Weights say how much each objective counts; only their proportions matter.
 type Weights [NumObjectives]int
 
-// DefaultWeights are seed 003's.
-func DefaultWeights() Weights { return Weights{25, 20, 20, 15, 10, 10} }
+// DefaultWeights are seed 003's, and little for what was measured: the last minute
+// should break ties, not outweigh what a placement means for hours.
+func DefaultWeights() Weights { return Weights{25, 20, 20, 15, 10, 10, 5, 5, 5, 5} }
 
 // maxWeight keeps sums far from overflow and typing errors visible.
 const maxWeight = 1_000_000

@@ -59,7 +59,10 @@ func Claims(pod *v1.Pod) ([]ledger.Claim, error) {
 		}
 		return []ledger.Claim{{Holder: model.HolderID(pod.UID), Host: host, Since: BoundSince(pod)}}, nil
 	}
-	c := ledger.Claim{Holder: model.HolderID(pod.UID), Vendor: r.Vendor, Host: host, Since: BoundSince(pod), Priority: r.Priority}
+	c := ledger.Claim{
+		Holder: model.HolderID(pod.UID), Vendor: r.Vendor, Host: host, Since: BoundSince(pod), Priority: r.Priority,
+		Labels: labelsOf(pod), Apart: keepsApart(pod),
+	}
 	var given []givenDevice
 	text, ok := pod.Annotations[names.AnnotationDevices]
 	if ok {
@@ -190,7 +193,7 @@ func countedClaims(pod *v1.Pod) []ledger.Claim {
 			return nil
 		})
 		if n := r.Count(); n > 0 {
-			c := ledger.Claim{Holder: holder(string(pod.UID), w.vendor), Vendor: w.vendor, Count: min(n, model.MaxDevices), Since: BoundSince(pod)}
+			c := ledger.Claim{Holder: holder(string(pod.UID), w.vendor), Vendor: w.vendor, Count: min(n, model.MaxDevices), Since: BoundSince(pod), Labels: labelsOf(pod), Apart: keepsApart(pod)}
 			if pod.Spec.Priority != nil {
 				c.Priority = *pod.Spec.Priority
 			}

@@ -115,7 +115,7 @@ func standing(pod *v1.Pod) int {
 	case "development":
 		return 40
 	}
-	return 50
+	return 0
 }
 
 func workload(pod *v1.Pod) model.Workload {

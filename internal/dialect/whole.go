@@ -23,6 +23,22 @@ var whole = []struct {
 	{names.ResourceIntel, model.Intel},
 }
 
+// WholeResource is the extended resource that sells a request's devices whole; of
+// vendors with a resource for every product, the one the request names.
+func WholeResource(r *model.Request) v1.ResourceName {
+	for _, w := range whole {
+		if w.vendor == r.Vendor {
+			return w.resource
+		}
+	}
+	for _, c := range r.Containers {
+		if c.Count > 0 {
+			return v1.ResourceName(c.Resource)
+		}
+	}
+	return ""
+}
+
 // wholeGPUs is the vocabulary of whole GPUs: one extended resource per vendor, and
 // the minimum memory of NVIDIA's.
 var wholeGPUs = vocabulary{

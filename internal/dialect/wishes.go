@@ -37,27 +37,14 @@ func readWishes(pod *v1.Pod, r *model.Request) error {
 	if r.UseIndexes, err = indexList(pod, names.AnnotationUseIndex); err != nil {
 		return err
 	}
-	if r.Placement, err = placement(pod); err != nil {
+	if err := readPlacement(pod, r); err != nil {
+		return err
+	}
+	if err := readAffinity(pod, r); err != nil {
 		return err
 	}
 	readSelector(pod, r)
 	return nil
-}
-
-// placement reads how a pod wants its shares laid: Tangram's word, else HAMi's.
-func placement(pod *v1.Pod) (model.Placement, error) {
-	for _, key := range []string{names.AnnotationPlacement, "hami.io/gpu-scheduler-policy"} {
-		switch value := pod.Annotations[key]; value {
-		case "":
-		case "binpack":
-			return model.Binpack, nil
-		case "spread":
-			return model.Spread, nil
-		default:
-			return 0, fmt.Errorf("metadata.annotations[%s]: %q is not binpack or spread", key, value)
-		}
-	}
-	return model.Binpack, nil
 }
 
 // modelLabels are the node labels that name a GPU model.

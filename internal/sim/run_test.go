@@ -160,6 +160,7 @@ func TestClusterUndo(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		before := slices.Clone(c.shapes)
 		var all []held
 		for range rapid.IntRange(1, 60).Draw(t, "pods") {
 			if h, ok := c.start(rapid.IntRange(0, len(trace.Pods)-1).Draw(t, "pod")); ok {
@@ -179,7 +180,7 @@ func TestClusterUndo(t *testing.T) {
 			all = slices.Delete(all, i, i+1)
 		}
 		for i := range c.shapes {
-			if c.shapes[i] != trace.Nodes[i].Empty {
+			if c.shapes[i] != before[i] {
 				t.Fatalf("node %d is %+v", i, c.shapes[i])
 			}
 		}

@@ -104,7 +104,7 @@ func (d *drawer) step() {
 	exists, agent := d.core.nodes[node] != nil, d.core.gpuNodes[node] != nil
 	pod := d.anyPod()
 	switch verb := d.pick("verb", "submit", "submit", "submit", "submit", "foreign", "record", "delete", "finish", "terminate",
-		"health", "health", "label", "allocatable", "nodes", "remove-node", "restart"); verb {
+		"health", "health", "measure", "label", "allocatable", "nodes", "remove-node", "restart"); verb {
 	case "submit":
 		d.tell("submit\n" + d.pod())
 	case "foreign":
@@ -120,6 +120,10 @@ func (d *drawer) step() {
 	case "health":
 		if exists && agent {
 			d.tell(fmt.Sprintf("health %s %d=%s", node, rapid.IntRange(0, 4).Draw(d.t, "device"), d.pick("health", "Healthy", "Healthy", "Failed", "Suspect")))
+		}
+	case "measure":
+		if exists && agent {
+			d.tell(fmt.Sprintf("measure %s %s=%d", node, d.pick("reading", "utilization", "0/utilization", "temperature", "power", "memory"), rapid.IntRange(0, 100).Draw(d.t, "reading")))
 		}
 	case "label":
 		if exists {
@@ -182,5 +186,9 @@ func (d *drawer) pod() string {
 		d.pick("scheduler", "", "", "scheduler=volcano"),
 		d.pick("resource", "", "", "", "", "", "resource=amd.com/gpu"),
 		d.pick("workload", "", "", "workload=training", "workload=inference"),
+		d.pick("placement", "", "", "", "annotation=tangram.dev/placement=spread", "annotation=tangram.dev/placement=binpack"),
+		d.pick("label", "", "label=app=x", "label=app=y"),
+		d.pick("company", "", "", "", "", "annotation=tangram.dev/device-affinity=same-node=app:x", "annotation=tangram.dev/device-affinity=same-node=app:y",
+			"annotation=tangram.dev/device-affinity=different-node=app:x", "annotation=tangram.dev/device-affinity=different-node=*"),
 	}, " ")
 }

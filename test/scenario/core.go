@@ -70,7 +70,7 @@ func (c *coreEngine) Apply(_ context.Context, objects ...metav1.Object) error {
 				if err := c.schedule(o.Name); err != nil {
 					return err
 				}
-				continue
+				break // somebody may wait for it
 			}
 			c.syncPod(o)
 		default: // PriorityClasses: their number is on the pod
@@ -159,7 +159,11 @@ func (c *coreEngine) syncNode(name string) error {
 		}
 		c.warn(Warning{kind, name, "InvalidInventory", problem.Error()})
 	}
-	return c.ledger.SetNode(inv)
+	if err := c.ledger.SetNode(inv); err != nil {
+		return err
+	}
+	c.ledger.SetTelemetry(inv.ID, dialect.Telemetry(inv, gn))
+	return nil
 }
 
 // syncPod makes the ledger's claims of a pod equal to the object.
@@ -215,8 +219,26 @@ func (c *coreEngine) waiting() []string {
 // Only an empty cluster is no reason to kube-scheduler but an error, after which
 // it tries again.
 func (c *coreEngine) wake() error {
+	for {
+		fitting := c.fitting()
+		for _, name := range fitting {
+			if err := c.schedule(name); err != nil {
+				return err
+			}
+		}
+		if len(fitting) == 0 { // who was placed may be company to others
+			return nil
+		}
+	}
+}
+
+// fitting lists the waiting pods that fit now.
+func (c *coreEngine) fitting() []string {
 	var fitting []string
 	for _, name := range c.waiting() {
+		if !ourPod(c.api.Pods[name]) {
+			continue
+		}
 		if last := scheduled(c.api.Pods[name]); last != nil && last.Message == emptyCluster && len(c.api.Nodes) > 0 {
 			fitting = append(fitting, name)
 			continue
@@ -229,18 +251,18 @@ func (c *coreEngine) wake() error {
 			fitting = append(fitting, name)
 		}
 	}
-	for _, name := range fitting {
-		if err := c.schedule(name); err != nil {
-			return err
-		}
-	}
-	return nil
+	return fitting
+}
+
+// ourPod says whether a pod is for one of our profiles.
+func ourPod(pod *v1.Pod) bool {
+	return pod.Spec.SchedulerName == names.SchedulerName || pod.Spec.SchedulerName == names.VolcanoSchedulerName
 }
 
 // schedule gives a pod the best node, or writes down why there is none.
 func (c *coreEngine) schedule(name string) error {
 	pod := c.api.Pods[name]
-	if s := pod.Spec.SchedulerName; s != names.SchedulerName && s != names.VolcanoSchedulerName {
+	if !ourPod(pod) {
 		return nil
 	}
 	c.looks++

@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -131,10 +130,5 @@ func (l *line) link(value string, gpus int) v1alpha1.Link {
 
 // setHealth sets a device's state in a GPUNode's status, as an agent would.
 func setHealth(gn *v1alpha1.GPUNode, index int32, health v1alpha1.Health) {
-	at := slices.IndexFunc(gn.Status.Devices, func(d v1alpha1.DeviceStatus) bool { return d.Index == index })
-	if at < 0 {
-		gn.Status.Devices = append(gn.Status.Devices, v1alpha1.DeviceStatus{Index: index})
-		at = len(gn.Status.Devices) - 1
-	}
-	gn.Status.Devices[at].Health = health
+	statusOf(gn, index).Health = health
 }

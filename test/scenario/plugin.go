@@ -168,6 +168,9 @@ func (p *pluginEngine) compare(state *State) error {
 				return err
 			}
 		}
+		if err := p.rate(node, rebuilt); err != nil {
+			return err
+		}
 	}
 	if err := p.compareNodes(state); err != nil {
 		return err

@@ -48,6 +48,7 @@ func (s *State) Ledger() (*ledger.Ledger, error) {
 		if err := l.SetNode(inv); err != nil {
 			return nil, err
 		}
+		l.SetTelemetry(inv.ID, dialect.Telemetry(inv, s.GPUNodes[name]))
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Pods)) {
 		for _, claim := range claimsOf(s.Pods[name]) {

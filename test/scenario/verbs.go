@@ -22,7 +22,7 @@ var verbs map[string]verb
 func init() { // a table of functions that call each other cannot be a plain variable
 	verbs = map[string]verb{
 		"nodes": (*story).addNodes, "remove-node": (*story).removeNode,
-		"health": (*story).health, "label": (*story).label, "allocatable": (*story).allocatable,
+		"health": (*story).health, "measure": (*story).measure, "label": (*story).label, "allocatable": (*story).allocatable,
 		"submit": (*story).submit, "foreign": (*story).foreign, "record": (*story).foreign,
 		"delete": (*story).deletePods, "finish": (*story).finishPods, "terminate": (*story).terminatePods,
 		"restart": (*story).restart, "pods": (*story).listPods, "devices": (*story).listDevices, "records": (*story).listRecords,

@@ -3,12 +3,16 @@ package plugin
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/json"
 
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/score"
+	"github.com/tangram-dev/tangram/internal/dialect"
+	"github.com/tangram-dev/tangram/internal/kube/state"
 )
 
 // FilterArgs are GPUFilter's arguments in a KubeSchedulerConfiguration.
@@ -24,9 +28,22 @@ type FilterArgs struct {
 type ScoreArgs struct {
 	APIVersion string `json:"apiVersion,omitempty"`
 	Kind       string `json:"kind,omitempty"`
-	// Weights of the objectives. Left out: 25, 20, 20, 15, 10, 10. Given: those
-	// not named count 0, so seed 003's three-weight form means what it says.
+	// Weights of the objectives. Left out: 25, 20, 20, 15, 10, 10 and 5 for each of
+	// the four that are measured. Given: those not named count 0, so seed 003's
+	// three-weight form means what it says.
 	Weights *WeightArgs `json:"weights,omitempty"`
+	// Placement is how pods are placed about which nobody says anything: binpack or
+	// spread. Empty: the other objectives decide.
+	Placement string `json:"placement,omitempty"`
+	// Placements are for the pods of some queues and namespaces.
+	Placements PlacementArgs `json:"placements,omitempty"`
+}
+
+// PlacementArgs are placements by the name of a queue (label tangram.dev/queue) or
+// namespace. The annotation of pod or Namespace goes before.
+type PlacementArgs struct {
+	Queues     map[string]string `json:"queues,omitempty"`
+	Namespaces map[string]string `json:"namespaces,omitempty"`
 }
 
 // WeightArgs are the weights by name; only their proportions matter.
@@ -37,6 +54,11 @@ type WeightArgs struct {
 	Fragmentation int `json:"fragmentation,omitempty"`
 	Priority      int `json:"priority,omitempty"`
 	Workload      int `json:"workload,omitempty"`
+	// What was measured: of the chosen devices, then of all the node's.
+	LiveUtilization int `json:"liveUtilization,omitempty"`
+	LiveMemory      int `json:"liveMemory,omitempty"`
+	Temperature     int `json:"temperature,omitempty"`
+	Power           int `json:"power,omitempty"`
 }
 
 // models parses and checks GPUFilter's arguments.
@@ -64,8 +86,42 @@ func (a *ScoreArgs) weights() (score.Weights, error) {
 		score.Fragmentation: a.Weights.Fragmentation,
 		score.Priority:      a.Weights.Priority,
 		score.Workload:      a.Weights.Workload,
+
+		score.LiveUtilization: a.Weights.LiveUtilization,
+		score.LiveMemory:      a.Weights.LiveMemory,
+		score.Temperature:     a.Weights.Temperature,
+		score.Power:           a.Weights.Power,
 	}
 	return w, w.Validate()
+}
+
+// placements checks GPUScore's arguments.
+func (a *ScoreArgs) placements() (out state.Placements, err error) {
+	if a.Placement != "" {
+		if out.Otherwise, err = dialect.ParsePlacement(a.Placement); err != nil {
+			return out, fmt.Errorf("placement: %w", err)
+		}
+	}
+	if out.Queues, err = placementsBy("queues", a.Placements.Queues); err != nil {
+		return out, err
+	}
+	out.Namespaces, err = placementsBy("namespaces", a.Placements.Namespaces)
+	return out, err
+}
+
+func placementsBy(field string, words map[string]string) (map[string]model.Placement, error) {
+	out := map[string]model.Placement{}
+	for _, name := range slices.Sorted(maps.Keys(words)) {
+		p, err := dialect.ParsePlacement(words[name])
+		if err != nil {
+			return nil, fmt.Errorf("placements.%s[%s]: %w", field, name, err)
+		}
+		if name == "" {
+			return nil, fmt.Errorf("placements.%s: an empty name", field)
+		}
+		out[name] = p
+	}
+	return out, nil
 }
 
 // decodeArgs reads a plugin's arguments strictly: an unknown field is an error

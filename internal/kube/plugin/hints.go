@@ -26,8 +26,9 @@ type hints struct {
 func newHints(c *state.Cluster, p *profile) hints { return hints{c, p, &atomic.Value{}} }
 
 // EventsToRegister names what can make a refused pod fit: a holder that goes, a
-// node that comes or changes, the pod's own wishes. GPUNodes are followed by the
-// shared state itself.
+// node that comes or changes, the pod's own wishes. GPUNodes, and holders a pod must
+// be with, are followed by the shared state itself: kube-scheduler tells of a bound
+// pod only those who wait for it by its own affinity.
 func (h hints) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}, QueueingHintFn: h.afterPodGone},
@@ -89,6 +90,11 @@ func (h hints) hint(pod *v1.Pod, node string) fwk.QueueingHint {
 		return fwk.QueueSkip
 	}
 	if h.cluster.Fit(r, model.NodeID(node), nil) == nil {
+		return fwk.Queue
+	}
+	// Who leaves one node may free a pod everywhere: it was the last one the pod had
+	// to be with.
+	if len(r.Affinity) > 0 && h.cluster.Fits(r) {
 		return fwk.Queue
 	}
 	return fwk.QueueSkip

@@ -36,8 +36,31 @@ func TestArgs(t *testing.T) {
 	if err := decodeArgs(raw(`{"apiVersion":"kubescheduler.config.k8s.io/v1","kind":"GPUScoreArgs","weights":{"utilization":40,"typeMatch":30,"topology":30}}`), &s); err != nil {
 		t.Fatal(err)
 	}
-	if w, err := s.weights(); err != nil || w != (score.Weights{40, 30, 30, 0, 0, 0}) {
+	if w, err := s.weights(); err != nil || w != (score.Weights{40, 30, 30}) {
 		t.Errorf("three-weight form: got %v, %v", w, err)
+	}
+	if err := decodeArgs(raw(`{"weights":{"liveUtilization":1,"liveMemory":2,"temperature":3,"power":4},"placement":"spread","placements":{"queues":{"batch":"binpack"},"namespaces":{"web":"spread"}}}`), &s); err != nil {
+		t.Fatal(err)
+	}
+	if w, err := s.weights(); err != nil || w[score.LiveUtilization] != 1 || w[score.LiveMemory] != 2 || w[score.Temperature] != 3 || w[score.Power] != 4 {
+		t.Errorf("live weights: got %v, %v", w, err)
+	}
+	if p, err := s.placements(); err != nil || p.Otherwise != model.Spread || p.Queues["batch"] != model.Binpack || p.Namespaces["web"] != model.Spread {
+		t.Errorf("placements: got %+v, %v", p, err)
+	}
+	for text, want := range map[string]string{
+		`{"placement":"tight"}`:                        `placement: "tight" is not binpack or spread`,
+		`{"placements":{"queues":{"a":"x"}}}`:          `placements.queues[a]: "x" is not binpack or spread`,
+		`{"placements":{"namespaces":{"a":""}}}`:       `placements.namespaces[a]: "" is not binpack or spread`,
+		`{"placements":{"namespaces":{"":"binpack"}}}`: `placements.namespaces: an empty name`,
+	} {
+		var bad ScoreArgs
+		if err := decodeArgs(raw(text), &bad); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := bad.placements(); err == nil || err.Error() != want {
+			t.Errorf("%s: got %v, want %s", text, err, want)
+		}
 	}
 	if w, err := (&ScoreArgs{}).weights(); err != nil || w != score.DefaultWeights() {
 		t.Errorf("no weights: got %v, %v", w, err)
@@ -45,7 +68,7 @@ func TestArgs(t *testing.T) {
 	if err := decodeArgs(nil, &s); err != nil {
 		t.Errorf("no args: %v", err)
 	}
-	for name, text := range map[string]string{"unknown": `{"weight":{}}`, "nested": `{"weights":{"x":1}}`, "type": `{"weights":[]}`, "empty": ``} {
+	for name, text := range map[string]string{"unknown": `{"weight":{}}`, "nested": `{"weights":{"x":1}}`, "placements": `{"placements":{"queue":{}}}`, "type": `{"weights":[]}`, "empty": ``} {
 		if err := decodeArgs(raw(text), &ScoreArgs{}); err == nil {
 			t.Errorf("%s: accepted", name)
 		}

@@ -33,6 +33,9 @@ func (s *Shared) newScore(ctx context.Context, obj runtime.Object, h fwk.Handle)
 	if p.weights, err = args.weights(); err != nil {
 		return nil, err
 	}
+	if p.placements, err = args.placements(); err != nil {
+		return nil, err
+	}
 	return &scorer{cluster: c, profile: p}, nil
 }
 

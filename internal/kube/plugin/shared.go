@@ -50,6 +50,12 @@ type profile struct {
 	filters bool
 	models  []model.GPUModel
 	weights score.Weights
+	// placements are for pods that do not say how they want to be placed.
+	placements state.Placements
+	// priority: the profile scores by GPUPriority, whose opinion the shortcut would
+	// pass over.
+	priority bool
+	cluster  *state.Cluster
 }
 
 // NewShared returns the state for one scheduler. A nil source means the GPUNodes
@@ -68,10 +74,11 @@ func (s *Shared) Cluster() *state.Cluster {
 // Registry lists the plugins for a scheduler.
 func (s *Shared) Registry() frameworkruntime.Registry {
 	return frameworkruntime.Registry{
-		names.PluginFilter:  s.newFilter,
-		names.PluginScore:   s.newScore,
-		names.PluginReserve: s.newReserve,
-		names.PluginBind:    s.newBind,
+		names.PluginFilter:   s.newFilter,
+		names.PluginScore:    s.newScore,
+		names.PluginReserve:  s.newReserve,
+		names.PluginBind:     s.newBind,
+		names.PluginPriority: s.newPriority,
 	}
 }
 
@@ -94,12 +101,20 @@ func (s *Shared) join(ctx context.Context, h fwk.Handle) (*state.Cluster, *profi
 		}
 		s.cluster = c
 	}
-	p := s.profiles[h.ProfileName()]
+	p := s.profile(h.ProfileName())
+	p.cluster = s.cluster
+	return s.cluster, p, nil
+}
+
+// profile returns what is known of a profile, making it if needed. The caller holds
+// the lock.
+func (s *Shared) profile(name string) *profile {
+	p := s.profiles[name]
 	if p == nil {
 		p = &profile{weights: score.DefaultWeights()}
-		s.profiles[h.ProfileName()] = p
+		s.profiles[name] = p
 	}
-	return s.cluster, p, nil
+	return p
 }
 
 // reporter turns complaints about objects into events on them.

@@ -29,7 +29,7 @@ func (s *Shared) TakeShortcut(sched *scheduler.Scheduler) {
 	whole := sched.SchedulePod
 	sched.SchedulePod = func(ctx context.Context, f framework.Framework, cs fwk.CycleState, info *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
 		p := s.profiles[f.ProfileName()]
-		if p == nil || !p.filters || len(sched.Extenders) > 0 || !plain(info.Pod) || cs.IsPodGroupSchedulingCycle() {
+		if p == nil || !p.filters || p.priority || len(sched.Extenders) > 0 || !plain(info.Pod) || cs.IsPodGroupSchedulingCycle() {
 			return whole(ctx, f, cs, info)
 		}
 		r, err := p.request(info.Pod)

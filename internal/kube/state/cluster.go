@@ -25,10 +25,13 @@ type Reporter func(object *v1.ObjectReference, reason, message string)
 // Cluster is the ledger behind a lock, fed by informers. All methods are safe
 // for concurrent use.
 type Cluster struct {
-	pods     corelisters.PodLister
-	nodes    corelisters.NodeLister
-	gpuNodes *gpuNodes
-	synced   []cache.InformerSynced
+	pods  corelisters.PodLister
+	nodes corelisters.NodeLister
+	// namespaces are not waited for: they only say what nobody else does, and who may
+	// not read them (an extender with few rights) does without.
+	namespaces corelisters.NamespaceLister
+	gpuNodes   *gpuNodes
+	synced     []cache.InformerSynced
 
 	mu      sync.RWMutex
 	ledger  *ledger.Ledger
@@ -36,27 +39,33 @@ type Cluster struct {
 	// known are pods whose arrival the planner has heard of.
 	known map[model.HolderID]bool
 	waits map[model.HolderID]waiting
+	// seekers are those of them that must be with others.
+	seekers map[model.HolderID]bool
 	// complained holds what was last reported about an object, so that each
 	// complaint is made once.
 	complained map[string]string
 
-	report Reporter
+	report  Reporter
+	changed func(*Cluster, model.NodeID)
 }
 
 // New wires a cluster to the informers of a scheduler and to a source of
 // GPUNodes. The informers are started by the scheduler, the watch on GPUNodes at
-// once. changed is called, without any lock held, after a GPUNode changed what is
-// known of a node: kube-scheduler does not know these objects and cannot requeue
-// pods for them.
+// once. changed is called, without any lock held, after something happened on a node
+// for which kube-scheduler does not requeue pods: its GPUNode changed what is known of
+// it, or somebody came whom a waiting pod must be with.
 func New(ctx context.Context, factory informers.SharedInformerFactory, gpuNodes cache.ListerWatcher, report Reporter, changed func(*Cluster, model.NodeID)) (*Cluster, error) {
 	c := &Cluster{
 		pods:       factory.Core().V1().Pods().Lister(),
 		nodes:      factory.Core().V1().Nodes().Lister(),
+		namespaces: factory.Core().V1().Namespaces().Lister(),
 		ledger:     ledger.New(),
 		waits:      map[model.HolderID]waiting{},
 		known:      map[model.HolderID]bool{},
+		seekers:    map[model.HolderID]bool{},
 		complained: map[string]string{},
 		report:     report,
+		changed:    changed,
 	}
 	c.planner = planner.New(c.ledger)
 	podEvents, err := factory.Core().V1().Pods().Informer().AddEventHandler(c.podHandler())
@@ -184,7 +193,7 @@ func (c *Cluster) Reserve(pod *v1.Pod, r *model.Request, id model.NodeID) (Assig
 		return Assignment{}, refusal
 	}
 	c.ledger.Put(id, dialect.ClaimOf(pod, r, v.Node, grant))
-	delete(c.waits, model.HolderID(pod.UID))
+	c.unwait(pod)
 	return Assignment{v.Node, grant}, nil
 }
 

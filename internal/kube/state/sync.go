@@ -31,6 +31,8 @@ func (c *Cluster) SyncNode(name string) (changed bool) {
 	inv, problem := dialect.Inventory(node, gn)
 	if err := c.ledger.SetNode(inv); err != nil {
 		problem = err
+	} else {
+		c.ledger.SetTelemetry(inv.ID, dialect.Telemetry(inv, gn))
 	}
 	changed = c.ledger.Version() != before
 	complain := c.complainOnce("node/"+name, problem)
@@ -54,7 +56,7 @@ func (c *Cluster) SyncPod(pod *v1.Pod) {
 		for _, h := range dialect.Holders(pod) {
 			c.ledger.Drop(h)
 		}
-		delete(c.waits, model.HolderID(pod.UID))
+		c.unwait(pod)
 		delete(c.known, model.HolderID(pod.UID))
 		delete(c.complained, "pod/"+string(pod.UID))
 		c.mu.Unlock()
@@ -72,15 +74,22 @@ func (c *Cluster) SyncPod(pod *v1.Pod) {
 			c.ledger.Drop(h)
 		}
 	}
+	company := false // somebody may wait for it
 	for _, claim := range claims {
+		_, old, known := c.ledger.Claim(claim.Holder)
+		relabelled := known && !old.Assumed && !(slices.Equal(old.Labels, claim.Labels) && len(old.Apart) == len(claim.Apart))
+		company = company || relabelled || (!known || old.Assumed) && c.sought(&claim)
 		c.ledger.Put(node, claim)
 	}
-	delete(c.waits, model.HolderID(pod.UID))
+	c.unwait(pod)
 	complain := c.complainOnce("pod/"+string(pod.UID), problem)
 	c.mu.Unlock()
 	if complain {
 		ref := &v1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: now.Namespace, Name: now.Name, UID: now.UID}
 		c.report(ref, "InvalidRecord", problem.Error())
+	}
+	if company {
+		c.changed(c, node)
 	}
 }
 
@@ -128,7 +137,7 @@ func (c *Cluster) podHandler() cache.ResourceEventHandler {
 		o, n := before.(*v1.Pod), after.(*v1.Pod)
 		// Most updates are kubelet's reports; they change no claim.
 		if o.UID == n.UID && o.Spec.NodeName == n.Spec.NodeName && o.Status.Phase == n.Status.Phase &&
-			o.Annotations[names.AnnotationDevices] == n.Annotations[names.AnnotationDevices] && dialect.BoundSince(o) == dialect.BoundSince(n) {
+			o.Annotations[names.AnnotationDevices] == n.Annotations[names.AnnotationDevices] && dialect.BoundSince(o) == dialect.BoundSince(n) && dialect.SameCompany(o, n) {
 			return
 		}
 		if o.UID != n.UID { // deleted and created anew between two lists

@@ -1,0 +1,95 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Label is a word about a holder, in the adapter's words. Labels of different
+// scopes (namespaces) never match, so that no tenant's rules reach into another's
+// pods.
+type Label struct{ Scope, Key, Value string }
+
+// Compare orders labels by scope, key and value.
+func (l Label) Compare(o Label) int {
+	return cmp.Or(cmp.Compare(l.Scope, o.Scope), cmp.Compare(l.Key, o.Key), cmp.Compare(l.Value, o.Value))
+}
+
+// AffinityKind says what a rule asks of the holders it matches.
+type AffinityKind uint8
+
+// SameDevice and SameNode want a matching holder there already, DifferentDevice
+// and DifferentNode want none there.
+const (
+	SameDevice AffinityKind = iota + 1
+	DifferentDevice
+	SameNode
+	DifferentNode
+)
+
+// affinityKinds are the kinds' names.
+var affinityKinds = []string{"unspecified", "same-device", "different-device", "same-node", "different-node"}
+
+// ParseAffinityKind finds a kind by its name.
+func ParseAffinityKind(name string) (AffinityKind, bool) {
+	i := slices.Index(affinityKinds, name)
+	return AffinityKind(max(i, 0)), i > 0
+}
+
+// String is the kind's name in annotations and reasons.
+func (k AffinityKind) String() string {
+	if int(k) >= len(affinityKinds) {
+		k = 0
+	}
+	return affinityKinds[k]
+}
+
+// Apart says whether the rule keeps holders away from each other.
+func (k AffinityKind) Apart() bool { return k == DifferentDevice || k == DifferentNode }
+
+// AffinityRule is a requirement on who else is on the same device or node.
+type AffinityRule struct {
+	Kind AffinityKind
+	// Match are the labels a holder must all have for the rule to be about it,
+	// sorted. A rule without any is about every holder, whatever its scope.
+	Match []Label
+}
+
+// Matches says whether the rule is about a holder with these labels, which must be
+// sorted.
+func (a AffinityRule) Matches(labels []Label) bool {
+	for _, want := range a.Match {
+		if _, found := slices.BinarySearchFunc(labels, want, Label.Compare); !found {
+			return false
+		}
+	}
+	return true
+}
+
+// String is the rule as its owner writes it: "same-device=app:db+tier:gold".
+func (a AffinityRule) String() string {
+	if len(a.Match) == 0 {
+		return a.Kind.String() + "=*"
+	}
+	words := make([]string, len(a.Match))
+	for i, l := range a.Match {
+		words[i] = l.Key + ":" + l.Value
+	}
+	return a.Kind.String() + "=" + strings.Join(words, "+")
+}
+
+// Validate names the field that is wrong. Being near everybody is no requirement
+// anybody has; it would only keep a holder off empty devices.
+func (a AffinityRule) Validate() error {
+	switch {
+	case a.Kind < SameDevice || a.Kind > DifferentNode:
+		return fmt.Errorf("kind: %d is not a kind", a.Kind)
+	case len(a.Match) == 0 && !a.Kind.Apart():
+		return fmt.Errorf("match: empty, which only rules that keep apart may be")
+	case !slices.IsSortedFunc(a.Match, Label.Compare):
+		return fmt.Errorf("match: not sorted")
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+package score
+
+import (
+	"github.com/tangram-dev/tangram/core/ledger"
+	"github.com/tangram-dev/tangram/core/model"
+)
+
+// rateLive fills the objectives that measurements decide. Utilization and memory are
+// those of the chosen devices: their other users (tenants of a shared device,
+// processes that nobody counts) are what a newcomer meets. Temperature and power are
+// those of all the node's devices of the vendor, because neighbours share air and
+// supply: the chosen ones may be idle and cool because they are free. Each is the mean
+// over devices, with those nobody measured in the middle.
+func rateLive(c *Card, r *model.Request, v ledger.View, set model.Mask) {
+	all := v.Devices(r.Vendor)
+	c[LiveUtilization] = mean(set, func(slot int) int { return idle(v.Telemetry(slot).Utilization, 100) })
+	c[LiveMemory] = mean(set, func(slot int) int {
+		return idle(v.Telemetry(slot).MemoryUsed, int(v.Node.Devices[slot].Memory))
+	})
+	c[Temperature] = mean(all, func(slot int) int { return coolness(v.Telemetry(slot).Temperature) })
+	c[Power] = mean(all, func(slot int) int {
+		return idle(v.Telemetry(slot).Power, BoardPower(v.Node.Devices[slot].Model))
+	})
+}
+
+// mean is the mean of a score over devices.
+func mean(set model.Mask, score func(slot int) int) int {
+	if set == 0 {
+		return neutral
+	}
+	sum := 0
+	for slot := range set.Slots() {
+		sum += score(slot)
+	}
+	return sum / set.Count()
+}
+
+// idle is the part of a limit that is not used, 0..100.
+func idle(used model.Reading, limit int) int {
+	if !used.Known || limit <= 0 {
+		return neutral
+	}
+	return 100 - 100*min(max(used.Value, 0), limit)/limit
+}
+
+// Devices at coolCelsius and below are as cool as can be wished; at hotCelsius data
+// center GPUs slow down.
+const (
+	coolCelsius = 40
+	hotCelsius  = 90
+)
+
+// coolness falls from 100 at coolCelsius to 0 at hotCelsius.
+func coolness(t model.Reading) int {
+	if !t.Known {
+		return neutral
+	}
+	return 100 * (hotCelsius - min(max(t.Value, coolCelsius), hotCelsius)) / (hotCelsius - coolCelsius)
+}
+
+// Live lists the objectives that depend on telemetry.
+func Live() []Objective { return []Objective{LiveUtilization, LiveMemory, Temperature, Power} }

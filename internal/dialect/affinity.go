@@ -1,0 +1,95 @@
+package dialect
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/place"
+)
+
+// readAffinity reads the pod's labels and its rules about others:
+//
+//	tangram.dev/device-affinity: same-device=app:db+tier:gold, different-node=app:web
+//
+// A rule matches pods of the same namespace that have all its labels; none of , = + :
+// can be part of a label, so the text is never ambiguous. * after a rule that keeps
+// apart means everybody, of any namespace.
+func readAffinity(pod *v1.Pod, r *model.Request) error {
+	r.Labels = labelsOf(pod)
+	words, err := wordList(pod, names.AnnotationAffinity)
+	if err != nil {
+		return err
+	}
+	for _, word := range words {
+		rule, err := parseRule(pod.Namespace, word)
+		if err != nil {
+			return fmt.Errorf("metadata.annotations[%s]: %q: %w", names.AnnotationAffinity, word, err)
+		}
+		r.Affinity = append(r.Affinity, rule)
+	}
+	return nil
+}
+
+func parseRule(namespace, text string) (model.AffinityRule, error) {
+	name, selector, ok := strings.Cut(text, "=")
+	kind, known := model.ParseAffinityKind(name)
+	if !ok || !known {
+		return model.AffinityRule{}, fmt.Errorf("is not same-device=, different-device=, same-node= or different-node= with labels")
+	}
+	rule := model.AffinityRule{Kind: kind}
+	if selector == "*" {
+		if !kind.Apart() {
+			return rule, fmt.Errorf("* is for different-device and different-node only")
+		}
+		return rule, nil
+	}
+	for pair := range strings.SplitSeq(selector, "+") {
+		key, value, ok := strings.Cut(pair, ":")
+		if !ok || len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(value)) > 0 {
+			return rule, fmt.Errorf("%q is not a label written key:value", pair)
+		}
+		rule.Match = append(rule.Match, model.Label{Scope: namespace, Key: key, Value: value})
+	}
+	slices.SortFunc(rule.Match, model.Label.Compare)
+	rule.Match = slices.Compact(rule.Match)
+	return rule, nil
+}
+
+// labelsOf are a pod's labels, sorted. All of them: which ones rules will be about
+// nobody knows, and their texts are the pod object's own.
+func labelsOf(pod *v1.Pod) []model.Label {
+	if len(pod.Labels) == 0 {
+		return nil
+	}
+	out := make([]model.Label, 0, len(pod.Labels))
+	for key, value := range pod.Labels {
+		out = append(out, model.Label{Scope: pod.Namespace, Key: key, Value: value})
+	}
+	slices.SortFunc(out, model.Label.Compare)
+	return out
+}
+
+// keepsApart are the rules by which a bound pod keeps others away; none when they
+// were edited into nonsense.
+func keepsApart(pod *v1.Pod) []model.AffinityRule {
+	var r model.Request
+	if readDevicePolicy(pod, &r) != nil || readAffinity(pod, &r) != nil {
+		return nil
+	}
+	return place.KeepApart(r.Affinity)
+}
+
+// SameCompany says whether two states of a pod are the same to others' rules and by
+// its own.
+func SameCompany(a, b *v1.Pod) bool {
+	return maps.Equal(a.Labels, b.Labels) &&
+		a.Annotations[names.AnnotationAffinity] == b.Annotations[names.AnnotationAffinity] &&
+		a.Annotations[hamiDevicePolicy] == b.Annotations[hamiDevicePolicy]
+}
