@@ -112,6 +112,13 @@ type Node struct {
 	// node's own agent says (kubelet's allocatable). It may be less than the
 	// devices listed.
 	Sellable map[Vendor]int
+	// Domains are the node's domains in the network, one value per configured
+	// level, outermost first; "" where the node does not say. None means no level.
+	Domains []string
+	// NUMA is what the node's kubelet demands, of each container's devices when
+	// NUMAPerContainer, else of all devices of a pod together.
+	NUMA             NUMAPolicy
+	NUMAPerContainer bool
 }
 
 // Attribute returns the value of a key, and whether the node has it.

@@ -80,6 +80,10 @@ type Request struct {
 	// PreferModels are models the owner would rather have, best first.
 	PreferModels []GPUModel
 
+	// Require and Prefer say how close the devices must be and should be. For a
+	// single holder a level only means that its node has a domain there.
+	Require, Prefer Closeness
+
 	// Placement says how shares are laid on devices.
 	Placement Placement
 
