@@ -6,6 +6,7 @@ import (
 
 	"github.com/tangram-dev/tangram/core/mig"
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/topology"
 )
 
 // node is a node's entry. A node that left while holders are still bound to it
@@ -35,6 +36,7 @@ type Ledger struct {
 	owners  map[string][]model.NodeID // device UUID -> nodes that list it, sorted
 	// priorities counts holders by priority.
 	priorities map[int32]int
+	domains    *topology.Domains
 	journal    journal
 	version    uint64
 }
@@ -48,6 +50,7 @@ func New() *Ledger {
 		index:      index{buckets: map[bucketKey]*Bucket{}},
 		owners:     map[string][]model.NodeID{},
 		priorities: map[int32]int{},
+		domains:    topology.NewDomains(numVendors),
 	}
 }
 
@@ -59,7 +62,7 @@ func (l *Ledger) SetNode(inv *model.Node) error {
 	if err := Validate(inv); err != nil {
 		return fmt.Errorf("node %q: %w", inv.ID, err)
 	}
-	if n := l.nodes[inv.ID]; n != nil && n.inv != nil && n.kind.signature == signature(inv) && sameUUIDs(n.inv, inv) {
+	if n := l.nodes[inv.ID]; n != nil && n.inv != nil && n.kind.signature == signature(inv) && sameUUIDs(n.inv, inv) && slices.Equal(n.inv.Domains, inv.Domains) {
 		return nil
 	}
 	l.setInventory(inv.ID, inv)
@@ -82,7 +85,7 @@ func Validate(inv *model.Node) error {
 	return nil
 }
 
-// sameUUIDs compares what a kind's signature leaves out.
+// sameUUIDs compares what a kind's signature leaves out of the devices.
 func sameUUIDs(a, b *model.Node) bool {
 	return slices.EqualFunc(a.Devices, b.Devices, func(x, y model.Device) bool { return x.UUID == y.UUID })
 }
@@ -270,6 +273,7 @@ func (l *Ledger) settle(n *node) {
 	} else if len(n.claims) == 0 {
 		delete(l.nodes, n.id)
 	}
+	l.locate(n)
 }
 
 func (l *Ledger) unindex(n *node) {

@@ -214,6 +214,9 @@ func TestPlacedNeverOverlaps(t *testing.T) {
 						t.Fatalf("request %+v was given %+v", r, d)
 					}
 				}
+				if !nearEnough(r, v, c.Grant) {
+					t.Fatalf("request %+v on %+v was given %b", r, v.Node, c.Grant.Set)
+				}
 				if r.Kind() != model.Whole {
 					for i, want := range r.Containers {
 						got := 0

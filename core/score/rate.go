@@ -19,7 +19,7 @@ func Rate(r *model.Request, v ledger.View, set model.Mask) Card {
 	m := v.Node.Devices[first].Model
 	c[Utilization] = utilization(r, v)
 	c[TypeMatch] = typeMatch(r, m)
-	c[Topology] = v.Kind.Links.Grade(set)
+	c[Topology] = topology(r, v, set)
 	c[Fragmentation] = fragmentation(r, v, set)
 	c[Priority] = closeness(r.Standing, Grade(m))
 	c[Workload] = workload(r, v, m)

@@ -5,7 +5,7 @@ import "github.com/tangram-dev/tangram/core/model"
 // maxSteps bounds a search for bonded sets. Links of real machines come in islands
 // and need a few dozen steps; the bound is for inventories made up to be hard, where
 // the best set seen so far is the answer.
-const maxSteps = 20_000
+const maxSteps = 50_000
 
 // joined says whether two devices satisfy a bond.
 func (l *Links) joined(a, b int, bond model.Bond) bool {
@@ -47,19 +47,26 @@ func (l *Links) Within(free model.Mask, k int, bond model.Bond) model.Mask {
 	if k <= 1 || l.Bonded(free, bond) {
 		return l.Best(free, k)
 	}
-	w := walk{l: l, free: free, k: k, reach: l.reach(free, bond)}
+	return l.Where(free, k, bond, func(model.Mask) bool { return true })
+}
+
+// Where is Within among the sets that pass a test. Cost: the test of up to all
+// bonded sets of k.
+func (l *Links) Where(free model.Mask, k int, bond model.Bond, passes func(model.Mask) bool) model.Mask {
+	w := walk{l: l, free: free, k: k, reach: l.reach(free, bond), passes: passes}
 	w.extend(0, free)
 	return w.best
 }
 
 // walk looks at bonded sets of k devices in ascending order of their slots.
 type walk struct {
-	l     *Links
-	free  model.Mask
-	k     int
-	reach []model.Mask
-	best  model.Mask
-	steps int
+	l      *Links
+	free   model.Mask
+	k      int
+	reach  []model.Mask
+	passes func(model.Mask) bool
+	best   model.Mask
+	steps  int
 }
 
 // extend adds devices of `next`, all of which satisfy the bond with all of `set`.
@@ -69,7 +76,7 @@ func (w *walk) extend(set, next model.Mask) {
 	}
 	missing := w.k - set.Count()
 	if missing == 0 {
-		if w.best == 0 || w.l.better(w.free, set, w.best) {
+		if (w.best == 0 || w.l.better(w.free, set, w.best)) && w.passes(set) {
 			w.best = set
 		}
 		return

@@ -51,6 +51,24 @@ func (l *Links) FewestNUMA(devices model.Mask, k int) int {
 	return 0
 }
 
+// TouchesNUMA is how many NUMA nodes a set's devices are on; a device that did not
+// say counts as being on one of its own.
+func (l *Links) TouchesNUMA(set model.Mask) int {
+	count, rest := 0, set
+	for slot := range set.Slots() {
+		if !rest.Has(slot) {
+			continue // counted with an earlier one
+		}
+		count++
+		for other := range rest.Slots() {
+			if l.numa[other] == l.numa[slot] && (other == slot || l.numa[slot] != model.NUMAUnknown) {
+				rest &^= 1 << other
+			}
+		}
+	}
+	return count
+}
+
 // maxUnions bounds how many combinations of NUMA nodes are looked at: all of them up
 // to eight nodes, more than any machine sold with GPUs has.
 const maxUnions = 256
