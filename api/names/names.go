@@ -29,6 +29,9 @@ const (
 	AnnotationDevices = Group + "/devices"
 	// AnnotationPlacement is how shares are laid on devices: binpack or spread.
 	AnnotationPlacement = Group + "/placement"
+	// AnnotationTopology is how close the pod's GPUs, and a gang's members, must be:
+	// required=LEVEL and preferred=LEVEL, comma-separated.
+	AnnotationTopology = Group + "/topology"
 	// AnnotationUseModel and AnnotationAvoidModel are comma-separated GPU models
 	// the pod insists on or refuses (HAMi's and Volcano's words).
 	AnnotationUseModel   = "nvidia.com/use-gputype"
