@@ -27,7 +27,7 @@ func TestLevelsValidateNamesTheField(t *testing.T) {
 		{"same label", topology.Levels{{"a", "x"}, {"b", "x"}}, `[1].label: "x" is also the label of [0]`},
 		{"reserved", topology.Levels{{"nvlink", "x"}}, `[0].name: "nvlink" is a word for devices of one node`},
 		{"capital", topology.Levels{{"Rack", "x"}}, `[0].name: "Rack" may hold`},
-		{"too many", make(topology.Levels, 9), "9 levels, at most 8"},
+		{"too many", make(topology.Levels, 9), ": 9 levels, at most 8"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -36,7 +36,7 @@ const maxLevels = 8
 // Validate names the field that is wrong.
 func (ls Levels) Validate() error {
 	if len(ls) > maxLevels {
-		return fmt.Errorf("%d levels, at most %d", len(ls), maxLevels)
+		return fmt.Errorf(": %d levels, at most %d", len(ls), maxLevels)
 	}
 	for i, l := range ls {
 		switch {

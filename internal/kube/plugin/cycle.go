@@ -8,7 +8,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/tangram-dev/tangram/core/model"
-	"github.com/tangram-dev/tangram/internal/dialect"
 	"github.com/tangram-dev/tangram/internal/kube/state"
 )
 
@@ -51,7 +50,7 @@ func readCycle(cs fwk.CycleState) *cycle {
 
 // request reads a pod's request under a profile.
 func (p *profile) request(pod *v1.Pod) (*model.Request, error) {
-	r, err := dialect.Request(pod)
+	r, err := p.cluster.Request(pod)
 	if r != nil {
 		r.ProfileModels = p.models
 	}

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,6 +49,29 @@ func TestArgs(t *testing.T) {
 	for name, text := range map[string]string{"unknown": `{"weight":{}}`, "nested": `{"weights":{"x":1}}`, "type": `{"weights":[]}`, "empty": ``} {
 		if err := decodeArgs(raw(text), &ScoreArgs{}); err == nil {
 			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+func TestTopologyLevels(t *testing.T) {
+	for text, want := range map[string]string{
+		`{}`:                    "",
+		`{"topologyLevels":[]}`: "",
+		`{"topologyLevels":[{"name":"row","label":"example.com/row"}]}`:                                       "",
+		`{"topologyLevels":[{"name":"numa","label":"x"}]}`:                                                    `topologyLevels[0].name: "numa" is a word for devices of one node`,
+		`{"topologyLevels":[{"name":"a","label":"x"},{"name":"a","label":"y"}]}`:                              `topologyLevels[1].name: "a" is also the name of [0]`,
+		`{"topologyLevels":[{"name":"a"}]}`:                                                                   "topologyLevels[0].label: empty",
+		`{"topologyLevels":[{"name":"a","label":"no label"}]}`:                                                `topologyLevels[0].label: "no label": name part must`,
+		`{"topologyLevels":[{"name":"a","key":"x"}]}`:                                                         `args: unknown field "topologyLevels[0].key"`,
+		`{"topologyLevels":[` + strings.Repeat(`{"name":"a","label":"x"},`, 8) + `{"name":"a","label":"x"}]}`: "topologyLevels: 9 levels, at most 8",
+	} {
+		var args FilterArgs
+		err := decodeArgs(&runtime.Unknown{Raw: []byte(text)}, &args)
+		if err == nil {
+			_, err = args.levels()
+		}
+		if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", text, err, want)
 		}
 	}
 }
@@ -303,7 +327,7 @@ func TestDefaultConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := NewShared(nil)
+	s := NewShared(state.Sources{})
 	s.defaults = text
 	cfg, err := s.loadConfig(context.Background(), "")
 	if err != nil {

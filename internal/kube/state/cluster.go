@@ -3,18 +3,22 @@ package state
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/tangram-dev/tangram/api/v1alpha1"
 	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/place"
 	"github.com/tangram-dev/tangram/core/score"
+	"github.com/tangram-dev/tangram/core/topology"
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
@@ -26,8 +30,12 @@ type Reporter func(object *v1.ObjectReference, reason, message string)
 type Cluster struct {
 	pods     corelisters.PodLister
 	nodes    corelisters.NodeLister
-	gpuNodes *gpuNodes
-	synced   []cache.InformerSynced
+	gpuNodes *optional[*v1alpha1.GPUNode]
+	// topologies are NodeResourceTopologies; nil when nobody looks.
+	topologies *optional[*unstructured.Unstructured]
+	synced     []cache.InformerSynced
+	levels     atomic.Pointer[topology.Levels]
+	everyNode  func()
 
 	mu     sync.RWMutex
 	ledger *ledger.Ledger
@@ -39,12 +47,12 @@ type Cluster struct {
 	report Reporter
 }
 
-// New wires a cluster to the informers of a scheduler and to a source of
-// GPUNodes. The informers are started by the scheduler, the watch on GPUNodes at
-// once. changed is called, without any lock held, after a GPUNode changed what is
-// known of a node: kube-scheduler does not know these objects and cannot requeue
-// pods for them.
-func New(ctx context.Context, factory informers.SharedInformerFactory, gpuNodes cache.ListerWatcher, report Reporter, changed func(*Cluster, model.NodeID)) (*Cluster, error) {
+// New wires a cluster to the informers of a scheduler and to sources of objects it
+// does not know. The informers are started by the scheduler, the watches on the
+// sources at once. changed is called, without any lock held, after an object of a
+// source changed what is known of a node: kube-scheduler cannot requeue pods for
+// these.
+func New(ctx context.Context, factory informers.SharedInformerFactory, from Sources, report Reporter, changed func(*Cluster, model.NodeID)) (*Cluster, error) {
 	c := &Cluster{
 		pods:       factory.Core().V1().Pods().Lister(),
 		nodes:      factory.Core().V1().Nodes().Lister(),
@@ -53,6 +61,8 @@ func New(ctx context.Context, factory informers.SharedInformerFactory, gpuNodes 
 		complained: map[string]string{},
 		report:     report,
 	}
+	defaults := topology.DefaultLevels()
+	c.levels.Store(&defaults)
 	podEvents, err := factory.Core().V1().Pods().Informer().AddEventHandler(c.podHandler())
 	if err != nil {
 		return nil, err
@@ -66,17 +76,26 @@ func New(ctx context.Context, factory informers.SharedInformerFactory, gpuNodes 
 			changed(c, model.NodeID(name))
 		}
 	}
-	everyNode := func() {
+	c.everyNode = func() {
 		nodes, _ := c.nodes.List(labels.Everything())
 		for _, n := range nodes {
 			nodeChanged(n.Name)
 		}
 	}
-	if c.gpuNodes, err = newGPUNodes(gpuNodes, nodeChanged, everyNode); err != nil {
+	if c.gpuNodes, err = newOptional[*v1alpha1.GPUNode](from.GPUNodes, &v1alpha1.GPUNode{},
+		"No GPUNodes here: devices are derived from node labels and allocatable", nodeChanged, c.everyNode); err != nil {
 		return nil, err
 	}
-	go c.gpuNodes.informer.RunWithContext(ctx)
 	c.synced = []cache.InformerSynced{podEvents.HasSynced, nodeEvents.HasSynced, c.gpuNodes.synced}
+	if from.NodeTopologies != nil {
+		if c.topologies, err = newOptional[*unstructured.Unstructured](from.NodeTopologies, &unstructured.Unstructured{},
+			"No NodeResourceTopologies here: kubelets' NUMA policies are not known", nodeChanged, c.everyNode); err != nil {
+			return nil, err
+		}
+		c.synced = append(c.synced, c.topologies.synced)
+		go c.topologies.informer.RunWithContext(ctx)
+	}
+	go c.gpuNodes.informer.RunWithContext(ctx)
 	return c, nil
 }
 

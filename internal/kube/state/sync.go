@@ -27,8 +27,8 @@ func (c *Cluster) SyncNode(name string) (changed bool) {
 		c.mu.Unlock()
 		return changed
 	}
-	gn := c.gpuNodes.get(name)
-	inv, problem := dialect.Inventory(node, gn)
+	facts := c.facts(name)
+	inv, problem := dialect.Describe(node, facts)
 	if err := c.ledger.SetNode(inv); err != nil {
 		problem = err
 	}
@@ -37,7 +37,7 @@ func (c *Cluster) SyncNode(name string) (changed bool) {
 	c.mu.Unlock()
 	if complain {
 		ref := &v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}
-		if gn != nil {
+		if gn := facts.GPUNode; gn != nil {
 			ref = &v1.ObjectReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: "GPUNode", Name: gn.Name, UID: gn.UID}
 		}
 		c.report(ref, "InvalidInventory", problem.Error())
