@@ -196,6 +196,9 @@ func (n *Node) Validate() error {
 			return fmt.Errorf("attributes[%d].key: %q is there twice or out of order", i, n.Attributes[i].Key)
 		}
 	}
+	if n.NUMA > OneNUMA {
+		return fmt.Errorf("numa: %d is not a policy", n.NUMA)
+	}
 	for v, count := range n.Sellable {
 		if count < 0 {
 			return fmt.Errorf("sellable[%s]: %d is negative", v, count)

@@ -195,5 +195,11 @@ func (r *Request) Validate() error {
 	if r.MinMemory < 0 {
 		return fmt.Errorf("minMemory: %d is negative", r.MinMemory)
 	}
+	if r.Require.Link > NVSwitch {
+		return fmt.Errorf("require.link: %d is not a class", r.Require.Link)
+	}
+	if r.Prefer.Link > NVSwitch {
+		return fmt.Errorf("prefer.link: %d is not a class", r.Prefer.Link)
+	}
 	return nil
 }
