@@ -118,7 +118,7 @@ func TestDomainsAreWhatNodesSay(t *testing.T) {
 				d.Remove(id)
 				delete(all, id)
 			case 1, 2:
-				path := rapid.SliceOfN(rapid.SampledFrom([]string{"", "1", "2"}), 0, depths).Draw(t, "path")
+				path := rapid.SliceOfN(rapid.SampledFrom([]string{"", "1", "12", "1-"}), 0, depths).Draw(t, "path")
 				d.Set(id, path)
 				if all[id] == nil {
 					all[id] = &naiveNode{}
@@ -177,6 +177,12 @@ func check(t *rapid.T, d *topology.Domains, all naive, depths int, ids []model.N
 		slices.SortFunc(domains, func(a, b topology.Domain) int { return strings.Compare(a.Path, b.Path) })
 		if got := d.At(depth); !slices.Equal(got, domains) {
 			t.Fatalf("at %d: %v, want %v", depth, got, domains)
+		}
+		for _, outer := range d.At(0) {
+			inside := slices.DeleteFunc(slices.Clone(domains), func(dom topology.Domain) bool { return !strings.HasPrefix(dom.Path, outer.Path+"/") })
+			if got := d.Inside(outer, depth); !slices.Equal(got, inside) {
+				t.Fatalf("inside %v at %d: %v, want %v", outer, depth, got, inside)
+			}
 		}
 		for r := range 2 {
 			need := rapid.Int64Range(0, 20).Draw(t, "need")

@@ -1,9 +1,9 @@
 package dialect
 
 import (
-	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -21,8 +21,15 @@ var bonds = map[string]model.Bond{
 
 // readTopology reads how close a pod's devices must be and should be:
 // "required=nvlink,preferred=rack". A pod may name each kind of closeness once for
-// each: a link, numa, and a level of domains.
+// each: a link, numa, and a level of domains. HAMi's word for numa counts, too.
 func readTopology(pod *v1.Pod, r *model.Request, levels topology.Levels) error {
+	if value, ok := pod.Annotations[names.AnnotationNUMABind]; ok {
+		bind, err := strconv.ParseBool(value)
+		if err != nil {
+			return fmt.Errorf("metadata.annotations[%s]: %q is neither true nor false", names.AnnotationNUMABind, value)
+		}
+		r.Require.NUMA = bind
+	}
 	words, err := wordList(pod, names.AnnotationTopology)
 	if err != nil {
 		return err
@@ -44,8 +51,8 @@ func readTopology(pod *v1.Pod, r *model.Request, levels topology.Levels) error {
 // closer adds one word.
 func closer(c *model.Closeness, word string, levels topology.Levels) error {
 	if b, ok := bonds[word]; ok {
-		if b.NUMA && c.NUMA || b.Link != model.SYS && c.Link != model.SYS {
-			return errors.New("a link, or numa, is named twice")
+		if b.Link != model.SYS && c.Link != model.SYS {
+			return fmt.Errorf("a link is named already: %s", strings.ToLower(c.Link.String()))
 		}
 		c.Bond = c.And(b)
 		return nil

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -31,7 +32,7 @@ func TestTopologyAnnotation(t *testing.T) {
 		{"unknown strength", "must=rack", model.Closeness{}, model.Closeness{}, `metadata.annotations[tangram.dev/topology]: "must=rack" is neither required=LEVEL nor preferred=LEVEL`},
 		{"no word", "required", model.Closeness{}, model.Closeness{}, `metadata.annotations[tangram.dev/topology]: "required": "" is not one of zone,`},
 		{"empty", "", model.Closeness{}, model.Closeness{}, `metadata.annotations[tangram.dev/topology]: "" has an empty entry`},
-		{"two links", "required=pix,required=nvlink", model.Closeness{}, model.Closeness{}, `metadata.annotations[tangram.dev/topology]: "required=nvlink": a link, or numa, is named twice`},
+		{"two links", "required=pix,required=nvlink", model.Closeness{}, model.Closeness{}, `metadata.annotations[tangram.dev/topology]: "required=nvlink": a link is named already: pix`},
 		{"two levels", "required=zone,required=node", model.Closeness{}, model.Closeness{}, `metadata.annotations[tangram.dev/topology]: "required=node": a level is named already: zone`},
 	}
 	for _, tt := range tests {
@@ -50,6 +51,22 @@ func TestTopologyAnnotation(t *testing.T) {
 				t.Errorf("got %+v, %v", r, err)
 			}
 		})
+	}
+}
+
+func TestNUMABind(t *testing.T) {
+	for value, want := range map[string]string{"true": "true", "false": "false", "yes": `metadata.annotations[nvidia.com/numa-bind]: "yes" is neither true nor false`} {
+		amount := v1.ResourceList{names.ResourceNVIDIA: resource.MustParse("2")}
+		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{names.AnnotationNUMABind: value}},
+			Spec: v1.PodSpec{Containers: []v1.Container{{Resources: v1.ResourceRequirements{Requests: amount}}}}}
+		r, err := Request(pod)
+		got := fmt.Sprint(err)
+		if err == nil {
+			got = fmt.Sprint(r.Require.NUMA)
+		}
+		if got != want {
+			t.Errorf("%s: got %s, want %s", value, got, want)
+		}
 	}
 }
 
