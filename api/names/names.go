@@ -34,6 +34,11 @@ const (
 	AnnotationPlacement = Group + "/placement"
 	// AnnotationAffinity are rules on who else may be on the pod's devices and node.
 	AnnotationAffinity = Group + "/device-affinity"
+	// AnnotationTopology is how close the pod's GPUs, and a gang's members, must be:
+	// required=LEVEL and preferred=LEVEL, comma-separated.
+	AnnotationTopology = Group + "/topology"
+	// AnnotationNUMABind is HAMi's word for GPUs of one NUMA node: true or false.
+	AnnotationNUMABind = "nvidia.com/numa-bind"
 	// AnnotationUseModel and AnnotationAvoidModel are comma-separated GPU models
 	// the pod insists on or refuses (HAMi's and Volcano's words).
 	AnnotationUseModel   = "nvidia.com/use-gputype"

@@ -73,6 +73,18 @@ func (b *NodeBuilder) Sellable(v model.Vendor, count int) *NodeBuilder {
 	return b
 }
 
+// Domains puts the node into domains, outermost first.
+func (b *NodeBuilder) Domains(path ...string) *NodeBuilder {
+	b.n.Domains = path
+	return b
+}
+
+// NUMA makes the node's kubelet align devices.
+func (b *NodeBuilder) NUMA(p model.NUMAPolicy, perContainer bool) *NodeBuilder {
+	b.n.NUMA, b.n.NUMAPerContainer = p, perContainer
+	return b
+}
+
 // Build returns the node.
 func (b *NodeBuilder) Build() *model.Node { return &b.n }
 
@@ -120,6 +132,10 @@ func DrawNode(t *rapid.T, id string) *model.Node {
 	}
 	if rapid.IntRange(0, 3).Draw(t, "limited") == 0 {
 		b.Sellable(model.NVIDIA, rapid.IntRange(0, 6).Draw(t, "sellable"))
+	}
+	b.Domains(rapid.SampledFrom([][]string{nil, nil, {"z1"}, {"z1", "r1"}, {"z1", "r2"}, {"", "r1"}}).Draw(t, "domains")...)
+	if rapid.IntRange(0, 3).Draw(t, "aligned") == 0 {
+		b.NUMA(model.NUMAPolicy(rapid.IntRange(0, 2).Draw(t, "policy")), rapid.Bool().Draw(t, "per container"))
 	}
 	return b.Build()
 }
@@ -221,9 +237,23 @@ func DrawRequest(t *rapid.T) *model.Request {
 			r.UseUUIDs = []string{uuid}
 		}
 	}
+	if rapid.IntRange(0, 2).Draw(t, "close") == 0 {
+		r.Require, r.Prefer = drawCloseness(t), drawCloseness(t)
+	}
 	if rapid.IntRange(0, 5).Draw(t, "indexes") == 0 {
 		r.UseIndexes = rapid.SliceOfNDistinct(rapid.IntRange(0, 7), 1, 8, rapid.ID[int]).Draw(t, "use indexes")
 		slices.Sort(r.UseIndexes)
 	}
 	return r
+}
+
+func drawCloseness(t *rapid.T) model.Closeness {
+	c := model.Closeness{Bond: model.Bond{
+		Link: rapid.SampledFrom([]model.LinkClass{model.SYS, model.SYS, model.PHB, model.NVLink}).Draw(t, "link"),
+		NUMA: rapid.IntRange(0, 3).Draw(t, "one NUMA node") == 0,
+	}}
+	if rapid.IntRange(0, 3).Draw(t, "level") == 0 {
+		c.Level = model.Level{Name: "rack", Label: "r", Depth: rapid.IntRange(-1, 1).Draw(t, "depth")}
+	}
+	return c
 }

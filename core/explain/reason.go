@@ -20,6 +20,8 @@ const (
 	TooFew
 	// WrongNode: a node attribute (label) the request insists on is missing.
 	WrongNode
+	// WrongDomain: the node is in no domain of the level the request insists on.
+	WrongDomain
 	// WrongModel: too few devices of an allowed model. Counts devices.
 	WrongModel
 	// WrongDevice: too few of the devices named by UUID or index are here.
@@ -32,6 +34,9 @@ const (
 	TooSmall
 	// Unhealthy: enough devices, but not enough healthy ones. Counts devices.
 	Unhealthy
+	// Apart: enough healthy devices, but never as many that are close enough to each
+	// other. Counts devices of the largest such group.
+	Apart
 	// NoCompany: too few devices where those are that the request must be with.
 	// Counts devices. Nobody's leaving helps; somebody's coming does.
 	NoCompany
@@ -40,11 +45,15 @@ const (
 	TooClose
 	// Taken: enough healthy devices, but others hold them. Counts free devices.
 	Taken
+	// FreeApart: enough free devices, but not as many that are close enough to each
+	// other; others hold what is between. Counts free devices of the largest such
+	// group.
+	FreeApart
 )
 
 // Permanent says that no holder's leaving can help: the node itself would have
 // to change, or somebody come.
-func (c Code) Permanent() bool { return c != Taken && c != TooClose }
+func (c Code) Permanent() bool { return c != Taken && c != TooClose && c != FreeApart }
 
 // String is the code's stable name, for metrics and goldens.
 func (c Code) String() string {
@@ -55,6 +64,8 @@ func (c Code) String() string {
 		return "TooFew"
 	case WrongNode:
 		return "WrongNode"
+	case WrongDomain:
+		return "WrongDomain"
 	case WrongModel:
 		return "WrongModel"
 	case WrongDevice:
@@ -65,12 +76,16 @@ func (c Code) String() string {
 		return "TooSmall"
 	case Unhealthy:
 		return "Unhealthy"
+	case Apart:
+		return "Apart"
 	case NoCompany:
 		return "NoCompany"
 	case TooClose:
 		return "TooClose"
 	case Taken:
 		return "Taken"
+	case FreeApart:
+		return "FreeApart"
 	}
 	return "Unspecified"
 }
@@ -96,6 +111,8 @@ func (r Refusal) String() string {
 		return fmt.Sprintf("too few GPUs in all (%d of %d)", r.Best, r.Need)
 	case WrongNode:
 		return "no label " + r.Detail
+	case WrongDomain:
+		return "no " + r.Detail
 	case WrongModel:
 		return fmt.Sprintf("too few GPUs of model %s (%d of %d)", r.Detail, r.Best, r.Need)
 	case WrongDevice:
@@ -108,6 +125,10 @@ func (r Refusal) String() string {
 		return fmt.Sprintf("too few healthy GPUs (%d of %d)", r.Best, r.Need)
 	case NoCompany, TooClose:
 		return fmt.Sprintf("too few GPUs for %s (%d of %d)", r.Detail, r.Best, r.Need)
+	case Apart:
+		return fmt.Sprintf("too few GPUs %s (%d of %d)", r.Detail, r.Best, r.Need)
+	case FreeApart:
+		return fmt.Sprintf("too few free GPUs %s (%d of %d)", r.Detail, r.Best, r.Need)
 	case Taken:
 		if r.Detail != "" {
 			return fmt.Sprintf("too few GPUs with %s (%d of %d)", r.Detail, r.Best, r.Need)

@@ -58,6 +58,9 @@ func (l *Ledger) Audit() error {
 	if err := l.auditCounts(); err != nil {
 		return err
 	}
+	if err := l.auditDomains(); err != nil {
+		return err
+	}
 	if l.journal.open == 0 && len(l.journal.entries) != 0 {
 		return fmt.Errorf("journal: %d entries while no trial is open", len(l.journal.entries))
 	}
@@ -165,7 +168,7 @@ func (l *Ledger) String() string {
 		if n.inv == nil {
 			fmt.Fprintf(&b, "%s (gone)\n", id)
 		} else {
-			fmt.Fprintf(&b, "%s %d devices, held %s, room %v, debt %v\n", id, len(n.inv.Devices), indexes(n.inv, n.held), n.room, n.debt)
+			fmt.Fprintf(&b, "%s %d devices, held %s, room %v, debt %v, in %q, NUMA %s\n", id, len(n.inv.Devices), indexes(n.inv, n.held), n.room, n.debt, n.inv.Domains, n.inv.NUMA)
 		}
 		for i, c := range n.claims {
 			state := "holds"

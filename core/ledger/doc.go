@@ -14,5 +14,5 @@
 // The ledger is not safe for concurrent use; the adapter brings the lock. Views
 // are values and stay valid.
 //
-// Read claim.go, occupy.go, ledger.go, index.go, journal.go.
+// Read claim.go, occupy.go, ledger.go, index.go, domains.go, journal.go.
 package ledger

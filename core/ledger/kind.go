@@ -83,5 +83,13 @@ func signature(n *model.Node) string {
 	for _, v := range model.Vendors {
 		fmt.Fprintf(&b, "s%d;", n.Sellable[v])
 	}
+	fmt.Fprintf(&b, "n%d %t;", n.NUMA, n.NUMAPerContainer)
+	// Which rack it is would make every rack a kind of its own; requests of one
+	// holder only ask whether there is one.
+	for depth, value := range n.Domains {
+		if value != "" {
+			fmt.Fprintf(&b, "t%d;", depth)
+		}
+	}
 	return b.String()
 }

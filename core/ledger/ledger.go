@@ -7,6 +7,7 @@ import (
 
 	"github.com/tangram-dev/tangram/core/mig"
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/topology"
 )
 
 // node is a node's entry. A node that left while holders are still bound to it
@@ -55,6 +56,7 @@ type Ledger struct {
 	priorities map[int32]int
 	labels     labels
 	measured   int // nodes with telemetry
+	domains    *topology.Domains
 	journal    journal
 	changes    changes
 	// kindsVersion counts changes of kinds.
@@ -72,6 +74,7 @@ func New() *Ledger {
 		owners:     map[string][]model.NodeID{},
 		priorities: map[int32]int{},
 		labels:     newLabels(),
+		domains:    topology.NewDomains(numVendors),
 	}
 }
 
@@ -83,7 +86,7 @@ func (l *Ledger) SetNode(inv *model.Node) error {
 	if err := Validate(inv); err != nil {
 		return fmt.Errorf("node %q: %w", inv.ID, err)
 	}
-	if n := l.nodes[inv.ID]; n != nil && n.inv != nil && n.kind.signature == signature(inv) && n.inv.Host == inv.Host && sameUUIDs(n.inv, inv) {
+	if n := l.nodes[inv.ID]; n != nil && n.inv != nil && n.kind.signature == signature(inv) && n.inv.Host == inv.Host && sameUUIDs(n.inv, inv) && slices.Equal(n.inv.Domains, inv.Domains) {
 		return nil
 	}
 	l.setInventory(inv.ID, inv)
@@ -106,7 +109,7 @@ func Validate(inv *model.Node) error {
 	return nil
 }
 
-// sameUUIDs compares what a kind's signature leaves out.
+// sameUUIDs compares what a kind's signature leaves out of the devices.
 func sameUUIDs(a, b *model.Node) bool {
 	return slices.EqualFunc(a.Devices, b.Devices, func(x, y model.Device) bool { return x.UUID == y.UUID })
 }
@@ -302,6 +305,7 @@ func (l *Ledger) settle(n *node) {
 	} else if len(n.claims) == 0 {
 		delete(l.nodes, n.id)
 	}
+	l.locate(n)
 }
 
 func (l *Ledger) unindex(n *node) {

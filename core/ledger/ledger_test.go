@@ -13,6 +13,7 @@ import (
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/place"
+	"github.com/tangram-dev/tangram/core/topology"
 )
 
 // claim is a claim of NVIDIA devices by index.
@@ -411,4 +412,43 @@ func BenchmarkAssumeForget(b *testing.B) {
 			}
 		})
 	}
+}
+
+// TestDomainsFollowClaims: what is free in a domain is what its nodes have free, also
+// inside trials and after them; a node that moves takes it along.
+func TestDomainsFollowClaims(t *testing.T) {
+	l := ledger.New()
+	a := coretest.Node("a").GPUs(8, "A100").Domains("z", "r1").Build()
+	for _, n := range []*model.Node{a, coretest.Node("b").GPUs(4, "A100").Domains("z", "r2").Build(), coretest.Node("c").GPUs(4, "A100").Build()} {
+		if err := l.SetNode(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	nvidia := ledger.Resource(model.NVIDIA)
+	free := func(path string) int64 {
+		return l.Domains().Free(topology.Domain{Depth: strings.Count(path, "/"), Path: path}, nvidia)
+	}
+	expect := func(zone, rack int64) {
+		t.Helper()
+		if err := l.Audit(); err != nil {
+			t.Fatal(err)
+		}
+		if z, r := free("z"), free("z/r1"); z != zone || r != rack {
+			t.Errorf("zone %d, rack %d, want %d, %d", z, r, zone, rack)
+		}
+	}
+	expect(12, 8)
+	tx := l.Begin()
+	l.Put("a", coretest.WholeClaim("p", a, coretest.Request(3), 0b111))
+	expect(9, 5)
+	l.RemoveNode("b")
+	expect(5, 5)
+	tx.Rollback()
+	expect(12, 8)
+	moved := *a
+	moved.Domains = []string{"z", "r9"}
+	if err := l.SetNode(&moved); err != nil {
+		t.Fatal(err)
+	}
+	expect(12, 0)
 }

@@ -3,5 +3,5 @@
 // to know where values come from; Validate methods state what callers may rely
 // on afterwards.
 //
-// Read node.go, then request.go, then gpumodel.go.
+// Read node.go, then request.go, closeness.go and gpumodel.go.
 package model

@@ -112,6 +112,7 @@ func TestNodeValidateNamesTheField(t *testing.T) {
 		{"link to nowhere", func(n *model.Node) { n.Links = []model.Link{{Between: []int{0, 9}}} }, "links[0].between"},
 		{"link of one", func(n *model.Node) { n.Links = []model.Link{{Between: []int{0}}} }, "links[0].between"},
 		{"attributes", func(n *model.Node) { n.Attributes = []model.Attribute{{Key: "b"}, {Key: "a"}} }, "attributes[1].key"},
+		{"numa policy", func(n *model.Node) { n.NUMA = 9 }, "numa"},
 		{"sellable", func(n *model.Node) { n.Sellable[model.AMD] = -1 }, "sellable[amd]"},
 	}
 	for _, tt := range tests {

@@ -115,6 +115,13 @@ type Node struct {
 	// Host is the node's processors and memory. It may change without the devices
 	// changing, and does not make nodes different kinds.
 	Host Host
+	// Domains are the node's domains in the network, one value per configured
+	// level, outermost first; "" where the node does not say. None means no level.
+	Domains []string
+	// NUMA is what the node's kubelet demands, of each container's devices when
+	// NUMAPerContainer, else of all devices of a pod together.
+	NUMA             NUMAPolicy
+	NUMAPerContainer bool
 }
 
 // Attribute returns the value of a key, and whether the node has it.
@@ -194,6 +201,9 @@ func (n *Node) Validate() error {
 	}
 	if n.Host.CPU < 0 || n.Host.Memory < 0 {
 		return fmt.Errorf("host: %+v is negative", n.Host)
+	}
+	if n.NUMA > OneNUMA {
+		return fmt.Errorf("numa: %d is not a policy", n.NUMA)
 	}
 	for v, count := range n.Sellable {
 		if count < 0 {

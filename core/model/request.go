@@ -71,6 +71,10 @@ type Request struct {
 	// PreferModels are models the owner would rather have, best first.
 	PreferModels []GPUModel
 
+	// Require and Prefer say how close the devices must be and should be. For a
+	// single holder a level only means that its node has a domain there.
+	Require, Prefer Closeness
+
 	// Placement says how parts are laid on a node's devices, NodePlacement which
 	// nodes are filled first.
 	Placement, NodePlacement Placement
@@ -196,6 +200,12 @@ func (r *Request) Validate() error {
 		if err := rule.Validate(); err != nil {
 			return fmt.Errorf("affinity[%d].%w", i, err)
 		}
+	}
+	if r.Require.Link > NVSwitch {
+		return fmt.Errorf("require.link: %d is not a class", r.Require.Link)
+	}
+	if r.Prefer.Link > NVSwitch {
+		return fmt.Errorf("prefer.link: %d is not a class", r.Prefer.Link)
 	}
 	return nil
 }

@@ -40,8 +40,8 @@ func (g *Grant) Claim(holder model.HolderID, r *model.Request, n *model.Node) le
 // Fit chooses the devices a request would get on a node, or says why it gets
 // none. Checks run from what can never change to what changes with every pod,
 // and the refusal names the last one reached. The set is the best connected one
-// that leaves the best remainder (topology.Links.Best). The request must be
-// valid.
+// that leaves the best remainder (topology.Links.Best), among those that are close
+// enough (nearness). The request must be valid.
 func Fit(r *model.Request, v ledger.View) (Grant, *explain.Refusal) {
 	return FitWith(r, v, Choose{})
 }
@@ -74,6 +74,9 @@ func FitWith(r *model.Request, v ledger.View, how Choose) (Grant, *explain.Refus
 		if value, ok := v.Node.Attribute(want.Key); !ok || !slices.Contains(want.Values, value) {
 			return refuse(explain.WrongNode, 0, want.Key+"="+strings.Join(want.Values, "|"))
 		}
+	}
+	if level := r.Require.Level; lacks(v.Node, level) {
+		return refuse(explain.WrongDomain, 0, level.Name+" (label "+level.Label+")")
 	}
 	allowed := keep(devices, v, func(d *model.Device) bool { return modelAllowed(r, d.Model) })
 	if allowed.Count() < need {
@@ -109,8 +112,12 @@ func FitWith(r *model.Request, v ledger.View, how Choose) (Grant, *explain.Refus
 	if refusal != nil {
 		return Grant{}, refusal
 	}
+	near := nearnessOf(r, v)
+	if near.asks() && near.choose(healthy, need, model.Bond{}) == 0 {
+		return refuse(explain.Apart, near.largest(healthy, need), near.String())
+	}
 	if kind != model.Whole {
-		return fitParts(r, v, healthy, how.Worth)
+		return near.fitParts(healthy, how.Worth)
 	}
 	free := healthy &^ v.Held
 	if free.Count() < need {
@@ -119,7 +126,11 @@ func FitWith(r *model.Request, v ledger.View, how Choose) (Grant, *explain.Refus
 	if room := v.Room(r.Vendor); room < need {
 		return Grant{}, &explain.Refusal{Code: explain.Taken, Need: int64(need), Best: int64(room), Devices: devices.Count()}
 	}
-	return Grant{Set: v.Kind.Links.Best(free, need)}, nil
+	set := near.choose(free, need, r.Prefer.Bond)
+	if set == 0 {
+		return refuse(explain.FreeApart, near.largest(free, need), near.String())
+	}
+	return Grant{Set: set}, nil
 }
 
 // Allows says whether a request may use devices like this one: of its model, and

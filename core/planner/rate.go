@@ -62,7 +62,7 @@ func (p *Planner) weigh(r *model.Request, c *pack.Class, ordinal int, v ledger.V
 	if links := v.Kind.Links; !links.Uniform() {
 		free := v.Free(r.Vendor)
 		for i, size := range pack.GroupSizes() {
-			before[i], left[i] = uint8(links.Groups(free, size)), uint8(links.Groups(free&^g.Set, size))
+			before[i], left[i] = uint8(links.Slots(free, size)), uint8(links.Slots(free&^g.Set, size))
 		}
 	}
 	return p.index.Weigh(c, ordinal, &after, before, left)

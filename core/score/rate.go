@@ -20,7 +20,7 @@ func Rate(r *model.Request, v ledger.View, set model.Mask) Card {
 	m := v.Node.Devices[first].Model
 	c[Utilization] = utilization(r, v)
 	c[TypeMatch] = typeMatch(r, m)
-	c[Topology] = v.Kind.Links.Grade(set)
+	c[Topology] = topology(r, v, set)
 	c[Fragmentation] = neutral
 	c[Priority] = priority(r, m)
 	c[Workload] = workload(r, v, m)

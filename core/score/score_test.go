@@ -189,3 +189,16 @@ func TestScoresStayInRange(t *testing.T) {
 		}
 	})
 }
+
+// TestPreferredLinks: reaching what the owner prefers is as good as can be, missing
+// it counts.
+func TestPreferredLinks(t *testing.T) {
+	n := coretest.Node("n").GPUs(4, "A100").Link(model.PIX, 0, 0, 1, 2, 3).Build()
+	for want, prefer := range map[int]model.LinkClass{80: model.SYS, 100: model.PXB, 40: model.NVLink} {
+		r := coretest.Request(2)
+		r.Prefer.Link = prefer
+		if got := rate(t, n, 0, r)[score.Topology]; got != want {
+			t.Errorf("prefers %s: got %d, want %d", prefer, got, want)
+		}
+	}
+}

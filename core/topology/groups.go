@@ -5,9 +5,9 @@ import "github.com/tangram-dev/tangram/core/model"
 // Uniform says whether all sets of one size are connected alike.
 func (l *Links) Uniform() bool { return l.uniform }
 
-// Groups is how many groups of k devices, as well connected as any k of the node,
+// Slots is how many groups of k devices, as well connected as any k of the node,
 // can be taken out of a set one after the other.
-func (l *Links) Groups(set model.Mask, k int) int {
+func (l *Links) Slots(set model.Mask, k int) int {
 	if l.uniform || k < 2 {
 		return set.Count() / max(k, 1)
 	}

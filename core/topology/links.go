@@ -1,5 +1,3 @@
-// Package topology answers which devices of one node belong together. It knows
-// links and NUMA nodes; who holds what is the caller's business.
 package topology
 
 import (
@@ -26,6 +24,8 @@ type Links struct {
 	best [][]uint16
 	// grade[a][b] is the pair's quality for people, 0..100.
 	grade [][]uint8
+	// class[a][b] is the best link of the pair.
+	class [][]model.LinkClass
 	// numa[slot] is the device's NUMA node.
 	numa []int
 }
@@ -71,11 +71,11 @@ func pairGrade(class model.LinkClass) uint8 {
 // New builds the tables of a node. Cost: 2^n for n devices, n <= 16.
 func New(node *model.Node) *Links {
 	n := len(node.Devices)
-	l := &Links{n: n, uniform: true, numa: make([]int, n), grade: make([][]uint8, n)}
+	l := &Links{n: n, uniform: true, numa: make([]int, n), grade: make([][]uint8, n), class: make([][]model.LinkClass, n)}
 	pair := make([][]int32, n)
 	for a := range n {
 		l.numa[a] = node.Devices[a].NUMA
-		l.grade[a] = make([]uint8, n)
+		l.grade[a], l.class[a] = make([]uint8, n), make([]model.LinkClass, n)
 		pair[a] = make([]int32, n)
 		for b := range n {
 			pair[a][b], l.grade[a][b] = pairWeight(model.SYS, 0), pairGrade(model.SYS)
@@ -87,7 +87,7 @@ func New(node *model.Node) *Links {
 			for _, y := range link.Between {
 				a, b := node.Slot(x, ""), node.Slot(y, "")
 				if a >= 0 && b >= 0 && a != b {
-					pair[a][b], l.grade[a][b] = max(pair[a][b], w), max(l.grade[a][b], g)
+					pair[a][b], l.grade[a][b], l.class[a][b] = max(pair[a][b], w), max(l.grade[a][b], g), max(l.class[a][b], link.Class)
 				}
 			}
 		}

@@ -9,11 +9,13 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/topology"
 )
 
 // attributeLabels are the node labels that describe GPUs, sorted. They become
@@ -21,6 +23,30 @@ import (
 var attributeLabels = []string{
 	names.LabelAccelerator, names.LabelAMDProduct, names.LabelGPUCount, names.LabelInterconnect, names.LabelGPUMemory,
 	names.LabelNVIDIACount, names.LabelNVIDIAMemory, names.LabelNVIDIAProduct,
+}
+
+// Facts are what is known of a node beside its Node object.
+type Facts struct {
+	// GPUNode and Topology (a NodeResourceTopology) may be nil.
+	GPUNode  *v1alpha1.GPUNode
+	Topology *unstructured.Unstructured
+	// Levels are the levels of domains; nil for the default ones.
+	Levels topology.Levels
+}
+
+// Describe is Inventory, with the node's place in the network and what its kubelet
+// demands of NUMA nodes.
+func Describe(node *v1.Node, f Facts) (*model.Node, error) {
+	inv, problem := Inventory(node, f.GPUNode)
+	if f.Levels != nil {
+		inv.Domains = f.Levels.Path(node.Labels)
+	}
+	if f.Topology != nil {
+		if err := align(inv, f.Topology); err != nil {
+			problem = fmt.Errorf("NodeResourceTopology %q: %w", f.Topology.GetName(), err)
+		}
+	}
+	return inv, problem
 }
 
 // Inventory describes a node's devices: from its GPUNode if it has one, else
@@ -78,7 +104,7 @@ func fromCluster(node *v1.Node) (*model.Node, error) {
 // merge lets a registration speak for its vendor's devices; other vendors' stay.
 func merge(n *model.Node, reg *registration) *model.Node {
 	vendor := reg.devices[0].Vendor
-	out := &model.Node{ID: n.ID, Sellable: maps.Clone(n.Sellable)}
+	out := &model.Node{ID: n.ID, Sellable: maps.Clone(n.Sellable), Domains: n.Domains}
 	next := 0
 	for _, d := range n.Devices {
 		if d.Vendor != vendor || reg.more {
@@ -119,7 +145,7 @@ func equalDevices(node *v1.Node, vendor model.Vendor, count int, memory model.Mi
 
 // base is what both sources share.
 func base(node *v1.Node) *model.Node {
-	n := &model.Node{ID: model.NodeID(node.Name), Sellable: map[model.Vendor]int{}}
+	n := &model.Node{ID: model.NodeID(node.Name), Sellable: map[model.Vendor]int{}, Domains: topology.DefaultLevels().Path(node.Labels)}
 	for _, key := range attributeLabels {
 		if value, ok := node.Labels[key]; ok {
 			n.Attributes = append(n.Attributes, model.Attribute{Key: key, Value: value})

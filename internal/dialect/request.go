@@ -8,11 +8,16 @@ import (
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/topology"
 )
 
-// Request reads what a pod asks for: nil when it asks for no GPU, an error that
-// names the field when it asks for nonsense.
-func Request(pod *v1.Pod) (*model.Request, error) {
+// Request is RequestOn with the default levels of domains.
+func Request(pod *v1.Pod) (*model.Request, error) { return RequestOn(pod, topology.DefaultLevels()) }
+
+// RequestOn reads what a pod asks for on a cluster with the given levels of domains:
+// nil when it asks for no GPU, an error that names the field when it asks for
+// nonsense.
+func RequestOn(pod *v1.Pod, levels topology.Levels) (*model.Request, error) {
 	r, used, err := counts(pod)
 	if err != nil || r == nil {
 		return nil, err
@@ -27,6 +32,9 @@ func Request(pod *v1.Pod) (*model.Request, error) {
 		}
 	}
 	if err := readWishes(pod, r); err != nil {
+		return nil, err
+	}
+	if err := readTopology(pod, r, levels); err != nil {
 		return nil, err
 	}
 	return r, nil

@@ -127,7 +127,8 @@ func (d *drawer) step() {
 		}
 	case "label":
 		if exists {
-			d.tell(fmt.Sprintf("label %s %s", node, d.pick("label", "accelerator=a100", "accelerator=t4", "accelerator-", "gpu-memory=32Gi")))
+			d.tell(fmt.Sprintf("label %s %s", node, d.pick("label", "accelerator=a100", "accelerator=t4", "accelerator-", "gpu-memory=32Gi",
+				"topology.kubernetes.io/rack=r2", "topology.kubernetes.io/rack-")))
 		}
 	case "allocatable":
 		if exists {
@@ -168,7 +169,9 @@ func (d *drawer) next() int {
 func (d *drawer) node(name string) string {
 	return strings.Join([]string{
 		name,
-		d.pick("gpus", "gpus=1", "gpus=2", "gpus=4", "gpus=4 link=NVLinkx2:0,2 link=NVLinkx2:1,3", "gpus=8 numa=2 link=PIX:0,5 link=PHB:0-3", "gpus=3 vendor=amd"),
+		d.pick("gpus", "gpus=1", "gpus=2", "gpus=4", "gpus=4 link=NVLinkx2:0,2 link=NVLinkx2:1,3", "gpus=8 numa=2 link=PIX:0,5 link=PHB:0-3", "gpus=3 vendor=amd",
+			"gpus=4 numa=2 numa-policy=single-numa-node", "gpus=6 numa=3 numa-policy=restricted numa-scope=pod"),
+		d.pick("rack", "", "", "label=topology.kubernetes.io/rack=r1"),
 		d.pick("model", "", `model="NVIDIA A10" memory=23028`, `model="Tesla T4" memory=15360`),
 		d.pick("agent", "", "", "agent=no"),
 		d.pick("accelerator", "", "label=accelerator=a100", "label=accelerator=t4"),
@@ -182,6 +185,8 @@ func (d *drawer) pod() string {
 		d.pick("memory", "", "", "gpu-memory=20Gi", "gpu-memory=64Gi"),
 		d.pick("wish", "", "", "", "annotation=nvidia.com/use-gputype=A100", "annotation=nvidia.com/nouse-gputype=T4,A10",
 			"annotation=volcano.sh/gpu-index=0,2", "annotation=nvidia.com/use-gpuuuid=GPU-n-0-1", "annotation=nvidia.com/nouse-gpuuuid=GPU-n-1-0"),
+		d.pick("closeness", "", "", "", "", "annotation=tangram.dev/topology=required=nvlink", "annotation=tangram.dev/topology=required=numa,preferred=pix",
+			"annotation=tangram.dev/topology=required=rack", "annotation=tangram.dev/topology=preferred=nvlink"),
 		d.pick("selector", "", "", "", "selector=accelerator=a100", "require=accelerator=a100|t4"),
 		d.pick("scheduler", "", "", "scheduler=volcano"),
 		d.pick("resource", "", "", "", "", "", "resource=amd.com/gpu"),

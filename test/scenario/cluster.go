@@ -18,6 +18,7 @@ import (
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 	"github.com/tangram-dev/tangram/config"
 	"github.com/tangram-dev/tangram/core/ledger"
+	"github.com/tangram-dev/tangram/internal/dialect"
 	"github.com/tangram-dev/tangram/internal/local"
 )
 
@@ -36,6 +37,8 @@ type clusterEngine struct {
 
 	client   kubernetes.Interface
 	gpuNodes dynamic.ResourceInterface
+	// topologies are NodeResourceTopologies.
+	topologies dynamic.ResourceInterface
 	// written are the nodes and GPUNodes as the API server returned them: only
 	// the story writes those.
 	written *State
@@ -139,8 +142,8 @@ func (c *clusterEngine) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.gpuNodes = objects.Resource(v1alpha1.GPUNodes)
-	for _, docs := range [][]byte{config.CRDs(), config.RBAC()} {
+	c.gpuNodes, c.topologies = objects.Resource(v1alpha1.GPUNodes), objects.Resource(dialect.NodeTopologies)
+	for _, docs := range [][]byte{config.CRDs(), NodeTopologyCRD, config.RBAC()} {
 		if err := c.cluster.ApplyManifests(ctx, docs); err != nil {
 			return err
 		}

@@ -36,6 +36,8 @@ func (c *clusterEngine) Apply(ctx context.Context, objects ...metav1.Object) err
 			c.written.Nodes[o.Name], err = c.applyNode(ctx, o)
 		case *v1alpha1.GPUNode:
 			c.written.GPUNodes[o.Name], err = c.applyGPUNode(ctx, o)
+		case *unstructured.Unstructured:
+			c.written.Topologies[o.GetName()], err = c.applyTopology(ctx, o)
 		case *v1.Pod:
 			err = c.applyPod(ctx, o)
 		case *schedulingv1.PriorityClass:
@@ -186,6 +188,9 @@ func (c *clusterEngine) Delete(ctx context.Context, objects ...metav1.Object) er
 		case *v1alpha1.GPUNode:
 			delete(c.written.GPUNodes, o.Name)
 			err = c.gpuNodes.Delete(ctx, o.Name, metav1.DeleteOptions{})
+		case *unstructured.Unstructured:
+			delete(c.written.Topologies, o.GetName())
+			err = c.topologies.Delete(ctx, o.GetName(), metav1.DeleteOptions{})
 		case *v1.Pod:
 			err = c.client.CoreV1().Pods(o.Namespace).Delete(ctx, o.Name, metav1.DeleteOptions{GracePeriodSeconds: &noGrace})
 			if err == nil {
@@ -211,6 +216,9 @@ func (c *clusterEngine) wipe(ctx context.Context) error {
 	}
 	for _, n := range c.written.GPUNodes {
 		objects = append(objects, n)
+	}
+	for _, t := range c.written.Topologies {
+		objects = append(objects, t)
 	}
 	if err := c.Delete(ctx, objects...); err != nil {
 		return err
@@ -244,6 +252,7 @@ func (c *clusterEngine) Observe(context.Context) (*State, error) {
 	out := newState()
 	maps.Copy(out.Nodes, c.written.Nodes)
 	maps.Copy(out.GPUNodes, c.written.GPUNodes)
+	maps.Copy(out.Topologies, c.written.Topologies)
 	for _, object := range c.pods.GetStore().List() {
 		if pod := object.(*v1.Pod); pod.Namespace != askNamespace {
 			out.Pods[pod.Name] = pod.DeepCopy()

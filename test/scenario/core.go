@@ -11,6 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/api/record"
@@ -63,6 +64,11 @@ func (c *coreEngine) Apply(_ context.Context, objects ...metav1.Object) error {
 			if err := c.syncNode(o.Name); err != nil {
 				return err
 			}
+		case *unstructured.Unstructured:
+			c.api.Topologies[o.GetName()] = o.DeepCopy()
+			if err := c.syncNode(o.GetName()); err != nil {
+				return err
+			}
 		case *v1.Pod:
 			old := c.api.Pods[o.Name]
 			c.api.Pods[o.Name] = o.DeepCopy()
@@ -94,6 +100,11 @@ func (c *coreEngine) Delete(_ context.Context, objects ...metav1.Object) error {
 			if err := c.syncNode(o.Name); err != nil {
 				return err
 			}
+		case *unstructured.Unstructured:
+			delete(c.api.Topologies, o.GetName())
+			if err := c.syncNode(o.GetName()); err != nil {
+				return err
+			}
 		case *v1.Pod:
 			delete(c.api.Pods, o.Name)
 			delete(c.tried, o.Name)
@@ -122,6 +133,7 @@ func (c *coreEngine) Observe(context.Context) (*State, error) {
 	out := newState()
 	maps.Copy(out.Nodes, c.api.Nodes)
 	maps.Copy(out.GPUNodes, c.api.GPUNodes)
+	maps.Copy(out.Topologies, c.api.Topologies)
 	for name, pod := range c.api.Pods {
 		out.Pods[name] = pod.DeepCopy()
 	}
@@ -151,7 +163,7 @@ func (c *coreEngine) syncNode(name string) error {
 		return nil // a GPUNode alone is no node
 	}
 	gn := c.api.GPUNodes[name]
-	inv, problem := dialect.Inventory(node, gn)
+	inv, problem := dialect.Describe(node, dialect.Facts{GPUNode: gn, Topology: c.api.Topologies[name]})
 	if problem != nil {
 		kind := "Node"
 		if gn != nil {

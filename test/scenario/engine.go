@@ -16,8 +16,8 @@ type Engine interface {
 	// Reset leaves an empty cluster with a scheduler that has seen it is empty.
 	Reset(ctx context.Context) error
 	// Apply creates objects, or replaces those of the same name, status included:
-	// Nodes, GPUNodes, Pods, PriorityClasses. A pod with a deletion timestamp is
-	// asked to end, and stays.
+	// Nodes, GPUNodes, NodeResourceTopologies, Pods, PriorityClasses. A pod with a
+	// deletion timestamp is asked to end, and stays.
 	Apply(ctx context.Context, objects ...metav1.Object) error
 	// Delete removes objects at once.
 	Delete(ctx context.Context, objects ...metav1.Object) error

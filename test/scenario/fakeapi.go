@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
@@ -26,19 +27,23 @@ import (
 // fake clientset, taught to bind pods and to hide pods that ended from those who
 // ask so, a source of GPUNodes, and a recorder of events.
 type fakeAPI struct {
-	client   *fake.Clientset
-	gpuNodes *cachetesting.FakeControllerSource
+	client     *fake.Clientset
+	gpuNodes   *cachetesting.FakeControllerSource
+	topologies *cachetesting.FakeControllerSource
 
 	mu       sync.Mutex
 	stored   map[string]*v1alpha1.GPUNode
+	aligned  map[string]*unstructured.Unstructured // NodeResourceTopologies
 	warnings []Warning
 }
 
 func newFakeAPI() *fakeAPI {
 	a := &fakeAPI{
-		client:   fake.NewClientset(),
-		gpuNodes: cachetesting.NewFakeControllerSource(),
-		stored:   map[string]*v1alpha1.GPUNode{},
+		client:     fake.NewClientset(),
+		gpuNodes:   cachetesting.NewFakeControllerSource(),
+		topologies: cachetesting.NewFakeControllerSource(),
+		stored:     map[string]*v1alpha1.GPUNode{},
+		aligned:    map[string]*unstructured.Unstructured{},
 	}
 	a.client.PrependReactor("create", "pods", a.bind)
 	a.client.PrependReactor("list", "pods", a.listLive)
@@ -139,6 +144,16 @@ func (a *fakeAPI) apply(ctx context.Context, object metav1.Object) error {
 		} else {
 			a.gpuNodes.Add(o.DeepCopy())
 		}
+	case *unstructured.Unstructured:
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		_, exists := a.aligned[o.GetName()]
+		a.aligned[o.GetName()] = o.DeepCopy()
+		if exists {
+			a.topologies.Modify(o.DeepCopy())
+		} else {
+			a.topologies.Add(o.DeepCopy())
+		}
 	}
 	return nil // PriorityClasses: their number is on the pod
 }
@@ -154,6 +169,11 @@ func (a *fakeAPI) delete(ctx context.Context, object metav1.Object) error {
 		defer a.mu.Unlock()
 		delete(a.stored, o.Name)
 		a.gpuNodes.Delete(o.DeepCopy())
+	case *unstructured.Unstructured:
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(a.aligned, o.GetName())
+		a.topologies.Delete(o.DeepCopy())
 	}
 	return nil
 }
@@ -179,6 +199,9 @@ func (a *fakeAPI) state(ctx context.Context) (*State, error) {
 	defer a.mu.Unlock()
 	for name, gn := range a.stored {
 		out.GPUNodes[name] = gn.DeepCopy()
+	}
+	for name, t := range a.aligned {
+		out.Topologies[name] = t.DeepCopy()
 	}
 	out.Warnings = slices.Clone(a.warnings)
 	return out, nil

@@ -27,6 +27,7 @@ import (
 	"github.com/tangram-dev/tangram/core/score"
 	"github.com/tangram-dev/tangram/internal/dialect"
 	"github.com/tangram-dev/tangram/internal/kube/plugin"
+	"github.com/tangram-dev/tangram/internal/kube/state"
 )
 
 // pluginEngine is the real kube-scheduler with Tangram's plugins, configured as
@@ -76,7 +77,7 @@ func (p *pluginEngine) start(parent context.Context) error {
 	// The zero logger is silent: what a story needs to know is in the objects.
 	ctx, cancel := context.WithCancel(klog.NewContext(context.WithoutCancel(parent), klog.Logger{}))
 	p.stop = cancel
-	p.shared = plugin.NewShared(p.api.gpuNodes)
+	p.shared = plugin.NewShared(state.Sources{GPUNodes: p.api.gpuNodes, NodeTopologies: p.api.topologies})
 	factory := scheduler.NewInformerFactory(p.api.client, 0)
 	p.sched, err = scheduler.New(ctx, p.api.client, factory, nil,
 		func(string) events.EventRecorderLogger { return recorder{p.api} },

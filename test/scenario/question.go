@@ -12,6 +12,7 @@ import (
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/topology"
 )
 
 // A scheduler that runs elsewhere does not say what it knows, but it answers
@@ -22,7 +23,8 @@ import (
 // The answers expected come from a ledger that is rebuilt from the API.
 
 // questions about one node: first those that show most of it at once (all its
-// devices; all healthy ones), then one for each device and for each attribute.
+// devices; all healthy ones), then one for each device, for each attribute and for
+// each level of domains.
 func questions(n *model.Node) []*v1.Pod {
 	var out []*v1.Pod
 	for _, vendor := range model.Vendors {
@@ -48,6 +50,13 @@ func questions(n *model.Node) []*v1.Pod {
 			if len(all) > 0 {
 				pod := question(all[:1])
 				pod.Spec.NodeSelector[a.Key] = a.Value
+				out = append(out, pod)
+			}
+		}
+		for _, level := range topology.DefaultLevels() {
+			if len(all) > 0 {
+				pod := question(all[:1])
+				pod.Annotations[names.AnnotationTopology] = "required=" + level.Name
 				out = append(out, pod)
 			}
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cockroachdb/datadriven"
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 )
@@ -92,6 +93,8 @@ type story struct {
 	// nodes and gpuNodes are as the story last wrote them.
 	nodes    map[string]*v1.Node
 	gpuNodes map[string]*v1alpha1.GPUNode
+	// topologies are NodeResourceTopologies.
+	topologies map[string]*unstructured.Unstructured
 	// order has the pods in the order of their first appearance.
 	order []string
 	// planted are pods that came with a node: Tangram did not place them.
@@ -106,7 +109,7 @@ type story struct {
 
 func newStory(e Engine) *story {
 	return &story{
-		engine: e, nodes: map[string]*v1.Node{}, gpuNodes: map[string]*v1alpha1.GPUNode{},
+		engine: e, nodes: map[string]*v1.Node{}, gpuNodes: map[string]*v1alpha1.GPUNode{}, topologies: map[string]*unstructured.Unstructured{},
 		planted: map[string]bool{}, shown: map[string]string{}, warned: map[Warning]bool{},
 	}
 }

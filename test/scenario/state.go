@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 	"github.com/tangram-dev/tangram/core/ledger"
@@ -19,6 +20,8 @@ import (
 type State struct {
 	Nodes    map[string]*v1.Node
 	GPUNodes map[string]*v1alpha1.GPUNode
+	// Topologies are NodeResourceTopologies.
+	Topologies map[string]*unstructured.Unstructured
 	// Pods by name: stories keep names unique, whatever the namespace.
 	Pods map[string]*v1.Pod
 	// Warnings are what was said about objects that make no sense.
@@ -36,7 +39,7 @@ func (w Warning) compare(o Warning) int {
 func ours(reason string) bool { return reason == "InvalidRecord" || reason == "InvalidInventory" }
 
 func newState() *State {
-	return &State{Nodes: map[string]*v1.Node{}, GPUNodes: map[string]*v1alpha1.GPUNode{}, Pods: map[string]*v1.Pod{}}
+	return &State{Nodes: map[string]*v1.Node{}, GPUNodes: map[string]*v1alpha1.GPUNode{}, Topologies: map[string]*unstructured.Unstructured{}, Pods: map[string]*v1.Pod{}}
 }
 
 // Ledger builds what a scheduler that starts now would know: the sum of the
@@ -44,7 +47,7 @@ func newState() *State {
 func (s *State) Ledger() (*ledger.Ledger, error) {
 	l := ledger.New()
 	for _, name := range slices.Sorted(maps.Keys(s.Nodes)) {
-		inv, _ := dialect.Inventory(s.Nodes[name], s.GPUNodes[name]) // what is wrong is a warning elsewhere
+		inv, _ := dialect.Describe(s.Nodes[name], dialect.Facts{GPUNode: s.GPUNodes[name], Topology: s.Topologies[name]}) // what is wrong is a warning elsewhere
 		if err := l.SetNode(inv); err != nil {
 			return nil, err
 		}

@@ -111,7 +111,11 @@ func (s *story) addNodes(ctx context.Context, d *datadriven.TestData) (view, err
 	}
 	for _, l := range list {
 		for _, name := range l.names {
+			topology := l.topology(name)
 			node, gn, err := l.node(name)
+			if err == nil {
+				err = s.setTopology(ctx, name, topology)
+			}
 			if err == nil {
 				err = s.setNode(ctx, node, gn)
 			}
@@ -176,7 +180,7 @@ func withoutGPUs(node *v1.Node) *v1.Node {
 	return out
 }
 
-// remove-node takes nodes away, and their GPUNodes; pods on them stay bound.
+// remove-node takes nodes away, and what is known of them; pods on them stay bound.
 func (s *story) removeNode(ctx context.Context, d *datadriven.TestData) (view, error) {
 	list, err := arguments(d)
 	if err != nil {
@@ -192,14 +196,19 @@ func (s *story) removeNode(ctx context.Context, d *datadriven.TestData) (view, e
 		if err := s.engine.Delete(ctx, node); err != nil {
 			return nil, err
 		}
-		if gn == nil {
+		if gn == nil && s.topologies[name] == nil {
 			continue
 		}
 		// Or the scheduler may see the node without its devices.
 		if err := s.engine.Settle(ctx); err != nil {
 			return nil, err
 		}
-		if err := s.engine.Delete(ctx, gn); err != nil {
+		if gn != nil {
+			if err := s.engine.Delete(ctx, gn); err != nil {
+				return nil, err
+			}
+		}
+		if err := s.setTopology(ctx, name, nil); err != nil {
 			return nil, err
 		}
 	}

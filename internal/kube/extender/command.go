@@ -81,7 +81,7 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	source, err := state.GPUNodes(config)
+	sources, err := state.APISources(config)
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (o *options) run(ctx context.Context) error {
 	complain := func(object *v1.ObjectReference, reason, message string) {
 		klog.FromContext(ctx).Info("Ignored what makes no sense", "kind", object.Kind, "object", klog.KRef(object.Namespace, object.Name), "reason", reason, "problem", message)
 	}
-	cluster, err := state.New(ctx, factory, source, complain, func(*state.Cluster, model.NodeID) {})
+	cluster, err := state.New(ctx, factory, sources, complain, func(*state.Cluster, model.NodeID) {})
 	if err != nil {
 		return err
 	}

@@ -7,10 +7,12 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/json"
 
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/score"
+	"github.com/tangram-dev/tangram/core/topology"
 	"github.com/tangram-dev/tangram/internal/dialect"
 	"github.com/tangram-dev/tangram/internal/kube/state"
 )
@@ -22,6 +24,16 @@ type FilterArgs struct {
 	// GPUTypes are the GPU models this profile hands out, in any spelling
 	// ("nvidia-tesla-v100", "A100-80GB"). Empty: all.
 	GPUTypes []string `json:"gpuTypes,omitempty"`
+	// TopologyLevels are the levels of domains across nodes, outermost first, each
+	// told by a node label. Left out: zone, block, rack, clique. The scheduler has one
+	// tree, so profiles that list levels must list the same.
+	TopologyLevels *[]LevelArgs `json:"topologyLevels,omitempty"`
+}
+
+// LevelArgs is one level of domains.
+type LevelArgs struct {
+	Name  string `json:"name"`
+	Label string `json:"label"`
 }
 
 // ScoreArgs are GPUScore's arguments in a KubeSchedulerConfiguration.
@@ -70,6 +82,26 @@ func (a *FilterArgs) models() ([]model.GPUModel, error) {
 			return nil, fmt.Errorf("gpuTypes[%d]: %q does not name a GPU model", i, name)
 		}
 		out = append(out, m)
+	}
+	return out, nil
+}
+
+// levels checks GPUFilter's levels of domains; nil when it lists none.
+func (a *FilterArgs) levels() (topology.Levels, error) {
+	if a.TopologyLevels == nil {
+		return nil, nil
+	}
+	out := topology.Levels{}
+	for _, l := range *a.TopologyLevels {
+		out = append(out, topology.Level{Name: l.Name, Label: l.Label})
+	}
+	if err := out.Validate(); err != nil {
+		return nil, fmt.Errorf("topologyLevels%w", err)
+	}
+	for i, l := range out {
+		if problems := validation.IsQualifiedName(l.Label); len(problems) > 0 {
+			return nil, fmt.Errorf("topologyLevels[%d].label: %q: %s", i, l.Label, problems[0])
+		}
 	}
 	return out, nil
 }

@@ -16,6 +16,8 @@ import (
 	"k8s.io/component-base/version/verflag"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+
+	"github.com/tangram-dev/tangram/internal/kube/state"
 )
 
 // NewCommand is the gpu-scheduler command: kube-scheduler's flags and behaviour,
@@ -56,7 +58,7 @@ func run(cmd *cobra.Command, opts *options.Options, defaults []byte) error {
 		<-server.SetupSignalHandler()
 		cancel()
 	}()
-	shared := NewShared(nil)
+	shared := NewShared(state.Sources{})
 	shared.defaults = defaults
 	cc, sched, err := shared.Setup(ctx, opts)
 	if err != nil {

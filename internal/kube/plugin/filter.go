@@ -35,6 +35,9 @@ func (s *Shared) newFilter(ctx context.Context, obj runtime.Object, h fwk.Handle
 	if p.models, err = args.models(); err != nil {
 		return nil, err
 	}
+	if err := s.setLevels(h.ProfileName(), args); err != nil {
+		return nil, err
+	}
 	p.filters = true
 	return &filter{hints: newHints(c, p), awaitSync: s.awaitSync}, nil
 }

@@ -6,15 +6,18 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
+	cachetesting "k8s.io/client-go/tools/cache/testing"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
@@ -72,6 +75,63 @@ func TestArgs(t *testing.T) {
 		if err := decodeArgs(raw(text), &ScoreArgs{}); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
+	}
+}
+
+func TestTopologyLevels(t *testing.T) {
+	for text, want := range map[string]string{
+		`{}`:                    "",
+		`{"topologyLevels":[]}`: "",
+		`{"topologyLevels":[{"name":"row","label":"example.com/row"}]}`:                                       "",
+		`{"topologyLevels":[{"name":"numa","label":"x"}]}`:                                                    `topologyLevels[0].name: "numa" is a word for devices of one node`,
+		`{"topologyLevels":[{"name":"a","label":"x"},{"name":"a","label":"y"}]}`:                              `topologyLevels[1].name: "a" is also the name of [0]`,
+		`{"topologyLevels":[{"name":"a"}]}`:                                                                   "topologyLevels[0].label: empty",
+		`{"topologyLevels":[{"name":"a","label":"no label"}]}`:                                                `topologyLevels[0].label: "no label": name part must`,
+		`{"topologyLevels":[{"name":"a","key":"x"}]}`:                                                         `args: unknown field "topologyLevels[0].key"`,
+		`{"topologyLevels":[` + strings.Repeat(`{"name":"a","label":"x"},`, 8) + `{"name":"a","label":"x"}]}`: "topologyLevels: 9 levels, at most 8",
+	} {
+		var args FilterArgs
+		err := decodeArgs(&runtime.Unknown{Raw: []byte(text)}, &args)
+		if err == nil {
+			_, err = args.levels()
+		}
+		if (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", text, err, want)
+		}
+	}
+}
+
+// TestProfilesShareLevels: there is one tree of domains, so profiles must agree.
+func TestProfilesShareLevels(t *testing.T) {
+	gpuNodes := cachetesting.NewFakeControllerSource()
+	defer gpuNodes.Shutdown()
+	c, err := state.New(t.Context(), informers.NewSharedInformerFactory(fake.NewClientset(), 0), state.Sources{GPUNodes: gpuNodes},
+		func(*v1.ObjectReference, string, string) {}, func(*state.Cluster, model.NodeID) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := NewShared(state.Sources{})
+	s.cluster = c
+	row, rack := &[]LevelArgs{{"row", "example.com/row"}}, &[]LevelArgs{{"rack", "example.com/rack"}}
+	for _, tt := range []struct {
+		profile string
+		levels  *[]LevelArgs
+		wantErr string
+	}{
+		{"a", nil, ""},
+		{"b", row, ""},
+		{"c", row, ""},
+		{"d", nil, ""},
+		{"e", rack, `topologyLevels: other levels than in profile "b", and the scheduler has one tree of domains`},
+		{"f", &[]LevelArgs{}, `topologyLevels: other levels than in profile "b", and the scheduler has one tree of domains`},
+	} {
+		err := s.setLevels(tt.profile, &FilterArgs{TopologyLevels: tt.levels})
+		if (err == nil) != (tt.wantErr == "") || err != nil && err.Error() != tt.wantErr {
+			t.Errorf("%s: got %v, want %q", tt.profile, err, tt.wantErr)
+		}
+	}
+	if got := c.Levels(); len(got) != 1 || got[0].Name != "row" {
+		t.Errorf("got %v", got)
 	}
 }
 
@@ -326,7 +386,7 @@ func TestDefaultConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := NewShared(nil)
+	s := NewShared(state.Sources{})
 	s.defaults = text
 	cfg, err := s.loadConfig(context.Background(), "")
 	if err != nil {

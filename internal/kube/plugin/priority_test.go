@@ -20,6 +20,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/tangram-dev/tangram/api/names"
+
+	"github.com/tangram-dev/tangram/internal/kube/state"
 )
 
 // TestGPUPriority runs seed 002's configuration on the real scheduler: alone, and in
@@ -52,7 +54,7 @@ func TestGPUPriority(t *testing.T) {
 			factory := scheduler.NewInformerFactory(client, 0)
 			source := cachetesting.NewFakeControllerSource()
 			defer source.Shutdown()
-			s := NewShared(source)
+			s := NewShared(state.Sources{GPUNodes: source})
 			sched, err := scheduler.New(ctx, client, factory, nil, func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
 				scheduler.WithProfiles(cfg.Profiles...), scheduler.WithFrameworkOutOfTreeRegistry(s.Registry()))
 			if err != nil {

@@ -6,7 +6,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
@@ -24,10 +23,13 @@ type Shared struct {
 	mu       sync.Mutex
 	cluster  *state.Cluster
 	profiles map[string]*profile
-	// gpuNodes is where GPUNodes come from; nil: the scheduler's API server.
-	gpuNodes cache.ListerWatcher
-	events   *yielding
-	synced   sync.Once
+	// sources is where GPUNodes and the like come from; none: the scheduler's API
+	// server.
+	sources state.Sources
+	events  *yielding
+	synced  sync.Once
+	// levels is the profile that set the levels of domains; "" when none has.
+	levels string
 	// defaults is the configuration without a file.
 	defaults []byte
 }
@@ -46,6 +48,7 @@ func (s *Shared) awaitSync(ctx context.Context) {
 
 // profile is what one scheduler profile's arguments say.
 type profile struct {
+	cluster *state.Cluster
 	// filters: the profile uses GPUFilter, so its pods are ours to place.
 	filters bool
 	models  []model.GPUModel
@@ -55,13 +58,12 @@ type profile struct {
 	// priority: the profile scores by GPUPriority, whose opinion the shortcut would
 	// pass over.
 	priority bool
-	cluster  *state.Cluster
 }
 
-// NewShared returns the state for one scheduler. A nil source means the GPUNodes
-// of the scheduler's own API server.
-func NewShared(gpuNodes cache.ListerWatcher) *Shared {
-	return &Shared{profiles: map[string]*profile{}, gpuNodes: gpuNodes, events: newYielding()}
+// NewShared returns the state for one scheduler. No source of GPUNodes means the
+// objects of the scheduler's own API server.
+func NewShared(from state.Sources) *Shared {
+	return &Shared{profiles: map[string]*profile{}, sources: from, events: newYielding()}
 }
 
 // Cluster is the shared state; nil until the first plugin is built.
@@ -88,14 +90,14 @@ func (s *Shared) join(ctx context.Context, h fwk.Handle) (*state.Cluster, *profi
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cluster == nil {
-		if s.gpuNodes == nil {
+		if s.sources.GPUNodes == nil {
 			var err error
-			if s.gpuNodes, err = state.GPUNodes(h.KubeConfig()); err != nil {
+			if s.sources, err = state.APISources(h.KubeConfig()); err != nil {
 				return nil, nil, err
 			}
 		}
 		wake := func(c *state.Cluster, id model.NodeID) { activateWaiting(ctx, h, c.Waiting(id)) }
-		c, err := state.New(ctx, h.SharedInformerFactory(), s.gpuNodes, reporter(ctx, h), wake)
+		c, err := state.New(ctx, h.SharedInformerFactory(), s.sources, reporter(ctx, h), wake)
 		if err != nil {
 			return nil, nil, err
 		}

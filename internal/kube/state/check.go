@@ -23,7 +23,7 @@ func (c *Cluster) Check() (holders int, err error) {
 		return 0, err
 	}
 	for _, n := range nodes {
-		inv, _ := dialect.Inventory(n, c.gpuNodes.get(n.Name))
+		inv, _ := dialect.Describe(n, c.facts(n.Name))
 		if err := rebuilt.SetNode(inv); err != nil {
 			return 0, err
 		}

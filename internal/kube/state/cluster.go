@@ -3,19 +3,23 @@ package state
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/informers"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/tangram-dev/tangram/api/v1alpha1"
 	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/place"
 	"github.com/tangram-dev/tangram/core/planner"
 	"github.com/tangram-dev/tangram/core/score"
+	"github.com/tangram-dev/tangram/core/topology"
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
@@ -30,8 +34,12 @@ type Cluster struct {
 	// namespaces are not waited for: they only say what nobody else does, and who may
 	// not read them (an extender with few rights) does without.
 	namespaces corelisters.NamespaceLister
-	gpuNodes   *gpuNodes
+	gpuNodes   *optional[*v1alpha1.GPUNode]
+	// topologies are NodeResourceTopologies; nil when nobody looks.
+	topologies *optional[*unstructured.Unstructured]
 	synced     []cache.InformerSynced
+	levels     atomic.Pointer[topology.Levels]
+	everyNode  func()
 
 	mu      sync.RWMutex
 	ledger  *ledger.Ledger
@@ -49,12 +57,12 @@ type Cluster struct {
 	changed func(*Cluster, model.NodeID)
 }
 
-// New wires a cluster to the informers of a scheduler and to a source of
-// GPUNodes. The informers are started by the scheduler, the watch on GPUNodes at
-// once. changed is called, without any lock held, after something happened on a node
-// for which kube-scheduler does not requeue pods: its GPUNode changed what is known of
-// it, or somebody came whom a waiting pod must be with.
-func New(ctx context.Context, factory informers.SharedInformerFactory, gpuNodes cache.ListerWatcher, report Reporter, changed func(*Cluster, model.NodeID)) (*Cluster, error) {
+// New wires a cluster to the informers of a scheduler and to sources of objects it
+// does not know. The informers are started by the scheduler, the watches on the
+// sources at once. changed is called, without any lock held, after something happened
+// on a node for which kube-scheduler does not requeue pods: an object of a source
+// changed what is known of it, or somebody came whom a waiting pod must be with.
+func New(ctx context.Context, factory informers.SharedInformerFactory, from Sources, report Reporter, changed func(*Cluster, model.NodeID)) (*Cluster, error) {
 	c := &Cluster{
 		pods:       factory.Core().V1().Pods().Lister(),
 		nodes:      factory.Core().V1().Nodes().Lister(),
@@ -68,6 +76,8 @@ func New(ctx context.Context, factory informers.SharedInformerFactory, gpuNodes 
 		changed:    changed,
 	}
 	c.planner = planner.New(c.ledger)
+	defaults := topology.DefaultLevels()
+	c.levels.Store(&defaults)
 	podEvents, err := factory.Core().V1().Pods().Informer().AddEventHandler(c.podHandler())
 	if err != nil {
 		return nil, err
@@ -81,17 +91,26 @@ func New(ctx context.Context, factory informers.SharedInformerFactory, gpuNodes 
 			changed(c, model.NodeID(name))
 		}
 	}
-	everyNode := func() {
+	c.everyNode = func() {
 		nodes, _ := c.nodes.List(labels.Everything())
 		for _, n := range nodes {
 			nodeChanged(n.Name)
 		}
 	}
-	if c.gpuNodes, err = newGPUNodes(gpuNodes, nodeChanged, everyNode); err != nil {
+	if c.gpuNodes, err = newOptional[*v1alpha1.GPUNode](from.GPUNodes, &v1alpha1.GPUNode{},
+		"No GPUNodes here: devices are derived from node labels and allocatable", nodeChanged, c.everyNode); err != nil {
 		return nil, err
 	}
-	go c.gpuNodes.informer.RunWithContext(ctx)
 	c.synced = []cache.InformerSynced{podEvents.HasSynced, nodeEvents.HasSynced, c.gpuNodes.synced}
+	if from.NodeTopologies != nil {
+		if c.topologies, err = newOptional[*unstructured.Unstructured](from.NodeTopologies, &unstructured.Unstructured{},
+			"No NodeResourceTopologies here: kubelets' NUMA policies are not known", nodeChanged, c.everyNode); err != nil {
+			return nil, err
+		}
+		c.synced = append(c.synced, c.topologies.synced)
+		go c.topologies.informer.RunWithContext(ctx)
+	}
+	go c.gpuNodes.informer.RunWithContext(ctx)
 	return c, nil
 }
 

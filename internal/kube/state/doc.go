@@ -5,4 +5,7 @@
 // Events only say where to look: node and pod are read again from the informers'
 // stores, so events may be repeated, reordered or delivered by somebody else
 // (a queueing hint) without harm.
+//
+// Objects that only some clusters have, GPUNodes and NodeResourceTopologies, are
+// watched by optional.go.
 package state

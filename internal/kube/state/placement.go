@@ -22,7 +22,7 @@ type Placements struct {
 // its queue, its Namespace's annotation, then what the placements say of its
 // namespace, and of everybody.
 func (c *Cluster) Request(pod *v1.Pod, p Placements) (*model.Request, error) {
-	r, err := dialect.Request(pod)
+	r, err := dialect.RequestOn(pod, c.Levels())
 	if err != nil || r == nil || r.Placement != model.Auto && r.NodePlacement != model.Auto {
 		return r, err
 	}

@@ -35,20 +35,22 @@ type setup struct {
 	t        *testing.T
 	client   *fake.Clientset
 	gpuNodes *cachetesting.FakeControllerSource
-	mu       sync.Mutex
-	reports  []string
-	woken    int
+	// topologies are NodeResourceTopologies.
+	topologies *cachetesting.FakeControllerSource
+	mu         sync.Mutex
+	reports    []string
+	woken      int
 }
 
 func newSetup(t *testing.T, source cache.ListerWatcher) *setup {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &setup{t: t, client: fake.NewClientset(), gpuNodes: cachetesting.NewFakeControllerSource()}
+	s := &setup{t: t, client: fake.NewClientset(), gpuNodes: cachetesting.NewFakeControllerSource(), topologies: cachetesting.NewFakeControllerSource()}
 	if source == nil {
 		source = s.gpuNodes
 	}
 	factory := informers.NewSharedInformerFactory(s.client, 0)
-	c, err := New(ctx, factory, source, func(o *v1.ObjectReference, reason, message string) {
+	c, err := New(ctx, factory, Sources{GPUNodes: source, NodeTopologies: s.topologies}, func(o *v1.ObjectReference, reason, message string) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.reports = append(s.reports, fmt.Sprintf("%s %s: %s: %s", o.Kind, o.Name, reason, message))
@@ -62,7 +64,7 @@ func newSetup(t *testing.T, source cache.ListerWatcher) *setup {
 	}
 	s.Cluster = c
 	factory.Start(ctx.Done())
-	t.Cleanup(func() { cancel(); factory.Shutdown(); s.gpuNodes.Shutdown() })
+	t.Cleanup(func() { cancel(); factory.Shutdown(); s.gpuNodes.Shutdown(); s.topologies.Shutdown() })
 	return s
 }
 

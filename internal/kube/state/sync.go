@@ -27,19 +27,19 @@ func (c *Cluster) SyncNode(name string) (changed bool) {
 		c.mu.Unlock()
 		return changed
 	}
-	gn := c.gpuNodes.get(name)
-	inv, problem := dialect.Inventory(node, gn)
+	facts := c.facts(name)
+	inv, problem := dialect.Describe(node, facts)
 	if err := c.ledger.SetNode(inv); err != nil {
 		problem = err
 	} else {
-		c.ledger.SetTelemetry(inv.ID, dialect.Telemetry(inv, gn))
+		c.ledger.SetTelemetry(inv.ID, dialect.Telemetry(inv, facts.GPUNode))
 	}
 	changed = c.ledger.Version() != before
 	complain := c.complainOnce("node/"+name, problem)
 	c.mu.Unlock()
 	if complain {
 		ref := &v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}
-		if gn != nil {
+		if gn := facts.GPUNode; gn != nil {
 			ref = &v1.ObjectReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: "GPUNode", Name: gn.Name, UID: gn.UID}
 		}
 		c.report(ref, "InvalidInventory", problem.Error())
@@ -98,7 +98,7 @@ func (c *Cluster) SyncPod(pod *v1.Pod) {
 func (c *Cluster) arrive(pod *v1.Pod) {
 	if id := model.HolderID(pod.UID); !c.known[id] {
 		c.known[id] = true
-		if r, err := dialect.Request(pod); err == nil && r != nil {
+		if r, err := dialect.RequestOn(pod, c.Levels()); err == nil && r != nil {
 			c.planner.Arrive(r)
 		}
 	}

@@ -1,0 +1,79 @@
+package model
+
+// Bond is what every two devices of a set must share. The zero value asks for
+// nothing. A single device is bonded with itself, whatever is asked.
+type Bond struct {
+	// Link is the least class of the pair's link; SYS for any.
+	Link LinkClass
+	// NUMA: both hang off the same NUMA node. A device that did not say which one
+	// is on none with another.
+	NUMA bool
+}
+
+// And is what both bonds ask for.
+func (b Bond) And(o Bond) Bond { return Bond{Link: max(b.Link, o.Link), NUMA: b.NUMA || o.NUMA} }
+
+// NodeDepth is the depth of the level "node": below all levels of domains.
+const NodeDepth = -1
+
+// Level is a level of the domain tree as a request names it. The zero value names
+// none.
+type Level struct {
+	Name string
+	// Label is the node label that tells nodes' domains, for messages; empty for
+	// the level "node".
+	Label string
+	// Depth is the level's place in Node.Domains, 0 for the outermost; NodeDepth
+	// for "node".
+	Depth int
+}
+
+// Closeness is how near to each other things must be: the devices of one holder
+// (Bond), and the members of one gang (Level).
+type Closeness struct {
+	Bond
+	Level Level
+}
+
+// NUMAPolicy is what a node's kubelet demands of the devices it hands out. A pod it
+// finds wanting is failed, not placed elsewhere, so the planner must ask first.
+type NUMAPolicy uint8
+
+// AnyNUMA demands nothing. FewestNUMA demands no more NUMA nodes than the same
+// devices would take on an empty node (kubelet's "restricted"); OneNUMA demands a
+// single one ("single-numa-node").
+const (
+	AnyNUMA NUMAPolicy = iota
+	FewestNUMA
+	OneNUMA
+)
+
+// String is kubelet's name of the policy.
+func (p NUMAPolicy) String() string {
+	switch p {
+	case FewestNUMA:
+		return "restricted"
+	case OneNUMA:
+		return "single-numa-node"
+	}
+	return "none"
+}
+
+// String is the class as nvidia-smi and GPUNodes spell it.
+func (c LinkClass) String() string {
+	switch c {
+	case NVSwitch:
+		return "NVSwitch"
+	case NVLink:
+		return "NVLink"
+	case PIX:
+		return "PIX"
+	case PXB:
+		return "PXB"
+	case PHB:
+		return "PHB"
+	case NODE:
+		return "NODE"
+	}
+	return "SYS"
+}

@@ -1,0 +1,78 @@
+package dialect
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/topology"
+)
+
+// bonds are the words for closeness inside a node.
+var bonds = map[string]model.Bond{
+	"phb": {Link: model.PHB}, "pxb": {Link: model.PXB}, "pix": {Link: model.PIX},
+	"nvlink": {Link: model.NVLink}, "nvswitch": {Link: model.NVSwitch}, "numa": {NUMA: true},
+}
+
+// readTopology reads how close a pod's devices must be and should be:
+// "required=nvlink,preferred=rack". A pod may name each kind of closeness once for
+// each: a link, numa, and a level of domains. HAMi's word for numa counts, too.
+func readTopology(pod *v1.Pod, r *model.Request, levels topology.Levels) error {
+	if value, ok := pod.Annotations[names.AnnotationNUMABind]; ok {
+		bind, err := strconv.ParseBool(value)
+		if err != nil {
+			return fmt.Errorf("metadata.annotations[%s]: %q is neither true nor false", names.AnnotationNUMABind, value)
+		}
+		r.Require.NUMA = bind
+	}
+	words, err := wordList(pod, names.AnnotationTopology)
+	if err != nil {
+		return err
+	}
+	for _, word := range words {
+		strength, name, _ := strings.Cut(word, "=")
+		strength, name = strings.TrimSpace(strength), strings.TrimSpace(name)
+		into := map[string]*model.Closeness{"required": &r.Require, "preferred": &r.Prefer}[strength]
+		if into == nil {
+			return fmt.Errorf("metadata.annotations[%s]: %q is neither required=LEVEL nor preferred=LEVEL", names.AnnotationTopology, word)
+		}
+		if err := closer(into, name, levels); err != nil {
+			return fmt.Errorf("metadata.annotations[%s]: %q: %w", names.AnnotationTopology, word, err)
+		}
+	}
+	return nil
+}
+
+// closer adds one word.
+func closer(c *model.Closeness, word string, levels topology.Levels) error {
+	if b, ok := bonds[word]; ok {
+		if b.Link != model.SYS && c.Link != model.SYS {
+			return fmt.Errorf("a link is named already: %s", strings.ToLower(c.Link.String()))
+		}
+		c.Bond = c.And(b)
+		return nil
+	}
+	level, ok := levels.Find(word)
+	if word == "node" {
+		level, ok = model.Level{Name: word, Depth: model.NodeDepth}, true
+	}
+	switch {
+	case !ok:
+		return fmt.Errorf("%q is not one of %s", word, strings.Join(topologyWords(levels), ", "))
+	case c.Level.Name != "":
+		return fmt.Errorf("a level is named already: %s", c.Level.Name)
+	}
+	c.Level = level
+	return nil
+}
+
+// topologyWords are all words for closeness, the wide ones first.
+func topologyWords(levels topology.Levels) []string {
+	inside := []string{"node", "numa", "phb", "pxb", "pix", "nvlink", "nvswitch"}
+	return slices.Concat(levels.Names(), inside)
+}

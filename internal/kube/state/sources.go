@@ -1,0 +1,79 @@
+package state
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tangram-dev/tangram/api/v1alpha1"
+	"github.com/tangram-dev/tangram/internal/dialect"
+)
+
+// Sources are where objects come from that only some clusters have.
+type Sources struct {
+	GPUNodes cache.ListerWatcher
+	// NodeTopologies lists and watches NodeResourceTopologies as unstructured
+	// objects; nil: nobody looks.
+	NodeTopologies cache.ListerWatcher
+}
+
+// APISources lists and watches the objects of an API server.
+func APISources(config *rest.Config) (Sources, error) {
+	gpuNodes, err := gpuNodeSource(config)
+	if err != nil {
+		return Sources{}, err
+	}
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return Sources{}, err
+	}
+	topologies := objects.Resource(dialect.NodeTopologies)
+	return Sources{GPUNodes: gpuNodes, NodeTopologies: &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return topologies.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return topologies.Watch(ctx, o)
+		},
+	}}, nil
+}
+
+func gpuNodeSource(config *rest.Config) (cache.ListerWatcher, error) {
+	client, err := gpuNodeClient(config)
+	if err != nil {
+		return nil, err
+	}
+	resource := v1alpha1.GPUNodes.Resource
+	return &cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			list := &v1alpha1.GPUNodeList{}
+			err := client.Get().Resource(resource).VersionedParams(&o, metav1.ParameterCodec).Do(ctx).Into(list)
+			return list, err
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.Watch = true
+			return client.Get().Resource(resource).VersionedParams(&o, metav1.ParameterCodec).Watch(ctx)
+		},
+	}, nil
+}
+
+func gpuNodeClient(config *rest.Config) (rest.Interface, error) {
+	scheme := runtime.NewScheme()
+	if err := v1alpha1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	config = rest.CopyConfig(config)
+	config.GroupVersion = &v1alpha1.GroupVersion
+	config.APIPath = "/apis"
+	// Custom resources are served as JSON only.
+	config.ContentType = runtime.ContentTypeJSON
+	config.AcceptContentTypes = runtime.ContentTypeJSON
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	return rest.RESTClientFor(config)
+}
