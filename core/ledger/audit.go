@@ -122,7 +122,7 @@ func (l *Ledger) auditLabels() error {
 			measured++
 		}
 	}
-	sameApart := func(a, b *apartRule) bool { return a.holders == b.holders && sameRule(a.rule, b.rule) }
+	sameApart := func(a, b *apartRule) bool { return a.holders == b.holders && a.rule.Equal(b.rule) }
 	switch {
 	case !maps.EqualFunc(again.at, l.labels.at, maps.Equal):
 		return fmt.Errorf("labels: %v, want %v", l.labels.at, again.at)

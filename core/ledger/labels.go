@@ -28,7 +28,7 @@ func newLabels() labels {
 // replace counts a claim instead of another on a node; either may be nil. A claim
 // that is confirmed has the labels it was assumed with, which costs nothing.
 func (x *labels) replace(n *node, old, now *Claim) {
-	if old != nil && now != nil && slices.Equal(old.Labels, now.Labels) && slices.EqualFunc(old.Apart, now.Apart, sameRule) {
+	if old != nil && now != nil && slices.Equal(old.Labels, now.Labels) && slices.EqualFunc(old.Apart, now.Apart, model.AffinityRule.Equal) {
 		return
 	}
 	if old != nil {
@@ -95,10 +95,6 @@ func ruleKey(r model.AffinityRule) string {
 		key += "\x00" + r.Match[0].Scope
 	}
 	return key
-}
-
-func sameRule(a, b model.AffinityRule) bool {
-	return a.Kind == b.Kind && slices.Equal(a.Match, b.Match)
 }
 
 // KeptApart says whether any holder's rule keeps holders with these labels away: then

@@ -57,6 +57,11 @@ type AffinityRule struct {
 	Match []Label
 }
 
+// Equal says whether two rules ask for the same.
+func (a AffinityRule) Equal(o AffinityRule) bool {
+	return a.Kind == o.Kind && slices.Equal(a.Match, o.Match)
+}
+
 // Matches says whether the rule is about a holder with these labels, which must be
 // sorted.
 func (a AffinityRule) Matches(labels []Label) bool {

@@ -24,8 +24,8 @@ func KeepApart(rules []model.AffinityRule) []model.AffinityRule {
 // and who wants to be apart is left alone later, too.
 func company(r *model.Request, v ledger.View, devices model.Mask) (model.Mask, *explain.Refusal) {
 	need := r.Distinct()
-	refuse := func(code explain.Code, rule model.AffinityRule, left model.Mask) (model.Mask, *explain.Refusal) {
-		return 0, &explain.Refusal{Code: code, Need: int64(need), Best: int64(left.Count()), Devices: devices.Count(), Detail: rule.String()}
+	refuse := func(code explain.Code, rule string, left model.Mask) (model.Mask, *explain.Refusal) {
+		return 0, &explain.Refusal{Code: code, Need: int64(need), Best: int64(left.Count()), Devices: devices.Count(), Detail: rule}
 	}
 	left := devices
 	for _, rule := range r.Affinity {
@@ -42,7 +42,7 @@ func company(r *model.Request, v ledger.View, devices model.Mask) (model.Mask, *
 			left = 0
 		}
 		if left.Count() < need {
-			return refuse(explain.NoCompany, rule, left)
+			return refuse(explain.NoCompany, rule.String(), left)
 		}
 	}
 	for _, rule := range KeepApart(r.Affinity) {
@@ -51,12 +51,12 @@ func company(r *model.Request, v ledger.View, devices model.Mask) (model.Mask, *
 			theirs = left
 		}
 		if left &^= theirs; left.Count() < need {
-			return refuse(explain.TooClose, rule, left)
+			return refuse(explain.TooClose, rule.String(), left)
 		}
 	}
 	kept, by := v.KeptFrom(r.Labels)
 	if left &^= kept; left.Count() < need {
-		return refuse(explain.TooClose, by, left)
+		return refuse(explain.TooClose, "another's rule "+by.String(), left)
 	}
 	return left, nil
 }

@@ -82,7 +82,7 @@ func TestFitCompany(t *testing.T) {
 			no(explain.TooClose, 0, 2, "different-node=app:db"), nil},
 		{"kept away from a device", []model.AffinityRule{rule(model.DifferentDevice, app("web")...)}, quarter(1, app("web")), 0b01, 0b01, nil, nil},
 		{"kept away from a node", []model.AffinityRule{rule(model.DifferentNode)}, quarter(1, app("web")), 0, 0b01,
-			no(explain.TooClose, 0, 2, "different-node=*"), nil},
+			no(explain.TooClose, 0, 2, "another's rule different-node=*"), nil},
 		{"others are not", []model.AffinityRule{rule(model.DifferentNode, app("web")...)}, quarter(1, app("cache")), 0b10, 0b01, nil, nil},
 	}
 	for _, tt := range tests {

@@ -34,6 +34,7 @@ func (h hints) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Delete}, QueueingHintFn: h.afterPodGone},
 		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Update}, QueueingHintFn: h.afterOwnEdit},
 		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Add | fwk.UpdateNodeAllocatable | fwk.UpdateNodeLabel | fwk.UpdateNodeAnnotation}, QueueingHintFn: h.afterNodeChange},
+		{Event: fwk.ClusterEvent{Resource: fwk.Node, ActionType: fwk.Delete}, QueueingHintFn: h.afterNodeGone},
 	}, nil
 }
 
@@ -71,6 +72,20 @@ func (h hints) afterNodeChange(_ klog.Logger, pod *v1.Pod, _, now any) (fwk.Queu
 	return h.hint(pod, node.Name), nil
 }
 
+// afterNodeGone wakes a pod that had to be with somebody who was there.
+func (h hints) afterNodeGone(_ klog.Logger, pod *v1.Pod, gone, _ any) (fwk.QueueingHint, error) {
+	node, ok := gone.(*v1.Node)
+	if !ok {
+		return fwk.Queue, nil
+	}
+	r, err := h.profile.request(pod)
+	if err != nil || r == nil || len(r.Affinity) == 0 {
+		return fwk.QueueSkip, nil
+	}
+	h.upToDate(node, func() { h.cluster.SyncNode(node.Name) })
+	return h.elsewhere(r), nil
+}
+
 // afterOwnEdit wakes a pod whose wishes (annotations, labels) were edited.
 func (h hints) afterOwnEdit(_ klog.Logger, pod *v1.Pod, before, after any) (fwk.QueueingHint, error) {
 	n, ok := after.(*v1.Pod)
@@ -92,8 +107,12 @@ func (h hints) hint(pod *v1.Pod, node string) fwk.QueueingHint {
 	if h.cluster.Fit(r, model.NodeID(node), nil) == nil {
 		return fwk.Queue
 	}
-	// Who leaves one node may free a pod everywhere: it was the last one the pod had
-	// to be with.
+	return h.elsewhere(r)
+}
+
+// elsewhere: who leaves one node may free a pod everywhere, because it was the last
+// one the pod had to be with.
+func (h hints) elsewhere(r *model.Request) fwk.QueueingHint {
 	if len(r.Affinity) > 0 && h.cluster.Fits(r) {
 		return fwk.Queue
 	}

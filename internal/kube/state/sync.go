@@ -77,7 +77,7 @@ func (c *Cluster) SyncPod(pod *v1.Pod) {
 	company := false // somebody may wait for it
 	for _, claim := range claims {
 		_, old, known := c.ledger.Claim(claim.Holder)
-		relabelled := known && !old.Assumed && !(slices.Equal(old.Labels, claim.Labels) && len(old.Apart) == len(claim.Apart))
+		relabelled := known && !old.Assumed && !(slices.Equal(old.Labels, claim.Labels) && slices.EqualFunc(old.Apart, claim.Apart, model.AffinityRule.Equal))
 		company = company || relabelled || (!known || old.Assumed) && c.sought(&claim)
 		c.ledger.Put(node, claim)
 	}
