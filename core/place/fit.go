@@ -45,6 +45,9 @@ func (g *Grant) Claim(holder model.HolderID, r *model.Request, n *model.Node) le
 func Fit(r *model.Request, v ledger.View) (Grant, *explain.Refusal) {
 	need, kind := r.Distinct(), r.Kind()
 	devices := v.Devices(r.Vendor)
+	if kind != model.Slice {
+		devices &^= v.Fixed()
+	}
 	refuse := func(code explain.Code, best model.Mask, detail string) (Grant, *explain.Refusal) {
 		return Grant{}, &explain.Refusal{Code: code, Need: int64(need), Best: int64(best.Count()), Devices: devices.Count(), Detail: detail}
 	}
