@@ -34,7 +34,9 @@ func (w Warning) compare(o Warning) int {
 }
 
 // ours says whether an event's reason is one of the ledger's complaints.
-func ours(reason string) bool { return reason == "InvalidRecord" || reason == "InvalidInventory" }
+func ours(reason string) bool {
+	return reason == "InvalidRecord" || reason == "InvalidInventory" || reason == dialect.ContestedRecord
+}
 
 func newState() *State {
 	return &State{Nodes: map[string]*v1.Node{}, GPUNodes: map[string]*v1alpha1.GPUNode{}, Pods: map[string]*v1.Pod{}}

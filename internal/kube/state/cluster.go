@@ -35,6 +35,9 @@ type Cluster struct {
 	// complained holds what was last reported about an object, so that each
 	// complaint is made once.
 	complained map[string]string
+	// contested are the UIDs of pods of whom it was reported that their record cannot
+	// be honoured.
+	contested map[string]bool
 
 	report Reporter
 }
@@ -51,6 +54,7 @@ func New(ctx context.Context, factory informers.SharedInformerFactory, gpuNodes 
 		ledger:     ledger.New(),
 		waits:      map[model.HolderID]waiting{},
 		complained: map[string]string{},
+		contested:  map[string]bool{},
 		report:     report,
 	}
 	podEvents, err := factory.Core().V1().Pods().Informer().AddEventHandler(c.podHandler())
