@@ -3,6 +3,7 @@ package dialect
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -226,14 +227,17 @@ func countedClaims(pod *v1.Pod) []ledger.Claim {
 	return out
 }
 
-// BoundSince is when the pod was bound, in seconds, as the API tells it.
+// BoundSince is when the pod was bound, in seconds, as the API tells it. Of a pod that
+// was created on its node nobody says so before kubelet does; until then its right is
+// the youngest, or for a moment it would take devices from those it shares a second
+// with.
 func BoundSince(pod *v1.Pod) int64 {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == v1.PodScheduled && c.Status == v1.ConditionTrue {
 			return c.LastTransitionTime.Unix()
 		}
 	}
-	return pod.CreationTimestamp.Unix()
+	return math.MaxInt64
 }
 
 // Record writes down who was given what: the granted devices, shared out to the

@@ -268,7 +268,9 @@ func TestContestedRecord(t *testing.T) {
 				p := testPod(name, 1)
 				p.Spec.NodeName = "n"
 				p.Annotations = map[string]string{names.AnnotationDevices: `{"version":1,"node":"n","containers":[{"name":"main","resource":"nvidia.com/gpu","devices":[{"index":2}]}]}`}
-				p.CreationTimestamp = metav1.NewTime(time.Unix(map[string]int64{"older": 1, "younger": 2}[name], 0))
+				if name == "older" { // the younger one was created there, and nobody says when
+					p.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Unix(1, 0))}}
+				}
 				s.addPod(p)
 				s.eventually("held", func() bool {
 					s.Cluster.mu.RLock()
