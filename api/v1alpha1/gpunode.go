@@ -111,6 +111,43 @@ type MIG struct {
 	// +kubebuilder:validation:MaxItems=32
 	// +optional
 	Profiles []MIGProfile `json:"profiles,omitempty"`
+
+	// Instances are the cuts that exist, on a device that somebody else has cut and
+	// keeps so. When there are any, pods get these and no others, and the device is
+	// not sold whole or shared.
+	//
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	// +optional
+	Instances []MIGInstance `json:"instances,omitempty"`
+}
+
+// MIGInstance is one existing slice.
+type MIGInstance struct {
+	// Profile is the name of its profile, for example "1g.10gb".
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=32
+	Profile string `json:"profile"`
+
+	// ProfileID is the GPU instance profile id, where the name alone is not enough.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	ProfileID *int32 `json:"profileID,omitempty"`
+
+	// Start is the memory slice at which it begins.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=7
+	Start int32 `json:"start"`
+
+	// UUID is the MIG device's own UUID.
+	//
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9._:/-]+$`
+	// +kubebuilder:validation:MaxLength=128
+	// +optional
+	UUID string `json:"uuid,omitempty"`
 }
 
 // MIGProfile is one kind of slice and the places it may take.

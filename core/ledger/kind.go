@@ -15,8 +15,8 @@ import (
 type Kind struct {
 	// Links answers which devices belong together.
 	Links *topology.Links
-	// healthy are the devices new work may use.
-	healthy model.Mask
+	// healthy are the devices new work may use; fixed those sold in slices only.
+	healthy, fixed model.Mask
 	// vendor has the devices of each vendor.
 	vendor [numVendors]model.Mask
 	// cuts says how each device can be cut; nil where it cannot.
@@ -61,6 +61,9 @@ func newKind(n *model.Node, signature string) *Kind {
 		if d.Health == model.Healthy {
 			k.healthy = k.healthy.With(slot)
 		}
+		if d.Fixed {
+			k.fixed = k.fixed.With(slot)
+		}
 	}
 	for i, v := range model.Vendors {
 		k.sellable[i] = n.Sellable[v]
@@ -72,7 +75,7 @@ func newKind(n *model.Node, signature string) *Kind {
 func signature(n *model.Node) string {
 	var b strings.Builder
 	for _, d := range n.Devices {
-		fmt.Fprintf(&b, "d%d %s %s %d %d %d %d %d %v;", d.Index, d.Vendor, d.Model, d.Memory, d.NUMA, d.Health, d.Tenants, d.MIGSlices, d.MIG)
+		fmt.Fprintf(&b, "d%d %s %s %d %d %d %d %d %v %v;", d.Index, d.Vendor, d.Model, d.Memory, d.NUMA, d.Health, d.Tenants, d.MIGSlices, d.MIG, d.Fixed)
 	}
 	for _, l := range n.Links {
 		fmt.Fprintf(&b, "l%v %d %d;", l.Between, l.Class, l.Count)

@@ -83,6 +83,92 @@ func TestContradictingRecords(t *testing.T) {
 	}
 }
 
+// TestContestedRecordsAreKnown: whose record is not believed can be told, whatever
+// order events came in; who was merely promised a device has no record yet, and a
+// device that is gone is nobody's.
+func TestContestedRecordsAreKnown(t *testing.T) {
+	share := func(holder string, since int64, memory model.MiB) ledger.Claim {
+		return ledger.Claim{Holder: model.HolderID(holder), Vendor: model.NVIDIA, Since: since, Parts: []ledger.HeldPart{
+			{Known: true, Device: ledger.DeviceRef{Index: 1}, Part: model.Part{Kind: model.Share, Memory: memory}},
+		}}
+	}
+	promised := claim("promised", 0, 1, 2)
+	promised.Assumed = true
+	tests := []struct {
+		name   string
+		claims []ledger.Claim
+		want   []ledger.Contested
+	}{
+		{"whole", []ledger.Claim{claim("younger", 2, 1, 2), claim("older", 1, 1, 2)}, []ledger.Contested{{Holder: "younger", Index: 2}}},
+		{"whole of a shared one", []ledger.Claim{claim("younger", 2, 2, 0, 1), share("older", 1, 1)}, []ledger.Contested{{Holder: "younger", Index: 1}}},
+		{"shares that fit", []ledger.Claim{share("a", 1, 1024), share("b", 2, 1024)}, nil},
+		{"shares that do not", []ledger.Claim{share("a", 1, 60<<10), share("b", 2, 60<<10)}, []ledger.Contested{{Holder: "b", Index: 1}}},
+		{"promise", []ledger.Claim{promised, claim("older", 1, 1, 2)}, nil},
+		{"gone device", []ledger.Claim{claim("a", 1, 1, 9)}, nil},
+		{"named twice by itself", []ledger.Claim{claim("a", 1, 2, 1, 1)}, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			l := newLedger(t, coretest.Node("n").GPUs(4, "A100").Build())
+			for _, c := range tt.claims {
+				l.Put("n", c)
+			}
+			if got := l.Contested("n"); !slices.Equal(got, tt.want) {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestFixedDevices are sold in slices only, at the places that exist; also what
+// others placed without a record is counted so.
+func TestFixedDevices(t *testing.T) {
+	n := coretest.Node("n").GPUs(2, "A100-40GB").Cuttable().Build()
+	n.Devices[0].Fixed = true
+	n.Devices[0].MIG = []model.MIGProfile{{ID: 19, Name: "1g.5gb", Size: 1, Starts: []int{2, 5}}}
+	l := newLedger(t, n)
+	part := func(p model.Part, at ...int) ledger.HeldPart {
+		if len(at) == 0 {
+			return ledger.HeldPart{Part: p}
+		}
+		return ledger.HeldPart{Part: p, Known: true, Start: at[0]}
+	}
+	slice, share := model.Part{Kind: model.Slice, Profile: "1g.5gb"}, model.Part{Kind: model.Share, Memory: 1}
+	put := func(holder string, parts ...ledger.HeldPart) {
+		l.Put("n", ledger.Claim{Holder: model.HolderID(holder), Vendor: model.NVIDIA, Since: 5, Parts: parts})
+	}
+	put("share", part(share))
+	if got := held(l, "share"); got != 0b10 {
+		t.Errorf("a share is on %b", got)
+	}
+	l.Drop("share")
+	l.Put("n", claim("whole", 1, 1))
+	l.Put("n", claim("recorded", 2, 1, 0))
+	if held(l, "whole") != 0b10 || held(l, "recorded") != 0 || l.Debt("n") != 1 {
+		t.Errorf("whole holds %b, recorded %b, debt %d", held(l, "whole"), held(l, "recorded"), l.Debt("n"))
+	}
+	put("a", part(slice, 5))
+	put("b", part(slice, 3)) // no such instance: counted at the one that is left
+	put("c", part(slice))
+	v, _ := l.View("n")
+	if u := v.Usage(0); u.Cut.Used != 1<<2|1<<5 || u.Tenants != 2 || held(l, "c") != 0 {
+		t.Errorf("cut %b of %d tenants, c holds %b", u.Cut.Used, u.Tenants, held(l, "c"))
+	}
+	if v.Free(model.NVIDIA) != 0 {
+		t.Errorf("free %b", v.Free(model.NVIDIA))
+	}
+}
+
+// TestPercentOfUnknownMemory: half of nobody knows how much fits nowhere, instead of
+// everywhere.
+func TestPercentOfUnknownMemory(t *testing.T) {
+	l := newLedger(t, coretest.Node("n").Devices(1, model.Device{Vendor: model.NVIDIA}).Build())
+	l.Put("n", ledger.Claim{Holder: "a", Vendor: model.NVIDIA, Parts: []ledger.HeldPart{{Part: model.Part{Kind: model.Share, MemoryPercent: 50}}}})
+	if held(l, "a") != 0 || l.Debt("n") != 1 {
+		t.Errorf("held %b, debt %d", held(l, "a"), l.Debt("n"))
+	}
+}
+
 func TestShrinkingNodeLeavesDebtThatFreedDevicesPay(t *testing.T) {
 	l := newLedger(t, coretest.Node("n").GPUs(4, "A100").Build())
 	for i := range 4 {

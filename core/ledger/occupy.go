@@ -27,6 +27,19 @@ type occupancy struct {
 	// because devices vanished or others claim the same ones. While there is debt,
 	// freed devices pay it first.
 	debt [numVendors]int16
+	// contested are the claims whose record names a device that others, with older
+	// rights, leave no room on. In the order of claims, each once.
+	contested []contest
+}
+
+// contest is a claim, by position, and the first device it did not get.
+type contest struct{ claim, index int }
+
+// contest notes that a claim did not get a device.
+func (o *occupancy) contest(claim, index int) {
+	if n := len(o.contested); n == 0 || o.contested[n-1].claim != claim {
+		o.contested = append(o.contested, contest{claim, index})
+	}
 }
 
 // occupy computes the occupancy of a node from its claims, which must be sorted
@@ -44,15 +57,25 @@ func occupy(n *model.Node, kind *Kind, claims []Claim) occupancy {
 		}
 		for _, ref := range c.Devices {
 			slot := n.Slot(ref.Index, ref.UUID)
-			if slot >= 0 && kind.vendor[vendor].Has(slot) && !o.held.Has(slot) && o.of[i].Count() < c.Count {
-				o.held = o.held.With(slot)
-				o.of[i] = o.of[i].With(slot)
+			if slot < 0 || !(kind.vendor[vendor] &^ kind.fixed).Has(slot) || o.of[i].Has(slot) || o.of[i].Count() == c.Count {
+				continue
 			}
+			if o.held.Has(slot) {
+				o.contest(i, ref.Index)
+				continue
+			}
+			o.held = o.held.With(slot)
+			o.of[i] = o.of[i].With(slot)
 		}
 		for _, p := range c.Parts {
-			if slot := n.Slot(p.Device.Index, p.Device.UUID); p.Known && slot >= 0 && o.tryPart(n, kind, vendor, slot, p) {
-				o.of[i] = o.of[i].With(slot)
-				continue
+			if slot := n.Slot(p.Device.Index, p.Device.UUID); p.Known && slot >= 0 {
+				if o.tryPart(n, kind, vendor, slot, p) {
+					o.of[i] = o.of[i].With(slot)
+					continue
+				}
+				if kind.vendor[vendor].Has(slot) && o.held.Has(slot) {
+					o.contest(i, p.Device.Index)
+				}
 			}
 			if lost == nil {
 				lost = make([][]HeldPart, len(claims))
@@ -70,7 +93,7 @@ func occupy(n *model.Node, kind *Kind, claims []Claim) occupancy {
 		used[vendor] += c.Count
 		if c.Count > 0 {
 			missing := c.Count - o.of[i].Count()
-			presumed := (kind.vendor[vendor] &^ o.held).Lowest(missing)
+			presumed := (kind.vendor[vendor] &^ kind.fixed &^ o.held).Lowest(missing)
 			o.held |= presumed
 			o.of[i] |= presumed
 			o.debt[vendor] += int16(missing - presumed.Count())

@@ -31,12 +31,16 @@ func (u *Usage) fits(d *model.Device, g *mig.Geometry, p model.Part) (start int,
 		start = g.Place(u.Cut, profile)
 		return start, start >= 0
 	}
-	if u.Cut != (mig.State{}) || d.Tenants > 0 && u.Tenants >= d.Tenants || p.Turn && d.Tenants == 0 {
+	if d.Fixed || u.Cut != (mig.State{}) || d.Tenants > 0 && u.Tenants >= d.Tenants || p.Turn && d.Tenants == 0 {
 		return 0, false
 	}
 	// Only sums count here, so that what fits together fits in any order; manners
 	// (who wants a device alone gets it alone) are the planner's.
 	if u.Milli+p.Milli > model.FullMilli {
+		return 0, false
+	}
+	// Percents of an amount nobody knows would be nothing, for any number of tenants.
+	if p.MemoryPercent > 0 && d.Memory == 0 {
 		return 0, false
 	}
 	return 0, u.Memory+p.MemoryOn(d) <= d.Memory

@@ -39,14 +39,17 @@ func (v View) Devices(vendor model.Vendor) model.Mask {
 	return 0
 }
 
+// Fixed are the devices sold in slices only.
+func (v View) Fixed() model.Mask { return v.Kind.fixed }
+
 // Healthy are the node's healthy devices of a vendor, free or held.
 func (v View) Healthy(vendor model.Vendor) model.Mask {
 	return v.Devices(vendor) & v.Kind.healthy
 }
 
-// Free are the healthy devices of a vendor nobody holds.
+// Free are the healthy devices of a vendor that can be had whole and nobody holds.
 func (v View) Free(vendor model.Vendor) model.Mask {
-	return v.Healthy(vendor) &^ v.Held
+	return v.Healthy(vendor) &^ v.Held &^ v.Kind.fixed
 }
 
 // Room is how many whole devices of a vendor can be sold now: the free ones,

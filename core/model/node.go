@@ -62,6 +62,9 @@ type Device struct {
 	// (now). MIGSlices is the number of its memory slices.
 	MIG       []MIGProfile
 	MIGSlices int
+	// Fixed: the device is cut already and stays so. The starts of its profiles are
+	// the instances that exist, and it is sold in no other way.
+	Fixed bool
 }
 
 // NominalMemory is the memory the device is sold with: what it reports, rounded

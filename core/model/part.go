@@ -33,12 +33,11 @@ type Part struct {
 // FullMilli is the compute of a whole device.
 const FullMilli = 1000
 
-// MemoryOn is the memory the part takes of a device.
+// MemoryOn is the memory the part takes of a device. Percents are rounded down, as
+// HAMi does, so that parts of 100 % together always fit. What a holder keeps may
+// have both amounts, which add up.
 func (p Part) MemoryOn(d *Device) MiB {
-	if p.MemoryPercent > 0 {
-		return (d.Memory*MiB(p.MemoryPercent) + 99) / 100
-	}
-	return p.Memory
+	return p.Memory + d.Memory*MiB(p.MemoryPercent)/100
 }
 
 // Validate names the field that is wrong.

@@ -61,6 +61,9 @@ type Choose struct {
 func FitWith(r *model.Request, v ledger.View, how Choose) (Grant, *explain.Refusal) {
 	need, kind := r.Distinct(), r.Kind()
 	devices := v.Devices(r.Vendor)
+	if kind != model.Slice {
+		devices &^= v.Fixed()
+	}
 	refuse := func(code explain.Code, best model.Mask, detail string) (Grant, *explain.Refusal) {
 		return Grant{}, &explain.Refusal{Code: code, Need: int64(need), Best: int64(best.Count()), Devices: devices.Count(), Detail: detail}
 	}

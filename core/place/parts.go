@@ -3,7 +3,6 @@ package place
 import (
 	"fmt"
 	"maps"
-	"slices"
 
 	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/ledger"
@@ -15,59 +14,107 @@ type GrantedPart struct {
 	// Container is the container's position in the request.
 	Container int
 	Slot      int
-	// Part is what it gets; a share's memory in MiB, never in percent.
+	// Part is what it asked for.
 	Part model.Part
+	// Memory is what a share gets: in MiB, also when it was asked for in percent.
+	Memory model.MiB
 	// Start is the memory slice a slice begins at.
 	Start int
 }
 
+// amounts are what shares take of a device together. Memory in MiB and in percent
+// are kept apart, because who reads a record does not know the device.
+type amounts struct {
+	memory  model.MiB
+	percent int
+	milli   int
+	tenants int
+}
+
+func (a amounts) plus(p model.Part) amounts {
+	return amounts{a.memory + p.Memory, a.percent + p.MemoryPercent, a.milli + p.Milli, a.tenants + 1}
+}
+
+func (a amounts) max(b amounts) amounts {
+	return amounts{max(a.memory, b.memory), max(a.percent, b.percent), max(a.milli, b.milli), max(a.tenants, b.tenants)}
+}
+
 // Hold turns what containers were given into what their holder has as long as it
-// lives. Containers that run together add up. An init container's share counts only
-// where it is more than the others take of that device afterwards: then the first of
-// them is held with so much more. Slices are instances and exist to the end.
+// lives. Containers that run together add up. Where an init container, beside the
+// sidecars started before it, takes no less of a device than the others do
+// afterwards, its amount is held instead. Slices are instances and exist to the
+// end. The parts' Memory is not looked at, so that the holder's claim is the same
+// when it is granted and when it is read from a record.
 func Hold(r *model.Request, parts []GrantedPart) []GrantedPart {
 	var out []GrantedPart
-	type amounts struct {
-		memory model.MiB
-		milli  int
-	}
 	after, early, peak := map[int]amounts{}, map[int]amounts{}, map[int]amounts{}
-	add := func(m map[int]amounts, p GrantedPart) amounts {
-		a := m[p.Slot]
-		return amounts{a.memory + p.Part.Memory, a.milli + p.Part.Milli}
-	}
 	for i, c := range r.Containers {
 		for _, p := range parts {
 			switch {
 			case p.Container != i:
 			case c.Phase != model.Init || p.Part.Kind == model.Slice:
 				out = append(out, p)
-				after[p.Slot] = add(after, p)
+				after[p.Slot] = after[p.Slot].plus(p.Part)
 				if c.Phase == model.Sidecar {
-					early[p.Slot] = add(early, p)
+					early[p.Slot] = early[p.Slot].plus(p.Part)
 				}
 			default:
-				a := add(early, p)
-				peak[p.Slot] = amounts{max(peak[p.Slot].memory, a.memory), max(peak[p.Slot].milli, a.milli)}
+				peak[p.Slot] = peak[p.Slot].max(early[p.Slot].plus(p.Part))
 			}
 		}
 	}
 	for _, p := range parts {
-		top, rest := peak[p.Slot], after[p.Slot]
-		more := amounts{max(0, top.memory-rest.memory), max(0, top.milli-rest.milli)}
-		if more == (amounts{}) {
+		top, found := peak[p.Slot]
+		if !found {
 			continue
 		}
 		delete(peak, p.Slot)
-		at := slices.IndexFunc(out, func(o GrantedPart) bool { return o.Slot == p.Slot })
-		if at < 0 {
-			out = append(out, GrantedPart{Container: p.Container, Slot: p.Slot, Part: model.Part{Kind: model.Share}})
-			at = len(out) - 1
+		for n := after[p.Slot].tenants; n < top.tenants; n++ {
+			out = append(out, GrantedPart{Container: p.Container, Slot: p.Slot, Part: model.Part{Kind: model.Share, Turn: p.Part.Turn}})
 		}
-		out[at].Part.Memory += more.memory
-		out[at].Part.Milli += more.milli
+		pool(out, p.Slot, top, after[p.Slot])
 	}
 	return out
+}
+
+// pool gives the first part on a device the whole of each amount that is no less in
+// an init container's time than afterwards, and the others none of it: one amount
+// is rounded once.
+func pool(parts []GrantedPart, slot int, top, after amounts) {
+	first := true
+	for i := range parts {
+		if parts[i].Slot != slot {
+			continue
+		}
+		held := amounts{}
+		if first {
+			held, first = top, false
+		}
+		p := &parts[i].Part
+		if top.memory >= after.memory {
+			p.Memory = held.memory
+		}
+		if top.percent >= after.percent {
+			p.MemoryPercent = held.percent
+		}
+		if top.milli >= after.milli {
+			p.Milli = held.milli
+		}
+	}
+}
+
+// holds says whether what a grant would be held with fits: with memory in MiB and
+// in percent in one pod that is more than any one moment needs.
+func (l *layer) holds(g Grant) bool {
+	usage := map[int]ledger.Usage{}
+	for _, p := range Hold(l.r, g.Parts) {
+		u := l.at(usage, p.Slot)
+		if _, ok := l.v.Fits(p.Slot, u, p.Part); !ok {
+			return false
+		}
+		usage[p.Slot] = l.v.With(p.Slot, u, p.Part, p.Start)
+	}
+	return true
 }
 
 // fitParts lays shares or slices on the allowed devices. Containers that run
@@ -98,6 +145,11 @@ func fitParts(r *model.Request, v ledger.View, allowed model.Mask, worth Worth) 
 			if refusal := l.lay(&g, i, maps.Clone(early), l.now); refusal != nil {
 				return Grant{}, refusal
 			}
+		}
+	}
+	for _, c := range r.Containers {
+		if c.Phase == model.Init && c.Part.Kind == model.Share && !l.holds(g) {
+			return Grant{}, l.refuse(c, 0)
 		}
 	}
 	return g, nil
@@ -131,16 +183,14 @@ func (l *layer) lay(g *Grant, container int, usage, later map[int]ledger.Usage) 
 		if slot < 0 {
 			return l.refuse(c, n)
 		}
-		part := c.Part
-		if part.Kind == model.Share {
-			part.Memory, part.MemoryPercent = part.MemoryOn(&l.v.Node.Devices[slot]), 0
-		}
-		if part.Kind == model.Share {
+		granted := GrantedPart{Container: container, Slot: slot, Part: c.Part, Start: start}
+		if c.Part.Kind == model.Share {
 			taken = taken.With(slot)
+			granted.Memory = c.Part.MemoryOn(&l.v.Node.Devices[slot])
 		}
-		usage[slot] = l.v.With(slot, l.at(usage, slot), part, start)
+		usage[slot] = l.v.With(slot, l.at(usage, slot), c.Part, start)
 		g.Set = g.Set.With(slot)
-		g.Parts = append(g.Parts, GrantedPart{Container: container, Slot: slot, Part: part, Start: start})
+		g.Parts = append(g.Parts, granted)
 	}
 	return nil
 }
@@ -249,7 +299,7 @@ func everFits(r *model.Request, v ledger.View, slot int) bool {
 				return false
 			}
 		case c.Part.Kind == model.Share:
-			if c.Part.MemoryOn(d) > d.Memory || c.Part.Turn && d.Tenants == 0 {
+			if c.Part.MemoryOn(d) > d.Memory || c.Part.MemoryPercent > 0 && d.Memory == 0 || c.Part.Turn && d.Tenants == 0 {
 				return false
 			}
 		}

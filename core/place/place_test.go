@@ -130,3 +130,45 @@ func TestVictims(t *testing.T) {
 		}
 	})
 }
+
+// TestHold: what a pod keeps of a device is the most that any of its moments needs,
+// in tenants too, and rounded once.
+func TestHold(t *testing.T) {
+	share := func(memory model.MiB, percent, milli int) model.Part {
+		return model.Part{Kind: model.Share, Memory: memory, MemoryPercent: percent, Milli: milli}
+	}
+	type c = model.Container
+	tests := []struct {
+		name       string
+		containers []c
+		want       []model.Part
+	}{
+		{"mains add up", []c{{Part: share(10, 0, 100)}, {Part: share(20, 0, 200)}}, []model.Part{share(10, 0, 100), share(20, 0, 200)}},
+		{"a larger init is held", []c{{Phase: model.Init, Part: share(50, 0, 100)}, {Part: share(20, 0, 200)}}, []model.Part{share(50, 0, 200)}},
+		{"a smaller init is not", []c{{Phase: model.Init, Part: share(5, 0, 100)}, {Part: share(20, 0, 200)}}, []model.Part{share(20, 0, 200)}},
+		{"inits follow each other", []c{{Phase: model.Init, Part: share(50, 0, 0)}, {Phase: model.Init, Part: share(40, 0, 0)}}, []model.Part{share(50, 0, 0)}},
+		{"init beside a sidecar", []c{{Phase: model.Sidecar, Part: share(10, 0, 0)}, {Phase: model.Init, Part: share(50, 0, 0)}, {Part: share(1, 0, 0)}}, []model.Part{share(60, 0, 0), share(0, 0, 0)}},
+		{"sidecar after the init", []c{{Phase: model.Init, Part: share(50, 0, 0)}, {Phase: model.Sidecar, Part: share(10, 0, 0)}}, []model.Part{share(50, 0, 0)}},
+		{"percent", []c{{Phase: model.Init, Part: share(0, 66, 0)}, {Part: share(0, 33, 0)}, {Part: share(0, 33, 0)}}, []model.Part{share(0, 66, 0), share(0, 0, 0)}},
+		{"percent and MiB", []c{{Phase: model.Init, Part: share(0, 50, 0)}, {Part: share(9, 0, 0)}}, []model.Part{share(9, 50, 0)}},
+		{"one more tenant", []c{{Phase: model.Sidecar, Part: share(1, 0, 0)}, {Phase: model.Init, Part: share(1, 0, 0)}}, []model.Part{share(2, 0, 0), share(0, 0, 0)}},
+		{"a turn", []c{{Phase: model.Init, Part: model.Part{Kind: model.Share, Turn: true}}}, []model.Part{{Kind: model.Share, Turn: true}}},
+		{"slices stay", []c{{Phase: model.Init, Part: model.Part{Kind: model.Slice, Profile: "1g.5gb"}}}, []model.Part{{Kind: model.Slice, Profile: "1g.5gb"}}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := &model.Request{Vendor: model.NVIDIA, Containers: tt.containers}
+			var parts []place.GrantedPart
+			for i, c := range tt.containers {
+				parts = append(parts, place.GrantedPart{Container: i, Part: c.Part})
+			}
+			var got []model.Part
+			for _, p := range place.Hold(r, parts) {
+				got = append(got, p.Part)
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("got  %+v\nwant %+v", got, tt.want)
+			}
+		})
+	}
+}

@@ -82,7 +82,7 @@ func exact(r *model.Request, uniform bool) bool {
 		asking++
 		switch {
 		case c.Part.Kind == model.Whole && uniform:
-		case c.Part.Kind == model.Share && c.Count == 1 && c.Part.Memory == 0 && c.Part.MemoryPercent == 0 && c.Part.Milli > 0:
+		case c.Part.Kind == model.Share && c.Count == 1 && c.Part.Memory == 0 && c.Part.MemoryPercent == 0 && c.Part.Milli > 0 && c.Part.Milli < pack.Whole:
 		default:
 			return false
 		}

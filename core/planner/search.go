@@ -59,10 +59,10 @@ func cares(r *model.Request, w score.Weights) bool {
 }
 
 // knowsAll says whether the index proposes every node that can take a request. It
-// sees one amount per device, so a share of memory may fit where compute is taken,
-// and one model per node.
+// sees one amount per device, so a share of memory may fit where compute is taken;
+// one geometry per model; and one model per node.
 func (p *Planner) knowsAll(r *model.Request) bool {
-	return p.odd == 0 && (r.Kind() != model.Share || exact(r, true))
+	return p.odd == 0 && (r.Vendor == "" || r.Kind() == model.Whole || exact(r, true))
 }
 
 // surveyed asks every kind of node, and hands out those that can by the other

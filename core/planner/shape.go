@@ -33,10 +33,9 @@ func (p *Planner) shapes(v ledger.View) (empty, now pack.Shape) {
 		empty.Free[slot] = pack.Whole
 		left := v.Left(slot, v.Usage(slot))
 		if left == pack.Whole {
-			if room == 0 { // the node's own agent sells no more
-				continue
+			if room--; room < 0 { // the node's own agent sells no more whole ones
+				left--
 			}
-			room--
 		}
 		now.Free[slot] = uint16(left)
 	}

@@ -53,6 +53,8 @@ func Table() []Row {
 			Why: "decides with all of the above"},
 		{Folder: "core/planner", May: set(pure, "./core/model", "./core/explain", "./core/topology", "./core/mig", "./core/pack", "./core/ledger", "./core/score", "./core/place"), Tests: coreTests, Pure: true,
 			Why: "the decision: where a request goes"},
+		{Folder: "core/gang", May: set(pure, "./core/model", "./core/explain", "./core/topology", "./core/ledger", "./core/score", "./core/place", "./core/planner"), Tests: coreTests, Pure: true,
+			Why: "plans of several holders that go together"},
 		{Folder: "core/coretest", May: set(tests, "./core/..."), Tests: tests,
 			Why: "builders and generators, imported by tests only"},
 

@@ -25,6 +25,7 @@ var ascend = vocabulary{
 		a := ask{vendor: model.Ascend, part: model.Part{}}
 		names := append(slices.Collect(maps.Keys(c.Resources.Requests)), slices.Collect(maps.Keys(c.Resources.Limits))...)
 		slices.Sort(names)
+		var none []string // fields that say 0
 		for _, name := range slices.Compact(names) {
 			card, ok := strings.CutPrefix(string(name), ascendPrefix)
 			if !ok {
@@ -38,6 +39,9 @@ var ascend = vocabulary{
 			n, field, ok := w.number(name, 0, most)
 			if w.err != nil {
 				return nil, w.err
+			}
+			if ok && n == 0 {
+				none = append(none, field)
 			}
 			if !ok || n == 0 {
 				continue
@@ -65,6 +69,9 @@ var ascend = vocabulary{
 		}
 		if a.resource == "" {
 			return nil, nil
+		}
+		if len(none) > 0 {
+			return nil, fmt.Errorf("%s: 0, but %s is not", none[0], a.field)
 		}
 		if a.count == 0 {
 			a.count = 1

@@ -43,7 +43,7 @@ var cgpu = vocabulary{
 			}
 			return nil, nil
 		}
-		cards, err := cgpuSpread(pod, c.Name)
+		cards, err := cgpuSpread(pod, c.Name, gib, core)
 		if err != nil {
 			return nil, err
 		}
@@ -74,8 +74,8 @@ var cgpu = vocabulary{
 			cards := ""
 			for _, g := range p.grant.Parts {
 				if g.Container == i {
-					cards += fmt.Sprintf(`,"%d":%d`, p.node.Devices[g.Slot].Index, g.Part.Memory>>10)
-					total, last = total+g.Part.Memory, g.Slot
+					cards += fmt.Sprintf(`,"%d":%d`, p.node.Devices[g.Slot].Index, g.Memory>>10)
+					total, last = total+g.Memory, g.Slot
 				}
 			}
 			if cards != "" {
@@ -105,26 +105,40 @@ var cgpu = vocabulary{
 }
 
 // cgpuSpread reads over how many cards a container's request is spread. Labels may
-// be edited while a pod runs, so of a bound pod its record tells; a forged one
-// cannot make the amount smaller, only spread it otherwise.
-func cgpuSpread(pod *v1.Pod, container string) (int64, error) {
-	if pod.Spec.NodeName != "" {
-		if rec, err := record.Decode(pod.Annotations[names.AnnotationDevices]); err == nil {
-			for _, c := range rec.Containers {
-				if c.Name == container {
-					return int64(len(c.Devices)), nil
-				}
+// be edited while a pod runs, so of a bound pod its record tells first; nothing that
+// is edited can make the amount smaller, only spread it otherwise.
+func cgpuSpread(pod *v1.Pod, container string, gib, core int64) (int64, error) {
+	text, labelled := pod.Labels[cgpuCountLabel]
+	label, err := strconv.ParseInt(text, 10, 64)
+	if labelled && (err != nil || label < 1 || label > maxCount) {
+		err = fmt.Errorf("metadata.labels[%s]: %q is not a number of cards", cgpuCountLabel, text)
+	} else {
+		err = nil
+	}
+	if pod.Spec.NodeName == "" {
+		if !labelled {
+			label = 1
+		}
+		return label, err
+	}
+	var tell []int64
+	if rec, err := record.Decode(pod.Annotations[names.AnnotationDevices]); err == nil {
+		for _, c := range rec.Containers {
+			if c.Name == container {
+				tell = append(tell, int64(len(c.Devices)))
 			}
 		}
-		return 1, nil
 	}
-	text, ok := pod.Labels[cgpuCountLabel]
-	if !ok {
-		return 1, nil
+	if labelled && err == nil {
+		tell = append(tell, label)
 	}
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 1 || n > maxCount {
-		return 0, fmt.Errorf("metadata.labels[%s]: %q is not a number of cards", cgpuCountLabel, text)
+	for n := int64(1); n <= maxCount; n++ {
+		tell = append(tell, n)
 	}
-	return n, nil
+	for _, n := range tell {
+		if gib%n == 0 && core%n == 0 && core/n <= 100 {
+			return n, nil
+		}
+	}
+	return 1, nil
 }

@@ -3,6 +3,7 @@ package dialect
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -81,6 +82,15 @@ func Claims(pod *v1.Pod) ([]ledger.Claim, error) {
 	return []ledger.Claim{c}, err
 }
 
+// ContestedRecord is the reason, and its result the message, of an event about a pod
+// whose record names a device that others hold by older right.
+const ContestedRecord = "ContestedRecord"
+
+// Contested says what became of such a record.
+func Contested(c ledger.Contested) string {
+	return fmt.Sprintf("%s: device %d is held by pods that were bound earlier and leave no room; this pod is counted with unknown devices", names.AnnotationDevices, c.Index)
+}
+
 // givenDevice is one entry of a record that agrees with the request.
 type givenDevice struct {
 	container int
@@ -89,8 +99,17 @@ type givenDevice struct {
 }
 
 // heldParts are the parts a pod holds: of the devices it was given, or of unknown
-// ones when nothing proves which.
+// ones when nothing proves which. Then each container is taken to use the same
+// devices as the others.
 func heldParts(r *model.Request, given []givenDevice) []ledger.HeldPart {
+	known := len(given) > 0
+	if !known {
+		for i, c := range r.Containers {
+			for n := range c.Count {
+				given = append(given, givenDevice{container: i, ref: ledger.DeviceRef{Index: n}})
+			}
+		}
+	}
 	var parts []place.GrantedPart
 	var refs []ledger.DeviceRef // a slot here is a position in refs
 	for _, d := range given {
@@ -102,18 +121,12 @@ func heldParts(r *model.Request, given []givenDevice) []ledger.HeldPart {
 		parts = append(parts, place.GrantedPart{Container: d.container, Slot: slot, Part: r.Containers[d.container].Part, Start: d.start})
 	}
 	var out []ledger.HeldPart
-	if len(given) > 0 {
-		for _, p := range place.Hold(r, parts) {
-			out = append(out, ledger.HeldPart{Device: refs[p.Slot], Known: true, Part: p.Part, Start: p.Start})
+	for _, p := range place.Hold(r, parts) {
+		held := ledger.HeldPart{Part: p.Part}
+		if known {
+			held = ledger.HeldPart{Device: refs[p.Slot], Known: true, Part: p.Part, Start: p.Start}
 		}
-		return out
-	}
-	for _, c := range r.Containers {
-		if c.Phase != model.Init || c.Part.Kind == model.Slice {
-			for range c.Count {
-				out = append(out, ledger.HeldPart{Part: c.Part})
-			}
-		}
+		out = append(out, held)
 	}
 	return out
 }
@@ -180,37 +193,62 @@ func agrees(p model.Part, d record.Device) bool {
 	return d.MIG == "" && !d.Turn && d.MemoryMiB == 0 && d.ComputeMilli == 0
 }
 
-// countedClaims counts each vendor's devices of a pod as far as they can be
-// read.
+// countedClaims counts each vendor's devices, and parts of them, of a pod as far as
+// they can be read.
 func countedClaims(pod *v1.Pod) []ledger.Claim {
 	var out []ledger.Claim
-	for _, w := range whole {
-		r := model.Request{Vendor: w.vendor}
+	for _, vendor := range model.Vendors {
+		whole, parts := model.Request{Vendor: vendor}, model.Request{Vendor: vendor}
 		_ = eachContainer(pod, func(c *v1.Container, path string, phase model.Phase) error {
-			q, _, _ := amount(c, path, w.resource)
-			n := max(0, min(q.Value(), model.MaxDevices))
-			r.Containers = append(r.Containers, model.Container{Name: c.Name, Phase: phase, Count: int(n)})
+			sold := resourceOf(vendor)
+			q, _, _ := amount(c, path, sold)
+			n := int(max(0, min(q.Value(), model.MaxDevices)))
+			for _, v := range vocabularies {
+				a, err := v.read(pod, c, path)
+				switch {
+				case err != nil || a == nil || a.vendor != vendor:
+				case a.part.Kind != model.Whole:
+					parts.Containers = append(parts.Containers, model.Container{Name: c.Name, Phase: phase, Count: a.count, Part: a.part})
+					if a.resource == sold {
+						n = 0 // HAMi's words make parts of what is counted by the same name
+					}
+				case a.resource != sold:
+					n += a.count
+				}
+			}
+			whole.Containers = append(whole.Containers, model.Container{Name: c.Name, Phase: phase, Count: n})
 			return nil
 		})
-		if n := r.Count(); n > 0 {
-			c := ledger.Claim{Holder: holder(string(pod.UID), w.vendor), Vendor: w.vendor, Count: min(n, model.MaxDevices), Since: BoundSince(pod), Labels: labelsOf(pod), Apart: keepsApart(pod)}
-			if pod.Spec.Priority != nil {
-				c.Priority = *pod.Spec.Priority
-			}
-			out = append(out, c)
+		c := ledger.Claim{
+			Holder: holder(string(pod.UID), vendor), Vendor: vendor, Since: BoundSince(pod),
+			Count: min(whole.Count(), model.MaxDevices), Parts: heldParts(&parts, nil),
+			Labels: labelsOf(pod), Apart: keepsApart(pod),
 		}
+		if c.Count == 0 && len(c.Parts) == 0 {
+			continue
+		}
+		if len(out) == 0 {
+			c.Host = podHost(pod) // once
+		}
+		if pod.Spec.Priority != nil {
+			c.Priority = *pod.Spec.Priority
+		}
+		out = append(out, c)
 	}
 	return out
 }
 
-// BoundSince is when the pod was bound, in seconds, as the API tells it.
+// BoundSince is when the pod was bound, in seconds, as the API tells it. Of a pod that
+// was created on its node nobody says so before kubelet does; until then its right is
+// the youngest, or for a moment it would take devices from those it shares a second
+// with.
 func BoundSince(pod *v1.Pod) int64 {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == v1.PodScheduled && c.Status == v1.ConditionTrue {
 			return c.LastTransitionTime.Unix()
 		}
 	}
-	return pod.CreationTimestamp.Unix()
+	return math.MaxInt64
 }
 
 // Record writes down who was given what: the granted devices, shared out to the
@@ -230,7 +268,7 @@ func Record(r *model.Request, n *model.Node, g place.Grant) record.Record {
 				continue
 			}
 			d := deviceOf(n, p.Slot)
-			d.MemoryMiB, d.ComputeMilli, d.Turn, d.MIG, d.Start = int64(p.Part.Memory), p.Part.Milli, p.Part.Turn, p.Part.Profile, p.Start
+			d.MemoryMiB, d.ComputeMilli, d.Turn, d.MIG, d.Start = int64(p.Memory), p.Part.Milli, p.Part.Turn, p.Part.Profile, p.Start
 			out.Devices = append(out.Devices, d)
 		}
 		if len(out.Devices) > 0 {

@@ -1,6 +1,8 @@
 package dialect
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -218,26 +220,143 @@ func TestInventoryFromGPUNode(t *testing.T) {
 		t.Errorf("a new card has its predecessor's health: %+v, %v", inv, err)
 	}
 
-	bad := map[string]func(*v1alpha1.GPUNode){
-		"spec.devices[0].uuid":     func(g *v1alpha1.GPUNode) { g.Spec.Devices[0].UUID = "GPU\"1" },
-		"devices[1].uuid":          func(g *v1alpha1.GPUNode) { g.Spec.Devices[0].UUID = "GPU-0" },
-		"devices[1].index":         func(g *v1alpha1.GPUNode) { g.Spec.Devices[0].Index = 0; g.Status.Devices = nil },
-		"devices[0].vendor":        func(g *v1alpha1.GPUNode) { g.Spec.Devices[1].Vendor = "acme" },
-		"links[0].between":         func(g *v1alpha1.GPUNode) { g.Spec.Links[0].Between[0] = 7 },
-		"spec.links[0].class":      func(g *v1alpha1.GPUNode) { g.Spec.Links[0].Class = "Rope" },
-		"status.devices[0].index":  func(g *v1alpha1.GPUNode) { g.Status.Devices[0].Index = 5 },
-		"status.devices[0].health": func(g *v1alpha1.GPUNode) { g.Status.Devices[0].Health = "Dead" },
+	// Device 1 is Degraded all along, and stays so whatever else is wrong.
+	bad := map[string]struct {
+		change  func(*v1alpha1.GPUNode)
+		devices int
+	}{
+		"spec.devices[0].uuid": {func(g *v1alpha1.GPUNode) { g.Spec.Devices[0].UUID = "GPU\"1" }, 2},
+		"devices[1].uuid":      {func(g *v1alpha1.GPUNode) { g.Spec.Devices[0].UUID = "GPU-0" }, 2},
+		"devices[0].vendor":    {func(g *v1alpha1.GPUNode) { g.Spec.Devices[1].Vendor = "acme" }, 2},
+		"links[0].between":     {func(g *v1alpha1.GPUNode) { g.Spec.Links[0].Between[0] = 7 }, 2},
+		"spec.links[0].class":  {func(g *v1alpha1.GPUNode) { g.Spec.Links[0].Class = "Rope" }, 2},
+		"status.devices[1].index": {func(g *v1alpha1.GPUNode) {
+			g.Status.Devices = append(g.Status.Devices, v1alpha1.DeviceStatus{Index: 5})
+		}, 2},
+		"status.devices[0].health": {func(g *v1alpha1.GPUNode) { g.Status.Devices[0].Health = "Dead" }, 2},
+		"spec.devices[1].mig.instances": {func(g *v1alpha1.GPUNode) {
+			g.Spec.Devices[1].MIG = &v1alpha1.MIG{Instances: []v1alpha1.MIGInstance{{Profile: "9g.1gb"}}}
+		}, 2},
 	}
-	for field, change := range bad {
+	two := nodeOf(nil, "nvidia.com/gpu=2")
+	for field, tt := range bad {
 		t.Run(field, func(t *testing.T) {
 			g := gn.DeepCopy()
-			change(g)
-			inv, err := Inventory(node, g)
+			tt.change(g)
+			inv, err := Inventory(two, g)
 			if err == nil || !strings.Contains(err.Error(), `GPUNode "n" contradicts itself`) || !strings.Contains(err.Error(), field) {
 				t.Errorf("got %v", err)
 			}
-			if len(inv.Devices) != 1 || inv.Validate() != nil {
-				t.Errorf("should fall back to labels: %+v", inv)
+			if len(inv.Devices) != tt.devices || inv.Validate() != nil {
+				t.Fatalf("got %+v", inv)
+			}
+			if inv.Devices[0].Health != model.Healthy || inv.Devices[1].Health == model.Healthy {
+				t.Errorf("the sick device must stay so: %+v", inv.Devices)
+			}
+		})
+	}
+	t.Run("devices[1].index", func(t *testing.T) {
+		g := gn.DeepCopy()
+		g.Spec.Devices[0].Index, g.Status.Devices = 0, nil
+		if inv, err := Inventory(two, g); err == nil || !strings.Contains(err.Error(), "devices[1].index") || inv.Devices[0].UUID != "" {
+			t.Errorf("an index that is there twice: got %+v, %v", inv, err)
+		}
+	})
+}
+
+// TestFamiliesBesideAGPUNode: a GPUNode describes the devices, and what device
+// plugins say of health, modes and whole cards counts beside it.
+func TestFamiliesBesideAGPUNode(t *testing.T) {
+	gn := &v1alpha1.GPUNode{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: v1alpha1.GPUNodeSpec{Devices: []v1alpha1.Device{
+		{Index: 0, UUID: "GPU-0", Vendor: "nvidia", Model: "A10", MemoryMiB: 24576}, {Index: 1, UUID: "GPU-1", Vendor: "nvidia", Model: "A10", MemoryMiB: 24576},
+		{Index: 2, UUID: "GPU-2", Vendor: "nvidia", Model: "A10", MemoryMiB: 24576}, {Index: 3, Vendor: "ascend", Model: "Ascend 910B3", MemoryMiB: 65536},
+	}}}
+	node := nodeOf(nil, "volcano.sh/gpu-number=3 huawei.com/Ascend910B3=1")
+	node.Annotations = map[string]string{
+		hamiRegister: `[{"id":"GPU-0","devmem":1,"health":true,"mode":"mps"},{"id":"GPU-1","index":1,"devmem":1,"health":false,"mode":"mps"},{"id":"GPU-2","index":2,"devmem":1,"health":true,"mode":"mps"}]`,
+		hamiCordon:   "GPU-2",
+	}
+	inv, err := Inventory(node, gn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []model.Health{model.Healthy, model.Failed, model.Failed, model.Healthy} {
+		if inv.Devices[i].Health != want || i < 3 && inv.Devices[i].Memory != 24576 {
+			t.Errorf("device %d: %+v", i, inv.Devices[i])
+		}
+	}
+	if mode, _ := inv.Attribute(hamiMode); mode != "mps" || inv.Sellable[model.NVIDIA] != 3 || inv.Sellable[model.Ascend] != 1 {
+		t.Errorf("mode %q, sellable %v", mode, inv.Sellable)
+	}
+}
+
+// TestFamiliesOfOneNode: whoever speaks last, sick cards stay sick, MIG instances
+// stay beside, and another vendor's devices make way.
+func TestFamiliesOfOneNode(t *testing.T) {
+	register := map[string]string{hamiRegister: `[{"id":"GPU-a","index":0,"devmem":24576,"health":false},{"id":"GPU-b","index":1,"devmem":24576,"health":true}]`}
+	tests := []struct {
+		name, allocatable string
+		devices, sick     int
+		check             func(model.Node) bool
+	}{
+		{"HAMi and Volcano", "nvidia.com/gpu=20 volcano.sh/gpu-number=2 volcano.sh/gpu-memory=49152", 2, 1, func(n model.Node) bool { return n.Devices[0].Health == model.Failed }},
+		{"HAMi and AMD", "amd.com/gpu=1", 3, 1, func(n model.Node) bool { return n.Devices[2].Vendor == model.AMD && n.Devices[2].Index == 2 }},
+		{"HAMi and MIG", "nvidia.com/gpu=20 nvidia.com/mig-1g.5gb=2 nvidia.com/gpu.shared=2", 4, 1, func(n model.Node) bool { return n.Devices[3].Fixed && !n.Devices[1].Fixed }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			node := nodeOf(nil, tt.allocatable)
+			node.Annotations = register
+			inv, err := Inventory(node, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sick := 0
+			for _, d := range inv.Devices {
+				if d.Health != model.Healthy {
+					sick++
+				}
+			}
+			if len(inv.Devices) != tt.devices || sick != tt.sick || !tt.check(*inv) {
+				t.Errorf("got %+v", inv.Devices)
+			}
+		})
+	}
+}
+
+func TestExistingInstances(t *testing.T) {
+	id := int32(19)
+	in := func(list ...v1alpha1.MIGInstance) []v1alpha1.MIGInstance { return list }
+	tests := []struct {
+		name      string
+		model     string
+		instances []v1alpha1.MIGInstance
+		want      map[string][]int
+		problem   string
+	}{
+		{"mixed", "A100-80GB", in(v1alpha1.MIGInstance{Profile: "3g.40gb", Start: 4}, v1alpha1.MIGInstance{Profile: "1g.10gb", Start: 2}, v1alpha1.MIGInstance{Profile: "1g.10gb", Start: 0}), map[string][]int{"3g.40gb": {4}, "1g.10gb": {0, 2}}, ""},
+		{"spelled as a resource", "A100-80GB", in(v1alpha1.MIGInstance{Profile: "1g.10gb.me", Start: 6}), map[string][]int{"1g.10gb+me": {6}}, ""},
+		{"by id", "A100-80GB", in(v1alpha1.MIGInstance{Profile: "whatever", ProfileID: &id, Start: 6}), map[string][]int{"1g.10gb": {6}}, ""},
+		{"overlap", "A100-80GB", in(v1alpha1.MIGInstance{Profile: "4g.40gb"}, v1alpha1.MIGInstance{Profile: "1g.10gb", Start: 3}), nil, "spec.devices[0].mig.instances[1].start"},
+		{"illegal start", "A100-80GB", in(v1alpha1.MIGInstance{Profile: "2g.20gb", Start: 1}), nil, "spec.devices[0].mig.instances[0].start"},
+		{"unknown profile", "A100-80GB", in(v1alpha1.MIGInstance{Profile: "1g.5gb"}), nil, "spec.devices[0].mig.instances[0].profile"},
+		{"unknown model", "T4", in(v1alpha1.MIGInstance{Profile: "1g.5gb"}), nil, "spec.devices[0].mig.instances: no profiles are known"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			gn := &v1alpha1.GPUNode{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: v1alpha1.GPUNodeSpec{Devices: []v1alpha1.Device{
+				{Vendor: "nvidia", Model: tt.model, MemoryMiB: 81920, MIG: &v1alpha1.MIG{Instances: tt.instances}},
+			}}}
+			inv, err := Inventory(nodeOf(nil, "nvidia.com/gpu=1"), gn)
+			if (err == nil) != (tt.problem == "") || err != nil && !strings.Contains(err.Error(), tt.problem) {
+				t.Errorf("problem: got %v, want %q", err, tt.problem)
+			}
+			got := map[string][]int{}
+			for _, p := range inv.Devices[0].MIG {
+				got[p.Name] = p.Starts
+			}
+			if !inv.Devices[0].Fixed || !maps.EqualFunc(got, tt.want, slices.Equal[[]int]) {
+				t.Errorf("got %v, want %v; what cannot be understood is sold in no way", got, tt.want)
 			}
 		})
 	}

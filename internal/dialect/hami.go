@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/tangram-dev/tangram/api/record"
 	"github.com/tangram-dev/tangram/core/model"
 )
 
@@ -80,7 +81,7 @@ func hamiDevices(node *v1.Node) (*registration, error) {
 	reg := &registration{}
 	cordoned := split(node.Annotations[hamiCordon])
 	for i, c := range cards {
-		if c.ID == "" || c.Memory <= 0 || c.Memory > maxMiB || c.Count < 0 || c.Index < 0 {
+		if c.ID == "" || c.Memory <= 0 || c.Memory > maxMiB || c.Count < 0 || c.Index < 0 || c.Index > record.MaxIndex || !recordable(c.ID) {
 			return nil, fmt.Errorf("metadata.annotations[%s]: entry %d makes no sense: %+v", hamiRegister, i, c)
 		}
 		d := model.Device{Index: c.Index, UUID: c.ID, Vendor: model.NVIDIA, Model: model.ParseModel(c.Type), Memory: model.MiB(c.Memory), NUMA: c.NUMA, Tenants: c.Count}

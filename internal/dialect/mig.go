@@ -52,13 +52,13 @@ var migSlices = vocabulary{
 				continue
 			}
 			n := quantity(node.Status.Allocatable, name)
-			if n > maxCount {
-				return nil, fmt.Errorf("status.allocatable[%s]: %d instances, at most %d", name, n, maxCount)
+			if int(n) > maxCount-len(reg.devices) {
+				return nil, fmt.Errorf("status.allocatable[%s]: %d instances in all, at most %d", name, int(n)+len(reg.devices), maxCount)
 			}
 			for range n {
 				reg.devices = append(reg.devices, model.Device{
 					Vendor: model.NVIDIA, Model: labelledModel(node, model.NVIDIA), NUMA: model.NUMAUnknown,
-					MIG: []model.MIGProfile{{Name: profile, Size: 1, Starts: []int{0}}}, MIGSlices: 1,
+					MIG: []model.MIGProfile{{Name: profile, Size: 1, Starts: []int{0}}}, MIGSlices: 1, Fixed: true,
 				})
 			}
 		}
@@ -66,12 +66,14 @@ var migSlices = vocabulary{
 	},
 }
 
-// isProfile checks the form of a profile's name: 1g.10gb, 1g.5gb.me.
+// isProfile checks the form of a profile's name: 1g.10gb, 1g.5gb.me. A record must
+// be able to hold it.
 func isProfile(s string) bool {
 	compute, rest, ok := strings.Cut(s, "g.")
 	if !ok || compute == "" || strings.Trim(compute, "0123456789") != "" {
 		return false
 	}
-	memory, _, ok := strings.Cut(rest, "gb")
-	return ok && memory != "" && strings.Trim(memory, "0123456789") == ""
+	memory, extra, ok := strings.Cut(rest, "gb")
+	return ok && memory != "" && strings.Trim(memory, "0123456789") == "" && len(s) <= 32 &&
+		(extra == "" || len(extra) > 1 && strings.ContainsAny(extra[:1], ".+-") && strings.Trim(extra[1:], "abcdefghijklmnopqrstuvwxyz.") == "")
 }

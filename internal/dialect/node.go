@@ -51,8 +51,8 @@ func Describe(node *v1.Node, f Facts) (*model.Node, error) {
 
 // Inventory describes a node's devices: from its GPUNode if it has one, else
 // from labels and allocatable. The inventory is always usable; the error says
-// what had to be ignored (a GPUNode that contradicts itself, a label that makes
-// no sense), naming the field.
+// what had to be ignored (a field of a GPUNode that contradicts others, a label
+// that makes no sense), naming the field.
 func Inventory(node *v1.Node, gn *v1alpha1.GPUNode) (*model.Node, error) {
 	n, err := devicesOf(node, gn)
 	n.Host = nodeHost(node)
@@ -60,66 +60,90 @@ func Inventory(node *v1.Node, gn *v1alpha1.GPUNode) (*model.Node, error) {
 }
 
 func devicesOf(node *v1.Node, gn *v1alpha1.GPUNode) (*model.Node, error) {
-	if gn != nil {
-		inv := fromGPUNode(node, gn)
-		err := checkGPUNode(gn)
-		if err == nil {
-			err = ledger.Validate(inv)
-		}
-		if err == nil {
-			return inv, nil
-		}
-		derived, _ := fromCluster(node)
-		return derived, fmt.Errorf("GPUNode %q contradicts itself and is ignored: %w", gn.Name, err)
+	if gn == nil {
+		return fromCluster(node)
 	}
-	return fromCluster(node)
+	inv, problem := fromGPUNode(node, gn)
+	err := checkUUIDs(gn)
+	if err == nil {
+		err = ledger.Validate(inv)
+	}
+	if err != nil {
+		// Which devices there are is unclear, so the cluster's word on them counts; but
+		// a device that was found sick is not used.
+		derived, _ := fromCluster(node)
+		_ = setHealth(derived, gn)
+		return derived, fmt.Errorf("GPUNode %q contradicts itself, only what it says of health counts: %w", gn.Name, err)
+	}
+	if problem != nil {
+		return inv, fmt.Errorf("GPUNode %q contradicts itself, the rest of it counts: %w", gn.Name, problem)
+	}
+	return inv, nil
 }
 
 // fromCluster derives devices from what others publish on the node: the device
-// plugins of the vocabularies, else labels and allocatable.
+// plugins of the vocabularies, else labels and allocatable. Families that speak for
+// all of a vendor's devices go first, those that add devices after them.
 func fromCluster(node *v1.Node) (*model.Node, error) {
 	n, problem := fromLabels(node)
-	for _, v := range vocabularies {
-		if v.devices == nil {
-			continue
+	for _, more := range []bool{false, true} {
+		for _, v := range vocabularies {
+			if v.devices == nil {
+				continue
+			}
+			reg, err := v.devices(node)
+			if err != nil {
+				problem = fmt.Errorf("node %q: %w", node.Name, err)
+				continue
+			}
+			if reg == nil || len(reg.devices) == 0 || reg.more != more {
+				continue
+			}
+			merged := merge(n, reg)
+			if err := merged.Validate(); err != nil {
+				problem = fmt.Errorf("node %q: %w", node.Name, err)
+				continue
+			}
+			n = merged
 		}
-		reg, err := v.devices(node)
-		if err != nil {
-			problem = fmt.Errorf("node %q: %w", node.Name, err)
-			continue
-		}
-		if reg == nil || len(reg.devices) == 0 {
-			continue
-		}
-		merged := merge(n, reg)
-		if err := merged.Validate(); err != nil {
-			problem = fmt.Errorf("node %q: %w", node.Name, err)
-			continue
-		}
-		n = merged
 	}
 	return n, problem
 }
 
 // merge lets a registration speak for its vendor's devices; other vendors' stay.
+// Their indexes were made up here, so they make way where a registered device has
+// the same.
 func merge(n *model.Node, reg *registration) *model.Node {
 	vendor := reg.devices[0].Vendor
 	out := &model.Node{ID: n.ID, Sellable: maps.Clone(n.Sellable), Domains: n.Domains}
-	next := 0
+	next, moved := 0, false
 	for _, d := range n.Devices {
-		if d.Vendor != vendor || reg.more {
-			out.Devices = append(out.Devices, d)
-			next = d.Index + 1
+		next = max(next, d.Index+1)
+	}
+	for _, d := range reg.devices {
+		if !reg.more { // else it has no index yet
+			next = max(next, d.Index+1)
 		}
+	}
+	for _, d := range n.Devices {
+		if d.Vendor == vendor && !reg.more {
+			continue
+		}
+		if !reg.more && slices.ContainsFunc(reg.devices, func(r model.Device) bool { return r.Index == d.Index }) {
+			d.Index, next, moved = next, next+1, true
+		}
+		out.Devices = append(out.Devices, d)
 	}
 	for _, d := range reg.devices {
 		if reg.more {
 			d.Index, next = next, next+1
+		} else {
+			d.Health = max(d.Health, known(n, d))
 		}
 		out.Devices = append(out.Devices, d)
 	}
 	slices.SortStableFunc(out.Devices, func(a, b model.Device) int { return cmp.Compare(a.Index, b.Index) })
-	if reg.more || len(out.Devices) == len(n.Devices) {
+	if reg.more || len(out.Devices) == len(n.Devices) && !moved {
 		out.Links = n.Links // the same devices, described better
 	}
 	out.Attributes = append(slices.Clone(n.Attributes), reg.attributes...)
@@ -128,6 +152,17 @@ func merge(n *model.Node, reg *registration) *model.Node {
 		out.Sellable[vendor] = reg.sellable
 	}
 	return out
+}
+
+// known is the health that a family read before knows of a device: whoever speaks
+// last, a sick device stays sick.
+func known(n *model.Node, d model.Device) model.Health {
+	for _, o := range n.Devices {
+		if o.Vendor == d.Vendor && (o.UUID != "" && o.UUID == d.UUID || (o.UUID == "" || d.UUID == "") && o.Index == d.Index) {
+			return o.Health
+		}
+	}
+	return model.Healthy
 }
 
 // equalDevices are cards of which only the number and the memory are known; model

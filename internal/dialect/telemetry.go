@@ -9,7 +9,7 @@ import (
 // from it; nil when it measured nothing, or when the GPUNode is one that Inventory
 // ignores.
 func Telemetry(inv *model.Node, gn *v1alpha1.GPUNode) []model.Telemetry {
-	if gn == nil || len(gn.Status.Devices) == 0 || checkGPUNode(gn) != nil {
+	if gn == nil || len(gn.Status.Devices) == 0 || checkUUIDs(gn) != nil {
 		return nil
 	}
 	var out []model.Telemetry

@@ -181,7 +181,7 @@ func encodeCards(p placed, kind string, everyContainer bool) string {
 		for _, g := range p.grant.Parts {
 			if g.Container == i {
 				d := p.node.Devices[g.Slot]
-				cards += fmt.Sprintf("%s,%s,%d,%d:", deviceName(d), kind, g.Part.Memory, g.Part.Milli/10)
+				cards += fmt.Sprintf("%s,%s,%d,%d:", deviceName(d), kind, g.Memory, g.Part.Milli/10)
 			}
 		}
 		if cards == "" && !everyContainer {

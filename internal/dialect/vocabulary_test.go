@@ -80,18 +80,59 @@ func TestVocabularyRefusals(t *testing.T) {
 		{"HAMi both memories", "nvidia.com/gpu=1 nvidia.com/gpumem=1 nvidia.com/gpumem-percentage=1", "", at("nvidia.com/gpumem-percentage") + ": given beside"},
 		{"HAMi no cards", "nvidia.com/gpu=0 nvidia.com/gpumem=1", "", at("nvidia.com/gpu") + ": 0 cards"},
 		{"HAMi fraction", "nvidia.com/gpu=1 nvidia.com/gpumem=1500m", "", at("nvidia.com/gpumem") + ": 1500m"},
+		{"HAMi negative", "nvidia.com/gpu=-1 nvidia.com/gpumem=1", "", at("nvidia.com/gpu") + ": -1"},
+		{"HAMi more cards than a node has", "nvidia.com/gpu=65 nvidia.com/gpumem=1", "", at("nvidia.com/gpu") + ": 65"},
+		{"HAMi zero percent", "nvidia.com/gpu=1 nvidia.com/gpumem-percentage=0", "", at("nvidia.com/gpumem-percentage") + ": 0"},
+		{"HAMi beside AMD", "amd.com/gpu=1 nvidia.com/gpumem=1", "", at("nvidia.com/gpumem") + ": two vocabularies"},
 		{"HAMi unknown mode", "nvidia.com/gpu=1 nvidia.com/gpumem=1", hamiMode + "=quantum", `metadata.annotations[nvidia.com/vgpu-mode]: "quantum"`},
 		{"MIG form", "nvidia.com/mig-huge=1", "", at("nvidia.com/mig-huge") + `: "huge" is not a MIG profile`},
+		{"MIG negative", "nvidia.com/mig-1g.5gb=-1", "", at("nvidia.com/mig-1g.5gb") + ": -1"},
+		{"MIG too many", "nvidia.com/mig-1g.5gb=65", "", at("nvidia.com/mig-1g.5gb") + ": 65"},
+		{"MIG with something after it", "nvidia.com/mig-1g.5gb.=1", "", at("nvidia.com/mig-1g.5gb.") + `: "1g.5gb."`},
+		{"MIG longer than a record holds", "nvidia.com/mig-1g.12345678901234567890123456789gb=1", "", at("nvidia.com/mig-1g.12345678901234567890123456789gb") + ": "},
 		{"MIG two profiles", "nvidia.com/mig-1g.5gb=1 nvidia.com/mig-2g.10gb=1", "", at("nvidia.com/mig-2g.10gb") + ": two MIG profiles"},
 		{"MIG beside whole", "nvidia.com/mig-1g.5gb=1 nvidia.com/gpu=1", "", at("nvidia.com/mig-1g.5gb") + ": two vocabularies"},
+		{"time-sliced negative", "nvidia.com/gpu.shared=-1", "", at("nvidia.com/gpu.shared") + ": -1"},
+		{"time-sliced too many", "nvidia.com/gpu.shared=65", "", at("nvidia.com/gpu.shared") + ": 65"},
+		{"time-sliced beside whole", "nvidia.com/gpu.shared=1 nvidia.com/gpu=1", "", at("nvidia.com/gpu.shared") + ": two vocabularies"},
+		{"vGPU fraction", "nvidia.com/vgpu=500m", "", at("nvidia.com/vgpu") + ": 500m"},
+		{"vGPU beside Intel", "nvidia.com/vgpu=1 gpu.intel.com/i915=1", "", at("nvidia.com/vgpu") + ": two vocabularies"},
 		{"time-sliced beside vGPU", "nvidia.com/gpu.shared=1 nvidia.com/vgpu=1", "", at("nvidia.com/vgpu") + ": two vocabularies"},
 		{"Volcano beside HAMi", "volcano.sh/gpu-memory=1 nvidia.com/gpumem=1", "", at("volcano.sh/gpu-memory") + ": two vocabularies"},
 		{"Volcano share negative", "volcano.sh/gpu-memory=-1", "", at("volcano.sh/gpu-memory") + ": -1"},
+		{"Volcano share absurd", "volcano.sh/gpu-memory=1Ti", "", at("volcano.sh/gpu-memory") + ": 1Ti"},
+		{"Volcano number too many", "volcano.sh/gpu-number=65", "", at("volcano.sh/gpu-number") + ": 65"},
+		{"Volcano number negative", "volcano.sh/gpu-number=-1", "", at("volcano.sh/gpu-number") + ": -1"},
+		{"Volcano share beside number", "volcano.sh/gpu-memory=1 volcano.sh/gpu-number=1", "", at("volcano.sh/gpu-number") + ": two vocabularies"},
+		{"Volcano vGPU no cards", "volcano.sh/vgpu-number=0 volcano.sh/vgpu-memory=1", "", at("volcano.sh/vgpu-number") + ": 0 cards"},
+		{"Volcano vGPU zero memory", "volcano.sh/vgpu-number=1 volcano.sh/vgpu-memory=0", "", at("volcano.sh/vgpu-memory") + ": 0"},
+		{"Volcano vGPU memory over 100 %", "volcano.sh/vgpu-number=1 volcano.sh/vgpu-memory-percentage=101", "", at("volcano.sh/vgpu-memory-percentage") + ": 101"},
+		{"Volcano vGPU both memories", "volcano.sh/vgpu-memory=1 volcano.sh/vgpu-memory-percentage=1", "", at("volcano.sh/vgpu-memory-percentage") + ": given beside"},
+		{"Volcano vGPU beside whole", "volcano.sh/vgpu-number=1 nvidia.com/gpu=1", "", at("volcano.sh/vgpu-number") + ": two vocabularies"},
+		{"Volcano empty UUID", "volcano.sh/vgpu-number=1", volcanoUse + "=a,,b", "metadata.annotations[volcano.sh/vgpu-use-gpuuuid]"},
 		{"Volcano vGPU over 100 %", "volcano.sh/vgpu-number=1 volcano.sh/vgpu-cores=200", "", at("volcano.sh/vgpu-cores") + ": 200"},
 		{"Volcano unknown mode", "volcano.sh/vgpu-number=1", volcanoMode + "=x", "metadata.annotations[volcano.sh/vgpu-mode]"},
 		{"cGPU core alone", "aliyun.com/gpu-core=50", "", at("aliyun.com/gpu-core") + ": given without"},
 		{"cGPU both cores", "aliyun.com/gpu-mem=1 aliyun.com/gpu-core=50 aliyun.com/gpu-core.percentage=50", "", at("aliyun.com/gpu-core.percentage") + ": given beside"},
 		{"cGPU over 100 %", "aliyun.com/gpu-mem=1 aliyun.com/gpu-core=150", "", at("aliyun.com/gpu-core") + ": 150%"},
+		{"cGPU zero core", "aliyun.com/gpu-mem=1 aliyun.com/gpu-core=0", "", at("aliyun.com/gpu-core") + ": 0"},
+		{"cGPU no memory", "aliyun.com/gpu-mem=0 aliyun.com/gpu-core.percentage=10", "", at("aliyun.com/gpu-core.percentage") + ": given without"},
+		{"cGPU negative", "aliyun.com/gpu-mem=-1", "", at("aliyun.com/gpu-mem") + ": -1"},
+		{"cGPU absurd", "aliyun.com/gpu-mem=20000", "", at("aliyun.com/gpu-mem") + ": 20k"},
+		{"cGPU beside whole", "aliyun.com/gpu-mem=1 nvidia.com/gpu=1", "", at("aliyun.com/gpu-mem") + ": two vocabularies"},
+		{"Ascend negative", "huawei.com/Ascend910=-1", "", at("huawei.com/Ascend910") + ": -1"},
+		{"Ascend too many", "huawei.com/Ascend910=65", "", at("huawei.com/Ascend910") + ": 65"},
+		{"Ascend zero memory", "huawei.com/Ascend910=1 huawei.com/Ascend910-memory=0", "", at("huawei.com/Ascend910-memory") + ": 0, but"},
+		{"Ascend no cards", "huawei.com/Ascend910=0 huawei.com/Ascend910-memory=1", "", at("huawei.com/Ascend910") + ": 0, but"},
+		{"Ascend zero core", "huawei.com/npu-core=0", "", at("huawei.com/npu-core") + ": 0"},
+		{"Ascend memory of another card", "huawei.com/Ascend910=1 huawei.com/Ascend310P-memory=1", "", at("huawei.com/Ascend910") + ": two kinds"},
+		{"Ascend beside NVIDIA", "huawei.com/Ascend910=1 nvidia.com/gpu=1", "", at("huawei.com/Ascend910") + ": two vocabularies"},
+		{"AMD fraction", "amd.com/gpu=500m", "", at("amd.com/gpu") + ": 500m"},
+		{"AMD too many", "amd.com/gpu=65", "", at("amd.com/gpu") + ": 65"},
+		{"Intel negative", "gpu.intel.com/i915=-1", "", at("gpu.intel.com/i915") + ": -1"},
+		{"Intel beside AMD", "gpu.intel.com/i915=1 amd.com/gpu=1", "", at("gpu.intel.com/i915") + ": GPUs of two vendors"},
+		{"memory of nothing", "nvidia.com/gpu=0 nvidia.com/gpu-memory=1Gi", "", at("nvidia.com/gpu-memory") + ": the container asks for no"},
+		{"memory of shares", "nvidia.com/gpu=1 nvidia.com/gpu-memory=1Gi nvidia.com/gpumem=1", "", at("nvidia.com/gpu-memory") + ": "},
 		{"Ascend two cards", "huawei.com/Ascend910=1 huawei.com/Ascend310P=1", "", at("huawei.com/Ascend910") + ": two kinds"},
 		{"Ascend core over 100 %", "huawei.com/npu-core=101", "", at("huawei.com/npu-core") + ": 101"},
 		{"placement", "nvidia.com/gpu=1", names.AnnotationPlacement + "=sideways", "metadata.annotations[tangram.dev/placement]"},
@@ -126,10 +167,13 @@ func TestRegistrations(t *testing.T) {
 			}, ""},
 		{"HAMi nonsense", hamiRegister, `{`, "nvidia.com/gpu=20", 20, nil, hamiRegister},
 		{"HAMi no memory", hamiRegister, `[{"id":"GPU-a"}]`, "nvidia.com/gpu=1", 1, nil, "entry 0 makes no sense"},
+		{"HAMi a name no record holds", hamiRegister, `[{"id":"GPU a","devmem":1}]`, "nvidia.com/gpu=1", 1, nil, "entry 0 makes no sense"},
+		{"HAMi an index no record holds", hamiRegister, `[{"id":"GPU-a","index":1024,"devmem":1}]`, "nvidia.com/gpu=1", 1, nil, "entry 0 makes no sense"},
 		{"HAMi same card twice", hamiRegister, `[{"id":"GPU-a","devmem":1},{"id":"GPU-a","index":1,"devmem":1}]`, "nvidia.com/gpu=1", 1, nil, "devices[1].uuid"},
 		{"Volcano vGPU", volcanoRegister, "GPU-a,10,32768,NVIDIA-Tesla V100,true,hami-core:GPU-b,10,32768,NVIDIA-Tesla V100,false,hami-core:", "volcano.sh/vgpu-number=20", 2,
 			func(d model.Device) bool { return d.UUID == "GPU-a" && d.Memory == 32768 && d.Tenants == 10 }, ""},
 		{"Volcano vGPU short", volcanoRegister, "GPU-a,10:", "volcano.sh/vgpu-number=20", 0, nil, "has 2 fields"},
+		{"Volcano vGPU a name no record holds", volcanoRegister, "GPU;a,10,32768,V100,true,hami-core:", "volcano.sh/vgpu-number=20", 0, nil, "card 0 makes no sense"},
 		{"Volcano share", "", "", "volcano.sh/gpu-number=2 volcano.sh/gpu-memory=65536", 2, func(d model.Device) bool { return d.Memory == 32768 }, ""},
 		{"cGPU", "", "", "aliyun.com/gpu-count=2 aliyun.com/gpu-mem=64", 2, func(d model.Device) bool { return d.Memory == 32<<10 }, ""},
 		{"time-sliced", "", "", "nvidia.com/gpu.shared=8", 2, func(d model.Device) bool { return d.Tenants == 4 }, ""},
@@ -260,5 +304,118 @@ func TestForgedShares(t *testing.T) {
 	}
 	if len(claims) != 1 || len(claims[0].Parts) != 1 || claims[0].Parts[0].Known || claims[0].Parts[0].Memory != 4096 {
 		t.Errorf("the pod must be counted by its request: %+v", claims)
+	}
+}
+
+// TestHeldAsPromised: what a record is read back as is what was promised, for parts
+// that are held otherwise than each container has them.
+func TestHeldAsPromised(t *testing.T) {
+	hamiNode := nodeOf(nil, "nvidia.com/gpu=20")
+	hamiNode.Annotations = map[string]string{hamiRegister: `[{"id":"GPU-a","index":0,"count":10,"devmem":24577,"health":true}]`}
+	tests := []struct {
+		name       string
+		node       *v1.Node
+		init, main string
+		memory     model.MiB
+		tenants    int
+	}{
+		{"init takes more percent", hamiNode, "nvidia.com/gpumem-percentage=80", "nvidia.com/gpumem-percentage=20", 19661, 1},
+		{"init takes less percent", hamiNode, "nvidia.com/gpumem-percentage=10", "nvidia.com/gpumem-percentage=20", 4915, 1},
+		{"MiB after percent: room for both", hamiNode, "nvidia.com/gpumem-percentage=50", "nvidia.com/gpumem=1000", 13288, 1},
+		{"init alone has a turn", nodeOf(map[string]string{replicasLabel: "4"}, "nvidia.com/gpu.shared=4"), "nvidia.com/gpu.shared=1", "cpu=1", 0, 1},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := podOf(container("main", tt.main))
+			p.Spec.InitContainers = []v1.Container{container("init", tt.init)}
+			p = placeOn(t, p, tt.node) // compares promise and record
+			for _, recorded := range []bool{true, false} {
+				if !recorded { // counted without a record, too
+					delete(p.Annotations, names.AnnotationDevices)
+				}
+				claims, err := Claims(p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				l := ledger.New()
+				inv, _ := Inventory(tt.node, nil)
+				if err := l.SetNode(inv); err != nil {
+					t.Fatal(err)
+				}
+				l.Put(inv.ID, claims[0])
+				v, _ := l.View(inv.ID)
+				if u := v.Usage(0); u.Memory != tt.memory || u.Tenants != tt.tenants {
+					t.Errorf("recorded %v: held %+v, want %d MiB and %d tenants", recorded, u, tt.memory, tt.tenants)
+				}
+			}
+		})
+	}
+}
+
+// TestForgedSpread: neither a record nor a label can make a cGPU pod's share
+// smaller, or make it vanish.
+func TestForgedSpread(t *testing.T) {
+	rec := func(devices string) string {
+		return `{"version":1,"node":"n","containers":[{"name":"a","resource":"aliyun.com/gpu-mem","devices":[` + devices + `]}]}`
+	}
+	const one, three = `{"index":0,"memoryMiB":8192,"computeMilli":600}`, `{"index":0},{"index":1},{"index":2}`
+	tests := []struct {
+		name, record, label string
+		parts               int
+	}{
+		{"as placed", rec(`{"index":0,"memoryMiB":4096,"computeMilli":600},{"index":1,"memoryMiB":4096,"computeMilli":600}`), "2", 2},
+		{"label edited", rec(`{"index":0,"memoryMiB":4096,"computeMilli":600},{"index":1,"memoryMiB":4096,"computeMilli":600}`), "x", 2},
+		{"not divisible", rec(three), "2", 2},
+		{"more than a card has", rec(one), "1", 2},
+		{"no record", "", "4", 4},
+		{"nothing left to tell", "", "", 2},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := bound(tt.record, container("a", "aliyun.com/gpu-mem=8 aliyun.com/gpu-core.percentage=120"))
+			p.Labels = map[string]string{cgpuCountLabel: tt.label}
+			if tt.label == "" {
+				p.Labels = nil
+			}
+			claims, _ := Claims(p)
+			if len(claims) != 1 || len(claims[0].Parts) != tt.parts {
+				t.Fatalf("got %+v", claims)
+			}
+			memory, milli := model.MiB(0), 0
+			for _, part := range claims[0].Parts {
+				memory, milli = memory+part.Memory, milli+part.Milli
+			}
+			if memory != 8192 || milli != 1200 {
+				t.Errorf("got %d MiB and %d, want 8192 and 1200", memory, milli)
+			}
+		})
+	}
+}
+
+// TestRefusedPodsAreCounted: a pod that somebody else placed and Tangram would have
+// refused holds what can be read of it, in every vocabulary.
+func TestRefusedPodsAreCounted(t *testing.T) {
+	tests := []struct {
+		name, a, b   string
+		count, parts int
+	}{
+		{"whole and share", "nvidia.com/gpu=2", "nvidia.com/gpumem=1000", 2, 1},
+		{"share counted by the same name", "nvidia.com/gpu=2 nvidia.com/gpumem=1000", "nvidia.com/gpu=1", 1, 2},
+		{"two vocabularies", "volcano.sh/gpu-memory=1 aliyun.com/gpu-mem=1", "cpu=1", 0, 2},
+		{"Volcano's whole cards", "volcano.sh/gpu-number=2", "volcano.sh/gpu-memory=1", 2, 1},
+		{"slice and whole", "nvidia.com/mig-1g.5gb=2", "nvidia.com/gpu=1", 1, 2},
+		{"what makes no sense is counted by its cards", "nvidia.com/gpu=1 nvidia.com/gpucores=101", "cpu=1", 1, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := bound("", container("a", tt.a), container("b", tt.b))
+			if _, err := Request(p); err == nil {
+				t.Fatal("it should have been refused")
+			}
+			claims, err := Claims(p)
+			if err != nil || len(claims) != 1 || claims[0].Count != tt.count || len(claims[0].Parts) != tt.parts {
+				t.Errorf("got %+v, %v; want %d whole and %d parts", claims, err, tt.count, tt.parts)
+			}
+		})
 	}
 }

@@ -43,10 +43,11 @@ func WholeResource(r *model.Request) v1.ResourceName {
 // the minimum memory of NVIDIA's.
 var wholeGPUs = vocabulary{
 	read: func(_ *v1.Pod, c *v1.Container, path string) (*ask, error) {
-		if usesHAMi(&words{c: c, path: path}) {
-			return nil, nil
+		shared := usesHAMi(&words{c: c, path: path}) // then nvidia.com/gpu is HAMi's word
+		if q, field, ok := amount(c, path, names.ResourceGPUMemory); shared && ok && !q.IsZero() {
+			return nil, fmt.Errorf("%s: memory of whole GPUs, beside shares of GPUs", field)
 		}
-		n, vendor, field, err := wholeOf(c, path)
+		n, vendor, field, err := wholeOf(c, path, shared)
 		if err != nil {
 			return nil, err
 		}
@@ -93,11 +94,12 @@ func count(q resource.Quantity, field string) (int, error) {
 }
 
 // wholeOf reads a container's whole GPUs: how many, of whom, named by which
-// field. Two vendors in one container are refused.
-func wholeOf(c *v1.Container, path string) (n int, vendor model.Vendor, field string, err error) {
+// field. Two vendors in one container are refused. NVIDIA's are left out when they
+// are shared.
+func wholeOf(c *v1.Container, path string, shared bool) (n int, vendor model.Vendor, field string, err error) {
 	for _, w := range whole {
 		q, f, ok := amount(c, path, w.resource)
-		if !ok || q.IsZero() {
+		if !ok || q.IsZero() || shared && w.vendor == model.NVIDIA {
 			continue
 		}
 		if vendor != "" {

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -106,6 +107,35 @@ func TestBadPods(t *testing.T) {
 		"no-model": {func(p *v1.Pod) { p.Annotations[names.AnnotationUseModel] = "A100,,T4" },
 			[]string{"metadata.annotations[nvidia.com/use-gputype]", "empty entry"}},
 	}
+	// Every vocabulary refuses by the field what it cannot mean.
+	at := func(resource string) string { return "spec.containers[0].resources.requests[" + resource + "]: " }
+	for name, b := range map[string]struct {
+		amounts map[string]string
+		want    string
+	}{
+		"amd-too-many":      {map[string]string{"amd.com/gpu": "65"}, at("amd.com/gpu") + "65 GPUs"},
+		"intel-too-many":    {map[string]string{"gpu.intel.com/i915": "65"}, at("gpu.intel.com/i915") + "65 GPUs"},
+		"hami-over-100":     {map[string]string{"nvidia.com/gpu": "1", "nvidia.com/gpucores": "101"}, at("nvidia.com/gpucores") + "101"},
+		"hami-zero":         {map[string]string{"nvidia.com/gpu": "1", "nvidia.com/gpumem": "0"}, at("nvidia.com/gpumem") + "0"},
+		"hami-and-memory":   {map[string]string{"nvidia.com/gpu": "1", "nvidia.com/gpumem": "1", "nvidia.com/gpu-memory": "1Gi"}, at("nvidia.com/gpu-memory") + "memory of whole GPUs"},
+		"mig-form":          {map[string]string{"nvidia.com/mig-huge": "1"}, at("nvidia.com/mig-huge") + `"huge" is not a MIG profile`},
+		"mig-and-whole":     {map[string]string{"nvidia.com/mig-1g.10gb": "1", "nvidia.com/gpu": "1"}, at("nvidia.com/mig-1g.10gb") + "two vocabularies"},
+		"shared-and-vgpu":   {map[string]string{"nvidia.com/gpu.shared": "1", "nvidia.com/vgpu": "1"}, at("nvidia.com/vgpu") + "two vocabularies"},
+		"volcano-absurd":    {map[string]string{"volcano.sh/gpu-memory": "1Ti"}, at("volcano.sh/gpu-memory") + "1Ti"},
+		"volcano-number":    {map[string]string{"volcano.sh/gpu-number": "65"}, at("volcano.sh/gpu-number") + "65"},
+		"volcano-over-100":  {map[string]string{"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-cores": "200"}, at("volcano.sh/vgpu-cores") + "200"},
+		"volcano-no-cards":  {map[string]string{"volcano.sh/vgpu-number": "0", "volcano.sh/vgpu-memory": "1"}, at("volcano.sh/vgpu-number") + "0 cards"},
+		"cgpu-over-100":     {map[string]string{"aliyun.com/gpu-mem": "1", "aliyun.com/gpu-core.percentage": "150"}, at("aliyun.com/gpu-core.percentage") + "150%"},
+		"cgpu-core-alone":   {map[string]string{"aliyun.com/gpu-core": "50"}, at("aliyun.com/gpu-core") + "given without"},
+		"ascend-over-100":   {map[string]string{"huawei.com/npu-core": "101"}, at("huawei.com/npu-core") + "101"},
+		"ascend-zero":       {map[string]string{"huawei.com/Ascend910": "1", "huawei.com/Ascend910-memory": "0"}, at("huawei.com/Ascend910-memory") + "0"},
+		"ascend-and-nvidia": {map[string]string{"huawei.com/Ascend910": "1", "nvidia.com/gpu": "1"}, at("huawei.com/Ascend910") + "two vocabularies"},
+	} {
+		bad[name] = struct {
+			change func(*v1.Pod)
+			want   []string
+		}{asking(b.amounts), []string{b.want}}
+	}
 	for name, b := range bad {
 		w.create(pod(name, 1, b.change))
 	}
@@ -141,6 +171,12 @@ func TestForgedRecords(t *testing.T) {
 	w.event("Pod", "malformed", names.AnnotationDevices)
 	w.event("Pod", "greedy", "was given 8 devices, but asks for 1")
 	w.event("Pod", "elsewhere", `node: "other"`)
+	bind("first", 1, `{"version":1,"node":"a100-0","containers":[{"name":"main","resource":"nvidia.com/gpu","devices":[{"index":7}]}]}`)
+	time.Sleep(1100 * time.Millisecond) // the API tells in seconds who was bound first
+	bind("thief", 1, `{"version":1,"node":"a100-0","containers":[{"name":"main","resource":"nvidia.com/gpu","devices":[{"index":7}]}]}`)
+	w.event("Pod", "thief", "device 7 is held by pods that were bound earlier")
+	w.gone("first")
+	w.gone("thief")
 	w.create(pod("six", 6))
 	w.waits("six", "too few free GPUs (5 of 6)")
 	w.create(pod("five", 5))
@@ -148,7 +184,8 @@ func TestForgedRecords(t *testing.T) {
 }
 
 // TestContradictingGPUNodes: what the CRD's rules can see is refused at the door;
-// what only the scheduler can see is reported, and labels are used instead.
+// what only the scheduler can see is reported, and the rest counts: a sick device is
+// not used.
 func TestContradictingGPUNodes(t *testing.T) {
 	w := newWorld(t, true)
 	w.fleet(`pools: [{name: a100, count: 1, gpu: {model: A100-80GB, count: 4}}]`)
@@ -179,14 +216,16 @@ func TestContradictingGPUNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gn.Object["status"] = map[string]any{"devices": []any{map[string]any{"index": int64(9), "health": "Failed"}}}
+	gn.Object["status"] = map[string]any{"devices": []any{map[string]any{"index": int64(9), "health": "Failed"}, map[string]any{"index": int64(0), "health": "Failed"}}}
 	if _, err := gpuNodes.UpdateStatus(context.Background(), gn, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.scheduler(nil)
 	w.event("GPUNode", "a100-0", "contradicts itself", "status.devices[0].index")
-	w.create(pod("p", 4))
-	if _, rec := w.bound("p"); len(rec.Containers[0].Devices) != 4 || rec.Containers[0].Devices[0].UUID != "" {
-		t.Errorf("devices should come from labels: %+v", rec)
+	w.create(pod("p", 3))
+	if _, rec := w.bound("p"); len(rec.Containers[0].Devices) != 3 || rec.Containers[0].Devices[0].Index != 1 || rec.Containers[0].Devices[0].UUID == "" {
+		t.Errorf("all but the failed device should be used: %+v", rec)
 	}
+	w.create(pod("q", 1))
+	w.waits("q", "too few free GPUs (0 of 1)")
 }

@@ -175,7 +175,20 @@ func (c *coreEngine) syncNode(name string) error {
 		return err
 	}
 	c.ledger.SetTelemetry(inv.ID, dialect.Telemetry(inv, gn))
+	c.warnContested(name)
 	return nil
+}
+
+// warnContested says of each pod once that its record cannot be honoured.
+func (c *coreEngine) warnContested(node string) {
+	for _, contest := range c.ledger.Contested(model.NodeID(node)) {
+		for name, pod := range c.api.Pods {
+			said := slices.ContainsFunc(c.api.Warnings, func(w Warning) bool { return w.Name == name && w.Reason == dialect.ContestedRecord })
+			if string(pod.UID) == dialect.UIDOf(contest.Holder) && !said {
+				c.warn(Warning{"Pod", name, dialect.ContestedRecord, dialect.Contested(contest)})
+			}
+		}
+	}
 }
 
 // syncPod makes the ledger's claims of a pod equal to the object.
@@ -196,6 +209,7 @@ func (c *coreEngine) syncPod(pod *v1.Pod) {
 	for _, claim := range claims {
 		c.ledger.Put(model.NodeID(pod.Spec.NodeName), claim)
 	}
+	c.warnContested(pod.Spec.NodeName)
 }
 
 // warn says each thing once.

@@ -78,11 +78,15 @@ func (l *line) gpuNode(name, vendor string, gpus int) *v1alpha1.GPUNode {
 	model := l.text("model", "NVIDIA A100-SXM4-80GB")
 	memory := l.number("memory", 81920)
 	numa := l.number("numa", 0)
+	instances := l.instances()
 	for i := range gpus {
 		d := v1alpha1.Device{Index: int32(i), UUID: uuidOf(name, i), Vendor: vendor, Model: model, MemoryMiB: int64(memory)}
 		if numa > 0 {
 			n := int32(i * numa / gpus)
 			d.NUMA = &n
+		}
+		if len(instances) > 0 {
+			d.MIG = &v1alpha1.MIG{Instances: instances}
 		}
 		gn.Spec.Devices = append(gn.Spec.Devices, d)
 	}
@@ -90,6 +94,24 @@ func (l *line) gpuNode(name, vendor string, gpus int) *v1alpha1.GPUNode {
 		gn.Spec.Links = append(gn.Spec.Links, l.link(value, gpus))
 	}
 	return gn
+}
+
+// instances reads mig=3g.40gb@4,1g.10gb@0: how each device is cut.
+func (l *line) instances() []v1alpha1.MIGInstance {
+	var out []v1alpha1.MIGInstance
+	text := l.text("mig", "")
+	if text == "" {
+		return nil
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		profile, at, _ := strings.Cut(part, "@")
+		start, err := strconv.ParseInt(at, 10, 32)
+		if err != nil {
+			l.fail("mig: %q is not profile@start", part)
+		}
+		out = append(out, v1alpha1.MIGInstance{Profile: profile, Start: int32(start)})
+	}
+	return out
 }
 
 // uuidOf names a device so that stories can.

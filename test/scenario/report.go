@@ -38,6 +38,9 @@ func podLine(pod *v1.Pod) string {
 func holdings(pod *v1.Pod) string {
 	var out []string
 	for _, c := range claimsOf(pod) {
+		if c.Vendor == "" {
+			continue // holds no device
+		}
 		indexes := recorded(c)
 		switch {
 		case indexes == nil:
@@ -196,9 +199,13 @@ func (s *State) recordTable(order []string) (string, error) {
 		}
 		var parts []string
 		for _, c := range rec.Containers {
-			var indexes []int
+			var indexes []string
 			for _, d := range c.Devices {
-				indexes = append(indexes, d.Index)
+				text := fmt.Sprint(d.Index)
+				if d.MIG != "" {
+					text = fmt.Sprintf("%d:%s@%d", d.Index, d.MIG, d.Start)
+				}
+				indexes = append(indexes, text)
 			}
 			parts = append(parts, fmt.Sprintf("%s %v", c.Name, indexes))
 		}

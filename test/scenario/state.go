@@ -36,7 +36,9 @@ func (w Warning) compare(o Warning) int {
 }
 
 // ours says whether an event's reason is one of the ledger's complaints.
-func ours(reason string) bool { return reason == "InvalidRecord" || reason == "InvalidInventory" }
+func ours(reason string) bool {
+	return reason == "InvalidRecord" || reason == "InvalidInventory" || reason == dialect.ContestedRecord
+}
 
 func newState() *State {
 	return &State{Nodes: map[string]*v1.Node{}, GPUNodes: map[string]*v1alpha1.GPUNode{}, Topologies: map[string]*unstructured.Unstructured{}, Pods: map[string]*v1.Pod{}}
@@ -138,6 +140,9 @@ func (s *State) checkRecords(planted map[string]bool) error {
 			continue
 		}
 		for _, c := range claimsOf(s.Pods[name]) {
+			if c.Vendor == "" {
+				continue
+			}
 			indexes := recorded(c)
 			if indexes == nil {
 				return fmt.Errorf("pod %s was placed, and no valid record says on which devices", name)

@@ -52,6 +52,9 @@ type Cluster struct {
 	// complained holds what was last reported about an object, so that each
 	// complaint is made once.
 	complained map[string]string
+	// contested are the UIDs of pods of whom it was reported that their record cannot
+	// be honoured.
+	contested map[string]bool
 
 	report  Reporter
 	changed func(*Cluster, model.NodeID)
@@ -72,6 +75,7 @@ func New(ctx context.Context, factory informers.SharedInformerFactory, from Sour
 		known:      map[model.HolderID]bool{},
 		seekers:    map[model.HolderID]bool{},
 		complained: map[string]string{},
+		contested:  map[string]bool{},
 		report:     report,
 		changed:    changed,
 	}

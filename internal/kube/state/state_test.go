@@ -257,6 +257,51 @@ func TestComplaintsAreMadeOnce(t *testing.T) {
 	}
 }
 
+// TestContestedRecord: a record that names a device somebody older holds is reported
+// on its pod, once, whichever of them is seen first.
+func TestContestedRecord(t *testing.T) {
+	for _, order := range [][]string{{"older", "younger"}, {"younger", "older"}} {
+		t.Run(order[0]+" first", func(t *testing.T) {
+			s := newSetup(t, nil)
+			s.addNode(testNode("n", 4))
+			s.WaitForSync(context.Background())
+			said := func() string { s.mu.Lock(); defer s.mu.Unlock(); return strings.Join(s.reports, "\n") }
+			for _, name := range order {
+				p := testPod(name, 1)
+				p.Spec.NodeName = "n"
+				p.Annotations = map[string]string{names.AnnotationDevices: `{"version":1,"node":"n","containers":[{"name":"main","resource":"nvidia.com/gpu","devices":[{"index":2}]}]}`}
+				if name == "older" { // the younger one was created there, and nobody says when
+					p.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Unix(1, 0))}}
+				}
+				s.addPod(p)
+				s.eventually("held", func() bool {
+					s.Cluster.mu.RLock()
+					defer s.Cluster.mu.RUnlock()
+					_, m := s.ledger.Held(model.HolderID(p.UID))
+					return m != 0
+				})
+			}
+			s.eventually("reported", func() bool { return said() != "" })
+			for range 3 {
+				s.SyncNode("n")
+				s.SyncPod(testPod("older", 1))
+				s.SyncPod(testPod("younger", 1))
+			}
+			if got, want := said(), "Pod younger: ContestedRecord: tangram.dev/devices: device 2 is held by pods that were bound earlier and leave no room; this pod is counted with unknown devices"; got != want {
+				t.Errorf("got  %s\nwant %s", got, want)
+			}
+			if err := s.client.CoreV1().Pods("default").Delete(context.Background(), "younger", metav1.DeleteOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			s.eventually("forgotten with its pod", func() bool {
+				s.Cluster.mu.RLock()
+				defer s.Cluster.mu.RUnlock()
+				return len(s.contested) == 0
+			})
+		})
+	}
+}
+
 // TestWaiting: a pod waits until something lets it fit; what changes nothing wakes
 // nobody, and who is placed or gone waits no more.
 func TestWaiting(t *testing.T) {

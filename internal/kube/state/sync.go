@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tangram-dev/tangram/api/names"
@@ -36,6 +37,7 @@ func (c *Cluster) SyncNode(name string) (changed bool) {
 	}
 	changed = c.ledger.Version() != before
 	complain := c.complainOnce("node/"+name, problem)
+	contested := c.newlyContested(model.NodeID(name))
 	c.mu.Unlock()
 	if complain {
 		ref := &v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}
@@ -44,6 +46,7 @@ func (c *Cluster) SyncNode(name string) (changed bool) {
 		}
 		c.report(ref, "InvalidInventory", problem.Error())
 	}
+	c.tell(contested)
 	return changed
 }
 
@@ -59,6 +62,7 @@ func (c *Cluster) SyncPod(pod *v1.Pod) {
 		c.unwait(pod)
 		delete(c.known, model.HolderID(pod.UID))
 		delete(c.complained, "pod/"+string(pod.UID))
+		delete(c.contested, string(pod.UID))
 		c.mu.Unlock()
 		return
 	}
@@ -83,11 +87,13 @@ func (c *Cluster) SyncPod(pod *v1.Pod) {
 	}
 	c.unwait(pod)
 	complain := c.complainOnce("pod/"+string(pod.UID), problem)
+	contested := c.newlyContested(node)
 	c.mu.Unlock()
 	if complain {
 		ref := &v1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: now.Namespace, Name: now.Name, UID: now.UID}
 		c.report(ref, "InvalidRecord", problem.Error())
 	}
+	c.tell(contested)
 	if company {
 		c.changed(c, node)
 	}
@@ -100,6 +106,37 @@ func (c *Cluster) arrive(pod *v1.Pod) {
 		c.known[id] = true
 		if r, err := dialect.RequestOn(pod, c.Levels()); err == nil && r != nil {
 			c.planner.Arrive(r)
+		}
+	}
+}
+
+// newlyContested returns the pods on a node whose records cannot be honoured and of
+// whom nobody has said so: once for each pod, since who holds a device may change
+// with every pod that ends. The caller holds the lock.
+func (c *Cluster) newlyContested(id model.NodeID) []ledger.Contested {
+	var out []ledger.Contested
+	for _, contest := range c.ledger.Contested(id) {
+		if uid := dialect.UIDOf(contest.Holder); !c.contested[uid] {
+			c.contested[uid] = true
+			out = append(out, contest)
+		}
+	}
+	return out
+}
+
+// tell reports contested records on their pods. Finding those by UID costs a walk
+// over all pods, for something that should never happen.
+func (c *Cluster) tell(contested []ledger.Contested) {
+	if len(contested) == 0 {
+		return
+	}
+	pods, _ := c.pods.List(labels.Everything()) // the store knows no error
+	for _, contest := range contested {
+		for _, p := range pods {
+			if string(p.UID) == dialect.UIDOf(contest.Holder) {
+				ref := &v1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: p.UID}
+				c.report(ref, dialect.ContestedRecord, dialect.Contested(contest))
+			}
 		}
 	}
 }
