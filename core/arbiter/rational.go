@@ -1,0 +1,50 @@
+package arbiter
+
+import "math/bits"
+
+// wide is an unsigned integer of 192 bits, lowest word first: enough for the
+// product of three amounts, so that shares compare without rounding.
+type wide [3]uint64
+
+// product multiplies; no factor may be negative.
+func product(a, b, c int64) wide {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	h0, l0 := bits.Mul64(lo, uint64(c))
+	h1, l1 := bits.Mul64(hi, uint64(c))
+	mid, carry := bits.Add64(h0, l1, 0)
+	return wide{l0, mid, h1 + carry}
+}
+
+func (a wide) compare(b wide) int {
+	for i := 2; i >= 0; i-- {
+		if a[i] != b[i] {
+			if a[i] < b[i] {
+				return -1
+			}
+			return 1
+		}
+	}
+	return 0
+}
+
+func (a wide) plus(b wide) wide {
+	var c uint64
+	a[0], c = bits.Add64(a[0], b[0], 0)
+	a[1], c = bits.Add64(a[1], b[1], c)
+	a[2], _ = bits.Add64(a[2], b[2], c)
+	return a
+}
+
+// fraction is p/q of amounts, q > 0.
+type fraction struct{ p, q int64 }
+
+func (a fraction) compare(b fraction) int {
+	return product(a.p, b.q, 1).compare(product(b.p, a.q, 1))
+}
+
+// scale returns the quotient and remainder of a*b/c, for b <= c.
+func scale(a, b, c int64) (quotient, remainder int64) {
+	hi, lo := bits.Mul64(uint64(a), uint64(b))
+	q, r := bits.Div64(hi, lo, uint64(c))
+	return int64(q), int64(r)
+}
