@@ -197,14 +197,26 @@ func (b *backlog) next(t *Tree) *entry {
 			heap.Fix(b, 0)
 		case k.key.class.full == b.pass:
 			heap.Pop(b)
-		case t.may(k.head, k.key.class.needs) != Wait{}:
-			// Use only grows during a pass, so the bucket is out for all of it.
-			k.blocked = b.pass
+		case b.blocked(t, k):
 			heap.Pop(b)
 		default:
 			return k.head
 		}
 	}
+}
+
+// blocked says that a bucket's jobs may not start. Use only grows during a pass,
+// so the bucket is out for all of it, and when the cluster as a whole is used up,
+// so are all of its class.
+func (b *backlog) blocked(t *Tree, k *bucket) bool {
+	switch t.may(k.head, k.key.class.needs).Code {
+	case 0:
+		return false
+	case OverTotal:
+		k.key.class.full = b.pass
+	}
+	k.blocked = b.pass
+	return true
 }
 
 // offered goes on behind the job that next returned.

@@ -55,7 +55,7 @@ func level(amount int64, parts []portion) fraction {
 	slices.SortFunc(points, fraction.compare)
 	// The first point that is too expensive; all after it are, too.
 	i, _ := slices.BinarySearchFunc(points, amount, func(l fraction, amount int64) int {
-		if cost(l, parts).compare(product(amount, l.q, 1)) > 0 {
+		if cost(l, parts).compare(times(amount, l.q)) > 0 {
 			return 1
 		}
 		return -1
@@ -67,10 +67,10 @@ func level(amount int64, parts []portion) fraction {
 }
 
 // cost is what all parts get at a level, times the level's denominator.
-func cost(l fraction, parts []portion) wide {
-	var sum wide
+func cost(l fraction, parts []portion) double {
+	var sum double
 	for _, p := range parts {
-		c, low, high := product(p.weight, l.p, 1), product(p.low, l.q, 1), product(p.high, l.q, 1)
+		c, low, high := times(p.weight, l.p), times(p.low, l.q), times(p.high, l.q)
 		switch {
 		case c.compare(low) < 0:
 			c = low

@@ -149,14 +149,14 @@ func TestWide(t *testing.T) {
 		if got, want := product(a, b, c).compare(product(b, c, d)), big3(a, b, c).Cmp(big3(b, c, d)); got != want {
 			t.Fatalf("compares as %d, want %d", got, want)
 		}
-		sum := product(a, b, 1).plus(product(c, d, 1))
+		sum := times(a, b).plus(times(c, d))
 		want := new(big.Int).Add(big3(a, b, 1), big3(c, d, 1))
-		got := new(big.Int)
-		for i := 2; i >= 0; i-- {
-			got.Lsh(got, 64).Add(got, new(big.Int).SetUint64(sum[i]))
-		}
-		if got.Cmp(want) != 0 {
+		got := new(big.Int).SetUint64(sum.high)
+		if got.Lsh(got, 64).Add(got, new(big.Int).SetUint64(sum.low)).Cmp(want) != 0 {
 			t.Fatalf("sum %v, want %v", got, want)
+		}
+		if got, want := times(a, b).compare(times(c, d)), big3(a, b, 1).Cmp(big3(c, d, 1)); got != want {
+			t.Fatalf("compares as %d, want %d", got, want)
 		}
 	})
 }

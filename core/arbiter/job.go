@@ -47,6 +47,7 @@ type class struct {
 type entry struct {
 	Job
 	class *class
+	space *namespace
 	node  *node // nil: in no queue
 	// bucket is where it waits; nil when it runs or is in no queue.
 	bucket *bucket
@@ -121,7 +122,7 @@ func (t *Tree) Size() (waiting, running int) {
 func (t *Tree) enter(j Job) *entry {
 	j.Queue = cmp.Or(j.Queue, Default)
 	j.Demand, j.Extra = slices.Clone(j.Demand), slices.Clone(j.Extra)
-	e := &entry{Job: j, want: j.Demand.plus(j.Extra)}
+	e := &entry{Job: j, want: j.Demand.plus(j.Extra), space: t.space(j.Namespace)}
 	key := e.key()
 	e.class = t.classes[key]
 	if e.class == nil {

@@ -1,6 +1,9 @@
 package arbiter
 
-import "math/bits"
+import (
+	"cmp"
+	"math/bits"
+)
 
 // wide is an unsigned integer of 192 bits, lowest word first: enough for the
 // product of three amounts, so that shares compare without rounding.
@@ -27,19 +30,28 @@ func (a wide) compare(b wide) int {
 	return 0
 }
 
-func (a wide) plus(b wide) wide {
-	var c uint64
-	a[0], c = bits.Add64(a[0], b[0], 0)
-	a[1], c = bits.Add64(a[1], b[1], c)
-	a[2], _ = bits.Add64(a[2], b[2], c)
-	return a
-}
-
 // fraction is p/q of amounts, q > 0.
 type fraction struct{ p, q int64 }
 
-func (a fraction) compare(b fraction) int {
-	return product(a.p, b.q, 1).compare(product(b.p, a.q, 1))
+func (a fraction) compare(b fraction) int { return times(a.p, b.q).compare(times(b.p, a.q)) }
+
+// double is an unsigned integer of 128 bits: the product of two amounts, and sums
+// of thousands of products of an amount and a weight.
+type double struct{ high, low uint64 }
+
+// times multiplies; no factor may be negative.
+func times(a, b int64) double {
+	high, low := bits.Mul64(uint64(a), uint64(b))
+	return double{high, low}
+}
+
+func (a double) compare(b double) int {
+	return cmp.Or(cmp.Compare(a.high, b.high), cmp.Compare(a.low, b.low))
+}
+
+func (a double) plus(b double) double {
+	low, carry := bits.Add64(a.low, b.low, 0)
+	return double{a.high + b.high + carry, low}
 }
 
 // scale returns the quotient and remainder of a*b/c, for b <= c.

@@ -1,13 +1,11 @@
 package arbiter
 
-import (
-	"slices"
-)
+import "slices"
 
 // Excess is how much a queue uses above what others must leave it.
 type Excess struct {
 	Queue string
-	// Over counts only resources the claimant asks for.
+	// Over counts only what the claimant asks for and the cluster divides.
 	Over Amounts
 }
 
@@ -23,6 +21,9 @@ type Excess struct {
 type Reclaim struct {
 	tree  *Tree
 	claim *entry
+	// needs is what the claimant asks for and the cluster divides: of the rest
+	// nobody has a share that could be kept.
+	needs []need
 	taken map[*node]Amounts
 }
 
@@ -34,10 +35,19 @@ type Reclaim struct {
 func (t *Tree) Reclaim(id JobID) (*Reclaim, bool) {
 	t.refresh()
 	e := t.jobs[id]
-	if e == nil || e.runs || e.node == nil || t.may(e, e.class.needs).ForQuota() || !t.claims(e.node, t.root, e.class.needs) {
+	if e == nil || e.runs || e.node == nil || t.may(e, e.class.needs).ForQuota() {
 		return nil, false
 	}
-	return &Reclaim{t, e, map[*node]Amounts{}}, true
+	needs := t.divided(e.class.needs)
+	if len(needs) == 0 || !t.claims(e.node, t.root, needs) {
+		return nil, false
+	}
+	return &Reclaim{t, e, needs, map[*node]Amounts{}}, true
+}
+
+// divided lists the needs that are divided among queues.
+func (t *Tree) divided(needs []need) []need {
+	return slices.DeleteFunc(slices.Clone(needs), func(d need) bool { return t.total[d.resource] <= 0 })
 }
 
 // claims says whether all queues from n up to, not including, top stay within
@@ -45,7 +55,7 @@ func (t *Tree) Reclaim(id JobID) (*Reclaim, bool) {
 func (t *Tree) claims(n, top *node, needs []need) bool {
 	for ; n != top; n = n.parent {
 		for _, d := range needs {
-			if t.total[d.resource] > 0 && n.used[d.resource]+d.amount > n.share[d.resource] {
+			if n.used[d.resource]+d.amount > n.share[d.resource] {
 				return false
 			}
 		}
@@ -81,10 +91,10 @@ func (r *Reclaim) Over() []Excess {
 		}
 		over := make(Amounts, len(r.tree.dict.names))
 		most := fraction{0, 1}
-		for _, d := range r.claim.class.needs {
+		for _, d := range r.needs {
 			v := r.over(n, d.resource)
 			over[d.resource] = v
-			if f := (fraction{v, max(1, r.tree.total[d.resource])}); f.compare(most) > 0 {
+			if f := (fraction{v, r.tree.total[d.resource]}); f.compare(most) > 0 {
 				most = f
 			}
 		}
@@ -125,7 +135,7 @@ func (r *Reclaim) Take(queue string, amounts Amounts) bool {
 		return false
 	}
 	useful := false
-	for _, d := range r.claim.class.needs {
+	for _, d := range r.needs {
 		v := amounts.at(d.resource)
 		if v > r.over(leaf, d.resource) {
 			return false
@@ -156,7 +166,7 @@ func (r *Reclaim) Take(queue string, amounts Amounts) bool {
 func (t *Tree) MayReclaim(from, to string, amounts Amounts) bool {
 	t.refresh()
 	a, b := t.byName[from], t.byName[to]
-	needs := amounts.needs()
+	needs := t.divided(amounts.needs())
 	if a == nil || b == nil || a == b || !a.leaf() || !b.leaf() || len(needs) == 0 {
 		return false
 	}

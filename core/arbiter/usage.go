@@ -124,7 +124,7 @@ func (t *Tree) book(e *entry, amounts Amounts, sign int64) {
 	if leaf == nil {
 		leaf = t.root
 	}
-	s := t.space(e.Namespace)
+	s := e.space
 	for len(s.used) < len(t.dict.names) {
 		s.used = append(s.used, 0)
 	}

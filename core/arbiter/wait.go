@@ -127,13 +127,12 @@ func (t *Tree) may(e *entry, needs []need) Wait {
 			}
 		}
 	}
-	if s := t.spaces[e.Namespace]; s != nil {
-		for _, d := range needs {
-			if d.resource < len(s.hard) && s.used.at(d.resource)+d.amount > s.hard[d.resource] {
-				return Wait{
-					Code: OverQuota, Queue: e.node.Name, Namespace: e.Namespace, Resource: t.dict.names[d.resource],
-					Need: d.amount, Limit: s.hard[d.resource], Used: s.used.at(d.resource),
-				}
+	s := e.space
+	for _, d := range needs {
+		if d.resource < len(s.hard) && s.used.at(d.resource)+d.amount > s.hard[d.resource] {
+			return Wait{
+				Code: OverQuota, Queue: e.node.Name, Namespace: e.Namespace, Resource: t.dict.names[d.resource],
+				Need: d.amount, Limit: s.hard[d.resource], Used: s.used.at(d.resource),
 			}
 		}
 	}
