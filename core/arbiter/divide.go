@@ -50,7 +50,10 @@ func divide(amount int64, parts []portion) {
 func level(amount int64, parts []portion) fraction {
 	points := make([]fraction, 0, 2*len(parts))
 	for _, p := range parts {
-		points = append(points, fraction{p.low, p.weight}, fraction{p.high, p.weight})
+		if p.low > 0 { // level 0 is where all begins
+			points = append(points, fraction{p.low, p.weight})
+		}
+		points = append(points, fraction{p.high, p.weight})
 	}
 	slices.SortFunc(points, fraction.compare)
 	// The first point that is too expensive; all after it are, too.

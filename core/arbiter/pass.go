@@ -3,6 +3,7 @@ package arbiter
 import (
 	"container/heap"
 	"iter"
+	"slices"
 )
 
 // Offer is a job whose turn it is: neither a queue nor a quota is in its way, and
@@ -76,27 +77,31 @@ func (o *Offer) say(what outcome) {
 // now is in the time of Job.Submitted. One pass at a time: any other change to
 // the tree ends it, and so does the next pass. Cost: queues and their buckets to
 // begin; then, per offer, the logarithms of the queue's siblings, level by level,
-// and of its waiting jobs.
+// and of its waiting jobs; per placement, a look at every queue's next job.
 func (t *Tree) Candidates(now int64) iter.Seq[*Offer] {
 	return func(yield func(*Offer) bool) {
 		t.begin(now)
 		o := &Offer{tree: t, version: t.version}
-		for e := t.next(); e != nil; e = t.next() {
-			o.Job, o.entry, o.outcome = e.Job, e, skipped
+		for t.root.turn.next != nil {
+			e := t.root.turn.next
 			leaf := e.node
+			o.Job, o.entry, o.outcome = e.Job, e, skipped
 			if !yield(o) || o.version != t.version {
 				return
 			}
 			switch o.outcome {
 			case full:
 				e.class.full = t.passes
+				leaf.jobs.offered()
 			case closed:
 				leaf.jobs.close()
-				leaf.moved(t)
-				continue
+			default:
+				leaf.jobs.offered()
 			}
-			leaf.jobs.offered()
 			leaf.moved(t)
+			if o.outcome == placed || o.outcome == full {
+				t.recheck()
+			}
 		}
 	}
 }
@@ -119,6 +124,7 @@ func (t *Tree) begin(now int64) {
 	t.refresh()
 	t.passes++
 	t.version++ // ends the pass before
+	t.active = t.active[:0]
 	for i := len(t.nodes) - 1; i >= 0; i-- {
 		n := t.nodes[i]
 		if n.leaf() {
@@ -133,21 +139,22 @@ func (t *Tree) begin(now int64) {
 		}
 		heap.Init(&n.turn.rivals)
 		n.stand(t)
+		if n.leaf() && n.turn.next != nil {
+			t.active = append(t.active, n)
+		}
 	}
 }
 
-// next returns the job that is offered next. A job found earlier may be blocked
-// by what was placed since, so its leaf is asked again.
-func (t *Tree) next() *entry {
-	for t.root.turn.next != nil {
-		e := t.root.turn.next
-		leaf := e.node
-		if leaf.jobs.next(t) == e {
-			return e
+// recheck looks for queues whose next job is blocked by what has just happened: a
+// limit above them or of a namespace was reached, or a class has no capacity. The
+// job behind it may stand better, so it cannot wait until the queue's turn comes.
+func (t *Tree) recheck() {
+	t.active = slices.DeleteFunc(t.active, func(n *node) bool {
+		if n.turn.next != nil && n.jobs.next(t) != n.turn.next {
+			n.moved(t)
 		}
-		leaf.moved(t)
-	}
-	return nil
+		return n.turn.next == nil
+	})
 }
 
 // moved brings the standing of a leaf and of all above it up to date.
@@ -191,7 +198,7 @@ func (n *node) stand(t *Tree) {
 		if t.total[r] <= 0 {
 			continue
 		}
-		s.entitled = s.entitled && n.used[r] < n.share[r]
+		s.entitled = s.entitled && n.held(r) < n.share[r]
 		if f := (fraction{n.used[r], t.total[r]}); f.compare(s.share) > 0 {
 			s.share = f
 		}

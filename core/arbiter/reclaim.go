@@ -16,8 +16,9 @@ type Excess struct {
 //
 // No loops: a claimant's queue stays within its share, and a victim's queue stays
 // at or above its own. So the victim, who waits now, is no claimant against it,
-// since its queue would go above its share. Shares stay as they are, because an
-// evicted job still wants what it wanted.
+// since its queue would go above its share. Nor are there longer circles: shares
+// stay as they are, because an evicted job still wants what it wanted, and every
+// move lowers the sum of what is used above shares.
 type Reclaim struct {
 	tree  *Tree
 	claim *entry
@@ -53,11 +54,13 @@ func (t *Tree) divided(needs []need) []need {
 // claims says whether all queues from n up to, not including, top stay within
 // their shares with the needs added.
 func (t *Tree) claims(n, top *node, needs []need) bool {
-	for ; n != top; n = n.parent {
-		for _, d := range needs {
-			if n.used[d.resource]+d.amount > n.share[d.resource] {
+	for _, d := range needs {
+		r, added := d.resource, d.amount
+		for m := n; m != top && added > 0; m = m.parent {
+			if m.held(r)+added > m.share[r] {
 				return false
 			}
+			added = max(m.floor[r], m.within[r]+added) - m.booked[r]
 		}
 	}
 	return true
@@ -121,7 +124,7 @@ func (r *Reclaim) over(leaf *node, resource int) int64 {
 		if !n.Reclaimable {
 			return 0
 		}
-		least = min(least, n.used[resource]-r.taken[n].at(resource)-max(n.share[resource], n.floor[resource]))
+		least = min(least, n.held(resource)-r.taken[n].at(resource)-max(n.share[resource], n.floor[resource]))
 	}
 	return max(0, least)
 }
@@ -145,7 +148,7 @@ func (r *Reclaim) Take(queue string, amounts Amounts) bool {
 	top := meet(leaf, r.claim.node)
 	for n := leaf; n != top; n = n.parent {
 		for x, v := range amounts {
-			if v > 0 && n.used[x]-r.taken[n].at(x)-v < n.floor[x] {
+			if v > 0 && n.held(x)-r.taken[n].at(x)-v < n.floor[x] {
 				return false
 			}
 		}
@@ -173,7 +176,7 @@ func (t *Tree) MayReclaim(from, to string, amounts Amounts) bool {
 	top := meet(a, b)
 	for n := a; n != top; n = n.parent {
 		for _, d := range needs {
-			if !n.Reclaimable || n.used[d.resource]-d.amount < max(n.share[d.resource], n.floor[d.resource]) {
+			if !n.Reclaimable || n.held(d.resource)-d.amount < max(n.share[d.resource], n.floor[d.resource]) {
 				return false
 			}
 		}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"github.com/tangram-dev/tangram/core/arbiter"
 )
 
@@ -91,4 +93,90 @@ func TestReclaimKeepsGuarantees(t *testing.T) {
 	if !ok || r.Take("v", tree.Amounts(amounts{gpu: 1, cpu: 3})) || !r.Take("v", tree.Amounts(amounts{gpu: 1, cpu: 2})) {
 		t.Error("the guarantee was not kept, or too much was")
 	}
+}
+
+// TestNoReclaimLoop: on a full cluster, everybody who may reclaim does, one victim
+// at a time and in any order. Whoever lost cannot take back at once, and all of it
+// ends: no circle of queues evicts for ever.
+func TestNoReclaimLoop(t *testing.T) {
+	leaves := []string{"a", "b", "c", "d"}
+	moves := 0
+	rapid.Check(t, func(t *rapid.T) {
+		var queues []arbiter.Queue
+		for _, name := range []string{"p", "a", "b", "c", "d"} {
+			q := arbiter.Queue{Name: name, Weight: rapid.Int64Range(1, 3).Draw(t, "weight"), Reclaimable: true}
+			if name == "c" || name == "d" {
+				q.Parent = "p"
+			}
+			if name == "a" && rapid.Bool().Draw(t, "guaranteed") {
+				q.Guarantee = amounts{gpu: 2}
+			}
+			if name == "b" && rapid.Bool().Draw(t, "explicit") {
+				q.Deserved = amounts{gpu: 5}
+			}
+			queues = append(queues, q)
+		}
+		const gpus = 12
+		tree, err := arbiter.NewTree(queues, amounts{gpu: gpus, cpu: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ids []arbiter.JobID
+		for i, free := 0, int64(gpus); i < 24; i++ {
+			demand := amounts{gpu: rapid.Int64Range(1, 3).Draw(t, "gpus"), cpu: rapid.Int64Range(0, 3).Draw(t, "cpus")}
+			j := arbiter.Job{ID: arbiter.JobID(fmt.Sprintf("j%02d", i)), Queue: rapid.SampledFrom(leaves).Draw(t, "queue"), Demand: tree.Amounts(demand)}
+			if err := tree.Submit(j); err != nil {
+				t.Fatal(err)
+			}
+			if free >= demand[gpu] { // facts, whatever the shares
+				free -= demand[gpu]
+				if err := tree.Charge(j, j.Demand); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ids = append(ids, j.ID)
+		}
+		for range 1000 {
+			claimant, victim := reclaimOne(t, tree, rapid.Permutation(ids).Draw(t, "order"))
+			if claimant.ID == "" {
+				return
+			}
+			moves++
+			if r, ok := tree.Reclaim(victim.ID); ok && r.Take(claimant.Queue, claimant.Demand) {
+				t.Fatalf("%s took from %s, which takes it back", claimant.ID, victim.ID)
+			}
+			if tree.MayReclaim(claimant.Queue, victim.Queue, victim.Demand) {
+				t.Fatalf("%s took from %s, whose queue may take it back", claimant.ID, victim.ID)
+			}
+		}
+		t.Fatal("evictions do not end")
+	})
+	if moves == 0 {
+		t.Error("nobody ever reclaimed")
+	}
+}
+
+// reclaimOne lets the first job that may reclaim evict the first victim it may
+// have that is as large as it is, and start.
+func reclaimOne(t *rapid.T, tree *arbiter.Tree, order []arbiter.JobID) (claimant, victim arbiter.Job) {
+	for _, c := range order {
+		r, ok := tree.Reclaim(c)
+		if !ok {
+			continue
+		}
+		claimant, _ = tree.Job(c)
+		for _, v := range order {
+			victim, _ = tree.Job(v)
+			gone := tree.Charged(v)
+			if gone == nil || tree.Map(gone)[gpu] < tree.Map(claimant.Demand)[gpu] || !r.Take(victim.Queue, gone) {
+				continue
+			}
+			tree.Refund(v)
+			if err := tree.Charge(claimant, claimant.Demand); err != nil {
+				t.Fatal(err)
+			}
+			return claimant, victim
+		}
+	}
+	return arbiter.Job{}, arbiter.Job{}
 }

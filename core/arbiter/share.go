@@ -32,7 +32,8 @@ func (t *Tree) refresh() {
 	for i := len(t.nodes) - 1; i > 0; i-- {
 		n := t.nodes[i]
 		for r := range n.want {
-			n.parent.want[r] = add(n.parent.want[r], n.wanted(r))
+			// What is kept for a child is nothing its sisters can use.
+			n.parent.want[r] = add(n.parent.want[r], max(n.floor[r], n.wanted(r)))
 		}
 	}
 	var parts []portion

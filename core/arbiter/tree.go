@@ -33,7 +33,8 @@ type node struct {
 	// in a leaf, the sum of the children's booked elsewhere.
 	used, booked, within Amounts
 
-	// want is what the jobs of a leaf use or wait for.
+	// want is what the jobs of a leaf use or wait for; elsewhere what the children
+	// do, and what is kept for them.
 	want Amounts
 	// share is what the queue is entitled to now: see share.go.
 	share Amounts
@@ -45,6 +46,15 @@ type node struct {
 }
 
 func (n *node) leaf() bool { return len(n.children) == 0 && n.parent != nil }
+
+// held is what counts against the queue's share. Above the leaves that includes
+// guarantees that are idle: they were given to a child, whoever else has work.
+func (n *node) held(r int) int64 {
+	if n.leaf() {
+		return n.used[r]
+	}
+	return n.booked[r]
+}
 
 // Tree is the queues, the jobs in them and what they use. It is not safe for
 // concurrent use; the caller brings the lock.
@@ -64,7 +74,10 @@ type Tree struct {
 	stale bool
 	// version counts changes; a pass over an older version ends.
 	version uint64
-	passes  uint64
+	// passes counts passes; active is the leaves that may still offer something in
+	// the one under way.
+	passes uint64
+	active []*node
 }
 
 // namespace is what the jobs of one namespace use, and their limits.

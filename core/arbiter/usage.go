@@ -17,7 +17,10 @@ func (t *Tree) Charge(j Job, amounts Amounts) error {
 		if err := t.checkJob(&j); err != nil {
 			return fmt.Errorf("charge job %q: %w", j.ID, err)
 		}
+		// It never waited here, so it takes no turn: after a restart, turns must not
+		// depend on the order in which running jobs are found.
 		e = t.enter(j)
+		e.runs = true
 		t.attach(e)
 	}
 	t.charge(e, amounts)
