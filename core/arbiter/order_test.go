@@ -71,22 +71,25 @@ func TestRoundRobinRemembers(t *testing.T) {
 	for i := range 6 {
 		submit(t, tree, arbiter.Job{ID: arbiter.JobID(fmt.Sprint("ann", i)), User: "ann", Queue: "q"}, amounts{gpu: 1})
 	}
-	submit(t, tree, arbiter.Job{ID: "bob0", User: "bob", Queue: "q", Submitted: 1}, amounts{gpu: 1})
+	for i := range 3 {
+		submit(t, tree, arbiter.Job{ID: arbiter.JobID(fmt.Sprint("bob", i)), User: "bob", Queue: "q", Submitted: 1}, amounts{gpu: 1})
+	}
 	submit(t, tree, arbiter.Job{ID: "cho0", User: "cho", Queue: "q", Submitted: 2}, amounts{gpu: 1})
+	submit(t, tree, arbiter.Job{ID: "cho1", User: "cho", Queue: "q", Submitted: 2}, amounts{gpu: 1})
 	var got []arbiter.JobID
-	for range 5 { // one placement per pass
+	for range 8 { // one placement per pass
 		for o := range tree.Candidates(10) {
 			got = append(got, o.Job.ID)
 			o.Place(nil)
 			break
 		}
-		if len(got) == 2 { // queues are configured anew in between
+		if len(got) == 4 { // queues are configured anew in between
 			if err := tree.SetQueues([]arbiter.Queue{{Name: "q", Order: arbiter.RoundRobin}}); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	if want := "[ann0 bob0 cho0 ann1 ann2]"; fmt.Sprint(got) != want {
+	if want := "[ann0 bob0 cho0 ann1 bob1 cho1 ann2 bob2]"; fmt.Sprint(got) != want {
 		t.Errorf("got %v, want %s", got, want)
 	}
 }
