@@ -45,6 +45,8 @@ func Table() []Row {
 			Why: "how one GPU can be cut; who holds the cuts is the ledger's business"},
 		{Folder: "core/pack", May: set(pure, "./core/model"), Tests: coreTests, Pure: true,
 			Why: "mathematics of packing over plain shapes; whoever keeps state feeds it"},
+		{Folder: "core/arbiter", May: set(pure, "./core/model", "./core/explain"), Tests: coreTests, Pure: true,
+			Why: "who goes next, over sums of resources; where anything fits is not its business"},
 		{Folder: "core/ledger", May: set(pure, "./core/model", "./core/explain", "./core/topology", "./core/mig"), Tests: coreTests, Pure: true,
 			Why: "who holds what; it knows no objective"},
 		{Folder: "core/score", May: set(pure, "./core/model", "./core/explain", "./core/topology", "./core/ledger"), Tests: coreTests, Pure: true,

@@ -271,7 +271,7 @@ func (w *world) place(a ask) (*v1.Pod, *ledger.Claim) {
 		w.say("  %s: %s", pod.Name, text)
 		return pod, &claim
 	}
-	if place.Fits(w.ledger, r) {
+	if r.Host == (model.Host{}) && place.Fits(w.ledger, r) { // else the CPU may be what is missing
 		w.fatal("%s fits, and the planner knows no node: %+v", a.pod.Name, *r)
 	}
 	reasons := w.planner.Reasons(r)

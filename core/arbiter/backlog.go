@@ -1,0 +1,257 @@
+package arbiter
+
+import (
+	"cmp"
+	"container/heap"
+)
+
+// backlog is the jobs that wait in one leaf, in order.
+//
+// Jobs that are alike in all that can keep them from starting (class, namespace)
+// form a bucket, so that a full quota or a full cluster is met once per bucket,
+// not once per job. The queue's order is a merge of its buckets.
+//
+// Aging needs no sorting anew: a bucket keeps its jobs by rank and by age, and
+// neither key ever changes. A pass first merges the jobs that are over age, by
+// age, then the others by rank.
+type backlog struct {
+	node    *node
+	byKey   map[bucketKey]*bucket
+	buckets []*bucket
+	// turns says when each user was last served, by clock, under RoundRobin.
+	turns map[string]*user
+	clock int64
+
+	// The pass under way: its number, the jobs submitted up to this moment that are
+	// over age, whether those are being merged, and the heads of the buckets.
+	pass    uint64
+	overAge int64
+	aged    bool
+	heads   []*bucket
+}
+
+type bucketKey struct {
+	class           *class
+	namespace, user string
+}
+
+// bucket is jobs that may start under the same conditions.
+type bucket struct {
+	key   bucketKey
+	place int   // in backlog.buckets
+	user  *user // under RoundRobin
+	// byAge is by (submitted, ID); byRank by (rank, submitted, ID), kept only where
+	// it differs.
+	byAge, byRank list
+
+	// In the pass under way: the next job to offer, the user's turn when it was
+	// sorted in, and the pass in which the bucket was found blocked.
+	head    *entry
+	turn    int64
+	blocked uint64
+}
+
+// user is one who takes turns.
+type user struct {
+	served int64
+	// visited is the turn inside pass number pass, where that is later.
+	visited int64
+	pass    uint64
+}
+
+func (u *user) turn(pass uint64) int64 {
+	if u.pass == pass {
+		return max(u.served, u.visited)
+	}
+	return u.served
+}
+
+func newBacklog(n *node) *backlog {
+	return &backlog{node: n, byKey: map[bucketKey]*bucket{}, turns: map[string]*user{}}
+}
+
+func byAge(a, b *entry) int {
+	return cmp.Or(cmp.Compare(a.Submitted, b.Submitted), cmp.Compare(a.ID, b.ID))
+}
+
+func byRank(a, b *entry) int { return cmp.Or(cmp.Compare(a.rank, b.rank), byAge(a, b)) }
+
+func (b *backlog) ranked() bool { return b.node.Order != FIFO }
+
+func (b *backlog) add(e *entry) {
+	key := bucketKey{class: e.class, namespace: e.Namespace}
+	if b.node.Order == RoundRobin {
+		key.user = e.User
+	}
+	k := b.byKey[key]
+	if k == nil {
+		k = &bucket{key: key, place: len(b.buckets), byAge: list{compare: byAge}, byRank: list{compare: byRank}}
+		b.byKey[key] = k
+		b.buckets = append(b.buckets, k)
+		if b.node.Order == RoundRobin {
+			k.user = b.turnOf(e.User)
+		}
+	}
+	e.bucket = k
+	k.byAge.insert(e)
+	if b.ranked() {
+		k.byRank.insert(e)
+	}
+}
+
+// turnOf returns a user's turns. Users stay known when they have no jobs left, so
+// that leaving and returning does not put anybody first.
+func (b *backlog) turnOf(name string) *user {
+	u := b.turns[name]
+	if u == nil {
+		u = &user{}
+		b.turns[name] = u
+	}
+	return u
+}
+
+// served says that a user had a turn.
+func (b *backlog) served(name string) {
+	if b.node.Order == RoundRobin {
+		b.clock++
+		b.turnOf(name).served = b.clock
+	}
+}
+
+func (b *backlog) remove(e *entry) {
+	k := e.bucket
+	e.bucket = nil
+	k.byAge.remove(e)
+	if b.ranked() {
+		k.byRank.remove(e)
+	}
+	if k.byAge.empty() {
+		delete(b.byKey, k.key)
+		last := b.buckets[len(b.buckets)-1]
+		b.buckets[k.place], last.place = last, k.place
+		b.buckets = b.buckets[:len(b.buckets)-1]
+	}
+}
+
+// begin starts a pass.
+func (b *backlog) begin(pass uint64, now int64) {
+	b.pass = pass
+	aging := int64(b.node.aging())
+	b.aged = b.ranked() && aging > 0
+	b.overAge = now - aging
+	b.gather()
+}
+
+// gather puts the buckets' heads in order, for the merge that is next.
+func (b *backlog) gather() {
+	b.heads = b.heads[:0]
+	for _, k := range b.buckets {
+		if k.blocked == b.pass || k.key.class.full == b.pass {
+			continue
+		}
+		k.head = nil
+		if b.step(k) {
+			b.heads = append(b.heads, k)
+		}
+	}
+	heap.Init(b)
+}
+
+// step moves a bucket's head to the next job of the merge.
+func (b *backlog) step(k *bucket) bool {
+	switch {
+	case !b.ranked():
+		k.head = k.byAge.after(k.head)
+	case b.aged:
+		if k.head = k.byAge.after(k.head); k.head != nil && k.head.Submitted > b.overAge {
+			k.head = nil
+		}
+	default:
+		k.head = k.byRank.after(k.head)
+		for k.head != nil && b.node.aging() > 0 && k.head.Submitted <= b.overAge {
+			k.head = k.byRank.after(k.head) // offered before, by age
+		}
+	}
+	if k.user != nil {
+		k.turn = k.user.turn(b.pass)
+	}
+	return k.head != nil
+}
+
+// next returns the job to offer, nil when there is none left in this pass. It may
+// be asked again, and answers anew when limits have been reached since.
+func (b *backlog) next(t *Tree) *entry {
+	for {
+		if len(b.heads) == 0 {
+			if !b.aged {
+				return nil
+			}
+			b.aged = false
+			b.gather()
+			continue
+		}
+		k := b.heads[0]
+		switch {
+		case k.user != nil && k.turn < k.user.turn(b.pass):
+			k.turn = k.user.turn(b.pass) // another of the user's buckets had the turn
+			heap.Fix(b, 0)
+		case k.key.class.full == b.pass:
+			heap.Pop(b)
+		case b.blocked(t, k):
+			heap.Pop(b)
+		default:
+			return k.head
+		}
+	}
+}
+
+// blocked says that a bucket's jobs may not start. Use only grows during a pass,
+// so the bucket is out for all of it, and when the cluster as a whole is used up,
+// so are all of its class.
+func (b *backlog) blocked(t *Tree, k *bucket) bool {
+	switch t.may(k.head, k.key.class.needs).Code {
+	case 0:
+		return false
+	case OverTotal:
+		k.key.class.full = b.pass
+	}
+	k.blocked = b.pass
+	return true
+}
+
+// offered goes on behind the job that next returned.
+func (b *backlog) offered() {
+	k := b.heads[0]
+	if k.user != nil {
+		b.clock++
+		k.user.visited, k.user.pass = b.clock, b.pass
+	}
+	if b.step(k) {
+		heap.Fix(b, 0)
+	} else {
+		heap.Pop(b)
+	}
+}
+
+// close ends the pass for this queue.
+func (b *backlog) close() { b.heads, b.aged = b.heads[:0], false }
+
+// The heap of heads.
+
+func (b *backlog) Len() int { return len(b.heads) }
+
+func (b *backlog) Less(i, j int) bool {
+	x, y := b.heads[i], b.heads[j]
+	if b.aged {
+		return byAge(x.head, y.head) < 0
+	}
+	return cmp.Or(cmp.Compare(x.turn, y.turn), byRank(x.head, y.head)) < 0
+}
+
+func (b *backlog) Swap(i, j int) { b.heads[i], b.heads[j] = b.heads[j], b.heads[i] }
+func (b *backlog) Push(x any)    { b.heads = append(b.heads, x.(*bucket)) }
+func (b *backlog) Pop() any {
+	last := b.heads[len(b.heads)-1]
+	b.heads = b.heads[:len(b.heads)-1]
+	return last
+}

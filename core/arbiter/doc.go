@@ -1,0 +1,34 @@
+// Package arbiter decides who goes next and how much each queue may use. It knows
+// queues, quotas and jobs as sums of resources; it knows nothing of nodes and
+// devices. Whether a job has a place is asked of whoever takes its offers.
+//
+//	t, err := arbiter.NewTree(queues, total)
+//	err = t.Submit(job)
+//	for offer := range t.Candidates(now) {
+//		if fits(offer.Job) {
+//			offer.Place(nil) // charged at once; the next offer counts it
+//		} else {
+//			offer.NoCapacity()
+//		}
+//	}
+//	t.Remove(job.ID) // it ended
+//
+// Five words: a queue's guarantee is kept for it, its capability is the most it
+// may use, its share is what it is entitled to now, a job's demand is what it
+// needs to start, and a wait is why it is not offered. A job that waits for quota
+// is never offered; one that is offered and finds no place waits for capacity.
+//
+// Invariants, tested over random histories: what is placed never takes a queue
+// above its capability, a namespace above its quota or into a guarantee of others;
+// shares add up to no more than their parent's; charges and refunds are exact; the
+// order of calls that commute does not matter; a job over age is passed only by
+// older ones of its queue.
+//
+// The tree is not safe for concurrent use; the caller brings the lock. Time is
+// given. All arithmetic is in integers, and comparisons of shares are exact.
+//
+// Read queue.go and job.go, the values; tree.go, and usage.go for what is charged;
+// share.go with divide.go for what queues are entitled to; wait.go for what keeps a
+// job waiting; pass.go for the order of queues and backlog.go for that of jobs;
+// reclaim.go for what may be taken back. runtimes.go learns how long jobs run.
+package arbiter

@@ -1,0 +1,245 @@
+package arbiter
+
+import (
+	"container/heap"
+	"iter"
+	"slices"
+)
+
+// Offer is a job whose turn it is: neither a queue nor a quota is in its way, and
+// the cluster has as much in all. Whether there is a place for it is the
+// consumer's to find out, and to say by one of the methods; saying nothing skips
+// this one job. An offer is valid until the next one.
+type Offer struct {
+	Job     Job
+	tree    *Tree
+	entry   *entry
+	version uint64
+	outcome outcome
+}
+
+type outcome uint8
+
+const (
+	skipped outcome = iota
+	placed
+	full
+	closed
+)
+
+// Place says that the job has a place: it is charged the amounts at once, its
+// demand when amounts is nil, and runs. Ask Tree.May first for amounts that are
+// not its demand.
+func (o *Offer) Place(amounts Amounts) {
+	if o.outcome != skipped || o.version != o.tree.version {
+		return
+	}
+	o.outcome = placed
+	if amounts == nil {
+		amounts = o.entry.Demand
+	}
+	o.tree.charge(o.entry, amounts)
+}
+
+// NoCapacity says that there is no place for the job. Nothing else of its class
+// and demand is offered in this pass, in whatever queue.
+func (o *Offer) NoCapacity() { o.say(full) }
+
+// CloseQueue says that nothing behind this job may go before it: its queue offers
+// no more in this pass. This makes fifo strict.
+func (o *Offer) CloseQueue() { o.say(closed) }
+
+func (o *Offer) say(what outcome) {
+	if o.outcome == skipped {
+		o.outcome = what
+	}
+}
+
+// Candidates offers waiting jobs in fair order, each at most once, and takes every
+// placement into account before it makes the next offer. At each level of the
+// tree, of the queues that have something to offer, the first is:
+//
+//  1. one whose job stays within the queue's guarantee;
+//  2. the one of highest priority;
+//  3. one that is below its share, in all that its job asks for and the cluster
+//     counts;
+//  4. the one with the smallest dominant share per weight: the largest used/total
+//     over what its job asks for, compared exactly;
+//  5. the first by name.
+//
+// Inside a leaf: jobs over age by submission, then the queue's policy.
+//
+// Only what the job asks for is compared, so that a queue whose jobs use up CPUs
+// that nobody else wants is not kept from GPUs for it, nor are its sisters; and a
+// queue that can offer nothing now (full, closed, no capacity) plays no part at
+// all. These are the ways in which a plain hierarchical DRF starves.
+//
+// now is in the time of Job.Submitted. One pass at a time: any other change to
+// the tree ends it, and so does the next pass. Cost: queues and their buckets to
+// begin; then, per offer, the logarithms of the queue's siblings, level by level,
+// and of its waiting jobs; per placement, a look at every queue's next job.
+func (t *Tree) Candidates(now int64) iter.Seq[*Offer] {
+	return func(yield func(*Offer) bool) {
+		t.begin(now)
+		o := &Offer{tree: t, version: t.version}
+		for t.root.turn.next != nil {
+			e := t.root.turn.next
+			leaf := e.node
+			o.Job, o.entry, o.outcome = e.Job, e, skipped
+			if !yield(o) || o.version != t.version {
+				return
+			}
+			switch o.outcome {
+			case full:
+				e.class.full = t.passes
+				leaf.jobs.offered()
+			case closed:
+				leaf.jobs.close()
+			default:
+				leaf.jobs.offered()
+			}
+			leaf.moved(t)
+			if o.outcome == placed || o.outcome == full {
+				t.recheck()
+			}
+		}
+	}
+}
+
+// standing is where a queue stands among its siblings in the pass under way. It
+// changes only when something below the queue does.
+type standing struct {
+	next                 *entry // the job it would offer; nil: none
+	guaranteed, entitled bool
+	// share is the dominant share, before weight.
+	share fraction
+	// rivals are the children with something to offer, a heap; place is the
+	// queue's own in its parent's.
+	rivals rivals
+	place  int
+}
+
+// begin sets up a pass: every queue's next job and standing, from the leaves up.
+func (t *Tree) begin(now int64) {
+	t.refresh()
+	t.passes++
+	t.version++ // ends the pass before
+	t.active = t.active[:0]
+	for i := len(t.nodes) - 1; i >= 0; i-- {
+		n := t.nodes[i]
+		if n.leaf() {
+			n.jobs.begin(t.passes, now)
+		}
+		n.turn.rivals = n.turn.rivals[:0]
+		for _, c := range n.children {
+			if c.turn.next != nil {
+				c.turn.place = len(n.turn.rivals)
+				n.turn.rivals = append(n.turn.rivals, c)
+			}
+		}
+		heap.Init(&n.turn.rivals)
+		n.stand(t)
+		if n.leaf() && n.turn.next != nil {
+			t.active = append(t.active, n)
+		}
+	}
+}
+
+// recheck looks for queues whose next job is blocked by what has just happened: a
+// limit above them or of a namespace was reached, or a class has no capacity. The
+// job behind it may stand better, so it cannot wait until the queue's turn comes.
+func (t *Tree) recheck() {
+	t.active = slices.DeleteFunc(t.active, func(n *node) bool {
+		if n.turn.next != nil && n.jobs.next(t) != n.turn.next {
+			n.moved(t)
+		}
+		return n.turn.next == nil
+	})
+}
+
+// moved brings the standing of a leaf and of all above it up to date.
+func (n *node) moved(t *Tree) {
+	for ; n != nil; n = n.parent {
+		n.stand(t)
+		if n.parent == nil {
+			return
+		}
+		if h := &n.parent.turn.rivals; n.turn.next == nil {
+			heap.Remove(h, n.turn.place)
+		} else {
+			heap.Fix(h, n.turn.place)
+		}
+	}
+}
+
+// stand finds a queue's next job and how it compares.
+func (n *node) stand(t *Tree) {
+	s := &n.turn
+	switch {
+	case n.leaf():
+		s.next = n.jobs.next(t)
+	case len(s.rivals) > 0:
+		s.next = s.rivals[0].turn.next
+	default:
+		s.next = nil
+	}
+	if s.next == nil {
+		return
+	}
+	s.guaranteed, s.entitled = false, true
+	within := true
+	s.share = fraction{0, 1}
+	for _, d := range s.next.class.needs {
+		r := d.resource
+		if n.floor[r] > 0 {
+			s.guaranteed = true
+			within = within && n.used[r]+d.amount <= n.floor[r]
+		}
+		if t.total[r] <= 0 {
+			continue
+		}
+		s.entitled = s.entitled && n.held(r) < n.share[r]
+		if f := (fraction{n.used[r], t.total[r]}); f.compare(s.share) > 0 {
+			s.share = f
+		}
+	}
+	s.guaranteed = s.guaranteed && within
+}
+
+// before is the order of siblings that Candidates describes.
+func (n *node) before(m *node) bool {
+	a, b := &n.turn, &m.turn
+	switch {
+	case a.guaranteed != b.guaranteed:
+		return a.guaranteed
+	case n.Priority != m.Priority:
+		return n.Priority > m.Priority
+	case a.entitled != b.entitled:
+		return a.entitled
+	}
+	// a.p/(a.q*weight) against b.p/(b.q*weight), multiplied out.
+	if c := product(a.share.p, b.share.q, m.weight()).compare(product(b.share.p, a.share.q, n.weight())); c != 0 {
+		return c < 0
+	}
+	return n.Name < m.Name
+}
+
+// rivals is a heap of siblings.
+type rivals []*node
+
+func (h rivals) Len() int           { return len(h) }
+func (h rivals) Less(i, j int) bool { return h[i].before(h[j]) }
+func (h rivals) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].turn.place, h[j].turn.place = i, j
+}
+
+// Push is for container/heap; siblings join only when a pass begins.
+func (h *rivals) Push(x any) { *h = append(*h, x.(*node)) }
+
+// Pop is for container/heap.
+func (h *rivals) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}

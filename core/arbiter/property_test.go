@@ -1,0 +1,477 @@
+package arbiter_test
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math/big"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tangram-dev/tangram/core/arbiter"
+)
+
+// machine drives a tree with random calls beside a naive model of it, which
+// remembers jobs in a map and searches all of them.
+type machine struct {
+	tree    *arbiter.Tree
+	queues  map[string]arbiter.Queue
+	quotas  map[string]arbiter.Quota
+	total   amounts
+	jobs    map[arbiter.JobID]arbiter.Job
+	charged map[arbiter.JobID]amounts
+	served  map[string]int // by queue and user
+	clock   int
+	now     int64
+}
+
+var resources = []arbiter.Resource{cpu, gpu, "model/a100"}
+
+func drawAmounts(t *rapid.T, label string, most int64) amounts {
+	m := amounts{}
+	for _, r := range resources {
+		if v := rapid.Int64Range(-most, most).Draw(t, label); v > 0 {
+			m[r] = v
+		}
+	}
+	return m
+}
+
+// drawQueues draws a valid tree of up to three levels.
+func drawQueues(t *rapid.T) map[string]arbiter.Queue {
+	queues := map[string]arbiter.Queue{"root": {Name: "root"}, "default": {Name: "default", Reclaimable: true}}
+	names := []string{"root"}
+	for i := range rapid.IntRange(1, 7).Draw(t, "queues") {
+		q := arbiter.Queue{
+			Name:        fmt.Sprint("q", i),
+			Parent:      rapid.SampledFrom(names).Draw(t, "parent"),
+			Weight:      rapid.Int64Range(0, 4).Draw(t, "weight"),
+			Priority:    rapid.SampledFrom([]int32{0, 0, 0, 1}).Draw(t, "priority"),
+			Reclaimable: rapid.Bool().Draw(t, "reclaimable"),
+			Closed:      rapid.IntRange(0, 9).Draw(t, "closed") == 0,
+			Order:       arbiter.Policy(rapid.IntRange(0, 3).Draw(t, "order")),
+			Aging:       time.Duration(rapid.Int64Range(-1, 8).Draw(t, "aging")),
+		}
+		if rapid.Bool().Draw(t, "limited") {
+			q.Capability = drawAmounts(t, "capability", 20)
+		}
+		switch rapid.IntRange(0, 3).Draw(t, "promised") {
+		case 0:
+			q.Guarantee = drawAmounts(t, "guarantee", 4)
+		case 1:
+			q.Deserved = drawAmounts(t, "deserved", 10)
+		}
+		queues[q.Name] = q
+		// Keep what makes a valid tree; a bad draw becomes a plain queue.
+		if arbiter.ValidateQueues(slices.Collect(maps.Values(queues))) != nil {
+			q.Guarantee, q.Deserved, q.Capability = nil, nil, nil
+			queues[q.Name] = q
+		}
+		names = append(names, q.Name)
+	}
+	return queues
+}
+
+func newMachine(t *rapid.T) *machine {
+	m := &machine{
+		queues: drawQueues(t), quotas: map[string]arbiter.Quota{}, total: drawAmounts(t, "total", 40),
+		jobs: map[arbiter.JobID]arbiter.Job{}, charged: map[arbiter.JobID]amounts{}, served: map[string]int{},
+	}
+	m.tree = m.fresh(t)
+	return m
+}
+
+// fresh builds a tree from the machine's configuration, without jobs.
+func (m *machine) fresh(t *rapid.T) *arbiter.Tree {
+	tree, err := arbiter.NewTree(slices.Collect(maps.Values(m.queues)), m.total)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := tree.SetQuotas(slices.Collect(maps.Values(m.quotas))); err != nil {
+		t.Fatal(err)
+	}
+	return tree
+}
+
+func (m *machine) step(t *rapid.T) {
+	id := arbiter.JobID(fmt.Sprint("j", rapid.IntRange(0, 19).Draw(t, "job")))
+	_, runs := m.charged[id]
+	switch rapid.SampledFrom([]string{"submit", "submit", "submit", "pass", "pass", "remove", "refund", "shrink", "queues", "total", "quota"}).Draw(t, "operation") {
+	case "submit":
+		if !runs {
+			m.submit(t, id)
+		}
+	case "pass":
+		m.pass(t)
+	case "remove":
+		m.tree.Remove(id)
+		delete(m.jobs, id)
+		delete(m.charged, id)
+	case "refund":
+		m.tree.Refund(id)
+		delete(m.charged, id)
+	case "shrink":
+		if runs && m.charged[id][gpu] > 0 {
+			m.charged[id][gpu]--
+			if err := m.tree.Shrink(id, m.tree.Amounts(amounts{gpu: 1})); err != nil {
+				t.Fatal(err)
+			}
+		}
+	case "queues":
+		old := m.leaves()
+		m.queues = drawQueues(t)
+		if err := m.tree.SetQueues(slices.Collect(maps.Values(m.queues))); err != nil {
+			t.Fatal(err)
+		}
+		now := m.leaves()
+		maps.DeleteFunc(m.served, func(key string, _ int) bool { // turns go with their queue
+			queue, _, _ := strings.Cut(key, "/")
+			return !old[queue] || !now[queue]
+		})
+	case "total":
+		m.total = drawAmounts(t, "total", 40)
+		if err := m.tree.SetTotal(m.total); err != nil {
+			t.Fatal(err)
+		}
+	case "quota":
+		m.quotas["n0"] = arbiter.Quota{Namespace: "n0", Hard: drawAmounts(t, "hard", 10)}
+		if err := m.tree.SetQuotas(slices.Collect(maps.Values(m.quotas))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.now++
+}
+
+func (m *machine) submit(t *rapid.T, id arbiter.JobID) {
+	j := arbiter.Job{
+		ID: id, Queue: fmt.Sprint("q", rapid.IntRange(0, 7).Draw(t, "queue")),
+		Namespace: fmt.Sprint("n", rapid.IntRange(0, 2).Draw(t, "namespace")), User: fmt.Sprint("u", rapid.IntRange(0, 2).Draw(t, "user")),
+		Priority: rapid.Int32Range(-1, 1).Draw(t, "priority"), Submitted: m.now,
+		ExpectedRuntime: time.Duration(rapid.IntRange(0, 3).Draw(t, "runtime")),
+		Demand:          m.tree.Amounts(drawAmounts(t, "demand", 5)), Extra: m.tree.Amounts(drawAmounts(t, "extra", 2)),
+	}
+	if err := m.tree.Submit(j); err != nil {
+		t.Fatal(err)
+	}
+	m.jobs[id] = j
+}
+
+// rebuilt is a new tree with the same jobs, told in another order.
+func (m *machine) rebuilt(t *rapid.T) *arbiter.Tree {
+	tree := m.fresh(t)
+	ids := slices.Sorted(maps.Keys(m.jobs))
+	r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "shuffle"), 0))
+	r.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+	for _, id := range ids {
+		j := m.jobs[id]
+		j.Demand, j.Extra = tree.Amounts(m.tree.Map(j.Demand)), tree.Amounts(m.tree.Map(j.Extra))
+		var err error
+		if c, ok := m.charged[id]; ok {
+			err = tree.Charge(j, tree.Amounts(c))
+		} else {
+			err = tree.Submit(j)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.jobs[id] = j
+	}
+	return tree
+}
+
+// path lists the queues from a leaf to the root; nil for jobs in no queue.
+func (m *machine) path(queue string) []arbiter.Queue {
+	q, ok := m.queues[queue]
+	for _, other := range m.queues {
+		ok = ok && other.Parent != queue
+	}
+	var out []arbiter.Queue
+	for ; ok; q, ok = m.queues[cmp.Or(q.Parent, "root")] {
+		if out = append(out, q); q.Name == "root" {
+			break
+		}
+	}
+	return out
+}
+
+func (m *machine) leaves() map[string]bool {
+	out := map[string]bool{}
+	for name := range m.queues {
+		out[name] = m.path(name) != nil && name != "root"
+	}
+	return out
+}
+
+func (m *machine) used(queue string, r arbiter.Resource) int64 {
+	var sum int64
+	for id, c := range m.charged {
+		in := slices.ContainsFunc(m.path(m.jobs[id].Queue), func(q arbiter.Queue) bool { return q.Name == queue })
+		if in || queue == "root" {
+			sum += c[r]
+		}
+	}
+	return sum
+}
+
+// booked is what others may not use: use, and idle guarantees.
+func (m *machine) booked(queue string, r arbiter.Resource) int64 {
+	sum, inner := int64(0), false
+	for _, c := range m.queues {
+		if c.Name != "root" && cmp.Or(c.Parent, "root") == queue {
+			sum, inner = sum+m.booked(c.Name, r), true
+		}
+	}
+	if !inner {
+		sum = m.used(queue, r)
+	}
+	if queue == "root" {
+		for id, c := range m.charged {
+			if m.path(m.jobs[id].Queue) == nil {
+				sum += c[r]
+			}
+		}
+	}
+	return max(sum, m.queues[queue].Guarantee[r])
+}
+
+// pass takes offers, checks each against the naive choice, and says random things.
+func (m *machine) pass(t *rapid.T) {
+	offered, full, closed, visited := map[arbiter.JobID]bool{}, map[string]bool{}, map[string]bool{}, map[string]int{}
+	for o := range m.tree.Candidates(m.now) {
+		j := o.Job
+		if want := m.choose(offered, full, closed, visited); want != j.ID {
+			t.Fatalf("offered %s, want %s", j.ID, want)
+		}
+		offered[j.ID] = true
+		m.clock++
+		visited[j.Queue+"/"+j.User] = m.clock
+		switch rapid.IntRange(0, 5).Draw(t, "outcome") {
+		case 0:
+			o.NoCapacity()
+			full[fmt.Sprint(m.tree.Map(j.Demand))] = true
+		case 1:
+			o.CloseQueue()
+			closed[j.Queue] = true
+		case 2: // skip
+		default:
+			before := map[arbiter.Resource]int64{}
+			for _, r := range resources {
+				before[r] = m.booked("root", r)
+			}
+			o.Place(nil)
+			m.charged[j.ID] = m.tree.Map(j.Demand)
+			if m.queues[j.Queue].Order == arbiter.RoundRobin {
+				m.served[j.Queue+"/"+j.User] = m.clock
+			}
+			m.checkLimits(t, j, before)
+		}
+	}
+	if want := m.choose(offered, full, closed, visited); want != "" {
+		t.Fatalf("the pass ended before %s was offered", want)
+	}
+}
+
+// checkLimits: nothing that counts a placed job is above its limit.
+func (m *machine) checkLimits(t *rapid.T, j arbiter.Job, before map[arbiter.Resource]int64) {
+	for r := range m.tree.Map(j.Demand) {
+		for _, q := range m.path(j.Queue) {
+			if c, ok := q.Capability[r]; ok && m.used(q.Name, r) > c {
+				t.Fatalf("%s uses %d %s of %d", q.Name, m.used(q.Name, r), r, c)
+			}
+		}
+		if h, ok := m.quotas[j.Namespace].Hard[r]; ok {
+			var sum int64
+			for id, c := range m.charged {
+				if m.jobs[id].Namespace == j.Namespace {
+					sum += c[r]
+				}
+			}
+			if sum > h {
+				t.Fatalf("%s uses %d %s of %d", j.Namespace, sum, r, h)
+			}
+		}
+		if after := m.booked("root", r); m.total[r] > 0 && after > before[r] && after > m.total[r] {
+			t.Fatalf("%d %s of %d in use or kept", after, r, m.total[r])
+		}
+	}
+}
+
+// choose is the naive order: all jobs that may go, compared level by level.
+func (m *machine) choose(offered map[arbiter.JobID]bool, full, closed map[string]bool, visited map[string]int) arbiter.JobID {
+	best := map[string]arbiter.Job{} // by queue, inner ones too
+	for _, id := range slices.Sorted(maps.Keys(m.jobs)) {
+		j := m.jobs[id]
+		if _, runs := m.charged[id]; runs || offered[id] || closed[j.Queue] || full[fmt.Sprint(m.tree.Map(j.Demand))] || m.tree.Why(id) != (arbiter.Wait{}) {
+			continue
+		}
+		if b, ok := best[j.Queue]; !ok || m.jobBefore(j, b, visited) {
+			best[j.Queue] = j
+		}
+	}
+	for { // carry the best child's job up, deepest queues first
+		name := ""
+		for q := range best {
+			if q != "root" && (name == "" || cmp.Or(cmp.Compare(len(m.above(q)), len(m.above(name))), cmp.Compare(q, name)) > 0) {
+				name = q
+			}
+		}
+		if name == "" {
+			return best["root"].ID
+		}
+		parent := cmp.Or(m.queues[name].Parent, "root")
+		first := name
+		for q := range best {
+			if q != "root" && cmp.Or(m.queues[q].Parent, "root") == parent && m.queueBefore(q, best[q], first, best[first]) {
+				first = q
+			}
+		}
+		job := best[first]
+		maps.DeleteFunc(best, func(q string, _ arbiter.Job) bool { return q != "root" && cmp.Or(m.queues[q].Parent, "root") == parent })
+		best[parent] = job
+	}
+}
+
+func (m *machine) above(queue string) []string {
+	var out []string
+	for q := queue; q != "root"; q = cmp.Or(m.queues[q].Parent, "root") {
+		out = append(out, q)
+	}
+	return out
+}
+
+func (m *machine) jobBefore(a, b arbiter.Job, visited map[string]int) bool {
+	q := m.queues[a.Queue]
+	fifo := cmp.Or(cmp.Compare(a.Submitted, b.Submitted), cmp.Compare(a.ID, b.ID))
+	aging := int64(q.Aging)
+	if aging == 0 {
+		aging = int64(arbiter.DefaultAging)
+	}
+	aged := func(j arbiter.Job) int {
+		if aging > 0 && j.Submitted <= m.now-aging {
+			return 0
+		}
+		return 1
+	}
+	if q.Order != arbiter.FIFO && (aged(a) == 0 || aged(b) == 0) {
+		return cmp.Or(cmp.Compare(aged(a), aged(b)), fifo) < 0
+	}
+	turn := func(j arbiter.Job) int { return max(m.served[j.Queue+"/"+j.User], visited[j.Queue+"/"+j.User]) }
+	runtime := func(j arbiter.Job) uint64 { return uint64(j.ExpectedRuntime) - 1 } // 0, unknown, is the largest
+	switch q.Order {
+	case arbiter.Priority:
+		fifo = cmp.Or(cmp.Compare(b.Priority, a.Priority), fifo)
+	case arbiter.ShortestFirst:
+		fifo = cmp.Or(cmp.Compare(runtime(a), runtime(b)), fifo)
+	case arbiter.RoundRobin:
+		fifo = cmp.Or(cmp.Compare(turn(a), turn(b)), cmp.Compare(b.Priority, a.Priority), fifo)
+	}
+	return fifo < 0
+}
+
+func (m *machine) queueBefore(a string, aj arbiter.Job, b string, bj arbiter.Job) bool {
+	x, y := m.queues[a], m.queues[b]
+	ag, ae, as := m.standing(a, aj)
+	bg, be, bs := m.standing(b, bj)
+	switch {
+	case ag != bg:
+		return ag
+	case x.Priority != y.Priority:
+		return x.Priority > y.Priority
+	case ae != be:
+		return ae
+	}
+	return cmp.Or(as.Cmp(bs), cmp.Compare(a, b)) < 0
+}
+
+// standing is whether a queue is within its guarantee, below its share, and its
+// dominant share per weight.
+func (m *machine) standing(queue string, j arbiter.Job) (guaranteed, entitled bool, dominant *big.Rat) {
+	within := true
+	entitled, dominant = true, new(big.Rat)
+	for r, v := range m.tree.Map(j.Demand) {
+		u := m.used(queue, r)
+		if f := m.floor(queue, r); f > 0 {
+			guaranteed, within = true, within && u+v <= f
+		}
+		if m.total[r] > 0 {
+			held := u
+			if !m.leaves()[queue] {
+				held = m.booked(queue, r)
+			}
+			entitled = entitled && held < share(m.tree, queue, r)
+			if s := big.NewRat(u, m.total[r]*max(1, m.queues[queue].Weight)); s.Cmp(dominant) > 0 {
+				dominant = s
+			}
+		}
+	}
+	return guaranteed && within, entitled, dominant
+}
+
+func (m *machine) floor(queue string, r arbiter.Resource) int64 {
+	var sum int64
+	for _, c := range m.queues {
+		if c.Name != "root" && cmp.Or(c.Parent, "root") == queue {
+			sum += m.floor(c.Name, r)
+		}
+	}
+	return max(sum, m.queues[queue].Guarantee[r])
+}
+
+// check compares sums with the naive ones, and shares with their parents'.
+func (m *machine) check(t *rapid.T) {
+	children := map[string]amounts{}
+	for _, s := range m.tree.Status() {
+		for _, r := range resources {
+			if want := m.used(s.Queue, r); s.Used[r] != want {
+				t.Fatalf("%s uses %d %s, want %d", s.Queue, s.Used[r], r, want)
+			}
+			if s.Queue != "root" {
+				if children[s.Parent] == nil {
+					children[s.Parent] = amounts{}
+				}
+				children[s.Parent][r] += s.Share[r]
+			} else if s.Share[r] > m.total[r] {
+				t.Fatalf("the root has a share of %d %s of %d", s.Share[r], r, m.total[r])
+			}
+			if limit := max(m.floor(s.Queue, r), s.Want[r]); s.Queue != "root" && s.Share[r] > limit {
+				t.Fatalf("%s has a share of %d %s, wants %d", s.Queue, s.Share[r], r, s.Want[r])
+			}
+		}
+	}
+	for _, s := range m.tree.Status() {
+		for _, r := range resources {
+			if children[s.Queue][r] > s.Share[r] {
+				t.Fatalf("the children of %s share %d %s, it has %d", s.Queue, children[s.Queue][r], r, s.Share[r])
+			}
+		}
+	}
+	for id := range m.jobs {
+		if got, want := m.tree.Map(m.tree.Charged(id)), m.charged[id]; !maps.Equal(got, m.tree.Map(m.tree.Amounts(want))) {
+			t.Fatalf("%s is charged %v, want %v", id, got, want)
+		}
+	}
+}
+
+// TestHistories: over random histories, every offer is the naive one, no limit is
+// passed, every sum is exact, and a tree rebuilt from what is left, told in
+// another order, is the same.
+func TestHistories(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := newMachine(t)
+		for range rapid.IntRange(1, 60).Draw(t, "steps") {
+			m.step(t)
+			m.check(t)
+		}
+		again := m.rebuilt(t)
+		if a, b := fmt.Sprint(m.tree.Status()), fmt.Sprint(again.Status()); a != b {
+			t.Fatalf("rebuilt differs:\n%s\n%s", a, b)
+		}
+		m.tree, m.served = again, map[string]int{}
+		m.pass(t)
+	})
+}

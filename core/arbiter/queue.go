@@ -1,0 +1,115 @@
+package arbiter
+
+import "time"
+
+// Names of the two queues that always exist.
+const (
+	// Root is the queue above all others. It takes no jobs.
+	Root = "root"
+	// Default takes the jobs that name no queue.
+	Default = "default"
+)
+
+// DefaultAging is how long a job waits before it goes ahead of its queue's order
+// where the queue says nothing: a working day's patience, short enough that
+// nobody is forgotten overnight.
+const DefaultAging = 6 * time.Hour
+
+// MaxWeight bounds Queue.Weight, so that shares compare exactly.
+const MaxWeight = 1 << 20
+
+// Policy is the order of jobs inside one queue.
+type Policy uint8
+
+// Policies. All of them end in (submitted, ID), so every order is total.
+const (
+	// FIFO: first submitted, first offered.
+	FIFO Policy = iota
+	// Priority: the highest priority first, then FIFO.
+	Priority
+	// ShortestFirst: the shortest expected runtime first, then FIFO. A job of
+	// unknown runtime comes after all others.
+	ShortestFirst
+	// RoundRobin: users take turns, the one served longest ago first; a user's own
+	// jobs by priority, then FIFO.
+	RoundRobin
+)
+
+// String is the policy's name in configuration.
+func (p Policy) String() string {
+	switch p {
+	case FIFO:
+		return "fifo"
+	case Priority:
+		return "priority"
+	case ShortestFirst:
+		return "sjf"
+	case RoundRobin:
+		return "roundrobin"
+	}
+	return "unknown"
+}
+
+// ParsePolicy is the reverse of String; an empty name is FIFO.
+func ParsePolicy(name string) (Policy, bool) {
+	if name == "" {
+		return FIFO, true
+	}
+	for p := FIFO; p <= RoundRobin; p++ {
+		if p.String() == name {
+			return p, true
+		}
+	}
+	return FIFO, false
+}
+
+// Queue says how much its jobs may use. Jobs go to leaves only; the queues above
+// divide what they have among those below.
+//
+// Invariant, per resource: Guarantee <= Deserved <= Capability.
+type Queue struct {
+	Name string
+	// Parent is the queue above; empty is Root.
+	Parent string
+	// Weight is the queue's part of what siblings divide; 0 counts as 1.
+	Weight int64
+	// Priority puts a queue before siblings of lower priority, whatever their
+	// shares. Only a sibling within its guarantee goes before it.
+	Priority int32
+	// Guarantee is kept for the queue even while it is idle: nobody else may use
+	// it. Absent: nothing is kept.
+	Guarantee map[Resource]int64
+	// Deserved replaces the weight for the resources it names: the queue is
+	// entitled to that much, and lends what it does not want. Absent: by weight.
+	Deserved map[Resource]int64
+	// Capability is the most it may use, lent or not. Absent: no limit.
+	Capability map[Resource]int64
+	// Reclaimable says that others may take back what this queue uses above its
+	// share.
+	Reclaimable bool
+	// Closed keeps waiting jobs waiting; what runs goes on.
+	Closed bool
+	// Order is the order of the jobs inside the queue.
+	Order Policy
+	// Aging is how long a job waits before it goes ahead of Order: then only jobs
+	// of this queue that were submitted before it are offered before it. 0 is
+	// DefaultAging, negative is never.
+	Aging time.Duration
+}
+
+func (q *Queue) weight() int64 { return max(q.Weight, 1) }
+
+func (q *Queue) aging() time.Duration {
+	if q.Aging == 0 {
+		return DefaultAging
+	}
+	return q.Aging
+}
+
+// Quota is the most that a namespace's jobs may use of some resources, whatever
+// queues they are in. It is one more limit beside the cluster's own
+// ResourceQuota objects: a job needs room in both.
+type Quota struct {
+	Namespace string
+	Hard      map[Resource]int64
+}

@@ -1,0 +1,185 @@
+package arbiter
+
+import "slices"
+
+// Excess is how much a queue uses above what others must leave it.
+type Excess struct {
+	Queue string
+	// Over counts only what the claimant asks for and the cluster divides.
+	Over Amounts
+}
+
+// Reclaim is what a waiting job may take back from queues above their share. It
+// says from which queues and how much; which jobs are victims, and whether the
+// claimant then fits, is the planner's to find. A Reclaim is valid until the tree
+// changes.
+//
+// No loops: a claimant's queue stays within its share, and a victim's queue stays
+// at or above its own. So the victim, who waits now, is no claimant against it,
+// since its queue would go above its share. Nor are there longer circles: shares
+// stay as they are, because an evicted job still wants what it wanted, and every
+// move lowers the sum of what is used above shares.
+type Reclaim struct {
+	tree  *Tree
+	claim *entry
+	// needs is what the claimant asks for and the cluster divides: of the rest
+	// nobody has a share that could be kept.
+	needs []need
+	taken map[*node]Amounts
+}
+
+// Reclaim begins to take back for a waiting job; false when its queue, or one
+// above it, may not: it would be above its share with the job.
+//
+// Queues are compared below where their paths meet: inside one department only
+// the department's own shares count.
+func (t *Tree) Reclaim(id JobID) (*Reclaim, bool) {
+	t.refresh()
+	e := t.jobs[id]
+	if e == nil || e.runs || e.node == nil || t.may(e, e.class.needs).ForQuota() {
+		return nil, false
+	}
+	needs := t.divided(e.class.needs)
+	if len(needs) == 0 || !t.claims(e.node, t.root, needs) {
+		return nil, false
+	}
+	return &Reclaim{t, e, needs, map[*node]Amounts{}}, true
+}
+
+// divided lists the needs that are divided among queues.
+func (t *Tree) divided(needs []need) []need {
+	return slices.DeleteFunc(slices.Clone(needs), func(d need) bool { return t.total[d.resource] <= 0 })
+}
+
+// claims says whether all queues from n up to, not including, top stay within
+// their shares with the needs added.
+func (t *Tree) claims(n, top *node, needs []need) bool {
+	for _, d := range needs {
+		r, added := d.resource, d.amount
+		for m := n; m != top && added > 0; m = m.parent {
+			if m.held(r)+added > m.share[r] {
+				return false
+			}
+			added = max(m.floor[r], m.within[r]+added) - m.booked[r]
+		}
+	}
+	return true
+}
+
+// meet is the lowest queue above both.
+func meet(a, b *node) *node {
+	for ; a != nil; a = a.parent {
+		for m := b; m != nil; m = m.parent {
+			if a == m {
+				return a
+			}
+		}
+	}
+	return nil
+}
+
+// Over lists the queues that have something to give, and how much, after what was
+// taken already. The one farthest above its share first: by the largest part of
+// the cluster per weight, then by name.
+func (r *Reclaim) Over() []Excess {
+	type ranked struct {
+		Excess
+		node *node
+		most fraction
+	}
+	var list []ranked
+	for _, n := range r.tree.nodes {
+		if !n.leaf() || n == r.claim.node {
+			continue
+		}
+		over := make(Amounts, len(r.tree.dict.names))
+		most := fraction{0, 1}
+		for _, d := range r.needs {
+			v := r.over(n, d.resource)
+			over[d.resource] = v
+			if f := (fraction{v, r.tree.total[d.resource]}); f.compare(most) > 0 {
+				most = f
+			}
+		}
+		if most.p > 0 {
+			list = append(list, ranked{Excess{n.Name, over}, n, most})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b ranked) int { // stable: nodes come by level and name
+		return product(b.most.p, a.most.q, a.node.weight()).compare(product(a.most.p, b.most.q, b.node.weight()))
+	})
+	out := make([]Excess, len(list))
+	for i, x := range list {
+		out[i] = x.Excess
+	}
+	return out
+}
+
+// over is how much of a resource a leaf can give: no queue between it and where
+// it meets the claimant may fall below its share, and none may forbid it.
+func (r *Reclaim) over(leaf *node, resource int) int64 {
+	least := int64(unlimited)
+	top := meet(leaf, r.claim.node)
+	for n := leaf; n != top; n = n.parent {
+		if !n.Reclaimable {
+			return 0
+		}
+		least = min(least, n.held(resource)-r.taken[n].at(resource)-max(n.share[resource], n.floor[resource]))
+	}
+	return max(0, least)
+}
+
+// Take adds a victim's amounts to what is taken from its queue, if the queue can
+// give them: of what the claimant asks for, it must keep its share; of everything
+// else its guarantee. A victim that has nothing the claimant asks for is refused.
+func (r *Reclaim) Take(queue string, amounts Amounts) bool {
+	leaf := r.tree.byName[queue]
+	if leaf == nil || !leaf.leaf() || leaf == r.claim.node {
+		return false
+	}
+	useful := false
+	for _, d := range r.needs {
+		v := amounts.at(d.resource)
+		if v > r.over(leaf, d.resource) {
+			return false
+		}
+		useful = useful || v > 0
+	}
+	top := meet(leaf, r.claim.node)
+	for n := leaf; n != top; n = n.parent {
+		for x, v := range amounts {
+			if v > 0 && n.held(x)-r.taken[n].at(x)-v < n.floor[x] {
+				return false
+			}
+		}
+	}
+	if !useful {
+		return false
+	}
+	for n := leaf; n != top; n = n.parent {
+		r.taken[n] = r.taken[n].plus(amounts)
+	}
+	return true
+}
+
+// MayReclaim says whether amounts may move from one leaf to another: the one that
+// gives is reclaimable and keeps its share of each, the one that takes stays
+// within its own. If so, then after the move nothing of the same resources may
+// move back.
+func (t *Tree) MayReclaim(from, to string, amounts Amounts) bool {
+	t.refresh()
+	a, b := t.byName[from], t.byName[to]
+	needs := t.divided(amounts.needs())
+	if a == nil || b == nil || a == b || !a.leaf() || !b.leaf() || len(needs) == 0 {
+		return false
+	}
+	top := meet(a, b)
+	for n := a; n != top; n = n.parent {
+		for _, d := range needs {
+			if !n.Reclaimable || n.held(d.resource)-d.amount < max(n.share[d.resource], n.floor[d.resource]) {
+				return false
+			}
+		}
+	}
+	return t.claims(b, top, needs)
+}

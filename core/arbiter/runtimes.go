@@ -1,0 +1,60 @@
+package arbiter
+
+import "time"
+
+// RuntimeKey says whose jobs are alike: those of one owner (namespace and user)
+// and one shape (image, size: whatever the caller finds telling).
+type RuntimeKey struct{ Owner, Shape string }
+
+// memory is how many of the last runs count. Short, because people change what
+// they run; long enough that one crash after a minute does not decide.
+const memory = 4
+
+// Runtimes learns how long jobs run. The zero value knows nothing. It holds one
+// small entry per key, owner and shape it has seen.
+type Runtimes struct{ means map[RuntimeKey]mean }
+
+// mean is a decayed mean: the plain one of the first runs, then each new run
+// counts one part in memory.
+type mean struct {
+	value time.Duration
+	runs  int64
+}
+
+// Observe learns from a run that ended. Negative runtimes are ignored: clocks of
+// different machines disagree.
+func (r *Runtimes) Observe(k RuntimeKey, ran time.Duration) {
+	if ran < 0 {
+		return
+	}
+	if r.means == nil {
+		r.means = map[RuntimeKey]mean{}
+	}
+	for _, k := range k.general() {
+		m := r.means[k]
+		m.runs = min(m.runs+1, memory)
+		m.value += (ran - m.value) / time.Duration(m.runs)
+		r.means[k] = m
+	}
+}
+
+// Estimate returns the expected runtime: of the owner's jobs of this shape, or
+// else of the owner's jobs, or else of this shape; false when all are unknown.
+// Never 0 when true, since 0 says unknown in Job.ExpectedRuntime.
+func (r *Runtimes) Estimate(k RuntimeKey) (time.Duration, bool) {
+	for _, k := range k.general() {
+		if m, ok := r.means[k]; ok {
+			return max(1, m.value), true
+		}
+	}
+	return 0, false
+}
+
+// general lists the key and those that stand in for it, the closest first.
+func (k RuntimeKey) general() []RuntimeKey {
+	keys := []RuntimeKey{k}
+	if k.Owner != "" && k.Shape != "" {
+		keys = append(keys, RuntimeKey{Owner: k.Owner}, RuntimeKey{Shape: k.Shape})
+	}
+	return keys
+}

@@ -1,0 +1,191 @@
+package arbiter
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Warning is a configuration that can be used but promises too much.
+type Warning struct {
+	Queue    string // whose children promise too much
+	Field    string // "guarantee" or "deserved"
+	Resource Resource
+	// Sum is what the queue's children are promised, Have what there is.
+	Sum, Have int64
+}
+
+// String is the warning in words.
+func (w Warning) String() string {
+	return fmt.Sprintf("queue %q: the %s of its children is %d %s in all, but there are %d", w.Queue, w.Field, w.Sum, w.Resource, w.Have)
+}
+
+// ValidateQueues checks the queues alone and together, and reports every mistake
+// with the queue and the field it is in. The order of the queues does not matter.
+func ValidateQueues(queues []Queue) error {
+	byName := map[string]*Queue{}
+	var errs []error
+	for i := range queues {
+		q := &queues[i]
+		if byName[q.Name] != nil {
+			errs = append(errs, fmt.Errorf("queue %q: metadata.name: there are two", q.Name))
+			continue
+		}
+		byName[q.Name] = q
+	}
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		if err := checkQueue(byName[name], byName); err != nil {
+			errs = append(errs, fmt.Errorf("queue %q: %w", name, err))
+		}
+	}
+	if len(errs) == 0 {
+		// Sums mean something only in a tree.
+		errs = checkSums(byName)
+	}
+	return errors.Join(errs...)
+}
+
+// checkQueue returns the first mistake of one queue.
+func checkQueue(q *Queue, byName map[string]*Queue) error {
+	if q.Name == "" {
+		return errors.New("metadata.name: is empty")
+	}
+	if err := checkParent(q, byName); err != nil {
+		return err
+	}
+	if q.Weight < 0 {
+		return fmt.Errorf("spec.weight: %d is negative", q.Weight)
+	}
+	if q.Weight > MaxWeight {
+		return fmt.Errorf("spec.weight: %d is above %d", q.Weight, MaxWeight)
+	}
+	if q.Order > RoundRobin {
+		return fmt.Errorf("order: %d is no policy", q.Order)
+	}
+	if err := cmp.Or(
+		checkAmounts("spec.guarantee", q.Guarantee),
+		checkAmounts("spec.deserved", q.Deserved),
+		checkAmounts("spec.capability", q.Capability),
+	); err != nil {
+		return err
+	}
+	if q.Name == Root && len(q.Guarantee)+len(q.Deserved) > 0 {
+		return errors.New("spec: the root queue has the whole cluster; guarantee and deserved mean nothing there")
+	}
+	return cmp.Or(
+		below("spec.capability", q.Capability, "spec.guarantee", q.Guarantee),
+		below("spec.capability", q.Capability, "spec.deserved", q.Deserved),
+		below("spec.deserved", q.Deserved, "spec.guarantee", q.Guarantee),
+	)
+}
+
+// below complains when a field that is set is smaller than another.
+func below(field string, high map[Resource]int64, floor string, low map[Resource]int64) error {
+	for _, r := range slices.Sorted(maps.Keys(low)) {
+		if h, ok := high[r]; ok && h < low[r] {
+			return fmt.Errorf("%s[%s]: %d is below %s %d", field, r, h, floor, low[r])
+		}
+	}
+	return nil
+}
+
+func checkParent(q *Queue, byName map[string]*Queue) error {
+	switch {
+	case q.Name == Root && q.Parent != "":
+		return fmt.Errorf("spec.parent: the root queue has none, got %q", q.Parent)
+	case q.Parent == "" || q.Parent == Root:
+		return nil
+	case q.Parent == Default:
+		return fmt.Errorf("spec.parent: %q takes the jobs that name no queue, so it cannot have queues below it", Default)
+	case byName[q.Parent] == nil:
+		return fmt.Errorf("spec.parent: there is no queue %q", q.Parent)
+	}
+	path := []string{q.Name}
+	for p := q; p != nil && p.Parent != ""; p = byName[p.Parent] {
+		path = append(path, p.Parent)
+		if p.Parent == q.Name {
+			return fmt.Errorf("spec.parent: the parents form a circle: %s", strings.Join(path, " -> "))
+		}
+		if len(path) > len(byName)+1 {
+			return nil // the circle is further up, and is reported there
+		}
+	}
+	return nil
+}
+
+// checkSums compares what children are guaranteed with what their parent may use
+// and with what it is guaranteed itself, where it says so.
+func checkSums(byName map[string]*Queue) []error {
+	var errs []error
+	sums := childSums(byName, func(q *Queue) map[Resource]int64 { return q.Guarantee })
+	for _, name := range slices.Sorted(maps.Keys(sums)) {
+		q := byName[name]
+		if q == nil { // the root, where nobody described it
+			continue
+		}
+		if err := cmp.Or(
+			below("spec.capability", q.Capability, "the guarantees of its children,", sums[name]),
+			below("spec.guarantee", q.Guarantee, "the guarantees of its children,", sums[name]),
+		); err != nil {
+			errs = append(errs, fmt.Errorf("queue %q: %w", name, err))
+		}
+	}
+	return errs
+}
+
+// childSums adds a field of all children, by parent.
+func childSums(byName map[string]*Queue, field func(*Queue) map[Resource]int64) map[string]map[Resource]int64 {
+	sums := map[string]map[Resource]int64{}
+	for _, q := range byName {
+		if q.Name == Root {
+			continue
+		}
+		parent := cmp.Or(q.Parent, Root)
+		for r, v := range field(q) {
+			if sums[parent] == nil {
+				sums[parent] = map[Resource]int64{}
+			}
+			sums[parent][r] += v
+		}
+	}
+	return sums
+}
+
+// Warnings lists promises that cannot all be kept: guarantees above the cluster's
+// total, and explicit deserved amounts above the total or above the parent's own.
+// They are no errors, because clusters grow and shrink. Sorted.
+func (t *Tree) Warnings() []Warning {
+	byName := map[string]*Queue{}
+	for _, n := range t.nodes {
+		byName[n.Name] = &n.Queue
+	}
+	var out []Warning
+	add := func(field string, of func(*Queue) map[Resource]int64, have func(name string) map[Resource]int64) {
+		sums := childSums(byName, of)
+		for _, name := range slices.Sorted(maps.Keys(sums)) {
+			limit := have(name)
+			for _, r := range slices.Sorted(maps.Keys(sums[name])) {
+				if h, ok := limit[r]; ok && sums[name][r] > h {
+					out = append(out, Warning{name, field, r, sums[name][r], h})
+				}
+			}
+		}
+	}
+	total := t.Map(t.total)
+	add("guarantee", func(q *Queue) map[Resource]int64 { return q.Guarantee }, func(name string) map[Resource]int64 {
+		if name == Root {
+			return total
+		}
+		return nil // an error, not a warning
+	})
+	add("deserved", func(q *Queue) map[Resource]int64 { return q.Deserved }, func(name string) map[Resource]int64 {
+		if name == Root {
+			return total
+		}
+		return byName[name].Deserved
+	})
+	return out
+}
