@@ -62,7 +62,7 @@ func cares(r *model.Request, w score.Weights) bool {
 // sees one amount per device, so a share of memory may fit where compute is taken;
 // one geometry per model; and one model per node.
 func (p *Planner) knowsAll(r *model.Request) bool {
-	return p.odd == 0 && (r.Vendor == "" || r.Kind() == model.Whole || exact(r, true))
+	return p.odd == 0 && (r.Vendor == "" || r.Kind() == model.Whole || exact(r, true) && p.models.computeOnly())
 }
 
 // surveyed asks every kind of node, and hands out those that can by the other

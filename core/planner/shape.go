@@ -110,6 +110,17 @@ type modelKey struct {
 // otherModels is the number of all models beyond those that have one of their own.
 const otherModels pack.ModelID = pack.MaxModels - 1
 
+// computeOnly says whether compute is all that devices can be shared by, as in traces
+// that know nothing else.
+func (m *models) computeOnly() bool {
+	for i := range m.samples {
+		if m.samples[i].Memory > 0 || m.samples[i].Tenants > 0 || len(m.samples[i].MIG) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // Know gives a model its number before a node has it.
 func (p *Planner) Know(d *model.Device) pack.ModelID { return p.models.id(d) }
 
