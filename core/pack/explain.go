@@ -106,14 +106,16 @@ func (x *Index) Weigh(c *Class, ordinal int, after *Shape, before, left Groups) 
 	return t, true
 }
 
-// Worth is what so much of a GPU, in milli, is worth to the workload, in micro-GPU;
-// its size when the policy has no opinion.
+// Prices says whether the policy is Potential, which says what things are worth.
+func (x *Index) Prices() bool {
+	_, ok := x.policy.(*Potential)
+	return ok
+}
+
+// Worth is what so much of a GPU, in milli, is worth to the workload, in micro-GPU.
+// The policy must be Potential.
 func (x *Index) Worth(milli int) int64 {
-	milli = min(max(milli, 0), Whole)
-	if p, ok := x.policy.(*Potential); ok {
-		return int64(p.tables.value[milli])
-	}
-	return int64(milli) * (micro / Whole)
+	return int64(x.policy.(*Potential).tables.value[min(max(milli, 0), Whole)])
 }
 
 // Rate is the choice a node would be, false if the class does not fit there. It

@@ -165,7 +165,7 @@ func (p *Planner) Fit(r *model.Request, v ledger.View) (place.Grant, *explain.Re
 
 // worth values the rest of a device; nil for policies without an opinion.
 func (p *Planner) worth() place.Worth {
-	if p.index == nil {
+	if p.index == nil || !p.index.Prices() {
 		return nil
 	}
 	return p.index.Worth

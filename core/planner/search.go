@@ -122,8 +122,8 @@ func (p *Planner) Best(r *model.Request, w score.Weights) (Candidate, bool) {
 	return Candidate{}, false
 }
 
-// take makes a candidate of the ranking's choice. Shares go to the device it chose;
-// which of several whole devices is for links to say.
+// take makes a candidate of the ranking's choice. Which device is for Fit to say,
+// unless the policy has a way of its own to choose one for a share.
 func (p *Planner) take(r *model.Request, c *pack.Class, choice pack.Choice) (Candidate, bool) {
 	id := p.nodes[choice.Ordinal].id
 	if r.Vendor == "" {
@@ -134,7 +134,7 @@ func (p *Planner) take(r *model.Request, c *pack.Class, choice pack.Choice) (Can
 		return Candidate{}, false
 	}
 	how := place.Choose{Worth: p.worth()}
-	if c.Milli < pack.Whole && exact(r, true) {
+	if how.Worth == nil && c.Milli < pack.Whole && exact(r, true) {
 		how.Only = choice.Devices
 	}
 	grant, refusal := place.FitWith(r, v, how)
