@@ -32,7 +32,7 @@ type Ask struct {
 	// May says whether a node would take a role's pods for all that is not known
 	// here (taints, affinity, volumes). nil: any would.
 	May func(role int, node model.NodeID) bool
-	// Exact is what decides between nodes.
+	// Weights decide between nodes.
 	Weights score.Weights
 }
 

@@ -5,7 +5,6 @@ import (
 
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/place"
-	"github.com/tangram-dev/tangram/core/planner"
 )
 
 // fill places the gang inside a scope, or nobody.
@@ -96,7 +95,7 @@ func (f *filling) role(role int, members []model.HolderID) int {
 // find is the best node of the scope for so many members of a role.
 func (f *filling) find(role, count int) (model.NodeID, bool) {
 	r := f.ask.Roles[role].Request
-	want := together(r, count)
+	want := Together(r, count)
 	// Who shares devices or comes alone goes where the gang is already.
 	if count == 1 {
 		for _, id := range f.used {
@@ -181,9 +180,9 @@ func (f *filling) put(role int, holder model.HolderID, id model.NodeID) bool {
 	return true
 }
 
-// together is what several members ask of one node. How close devices must be
+// Together is what several members ask of one node. How close devices must be
 // counts for each member on its own.
-func together(r *model.Request, count int) *model.Request {
+func Together(r *model.Request, count int) *model.Request {
 	if count == 1 {
 		return r
 	}
@@ -192,5 +191,3 @@ func together(r *model.Request, count int) *model.Request {
 	all.Host = model.Host{CPU: r.Host.CPU * int64(count), Memory: r.Host.Memory * model.MiB(count)}
 	return &all
 }
-
-var _ = planner.New

@@ -113,7 +113,7 @@ func (m *maker) singleNodes() []scope {
 		return nil
 	}
 	first := m.order[0]
-	want := together(m.ask.Roles[first].Request, m.ask.Roles[first].Min)
+	want := Together(m.ask.Roles[first].Request, m.ask.Roles[first].Min)
 	var out []scope
 	for c := range m.p.Candidates(want, m.ask.Weights) {
 		if out = append(out, scope{string(c.Node), []model.NodeID{c.Node}}); len(out) == maxDomains {

@@ -150,6 +150,14 @@ func (x *Index) Refresh() {
 	}
 }
 
+// Forget unlearns the workload, of a policy that learns.
+func (x *Index) Forget() {
+	if p, ok := x.policy.(*Potential); ok {
+		p.Forget()
+		x.Refresh()
+	}
+}
+
 // fleet counts the nodes by capacity, in order.
 func (x *Index) fleet() []Kind {
 	counts := map[Shape]int{}

@@ -68,6 +68,9 @@ func NewOracle(workload []Demand) *Potential {
 	return p
 }
 
+// Forget unlearns the workload.
+func (p *Potential) Forget() { p.learner, p.tables = Learner{}, Unlearned() }
+
 // Arrive implements Policy.
 func (p *Potential) Arrive(c *Class, nodes int) bool {
 	return p.oracle == nil && p.learner.Observe(c, nodes)

@@ -89,3 +89,16 @@ func exact(r *model.Request, uniform bool) bool {
 	}
 	return asking <= 1
 }
+
+// Demand is how much of a device a request takes, in thousandths, summed over its
+// devices: of shares the least it can be.
+func (p *Planner) Demand(r *model.Request) int64 {
+	if r.Kind() == model.Whole {
+		return int64(r.Count()) * pack.Whole
+	}
+	c, ok := p.class(r)
+	if !ok {
+		return int64(r.Count()) * pack.Whole
+	}
+	return int64(r.Count()) * int64(c.Milli)
+}

@@ -81,7 +81,10 @@ func (p *Planner) Sync() {
 	for _, id := range p.ledger.Changes() {
 		fleet = p.look(id) || fleet
 	}
-	if fleet {
+	switch {
+	case fleet && len(p.ordinals) == 0 && p.index != nil:
+		p.index.Forget() // a cluster without nodes: what comes next is another one
+	case fleet:
 		p.refresh()
 	}
 }

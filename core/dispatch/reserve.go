@@ -1,0 +1,147 @@
+package dispatch
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/tangram-dev/tangram/core/gang"
+	"github.com/tangram-dev/tangram/core/model"
+)
+
+// reservation is nodes kept for a gang from a time on.
+type reservation struct {
+	id    ID
+	at    int64 // never when nobody knows
+	nodes map[model.NodeID]bool
+	// until, when not 0, says that the nodes are being freed for the gang: nobody else
+	// may use them before then.
+	until int64
+}
+
+// never is a time that does not come.
+const never = int64(1<<63 - 1)
+
+// closedTo are the nodes a gang must leave alone: those reserved for others who need
+// them before it would end. nil when there are none.
+func (e *Engine) closedTo(k *known, now int64) map[model.NodeID]bool {
+	end := never
+	if k.Runtime > 0 {
+		end = now + int64(k.Runtime)
+	}
+	var out map[model.NodeID]bool
+	for _, r := range e.reserved {
+		if r.id == k.ID || r.until == 0 && end <= r.at {
+			continue
+		}
+		if out == nil {
+			out = map[model.NodeID]bool{}
+		}
+		for id := range r.nodes {
+			out[id] = true
+		}
+	}
+	return out
+}
+
+// Reservation says when a gang is expected to start and on which nodes, sorted;
+// false when it has no reservation, a time of 0 when nobody knows.
+func (e *Engine) Reservation(id ID) (at int64, nodes []model.NodeID, ok bool) {
+	for _, r := range e.reserved {
+		if r.id == id {
+			for n := range r.nodes {
+				nodes = append(nodes, n)
+			}
+			slices.Sort(nodes)
+			if r.at != never {
+				at = r.at
+			}
+			return at, nodes, true
+		}
+	}
+	return 0, nil, false
+}
+
+// forgetStale drops reservations whose time came and went: what was expected to end
+// did not, so where and when has to be found anew.
+func (e *Engine) forgetStale(now int64) {
+	e.unreserve(func(r *reservation) bool { return max(r.at, r.until) < now })
+}
+
+// unreserve drops reservations.
+func (e *Engine) unreserve(drop func(*reservation) bool) {
+	before := len(e.reserved)
+	if e.reserved = slices.DeleteFunc(e.reserved, drop); len(e.reserved) != before {
+		e.generation++
+	}
+}
+
+// reservationOf is a gang's reservation, or nil.
+func (e *Engine) reservationOf(id ID) *reservation {
+	for _, r := range e.reserved {
+		if r.id == id {
+			return r
+		}
+	}
+	return nil
+}
+
+// reserve finds the earliest start of a gang that does not fit now, from the known
+// ends of what runs, and keeps its nodes. Gangs whose end nobody knows are assumed
+// to run longest.
+func (e *Engine) reserve(k *known, now int64) {
+	if len(e.reserved) >= e.options.Reservations || e.reservationOf(k.ID) != nil || k.unreservable == e.generation+1 {
+		return
+	}
+	type ending struct {
+		k  *known
+		at int64
+	}
+	var ends []ending
+	for _, o := range e.gangs {
+		if len(o.placed) > 0 {
+			at := never
+			if o.Runtime > 0 {
+				at = max(o.started+int64(o.Runtime), now)
+			}
+			ends = append(ends, ending{o, at})
+		}
+	}
+	slices.SortFunc(ends, func(a, b ending) int {
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.k.started, b.k.started), cmp.Compare(a.k.ID, b.k.ID))
+	})
+	// The first so many ends let it fit: more ends never hurt, so search by halves.
+	try := func(count int) (gang.Plan, bool) {
+		tx := e.ledger.Begin()
+		defer tx.Rollback()
+		for _, end := range ends[:count] {
+			for h := range end.k.placed { // the order does not matter
+				e.ledger.Drop(h)
+			}
+		}
+		ask := k.ask(k.missing())
+		ask.Weights = e.options.Weights
+		ask.May = e.mayFor(k, now)
+		plan, failure := gang.Make(e.ledger, e.planner, ask)
+		return plan, failure == nil
+	}
+	best, ok := try(len(ends))
+	if !ok {
+		k.unreservable = e.generation + 1
+		return // not even an empty cluster would do, or others have reserved it
+	}
+	low, high := 1, len(ends)
+	for low < high {
+		middle := (low + high) / 2
+		if plan, ok := try(middle); ok {
+			best, high = plan, middle
+		} else {
+			low = middle + 1
+		}
+	}
+	r := &reservation{id: k.ID, at: ends[high-1].at, nodes: map[model.NodeID]bool{}}
+	for _, p := range best.Placements {
+		r.nodes[p.Node] = true
+	}
+	e.reserved = append(e.reserved, r)
+	e.generation++
+}
