@@ -29,6 +29,8 @@ const (
 	AnnotationDevices = Group + "/devices"
 	// AnnotationPlacement is how shares are laid on devices: binpack or spread.
 	AnnotationPlacement = Group + "/placement"
+	// AnnotationRuntime is how long the pod is expected to run, as a Go duration.
+	AnnotationRuntime = Group + "/runtime"
 	// AnnotationUseModel and AnnotationAvoidModel are comma-separated GPU models
 	// the pod insists on or refuses (HAMi's and Volcano's words).
 	AnnotationUseModel   = "nvidia.com/use-gputype"
@@ -63,6 +65,9 @@ const (
 	LabelNVIDIAMemory  = "nvidia.com/gpu.memory"
 	LabelAMDProduct    = "amd.com/gpu.product-name"
 )
+
+// LabelQueue is the pod label that names the queue of a pod without a PodGroup.
+const LabelQueue = Group + "/queue"
 
 // LabelWorkload is the pod label that says what kind of work a pod does:
 // training, inference or development.
