@@ -26,7 +26,7 @@ func Table() []Row {
 	kube := set(std, "k8s.io/...", "sigs.k8s.io/...")
 	adapter := set(kube, "./core/...", "./api/...", "./internal/dialect", "./internal/kube/...")
 	client := set(kube, "./api/...", "./config", "go.yaml.in/yaml/...", "github.com/spf13/cobra")
-	whole := set(kube, "k8s.io/kubernetes/...", "./api/...", "./config", "./core/...", "./internal/...", "github.com/spf13/...")
+	whole := set(kube, "k8s.io/kubernetes/...", "./api/...", "./config", "./examples", "./core/...", "./internal/...", "github.com/spf13/...")
 
 	// What tests may import besides. Core's tests may show a package at work with
 	// those that build on it; that is no dependency of the code.

@@ -32,6 +32,7 @@ func newJobWorld(t *testing.T) *world {
 	w.fleet(`
 pools:
 - {name: a100, count: 8, gpu: {model: A100-80GB, count: 8}}
+- {name: plain, count: 1}
 `)
 	w.scheduler(nil)
 	return w
