@@ -31,7 +31,7 @@ func newJobWorld(t *testing.T) *world {
 		config.CRDs(), config.VolcanoCRDs(), config.RBAC(), config.ControllerRBAC())
 	w.fleet(`
 pools:
-- {name: a100, count: 8, gpu: {model: A100-80GB, count: 8}}
+- {name: a100, count: 12, gpu: {model: A100-80GB, count: 8}}
 - {name: plain, count: 1}
 `)
 	w.scheduler(nil)

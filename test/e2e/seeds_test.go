@@ -1,6 +1,9 @@
 package e2e
 
 import (
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,9 +24,10 @@ func TestSeedJobs(t *testing.T) {
 	for _, manifest := range examples.Volcano() {
 		w.apply(string(manifest))
 	}
+	w.apply(guideExample(t))
 	for name, pods := range map[string]int{
 		"gpu-job": 1, "gang-job": 4, "pytorch-distributed": 4, "multi-gpu-training": 1, "distributed-gpu-training": 4,
-		"gpu-sharing-job": 2, "vgpu-training": 1,
+		"gpu-sharing-job": 2, "vgpu-training": 1, "train": 3,
 	} {
 		w.running(name, pods)
 		w.reaches(name, batch.Running)
@@ -36,6 +40,21 @@ func TestSeedJobs(t *testing.T) {
 	w.eventually("the queue counts them", 10*time.Second, func() (bool, string) {
 		st := w.queue("training")
 		gpus := st.Allocated["nvidia.com/gpu"]
-		return st.Running == 4 && gpus.Value() == 12, gpus.String()
+		return st.Running == 5 && gpus.Value() == 36, gpus.String()
 	})
+}
+
+// guideExample is the manifest of the guide, which should run as people copy it.
+func guideExample(t *testing.T) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("..", "..", "docs", "guides", "jobs.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(data), "```yaml\n")
+	text, _, ok := strings.Cut(text, "```")
+	if !ok {
+		t.Fatal("the guide has no example")
+	}
+	return text
 }
