@@ -28,6 +28,8 @@ type Evict struct {
 type Decision struct {
 	Starts []Start
 	Evicts []Evict
+	// Blocked are gangs that were tried and do not fit: see Why.
+	Blocked []ID
 }
 
 // Decide says who starts now. First gangs that lost members get them back, then
@@ -114,7 +116,8 @@ func (e *Engine) start(d *Decision, now int64) {
 		}
 	}
 	for _, k := range blocked {
-		if len(d.Evicts) == 0 && e.options.Preempt {
+		d.Blocked = append(d.Blocked, k.ID)
+		if len(d.Evicts) == 0 && e.options.Preempt && !k.NeverPreempts {
 			if evict, ok := e.evict(k, now); ok {
 				d.Evicts = append(d.Evicts, evict)
 				continue
