@@ -59,7 +59,7 @@ func (s *Shared) notNow(ctx context.Context, f framework.Framework, cs fwk.Cycle
 	if r, err := p.request(pod); err == nil && r != nil {
 		cs.Write(cycleKey, &cycle{request: r, fits: true})
 	}
-	f.RunPreFilterPlugins(ctx, cs, pod) // plugins' PostFilters rely on it
+	f.RunPreFilterPlugins(ctx, cs, pod)                     // plugins' PostFilters rely on it
 	nodes, _ := f.SnapshotSharedLister().NodeInfos().List() // a snapshot knows no error
 	return &framework.FitError{Pod: pod, NumAllNodes: len(nodes), Diagnosis: framework.Diagnosis{
 		NodeToStatus:         framework.NewNodeToStatus(map[string]*fwk.Status{}, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)),
