@@ -35,6 +35,8 @@ type Index struct {
 	ties      []int32
 	tiesEpoch uint32
 	lists     lists
+	twins     twins
+	verdicts  verdicts // scratch
 	// maxCells bounds the ratings kept, so that memory is bounded whatever classes
 	// come.
 	maxCells int
@@ -80,7 +82,7 @@ func (x *Index) Set(ordinal int, order uint32, empty, now Shape) {
 	}
 	g := &x.gates[ordinal]
 	if g.present {
-		x.policy.Leave(&x.nodes[ordinal])
+		x.left(ordinal)
 	} else {
 		g.present = true
 		x.present++
@@ -100,9 +102,8 @@ func (x *Index) Update(ordinal int, now Shape) {
 	if !x.has(ordinal) || x.nodes[ordinal].Shape == now {
 		return
 	}
-	n := &x.nodes[ordinal]
-	x.policy.Leave(n)
-	n.Shape = now
+	x.left(ordinal)
+	x.nodes[ordinal].Shape = now
 	x.entered(ordinal)
 }
 
@@ -111,7 +112,7 @@ func (x *Index) Remove(ordinal int) {
 	if !x.has(ordinal) {
 		return
 	}
-	x.policy.Leave(&x.nodes[ordinal])
+	x.left(ordinal)
 	x.gates[ordinal].present = false
 	x.gates[ordinal].version++
 	x.present--
@@ -123,9 +124,17 @@ func (x *Index) has(ordinal int) bool { return ordinal < len(x.gates) && x.gates
 func (x *Index) entered(ordinal int) {
 	n, g := &x.nodes[ordinal], &x.gates[ordinal]
 	g.look(&n.Shape)
+	g.shape = x.twins.enter(&n.Shape)
 	n.full = int(g.full)
 	x.policy.Enter(n)
 	x.journal.add(ordinal, len(x.nodes))
+}
+
+// left is before a node that is there changes or goes.
+func (x *Index) left(ordinal int) {
+	n := &x.nodes[ordinal]
+	x.policy.Leave(n)
+	x.twins.leave(&n.Shape, x.gates[ordinal].shape)
 }
 
 // Arrive tells of a request, placed or not. Call it before asking for a place.
@@ -135,8 +144,9 @@ func (x *Index) Arrive(c *Class) {
 	}
 }
 
-// Ratings is how often the policy was asked to rate a node, or could be spared
-// because the class did not fit there: the work done so far, on any machine.
+// Ratings is how often a shape was rated for a class, or could be spared because
+// the class did not fit there: the work done so far, on any machine. Nodes that are
+// alike when all are rated count once.
 func (x *Index) Ratings() uint64 { return x.ratings }
 
 // Refresh makes the policy look at the whole fleet again.

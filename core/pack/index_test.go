@@ -167,6 +167,42 @@ func TestSupplyIsExact(t *testing.T) {
 	})
 }
 
+// TestTwins: the shapes that are numbered are those nodes have, whatever came and
+// went, and numbers do not run away.
+func TestTwins(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := newFleetTest(NewPotential())
+		classes := rapid.SliceOfN(genClass(), 1, 8).Draw(t, "classes")
+		for range rapid.IntRange(1, 150).Draw(t, "steps") {
+			switch roll := rapid.IntRange(0, 9).Draw(t, "event"); {
+			case roll == 0:
+				f.toggle(rapid.IntRange(0, len(f.shapes)-1).Draw(t, "node"))
+			case roll < 4 && len(f.guests) > 0:
+				f.end(rapid.IntRange(0, len(f.guests)-1).Draw(t, "guest"))
+			default:
+				f.arrive(t, rapid.SampledFrom(classes).Draw(t, "class"))
+			}
+		}
+		want := map[Shape]int32{}
+		for i := range f.x.nodes {
+			if f.there[i] {
+				want[f.x.nodes[i].Shape]++
+				if got := f.x.twins.numbers[f.x.nodes[i].Shape]; got != f.x.gates[i].shape {
+					t.Fatalf("node %d has number %d, its shape %d", i, f.x.gates[i].shape, got)
+				}
+			}
+		}
+		if len(f.x.twins.numbers) != len(want) || len(f.x.twins.nodes) > len(f.shapes) {
+			t.Fatalf("%d shapes numbered up to %d, want %d", len(f.x.twins.numbers), len(f.x.twins.nodes), len(want))
+		}
+		for shape, nodes := range want {
+			if got := f.x.twins.nodes[f.x.twins.numbers[shape]]; got != nodes {
+				t.Fatalf("%d nodes of a shape, want %d", got, nodes)
+			}
+		}
+	})
+}
+
 // TestTermsAddUp: the explanation of the best node is its cost, and taking a
 // broken group or a scarce model shows by name.
 func TestTermsAddUp(t *testing.T) {

@@ -71,8 +71,26 @@ func (x *Index) rate(s *standing, ordinal int) *cell {
 	return c
 }
 
-// rank rates all nodes. Nodes are visited in the order of ties, so that what is
-// left to sort by is the cost, a small number: no comparison of keys is made.
+// rateAlike is rate, unless a node of the same shape was rated in this round.
+func (x *Index) rateAlike(s *standing, ordinal int) *cell {
+	g, c := &x.gates[ordinal], &s.cells[ordinal]
+	if !g.present {
+		*c = cell{version: g.version}
+		return c
+	}
+	v := &x.verdicts.each[g.shape]
+	if v.round != x.verdicts.round {
+		x.rate(s, ordinal)
+		*v = verdict{x.verdicts.round, c.fits, c.Rating}
+		return c
+	}
+	*c = cell{g.version, v.Rating, v.fits}
+	return c
+}
+
+// rank rates all nodes, each shape once. Nodes are visited in the order of ties, so
+// that what is left to sort by is the cost, a small number: no comparison of keys is
+// made.
 func (x *Index) rank(s *standing) {
 	if len(s.cells) < len(x.nodes) {
 		s.cells = make([]cell, len(x.nodes))
@@ -82,8 +100,9 @@ func (x *Index) rank(s *standing) {
 	}
 	s.live = s.live[:0]
 	x.lists.clear()
+	x.verdicts.begin(len(x.twins.nodes))
 	for _, ordinal := range x.tieOrder() {
-		c := x.rate(s, int(ordinal))
+		c := x.rateAlike(s, int(ordinal))
 		if !c.fits {
 			continue
 		}

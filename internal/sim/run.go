@@ -98,7 +98,7 @@ func writeTable(w io.Writer, config *Config, reports []*Report) error {
 	if config.Lifetimes {
 		fmt.Fprint(t, "wait (lifetimes)\t")
 	}
-	fmt.Fprintln(t, "decisions/s")
+	fmt.Fprintln(t, "decisions/s\tratings/decision")
 	for _, r := range reports {
 		for _, at := range config.At {
 			f := r.At[loadKey(at)]
@@ -106,7 +106,7 @@ func writeTable(w io.Writer, config *Config, reports []*Report) error {
 			if f.Wait != nil {
 				fmt.Fprintf(t, "%.4f±%.4f\t", f.Wait.Mean, f.Wait.Std)
 			}
-			fmt.Fprintf(t, "%.0f\n", r.DecisionsPerSecond)
+			fmt.Fprintf(t, "%.0f\t%.1f\n", r.DecisionsPerSecond, r.RatingsPerDecision)
 		}
 	}
 	return t.Flush()
