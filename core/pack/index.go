@@ -51,7 +51,8 @@ type standing struct {
 	epoch   uint32
 	read    int // journal entries seen
 	used    uint64
-	cells   []cell // by ordinal
+	cells   []cell // by ordinal, of those the class fits on
+	fits    bitset // those
 	buckets []keys
 	live    []uint16 // buckets that are not empty, in no order
 }
@@ -60,7 +61,6 @@ type standing struct {
 type cell struct {
 	version uint32
 	Rating
-	fits bool
 }
 
 // NewIndex returns an empty index that ranks by the policy.
@@ -144,9 +144,9 @@ func (x *Index) Arrive(c *Class) {
 	}
 }
 
-// Ratings is how often a shape was rated for a class, or could be spared because
-// the class did not fit there: the work done so far, on any machine. Nodes that are
-// alike when all are rated count once.
+// Ratings is how often the policy was asked to rate a class on a node: the work done
+// so far, on any machine. It is not asked about nodes the class does not fit on, and
+// when all nodes are rated, about one of each shape.
 func (x *Index) Ratings() uint64 { return x.ratings }
 
 // Refresh makes the policy look at the whole fleet again.

@@ -46,7 +46,6 @@ type verdicts struct {
 
 type verdict struct {
 	round uint32
-	fits  bool
 	Rating
 }
 
