@@ -203,6 +203,30 @@ func TestTwins(t *testing.T) {
 	})
 }
 
+// TestGroupsForOthers: who could go anywhere does not take the only node that a
+// request of the same number of GPUs, but more CPU, fits on.
+func TestGroupsForOthers(t *testing.T) {
+	light, heavy := Class{GPUs: 8, Milli: Whole, CPU: 8000}, Class{GPUs: 8, Milli: Whole, CPU: 120_000}
+	x := NewIndex(NewOracle([]Demand{{Class{GPUs: 1, Milli: 500, CPU: 1000}, 1000}, {light, 5}, {heavy, 2}}))
+	for at, cpu := range []int64{128, 96, 96, 96} {
+		empty := emptyNode(ModelID(1+min(at, 1)), 8, cpu, 384)
+		x.Set(at, uint32(at), empty, empty)
+	}
+	x.Refresh()
+	if scarce, _, _ := x.Explain(&light, 0); scarce.Slots[2] != micro {
+		t.Errorf("the scarce node: %v", scarce)
+	}
+	if plenty, _, _ := x.Explain(&light, 1); plenty.Slots[2] != 0 {
+		t.Errorf("one of many: %v", plenty)
+	}
+	if got, ok := x.Best(&light); !ok || got.Ordinal == 0 {
+		t.Errorf("light goes to %d", got.Ordinal)
+	}
+	if got, ok := x.Best(&heavy); !ok || got.Ordinal != 0 {
+		t.Errorf("heavy goes to %d", got.Ordinal)
+	}
+}
+
 // TestTermsAddUp: the explanation of the best node is its cost, and taking a
 // broken group or a scarce model shows by name.
 func TestTermsAddUp(t *testing.T) {
