@@ -2,55 +2,63 @@ package plugin
 
 import (
 	"context"
-	"fmt"
+	"errors"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
+
+// errNotNow ends a cycle of which nobody is told: the dispatcher has taken the pod's
+// place back, or never gave it one.
+var errNotNow = errors.New("the pod waits for its turn")
 
 // toItsPlace schedules a pod whose place is planned: kube-scheduler's filters judge
 // that node and no other. If they refuse, the whole batch is planned anew without it.
 func (s *Shared) toItsPlace(ctx context.Context, f framework.Framework, cs fwk.CycleState, pod *v1.Pod, p *profile) (scheduler.ScheduleResult, error) {
 	release := s.cluster.ReleaseOf(pod)
 	if release == nil {
-		return scheduler.ScheduleResult{}, fmt.Errorf("pod %s/%s: its place was taken back while it was looked at", pod.Namespace, pod.Name)
+		return scheduler.ScheduleResult{}, errNotNow // taken back this moment
 	}
 	r, err := p.request(pod)
 	if err == nil && r == nil {
 		r = dialect.HostRequest(pod)
 	}
 	if err != nil {
+		rejectAll(s.handle, s.cluster.Fail(pod, release, true))
 		return scheduler.ScheduleResult{}, err
 	}
 	cs.Write(cycleKey, &cycle{request: r, fits: true, planned: release})
-	node := string(release.Node.ID)
+	node := release.Node.ID
+	refusedBy := node
 	allowed, status, _ := f.RunPreFilterPlugins(ctx, cs, pod)
-	if status.IsSuccess() && !allowed.AllNodes() && !allowed.NodeNames.Has(node) {
+	if !status.IsSuccess() {
+		refusedBy = "" // no node would do
+	} else if !allowed.AllNodes() && !allowed.NodeNames.Has(string(node)) {
 		status = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) didn't satisfy the pod's own rules")
 	}
 	if status.IsSuccess() {
-		var info fwk.NodeInfo
-		if info, err = f.SnapshotSharedLister().NodeInfos().Get(node); err != nil {
-			status = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node is gone")
+		if info, err := f.SnapshotSharedLister().NodeInfos().Get(string(node)); err != nil {
+			status = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) are gone")
 		} else {
 			status = f.RunFilterPluginsWithNominatedPods(ctx, cs, pod, info)
 		}
 	}
 	if status.IsSuccess() {
-		return scheduler.ScheduleResult{SuggestedHost: node, EvaluatedNodes: 1, FeasibleNodes: 1}, nil
+		return scheduler.ScheduleResult{SuggestedHost: string(node), EvaluatedNodes: 1, FeasibleNodes: 1}, nil
 	}
-	s.cluster.Veto(pod, node)
-	(&gang{s.cluster, s.handle}).rejectAll(s.cluster.Fail(pod), pod)
-	statuses := framework.NewNodeToStatus(map[string]*fwk.Status{node: fwk.NewStatus(fwk.UnschedulableAndUnresolvable, status.Message())}, fwk.NewStatus(fwk.UnschedulableAndUnresolvable))
-	return scheduler.ScheduleResult{}, &framework.FitError{Pod: pod, NumAllNodes: 1, Diagnosis: framework.Diagnosis{
-		NodeToStatus: statuses, UnschedulablePlugins: sets.New(names.PluginGang),
-	}}
+	klog.FromContext(ctx).V(2).Info("A place that was planned was refused", "pod", klog.KObj(pod), "node", node, "why", status.Message())
+	s.cluster.Veto(pod, model.NodeID(refusedBy), status.Message())
+	rejectAll(s.handle, s.cluster.Fail(pod, release, false))
+	return scheduler.ScheduleResult{}, errNotNow
 }
 
 // notNow tells a pod's owner why it waits, by way of its condition. Preemption is the
@@ -63,7 +71,45 @@ func (s *Shared) notNow(ctx context.Context, f framework.Framework, cs fwk.Cycle
 	nodes, _ := f.SnapshotSharedLister().NodeInfos().List() // a snapshot knows no error
 	return &framework.FitError{Pod: pod, NumAllNodes: len(nodes), Diagnosis: framework.Diagnosis{
 		NodeToStatus:         framework.NewNodeToStatus(map[string]*fwk.Status{}, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)),
-		UnschedulablePlugins: sets.New(names.PluginGang),
+		UnschedulablePlugins: sets.New(names.PluginQueue),
 		PreFilterMsg:         why,
 	}}
+}
+
+// KeepQuiet makes a scheduler say nothing about pods that only wait for others: no
+// event, and no condition that would make an autoscaler add nodes. The dispatcher
+// tells their owners why they wait.
+func (s *Shared) KeepQuiet(sched *scheduler.Scheduler) {
+	loud := sched.FailureHandler
+	sched.FailureHandler = func(ctx context.Context, f framework.Framework, info *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
+		if !quiet(status) {
+			loud(ctx, f, info, status, nominating, start)
+			return
+		}
+		logger := klog.FromContext(ctx)
+		pod := info.Pod
+		now, err := f.SharedInformerFactory().Core().V1().Pods().Lister().Pods(pod.Namespace).Get(pod.Name)
+		if err != nil || now.Spec.NodeName != "" || now.UID != pod.UID {
+			sched.SchedulingQueue.Done(pod.UID)
+			return
+		}
+		info.ClearRejectorPlugins()
+		info.UnschedulablePlugins = sets.New(names.PluginQueue)
+		info.PodInfo, _ = framework.NewPodInfo(now.DeepCopy()) // as kube-scheduler does
+		if err := sched.SchedulingQueue.AddUnschedulableIfNotPresent(logger, info, sched.SchedulingQueue.SchedulingCycle()); err != nil {
+			logger.Error(err, "A pod could not be put back", "pod", klog.KObj(now))
+		}
+	}
+}
+
+// quiet says whether a cycle ended because the pod waits for others.
+func quiet(status *fwk.Status) bool {
+	err := status.AsError()
+	if errors.Is(err, errNotNow) {
+		return true
+	}
+	var fit *framework.FitError
+	return status.Plugin() == names.PluginGang && status.IsRejected() ||
+		errors.As(err, &fit) && fit.Diagnosis.UnschedulablePlugins.Has(names.PluginGang) ||
+		status.IsRejected() && status.Message() == takenBack
 }

@@ -31,12 +31,14 @@ func (s *Shared) TakeShortcut(sched *scheduler.Scheduler) {
 	sched.SchedulePod = func(ctx context.Context, f framework.Framework, cs fwk.CycleState, info *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
 		p := s.profiles[f.ProfileName()]
 		if p != nil && p.filters {
-			switch standing, why := s.cluster.StandingOf(info.Pod); standing {
+			switch standing, why := s.standing(ctx, info.Pod, p); standing {
 			case state.Released:
 				return s.toItsPlace(ctx, f, cs, info.Pod, p)
-			case state.Told, state.Gated:
+			case state.Told:
 				s.cluster.Heard(info.Pod)
 				return scheduler.ScheduleResult{}, s.notNow(ctx, f, cs, info.Pod, p, why)
+			case state.Gated:
+				return scheduler.ScheduleResult{}, errNotNow
 			}
 		}
 		if p == nil || !p.filters || p.priority || len(sched.Extenders) > 0 || !plain(info.Pod) || cs.IsPodGroupSchedulingCycle() {
@@ -54,6 +56,18 @@ func (s *Shared) TakeShortcut(sched *scheduler.Scheduler) {
 		}
 		return scheduler.ScheduleResult{SuggestedHost: node, EvaluatedNodes: judged, FeasibleNodes: 1}, nil
 	}
+}
+
+// standing says how a pod stands once it is known who belongs together.
+func (s *Shared) standing(ctx context.Context, pod *v1.Pod, p *profile) (state.Standing, string) {
+	standing, why := s.cluster.StandingOf(pod)
+	if standing == state.Free && !s.complete.Load() {
+		if r, _ := p.request(pod); r != nil { // others need not wait for it
+			s.awaitSync(ctx)
+			return s.cluster.StandingOf(pod)
+		}
+	}
+	return standing, why
 }
 
 // plain says whether nothing but the pod's hard requirements and its GPUs decide

@@ -29,18 +29,40 @@ type vetoed struct {
 // vetoFor is how long a node is avoided that a filter refused.
 const vetoFor = 15 * time.Second
 
-// Veto takes note that a node refused a member's pod.
-func (c *Cluster) Veto(pod *v1.Pod, node string) {
+// everyNode as the node of a veto: the pod is refused wherever it goes.
+const everyNode model.NodeID = ""
+
+// Veto takes note that a node refused a member's pod, or everyNode would, and what
+// was said.
+func (c *Cluster) Veto(pod *v1.Pod, node model.NodeID, said string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	g := c.gangs.groups[c.gangs.member[model.HolderID(pod.UID)]]
-	n, err := c.nodes.Get(node)
-	if g == nil || err != nil || g.pods[model.HolderID(pod.UID)] == nil {
+	if g == nil || g.pods[model.HolderID(pod.UID)] == nil {
 		return
 	}
-	r := g.pods[model.HolderID(pod.UID)].request
-	c.gangs.vetoes[veto{shapeOf(r), model.NodeID(node)}] = vetoed{n.ResourceVersion, time.Now().Add(vetoFor)}
+	version := ""
+	if n, err := c.nodes.Get(string(node)); err == nil {
+		version = n.ResourceVersion
+	}
+	g.refusal = said
+	c.gangs.vetoes[veto{g.pods[model.HolderID(pod.UID)].shape, node}] = vetoed{version, time.Now().Add(vetoFor)}
 	time.AfterFunc(vetoFor, c.kick)
+}
+
+// forgive drops vetoes that hold no more, and says whether there were any.
+func (c *Cluster) forgive(now time.Time) (any bool) {
+	for key, v := range c.gangs.vetoes { // each for itself
+		version := ""
+		if n, err := c.nodes.Get(string(key.node)); err == nil {
+			version = n.ResourceVersion
+		}
+		if now.After(v.until) || v.version != version {
+			delete(c.gangs.vetoes, key)
+			any = true
+		}
+	}
+	return any
 }
 
 // may is the planner's question whether a node would take a request's pods: what can
@@ -50,19 +72,21 @@ func (c *Cluster) may(r *model.Request, id model.NodeID) bool {
 	if err != nil {
 		return false
 	}
-	if len(c.gangs.vetoes) > 0 {
-		key := veto{shapeOf(r), id}
-		if v, ok := c.gangs.vetoes[key]; ok {
-			if v.version == node.ResourceVersion && time.Now().Before(v.until) {
-				return false
-			}
-			delete(c.gangs.vetoes, key)
-		}
-	}
-	pod := c.podOf[r]
-	if pod == nil {
+	m := c.podOf[r]
+	if m == nil {
 		return !node.Spec.Unschedulable
 	}
+	if !m.group.rests.IsZero() && time.Now().Before(m.group.rests) {
+		return false
+	}
+	if len(c.gangs.vetoes) > 0 {
+		_, here := c.gangs.vetoes[veto{m.shape, id}]
+		_, all := c.gangs.vetoes[veto{m.shape, everyNode}]
+		if here || all {
+			return false
+		}
+	}
+	pod := m.pod
 	if node.Spec.Unschedulable && !corev1helpers.TolerationsTolerateTaint(klog.Background(), pod.Spec.Tolerations,
 		&v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule}, false) {
 		return false
