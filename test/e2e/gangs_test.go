@@ -24,6 +24,11 @@ pools:
 `)
 	w.scheduler(nil)
 	clear := func(w *world) {
+		if w.t.Failed() {
+			for _, p := range w.pods() {
+				w.t.Logf("%s on %q: %s", p.Name, p.Spec.NodeName, waitsFor(&p))
+			}
+		}
 		now := int64(0)
 		if err := w.client.CoreV1().Pods("default").DeleteCollection(context.Background(), metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{}); err != nil {
 			w.t.Fatal(err)
@@ -40,10 +45,8 @@ pools:
 		{"OwnRules", ownRules}, {"NoExtraWrites", noExtraWrites},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Cleanup(func() { clear(w.within(t)) })
 			tt.run(w.within(t))
-			if !t.Failed() {
-				clear(w.within(t))
-			}
 		})
 	}
 }
@@ -70,7 +73,7 @@ func waitsForQuota(w *world) {
 	w.createGang("first", 2, 2, inQueue("small"))
 	w.gangNodes("first-", 2, 10*time.Second)
 	w.createGang("second", 2, 1, inQueue("small"))
-	w.event("Pod", "second-0", "waits for quota: queue small may use 4 nvidia GPUs, 4 in use, needs 2")
+	w.event("Pod", "second-0", "waits for quota: queue small may use 4 nvidia GPUs, 4 nvidia GPUs in use, needs 2")
 	w.notShown("second-0")
 	w.createGang("third", 3, 2, inQueue("small"))
 	w.event("Pod", "third-0", "can never start: queue small may use 4 nvidia GPUs", "needs 6")

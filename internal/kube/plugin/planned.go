@@ -17,16 +17,12 @@ import (
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
-// errNotNow ends a cycle of which nobody is told: the dispatcher has taken the pod's
-// place back, or never gave it one.
-var errNotNow = errors.New("the pod waits for its turn")
-
 // toItsPlace schedules a pod whose place is planned: kube-scheduler's filters judge
 // that node and no other. If they refuse, the whole batch is planned anew without it.
 func (s *Shared) toItsPlace(ctx context.Context, f framework.Framework, cs fwk.CycleState, pod *v1.Pod, p *profile) (scheduler.ScheduleResult, error) {
 	release := s.cluster.ReleaseOf(pod)
 	if release == nil {
-		return scheduler.ScheduleResult{}, errNotNow // taken back this moment
+		return scheduler.ScheduleResult{}, s.notNow(ctx, f, cs, pod, p, names.PluginGang, takenBack)
 	}
 	r, err := p.request(pod)
 	if err == nil && r == nil {
@@ -58,31 +54,42 @@ func (s *Shared) toItsPlace(ctx context.Context, f framework.Framework, cs fwk.C
 	klog.FromContext(ctx).V(2).Info("A place that was planned was refused", "pod", klog.KObj(pod), "node", node, "why", status.Message())
 	s.cluster.Veto(pod, model.NodeID(refusedBy), status.Message())
 	rejectAll(s.handle, s.cluster.Fail(pod, release, false))
-	return scheduler.ScheduleResult{}, errNotNow
+	return scheduler.ScheduleResult{}, refused(f, status.Message(), names.PluginGang)
 }
 
-// notNow tells a pod's owner why it waits, by way of its condition. Preemption is the
+// notNow ends a cycle of a pod that waits: what is said, and by which plugin. GPUQueue
+// says why it waits, for its owner; what GPUGang says is for nobody. Preemption is the
 // dispatcher's, so kube-scheduler's own finds no node to try.
-func (s *Shared) notNow(ctx context.Context, f framework.Framework, cs fwk.CycleState, pod *v1.Pod, p *profile, why string) error {
+func (s *Shared) notNow(ctx context.Context, f framework.Framework, cs fwk.CycleState, pod *v1.Pod, p *profile, plugin, why string) error {
 	if r, err := p.request(pod); err == nil && r != nil {
 		cs.Write(cycleKey, &cycle{request: r, fits: true})
 	}
-	f.RunPreFilterPlugins(ctx, cs, pod)                     // plugins' PostFilters rely on it
+	f.RunPreFilterPlugins(ctx, cs, pod) // plugins' PostFilters rely on it
+	return refused(f, why, plugin)
+}
+
+func refused(f framework.Framework, why, plugin string) error {
 	nodes, _ := f.SnapshotSharedLister().NodeInfos().List() // a snapshot knows no error
-	return &framework.FitError{Pod: pod, NumAllNodes: len(nodes), Diagnosis: framework.Diagnosis{
+	return &framework.FitError{NumAllNodes: len(nodes), Diagnosis: framework.Diagnosis{
 		NodeToStatus:         framework.NewNodeToStatus(map[string]*fwk.Status{}, fwk.NewStatus(fwk.UnschedulableAndUnresolvable)),
-		UnschedulablePlugins: sets.New(names.PluginQueue),
+		UnschedulablePlugins: sets.New(plugin),
 		PreFilterMsg:         why,
 	}}
 }
 
 // KeepQuiet makes a scheduler say nothing about pods that only wait for others: no
 // event, and no condition that would make an autoscaler add nodes. The dispatcher
-// tells their owners why they wait.
+// tells their owners why they wait, in its own words.
 func (s *Shared) KeepQuiet(sched *scheduler.Scheduler) {
 	loud := sched.FailureHandler
 	sched.FailureHandler = func(ctx context.Context, f framework.Framework, info *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
-		if !quiet(status) {
+		var fit *framework.FitError
+		errors.As(status.AsError(), &fit)
+		switch {
+		case fit != nil && fit.Diagnosis.UnschedulablePlugins.Has(names.PluginQueue):
+			fit.Diagnosis.PostFilterMsg = "" // what kube-scheduler's own preemption thinks
+			fallthrough
+		case !quiet(status, fit):
 			loud(ctx, f, info, status, nominating, start)
 			return
 		}
@@ -103,13 +110,7 @@ func (s *Shared) KeepQuiet(sched *scheduler.Scheduler) {
 }
 
 // quiet says whether a cycle ended because the pod waits for others.
-func quiet(status *fwk.Status) bool {
-	err := status.AsError()
-	if errors.Is(err, errNotNow) {
-		return true
-	}
-	var fit *framework.FitError
-	return status.Plugin() == names.PluginGang && status.IsRejected() ||
-		errors.As(err, &fit) && fit.Diagnosis.UnschedulablePlugins.Has(names.PluginGang) ||
-		status.IsRejected() && status.Message() == takenBack
+func quiet(status *fwk.Status, fit *framework.FitError) bool {
+	return fit != nil && fit.Diagnosis.UnschedulablePlugins.Has(names.PluginGang) ||
+		status.IsRejected() && (status.Plugin() == names.PluginGang || status.Message() == takenBack)
 }

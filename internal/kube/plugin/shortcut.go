@@ -10,6 +10,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/internal/kube/state"
 )
@@ -36,9 +37,9 @@ func (s *Shared) TakeShortcut(sched *scheduler.Scheduler) {
 				return s.toItsPlace(ctx, f, cs, info.Pod, p)
 			case state.Told:
 				s.cluster.Heard(info.Pod)
-				return scheduler.ScheduleResult{}, s.notNow(ctx, f, cs, info.Pod, p, why)
+				return scheduler.ScheduleResult{}, s.notNow(ctx, f, cs, info.Pod, p, names.PluginQueue, why)
 			case state.Gated:
-				return scheduler.ScheduleResult{}, errNotNow
+				return scheduler.ScheduleResult{}, s.notNow(ctx, f, cs, info.Pod, p, names.PluginGang, "waits for its turn")
 			}
 		}
 		if p == nil || !p.filters || p.priority || len(sched.Extenders) > 0 || !plain(info.Pod) || cs.IsPodGroupSchedulingCycle() {

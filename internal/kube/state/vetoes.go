@@ -13,7 +13,9 @@ import (
 
 // vetoes are nodes that kube-scheduler's filters refused for a request although a
 // plan wanted them. They hold until the node changes or for a while, whatever comes
-// first: what core cannot know must not be planned again at once.
+// first: what core cannot know must not be planned again at once. The first one is
+// short, since kube-scheduler may only have to hear what the ledger has heard already
+// (a pod that ended); each further one is twice as long.
 type vetoes map[veto]vetoed
 
 type veto struct {
@@ -24,10 +26,15 @@ type veto struct {
 type vetoed struct {
 	version string // of the node
 	until   time.Time
+	strikes int
+	// forget is when a veto that ended (until is zero) is forgotten.
+	forget time.Time
 }
 
-// vetoFor is how long a node is avoided that a filter refused.
-const vetoFor = 15 * time.Second
+const (
+	vetoFirst = 20 * time.Millisecond
+	vetoMost  = 15 * time.Second
+)
 
 // everyNode as the node of a veto: the pod is refused wherever it goes.
 const everyNode model.NodeID = ""
@@ -46,23 +53,32 @@ func (c *Cluster) Veto(pod *v1.Pod, node model.NodeID, said string) {
 		version = n.ResourceVersion
 	}
 	g.refusal = said
-	c.gangs.vetoes[veto{g.pods[model.HolderID(pod.UID)].shape, node}] = vetoed{version, time.Now().Add(vetoFor)}
-	time.AfterFunc(vetoFor, c.kick)
+	key := veto{g.pods[model.HolderID(pod.UID)].shape, node}
+	strikes := c.gangs.vetoes[key].strikes
+	pause := min(vetoMost, vetoFirst<<min(strikes, 10))
+	c.gangs.vetoes[key] = vetoed{version: version, until: time.Now().Add(pause), strikes: strikes + 1}
+	time.AfterFunc(pause, c.kick)
 }
 
-// forgive drops vetoes that hold no more, and says whether there were any.
-func (c *Cluster) forgive(now time.Time) (any bool) {
+// forgive ends vetoes that hold no more, and says whether there were any. Strikes are
+// remembered for a while.
+func (c *Cluster) forgive(now time.Time) (ended bool) {
 	for key, v := range c.gangs.vetoes { // each for itself
 		version := ""
 		if n, err := c.nodes.Get(string(key.node)); err == nil {
 			version = n.ResourceVersion
 		}
-		if now.After(v.until) || v.version != version {
+		switch held := !v.until.IsZero(); {
+		case v.version != version || !held && now.After(v.forget):
 			delete(c.gangs.vetoes, key)
-			any = true
+			ended = ended || held
+		case held && now.After(v.until):
+			v.until, v.forget = time.Time{}, now.Add(vetoMost)
+			c.gangs.vetoes[key] = v
+			ended = true
 		}
 	}
-	return any
+	return ended
 }
 
 // may is the planner's question whether a node would take a request's pods: what can
@@ -80,9 +96,7 @@ func (c *Cluster) may(r *model.Request, id model.NodeID) bool {
 		return false
 	}
 	if len(c.gangs.vetoes) > 0 {
-		_, here := c.gangs.vetoes[veto{m.shape, id}]
-		_, all := c.gangs.vetoes[veto{m.shape, everyNode}]
-		if here || all {
+		if !c.gangs.vetoes[veto{m.shape, id}].until.IsZero() || !c.gangs.vetoes[veto{m.shape, everyNode}].until.IsZero() {
 			return false
 		}
 	}
