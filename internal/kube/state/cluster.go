@@ -49,7 +49,7 @@ type Cluster struct {
 	mu        sync.RWMutex
 	ledger    *ledger.Ledger
 	planner   *planner.Planner
-	gangs     gangs
+	gangs     *gangs
 	queues    queues
 	standings standings
 	// complete: all that existed when this process started has been seen.
