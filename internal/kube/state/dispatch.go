@@ -79,7 +79,8 @@ func (c *Cluster) decide(t *Turn, now time.Time) {
 		c.gangs.stale = false
 		_ = e.Tree().SetTotal(c.total()) // what nodes offer is never negative
 	}
-	if c.forgive(now) {
+	if c.forgive(now) || c.gangs.rulesChanged {
+		c.gangs.rulesChanged = false
 		e.Changed()
 	}
 	c.tellAll()

@@ -47,6 +47,8 @@ type gangs struct {
 	spared map[model.HolderID]time.Time
 	// awake are pods to be looked at again by kube-scheduler, whatever the engine says.
 	awake map[model.HolderID]*v1.Pod
+	// rulesChanged: nodes may take whom they refused before.
+	rulesChanged bool
 	// stale: the cluster's total must be counted again.
 	stale bool
 }
@@ -163,6 +165,10 @@ func (c *Cluster) memberOf(pod *v1.Pod) (m membership, r *model.Request) {
 		return m, nil // the pod is refused, with this error, when it is scheduled
 	}
 	c.own(id, pod, &m)
+	if known, _ := c.groupOf(pod, &m); !known && pod.Spec.NodeName == "" {
+		c.lookAgain(pod)
+		return m, nil
+	}
 	if m.Owner.Kind != "" {
 		size, known := c.ownerSize(pod, &m)
 		if !known && pod.Spec.NodeName == "" {

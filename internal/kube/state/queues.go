@@ -1,6 +1,7 @@
 package state
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -8,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/dispatch"
 	"github.com/tangram-dev/tangram/core/model"
@@ -98,14 +100,17 @@ func (c *Cluster) trackAgain(pod *v1.Pod) {
 	}
 	before := c.gangs.member[model.HolderID(pod.UID)]
 	c.trackPod(now)
-	if now.Spec.NodeName == "" && before != c.gangs.member[model.HolderID(pod.UID)] {
-		c.gangs.awake[model.HolderID(pod.UID)] = now // it may be free now
+	if after := c.gangs.member[model.HolderID(pod.UID)]; now.Spec.NodeName == "" && (before != after || after == "") {
+		c.gangs.awake[model.HolderID(pod.UID)] = now // it may be free now, or has to hear what is wrong
 		c.kick()
 	}
 }
 
 // lookAgain looks at a pod once more when its owner must have been seen.
 func (c *Cluster) lookAgain(pod *v1.Pod) {
+	if time.Since(pod.CreationTimestamp.Time) > ownerPatience {
+		return
+	}
 	time.AfterFunc(time.Until(pod.CreationTimestamp.Add(ownerPatience))+time.Millisecond, func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -134,6 +139,20 @@ func (c *Cluster) groupSays(key string, g *dispatch.Gang, minOf map[string]int) 
 		g.Require = level
 	}
 	g.Submitted = object.GetCreationTimestamp().UnixNano()
+}
+
+// groupOf says whether the PodGroup a pod names has been seen, if it names one; if it
+// must have been by now, what is wrong. Without PodGroups here nobody waits for them.
+// It takes no lock.
+func (c *Cluster) groupOf(pod *v1.Pod, m *membership) (known bool, problem string) {
+	kind := c.objects[dialect.PodGroups]
+	if m.PodGroup == "" || kind == nil || kind.absent.Load() || kind.get(m.PodGroup) != nil {
+		return true, ""
+	}
+	if time.Since(pod.CreationTimestamp.Time) > ownerPatience && kind.handler.HasSynced() {
+		return false, fmt.Sprintf("metadata.annotations[%s]: PodGroup %q does not exist", names.AnnotationKubeGroup, m.PodGroup)
+	}
+	return false, ""
 }
 
 // ownerKinds are owners that say how many pods run together.

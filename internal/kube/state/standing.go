@@ -121,6 +121,9 @@ func (c *Cluster) StandingOf(pod *v1.Pod) (Standing, string) {
 			return Free, ""
 		}
 	case m.Key != "":
+		if known, problem := c.groupOf(pod, &m); !known && problem != "" {
+			return Told, problem
+		}
 		return Gated, ""
 	}
 	if r, err := dialect.RequestOn(pod, c.Levels()); err != nil || r == nil {

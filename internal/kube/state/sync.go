@@ -173,9 +173,27 @@ func (c *Cluster) nodeHandler() cache.ResourceEventHandler {
 	sync := func(obj any) {
 		if n, ok := object[*v1.Node](obj); ok {
 			c.SyncNode(n.Name)
+			c.rulesChanged()
 		}
 	}
-	return cache.ResourceEventHandlerFuncs{AddFunc: sync, UpdateFunc: func(_, obj any) { sync(obj) }, DeleteFunc: sync}
+	update := func(before, after any) {
+		o, n := before.(*v1.Node), after.(*v1.Node)
+		c.SyncNode(n.Name)
+		if o.Spec.Unschedulable != n.Spec.Unschedulable || !maps.Equal(o.Labels, n.Labels) ||
+			!slices.EqualFunc(o.Spec.Taints, n.Spec.Taints, func(a, b v1.Taint) bool { return a.MatchTaint(&b) && a.Value == b.Value }) {
+			c.rulesChanged()
+		}
+	}
+	return cache.ResourceEventHandlerFuncs{AddFunc: sync, UpdateFunc: update, DeleteFunc: sync}
+}
+
+// rulesChanged: a node may take now whom it refused for reasons that core does not
+// know.
+func (c *Cluster) rulesChanged() {
+	c.mu.Lock()
+	c.gangs.rulesChanged = true
+	c.mu.Unlock()
+	c.kick()
 }
 
 func (c *Cluster) podHandler() cache.ResourceEventHandler {

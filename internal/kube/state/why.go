@@ -2,6 +2,7 @@ package state
 
 import (
 	"container/heap"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -123,6 +124,8 @@ func (c *Cluster) tellOwner(t *Turn, g *group) {
 	}
 	kind := "WaitingForCapacity"
 	switch {
+	case why.Failure == nil && strings.HasSuffix(text, "waits for its turn"):
+		kind = "WaitingForTurn" // a node more would not help
 	case why.Quota:
 		kind = "WaitingForQuota"
 	case why.Incomplete:
