@@ -31,6 +31,11 @@ func (e *Engine) Why(id ID) Reason {
 	case k == nil || len(k.placed) > 0 && len(k.placed) >= k.exists && k.missing() == 0:
 		return Reason{}
 	case k.missing() > 0 && !k.complete():
+		for _, r := range k.Roles {
+			if k.exists >= k.Min && len(r.Members) < r.Min {
+				return Reason{Incomplete: true, Text: fmt.Sprintf("waits for members: %d of %d of role %q exist", len(r.Members), r.Min, r.Name)}
+			}
+		}
 		return Reason{Incomplete: true, Text: fmt.Sprintf("waits for members: %d of %d exist", k.exists, k.Min)}
 	}
 	waits := len(k.placed) == 0

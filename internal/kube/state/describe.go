@@ -60,6 +60,11 @@ func (c *Cluster) describe(g *group) dispatch.Gang {
 			minOf[task]--
 		}
 	}
+	for _, task := range slices.Sorted(maps.Keys(minOf)) {
+		if minOf[task] > 0 && countOf(gang.Roles, task) == 0 { // it waits for members of this task
+			gang.Roles = append(gang.Roles, dispatch.Role{Name: task, Request: first.request})
+		}
+	}
 	sum := spreadMinimums(gang.Roles, minOf)
 	gang.Min = max(1, gang.Min, sum)
 	return gang
@@ -77,7 +82,7 @@ func countOf(roles []dispatch.Role, task string) int {
 }
 
 // spreadMinimums gives tasks' minimums to their roles: pods of one task need not be
-// alike. It returns their sum, those of tasks without pods included.
+// alike. It returns their sum.
 func spreadMinimums(roles []dispatch.Role, minOf map[string]int) (sum int) {
 	last := map[string]int{}
 	for i := range roles {

@@ -89,6 +89,10 @@ func (c *Cluster) tellWhy(t *Turn, now time.Time) {
 			delete(c.gangs.told, id)
 			continue
 		}
+		if now.Before(g.rests) { // what nodes say now is not the reason
+			c.gangs.asking.ask(id, g.rests.Add(tellAfter))
+			continue
+		}
 		c.gangs.asking.ask(id, now.Add(tellAgain))
 		c.tellOwner(t, g)
 	}
