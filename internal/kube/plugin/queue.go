@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -61,15 +62,31 @@ func ownEdits() []fwk.ClusterEventWithHint {
 // Less puts pods that the dispatcher let in first, by rank, which a pod keeps for
 // life; the others by priority and age, as kube-scheduler does.
 func (q *queue) Less(a, b fwk.QueuedPodInfo) bool {
-	x, y := a.GetPodInfo().GetPod(), b.GetPodInfo().GetPod()
-	rx, okx := q.cluster.RankOf(x)
-	ry, oky := q.cluster.RankOf(y)
-	if okx != oky {
-		return okx
+	return q.positionOf(a).before(q.positionOf(b))
+}
+
+// position is what orders a pod in the queue.
+type position struct {
+	ranked   bool
+	rank     int64
+	priority int32
+	at       time.Time
+}
+
+func (q *queue) positionOf(info fwk.QueuedPodInfo) position {
+	pod := info.GetPodInfo().GetPod()
+	rank, ranked := q.cluster.RankOf(pod)
+	return position{ranked, rank, corev1helpers.PodPriority(pod), info.GetTimestamp()}
+}
+
+func (p position) before(o position) bool {
+	switch {
+	case p.ranked != o.ranked:
+		return p.ranked
+	case p.ranked && p.rank != o.rank:
+		return p.rank < o.rank
+	case p.priority != o.priority:
+		return p.priority > o.priority
 	}
-	if okx && rx != ry {
-		return rx < ry
-	}
-	px, py := corev1helpers.PodPriority(x), corev1helpers.PodPriority(y)
-	return px > py || px == py && a.GetTimestamp().Before(b.GetTimestamp())
+	return p.at.Before(o.at)
 }
