@@ -195,10 +195,13 @@ func (b *backlog) next(t *Tree) *entry {
 		case k.user != nil && k.turn < k.user.turn(b.pass):
 			k.turn = k.user.turn(b.pass) // another of the user's buckets had the turn
 			heap.Fix(b, 0)
-		case k.key.class.full == b.pass:
+		case k.key.class.full == b.pass || k.blocked == b.pass:
 			heap.Pop(b)
 		case b.blocked(t, k):
 			heap.Pop(b)
+			if t.mode == strict && k.waits(t) {
+				b.close()
+			}
 		default:
 			return k.head
 		}
@@ -209,10 +212,10 @@ func (b *backlog) next(t *Tree) *entry {
 // so the bucket is out for all of it, and when the cluster as a whole is used up,
 // so are all of its class.
 func (b *backlog) blocked(t *Tree, k *bucket) bool {
-	switch t.may(k.head, k.key.class.needs).Code {
-	case 0:
+	switch code := t.may(k.head, k.key.class.needs).Code; {
+	case code == 0 || t.mode == lenient && code > QueueClosed:
 		return false
-	case OverTotal:
+	case code == OverTotal:
 		k.key.class.full = b.pass
 	}
 	k.blocked = b.pass

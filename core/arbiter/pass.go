@@ -78,8 +78,11 @@ func (o *Offer) say(what outcome) {
 // the tree ends it, and so does the next pass. Cost: queues and their buckets to
 // begin; then, per offer, the logarithms of the queue's siblings, level by level,
 // and of its waiting jobs; per placement, a look at every queue's next job.
-func (t *Tree) Candidates(now int64) iter.Seq[*Offer] {
+func (t *Tree) Candidates(now int64) iter.Seq[*Offer] { return t.pass(now, fair) }
+
+func (t *Tree) pass(now int64, m mode) iter.Seq[*Offer] {
 	return func(yield func(*Offer) bool) {
+		t.mode = m
 		t.begin(now)
 		o := &Offer{tree: t, version: t.version}
 		for t.root.turn.next != nil {

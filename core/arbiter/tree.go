@@ -78,6 +78,7 @@ type Tree struct {
 	// the one under way.
 	passes uint64
 	active []*node
+	mode   mode // of the pass under way
 }
 
 // namespace is what the jobs of one namespace use, and their limits.

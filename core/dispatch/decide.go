@@ -19,7 +19,7 @@ type Start struct {
 
 // Evict is holders that must go so that a gang can start.
 type Evict struct {
-	// For is the gang, Members are the holders, whole bundles.
+	// For is the gang, Members are the holders, whole bundles, sorted.
 	For     ID
 	Members []model.HolderID
 }
@@ -28,59 +28,77 @@ type Evict struct {
 type Decision struct {
 	Starts []Start
 	Evicts []Evict
-	// Blocked are gangs that were tried and do not fit: see Why.
-	Blocked []ID
 }
 
-// Decide says who starts now. First gangs that lost members get them back, then
-// gangs start in the arbiter's order, then those that can use more grow.
+// Decide says who starts now. First gangs that lost members get them back; then
+// those start for whom nodes were kept, and the others in the arbiter's order; then
+// who still waits is helped by a reservation or by evictions; and what is left is for
+// gangs that run and can use more. now must not go back.
 func (e *Engine) Decide(now int64) Decision {
+	defer e.enter()()
 	var d Decision
-	e.forgetStale(now)
-	e.repair(&d, now)
+	e.decided++
+	e.now = now
+	e.expire(now)
+	broken := e.repair(&d, now)
+	e.startKept(&d, now)
 	e.start(&d, now)
+	e.help(&d, broken, now)
 	e.grow(&d, now)
 	return d
 }
 
-// repair gives gangs below their minimum their members back, in their own domain.
-func (e *Engine) repair(d *Decision, now int64) {
+// repair gives gangs below their minimum their members back, in their own domain. It
+// returns those that need room for that.
+func (e *Engine) repair(d *Decision, now int64) (broken []*known) {
 	for _, id := range slices.Sorted(maps.Keys(e.partial)) {
 		k := e.gangs[id]
 		if k.missing() == 0 || !k.complete() || e.isLeaving(k) {
 			continue
 		}
-		if s, failure := e.make(k, k.missing(), now); failure == nil {
+		s, wait, ok := e.make(k, k.missing(), nil, now)
+		switch {
+		case ok:
 			s.Repair = true
 			d.Starts = append(d.Starts, s)
 			e.recount(k)
-		} else {
-			k.reason = Reason{Text: failure.String(), Failure: failure}
+		case !wait.ForQuota():
+			broken = append(broken, k)
 		}
 	}
+	return broken
 }
 
 // grow gives gangs that run and can use more what is free.
 func (e *Engine) grow(d *Decision, now int64) {
 	for _, id := range slices.Sorted(maps.Keys(e.partial)) {
 		k := e.gangs[id]
-		if k.missing() > 0 || e.isLeaving(k) {
-			continue
-		}
-		more := map[arbiter.Resource]int64{}
-		for i, role := range k.ask(0).Roles {
-			if len(role.Members) > 0 {
-				e.add(more, k.Roles[i].Request, 1)
+		for k.grew != e.freed+1 && k.missing() == 0 && len(k.placed) < k.exists && !e.isLeaving(k) {
+			s, _, ok := e.make(k, 1, nil, now)
+			if !ok {
+				k.grew = e.freed + 1
 				break
 			}
-		}
-		if wait := e.tree.May(arbiter.JobID(id), e.tree.Amounts(more)); wait.Code != 0 {
-			continue
-		}
-		if s, failure := e.make(k, 1, now); failure == nil {
 			s.Repair = true
 			d.Starts = append(d.Starts, s)
 			e.recount(k)
+		}
+	}
+}
+
+// startKept starts gangs on the nodes that were kept for them, whoever else would be
+// first: others were kept off these nodes for just this.
+func (e *Engine) startKept(d *Decision, now int64) {
+	for _, r := range slices.Clone(e.reserved) {
+		k := e.gangs[r.id]
+		if len(k.placed) > 0 || r.tried == e.freed+1 || e.tree.Why(arbiter.JobID(r.id)).Code != 0 {
+			continue
+		}
+		if s, _, ok := e.make(k, k.missing(), r.nodes, now); ok {
+			d.Starts = append(d.Starts, s)
+			_ = e.tree.Charge(arbiter.Job{ID: arbiter.JobID(k.ID)}, e.tree.Amounts(e.used(k))) // it waits there
+		} else {
+			r.tried = e.freed + 1
 		}
 	}
 }
@@ -88,42 +106,74 @@ func (e *Engine) grow(d *Decision, now int64) {
 // start offers waiting gangs a place, in the arbiter's order.
 func (e *Engine) start(d *Decision, now int64) {
 	tries := 0
-	full := map[string]*gang.Failure{} // by shape: no place even without reservations
-	var blocked []*known
-	for offer := range e.tree.Candidates(now) {
+	// kept is, by shape, the earliest end with which only a reservation was in the way:
+	// who ends later is kept off the same nodes.
+	kept := map[string]int64{}
+	pass := e.tree.Candidates
+	if !e.options.Backfill {
+		pass = e.tree.InOrder
+	}
+	for offer := range pass(now) {
 		k := e.gangs[ID(offer.Job.ID)]
-		s, failure := e.make(k, k.missing(), now)
-		if failure == nil {
-			d.Starts = append(d.Starts, s)
-			offer.Place(e.tree.Amounts(e.used(k)))
-			continue
-		}
-		k.reason = Reason{Text: failure.String(), Failure: failure}
-		blocked = append(blocked, k)
-		switch {
-		case !e.options.Backfill:
-			offer.CloseQueue()
-		case len(e.reserved) == 0:
-			offer.NoCapacity()
-		case full[k.shape] == nil && e.fitsWithoutReservations(k):
-			// Only a reservation is in its way: others like it may end earlier.
-		default:
-			full[k.shape] = failure
-			offer.NoCapacity()
+		end := e.end(k, now)
+		failed := e.full[k.shape] == e.freed+1
+		if at, ok := kept[k.shape]; !failed && (ok && end >= at || e.crowds(k, end)) {
+			// It waits for a reservation, or would take the quota of one.
+		} else {
+			if !failed {
+				if s, _, ok := e.make(k, k.missing(), nil, now); ok {
+					d.Starts = append(d.Starts, s)
+					offer.Place(e.tree.Amounts(e.used(k)))
+					continue
+				}
+				failed = e.closing(k, now) == nil || !e.fitsWithoutReservations(k)
+			}
+			if failed {
+				e.full[k.shape] = e.freed + 1
+			}
+			switch {
+			case !e.options.Backfill && e.never(k) == nil:
+				offer.CloseQueue()
+			case failed:
+				offer.NoCapacity()
+			default:
+				kept[k.shape] = end
+			}
 		}
 		if tries++; tries >= e.options.Tries {
 			break
 		}
 	}
-	for _, k := range blocked {
-		d.Blocked = append(d.Blocked, k.ID)
-		if len(d.Evicts) == 0 && e.options.Preempt && !k.NeverPreempts {
+	if len(e.full) > maxNever {
+		clear(e.full)
+	}
+}
+
+// maxHelped bounds for how many gangs a decision looks for a reservation or victims.
+const maxHelped = 16
+
+// help reserves nodes or finds victims for gangs that cannot start: first for broken
+// ones, then in the arbiter's order.
+func (e *Engine) help(d *Decision, broken []*known, now int64) {
+	if !e.options.Preempt && (!e.options.Backfill || e.reservations() >= e.options.Reservations) {
+		return
+	}
+	for job := range e.tree.Waiting(now) { // collected: helping asks the tree
+		if broken = append(broken, e.gangs[ID(job.ID)]); len(broken) >= maxHelped {
+			break
+		}
+	}
+	for _, k := range broken {
+		if e.options.Preempt && !k.NeverPreempts && len(d.Evicts) == 0 {
 			if evict, ok := e.evict(k, now); ok {
 				d.Evicts = append(d.Evicts, evict)
 				continue
 			}
 		}
-		e.reserve(k, now)
+		wait := e.tree.Why(arbiter.JobID(k.ID))
+		if e.options.Backfill && (wait.Code == 0 || wait.Code == arbiter.OverTotal) {
+			e.reserve(k, now)
+		}
 	}
 }
 
@@ -133,36 +183,44 @@ func (e *Engine) isLeaving(k *known) bool {
 		return false
 	}
 	for h := range k.placed {
-		if e.leaving[h] != "" {
+		if _, ok := e.leaving[h]; ok {
 			return true
 		}
 	}
 	return false
 }
 
-// make plans a gang's missing members outside what is reserved for others, and
-// holds their devices.
-func (e *Engine) make(k *known, least int, now int64) (Start, *gang.Failure) {
-	ask := k.ask(least)
-	ask.Weights = e.options.Weights
-	ask.May = e.mayFor(k, now)
+// make plans members of a gang outside what is reserved for others, on some nodes
+// only when given, and holds their devices.
+func (e *Engine) make(k *known, least int, within []model.NodeID, now int64) (Start, arbiter.Wait, bool) {
+	ask, wait := e.asked(k, least)
+	if wait.Code != 0 {
+		return Start{}, wait, false
+	}
+	ask.Within = within
+	e.dress(k, ask, e.closing(k, now))
 	plan, failure := gang.Make(e.ledger, e.planner, ask)
 	if failure != nil {
-		return Start{}, failure
+		return Start{}, wait, false
 	}
 	e.take(k, &plan, now)
-	return Start{Gang: k.ID, Plan: plan}, nil
+	return Start{Gang: k.ID, Plan: plan}, wait, true
 }
 
-// mayFor says where a gang's members may go: what the adapter allows, outside of
-// nodes that others have reserved, unless it ends before they need them.
-func (e *Engine) mayFor(k *known, now int64) func(int, model.NodeID) bool {
-	closed := e.closedTo(k, now)
-	if closed == nil && e.options.May == nil {
-		return nil
+// dress gives a question the engine's weights, what the adapter allows and the nodes
+// that are closed to it.
+func (e *Engine) dress(k *known, ask *gang.Ask, closed []*reservation) {
+	ask.Weights = e.options.Weights
+	if len(closed) == 0 && e.options.May == nil {
+		return
 	}
-	return func(role int, node model.NodeID) bool {
-		return !closed[node] && (e.options.May == nil || e.options.May(k.Roles[role].Request, node))
+	ask.May = func(role int, node model.NodeID) bool {
+		for _, r := range closed {
+			if r.has(node) {
+				return false
+			}
+		}
+		return e.options.May == nil || e.options.May(k.Roles[role].Request, node)
 	}
 }
 
@@ -170,10 +228,7 @@ func (e *Engine) fitsWithoutReservations(k *known) bool {
 	tx := e.ledger.Begin()
 	defer tx.Rollback()
 	ask := k.ask(k.missing())
-	ask.Weights = e.options.Weights
-	if e.options.May != nil {
-		ask.May = func(role int, node model.NodeID) bool { return e.options.May(k.Roles[role].Request, node) }
-	}
+	e.dress(k, ask, nil)
 	_, failure := gang.Make(e.ledger, e.planner, ask)
 	return failure == nil
 }

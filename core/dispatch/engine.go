@@ -2,8 +2,8 @@ package dispatch
 
 import (
 	"fmt"
-	"maps"
 	"slices"
+	"time"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/gang"
@@ -21,21 +21,28 @@ type Options struct {
 	Backfill bool
 	// Reservations is how many gangs may hold nodes for their start at once.
 	Reservations int
+	// Patience is how long a gang waits before nodes are kept free for it though
+	// nobody knows when they will be.
+	Patience time.Duration
 	// Preempt lets gangs take the place of others.
 	Preempt bool
-	// Tries bounds how many gangs are tried in vain in one decision.
+	// Tries bounds how many gangs are tried in vain in one decision: how far behind
+	// the first others are looked for that fit.
 	Tries int
 	// Evictable says whether a holder may be evicted for all that core does not know
 	// (disruption budgets). nil: any may.
 	Evictable func(model.HolderID) bool
 	// May says whether a node would take a request's pods for all that core does not
-	// know. nil: any would.
+	// know. nil: any would. Call Changed when an answer changes from no to yes.
 	May func(r *model.Request, node model.NodeID) bool
 }
 
 // DefaultOptions are the scheduler's.
 func DefaultOptions() Options {
-	return Options{Weights: score.DefaultWeights(), Backfill: true, Reservations: 4, Preempt: true, Tries: 256}
+	return Options{
+		Weights: score.DefaultWeights(), Backfill: true, Reservations: 4, Patience: arbiter.DefaultAging,
+		Preempt: true, Tries: 256,
+	}
 }
 
 // Engine knows all gangs, and decides. Not safe for concurrent use.
@@ -46,30 +53,90 @@ type Engine struct {
 	options Options
 
 	gangs map[ID]*known
+	// running are those with a member placed, partial those of them that run with
+	// fewer members than exist or than they need.
+	running, partial map[ID]*known
+	// ranks counts running gangs that may be evicted.
+	ranks map[rank]int
 	// of finds the gang of a holder.
 	of       map[model.HolderID]ID
 	reserved []*reservation
-	// generation counts changes of reserved.
-	generation uint64
-	// leaving are members that were told to go, and for whom.
-	leaving map[model.HolderID]ID
-	// partial are gangs that run with fewer members than exist.
-	partial map[ID]bool
+	// generation counts changes of reserved and of the fleet.
+	generation, fleet uint64
+	// leaving are members that were told to go.
+	leaving map[model.HolderID]departure
+
+	// freed counts what may give somebody a place who had none; seen is the ledger's
+	// version at the end of the last call, so that others' changes are noticed.
+	freed, seen uint64
+	// full are the shapes that have no place even where nothing is reserved, with the
+	// value of freed at which that was found.
+	full map[string]uint64
+	// decided counts decisions, now is the time of the last.
+	decided uint64
+	now     int64
+
+	empty      *gang.Empty
+	nevers     map[string]*gang.Failure
+	neverFleet uint64
+}
+
+// departure is for whom a member was told to go, and until when it is expected to.
+type departure struct {
+	gang  ID
+	until int64
 }
 
 // New returns an engine over a ledger, its planner and a tree of queues.
 func New(l *ledger.Ledger, p *planner.Planner, t *arbiter.Tree, o Options) *Engine {
-	return &Engine{ledger: l, planner: p, tree: t, options: o, gangs: map[ID]*known{}, of: map[model.HolderID]ID{}, leaving: map[model.HolderID]ID{}, partial: map[ID]bool{}}
+	return &Engine{
+		ledger: l, planner: p, tree: t, options: o,
+		gangs: map[ID]*known{}, running: map[ID]*known{}, partial: map[ID]*known{}, ranks: map[rank]int{},
+		of: map[model.HolderID]ID{}, leaving: map[model.HolderID]departure{}, full: map[string]uint64{},
+		nevers: map[string]*gang.Failure{}, seen: l.Version(), fleet: l.FleetVersion(),
+	}
+}
+
+// enter notices what others did to the ledger since the last call; what it returns
+// ends the call.
+func (e *Engine) enter() func() {
+	if e.ledger.Version() != e.seen {
+		e.freed++
+	}
+	if v := e.ledger.FleetVersion(); v != e.fleet {
+		e.fleet = v
+		e.generation++
+		e.freed++
+		// Where and when gangs can start is found anew; what is being freed stays.
+		e.unreserve(func(r *reservation) bool { return r.until == 0 })
+	}
+	return func() { e.seen = e.ledger.Version() }
+}
+
+// Changed tells that nodes may take what they refused before, for reasons that core
+// does not know.
+func (e *Engine) Changed() {
+	e.freed++
+	clear(e.nevers)
 }
 
 // Tree is the tree of queues.
 func (e *Engine) Tree() *arbiter.Tree { return e.tree }
 
 // Submit adds a gang or tells what is new about it: members came or went, it
-// changed. Members that are gone are let go.
+// changed. Members that are gone are let go, with what they hold. The engine keeps
+// the gang's slices: the caller must not change them.
 func (e *Engine) Submit(g Gang) error {
+	defer e.enter()()
 	if err := g.Validate(); err != nil {
 		return fmt.Errorf("gang %q: %w", g.ID, err)
+	}
+	for i, r := range g.Roles {
+		for j, h := range r.Members {
+			if other, ok := e.of[h]; ok && other != g.ID {
+				return fmt.Errorf("gang %q: roles[%d].members[%d]: %q is a member of gang %q", g.ID, i, j, h, other)
+			}
+		}
 	}
 	k := e.gangs[g.ID]
 	if k == nil {
@@ -81,28 +148,38 @@ func (e *Engine) Submit(g Gang) error {
 			delete(e.of, h)
 		}
 	}
-	k.Gang, k.shape = g, spellShape(&g)
+	shape := spellShape(&g)
+	if shape != k.shape || g.Queue != k.Queue || g.Runtime != k.Runtime {
+		e.unreserve(func(r *reservation) bool { return r.id == g.ID && r.until == 0 })
+	}
+	*k = known{Gang: g, placed: k.placed, have: make([]int, len(g.Roles)), started: k.started, shape: shape, rank: k.rank}
 	for role, r := range g.Roles {
+		k.exists += len(r.Members)
 		for _, h := range r.Members {
 			e.of[h] = g.ID
 			if s, ok := k.placed[h]; ok {
 				k.placed[h] = spot{role, s.node}
+				k.have[role]++
 			}
 		}
 	}
-	for h := range k.placed {
-		if _, ok := e.of[h]; !ok {
+	for h := range k.placed { // each for itself
+		if e.of[h] != g.ID {
+			e.ledger.Drop(h)
 			delete(k.placed, h)
+			delete(e.leaving, h)
+			e.freed++
 		}
 	}
 	e.recount(k)
 	return nil
 }
 
-// Found tells of a member that runs already, as after a restart.
+// Found tells of a member that runs already, as after a restart: the ledger has its
+// claim.
 func (e *Engine) Found(id ID, h model.HolderID, node model.NodeID, since int64) {
 	k := e.gangs[id]
-	if k == nil {
+	if k == nil || e.of[h] != id {
 		return
 	}
 	for role, r := range k.Roles {
@@ -110,7 +187,7 @@ func (e *Engine) Found(id ID, h model.HolderID, node model.NodeID, since int64) 
 			if len(k.placed) == 0 || since < k.started {
 				k.started = since
 			}
-			k.placed[h] = spot{role, node}
+			e.put(k, h, spot{role, node})
 		}
 	}
 	e.recount(k)
@@ -119,32 +196,41 @@ func (e *Engine) Found(id ID, h model.HolderID, node model.NodeID, since int64) 
 // Ended tells that a member has no place any more: it ended, was evicted, or its
 // start failed. It waits again if it still exists (see Submit).
 func (e *Engine) Ended(h model.HolderID) {
-	k := e.gangs[e.of[h]]
+	defer e.enter()()
 	e.ledger.Drop(h)
-	if k == nil {
-		return
-	}
-	delete(k.placed, h)
+	e.freed++
 	delete(e.leaving, h)
-	e.recount(k)
+	if k := e.gangs[e.of[h]]; k != nil {
+		e.remove(k, h)
+		e.recount(k)
+	}
 }
 
 // Undo takes back the start of members that could not be carried out: they wait
-// again, with the gang's other members whose start was not.
+// again. Who is confirmed in the ledger by now runs, and stays. Whoever undoes one
+// member of a start undoes all, or the gang stays below its minimum until it is
+// repaired.
 func (e *Engine) Undo(id ID, members []model.HolderID) {
+	defer e.enter()()
 	k := e.gangs[id]
 	if k == nil {
 		return
 	}
 	for _, h := range members {
-		e.ledger.Forget(h)
-		delete(k.placed, h)
+		if _, c, held := e.ledger.Claim(h); held && !c.Assumed || e.of[h] != id {
+			continue
+		}
+		e.ledger.Drop(h)
+		e.remove(k, h)
+		delete(e.leaving, h)
 	}
+	e.freed++
 	e.recount(k)
 }
 
 // Withdraw takes a gang away with all it holds.
 func (e *Engine) Withdraw(id ID) {
+	defer e.enter()()
 	k := e.gangs[id]
 	if k == nil {
 		return
@@ -156,9 +242,11 @@ func (e *Engine) Withdraw(id ID) {
 			delete(e.leaving, h)
 		}
 	}
+	e.freed++
+	clear(k.placed)
+	e.index(k)
 	e.tree.Remove(arbiter.JobID(id))
 	delete(e.gangs, id)
-	delete(e.partial, id)
 	e.unreserve(func(r *reservation) bool { return r.id == id })
 }
 
@@ -192,105 +280,23 @@ func (e *Engine) Placed(id ID) int {
 	return 0
 }
 
-// Why says why a gang waits. Of one that runs the reason is that of its missing
-// members, if any.
-func (e *Engine) Why(id ID) Reason {
-	k := e.gangs[id]
-	if k == nil {
-		return Reason{}
-	}
-	if len(k.placed) == 0 && k.complete() {
-		if wait := e.tree.Why(arbiter.JobID(id)); wait.ForQuota() {
-			return Reason{Quota: true, Text: spellWait(wait)}
-		}
-	}
-	return k.reason
-}
-
 // Size returns how many gangs wait and run.
 func (e *Engine) Size() (waiting, running int) {
-	for _, k := range e.gangs {
-		if len(k.placed) > 0 {
-			running++
-		} else {
-			waiting++
-		}
-	}
-	return waiting, running
+	return len(e.gangs) - len(e.running), len(e.running)
 }
 
-// recount tells the tree what a gang uses and wants.
-func (e *Engine) recount(k *known) {
-	id := arbiter.JobID(k.ID)
-	e.tree.Remove(id)
-	delete(e.partial, k.ID)
-	if len(k.placed) > 0 && len(k.placed) < k.exist() {
-		e.partial[k.ID] = true
-	}
-	if len(k.placed) == 0 && !k.complete() {
-		k.reason = Reason{Incomplete: true, Text: fmt.Sprintf("waits for members: %d of %d exist", k.exist(), k.Min)}
-		return
-	}
-	job := arbiter.Job{
-		ID: id, Queue: k.Queue, Namespace: k.Namespace, User: k.User, Priority: k.Priority, Submitted: k.Submitted,
-		Class: k.shape, ExpectedRuntime: k.Runtime, Preemptible: k.Preemptible,
-	}
-	least, most := e.bounds(k)
-	job.Demand, job.Extra = e.tree.Amounts(least), e.tree.Amounts(most)
-	if len(k.placed) > 0 {
-		_ = e.tree.Charge(job, e.tree.Amounts(e.used(k))) // amounts of what runs are never negative
-		return
-	}
-	_ = e.tree.Submit(job)
+// put and remove change who has a place; recount or index must follow.
+func (e *Engine) put(k *known, h model.HolderID, s spot) {
+	e.remove(k, h)
+	k.placed[h] = s
+	k.have[s.role]++
 }
 
-// bounds are the amounts of the minimum and of what could be used besides. Which
-// members make up the minimum is open, so the cheapest order counts: that of roles.
-func (e *Engine) bounds(k *known) (least, extra map[arbiter.Resource]int64) {
-	least, extra = map[arbiter.Resource]int64{}, map[arbiter.Resource]int64{}
-	need := k.Min
-	for _, r := range k.Roles {
-		need -= r.Min
+func (e *Engine) remove(k *known, h model.HolderID) {
+	if s, ok := k.placed[h]; ok {
+		k.have[s.role]--
+		delete(k.placed, h)
 	}
-	for _, r := range k.Roles {
-		n := r.Min
-		more := min(need, len(r.Members)-r.Min)
-		if more > 0 {
-			n += more
-			need -= more
-		}
-		e.add(least, r.Request, n)
-		e.add(extra, r.Request, len(r.Members)-n)
-	}
-	return least, extra
-}
-
-func (e *Engine) add(to map[arbiter.Resource]int64, r *model.Request, count int) {
-	if count <= 0 {
-		return
-	}
-	n := int64(count)
-	to[CPU] += n * r.Host.CPU
-	to[Memory] += n * int64(r.Host.Memory)
-	if r.Vendor != "" {
-		to[GPU(r.Vendor)] += n * e.planner.Demand(r)
-		if len(r.UseModels) == 1 {
-			to[Model(r.UseModels[0].Name())] += n * e.planner.Demand(r)
-		}
-	}
-}
-
-// used is what a gang's placed members use.
-func (e *Engine) used(k *known) map[arbiter.Resource]int64 {
-	out := map[arbiter.Resource]int64{}
-	byRole := map[int]int{}
-	for _, s := range k.placed {
-		byRole[s.role]++
-	}
-	for _, role := range slices.Sorted(maps.Keys(byRole)) {
-		e.add(out, k.Roles[role].Request, byRole[role])
-	}
-	return out
 }
 
 // take writes down a plan that was kept in the ledger.
@@ -299,8 +305,10 @@ func (e *Engine) take(k *known, plan *gang.Plan, now int64) {
 		k.started = now
 	}
 	for _, p := range plan.Placements {
-		k.placed[p.Holder] = spot{p.Role, p.Node}
+		e.put(k, p.Holder, spot{p.Role, p.Node})
 	}
-	k.reason = Reason{}
-	e.unreserve(func(r *reservation) bool { return r.id == k.ID })
+	if k.missing() == 0 {
+		e.unreserve(func(r *reservation) bool { return r.id == k.ID })
+	}
+	e.index(k)
 }

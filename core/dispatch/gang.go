@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,6 +23,9 @@ type Role struct {
 	Members []model.HolderID
 	// Min is how many of this role the gang needs to run.
 	Min int
+	// Class is equal for roles that Options.May treats alike. Gangs with equal
+	// requests and classes are taken to fit alike.
+	Class string
 }
 
 // Gang is a group of holders that start together. A single pod is a gang of one.
@@ -64,6 +68,7 @@ func (g *Gang) Validate() error {
 		return fmt.Errorf("runtime: is negative")
 	}
 	sum := 0
+	seen := map[model.HolderID]bool{}
 	for i, r := range g.Roles {
 		if r.Request == nil {
 			return fmt.Errorf("roles[%d].request: missing", i)
@@ -72,6 +77,12 @@ func (g *Gang) Validate() error {
 			return fmt.Errorf("roles[%d].min: %d is negative", i, r.Min)
 		}
 		sum += r.Min
+		for j, h := range r.Members {
+			if seen[h] {
+				return fmt.Errorf("roles[%d].members[%d]: %q is there twice", i, j, h)
+			}
+			seen[h] = true
+		}
 	}
 	if sum > g.Min {
 		return fmt.Errorf("min: %d is below the sum of the roles' minimums, %d", g.Min, sum)
@@ -82,17 +93,25 @@ func (g *Gang) Validate() error {
 // known is a gang as the engine knows it.
 type known struct {
 	Gang
-	// placed are the members that have a place, and where.
+	// placed are the members that have a place, and where; have counts them by role.
 	placed map[model.HolderID]spot
+	have   []int
+	// exists is how many members there are.
+	exists int
 	// started is when the first member got its place; valid while placed is not
 	// empty.
 	started int64
-	reason  Reason
-	// unreservable is the generation of reservations in which none was found for it,
-	// plus one.
-	unreservable uint64
 	// shape is the same for gangs that fit alike.
 	shape string
+	// rank is where it is counted among those that can be evicted; nil: nowhere.
+	rank *rank
+
+	// What was tried in vain, so that it is not tried again before something changed:
+	// growing, by Engine.freed; a reservation, by Engine.generation; eviction and
+	// reservation, by Engine.decided.
+	grew, unreservable uint64
+	evictAt, reserveAt uint64
+	evictPause         uint64
 }
 
 type spot struct {
@@ -100,42 +119,36 @@ type spot struct {
 	node model.NodeID
 }
 
-// Reason is why a gang does not start. The zero value is none.
-type Reason struct {
-	// Quota: it waits for its queue or namespace; otherwise for capacity, or for
-	// members that do not exist yet.
-	Quota bool
-	// Incomplete: fewer members exist than it needs.
-	Incomplete bool
-	Text       string
-	// Failure has the details when it waits for capacity; may be nil.
-	Failure *gang.Failure
+// rank is a queue and a priority.
+type rank struct {
+	queue    string
+	priority int32
 }
 
-func (g *known) exist() int {
-	n := 0
-	for _, r := range g.Roles {
-		n += len(r.Members)
+// queue is the queue's name.
+func (g *known) queue() string { return cmp.Or(g.Queue, arbiter.Default) }
+
+// missing is how many members it needs beyond those that have a place, of each role
+// and in all.
+func (g *known) missing() int {
+	roles := 0
+	for i, r := range g.Roles {
+		roles += max(0, r.Min-g.have[i])
 	}
-	return n
+	return max(roles, g.Min-len(g.placed))
 }
-
-// missing is how many members it needs beyond those that have a place.
-func (g *known) missing() int { return max(0, g.Min-len(g.placed)) }
 
 // ask is what the gang wants now: members without a place, at least least of them.
 func (g *known) ask(least int) *gang.Ask {
-	a := &gang.Ask{Min: least, Require: g.Require}
-	have := make([]int, len(g.Roles))
-	for _, s := range g.placed {
-		have[s.role]++
+	a := &gang.Ask{Min: least, Require: g.Require, Terse: true}
+	for _, s := range g.placed { // sorted below
 		if !slices.Contains(a.Beside, s.node) {
 			a.Beside = append(a.Beside, s.node)
 		}
 	}
 	slices.Sort(a.Beside)
 	for i, r := range g.Roles {
-		role := gang.Role{Name: r.Name, Request: r.Request, Min: max(0, r.Min-have[i])}
+		role := gang.Role{Name: r.Name, Request: r.Request, Min: max(0, r.Min-g.have[i])}
 		for _, h := range r.Members {
 			if _, ok := g.placed[h]; !ok {
 				role.Members = append(role.Members, h)
@@ -153,7 +166,7 @@ func (g *known) complete() bool {
 			return false
 		}
 	}
-	return g.exist() >= g.Min
+	return g.exists >= g.Min
 }
 
 // spellShape is equal for gangs that fit alike: whatever their owners and times.
@@ -162,8 +175,11 @@ func spellShape(g *Gang) string {
 	fmt.Fprintf(&b, "%d %s", g.Min, g.Require.Name)
 	for _, r := range g.Roles {
 		q := *r.Request
-		q.Labels, q.Priority, q.Standing = nil, 0, 0
-		fmt.Fprintf(&b, "|%d %d %+v", r.Min, len(r.Members), q)
+		q.Priority, q.Standing = 0, 0
+		if len(q.Affinity) == 0 {
+			q.Labels = nil // they matter to others' rules only
+		}
+		fmt.Fprintf(&b, "|%d %d %s %+v", r.Min, len(r.Members), r.Class, q)
 	}
 	return b.String()
 }

@@ -3,7 +3,9 @@ package dispatch
 import (
 	"cmp"
 	"slices"
+	"time"
 
+	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/gang"
 	"github.com/tangram-dev/tangram/core/model"
 )
@@ -11,60 +13,123 @@ import (
 // reservation is nodes kept for a gang from a time on.
 type reservation struct {
 	id    ID
-	at    int64 // never when nobody knows
-	nodes map[model.NodeID]bool
+	at    int64          // never when nobody knows
+	nodes []model.NodeID // sorted
 	// until, when not 0, says that the nodes are being freed for the gang: nobody else
 	// may use them before then.
 	until int64
+	// tried is Engine.freed plus one when the gang was last tried on them.
+	tried uint64
+}
+
+func (r *reservation) has(id model.NodeID) bool {
+	_, found := slices.BinarySearch(r.nodes, id)
+	return found
 }
 
 // never is a time that does not come.
 const never = int64(1<<63 - 1)
 
-// closedTo are the nodes a gang must leave alone: those reserved for others who need
-// them before it would end. nil when there are none.
-func (e *Engine) closedTo(k *known, now int64) map[model.NodeID]bool {
-	end := never
-	if k.Runtime > 0 {
-		end = now + int64(k.Runtime)
+// end is when a gang's members would end that start now. Those that join a running
+// gang end with it.
+func (e *Engine) end(k *known, now int64) int64 {
+	switch {
+	case k.Runtime <= 0:
+		return never
+	case len(k.placed) > 0:
+		return e.expected(k, now)
 	}
-	var out map[model.NodeID]bool
+	return later(now, int64(k.Runtime))
+}
+
+// expected is when a running gang ends. One that is over its time is given an eighth
+// of what it took, again and again: its owner's guess was not far off, as a rule.
+func (e *Engine) expected(k *known, now int64) int64 {
+	if k.Runtime <= 0 {
+		return never
+	}
+	at := later(k.started, int64(k.Runtime))
+	if at <= now {
+		at = later(now, max(int64(time.Second), (now-k.started)/8))
+	}
+	return at
+}
+
+func later(at, by int64) int64 {
+	if by > never-max(at, 0) {
+		return never
+	}
+	return at + by
+}
+
+// closing are the reservations of others whose nodes a gang must leave alone, because
+// they need them before it would end.
+func (e *Engine) closing(k *known, now int64) []*reservation {
+	var out []*reservation
+	end := e.end(k, now)
 	for _, r := range e.reserved {
-		if r.id == k.ID || r.until == 0 && end <= r.at {
-			continue
-		}
-		if out == nil {
-			out = map[model.NodeID]bool{}
-		}
-		for id := range r.nodes {
-			out[id] = true
+		if r.id != k.ID && (r.until > 0 || r.at == never || end > r.at) {
+			out = append(out, r)
 		}
 	}
 	return out
 }
 
+// crowds says whether a gang that starts now would leave a reserved one without
+// quota when its time comes.
+func (e *Engine) crowds(k *known, end int64) bool {
+	for _, r := range e.reserved {
+		o := e.gangs[r.id]
+		if r.id == k.ID || r.until == 0 && r.at != never && end <= r.at || len(o.placed) > 0 {
+			continue
+		}
+		if o.queue() != k.queue() && o.Namespace != k.Namespace {
+			continue
+		}
+		both, _ := e.bounds(o)
+		mine, _ := e.bounds(k)
+		for x, v := range mine {
+			both[x] += v
+		}
+		if e.tree.May(arbiter.JobID(r.id), e.tree.Amounts(both)).ForQuota() {
+			return true
+		}
+	}
+	return false
+}
+
 // Reservation says when a gang is expected to start and on which nodes, sorted;
 // false when it has no reservation, a time of 0 when nobody knows.
 func (e *Engine) Reservation(id ID) (at int64, nodes []model.NodeID, ok bool) {
-	for _, r := range e.reserved {
-		if r.id == id {
-			for n := range r.nodes {
-				nodes = append(nodes, n)
-			}
-			slices.Sort(nodes)
-			if r.at != never {
-				at = r.at
-			}
-			return at, nodes, true
+	if r := e.reservationOf(id); r != nil {
+		if r.at != never {
+			at = r.at
 		}
+		return at, slices.Clone(r.nodes), true
 	}
 	return 0, nil, false
 }
 
-// forgetStale drops reservations whose time came and went: what was expected to end
-// did not, so where and when has to be found anew.
-func (e *Engine) forgetStale(now int64) {
-	e.unreserve(func(r *reservation) bool { return max(r.at, r.until) < now })
+// expire drops what is kept in vain: for a time that came and went, on nodes that
+// went, for a gang that may not use them; and the marks of members that did not go.
+func (e *Engine) expire(now int64) {
+	e.unreserve(func(r *reservation) bool {
+		switch k := e.gangs[r.id]; {
+		case r.until > 0 && r.until < now || r.until == 0 && r.at < now:
+			return true
+		case r.until == 0 && len(k.placed) == 0 && e.tree.Why(arbiter.JobID(r.id)).ForQuota():
+			return true
+		}
+		return slices.ContainsFunc(r.nodes, func(id model.NodeID) bool {
+			_, there := e.ledger.View(id)
+			return !there
+		})
+	})
+	for h, d := range e.leaving { // each for itself
+		if d.until < now {
+			delete(e.leaving, h)
+		}
+	}
 }
 
 // unreserve drops reservations.
@@ -72,6 +137,7 @@ func (e *Engine) unreserve(drop func(*reservation) bool) {
 	before := len(e.reserved)
 	if e.reserved = slices.DeleteFunc(e.reserved, drop); len(e.reserved) != before {
 		e.generation++
+		e.freed++
 	}
 }
 
@@ -85,11 +151,39 @@ func (e *Engine) reservationOf(id ID) *reservation {
 	return nil
 }
 
+// reservations counts those that wait for others to end.
+func (e *Engine) reservations() int {
+	n := 0
+	for _, r := range e.reserved {
+		if r.until == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// keep reserves the nodes of a plan.
+func (e *Engine) keep(r *reservation, plan *gang.Plan) {
+	for _, p := range plan.Placements {
+		r.nodes = append(r.nodes, p.Node)
+	}
+	slices.Sort(r.nodes)
+	r.nodes = slices.Compact(r.nodes)
+	e.reserved = append(e.reserved, r)
+	e.generation++
+}
+
+// reservePause is how many decisions pass before it is tried again to reserve for a
+// gang that would wait for somebody whose end nobody knows.
+const reservePause = 16
+
 // reserve finds the earliest start of a gang that does not fit now, from the known
 // ends of what runs, and keeps its nodes. Gangs whose end nobody knows are assumed
-// to run longest.
+// to run longest, the oldest of them to end first; for such an end nodes are kept
+// only once the gang's patience is over.
 func (e *Engine) reserve(k *known, now int64) {
-	if len(e.reserved) >= e.options.Reservations || e.reservationOf(k.ID) != nil || k.unreservable == e.generation+1 {
+	if e.reservations() >= e.options.Reservations || e.reservationOf(k.ID) != nil ||
+		k.unreservable == e.generation+1 || e.decided < k.reserveAt {
 		return
 	}
 	type ending struct {
@@ -97,18 +191,16 @@ func (e *Engine) reserve(k *known, now int64) {
 		at int64
 	}
 	var ends []ending
-	for _, o := range e.gangs {
-		if len(o.placed) > 0 {
-			at := never
-			if o.Runtime > 0 {
-				at = max(o.started+int64(o.Runtime), now)
-			}
-			ends = append(ends, ending{o, at})
+	for _, o := range e.running { // sorted below
+		if o != k {
+			ends = append(ends, ending{o, e.expected(o, now)})
 		}
 	}
 	slices.SortFunc(ends, func(a, b ending) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.k.started, b.k.started), cmp.Compare(a.k.ID, b.k.ID))
 	})
+	// Nodes of other reservations are in use by the time this one's begins.
+	closed := slices.DeleteFunc(slices.Clone(e.reserved), func(r *reservation) bool { return r.id == k.ID })
 	// The first so many ends let it fit: more ends never hurt, so search by halves.
 	try := func(count int) (gang.Plan, bool) {
 		tx := e.ledger.Begin()
@@ -119,8 +211,7 @@ func (e *Engine) reserve(k *known, now int64) {
 			}
 		}
 		ask := k.ask(k.missing())
-		ask.Weights = e.options.Weights
-		ask.May = e.mayFor(k, now)
+		e.dress(k, ask, closed)
 		plan, failure := gang.Make(e.ledger, e.planner, ask)
 		return plan, failure == nil
 	}
@@ -129,7 +220,7 @@ func (e *Engine) reserve(k *known, now int64) {
 		k.unreservable = e.generation + 1
 		return // not even an empty cluster would do, or others have reserved it
 	}
-	low, high := 1, len(ends)
+	low, high := 0, len(ends)
 	for low < high {
 		middle := (low + high) / 2
 		if plan, ok := try(middle); ok {
@@ -138,10 +229,13 @@ func (e *Engine) reserve(k *known, now int64) {
 			low = middle + 1
 		}
 	}
-	r := &reservation{id: k.ID, at: ends[high-1].at, nodes: map[model.NodeID]bool{}}
-	for _, p := range best.Placements {
-		r.nodes[p.Node] = true
+	if high == 0 {
+		return // it fits now, and waits for its turn only
 	}
-	e.reserved = append(e.reserved, r)
-	e.generation++
+	at := ends[high-1].at
+	if at == never && now < later(k.Submitted, int64(e.options.Patience)) {
+		k.reserveAt = e.decided + reservePause
+		return
+	}
+	e.keep(&reservation{id: k.ID, at: at}, &best)
 }

@@ -2,6 +2,7 @@ package gang
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/model"
@@ -22,18 +23,44 @@ type Role struct {
 // Ask is a gang that wants to start, or some of its members that are missing.
 type Ask struct {
 	Roles []Role
-	// Min is how many members must be placed in all; at least the sum of the roles'.
+	// Min is how many members must be placed in all; less than the sum of the roles'
+	// minimums means that sum.
 	Min int
 	// Require is the level at which all members must share a domain.
 	Require model.Level
-	// Beside are nodes where members run already. Missing members go near them,
-	// and share their domain at the required level.
+	// Beside are nodes where members run already, sorted. Missing members go near
+	// them, and share their domain at the required level. Nodes that are gone tell
+	// nothing.
 	Beside []model.NodeID
+	// Within, when not nil, are the only nodes that may be used, sorted. Whoever
+	// names them answers for the required level.
+	Within []model.NodeID
 	// May says whether a node would take a role's pods for all that is not known
 	// here (taints, affinity, volumes). nil: any would.
 	May func(role int, node model.NodeID) bool
 	// Weights decide between nodes.
 	Weights score.Weights
+	// Terse leaves Failure.Refused empty: for whoever tries often and tells nobody.
+	// Collecting the reasons costs a look at every kind of node.
+	Terse bool
+}
+
+// least is how many members must be placed.
+func (a *Ask) least() int {
+	sum := 0
+	for _, r := range a.Roles {
+		sum += r.Min
+	}
+	return max(a.Min, sum)
+}
+
+// members is how many members wait for a place.
+func (a *Ask) members() int {
+	sum := 0
+	for _, r := range a.Roles {
+		sum += len(r.Members)
+	}
+	return sum
 }
 
 // Placement is one member's place.
@@ -47,10 +74,11 @@ type Placement struct {
 // Plan places a gang. Members beyond the minimum may be missing.
 type Plan struct {
 	Placements []Placement
-	// Domain is the path of the domain that holds all of them; empty for the whole
-	// cluster.
+	// Domain is the path of the domain, or the name of the node, in which a place was
+	// looked for; empty for the whole cluster.
 	Domain string
-	Nodes  int
+	// Nodes is how many different nodes are used.
+	Nodes int
 }
 
 // Failure says why there is no plan.
@@ -59,31 +87,53 @@ type Failure struct {
 	// furthest, in Domain.
 	Need, Placed int
 	Domain       string
-	// Role is the role of the first member without a place; Refused says why nodes
-	// cannot take it, once the others are placed.
+	// Exist is how many members there are, when that is less than Need.
+	Exist int
+	// Role is the role of the first member without a place; empty when there is one
+	// role only. Refused says why nodes cannot take it, once the others are placed;
+	// Willing is how many nodes would by their devices, but lack processors or memory
+	// or may not for reasons not known here.
 	Role    string
 	Refused explain.Tally
+	Willing int
 	// Level is the required level, when there is one; Domains is how many domains of
-	// that level were tried.
+	// that level have enough free devices, in sum, to be tried.
 	Level   string
 	Domains int
 }
 
 func (f *Failure) String() string {
-	where := ""
+	need := fmt.Sprintf("needs %s", plural(f.Need, "member"))
 	if f.Level != "" {
-		where = fmt.Sprintf(" in one %s", f.Level)
+		need += " in one " + f.Level
 		if f.Domains == 0 {
-			return fmt.Sprintf("needs %d members%s, and no %s has that many free GPUs", f.Need, where, f.Level)
+			return fmt.Sprintf("%s, and no %s has room for them", need, f.Level)
 		}
 	}
-	role := ""
+	if f.Exist > 0 {
+		return fmt.Sprintf("%s, %d exist", need, f.Exist)
+	}
+	next := ""
 	if f.Role != "" {
-		role = fmt.Sprintf(" of role %q", f.Role)
+		next = fmt.Sprintf(" of role %q", f.Role)
 	}
-	reasons := f.Refused.String()
-	if reasons == "" {
-		reasons = "no node may take it"
+	var reasons []string
+	if len(f.Refused.Lines()) > 0 {
+		reasons = append(reasons, f.Refused.String())
 	}
-	return fmt.Sprintf("needs %d members%s, %d find a place; for the next%s: %s", f.Need, where, f.Placed, role, reasons)
+	if f.Willing > 0 {
+		reasons = append(reasons, plural(f.Willing, "node")+" with the GPUs may not take it, or lack CPU or memory")
+	}
+	out := fmt.Sprintf("%s, %d can be placed", need, f.Placed)
+	if len(reasons) == 0 {
+		return out
+	}
+	return fmt.Sprintf("%s; for the next%s: %s", out, next, strings.Join(reasons, ", "))
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -3,9 +3,19 @@
 // A plan is made for the whole gang on one state of the ledger, devices included,
 // before anything is promised to anybody. It succeeds with all members placed (at
 // least the minimum), or leaves the ledger as it was and says what was missing.
-// Domains are tried from the tightest outwards; inside one, as many members as
-// possible share a node. The cost follows the number of different requests, of
-// domains tried and of nodes used, not the size of the fleet.
 //
-// Read ask.go (what is asked), plan.go (the decision), fill.go (inside one domain).
+// One node is tried first, then domains from the tightest outwards, then the whole
+// cluster; inside each as many members as possible share a node. A gang that could
+// use more than its minimum is first tried with all of its members everywhere, then
+// with the minimum. The cost follows the number of different requests, of domains
+// tried and of nodes used, not the size of the fleet.
+//
+// How far a plan is complete: members of one role that ask for whole devices, without
+// wishes about links, are placed whenever they can be at all. Otherwise roles are
+// placed one after the other, the largest request first and each where it fits
+// best, without going back: a gang of several roles may be refused although another
+// order would do, where its roles compete for the same scarce nodes.
+//
+// Read ask.go (what is asked), plan.go (the decision), domains.go (where to try),
+// fill.go (inside one domain), never.go (what can never be).
 package gang

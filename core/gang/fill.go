@@ -4,34 +4,34 @@ import (
 	"slices"
 
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/place"
 )
 
-// fill places the gang inside a scope, or nobody.
-func (m *maker) fill(s scope) (Plan, bool) {
+// fill places the gang inside a scope, or nobody. explain, when given, is called
+// before a failed attempt is undone, with the role that was short.
+func (m *maker) fill(s scope, explain func(*filling, int)) (Plan, bool) {
 	tx := m.l.Begin()
-	f := &filling{maker: m, scope: s}
+	f := &filling{maker: m, scope: s, near: m.beside()}
 	// First what each role needs, then what the gang needs, then what it would like.
-	need := m.ask.Min
 	taken := make([]int, len(m.ask.Roles))
-	for _, role := range m.order {
-		r := &m.ask.Roles[role]
-		taken[role] = f.role(role, r.Members[:min(r.Min, len(r.Members))])
-		if taken[role] < r.Min {
-			return f.fail(tx.Rollback, role)
-		}
-		need -= taken[role]
-	}
-	for _, role := range m.order {
-		r := &m.ask.Roles[role]
-		rest := r.Members[taken[role]:]
-		got := f.role(role, rest)
-		need -= got
-		if got < len(rest) && need > 0 && role == m.order[len(m.order)-1] {
-			return f.fail(tx.Rollback, role)
+	short := -1 // the first role that has a member without a place
+	place := func(role, upTo int) {
+		members := m.ask.Roles[role].Members
+		got := f.role(role, members[taken[role]:max(upTo, taken[role])])
+		if taken[role] += got; taken[role] < upTo && short < 0 {
+			short = role
 		}
 	}
-	if need > 0 {
-		return f.fail(tx.Rollback, m.order[len(m.order)-1])
+	for _, role := range m.order {
+		if place(role, m.ask.Roles[role].Min); short >= 0 {
+			return f.fail(tx.Rollback, short, explain)
+		}
+	}
+	for _, role := range m.order {
+		place(role, len(m.ask.Roles[role].Members))
+	}
+	if len(f.placed) < m.goal {
+		return f.fail(tx.Rollback, short, explain)
 	}
 	tx.Keep()
 	return Plan{Placements: f.placed, Domain: s.path, Nodes: len(f.used)}, true
@@ -43,17 +43,22 @@ type filling struct {
 	scope  scope
 	placed []Placement
 	used   []model.NodeID // in the order of first use
+	// near are the nodes where members are: those who ran before, then used.
+	near []model.NodeID
 }
 
 // fail takes note of how far the attempt came, if further than others, and undoes
 // it.
-func (f *filling) fail(undo func(), role int) (Plan, bool) {
-	if len(f.placed) > f.failure.Placed {
+func (f *filling) fail(undo func(), role int, explain func(*filling, int)) (Plan, bool) {
+	if explain != nil {
+		explain(f, role)
+	}
+	if len(f.placed) > f.failure.Placed && f.goal == f.least {
 		f.failure.Placed, f.failure.Domain, f.failure.Role = len(f.placed), f.scope.path, ""
+		f.furthest = f.scope
 		if len(f.ask.Roles) > 1 {
 			f.failure.Role = f.ask.Roles[role].Name
 		}
-		f.failure.Refused = f.p.Reasons(f.ask.Roles[role].Request)
 	}
 	undo()
 	return Plan{}, false
@@ -65,17 +70,15 @@ func (f *filling) role(role int, members []model.HolderID) int {
 	done := 0
 	// most is how many may go to one node: never more than on the last one, since
 	// nodes only get fuller.
-	most := len(members)
+	most := min(len(members), 1)
 	if r.Kind() == model.Whole {
-		most = min(most, model.MaxDevices/max(1, r.Count()))
-	} else {
-		most = min(most, 1)
+		most = min(len(members), model.MaxDevices/max(1, r.Count()))
 	}
 	for done < len(members) && most > 0 {
 		count := min(most, len(members)-done)
 		node, ok := f.find(role, count)
 		if !ok {
-			most = count - 1
+			most = f.fewer(role, count)
 			continue
 		}
 		got := 0
@@ -91,20 +94,36 @@ func (f *filling) role(role int, members []model.HolderID) int {
 	return done
 }
 
-// find is the best node of the scope for so many members of a role.
-func (f *filling) find(role, count int) (model.NodeID, bool) {
-	r := f.ask.Roles[role].Request
-	want := Together(r, count)
-	// Who shares devices or comes alone goes where the gang is already.
-	if count == 1 {
-		for _, id := range f.used {
-			if f.takes(want, role, id) {
-				return id, true
-			}
+// fewer is the largest number below count of which somebody may have room: the
+// roomiest node is asked by halves.
+func (f *filling) fewer(role, count int) int {
+	low, high := 1, count-1 // high is the most that may still do
+	for low < high {
+		middle := (low + high + 1) / 2
+		if _, ok := f.find(role, middle); ok {
+			low = middle
+		} else {
+			high = middle - 1
 		}
 	}
-	if f.scope.nodes != nil && len(f.scope.nodes) <= smallScope {
+	return high
+}
+
+// find is the best node of the scope for so many members of a role.
+func (f *filling) find(role, count int) (model.NodeID, bool) {
+	want := Together(f.ask.Roles[role].Request, count)
+	// As many as possible go where the gang is already.
+	for _, id := range f.near {
+		if f.inScope(id) && f.takes(want, role, id) {
+			return id, true
+		}
+	}
+	switch {
+	case f.scope.nodes != nil && len(f.scope.nodes) <= smallScope:
 		return f.scan(want, role)
+	case f.scope.nodes == nil && f.ask.May == nil:
+		c, ok := f.p.Best(want, f.ask.Weights)
+		return c.Node, ok
 	}
 	for c := range f.p.Candidates(want, f.ask.Weights) {
 		if f.inScope(c.Node) && f.may(role, c.Node) {
@@ -123,9 +142,11 @@ func (f *filling) scan(want *model.Request, role int) (model.NodeID, bool) {
 	best, bestTotal := model.NodeID(""), -1
 	var bestUnused int
 	for _, id := range f.scope.nodes {
-		v, there := f.l.View(id)
-		if !there || !v.FreeHost.Covers(want.Host) {
+		if !f.roomy(want, id) {
 			continue
+		}
+		if len(f.scope.nodes) == 1 { // nothing to choose
+			return id, f.takes(want, role, id)
 		}
 		rating, refusal := f.p.Rate(want, f.ask.Weights, id)
 		if refusal != nil || !f.may(role, id) {
@@ -138,6 +159,15 @@ func (f *filling) scan(want *model.Request, role int) (model.NodeID, bool) {
 	return best, bestTotal >= 0
 }
 
+// roomy is the quick part of takes.
+func (f *filling) roomy(want *model.Request, id model.NodeID) bool {
+	v, there := f.l.View(id)
+	if !there || !v.FreeHost.Covers(want.Host) {
+		return false
+	}
+	return want.Vendor == "" || want.Kind() != model.Whole || v.Room(want.Vendor) >= want.Count()
+}
+
 func (f *filling) inScope(id model.NodeID) bool {
 	if f.scope.nodes == nil {
 		return true
@@ -148,26 +178,34 @@ func (f *filling) inScope(id model.NodeID) bool {
 
 func (f *filling) may(role int, id model.NodeID) bool { return f.ask.May == nil || f.ask.May(role, id) }
 
-// takes says whether a node of the scope can take a request.
+// takes says whether a node can take a request.
 func (f *filling) takes(want *model.Request, role int, id model.NodeID) bool {
-	v, there := f.l.View(id)
-	if !there || !v.FreeHost.Covers(want.Host) {
+	if !f.roomy(want, id) {
 		return false
 	}
-	_, refusal := f.p.Fit(want, v)
-	return refusal == nil && f.may(role, id)
+	if want.Vendor != "" {
+		v, _ := f.l.View(id)
+		if _, refusal := place.Fit(want, v); refusal != nil {
+			return false
+		}
+	}
+	return f.may(role, id)
 }
 
 // put gives a member its devices on a node.
 func (f *filling) put(role int, holder model.HolderID, id model.NodeID) bool {
 	r := f.ask.Roles[role].Request
-	v, there := f.l.View(id)
-	if !there || !v.FreeHost.Covers(r.Host) {
+	if !f.roomy(r, id) {
 		return false
 	}
-	grant, refusal := f.p.Fit(r, v)
-	if refusal != nil {
-		return false
+	v, _ := f.l.View(id)
+	var grant place.Grant
+	if r.Vendor != "" { // else it needs no device
+		g, refusal := f.p.Fit(r, v)
+		if refusal != nil {
+			return false
+		}
+		grant = g
 	}
 	claim := grant.Claim(holder, r, v.Node)
 	claim.Assumed = true
@@ -175,12 +213,15 @@ func (f *filling) put(role int, holder model.HolderID, id model.NodeID) bool {
 	f.placed = append(f.placed, Placement{holder, role, id, grant})
 	if !slices.Contains(f.used, id) {
 		f.used = append(f.used, id)
+		if !slices.Contains(f.near, id) {
+			f.near = append(f.near, id)
+		}
 	}
 	return true
 }
 
 // Together is what several members ask of one node. How close devices must be
-// counts for each member on its own.
+// counts for each member on its own, so the sum is only a first look.
 func Together(r *model.Request, count int) *model.Request {
 	if count == 1 {
 		return r
@@ -188,5 +229,6 @@ func Together(r *model.Request, count int) *model.Request {
 	all := *r
 	all.Containers = []model.Container{{Name: "all", Count: r.Count() * count}}
 	all.Host = model.Host{CPU: r.Host.CPU * int64(count), Memory: r.Host.Memory * model.MiB(count)}
+	all.Require.Bond, all.Prefer.Bond = model.Bond{}, model.Bond{}
 	return &all
 }

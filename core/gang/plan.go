@@ -1,125 +1,161 @@
 package gang
 
 import (
+	"cmp"
+	"iter"
 	"slices"
 
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/place"
 	"github.com/tangram-dev/tangram/core/planner"
-	"github.com/tangram-dev/tangram/core/topology"
 )
-
-// maxDomains bounds how many domains are tried for one gang. Domains with most to
-// spare come last at each level, so what is left out is rarely better.
-const maxDomains = 64
 
 // Make plans a gang and holds its devices: on success the ledger has an assumed
 // claim for every member placed, on failure it is as before. Roll back an enclosing
 // trial to only ask.
 func Make(l *ledger.Ledger, p *planner.Planner, ask *Ask) (Plan, *Failure) {
-	m := &maker{l: l, p: p, ask: ask, failure: Failure{Need: ask.Min, Placed: -1, Level: ask.Require.Name}}
+	m := &maker{l: l, p: p, ask: ask, least: ask.least(), members: ask.members()}
+	m.failure = Failure{Need: m.least, Placed: -1, Level: ask.Require.Name}
+	if m.members < m.least || slices.ContainsFunc(ask.Roles, func(r Role) bool { return len(r.Members) < r.Min }) {
+		m.failure.Placed, m.failure.Exist, m.failure.Domains = 0, m.members, 1
+		return Plan{}, &m.failure
+	}
 	for i := range ask.Roles {
 		m.order = append(m.order, i)
 	}
 	// Large requests first: small ones find a place beside them, not the reverse.
 	slices.SortStableFunc(m.order, func(a, b int) int {
-		return ask.Roles[b].Request.Distinct() - ask.Roles[a].Request.Distinct()
+		x, y := ask.Roles[a].Request, ask.Roles[b].Request
+		return cmp.Or(y.Distinct()-x.Distinct(), cmp.Compare(y.Host.CPU, x.Host.CPU))
 	})
-	for _, s := range m.scopes() {
-		if plan, ok := m.fill(s); ok {
+	// Who repairs or grows stays near what runs rather than going far with more.
+	if m.members > m.least && len(ask.Beside) == 0 {
+		m.goal = m.members
+		if plan, ok := m.search(); ok {
 			return plan, nil
 		}
 	}
-	m.failure.Placed = max(m.failure.Placed, 0)
+	m.goal = m.least
+	if plan, ok := m.search(); ok {
+		return plan, nil
+	}
+	if m.least == 0 {
+		return Plan{}, nil // it would have liked more
+	}
+	m.explain()
 	return Plan{}, &m.failure
 }
 
 // maker makes one plan.
 type maker struct {
-	l       *ledger.Ledger
-	p       *planner.Planner
-	ask     *Ask
-	order   []int // of roles
-	failure Failure
+	l     *ledger.Ledger
+	p     *planner.Planner
+	ask   *Ask
+	order []int // of roles
+	// least is how many members must be placed, members how many could, goal how many
+	// are wanted in the search under way.
+	least, members, goal int
+	failure              Failure
+	// furthest is where the attempt was made that failure tells of.
+	furthest scope
 }
 
-// scope is where members may go: the nodes of a domain, or all.
+// scope is where members may go: some nodes, or all.
 type scope struct {
 	path  string
 	nodes []model.NodeID // sorted; nil for the whole cluster
 }
 
-// scopes lists where to try, the tightest first.
-func (m *maker) scopes() []scope {
-	domains := m.l.Domains()
-	require := m.ask.Require
-	var out []scope
-	add := func(d topology.Domain) {
-		if len(out) < maxDomains && !slices.ContainsFunc(out, func(s scope) bool { return s.path == d.Path && s.nodes != nil }) {
-			out = append(out, scope{d.Path, slices.Clone(domains.Nodes(d))})
+func (m *maker) search() (Plan, bool) {
+	m.failure.Domains = 0
+	for s := range m.scopes() {
+		m.failure.Domains++
+		if plan, ok := m.fill(s, nil); ok {
+			return plan, true
 		}
 	}
-	widest := 0 // outermost depth to try
-	bound := require.Name != "" && require.Depth != model.NodeDepth
-	if bound {
-		widest = require.Depth
-	}
-	if len(m.ask.Beside) > 0 {
-		// Repair: the domains of those who run, from the tightest they share.
-		if require.Name != "" && require.Depth == model.NodeDepth {
-			return []scope{{string(m.ask.Beside[0]), m.ask.Beside[:1]}}
-		}
-		if common, ok := domains.Common(m.ask.Beside...); ok {
-			for depth := common.Depth; depth >= widest; depth-- {
-				if d, ok := domains.Of(m.ask.Beside[0], depth); ok {
-					add(d)
-				}
-			}
-		}
-		if bound {
-			return out
-		}
-		return append(out, scope{})
-	}
-	if require.Name != "" && require.Depth == model.NodeDepth {
-		return m.singleNodes()
-	}
-	// How much whole GPUs are needed is known only of whole GPUs; shares may be
-	// crowded on few, so any domain may do.
-	need, vendor := int64(0), model.NVIDIA
-	for _, role := range m.ask.Roles {
-		vendor = role.Request.Vendor
-		if role.Request.Kind() == model.Whole {
-			need += int64(role.Min * role.Request.Count())
-		}
-	}
-	if resource := ledger.Resource(vendor); resource >= 0 {
-		for d := range domains.Tightest(widest, resource, need) {
-			if add(d); len(out) == maxDomains {
-				break
-			}
-		}
-	}
-	if bound {
-		m.failure.Domains = len(out)
-		return out
-	}
-	return append(out, scope{})
+	return Plan{}, false
 }
 
-// singleNodes are the nodes that may take the whole gang, best first.
-func (m *maker) singleNodes() []scope {
-	if len(m.ask.Roles) == 0 {
-		return nil
+// wanted is how many members of a role must be placed in the search under way.
+func (m *maker) wanted(role int) int {
+	r := &m.ask.Roles[role]
+	switch {
+	case m.goal == m.members:
+		return len(r.Members)
+	case len(m.ask.Roles) == 1:
+		return m.goal
 	}
-	first := m.order[0]
-	want := Together(m.ask.Roles[first].Request, m.ask.Roles[first].Min)
-	var out []scope
-	for c := range m.p.Candidates(want, m.ask.Weights) {
-		if out = append(out, scope{string(c.Node), []model.NodeID{c.Node}}); len(out) == maxDomains {
-			break
+	return r.Min
+}
+
+// scopes yields where to try, the tightest first.
+func (m *maker) scopes() iter.Seq[scope] {
+	require := m.ask.Require
+	bound := require.Name != "" && require.Depth != model.NodeDepth
+	switch {
+	case m.ask.Within != nil:
+		return one(scope{nodes: m.ask.Within})
+	case m.beside() != nil:
+		return m.nearby(m.beside(), bound)
+	case require.Name != "" && !bound:
+		nodes, _ := m.l.Size()
+		return m.singleNodes(nodes)
+	case m.members == 1 && !bound:
+		return one(scope{}) // it is together wherever it goes
+	}
+	return m.outwards(bound)
+}
+
+func one(s scope) iter.Seq[scope] { return func(yield func(scope) bool) { yield(s) } }
+
+// beside are the nodes of those who run that are there.
+func (m *maker) beside() []model.NodeID {
+	var out []model.NodeID
+	for _, id := range m.ask.Beside {
+		if _, there := m.l.View(id); there {
+			out = append(out, id)
 		}
 	}
-	m.failure.Domains = len(out)
 	return out
+}
+
+// explain says why the next member has no place, by making the attempt again that
+// came furthest.
+func (m *maker) explain() {
+	m.failure.Placed = max(m.failure.Placed, 0)
+	if m.ask.Terse || len(m.order) == 0 || m.ask.Require.Name != "" && m.failure.Domains == 0 {
+		return
+	}
+	m.fill(m.furthest, func(f *filling, role int) {
+		r := m.ask.Roles[role].Request
+		nodes := f.scope.nodes
+		if nodes == nil && r.Vendor != "" {
+			survey := place.Ask(m.l, r)
+			m.failure.Refused = survey.Refused
+			for _, g := range survey.Groups {
+				for range g.Nodes() {
+					m.failure.Willing++
+				}
+			}
+			return
+		}
+		if nodes == nil {
+			nodes = slices.Sorted(m.l.Nodes())
+		}
+		for _, id := range nodes {
+			v, there := m.l.View(id)
+			if !there {
+				continue
+			}
+			if r.Vendor != "" {
+				if _, refusal := place.Fit(r, v); refusal != nil {
+					m.failure.Refused.Add(*refusal, 1)
+					continue
+				}
+			}
+			m.failure.Willing++
+		}
+	})
 }

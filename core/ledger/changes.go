@@ -30,3 +30,7 @@ func (l *Ledger) Changes() []model.NodeID {
 	}
 	return out
 }
+
+// FleetVersion counts changes of which nodes there are and of what they have: equal
+// versions of one ledger mean the same inventories.
+func (l *Ledger) FleetVersion() uint64 { return l.fleetVersion }

@@ -61,6 +61,8 @@ type Ledger struct {
 	changes    changes
 	// kindsVersion counts changes of kinds.
 	kindsVersion uint64
+	// fleetVersion counts changes of inventories.
+	fleetVersion uint64
 	version      uint64
 }
 
@@ -223,6 +225,7 @@ func (n *node) find(h model.HolderID) int {
 // setInventory is the one place where inventories change. A nil inventory takes
 // the node away.
 func (l *Ledger) setInventory(id model.NodeID, inv *model.Node) {
+	l.fleetVersion++
 	n := l.enter(id)
 	l.journal.inventory(n)
 	l.unindex(n)
@@ -380,30 +383,6 @@ func (l *Ledger) Nodes() iter.Seq[model.NodeID] {
 			}
 		}
 	}
-}
-
-// Contested is a claim that is counted elsewhere than its record says, because
-// those with older rights leave no room on a device it names.
-type Contested struct {
-	Holder model.HolderID
-	// Index is the first such device.
-	Index int
-}
-
-// Contested returns the claims on a node whose records are not believed, those with
-// the oldest right first. Promises are not among them: they have no record yet.
-func (l *Ledger) Contested(id model.NodeID) []Contested {
-	n := l.nodes[id]
-	if n == nil {
-		return nil
-	}
-	var out []Contested
-	for _, c := range n.contested {
-		if claim := &n.claims[c.claim]; !claim.Assumed {
-			out = append(out, Contested{claim.Holder, c.index})
-		}
-	}
-	return out
 }
 
 // Claims returns a copy of the claims on a node.

@@ -3,6 +3,7 @@ package dialect
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -73,7 +74,8 @@ func MembershipOf(pod *v1.Pod) (Membership, error) {
 	case pod.Labels[labelJobSet] != "":
 		m.Key, m.Owner = "jobset/"+pod.Namespace+"/"+pod.Labels[labelJobSet], metav1.OwnerReference{Kind: "JobSet", Name: pod.Labels[labelJobSet]}
 		m.Task = pod.Labels[labelReplicatedJob]
-	case owner != nil && (owner.Kind == "RayCluster" || owner.Kind == "Job"):
+	case owner != nil && (owner.Kind == "RayCluster" && strings.HasPrefix(owner.APIVersion, RayClusters.Group+"/") ||
+		owner.Kind == "Job" && strings.HasPrefix(owner.APIVersion, Jobs.Group+"/")):
 		m.Key, m.Owner = "owner/"+string(owner.UID), *owner
 		m.Task = pod.Labels[labelRayGroup]
 	}

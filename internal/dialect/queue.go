@@ -3,6 +3,7 @@ package dialect
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -109,16 +110,18 @@ func GroupOf(o *unstructured.Unstructured) (Group, error) {
 }
 
 // SizeOf is how many pods a Job, JobSet or RayCluster runs together; 0 when they need
-// not start together: a Job whose pods have no index is a bag of single pods.
+// not start together: a Job whose pods have no index, or more indexes than run at a
+// time, is a bag of single pods.
 func SizeOf(o *unstructured.Unstructured) int {
 	var err error
 	spec := reader{o.Object, &err}
 	switch o.GetKind() {
 	case "Job":
-		if spec.text("spec", "completionMode") != "Indexed" {
+		n := spec.parallelism("spec")
+		if c, ok := spec.number("spec", "completions"); ok && c > int64(n) || spec.text("spec", "completionMode") != "Indexed" {
 			return 0
 		}
-		return spec.parallelism("spec")
+		return n
 	case "JobSet":
 		total := 0
 		jobs, _, _ := unstructured.NestedSlice(o.Object, "spec", "replicatedJobs")
@@ -129,22 +132,26 @@ func SizeOf(o *unstructured.Unstructured) int {
 				if n, ok := r.number("replicas"); ok {
 					replicas = n
 				}
-				total += int(replicas) * max(1, r.parallelism("template", "spec"))
+				total += int(max(0, min(replicas, maxGang))) * max(1, r.parallelism("template", "spec"))
 			}
 		}
 		return min(total, maxGang)
 	case "RayCluster":
 		total := 1 // the head
+		scales, _, _ := unstructured.NestedBool(o.Object, "spec", "enableInTreeAutoscaling")
 		groups, _, _ := unstructured.NestedSlice(o.Object, "spec", "workerGroupSpecs")
 		for _, g := range groups {
 			if group, ok := g.(map[string]any); ok {
 				r := reader{group, &err}
-				n, _ := r.number("minReplicas")
+				n, ok := r.number("replicas")
+				if least, has := r.number("minReplicas"); has && (scales || !ok) {
+					n = least // the rest comes when there is room
+				}
 				hosts, ok := r.number("numOfHosts")
 				if !ok {
 					hosts = 1
 				}
-				total += int(n * hosts)
+				total += int(max(0, min(n, maxGang)) * max(1, min(hosts, maxGang)))
 			}
 		}
 		return min(total, maxGang)
@@ -208,6 +215,10 @@ func (r reader) amounts(path ...string) map[arbiter.Resource]int64 {
 		}
 		if q.Sign() < 0 {
 			r.note(fmt.Errorf("%v is negative", list[name]), append(slices.Clone(path), name))
+			continue
+		}
+		if q.Value() > math.MaxInt64/model.FullMilli {
+			r.note(fmt.Errorf("%v is too much", list[name]), append(slices.Clone(path), name))
 			continue
 		}
 		switch {

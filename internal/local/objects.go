@@ -15,11 +15,12 @@ import (
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 )
 
-// Labels of simulated nodes beyond those that describe GPUs.
+// Labels of simulated nodes beyond those that describe GPUs. Block and rack are those
+// of the scheduler's default levels.
 const (
 	labelPool  = names.Group + "/pool"
-	labelBlock = names.Group + "/block"
-	labelRack  = names.Group + "/rack"
+	labelBlock = "network.topology.nvidia.com/block"
+	labelRack  = "topology.kubernetes.io/rack"
 
 	labelMIGCapable = "nvidia.com/mig.capable"
 )

@@ -84,7 +84,7 @@ func TestNodeSaysWhatItsGPUsAre(t *testing.T) {
 				"accelerator": "nvidia-tesla-a100", "gpu-count": "8", "gpu-memory": "80Gi", "gpu-interconnect": "nvlink",
 				"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB", "nvidia.com/gpu.count": "8", "nvidia.com/gpu.memory": "81920",
 				"nvidia.com/mig.capable": "true", "topology.kubernetes.io/zone": "zone-a",
-				"tangram.dev/pool": "a100", "tangram.dev/rack": "a100-rack-1", "tangram.dev/block": "a100-block-0",
+				"tangram.dev/pool": "a100", "topology.kubernetes.io/rack": "a100-rack-1", "network.topology.nvidia.com/block": "a100-block-0",
 				"kubernetes.io/hostname": "a100-3",
 			},
 			resources: map[v1.ResourceName]string{"nvidia.com/gpu": "8", "nvidia.com/gpu-memory": "640Gi", "pods": "110"},

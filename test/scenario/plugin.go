@@ -93,6 +93,7 @@ func (p *pluginEngine) start(parent context.Context) error {
 		return err
 	}
 	p.shared.TakeShortcut(p.sched)
+	p.shared.KeepQuiet(p.sched)
 	p.shared.DispatchWith(ctx, p.sched)
 	factory.StartWithContext(ctx)
 	factory.WaitForCacheSyncWithContext(ctx)

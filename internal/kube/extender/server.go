@@ -85,7 +85,7 @@ func (s *Server) filter(_ context.Context, args *extenderv1.ExtenderArgs) (*exte
 	if args.Pod == nil {
 		return nil, errNoPod
 	}
-	r, err := s.Cluster.Request(args.Pod, state.Placements{})
+	r, err := s.Cluster.Request(args.Pod, state.Profile{})
 	if err != nil {
 		return &extenderv1.ExtenderFilterResult{Error: err.Error()}, nil
 	}
@@ -126,7 +126,7 @@ func (s *Server) prioritize(_ context.Context, args *extenderv1.ExtenderArgs) (e
 	if args.Pod == nil {
 		return nil, errNoPod
 	}
-	r, err := s.Cluster.Request(args.Pod, state.Placements{})
+	r, err := s.Cluster.Request(args.Pod, state.Profile{})
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +154,7 @@ func (s *Server) bind(ctx context.Context, args *extenderv1.ExtenderBindingArgs)
 	if pod.UID != args.PodUID {
 		return fail(fmt.Errorf("pod %s/%s: is another one now (uid %s)", args.PodNamespace, args.PodName, pod.UID))
 	}
-	r, err := s.Cluster.Request(pod, state.Placements{})
+	r, err := s.Cluster.Request(pod, state.Profile{})
 	if err != nil {
 		return fail(err)
 	}
@@ -183,7 +183,7 @@ func (s *Server) preempt(_ context.Context, args *extenderv1.ExtenderPreemptionA
 	if args.Pod == nil {
 		return nil, errNoPod
 	}
-	r, err := s.Cluster.Request(args.Pod, state.Placements{})
+	r, err := s.Cluster.Request(args.Pod, state.Profile{})
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/apiserver/pkg/server"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/component-base/cli/globalflag"
 	basecompatibility "k8s.io/component-base/compatibility"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/component-base/version/verflag"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
+	"k8s.io/kubernetes/pkg/features"
 
 	"github.com/tangram-dev/tangram/internal/kube/state"
 )
@@ -23,6 +25,7 @@ import (
 // NewCommand is the gpu-scheduler command: kube-scheduler's flags and behaviour,
 // Tangram's plugins. defaults is the configuration used without --config.
 func NewCommand(defaults []byte) *cobra.Command {
+	gateProblem := changeDefaults()
 	opts := options.NewOptions()
 	cmd := &cobra.Command{
 		Use: "gpu-scheduler",
@@ -30,10 +33,15 @@ func NewCommand(defaults []byte) *cobra.Command {
 asks for GPUs its devices, and says why when it cannot. It takes kube-scheduler's
 flags and configuration; --kubeconfig, --kube-api-qps and the other connection
 flags override the configuration file.`,
-		Args:              cobra.NoArgs,
-		SilenceUsage:      true,
-		PersistentPreRunE: func(*cobra.Command, []string) error { return opts.ComponentGlobalsRegistry.Set() },
-		RunE:              func(cmd *cobra.Command, _ []string) error { return run(cmd, opts, defaults) },
+		Args:         cobra.NoArgs,
+		SilenceUsage: true,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if gateProblem != nil {
+				return gateProblem
+			}
+			return opts.ComponentGlobalsRegistry.Set()
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd, opts, defaults) },
 	}
 	verflag.AddFlags(opts.Flags.FlagSet("global"))
 	globalflag.AddGlobalFlags(opts.Flags.FlagSet("global"), cmd.Name(), logs.SkipLoggingConfigurationFlags())
@@ -43,6 +51,17 @@ flags override the configuration file.`,
 	cols, _, _ := term.TerminalSize(cmd.OutOrStdout())
 	cliflag.SetUsageAndHelpFunc(cmd, *opts.Flags, cols)
 	return cmd
+}
+
+// changeDefaults switches off what kube-scheduler has on and Tangram is better off
+// without; --feature-gates still decides. NominatedNodeNameForExpectation writes to
+// the API where every pod that waits at Permit will go: one more write per member of a
+// gang, for a wait of milliseconds. It must come before the flags are made.
+func changeDefaults() error {
+	if !utilfeature.DefaultFeatureGate.Enabled(features.NominatedNodeNameForExpectation) {
+		return nil // done before, by another command of this process
+	}
+	return utilfeature.DefaultMutableFeatureGate.OverrideDefault(features.NominatedNodeNameForExpectation, false)
 }
 
 func run(cmd *cobra.Command, opts *options.Options, defaults []byte) error {

@@ -52,9 +52,10 @@ func readCycle(cs fwk.CycleState) *cycle {
 
 // request reads a pod's request under a profile.
 func (p *profile) request(pod *v1.Pod) (*model.Request, error) {
-	r, err := p.cluster.Request(pod, p.placements)
-	if r != nil {
-		r.ProfileModels = p.models
-	}
-	return r, err
+	return p.cluster.Request(pod, p.settings())
+}
+
+// settings are what the profile says about its pods.
+func (p *profile) settings() state.Profile {
+	return state.Profile{Placements: p.placements, Models: p.models}
 }

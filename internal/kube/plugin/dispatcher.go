@@ -17,10 +17,6 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/state"
 )
 
-// dispatchEvery is how long decisions are left alone when nothing happens: time
-// itself changes things (ages, reservations whose time came).
-const dispatchEvery = 5 * time.Second
-
 // dispatcher carries out what the cluster's engine decides: it is the only one who
 // puts pods of gangs and queues into kube-scheduler's queue.
 type dispatcher struct {
@@ -47,22 +43,25 @@ func (d *dispatcher) run(ctx context.Context) {
 	if !d.cluster.WaitForSync(ctx) {
 		return
 	}
-	tick := time.NewTicker(dispatchEvery)
-	defer tick.Stop()
 	for {
-		d.turn(ctx)
+		next := time.NewTimer(d.turn(ctx))
 		select {
 		case <-ctx.Done():
-			return
-		case <-tick.C:
+		case <-next.C:
 		case <-d.cluster.Kicked():
+		}
+		next.Stop()
+		if ctx.Err() != nil {
+			return
 		}
 	}
 }
 
-// turn makes one decision and carries it out.
-func (d *dispatcher) turn(ctx context.Context) {
+// turn makes one decision and carries it out. It returns when to make the next one
+// though nothing happens.
+func (d *dispatcher) turn(ctx context.Context) time.Duration {
 	t := d.cluster.Dispatch(time.Now())
+	rejectAll(d.handle, t.Reject)
 	if len(t.Wake) > 0 {
 		pods := make(map[string]*v1.Pod, len(t.Wake))
 		for _, p := range t.Wake {
@@ -73,14 +72,24 @@ func (d *dispatcher) turn(ctx context.Context) {
 	for _, w := range t.News {
 		d.handle.EventRecorder().Eventf(w.Pod, nil, v1.EventTypeNormal, w.Reason, "Scheduling", "%s", w.Text)
 	}
-	for _, v := range t.Evict {
-		d.evict(ctx, v)
+	if len(t.Evict) > 0 {
+		go d.evictAll(ctx, t.Evict) // others need not wait for it
+	}
+	return t.Next
+}
+
+// evictAll evicts victims until one may not go: then it would not help.
+func (d *dispatcher) evictAll(ctx context.Context, victims []state.Victim) {
+	for _, v := range victims {
+		if !d.evict(ctx, v) {
+			return
+		}
 	}
 }
 
 // evict asks the API server to evict a pod: it keeps disruption budgets and grace
 // periods. A refusal is not retried here: the engine proposes again, or others.
-func (d *dispatcher) evict(ctx context.Context, v state.Victim) {
+func (d *dispatcher) evict(ctx context.Context, v state.Victim) bool {
 	uid := v.Pod.UID
 	err := d.handle.ClientSet().CoreV1().Pods(v.Pod.Namespace).EvictV1(ctx, &policyv1.Eviction{
 		ObjectMeta:    metav1.ObjectMeta{Namespace: v.Pod.Namespace, Name: v.Pod.Name},
@@ -93,5 +102,7 @@ func (d *dispatcher) evict(ctx context.Context, v state.Victim) {
 	default:
 		klog.FromContext(ctx).Info("A victim may not be evicted now", "pod", klog.KObj(v.Pod), "for", v.For, "cause", err.Error())
 		d.cluster.Spared(v)
+		return false
 	}
+	return true
 }

@@ -39,7 +39,7 @@ func (s *Shared) newFilter(ctx context.Context, obj runtime.Object, h fwk.Handle
 		return nil, err
 	}
 	p.filters = true
-	c.Own(h.ProfileName())
+	c.Own(h.ProfileName(), p.settings())
 	return &filter{hints: newHints(c, p), awaitSync: s.awaitSync}, nil
 }
 

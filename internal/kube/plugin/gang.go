@@ -21,8 +21,11 @@ type gang struct {
 	handle  fwk.Handle
 }
 
-var _ fwk.PermitPlugin = &gang{}
-var _ fwk.ReservePlugin = &gang{}
+var (
+	_ fwk.PermitPlugin      = &gang{}
+	_ fwk.ReservePlugin     = &gang{}
+	_ fwk.EnqueueExtensions = &gang{}
+)
 
 // permitFor is how long a member waits for the others. They follow each other in the
 // queue, so it is seconds unless one of them fails, and then nobody waits.
@@ -39,10 +42,23 @@ func (s *Shared) newGang(ctx context.Context, obj runtime.Object, h fwk.Handle) 
 // Name is the plugin's name in configurations.
 func (g *gang) Name() string { return names.PluginGang }
 
-// Permit holds a member until all of its batch are here.
-func (g *gang) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) (*fwk.Status, time.Duration) {
-	ready, others := g.cluster.Reserved(pod)
-	if !ready {
+// EventsToRegister: a member that was refused here waits for the dispatcher.
+func (g *gang) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return ownEdits(), nil
+}
+
+// Permit holds a member until all of its batch are here. Nothing is asked of the
+// framework while the cluster's lock is held.
+func (g *gang) Permit(_ context.Context, cs fwk.CycleState, pod *v1.Pod, _ string) (*fwk.Status, time.Duration) {
+	planned := plannedFor(cs)
+	if planned == nil {
+		return nil, 0
+	}
+	ready, others, ok := g.cluster.Reserved(pod, planned)
+	switch {
+	case !ok:
+		return fwk.NewStatus(fwk.Unschedulable, takenBack), 0
+	case !ready:
 		return fwk.NewStatus(fwk.Wait), permitFor
 	}
 	for _, h := range others {
@@ -53,18 +69,30 @@ func (g *gang) Permit(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string
 	return nil, 0
 }
 
+const takenBack = "a member planned with it could not be placed"
+
 // Reserve has nothing to do: GPUReserve holds the devices.
 func (g *gang) Reserve(context.Context, fwk.CycleState, *v1.Pod, string) *fwk.Status { return nil }
 
 // Unreserve ends the wait of all members planned with one that failed.
-func (g *gang) Unreserve(_ context.Context, _ fwk.CycleState, pod *v1.Pod, _ string) {
-	g.rejectAll(g.cluster.Fail(pod), pod)
+func (g *gang) Unreserve(_ context.Context, cs fwk.CycleState, pod *v1.Pod, _ string) {
+	if planned := plannedFor(cs); planned != nil {
+		rejectAll(g.handle, g.cluster.Fail(pod, planned, true))
+	}
 }
 
-func (g *gang) rejectAll(members []model.HolderID, failed *v1.Pod) {
-	for _, h := range members {
-		if w := g.handle.GetWaitingPod(types.UID(h)); w != nil {
-			w.Reject(g.Name(), "member "+failed.Name+" of its gang could not be placed")
+// plannedFor is the place a pod was given before its cycle; nil for most.
+func plannedFor(cs fwk.CycleState) *state.Release {
+	if c := readCycle(cs); c != nil {
+		return c.planned
+	}
+	return nil
+}
+
+func rejectAll(h fwk.Handle, members []model.HolderID) {
+	for _, m := range members {
+		if w := h.GetWaitingPod(types.UID(m)); w != nil {
+			w.Reject(names.PluginGang, takenBack)
 		}
 	}
 }

@@ -34,24 +34,32 @@ func (s *Shared) newQueue(ctx context.Context, obj runtime.Object, h fwk.Handle)
 func (q *queue) Name() string { return names.PluginQueue }
 
 // PreEnqueue lets a pod in that has a place, that waits for nobody, or whose owner is
-// to be told why it waits.
+// to be told why it waits. It is called under the lock of kube-scheduler's queue, so
+// it waits for no other.
 func (q *queue) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
 	if !q.cluster.Owns(pod.Spec.SchedulerName) {
 		return nil
 	}
-	if standing, why := q.cluster.StandingOf(pod); standing == state.Gated {
-		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, why)
+	if standing, _ := q.cluster.StandingOf(pod); standing == state.Gated {
+		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "waits for its turn")
 	}
 	return nil
 }
 
-// EventsToRegister is empty: only the dispatcher lets pods in.
+// EventsToRegister: the dispatcher lets pods in, and who edits a pod may free it.
 func (q *queue) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
-	return nil, nil
+	return ownEdits(), nil
 }
 
-// Less puts released pods first, by rank, which a pod keeps for life; the others by
-// priority and age, as kube-scheduler does.
+// ownEdits are events that let a pod's standing be asked again: no other does.
+func ownEdits() []fwk.ClusterEventWithHint {
+	return []fwk.ClusterEventWithHint{
+		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Update}, QueueingHintFn: hints{}.afterOwnEdit},
+	}
+}
+
+// Less puts pods that the dispatcher let in first, by rank, which a pod keeps for
+// life; the others by priority and age, as kube-scheduler does.
 func (q *queue) Less(a, b fwk.QueuedPodInfo) bool {
 	x, y := a.GetPodInfo().GetPod(), b.GetPodInfo().GetPod()
 	rx, okx := q.cluster.RankOf(x)

@@ -37,6 +37,14 @@ func (r *reserve) Reserve(_ context.Context, cs fwk.CycleState, pod *v1.Pod, nod
 	if c == nil {
 		return nil
 	}
+	if c.planned != nil {
+		given, ok := r.cluster.Take(pod, c.planned)
+		if !ok {
+			return fwk.NewStatus(fwk.Unschedulable, takenBack)
+		}
+		c.given = &given
+		return nil
+	}
 	given, refusal := r.cluster.Reserve(pod, c.request, model.NodeID(node))
 	if refusal != nil {
 		// The node changed since it was filtered. What changed it is over, so no event
@@ -50,7 +58,8 @@ func (r *reserve) Reserve(_ context.Context, cs fwk.CycleState, pod *v1.Pod, nod
 // Unreserve lets the devices go. The framework may call it without Reserve, and
 // more than once.
 func (r *reserve) Unreserve(_ context.Context, cs fwk.CycleState, pod *v1.Pod, _ string) {
-	if c := readCycle(cs); c != nil {
+	// What was planned is taken back by GPUGang: by now it may be planned anew.
+	if c := readCycle(cs); c != nil && c.planned == nil {
 		c.given = nil
 		r.cluster.Unreserve(pod)
 	}

@@ -36,6 +36,10 @@ func (s *Shared) newScore(ctx context.Context, obj runtime.Object, h fwk.Handle)
 	if p.placements, err = args.placements(); err != nil {
 		return nil, err
 	}
+	if p.filters { // GPUFilter may come before or after
+		c.Own(h.ProfileName(), p.settings())
+	}
+	c.SetWeights(p.weights)
 	return &scorer{cluster: c, profile: p}, nil
 }
 

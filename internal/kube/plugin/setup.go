@@ -66,6 +66,7 @@ func (s *Shared) Setup(ctx context.Context, opts *options.Options) (*schedulerse
 		return nil, nil, err
 	}
 	s.TakeShortcut(sched)
+	s.KeepQuiet(sched)
 	s.DispatchWith(ctx, sched)
 	return &cc, sched, nil
 }

@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -30,6 +31,8 @@ type Shared struct {
 	// handle is any profile's: all lead to the same queue and API server.
 	handle fwk.Handle
 	synced sync.Once
+	// complete: the ledger has seen what existed at the start.
+	complete atomic.Bool
 	// levels is the profile that set the levels of domains; "" when none has.
 	levels string
 	// defaults is the configuration without a file.
@@ -43,6 +46,7 @@ func (s *Shared) awaitSync(ctx context.Context) {
 		logger := klog.FromContext(ctx)
 		logger.Info("Waiting for the ledger to see all nodes, pods and GPUNodes")
 		if s.cluster.WaitForSync(ctx) {
+			s.complete.Store(true)
 			logger.Info("The ledger is complete")
 		}
 	})

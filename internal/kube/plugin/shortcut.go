@@ -10,6 +10,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/internal/kube/state"
 )
@@ -31,12 +32,14 @@ func (s *Shared) TakeShortcut(sched *scheduler.Scheduler) {
 	sched.SchedulePod = func(ctx context.Context, f framework.Framework, cs fwk.CycleState, info *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
 		p := s.profiles[f.ProfileName()]
 		if p != nil && p.filters {
-			switch standing, why := s.cluster.StandingOf(info.Pod); standing {
+			switch standing, why := s.standing(ctx, info.Pod, p); standing {
 			case state.Released:
 				return s.toItsPlace(ctx, f, cs, info.Pod, p)
-			case state.Told, state.Gated:
+			case state.Told:
 				s.cluster.Heard(info.Pod)
-				return scheduler.ScheduleResult{}, s.notNow(ctx, f, cs, info.Pod, p, why)
+				return scheduler.ScheduleResult{}, s.notNow(ctx, f, cs, info.Pod, p, names.PluginQueue, why)
+			case state.Gated:
+				return scheduler.ScheduleResult{}, s.notNow(ctx, f, cs, info.Pod, p, names.PluginGang, "waits for its turn")
 			}
 		}
 		if p == nil || !p.filters || p.priority || len(sched.Extenders) > 0 || !plain(info.Pod) || cs.IsPodGroupSchedulingCycle() {
@@ -54,6 +57,18 @@ func (s *Shared) TakeShortcut(sched *scheduler.Scheduler) {
 		}
 		return scheduler.ScheduleResult{SuggestedHost: node, EvaluatedNodes: judged, FeasibleNodes: 1}, nil
 	}
+}
+
+// standing says how a pod stands once it is known who belongs together.
+func (s *Shared) standing(ctx context.Context, pod *v1.Pod, p *profile) (state.Standing, string) {
+	standing, why := s.cluster.StandingOf(pod)
+	if standing == state.Free && !s.complete.Load() {
+		if r, _ := p.request(pod); r != nil { // others need not wait for it
+			s.awaitSync(ctx)
+			return s.cluster.StandingOf(pod)
+		}
+	}
+	return standing, why
 }
 
 // plain says whether nothing but the pod's hard requirements and its GPUs decide

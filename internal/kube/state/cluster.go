@@ -11,7 +11,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
 	corelisters "k8s.io/client-go/listers/core/v1"
+	policylisters "k8s.io/client-go/listers/policy/v1"
 	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
 
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 	"github.com/tangram-dev/tangram/core/arbiter"
@@ -36,6 +38,7 @@ type Cluster struct {
 	// namespaces are not waited for: they only say what nobody else does, and who may
 	// not read them (an extender with few rights) does without.
 	namespaces corelisters.NamespaceLister
+	budgets    policylisters.PodDisruptionBudgetLister
 	gpuNodes   *optional[*v1alpha1.GPUNode]
 	// topologies are NodeResourceTopologies; nil when nobody looks.
 	topologies *optional[*unstructured.Unstructured]
@@ -43,17 +46,18 @@ type Cluster struct {
 	levels     atomic.Pointer[topology.Levels]
 	everyNode  func()
 
-	mu      sync.RWMutex
-	ledger  *ledger.Ledger
-	planner *planner.Planner
-	gangs   gangs
-	queues  queues
-	// ours are the scheduler names whose pods are ours to place.
-	ours map[string]bool
+	mu        sync.RWMutex
+	ledger    *ledger.Ledger
+	planner   *planner.Planner
+	gangs     gangs
+	queues    queues
+	standings standings
+	// complete: all that existed when this process started has been seen.
+	complete atomic.Bool
 	// weights decide between nodes for gangs.
 	weights score.Weights
 	// podOf finds a pod that makes a request, to ask Kubernetes' own rules.
-	podOf map[*model.Request]*v1.Pod
+	podOf map[*model.Request]*memberPod
 	// objects say something about gangs and queues.
 	objects map[schema.GroupVersionResource]*optional[*unstructured.Unstructured]
 	kicked  chan struct{}
@@ -69,6 +73,7 @@ type Cluster struct {
 	// be honoured.
 	contested map[string]bool
 
+	logger  klog.Logger
 	report  Reporter
 	changed func(*Cluster, model.NodeID)
 }
@@ -92,8 +97,9 @@ func New(ctx context.Context, factory informers.SharedInformerFactory, from Sour
 		gangs:      newGangs(),
 		queues:     queues{byName: map[string]arbiter.Queue{}, tree: []arbiter.Queue{defaultQueue}},
 		weights:    score.DefaultWeights(),
-		ours:       map[string]bool{},
-		podOf:      map[*model.Request]*v1.Pod{},
+		logger:     klog.FromContext(ctx),
+		budgets:    factory.Policy().V1().PodDisruptionBudgets().Lister(),
+		podOf:      map[*model.Request]*memberPod{},
 		objects:    map[schema.GroupVersionResource]*optional[*unstructured.Unstructured]{},
 		kicked:     make(chan struct{}, 1),
 		report:     report,
@@ -135,7 +141,7 @@ func New(ctx context.Context, factory informers.SharedInformerFactory, from Sour
 		go c.topologies.informer.RunWithContext(ctx)
 	}
 	for kind, source := range from.Groups {
-		changed := c.syncOwner
+		changed := func(key string) { c.syncOwner(kind, key) }
 		if kind == dialect.Queues {
 			changed = c.syncQueue
 		}
@@ -152,20 +158,6 @@ func New(ctx context.Context, factory informers.SharedInformerFactory, from Sour
 	}
 	go c.gpuNodes.informer.RunWithContext(ctx)
 	return c, nil
-}
-
-// Own says that the pods of a scheduler name are ours to place.
-func (c *Cluster) Own(schedulerName string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.ours[schedulerName] = true
-}
-
-// Owns says whether pods of a scheduler name are ours to place.
-func (c *Cluster) Owns(schedulerName string) bool {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.ours[schedulerName]
 }
 
 // SetWeights says what decides between nodes for gangs.
@@ -264,10 +256,6 @@ type Assignment struct {
 func (c *Cluster) Reserve(pod *v1.Pod, r *model.Request, id model.NodeID) (Assignment, *explain.Refusal) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if r := c.gangs.releases[model.HolderID(pod.UID)]; r != nil && r.Node.ID == id {
-		c.unwait(pod)
-		return r.Assignment, nil // held since it was planned
-	}
 	v, ok := c.ledger.View(id)
 	if !ok {
 		return Assignment{}, &explain.Refusal{Code: explain.NoDevices, Need: int64(r.Count())}

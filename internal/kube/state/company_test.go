@@ -51,7 +51,7 @@ func TestPlacementSources(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			p := testPod("p", 1)
 			p.Namespace, p.Labels, p.Annotations = tt.namespace, map[string]string{names.LabelQueue: tt.queue}, map[string]string{names.AnnotationPlacement: tt.annotation}
-			r, err := s.Request(p, tt.placements)
+			r, err := s.Request(p, Profile{Placements: tt.placements})
 			if err != nil || r.Placement != tt.want || r.NodePlacement != tt.want {
 				t.Errorf("got %v, %v, %v, want %s", r.Placement, r.NodePlacement, err, tt.want)
 			}
@@ -59,7 +59,7 @@ func TestPlacementSources(t *testing.T) {
 	}
 	p := testPod("p", 1)
 	p.Namespace = "broken"
-	_, _ = s.Request(p, otherwise)
+	_, _ = s.Request(p, Profile{Placements: otherwise})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.reports) != 1 || !strings.Contains(s.reports[0], `Namespace broken: InvalidPlacement: metadata.annotations[tangram.dev/placement]: "tight"`) {
@@ -68,7 +68,7 @@ func TestPlacementSources(t *testing.T) {
 	// What HAMi says of devices leaves the nodes open.
 	p = testPod("p", 1)
 	p.Annotations = map[string]string{"hami.io/gpu-scheduler-policy": "binpack"}
-	if r, _ := s.Request(p, otherwise); r.Placement != model.Binpack || r.NodePlacement != model.Spread {
+	if r, _ := s.Request(p, Profile{Placements: otherwise}); r.Placement != model.Binpack || r.NodePlacement != model.Spread {
 		t.Errorf("got %s on devices, %s on nodes", r.Placement, r.NodePlacement)
 	}
 }

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -16,7 +15,7 @@ import (
 
 // gangs is what the cluster knows of gangs: which pods belong together, and the
 // engine that decides about them. While there are neither gangs nor queues nobody
-// has to wait for others, and the engine is idle: pods are then scheduled one by one,
+// has to wait for others, and there is no engine: pods are then scheduled one by one,
 // as they come.
 type gangs struct {
 	engine *dispatch.Engine
@@ -25,23 +24,27 @@ type gangs struct {
 	member map[model.HolderID]dispatch.ID
 	// real counts groups that are more than a pod that comes alone.
 	real int
-	// releases are members that may be scheduled now, at the place planned for them.
-	releases map[model.HolderID]*Release
-	// ranks give each pod its place in kube-scheduler's queue, for as long as it
-	// exists: an order that changes would corrupt the heap.
-	ranks    map[model.HolderID]int64
+	// dirty are groups the engine has not heard the latest of: it is told once per
+	// turn, not once per pod.
+	dirty map[dispatch.ID]bool
+	// owned finds the pods of a PodGroup, Job, JobSet or RayCluster, owner the reverse.
+	owned map[string]map[model.HolderID]*v1.Pod
+	owner map[model.HolderID]string
+	// found are members seen succeeded when this process started, by gang.
+	found map[dispatch.ID]map[model.HolderID]string
+
 	nextRank int64
-	// verdicts are reasons that are still to be told to a pod's owner through a
-	// scheduling cycle; told is what each gang was last told.
-	verdicts map[model.HolderID]string
-	told     map[dispatch.ID]string
-	vetoes   vetoes
+	// batches are those whose members are not all at Permit.
+	batches map[*Batch]bool
+	// rejects are members that must stop waiting at Permit.
+	rejects []model.HolderID
+	asking  asking
+	told    map[dispatch.ID]*told
+	vetoes  vetoes
 	// spared are pods that could not be evicted, and until when they are left alone.
 	spared map[model.HolderID]time.Time
-	// news are gangs that changed since the last turn.
-	news map[dispatch.ID]bool
-	// opened: the engine was stopped, and who waited for it has to be woken.
-	opened bool
+	// awake are pods to be looked at again by kube-scheduler, whatever the engine says.
+	awake map[model.HolderID]*v1.Pod
 	// stale: the cluster's total must be counted again.
 	stale bool
 }
@@ -51,36 +54,34 @@ type group struct {
 	id   dispatch.ID
 	real bool
 	pods map[model.HolderID]*memberPod
-	// done counts members that succeeded, by task: they need no place any more.
-	done map[string]map[model.HolderID]bool
+	// done are members that succeeded, with their task: they need no place any more.
+	done map[model.HolderID]string
+	// failures counts starts that failed since the last success; rests is until when
+	// the gang is left alone after one.
+	failures int
+	rests    time.Time
+	// refusal is what kube-scheduler's filters last said of a place that was planned.
+	refusal string
 }
 
 type memberPod struct {
 	pod     *v1.Pod
 	request *model.Request
+	// rules is equal for pods that nodes treat alike for all that core does not know;
+	// shape for those that ask for the same as well.
+	rules, shape string
+	group        *group
 	membership
 }
 
 type membership = dialect.Membership
 
-// Release is a member's permission to be scheduled, and where.
-type Release struct {
-	Assignment
-	Batch *Batch
-}
-
-// Batch is members that were planned together: they are bound together, or none.
-type Batch struct {
-	Gang    dispatch.ID
-	Members []model.HolderID
-	// Reserved are those that have passed everything but the wait for the others.
-	Reserved map[model.HolderID]bool
-}
-
 func newGangs() gangs {
 	return gangs{
-		groups: map[dispatch.ID]*group{}, member: map[model.HolderID]dispatch.ID{}, releases: map[model.HolderID]*Release{},
-		ranks: map[model.HolderID]int64{}, verdicts: map[model.HolderID]string{}, told: map[dispatch.ID]string{}, vetoes: vetoes{}, spared: map[model.HolderID]time.Time{}, news: map[dispatch.ID]bool{}, stale: true,
+		groups: map[dispatch.ID]*group{}, member: map[model.HolderID]dispatch.ID{}, dirty: map[dispatch.ID]bool{},
+		owned: map[string]map[model.HolderID]*v1.Pod{}, owner: map[model.HolderID]string{}, found: map[dispatch.ID]map[model.HolderID]string{},
+		batches: map[*Batch]bool{}, asking: asking{in: map[dispatch.ID]bool{}}, told: map[dispatch.ID]*told{}, vetoes: vetoes{},
+		spared: map[model.HolderID]time.Time{}, awake: map[model.HolderID]*v1.Pod{}, stale: true,
 	}
 }
 
@@ -88,100 +89,190 @@ func newGangs() gangs {
 // caller holds the lock.
 func (c *Cluster) active() bool { return c.gangs.real > 0 || c.queues.configured() }
 
+// touch says that the engine must hear the latest of a gang, and its owner why it
+// waits, if it does.
+func (c *Cluster) touch(id dispatch.ID) {
+	if c.gangs.groups[id] != nil {
+		c.gangs.dirty[id] = true
+		c.gangs.asking.ask(id, time.Now().Add(tellAfter))
+	}
+}
+
 // trackPod takes note of a pod's gang. The caller holds the lock. A pod of another
 // scheduler counts as soon as it is bound: it uses what queues share.
 func (c *Cluster) trackPod(pod *v1.Pod) {
 	id := model.HolderID(pod.UID)
-	ended := pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed
-	if ended {
+	if len(c.profiles()) == 0 {
+		return // nothing is placed here
+	}
+	if pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
 		c.untrackPod(pod, pod.Status.Phase == v1.PodSucceeded)
 		return
 	}
-	if pod.Spec.NodeName == "" && !c.ours[pod.Spec.SchedulerName] {
-		return // not ours to place
-	}
-	m, err := dialect.MembershipOf(pod)
-	if err != nil {
-		return // the pod is refused, with this error, when it is scheduled
-	}
-	if m.Owner.Kind != "" {
-		if m.Size = c.ownerSize(pod.Namespace, &m); m.Size <= 1 {
-			m.Key = ""
-		}
-	}
-	r, err := dialect.RequestOn(pod, c.Levels())
-	if err != nil {
+	m, r := c.memberOf(pod)
+	if r == nil {
+		c.untrackPod(pod, false)
 		return
 	}
-	if r == nil {
-		if m.Key == "" {
-			return // neither a GPU nor a gang
-		}
-		r = dialect.HostRequest(pod)
-	}
-	key := dispatch.ID(m.Key)
-	real := m.Key != ""
+	key, real := dispatch.ID(m.Key), m.Key != ""
 	if !real {
 		key = dispatch.ID("pod/" + string(pod.UID))
 	}
 	if old, ok := c.gangs.member[id]; ok && old != key {
 		c.untrackPod(pod, false)
+		c.tellEngine(old) // at once: nobody may be in two gangs
+		if pod.Spec.NodeName != "" {
+			c.hold(pod) // the gang it left let it go
+		}
 	}
 	g := c.gangs.groups[key]
 	if g == nil {
-		g = &group{id: key, real: real, pods: map[model.HolderID]*memberPod{}, done: map[string]map[model.HolderID]bool{}}
+		g = &group{id: key, real: real, pods: map[model.HolderID]*memberPod{}, done: map[model.HolderID]string{}}
 		c.gangs.groups[key] = g
 		if real {
 			c.gangs.real++
-			if c.gangs.real == 1 && !c.queues.configured() {
-				c.gangs.member[id] = key
-				g.pods[id] = &memberPod{pod, r, m}
-				c.startEngine()
-				return
-			}
 		}
 	}
 	c.gangs.member[id] = key
 	if old := g.pods[id]; old != nil {
 		delete(c.podOf, old.request)
 	}
-	g.pods[id] = &memberPod{pod, r, m}
-	c.tellEngine(g)
+	rules := rulesOf(pod)
+	g.pods[id] = &memberPod{pod, r, rules, m.Task + "\x00" + shapeOf(r) + rules, g, m}
+	if pod.Spec.NodeName != "" {
+		g.failures, g.refusal = 0, ""
+	}
+	c.touch(key)
+	if c.gangs.engine == nil && c.active() {
+		c.startEngine()
+	}
+	c.kick()
 }
 
-// untrackPod forgets a pod that ended or is gone.
+// memberOf reads a pod's gang and what it asks for; nil when nobody has to decide
+// about it, or not yet.
+func (c *Cluster) memberOf(pod *v1.Pod) (m membership, r *model.Request) {
+	id := model.HolderID(pod.UID)
+	if pod.Spec.NodeName == "" && (!c.Owns(pod.Spec.SchedulerName) || len(pod.Spec.SchedulingGates) > 0) {
+		return m, nil // not ours to place, or not ready to be
+	}
+	m, err := dialect.MembershipOf(pod)
+	if err != nil {
+		return m, nil // the pod is refused, with this error, when it is scheduled
+	}
+	c.own(id, pod, &m)
+	if m.Owner.Kind != "" {
+		size, known := c.ownerSize(pod, &m)
+		if !known && pod.Spec.NodeName == "" {
+			c.lookAgain(pod)
+			return m, nil
+		}
+		if m.Size = size; size <= 1 {
+			m.Key = ""
+		}
+	}
+	r, err = c.requestOf(pod)
+	if err != nil || r != nil {
+		return m, r
+	}
+	if m.Key == "" {
+		return m, nil // neither a GPU nor a gang
+	}
+	return m, dialect.HostRequest(pod)
+}
+
+// own keeps the index of pods by owner.
+func (c *Cluster) own(id model.HolderID, pod *v1.Pod, m *membership) {
+	key := ""
+	switch {
+	case m.PodGroup != "":
+		key = dialect.PodGroups.Resource + "/" + m.PodGroup
+	case m.Owner.Kind != "":
+		key = ownerKinds[m.Owner.Kind].Resource + "/" + pod.Namespace + "/" + m.Owner.Name
+	}
+	if old := c.gangs.owner[id]; old != key {
+		c.disown(id)
+	}
+	if key == "" {
+		return
+	}
+	if c.gangs.owned[key] == nil {
+		c.gangs.owned[key] = map[model.HolderID]*v1.Pod{}
+	}
+	c.gangs.owned[key][id] = pod
+	c.gangs.owner[id] = key
+}
+
+func (c *Cluster) disown(id model.HolderID) {
+	key, ok := c.gangs.owner[id]
+	if !ok {
+		return
+	}
+	delete(c.gangs.owner, id)
+	if delete(c.gangs.owned[key], id); len(c.gangs.owned[key]) == 0 {
+		delete(c.gangs.owned, key)
+	}
+}
+
+// untrackPod forgets a pod that ended, is gone or is in no gang any more.
 func (c *Cluster) untrackPod(pod *v1.Pod, succeeded bool) {
 	id := model.HolderID(pod.UID)
-	delete(c.gangs.releases, id)
-	delete(c.gangs.ranks, id)
-	delete(c.gangs.verdicts, id)
+	c.lose(id)
+	c.standings.verdicts.remove(id)
 	key, ok := c.gangs.member[id]
 	if !ok {
+		if succeeded {
+			c.findDone(pod)
+		}
 		return
 	}
 	delete(c.gangs.member, id)
 	g := c.gangs.groups[key]
-	delete(c.podOf, g.pods[id].request)
-	if m := g.pods[id]; succeeded {
-		if g.done[m.Task] == nil {
-			g.done[m.Task] = map[model.HolderID]bool{}
-		}
-		g.done[m.Task][id] = true
+	m := g.pods[id]
+	delete(c.podOf, m.request)
+	if succeeded {
+		g.done[id] = m.Task
 	}
 	delete(g.pods, id)
+	c.touch(key)
 	if len(g.pods) > 0 {
-		c.tellEngine(g)
 		return
 	}
+	c.tellEngine(key)
 	delete(c.gangs.groups, key)
 	delete(c.gangs.told, key)
-	if c.gangs.engine != nil {
-		c.gangs.engine.Withdraw(key)
-	}
+	delete(c.gangs.found, key)
 	if g.real {
-		if c.gangs.real--; !c.active() {
-			c.stopEngine()
+		c.gangs.real--
+	}
+	if c.gangs.engine != nil && !c.active() {
+		c.stopEngine()
+	}
+}
+
+// forgetPod forgets all about a pod that does not exist any more.
+func (c *Cluster) forgetPod(pod *v1.Pod, succeeded bool) {
+	id := model.HolderID(pod.UID)
+	c.untrackPod(pod, succeeded)
+	c.disown(id)
+	c.standings.ranks.remove(id)
+	delete(c.gangs.awake, id)
+	delete(c.gangs.spared, id)
+}
+
+// findDone takes note of members that had succeeded before this process saw them, as
+// after a restart. Later on a success is noted when it happens, and pods that
+// succeeded in an earlier run of a gang of the same name count for nothing.
+func (c *Cluster) findDone(pod *v1.Pod) {
+	if c.complete.Load() || !c.Owns(pod.Spec.SchedulerName) {
+		return
+	}
+	if m, err := dialect.MembershipOf(pod); err == nil && m.Key != "" {
+		key := dispatch.ID(m.Key)
+		if c.gangs.found[key] == nil {
+			c.gangs.found[key] = map[model.HolderID]string{}
 		}
+		c.gangs.found[key][model.HolderID(pod.UID)] = m.Task
 	}
 }
 
@@ -196,122 +287,76 @@ func (c *Cluster) startEngine() {
 		tree, _ = arbiter.NewTree(nil, nil)
 	}
 	c.gangs.engine = dispatch.New(c.ledger, c.planner, tree, options)
+	c.standings.deciding.Store(true)
 	c.gangs.stale = true
-	for _, id := range slices.Sorted(maps.Keys(c.gangs.groups)) {
-		c.tellEngine(c.gangs.groups[id])
+	for id := range c.gangs.groups {
+		c.touch(id)
 	}
 	c.kick()
 }
 
-// stopEngine lets pods be scheduled one by one again.
+// stopEngine lets pods be scheduled one by one again. Who is on the way to a place
+// that was planned goes on.
 func (c *Cluster) stopEngine() {
 	c.gangs.engine = nil
-	clear(c.gangs.verdicts)
-	c.gangs.opened = true
-	c.kick()
-}
-
-// tellEngine tells the engine what is known of a gang.
-func (c *Cluster) tellEngine(g *group) {
-	e := c.gangs.engine
-	if e == nil {
-		return
-	}
-	gang, bound := c.describe(g)
-	if len(gang.Roles) == 0 || gang.Validate() != nil {
-		e.Withdraw(g.id)
-		return
-	}
-	_ = e.Submit(gang) // validated
-	c.gangs.news[g.id] = true
-	for _, m := range bound {
-		if e.NodeOf(model.HolderID(m.pod.UID)) == "" {
-			e.Found(g.id, model.HolderID(m.pod.UID), model.NodeID(m.pod.Spec.NodeName), dialect.BoundSince(m.pod)*1e9)
-		}
-	}
-	c.kick()
-}
-
-// describe turns a group of pods into a gang, and says which of them are bound.
-func (c *Cluster) describe(g *group) (gang dispatch.Gang, bound []*memberPod) {
-	gang = dispatch.Gang{ID: g.id, Min: 1, Preemptible: true}
-	pods := slices.SortedFunc(maps.Values(g.pods), func(a, b *memberPod) int {
-		return compareMembers(a.pod, b.pod)
-	})
-	if len(pods) == 0 {
-		return gang, nil
-	}
-	first := pods[0]
-	gang.Queue, gang.Namespace, gang.User = first.Queue, first.pod.Namespace, first.User
-	gang.Require = first.request.Require.Level
-	gang.Submitted = first.pod.CreationTimestamp.UnixNano()
-	minOf := map[string]int{}
-	if g.real {
-		gang.Min = max(1, first.Size)
-		if first.PodGroup != "" {
-			c.groupSays(first.PodGroup, &gang, minOf)
-		}
-	}
-	roles := map[string]int{}
-	for _, m := range pods {
-		gang.Priority = max(gang.Priority, m.request.Priority)
-		gang.Runtime = max(gang.Runtime, m.Runtime)
-		gang.MinRuntime = max(gang.MinRuntime, m.MinRuntime)
-		gang.Preemptible = gang.Preemptible && m.Preemptible
-		gang.NeverPreempts = gang.NeverPreempts || m.pod.Spec.PreemptionPolicy != nil && *m.pod.Spec.PreemptionPolicy == v1.PreemptNever
-		shape := m.Task + "\x00" + shapeOf(m.request)
-		at, ok := roles[shape]
-		if !ok {
-			at = len(gang.Roles)
-			roles[shape] = at
-			c.podOf[m.request] = m.pod
-			gang.Roles = append(gang.Roles, dispatch.Role{Name: m.Task, Request: m.request, Min: minOf[m.Task]})
-			delete(minOf, m.Task) // counts for the first shape of a task
-		}
-		gang.Roles[at].Members = append(gang.Roles[at].Members, model.HolderID(m.pod.UID))
-		if m.pod.Spec.NodeName != "" {
-			bound = append(bound, m)
-		}
-	}
-	// Who succeeded is not missed.
-	for task, ids := range g.done {
-		gang.Min = max(1, gang.Min-len(ids))
-		for i := range gang.Roles {
-			if gang.Roles[i].Name == task {
-				gang.Roles[i].Min = max(0, gang.Roles[i].Min-len(ids))
-				break
+	c.standings.deciding.Store(false)
+	c.standings.verdicts.clear()
+	clear(c.gangs.dirty)
+	for _, g := range c.gangs.groups {
+		for h, m := range g.pods {
+			if m.pod.Spec.NodeName == "" && !c.standings.releases.has(h) {
+				c.gangs.awake[h] = m.pod
 			}
 		}
 	}
-	sum := 0
-	for i := range gang.Roles {
-		sum += gang.Roles[i].Min
-	}
-	gang.Min = max(gang.Min, sum)
-	return gang, bound
+	c.kick()
 }
 
-// compareMembers orders a gang's pods: as they were created, then by name, shorter
-// first, so that worker-2 goes before worker-10.
-func compareMembers(a, b *v1.Pod) int {
-	if c := a.CreationTimestamp.Time.Compare(b.CreationTimestamp.Time); c != 0 {
-		return c
+// tellAll tells the engine what is new.
+func (c *Cluster) tellAll() {
+	for _, id := range slices.Sorted(maps.Keys(c.gangs.dirty)) {
+		c.tellEngine(id)
 	}
-	if len(a.Name) != len(b.Name) {
-		return len(a.Name) - len(b.Name)
-	}
-	switch {
-	case a.Name < b.Name:
-		return -1
-	case a.Name > b.Name:
-		return 1
-	}
-	return 0
 }
 
-// shapeOf is equal for requests that ask for the same.
-func shapeOf(r *model.Request) string {
-	q := *r
-	q.Labels = nil
-	return fmt.Sprintf("%+v", q)
+// tellEngine tells the engine what is known of a gang. What it lets go because a
+// member left the gang is still held if the member is bound.
+func (c *Cluster) tellEngine(id dispatch.ID) {
+	delete(c.gangs.dirty, id)
+	e, g := c.gangs.engine, c.gangs.groups[id]
+	if e == nil {
+		return
+	}
+	if g == nil || len(g.pods) == 0 {
+		e.Withdraw(id)
+		return
+	}
+	gang := c.describe(g)
+	if err := e.Submit(gang); err != nil {
+		c.logger.Error(err, "A gang makes no sense")
+		return
+	}
+	for h, m := range g.pods { // each for itself
+		node := model.NodeID(m.pod.Spec.NodeName)
+		if r := c.standings.releases.of(h); node == "" && r != nil {
+			node = r.Node.ID
+		}
+		if node == "" {
+			continue
+		}
+		if _, _, held := c.ledger.Claim(h); !held && m.pod.Spec.NodeName != "" {
+			c.hold(m.pod)
+		}
+		if e.NodeOf(h) != node {
+			e.Found(id, h, node, dialect.BoundSince(m.pod)*1e9)
+		}
+	}
+}
+
+// hold makes the ledger hold what a bound pod does.
+func (c *Cluster) hold(pod *v1.Pod) {
+	claims, _ := dialect.Claims(pod) // complained about when the pod was seen
+	for _, claim := range claims {
+		c.ledger.Put(model.NodeID(pod.Spec.NodeName), claim)
+	}
 }

@@ -21,20 +21,37 @@ type Placements struct {
 // open in which direction nodes and devices are filled, the first that speaks decides:
 // its queue, its Namespace's annotation, then what the placements say of its
 // namespace, and of everybody.
-func (c *Cluster) Request(pod *v1.Pod, p Placements) (*model.Request, error) {
+func (c *Cluster) Request(pod *v1.Pod, p Profile) (*model.Request, error) {
+	r, err := c.request(pod, p)
+	if r != nil && err == nil {
+		c.complainAbout(pod.Namespace)
+	}
+	return r, err
+}
+
+// requestOf is Request for whoever holds the lock, under the pod's own profile.
+func (c *Cluster) requestOf(pod *v1.Pod) (*model.Request, error) {
+	return c.request(pod, c.profiles()[pod.Spec.SchedulerName])
+}
+
+func (c *Cluster) request(pod *v1.Pod, p Profile) (*model.Request, error) {
 	r, err := dialect.RequestOn(pod, c.Levels())
-	if err != nil || r == nil || r.Placement != model.Auto && r.NodePlacement != model.Auto {
+	if err != nil || r == nil {
 		return r, err
 	}
-	said := p.Queues[pod.Labels[names.LabelQueue]]
+	r.ProfileModels = p.Models
+	if r.Placement != model.Auto && r.NodePlacement != model.Auto {
+		return r, nil
+	}
+	said := p.Placements.Queues[pod.Labels[names.LabelQueue]]
 	if said == model.Auto {
-		said = c.ofNamespace(pod.Namespace)
+		said, _ = c.ofNamespace(pod.Namespace)
 	}
 	if said == model.Auto {
-		said = p.Namespaces[pod.Namespace]
+		said = p.Placements.Namespaces[pod.Namespace]
 	}
 	if said == model.Auto {
-		said = p.Otherwise
+		said = p.Placements.Otherwise
 	}
 	if r.Placement == model.Auto {
 		r.Placement = said
@@ -46,21 +63,29 @@ func (c *Cluster) Request(pod *v1.Pod, p Placements) (*model.Request, error) {
 }
 
 // ofNamespace is what a Namespace's annotation says. Nonsense there is its owner's
-// mistake, not that of every pod in it: it is reported and says nothing.
-func (c *Cluster) ofNamespace(name string) model.Placement {
+// mistake, not that of every pod in it: it says nothing.
+func (c *Cluster) ofNamespace(name string) (model.Placement, error) {
 	ns, err := c.namespaces.Get(name)
 	if err != nil { // not seen yet
-		return model.Auto
+		return model.Auto, nil
 	}
 	p, problem := dialect.Placement(ns.Annotations)
+	if problem != nil {
+		return model.Auto, problem
+	}
+	return p, nil
+}
+
+// complainAbout tells the owner of a Namespace that its annotation makes no sense.
+func (c *Cluster) complainAbout(name string) {
+	_, problem := c.ofNamespace(name)
 	if problem == nil {
-		return p
+		return
 	}
 	c.mu.Lock()
 	complain := c.complainOnce("namespace/"+name, problem)
 	c.mu.Unlock()
-	if complain {
+	if ns, err := c.namespaces.Get(name); complain && err == nil {
 		c.report(&v1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: name, UID: ns.UID}, "InvalidPlacement", problem.Error())
 	}
-	return model.Auto
 }

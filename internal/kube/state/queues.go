@@ -3,13 +3,14 @@ package state
 import (
 	"maps"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/dispatch"
+	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
@@ -69,6 +70,7 @@ func (c *Cluster) syncQueue(name string) {
 		c.stopEngine()
 	case now && c.gangs.engine != nil:
 		_ = c.gangs.engine.Tree().SetQueues(c.queues.tree) // validated
+		c.gangs.engine.Changed()
 	}
 	complain := c.complainOnce("queue/"+name, problem)
 	c.mu.Unlock()
@@ -80,18 +82,41 @@ func (c *Cluster) syncQueue(name string) {
 
 // syncOwner looks again at the pods of a PodGroup, Job, JobSet or RayCluster that
 // changed: it says how many of them belong together.
-func (c *Cluster) syncOwner(key string) {
+func (c *Cluster) syncOwner(kind schema.GroupVersionResource, key string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	pods, _ := c.pods.List(labels.Everything())
-	for _, p := range pods {
-		m, err := dialect.MembershipOf(p)
-		if err != nil || m.PodGroup != key && (m.Owner.Name == "" || p.Namespace+"/"+m.Owner.Name != key) {
-			continue
-		}
-		c.trackPod(p)
+	for _, p := range c.gangs.owned[kind.Resource+"/"+key] { // each for itself
+		c.trackAgain(p)
 	}
 }
+
+// trackAgain looks at the latest of a pod.
+func (c *Cluster) trackAgain(pod *v1.Pod) {
+	now, err := c.pods.Pods(pod.Namespace).Get(pod.Name)
+	if err != nil || now.UID != pod.UID || now.DeletionTimestamp != nil && now.Spec.NodeName == "" {
+		return // it is gone, and forgotten by whoever hears of that
+	}
+	before := c.gangs.member[model.HolderID(pod.UID)]
+	c.trackPod(now)
+	if now.Spec.NodeName == "" && before != c.gangs.member[model.HolderID(pod.UID)] {
+		c.gangs.awake[model.HolderID(pod.UID)] = now // it may be free now
+		c.kick()
+	}
+}
+
+// lookAgain looks at a pod once more when its owner must have been seen.
+func (c *Cluster) lookAgain(pod *v1.Pod) {
+	time.AfterFunc(time.Until(pod.CreationTimestamp.Add(ownerPatience))+time.Millisecond, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.trackAgain(pod)
+	})
+}
+
+// ownerPatience is how long after a pod's creation its owner may be unknown here: it
+// was there before the pod, but news of them come on different ways. An owner that is
+// still unknown is gone.
+const ownerPatience = 5 * time.Second
 
 // groupSays adds what a PodGroup says of a gang.
 func (c *Cluster) groupSays(key string, g *dispatch.Gang, minOf map[string]int) {
@@ -111,17 +136,20 @@ func (c *Cluster) groupSays(key string, g *dispatch.Gang, minOf map[string]int) 
 	g.Submitted = object.GetCreationTimestamp().UnixNano()
 }
 
-// ownerSize is how many pods a pod's controller runs together.
-func (c *Cluster) ownerSize(namespace string, m *membership) int {
-	kind, ok := map[string]*optional[*unstructured.Unstructured]{
-		"Job": c.objects[dialect.Jobs], "JobSet": c.objects[dialect.JobSets], "RayCluster": c.objects[dialect.RayClusters],
-	}[m.Owner.Kind]
-	if !ok {
-		return 0
+// ownerKinds are owners that say how many pods run together.
+var ownerKinds = map[string]schema.GroupVersionResource{
+	"Job": dialect.Jobs, "JobSet": dialect.JobSets, "RayCluster": dialect.RayClusters,
+}
+
+// ownerSize is how many pods a pod's controller runs together; not known while the
+// controller has not been seen. It takes no lock.
+func (c *Cluster) ownerSize(pod *v1.Pod, m *membership) (size int, known bool) {
+	kind := c.objects[ownerKinds[m.Owner.Kind]]
+	if kind == nil || kind.absent.Load() {
+		return 0, true
 	}
-	object := kind.get(namespace + "/" + m.Owner.Name)
-	if object == nil {
-		return 0
+	if object := kind.get(pod.Namespace + "/" + m.Owner.Name); object != nil {
+		return dialect.SizeOf(object), true
 	}
-	return dialect.SizeOf(object)
+	return 0, time.Since(pod.CreationTimestamp.Time) > ownerPatience
 }

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"maps"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -65,7 +66,7 @@ func (c *Cluster) SyncPod(pod *v1.Pod) {
 		}
 		c.unwait(pod)
 		delete(c.known, model.HolderID(pod.UID))
-		c.untrackPod(pod, err == nil && now.UID == pod.UID && now.Status.Phase == v1.PodSucceeded)
+		c.forgetPod(pod, err == nil && now.UID == pod.UID && now.Status.Phase == v1.PodSucceeded)
 		c.kick()
 		delete(c.complained, "pod/"+string(pod.UID))
 		delete(c.contested, string(pod.UID))
@@ -97,7 +98,7 @@ func (c *Cluster) SyncPod(pod *v1.Pod) {
 		c.ledger.Put(node, claim)
 	}
 	c.unwait(pod)
-	delete(c.gangs.releases, model.HolderID(pod.UID))
+	c.lose(model.HolderID(pod.UID))
 	c.trackPod(now)
 	complain := c.complainOnce("pod/"+string(pod.UID), problem)
 	contested := c.newlyContested(node)
@@ -187,7 +188,7 @@ func (c *Cluster) podHandler() cache.ResourceEventHandler {
 		o, n := before.(*v1.Pod), after.(*v1.Pod)
 		// Most updates are kubelet's reports; they change no claim.
 		if o.UID == n.UID && o.Spec.NodeName == n.Spec.NodeName && o.Status.Phase == n.Status.Phase &&
-			o.Annotations[names.AnnotationDevices] == n.Annotations[names.AnnotationDevices] && dialect.BoundSince(o) == dialect.BoundSince(n) && dialect.SameCompany(o, n) {
+			o.Annotations[names.AnnotationDevices] == n.Annotations[names.AnnotationDevices] && dialect.BoundSince(o) == dialect.BoundSince(n) && dialect.SameCompany(o, n) && sameWait(o, n) {
 			return
 		}
 		if o.UID != n.UID { // deleted and created anew between two lists
@@ -196,6 +197,12 @@ func (c *Cluster) podHandler() cache.ResourceEventHandler {
 		c.SyncPod(n)
 	}
 	return cache.ResourceEventHandlerFuncs{AddFunc: sync, UpdateFunc: update, DeleteFunc: sync}
+}
+
+// sameWait says whether nothing about a pod changed that decides whether it may start.
+func sameWait(a, b *v1.Pod) bool {
+	return b.Spec.NodeName != "" || maps.Equal(a.Annotations, b.Annotations) &&
+		len(a.Spec.SchedulingGates) == len(b.Spec.SchedulingGates) && (a.DeletionTimestamp == nil) == (b.DeletionTimestamp == nil)
 }
 
 // object unwraps an informer's object, also one whose deletion was missed.

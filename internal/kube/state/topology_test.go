@@ -109,17 +109,17 @@ func TestLevels(t *testing.T) {
 	s.addNode(node)
 	pod := testPod("p", 1)
 	pod.Annotations = map[string]string{names.AnnotationTopology: "required=row"}
-	if _, err := s.Request(pod, Placements{}); err == nil {
+	if _, err := s.Request(pod, Profile{}); err == nil {
 		t.Error("nobody has configured rows")
 	}
 	s.SetLevels(topology.Levels{{Name: "row", Label: "example.com/row"}})
-	r, err := s.Request(pod, Placements{})
+	r, err := s.Request(pod, Profile{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.eventually("the node is in a row", func() bool { return s.room(r) == 1 })
 	s.SetLevels(topology.Levels{{Name: "row", Label: "example.com/other"}})
-	if r, err = s.Request(pod, Placements{}); err != nil {
+	if r, err = s.Request(pod, Profile{}); err != nil {
 		t.Fatal(err)
 	}
 	if refusal := s.Fit(r, "n", nil); refusal == nil || refusal.String() != "no row (label example.com/other)" {

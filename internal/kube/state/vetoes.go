@@ -13,7 +13,9 @@ import (
 
 // vetoes are nodes that kube-scheduler's filters refused for a request although a
 // plan wanted them. They hold until the node changes or for a while, whatever comes
-// first: what core cannot know must not be planned again at once.
+// first: what core cannot know must not be planned again at once. The first one is
+// short, since kube-scheduler may only have to hear what the ledger has heard already
+// (a pod that ended); each further one is twice as long.
 type vetoes map[veto]vetoed
 
 type veto struct {
@@ -24,23 +26,59 @@ type veto struct {
 type vetoed struct {
 	version string // of the node
 	until   time.Time
+	strikes int
+	// forget is when a veto that ended (until is zero) is forgotten.
+	forget time.Time
 }
 
-// vetoFor is how long a node is avoided that a filter refused.
-const vetoFor = 15 * time.Second
+const (
+	vetoFirst = 20 * time.Millisecond
+	vetoMost  = 15 * time.Second
+)
 
-// Veto takes note that a node refused a member's pod.
-func (c *Cluster) Veto(pod *v1.Pod, node string) {
+// everyNode as the node of a veto: the pod is refused wherever it goes.
+const everyNode model.NodeID = ""
+
+// Veto takes note that a node refused a member's pod, or everyNode would, and what
+// was said.
+func (c *Cluster) Veto(pod *v1.Pod, node model.NodeID, said string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	g := c.gangs.groups[c.gangs.member[model.HolderID(pod.UID)]]
-	n, err := c.nodes.Get(node)
-	if g == nil || err != nil || g.pods[model.HolderID(pod.UID)] == nil {
+	if g == nil || g.pods[model.HolderID(pod.UID)] == nil {
 		return
 	}
-	r := g.pods[model.HolderID(pod.UID)].request
-	c.gangs.vetoes[veto{shapeOf(r), model.NodeID(node)}] = vetoed{n.ResourceVersion, time.Now().Add(vetoFor)}
-	time.AfterFunc(vetoFor, c.kick)
+	version := ""
+	if n, err := c.nodes.Get(string(node)); err == nil {
+		version = n.ResourceVersion
+	}
+	g.refusal = said
+	key := veto{g.pods[model.HolderID(pod.UID)].shape, node}
+	strikes := c.gangs.vetoes[key].strikes
+	pause := min(vetoMost, vetoFirst<<min(strikes, 10))
+	c.gangs.vetoes[key] = vetoed{version: version, until: time.Now().Add(pause), strikes: strikes + 1}
+	time.AfterFunc(pause, c.kick)
+}
+
+// forgive ends vetoes that hold no more, and says whether there were any. Strikes are
+// remembered for a while.
+func (c *Cluster) forgive(now time.Time) (ended bool) {
+	for key, v := range c.gangs.vetoes { // each for itself
+		version := ""
+		if n, err := c.nodes.Get(string(key.node)); err == nil {
+			version = n.ResourceVersion
+		}
+		switch held := !v.until.IsZero(); {
+		case v.version != version || !held && now.After(v.forget):
+			delete(c.gangs.vetoes, key)
+			ended = ended || held
+		case held && now.After(v.until):
+			v.until, v.forget = time.Time{}, now.Add(vetoMost)
+			c.gangs.vetoes[key] = v
+			ended = true
+		}
+	}
+	return ended
 }
 
 // may is the planner's question whether a node would take a request's pods: what can
@@ -50,19 +88,19 @@ func (c *Cluster) may(r *model.Request, id model.NodeID) bool {
 	if err != nil {
 		return false
 	}
-	if len(c.gangs.vetoes) > 0 {
-		key := veto{shapeOf(r), id}
-		if v, ok := c.gangs.vetoes[key]; ok {
-			if v.version == node.ResourceVersion && time.Now().Before(v.until) {
-				return false
-			}
-			delete(c.gangs.vetoes, key)
-		}
-	}
-	pod := c.podOf[r]
-	if pod == nil {
+	m := c.podOf[r]
+	if m == nil {
 		return !node.Spec.Unschedulable
 	}
+	if !m.group.rests.IsZero() && time.Now().Before(m.group.rests) {
+		return false
+	}
+	if len(c.gangs.vetoes) > 0 {
+		if !c.gangs.vetoes[veto{m.shape, id}].until.IsZero() || !c.gangs.vetoes[veto{m.shape, everyNode}].until.IsZero() {
+			return false
+		}
+	}
+	pod := m.pod
 	if node.Spec.Unschedulable && !corev1helpers.TolerationsTolerateTaint(klog.Background(), pod.Spec.Tolerations,
 		&v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule}, false) {
 		return false

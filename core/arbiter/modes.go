@@ -1,0 +1,50 @@
+package arbiter
+
+import "iter"
+
+// mode is what a pass does with jobs that have to wait for room.
+type mode uint8
+
+const (
+	// fair leaves them out: those behind them may go.
+	fair mode = iota
+	// strict closes their queue.
+	strict
+	// lenient offers them all the same.
+	lenient
+)
+
+// InOrder is Candidates for queues in which nobody goes before the first: where the
+// first job of a queue has to wait for room in the queue or the cluster, the queue
+// offers nothing. A job that asks for more than the limit itself, or whose namespace
+// has no quota left, waits alone.
+func (t *Tree) InOrder(now int64) iter.Seq[*Offer] { return t.pass(now, strict) }
+
+// waits says whether a bucket's first job waits for room that may come.
+func (k *bucket) waits(t *Tree) bool {
+	w := t.may(k.head, k.key.class.needs)
+	return w.Code > OverQuota && !w.Never()
+}
+
+// Waiting yields jobs that wait, in the order of Candidates, whether or not there is
+// room for them: those who might be helped by reservation or eviction. Of jobs of a
+// queue that are alike (class, namespace) only the first is there, since the others
+// wait behind it. Jobs that wait for people (no queue, a closed one) are left out.
+// The tree must not change meanwhile.
+func (t *Tree) Waiting(now int64) iter.Seq[Job] {
+	return func(yield func(Job) bool) {
+		t.mode = lenient
+		t.begin(now)
+		version := t.version
+		for t.root.turn.next != nil {
+			e := t.root.turn.next
+			if !yield(e.Job) || version != t.version {
+				return
+			}
+			leaf := e.node
+			e.bucket.blocked = t.passes
+			leaf.jobs.offered()
+			leaf.moved(t)
+		}
+	}
+}

@@ -1,0 +1,293 @@
+package dispatch_test
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tangram-dev/tangram/core/arbiter"
+	"github.com/tangram-dev/tangram/core/coretest"
+	"github.com/tangram-dev/tangram/core/dispatch"
+	"github.com/tangram-dev/tangram/core/ledger"
+	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/planner"
+)
+
+const second = int64(time.Second)
+
+var gpu = dispatch.GPU(model.NVIDIA)
+
+// fataler is a test or a property.
+type fataler interface {
+	Helper()
+	Fatal(...any)
+	Fatalf(string, ...any)
+}
+
+// world is an engine with all around it, and a second, naive book of who is where.
+type world struct {
+	t      fataler
+	l      *ledger.Ledger
+	p      *planner.Planner
+	tree   *arbiter.Tree
+	e      *dispatch.Engine
+	queues []arbiter.Queue
+	o      dispatch.Options
+	now    int64
+
+	gangs  map[dispatch.ID]dispatch.Gang
+	placed map[dispatch.ID]map[model.HolderID]model.NodeID
+	begun  map[dispatch.ID]int64
+}
+
+func newWorld(t fataler, o dispatch.Options, queues []arbiter.Queue, nodes ...*model.Node) *world {
+	t.Helper()
+	w := &world{
+		t: t, l: ledger.New(), queues: queues, o: o, gangs: map[dispatch.ID]dispatch.Gang{},
+		placed: map[dispatch.ID]map[model.HolderID]model.NodeID{}, begun: map[dispatch.ID]int64{},
+	}
+	for _, n := range nodes {
+		if err := w.l.SetNode(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.p = planner.New(w.l)
+	w.tree = w.newTree()
+	w.e = dispatch.New(w.l, w.p, w.tree, o)
+	return w
+}
+
+func (w *world) newTree() *arbiter.Tree {
+	tree, err := arbiter.NewTree(w.queues, w.total())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return tree
+}
+
+// total is what the nodes have.
+func (w *world) total() map[arbiter.Resource]int64 {
+	sum := int64(0)
+	for id := range w.l.Nodes() {
+		v, _ := w.l.View(id)
+		sum += int64(len(v.Node.Devices)) * 1000
+	}
+	return map[arbiter.Resource]int64{gpu: sum}
+}
+
+func nodes(count, gpus int) []*model.Node {
+	var out []*model.Node
+	for i := range count {
+		out = append(out, coretest.Node(fmt.Sprintf("n%03d", i)).GPUs(gpus, "A100").Domains("z", fmt.Sprint("r", i/2)).Build())
+	}
+	return out
+}
+
+func holders(id dispatch.ID, from, to int) []model.HolderID {
+	var out []model.HolderID
+	for i := from; i < to; i++ {
+		out = append(out, model.HolderID(fmt.Sprintf("%s/%03d", id, i)))
+	}
+	return out
+}
+
+// simple is a gang of members that ask for so many GPUs, all needed.
+func simple(id string, members, gpus int) dispatch.Gang {
+	return dispatch.Gang{
+		ID: dispatch.ID(id), Min: members, Preemptible: true,
+		Roles: []dispatch.Role{{Request: coretest.Request(gpus), Members: holders(dispatch.ID(id), 0, members)}},
+	}
+}
+
+func (w *world) submit(gs ...dispatch.Gang) {
+	w.t.Helper()
+	for _, g := range gs {
+		if err := w.e.Submit(g); err != nil {
+			w.t.Fatal(err)
+		}
+		w.gangs[g.ID] = g
+		if w.placed[g.ID] == nil {
+			w.placed[g.ID] = map[model.HolderID]model.NodeID{}
+		}
+		maps.DeleteFunc(w.placed[g.ID], func(h model.HolderID, _ model.NodeID) bool {
+			return !slices.ContainsFunc(g.Roles, func(r dispatch.Role) bool { return slices.Contains(r.Members, h) })
+		})
+	}
+}
+
+func (w *world) withdraw(id dispatch.ID) {
+	w.e.Withdraw(id)
+	delete(w.gangs, id)
+	delete(w.placed, id)
+	delete(w.begun, id)
+}
+
+func (w *world) ended(h model.HolderID) {
+	id, _ := w.e.Of(h)
+	w.e.Ended(h)
+	delete(w.placed[id], h)
+}
+
+// count is how many of each role have a place.
+func (w *world) count(id dispatch.ID) []int {
+	g := w.gangs[id]
+	out := make([]int, len(g.Roles))
+	for i, r := range g.Roles {
+		for _, h := range r.Members {
+			if _, ok := w.placed[id][h]; ok {
+				out[i]++
+			}
+		}
+	}
+	return out
+}
+
+// whole says whether a gang has its minimum.
+func (w *world) whole(id dispatch.ID) bool {
+	g := w.gangs[id]
+	for i, n := range w.count(id) {
+		if n < g.Roles[i].Min {
+			return false
+		}
+	}
+	return len(w.placed[id]) >= g.Min
+}
+
+// decide asks for a decision and checks all that must hold of any.
+func (w *world) decide() dispatch.Decision {
+	w.t.Helper()
+	before := map[string]map[arbiter.Resource]int64{}
+	share := map[string]map[arbiter.Resource]int64{}
+	for _, s := range w.tree.Status() {
+		before[s.Queue], share[s.Queue] = s.Used, s.Share
+	}
+	waiting := map[dispatch.ID]bool{}
+	for id := range w.gangs {
+		waiting[id] = len(w.placed[id]) == 0
+	}
+	d := w.e.Decide(w.now)
+	for _, s := range d.Starts {
+		g := w.gangs[s.Gang]
+		if s.Repair == (len(w.placed[s.Gang]) == 0) {
+			w.t.Fatalf("%s: repair is %v with %d members placed", s.Gang, s.Repair, len(w.placed[s.Gang]))
+		}
+		if len(w.placed[s.Gang]) == 0 {
+			w.begun[s.Gang] = w.now
+		}
+		for _, p := range s.Plan.Placements {
+			if _, twice := w.placed[s.Gang][p.Holder]; twice || !slices.Contains(g.Roles[p.Role].Members, p.Holder) {
+				w.t.Fatalf("%s: %s starts twice, or is no member", s.Gang, p.Holder)
+			}
+			w.placed[s.Gang][p.Holder] = p.Node
+		}
+		if !w.whole(s.Gang) {
+			w.t.Fatalf("%s starts with %v of %+v", s.Gang, w.count(s.Gang), g)
+		}
+	}
+	w.checkState()
+	for _, x := range d.Evicts {
+		w.checkEvict(x, before, share)
+	}
+	return d
+}
+
+// checkState compares ledger and tree with the naive book.
+func (w *world) checkState() {
+	w.t.Helper()
+	if err := w.l.Audit(); err != nil {
+		w.t.Fatal(err)
+	}
+	want := map[string]int64{}
+	all := 0
+	for id, g := range w.gangs {
+		if w.e.Placed(id) != len(w.placed[id]) {
+			w.t.Fatalf("%s: %d placed, want %d", id, w.e.Placed(id), len(w.placed[id]))
+		}
+		for i, n := range w.count(id) {
+			want[cmp.Or(g.Queue, arbiter.Default)] += int64(n*g.Roles[i].Request.Count()) * 1000
+		}
+		for h, node := range w.placed[id] {
+			all++
+			at, set := w.l.Held(h)
+			_, there := w.l.View(node)
+			if at != node || there && set.Count() == 0 && w.l.Debt(node) == 0 {
+				w.t.Fatalf("%s holds %b on %q, placed on %q", h, set, at, node)
+			}
+		}
+	}
+	if _, n := w.l.Size(); n != all {
+		w.t.Fatalf("%d holders in the ledger, %d are placed", n, all)
+	}
+	for _, q := range append(w.queues, arbiter.Queue{Name: arbiter.Default}) {
+		if got := w.tree.Map(w.tree.Used(q.Name))[gpu]; got != want[q.Name] {
+			w.t.Fatalf("queue %s uses %d, members placed sum up to %d", q.Name, got, want[q.Name])
+		}
+	}
+}
+
+// checkEvict checks who is told to go: nobody of the same or higher priority in the
+// same queue, nobody of a queue that is not above its share, whole bundles.
+func (w *world) checkEvict(x dispatch.Evict, used, share map[string]map[arbiter.Resource]int64) {
+	w.t.Helper()
+	by := w.gangs[x.For]
+	left := map[dispatch.ID]int{}
+	taken := map[string]int64{}
+	for _, h := range x.Members {
+		id, ok := w.e.Of(h)
+		if _, placed := w.placed[id][h]; !ok || !placed {
+			w.t.Fatalf("%s has no place to be evicted from", h)
+		}
+		if _, seen := left[id]; !seen {
+			left[id] = len(w.placed[id])
+		}
+		left[id]--
+		g := w.gangs[id]
+		switch {
+		case !g.Preemptible || id == x.For || w.now-w.begun[id] < int64(g.MinRuntime):
+			w.t.Fatalf("%s may not be evicted", h)
+		case g.Queue == by.Queue && g.Priority >= by.Priority:
+			w.t.Fatalf("%s of priority %d for %s of %d", h, g.Priority, by.ID, by.Priority)
+		case g.Queue != by.Queue:
+			for _, r := range g.Roles {
+				if slices.Contains(r.Members, h) {
+					taken[cmp.Or(g.Queue, arbiter.Default)] += int64(r.Request.Count()) * 1000
+				}
+			}
+		}
+	}
+	for id, n := range left {
+		if n > 0 && n < w.gangs[id].Min {
+			w.t.Fatalf("%s keeps %d of at least %d", id, n, w.gangs[id].Min)
+		}
+	}
+	for q, n := range taken {
+		// Shares are those before the decision; starts may have changed use since.
+		if u := w.tree.Map(w.tree.Used(q))[gpu]; u-n < share[q][gpu] && u-n < w.tree.Map(w.tree.Share(q))[gpu] {
+			w.t.Fatalf("queue %s uses %d, its share is %d, and %d are taken", q, u, share[q][gpu], n)
+		}
+	}
+}
+
+// carryOut lets victims go; they wait again.
+func (w *world) carryOut(d dispatch.Decision) int {
+	n := 0
+	for _, x := range d.Evicts {
+		for _, h := range x.Members {
+			w.ended(h)
+			n++
+		}
+	}
+	return n
+}
+
+func (w *world) runs(id string) bool { return len(w.placed[dispatch.ID(id)]) > 0 }
+
+func options() dispatch.Options { return dispatch.DefaultOptions() }
+
+func newTest(t *testing.T, count, gpus int, queues ...arbiter.Queue) *world {
+	t.Helper()
+	return newWorld(t, options(), queues, nodes(count, gpus)...)
+}

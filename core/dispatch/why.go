@@ -1,0 +1,96 @@
+package dispatch
+
+import (
+	"fmt"
+
+	"github.com/tangram-dev/tangram/core/arbiter"
+	"github.com/tangram-dev/tangram/core/gang"
+)
+
+// Reason is why a gang does not start. The zero value is none.
+type Reason struct {
+	// Quota: it waits for its queue or namespace; otherwise for capacity, or for
+	// members that do not exist yet.
+	Quota bool
+	// Incomplete: fewer members exist than it needs.
+	Incomplete bool
+	// Never: it can never fit on the nodes there are, or asks for more than its quota.
+	Never bool
+	Text  string
+	// Failure has the details when it waits for capacity; may be nil.
+	Failure *gang.Failure
+}
+
+// Why says why a gang waits. Of one that runs the reason is that of its missing
+// members, if any. It is found anew each time, at the cost of a plan and of a look at
+// every kind of node.
+func (e *Engine) Why(id ID) Reason {
+	defer e.enter()()
+	k := e.gangs[id]
+	switch {
+	case k == nil || len(k.placed) > 0 && len(k.placed) >= k.exists && k.missing() == 0:
+		return Reason{}
+	case k.missing() > 0 && !k.complete():
+		return Reason{Incomplete: true, Text: fmt.Sprintf("waits for members: %d of %d exist", k.exists, k.Min)}
+	}
+	waits := len(k.placed) == 0
+	var wait arbiter.Wait
+	if waits {
+		wait = e.tree.Why(arbiter.JobID(id))
+	} else if _, w := e.asked(k, max(1, k.missing())); w.Code != 0 {
+		wait = w
+	}
+	if wait.ForQuota() {
+		return Reason{Quota: true, Never: wait.Never(), Text: spellWait(wait)}
+	}
+	if f := e.never(k); f != nil && waits {
+		return Reason{Never: true, Text: "can never fit: " + f.String(), Failure: f}
+	}
+	failure := e.explain(k)
+	switch {
+	case failure != nil:
+		return Reason{Text: "waits for capacity: " + failure.String(), Failure: failure}
+	case wait.Code != 0:
+		return Reason{Text: wait.String()}
+	case e.closing(k, e.now) != nil:
+		return Reason{Text: "waits for capacity: nodes it could use are kept for gangs that came before"}
+	}
+	return Reason{Text: "waits for its turn"}
+}
+
+// explain plans a gang for the reasons only, as if nothing were reserved.
+func (e *Engine) explain(k *known) *gang.Failure {
+	tx := e.ledger.Begin()
+	defer tx.Rollback()
+	ask := k.ask(max(1, k.missing()))
+	e.dress(k, ask, nil)
+	ask.Terse = false
+	_, failure := gang.Make(e.ledger, e.planner, ask)
+	return failure
+}
+
+// maxNever bounds how many shapes' fate is remembered.
+const maxNever = 4096
+
+// never says why a gang can never fit, or nil. It is asked once per shape, until the
+// fleet changes.
+func (e *Engine) never(k *known) *gang.Failure {
+	if v := e.ledger.FleetVersion(); v != e.neverFleet || len(e.nevers) > maxNever {
+		e.neverFleet = v
+		clear(e.nevers)
+	}
+	f, known := e.nevers[k.shape]
+	if !known {
+		if e.empty == nil {
+			e.empty = gang.NewEmpty(e.ledger)
+		}
+		whole := &gang.Ask{Min: k.Min, Require: k.Require}
+		for _, r := range k.Roles {
+			whole.Roles = append(whole.Roles, gang.Role{Name: r.Name, Request: r.Request, Members: r.Members, Min: r.Min})
+		}
+		e.dress(k, whole, nil)
+		f = e.empty.Never(whole)
+		e.nevers[k.shape] = f
+	}
+	return f
+}

@@ -1,0 +1,181 @@
+package gang
+
+import (
+	"iter"
+	"math"
+	"slices"
+
+	"github.com/tangram-dev/tangram/core/ledger"
+	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/topology"
+)
+
+// maxNodes bounds how many single nodes are tried for a gang that may also use
+// several, maxDomains how many domains of each level are looked at for one that may
+// use the whole cluster. Who insists on a level is tried in all of its domains.
+const (
+	maxNodes   = 8
+	maxDomains = 64
+)
+
+// nearby are the domains of those who run, from the tightest they share.
+func (m *maker) nearby(beside []model.NodeID, bound bool) iter.Seq[scope] {
+	return func(yield func(scope) bool) {
+		require := m.ask.Require
+		if require.Name != "" && require.Depth == model.NodeDepth {
+			if len(beside) == 1 {
+				yield(scope{string(beside[0]), beside})
+			}
+			return
+		}
+		widest := 0
+		if bound {
+			widest = require.Depth
+		}
+		domains := m.l.Domains()
+		if common, ok := domains.Common(beside...); ok {
+			for depth := common.Depth; depth >= widest; depth-- {
+				if d, ok := domains.Of(beside[0], depth); ok && !yield(scope{d.Path, domains.Nodes(d)}) {
+					return
+				}
+			}
+		}
+		if !bound {
+			yield(scope{})
+		}
+	}
+}
+
+// outwards tries single nodes, then domains from the tightest, then all nodes.
+func (m *maker) outwards(bound bool) iter.Seq[scope] {
+	return func(yield func(scope) bool) {
+		domains := m.l.Domains()
+		widest := 0
+		if bound {
+			widest = m.ask.Require.Depth
+		}
+		for s := range m.singleNodes(maxNodes) {
+			if bound {
+				if _, ok := domains.Of(s.nodes[0], widest); !ok {
+					continue
+				}
+			}
+			if !yield(s) {
+				return
+			}
+		}
+		resource, need := m.need()
+		for depth := domains.Depths() - 1; depth >= widest; depth-- {
+			looked := 0
+			// Collected first: domains must not change while they are walked through.
+			var list []topology.Domain
+			for d := range domains.Enough(depth, resource, need) {
+				if looked++; looked > maxDomains && !bound {
+					break
+				}
+				list = append(list, d)
+			}
+			for _, d := range list {
+				if nodes := domains.Nodes(d); m.could(nodes) && !yield(scope{d.Path, nodes}) {
+					return
+				}
+			}
+		}
+		if !bound {
+			yield(scope{})
+		}
+	}
+}
+
+// need is how many whole devices of a vendor the gang takes at least, and the number
+// under which domains count them: of the vendor it needs most of. What shares need
+// is not known, since they may be crowded.
+func (m *maker) need() (resource int, devices int64) {
+	by := map[model.Vendor]int64{}
+	left, smallest := m.goal, int64(math.MaxInt64)
+	var most model.Vendor
+	for i, r := range m.ask.Roles {
+		n, size := m.wanted(i), int64(0)
+		if r.Request.Kind() == model.Whole && r.Request.Vendor != "" {
+			size = int64(r.Request.Count())
+			by[r.Request.Vendor] += int64(n) * size
+			if by[r.Request.Vendor] > by[most] {
+				most = r.Request.Vendor
+			}
+		}
+		left -= n
+		if len(r.Members) > n {
+			smallest = min(smallest, size)
+		}
+	}
+	if len(by) == 1 && left > 0 && smallest < math.MaxInt64 {
+		by[most] += int64(left) * smallest
+	}
+	return max(0, ledger.Resource(most)), by[most]
+}
+
+// could says whether the free devices of some nodes might be enough, node by node:
+// a quick look before an attempt.
+func (m *maker) could(nodes []model.NodeID) bool {
+	total := 0
+	for i, r := range m.ask.Roles {
+		n := len(r.Members)
+		if size := r.Request.Count(); r.Request.Kind() == model.Whole && r.Request.Vendor != "" && size > 0 {
+			n = 0
+			for _, id := range nodes {
+				if v, there := m.l.View(id); there {
+					if n += v.Room(r.Request.Vendor) / size; n >= len(r.Members) {
+						break
+					}
+				}
+			}
+			if n < m.wanted(i) {
+				return false
+			}
+		}
+		total += min(n, len(r.Members))
+	}
+	return total >= m.goal
+}
+
+// singleNodes are nodes that may take the whole gang, best first, at most so many.
+func (m *maker) singleNodes(limit int) iter.Seq[scope] {
+	return func(yield func(scope) bool) {
+		if len(m.order) == 0 {
+			return
+		}
+		// What must go together is known of the members that must be placed; of shares
+		// only that each must fit.
+		first := m.order[0]
+		r, count := m.ask.Roles[first].Request, m.wanted(first)
+		if r.Kind() != model.Whole {
+			count = min(count, 1)
+		}
+		if r.Count()*count > model.MaxDevices {
+			return
+		}
+		var nodes []model.NodeID
+		if count == 0 {
+			// None of the largest role is needed, so it says nothing about nodes.
+			nodes = slices.Sorted(m.l.Nodes())
+		} else {
+			for c := range m.p.Candidates(Together(r, count), m.ask.Weights) {
+				if m.ask.May != nil && !m.ask.May(first, c.Node) {
+					continue
+				}
+				if nodes = append(nodes, c.Node); len(nodes) == limit {
+					break
+				}
+			}
+		}
+		for i, id := range nodes {
+			if i == limit {
+				return
+			}
+			own := []model.NodeID{id}
+			if m.could(own) && !yield(scope{string(id), own}) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package state
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/tangram-dev/tangram/core/dispatch"
+	"github.com/tangram-dev/tangram/core/model"
+)
+
+// describe turns a group of pods into a gang. Cost: a sort of its pods.
+func (c *Cluster) describe(g *group) dispatch.Gang {
+	gang := dispatch.Gang{ID: g.id, Min: 1, Preemptible: true}
+	pods := slices.SortedFunc(maps.Values(g.pods), func(a, b *memberPod) int { return compareMembers(a.pod, b.pod) })
+	first := pods[0]
+	gang.Queue, gang.Namespace, gang.User = first.Queue, first.pod.Namespace, first.User
+	gang.Require = first.request.Require.Level
+	gang.Submitted = first.pod.CreationTimestamp.UnixNano()
+	minOf := map[string]int{}
+	if g.real {
+		gang.Min = max(1, first.Size)
+		if first.PodGroup != "" {
+			c.groupSays(first.PodGroup, &gang, minOf)
+		}
+	}
+	resting := ""
+	if time.Now().Before(g.rests) {
+		resting = "resting " + string(g.id)
+	}
+	roles := map[string]int{}
+	for _, m := range pods {
+		gang.Priority = max(gang.Priority, priorityOf(m.pod))
+		gang.Runtime = max(gang.Runtime, m.Runtime)
+		gang.MinRuntime = max(gang.MinRuntime, m.MinRuntime)
+		gang.Preemptible = gang.Preemptible && m.Preemptible
+		gang.NeverPreempts = gang.NeverPreempts || m.pod.Spec.PreemptionPolicy != nil && *m.pod.Spec.PreemptionPolicy == v1.PreemptNever
+		at, ok := roles[m.shape]
+		if !ok {
+			at = len(gang.Roles)
+			roles[m.shape] = at
+			c.podOf[m.request] = m
+			gang.Roles = append(gang.Roles, dispatch.Role{Name: m.Task, Request: m.request, Class: m.rules + resting})
+		}
+		gang.Roles[at].Members = append(gang.Roles[at].Members, model.HolderID(m.pod.UID))
+	}
+	// Who succeeded is not missed. Of those that were found succeeded nobody knows
+	// whether they belong to an earlier run: they fill up what is missing, no more.
+	gang.Min -= len(g.done)
+	gang.Min -= min(len(c.gangs.found[g.id]), max(0, gang.Min-len(pods)))
+	for _, task := range g.done {
+		minOf[task]--
+	}
+	for _, task := range c.gangs.found[g.id] {
+		if minOf[task] > countOf(gang.Roles, task) {
+			minOf[task]--
+		}
+	}
+	sum := spreadMinimums(gang.Roles, minOf)
+	gang.Min = max(1, gang.Min, sum)
+	return gang
+}
+
+// countOf is how many members a task has.
+func countOf(roles []dispatch.Role, task string) int {
+	n := 0
+	for _, r := range roles {
+		if r.Name == task {
+			n += len(r.Members)
+		}
+	}
+	return n
+}
+
+// spreadMinimums gives tasks' minimums to their roles: pods of one task need not be
+// alike. It returns their sum, those of tasks without pods included.
+func spreadMinimums(roles []dispatch.Role, minOf map[string]int) (sum int) {
+	last := map[string]int{}
+	for i := range roles {
+		r := &roles[i]
+		r.Min = max(0, min(minOf[r.Name], len(r.Members)))
+		minOf[r.Name] -= r.Min
+		sum += r.Min
+		last[r.Name] = i
+	}
+	for task, left := range minOf { // each for itself
+		if left <= 0 {
+			continue
+		}
+		sum += left
+		if i, ok := last[task]; ok {
+			roles[i].Min += left // it waits for members
+		}
+	}
+	return sum
+}
+
+func priorityOf(pod *v1.Pod) int32 {
+	if pod.Spec.Priority == nil {
+		return 0
+	}
+	return *pod.Spec.Priority
+}
+
+// compareMembers orders a gang's pods: as they were created, then by name, shorter
+// first, so that worker-2 goes before worker-10.
+func compareMembers(a, b *v1.Pod) int {
+	if c := a.CreationTimestamp.Time.Compare(b.CreationTimestamp.Time); c != 0 {
+		return c
+	}
+	if len(a.Name) != len(b.Name) {
+		return len(a.Name) - len(b.Name)
+	}
+	return strings.Compare(a.Name, b.Name)
+}
+
+// shapeOf is equal for requests that ask for the same.
+func shapeOf(r *model.Request) string {
+	q := *r
+	if len(q.Affinity) == 0 {
+		q.Labels = nil // they matter to others' rules only
+	}
+	return fmt.Sprintf("%+v", q)
+}
+
+// rulesOf is equal for pods that Kubernetes' own rules treat alike.
+func rulesOf(pod *v1.Pod) string {
+	var b strings.Builder
+	for _, k := range slices.Sorted(maps.Keys(pod.Spec.NodeSelector)) {
+		b.WriteString("|s" + k + "=" + pod.Spec.NodeSelector[k])
+	}
+	if pod.Spec.Affinity != nil {
+		b.WriteString("|a" + pod.Spec.Affinity.String())
+	}
+	for _, t := range pod.Spec.Tolerations {
+		b.WriteString("|t" + t.Key + string(t.Operator) + t.Value + string(t.Effect))
+	}
+	for i := range pod.Spec.TopologySpreadConstraints {
+		b.WriteString("|d" + pod.Spec.TopologySpreadConstraints[i].String())
+	}
+	for _, v := range pod.Spec.Volumes {
+		if v.PersistentVolumeClaim != nil {
+			b.WriteString("|v" + v.PersistentVolumeClaim.ClaimName)
+		}
+	}
+	return b.String()
+}

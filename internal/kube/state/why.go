@@ -1,0 +1,151 @@
+package state
+
+import (
+	"container/heap"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/tangram-dev/tangram/core/dispatch"
+	"github.com/tangram-dev/tangram/core/model"
+)
+
+// Wait is why a pod waits.
+type Wait struct {
+	Pod *v1.Pod
+	// Reason is one word: events of one word are counted together, so each kind of
+	// wait has its own.
+	Reason, Text string
+}
+
+// Owners are told why their gang waits when it has waited for tellAfter, and again
+// when the reason has changed, but not more often than every tellAgain: numbers in
+// reasons change with every pod that comes or goes, and telling costs a write per
+// member. Finding a reason costs a plan, so a turn looks for few.
+const (
+	tellAfter   = 500 * time.Millisecond
+	tellAgain   = 10 * time.Second
+	tellPerTurn = 32
+)
+
+// asking is when to look for the reasons of gangs, soonest first.
+type asking struct {
+	due []question
+	in  map[dispatch.ID]bool
+}
+
+type question struct {
+	at time.Time
+	id dispatch.ID
+}
+
+// told is what a gang's owner was last told.
+type told struct {
+	text string
+	kind string
+	// pods are those who were told through their condition.
+	pods map[model.HolderID]bool
+}
+
+// ask makes sure that a gang's reason is looked for.
+func (a *asking) ask(id dispatch.ID, at time.Time) {
+	if !a.in[id] {
+		a.in[id] = true
+		heap.Push(a, question{at, id})
+	}
+}
+
+// next returns the gang whose time has come.
+func (a *asking) next(now time.Time) (dispatch.ID, bool) {
+	if len(a.due) == 0 || a.due[0].at.After(now) {
+		return "", false
+	}
+	q := heap.Pop(a).(question)
+	delete(a.in, q.id)
+	return q.id, true
+}
+
+// Len, Less, Swap, Push and Pop are for container/heap.
+func (a *asking) Len() int           { return len(a.due) }
+func (a *asking) Less(i, j int) bool { return a.due[i].at.Before(a.due[j].at) }
+func (a *asking) Swap(i, j int)      { a.due[i], a.due[j] = a.due[j], a.due[i] }
+func (a *asking) Push(x any)         { a.due = append(a.due, x.(question)) }
+func (a *asking) Pop() any {
+	last := a.due[len(a.due)-1]
+	a.due = a.due[:len(a.due)-1]
+	return last
+}
+
+// tellWhy finds what is new about gangs that wait.
+func (c *Cluster) tellWhy(t *Turn, now time.Time) {
+	for range tellPerTurn {
+		id, ok := c.gangs.asking.next(now)
+		if !ok {
+			break
+		}
+		g := c.gangs.groups[id]
+		if g == nil || !c.isWaiting(g) {
+			delete(c.gangs.told, id)
+			continue
+		}
+		c.gangs.asking.ask(id, now.Add(tellAgain))
+		c.tellOwner(t, g)
+	}
+	t.Next = dispatchEvery
+	if len(c.gangs.asking.due) > 0 {
+		t.Next = min(t.Next, max(10*time.Millisecond, c.gangs.asking.due[0].at.Sub(now)))
+	}
+}
+
+// dispatchEvery is how long decisions are left alone when nothing happens: time
+// itself changes things (ages, reservations whose time came).
+const dispatchEvery = 5 * time.Second
+
+// isWaiting says whether a member of a gang has no place.
+func (c *Cluster) isWaiting(g *group) bool {
+	for h, m := range g.pods {
+		if m.pod.Spec.NodeName == "" && !c.standings.releases.has(h) {
+			return true
+		}
+	}
+	return false
+}
+
+// tellOwner tells a gang's owner why it waits, if that is new.
+func (c *Cluster) tellOwner(t *Turn, g *group) {
+	why := c.gangs.engine.Why(g.id)
+	text := why.Text
+	if text == "" {
+		return
+	}
+	if g.refusal != "" && !why.Quota && !why.Incomplete {
+		text += "; when last tried: " + g.refusal
+	}
+	kind := "WaitingForCapacity"
+	switch {
+	case why.Quota:
+		kind = "WaitingForQuota"
+	case why.Incomplete:
+		kind = "WaitingForMembers"
+	}
+	last := c.gangs.told[g.id]
+	if last == nil || last.text != text || last.kind != kind {
+		last = &told{text, kind, map[model.HolderID]bool{}}
+		c.gangs.told[g.id] = last
+	}
+	for h, m := range g.pods {
+		if m.pod.Spec.NodeName != "" || c.standings.releases.has(h) || last.pods[h] {
+			continue
+		}
+		last.pods[h] = true
+		if kind != "WaitingForCapacity" {
+			t.News = append(t.News, Wait{m.pod, kind, text})
+			continue
+		}
+		// Through a cycle, so that it becomes the pod's condition, which is what
+		// autoscalers look at.
+		c.standings.verdicts.put(h, text)
+		c.rank(h)
+		t.Wake = append(t.Wake, m.pod)
+	}
+}
