@@ -117,7 +117,7 @@ func (e *Engine) expire(now int64) {
 		switch k := e.gangs[r.id]; {
 		case r.until > 0 && r.until < now || r.until == 0 && r.at < now:
 			return true
-		case r.until == 0 && len(k.placed) == 0 && e.tree.Why(arbiter.JobID(r.id)).ForQuota():
+		case r.until == 0 && len(k.placed) == 0 && !e.mayCome(r):
 			return true
 		}
 		return slices.ContainsFunc(r.nodes, func(id model.NodeID) bool {
@@ -131,6 +131,18 @@ func (e *Engine) expire(now int64) {
 		}
 	}
 }
+
+// mayCome says whether queues and quotas may let a gang start by the time of its
+// reservation. Quota that is short now may be in use by those who were let past
+// because they end before; nobody knows of a time that nobody knows.
+func (e *Engine) mayCome(r *reservation) bool {
+	w := e.tree.Why(arbiter.JobID(r.id))
+	return capacity(w) || r.at != never && w.Code > arbiter.QueueClosed && e.tree.Ever(arbiter.JobID(r.id))
+}
+
+// capacity says that nothing but the end of others keeps a gang waiting, or nothing
+// at all.
+func capacity(w arbiter.Wait) bool { return w.Code == 0 || w.Code == arbiter.OverTotal }
 
 // unreserve drops reservations.
 func (e *Engine) unreserve(drop func(*reservation) bool) {
@@ -173,6 +185,41 @@ func (e *Engine) keep(r *reservation, plan *gang.Plan) {
 	e.generation++
 }
 
+// patient says whether a gang can still wait.
+func (e *Engine) patient(k *known, now int64) bool {
+	return now < later(k.Submitted, int64(e.options.Patience))
+}
+
+// aboveShare says whether a gang's queue would use too much of what the gang needs:
+// then to keep nodes for it would keep them from those who are due. Gangs are
+// indivisible, so a share is met on average when half of the gang fits into it; one
+// that has waited for an eighth of its patience need only find its queue not above
+// its share already.
+func (e *Engine) aboveShare(k *known, now int64) bool {
+	job, _ := e.tree.Job(arbiter.JobID(k.ID))
+	used, share := e.tree.Used(k.queue()), e.tree.Share(k.queue())
+	young := now < later(k.Submitted, int64(e.options.Patience)/8)
+	for r, v := range job.Demand {
+		if v == 0 || r >= len(used) || !e.tree.Divides(r) {
+			continue
+		}
+		if used[r] > share[r] || young && used[r]+v/2 > share[r] && e.tree.Used(arbiter.Root)[r] > used[r] {
+			return true
+		}
+	}
+	return false
+}
+
+// idle says whether nobody is on the nodes of a reservation.
+func (e *Engine) idle(r *reservation) bool {
+	for _, id := range r.nodes {
+		for range e.ledger.EachClaim(id) {
+			return false
+		}
+	}
+	return true
+}
+
 // reservePause is how many decisions pass before it is tried again to reserve for a
 // gang that would wait for somebody whose end nobody knows.
 const reservePause = 16
@@ -182,8 +229,22 @@ const reservePause = 16
 // to run longest, the oldest of them to end first; for such an end nodes are kept
 // only once the gang's patience is over.
 func (e *Engine) reserve(k *known, now int64) {
-	if e.reservations() >= e.options.Reservations || e.reservationOf(k.ID) != nil ||
-		k.unreservable == e.generation+1 || e.decided < k.reserveAt {
+	if e.reservationOf(k.ID) != nil || e.decided < k.reserveAt {
+		return
+	}
+	patient := e.patient(k, now)
+	if !patient {
+		k.reserveAt = e.decided + reservePause // in case it comes to nothing
+		if e.never(k) != nil {
+			return
+		}
+		// Those who can wait make room for it, and find another time.
+		e.unreserve(func(r *reservation) bool { return r.until == 0 && e.patient(e.gangs[r.id], now) })
+	}
+	if e.reservations() >= e.options.Reservations || k.unreservable == e.generation+1 {
+		return
+	}
+	if patient && (e.decided < k.patientAt || e.aboveShare(k, now)) || e.crowds(k, never) {
 		return
 	}
 	type ending struct {
@@ -210,7 +271,7 @@ func (e *Engine) reserve(k *known, now int64) {
 				e.ledger.Drop(h)
 			}
 		}
-		ask := k.ask(k.missing())
+		ask := k.demand()
 		e.dress(k, ask, closed)
 		plan, failure := gang.Make(e.ledger, e.planner, ask)
 		return plan, failure == nil
@@ -233,8 +294,9 @@ func (e *Engine) reserve(k *known, now int64) {
 		return // it fits now, and waits for its turn only
 	}
 	at := ends[high-1].at
-	if at == never && now < later(k.Submitted, int64(e.options.Patience)) {
-		k.reserveAt = e.decided + reservePause
+	// A single member that needs only the next one to end takes its turn like others.
+	if patient && (at == never || high == 1 && k.missing() == 1) {
+		k.patientAt = e.decided + reservePause
 		return
 	}
 	e.keep(&reservation{id: k.ID, at: at}, &best)
