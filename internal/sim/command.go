@@ -17,7 +17,7 @@ func NewCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newPackCommand(), newGenerateCommand())
+	cmd.AddCommand(newPackCommand(), newQueueCommand(), newGenerateCommand())
 	return cmd
 }
 
