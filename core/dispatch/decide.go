@@ -34,7 +34,7 @@ type Decision struct {
 // gangs start in the arbiter's order, then those that can use more grow.
 func (e *Engine) Decide(now int64) Decision {
 	var d Decision
-	e.forgetStale(now)
+	e.renew(now)
 	e.repair(&d, now)
 	e.start(&d, now)
 	e.grow(&d, now)
@@ -53,7 +53,7 @@ func (e *Engine) repair(d *Decision, now int64) {
 			d.Starts = append(d.Starts, s)
 			e.recount(k)
 		} else {
-			k.reason = Reason{Text: failure.String(), Failure: failure}
+			k.reason = Reason{Failure: failure}
 		}
 	}
 }
@@ -85,43 +85,55 @@ func (e *Engine) grow(d *Decision, now int64) {
 
 // start offers waiting gangs a place, in the arbiter's order.
 func (e *Engine) start(d *Decision, now int64) {
-	tries := 0
-	full := map[string]*gang.Failure{} // by shape: no place even without reservations
+	tried := newAttempts(e)
 	var blocked []*known
 	for offer := range e.tree.Candidates(now) {
 		k := e.gangs[ID(offer.Job.ID)]
-		s, failure := e.make(k, k.missing(), now)
+		failure := tried.failed(k, now)
 		if failure == nil {
-			d.Starts = append(d.Starts, s)
-			offer.Place(e.tree.Amounts(e.used(k)))
-			continue
+			var s Start
+			if s, failure = e.make(k, k.missing(), now); failure == nil {
+				d.Starts = append(d.Starts, s)
+				offer.Place(e.tree.Amounts(e.used(k)))
+				continue
+			}
+			tried.note(k, failure, now)
 		}
-		k.reason = Reason{Text: failure.String(), Failure: failure}
+		k.reason = Reason{Failure: failure}
 		blocked = append(blocked, k)
 		switch {
 		case !e.options.Backfill:
 			offer.CloseQueue()
-		case len(e.reserved) == 0:
+		case !tried.mayFit(k, now):
 			offer.NoCapacity()
-		case full[k.shape] == nil && e.fitsWithoutReservations(k):
-			// Only a reservation is in its way: others like it may end earlier.
 		default:
-			full[k.shape] = failure
-			offer.NoCapacity()
+			// Only a reservation is in its way: others like it may end earlier.
 		}
-		if tries++; tries >= e.options.Tries {
+		if tried.enough() {
 			break
 		}
 	}
+	hopeless := map[victimless]bool{}
 	for _, k := range blocked {
 		if len(d.Evicts) == 0 && e.options.Preempt {
-			if evict, ok := e.evict(k, now); ok {
-				d.Evicts = append(d.Evicts, evict)
-				continue
+			key := victimless{k.shape, k.Queue, k.Priority, e.before(k, now)}
+			if !hopeless[key] {
+				if evict, ok := e.evict(k, now); ok {
+					d.Evicts = append(d.Evicts, evict)
+					continue
+				}
+				hopeless[key] = true
 			}
 		}
 		e.reserve(k, now)
 	}
+}
+
+// victimless is gangs for whom nobody's leaving helps, since it does not for one.
+type victimless struct {
+	shape, queue string
+	priority     int32
+	before       uint64
 }
 
 // isLeaving says whether members of a gang were told to go.
@@ -161,16 +173,4 @@ func (e *Engine) mayFor(k *known, now int64) func(int, model.NodeID) bool {
 	return func(role int, node model.NodeID) bool {
 		return !closed[node] && (e.options.May == nil || e.options.May(k.Roles[role].Request, node))
 	}
-}
-
-func (e *Engine) fitsWithoutReservations(k *known) bool {
-	tx := e.ledger.Begin()
-	defer tx.Rollback()
-	ask := k.ask(k.missing())
-	ask.Weights = e.options.Weights
-	if e.options.May != nil {
-		ask.May = func(role int, node model.NodeID) bool { return e.options.May(k.Roles[role].Request, node) }
-	}
-	_, failure := gang.Make(e.ledger, e.planner, ask)
-	return failure == nil
 }

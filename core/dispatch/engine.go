@@ -46,6 +46,10 @@ type Engine struct {
 	options Options
 
 	gangs map[ID]*known
+	// running are those of gangs that have a place.
+	running map[ID]*known
+	// briefs finds the shortest gang that waits, by shape; see shortest.
+	briefs map[string]*briefs
 	// of finds the gang of a holder.
 	of       map[model.HolderID]ID
 	reserved []*reservation
@@ -59,7 +63,7 @@ type Engine struct {
 
 // New returns an engine over a ledger, its planner and a tree of queues.
 func New(l *ledger.Ledger, p *planner.Planner, t *arbiter.Tree, o Options) *Engine {
-	return &Engine{ledger: l, planner: p, tree: t, options: o, gangs: map[ID]*known{}, of: map[model.HolderID]ID{}, leaving: map[model.HolderID]ID{}, partial: map[ID]bool{}}
+	return &Engine{ledger: l, planner: p, tree: t, options: o, gangs: map[ID]*known{}, running: map[ID]*known{}, briefs: map[string]*briefs{}, of: map[model.HolderID]ID{}, leaving: map[model.HolderID]ID{}, partial: map[ID]bool{}}
 }
 
 // Tree is the tree of queues.
@@ -158,6 +162,7 @@ func (e *Engine) Withdraw(id ID) {
 	}
 	e.tree.Remove(arbiter.JobID(id))
 	delete(e.gangs, id)
+	delete(e.running, id)
 	delete(e.partial, id)
 	e.unreserve(func(r *reservation) bool { return r.id == id })
 }
@@ -196,19 +201,16 @@ func (e *Engine) Why(id ID) Reason {
 			return Reason{Quota: true, Text: wait.String()}
 		}
 	}
-	return k.reason
+	why := k.reason
+	if why.Text == "" && why.Failure != nil {
+		why.Text = why.Failure.String() // only now: few are ever asked for
+	}
+	return why
 }
 
 // Size returns how many gangs wait and run.
 func (e *Engine) Size() (waiting, running int) {
-	for _, k := range e.gangs {
-		if len(k.placed) > 0 {
-			running++
-		} else {
-			waiting++
-		}
-	}
-	return waiting, running
+	return len(e.gangs) - len(e.running), len(e.running)
 }
 
 // recount tells the tree what a gang uses and wants.
@@ -216,6 +218,11 @@ func (e *Engine) recount(k *known) {
 	id := arbiter.JobID(k.ID)
 	e.tree.Remove(id)
 	delete(e.partial, k.ID)
+	if len(k.placed) > 0 {
+		e.running[k.ID] = k
+	} else {
+		delete(e.running, k.ID)
+	}
 	if len(k.placed) > 0 && len(k.placed) < k.exist() {
 		e.partial[k.ID] = true
 	}
@@ -234,6 +241,7 @@ func (e *Engine) recount(k *known) {
 		return
 	}
 	_ = e.tree.Submit(job)
+	e.waits(k)
 }
 
 // bounds are the amounts of the minimum and of what could be used besides. Which
@@ -292,6 +300,10 @@ func (e *Engine) take(k *known, plan *gang.Plan, now int64) {
 	}
 	for _, p := range plan.Placements {
 		k.placed[p.Holder] = spot{p.Role, p.Node}
+	}
+	e.running[k.ID] = k
+	if len(k.placed) < k.exist() {
+		e.partial[k.ID] = true
 	}
 	k.reason = Reason{}
 	e.unreserve(func(r *reservation) bool { return r.id == k.ID })

@@ -76,8 +76,8 @@ func (e *Engine) evict(k *known, now int64) (Evict, bool) {
 func (e *Engine) bundles(k *known, now int64) []*bundle {
 	reclaim, mayReclaim := e.tree.Reclaim(arbiter.JobID(k.ID))
 	var own, others []*bundle
-	for _, o := range e.gangs {
-		if len(o.placed) == 0 || !o.Preemptible || o.ID == k.ID || now-o.started < int64(o.MinRuntime) || e.isLeaving(o) {
+	for _, o := range e.running {
+		if !o.Preemptible || o.ID == k.ID || now-o.started < int64(o.MinRuntime) || e.isLeaving(o) {
 			continue
 		}
 		if e.options.Evictable != nil && !allMay(e.options.Evictable, o) {

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"github.com/tangram-dev/tangram/core/gang"
 	"github.com/tangram-dev/tangram/core/model"
@@ -11,7 +12,8 @@ import (
 // reservation is nodes kept for a gang from a time on.
 type reservation struct {
 	id    ID
-	at    int64 // never when nobody knows
+	at    int64
+	guess bool // at rests on runs whose end nobody knows
 	nodes map[model.NodeID]bool
 	// until, when not 0, says that the nodes are being freed for the gang: nobody else
 	// may use them before then.
@@ -21,16 +23,29 @@ type reservation struct {
 // never is a time that does not come.
 const never = int64(1<<63 - 1)
 
-// closedTo are the nodes a gang must leave alone: those reserved for others who need
-// them before it would end. nil when there are none.
-func (e *Engine) closedTo(k *known, now int64) map[model.NodeID]bool {
+// before says which reservations a gang must respect, as a set of positions in
+// reserved: those of others who need their nodes before it would end. Of positions
+// beyond 63 the last bit speaks.
+func (e *Engine) before(k *known, now int64) uint64 {
 	end := never
 	if k.Runtime > 0 {
 		end = now + int64(k.Runtime)
 	}
+	set := uint64(0)
+	for i, r := range e.reserved {
+		if r.id != k.ID && (r.until > 0 || end > r.at) {
+			set |= 1 << min(i, 63)
+		}
+	}
+	return set
+}
+
+// closedTo are the nodes a gang must leave alone. nil when there are none.
+func (e *Engine) closedTo(k *known, now int64) map[model.NodeID]bool {
+	set := e.before(k, now)
 	var out map[model.NodeID]bool
-	for _, r := range e.reserved {
-		if r.id == k.ID || r.until == 0 && end <= r.at {
+	for i, r := range e.reserved {
+		if r.id == k.ID || set&(1<<min(i, 63)) == 0 {
 			continue
 		}
 		if out == nil {
@@ -52,7 +67,7 @@ func (e *Engine) Reservation(id ID) (at int64, nodes []model.NodeID, ok bool) {
 				nodes = append(nodes, n)
 			}
 			slices.Sort(nodes)
-			if r.at != never {
+			if !r.guess {
 				at = r.at
 			}
 			return at, nodes, true
@@ -61,10 +76,36 @@ func (e *Engine) Reservation(id ID) (at int64, nodes []model.NodeID, ok bool) {
 	return 0, nil, false
 }
 
-// forgetStale drops reservations whose time came and went: what was expected to end
-// did not, so where and when has to be found anew.
-func (e *Engine) forgetStale(now int64) {
+// renew finds anew where and when gangs start whose time came and went: what was
+// expected to end did not. It happens before anybody else is looked at, lest they take
+// what was kept so far.
+func (e *Engine) renew(now int64) {
+	var again []ID
+	for _, r := range e.reserved {
+		if r.until == 0 && r.at < now {
+			again = append(again, r.id)
+		}
+	}
 	e.unreserve(func(r *reservation) bool { return max(r.at, r.until) < now })
+	for _, id := range again {
+		e.reserve(e.gangs[id], now)
+	}
+}
+
+// slack is how much longer a run is expected to take when it outlasts what was
+// expected, at first; then twice as long, and so on. So a run that is late by seconds
+// is expected to end in a minute, and one of which nothing is known to last about as
+// long again as it has.
+const slack = int64(time.Minute)
+
+// expectedEnd is when a gang that runs will end, always after now, and whether that is
+// a guess.
+func expectedEnd(k *known, now int64) (at int64, guess bool) {
+	at = k.started + int64(k.Runtime)
+	for more := slack; at <= now; more *= 2 {
+		at, guess = k.started+int64(k.Runtime)+more, true
+	}
+	return at, guess || k.Runtime == 0
 }
 
 // unreserve drops reservations.
@@ -85,26 +126,21 @@ func (e *Engine) reservationOf(id ID) *reservation {
 	return nil
 }
 
-// reserve finds the earliest start of a gang that does not fit now, from the known
-// ends of what runs, and keeps its nodes. Gangs whose end nobody knows are assumed
-// to run longest.
+// reserve finds the earliest start of a gang that does not fit now, from the expected
+// ends of what runs, and keeps its nodes.
 func (e *Engine) reserve(k *known, now int64) {
 	if len(e.reserved) >= e.options.Reservations || e.reservationOf(k.ID) != nil || k.unreservable == e.generation+1 {
 		return
 	}
 	type ending struct {
-		k  *known
-		at int64
+		k     *known
+		at    int64
+		guess bool
 	}
 	var ends []ending
-	for _, o := range e.gangs {
-		if len(o.placed) > 0 {
-			at := never
-			if o.Runtime > 0 {
-				at = max(o.started+int64(o.Runtime), now)
-			}
-			ends = append(ends, ending{o, at})
-		}
+	for _, o := range e.running {
+		at, guess := expectedEnd(o, now)
+		ends = append(ends, ending{o, at, guess})
 	}
 	slices.SortFunc(ends, func(a, b ending) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.k.started, b.k.started), cmp.Compare(a.k.ID, b.k.ID))
@@ -125,7 +161,7 @@ func (e *Engine) reserve(k *known, now int64) {
 		return plan, failure == nil
 	}
 	best, ok := try(len(ends))
-	if !ok {
+	if !ok || len(ends) == 0 {
 		k.unreservable = e.generation + 1
 		return // not even an empty cluster would do, or others have reserved it
 	}
@@ -139,6 +175,7 @@ func (e *Engine) reserve(k *known, now int64) {
 		}
 	}
 	r := &reservation{id: k.ID, at: ends[high-1].at, nodes: map[model.NodeID]bool{}}
+	r.guess = slices.ContainsFunc(ends[:high], func(e ending) bool { return e.guess })
 	for _, p := range best.Placements {
 		r.nodes[p.Node] = true
 	}
