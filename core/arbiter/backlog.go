@@ -213,6 +213,9 @@ func (b *backlog) blocked(t *Tree, k *bucket) bool {
 	case 0:
 		return false
 	case OverTotal:
+		if t.beyond {
+			return false
+		}
 		k.key.class.full = b.pass
 	}
 	k.blocked = b.pass

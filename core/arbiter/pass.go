@@ -11,7 +11,10 @@ import (
 // consumer's to find out, and to say by one of the methods; saying nothing skips
 // this one job. An offer is valid until the next one.
 type Offer struct {
-	Job     Job
+	Job Job
+	// Beyond: the cluster as a whole has not as much left, so there is nothing to
+	// place. Only Contenders makes such offers.
+	Beyond  bool
 	tree    *Tree
 	entry   *entry
 	version uint64
@@ -78,14 +81,24 @@ func (o *Offer) say(what outcome) {
 // the tree ends it, and so does the next pass. Cost: queues and their buckets to
 // begin; then, per offer, the logarithms of the queue's siblings, level by level,
 // and of its waiting jobs; per placement, a look at every queue's next job.
-func (t *Tree) Candidates(now int64) iter.Seq[*Offer] {
+func (t *Tree) Candidates(now int64) iter.Seq[*Offer] { return t.pass(now, false) }
+
+// Contenders is Candidates for whoever can also make room, keep it, or have others wait
+// for it: jobs that ask for more than the cluster has left get their turn, too, and
+// the offer says so. Such an offer must not be placed. Without it a large job would
+// have no turn as long as small ones keep the cluster busy.
+func (t *Tree) Contenders(now int64) iter.Seq[*Offer] { return t.pass(now, true) }
+
+func (t *Tree) pass(now int64, beyond bool) iter.Seq[*Offer] {
 	return func(yield func(*Offer) bool) {
+		t.beyond = beyond
 		t.begin(now)
 		o := &Offer{tree: t, version: t.version}
 		for t.root.turn.next != nil {
 			e := t.root.turn.next
 			leaf := e.node
 			o.Job, o.entry, o.outcome = e.Job, e, skipped
+			o.Beyond = beyond && t.may(e, e.class.needs).Code == OverTotal
 			if !yield(o) || o.version != t.version {
 				return
 			}

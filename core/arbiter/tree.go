@@ -78,6 +78,8 @@ type Tree struct {
 	// the one under way.
 	passes uint64
 	active []*node
+	// beyond: the pass under way is that of Contenders.
+	beyond bool
 }
 
 // namespace is what the jobs of one namespace use, and their limits.

@@ -1,6 +1,7 @@
 package arbiter_test
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
@@ -149,5 +150,32 @@ func TestQueueRemoved(t *testing.T) {
 	}
 	if used(tree, "a", gpu) != 5 || tree.Why("a-0008") != (arbiter.Wait{}) {
 		t.Errorf("after the queue returned it has %d", used(tree, "a", gpu))
+	}
+}
+
+// TestContenders: a job larger than what the cluster has left gets its turn, marked,
+// once per demand; one that waits for quota does not.
+func TestContenders(t *testing.T) {
+	tree := newTree(t, amounts{gpu: 4}, arbiter.Queue{Name: "q"}, arbiter.Queue{Name: "r", Capability: amounts{gpu: 1}})
+	submit(t, tree, arbiter.Job{ID: "small", Queue: "q", Submitted: 1}, amounts{gpu: 2})
+	submit(t, tree, arbiter.Job{ID: "large", Queue: "q", Submitted: 2}, amounts{gpu: 4})
+	submit(t, tree, arbiter.Job{ID: "large too", Queue: "q", Submitted: 3}, amounts{gpu: 4})
+	submit(t, tree, arbiter.Job{ID: "last", Queue: "q", Submitted: 4}, amounts{gpu: 1})
+	submit(t, tree, arbiter.Job{ID: "over quota", Queue: "r"}, amounts{gpu: 4})
+	var got []string
+	for o := range tree.Contenders(10) {
+		if o.Beyond {
+			got = append(got, string(o.Job.ID)+" beyond")
+			o.NoCapacity()
+			continue
+		}
+		got = append(got, string(o.Job.ID))
+		o.Place(nil)
+	}
+	if want := []string{"small", "large beyond", "last"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got := offers(tree, 10); len(got) != 0 {
+		t.Errorf("Candidates offers %q", got)
 	}
 }

@@ -87,8 +87,18 @@ func (e *Engine) grow(d *Decision, now int64) {
 func (e *Engine) start(d *Decision, now int64) {
 	tried := newAttempts(e)
 	var blocked []*known
-	for offer := range e.tree.Candidates(now) {
+	for offer := range e.tree.Contenders(now) {
 		k := e.gangs[ID(offer.Job.ID)]
+		if offer.Beyond {
+			k.reason = Reason{} // the tree knows
+			blocked = append(blocked, k)
+			if e.options.Backfill {
+				offer.NoCapacity()
+			} else {
+				offer.CloseQueue()
+			}
+			continue
+		}
 		failure := tried.failed(k, now)
 		if failure == nil {
 			var s Start

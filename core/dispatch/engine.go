@@ -19,7 +19,9 @@ type Options struct {
 	// Backfill lets gangs pass others that cannot start. Without it a queue's first
 	// gang that cannot start closes the queue (strict fifo).
 	Backfill bool
-	// Reservations is how many gangs may hold nodes for their start at once.
+	// Reservations is how many gangs may hold nodes for their start at once. One keeps
+	// large gangs from starving; each more lets some of them start sooner and has all
+	// others wait longer (docs/benchmarks.md, Queues).
 	Reservations int
 	// Preempt lets gangs take the place of others.
 	Preempt bool
@@ -35,7 +37,7 @@ type Options struct {
 
 // DefaultOptions are the scheduler's.
 func DefaultOptions() Options {
-	return Options{Weights: score.DefaultWeights(), Backfill: true, Reservations: 4, Preempt: true, Tries: 256}
+	return Options{Weights: score.DefaultWeights(), Backfill: true, Reservations: 1, Preempt: true, Tries: 256}
 }
 
 // Engine knows all gangs, and decides. Not safe for concurrent use.
@@ -197,8 +199,8 @@ func (e *Engine) Why(id ID) Reason {
 		return Reason{}
 	}
 	if len(k.placed) == 0 && k.complete() {
-		if wait := e.tree.Why(arbiter.JobID(id)); wait.ForQuota() {
-			return Reason{Quota: true, Text: wait.String()}
+		if wait := e.tree.Why(arbiter.JobID(id)); wait.ForQuota() || wait.Code != 0 && k.reason.Failure == nil {
+			return Reason{Quota: wait.ForQuota(), Text: wait.String()}
 		}
 	}
 	why := k.reason

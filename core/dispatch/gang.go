@@ -121,6 +121,11 @@ func (g *known) exist() int {
 // missing is how many members it needs beyond those that have a place.
 func (g *known) missing() int { return max(0, g.Min-len(g.placed)) }
 
+// single says whether all it needs is one device, or a part of one.
+func (g *known) single() bool {
+	return g.Min == 1 && !slices.ContainsFunc(g.Roles, func(r Role) bool { return r.Request.Distinct() > 1 })
+}
+
 // ask is what the gang wants now: members without a place, at least least of them.
 func (g *known) ask(least int) *gang.Ask {
 	a := &gang.Ask{Min: least, Require: g.Require}

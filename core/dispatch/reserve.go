@@ -127,43 +127,92 @@ func (e *Engine) reservationOf(id ID) *reservation {
 }
 
 // reserve finds the earliest start of a gang that does not fit now, from the expected
-// ends of what runs, and keeps its nodes.
+// ends of what runs, and keeps its nodes. Reservations never share a node: two that
+// did would wait for each other. A gang that finds nothing beside those of others may
+// displace younger ones, so the oldest always finds a start if there is any.
+//
+// Who needs a single device gets none: whatever ends makes room for it, and in its
+// turn it is offered that.
 func (e *Engine) reserve(k *known, now int64) {
-	if len(e.reserved) >= e.options.Reservations || e.reservationOf(k.ID) != nil || k.unreservable == e.generation+1 {
+	if len(e.reserved) >= e.options.Reservations || e.reservationOf(k.ID) != nil || k.unreservable == e.generation+1 || k.single() {
 		return
 	}
-	type ending struct {
-		k     *known
-		at    int64
-		guess bool
+	ends := e.endings(now)
+	taken, younger := map[model.NodeID]bool{}, map[model.NodeID]bool{}
+	for _, r := range e.reserved {
+		to := taken
+		if o := e.gangs[r.id]; r.until == 0 && (o.Submitted > k.Submitted || o.Submitted == k.Submitted && o.ID > k.ID) {
+			to = younger
+		}
+		for id := range r.nodes {
+			to[id] = true
+		}
 	}
-	var ends []ending
+	r := e.earliest(k, ends, func(id model.NodeID) bool { return !taken[id] && !younger[id] })
+	if r == nil && len(younger) > 0 {
+		r = e.earliest(k, ends, func(id model.NodeID) bool { return !taken[id] })
+	}
+	if r == nil {
+		k.unreservable = e.generation + 1
+		return // not even an empty cluster would do, or others have reserved it
+	}
+	e.unreserve(func(o *reservation) bool {
+		for id := range o.nodes {
+			if r.nodes[id] {
+				return true
+			}
+		}
+		return false
+	})
+	e.reserved = append(e.reserved, r)
+	e.generation++
+}
+
+// runEnd is when a gang that runs is expected to end.
+type runEnd struct {
+	k     *known
+	at    int64
+	guess bool
+}
+
+// endings lists what runs, the first to end first.
+func (e *Engine) endings(now int64) []runEnd {
+	ends := make([]runEnd, 0, len(e.running))
 	for _, o := range e.running {
 		at, guess := expectedEnd(o, now)
-		ends = append(ends, ending{o, at, guess})
+		ends = append(ends, runEnd{o, at, guess})
 	}
-	slices.SortFunc(ends, func(a, b ending) int {
+	slices.SortFunc(ends, func(a, b runEnd) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.k.started, b.k.started), cmp.Compare(a.k.ID, b.k.ID))
 	})
-	// The first so many ends let it fit: more ends never hurt, so search by halves.
+	return ends
+}
+
+// earliest is when and where a gang fits first on nodes that may be used, nil when
+// nothing's end helps. The first so many ends let it fit, and more ends never hurt, so
+// the search is by halves.
+func (e *Engine) earliest(k *known, ends []runEnd, may func(model.NodeID) bool) *reservation {
 	try := func(count int) (gang.Plan, bool) {
 		tx := e.ledger.Begin()
 		defer tx.Rollback()
 		for _, end := range ends[:count] {
-			for h := range end.k.placed { // the order does not matter
-				e.ledger.Drop(h)
+			for h, s := range end.k.placed { // the order does not matter
+				if may(s.node) {
+					e.ledger.Drop(h)
+				}
 			}
 		}
 		ask := k.ask(k.missing())
 		ask.Weights = e.options.Weights
-		ask.May = e.mayFor(k, now)
+		ask.May = func(role int, node model.NodeID) bool {
+			return may(node) && (e.options.May == nil || e.options.May(k.Roles[role].Request, node))
+		}
 		plan, failure := gang.Make(e.ledger, e.planner, ask)
 		return plan, failure == nil
 	}
 	best, ok := try(len(ends))
 	if !ok || len(ends) == 0 {
-		k.unreservable = e.generation + 1
-		return // not even an empty cluster would do, or others have reserved it
+		return nil
 	}
 	low, high := 1, len(ends)
 	for low < high {
@@ -175,10 +224,9 @@ func (e *Engine) reserve(k *known, now int64) {
 		}
 	}
 	r := &reservation{id: k.ID, at: ends[high-1].at, nodes: map[model.NodeID]bool{}}
-	r.guess = slices.ContainsFunc(ends[:high], func(e ending) bool { return e.guess })
+	r.guess = slices.ContainsFunc(ends[:high], func(e runEnd) bool { return e.guess })
 	for _, p := range best.Placements {
 		r.nodes[p.Node] = true
 	}
-	e.reserved = append(e.reserved, r)
-	e.generation++
+	return r
 }
