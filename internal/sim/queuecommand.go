@@ -69,6 +69,11 @@ func RunQueue(config QueueConfig, out, log io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if config.HTML != "" {
+		if err := writeQueuePage(config.HTML, &config, reports); err != nil {
+			return fmt.Errorf("--html: %w", err)
+		}
+	}
 	if config.JSON {
 		e := json.NewEncoder(out)
 		e.SetIndent("", "  ")

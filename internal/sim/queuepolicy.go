@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/dispatch"
@@ -20,8 +21,7 @@ type queuePolicy struct {
 	// the queues of the trace are its users.
 	own   bool
 	order arbiter.Policy
-	// aging as in arbiter.Queue.
-	aging int64
+	aging time.Duration // as in arbiter.Queue
 }
 
 // newQueuePolicy returns a policy by name.
@@ -46,7 +46,7 @@ func newQueuePolicy(name string, c *QueueConfig) (queuePolicy, error) {
 		p.options.Preempt = c.Preempt
 		p.own = true
 		p.order, _ = arbiter.ParsePolicy(c.Order)
-		p.aging = int64(c.Aging)
+		p.aging = c.Aging
 	default:
 		return p, fmt.Errorf("unknown policy %q", name)
 	}
@@ -61,7 +61,7 @@ func (p *queuePolicy) queues(jobs []TimedJob) []arbiter.Queue {
 	}
 	var out []arbiter.Queue
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		out = append(out, arbiter.Queue{Name: name, Order: p.order, Aging: durationOf(p.aging), Reclaimable: true})
+		out = append(out, arbiter.Queue{Name: name, Order: p.order, Aging: p.aging, Reclaimable: true})
 	}
 	return out
 }

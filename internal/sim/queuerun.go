@@ -14,9 +14,7 @@ import (
 	"github.com/tangram-dev/tangram/core/planner"
 )
 
-func durationOf(nanoseconds int64) time.Duration { return time.Duration(nanoseconds) }
-
-// outcome of one job.
+// jobOutcome is what became of one job.
 type jobOutcome struct {
 	// started is when its last run began, end when it was done; -1 before.
 	started, end int64
@@ -140,7 +138,7 @@ func (r *queueRun) advance(to int64) {
 	r.now = to
 }
 
-// gangID and members of a job.
+// gangID names the gang of a job.
 func gangID(job int) dispatch.ID { return dispatch.ID("job-" + strconv.Itoa(job)) }
 
 // submit makes a job a gang: of one member if it fits on a node, of full nodes and the
@@ -153,7 +151,7 @@ func (r *queueRun) submit(job int) error {
 	}
 	switch r.config.Runtimes {
 	case Declared:
-		g.Runtime = durationOf(j.Duration)
+		g.Runtime = time.Duration(j.Duration)
 	case Learned:
 		g.Runtime, _ = r.runtimes.Estimate(runtimeKey(j))
 	}
@@ -233,7 +231,7 @@ func (r *queueRun) finish(job int) {
 	r.leave(job)
 	r.engine.Withdraw(gangID(job))
 	r.fair.use(job, -1)
-	r.runtimes.Observe(runtimeKey(&r.jobs[job]), durationOf(r.jobs[job].Duration))
+	r.runtimes.Observe(runtimeKey(&r.jobs[job]), time.Duration(r.jobs[job].Duration))
 }
 
 // leave tells the witness that all members of a job are gone.
