@@ -91,9 +91,8 @@ lint: tools ## Check format, vet, staticcheck and the dependency rule.
 	@hack/lint.sh
 
 .PHONY: generate
-generate: tools ## Regenerate deepcopy functions and CRDs from api/.
-	bin/controller-gen object paths=./api/v1alpha1
-	bin/controller-gen crd paths=./api/v1alpha1 output:crd:dir=config/crd
+generate: tools ## Regenerate deepcopy functions and CRDs, ours and Volcano's.
+	hack/generate.sh .
 
 .PHONY: verify
 verify: lint ## Lint, and check that generated files and go.mod are up to date.

@@ -9,7 +9,7 @@ import (
 	"io/fs"
 )
 
-//go:embed crd/*.yaml scheduler.yaml extender.yaml rbac.yaml
+//go:embed crd/*.yaml crd/volcano/*.yaml scheduler.yaml extender.yaml rbac.yaml controller-rbac.yaml
 var files embed.FS
 
 // Scheduler is the default KubeSchedulerConfiguration of gpu-scheduler.
@@ -21,10 +21,20 @@ func Extender() []byte { return read("extender.yaml") }
 // RBAC lets the user system:tangram:gpu-scheduler do what the scheduler needs.
 func RBAC() []byte { return read("rbac.yaml") }
 
-// CRDs are all custom resource definitions, as one stream of YAML documents in
-// the order of their file names.
-func CRDs() []byte {
-	names, err := fs.Glob(files, "crd/*.yaml")
+// ControllerRBAC lets the user system:tangram:gpu-controller do what the controller
+// needs.
+func ControllerRBAC() []byte { return read("controller-rbac.yaml") }
+
+// CRDs are the definitions of Tangram's own kinds, as one stream of YAML documents
+// in the order of their file names.
+func CRDs() []byte { return documents("crd/*.yaml") }
+
+// VolcanoCRDs are the definitions of Volcano's kinds that Tangram serves: Queue,
+// PodGroup, Job and Command.
+func VolcanoCRDs() []byte { return documents("crd/volcano/*.yaml") }
+
+func documents(pattern string) []byte {
+	names, err := fs.Glob(files, pattern)
 	if err != nil {
 		panic(err) // the pattern is a constant
 	}

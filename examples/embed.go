@@ -7,23 +7,29 @@ import (
 	"io/fs"
 )
 
-//go:embed demo/*.yaml
+//go:embed demo/*.yaml volcano/*.yaml
 var files embed.FS
 
 // Demo returns the demo's manifests in the order of their file names: the
 // namespace first.
-func Demo() [][]byte {
-	names, err := fs.Glob(files, "demo/*.yaml")
+func Demo() [][]byte { return manifests("demo/*.yaml") }
+
+// Volcano returns the Volcano Jobs of the requirement documents, in the order of their
+// file names: the queue they use first.
+func Volcano() [][]byte { return manifests("volcano/*.yaml") }
+
+func manifests(pattern string) [][]byte {
+	names, err := fs.Glob(files, pattern)
 	if err != nil {
 		panic(err) // the pattern is a constant
 	}
-	manifests := make([][]byte, 0, len(names))
+	out := make([][]byte, 0, len(names))
 	for _, name := range names {
 		data, err := files.ReadFile(name)
 		if err != nil {
 			panic(err) // Glob has just listed it
 		}
-		manifests = append(manifests, data)
+		out = append(out, data)
 	}
-	return manifests
+	return out
 }

@@ -33,9 +33,10 @@ build() { go build -C "$1" -buildvcs=false -ldflags "-s -w $3" -o "$PWD/$4" "$2"
 group=${1:-}
 case $group in
 tangram)
-	echo "building gpu-scheduler, gpu-extender and tangram (if changed)..."
+	echo "building gpu-scheduler, gpu-controller, gpu-extender and tangram (if changed)..."
 	ours=$(git describe --tags --match 'v*' --always --dirty 2>/dev/null || echo unknown)
 	build . ./cmd/gpu-scheduler "$(kube_flags . "+tangram.$ours") -X main.version=$ours" bin/gpu-scheduler
+	build . ./cmd/gpu-controller "" bin/gpu-controller
 	build . ./cmd/gpu-extender "" bin/gpu-extender
 	build . ./cmd/tangram "-X main.version=$ours" bin/tangram
 	exit

@@ -9,10 +9,9 @@ fresh=$(mktemp -d)
 trap 'rm -rf "$fresh"' EXIT
 
 step generated files
-bin/controller-gen object paths=./api/v1alpha1 output:object:dir="$fresh/object"
-bin/controller-gen crd paths=./api/v1alpha1 output:crd:dir="$fresh/crd"
-diff -u api/v1alpha1/zz_generated.deepcopy.go "$fresh/object/zz_generated.deepcopy.go" &&
-	diff -ru config/crd "$fresh/crd" -x '*.go' || {
+hack/generate.sh "$fresh"
+diff -u api/v1alpha1/zz_generated.deepcopy.go "$fresh/api/v1alpha1/zz_generated.deepcopy.go" &&
+	diff -ru config/crd "$fresh/config/crd" || {
 	echo "generated files are out of date: run make generate" >&2
 	exit 1
 }

@@ -74,9 +74,41 @@ const (
 	LabelAMDProduct    = "amd.com/gpu.product-name"
 )
 
+// LabelQueue is the pod label that names the queue of a pod without a PodGroup.
+const LabelQueue = Group + "/queue"
+
 // LabelWorkload is the pod label that says what kind of work a pod does:
 // training, inference or development.
 const LabelWorkload = "workload-type"
 
-// LabelQueue is the pod label that names the pod's queue.
-const LabelQueue = Group + "/queue"
+// Gangs: pod labels that make a gang of plain pods, and what pods say of their runs.
+const (
+	// LabelGang names a pod's gang, in its namespace; LabelGangSize is how many
+	// members it has. Without LabelGang the pods of one controller are a gang.
+	LabelGang     = Group + "/gang"
+	LabelGangSize = Group + "/gang-size"
+	// AnnotationRuntime is how long a pod is expected to run, as a Go duration.
+	AnnotationRuntime = Group + "/runtime"
+	// AnnotationMinRuntime is how long a pod is left alone once it runs.
+	AnnotationMinRuntime = Group + "/min-runtime"
+	// AnnotationPreemptible says whether others may take the pod's place: true
+	// (default) or false.
+	AnnotationPreemptible = Group + "/preemptible"
+	// AnnotationUser is whose turn a pod takes where queues go round users.
+	AnnotationUser = Group + "/user"
+)
+
+// Volcano's words on pods.
+const (
+	AnnotationVolcanoGroup       = "scheduling.volcano.sh/group-name"
+	AnnotationKubeGroup          = "scheduling.k8s.io/group-name"
+	AnnotationVolcanoQueue       = "scheduling.volcano.sh/queue-name"
+	AnnotationVolcanoTask        = "volcano.sh/task-spec"
+	AnnotationVolcanoPreemptable = "volcano.sh/preemptable"
+)
+
+// Plugins of queues and gangs.
+const (
+	PluginQueue = "GPUQueue"
+	PluginGang  = "GPUGang"
+)

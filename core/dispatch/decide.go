@@ -28,6 +28,8 @@ type Evict struct {
 type Decision struct {
 	Starts []Start
 	Evicts []Evict
+	// Blocked are gangs that were tried and do not fit: see Why.
+	Blocked []ID
 }
 
 // Decide says who starts now. First gangs that lost members get them back, then
@@ -125,7 +127,8 @@ func (e *Engine) start(d *Decision, now int64) {
 	}
 	hopeless := map[victimless]bool{}
 	for _, k := range blocked {
-		if len(d.Evicts) == 0 && e.options.Preempt {
+		d.Blocked = append(d.Blocked, k.ID)
+		if len(d.Evicts) == 0 && e.options.Preempt && !k.NeverPreempts {
 			key := victimless{k.shape, k.Queue, k.Priority, e.before(k, now)}
 			if !hopeless[key] {
 				if evict, ok := e.evict(k, now); ok {

@@ -183,6 +183,14 @@ func (e *Engine) Of(h model.HolderID) (ID, bool) {
 	return id, ok
 }
 
+// NodeOf is where a holder has its place; empty when it has none.
+func (e *Engine) NodeOf(h model.HolderID) model.NodeID {
+	if k := e.gangs[e.of[h]]; k != nil {
+		return k.placed[h].node
+	}
+	return ""
+}
+
 // Placed is how many members of a gang have a place.
 func (e *Engine) Placed(id ID) int {
 	if k := e.gangs[id]; k != nil {
@@ -200,7 +208,7 @@ func (e *Engine) Why(id ID) Reason {
 	}
 	if len(k.placed) == 0 && k.complete() {
 		if wait := e.tree.Why(arbiter.JobID(id)); wait.ForQuota() || wait.Code != 0 && k.reason.Failure == nil {
-			return Reason{Quota: wait.ForQuota(), Text: wait.String()}
+			return Reason{Quota: wait.ForQuota(), Text: spellWait(wait)}
 		}
 	}
 	why := k.reason

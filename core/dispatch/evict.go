@@ -71,6 +71,18 @@ func (e *Engine) evict(k *known, now int64) (Evict, bool) {
 	return out, true
 }
 
+// Spared tells that a victim stays after all: whoever it should make room for has to
+// find others.
+func (e *Engine) Spared(h model.HolderID) {
+	id := e.leaving[h]
+	for other, by := range e.leaving {
+		if by == id {
+			delete(e.leaving, other)
+		}
+	}
+	e.unreserve(func(r *reservation) bool { return r.id == id && r.until > 0 })
+}
+
 // bundles lists what may be evicted for a gang: of its own queue what matters less,
 // of other queues what they use above their share.
 func (e *Engine) bundles(k *known, now int64) []*bundle {

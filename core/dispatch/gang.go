@@ -43,6 +43,8 @@ type Gang struct {
 	Runtime time.Duration
 	// Preemptible: others may take its place.
 	Preemptible bool
+	// NeverPreempts: it waits rather than take the place of others.
+	NeverPreempts bool
 	// MinRuntime is how long it is left alone once it runs.
 	MinRuntime time.Duration
 }

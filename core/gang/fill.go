@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/tangram-dev/tangram/core/model"
-	"github.com/tangram-dev/tangram/core/place"
 )
 
 // fill places the gang inside a scope, or nobody.
@@ -155,7 +154,7 @@ func (f *filling) takes(want *model.Request, role int, id model.NodeID) bool {
 	if !there || !v.FreeHost.Covers(want.Host) {
 		return false
 	}
-	_, refusal := place.Fit(want, v)
+	_, refusal := f.p.Fit(want, v)
 	return refusal == nil && f.may(role, id)
 }
 

@@ -17,6 +17,22 @@ func (l Label) Compare(o Label) int {
 	return cmp.Or(cmp.Compare(l.Scope, o.Scope), cmp.Compare(l.Key, o.Key), cmp.Compare(l.Value, o.Value))
 }
 
+// GroupLabel is the label holders of one group share: who belongs together without
+// saying so in labels of its own. Its scope is no namespace, so no rule is about it.
+func GroupLabel(id string) Label { return Label{Scope: groupScope, Key: "group", Value: id} }
+
+const groupScope = "/"
+
+// Group is the request's group label; false when it is in none.
+func (r *Request) Group() (Label, bool) {
+	for _, l := range r.Labels {
+		if l.Scope == groupScope {
+			return l, true
+		}
+	}
+	return Label{}, false
+}
+
 // AffinityKind says what a rule asks of the holders it matches.
 type AffinityKind uint8
 

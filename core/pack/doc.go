@@ -12,7 +12,8 @@
 //   - policy.go, what a policy is; potential.go, Tangram's own, with supply.go
 //     (what is scarce); explain.go takes its score apart;
 //   - index.go, how the best node is found without looking at all, with
-//     standing.go (the order of one class), gate.go, keys.go and lists.go below it;
+//     standing.go (the order of one class), twins.go, gate.go, keys.go and lists.go
+//     below it;
 //     candidates.go goes on after the best; scan.go looks at all, and must agree;
 //   - frag.go, fgd.go, rules.go, random.go, what others published, to compare.
 //

@@ -11,7 +11,7 @@ type Terms struct {
 	Before, After int64
 	// Model is the price of taking a scarce model from those who can use no other.
 	Model int64
-	// Slots is the price of breaking groups of 2, 4 and 8 whole GPUs.
+	// Slots is the price of taking or breaking groups of 2, 4 and 8 whole GPUs.
 	Slots [len(slotSizes)]int64
 	// Links is the price of breaking groups of well linked GPUs where as many GPUs
 	// that are not linked would be left.

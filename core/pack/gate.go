@@ -7,6 +7,7 @@ type gate struct {
 	cpu, memory int64
 	order       uint32 // the last tie-break but the ordinal
 	version     uint32 // changes of the shape
+	shape       int32  // its number, see twins
 	most        uint16 // largest free part of a GPU
 	full        uint8  // GPUs nobody uses
 	model       ModelID

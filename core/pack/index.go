@@ -35,6 +35,8 @@ type Index struct {
 	ties      []int32
 	tiesEpoch uint32
 	lists     lists
+	twins     twins
+	verdicts  verdicts // scratch
 	// maxCells bounds the ratings kept, so that memory is bounded whatever classes
 	// come.
 	maxCells int
@@ -49,7 +51,8 @@ type standing struct {
 	epoch   uint32
 	read    int // journal entries seen
 	used    uint64
-	cells   []cell // by ordinal
+	cells   []cell // by ordinal, of those the class fits on
+	fits    bitset // those
 	buckets []keys
 	live    []uint16 // buckets that are not empty, in no order
 }
@@ -58,7 +61,6 @@ type standing struct {
 type cell struct {
 	version uint32
 	Rating
-	fits bool
 }
 
 // NewIndex returns an empty index that ranks by the policy.
@@ -80,7 +82,7 @@ func (x *Index) Set(ordinal int, order uint32, empty, now Shape) {
 	}
 	g := &x.gates[ordinal]
 	if g.present {
-		x.policy.Leave(&x.nodes[ordinal])
+		x.left(ordinal)
 	} else {
 		g.present = true
 		x.present++
@@ -100,9 +102,8 @@ func (x *Index) Update(ordinal int, now Shape) {
 	if !x.has(ordinal) || x.nodes[ordinal].Shape == now {
 		return
 	}
-	n := &x.nodes[ordinal]
-	x.policy.Leave(n)
-	n.Shape = now
+	x.left(ordinal)
+	x.nodes[ordinal].Shape = now
 	x.entered(ordinal)
 }
 
@@ -111,7 +112,7 @@ func (x *Index) Remove(ordinal int) {
 	if !x.has(ordinal) {
 		return
 	}
-	x.policy.Leave(&x.nodes[ordinal])
+	x.left(ordinal)
 	x.gates[ordinal].present = false
 	x.gates[ordinal].version++
 	x.present--
@@ -123,9 +124,17 @@ func (x *Index) has(ordinal int) bool { return ordinal < len(x.gates) && x.gates
 func (x *Index) entered(ordinal int) {
 	n, g := &x.nodes[ordinal], &x.gates[ordinal]
 	g.look(&n.Shape)
+	g.shape = x.twins.enter(&n.Shape)
 	n.full = int(g.full)
 	x.policy.Enter(n)
 	x.journal.add(ordinal, len(x.nodes))
+}
+
+// left is before a node that is there changes or goes.
+func (x *Index) left(ordinal int) {
+	n := &x.nodes[ordinal]
+	x.policy.Leave(n)
+	x.twins.leave(&n.Shape, x.gates[ordinal].shape)
 }
 
 // Arrive tells of a request, placed or not. Call it before asking for a place.
@@ -135,8 +144,9 @@ func (x *Index) Arrive(c *Class) {
 	}
 }
 
-// Ratings is how often the policy was asked to rate a node, or could be spared
-// because the class did not fit there: the work done so far, on any machine.
+// Ratings is how often the policy was asked to rate a class on a node: the work done
+// so far, on any machine. It is not asked about nodes the class does not fit on, and
+// when all nodes are rated, about one of each shape.
 func (x *Index) Ratings() uint64 { return x.ratings }
 
 // Refresh makes the policy look at the whole fleet again.

@@ -167,6 +167,66 @@ func TestSupplyIsExact(t *testing.T) {
 	})
 }
 
+// TestTwins: the shapes that are numbered are those nodes have, whatever came and
+// went, and numbers do not run away.
+func TestTwins(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		f := newFleetTest(NewPotential())
+		classes := rapid.SliceOfN(genClass(), 1, 8).Draw(t, "classes")
+		for range rapid.IntRange(1, 150).Draw(t, "steps") {
+			switch roll := rapid.IntRange(0, 9).Draw(t, "event"); {
+			case roll == 0:
+				f.toggle(rapid.IntRange(0, len(f.shapes)-1).Draw(t, "node"))
+			case roll < 4 && len(f.guests) > 0:
+				f.end(rapid.IntRange(0, len(f.guests)-1).Draw(t, "guest"))
+			default:
+				f.arrive(t, rapid.SampledFrom(classes).Draw(t, "class"))
+			}
+		}
+		want := map[Shape]int32{}
+		for i := range f.x.nodes {
+			if f.there[i] {
+				want[f.x.nodes[i].Shape]++
+				if got := f.x.twins.numbers[f.x.nodes[i].Shape]; got != f.x.gates[i].shape {
+					t.Fatalf("node %d has number %d, its shape %d", i, f.x.gates[i].shape, got)
+				}
+			}
+		}
+		if len(f.x.twins.numbers) != len(want) || len(f.x.twins.nodes) > len(f.shapes) {
+			t.Fatalf("%d shapes numbered up to %d, want %d", len(f.x.twins.numbers), len(f.x.twins.nodes), len(want))
+		}
+		for shape, nodes := range want {
+			if got := f.x.twins.nodes[f.x.twins.numbers[shape]]; got != nodes {
+				t.Fatalf("%d nodes of a shape, want %d", got, nodes)
+			}
+		}
+	})
+}
+
+// TestGroupsForOthers: who could go anywhere does not take the only node that a
+// request of the same number of GPUs, but more CPU, fits on.
+func TestGroupsForOthers(t *testing.T) {
+	light, heavy := Class{GPUs: 8, Milli: Whole, CPU: 8000}, Class{GPUs: 8, Milli: Whole, CPU: 120_000}
+	x := NewIndex(NewOracle([]Demand{{Class{GPUs: 1, Milli: 500, CPU: 1000}, 1000}, {light, 5}, {heavy, 2}}))
+	for at, cpu := range []int64{128, 96, 96, 96} {
+		empty := emptyNode(ModelID(1+min(at, 1)), 8, cpu, 384)
+		x.Set(at, uint32(at), empty, empty)
+	}
+	x.Refresh()
+	if scarce, _, _ := x.Explain(&light, 0); scarce.Slots[2] != micro {
+		t.Errorf("the scarce node: %v", scarce)
+	}
+	if plenty, _, _ := x.Explain(&light, 1); plenty.Slots[2] != 0 {
+		t.Errorf("one of many: %v", plenty)
+	}
+	if got, ok := x.Best(&light); !ok || got.Ordinal == 0 {
+		t.Errorf("light goes to %d", got.Ordinal)
+	}
+	if got, ok := x.Best(&heavy); !ok || got.Ordinal != 0 {
+		t.Errorf("heavy goes to %d", got.Ordinal)
+	}
+}
+
 // TestTermsAddUp: the explanation of the best node is its cost, and taking a
 // broken group or a scarce model shows by name.
 func TestTermsAddUp(t *testing.T) {

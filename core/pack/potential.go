@@ -5,8 +5,8 @@ package pack
 //
 // The cost of a placement is the fall of the node's potential (base), plus two
 // opportunity costs that no node sees alone: taking a model that others need
-// because they can use nothing else, and breaking a group of 2, 4 or 8 whole
-// GPUs that larger requests need.
+// because they can use nothing else, and taking or breaking a group of 2, 4 or 8
+// whole GPUs that others need.
 type Potential struct {
 	learner Learner
 	oracle  []Demand // instead of the learner, when not nil
@@ -49,7 +49,7 @@ const (
 	StepMilli = 5
 	// modelWeight is the price of a model under full pressure, per GPU taken.
 	modelWeight = 0.5
-	// slotWeight is the price of breaking a slot under full pressure, in micro-GPU.
+	// slotWeight is the price of a slot under full pressure, in micro-GPU.
 	slotWeight = micro
 	// tieUnit is divisible by every GPU count up to 16, so that full/G compares
 	// exactly as an integer.
@@ -181,7 +181,9 @@ func (p *Potential) Shift(c *Class, bucket int) Shift {
 }
 
 // opportunity is what others lose by the placement, in micro-GPU: of a scarce
-// model, and of groups of each slot size.
+// model, and of groups of each slot size. Who asks for a whole group pays for it like
+// who breaks one: it may have the choice of models, while others who need such a
+// group do not.
 func (p *Potential) opportunity(c *Class, at *place) (scarce int64, broken [len(slotSizes)]int64) {
 	scarce = int64(modelWeight * p.now.model[at.model] * float64(c.Demand()) * (micro / Whole))
 	after := at.full
@@ -192,7 +194,7 @@ func (p *Potential) opportunity(c *Class, at *place) (scarce int64, broken [len(
 		after--
 	}
 	for i, size := range slotSizes {
-		if size > int(c.GPUs) && after/size < at.full/size {
+		if size >= int(c.GPUs) && after/size < at.full/size {
 			broken[i] = int64(slotWeight * p.now.slots[i][at.model])
 		}
 	}

@@ -60,35 +60,37 @@ func (x *Index) makeRoom() {
 	delete(x.classes, oldest.class)
 }
 
-// rate fills the cell of a node.
-func (x *Index) rate(s *standing, ordinal int) *cell {
+// rate asks the policy about a node the class fits on.
+func (x *Index) rate(s *standing, ordinal int) Rating {
 	x.ratings++
-	g, c := &x.gates[ordinal], &s.cells[ordinal]
-	c.version = g.version
-	if c.fits = g.admits(&s.class); c.fits {
-		c.Rating = x.policy.Rate(&s.class, &x.nodes[ordinal])
-	}
-	return c
+	return x.policy.Rate(&s.class, &x.nodes[ordinal])
 }
 
-// rank rates all nodes. Nodes are visited in the order of ties, so that what is
-// left to sort by is the cost, a small number: no comparison of keys is made.
+// rank rates all nodes, each shape once. Nodes are visited in the order of ties, so
+// that what is left to sort by is the cost, a small number: no comparison of keys is
+// made.
 func (x *Index) rank(s *standing) {
-	if len(s.cells) < len(x.nodes) {
-		s.cells = make([]cell, len(x.nodes))
-	}
+	s.grow(len(x.nodes))
+	clear(s.fits)
 	for _, b := range s.live {
 		s.buckets[b].clear()
 	}
 	s.live = s.live[:0]
 	x.lists.clear()
+	x.verdicts.begin(len(x.twins.nodes))
 	for _, ordinal := range x.tieOrder() {
-		c := x.rate(s, int(ordinal))
-		if !c.fits {
+		g := &x.gates[ordinal]
+		if !g.admits(&s.class) {
 			continue
 		}
-		if x.lists.add(c.Bucket, newKey(c.Cost, x.gates[ordinal].order, int(ordinal))) {
-			s.live = append(s.live, c.Bucket)
+		v := &x.verdicts.each[g.shape]
+		if v.round != x.verdicts.round {
+			*v = verdict{x.verdicts.round, x.rate(s, int(ordinal))}
+		}
+		s.cells[ordinal] = cell{g.version, v.Rating}
+		s.fits.set(int(ordinal))
+		if x.lists.add(v.Bucket, newKey(v.Cost, g.order, int(ordinal))) {
+			s.live = append(s.live, v.Bucket)
 		}
 	}
 	for _, b := range s.live {
@@ -110,21 +112,29 @@ func (x *Index) tieOrder() []int32 {
 	return x.ties
 }
 
-// rerank rates one node again, unless the cell is for its present state.
+// rerank rates one node again, unless the cell is for its present state. Most nodes
+// of a fleet in use have no room for a class, before and after: they are told by gate
+// and bit alone, without touching the cell, which is far away in a large fleet.
 func (x *Index) rerank(s *standing, ordinal int) {
-	for len(s.cells) <= ordinal {
-		s.cells = append(s.cells, cell{})
-	}
 	g := &x.gates[ordinal]
-	old := s.cells[ordinal]
-	if old.version == g.version {
+	was, is := s.fits.has(ordinal), g.admits(&s.class)
+	if !was && !is {
 		return
 	}
-	now := x.rate(s, ordinal)
-	if old.fits && now.fits && old.Bucket == now.Bucket && old.Cost == now.Cost {
+	s.grow(ordinal + 1)
+	c := &s.cells[ordinal]
+	old := *c
+	if was && old.version == g.version {
 		return
 	}
-	if old.fits {
+	if is {
+		*c = cell{g.version, x.rate(s, ordinal)}
+		if was && old.Bucket == c.Bucket && old.Cost == c.Cost {
+			return
+		}
+	}
+	if was {
+		s.fits.clear(ordinal)
 		b := s.bucket(old.Bucket)
 		b.remove(newKey(old.Cost, g.order, ordinal))
 		if b.empty() {
@@ -133,12 +143,23 @@ func (x *Index) rerank(s *standing, ordinal int) {
 			s.live = s.live[:len(s.live)-1]
 		}
 	}
-	if now.fits {
-		b := s.bucket(now.Bucket)
+	if is {
+		s.fits.set(ordinal)
+		b := s.bucket(c.Bucket)
 		if b.empty() {
-			s.live = append(s.live, now.Bucket)
+			s.live = append(s.live, c.Bucket)
 		}
-		b.insert(newKey(now.Cost, g.order, ordinal))
+		b.insert(newKey(c.Cost, g.order, ordinal))
+	}
+}
+
+// grow makes room for so many nodes.
+func (s *standing) grow(nodes int) {
+	if add := nodes - len(s.cells); add > 0 {
+		s.cells = append(s.cells, make([]cell, add)...)
+	}
+	if add := (nodes+63)/64 - len(s.fits); add > 0 {
+		s.fits = append(s.fits, make(bitset, add)...)
 	}
 }
 
@@ -148,3 +169,10 @@ func (s *standing) bucket(b uint16) *keys {
 	}
 	return &s.buckets[b]
 }
+
+// bitset is a set of ordinals.
+type bitset []uint64
+
+func (b bitset) has(i int) bool { return i>>6 < len(b) && b[i>>6]&(1<<(i&63)) != 0 }
+func (b bitset) set(i int)      { b[i>>6] |= 1 << (i & 63) }
+func (b bitset) clear(i int)    { b[i>>6] &^= 1 << (i & 63) }

@@ -87,6 +87,9 @@ func (p *Planner) newBound(r *model.Request, w score.Weights) bound {
 	if r.NodePlacement != model.Auto {
 		b.best[score.Utilization], b.neutral = 100, false
 	}
+	if r.Prefer.Level.Name != "" { // whose group is where is of nodes, too
+		b.best[score.Topology], b.neutral = 100, false
+	}
 	if p.ledger.Measured() { // telemetry is of nodes, not of kinds
 		for _, o := range score.Live() {
 			b.best[o] = 100

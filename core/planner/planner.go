@@ -163,6 +163,9 @@ func (p *Planner) Work() uint64 {
 
 // Fit chooses the devices a request would get on a node, or says why it gets none.
 func (p *Planner) Fit(r *model.Request, v ledger.View) (place.Grant, *explain.Refusal) {
+	if r.Vendor == "" { // asks for no device
+		return place.Grant{}, nil
+	}
 	return place.FitWith(r, v, place.Choose{Worth: p.worth()})
 }
 

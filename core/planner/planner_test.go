@@ -203,7 +203,7 @@ func TestPlacedNeverOverlaps(t *testing.T) {
 	})
 }
 
-// BenchmarkSearch is one decision on a half-used cluster; the cost must not
+// BenchmarkDecision is one decision on a half-used cluster; the cost must not
 // grow with the number of nodes.
 func BenchmarkDecision(b *testing.B) {
 	for _, nodes := range []int{1000, 4000, 16000} {

@@ -167,6 +167,12 @@ func (p *Planner) indexed(r *model.Request, c *pack.Class, w score.Weights, give
 			early[choice.Ordinal] = true
 			judge(choice)
 		}
+		for _, id := range p.around(r) {
+			if choice, ok := p.index.Rate(c, p.ordinals[id]); ok && !early[choice.Ordinal] {
+				early[choice.Ordinal] = true
+				judge(choice)
+			}
+		}
 	}
 	for choice := range p.index.Candidates(c) {
 		least := b.fleetCost(choice.Cost)
@@ -185,6 +191,15 @@ func (p *Planner) indexed(r *model.Request, c *pack.Class, w score.Weights, give
 		}
 	}
 	return true
+}
+
+// around are nodes in the domains where a request would rather be.
+func (p *Planner) around(r *model.Request) []model.NodeID {
+	group, ok := r.Group()
+	if !ok || r.Prefer.Level.Name == "" {
+		return nil
+	}
+	return p.ledger.Around(group, r.Prefer.Level.Depth, lookahead)
 }
 
 // cost is the total cost of a candidate.

@@ -12,9 +12,16 @@ func topology(r *model.Request, v ledger.View, set model.Mask) int {
 	grade := v.Kind.Links.Grade(set)
 	switch {
 	case r.Prefer.Bond == (model.Bond{}):
-		return grade
 	case v.Kind.Links.Bonded(set, r.Prefer.Bond):
-		return 100
+		grade = 100
+	default:
+		grade /= 2
 	}
-	return grade / 2
+	// Who wants to be in one domain with its group, and is not, counts half again.
+	if group, ok := r.Group(); ok && r.Prefer.Level.Name != "" {
+		if near, anywhere := v.Near(group, r.Prefer.Level.Depth); anywhere && !near {
+			grade /= 2
+		}
+	}
+	return grade
 }

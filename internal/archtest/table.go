@@ -26,7 +26,7 @@ func Table() []Row {
 	kube := set(std, "k8s.io/...", "sigs.k8s.io/...")
 	adapter := set(kube, "./core/...", "./api/...", "./internal/dialect", "./internal/kube/...")
 	client := set(kube, "./api/...", "./config", "go.yaml.in/yaml/...", "github.com/spf13/cobra")
-	whole := set(kube, "k8s.io/kubernetes/...", "./api/...", "./config", "./core/...", "./internal/...", "github.com/spf13/...")
+	whole := set(kube, "k8s.io/kubernetes/...", "./api/...", "./config", "./examples", "./core/...", "./internal/...", "github.com/spf13/...")
 
 	// What tests may import besides. Core's tests may show a package at work with
 	// those that build on it; that is no dependency of the code.
@@ -80,6 +80,10 @@ func Table() []Row {
 			Why: "implements the scheduler framework and extends its command, which live in k8s.io/kubernetes"},
 		{Folder: "internal/kube/extender", May: set(adapter, "github.com/spf13/cobra"), Tests: coreTests,
 			Why: "serves the extender protocol and is a command of its own"},
+		{Folder: "internal/kube/controller/...", May: set(adapter, "volcano.sh/apis/...", "github.com/spf13/cobra"), Tests: coreTests,
+			Why: "serves Volcano's kinds, whose types live in volcano.sh/apis"},
+		{Folder: "internal/kube/controller/lifecycle", May: set(std, "k8s.io/api/...", "k8s.io/apimachinery/...", "volcano.sh/apis/..."), Tests: coreTests, Pure: true,
+			Why: "decides about a job from values alone, so that every decision can be replayed"},
 		{Folder: "internal/local", May: client, Tests: tests,
 			Why: "runs a control plane as any client would; it must not know how Tangram decides"},
 		{Folder: "internal/bench", May: set(client, "./internal/local"), Tests: tests,
@@ -95,10 +99,13 @@ func Table() []Row {
 		{Folder: "examples", May: std, Tests: set(kube, "./api/..."),
 			Why: "embeds the sample manifests"},
 
+		{Folder: "hack/volcanocrd", May: set(std, "sigs.k8s.io/yaml"), Tests: tests,
+			Why: "a step of make generate"},
+
 		// Ends: nobody imports them.
 		{Folder: "cmd/...", May: whole, Tests: tests,
 			Why: "main functions: flags to configuration to run"},
-		{Folder: "test/...", May: set(whole, append(tests, "./test/...", "./core/coretest")...),
+		{Folder: "test/...", May: set(whole, append(tests, "./test/...", "./core/coretest", "volcano.sh/apis/...")...),
 			Why: "tests of the whole"},
 	}
 }

@@ -14,9 +14,11 @@ import (
 )
 
 const (
-	schedulerProgram = "gpu-scheduler"
-	schedulerUser    = "system:tangram:" + names.SchedulerName
-	fleetFile        = "fleet.yaml" // in the state directory: the last fleet used
+	schedulerProgram  = "gpu-scheduler"
+	schedulerUser     = "system:tangram:" + names.SchedulerName
+	controllerProgram = "gpu-controller"
+	controllerUser    = "system:tangram:" + controllerProgram
+	fleetFile         = "fleet.yaml" // in the state directory: the last fleet used
 )
 
 // session is one run of tangram up.
@@ -41,7 +43,7 @@ func (s *session) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := local.RequirePrograms(s.options.bin, schedulerProgram, "kubectl"); err != nil {
+	if err := local.RequirePrograms(s.options.bin, schedulerProgram, controllerProgram, "kubectl"); err != nil {
 		return err
 	}
 	cluster, err := local.Start(ctx, local.Options{
@@ -57,6 +59,9 @@ func (s *session) start(ctx context.Context) error {
 	if err := s.startScheduler(ctx); err != nil {
 		return err
 	}
+	if err := s.startController(ctx); err != nil {
+		return err
+	}
 	if s.options.demo {
 		if err := s.runDemo(ctx); err != nil {
 			return fmt.Errorf("demo: %w", err)
@@ -70,7 +75,7 @@ func (s *session) start(ctx context.Context) error {
 // prepare makes what the scheduler expects to find: API, permissions, nodes.
 func (s *session) prepare(ctx context.Context, fleet *local.Fleet) error {
 	begin := time.Now()
-	for _, docs := range [][]byte{config.CRDs(), config.RBAC()} {
+	for _, docs := range [][]byte{config.CRDs(), config.VolcanoCRDs(), config.RBAC(), config.ControllerRBAC()} {
 		if err := s.cluster.ApplyManifests(ctx, docs); err != nil {
 			return err
 		}
@@ -137,6 +142,27 @@ func (s *session) startScheduler(ctx context.Context) error {
 		Name: schedulerProgram, Path: filepath.Join(s.options.bin, schedulerProgram), Restart: true, Ready: ready,
 		// One scheduler needs no election, and starts sooner without.
 		Args: append(s.cluster.ServeArgs(port, kubeconfig), "--config="+path, "--leader-elect=false"),
+	})
+	return err
+}
+
+// startController runs what makes Volcano Jobs of manifests into pods.
+func (s *session) startController(ctx context.Context) error {
+	kubeconfig, err := s.cluster.KubeconfigFor(controllerUser)
+	if err != nil {
+		return err
+	}
+	port, err := local.FreePort()
+	if err != nil {
+		return err
+	}
+	ready, err := s.cluster.ReadyAt(port, "/readyz")
+	if err != nil {
+		return err
+	}
+	_, err = s.cluster.Run(ctx, local.Program{
+		Name: controllerProgram, Path: filepath.Join(s.options.bin, controllerProgram), Restart: true, Ready: ready,
+		Args: append(s.cluster.ListenArgs(port), "--kubeconfig="+kubeconfig, "--leader-elect=false"),
 	})
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/tangram-dev/tangram/api/names"
@@ -65,15 +66,30 @@ func parseRule(namespace, text string) (model.AffinityRule, error) {
 // labelsOf are a pod's labels, sorted. All of them: which ones rules will be about
 // nobody knows, and their texts are the pod object's own.
 func labelsOf(pod *v1.Pod) []model.Label {
-	if len(pod.Labels) == 0 {
-		return nil
-	}
-	out := make([]model.Label, 0, len(pod.Labels))
+	var out []model.Label
 	for key, value := range pod.Labels {
 		out = append(out, model.Label{Scope: pod.Namespace, Key: key, Value: value})
 	}
+	if group := groupOf(pod); group != "" {
+		out = append(out, model.GroupLabel(group))
+	}
 	slices.SortFunc(out, model.Label.Compare)
 	return out
+}
+
+// groupOf names the group of pods that a pod wants to be close to; empty for one that
+// says nothing of closeness.
+func groupOf(pod *v1.Pod) string {
+	if _, ok := pod.Annotations[names.AnnotationTopology]; !ok {
+		return ""
+	}
+	if name := pod.Labels[names.LabelGang]; name != "" {
+		return pod.Namespace + "/" + name
+	}
+	if owner := metav1.GetControllerOf(pod); owner != nil {
+		return string(owner.UID)
+	}
+	return ""
 }
 
 // keepsApart are the rules by which a bound pod keeps others away; none when they

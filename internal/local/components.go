@@ -230,6 +230,17 @@ func (c *Cluster) ServeArgs(port int, kubeconfig string) []string {
 	}
 }
 
+// ListenArgs are the flags with which a program of ours serves on a loopback port
+// under the cluster's authority.
+func (c *Cluster) ListenArgs(port int) []string {
+	pki := filepath.Join(c.dir, "pki")
+	return []string{
+		"--listen=" + net.JoinHostPort(loopback, strconv.Itoa(port)),
+		"--tls-cert-file=" + filepath.Join(pki, "server.crt"),
+		"--tls-private-key-file=" + filepath.Join(pki, "server.key"),
+	}
+}
+
 // ReadyAt returns a Program's Ready for a server with the flags of ServeArgs: it
 // answers nil once the path gives 200.
 func (c *Cluster) ReadyAt(port int, path string) (func(context.Context) error, error) {

@@ -59,6 +59,7 @@ processor time, on one core.`,
 	flags.IntVar(&config.Scale, "scale", config.Scale, "take every node so many times, to see what a larger fleet costs")
 	flags.BoolVar(&config.JSON, "json", false, "print JSON")
 	flags.StringVar(&config.HTML, "html", "", "write a page with curves and a map of the fleet to this file")
+	flags.StringVar(&config.SVG, "svg", "", "write the curve of what is lost as a picture to this file")
 	return cmd
 }
 

@@ -23,6 +23,7 @@ type Config struct {
 	Scale       int       // every node so many times
 	JSON        bool
 	HTML        string // file; empty for none
+	SVG         string // file; empty for none
 }
 
 // The two ways to know a workload.
@@ -46,6 +47,10 @@ const (
 	maxSeeds = 1000
 	maxScale = 100
 )
+
+// curves says whether somebody wants to see what happened between the loads
+// measured.
+func (c *Config) curves() bool { return c.HTML != "" || c.SVG != "" }
 
 // defaultAt are the loads measured when none are given.
 func defaultAt(lifetimes bool) []float64 {
@@ -105,12 +110,16 @@ func (c *Config) complete() error {
 			bad("--at %v is there twice", at)
 		}
 	}
-	if c.Lifetimes && c.HTML != "" {
-		bad("--html shows curves over the load of one run; with --lifetimes each load is a run of its own")
-	}
-	if c.HTML != "" { // better now than after minutes of work
-		if info, err := os.Stat(filepath.Dir(c.HTML)); err != nil || !info.IsDir() {
-			bad("--html %q: there is no such folder", c.HTML)
+	for _, file := range [...]struct{ flag, name string }{{"--html", c.HTML}, {"--svg", c.SVG}} {
+		if file.name == "" {
+			continue
+		}
+		if c.Lifetimes {
+			bad("%s shows curves over the load of one run; with --lifetimes each load is a run of its own", file.flag)
+		}
+		// Better now than after minutes of work.
+		if info, err := os.Stat(filepath.Dir(file.name)); err != nil || !info.IsDir() {
+			bad("%s %q: there is no such folder", file.flag, file.name)
 		}
 	}
 	slices.SortFunc(c.At, cmp.Compare[float64])

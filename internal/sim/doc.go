@@ -3,7 +3,7 @@
 // Read config.go, what can be asked; trace.go and openb.go, what is replayed;
 // cluster.go and policy.go, on what; static.go, the published protocol without
 // departures; lifetimes.go, the one with; run.go, all seeds of all policies;
-// report.go and html.go, what comes out. generate.go makes up traces.
+// report.go, html.go and chart.go, what comes out. generate.go makes up traces.
 //
 // "simulate queue" has its own: queueconfig.go; timed.go, the trace; queuepolicy.go,
 // what policies are; queuerun.go, the events; witness.go, what must not happen;

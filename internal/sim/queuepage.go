@@ -30,7 +30,7 @@ func writeQueuePage(file string, config *QueueConfig, reports []*QueueReport) er
 		"hours":  func(seconds float64) string { return fmt.Sprintf("%.2f", seconds/3600) },
 		"times":  func(r *QueueReport, size string) Times { return r.BySize[size] },
 		"colour": queueColour,
-	}).Parse(queuePageSource)
+	}).Parse(chartSource + queuePageSource)
 	if err != nil {
 		return fmt.Errorf("page template: %w", err)
 	}
@@ -90,12 +90,12 @@ func timeChart(title, unit string, reports []*QueueReport, value func(moment) fl
 	f := newFrame(title, unit, top)
 	days := float64(end) / float64(24*time.Hour)
 	for _, v := range ticksUpTo(days) {
-		f.XTicks = append(f.XTicks, tick{round(f.x(v / days)), fmt.Sprintf("%g", v)})
+		f.XTicks = append(f.XTicks, tick{round(f.across(v / days)), fmt.Sprintf("%g", v)})
 	}
 	for i, r := range reports {
 		f.line(r.Policy, timeBins, func(bin int) (float64, float64) { return (float64(bin) + 0.5) / timeBins, curves[i][bin] })
 	}
-	return f.chart
+	return f.drawn()
 }
 
 // binned is the mean of a step curve in equal pieces of time up to end.
@@ -132,7 +132,7 @@ func delayChart(reports []*QueueReport) chart {
 		if v > 999 {
 			label = fmt.Sprintf("%.0fk", v/1000)
 		}
-		f.XTicks = append(f.XTicks, tick{round(f.x(at(v))), label})
+		f.XTicks = append(f.XTicks, tick{round(f.across(at(v))), label})
 	}
 	for _, r := range reports {
 		if len(r.delays) == 0 {
@@ -150,17 +150,15 @@ func delayChart(reports []*QueueReport) chart {
 			return part, 100 * float64(count) / float64(len(r.delays))
 		})
 	}
-	return f.chart
+	return f.drawn()
 }
 
 // frame is a chart being drawn.
-type frame struct {
-	chart
-	top float64
-}
+type frame struct{ chart }
 
 func newFrame(title, unit string, top float64) *frame {
-	f := &frame{chart: chart{Title: title, Unit: unit, Width: chartWidth, Height: chartHeight}}
+	const width = 620
+	f := &frame{chart{Title: title, Unit: unit, Width: width, Height: 340, Left: 52, Right: width - 100, Top: 12, Bottom: 300}}
 	ticks := ticksUpTo(max(top, 1))
 	f.top = max(top, ticks[len(ticks)-1])
 	for _, v := range ticks {
@@ -169,14 +167,8 @@ func newFrame(title, unit string, top float64) *frame {
 	return f
 }
 
-// x is the place of a part of 0..1, y that of a value.
-func (f *frame) x(part float64) float64 {
-	return chartLeft + part*(chartWidth-chartLeft-chartRight)
-}
-
-func (f *frame) y(v float64) float64 {
-	return chartHeight - chartBottom - v/f.top*(chartHeight-chartBottom-chartTop)
-}
+// across is the place of a part of 0..1.
+func (f *frame) across(part float64) float64 { return f.Left + part*(f.Right-f.Left) }
 
 func (f *frame) line(policy string, points int, at func(i int) (part, value float64)) {
 	var path strings.Builder
@@ -187,10 +179,16 @@ func (f *frame) line(policy string, points int, at func(i int) (part, value floa
 			verb = "M"
 		}
 		part, value := at(i)
-		fmt.Fprintf(&path, "%s%.1f %.1f", verb, f.x(part), f.y(value))
+		fmt.Fprintf(&path, "%s%.1f %.1f", verb, f.across(part), f.y(value))
 		last = value
 	}
-	f.Lines = append(f.Lines, line{policy, path.String(), last})
+	f.Lines = append(f.Lines, line{policy, path.String(), queueColour(policy), tick{f.y(last), policy}, last})
+}
+
+// drawn is the chart, with labels that do not cover each other.
+func (f *frame) drawn() chart {
+	f.spreadLabels()
+	return f.chart
 }
 
 // ticksUpTo are four to ten round numbers from 0 up to a value.

@@ -14,8 +14,8 @@ type Report struct {
 	Seeds              int                `json:"seeds"`
 	At                 map[string]Figures `json:"at"`
 	DecisionsPerSecond float64            `json:"decisionsPerSecond"`
-	// RatingsPerDecision is the work per decision, on any machine: how many nodes
-	// were looked at. 0 for random, which looks at all.
+	// RatingsPerDecision is the work per decision, on any machine: how many different
+	// nodes were judged. 0 for random, which looks at all.
 	RatingsPerDecision float64 `json:"ratingsPerDecision,omitempty"`
 
 	curve []sample // mean over seeds

@@ -40,6 +40,11 @@ func Run(config Config, out, log io.Writer) error {
 			return fmt.Errorf("--html: %w", err)
 		}
 	}
+	if config.SVG != "" {
+		if err := writeSVG(config.SVG, lostChart(reports)); err != nil {
+			return fmt.Errorf("--svg: %w", err)
+		}
+	}
 	if config.JSON {
 		return writeJSON(out, reports)
 	}
@@ -92,13 +97,17 @@ func writeJSON(w io.Writer, reports []*Report) error {
 }
 
 func writeTable(w io.Writer, config *Config, reports []*Report) error {
-	fmt.Fprintf(w, "%d seeds from %d; percent of all GPUs, mean±deviation\n\n", config.Seeds, config.Seed)
+	plural := "s"
+	if config.Seeds == 1 {
+		plural = ""
+	}
+	fmt.Fprintf(w, "%d seed%s from %d; percent of all GPUs, mean±deviation\n\n", config.Seeds, plural, config.Seed)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprint(t, "policy\tload\tunallocated\tfragmented\tby GPU requests\t")
 	if config.Lifetimes {
 		fmt.Fprint(t, "wait (lifetimes)\t")
 	}
-	fmt.Fprintln(t, "decisions/s")
+	fmt.Fprintln(t, "decisions/s\tratings/decision")
 	for _, r := range reports {
 		for _, at := range config.At {
 			f := r.At[loadKey(at)]
@@ -106,7 +115,7 @@ func writeTable(w io.Writer, config *Config, reports []*Report) error {
 			if f.Wait != nil {
 				fmt.Fprintf(t, "%.4f±%.4f\t", f.Wait.Mean, f.Wait.Std)
 			}
-			fmt.Fprintf(t, "%.0f\n", r.DecisionsPerSecond)
+			fmt.Fprintf(t, "%.0f\t%.1f\n", r.DecisionsPerSecond, r.RatingsPerDecision)
 		}
 	}
 	return t.Flush()

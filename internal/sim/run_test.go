@@ -3,6 +3,8 @@ package sim
 import (
 	"bytes"
 	"encoding/json"
+	"encoding/xml"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -252,6 +254,82 @@ func TestPage(t *testing.T) {
 	}
 	if !strings.Contains(text, `"node-0059"`) {
 		t.Error("the map lacks a node")
+	}
+}
+
+// TestSVG: a picture of its own with a named curve per policy.
+func TestSVG(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "curves.svg")
+	config := DefaultConfig()
+	config.Nodes, config.Pods, config.Seeds, config.SVG = testNodes, testPods, 1, file
+	config.Policies = []string{"bestfit", "fgd", "tangram"}
+	if err := Run(config, new(bytes.Buffer), new(bytes.Buffer)); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for d := xml.NewDecoder(bytes.NewReader(text)); ; {
+		if _, err := d.Token(); err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatalf("not XML: %v", err)
+		}
+	}
+	for _, want := range []string{`xmlns="http://www.w3.org/2000/svg"`, ">130%<", ">bestfit ", ">fgd ", ">tangram "} {
+		if !bytes.Contains(text, []byte(want)) {
+			t.Errorf("the picture lacks %q", want)
+		}
+	}
+	for _, bad := range []string{"NaN", "ZgotmplZ", "href"} {
+		if bytes.Contains(text, []byte(bad)) {
+			t.Errorf("the picture has %q", bad)
+		}
+	}
+	if got := bytes.Count(text, []byte(`class="line"`)); got != 3 {
+		t.Errorf("%d curves, want 3", got)
+	}
+}
+
+// TestLostChart begins shortly before the first policy loses anything.
+func TestLostChart(t *testing.T) {
+	good, bad := &Report{Policy: "tangram"}, &Report{Policy: "random"}
+	for load := range 131 {
+		good.curve = append(good.curve, sample{unallocated: max(float64(100-load), 3)})
+		bad.curve = append(bad.curve, sample{unallocated: max(float64(100-load), 25)})
+	}
+	c := lostChart([]*Report{good, bad})
+	if first, last := c.XTicks[0].Label, c.XTicks[len(c.XTicks)-1].Label; first != "60%" || last != "130%" {
+		t.Errorf("from %s to %s, want 60%% to 130%%", first, last)
+	}
+	if c.Lines[0].Last != 3 || c.Lines[1].Last != 25 || c.Lines[1].Label.Label != "random 25.0" {
+		t.Errorf("lines end at %v and %v", c.Lines[0].Last, c.Lines[1].Last)
+	}
+}
+
+// TestChartLabels: labels keep their distance and stay in the picture, in the order
+// of the curves.
+func TestChartLabels(t *testing.T) {
+	for _, ends := range [][]float64{{3, 3.01, 3.02, 90}, {0, 0, 0, 0, 0, 0, 0}, {100, 100, 99, 98, 100, 1}} {
+		var reports []*Report
+		for i, end := range ends {
+			reports = append(reports, &Report{Policy: policyNames[i], curve: []sample{{unallocated: 0}, {unallocated: end}}})
+		}
+		c := newChart("", "", 520, reports, 0, func(_ int, s sample) float64 { return s.unallocated })
+		for i, a := range c.Lines {
+			if a.Label.At < c.Top-1e-6 || a.Label.At > c.Bottom+1e-6 {
+				t.Errorf("%v: label %d at %v is outside", ends, i, a.Label.At)
+			}
+			for j, b := range c.Lines[:i] {
+				if math.Abs(a.Label.At-b.Label.At) < labelGap-1e-6 {
+					t.Errorf("%v: labels %d and %d touch", ends, i, j)
+				}
+				if ends[i] > ends[j] && a.Label.At > b.Label.At {
+					t.Errorf("%v: labels %d and %d changed places", ends, i, j)
+				}
+			}
+		}
 	}
 }
 

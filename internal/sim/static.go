@@ -85,7 +85,7 @@ func (j *job) static() (*run, error) {
 	capacity := t.Capacity()
 	r := &run{}
 	var grid []float64
-	if config.HTML != "" {
+	if config.curves() {
 		for percent := 0; float64(percent)/100 <= config.Load+1e-9; percent++ {
 			grid = append(grid, float64(percent)/100)
 		}

@@ -169,6 +169,7 @@ func TestErrorsNameTheFlag(t *testing.T) {
 		{"at twice", append(good, "--at", "0.5,0.5"), []string{"--at 0.5 is there twice"}},
 		{"workload", append(good, "--workload", "guess"), []string{`--workload "guess" is unknown, want online or oracle`}},
 		{"html folder", append(good, "--html", filepath.Join(folder, "no", "r.html")), []string{"--html", "no such folder"}},
+		{"svg folder", append(good, "--svg", filepath.Join(folder, "no", "r.svg")), []string{"--svg", "no such folder"}},
 		{"html with lifetimes", append(good, "--html", filepath.Join(folder, "r.html"), "--lifetimes"), []string{"--html"}},
 		{"scale", append(good, "--scale", "1000"), []string{"--scale 1000 is not in"}},
 		{"generate", []string{"generate"}, []string{"--nodes and --pods are needed"}},

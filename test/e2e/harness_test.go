@@ -61,10 +61,20 @@ func binDir(t *testing.T) string {
 // unless the test is about their absence.
 func newWorld(t *testing.T, crds bool) *world {
 	t.Helper()
-	bin := binDir(t)
+	docs := [][]byte{config.RBAC()}
+	if crds {
+		docs = append(docs, config.CRDs())
+	}
+	return startWorld(t, local.Options{}, docs...)
+}
+
+// startWorld starts a control plane and applies manifests.
+func startWorld(t *testing.T, o local.Options, docs ...[]byte) *world {
+	t.Helper()
+	o.Dir, o.Bin = t.TempDir(), binDir(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	cluster, err := local.Start(ctx, local.Options{Dir: t.TempDir(), Bin: bin})
+	cluster, err := local.Start(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,7 +82,7 @@ func newWorld(t *testing.T, crds bool) *world {
 	t.Cleanup(func() {
 		if t.Failed() {
 			for _, p := range cluster.Processes() {
-				if strings.HasPrefix(p.Name(), "gpu-scheduler") {
+				if strings.HasPrefix(p.Name(), "gpu-") {
 					t.Logf("%s:\n%s", p.Name(), tail(p.Log(), 5))
 				}
 			}
@@ -86,10 +96,6 @@ func newWorld(t *testing.T, crds bool) *world {
 	}
 	if w.dynamic, err = dynamic.NewForConfig(cluster.RESTConfig()); err != nil {
 		t.Fatal(err)
-	}
-	docs := [][]byte{config.RBAC()}
-	if crds {
-		docs = append(docs, config.CRDs())
 	}
 	for _, d := range docs {
 		if err := cluster.ApplyManifests(ctx, d); err != nil {

@@ -38,7 +38,7 @@ func newLocalCluster(t *testing.T) *localCluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = local.RequirePrograms(bin, "tangram", "gpu-scheduler", "etcd", "kube-apiserver", "kube-controller-manager", "kwok", "kubectl")
+	err = local.RequirePrograms(bin, "tangram", "gpu-scheduler", "gpu-controller", "etcd", "kube-apiserver", "kube-controller-manager", "kwok", "kubectl")
 	if err != nil {
 		t.Skipf("skipped: %v", err)
 	}
@@ -172,7 +172,7 @@ func TestLocalCluster(t *testing.T) {
 		}
 	}
 	children := c.children(c.owner())
-	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kwok", "gpu-scheduler"} {
+	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kwok", "gpu-scheduler", "gpu-controller"} {
 		if children[name] == 0 {
 			t.Errorf("%s does not run; what runs is %v", name, children)
 		}
@@ -181,12 +181,13 @@ func TestLocalCluster(t *testing.T) {
 	c.checkFleet()
 	c.checkIdentities()
 	c.checkPods()
+	c.checkVolcanoJob()
 	out, err = c.tangram("up", "--dir", c.dir)
 	if err == nil || !strings.Contains(out, fmt.Sprintf("already running (pid %d, since ", c.owner())) ||
 		!strings.Contains(out, "stop it with tangram down --dir "+c.dir) {
 		t.Errorf("the second up: %v\n%s", err, out)
 	}
-	for _, name := range []string{"kube-apiserver", "etcd", "gpu-scheduler", "kube-controller-manager", "kwok"} {
+	for _, name := range []string{"kube-apiserver", "etcd", "gpu-scheduler", "gpu-controller", "kube-controller-manager", "kwok"} {
 		c.checkRestart(name)
 	}
 	c.checkShortPod()
@@ -236,6 +237,12 @@ func (c *localCluster) checkIdentities() {
 			c.t.Errorf("the scheduler may %v: %s, %v", mayNot, out, err)
 		}
 	}
+	for _, mayNot := range [][]string{{"delete", "nodes"}, {"list", "secrets"}, {"patch", "pods"}, {"create", "pods", "--subresource=binding"}} {
+		out, err := c.kubectl(append([]string{"auth", "can-i", "--as=system:tangram:gpu-controller"}, mayNot...)...)
+		if err == nil || out != "no" {
+			c.t.Errorf("the controller may %v: %s, %v", mayNot, out, err)
+		}
+	}
 	// A plain build says v0.0.0-master, and clients that compare versions misbehave.
 	if out, err := c.kubectl("get", "--raw", "/version"); err != nil || !strings.Contains(out, `"gitVersion": "v1.`) {
 		c.t.Errorf("version: %v\n%s", err, out)
@@ -251,6 +258,20 @@ func (c *localCluster) checkPods() {
 		c.t.Errorf("delete: %v\n%s", err, out)
 	}
 	c.mustPrint("0", "get", "pods", "-n", "ml-team", "-l", "app=inference-service", "-o", "go-template={{len .items}}")
+}
+
+// checkVolcanoJob: a manifest written for Volcano runs as it is.
+func (c *localCluster) checkVolcanoJob() {
+	c.t.Helper()
+	if out, err := c.kubectl("apply", "-f", filepath.Join("..", "..", "examples", "volcano", "20-gang.yaml")); err != nil {
+		c.t.Fatalf("apply: %v\n%s", err, out)
+	}
+	c.mustPrint("Running 4", "get", "vcjob", "gang-job", "-o", "jsonpath={.status.state.phase} {.status.running}")
+	c.mustPrint("Open", "get", "queue", "default", "-o", "jsonpath={.status.state}")
+	if out, err := c.kubectl("delete", "vcjob", "gang-job", "--timeout=30s"); err != nil {
+		c.t.Errorf("delete: %v\n%s", err, out)
+	}
+	c.mustPrint("0", "get", "pods", "-l", "volcano.sh/job-name=gang-job", "-o", "go-template={{len .items}}")
 }
 
 func (c *localCluster) checkShortPod() {
@@ -394,7 +415,7 @@ func TestLocalClusterThatCannotStart(t *testing.T) {
 	}
 
 	bin := t.TempDir()
-	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kwok", "kubectl"} {
+	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kwok", "kubectl", "gpu-controller"} {
 		if err := os.Symlink(filepath.Join(c.bin, name), filepath.Join(bin, name)); err != nil {
 			t.Fatal(err)
 		}

@@ -93,6 +93,7 @@ func (p *pluginEngine) start(parent context.Context) error {
 		return err
 	}
 	p.shared.TakeShortcut(p.sched)
+	p.shared.DispatchWith(ctx, p.sched)
 	factory.StartWithContext(ctx)
 	factory.WaitForCacheSyncWithContext(ctx)
 	if err := p.sched.WaitForHandlersSync(parent); err != nil {
@@ -119,9 +120,7 @@ func shippedConfig() (*schedulerconfig.KubeSchedulerConfiguration, error) {
 		return nil, fmt.Errorf("scheduler.yaml holds a %s", gvk)
 	}
 	cfg.APIVersion = gvk.GroupVersion().String()
-	for i := range cfg.Profiles {
-		plugin.Complete(&cfg.Profiles[i])
-	}
+	plugin.CompleteAll(cfg.Profiles)
 	return cfg, nil
 }
 

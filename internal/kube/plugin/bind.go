@@ -35,7 +35,7 @@ func (b *bind) Name() string { return names.PluginBind }
 // Bind posts the Binding.
 func (b *bind) Bind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
 	var annotations map[string]string
-	if c := readCycle(cs); c != nil && c.given != nil {
+	if c := readCycle(cs); c != nil && c.given != nil && c.request.Vendor != "" {
 		var err error
 		if annotations, err = binding.Annotations(pod, c.request, c.given); err != nil {
 			return fwk.AsStatus(err)

@@ -19,6 +19,8 @@ type cycle struct {
 	request *model.Request
 	// fits: the index has shown that some node can take the pod.
 	fits bool
+	// planned is the place the pod was given before the cycle; nil for most.
+	planned *state.Release
 	// given is what Reserve chose; nil before.
 	given *state.Assignment
 	// trials are preemption's hypotheses, by node.

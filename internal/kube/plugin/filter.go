@@ -39,6 +39,7 @@ func (s *Shared) newFilter(ctx context.Context, obj runtime.Object, h fwk.Handle
 		return nil, err
 	}
 	p.filters = true
+	c.Own(h.ProfileName())
 	return &filter{hints: newHints(c, p), awaitSync: s.awaitSync}, nil
 }
 
@@ -98,6 +99,12 @@ func (f *filter) Filter(_ context.Context, cs fwk.CycleState, pod *v1.Pod, node 
 		c = &cycle{request: r}
 	}
 	id := model.NodeID(node.Node().Name)
+	if c.planned != nil {
+		if c.planned.Node.ID != id {
+			return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the pod's place is on node "+string(c.planned.Node.ID))
+		}
+		return nil
+	}
 	return refusalStatus(f.cluster.Fit(c.request, id, c.trials[id]))
 }
 

@@ -170,6 +170,10 @@ func points(t *testing.T, p *config.KubeSchedulerProfile) *config.Plugins {
 				return &reserve{}, nil
 			case names.PluginBind:
 				return &bind{}, nil
+			case names.PluginQueue:
+				return &queue{}, nil
+			case names.PluginGang:
+				return &gang{}, nil
 			case "DefaultBinder":
 				return &otherBinder{}, nil
 			case "PrioritySort":
@@ -242,6 +246,9 @@ profiles:
 		{"score", seed.Score, names.PluginScore, false},
 		{"reserve", seed.Reserve, names.PluginReserve, false},
 		{"bind", seed.Bind, names.PluginBind, true},
+		{"queueSort", seed.QueueSort, names.PluginQueue, true},
+		{"preEnqueue", seed.PreEnqueue, names.PluginQueue, false},
+		{"permit", seed.Permit, names.PluginGang, false},
 	} {
 		if at, _ := enabled(tt.set, tt.name); at < 0 || tt.first && at > 0 {
 			t.Errorf("%s: %s is at position %d of %v", tt.point, tt.name, at, tt.set.Enabled)

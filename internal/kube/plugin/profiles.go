@@ -10,12 +10,23 @@ import (
 )
 
 // ours are Tangram's plugins.
-var ours = []string{names.PluginFilter, names.PluginScore, names.PluginReserve, names.PluginBind}
+var ours = []string{names.PluginQueue, names.PluginFilter, names.PluginScore, names.PluginReserve, names.PluginGang, names.PluginBind}
 
 // scoreWeight is GPUScore's weight among kube-scheduler's scores when the
 // configuration names none: enough that GPUs decide unless several preferences
 // agree against them.
 const scoreWeight = 10
+
+// CompleteAll completes all profiles of a scheduler.
+func CompleteAll(profiles []config.KubeSchedulerProfile) {
+	any := usesAny(profiles)
+	for i := range profiles {
+		Complete(&profiles[i])
+		if any {
+			SortQueue(&profiles[i])
+		}
+	}
+}
 
 // Complete makes a profile that uses any of Tangram's plugins use all of them at
 // all their points. They work as one: what the filter finds the reserve must
@@ -50,9 +61,24 @@ func Complete(p *config.KubeSchedulerProfile) {
 			set.Enabled = append([]config.Plugin{{Name: name}}, set.Enabled...)
 		}
 	}
+	SortQueue(p)
 	first(&p.Plugins.Filter, names.PluginFilter)
 	first(&p.Plugins.Bind, names.PluginBind)
 	ignoreOurs(p)
+}
+
+// SortQueue makes GPUQueue order the queue. There is one queue for all profiles, so
+// all must agree: those without Tangram's plugins too.
+func SortQueue(p *config.KubeSchedulerProfile) {
+	if p.Plugins == nil {
+		p.Plugins = &config.Plugins{}
+	}
+	is := func(x config.Plugin) bool { return x.Name == names.PluginQueue }
+	if slices.ContainsFunc(p.Plugins.MultiPoint.Disabled, is) || slices.ContainsFunc(p.Plugins.QueueSort.Enabled, is) {
+		return
+	}
+	p.Plugins.QueueSort.Enabled = append(p.Plugins.QueueSort.Enabled, config.Plugin{Name: names.PluginQueue})
+	p.Plugins.QueueSort.Disabled = append(p.Plugins.QueueSort.Disabled, config.Plugin{Name: "PrioritySort"})
 }
 
 // ignoreOurs tells kube-scheduler's own counting of resources to leave alone what
@@ -70,6 +96,11 @@ func ignoreOurs(p *config.KubeSchedulerProfile) {
 			}
 		}
 	}
+}
+
+// usesAny says whether any profile uses Tangram's plugins.
+func usesAny(profiles []config.KubeSchedulerProfile) bool {
+	return slices.ContainsFunc(profiles, func(p config.KubeSchedulerProfile) bool { return p.Plugins != nil && uses(p.Plugins) })
 }
 
 // uses says whether a profile enables any of Tangram's plugins anywhere.

@@ -24,9 +24,7 @@ func (s *Shared) Setup(ctx context.Context, opts *options.Options) (*schedulerse
 	if err != nil {
 		return nil, nil, err
 	}
-	for i := range cfg.Profiles {
-		Complete(&cfg.Profiles[i])
-	}
+	CompleteAll(cfg.Profiles)
 	// With a configuration set and no file named, the options apply the flags on
 	// top of it.
 	opts.ComponentConfig, opts.ConfigFile = cfg, ""
@@ -68,6 +66,7 @@ func (s *Shared) Setup(ctx context.Context, opts *options.Options) (*schedulerse
 		return nil, nil, err
 	}
 	s.TakeShortcut(sched)
+	s.DispatchWith(ctx, sched)
 	return &cc, sched, nil
 }
 

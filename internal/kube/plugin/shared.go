@@ -27,7 +27,9 @@ type Shared struct {
 	// server.
 	sources state.Sources
 	events  *yielding
-	synced  sync.Once
+	// handle is any profile's: all lead to the same queue and API server.
+	handle fwk.Handle
+	synced sync.Once
 	// levels is the profile that set the levels of domains; "" when none has.
 	levels string
 	// defaults is the configuration without a file.
@@ -79,6 +81,8 @@ func (s *Shared) Registry() frameworkruntime.Registry {
 		names.PluginFilter:   s.newFilter,
 		names.PluginScore:    s.newScore,
 		names.PluginReserve:  s.newReserve,
+		names.PluginQueue:    s.newQueue,
+		names.PluginGang:     s.newGang,
 		names.PluginBind:     s.newBind,
 		names.PluginPriority: s.newPriority,
 	}
@@ -103,6 +107,7 @@ func (s *Shared) join(ctx context.Context, h fwk.Handle) (*state.Cluster, *profi
 		}
 		s.cluster = c
 	}
+	s.handle = h
 	p := s.profile(h.ProfileName())
 	p.cluster = s.cluster
 	return s.cluster, p, nil

@@ -11,6 +11,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/internal/kube/state"
 )
 
 // How many candidates kube-scheduler's filters judge one by one: a first handful,
@@ -29,6 +30,15 @@ func (s *Shared) TakeShortcut(sched *scheduler.Scheduler) {
 	whole := sched.SchedulePod
 	sched.SchedulePod = func(ctx context.Context, f framework.Framework, cs fwk.CycleState, info *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
 		p := s.profiles[f.ProfileName()]
+		if p != nil && p.filters {
+			switch standing, why := s.cluster.StandingOf(info.Pod); standing {
+			case state.Released:
+				return s.toItsPlace(ctx, f, cs, info.Pod, p)
+			case state.Told, state.Gated:
+				s.cluster.Heard(info.Pod)
+				return scheduler.ScheduleResult{}, s.notNow(ctx, f, cs, info.Pod, p, why)
+			}
+		}
 		if p == nil || !p.filters || p.priority || len(sched.Extenders) > 0 || !plain(info.Pod) || cs.IsPodGroupSchedulingCycle() {
 			return whole(ctx, f, cs, info)
 		}

@@ -8,11 +8,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
 	corelisters "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tangram-dev/tangram/api/v1alpha1"
+	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
@@ -44,6 +46,17 @@ type Cluster struct {
 	mu      sync.RWMutex
 	ledger  *ledger.Ledger
 	planner *planner.Planner
+	gangs   gangs
+	queues  queues
+	// ours are the scheduler names whose pods are ours to place.
+	ours map[string]bool
+	// weights decide between nodes for gangs.
+	weights score.Weights
+	// podOf finds a pod that makes a request, to ask Kubernetes' own rules.
+	podOf map[*model.Request]*v1.Pod
+	// objects say something about gangs and queues.
+	objects map[schema.GroupVersionResource]*optional[*unstructured.Unstructured]
+	kicked  chan struct{}
 	// known are pods whose arrival the planner has heard of.
 	known map[model.HolderID]bool
 	waits map[model.HolderID]waiting
@@ -76,6 +89,13 @@ func New(ctx context.Context, factory informers.SharedInformerFactory, from Sour
 		seekers:    map[model.HolderID]bool{},
 		complained: map[string]string{},
 		contested:  map[string]bool{},
+		gangs:      newGangs(),
+		queues:     queues{byName: map[string]arbiter.Queue{}, tree: []arbiter.Queue{defaultQueue}},
+		weights:    score.DefaultWeights(),
+		ours:       map[string]bool{},
+		podOf:      map[*model.Request]*v1.Pod{},
+		objects:    map[schema.GroupVersionResource]*optional[*unstructured.Unstructured]{},
+		kicked:     make(chan struct{}, 1),
 		report:     report,
 		changed:    changed,
 	}
@@ -114,8 +134,45 @@ func New(ctx context.Context, factory informers.SharedInformerFactory, from Sour
 		c.synced = append(c.synced, c.topologies.synced)
 		go c.topologies.informer.RunWithContext(ctx)
 	}
+	for kind, source := range from.Groups {
+		changed := c.syncOwner
+		if kind == dialect.Queues {
+			changed = c.syncQueue
+		}
+		watch, err := newOptional[*unstructured.Unstructured](source, &unstructured.Unstructured{},
+			"No "+kind.Resource+" here", changed, func() {})
+		if err != nil {
+			return nil, err
+		}
+		c.objects[kind] = watch
+		c.synced = append(c.synced, watch.synced)
+	}
+	for _, watch := range c.objects { // all are known before the first is heard of
+		go watch.informer.RunWithContext(ctx)
+	}
 	go c.gpuNodes.informer.RunWithContext(ctx)
 	return c, nil
+}
+
+// Own says that the pods of a scheduler name are ours to place.
+func (c *Cluster) Own(schedulerName string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ours[schedulerName] = true
+}
+
+// Owns says whether pods of a scheduler name are ours to place.
+func (c *Cluster) Owns(schedulerName string) bool {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.ours[schedulerName]
+}
+
+// SetWeights says what decides between nodes for gangs.
+func (c *Cluster) SetWeights(w score.Weights) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.weights = w
 }
 
 // WaitForSync blocks until the ledger has seen everything that existed when the
@@ -207,6 +264,10 @@ type Assignment struct {
 func (c *Cluster) Reserve(pod *v1.Pod, r *model.Request, id model.NodeID) (Assignment, *explain.Refusal) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if r := c.gangs.releases[model.HolderID(pod.UID)]; r != nil && r.Node.ID == id {
+		c.unwait(pod)
+		return r.Assignment, nil // held since it was planned
+	}
 	v, ok := c.ledger.View(id)
 	if !ok {
 		return Assignment{}, &explain.Refusal{Code: explain.NoDevices, Need: int64(r.Count())}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// optional watches objects named after nodes, on clusters that have them. It is not
+// optional watches objects on clusters that have them. It is not
 // one of the scheduler's informers: those never sync when their CRD is missing, and
 // the scheduler would not start.
 type optional[T metav1.Object] struct {
@@ -48,7 +48,7 @@ func newOptional[T metav1.Object](source cache.ListerWatcher, example runtime.Ob
 			all()
 		}
 		if o, ok := object[T](obj); ok {
-			changed(o.GetName())
+			changed(keyOf(o))
 		}
 	}
 	w.handler, err = w.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -58,6 +58,14 @@ func newOptional[T metav1.Object](source cache.ListerWatcher, example runtime.Ob
 		return nil, err
 	}
 	return w, nil
+}
+
+// keyOf is an object's key in its store.
+func keyOf(o metav1.Object) string {
+	if o.GetNamespace() == "" {
+		return o.GetName()
+	}
+	return o.GetNamespace() + "/" + o.GetName()
 }
 
 // servesNone says whether an error means that there are no such objects to be had:

@@ -5,6 +5,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
@@ -21,6 +22,9 @@ type Sources struct {
 	// NodeTopologies lists and watches NodeResourceTopologies as unstructured
 	// objects; nil: nobody looks.
 	NodeTopologies cache.ListerWatcher
+	// Groups lists and watches objects that say something about gangs and queues, as
+	// unstructured objects.
+	Groups map[schema.GroupVersionResource]cache.ListerWatcher
 }
 
 // APISources lists and watches the objects of an API server.
@@ -33,15 +37,23 @@ func APISources(config *rest.Config) (Sources, error) {
 	if err != nil {
 		return Sources{}, err
 	}
-	topologies := objects.Resource(dialect.NodeTopologies)
-	return Sources{GPUNodes: gpuNodes, NodeTopologies: &cache.ListWatch{
+	from := Sources{GPUNodes: gpuNodes, NodeTopologies: objectSource(objects, dialect.NodeTopologies), Groups: map[schema.GroupVersionResource]cache.ListerWatcher{}}
+	for _, kind := range []schema.GroupVersionResource{dialect.Queues, dialect.PodGroups, dialect.Jobs, dialect.JobSets, dialect.RayClusters} {
+		from.Groups[kind] = objectSource(objects, kind)
+	}
+	return from, nil
+}
+
+func objectSource(objects dynamic.Interface, kind schema.GroupVersionResource) cache.ListerWatcher {
+	client := objects.Resource(kind)
+	return &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			return topologies.List(ctx, o)
+			return client.List(ctx, o)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return topologies.Watch(ctx, o)
+			return client.Watch(ctx, o)
 		},
-	}}, nil
+	}
 }
 
 func gpuNodeSource(config *rest.Config) (cache.ListerWatcher, error) {

@@ -24,6 +24,7 @@ func (c *Cluster) SyncNode(name string) (changed bool) {
 	if err != nil { // the store knows no other error than "not found"
 		c.ledger.RemoveNode(model.NodeID(name))
 		delete(c.complained, "node/"+name)
+		c.gangs.stale = true
 		changed = c.ledger.Version() != before
 		c.mu.Unlock()
 		return changed
@@ -35,7 +36,10 @@ func (c *Cluster) SyncNode(name string) (changed bool) {
 	} else {
 		c.ledger.SetTelemetry(inv.ID, dialect.Telemetry(inv, facts.GPUNode))
 	}
-	changed = c.ledger.Version() != before
+	if changed = c.ledger.Version() != before; changed {
+		c.gangs.stale = true
+		c.kick()
+	}
 	complain := c.complainOnce("node/"+name, problem)
 	contested := c.newlyContested(model.NodeID(name))
 	c.mu.Unlock()
@@ -61,6 +65,8 @@ func (c *Cluster) SyncPod(pod *v1.Pod) {
 		}
 		c.unwait(pod)
 		delete(c.known, model.HolderID(pod.UID))
+		c.untrackPod(pod, err == nil && now.UID == pod.UID && now.Status.Phase == v1.PodSucceeded)
+		c.kick()
 		delete(c.complained, "pod/"+string(pod.UID))
 		delete(c.contested, string(pod.UID))
 		c.mu.Unlock()
@@ -68,6 +74,11 @@ func (c *Cluster) SyncPod(pod *v1.Pod) {
 	}
 	c.arrive(now)
 	if now.Spec.NodeName == "" {
+		if now.DeletionTimestamp == nil {
+			c.trackPod(now)
+		} else {
+			c.untrackPod(now, false)
+		}
 		c.mu.Unlock()
 		return // not placed; what Reserve assumed stays
 	}
@@ -86,6 +97,8 @@ func (c *Cluster) SyncPod(pod *v1.Pod) {
 		c.ledger.Put(node, claim)
 	}
 	c.unwait(pod)
+	delete(c.gangs.releases, model.HolderID(pod.UID))
+	c.trackPod(now)
 	complain := c.complainOnce("pod/"+string(pod.UID), problem)
 	contested := c.newlyContested(node)
 	c.mu.Unlock()

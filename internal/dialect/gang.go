@@ -1,0 +1,117 @@
+package dialect
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tangram-dev/tangram/api/names"
+)
+
+// Membership is what a pod says of the gang it belongs to and of its own run.
+type Membership struct {
+	// Key names the gang in the cluster; empty for a pod that comes alone.
+	Key string
+	// PodGroup is the "namespace/name" of the PodGroup that says more; may be empty.
+	PodGroup string
+	// Owner is the controller that says how many members there are; may be empty.
+	Owner metav1.OwnerReference
+	// Size is how many members the labels say there are; 0 when they do not.
+	Size int
+	// Task is the member's role in the gang.
+	Task  string
+	Queue string
+	User  string
+
+	Runtime, MinRuntime time.Duration
+	Preemptible         bool
+}
+
+// maxGang bounds a gang's size: beyond it is a typing error.
+const maxGang = 100_000
+
+// MembershipOf reads the gang of a pod: Tangram's labels, else the PodGroup its
+// annotations name, else its controller when that is of a kind whose pods run
+// together. An error names the field.
+func MembershipOf(pod *v1.Pod) (Membership, error) {
+	m := Membership{Task: pod.Annotations[names.AnnotationVolcanoTask], Preemptible: true}
+	for _, queue := range []string{pod.Labels[names.LabelQueue], pod.Annotations[names.AnnotationVolcanoQueue]} {
+		if queue != "" {
+			m.Queue = queue
+			break
+		}
+	}
+	m.User = pod.Annotations[names.AnnotationUser]
+	if text, ok := pod.Labels[names.LabelGangSize]; ok {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > maxGang {
+			return m, fmt.Errorf("metadata.labels[%s]: %q is not a number from 1 to %d", names.LabelGangSize, text, maxGang)
+		}
+		m.Size = n
+	}
+	owner := metav1.GetControllerOf(pod)
+	group := pod.Annotations[names.AnnotationKubeGroup]
+	if group == "" {
+		group = pod.Annotations[names.AnnotationVolcanoGroup]
+	}
+	switch name := pod.Labels[names.LabelGang]; {
+	case name != "":
+		if m.Size == 0 {
+			return m, fmt.Errorf("metadata.labels[%s]: missing, how many members gang %q has", names.LabelGangSize, name)
+		}
+		m.Key = "label/" + pod.Namespace + "/" + name
+	case group != "":
+		m.PodGroup = pod.Namespace + "/" + group
+		m.Key = "podgroup/" + m.PodGroup
+	case m.Size > 0 && owner != nil:
+		m.Key = "owner/" + string(owner.UID)
+	case m.Size > 1:
+		return m, fmt.Errorf("metadata.labels[%s]: %d, but neither %s nor a controller says which pods belong together", names.LabelGangSize, m.Size, names.LabelGang)
+	case pod.Labels[labelJobSet] != "":
+		m.Key, m.Owner = "jobset/"+pod.Namespace+"/"+pod.Labels[labelJobSet], metav1.OwnerReference{Kind: "JobSet", Name: pod.Labels[labelJobSet]}
+		m.Task = pod.Labels[labelReplicatedJob]
+	case owner != nil && (owner.Kind == "RayCluster" || owner.Kind == "Job"):
+		m.Key, m.Owner = "owner/"+string(owner.UID), *owner
+		m.Task = pod.Labels[labelRayGroup]
+	}
+	var err error
+	if m.Runtime, err = duration(pod, names.AnnotationRuntime); err != nil {
+		return m, err
+	}
+	if m.MinRuntime, err = duration(pod, names.AnnotationMinRuntime); err != nil {
+		return m, err
+	}
+	for _, key := range []string{names.AnnotationPreemptible, names.AnnotationVolcanoPreemptable} {
+		text, ok := pod.Annotations[key]
+		if !ok {
+			continue
+		}
+		if m.Preemptible, err = strconv.ParseBool(text); err != nil {
+			return m, fmt.Errorf("metadata.annotations[%s]: %q is not true or false", key, text)
+		}
+		break
+	}
+	return m, nil
+}
+
+// Labels of JobSet's and KubeRay's pods.
+const (
+	labelJobSet        = "jobset.sigs.k8s.io/jobset-name"
+	labelReplicatedJob = "jobset.sigs.k8s.io/replicatedjob-name"
+	labelRayGroup      = "ray.io/group"
+)
+
+func duration(pod *v1.Pod, key string) (time.Duration, error) {
+	text, ok := pod.Annotations[key]
+	if !ok {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return 0, fmt.Errorf("metadata.annotations[%s]: %q is not a duration like 90m or 12h", key, text)
+	}
+	return d, nil
+}

@@ -1,0 +1,235 @@
+package dialect
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/core/arbiter"
+	"github.com/tangram-dev/tangram/core/dispatch"
+	"github.com/tangram-dev/tangram/core/model"
+)
+
+// Kinds of other projects that say something about gangs and queues. They are read
+// as they come, so that the scheduler needs none of those projects' code.
+var (
+	Queues      = schema.GroupVersionResource{Group: "scheduling.volcano.sh", Version: "v1beta1", Resource: "queues"}
+	PodGroups   = schema.GroupVersionResource{Group: "scheduling.volcano.sh", Version: "v1beta1", Resource: "podgroups"}
+	Jobs        = schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
+	JobSets     = schema.GroupVersionResource{Group: "jobset.x-k8s.io", Version: "v1alpha2", Resource: "jobsets"}
+	RayClusters = schema.GroupVersionResource{Group: "ray.io", Version: "v1", Resource: "rayclusters"}
+)
+
+// Annotations of a Queue for what Volcano's type has no field for.
+const (
+	annotationOrder = names.Group + "/order"
+	annotationAging = names.Group + "/aging"
+	// modelPrefix makes a resource name of a GPU model: gpu.tangram.dev/a100.
+	modelPrefix = "gpu." + names.Group + "/"
+)
+
+// QueueOf reads a Volcano Queue. An error names the field.
+func QueueOf(o *unstructured.Unstructured) (arbiter.Queue, error) {
+	q := arbiter.Queue{Name: o.GetName(), Weight: 1, Reclaimable: true, Order: arbiter.Priority}
+	if q.Name == arbiter.Root {
+		return q, nil
+	}
+	var err error
+	spec := reader{o.Object, &err}
+	q.Parent = spec.text("spec", "parent")
+	if q.Parent == arbiter.Root {
+		q.Parent = ""
+	}
+	if n, ok := spec.number("spec", "weight"); ok {
+		if q.Weight = n; n < 1 {
+			return q, fmt.Errorf("spec.weight: %d is below 1", n)
+		}
+	}
+	if n, ok := spec.number("spec", "priority"); ok {
+		q.Priority = int32(n)
+	}
+	if b, ok, _ := unstructured.NestedBool(o.Object, "spec", "reclaimable"); ok {
+		q.Reclaimable = b
+	}
+	q.Capability = spec.amounts("spec", "capability")
+	q.Deserved = spec.amounts("spec", "deserved")
+	q.Guarantee = spec.amounts("spec", "guarantee", "resource")
+	state := spec.text("status", "state")
+	q.Closed = state == "Closed" || state == "Closing"
+	if text, ok := o.GetAnnotations()[annotationOrder]; ok {
+		if q.Order, ok = arbiter.ParsePolicy(text); !ok {
+			return q, fmt.Errorf("metadata.annotations[%s]: %q is not fifo, priority, sjf or roundrobin", annotationOrder, text)
+		}
+	}
+	if text, ok := o.GetAnnotations()[annotationAging]; ok {
+		d, bad := time.ParseDuration(text)
+		if bad != nil || d == 0 {
+			return q, fmt.Errorf("metadata.annotations[%s]: %q is not a duration", annotationAging, text)
+		}
+		q.Aging = d
+	}
+	return q, err
+}
+
+// Group is what a PodGroup says of its gang.
+type Group struct {
+	Min      int
+	MinTask  map[string]int
+	Queue    string
+	Priority string // a PriorityClass
+	// Level is the level all members must share, when the group asks for one.
+	Level string
+}
+
+// GroupOf reads a Volcano PodGroup.
+func GroupOf(o *unstructured.Unstructured) (Group, error) {
+	var err error
+	spec := reader{o.Object, &err}
+	g := Group{Min: 1, MinTask: map[string]int{}, Queue: spec.text("spec", "queue"), Priority: spec.text("spec", "priorityClassName")}
+	if n, ok := spec.number("spec", "minMember"); ok {
+		g.Min = int(max(1, min(n, maxGang)))
+	}
+	tasks, _, _ := unstructured.NestedMap(o.Object, "spec", "minTaskMember")
+	for task := range tasks {
+		if n, ok := spec.number("spec", "minTaskMember", task); ok {
+			g.MinTask[task] = int(max(0, min(n, maxGang)))
+		}
+	}
+	if spec.text("spec", "networkTopology", "mode") == "hard" {
+		g.Level = spec.text("spec", "networkTopology", "highestTierName")
+	}
+	return g, err
+}
+
+// SizeOf is how many pods a Job, JobSet or RayCluster runs together; 0 when they need
+// not start together: a Job whose pods have no index is a bag of single pods.
+func SizeOf(o *unstructured.Unstructured) int {
+	var err error
+	spec := reader{o.Object, &err}
+	switch o.GetKind() {
+	case "Job":
+		if spec.text("spec", "completionMode") != "Indexed" {
+			return 0
+		}
+		return spec.parallelism("spec")
+	case "JobSet":
+		total := 0
+		jobs, _, _ := unstructured.NestedSlice(o.Object, "spec", "replicatedJobs")
+		for _, j := range jobs {
+			if job, ok := j.(map[string]any); ok {
+				r := reader{job, &err}
+				replicas := int64(1)
+				if n, ok := r.number("replicas"); ok {
+					replicas = n
+				}
+				total += int(replicas) * max(1, r.parallelism("template", "spec"))
+			}
+		}
+		return min(total, maxGang)
+	case "RayCluster":
+		total := 1 // the head
+		groups, _, _ := unstructured.NestedSlice(o.Object, "spec", "workerGroupSpecs")
+		for _, g := range groups {
+			if group, ok := g.(map[string]any); ok {
+				r := reader{group, &err}
+				n, _ := r.number("minReplicas")
+				hosts, ok := r.number("numOfHosts")
+				if !ok {
+					hosts = 1
+				}
+				total += int(n * hosts)
+			}
+		}
+		return min(total, maxGang)
+	}
+	return 0
+}
+
+// reader reads fields of an object whose type is not ours; the first that makes no
+// sense is kept in err.
+type reader struct {
+	object map[string]any
+	err    *error
+}
+
+func (r reader) text(path ...string) string {
+	s, _, err := unstructured.NestedString(r.object, path...)
+	r.note(err, path)
+	return s
+}
+
+func (r reader) number(path ...string) (int64, bool) {
+	v, ok, err := unstructured.NestedFieldNoCopy(r.object, path...)
+	if err != nil || !ok {
+		return 0, false
+	}
+	switch n := v.(type) {
+	case int64:
+		return n, true
+	case float64:
+		return int64(n), true
+	}
+	r.note(fmt.Errorf("%v is not a number", v), path)
+	return 0, false
+}
+
+func (r reader) parallelism(path ...string) int {
+	n, ok := r.number(append(slices.Clone(path), "parallelism")...)
+	if !ok {
+		n = 1
+	}
+	if c, ok := r.number(append(slices.Clone(path), "completions")...); ok {
+		n = min(n, c)
+	}
+	return int(max(0, min(n, maxGang)))
+}
+
+// amounts reads a list of resources. Resources that are not GPUs, CPU or memory do
+// not count.
+func (r reader) amounts(path ...string) map[arbiter.Resource]int64 {
+	list, ok, err := unstructured.NestedMap(r.object, path...)
+	r.note(err, path)
+	if !ok {
+		return nil
+	}
+	out := map[arbiter.Resource]int64{}
+	for _, name := range slices.Sorted(maps.Keys(list)) {
+		q, err := resource.ParseQuantity(fmt.Sprint(list[name]))
+		if err != nil {
+			r.note(fmt.Errorf("%v is not a quantity", list[name]), append(slices.Clone(path), name))
+			continue
+		}
+		if q.Sign() < 0 {
+			r.note(fmt.Errorf("%v is negative", list[name]), append(slices.Clone(path), name))
+			continue
+		}
+		switch {
+		case name == "cpu":
+			out[dispatch.CPU] += q.MilliValue()
+		case name == "memory":
+			out[dispatch.Memory] += q.Value() >> 20
+		case strings.HasPrefix(name, modelPrefix):
+			out[dispatch.Model(model.ParseModel(strings.TrimPrefix(name, modelPrefix)).Name())] += q.Value() * model.FullMilli
+		default:
+			for _, vendor := range model.Vendors {
+				if string(resourceOf(vendor)) == name {
+					out[dispatch.GPU(vendor)] += q.Value() * model.FullMilli
+				}
+			}
+		}
+	}
+	return out
+}
+
+func (r reader) note(err error, path []string) {
+	if err != nil && *r.err == nil {
+		*r.err = fmt.Errorf("%s: %w", strings.Join(path, "."), err)
+	}
+}

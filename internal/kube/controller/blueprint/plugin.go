@@ -1,0 +1,107 @@
+package blueprint
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
+
+	"github.com/tangram-dev/tangram/internal/kube/controller/lifecycle"
+)
+
+// Plugin is one entry of spec.plugins: it makes objects for the job and changes its
+// pods before they are created.
+type Plugin interface {
+	// Objects are what the job needs besides its pods. They must be there before the
+	// first pod.
+	Objects() []Object
+	// Change adapts the pod of a slot.
+	Change(pod *v1.Pod, slot lifecycle.Slot)
+}
+
+// Object is one object that a job needs: a Service, ConfigMap, Secret or
+// PersistentVolumeClaim. An existing one gets the data of Want and keeps its rest.
+type Object struct {
+	Want metav1.Object
+	// Once, if not nil, completes Want when it is created; what it adds is never made
+	// again.
+	Once func() error
+}
+
+// maker reads a plugin's arguments.
+type maker func(job *batch.Job, spec *lifecycle.Spec, args []string) (Plugin, error)
+
+func makers() map[string]maker {
+	return map[string]maker{"env": newEnv, "pytorch": newPyTorch, "ssh": newSSH, "svc": newSvc}
+}
+
+// Plugins are the job's, in the order of their names. An error names the entry that
+// is wrong.
+func Plugins(job *batch.Job, spec *lifecycle.Spec) ([]Plugin, error) {
+	known := makers()
+	asked := maps.Clone(job.Spec.Plugins)
+	if _, ok := asked["pytorch"]; ok && asked["svc"] == nil {
+		asked["svc"] = nil // workers find their master by the name svc gives it
+	}
+	var out []Plugin
+	for _, name := range slices.Sorted(maps.Keys(asked)) {
+		create, ok := known[name]
+		if !ok {
+			return nil, fmt.Errorf("spec.plugins.%s: unknown plugin; known are %s", name, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+		}
+		p, err := create(job, spec, asked[name])
+		if err != nil {
+			return nil, fmt.Errorf("spec.plugins.%s: %w", name, err)
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// flags is an empty set of arguments that does not print.
+func flags() *flag.FlagSet {
+	f := flag.NewFlagSet("", flag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	return f
+}
+
+// meta is the metadata of an object of the job.
+func meta(job *batch.Job, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: name, Namespace: job.Namespace,
+		Labels:          map[string]string{batch.JobNameKey: job.Name},
+		OwnerReferences: []metav1.OwnerReference{Owner(job)},
+	}
+}
+
+// hostname is the name a pod goes by on its subdomain.
+func hostname(job *batch.Job, t *lifecycle.Task, index int32) string {
+	if h := t.Template.Spec.Hostname; h != "" {
+		return h
+	}
+	return strings.ReplaceAll(lifecycle.Slot{Task: t.Name, Index: index}.PodName(job.Name), ".", "-")
+}
+
+// domain is the name by which other pods of the job reach a pod.
+func domain(job *batch.Job, t *lifecycle.Task, index int32) string {
+	sub := t.Template.Spec.Subdomain
+	if sub == "" {
+		sub = job.Name
+	}
+	return hostname(job, t, index) + "." + sub
+}
+
+// domains are those of all pods of a task.
+func domains(job *batch.Job, t *lifecycle.Task) []string {
+	var out []string
+	for i := range t.Replicas {
+		out = append(out, domain(job, t, i))
+	}
+	return out
+}

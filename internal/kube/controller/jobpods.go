@@ -1,0 +1,132 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
+	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
+	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"github.com/tangram-dev/tangram/internal/kube/controller/blueprint"
+	"github.com/tangram-dev/tangram/internal/kube/controller/lifecycle"
+)
+
+// podsAtOnce bounds the requests one job has under way.
+const podsAtOnce = 16
+
+// createPods fills the slots. A pod that is there already is fine: names are fixed,
+// so it is the one. The first goes alone: if it is refused, so are the others.
+func (j *jobs) createPods(ctx context.Context, job *batch.Job, spec *lifecycle.Spec, plugins []blueprint.Plugin, slots []lifecycle.Slot) error {
+	if len(slots) == 0 {
+		return nil
+	}
+	err := j.createPod(ctx, job, blueprint.Pod(job, spec, slots[0], plugins))
+	if err == nil {
+		rest := slots[1:]
+		errs := make([]error, len(rest))
+		workqueue.ParallelizeUntil(ctx, podsAtOnce, len(rest), func(i int) {
+			errs[i] = j.createPod(ctx, job, blueprint.Pod(job, spec, rest[i], plugins))
+		})
+		err = firstOf(errs)
+	}
+	if err != nil && ctx.Err() == nil {
+		j.recorder.Eventf(job, nil, v1.EventTypeWarning, "FailedCreate", "Create", "%s", err)
+	}
+	return err
+}
+
+func (j *jobs) createPod(ctx context.Context, job *batch.Job, pod *v1.Pod) error {
+	pods := j.clients.kube.CoreV1().Pods(pod.Namespace)
+	_, err := pods.Create(ctx, pod, metav1.CreateOptions{})
+	if !apierrors.IsAlreadyExists(err) {
+		if err != nil {
+			return fmt.Errorf("create pod %s: %w", pod.Name, err)
+		}
+		return nil
+	}
+	there, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	if !metav1.IsControlledBy(there, job) {
+		return fmt.Errorf("pod %s exists and is not part of this job", pod.Name)
+	}
+	return nil
+}
+
+// deletePods deletes exactly these pods, not others that have got their names since.
+func (j *jobs) deletePods(ctx context.Context, job *batch.Job, list []lifecycle.Pod) error {
+	errs := make([]error, len(list))
+	workqueue.ParallelizeUntil(ctx, podsAtOnce, len(list), func(i int) {
+		p := &list[i]
+		err := j.clients.kube.CoreV1().Pods(job.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &p.UID}})
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			errs[i] = fmt.Errorf("delete pod %s: %w", p.Name, err)
+		}
+	})
+	return firstOf(errs)
+}
+
+// firstOf is one error for many that are likely the same.
+func firstOf(errs []error) error {
+	n := 0
+	var first error
+	for _, err := range errs {
+		if err != nil {
+			n++
+			if first == nil {
+				first = err
+			}
+		}
+	}
+	if n > 1 {
+		return fmt.Errorf("%w (and %d more)", first, n-1)
+	}
+	return first
+}
+
+// ensureGroup makes the job's PodGroup what it should be, or makes it go once the job
+// takes part in scheduling no more.
+func (j *jobs) ensureGroup(ctx context.Context, job *batch.Job, spec *lifecycle.Spec, plan lifecycle.Plan) error {
+	groups := j.clients.podGroups(job.Namespace)
+	name := blueprint.GroupName(job)
+	there, ok := get[*scheduling.PodGroup](j.sources.podGroups, job.Namespace+"/"+name)
+	switch {
+	case !plan.Group && ok:
+		err := groups.Delete(ctx, name, metav1.DeleteOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return err
+	case !plan.Group || ok && lifecycle.Final(job.Status.State.Phase):
+		return nil
+	}
+	var pods []lifecycle.Pod
+	for _, p := range find[*v1.Pod](j.sources.pods, byOwner, string(job.UID)) {
+		pods = append(pods, lifecycle.PodOf(p))
+	}
+	want := blueprint.PodGroup(job, spec, lifecycle.Released(job, pods))
+	if !ok {
+		_, err := groups.Create(ctx, want, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) {
+			return nil // the informer is behind; its event brings us back
+		}
+		return err
+	}
+	if !metav1.IsControlledBy(there, job) {
+		return errors.New("PodGroup " + name + " is not part of this job")
+	}
+	if equality.Semantic.DeepEqual(there.Spec, want.Spec) {
+		return nil
+	}
+	next := there.DeepCopy()
+	next.Spec = want.Spec
+	_, err := groups.Update(ctx, next, metav1.UpdateOptions{})
+	return err
+}

@@ -1,0 +1,245 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
+	bus "volcano.sh/apis/pkg/apis/bus/v1alpha1"
+	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"github.com/tangram-dev/tangram/internal/kube/controller/blueprint"
+	"github.com/tangram-dev/tangram/internal/kube/controller/lifecycle"
+)
+
+// jobs carries out what lifecycle decides.
+type jobs struct {
+	*loop
+	clients  *clients
+	sources  *sources
+	recorder events.EventRecorder
+	// written shows a job as we last wrote it until the informer has caught up: a
+	// decision on an older status could create pods of a version that is over.
+	written cache.MutationCache
+	objects *objects
+	now     func() time.Time
+}
+
+func newJobs(c *clients, s *sources, r events.EventRecorder) (*jobs, error) {
+	j := &jobs{
+		loop: newLoop("jobs", 20*time.Millisecond), clients: c, sources: s, recorder: r, now: time.Now,
+		written: cache.NewIntegerResourceVersionMutationCache(klog.Background(), s.jobs.GetStore(), s.jobs.GetIndexer(), time.Minute, false),
+		objects: newObjects(c.kube),
+	}
+	j.reconcile = j.sync
+	if err := on(s.jobs, func(_ *(*batch.Job), job *batch.Job) { j.look(keyOf(job)) }); err != nil {
+		return nil, err
+	}
+	if err := on(s.pods, func(before **v1.Pod, p *v1.Pod) { j.look(jobKey(p)) }); err != nil {
+		return nil, err
+	}
+	if err := on(s.podGroups, func(before **scheduling.PodGroup, g *scheduling.PodGroup) {
+		if before == nil || (*before).Status.Phase != g.Status.Phase || (*before).Generation != g.Generation {
+			j.look(jobKey(g))
+		}
+	}); err != nil {
+		return nil, err
+	}
+	if err := on(s.commands, func(_ **bus.Command, c *bus.Command) {
+		if t := c.TargetObject; t != nil && t.Kind == "Job" {
+			j.look(c.Namespace + "/" + t.Name)
+		}
+	}); err != nil {
+		return nil, err
+	}
+	return j, on(s.queues, func(before **scheduling.Queue, q *scheduling.Queue) {
+		if before != nil && (*before).Status.State == q.Status.State {
+			return
+		}
+		for _, job := range find[*batch.Job](s.jobs, byQueue, q.Name) {
+			j.look(keyOf(job))
+		}
+	})
+}
+
+// sync brings one job forward.
+func (j *jobs) sync(ctx context.Context, key string) (time.Duration, error) {
+	obj, ok, err := j.written.GetByKey(key)
+	if err != nil || !ok {
+		return 0, err
+	}
+	job := obj.(*batch.Job)
+	if job.DeletionTimestamp != nil {
+		return 0, nil // what it owns goes with it
+	}
+	pods, err := j.podsOf(ctx, job)
+	if err != nil {
+		return 0, err
+	}
+	spec := lifecycle.SpecOf(job)
+	plugins, fault := j.check(job, &spec)
+	command := j.command(job)
+	seen := lifecycle.Observed{Pods: pods, Fault: fault, Hold: j.hold(spec.Queue)}
+	seen.Unknown, seen.UnknownSince = j.unknown(job)
+	if command != nil {
+		seen.Command = &lifecycle.Command{UID: command.UID, Action: bus.Action(command.Action)}
+	}
+	plan := lifecycle.Decide(job, seen, j.now())
+	if plan.Expired {
+		return 0, j.expire(ctx, job)
+	}
+	if job, err = j.writeStatus(ctx, job, plan.Status); err != nil {
+		return 0, err
+	}
+	if command != nil { // it is in the status now: gone or not, it is done
+		if err := j.clients.commands(command.Namespace).Delete(ctx, command.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return 0, err
+		}
+		return time.Millisecond, nil // there may be more
+	}
+	if err := j.ensureGroup(ctx, job, &spec, plan); err != nil {
+		return 0, err
+	}
+	if err := j.deletePods(ctx, job, plan.Delete); err != nil {
+		return 0, err
+	}
+	if len(plan.Create) > 0 || plan.Group && !lifecycle.Final(job.Status.State.Phase) {
+		if err := j.objects.ensure(ctx, job, plugins, len(plan.Create) > 0); err != nil {
+			j.recorder.Eventf(job, nil, v1.EventTypeWarning, "FailedCreate", "Create", "%s", err)
+			return 0, err
+		}
+	}
+	return plan.Wake, j.createPods(ctx, job, &spec, plugins, plan.Create)
+}
+
+// podsOf are the pods the job controls. If some have disappeared the API server is
+// asked, since that has consequences and an informer may be behind.
+func (j *jobs) podsOf(ctx context.Context, job *batch.Job) ([]lifecycle.Pod, error) {
+	var pods []lifecycle.Pod
+	for _, p := range find[*v1.Pod](j.sources.pods, byOwner, string(job.UID)) {
+		pods = append(pods, lifecycle.PodOf(p))
+	}
+	if !lifecycle.SomeLost(job, pods) {
+		return pods, nil
+	}
+	list, err := j.clients.kube.CoreV1().Pods(job.Namespace).List(ctx, metav1.ListOptions{
+		LabelSelector: labels.Set{batch.JobNameKey: job.Name}.String(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	pods = nil
+	for i := range list.Items {
+		if metav1.IsControlledBy(&list.Items[i], job) {
+			pods = append(pods, lifecycle.PodOf(&list.Items[i]))
+		}
+	}
+	return pods, nil
+}
+
+// check finds what is wrong with the spec beyond what the API server can see.
+func (j *jobs) check(job *batch.Job, spec *lifecycle.Spec) ([]blueprint.Plugin, *lifecycle.Problem) {
+	if err := spec.Validate(); err != nil {
+		return nil, &lifecycle.Problem{Reason: "InvalidSpec", Message: err.Error()}
+	}
+	plugins, err := blueprint.Plugins(job, spec)
+	if err != nil {
+		return nil, &lifecycle.Problem{Reason: "InvalidPlugin", Message: err.Error()}
+	}
+	return plugins, nil
+}
+
+// hold says why nothing may be started in a queue, or nil.
+func (j *jobs) hold(queue string) *lifecycle.Problem {
+	q, ok := get[*scheduling.Queue](j.sources.queues, queue)
+	switch {
+	case !ok:
+		return &lifecycle.Problem{Reason: unknownQueue, Message: unknownQueueMessage(queue)}
+	case q.Status.State == scheduling.QueueStateClosed || q.Status.State == scheduling.QueueStateClosing:
+		return &lifecycle.Problem{Reason: "QueueClosed", Message: fmt.Sprintf("spec.queue: queue %q is closed", queue)}
+	}
+	return nil
+}
+
+// unknown says whether the job's group runs in part only, and since when.
+func (j *jobs) unknown(job *batch.Job) (bool, time.Time) {
+	key := job.Namespace + "/" + blueprint.GroupName(job)
+	g, ok := get[*scheduling.PodGroup](j.sources.podGroups, key)
+	if !ok || g.Status.Phase != scheduling.PodGroupUnknown {
+		return false, time.Time{}
+	}
+	var since time.Time
+	for _, p := range find[*v1.Pod](j.sources.pods, byGroup, key) {
+		if at, ok := unschedulableSince(p); ok && at.After(since) {
+			since = at
+		}
+	}
+	return true, since
+}
+
+// command is the oldest command for the job, or nil.
+func (j *jobs) command(job *batch.Job) *bus.Command {
+	var first *bus.Command
+	for _, c := range find[*bus.Command](j.sources.commands, byTarget, "Job/"+keyOf(job)) {
+		if first == nil || c.CreationTimestamp.Before(&first.CreationTimestamp) || c.CreationTimestamp.Equal(&first.CreationTimestamp) && c.Name < first.Name {
+			first = c
+		}
+	}
+	return first
+}
+
+// writeStatus makes the decision known before it is carried out.
+func (j *jobs) writeStatus(ctx context.Context, job *batch.Job, status batch.JobStatus) (*batch.Job, error) {
+	if equality.Semantic.DeepEqual(job.Status, status) {
+		return job, nil
+	}
+	next := job.DeepCopy()
+	next.Status = status
+	out, err := j.clients.jobs(job.Namespace).UpdateStatus(ctx, next, metav1.UpdateOptions{})
+	if err != nil {
+		return nil, err
+	}
+	j.written.Mutation(out)
+	if was, is := job.Status.State, status.State; was.Phase != is.Phase || was.Reason != is.Reason && is.Reason != "" {
+		j.announce(out)
+	}
+	return out, nil
+}
+
+// announce tells people that the job is in another phase, or why it is not.
+func (j *jobs) announce(job *batch.Job) {
+	st, kind := job.Status.State, v1.EventTypeNormal
+	if st.Message != "" && st.Phase != batch.Completed && st.Phase != batch.Completing {
+		kind = v1.EventTypeWarning
+	}
+	reason := st.Reason
+	if reason == "" {
+		reason = string(st.Phase)
+	}
+	note := fmt.Sprintf("job is %s", st.Phase)
+	if st.Message != "" {
+		note += ": " + st.Message
+	}
+	j.recorder.Eventf(job, nil, kind, reason, "Sync", "%s", note)
+}
+
+// expire deletes a job that has outlived its ttlSecondsAfterFinished.
+func (j *jobs) expire(ctx context.Context, job *batch.Job) error {
+	policy := metav1.DeletePropagationBackground
+	err := j.clients.jobs(job.Namespace).Delete(ctx, job.Name, metav1.DeleteOptions{
+		PropagationPolicy: &policy, Preconditions: &metav1.Preconditions{UID: &job.UID},
+	})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}

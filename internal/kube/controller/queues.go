@@ -1,0 +1,150 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	bus "volcano.sh/apis/pkg/apis/bus/v1alpha1"
+	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"github.com/tangram-dev/tangram/internal/kube/controller/lifecycle"
+)
+
+// allQueues is the one key of the loop: queues hang together, and one walk over the
+// pods serves them all.
+const allQueues = "all"
+
+// queues keeps the status of Queues, and the two that must exist.
+type queues struct {
+	*loop
+	clients  *clients
+	sources  *sources
+	recorder events.EventRecorder
+	// told is the problem last reported of each queue, so that each is told once.
+	told map[string]string
+}
+
+func newQueues(c *clients, s *sources, r events.EventRecorder) (*queues, error) {
+	// Half a second: the numbers are for people, and every pod that comes or goes
+	// changes them.
+	q := &queues{loop: newLoop("queues", 500*time.Millisecond), clients: c, sources: s, recorder: r, told: map[string]string{}}
+	q.reconcile = q.sync
+	look := func() { q.look(allQueues) }
+	q.queue.Add(allQueues) // though there be none yet
+	if err := on(s.queues, func(_ **scheduling.Queue, _ *scheduling.Queue) { look() }); err != nil {
+		return nil, err
+	}
+	if err := on(s.podGroups, func(_ **scheduling.PodGroup, _ *scheduling.PodGroup) { look() }); err != nil {
+		return nil, err
+	}
+	if err := on(s.commands, func(_ **bus.Command, c *bus.Command) {
+		if c.TargetObject != nil && c.TargetObject.Kind == "Queue" {
+			look()
+		}
+	}); err != nil {
+		return nil, err
+	}
+	return q, on(s.pods, func(before **v1.Pod, p *v1.Pod) {
+		if before == nil || (*before).Spec.NodeName != p.Spec.NodeName || (*before).Status.Phase != p.Status.Phase {
+			look()
+		}
+	})
+}
+
+// sync writes the status of every queue whose status is not true any more.
+func (q *queues) sync(ctx context.Context, _ string) (time.Duration, error) {
+	all := tree{}
+	for _, o := range every[*scheduling.Queue](q.sources.queues) {
+		all[o.Name] = o
+	}
+	if err := q.ensure(ctx, all); err != nil {
+		return 0, err
+	}
+	status := all.status(every[*scheduling.PodGroup](q.sources.podGroups), every[*v1.Pod](q.sources.pods))
+	var errs []error
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		errs = append(errs, q.write(ctx, all, all[name], status[name]))
+	}
+	return 0, errors.Join(errs...)
+}
+
+// ensure creates the root and the default queue. Their events bring the loop back.
+func (q *queues) ensure(ctx context.Context, all tree) error {
+	yes, no := true, false
+	for name, reclaimable := range map[string]*bool{rootQueue: &no, lifecycle.DefaultQueue: &yes} {
+		if all[name] != nil {
+			continue
+		}
+		_, err := q.clients.queues().Create(ctx, &scheduling.Queue{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       scheduling.QueueSpec{Weight: 1, Reclaimable: reclaimable},
+		}, metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (q *queues) write(ctx context.Context, all tree, queue *scheduling.Queue, want *scheduling.QueueStatus) error {
+	command := q.command(queue)
+	if command != nil {
+		switch {
+		case bus.Action(command.Action) == bus.OpenQueueAction:
+			want.State = scheduling.QueueStateOpen
+		case bus.Action(command.Action) == bus.CloseQueueAction && want.State != scheduling.QueueStateClosed:
+			want.State = scheduling.QueueStateClosing // closed once nobody is left
+		}
+	}
+	q.tell(all, queue)
+	if !equality.Semantic.DeepEqual(queue.Status, *want) {
+		next := queue.DeepCopy()
+		next.Status = *want
+		if _, err := q.clients.queues().UpdateStatus(ctx, next, metav1.UpdateOptions{}); err != nil {
+			if apierrors.IsNotFound(err) {
+				return nil
+			}
+			return err
+		}
+	}
+	if command == nil {
+		return nil
+	}
+	err := q.clients.commands(command.Namespace).Delete(ctx, command.Name, metav1.DeleteOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// tell reports what is wrong with a queue's place in the tree.
+func (q *queues) tell(all tree, queue *scheduling.Queue) {
+	problem := all.problem(queue.Name)
+	if problem != "" && q.told[queue.Name] != problem {
+		q.recorder.Eventf(queue, nil, v1.EventTypeWarning, "InvalidParent", "Sync", "%s", problem)
+	}
+	q.told[queue.Name] = problem
+	if problem == "" {
+		delete(q.told, queue.Name)
+	}
+}
+
+// command is a command for the queue, or nil. Opening and closing are idempotent, so
+// the order of several is all that could matter: by name, to be definite.
+func (q *queues) command(queue *scheduling.Queue) *bus.Command {
+	var first *bus.Command
+	for _, c := range find[*bus.Command](q.sources.commands, byTarget, "Queue/"+queue.Name) {
+		if first == nil || c.CreationTimestamp.Before(&first.CreationTimestamp) || c.CreationTimestamp.Equal(&first.CreationTimestamp) && c.Name < first.Name {
+			first = c
+		}
+	}
+	return first
+}

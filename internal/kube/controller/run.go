@@ -1,0 +1,207 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
+	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
+	bus "volcano.sh/apis/pkg/apis/bus/v1alpha1"
+	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+)
+
+// component is the controller's name in leases and events.
+const component = "gpu-controller"
+
+// Workers per loop. Most of a look is waiting for the API server.
+const (
+	jobWorkers   = 8
+	groupWorkers = 8
+	queueWorkers = 1 // one key, and memory of its own
+)
+
+// Controller is gpu-controller without its flags.
+type Controller struct {
+	Config *rest.Config
+	// Elect: others may run beside this one, and only one works.
+	Elect bool
+	// Ready is called with false while the controller is about to work, and with true
+	// when it does, or when it is somebody else's turn.
+	Ready func(bool)
+}
+
+// Run works until the context ends, or until another is elected.
+func (c *Controller) Run(ctx context.Context) error {
+	scheme, err := newScheme()
+	if err != nil {
+		return err
+	}
+	clients, err := newClients(c.Config, scheme)
+	if err != nil {
+		return err
+	}
+	if !c.Elect {
+		return c.work(ctx, clients, scheme)
+	}
+	return c.elect(ctx, func(ctx context.Context) error { return c.work(ctx, clients, scheme) })
+}
+
+// elect waits for the lease and works while it is held. Losing it is an error: what
+// is under way then may not be finished, and the process must end.
+func (c *Controller) elect(ctx context.Context, work func(context.Context) error) error {
+	host, err := os.Hostname()
+	if err != nil {
+		return err
+	}
+	me := host + "_" + string(uuid.NewUUID())
+	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, "kube-system", component,
+		resourcelock.ResourceLockConfig{Identity: me}, c.Config, 10*time.Second)
+	if err != nil {
+		return err
+	}
+	outer := ctx
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan error, 1)
+	leaderelection.RunOrDie(ctx, leaderelection.LeaderElectionConfig{
+		Lock: lock, Name: component, ReleaseOnCancel: true,
+		// kube-controller-manager's own.
+		LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+		Callbacks: leaderelection.LeaderCallbacks{
+			OnStartedLeading: func(ctx context.Context) {
+				done <- work(ctx)
+				cancel()
+			},
+			OnStoppedLeading: func() {},
+			OnNewLeader:      func(who string) { c.Ready(who != me) },
+		},
+	})
+	select {
+	case err = <-done:
+	default: // never elected, or about to end: the lease is gone either way
+	}
+	if err == nil && outer.Err() == nil {
+		err = errors.New("lost the lease: another works now")
+	}
+	return err
+}
+
+// work is the life of the one that was elected.
+func (c *Controller) work(ctx context.Context, clients *clients, scheme *runtime.Scheme) error {
+	if err := c.awaitDefinitions(ctx, clients); err != nil {
+		return ignoreEnd(ctx, err)
+	}
+	c.Ready(false)
+	sources, err := newSources(clients)
+	if err != nil {
+		return err
+	}
+	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: clients.kube.EventsV1()})
+	defer broadcaster.Shutdown()
+	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
+		return err
+	}
+	recorder := broadcaster.NewRecorder(scheme, component)
+	jobs, err := newJobs(clients, sources, recorder)
+	if err != nil {
+		return err
+	}
+	groups, err := newPodGroups(clients, sources, recorder)
+	if err != nil {
+		return err
+	}
+	queues, err := newQueues(clients, sources, recorder)
+	if err != nil {
+		return err
+	}
+	if !sources.start(ctx) {
+		return ignoreEnd(ctx, errors.New("the informers do not get complete"))
+	}
+	klog.FromContext(ctx).Info("Working")
+	c.Ready(true)
+	var wg sync.WaitGroup
+	wg.Go(func() { jobs.run(ctx, jobWorkers) })
+	wg.Go(func() { groups.run(ctx, groupWorkers) })
+	wg.Go(func() { queues.run(ctx, queueWorkers) })
+	wg.Wait()
+	return nil
+}
+
+// ignoreEnd: what fails because everything ends is no failure.
+func ignoreEnd(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// definitionsInterval is how often a cluster without Volcano's definitions is asked
+// whether it has them now.
+const definitionsInterval = 2 * time.Second
+
+// awaitDefinitions waits until the API server serves all kinds.
+func (c *Controller) awaitDefinitions(ctx context.Context, clients *clients) error {
+	said := ""
+	return wait.PollUntilContextCancel(ctx, definitionsInterval, true, func(context.Context) (bool, error) {
+		missing, err := missingKinds(clients)
+		if err != nil {
+			klog.FromContext(ctx).Error(err, "Cannot ask which kinds there are; will try again")
+			return false, nil
+		}
+		if len(missing) == 0 {
+			return true, nil
+		}
+		if text := strings.Join(missing, ", "); text != said {
+			said = text
+			klog.FromContext(ctx).Info("Waiting for definitions (config/crd/volcano)", "missing", text)
+		}
+		c.Ready(true) // nothing to do is not a fault
+		return false, nil
+	})
+}
+
+// missingKinds are those of ours that the API server does not serve.
+func missingKinds(clients *clients) ([]string, error) {
+	var missing []string
+	for _, want := range []struct {
+		gv    schema.GroupVersion
+		names []string
+	}{
+		{batch.SchemeGroupVersion, []string{"jobs"}},
+		{scheduling.SchemeGroupVersion, []string{"podgroups", "queues"}},
+		{bus.SchemeGroupVersion, []string{"commands"}},
+	} {
+		var served []string
+		list, err := clients.kube.Discovery().ServerResourcesForGroupVersion(want.gv.String())
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return nil, err
+		default:
+			for _, r := range list.APIResources {
+				served = append(served, r.Name)
+			}
+		}
+		for _, name := range want.names {
+			if !slices.Contains(served, name) {
+				missing = append(missing, fmt.Sprintf("%s.%s", name, want.gv.Group))
+			}
+		}
+	}
+	return missing, nil
+}

@@ -1,0 +1,122 @@
+package controller
+
+import (
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+)
+
+// members reads phases: P pending, U unschedulable, B bound, R running, S, F.
+func members(words string) []*v1.Pod {
+	var out []*v1.Pod
+	for _, c := range words {
+		p := &v1.Pod{Spec: v1.PodSpec{NodeName: "n", SchedulerName: "volcano"}, Status: v1.PodStatus{Phase: v1.PodPending}}
+		switch c {
+		case 'U':
+			p.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: v1.PodReasonUnschedulable}}
+			p.Spec.NodeName = ""
+		case 'P':
+			p.Spec.NodeName = ""
+		case 'R':
+			p.Status.Phase = v1.PodRunning
+		case 'S':
+			p.Status.Phase = v1.PodSucceeded
+		case 'F':
+			p.Status.Phase = v1.PodFailed
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+func TestGroupStatus(t *testing.T) {
+	for _, test := range []struct {
+		pods string
+		want scheduling.PodGroupPhase
+	}{
+		{"", scheduling.PodGroupPending},
+		{"PP", scheduling.PodGroupPending},
+		{"PPP", scheduling.PodGroupInqueue},
+		{"UUU", scheduling.PodGroupInqueue},
+		{"BBR", scheduling.PodGroupInqueue},
+		{"PPR", scheduling.PodGroupInqueue}, // on its way
+		{"UPR", scheduling.PodGroupUnknown},
+		{"BUR", scheduling.PodGroupUnknown},
+		{"RRR", scheduling.PodGroupRunning},
+		{"RRRU", scheduling.PodGroupRunning}, // one more than it needs
+		{"RSS", scheduling.PodGroupRunning},
+		{"RSF", scheduling.PodGroupPending}, // too few left
+		{"SSS", scheduling.PodGroupCompleted},
+		{"SSF", scheduling.PodGroupCompleted},
+		{"SS", scheduling.PodGroupPending},
+	} {
+		got := groupStatus(&scheduling.PodGroup{Spec: scheduling.PodGroupSpec{MinMember: 3}}, members(test.pods))
+		if got.Phase != test.want {
+			t.Errorf("%q: %s, want %s", test.pods, got.Phase, test.want)
+		}
+		if int(got.Running) != strings.Count(test.pods, "R") || int(got.Succeeded) != strings.Count(test.pods, "S") || int(got.Failed) != strings.Count(test.pods, "F") {
+			t.Errorf("%q: %+v", test.pods, got)
+		}
+	}
+}
+
+// queuesOf reads "name<parent" words.
+func queuesOf(words string) tree {
+	t := tree{}
+	for word := range strings.FieldsSeq(words) {
+		name, parent, _ := strings.Cut(word, "<")
+		t[name] = &scheduling.Queue{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: scheduling.QueueSpec{Parent: parent}}
+	}
+	return t
+}
+
+func TestQueueProblems(t *testing.T) {
+	all := queuesOf("root default a<root b<a c<d d<c e<d f<nobody g<f")
+	for name, want := range map[string]string{
+		"root": "", "default": "", "a": "", "b": "",
+		"c": `spec.parent: queue "c" is above itself`,
+		"e": `spec.parent: queue "d", above this one, is above itself`,
+		"f": `spec.parent: queue "nobody" does not exist`,
+		"g": `spec.parent: queue "f", above this one, has no parent "nobody"`,
+	} {
+		if got := all.problem(name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestQueueStatus(t *testing.T) {
+	all := queuesOf("root default org<root team<org loop<pool pool<loop")
+	all["team"].Status.State = scheduling.QueueStateClosing
+	pods := members("RRPSR")
+	for i, p := range pods {
+		p.Namespace = "ns"
+		p.Spec.Containers = []v1.Container{{Resources: v1.ResourceRequirements{Limits: v1.ResourceList{"nvidia.com/gpu": resource.MustParse("2")}}}}
+		switch i {
+		case 0, 2, 3: // one runs, one waits, one has ended
+			p.Annotations = map[string]string{scheduling.VolcanoGroupNameAnnotationKey: "g"}
+		case 4:
+			p.Labels = map[string]string{"tangram.dev/queue": "loop"}
+		}
+	}
+	groups := []*scheduling.PodGroup{
+		{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"}, Spec: scheduling.PodGroupSpec{Queue: "team"}, Status: scheduling.PodGroupStatus{Phase: scheduling.PodGroupRunning}},
+		{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "h"}, Spec: scheduling.PodGroupSpec{Queue: "nowhere"}},
+	}
+	got := all.status(groups, pods)
+	for name, want := range map[string]int64{"team": 2, "org": 2, "default": 2, "root": 4, "loop": 2, "pool": 2} {
+		if gpus := got[name].Allocated["nvidia.com/gpu"]; gpus.Value() != want {
+			t.Errorf("%s holds %d GPUs, want %d", name, gpus.Value(), want)
+		}
+	}
+	if got["team"].State != scheduling.QueueStateClosing || got["team"].Running != 1 || got["org"].State != scheduling.QueueStateOpen || got["loop"].State != scheduling.QueueStateUnknown {
+		t.Errorf("team %+v, org %+v, loop %+v", got["team"], got["org"], got["loop"])
+	}
+	if got := all.status(nil, nil)["team"].State; got != scheduling.QueueStateClosed {
+		t.Errorf("an empty closing queue is %s", got)
+	}
+}

@@ -1,0 +1,240 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
+	bus "volcano.sh/apis/pkg/apis/bus/v1alpha1"
+	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"github.com/tangram-dev/tangram/config"
+	"github.com/tangram-dev/tangram/internal/local"
+)
+
+const controllerUser = "system:tangram:gpu-controller"
+
+// newJobWorld is a whole cluster: nodes start pods, owners' deletions cascade, and
+// Volcano's kinds are served.
+func newJobWorld(t *testing.T) *world {
+	t.Helper()
+	w := startWorld(t, local.Options{ControllerManager: true, KWOK: true},
+		config.CRDs(), config.VolcanoCRDs(), config.RBAC(), config.ControllerRBAC())
+	w.fleet(`
+pools:
+- {name: a100, count: 12, gpu: {model: A100-80GB, count: 8}}
+- {name: plain, count: 1}
+`)
+	w.scheduler(nil)
+	return w
+}
+
+// within is the world as a subtest sees it.
+func (w *world) within(t *testing.T) *world {
+	sub := *w
+	sub.t = t
+	return &sub
+}
+
+// controller starts gpu-controller.
+func (w *world) controller(flags ...string) *local.Process {
+	w.t.Helper()
+	w.runs++
+	kubeconfig, err := w.KubeconfigFor(controllerUser)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	port, err := local.FreePort()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	ready, err := w.ReadyAt(port, "/readyz")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if len(flags) == 0 {
+		flags = []string{"--leader-elect=false"}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	p, err := w.Run(ctx, local.Program{
+		Name: fmt.Sprintf("gpu-controller-%d", w.runs), Path: filepath.Join(binDir(w.t), "gpu-controller"), Ready: ready,
+		Args: append(append(w.ListenArgs(port), "--kubeconfig="+kubeconfig), flags...),
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return p
+}
+
+// jobManifest is a job; fields are lines of its spec. Its pods ask for one GPU each
+// and run until somebody ends them, unless a task says more.
+func jobManifest(name, fields string, tasks ...string) string {
+	text := "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: " + name + "}\nspec:\n"
+	for line := range strings.SplitSeq(strings.TrimSpace(fields), "\n") {
+		if line != "" {
+			text += "  " + line + "\n"
+		}
+	}
+	return text + "  tasks:\n" + strings.Join(tasks, "")
+}
+
+// task is one task of a job manifest; more is put beside its name.
+func task(name string, replicas int, more ...string) string {
+	text := fmt.Sprintf("  - name: %s\n    replicas: %d\n", name, replicas)
+	annotations := "{}"
+	for _, line := range more {
+		if runtime, ok := strings.CutPrefix(line, "runs: "); ok {
+			annotations = fmt.Sprintf("{tangram.dev/runtime: %s}", runtime)
+			continue
+		}
+		text += "    " + line + "\n"
+	}
+	return text + "    template:\n      metadata: {annotations: " + annotations + "}\n" +
+		"      spec:\n        restartPolicy: Never\n        containers:\n" +
+		"        - {name: main, image: train, resources: {limits: {nvidia.com/gpu: 1}}}\n"
+}
+
+func (w *world) apply(manifest string) {
+	w.t.Helper()
+	if err := w.ApplyManifests(context.Background(), []byte(manifest)); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// refused checks that the API server refuses a manifest for the reasons given.
+func (w *world) refused(manifest string, words ...string) {
+	w.t.Helper()
+	err := w.ApplyManifests(context.Background(), []byte(manifest))
+	if err == nil {
+		w.t.Errorf("accepted:\n%s", manifest)
+		return
+	}
+	for _, word := range words {
+		if !strings.Contains(err.Error(), word) {
+			w.t.Errorf("refused without %q: %v", word, err)
+		}
+	}
+}
+
+// read decodes an object of a custom kind; false if there is none.
+func (w *world) read(gv schema.GroupVersion, resource, namespace, name string, into any) bool {
+	w.t.Helper()
+	o, err := w.dynamic.Resource(gv.WithResource(resource)).Namespace(namespace).Get(context.Background(), name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, into); err != nil {
+		w.t.Fatal(err)
+	}
+	return true
+}
+
+func (w *world) job(name string) *batch.Job {
+	w.t.Helper()
+	job := &batch.Job{}
+	if !w.read(batch.SchemeGroupVersion, "jobs", "default", name, job) {
+		w.t.Fatalf("job %s is gone", name)
+	}
+	return job
+}
+
+func (w *world) queue(name string) scheduling.QueueStatus {
+	w.t.Helper()
+	q := &scheduling.Queue{}
+	w.read(scheduling.SchemeGroupVersion, "queues", "", name, q)
+	return q.Status
+}
+
+func (w *world) group(name string) *scheduling.PodGroup {
+	w.t.Helper()
+	g := &scheduling.PodGroup{}
+	w.read(scheduling.SchemeGroupVersion, "podgroups", "default", name, g)
+	return g
+}
+
+// reaches waits until a job is in a phase, and returns it.
+func (w *world) reaches(name string, phase batch.JobPhase) *batch.Job {
+	w.t.Helper()
+	var job *batch.Job
+	w.eventually(fmt.Sprintf("job %s is %s", name, phase), 30*time.Second, func() (bool, string) {
+		job = w.job(name)
+		st := job.Status
+		return st.State.Phase == phase, fmt.Sprintf("%+v pending %d running %d succeeded %d failed %d terminating %d version %d retries %d",
+			st.State, st.Pending, st.Running, st.Succeeded, st.Failed, st.Terminating, st.Version, st.RetryCount)
+	})
+	return job
+}
+
+// podsOf are the pods of a job that are not being deleted, by name.
+func (w *world) podsOf(job string) map[string]v1.Pod {
+	w.t.Helper()
+	list, err := w.client.CoreV1().Pods("default").List(context.Background(), metav1.ListOptions{LabelSelector: batch.JobNameKey + "=" + job})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	out := map[string]v1.Pod{}
+	for _, p := range list.Items {
+		if p.DeletionTimestamp == nil {
+			out[p.Name] = p
+		}
+	}
+	return out
+}
+
+// running waits until a job has so many pods and all of them run.
+func (w *world) running(job string, n int) map[string]v1.Pod {
+	w.t.Helper()
+	var pods map[string]v1.Pod
+	w.eventually(fmt.Sprintf("%d pods of %s run", n, job), 30*time.Second, func() (bool, string) {
+		pods = w.podsOf(job)
+		up := 0
+		for _, p := range pods {
+			if p.Status.Phase == v1.PodRunning {
+				up++
+			}
+		}
+		return up == n && len(pods) == n, fmt.Sprintf("%d of %d pods run", up, len(pods))
+	})
+	return pods
+}
+
+// ends makes a pod end as if its container had, with an exit code.
+func (w *world) ends(name string, code int32) {
+	w.t.Helper()
+	w.eventually("pod "+name+" ends", 10*time.Second, func() (bool, string) {
+		p := w.get(name)
+		p.Status.Phase = v1.PodSucceeded
+		if code != 0 {
+			p.Status.Phase = v1.PodFailed
+		}
+		p.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "main", State: v1.ContainerState{
+			Terminated: &v1.ContainerStateTerminated{ExitCode: code, FinishedAt: metav1.Now()},
+		}}}
+		_, err := w.client.CoreV1().Pods("default").UpdateStatus(context.Background(), p, metav1.UpdateOptions{})
+		return err == nil, fmt.Sprint(err)
+	})
+}
+
+// command gives an order to a job or a queue, as vcctl does.
+func (w *world) command(kind, name string, action bus.Action) {
+	w.t.Helper()
+	api := batch.SchemeGroupVersion
+	if kind == "Queue" {
+		api = scheduling.SchemeGroupVersion
+	}
+	w.apply(fmt.Sprintf(`{apiVersion: bus.volcano.sh/v1alpha1, kind: Command, metadata: {name: %s-%s}, action: %s,
+  target: {apiVersion: %s, kind: %s, name: %s, uid: "1"}}`, name, strings.ToLower(string(action)), action, api, kind, name))
+}

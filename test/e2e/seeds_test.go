@@ -1,0 +1,60 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
+	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"github.com/tangram-dev/tangram/examples"
+)
+
+// TestSeedJobs: the Volcano manifests of the requirement documents run.
+func TestSeedJobs(t *testing.T) {
+	w := newJobWorld(t)
+	w.controller()
+	w.publish("a100-6", map[string]string{"volcano.sh/gpu-memory": "655360", "volcano.sh/gpu-number": "8"}, nil)
+	w.publish("plain-0", map[string]string{"volcano.sh/vgpu-number": "10", "volcano.sh/vgpu-memory": "32768", "volcano.sh/vgpu-cores": "100"}, map[string]string{
+		"volcano.sh/node-vgpu-register": "GPU-v,10,32768,NVIDIA-Tesla V100,true,hami-core:",
+	})
+	for _, manifest := range examples.Volcano() {
+		w.apply(string(manifest))
+	}
+	w.apply(guideExample(t))
+	for name, pods := range map[string]int{
+		"gpu-job": 1, "gang-job": 4, "pytorch-distributed": 4, "multi-gpu-training": 1, "distributed-gpu-training": 4,
+		"gpu-sharing-job": 2, "vgpu-training": 1, "train": 3,
+	} {
+		w.running(name, pods)
+		w.reaches(name, batch.Running)
+	}
+	w.checkRecords()
+	w.eventually("the PodGroup without members is pending", 10*time.Second, func() (bool, string) {
+		phase := w.group("distributed-training").Status.Phase
+		return phase == scheduling.PodGroupPending, string(phase)
+	})
+	w.eventually("the queue counts them", 10*time.Second, func() (bool, string) {
+		st := w.queue("training")
+		gpus := st.Allocated["nvidia.com/gpu"]
+		return st.Running == 5 && gpus.Value() == 36, gpus.String()
+	})
+}
+
+// guideExample is the manifest of the guide, which should run as people copy it.
+func guideExample(t *testing.T) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("..", "..", "docs", "guides", "jobs.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(data), "```yaml\n")
+	text, _, ok := strings.Cut(text, "```")
+	if !ok {
+		t.Fatal("the guide has no example")
+	}
+	return text
+}
