@@ -317,6 +317,15 @@ func TestBinned(t *testing.T) {
 	if want := (2*0.5 + 6*2.5) / 4 * timeBins; math.Abs(sum-want) > 1e-6 {
 		t.Errorf("sum %v, want %v", sum, want)
 	}
+	curve = nil // a constant stays one, wherever steps and edges meet
+	for at := range int64(1000) {
+		curve = append(curve, moment{at * 8388607e9 / 1000, 1, 0})
+	}
+	for bin, v := range binned(curve, 8388607e9, func(m moment) float64 { return float64(m.waiting) }) {
+		if math.Abs(v-1) > 1e-6 {
+			t.Fatalf("bin %d: %v", bin, v)
+		}
+	}
 }
 
 // TestQueueOutputs: the command writes JSON, a table and a page.

@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ var queuePageSource string
 // queuePage is what the template shows.
 type queuePage struct {
 	Config  *QueueConfig
+	Trace   string
 	Jobs    int
 	Reports []*QueueReport
 	Sizes   []string
@@ -34,7 +36,7 @@ func writeQueuePage(file string, config *QueueConfig, reports []*QueueReport) er
 	if err != nil {
 		return fmt.Errorf("page template: %w", err)
 	}
-	p := queuePage{Config: config, Jobs: reports[0].Jobs, Reports: reports}
+	p := queuePage{Config: config, Trace: filepath.Base(config.Jobs), Jobs: reports[0].Jobs, Reports: reports}
 	for _, s := range sizeClasses {
 		if slices.ContainsFunc(reports, func(r *QueueReport) bool { return r.BySize[s.name].Jobs > 0 }) {
 			p.Sizes = append(p.Sizes, s.name)
@@ -109,9 +111,12 @@ func binned(curve []moment, end int64, value func(moment) float64) []float64 {
 		}
 		for from < to {
 			bin := min(int(from/width), timeBins-1)
+			if float64(bin+1)*width <= from && bin < timeBins-1 { // rounding
+				bin++
+			}
 			until := to
-			if edge := float64(bin+1) * width; bin < timeBins-1 && edge > from {
-				until = min(to, edge)
+			if bin < timeBins-1 {
+				until = min(to, float64(bin+1)*width)
 			}
 			out[bin] += value(m) * (until - from) / width
 			from = until
