@@ -170,6 +170,11 @@ func (g *known) demand() *gang.Ask {
 	return a
 }
 
+// single says whether all it needs is one device, or a part of one.
+func (g *known) single() bool {
+	return g.Min == 1 && !slices.ContainsFunc(g.Roles, func(r Role) bool { return r.Request.Distinct() > 1 })
+}
+
 // fixed says that the gang has no choice which members to start with.
 func (g *known) fixed() bool { return len(g.placed) == 0 && g.exists == g.Min }
 

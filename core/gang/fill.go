@@ -23,14 +23,17 @@ func (m *maker) fill(s scope, explain func(*filling, int)) (Plan, bool) {
 			short = role
 		}
 	}
-	for _, role := range m.order {
-		if place(role, m.ask.Roles[role].Min); short >= 0 {
-			return f.fail(tx.Rollback, short, explain)
+	// Who must have all of it has no second thoughts.
+	if m.goal < m.members {
+		for _, role := range m.order {
+			if place(role, m.ask.Roles[role].Min); short >= 0 {
+				return f.fail(tx.Rollback, short, explain)
+			}
 		}
-	}
-	need := Spread(m.least, m.ask.Roles)
-	for _, role := range m.order {
-		place(role, need[role])
+		need := Spread(m.least, m.ask.Roles)
+		for _, role := range m.order {
+			place(role, need[role])
+		}
 	}
 	for _, role := range m.order {
 		place(role, len(m.ask.Roles[role].Members))
