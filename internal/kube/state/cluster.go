@@ -51,6 +51,7 @@ type Cluster struct {
 	planner   *planner.Planner
 	gangs     gangs
 	queues    queues
+	quotas    map[string]arbiter.Quota // by namespace
 	standings standings
 	// complete: all that existed when this process started has been seen.
 	complete atomic.Bool
