@@ -54,12 +54,16 @@ pools:
 		t.Errorf("%.0f of %d GPU-seconds used", total, 40*12)
 	}
 
-	l.setIdle("d", true)
-	l.reach("the others use what is idle", 30*time.Second, map[string]int{"a": 7, "b": 13, "c": 20})
-	start := time.Now()
-	l.setIdle("d", false)
-	l.reach("the share comes back", time.Minute, map[string]int{"a": 4, "b": 8, "c": 12, "d": 16})
-	t.Logf("the share came back in %s", time.Since(start).Round(10*time.Millisecond))
+	var slowest time.Duration
+	for range 3 {
+		l.setIdle("d", true)
+		l.reach("the others use what is idle", 30*time.Second, map[string]int{"a": 7, "b": 13, "c": 20})
+		start := time.Now()
+		l.setIdle("d", false)
+		l.reach("the share comes back", time.Minute, map[string]int{"a": 4, "b": 8, "c": 12, "d": 16})
+		slowest = max(slowest, time.Since(start))
+	}
+	t.Logf("the share came back within %s each time", slowest.Round(10*time.Millisecond))
 }
 
 // queueLoad keeps queues saturated with pods of one GPU that end after a while. It

@@ -83,7 +83,7 @@ func startWorld(t *testing.T, o local.Options, docs ...[]byte) *world {
 		if t.Failed() {
 			for _, p := range cluster.Processes() {
 				if strings.HasPrefix(p.Name(), "gpu-") {
-					t.Logf("%s:\n%s", p.Name(), tail(p.Log(), 60))
+					t.Logf("%s:\n%s", p.Name(), tail(p.Log(), 20))
 				}
 			}
 		}

@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -13,7 +14,6 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/tangram-dev/tangram/api/names"
-	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
@@ -41,18 +41,20 @@ func (s *Shared) toItsPlace(ctx context.Context, f framework.Framework, cs fwk.C
 	} else if !allowed.AllNodes() && !allowed.NodeNames.Has(string(node)) {
 		status = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) didn't satisfy the pod's own rules")
 	}
+	late := false
 	if status.IsSuccess() {
 		if info, err := f.SnapshotSharedLister().NodeInfos().Get(string(node)); err != nil {
-			status = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) are gone")
-		} else {
-			status = f.RunFilterPluginsWithNominatedPods(ctx, cs, pod, info)
+			status, late = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) are not known yet"), true
+		} else if status = f.RunFilterPluginsWithNominatedPods(ctx, cs, pod, info); !status.IsSuccess() {
+			late = slices.ContainsFunc(info.GetPods(), func(p fwk.PodInfo) bool { return s.cluster.Gone(p.GetPod()) })
 		}
 	}
 	if status.IsSuccess() {
+		s.cluster.Took(pod, node)
 		return scheduler.ScheduleResult{SuggestedHost: string(node), EvaluatedNodes: 1, FeasibleNodes: 1}, nil
 	}
-	klog.FromContext(ctx).V(2).Info("A place that was planned was refused", "pod", klog.KObj(pod), "node", node, "why", status.Message())
-	s.cluster.Veto(pod, model.NodeID(refusedBy), status.Message())
+	klog.FromContext(ctx).V(2).Info("A place that was planned was refused", "pod", klog.KObj(pod), "node", node, "why", status.Message(), "late", late)
+	s.cluster.Veto(pod, refusedBy, status.Message(), late)
 	rejectAll(s.handle, s.cluster.Fail(pod, release, false))
 	return scheduler.ScheduleResult{}, refused(f, status.Message(), names.PluginGang)
 }

@@ -49,7 +49,7 @@ type Cluster struct {
 	mu        sync.RWMutex
 	ledger    *ledger.Ledger
 	planner   *planner.Planner
-	gangs     gangs
+	gangs     *gangs
 	queues    queues
 	quotas    map[string]arbiter.Quota // by namespace
 	standings standings

@@ -3,6 +3,7 @@ package state
 import (
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -41,6 +42,7 @@ type gangs struct {
 	asking  asking
 	told    map[dispatch.ID]*told
 	vetoes  vetoes
+	anyVeto atomic.Bool
 	// spared are pods that could not be evicted, and until when they are left alone.
 	spared map[model.HolderID]time.Time
 	// awake are pods to be looked at again by kube-scheduler, whatever the engine says.
@@ -76,8 +78,8 @@ type memberPod struct {
 
 type membership = dialect.Membership
 
-func newGangs() gangs {
-	return gangs{
+func newGangs() *gangs {
+	return &gangs{
 		groups: map[dispatch.ID]*group{}, member: map[model.HolderID]dispatch.ID{}, dirty: map[dispatch.ID]bool{},
 		owned: map[string]map[model.HolderID]*v1.Pod{}, owner: map[model.HolderID]string{}, found: map[dispatch.ID]map[model.HolderID]string{},
 		batches: map[*Batch]bool{}, asking: asking{in: map[dispatch.ID]bool{}}, told: map[dispatch.ID]*told{}, vetoes: vetoes{},

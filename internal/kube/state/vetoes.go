@@ -14,8 +14,9 @@ import (
 // vetoes are nodes that kube-scheduler's filters refused for a request although a
 // plan wanted them. They hold until the node changes or for a while, whatever comes
 // first: what core cannot know must not be planned again at once. The first one is
-// short, since kube-scheduler may only have to hear what the ledger has heard already
-// (a pod that ended); each further one is twice as long.
+// short, each further one twice as long, until the node takes such a pod. While
+// kube-scheduler has only not heard yet what the ledger has (a pod that ended), none
+// is counted.
 type vetoes map[veto]vetoed
 
 type veto struct {
@@ -32,7 +33,7 @@ type vetoed struct {
 }
 
 const (
-	vetoFirst = 20 * time.Millisecond
+	vetoFirst = 10 * time.Millisecond
 	vetoMost  = 15 * time.Second
 )
 
@@ -40,8 +41,8 @@ const (
 const everyNode model.NodeID = ""
 
 // Veto takes note that a node refused a member's pod, or everyNode would, and what
-// was said.
-func (c *Cluster) Veto(pod *v1.Pod, node model.NodeID, said string) {
+// was said; late when kube-scheduler judged by pods that are gone.
+func (c *Cluster) Veto(pod *v1.Pod, node model.NodeID, said string, late bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	g := c.gangs.groups[c.gangs.member[model.HolderID(pod.UID)]]
@@ -52,12 +53,38 @@ func (c *Cluster) Veto(pod *v1.Pod, node model.NodeID, said string) {
 	if n, err := c.nodes.Get(string(node)); err == nil {
 		version = n.ResourceVersion
 	}
-	g.refusal = said
 	key := veto{g.pods[model.HolderID(pod.UID)].shape, node}
-	strikes := c.gangs.vetoes[key].strikes
-	pause := min(vetoMost, vetoFirst<<min(strikes, 10))
-	c.gangs.vetoes[key] = vetoed{version: version, until: time.Now().Add(pause), strikes: strikes + 1}
-	time.AfterFunc(pause, c.kick)
+	v := vetoed{version: version, strikes: c.gangs.vetoes[key].strikes}
+	pause := vetoFirst
+	if !late {
+		g.refusal = said
+		pause = min(vetoMost, vetoFirst<<min(v.strikes, 10))
+		v.strikes++
+	}
+	v.until = time.Now().Add(pause)
+	c.gangs.vetoes[key] = v
+	c.gangs.anyVeto.Store(true)
+	time.AfterFunc(pause+time.Millisecond, c.kick)
+}
+
+// Took takes note that a node took a member's pod: what was held against it is over.
+func (c *Cluster) Took(pod *v1.Pod, node model.NodeID) {
+	if !c.gangs.anyVeto.Load() {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if g := c.gangs.groups[c.gangs.member[model.HolderID(pod.UID)]]; g != nil && g.pods[model.HolderID(pod.UID)] != nil {
+		delete(c.gangs.vetoes, veto{g.pods[model.HolderID(pod.UID)].shape, node})
+		delete(c.gangs.vetoes, veto{g.pods[model.HolderID(pod.UID)].shape, everyNode})
+	}
+}
+
+// Gone says whether a pod that kube-scheduler counts does not exist any more, or has
+// ended: it has not heard of that yet.
+func (c *Cluster) Gone(pod *v1.Pod) bool {
+	now, err := c.pods.Pods(pod.Namespace).Get(pod.Name)
+	return err != nil || now.UID != pod.UID || now.Status.Phase == v1.PodSucceeded || now.Status.Phase == v1.PodFailed
 }
 
 // forgive ends vetoes that hold no more, and says whether there were any. Strikes are
@@ -78,6 +105,7 @@ func (c *Cluster) forgive(now time.Time) (ended bool) {
 			ended = true
 		}
 	}
+	c.gangs.anyVeto.Store(len(c.gangs.vetoes) > 0)
 	return ended
 }
 
