@@ -94,6 +94,9 @@ const (
 	// AnnotationPreemptible says whether others may take the pod's place: true
 	// (default) or false.
 	AnnotationPreemptible = Group + "/preemptible"
+	// AnnotationQuota, on a Namespace, is how much its pods may use at once:
+	// resource=amount, comma-separated.
+	AnnotationQuota = Group + "/quota"
 	// AnnotationUser is whose turn a pod takes where queues go round users.
 	AnnotationUser = Group + "/user"
 )

@@ -23,7 +23,38 @@ func (t *Tree) InOrder(now int64) iter.Seq[*Offer] { return t.pass(now, strict) 
 // waits says whether a bucket's first job waits for room that may come.
 func (k *bucket) waits(t *Tree) bool {
 	w := t.may(k.head, k.key.class.needs)
-	return w.Code > OverQuota && !w.Never()
+	return w.Code > OverQuota && !w.Never() && (w.Code != Reserved || t.everMay(k.head, k.key.class.needs))
+}
+
+// Ever says whether queues and guarantees let a waiting job start once nothing is in
+// use. Of a job that does not wait it says yes. Cost: depth of the tree.
+func (t *Tree) Ever(id JobID) bool {
+	e := t.jobs[id]
+	return e == nil || e.runs || e.node != nil && t.everMay(e, e.class.needs)
+}
+
+// everMay says whether a job may start beside what is kept for others once nothing
+// is in use.
+func (t *Tree) everMay(e *entry, needs []need) bool {
+	for _, d := range needs {
+		r, added := d.resource, d.amount
+		for n := e.node; n != nil && added > 0; n = n.parent {
+			kept := int64(0)
+			for _, c := range n.children {
+				kept += c.floor[r]
+			}
+			booked := max(n.floor[r], kept+added)
+			limit := n.cap[r]
+			if n == t.root && t.total[r] > 0 {
+				limit = min(limit, t.total[r])
+			}
+			if booked > limit {
+				return false
+			}
+			added = booked - n.floor[r]
+		}
+	}
+	return true
 }
 
 // Waiting yields jobs that wait, in the order of Candidates, whether or not there is

@@ -41,4 +41,20 @@ func TestModes(t *testing.T) {
 	if got, want := ids(tree), []arbiter.JobID{"large", "small", "never", "behind", "other"}; !slices.Equal(got, want) {
 		t.Errorf("waiting: %v, want %v", got, want)
 	}
+	if tree.Ever("never") || !tree.Ever("large") {
+		t.Error("large may start one day, never may not")
+	}
+}
+
+// Beside a guarantee of others, half of the cluster is all there is.
+func TestEverBesideGuarantees(t *testing.T) {
+	tree := newTree(t, amounts{gpu: 4}, arbiter.Queue{Name: "kept", Guarantee: amounts{gpu: 2}}, arbiter.Queue{Name: "a"})
+	submit(t, tree, arbiter.Job{ID: "runs", Queue: "a"}, amounts{gpu: 2})
+	placeAll(tree, 0)
+	submit(t, tree, arbiter.Job{ID: "two", Queue: "a"}, amounts{gpu: 2})
+	submit(t, tree, arbiter.Job{ID: "three", Queue: "a"}, amounts{gpu: 3})
+	submit(t, tree, arbiter.Job{ID: "own", Queue: "kept"}, amounts{gpu: 4})
+	if !tree.Ever("two") || tree.Ever("three") || !tree.Ever("own") {
+		t.Error(tree.Ever("two"), tree.Ever("three"), tree.Ever("own"))
+	}
 }

@@ -15,7 +15,7 @@ import (
 // further member costs there, and takes the cheapest nodes together: exact where
 // every bundle is on one node. Otherwise the bundles on the nodes of a plan.
 func (e *Engine) fewest(k *known, tier []*bundle, now int64) []*bundle {
-	ask := k.ask(k.missing())
+	ask := k.demand()
 	if len(ask.Roles) == 1 && ask.Roles[0].Request.Kind() == model.Whole && ask.Roles[0].Request.Vendor != "" && len(ask.Beside) == 0 {
 		if nodes, chosen, ok := e.cheapestNodes(k, tier, now); ok {
 			if _, ok := e.without(k, chosen, nodes, now); ok {
@@ -52,7 +52,7 @@ type priced struct {
 // cheapestNodes are the nodes on which the gang's members, all alike, cost least, in
 // one domain of the required level, and the bundles that go.
 func (e *Engine) cheapestNodes(k *known, tier []*bundle, now int64) ([]model.NodeID, []*bundle, bool) {
-	ask := k.ask(k.missing())
+	ask := k.demand()
 	e.dress(k, ask, e.closing(k, now))
 	byNode := map[model.NodeID][]*bundle{}
 	for _, b := range tier {

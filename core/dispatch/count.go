@@ -55,29 +55,16 @@ func (e *Engine) recount(k *known) {
 // members make up the minimum beyond the roles' own is open; the first roles' count.
 func (e *Engine) bounds(k *known) (least, extra map[arbiter.Resource]int64) {
 	least, extra = map[arbiter.Resource]int64{}, map[arbiter.Resource]int64{}
-	counts := make([]int, len(k.Roles))
-	spread(counts, k.Min, func(i int) (int, int) { return k.Roles[i].Min, len(k.Roles[i].Members) })
+	roles := make([]gang.Role, len(k.Roles))
+	for i, r := range k.Roles {
+		roles[i] = gang.Role{Members: r.Members, Min: r.Min}
+	}
+	counts := gang.Spread(k.Min, roles)
 	for i, r := range k.Roles {
 		e.add(least, r.Request, counts[i])
 		e.add(extra, r.Request, len(r.Members)-counts[i])
 	}
 	return least, extra
-}
-
-// spread divides a number of members over roles: to each its minimum, then to the
-// first ones what they have.
-func spread(counts []int, total int, role func(int) (least, has int)) {
-	for i := range counts {
-		counts[i], _ = role(i)
-		total -= counts[i]
-	}
-	for i := range counts {
-		if least, has := role(i); total > 0 && has > least {
-			more := min(total, has-least)
-			counts[i] += more
-			total -= more
-		}
-	}
 }
 
 func (e *Engine) add(to map[arbiter.Resource]int64, r *model.Request, count int) {
@@ -105,45 +92,32 @@ func (e *Engine) used(k *known) map[arbiter.Resource]int64 {
 }
 
 // asked is what a gang asks for now, at least so many members, and of the others as
-// many as its queue and namespace allow; or what does not allow the least.
-func (e *Engine) asked(k *known, least int) (*gang.Ask, arbiter.Wait) {
+// many as its queue and namespace allow.
+func (e *Engine) asked(k *known, least int) *gang.Ask {
 	ask := k.ask(least)
 	most := 0
 	for _, r := range ask.Roles {
 		most += len(r.Members)
 	}
-	if len(k.placed) == 0 && least >= most {
-		return ask, arbiter.Wait{} // its demand, which the arbiter has judged
+	if len(k.placed) > 0 || least < most { // else it is its demand, which the arbiter judged
+		ask.Allow = func(counts []int) bool { return e.allows(k, counts).Code == 0 }
 	}
-	counts := make([]int, len(ask.Roles))
-	may := func(total int) arbiter.Wait {
-		spread(counts, total, func(i int) (int, int) { return ask.Roles[i].Min, len(ask.Roles[i].Members) })
-		sum := map[arbiter.Resource]int64{}
-		for i, r := range ask.Roles {
-			e.add(sum, r.Request, counts[i])
-		}
-		return e.tree.May(arbiter.JobID(k.ID), e.tree.Amounts(sum))
+	return ask
+}
+
+// allows says what keeps a gang from having so many more members of each role.
+func (e *Engine) allows(k *known, counts []int) arbiter.Wait {
+	sum := map[arbiter.Resource]int64{}
+	for i, n := range counts {
+		e.add(sum, k.Roles[i].Request, n)
 	}
-	if may(most).Code == 0 {
-		return ask, arbiter.Wait{}
+	return e.tree.May(arbiter.JobID(k.ID), e.tree.Amounts(sum))
+}
+
+// wait says what keeps a gang from having at least so many more members.
+func (e *Engine) wait(k *known, least int) arbiter.Wait {
+	if len(k.placed) == 0 {
+		return e.tree.Why(arbiter.JobID(k.ID))
 	}
-	if len(k.placed) > 0 {
-		if wait := may(least); wait.Code != 0 {
-			return ask, wait
-		}
-	}
-	low, high := least, most-1 // low is allowed
-	for low < high {
-		middle := (low + high + 1) / 2
-		if may(middle).Code == 0 {
-			low = middle
-		} else {
-			high = middle - 1
-		}
-	}
-	may(low)
-	for i := range ask.Roles {
-		ask.Roles[i].Members = ask.Roles[i].Members[:min(counts[i], len(ask.Roles[i].Members))]
-	}
-	return ask, arbiter.Wait{}
+	return e.allows(k, gang.Spread(least, k.ask(least).Roles))
 }

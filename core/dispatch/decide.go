@@ -56,13 +56,11 @@ func (e *Engine) repair(d *Decision, now int64) (broken []*known) {
 		if k.missing() == 0 || !k.complete() || e.isLeaving(k) {
 			continue
 		}
-		s, wait, ok := e.make(k, k.missing(), nil, now)
-		switch {
-		case ok:
+		if s, ok := e.make(k, k.missing(), nil, now); ok {
 			s.Repair = true
 			d.Starts = append(d.Starts, s)
 			e.recount(k)
-		case !wait.ForQuota():
+		} else if !e.wait(k, k.missing()).ForQuota() {
 			broken = append(broken, k)
 		}
 	}
@@ -74,7 +72,7 @@ func (e *Engine) grow(d *Decision, now int64) {
 	for _, id := range slices.Sorted(maps.Keys(e.partial)) {
 		k := e.gangs[id]
 		for k.grew != e.freed+1 && k.missing() == 0 && len(k.placed) < k.exists && !e.isLeaving(k) {
-			s, _, ok := e.make(k, 1, nil, now)
+			s, ok := e.make(k, 1, nil, now)
 			if !ok {
 				k.grew = e.freed + 1
 				break
@@ -94,11 +92,13 @@ func (e *Engine) startKept(d *Decision, now int64) {
 		if len(k.placed) > 0 || r.tried == e.freed+1 || e.tree.Why(arbiter.JobID(r.id)).Code != 0 {
 			continue
 		}
-		if s, _, ok := e.make(k, k.missing(), r.nodes, now); ok {
+		if s, ok := e.make(k, k.missing(), r.nodes, now); ok {
 			d.Starts = append(d.Starts, s)
 			_ = e.tree.Charge(arbiter.Job{ID: arbiter.JobID(k.ID)}, e.tree.Amounts(e.used(k))) // it waits there
-		} else {
-			r.tried = e.freed + 1
+		} else if r.tried = e.freed + 1; r.until == 0 && e.idle(r) {
+			// What was planned cannot be done: nobody must wait for it.
+			k.reserveAt = e.decided + maxPause
+			e.unreserve(func(o *reservation) bool { return o == r })
 		}
 	}
 }
@@ -121,12 +121,12 @@ func (e *Engine) start(d *Decision, now int64) {
 			// It waits for a reservation, or would take the quota of one.
 		} else {
 			if !failed {
-				if s, _, ok := e.make(k, k.missing(), nil, now); ok {
+				if s, ok := e.make(k, k.missing(), nil, now); ok {
 					d.Starts = append(d.Starts, s)
 					offer.Place(e.tree.Amounts(e.used(k)))
 					continue
 				}
-				failed = e.closing(k, now) == nil || !e.fitsWithoutReservations(k)
+				failed = !e.fitsWithoutReservations(k, now)
 			}
 			if failed {
 				e.full[k.shape] = e.freed + 1
@@ -136,8 +136,9 @@ func (e *Engine) start(d *Decision, now int64) {
 				offer.CloseQueue()
 			case failed:
 				offer.NoCapacity()
-			default:
+			case e.closing(k, now) != nil:
 				kept[k.shape] = end
+			default: // the quota allows other members than those that have a place
 			}
 		}
 		if tries++; tries >= e.options.Tries {
@@ -155,7 +156,8 @@ const maxHelped = 16
 // help reserves nodes or finds victims for gangs that cannot start: first for broken
 // ones, then in the arbiter's order.
 func (e *Engine) help(d *Decision, broken []*known, now int64) {
-	if !e.options.Preempt && (!e.options.Backfill || e.reservations() >= e.options.Reservations) {
+	full := !e.options.Backfill || e.reservations() >= e.options.Reservations && e.decided%reservePause > 0
+	if full && !e.options.Preempt {
 		return
 	}
 	for job := range e.tree.Waiting(now) { // collected: helping asks the tree
@@ -170,8 +172,7 @@ func (e *Engine) help(d *Decision, broken []*known, now int64) {
 				continue
 			}
 		}
-		wait := e.tree.Why(arbiter.JobID(k.ID))
-		if e.options.Backfill && (wait.Code == 0 || wait.Code == arbiter.OverTotal) {
+		if id := arbiter.JobID(k.ID); e.options.Backfill && capacity(e.tree.Why(id)) && e.tree.Ever(id) {
 			e.reserve(k, now)
 		}
 	}
@@ -192,19 +193,16 @@ func (e *Engine) isLeaving(k *known) bool {
 
 // make plans members of a gang outside what is reserved for others, on some nodes
 // only when given, and holds their devices.
-func (e *Engine) make(k *known, least int, within []model.NodeID, now int64) (Start, arbiter.Wait, bool) {
-	ask, wait := e.asked(k, least)
-	if wait.Code != 0 {
-		return Start{}, wait, false
-	}
+func (e *Engine) make(k *known, least int, within []model.NodeID, now int64) (Start, bool) {
+	ask := e.asked(k, least)
 	ask.Within = within
 	e.dress(k, ask, e.closing(k, now))
 	plan, failure := gang.Make(e.ledger, e.planner, ask)
 	if failure != nil {
-		return Start{}, wait, false
+		return Start{}, false
 	}
 	e.take(k, &plan, now)
-	return Start{Gang: k.ID, Plan: plan}, wait, true
+	return Start{Gang: k.ID, Plan: plan}, true
 }
 
 // dress gives a question the engine's weights, what the adapter allows and the nodes
@@ -224,7 +222,12 @@ func (e *Engine) dress(k *known, ask *gang.Ask, closed []*reservation) {
 	}
 }
 
-func (e *Engine) fitsWithoutReservations(k *known) bool {
+// fitsWithoutReservations says whether a gang that has just been tried in vain has a
+// place where nothing is reserved or limited.
+func (e *Engine) fitsWithoutReservations(k *known, now int64) bool {
+	if e.closing(k, now) == nil && k.fixed() {
+		return false // the same was tried
+	}
 	tx := e.ledger.Begin()
 	defer tx.Rollback()
 	ask := k.ask(k.missing())

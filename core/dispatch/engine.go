@@ -19,7 +19,9 @@ type Options struct {
 	// Backfill lets gangs pass others that cannot start. Without it a queue's first
 	// gang that cannot start closes the queue (strict fifo).
 	Backfill bool
-	// Reservations is how many gangs may hold nodes for their start at once.
+	// Reservations is how many gangs may hold nodes for their start at once. One is
+	// enough against starvation; more promise more gangs a time, and make small ones
+	// wait longer.
 	Reservations int
 	// Patience is how long a gang waits before nodes are kept free for it though
 	// nobody knows when they will be.
@@ -40,7 +42,7 @@ type Options struct {
 // DefaultOptions are the scheduler's.
 func DefaultOptions() Options {
 	return Options{
-		Weights: score.DefaultWeights(), Backfill: true, Reservations: 4, Patience: arbiter.DefaultAging,
+		Weights: score.DefaultWeights(), Backfill: true, Reservations: 1, Patience: arbiter.DefaultAging,
 		Preempt: true, Tries: 256,
 	}
 }

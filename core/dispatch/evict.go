@@ -129,9 +129,9 @@ func (e *Engine) victims(k *known, now int64) ([]*bundle, gang.Plan, bool) {
 				if _, ok := e.without(k, tier, nil, now); !ok {
 					continue
 				}
-				chosen := e.spare(k, e.fewest(k, tier, now), now)
+				chosen := e.spare(k, e.enough(k, e.fewest(k, tier, now), tier), now)
 				plan, ok := e.without(k, chosen, nil, now)
-				if ok && len(e.givable(k, chosen)) == len(chosen) && e.admitted(k, chosen) {
+				if ok && len(chosen) > 0 && len(e.givable(k, chosen)) == len(chosen) && e.admitted(k, chosen) {
 					return chosen, plan, true
 				}
 			}
@@ -158,7 +158,8 @@ func (e *Engine) bundles(k *known, now int64) []*bundle {
 	}
 	var out []*bundle
 	for _, o := range e.running { // sorted below
-		if !o.Preemptible || o == k || now-o.started < int64(o.MinRuntime) || e.isLeaving(o) {
+		// Who starts in this very decision is not sent away in it.
+		if !o.Preemptible || o == k || now-o.started < max(1, int64(o.MinRuntime)) || e.isLeaving(o) {
 			continue
 		}
 		if same := o.queue() == k.queue(); same && o.Priority < k.Priority || !same && rich[o.queue()] {
@@ -248,11 +249,7 @@ func (e *Engine) admitted(k *known, victims []*bundle) bool {
 			defer func() { _ = e.tree.Charge(arbiter.Job{ID: arbiter.JobID(o.ID)}, amounts) }() // as it was
 		}
 	}
-	if len(k.placed) == 0 {
-		return e.tree.Why(arbiter.JobID(k.ID)).Code == 0
-	}
-	_, wait := e.asked(k, k.missing())
-	return wait.Code == 0
+	return e.wait(k, k.missing()).Code == 0
 }
 
 // without says whether the gang has a place once bundles are gone, and which, on some
@@ -270,11 +267,24 @@ func (e *Engine) without(k *known, gone []*bundle, only []model.NodeID, now int6
 			e.ledger.Drop(h)
 		}
 	}
-	ask := k.ask(k.missing())
+	ask := k.demand()
 	ask.Within = only
 	e.dress(k, ask, e.closing(k, now))
 	plan, failure := gang.Make(e.ledger, e.planner, ask)
 	return plan, failure == nil
+}
+
+// enough adds to bundles that make room the cheapest others that make quota.
+func (e *Engine) enough(k *known, chosen, tier []*bundle) []*bundle {
+	for _, b := range tier {
+		if e.admitted(k, chosen) {
+			break
+		}
+		if !slices.Contains(chosen, b) {
+			chosen = append(chosen, b)
+		}
+	}
+	return chosen
 }
 
 // spare puts back bundles that are not needed, the dearest first.
@@ -282,7 +292,7 @@ func (e *Engine) spare(k *known, victims []*bundle, now int64) []*bundle {
 	slices.SortFunc(victims, compareBundles)
 	for i := len(victims) - 1; i >= 0; i-- {
 		rest := slices.Delete(slices.Clone(victims), i, i+1)
-		if _, ok := e.without(k, rest, nil, now); ok {
+		if _, ok := e.without(k, rest, nil, now); ok && e.admitted(k, rest) {
 			victims = rest
 		}
 	}

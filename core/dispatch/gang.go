@@ -109,9 +109,9 @@ type known struct {
 	// What was tried in vain, so that it is not tried again before something changed:
 	// growing, by Engine.freed; a reservation, by Engine.generation; eviction and
 	// reservation, by Engine.decided.
-	grew, unreservable uint64
-	evictAt, reserveAt uint64
-	evictPause         uint64
+	grew, unreservable   uint64
+	evictAt, evictPause  uint64
+	reserveAt, patientAt uint64
 }
 
 type spot struct {
@@ -158,6 +158,25 @@ func (g *known) ask(least int) *gang.Ask {
 	}
 	return a
 }
+
+// demand is what the gang needs now: the members that the arbiter counts as its
+// demand, and no more, so that who may start by quota may start with these.
+func (g *known) demand() *gang.Ask {
+	a := g.ask(g.missing())
+	for i, n := range gang.Spread(a.Min, a.Roles) {
+		r := &a.Roles[i]
+		r.Members = r.Members[:min(n, len(r.Members))]
+	}
+	return a
+}
+
+// single says whether all it needs is one device, or a part of one.
+func (g *known) single() bool {
+	return g.Min == 1 && !slices.ContainsFunc(g.Roles, func(r Role) bool { return r.Request.Distinct() > 1 })
+}
+
+// fixed says that the gang has no choice which members to start with.
+func (g *known) fixed() bool { return len(g.placed) == 0 && g.exists == g.Min }
 
 // complete says whether enough members exist to start, of each role and in all.
 func (g *known) complete() bool {

@@ -41,6 +41,7 @@ type world struct {
 	gangs  map[dispatch.ID]dispatch.Gang
 	placed map[dispatch.ID]map[model.HolderID]model.NodeID
 	begun  map[dispatch.ID]int64
+	last   dispatch.Decision
 }
 
 func newWorld(t fataler, o dispatch.Options, queues []arbiter.Queue, nodes ...*model.Node) *world {
@@ -169,6 +170,7 @@ func (w *world) decide() dispatch.Decision {
 		waiting[id] = len(w.placed[id]) == 0
 	}
 	d := w.e.Decide(w.now)
+	w.last = d
 	for _, s := range d.Starts {
 		g := w.gangs[s.Gang]
 		if s.Repair == (len(w.placed[s.Gang]) == 0) {
@@ -290,4 +292,8 @@ func options() dispatch.Options { return dispatch.DefaultOptions() }
 func newTest(t *testing.T, count, gpus int, queues ...arbiter.Queue) *world {
 	t.Helper()
 	return newWorld(t, options(), queues, nodes(count, gpus)...)
+}
+
+func claim(h model.HolderID, n *model.Node, gpus int, free model.Mask) ledger.Claim {
+	return coretest.WholeClaim(string(h), n, coretest.Request(gpus), free.Lowest(gpus))
 }

@@ -91,7 +91,9 @@ func (e *Engine) crowds(k *known, end int64) bool {
 		for x, v := range mine {
 			both[x] += v
 		}
-		if e.tree.May(arbiter.JobID(r.id), e.tree.Amounts(both)).ForQuota() {
+		// Of one in another queue only the namespace's quota counts, which is asked first.
+		w := e.tree.May(arbiter.JobID(r.id), e.tree.Amounts(both))
+		if w.ForQuota() && (o.queue() == k.queue() || w.Code == arbiter.OverQuota) {
 			return true
 		}
 	}
@@ -113,11 +115,17 @@ func (e *Engine) Reservation(id ID) (at int64, nodes []model.NodeID, ok bool) {
 // expire drops what is kept in vain: for a time that came and went, on nodes that
 // went, for a gang that may not use them; and the marks of members that did not go.
 func (e *Engine) expire(now int64) {
+	var late []*known
+	for _, r := range e.reserved {
+		if r.until == 0 && r.at < now {
+			late = append(late, e.gangs[r.id])
+		}
+	}
 	e.unreserve(func(r *reservation) bool {
 		switch k := e.gangs[r.id]; {
 		case r.until > 0 && r.until < now || r.until == 0 && r.at < now:
 			return true
-		case r.until == 0 && len(k.placed) == 0 && e.tree.Why(arbiter.JobID(r.id)).ForQuota():
+		case r.until == 0 && len(k.placed) == 0 && !e.mayCome(r):
 			return true
 		}
 		return slices.ContainsFunc(r.nodes, func(id model.NodeID) bool {
@@ -125,12 +133,31 @@ func (e *Engine) expire(now int64) {
 			return !there
 		})
 	})
+	// What should have ended did not: another time is found before anybody else takes
+	// what was kept so far.
+	for _, k := range late {
+		if e.mayCome(&reservation{id: k.ID}) {
+			e.reserve(k, now)
+		}
+	}
 	for h, d := range e.leaving { // each for itself
 		if d.until < now {
 			delete(e.leaving, h)
 		}
 	}
 }
+
+// mayCome says whether queues and quotas may let a gang start by the time of its
+// reservation. Quota that is short now may be in use by those who were let past
+// because they end before; nobody knows of a time that nobody knows.
+func (e *Engine) mayCome(r *reservation) bool {
+	w := e.tree.Why(arbiter.JobID(r.id))
+	return capacity(w) || r.at != never && w.Code > arbiter.QueueClosed && e.tree.Ever(arbiter.JobID(r.id))
+}
+
+// capacity says that nothing but the end of others keeps a gang waiting, or nothing
+// at all.
+func capacity(w arbiter.Wait) bool { return w.Code == 0 || w.Code == arbiter.OverTotal }
 
 // unreserve drops reservations.
 func (e *Engine) unreserve(drop func(*reservation) bool) {
@@ -173,6 +200,48 @@ func (e *Engine) keep(r *reservation, plan *gang.Plan) {
 	e.generation++
 }
 
+// younger says whether a reservation is of a gang that came after another and waits
+// for others to end.
+func (e *Engine) younger(r *reservation, k *known) bool {
+	o := e.gangs[r.id]
+	return r.until == 0 && cmp.Or(cmp.Compare(o.Submitted, k.Submitted), cmp.Compare(o.ID, k.ID)) > 0
+}
+
+// patient says whether a gang can still wait.
+func (e *Engine) patient(k *known, now int64) bool {
+	return now < later(k.Submitted, int64(e.options.Patience))
+}
+
+// aboveShare says whether a gang's queue would use too much of what the gang needs:
+// then to keep nodes for it would keep them from those who are due. Gangs are
+// indivisible, so a share is met on average when half of the gang fits into it; one
+// that has waited for an eighth of its patience need only find its queue not above
+// its share already.
+func (e *Engine) aboveShare(k *known, now int64) bool {
+	job, _ := e.tree.Job(arbiter.JobID(k.ID))
+	used, share := e.tree.Used(k.queue()), e.tree.Share(k.queue())
+	young := now < later(k.Submitted, int64(e.options.Patience)/8)
+	for r, v := range job.Demand {
+		if v == 0 || r >= len(used) || !e.tree.Divides(r) {
+			continue
+		}
+		if used[r] > share[r] || young && used[r]+v/2 > share[r] && e.tree.Used(arbiter.Root)[r] > used[r] {
+			return true
+		}
+	}
+	return false
+}
+
+// idle says whether nobody is on the nodes of a reservation.
+func (e *Engine) idle(r *reservation) bool {
+	for _, id := range r.nodes {
+		for range e.ledger.EachClaim(id) {
+			return false
+		}
+	}
+	return true
+}
+
 // reservePause is how many decisions pass before it is tried again to reserve for a
 // gang that would wait for somebody whose end nobody knows.
 const reservePause = 16
@@ -182,10 +251,49 @@ const reservePause = 16
 // to run longest, the oldest of them to end first; for such an end nodes are kept
 // only once the gang's patience is over.
 func (e *Engine) reserve(k *known, now int64) {
-	if e.reservations() >= e.options.Reservations || e.reservationOf(k.ID) != nil ||
-		k.unreservable == e.generation+1 || e.decided < k.reserveAt {
+	// Who needs a single device gets none: whatever ends makes room for it, and in its
+	// turn it is offered that.
+	if e.reservationOf(k.ID) != nil || e.decided < k.reserveAt || k.single() {
 		return
 	}
+	patient := e.patient(k, now)
+	if patient && e.decided < k.patientAt || k.unreservable == e.generation+1 || e.reservations() >= e.options.Reservations ||
+		e.aboveShare(k, now) || e.crowds(k, never) {
+		return
+	}
+	plan, ends, at, ok := e.earliest(k, e.reserved, now)
+	displaces := false
+	if !ok && !patient && e.never(k) == nil {
+		// Who came later makes room for it, and finds another time.
+		older := slices.DeleteFunc(slices.Clone(e.reserved), func(r *reservation) bool { return e.younger(r, k) })
+		if plan, ends, at, ok = e.earliest(k, older, now); ok {
+			e.unreserve(func(r *reservation) bool { return e.younger(r, k) })
+			displaces = true
+		}
+	}
+	switch {
+	case !ok:
+		k.unreservable, k.patientAt = e.generation+1, e.decided+reservePause
+		if !patient {
+			k.reserveAt = e.decided + reservePause
+		}
+		return // not even an empty cluster would do, or others have reserved it
+	case ends == 0 && !displaces:
+		return // it fits now, and waits for its turn only
+	case patient && (at == never || ends == 1 && k.missing() == 1):
+		// Nobody knows when, or a single member needs only the next one to end and takes
+		// its turn like others.
+		k.patientAt = e.decided + reservePause
+		return
+	}
+	k.reserveAt = 0
+	e.keep(&reservation{id: k.ID, at: at}, &plan)
+}
+
+// earliest finds when a gang fits first by the expected ends of what runs, outside of
+// nodes that others have reserved, which are in use by then: the plan, how many must have ended, and the time of the
+// last of them.
+func (e *Engine) earliest(k *known, closed []*reservation, now int64) (best gang.Plan, count int, at int64, ok bool) {
 	type ending struct {
 		k  *known
 		at int64
@@ -199,8 +307,6 @@ func (e *Engine) reserve(k *known, now int64) {
 	slices.SortFunc(ends, func(a, b ending) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.k.started, b.k.started), cmp.Compare(a.k.ID, b.k.ID))
 	})
-	// Nodes of other reservations are in use by the time this one's begins.
-	closed := slices.DeleteFunc(slices.Clone(e.reserved), func(r *reservation) bool { return r.id == k.ID })
 	// The first so many ends let it fit: more ends never hurt, so search by halves.
 	try := func(count int) (gang.Plan, bool) {
 		tx := e.ledger.Begin()
@@ -210,15 +316,13 @@ func (e *Engine) reserve(k *known, now int64) {
 				e.ledger.Drop(h)
 			}
 		}
-		ask := k.ask(k.missing())
+		ask := k.demand()
 		e.dress(k, ask, closed)
 		plan, failure := gang.Make(e.ledger, e.planner, ask)
 		return plan, failure == nil
 	}
-	best, ok := try(len(ends))
-	if !ok {
-		k.unreservable = e.generation + 1
-		return // not even an empty cluster would do, or others have reserved it
+	if best, ok = try(len(ends)); !ok {
+		return best, 0, 0, false
 	}
 	low, high := 0, len(ends)
 	for low < high {
@@ -230,12 +334,7 @@ func (e *Engine) reserve(k *known, now int64) {
 		}
 	}
 	if high == 0 {
-		return // it fits now, and waits for its turn only
+		return best, 0, now, true
 	}
-	at := ends[high-1].at
-	if at == never && now < later(k.Submitted, int64(e.options.Patience)) {
-		k.reserveAt = e.decided + reservePause
-		return
-	}
-	e.keep(&reservation{id: k.ID, at: at}, &best)
+	return best, high, ends[high-1].at, true
 }

@@ -39,17 +39,15 @@ func (e *Engine) Why(id ID) Reason {
 		return Reason{Incomplete: true, Text: fmt.Sprintf("waits for members: %d of %d exist", k.exists, k.Min)}
 	}
 	waits := len(k.placed) == 0
-	var wait arbiter.Wait
-	if waits {
-		wait = e.tree.Why(arbiter.JobID(id))
-	} else if _, w := e.asked(k, max(1, k.missing())); w.Code != 0 {
-		wait = w
-	}
+	wait := e.wait(k, max(1, k.missing()))
 	if wait.ForQuota() {
 		return Reason{Quota: true, Never: wait.Never(), Text: spellWait(wait)}
 	}
 	if f := e.never(k); f != nil && waits {
 		return Reason{Never: true, Text: "can never fit: " + f.String(), Failure: f}
+	}
+	if waits && !e.tree.Ever(arbiter.JobID(id)) {
+		return Reason{Never: true, Text: "can never start: " + wait.String()}
 	}
 	failure := e.explain(k)
 	switch {

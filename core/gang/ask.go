@@ -38,6 +38,10 @@ type Ask struct {
 	// May says whether a node would take a role's pods for all that is not known
 	// here (taints, affinity, volumes). nil: any would.
 	May func(role int, node model.NodeID) bool
+	// Allow says whether so many members of each role may be placed together, for
+	// reasons that are not places (a quota). It must not be changed by more being
+	// refused: who may place many may place fewer. nil: any number.
+	Allow func(counts []int) bool
 	// Weights decide between nodes.
 	Weights score.Weights
 	// Terse leaves Failure.Refused empty: for whoever tries often and tells nobody.
@@ -61,6 +65,22 @@ func (a *Ask) members() int {
 		sum += len(r.Members)
 	}
 	return sum
+}
+
+// Spread divides a number of members over roles: to each its minimum, then to the
+// first ones what they have. These are the members a gang asks for first.
+func Spread(total int, roles []Role) []int {
+	counts := make([]int, len(roles))
+	for i, r := range roles {
+		counts[i] = r.Min
+		total -= r.Min
+	}
+	for i, r := range roles {
+		more := max(0, min(total, len(r.Members)-r.Min))
+		counts[i] += more
+		total -= more
+	}
+	return counts
 }
 
 // Placement is one member's place.

@@ -12,19 +12,27 @@ import (
 func (m *maker) fill(s scope, explain func(*filling, int)) (Plan, bool) {
 	tx := m.l.Begin()
 	f := &filling{maker: m, scope: s, near: m.beside()}
-	// First what each role needs, then what the gang needs, then what it would like.
+	// First what each role needs, then what the gang needs, of the first roles, then
+	// what it would like.
 	taken := make([]int, len(m.ask.Roles))
 	short := -1 // the first role that has a member without a place
 	place := func(role, upTo int) {
 		members := m.ask.Roles[role].Members
-		got := f.role(role, members[taken[role]:max(upTo, taken[role])])
+		got := f.role(role, members[taken[role]:f.allowed(taken, role, max(upTo, taken[role]))])
 		if taken[role] += got; taken[role] < upTo && short < 0 {
 			short = role
 		}
 	}
-	for _, role := range m.order {
-		if place(role, m.ask.Roles[role].Min); short >= 0 {
-			return f.fail(tx.Rollback, short, explain)
+	// Who must have all of it has no second thoughts.
+	if m.goal < m.members {
+		for _, role := range m.order {
+			if place(role, m.ask.Roles[role].Min); short >= 0 {
+				return f.fail(tx.Rollback, short, explain)
+			}
+		}
+		need := Spread(m.least, m.ask.Roles)
+		for _, role := range m.order {
+			place(role, need[role])
 		}
 	}
 	for _, role := range m.order {
@@ -35,6 +43,24 @@ func (m *maker) fill(s scope, explain func(*filling, int)) (Plan, bool) {
 	}
 	tx.Keep()
 	return Plan{Placements: f.placed, Domain: s.path, Nodes: len(f.used)}, true
+}
+
+// allowed is how many members of a role may be placed, at most so many, beside those
+// of others.
+func (f *filling) allowed(taken []int, role, most int) int {
+	if f.ask.Allow == nil || most == taken[role] {
+		return most
+	}
+	counts := slices.Clone(taken)
+	low, high := taken[role], most // low is allowed
+	for low < high {
+		if counts[role] = (low + high + 1) / 2; f.ask.Allow(counts) {
+			low = counts[role]
+		} else {
+			high = counts[role] - 1
+		}
+	}
+	return low
 }
 
 // filling is one attempt.

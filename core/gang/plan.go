@@ -30,7 +30,7 @@ func Make(l *ledger.Ledger, p *planner.Planner, ask *Ask) (Plan, *Failure) {
 		return cmp.Or(y.Distinct()-x.Distinct(), cmp.Compare(y.Host.CPU, x.Host.CPU))
 	})
 	// Who repairs or grows stays near what runs rather than going far with more.
-	if m.members > m.least && len(ask.Beside) == 0 {
+	if m.members > m.least && len(ask.Beside) == 0 && m.allowsAll() {
 		m.goal = m.members
 		if plan, ok := m.search(); ok {
 			return plan, nil
@@ -45,6 +45,17 @@ func Make(l *ledger.Ledger, p *planner.Planner, ask *Ask) (Plan, *Failure) {
 	}
 	m.explain()
 	return Plan{}, &m.failure
+}
+
+func (m *maker) allowsAll() bool {
+	if m.ask.Allow == nil {
+		return true
+	}
+	counts := make([]int, len(m.ask.Roles))
+	for i, r := range m.ask.Roles {
+		counts[i] = len(r.Members)
+	}
+	return m.ask.Allow(counts)
 }
 
 // maker makes one plan.

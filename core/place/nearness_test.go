@@ -1,7 +1,10 @@
 package place_test
 
 import (
+	"fmt"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/explain"
@@ -176,4 +179,30 @@ func TestNearParts(t *testing.T) {
 	if _, refusal = place.Fit(r, v); refusal == nil || refusal.String() != "too few free GPUs joined by NVLink (1 of 2)" {
 		t.Errorf("got %v", refusal)
 	}
+}
+
+// TestGrantsAreNear: whatever is granted, on nodes in whatever use, is as near as the
+// request and the node's kubelet demand, by a second implementation of both.
+func TestGrantsAreNear(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := ledger.New()
+		if err := l.SetNode(coretest.DrawNode(t, "n0")); err != nil {
+			t.Fatal(err)
+		}
+		for i := range rapid.IntRange(1, 12).Draw(t, "steps") {
+			r := coretest.DrawRequest(t)
+			v, _ := l.View("n0")
+			grant, refusal := place.Fit(r, v)
+			if refusal != nil {
+				continue
+			}
+			if !nearEnough(r, v, grant) {
+				t.Fatalf("request %+v on %+v was given %b", r, v.Node, grant.Set)
+			}
+			l.Put("n0", grant.Claim(model.HolderID(fmt.Sprint(i)), r, v.Node))
+			if rapid.Bool().Draw(t, "leave") {
+				l.Drop(model.HolderID(fmt.Sprint(rapid.IntRange(0, i).Draw(t, "who"))))
+			}
+		}
+	})
 }

@@ -72,7 +72,7 @@ func Table() []Row {
 
 		// Adapters: each translates between core and one outside world; siblings do
 		// not know each other.
-		{Folder: "internal/dialect", May: set(std, "./core/...", "./api/...", "k8s.io/api/...", "k8s.io/apimachinery/...", "k8s.io/component-helpers/resource"), Tests: tests,
+		{Folder: "internal/dialect", May: set(std, "./core/...", "./api/...", "k8s.io/api/...", "k8s.io/apimachinery/...", "k8s.io/component-helpers/resource"), Tests: set(tests, "sigs.k8s.io/yaml"),
 			Why: "turns pod fields into core requests; talks to no cluster"},
 		{Folder: "internal/kube/...", May: adapter, Tests: coreTests,
 			Why: "Kubernetes objects in, core calls, Kubernetes objects out"},

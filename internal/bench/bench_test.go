@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 }
 
 // TestRun measures the ceiling on a real control plane, small: the whole path
-// from flags to report. kube-scheduler and Tangram differ in their command line
+// from flags to report, gangs included. kube-scheduler and Tangram differ in their command line
 // only.
 func TestRun(t *testing.T) {
 	bin, err := filepath.Abs("../../bin")
@@ -36,7 +36,7 @@ func TestRun(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "report.json")
 	config := DefaultConfig()
-	config.Nodes, config.GPUs, config.Pods, config.GPUsPerPod = 10, 4, 20, 2
+	config.Nodes, config.GPUs, config.Gangs, config.Size, config.GPUsPerPod = 10, 4, 5, 4, 2
 	config.Contenders = []string{Ceiling}
 	config.Rounds, config.MaxNoise = 1, 1 // tests of other packages are noise enough
 	config.Bin, config.Out, config.JSON = bin, filepath.Join(t.TempDir(), "out"), file
@@ -64,6 +64,13 @@ func TestRun(t *testing.T) {
 		got.CreateToBound.P50 <= 0 || got.PeakMemory <= 0 {
 		t.Errorf("got %+v", got)
 	}
+	// The ceiling knows no gangs: it puts each pod on the next node.
+	if g := got.Gangs; g == nil || g.NodesPerGang <= 2 || g.NodesPerGang > 4 || g.MostNodes > 4 || g.Partial != 0 || g.LastCreateToBound.P50 <= 0 {
+		t.Errorf("got gangs %+v", g)
+	}
+	if s := report.Settings; s.Pods != 20 || s.Gangs != 5 || s.GangSize != 4 || s.WarmupPods != 20 {
+		t.Errorf("got settings %+v", s)
+	}
 	if _, err := os.Stat(config.Out); !os.IsNotExist(err) {
 		t.Errorf("state was left behind: %v", err)
 	}
@@ -78,6 +85,10 @@ func TestCommandRefusesBadFlags(t *testing.T) {
 		{"no nodes", []string{"--nodes", "0"}, "--nodes: must be at least 1"},
 		{"no number", []string{"--pods", "many"}, "--pods"},
 		{"unknown contender", []string{"--contenders", "ceiling,slurm"}, `--contenders: unknown contender "slurm"`},
+		{"gangs without a size", []string{"--gangs", "250"}, "--size: must be at least 1"},
+		{"empty gangs", []string{"--gangs", "250", "--size", "0"}, "--size: must be at least 1"},
+		{"gangs and pods", []string{"--gangs", "2", "--size", "8", "--pods", "16"}, "--pods: with --gangs"},
+		{"gangs that do not fit", []string{"--gangs", "3", "--size", "8", "--nodes", "2"}, "--gangs: 3 gangs of 8 pods of 1 GPUs do not fit"},
 		{"missing programs", []string{"--bin", "testdata/none"}, "--bin: no program etcd"},
 		{"stray word", []string{"now"}, "unknown command"},
 	} {

@@ -14,6 +14,11 @@ import (
 type cohort struct {
 	name  string
 	begun time.Time
+	// burst is how many pods, in the order of their numbers, come together: the
+	// size of a gang, or 1.
+	burst int
+	// ganged says that pods that come together are a gang.
+	ganged bool
 	// created[i] is when the create call of pod i started, written by its creator
 	// before the call. bound[i] is when the watch showed its node, written by the
 	// watch alone; zero before. Read both only after done is closed or creators
@@ -28,6 +33,7 @@ type cohort struct {
 func newCohort(name string, pods int) *cohort {
 	return &cohort{
 		name:    name,
+		burst:   1,
 		begun:   time.Now(),
 		created: make([]time.Duration, pods),
 		bound:   make([]time.Duration, pods),
@@ -72,9 +78,13 @@ type timing struct {
 	// to the last of them.
 	bound int
 	span  time.Duration
-	// arrival is the rate of create calls in pods per second.
+	// arrival is the rate of create calls in pods per second. Those who come with
+	// the last do not count: the time ends when they are due, not after them.
 	arrival float64
 	latency Latency
+	// gangs is the time from the creation of a gang's last member to its last
+	// binding, of gangs that are bound whole.
+	gangs Latency
 }
 
 func (c *cohort) timing() timing {
@@ -96,8 +106,9 @@ func (c *cohort) timing() timing {
 		t.span = lastBound - first
 	}
 	if lastCreate > first {
-		t.arrival = float64(c.size()-1) / (lastCreate - first).Seconds()
+		t.arrival = float64(c.size()-c.burst) / (lastCreate - first).Seconds()
 	}
 	t.latency = latencyOf(waits)
+	t.gangs = latencyOf(c.gangWaits())
 	return t
 }

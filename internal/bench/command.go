@@ -29,14 +29,22 @@ same nodes and the same pods from the same client:
   kube-scheduler   the stock scheduler
   tangram          gpu-scheduler with its default configuration
 
+With --gangs, pods come in gangs: Tangram binds the pods of a gang together or not
+at all, the others bind the same pods one by one.
+
 The table shows medians over the rounds; ratios compare contenders of one round.
 The command fails if a result is not valid: every pod bound, no node over its
-GPUs and, for Tangram, a record on every pod and no device held twice.`,
+GPUs, no gang in part and, for Tangram, a record on every pod and no device held
+twice.`,
 		Example: `  tangram bench
   tangram bench --nodes 5000 --pods 2000 --rounds 3 --json bench.json
-  tangram bench --rate 100 --contenders tangram`,
+  tangram bench --rate 100 --contenders tangram
+  tangram bench --gangs 250 --size 8`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if config.Gangs != 0 && cmd.Flags().Changed("pods") {
+				return flagErrorf("pods", "with --gangs the number of pods is --gangs times --size")
+			}
 			executable, err := os.Executable()
 			if err != nil {
 				return fmt.Errorf("find this program: %w", err)
@@ -54,8 +62,10 @@ GPUs and, for Tangram, a record on every pod and no device held twice.`,
 	flags.IntVar(&config.Nodes, "nodes", config.Nodes, "number of nodes")
 	flags.IntVar(&config.GPUs, "gpus", config.GPUs, "GPUs per node")
 	flags.IntVar(&config.Pods, "pods", config.Pods, "number of pods; all must fit")
+	flags.IntVar(&config.Gangs, "gangs", config.Gangs, "number of gangs, in place of --pods")
+	flags.IntVar(&config.Size, "size", config.Size, "pods of each gang")
 	flags.IntVar(&config.GPUsPerPod, "gpus-per-pod", config.GPUsPerPod, "whole GPUs that each pod asks for")
-	flags.Float64Var(&config.Rate, "rate", config.Rate, "arrival of pods per second; 0 creates them as fast as possible")
+	flags.Float64Var(&config.Rate, "rate", config.Rate, "arrival of pods per second, those of a gang together; 0 creates them as fast as possible")
 	flags.StringSliceVar(&config.Contenders, "contenders", config.Contenders, "who runs, and in which order")
 	flags.IntVar(&config.Rounds, "rounds", config.Rounds, "how often everything is repeated; each round starts with another contender")
 	flags.Float64Var(&config.MaxNoise, "max-noise", config.MaxNoise,

@@ -20,8 +20,11 @@ type Config struct {
 	// Pods is the number of counted pods, GPUsPerPod what each asks for. They
 	// must all fit, or the last pod would never bind.
 	Pods, GPUsPerPod int
-	// Rate is the arrival rate in pods per second, evenly spaced. 0 creates pods
-	// as fast as the API accepts them.
+	// Gangs of Size pods each replace Pods; 0 for pods that come alone. Their pods
+	// carry the labels that make them a gang for Tangram. Others ignore those.
+	Gangs, Size int
+	// Rate is the arrival rate in pods per second, evenly spaced; the pods of a
+	// gang arrive together. 0 creates pods as fast as the API accepts them.
 	Rate float64
 	// Contenders are names from the contender table, in the order of round one.
 	Contenders []string
@@ -50,6 +53,22 @@ func DefaultConfig() Config {
 		Rounds:     1,
 		MaxNoise:   noisyShare,
 	}
+}
+
+// podCount is the number of counted pods, warmupCount that of those before them:
+// whole gangs, if there are any.
+func (c *Config) podCount() int {
+	if c.Gangs > 0 {
+		return c.Gangs * c.Size
+	}
+	return c.Pods
+}
+
+func (c *Config) warmupCount() int {
+	if c.Gangs > 0 {
+		return min(max(1, warmupPods/c.Size), c.Gangs) * c.Size
+	}
+	return min(warmupPods, c.Pods)
 }
 
 // FlagError is a value that a flag cannot have.
@@ -89,8 +108,19 @@ func (c *Config) Validate() error {
 	if c.GPUsPerPod > c.GPUs {
 		return flagErrorf("gpus-per-pod", "%d GPUs do not fit on a node of %d (--gpus)", c.GPUsPerPod, c.GPUs)
 	}
+	switch {
+	case c.Gangs < 0 || c.Gangs == 0 && c.Size != 0:
+		return flagErrorf("gangs", "must be at least 1 with --size, got %d", c.Gangs)
+	case c.Gangs > 0 && c.Size < 1:
+		return flagErrorf("size", "must be at least 1 with --gangs, got %d", c.Size)
+	}
 	// A pod cannot straddle nodes, so capacity is counted per node.
-	if room := c.Nodes * (c.GPUs / c.GPUsPerPod); c.Pods > room {
+	room := c.Nodes * (c.GPUs / c.GPUsPerPod)
+	switch {
+	case c.Gangs > 0 && c.Gangs > room/c.Size: // the product may be too large for an int
+		return flagErrorf("gangs", "%d gangs of %d pods of %d GPUs do not fit: %d nodes of %d GPUs hold %d pods",
+			c.Gangs, c.Size, c.GPUsPerPod, c.Nodes, c.GPUs, room)
+	case c.Gangs == 0 && c.Pods > room:
 		return flagErrorf("pods", "%d pods of %d GPUs do not fit: %d nodes of %d GPUs hold %d",
 			c.Pods, c.GPUsPerPod, c.Nodes, c.GPUs, room)
 	}

@@ -33,6 +33,13 @@ func TestValidateNamesTheFlag(t *testing.T) {
 		{"pod larger than a node", func(c *Config) { c.GPUsPerPod = 9 }, "gpus-per-pod", "node of 8"},
 		{"more pods than GPUs", func(c *Config) { c.Pods = 8001 }, "pods", "hold 8000"},
 		{"pods that would have to straddle nodes", func(c *Config) { c.GPUsPerPod, c.Pods = 3, 2001 }, "pods", "hold 2000"},
+		{"gangs without a size", func(c *Config) { c.Gangs = 250 }, "size", "at least 1 with --gangs, got 0"},
+		{"gangs of a negative size", func(c *Config) { c.Gangs, c.Size = 250, -8 }, "size", "got -8"},
+		{"a size without gangs", func(c *Config) { c.Size = 8 }, "gangs", "at least 1 with --size, got 0"},
+		{"negative gangs", func(c *Config) { c.Gangs, c.Size = -1, 8 }, "gangs", "got -1"},
+		{"gangs with more pods than GPUs", func(c *Config) { c.Gangs, c.Size = 1001, 8 }, "gangs", "1001 gangs of 8 pods of 1 GPUs do not fit: 1000 nodes of 8 GPUs hold 8000 pods"},
+		{"a gang larger than the cluster", func(c *Config) { c.Gangs, c.Size = 1, 8001 }, "gangs", "hold 8000"},
+		{"gangs beyond the range of an int", func(c *Config) { c.Gangs, c.Size = math.MaxInt, math.MaxInt }, "gangs", "do not fit"},
 		{"negative rate", func(c *Config) { c.Rate = -1 }, "rate", "got -1"},
 		{"no number", func(c *Config) { c.Rate = math.NaN() }, "rate", "NaN"},
 		{"noise in per cent", func(c *Config) { c.MaxNoise = 10 }, "max-noise", "from 0 to 1, got 10"},
@@ -45,6 +52,30 @@ func TestValidateNamesTheFlag(t *testing.T) {
 			tc.change(&config)
 			wantFlagError(t, config.Validate(), tc.wantFlag, tc.wantText)
 		})
+	}
+}
+
+func TestGangsReplacePods(t *testing.T) {
+	for _, tc := range []struct {
+		name                   string
+		pods, gangs, size      int
+		wantPods, wantWarmPods int
+	}{
+		{"alone", 2000, 0, 0, 2000, 100},
+		{"few alone", 20, 0, 0, 20, 20},
+		{"gangs that fill the cluster", 9000, 1000, 8, 8000, 96},
+		{"few gangs", 2000, 3, 8, 24, 24},
+		{"gangs larger than the warm-up", 2000, 4, 128, 512, 128},
+		{"gangs of one", 2000, 200, 1, 200, 100},
+	} {
+		config := DefaultConfig()
+		config.Pods, config.Gangs, config.Size = tc.pods, tc.gangs, tc.size
+		if err := config.Validate(); err != nil {
+			t.Errorf("%s: %v", tc.name, err)
+		}
+		if config.podCount() != tc.wantPods || config.warmupCount() != tc.wantWarmPods {
+			t.Errorf("%s: %d pods after %d, want %d after %d", tc.name, config.podCount(), config.warmupCount(), tc.wantPods, tc.wantWarmPods)
+		}
 	}
 }
 

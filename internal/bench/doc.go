@@ -3,8 +3,9 @@
 //
 // It decides nothing about scheduling and knows contenders only as programs that
 // bind pods. It refuses to print a number for work that was not done: a result
-// counts if the API says that every pod is bound, no node holds more than it has
-// and, for Tangram, every pod carries a record and no device is held twice.
+// counts if the API says that every pod is bound, no node holds more than it has,
+// no gang is bound in part and, for Tangram, every pod carries a record and no
+// device is held twice.
 //
 // # Method
 //
@@ -43,11 +44,12 @@
 // # Vocabulary
 //
 // Contender: a program that binds. Trial: one measurement of it. Round: one trial
-// of each contender. Cohort: pods that are created and awaited together.
+// of each contender. Cohort: pods that are created and awaited together. Gang: pods of
+// a cohort that arrive together and, for Tangram, start together.
 //
 // Reading order: command.go and config.go (what can be asked), run.go and
 // round.go (what runs when), trial.go (one measurement), contender.go and
 // binder.go (who runs), fleet.go, load.go, cohort.go and watch.go (nodes, pods
-// and clocks), proc.go (CPU and memory), check.go (validity), stats.go, report.go
-// and table.go (the answer).
+// and clocks), gangs.go (what gangs add to all of these), proc.go (CPU and memory),
+// check.go (validity), stats.go, report.go and table.go (the answer).
 package bench

@@ -70,7 +70,9 @@ func (l *load) prepare(c *cohort) ([][]byte, error) {
 	encoder := scheme.Codecs.EncoderForVersion(info.Serializer, corev1.SchemeGroupVersion)
 	bodies := make([][]byte, c.size())
 	for i := range bodies {
-		body, err := runtime.Encode(encoder, newPod(c.podName(i), l.schedulerName, l.gpus))
+		pod := newPod(c.podName(i), l.schedulerName, l.gpus)
+		pod.Labels = c.gangLabels(i)
+		body, err := runtime.Encode(encoder, pod)
 		if err != nil {
 			return nil, fmt.Errorf("encode pods: %w", err)
 		}
@@ -80,14 +82,15 @@ func (l *load) prepare(c *cohort) ([][]byte, error) {
 }
 
 // create creates a prepared cohort and returns once the last call has ended. With
-// a rate, pod i is due at i/rate seconds; the creators take turns, so a slow call
+// a rate, pod i is due at i/rate seconds, the pods of a gang with the first of
+// them, as a controller creates them; the creators take turns, so a slow call
 // delays no other pod until all of them are in one. The client does not decode
 // the answers: the watch tells it what happened.
 func (l *load) create(ctx context.Context, c *cohort, bodies [][]byte, rate float64) error {
 	start := time.Now()
 	return parallel(ctx, creators, len(bodies), func(ctx context.Context, i int) error {
 		if rate > 0 {
-			due := start.Add(time.Duration(float64(i) / rate * float64(time.Second)))
+			due := start.Add(time.Duration(float64(i-i%c.burst) / rate * float64(time.Second)))
 			if err := sleep(ctx, time.Until(due)); err != nil {
 				return err
 			}

@@ -33,17 +33,20 @@ type Machine struct {
 
 // Settings are the flags that shape the load.
 type Settings struct {
-	Nodes       int      `json:"nodes"`
-	GPUsPerNode int      `json:"gpusPerNode"`
-	Pods        int      `json:"pods"`
-	GPUsPerPod  int      `json:"gpusPerPod"`
-	Rate        float64  `json:"ratePodsPerSecond"`
-	Contenders  []string `json:"contenders"`
-	Rounds      int      `json:"rounds"`
-	Creators    int      `json:"creators"`
-	Binders     int      `json:"binders"`
-	WarmupPods  int      `json:"warmupPods"`
-	MaxNoise    float64  `json:"maxNoise"`
+	Nodes       int `json:"nodes"`
+	GPUsPerNode int `json:"gpusPerNode"`
+	Pods        int `json:"pods"`
+	GPUsPerPod  int `json:"gpusPerPod"`
+	// Gangs of GangSize pods each make up Pods; 0 where pods come alone.
+	Gangs      int      `json:"gangs,omitempty"`
+	GangSize   int      `json:"gangSize,omitempty"`
+	Rate       float64  `json:"ratePodsPerSecond"`
+	Contenders []string `json:"contenders"`
+	Rounds     int      `json:"rounds"`
+	Creators   int      `json:"creators"`
+	Binders    int      `json:"binders"`
+	WarmupPods int      `json:"warmupPods"`
+	MaxNoise   float64  `json:"maxNoise"`
 }
 
 // Result is what one contender did in one round, or the median over rounds.
@@ -86,6 +89,9 @@ type Result struct {
 	CreatedPerSecond float64 `json:"createdPodsPerSecond"`
 	PeakMemory       float64 `json:"peakMemoryMiB"`
 	NodesUsed        int     `json:"nodesUsed"`
+
+	// Gangs is nil where pods come alone.
+	Gangs *GangResult `json:"gangs,omitempty"`
 
 	// Problems are the reasons why this result does not count; none if valid.
 	Problems []string `json:"problems,omitempty"`
@@ -135,13 +141,7 @@ func summarise(contenders []string, trials []Result) []Result {
 }
 
 func medianResult(name string, trials []Result) Result {
-	of := func(field func(*Result) float64) float64 {
-		values := make([]float64, len(trials))
-		for i := range trials {
-			values[i] = field(&trials[i])
-		}
-		return median(values)
-	}
+	of := func(field func(*Result) float64) float64 { return medianOf(trials, field) }
 	ofRatios := func(field func(*Result) *float64) *float64 {
 		var values []float64
 		for i := range trials {
@@ -167,22 +167,35 @@ func medianResult(name string, trials []Result) Result {
 		ClientCPU:           of(func(r *Result) float64 { return r.ClientCPU }),
 		ControlPlaneCPU:     of(func(r *Result) float64 { return r.ControlPlaneCPU }),
 		OtherCPU:            of(func(r *Result) float64 { return r.OtherCPU }),
-		CreateToBound: Latency{
-			P50: of(func(r *Result) float64 { return r.CreateToBound.P50 }),
-			P95: of(func(r *Result) float64 { return r.CreateToBound.P95 }),
-			P99: of(func(r *Result) float64 { return r.CreateToBound.P99 }),
-			Max: of(func(r *Result) float64 { return r.CreateToBound.Max }),
-		},
-		CreatedPerSecond: of(func(r *Result) float64 { return r.CreatedPerSecond }),
-		PeakMemory:       of(func(r *Result) float64 { return r.PeakMemory }),
-		NodesUsed:        int(of(func(r *Result) float64 { return float64(r.NodesUsed) })),
+		CreateToBound:       medianLatency(trials, func(r *Result) Latency { return r.CreateToBound }),
+		CreatedPerSecond:    of(func(r *Result) float64 { return r.CreatedPerSecond }),
+		PeakMemory:          of(func(r *Result) float64 { return r.PeakMemory }),
+		NodesUsed:           int(of(func(r *Result) float64 { return float64(r.NodesUsed) })),
 	}
+	s.Gangs = medianGangs(trials)
 	for i := range trials {
 		for _, p := range trials[i].Problems {
 			s.Problems = append(s.Problems, fmt.Sprintf("round %d: %s", trials[i].Round, p))
 		}
 	}
 	return s
+}
+
+func medianOf[T any](all []T, field func(*T) float64) float64 {
+	values := make([]float64, len(all))
+	for i := range all {
+		values[i] = field(&all[i])
+	}
+	return median(values)
+}
+
+func medianLatency[T any](all []T, field func(*T) Latency) Latency {
+	return Latency{
+		P50: medianOf(all, func(t *T) float64 { return field(t).P50 }),
+		P95: medianOf(all, func(t *T) float64 { return field(t).P95 }),
+		P99: medianOf(all, func(t *T) float64 { return field(t).P99 }),
+		Max: medianOf(all, func(t *T) float64 { return field(t).Max }),
+	}
 }
 
 // writeJSON writes the report to a file, whole or not at all, so that a reader

@@ -55,9 +55,9 @@ func Run(ctx context.Context, config Config, self []string, out, status io.Write
 		Machine: Machine{CPUs: runtime.NumCPU(), CPUModel: cpuModel(), OS: runtime.GOOS, Arch: runtime.GOARCH},
 		Settings: Settings{
 			Nodes: config.Nodes, GPUsPerNode: config.GPUs,
-			Pods: config.Pods, GPUsPerPod: config.GPUsPerPod,
+			Pods: config.podCount(), GPUsPerPod: config.GPUsPerPod, Gangs: config.Gangs, GangSize: config.Size,
 			Rate: config.Rate, Contenders: config.Contenders, Rounds: config.Rounds,
-			Creators: creators, Binders: binders, WarmupPods: min(warmupPods, config.Pods), MaxNoise: config.MaxNoise,
+			Creators: creators, Binders: binders, WarmupPods: config.warmupCount(), MaxNoise: config.MaxNoise,
 		},
 		Programs: programs,
 	}

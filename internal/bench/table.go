@@ -15,8 +15,12 @@ func (r *Report) writeTable(w io.Writer) error {
 	if s.Rate > 0 {
 		arrival = fmt.Sprintf("arriving at %g/s", s.Rate)
 	}
-	fmt.Fprintf(&b, "%d nodes x %d GPUs, %d pods of %d GPU, %s, %s, %d CPUs\n\n",
-		s.Nodes, s.GPUsPerNode, s.Pods, s.GPUsPerPod, arrival, plural(s.Rounds, "round"), r.Machine.CPUs)
+	load := fmt.Sprintf("%d pods", s.Pods)
+	if s.Gangs > 0 {
+		load = fmt.Sprintf("%s of %s", plural(s.Gangs, "gang"), plural(s.GangSize, "pod"))
+	}
+	fmt.Fprintf(&b, "%d nodes x %d GPUs, %s of %d GPU, %s, %s, %d CPUs\n\n",
+		s.Nodes, s.GPUsPerNode, load, s.GPUsPerPod, arrival, plural(s.Rounds, "round"), r.Machine.CPUs)
 	rows := [][]string{
 		{"", "", "of", "of kube-", "scheduler", "create to bound ms", "", "", "peak", "nodes", "client", "other"},
 		{"contender", "pods/s", "ceiling", "scheduler", "CPU ms/pod", "p50", "p95", "p99", "MiB", "used", "CPU ms/pod", "CPU"},
@@ -25,6 +29,10 @@ func (r *Report) writeTable(w io.Writer) error {
 		rows = append(rows, tableRow(&r.Summary[i]))
 	}
 	alignRows(&b, rows)
+	if s.Gangs > 0 {
+		b.WriteString("\n")
+		alignRows(&b, gangRows(r.Summary))
+	}
 	if noise := r.worstNoise(); noise > noisyShare {
 		fmt.Fprintf(&b, "\nOther processes took up to %.0f%% of the machine: repeat on a quiet one, or with more --rounds.\n", 100*noise)
 	}
@@ -52,13 +60,16 @@ func (r *Report) worstNoise() float64 {
 	return worst
 }
 
-func tableRow(r *Result) []string {
-	name := r.Contender
+func rowName(r *Result) string {
 	if !r.Valid() {
-		name += " (INVALID)"
+		return r.Contender + " (INVALID)"
 	}
+	return r.Contender
+}
+
+func tableRow(r *Result) []string {
 	return []string{
-		name,
+		rowName(r),
 		fmt.Sprintf("%.0f", r.PodsPerSecond),
 		ratio(r.OfCeiling), ratio(r.OfKubeScheduler),
 		fmt.Sprintf("%.2f", r.SchedulerCPU),
@@ -81,7 +92,8 @@ func ratio(v *float64) string {
 
 // alignRows pads cells to the width of their column, the first column to the
 // left and all others to the right. A cell followed by empty ones in the first
-// row is a heading over several columns and does not widen its own.
+// row is a heading over several columns: it widens the first of them, by what all
+// of them lack.
 func alignRows(b *strings.Builder, rows [][]string) {
 	widths := make([]int, len(rows[0]))
 	for i, row := range rows {
@@ -91,6 +103,14 @@ func alignRows(b *strings.Builder, rows [][]string) {
 			}
 			widths[c] = max(widths[c], len(cell))
 		}
+	}
+	for c := 1; c < len(widths); c++ {
+		n := spans(rows[0], c)
+		below := 2 * (n - 1)
+		for _, w := range widths[c : c+n] {
+			below += w
+		}
+		widths[c] += max(0, len(rows[0][c])-below)
 	}
 	for i, row := range rows {
 		var line strings.Builder

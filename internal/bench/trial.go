@@ -68,8 +68,11 @@ func (t *trial) run(ctx context.Context) (result Result, err error) {
 	if err := t.startContender(ctx); err != nil {
 		return Result{}, err
 	}
-	warm := newCohort("warm", min(warmupPods, t.config.Pods))
-	counted := newCohort("pod", t.config.Pods)
+	warm, counted := newCohort("warm", t.config.warmupCount()), newCohort("pod", t.config.podCount())
+	if t.config.Gangs > 0 {
+		warm.inGangsOf(t.config.Size)
+		counted.inGangsOf(t.config.Size)
+	}
 	if t.lost, err = watchBound(ctx, t.client, warm, counted); err != nil {
 		return Result{}, err
 	}
@@ -215,6 +218,9 @@ func (t *trial) result(c *cohort, before, after cpuSample) Result {
 		CreateToBound:    timing.latency,
 		CreatedPerSecond: timing.arrival,
 	}
+	if c.ganged {
+		r.Gangs = &GangResult{LastCreateToBound: timing.gangs}
+	}
 	if timing.span > 0 {
 		r.PodsPerSecond = float64(timing.bound) / timing.span.Seconds()
 	}
@@ -306,5 +312,10 @@ func (t *trial) check(ctx context.Context, c *cohort, r *Result) error {
 	nodesUsed, problems := checkResult(want, list.Items)
 	r.NodesUsed = nodesUsed
 	r.Problems = append(r.Problems, problems...)
+	if c.ganged {
+		places, problems := checkGangs(c.gangs(), list.Items)
+		r.Gangs.NodesPerGang, r.Gangs.MostNodes, r.Gangs.Partial = places.mean, places.most, places.partial
+		r.Problems = append(r.Problems, problems...)
+	}
 	return nil
 }

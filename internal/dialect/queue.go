@@ -221,22 +221,31 @@ func (r reader) amounts(path ...string) map[arbiter.Resource]int64 {
 			r.note(fmt.Errorf("%v is too much", list[name]), append(slices.Clone(path), name))
 			continue
 		}
-		switch {
-		case name == "cpu":
-			out[dispatch.CPU] += q.MilliValue()
-		case name == "memory":
-			out[dispatch.Memory] += q.Value() >> 20
-		case strings.HasPrefix(name, modelPrefix):
-			out[dispatch.Model(model.ParseModel(strings.TrimPrefix(name, modelPrefix)).Name())] += q.Value() * model.FullMilli
-		default:
-			for _, vendor := range model.Vendors {
-				if string(resourceOf(vendor)) == name {
-					out[dispatch.GPU(vendor)] += q.Value() * model.FullMilli
-				}
-			}
-		}
+		countAmount(out, name, q)
 	}
 	return out
+}
+
+// countAmount adds an amount of a resource that queues and quotas count; false for others.
+func countAmount(to map[arbiter.Resource]int64, name string, q resource.Quantity) bool {
+	switch {
+	case name == "cpu":
+		to[dispatch.CPU] += q.MilliValue()
+		return true
+	case name == "memory":
+		to[dispatch.Memory] += q.Value() >> 20
+		return true
+	case strings.HasPrefix(name, modelPrefix):
+		to[dispatch.Model(model.ParseModel(strings.TrimPrefix(name, modelPrefix)).Name())] += q.Value() * model.FullMilli
+		return true
+	}
+	for _, vendor := range model.Vendors {
+		if string(resourceOf(vendor)) == name {
+			to[dispatch.GPU(vendor)] += q.Value() * model.FullMilli
+			return true
+		}
+	}
+	return false
 }
 
 func (r reader) note(err error, path []string) {

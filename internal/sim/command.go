@@ -17,7 +17,7 @@ func NewCommand() *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newPackCommand(), newGenerateCommand())
+	cmd.AddCommand(newPackCommand(), newQueueCommand(), newGenerateCommand())
 	return cmd
 }
 
@@ -92,6 +92,35 @@ func newGenerateCommand() *cobra.Command {
 	cmd.Flags().StringVar(&pods, "pods", "", "pod list to write (required)")
 	cmd.Flags().IntVar(&size.Nodes, "node-count", size.Nodes, "number of nodes")
 	cmd.Flags().IntVar(&size.Pods, "pod-count", size.Pods, "number of pods")
+	cmd.Flags().Uint64Var(&seed, "seed", seed, "random seed")
+	cmd.AddCommand(newGenerateQueueCommand())
+	return cmd
+}
+
+func newGenerateQueueCommand() *cobra.Command {
+	jobs, count, seed := "", 2000, uint64(1)
+	cmd := &cobra.Command{
+		Use:     "queue",
+		Short:   "Write a made-up timed trace, for simulate queue",
+		Example: "  tangram simulate generate queue --jobs jobs.csv && tangram simulate queue --jobs jobs.csv --gpus 64",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cmd.SilenceUsage = true
+			switch {
+			case jobs == "":
+				return errors.New("--jobs is needed: the file to write")
+			case count < 1 || count > 1_000_000:
+				return fmt.Errorf("--job-count %d is not in 1..1000000", count)
+			}
+			var out bytes.Buffer
+			if err := GenerateJobs(&out, count, seed); err != nil {
+				return err
+			}
+			return os.WriteFile(jobs, out.Bytes(), 0o644)
+		},
+	}
+	cmd.Flags().StringVar(&jobs, "jobs", "", "timed trace to write (required)")
+	cmd.Flags().IntVar(&count, "job-count", count, "number of jobs")
 	cmd.Flags().Uint64Var(&seed, "seed", seed, "random seed")
 	return cmd
 }

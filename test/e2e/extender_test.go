@@ -65,6 +65,11 @@ pools:
 	if _, err := w.client.SchedulingV1().PriorityClasses().Create(context.Background(), &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	w.eventually("the API server knows the priority", 30*time.Second, func() (bool, string) {
+		probe := pod("probe", 0, stock, func(p *v1.Pod) { p.Spec.PriorityClassName = "high" })
+		_, err := w.client.CoreV1().Pods("default").Create(context.Background(), probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err == nil, fmt.Sprint(err)
+	})
 	w.create(pod("important", 2, stock, v100, func(p *v1.Pod) { p.Spec.PriorityClassName = "high" }))
 	w.eventually("somebody makes room for important", 30*time.Second, func() (bool, string) {
 		for _, p := range w.pods() {

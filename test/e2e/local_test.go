@@ -415,7 +415,7 @@ func TestLocalClusterThatCannotStart(t *testing.T) {
 	}
 
 	bin := t.TempDir()
-	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kwok", "kubectl"} {
+	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kwok", "kubectl", "gpu-controller"} {
 		if err := os.Symlink(filepath.Join(c.bin, name), filepath.Join(bin, name)); err != nil {
 			t.Fatal(err)
 		}

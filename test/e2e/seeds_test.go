@@ -21,7 +21,14 @@ func TestSeedJobs(t *testing.T) {
 	w.publish("plain-0", map[string]string{"volcano.sh/vgpu-number": "10", "volcano.sh/vgpu-memory": "32768", "volcano.sh/vgpu-cores": "100"}, map[string]string{
 		"volcano.sh/node-vgpu-register": "GPU-v,10,32768,NVIDIA-Tesla V100,true,hami-core:",
 	})
-	for _, manifest := range examples.Volcano() {
+	// The queue, then those on parts of cards: one node sells parts, and whole cards,
+	// which are to be had everywhere, would take it.
+	manifests := examples.Volcano()
+	last := len(manifests) - 1
+	w.apply(string(manifests[0]))
+	w.apply(string(manifests[last]))
+	w.running("gpu-sharing-job", 2)
+	for _, manifest := range manifests[1:last] {
 		w.apply(string(manifest))
 	}
 	w.apply(guideExample(t))

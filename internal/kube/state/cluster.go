@@ -51,6 +51,7 @@ type Cluster struct {
 	planner   *planner.Planner
 	gangs     *gangs
 	queues    queues
+	quotas    map[string]arbiter.Quota // by namespace
 	standings standings
 	// complete: all that existed when this process started has been seen.
 	complete atomic.Bool
@@ -96,6 +97,7 @@ func New(ctx context.Context, factory informers.SharedInformerFactory, from Sour
 		contested:  map[string]bool{},
 		gangs:      newGangs(),
 		queues:     queues{byName: map[string]arbiter.Queue{}, tree: []arbiter.Queue{defaultQueue}},
+		quotas:     map[string]arbiter.Quota{},
 		weights:    score.DefaultWeights(),
 		logger:     klog.FromContext(ctx),
 		budgets:    factory.Policy().V1().PodDisruptionBudgets().Lister(),
@@ -114,6 +116,9 @@ func New(ctx context.Context, factory informers.SharedInformerFactory, from Sour
 	}
 	nodeEvents, err := factory.Core().V1().Nodes().Informer().AddEventHandler(c.nodeHandler())
 	if err != nil {
+		return nil, err
+	}
+	if _, err := factory.Core().V1().Namespaces().Informer().AddEventHandler(c.quotaHandler()); err != nil {
 		return nil, err
 	}
 	nodeChanged := func(name string) {

@@ -91,7 +91,9 @@ func newGangs() *gangs {
 
 // active says whether pods have to wait for others: there are gangs or queues. The
 // caller holds the lock.
-func (c *Cluster) active() bool { return c.gangs.real > 0 || c.queues.configured() }
+func (c *Cluster) active() bool {
+	return c.gangs.real > 0 || c.queues.configured() || len(c.quotas) > 0
+}
 
 // touch says that the engine must hear the latest of a gang, and its owner why it
 // waits, if it does.
@@ -295,6 +297,7 @@ func (c *Cluster) startEngine() {
 		tree, _ = arbiter.NewTree(nil, nil)
 	}
 	c.gangs.engine = dispatch.New(c.ledger, c.planner, tree, options)
+	c.setQuotas()
 	c.standings.deciding.Store(true)
 	c.gangs.stale = true
 	for id := range c.gangs.groups {

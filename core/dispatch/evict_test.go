@@ -1,0 +1,280 @@
+package dispatch_test
+
+import (
+	"fmt"
+	"math/bits"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tangram-dev/tangram/core/arbiter"
+	"github.com/tangram-dev/tangram/core/dispatch"
+	"github.com/tangram-dev/tangram/core/model"
+)
+
+func urgent(id string, members, gpus int) dispatch.Gang {
+	g := simple(id, members, gpus)
+	g.Priority, g.Preemptible = 10, false
+	return g
+}
+
+// fill starts small gangs of one member until nothing is free.
+func (w *world) fill(count, gpus int) {
+	w.t.Helper()
+	for i := range count {
+		w.submit(simple(fmt.Sprintf("low%03d", i), 1, gpus))
+	}
+	w.decide()
+	w.now += second
+}
+
+// An 8-node gang over a full cluster of small pods: exactly as many go as must.
+func TestLargeGangEvictsFewest(t *testing.T) {
+	w := newTest(t, 12, 4)
+	w.fill(48, 1)
+	for _, h := range []model.HolderID{"low003/000", "low017/000", "low018/000"} {
+		w.withdraw(dispatch.ID(h[:6])) // three GPUs are free
+	}
+	w.submit(urgent("big", 8, 4))
+	d := w.decide()
+	if n := w.carryOut(d); n != 29 {
+		t.Fatalf("%d go, 32 GPUs of which 3 are free need 29", n)
+	}
+	// Those who went want back in first, but the nodes are kept.
+	d = w.decide()
+	if !w.runs("big") || len(d.Evicts) > 0 {
+		t.Fatalf("%+v", d)
+	}
+}
+
+func TestNobodyIsEvictedInVain(t *testing.T) {
+	w := newTest(t, 2, 4)
+	w.fill(4, 1)
+	high := simple("high", 4, 1)
+	high.Priority = 10
+	w.submit(high)
+	w.decide()
+	w.now += second
+	// 8 GPUs of which 4 have the same priority: nobody's leaving helps.
+	w.submit(urgent("big", 2, 4))
+	for range 100 {
+		w.now += second
+		if d := w.decide(); len(d.Evicts) > 0 {
+			t.Fatalf("%+v", d)
+		}
+	}
+	w.withdraw("high")
+	moved := false
+	for range 100 {
+		w.now += second
+		moved = w.carryOut(w.decide()) == 4 || moved
+	}
+	if !moved || !w.runs("big") {
+		t.Error("big does not run")
+	}
+}
+
+func TestWhoIsLeftAlone(t *testing.T) {
+	for name, change := range map[string]func(*dispatch.Gang){
+		"not preemptible": func(g *dispatch.Gang) { g.Preemptible = false },
+		"too young":       func(g *dispatch.Gang) { g.MinRuntime = time.Hour },
+		"same priority":   func(g *dispatch.Gang) { g.Priority = 10 },
+		"budget":          func(*dispatch.Gang) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := options()
+			if name == "budget" {
+				o.Evictable = func(model.HolderID) bool { return false }
+			}
+			w := newWorld(t, o, nil, nodes(1, 4)...)
+			g := simple("g", 4, 1)
+			change(&g)
+			w.submit(g)
+			w.decide()
+			w.now += second
+			w.submit(urgent("u", 1, 1))
+			if d := w.decide(); len(d.Evicts) > 0 {
+				t.Errorf("%+v", d)
+			}
+		})
+	}
+}
+
+// A gang is a whole victim, or gives what it can spare; who can spare goes first.
+func TestBundles(t *testing.T) {
+	w := newTest(t, 2, 4)
+	elastic := simple("elastic", 4, 1)
+	elastic.Min = 2
+	w.submit(elastic)
+	w.decide()
+	w.submit(simple("rigid", 4, 1))
+	w.decide()
+	w.now += second
+	w.submit(urgent("u", 2, 1))
+	d := w.decide()
+	if len(d.Evicts) != 1 || len(d.Evicts[0].Members) != 2 || d.Evicts[0].Members[0] != "elastic/002" {
+		t.Fatalf("%+v", d)
+	}
+	w.carryOut(d)
+	w.decide()
+	w.now += second
+	if !w.runs("u") || len(w.placed["elastic"]) != 2 {
+		t.Fatal("u does not run beside the rest of elastic")
+	}
+	w.submit(urgent("v", 1, 1))
+	d = w.decide()
+	if len(d.Evicts) != 1 || len(d.Evicts[0].Members) != 2 || d.Evicts[0].Members[0] != "elastic/000" {
+		t.Fatalf("the smaller gang goes whole: %+v", d)
+	}
+}
+
+// What a queue uses above its share comes back; nothing below it.
+func TestReclaim(t *testing.T) {
+	w := newTest(t, 2, 4, arbiter.Queue{Name: "a", Reclaimable: true}, arbiter.Queue{Name: "b", Reclaimable: true})
+	for i := range 8 {
+		g := simple(fmt.Sprint("a", i), 1, 1)
+		g.Queue = "a"
+		w.submit(g)
+	}
+	w.decide()
+	w.now += second
+	for i := range 8 {
+		g := simple(fmt.Sprint("b", i), 1, 1)
+		g.Queue = "b"
+		w.submit(g)
+	}
+	total := 0
+	for range 50 {
+		total += w.carryOut(w.decide())
+		w.now += second
+	}
+	if a, b := w.tree.Map(w.tree.Used("a"))[gpu], w.tree.Map(w.tree.Used("b"))[gpu]; a != 4000 || b != 4000 || total != 4 {
+		t.Errorf("a uses %d, b %d, after %d evictions", a, b, total)
+	}
+}
+
+// In a queue that may use no more, the urgent takes the place of the less urgent.
+func TestPreemptInsideCapability(t *testing.T) {
+	w := newTest(t, 4, 4, arbiter.Queue{Name: "q", Capability: map[arbiter.Resource]int64{gpu: 4000}})
+	for i := range 4 {
+		g := simple(fmt.Sprint("low", i), 1, 1)
+		g.Queue = "q"
+		w.submit(g)
+	}
+	w.decide()
+	w.now += second
+	g := urgent("u", 2, 1)
+	g.Queue = "q"
+	w.submit(g)
+	if n := w.carryOut(w.decide()); n != 2 {
+		t.Fatalf("%d go", n)
+	}
+	w.decide()
+	if !w.runs("u") {
+		t.Error("u does not run")
+	}
+}
+
+// TestFewestVictims: of single pods of one priority as few go as any choice allows,
+// and after that the gang starts.
+func TestFewestVictims(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		count, gpus := rapid.IntRange(1, 3).Draw(t, "nodes"), 4
+		w := newWorld(t, options(), nil, nodes(count, gpus)...)
+		type victim struct{ node, gpus int }
+		var victims []victim
+		free := make([]int, count)
+		for n := range count {
+			free[n] = gpus
+			for free[n] > 0 {
+				size := rapid.IntRange(0, free[n]).Draw(t, "size")
+				if size == 0 {
+					break
+				}
+				victims = append(victims, victim{n, size})
+				free[n] -= size
+			}
+		}
+		// Put them where they were drawn.
+		for i, v := range victims {
+			id := dispatch.ID(fmt.Sprintf("v%02d", i))
+			w.submit(simple(string(id), 1, v.gpus))
+			node := model.NodeID(fmt.Sprintf("n%03d", v.node))
+			h := holders(id, 0, 1)[0]
+			w.put(h, node, v.gpus)
+			w.e.Found(id, h, node, 0)
+			w.placed[id][h] = node
+		}
+		w.now = second
+		size := rapid.IntRange(1, gpus).Draw(t, "each")
+		need := rapid.IntRange(1, 6).Draw(t, "members")
+		best := -1
+		for set := range 1 << len(victims) {
+			room := append([]int(nil), free...)
+			for i, v := range victims {
+				if set>>i&1 == 1 {
+					room[v.node] += v.gpus
+				}
+			}
+			fits := 0
+			for _, r := range room {
+				fits += r / size
+			}
+			if n := bits.OnesCount(uint(set)); fits >= need && (best < 0 || n < best) {
+				best = n
+			}
+		}
+		w.submit(urgent("u", need, size))
+		d := w.decide()
+		got := w.carryOut(d)
+		switch {
+		case best <= 0 && got > 0:
+			t.Fatalf("%d go, %d would do", got, best)
+		case best > 0 && got != best:
+			t.Fatalf("%d go, %d would do: %v, %d x %d", got, best, victims, need, size)
+		}
+		if w.decide(); best >= 0 && !w.runs("u") {
+			t.Fatal("it does not start")
+		}
+	})
+}
+
+// put gives a holder devices of a node.
+func (w *world) put(h model.HolderID, node model.NodeID, gpus int) {
+	v, _ := w.l.View(node)
+	w.l.Put(node, claim(h, v.Node, gpus, v.Free(model.NVIDIA)))
+}
+
+// TestNoLoop: with queues, priorities and gangs at odds, evicted ones coming back at
+// once, evictions come to an end although nobody ever finishes.
+func TestNoLoop(t *testing.T) {
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 1))
+			queues := []arbiter.Queue{
+				{Name: "a", Weight: 1, Reclaimable: true, Order: arbiter.Policy(r.IntN(4))},
+				{Name: "b", Weight: 1 + int64(r.IntN(3)), Reclaimable: true, Order: arbiter.Policy(r.IntN(4))},
+			}
+			w := newWorld(t, options(), queues, nodes(4, 4)...)
+			const gangs = 24
+			for i := range gangs {
+				g := simple(fmt.Sprintf("g%02d", i), 1+r.IntN(4), 1+r.IntN(3))
+				g.Queue, g.Priority, g.Submitted = queues[r.IntN(2)].Name, int32(r.IntN(3)), int64(i)
+				g.Min = 1 + r.IntN(g.Min)
+				w.submit(g)
+			}
+			last, total := 0, 0
+			for round := range 1000 {
+				w.now += second
+				if n := w.carryOut(w.decide()); n > 0 {
+					last, total = round, total+n
+				}
+			}
+			if total > 10*gangs || last > 500 {
+				t.Errorf("%d evictions, the last in round %d", total, last)
+			}
+		})
+	}
+}

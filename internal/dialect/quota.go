@@ -1,0 +1,49 @@
+package dialect
+
+import (
+	"fmt"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/core/arbiter"
+)
+
+// maxQuota keeps sums far from overflow.
+const maxQuota = 1 << 40
+
+// QuotaOf reads how much of the cluster's GPUs a namespace may use at once:
+//
+//	tangram.dev/quota: nvidia.com/gpu=16, gpu.tangram.dev/h100=8
+//
+// It is one more limit beside the cluster's ResourceQuota objects: those refuse pods
+// when they are created, this one lets them wait. nil when the namespace says nothing.
+func QuotaOf(ns *v1.Namespace) (map[arbiter.Resource]int64, error) {
+	text, ok := ns.Annotations[names.AnnotationQuota]
+	if !ok {
+		return nil, nil
+	}
+	fail := func(format string, args ...any) error {
+		return fmt.Errorf("metadata.annotations[%s]: %s", names.AnnotationQuota, fmt.Sprintf(format, args...))
+	}
+	out := map[arbiter.Resource]int64{}
+	for _, word := range split(text) {
+		name, amount, ok := strings.Cut(word, "=")
+		if !ok {
+			return nil, fail("%q is not written resource=amount", word)
+		}
+		q, err := resource.ParseQuantity(strings.TrimSpace(amount))
+		if err != nil || q.Sign() < 0 || q.Value() > maxQuota {
+			return nil, fail("%q is not an amount", amount)
+		}
+		if !countAmount(out, strings.TrimSpace(name), q) {
+			return nil, fail("%q is not cpu, memory, a GPU resource or gpu.%s/MODEL", name, names.Group)
+		}
+	}
+	if len(out) == 0 {
+		return nil, fail("%q names no resource", text)
+	}
+	return out, nil
+}

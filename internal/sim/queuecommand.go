@@ -1,0 +1,140 @@
+package sim
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"runtime"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+func newQueueCommand() *cobra.Command {
+	config := DefaultQueueConfig()
+	cmd := &cobra.Command{
+		Use:   "queue",
+		Short: "Replay a timed trace and see who waits how long",
+		Long: `Replay a timed trace with the code that decides in the scheduler who starts when and
+where, and measure waiting, utilization and fairness.
+
+The trace is a CSV file with the columns timestamp (seconds, or 2006-01-02 15:04:05),
+duration (seconds), num_gpus, gpu_time, cluster (the queue) and, optionally, priority.
+A job of more GPUs than a node has is a gang of several members.
+
+Policies:
+  fifo        one queue, strict order: nobody passes the first
+  priority    one queue, by priority, skipping who does not fit
+  sjf         one queue, the shortest first, skipping who does not fit
+  roundrobin  one queue, queues of the trace take turns, skipping who does not fit
+  drf         fair share between queues, skipping who does not fit
+  tangram     fair share between queues, reservations and backfill: as the scheduler does`,
+		Example: `  tangram simulate queue --jobs philly.csv --gpus 384 --policy fifo,sjf,tangram
+  tangram simulate queue --jobs philly.csv --runtimes learned --json --html report.html`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cmd.SilenceUsage = true
+			return RunQueue(config, cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&config.Jobs, "jobs", "", "timed trace (required)")
+	flags.IntVar(&config.GPUs, "gpus", config.GPUs, "GPUs of the cluster")
+	flags.IntVar(&config.GPUsPerNode, "gpus-per-node", config.GPUsPerNode, "GPUs of a node")
+	flags.StringSliceVar(&config.Policies, "policy", config.Policies, "policies to compare: fifo, priority, sjf, roundrobin, drf, tangram")
+	flags.StringVar(&config.Runtimes, "runtimes", config.Runtimes, "what is known of runtimes: declared (all), learned (from jobs that ended) or unknown")
+	flags.StringVar(&config.Order, "order", config.Order, "order inside tangram's queues: fifo, priority, sjf or roundrobin")
+	flags.DurationVar(&config.Aging, "aging", config.Aging, "how long a job waits before it goes ahead of tangram's --order")
+	flags.BoolVar(&config.Preempt, "preempt", false, "let tangram evict")
+	flags.BoolVar(&config.JSON, "json", false, "print JSON")
+	flags.StringVar(&config.HTML, "html", "", "write a page with curves to this file")
+	return cmd
+}
+
+// RunQueue replays a timed trace and reports.
+func RunQueue(config QueueConfig, out, log io.Writer) error {
+	if err := config.complete(); err != nil {
+		return err
+	}
+	var jobs []TimedJob
+	err := readFile("--jobs", config.Jobs, func(name string, r io.Reader) (err error) {
+		jobs, err = ReadJobs(name, r)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	reports, err := simulateQueue(jobs, &config, newProgress(log))
+	if err != nil {
+		return err
+	}
+	if config.HTML != "" {
+		if err := writeQueuePage(config.HTML, &config, reports); err != nil {
+			return fmt.Errorf("--html: %w", err)
+		}
+	}
+	if config.JSON {
+		e := json.NewEncoder(out)
+		e.SetIndent("", "  ")
+		if len(reports) == 1 {
+			return e.Encode(reports[0])
+		}
+		return e.Encode(reports)
+	}
+	return writeQueueTable(out, &config, reports)
+}
+
+// simulateQueue replays every policy, one after the other on one core.
+func simulateQueue(jobs []TimedJob, config *QueueConfig, p *progress) ([]*QueueReport, error) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	var reports []*QueueReport
+	for i, name := range config.Policies {
+		begin := time.Now()
+		r, err := newQueueRun(name, config, jobs)
+		if err == nil {
+			err = r.replay(func(part float64) { p.show((float64(i)+part)/float64(len(config.Policies)), "%s", name) })
+		}
+		if err != nil {
+			p.clear()
+			return nil, fmt.Errorf("policy %s: %w", name, err)
+		}
+		reports = append(reports, r.summary(name, time.Since(begin)))
+	}
+	p.clear()
+	return reports, nil
+}
+
+// writeQueueTable prints the figures in hours and percent.
+func writeQueueTable(w io.Writer, config *QueueConfig, reports []*QueueReport) error {
+	fmt.Fprintf(w, "%d jobs on %d GPUs in nodes of %d, runtimes %s; times in hours\n\n", reports[0].Jobs, config.GPUs, config.GPUsPerNode, config.Runtimes)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "policy\tdelay mean\tp50\tp95\tp99\tJCT mean\tp50\tp95\tp99\tmakespan\tutilization\tcontended\tJain\trho mean\tmax\tviolations\tdecisions/s\twall s")
+	h := func(seconds float64) string { return fmt.Sprintf("%.2f", seconds/3600) }
+	for _, r := range reports {
+		d, c := r.All.Delay, r.All.Completion
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%.2f%%\t%.2f%%\t%.4f\t%.3f\t%.1f\t%d\t%.0f\t%.1f\n", r.Policy,
+			h(d.Mean), h(d.P50), h(d.P95), h(d.P99), h(c.Mean), h(c.P50), h(c.P95), h(c.P99), h(r.MakespanSeconds),
+			r.UtilizationPercent, r.ContendedUtilizationPercent, r.Jain, r.FinishTimeFairness.Mean, r.FinishTimeFairness.Max, r.GangViolations, r.DecisionsPerSecond, r.WallSeconds)
+	}
+	fmt.Fprintln(t)
+	fmt.Fprint(t, "mean delay by GPUs\t")
+	for _, s := range sizeClasses {
+		fmt.Fprintf(t, "%s\t", s.name)
+	}
+	fmt.Fprintln(t, "preemptions\tlost GPU hours")
+	for _, r := range reports {
+		fmt.Fprintf(t, "%s\t", r.Policy)
+		for _, s := range sizeClasses {
+			fmt.Fprintf(t, "%s\t", h(r.BySize[s.name].Delay.Mean))
+		}
+		fmt.Fprintf(t, "%d\t%.0f\n", r.Preemptions, r.LostGPUHours)
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if n := reports[0].Rejected; n > 0 {
+		fmt.Fprintf(w, "\n%d jobs are larger than the cluster and were left out\n", n)
+	}
+	return nil
+}
