@@ -4,6 +4,8 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +29,7 @@ func TestGangsByOwner(t *testing.T) {
 	w := startWorld(t, local.Options{ControllerManager: true, KWOK: true}, config.RBAC(), config.CRDs())
 	w.fleet(`
 pools:
-- {name: n, count: 4, gpu: {model: A100-80GB, count: 8}}
+- {name: n, count: 4, gpu: {model: A100-80GB, count: 8}, rack: {size: 2}}
 `)
 	scheduler := w.scheduler(nil)
 	w.createGang("labels", 2, 8) // without any CRD
@@ -118,6 +120,30 @@ pools:
 		}))
 	}
 	w.gangNodes("ray-", 3, 20*time.Second)
+
+	// The guide's manifests, as people copy them.
+	for _, manifest := range guideManifests(t, "gangs-and-queues.md") {
+		w.apply(manifest)
+	}
+	w.gangNodes("train-", 4, 20*time.Second)
+	w.bound("worker-0")
+}
+
+// guideManifests are the YAML blocks of a guide.
+func guideManifests(t *testing.T, name string) (out []string) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("..", "..", "docs", "guides", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, block := range strings.Split(string(data), "```yaml\n")[1:] {
+		manifest, _, _ := strings.Cut(block, "```")
+		out = append(out, manifest)
+	}
+	if len(out) == 0 {
+		t.Fatal("the guide has no manifests")
+	}
+	return out
 }
 
 func podGroup(name string, least int) string {
