@@ -41,7 +41,7 @@ pools:
 	}{
 		{"WaitsForMembers", waitsForMembers}, {"WaitsForQuota", waitsForQuota}, {"WaitsForCapacity", waitsForCapacity},
 		{"NeverFits", neverFits}, {"UnknownQueue", noSuchQueue}, {"BadLabels", badLabels}, {"Elastic", elastic},
-		{"OneRack", oneRack}, {"Repair", repaired}, {"MemberGone", memberGone}, {"HeldByGates", heldByGates},
+		{"OneRack", oneRack}, {"Repair", repaired}, {"MemberGone", memberGone}, {"Finished", finished}, {"HeldByGates", heldByGates},
 		{"OwnRules", ownRules}, {"NoExtraWrites", noExtraWrites},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -219,6 +219,20 @@ func memberGone(w *world) {
 		// x may have been bound before its member went.
 		return x == 0 && y == 6 || x >= 5 && y == 0, fmt.Sprintf("x %d, y %d", x, y)
 	})
+}
+
+// finished: members that succeeded are not missed when another has to come back.
+func finished(w *world) {
+	w.createGang("f", 3, 1)
+	w.gangNodes("f-", 3, 10*time.Second)
+	for i := range 2 {
+		if err := w.finish(w.get(fmt.Sprintf("f-%d", i))); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	w.gone("f-2")
+	w.create(pod("f-2", 1, gangLabels("f", 3)))
+	w.bound("f-2")
 }
 
 // heldByGates: a member that is not ready to be scheduled does not exist yet.

@@ -72,10 +72,29 @@ func (d *dispatcher) turn(ctx context.Context) time.Duration {
 	for _, w := range t.News {
 		d.handle.EventRecorder().Eventf(w.Pod, nil, v1.EventTypeNormal, w.Reason, "Scheduling", "%s", w.Text)
 	}
+	if len(t.Look) > 0 {
+		go d.look(ctx, t.Look)
+	}
 	if len(t.Evict) > 0 {
 		go d.evictAll(ctx, t.Evict) // others need not wait for it
 	}
 	return t.Next
+}
+
+// look finds members of gangs that have succeeded. It is asked once for a gang that
+// waits for members, and again when it has lost some.
+func (d *dispatcher) look(ctx context.Context, gangs []state.Look) {
+	for _, g := range gangs {
+		list, err := d.handle.ClientSet().CoreV1().Pods(g.Namespace).List(ctx, metav1.ListOptions{
+			LabelSelector: g.Labels.String(), FieldSelector: "status.phase=" + string(v1.PodSucceeded),
+			ResourceVersion: "0", // the API server's cache will do
+		})
+		if err != nil {
+			klog.FromContext(ctx).Error(err, "Who of a gang has succeeded is not known", "gang", g.Gang)
+			list = &v1.PodList{}
+		}
+		d.cluster.Succeeded(g, list.Items, err == nil)
+	}
 }
 
 // evictAll evicts victims until one may not go: then it would not help.

@@ -53,8 +53,6 @@ type Cluster struct {
 	queues    queues
 	quotas    map[string]arbiter.Quota // by namespace
 	standings standings
-	// complete: all that existed when this process started has been seen.
-	complete atomic.Bool
 	// weights decide between nodes for gangs.
 	weights score.Weights
 	// podOf finds a pod that makes a request, to ask Kubernetes' own rules.

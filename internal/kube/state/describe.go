@@ -48,14 +48,10 @@ func (c *Cluster) describe(g *group) dispatch.Gang {
 		}
 		gang.Roles[at].Members = append(gang.Roles[at].Members, model.HolderID(m.pod.UID))
 	}
-	// Who succeeded is not missed. Of those that were found succeeded nobody knows
-	// whether they belong to an earlier run: they fill up what is missing, no more.
-	gang.Min -= len(g.done)
-	gang.Min -= min(len(c.gangs.found[g.id]), max(0, gang.Min-len(pods)))
+	// Who succeeded is not missed. Where as many live as are needed they are the gang,
+	// and who succeeded belongs to an earlier run.
+	gang.Min -= min(len(g.done), max(0, gang.Min-len(pods)))
 	for _, task := range g.done {
-		minOf[task]--
-	}
-	for _, task := range c.gangs.found[g.id] {
 		if minOf[task] > countOf(gang.Roles, task) {
 			minOf[task]--
 		}

@@ -30,6 +30,9 @@ type Turn struct {
 	// News are pods that wait for their queue or for other members: their owners are
 	// told by an event, since nobody could help by adding a node.
 	News []Wait
+	// Look are gangs that wait for members who may have succeeded: tell Succeeded which
+	// did. kube-scheduler's informer knows nothing of pods that ended.
+	Look []Look
 	// Next is when to decide again though nothing happens.
 	Next time.Duration
 }
@@ -38,6 +41,14 @@ type Turn struct {
 type Victim struct {
 	Pod *v1.Pod
 	For dispatch.ID
+}
+
+// Look is a gang and where its pods are.
+type Look struct {
+	Gang      dispatch.ID
+	Namespace string
+	// Labels are on all its pods; may be empty.
+	Labels labels.Set
 }
 
 // Kicked tells that something changed that may let somebody start.
@@ -52,13 +63,10 @@ func (c *Cluster) kick() {
 }
 
 // Dispatch decides who starts now. It is asked first when the cluster has seen all
-// that existed when this process started.
+// that existed when this process started (WaitForSync).
 func (c *Cluster) Dispatch(now time.Time) Turn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.complete.Swap(true) { // members that come later are of another run
-		maps.DeleteFunc(c.gangs.found, func(id dispatch.ID, _ map[model.HolderID]string) bool { return c.gangs.groups[id] == nil })
-	}
 	t := Turn{Next: dispatchEvery}
 	c.expire(now)
 	for _, h := range slices.Sorted(maps.Keys(c.gangs.awake)) {

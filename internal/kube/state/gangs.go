@@ -31,8 +31,6 @@ type gangs struct {
 	// owned finds the pods of a PodGroup, Job, JobSet or RayCluster, owner the reverse.
 	owned map[string]map[model.HolderID]*v1.Pod
 	owner map[model.HolderID]string
-	// found are members seen succeeded when this process started, by gang.
-	found map[dispatch.ID]map[model.HolderID]string
 
 	nextRank int64
 	// batches are those whose members are not all at Permit.
@@ -58,8 +56,10 @@ type group struct {
 	id   dispatch.ID
 	real bool
 	pods map[model.HolderID]*memberPod
-	// done are members that succeeded, with their task: they need no place any more.
-	done map[model.HolderID]string
+	// done are members that succeeded, with their task, as far as anybody looked: they
+	// need no place any more. unsure: nobody has since a member went.
+	done   map[model.HolderID]string
+	unsure bool
 	// failures counts starts that failed since the last success; rests is until when
 	// the gang is left alone after one.
 	failures int
@@ -83,7 +83,7 @@ type membership = dialect.Membership
 func newGangs() *gangs {
 	return &gangs{
 		groups: map[dispatch.ID]*group{}, member: map[model.HolderID]dispatch.ID{}, dirty: map[dispatch.ID]bool{},
-		owned: map[string]map[model.HolderID]*v1.Pod{}, owner: map[model.HolderID]string{}, found: map[dispatch.ID]map[model.HolderID]string{},
+		owned: map[string]map[model.HolderID]*v1.Pod{}, owner: map[model.HolderID]string{},
 		batches: map[*Batch]bool{}, asking: asking{in: map[dispatch.ID]bool{}}, told: map[dispatch.ID]*told{}, vetoes: vetoes{},
 		spared: map[model.HolderID]time.Time{}, awake: map[model.HolderID]*v1.Pod{}, stale: true,
 	}
@@ -112,12 +112,12 @@ func (c *Cluster) trackPod(pod *v1.Pod) {
 		return // nothing is placed here
 	}
 	if pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed {
-		c.untrackPod(pod, pod.Status.Phase == v1.PodSucceeded)
+		c.untrackPod(pod)
 		return
 	}
 	m, r := c.memberOf(pod)
 	if r == nil {
-		c.untrackPod(pod, false)
+		c.untrackPod(pod)
 		return
 	}
 	key, real := dispatch.ID(m.Key), m.Key != ""
@@ -125,7 +125,7 @@ func (c *Cluster) trackPod(pod *v1.Pod) {
 		key = dispatch.ID("pod/" + string(pod.UID))
 	}
 	if old, ok := c.gangs.member[id]; ok && old != key {
-		c.untrackPod(pod, false)
+		c.untrackPod(pod)
 		c.tellEngine(old) // at once: nobody may be in two gangs
 		if pod.Spec.NodeName != "" {
 			c.hold(pod) // the gang it left let it go
@@ -133,7 +133,7 @@ func (c *Cluster) trackPod(pod *v1.Pod) {
 	}
 	g := c.gangs.groups[key]
 	if g == nil {
-		g = &group{id: key, real: real, pods: map[model.HolderID]*memberPod{}, done: map[model.HolderID]string{}}
+		g = &group{id: key, real: real, pods: map[model.HolderID]*memberPod{}, unsure: real}
 		c.gangs.groups[key] = g
 		if real {
 			c.gangs.real++
@@ -225,25 +225,19 @@ func (c *Cluster) disown(id model.HolderID) {
 }
 
 // untrackPod forgets a pod that ended, is gone or is in no gang any more.
-func (c *Cluster) untrackPod(pod *v1.Pod, succeeded bool) {
+func (c *Cluster) untrackPod(pod *v1.Pod) {
 	id := model.HolderID(pod.UID)
 	c.lose(id)
 	c.standings.verdicts.remove(id)
 	key, ok := c.gangs.member[id]
 	if !ok {
-		if succeeded {
-			c.findDone(pod)
-		}
 		return
 	}
 	delete(c.gangs.member, id)
 	g := c.gangs.groups[key]
-	m := g.pods[id]
-	delete(c.podOf, m.request)
-	if succeeded {
-		g.done[id] = m.Task
-	}
+	delete(c.podOf, g.pods[id].request)
 	delete(g.pods, id)
+	g.unsure = g.real
 	c.touch(key)
 	if len(g.pods) > 0 {
 		return
@@ -251,7 +245,6 @@ func (c *Cluster) untrackPod(pod *v1.Pod, succeeded bool) {
 	c.tellEngine(key)
 	delete(c.gangs.groups, key)
 	delete(c.gangs.told, key)
-	delete(c.gangs.found, key)
 	if g.real {
 		c.gangs.real--
 	}
@@ -261,29 +254,13 @@ func (c *Cluster) untrackPod(pod *v1.Pod, succeeded bool) {
 }
 
 // forgetPod forgets all about a pod that does not exist any more.
-func (c *Cluster) forgetPod(pod *v1.Pod, succeeded bool) {
+func (c *Cluster) forgetPod(pod *v1.Pod) {
 	id := model.HolderID(pod.UID)
-	c.untrackPod(pod, succeeded)
+	c.untrackPod(pod)
 	c.disown(id)
 	c.standings.ranks.remove(id)
 	delete(c.gangs.awake, id)
 	delete(c.gangs.spared, id)
-}
-
-// findDone takes note of members that had succeeded before this process saw them, as
-// after a restart. Later on a success is noted when it happens, and pods that
-// succeeded in an earlier run of a gang of the same name count for nothing.
-func (c *Cluster) findDone(pod *v1.Pod) {
-	if c.complete.Load() || !c.Owns(pod.Spec.SchedulerName) {
-		return
-	}
-	if m, err := dialect.MembershipOf(pod); err == nil && m.Key != "" {
-		key := dispatch.ID(m.Key)
-		if c.gangs.found[key] == nil {
-			c.gangs.found[key] = map[model.HolderID]string{}
-		}
-		c.gangs.found[key][model.HolderID(pod.UID)] = m.Task
-	}
 }
 
 // startEngine begins to decide about all pods together. The caller holds the lock.

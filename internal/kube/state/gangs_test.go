@@ -238,7 +238,14 @@ func TestMemberDeleted(t *testing.T) {
 		t.Errorf("%d held, %d woken", n, len(turn.Wake))
 	}
 	var news []Wait
-	s.eventually("the owner is told", func() bool { news = append(news, s.Dispatch(time.Now()).News...); return len(news) == 3 })
+	s.eventually("the owner is told", func() bool {
+		turn := s.Dispatch(time.Now())
+		for _, l := range turn.Look {
+			s.Succeeded(l, nil, true)
+		}
+		news = append(news, turn.News...)
+		return len(news) == 3
+	})
 	if news[0].Reason != "WaitingForMembers" || news[0].Text != "waits for members: 3 of 4 exist" {
 		t.Errorf("told %+v", news[0])
 	}
@@ -384,31 +391,53 @@ func TestVetoes(t *testing.T) {
 	}
 }
 
-// TestDone: members that succeeded are not missed, before and after a restart; those
-// of an earlier run count for nothing.
-func TestDone(t *testing.T) {
-	old := newGangSetup(t, 2)
-	for _, p := range []*v1.Pod{member("a", "g", 3, 8), member("b", "g", 3, 8)} {
+// TestSucceeded: members that succeeded are not missed. They are looked for once when
+// a gang waits for members, and again when it lost some; where as many live as are
+// needed, those of an earlier run count for nothing.
+func TestSucceeded(t *testing.T) {
+	s := newGangSetup(t, 2)
+	looks := func() (l []Look) {
+		s.eventually("looked", func() bool { l = append(l, s.Dispatch(time.Now()).Look...); return len(l) > 0 })
+		return l
+	}
+	s.addPod(member("c", "g", 3, 8))
+	s.tracked(1)
+	l := looks()
+	if len(l) != 1 || l[0].Gang != "label/default/g" || l[0].Namespace != "default" || l[0].Labels[names.LabelGang] != "g" {
+		t.Fatalf("looks for %+v", l)
+	}
+	var ended []v1.Pod
+	for _, name := range []string{"a", "b", "other"} {
+		p := member(name, "g", 3, 8)
 		p.Status.Phase = v1.PodSucceeded
-		old.addPod(p)
+		if name == "other" {
+			p.Labels[names.LabelGang] = "h"
+		}
+		ended = append(ended, *p)
 	}
-	old.addPod(member("c", "g", 3, 8))
-	old.tracked(1)
-	old.eventually("seen", func() bool {
-		old.Cluster.mu.Lock()
-		defer old.Cluster.mu.Unlock()
-		return len(old.gangs.found["label/default/g"]) == 2
-	})
-	if turn := old.Dispatch(time.Now()); len(turn.Wake) != 1 {
-		t.Errorf("after a restart the third of three waits for two that succeeded")
+	s.Succeeded(l[0], nil, false) // nobody could tell: asked again
+	s.Succeeded(looks()[0], ended[:1], true)
+	if s.Dispatch(time.Now()); s.held() != 0 {
+		t.Fatal("one of three succeeded, one is missing")
 	}
-	// A second run under the same name.
-	old.deletePod("c")
-	old.tracked(0)
-	old.addPod(member("d", "g", 3, 1))
-	old.tracked(1)
-	if turn := old.Dispatch(time.Now()); len(turn.Wake) != 0 {
-		t.Error("one of three of the next run started")
+	s.deletePod("c")
+	s.tracked(0)
+	s.addPod(member("c2", "g", 3, 8))
+	s.tracked(1)
+	s.Succeeded(looks()[0], ended, true)
+	if s.Dispatch(time.Now()); s.held() != 1 {
+		t.Error("the third of three waits for two that succeeded")
+	}
+	// More members than are missing: they are the next run.
+	s.deletePod("c2")
+	s.tracked(0)
+	for _, name := range []string{"x", "y", "z"} {
+		s.addPod(member(name, "g", 3, 8))
+	}
+	s.tracked(3)
+	s.Succeeded(l[0], ended, true)
+	if s.Dispatch(time.Now()); s.held() != 0 {
+		t.Error("two of three of the next run started")
 	}
 }
 

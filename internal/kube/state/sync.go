@@ -66,7 +66,7 @@ func (c *Cluster) SyncPod(pod *v1.Pod) {
 		}
 		c.unwait(pod)
 		delete(c.known, model.HolderID(pod.UID))
-		c.forgetPod(pod, err == nil && now.UID == pod.UID && now.Status.Phase == v1.PodSucceeded)
+		c.forgetPod(pod)
 		c.kick()
 		delete(c.complained, "pod/"+string(pod.UID))
 		delete(c.contested, string(pod.UID))
@@ -78,7 +78,7 @@ func (c *Cluster) SyncPod(pod *v1.Pod) {
 		if now.DeletionTimestamp == nil {
 			c.trackPod(now)
 		} else {
-			c.untrackPod(now, false)
+			c.untrackPod(now)
 		}
 		c.mu.Unlock()
 		return // not placed; what Reserve assumed stays

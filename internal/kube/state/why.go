@@ -6,9 +6,12 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/dispatch"
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
 // Wait is why a pod waits.
@@ -93,8 +96,11 @@ func (c *Cluster) tellWhy(t *Turn, now time.Time) {
 			c.gangs.asking.ask(id, g.rests.Add(tellAfter))
 			continue
 		}
-		c.gangs.asking.ask(id, now.Add(tellAgain))
+		before := len(t.Look)
 		c.tellOwner(t, g)
+		if len(t.Look) == before {
+			c.gangs.asking.ask(id, now.Add(tellAgain))
+		} // else when the answer comes
 	}
 	t.Next = dispatchEvery
 	if len(c.gangs.asking.due) > 0 {
@@ -122,6 +128,11 @@ func (c *Cluster) tellOwner(t *Turn, g *group) {
 	text := why.Text
 	if text == "" {
 		return
+	}
+	if why.Incomplete && g.unsure {
+		g.unsure = false
+		t.Look = append(t.Look, c.lookFor(g))
+		return // told when that is known
 	}
 	if g.refusal != "" && !why.Quota && !why.Incomplete {
 		text += "; when last tried: " + g.refusal
@@ -154,5 +165,42 @@ func (c *Cluster) tellOwner(t *Turn, g *group) {
 		c.standings.verdicts.put(h, text)
 		c.rank(h)
 		t.Wake = append(t.Wake, m.pod)
+	}
+}
+
+// lookFor says where a gang's pods are.
+func (c *Cluster) lookFor(g *group) Look {
+	l := Look{Gang: g.id}
+	for _, m := range g.pods { // in all the same
+		l.Namespace = m.pod.Namespace
+		if name := m.pod.Labels[names.LabelGang]; name != "" {
+			l.Labels = labels.Set{names.LabelGang: name}
+		}
+		break
+	}
+	return l
+}
+
+// Succeeded tells which pods that were looked for have succeeded; not ok when nobody
+// could tell.
+func (c *Cluster) Succeeded(l Look, pods []v1.Pod, ok bool) {
+	done := map[model.HolderID]string{}
+	for i := range pods {
+		p := &pods[i]
+		m, err := dialect.MembershipOf(p)
+		if err == nil && dispatch.ID(m.Key) == l.Gang && p.Status.Phase == v1.PodSucceeded {
+			done[model.HolderID(p.UID)] = m.Task
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if g := c.gangs.groups[l.Gang]; g != nil {
+		g.unsure = !ok
+		if ok {
+			g.done = done
+		}
+		c.gangs.asking.ask(l.Gang, time.Now())
+		c.touch(l.Gang)
+		c.kick()
 	}
 }
