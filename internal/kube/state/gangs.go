@@ -84,7 +84,7 @@ func newGangs() *gangs {
 	return &gangs{
 		groups: map[dispatch.ID]*group{}, member: map[model.HolderID]dispatch.ID{}, dirty: map[dispatch.ID]bool{},
 		owned: map[string]map[model.HolderID]*v1.Pod{}, owner: map[model.HolderID]string{},
-		batches: map[*Batch]bool{}, asking: asking{in: map[dispatch.ID]bool{}}, told: map[dispatch.ID]*told{}, vetoes: vetoes{},
+		batches: map[*Batch]bool{}, asking: asking{at: map[dispatch.ID]time.Time{}}, told: map[dispatch.ID]*told{}, vetoes: vetoes{},
 		spared: map[model.HolderID]time.Time{}, awake: map[model.HolderID]*v1.Pod{}, stale: true,
 	}
 }
@@ -100,7 +100,9 @@ func (c *Cluster) active() bool {
 func (c *Cluster) touch(id dispatch.ID) {
 	if c.gangs.groups[id] != nil {
 		c.gangs.dirty[id] = true
-		c.gangs.asking.ask(id, time.Now().Add(tellAfter))
+		if c.gangs.told[id] == nil { // else it is asked again in time
+			c.gangs.asking.ask(id, time.Now().Add(tellAfter))
+		}
 	}
 }
 

@@ -35,7 +35,8 @@ const (
 // asking is when to look for the reasons of gangs, soonest first.
 type asking struct {
 	due []question
-	in  map[dispatch.ID]bool
+	// at is the soonest time of each gang; later questions about it are void.
+	at map[dispatch.ID]time.Time
 }
 
 type question struct {
@@ -51,22 +52,24 @@ type told struct {
 	pods map[model.HolderID]bool
 }
 
-// ask makes sure that a gang's reason is looked for.
+// ask makes sure that a gang's reason is looked for at a time, or before.
 func (a *asking) ask(id dispatch.ID, at time.Time) {
-	if !a.in[id] {
-		a.in[id] = true
+	if due, ok := a.at[id]; !ok || at.Before(due) {
+		a.at[id] = at
 		heap.Push(a, question{at, id})
 	}
 }
 
-// next returns the gang whose time has come.
+// next returns a gang whose time has come.
 func (a *asking) next(now time.Time) (dispatch.ID, bool) {
-	if len(a.due) == 0 || a.due[0].at.After(now) {
-		return "", false
+	for len(a.due) > 0 && !a.due[0].at.After(now) {
+		q := heap.Pop(a).(question)
+		if a.at[q.id].Equal(q.at) {
+			delete(a.at, q.id)
+			return q.id, true
+		}
 	}
-	q := heap.Pop(a).(question)
-	delete(a.in, q.id)
-	return q.id, true
+	return "", false
 }
 
 // Len, Less, Swap, Push and Pop are for container/heap.
