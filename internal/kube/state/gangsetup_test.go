@@ -147,4 +147,3 @@ func (s *gangSetup) held() int {
 	_, holders := s.ledger.Size()
 	return holders
 }
-
