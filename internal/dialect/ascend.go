@@ -23,15 +23,9 @@ var ascend = vocabulary{
 	read: func(_ *v1.Pod, c *v1.Container, path string) (*ask, error) {
 		w := &words{c: c, path: path}
 		a := ask{vendor: model.Ascend, part: model.Part{}}
-		names := append(slices.Collect(maps.Keys(c.Resources.Requests)), slices.Collect(maps.Keys(c.Resources.Limits))...)
-		slices.Sort(names)
 		var none []string // fields that say 0
-		for _, name := range slices.Compact(names) {
-			card, ok := strings.CutPrefix(string(name), ascendPrefix)
-			if !ok {
-				continue
-			}
-			card, isMemory := strings.CutSuffix(card, ascendMemory)
+		for _, name := range named(c, ascendPrefix) {
+			card, isMemory := strings.CutSuffix(strings.TrimPrefix(string(name), ascendPrefix), ascendMemory)
 			most := int64(maxCount)
 			if isMemory {
 				most = maxMiB

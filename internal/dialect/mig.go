@@ -18,12 +18,8 @@ const slicePrefix = "nvidia.com/mig-"
 var migSlices = vocabulary{
 	read: func(_ *v1.Pod, c *v1.Container, path string) (*ask, error) {
 		var found *ask
-		names := slices.Sorted(maps.Keys(c.Resources.Requests))
-		for _, name := range append(names, slices.Sorted(maps.Keys(c.Resources.Limits))...) {
-			profile, ok := strings.CutPrefix(string(name), slicePrefix)
-			if !ok || found != nil && found.resource == name {
-				continue
-			}
+		for _, name := range named(c, slicePrefix) {
+			profile := strings.TrimPrefix(string(name), slicePrefix)
 			w := &words{c: c, path: path}
 			n, field, ok := w.number(name, 0, maxCount)
 			if w.err != nil {

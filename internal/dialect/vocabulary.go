@@ -3,6 +3,7 @@ package dialect
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -94,6 +95,20 @@ func Unpublished() []string {
 	for _, profile := range mig.Names() {
 		out = append(out, slicePrefix+profile)
 	}
+	return out
+}
+
+// named returns the resources a container names that begin with a prefix, by name.
+func named(c *v1.Container, prefix string) []v1.ResourceName {
+	var out []v1.ResourceName
+	for _, list := range []v1.ResourceList{c.Resources.Requests, c.Resources.Limits} {
+		for name := range list {
+			if strings.HasPrefix(string(name), prefix) && !slices.Contains(out, name) {
+				out = append(out, name)
+			}
+		}
+	}
+	slices.Sort(out)
 	return out
 }
 

@@ -71,13 +71,15 @@ func resourceOf(v model.Vendor) v1.ResourceName {
 
 // amount reads a container's request for an extended resource. The API server
 // copies limits to requests; pods that did not pass it may have limits only.
-// The field is for messages.
+// The field is for messages; what is absent has none.
 func amount(c *v1.Container, path string, r v1.ResourceName) (q resource.Quantity, field string, ok bool) {
 	if q, ok = c.Resources.Requests[r]; ok {
-		return q, fmt.Sprintf("%s.resources.requests[%s]", path, r), true
+		return q, path + ".resources.requests[" + string(r) + "]", true
 	}
-	q, ok = c.Resources.Limits[r]
-	return q, fmt.Sprintf("%s.resources.limits[%s]", path, r), ok
+	if q, ok = c.Resources.Limits[r]; ok {
+		return q, path + ".resources.limits[" + string(r) + "]", true
+	}
+	return q, "", false
 }
 
 // count reads a whole number of devices. The API server already refuses

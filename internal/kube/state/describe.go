@@ -39,12 +39,13 @@ func (c *Cluster) describe(g *group) dispatch.Gang {
 		gang.MinRuntime = max(gang.MinRuntime, m.MinRuntime)
 		gang.Preemptible = gang.Preemptible && m.Preemptible
 		gang.NeverPreempts = gang.NeverPreempts || m.pod.Spec.PreemptionPolicy != nil && *m.pod.Spec.PreemptionPolicy == v1.PreemptNever
-		at, ok := roles[m.shape]
+		like := m.likeness()
+		at, ok := roles[like.shape]
 		if !ok {
 			at = len(gang.Roles)
-			roles[m.shape] = at
+			roles[like.shape] = at
 			c.podOf[m.request] = m
-			gang.Roles = append(gang.Roles, dispatch.Role{Name: m.Task, Request: m.request, Class: m.rules + resting})
+			gang.Roles = append(gang.Roles, dispatch.Role{Name: m.Task, Request: m.request, Class: like.rules + resting})
 		}
 		gang.Roles[at].Members = append(gang.Roles[at].Members, model.HolderID(m.pod.UID))
 	}
@@ -117,6 +118,22 @@ func compareMembers(a, b *v1.Pod) int {
 		return len(a.Name) - len(b.Name)
 	}
 	return strings.Compare(a.Name, b.Name)
+}
+
+// likeness tells which pods are interchangeable.
+type likeness struct {
+	// rules is equal for pods that nodes treat alike for all that core does not know;
+	// shape for those of one task that ask for the same as well.
+	rules, shape string
+}
+
+// likeness is worked out late: without gangs and queues nobody asks.
+func (m *memberPod) likeness() *likeness {
+	if m.like == nil {
+		rules := rulesOf(m.pod)
+		m.like = &likeness{rules, m.Task + "\x00" + shapeOf(m.request) + rules}
+	}
+	return m.like
 }
 
 // shapeOf is equal for requests that ask for the same.

@@ -71,11 +71,9 @@ type group struct {
 type memberPod struct {
 	pod     *v1.Pod
 	request *model.Request
-	// rules is equal for pods that nodes treat alike for all that core does not know;
-	// shape for those that ask for the same as well.
-	rules, shape string
-	group        *group
+	group   *group
 	membership
+	like *likeness // nil until somebody asks
 }
 
 type membership = dialect.Membership
@@ -96,9 +94,9 @@ func (c *Cluster) active() bool {
 }
 
 // touch says that the engine must hear the latest of a gang, and its owner why it
-// waits, if it does.
+// waits, if it does. An engine that starts later hears of all.
 func (c *Cluster) touch(id dispatch.ID) {
-	if c.gangs.groups[id] != nil {
+	if c.gangs.engine != nil && c.gangs.groups[id] != nil {
 		c.gangs.dirty[id] = true
 		if c.gangs.told[id] == nil { // else it is asked again in time
 			c.gangs.asking.ask(id, time.Now().Add(tellAfter))
@@ -145,8 +143,7 @@ func (c *Cluster) trackPod(pod *v1.Pod) {
 	if old := g.pods[id]; old != nil {
 		delete(c.podOf, old.request)
 	}
-	rules := rulesOf(pod)
-	g.pods[id] = &memberPod{pod, r, rules, m.Task + "\x00" + shapeOf(r) + rules, g, m}
+	g.pods[id] = &memberPod{pod: pod, request: r, group: g, membership: m}
 	if pod.Spec.NodeName != "" {
 		g.failures, g.refusal = 0, ""
 	}
@@ -292,6 +289,8 @@ func (c *Cluster) stopEngine() {
 	c.standings.deciding.Store(false)
 	c.standings.verdicts.clear()
 	clear(c.gangs.dirty)
+	clear(c.gangs.told)
+	c.gangs.asking = asking{at: map[dispatch.ID]time.Time{}}
 	for _, g := range c.gangs.groups {
 		for h, m := range g.pods {
 			if m.pod.Spec.NodeName == "" && !c.standings.releases.has(h) {

@@ -383,3 +383,24 @@ func TestManyMembers(t *testing.T) {
 	}
 	t.Logf("a gang of %d was told and decided in %s", n, time.Since(start))
 }
+
+// TestNothingKept: pods that come and go leave nothing behind, with gangs and without.
+func TestNothingKept(t *testing.T) {
+	s := newGangSetup(t, 1)
+	for _, gang := range []string{"", "g"} {
+		for _, name := range []string{"a", "b"} {
+			s.addPod(member(name, gang, 2, 1))
+		}
+		s.tracked(2)
+		s.Dispatch(time.Now())
+		s.deletePod("a")
+		s.deletePod("b")
+		s.tracked(0)
+		s.Dispatch(time.Now())
+		s.Cluster.mu.Lock()
+		if g := s.gangs; len(g.groups)+len(g.dirty)+len(g.asking.at)+len(g.asking.due)+len(g.told)+len(g.awake)+len(g.batches)+len(s.podOf) > 0 {
+			t.Errorf("gang %q: left %+v", gang, g)
+		}
+		s.Cluster.mu.Unlock()
+	}
+}

@@ -53,7 +53,7 @@ func (c *Cluster) Veto(pod *v1.Pod, node model.NodeID, said string, late bool) {
 	if n, err := c.nodes.Get(string(node)); err == nil {
 		version = n.ResourceVersion
 	}
-	key := veto{g.pods[model.HolderID(pod.UID)].shape, node}
+	key := veto{g.pods[model.HolderID(pod.UID)].likeness().shape, node}
 	v := vetoed{version: version, strikes: c.gangs.vetoes[key].strikes}
 	pause := vetoFirst
 	if !late {
@@ -75,8 +75,8 @@ func (c *Cluster) Took(pod *v1.Pod, node model.NodeID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if g := c.gangs.groups[c.gangs.member[model.HolderID(pod.UID)]]; g != nil && g.pods[model.HolderID(pod.UID)] != nil {
-		delete(c.gangs.vetoes, veto{g.pods[model.HolderID(pod.UID)].shape, node})
-		delete(c.gangs.vetoes, veto{g.pods[model.HolderID(pod.UID)].shape, everyNode})
+		delete(c.gangs.vetoes, veto{g.pods[model.HolderID(pod.UID)].likeness().shape, node})
+		delete(c.gangs.vetoes, veto{g.pods[model.HolderID(pod.UID)].likeness().shape, everyNode})
 	}
 }
 
@@ -124,7 +124,7 @@ func (c *Cluster) may(r *model.Request, id model.NodeID) bool {
 		return false
 	}
 	if len(c.gangs.vetoes) > 0 {
-		if !c.gangs.vetoes[veto{m.shape, id}].until.IsZero() || !c.gangs.vetoes[veto{m.shape, everyNode}].until.IsZero() {
+		if !c.gangs.vetoes[veto{m.likeness().shape, id}].until.IsZero() || !c.gangs.vetoes[veto{m.likeness().shape, everyNode}].until.IsZero() {
 			return false
 		}
 	}
