@@ -72,12 +72,20 @@ func (ls Levels) Names() []string {
 
 // Find returns the level of a name.
 func (ls Levels) Find(name string) (model.Level, bool) {
-	for i, l := range ls {
-		if l.Name == name {
-			return model.Level{Name: l.Name, Label: l.Label, Depth: i}, true
-		}
+	return ls.find(func(l Level) bool { return l.Name == name })
+}
+
+// OfLabel returns the level whose domains a node label names.
+func (ls Levels) OfLabel(label string) (model.Level, bool) {
+	return ls.find(func(l Level) bool { return l.Label == label })
+}
+
+func (ls Levels) find(is func(Level) bool) (model.Level, bool) {
+	i := slices.IndexFunc(ls, is)
+	if i < 0 {
+		return model.Level{}, false
 	}
-	return model.Level{}, false
+	return model.Level{Name: ls[i].Name, Label: ls[i].Label, Depth: i}, true
 }
 
 // Path reads a node's domains from its labels: one value per level, "" where the

@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tangram-dev/tangram/api/names"
 )
@@ -16,8 +17,10 @@ import (
 type Membership struct {
 	// Key names the gang in the cluster; empty for a pod that comes alone.
 	Key string
-	// PodGroup is the "namespace/name" of the PodGroup that says more; may be empty.
+	// PodGroup is the "namespace/name" of the PodGroup that says more, and Groups of
+	// which kind it is; may be empty.
 	PodGroup string
+	Groups   schema.GroupVersionResource
 	// Owner is the controller that says how many members there are; may be empty.
 	Owner metav1.OwnerReference
 	// Size is how many members the labels say there are; 0 when they do not.
@@ -34,9 +37,9 @@ type Membership struct {
 // maxGang bounds a gang's size: beyond it is a typing error.
 const maxGang = 100_000
 
-// MembershipOf reads the gang of a pod: Tangram's labels, else the PodGroup its
-// annotations name, else its controller when that is of a kind whose pods run
-// together. An error names the field.
+// MembershipOf reads the gang of a pod: Tangram's labels, else the PodGroup it names
+// (Kubernetes' own in its spec, Volcano's in an annotation), else its controller when
+// that is of a kind whose pods run together. An error names the field.
 func MembershipOf(pod *v1.Pod) (Membership, error) {
 	m := Membership{Task: pod.Annotations[names.AnnotationVolcanoTask], Preemptible: true}
 	for _, queue := range []string{pod.Labels[names.LabelQueue], pod.Annotations[names.AnnotationVolcanoQueue]} {
@@ -64,8 +67,11 @@ func MembershipOf(pod *v1.Pod) (Membership, error) {
 			return m, fmt.Errorf("metadata.labels[%s]: missing, how many members gang %q has", names.LabelGangSize, name)
 		}
 		m.Key = "label/" + pod.Namespace + "/" + name
+	case pod.Spec.SchedulingGroup != nil && pod.Spec.SchedulingGroup.PodGroupName != nil:
+		m.PodGroup, m.Groups = pod.Namespace+"/"+*pod.Spec.SchedulingGroup.PodGroupName, KubeGroups
+		m.Key = "group/" + m.PodGroup
 	case group != "":
-		m.PodGroup = pod.Namespace + "/" + group
+		m.PodGroup, m.Groups = pod.Namespace+"/"+group, PodGroups
 		m.Key = "podgroup/" + m.PodGroup
 	case m.Size > 0 && owner != nil:
 		m.Key = "owner/" + string(owner.UID)

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/dispatch"
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/topology"
 )
 
 type pairs = map[string]string
@@ -39,8 +41,8 @@ func TestMembership(t *testing.T) {
 		"alone":              {nil, nil, nil, Membership{}},
 		"labels":             {pairs{names.LabelGang: "g", names.LabelGangSize: "4"}, nil, nil, Membership{Key: "label/team/g", Size: 4}},
 		"labels before all":  {pairs{names.LabelGang: "g", names.LabelGangSize: "4"}, pairs{names.AnnotationKubeGroup: "pg"}, job, Membership{Key: "label/team/g", Size: 4}},
-		"PodGroup":           {nil, pairs{names.AnnotationKubeGroup: "pg"}, job, Membership{Key: "podgroup/team/pg", PodGroup: "team/pg"}},
-		"Volcano's own word": {nil, pairs{names.AnnotationVolcanoGroup: "pg", names.AnnotationVolcanoTask: "worker"}, nil, Membership{Key: "podgroup/team/pg", PodGroup: "team/pg", Task: "worker"}},
+		"PodGroup":           {nil, pairs{names.AnnotationKubeGroup: "pg"}, job, Membership{Key: "podgroup/team/pg", PodGroup: "team/pg", Groups: PodGroups}},
+		"Volcano's own word": {nil, pairs{names.AnnotationVolcanoGroup: "pg", names.AnnotationVolcanoTask: "worker"}, nil, Membership{Key: "podgroup/team/pg", PodGroup: "team/pg", Groups: PodGroups, Task: "worker"}},
 		"size and owner":     {pairs{names.LabelGangSize: "3"}, nil, job, Membership{Key: "owner/u1", Size: 3}},
 		"size one, alone":    {pairs{names.LabelGangSize: "1"}, nil, nil, Membership{Size: 1}},
 		"Job":                {nil, nil, job, Membership{Key: "owner/u1", Owner: *job}},
@@ -217,14 +219,37 @@ func TestBadQueue(t *testing.T) {
 // TestGroup: a PodGroup as Volcano's users and controllers write it.
 func TestGroup(t *testing.T) {
 	g, err := GroupOf(parsed(t, `spec: {minMember: 3, queue: research, priorityClassName: high, minTaskMember: {ps: 1, worker: 2},
-  networkTopology: {mode: hard, highestTierName: rack}}`))
-	if err != nil || g.Min != 3 || g.Queue != "research" || g.Priority != "high" || g.MinTask["worker"] != 2 || g.MinTask["ps"] != 1 || g.Level != "rack" {
+  networkTopology: {mode: hard, highestTierName: rack}}`), topology.DefaultLevels())
+	if err != nil || g.Min != 3 || g.Queue != "research" || g.Priority != "high" || g.MinTask["worker"] != 2 || g.MinTask["ps"] != 1 || g.Require.Name != "rack" {
 		t.Errorf("got %+v, %v", g, err)
 	}
-	if g, err := GroupOf(parsed(t, `spec: {minMember: 0, networkTopology: {mode: soft, highestTierName: rack}}`)); err != nil || g.Min != 1 || g.Level != "" {
+	if g, err := GroupOf(parsed(t, `spec: {minMember: 0, networkTopology: {mode: soft, highestTierName: rack}}`), topology.DefaultLevels()); err != nil || g.Min != 1 || g.Require.Name != "" {
 		t.Errorf("got %+v, %v", g, err)
 	}
-	if _, err := GroupOf(parsed(t, `spec: {minMember: all}`)); err == nil || !strings.Contains(err.Error(), "spec.minMember: all is not a number") {
-		t.Errorf("got %v", err)
+	for text, want := range map[string]string{
+		`spec: {minMember: all}`: "spec.minMember: all is not a number",
+		`spec: {networkTopology: {mode: hard, highestTierName: row}}`:                                                   `spec.networkTopology.highestTierName: "row" is not one of zone, block, rack, clique`,
+		`{apiVersion: scheduling.k8s.io/v1alpha2, spec: {schedulingConstraints: {topology: [{key: example.com/row}]}}}`: `spec.schedulingConstraints.topology.key: "example.com/row" is not the label of a level`,
+	} {
+		if _, err := GroupOf(parsed(t, text), topology.DefaultLevels()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v", text, err)
+		}
+	}
+}
+
+// TestKubeGroup: a PodGroup of Kubernetes itself.
+func TestKubeGroup(t *testing.T) {
+	for text, want := range map[string]Group{
+		`spec: {schedulingPolicy: {gang: {minCount: 4}}, priorityClassName: high}`: {Min: 4, Priority: "high"},
+		`spec: {schedulingPolicy: {basic: {}}}`:                                    {},
+		`spec: {schedulingPolicy: {gang: {minCount: 2}}, schedulingConstraints: {topology: [{key: topology.kubernetes.io/rack}]}}`: {
+			Min: 2, Require: model.Level{Name: "rack", Label: "topology.kubernetes.io/rack", Depth: 2}},
+		`spec: {schedulingPolicy: {gang: {minCount: 2}}, schedulingConstraints: {topology: [{key: kubernetes.io/hostname}]}}`: {
+			Min: 2, Require: model.Level{Name: "node", Depth: model.NodeDepth}},
+	} {
+		g, err := GroupOf(parsed(t, "{apiVersion: scheduling.k8s.io/v1alpha2, "+text+"}"), topology.DefaultLevels())
+		if err != nil || !reflect.DeepEqual(g, want) {
+			t.Errorf("%s: got %+v, %v", text, g, err)
+		}
 	}
 }

@@ -21,8 +21,11 @@ import (
 // Kinds of other projects that say something about gangs and queues. They are read
 // as they come, so that the scheduler needs none of those projects' code.
 var (
-	Queues      = schema.GroupVersionResource{Group: "scheduling.volcano.sh", Version: "v1beta1", Resource: "queues"}
-	PodGroups   = schema.GroupVersionResource{Group: "scheduling.volcano.sh", Version: "v1beta1", Resource: "podgroups"}
+	Queues    = schema.GroupVersionResource{Group: "scheduling.volcano.sh", Version: "v1beta1", Resource: "queues"}
+	PodGroups = schema.GroupVersionResource{Group: "scheduling.volcano.sh", Version: "v1beta1", Resource: "podgroups"}
+	// KubeGroups are Kubernetes' own PodGroups (alpha in 1.36).
+	KubeGroups  = schema.GroupVersionResource{Group: "scheduling.k8s.io", Version: "v1alpha2", Resource: "podgroups"}
+	Priorities  = schema.GroupVersionResource{Group: "scheduling.k8s.io", Version: "v1", Resource: "priorityclasses"}
 	Jobs        = schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
 	JobSets     = schema.GroupVersionResource{Group: "jobset.x-k8s.io", Version: "v1alpha2", Resource: "jobsets"}
 	RayClusters = schema.GroupVersionResource{Group: "ray.io", Version: "v1", Resource: "rayclusters"}
@@ -77,36 +80,6 @@ func QueueOf(o *unstructured.Unstructured) (arbiter.Queue, error) {
 		q.Aging = d
 	}
 	return q, err
-}
-
-// Group is what a PodGroup says of its gang.
-type Group struct {
-	Min      int
-	MinTask  map[string]int
-	Queue    string
-	Priority string // a PriorityClass
-	// Level is the level all members must share, when the group asks for one.
-	Level string
-}
-
-// GroupOf reads a Volcano PodGroup.
-func GroupOf(o *unstructured.Unstructured) (Group, error) {
-	var err error
-	spec := reader{o.Object, &err}
-	g := Group{Min: 1, MinTask: map[string]int{}, Queue: spec.text("spec", "queue"), Priority: spec.text("spec", "priorityClassName")}
-	if n, ok := spec.number("spec", "minMember"); ok {
-		g.Min = int(max(1, min(n, maxGang)))
-	}
-	tasks, _, _ := unstructured.NestedMap(o.Object, "spec", "minTaskMember")
-	for task := range tasks {
-		if n, ok := spec.number("spec", "minTaskMember", task); ok {
-			g.MinTask[task] = int(max(0, min(n, maxGang)))
-		}
-	}
-	if spec.text("spec", "networkTopology", "mode") == "hard" {
-		g.Level = spec.text("spec", "networkTopology", "highestTierName")
-	}
-	return g, err
 }
 
 // SizeOf is how many pods a Job, JobSet or RayCluster runs together; 0 when they need

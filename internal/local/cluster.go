@@ -30,6 +30,8 @@ type Options struct {
 	ControllerManager bool
 	// KWOK starts KWOK, which plays the kubelets of simulated nodes.
 	KWOK bool
+	// APIServer are further arguments for kube-apiserver.
+	APIServer []string
 }
 
 // Cluster is a running control plane. Its methods are safe for concurrent use.

@@ -171,7 +171,7 @@ func (c *Cluster) startAPIServer(ctx context.Context, o Options, store etcdAcces
 		args = append(args, "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition")
 	}
 	_, err = c.Run(ctx, Program{
-		Name: apiServerProgram, Path: filepath.Join(c.bin, apiServerProgram), Restart: true, Ready: ready, Args: args,
+		Name: apiServerProgram, Path: filepath.Join(c.bin, apiServerProgram), Restart: true, Ready: ready, Args: append(args, o.APIServer...),
 	})
 	return err
 }

@@ -145,8 +145,11 @@ func New(ctx context.Context, factory informers.SharedInformerFactory, from Sour
 	}
 	for kind, source := range from.Groups {
 		changed := func(key string) { c.syncOwner(kind, key) }
-		if kind == dialect.Queues {
+		switch kind {
+		case dialect.Queues:
 			changed = c.syncQueue
+		case dialect.Priorities:
+			changed = c.syncPriority
 		}
 		watch, err := newOptional[*unstructured.Unstructured](source, &unstructured.Unstructured{},
 			"No "+kind.Resource+" here", changed, func() {})

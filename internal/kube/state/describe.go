@@ -21,11 +21,15 @@ func (c *Cluster) describe(g *group) dispatch.Gang {
 	gang.Queue, gang.Namespace, gang.User = first.Queue, first.pod.Namespace, first.User
 	gang.Require = first.request.Require.Level
 	gang.Submitted = first.pod.CreationTimestamp.UnixNano()
+	gang.Priority = priorityOf(first.pod)
+	for _, m := range pods {
+		gang.Priority = max(gang.Priority, priorityOf(m.pod))
+	}
 	minOf := map[string]int{}
 	if g.real {
 		gang.Min = max(1, first.Size)
 		if first.PodGroup != "" {
-			c.groupSays(first.PodGroup, &gang, minOf)
+			c.groupSays(&first.membership, &gang, minOf)
 		}
 	}
 	resting := ""
@@ -34,7 +38,6 @@ func (c *Cluster) describe(g *group) dispatch.Gang {
 	}
 	roles := map[string]int{}
 	for _, m := range pods {
-		gang.Priority = max(gang.Priority, priorityOf(m.pod))
 		gang.Runtime = max(gang.Runtime, m.Runtime)
 		gang.MinRuntime = max(gang.MinRuntime, m.MinRuntime)
 		gang.Preemptible = gang.Preemptible && m.Preemptible

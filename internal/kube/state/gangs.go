@@ -195,9 +195,9 @@ func (c *Cluster) own(id model.HolderID, pod *v1.Pod, m *membership) {
 	key := ""
 	switch {
 	case m.PodGroup != "":
-		key = dialect.PodGroups.Resource + "/" + m.PodGroup
+		key = ownerKey(m.Groups, m.PodGroup)
 	case m.Owner.Kind != "":
-		key = ownerKinds[m.Owner.Kind].Resource + "/" + pod.Namespace + "/" + m.Owner.Name
+		key = ownerKey(ownerKinds[m.Owner.Kind], pod.Namespace+"/"+m.Owner.Name)
 	}
 	if old := c.gangs.owner[id]; old != key {
 		c.disown(id)

@@ -1,18 +1,12 @@
 package state
 
 import (
-	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/arbiter"
-	"github.com/tangram-dev/tangram/core/dispatch"
-	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
@@ -80,95 +74,4 @@ func (c *Cluster) syncQueue(name string) {
 	if complain && object != nil {
 		c.report(&v1.ObjectReference{APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), Name: name, UID: object.GetUID()}, "InvalidQueue", problem.Error())
 	}
-}
-
-// syncOwner looks again at the pods of a PodGroup, Job, JobSet or RayCluster that
-// changed: it says how many of them belong together.
-func (c *Cluster) syncOwner(kind schema.GroupVersionResource, key string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, p := range c.gangs.owned[kind.Resource+"/"+key] { // each for itself
-		c.trackAgain(p)
-	}
-}
-
-// trackAgain looks at the latest of a pod.
-func (c *Cluster) trackAgain(pod *v1.Pod) {
-	now, err := c.pods.Pods(pod.Namespace).Get(pod.Name)
-	if err != nil || now.UID != pod.UID || now.DeletionTimestamp != nil && now.Spec.NodeName == "" {
-		return // it is gone, and forgotten by whoever hears of that
-	}
-	before := c.gangs.member[model.HolderID(pod.UID)]
-	c.trackPod(now)
-	if after := c.gangs.member[model.HolderID(pod.UID)]; now.Spec.NodeName == "" && (before != after || after == "") {
-		c.gangs.awake[model.HolderID(pod.UID)] = now // it may be free now, or has to hear what is wrong
-		c.kick()
-	}
-}
-
-// lookAgain looks at a pod once more when its owner must have been seen.
-func (c *Cluster) lookAgain(pod *v1.Pod) {
-	if time.Since(pod.CreationTimestamp.Time) > ownerPatience {
-		return
-	}
-	time.AfterFunc(time.Until(pod.CreationTimestamp.Add(ownerPatience))+time.Millisecond, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.trackAgain(pod)
-	})
-}
-
-// ownerPatience is how long after a pod's creation its owner may be unknown here: it
-// was there before the pod, but news of them come on different ways. An owner that is
-// still unknown is gone.
-const ownerPatience = 5 * time.Second
-
-// groupSays adds what a PodGroup says of a gang.
-func (c *Cluster) groupSays(key string, g *dispatch.Gang, minOf map[string]int) {
-	object := c.objects[dialect.PodGroups].get(key)
-	if object == nil {
-		return
-	}
-	said, _ := dialect.GroupOf(object) // what makes no sense counts as not said
-	g.Min = said.Min
-	maps.Copy(minOf, said.MinTask)
-	if said.Queue != "" {
-		g.Queue = said.Queue
-	}
-	if level, ok := c.Levels().Find(said.Level); ok {
-		g.Require = level
-	}
-	g.Submitted = object.GetCreationTimestamp().UnixNano()
-}
-
-// groupOf says whether the PodGroup a pod names has been seen, if it names one; if it
-// must have been by now, what is wrong. Without PodGroups here nobody waits for them.
-// It takes no lock.
-func (c *Cluster) groupOf(pod *v1.Pod, m *membership) (known bool, problem string) {
-	kind := c.objects[dialect.PodGroups]
-	if m.PodGroup == "" || kind == nil || kind.absent.Load() || kind.get(m.PodGroup) != nil {
-		return true, ""
-	}
-	if time.Since(pod.CreationTimestamp.Time) > ownerPatience && kind.handler.HasSynced() {
-		return false, fmt.Sprintf("metadata.annotations[%s]: PodGroup %q does not exist", names.AnnotationKubeGroup, m.PodGroup)
-	}
-	return false, ""
-}
-
-// ownerKinds are owners that say how many pods run together.
-var ownerKinds = map[string]schema.GroupVersionResource{
-	"Job": dialect.Jobs, "JobSet": dialect.JobSets, "RayCluster": dialect.RayClusters,
-}
-
-// ownerSize is how many pods a pod's controller runs together; not known while the
-// controller has not been seen. It takes no lock.
-func (c *Cluster) ownerSize(pod *v1.Pod, m *membership) (size int, known bool) {
-	kind := c.objects[ownerKinds[m.Owner.Kind]]
-	if kind == nil || kind.absent.Load() {
-		return 0, true
-	}
-	if object := kind.get(pod.Namespace + "/" + m.Owner.Name); object != nil {
-		return dialect.SizeOf(object), true
-	}
-	return 0, time.Since(pod.CreationTimestamp.Time) > ownerPatience
 }

@@ -124,7 +124,12 @@ func (c *Cluster) StandingOf(pod *v1.Pod) (Standing, string) {
 		if known, problem := c.groupOf(pod, &m); !known && problem != "" {
 			return Told, problem
 		}
-		return Gated, ""
+		if m.Key != "" {
+			return Gated, ""
+		}
+		if !c.standings.deciding.Load() {
+			return Free, ""
+		}
 	}
 	if r, err := dialect.RequestOn(pod, c.Levels()); err != nil || r == nil {
 		return Free, "" // refused elsewhere, or without GPUs
