@@ -199,3 +199,22 @@ func TestRuntimes(t *testing.T) {
 		t.Error("guesses for strangers")
 	}
 }
+
+// TestRuntimesForget: of many keys only the latest are held, and what is still in use
+// is not lost.
+func TestRuntimesForget(t *testing.T) {
+	var r arbiter.Runtimes
+	daily := arbiter.RuntimeKey{Owner: "ml/ann"}
+	for i := range 200_000 {
+		r.Observe(arbiter.RuntimeKey{Owner: fmt.Sprint("ml/", i)}, time.Minute)
+		if i%1000 == 0 {
+			r.Observe(daily, time.Hour)
+		}
+	}
+	if d, ok := r.Estimate(daily); !ok || d != time.Hour {
+		t.Errorf("the daily run takes %v, %v", d, ok)
+	}
+	if _, ok := r.Estimate(arbiter.RuntimeKey{Owner: "ml/1"}); ok {
+		t.Error("a run of long ago is still known")
+	}
+}

@@ -10,9 +10,13 @@ type RuntimeKey struct{ Owner, Shape string }
 // they run; long enough that one crash after a minute does not decide.
 const memory = 4
 
+// remembered bounds how many keys are held twice over: of those seen since, and of
+// as many before. People and images come and go for years.
+const remembered = 1 << 14
+
 // Runtimes learns how long jobs run. The zero value knows nothing. It holds one
-// small entry per key, owner and shape it has seen.
-type Runtimes struct{ means map[RuntimeKey]mean }
+// small entry per key, owner and shape it has seen lately.
+type Runtimes struct{ means, before map[RuntimeKey]mean }
 
 // mean is a decayed mean: the plain one of the first runs, then each new run
 // counts one part in memory.
@@ -27,11 +31,11 @@ func (r *Runtimes) Observe(k RuntimeKey, ran time.Duration) {
 	if ran < 0 {
 		return
 	}
-	if r.means == nil {
-		r.means = map[RuntimeKey]mean{}
+	if r.means == nil || len(r.means) > remembered {
+		r.means, r.before = map[RuntimeKey]mean{}, r.means
 	}
 	for _, k := range k.general() {
-		m := r.means[k]
+		m, _ := r.mean(k)
 		m.runs = min(m.runs+1, memory)
 		m.value += (ran - m.value) / time.Duration(m.runs)
 		r.means[k] = m
@@ -43,11 +47,19 @@ func (r *Runtimes) Observe(k RuntimeKey, ran time.Duration) {
 // Never 0 when true, since 0 says unknown in Job.ExpectedRuntime.
 func (r *Runtimes) Estimate(k RuntimeKey) (time.Duration, bool) {
 	for _, k := range k.general() {
-		if m, ok := r.means[k]; ok {
+		if m, ok := r.mean(k); ok {
 			return max(1, m.value), true
 		}
 	}
 	return 0, false
+}
+
+func (r *Runtimes) mean(k RuntimeKey) (mean, bool) {
+	m, ok := r.means[k]
+	if !ok {
+		m, ok = r.before[k]
+	}
+	return m, ok
 }
 
 // general lists the key and those that stand in for it, the closest first.

@@ -42,7 +42,7 @@ pools:
 		{"WaitsForMembers", waitsForMembers}, {"WaitsForQuota", waitsForQuota}, {"WaitsForCapacity", waitsForCapacity},
 		{"NeverFits", neverFits}, {"UnknownQueue", noSuchQueue}, {"BadLabels", badLabels}, {"Elastic", elastic},
 		{"OneRack", oneRack}, {"Repair", repaired}, {"MemberGone", memberGone}, {"Finished", finished}, {"HeldByGates", heldByGates},
-		{"OwnRules", ownRules}, {"NoExtraWrites", noExtraWrites},
+		{"Learned", learned}, {"OwnRules", ownRules}, {"NoExtraWrites", noExtraWrites},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Cleanup(func() { clear(w.within(t)) })
@@ -233,6 +233,36 @@ func finished(w *world) {
 	w.gone("f-2")
 	w.create(pod("f-2", 1, gangLabels("f", 3)))
 	w.bound("f-2")
+}
+
+// learned: in a queue of shortest job first, what ran briefly before goes first.
+func learned(w *world) {
+	w.apply("{apiVersion: scheduling.volcano.sh/v1beta1, kind: Queue, metadata: {name: short, annotations: {tangram.dev/order: sjf}}, spec: {weight: 1, capability: {nvidia.com/gpu: 8}}}")
+	of := func(image string) func(*v1.Pod) {
+		return func(p *v1.Pod) { p.Spec.Containers[0].Image = image }
+	}
+	for i, image := range []string{"long", "brief"} { // one after the other, so that they are told apart
+		name := fmt.Sprintf("ran-%d", i)
+		w.create(pod(name, 8, inQueue("short"), of(image)))
+		w.bound(name)
+		if image == "long" {
+			time.Sleep(4 * time.Second)
+		}
+		if err := w.finish(w.get(name)); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	w.create(pod("blocks", 8, inQueue("short")))
+	w.bound("blocks")
+	w.create(pod("long", 8, inQueue("short"), of("long")))
+	w.event("Pod", "long", "waits for quota")
+	w.create(pod("brief", 8, inQueue("short"), of("brief")))
+	w.event("Pod", "brief", "waits for quota")
+	if err := w.finish(w.get("blocks")); err != nil {
+		w.t.Fatal(err)
+	}
+	w.bound("brief")
+	w.noneBound("long", time.Second)
 }
 
 // heldByGates: a member that is not ready to be scheduled does not exist yet.

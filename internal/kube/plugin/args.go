@@ -1,15 +1,19 @@
 package plugin
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/json"
 
+	"github.com/tangram-dev/tangram/core/arbiter"
+	"github.com/tangram-dev/tangram/core/dispatch"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/score"
 	"github.com/tangram-dev/tangram/core/topology"
@@ -34,6 +38,48 @@ type FilterArgs struct {
 type LevelArgs struct {
 	Name  string `json:"name"`
 	Label string `json:"label"`
+}
+
+// QueueArgs are GPUQueue's arguments in a KubeSchedulerConfiguration. There is one
+// queue, so profiles that give them must give the same.
+type QueueArgs struct {
+	APIVersion string `json:"apiVersion,omitempty"`
+	Kind       string `json:"kind,omitempty"`
+	// Reservations is how many gangs may have nodes kept for them at once. Left out: 1.
+	Reservations *int `json:"reservations,omitempty"`
+	// Patience is how long a gang waits before nodes are kept for it though nobody
+	// knows when they will be free. Left out: 6h.
+	Patience string `json:"patience,omitempty"`
+	// Backfill lets jobs pass those before them that do not fit. Left out: true.
+	Backfill *bool `json:"backfill,omitempty"`
+	// Preemption lets jobs take the place of others. Left out: true.
+	Preemption *bool `json:"preemption,omitempty"`
+}
+
+// maxReservations is more than anybody needs: each keeps nodes idle.
+const maxReservations = 1000
+
+// options checks GPUQueue's arguments, and returns what they change.
+func (a *QueueArgs) options() (func(*dispatch.Options), error) {
+	if n := a.Reservations; n != nil && (*n < 0 || *n > maxReservations) {
+		return nil, fmt.Errorf("reservations: %d, must be 0 to %d", *n, maxReservations)
+	}
+	patience, err := time.ParseDuration(cmp.Or(a.Patience, arbiter.DefaultAging.String()))
+	if err != nil || patience <= 0 {
+		return nil, fmt.Errorf("patience: %q is not a duration like 90m or 6h", a.Patience)
+	}
+	return func(o *dispatch.Options) {
+		if a.Reservations != nil {
+			o.Reservations = *a.Reservations
+		}
+		o.Patience = patience
+		if a.Backfill != nil {
+			o.Backfill = *a.Backfill
+		}
+		if a.Preemption != nil {
+			o.Preempt = *a.Preemption
+		}
+	}, nil
 }
 
 // ScoreArgs are GPUScore's arguments in a KubeSchedulerConfiguration.

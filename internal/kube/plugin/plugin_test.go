@@ -27,11 +27,49 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/core/dispatch"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/place"
 	"github.com/tangram-dev/tangram/core/score"
 	"github.com/tangram-dev/tangram/internal/kube/state"
 )
+
+// TestQueueArgs: what GPUQueue's arguments change, and what they may not say.
+func TestQueueArgs(t *testing.T) {
+	read := func(text string) (dispatch.Options, error) {
+		var args QueueArgs
+		o := dispatch.DefaultOptions()
+		err := decodeArgs(&runtime.Unknown{Raw: []byte(text)}, &args)
+		if err != nil {
+			return o, err
+		}
+		change, err := args.options()
+		if err == nil {
+			change(&o)
+		}
+		return o, err
+	}
+	o, err := read(`{"reservations": 3, "patience": "90m", "backfill": false, "preemption": false}`)
+	if err != nil || o.Reservations != 3 || o.Patience != 90*time.Minute || o.Backfill || o.Preempt {
+		t.Errorf("got %+v, %v", o, err)
+	}
+	if o, err := read(`{}`); err != nil || o.Reservations != 1 || o.Patience != 6*time.Hour || !o.Backfill || !o.Preempt {
+		t.Errorf("by default %+v, %v", o, err)
+	}
+	for text, want := range map[string]string{
+		`{"reservations": -1}`: "reservations: -1", `{"patience": "-1h"}`: `patience: "-1h"`, `{"patience": "soon"}`: `patience: "soon"`, `{"reserve": 1}`: "reserve",
+	} {
+		if _, err := read(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v", text, err)
+		}
+	}
+	// One queue: who says nothing says the same.
+	profiles := []config.KubeSchedulerProfile{{SchedulerName: "a"}, {SchedulerName: "b", PluginConfig: []config.PluginConfig{{Name: names.PluginQueue, Args: &runtime.Unknown{}}}}}
+	shareQueueArgs(profiles)
+	if len(profiles[0].PluginConfig) != 1 || profiles[0].PluginConfig[0].Args != profiles[1].PluginConfig[0].Args || len(profiles[1].PluginConfig) != 1 {
+		t.Errorf("got %+v", profiles)
+	}
+}
 
 func TestArgs(t *testing.T) {
 	raw := func(text string) *runtime.Unknown { return &runtime.Unknown{Raw: []byte(text)} }

@@ -26,6 +26,25 @@ func CompleteAll(profiles []config.KubeSchedulerProfile) {
 			SortQueue(&profiles[i])
 		}
 	}
+	shareQueueArgs(profiles)
+}
+
+// shareQueueArgs gives GPUQueue's arguments to profiles that say nothing about them:
+// kube-scheduler wants all profiles to say the same of the one queue.
+func shareQueueArgs(profiles []config.KubeSchedulerProfile) {
+	is := func(c config.PluginConfig) bool { return c.Name == names.PluginQueue }
+	for _, from := range profiles {
+		at := slices.IndexFunc(from.PluginConfig, is)
+		if at < 0 {
+			continue
+		}
+		for i := range profiles {
+			if to := &profiles[i]; !slices.ContainsFunc(to.PluginConfig, is) {
+				to.PluginConfig = append(to.PluginConfig, from.PluginConfig[at])
+			}
+		}
+		return
+	}
 }
 
 // Complete makes a profile that uses any of Tangram's plugins use all of them at

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -24,10 +25,15 @@ var (
 )
 
 func (s *Shared) newQueue(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-	c, _, _, err := enlist[struct{}](ctx, s, h, obj)
+	c, _, args, err := enlist[QueueArgs](ctx, s, h, obj)
 	if err != nil {
 		return nil, err
 	}
+	options, err := args.options()
+	if err != nil {
+		return nil, fmt.Errorf("args: %w", err)
+	}
+	c.Configure(options)
 	return &queue{cluster: c}, nil
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 	"github.com/tangram-dev/tangram/core/arbiter"
+	"github.com/tangram-dev/tangram/core/dispatch"
 	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
@@ -53,8 +54,10 @@ type Cluster struct {
 	queues    queues
 	quotas    map[string]arbiter.Quota // by namespace
 	standings standings
-	// weights decide between nodes for gangs.
-	weights score.Weights
+	// options are the engine's, as configured.
+	options dispatch.Options
+	// runtimes is what was learned of how long gangs run.
+	runtimes arbiter.Runtimes
 	// podOf finds a pod that makes a request, to ask Kubernetes' own rules.
 	podOf map[*model.Request]*memberPod
 	// objects say something about gangs and queues.
@@ -96,7 +99,7 @@ func New(ctx context.Context, factory informers.SharedInformerFactory, from Sour
 		gangs:      newGangs(),
 		queues:     queues{byName: map[string]arbiter.Queue{}, tree: []arbiter.Queue{defaultQueue}},
 		quotas:     map[string]arbiter.Quota{},
-		weights:    score.DefaultWeights(),
+		options:    dispatch.DefaultOptions(),
 		logger:     klog.FromContext(ctx),
 		budgets:    factory.Policy().V1().PodDisruptionBudgets().Lister(),
 		podOf:      map[*model.Request]*memberPod{},
@@ -166,11 +169,11 @@ func New(ctx context.Context, factory informers.SharedInformerFactory, from Sour
 	return c, nil
 }
 
-// SetWeights says what decides between nodes for gangs.
-func (c *Cluster) SetWeights(w score.Weights) {
+// Configure changes how gangs are decided about, from the next engine on.
+func (c *Cluster) Configure(change func(*dispatch.Options)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.weights = w
+	change(&c.options)
 }
 
 // WaitForSync blocks until the ledger has seen everything that existed when the

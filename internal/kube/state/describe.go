@@ -52,6 +52,9 @@ func (c *Cluster) describe(g *group) dispatch.Gang {
 		}
 		gang.Roles[at].Members = append(gang.Roles[at].Members, model.HolderID(m.pod.UID))
 	}
+	if gang.Runtime == 0 {
+		gang.Runtime = c.estimate(g, first)
+	}
 	// Who succeeded is not missed. Where as many live as are needed they are the gang,
 	// and who succeeded belongs to an earlier run.
 	gang.Min -= min(len(g.done), max(0, gang.Min-len(pods)))

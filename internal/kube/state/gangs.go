@@ -66,6 +66,7 @@ type group struct {
 	rests    time.Time
 	// refusal is what kube-scheduler's filters last said of a place that was planned.
 	refusal string
+	run     run
 }
 
 type memberPod struct {
@@ -146,6 +147,7 @@ func (c *Cluster) trackPod(pod *v1.Pod) {
 	g.pods[id] = &memberPod{pod: pod, request: r, group: g, membership: m}
 	if pod.Spec.NodeName != "" {
 		g.failures, g.refusal = 0, ""
+		g.run.began(pod)
 	}
 	c.touch(key)
 	if c.gangs.engine == nil && c.active() {
@@ -234,13 +236,16 @@ func (c *Cluster) untrackPod(pod *v1.Pod) {
 	}
 	delete(c.gangs.member, id)
 	g := c.gangs.groups[key]
-	delete(c.podOf, g.pods[id].request)
+	m := g.pods[id]
+	delete(c.podOf, m.request)
 	delete(g.pods, id)
+	g.run.lost(pod)
 	g.unsure = g.real
 	c.touch(key)
 	if len(g.pods) > 0 {
 		return
 	}
+	c.learn(g, m)
 	c.tellEngine(key)
 	delete(c.gangs.groups, key)
 	delete(c.gangs.told, key)
@@ -264,8 +269,7 @@ func (c *Cluster) forgetPod(pod *v1.Pod) {
 
 // startEngine begins to decide about all pods together. The caller holds the lock.
 func (c *Cluster) startEngine() {
-	options := dispatch.DefaultOptions()
-	options.Weights = c.weights
+	options := c.options
 	options.May = c.may
 	options.Evictable = c.evictable
 	tree, err := arbiter.NewTree(c.queues.tree, nil)
@@ -337,7 +341,7 @@ func (c *Cluster) tellEngine(id dispatch.ID) {
 			c.hold(m.pod)
 		}
 		if e.NodeOf(h) != node {
-			e.Found(id, h, node, dialect.BoundSince(m.pod)*1e9)
+			e.Found(id, h, node, since(m.pod).UnixNano())
 		}
 	}
 }

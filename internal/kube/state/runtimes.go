@@ -1,0 +1,87 @@
+package state
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tangram-dev/tangram/core/arbiter"
+	"github.com/tangram-dev/tangram/internal/dialect"
+)
+
+// run is what is known of how long a gang has run.
+type run struct {
+	// start is when its first member was bound; zero while none was.
+	start time.Time
+	// broken: a member was taken away, so its end is not the gang's own.
+	broken bool
+	// key says which runs are like it, estimate how long it was expected to run when it
+	// came, if that was learned: it stays, because reservations are promised by it.
+	key      *arbiter.RuntimeKey
+	estimate time.Duration
+}
+
+// began takes note of a member that is bound.
+func (r *run) began(pod *v1.Pod) {
+	if at := since(pod); r.start.IsZero() || at.Before(r.start) {
+		r.start = at
+	}
+}
+
+// lost takes note of a member that is gone.
+func (r *run) lost(pod *v1.Pod) {
+	r.broken = r.broken || pod.DeletionTimestamp != nil || pod.Spec.NodeName == ""
+}
+
+// since is when a pod was bound; now when nobody says.
+func since(pod *v1.Pod) time.Time {
+	if at := dialect.BoundSince(pod); at != math.MaxInt64 {
+		return time.Unix(at, 0)
+	}
+	return time.Now()
+}
+
+// learn takes note of how long a gang ran whose last member ended. kube-scheduler's
+// informer does not tell success from failure; the mean of several runs bears that.
+func (c *Cluster) learn(g *group, last *memberPod) {
+	if g.run.broken || g.run.start.IsZero() {
+		return
+	}
+	if g.run.key == nil {
+		g.run.key = runKey(last)
+	}
+	if *g.run.key != (arbiter.RuntimeKey{}) {
+		c.runtimes.Observe(*g.run.key, time.Since(g.run.start))
+	}
+}
+
+// estimate is how long a gang will run that does not say, by earlier ones like it; 0
+// when nobody knows.
+func (c *Cluster) estimate(g *group, first *memberPod) time.Duration {
+	if g.run.key == nil {
+		g.run.key = runKey(first)
+		if *g.run.key != (arbiter.RuntimeKey{}) {
+			g.run.estimate, _ = c.runtimes.Estimate(*g.run.key)
+		}
+	}
+	return g.run.estimate
+}
+
+// runKey says whose runs are alike: those of one namespace and user, of the same
+// programs, on as many GPUs. Services have no end, and no key.
+func runKey(m *memberPod) *arbiter.RuntimeKey {
+	if owner := metav1.GetControllerOf(m.pod); owner != nil &&
+		slices.Contains([]string{"ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController"}, owner.Kind) {
+		return &arbiter.RuntimeKey{}
+	}
+	shape := []string{strconv.Itoa(m.request.Count()), strconv.Itoa(max(1, m.Size))}
+	for _, c := range m.pod.Spec.Containers {
+		shape = append(shape, c.Image)
+	}
+	return &arbiter.RuntimeKey{Owner: m.pod.Namespace + "/" + m.User, Shape: strings.Join(shape, " ")}
+}
