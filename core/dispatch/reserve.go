@@ -112,6 +112,12 @@ func (e *Engine) Reservation(id ID) (at int64, nodes []model.NodeID, ok bool) {
 	return 0, nil, false
 }
 
+// Freeing says whether others were told to go so that a gang can start.
+func (e *Engine) Freeing(id ID) bool {
+	r := e.reservationOf(id)
+	return r != nil && r.until > 0
+}
+
 // expire drops what is kept in vain: for a time that came and went, on nodes that
 // went, for a gang that may not use them; and the marks of members that did not go.
 func (e *Engine) expire(now int64) {

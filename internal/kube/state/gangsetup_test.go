@@ -127,7 +127,7 @@ func (s *gangSetup) bindTo(p *v1.Pod, r *Release) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	bound.Annotations = map[string]string{names.AnnotationDevices: text}
+	metav1.SetMetaDataAnnotation(&bound.ObjectMeta, names.AnnotationDevices, text)
 	if _, err := s.client.CoreV1().Pods(p.Namespace).Update(context.Background(), bound, metav1.UpdateOptions{}); err != nil {
 		s.t.Fatal(err)
 	}

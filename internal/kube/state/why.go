@@ -140,9 +140,12 @@ func (c *Cluster) tellOwner(t *Turn, g *group) {
 	if g.refusal != "" && !why.Quota && !why.Incomplete {
 		text += "; when last tried: " + g.refusal
 	}
+	if p := c.prospect(g.id); p != "" {
+		text += "; " + p
+	}
 	kind := "WaitingForCapacity"
 	switch {
-	case why.Failure == nil && strings.HasSuffix(text, "waits for its turn"):
+	case why.Failure == nil && strings.HasSuffix(why.Text, "waits for its turn"):
 		kind = "WaitingForTurn" // a node more would not help
 	case why.Quota:
 		kind = "WaitingForQuota"
