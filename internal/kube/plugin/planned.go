@@ -85,6 +85,11 @@ func refused(f framework.Framework, why, plugin string) error {
 func (s *Shared) KeepQuiet(sched *scheduler.Scheduler) {
 	loud := sched.FailureHandler
 	sched.FailureHandler = func(ctx context.Context, f framework.Framework, info *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
+		if nominating.Mode() == fwk.ModeOverride && nominating.NominatedNodeName == "" && info.Pod.Status.NominatedNodeName == "" {
+			// Clearing what is not there makes kube-scheduler keep the pod in a list of those
+			// nominated to no node, and walk through it with every failure and update.
+			nominating = nil
+		}
 		var fit *framework.FitError
 		errors.As(status.AsError(), &fit)
 		switch {

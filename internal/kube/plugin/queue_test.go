@@ -1,18 +1,22 @@
 package plugin
 
 import (
+	"context"
 	"errors"
 	"math/rand/v2"
 	"testing"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/features"
+	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/internal/kube/state"
 )
 
 // TestQueueOrder: the order of the queue is a strict weak one, or kube-scheduler's
@@ -97,6 +101,24 @@ func TestQuiet(t *testing.T) {
 	} {
 		if got := quiet(tt.status, tt.fit); got != tt.want {
 			t.Errorf("%s: quiet %v", name, got)
+		}
+	}
+}
+
+// TestNothingToClear: a pod that fails without a nomination does not get an empty one;
+// a nomination it has is cleared.
+func TestNothingToClear(t *testing.T) {
+	var got *fwk.NominatingInfo
+	sched := &scheduler.Scheduler{FailureHandler: func(_ context.Context, _ framework.Framework, _ *framework.QueuedPodInfo, _ *fwk.Status, n *fwk.NominatingInfo, _ time.Time) {
+		got = n
+	}}
+	NewShared(state.Sources{}).KeepQuiet(sched)
+	for nominated, cleared := range map[string]bool{"": false, "n": true} {
+		info, _ := framework.NewPodInfo(&v1.Pod{Status: v1.PodStatus{NominatedNodeName: nominated}})
+		sched.FailureHandler(context.Background(), nil, &framework.QueuedPodInfo{PodInfo: info}, fwk.NewStatus(fwk.Unschedulable, "full"),
+			&fwk.NominatingInfo{NominatingMode: fwk.ModeOverride}, time.Now())
+		if (got != nil) != cleared {
+			t.Errorf("nominated to %q: got %+v", nominated, got)
 		}
 	}
 }
