@@ -81,7 +81,7 @@ func restClient(config *rest.Config, scheme *runtime.Scheme, gv schema.GroupVers
 	config.GroupVersion, config.APIPath = &gv, "/apis"
 	// Custom resources are served as JSON only.
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
-	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	config.NegotiatedSerializer = salvaging{serializer.NewCodecFactory(scheme).WithoutConversion()}
 	return rest.RESTClientFor(config)
 }
 
