@@ -97,6 +97,11 @@ func TestPluginErrors(t *testing.T) {
 		{"bad flag", newJob(gpuTask("w", 1, "1")), map[string][]string{"env": {"--x=1"}}, "spec.plugins.env: flag provided but not defined: -x"},
 		{"no master", newJob(gpuTask("w", 1, "1")), map[string][]string{"pytorch": nil}, "spec.plugins.pytorch: --master=master: the job has no such task"},
 		{"bad port", newJob(gpuTask("master", 1, "1")), map[string][]string{"pytorch": {"--port=0"}}, "spec.plugins.pytorch: --port=0 is not a port"},
+		{"no such worker", newJob(gpuTask("master", 1, "1")), map[string][]string{"pytorch": {"--worker=slave"}}, "spec.plugins.pytorch: --worker=slave: the job has no such task"},
+		{"master alone", newJob(gpuTask("master", 1, "1")), map[string][]string{"pytorch": nil}, ""},
+		{"no patience", newJob(gpuTask("master", 1, "1")), map[string][]string{"pytorch": {"--wait-master-timeout=0"}}, "spec.plugins.pytorch: --wait-master-timeout=0"},
+		{"not a flag", newJob(gpuTask("w", 1, "1")), map[string][]string{"svc": {"oops", "--nope"}}, `spec.plugins.svc: "oops" is not a flag`},
+		{"relative folder", newJob(gpuTask("w", 1, "1")), map[string][]string{"ssh": {"--ssh-key-file-path=.ssh"}}, "spec.plugins.ssh: --ssh-key-file-path=.ssh is not an absolute path"},
 		{"half a key", newJob(gpuTask("w", 1, "1")), map[string][]string{"ssh": {"--ssh-private-key=x"}}, "spec.plugins.ssh: --ssh-private-key and --ssh-public-key: both or none"},
 		{"long names", newJob(long), map[string][]string{"svc": nil}, "spec.plugins.svc: host name j-"},
 		{"dashes as in tutorials", newJob(gpuTask("w", 1, "1")), map[string][]string{"svc": {"--"}, "env": {"--"}}, ""},
@@ -132,6 +137,28 @@ func TestPyTorchRanks(t *testing.T) {
 			t.Errorf("%v: %v", slot, got)
 		}
 	}
+}
+
+// TestPyTorchWaits: workers wait for the master when asked to, the master does not,
+// and a pod without containers, which the API server refuses, breaks nothing.
+func TestPyTorchWaits(t *testing.T) {
+	j := newJob(gpuTask("master", 1, "1"), gpuTask("worker", 1, "1"))
+	j.Spec.Tasks[1].Template.Spec.InitContainers = []v1.Container{{Name: "mine"}}
+	j.Spec.Plugins = map[string][]string{"pytorch": {"--wait-master-enabled=true", "--wait-master-timeout=60"}}
+	spec := lifecycle.SpecOf(j)
+	plugins, err := Plugins(j, &spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first := Pod(j, &spec, lifecycle.Slot{Task: "master"}, plugins).Spec.InitContainers; len(first) != 0 {
+		t.Errorf("the master waits: %+v", first)
+	}
+	first := Pod(j, &spec, lifecycle.Slot{Task: "worker"}, plugins).Spec.InitContainers
+	if len(first) != 2 || first[0].Name != "wait-for-master" || first[0].Command[3] != "60" || first[0].Env[0].Value != "j-master-0.j" || first[1].Name != "mine" {
+		t.Errorf("%+v", first)
+	}
+	j.Spec.Tasks[0].Template.Spec.Containers = nil
+	Pod(j, &spec, lifecycle.Slot{Task: "master"}, plugins)
 }
 
 func TestEnvKeepsWhatIsSet(t *testing.T) {

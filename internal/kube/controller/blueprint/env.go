@@ -13,7 +13,7 @@ import (
 type env struct{}
 
 func newEnv(_ *batch.Job, _ *lifecycle.Spec, args []string) (Plugin, error) {
-	return env{}, flags().Parse(args)
+	return env{}, parse(flags(), args)
 }
 
 func (env) Objects() []Object { return nil }

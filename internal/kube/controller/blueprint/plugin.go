@@ -71,6 +71,18 @@ func flags() *flag.FlagSet {
 	return f
 }
 
+// parse reads arguments into the set. What is no flag would be ignored otherwise, and
+// all that follows it.
+func parse(f *flag.FlagSet, args []string) error {
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	if f.NArg() > 0 {
+		return fmt.Errorf("%q is not a flag", f.Arg(0))
+	}
+	return nil
+}
+
 // meta is the metadata of an object of the job.
 func meta(job *batch.Job, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{

@@ -1,6 +1,7 @@
 package blueprint
 
 import (
+	"flag"
 	"fmt"
 	"strconv"
 
@@ -18,6 +19,9 @@ type pyTorch struct {
 	job            *batch.Job
 	master, worker *lifecycle.Task // worker may be nil: the master trains alone
 	port           int
+	wait           bool // workers start when the master listens
+	patience       int  // seconds they wait
+	image          string
 }
 
 func newPyTorch(job *batch.Job, spec *lifecycle.Spec, args []string) (Plugin, error) {
@@ -26,7 +30,10 @@ func newPyTorch(job *batch.Job, spec *lifecycle.Spec, args []string) (Plugin, er
 	master := f.String("master", "master", "the task whose first pod is the master")
 	worker := f.String("worker", "worker", "the task of the workers")
 	f.IntVar(&p.port, "port", pyTorchPort, "the port the master listens on")
-	if err := f.Parse(args); err != nil {
+	f.BoolVar(&p.wait, "wait-master-enabled", false, "workers wait for the master in an init container")
+	f.IntVar(&p.patience, "wait-master-timeout", 300, "seconds they wait")
+	f.StringVar(&p.image, "wait-master-image", "busybox:1.36.1", "image of that container; it has sh and nc")
+	if err := parse(f, args); err != nil {
 		return nil, err
 	}
 	if p.port < 1 || p.port > 65535 {
@@ -35,7 +42,14 @@ func newPyTorch(job *batch.Job, spec *lifecycle.Spec, args []string) (Plugin, er
 	if p.master = spec.Task(*master); p.master == nil {
 		return nil, fmt.Errorf("--master=%s: the job has no such task", *master)
 	}
-	p.worker = spec.Task(*worker)
+	if p.patience < 1 {
+		return nil, fmt.Errorf("--wait-master-timeout=%d is not a number of seconds", p.patience)
+	}
+	asked := false
+	f.Visit(func(set *flag.Flag) { asked = asked || set.Name == "worker" })
+	if p.worker = spec.Task(*worker); p.worker == nil && asked {
+		return nil, fmt.Errorf("--worker=%s: the job has no such task", *worker)
+	}
 	return p, nil
 }
 
@@ -59,8 +73,21 @@ func (p *pyTorch) Change(pod *v1.Pod, slot lifecycle.Slot) {
 		v1.EnvVar{Name: "WORLD_SIZE", Value: strconv.Itoa(int(world))},
 		v1.EnvVar{Name: "RANK", Value: strconv.Itoa(int(rank))},
 	)
-	if first := &pod.Spec.Containers[0]; !listens(first, int32(p.port)) {
+	if len(pod.Spec.Containers) > 0 && !listens(&pod.Spec.Containers[0], int32(p.port)) {
+		first := &pod.Spec.Containers[0]
 		first.Ports = append(first.Ports, v1.ContainerPort{Name: "pytorchjob-port", ContainerPort: int32(p.port), Protocol: v1.ProtocolTCP})
+	}
+	if p.wait && slot.Task != p.master.Name {
+		pod.Spec.InitContainers = append([]v1.Container{p.waiter()}, pod.Spec.InitContainers...)
+	}
+}
+
+// waiter ends when the master can be reached, badly if that takes too long.
+func (p *pyTorch) waiter() v1.Container {
+	const script = `i=0; until nc -z -w 2 "$MASTER_ADDR" "$MASTER_PORT"; do i=$((i+2)); [ $i -ge "$0" ] && exit 1; sleep 2; done`
+	return v1.Container{
+		Name: "wait-for-master", Image: p.image, Command: []string{"sh", "-c", script, strconv.Itoa(p.patience)},
+		Env: []v1.EnvVar{{Name: "MASTER_ADDR", Value: domain(p.job, p.master, 0)}, {Name: "MASTER_PORT", Value: strconv.Itoa(p.port)}},
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"path"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -47,11 +48,14 @@ func newSSH(job *batch.Job, spec *lifecycle.Spec, args []string) (Plugin, error)
 	f.StringVar(&p.private, "ssh-private-key", "", "private key to use instead of a new one")
 	f.StringVar(&p.public, "ssh-public-key", "", "public key that goes with it")
 	f.Bool("no-root", false, "accepted; set --ssh-key-file-path to the user's own folder")
-	if err := f.Parse(args); err != nil {
+	if err := parse(f, args); err != nil {
 		return nil, err
 	}
 	if (p.private == "") != (p.public == "") {
 		return nil, errors.New("--ssh-private-key and --ssh-public-key: both or none")
+	}
+	if !path.IsAbs(p.folder) {
+		return nil, fmt.Errorf("--ssh-key-file-path=%s is not an absolute path", p.folder)
 	}
 	return p, nil
 }

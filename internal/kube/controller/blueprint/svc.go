@@ -31,7 +31,7 @@ func newSvc(job *batch.Job, spec *lifecycle.Spec, args []string) (Plugin, error)
 	f.BoolVar(&p.publish, "publish-not-ready-addresses", false, "names resolve before their pods are ready")
 	// Accepted for the sake of manifests that switch it off; there never is one.
 	f.Bool("disable-network-policy", true, "no NetworkPolicy is made")
-	if err := f.Parse(args); err != nil {
+	if err := parse(f, args); err != nil {
 		return nil, err
 	}
 	if msgs := validation.IsDNS1035Label(job.Name); len(msgs) > 0 {
