@@ -1,9 +1,26 @@
 package main
 
+import "fmt"
+
 // kind is one definition: the file controller-gen writes and what is added to it.
 type kind struct {
 	file      string
 	additions []addition
+	columns   []column
+}
+
+// column is one more of those that kubectl get prints; a wide one needs -o wide.
+type column struct {
+	name, kind, path string
+	wide             bool
+}
+
+func (c column) entry() map[string]any {
+	out := map[string]any{"name": c.name, "type": c.kind, "jsonPath": c.path}
+	if c.wide {
+		out["priority"] = 1
+	}
+	return out
 }
 
 // addition is what one place of a schema gets: plain keywords, and CEL rules.
@@ -31,10 +48,20 @@ func (a addition) list() []any {
 
 func kinds() []kind {
 	return []kind{
-		{"batch.volcano.sh_jobs.yaml", jobAdditions()},
-		{"bus.volcano.sh_commands.yaml", nil},
-		{"scheduling.volcano.sh_podgroups.yaml", podGroupAdditions()},
-		{"scheduling.volcano.sh_queues.yaml", queueAdditions()},
+		{"batch.volcano.sh_jobs.yaml", jobAdditions(), []column{{"MESSAGE", "string", ".status.state.message", true}}},
+		{"bus.volcano.sh_commands.yaml", commandAdditions(), nil},
+		{"scheduling.volcano.sh_podgroups.yaml", podGroupAdditions(), nil},
+		{"scheduling.volcano.sh_queues.yaml", queueAdditions(), []column{
+			{"STATE", "string", ".status.state", false},
+			{"WEIGHT", "integer", ".spec.weight", false},
+			{"PENDING", "integer", ".status.pending", false},
+			{"INQUEUE", "integer", ".status.inqueue", false},
+			{"RUNNING", "integer", ".status.running", false},
+			{"GPUS", "string", `.status.allocated.nvidia\.com/gpu`, false},
+			{"COMPLETED", "integer", ".status.completed", true},
+			{"UNKNOWN", "integer", ".status.unknown", true},
+			{"ALLOCATED", "string", ".status.allocated", true},
+		}},
 	}
 }
 
@@ -46,6 +73,9 @@ const (
 	maxNames     = 25
 	maxResources = 64
 	maxQuantity  = 64
+	maxDuration  = 64
+	// maxReplicas is also the largest gang that the scheduler reads.
+	maxReplicas = 100000
 )
 
 // replicas is the sum of a job's replicas in CEL, seen from the spec.
@@ -59,6 +89,7 @@ func jobAdditions() []addition {
 		{path: "spec", rules: []rule{
 			{"has(self.tasks)", "a job needs at least one task", ".tasks"},
 			{"!has(self.tasks) || " + replicas + " > 0", "the tasks have no replicas at all", ".tasks"},
+			{fmt.Sprintf("!has(self.tasks) || %s <= %d", replicas, maxReplicas), fmt.Sprintf("the tasks have more than %d replicas in all", maxReplicas), ".tasks"},
 			{"!has(self.minAvailable) || !has(self.tasks) || self.minAvailable <= " + replicas, "minAvailable is above the sum of the tasks' replicas", ".minAvailable"},
 			{"!has(self.minSuccess) || !has(self.tasks) || self.minSuccess <= " + replicas, "minSuccess is above the sum of the tasks' replicas", ".minSuccess"},
 			{"!has(self.tasks) || self.tasks.all(t, !has(t.name) || self.tasks.exists_one(u, has(u.name) && u.name == t.name))", "two tasks have the same name", ".tasks"},
@@ -66,8 +97,16 @@ func jobAdditions() []addition {
 			{"!has(self.tasks) || !has(oldSelf.tasks) || self.tasks.map(t, has(t.name) ? t.name : '') == oldSelf.tasks.map(t, has(t.name) ? t.name : '')", "tasks cannot be added, removed or renamed", ".tasks"},
 		}},
 		{path: "spec.queue", rules: []rule{{"self == oldSelf", "a job cannot move to another queue", ""}}},
+		{path: "spec.runningEstimate", set: map[string]any{"maxLength": maxDuration}, rules: []rule{
+			{"duration(self) > duration('0s')", "a duration above 0, like 90m or 12h", ""},
+		}},
+		// One more at the same place would be hidden behind the first.
+		{path: "spec.volumes", set: map[string]any{"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": []any{"mountPath"}}},
 		{path: "spec.tasks", set: map[string]any{"maxItems": maxTasks}},
+		{path: "spec.tasks[].replicas", set: map[string]any{"maximum": maxReplicas}},
+		{path: "spec.tasks[].template.spec.containers", set: map[string]any{"minItems": 1}},
 		{path: "spec.tasks[]", rules: []rule{
+			{"has(self.template) && has(self.template.spec)", "a task needs a pod to run", ".template.spec"},
 			{"!has(self.minAvailable) || self.minAvailable <= (has(self.replicas) ? self.replicas : 0)", "minAvailable is above the task's replicas", ".minAvailable"},
 			{"!has(self.partitionPolicy) || self.partitionPolicy.totalPartitions * self.partitionPolicy.partitionSize == (has(self.replicas) ? self.replicas : 0)", "totalPartitions times partitionSize is not the task's replicas", ".partitionPolicy"},
 			{"!has(self.dependsOn) || !has(self.dependsOn.name) || !has(self.name) || !(self.name in self.dependsOn.name)", "a task cannot depend on itself", ".dependsOn"},
@@ -93,6 +132,19 @@ func policyAdditions(path string) []addition {
 		{path: path + "[].events", set: map[string]any{"maxItems": len(events)}},
 		{path: path + "[].events[]", set: map[string]any{"enum": events}},
 		{path: path + "[].action", set: map[string]any{"enum": actions}},
+		{path: path + "[].timeout", set: map[string]any{"maxLength": maxDuration}, rules: []rule{
+			{"duration(self) >= duration('0s')", "a duration, like 30s or 2h", ""},
+		}},
+	}
+}
+
+func commandAdditions() []addition {
+	return []addition{
+		{path: "", set: map[string]any{"required": []any{"action", "target"}}},
+		{path: "action", set: map[string]any{"enum": []any{
+			"AbortJob", "RestartJob", "TerminateJob", "CompleteJob", "ResumeJob", "OpenQueue", "CloseQueue",
+		}}},
+		{path: "target.kind", set: map[string]any{"enum": []any{"Job", "Queue"}}},
 	}
 }
 
@@ -109,6 +161,7 @@ func queueAdditions() []addition {
 		{path: "", rules: []rule{
 			{"!has(self.spec) || !has(self.spec.parent) || self.spec.parent != self.metadata.name", "a queue cannot be its own parent", ".spec.parent"},
 			{"self.metadata.name != 'root' || !has(self.spec) || !has(self.spec.parent)", "the root has no parent", ".spec.parent"},
+			{"!has(self.spec) || !has(self.spec.parent) || self.spec.parent != 'default'", "default takes the jobs that name no queue, so it cannot have queues below it", ".spec.parent"},
 		}},
 		{path: "spec", rules: []rule{
 			notAbove("guarantee.resource", "capability", "guarantee is above capability"),
