@@ -35,9 +35,6 @@ func (j *jobs) createPods(ctx context.Context, job *batch.Job, spec *lifecycle.S
 		})
 		err = firstOf(errs)
 	}
-	if err != nil && ctx.Err() == nil {
-		j.recorder.Eventf(job, nil, v1.EventTypeWarning, "FailedCreate", "Create", "%s", err)
-	}
 	return err
 }
 

@@ -31,6 +31,7 @@ type jobs struct {
 	// decision on an older status could create pods of a version that is over.
 	written cache.MutationCache
 	objects *objects
+	trouble *trouble
 	now     func() time.Time
 }
 
@@ -38,7 +39,7 @@ func newJobs(c *clients, s *sources, r events.EventRecorder) (*jobs, error) {
 	j := &jobs{
 		loop: newLoop("jobs", 20*time.Millisecond), clients: c, sources: s, recorder: r, now: time.Now,
 		written: cache.NewIntegerResourceVersionMutationCache(klog.Background(), s.jobs.GetStore(), s.jobs.GetIndexer(), time.Minute, false),
-		objects: newObjects(c.kube),
+		objects: newObjects(c.kube), trouble: newTrouble(),
 	}
 	j.reconcile = j.sync
 	if err := on(s.jobs, func(_ *(*batch.Job), job *batch.Job) { j.look(keyOf(job)) }); err != nil {
@@ -62,11 +63,18 @@ func newJobs(c *clients, s *sources, r events.EventRecorder) (*jobs, error) {
 		return nil, err
 	}
 	return j, on(s.queues, func(before **scheduling.Queue, q *scheduling.Queue) {
-		if before != nil && (*before).Status.State == q.Status.State {
+		if before != nil && (*before).Status.State == q.Status.State && (*before).Spec.Parent == q.Spec.Parent {
 			return
 		}
-		for _, job := range find[*batch.Job](s.jobs, byQueue, q.Name) {
-			j.look(keyOf(job))
+		// Also those of the queues above: which has others below it takes no jobs.
+		names := []string{q.Name, parentOf(q)}
+		if before != nil {
+			names = append(names, parentOf(*before))
+		}
+		for _, name := range names {
+			for _, job := range find[*batch.Job](s.jobs, byQueue, name) {
+				j.look(keyOf(job))
+			}
 		}
 	})
 }
@@ -75,6 +83,7 @@ func newJobs(c *clients, s *sources, r events.EventRecorder) (*jobs, error) {
 func (j *jobs) sync(ctx context.Context, key string) (time.Duration, error) {
 	obj, ok, err := j.written.GetByKey(key)
 	if err != nil || !ok {
+		j.trouble.forget(key)
 		return 0, err
 	}
 	job := obj.(*batch.Job)
@@ -88,7 +97,7 @@ func (j *jobs) sync(ctx context.Context, key string) (time.Duration, error) {
 	spec := lifecycle.SpecOf(job)
 	plugins, fault := j.check(job, &spec)
 	command := j.command(job)
-	seen := lifecycle.Observed{Pods: pods, Fault: fault, Hold: j.hold(spec.Queue)}
+	seen := lifecycle.Observed{Pods: pods, Fault: fault, Hold: j.hold(spec.Queue), Trouble: j.trouble.of(key)}
 	seen.Unknown, seen.UnknownSince = j.unknown(job)
 	if command != nil {
 		seen.Command = &lifecycle.Command{UID: command.UID, Action: bus.Action(command.Action)}
@@ -114,11 +123,23 @@ func (j *jobs) sync(ctx context.Context, key string) (time.Duration, error) {
 	}
 	if len(plan.Create) > 0 || plan.Group && !lifecycle.Final(job.Status.State.Phase) {
 		if err := j.objects.ensure(ctx, job, plugins, len(plan.Create) > 0); err != nil {
-			j.recorder.Eventf(job, nil, v1.EventTypeWarning, "FailedCreate", "Create", "%s", err)
-			return 0, err
+			return 0, j.failed(ctx, job, err)
 		}
 	}
-	return plan.Wake, j.createPods(ctx, job, &spec, plugins, plan.Create)
+	if err := j.createPods(ctx, job, &spec, plugins, plan.Create); err != nil {
+		return 0, j.failed(ctx, job, err)
+	}
+	j.trouble.forget(key)
+	return plan.Wake, nil
+}
+
+// failed makes known that something could not be created.
+func (j *jobs) failed(ctx context.Context, job *batch.Job, err error) error {
+	if ctx.Err() == nil {
+		j.recorder.Eventf(job, nil, v1.EventTypeWarning, failedCreate, "Create", "%s", err)
+		j.trouble.note(keyOf(job), err, j.now())
+	}
+	return err
 }
 
 // podsOf are the pods the job controls. If some have disappeared the API server is
@@ -148,6 +169,9 @@ func (j *jobs) podsOf(ctx context.Context, job *batch.Job) ([]lifecycle.Pod, err
 
 // check finds what is wrong with the spec beyond what the API server can see.
 func (j *jobs) check(job *batch.Job, spec *lifecycle.Spec) ([]blueprint.Plugin, *lifecycle.Problem) {
+	if why := job.Annotations[annotationUnreadable]; why != "" {
+		return nil, &lifecycle.Problem{Reason: "InvalidSpec", Message: why}
+	}
 	if err := spec.Validate(); err != nil {
 		return nil, &lifecycle.Problem{Reason: "InvalidSpec", Message: err.Error()}
 	}
@@ -166,6 +190,10 @@ func (j *jobs) hold(queue string) *lifecycle.Problem {
 		return &lifecycle.Problem{Reason: unknownQueue, Message: unknownQueueMessage(queue)}
 	case q.Status.State == scheduling.QueueStateClosed || q.Status.State == scheduling.QueueStateClosing:
 		return &lifecycle.Problem{Reason: "QueueClosed", Message: fmt.Sprintf("spec.queue: queue %q is closed", queue)}
+	case q.Status.State == scheduling.QueueStateUnknown:
+		return &lifecycle.Problem{Reason: "QueueInvalid", Message: fmt.Sprintf("spec.queue: queue %q has no place among the queues (its spec.parent)", queue)}
+	case len(find[*scheduling.Queue](j.sources.queues, byParent, queue)) > 0:
+		return &lifecycle.Problem{Reason: "QueueHasQueues", Message: fmt.Sprintf("spec.queue: queue %q takes no jobs, only the queues below it do", queue)}
 	}
 	return nil
 }

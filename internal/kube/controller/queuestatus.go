@@ -20,8 +20,16 @@ type tree map[string]*scheduling.Queue
 
 // parent is the queue above; "" for the root.
 func (t tree) parent(name string) string {
-	switch q := t[name]; {
-	case name == rootQueue || q == nil:
+	if q := t[name]; q != nil {
+		return parentOf(q)
+	}
+	return ""
+}
+
+// parentOf is the name of the queue above; "" for the root.
+func parentOf(q *scheduling.Queue) string {
+	switch {
+	case q.Name == rootQueue:
 		return ""
 	case q.Spec.Parent == "":
 		return rootQueue

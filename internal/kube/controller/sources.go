@@ -19,6 +19,7 @@ const (
 	byOwner  = "owner"  // pods by the UID of what controls them
 	byGroup  = "group"  // pods by namespace/name of their PodGroup
 	byQueue  = "queue"  // jobs and PodGroups by queue
+	byParent = "parent" // queues by the queue above
 	byTarget = "target" // commands by kind/namespace/name of whom they are for
 )
 
@@ -36,7 +37,7 @@ func newSources(c *clients) (*sources, error) {
 		podGroups: newInformer(c.podGroups(""), &scheduling.PodGroup{}, cache.Indexers{byQueue: index(func(g *scheduling.PodGroup) string {
 			return orDefault(g.Spec.Queue)
 		})}),
-		queues:   newInformer(c.queues(), &scheduling.Queue{}, cache.Indexers{}),
+		queues:   newInformer(c.queues(), &scheduling.Queue{}, cache.Indexers{byParent: index(parentOf)}),
 		commands: newInformer(c.commands(""), &bus.Command{}, cache.Indexers{byTarget: index(commandTarget)}),
 	}
 	err := s.pods.AddIndexers(cache.Indexers{

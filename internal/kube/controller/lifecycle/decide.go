@@ -19,6 +19,8 @@ type Observed struct {
 	UnknownSince time.Time
 	// Hold is why no pod may be created for now, or nil.
 	Hold *Problem
+	// Trouble is why pods could not be created when that was last tried, or nil.
+	Trouble *Problem
 	// Fault is why the job can never run, or nil.
 	Fault *Problem
 	// Command is what somebody wants of the job, or nil.
@@ -145,13 +147,21 @@ func (m *machine) run() {
 	case m.phase() == batch.Running && up+st.Failed < st.MinAvailable:
 		m.move(batch.Pending, "", "")
 	}
-	if m.phase() == batch.Pending && len(m.current) == 0 {
-		// Nothing has started yet: the reason is why, and goes when that goes.
-		if h := m.seen.Hold; h != nil {
-			st.State.Reason, st.State.Message = h.Reason, h.Message
-		} else if st.RetryCount == 0 {
-			st.State.Reason, st.State.Message = "", ""
-		}
+	if m.phase() == batch.Pending {
+		m.explain()
+	}
+}
+
+// explain says why a job does not start, as long as that is so.
+func (m *machine) explain() {
+	state, none := &m.status.State, len(m.current) == 0
+	switch {
+	case none && m.seen.Hold != nil:
+		state.Reason, state.Message = m.seen.Hold.Reason, m.seen.Hold.Message
+	case m.seen.Trouble != nil:
+		state.Reason, state.Message = m.seen.Trouble.Reason, m.seen.Trouble.Message
+	case severity(bus.Action(state.Reason)) < 0 && state.Reason != string(bus.ResumeJobAction): // not why it was restarted
+		state.Reason, state.Message = "", ""
 	}
 }
 

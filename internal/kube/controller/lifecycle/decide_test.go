@@ -258,6 +258,29 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
+// TestTrouble: a job says why its pods cannot be created, also when some can, and no
+// more when they are there; why it was restarted it goes on to say.
+func TestTrouble(t *testing.T) {
+	j := job(batch.Pending, "a=2")
+	step := func(trouble *Problem, there string) batch.JobState {
+		j.Status = Decide(j, Observed{Pods: pods(there), Trouble: trouble}, noon).Status
+		return j.Status.State
+	}
+	quota := &Problem{"FailedCreate", "exceeded quota"}
+	for _, there := range []string{"", "a-0:P"} {
+		if st := step(quota, there); st.Phase != batch.Pending || st.Message != quota.Message {
+			t.Errorf("%q: %+v", there, st)
+		}
+	}
+	if st := step(nil, "a-0:P a-1:P"); st.Reason != "" || st.Message != "" {
+		t.Errorf("%+v", st)
+	}
+	j.Status.State.Reason, j.Status.State.Message = string(bus.RestartJobAction), "pod failed"
+	if st := step(nil, "a-0:P a-1:P"); st.Message != "pod failed" {
+		t.Errorf("%+v", st)
+	}
+}
+
 func TestDependencyCycle(t *testing.T) {
 	j := job("", "a=1 b=1 c=1")
 	for i, other := range []string{"b", "c", "a"} {
@@ -270,5 +293,13 @@ func TestDependencyCycle(t *testing.T) {
 	j.Spec.Tasks[2].DependsOn = nil
 	if s := SpecOf(j); s.Validate() != nil {
 		t.Error(s.Validate())
+	}
+}
+
+// TestSameNames: the first task has no name and gets the one the second has.
+func TestSameNames(t *testing.T) {
+	s := SpecOf(job("", "=1 default0=1"))
+	if err := s.Validate(); err == nil || err.Error() != "spec.tasks[1].name: spec.tasks[0] is called default0, too" {
+		t.Errorf("got %v", err)
 	}
 }

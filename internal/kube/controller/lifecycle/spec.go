@@ -115,6 +115,9 @@ func (s *Spec) Replicas() int32 {
 // Validate says what the API server could not see, naming the field.
 func (s *Spec) Validate() error {
 	for i := range s.Tasks {
+		if first := slices.IndexFunc(s.Tasks, func(t Task) bool { return t.Name == s.Tasks[i].Name }); first < i {
+			return fmt.Errorf("spec.tasks[%d].name: spec.tasks[%d] is called %s, too", i, first, s.Tasks[i].Name)
+		}
 		if s.dependsOnItself(s.Tasks[i].Name, s.Tasks[i].Name, map[string]bool{}) {
 			return fmt.Errorf("spec.tasks[%d].dependsOn: task %s waits for itself", i, s.Tasks[i].Name)
 		}
