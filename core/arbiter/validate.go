@@ -43,9 +43,54 @@ func ValidateQueues(queues []Queue) error {
 	}
 	if len(errs) == 0 {
 		// Sums mean something only in a tree.
-		errs = checkSums(byName)
+		sums := checkSums(byName)
+		for _, name := range slices.Sorted(maps.Keys(sums)) {
+			errs = append(errs, fmt.Errorf("queue %q: %w", name, sums[name]))
+		}
 	}
 	return errors.Join(errs...)
+}
+
+// Usable are the queues that ValidateQueues has nothing against, so that one mistake
+// does not keep all others from changing, and what is wrong, by queue. A queue without
+// a place in the tree is left out, and those below it with it. Guarantees of children
+// that their parent cannot keep are not given. The queues must have different names;
+// they are not changed.
+func Usable(queues []Queue) (usable []Queue, mistakes map[string]error) {
+	all, byName, mistakes := map[string]bool{}, map[string]*Queue{}, map[string]error{}
+	for i := range queues {
+		q := queues[i]
+		all[q.Name], byName[q.Name] = true, &q
+	}
+	for found := true; found; {
+		found = false
+		for _, name := range slices.Sorted(maps.Keys(byName)) {
+			err := checkQueue(byName[name], byName)
+			if err == nil {
+				continue
+			}
+			if up := byName[name].Parent; all[up] && byName[up] == nil {
+				err = fmt.Errorf("spec.parent: queue %q has no place itself", up)
+			}
+			found, mistakes[name] = true, err
+		}
+		for name := range mistakes {
+			delete(byName, name)
+		}
+	}
+	// A queue that gives its children nothing may need less itself, so this ends.
+	for sums := checkSums(byName); len(sums) > 0; sums = checkSums(byName) {
+		maps.Copy(mistakes, sums)
+		for _, q := range byName {
+			if sums[cmp.Or(q.Parent, Root)] != nil {
+				q.Guarantee = nil
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(byName)) {
+		usable = append(usable, *byName[name])
+	}
+	return usable, mistakes
 }
 
 // checkQueue returns the first mistake of one queue.
@@ -118,8 +163,8 @@ func checkParent(q *Queue, byName map[string]*Queue) error {
 
 // checkSums compares what children are guaranteed with what their parent may use
 // and with what it is guaranteed itself, where it says so.
-func checkSums(byName map[string]*Queue) []error {
-	var errs []error
+func checkSums(byName map[string]*Queue) map[string]error {
+	errs := map[string]error{}
 	sums := childSums(byName, func(q *Queue) map[Resource]int64 { return q.Guarantee })
 	for _, name := range slices.Sorted(maps.Keys(sums)) {
 		q := byName[name]
@@ -130,7 +175,7 @@ func checkSums(byName map[string]*Queue) []error {
 			below("spec.capability", q.Capability, "the guarantees of its children,", sums[name]),
 			below("spec.guarantee", q.Guarantee, "the guarantees of its children,", sums[name]),
 		); err != nil {
-			errs = append(errs, fmt.Errorf("queue %q: %w", name, err))
+			errs[name] = err
 		}
 	}
 	return errs

@@ -100,3 +100,43 @@ func TestBadJobsAndQuotas(t *testing.T) {
 		t.Errorf("%d waiting, %d running", w, r)
 	}
 }
+
+// TestUsable: a queue with a mistake is left out and told so; the others count.
+func TestUsable(t *testing.T) {
+	queues := []arbiter.Queue{
+		{Name: "good"}, {Name: "team", Parent: "good", Guarantee: amounts{gpu: 1}},
+		{Name: "orphan", Parent: "nobody"}, {Name: "child", Parent: "orphan"},
+		{Name: "hen", Parent: "egg"}, {Name: "egg", Parent: "chick"}, {Name: "chick", Parent: "hen"}, {Name: "fox", Parent: "hen"},
+		{Name: "poor", Capability: amounts{gpu: 4}}, {Name: "heir", Parent: "poor", Guarantee: amounts{gpu: 5}}, {Name: "kin", Parent: "heir", Guarantee: amounts{gpu: 5}},
+		{Name: "light", Weight: -1},
+	}
+	usable, mistakes := arbiter.Usable(queues)
+	var kept []string
+	for _, q := range usable {
+		kept = append(kept, q.Name)
+		if promised := len(q.Guarantee) > 0; promised != (q.Name == "team" || q.Name == "kin") {
+			t.Errorf("%s is guaranteed %v", q.Name, q.Guarantee)
+		}
+	}
+	if got := strings.Join(kept, " "); got != "good heir kin poor team" {
+		t.Errorf("kept %s", got)
+	}
+	for name, want := range map[string]string{
+		"orphan": `spec.parent: there is no queue "nobody"`, "child": `spec.parent: queue "orphan" has no place itself`,
+		"hen": "spec.parent: the parents form a circle: hen -> egg -> chick -> hen", "egg": "circle", "chick": "circle",
+		"fox": `spec.parent: queue "hen" has no place itself`, "poor": "the guarantees of its children, 5", "light": "spec.weight",
+	} {
+		if err := mistakes[name]; err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", name, err, want)
+		}
+	}
+	if len(mistakes) != 8 {
+		t.Errorf("mistakes %v", mistakes)
+	}
+	if err := arbiter.ValidateQueues(usable); err != nil {
+		t.Error(err)
+	}
+	if len(queues[9].Guarantee) == 0 {
+		t.Error("what was given was changed")
+	}
+}

@@ -97,7 +97,7 @@ func New(ctx context.Context, factory informers.SharedInformerFactory, from Sour
 		complained: map[string]string{},
 		contested:  map[string]bool{},
 		gangs:      newGangs(),
-		queues:     queues{byName: map[string]arbiter.Queue{}, tree: []arbiter.Queue{defaultQueue}},
+		queues:     queues{byName: map[string]arbiter.Queue{}, unread: map[string]error{}, tree: []arbiter.Queue{defaultQueue}},
 		quotas:     map[string]arbiter.Quota{},
 		options:    dispatch.DefaultOptions(),
 		logger:     klog.FromContext(ctx),

@@ -2,6 +2,7 @@ package state
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
@@ -13,7 +14,9 @@ import (
 // queues is the tree of queues as the API describes it.
 type queues struct {
 	byName map[string]arbiter.Queue
-	// tree is the last valid list.
+	// unread is what is wrong with those that could not be read, by name.
+	unread map[string]error
+	// tree is what can be used of them.
 	tree []arbiter.Queue
 }
 
@@ -32,33 +35,32 @@ func (q *queues) configured() bool {
 }
 
 // syncQueue makes the tree equal to what the API says. A queue that makes no sense is
-// left out, and its owner told.
+// left out, and its owner told; the others count.
 func (c *Cluster) syncQueue(name string) {
 	c.mu.Lock()
 	was := c.active()
 	object := c.objects[dialect.Queues].get(name)
-	var problem error
+	before, known := c.queues.byName[name]
 	delete(c.queues.byName, name)
+	delete(c.queues.unread, name)
 	if object != nil && name != arbiter.Root {
-		var q arbiter.Queue
-		if q, problem = dialect.QueueOf(object); problem == nil {
+		if q, err := dialect.QueueOf(object); err != nil {
+			c.queues.unread[name] = err
+		} else {
 			c.queues.byName[name] = q
 		}
+	}
+	if now, still := c.queues.byName[name]; known && still && reflect.DeepEqual(before, now) {
+		c.mu.Unlock()
+		return // its status says something new, which is for people
 	}
 	list := []arbiter.Queue{}
 	if _, ok := c.queues.byName[arbiter.Default]; !ok {
 		list = append(list, defaultQueue)
 	}
-	for _, n := range slices.Sorted(maps.Keys(c.queues.byName)) {
-		list = append(list, c.queues.byName[n])
-	}
-	if err := arbiter.ValidateQueues(list); err != nil {
-		if problem == nil {
-			problem = err
-		}
-	} else {
-		c.queues.tree = list
-	}
+	list = slices.AppendSeq(list, maps.Values(c.queues.byName))
+	var mistakes map[string]error
+	c.queues.tree, mistakes = arbiter.Usable(list)
 	switch now := c.active(); {
 	case now && !was:
 		c.startEngine()
@@ -68,10 +70,30 @@ func (c *Cluster) syncQueue(name string) {
 		_ = c.gangs.engine.Tree().SetQueues(c.queues.tree) // validated
 		c.gangs.engine.Changed()
 	}
-	complain := c.complainOnce("queue/"+name, problem)
+	maps.Copy(mistakes, c.queues.unread)
+	if object == nil {
+		c.complainOnce("queue/"+name, nil)
+	}
+	tell := c.queueComplaints(mistakes)
 	c.mu.Unlock()
 	c.kick()
-	if complain && object != nil {
-		c.report(&v1.ObjectReference{APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), Name: name, UID: object.GetUID()}, "InvalidQueue", problem.Error())
+	for _, complaint := range tell {
+		complaint()
 	}
+}
+
+// queueComplaints are the reports about queues whose mistakes are new: a change of
+// one may take another its place.
+func (c *Cluster) queueComplaints(mistakes map[string]error) []func() {
+	var tell []func()
+	known := slices.AppendSeq(slices.Collect(maps.Keys(c.queues.byName)), maps.Keys(c.queues.unread))
+	for _, name := range known {
+		object, problem := c.objects[dialect.Queues].get(name), mistakes[name]
+		if object == nil || !c.complainOnce("queue/"+name, problem) {
+			continue
+		}
+		about := &v1.ObjectReference{APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), Name: name, UID: object.GetUID()}
+		tell = append(tell, func() { c.report(about, "InvalidQueue", problem.Error()) })
+	}
+	return tell
 }
