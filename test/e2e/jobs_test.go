@@ -12,6 +12,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 	bus "volcano.sh/apis/pkg/apis/bus/v1alpha1"
@@ -391,12 +392,24 @@ func badSpecs(w *world) {
 	w.refused(bad("policies: [{exitCode: 0, action: RestartJob}]", task("a", 1)), "spec.policies[0].exitCode")
 	w.refused(bad("maxRetry: -1", task("a", 1)), "spec.maxRetry")
 	w.refused(jobManifest(strings.Repeat("a", 64), "", task("a", 1)), "metadata.name")
+	w.refused(bad("policies: [{event: PodFailed, action: RestartJob, timeout: soon}]", task("a", 1)), "spec.policies[0].timeout")
+	w.refused(bad("policies: [{event: PodFailed, action: RestartJob, timeout: -5s}]", task("a", 1)), "spec.policies[0].timeout")
+	w.refused(bad("runningEstimate: 0s", task("a", 1)), "spec.runningEstimate")
+	w.refused(bad("ttlSecondsAfterFinished: -1", task("a", 1)), "spec.ttlSecondsAfterFinished")
+	w.refused(bad("volumes: [{mountPath: /x}, {mountPath: /x}]", task("a", 1)), "spec.volumes")
+	w.refused(bad("", task("a", 100001)), "spec.tasks[0].replicas")
+	w.refused(bad("", task("a", 60000), task("b", 60000)), "spec.tasks", "more than 100000")
+	w.refused(bad("", "  - {name: a, replicas: 1}\n"), "spec.tasks[0].template.spec")
+	w.refused(bad("", "  - {name: a, replicas: 1, template: {spec: {containers: []}}}\n"), "spec.tasks[0].template.spec.containers")
+	w.refused("{apiVersion: bus.volcano.sh/v1alpha1, kind: Command, metadata: {name: bad}, action: AbortJob}", "target")
+	w.refused("{apiVersion: bus.volcano.sh/v1alpha1, kind: Command, metadata: {name: bad}, action: Explode, target: {apiVersion: batch.volcano.sh/v1alpha1, kind: Job, name: x, uid: x}}", "action", "Explode")
 	queue := func(spec string) string {
 		return "{apiVersion: scheduling.volcano.sh/v1beta1, kind: Queue, metadata: {name: bad}, spec: " + spec + "}"
 	}
 	w.refused(queue("{weight: -1}"), "spec.weight")
 	w.refused(queue("{weight: 0}"), "spec.weight")
 	w.refused(queue("{parent: bad}"), "spec.parent", "own parent")
+	w.refused(queue("{parent: default}"), "spec.parent", "default")
 	w.refused(queue(`{guarantee: {resource: {cpu: 2, nvidia.com/gpu: "8"}}, capability: {cpu: 1500m, nvidia.com/gpu: 8}}`), "spec.guarantee.resource", "guarantee is above capability")
 	w.refused(queue("{deserved: {memory: 2Gi}, capability: {memory: 1Gi}}"), "spec.deserved", "deserved is above capability")
 	w.refused(queue("{capability: {cpu: -1}}"), "spec.capability", "negative")
@@ -406,6 +419,29 @@ func badSpecs(w *world) {
 	// A cycle of dependencies is beyond CEL.
 	w.apply(jobManifest("circle", "", task("a", 1, "dependsOn: {name: [b]}"), task("b", 1, "dependsOn: {name: [a]}")))
 	if st := w.reaches("circle", batch.Failed).Status.State; !strings.HasPrefix(st.Message, "spec.tasks[0].dependsOn") {
+		w.t.Errorf("state %+v", st)
+	}
+	// A name that a task without one gets, too.
+	w.apply(jobManifest("twins", "", strings.Replace(task("x", 1), "name: x\n    ", "", 1), task("default0", 1)))
+	if st := w.reaches("twins", batch.Failed).Status.State; !strings.HasPrefix(st.Message, "spec.tasks[1].name") {
+		w.t.Errorf("state %+v", st)
+	}
+	// What no pattern keeps out and Go cannot read: the job fails, and no other is kept
+	// from being seen.
+	w.apply(strings.Replace(jobManifest("garbled", "", task("a", 1)), "nvidia.com/gpu: 1}", `nvidia.com/gpu: "1e1.5"}`, 1))
+	w.eventually("job garbled fails", 10*time.Second, func() (bool, string) {
+		o, err := w.dynamic.Resource(batch.SchemeGroupVersion.WithResource("jobs")).Namespace("default").Get(context.Background(), "garbled", metav1.GetOptions{})
+		if err != nil {
+			return false, err.Error()
+		}
+		state, _, _ := unstructured.NestedStringMap(o.Object, "status", "state")
+		return state["phase"] == string(batch.Failed) && strings.HasPrefix(state["message"], "spec: quantities must match"), fmt.Sprint(state)
+	})
+	// What only the pods' own admission knows.
+	w.apply(jobManifest("classless", "priorityClassName: royal", task("a", 1)))
+	w.says("classless", "FailedCreate", "no PriorityClass with name royal")
+	w.apply("{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: royal}, value: 7}")
+	if st := w.reaches("classless", batch.Running).Status.State; st.Message != "" {
 		w.t.Errorf("state %+v", st)
 	}
 	// What is fixed once a job exists.
@@ -460,12 +496,33 @@ func queueTree(w *world) {
 {apiVersion: scheduling.volcano.sh/v1beta1, kind: Queue, metadata: {name: egg}, spec: {parent: hen}}`)
 	w.event("Queue", "orphan", "spec.parent", `"nobody" does not exist`)
 	w.event("Queue", "hen", "spec.parent", "above itself")
-	for _, name := range []string{"orphan", "hen", "egg"} {
+	// A circle of three, closed by an update; and a queue that has nothing to do with it.
+	queue := func(name, parent string) {
+		w.apply(fmt.Sprintf("{apiVersion: scheduling.volcano.sh/v1beta1, kind: Queue, metadata: {name: %s}, spec: {parent: %q}}", name, parent))
+	}
+	queue("low", "mid")
+	queue("mid", "high")
+	queue("high", "root")
+	w.eventually("they have their places", 10*time.Second, func() (bool, string) {
+		return w.queue("low").State == scheduling.QueueStateOpen, ""
+	})
+	queue("high", "low")
+	queue("apart", "root")
+	w.event("Queue", "mid", `spec.parent: queue "mid" is above itself`)
+	for _, name := range []string{"orphan", "hen", "egg", "low", "mid", "high"} {
 		w.eventually("queue "+name+" has no place", 10*time.Second, func() (bool, string) {
 			st := w.queue(name)
 			return st.State == scheduling.QueueStateUnknown, fmt.Sprintf("%+v", st)
 		})
 	}
+	w.apply(jobManifest("astray", "queue: orphan", task("worker", 1)))
+	w.apply(jobManifest("above", "queue: root", task("worker", 1)))
+	w.apply(jobManifest("apart", "queue: apart", task("worker", 1)))
+	w.reaches("apart", batch.Running) // others' mistakes are not its own
+	w.says("astray", "QueueInvalid", `spec.queue: queue "orphan" has no place`)
+	w.says("above", "QueueHasQueues", `spec.queue: queue "root" takes no jobs`)
+	queue("orphan", "root")
+	w.reaches("astray", batch.Running)
 	if err := w.dynamic.Resource(scheduling.SchemeGroupVersion.WithResource("queues")).Delete(context.Background(), "default", metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 		w.t.Fatal(err)
 	}

@@ -178,6 +178,15 @@ func (w *world) reaches(name string, phase batch.JobPhase) *batch.Job {
 	return job
 }
 
+// says waits until a job that does not start says why.
+func (w *world) says(name, reason, message string) {
+	w.t.Helper()
+	w.eventually("job "+name+" says why it waits", 20*time.Second, func() (bool, string) {
+		st := w.job(name).Status.State
+		return st.Phase == batch.Pending && st.Reason == reason && strings.Contains(st.Message, message), fmt.Sprintf("%+v", st)
+	})
+}
+
 // podsOf are the pods of a job that are not being deleted, by name.
 func (w *world) podsOf(job string) map[string]v1.Pod {
 	w.t.Helper()

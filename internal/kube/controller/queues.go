@@ -125,11 +125,12 @@ func (q *queues) write(ctx context.Context, all tree, queue *scheduling.Queue, w
 	return err
 }
 
-// tell reports what is wrong with a queue's place in the tree.
+// tell reports what is wrong with a queue's place in the tree. Each kind of problem has
+// its reason: a later event of the same reason would be counted, and not be read.
 func (q *queues) tell(all tree, queue *scheduling.Queue) {
-	problem := all.problem(queue.Name)
+	reason, problem := all.problem(queue.Name)
 	if problem != "" && q.told[queue.Name] != problem {
-		q.recorder.Eventf(queue, nil, v1.EventTypeWarning, "InvalidParent", "Sync", "%s", problem)
+		q.recorder.Eventf(queue, nil, v1.EventTypeWarning, reason, "Sync", "%s", problem)
 	}
 	q.told[queue.Name] = problem
 	if problem == "" {

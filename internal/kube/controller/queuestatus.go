@@ -38,27 +38,29 @@ func parentOf(q *scheduling.Queue) string {
 	}
 }
 
-// problem says why a queue has no place in the tree, naming the field, or nothing.
-func (t tree) problem(name string) string {
+// problem says why a queue has no place in the tree, in one word and naming the field,
+// or nothing.
+func (t tree) problem(name string) (reason, message string) {
+	const unknown, circle = "UnknownParent", "CircularParent"
 	seen := map[string]bool{}
 	for at := name; at != ""; {
 		if seen[at] {
 			if at == name {
-				return fmt.Sprintf("spec.parent: queue %q is above itself", name)
+				return circle, fmt.Sprintf("spec.parent: queue %q is above itself", name)
 			}
-			return fmt.Sprintf("spec.parent: queue %q, above this one, is above itself", at)
+			return circle, fmt.Sprintf("spec.parent: queue %q, above this one, is above itself", at)
 		}
 		seen[at] = true
 		up := t.parent(at)
 		if up != "" && up != rootQueue && t[up] == nil {
 			if at == name {
-				return fmt.Sprintf("spec.parent: queue %q does not exist", up)
+				return unknown, fmt.Sprintf("spec.parent: queue %q does not exist", up)
 			}
-			return fmt.Sprintf("spec.parent: queue %q, above this one, has no parent %q", at, up)
+			return unknown, fmt.Sprintf("spec.parent: queue %q, above this one, has no parent %q", at, up)
 		}
 		at = up
 	}
-	return ""
+	return "", ""
 }
 
 // status is what each queue's status should say: real counts of PodGroups, and what
@@ -145,7 +147,7 @@ func (t tree) state(q *scheduling.Queue, st *scheduling.QueueStatus) scheduling.
 		}
 		return scheduling.QueueStateClosed
 	}
-	if t.problem(q.Name) != "" {
+	if reason, _ := t.problem(q.Name); reason != "" {
 		return scheduling.QueueStateUnknown
 	}
 	return scheduling.QueueStateOpen

@@ -83,7 +83,7 @@ func TestQueueProblems(t *testing.T) {
 		"f": `spec.parent: queue "nobody" does not exist`,
 		"g": `spec.parent: queue "f", above this one, has no parent "nobody"`,
 	} {
-		if got := all.problem(name); got != want {
+		if _, got := all.problem(name); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
