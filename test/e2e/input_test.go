@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -145,6 +146,14 @@ func TestBadPods(t *testing.T) {
 	}
 	w.create(pod("good", 8))
 	w.bound("good")
+	// A gang's member is refused for the same reasons, and the others wait for it.
+	for i, gpus := range []int{65, 1} {
+		w.create(pod(fmt.Sprintf("member-%d", i), gpus, func(p *v1.Pod) {
+			p.Labels = map[string]string{names.LabelGang: "g", names.LabelGangSize: "2"}
+		}))
+	}
+	w.waits("member-0", at("nvidia.com/gpu")+"65 GPUs")
+	w.event("Pod", "member-1", "waits for members: 1 of 2 exist")
 }
 
 // TestForgedRecords: records that nobody can prove are reported, and the pods

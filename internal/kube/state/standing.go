@@ -115,7 +115,7 @@ func (c *Cluster) StandingOf(pod *v1.Pod) (Standing, string) {
 			return Gated, "" // until its owner is seen
 		}
 		if size > 1 {
-			return Gated, ""
+			return c.gated(pod)
 		}
 		if !c.standings.deciding.Load() {
 			return Free, ""
@@ -125,7 +125,7 @@ func (c *Cluster) StandingOf(pod *v1.Pod) (Standing, string) {
 			return Told, problem
 		}
 		if m.Key != "" {
-			return Gated, ""
+			return c.gated(pod)
 		}
 		if !c.standings.deciding.Load() {
 			return Free, ""
@@ -133,6 +133,15 @@ func (c *Cluster) StandingOf(pod *v1.Pod) (Standing, string) {
 	}
 	if r, err := dialect.RequestOn(pod, c.Levels()); err != nil || r == nil {
 		return Free, "" // refused elsewhere, or without GPUs
+	}
+	return Gated, ""
+}
+
+// gated is the standing of a gang's member that has no place yet. One whose request
+// makes no sense is in no gang, and nobody else would tell it.
+func (c *Cluster) gated(pod *v1.Pod) (Standing, string) {
+	if _, err := dialect.RequestOn(pod, c.Levels()); err != nil {
+		return Told, err.Error()
 	}
 	return Gated, ""
 }
