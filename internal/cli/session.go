@@ -10,6 +10,7 @@ import (
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/config"
+	"github.com/tangram-dev/tangram/examples"
 	"github.com/tangram-dev/tangram/internal/local"
 )
 
@@ -80,7 +81,11 @@ func (s *session) prepare(ctx context.Context, fleet *local.Fleet) error {
 			return err
 		}
 	}
-	s.say("CRDs and RBAC applied (%s)", local.Elapsed(begin))
+	// Its manifest sets no field, so a queue that was changed since stays as it is.
+	if err := s.cluster.ApplyManifests(ctx, examples.Volcano()[0]); err != nil {
+		return err
+	}
+	s.say("CRDs, RBAC and the queue training applied (%s)", local.Elapsed(begin))
 	if err := s.cluster.CreateFleet(ctx, fleet); err != nil {
 		return err
 	}
@@ -177,7 +182,7 @@ func (s *session) sayNextSteps() {
 	}
 	s.say("  %s get pods -n %s -o wide\n\nLogs are in %s.", kubectl, demoNamespace, filepath.Join(s.options.dir, "logs"))
 	if s.options.worker {
-		s.say("End it with: tangram down --dir %s", s.options.dir)
+		s.say("End it with: %s down --dir %s", short(filepath.Join(s.options.bin, "tangram")), s.options.dir)
 	} else {
 		s.say("Ctrl-C ends it.")
 	}

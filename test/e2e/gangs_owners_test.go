@@ -126,7 +126,8 @@ pools:
 		w.apply(manifest)
 	}
 	w.gangNodes("train-", 4, 20*time.Second)
-	w.bound("worker-0")
+	w.gangNodes("worker-", 2, 20*time.Second)
+	w.gangNodes("elastic-", 4, 20*time.Second)
 }
 
 // guideManifests are the YAML blocks of a guide.
