@@ -268,6 +268,11 @@ func (c *localCluster) checkVolcanoJob() {
 	}
 	c.mustPrint("Running 4", "get", "vcjob", "gang-job", "-o", "jsonpath={.status.state.phase} {.status.running}")
 	c.mustPrint("Open", "get", "queue", "default", "-o", "jsonpath={.status.state}")
+	// The queue that manifest names comes with the cluster.
+	if out, err := c.kubectl("apply", "-f", filepath.Join("..", "..", "examples", "volcano", "40-multi-gpu.yaml")); err != nil {
+		c.t.Fatalf("apply: %v\n%s", err, out)
+	}
+	c.mustPrint("Running 1", "get", "vcjob", "multi-gpu-training", "-o", "jsonpath={.status.state.phase} {.status.running}")
 	if out, err := c.kubectl("delete", "vcjob", "gang-job", "--timeout=30s"); err != nil {
 		c.t.Errorf("delete: %v\n%s", err, out)
 	}
