@@ -26,16 +26,20 @@ func (j *jobs) createPods(ctx context.Context, job *batch.Job, spec *lifecycle.S
 	if len(slots) == 0 {
 		return nil
 	}
-	err := j.createPod(ctx, job, blueprint.Pod(job, spec, slots[0], plugins))
-	if err == nil {
-		rest := slots[1:]
-		errs := make([]error, len(rest))
-		workqueue.ParallelizeUntil(ctx, podsAtOnce, len(rest), func(i int) {
-			errs[i] = j.createPod(ctx, job, blueprint.Pod(job, spec, rest[i], plugins))
-		})
-		err = firstOf(errs)
+	create := func(slot lifecycle.Slot) error {
+		err := j.createPod(ctx, job, blueprint.Pod(job, spec, slot, plugins))
+		if err == nil {
+			j.births.made(job, slot, j.now())
+		}
+		return err
 	}
-	return err
+	if err := create(slots[0]); err != nil {
+		return err
+	}
+	rest := slots[1:]
+	errs := make([]error, len(rest))
+	workqueue.ParallelizeUntil(ctx, podsAtOnce, len(rest), func(i int) { errs[i] = create(rest[i]) })
+	return firstOf(errs)
 }
 
 func (j *jobs) createPod(ctx context.Context, job *batch.Job, pod *v1.Pod) error {

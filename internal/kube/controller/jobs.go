@@ -32,6 +32,7 @@ type jobs struct {
 	written cache.MutationCache
 	objects *objects
 	trouble *trouble
+	births  *births
 	now     func() time.Time
 }
 
@@ -39,7 +40,7 @@ func newJobs(c *clients, s *sources, r events.EventRecorder) (*jobs, error) {
 	j := &jobs{
 		loop: newLoop("jobs", 20*time.Millisecond), clients: c, sources: s, recorder: r, now: time.Now,
 		written: cache.NewIntegerResourceVersionMutationCache(klog.Background(), s.jobs.GetStore(), s.jobs.GetIndexer(), time.Minute, false),
-		objects: newObjects(c.kube), trouble: newTrouble(),
+		objects: newObjects(c.kube), trouble: newTrouble(), births: newBirths(),
 	}
 	j.reconcile = j.sync
 	if err := on(s.jobs, func(_ *(*batch.Job), job *batch.Job) { j.look(keyOf(job)) }); err != nil {
@@ -84,6 +85,7 @@ func (j *jobs) sync(ctx context.Context, key string) (time.Duration, error) {
 	obj, ok, err := j.written.GetByKey(key)
 	if err != nil || !ok {
 		j.trouble.forget(key)
+		j.births.forget(key)
 		return 0, err
 	}
 	job := obj.(*batch.Job)
@@ -121,16 +123,20 @@ func (j *jobs) sync(ctx context.Context, key string) (time.Duration, error) {
 	if err := j.deletePods(ctx, job, plan.Delete); err != nil {
 		return 0, err
 	}
-	if len(plan.Create) > 0 || plan.Group && !lifecycle.Final(job.Status.State.Phase) {
-		if err := j.objects.ensure(ctx, job, plugins, len(plan.Create) > 0); err != nil {
+	slots, wake := j.births.left(job, plan.Create, j.now())
+	if len(slots) > 0 || plan.Group && !lifecycle.Final(job.Status.State.Phase) {
+		if err := j.objects.ensure(ctx, job, plugins, len(slots) > 0); err != nil {
 			return 0, j.failed(ctx, job, err)
 		}
 	}
-	if err := j.createPods(ctx, job, &spec, plugins, plan.Create); err != nil {
+	if err := j.createPods(ctx, job, &spec, plugins, slots); err != nil {
 		return 0, j.failed(ctx, job, err)
 	}
 	j.trouble.forget(key)
-	return plan.Wake, nil
+	if wake == 0 || plan.Wake > 0 && plan.Wake < wake {
+		wake = plan.Wake
+	}
+	return wake, nil
 }
 
 // failed makes known that something could not be created.

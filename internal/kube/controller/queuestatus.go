@@ -4,11 +4,11 @@ import (
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/resource"
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/tangram-dev/tangram/api/names"
-	"github.com/tangram-dev/tangram/internal/kube/controller/blueprint"
 	"github.com/tangram-dev/tangram/internal/kube/controller/lifecycle"
 )
 
@@ -108,7 +108,7 @@ func (t tree) status(groups []*scheduling.PodGroup, pods []*v1.Pod) map[string]*
 
 // charge adds what a pod holds to its queue and to those above.
 func (t tree) charge(out map[string]*scheduling.QueueStatus, queue string, p *v1.Pod) {
-	held := blueprint.Requests(&p.Spec)
+	held := resource.PodRequests(p, resource.PodResourcesOptions{}) // the API server has put in what was left out
 	seen := map[string]bool{}
 	for at := queue; at != "" && out[at] != nil && !seen[at]; at = t.parent(at) {
 		seen[at] = true

@@ -95,7 +95,7 @@ func TestQueueStatus(t *testing.T) {
 	pods := members("RRPSR")
 	for i, p := range pods {
 		p.Namespace = "ns"
-		p.Spec.Containers = []v1.Container{{Resources: v1.ResourceRequirements{Limits: v1.ResourceList{"nvidia.com/gpu": resource.MustParse("2")}}}}
+		p.Spec.Containers = []v1.Container{{Resources: v1.ResourceRequirements{Requests: v1.ResourceList{"nvidia.com/gpu": resource.MustParse("2")}}}}
 		switch i {
 		case 0, 2, 3: // one runs, one waits, one has ended
 			p.Annotations = map[string]string{scheduling.VolcanoGroupNameAnnotationKey: "g"}

@@ -81,7 +81,7 @@ func minResources(spec *lifecycle.Spec, released map[string]bool, least int32) v
 	take := func(t *lifecycle.Task, n int32) {
 		n = min(n, left)
 		left -= n
-		for name, q := range Requests(&t.Template.Spec) {
+		for name, q := range requests(&t.Template.Spec) {
 			q.Mul(int64(n))
 			if n > 0 {
 				total := sum[name]
@@ -109,9 +109,9 @@ func minResources(spec *lifecycle.Spec, released map[string]bool, least int32) v
 	return sum
 }
 
-// Requests is what a pod asks for, counted as Kubernetes does. A template has not
+// requests is what a pod asks for, counted as Kubernetes does. A template has not
 // been through the API server, which takes limits for requests that are left out.
-func Requests(s *v1.PodSpec) v1.ResourceList {
+func requests(s *v1.PodSpec) v1.ResourceList {
 	pod := &v1.Pod{Spec: *s.DeepCopy()}
 	eachContainer(&pod.Spec, func(c *v1.Container) {
 		for name, q := range c.Resources.Limits {
