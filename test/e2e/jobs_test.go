@@ -37,7 +37,6 @@ func TestJobs(t *testing.T) {
 		{"aborts and resumes", abortsAndResumes},
 		{"completes with its master", completesWithItsMaster},
 		{"policy waits for its timeout", policyWaits},
-		{"is deleted after its time", isDeletedAfterItsTime},
 		{"grows and shrinks", growsAndShrinks},
 		{"waits for other tasks", waitsForOtherTasks},
 		{"plugins", pluginsMakeWhatTheyShould},
@@ -46,6 +45,13 @@ func TestJobs(t *testing.T) {
 		{"bad specs are refused by field", badSpecs},
 		{"queues count", queuesCount},
 		{"queue tree", queueTree},
+		{"cannot be completed", cannotBeCompleted},
+		{"a task fails", taskFails},
+		{"enough succeeded", enoughSucceeded},
+		// Last: kube-controller-manager looks for new kinds every 30 seconds only.
+		{"is deleted after its time", isDeletedAfterItsTime},
+		{"deleted in every phase", deletedInEveryPhase},
+		{"made anew under its name", madeAnew},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(w.within(t)) })
 	}
