@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -356,7 +357,26 @@ func TestQueueOutputs(t *testing.T) {
 	if err != nil || strings.Count(string(html), "<svg") != 3 || strings.Contains(string(html), "http") {
 		t.Errorf("page: %v", err)
 	}
+	for _, name := range []string{"fifo", "tangram"} {
+		if about := aboutQueuePolicy(name); about == "" || !strings.Contains(string(html), about) {
+			t.Errorf("the page does not say what %s is", name)
+		}
+	}
 	if table := run("queue", "--jobs", trace, "--gpus", "16", "--policy", "tangram"); !strings.Contains(table, "larger than the cluster") || !strings.Contains(table, "tangram") {
 		t.Errorf("table: %s", table)
+	}
+}
+
+// TestQueueSettingsOfTangram: a setting without effect is refused, not ignored.
+func TestQueueSettingsOfTangram(t *testing.T) {
+	for _, flag := range []string{"--order=sjf", "--aging=1h", "--preempt"} {
+		cmd := NewCommand()
+		cmd.SetOut(io.Discard)
+		cmd.SetErr(io.Discard)
+		cmd.SetArgs([]string{"queue", "--jobs", "none.csv", "--policy", "fifo,drf", flag})
+		name, _, _ := strings.Cut(flag, "=")
+		if err := cmd.Execute(); err == nil || err.Error() != name+" is a setting of tangram, which --policy fifo,drf does not name" {
+			t.Errorf("%s: %v", flag, err)
+		}
 	}
 }

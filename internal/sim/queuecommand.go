@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -24,17 +26,17 @@ duration (seconds), num_gpus, gpu_time, cluster (the queue) and, optionally, pri
 A job of more GPUs than a node has is a gang of several members.
 
 Policies:
-  fifo        one queue, strict order: nobody passes the first
-  priority    one queue, by priority, skipping who does not fit
-  sjf         one queue, the shortest first, skipping who does not fit
-  roundrobin  one queue, queues of the trace take turns, skipping who does not fit
-  drf         fair share between queues, skipping who does not fit
-  tangram     fair share between queues, reservations and backfill: as the scheduler does`,
+` + listPolicies(),
 		Example: `  tangram simulate queue --jobs philly.csv --gpus 384 --policy fifo,sjf,tangram
   tangram simulate queue --jobs philly.csv --runtimes learned --json --html report.html`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cmd.SilenceUsage = true
+			for _, name := range []string{"order", "aging", "preempt"} {
+				if cmd.Flags().Changed(name) && !slices.Contains(config.Policies, "tangram") {
+					return fmt.Errorf("--%s is a setting of tangram, which --policy %s does not name", name, strings.Join(config.Policies, ","))
+				}
+			}
 			return RunQueue(config, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
@@ -50,6 +52,15 @@ Policies:
 	flags.BoolVar(&config.JSON, "json", false, "print JSON")
 	flags.StringVar(&config.HTML, "html", "", "write a page with curves to this file")
 	return cmd
+}
+
+// listPolicies is one line per policy.
+func listPolicies() string {
+	var lines []string
+	for _, name := range queuePolicyNames {
+		lines = append(lines, fmt.Sprintf("  %-10s  %s", name, aboutQueuePolicy(name)))
+	}
+	return strings.Join(lines, "\n")
 }
 
 // RunQueue replays a timed trace and reports.

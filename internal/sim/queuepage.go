@@ -32,6 +32,7 @@ func writeQueuePage(file string, config *QueueConfig, reports []*QueueReport) er
 		"hours":  func(seconds float64) string { return fmt.Sprintf("%.2f", seconds/3600) },
 		"times":  func(r *QueueReport, size string) Times { return r.BySize[size] },
 		"colour": queueColour,
+		"about":  aboutQueuePolicy,
 	}).Parse(chartSource + queuePageSource)
 	if err != nil {
 		return fmt.Errorf("page template: %w", err)

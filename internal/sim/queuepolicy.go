@@ -13,6 +13,18 @@ import (
 // queuePolicyNames are the policies one can ask for.
 var queuePolicyNames = []string{"fifo", "priority", "sjf", "roundrobin", "drf", "tangram"}
 
+// aboutQueuePolicy is a policy in one line, for people.
+func aboutQueuePolicy(name string) string {
+	return map[string]string{
+		"fifo":       "one queue, strict order: nobody passes the first",
+		"priority":   "one queue, by priority, skipping who does not fit",
+		"sjf":        "one queue, the shortest first, skipping who does not fit",
+		"roundrobin": "one queue, queues of the trace take turns, skipping who does not fit",
+		"drf":        "fair share between queues, skipping who does not fit",
+		"tangram":    "fair share between queues, reservations and backfill: as the scheduler does",
+	}[name]
+}
+
 // queuePolicy is a way to run queues: options and queues of the engine, nothing else.
 // All policies are the same code.
 type queuePolicy struct {
