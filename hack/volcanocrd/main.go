@@ -95,13 +95,10 @@ func schemaAt(root map[string]any, path string) (map[string]any, error) {
 		if name == "" {
 			continue
 		}
-		plain := strings.TrimSuffix(strings.TrimSuffix(name, "[]"), "{}")
+		plain := strings.TrimRight(name, "[]{}")
 		keys := []string{"properties", plain}
-		switch {
-		case strings.HasSuffix(name, "[]"):
-			keys = append(keys, "items")
-		case strings.HasSuffix(name, "{}"):
-			keys = append(keys, "additionalProperties")
+		for rest := name[len(plain):]; rest != ""; rest = rest[2:] {
+			keys = append(keys, map[string]string{"[]": "items", "{}": "additionalProperties"}[rest[:2]])
 		}
 		var err error
 		if at, err = step(at, keys...); err != nil {

@@ -74,6 +74,9 @@ const (
 	maxResources = 64
 	maxQuantity  = 64
 	maxDuration  = 64
+	maxPlugins   = 16
+	maxArguments = 16
+	maxArgument  = 16384 // a private key
 	// maxReplicas is also the largest gang that the scheduler reads.
 	maxReplicas = 100000
 )
@@ -95,8 +98,12 @@ func jobAdditions() []addition {
 			{"!has(self.tasks) || self.tasks.all(t, !has(t.name) || self.tasks.exists_one(u, has(u.name) && u.name == t.name))", "two tasks have the same name", ".tasks"},
 			{"!has(self.tasks) || self.tasks.all(t, !has(t.dependsOn) || !has(t.dependsOn.name) || t.dependsOn.name.all(n, self.tasks.exists(u, has(u.name) && u.name == n)))", "dependsOn names a task that the job does not have", ".tasks"},
 			{"!has(self.tasks) || !has(oldSelf.tasks) || self.tasks.map(t, has(t.name) ? t.name : '') == oldSelf.tasks.map(t, has(t.name) ? t.name : '')", "tasks cannot be added, removed or renamed", ".tasks"},
+			{"has(self.plugins) == has(oldSelf.plugins) && (!has(self.plugins) || self.plugins == oldSelf.plugins)", "plugins cannot change: pods have what they made", ".plugins"},
 		}},
 		{path: "spec.queue", rules: []rule{{"self == oldSelf", "a job cannot move to another queue", ""}}},
+		{path: "spec.plugins", set: map[string]any{"maxProperties": maxPlugins}},
+		{path: "spec.plugins{}", set: map[string]any{"maxItems": maxArguments}},
+		{path: "spec.plugins{}[]", set: map[string]any{"maxLength": maxArgument}},
 		{path: "spec.runningEstimate", set: map[string]any{"maxLength": maxDuration}, rules: []rule{
 			{"duration(self) > duration('0s')", "a duration above 0, like 90m or 12h", ""},
 		}},
@@ -159,6 +166,7 @@ func podGroupAdditions() []addition {
 func queueAdditions() []addition {
 	out := []addition{
 		{path: "", rules: []rule{
+			{"self.metadata.name.size() <= 63", "metadata.name: at most 63 characters, since it becomes a label of pods", ""},
 			{"!has(self.spec) || !has(self.spec.parent) || self.spec.parent != self.metadata.name", "a queue cannot be its own parent", ".spec.parent"},
 			{"self.metadata.name != 'root' || !has(self.spec) || !has(self.spec.parent)", "the root has no parent", ".spec.parent"},
 			{"!has(self.spec) || !has(self.spec.parent) || self.spec.parent != 'default'", "default takes the jobs that name no queue, so it cannot have queues below it", ".spec.parent"},

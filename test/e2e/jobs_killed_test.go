@@ -193,7 +193,8 @@ func (h *history) check(t *testing.T) {
 	t.Logf("%d pods were made", len(h.pods))
 }
 
-// TestControllerElection: of two controllers one works, and the other when it dies.
+// TestControllerElection: of two controllers one works, and the other when it stops or
+// is killed.
 // Both start where Volcano's kinds do not exist, and wait for them.
 func TestControllerElection(t *testing.T) {
 	w := startWorld(t, local.Options{KWOK: true}, config.CRDs(), config.RBAC(), config.ControllerRBAC())
@@ -220,7 +221,18 @@ func TestControllerElection(t *testing.T) {
 	if now := holder(); now == "" || now == was {
 		t.Errorf("the lease is held by %q", now)
 	}
-	if err := second.Stop(); err != nil {
+	// One that is killed keeps the lease until it runs out.
+	third := w.controller("--leader-elect=true")
+	was = holder()
+	if err := second.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	w.apply(jobManifest("three", "", task("worker", 1)))
+	w.reaches("three", batch.Running)
+	if now := holder(); now == "" || now == was {
+		t.Errorf("the lease is held by %q", now)
+	}
+	if err := third.Stop(); err != nil {
 		t.Error(err)
 	}
 }

@@ -198,6 +198,10 @@ func restartsWhenEvicted(w *world) {
 }
 
 func abortsAndResumes(w *world) {
+	w.command("Job", "aborted", bus.TerminateJobAction) // there is no such job yet: it is not for the one below
+	w.eventually("the command is dropped", 10*time.Second, func() (bool, string) {
+		return !w.read(bus.SchemeGroupVersion, "commands", "default", "aborted-terminatejob", &bus.Command{}), ""
+	})
 	w.apply(jobManifest("aborted", "policies: [{event: PodFailed, action: AbortJob}]", task("worker", 2)))
 	w.running("aborted", 2)
 	w.ends("aborted-worker-0", 1)
@@ -414,6 +418,7 @@ func badSpecs(w *world) {
 	}
 	w.refused(queue("{weight: -1}"), "spec.weight")
 	w.refused(queue("{weight: 0}"), "spec.weight")
+	w.refused(strings.Replace(queue("{}"), "name: bad", "name: "+strings.Repeat("q", 64), 1), "metadata.name")
 	w.refused(queue("{parent: bad}"), "spec.parent", "own parent")
 	w.refused(queue("{parent: default}"), "spec.parent", "default")
 	w.refused(queue(`{guarantee: {resource: {cpu: 2, nvidia.com/gpu: "8"}}, capability: {cpu: 1500m, nvidia.com/gpu: 8}}`), "spec.guarantee.resource", "guarantee is above capability")
@@ -454,6 +459,7 @@ func badSpecs(w *world) {
 	w.apply(jobManifest("fixed", "", task("a", 1)))
 	w.refused(jobManifest("fixed", "queue: other", task("a", 1)), "spec.queue")
 	w.refused(jobManifest("fixed", "", task("b", 1)), "spec.tasks")
+	w.refused(jobManifest("fixed", "plugins: {teleport: []}", task("a", 1)), "spec.plugins")
 }
 
 func queuesCount(w *world) {

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -86,7 +87,7 @@ func (j *jobs) sync(ctx context.Context, key string) (time.Duration, error) {
 	if err != nil || !ok {
 		j.trouble.forget(key)
 		j.births.forget(key)
-		return 0, err
+		return 0, cmp.Or(err, j.dropCommands(ctx, key))
 	}
 	job := obj.(*batch.Job)
 	if job.DeletionTimestamp != nil {
@@ -229,6 +230,22 @@ func (j *jobs) command(job *batch.Job) *bus.Command {
 		}
 	}
 	return first
+}
+
+// dropCommands deletes commands for a job that does not exist: one that is made later
+// under its name is not meant. The API server is asked, since a command may overtake
+// its job on the way here.
+func (j *jobs) dropCommands(ctx context.Context, key string) error {
+	for _, c := range find[*bus.Command](j.sources.commands, byTarget, "Job/"+key) {
+		_, err := j.clients.jobs(c.Namespace).Get(ctx, c.TargetObject.Name, metav1.GetOptions{})
+		if !apierrors.IsNotFound(err) {
+			return err
+		}
+		if err := j.clients.commands(c.Namespace).Delete(ctx, c.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	return nil
 }
 
 // writeStatus makes the decision known before it is carried out.
