@@ -29,6 +29,16 @@ type bundle struct {
 	lost int64
 }
 
+// knotty says whether the bundle is on more than one node, or has parts of devices:
+// then what it frees depends on who else goes.
+func (b *bundle) knotty() bool {
+	first := b.gang.placed[b.members[0]].node
+	return slices.ContainsFunc(b.members, func(h model.HolderID) bool {
+		s := b.gang.placed[h]
+		return s.node != first || b.gang.Roles[s.role].Request.Kind() != model.Whole
+	})
+}
+
 func compareBundles(a, b *bundle) int {
 	return cmp.Or(cmp.Compare(a.gang.Priority, b.gang.Priority), boolCompare(a.whole, b.whole),
 		cmp.Compare(len(a.members), len(b.members)), cmp.Compare(a.lost, b.lost),
@@ -123,15 +133,11 @@ func (e *Engine) victims(k *known, now int64) ([]*bundle, gang.Plan, bool) {
 			tier := slices.DeleteFunc(slices.Clone(all), func(b *bundle) bool {
 				return b.gang.Priority > priority || b.gang.Priority == priority && b.whole && !whole
 			})
-			// What is chosen of all may take more from a queue than it has above its share:
-			// then choose of the cheapest that it can give.
-			for _, tier := range [][]*bundle{tier, e.givable(k, tier)} {
+			for _, tier := range e.offers(k, tier) {
 				if _, ok := e.without(k, tier, nil, now); !ok {
 					continue
 				}
-				chosen := e.spare(k, e.enough(k, e.fewest(k, tier, now), tier), now)
-				plan, ok := e.without(k, chosen, nil, now)
-				if ok && len(chosen) > 0 && len(e.givable(k, chosen)) == len(chosen) && e.admitted(k, chosen) {
+				if chosen, plan, ok := e.cheapestOf(k, tier, now); ok {
 					return chosen, plan, true
 				}
 			}
@@ -232,6 +238,22 @@ func (e *Engine) givable(k *known, bundles []*bundle) []*bundle {
 	return out
 }
 
+// offers are the sets of bundles to choose victims from. What is chosen of all may
+// take more from a queue than it has above its share: then of those it can give
+// together, the cheapest first. Where bundles are few, a small one may be in the way
+// of a large one: then also the largest first.
+func (e *Engine) offers(k *known, tier []*bundle) [][]*bundle {
+	out := [][]*bundle{tier, e.givable(k, tier)}
+	if len(out[1]) == len(tier) || len(tier) > maxSpared {
+		return out
+	}
+	byFrees := func(a, b *bundle) int { return cmp.Or(cmp.Compare(e.frees(b), e.frees(a)), compareBundles(a, b)) }
+	byMembers := func(a, b *bundle) int {
+		return cmp.Or(cmp.Compare(len(b.members), len(a.members)), compareBundles(a, b))
+	}
+	return append(out, e.givable(k, slices.SortedFunc(slices.Values(tier), byFrees)), e.givable(k, slices.SortedFunc(slices.Values(tier), byMembers)))
+}
+
 // admitted says whether the queues let a gang start once bundles are gone. The tree
 // is as before afterwards.
 func (e *Engine) admitted(k *known, victims []*bundle) bool {
@@ -287,9 +309,10 @@ func (e *Engine) enough(k *known, chosen, tier []*bundle) []*bundle {
 	return chosen
 }
 
-// spare puts back bundles that are not needed, the dearest first.
-func (e *Engine) spare(k *known, victims []*bundle, now int64) []*bundle {
-	slices.SortFunc(victims, compareBundles)
+// spare puts back bundles that are not needed, those that come last in an order first.
+func (e *Engine) spare(k *known, victims []*bundle, order func(a, b *bundle) int, now int64) []*bundle {
+	victims = slices.Clone(victims)
+	slices.SortFunc(victims, order)
 	for i := len(victims) - 1; i >= 0; i-- {
 		rest := slices.Delete(slices.Clone(victims), i, i+1)
 		if _, ok := e.without(k, rest, nil, now); ok && e.admitted(k, rest) {

@@ -209,7 +209,7 @@ func (w *world) checkState() {
 			w.t.Fatalf("%s: %d placed, want %d", id, w.e.Placed(id), len(w.placed[id]))
 		}
 		for i, n := range w.count(id) {
-			want[cmp.Or(g.Queue, arbiter.Default)] += int64(n*g.Roles[i].Request.Count()) * 1000
+			want[cmp.Or(g.Queue, arbiter.Default)] += int64(n) * w.p.Demand(g.Roles[i].Request)
 		}
 		for h, node := range w.placed[id] {
 			all++
@@ -255,7 +255,7 @@ func (w *world) checkEvict(x dispatch.Evict, used, share map[string]map[arbiter.
 		case g.Queue != by.Queue:
 			for _, r := range g.Roles {
 				if slices.Contains(r.Members, h) {
-					taken[cmp.Or(g.Queue, arbiter.Default)] += int64(r.Request.Count()) * 1000
+					taken[cmp.Or(g.Queue, arbiter.Default)] += w.p.Demand(r.Request)
 				}
 			}
 		}
