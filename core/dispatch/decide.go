@@ -150,29 +150,37 @@ func (e *Engine) start(d *Decision, now int64) {
 	}
 }
 
-// maxHelped bounds for how many gangs a decision looks for a reservation or victims.
+// maxHelped bounds for how many gangs a decision looks for a reservation, and for how
+// many for victims.
 const maxHelped = 16
 
 // help reserves nodes or finds victims for gangs that cannot start: first for broken
-// ones, then in the arbiter's order.
+// ones, then in the arbiter's order. Who has nobody to evict does not keep from it who
+// comes later and has.
 func (e *Engine) help(d *Decision, broken []*known, now int64) {
 	full := !e.options.Backfill || e.reservations() >= e.options.Reservations && e.decided%reservePause > 0
 	if full && !e.options.Preempt {
 		return
 	}
+	most := maxHelped
+	if e.options.Preempt {
+		most = max(most, e.options.Tries)
+	}
 	for job := range e.tree.Waiting(now) { // collected: helping asks the tree
-		if broken = append(broken, e.gangs[ID(job.ID)]); len(broken) >= maxHelped {
+		if broken = append(broken, e.gangs[ID(job.ID)]); len(broken) >= most {
 			break
 		}
 	}
-	for _, k := range broken {
-		if e.options.Preempt && !k.NeverPreempts && len(d.Evicts) == 0 {
+	tried := 0
+	for i, k := range broken {
+		if e.options.Preempt && len(d.Evicts) == 0 && tried < maxHelped && e.mayEvict(k) {
+			tried++
 			if evict, ok := e.evict(k, now); ok {
 				d.Evicts = append(d.Evicts, evict)
 				continue
 			}
 		}
-		if id := arbiter.JobID(k.ID); e.options.Backfill && capacity(e.tree.Why(id)) && e.tree.Ever(id) {
+		if id := arbiter.JobID(k.ID); i < maxHelped && e.options.Backfill && capacity(e.tree.Why(id)) && e.tree.Ever(id) {
 			e.reserve(k, now)
 		}
 	}

@@ -19,6 +19,22 @@ const holdFor = int64(10 * time.Minute)
 // gang that none could help.
 const maxPause = 64
 
+// vainPause is how long nobody is evicted for a gang whose start failed after others
+// had gone for it; twice as long each further time, up to so many doublings. The
+// plan had proved that they were in the way, so something else is, too: that nobody's
+// leaving helps shows only when they have left.
+const (
+	vainPause   = int64(time.Minute)
+	vainDoubled = 10
+)
+
+// failed takes note that a gang's start was undone.
+func (g *known) failed(now int64) {
+	if g.vain.told {
+		g.vain = vain{times: g.vain.times + 1, after: later(now, vainPause<<min(g.vain.times, vainDoubled))}
+	}
+}
+
 // bundle is members that are evicted together: one that the gang can spare, or all
 // of it.
 type bundle struct {
@@ -60,9 +76,6 @@ func boolCompare(a, b bool) int {
 // highest priority among them, then members that their gangs can spare, then by how
 // many members go, then by lost work. The nodes are kept for the gang.
 func (e *Engine) evict(k *known, now int64) (Evict, bool) {
-	if r := e.reservationOf(k.ID); r != nil && r.until > 0 || e.decided < k.evictAt {
-		return Evict{}, false // they are leaving already, or nobody could help just now
-	}
 	if e.awaits(k) {
 		if plan, ok := e.without(k, nil, nil, now); ok {
 			// Enough are leaving for it; only the nodes were not kept any more.
@@ -77,7 +90,7 @@ func (e *Engine) evict(k *known, now int64) (Evict, bool) {
 		k.evictAt = e.decided + k.evictPause
 		return Evict{}, false
 	}
-	k.evictPause = 0
+	k.evictPause, k.vain.told = 0, true
 	out := Evict{For: k.ID, Members: members(victims)}
 	for _, h := range out.Members {
 		e.leaving[h] = departure{k.ID, now + holdFor}
@@ -146,22 +159,41 @@ func (e *Engine) victims(k *known, now int64) ([]*bundle, gang.Plan, bool) {
 	return nil, gang.Plan{}, false
 }
 
+// mayEvict says whether to look for victims for a gang: there are some by the rules of
+// queues and priorities, none are leaving for it already, and it was not found just
+// now that nobody could help, or that their leaving did not.
+func (e *Engine) mayEvict(k *known) bool {
+	if r := e.reservationOf(k.ID); r != nil && r.until > 0 || e.decided < k.evictAt || e.now < k.vain.after || k.NeverPreempts {
+		return false
+	}
+	return e.awaits(k) || e.outranks(k) || len(e.rich(k)) > 0
+}
+
+// outranks says whether somebody of a gang's queue matters less.
+func (e *Engine) outranks(k *known) bool {
+	for r := range e.ranks { // any
+		if r.queue == k.queue() && r.priority < k.Priority {
+			return true
+		}
+	}
+	return false
+}
+
+// rich are the queues that use more than their share and may have to give to a gang.
+func (e *Engine) rich(k *known) map[string]bool {
+	out := map[string]bool{}
+	if reclaim, ok := e.tree.Reclaim(arbiter.JobID(k.ID)); ok {
+		for _, x := range reclaim.Over() {
+			out[x.Queue] = true
+		}
+	}
+	return out
+}
+
 // bundles lists what may be evicted for a gang: of its own queue what matters less,
 // of other queues what they use above their share; cheapest first.
 func (e *Engine) bundles(k *known, now int64) []*bundle {
-	below := false
-	for r := range e.ranks {
-		below = below || r.queue == k.queue() && r.priority < k.Priority
-	}
-	rich := map[string]bool{}
-	if reclaim, ok := e.tree.Reclaim(arbiter.JobID(k.ID)); ok {
-		for _, x := range reclaim.Over() {
-			rich[x.Queue] = true
-		}
-	}
-	if !below && len(rich) == 0 {
-		return nil
-	}
+	rich := e.rich(k)
 	var out []*bundle
 	for _, o := range e.running { // sorted below
 		// Who starts in this very decision is not sent away in it.

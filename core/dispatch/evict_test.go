@@ -78,6 +78,28 @@ func TestNobodyIsEvictedInVain(t *testing.T) {
 	}
 }
 
+// Who has nobody to evict does not keep from it who comes later in the queue's order.
+func TestUrgentBehindMany(t *testing.T) {
+	w := newTest(t, 5, 3, arbiter.Queue{Name: "q", Order: arbiter.FIFO})
+	for i := range 40 {
+		g := simple(fmt.Sprintf("low%03d", i), 3, 1)
+		g.Queue, g.Roles[0].Class = "q", fmt.Sprint(i) // all different
+		w.submit(g)
+	}
+	w.decide()
+	w.now += second
+	g := urgent("u", 1, 1)
+	g.Queue, g.Submitted = "q", w.now
+	w.submit(g)
+	for range 3 {
+		w.carryOut(w.decide())
+		w.now += second
+	}
+	if !w.runs("u") {
+		t.Error("u does not run")
+	}
+}
+
 func TestWhoIsLeftAlone(t *testing.T) {
 	for name, change := range map[string]func(*dispatch.Gang){
 		"not preemptible": func(g *dispatch.Gang) { g.Preemptible = false },

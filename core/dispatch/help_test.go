@@ -209,7 +209,9 @@ func (w *world) checkState() {
 			w.t.Fatalf("%s: %d placed, want %d", id, w.e.Placed(id), len(w.placed[id]))
 		}
 		for i, n := range w.count(id) {
-			want[cmp.Or(g.Queue, arbiter.Default)] += int64(n) * w.p.Demand(g.Roles[i].Request)
+			for q := cmp.Or(g.Queue, arbiter.Default); q != ""; q = w.parent(q) {
+				want[q] += int64(n) * w.p.Demand(g.Roles[i].Request)
+			}
 		}
 		for h, node := range w.placed[id] {
 			all++
@@ -228,6 +230,16 @@ func (w *world) checkState() {
 			w.t.Fatalf("queue %s uses %d, members placed sum up to %d", q.Name, got, want[q.Name])
 		}
 	}
+}
+
+// parent is the queue above another; empty for the outermost.
+func (w *world) parent(queue string) string {
+	for _, q := range w.queues {
+		if q.Name == queue {
+			return q.Parent
+		}
+	}
+	return ""
 }
 
 // checkEvict checks who is told to go: nobody of the same or higher priority in the
