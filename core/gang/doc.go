@@ -18,7 +18,7 @@
 // members ask for is tried for on each node, in several orders of roles, without a
 // promise that all is found.
 //
-// Read ask.go (what is asked), plan.go (the decision), domains.go (where to try),
-// fill.go (inside one domain), weigh.go, mixes.go and table.go (roles that compete),
-// never.go (what can never be).
+// Read ask.go (what is asked), plan.go (the decision), domains.go and scarce.go (where
+// to try), fill.go (inside one domain), weigh.go, mixes.go and table.go (roles that
+// compete), never.go (what can never be).
 package gang

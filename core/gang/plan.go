@@ -73,6 +73,7 @@ type maker struct {
 	failure              Failure
 	// furthest is where the attempt was made that failure tells of.
 	furthest scope
+	usable   map[usable]model.Mask
 }
 
 // scope is where members may go: some nodes, or all.
