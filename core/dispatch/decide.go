@@ -171,19 +171,44 @@ func (e *Engine) help(d *Decision, broken []*known, now int64) {
 			break
 		}
 	}
-	tried := 0
-	for i, k := range broken {
-		if e.options.Preempt && len(d.Evicts) == 0 && tried < maxHelped && e.mayEvict(k) {
-			tried++
-			if evict, ok := e.evict(k, now); ok {
-				d.Evicts = append(d.Evicts, evict)
-				continue
-			}
-		}
-		if id := arbiter.JobID(k.ID); i < maxHelped && e.options.Backfill && capacity(e.tree.Why(id)) && e.tree.Ever(id) {
+	helped := e.evictFor(d, broken, now)
+	for _, k := range broken[:min(len(broken), maxHelped)] {
+		if id := arbiter.JobID(k.ID); k != helped && e.options.Backfill && capacity(e.tree.Why(id)) && e.tree.Ever(id) {
 			e.reserve(k, now)
 		}
 	}
+}
+
+// evictFor finds victims for the first gang that some can help, and returns it. A
+// queue must be due what it claims also with those started for whom others leave
+// already, and must have what it gives also before they start.
+func (e *Engine) evictFor(d *Decision, gangs []*known, now int64) *known {
+	if !e.options.Preempt {
+		return nil
+	}
+	defer e.foreseeLeft()()
+	undo := e.foreseeStarts()
+	defer func() { undo() }()
+	lawful := func(k *known, victims []*bundle) bool {
+		undo()
+		ok := len(e.givable(k, victims)) == len(victims)
+		undo = e.foreseeStarts()
+		return ok
+	}
+	tried := 0
+	for _, k := range gangs {
+		if !e.mayEvict(k) {
+			continue
+		}
+		if evict, ok := e.evict(k, lawful, now); ok {
+			d.Evicts = append(d.Evicts, evict)
+			return k
+		}
+		if tried++; tried >= maxHelped {
+			break
+		}
+	}
+	return nil
 }
 
 // isLeaving says whether members of a gang were told to go.

@@ -75,7 +75,7 @@ func boolCompare(a, b bool) int {
 // and by the tree of queues, or says that nobody's leaving helps. Cheapest is by the
 // highest priority among them, then members that their gangs can spare, then by how
 // many members go, then by lost work. The nodes are kept for the gang.
-func (e *Engine) evict(k *known, now int64) (Evict, bool) {
+func (e *Engine) evict(k *known, lawful func(*known, []*bundle) bool, now int64) (Evict, bool) {
 	if e.awaits(k) {
 		if plan, ok := e.without(k, nil, nil, now); ok {
 			// Enough are leaving for it; only the nodes were not kept any more.
@@ -85,7 +85,7 @@ func (e *Engine) evict(k *known, now int64) (Evict, bool) {
 		}
 	}
 	victims, plan, ok := e.victims(k, now)
-	if !ok {
+	if !ok || !lawful(k, victims) {
 		k.evictPause = min(max(1, 2*k.evictPause), maxPause)
 		k.evictAt = e.decided + k.evictPause
 		return Evict{}, false

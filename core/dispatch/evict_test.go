@@ -179,6 +179,41 @@ func TestReclaim(t *testing.T) {
 	}
 }
 
+// While victims take their time to go, what they give is not taken twice, nor claimed
+// twice.
+func TestReclaimDuringGrace(t *testing.T) {
+	w := newTest(t, 2, 4, arbiter.Queue{Name: "a", Reclaimable: true}, arbiter.Queue{Name: "b", Reclaimable: true})
+	for _, queue := range []string{"a", "b"} {
+		for i := range 8 {
+			g := simple(fmt.Sprint(queue, i), 1, 1)
+			g.Queue, g.Roles[0].Class = queue, fmt.Sprint(i) // each tries for itself
+			w.submit(g)
+		}
+		w.decide()
+		w.now += second
+	}
+	w.carryOut(w.last)
+	total := len(w.last.Evicts)
+	leaves := map[model.HolderID]int{}
+	for turn := range 100 {
+		for h, at := range leaves {
+			if at == turn {
+				w.ended(h)
+			}
+		}
+		for _, x := range w.decide().Evicts {
+			for _, h := range x.Members {
+				leaves[h] = turn + 5
+				total++
+			}
+		}
+		w.now += second
+	}
+	if a, b := w.tree.Map(w.tree.Used("a"))[gpu], w.tree.Map(w.tree.Used("b"))[gpu]; a != 4000 || b != 4000 || total != 4 {
+		t.Errorf("a uses %d, b %d, after %d evictions", a, b, total)
+	}
+}
+
 // A queue has two GPUs to give: not the one member that has three, nor the pair
 // beside the single one that would be cheapest, but the pair alone.
 func TestReclaimWhatAQueueCanGive(t *testing.T) {

@@ -199,7 +199,7 @@ func TestQuarrels(t *testing.T) {
 					}
 				}
 				total, most = total+sum, max(most, sum)
-				if last > turns-80 && !q.timed || sum > 60 {
+				if last > turns-40 && !q.timed || sum > 60 {
 					t.Fatalf("%d evictions, the last in turn %d", sum, last)
 				}
 			}
