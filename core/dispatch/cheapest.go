@@ -10,22 +10,85 @@ import (
 	"github.com/tangram-dev/tangram/core/place"
 )
 
+// maxSpared bounds the bundles from which victims are chosen by putting back, one by
+// one, who is not needed: each costs a plan.
+const maxSpared = 64
+
+// cheapestOf chooses of bundles that are enough some that are and of which none could
+// stay: as few members as it can find, then the least lost work. For a gang whose
+// members are alike and ask for whole devices fewest finds the least number, as a
+// rule. For the others bundles are put back in several orders,
+// and the best of the results is taken.
+func (e *Engine) cheapestOf(k *known, tier []*bundle, now int64) (best []*bundle, plan gang.Plan, ok bool) {
+	least := int64(math.MaxInt64)
+	try := func(from []*bundle, order func(a, b *bundle) int) {
+		chosen := e.spare(k, from, order, now)
+		if c := cost(chosen); c < least && len(chosen) > 0 && len(e.givable(k, chosen)) == len(chosen) && e.admitted(k, chosen) {
+			if p, fits := e.without(k, chosen, nil, now); fits {
+				best, plan, ok, least = chosen, p, true, c
+			}
+		}
+	}
+	few, exact := e.fewest(k, tier, now)
+	few = e.enough(k, few, tier)
+	try(few, compareBundles)
+	if exact && ok {
+		return best, plan, ok
+	}
+	if len(tier) <= maxSpared {
+		few = tier
+	}
+	if len(few) <= maxSpared {
+		try(few, e.compareFrees)
+		try(few, e.compareYield)
+	}
+	return best, plan, ok
+}
+
+// cost is the number of members that go, then the work lost with them.
+func cost(bundles []*bundle) int64 {
+	sum := memberPrice * int64(len(members(bundles)))
+	for _, b := range bundles {
+		sum += min(b.lost, memberPrice/1024)
+	}
+	return sum
+}
+
+// frees is what of devices a bundle gives up, in thousandths.
+func (e *Engine) frees(b *bundle) int64 {
+	sum := int64(0)
+	for _, h := range b.members {
+		sum += e.planner.Demand(b.gang.Roles[b.gang.placed[h].role].Request)
+	}
+	return sum
+}
+
+// compareFrees orders bundles of few members first, and of those the ones that free
+// most; compareYield by how much they free per member.
+func (e *Engine) compareFrees(a, b *bundle) int {
+	return cmp.Or(cmp.Compare(len(a.members), len(b.members)), cmp.Compare(e.frees(b), e.frees(a)), compareBundles(a, b))
+}
+
+func (e *Engine) compareYield(a, b *bundle) int {
+	return cmp.Or(cmp.Compare(e.frees(b)*int64(len(a.members)), e.frees(a)*int64(len(b.members))), compareBundles(a, b))
+}
+
 // fewest chooses of bundles that are enough as few members as it can find. For a gang
 // whose members are alike and ask for whole devices it weighs, node by node, what each
 // further member costs there, and takes the cheapest nodes together: exact where
-// every bundle is on one node. Otherwise the bundles on the nodes of a plan.
-func (e *Engine) fewest(k *known, tier []*bundle, now int64) []*bundle {
+// devices are all that counts and bundles are whole devices of one node. Otherwise the bundles on the nodes of a plan.
+func (e *Engine) fewest(k *known, tier []*bundle, now int64) (few []*bundle, exact bool) {
 	ask := k.demand()
 	if len(ask.Roles) == 1 && ask.Roles[0].Request.Kind() == model.Whole && ask.Roles[0].Request.Vendor != "" && len(ask.Beside) == 0 {
 		if nodes, chosen, ok := e.cheapestNodes(k, tier, now); ok {
 			if _, ok := e.without(k, chosen, nodes, now); ok {
-				return chosen
+				return chosen, ask.Roles[0].Request.Host == (model.Host{}) && !slices.ContainsFunc(tier, (*bundle).knotty)
 			}
 		}
 	}
 	plan, ok := e.without(k, tier, nil, now)
 	if !ok {
-		return tier
+		return tier, false
 	}
 	nodes := map[model.NodeID]bool{}
 	for _, p := range plan.Placements {
@@ -37,7 +100,7 @@ func (e *Engine) fewest(k *known, tier []*bundle, now int64) []*bundle {
 			out = append(out, b)
 		}
 	}
-	return out
+	return out, false
 }
 
 // priced is what a gang's members cost on a node: prices[j] of j members, who then

@@ -38,17 +38,22 @@ func (e *Engine) recount(k *known) {
 		e.unreserve(func(r *reservation) bool { return r.id == k.ID })
 		return
 	}
-	job := arbiter.Job{
-		ID: id, Queue: k.Queue, Namespace: k.Namespace, User: k.User, Priority: k.Priority, Submitted: k.Submitted,
-		Class: k.shape, ExpectedRuntime: k.Runtime, Preemptible: k.Preemptible,
-	}
-	least, most := e.bounds(k)
-	job.Demand, job.Extra = e.tree.Amounts(least), e.tree.Amounts(most)
+	job := e.job(k)
 	if len(k.placed) > 0 {
 		_ = e.tree.Charge(job, e.tree.Amounts(e.used(k))) // amounts of what runs are never negative
 		return
 	}
 	_ = e.tree.Submit(job) // nothing in it is negative or without a name
+}
+
+// job is a gang as the arbiter knows it.
+func (e *Engine) job(k *known) arbiter.Job {
+	least, most := e.bounds(k)
+	return arbiter.Job{
+		ID: arbiter.JobID(k.ID), Queue: k.Queue, Namespace: k.Namespace, User: k.User, Priority: k.Priority, Submitted: k.Submitted,
+		Class: k.shape, ExpectedRuntime: k.Runtime, Preemptible: k.Preemptible,
+		Demand: e.tree.Amounts(least), Extra: e.tree.Amounts(most),
+	}
 }
 
 // bounds are the amounts of the minimum and of what could be used besides. Which

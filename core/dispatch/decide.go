@@ -150,32 +150,65 @@ func (e *Engine) start(d *Decision, now int64) {
 	}
 }
 
-// maxHelped bounds for how many gangs a decision looks for a reservation or victims.
+// maxHelped bounds for how many gangs a decision looks for a reservation, and for how
+// many for victims.
 const maxHelped = 16
 
 // help reserves nodes or finds victims for gangs that cannot start: first for broken
-// ones, then in the arbiter's order.
+// ones, then in the arbiter's order. Who has nobody to evict does not keep from it who
+// comes later and has.
 func (e *Engine) help(d *Decision, broken []*known, now int64) {
 	full := !e.options.Backfill || e.reservations() >= e.options.Reservations && e.decided%reservePause > 0
 	if full && !e.options.Preempt {
 		return
 	}
+	most := maxHelped
+	if e.options.Preempt {
+		most = max(most, e.options.Tries)
+	}
 	for job := range e.tree.Waiting(now) { // collected: helping asks the tree
-		if broken = append(broken, e.gangs[ID(job.ID)]); len(broken) >= maxHelped {
+		if broken = append(broken, e.gangs[ID(job.ID)]); len(broken) >= most {
 			break
 		}
 	}
-	for _, k := range broken {
-		if e.options.Preempt && !k.NeverPreempts && len(d.Evicts) == 0 {
-			if evict, ok := e.evict(k, now); ok {
-				d.Evicts = append(d.Evicts, evict)
-				continue
-			}
-		}
-		if id := arbiter.JobID(k.ID); e.options.Backfill && capacity(e.tree.Why(id)) && e.tree.Ever(id) {
+	helped := e.evictFor(d, broken, now)
+	for _, k := range broken[:min(len(broken), maxHelped)] {
+		if id := arbiter.JobID(k.ID); k != helped && e.options.Backfill && capacity(e.tree.Why(id)) && e.tree.Ever(id) {
 			e.reserve(k, now)
 		}
 	}
+}
+
+// evictFor finds victims for the first gang that some can help, and returns it. A
+// queue must be due what it claims also with those started for whom others leave
+// already, and must have what it gives also before they start.
+func (e *Engine) evictFor(d *Decision, gangs []*known, now int64) *known {
+	if !e.options.Preempt {
+		return nil
+	}
+	defer e.foreseeLeft()()
+	undo := e.foreseeStarts()
+	defer func() { undo() }()
+	lawful := func(k *known, victims []*bundle) bool {
+		undo()
+		ok := len(e.givable(k, victims)) == len(victims)
+		undo = e.foreseeStarts()
+		return ok
+	}
+	tried := 0
+	for _, k := range gangs {
+		if !e.mayEvict(k) {
+			continue
+		}
+		if evict, ok := e.evict(k, lawful, now); ok {
+			d.Evicts = append(d.Evicts, evict)
+			return k
+		}
+		if tried++; tried >= maxHelped {
+			break
+		}
+	}
+	return nil
 }
 
 // isLeaving says whether members of a gang were told to go.

@@ -154,7 +154,7 @@ func (e *Engine) Submit(g Gang) error {
 	if shape != k.shape || g.Queue != k.Queue || g.Runtime != k.Runtime {
 		e.unreserve(func(r *reservation) bool { return r.id == g.ID && r.until == 0 })
 	}
-	*k = known{Gang: g, placed: k.placed, have: make([]int, len(g.Roles)), started: k.started, shape: shape, rank: k.rank}
+	*k = known{Gang: g, placed: k.placed, have: make([]int, len(g.Roles)), started: k.started, shape: shape, rank: k.rank, vain: k.vain}
 	for role, r := range g.Roles {
 		k.exists += len(r.Members)
 		for _, h := range r.Members {
@@ -225,6 +225,7 @@ func (e *Engine) Undo(id ID, members []model.HolderID) {
 		e.ledger.Drop(h)
 		e.remove(k, h)
 		delete(e.leaving, h)
+		k.failed(e.now)
 	}
 	e.freed++
 	e.recount(k)

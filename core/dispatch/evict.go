@@ -19,6 +19,22 @@ const holdFor = int64(10 * time.Minute)
 // gang that none could help.
 const maxPause = 64
 
+// vainPause is how long nobody is evicted for a gang whose start failed after others
+// had gone for it; twice as long each further time, up to so many doublings. The
+// plan had proved that they were in the way, so something else is, too: that nobody's
+// leaving helps shows only when they have left.
+const (
+	vainPause   = int64(time.Minute)
+	vainDoubled = 10
+)
+
+// failed takes note that a gang's start was undone.
+func (g *known) failed(now int64) {
+	if g.vain.told {
+		g.vain = vain{times: g.vain.times + 1, after: later(now, vainPause<<min(g.vain.times, vainDoubled))}
+	}
+}
+
 // bundle is members that are evicted together: one that the gang can spare, or all
 // of it.
 type bundle struct {
@@ -27,6 +43,16 @@ type bundle struct {
 	whole   bool
 	// lost is the work that is lost, in thousandths of a GPU times seconds.
 	lost int64
+}
+
+// knotty says whether the bundle is on more than one node, or has parts of devices:
+// then what it frees depends on who else goes.
+func (b *bundle) knotty() bool {
+	first := b.gang.placed[b.members[0]].node
+	return slices.ContainsFunc(b.members, func(h model.HolderID) bool {
+		s := b.gang.placed[h]
+		return s.node != first || b.gang.Roles[s.role].Request.Kind() != model.Whole
+	})
 }
 
 func compareBundles(a, b *bundle) int {
@@ -49,10 +75,7 @@ func boolCompare(a, b bool) int {
 // and by the tree of queues, or says that nobody's leaving helps. Cheapest is by the
 // highest priority among them, then members that their gangs can spare, then by how
 // many members go, then by lost work. The nodes are kept for the gang.
-func (e *Engine) evict(k *known, now int64) (Evict, bool) {
-	if r := e.reservationOf(k.ID); r != nil && r.until > 0 || e.decided < k.evictAt {
-		return Evict{}, false // they are leaving already, or nobody could help just now
-	}
+func (e *Engine) evict(k *known, lawful func(*known, []*bundle) bool, now int64) (Evict, bool) {
 	if e.awaits(k) {
 		if plan, ok := e.without(k, nil, nil, now); ok {
 			// Enough are leaving for it; only the nodes were not kept any more.
@@ -62,12 +85,12 @@ func (e *Engine) evict(k *known, now int64) (Evict, bool) {
 		}
 	}
 	victims, plan, ok := e.victims(k, now)
-	if !ok {
+	if !ok || !lawful(k, victims) {
 		k.evictPause = min(max(1, 2*k.evictPause), maxPause)
 		k.evictAt = e.decided + k.evictPause
 		return Evict{}, false
 	}
-	k.evictPause = 0
+	k.evictPause, k.vain.told = 0, true
 	out := Evict{For: k.ID, Members: members(victims)}
 	for _, h := range out.Members {
 		e.leaving[h] = departure{k.ID, now + holdFor}
@@ -123,15 +146,11 @@ func (e *Engine) victims(k *known, now int64) ([]*bundle, gang.Plan, bool) {
 			tier := slices.DeleteFunc(slices.Clone(all), func(b *bundle) bool {
 				return b.gang.Priority > priority || b.gang.Priority == priority && b.whole && !whole
 			})
-			// What is chosen of all may take more from a queue than it has above its share:
-			// then choose of the cheapest that it can give.
-			for _, tier := range [][]*bundle{tier, e.givable(k, tier)} {
+			for _, tier := range e.offers(k, tier) {
 				if _, ok := e.without(k, tier, nil, now); !ok {
 					continue
 				}
-				chosen := e.spare(k, e.enough(k, e.fewest(k, tier, now), tier), now)
-				plan, ok := e.without(k, chosen, nil, now)
-				if ok && len(chosen) > 0 && len(e.givable(k, chosen)) == len(chosen) && e.admitted(k, chosen) {
+				if chosen, plan, ok := e.cheapestOf(k, tier, now); ok {
 					return chosen, plan, true
 				}
 			}
@@ -140,22 +159,41 @@ func (e *Engine) victims(k *known, now int64) ([]*bundle, gang.Plan, bool) {
 	return nil, gang.Plan{}, false
 }
 
+// mayEvict says whether to look for victims for a gang: there are some by the rules of
+// queues and priorities, none are leaving for it already, and it was not found just
+// now that nobody could help, or that their leaving did not.
+func (e *Engine) mayEvict(k *known) bool {
+	if r := e.reservationOf(k.ID); r != nil && r.until > 0 || e.decided < k.evictAt || e.now < k.vain.after || k.NeverPreempts {
+		return false
+	}
+	return e.awaits(k) || e.outranks(k) || len(e.rich(k)) > 0
+}
+
+// outranks says whether somebody of a gang's queue matters less.
+func (e *Engine) outranks(k *known) bool {
+	for r := range e.ranks { // any
+		if r.queue == k.queue() && r.priority < k.Priority {
+			return true
+		}
+	}
+	return false
+}
+
+// rich are the queues that use more than their share and may have to give to a gang.
+func (e *Engine) rich(k *known) map[string]bool {
+	out := map[string]bool{}
+	if reclaim, ok := e.tree.Reclaim(arbiter.JobID(k.ID)); ok {
+		for _, x := range reclaim.Over() {
+			out[x.Queue] = true
+		}
+	}
+	return out
+}
+
 // bundles lists what may be evicted for a gang: of its own queue what matters less,
 // of other queues what they use above their share; cheapest first.
 func (e *Engine) bundles(k *known, now int64) []*bundle {
-	below := false
-	for r := range e.ranks {
-		below = below || r.queue == k.queue() && r.priority < k.Priority
-	}
-	rich := map[string]bool{}
-	if reclaim, ok := e.tree.Reclaim(arbiter.JobID(k.ID)); ok {
-		for _, x := range reclaim.Over() {
-			rich[x.Queue] = true
-		}
-	}
-	if !below && len(rich) == 0 {
-		return nil
-	}
+	rich := e.rich(k)
 	var out []*bundle
 	for _, o := range e.running { // sorted below
 		// Who starts in this very decision is not sent away in it.
@@ -232,6 +270,22 @@ func (e *Engine) givable(k *known, bundles []*bundle) []*bundle {
 	return out
 }
 
+// offers are the sets of bundles to choose victims from. What is chosen of all may
+// take more from a queue than it has above its share: then of those it can give
+// together, the cheapest first. Where bundles are few, a small one may be in the way
+// of a large one: then also the largest first.
+func (e *Engine) offers(k *known, tier []*bundle) [][]*bundle {
+	out := [][]*bundle{tier, e.givable(k, tier)}
+	if len(out[1]) == len(tier) || len(tier) > maxSpared {
+		return out
+	}
+	byFrees := func(a, b *bundle) int { return cmp.Or(cmp.Compare(e.frees(b), e.frees(a)), compareBundles(a, b)) }
+	byMembers := func(a, b *bundle) int {
+		return cmp.Or(cmp.Compare(len(b.members), len(a.members)), compareBundles(a, b))
+	}
+	return append(out, e.givable(k, slices.SortedFunc(slices.Values(tier), byFrees)), e.givable(k, slices.SortedFunc(slices.Values(tier), byMembers)))
+}
+
 // admitted says whether the queues let a gang start once bundles are gone. The tree
 // is as before afterwards.
 func (e *Engine) admitted(k *known, victims []*bundle) bool {
@@ -287,9 +341,10 @@ func (e *Engine) enough(k *known, chosen, tier []*bundle) []*bundle {
 	return chosen
 }
 
-// spare puts back bundles that are not needed, the dearest first.
-func (e *Engine) spare(k *known, victims []*bundle, now int64) []*bundle {
-	slices.SortFunc(victims, compareBundles)
+// spare puts back bundles that are not needed, those that come last in an order first.
+func (e *Engine) spare(k *known, victims []*bundle, order func(a, b *bundle) int, now int64) []*bundle {
+	victims = slices.Clone(victims)
+	slices.SortFunc(victims, order)
 	for i := len(victims) - 1; i >= 0; i-- {
 		rest := slices.Delete(slices.Clone(victims), i, i+1)
 		if _, ok := e.without(k, rest, nil, now); ok && e.admitted(k, rest) {

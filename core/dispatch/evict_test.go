@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"math/bits"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
 	"pgregory.net/rapid"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
+	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/dispatch"
 	"github.com/tangram-dev/tangram/core/model"
 )
@@ -73,6 +75,28 @@ func TestNobodyIsEvictedInVain(t *testing.T) {
 	}
 	if !moved || !w.runs("big") {
 		t.Error("big does not run")
+	}
+}
+
+// Who has nobody to evict does not keep from it who comes later in the queue's order.
+func TestUrgentBehindMany(t *testing.T) {
+	w := newTest(t, 5, 3, arbiter.Queue{Name: "q", Order: arbiter.FIFO})
+	for i := range 40 {
+		g := simple(fmt.Sprintf("low%03d", i), 3, 1)
+		g.Queue, g.Roles[0].Class = "q", fmt.Sprint(i) // all different
+		w.submit(g)
+	}
+	w.decide()
+	w.now += second
+	g := urgent("u", 1, 1)
+	g.Queue, g.Submitted = "q", w.now
+	w.submit(g)
+	for range 3 {
+		w.carryOut(w.decide())
+		w.now += second
+	}
+	if !w.runs("u") {
+		t.Error("u does not run")
 	}
 }
 
@@ -152,6 +176,87 @@ func TestReclaim(t *testing.T) {
 	}
 	if a, b := w.tree.Map(w.tree.Used("a"))[gpu], w.tree.Map(w.tree.Used("b"))[gpu]; a != 4000 || b != 4000 || total != 4 {
 		t.Errorf("a uses %d, b %d, after %d evictions", a, b, total)
+	}
+}
+
+// While victims take their time to go, what they give is not taken twice, nor claimed
+// twice.
+func TestReclaimDuringGrace(t *testing.T) {
+	w := newTest(t, 2, 4, arbiter.Queue{Name: "a", Reclaimable: true}, arbiter.Queue{Name: "b", Reclaimable: true})
+	for _, queue := range []string{"a", "b"} {
+		for i := range 8 {
+			g := simple(fmt.Sprint(queue, i), 1, 1)
+			g.Queue, g.Roles[0].Class = queue, fmt.Sprint(i) // each tries for itself
+			w.submit(g)
+		}
+		w.decide()
+		w.now += second
+	}
+	w.carryOut(w.last)
+	total := len(w.last.Evicts)
+	leaves := map[model.HolderID]int{}
+	for turn := range 100 {
+		for h, at := range leaves {
+			if at == turn {
+				w.ended(h)
+			}
+		}
+		for _, x := range w.decide().Evicts {
+			for _, h := range x.Members {
+				leaves[h] = turn + 5
+				total++
+			}
+		}
+		w.now += second
+	}
+	if a, b := w.tree.Map(w.tree.Used("a"))[gpu], w.tree.Map(w.tree.Used("b"))[gpu]; a != 4000 || b != 4000 || total != 4 {
+		t.Errorf("a uses %d, b %d, after %d evictions", a, b, total)
+	}
+}
+
+// A queue has two GPUs to give: not the one member that has three, nor the pair
+// beside the single one that would be cheapest, but the pair alone.
+func TestReclaimWhatAQueueCanGive(t *testing.T) {
+	w := newTest(t, 1, 6, arbiter.Queue{Name: "a", Weight: 2, Reclaimable: true}, arbiter.Queue{Name: "b", Weight: 1, Reclaimable: true})
+	single, pair, big := simple("single", 1, 1), simple("pair", 2, 1), simple("big", 1, 3)
+	pair.Priority, big.Priority = 1, 1
+	for _, g := range []dispatch.Gang{single, pair, big} {
+		g.Queue = "a"
+		w.submit(g)
+	}
+	w.decide()
+	w.now += second
+	g := simple("b", 2, 1)
+	g.Queue = "b"
+	w.submit(g)
+	d := w.decide()
+	if len(d.Evicts) != 1 || !slices.Equal(d.Evicts[0].Members, holders("pair", 0, 2)) {
+		t.Fatalf("%+v", d)
+	}
+}
+
+// Two roles over single pods: the large pod goes, not the two that are older.
+func TestTwoRolesEvictFewest(t *testing.T) {
+	w := newTest(t, 2, 4)
+	for _, v := range []struct {
+		id   string
+		node model.NodeID
+		gpus int
+	}{{"a", "n001", 1}, {"b", "n001", 3}, {"c", "n000", 2}, {"d", "n000", 2}} {
+		w.submit(simple(v.id, 1, v.gpus))
+		h := holders(dispatch.ID(v.id), 0, 1)[0]
+		w.put(h, v.node, v.gpus)
+		w.e.Found(dispatch.ID(v.id), h, v.node, 0)
+		w.placed[dispatch.ID(v.id)][h] = v.node
+	}
+	w.now = second
+	g := urgent("u", 1, 2)
+	g.Roles[0].Min, g.Min = 1, 2
+	g.Roles = append(g.Roles, dispatch.Role{Name: "other", Request: coretest.Request(1), Members: holders("u", 1, 2), Min: 1})
+	w.submit(g)
+	d := w.decide()
+	if len(d.Evicts) != 1 || !slices.Equal(d.Evicts[0].Members, holders("b", 0, 1)) {
+		t.Fatalf("%+v", d)
 	}
 }
 

@@ -112,6 +112,17 @@ type known struct {
 	grew, unreservable   uint64
 	evictAt, evictPause  uint64
 	reserveAt, patientAt uint64
+
+	vain vain
+}
+
+// vain is what came of evictions for a gang.
+type vain struct {
+	// told: others were told to go for it; times is how often that was followed by a
+	// start that failed. Before after, nobody else is.
+	told  bool
+	times int
+	after int64
 }
 
 type spot struct {

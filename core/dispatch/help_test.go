@@ -42,6 +42,8 @@ type world struct {
 	placed map[dispatch.ID]map[model.HolderID]model.NodeID
 	begun  map[dispatch.ID]int64
 	last   dispatch.Decision
+	// leaving were told to go.
+	leaving map[model.HolderID]bool
 }
 
 func newWorld(t fataler, o dispatch.Options, queues []arbiter.Queue, nodes ...*model.Node) *world {
@@ -49,6 +51,7 @@ func newWorld(t fataler, o dispatch.Options, queues []arbiter.Queue, nodes ...*m
 	w := &world{
 		t: t, l: ledger.New(), queues: queues, o: o, gangs: map[dispatch.ID]dispatch.Gang{},
 		placed: map[dispatch.ID]map[model.HolderID]model.NodeID{}, begun: map[dispatch.ID]int64{},
+		leaving: map[model.HolderID]bool{},
 	}
 	for _, n := range nodes {
 		if err := w.l.SetNode(n); err != nil {
@@ -130,6 +133,7 @@ func (w *world) ended(h model.HolderID) {
 	id, _ := w.e.Of(h)
 	w.e.Ended(h)
 	delete(w.placed[id], h)
+	delete(w.leaving, h)
 }
 
 // count is how many of each role have a place.
@@ -192,6 +196,9 @@ func (w *world) decide() dispatch.Decision {
 	w.checkState()
 	for _, x := range d.Evicts {
 		w.checkEvict(x, before, share)
+		for _, h := range x.Members {
+			w.leaving[h] = true
+		}
 	}
 	return d
 }
@@ -209,7 +216,9 @@ func (w *world) checkState() {
 			w.t.Fatalf("%s: %d placed, want %d", id, w.e.Placed(id), len(w.placed[id]))
 		}
 		for i, n := range w.count(id) {
-			want[cmp.Or(g.Queue, arbiter.Default)] += int64(n*g.Roles[i].Request.Count()) * 1000
+			for q := cmp.Or(g.Queue, arbiter.Default); q != ""; q = w.parent(q) {
+				want[q] += int64(n) * w.p.Demand(g.Roles[i].Request)
+			}
 		}
 		for h, node := range w.placed[id] {
 			all++
@@ -228,6 +237,16 @@ func (w *world) checkState() {
 			w.t.Fatalf("queue %s uses %d, members placed sum up to %d", q.Name, got, want[q.Name])
 		}
 	}
+}
+
+// parent is the queue above another; empty for the outermost.
+func (w *world) parent(queue string) string {
+	for _, q := range w.queues {
+		if q.Name == queue {
+			return q.Parent
+		}
+	}
+	return ""
 }
 
 // checkEvict checks who is told to go: nobody of the same or higher priority in the
@@ -255,7 +274,7 @@ func (w *world) checkEvict(x dispatch.Evict, used, share map[string]map[arbiter.
 		case g.Queue != by.Queue:
 			for _, r := range g.Roles {
 				if slices.Contains(r.Members, h) {
-					taken[cmp.Or(g.Queue, arbiter.Default)] += int64(r.Request.Count()) * 1000
+					taken[cmp.Or(g.Queue, arbiter.Default)] += w.p.Demand(r.Request)
 				}
 			}
 		}
@@ -263,6 +282,15 @@ func (w *world) checkEvict(x dispatch.Evict, used, share map[string]map[arbiter.
 	for id, n := range left {
 		if n > 0 && n < w.gangs[id].Min {
 			w.t.Fatalf("%s keeps %d of at least %d", id, n, w.gangs[id].Min)
+		}
+	}
+	for h := range w.leaving { // what they have is given already
+		if id, ok := w.e.Of(h); ok && w.placed[id][h] != "" && taken[cmp.Or(w.gangs[id].Queue, arbiter.Default)] > 0 {
+			for _, r := range w.gangs[id].Roles {
+				if slices.Contains(r.Members, h) {
+					taken[cmp.Or(w.gangs[id].Queue, arbiter.Default)] += w.p.Demand(r.Request)
+				}
+			}
 		}
 	}
 	for q, n := range taken {

@@ -99,6 +99,8 @@ type Plan struct {
 	Domain string
 	// Nodes is how many different nodes are used.
 	Nodes int
+	// weighed: placing one role after the other had failed.
+	weighed bool
 }
 
 // Failure says why there is no plan.

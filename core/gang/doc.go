@@ -10,12 +10,15 @@
 // with the minimum. The cost follows the number of different requests, of domains
 // tried and of nodes used, not the size of the fleet.
 //
-// How far a plan is complete: members of one role that ask for whole devices, without
-// wishes about links, are placed whenever they can be at all. Otherwise roles are
-// placed one after the other, the largest request first and each where it fits
-// best, without going back: a gang of several roles may be refused although another
-// order would do, where its roles compete for the same scarce nodes.
+// How far a plan is complete: members that ask for whole devices, without wishes
+// about links, named devices or company, on nodes whose devices are alike, are placed
+// whenever they can be at all. One role is simply laid out. Several are placed one
+// after the other, the largest request first; where that fails they are weighed
+// against each other (weigh.go), which is exact within counted limits. What else
+// members ask for is tried for on each node, in several orders of roles, without a
+// promise that all is found.
 //
-// Read ask.go (what is asked), plan.go (the decision), domains.go (where to try),
-// fill.go (inside one domain), never.go (what can never be).
+// Read ask.go (what is asked), plan.go (the decision), domains.go and scarce.go (where
+// to try), fill.go (inside one domain), weigh.go, mixes.go and table.go (roles that
+// compete), never.go (what can never be).
 package gang

@@ -64,12 +64,12 @@ func (m *maker) outwards(bound bool) iter.Seq[scope] {
 				return
 			}
 		}
-		resource, need := m.need()
+		enough := m.enough()
 		for depth := domains.Depths() - 1; depth >= widest; depth-- {
 			looked := 0
 			// Collected first: domains must not change while they are walked through.
 			var list []topology.Domain
-			for d := range domains.Enough(depth, resource, need) {
+			for d := range enough(depth) {
 				if looked++; looked > maxDomains && !bound {
 					break
 				}
@@ -124,7 +124,7 @@ func (m *maker) could(nodes []model.NodeID) bool {
 			n = 0
 			for _, id := range nodes {
 				if v, there := m.l.View(id); there {
-					if n += v.Room(r.Request.Vendor) / size; n >= len(r.Members) {
+					if n += m.allowed(i, &v) / size; n >= len(r.Members) {
 						break
 					}
 				}

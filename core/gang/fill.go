@@ -11,48 +11,38 @@ import (
 // before a failed attempt is undone, with the role that was short.
 func (m *maker) fill(s scope, explain func(*filling, int)) (Plan, bool) {
 	tx := m.l.Begin()
-	f := &filling{maker: m, scope: s, near: m.beside()}
+	f := newFilling(m, s)
 	// First what each role needs, then what the gang needs, of the first roles, then
-	// what it would like.
-	taken := make([]int, len(m.ask.Roles))
-	short := -1 // the first role that has a member without a place
-	place := func(role, upTo int) {
-		members := m.ask.Roles[role].Members
-		got := f.role(role, members[taken[role]:f.allowed(taken, role, max(upTo, taken[role]))])
-		if taken[role] += got; taken[role] < upTo && short < 0 {
-			short = role
-		}
-	}
-	// Who must have all of it has no second thoughts.
+	// what it would like. Who must have all of it has no second thoughts.
 	if m.goal < m.members {
 		for _, role := range m.order {
-			if place(role, m.ask.Roles[role].Min); short >= 0 {
-				return f.fail(tx.Rollback, short, explain)
+			if f.upTo(role, m.ask.Roles[role].Min); f.short >= 0 {
+				return f.fail(tx.Rollback, explain)
 			}
 		}
 		need := Spread(m.least, m.ask.Roles)
 		for _, role := range m.order {
-			place(role, need[role])
+			f.upTo(role, need[role])
 		}
 	}
 	for _, role := range m.order {
-		place(role, len(m.ask.Roles[role].Members))
+		f.upTo(role, len(m.ask.Roles[role].Members))
 	}
 	if len(f.placed) < m.goal {
-		return f.fail(tx.Rollback, short, explain)
+		return f.fail(tx.Rollback, explain)
 	}
 	tx.Keep()
-	return Plan{Placements: f.placed, Domain: s.path, Nodes: len(f.used)}, true
+	return f.plan(), true
 }
 
 // allowed is how many members of a role may be placed, at most so many, beside those
 // of others.
-func (f *filling) allowed(taken []int, role, most int) int {
-	if f.ask.Allow == nil || most == taken[role] {
+func (f *filling) allowed(role, most int) int {
+	if f.ask.Allow == nil || most == f.taken[role] {
 		return most
 	}
-	counts := slices.Clone(taken)
-	low, high := taken[role], most // low is allowed
+	counts := slices.Clone(f.taken)
+	low, high := f.taken[role], most // low is allowed
 	for low < high {
 		if counts[role] = (low + high + 1) / 2; f.ask.Allow(counts) {
 			low = counts[role]
@@ -71,19 +61,40 @@ type filling struct {
 	used   []model.NodeID // in the order of first use
 	// near are the nodes where members are: those who ran before, then used.
 	near []model.NodeID
+	// taken counts who was placed of each role; short is the first role that had a
+	// member without a place, or -1.
+	taken []int
+	short int
+}
+
+func newFilling(m *maker, s scope) *filling {
+	return &filling{maker: m, scope: s, near: m.beside(), taken: make([]int, len(m.ask.Roles)), short: -1}
+}
+
+func (f *filling) plan() Plan {
+	return Plan{Placements: f.placed, Domain: f.scope.path, Nodes: len(f.used)}
+}
+
+// upTo places members of a role until so many have a place, if it can.
+func (f *filling) upTo(role, count int) {
+	members, had := f.ask.Roles[role].Members, f.taken[role]
+	f.taken[role] += f.role(role, members[had:f.allowed(role, max(count, had))])
+	if f.taken[role] < count && f.short < 0 {
+		f.short = role
+	}
 }
 
 // fail takes note of how far the attempt came, if further than others, and undoes
 // it.
-func (f *filling) fail(undo func(), role int, explain func(*filling, int)) (Plan, bool) {
+func (f *filling) fail(undo func(), explain func(*filling, int)) (Plan, bool) {
 	if explain != nil {
-		explain(f, role)
+		explain(f, f.short)
 	}
 	if len(f.placed) > f.failure.Placed && f.goal == f.least {
 		f.failure.Placed, f.failure.Domain, f.failure.Role = len(f.placed), f.scope.path, ""
 		f.furthest = f.scope
 		if len(f.ask.Roles) > 1 {
-			f.failure.Role = f.ask.Roles[role].Name
+			f.failure.Role = f.ask.Roles[f.short].Name
 		}
 	}
 	undo()

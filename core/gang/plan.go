@@ -43,6 +43,9 @@ func Make(l *ledger.Ledger, p *planner.Planner, ask *Ask) (Plan, *Failure) {
 	if m.least == 0 {
 		return Plan{}, nil // it would have liked more
 	}
+	if plan, ok := m.weigh(); ok {
+		return plan, nil
+	}
 	m.explain()
 	return Plan{}, &m.failure
 }
@@ -70,6 +73,7 @@ type maker struct {
 	failure              Failure
 	// furthest is where the attempt was made that failure tells of.
 	furthest scope
+	usable   map[usable]model.Mask
 }
 
 // scope is where members may go: some nodes, or all.

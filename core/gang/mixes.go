@@ -1,0 +1,148 @@
+package gang
+
+import (
+	"slices"
+
+	"github.com/tangram-dev/tangram/core/ledger"
+	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/place"
+)
+
+// mix is how many members of each role of a weighing share a node.
+type mix []int
+
+// likeness is equal for nodes that take the same mixes.
+type likeness struct {
+	kind *ledger.Kind
+	held model.Mask
+	room [8]int16 // of the roles' vendors
+	host model.Host
+	may  uint8 // which roles may go there
+	// own tells apart nodes that nothing is known to be equal to.
+	own model.NodeID
+}
+
+// like is a node's likeness.
+func (w *weighing) like(id model.NodeID, v *ledger.View) likeness {
+	l := likeness{kind: v.Kind, held: v.Held}
+	// More than all members need is as good as that.
+	l.host = model.Host{CPU: min(v.FreeHost.CPU, w.host.CPU), Memory: min(v.FreeHost.Memory, w.host.Memory)}
+	for i, role := range w.roles {
+		if r := w.ask.Roles[role].Request; r.Vendor != "" {
+			l.room[i] = int16(v.Room(r.Vendor))
+		}
+		if w.ask.May == nil || w.ask.May(role, id) {
+			l.may |= 1 << i
+		}
+	}
+	if v.Shared != 0 || !w.plain {
+		l.own = id
+	}
+	return l
+}
+
+// mixes lists what a node takes at most: no mix in it is part of another. It tries,
+// with the devices that Fit chooses.
+func (w *weighing) mixes(id model.NodeID, l likeness) []mix {
+	var out []mix
+	for _, order := range w.orders(id) {
+		w.extend(id, l, order, make(mix, len(w.roles)), nil, func(m mix) { out = append(out, slices.Clone(m)) })
+	}
+	w.steps -= len(out) * len(out)
+	// The largest first, so that a mix is part of an earlier one or of none.
+	slices.SortStableFunc(out, func(a, b mix) int { return b.sum() - a.sum() })
+	best := out[:0]
+	for _, m := range out {
+		if m.sum() > 0 && !slices.ContainsFunc(best, m.within) {
+			best = append(best, m)
+		}
+	}
+	return best
+}
+
+// orders is in which orders roles are tried on a node. Where all devices are alike to
+// all roles any order is as good as another. Otherwise who comes first may take what
+// another needs; of more than three roles only some orders are tried.
+func (w *weighing) orders(id model.NodeID) [][]int {
+	order := make([]int, len(w.roles))
+	for i := range order {
+		order[i] = i
+	}
+	v, _ := w.l.View(id)
+	different := slices.ContainsFunc(v.Node.Devices, func(d model.Device) bool { return d.Model != v.Node.Devices[0].Model })
+	if w.plain && !different {
+		return [][]int{order}
+	}
+	var out [][]int
+	for range order {
+		order = append(order[1:len(order):len(order)], order[0])
+		back := slices.Clone(order)
+		slices.Reverse(back)
+		out = append(out, order, back)
+	}
+	return out
+}
+
+// extend adds members of the first role of an order, none, one, two and so on, and
+// after each of these of the roles behind it; found gets what nothing can be added to.
+func (w *weighing) extend(id model.NodeID, l likeness, order []int, m mix, claims []ledger.Claim, found func(mix)) {
+	i := order[0]
+	r := w.ask.Roles[w.roles[i]].Request
+	before := m[i]
+	for {
+		if len(order) > 1 {
+			w.extend(id, l, order[1:], m, claims, found)
+		}
+		c, ok := ledger.Claim{}, m[i] < w.most[i] && l.may>>i&1 == 1
+		if ok {
+			c, ok = w.try(id, r, claims, w.ask.Roles[w.roles[i]].Members[m[i]])
+		}
+		if !ok {
+			break
+		}
+		claims = append(claims[:len(claims):len(claims)], c)
+		m[i]++
+	}
+	if len(order) == 1 {
+		found(m)
+	}
+	m[i] = before
+}
+
+// try says whether a node takes one more member beside claims, and its claim.
+func (w *weighing) try(id model.NodeID, r *model.Request, claims []ledger.Claim, h model.HolderID) (ledger.Claim, bool) {
+	if w.steps -= stepsPerFit; w.steps < 0 {
+		return ledger.Claim{}, false
+	}
+	v, _ := w.l.ViewWith(id, func(model.HolderID) bool { return false }, claims)
+	if !v.FreeHost.Covers(r.Host) {
+		return ledger.Claim{}, false
+	}
+	var grant place.Grant
+	if r.Vendor != "" {
+		g, refusal := w.p.Fit(r, v)
+		if refusal != nil {
+			return ledger.Claim{}, false
+		}
+		grant = g
+	}
+	return grant.Claim(h, r, v.Node), true
+}
+
+func (m mix) sum() int {
+	sum := 0
+	for _, n := range m {
+		sum += n
+	}
+	return sum
+}
+
+// within says whether a mix is part of another.
+func (m mix) within(o mix) bool {
+	for i, n := range m {
+		if n > o[i] {
+			return false
+		}
+	}
+	return true
+}
