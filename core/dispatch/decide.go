@@ -40,6 +40,7 @@ func (e *Engine) Decide(now int64) Decision {
 	e.decided++
 	e.now = now
 	e.expire(now)
+	e.findHeirs(now)
 	broken := e.repair(&d, now)
 	e.startKept(&d, now)
 	e.start(&d, now)

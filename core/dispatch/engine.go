@@ -65,7 +65,7 @@ type Engine struct {
 	reserved []*reservation
 	// generation counts changes of reserved and of the fleet.
 	generation, fleet uint64
-	// leaving are members that were told to go.
+	// leaving are members that are going away.
 	leaving map[model.HolderID]departure
 
 	// freed counts what may give somebody a place who had none; seen is the ledger's
@@ -81,12 +81,6 @@ type Engine struct {
 	empty      *gang.Empty
 	nevers     map[string]*gang.Failure
 	neverFleet uint64
-}
-
-// departure is for whom a member was told to go, and until when it is expected to.
-type departure struct {
-	gang  ID
-	until int64
 }
 
 // New returns an engine over a ledger, its planner and a tree of queues.
@@ -169,7 +163,6 @@ func (e *Engine) Submit(g Gang) error {
 		if e.of[h] != g.ID {
 			e.ledger.Drop(h)
 			delete(k.placed, h)
-			delete(e.leaving, h)
 			e.freed++
 		}
 	}
@@ -242,7 +235,6 @@ func (e *Engine) Withdraw(id ID) {
 		for _, h := range r.Members {
 			e.ledger.Drop(h)
 			delete(e.of, h)
-			delete(e.leaving, h)
 		}
 	}
 	e.freed++

@@ -74,15 +74,12 @@ func boolCompare(a, b bool) int {
 // evict finds the cheapest holders whose leaving lets a gang start, proven by a plan
 // and by the tree of queues, or says that nobody's leaving helps. Cheapest is by the
 // highest priority among them, then members that their gangs can spare, then by how
-// many members go, then by lost work. The nodes are kept for the gang.
+// many members go, then by lost work. Who leaves already is counted as gone, unless
+// it makes room for another gang. The nodes are kept for the gang.
 func (e *Engine) evict(k *known, lawful func(*known, []*bundle) bool, now int64) (Evict, bool) {
-	if e.awaits(k) {
-		if plan, ok := e.without(k, nil, nil, now); ok {
-			// Enough are leaving for it; only the nodes were not kept any more.
-			e.unreserve(func(r *reservation) bool { return r.id == k.ID })
-			e.keep(&reservation{id: k.ID, at: now, until: now + holdFor}, &plan)
-			return Evict{}, false
-		}
+	defer e.afterDepartures(k)()
+	if e.awaits(k) && e.inherit(k, now) {
+		return Evict{}, false // only the nodes were not kept any more
 	}
 	victims, plan, ok := e.victims(k, now)
 	if !ok || !lawful(k, victims) {
@@ -95,8 +92,7 @@ func (e *Engine) evict(k *known, lawful func(*known, []*bundle) bool, now int64)
 	for _, h := range out.Members {
 		e.leaving[h] = departure{k.ID, now + holdFor}
 	}
-	e.unreserve(func(r *reservation) bool { return r.id == k.ID })
-	e.keep(&reservation{id: k.ID, at: now, until: now + holdFor}, &plan)
+	e.free(k, &plan, now)
 	return out, len(out.Members) > 0
 }
 
@@ -116,16 +112,6 @@ func (e *Engine) Spared(h model.HolderID) {
 		k.evictAt = 0
 	}
 	e.unreserve(func(r *reservation) bool { return r.id == d.gang && r.until > 0 })
-}
-
-// awaits says whether somebody is leaving for a gang.
-func (e *Engine) awaits(k *known) bool {
-	for _, d := range e.leaving {
-		if d.gang == k.ID {
-			return true
-		}
-	}
-	return false
 }
 
 // members are all that go with some bundles, sorted, each once.
@@ -200,12 +186,20 @@ func (e *Engine) bundles(k *known, now int64) []*bundle {
 		if !o.Preemptible || o == k || now-o.started < max(1, int64(o.MinRuntime)) || e.isLeaving(o) {
 			continue
 		}
-		if same := o.queue() == k.queue(); same && o.Priority < k.Priority || !same && rich[o.queue()] {
+		if yields(o, k, rich) {
 			out = append(out, e.split(o, now)...)
 		}
 	}
 	slices.SortFunc(out, compareBundles)
 	return out
+}
+
+// yields says whether a gang matters less than another that needs its place.
+func yields(o, k *known, rich map[string]bool) bool {
+	if o.queue() == k.queue() {
+		return o.Priority < k.Priority
+	}
+	return rich[o.queue()]
 }
 
 // split cuts a gang into bundles: each member beyond its minimum alone, the last
@@ -307,15 +301,10 @@ func (e *Engine) admitted(k *known, victims []*bundle) bool {
 }
 
 // without says whether the gang has a place once bundles are gone, and which, on some
-// nodes only when given. Those who leave for it already are gone, too.
+// nodes only when given.
 func (e *Engine) without(k *known, gone []*bundle, only []model.NodeID, now int64) (gang.Plan, bool) {
 	tx := e.ledger.Begin()
 	defer tx.Rollback()
-	for h, d := range e.leaving { // the order does not matter
-		if d.gang == k.ID {
-			e.ledger.Drop(h)
-		}
-	}
 	for _, b := range gone {
 		for _, h := range b.members {
 			e.ledger.Drop(h)

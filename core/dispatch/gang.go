@@ -107,11 +107,12 @@ type known struct {
 	rank *rank
 
 	// What was tried in vain, so that it is not tried again before something changed:
-	// growing, by Engine.freed; a reservation, by Engine.generation; eviction and
+	// growing and inheriting, by Engine.freed; a reservation, by Engine.generation; eviction and
 	// reservation, by Engine.decided.
 	grew, unreservable   uint64
 	evictAt, evictPause  uint64
 	reserveAt, patientAt uint64
+	inherited            uint64
 
 	vain vain
 }

@@ -119,8 +119,9 @@ func (e *Engine) Freeing(id ID) bool {
 }
 
 // expire drops what is kept in vain: for a time that came and went, on nodes that
-// went, for a gang that may not use them; and the marks of members that did not go.
+// went, for a gang that may not use them.
 func (e *Engine) expire(now int64) {
+	e.settle(now)
 	var late []*known
 	for _, r := range e.reserved {
 		if r.until == 0 && r.at < now {
@@ -144,11 +145,6 @@ func (e *Engine) expire(now int64) {
 	for _, k := range late {
 		if e.mayCome(&reservation{id: k.ID}) {
 			e.reserve(k, now)
-		}
-	}
-	for h, d := range e.leaving { // each for itself
-		if d.until < now {
-			delete(e.leaving, h)
 		}
 	}
 }

@@ -26,11 +26,11 @@ func (c *Cluster) describe(g *group) dispatch.Gang {
 		gang.Priority = max(gang.Priority, priorityOf(m.pod))
 	}
 	minOf := map[string]int{}
-	if g.real {
-		gang.Min = max(1, first.Size)
-		if first.PodGroup != "" {
-			c.groupSays(&first.membership, &gang, minOf)
-		}
+	if gang.Min = max(1, first.Size); first.PodGroup != "" {
+		c.groupSays(&first.membership, &gang, minOf)
+	}
+	if !g.real { // it comes alone, or leaves its gang
+		gang.Min, minOf = 1, map[string]int{}
 	}
 	resting := ""
 	if time.Now().Before(g.rests) {

@@ -169,6 +169,9 @@ func (c *Cluster) evictable(h model.HolderID) bool {
 	if g == nil || g.pods[h] == nil {
 		return true
 	}
+	if leaving(g.pods[h].pod) {
+		return false // it was asked before, and nobody can make it go
+	}
 	for _, allowed := range c.budgetsOf(g.pods[h].pod) {
 		if allowed < 1 {
 			return false

@@ -117,20 +117,22 @@ func (c *Cluster) trackPod(pod *v1.Pod) {
 		return
 	}
 	m, r := c.memberOf(pod)
-	if r == nil {
-		c.untrackPod(pod)
-		return
-	}
 	key, real := dispatch.ID(m.Key), m.Key != ""
 	if !real {
 		key = dispatch.ID("pod/" + string(pod.UID))
 	}
-	if old, ok := c.gangs.member[id]; ok && old != key {
+	old, tracked := c.gangs.member[id]
+	if r == nil || tracked && old != key {
 		c.untrackPod(pod)
+	}
+	if tracked && (r == nil || old != key) {
 		c.tellEngine(old) // at once: nobody may be in two gangs
 		if pod.Spec.NodeName != "" {
 			c.hold(pod) // the gang it left let it go
 		}
+	}
+	if r == nil {
+		return
 	}
 	g := c.gangs.groups[key]
 	if g == nil {
@@ -182,6 +184,9 @@ func (c *Cluster) memberOf(pod *v1.Pod) (m membership, r *model.Request) {
 			m.Key = ""
 		}
 	}
+	if leaving(pod) {
+		m.Key = "" // what holds devices still, but does no work, is no part of its gang
+	}
 	r, err = c.requestOf(pod)
 	if err != nil || r != nil {
 		return m, r
@@ -191,6 +196,12 @@ func (c *Cluster) memberOf(pod *v1.Pod) (m membership, r *model.Request) {
 	}
 	return m, dialect.HostRequest(pod)
 }
+
+// leaving says whether a pod that has a place is going away.
+func leaving(pod *v1.Pod) bool { return pod.DeletionTimestamp != nil && pod.Spec.NodeName != "" }
+
+// goneBy is how long after its grace period a pod is still expected to go.
+const goneBy = 10 * time.Minute
 
 // own keeps the index of pods by owner.
 func (c *Cluster) own(id model.HolderID, pod *v1.Pod, m *membership) {
@@ -342,6 +353,9 @@ func (c *Cluster) tellEngine(id dispatch.ID) {
 		}
 		if e.NodeOf(h) != node {
 			e.Found(id, h, node, since(m.pod).UnixNano())
+		}
+		if leaving(m.pod) {
+			e.Leaves(h, m.pod.DeletionTimestamp.Add(goneBy).UnixNano())
 		}
 	}
 }

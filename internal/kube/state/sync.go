@@ -217,10 +217,14 @@ func (c *Cluster) podHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{AddFunc: sync, UpdateFunc: update, DeleteFunc: sync}
 }
 
-// sameWait says whether nothing about a pod changed that decides whether it may start.
+// sameWait says whether nothing about a pod changed that decides whether it may start,
+// or whether others may in its place.
 func sameWait(a, b *v1.Pod) bool {
+	if (a.DeletionTimestamp == nil) != (b.DeletionTimestamp == nil) {
+		return false
+	}
 	return b.Spec.NodeName != "" || maps.Equal(a.Annotations, b.Annotations) &&
-		len(a.Spec.SchedulingGates) == len(b.Spec.SchedulingGates) && (a.DeletionTimestamp == nil) == (b.DeletionTimestamp == nil)
+		len(a.Spec.SchedulingGates) == len(b.Spec.SchedulingGates) && len(a.Spec.Tolerations) == len(b.Spec.Tolerations)
 }
 
 // object unwraps an informer's object, also one whose deletion was missed.
