@@ -35,8 +35,8 @@ type Ask struct {
 	// Within, when not nil, are the only nodes that may be used, sorted. Whoever
 	// names them answers for the required level.
 	Within []model.NodeID
-	// May says whether a node would take a role's pods for all that is not known
-	// here (taints, affinity, volumes). nil: any would.
+	// May says whether a node would take one more of a role's pods for all that is not
+	// known here (taints, affinity, volumes), as the ledger is. nil: any would.
 	May func(role int, node model.NodeID) bool
 	// Allow says whether so many members of each role may be placed together, for
 	// reasons that are not places (a quota). It must not be changed by more being

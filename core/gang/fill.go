@@ -229,10 +229,11 @@ func (f *filling) takes(want *model.Request, role int, id model.NodeID) bool {
 	return f.may(role, id)
 }
 
-// put gives a member its devices on a node.
+// put gives a member its devices on a node. Whether the node may take it is asked for
+// each: those who were put there may keep it off.
 func (f *filling) put(role int, holder model.HolderID, id model.NodeID) bool {
 	r := f.ask.Roles[role].Request
-	if !f.roomy(r, id) {
+	if !f.roomy(r, id) || !f.may(role, id) {
 		return false
 	}
 	v, _ := f.l.View(id)

@@ -131,13 +131,15 @@ type likeness struct {
 	// rules is equal for pods that nodes treat alike for all that core does not know;
 	// shape for those of one task that ask for the same as well.
 	rules, shape string
+	apart        *apart
 }
 
 // likeness is worked out late: without gangs and queues nobody asks.
 func (m *memberPod) likeness() *likeness {
 	if m.like == nil {
-		rules := rulesOf(m.pod)
-		m.like = &likeness{rules, m.Task + "\x00" + shapeOf(m.request) + rules}
+		apart := apartOf(m.pod)
+		rules := rulesOf(m.pod) + apart.String()
+		m.like = &likeness{rules, m.Task + "\x00" + shapeOf(m.request) + rules, apart}
 	}
 	return m.like
 }

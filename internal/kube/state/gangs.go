@@ -281,7 +281,7 @@ func (c *Cluster) forgetPod(pod *v1.Pod) {
 // startEngine begins to decide about all pods together. The caller holds the lock.
 func (c *Cluster) startEngine() {
 	options := c.options
-	options.May = c.may
+	options.May, options.Ever = c.may, c.ever
 	options.Evictable = c.evictable
 	tree, err := arbiter.NewTree(c.queues.tree, nil)
 	if err != nil { // queues are checked when they come

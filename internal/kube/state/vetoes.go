@@ -112,6 +112,25 @@ func (c *Cluster) forgive(now time.Time) (ended bool) {
 // may is the planner's question whether a node would take a request's pods: what can
 // be told without a scheduling cycle, and what earlier cycles have shown.
 func (c *Cluster) may(r *model.Request, id model.NodeID) bool {
+	m := c.podOf[r]
+	if m == nil {
+		return c.ever(r, id)
+	}
+	if !m.group.rests.IsZero() && time.Now().Before(m.group.rests) {
+		return false
+	}
+	if len(c.gangs.vetoes) > 0 {
+		shape := m.likeness().shape
+		if !c.gangs.vetoes[veto{shape, id}].until.IsZero() || !c.gangs.vetoes[veto{shape, everyNode}].until.IsZero() {
+			return false
+		}
+	}
+	return c.ever(r, id) && !c.crowded(m, id)
+}
+
+// ever is the same question, whoever is there and whatever was said before: what does
+// not pass by itself.
+func (c *Cluster) ever(r *model.Request, id model.NodeID) bool {
 	node, err := c.nodes.Get(string(id))
 	if err != nil {
 		return false
@@ -119,14 +138,6 @@ func (c *Cluster) may(r *model.Request, id model.NodeID) bool {
 	m := c.podOf[r]
 	if m == nil {
 		return !node.Spec.Unschedulable
-	}
-	if !m.group.rests.IsZero() && time.Now().Before(m.group.rests) {
-		return false
-	}
-	if len(c.gangs.vetoes) > 0 {
-		if !c.gangs.vetoes[veto{m.likeness().shape, id}].until.IsZero() || !c.gangs.vetoes[veto{m.likeness().shape, everyNode}].until.IsZero() {
-			return false
-		}
 	}
 	pod := m.pod
 	if node.Spec.Unschedulable && !corev1helpers.TolerationsTolerateTaint(klog.Background(), pod.Spec.Tolerations,
