@@ -37,6 +37,8 @@ type Options struct {
 	// May says whether a node would take a request's pods for all that core does not
 	// know. nil: any would. Call Changed when an answer changes from no to yes.
 	May func(r *model.Request, node model.NodeID) bool
+	// Ever is May without what passes by itself. nil: May.
+	Ever func(r *model.Request, node model.NodeID) bool
 }
 
 // DefaultOptions are the scheduler's.

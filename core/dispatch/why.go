@@ -5,6 +5,7 @@ import (
 
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/gang"
+	"github.com/tangram-dev/tangram/core/model"
 )
 
 // Reason is why a gang does not start. The zero value is none.
@@ -92,6 +93,9 @@ func (e *Engine) never(k *known) *gang.Failure {
 			whole.Roles = append(whole.Roles, gang.Role{Name: r.Name, Request: r.Request, Members: r.Members, Min: r.Min})
 		}
 		e.dress(k, whole, nil)
+		if e.options.Ever != nil {
+			whole.May = func(role int, node model.NodeID) bool { return e.options.Ever(k.Roles[role].Request, node) }
+		}
 		f = e.empty.Never(whole)
 		e.nevers[k.shape] = f
 	}

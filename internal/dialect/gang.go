@@ -105,12 +105,36 @@ func MembershipOf(pod *v1.Pod) (Membership, error) {
 	return m, nil
 }
 
-// Labels of JobSet's and KubeRay's pods.
+// Labels of JobSet's, KubeRay's and Volcano's pods.
 const (
 	labelJobSet        = "jobset.sigs.k8s.io/jobset-name"
 	labelReplicatedJob = "jobset.sigs.k8s.io/replicatedjob-name"
 	labelRayGroup      = "ray.io/group"
+	labelRayCluster    = "ray.io/cluster"
+	labelVolcanoJob    = "volcano.sh/job-name"
 )
+
+// SharedLabel is a label that all members of a pod's gang have; empty when none is
+// known. Others may have it as well.
+func SharedLabel(pod *v1.Pod) (key, value string) {
+	m, err := MembershipOf(pod)
+	owner := metav1.GetControllerOf(pod)
+	switch {
+	case err != nil:
+	case pod.Labels[names.LabelGang] != "":
+		key = names.LabelGang
+	case m.PodGroup != "" && owner != nil && owner.Kind == "Job":
+		key = labelVolcanoJob
+	case m.Owner.Kind == "JobSet":
+		key = labelJobSet
+	case m.Owner.Kind == "RayCluster":
+		key = labelRayCluster
+	}
+	if value = pod.Labels[key]; value == "" {
+		return "", ""
+	}
+	return key, value
+}
 
 func duration(pod *v1.Pod, key string) (time.Duration, error) {
 	text, ok := pod.Annotations[key]

@@ -132,6 +132,10 @@ func TestSize(t *testing.T) {
 		"plain Job":                 {`{kind: Job, spec: {parallelism: 4, completions: 4}}`, 0},
 		"paused Job":                {`{kind: Job, spec: {completionMode: Indexed, parallelism: 0, completions: 4}}`, 0},
 		"nonsense":                  {`{kind: Job, spec: {completionMode: Indexed, parallelism: many}}`, 1},
+		"some indexes are over": {`{kind: Job, spec: {completionMode: Indexed, parallelism: 9, completions: 9},
+			status: {completedIndexes: "0,2-4", failedIndexes: "8"}}`, 4},
+		"nonsense about indexes": {`{kind: Job, spec: {completionMode: Indexed, parallelism: 4, completions: 4},
+			status: {completedIndexes: "3-1", failedIndexes: "x"}}`, 4},
 		"JobSet": {`{kind: JobSet, spec: {replicatedJobs: [
 			{name: leader, template: {spec: {parallelism: 1, completions: 1}}},
 			{name: workers, replicas: 2, template: {spec: {parallelism: 4, completions: 4}}}]}}`, 9},
@@ -146,6 +150,32 @@ func TestSize(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if got := SizeOf(parsed(t, text(tt.text))); got != tt.want {
 				t.Errorf("got %d, want %d", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestSharedLabel: by which label the members of a gang are found.
+func TestSharedLabel(t *testing.T) {
+	by := func(kind, group string) *metav1.OwnerReference {
+		return &metav1.OwnerReference{APIVersion: group, Kind: kind, Name: "o"}
+	}
+	all := pairs{"volcano.sh/job-name": "v", "jobset.sigs.k8s.io/jobset-name": "js", "ray.io/cluster": "r"}
+	for name, tt := range map[string]struct {
+		pod  *v1.Pod
+		want string
+	}{
+		"labels":                {podWith(pairs{names.LabelGang: "g", names.LabelGangSize: "2", "ray.io/cluster": "r"}, nil, nil), names.LabelGang + "=g"},
+		"a user's PodGroup":     {podWith(all, pairs{names.AnnotationKubeGroup: "pg"}, nil), "="},
+		"a Volcano Job's":       {podWith(all, pairs{names.AnnotationKubeGroup: "pg"}, by("Job", "batch.volcano.sh/v1alpha1")), "volcano.sh/job-name=v"},
+		"JobSet":                {podWith(all, nil, nil), "jobset.sigs.k8s.io/jobset-name=js"},
+		"RayCluster":            {podWith(pairs{"ray.io/cluster": "r"}, nil, by("RayCluster", "ray.io/v1")), "ray.io/cluster=r"},
+		"RayCluster, no labels": {podWith(nil, nil, by("RayCluster", "ray.io/v1")), "="},
+		"alone":                 {podWith(nil, nil, nil), "="},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if key, value := SharedLabel(tt.pod); key+"="+value != tt.want {
+				t.Errorf("got %s=%s, want %s", key, value, tt.want)
 			}
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -82,9 +83,9 @@ func QueueOf(o *unstructured.Unstructured) (arbiter.Queue, error) {
 	return q, err
 }
 
-// SizeOf is how many pods a Job, JobSet or RayCluster runs together; 0 when they need
-// not start together: a Job whose pods have no index, or more indexes than run at a
-// time, is a bag of single pods.
+// SizeOf is how many pods a Job, JobSet or RayCluster runs together, of a Job those
+// that are left to run; 0 when they need not start together: a Job whose pods have no
+// index, or more indexes than run at a time, is a bag of single pods.
 func SizeOf(o *unstructured.Unstructured) int {
 	var err error
 	spec := reader{o.Object, &err}
@@ -94,7 +95,8 @@ func SizeOf(o *unstructured.Unstructured) int {
 		if c, ok := spec.number("spec", "completions"); ok && c > int64(n) || spec.text("spec", "completionMode") != "Indexed" {
 			return 0
 		}
-		return n
+		// Indexes that are done for are not run again.
+		return max(0, n-spec.indexes("status", "completedIndexes")-spec.indexes("status", "failedIndexes"))
 	case "JobSet":
 		total := 0
 		jobs, _, _ := unstructured.NestedSlice(o.Object, "spec", "replicatedJobs")
@@ -158,6 +160,28 @@ func (r reader) number(path ...string) (int64, bool) {
 	}
 	r.note(fmt.Errorf("%v is not a number", v), path)
 	return 0, false
+}
+
+// indexes counts a Job's indexes, written like 1,3-5,7.
+func (r reader) indexes(path ...string) (n int) {
+	text := r.text(path...)
+	if text == "" {
+		return 0
+	}
+	for _, part := range strings.Split(text, ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		a, err := strconv.Atoi(first)
+		b := a
+		if isRange && err == nil {
+			b, err = strconv.Atoi(last)
+		}
+		if err != nil || b < a {
+			r.note(fmt.Errorf("%q are no indexes", text), path)
+			return 0
+		}
+		n += b - a + 1
+	}
+	return n
 }
 
 func (r reader) parallelism(path ...string) int {

@@ -22,6 +22,7 @@ import (
 type dispatcher struct {
 	cluster *state.Cluster
 	handle  fwk.Handle
+	teller  *teller
 	begin   sync.Once
 }
 
@@ -31,7 +32,7 @@ func (s *Shared) DispatchWith(ctx context.Context, sched *scheduler.Scheduler) {
 	if s.cluster == nil {
 		return
 	}
-	d := &dispatcher{cluster: s.cluster, handle: s.handle}
+	d := &dispatcher{cluster: s.cluster, handle: s.handle, teller: newTeller(s.handle, s.standsBack)}
 	next := sched.NextPod
 	sched.NextPod = func(logger klog.Logger) (*framework.QueuedPodInfo, error) {
 		d.begin.Do(func() { go d.run(ctx) })
@@ -43,6 +44,7 @@ func (d *dispatcher) run(ctx context.Context) {
 	if !d.cluster.WaitForSync(ctx) {
 		return
 	}
+	go d.teller.run(ctx)
 	for {
 		next := time.NewTimer(d.turn(ctx))
 		select {
@@ -75,6 +77,7 @@ func (d *dispatcher) turn(ctx context.Context) time.Duration {
 	if len(t.Look) > 0 {
 		go d.look(ctx, t.Look)
 	}
+	d.teller.tell(t.Conditions)
 	if len(t.Evict) > 0 {
 		go d.evictAll(ctx, t.Evict) // others need not wait for it
 	}

@@ -117,17 +117,11 @@ func (y *yielding) Stop() {}
 // QPS is what the stream reaches when nothing binds.
 func (y *yielding) QPS() float32 { return float32(time.Second / eventPace) }
 
-// yieldingEvents makes an event broadcaster that stands back for bindings.
-//
-//lint:ignore SA1019 kube-scheduler 1.36 takes this interface and no other
-func yieldingEvents(ctx context.Context, config *rest.Config, y *yielding) (events.EventBroadcasterAdapter, error) {
+// yieldingClient makes a client that stands back for bindings.
+func yieldingClient(config *rest.Config, y *yielding) (kubernetes.Interface, error) {
 	config = rest.AddUserAgent(rest.CopyConfig(config), "events")
 	config.RateLimiter = y
-	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, err
-	}
-	return events.NewEventBroadcasterAdapterWithContext(ctx, client), nil
+	return kubernetes.NewForConfig(config)
 }
 
 // boundedRecorder drops events while too many wait.

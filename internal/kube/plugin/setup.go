@@ -39,9 +39,10 @@ func (s *Shared) Setup(ctx context.Context, opts *options.Options) (*schedulerse
 	// Leader election records through the broadcaster it was built with; pods'
 	// events go through one that stands back for bindings.
 	cc.EventBroadcaster.StartRecordingToSink(ctx.Done())
-	if cc.EventBroadcaster, err = yieldingEvents(ctx, cc.KubeConfig, s.events); err != nil {
+	if s.standsBack, err = yieldingClient(cc.KubeConfig, s.events); err != nil {
 		return nil, nil, err
 	}
+	cc.EventBroadcaster = events.NewEventBroadcasterAdapterWithContext(ctx, s.standsBack)
 	recorder := func(name string) events.EventRecorderLogger {
 		return boundedRecorder{cc.EventBroadcaster.NewRecorder(name), s.events}
 	}

@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
@@ -28,6 +29,8 @@ type Shared struct {
 	// server.
 	sources state.Sources
 	events  *yielding
+	// standsBack writes what may wait for bindings; nil where Setup did not make one.
+	standsBack kubernetes.Interface
 	// handle is any profile's: all lead to the same queue and API server.
 	handle fwk.Handle
 	synced sync.Once

@@ -36,7 +36,6 @@ func (s *Shared) TakeShortcut(sched *scheduler.Scheduler) {
 			case state.Released:
 				return s.toItsPlace(ctx, f, cs, info.Pod, p)
 			case state.Told:
-				s.cluster.Heard(info.Pod)
 				return scheduler.ScheduleResult{}, s.notNow(ctx, f, cs, info.Pod, p, names.PluginQueue, why)
 			case state.Gated:
 				return scheduler.ScheduleResult{}, s.notNow(ctx, f, cs, info.Pod, p, names.PluginGang, "waits for its turn")

@@ -57,10 +57,12 @@ func (c *Cluster) describe(g *group) dispatch.Gang {
 	}
 	// Who succeeded is not missed. Where as many live as are needed they are the gang,
 	// and who succeeded belongs to an earlier run.
-	gang.Min -= min(len(g.done), max(0, gang.Min-len(pods)))
-	for _, task := range g.done {
-		if minOf[task] > countOf(gang.Roles, task) {
-			minOf[task]--
+	if !c.awaitsMore(g, pods, gang.Min) {
+		gang.Min -= min(len(g.done), max(0, gang.Min-len(pods)))
+		for _, task := range g.done {
+			if minOf[task] > countOf(gang.Roles, task) {
+				minOf[task]--
+			}
 		}
 	}
 	for _, task := range slices.Sorted(maps.Keys(minOf)) {
@@ -71,6 +73,40 @@ func (c *Cluster) describe(g *group) dispatch.Gang {
 	sum := spreadMinimums(gang.Roles, minOf)
 	gang.Min = max(1, gang.Min, sum)
 	return gang
+}
+
+// nextRunFor is how long the first members of what may be a next run wait for the
+// others: controllers make them one after the other.
+const nextRunFor = time.Minute
+
+// awaitsMore says whether a gang's living members, oldest first, may be the first of a
+// next run under the same name: none of them has a place, and with those who succeeded
+// there are more than the gang needs. They may as well be the last of a run, in place
+// of one that was lost; so this holds for a while only.
+func (c *Cluster) awaitsMore(g *group, pods []*memberPod, least int) bool {
+	if len(g.done) == 0 || len(pods) >= least || len(pods)+len(g.done) <= least {
+		return false
+	}
+	for h, m := range g.pods {
+		if m.pod.Spec.NodeName != "" || c.standings.releases.has(h) {
+			return false
+		}
+	}
+	left := time.Until(pods[len(pods)-1].pod.CreationTimestamp.Add(nextRunFor))
+	if left <= 0 {
+		return false
+	}
+	if !g.recalled {
+		g.recalled = true
+		time.AfterFunc(left+time.Millisecond, func() {
+			c.mu.Lock()
+			g.recalled = false
+			c.touch(g.id)
+			c.mu.Unlock()
+			c.kick()
+		})
+	}
+	return true
 }
 
 // countOf is how many members a task has.

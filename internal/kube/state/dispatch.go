@@ -6,6 +6,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,7 +23,7 @@ type Turn struct {
 	// gone.
 	Reject []model.HolderID
 	// Wake are pods to be put into kube-scheduler's queue: released ones, and those
-	// whose owners are to be told why they wait.
+	// that have to be looked at again.
 	Wake []*v1.Pod
 	// Evict are pods that must go, those first whom a disruption budget protects: if
 	// one may not go, the others stay.
@@ -30,6 +31,9 @@ type Turn struct {
 	// News are pods that wait for their queue or for other members: their owners are
 	// told by an event, since nobody could help by adding a node.
 	News []Wait
+	// Conditions are pods whose condition must say why they wait: for capacity, which
+	// autoscalers look at; or, of those who did, for something else by now.
+	Conditions []Wait
 	// Look are gangs that wait for members who may have succeeded: tell Succeeded which
 	// did. kube-scheduler's informer knows nothing of pods that ended.
 	Look []Look
@@ -73,6 +77,7 @@ func (c *Cluster) Dispatch(now time.Time) Turn {
 		t.Wake = append(t.Wake, c.gangs.awake[h])
 	}
 	clear(c.gangs.awake)
+	c.stopIdle()
 	if c.gangs.engine != nil {
 		c.decide(&t, now)
 		c.tellWhy(&t, now)
@@ -97,13 +102,44 @@ func (c *Cluster) decide(t *Turn, now time.Time) {
 		c.release(t, &s, now)
 	}
 	for _, x := range d.Evicts {
+		var victims []Victim
 		for _, h := range x.Members {
 			if g := c.gangs.groups[c.gangs.member[h]]; g != nil && g.pods[h] != nil {
-				t.Evict = append(t.Evict, Victim{g.pods[h].pod, x.For})
+				victims = append(victims, Victim{g.pods[h].pod, x.For})
 			}
 		}
-		slices.SortStableFunc(t.Evict, func(a, b Victim) int { return len(c.budgetsOf(b.Pod)) - len(c.budgetsOf(a.Pod)) })
+		if over := c.overBudget(victims); len(over) > 0 {
+			for _, v := range over {
+				c.spare(v)
+			}
+			continue // others are looked for
+		}
+		slices.SortStableFunc(victims, func(a, b Victim) int { return len(c.budgetsOf(b.Pod)) - len(c.budgetsOf(a.Pod)) })
+		t.Evict = append(t.Evict, victims...)
 	}
+}
+
+// overBudget are victims that may not go because others go whom the same disruption
+// budget protects. Each alone could, so nobody must be evicted before that is known.
+func (c *Cluster) overBudget(victims []Victim) (over []Victim) {
+	if len(victims) == 1 {
+		return nil
+	}
+	left := map[*policyv1.PodDisruptionBudget]int32{}
+	for _, v := range victims {
+		fits := true
+		for _, b := range c.budgetsOf(v.Pod) {
+			if _, seen := left[b]; !seen {
+				left[b] = b.Status.DisruptionsAllowed
+			}
+			left[b]--
+			fits = fits && left[b] >= 0
+		}
+		if !fits {
+			over = append(over, v)
+		}
+	}
+	return over
 }
 
 // release lets members go to the places planned for them.
@@ -114,7 +150,6 @@ func (c *Cluster) release(t *Turn, s *dispatch.Start, now time.Time) {
 		v, _ := c.ledger.View(p.Node) // it was planned on just now
 		b.Members = append(b.Members, p.Holder)
 		c.rank(p.Holder)
-		c.standings.verdicts.remove(p.Holder)
 		c.standings.releases.put(p.Holder, &Release{Assignment{v.Node, p.Grant}, b})
 		t.Wake = append(t.Wake, g.pods[p.Holder].pod)
 	}
@@ -146,6 +181,11 @@ func (c *Cluster) total() map[arbiter.Resource]int64 {
 func (c *Cluster) Spared(v Victim) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.spare(v)
+}
+
+// spare is Spared for whoever holds the lock.
+func (c *Cluster) spare(v Victim) {
 	c.gangs.spared[model.HolderID(v.Pod.UID)] = time.Now().Add(spareFor)
 	if c.gangs.engine != nil {
 		c.gangs.engine.Spared(model.HolderID(v.Pod.UID))
@@ -172,22 +212,21 @@ func (c *Cluster) evictable(h model.HolderID) bool {
 	if leaving(g.pods[h].pod) {
 		return false // it was asked before, and nobody can make it go
 	}
-	for _, allowed := range c.budgetsOf(g.pods[h].pod) {
-		if allowed < 1 {
+	for _, b := range c.budgetsOf(g.pods[h].pod) {
+		if b.Status.DisruptionsAllowed < 1 {
 			return false
 		}
 	}
 	return true
 }
 
-// budgetsOf is how many disruptions each of a pod's budgets allows now.
-func (c *Cluster) budgetsOf(pod *v1.Pod) []int32 {
+// budgetsOf are the disruption budgets that protect a pod.
+func (c *Cluster) budgetsOf(pod *v1.Pod) (out []*policyv1.PodDisruptionBudget) {
 	budgets, _ := c.budgets.PodDisruptionBudgets(pod.Namespace).List(labels.Everything()) // the store knows no error
-	var out []int32
 	for _, b := range budgets {
 		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
 		if err == nil && b.DeletionTimestamp == nil && selector.Matches(labels.Set(pod.Labels)) {
-			out = append(out, b.Status.DisruptionsAllowed)
+			out = append(out, b)
 		}
 	}
 	return out

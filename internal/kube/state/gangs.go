@@ -60,6 +60,10 @@ type group struct {
 	// need no place any more. unsure: nobody has since a member went.
 	done   map[model.HolderID]string
 	unsure bool
+	// counts: its owner says itself how many are left to run, so that nobody looks.
+	counts bool
+	// recalled: it will be described again when time has passed.
+	recalled bool
 	// failures counts starts that failed since the last success; rests is until when
 	// the gang is left alone after one.
 	failures int
@@ -136,7 +140,8 @@ func (c *Cluster) trackPod(pod *v1.Pod) {
 	}
 	g := c.gangs.groups[key]
 	if g == nil {
-		g = &group{id: key, real: real, pods: map[model.HolderID]*memberPod{}, unsure: real}
+		g = &group{id: key, real: real, pods: map[model.HolderID]*memberPod{}, counts: m.Owner.Kind == "Job"}
+		g.unsure = real && !g.counts
 		c.gangs.groups[key] = g
 		if real {
 			c.gangs.real++
@@ -240,7 +245,6 @@ func (c *Cluster) disown(id model.HolderID) {
 func (c *Cluster) untrackPod(pod *v1.Pod) {
 	id := model.HolderID(pod.UID)
 	c.lose(id)
-	c.standings.verdicts.remove(id)
 	key, ok := c.gangs.member[id]
 	if !ok {
 		return
@@ -251,7 +255,7 @@ func (c *Cluster) untrackPod(pod *v1.Pod) {
 	delete(c.podOf, m.request)
 	delete(g.pods, id)
 	g.run.lost(pod)
-	g.unsure = g.real
+	g.unsure = g.real && !g.counts
 	c.touch(key)
 	if len(g.pods) > 0 {
 		return
@@ -260,11 +264,9 @@ func (c *Cluster) untrackPod(pod *v1.Pod) {
 	c.tellEngine(key)
 	delete(c.gangs.groups, key)
 	delete(c.gangs.told, key)
+	delete(c.gangs.asking.at, key)
 	if g.real {
 		c.gangs.real--
-	}
-	if c.gangs.engine != nil && !c.active() {
-		c.stopEngine()
 	}
 }
 
@@ -280,6 +282,9 @@ func (c *Cluster) forgetPod(pod *v1.Pod) {
 
 // startEngine begins to decide about all pods together. The caller holds the lock.
 func (c *Cluster) startEngine() {
+	if c.gangs.engine != nil {
+		return // it goes on
+	}
 	options := c.options
 	options.May, options.Ever = c.may, c.ever
 	options.Evictable = c.evictable
@@ -297,12 +302,23 @@ func (c *Cluster) startEngine() {
 	c.kick()
 }
 
+// stopIdle lets pods be scheduled one by one again when neither gangs nor queues are
+// left and nobody waits: whoever waits would be told anew why, at a write each, every
+// time the last gang goes.
+func (c *Cluster) stopIdle() {
+	if c.gangs.engine == nil || c.active() || len(c.gangs.dirty) > 0 {
+		return
+	}
+	if waiting, _ := c.gangs.engine.Size(); waiting == 0 {
+		c.stopEngine()
+	}
+}
+
 // stopEngine lets pods be scheduled one by one again. Who is on the way to a place
 // that was planned goes on.
 func (c *Cluster) stopEngine() {
 	c.gangs.engine = nil
 	c.standings.deciding.Store(false)
-	c.standings.verdicts.clear()
 	clear(c.gangs.dirty)
 	clear(c.gangs.told)
 	c.gangs.asking = asking{at: map[dispatch.ID]time.Time{}}

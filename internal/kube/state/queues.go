@@ -38,7 +38,6 @@ func (q *queues) configured() bool {
 // left out, and its owner told; the others count.
 func (c *Cluster) syncQueue(name string) {
 	c.mu.Lock()
-	was := c.active()
 	object := c.objects[dialect.Queues].get(name)
 	before, known := c.queues.byName[name]
 	delete(c.queues.byName, name)
@@ -61,12 +60,10 @@ func (c *Cluster) syncQueue(name string) {
 	list = slices.AppendSeq(list, maps.Values(c.queues.byName))
 	var mistakes map[string]error
 	c.queues.tree, mistakes = arbiter.Usable(list)
-	switch now := c.active(); {
-	case now && !was:
+	if c.active() {
 		c.startEngine()
-	case !now && was:
-		c.stopEngine()
-	case now && c.gangs.engine != nil:
+	}
+	if c.gangs.engine != nil {
 		_ = c.gangs.engine.Tree().SetQueues(c.queues.tree) // validated
 		c.gangs.engine.Changed()
 	}

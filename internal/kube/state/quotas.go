@@ -16,18 +16,15 @@ import (
 // and its owner is told.
 func (c *Cluster) syncQuota(ns *v1.Namespace) {
 	c.mu.Lock()
-	was := c.active()
 	hard, problem := dialect.QuotaOf(ns)
 	delete(c.quotas, ns.Name)
 	if now, err := c.namespaces.Get(ns.Name); err == nil && now.UID == ns.UID && hard != nil {
 		c.quotas[ns.Name] = arbiter.Quota{Namespace: ns.Name, Hard: hard}
 	}
-	switch now := c.active(); {
-	case now && !was:
+	if c.active() {
 		c.startEngine()
-	case !now && was:
-		c.stopEngine()
-	case now && c.gangs.engine != nil:
+	}
+	if c.gangs.engine != nil {
 		c.setQuotas()
 		c.gangs.engine.Changed()
 	}

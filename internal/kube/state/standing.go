@@ -14,7 +14,7 @@ import (
 type Standing uint8
 
 // Free pods wait for nobody. Gated ones wait for their turn; Released ones have a
-// place; a Told one still waits, and its owner is to be told why.
+// place; of a Told one something makes no sense, and its owner is to be told what.
 const (
 	Free Standing = iota
 	Gated
@@ -32,9 +32,6 @@ type standings struct {
 	deciding atomic.Bool
 	// releases are members that may be scheduled now, at the place planned for them.
 	releases table[*Release]
-	// verdicts are reasons that are still to be told to a pod's owner through a
-	// scheduling cycle.
-	verdicts table[string]
 	// ranks give each pod its place in kube-scheduler's queue, for as long as it
 	// exists: an order that changes would corrupt the heap.
 	ranks table[int64]
@@ -55,7 +52,6 @@ func (t *table[V]) get(h model.HolderID) (out V, ok bool) {
 func (t *table[V]) put(h model.HolderID, v V)   { t.m.Store(h, v) }
 func (t *table[V]) remove(h model.HolderID)     { t.m.Delete(h) }
 func (t *table[V]) has(h model.HolderID) bool   { _, ok := t.m.Load(h); return ok }
-func (t *table[V]) clear()                      { t.m.Clear() }
 func (t *table[V]) of(h model.HolderID) (out V) { out, _ = t.get(h); return out }
 
 // Profile is what a scheduler profile says about its pods.
@@ -100,57 +96,34 @@ func (c *Cluster) StandingOf(pod *v1.Pod) (Standing, string) {
 	if c.standings.releases.has(id) {
 		return Released, ""
 	}
-	if text, ok := c.standings.verdicts.get(id); ok {
-		return Told, text
-	}
 	m, err := dialect.MembershipOf(pod)
-	switch {
-	case err != nil:
+	if err != nil {
 		return Told, err.Error()
-	case m.Key == "" && !c.standings.deciding.Load():
-		return Free, ""
-	case m.Owner.Kind != "":
+	}
+	alone := m.Key == ""
+	if m.Owner.Kind != "" {
 		size, known := c.ownerSize(pod, &m)
 		if !known {
 			return Gated, "" // until its owner is seen
 		}
-		if size > 1 {
-			return c.gated(pod)
-		}
-		if !c.standings.deciding.Load() {
-			return Free, ""
-		}
-	case m.Key != "":
+		alone = size <= 1
+	} else if !alone {
 		if known, problem := c.groupOf(pod, &m); !known && problem != "" {
 			return Told, problem
 		}
-		if m.Key != "" {
-			return c.gated(pod)
-		}
-		if !c.standings.deciding.Load() {
-			return Free, ""
-		}
+		alone = m.Key == ""
 	}
-	if r, err := dialect.RequestOn(pod, c.Levels()); err != nil || r == nil {
+	if alone && !c.standings.deciding.Load() {
+		return Free, ""
+	}
+	r, err := dialect.RequestOn(pod, c.Levels())
+	switch {
+	case alone && (err != nil || r == nil):
 		return Free, "" // refused elsewhere, or without GPUs
+	case err != nil:
+		return Told, err.Error() // its gang misses it, and nobody else says why
 	}
 	return Gated, ""
-}
-
-// gated is the standing of a gang's member that has no place yet. One whose request
-// makes no sense is in no gang, and nobody else would tell it.
-func (c *Cluster) gated(pod *v1.Pod) (Standing, string) {
-	if _, err := dialect.RequestOn(pod, c.Levels()); err != nil {
-		return Told, err.Error()
-	}
-	return Gated, ""
-}
-
-// Heard takes note that a pod's owner was told why it waits.
-func (c *Cluster) Heard(pod *v1.Pod) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.standings.verdicts.remove(model.HolderID(pod.UID))
 }
 
 // ReleaseOf is a pod's release, or nil.

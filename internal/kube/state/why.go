@@ -2,13 +2,13 @@ package state
 
 import (
 	"container/heap"
+	"slices"
 	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/dispatch"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/internal/dialect"
@@ -23,12 +23,15 @@ type Wait struct {
 }
 
 // Owners are told why their gang waits when it has waited for tellAfter, and again
-// when the reason has changed, but not more often than every tellAgain: numbers in
-// reasons change with every pod that comes or goes, and telling costs a write per
-// member. Finding a reason costs a plan, so a turn looks for few.
+// when the reason has changed: after tellAgain, and after twice as long each time, up
+// to tellMost, or kindMost when it is of another kind. Numbers in reasons change with
+// every pod that comes or goes, and telling costs a write per member. Finding a reason
+// costs a plan, so a turn looks for few.
 const (
 	tellAfter   = 500 * time.Millisecond
 	tellAgain   = 10 * time.Second
+	tellMost    = 5 * time.Minute
+	kindMost    = 30 * time.Second
 	tellPerTurn = 32
 )
 
@@ -48,8 +51,27 @@ type question struct {
 type told struct {
 	text string
 	kind string
-	// pods are those who were told through their condition.
+	// pods are those who were told.
 	pods map[model.HolderID]bool
+	// at is when the first of them was; pause is for how long that will do.
+	at    time.Time
+	pause time.Duration
+}
+
+// next is what is told now of a gang whose reason is given.
+func (t *told) next(text, kind string, now time.Time) *told {
+	if t == nil {
+		return &told{text: text, kind: kind, pods: map[model.HolderID]bool{}, at: now, pause: tellAgain}
+	}
+	pause := t.pause
+	if t.kind != kind {
+		pause = min(pause, kindMost)
+	}
+	// Reasons are looked for every tellAgain, a little late: not one round later.
+	if t.text == text && t.kind == kind || now.Sub(t.at) < pause-tellAgain/2 {
+		return t
+	}
+	return &told{text: text, kind: kind, pods: map[model.HolderID]bool{}, at: now, pause: min(tellMost, 2*t.pause)}
 }
 
 // ask makes sure that a gang's reason is looked for at a time, or before.
@@ -57,6 +79,13 @@ func (a *asking) ask(id dispatch.ID, at time.Time) {
 	if due, ok := a.at[id]; !ok || at.Before(due) {
 		a.at[id] = at
 		heap.Push(a, question{at, id})
+	}
+	if len(a.due) > 2*len(a.at)+1000 { // void ones are most: nobody asks where nobody leads
+		a.due = a.due[:0]
+		for id, at := range a.at {
+			a.due = append(a.due, question{at, id})
+		}
+		heap.Init(a)
 	}
 }
 
@@ -100,7 +129,7 @@ func (c *Cluster) tellWhy(t *Turn, now time.Time) {
 			continue
 		}
 		before := len(t.Look)
-		c.tellOwner(t, g)
+		c.tellOwner(t, g, now)
 		if len(t.Look) == before {
 			c.gangs.asking.ask(id, now.Add(tellAgain))
 		} // else when the answer comes
@@ -126,7 +155,7 @@ func (c *Cluster) isWaiting(g *group) bool {
 }
 
 // tellOwner tells a gang's owner why it waits, if that is new.
-func (c *Cluster) tellOwner(t *Turn, g *group) {
+func (c *Cluster) tellOwner(t *Turn, g *group, now time.Time) {
 	why := c.gangs.engine.Why(g.id)
 	text := why.Text
 	if text == "" {
@@ -152,26 +181,33 @@ func (c *Cluster) tellOwner(t *Turn, g *group) {
 	case why.Incomplete:
 		kind = "WaitingForMembers"
 	}
-	last := c.gangs.told[g.id]
-	if last == nil || last.text != text || last.kind != kind {
-		last = &told{text, kind, map[model.HolderID]bool{}}
-		c.gangs.told[g.id] = last
-	}
+	last := c.gangs.told[g.id].next(text, kind, now)
+	c.gangs.told[g.id] = last
 	for h, m := range g.pods {
-		if m.pod.Spec.NodeName != "" || c.standings.releases.has(h) || last.pods[h] {
+		if m.pod.Spec.NodeName != "" || c.standings.releases.has(h) {
 			continue
 		}
+		first, shown := !last.pods[h], c.isShown(m.pod)
 		last.pods[h] = true
-		if kind != "WaitingForCapacity" {
-			t.News = append(t.News, Wait{m.pod, kind, text})
-			continue
+		switch capacity := last.kind == "WaitingForCapacity"; {
+		case capacity && (first || !shown):
+			t.Conditions = append(t.Conditions, Wait{m.pod, v1.PodReasonUnschedulable, last.text})
+		case !capacity && shown:
+			t.Conditions = append(t.Conditions, Wait{m.pod, last.kind, last.text})
 		}
-		// Through a cycle, so that it becomes the pod's condition, which is what
-		// autoscalers look at.
-		c.standings.verdicts.put(h, text)
-		c.rank(h)
-		t.Wake = append(t.Wake, m.pod)
+		if first && last.kind != "WaitingForCapacity" {
+			t.News = append(t.News, Wait{m.pod, last.kind, last.text})
+		}
 	}
+}
+
+// isShown says whether a pod's condition tells autoscalers that it is unschedulable:
+// they look at nothing else.
+func (c *Cluster) isShown(pod *v1.Pod) bool {
+	now, err := c.pods.Pods(pod.Namespace).Get(pod.Name)
+	return err == nil && now.UID == pod.UID && slices.ContainsFunc(now.Status.Conditions, func(c v1.PodCondition) bool {
+		return c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse && c.Reason == v1.PodReasonUnschedulable
+	})
 }
 
 // lookFor says where a gang's pods are.
@@ -179,8 +215,8 @@ func (c *Cluster) lookFor(g *group) Look {
 	l := Look{Gang: g.id}
 	for _, m := range g.pods { // in all the same
 		l.Namespace = m.pod.Namespace
-		if name := m.pod.Labels[names.LabelGang]; name != "" {
-			l.Labels = labels.Set{names.LabelGang: name}
+		if key, value := dialect.SharedLabel(m.pod); key != "" {
+			l.Labels = labels.Set{key: value}
 		}
 		break
 	}

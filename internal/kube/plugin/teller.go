@@ -1,0 +1,116 @@
+package plugin
+
+import (
+	"context"
+	"sync"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
+
+	"github.com/tangram-dev/tangram/internal/kube/state"
+)
+
+// teller writes into pods' conditions why they wait, one after the other, when bindings
+// leave room. kube-scheduler does that in its one scheduling cycle: with thousands of
+// pods that wait, those that can start would wait for theirs to be told.
+type teller struct {
+	handle fwk.Handle
+	client kubernetes.Interface
+
+	mu sync.Mutex
+	// news is what is still to be written, the latest of each pod; order is theirs.
+	news  map[types.UID]state.Wait
+	order []types.UID
+	some  chan struct{}
+}
+
+func newTeller(h fwk.Handle, client kubernetes.Interface) *teller {
+	if client == nil {
+		client = h.ClientSet()
+	}
+	return &teller{handle: h, client: client, news: map[types.UID]state.Wait{}, some: make(chan struct{}, 1)}
+}
+
+// tell queues news. It does not wait.
+func (t *teller) tell(news []state.Wait) {
+	if len(news) == 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, w := range news {
+		if _, queued := t.news[w.Pod.UID]; !queued {
+			t.order = append(t.order, w.Pod.UID)
+		}
+		t.news[w.Pod.UID] = w
+	}
+	select {
+	case t.some <- struct{}{}:
+	default:
+	}
+}
+
+func (t *teller) next() (w state.Wait, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.order) == 0 {
+		return w, false
+	}
+	uid := t.order[0]
+	t.order = t.order[1:]
+	w = t.news[uid]
+	delete(t.news, uid)
+	return w, true
+}
+
+func (t *teller) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		w, ok := t.next()
+		if ok {
+			t.write(ctx, w)
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-t.some:
+		}
+	}
+}
+
+// write makes a pod's condition say why it waits. The pod's version must be the one
+// that was looked at: a late word must not undo what a binding says. What fails is
+// found missing when the reason is looked for next.
+func (t *teller) write(ctx context.Context, w state.Wait) {
+	pods := t.client.CoreV1().Pods(w.Pod.Namespace)
+	now, err := t.handle.SharedInformerFactory().Core().V1().Pods().Lister().Pods(w.Pod.Namespace).Get(w.Pod.Name)
+	for range 3 {
+		if err != nil || now.UID != w.Pod.UID || now.Spec.NodeName != "" || now.DeletionTimestamp != nil {
+			break
+		}
+		now = now.DeepCopy()
+		if !podutil.UpdatePodCondition(&now.Status, &v1.PodCondition{
+			Type: v1.PodScheduled, Status: v1.ConditionFalse, ObservedGeneration: now.Generation, Reason: w.Reason, Message: w.Text,
+		}) {
+			return // it says so
+		}
+		if _, err = pods.UpdateStatus(ctx, now, metav1.UpdateOptions{}); err == nil {
+			if w.Reason == v1.PodReasonUnschedulable {
+				t.handle.EventRecorder().Eventf(now, nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", w.Text)
+			}
+			return
+		}
+		if !apierrors.IsConflict(err) {
+			break
+		}
+		now, err = pods.Get(ctx, w.Pod.Name, metav1.GetOptions{})
+	}
+	if err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
+		klog.FromContext(ctx).Error(err, "A pod's condition does not say why it waits", "pod", klog.KObj(w.Pod))
+	}
+}
