@@ -42,7 +42,8 @@ pools:
 		{"WaitsForMembers", waitsForMembers}, {"WaitsForQuota", waitsForQuota}, {"WaitsForCapacity", waitsForCapacity},
 		{"NeverFits", neverFits}, {"UnknownQueue", noSuchQueue}, {"BadLabels", badLabels}, {"Elastic", elastic},
 		{"OneRack", oneRack}, {"Repair", repaired}, {"MemberGone", memberGone}, {"Finished", finished}, {"HeldByGates", heldByGates},
-		{"Learned", learned}, {"OwnRules", ownRules}, {"NoExtraWrites", noExtraWrites},
+		{"Learned", learned}, {"OwnRules", ownRules}, {"Apart", apart}, {"NextRun", nextRun}, {"BadMember", badMember},
+		{"NoLongerShown", noLongerShown}, {"NoExtraWrites", noExtraWrites},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Cleanup(func() { clear(w.within(t)) })

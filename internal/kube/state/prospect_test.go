@@ -23,17 +23,15 @@ func TestProspect(t *testing.T) {
 	}
 	s.bindTo(runs, s.ReleaseOf(runs))
 	s.eventually("bound", func() bool { return s.ReleaseOf(runs) == nil })
-	var pods []string
 	for i := range 3 {
-		p := member(fmt.Sprintf("w%d", i), "wide", 3, 8)
-		s.addPod(p)
-		pods = append(pods, string(p.UID))
+		s.addPod(member(fmt.Sprintf("w%d", i), "wide", 3, 8))
 	}
 	s.tracked(4)
 	text := ""
 	s.eventually("told", func() bool {
-		s.Dispatch(time.Now())
-		text = s.standings.verdicts.of(model.HolderID(pods[0]))
+		if told := s.Dispatch(time.Now()).Conditions; len(told) > 0 {
+			text = told[0].Text
+		}
 		return text != ""
 	})
 	want := "; nodes n0, n1, n2 kept for it, start expected by " + time.Now().Add(time.Hour).UTC().Format("2006-01-02 15:")
