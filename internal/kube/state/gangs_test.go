@@ -54,7 +54,8 @@ func TestBatchFails(t *testing.T) {
 }
 
 // TestBindingFails: once all are at Permit each stands for itself, since others'
-// Bindings are under way; the one that failed is planned again.
+// Bindings are under way. The one that failed keeps its place, so that nobody else
+// leaves the gang in part, and tries again there; not for ever.
 func TestBindingFails(t *testing.T) {
 	s := newGangSetup(t, 4)
 	pods, releases := s.gangOf4(8)
@@ -64,24 +65,38 @@ func TestBindingFails(t *testing.T) {
 			t.Fatalf("member %d: ready %v, others %v, ok %v", i, ready, others, ok)
 		}
 	}
-	if waiting := s.Fail(pods[1], releases[1], true); waiting != nil {
-		t.Errorf("%v were told to stop, and they are being bound", waiting)
-	}
-	if n := s.held(); n != 3 {
-		t.Errorf("%d held, want the three that are being bound", n)
-	}
-	if turn := s.Dispatch(time.Now()); len(turn.Wake) != 0 {
-		t.Errorf("tried again at once: %d woken", len(turn.Wake))
-	}
 	for _, i := range []int{0, 2, 3} {
 		s.bindTo(pods[i], releases[i])
 	}
-	s.eventually("planned again after a rest", func() bool {
-		turn := s.Dispatch(time.Now())
-		return len(turn.Wake) == 1 && turn.Wake[0].Name == "m1" && s.ReleaseOf(pods[1]) != nil
+	s.eventually("three are bound", func() bool {
+		return s.ReleaseOf(pods[0]) == nil && s.ReleaseOf(pods[2]) == nil && s.ReleaseOf(pods[3]) == nil
 	})
-	if r := s.ReleaseOf(pods[1]); r == nil || len(r.Batch.Members) != 1 {
-		t.Errorf("got %+v", r)
+	other := member("other", "", 0, 8)
+	s.addPod(other)
+	s.tracked(5)
+	last := releases[1]
+	for range bindTries {
+		if waiting := s.Fail(pods[1], last, true); waiting != nil {
+			t.Errorf("%v were told to stop, and they are bound", waiting)
+		}
+		s.Dispatch(time.Now())
+		next := s.ReleaseOf(pods[1])
+		if next == nil || next == last || next.Node.ID != last.Node.ID || s.held() != 4 {
+			t.Fatalf("got %+v, %d held: it lost its place", next, s.held())
+		}
+		if _, ok := s.Take(pods[1], last); ok {
+			t.Fatal("an old cycle goes on")
+		}
+		if _, ok := s.Take(pods[1], next); !ok {
+			t.Fatal("it may not try again")
+		}
+		if ready, _, ok := s.Reserved(pods[1], next); !ready || !ok {
+			t.Fatal("it waits for those who are bound")
+		}
+		last = next
+	}
+	if s.Fail(pods[1], last, true); s.ReleaseOf(pods[1]) != nil || s.held() != 3 {
+		t.Errorf("%d held: a place is kept for ever", s.held())
 	}
 }
 

@@ -70,9 +70,10 @@ func (c *Cluster) Reserved(pod *v1.Pod, r *Release) (ready bool, others []model.
 }
 
 // Fail takes back the release of a member whose cycle failed, and with it that of all
-// members planned with it, unless they are being bound. It returns those who must
-// stop waiting for it. rest: nothing about the place was wrong, so trying again at
-// once would fail as well.
+// members planned with it. It returns those who must stop waiting for it. rest: nothing
+// about the place was wrong, so trying again at once would fail as well. While the
+// others are being bound, a member keeps its place and tries again, a few times: who
+// took the place meanwhile would leave the gang in part.
 func (c *Cluster) Fail(pod *v1.Pod, r *Release, rest bool) []model.HolderID {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,11 +81,38 @@ func (c *Cluster) Fail(pod *v1.Pod, r *Release, rest bool) []model.HolderID {
 	if c.standings.releases.of(id) != r {
 		return nil // taken back before, with another's
 	}
-	if g := c.gangs.groups[r.Batch.Gang]; g != nil && rest {
+	g := c.gangs.groups[r.Batch.Gang]
+	if g != nil && g.real && g.pods[id] != nil && rest && r.Batch.going && g.failures < bindTries {
+		g.failures++
+		c.tryAgain(pod, r)
+		return nil
+	}
+	if g != nil && rest {
 		c.rest(g)
 	}
 	return c.takeBack(id, r)
 }
+
+// tryAgain lets a member go to its place once more, by itself.
+func (c *Cluster) tryAgain(pod *v1.Pod, r *Release) {
+	id := model.HolderID(pod.UID)
+	b := &Batch{Gang: r.Batch.Gang, Members: []model.HolderID{id}, reserved: map[model.HolderID]bool{}, since: time.Now()}
+	c.gangs.batches[b] = true
+	again := &Release{r.Assignment, b}
+	c.standings.releases.put(id, again)
+	time.AfterFunc(restFirst, func() { // kube-scheduler may have tried by then
+		c.mu.Lock()
+		if c.standings.releases.of(id) == again {
+			c.gangs.awake[id] = pod
+		}
+		c.mu.Unlock()
+		c.kick()
+	})
+}
+
+// bindTries is how often members of a gang may fail to be bound before they lose their
+// places.
+const bindTries = 8
 
 // takeBack undoes a release. The caller holds the lock.
 func (c *Cluster) takeBack(id model.HolderID, r *Release) (waiting []model.HolderID) {
