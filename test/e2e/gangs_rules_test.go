@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -105,4 +106,51 @@ func noLongerShown(w *world) {
 	}
 	w.queueOf("shrinking", "{weight: 1, capability: {nvidia.com/gpu: 4}}")
 	w.eventually("the pod is not shown as unschedulable", 25*time.Second, reason)
+}
+
+// bindingRefused: the Binding of one member is refused when the others' are under way,
+// which cannot be taken back. Nobody else gets its place, and it is bound when that is
+// possible.
+func bindingRefused(w *world) {
+	policy := `
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: no-binding}
+spec:
+  failurePolicy: Fail
+  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods/binding]}]}
+  validations: [{expression: "!request.name.startsWith('refused')"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: no-binding}
+spec: {policyName: no-binding, validationActions: [Deny]}
+`
+	w.apply(policy)
+	allow := func() {
+		if err := w.client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Delete(context.Background(), "no-binding", metav1.DeleteOptions{}); err != nil {
+			w.t.Error(err)
+		}
+	}
+	w.eventually("bindings are refused", 20*time.Second, func() (bool, string) {
+		err := w.client.CoreV1().Pods("default").Bind(context.Background(), &v1.Binding{ObjectMeta: metav1.ObjectMeta{Name: "refused"}, Target: v1.ObjectReference{Kind: "Node", Name: "a-0"}}, metav1.CreateOptions{})
+		return err != nil && strings.Contains(err.Error(), "denied"), fmt.Sprint(err)
+	})
+	w.createGang("full", 5, 8)
+	w.gangNodes("full-", 5, 10*time.Second)
+	for i := range 8 {
+		name := fmt.Sprintf("b-%d", i)
+		if i == 3 {
+			name = "refused-b"
+		}
+		w.create(pod(name, 1, gangLabels("b", 8)))
+	}
+	w.gangNodes("b-", 7, 10*time.Second)
+	for i := range 3 {
+		w.create(pod(fmt.Sprintf("single-%d", i), 1))
+	}
+	w.noneBound("single-", 3*time.Second) // longer than a gang rests
+	allow()
+	w.bound("refused-b")
+	w.noneBound("single-", 0)
 }

@@ -43,7 +43,7 @@ pools:
 		{"NeverFits", neverFits}, {"UnknownQueue", noSuchQueue}, {"BadLabels", badLabels}, {"Elastic", elastic},
 		{"OneRack", oneRack}, {"Repair", repaired}, {"MemberGone", memberGone}, {"Finished", finished}, {"HeldByGates", heldByGates},
 		{"Learned", learned}, {"OwnRules", ownRules}, {"Apart", apart}, {"NextRun", nextRun}, {"BadMember", badMember},
-		{"NoLongerShown", noLongerShown}, {"NoExtraWrites", noExtraWrites},
+		{"NoLongerShown", noLongerShown}, {"BindingRefused", bindingRefused}, {"NoExtraWrites", noExtraWrites},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Cleanup(func() { clear(w.within(t)) })
