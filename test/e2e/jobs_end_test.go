@@ -9,6 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 	bus "volcano.sh/apis/pkg/apis/bus/v1alpha1"
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
@@ -205,6 +206,41 @@ func enoughSucceeded(w *world) {
 	w.ends("enough-worker-0", 0)
 	if st := w.reaches("enough", batch.Completed).Status; st.Succeeded != 1 || st.Running != 0 || st.State.Reason != "MinSuccess" {
 		w.t.Errorf("status %+v", st)
+	}
+}
+
+// stoppedWhileGrowing: who aborts a large job need not wait until all its pods exist.
+func stoppedWhileGrowing(w *world) {
+	const replicas = 1200
+	made := map[types.UID]bool{}
+	pods, err := w.client.CoreV1().Pods("default").Watch(context.Background(), metav1.ListOptions{LabelSelector: batch.JobNameKey + "=grows"})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer pods.Stop()
+	w.apply(jobManifest("grows", "schedulerName: nobody", task("worker", replicas)))
+	for e := range pods.ResultChan() {
+		if p, ok := e.Object.(*v1.Pod); ok && e.Type == watch.Added {
+			made[p.UID] = true
+		}
+		if len(made) == 1 {
+			w.command("Job", "grows", bus.AbortJobAction)
+			break
+		}
+	}
+	w.reaches("grows", batch.Aborted)
+	w.apply("{apiVersion: v1, kind: Pod, metadata: {name: mark, labels: {volcano.sh/job-name: grows}}, spec: {schedulerName: nobody, containers: [{name: main, image: x}]}}")
+	for e := range pods.ResultChan() {
+		p, ok := e.Object.(*v1.Pod)
+		if ok && p.Name == "mark" {
+			break // all that came before it were seen
+		}
+		if ok && e.Type == watch.Added {
+			made[p.UID] = true
+		}
+	}
+	if len(made) >= replicas {
+		w.t.Errorf("all %d pods were made", len(made))
 	}
 }
 

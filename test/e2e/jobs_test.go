@@ -48,6 +48,7 @@ func TestJobs(t *testing.T) {
 		{"cannot be completed", cannotBeCompleted},
 		{"a task fails", taskFails},
 		{"enough succeeded", enoughSucceeded},
+		{"stopped while growing", stoppedWhileGrowing},
 		// Last: kube-controller-manager looks for new kinds every 30 seconds only.
 		{"is deleted after its time", isDeletedAfterItsTime},
 		{"deleted in every phase", deletedInEveryPhase},

@@ -20,6 +20,10 @@ import (
 // podsAtOnce bounds the requests one job has under way.
 const podsAtOnce = 16
 
+// podsPerLook bounds how many pods are created before a job is looked at again: one of
+// thousands can be counted, changed and aborted while it grows.
+const podsPerLook = 500
+
 // createPods fills the slots. A pod that is there already is fine: names are fixed,
 // so it is the one. The first goes alone: if it is refused, so are the others.
 func (j *jobs) createPods(ctx context.Context, job *batch.Job, spec *lifecycle.Spec, plugins []blueprint.Plugin, slots []lifecycle.Slot) error {

@@ -125,6 +125,9 @@ func (j *jobs) sync(ctx context.Context, key string) (time.Duration, error) {
 		return 0, err
 	}
 	slots, wake := j.births.left(job, plan.Create, j.now())
+	if len(slots) > podsPerLook {
+		slots, wake = slots[:podsPerLook], time.Millisecond
+	}
 	if len(slots) > 0 || plan.Group && !lifecycle.Final(job.Status.State.Phase) {
 		if err := j.objects.ensure(ctx, job, plugins, len(slots) > 0); err != nil {
 			return 0, j.failed(ctx, job, err)

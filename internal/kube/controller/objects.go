@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"strings"
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
@@ -49,7 +50,8 @@ func (o *objects) ensure(ctx context.Context, job *batch.Job, plugins []blueprin
 	}
 	for _, object := range list {
 		if err := o.one(ctx, job, object); err != nil {
-			return fmt.Errorf("make %T %s: %w", object.Want, object.Want.GetName(), err)
+			kind := strings.TrimPrefix(fmt.Sprintf("%T", object.Want), "*v1.")
+			return fmt.Errorf("make %s %s: %w", kind, object.Want.GetName(), err)
 		}
 	}
 	o.mu.Lock()
