@@ -147,8 +147,10 @@ func cannotBeCompleted(w *world) {
 	w.gone("broken-worker-1")
 	w.eventually("the gang is Unknown", 20*time.Second, func() (bool, string) {
 		st := w.group(blueprint.GroupName(job)).Status
-		return st.Phase == scheduling.PodGroupUnknown && st.Running == 1, fmt.Sprintf("%+v", st)
+		return st.Phase == scheduling.PodGroupUnknown && st.Running == 1 && len(st.Conditions) == 1 &&
+			st.Conditions[0].Type == scheduling.PodGroupUnschedulableType && strings.Contains(st.Conditions[0].Message, "0 can be placed"), fmt.Sprintf("%+v", st)
 	})
+	w.says("broken", "Unschedulable", "0 can be placed")
 	w.eventually("its queue counts it", 10*time.Second, func() (bool, string) {
 		st := w.queue("narrow")
 		gpus := st.Allocated["nvidia.com/gpu"]

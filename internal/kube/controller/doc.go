@@ -10,8 +10,8 @@
 //	podgroups.go  pods   -> PodGroup status
 //	queues.go     PodGroups, pods -> Queue status; the queues root and default
 //
-// The status of a PodGroup has two writers: phase and counts are written here, the
-// conditions Scheduled and Unschedulable by the scheduler.
+// What the scheduler says of a gang's pods is passed on to its PodGroup and its Job,
+// where people look first.
 //
 // On a cluster without Volcano's definitions it waits for them.
 package controller

@@ -100,7 +100,7 @@ func (j *jobs) sync(ctx context.Context, key string) (time.Duration, error) {
 	spec := lifecycle.SpecOf(job)
 	plugins, fault := j.check(job, &spec)
 	command := j.command(job)
-	seen := lifecycle.Observed{Pods: pods, Fault: fault, Hold: j.hold(spec.Queue), Trouble: j.trouble.of(key)}
+	seen := lifecycle.Observed{Pods: pods, Fault: fault, Hold: j.hold(spec.Queue), Trouble: cmp.Or(j.trouble.of(key), j.unplaced(job))}
 	seen.Unknown, seen.UnknownSince = j.unknown(job)
 	if command != nil {
 		seen.Command = &lifecycle.Command{UID: command.UID, Action: bus.Action(command.Action)}
@@ -208,6 +208,14 @@ func (j *jobs) hold(queue string) *lifecycle.Problem {
 	return nil
 }
 
+// unplaced says why pods of the job find no place, or nil.
+func (j *jobs) unplaced(job *batch.Job) *lifecycle.Problem {
+	if why := whyUnschedulable(find[*v1.Pod](j.sources.pods, byOwner, string(job.UID))); why != "" {
+		return &lifecycle.Problem{Reason: v1.PodReasonUnschedulable, Message: why}
+	}
+	return nil
+}
+
 // unknown says whether the job's group runs in part only, and since when.
 func (j *jobs) unknown(job *batch.Job) (bool, time.Time) {
 	key := job.Namespace + "/" + blueprint.GroupName(job)
@@ -263,7 +271,7 @@ func (j *jobs) writeStatus(ctx context.Context, job *batch.Job, status batch.Job
 		return nil, err
 	}
 	j.written.Mutation(out)
-	if was, is := job.Status.State, status.State; was.Phase != is.Phase || was.Reason != is.Reason && is.Reason != "" {
+	if was, is := job.Status.State, status.State; was.Phase != is.Phase || was.Reason != is.Reason && is.Reason != "" && is.Reason != failedCreate {
 		j.announce(out)
 	}
 	return out, nil

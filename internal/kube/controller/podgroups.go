@@ -23,7 +23,8 @@ func unknownQueueMessage(name string) string {
 	return fmt.Sprintf("spec.queue: queue %q does not exist", name)
 }
 
-// conditionInvalidQueue is the one condition of a PodGroup that is written here.
+// conditionInvalidQueue and scheduling.PodGroupUnschedulableType are the conditions of
+// a PodGroup that are written here.
 const conditionInvalidQueue scheduling.PodGroupConditionType = "InvalidQueue"
 
 // podGroups keeps the status of PodGroups: phase and counts, of their real pods.
@@ -65,19 +66,30 @@ func (g *podGroups) sync(ctx context.Context, key string) (time.Duration, error)
 	if !ok || pg.DeletionTimestamp != nil {
 		return 0, nil
 	}
-	status := groupStatus(pg, find[*v1.Pod](g.sources.pods, byGroup, key))
-	conditions, problem := g.queueCondition(pg)
+	pods := find[*v1.Pod](g.sources.pods, byGroup, key)
+	status := groupStatus(pg, pods)
+	problem := ""
+	if _, exists := get[*scheduling.Queue](g.sources.queues, orDefault(pg.Spec.Queue)); !exists {
+		problem = unknownQueueMessage(pg.Spec.Queue)
+	}
+	lacks := ""
+	if status.Phase != scheduling.PodGroupRunning && status.Phase != scheduling.PodGroupCompleted {
+		lacks = whyUnschedulable(pods)
+	}
 	was := &pg.Status
+	conditions := with(was.Conditions, g.now(), conditionInvalidQueue, unknownQueue, problem)
+	conditions = with(conditions, g.now(), scheduling.PodGroupUnschedulableType, scheduling.NotEnoughResourcesReason, lacks)
+	told := slices.Equal(conditions, was.Conditions)
 	same := was.Phase == status.Phase && was.Running == status.Running && was.Succeeded == status.Succeeded && was.Failed == status.Failed
-	if same && conditions == nil {
+	if same && told {
 		return 0, nil
 	}
-	// Only what is ours is named, so that the scheduler's conditions stay as they are.
+	// Only what is ours is named, so that others' words stay as they are.
 	patch := map[string]any{"status": map[string]any{
 		"phase": status.Phase, "running": status.Running, "succeeded": status.Succeeded, "failed": status.Failed,
 	}}
-	if conditions != nil { // a list is replaced whole: then nobody may have changed it
-		patch["status"].(map[string]any)["conditions"] = conditions
+	if !told { // a list is replaced whole: then nobody may have changed it
+		patch["status"].(map[string]any)["conditions"] = append([]scheduling.PodGroupCondition{}, conditions...)
 		patch["metadata"] = map[string]any{"resourceVersion": pg.ResourceVersion}
 	}
 	data, err := json.Marshal(patch)
@@ -88,7 +100,7 @@ func (g *podGroups) sync(ctx context.Context, key string) (time.Duration, error)
 	if apierrors.IsNotFound(err) {
 		return 0, nil
 	}
-	if err == nil && problem != "" && conditions != nil {
+	if err == nil && problem != "" && !slices.ContainsFunc(was.Conditions, isOf(conditionInvalidQueue)) {
 		g.recorder.Eventf(pg, nil, v1.EventTypeWarning, unknownQueue, "Sync", "%s", problem)
 	}
 	return 0, err
@@ -150,20 +162,42 @@ func unschedulableSince(p *v1.Pod) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// queueCondition is the list of conditions with ours in it or out of it, as the queue
-// exists or not; nil when that is so already.
-func (g *podGroups) queueCondition(pg *scheduling.PodGroup) (conditions []scheduling.PodGroupCondition, problem string) {
-	_, exists := get[*scheduling.Queue](g.sources.queues, orDefault(pg.Spec.Queue))
-	at := slices.IndexFunc(pg.Status.Conditions, func(c scheduling.PodGroupCondition) bool { return c.Type == conditionInvalidQueue })
-	switch {
-	case exists && at >= 0:
-		return slices.Delete(append([]scheduling.PodGroupCondition{}, pg.Status.Conditions...), at, at+1), ""
-	case !exists && at < 0:
-		problem = unknownQueueMessage(pg.Spec.Queue)
-		return append(slices.Clone(pg.Status.Conditions), scheduling.PodGroupCondition{
-			Type: conditionInvalidQueue, Status: v1.ConditionTrue, Reason: unknownQueue, Message: problem,
-			LastTransitionTime: metav1.NewTime(g.now()),
-		}), problem
+// whyUnschedulable is what the scheduler says of a pod it has given up on for now, the
+// first by name; "" if there is none.
+func whyUnschedulable(pods []*v1.Pod) string {
+	first, message := "", ""
+	for _, p := range pods {
+		if first != "" && first < p.Name || p.DeletionTimestamp != nil || p.Spec.NodeName != "" {
+			continue
+		}
+		for _, c := range p.Status.Conditions {
+			if c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse && c.Reason == v1.PodReasonUnschedulable {
+				first, message = p.Name, c.Message
+			}
+		}
 	}
-	return nil, ""
+	return message
+}
+
+// with is a list of conditions in which one kind says a message, or is not there
+// without one. What is so already stays as it is.
+func with(list []scheduling.PodGroupCondition, now time.Time, kind scheduling.PodGroupConditionType, reason, message string) []scheduling.PodGroupCondition {
+	at := slices.IndexFunc(list, isOf(kind))
+	switch {
+	case at >= 0 && list[at].Message == message, at < 0 && message == "":
+		return list
+	case message == "":
+		return slices.Delete(slices.Clone(list), at, at+1)
+	}
+	list = slices.Clone(list)
+	if at < 0 {
+		list, at = append(list, scheduling.PodGroupCondition{LastTransitionTime: metav1.NewTime(now)}), len(list)
+	}
+	one := &list[at]
+	one.Type, one.Status, one.Reason, one.Message = kind, v1.ConditionTrue, reason, message
+	return list
+}
+
+func isOf(kind scheduling.PodGroupConditionType) func(scheduling.PodGroupCondition) bool {
+	return func(c scheduling.PodGroupCondition) bool { return c.Type == kind }
 }

@@ -1,8 +1,11 @@
 package controller
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -119,4 +122,60 @@ func TestQueueStatus(t *testing.T) {
 	if got := all.status(nil, nil)["team"].State; got != scheduling.QueueStateClosed {
 		t.Errorf("an empty closing queue is %s", got)
 	}
+}
+
+// TestWhyUnschedulable: the first of those that wait speaks for the gang.
+func TestWhyUnschedulable(t *testing.T) {
+	pods := members("URUUP")
+	for i, name := range []string{"a", "b", "e", "d", "c"} {
+		pods[i].Name = name
+		for j := range pods[i].Status.Conditions {
+			pods[i].Status.Conditions[j].Message = "no room for " + name
+		}
+	}
+	if got := whyUnschedulable(pods); got != "no room for a" {
+		t.Error(got)
+	}
+	pods[0].DeletionTimestamp = &metav1.Time{}
+	if got := whyUnschedulable(pods); got != "no room for d" {
+		t.Error(got)
+	}
+	if got := whyUnschedulable(members("PRB")); got != "" {
+		t.Error(got)
+	}
+}
+
+// TestConditions: one kind comes, changes and goes; others stay, and the time is that
+// of its coming.
+func TestConditions(t *testing.T) {
+	other := scheduling.PodGroupCondition{Type: "Other", Message: "x"}
+	first, later := time.Unix(1, 0), time.Unix(2, 0)
+	list := []scheduling.PodGroupCondition{other}
+	say := func(message string, now time.Time) {
+		before := slices.Clone(list)
+		next := with(list, now, "Unschedulable", "why", message)
+		if !slices.Equal(before, list) {
+			t.Fatal("what was given was changed")
+		}
+		list = next
+	}
+	check := func(want string) {
+		t.Helper()
+		got := ""
+		for _, c := range list {
+			got += fmt.Sprintf("%s:%s:%d ", c.Type, c.Message, max(0, c.LastTransitionTime.Unix()))
+		}
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	say("", first)
+	check("Other:x:0 ")
+	say("a", first)
+	say("a", later)
+	check("Other:x:0 Unschedulable:a:1 ")
+	say("b", later)
+	check("Other:x:0 Unschedulable:b:1 ")
+	say("", later)
+	check("Other:x:0 ")
 }

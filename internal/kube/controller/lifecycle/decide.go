@@ -19,7 +19,8 @@ type Observed struct {
 	UnknownSince time.Time
 	// Hold is why no pod may be created for now, or nil.
 	Hold *Problem
-	// Trouble is why pods could not be created when that was last tried, or nil.
+	// Trouble is why pods could not be created or placed when that was last tried, or
+	// nil.
 	Trouble *Problem
 	// Fault is why the job can never run, or nil.
 	Fault *Problem
