@@ -213,6 +213,7 @@ func (e *Engine) Undo(id ID, members []model.HolderID) {
 	if k == nil {
 		return
 	}
+	undone := false
 	for _, h := range members {
 		if _, c, held := e.ledger.Claim(h); held && !c.Assumed || e.of[h] != id {
 			continue
@@ -220,7 +221,10 @@ func (e *Engine) Undo(id ID, members []model.HolderID) {
 		e.ledger.Drop(h)
 		e.remove(k, h)
 		delete(e.leaving, h)
-		k.failed(e.now)
+		undone = true
+	}
+	if undone {
+		e.failed(k)
 	}
 	e.freed++
 	e.recount(k)
@@ -305,6 +309,9 @@ func (e *Engine) take(k *known, plan *gang.Plan, now int64) {
 		e.put(k, p.Holder, spot{p.Role, p.Node})
 	}
 	if k.missing() == 0 {
+		if r := e.reservationOf(k.ID); r != nil && r.until > 0 {
+			k.vain.kept = r.nodes
+		}
 		e.unreserve(func(r *reservation) bool { return r.id == k.ID })
 	}
 	e.index(k)

@@ -28,11 +28,18 @@ const (
 	vainDoubled = 10
 )
 
-// failed takes note that a gang's start was undone.
-func (g *known) failed(now int64) {
-	if g.vain.told {
-		g.vain = vain{times: g.vain.times + 1, after: later(now, vainPause<<min(g.vain.times, vainDoubled))}
+// failed takes note that a gang's start was undone. Its nodes are kept once more, for
+// a short time: often kube-scheduler has only not heard yet that the victims are gone,
+// and they must not have gone for somebody else.
+func (e *Engine) failed(k *known) {
+	if !k.vain.told {
+		return
 	}
+	if k.vain.times == 0 && len(k.vain.kept) > 0 && e.reservationOf(k.ID) == nil {
+		e.reserved = append(e.reserved, &reservation{id: k.ID, at: e.now, until: later(e.now, vainPause), nodes: k.vain.kept})
+		e.generation++
+	}
+	k.vain = vain{times: k.vain.times + 1, after: later(e.now, vainPause<<min(k.vain.times, vainDoubled))}
 }
 
 // bundle is members that are evicted together: one that the gang can spare, or all

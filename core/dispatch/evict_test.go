@@ -78,6 +78,43 @@ func TestNobodyIsEvictedInVain(t *testing.T) {
 	}
 }
 
+// A start that fails after others have gone for it, because kube-scheduler has not
+// heard yet that they have: what they left is not for somebody else.
+func TestUndoneKeepsItsNodes(t *testing.T) {
+	late := false
+	o := options()
+	o.May = func(*model.Request, model.NodeID) bool { return !late }
+	w := newWorld(t, o, nil, nodes(4, 4)...)
+	w.fill(16, 1)
+	polite := urgent("polite", 1, 4)
+	polite.NeverPreempts = true
+	w.submit(polite)
+	w.decide()
+	w.submit(urgent("u", 2, 4))
+	if n := w.carryOut(w.decide()); n != 8 {
+		t.Fatalf("%d go", n)
+	}
+	w.decide()
+	if !w.runs("u") {
+		t.Fatal("u does not start")
+	}
+	w.e.Undo("u", holders("u", 0, 2))
+	clear(w.placed["u"])
+	w.submit(w.gangs["u"])
+	late = true
+	for range 3 {
+		w.now += second
+		if d := w.decide(); len(d.Starts)+len(d.Evicts) > 0 {
+			t.Fatalf("%+v", d)
+		}
+	}
+	late = false
+	w.e.Changed()
+	if d := w.decide(); !w.runs("u") || w.runs("polite") || len(d.Evicts) > 0 {
+		t.Fatalf("%+v", d)
+	}
+}
+
 // Who has nobody to evict does not keep from it who comes later in the queue's order.
 func TestUrgentBehindMany(t *testing.T) {
 	w := newTest(t, 5, 3, arbiter.Queue{Name: "q", Order: arbiter.FIFO})
