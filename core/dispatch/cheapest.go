@@ -32,8 +32,8 @@ func (e *Engine) cheapestOf(k *known, tier []*bundle, now int64) (best []*bundle
 	few, exact := e.fewest(k, tier, now)
 	few = e.enough(k, few, tier)
 	try(few, compareBundles)
-	if exact && ok {
-		return best, plan, ok
+	if ok && (exact || least < 2*memberPrice) {
+		return best, plan, ok // no fewer would do
 	}
 	if len(tier) <= maxSpared {
 		few = tier

@@ -338,14 +338,27 @@ func (e *Engine) enough(k *known, chosen, tier []*bundle) []*bundle {
 }
 
 // spare puts back bundles that are not needed, those that come last in an order first.
+// More gone never hurts, so it tries to put back one, then two more, then four, and is
+// soon done where few of many are needed.
 func (e *Engine) spare(k *known, victims []*bundle, order func(a, b *bundle) int, now int64) []*bundle {
-	victims = slices.Clone(victims)
-	slices.SortFunc(victims, order)
-	for i := len(victims) - 1; i >= 0; i-- {
-		rest := slices.Delete(slices.Clone(victims), i, i+1)
-		if _, ok := e.without(k, rest, nil, now); ok && e.admitted(k, rest) {
-			victims = rest
+	open := slices.SortedFunc(slices.Values(victims), order) // not decided yet
+	var kept []*bundle
+	for len(open) > 0 {
+		back := 0
+		for step := 1; ; step *= 2 {
+			n := min(back+step, len(open))
+			rest := slices.Concat(open[:len(open)-n], kept)
+			if _, ok := e.without(k, rest, nil, now); !ok || !e.admitted(k, rest) {
+				break
+			}
+			if back = n; n == len(open) {
+				break
+			}
+		}
+		if open = open[:len(open)-back]; back == 0 {
+			kept = append(kept, open[len(open)-1])
+			open = open[:len(open)-1]
 		}
 	}
-	return victims
+	return kept
 }
