@@ -34,11 +34,20 @@ type Options struct {
 	// Evictable says whether a holder may be evicted for all that core does not know
 	// (disruption budgets). nil: any may.
 	Evictable func(model.HolderID) bool
+	// Budgets are those that limit how many holders of a kind may be evicted together.
+	// nil: none does.
+	Budgets func(model.HolderID) []Budget
 	// May says whether a node would take a request's pods for all that core does not
 	// know. nil: any would. Call Changed when an answer changes from no to yes.
 	May func(r *model.Request, node model.NodeID) bool
 	// Ever is May without what passes by itself. nil: May.
 	Ever func(r *model.Request, node model.NodeID) bool
+}
+
+// Budget is how many of the holders that share it may be evicted now.
+type Budget struct {
+	Name    string
+	Allowed int
 }
 
 // DefaultOptions are the scheduler's.

@@ -50,6 +50,25 @@ type bundle struct {
 	whole   bool
 	// lost is the work that is lost, in thousandths of a GPU times seconds.
 	lost int64
+	// budgets are those of all members, one entry for each.
+	budgets []Budget
+}
+
+// within adds a bundle to what is taken of budgets, if they allow it.
+func (b *bundle) within(taken map[string]int) bool {
+	for i, budget := range b.budgets {
+		if taken[budget.Name]++; taken[budget.Name] > budget.Allowed {
+			giveBack(taken, b.budgets[:i+1])
+			return false
+		}
+	}
+	return true
+}
+
+func giveBack(taken map[string]int, budgets []Budget) {
+	for _, b := range budgets {
+		taken[b.Name]--
+	}
 }
 
 // knotty says whether the bundle is on more than one node, or has parts of devices:
@@ -215,14 +234,19 @@ func (e *Engine) split(k *known, now int64) []*bundle {
 	seconds := max(1, (now-k.started)/int64(time.Second))
 	var out []*bundle
 	add := func(hs []model.HolderID, whole bool) {
-		lost := int64(0)
+		b := &bundle{gang: k, members: hs, whole: whole}
 		for _, h := range hs {
 			if e.options.Evictable != nil && !e.options.Evictable(h) {
 				return
 			}
-			lost += e.planner.Demand(k.Roles[k.placed[h].role].Request) * seconds
+			if e.options.Budgets != nil {
+				b.budgets = append(b.budgets, e.options.Budgets(h)...)
+			}
+			b.lost += e.planner.Demand(k.Roles[k.placed[h].role].Request) * seconds
 		}
-		out = append(out, &bundle{k, hs, whole, lost})
+		if b.within(map[string]int{}) {
+			out = append(out, b)
+		}
 	}
 	spare := len(k.placed) - k.Min
 	for i := len(k.Roles) - 1; i >= 0; i-- {
@@ -257,15 +281,22 @@ func (e *Engine) amounts(b *bundle) arbiter.Amounts {
 }
 
 // givable are the bundles that may be taken together: of other queues no more than
-// they use above their share, the first ones first.
+// they use above their share, of budgets no more than they allow, the first ones
+// first.
 func (e *Engine) givable(k *known, bundles []*bundle) []*bundle {
 	reclaim, ok := e.tree.Reclaim(arbiter.JobID(k.ID))
 	var out []*bundle
 	taken := map[*known]bool{} // whole
+	budgets := map[string]int{}
 	for _, b := range bundles {
-		if b.gang.queue() == k.queue() || ok && !taken[b.gang] && reclaim.Take(b.gang.queue(), e.amounts(b)) {
+		if taken[b.gang] || !b.within(budgets) {
+			continue
+		}
+		if b.gang.queue() == k.queue() || ok && reclaim.Take(b.gang.queue(), e.amounts(b)) {
 			out = append(out, b)
-			taken[b.gang] = taken[b.gang] || b.whole
+			taken[b.gang] = b.whole
+		} else {
+			giveBack(budgets, b.budgets)
 		}
 	}
 	return out

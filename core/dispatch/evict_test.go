@@ -191,6 +191,44 @@ func TestBundles(t *testing.T) {
 	}
 }
 
+// A budget that lets one of a gang go does not let all of it go, nor two of different
+// gangs.
+func TestBudgetsAddUp(t *testing.T) {
+	allowed := 1
+	o := options()
+	o.Budgets = func(h model.HolderID) []dispatch.Budget {
+		if h < "c" {
+			return []dispatch.Budget{{Name: "b", Allowed: allowed}}
+		}
+		return nil
+	}
+	w := newWorld(t, o, nil, nodes(2, 2)...)
+	w.submit(simple("a", 2, 1))
+	w.decide()
+	w.submit(simple("b", 1, 1), simple("c", 1, 1))
+	w.decide()
+	w.now += second
+	w.submit(urgent("u", 2, 1))
+	d := w.decide()
+	if len(d.Evicts) != 1 || fmt.Sprint(d.Evicts[0].Members) != "[b/000 c/000]" {
+		t.Fatalf("%+v", d)
+	}
+	w = newWorld(t, o, nil, nodes(1, 2)...)
+	w.submit(simple("a", 1, 1), simple("b", 1, 1))
+	w.decide()
+	w.now += second
+	w.submit(urgent("u", 1, 2))
+	if d := w.decide(); len(d.Evicts) > 0 {
+		t.Fatalf("%+v", d)
+	}
+	allowed = 2
+	w.withdraw("u")
+	w.submit(urgent("u", 1, 2))
+	if d := w.decide(); len(d.Evicts) != 1 || len(d.Evicts[0].Members) != 2 {
+		t.Fatalf("%+v", d)
+	}
+}
+
 // What a queue uses above its share comes back; nothing below it.
 func TestReclaim(t *testing.T) {
 	w := newTest(t, 2, 4, arbiter.Queue{Name: "a", Reclaimable: true}, arbiter.Queue{Name: "b", Reclaimable: true})

@@ -2,6 +2,7 @@ package dispatch_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -29,6 +30,7 @@ type scene struct {
 	*world
 	urgent    dispatch.Gang
 	protected map[model.HolderID]bool
+	budgets   map[model.HolderID]dispatch.Budget
 }
 
 func share(milli int) *model.Request {
@@ -60,8 +62,15 @@ func drawRequest(t *rapid.T, sort string) *model.Request {
 
 // drawScene puts gangs on nodes at random, and draws a preemptor of a sort.
 func drawScene(t *rapid.T, sort string, spread, elastic bool) *scene {
-	s := &scene{protected: map[model.HolderID]bool{}}
+	s := &scene{protected: map[model.HolderID]bool{}, budgets: map[model.HolderID]dispatch.Budget{}}
+	budgets := []dispatch.Budget{{Name: "x", Allowed: rapid.IntRange(1, 2).Draw(t, "x allows")}, {Name: "y", Allowed: 3}}
 	o := options()
+	o.Budgets = func(h model.HolderID) []dispatch.Budget {
+		if b, ok := s.budgets[h]; ok {
+			return []dispatch.Budget{b}
+		}
+		return nil
+	}
 	o.Evictable = func(h model.HolderID) bool { return !s.protected[h] }
 	var fleet []*model.Node
 	for i := range rapid.SampledFrom([]int{3, 2, 4}).Draw(t, "nodes") {
@@ -112,10 +121,14 @@ func drawScene(t *rapid.T, sort string, spread, elastic bool) *scene {
 			continue
 		}
 		s.submit(g)
-		for h, at := range places {
+		for _, h := range slices.Sorted(maps.Keys(places)) {
+			at := places[h]
 			s.e.Found(id, h, at, 0)
 			s.placed[id][h] = at
 			s.protected[h] = rapid.IntRange(0, 14).Draw(t, "protected") == 0
+			if i := rapid.IntRange(0, 2).Draw(t, "budget"); sort == "budgets" && i < 2 {
+				s.budgets[h] = budgets[i]
+			}
 		}
 	}
 	s.now = second
@@ -187,8 +200,16 @@ func (s *scene) candidates() []victim {
 	return out
 }
 
-// fits says whether the urgent gang has a place once some have gone.
+// fits says whether the urgent gang has a place once some have gone, as their budgets
+// allow.
 func (s *scene) fits(gone []model.HolderID) bool {
+	taken := map[string]int{}
+	for _, h := range gone {
+		b := s.budgets[h]
+		if taken[b.Name]++; b.Name != "" && taken[b.Name] > b.Allowed {
+			return false
+		}
+	}
 	tx := s.l.Begin()
 	defer tx.Rollback()
 	for _, h := range gone {
@@ -247,7 +268,7 @@ func priceOf(vs []victim) price {
 
 // cheapest tries all sets of victims.
 func (s *scene) cheapest(all []victim) (best price, ok bool) {
-	if s.fits(nil) || !s.fits(gone(all)) {
+	if s.fits(nil) {
 		return price{}, false
 	}
 	for set := range 1 << len(all) {
@@ -289,10 +310,10 @@ func (s *scene) evicted(x dispatch.Evict) []victim {
 // nobody goes who could stay, nobody is touched who may not be, and somebody goes if
 // that would help. How much more than the least goes is counted.
 func TestVictims(t *testing.T) {
-	for _, sort := range []string{"plain", "roles", "domain", "CPUs", "shares", "over shares", "slices", "repair"} {
+	for _, sort := range []string{"plain", "roles", "domain", "CPUs", "shares", "over shares", "slices", "repair", "budgets"} {
 		for _, kind := range []string{"single", "spread", "elastic"} {
 			t.Run(sort+"/"+kind, func(t *testing.T) {
-				cases, same, tier, more := 0, 0, 0, 0
+				cases, same, tier, more, missed := 0, 0, 0, 0, 0
 				rapid.Check(t, func(t *rapid.T) {
 					s := drawScene(t, sort, kind == "spread", kind == "elastic")
 					all := s.candidates()
@@ -308,8 +329,15 @@ func TestVictims(t *testing.T) {
 						}
 						return
 					}
+					if len(d.Evicts) != 1 && sort == "budgets" {
+						missed++
+						return
+					}
 					if len(d.Evicts) != 1 {
 						t.Fatalf("nobody goes, %+v would do", best)
+					}
+					if !s.fits(d.Evicts[0].Members) {
+						t.Fatalf("%v go, and it does not fit, or budgets do not allow it", d.Evicts[0].Members)
 					}
 					vs := s.evicted(d.Evicts[0])
 					for _, v := range vs {
@@ -338,7 +366,7 @@ func TestVictims(t *testing.T) {
 						t.Fatal("it does not start")
 					}
 				})
-				t.Logf("of %d evictions %d are the cheapest, %d of a dearer kind, %d members too many in all", cases, same, tier, more)
+				t.Logf("of %d evictions %d are the cheapest, %d of a dearer kind, %d members too many in all; %d missed", cases, same, tier, more, missed)
 			})
 		}
 	}
