@@ -31,5 +31,6 @@
 //
 // Read gang.go (what is known of a gang), engine.go (what happens), count.go (what
 // queues are told), decide.go (the decision), reserve.go (reservation and backfill),
-// evict.go and cheapest.go (preemption), why.go (reasons).
+// bundle.go, evict.go, cheapest.go, foresee.go and vain.go (preemption), why.go
+// (reasons).
 package dispatch

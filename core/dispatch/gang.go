@@ -117,17 +117,6 @@ type known struct {
 	vain vain
 }
 
-// vain is what came of evictions for a gang.
-type vain struct {
-	// told: others were told to go for it; kept are the nodes that were kept for it and
-	// on which it was started; times is how often that was followed by a start that
-	// failed. Before after, nobody else is told.
-	told  bool
-	kept  []model.NodeID
-	times int
-	after int64
-}
-
 type spot struct {
 	role int
 	node model.NodeID
