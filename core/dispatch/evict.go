@@ -99,7 +99,7 @@ func (e *Engine) mayEvict(k *known) bool {
 	if r := e.reservationOf(k.ID); r != nil && r.until > 0 || e.decided < k.evictAt || e.now < k.vain.after || k.NeverPreempts {
 		return false
 	}
-	return e.awaits(k) || e.outranks(k) || len(e.rich(k)) > 0
+	return e.outranks(k) || e.awaits(k) || len(e.rich(k)) > 0
 }
 
 // outranks says whether somebody of a gang's queue matters less.
