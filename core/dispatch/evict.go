@@ -30,6 +30,7 @@ func (e *Engine) evict(k *known, lawful func(*known, []*bundle) bool, now int64)
 	}
 	victims, plan, ok := e.victims(k, now)
 	if !ok || !lawful(k, victims) {
+		e.unreserve(func(r *reservation) bool { return r.id == k.ID && r.short })
 		k.evictPause = min(max(1, 2*k.evictPause), maxPause)
 		k.evictAt = e.decided + k.evictPause
 		return Evict{}, false
@@ -58,7 +59,10 @@ func (e *Engine) Spared(h model.HolderID) {
 	if k := e.gangs[d.gang]; k != nil {
 		k.evictAt = 0
 	}
-	e.unreserve(func(r *reservation) bool { return r.id == d.gang && r.until > 0 })
+	// What the others leave is kept until it is known whether more can be found.
+	if r := e.reservationOf(d.gang); r != nil && r.until > 0 {
+		r.short = true
+	}
 }
 
 // members are all that go with some bundles, sorted, each once.
@@ -96,10 +100,11 @@ func (e *Engine) victims(k *known, now int64) ([]*bundle, gang.Plan, bool) {
 // queues and priorities, none are leaving for it already, and it was not found just
 // now that nobody could help, or that their leaving did not.
 func (e *Engine) mayEvict(k *known) bool {
-	if r := e.reservationOf(k.ID); r != nil && r.until > 0 || e.decided < k.evictAt || e.now < k.vain.after || k.NeverPreempts {
+	r := e.reservationOf(k.ID)
+	if r != nil && r.until > 0 && !r.short || e.decided < k.evictAt || e.now < k.vain.after || k.NeverPreempts {
 		return false
 	}
-	return e.outranks(k) || e.awaits(k) || len(e.rich(k)) > 0
+	return r != nil && r.short || e.outranks(k) || e.awaits(k) || len(e.rich(k)) > 0
 }
 
 // outranks says whether somebody of a gang's queue matters less.

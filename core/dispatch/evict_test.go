@@ -115,6 +115,58 @@ func TestUndoneKeepsItsNodes(t *testing.T) {
 	}
 }
 
+// A victim that may not go after all: what others left meanwhile stays kept until
+// other victims are found, or none can be.
+func TestSparedKeepsWhatIsFree(t *testing.T) {
+	for _, all := range []bool{false, true} {
+		spared := map[model.HolderID]bool{}
+		o := options()
+		o.Evictable = func(h model.HolderID) bool { return !spared[h] }
+		w := newWorld(t, o, nil, nodes(3, 4)...)
+		w.fill(12, 1)
+		polite := urgent("polite", 1, 4)
+		polite.NeverPreempts = true
+		w.submit(polite)
+		w.decide()
+		w.submit(urgent("u", 2, 4))
+		d := w.decide()
+		if len(d.Evicts) != 1 || len(d.Evicts[0].Members) != 8 {
+			t.Fatalf("%+v", d)
+		}
+		// One node is free when the first of the second node is refused.
+		first := w.placed["low000"]["low000/000"]
+		var refused model.HolderID
+		for _, h := range d.Evicts[0].Members {
+			id, _ := w.e.Of(h)
+			if w.placed[id][h] == first {
+				w.ended(h)
+			} else if refused == "" {
+				refused = h
+			}
+		}
+		for id, g := range w.gangs {
+			if h := g.Roles[0].Members[0]; w.placed[id][h] != "" && (all || h == refused) {
+				spared[h] = true
+			}
+		}
+		w.e.Spared(refused)
+		d = w.decide()
+		if len(d.Starts) > 0 || (len(d.Evicts) == 1) == all {
+			t.Fatalf("all refused: %v, %+v", all, d)
+		}
+		if all {
+			if d = w.decide(); len(d.Starts) == 0 {
+				t.Fatal("what is free is kept in vain")
+			}
+			continue
+		}
+		w.carryOut(d)
+		if w.decide(); !w.runs("u") || w.runs("polite") {
+			t.Fatal("u does not run, or polite does")
+		}
+	}
+}
+
 // Who has nobody to evict does not keep from it who comes later in the queue's order.
 func TestUrgentBehindMany(t *testing.T) {
 	w := newTest(t, 5, 3, arbiter.Queue{Name: "q", Order: arbiter.FIFO})

@@ -44,7 +44,7 @@ func (e *Engine) foreseeLeft() (undo func()) {
 func (e *Engine) foreseeStarts() (undo func()) {
 	var undos []func()
 	for _, r := range e.reserved {
-		if r.until == 0 {
+		if r.until == 0 || r.short {
 			continue
 		}
 		k := e.gangs[r.id]

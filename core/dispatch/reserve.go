@@ -18,6 +18,8 @@ type reservation struct {
 	// until, when not 0, says that the nodes are being freed for the gang: nobody else
 	// may use them before then.
 	until int64
+	// short: a victim stays after all, and others must be found.
+	short bool
 	// tried is Engine.freed plus one when the gang was last tried on them.
 	tried uint64
 }
