@@ -34,7 +34,7 @@ func (e *Engine) failed(k *known) {
 		return
 	}
 	if k.vain.times == 0 && len(k.vain.kept) > 0 && e.reservationOf(k.ID) == nil {
-		e.reserved = append(e.reserved, &reservation{id: k.ID, at: e.now, until: later(e.now, vainPause), nodes: k.vain.kept})
+		e.reserved = append(e.reserved, &reservation{id: k.ID, at: e.now, until: later(e.now, lastWait), nodes: k.vain.kept})
 		e.generation++
 	}
 	k.vain = vain{times: k.vain.times + 1, after: later(e.now, vainPause<<min(k.vain.times, vainDoubled))}
