@@ -86,17 +86,34 @@ func (y *yielding) Wait(ctx context.Context) error {
 		return ctx.Err()
 	}
 	defer func() { <-y.turn }()
+	return y.standBack(ctx, eventPatience)
+}
+
+// standBack blocks while bindings are under way, not longer than a patience.
+func (y *yielding) standBack(ctx context.Context, patience time.Duration) error {
 	select {
 	case <-y.queue(0):
 		if y.backlog() > 1 {
 			time.Sleep(eventPace)
 		}
-	case <-time.After(eventPatience):
+	case <-time.After(patience):
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	return nil
 }
+
+// conditions is the rate limiter of who writes pods' conditions, one by one: it stands
+// back for bindings, but does not queue behind events. Autoscalers wait for it.
+type conditions struct{ *yielding }
+
+const conditionPatience = 10 * time.Millisecond
+
+// Wait blocks while bindings leave no room.
+func (c conditions) Wait(ctx context.Context) error { return c.standBack(ctx, conditionPatience) }
+
+// Accept is Wait for clients without a context.
+func (c conditions) Accept() { _ = c.Wait(context.Background()) }
 
 // Accept is Wait for clients without a context.
 func (y *yielding) Accept() { _ = y.Wait(context.Background()) }
@@ -118,9 +135,9 @@ func (y *yielding) Stop() {}
 func (y *yielding) QPS() float32 { return float32(time.Second / eventPace) }
 
 // yieldingClient makes a client that stands back for bindings.
-func yieldingClient(config *rest.Config, y *yielding) (kubernetes.Interface, error) {
-	config = rest.AddUserAgent(rest.CopyConfig(config), "events")
-	config.RateLimiter = y
+func yieldingClient(config *rest.Config, name string, by flowcontrol.RateLimiter) (kubernetes.Interface, error) {
+	config = rest.AddUserAgent(rest.CopyConfig(config), name)
+	config.RateLimiter = by
 	return kubernetes.NewForConfig(config)
 }
 

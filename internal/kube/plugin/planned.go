@@ -34,14 +34,13 @@ func (s *Shared) toItsPlace(ctx context.Context, f framework.Framework, cs fwk.C
 	}
 	cs.Write(cycleKey, &cycle{request: r, fits: true, planned: release})
 	node := release.Node.ID
-	refusedBy := node
+	refusedBy, late, elsewhere := node, false, false
 	allowed, status, _ := f.RunPreFilterPlugins(ctx, cs, pod)
 	if !status.IsSuccess() {
 		refusedBy = "" // no node would do
-	} else if !allowed.AllNodes() && !allowed.NodeNames.Has(string(node)) {
+	} else if elsewhere = !allowed.AllNodes() && !allowed.NodeNames.Has(string(node)); elsewhere {
 		status = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) didn't satisfy the pod's own rules")
 	}
-	late := false
 	if status.IsSuccess() {
 		if info, err := f.SnapshotSharedLister().NodeInfos().Get(string(node)); err != nil {
 			status, late = fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "node(s) are not known yet"), true
@@ -54,7 +53,11 @@ func (s *Shared) toItsPlace(ctx context.Context, f framework.Framework, cs fwk.C
 		return scheduler.ScheduleResult{SuggestedHost: string(node), EvaluatedNodes: 1, FeasibleNodes: 1}, nil
 	}
 	klog.FromContext(ctx).V(2).Info("A place that was planned was refused", "pod", klog.KObj(pod), "node", node, "why", status.Message(), "late", late)
-	s.cluster.Veto(pod, refusedBy, status.Message(), late)
+	if elsewhere {
+		s.cluster.Only(pod, allowed.NodeNames, status.Message())
+	} else {
+		s.cluster.Veto(pod, refusedBy, status.Message(), late)
+	}
 	rejectAll(s.handle, s.cluster.Fail(pod, release, false))
 	return scheduler.ScheduleResult{}, refused(f, status.Message(), names.PluginGang)
 }

@@ -39,10 +39,14 @@ func (s *Shared) Setup(ctx context.Context, opts *options.Options) (*schedulerse
 	// Leader election records through the broadcaster it was built with; pods'
 	// events go through one that stands back for bindings.
 	cc.EventBroadcaster.StartRecordingToSink(ctx.Done())
-	if s.standsBack, err = yieldingClient(cc.KubeConfig, s.events); err != nil {
+	written, err := yieldingClient(cc.KubeConfig, "events", s.events)
+	if err != nil {
 		return nil, nil, err
 	}
-	cc.EventBroadcaster = events.NewEventBroadcasterAdapterWithContext(ctx, s.standsBack)
+	cc.EventBroadcaster = events.NewEventBroadcasterAdapterWithContext(ctx, written)
+	if s.standsBack, err = yieldingClient(cc.KubeConfig, "conditions", conditions{s.events}); err != nil {
+		return nil, nil, err
+	}
 	recorder := func(name string) events.EventRecorderLogger {
 		return boundedRecorder{cc.EventBroadcaster.NewRecorder(name), s.events}
 	}

@@ -29,7 +29,8 @@ type Shared struct {
 	// server.
 	sources state.Sources
 	events  *yielding
-	// standsBack writes what may wait for bindings; nil where Setup did not make one.
+	// standsBack writes pods' conditions, which may wait for bindings; nil where Setup
+	// did not make it.
 	standsBack kubernetes.Interface
 	// handle is any profile's: all lead to the same queue and API server.
 	handle fwk.Handle

@@ -116,3 +116,22 @@ func TestTeller(t *testing.T) {
 		t.Errorf("%d events", len(recorder.Events))
 	}
 }
+
+// TestConditionsYield: conditions stand back for bindings, a little, and do not queue
+// behind events.
+func TestConditionsYield(t *testing.T) {
+	y := newYielding()
+	y.turn <- struct{}{} // an event has its turn, and does not end
+	y.bindingStarts()
+	start := time.Now()
+	if err := (conditions{y}).Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if d := time.Since(start); d < conditionPatience {
+		t.Errorf("stood back for %s", d)
+	}
+	y.bindingEnds()
+	if err := (conditions{y}).Wait(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -105,3 +105,27 @@ func TestVetoIsNotForEver(t *testing.T) {
 		t.Errorf("told %+v", why)
 	}
 }
+
+// TestApartRoles: the same for members that ask for different things.
+func TestApartRoles(t *testing.T) {
+	s := newGangSetup(t, 4)
+	on := map[model.NodeID]int{}
+	var pods []*v1.Pod
+	for i := range 4 {
+		p := member(fmt.Sprintf("m%d", i), "g", 4, int64(1+i/2))
+		p.Spec.Containers[0].Ports = []v1.ContainerPort{{HostPort: 80, ContainerPort: 80, Protocol: v1.ProtocolTCP}}
+		s.addPod(p)
+		pods = append(pods, p)
+	}
+	s.tracked(4)
+	s.Dispatch(time.Now())
+	for _, p := range pods {
+		if s.ReleaseOf(p) == nil {
+			t.Fatalf("%s has no place", p.Name)
+		}
+		on[s.ReleaseOf(p).Node.ID]++
+	}
+	if len(on) != 4 {
+		t.Errorf("on %v", on)
+	}
+}

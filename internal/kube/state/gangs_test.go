@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/model"
@@ -417,5 +418,39 @@ func TestNothingKept(t *testing.T) {
 			t.Errorf("gang %q: left %+v", gang, g)
 		}
 		s.Cluster.mu.Unlock()
+	}
+}
+
+// TestOnly: members whose volumes are on different nodes. Each is sent there as soon as
+// that is known, and stays known while others fail.
+func TestOnly(t *testing.T) {
+	s := newGangSetup(t, 8)
+	var pods []*v1.Pod
+	for i := range 4 {
+		p := member(fmt.Sprintf("m%d", i), "g", 4, 1)
+		p.Spec.Volumes = []v1.Volume{{VolumeSource: v1.VolumeSource{PersistentVolumeClaim: &v1.PersistentVolumeClaimVolumeSource{ClaimName: p.Name}}}}
+		s.addPod(p)
+		pods = append(pods, p)
+	}
+	s.tracked(4)
+	for round := 0; ; round++ {
+		s.eventually("planned", func() bool { s.Dispatch(time.Now()); return s.ReleaseOf(pods[3]) != nil })
+		failed := false
+		for i, p := range pods { // as kube-scheduler's cycles go
+			home := fmt.Sprintf("n%d", 2*i)
+			if r := s.ReleaseOf(p); string(r.Node.ID) != home {
+				s.Only(p, sets.New(home), "elsewhere")
+				s.Fail(p, r, false)
+				failed = true
+				break
+			}
+			s.Took(p, model.NodeID(home))
+		}
+		if !failed {
+			return
+		}
+		if round > 8 {
+			t.Fatal("they go round and round")
+		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
@@ -30,6 +31,8 @@ type vetoed struct {
 	strikes int
 	// forget is when a veto that ended (until is zero) is forgotten.
 	forget time.Time
+	// except are the nodes that a veto of everyNode is not about.
+	except sets.Set[string]
 }
 
 const (
@@ -39,6 +42,22 @@ const (
 
 // everyNode as the node of a veto: the pod is refused wherever it goes.
 const everyNode model.NodeID = ""
+
+// Only takes note that a member's pod may go to some nodes only, by rules of its own
+// that core does not know: the nodes its volumes are on.
+func (c *Cluster) Only(pod *v1.Pod, nodes sets.Set[string], said string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	g := c.gangs.groups[c.gangs.member[model.HolderID(pod.UID)]]
+	if g == nil || g.pods[model.HolderID(pod.UID)] == nil {
+		return
+	}
+	g.refusal = said
+	key := veto{g.pods[model.HolderID(pod.UID)].likeness().shape, everyNode}
+	c.gangs.vetoes[key] = vetoed{until: time.Now().Add(vetoMost), except: nodes}
+	c.gangs.anyVeto.Store(true)
+	time.AfterFunc(vetoMost+time.Millisecond, c.kick)
+}
 
 // Veto takes note that a node refused a member's pod, or everyNode would, and what
 // was said; late when kube-scheduler judged by pods that are gone.
@@ -76,7 +95,10 @@ func (c *Cluster) Took(pod *v1.Pod, node model.NodeID) {
 	defer c.mu.Unlock()
 	if g := c.gangs.groups[c.gangs.member[model.HolderID(pod.UID)]]; g != nil && g.pods[model.HolderID(pod.UID)] != nil {
 		delete(c.gangs.vetoes, veto{g.pods[model.HolderID(pod.UID)].likeness().shape, node})
-		delete(c.gangs.vetoes, veto{g.pods[model.HolderID(pod.UID)].likeness().shape, everyNode})
+		// On which nodes it may go is still true: others of its gang may fail.
+		if every := (veto{g.pods[model.HolderID(pod.UID)].likeness().shape, everyNode}); c.gangs.vetoes[every].except == nil {
+			delete(c.gangs.vetoes, every)
+		}
 	}
 }
 
@@ -121,7 +143,8 @@ func (c *Cluster) may(r *model.Request, id model.NodeID) bool {
 	}
 	if len(c.gangs.vetoes) > 0 {
 		shape := m.likeness().shape
-		if !c.gangs.vetoes[veto{shape, id}].until.IsZero() || !c.gangs.vetoes[veto{shape, everyNode}].until.IsZero() {
+		every := c.gangs.vetoes[veto{shape, everyNode}]
+		if !c.gangs.vetoes[veto{shape, id}].until.IsZero() || !every.until.IsZero() && !every.except.Has(string(id)) {
 			return false
 		}
 	}
