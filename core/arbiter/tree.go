@@ -38,6 +38,10 @@ type node struct {
 	want Amounts
 	// share is what the queue is entitled to now: see share.go.
 	share Amounts
+	// owed is the balance, in amounts times ticks: see balance.go. rival is what counts
+	// for it until time passes: nothing where the queue does not compete.
+	owed  Amounts
+	rival struct{ part, held Amounts }
 
 	running, waiting int
 
@@ -79,6 +83,9 @@ type Tree struct {
 	passes uint64
 	active []*node
 	mode   mode // of the pass under way
+
+	// elapsed is the time up to which balances are settled.
+	elapsed int64
 }
 
 // namespace is what the jobs of one namespace use, and their limits.
@@ -125,7 +132,14 @@ func (t *Tree) SetQueues(queues []Queue) error {
 	old := t.byName
 	t.build(queues)
 	for name, n := range t.byName {
-		if o := old[name]; o != nil && o.jobs != nil && n.jobs != nil {
+		o := old[name]
+		if o == nil {
+			continue
+		}
+		if n.parent != nil && cmp.Or(o.Parent, Root) == n.parent.Name {
+			copy(n.owed, o.owed) // among the same siblings
+		}
+		if o.jobs != nil && n.jobs != nil {
 			n.jobs.turns = o.jobs.turns
 			n.jobs.clock = o.jobs.clock
 		}
@@ -183,6 +197,7 @@ func (t *Tree) fill(n *node) {
 	width := len(t.dict.names)
 	n.used, n.within = make(Amounts, width), make(Amounts, width)
 	n.want, n.share = make(Amounts, width), make(Amounts, width)
+	n.owed, n.rival.part, n.rival.held = make(Amounts, width), make(Amounts, width), make(Amounts, width)
 	for r := range width {
 		for _, c := range n.children {
 			n.within[r] += c.booked[r]
@@ -255,6 +270,7 @@ func (t *Tree) widen() {
 		n.cap, n.deserved = pad(n.cap, unlimited), pad(n.deserved, -1)
 		n.floor, n.used, n.booked, n.within = pad(n.floor, 0), pad(n.used, 0), pad(n.booked, 0), pad(n.within, 0)
 		n.want, n.share = pad(n.want, 0), pad(n.share, 0)
+		n.owed, n.rival.part, n.rival.held = pad(n.owed, 0), pad(n.rival.part, 0), pad(n.rival.held, 0)
 	}
 }
 

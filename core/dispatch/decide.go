@@ -39,6 +39,8 @@ func (e *Engine) Decide(now int64) Decision {
 	var d Decision
 	e.decided++
 	e.now = now
+	e.tree.Elapse(now)
+	defer e.tree.Elapse(now)
 	e.expire(now)
 	e.findHeirs(now)
 	broken := e.repair(&d, now)

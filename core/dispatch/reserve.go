@@ -209,29 +209,16 @@ func (e *Engine) younger(r *reservation, k *known) bool {
 	return r.until == 0 && cmp.Or(cmp.Compare(o.Submitted, k.Submitted), cmp.Compare(o.ID, k.ID)) > 0
 }
 
-// patient says whether a gang can still wait.
+// patient says whether a gang can still wait: it has not waited for its patience, and
+// its queue is not owed as much as it would use in a thirty-second part of that.
 func (e *Engine) patient(k *known, now int64) bool {
-	return now < later(k.Submitted, int64(e.options.Patience))
+	return now < later(k.Submitted, int64(e.options.Patience)) && !e.tree.Overdue(arbiter.JobID(k.ID), e.options.Patience/32)
 }
 
-// aboveShare says whether a gang's queue would use too much of what the gang needs:
-// then to keep nodes for it would keep them from those who are due. Gangs are
-// indivisible, so a share is met on average when half of the gang fits into it; one
-// that has waited for an eighth of its patience need only find its queue not above
-// its share already.
-func (e *Engine) aboveShare(k *known, now int64) bool {
-	job, _ := e.tree.Job(arbiter.JobID(k.ID))
-	used, share := e.tree.Used(k.queue()), e.tree.Share(k.queue())
-	young := now < later(k.Submitted, int64(e.options.Patience)/8)
-	for r, v := range job.Demand {
-		if v == 0 || r >= len(used) || !e.tree.Divides(r) {
-			continue
-		}
-		if used[r] > share[r] || young && used[r]+v/2 > share[r] && e.tree.Used(arbiter.Root)[r] > used[r] {
-			return true
-		}
-	}
-	return false
+// due says whether nodes may be kept for a gang: not while they would be kept from
+// those whose turn it is.
+func (e *Engine) due(k *known, now int64) bool {
+	return e.tree.Due(arbiter.JobID(k.ID), now >= later(k.Submitted, int64(e.options.Patience)))
 }
 
 // idle says whether nobody is on the nodes of a reservation.
@@ -260,7 +247,7 @@ func (e *Engine) reserve(k *known, now int64) {
 	}
 	patient := e.patient(k, now)
 	if patient && e.decided < k.patientAt || k.unreservable == e.generation+1 || e.reservations() >= e.options.Reservations ||
-		e.aboveShare(k, now) || e.crowds(k, never) {
+		!e.due(k, now) || e.crowds(k, never) {
 		return
 	}
 	plan, ends, at, ok := e.earliest(k, e.reserved, now)
