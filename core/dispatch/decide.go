@@ -233,6 +233,7 @@ func (e *Engine) make(k *known, least int, within []model.NodeID, now int64) (St
 	ask := e.asked(k, least)
 	ask.Within = within
 	e.dress(k, ask, e.closing(k, now))
+	e.sparing(k, ask, now)
 	plan, failure := gang.Make(e.ledger, e.planner, ask)
 	if failure != nil {
 		return Start{}, false
