@@ -22,9 +22,9 @@ import (
 // and owes nothing for what it was lent.
 
 // payback is how long a queue has to be short of something before it counts in full:
-// a balance of one job for a minute moves the queue by one job. Shorter makes queues
+// a balance of one job for ten seconds moves the queue by one job. Shorter makes queues
 // swing, longer makes them slow.
-const payback = int64(time.Minute / tick)
+const payback = int64(10 * time.Second / tick)
 
 // horizon is how long a balance grows: to the queue's share over a day.
 const horizon = int64(24 * time.Hour / tick)

@@ -476,13 +476,13 @@ func (m *machine) elapse(passed int64) {
 	}
 }
 
-// credit is a minute's worth of a balance, at most one job's.
+// credit is what a balance makes up for in ten seconds, at most one job's.
 func (m *machine) credit(queue string, r arbiter.Resource, job int64) int64 {
 	owed := m.owed[queue+"/"+string(r)]
 	if owed == nil {
 		return 0
 	}
-	c := new(big.Int).Quo(owed, big.NewInt(60_000)).Int64()
+	c := new(big.Int).Quo(owed, big.NewInt(10_000)).Int64()
 	return max(-job, min(job, c))
 }
 
