@@ -450,11 +450,14 @@ func (m *machine) elapse(passed int64) {
 				continue
 			}
 			key, want, held := name+"/"+string(r), wants[name][r], m.booked(name, r)
-			if c, ok := q.Capability[r]; ok {
-				want = min(want, c)
-			}
 			if m.leaves()[name] {
 				held = m.used(name, r)
+				if slices.ContainsFunc(m.path(name), func(q arbiter.Queue) bool { return q.Closed }) {
+					want = held
+				}
+			}
+			if c, ok := q.Capability[r]; ok {
+				want = min(want, c)
 			}
 			if m.owed[key] == nil {
 				m.owed[key] = new(big.Int)

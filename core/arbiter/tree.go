@@ -20,6 +20,8 @@ type node struct {
 	children []*node // sorted by name
 	// number is the queue's place in Tree.nodes: parents first.
 	number int
+	// shut: it is closed, or one above it is.
+	shut bool
 
 	// floor is what is kept for the queue: its guarantee, or its children's where
 	// that is more.
@@ -181,8 +183,9 @@ func (t *Tree) build(queues []Queue) {
 	}
 	t.nodes = []*node{t.root}
 	for i := 0; i < len(t.nodes); i++ {
-		t.nodes[i].number = i
-		t.nodes = append(t.nodes, t.nodes[i].children...)
+		n := t.nodes[i]
+		n.number, n.shut = i, n.Closed || n.parent != nil && n.parent.shut
+		t.nodes = append(t.nodes, n.children...)
 	}
 	for _, n := range slices.Backward(t.nodes) {
 		t.fill(n)

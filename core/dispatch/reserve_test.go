@@ -218,6 +218,9 @@ func TestBackfillLeavesTheParentsQuota(t *testing.T) {
 	if !w.runs("small0") || w.runs("small1") || !w.runs("small2") {
 		t.Fatalf("%v", w.placed)
 	}
+	if r := w.e.Why("small1"); !r.Quota || r.Text != "waits for quota: what is left of it is kept for gangs that came before" {
+		t.Errorf("%+v", r)
+	}
 	w.now = 200 * second
 	w.withdraw("other0")
 	w.withdraw("other1")
