@@ -220,7 +220,7 @@ func (l *queueLoad) setIdle(queue string, idle bool) {
 }
 
 // measure compares the GPU-seconds each queue uses in a while with its part of them:
-// within 2 %, and for gangs what the largest uses in five seconds, because balances
+// within 2 %, and for gangs what the largest uses in ten seconds, because balances
 // take their time (core/dispatch measures for longer).
 func (l *queueLoad) measure(during time.Duration, parts map[string]float64) {
 	l.t.Helper()
@@ -248,7 +248,7 @@ func (l *queueLoad) measure(during time.Duration, parts map[string]float64) {
 	}
 	grain := 0.0
 	if l.largest > 1 {
-		grain = float64(l.largest) * 5 / total
+		grain = float64(l.largest) * 10 / total
 	}
 	for _, q := range sortedKeys(parts) {
 		share, want := used[q]/total, parts[q]
