@@ -28,7 +28,8 @@
 // given. All arithmetic is in integers, and comparisons of shares are exact.
 //
 // Read queue.go and job.go, the values; tree.go, and usage.go for what is charged;
-// share.go with divide.go for what queues are entitled to; wait.go for what keeps a
-// job waiting; pass.go for the order of queues and backlog.go for that of jobs;
-// reclaim.go for what may be taken back. runtimes.go learns how long jobs run.
+// share.go with divide.go for what queues are entitled to, and balance.go for that over
+// time; wait.go for what keeps a job waiting; pass.go for the order of queues and
+// backlog.go for that of jobs; reclaim.go for what may be taken back. runtimes.go
+// learns how long jobs run.
 package arbiter

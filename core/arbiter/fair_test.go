@@ -228,3 +228,25 @@ func TestGuaranteeIsKept(t *testing.T) {
 		t.Errorf("%v", w)
 	}
 }
+
+// TestClosedQueueHasNoShare: what waits in a closed queue cannot start, so nothing is
+// divided for it; what runs there counts.
+func TestClosedQueueHasNoShare(t *testing.T) {
+	queues := []arbiter.Queue{{Name: "a"}, {Name: "b"}, {Name: "p"}, {Name: "c", Parent: "p"}}
+	tree := newTree(t, amounts{gpu: 12}, queues...)
+	submit(t, tree, arbiter.Job{ID: "runs", Queue: "c"}, amounts{gpu: 2})
+	placeAll(tree, 0)
+	for _, q := range []string{"a", "b", "c"} {
+		submitMany(t, tree, q, 12, amounts{gpu: 1})
+	}
+	if share(tree, "a", gpu) != 4 || share(tree, "c", gpu) != 4 {
+		t.Fatalf("%+v", tree.Status())
+	}
+	queues[2].Closed = true // above it
+	if err := tree.SetQueues(queues); err != nil {
+		t.Fatal(err)
+	}
+	if share(tree, "a", gpu) != 5 || share(tree, "b", gpu) != 5 || share(tree, "c", gpu) != 2 {
+		t.Errorf("%+v", tree.Status())
+	}
+}

@@ -67,6 +67,9 @@ func (o *Offer) say(what outcome) {
 //     over what its job asks for, compared exactly;
 //  5. the first by name.
 //
+// In 3 and 4 a queue counts as using up to one job more or less, by its balance: see
+// balance.go.
+//
 // Inside a leaf: jobs over age by submission, then the queue's policy.
 //
 // Only what the job asks for is compared, so that a queue whose jobs use up CPUs
@@ -201,8 +204,9 @@ func (n *node) stand(t *Tree) {
 		if t.total[r] <= 0 {
 			continue
 		}
-		s.entitled = s.entitled && n.held(r) < n.share[r]
-		if f := (fraction{n.used[r], t.total[r]}); f.compare(s.share) > 0 {
+		credit := n.credit(r, d.amount)
+		s.entitled = s.entitled && n.held(r)-credit < n.share[r]
+		if f := (fraction{max(0, n.used[r]-credit), t.total[r]}); f.compare(s.share) > 0 {
 			s.share = f
 		}
 	}

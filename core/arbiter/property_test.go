@@ -28,6 +28,12 @@ type machine struct {
 	served  map[string]int // by queue and user
 	clock   int
 	now     int64
+
+	// balances by queue and resource; who competes, with what it holds and its part; and
+	// the time.
+	owed    map[string]*big.Int
+	rivals  map[string][2]int64
+	elapsed int64
 }
 
 var resources = []arbiter.Resource{cpu, gpu, "model/a100"}
@@ -81,6 +87,7 @@ func newMachine(t *rapid.T) *machine {
 	m := &machine{
 		queues: drawQueues(t), quotas: map[string]arbiter.Quota{}, total: drawAmounts(t, "total", 40),
 		jobs: map[arbiter.JobID]arbiter.Job{}, charged: map[arbiter.JobID]amounts{}, served: map[string]int{},
+		owed: map[string]*big.Int{}, rivals: map[string][2]int64{},
 	}
 	m.tree = m.fresh(t)
 	return m
@@ -101,7 +108,7 @@ func (m *machine) fresh(t *rapid.T) *arbiter.Tree {
 func (m *machine) step(t *rapid.T) {
 	id := arbiter.JobID(fmt.Sprint("j", rapid.IntRange(0, 19).Draw(t, "job")))
 	_, runs := m.charged[id]
-	switch rapid.SampledFrom([]string{"submit", "submit", "submit", "pass", "pass", "remove", "refund", "shrink", "queues", "total", "quota"}).Draw(t, "operation") {
+	switch rapid.SampledFrom([]string{"submit", "submit", "submit", "pass", "pass", "remove", "refund", "shrink", "time", "time", "queues", "total", "quota"}).Draw(t, "operation") {
 	case "submit":
 		if !runs {
 			m.submit(t, id)
@@ -122,9 +129,19 @@ func (m *machine) step(t *rapid.T) {
 				t.Fatal(err)
 			}
 		}
+	case "time":
+		m.elapse(rapid.Int64Range(0, 200_000).Draw(t, "milliseconds"))
 	case "queues":
-		old := m.leaves()
+		old, before := m.leaves(), m.queues
 		m.queues = drawQueues(t)
+		for name := range before { // balances are among the same siblings
+			if q, ok := m.queues[name]; !ok || cmp.Or(q.Parent, "root") != cmp.Or(before[name].Parent, "root") {
+				for _, r := range resources {
+					delete(m.owed, name+"/"+string(r))
+				}
+			}
+		}
+		clear(m.rivals)
 		if err := m.tree.SetQueues(slices.Collect(maps.Values(m.queues))); err != nil {
 			t.Fatal(err)
 		}
@@ -403,13 +420,73 @@ func (m *machine) standing(queue string, j arbiter.Job) (guaranteed, entitled bo
 			if !m.leaves()[queue] {
 				held = m.booked(queue, r)
 			}
-			entitled = entitled && held < share(m.tree, queue, r)
-			if s := big.NewRat(u, m.total[r]*max(1, m.queues[queue].Weight)); s.Cmp(dominant) > 0 {
+			credit := m.credit(queue, r, v)
+			entitled = entitled && held-credit < share(m.tree, queue, r)
+			if s := big.NewRat(u-credit, m.total[r]*max(1, m.queues[queue].Weight)); s.Cmp(dominant) > 0 {
 				dominant = s
 			}
 		}
 	}
 	return guaranteed && within, entitled, dominant
+}
+
+// elapse settles balances, naively, after so many milliseconds.
+func (m *machine) elapse(passed int64) {
+	m.elapsed += passed * int64(time.Millisecond)
+	m.tree.Elapse(m.elapsed)
+	wants := map[string]amounts{}
+	for _, s := range m.tree.Status() {
+		wants[s.Queue] = s.Want
+	}
+	const day = int64(24 * time.Hour / time.Millisecond)
+	for _, r := range resources {
+		sums := map[string][2]int64{}
+		for name, q := range m.queues {
+			x, parent := m.rivals[name+"/"+string(r)], cmp.Or(q.Parent, "root")
+			sums[parent] = [2]int64{sums[parent][0] + x[0], sums[parent][1] + x[1]}
+		}
+		for name, q := range m.queues {
+			if name == "root" {
+				continue
+			}
+			key, want, held := name+"/"+string(r), wants[name][r], m.booked(name, r)
+			if m.leaves()[name] {
+				held = m.used(name, r)
+				if slices.ContainsFunc(m.path(name), func(q arbiter.Queue) bool { return q.Closed }) {
+					want = held
+				}
+			}
+			if c, ok := q.Capability[r]; ok {
+				want = min(want, c)
+			}
+			if m.owed[key] == nil {
+				m.owed[key] = new(big.Int)
+			}
+			owed, part := m.owed[key], min(share(m.tree, name, r), want)
+			if x, sum := m.rivals[key], sums[cmp.Or(q.Parent, "root")]; x[1] > 0 {
+				owed.Add(owed, big.NewInt(sum[0]*passed*x[1]/sum[1]-x[0]*passed))
+			}
+			if bound := big.NewInt(part * day); owed.Cmp(bound) >= 0 {
+				owed.Set(bound)
+			} else if bound.Neg(bound); owed.Cmp(bound) < 0 {
+				owed.Set(bound)
+			}
+			delete(m.rivals, key)
+			if held < want && owed.Cmp(big.NewInt(part*day)) < 0 {
+				m.rivals[key] = [2]int64{held, part}
+			}
+		}
+	}
+}
+
+// credit is what a balance makes up for in ten seconds, at most one job's.
+func (m *machine) credit(queue string, r arbiter.Resource, job int64) int64 {
+	owed := m.owed[queue+"/"+string(r)]
+	if owed == nil {
+		return 0
+	}
+	c := new(big.Int).Quo(owed, big.NewInt(10_000)).Int64()
+	return max(-job, min(job, c))
 }
 
 func (m *machine) floor(queue string, r arbiter.Resource) int64 {
@@ -471,7 +548,7 @@ func TestHistories(t *testing.T) {
 		if a, b := fmt.Sprint(m.tree.Status()), fmt.Sprint(again.Status()); a != b {
 			t.Fatalf("rebuilt differs:\n%s\n%s", a, b)
 		}
-		m.tree, m.served = again, map[string]int{}
+		m.tree, m.served, m.owed = again, map[string]int{}, map[string]*big.Int{}
 		m.pass(t)
 	})
 }

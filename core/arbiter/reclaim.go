@@ -32,7 +32,9 @@ type Reclaim struct {
 // above it, may not: it would be above its share with the job.
 //
 // Queues are compared below where their paths meet: inside one department only
-// the department's own shares count.
+// the department's own shares count. A queue that owes counts as using up to one job
+// more, and one that is owed gives up to one job less: work is not evicted for what
+// time evens out.
 func (t *Tree) Reclaim(id JobID) (*Reclaim, bool) {
 	t.refresh()
 	e := t.jobs[id]
@@ -57,7 +59,7 @@ func (t *Tree) claims(n, top *node, needs []need) bool {
 	for _, d := range needs {
 		r, added := d.resource, d.amount
 		for m := n; m != top && added > 0; m = m.parent {
-			if m.held(r)+added > m.share[r] {
+			if m.held(r)+added-min(0, m.credit(r, d.amount)) > m.share[r] {
 				return false
 			}
 			added = max(m.floor[r], m.within[r]+added) - m.booked[r]
@@ -95,7 +97,7 @@ func (r *Reclaim) Over() []Excess {
 		over := make(Amounts, len(r.tree.dict.names))
 		most := fraction{0, 1}
 		for _, d := range r.needs {
-			v := r.over(n, d.resource)
+			v := r.over(n, d)
 			over[d.resource] = v
 			if f := (fraction{v, r.tree.total[d.resource]}); f.compare(most) > 0 {
 				most = f
@@ -115,16 +117,16 @@ func (r *Reclaim) Over() []Excess {
 	return out
 }
 
-// over is how much of a resource a leaf can give: no queue between it and where
-// it meets the claimant may fall below its share, and none may forbid it.
-func (r *Reclaim) over(leaf *node, resource int) int64 {
-	least := int64(unlimited)
+// over is how much of what the claimant needs a leaf can give: no queue between it and
+// where it meets the claimant may fall below its share, and none may forbid it.
+func (r *Reclaim) over(leaf *node, d need) int64 {
+	least, x := int64(unlimited), d.resource
 	top := meet(leaf, r.claim.node)
 	for n := leaf; n != top; n = n.parent {
 		if !n.Reclaimable {
 			return 0
 		}
-		least = min(least, n.held(resource)-r.taken[n].at(resource)-max(n.share[resource], n.floor[resource]))
+		least = min(least, n.held(x)-r.taken[n].at(x)-max(n.share[x], n.floor[x])-max(0, n.credit(x, d.amount)))
 	}
 	return max(0, least)
 }
@@ -140,7 +142,7 @@ func (r *Reclaim) Take(queue string, amounts Amounts) bool {
 	useful := false
 	for _, d := range r.needs {
 		v := amounts.at(d.resource)
-		if v > r.over(leaf, d.resource) {
+		if v > r.over(leaf, d) {
 			return false
 		}
 		useful = useful || v > 0

@@ -54,9 +54,12 @@ func (t *Tree) refresh() {
 	}
 }
 
-// wanted is what the queue can make use of.
+// wanted is what the queue can make use of. What waits in a closed one cannot start.
 func (n *node) wanted(r int) int64 {
 	w := n.want[r]
+	if n.shut && n.leaf() {
+		w = n.used[r]
+	}
 	if w < 0 { // thousands of absurd demands: a sum beyond 64 bits
 		w = math.MaxInt64
 	}

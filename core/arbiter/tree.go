@@ -20,6 +20,8 @@ type node struct {
 	children []*node // sorted by name
 	// number is the queue's place in Tree.nodes: parents first.
 	number int
+	// shut: it is closed, or one above it is.
+	shut bool
 
 	// floor is what is kept for the queue: its guarantee, or its children's where
 	// that is more.
@@ -38,6 +40,10 @@ type node struct {
 	want Amounts
 	// share is what the queue is entitled to now: see share.go.
 	share Amounts
+	// owed is the balance, in amounts times ticks: see balance.go. rival is what counts
+	// for it until time passes: nothing where the queue does not compete.
+	owed  Amounts
+	rival struct{ part, held Amounts }
 
 	running, waiting int
 
@@ -79,6 +85,9 @@ type Tree struct {
 	passes uint64
 	active []*node
 	mode   mode // of the pass under way
+
+	// elapsed is the time up to which balances are settled.
+	elapsed int64
 }
 
 // namespace is what the jobs of one namespace use, and their limits.
@@ -125,7 +134,14 @@ func (t *Tree) SetQueues(queues []Queue) error {
 	old := t.byName
 	t.build(queues)
 	for name, n := range t.byName {
-		if o := old[name]; o != nil && o.jobs != nil && n.jobs != nil {
+		o := old[name]
+		if o == nil {
+			continue
+		}
+		if n.parent != nil && cmp.Or(o.Parent, Root) == n.parent.Name {
+			copy(n.owed, o.owed) // among the same siblings
+		}
+		if o.jobs != nil && n.jobs != nil {
 			n.jobs.turns = o.jobs.turns
 			n.jobs.clock = o.jobs.clock
 		}
@@ -167,8 +183,9 @@ func (t *Tree) build(queues []Queue) {
 	}
 	t.nodes = []*node{t.root}
 	for i := 0; i < len(t.nodes); i++ {
-		t.nodes[i].number = i
-		t.nodes = append(t.nodes, t.nodes[i].children...)
+		n := t.nodes[i]
+		n.number, n.shut = i, n.Closed || n.parent != nil && n.parent.shut
+		t.nodes = append(t.nodes, n.children...)
 	}
 	for _, n := range slices.Backward(t.nodes) {
 		t.fill(n)
@@ -183,6 +200,7 @@ func (t *Tree) fill(n *node) {
 	width := len(t.dict.names)
 	n.used, n.within = make(Amounts, width), make(Amounts, width)
 	n.want, n.share = make(Amounts, width), make(Amounts, width)
+	n.owed, n.rival.part, n.rival.held = make(Amounts, width), make(Amounts, width), make(Amounts, width)
 	for r := range width {
 		for _, c := range n.children {
 			n.within[r] += c.booked[r]
@@ -255,6 +273,7 @@ func (t *Tree) widen() {
 		n.cap, n.deserved = pad(n.cap, unlimited), pad(n.deserved, -1)
 		n.floor, n.used, n.booked, n.within = pad(n.floor, 0), pad(n.used, 0), pad(n.booked, 0), pad(n.within, 0)
 		n.want, n.share = pad(n.want, 0), pad(n.share, 0)
+		n.owed, n.rival.part, n.rival.held = pad(n.owed, 0), pad(n.rival.part, 0), pad(n.rival.held, 0)
 	}
 }
 

@@ -39,6 +39,8 @@ func (e *Engine) Decide(now int64) Decision {
 	var d Decision
 	e.decided++
 	e.now = now
+	e.tree.Elapse(now)
+	defer e.tree.Elapse(now)
 	e.expire(now)
 	e.findHeirs(now)
 	broken := e.repair(&d, now)
@@ -231,6 +233,7 @@ func (e *Engine) make(k *known, least int, within []model.NodeID, now int64) (St
 	ask := e.asked(k, least)
 	ask.Within = within
 	e.dress(k, ask, e.closing(k, now))
+	e.sparing(k, ask, now)
 	plan, failure := gang.Make(e.ledger, e.planner, ask)
 	if failure != nil {
 		return Start{}, false

@@ -15,14 +15,16 @@
 // likewise. So it starts no later than that because of anybody who was let past it.
 //
 // No starvation, stated: a gang that is the first of those that need a reservation,
-// or among the first Options.Reservations of them, whose queue is not above its share
-// and that has waited for Options.Patience, has its nodes kept even when nobody knows
-// when they will be free, if need be at the cost of reservations of younger gangs. It
-// starts when the last of what ran there at that moment ends: after its patience and
-// the longest runtime. Before that, nodes are kept only for times that are known, and
-// for gangs that leave their queue about within its share: otherwise a reservation
-// takes from those whose turn it is, or wastes nodes for a guess. Reservations are
-// found anew when the fleet changes or when what should have ended did not.
+// or among the first Options.Reservations of them, whose queue is, by its balance, not
+// above its share and that has waited for Options.Patience, has its nodes kept even
+// when nobody knows when they will be free, if need be at the cost of reservations of
+// younger gangs. It starts when the last of what ran there at that moment ends: after
+// its patience and the longest runtime. Sooner if its queue is owed what the gang uses
+// in a part of its patience: so queues with large gangs get their share, too. Before
+// that, nodes are kept only for times that are known, and for gangs that leave their
+// queue about within its share: otherwise a reservation takes from those whose turn it
+// is, or wastes nodes for a guess. Reservations are found anew when the fleet changes
+// or when what should have ended did not.
 //
 // Victims are evicted only with proof, by places and by queues, that the gang starts
 // once they are gone, and what they leave is kept for it. In its own queue a gang

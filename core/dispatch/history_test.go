@@ -247,6 +247,7 @@ func (h *history) restart() {
 	n := h.rebuilt()
 	n.checkState()
 	if !h.e.Kept() {
+		h.tree.Forget() // balances are lost
 		var old, new []string
 		for _, s := range h.decide().Starts {
 			old = append(old, fmt.Sprint(s))

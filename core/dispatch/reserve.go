@@ -22,6 +22,10 @@ type reservation struct {
 	short bool
 	// tried is Engine.freed plus one when the gang was last tried on them.
 	tried uint64
+	// forecast is what queues will use by then, made at Engine.decided and
+	// Engine.generation.
+	forecast   *arbiter.Forecast
+	forecastAt [2]uint64
 }
 
 func (r *reservation) has(id model.NodeID) bool {
@@ -77,29 +81,72 @@ func (e *Engine) closing(k *known, now int64) []*reservation {
 	return out
 }
 
-// crowds says whether a gang that starts now would leave a reserved one without
-// quota when its time comes.
+// crowds says whether a gang that starts now, with its minimum, would leave a reserved
+// one without quota when its time comes: of a queue, of one above both, or of a
+// namespace.
 func (e *Engine) crowds(k *known, end int64) bool {
+	if len(e.reserved) == 0 {
+		return false
+	}
+	job, _ := e.tree.Job(arbiter.JobID(k.ID))
+	return e.crowdsWith(k, job.Demand, end)
+}
+
+func (e *Engine) crowdsWith(k *known, amounts arbiter.Amounts, end int64) bool {
 	for _, r := range e.reserved {
-		o := e.gangs[r.id]
-		if r.id == k.ID || r.until == 0 && r.at != never && end <= r.at || len(o.placed) > 0 {
+		if r.id == k.ID || r.until == 0 && r.at != never && end <= r.at || len(e.gangs[r.id].placed) > 0 {
 			continue
 		}
-		if o.queue() != k.queue() && o.Namespace != k.Namespace {
-			continue
+		if now := [2]uint64{e.decided, e.generation}; r.forecastAt != now {
+			r.forecast, r.forecastAt = e.forecast(r, nil), now
 		}
-		both, _ := e.bounds(o)
-		mine, _ := e.bounds(k)
-		for x, v := range mine {
-			both[x] += v
+		forecast := r.forecast
+		if e.reservationOf(k.ID) != nil {
+			forecast = e.forecast(r, k) // it must not count twice
 		}
-		// Of one in another queue only the namespace's quota counts, which is asked first.
-		w := e.tree.May(arbiter.JobID(r.id), e.tree.Amounts(both))
-		if w.ForQuota() && (o.queue() == k.queue() || w.Code == arbiter.OverQuota) {
+		if forecast.Crowds(arbiter.JobID(r.id), arbiter.JobID(k.ID), amounts) {
 			return true
 		}
 	}
 	return false
+}
+
+// forecast is what will be in use at the time of a reservation: some have ended by
+// then, and other reserved ones, but for one, have started. Of a time that nobody
+// knows: those have ended that are on its nodes.
+func (e *Engine) forecast(r *reservation, but *known) *arbiter.Forecast {
+	var ended, started []arbiter.JobID
+	for id, o := range e.running { // the order does not matter
+		ends := r.until == 0 && r.at != never && e.expected(o, e.now) <= r.at
+		for _, s := range o.placed {
+			ends = ends || r.at == never && r.has(s.node)
+		}
+		if ends {
+			ended = append(ended, arbiter.JobID(id))
+		}
+	}
+	for _, o := range e.reserved {
+		if k := e.gangs[o.id]; o != r && k != but && o.at <= r.at && e.end(k, o.at) > r.at {
+			started = append(started, arbiter.JobID(k.ID))
+		}
+	}
+	return e.tree.Forecast(ended, started)
+}
+
+// sparing lets a gang have no more members than leave reserved ones their quota. Who
+// gets back what it lost is not held up.
+func (e *Engine) sparing(k *known, ask *gang.Ask, now int64) {
+	if len(e.reserved) == 0 || ask.Allow == nil || len(k.placed) > 0 && k.missing() > 0 {
+		return
+	}
+	allow, end := ask.Allow, e.end(k, now)
+	ask.Allow = func(counts []int) bool {
+		sum := map[arbiter.Resource]int64{}
+		for i, n := range counts {
+			e.add(sum, k.Roles[i].Request, n)
+		}
+		return allow(counts) && !e.crowdsWith(k, e.tree.Amounts(sum), end)
+	}
 }
 
 // Reservation says when a gang is expected to start and on which nodes, sorted;
@@ -211,29 +258,16 @@ func (e *Engine) younger(r *reservation, k *known) bool {
 	return r.until == 0 && cmp.Or(cmp.Compare(o.Submitted, k.Submitted), cmp.Compare(o.ID, k.ID)) > 0
 }
 
-// patient says whether a gang can still wait.
+// patient says whether a gang can still wait: it has not waited for its patience, and
+// its queue is not owed as much as it would use in a thirty-second part of that.
 func (e *Engine) patient(k *known, now int64) bool {
-	return now < later(k.Submitted, int64(e.options.Patience))
+	return now < later(k.Submitted, int64(e.options.Patience)) && !e.tree.Overdue(arbiter.JobID(k.ID), e.options.Patience/32)
 }
 
-// aboveShare says whether a gang's queue would use too much of what the gang needs:
-// then to keep nodes for it would keep them from those who are due. Gangs are
-// indivisible, so a share is met on average when half of the gang fits into it; one
-// that has waited for an eighth of its patience need only find its queue not above
-// its share already.
-func (e *Engine) aboveShare(k *known, now int64) bool {
-	job, _ := e.tree.Job(arbiter.JobID(k.ID))
-	used, share := e.tree.Used(k.queue()), e.tree.Share(k.queue())
-	young := now < later(k.Submitted, int64(e.options.Patience)/8)
-	for r, v := range job.Demand {
-		if v == 0 || r >= len(used) || !e.tree.Divides(r) {
-			continue
-		}
-		if used[r] > share[r] || young && used[r]+v/2 > share[r] && e.tree.Used(arbiter.Root)[r] > used[r] {
-			return true
-		}
-	}
-	return false
+// due says whether nodes may be kept for a gang: not while they would be kept from
+// those whose turn it is.
+func (e *Engine) due(k *known, now int64) bool {
+	return e.tree.Due(arbiter.JobID(k.ID), now >= later(k.Submitted, int64(e.options.Patience)))
 }
 
 // idle says whether nobody is on the nodes of a reservation.
@@ -262,7 +296,7 @@ func (e *Engine) reserve(k *known, now int64) {
 	}
 	patient := e.patient(k, now)
 	if patient && e.decided < k.patientAt || k.unreservable == e.generation+1 || e.reservations() >= e.options.Reservations ||
-		e.aboveShare(k, now) || e.crowds(k, never) {
+		!e.due(k, now) || e.crowds(k, never) {
 		return
 	}
 	plan, ends, at, ok := e.earliest(k, e.reserved, now)
@@ -294,9 +328,9 @@ func (e *Engine) reserve(k *known, now int64) {
 	e.keep(&reservation{id: k.ID, at: at}, &plan)
 }
 
-// earliest finds when a gang fits first by the expected ends of what runs, outside of
-// nodes that others have reserved, which are in use by then: the plan, how many must have ended, and the time of the
-// last of them.
+// earliest finds when a gang fits first, by places and by queues, by the expected ends
+// of what runs, outside of nodes that others have reserved, which are in use by then:
+// the plan, how many must have ended, and the time of the last of them.
 func (e *Engine) earliest(k *known, closed []*reservation, now int64) (best gang.Plan, count int, at int64, ok bool) {
 	type ending struct {
 		k  *known
@@ -311,14 +345,23 @@ func (e *Engine) earliest(k *known, closed []*reservation, now int64) (best gang
 	slices.SortFunc(ends, func(a, b ending) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.k.started, b.k.started), cmp.Compare(a.k.ID, b.k.ID))
 	})
+	var coming []arbiter.JobID
+	for _, r := range closed {
+		coming = append(coming, arbiter.JobID(r.id))
+	}
 	// The first so many ends let it fit: more ends never hurt, so search by halves.
 	try := func(count int) (gang.Plan, bool) {
 		tx := e.ledger.Begin()
 		defer tx.Rollback()
-		for _, end := range ends[:count] {
+		gone := make([]arbiter.JobID, count)
+		for i, end := range ends[:count] {
+			gone[i] = arbiter.JobID(end.k.ID)
 			for h := range end.k.placed { // the order does not matter
 				e.ledger.Drop(h)
 			}
+		}
+		if len(k.placed) == 0 && !e.tree.Forecast(gone, coming).Lets(arbiter.JobID(k.ID)) {
+			return gang.Plan{}, false
 		}
 		ask := k.demand()
 		e.dress(k, ask, closed)

@@ -47,9 +47,23 @@ func TestBackfillDelaysNobody(t *testing.T) {
 		o := options()
 		o.Preempt = false
 		o.Reservations = rapid.IntRange(1, 4).Draw(t, "reservations")
-		queues := []arbiter.Queue{{Name: "a"}, {Name: "b", Weight: 2}}
-		if rapid.Bool().Draw(t, "limited") {
-			queues[0].Capability = map[arbiter.Resource]int64{gpu: 1000 * rapid.Int64Range(4, 12).Draw(t, "capability")}
+		queues := []arbiter.Queue{{Name: "a"}, {Name: "b", Weight: 2}, {Name: "c"}}
+		if rapid.Bool().Draw(t, "parent") {
+			queues = append(queues, arbiter.Queue{Name: "p"})
+			queues[0].Parent, queues[1].Parent = "p", "p"
+		}
+		for i := range queues {
+			switch rapid.IntRange(0, 5).Draw(t, "limited") {
+			case 0:
+				queues[i].Capability = map[arbiter.Resource]int64{gpu: 1000 * rapid.Int64Range(4, 12).Draw(t, "capability")}
+			case 1:
+				if queues[i].Name != "p" { // whose guarantee would be less than its children's
+					queues[i].Guarantee = map[arbiter.Resource]int64{gpu: 1000 * rapid.Int64Range(1, 3).Draw(t, "guarantee")}
+				}
+			}
+		}
+		if arbiter.ValidateQueues(queues) != nil {
+			t.Skip("guarantees above the parent's capability")
 		}
 		w := &timed{newWorld(t, o, queues, nodes(3, 4)...), map[dispatch.ID]time.Duration{}}
 		promised := map[dispatch.ID]int64{}
@@ -67,8 +81,11 @@ func TestBackfillDelaysNobody(t *testing.T) {
 		for i := range rapid.IntRange(5, 40).Draw(t, "gangs") {
 			id := fmt.Sprintf("g%02d", i)
 			g := simple(id, rapid.IntRange(1, 6).Draw(t, "members"), rapid.IntRange(1, 4).Draw(t, "GPUs"))
-			g.Queue = rapid.SampledFrom([]string{"a", "b"}).Draw(t, "queue")
+			g.Queue = rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "queue")
 			g.Submitted = w.now
+			if rapid.Bool().Draw(t, "elastic") {
+				g.Min = rapid.IntRange(1, g.Min).Draw(t, "min")
+			}
 			g.Runtime = time.Duration(rapid.IntRange(1, 50).Draw(t, "runtime")) * time.Second
 			w.truth[g.ID] = g.Runtime
 			w.submit(g)
@@ -165,5 +182,51 @@ func TestBackfill(t *testing.T) {
 	w.withdraw("next")
 	if _, _, ok := w.e.Reservation("next"); ok {
 		t.Error("kept for a gang that is gone")
+	}
+}
+
+// A reserved gang finds room in the queue above its own, whoever of its sisters is let
+// past: the first leaves enough, the second would not, and one that ends in time may
+// use it until then.
+func TestBackfillLeavesTheParentsQuota(t *testing.T) {
+	o := options()
+	o.Preempt = false
+	w := newWorld(t, o, []arbiter.Queue{
+		{Name: "p", Weight: 9, Capability: map[arbiter.Resource]int64{gpu: 9000}}, {Name: "a", Parent: "p"}, {Name: "b", Parent: "p"}, {Name: "other"},
+	}, nodes(4, 4)...)
+	for i := range 4 { // one free GPU per node
+		g := simple(fmt.Sprint("other", i), 1, 3)
+		g.Queue, g.Runtime = "other", time.Duration(100+100*i)*time.Second
+		w.submit(g)
+	}
+	w.decide()
+	w.now = second
+	big := simple("big", 2, 4)
+	big.Queue, big.Submitted = "a", w.now
+	w.submit(big)
+	w.decide()
+	if at, nodes, ok := w.e.Reservation("big"); !ok || at != 200*second || len(nodes) != 2 {
+		t.Fatal(at, nodes, ok)
+	}
+	for i, runtime := range []time.Duration{0, time.Hour, 190 * time.Second} {
+		w.now += second
+		g := simple(fmt.Sprint("small", i), 1, 1)
+		g.Queue, g.Submitted, g.Runtime = "b", w.now, runtime
+		w.submit(g)
+		w.decide()
+	}
+	if !w.runs("small0") || w.runs("small1") || !w.runs("small2") {
+		t.Fatalf("%v", w.placed)
+	}
+	if r := w.e.Why("small1"); !r.Quota || r.Text != "waits for quota: what is left of it is kept for gangs that came before" {
+		t.Errorf("%+v", r)
+	}
+	w.now = 200 * second
+	w.withdraw("other0")
+	w.withdraw("other1")
+	w.withdraw("small2")
+	w.decide()
+	if !w.runs("big") || w.runs("small1") {
+		t.Fatalf("%v: %v", w.placed, w.e.Why("big"))
 	}
 }

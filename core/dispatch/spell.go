@@ -8,10 +8,18 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// spellWait is why a gang waits for quota, in units people use.
+// spellWait is why a gang waits for queues or for what the cluster has in all, in
+// units people use.
 func spellWait(w arbiter.Wait) string {
 	if w.Resource == "" {
 		return w.String()
+	}
+	limit, used, need := spell(w.Resource, w.Limit), spell(w.Resource, w.Used), spell(w.Resource, w.Need)
+	switch w.Code {
+	case arbiter.Reserved:
+		return fmt.Sprintf("waits for capacity: of %s in queue %s, %s are in use or kept for guarantees, needs %s", limit, w.Queue, used, need)
+	case arbiter.OverTotal:
+		return fmt.Sprintf("waits for capacity: the cluster has %s, %s in use, needs %s", limit, used, need)
 	}
 	whose := fmt.Sprintf("queue %s", w.Queue)
 	if w.Code == arbiter.OverQuota {
@@ -21,7 +29,7 @@ func spellWait(w arbiter.Wait) string {
 	if w.Never() {
 		verb = "can never start"
 	}
-	return fmt.Sprintf("%s: %s may use %s, %s in use, needs %s", verb, whose, spell(w.Resource, w.Limit), spell(w.Resource, w.Used), spell(w.Resource, w.Need))
+	return fmt.Sprintf("%s: %s may use %s, %s in use, needs %s", verb, whose, limit, used, need)
 }
 
 // spell is an amount of a resource in words.

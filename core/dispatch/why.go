@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/gang"
@@ -48,14 +49,16 @@ func (e *Engine) Why(id ID) Reason {
 		return Reason{Never: true, Text: "can never fit: " + f.String(), Failure: f}
 	}
 	if waits && !e.tree.Ever(arbiter.JobID(id)) {
-		return Reason{Never: true, Text: "can never start: " + wait.String()}
+		return Reason{Never: true, Text: "can never start beside what is guaranteed to other queues: " + strings.TrimPrefix(spellWait(wait), "waits for capacity: ")}
 	}
 	failure := e.explain(k)
 	switch {
 	case failure != nil:
 		return Reason{Text: "waits for capacity: " + failure.String(), Failure: failure}
 	case wait.Code != 0:
-		return Reason{Text: wait.String()}
+		return Reason{Text: spellWait(wait)}
+	case waits && e.crowds(k, e.end(k, e.now)):
+		return Reason{Quota: true, Text: "waits for quota: what is left of it is kept for gangs that came before"}
 	case e.closing(k, e.now) != nil:
 		return Reason{Text: "waits for capacity: nodes it could use are kept for gangs that came before"}
 	}

@@ -194,7 +194,7 @@ spec:
   priority: 7
   reclaimable: false
   capability: {nvidia.com/gpu: 16, cpu: 64, memory: 1Gi, gpu.tangram.dev/A100: "8", example.com/fpga: 3}
-  deserved: {nvidia.com/gpu: "8"}
+  deserved: {nvidia.com/gpu: 7500m}
   guarantee: {resource: {nvidia.com/gpu: 4}}
 status: {state: Open}
 `)))
@@ -208,7 +208,7 @@ status: {state: Open}
 	for what, got := range map[string][2]int64{
 		"capability gpu": {q.Capability[gpu], 16000}, "capability cpu": {q.Capability[dispatch.CPU], 64000},
 		"capability memory": {q.Capability[dispatch.Memory], 1024}, "capability model": {q.Capability[dispatch.Model(model.ParseModel("A100").Name())], 8000},
-		"deserved": {q.Deserved[gpu], 8000}, "guarantee": {q.Guarantee[gpu], 4000}, "kinds": {int64(len(q.Capability)), 4},
+		"deserved": {q.Deserved[gpu], 7500}, "guarantee": {q.Guarantee[gpu], 4000}, "kinds": {int64(len(q.Capability)), 4},
 	} {
 		if got[0] != got[1] {
 			t.Errorf("%s: got %d, want %d; %v", what, got[0], got[1], q.Capability)

@@ -223,7 +223,8 @@ func (r reader) amounts(path ...string) map[arbiter.Resource]int64 {
 	return out
 }
 
-// countAmount adds an amount of a resource that queues and quotas count; false for others.
+// countAmount adds an amount of a resource that queues and quotas count, GPUs and CPUs
+// in thousandths; false for others.
 func countAmount(to map[arbiter.Resource]int64, name string, q resource.Quantity) bool {
 	switch {
 	case name == "cpu":
@@ -233,12 +234,12 @@ func countAmount(to map[arbiter.Resource]int64, name string, q resource.Quantity
 		to[dispatch.Memory] += q.Value() >> 20
 		return true
 	case strings.HasPrefix(name, modelPrefix):
-		to[dispatch.Model(model.ParseModel(strings.TrimPrefix(name, modelPrefix)).Name())] += q.Value() * model.FullMilli
+		to[dispatch.Model(model.ParseModel(strings.TrimPrefix(name, modelPrefix)).Name())] += q.MilliValue()
 		return true
 	}
 	for _, vendor := range model.Vendors {
 		if string(resourceOf(vendor)) == name {
-			to[dispatch.GPU(vendor)] += q.Value() * model.FullMilli
+			to[dispatch.GPU(vendor)] += q.MilliValue()
 			return true
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -16,8 +17,11 @@ type queues struct {
 	byName map[string]arbiter.Queue
 	// unread is what is wrong with those that could not be read, by name.
 	unread map[string]error
-	// tree is what can be used of them.
-	tree []arbiter.Queue
+	// tree is what can be used of them, mistakes is what is wrong with the others.
+	tree     []arbiter.Queue
+	mistakes map[string]error
+	// telling: owners will be told of mistakes in a moment.
+	telling bool
 }
 
 // defaultQueue is the queue of those who name none, where nobody describes it.
@@ -58,8 +62,7 @@ func (c *Cluster) syncQueue(name string) {
 		list = append(list, defaultQueue)
 	}
 	list = slices.AppendSeq(list, maps.Values(c.queues.byName))
-	var mistakes map[string]error
-	c.queues.tree, mistakes = arbiter.Usable(list)
+	c.queues.tree, c.queues.mistakes = arbiter.Usable(list)
 	if c.active() {
 		c.startEngine()
 	}
@@ -67,13 +70,28 @@ func (c *Cluster) syncQueue(name string) {
 		_ = c.gangs.engine.Tree().SetQueues(c.queues.tree) // validated
 		c.gangs.engine.Changed()
 	}
-	maps.Copy(mistakes, c.queues.unread)
+	maps.Copy(c.queues.mistakes, c.queues.unread)
 	if object == nil {
 		c.complainOnce("queue/"+name, nil)
 	}
-	tell := c.queueComplaints(mistakes)
+	if !c.queues.telling {
+		c.queues.telling = true
+		time.AfterFunc(queuePatience, c.tellQueues)
+	}
 	c.mu.Unlock()
 	c.kick()
+}
+
+// queuePatience is how long a queue may make no sense before its owner is told: at the
+// start, and when several are applied, those above may come after those below.
+const queuePatience = time.Second
+
+// tellQueues tells owners what is wrong with their queues.
+func (c *Cluster) tellQueues() {
+	c.mu.Lock()
+	c.queues.telling = false
+	tell := c.queueComplaints(c.queues.mistakes)
+	c.mu.Unlock()
 	for _, complaint := range tell {
 		complaint()
 	}

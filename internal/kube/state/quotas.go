@@ -28,7 +28,7 @@ func (c *Cluster) syncQuota(ns *v1.Namespace) {
 		c.setQuotas()
 		c.gangs.engine.Changed()
 	}
-	complain := c.complainOnce("namespace/"+ns.Name, problem)
+	complain := c.complainOnce("quota/"+ns.Name, problem)
 	c.mu.Unlock()
 	c.kick()
 	if complain {

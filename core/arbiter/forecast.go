@@ -1,0 +1,118 @@
+package arbiter
+
+// Forecast is what queues and namespaces will use at some time. It is valid while
+// queues stay as they are and the jobs it was made of are there.
+type Forecast struct {
+	tree *Tree
+	// What will be free, negative where more will be in use.
+	queues map[*node]Amounts
+	spaces map[*namespace]Amounts
+}
+
+// Forecast says what will be in use once some jobs that run have ended and some that
+// wait have started. Cost: jobs times the depth of the tree.
+func (t *Tree) Forecast(ended, started []JobID) *Forecast {
+	d := &Forecast{t, map[*node]Amounts{}, map[*namespace]Amounts{}}
+	for _, id := range ended {
+		if e := t.jobs[id]; e != nil && e.runs {
+			d.free(e, e.charged)
+		}
+	}
+	for _, id := range started {
+		if e := t.jobs[id]; e != nil && !e.runs {
+			less := make(Amounts, len(e.Demand))
+			for r, v := range e.Demand {
+				less[r] = -v
+			}
+			d.free(e, less)
+		}
+	}
+	return d
+}
+
+func (d *Forecast) free(e *entry, amounts Amounts) {
+	d.spaces[e.space] = d.spaces[e.space].plus(amounts)
+	if e.node == nil {
+		d.queues[d.tree.root] = d.queues[d.tree.root].plus(amounts)
+	}
+	for n := e.node; n != nil; n = n.parent {
+		d.queues[n] = d.queues[n].plus(amounts)
+	}
+}
+
+// Lets says whether queues and quotas will let a waiting job start then, if nobody else
+// comes.
+func (d *Forecast) Lets(waiting JobID) bool {
+	e := d.tree.jobs[waiting]
+	if e == nil || e.node == nil {
+		return false
+	}
+	for _, need := range e.class.needs {
+		r, more := need.resource, map[*node]int64{e.node: need.amount}
+		if d.over(e.space, r, need.amount) {
+			return false
+		}
+		for n := e.node; n != nil; n = n.parent {
+			if d.above(n, r, need.amount, more) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// Crowds says whether a waiting job would then be kept from starting because another
+// uses some amounts from now on: by a limit, or by guarantees of others, that count
+// both. Limits that count only one of them are not asked.
+func (d *Forecast) Crowds(waiting, other JobID, amounts Amounts) bool {
+	a, b := d.tree.jobs[waiting], d.tree.jobs[other]
+	if a == nil || b == nil || a.node == nil || b.node == nil {
+		return false
+	}
+	for _, need := range a.class.needs {
+		r, more := need.resource, map[*node]int64{a.node: need.amount}
+		if amounts.at(r) == 0 {
+			continue
+		}
+		more[b.node] += amounts[r]
+		both := need.amount + amounts[r]
+		if a.space == b.space && d.over(a.space, r, both) {
+			return true
+		}
+		for n := meet(a.node, b.node); n != nil; n = n.parent {
+			if d.above(n, r, both, more) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// over says whether a namespace has no room for more.
+func (d *Forecast) over(s *namespace, r int, more int64) bool {
+	return r < len(s.hard) && s.used.at(r)-d.spaces[s].at(r)+more > s.hard[r]
+}
+
+// above says whether a queue has no room for more, given how it is spread over leaves.
+func (d *Forecast) above(n *node, r int, sum int64, more map[*node]int64) bool {
+	limit := n.cap[r]
+	if n.used[r]-d.queues[n].at(r)+sum > limit {
+		return true
+	}
+	if n == d.tree.root && d.tree.total[r] > 0 {
+		limit = min(limit, d.tree.total[r])
+	}
+	// Where nothing is kept for anybody, it is the nodes that say what fits.
+	return n.floor[r] > 0 && d.booked(n, r, more) > limit
+}
+
+// booked is what will be in use below a queue or kept for it, with more in some
+// leaves.
+func (d *Forecast) booked(n *node, r int, more map[*node]int64) int64 {
+	within := n.used[r] - d.queues[n].at(r) + more[n]
+	for _, c := range n.children {
+		// What is in use below is counted there, with what is kept.
+		within += d.booked(c, r, more) - (c.used[r] - d.queues[c].at(r))
+	}
+	return max(n.floor[r], within)
+}
