@@ -108,38 +108,9 @@ func (c *Cluster) decide(t *Turn, now time.Time) {
 				victims = append(victims, Victim{g.pods[h].pod, x.For})
 			}
 		}
-		if over := c.overBudget(victims); len(over) > 0 {
-			for _, v := range over {
-				c.spare(v)
-			}
-			continue // others are looked for
-		}
 		slices.SortStableFunc(victims, func(a, b Victim) int { return len(c.budgetsOf(b.Pod)) - len(c.budgetsOf(a.Pod)) })
 		t.Evict = append(t.Evict, victims...)
 	}
-}
-
-// overBudget are victims that may not go because others go whom the same disruption
-// budget protects. Each alone could, so nobody must be evicted before that is known.
-func (c *Cluster) overBudget(victims []Victim) (over []Victim) {
-	if len(victims) == 1 {
-		return nil
-	}
-	left := map[*policyv1.PodDisruptionBudget]int32{}
-	for _, v := range victims {
-		fits := true
-		for _, b := range c.budgetsOf(v.Pod) {
-			if _, seen := left[b]; !seen {
-				left[b] = b.Status.DisruptionsAllowed
-			}
-			left[b]--
-			fits = fits && left[b] >= 0
-		}
-		if !fits {
-			over = append(over, v)
-		}
-	}
-	return over
 }
 
 // release lets members go to the places planned for them.
@@ -181,11 +152,6 @@ func (c *Cluster) total() map[arbiter.Resource]int64 {
 func (c *Cluster) Spared(v Victim) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.spare(v)
-}
-
-// spare is Spared for whoever holds the lock.
-func (c *Cluster) spare(v Victim) {
 	c.gangs.spared[model.HolderID(v.Pod.UID)] = time.Now().Add(spareFor)
 	if c.gangs.engine != nil {
 		c.gangs.engine.Spared(model.HolderID(v.Pod.UID))
@@ -209,15 +175,22 @@ func (c *Cluster) evictable(h model.HolderID) bool {
 	if g == nil || g.pods[h] == nil {
 		return true
 	}
-	if leaving(g.pods[h].pod) {
-		return false // it was asked before, and nobody can make it go
+	// One that was asked before cannot be made to go; one that is being bound now would
+	// be gone before it ran, and its gang is not whole yet.
+	pod := g.pods[h].pod
+	return !leaving(pod) && pod.Spec.NodeName != ""
+}
+
+// budgetsFor are a pod's disruption budgets, for core.
+func (c *Cluster) budgetsFor(h model.HolderID) (out []dispatch.Budget) {
+	g := c.gangs.groups[c.gangs.member[h]]
+	if g == nil || g.pods[h] == nil {
+		return nil
 	}
 	for _, b := range c.budgetsOf(g.pods[h].pod) {
-		if b.Status.DisruptionsAllowed < 1 {
-			return false
-		}
+		out = append(out, dispatch.Budget{Name: b.Namespace + "/" + b.Name, Allowed: int(b.Status.DisruptionsAllowed)})
 	}
-	return true
+	return out
 }
 
 // budgetsOf are the disruption budgets that protect a pod.

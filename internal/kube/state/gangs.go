@@ -287,7 +287,7 @@ func (c *Cluster) startEngine() {
 	}
 	options := c.options
 	options.May, options.Ever = c.may, c.ever
-	options.Evictable = c.evictable
+	options.Evictable, options.Budgets = c.evictable, c.budgetsFor
 	tree, err := arbiter.NewTree(c.queues.tree, nil)
 	if err != nil { // queues are checked when they come
 		tree, _ = arbiter.NewTree(nil, nil)
