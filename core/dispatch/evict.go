@@ -117,10 +117,22 @@ func (e *Engine) outranks(k *known) bool {
 	return false
 }
 
+// reclaimAfter is how long a queue has to be short of a job before others are evicted
+// for it: what ends by itself meanwhile costs nobody his work.
+const reclaimAfter = 10 * time.Second
+
+// reclaim begins to take back what a gang's queue is due.
+func (e *Engine) reclaim(k *known) (*arbiter.Reclaim, bool) {
+	if !e.tree.Short(arbiter.JobID(k.ID), reclaimAfter) {
+		return nil, false
+	}
+	return e.tree.Reclaim(arbiter.JobID(k.ID))
+}
+
 // rich are the queues that use more than their share and may have to give to a gang.
 func (e *Engine) rich(k *known) map[string]bool {
 	out := map[string]bool{}
-	if reclaim, ok := e.tree.Reclaim(arbiter.JobID(k.ID)); ok {
+	if reclaim, ok := e.reclaim(k); ok {
 		for _, x := range reclaim.Over() {
 			out[x.Queue] = true
 		}
@@ -167,7 +179,7 @@ func priorities(all []*bundle) []int32 {
 // they use above their share, of budgets no more than they allow, the first ones
 // first.
 func (e *Engine) givable(k *known, bundles []*bundle) []*bundle {
-	reclaim, ok := e.tree.Reclaim(arbiter.JobID(k.ID))
+	reclaim, ok := e.reclaim(k)
 	var out []*bundle
 	taken := map[*known]bool{} // whole
 	budgets := map[string]int{}

@@ -42,6 +42,7 @@ type load struct {
 	waiting [4]int
 	running [4]int     // GPUs
 	used    [4]float64 // GPU-seconds
+	lost    float64    // GPU-seconds of work that was evicted
 }
 
 type job struct {
@@ -113,6 +114,7 @@ func (w *load) decide() {
 				id, _ := w.engine.Of(h)
 				w.engine.Ended(h)
 				if j := w.jobs[id]; j.end > 0 {
+					w.lost += float64(j.gpus) * (float64(j.runs) - float64(j.end-w.now)) / 1e9
 					j.end = 0
 					w.waiting[j.queue]++
 					w.running[j.queue] -= j.gpus
@@ -212,6 +214,9 @@ func TestShares(t *testing.T) {
 					if want := float64(q+1) / 10; math.Abs(u-want) > 0.02*want {
 						t.Errorf("queue %d has %.4f of what is in use, its weight is %.2f", q, u, want)
 					}
+				}
+				if lost := w.lost / 64 / (110 * time.Minute).Seconds(); lost > 0.04 {
+					t.Errorf("%.4f of the cluster's time was lost to evictions", lost)
 				}
 			})
 		}
