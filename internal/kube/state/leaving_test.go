@@ -29,8 +29,13 @@ func (s *gangSetup) runs(gang string, n int, gpus int64, change ...func(*v1.Pod)
 	}
 	s.tracked(before + n)
 	s.eventually(gang+" starts", func() bool { s.Dispatch(time.Now()); return s.ReleaseOf(pods[n-1]) != nil })
-	for _, p := range pods {
-		s.bindTo(p, s.ReleaseOf(p))
+	var releases []*Release
+	for _, p := range pods { // all are at Permit before the first is bound
+		releases = append(releases, s.ReleaseOf(p))
+		s.Reserved(p, s.ReleaseOf(p))
+	}
+	for i, p := range pods {
+		s.bindTo(p, releases[i])
 	}
 	s.eventually(gang+" is bound", func() bool { return s.ReleaseOf(pods[n-1]) == nil && s.ReleaseOf(pods[0]) == nil })
 	s.Dispatch(time.Now()) // the engine hears of it
