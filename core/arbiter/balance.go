@@ -142,23 +142,6 @@ func (t *Tree) Overdue(id JobID, while time.Duration) bool {
 	return len(needs) > 0
 }
 
-// Short says whether a waiting job's queue, or one above it, is owed as much as the
-// job would use in a while, of something that it asks for.
-func (t *Tree) Short(id JobID, while time.Duration) bool {
-	e := t.jobs[id]
-	if e == nil || e.node == nil {
-		return false
-	}
-	for _, d := range t.divided(e.class.needs) {
-		for n := e.node; n.parent != nil; n = n.parent {
-			if n.owed[d.resource] >= multiply(d.amount, int64(while/tick)) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // multiply stops at what can still be added up; b must not be negative.
 func multiply(a, b int64) int64 {
 	const most = math.MaxInt64 / 4

@@ -76,6 +76,8 @@ type Engine struct {
 	reserved []*reservation
 	// generation counts changes of reserved and of the fleet.
 	generation, fleet uint64
+	// claims is since when queues are short of gangs.
+	claims map[claim]int64
 	// leaving are members that are going away.
 	leaving map[model.HolderID]departure
 
@@ -99,7 +101,7 @@ func New(l *ledger.Ledger, p *planner.Planner, t *arbiter.Tree, o Options) *Engi
 	return &Engine{
 		ledger: l, planner: p, tree: t, options: o,
 		gangs: map[ID]*known{}, running: map[ID]*known{}, partial: map[ID]*known{}, ranks: map[rank]int{},
-		of: map[model.HolderID]ID{}, leaving: map[model.HolderID]departure{}, full: map[string]uint64{},
+		of: map[model.HolderID]ID{}, leaving: map[model.HolderID]departure{}, full: map[string]uint64{}, claims: map[claim]int64{},
 		nevers: map[string]*gang.Failure{}, seen: l.Version(), fleet: l.FleetVersion(),
 	}
 }

@@ -117,16 +117,29 @@ func (e *Engine) outranks(k *known) bool {
 	return false
 }
 
-// reclaimAfter is how long a queue has to be short of a job before others are evicted
+// reclaimAfter is how long a queue has to be short of a gang before others are evicted
 // for it: what ends by itself meanwhile costs nobody his work.
-const reclaimAfter = 10 * time.Second
+const reclaimAfter = int64(20 * time.Second)
 
-// reclaim begins to take back what a gang's queue is due.
+// claim is gangs of one queue that are alike.
+type claim struct{ queue, shape string }
+
+// reclaim begins to take back what a gang's queue is short of.
 func (e *Engine) reclaim(k *known) (*arbiter.Reclaim, bool) {
-	if !e.tree.Short(arbiter.JobID(k.ID), reclaimAfter) {
+	key := claim{k.queue(), k.shape}
+	reclaim, ok := e.tree.Reclaim(arbiter.JobID(k.ID))
+	if !ok {
+		delete(e.claims, key)
 		return nil, false
 	}
-	return e.tree.Reclaim(arbiter.JobID(k.ID))
+	since, known := e.claims[key]
+	if !known {
+		if len(e.claims) > maxNever {
+			clear(e.claims)
+		}
+		since, e.claims[key] = e.now, e.now
+	}
+	return reclaim, e.now-since >= reclaimAfter
 }
 
 // rich are the queues that use more than their share and may have to give to a gang.

@@ -356,6 +356,10 @@ func TestReclaimWhatAQueueCanGive(t *testing.T) {
 	g := simple("b", 2, 1)
 	g.Queue = "b"
 	w.submit(g)
+	if d := w.decide(); len(d.Evicts) > 0 {
+		t.Fatalf("evicted before anybody could end by himself: %+v", d)
+	}
+	w.now += 20 * second
 	d := w.decide()
 	if len(d.Evicts) != 1 || !slices.Equal(d.Evicts[0].Members, holders("pair", 0, 2)) {
 		t.Fatalf("%+v", d)

@@ -215,7 +215,7 @@ func TestShares(t *testing.T) {
 						t.Errorf("queue %d has %.4f of what is in use, its weight is %.2f", q, u, want)
 					}
 				}
-				if lost := w.lost / 64 / (110 * time.Minute).Seconds(); lost > 0.04 {
+				if lost := w.lost / 64 / (110 * time.Minute).Seconds(); lost > 0.02 {
 					t.Errorf("%.4f of the cluster's time was lost to evictions", lost)
 				}
 			})
