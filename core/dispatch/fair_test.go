@@ -223,6 +223,30 @@ func TestShares(t *testing.T) {
 	}
 }
 
+// TestSharesInATree: what a queue has its children divide by their weights, to 2 %.
+func TestSharesInATree(t *testing.T) {
+	for _, known := range []bool{true, false} {
+		t.Run(fmt.Sprintf("declared %v", known), func(t *testing.T) {
+			t.Parallel()
+			w := newLoad(t, 1, known, options(), [4][]size{small, small, small, small})
+			if err := w.tree.SetQueues([]arbiter.Queue{
+				{Name: "north", Weight: 1, Reclaimable: true}, {Name: "south", Weight: 2, Reclaimable: true},
+				{Name: "q0", Parent: "north", Weight: 1, Reclaimable: true}, {Name: "q1", Parent: "north", Weight: 2, Reclaimable: true},
+				{Name: "q2", Parent: "south", Weight: 1, Reclaimable: true}, {Name: "q3", Parent: "south", Weight: 3, Reclaimable: true},
+			}); err != nil {
+				t.Fatal(err)
+			}
+			w.run(int64(20 * time.Minute))
+			want := [4]float64{1. / 9, 2. / 9, 1. / 6, 1. / 2}
+			for q, u := range w.measure(time.Hour) {
+				if math.Abs(u-want[q]) > 0.02*want[q] {
+					t.Errorf("queue %d has %.4f of what is in use, its part is %.4f", q, u, want[q])
+				}
+			}
+		})
+	}
+}
+
 // TestRegain: what a queue leaves idle the others use; when it returns it is at its
 // share within a minute, to one gang, and keeps it over time.
 func TestRegain(t *testing.T) {
