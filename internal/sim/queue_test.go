@@ -66,6 +66,8 @@ func TestQueueConfig(t *testing.T) {
 		{"runtimes", func(c *QueueConfig) { c.Runtimes = "x" }, `--runtimes "x" is unknown`},
 		{"order", func(c *QueueConfig) { c.Order = "x" }, `--order "x" is unknown`},
 		{"aging", func(c *QueueConfig) { c.Aging = -1 }, "--aging -1ns is not above 0"},
+		{"reservations", func(c *QueueConfig) { c.Reservations = -1 }, "--reservations -1 is negative"},
+		{"patience", func(c *QueueConfig) { c.Patience = 0 }, "--patience 0s is not above 0"},
 		{"html", func(c *QueueConfig) { c.HTML = "/no/such/folder/x.html" }, "--html"},
 		{"no file", func(c *QueueConfig) { c.Jobs = "nowhere.csv" }, "--jobs: open nowhere.csv"},
 	} {
@@ -369,7 +371,7 @@ func TestQueueOutputs(t *testing.T) {
 
 // TestQueueSettingsOfTangram: a setting without effect is refused, not ignored.
 func TestQueueSettingsOfTangram(t *testing.T) {
-	for _, flag := range []string{"--order=sjf", "--aging=1h", "--preempt"} {
+	for _, flag := range []string{"--order=sjf", "--aging=1h", "--preempt", "--reservations=2", "--patience=1h"} {
 		cmd := NewCommand()
 		cmd.SetOut(io.Discard)
 		cmd.SetErr(io.Discard)

@@ -32,7 +32,7 @@ Policies:
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cmd.SilenceUsage = true
-			for _, name := range []string{"order", "aging", "preempt"} {
+			for _, name := range []string{"order", "aging", "preempt", "reservations", "patience"} {
 				if cmd.Flags().Changed(name) && !slices.Contains(config.Policies, "tangram") {
 					return fmt.Errorf("--%s is a setting of tangram, which --policy %s does not name", name, strings.Join(config.Policies, ","))
 				}
@@ -49,6 +49,8 @@ Policies:
 	flags.StringVar(&config.Order, "order", config.Order, "order inside tangram's queues: fifo, priority, sjf or roundrobin")
 	flags.DurationVar(&config.Aging, "aging", config.Aging, "how long a job waits before it goes ahead of tangram's --order")
 	flags.BoolVar(&config.Preempt, "preempt", false, "let tangram evict")
+	flags.IntVar(&config.Reservations, "reservations", config.Reservations, "for how many jobs tangram keeps nodes at a time")
+	flags.DurationVar(&config.Patience, "patience", config.Patience, "how long a job waits before tangram keeps nodes for it though nobody knows when they will be free")
 	flags.BoolVar(&config.JSON, "json", false, "print JSON")
 	flags.StringVar(&config.HTML, "html", "", "write a page with curves to this file")
 	return cmd

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
+	"github.com/tangram-dev/tangram/core/dispatch"
 	"github.com/tangram-dev/tangram/core/pack"
 )
 
@@ -23,8 +24,11 @@ type QueueConfig struct {
 	Order       string   // of tangram's queues: fifo, priority, sjf, roundrobin
 	Aging       time.Duration
 	Preempt     bool // tangram evicts
-	JSON        bool
-	HTML        string // file; empty for none
+	// Reservations and Patience are those of the scheduler (GPUQueue's arguments).
+	Reservations int
+	Patience     time.Duration
+	JSON         bool
+	HTML         string // file; empty for none
 }
 
 // What the scheduler may know of runtimes.
@@ -41,6 +45,7 @@ func DefaultQueueConfig() QueueConfig {
 	return QueueConfig{
 		GPUs: 384, GPUsPerNode: 8, Policies: []string{"fifo", "tangram"}, Runtimes: Declared,
 		Order: arbiter.FIFO.String(), Aging: arbiter.DefaultAging,
+		Reservations: dispatch.DefaultOptions().Reservations, Patience: dispatch.DefaultOptions().Patience,
 	}
 }
 
@@ -78,6 +83,12 @@ func (c *QueueConfig) complete() error {
 	}
 	if c.Aging <= 0 {
 		bad("--aging %v is not above 0", c.Aging)
+	}
+	if c.Reservations < 0 {
+		bad("--reservations %d is negative", c.Reservations)
+	}
+	if c.Patience <= 0 {
+		bad("--patience %v is not above 0", c.Patience)
 	}
 	if c.HTML != "" { // better now than after minutes of work
 		if info, err := os.Stat(filepath.Dir(c.HTML)); err != nil || !info.IsDir() {

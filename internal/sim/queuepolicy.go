@@ -55,7 +55,7 @@ func newQueuePolicy(name string, c *QueueConfig) (queuePolicy, error) {
 		p.own = true
 	case "tangram":
 		p.options = dispatch.DefaultOptions()
-		p.options.Preempt = c.Preempt
+		p.options.Preempt, p.options.Reservations, p.options.Patience = c.Preempt, c.Reservations, c.Patience
 		p.own = true
 		p.order, _ = arbiter.ParsePolicy(c.Order)
 		p.aging = c.Aging
