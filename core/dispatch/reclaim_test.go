@@ -84,7 +84,7 @@ func limited0(s *scene, need int64) bool {
 // could stay, and the gang starts. How often somebody lawful would help and nobody
 // goes is counted.
 func TestReclaimVictims(t *testing.T) {
-	cases, same, more, missed, tier := 0, 0, 0, 0, 0
+	var count tally
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawReclaim(t)
 		s.submit(s.urgent)
@@ -110,9 +110,13 @@ func TestReclaimVictims(t *testing.T) {
 			}
 		}
 		d := s.decide()
+		if len(d.Evicts) == 0 && len(d.Starts) == 0 { // nobody of another queue goes at once
+			s.now += 20 * second
+			d = s.decide()
+		}
 		if len(d.Evicts) == 0 {
 			if found && !start {
-				missed++
+				count.missed++
 			}
 			return
 		}
@@ -128,21 +132,14 @@ func TestReclaimVictims(t *testing.T) {
 				t.Fatalf("%+v goes in vain, of %+v", vs[i], vs)
 			}
 		}
-		cases++
-		switch p := priceOf(vs); {
-		case p.less(best):
-			t.Fatalf("%+v was not found by trying all: %+v", p, best)
-		case p == best:
-			same++
-		case p.priority == best.priority && p.whole == best.whole:
-			more += p.members - best.members
-		default:
-			tier++
-		}
+		count.judge(t, priceOf(vs), best)
 		s.carryOut(d)
 		if s.decide(); !s.runs("u") {
 			t.Fatal("it does not start")
 		}
 	})
-	t.Logf("of %d evictions %d are the cheapest, %d of a dearer kind, %d members too many in all; %d missed", cases, same, tier, more, missed)
+	count.log(t)
+	if count.cases < 3 || count.missed*5 > count.cases {
+		t.Error("too few evictions")
+	}
 }

@@ -266,6 +266,31 @@ func priceOf(vs []victim) price {
 	return p
 }
 
+// tally counts how evictions compare with the cheapest ones.
+type tally struct {
+	// cases are evictions; same cost as little as any, tier are of a dearer kind, more
+	// is how many members too many went in the others; missed would have helped.
+	cases, same, tier, more, missed int
+}
+
+func (c *tally) judge(t *rapid.T, p, best price) {
+	c.cases++
+	switch {
+	case p.less(best):
+		t.Fatalf("%+v was not found by trying all: %+v", p, best)
+	case p == best:
+		c.same++
+	case p.priority == best.priority && p.whole == best.whole:
+		c.more += p.members - best.members
+	default:
+		c.tier++
+	}
+}
+
+func (c *tally) log(t *testing.T) {
+	t.Logf("of %d evictions %d are the cheapest, %d of a dearer kind, %d members too many in all; %d missed", c.cases, c.same, c.tier, c.more, c.missed)
+}
+
 // cheapest tries all sets of victims.
 func (s *scene) cheapest(all []victim) (best price, ok bool) {
 	if s.fits(nil) {
@@ -313,7 +338,7 @@ func TestVictims(t *testing.T) {
 	for _, sort := range []string{"plain", "roles", "domain", "CPUs", "shares", "over shares", "slices", "repair", "budgets"} {
 		for _, kind := range []string{"single", "spread", "elastic"} {
 			t.Run(sort+"/"+kind, func(t *testing.T) {
-				cases, same, tier, more, missed := 0, 0, 0, 0, 0
+				var count tally
 				rapid.Check(t, func(t *rapid.T) {
 					s := drawScene(t, sort, kind == "spread", kind == "elastic")
 					all := s.candidates()
@@ -330,7 +355,7 @@ func TestVictims(t *testing.T) {
 						return
 					}
 					if len(d.Evicts) != 1 && sort == "budgets" {
-						missed++
+						count.missed++
 						return
 					}
 					if len(d.Evicts) != 1 {
@@ -350,23 +375,13 @@ func TestVictims(t *testing.T) {
 							t.Fatalf("%+v goes in vain, of %+v", vs[i], vs)
 						}
 					}
-					cases++
-					switch p := priceOf(vs); {
-					case p.less(best):
-						t.Fatalf("%+v was not found by trying all: %+v", p, best)
-					case p == best:
-						same++
-					case p.priority == best.priority && p.whole == best.whole:
-						more += p.members - best.members
-					default:
-						tier++
-					}
+					count.judge(t, priceOf(vs), best)
 					s.carryOut(d)
 					if s.decide(); !s.whole("u") {
 						t.Fatal("it does not start")
 					}
 				})
-				t.Logf("of %d evictions %d are the cheapest, %d of a dearer kind, %d members too many in all; %d missed", cases, same, tier, more, missed)
+				count.log(t)
 			})
 		}
 	}
