@@ -86,6 +86,32 @@ pools:
 	w.checkRecords()
 }
 
+// TestReclaim: what a queue was lent it gives back within a minute, though its pods
+// would run for ever: as many go as are due, and no more.
+func TestReclaim(t *testing.T) {
+	w := newGangWorld(t, local.Options{KWOK: true}, `
+pools:
+- {name: n, count: 2, gpu: {model: A100-80GB, count: 8}}
+`)
+	w.queueOf("lender", "{weight: 1}")
+	w.queueOf("borrower", "{weight: 3}")
+	w.scheduler(nil)
+	for i := range 16 {
+		w.create(pod(fmt.Sprintf("borrower-%d", i), 1, inQueue("borrower")))
+	}
+	w.gangNodes("borrower-", 16, 20*time.Second)
+	start := time.Now()
+	w.createGang("lender", 4, 1, inQueue("lender"))
+	w.gangNodes("lender-", 4, time.Minute)
+	t.Logf("the share came back within %s", time.Since(start).Round(10*time.Millisecond))
+	w.create(pod("more", 1, inQueue("lender"))) // above its share
+	w.noneBound("more", 3*time.Second)
+	if n := w.left("borrower-"); n != 12 {
+		t.Errorf("%d of the borrower's pods are left, its share is 12", n)
+	}
+	w.checkRecords()
+}
+
 // left counts pods with a prefix that are not going away.
 func (w *world) left(prefix string) int {
 	w.t.Helper()
