@@ -284,18 +284,10 @@ func TestBudgetsAddUp(t *testing.T) {
 // What a queue uses above its share comes back; nothing below it.
 func TestReclaim(t *testing.T) {
 	w := newTest(t, 2, 4, arbiter.Queue{Name: "a", Reclaimable: true}, arbiter.Queue{Name: "b", Reclaimable: true})
-	for i := range 8 {
-		g := simple(fmt.Sprint("a", i), 1, 1)
-		g.Queue = "a"
-		w.submit(g)
-	}
+	w.singles("a", "a", 8)
 	w.decide()
 	w.now += second
-	for i := range 8 {
-		g := simple(fmt.Sprint("b", i), 1, 1)
-		g.Queue = "b"
-		w.submit(g)
-	}
+	w.singles("b", "b", 8)
 	total := 0
 	for range 50 {
 		total += w.carryOut(w.decide())
@@ -394,11 +386,7 @@ func TestTwoRolesEvictFewest(t *testing.T) {
 // In a queue that may use no more, the urgent takes the place of the less urgent.
 func TestPreemptInsideCapability(t *testing.T) {
 	w := newTest(t, 4, 4, arbiter.Queue{Name: "q", Capability: map[arbiter.Resource]int64{gpu: 4000}})
-	for i := range 4 {
-		g := simple(fmt.Sprint("low", i), 1, 1)
-		g.Queue = "q"
-		w.submit(g)
-	}
+	w.singles("low", "q", 4)
 	w.decide()
 	w.now += second
 	g := urgent("u", 2, 1)

@@ -122,6 +122,15 @@ func (w *world) submit(gs ...dispatch.Gang) {
 	}
 }
 
+// singles submits gangs of one GPU to a queue.
+func (w *world) singles(prefix, queue string, n int) {
+	for i := range n {
+		g := simple(fmt.Sprint(prefix, i), 1, 1)
+		g.Queue = queue
+		w.submit(g)
+	}
+}
+
 func (w *world) withdraw(id dispatch.ID) {
 	w.e.Withdraw(id)
 	delete(w.gangs, id)

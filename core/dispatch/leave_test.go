@@ -94,11 +94,7 @@ func TestRestartInTheMiddle(t *testing.T) {
 // TestLeavingIsQuota: what those who go use of a queue is no reason to evict more.
 func TestLeavingIsQuota(t *testing.T) {
 	w := newTest(t, 2, 4, arbiter.Queue{Name: "q", Capability: map[arbiter.Resource]int64{gpu: 4000}})
-	for i := range 4 {
-		g := simple(fmt.Sprint("low", i), 1, 1)
-		g.Queue = "q"
-		w.submit(g)
-	}
+	w.singles("low", "q", 4)
 	w.decide()
 	w.now += second
 	w.leaves("low0", "low1")
