@@ -1,204 +1,204 @@
 package explain
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strings"
+	"time"
+
+	"github.com/tangram-dev/tangram/core/model"
 )
 
-// Code says why a node cannot take a request.
-type Code uint8
-
-// Codes are ordered by how far a node got: a node is counted under the last
-// check it reached, so the reason shown is the one to act on. Each names what
-// Need and Best count.
-const (
-	// NoDevices: the node has no device of the vendor. Counts devices.
-	NoDevices Code = iota + 1
-	// TooFew: the node has such devices, but never as many. Counts devices.
-	TooFew
-	// WrongNode: a node attribute (label) the request insists on is missing.
-	WrongNode
-	// WrongDomain: the node is in no domain of the level the request insists on.
-	WrongDomain
-	// WrongModel: too few devices of an allowed model. Counts devices.
-	WrongModel
-	// WrongDevice: too few of the devices named by UUID or index are here.
-	WrongDevice
-	// SmallMemory: too few devices have the memory asked for. Counts MiB of the
-	// largest device.
-	SmallMemory
-	// TooSmall: too few devices could take such a share or slice even when empty.
-	// Counts devices.
-	TooSmall
-	// Unhealthy: enough devices, but not enough healthy ones. Counts devices.
-	Unhealthy
-	// Apart: enough healthy devices, but never as many that are close enough to each
-	// other. Counts devices of the largest such group.
-	Apart
-	// NoCompany: too few devices where those are that the request must be with.
-	// Counts devices. Nobody's leaving helps; somebody's coming does.
-	NoCompany
-	// TooClose: too few devices away from those that the request must not be with,
-	// or that will not have it. Counts devices.
-	TooClose
-	// Taken: enough healthy devices, but others hold them. Counts free devices.
-	Taken
-	// FreeApart: enough free devices, but not as many that are close enough to each
-	// other; others hold what is between. Counts free devices of the largest such
-	// group.
-	FreeApart
-)
-
-// Permanent says that no holder's leaving can help: the node itself would have
-// to change, or somebody come.
-func (c Code) Permanent() bool { return c != Taken && c != TooClose && c != FreeApart }
-
-// String is the code's stable name, for metrics and goldens.
-func (c Code) String() string {
-	switch c {
-	case NoDevices:
-		return "NoDevices"
-	case TooFew:
-		return "TooFew"
-	case WrongNode:
-		return "WrongNode"
-	case WrongDomain:
-		return "WrongDomain"
-	case WrongModel:
-		return "WrongModel"
-	case WrongDevice:
-		return "WrongDevice"
-	case SmallMemory:
-		return "SmallMemory"
-	case TooSmall:
-		return "TooSmall"
-	case Unhealthy:
-		return "Unhealthy"
-	case Apart:
-		return "Apart"
-	case NoCompany:
-		return "NoCompany"
-	case TooClose:
-		return "TooClose"
-	case Taken:
-		return "Taken"
-	case FreeApart:
-		return "FreeApart"
-	}
-	return "Unspecified"
-}
-
-// Refusal is why one node cannot take a request.
-type Refusal struct {
+// Reason is why a gang waits: a code, with the numbers and objects that go with it.
+// The zero value is no reason. Which fields count depends on the code.
+type Reason struct {
 	Code Code
-	// Need is what the request asks for, Best what the node has of it, in the
-	// unit the code names.
-	Need, Best int64
-	// Devices is how many of the node's devices the code concerns.
-	Devices int
-	// Detail names the attribute or model in question; may be empty.
+	// Never: no change of running pods, cordons, taints or queues would let it start;
+	// of a quota, it asks for more than the limit itself.
+	Never bool
+
+	// Need is how many members must start together, Exist how many there are (for
+	// Members), Placed how many found a place in the attempt that came furthest.
+	Need, Exist, Placed int
+	// Role is the role of the first member without a place; empty when there is one
+	// role only. Level is the required level of domains.
+	Role, Level string
+	// Nodes counts why nodes cannot take that member.
+	Nodes Tally
+
+	// Queue, Namespace and Resource are what a quota is about: Want is asked for, of
+	// Limit in all, of which Used is in use.
+	Queue, Namespace, Resource string
+	Want, Limit, Used          int64
+
+	// Ahead is how many gangs are before this one, First is one of them.
+	Ahead int
+	First string
+
+	// Detail is what is wrong, or what was last said; may be empty.
 	Detail string
+
+	// Prospect is what the gang can count on.
+	Prospect Prospect
 }
 
-// String says what one node lacks, to be read after "the node has".
-func (r Refusal) String() string {
+// Prospect is nodes that are kept for a waiting gang. The zero value is none.
+type Prospect struct {
+	Nodes []model.NodeID
+	// At is the expected start in nanoseconds; 0 when it is not known.
+	At int64
+	// Freeing: pods are being evicted on these nodes for the gang.
+	Freeing bool
+}
+
+// Class is what the gang waits for.
+func (r *Reason) Class() Class { return r.Code.Class() }
+
+// Is says whether there is a reason.
+func (r *Reason) Is() bool { return r.Code != 0 }
+
+// String is the reason in words. It is the one place where reasons are worded.
+func (r *Reason) String() string {
+	if !r.Is() {
+		return ""
+	}
+	text := r.sentence()
+	if p := r.Prospect.String(); p != "" {
+		text += "; " + p
+	}
+	return text
+}
+
+func (r *Reason) sentence() string {
 	switch r.Code {
-	case NoDevices:
-		return "no such GPU"
-	case TooFew:
-		return fmt.Sprintf("too few GPUs in all (%d of %d)", r.Best, r.Need)
-	case WrongNode:
-		return "no label " + r.Detail
-	case WrongDomain:
-		return "no " + r.Detail
-	case WrongModel:
-		return fmt.Sprintf("too few GPUs of model %s (%d of %d)", r.Detail, r.Best, r.Need)
-	case WrongDevice:
-		return fmt.Sprintf("too few of the GPUs named by %s (%d of %d)", r.Detail, r.Best, r.Need)
-	case SmallMemory:
-		return fmt.Sprintf("too little GPU memory (%d of %d MiB)", r.Best, r.Need)
-	case TooSmall:
-		return fmt.Sprintf("too few GPUs that ever have %s (%d of %d)", r.Detail, r.Best, r.Need)
-	case Unhealthy:
-		return fmt.Sprintf("too few healthy GPUs (%d of %d)", r.Best, r.Need)
-	case NoCompany, TooClose:
-		return fmt.Sprintf("too few GPUs for %s (%d of %d)", r.Detail, r.Best, r.Need)
-	case Apart:
-		return fmt.Sprintf("too few GPUs %s (%d of %d)", r.Detail, r.Best, r.Need)
-	case FreeApart:
-		return fmt.Sprintf("too few free GPUs %s (%d of %d)", r.Detail, r.Best, r.Need)
-	case Taken:
-		if r.Detail != "" {
-			return fmt.Sprintf("too few GPUs with %s (%d of %d)", r.Detail, r.Best, r.Need)
+	case Members:
+		return "waits for members: " + r.members()
+	case NoDomain, Nodes:
+		if r.Never {
+			return "can never fit on the nodes there are: " + r.nodes()
 		}
-		return fmt.Sprintf("too few free GPUs (%d of %d)", r.Best, r.Need)
+		return "waits for capacity: " + r.nodes()
+	case NoQueue:
+		return fmt.Sprintf("there is no queue %q", r.Queue)
+	case InnerQueue:
+		return fmt.Sprintf("queue %q takes no jobs, only the queues below it do", r.Queue)
+	case QueueClosed:
+		return fmt.Sprintf("queue %q is closed", r.Queue)
+	case OverQuota:
+		return r.quota("namespace " + r.Namespace)
+	case OverCapability:
+		return r.quota("queue " + r.Queue)
+	case QuotaKept:
+		return "waits for quota: what is left of it is kept for gangs that came before"
+	case Guaranteed:
+		start := "waits for capacity: "
+		if r.Never {
+			start = "can never start beside what is guaranteed to other queues: "
+		}
+		return fmt.Sprintf("%sof %s in queue %s, %s are in use or kept for guarantees, needs %s", start,
+			Quantity(r.Resource, r.Limit), r.Queue, Quantity(r.Resource, r.Used), Quantity(r.Resource, r.Want))
+	case OverTotal:
+		return fmt.Sprintf("waits for capacity: the cluster has %s, %s in use, needs %s",
+			Quantity(r.Resource, r.Limit), Quantity(r.Resource, r.Used), Quantity(r.Resource, r.Want))
+	case NodesKept:
+		return "waits for capacity: nodes it could use are kept for gangs that came before"
+	case Turn:
+		return r.turn()
+	case BackOff:
+		return "its last start failed and is tried again: " + r.Detail
+	case Invalid:
+		return r.Detail
 	}
-	return "an unknown lack"
+	return "waits"
 }
 
-// Line is one reason counted over many nodes.
-type Line struct {
-	Code           Code
-	Nodes, Devices int
-	// Need is the request's, Best the best of all counted nodes.
-	Need, Best int64
-	Detail     string
+// quota is a limit in words.
+func (r *Reason) quota(whose string) string {
+	verb := "waits for quota"
+	if r.Never {
+		verb = "can never start"
+	}
+	return fmt.Sprintf("%s: %s may use %s, %s in use, needs %s", verb, whose,
+		Quantity(r.Resource, r.Limit), Quantity(r.Resource, r.Used), Quantity(r.Resource, r.Want))
 }
 
-// Tally counts refusals by reason. The zero value is empty.
-type Tally struct{ lines []Line }
-
-// Add counts a refusal that holds on the given number of nodes.
-func (t *Tally) Add(r Refusal, nodes int) {
-	if nodes == 0 {
-		return
+// members says how many exist.
+func (r *Reason) members() string {
+	if r.Role != "" {
+		return fmt.Sprintf("%d of %d of role %q exist", r.Exist, r.Need, r.Role)
 	}
-	i := slices.IndexFunc(t.lines, func(l Line) bool { return l.Code == r.Code })
-	if i < 0 {
-		t.lines = append(t.lines, Line{Code: r.Code, Need: r.Need, Best: r.Best, Detail: r.Detail})
-		i = len(t.lines) - 1
-	}
-	l := &t.lines[i]
-	l.Nodes += nodes
-	l.Devices += nodes * r.Devices
-	l.Best = max(l.Best, r.Best)
-	l.Detail = min(l.Detail, r.Detail) // any will do, but always the same one
+	return fmt.Sprintf("%d of %d exist", r.Exist, r.Need)
 }
 
-// Lines returns the counted reasons, the ones closest to success first.
-func (t *Tally) Lines() []Line {
-	out := slices.Clone(t.lines)
-	slices.SortFunc(out, func(a, b Line) int { return cmp.Compare(b.Code, a.Code) })
-	return out
+// nodes says why members have no place. Of a single pod the nodes' answers say all.
+func (r *Reason) nodes() string {
+	text := ""
+	if r.Need > 1 || r.Level != "" {
+		text = fmt.Sprintf("needs %s", plural(r.Need, "member"))
+		if r.Level != "" {
+			text += " in one " + r.Level
+		}
+		if r.Code == NoDomain {
+			return fmt.Sprintf("%s, and no %s has room for them", text, r.Level)
+		}
+		text += fmt.Sprintf(", %d can be placed", r.Placed)
+		next := "for the next"
+		if r.Role != "" {
+			next += fmt.Sprintf(" of role %q", r.Role)
+		}
+		text += "; " + next + ": "
+	}
+	if r.Detail != "" { // the cause that holds everywhere
+		return text + r.Detail
+	}
+	return text + r.Nodes.String()
 }
 
-// Permanent says whether every counted refusal is permanent, so that no
-// eviction can help. It is true for an empty tally.
-func (t *Tally) Permanent() bool {
-	return !slices.ContainsFunc(t.lines, func(l Line) bool { return !l.Code.Permanent() })
+// turn says what is before the gang.
+func (r *Reason) turn() string {
+	switch {
+	case r.Ahead == 0:
+		return "waits for its turn"
+	case r.First == "":
+		return fmt.Sprintf("waits for its turn: %s ahead of it", plural(r.Ahead, "job"))
+	}
+	return fmt.Sprintf("waits for its turn: %s ahead of it, the next is %s", plural(r.Ahead, "job"), r.First)
 }
 
-// String is one sentence for all nodes, for example "3 nodes have too few free
-// GPUs (1 of 2), 5 nodes have too few GPUs of model a100 (0 of 2)". The numbers
-// are those of the best node.
-func (t *Tally) String() string {
-	if len(t.lines) == 0 {
-		return "the cluster has no nodes"
+// String is the prospect in words; empty when there is none.
+func (p *Prospect) String() string {
+	switch {
+	case len(p.Nodes) == 0:
+		return ""
+	case p.Freeing:
+		return "pods are being evicted for it on " + nodeNames(p.Nodes)
+	case p.At == 0:
+		return nodeNames(p.Nodes) + " kept for it, from when what runs there ends"
 	}
-	parts := make([]string, 0, len(t.lines))
-	for _, l := range t.Lines() {
-		parts = append(parts, l.String())
-	}
-	return strings.Join(parts, ", ")
+	// Times are estimates, and each new one is written to every pod: minutes will do.
+	start := time.Unix(0, p.At).Add(time.Minute).Truncate(time.Minute)
+	return fmt.Sprintf("%s kept for it, start expected by %s", nodeNames(p.Nodes), start.UTC().Format("2006-01-02 15:04 MST"))
 }
 
-// String is one reason in words, with the best any of the nodes has.
-func (l Line) String() string {
-	n := fmt.Sprintf("%d nodes have ", l.Nodes)
-	if l.Nodes == 1 {
-		n = "1 node has "
+// nodeNames names nodes, not too many.
+func nodeNames(nodes []model.NodeID) string {
+	const most = 3
+	var names []string
+	for _, n := range nodes[:min(most, len(nodes))] {
+		names = append(names, string(n))
 	}
-	return n + Refusal{Code: l.Code, Need: l.Need, Best: l.Best, Detail: l.Detail}.String()
+	text := strings.Join(names, ", ")
+	if more := len(nodes) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	if len(nodes) == 1 {
+		return "node " + text
+	}
+	return "nodes " + text
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -57,7 +57,7 @@ func Table() []Row {
 			Why: "the decision: where a request goes"},
 		{Folder: "core/gang", May: set(pure, "./core/model", "./core/explain", "./core/topology", "./core/ledger", "./core/score", "./core/place", "./core/planner"), Tests: coreTests, Pure: true,
 			Why: "plans of several holders that go together"},
-		{Folder: "core/dispatch", May: set(pure, "./core/model", "./core/explain", "./core/topology", "./core/ledger", "./core/score", "./core/place", "./core/planner", "./core/arbiter", "./core/gang"), Tests: coreTests, Pure: true,
+		{Folder: "core/engine", May: set(pure, "./core/model", "./core/explain", "./core/topology", "./core/ledger", "./core/score", "./core/place", "./core/planner", "./core/arbiter", "./core/gang"), Tests: coreTests, Pure: true,
 			Why: "who starts now and where: the arbiter's order and the planner's places on one state"},
 		{Folder: "core/coretest", May: set(tests, "./core/..."), Tests: tests,
 			Why: "builders and generators, imported by tests only"},

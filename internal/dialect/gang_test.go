@@ -13,7 +13,7 @@ import (
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/arbiter"
-	"github.com/tangram-dev/tangram/core/dispatch"
+	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/topology"
 )
@@ -204,10 +204,10 @@ status: {state: Open}
 	if q.Name != "research" || q.Parent != "" || q.Weight != 3 || q.Priority != 7 || q.Reclaimable || q.Order != arbiter.ShortestFirst || q.Aging != 2*time.Hour || q.Closed {
 		t.Errorf("got %+v", q)
 	}
-	gpu := dispatch.GPU(model.NVIDIA)
+	gpu := engine.GPU(model.NVIDIA)
 	for what, got := range map[string][2]int64{
-		"capability gpu": {q.Capability[gpu], 16000}, "capability cpu": {q.Capability[dispatch.CPU], 64000},
-		"capability memory": {q.Capability[dispatch.Memory], 1024}, "capability model": {q.Capability[dispatch.Model(model.ParseModel("A100").Name())], 8000},
+		"capability gpu": {q.Capability[gpu], 16000}, "capability cpu": {q.Capability[engine.CPU], 64000},
+		"capability memory": {q.Capability[engine.Memory], 1024}, "capability model": {q.Capability[engine.Model(model.ParseModel("A100").Name())], 8000},
 		"deserved": {q.Deserved[gpu], 7500}, "guarantee": {q.Guarantee[gpu], 4000}, "kinds": {int64(len(q.Capability)), 4},
 	} {
 		if got[0] != got[1] {

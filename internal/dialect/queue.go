@@ -15,7 +15,7 @@ import (
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/arbiter"
-	"github.com/tangram-dev/tangram/core/dispatch"
+	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/model"
 )
 
@@ -228,18 +228,18 @@ func (r reader) amounts(path ...string) map[arbiter.Resource]int64 {
 func countAmount(to map[arbiter.Resource]int64, name string, q resource.Quantity) bool {
 	switch {
 	case name == "cpu":
-		to[dispatch.CPU] += q.MilliValue()
+		to[engine.CPU] += q.MilliValue()
 		return true
 	case name == "memory":
-		to[dispatch.Memory] += q.Value() >> 20
+		to[engine.Memory] += q.Value() >> 20
 		return true
 	case strings.HasPrefix(name, modelPrefix):
-		to[dispatch.Model(model.ParseModel(strings.TrimPrefix(name, modelPrefix)).Name())] += q.MilliValue()
+		to[engine.Model(model.ParseModel(strings.TrimPrefix(name, modelPrefix)).Name())] += q.MilliValue()
 		return true
 	}
 	for _, vendor := range model.Vendors {
 		if string(resourceOf(vendor)) == name {
-			to[dispatch.GPU(vendor)] += q.MilliValue()
+			to[engine.GPU(vendor)] += q.MilliValue()
 			return true
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
-	"github.com/tangram-dev/tangram/core/dispatch"
+	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/pack"
 )
 
@@ -45,7 +45,7 @@ func DefaultQueueConfig() QueueConfig {
 	return QueueConfig{
 		GPUs: 384, GPUsPerNode: 8, Policies: []string{"fifo", "tangram"}, Runtimes: Declared,
 		Order: arbiter.FIFO.String(), Aging: arbiter.DefaultAging,
-		Reservations: dispatch.DefaultOptions().Reservations, Patience: dispatch.DefaultOptions().Patience,
+		Reservations: engine.DefaultOptions().Reservations, Patience: engine.DefaultOptions().Patience,
 	}
 }
 

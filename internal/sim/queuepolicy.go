@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
-	"github.com/tangram-dev/tangram/core/dispatch"
+	"github.com/tangram-dev/tangram/core/engine"
 )
 
 // queuePolicyNames are the policies one can ask for.
@@ -28,7 +28,7 @@ func aboutQueuePolicy(name string) string {
 // queuePolicy is a way to run queues: options and queues of the engine, nothing else.
 // All policies are the same code.
 type queuePolicy struct {
-	options dispatch.Options
+	options engine.Options
 	// own: every queue of the trace has one here; otherwise all jobs wait in one, and
 	// the queues of the trace are its users.
 	own   bool
@@ -39,7 +39,7 @@ type queuePolicy struct {
 // newQueuePolicy returns a policy by name.
 func newQueuePolicy(name string, c *QueueConfig) (queuePolicy, error) {
 	const never = -1
-	plain := dispatch.DefaultOptions() // with skipping, without reservations
+	plain := engine.DefaultOptions() // with skipping, without reservations
 	plain.Reservations, plain.Preempt = 0, false
 	p := queuePolicy{options: plain, aging: never}
 	switch name {
@@ -54,7 +54,7 @@ func newQueuePolicy(name string, c *QueueConfig) (queuePolicy, error) {
 	case "drf":
 		p.own = true
 	case "tangram":
-		p.options = dispatch.DefaultOptions()
+		p.options = engine.DefaultOptions()
 		p.options.Preempt, p.options.Reservations, p.options.Patience = c.Preempt, c.Reservations, c.Patience
 		p.own = true
 		p.order, _ = arbiter.ParsePolicy(c.Order)

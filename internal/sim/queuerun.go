@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
-	"github.com/tangram-dev/tangram/core/dispatch"
+	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/pack"
@@ -30,7 +30,7 @@ type queueRun struct {
 	jobs     []TimedJob
 	ledger   *ledger.Ledger
 	planner  *planner.Planner
-	engine   *dispatch.Engine
+	engine   *engine.Engine
 	runtimes arbiter.Runtimes
 	requests map[int]*model.Request // by number of GPUs
 
@@ -75,12 +75,12 @@ func newQueueRun(name string, c *QueueConfig, jobs []TimedJob) (*queueRun, error
 		}
 	}
 	r.planner = planner.New(r.ledger)
-	total := map[arbiter.Resource]int64{dispatch.GPU(model.NVIDIA): int64(c.GPUs) * pack.Whole}
+	total := map[arbiter.Resource]int64{engine.GPU(model.NVIDIA): int64(c.GPUs) * pack.Whole}
 	tree, err := arbiter.NewTree(policy.queues(jobs), total)
 	if err != nil {
 		return nil, err
 	}
-	r.engine = dispatch.New(r.ledger, r.planner, tree, policy.options)
+	r.engine = engine.New(r.ledger, r.planner, tree, policy.options)
 	return r, nil
 }
 
@@ -139,13 +139,13 @@ func (r *queueRun) advance(to int64) {
 }
 
 // gangID names the gang of a job.
-func gangID(job int) dispatch.ID { return dispatch.ID("job-" + strconv.Itoa(job)) }
+func gangID(job int) engine.ID { return engine.ID("job-" + strconv.Itoa(job)) }
 
 // submit makes a job a gang: of one member if it fits on a node, of full nodes and the
 // rest otherwise.
 func (r *queueRun) submit(job int) error {
 	j := &r.jobs[job]
-	g := dispatch.Gang{
+	g := engine.Gang{
 		ID: gangID(job), Queue: r.policy.queueOf(j), User: j.Queue, Priority: j.Priority,
 		Submitted: j.Submitted, Preemptible: r.policy.options.Preempt,
 	}
@@ -160,7 +160,7 @@ func (r *queueRun) submit(job int) error {
 		if members == 0 || gpus == 0 {
 			return
 		}
-		role := dispatch.Role{Name: name, Request: r.request(gpus), Min: members}
+		role := engine.Role{Name: name, Request: r.request(gpus), Min: members}
 		for range members {
 			role.Members = append(role.Members, model.HolderID(fmt.Sprintf("%s-%d", g.ID, g.Min)))
 			g.Min++
@@ -207,12 +207,12 @@ func (r *queueRun) decide() {
 	r.curve = append(r.curve, moment{r.now, r.waiting, r.fair.used})
 }
 
-func (r *queueRun) jobOf(id dispatch.ID) int {
+func (r *queueRun) jobOf(id engine.ID) int {
 	job, _ := strconv.Atoi(string(id[len("job-"):]))
 	return job
 }
 
-func (r *queueRun) start(s dispatch.Start) {
+func (r *queueRun) start(s engine.Start) {
 	job := r.jobOf(s.Gang)
 	g, _ := r.engine.Gang(s.Gang)
 	r.witness.start(job, g.Min, s.Plan.Placements, func(role int) int { return g.Roles[role].Request.Count() })
@@ -246,7 +246,7 @@ func (r *queueRun) leave(job int) {
 
 // evict ends members at once; whoever loses members here loses all, and starts anew
 // later.
-func (r *queueRun) evict(e dispatch.Evict) {
+func (r *queueRun) evict(e engine.Evict) {
 	gone := map[int]bool{}
 	for _, h := range e.Members {
 		id, _ := r.engine.Of(h)

@@ -221,7 +221,7 @@ func (l *queueLoad) setIdle(queue string, idle bool) {
 
 // measure compares the GPU-seconds each queue uses in a while with its part of them:
 // within 2 %, and for gangs what the largest uses in ten seconds, because balances
-// take their time (core/dispatch measures for longer).
+// take their time (core/engine measures for longer).
 func (l *queueLoad) measure(during time.Duration, parts map[string]float64) {
 	l.t.Helper()
 	l.mu.Lock()

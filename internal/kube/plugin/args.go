@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/json"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
-	"github.com/tangram-dev/tangram/core/dispatch"
+	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/score"
 	"github.com/tangram-dev/tangram/core/topology"
@@ -60,7 +60,7 @@ type QueueArgs struct {
 const maxReservations = 1000
 
 // options checks GPUQueue's arguments, and returns what they change.
-func (a *QueueArgs) options() (func(*dispatch.Options), error) {
+func (a *QueueArgs) options() (func(*engine.Options), error) {
 	if n := a.Reservations; n != nil && (*n < 0 || *n > maxReservations) {
 		return nil, fmt.Errorf("reservations: %d, must be 0 to %d", *n, maxReservations)
 	}
@@ -68,7 +68,7 @@ func (a *QueueArgs) options() (func(*dispatch.Options), error) {
 	if err != nil || patience <= 0 {
 		return nil, fmt.Errorf("patience: %q is not a duration like 90m or 6h", a.Patience)
 	}
-	return func(o *dispatch.Options) {
+	return func(o *engine.Options) {
 		if a.Reservations != nil {
 			o.Reservations = *a.Reservations
 		}

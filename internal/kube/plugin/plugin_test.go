@@ -27,7 +27,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"github.com/tangram-dev/tangram/api/names"
-	"github.com/tangram-dev/tangram/core/dispatch"
+	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/place"
 	"github.com/tangram-dev/tangram/core/score"
@@ -36,9 +36,9 @@ import (
 
 // TestQueueArgs: what GPUQueue's arguments change, and what they may not say.
 func TestQueueArgs(t *testing.T) {
-	read := func(text string) (dispatch.Options, error) {
+	read := func(text string) (engine.Options, error) {
 		var args QueueArgs
-		o := dispatch.DefaultOptions()
+		o := engine.DefaultOptions()
 		err := decodeArgs(&runtime.Unknown{Raw: []byte(text)}, &args)
 		if err != nil {
 			return o, err

@@ -8,7 +8,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/tangram-dev/tangram/api/names"
-	"github.com/tangram-dev/tangram/core/dispatch"
+	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/score"
 	"github.com/tangram-dev/tangram/internal/dialect"
@@ -40,7 +40,7 @@ func (s *Shared) newScore(ctx context.Context, obj runtime.Object, h fwk.Handle)
 	if p.filters { // GPUFilter may come before or after
 		c.Own(h.ProfileName(), p.settings())
 	}
-	c.Configure(func(o *dispatch.Options) { o.Weights = p.weights })
+	c.Configure(func(o *engine.Options) { o.Weights = p.weights })
 	return &scorer{cluster: c, profile: p}, nil
 }
 

@@ -17,7 +17,7 @@ import (
 
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 	"github.com/tangram-dev/tangram/core/arbiter"
-	"github.com/tangram-dev/tangram/core/dispatch"
+	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
@@ -55,7 +55,7 @@ type Cluster struct {
 	quotas    map[string]arbiter.Quota // by namespace
 	standings standings
 	// options are the engine's, as configured.
-	options dispatch.Options
+	options engine.Options
 	// runtimes is what was learned of how long gangs run.
 	runtimes arbiter.Runtimes
 	// podOf finds a pod that makes a request, to ask Kubernetes' own rules.
@@ -99,7 +99,7 @@ func New(ctx context.Context, factory informers.SharedInformerFactory, from Sour
 		gangs:      newGangs(),
 		queues:     queues{byName: map[string]arbiter.Queue{}, unread: map[string]error{}, tree: []arbiter.Queue{defaultQueue}},
 		quotas:     map[string]arbiter.Quota{},
-		options:    dispatch.DefaultOptions(),
+		options:    engine.DefaultOptions(),
 		logger:     klog.FromContext(ctx),
 		budgets:    factory.Policy().V1().PodDisruptionBudgets().Lister(),
 		podOf:      map[*model.Request]*memberPod{},
@@ -170,7 +170,7 @@ func New(ctx context.Context, factory informers.SharedInformerFactory, from Sour
 }
 
 // Configure changes how gangs are decided about, from the next engine on.
-func (c *Cluster) Configure(change func(*dispatch.Options)) {
+func (c *Cluster) Configure(change func(*engine.Options)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	change(&c.options)

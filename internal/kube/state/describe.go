@@ -9,13 +9,13 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/tangram-dev/tangram/core/dispatch"
+	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/model"
 )
 
 // describe turns a group of pods into a gang. Cost: a sort of its pods.
-func (c *Cluster) describe(g *group) dispatch.Gang {
-	gang := dispatch.Gang{ID: g.id, Min: 1, Preemptible: true}
+func (c *Cluster) describe(g *group) engine.Gang {
+	gang := engine.Gang{ID: g.id, Min: 1, Preemptible: true}
 	pods := slices.SortedFunc(maps.Values(g.pods), func(a, b *memberPod) int { return compareMembers(a.pod, b.pod) })
 	first := pods[0]
 	gang.Queue, gang.Namespace, gang.User = first.Queue, first.pod.Namespace, first.User
@@ -48,7 +48,7 @@ func (c *Cluster) describe(g *group) dispatch.Gang {
 			at = len(gang.Roles)
 			roles[like.shape] = at
 			c.podOf[m.request] = m
-			gang.Roles = append(gang.Roles, dispatch.Role{Name: m.Task, Request: m.request, Class: like.rules + resting})
+			gang.Roles = append(gang.Roles, engine.Role{Name: m.Task, Request: m.request, Class: like.rules + resting})
 		}
 		gang.Roles[at].Members = append(gang.Roles[at].Members, model.HolderID(m.pod.UID))
 	}
@@ -67,7 +67,7 @@ func (c *Cluster) describe(g *group) dispatch.Gang {
 	}
 	for _, task := range slices.Sorted(maps.Keys(minOf)) {
 		if minOf[task] > 0 && countOf(gang.Roles, task) == 0 { // it waits for members of this task
-			gang.Roles = append(gang.Roles, dispatch.Role{Name: task, Request: first.request})
+			gang.Roles = append(gang.Roles, engine.Role{Name: task, Request: first.request})
 		}
 	}
 	sum := spreadMinimums(gang.Roles, minOf)
@@ -110,7 +110,7 @@ func (c *Cluster) awaitsMore(g *group, pods []*memberPod, least int) bool {
 }
 
 // countOf is how many members a task has.
-func countOf(roles []dispatch.Role, task string) int {
+func countOf(roles []engine.Role, task string) int {
 	n := 0
 	for _, r := range roles {
 		if r.Name == task {
@@ -122,7 +122,7 @@ func countOf(roles []dispatch.Role, task string) int {
 
 // spreadMinimums gives tasks' minimums to their roles: pods of one task need not be
 // alike. It returns their sum.
-func spreadMinimums(roles []dispatch.Role, minOf map[string]int) (sum int) {
+func spreadMinimums(roles []engine.Role, minOf map[string]int) (sum int) {
 	last := map[string]int{}
 	for i := range roles {
 		r := &roles[i]

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
-	"github.com/tangram-dev/tangram/core/dispatch"
+	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/model"
 )
 
@@ -44,12 +44,12 @@ type Turn struct {
 // Victim is a pod to be evicted.
 type Victim struct {
 	Pod *v1.Pod
-	For dispatch.ID
+	For engine.ID
 }
 
 // Look is a gang and where its pods are.
 type Look struct {
-	Gang      dispatch.ID
+	Gang      engine.ID
 	Namespace string
 	// Labels are on all its pods; may be empty.
 	Labels labels.Set
@@ -114,7 +114,7 @@ func (c *Cluster) decide(t *Turn, now time.Time) {
 }
 
 // release lets members go to the places planned for them.
-func (c *Cluster) release(t *Turn, s *dispatch.Start, now time.Time) {
+func (c *Cluster) release(t *Turn, s *engine.Start, now time.Time) {
 	b := &Batch{Gang: s.Gang, reserved: map[model.HolderID]bool{}, since: now}
 	g := c.gangs.groups[s.Gang]
 	for _, p := range s.Plan.Placements {
@@ -133,13 +133,13 @@ func (c *Cluster) total() map[arbiter.Resource]int64 {
 	out := map[arbiter.Resource]int64{}
 	for id := range c.ledger.Nodes() {
 		v, _ := c.ledger.View(id)
-		out[dispatch.CPU] += v.Node.Host.CPU
-		out[dispatch.Memory] += int64(v.Node.Host.Memory)
+		out[engine.CPU] += v.Node.Host.CPU
+		out[engine.Memory] += int64(v.Node.Host.Memory)
 		for _, vendor := range model.Vendors {
 			for slot := range v.Healthy(vendor).Slots() {
-				out[dispatch.GPU(vendor)] += model.FullMilli
+				out[engine.GPU(vendor)] += model.FullMilli
 				if name := v.Node.Devices[slot].Model.Name(); name != "" {
-					out[dispatch.Model(name)] += model.FullMilli
+					out[engine.Model(name)] += model.FullMilli
 				}
 			}
 		}
@@ -182,13 +182,13 @@ func (c *Cluster) evictable(h model.HolderID) bool {
 }
 
 // budgetsFor are a pod's disruption budgets, for core.
-func (c *Cluster) budgetsFor(h model.HolderID) (out []dispatch.Budget) {
+func (c *Cluster) budgetsFor(h model.HolderID) (out []engine.Budget) {
 	g := c.gangs.groups[c.gangs.member[h]]
 	if g == nil || g.pods[h] == nil {
 		return nil
 	}
 	for _, b := range c.budgetsOf(g.pods[h].pod) {
-		out = append(out, dispatch.Budget{Name: b.Namespace + "/" + b.Name, Allowed: int(b.Status.DisruptionsAllowed)})
+		out = append(out, engine.Budget{Name: b.Namespace + "/" + b.Name, Allowed: int(b.Status.DisruptionsAllowed)})
 	}
 	return out
 }

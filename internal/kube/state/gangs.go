@@ -9,7 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
-	"github.com/tangram-dev/tangram/core/dispatch"
+	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
@@ -19,15 +19,15 @@ import (
 // has to wait for others, and there is no engine: pods are then scheduled one by one,
 // as they come.
 type gangs struct {
-	engine *dispatch.Engine
-	groups map[dispatch.ID]*group
+	engine *engine.Engine
+	groups map[engine.ID]*group
 	// member finds the group of a pod.
-	member map[model.HolderID]dispatch.ID
+	member map[model.HolderID]engine.ID
 	// real counts groups that are more than a pod that comes alone.
 	real int
 	// dirty are groups the engine has not heard the latest of: it is told once per
 	// turn, not once per pod.
-	dirty map[dispatch.ID]bool
+	dirty map[engine.ID]bool
 	// owned finds the pods of a PodGroup, Job, JobSet or RayCluster, owner the reverse.
 	owned map[string]map[model.HolderID]*v1.Pod
 	owner map[model.HolderID]string
@@ -38,7 +38,7 @@ type gangs struct {
 	// rejects are members that must stop waiting at Permit.
 	rejects []model.HolderID
 	asking  asking
-	told    map[dispatch.ID]*told
+	told    map[engine.ID]*told
 	vetoes  vetoes
 	anyVeto atomic.Bool
 	// spared are pods that could not be evicted, and until when they are left alone.
@@ -53,7 +53,7 @@ type gangs struct {
 
 // group is the pods of one gang.
 type group struct {
-	id   dispatch.ID
+	id   engine.ID
 	real bool
 	pods map[model.HolderID]*memberPod
 	// done are members that succeeded, with their task, as far as anybody looked: they
@@ -85,9 +85,9 @@ type membership = dialect.Membership
 
 func newGangs() *gangs {
 	return &gangs{
-		groups: map[dispatch.ID]*group{}, member: map[model.HolderID]dispatch.ID{}, dirty: map[dispatch.ID]bool{},
+		groups: map[engine.ID]*group{}, member: map[model.HolderID]engine.ID{}, dirty: map[engine.ID]bool{},
 		owned: map[string]map[model.HolderID]*v1.Pod{}, owner: map[model.HolderID]string{},
-		batches: map[*Batch]bool{}, asking: asking{at: map[dispatch.ID]time.Time{}}, told: map[dispatch.ID]*told{}, vetoes: vetoes{},
+		batches: map[*Batch]bool{}, asking: asking{at: map[engine.ID]time.Time{}}, told: map[engine.ID]*told{}, vetoes: vetoes{},
 		spared: map[model.HolderID]time.Time{}, awake: map[model.HolderID]*v1.Pod{}, stale: true,
 	}
 }
@@ -100,7 +100,7 @@ func (c *Cluster) active() bool {
 
 // touch says that the engine must hear the latest of a gang, and its owner why it
 // waits, if it does. An engine that starts later hears of all.
-func (c *Cluster) touch(id dispatch.ID) {
+func (c *Cluster) touch(id engine.ID) {
 	if c.gangs.engine != nil && c.gangs.groups[id] != nil {
 		c.gangs.dirty[id] = true
 		if c.gangs.told[id] == nil { // else it is asked again in time
@@ -121,9 +121,9 @@ func (c *Cluster) trackPod(pod *v1.Pod) {
 		return
 	}
 	m, r := c.memberOf(pod)
-	key, real := dispatch.ID(m.Key), m.Key != ""
+	key, real := engine.ID(m.Key), m.Key != ""
 	if !real {
-		key = dispatch.ID("pod/" + string(pod.UID))
+		key = engine.ID("pod/" + string(pod.UID))
 	}
 	old, tracked := c.gangs.member[id]
 	if r == nil || tracked && old != key {
@@ -292,7 +292,7 @@ func (c *Cluster) startEngine() {
 	if err != nil { // queues are checked when they come
 		tree, _ = arbiter.NewTree(nil, nil)
 	}
-	c.gangs.engine = dispatch.New(c.ledger, c.planner, tree, options)
+	c.gangs.engine = engine.New(c.ledger, c.planner, tree, options)
 	c.setQuotas()
 	c.standings.deciding.Store(true)
 	c.gangs.stale = true
@@ -321,7 +321,7 @@ func (c *Cluster) stopEngine() {
 	c.standings.deciding.Store(false)
 	clear(c.gangs.dirty)
 	clear(c.gangs.told)
-	c.gangs.asking = asking{at: map[dispatch.ID]time.Time{}}
+	c.gangs.asking = asking{at: map[engine.ID]time.Time{}}
 	for _, g := range c.gangs.groups {
 		for h, m := range g.pods {
 			if m.pod.Spec.NodeName == "" && !c.standings.releases.has(h) {
@@ -341,7 +341,7 @@ func (c *Cluster) tellAll() {
 
 // tellEngine tells the engine what is known of a gang. What it lets go because a
 // member left the gang is still held if the member is bound.
-func (c *Cluster) tellEngine(id dispatch.ID) {
+func (c *Cluster) tellEngine(id engine.ID) {
 	delete(c.gangs.dirty, id)
 	e, g := c.gangs.engine, c.gangs.groups[id]
 	if e == nil {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tangram-dev/tangram/api/names"
-	"github.com/tangram-dev/tangram/core/dispatch"
+	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
@@ -62,7 +62,7 @@ func ownerKey(kind schema.GroupVersionResource, name string) string {
 }
 
 // groupSays adds what a PodGroup says of a gang.
-func (c *Cluster) groupSays(m *membership, g *dispatch.Gang, minOf map[string]int) {
+func (c *Cluster) groupSays(m *membership, g *engine.Gang, minOf map[string]int) {
 	object := c.objects[m.Groups].get(m.PodGroup)
 	if object == nil {
 		return

@@ -5,13 +5,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tangram-dev/tangram/core/dispatch"
+	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/model"
 )
 
 // prospect says what a waiting gang can count on: nodes that are kept for it, and
 // from when. Empty when nothing is kept.
-func (c *Cluster) prospect(id dispatch.ID) string {
+func (c *Cluster) prospect(id engine.ID) string {
 	at, nodes, ok := c.gangs.engine.Reservation(id)
 	switch {
 	case !ok:

@@ -6,7 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/tangram-dev/tangram/core/dispatch"
+	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/model"
 )
 
@@ -18,7 +18,7 @@ type Release struct {
 
 // Batch is members that were planned together: they are bound together, or none.
 type Batch struct {
-	Gang    dispatch.ID
+	Gang    engine.ID
 	Members []model.HolderID
 	// reserved are those that have passed everything but the wait for the others.
 	reserved map[model.HolderID]bool

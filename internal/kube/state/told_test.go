@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tangram-dev/tangram/api/names"
-	"github.com/tangram-dev/tangram/core/dispatch"
+	"github.com/tangram-dev/tangram/core/engine"
 )
 
 // TestNextRunUnderOneName: pods of an earlier run that succeeded lie around under the
@@ -163,9 +163,9 @@ func TestToldLess(t *testing.T) {
 
 // TestNobodyLeads: a replica that does not lead keeps nothing of gangs that are gone.
 func TestNobodyLeads(t *testing.T) {
-	a := asking{at: map[dispatch.ID]time.Time{}}
+	a := asking{at: map[engine.ID]time.Time{}}
 	for i := range 100_000 {
-		id := dispatch.ID(fmt.Sprint(i))
+		id := engine.ID(fmt.Sprint(i))
 		a.ask(id, time.Now())
 		if i%10 > 0 {
 			delete(a.at, id)

@@ -9,7 +9,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/tangram-dev/tangram/core/dispatch"
+	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
@@ -39,12 +39,12 @@ const (
 type asking struct {
 	due []question
 	// at is the soonest time of each gang; later questions about it are void.
-	at map[dispatch.ID]time.Time
+	at map[engine.ID]time.Time
 }
 
 type question struct {
 	at time.Time
-	id dispatch.ID
+	id engine.ID
 }
 
 // told is what a gang's owner was last told.
@@ -75,7 +75,7 @@ func (t *told) next(text, kind string, now time.Time) *told {
 }
 
 // ask makes sure that a gang's reason is looked for at a time, or before.
-func (a *asking) ask(id dispatch.ID, at time.Time) {
+func (a *asking) ask(id engine.ID, at time.Time) {
 	if due, ok := a.at[id]; !ok || at.Before(due) {
 		a.at[id] = at
 		heap.Push(a, question{at, id})
@@ -90,7 +90,7 @@ func (a *asking) ask(id dispatch.ID, at time.Time) {
 }
 
 // next returns a gang whose time has come.
-func (a *asking) next(now time.Time) (dispatch.ID, bool) {
+func (a *asking) next(now time.Time) (engine.ID, bool) {
 	for len(a.due) > 0 && !a.due[0].at.After(now) {
 		q := heap.Pop(a).(question)
 		if a.at[q.id].Equal(q.at) {
@@ -230,7 +230,7 @@ func (c *Cluster) Succeeded(l Look, pods []v1.Pod, ok bool) {
 	for i := range pods {
 		p := &pods[i]
 		m, err := dialect.MembershipOf(p)
-		if err == nil && dispatch.ID(m.Key) == l.Gang && p.Status.Phase == v1.PodSucceeded {
+		if err == nil && engine.ID(m.Key) == l.Gang && p.Status.Phase == v1.PodSucceeded {
 			done[model.HolderID(p.UID)] = m.Task
 		}
 	}

@@ -1,0 +1,9 @@
+package engine
+
+// Leftovers counts what an engine without gangs must not remember.
+func (e *Engine) Leftovers() int {
+	return len(e.gangs) + len(e.running) + len(e.partial) + len(e.ranks) + len(e.of) + len(e.reserved) + len(e.leaving)
+}
+
+// Kept says whether nodes are kept for anybody, or anybody is to leave.
+func (e *Engine) Kept() bool { return len(e.reserved)+len(e.leaving) > 0 }

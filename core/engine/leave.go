@@ -1,0 +1,141 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/tangram-dev/tangram/core/gang"
+	"github.com/tangram-dev/tangram/core/model"
+)
+
+// departure is for whom a member was told to go, empty when nobody here told it, and
+// until when it is expected to.
+type departure struct {
+	gang  ID
+	until int64
+}
+
+// lastWait is how long nodes are still kept for a gang once the last who had to leave
+// is gone: then it should start at once, and if it cannot, the nodes are not what it
+// needs any more.
+const lastWait = int64(30 * time.Second)
+
+// Leaves tells that a holder is going away, whoever sent it, and until when that is
+// expected: after a restart nobody remembers for whom. It must be in a gang that is
+// known, and should be alone in it: who goes is no part of what stays.
+func (e *Engine) Leaves(h model.HolderID, until int64) {
+	if _, marked := e.leaving[h]; !marked && e.of[h].id != "" && until > e.now {
+		e.leaving[h] = departure{until: until}
+	}
+}
+
+// awaits says whether somebody is leaving for a gang.
+func (e *Engine) awaits(k *known) bool {
+	for _, d := range e.leaving {
+		if d.gang == k.ID {
+			return true
+		}
+	}
+	return false
+}
+
+// afterDepartures lets those be gone from the ledger who leave for a gang or for
+// nobody in particular, until what it returns is called.
+func (e *Engine) afterDepartures(k *known) (undo func()) {
+	if len(e.leaving) == 0 {
+		return func() {}
+	}
+	tx := e.ledger.Begin()
+	for h, d := range e.leaving { // the order does not matter
+		if d.gang == k.ID || d.gang == "" {
+			e.ledger.Drop(h)
+		}
+	}
+	return tx.Rollback
+}
+
+// inherit keeps nodes for a gang that needs no more than what is being freed. Those who
+// leave are gone from the ledger and the tree.
+func (e *Engine) takeOver(k *known, now int64) bool {
+	plan, ok := e.without(k, nil, nil, now)
+	if !ok || !e.admitted(k, nil) {
+		return false
+	}
+	for _, p := range plan.Placements {
+		for h, d := range e.leaving { // each for itself
+			if o := e.gangOf(h); d.gang == "" && o != nil && o.placed[h].node == p.Node {
+				e.leaving[h] = departure{k.ID, d.until}
+			}
+		}
+	}
+	e.free(k, &plan, now)
+	return true
+}
+
+// couldHaveEvicted says whether somebody is leaving for nobody in particular whom a gang could
+// have sent away.
+func (e *Engine) couldHaveEvicted(k *known) bool {
+	var over map[string]bool
+	for h, d := range e.leaving {
+		o := e.gangOf(h)
+		if d.gang != "" || o == nil {
+			continue
+		}
+		if over == nil {
+			over = e.overShare(k)
+		}
+		if yields(o, k, over) {
+			return true
+		}
+	}
+	return false
+}
+
+// assignDepartures keeps what is being freed for those who need it, before anybody else
+// takes a part of it: after a restart this is what is left of an eviction.
+func (e *Engine) assignDepartures(now int64) {
+	if len(e.leaving) == 0 || !e.options.Preempt {
+		return
+	}
+	var successors []*known
+	looked := 0
+	for job := range e.tree.Waiting(now) { // collected: helping asks the tree
+		k := e.gangs[ID(job.ID)]
+		if r := e.reservationOf(k.ID); !k.NeverPreempts && e.worthTrying(k, inheriting) && (r == nil || r.until == 0) && e.couldHaveEvicted(k) {
+			successors = append(successors, k)
+		}
+		if looked++; looked >= maxHelped {
+			break
+		}
+	}
+	if len(successors) == 0 {
+		return
+	}
+	defer e.foreseeLeft()()
+	for _, k := range successors {
+		e.failed(k, inheriting)
+		undo := e.afterDepartures(k)
+		e.takeOver(k, now)
+		undo()
+	}
+}
+
+// free keeps the nodes of a plan for a gang while they are being freed.
+func (e *Engine) free(k *known, plan *gang.Plan, now int64) {
+	e.unreserve(func(r *reservation) bool { return r.id == k.ID })
+	e.keep(&reservation{id: k.ID, at: now, until: now + holdFor}, plan)
+}
+
+// settle shortens what is kept for gangs for whom nobody is leaving any more, and
+// forgets departures of who is gone or did not go.
+func (e *Engine) settle(now int64) {
+	for h, d := range e.leaving { // each for itself
+		if _, there := e.of[h]; d.until < now || !there {
+			delete(e.leaving, h)
+		}
+	}
+	for _, r := range e.reserved {
+		if r.until > now+lastWait && !e.awaits(e.gangs[r.id]) {
+			r.until = now + lastWait
+		}
+	}
+}

@@ -1,0 +1,4 @@
+package explain
+
+// Codes is the number of codes plus one.
+const Codes = codes
