@@ -1,0 +1,121 @@
+package model
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Extra is an amount of one resource that is neither a device, CPU nor memory:
+// everything else that kube-scheduler's NodeResourcesFit adds up (extended resources,
+// ephemeral storage, huge pages, the number of pods), by the name that pods and nodes
+// use for it.
+type Extra struct {
+	Name   string
+	Amount int64
+}
+
+// Extras are amounts by name: sorted by name, names unique, amounts above 0. Values
+// are never changed, so results may share memory with their arguments.
+type Extras []Extra
+
+// MakeExtras sorts amounts by name and leaves out those that are not above 0. It keeps
+// the slice. Names must be unique.
+func MakeExtras(amounts []Extra) Extras {
+	amounts = slices.DeleteFunc(amounts, func(e Extra) bool { return e.Amount <= 0 })
+	slices.SortFunc(amounts, func(a, b Extra) int { return cmp.Compare(a.Name, b.Name) })
+	return amounts
+}
+
+// Amount is the amount of a name; 0 when it is not listed.
+func (e Extras) Amount(name string) int64 {
+	for i := range e {
+		if e[i].Name == name {
+			return e[i].Amount
+		}
+	}
+	return 0
+}
+
+// Plus is the sum.
+func (e Extras) Plus(o Extras) Extras {
+	switch {
+	case len(e) == 0:
+		return o
+	case len(o) == 0:
+		return e
+	}
+	out := make(Extras, 0, max(len(e), len(o)))
+	for len(e) > 0 && len(o) > 0 {
+		switch c := cmp.Compare(e[0].Name, o[0].Name); {
+		case c < 0:
+			out, e = append(out, e[0]), e[1:]
+		case c > 0:
+			out, o = append(out, o[0]), o[1:]
+		default:
+			out = append(out, Extra{e[0].Name, e[0].Amount + o[0].Amount})
+			e, o = e[1:], o[1:]
+		}
+	}
+	return append(append(out, e...), o...)
+}
+
+// Times is the amount for so many holders.
+func (e Extras) Times(count int) Extras {
+	if count == 1 || len(e) == 0 {
+		return e
+	}
+	if count <= 0 {
+		return nil
+	}
+	out := slices.Clone(e)
+	for i := range out {
+		out[i].Amount *= int64(count)
+	}
+	return out
+}
+
+// Covers says whether there is enough of every name that another lists. A name that is
+// not listed here is there 0 times.
+func (e Extras) Covers(o Extras) bool {
+	for _, need := range o {
+		if e.Amount(need.Name) < need.Amount {
+			return false
+		}
+	}
+	return true
+}
+
+// Equal says whether the amounts are the same.
+func (e Extras) Equal(o Extras) bool { return slices.Equal(e, o) }
+
+// Validate names the entry that breaks an invariant.
+func (e Extras) Validate() error {
+	for i := range e {
+		switch {
+		case e[i].Name == "":
+			return fmt.Errorf("extras[%d].name: empty", i)
+		case i > 0 && e[i-1].Name >= e[i].Name:
+			return fmt.Errorf("extras[%d].name: %q is there twice or out of order", i, e[i].Name)
+		case e[i].Amount <= 0:
+			return fmt.Errorf("extras[%d].amount: %d of %s, must be above 0", i, e[i].Amount, e[i].Name)
+		}
+	}
+	return nil
+}
+
+// Names under which a Shortage tells of what Host counts.
+const (
+	CPUName    = "cpu"    // in milli
+	MemoryName = "memory" // in bytes
+)
+
+// Shortage is a resource of which a node has less than a request needs.
+type Shortage struct {
+	// Name is CPUName, MemoryName or that of an Extra.
+	Name string
+	// Need is what the request asks for, Free what other holders leave (of extras less
+	// than 0 on an overcommitted node), Total what the node has. Where Need is above Total no holder's
+	// leaving helps.
+	Need, Free, Total int64
+}

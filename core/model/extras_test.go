@@ -1,0 +1,73 @@
+package model_test
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tangram-dev/tangram/core/coretest"
+	"github.com/tangram-dev/tangram/core/model"
+)
+
+// TestExtrasAgreeWithMaps: sums, products and comparisons are those of a map from
+// name to amount, and every result is in canonical form.
+func TestExtrasAgreeWithMaps(t *testing.T) {
+	asMap := func(e model.Extras) map[string]int64 {
+		out := map[string]int64{}
+		for _, x := range e {
+			out[x.Name] = x.Amount
+		}
+		return out
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := coretest.DrawExtras(t, 3), coretest.DrawExtras(t, 3)
+		before := append(model.Extras{}, a...)
+		sum, n := a.Plus(b), rapid.IntRange(0, 3).Draw(t, "times")
+		product := a.Times(n)
+		covers := true
+		for _, name := range []string{"ephemeral-storage", "nvidia.com/gpu", "pods", "rdma/hca", "other"} {
+			x, y := asMap(a)[name], asMap(b)[name]
+			if sum.Amount(name) != x+y || product.Amount(name) != x*int64(n) {
+				t.Fatalf("%s: sum %v, product %v of %v and %v", name, sum, product, a, b)
+			}
+			covers = covers && x >= y
+		}
+		if a.Covers(b) != covers {
+			t.Fatalf("%v covers %v: %v, want %v", a, b, a.Covers(b), covers)
+		}
+		if err := sum.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		if err := product.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		if !a.Equal(before) {
+			t.Fatalf("%v was changed to %v", before, a)
+		}
+	})
+}
+
+func TestExtrasValidate(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		in   model.Extras
+		want string
+	}{
+		{"good", model.Extras{{Name: "a", Amount: 1}, {Name: "b", Amount: 1}}, ""},
+		{"no name", model.Extras{{Amount: 1}}, "extras[0].name"},
+		{"twice", model.Extras{{Name: "a", Amount: 1}, {Name: "a", Amount: 1}}, "extras[1].name"},
+		{"out of order", model.Extras{{Name: "b", Amount: 1}, {Name: "a", Amount: 1}}, "extras[1].name"},
+		{"nothing", model.Extras{{Name: "a"}}, "extras[0].amount"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			n, r := coretest.Node("n").Build(), coretest.Request(1)
+			n.Extras, r.Extras = tt.in, tt.in
+			for _, err := range []error{n.Validate(), r.Validate()} {
+				if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
+					t.Errorf("got %v, want %q", err, tt.want)
+				}
+			}
+		})
+	}
+}
