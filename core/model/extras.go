@@ -3,6 +3,7 @@ package model
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -19,9 +20,17 @@ type Extra struct {
 // are never changed, so results may share memory with their arguments.
 type Extras []Extra
 
-// MakeExtras sorts amounts by name and leaves out those that are not above 0. It keeps
-// the slice. Names must be unique.
+// MaxAmount is the largest amount of anything that one node has or one holder needs:
+// larger ones are typing errors, and are cut so that sums over nodes and members stay
+// far from overflow.
+const MaxAmount = 1 << 50
+
+// MakeExtras sorts amounts by name, leaves out those that are not above 0 and cuts
+// those above MaxAmount. It keeps the slice. Names must be unique.
 func MakeExtras(amounts []Extra) Extras {
+	for i := range amounts {
+		amounts[i].Amount = min(amounts[i].Amount, MaxAmount)
+	}
 	amounts = slices.DeleteFunc(amounts, func(e Extra) bool { return e.Amount <= 0 })
 	slices.SortFunc(amounts, func(a, b Extra) int { return cmp.Compare(a.Name, b.Name) })
 	return amounts
@@ -53,7 +62,7 @@ func (e Extras) Plus(o Extras) Extras {
 		case c > 0:
 			out, o = append(out, o[0]), o[1:]
 		default:
-			out = append(out, Extra{e[0].Name, e[0].Amount + o[0].Amount})
+			out = append(out, Extra{e[0].Name, plus(e[0].Amount, o[0].Amount)})
 			e, o = e[1:], o[1:]
 		}
 	}
@@ -70,9 +79,25 @@ func (e Extras) Times(count int) Extras {
 	}
 	out := slices.Clone(e)
 	for i := range out {
-		out[i].Amount *= int64(count)
+		out[i].Amount = times(out[i].Amount, count)
 	}
 	return out
+}
+
+// plus and times stop at the largest number instead of running over: sums of many
+// holders' needs must not look small.
+func plus(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+func times(a int64, count int) int64 {
+	if count > 0 && a > math.MaxInt64/int64(count) {
+		return math.MaxInt64
+	}
+	return a * int64(count)
 }
 
 // Covers says whether there is enough of every name that another lists. A name that is
@@ -97,8 +122,8 @@ func (e Extras) Validate() error {
 			return fmt.Errorf("extras[%d].name: empty", i)
 		case i > 0 && e[i-1].Name >= e[i].Name:
 			return fmt.Errorf("extras[%d].name: %q is there twice or out of order", i, e[i].Name)
-		case e[i].Amount <= 0:
-			return fmt.Errorf("extras[%d].amount: %d of %s, must be above 0", i, e[i].Amount, e[i].Name)
+		case e[i].Amount <= 0 || e[i].Amount > MaxAmount:
+			return fmt.Errorf("extras[%d].amount: %d of %s, must be 1 to %d", i, e[i].Amount, e[i].Name, int64(MaxAmount))
 		}
 	}
 	return nil

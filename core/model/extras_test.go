@@ -48,6 +48,24 @@ func TestExtrasAgreeWithMaps(t *testing.T) {
 	})
 }
 
+// A tenant may ask for any number; what several members need together never looks
+// like less than what one needs.
+func TestHugeAmountsStayHuge(t *testing.T) {
+	huge := model.MakeExtras([]model.Extra{{Name: "rdma/hca", Amount: 1<<63 - 1}})
+	if err := huge.Validate(); err != nil || huge.Amount("rdma/hca") != model.MaxAmount {
+		t.Errorf("got %v, %v", huge, err)
+	}
+	host := model.Host{CPU: model.MaxAmount, Memory: model.MaxAmount}
+	for _, n := range []int{2, 1 << 13, 1 << 20} {
+		if got := huge.Times(n).Plus(huge).Amount("rdma/hca"); got <= model.MaxAmount {
+			t.Errorf("%d holders need %d", n, got)
+		}
+		if got := host.Times(n).Plus(host); got.CPU <= host.CPU || got.Memory <= host.Memory {
+			t.Errorf("%d holders need %v", n, got)
+		}
+	}
+}
+
 func TestExtrasValidate(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -58,6 +76,7 @@ func TestExtrasValidate(t *testing.T) {
 		{"no name", model.Extras{{Amount: 1}}, "extras[0].name"},
 		{"twice", model.Extras{{Name: "a", Amount: 1}, {Name: "a", Amount: 1}}, "extras[1].name"},
 		{"out of order", model.Extras{{Name: "b", Amount: 1}, {Name: "a", Amount: 1}}, "extras[1].name"},
+		{"too much", model.Extras{{Name: "a", Amount: model.MaxAmount + 1}}, "extras[0].amount"},
 		{"nothing", model.Extras{{Name: "a"}}, "extras[0].amount"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -19,10 +19,14 @@ type Host struct {
 }
 
 // Plus is the sum.
-func (h Host) Plus(o Host) Host { return Host{h.CPU + o.CPU, h.Memory + o.Memory} }
+func (h Host) Plus(o Host) Host {
+	return Host{plus(h.CPU, o.CPU), Bytes(plus(int64(h.Memory), int64(o.Memory)))}
+}
 
 // Times is the amount for so many holders.
-func (h Host) Times(count int) Host { return Host{h.CPU * int64(count), h.Memory * Bytes(count)} }
+func (h Host) Times(count int) Host {
+	return Host{times(h.CPU, count), Bytes(times(int64(h.Memory), count))}
+}
 
 // Minus is the rest, at least nothing: nodes can be overcommitted.
 func (h Host) Minus(o Host) Host {

@@ -36,8 +36,8 @@ func nodeOffers(node *v1.Node) (model.Host, model.Extras) {
 
 func host(list v1.ResourceList) model.Host {
 	return model.Host{
-		CPU:    max(0, list.Cpu().MilliValue()),
-		Memory: model.Bytes(max(0, list.Memory().Value())),
+		CPU:    min(max(0, list.Cpu().MilliValue()), model.MaxAmount),
+		Memory: model.Bytes(min(max(0, list.Memory().Value()), model.MaxAmount)),
 	}
 }
 
