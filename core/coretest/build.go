@@ -85,6 +85,12 @@ func (b *NodeBuilder) NUMA(p model.NUMAPolicy, perContainer bool) *NodeBuilder {
 	return b
 }
 
+// Extra adds a resource beside devices, CPU and memory.
+func (b *NodeBuilder) Extra(name string, amount int64) *NodeBuilder {
+	b.n.Extras = b.n.Extras.Plus(model.Extras{{Name: name, Amount: amount}})
+	return b
+}
+
 // Build returns the node.
 func (b *NodeBuilder) Build() *model.Node { return &b.n }
 
@@ -160,6 +166,20 @@ func DrawTelemetry(t *rapid.T, n *model.Node) []model.Telemetry {
 		}
 	}
 	return out
+}
+
+// extraNames are the resources that DrawExtras draws amounts of.
+var extraNames = []string{"ephemeral-storage", "nvidia.com/gpu", "pods", "rdma/hca"}
+
+// DrawExtras generates amounts of some resources, up to most of each.
+func DrawExtras(t *rapid.T, most int) model.Extras {
+	var out []model.Extra
+	for _, name := range extraNames {
+		if rapid.Bool().Draw(t, "has "+name) {
+			out = append(out, model.Extra{Name: name, Amount: int64(rapid.IntRange(0, most).Draw(t, name))})
+		}
+	}
+	return model.MakeExtras(out)
 }
 
 // DrawCompany gives a request labels, and sometimes rules about others' labels.

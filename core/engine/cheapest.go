@@ -235,7 +235,7 @@ func (e *Engine) price(r *model.Request, id model.NodeID, there []*bundle, need 
 	for j := 1; ok && j <= need && j*r.Count() <= model.MaxDevices; j++ {
 		want := gang.Together(r, j)
 		for {
-			if v.Room(r.Vendor) >= want.Count() && v.FreeHost.Covers(want.Host) {
+			if v.Room(r.Vendor) >= want.Count() && v.Covers(want) {
 				if _, refusal := place.Fit(want, v); refusal == nil {
 					p.prices, p.needs = append(p.prices, price), append(p.needs, next)
 					break

@@ -78,7 +78,7 @@ func (e *Engine) add(to map[arbiter.Resource]int64, r *model.Request, count int)
 	}
 	n := int64(count)
 	to[CPU] += n * r.Host.CPU
-	to[Memory] += n * int64(r.Host.Memory)
+	to[Memory] += n * int64(r.Host.Memory.MiB())
 	if r.Vendor != "" {
 		to[GPU(r.Vendor)] += n * e.planner.Demand(r)
 		if len(r.UseModels) == 1 {

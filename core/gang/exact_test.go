@@ -84,7 +84,7 @@ func TestRolesCompete(t *testing.T) {
 // spare is what a node has left, counted by hand.
 type spare struct {
 	gpus     int
-	cpu      int64
+	cpu, hca int64
 	model    string
 	closed   []bool // by role
 	zone, in string // its domains
@@ -95,7 +95,7 @@ func (s *spare) wrong(r *model.Request) bool {
 }
 
 // TestCompleteForRoles: a gang of several roles that ask for whole GPUs, of some
-// model or any, and for CPUs, is placed exactly if trying everything finds a way: in
+// model or any, for CPUs and for an extended resource, is placed exactly if trying everything finds a way: in
 // one domain, on nodes that take the role, with the minimums of roles and gang, as
 // many as the quota allows.
 func TestCompleteForRoles(t *testing.T) {
@@ -113,6 +113,9 @@ func TestCompleteForRoles(t *testing.T) {
 				}
 			}
 			r.Host.CPU = rapid.SampledFrom([]int64{0, 1, 2, 3}).Draw(t, "CPUs each")
+			if hca := rapid.SampledFrom([]int64{0, 0, 1, 2}).Draw(t, "HCAs each"); hca > 0 {
+				r.Extras = model.Extras{{Name: "rdma/hca", Amount: hca}}
+			}
 			a.Roles = append(a.Roles, gang.Role{Name: fmt.Sprint("r", i), Request: r})
 		}
 		// Nodes are made for members, about, so that there is often just one way.
@@ -131,13 +134,16 @@ func TestCompleteForRoles(t *testing.T) {
 				all[role] += n
 				s.gpus += n * r.Count()
 				s.cpu += int64(n) * r.Host.CPU
+				s.hca += int64(n) * r.Extras.Amount("rdma/hca")
 			}
+			s.hca += rapid.SampledFrom([]int64{0, 0, 0, 1, 5}).Draw(t, "HCAs more")
 			s.gpus, s.cpu = max(0, s.gpus), max(0, s.cpu)
 			s.zone = fmt.Sprint("z", rapid.IntRange(0, 1).Draw(t, "zone"))
 			s.in = fmt.Sprint("r", rapid.IntRange(0, 1).Draw(t, "rack"))
 			taken := rapid.IntRange(0, 2).Draw(t, "taken")
 			n := coretest.Node(fmt.Sprint("n", i)).GPUs(s.gpus+taken, s.model).Domains(s.zone, s.in).Build()
 			n.Host = model.Host{CPU: s.cpu, Memory: 1}
+			n.Extras = model.MakeExtras([]model.Extra{{Name: "rdma/hca", Amount: s.hca}})
 			if err := l.SetNode(n); err != nil {
 				t.Fatal(err)
 			}
@@ -192,8 +198,8 @@ func TestCompleteForRoles(t *testing.T) {
 		for _, p := range plan.Placements {
 			s, r := nodes[p.Node], a.Roles[p.Role].Request
 			counts[p.Role]++
-			s.gpus, s.cpu = s.gpus-r.Count(), s.cpu-r.Host.CPU
-			if s.gpus < 0 || s.cpu < 0 || s.wrong(r) {
+			s.gpus, s.cpu, s.hca = s.gpus-r.Count(), s.cpu-r.Host.CPU, s.hca-r.Extras.Amount("rdma/hca")
+			if s.gpus < 0 || s.cpu < 0 || s.hca < 0 || s.wrong(r) {
 				t.Fatalf("%s does not fit on %s", p.Holder, p.Node)
 			}
 		}
@@ -237,24 +243,24 @@ func possible(nodes map[model.NodeID]*spare, in []model.NodeID, a *gang.Ask, quo
 	for _, id := range in {
 		s := nodes[id]
 		next := map[[3]int]bool{}
-		var try func(at [3]int, role, gpus int, cpu int64)
-		try = func(at [3]int, role, gpus int, cpu int64) {
+		var try func(at [3]int, role, gpus int, cpu, hca int64)
+		try = func(at [3]int, role, gpus int, cpu, hca int64) {
 			if role == len(a.Roles) {
 				next[at] = true
 				return
 			}
 			r := a.Roles[role].Request
 			for {
-				try(at, role+1, gpus, cpu)
+				try(at, role+1, gpus, cpu, hca)
 				at[role]++
-				gpus, cpu = gpus-r.Count(), cpu-r.Host.CPU
-				if s.closed[role] || s.wrong(r) || gpus < 0 || cpu < 0 || at[role] > len(a.Roles[role].Members) {
+				gpus, cpu, hca = gpus-r.Count(), cpu-r.Host.CPU, hca-r.Extras.Amount("rdma/hca")
+				if s.closed[role] || s.wrong(r) || gpus < 0 || cpu < 0 || hca < 0 || at[role] > len(a.Roles[role].Members) {
 					return
 				}
 			}
 		}
 		for at := range reached { // a set
-			try(at, 0, s.gpus, s.cpu)
+			try(at, 0, s.gpus, s.cpu, s.hca)
 		}
 		reached = next
 	}

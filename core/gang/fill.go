@@ -199,7 +199,7 @@ func (f *filling) scan(want *model.Request, role int) (model.NodeID, bool) {
 // roomy is the quick part of takes.
 func (f *filling) roomy(want *model.Request, id model.NodeID) bool {
 	v, there := f.l.View(id)
-	if !there || !v.FreeHost.Covers(want.Host) {
+	if !there || !v.Covers(want) {
 		return false
 	}
 	return want.Vendor == "" || want.Kind() != model.Whole || v.Room(want.Vendor) >= want.Count()
@@ -266,7 +266,7 @@ func Together(r *model.Request, count int) *model.Request {
 	}
 	all := *r
 	all.Containers = []model.Container{{Name: "all", Count: r.Count() * count}}
-	all.Host = model.Host{CPU: r.Host.CPU * int64(count), Memory: r.Host.Memory * model.MiB(count)}
+	all.Host, all.Extras = r.Host.Times(count), r.Extras.Times(count)
 	all.Require.Bond, all.Prefer.Bond = model.Bond{}, model.Bond{}
 	return &all
 }

@@ -2,6 +2,7 @@ package gang
 
 import (
 	"slices"
+	"strconv"
 
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
@@ -15,18 +16,28 @@ type mix []int
 type likeness struct {
 	kind *ledger.Kind
 	held model.Mask
-	room [8]int16 // of the roles' vendors
+	room [maxRoles]int16 // of the roles' vendors
 	host model.Host
-	may  uint8 // which roles may go there
+	// extras are amounts of the names that members ask for, in their order.
+	extras string
+	may    uint8 // which roles may go there, a bit for each
 	// own tells apart nodes that nothing is known to be equal to.
 	own model.NodeID
 }
+
+// A likeness has a bit of may for each role that is weighed.
+const _ = uint(8 - maxRoles)
 
 // like is a node's likeness.
 func (w *weighing) like(id model.NodeID, v *ledger.View) likeness {
 	l := likeness{kind: v.Kind, held: v.Held}
 	// More than all members need is as good as that.
 	l.host = model.Host{CPU: min(v.FreeHost.CPU, w.host.CPU), Memory: min(v.FreeHost.Memory, w.host.Memory)}
+	var extras []byte
+	for _, need := range w.extras {
+		extras = append(strconv.AppendInt(extras, min(v.FreeExtra(need.Name), need.Amount), 10), ' ')
+	}
+	l.extras = string(extras)
 	for i, role := range w.roles {
 		if r := w.ask.Roles[role].Request; r.Vendor != "" {
 			l.room[i] = int16(v.Room(r.Vendor))
@@ -115,7 +126,7 @@ func (w *weighing) try(id model.NodeID, r *model.Request, claims []ledger.Claim,
 		return ledger.Claim{}, false
 	}
 	v, _ := w.l.ViewWith(id, func(model.HolderID) bool { return false }, claims)
-	if !v.FreeHost.Covers(r.Host) {
+	if !v.Covers(r) {
 		return ledger.Claim{}, false
 	}
 	var grant place.Grant

@@ -22,6 +22,7 @@ func drawWorld(t *rapid.T) world {
 	for i := range rapid.IntRange(1, 6).Draw(t, "nodes") {
 		n := coretest.DrawNode(t, fmt.Sprintf("n%d", i))
 		n.Host = model.Host{CPU: rapid.Int64Range(0, 8).Draw(t, "cpu"), Memory: 8}
+		n.Extras = coretest.DrawExtras(t, 6)
 		if err := l.SetNode(n); err != nil {
 			t.Fatal(err)
 		}
@@ -30,6 +31,7 @@ func drawWorld(t *rapid.T) world {
 	for i := range rapid.IntRange(0, 6).Draw(t, "others") {
 		r := coretest.DrawRequest(t)
 		coretest.DrawCompany(t, r)
+		r.Extras = coretest.DrawExtras(t, 1)
 		if c, ok := w.p.Best(r, score.DefaultWeights()); ok {
 			v, _ := l.View(c.Node)
 			l.Put(c.Node, c.Grant.Claim(model.HolderID(fmt.Sprint("other", i)), r, v.Node))
@@ -50,6 +52,9 @@ func drawAsk(t *rapid.T, w world) *gang.Ask {
 			coretest.DrawCompany(t, r)
 		}
 		r.Host.CPU = rapid.Int64Range(0, 2).Draw(t, "cpu")
+		if rapid.Bool().Draw(t, "extras") {
+			r.Extras = coretest.DrawExtras(t, 2)
+		}
 		role := gang.Role{Name: fmt.Sprint("r", i), Request: r, Members: members(fmt.Sprint("r", i), rapid.IntRange(0, 4).Draw(t, "members"))}
 		role.Min = rapid.IntRange(0, 1+len(role.Members)).Draw(t, "min")
 		sum, all = sum+role.Min, all+len(role.Members)
@@ -122,8 +127,8 @@ func TestAllOrNothing(t *testing.T) {
 		for _, p := range plan.Placements {
 			v, _ := w.l.View(p.Node)
 			r := a.Roles[p.Role].Request
-			if !v.FreeHost.Covers(r.Host) {
-				t.Fatalf("%s: %+v free, %+v needed", p.Holder, v.FreeHost, r.Host)
+			if short := v.Shortages(r); !v.Covers(r) || len(short) > 0 {
+				t.Fatalf("%s: %+v", p.Holder, short)
 			}
 			if r.Vendor != "" {
 				if _, refusal := place.Fit(r, v); refusal != nil {
@@ -184,8 +189,8 @@ func check(t *rapid.T, w world, a *gang.Ask, plan gang.Plan) {
 }
 
 // TestCompleteForOneRole: a gang of one role that asks for whole GPUs is placed
-// exactly if the room of all nodes that may take it, counted by hand, is enough; in
-// one domain of the level, if it insists on one. It uses as few nodes as the
+// exactly if the room of all nodes that may take it, counted by hand, is enough
+// (devices, and the number of pods a node may have); in one domain of the level, if it insists on one. It uses as few nodes as the
 // roomiest ones allow.
 func TestCompleteForOneRole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -197,20 +202,24 @@ func TestCompleteForOneRole(t *testing.T) {
 		var closed []model.NodeID
 		for i := range rapid.IntRange(1, 8).Draw(t, "nodes") {
 			z, r := fmt.Sprint("z", rapid.IntRange(0, 1).Draw(t, "zone")), fmt.Sprint("r", rapid.IntRange(0, 1).Draw(t, "rack"))
-			n := coretest.Node(fmt.Sprint("n", i)).GPUs(rapid.IntRange(0, 8).Draw(t, "has"), "A100").Domains(z, r).Build()
+			pods := rapid.IntRange(1, 8).Draw(t, "pods")
+			n := coretest.Node(fmt.Sprint("n", i)).GPUs(rapid.IntRange(0, 8).Draw(t, "has"), "A100").Domains(z, r).Extra("pods", int64(pods)).Build()
 			if err := l.SetNode(n); err != nil {
 				t.Fatal(err)
 			}
 			taken := rapid.IntRange(0, len(n.Devices)).Draw(t, "taken")
 			if taken > 0 {
 				v, _ := l.View(n.ID)
-				l.Put(n.ID, coretest.WholeClaim("other"+string(n.ID), n, coretest.Request(taken), v.Free(model.NVIDIA).Lowest(taken)))
+				other := coretest.WholeClaim("other"+string(n.ID), n, coretest.Request(taken), v.Free(model.NVIDIA).Lowest(taken))
+				other.Extras = model.Extras{{Name: "pods", Amount: 1}}
+				l.Put(n.ID, other)
+				pods--
 			}
 			if rapid.IntRange(0, 5).Draw(t, "closed") == 0 {
 				closed = append(closed, n.ID)
 				continue
 			}
-			room[n.ID] = (len(n.Devices) - taken) / size
+			room[n.ID] = min((len(n.Devices)-taken)/size, pods)
 			key := map[string]string{"": "", "node": string(n.ID), "zone": z, "rack": z + r}[level.Name]
 			domain[key] = append(domain[key], n.ID)
 		}
@@ -224,6 +233,7 @@ func TestCompleteForOneRole(t *testing.T) {
 		}
 		count := rapid.IntRange(1, 20).Draw(t, "members")
 		a := ask(count, size)
+		a.Roles[0].Request.Extras = model.Extras{{Name: "pods", Amount: 1}}
 		a.Require = level
 		a.Min = rapid.IntRange(1, count).Draw(t, "min")
 		a.Terse = true

@@ -30,6 +30,7 @@ type weighing struct {
 	// is how many of each could make up the minimum.
 	roles, most []int
 	host        model.Host // what all members need together
+	extras      model.Extras
 	// plain: whole devices or none, any of a model, whoever else is there. Then nodes
 	// of one kind with the same devices held are alike.
 	plain bool
@@ -62,7 +63,7 @@ func (m *maker) weigh() (Plan, bool) {
 		r := m.ask.Roles[role].Request
 		n := limit(role)
 		w.most = append(w.most, n)
-		w.host = w.host.Plus(model.Host{CPU: r.Host.CPU * int64(n), Memory: r.Host.Memory * model.MiB(n)})
+		w.host, w.extras = w.host.Plus(r.Host.Times(n)), w.extras.Plus(r.Extras.Times(n))
 		w.plain = w.plain && simple(r) && !m.l.KeptApart(r.Labels)
 	}
 	scopes := slices.Collect(m.scopes())

@@ -82,6 +82,9 @@ func (l *Ledger) auditCounts() error {
 		if n.inv == nil {
 			continue
 		}
+		if want := extrasBeside(n.inv, n.claims); !slices.Equal(n.extras, want) {
+			return fmt.Errorf("node %q: %v left of %v, claims leave %v", n.id, n.extras, n.inv.Extras, want)
+		}
 		if n.kind != l.kinds[signature(n.inv)] {
 			return fmt.Errorf("node %q: not of its kind", n.id)
 		}
@@ -179,7 +182,7 @@ func (l *Ledger) String() string {
 			if n.inv != nil {
 				held = indexes(n.inv, n.of[i])
 			}
-			fmt.Fprintf(&b, "  %s %s %d %s: %s (since %d, priority %d, recorded %v %v, labels %v, apart %v)\n", c.Holder, state, c.Count, c.Vendor, held, c.Since, c.Priority, c.Devices, c.Parts, c.Labels, c.Apart)
+			fmt.Fprintf(&b, "  %s %s %d %s: %s (since %d, priority %d, recorded %v %v, labels %v, apart %v, host %v, extras %v)\n", c.Holder, state, c.Count, c.Vendor, held, c.Since, c.Priority, c.Devices, c.Parts, c.Labels, c.Apart, c.Host, c.Extras)
 		}
 		if n.usage != nil {
 			fmt.Fprintf(&b, "  shared %s: %s\n", indexes(n.inv, n.shared), spellUsage(n.usage))

@@ -26,9 +26,10 @@ type Claim struct {
 	// Parts are the shares and slices the holder uses. A part without a device is
 	// presumed to be on the first it fits on.
 	Parts []HeldPart
-	// Host is what the holder uses of its node beside devices. A claim may be of
-	// nothing else: every pod on a node counts.
-	Host model.Host
+	// Host and Extras are what the holder uses of its node beside devices. A claim may
+	// be of nothing else: every pod on a node counts.
+	Host   model.Host
+	Extras model.Extras
 	// Since orders claims that contradict each other: the older one (in seconds)
 	// keeps the device. Ties go to the smaller Holder.
 	Since int64

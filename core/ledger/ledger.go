@@ -17,19 +17,20 @@ type node struct {
 	inv    *model.Node // nil: the node is not there
 	kind   *Kind
 	claims []Claim // sorted by Claim.compare
-	// host is what the claims use together.
-	host model.Host
+	// host is what the claims use together, extras what they leave.
+	host   model.Host
+	extras extrasLeft
 	occupancy
 	telemetry []model.Telemetry // by slot; nil: nothing was measured
 	labels    *labels           // the ledger's
 }
 
-func (n *node) view() View { return n.viewAs(n.claims, &n.occupancy, n.host) }
+func (n *node) view() View { return n.viewAs(n.claims, &n.occupancy, n.host, n.extras) }
 
 // viewAs is the node as it would be with other claims.
-func (n *node) viewAs(claims []Claim, o *occupancy, host model.Host) View {
-	v := viewOf(n.inv, n.kind, o, host)
-	v.claims, v.of, v.telemetry, v.labels = claims, o.of, n.telemetry, n.labels
+func (n *node) viewAs(claims []Claim, o *occupancy, used model.Host, left extrasLeft) View {
+	v := viewOf(n.inv, n.kind, o, used)
+	v.claims, v.of, v.extras, v.telemetry, v.labels = claims, o.of, left, n.telemetry, n.labels
 	return v
 }
 
@@ -88,7 +89,7 @@ func (l *Ledger) SetNode(inv *model.Node) error {
 	if err := Validate(inv); err != nil {
 		return fmt.Errorf("node %q: %w", inv.ID, err)
 	}
-	if n := l.nodes[inv.ID]; n != nil && n.inv != nil && n.kind.signature == signature(inv) && n.inv.Host == inv.Host && sameUUIDs(n.inv, inv) && slices.Equal(n.inv.Domains, inv.Domains) {
+	if n := l.nodes[inv.ID]; n != nil && n.inv != nil && n.kind.signature == signature(inv) && n.inv.Host == inv.Host && n.inv.Extras.Equal(inv.Extras) && sameUUIDs(n.inv, inv) && slices.Equal(n.inv.Domains, inv.Domains) {
 		return nil
 	}
 	l.setInventory(inv.ID, inv)
@@ -193,7 +194,7 @@ func (l *Ledger) ViewWith(id model.NodeID, without func(model.HolderID) bool, wi
 	claims = append(claims, with...)
 	slices.SortFunc(claims, func(a, b Claim) int { return a.compare(&b) })
 	o := occupy(n.inv, n.kind, claims)
-	return n.viewAs(claims, &o, hostOf(claims)), true
+	return n.viewAs(claims, &o, hostOf(claims), extrasBeside(n.inv, claims)), true
 }
 
 // Owners returns the nodes that list a device with the UUID, sorted. More than
@@ -229,6 +230,11 @@ func (l *Ledger) setInventory(id model.NodeID, inv *model.Node) {
 	n := l.enter(id)
 	l.journal.inventory(n)
 	l.unindex(n)
+	// The new kind before the old is released: if they are the same, it stays.
+	var kind *Kind
+	if inv != nil {
+		kind = l.intern(inv)
+	}
 	if n.inv != nil {
 		for _, d := range n.inv.Devices {
 			l.disown(d.UUID, id)
@@ -236,9 +242,9 @@ func (l *Ledger) setInventory(id model.NodeID, inv *model.Node) {
 		l.release(n.kind)
 	}
 	l.SetTelemetry(id, nil) // it was taken of the devices as they were
-	n.inv, n.kind = inv, nil
+	n.inv, n.kind, n.extras = inv, kind, nil
 	if inv != nil {
-		n.kind = l.intern(inv)
+		n.extras = extrasBeside(inv, n.claims)
 		for _, d := range inv.Devices {
 			l.own(d.UUID, id)
 		}
@@ -282,6 +288,9 @@ func (l *Ledger) setClaim(id model.NodeID, h model.HolderID, c *Claim) {
 		l.holders[h] = n
 	}
 	n.claims = claims
+	if n.inv != nil {
+		n.extras = n.extras.replace(n.inv, old, c)
+	}
 	l.settle(n)
 }
 

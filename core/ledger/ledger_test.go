@@ -287,6 +287,7 @@ func (m *machine) step(t *rapid.T) {
 	switch rapid.SampledFrom([]string{"set", "remove", "put", "put", "put", "drop", "forget", "measure"}).Draw(t, "operation") {
 	case "set":
 		n := coretest.DrawNode(t, string(id))
+		n.Extras = coretest.DrawExtras(t, 6)
 		if err := m.l.SetNode(n); err != nil {
 			t.Fatal(err)
 		}
@@ -310,6 +311,7 @@ func (m *machine) step(t *rapid.T) {
 			Since:    int64(rapid.IntRange(0, 3).Draw(t, "since")),
 			Priority: int32(rapid.IntRange(-1, 1).Draw(t, "priority")),
 			Assumed:  rapid.Bool().Draw(t, "assumed"),
+			Extras:   coretest.DrawExtras(t, 3),
 		}
 		if rapid.Bool().Draw(t, "recorded") {
 			for range c.Count {

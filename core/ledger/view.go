@@ -15,8 +15,9 @@ type View struct {
 	// Held are the devices in somebody's hands, whole or in part; Shared those in
 	// part.
 	Held, Shared model.Mask
-	// FreeHost is what nobody uses of the node beside devices.
+	// FreeHost is the CPU and memory that no claim uses.
 	FreeHost  model.Host
+	extras    extrasLeft
 	usage     []Usage
 	room      [numVendors]int16
 	claims    []Claim
@@ -28,7 +29,7 @@ type View struct {
 // Equal says whether two views show the same occupancy.
 func (v View) Equal(o View) bool {
 	return v.Node == o.Node && v.Kind == o.Kind && v.Held == o.Held && v.Shared == o.Shared &&
-		v.room == o.room && v.FreeHost == o.FreeHost && slices.Equal(v.usage, o.usage)
+		v.room == o.room && v.FreeHost == o.FreeHost && slices.Equal(v.extras, o.extras) && slices.Equal(v.usage, o.usage)
 }
 
 // Devices are the node's devices of a vendor, whatever their state.

@@ -1,15 +1,32 @@
 package model
 
+// Bytes is an amount of main memory, exact: kube-scheduler compares bytes, and a plan
+// that rounds them would differ from it on a full node.
+type Bytes int64
+
+// MiB is the amount in whole MiB, rounded down.
+func (b Bytes) MiB() MiB { return MiB(b >> 20) }
+
+// Bytes is the same amount of memory in bytes.
+func (m MiB) Bytes() Bytes { return Bytes(m) << 20 }
+
 // Host is what devices need beside themselves: processor time and main memory of
-// their node. kube-scheduler decides whether they suffice; the planner only has to
-// know them, because a GPU without a free core cannot be sold.
+// their node. kube-scheduler has the last word on whether they suffice; the planner
+// counts them the same way, so that its plans are not refused for them.
 type Host struct {
 	CPU    int64 // milli
-	Memory MiB
+	Memory Bytes
 }
 
 // Plus is the sum.
-func (h Host) Plus(o Host) Host { return Host{h.CPU + o.CPU, h.Memory + o.Memory} }
+func (h Host) Plus(o Host) Host {
+	return Host{plus(h.CPU, o.CPU), Bytes(plus(int64(h.Memory), int64(o.Memory)))}
+}
+
+// Times is the amount for so many holders.
+func (h Host) Times(count int) Host {
+	return Host{times(h.CPU, count), Bytes(times(int64(h.Memory), count))}
+}
 
 // Minus is the rest, at least nothing: nodes can be overcommitted.
 func (h Host) Minus(o Host) Host {

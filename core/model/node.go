@@ -118,6 +118,9 @@ type Node struct {
 	// Host is the node's processors and memory. It may change without the devices
 	// changing, and does not make nodes different kinds.
 	Host Host
+	// Extras are the other resources the node publishes (allocatable). Like Host they
+	// do not make nodes different kinds. What is not listed the node has none of.
+	Extras Extras
 	// Domains are the node's domains in the network, one value per configured
 	// level, outermost first; "" where the node does not say. None means no level.
 	Domains []string
@@ -204,6 +207,9 @@ func (n *Node) Validate() error {
 	}
 	if n.Host.CPU < 0 || n.Host.Memory < 0 {
 		return fmt.Errorf("host: %+v is negative", n.Host)
+	}
+	if err := n.Extras.Validate(); err != nil {
+		return err
 	}
 	if n.NUMA > OneNUMA {
 		return fmt.Errorf("numa: %d is not a policy", n.NUMA)

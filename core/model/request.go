@@ -85,8 +85,9 @@ type Request struct {
 	// about.
 	Labels []Label
 
-	// Host is what the holder needs of its node beside devices.
-	Host Host
+	// Host and Extras are what the holder needs of its node beside devices.
+	Host   Host
+	Extras Extras
 
 	// Priority is the owner's priority, larger first, as Kubernetes counts it.
 	Priority int32
@@ -195,6 +196,9 @@ func (r *Request) Validate() error {
 	}
 	if r.MinMemory < 0 {
 		return fmt.Errorf("minMemory: %d is negative", r.MinMemory)
+	}
+	if err := r.Extras.Validate(); err != nil {
+		return err
 	}
 	for i, rule := range r.Affinity {
 		if err := rule.Validate(); err != nil {

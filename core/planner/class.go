@@ -11,7 +11,7 @@ import (
 // that no node that would do is left out. False when no model of the fleet is
 // allowed.
 func (p *Planner) class(r *model.Request) (pack.Class, bool) {
-	c := pack.Class{CPU: r.Host.CPU, Memory: int64(r.Host.Memory)}
+	c := pack.Class{CPU: r.Host.CPU, Memory: int64(r.Host.Memory.MiB())}
 	if r.Vendor == "" {
 		return c, true // asks for no device
 	}

@@ -47,18 +47,33 @@ func TestCandidatesAreAllThatFit(t *testing.T) {
 		l := ledger.New()
 		old := planner.New(l)
 		nodes := drawFleet(t, l)
+		for i, n := range nodes {
+			if rapid.Bool().Draw(t, "publishes") {
+				more := *n
+				more.Extras = coretest.DrawExtras(t, 6)
+				more.Host = model.Host{CPU: 5, Memory: 5 << 19}
+				if nodes[i] = &more; l.SetNode(&more) != nil {
+					t.Fatal("refused")
+				}
+			}
+		}
 		w := score.DefaultWeights()
 		if rapid.IntRange(0, 3).Draw(t, "weights") == 0 {
 			w = score.Weights{score.TypeMatch: 1}
 		}
 		for i := range rapid.IntRange(0, 8).Draw(t, "placed") {
 			r := coretest.DrawRequest(t)
+			r.Extras = coretest.DrawExtras(t, 2)
 			if c, ok := old.Best(r, w); ok {
 				v, _ := l.View(c.Node)
 				l.Put(c.Node, c.Grant.Claim(model.HolderID(fmt.Sprint(i)), r, v.Node))
 			}
 		}
 		r := coretest.DrawRequest(t)
+		r.Extras = coretest.DrawExtras(t, 2)
+		// Half MiBs: the index sees whole ones.
+		r.Host.Memory = model.Bytes(rapid.IntRange(0, 6).Draw(t, "memory")) << 19
+		deviceFits := false
 		var want []model.NodeID
 		var tally explain.Tally
 		for _, n := range nodes {
@@ -66,7 +81,10 @@ func TestCandidatesAreAllThatFit(t *testing.T) {
 			if _, refusal := place.Fit(r, v); refusal != nil {
 				tally.Add(*refusal, 1)
 			} else {
-				want = append(want, n.ID)
+				deviceFits = true
+				if enough(l, n, r) {
+					want = append(want, n.ID)
+				}
 			}
 		}
 		var got []model.NodeID
@@ -90,13 +108,31 @@ func TestCandidatesAreAllThatFit(t *testing.T) {
 		if slices.Sort(got); !slices.Equal(got, want) {
 			t.Fatalf("proposed %v, fits on %v", got, want)
 		}
-		if fits := place.Fits(l, r); fits != (len(want) > 0) {
-			t.Fatalf("Fits says %v, %d nodes fit", fits, len(want))
+		if fits := place.Fits(l, r); fits != deviceFits {
+			t.Fatalf("Fits says %v, devices fit: %v", fits, deviceFits)
 		}
 		if reasons := old.Reasons(r); counts(reasons) != counts(tally) {
 			t.Fatalf("refused: got %s, want %s", counts(reasons), counts(tally))
 		}
 	})
+}
+
+// enough adds up by hand whether a node has what a request needs beside devices.
+func enough(l *ledger.Ledger, n *model.Node, r *model.Request) bool {
+	memory := n.Host.Memory
+	for _, c := range l.Claims(n.ID) {
+		memory -= c.Host.Memory
+	}
+	for _, need := range r.Extras {
+		free := n.Extras.Amount(need.Name)
+		for _, c := range l.Claims(n.ID) {
+			free -= c.Extras.Amount(need.Name)
+		}
+		if free < need.Amount {
+			return false
+		}
+	}
+	return r.Host.Memory == 0 || r.Host.Memory <= memory
 }
 
 // TestRateAgreesWithCandidates: the node proposed first has the best total, as far

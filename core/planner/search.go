@@ -87,7 +87,7 @@ func (p *Planner) surveyed(r *model.Request, w score.Weights, give func(Candidat
 	for _, g := range survey.Groups {
 		for id := range g.Nodes() {
 			v, _ := p.ledger.View(id)
-			if !v.FreeHost.Covers(r.Host) {
+			if !v.Covers(r) {
 				continue
 			}
 			if grant, refusal := p.Fit(r, v); refusal == nil && !give(Candidate{id, grant}) {
@@ -122,16 +122,17 @@ func (p *Planner) Best(r *model.Request, w score.Weights) (Candidate, bool) {
 	return Candidate{}, false
 }
 
-// take makes a candidate of the ranking's choice. Which device is for Fit to say,
+// take makes a candidate of the ranking's choice, if the node has what the ranking
+// does not know of (extras, bytes below a MiB). Which device is for Fit to say,
 // unless the policy has a way of its own to choose one for a share.
 func (p *Planner) take(r *model.Request, c *pack.Class, choice pack.Choice) (Candidate, bool) {
 	id := p.nodes[choice.Ordinal].id
+	v, there := p.ledger.View(id)
+	if !there || !v.Covers(r) {
+		return Candidate{}, false
+	}
 	if r.Vendor == "" {
 		return Candidate{Node: id}, true
-	}
-	v, there := p.ledger.View(id)
-	if !there {
-		return Candidate{}, false
 	}
 	how := place.Choose{Worth: p.worth()}
 	if how.Worth == nil && c.Milli < pack.Whole && exact(r, true) {

@@ -13,8 +13,8 @@ import (
 // proposes, so the worst that can happen is a proposal too few, and then every node
 // is asked.
 func (p *Planner) shapes(v ledger.View) (empty, now pack.Shape) {
-	now.CPU, now.Memory = v.FreeHost.CPU, int64(v.FreeHost.Memory)
-	empty.CPU, empty.Memory = v.Node.Host.CPU, int64(v.Node.Host.Memory)
+	now.CPU, now.Memory = v.FreeHost.CPU, int64(v.FreeHost.Memory.MiB())
+	empty.CPU, empty.Memory = v.Node.Host.CPU, int64(v.Node.Host.Memory.MiB())
 	devices := v.Node.Devices[:min(len(v.Node.Devices), pack.MaxGPUs)]
 	if len(devices) == 0 {
 		return empty, now
@@ -69,7 +69,7 @@ func guest(c *ledger.Claim) uint32 {
 
 // after is the shape of a node once a grant is taken.
 func (p *Planner) after(now pack.Shape, r *model.Request, v ledger.View, g *place.Grant) pack.Shape {
-	now.CPU, now.Memory = max(0, now.CPU-r.Host.CPU), max(0, now.Memory-int64(r.Host.Memory))
+	now.CPU, now.Memory = max(0, now.CPU-r.Host.CPU), max(0, now.Memory-int64(r.Host.Memory.MiB()))
 	if len(g.Parts) == 0 {
 		for slot := range g.Set.Slots() {
 			if slot < pack.MaxGPUs {

@@ -53,15 +53,12 @@ func Claims(pod *v1.Pod) ([]ledger.Claim, error) {
 		// devices.
 		return countedClaims(pod), nil
 	}
-	host := podHost(pod)
 	if r == nil {
-		if host == (model.Host{}) {
-			return nil, nil
-		}
-		return []ledger.Claim{{Holder: model.HolderID(pod.UID), Host: host, Since: BoundSince(pod)}}, nil
+		return []ledger.Claim{hostClaim(pod)}, nil
 	}
+	host, extras := podNeeds(pod)
 	c := ledger.Claim{
-		Holder: model.HolderID(pod.UID), Vendor: r.Vendor, Host: host, Since: BoundSince(pod), Priority: r.Priority,
+		Holder: model.HolderID(pod.UID), Vendor: r.Vendor, Host: host, Extras: extras, Since: BoundSince(pod), Priority: r.Priority,
 		Labels: labelsOf(pod), Apart: keepsApart(pod),
 	}
 	var given []givenDevice
@@ -228,14 +225,24 @@ func countedClaims(pod *v1.Pod) []ledger.Claim {
 			continue
 		}
 		if len(out) == 0 {
-			c.Host = podHost(pod) // once
+			c.Host, c.Extras = podNeeds(pod) // once
 		}
 		if pod.Spec.Priority != nil {
 			c.Priority = *pod.Spec.Priority
 		}
 		out = append(out, c)
 	}
+	if len(out) == 0 { // nothing of it is a device, but the rest is used all the same
+		return []ledger.Claim{hostClaim(pod)}
+	}
 	return out
+}
+
+// hostClaim is the claim of a pod that holds no device.
+func hostClaim(pod *v1.Pod) ledger.Claim {
+	c := ledger.Claim{Holder: model.HolderID(pod.UID), Since: BoundSince(pod)}
+	c.Host, c.Extras = podNeeds(pod)
+	return c
 }
 
 // BoundSince is when the pod was bound, in seconds, as the API tells it. Of a pod that

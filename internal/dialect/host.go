@@ -1,27 +1,79 @@
 package dialect
 
 import (
+	"strings"
+	"unique"
+
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/component-helpers/resource"
 
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// podHost is what a pod needs beside devices, as Kubernetes counts it.
-func podHost(pod *v1.Pod) model.Host {
-	return host(resource.PodRequests(pod, resource.PodResourcesOptions{}))
+// podNeeds is what a pod needs of its node beside devices, as kube-scheduler's
+// NodeResourcesFit counts it: init containers, sidecars, overhead, pod-level resources
+// and, once the pod runs, resizes in place. The pod itself is one of the node's pods.
+func podNeeds(pod *v1.Pod) (model.Host, model.Extras) {
+	list := resource.PodRequests(pod, resource.PodResourcesOptions{
+		UseStatusResources: true,
+		InPlacePodLevelResourcesVerticalScalingEnabled: true,
+	})
+	return host(list), extras(list, model.Extra{Name: string(v1.ResourcePods), Amount: 1})
 }
 
 // HostRequest is what a pod that asks for no device asks for.
-func HostRequest(pod *v1.Pod) *model.Request { return &model.Request{Host: podHost(pod)} }
+func HostRequest(pod *v1.Pod) *model.Request {
+	r := &model.Request{}
+	r.Host, r.Extras = podNeeds(pod)
+	return r
+}
 
-// nodeHost is what a node offers beside devices.
-func nodeHost(node *v1.Node) model.Host { return host(node.Status.Allocatable) }
+// nodeOffers is what a node has beside devices.
+func nodeOffers(node *v1.Node) (model.Host, model.Extras) {
+	list := node.Status.Allocatable
+	return host(list), extras(list, model.Extra{Name: string(v1.ResourcePods), Amount: list.Pods().Value()})
+}
 
 func host(list v1.ResourceList) model.Host {
-	const mib = 1 << 20
 	return model.Host{
-		CPU:    max(0, list.Cpu().MilliValue()),
-		Memory: model.MiB(max(0, list.Memory().Value()/mib)),
+		CPU:    min(max(0, list.Cpu().MilliValue()), model.MaxAmount),
+		Memory: model.Bytes(min(max(0, list.Memory().Value()), model.MaxAmount)),
 	}
 }
+
+// extras are the resources of a list that kube-scheduler compares beside CPU and
+// memory, and the number of pods. What Tangram counts itself, device by device, it is
+// told to ignore (Unpublished).
+func extras(list v1.ResourceList, pods model.Extra) model.Extras {
+	out := make([]model.Extra, 1, len(list)+1)
+	out[0] = pods
+	for name, amount := range list {
+		if compared(name) {
+			// Many pods name the same few resources: one copy of the name is enough.
+			out = append(out, model.Extra{Name: unique.Make(string(name)).Value(), Amount: amount.Value()})
+		}
+	}
+	return model.MakeExtras(out)
+}
+
+// compared says whether NodeResourcesFit compares a resource by its own name: storage
+// and what kube-scheduler calls scalar resources.
+func compared(name v1.ResourceName) bool {
+	text := string(name)
+	switch {
+	case name == v1.ResourceEphemeralStorage,
+		strings.HasPrefix(text, v1.ResourceHugePagesPrefix),
+		strings.HasPrefix(text, v1.ResourceAttachableVolumesPrefix):
+		return true
+	}
+	return strings.Contains(text, "/") && !unpublished[text]
+}
+
+// unpublished are the resources of Unpublished.
+var unpublished = func() map[string]bool {
+	out := map[string]bool{}
+	for _, name := range Unpublished() {
+		out[name] = true
+	}
+	return out
+}()

@@ -55,7 +55,7 @@ func Describe(node *v1.Node, f Facts) (*model.Node, error) {
 // that makes no sense), naming the field.
 func Inventory(node *v1.Node, gn *v1alpha1.GPUNode) (*model.Node, error) {
 	n, err := devicesOf(node, gn)
-	n.Host = nodeHost(node)
+	n.Host, n.Extras = nodeOffers(node)
 	return n, err
 }
 

@@ -23,7 +23,7 @@ func RequestOn(pod *v1.Pod, levels topology.Levels) (*model.Request, error) {
 		return nil, err
 	}
 	r.Standing, r.Workload = standing(pod), workload(pod)
-	r.Host = podHost(pod)
+	r.Host, r.Extras = podNeeds(pod)
 	for _, v := range used {
 		if v.wishes != nil {
 			if err := v.wishes(pod, r); err != nil {

@@ -18,7 +18,7 @@ func (t *Trace) inventory(i int) *model.Node {
 	row := &t.Nodes[i]
 	n := &model.Node{
 		ID:       model.NodeID(row.Name),
-		Host:     model.Host{CPU: row.Empty.CPU, Memory: model.MiB(row.Empty.Memory)},
+		Host:     model.Host{CPU: row.Empty.CPU, Memory: model.MiB(row.Empty.Memory).Bytes()},
 		Sellable: map[model.Vendor]int{model.NVIDIA: int(row.Empty.GPUs)},
 	}
 	for g := range int(row.Empty.GPUs) {
@@ -30,7 +30,7 @@ func (t *Trace) inventory(i int) *model.Node {
 // request is what a pod of the trace asks for. One without GPUs has no vendor.
 func (t *Trace) request(i int) model.Request {
 	c := &t.Pods[i].Class
-	r := model.Request{Host: model.Host{CPU: c.CPU, Memory: model.MiB(c.Memory)}}
+	r := model.Request{Host: model.Host{CPU: c.CPU, Memory: model.MiB(c.Memory).Bytes()}}
 	if c.GPUs == 0 {
 		return r
 	}

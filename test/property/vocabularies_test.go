@@ -179,7 +179,22 @@ func (w *world) step(e event) {
 func (w *world) publish(i int) (*v1.Node, *v1alpha1.GPUNode, *model.Node) {
 	node, gn := w.fleet[i].publish(w.sick[i])
 	inv, _ := dialect.Inventory(node, gn)
+	// These stories are about devices: of resources that a family does not publish, in
+	// this fleet, there is plenty.
+	for _, name := range asked {
+		if inv.Extras.Amount(name) == 0 {
+			inv.Extras = inv.Extras.Plus(model.Extras{{Name: name, Amount: 1 << 40}})
+		}
+	}
 	return node, gn, inv
+}
+
+// asked are the resources that pods ask for and kube-scheduler compares.
+var asked = []string{
+	"aliyun.com/gpu-core", "aliyun.com/gpu-core.percentage", "aliyun.com/gpu-mem", "amd.com/gpu", "gpu.intel.com/i915",
+	"huawei.com/Ascend310P", "huawei.com/Ascend910B3", "huawei.com/Ascend910B3-memory", "huawei.com/npu-core",
+	"nvidia.com/gpu", "nvidia.com/gpu.shared", "nvidia.com/vgpu", "pods",
+	"volcano.sh/gpu-memory", "volcano.sh/gpu-number", "volcano.sh/vgpu-cores", "volcano.sh/vgpu-memory", "volcano.sh/vgpu-memory-percentage", "volcano.sh/vgpu-number",
 }
 
 func (w *world) syncNode(l *ledger.Ledger, i int) {
@@ -271,8 +286,11 @@ func (w *world) place(a ask) (*v1.Pod, *ledger.Claim) {
 		w.say("  %s: %s", pod.Name, text)
 		return pod, &claim
 	}
-	if r.Host == (model.Host{}) && place.Fits(w.ledger, r) { // else the CPU may be what is missing
-		w.fatal("%s fits, and the planner knows no node: %+v", a.pod.Name, *r)
+	for id := range w.ledger.Nodes() {
+		v, _ := w.ledger.View(id)
+		if _, refusal := place.Fit(r, v); refusal == nil && v.Covers(r) {
+			w.fatal("%s fits on %s, and the planner knows no node: %+v", a.pod.Name, id, *r)
+		}
 	}
 	reasons := w.planner.Reasons(r)
 	w.say("  %s waits: %s", a.pod.Name, reasons.String())

@@ -134,7 +134,7 @@ func (c *Cluster) total() map[arbiter.Resource]int64 {
 	for id := range c.ledger.Nodes() {
 		v, _ := c.ledger.View(id)
 		out[engine.CPU] += v.Node.Host.CPU
-		out[engine.Memory] += int64(v.Node.Host.Memory)
+		out[engine.Memory] += int64(v.Node.Host.Memory.MiB())
 		for _, vendor := range model.Vendors {
 			for slot := range v.Healthy(vendor).Slots() {
 				out[engine.GPU(vendor)] += model.FullMilli

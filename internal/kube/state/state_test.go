@@ -69,7 +69,9 @@ func newSetup(t *testing.T, source cache.ListerWatcher) *setup {
 }
 
 func testNode(name string, gpus int64) *v1.Node {
-	return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1.NodeStatus{Allocatable: v1.ResourceList{names.ResourceNVIDIA: *resource.NewQuantity(gpus, resource.DecimalSI)}}}
+	return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: v1.NodeStatus{Allocatable: v1.ResourceList{
+		names.ResourceNVIDIA: *resource.NewQuantity(gpus, resource.DecimalSI), v1.ResourcePods: resource.MustParse("110"),
+	}}}
 }
 
 func testPod(name string, gpus int64) *v1.Pod {

@@ -1,0 +1,129 @@
+package ledger
+
+import (
+	"slices"
+
+	"github.com/tangram-dev/tangram/core/model"
+)
+
+// extrasLeft is what claims leave of a node's extras, one amount for each entry of
+// model.Node.Extras, in that order. Amounts are negative where claims use more than
+// there is. nil while no claim uses any. Values are never changed: views share them.
+type extrasLeft []int64
+
+// extrasBeside is what claims leave of a node's extras.
+func extrasBeside(n *model.Node, claims []Claim) extrasLeft {
+	var left extrasLeft
+	for i := range claims {
+		left = left.take(n, claims[i].Extras, -1)
+	}
+	return left.settled(n)
+}
+
+// replace is what is left when one claim is there instead of another; either may be
+// nil.
+func (x extrasLeft) replace(n *model.Node, old, now *Claim) extrasLeft {
+	var before, after model.Extras
+	if old != nil {
+		before = old.Extras
+	}
+	if now != nil {
+		after = now.Extras
+	}
+	if before.Equal(after) {
+		return x
+	}
+	return slices.Clone(x).take(n, before, +1).take(n, after, -1).settled(n)
+}
+
+// take adds an amount, or with sign -1 takes it away, in place. What the node does not
+// publish is not counted: it has none of it, whoever uses how much.
+func (x extrasLeft) take(n *model.Node, amounts model.Extras, sign int64) extrasLeft {
+	at := 0
+	for _, a := range amounts {
+		if at = seek(n.Extras, a.Name, at); at == len(n.Extras) {
+			break
+		}
+		if n.Extras[at].Name != a.Name {
+			continue
+		}
+		if x == nil {
+			x = make(extrasLeft, len(n.Extras))
+			for i := range n.Extras {
+				x[i] = n.Extras[i].Amount
+			}
+		}
+		x[at] += sign * a.Amount
+	}
+	return x
+}
+
+// settled makes equal states have equal values: nil when all is left.
+func (x extrasLeft) settled(n *model.Node) extrasLeft {
+	for i := range x {
+		if x[i] != n.Extras[i].Amount {
+			return x
+		}
+	}
+	return nil
+}
+
+// seek is the position of the first entry from one on whose name is not before a name.
+func seek(all model.Extras, name string, from int) int {
+	for from < len(all) && all[from].Name != name && all[from].Name < name {
+		from++
+	}
+	return from
+}
+
+// Covers says whether the node has what a request needs beside devices: as
+// kube-scheduler's NodeResourcesFit decides, for what is in Request.Host and
+// Request.Extras.
+func (v View) Covers(r *model.Request) bool {
+	if !v.FreeHost.Covers(r.Host) {
+		return false
+	}
+	at := 0
+	for i := range r.Extras {
+		need := &r.Extras[i]
+		at = seek(v.Node.Extras, need.Name, at)
+		if at == len(v.Node.Extras) || v.Node.Extras[at].Name != need.Name || v.leftOf(at) < need.Amount {
+			return false
+		}
+	}
+	return true
+}
+
+// Shortages lists what a request needs beside devices and the node has too little of:
+// CPU, memory, then extras by name. None exactly when Covers is true.
+func (v View) Shortages(r *model.Request) []model.Shortage {
+	var out []model.Shortage
+	check := func(name string, need, free, total int64) {
+		if need > 0 && need > free {
+			out = append(out, model.Shortage{Name: name, Need: need, Free: free, Total: total})
+		}
+	}
+	check(model.CPUName, r.Host.CPU, v.FreeHost.CPU, v.Node.Host.CPU)
+	check(model.MemoryName, int64(r.Host.Memory), int64(v.FreeHost.Memory), int64(v.Node.Host.Memory))
+	for _, need := range r.Extras {
+		check(need.Name, need.Amount, v.FreeExtra(need.Name), v.Node.Extras.Amount(need.Name))
+	}
+	return out
+}
+
+// FreeExtra is how much of a resource the claims leave: 0 when the node does not
+// publish it, negative when claims use more than there is.
+func (v View) FreeExtra(name string) int64 {
+	at := seek(v.Node.Extras, name, 0)
+	if at == len(v.Node.Extras) || v.Node.Extras[at].Name != name {
+		return 0
+	}
+	return v.leftOf(at)
+}
+
+func (v View) leftOf(at int) int64 {
+	if v.extras == nil {
+		return v.Node.Extras[at].Amount
+	}
+	return v.extras[at]
+}
