@@ -131,7 +131,7 @@ func (e *Engine) cheapestNodes(k *known, tier []*bundle, now int64) ([]model.Nod
 	var names []string
 	for _, id := range slices.Sorted(e.ledger.Nodes()) {
 		name, ok := e.domainOf(id, k.Require)
-		if !ok || ask.May != nil && !ask.May(0, id) {
+		if !ok || ask.May != nil && ask.May(0, id) != nil {
 			continue
 		}
 		if p := e.price(ask.Roles[0].Request, id, byNode[id], ask.Min); len(p.prices) > 1 {

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
@@ -344,3 +343,6 @@ func (e *Engine) take(k *known, plan *gang.Plan, now int64) {
 	}
 	e.index(k)
 }
+
+// Tick tells the time. now must not go back.
+func (e *Engine) Tick(now int64) { e.now = max(e.now, now) }

@@ -7,6 +7,8 @@ import (
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/engine"
+	"github.com/tangram-dev/tangram/core/explain"
+	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
 )
 
@@ -26,7 +28,7 @@ func TestElasticStartsSmallAndGrows(t *testing.T) {
 	if n := len(w.placed["elastic"]); n != 7 {
 		t.Fatalf("%d members, want 7: all its queue may use", n)
 	}
-	if r := w.e.Why("elastic"); !r.Quota {
+	if r := w.e.Why("elastic"); r.Class() != explain.ForQuota {
 		t.Errorf("%+v", r)
 	}
 	// A member went: it runs on, and gets another one.
@@ -52,21 +54,21 @@ func TestRepairAndReasons(t *testing.T) {
 	}
 	w.submit(simple("late", 3, 2))
 	w.decide()
-	if r := w.e.Why("late"); r.Never || r.Quota || r.Text != "waits for capacity: needs 3 members, 0 can be placed; for the next: 4 nodes have too few free GPUs (0 of 2)" {
+	if r := w.e.Why("late"); r.Never || r.Class() != explain.ForCapacity || r.String() != "waits for capacity: needs 3 members, 0 can be placed; for the next: 0/4 nodes fit: 4 have too few free GPUs (0 of 2)" {
 		t.Errorf("%+v", r)
 	}
 	w.submit(simple("never", 5, 2))
 	w.decide()
-	if r := w.e.Why("never"); !r.Never || r.Text != "can never fit: needs 5 members, 4 can be placed; for the next: 4 nodes have too few free GPUs (0 of 2)" {
+	if r := w.e.Why("never"); !r.Never || r.String() != "can never fit on the nodes there are: needs 5 members, 4 can be placed; for the next: 0/4 nodes fit: 4 have too few free GPUs (0 of 2)" {
 		t.Errorf("%+v", r)
 	}
 	young := simple("young", 3, 1)
 	young.Min = 4
 	w.submit(young)
-	if r := w.e.Why("young"); !r.Incomplete || r.Text != "waits for members: 3 of 4 exist" {
+	if r := w.e.Why("young"); r.Code != explain.Members || r.String() != "waits for members: 3 of 4 exist" {
 		t.Errorf("%+v", r)
 	}
-	if r := w.e.Why("g"); r != (engine.Reason{}) {
+	if r := w.e.Why("g"); r.Is() {
 		t.Errorf("%+v", r)
 	}
 }
@@ -112,7 +114,7 @@ func TestUndoWaitsAgain(t *testing.T) {
 	// Who is bound stays.
 	_, c, _ := w.l.Claim("g/002")
 	c.Assumed = false
-	w.l.Put("n000", c)
+	w.e.Bound("n000", []model.HolderID{"g/002"}, []ledger.Claim{c})
 	w.e.Undo("g", g.Roles[0].Members)
 	if w.e.Placed("g") != 1 {
 		t.Fatalf("%d placed", w.e.Placed("g"))
@@ -161,15 +163,16 @@ func TestLauncher(t *testing.T) {
 	}
 }
 
-// The taint of another adapter's world: no node may, until it says so.
+// TestMayChanges: a cordon keeps a gang waiting until it is taken away, and the gang is
+// not told that it never fits.
 func TestMayChanges(t *testing.T) {
 	open := false
 	o := options()
-	o.May = func(*model.Request, model.NodeID) bool { return open }
+	o.Facts = facts{may: func(engine.Shape, model.NodeID) bool { return open }}
 	w := newWorld(t, o, nil, nodes(1, 4)...)
 	w.submit(simple("g", 4, 1))
 	w.decide()
-	if r := w.e.Why("g"); !r.Never || w.runs("g") {
+	if r := w.e.Why("g"); r.Never || r.String() != "waits for capacity: needs 4 members, 0 can be placed; for the next: 0/1 nodes fit: 1 is cordoned" || w.runs("g") {
 		t.Errorf("%+v", r)
 	}
 	open = true
@@ -180,15 +183,15 @@ func TestMayChanges(t *testing.T) {
 	}
 }
 
-// What another one held and gave up in the ledger is noticed without being told.
-func TestOthersChangeTheLedger(t *testing.T) {
+// TestOtherPodEnds: devices of a pod that is in no gang are free when it ends.
+func TestOtherPodEnds(t *testing.T) {
 	w := newTest(t, 1, 4)
 	v, _ := w.l.View("n000")
-	w.l.Put("n000", coretest.WholeClaim("other", v.Node, coretest.Request(4), v.Free(model.NVIDIA)))
+	w.e.Bound("n000", []model.HolderID{"other"}, []ledger.Claim{coretest.WholeClaim("other", v.Node, coretest.Request(4), v.Free(model.NVIDIA))})
 	w.submit(simple("g", 4, 1))
 	w.e.Step(0)
 	w.e.Step(1)
-	w.l.Drop("other")
+	w.e.Ended("other")
 	w.now = int64(time.Second)
 	w.decide()
 	if !w.runs("g") {

@@ -83,7 +83,7 @@ func TestNobodyIsEvictedInVain(t *testing.T) {
 func TestUndoneKeepsItsNodes(t *testing.T) {
 	late := false
 	o := options()
-	o.May = func(*model.Request, model.NodeID) bool { return !late }
+	o.Facts = facts{may: func(engine.Shape, model.NodeID) bool { return !late }}
 	w := newWorld(t, o, nil, nodes(4, 4)...)
 	w.fill(16, 1)
 	polite := urgent("polite", 1, 4)
@@ -121,7 +121,7 @@ func TestSparedKeepsWhatIsFree(t *testing.T) {
 	for _, all := range []bool{false, true} {
 		spared := map[model.HolderID]bool{}
 		o := options()
-		o.Evictable = func(h model.HolderID) bool { return !spared[h] }
+		o.Facts = facts{protected: spared}
 		w := newWorld(t, o, nil, nodes(3, 4)...)
 		w.fill(12, 1)
 		polite := urgent("polite", 1, 4)
@@ -156,7 +156,7 @@ func TestSparedKeepsWhatIsFree(t *testing.T) {
 		}
 		if all {
 			if d = w.decide(); len(d.Starts) == 0 {
-				t.Fatal("what is free is kept in futile")
+				t.Fatal("what is free is kept in vain")
 			}
 			continue
 		}
@@ -172,7 +172,7 @@ func TestUrgentBehindMany(t *testing.T) {
 	w := newTest(t, 5, 3, arbiter.Queue{Name: "q", Order: arbiter.FIFO})
 	for i := range 40 {
 		g := simple(fmt.Sprintf("low%03d", i), 3, 1)
-		g.Queue, g.Roles[0].Class = "q", fmt.Sprint(i) // all different
+		g.Queue, g.Roles[0].Shape = "q", engine.Shape(fmt.Sprint(i)) // all different
 		w.submit(g)
 	}
 	w.decide()
@@ -199,7 +199,7 @@ func TestWhoIsLeftAlone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			o := options()
 			if name == "budget" {
-				o.Evictable = func(model.HolderID) bool { return false }
+				o.Facts = facts{budgets: func(model.HolderID) []engine.Budget { return []engine.Budget{{Name: "none"}} }}
 			}
 			w := newWorld(t, o, nil, nodes(1, 4)...)
 			g := simple("g", 4, 1)
@@ -248,12 +248,12 @@ func TestBundles(t *testing.T) {
 func TestBudgetsAddUp(t *testing.T) {
 	allowed := 1
 	o := options()
-	o.Budgets = func(h model.HolderID) []engine.Budget {
+	o.Facts = facts{budgets: func(h model.HolderID) []engine.Budget {
 		if h < "c" {
 			return []engine.Budget{{Name: "b", Allowed: allowed}}
 		}
 		return nil
-	}
+	}}
 	w := newWorld(t, o, nil, nodes(2, 2)...)
 	w.submit(simple("a", 2, 1))
 	w.decide()
@@ -305,7 +305,7 @@ func TestReclaimDuringGrace(t *testing.T) {
 	for _, queue := range []string{"a", "b"} {
 		for i := range 8 {
 			g := simple(fmt.Sprint(queue, i), 1, 1)
-			g.Queue, g.Roles[0].Class = queue, fmt.Sprint(i) // each tries for itself
+			g.Queue, g.Roles[0].Shape = queue, engine.Shape(fmt.Sprint(i)) // each tries for itself
 			w.submit(g)
 		}
 		w.decide()
@@ -369,7 +369,7 @@ func TestTwoRolesEvictFewest(t *testing.T) {
 		w.submit(simple(v.id, 1, v.gpus))
 		h := holders(engine.ID(v.id), 0, 1)[0]
 		w.put(h, v.node, v.gpus)
-		w.e.Found(engine.ID(v.id), h, v.node, 0)
+		w.e.Found(h, v.node, 0)
 		w.placed[engine.ID(v.id)][h] = v.node
 	}
 	w.now = second
@@ -428,7 +428,7 @@ func TestFewestVictims(t *testing.T) {
 			node := model.NodeID(fmt.Sprintf("n%03d", v.node))
 			h := holders(id, 0, 1)[0]
 			w.put(h, node, v.gpus)
-			w.e.Found(id, h, node, 0)
+			w.e.Found(h, node, 0)
 			w.placed[id][h] = node
 		}
 		w.now = second

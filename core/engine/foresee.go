@@ -16,7 +16,7 @@ import (
 func (e *Engine) foreseeLeft() (undo func()) {
 	gone := map[ID]*bundle{}
 	for h := range e.leaving { // sums do not depend on the order
-		id := e.of[h]
+		id := e.of[h].id
 		k := e.gangs[id]
 		if k == nil {
 			continue

@@ -36,6 +36,8 @@ type Role struct {
 // Gang is a group of holders that start together. A single pod is a gang of one.
 type Gang struct {
 	ID ID
+	// Name is what people call it: "namespace/name" of its pod or of its gang.
+	Name string
 	// Queue is where it waits; empty for the default one.
 	Queue           string
 	Namespace, User string

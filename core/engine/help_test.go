@@ -11,6 +11,7 @@ import (
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/engine"
+	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/planner"
@@ -44,6 +45,33 @@ type world struct {
 	last   engine.Plan
 	// leaving were told to go.
 	leaving map[model.HolderID]bool
+}
+
+// facts are Kubernetes' rules as a test wants them: a node that may not take a shape is
+// cordoned, a protected holder has a budget that allows nothing.
+type facts struct {
+	may       func(engine.Shape, model.NodeID) bool
+	protected map[model.HolderID]bool
+	budgets   func(model.HolderID) []engine.Budget
+}
+
+func (f facts) May(s engine.Shape, n model.NodeID) *explain.Refusal {
+	if f.may == nil || f.may(s, n) {
+		return nil
+	}
+	return &explain.Refusal{Code: explain.Cordoned}
+}
+
+func (f facts) Apart(engine.Shape, engine.Shape) bool { return false }
+
+func (f facts) Budgets(h model.HolderID) []engine.Budget {
+	switch {
+	case f.protected[h]:
+		return []engine.Budget{{Name: "none"}}
+	case f.budgets != nil:
+		return f.budgets(h)
+	}
+	return nil
 }
 
 func newWorld(t fataler, o engine.Options, queues []arbiter.Queue, nodes ...*model.Node) *world {

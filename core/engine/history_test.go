@@ -110,12 +110,12 @@ func (h *history) step() {
 	case "node":
 		i := rapid.IntRange(0, 5).Draw(t, "node")
 		if rapid.Bool().Draw(t, "comes") {
-			if err := h.l.SetNode(drawNode(t, i)); err != nil {
+			if _, err := h.e.SetNode(drawNode(t, i), nil); err != nil {
 				t.Fatal(err)
 			}
 		} else {
 			id := model.NodeID(fmt.Sprint("n", i))
-			h.l.RemoveNode(id)
+			h.e.RemoveNode(id)
 			for _, g := range slices.Sorted(maps.Keys(h.placed)) {
 				for _, m := range slices.Sorted(maps.Keys(h.placed[g])) {
 					if h.placed[g][m] == id {
@@ -232,7 +232,7 @@ func (h *history) rebuilt() *world {
 	for _, id := range slices.Sorted(maps.Keys(h.gangs)) {
 		n.submit(h.gangs[id])
 		for m, node := range h.placed[id] {
-			n.e.Found(id, m, node, h.begun[id])
+			n.e.Found(m, node, h.begun[id])
 			n.placed[id][m] = node
 		}
 		if at, ok := h.begun[id]; ok {
@@ -294,7 +294,7 @@ func (h *history) finish() {
 }
 
 // TestHistories: whatever happens in whatever order, gangs start whole, devices are
-// held once, queues are charged what is placed, nobody waits in futile, nothing is kept
+// held once, queues are charged what is placed, nobody waits in vain, nothing is kept
 // for ever, and an engine that comes new to it decides the same.
 func TestHistories(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

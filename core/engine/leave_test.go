@@ -65,13 +65,13 @@ func TestRestartInTheMiddle(t *testing.T) {
 	delete(w.placed, "half")
 	for i, h := range holders("half", 0, 4) {
 		if i >= 2 {
-			w.l.Drop(h)
+			w.e.Ended(h)
 			continue
 		}
 		g := engine.Gang{ID: engine.ID(fmt.Sprint("going", i)), Min: 1, Preemptible: true,
 			Roles: []engine.Role{{Request: half.Roles[0].Request, Members: []model.HolderID{h}}}}
 		w.submit(g)
-		w.e.Found(g.ID, h, old[h], 0)
+		w.e.Found(h, old[h], 0)
 		w.placed[g.ID][h] = old[h]
 		w.e.Leaves(h, w.now+int64(time.Minute))
 	}
@@ -129,7 +129,7 @@ func TestEqualsInheritNothing(t *testing.T) {
 func TestKeptInVain(t *testing.T) {
 	o := options()
 	refused := map[model.NodeID]bool{}
-	o.May = func(_ *model.Request, id model.NodeID) bool { return !refused[id] }
+	o.Facts = facts{may: func(_ engine.Shape, id model.NodeID) bool { return !refused[id] }}
 	w := newWorld(t, o, nil, nodes(2, 4)...)
 	w.fill(2, 4)
 	w.submit(urgent("u", 1, 4))

@@ -214,10 +214,12 @@ func TestRefusedGangStopsEvicting(t *testing.T) {
 	refused := map[model.NodeID]int64{}
 	var w *world
 	o := options()
-	o.May = func(r *model.Request, id model.NodeID) bool { return r.Count() != 2 || refused[id] < w.now }
+	o.Facts = facts{may: func(s engine.Shape, id model.NodeID) bool { return s != "picky" || refused[id] < w.now }}
 	w = newWorld(t, o, nil, nodes(6, 2)...)
 	w.fill(12, 1)
-	w.submit(urgent("u", 1, 2))
+	u := urgent("u", 1, 2)
+	u.Roles[0].Shape = "picky"
+	w.submit(u)
 	evicted := 0
 	for range 6 * 3600 / 5 {
 		w.now += 5 * second
@@ -235,6 +237,6 @@ func TestRefusedGangStopsEvicting(t *testing.T) {
 	}
 	// Six hours: after 1, 2, 4, ... minutes.
 	if evicted == 0 || evicted > 2*10 {
-		t.Errorf("%d are evicted in futile", evicted)
+		t.Errorf("%d are evicted in vain", evicted)
 	}
 }

@@ -80,7 +80,7 @@ func limited0(s *scene, need int64) bool {
 	return limited && s.tree.Map(s.tree.Used("q0"))[gpu]+need > limit
 }
 
-// TestReclaimVictims: with queues in play, too, nobody goes in futile, nobody goes who
+// TestReclaimVictims: with queues in play, too, nobody goes in vain, nobody goes who
 // could stay, and the gang starts. How often somebody lawful would help and nobody
 // goes is counted.
 func TestReclaimVictims(t *testing.T) {
@@ -122,14 +122,14 @@ func TestReclaimVictims(t *testing.T) {
 		}
 		vs := s.evicted(d.Evicts[0])
 		if !found || start {
-			t.Fatalf("in futile: %+v", vs)
+			t.Fatalf("in vain: %+v", vs)
 		}
 		if !s.lawful(vs) {
 			t.Fatalf("unlawful: %+v", vs)
 		}
 		for i := range vs {
 			if rest := slices.Delete(slices.Clone(vs), i, i+1); s.lawful(rest) && s.fits(gone(rest)) {
-				t.Fatalf("%+v goes in futile, of %+v", vs[i], vs)
+				t.Fatalf("%+v goes in vain, of %+v", vs[i], vs)
 			}
 		}
 		count.judge(t, priceOf(vs), best)

@@ -184,7 +184,7 @@ func (e *Engine) Move(h model.HolderID, t Ticket, node model.NodeID) (Release, *
 	claim.Assumed = true
 	e.ledger.Put(node, claim)
 	tx.Keep()
-	e.put(k, h, spot{role, node})
+	e.put(k, h, spot{role: role, node: node})
 	r.Node, r.Grant = v.Node, grant
 	return r.Release, nil
 }

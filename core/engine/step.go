@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
+	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/gang"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/score"
@@ -56,8 +57,10 @@ func (e *Engine) Step(now int64) Plan {
 	broken := e.repair(&d, now)
 	e.startKept(&d, now)
 	e.start(&d, now)
-	e.helpWaiting(&d, broken, now)
-	e.grow(&d, now)
+	if !d.More { // else gangs may still start that were not looked at
+		e.helpWaiting(&d, broken, now)
+		e.grow(&d, now)
+	}
 	return d
 }
 
@@ -142,7 +145,7 @@ func (e *Engine) start(d *Plan, now int64) {
 	e.unfinished = false
 	for offer := range pass(now) {
 		k := e.gangs[ID(offer.Job.ID)]
-		if k.Invalid != "" || e.unfinished && k.offered == e.round {
+		if k.Invalid != "" || k.offered == e.round {
 			continue
 		}
 		if k.rests(now) {
@@ -165,7 +168,8 @@ func (e *Engine) start(d *Plan, now int64) {
 			if s, ok := e.tryStart(k, k.missing(), nil, now); ok {
 				d.Starts = append(d.Starts, s)
 				offer.Place(e.tree.Amounts(e.used(k)))
-				continue
+				budget -= planCost
+				break
 			}
 			budget -= planCost
 			switch {
@@ -303,13 +307,13 @@ func (e *Engine) constrain(k *known, ask *gang.Ask, closed []*reservation) {
 	if _, none := e.options.Facts.(NoFacts); none && len(closed) == 0 && len(e.vetoes.of) == 0 {
 		return
 	}
-	ask.May = func(role int, node model.NodeID) bool {
+	ask.May = func(role int, node model.NodeID) *explain.Refusal {
 		for _, r := range closed {
 			if r.has(node) {
-				return false
+				return &explain.Refusal{Code: explain.Taken}
 			}
 		}
-		return e.refusal(k, role, node) == nil
+		return e.refusal(k, role, node)
 	}
 }
 

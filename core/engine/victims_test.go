@@ -65,13 +65,12 @@ func drawScene(t *rapid.T, sort string, spread, elastic bool) *scene {
 	s := &scene{protected: map[model.HolderID]bool{}, budgets: map[model.HolderID]engine.Budget{}}
 	budgets := []engine.Budget{{Name: "x", Allowed: rapid.IntRange(1, 2).Draw(t, "x allows")}, {Name: "y", Allowed: 3}}
 	o := options()
-	o.Budgets = func(h model.HolderID) []engine.Budget {
+	o.Facts = facts{protected: s.protected, budgets: func(h model.HolderID) []engine.Budget {
 		if b, ok := s.budgets[h]; ok {
 			return []engine.Budget{b}
 		}
 		return nil
-	}
-	o.Evictable = func(h model.HolderID) bool { return !s.protected[h] }
+	}}
 	var fleet []*model.Node
 	for i := range rapid.SampledFrom([]int{3, 2, 4}).Draw(t, "nodes") {
 		n := coretest.Node(fmt.Sprintf("n%03d", i)).GPUs(rapid.SampledFrom([]int{4, 2}).Draw(t, "GPUs"), "A100").Cuttable().Domains("z", fmt.Sprint("r", i/2)).Build()
@@ -123,7 +122,7 @@ func drawScene(t *rapid.T, sort string, spread, elastic bool) *scene {
 		s.submit(g)
 		for _, h := range slices.Sorted(maps.Keys(places)) {
 			at := places[h]
-			s.e.Found(id, h, at, 0)
+			s.e.Found(h, at, 0)
 			s.placed[id][h] = at
 			s.protected[h] = rapid.IntRange(0, 14).Draw(t, "protected") == 0
 			if i := rapid.IntRange(0, 2).Draw(t, "budget"); sort == "budgets" && i < 2 {
@@ -164,7 +163,7 @@ func (s *scene) begin(t *rapid.T, fleet []*model.Node) {
 		v, _ := s.l.View(at)
 		if grant, refusal := s.p.Fit(r, v); refusal == nil {
 			s.l.Put(at, grant.Claim(h, r, v.Node))
-			s.e.Found("u", h, at, 0)
+			s.e.Found(h, at, 0)
 			s.placed["u"][h] = at
 			return
 		}
@@ -331,7 +330,7 @@ func (s *scene) evicted(x engine.Evict) []victim {
 	return out
 }
 
-// TestVictims: whoever is urgent and whoever is in the way, nobody goes in futile,
+// TestVictims: whoever is urgent and whoever is in the way, nobody goes in vain,
 // nobody goes who could stay, nobody is touched who may not be, and somebody goes if
 // that would help. How much more than the least goes is counted.
 func TestVictims(t *testing.T) {
@@ -350,7 +349,7 @@ func TestVictims(t *testing.T) {
 					d := s.decide()
 					if !ok {
 						if len(d.Evicts) > 0 {
-							t.Fatalf("in futile: %+v", d.Evicts)
+							t.Fatalf("in vain: %+v", d.Evicts)
 						}
 						return
 					}
@@ -372,7 +371,7 @@ func TestVictims(t *testing.T) {
 					}
 					for i := range vs {
 						if s.fits(gone(slices.Delete(slices.Clone(vs), i, i+1))) {
-							t.Fatalf("%+v goes in futile, of %+v", vs[i], vs)
+							t.Fatalf("%+v goes in vain, of %+v", vs[i], vs)
 						}
 					}
 					count.judge(t, priceOf(vs), best)

@@ -1,68 +1,137 @@
 package engine
 
 import (
-	"fmt"
-	"strings"
-
 	"github.com/tangram-dev/tangram/core/arbiter"
+	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/gang"
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// Reason is why a gang does not start. The zero value is none.
-type Reason struct {
-	// Quota: it waits for its queue or namespace; otherwise for capacity, or for
-	// members that do not exist yet.
-	Quota bool
-	// Incomplete: fewer members exist than it needs.
-	Incomplete bool
-	// Never: it can never fit on the nodes there are, or asks for more than its quota.
-	Never bool
-	Text  string
-	// Failure has the details when it waits for capacity; may be nil.
-	Failure *gang.Failure
-}
-
 // Why says why a gang waits. Of one that runs the reason is that of its missing
 // members, if any. It is found anew each time, at the cost of a plan and of a look at
-// every kind of node.
-func (e *Engine) Why(id ID) Reason {
-	defer e.enter()()
+// every node.
+func (e *Engine) Why(id ID) explain.Reason {
 	k := e.gangs[id]
+	if k == nil || len(k.placed) > 0 && len(k.placed) >= k.exists && k.missing() == 0 {
+		return explain.Reason{}
+	}
+	r := e.why(k)
+	r.Prospect = e.prospect(id)
+	if r.Code == explain.Nodes && k.lastRefusal != "" && r.Detail == "" && r.Nodes.Fit() > 0 {
+		r.Code, r.Detail = explain.BackOff, k.lastRefusal
+	}
+	return r
+}
+
+func (e *Engine) why(k *known) explain.Reason {
+	id := arbiter.JobID(k.ID)
 	switch {
-	case k == nil || len(k.placed) > 0 && len(k.placed) >= k.exists && k.missing() == 0:
-		return Reason{}
+	case k.Invalid != "":
+		return explain.Reason{Code: explain.Invalid, Detail: k.Invalid}
 	case k.missing() > 0 && !k.complete():
-		for _, r := range k.Roles {
-			if k.exists >= k.Min && len(r.Members) < r.Min {
-				return Reason{Incomplete: true, Text: fmt.Sprintf("waits for members: %d of %d of role %q exist", len(r.Members), r.Min, r.Name)}
-			}
-		}
-		return Reason{Incomplete: true, Text: fmt.Sprintf("waits for members: %d of %d exist", k.exists, k.Min)}
+		return k.awaited()
 	}
 	waits := len(k.placed) == 0
 	wait := e.wait(k, max(1, k.missing()))
 	if wait.ForQuota() {
-		return Reason{Quota: true, Never: wait.Never(), Text: spellWait(wait)}
+		return reasonOf(wait)
 	}
-	if f := e.never(k); f != nil && waits {
-		return Reason{Never: true, Text: "can never fit: " + f.String(), Failure: f}
+	if r := e.refusedEverywhere(k); r.Is() {
+		return r
 	}
-	if waits && !e.tree.Ever(arbiter.JobID(id)) {
-		return Reason{Never: true, Text: "can never start beside what is guaranteed to other queues: " + strings.TrimPrefix(spellWait(wait), "waits for capacity: ")}
+	if r := e.never(k); r != nil && waits {
+		return *r
+	}
+	if waits && !e.tree.Ever(id) {
+		r := reasonOf(wait)
+		r.Never = true
+		return r
 	}
 	failure := e.explain(k)
 	switch {
 	case failure != nil:
-		return Reason{Text: "waits for capacity: " + failure.String(), Failure: failure}
+		return failure.Reason()
+	case k.rests(e.now):
+		return explain.Reason{Code: explain.BackOff, Detail: k.lastRefusal}
 	case wait.Code != 0:
-		return Reason{Text: spellWait(wait)}
+		return reasonOf(wait)
 	case waits && e.takesReservedQuota(k, e.end(k, e.now)):
-		return Reason{Quota: true, Text: "waits for quota: what is left of it is kept for gangs that came before"}
+		return explain.Reason{Code: explain.QuotaKept}
 	case e.closing(k, e.now) != nil:
-		return Reason{Text: "waits for capacity: nodes it could use are kept for gangs that came before"}
+		return explain.Reason{Code: explain.NodesKept}
 	}
-	return Reason{Text: "waits for its turn"}
+	return e.turn(k)
+}
+
+// awaited says of which members too few exist.
+func (g *known) awaited() explain.Reason {
+	for _, r := range g.Roles {
+		if g.exists >= g.Min && len(r.Members) < r.Min {
+			return explain.Reason{Code: explain.Members, Need: r.Min, Exist: len(r.Members), Role: r.Name}
+		}
+	}
+	return explain.Reason{Code: explain.Members, Need: g.Min, Exist: g.exists}
+}
+
+// refusedEverywhere says what kube-scheduler's filters hold against a role on every
+// node: a claim that does not exist, say. It is the decisive cause.
+func (e *Engine) refusedEverywhere(k *known) explain.Reason {
+	for i := range k.Roles {
+		if r := e.vetoes.everywhere(k.Roles[i].Shape, e.now); r != nil && k.have[i] < len(k.Roles[i].Members) {
+			return explain.Reason{Code: explain.Nodes, Need: k.Min, Placed: len(k.placed), Detail: r.Detail}
+		}
+	}
+	return explain.Reason{}
+}
+
+// maxAhead bounds how many gangs are counted that are before another one.
+const maxAhead = 1000
+
+// turn says how many gangs are before one that only waits for its turn. Gangs of other
+// namespaces are counted, not named.
+func (e *Engine) turn(k *known) explain.Reason {
+	r := explain.Reason{Code: explain.Turn}
+	for job := range e.tree.Waiting(e.now) {
+		o := e.gangs[ID(job.ID)]
+		if o == k || r.Ahead == maxAhead {
+			break
+		}
+		if r.Ahead++; r.First == "" && o.Namespace == k.Namespace {
+			r.First = o.Name
+		}
+	}
+	return r
+}
+
+// prospect is what a waiting gang can count on.
+func (e *Engine) prospect(id ID) explain.Prospect {
+	at, nodes, ok := e.Reservation(id)
+	if !ok {
+		return explain.Prospect{}
+	}
+	return explain.Prospect{Nodes: nodes, At: at, Freeing: e.Freeing(id)}
+}
+
+// waitCodes are the arbiter's codes as reasons.
+var waitCodes = map[arbiter.Code]explain.Code{
+	arbiter.NoQueue:        explain.NoQueue,
+	arbiter.InnerQueue:     explain.InnerQueue,
+	arbiter.QueueClosed:    explain.QueueClosed,
+	arbiter.OverQuota:      explain.OverQuota,
+	arbiter.OverCapability: explain.OverCapability,
+	arbiter.Reserved:       explain.Guaranteed,
+	arbiter.OverTotal:      explain.OverTotal,
+}
+
+// reasonOf is what keeps a job from being offered, as a reason.
+func reasonOf(w arbiter.Wait) explain.Reason {
+	if w.Code == 0 {
+		return explain.Reason{}
+	}
+	return explain.Reason{
+		Code: waitCodes[w.Code], Never: w.Never(), Queue: w.Queue, Namespace: w.Namespace, Resource: string(w.Resource),
+		Want: w.Need, Limit: w.Limit, Used: w.Used,
+	}
 }
 
 // explain plans a gang for the reasons only, as if nothing were reserved.
@@ -79,28 +148,44 @@ func (e *Engine) explain(k *known) *gang.Failure {
 // maxNever bounds how many shapes' fate is remembered.
 const maxNever = 4096
 
-// never says why a gang can never fit, or nil. It is asked once per shape, until the
-// fleet changes.
-func (e *Engine) never(k *known) *gang.Failure {
+// never says why a gang can never fit, or nil: no change of running pods, cordons,
+// taints or queues would let it. It is asked once per shape, until the fleet changes.
+func (e *Engine) never(k *known) *explain.Reason {
 	if v := e.ledger.FleetVersion(); v != e.neverFleet || len(e.nevers) > maxNever {
 		e.neverFleet = v
 		clear(e.nevers)
 	}
-	f, known := e.nevers[k.shape]
+	r, known := e.nevers[k.shape]
 	if !known {
-		if e.empty == nil {
-			e.empty = gang.NewEmpty(e.ledger)
-		}
-		whole := &gang.Ask{Min: k.Min, Require: k.Require}
-		for _, r := range k.Roles {
-			whole.Roles = append(whole.Roles, gang.Role{Name: r.Name, Request: r.Request, Members: r.Members, Min: r.Min})
-		}
-		e.constrain(k, whole, nil)
-		if e.options.Ever != nil {
-			whole.May = func(role int, node model.NodeID) bool { return e.options.Ever(k.Roles[role].Request, node) }
-		}
-		f = e.empty.Never(whole)
-		e.nevers[k.shape] = f
+		r = e.findNever(k)
+		e.nevers[k.shape] = r
 	}
-	return f
+	return r
+}
+
+func (e *Engine) findNever(k *known) *explain.Reason {
+	if e.empty == nil {
+		e.empty = gang.NewEmpty(e.ledger)
+	}
+	whole := &gang.Ask{Min: k.Min, Require: k.Require}
+	for _, r := range k.Roles {
+		whole.Roles = append(whole.Roles, gang.Role{Name: r.Name, Request: r.Request, Members: r.Members, Min: r.Min})
+	}
+	e.constrain(k, whole, nil)
+	if whole.May != nil {
+		whole.May = func(role int, node model.NodeID) *explain.Refusal {
+			if r := e.options.Facts.May(k.Roles[role].Shape, node); r != nil && r.Code.Permanence() == explain.Fixed {
+				return r
+			}
+			return nil
+		}
+	}
+	failure := e.empty.Never(whole)
+	// On an empty fleet only the gang itself is in its way, or a fault.
+	if failure == nil || failure.Nodes.Administered() {
+		return nil
+	}
+	r := failure.Reason()
+	r.Never = true
+	return &r
 }

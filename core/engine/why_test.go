@@ -5,6 +5,7 @@ import (
 
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/engine"
+	"github.com/tangram-dev/tangram/core/explain"
 )
 
 // Amounts are told in units people use, also where they are the whole cluster's.
@@ -16,7 +17,7 @@ func TestWhyInUnits(t *testing.T) {
 		"next":  "waits for capacity: of 8 nvidia GPUs in queue root, 7 nvidia GPUs are in use or kept for guarantees, needs 2 nvidia GPUs",
 		"large": "can never start beside what is guaranteed to other queues: the cluster has 8 nvidia GPUs, 4 nvidia GPUs in use, needs 6 nvidia GPUs",
 	} {
-		if r := w.e.Why(engine.ID(id)); r.Quota || r.Text != want {
+		if r := w.e.Why(engine.ID(id)); r.Class() != explain.ForCapacity || r.String() != want {
 			t.Errorf("%s: %+v, want %q", id, r, want)
 		}
 	}

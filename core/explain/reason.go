@@ -90,14 +90,10 @@ func (r *Reason) sentence() string {
 	case QuotaKept:
 		return "waits for quota: what is left of it is kept for gangs that came before"
 	case Guaranteed:
-		start := "waits for capacity: "
-		if r.Never {
-			start = "can never start beside what is guaranteed to other queues: "
-		}
-		return fmt.Sprintf("%sof %s in queue %s, %s are in use or kept for guarantees, needs %s", start,
+		return fmt.Sprintf("%sof %s in queue %s, %s are in use or kept for guarantees, needs %s", r.beside(),
 			Quantity(r.Resource, r.Limit), r.Queue, Quantity(r.Resource, r.Used), Quantity(r.Resource, r.Want))
 	case OverTotal:
-		return fmt.Sprintf("waits for capacity: the cluster has %s, %s in use, needs %s",
+		return fmt.Sprintf("%sthe cluster has %s, %s in use, needs %s", r.beside(),
 			Quantity(r.Resource, r.Limit), Quantity(r.Resource, r.Used), Quantity(r.Resource, r.Want))
 	case NodesKept:
 		return "waits for capacity: nodes it could use are kept for gangs that came before"
@@ -109,6 +105,14 @@ func (r *Reason) sentence() string {
 		return r.Detail
 	}
 	return "waits"
+}
+
+// beside begins a sentence about what the cluster has in all.
+func (r *Reason) beside() string {
+	if r.Never {
+		return "can never start beside what is guaranteed to other queues: "
+	}
+	return "waits for capacity: "
 }
 
 // quota is a limit in words.

@@ -78,8 +78,18 @@ type Line struct {
 	Detail     string
 }
 
-// Tally counts refusals by reason. The zero value is empty.
-type Tally struct{ lines []Line }
+// Tally counts refusals by reason, and the nodes that do not refuse. The zero value is
+// empty.
+type Tally struct {
+	lines []Line
+	fit   int
+}
+
+// AddFit counts nodes that would take the request.
+func (t *Tally) AddFit(nodes int) { t.fit += nodes }
+
+// Fit is how many nodes would take the request.
+func (t *Tally) Fit() int { return t.fit }
 
 // details says whether refusals of a code are counted apart by their detail: there
 // are few different ones, and each needs another cure.
@@ -133,7 +143,7 @@ func (t *Tally) Lines() []Line {
 
 // Nodes is how many nodes are counted.
 func (t *Tally) Nodes() int {
-	sum := 0
+	sum := t.fit
 	for _, l := range t.lines {
 		sum += l.Nodes
 	}
@@ -146,24 +156,27 @@ func (t *Tally) Permanent() bool {
 	return !slices.ContainsFunc(t.lines, func(l Line) bool { return !l.Code.Permanent() })
 }
 
-// Fixed says whether every counted refusal is fixed: no change of running pods,
-// cordons, taints or queues helps. It is true for an empty tally.
-func (t *Tally) Fixed() bool {
-	return !slices.ContainsFunc(t.lines, func(l Line) bool { return l.Code.Permanence() != Fixed })
+// Administered says whether a counted refusal could be cured by an administrator: a
+// device that is repaired, a cordon or a taint that is taken away.
+func (t *Tally) Administered() bool {
+	return slices.ContainsFunc(t.lines, func(l Line) bool { return l.Code.Permanence() == Administered })
 }
 
 // String is one sentence for all nodes, for example "0/8 nodes fit: 3 have too few
 // free GPUs (1 of 2), 5 have too few GPUs of model a100 (0 of 2)". The numbers are
 // those of the best node.
 func (t *Tally) String() string {
-	if len(t.lines) == 0 {
+	switch {
+	case t.Nodes() == 0:
 		return "the cluster has no nodes"
+	case len(t.lines) == 0:
+		return fmt.Sprintf("%d/%d nodes fit", t.fit, t.fit)
 	}
 	parts := make([]string, 0, len(t.lines))
 	for _, l := range t.Lines() {
 		parts = append(parts, l.String())
 	}
-	return fmt.Sprintf("0/%d nodes fit: %s", t.Nodes(), strings.Join(parts, ", "))
+	return fmt.Sprintf("%d/%d nodes fit: %s", t.fit, t.Nodes(), strings.Join(parts, ", "))
 }
 
 // String is one reason in words, with the best any of the nodes has.

@@ -1,9 +1,6 @@
 package gang
 
 import (
-	"fmt"
-	"strings"
-
 	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/place"
@@ -35,17 +32,18 @@ type Ask struct {
 	// Within, when not nil, are the only nodes that may be used, sorted. Whoever
 	// names them answers for the required level.
 	Within []model.NodeID
-	// May says whether a node would take one more of a role's pods for all that is not
-	// known here (taints, affinity, volumes), as the ledger is. nil: any would.
-	May func(role int, node model.NodeID) bool
+	// May says why a node does not take one more of a role's pods for all that is not
+	// known here (taints, affinity, volumes), as the ledger is; nil: it does. A nil May
+	// refuses nothing.
+	May func(role int, node model.NodeID) *explain.Refusal
 	// Allow says whether so many members of each role may be placed together, for
 	// reasons that are not places (a quota). It must not be changed by more being
 	// refused: who may place many may place fewer. nil: any number.
 	Allow func(counts []int) bool
 	// Weights decide between nodes.
 	Weights score.Weights
-	// Terse leaves Failure.Refused empty: for whoever tries often and tells nobody.
-	// Collecting the reasons costs a look at every kind of node.
+	// Terse leaves Failure.Nodes empty, for attempts whose failure is not reported:
+	// collecting the reasons costs a look at every node.
 	Terse bool
 }
 
@@ -112,50 +110,28 @@ type Failure struct {
 	// Exist is how many members there are, when that is less than Need.
 	Exist int
 	// Role is the role of the first member without a place; empty when there is one
-	// role only. Refused says why nodes cannot take it, once the others are placed;
-	// Willing is how many nodes would by their devices, but lack processors or memory
-	// or may not for reasons not known here.
-	Role    string
-	Refused explain.Tally
-	Willing int
+	// role only. Nodes counts why nodes cannot take it, once the others are placed.
+	Role  string
+	Nodes explain.Tally
 	// Level is the required level, when there is one; Domains is how many domains of
 	// that level have enough free devices, in sum, to be tried.
 	Level   string
 	Domains int
 }
 
-func (f *Failure) String() string {
-	need := fmt.Sprintf("needs %s", plural(f.Need, "member"))
-	if f.Level != "" {
-		need += " in one " + f.Level
-		if f.Domains == 0 {
-			return fmt.Sprintf("%s, and no %s has room for them", need, f.Level)
-		}
+// Reason is the failure as a reason to wait.
+func (f *Failure) Reason() explain.Reason {
+	r := explain.Reason{Code: explain.Nodes, Need: f.Need, Placed: f.Placed, Role: f.Role, Level: f.Level, Nodes: f.Nodes}
+	switch {
+	case f.Exist > 0:
+		r.Code, r.Exist = explain.Members, f.Exist
+	case f.Level != "" && f.Domains == 0:
+		r.Code = explain.NoDomain
 	}
-	if f.Exist > 0 {
-		return fmt.Sprintf("%s, %d exist", need, f.Exist)
-	}
-	next := ""
-	if f.Role != "" {
-		next = fmt.Sprintf(" of role %q", f.Role)
-	}
-	var reasons []string
-	if len(f.Refused.Lines()) > 0 {
-		reasons = append(reasons, f.Refused.String())
-	}
-	if f.Willing > 0 {
-		reasons = append(reasons, plural(f.Willing, "node")+" with the GPUs may not take it, or lack CPU or memory")
-	}
-	out := fmt.Sprintf("%s, %d can be placed", need, f.Placed)
-	if len(reasons) == 0 {
-		return out
-	}
-	return fmt.Sprintf("%s; for the next%s: %s", out, next, strings.Join(reasons, ", "))
+	return r
 }
 
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
+func (f *Failure) String() string {
+	r := f.Reason()
+	return r.String()
 }

@@ -160,7 +160,7 @@ func (m *maker) singleNodes(limit int) iter.Seq[scope] {
 			nodes = slices.Sorted(m.l.Nodes())
 		} else {
 			for c := range m.p.Candidates(Together(r, count), m.ask.Weights) {
-				if m.ask.May != nil && !m.ask.May(first, c.Node) {
+				if !m.may(first, c.Node) {
 					continue
 				}
 				if nodes = append(nodes, c.Node); len(nodes) == limit {

@@ -73,7 +73,7 @@ func TestRolesCompete(t *testing.T) {
 		w := newWorld(t, free(4, 4)...)
 		a := roles([]int{1, 1}, coretest.Request(4), coretest.Request(3))
 		for _, only := range []model.NodeID{"n0", "n1"} {
-			a.May = func(role int, id model.NodeID) bool { return role == 0 || id == only }
+			a.May = refuseUnless(func(role int, id model.NodeID) bool { return role == 0 || id == only })
 			tx := w.l.Begin()
 			w.plan(t, a)
 			tx.Rollback()
@@ -162,7 +162,7 @@ func TestCompleteForRoles(t *testing.T) {
 		}
 		a.Min = sum - rapid.IntRange(0, sum-least).Draw(t, "beyond the gang's min")
 		a.Require = rapid.SampledFrom([]model.Level{{}, {}, {}, {}, {}, node, zone, rack}).Draw(t, "level")
-		a.May = func(role int, id model.NodeID) bool { return !nodes[id].closed[role] }
+		a.May = refuseUnless(func(role int, id model.NodeID) bool { return !nodes[id].closed[role] })
 		if rapid.IntRange(0, 3).Draw(t, "repair") == 0 {
 			a.Beside = []model.NodeID{rapid.SampledFrom(ids).Draw(t, "beside")}
 		}

@@ -3,6 +3,7 @@ package gang
 import (
 	"slices"
 
+	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/place"
 )
@@ -213,7 +214,15 @@ func (f *filling) inScope(id model.NodeID) bool {
 	return found
 }
 
-func (f *filling) may(role int, id model.NodeID) bool { return f.ask.May == nil || f.ask.May(role, id) }
+func (m *maker) may(role int, id model.NodeID) bool { return m.refusal(role, id) == nil }
+
+// refusal is what is not known here about a role and a node.
+func (m *maker) refusal(role int, id model.NodeID) *explain.Refusal {
+	if m.ask.May == nil {
+		return nil
+	}
+	return m.ask.May(role, id)
+}
 
 // takes says whether a node can take a request.
 func (f *filling) takes(want *model.Request, role int, id model.NodeID) bool {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tangram-dev/tangram/core/coretest"
+	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/gang"
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
@@ -147,12 +148,12 @@ func TestRequiredLevel(t *testing.T) {
 	w := newWorld(t, uniform(8, 8)...)
 	a := ask(33, 1)
 	a.Require = rack
-	if f := w.refuse(t, a); f.String() != "needs 33 members in one rack, and no rack has room for them" {
+	if f := w.refuse(t, a); f.String() != "waits for capacity: needs 33 members in one rack, and no rack has room for them" {
 		t.Error(f)
 	}
 	a = ask(9, 1)
 	a.Require = node
-	if f := w.refuse(t, a); f.String() != "needs 9 members in one node, and no node has room for them" {
+	if f := w.refuse(t, a); f.String() != "waits for capacity: needs 9 members in one node, and no node has room for them" {
 		t.Error(f)
 	}
 	a = ask(33, 1)
@@ -166,7 +167,7 @@ func TestRequiredLevelOfMany(t *testing.T) {
 	w := newWorld(t, uniform(4*200, 8)...)
 	a := ask(16, 1)
 	a.Require = rack
-	a.May = func(_ int, id model.NodeID) bool { return id >= "n00796" }
+	a.May = refuseUnless(func(_ int, id model.NodeID) bool { return id >= "n00796" })
 	if p := w.plan(t, a); p.Domain != "z0099/r0199" {
 		t.Errorf("in %q", p.Domain)
 	}
@@ -230,11 +231,11 @@ func TestRoles(t *testing.T) {
 	}
 	w = newWorld(t, n)
 	launcher.Host.CPU = 7000
-	if f := w.refuse(t, a); f.String() != `needs 3 members, 2 can be placed; for the next of role "launcher": 1 node with the GPUs may not take it, or lack CPU or memory` {
+	if f := w.refuse(t, a); f.String() != `waits for capacity: needs 3 members, 2 can be placed; for the next of role "launcher": 0/1 nodes fit: 1 has too little free CPU (needs 7 CPUs, at most 6 CPUs free)` {
 		t.Error(f)
 	}
 	a.Roles[1].Min, a.Min = 3, 4
-	if f := w.refuse(t, a); f.String() != "needs 4 members, 3 exist" {
+	if f := w.refuse(t, a); f.String() != "waits for members: 3 of 4 exist" {
 		t.Error(f)
 	}
 }
@@ -248,7 +249,7 @@ func TestNever(t *testing.T) {
 		t.Error(f)
 	}
 	f := empty.Never(ask(17, 1))
-	if f == nil || f.String() != "needs 17 members, 16 can be placed; for the next: 2 nodes have too few free GPUs (0 of 1)" {
+	if f == nil || f.String() != "waits for capacity: needs 17 members, 16 can be placed; for the next: 0/2 nodes fit: 2 have too few free GPUs (0 of 1)" {
 		t.Error(f)
 	}
 	if err := w.l.SetNode(coretest.Node("n00002").GPUs(1, "A100").Build()); err != nil {
@@ -291,5 +292,15 @@ func BenchmarkMake(b *testing.B) {
 				tx.Rollback()
 			}
 		})
+	}
+}
+
+// refuseUnless makes a rule of a predicate.
+func refuseUnless(may func(int, model.NodeID) bool) func(int, model.NodeID) *explain.Refusal {
+	return func(role int, id model.NodeID) *explain.Refusal {
+		if may(role, id) {
+			return nil
+		}
+		return &explain.Refusal{Code: explain.Filtered}
 	}
 }

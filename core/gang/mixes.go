@@ -42,7 +42,7 @@ func (w *weighing) like(id model.NodeID, v *ledger.View) likeness {
 		if r := w.ask.Roles[role].Request; r.Vendor != "" {
 			l.room[i] = int16(v.Room(r.Vendor))
 		}
-		if w.ask.May == nil || w.ask.May(role, id) {
+		if w.may(role, id) {
 			l.may |= 1 << i
 		}
 	}

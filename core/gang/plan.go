@@ -7,7 +7,6 @@ import (
 
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
-	"github.com/tangram-dev/tangram/core/place"
 	"github.com/tangram-dev/tangram/core/planner"
 )
 
@@ -134,43 +133,4 @@ func (m *maker) beside() []model.NodeID {
 		}
 	}
 	return out
-}
-
-// explain says why the next member has no place, by making the attempt again that
-// came furthest.
-func (m *maker) explain() {
-	m.failure.Placed = max(m.failure.Placed, 0)
-	if m.ask.Terse || len(m.order) == 0 || m.ask.Require.Name != "" && m.failure.Domains == 0 {
-		return
-	}
-	m.fill(m.furthest, func(f *filling, role int) {
-		r := m.ask.Roles[role].Request
-		nodes := f.scope.nodes
-		if nodes == nil && r.Vendor != "" {
-			survey := place.Ask(m.l, r)
-			m.failure.Refused = survey.Refused
-			for _, g := range survey.Groups {
-				for range g.Nodes() {
-					m.failure.Willing++
-				}
-			}
-			return
-		}
-		if nodes == nil {
-			nodes = slices.Sorted(m.l.Nodes())
-		}
-		for _, id := range nodes {
-			v, there := m.l.View(id)
-			if !there {
-				continue
-			}
-			if r.Vendor != "" {
-				if _, refusal := place.Fit(r, v); refusal != nil {
-					m.failure.Refused.Add(*refusal, 1)
-					continue
-				}
-			}
-			m.failure.Willing++
-		}
-	})
 }

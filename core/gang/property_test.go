@@ -73,7 +73,7 @@ func drawAsk(t *rapid.T, w world) *gang.Ask {
 	}
 	if rapid.IntRange(0, 3).Draw(t, "restricted") == 0 {
 		closed := some("closed")
-		a.May = func(role int, id model.NodeID) bool { return role == 1 || !slices.Contains(closed, id) }
+		a.May = refuseUnless(func(role int, id model.NodeID) bool { return role == 1 || !slices.Contains(closed, id) })
 	}
 	if rapid.IntRange(0, 5).Draw(t, "within") == 0 {
 		a.Within = some("inside")
@@ -154,7 +154,7 @@ func check(t *rapid.T, w world, a *gang.Ask, plan gang.Plan) {
 		seen[p.Holder] = true
 		count[p.Role]++
 		where = append(where, p.Node)
-		if a.May != nil && !a.May(p.Role, p.Node) {
+		if a.May != nil && a.May(p.Role, p.Node) != nil {
 			t.Fatalf("%s may not be on %s", p.Holder, p.Node)
 		}
 		if a.Within != nil && !slices.Contains(a.Within, p.Node) {
@@ -238,7 +238,7 @@ func TestCompleteForOneRole(t *testing.T) {
 		a.Min = rapid.IntRange(1, count).Draw(t, "min")
 		a.Terse = true
 		if len(closed) > 0 {
-			a.May = func(_ int, id model.NodeID) bool { return !slices.Contains(closed, id) }
+			a.May = refuseUnless(func(_ int, id model.NodeID) bool { return !slices.Contains(closed, id) })
 		}
 		w := world{l, planner.New(l)}
 		plan, failure := gang.Make(l, w.p, a)

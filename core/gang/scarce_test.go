@@ -54,7 +54,7 @@ func TestScarceModel(t *testing.T) {
 	}
 	a = wants(9, 4, "H100")
 	a.Require = rack
-	if f := w.refuse(t, a); f.String() != "needs 9 members in one rack, and no rack has room for them" {
+	if f := w.refuse(t, a); f.String() != "waits for capacity: needs 9 members in one rack, and no rack has room for them" {
 		t.Error(f)
 	}
 	// Several roles: where the scarce one has room.

@@ -76,7 +76,7 @@ func TestTallyCountsNodesAndDevices(t *testing.T) {
 	if res.Fits() {
 		t.Fatal("nothing should fit")
 	}
-	if got, want := res.Refused.String(), "3 nodes have too few free GPUs (2 of 3), 1 node has too few GPUs in all (2 of 3)"; got != want {
+	if got, want := res.Refused.String(), "0/4 nodes fit: 3 have too few free GPUs (2 of 3), 1 has too few GPUs in all (2 of 3)"; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 	if res.Refused.Permanent() {

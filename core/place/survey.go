@@ -137,3 +137,19 @@ func Fits(l *ledger.Ledger, r *model.Request) bool {
 	}
 	return false
 }
+
+// Judge says why a node's devices do not take a request, or nil; nil for a request of
+// no device.
+func Judge(r *model.Request, v ledger.View) *explain.Refusal {
+	if r.Vendor == "" {
+		return nil
+	}
+	_, refusal := Fit(r, v)
+	return refusal
+}
+
+// Alike says whether all nodes of a bucket answer a request alike, as far as devices
+// go.
+func Alike(l *ledger.Ledger, r *model.Request) bool {
+	return len(r.UseUUIDs)+len(r.AvoidUUIDs) == 0 && !apart(l, r)
+}

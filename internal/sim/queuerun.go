@@ -193,7 +193,7 @@ func (r *queueRun) request(gpus int) *model.Request {
 func (r *queueRun) decide() {
 	for again := true; again; {
 		begin := cpuTime()
-		d := r.engine.Decide(r.now)
+		d := r.engine.Step(r.now)
 		r.spent += cpuTime() - begin
 		r.decisions++
 		for _, s := range d.Starts {
@@ -202,7 +202,7 @@ func (r *queueRun) decide() {
 		for _, e := range d.Evicts {
 			r.evict(e)
 		}
-		again = len(d.Evicts) > 0
+		again = len(d.Evicts) > 0 || d.More
 	}
 	r.curve = append(r.curve, moment{r.now, r.waiting, r.fair.used})
 }
