@@ -1,4 +1,4 @@
-package state
+package workload
 
 import (
 	"fmt"
@@ -8,8 +8,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-
-	"github.com/tangram-dev/tangram/core/model"
 )
 
 // apart is what keeps pods off each other's nodes by Kubernetes' own rules: ports of the
@@ -106,26 +104,4 @@ func (a *apart) from(other *v1.Pod) bool {
 func clash(a, b v1.ContainerPort) bool {
 	any := func(ip string) bool { return ip == "" || ip == "0.0.0.0" || ip == "::" }
 	return a.HostPort == b.HostPort && a.Protocol == b.Protocol && (a.HostIP == b.HostIP || any(a.HostIP) || any(b.HostIP))
-}
-
-// crowded says whether those on a node, or planned there, keep a pod off it.
-func (c *Cluster) crowded(m *memberPod, id model.NodeID) bool {
-	a := m.likeness().apart
-	if a == nil {
-		return false
-	}
-	mates := 0
-	for claim := range c.ledger.EachClaim(id) {
-		g := c.gangs.groups[c.gangs.member[claim.Holder]]
-		if g == nil || g.pods[claim.Holder] == nil {
-			continue
-		}
-		if a.from(g.pods[claim.Holder].pod) {
-			return true
-		}
-		if g == m.group {
-			mates++
-		}
-	}
-	return a.most > 0 && mates >= a.most
 }

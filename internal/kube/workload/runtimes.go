@@ -1,4 +1,4 @@
-package state
+package workload
 
 import (
 	"math"
@@ -27,8 +27,8 @@ type run struct {
 }
 
 // began takes note of a member that is bound.
-func (r *run) began(pod *v1.Pod) {
-	if at := since(pod); r.start.IsZero() || at.Before(r.start) {
+func (r *run) began(pod *v1.Pod, now time.Time) {
+	if at := since(pod, now); r.start.IsZero() || at.Before(r.start) {
 		r.start = at
 	}
 }
@@ -38,17 +38,17 @@ func (r *run) lost(pod *v1.Pod) {
 	r.broken = r.broken || pod.DeletionTimestamp != nil || pod.Spec.NodeName == ""
 }
 
-// since is when a pod was bound; now when nobody says.
-func since(pod *v1.Pod) time.Time {
+// since is when a pod was bound; now when nothing says so.
+func since(pod *v1.Pod, now time.Time) time.Time {
 	if at := dialect.BoundSince(pod); at != math.MaxInt64 {
 		return time.Unix(at, 0)
 	}
-	return time.Now()
+	return now
 }
 
 // learn takes note of how long a gang ran whose last member ended. kube-scheduler's
 // informer does not tell success from failure; the mean of several runs bears that.
-func (c *Cluster) learn(g *group, last *memberPod) {
+func (w *Gangs) learn(g *group, last *Member, now time.Time) {
 	if g.run.broken || g.run.start.IsZero() {
 		return
 	}
@@ -56,32 +56,32 @@ func (c *Cluster) learn(g *group, last *memberPod) {
 		g.run.key = runKey(last)
 	}
 	if *g.run.key != (arbiter.RuntimeKey{}) {
-		c.runtimes.Observe(*g.run.key, time.Since(g.run.start))
+		w.runtimes.Observe(*g.run.key, now.Sub(g.run.start))
 	}
 }
 
 // estimate is how long a gang will run that does not say, by earlier ones like it; 0
-// when nobody knows.
-func (c *Cluster) estimate(g *group, first *memberPod) time.Duration {
+// when that is not known.
+func (w *Gangs) estimate(g *group, first *Member) time.Duration {
 	if g.run.key == nil {
 		g.run.key = runKey(first)
 		if *g.run.key != (arbiter.RuntimeKey{}) {
-			g.run.estimate, _ = c.runtimes.Estimate(*g.run.key)
+			g.run.estimate, _ = w.runtimes.Estimate(*g.run.key)
 		}
 	}
 	return g.run.estimate
 }
 
-// runKey says whose runs are alike: those of one namespace and user, of the same
+// runKey is equal for runs that are alike: those of one namespace and user, of the same
 // programs, on as many GPUs. Services have no end, and no key.
-func runKey(m *memberPod) *arbiter.RuntimeKey {
-	if owner := metav1.GetControllerOf(m.pod); owner != nil &&
+func runKey(m *Member) *arbiter.RuntimeKey {
+	if owner := metav1.GetControllerOf(m.Pod); owner != nil &&
 		slices.Contains([]string{"ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController"}, owner.Kind) {
 		return &arbiter.RuntimeKey{}
 	}
-	shape := []string{strconv.Itoa(m.request.Count()), strconv.Itoa(max(1, m.Size))}
-	for _, c := range m.pod.Spec.Containers {
+	shape := []string{strconv.Itoa(m.Request.Count()), strconv.Itoa(max(1, m.Size))}
+	for _, c := range m.Pod.Spec.Containers {
 		shape = append(shape, c.Image)
 	}
-	return &arbiter.RuntimeKey{Owner: m.pod.Namespace + "/" + m.User, Shape: strings.Join(shape, " ")}
+	return &arbiter.RuntimeKey{Owner: m.Pod.Namespace + "/" + m.User, Shape: strings.Join(shape, " ")}
 }

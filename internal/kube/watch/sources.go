@@ -1,4 +1,4 @@
-package state
+package watch
 
 import (
 	"context"
@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	"k8s.io/apimachinery/pkg/watch"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -22,7 +22,7 @@ type Sources struct {
 	// NodeTopologies lists and watches NodeResourceTopologies as unstructured
 	// objects; nil: nobody looks.
 	NodeTopologies cache.ListerWatcher
-	// Groups lists and watches objects that say something about gangs and queues, as
+	// Groups lists and watches the objects that describe gangs and queues, as
 	// unstructured objects.
 	Groups map[schema.GroupVersionResource]cache.ListerWatcher
 }
@@ -50,7 +50,7 @@ func objectSource(objects dynamic.Interface, kind schema.GroupVersionResource) c
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			return client.List(ctx, o)
 		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
 			return client.Watch(ctx, o)
 		},
 	}
@@ -68,7 +68,7 @@ func gpuNodeSource(config *rest.Config) (cache.ListerWatcher, error) {
 			err := client.Get().Resource(resource).VersionedParams(&o, metav1.ParameterCodec).Do(ctx).Into(list)
 			return list, err
 		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (apiwatch.Interface, error) {
 			o.Watch = true
 			return client.Get().Resource(resource).VersionedParams(&o, metav1.ParameterCodec).Watch(ctx)
 		},

@@ -1,4 +1,4 @@
-package state
+package watch
 
 import (
 	"context"
@@ -12,21 +12,21 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// optional watches objects on clusters that have them. It is not
-// one of the scheduler's informers: those never sync when their CRD is missing, and
-// the scheduler would not start.
-type optional[T metav1.Object] struct {
+// Optional watches objects on clusters that have them. It is not one of the scheduler's
+// informers: those never sync when their CRD is missing, and the scheduler would not
+// start. A nil Optional watches nothing.
+type Optional[T metav1.Object] struct {
 	informer cache.SharedIndexInformer
 	handler  cache.ResourceEventHandlerRegistration
 	// absent: the API server does not serve them (now).
 	absent atomic.Bool
 }
 
-// newOptional prepares to watch; its informer is still to be run. without says what
-// is done when there are none. changed is called with the name of each object that
-// came, changed or went; all when every node must be looked at again.
-func newOptional[T metav1.Object](source cache.ListerWatcher, example runtime.Object, without string, changed func(string), all func()) (*optional[T], error) {
-	w := &optional[T]{informer: cache.NewSharedIndexInformer(source, example, 0, nil)}
+// New prepares to watch; Run starts it. without is logged when the API server serves no
+// such objects. changed is called with the key of each object that came, changed or
+// went; all when the API server begins or ceases to serve them.
+func New[T metav1.Object](source cache.ListerWatcher, example runtime.Object, without string, changed func(string), all func()) (*Optional[T], error) {
+	w := &Optional[T]{informer: cache.NewSharedIndexInformer(source, example, 0, nil)}
 	err := w.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
 		// Being refused once we have seen them is a passing fault: what is known stays.
 		if !servesNone(err) || apierrors.IsForbidden(err) && w.handler != nil && w.handler.HasSynced() {
@@ -47,7 +47,7 @@ func newOptional[T metav1.Object](source cache.ListerWatcher, example runtime.Ob
 		if w.absent.Swap(false) {
 			all()
 		}
-		if o, ok := object[T](obj); ok {
+		if o, ok := Object[T](obj); ok {
 			changed(keyOf(o))
 		}
 	}
@@ -75,8 +75,8 @@ func servesNone(err error) bool {
 	return errors.As(err, &status) && (apierrors.IsNotFound(err) || apierrors.IsForbidden(err))
 }
 
-// get returns a node's object, or the zero T.
-func (w *optional[T]) get(name string) (out T) {
+// Get returns the object with a key, or the zero T.
+func (w *Optional[T]) Get(name string) (out T) {
 	if w == nil || w.absent.Load() {
 		return out
 	}
@@ -87,4 +87,23 @@ func (w *optional[T]) get(name string) (out T) {
 	return obj.(T)
 }
 
-func (w *optional[T]) synced() bool { return w.absent.Load() || w.handler.HasSynced() }
+// Absent says whether the API server serves no such objects, as far as is known.
+func (w *Optional[T]) Absent() bool { return w == nil || w.absent.Load() }
+
+// Listed says whether all objects that existed at the start have been seen.
+func (w *Optional[T]) Listed() bool { return w != nil && w.handler.HasSynced() }
+
+// Synced says whether there is nothing to wait for.
+func (w *Optional[T]) Synced() bool { return w.Absent() || w.Listed() }
+
+// Run watches until the context ends.
+func (w *Optional[T]) Run(ctx context.Context) { w.informer.RunWithContext(ctx) }
+
+// Object unwraps an informer's object, also one whose deletion was missed.
+func Object[T any](obj any) (T, bool) {
+	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+		obj = gone.Obj
+	}
+	t, ok := obj.(T)
+	return t, ok
+}

@@ -1,0 +1,119 @@
+package inventory
+
+import (
+	"context"
+	"sync/atomic"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	corelisters "k8s.io/client-go/listers/core/v1"
+
+	"github.com/tangram-dev/tangram/api/v1alpha1"
+	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/topology"
+	"github.com/tangram-dev/tangram/internal/dialect"
+	"github.com/tangram-dev/tangram/internal/kube/watch"
+)
+
+// Inventory describes the cluster's nodes. It is safe for concurrent use.
+type Inventory struct {
+	nodes    corelisters.NodeLister
+	gpuNodes *watch.Optional[*v1alpha1.GPUNode]
+	// topologies are NodeResourceTopologies; nil when they are not watched.
+	topologies *watch.Optional[*unstructured.Unstructured]
+	levels     atomic.Pointer[topology.Levels]
+}
+
+// New watches the objects of the sources, once it is run. changed is called with the
+// name of a node whose GPUNode or NodeResourceTopology changed.
+func New(nodes corelisters.NodeLister, from watch.Sources, changed func(node string)) (*Inventory, error) {
+	i := &Inventory{nodes: nodes}
+	defaults := topology.DefaultLevels()
+	i.levels.Store(&defaults)
+	all := func() { i.each(changed) }
+	var err error
+	if i.gpuNodes, err = watch.New[*v1alpha1.GPUNode](from.GPUNodes, &v1alpha1.GPUNode{},
+		"No GPUNodes here: devices are derived from node labels and allocatable", changed, all); err != nil {
+		return nil, err
+	}
+	if from.NodeTopologies != nil {
+		if i.topologies, err = watch.New[*unstructured.Unstructured](from.NodeTopologies, &unstructured.Unstructured{},
+			"No NodeResourceTopologies here: kubelets' NUMA policies are not known", changed, all); err != nil {
+			return nil, err
+		}
+	}
+	return i, nil
+}
+
+// Run watches until the context ends. It does not block.
+func (i *Inventory) Run(ctx context.Context) {
+	go i.gpuNodes.Run(ctx)
+	if i.topologies != nil {
+		go i.topologies.Run(ctx)
+	}
+}
+
+// Synced says whether everything has been seen that existed at the start.
+func (i *Inventory) Synced() bool {
+	return i.gpuNodes.Synced() && (i.topologies == nil || i.topologies.Synced())
+}
+
+// Levels are the levels of domains, outermost first; not to be changed.
+func (i *Inventory) Levels() topology.Levels { return *i.levels.Load() }
+
+// SetLevels sets the levels of domains, which are the default ones before. They must be
+// valid, and every node has to be described anew.
+func (i *Inventory) SetLevels(levels topology.Levels) {
+	if levels == nil {
+		levels = topology.Levels{} // none, which is not the default
+	}
+	i.levels.Store(&levels)
+}
+
+// each calls a function with the name of every node.
+func (i *Inventory) each(f func(string)) {
+	nodes, _ := i.nodes.List(labels.Everything()) // the store knows no error
+	for _, n := range nodes {
+		f(n.Name)
+	}
+}
+
+// Description is a node as core sees it.
+type Description struct {
+	Node      *model.Node
+	Telemetry []model.Telemetry
+	// Object is the Node it was made of.
+	Object *v1.Node
+	// Problem is what is wrong with the inventory, About the object that is: as much of
+	// the inventory as can be used is in Node.
+	Problem error
+	About   *v1.ObjectReference
+}
+
+// Describe reads a node from the stores; false when it is not there.
+func (i *Inventory) Describe(name string) (Description, bool) {
+	node, err := i.nodes.Get(name)
+	if err != nil { // the store knows no other error than "not found"
+		return Description{}, false
+	}
+	facts := dialect.Facts{GPUNode: i.gpuNodes.Get(name), Topology: i.topologies.Get(name), Levels: i.Levels()}
+	d := Description{Object: node, About: &v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}}
+	if gn := facts.GPUNode; gn != nil {
+		d.About = &v1.ObjectReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: "GPUNode", Name: gn.Name, UID: gn.UID}
+	}
+	d.Node, d.Problem = dialect.Describe(node, facts)
+	d.Telemetry = dialect.Telemetry(d.Node, facts.GPUNode)
+	return d, true
+}
+
+// All describes every node.
+func (i *Inventory) All() []Description {
+	var out []Description
+	i.each(func(name string) {
+		if d, ok := i.Describe(name); ok {
+			out = append(out, d)
+		}
+	})
+	return out
+}

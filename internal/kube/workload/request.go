@@ -1,0 +1,121 @@
+package workload
+
+import (
+	"sync/atomic"
+
+	v1 "k8s.io/api/core/v1"
+	corelisters "k8s.io/client-go/listers/core/v1"
+
+	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/score"
+	"github.com/tangram-dev/tangram/core/topology"
+	"github.com/tangram-dev/tangram/internal/dialect"
+)
+
+// Placements say in which direction nodes and devices are filled for pods that do not
+// say so themselves. The zero value says nothing.
+type Placements struct {
+	// Queues and Namespaces are by name.
+	Queues, Namespaces map[string]model.Placement
+	// Otherwise is for all other pods.
+	Otherwise model.Placement
+}
+
+// Profile is what a scheduler profile says about its pods.
+type Profile struct {
+	// Placements are for pods that do not say how they want to be placed.
+	Placements Placements
+	// Models, when not empty, are the only ones the profile hands out.
+	Models []model.GPUModel
+	// Weights decide between nodes.
+	Weights score.Weights
+}
+
+// Reader reads what pods ask for. It is safe for concurrent use and takes no lock.
+type Reader struct {
+	// Namespaces may be unsynced, or not be readable at all: their annotations only say
+	// what nothing else does.
+	Namespaces corelisters.NamespaceLister
+	Levels     func() topology.Levels
+	profiles   atomic.Pointer[map[string]Profile]
+}
+
+// Own says that the pods of a scheduler name are placed by this scheduler, and what its
+// profile says about them. Saying it again replaces that.
+func (r *Reader) Own(schedulerName string, p Profile) {
+	all := map[string]Profile{schedulerName: p}
+	for name, other := range r.all() {
+		if name != schedulerName {
+			all[name] = other
+		}
+	}
+	r.profiles.Store(&all)
+}
+
+// Owns says whether pods of a scheduler name are placed by this scheduler.
+func (r *Reader) Owns(schedulerName string) bool {
+	_, ok := r.all()[schedulerName]
+	return ok
+}
+
+// Profile is what is said about pods of a scheduler name.
+func (r *Reader) Profile(schedulerName string) Profile { return r.all()[schedulerName] }
+
+func (r *Reader) all() map[string]Profile {
+	if all := r.profiles.Load(); all != nil {
+		return *all
+	}
+	return nil
+}
+
+// Request reads what a pod asks for; nil when it asks for no GPU. Where the pod leaves
+// open in which direction nodes and devices are filled, the first that speaks decides:
+// its queue, its Namespace's annotation, then what the profile says of its namespace,
+// and of all pods.
+func (r *Reader) Request(pod *v1.Pod) (*model.Request, error) {
+	return r.RequestIn(pod, r.Profile(pod.Spec.SchedulerName))
+}
+
+// RequestIn is Request under another profile than the pod's own.
+func (r *Reader) RequestIn(pod *v1.Pod, p Profile) (*model.Request, error) {
+	out, err := dialect.RequestOn(pod, r.Levels())
+	if err != nil || out == nil {
+		return out, err
+	}
+	out.ProfileModels = p.Models
+	if out.Placement != model.Auto && out.NodePlacement != model.Auto {
+		return out, nil
+	}
+	said := p.Placements.Queues[pod.Labels[names.LabelQueue]]
+	if said == model.Auto {
+		said, _ = r.PlacementOf(pod.Namespace)
+	}
+	if said == model.Auto {
+		said = p.Placements.Namespaces[pod.Namespace]
+	}
+	if said == model.Auto {
+		said = p.Placements.Otherwise
+	}
+	if out.Placement == model.Auto {
+		out.Placement = said
+	}
+	if out.NodePlacement == model.Auto {
+		out.NodePlacement = said
+	}
+	return out, nil
+}
+
+// PlacementOf is what a Namespace's annotation says. An invalid one is reported on the
+// Namespace and says nothing about its pods.
+func (r *Reader) PlacementOf(namespace string) (model.Placement, error) {
+	ns, err := r.Namespaces.Get(namespace)
+	if err != nil { // not seen yet
+		return model.Auto, nil
+	}
+	p, problem := dialect.Placement(ns.Annotations)
+	if problem != nil {
+		return model.Auto, problem
+	}
+	return p, nil
+}

@@ -1,0 +1,129 @@
+package workload
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+
+	"github.com/tangram-dev/tangram/core/engine"
+	"github.com/tangram-dev/tangram/core/model"
+)
+
+// Rules are what Kubernetes' own filters look at in pods of one shape.
+type Rules struct {
+	Tolerations []v1.Toleration
+	// Affinity is the nodeSelector and the required node affinity; Selects says whether
+	// there is any, Selector is the nodeSelector in words.
+	Affinity nodeaffinity.RequiredNodeAffinity
+	Selects  bool
+	Selector string
+	apart    *apart
+	// example is one pod of the shape: its namespace and labels are the shape's.
+	example *v1.Pod
+	// members counts the pods of the shape that are known.
+	members int
+}
+
+// Apart says whether pods of two shapes may not share a node: by host ports or by
+// required anti-affinity of either.
+func (r *Rules) Apart(o *Rules) bool {
+	return r.apart != nil && r.apart.from(o.example) || o.apart != nil && o.apart.from(r.example)
+}
+
+// shapes are the rules of all shapes that a known pod has.
+type shapes map[engine.Shape]*Rules
+
+// enter counts a pod of a shape.
+func (s shapes) enter(id engine.Shape, pod *v1.Pod) *Rules {
+	r := s[id]
+	if r == nil {
+		r = &Rules{
+			Tolerations: pod.Spec.Tolerations, Affinity: nodeaffinity.GetRequiredNodeAffinity(pod),
+			Selects: len(pod.Spec.NodeSelector) > 0 || pod.Spec.Affinity != nil && pod.Spec.Affinity.NodeAffinity != nil,
+			apart:   apartOf(pod), example: pod,
+		}
+		if r.Selects {
+			r.Selector = selectorOf(pod)
+		}
+		s[id] = r
+	}
+	r.members++
+	return r
+}
+
+// leave forgets a pod, and the shape with its last one.
+func (s shapes) leave(id engine.Shape) {
+	if r := s[id]; r != nil {
+		if r.members--; r.members == 0 {
+			delete(s, id)
+		}
+	}
+}
+
+// selectorOf is what a pod selects nodes by, in words.
+func selectorOf(pod *v1.Pod) string {
+	if len(pod.Spec.NodeSelector) == 0 {
+		return "the pod's node affinity"
+	}
+	var pairs []string
+	for _, k := range slices.Sorted(maps.Keys(pod.Spec.NodeSelector)) {
+		pairs = append(pairs, k+"="+pod.Spec.NodeSelector[k])
+	}
+	return "nodeSelector " + strings.Join(pairs, ",")
+}
+
+// shapeOf is equal for pods of one task that ask for the same and that Kubernetes' own
+// rules treat alike. What filters say of one of them holds for all, so everything they
+// may look at is part of it, the namespace first: volumes and affinity are by namespace.
+func shapeOf(pod *v1.Pod, task string, r *model.Request, rules *apart) engine.Shape {
+	var b strings.Builder
+	b.WriteString(pod.Namespace + "\x00" + task + "\x00" + r.FitKey())
+	for _, k := range slices.Sorted(maps.Keys(pod.Spec.NodeSelector)) {
+		b.WriteString("|s" + k + "=" + pod.Spec.NodeSelector[k])
+	}
+	byLabels := rules != nil
+	if pod.Spec.Affinity != nil {
+		b.WriteString("|a" + pod.Spec.Affinity.String())
+		byLabels = byLabels || pod.Spec.Affinity.PodAffinity != nil || pod.Spec.Affinity.PodAntiAffinity != nil
+	}
+	for _, t := range pod.Spec.Tolerations {
+		b.WriteString("|t" + t.Key + string(t.Operator) + t.Value + string(t.Effect))
+	}
+	for i := range pod.Spec.TopologySpreadConstraints {
+		b.WriteString("|d" + pod.Spec.TopologySpreadConstraints[i].String())
+		byLabels = true
+	}
+	for i := range pod.Spec.Volumes {
+		v := &pod.Spec.Volumes[i]
+		switch { // those that decide where a pod may run
+		case v.PersistentVolumeClaim != nil:
+			b.WriteString("|v" + v.PersistentVolumeClaim.ClaimName)
+		case v.Ephemeral != nil:
+			b.WriteString("|e" + pod.Name + "-" + v.Name) // a claim of its own
+		case v.CSI != nil:
+			b.WriteString("|c" + v.CSI.Driver)
+		}
+	}
+	for _, c := range pod.Spec.ResourceClaims {
+		b.WriteString("|r" + c.Name)
+		switch {
+		case c.ResourceClaimName != nil:
+			b.WriteString("=" + *c.ResourceClaimName)
+		case c.ResourceClaimTemplateName != nil:
+			b.WriteString("/" + *c.ResourceClaimTemplateName)
+		}
+	}
+	b.WriteString(rules.String())
+	if byLabels { // a pod's labels count for its own rules about others
+		for _, k := range slices.Sorted(maps.Keys(pod.Labels)) {
+			b.WriteString("|l" + k + "=" + pod.Labels[k])
+		}
+	}
+	if pod.Spec.NodeName != "" || pod.Spec.SchedulerName != "" {
+		b.WriteString("|p" + pod.Spec.SchedulerName)
+	}
+	return engine.Shape(b.String())
+}
