@@ -49,45 +49,53 @@ const (
 	// other; others hold what is between. Counts free devices of the largest such
 	// group.
 	FreeApart
+
+	numCodes
 )
 
+// cure says what would have to change before a node can take the request.
+type cure uint8
+
+const (
+	// nodeChanges: the node itself would have to change, or a holder come. Permanent.
+	nodeChanges cure = iota + 1
+	// holderLeaves: it is enough that holders leave.
+	holderLeaves
+)
+
+// codes has each code's stable name and its cure. A test fails for a code that is not
+// listed.
+var codes = [numCodes]struct {
+	name string
+	cure cure
+}{
+	NoDevices:   {"NoDevices", nodeChanges},
+	TooFew:      {"TooFew", nodeChanges},
+	WrongNode:   {"WrongNode", nodeChanges},
+	WrongDomain: {"WrongDomain", nodeChanges},
+	WrongModel:  {"WrongModel", nodeChanges},
+	WrongDevice: {"WrongDevice", nodeChanges},
+	SmallMemory: {"SmallMemory", nodeChanges},
+	TooSmall:    {"TooSmall", nodeChanges},
+	Unhealthy:   {"Unhealthy", nodeChanges},
+	Apart:       {"Apart", nodeChanges},
+	NoCompany:   {"NoCompany", nodeChanges},
+	TooClose:    {"TooClose", holderLeaves},
+	Taken:       {"Taken", holderLeaves},
+	FreeApart:   {"FreeApart", holderLeaves},
+}
+
 // Permanent says that no holder's leaving can help: the node itself would have
-// to change, or somebody come.
-func (c Code) Permanent() bool { return c != Taken && c != TooClose && c != FreeApart }
+// to change, or a holder come. A code without a listed cure is not called permanent,
+// because that would stop the request for good.
+func (c Code) Permanent() bool { return c < numCodes && codes[c].cure == nodeChanges }
 
 // String is the code's stable name, for metrics and goldens.
 func (c Code) String() string {
-	switch c {
-	case NoDevices:
-		return "NoDevices"
-	case TooFew:
-		return "TooFew"
-	case WrongNode:
-		return "WrongNode"
-	case WrongDomain:
-		return "WrongDomain"
-	case WrongModel:
-		return "WrongModel"
-	case WrongDevice:
-		return "WrongDevice"
-	case SmallMemory:
-		return "SmallMemory"
-	case TooSmall:
-		return "TooSmall"
-	case Unhealthy:
-		return "Unhealthy"
-	case Apart:
-		return "Apart"
-	case NoCompany:
-		return "NoCompany"
-	case TooClose:
-		return "TooClose"
-	case Taken:
-		return "Taken"
-	case FreeApart:
-		return "FreeApart"
+	if c >= numCodes || codes[c].name == "" {
+		return "Unspecified"
 	}
-	return "Unspecified"
+	return codes[c].name
 }
 
 // Refusal is why one node cannot take a request.

@@ -84,22 +84,31 @@ func (p *Planner) newBound(r *model.Request, w score.Weights) bound {
 			b.best[o] = max(b.best[o], card[o])
 		}
 	}
-	if r.NodePlacement != model.Auto {
-		b.best[score.Utilization], b.neutral = 100, false
-	}
-	if r.Prefer.Level.Name != "" { // whose group is where is of nodes, too
-		b.best[score.Topology], b.neutral = 100, false
-	}
-	if p.ledger.Measured() { // telemetry is of nodes, not of kinds
-		for _, o := range score.Live() {
-			b.best[o] = 100
+	for o := range score.NumObjectives {
+		if p.varies(r, o) {
+			b.best[o], b.neutral = 100, false
 		}
-		b.neutral = false
 	}
 	if !exact(r, b.neutral) {
 		b.neutral = false
 	}
 	return b
+}
+
+// varies says whether nodes of one kind, with the same devices chosen, can have
+// different scores: then the best of the kinds is not the best there is.
+func (p *Planner) varies(r *model.Request, o score.Objective) bool {
+	switch o.Basis() {
+	case score.OfKind, score.OfFleet:
+		return false
+	case score.OfClaims:
+		return r.NodePlacement != model.Auto
+	case score.OfGroup:
+		return r.Prefer.Level.Name != ""
+	case score.OfTelemetry:
+		return p.ledger.Measured()
+	}
+	return true // nothing is known of it: any node may be the best
 }
 
 func (b bound) fleetCost(steps int) int64 { return int64(steps) * b.perStep }
