@@ -22,9 +22,10 @@ type bound struct {
 
 // boundKey is what a plain request's bound depends on, besides the kinds of nodes.
 type boundKey struct {
-	vendor   model.Vendor
-	count    int
-	kind     model.PartKind
+	vendor model.Vendor
+	count  int
+	// parts tells requests apart of which the number of devices does not say all.
+	parts    string
 	standing int
 	workload model.Workload
 	place    model.Placement
@@ -44,18 +45,33 @@ func (p *Planner) bound(r *model.Request, w score.Weights) bound {
 		clear(p.bounds)
 		p.boundsKinds = v
 	}
-	key := boundKey{r.Vendor, r.Count(), r.Kind(), r.Standing, r.Workload, r.NodePlacement, p.ledger.Measured(), w}
-	plain := score.Plain(r)
-	if plain {
-		if b, ok := p.bounds[key]; ok {
-			return b
-		}
+	if !score.Plain(r) {
+		return p.newBound(r, w)
+	}
+	key := boundKey{r.Vendor, r.Count(), partsKey(r), r.Standing, r.Workload, r.NodePlacement, p.ledger.Measured(), w}
+	if b, ok := p.bounds[key]; ok {
+		return b
+	}
+	if len(p.bounds) >= maxBounds {
+		clear(p.bounds)
 	}
 	b := p.newBound(r, w)
-	if plain {
-		p.bounds[key] = b
-	}
+	p.bounds[key] = b
 	return b
+}
+
+// maxBounds is how many bounds are remembered: far more than there are different
+// requests in use, so that only made-up ones reach it.
+const maxBounds = 4096
+
+// partsKey is empty for a single container with whole devices, of which the number of
+// devices says all.
+func partsKey(r *model.Request) string {
+	if len(r.Containers) == 1 && r.Kind() == model.Whole {
+		return ""
+	}
+	devices := model.Request{Containers: r.Containers, Placement: r.Placement}
+	return devices.FitKey()
 }
 
 func (p *Planner) newBound(r *model.Request, w score.Weights) bound {
