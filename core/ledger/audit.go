@@ -85,10 +85,10 @@ func (l *Ledger) auditCounts() error {
 		if want := extrasBeside(n.inv, n.claims); !slices.Equal(n.extras, want) {
 			return fmt.Errorf("node %q: %v left of %v, claims leave %v", n.id, n.extras, n.inv.Extras, want)
 		}
-		if n.kind != l.kinds[signature(n.inv)] {
+		if n.kind != l.kinds[n.inv.KindKey()] {
 			return fmt.Errorf("node %q: not of its kind", n.id)
 		}
-		kinds[n.kind.signature]++
+		kinds[n.kind.key]++
 		for _, d := range n.inv.Devices {
 			if d.UUID == "" {
 				continue
@@ -100,8 +100,8 @@ func (l *Ledger) auditCounts() error {
 		}
 	}
 	for _, k := range l.kinds {
-		if k.nodes != kinds[k.signature] || k.nodes == 0 {
-			return fmt.Errorf("a kind counts %d nodes, has %d", k.nodes, kinds[k.signature])
+		if k.nodes != kinds[k.key] || k.nodes == 0 {
+			return fmt.Errorf("a kind counts %d nodes, has %d", k.nodes, kinds[k.key])
 		}
 	}
 	listed := 0

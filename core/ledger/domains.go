@@ -14,7 +14,7 @@ func (l *Ledger) Domains() *topology.Domains { return l.domains }
 
 // Resource is the number under which Domains counts a vendor's free devices; -1 for
 // a vendor nobody knows.
-func Resource(v model.Vendor) int { return vendorIndex(v) }
+func Resource(v model.Vendor) int { return v.Index() }
 
 // locate brings a changed node's domains up to date.
 func (l *Ledger) locate(n *node) {
@@ -33,7 +33,7 @@ func (l *Ledger) locate(n *node) {
 func (l *Ledger) auditDomains() error {
 	type sum struct {
 		nodes int
-		free  [numVendors]int64
+		free  [model.NumVendors]int64
 	}
 	want := map[topology.Domain]sum{}
 	for id, n := range l.nodes {

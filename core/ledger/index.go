@@ -13,7 +13,7 @@ import (
 type bucketKey struct {
 	kind         *Kind
 	held, shared model.Mask
-	room         [numVendors]int16
+	room         [model.NumVendors]int16
 	usage        string
 }
 

@@ -1,9 +1,7 @@
 package ledger
 
 import (
-	"fmt"
 	"iter"
-	"strings"
 
 	"github.com/tangram-dev/tangram/core/mig"
 	"github.com/tangram-dev/tangram/core/model"
@@ -18,13 +16,13 @@ type Kind struct {
 	// healthy are the devices new work may use; fixed those sold in slices only.
 	healthy, fixed model.Mask
 	// vendor has the devices of each vendor.
-	vendor [numVendors]model.Mask
+	vendor [model.NumVendors]model.Mask
 	// cuts says how each device can be cut; nil where it cannot.
 	cuts []*mig.Geometry
 	// sellable is how many devices of each vendor may be in use at once.
-	sellable [numVendors]int
-	// signature is the text two nodes must share to be of one kind.
-	signature string
+	sellable [model.NumVendors]int
+	// key is what nodes of the kind share: model.Node.KindKey.
+	key string
 	// sample is one node of the kind.
 	sample *model.Node
 	// nodes counts the nodes of this kind, so that unused kinds are dropped.
@@ -49,13 +47,13 @@ func (l *Ledger) Kinds() iter.Seq[View] {
 func (l *Ledger) KindsVersion() uint64 { return l.kindsVersion }
 
 // newKind computes the tables of a kind from one of its nodes.
-func newKind(n *model.Node, signature string) *Kind {
-	k := &Kind{Links: topology.New(n), signature: signature, sample: n, cuts: make([]*mig.Geometry, len(n.Devices))}
+func newKind(n *model.Node, key string) *Kind {
+	k := &Kind{Links: topology.New(n), key: key, sample: n, cuts: make([]*mig.Geometry, len(n.Devices))}
 	for slot, d := range n.Devices {
 		if len(d.MIG) > 0 {
 			k.cuts[slot], _ = mig.New(d.MIGSlices, d.MIG) // SetNode has checked it
 		}
-		if v := vendorIndex(d.Vendor); v >= 0 {
+		if v := d.Vendor.Index(); v >= 0 {
 			k.vendor[v] = k.vendor[v].With(slot)
 		}
 		if d.Health == model.Healthy {
@@ -69,30 +67,4 @@ func newKind(n *model.Node, signature string) *Kind {
 		k.sellable[i] = n.Sellable[v]
 	}
 	return k
-}
-
-// signature spells out all that makes nodes of one kind.
-func signature(n *model.Node) string {
-	var b strings.Builder
-	for _, d := range n.Devices {
-		fmt.Fprintf(&b, "d%d %s %s %d %d %d %d %d %v %v;", d.Index, d.Vendor, d.Model, d.Memory, d.NUMA, d.Health, d.Tenants, d.MIGSlices, d.MIG, d.Fixed)
-	}
-	for _, l := range n.Links {
-		fmt.Fprintf(&b, "l%v %d %d;", l.Between, l.Class, l.Count)
-	}
-	for _, a := range n.Attributes {
-		fmt.Fprintf(&b, "a%q=%q;", a.Key, a.Value)
-	}
-	for _, v := range model.Vendors {
-		fmt.Fprintf(&b, "s%d;", n.Sellable[v])
-	}
-	fmt.Fprintf(&b, "n%d %t;", n.NUMA, n.NUMAPerContainer)
-	// Which rack it is would make every rack a kind of its own; requests of one
-	// holder only ask whether there is one.
-	for depth, value := range n.Domains {
-		if value != "" {
-			fmt.Fprintf(&b, "t%d;", depth)
-		}
-	}
-	return b.String()
 }

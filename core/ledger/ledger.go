@@ -77,7 +77,7 @@ func New() *Ledger {
 		owners:     map[string][]model.NodeID{},
 		priorities: map[int32]int{},
 		labels:     newLabels(),
-		domains:    topology.NewDomains(numVendors),
+		domains:    topology.NewDomains(model.NumVendors),
 	}
 }
 
@@ -89,7 +89,7 @@ func (l *Ledger) SetNode(inv *model.Node) error {
 	if err := Validate(inv); err != nil {
 		return fmt.Errorf("node %q: %w", inv.ID, err)
 	}
-	if n := l.nodes[inv.ID]; n != nil && n.inv != nil && n.kind.signature == signature(inv) && n.inv.Host == inv.Host && n.inv.Extras.Equal(inv.Extras) && sameUUIDs(n.inv, inv) && slices.Equal(n.inv.Domains, inv.Domains) {
+	if n := l.nodes[inv.ID]; n != nil && n.inv != nil && n.kind.key == inv.KindKey() && n.inv.Host == inv.Host && n.inv.Extras.Equal(inv.Extras) && sameUUIDs(n.inv, inv) && slices.Equal(n.inv.Domains, inv.Domains) {
 		return nil
 	}
 	l.setInventory(inv.ID, inv)
@@ -112,7 +112,7 @@ func Validate(inv *model.Node) error {
 	return nil
 }
 
-// sameUUIDs compares what a kind's signature leaves out of the devices.
+// sameUUIDs compares what a kind's key leaves out of the devices.
 func sameUUIDs(a, b *model.Node) bool {
 	return slices.EqualFunc(a.Devices, b.Devices, func(x, y model.Device) bool { return x.UUID == y.UUID })
 }
@@ -327,11 +327,11 @@ func (l *Ledger) unindex(n *node) {
 }
 
 func (l *Ledger) intern(inv *model.Node) *Kind {
-	sig := signature(inv)
-	k := l.kinds[sig]
+	key := inv.KindKey()
+	k := l.kinds[key]
 	if k == nil {
-		k = newKind(inv, sig)
-		l.kinds[sig] = k
+		k = newKind(inv, key)
+		l.kinds[key] = k
 		l.kindsVersion++
 	}
 	k.nodes++
@@ -340,7 +340,7 @@ func (l *Ledger) intern(inv *model.Node) *Kind {
 
 func (l *Ledger) release(k *Kind) {
 	if k.nodes--; k.nodes == 0 {
-		delete(l.kinds, k.signature)
+		delete(l.kinds, k.key)
 		l.kindsVersion++
 	}
 }

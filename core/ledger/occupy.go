@@ -1,16 +1,6 @@
 package ledger
 
-import (
-	"slices"
-
-	"github.com/tangram-dev/tangram/core/model"
-)
-
-// numVendors is the size of arrays indexed by vendor.
-const numVendors = 4
-
-// vendorIndex is the vendor's place in such arrays, or -1.
-func vendorIndex(v model.Vendor) int { return slices.Index(model.Vendors, v) }
+import "github.com/tangram-dev/tangram/core/model"
 
 // occupancy is what the claims on a node amount to.
 type occupancy struct {
@@ -22,11 +12,11 @@ type occupancy struct {
 	// of has one mask per claim: the devices that claim holds (a part of).
 	of []model.Mask
 	// room is how many more whole devices of each vendor may be sold.
-	room [numVendors]int16
+	room [model.NumVendors]int16
 	// debt is how many claimed devices and parts no device could be found for,
 	// because devices vanished or others claim the same ones. While there is debt,
 	// freed devices pay it first.
-	debt [numVendors]int16
+	debt [model.NumVendors]int16
 	// contested are the claims whose record names a device that others, with older
 	// rights, leave no room on. In the order of claims, each once.
 	contested []contest
@@ -51,7 +41,7 @@ func occupy(n *model.Node, kind *Kind, claims []Claim) occupancy {
 	var lost [][]HeldPart // parts of each claim whose record did not hold
 	for i := range claims {
 		c := &claims[i]
-		vendor := vendorIndex(c.Vendor)
+		vendor := c.Vendor.Index()
 		if vendor < 0 {
 			continue
 		}
@@ -83,10 +73,10 @@ func occupy(n *model.Node, kind *Kind, claims []Claim) occupancy {
 			lost[i] = append(lost[i], p)
 		}
 	}
-	var used [numVendors]int
+	var used [model.NumVendors]int
 	for i := range claims {
 		c := &claims[i]
-		vendor := vendorIndex(c.Vendor)
+		vendor := c.Vendor.Index()
 		if vendor < 0 {
 			continue
 		}
@@ -105,7 +95,7 @@ func occupy(n *model.Node, kind *Kind, claims []Claim) occupancy {
 	if o.shared == 0 {
 		o.usage = nil // tried in vain: equal states have equal usage
 	}
-	for v := range numVendors {
+	for v := range model.NumVendors {
 		o.room[v] = int16(max(0, kind.sellable[v]-used[v]))
 	}
 	return o

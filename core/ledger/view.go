@@ -19,7 +19,7 @@ type View struct {
 	FreeHost  model.Host
 	extras    extrasLeft
 	usage     []Usage
-	room      [numVendors]int16
+	room      [model.NumVendors]int16
 	claims    []Claim
 	of        []model.Mask // by claim
 	telemetry []model.Telemetry
@@ -34,7 +34,7 @@ func (v View) Equal(o View) bool {
 
 // Devices are the node's devices of a vendor, whatever their state.
 func (v View) Devices(vendor model.Vendor) model.Mask {
-	if i := vendorIndex(vendor); i >= 0 {
+	if i := vendor.Index(); i >= 0 {
 		return v.Kind.vendor[i]
 	}
 	return 0
@@ -56,7 +56,7 @@ func (v View) Free(vendor model.Vendor) model.Mask {
 // Room is how many whole devices of a vendor can be sold now: the free ones,
 // unless the node's own agent allows fewer.
 func (v View) Room(vendor model.Vendor) int {
-	if i := vendorIndex(vendor); i >= 0 {
+	if i := vendor.Index(); i >= 0 {
 		return min(v.Free(vendor).Count(), int(v.room[i]))
 	}
 	return 0

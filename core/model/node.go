@@ -22,8 +22,16 @@ const (
 	Ascend Vendor = "ascend"
 )
 
-// Vendors lists the known vendors, in the order reports use.
-var Vendors = []Vendor{NVIDIA, AMD, Intel, Ascend}
+// Vendors lists the known vendors, in the order reports use. Tables by vendor are
+// arrays of NumVendors, indexed by Vendor.Index: a vendor added here has its place in
+// all of them.
+var Vendors = [...]Vendor{NVIDIA, AMD, Intel, Ascend}
+
+// NumVendors is the number of known vendors.
+const NumVendors = len(Vendors)
+
+// Index is the vendor's place in Vendors, or -1 when it is not known.
+func (v Vendor) Index() int { return slices.Index(Vendors[:], v) }
 
 // MiB is an amount of memory.
 type MiB int64
@@ -177,7 +185,7 @@ func (n *Node) Validate() error {
 			return fmt.Errorf("devices[%d].index: %d is there twice", i, d.Index)
 		case i > 0 && d.Index < n.Devices[i-1].Index:
 			return fmt.Errorf("devices[%d].index: %d is out of order", i, d.Index)
-		case !slices.Contains(Vendors, d.Vendor):
+		case d.Vendor.Index() < 0:
 			return fmt.Errorf("devices[%d].vendor: %q is not one of %v", i, d.Vendor, Vendors)
 		case d.Memory < 0:
 			return fmt.Errorf("devices[%d].memory: %d is negative", i, d.Memory)
@@ -215,6 +223,9 @@ func (n *Node) Validate() error {
 		return fmt.Errorf("numa: %d is not a policy", n.NUMA)
 	}
 	for v, count := range n.Sellable {
+		if v.Index() < 0 {
+			return fmt.Errorf("sellable[%s]: not one of %v", v, Vendors)
+		}
 		if count < 0 {
 			return fmt.Errorf("sellable[%s]: %d is negative", v, count)
 		}

@@ -1,9 +1,6 @@
 package model
 
-import (
-	"fmt"
-	"slices"
-)
+import "fmt"
 
 // Phase says when a container runs, which decides whose devices it may share.
 type Phase uint8
@@ -174,7 +171,7 @@ func (r *Request) Share(set Mask) []Mask {
 
 // Validate checks what Fit relies on and names the field that is wrong.
 func (r *Request) Validate() error {
-	if !slices.Contains(Vendors, r.Vendor) {
+	if r.Vendor.Index() < 0 {
 		return fmt.Errorf("vendor: %q is not one of %v", r.Vendor, Vendors)
 	}
 	for i, c := range r.Containers {

@@ -22,9 +22,10 @@ type bound struct {
 
 // boundKey is what a plain request's bound depends on, besides the kinds of nodes.
 type boundKey struct {
-	vendor   model.Vendor
-	count    int
-	kind     model.PartKind
+	vendor model.Vendor
+	count  int
+	// parts tells requests apart of which the number of devices does not say all.
+	parts    string
 	standing int
 	workload model.Workload
 	place    model.Placement
@@ -44,18 +45,33 @@ func (p *Planner) bound(r *model.Request, w score.Weights) bound {
 		clear(p.bounds)
 		p.boundsKinds = v
 	}
-	key := boundKey{r.Vendor, r.Count(), r.Kind(), r.Standing, r.Workload, r.NodePlacement, p.ledger.Measured(), w}
-	plain := score.Plain(r)
-	if plain {
-		if b, ok := p.bounds[key]; ok {
-			return b
-		}
+	if !score.Plain(r) {
+		return p.newBound(r, w)
+	}
+	key := boundKey{r.Vendor, r.Count(), partsKey(r), r.Standing, r.Workload, r.NodePlacement, p.ledger.Measured(), w}
+	if b, ok := p.bounds[key]; ok {
+		return b
+	}
+	if len(p.bounds) >= maxBounds {
+		clear(p.bounds)
 	}
 	b := p.newBound(r, w)
-	if plain {
-		p.bounds[key] = b
-	}
+	p.bounds[key] = b
 	return b
+}
+
+// maxBounds is how many bounds are remembered: far more than there are different
+// requests in use, so that only made-up ones reach it.
+const maxBounds = 4096
+
+// partsKey is empty for a single container with whole devices, of which the number of
+// devices says all.
+func partsKey(r *model.Request) string {
+	if len(r.Containers) == 1 && r.Kind() == model.Whole {
+		return ""
+	}
+	devices := model.Request{Containers: r.Containers, Placement: r.Placement}
+	return devices.FitKey()
 }
 
 func (p *Planner) newBound(r *model.Request, w score.Weights) bound {
@@ -84,22 +100,31 @@ func (p *Planner) newBound(r *model.Request, w score.Weights) bound {
 			b.best[o] = max(b.best[o], card[o])
 		}
 	}
-	if r.NodePlacement != model.Auto {
-		b.best[score.Utilization], b.neutral = 100, false
-	}
-	if r.Prefer.Level.Name != "" { // whose group is where is of nodes, too
-		b.best[score.Topology], b.neutral = 100, false
-	}
-	if p.ledger.Measured() { // telemetry is of nodes, not of kinds
-		for _, o := range score.Live() {
-			b.best[o] = 100
+	for o := range score.NumObjectives {
+		if p.varies(r, o) {
+			b.best[o], b.neutral = 100, false
 		}
-		b.neutral = false
 	}
 	if !exact(r, b.neutral) {
 		b.neutral = false
 	}
 	return b
+}
+
+// varies says whether nodes of one kind, with the same devices chosen, can have
+// different scores: then the best of the kinds is not the best there is.
+func (p *Planner) varies(r *model.Request, o score.Objective) bool {
+	switch o.Basis() {
+	case score.OfKind, score.OfFleet:
+		return false
+	case score.OfClaims:
+		return r.NodePlacement != model.Auto
+	case score.OfGroup:
+		return r.Prefer.Level.Name != ""
+	case score.OfTelemetry:
+		return p.ledger.Measured()
+	}
+	return true // nothing is known of it: any node may be the best
 }
 
 func (b bound) fleetCost(steps int) int64 { return int64(steps) * b.perStep }

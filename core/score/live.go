@@ -57,6 +57,3 @@ func coolness(t model.Reading) int {
 	}
 	return 100 * (hotCelsius - min(max(t.Value, coolCelsius), hotCelsius)) / (hotCelsius - coolCelsius)
 }
-
-// Live lists the objectives that depend on telemetry.
-func Live() []Objective { return []Objective{LiveUtilization, LiveMemory, Temperature, Power} }

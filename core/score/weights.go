@@ -20,20 +20,61 @@ const (
 	NumObjectives
 )
 
-// String is the objective's name in configuration and reports.
-func (o Objective) String() string {
-	return [NumObjectives]string{
-		"utilization", "typeMatch", "topology", "fragmentation", "priority", "workload",
-		"liveUtilization", "liveMemory", "temperature", "power",
-	}[o]
+// Basis says what, beside the request, an objective's score of a node depends on. It
+// decides what the planner may conclude from one node about others like it.
+type Basis uint8
+
+const (
+	// OfKind: the kind of node and the devices chosen there.
+	OfKind Basis = iota + 1
+	// OfClaims: also who holds what of the node, for requests that ask for a direction
+	// (NodePlacement).
+	OfClaims
+	// OfGroup: also where the request's group is, for requests that would rather be near
+	// it (Prefer.Level).
+	OfGroup
+	// OfTelemetry: also what was measured on the node.
+	OfTelemetry
+	// OfFleet: the whole fleet. The planner rates it, not this package.
+	OfFleet
+)
+
+// objectives has each objective's name in configuration and reports, its basis and its
+// default weight. A test fails for an objective that is not listed.
+var objectives = [NumObjectives]struct {
+	name   string
+	basis  Basis
+	weight int
+}{
+	Utilization:     {"utilization", OfClaims, 25},
+	TypeMatch:       {"typeMatch", OfKind, 20},
+	Topology:        {"topology", OfGroup, 20},
+	Fragmentation:   {"fragmentation", OfFleet, 15},
+	Priority:        {"priority", OfKind, 10},
+	Workload:        {"workload", OfKind, 10},
+	LiveUtilization: {"liveUtilization", OfTelemetry, 5},
+	LiveMemory:      {"liveMemory", OfTelemetry, 5},
+	Temperature:     {"temperature", OfTelemetry, 5},
+	Power:           {"power", OfTelemetry, 5},
 }
+
+// String is the objective's name in configuration and reports.
+func (o Objective) String() string { return objectives[o].name }
+
+// Basis is what the objective depends on.
+func (o Objective) Basis() Basis { return objectives[o].basis }
 
 // Weights say how much each objective counts; only their proportions matter.
 type Weights [NumObjectives]int
 
 // DefaultWeights are seed 003's, and little for what was measured: the last minute
 // should break ties, not outweigh what a placement means for hours.
-func DefaultWeights() Weights { return Weights{25, 20, 20, 15, 10, 10, 5, 5, 5, 5} }
+func DefaultWeights() (w Weights) {
+	for o := range w {
+		w[o] = objectives[o].weight
+	}
+	return w
+}
 
 // maxWeight keeps sums far from overflow and typing errors visible.
 const maxWeight = 1_000_000

@@ -127,6 +127,7 @@ func (s *State) deviceTable() (string, error) {
 				}
 				_, claim, _ := l.Claim(h)
 				switch indexes := recorded(claim); {
+				case claim.Vendor == "": // it holds no device
 				case indexes == nil:
 					unrecorded = append(unrecorded, pod)
 					presumed |= set

@@ -1,0 +1,62 @@
+package model
+
+// KindKey is equal exactly for nodes of one kind: nodes that, when nobody uses them,
+// answer every request alike that names no device by UUID. It leaves out the ID and
+// the devices' UUIDs, which make every node one of its own; Host and Extras, which are
+// compared node by node; and which domains a node is in, because a request of one
+// holder only asks whether there is a domain at a level.
+//
+// A test goes through every field of Node and of what it contains, and fails for one
+// that is neither part of the key nor named there as left out.
+func (n *Node) KindKey() string {
+	k := make(key, 0, 64+48*len(n.Devices))
+	k.number(int64(len(n.Devices)))
+	for i := range n.Devices {
+		k.device(&n.Devices[i])
+	}
+	k.number(int64(len(n.Links)))
+	for _, l := range n.Links {
+		k.numbers(l.Between)
+		k.number(int64(l.Class))
+		k.number(int64(l.Count))
+	}
+	k.number(int64(len(n.Attributes)))
+	for _, a := range n.Attributes {
+		k.text(a.Key)
+		k.text(a.Value)
+	}
+	for _, v := range Vendors {
+		k.number(int64(n.Sellable[v]))
+	}
+	k.number(int64(n.NUMA))
+	k.yes(n.NUMAPerContainer)
+	for depth, domain := range n.Domains {
+		if domain != "" {
+			k.number(int64(depth))
+		}
+	}
+	return string(k)
+}
+
+func (k *key) device(d *Device) {
+	k.number(int64(d.Index))
+	k.text(string(d.Vendor))
+	k.text(d.Model.name)
+	k.text(d.Model.qualifiers)
+	k.number(int64(d.Memory))
+	k.number(int64(d.NUMA))
+	k.number(int64(d.Health))
+	k.number(int64(d.Tenants))
+	k.number(int64(len(d.MIG)))
+	for _, p := range d.MIG {
+		k.number(int64(p.ID))
+		k.text(p.Name)
+		k.number(int64(p.Memory))
+		k.number(int64(p.Compute))
+		k.number(int64(p.Size))
+		k.numbers(p.Starts)
+		k.yes(p.Media)
+	}
+	k.number(int64(d.MIGSlices))
+	k.yes(d.Fixed)
+}

@@ -1,0 +1,96 @@
+package model
+
+// FitKey is equal exactly for requests that every node answers alike: with the same
+// devices, or with the same refusal (place.Fit, ledger.View.Covers).
+//
+// Labels are part of it only beside affinity rules, where the request may be the one
+// its own rule is about. Rules of holders that are there (ledger.KeptApart) can make
+// labels matter as well: when KeptApart is true of a request's labels, a verdict
+// depends on LabelsKey too, and must be neither stored nor looked up under FitKey
+// alone. Which rules there are changes as holders come and go, so KeptApart is asked
+// each time.
+//
+// It leaves out what only decides between nodes that can all take the request
+// (RankKey), and what no decision about places reads: Priority, and the containers'
+// names and resources, which are passed on to the record.
+//
+// A test goes through every field of Request and of what it contains, and fails for
+// one that is in none of the keys and not named there as left out.
+func (r *Request) FitKey() string {
+	k := make(key, 0, 256)
+	k.text(string(r.Vendor))
+	k.number(int64(len(r.Containers)))
+	for i := range r.Containers {
+		c := &r.Containers[i]
+		k.number(int64(c.Phase))
+		k.number(int64(c.Count))
+		k.part(c.Part)
+	}
+	k.number(int64(r.MinMemory))
+	k.models(r.UseModels)
+	k.models(r.AvoidModels)
+	k.models(r.ProfileModels)
+	k.texts(r.UseUUIDs)
+	k.texts(r.AvoidUUIDs)
+	k.numbers(r.UseIndexes)
+	k.number(int64(len(r.Attributes)))
+	for _, a := range r.Attributes {
+		k.text(a.Key)
+		k.texts(a.Values)
+	}
+	k.bond(r.Require.Bond)
+	k.level(r.Require.Level)
+	k.bond(r.Prefer.Bond) // it decides which devices of a node are chosen
+	k.number(int64(r.Placement))
+	k.number(int64(len(r.Affinity)))
+	for _, rule := range r.Affinity {
+		k.number(int64(rule.Kind))
+		k.labels(rule.Match)
+	}
+	if len(r.Affinity) > 0 {
+		k.labels(r.ownLabels())
+	}
+	k.number(r.Host.CPU)
+	k.number(int64(r.Host.Memory))
+	k.number(int64(len(r.Extras)))
+	for _, e := range r.Extras {
+		k.text(e.Name)
+		k.number(e.Amount)
+	}
+	return string(k)
+}
+
+// LabelsKey is equal exactly for requests that holders' affinity rules are about
+// alike. The label of the request's group is no part of it: no rule is about groups.
+func (r *Request) LabelsKey() string {
+	var k key
+	k.labels(r.ownLabels())
+	return string(k)
+}
+
+// ownLabels are the labels that rules can be about: all but the group's.
+func (r *Request) ownLabels() []Label {
+	for i, l := range r.Labels {
+		if l.Scope == groupScope {
+			out := append([]Label{}, r.Labels[:i]...)
+			return append(out, r.Labels[i+1:]...)
+		}
+	}
+	return r.Labels
+}
+
+// RankKey is equal exactly for requests that, where FitKey is equal too, order the
+// nodes that can take them alike. The group counts where the request would rather be
+// near it.
+func (r *Request) RankKey() string {
+	k := make(key, 0, 64)
+	k.models(r.PreferModels)
+	k.level(r.Prefer.Level)
+	k.number(int64(r.NodePlacement))
+	k.number(int64(r.Standing))
+	k.number(int64(r.Workload))
+	if group, ok := r.Group(); ok && r.Prefer.Level.Name != "" {
+		k.text(group.Value)
+	}
+	return string(k)
+}

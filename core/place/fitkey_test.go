@@ -1,0 +1,63 @@
+package place_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/tangram-dev/tangram/core/coretest"
+	"github.com/tangram-dev/tangram/core/ledger"
+	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/place"
+)
+
+// TestEqualFitKeysEqualAnswers: a node answers requests with equal keys alike, whatever
+// the key leaves out, and a request as its copy. With rules of holders about a
+// request's labels, the labels' key must be equal too.
+func TestEqualFitKeysEqualAnswers(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := ledger.New()
+		n := coretest.DrawNode(t, "n0")
+		n.Extras = coretest.DrawExtras(t, 4)
+		if err := l.SetNode(n); err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range []model.HolderID{"a", "b", "c"} {
+			r := coretest.DrawRequest(t)
+			coretest.DrawCompany(t, r)
+			v, _ := l.View("n0")
+			if g, refusal := place.Fit(r, v); refusal == nil {
+				l.Put("n0", g.Claim(h, r, n))
+			}
+		}
+		r := coretest.DrawRequest(t)
+		r.Extras = coretest.DrawExtras(t, 2)
+		if rapid.Bool().Draw(t, "company") {
+			coretest.DrawCompany(t, r)
+		}
+		other := *r
+		drawn := coretest.DrawRequest(t)
+		other.Priority, other.Standing, other.Workload = drawn.Priority, drawn.Standing, drawn.Workload
+		other.PreferModels, other.NodePlacement, other.Prefer.Level = drawn.PreferModels, drawn.NodePlacement, drawn.Prefer.Level
+		if rapid.Bool().Draw(t, "other labels") {
+			coretest.DrawCompany(t, drawn)
+			other.Labels = drawn.Labels
+		}
+		if r.FitKey() != other.FitKey() {
+			if len(r.Affinity) == 0 {
+				t.Fatalf("%+v and %+v have different keys", r, other)
+			}
+			return
+		}
+		if r.LabelsKey() != other.LabelsKey() && (l.KeptApart(r.Labels) || l.KeptApart(other.Labels)) {
+			return
+		}
+		v, _ := l.View("n0")
+		grant, refusal := place.Fit(r, v)
+		grant2, refusal2 := place.Fit(&other, v)
+		if diff := cmp.Diff(grant, grant2) + cmp.Diff(refusal, refusal2); diff != "" || v.Covers(r) != v.Covers(&other) {
+			t.Fatalf("equal keys, but %s", diff)
+		}
+	})
+}
