@@ -29,6 +29,9 @@ const (
 	// AnnotationDevices is the record: the devices each container was given,
 	// written with the Binding itself. Its format is docs/formats/record.md.
 	AnnotationDevices = Group + "/devices"
+	// AnnotationCharged is the queue that was charged for the pod, written with its
+	// Binding: a running pod stays charged to it, whatever its labels say later.
+	AnnotationCharged = Group + "/charged-queue"
 	// AnnotationPlacement is in which direction nodes and devices are filled: binpack
 	// or spread. On a Namespace it is for the pods in it that say nothing.
 	AnnotationPlacement = Group + "/placement"

@@ -73,13 +73,14 @@ type Engine struct {
 	leaving map[model.HolderID]departure
 	spared  map[model.HolderID]int64
 
-	releases map[model.HolderID]*release
-	batches  map[uint64]*batch
-	batchIDs uint64
-	tickets  Ticket
-	effects  Effects
-	vetoes   vetoes
-	timers   timers
+	releases   map[model.HolderID]*release
+	batches    map[uint64]*batch
+	batchIDs   uint64
+	tickets    Ticket
+	effects    Effects
+	suspension suspension
+	vetoes     vetoes
+	timers     timers
 	// apart counts roles that keep others off their nodes, affine those with rules about
 	// other holders.
 	apart, affine int
@@ -160,7 +161,7 @@ func (e *Engine) Submit(g Gang) error {
 	e.countRules(&g, 1)
 	for i := range g.Roles {
 		if r := &g.Roles[i]; r.Shape == "" {
-			r.Shape = Shape(shapeOf(r.Request))
+			r.Shape = shapeOf(r.Request)
 		}
 	}
 	shape := shapeOfGang(&g)
@@ -273,6 +274,26 @@ func (e *Engine) Withdraw(id ID) {
 	e.tree.Remove(arbiter.JobID(id))
 	delete(e.gangs, id)
 	e.unreserve(func(r *reservation) bool { return r.id == id })
+}
+
+// SetQueues replaces the queues; see arbiter.Tree.SetQueues.
+func (e *Engine) SetQueues(queues []arbiter.Queue) error {
+	e.Changed()
+	return e.tree.SetQueues(queues)
+}
+
+// SetQuotas replaces the quotas of all namespaces.
+func (e *Engine) SetQuotas(quotas []arbiter.Quota) error {
+	e.Changed()
+	return e.tree.SetQuotas(quotas)
+}
+
+// QueueOf is the queue that is charged for a holder.
+func (e *Engine) QueueOf(h model.HolderID) string {
+	if k := e.gangOf(h); k != nil {
+		return k.queue()
+	}
+	return ""
 }
 
 // Gang returns what is known of a gang.

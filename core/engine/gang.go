@@ -231,14 +231,7 @@ func shapeOfGang(g *Gang) gangShape {
 }
 
 // shapeOf is the shape of a role that brings none.
-func shapeOf(r *model.Request) string {
-	q := *r
-	q.Priority, q.Standing = 0, 0
-	if len(q.Affinity) == 0 {
-		q.Labels = nil // they matter to others' rules only
-	}
-	return fmt.Sprintf("%+v", q)
-}
+func shapeOf(r *model.Request) Shape { return Shape(r.FitKey() + r.RankKey()) }
 
 // Resources by which gangs are counted. GPUs are counted in thousandths, memory in
 // MiB, CPU in thousandths.

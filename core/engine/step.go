@@ -53,6 +53,9 @@ func (e *Engine) Step(now int64) Plan {
 	e.tree.Elapse(now)
 	defer e.tree.Elapse(now)
 	e.expire(now)
+	if now < e.suspension.until {
+		return d
+	}
 	e.assignDepartures(now)
 	broken := e.repair(&d, now)
 	e.startKept(&d, now)
@@ -155,7 +158,7 @@ func (e *Engine) start(d *Plan, now int64) {
 			continue
 		}
 		v, known := e.full[k.shape]
-		failed := known && (v.freed == e.freed || v.round == e.round)
+		failed := known && (v.freed == e.freed || v.round == e.round) && !e.keptByLabels(k)
 		end := e.end(k, now)
 		switch at, ok := kept[k.shape]; {
 		case !failed && (ok && end >= at || e.takesReservedQuota(k, end)):
@@ -174,7 +177,9 @@ func (e *Engine) start(d *Plan, now int64) {
 			budget -= planCost
 			switch {
 			case !e.fitsWithoutReservations(k, now):
-				e.full[k.shape] = verdict{e.freed, e.round}
+				if !e.keptByLabels(k) {
+					e.full[k.shape] = verdict{e.freed, e.round}
+				}
 				e.refuse(offer, k)
 			case !e.options.Backfill && e.never(k) == nil:
 				offer.CloseQueue()
@@ -191,6 +196,12 @@ func (e *Engine) start(d *Plan, now int64) {
 	if len(e.full) > maxNever && !e.unfinished {
 		clear(e.full)
 	}
+}
+
+// keptByLabels says whether rules of other holders are about a gang's labels, which are
+// no part of its shape: then a verdict about the shape is none about the gang.
+func (e *Engine) keptByLabels(k *known) bool {
+	return slices.ContainsFunc(k.Roles, func(r Role) bool { return e.ledger.KeptApart(r.Request.Labels) })
 }
 
 // refuse says that a gang has no place.

@@ -147,3 +147,10 @@ func duration(pod *v1.Pod, key string) (time.Duration, error) {
 	}
 	return d, nil
 }
+
+// ChargedQueue is the queue that was charged for a pod when it was bound, as written
+// with its Binding; false when that is not recorded.
+func ChargedQueue(pod *v1.Pod) (string, bool) {
+	queue, ok := pod.Annotations[names.AnnotationCharged]
+	return queue, ok
+}

@@ -15,9 +15,8 @@ import (
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/api/record"
-	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/internal/dialect"
-	"github.com/tangram-dev/tangram/internal/kube/state"
+	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 )
 
 // Writer posts Bindings.
@@ -28,15 +27,21 @@ type Writer struct {
 	Patience time.Duration
 }
 
-// Annotations are what a pod's Binding carries: the record, and what the device
-// plugins of its vocabularies read.
-func Annotations(pod *v1.Pod, r *model.Request, given *state.Assignment) (map[string]string, error) {
-	text, err := record.Encode(dialect.Record(r, given.Node, given.Grant))
-	if err != nil {
-		return nil, err
+// Annotations are what a pod's Binding carries: the record, what the device plugins of
+// its vocabularies read, and the queue that is charged.
+func Annotations(pod *v1.Pod, c *kubeengine.Cycle) (map[string]string, error) {
+	out := map[string]string{}
+	if c.Request.Vendor != "" { // else it has no device
+		text, err := record.Encode(dialect.Record(c.Request, c.Node, c.Grant))
+		if err != nil {
+			return nil, err
+		}
+		out = dialect.Annotations(pod, c.Request, c.Node, c.Grant, time.Now())
+		out[names.AnnotationDevices] = text
 	}
-	out := dialect.Annotations(pod, r, given.Node, given.Grant, time.Now())
-	out[names.AnnotationDevices] = text
+	if c.Queue != "" {
+		out[names.AnnotationCharged] = c.Queue
+	}
 	return out, nil
 }
 

@@ -11,16 +11,16 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
-	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/score"
 	"github.com/tangram-dev/tangram/internal/kube/binding"
-	"github.com/tangram-dev/tangram/internal/kube/state"
+	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
+	"github.com/tangram-dev/tangram/internal/kube/report"
+	"github.com/tangram-dev/tangram/internal/kube/watch"
 )
 
 // options are the flags.
@@ -81,23 +81,24 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	sources, err := state.APISources(config)
+	sources, err := watch.APISources(config)
 	if err != nil {
 		return err
 	}
 	factory := informers.NewSharedInformerFactory(client, 0)
-	complain := func(object *v1.ObjectReference, reason, message string) {
-		klog.FromContext(ctx).Info("Ignored what makes no sense", "kind", object.Kind, "object", klog.KRef(object.Namespace, object.Name), "reason", reason, "problem", message)
+	complain := func(c report.Complaint) {
+		klog.FromContext(ctx).Info("Invalid object", "kind", c.About.Kind, "object", klog.KRef(c.About.Namespace, c.About.Name), "reason", c.Reason, "problem", c.Message)
 	}
-	cluster, err := state.New(ctx, factory, sources, complain, func(*state.Cluster, model.NodeID) {})
+	e, err := kubeengine.New(ctx, factory, sources, complain)
 	if err != nil {
 		return err
 	}
-	s := &Server{Cluster: cluster, Pods: factory.Core().V1().Pods().Lister(), Writer: binding.Writer{Client: client}, Weights: score.DefaultWeights()}
+	s := &Server{Engine: e, Pods: factory.Core().V1().Pods().Lister(), Writer: binding.Writer{Client: client}, Weights: score.DefaultWeights()}
 	factory.Start(ctx.Done())
-	if !cluster.WaitForSync(ctx) {
+	if !e.WaitForSync(ctx) {
 		return ctx.Err()
 	}
+	go e.Follow(ctx)
 	return o.serve(ctx, s.Handler())
 }
 

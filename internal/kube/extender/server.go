@@ -17,7 +17,8 @@ import (
 	"github.com/tangram-dev/tangram/core/score"
 	"github.com/tangram-dev/tangram/internal/dialect"
 	"github.com/tangram-dev/tangram/internal/kube/binding"
-	"github.com/tangram-dev/tangram/internal/kube/state"
+	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
+	"github.com/tangram-dev/tangram/internal/kube/workload"
 )
 
 // maxBody bounds a request: 5,000 whole Node objects fit, a runaway client does not.
@@ -25,7 +26,7 @@ const maxBody = 256 << 20
 
 // Server answers a kube-scheduler's questions.
 type Server struct {
-	Cluster *state.Cluster
+	Engine  *kubeengine.Engine
 	Pods    corelisters.PodLister
 	Writer  binding.Writer
 	Weights score.Weights
@@ -85,7 +86,7 @@ func (s *Server) filter(_ context.Context, args *extenderv1.ExtenderArgs) (*exte
 	if args.Pod == nil {
 		return nil, errNoPod
 	}
-	r, err := s.Cluster.Request(args.Pod, state.Profile{})
+	r, err := s.Engine.RequestIn(args.Pod, workload.Profile{})
 	if err != nil {
 		return &extenderv1.ExtenderFilterResult{Error: err.Error()}, nil
 	}
@@ -94,7 +95,7 @@ func (s *Server) filter(_ context.Context, args *extenderv1.ExtenderArgs) (*exte
 	passed := []string{}
 	for _, name := range candidates(args) {
 		if r != nil {
-			if refusal := s.Cluster.Fit(r, model.NodeID(name), nil); refusal != nil {
+			if refusal := s.Engine.Fit(r, model.NodeID(name), nil); refusal != nil {
 				failed := out.FailedNodes
 				if refusal.Code.Permanent() {
 					failed = out.FailedAndUnresolvableNodes
@@ -126,7 +127,7 @@ func (s *Server) prioritize(_ context.Context, args *extenderv1.ExtenderArgs) (e
 	if args.Pod == nil {
 		return nil, errNoPod
 	}
-	r, err := s.Cluster.Request(args.Pod, state.Profile{})
+	r, err := s.Engine.RequestIn(args.Pod, workload.Profile{})
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +135,7 @@ func (s *Server) prioritize(_ context.Context, args *extenderv1.ExtenderArgs) (e
 	for _, name := range candidates(args) {
 		total := 0
 		if r != nil {
-			total = s.Cluster.Rate(r, s.Weights, model.NodeID(name)).Total
+			total = s.Engine.Rate(r, s.Weights, model.NodeID(name), "").Total
 		}
 		out = append(out, extenderv1.HostPriority{Host: name, Score: int64(total) * extenderv1.MaxExtenderPriority / score.Scale})
 	}
@@ -154,24 +155,24 @@ func (s *Server) bind(ctx context.Context, args *extenderv1.ExtenderBindingArgs)
 	if pod.UID != args.PodUID {
 		return fail(fmt.Errorf("pod %s/%s: is another one now (uid %s)", args.PodNamespace, args.PodName, pod.UID))
 	}
-	r, err := s.Cluster.Request(pod, state.Profile{})
+	r, err := s.Engine.RequestIn(pod, workload.Profile{})
 	if err != nil {
 		return fail(err)
 	}
 	var annotations map[string]string
 	if r != nil {
-		given, refusal := s.Cluster.Reserve(pod, r, model.NodeID(args.Node))
+		given, refusal := s.Engine.Assume(pod, r, model.NodeID(args.Node))
 		if refusal != nil {
 			return fail(fmt.Errorf("node %s has %s", args.Node, refusal))
 		}
-		if annotations, err = binding.Annotations(pod, r, &given); err != nil {
-			s.Cluster.Unreserve(pod)
+		if annotations, err = binding.Annotations(pod, &kubeengine.Cycle{Release: given, Request: r}); err != nil {
+			s.Engine.Unassume(pod)
 			return fail(err)
 		}
 	}
 	// The scheduler may hang up; whether the pod was bound must be known all the same.
 	if err := s.Writer.Write(context.WithoutCancel(ctx), pod, args.Node, annotations); err != nil {
-		s.Cluster.Unreserve(pod)
+		s.Engine.Unassume(pod)
 		return fail(err)
 	}
 	return &extenderv1.ExtenderBindingResult{}, nil
@@ -183,7 +184,7 @@ func (s *Server) preempt(_ context.Context, args *extenderv1.ExtenderPreemptionA
 	if args.Pod == nil {
 		return nil, errNoPod
 	}
-	r, err := s.Cluster.Request(args.Pod, state.Profile{})
+	r, err := s.Engine.RequestIn(args.Pod, workload.Profile{})
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +206,7 @@ func (s *Server) preempt(_ context.Context, args *extenderv1.ExtenderPreemptionA
 			for _, p := range v.Pods {
 				leaving = append(leaving, dialect.HoldersOf(p.UID)...)
 			}
-			more, ok := s.Cluster.Victims(r, model.NodeID(node), leaving)
+			more, ok := s.Engine.Victims(r, model.NodeID(node), leaving)
 			if !ok {
 				continue
 			}

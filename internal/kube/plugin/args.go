@@ -18,7 +18,7 @@ import (
 	"github.com/tangram-dev/tangram/core/score"
 	"github.com/tangram-dev/tangram/core/topology"
 	"github.com/tangram-dev/tangram/internal/dialect"
-	"github.com/tangram-dev/tangram/internal/kube/state"
+	"github.com/tangram-dev/tangram/internal/kube/workload"
 )
 
 // FilterArgs are GPUFilter's arguments in a KubeSchedulerConfiguration.
@@ -54,6 +54,9 @@ type QueueArgs struct {
 	Backfill *bool `json:"backfill,omitempty"`
 	// Preemption lets jobs take the place of others. Left out: true.
 	Preemption *bool `json:"preemption,omitempty"`
+	// ProtectedNamespaces are those whose pods are never evicted for others; pods of the
+	// system-critical priority classes never are. Left out: kube-system.
+	ProtectedNamespaces *[]string `json:"protectedNamespaces,omitempty"`
 }
 
 // maxReservations is more than anybody needs: each keeps nodes idle.
@@ -174,7 +177,7 @@ func (a *ScoreArgs) weights() (score.Weights, error) {
 }
 
 // placements checks GPUScore's arguments.
-func (a *ScoreArgs) placements() (out state.Placements, err error) {
+func (a *ScoreArgs) placements() (out workload.Placements, err error) {
 	if a.Placement != "" {
 		if out.Otherwise, err = dialect.ParsePlacement(a.Placement); err != nil {
 			return out, fmt.Errorf("placement: %w", err)

@@ -2,20 +2,25 @@ package plugin
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/internal/kube/binding"
+	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 )
 
 // bind is GPUBind. It binds every pod of its profile, those without GPUs too.
 type bind struct {
+	engine *kubeengine.Engine
 	handle fwk.Handle
 	events *yielding
+	fence  *fence
 	// patience is the pause between questions after a Binding without answer.
 	patience time.Duration
 }
@@ -23,29 +28,50 @@ type bind struct {
 var _ fwk.BindPlugin = &bind{}
 
 func (s *Shared) newBind(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-	if _, _, _, err := enlist[struct{}](ctx, s, h, obj); err != nil {
+	e, _, _, err := enlist[struct{}](ctx, s, h, obj)
+	if err != nil {
 		return nil, err
 	}
-	return &bind{handle: h, events: s.events}, nil
+	return &bind{engine: e, handle: h, events: s.events, fence: s.fence}, nil
 }
 
 // Name is the plugin's name in configurations.
 func (b *bind) Name() string { return names.PluginBind }
 
-// Bind posts the Binding.
+// Bind posts the Binding, if this process still leads and the ledger still gives the
+// pod the devices that its cycle was given.
 func (b *bind) Bind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
 	var annotations map[string]string
-	if c := readCycle(cs); c != nil && c.given != nil && c.request.Vendor != "" {
+	if c := readCycle(cs); c.released() {
+		if !b.engine.Confirm(pod, c.Ticket) {
+			return fwk.NewStatus(fwk.Unschedulable, takenBack)
+		}
 		var err error
-		if annotations, err = binding.Annotations(pod, c.request, c.given); err != nil {
+		if annotations, err = binding.Annotations(pod, &c.Cycle); err != nil {
 			return fwk.AsStatus(err)
 		}
 	}
 	b.events.bindingStarts()
 	defer b.events.bindingEnds()
-	w := binding.Writer{Client: b.handle.ClientSet(), Patience: b.patience}
-	if err := w.Write(ctx, pod, node, annotations); err != nil {
+	if err := b.fence.check(); err != nil {
+		b.engine.Unreachable()
 		return fwk.AsStatus(err)
 	}
+	w := binding.Writer{Client: b.handle.ClientSet(), Patience: b.patience}
+	if err := w.Write(ctx, pod, node, annotations); err != nil {
+		if unreachable(err) {
+			b.engine.Unreachable()
+		}
+		return fwk.AsStatus(err)
+	}
+	b.engine.Reachable()
 	return nil
+}
+
+// unreachable says whether an error is about the API server, not about the pod: trying
+// other pods would fail as well.
+func unreachable(err error) bool {
+	var status apierrors.APIStatus
+	return !errors.As(err, &status) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) ||
+		apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err) || apierrors.IsTooManyRequests(err)
 }

@@ -19,7 +19,7 @@ import (
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 	"k8s.io/kubernetes/pkg/features"
 
-	"github.com/tangram-dev/tangram/internal/kube/state"
+	"github.com/tangram-dev/tangram/internal/kube/watch"
 )
 
 // NewCommand is the gpu-scheduler command: kube-scheduler's flags and behaviour,
@@ -54,14 +54,22 @@ flags override the configuration file.`,
 }
 
 // changeDefaults switches off what kube-scheduler has on and Tangram is better off
-// without; --feature-gates still decides. NominatedNodeNameForExpectation writes to
-// the API where every pod that waits at Permit will go: one more write per member of a
-// gang, for a wait of milliseconds. It must come before the flags are made.
+// without; --feature-gates still decides. It must come before the flags are made.
+//
+//   - NominatedNodeNameForExpectation writes to the API where every pod that waits at
+//     Permit will go: one more write per member of a gang, for a wait of milliseconds.
+//   - SchedulerPopFromBackoffQ races with activation: a pod that is activated while it is
+//     popped from the back-off queue is lost ("tracked in multiple places").
 func changeDefaults() error {
-	if !utilfeature.DefaultFeatureGate.Enabled(features.NominatedNodeNameForExpectation) {
-		return nil // done before, by another command of this process
+	for _, gate := range []featuregate.Feature{features.NominatedNodeNameForExpectation, features.SchedulerPopFromBackoffQ} {
+		if !utilfeature.DefaultFeatureGate.Enabled(gate) {
+			continue // done before, by another command of this process
+		}
+		if err := utilfeature.DefaultMutableFeatureGate.OverrideDefault(gate, false); err != nil {
+			return err
+		}
 	}
-	return utilfeature.DefaultMutableFeatureGate.OverrideDefault(features.NominatedNodeNameForExpectation, false)
+	return nil
 }
 
 func run(cmd *cobra.Command, opts *options.Options, defaults []byte) error {
@@ -77,13 +85,13 @@ func run(cmd *cobra.Command, opts *options.Options, defaults []byte) error {
 		<-server.SetupSignalHandler()
 		cancel()
 	}()
-	shared := NewShared(state.Sources{})
+	shared := NewShared(watch.Sources{})
 	shared.defaults = defaults
 	cc, sched, err := shared.Setup(ctx, opts)
 	if err != nil {
 		return err
 	}
-	if shared.Cluster() != nil { // a configuration may leave our plugins out
+	if shared.Engine() != nil { // a configuration may leave our plugins out
 		shared.checkOnSignal(ctx)
 	}
 	if mutable, ok := gates.(featuregate.MutableFeatureGate); ok {

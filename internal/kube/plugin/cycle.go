@@ -4,27 +4,22 @@ import (
 	"maps"
 	"slices"
 
-	v1 "k8s.io/api/core/v1"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/model"
-	"github.com/tangram-dev/tangram/internal/kube/state"
+	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 )
 
 // cycleKey is where a scheduling cycle keeps what our plugins tell each other.
 const cycleKey fwk.StateKey = "tangram.dev/cycle"
 
-// cycle is that: the pod's request and, as the cycle goes on, what is known.
+// cycle is that: what the engine said of the pod, and, as the cycle goes on, what is
+// known.
 type cycle struct {
-	request *model.Request
-	// fits: the index has shown that some node can take the pod.
-	fits bool
-	// planned is the place the pod was given before the cycle; nil for most.
-	planned *state.Release
-	// given is what Reserve chose; nil before.
-	given *state.Assignment
-	// trials are preemption's hypotheses, by node.
-	trials map[model.NodeID]*state.Trial
+	kubeengine.Cycle
+	// trials are hypotheses about nodes, as preemption and nominated pods make them.
+	trials map[model.NodeID]*engine.Trial
 }
 
 // Clone copies what dry runs change: the framework clones the state for each
@@ -32,16 +27,18 @@ type cycle struct {
 func (c *cycle) Clone() fwk.StateData {
 	out := *c
 	if c.trials != nil {
-		out.trials = make(map[model.NodeID]*state.Trial, len(c.trials))
+		out.trials = make(map[model.NodeID]*engine.Trial, len(c.trials))
 		for id, t := range c.trials {
-			out.trials[id] = &state.Trial{Without: maps.Clone(t.Without), With: slices.Clone(t.With)}
+			out.trials[id] = &engine.Trial{Without: maps.Clone(t.Without), With: slices.Clone(t.With)}
 		}
 	}
 	return &out
 }
 
-// readCycle returns the cycle's data; nil before PreFilter and for pods that ask
-// for no GPU.
+// released says whether the engine has planned a place for the pod.
+func (c *cycle) released() bool { return c != nil && c.Ticket != 0 }
+
+// readCycle returns the cycle's data; nil for pods that the engine does not place.
 func readCycle(cs fwk.CycleState) *cycle {
 	data, err := cs.Read(cycleKey)
 	if err != nil {
@@ -50,12 +47,19 @@ func readCycle(cs fwk.CycleState) *cycle {
 	return data.(*cycle)
 }
 
-// request reads a pod's request under a profile.
-func (p *profile) request(pod *v1.Pod) (*model.Request, error) {
-	return p.cluster.Request(pod, p.settings())
-}
-
-// settings are what the profile says about its pods.
-func (p *profile) settings() state.Profile {
-	return state.Profile{Placements: p.placements, Models: p.models}
+// trial returns the cycle's hypothesis about a node, which is at first that the pod
+// itself does not hold what is planned for it.
+func (c *cycle) trial(id model.NodeID) *engine.Trial {
+	if c.trials == nil {
+		c.trials = map[model.NodeID]*engine.Trial{}
+	}
+	t := c.trials[id]
+	if t == nil {
+		t = &engine.Trial{Without: map[model.HolderID]bool{}}
+		if c.released() {
+			t.Without[c.Holder] = true
+		}
+		c.trials[id] = t
+	}
+	return t
 }

@@ -11,12 +11,14 @@ import (
 	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/internal/dialect"
-	"github.com/tangram-dev/tangram/internal/kube/state"
+	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 )
 
-// filter is GPUFilter.
+// filter is GPUFilter. Of a pod that the engine has released it knows that the planned
+// node fits; it is asked about others where kube-scheduler's scores decide.
 type filter struct {
-	hints
+	engine    *kubeengine.Engine
+	profile   *profile
 	awaitSync func(context.Context)
 }
 
@@ -28,7 +30,7 @@ var (
 )
 
 func (s *Shared) newFilter(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-	c, p, args, err := enlist[FilterArgs](ctx, s, h, obj)
+	e, p, args, err := enlist[FilterArgs](ctx, s, h, obj)
 	if err != nil {
 		return nil, err
 	}
@@ -39,21 +41,24 @@ func (s *Shared) newFilter(ctx context.Context, obj runtime.Object, h fwk.Handle
 		return nil, err
 	}
 	p.filters = true
-	c.Own(h.ProfileName(), p.settings())
-	return &filter{hints: newHints(c, p), awaitSync: s.awaitSync}, nil
+	e.Own(h.ProfileName(), p.settings())
+	return &filter{engine: e, profile: p, awaitSync: s.awaitSync}, nil
 }
 
 // Name is the plugin's name in configurations.
 func (f *filter) Name() string { return names.PluginFilter }
 
-// PreFilter reads what the pod asks for and asks the index whether any node can
-// take it. If none can, the pod is turned away here, with reasons counted over
-// the cluster, without looking at a single node.
+// EventsToRegister: pods that wait for GPUs are woken by the engine.
+func (f *filter) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return ownEdits(), nil
+}
+
+// PreFilter reads what the pod asks for, unless the engine has told.
 func (f *filter) PreFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) (*fwk.PreFilterResult, *fwk.Status) {
-	if c := readCycle(cs); c != nil && c.fits {
+	if readCycle(cs) != nil {
 		return nil, nil
 	}
-	r, err := f.profile.request(pod)
+	r, err := f.engine.RequestIn(pod, f.profile.settings())
 	if err != nil {
 		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
 	}
@@ -61,51 +66,30 @@ func (f *filter) PreFilter(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, 
 		return nil, fwk.NewStatus(fwk.Skip)
 	}
 	f.awaitSync(ctx)
-	cs.Write(cycleKey, &cycle{request: r})
-	if f.cluster.Wait(pod, r) {
-		return nil, nil
-	}
-	refused := f.cluster.Reasons(r)
-	if refused.Permanent() || !f.mayPreempt(pod) {
-		return nil, fwk.NewStatus(fwk.UnschedulableAndUnresolvable, refused.String())
-	}
-	return nil, fwk.NewStatus(fwk.Unschedulable, refused.String())
-}
-
-// mayPreempt says whether preemption could free anything at all, so that a full
-// cluster of equals does not cost a dry run on every node for every pod.
-func (f *filter) mayPreempt(pod *v1.Pod) bool {
-	if pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == v1.PreemptNever {
-		return false
-	}
-	priority := int32(0)
-	if pod.Spec.Priority != nil {
-		priority = *pod.Spec.Priority
-	}
-	return f.cluster.HoldsBelow(priority)
+	cs.Write(cycleKey, &cycle{Cycle: kubeengine.Cycle{Request: r}})
+	return nil, nil
 }
 
 // Filter says whether one node can take the pod.
 func (f *filter) Filter(_ context.Context, cs fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
 	c := readCycle(cs)
-	if c == nil { // a profile that enables only the filter point
-		r, err := f.profile.request(pod)
+	id := model.NodeID(node.Node().Name)
+	switch {
+	case c == nil: // a profile that enables only the filter point
+		r, err := f.engine.RequestIn(pod, f.profile.settings())
 		if err != nil {
 			return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, err.Error())
 		}
 		if r == nil {
 			return nil
 		}
-		c = &cycle{request: r}
-	}
-	id := model.NodeID(node.Node().Name)
-	if c.planned != nil {
-		if c.planned.Node.ID != id {
-			return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "the pod's place is on node "+string(c.planned.Node.ID))
-		}
+		c = &cycle{Cycle: kubeengine.Cycle{Request: r}}
+	case c.Request.Vendor == "":
 		return nil
+	case c.released() && id == c.Node.ID && c.trials[id] == nil:
+		return nil // its devices are held for it
 	}
-	return refusalStatus(f.cluster.Fit(c.request, id, c.trials[id]))
+	return refusalStatus(f.engine.Fit(c.Request, id, c.trial(id)))
 }
 
 // refusalStatus prints a refusal.
@@ -120,16 +104,17 @@ func refusalStatus(r *explain.Refusal) *fwk.Status {
 	return fwk.NewStatus(code, "node(s) had "+r.String())
 }
 
-// PreFilterExtensions lets preemption try out other holders.
+// PreFilterExtensions lets nominated pods and victims be tried out.
 func (f *filter) PreFilterExtensions() fwk.PreFilterExtensions { return f }
 
-// AddPod counts a pod on a node as if it were there: a nominated pod, or a
-// victim spared after all.
+// AddPod counts a pod on a node as if it were there: a nominated pod, or a victim that
+// is reprieved.
 func (f *filter) AddPod(_ context.Context, cs fwk.CycleState, _ *v1.Pod, added fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
-	t, pod := trial(cs, node), added.GetPod()
-	if t == nil {
+	c, pod := readCycle(cs), added.GetPod()
+	if c == nil {
 		return nil
 	}
+	t := c.trial(model.NodeID(node.Node().Name))
 	if uid := model.HolderID(pod.UID); t.Without[uid] {
 		for _, h := range dialect.Holders(pod) {
 			delete(t.Without, h)
@@ -146,29 +131,11 @@ func (f *filter) AddPod(_ context.Context, cs fwk.CycleState, _ *v1.Pod, added f
 
 // RemovePod counts a pod on a node as if it were gone.
 func (f *filter) RemovePod(_ context.Context, cs fwk.CycleState, _ *v1.Pod, removed fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
-	if t := trial(cs, node); t != nil {
+	if c := readCycle(cs); c != nil {
+		t := c.trial(model.NodeID(node.Node().Name))
 		for _, h := range dialect.Holders(removed.GetPod()) {
 			t.Without[h] = true
 		}
 	}
 	return nil
-}
-
-// trial returns the cycle's hypothesis about a node; nil when the pod to
-// schedule asks for no GPU.
-func trial(cs fwk.CycleState, node fwk.NodeInfo) *state.Trial {
-	c := readCycle(cs)
-	if c == nil {
-		return nil
-	}
-	id := model.NodeID(node.Node().Name)
-	if c.trials == nil {
-		c.trials = map[model.NodeID]*state.Trial{}
-	}
-	t := c.trials[id]
-	if t == nil {
-		t = &state.Trial{Without: map[model.HolderID]bool{}}
-		c.trials[id] = t
-	}
-	return t
 }

@@ -11,14 +11,14 @@ import (
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/model"
-	"github.com/tangram-dev/tangram/internal/kube/state"
+	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 )
 
 // gang is GPUGang: members that were planned together wait here for the last of
 // them, and are bound together.
 type gang struct {
-	cluster *state.Cluster
-	handle  fwk.Handle
+	engine *kubeengine.Engine
+	handle fwk.Handle
 }
 
 var (
@@ -28,33 +28,33 @@ var (
 )
 
 // permitFor is how long a member waits for the others. They follow each other in the
-// queue, so it is seconds unless one of them fails, and then nobody waits.
+// queue, so it is seconds unless one of them fails, and then none waits.
 const permitFor = 2 * time.Minute
 
 func (s *Shared) newGang(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-	c, _, _, err := enlist[struct{}](ctx, s, h, obj)
+	e, _, _, err := enlist[struct{}](ctx, s, h, obj)
 	if err != nil {
 		return nil, err
 	}
-	return &gang{cluster: c, handle: h}, nil
+	return &gang{engine: e, handle: h}, nil
 }
 
 // Name is the plugin's name in configurations.
 func (g *gang) Name() string { return names.PluginGang }
 
-// EventsToRegister: a member that was refused here waits for the dispatcher.
+// EventsToRegister: a member that was refused here waits for the engine.
 func (g *gang) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return ownEdits(), nil
 }
 
 // Permit holds a member until all of its batch are here. Nothing is asked of the
-// framework while the cluster's lock is held.
+// framework while the engine's lock is held.
 func (g *gang) Permit(_ context.Context, cs fwk.CycleState, pod *v1.Pod, _ string) (*fwk.Status, time.Duration) {
-	planned := plannedFor(cs)
-	if planned == nil {
+	c := readCycle(cs)
+	if !c.released() {
 		return nil, 0
 	}
-	ready, others, ok := g.cluster.Reserved(pod, planned)
+	ready, others, ok := g.engine.Reserved(pod, c.Ticket)
 	switch {
 	case !ok:
 		return fwk.NewStatus(fwk.Unschedulable, takenBack), 0
@@ -69,27 +69,20 @@ func (g *gang) Permit(_ context.Context, cs fwk.CycleState, pod *v1.Pod, _ strin
 	return nil, 0
 }
 
-const takenBack = "a member planned with it could not be placed"
+const takenBack = "its place was taken back: a member planned with it could not be placed"
 
-// Reserve has nothing to do: GPUReserve holds the devices.
+// Reserve has nothing to do: GPUReserve takes the devices.
 func (g *gang) Reserve(context.Context, fwk.CycleState, *v1.Pod, string) *fwk.Status { return nil }
 
 // Unreserve ends the wait of all members planned with one that failed.
 func (g *gang) Unreserve(_ context.Context, cs fwk.CycleState, pod *v1.Pod, _ string) {
-	if planned := plannedFor(cs); planned != nil {
-		rejectAll(g.handle, g.cluster.Fail(pod, planned, true))
+	if c := readCycle(cs); c.released() {
+		stopAll(g.handle, g.engine.Failed(pod, c.Ticket, "the pod could not be bound"))
 	}
 }
 
-// plannedFor is the place a pod was given before its cycle; nil for most.
-func plannedFor(cs fwk.CycleState) *state.Release {
-	if c := readCycle(cs); c != nil {
-		return c.planned
-	}
-	return nil
-}
-
-func rejectAll(h fwk.Handle, members []model.HolderID) {
+// stopAll ends the wait of members at Permit.
+func stopAll(h fwk.Handle, members []model.HolderID) {
 	for _, m := range members {
 		if w := h.GetWaitingPod(types.UID(m)); w != nil {
 			w.Reject(names.PluginGang, takenBack)

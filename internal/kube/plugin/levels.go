@@ -16,12 +16,12 @@ func (s *Shared) setLevels(profile string, args *FilterArgs) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.levels != "" {
-		if !slices.Equal(levels, s.cluster.Levels()) {
+		if !slices.Equal(levels, s.engine.Levels()) {
 			return fmt.Errorf("topologyLevels: other levels than in profile %q, and the scheduler has one tree of domains", s.levels)
 		}
 		return nil
 	}
 	s.levels = profile
-	s.cluster.SetLevels(levels)
+	s.engine.SetLevels(levels)
 	return nil
 }

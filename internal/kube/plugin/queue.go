@@ -3,20 +3,22 @@ package plugin
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/tangram-dev/tangram/api/names"
-	"github.com/tangram-dev/tangram/internal/kube/state"
+	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 )
 
-// queue is GPUQueue: it keeps pods out of kube-scheduler's queue until it is their
-// turn, and orders those inside.
-type queue struct{ cluster *state.Cluster }
+// queue is GPUQueue: it keeps pods out of kube-scheduler's queue until the engine has
+// released them, and orders those inside.
+type queue struct{ engine *kubeengine.Engine }
 
 var (
 	_ fwk.PreEnqueuePlugin  = &queue{}
@@ -25,7 +27,7 @@ var (
 )
 
 func (s *Shared) newQueue(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-	c, _, args, err := enlist[QueueArgs](ctx, s, h, obj)
+	e, _, args, err := enlist[QueueArgs](ctx, s, h, obj)
 	if err != nil {
 		return nil, err
 	}
@@ -33,40 +35,52 @@ func (s *Shared) newQueue(ctx context.Context, obj runtime.Object, h fwk.Handle)
 	if err != nil {
 		return nil, fmt.Errorf("args: %w", err)
 	}
-	c.Configure(options)
-	return &queue{cluster: c}, nil
+	e.Configure(options)
+	if args.ProtectedNamespaces != nil {
+		e.Protect(*args.ProtectedNamespaces)
+	}
+	return &queue{engine: e}, nil
 }
 
 // Name is the plugin's name in configurations.
 func (q *queue) Name() string { return names.PluginQueue }
 
-// PreEnqueue lets a pod in that has a place, that waits for nobody, or whose owner is
-// to be told why it waits. It is called under the lock of kube-scheduler's queue, so
-// it waits for no other.
+// PreEnqueue lets a pod in that the engine has released, or does not place. It is called
+// under the lock of kube-scheduler's queue, so it waits for no other.
 func (q *queue) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
-	if !q.cluster.Owns(pod.Spec.SchedulerName) {
-		return nil
-	}
-	if standing, _ := q.cluster.StandingOf(pod); standing == state.Gated {
+	if q.engine.Waits(pod) {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "waits for its turn")
 	}
 	return nil
 }
 
-// EventsToRegister: the dispatcher lets pods in, and who edits a pod may free it.
+// EventsToRegister: the engine lets pods in, and an edit of a pod may free it.
 func (q *queue) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return ownEdits(), nil
 }
 
-// ownEdits are events that let a pod's standing be asked again: no other does.
+// ownEdits are events after which a pod is asked about again: no other event is about
+// pods that the engine places.
 func ownEdits() []fwk.ClusterEventWithHint {
 	return []fwk.ClusterEventWithHint{
-		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Update}, QueueingHintFn: hints{}.afterOwnEdit},
+		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Update}, QueueingHintFn: afterOwnEdit},
 	}
 }
 
-// Less puts pods that the dispatcher let in first, by rank, which a pod keeps for
-// life; the others by priority and age, as kube-scheduler does.
+// afterOwnEdit wakes a pod whose labels or annotations were edited.
+func afterOwnEdit(_ klog.Logger, pod *v1.Pod, before, after any) (fwk.QueueingHint, error) {
+	n, ok := after.(*v1.Pod)
+	if !ok || n.UID != pod.UID {
+		return fwk.QueueSkip, nil
+	}
+	if o, ok := before.(*v1.Pod); ok && maps.Equal(o.Annotations, n.Annotations) && maps.Equal(o.Labels, n.Labels) {
+		return fwk.QueueSkip, nil
+	}
+	return fwk.Queue, nil
+}
+
+// Less puts pods that the engine released first, by rank, which a pod keeps for life;
+// the others by priority and age, as kube-scheduler does.
 func (q *queue) Less(a, b fwk.QueuedPodInfo) bool {
 	return q.positionOf(a).before(q.positionOf(b))
 }
@@ -81,7 +95,7 @@ type position struct {
 
 func (q *queue) positionOf(info fwk.QueuedPodInfo) position {
 	pod := info.GetPodInfo().GetPod()
-	rank, ranked := q.cluster.RankOf(pod)
+	rank, ranked := q.engine.RankOf(pod)
 	return position{ranked, rank, corev1helpers.PodPriority(pod), info.GetTimestamp()}
 }
 

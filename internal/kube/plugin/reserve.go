@@ -2,7 +2,6 @@ package plugin
 
 import (
 	"context"
-	"fmt"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -10,10 +9,15 @@ import (
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/model"
+	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 )
 
-// reserve is GPUReserve.
-type reserve struct{ hints }
+// reserve is GPUReserve: it takes the devices that the engine holds for a pod, on the
+// planned node or on another one that the cycle prefers.
+type reserve struct {
+	engine *kubeengine.Engine
+	handle fwk.Handle
+}
 
 var (
 	_ fwk.ReservePlugin     = &reserve{}
@@ -21,46 +25,38 @@ var (
 )
 
 func (s *Shared) newReserve(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-	c, p, _, err := enlist[struct{}](ctx, s, h, obj)
+	e, _, _, err := enlist[struct{}](ctx, s, h, obj)
 	if err != nil {
 		return nil, err
 	}
-	return &reserve{newHints(c, p)}, nil
+	return &reserve{e, h}, nil
 }
 
 // Name is the plugin's name in configurations.
 func (r *reserve) Name() string { return names.PluginReserve }
 
-// Reserve chooses the pod's devices on the node and holds them.
+// EventsToRegister: pods that wait for GPUs are woken by the engine.
+func (r *reserve) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return ownEdits(), nil
+}
+
+// Reserve confirms that the pod has its devices on the node.
 func (r *reserve) Reserve(_ context.Context, cs fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
 	c := readCycle(cs)
-	if c == nil {
+	switch {
+	case c == nil:
 		return nil
+	case !c.released():
+		return fwk.NewStatus(fwk.Unschedulable, takenBack)
 	}
-	if c.planned != nil {
-		given, ok := r.cluster.Take(pod, c.planned)
-		if !ok {
-			return fwk.NewStatus(fwk.Unschedulable, takenBack)
-		}
-		c.given = &given
-		return nil
+	given, refusal := r.engine.Take(pod, c.Ticket, model.NodeID(node))
+	if refusal != nil { // the node changed while it was looked at
+		stopAll(r.handle, r.engine.Refused(pod, c.Ticket, nil))
+		return fwk.NewStatus(fwk.Unschedulable, takenBack)
 	}
-	given, refusal := r.cluster.Reserve(pod, c.request, model.NodeID(node))
-	if refusal != nil {
-		// The node changed since it was filtered. What changed it is over, so no event
-		// would wake the pod: an error is tried again by itself.
-		return fwk.AsStatus(fmt.Errorf("node %s changed while the pod was looked at: it has %s", node, refusal))
-	}
-	c.given = &given
+	c.Release = given
 	return nil
 }
 
-// Unreserve lets the devices go. The framework may call it without Reserve, and
-// more than once.
-func (r *reserve) Unreserve(_ context.Context, cs fwk.CycleState, pod *v1.Pod, _ string) {
-	// What was planned is taken back by GPUGang: by now it may be planned anew.
-	if c := readCycle(cs); c != nil && c.planned == nil {
-		c.given = nil
-		r.cluster.Unreserve(pod)
-	}
-}
+// Unreserve has nothing to do: GPUGang takes back what was planned together.
+func (r *reserve) Unreserve(context.Context, fwk.CycleState, *v1.Pod, string) {}

@@ -8,16 +8,15 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/tangram-dev/tangram/api/names"
-	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/score"
 	"github.com/tangram-dev/tangram/internal/dialect"
-	"github.com/tangram-dev/tangram/internal/kube/state"
+	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 )
 
 // scorer is GPUScore.
 type scorer struct {
-	cluster *state.Cluster
+	engine  *kubeengine.Engine
 	profile *profile
 }
 
@@ -27,7 +26,7 @@ var (
 )
 
 func (s *Shared) newScore(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-	c, p, args, err := enlist[ScoreArgs](ctx, s, h, obj)
+	e, p, args, err := enlist[ScoreArgs](ctx, s, h, obj)
 	if err != nil {
 		return nil, err
 	}
@@ -38,10 +37,9 @@ func (s *Shared) newScore(ctx context.Context, obj runtime.Object, h fwk.Handle)
 		return nil, err
 	}
 	if p.filters { // GPUFilter may come before or after
-		c.Own(h.ProfileName(), p.settings())
+		e.Own(h.ProfileName(), p.settings())
 	}
-	c.Configure(func(o *engine.Options) { o.Weights = p.weights })
-	return &scorer{cluster: c, profile: p}, nil
+	return &scorer{engine: e, profile: p}, nil
 }
 
 // Name is the plugin's name in configurations.
@@ -56,7 +54,7 @@ func (s *scorer) PreScore(_ context.Context, cs fwk.CycleState, pod *v1.Pod, _ [
 	if r.Host == (model.Host{}) {
 		return fwk.NewStatus(fwk.Skip)
 	}
-	cs.Write(hostKey, &cycle{request: r})
+	cs.Write(hostKey, &cycle{Cycle: kubeengine.Cycle{Request: r}})
 	return nil
 }
 
@@ -73,10 +71,10 @@ func (s *scorer) Score(_ context.Context, cs fwk.CycleState, pod *v1.Pod, node f
 		if err != nil {
 			return 0, nil
 		}
-		rating := s.cluster.Rate(data.(*cycle).request, s.profile.weights, model.NodeID(node.Node().Name))
+		rating := s.engine.Rate(data.(*cycle).Request, s.profile.weights, model.NodeID(node.Node().Name), "")
 		return int64(rating.Card[score.Fragmentation]), nil
 	}
-	rating := s.cluster.Rate(c.request, s.profile.weights, model.NodeID(node.Node().Name))
+	rating := s.engine.Rate(c.Request, s.profile.weights, model.NodeID(node.Node().Name), c.Holder)
 	return int64(rating.Total) * fwk.MaxScore / score.Scale, nil
 }
 

@@ -23,7 +23,7 @@ func (s *Shared) checkOnSignal(ctx context.Context) {
 			case <-ctx.Done():
 				return
 			case <-signals:
-				if holders, err := s.Cluster().Check(); err != nil {
+				if holders, err := s.Engine().Check(); err != nil {
 					logger.Error(err, "Ledger check failed")
 				} else {
 					logger.Info("Ledger check passed: it equals the records", "holders", holders)

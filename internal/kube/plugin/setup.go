@@ -17,7 +17,7 @@ import (
 // Setup builds a scheduler from command-line options, as kube-scheduler's own
 // Setup does, with four differences: --kubeconfig and the other connection flags
 // override the configuration file, so that one file serves everywhere; profiles
-// are completed; pods take the shortcut where they can; and events stand back for
+// are completed; pods go to the places the engine has planned; and events stand back for
 // bindings.
 func (s *Shared) Setup(ctx context.Context, opts *options.Options) (*schedulerserverconfig.CompletedConfig, *scheduler.Scheduler, error) {
 	cfg, err := s.loadConfig(ctx, opts.ConfigFile)
@@ -36,6 +36,7 @@ func (s *Shared) Setup(ctx context.Context, opts *options.Options) (*schedulerse
 		return nil, nil, err
 	}
 	cc := c.Complete()
+	s.fence.watch(cc.LeaderElection)
 	// Leader election records through the broadcaster it was built with; pods'
 	// events go through one that stands back for bindings.
 	cc.EventBroadcaster.StartRecordingToSink(ctx.Done())
@@ -70,9 +71,9 @@ func (s *Shared) Setup(ctx context.Context, opts *options.Options) (*schedulerse
 	if err := options.LogOrWriteConfig(klog.FromContext(ctx), opts.WriteConfigTo, &cc.ComponentConfig, completed); err != nil {
 		return nil, nil, err
 	}
-	s.TakeShortcut(sched)
-	s.KeepQuiet(sched)
-	s.DispatchWith(ctx, sched)
+	s.ScheduleByPlan(sched)
+	s.HandleFailures(sched)
+	s.RunLoop(ctx, sched)
 	return &cc, sched, nil
 }
 

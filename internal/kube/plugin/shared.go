@@ -3,7 +3,6 @@ package plugin
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,7 +14,10 @@ import (
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/score"
-	"github.com/tangram-dev/tangram/internal/kube/state"
+	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
+	"github.com/tangram-dev/tangram/internal/kube/report"
+	"github.com/tangram-dev/tangram/internal/kube/watch"
+	"github.com/tangram-dev/tangram/internal/kube/workload"
 )
 
 // Shared is what all plugins of all profiles of one scheduler share: one ledger.
@@ -23,20 +25,19 @@ import (
 // it.
 type Shared struct {
 	mu       sync.Mutex
-	cluster  *state.Cluster
+	engine   *kubeengine.Engine
 	profiles map[string]*profile
 	// sources is where GPUNodes and the like come from; none: the scheduler's API
 	// server.
-	sources state.Sources
+	sources watch.Sources
 	events  *yielding
+	fence   *fence
 	// standsBack writes pods' conditions, which may wait for bindings; nil where Setup
 	// did not make it.
 	standsBack kubernetes.Interface
 	// handle is any profile's: all lead to the same queue and API server.
 	handle fwk.Handle
 	synced sync.Once
-	// complete: the ledger has seen what existed at the start.
-	complete atomic.Bool
 	// levels is the profile that set the levels of domains; "" when none has.
 	levels string
 	// defaults is the configuration without a file.
@@ -49,8 +50,7 @@ func (s *Shared) awaitSync(ctx context.Context) {
 	s.synced.Do(func() {
 		logger := klog.FromContext(ctx)
 		logger.Info("Waiting for the ledger to see all nodes, pods and GPUNodes")
-		if s.cluster.WaitForSync(ctx) {
-			s.complete.Store(true)
+		if s.engine.WaitForSync(ctx) {
 			logger.Info("The ledger is complete")
 		}
 	})
@@ -58,13 +58,12 @@ func (s *Shared) awaitSync(ctx context.Context) {
 
 // profile is what one scheduler profile's arguments say.
 type profile struct {
-	cluster *state.Cluster
-	// filters: the profile uses GPUFilter, so its pods are ours to place.
+	// filters: the profile uses GPUFilter, so its pods are placed by the engine.
 	filters bool
 	models  []model.GPUModel
 	weights score.Weights
 	// placements are for pods that do not say how they want to be placed.
-	placements state.Placements
+	placements workload.Placements
 	// priority: the profile scores by GPUPriority, whose opinion the shortcut would
 	// pass over.
 	priority bool
@@ -72,15 +71,15 @@ type profile struct {
 
 // NewShared returns the state for one scheduler. No source of GPUNodes means the
 // objects of the scheduler's own API server.
-func NewShared(from state.Sources) *Shared {
-	return &Shared{profiles: map[string]*profile{}, sources: from, events: newYielding()}
+func NewShared(from watch.Sources) *Shared {
+	return &Shared{profiles: map[string]*profile{}, sources: from, events: newYielding(), fence: &fence{}}
 }
 
-// Cluster is the shared state; nil until the first plugin is built.
-func (s *Shared) Cluster() *state.Cluster {
+// Engine is the shared state; nil until the first plugin is built.
+func (s *Shared) Engine() *kubeengine.Engine {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.cluster
+	return s.engine
 }
 
 // Registry lists the plugins for a scheduler.
@@ -96,29 +95,26 @@ func (s *Shared) Registry() frameworkruntime.Registry {
 	}
 }
 
-// join returns the shared cluster and the handle's profile, making them if
-// needed.
-func (s *Shared) join(ctx context.Context, h fwk.Handle) (*state.Cluster, *profile, error) {
+// join returns the shared engine and the handle's profile, making them if needed.
+func (s *Shared) join(ctx context.Context, h fwk.Handle) (*kubeengine.Engine, *profile, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.cluster == nil {
+	if s.engine == nil {
 		if s.sources.GPUNodes == nil {
 			var err error
-			if s.sources, err = state.APISources(h.KubeConfig()); err != nil {
+			if s.sources, err = watch.APISources(h.KubeConfig()); err != nil {
 				return nil, nil, err
 			}
 		}
-		wake := func(c *state.Cluster, id model.NodeID) { activateWaiting(ctx, h, c.Waiting(id)) }
-		c, err := state.New(ctx, h.SharedInformerFactory(), s.sources, reporter(ctx, h), wake)
+		e, err := kubeengine.New(ctx, h.SharedInformerFactory(), s.sources, reporter(ctx, h))
 		if err != nil {
 			return nil, nil, err
 		}
-		s.cluster = c
+		kubeengine.RegisterMetrics()
+		s.engine = e
 	}
 	s.handle = h
-	p := s.profile(h.ProfileName())
-	p.cluster = s.cluster
-	return s.cluster, p, nil
+	return s.engine, s.profile(h.ProfileName()), nil
 }
 
 // profile returns what is known of a profile, making it if needed. The caller holds
@@ -132,29 +128,22 @@ func (s *Shared) profile(name string) *profile {
 	return p
 }
 
-// reporter turns complaints about objects into events on them.
-func reporter(ctx context.Context, h fwk.Handle) state.Reporter {
-	logger := klog.FromContext(ctx)
-	return func(object *v1.ObjectReference, reason, message string) {
-		logger.Info("Ignored what makes no sense", "kind", object.Kind, "object", klog.KRef(object.Namespace, object.Name), "reason", reason, "problem", message)
-		h.EventRecorder().Eventf(object, nil, v1.EventTypeWarning, reason, "Reading", "%s", message)
-	}
+// settings are what the profile says about its pods.
+func (p *profile) settings() workload.Profile {
+	return workload.Profile{Placements: p.placements, Models: p.models, Weights: p.weights}
 }
 
-// activateWaiting sends pods back to the queue. kube-scheduler's own events cover
-// pods and nodes; this covers GPUNodes.
-func activateWaiting(ctx context.Context, h fwk.Handle, waiting []*v1.Pod) {
-	pods := map[string]*v1.Pod{}
-	for _, p := range waiting {
-		pods[p.Namespace+"/"+p.Name] = p
-	}
-	if len(pods) > 0 {
-		h.Activate(klog.FromContext(ctx), pods)
+// reporter turns complaints about objects into events on them.
+func reporter(ctx context.Context, h fwk.Handle) report.Reporter {
+	logger := klog.FromContext(ctx)
+	return func(c report.Complaint) {
+		logger.Info("Invalid object", "kind", c.About.Kind, "object", klog.KRef(c.About.Namespace, c.About.Name), "reason", c.Reason, "problem", c.Message)
+		h.EventRecorder().Eventf(c.About, nil, v1.EventTypeWarning, c.Reason, "Reading", "%s", c.Message)
 	}
 }
 
 // enlist decodes a plugin's arguments and joins its profile.
-func enlist[A any](ctx context.Context, s *Shared, h fwk.Handle, obj runtime.Object) (*state.Cluster, *profile, *A, error) {
+func enlist[A any](ctx context.Context, s *Shared, h fwk.Handle, obj runtime.Object) (*kubeengine.Engine, *profile, *A, error) {
 	args := new(A)
 	if err := decodeArgs(obj, args); err != nil {
 		return nil, nil, nil, err

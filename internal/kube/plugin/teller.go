@@ -13,7 +13,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
-	"github.com/tangram-dev/tangram/internal/kube/state"
+	"github.com/tangram-dev/tangram/internal/kube/report"
 )
 
 // teller writes into pods' conditions why they wait, one after the other, when bindings
@@ -25,7 +25,7 @@ type teller struct {
 
 	mu sync.Mutex
 	// news is what is still to be written, the latest of each pod; order is theirs.
-	news  map[types.UID]state.Wait
+	news  map[types.UID]report.Notice
 	order []types.UID
 	some  chan struct{}
 }
@@ -34,11 +34,11 @@ func newTeller(h fwk.Handle, client kubernetes.Interface) *teller {
 	if client == nil {
 		client = h.ClientSet()
 	}
-	return &teller{handle: h, client: client, news: map[types.UID]state.Wait{}, some: make(chan struct{}, 1)}
+	return &teller{handle: h, client: client, news: map[types.UID]report.Notice{}, some: make(chan struct{}, 1)}
 }
 
 // tell queues news. It does not wait.
-func (t *teller) tell(news []state.Wait) {
+func (t *teller) tell(news []report.Notice) {
 	if len(news) == 0 {
 		return
 	}
@@ -56,7 +56,7 @@ func (t *teller) tell(news []state.Wait) {
 	}
 }
 
-func (t *teller) next() (w state.Wait, ok bool) {
+func (t *teller) next() (w report.Notice, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.order) == 0 {
@@ -86,7 +86,7 @@ func (t *teller) run(ctx context.Context) {
 // write makes a pod's condition say why it waits. The pod's version must be the one
 // that was looked at: a late word must not undo what a binding says. What fails is
 // found missing when the reason is looked for next.
-func (t *teller) write(ctx context.Context, w state.Wait) {
+func (t *teller) write(ctx context.Context, w report.Notice) {
 	pods := t.client.CoreV1().Pods(w.Pod.Namespace)
 	now, err := t.handle.SharedInformerFactory().Core().V1().Pods().Lister().Pods(w.Pod.Namespace).Get(w.Pod.Name)
 	for range 3 {
@@ -100,9 +100,7 @@ func (t *teller) write(ctx context.Context, w state.Wait) {
 			return // it says so
 		}
 		if _, err = pods.UpdateStatus(ctx, now, metav1.UpdateOptions{}); err == nil {
-			if w.Reason == v1.PodReasonUnschedulable {
-				t.handle.EventRecorder().Eventf(now, nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", w.Text)
-			}
+			t.event(now, w)
 			return
 		}
 		if !apierrors.IsConflict(err) {
@@ -112,5 +110,16 @@ func (t *teller) write(ctx context.Context, w state.Wait) {
 	}
 	if err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
 		klog.FromContext(ctx).Error(err, "A pod's condition does not say why it waits", "pod", klog.KObj(w.Pod))
+	}
+}
+
+// event says on a pod's events what its condition says.
+func (t *teller) event(pod *v1.Pod, w report.Notice) {
+	switch {
+	case !w.Event:
+	case w.Reason == v1.PodReasonUnschedulable:
+		t.handle.EventRecorder().Eventf(pod, nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", w.Text)
+	default:
+		t.handle.EventRecorder().Eventf(pod, nil, v1.EventTypeNormal, w.Reason, "Scheduling", "%s", w.Text)
 	}
 }

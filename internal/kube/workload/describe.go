@@ -1,6 +1,7 @@
-package state
+package workload
 
 import (
+	"container/heap"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,98 +14,187 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// describe turns a group of pods into a gang. Cost: a sort of its pods.
-func (c *Cluster) describe(g *group) engine.Gang {
-	gang := engine.Gang{ID: g.id, Min: 1, Preemptible: true}
-	pods := slices.SortedFunc(maps.Values(g.pods), func(a, b *memberPod) int { return compareMembers(a.pod, b.pod) })
+// Describe turns a gang's pods into a gang for core; false when none is left. hasPlace
+// says whether a pod that is not bound is on its way to a place. Cost: a sort of the
+// gang's pods.
+func (w *Gangs) Describe(id engine.ID, now time.Time, hasPlace func(model.HolderID) bool) (engine.Gang, bool) {
+	g := w.groups[id]
+	if g == nil || len(g.pods) == 0 {
+		return engine.Gang{}, false
+	}
+	pods := g.sorted()
 	first := pods[0]
-	gang.Queue, gang.Namespace, gang.User = first.Queue, first.pod.Namespace, first.User
-	gang.Require = first.request.Require.Level
-	gang.Submitted = first.pod.CreationTimestamp.UnixNano()
-	gang.Priority = priorityOf(first.pod)
+	gang := engine.Gang{
+		ID: g.id, Name: g.name(first), Min: max(1, first.Size), Preemptible: true,
+		Queue: first.Queue, Namespace: first.Pod.Namespace, User: first.User,
+		Require: first.Request.Require.Level, Submitted: first.Pod.CreationTimestamp.UnixNano(),
+		Priority: priorityOf(first.Pod), Weights: w.reader.Profile(first.Pod.Spec.SchedulerName).Weights,
+	}
 	for _, m := range pods {
-		gang.Priority = max(gang.Priority, priorityOf(m.pod))
+		gang.Priority = max(gang.Priority, priorityOf(m.Pod))
 	}
 	minOf := map[string]int{}
-	if gang.Min = max(1, first.Size); first.PodGroup != "" {
-		c.groupSays(&first.membership, &gang, minOf)
+	if g.real {
+		w.groupSays(first, &gang, minOf)
+		gang.Invalid = g.contradiction(pods)
+	} else {
+		gang.Min, gang.Invalid = 1, first.invalid // it comes alone, or leaves its gang
 	}
-	if !g.real { // it comes alone, or leaves its gang
-		gang.Min, minOf = 1, map[string]int{}
+	if g.bound {
+		gang.Queue = g.charged
 	}
-	resting := ""
-	if time.Now().Before(g.rests) {
-		resting = "resting " + string(g.id)
-	}
-	roles := map[string]int{}
 	for _, m := range pods {
 		gang.Runtime = max(gang.Runtime, m.Runtime)
 		gang.MinRuntime = max(gang.MinRuntime, m.MinRuntime)
-		gang.Preemptible = gang.Preemptible && m.Preemptible
-		gang.NeverPreempts = gang.NeverPreempts || m.pod.Spec.PreemptionPolicy != nil && *m.pod.Spec.PreemptionPolicy == v1.PreemptNever
-		like := m.likeness()
-		at, ok := roles[like.shape]
-		if !ok {
-			at = len(gang.Roles)
-			roles[like.shape] = at
-			c.podOf[m.request] = m
-			gang.Roles = append(gang.Roles, engine.Role{Name: m.Task, Request: m.request, Class: like.rules + resting})
-		}
-		gang.Roles[at].Members = append(gang.Roles[at].Members, model.HolderID(m.pod.UID))
+		gang.Preemptible = gang.Preemptible && m.Preemptible && !w.reader.Protected(m.Pod)
+		gang.NeverPreempts = gang.NeverPreempts || m.Pod.Spec.PreemptionPolicy != nil && *m.Pod.Spec.PreemptionPolicy == v1.PreemptNever
 	}
+	gang.Roles = rolesOf(pods)
 	if gang.Runtime == 0 {
-		gang.Runtime = c.estimate(g, first)
+		gang.Runtime = w.estimate(g, first)
 	}
-	// Who succeeded is not missed. Where as many live as are needed they are the gang,
-	// and who succeeded belongs to an earlier run.
-	if !c.awaitsMore(g, pods, gang.Min) {
-		gang.Min -= min(len(g.done), max(0, gang.Min-len(pods)))
-		for _, task := range g.done {
-			if minOf[task] > countOf(gang.Roles, task) {
-				minOf[task]--
-			}
-		}
-	}
+	w.leaveOutDone(g, &gang, pods, minOf, now, hasPlace)
 	for _, task := range slices.Sorted(maps.Keys(minOf)) {
 		if minOf[task] > 0 && countOf(gang.Roles, task) == 0 { // it waits for members of this task
-			gang.Roles = append(gang.Roles, engine.Role{Name: task, Request: first.request})
+			gang.Roles = append(gang.Roles, engine.Role{Name: task, Request: first.Request, Shape: first.Shape})
 		}
 	}
-	sum := spreadMinimums(gang.Roles, minOf)
-	gang.Min = max(1, gang.Min, sum)
-	return gang
+	gang.Min = max(1, gang.Min, spreadMinimums(gang.Roles, minOf))
+	return gang, true
 }
 
-// nextRunFor is how long the first members of what may be a next run wait for the
-// others: controllers make them one after the other.
-const nextRunFor = time.Minute
+// name is what people call a gang.
+func (g *group) name(first *Member) string {
+	if !g.real {
+		return first.Pod.Namespace + "/" + first.Pod.Name
+	}
+	switch parts := strings.SplitN(string(g.id), "/", 3); {
+	case first.Owner.Name != "":
+		return first.Pod.Namespace + "/" + first.Owner.Name
+	case len(parts) == 3:
+		return parts[1] + "/" + parts[2]
+	}
+	return first.Pod.Namespace + "/" + first.Pod.Name
+}
+
+// contradiction says in what members that wait disagree about their gang, naming the
+// field; empty when they agree.
+func (g *group) contradiction(pods []*Member) string {
+	var first *Member
+	for _, m := range pods {
+		if m.Pod.Spec.NodeName != "" {
+			continue // what it said counted when it started
+		}
+		if m.invalid != "" {
+			return fmt.Sprintf("pod %s: %s", m.Pod.Name, m.invalid)
+		}
+		if first == nil {
+			first = m
+			continue
+		}
+		if err := disagreement(first, m); err != "" {
+			return err
+		}
+	}
+	return ""
+}
+
+// disagreement compares what two members say of their gang.
+func disagreement(a, b *Member) string {
+	differ := func(field string, x, y any) string {
+		return fmt.Sprintf("%s: pods of one gang disagree: %v in pod %s, %v in pod %s", field, x, a.Pod.Name, y, b.Pod.Name)
+	}
+	switch {
+	case a.Queue != b.Queue:
+		return differ("queue", fmt.Sprintf("%q", a.Queue), fmt.Sprintf("%q", b.Queue))
+	case a.Size != b.Size:
+		return differ("gang size", a.Size, b.Size)
+	case a.Request.Require.Level != b.Request.Require.Level:
+		return differ("required topology", fmt.Sprintf("%q", a.Request.Require.Level.Name), fmt.Sprintf("%q", b.Request.Require.Level.Name))
+	}
+	return ""
+}
+
+// groupSays adds what a PodGroup says of a gang.
+func (w *Gangs) groupSays(first *Member, g *engine.Gang, minOf map[string]int) {
+	said := w.said(first)
+	if said == nil {
+		return
+	}
+	g.Min = said.Min
+	maps.Copy(minOf, said.MinTask)
+	if said.Queue != "" {
+		g.Queue = said.Queue
+	}
+	if said.Require.Name != "" {
+		g.Require = said.Require
+	}
+	if value, ok := w.classPriority(said.Priority); ok {
+		g.Priority = value
+	}
+	if object := w.objects[first.Groups].Get(first.PodGroup); object != nil {
+		g.Submitted = object.GetCreationTimestamp().UnixNano()
+	}
+}
+
+// rolesOf are the members by shape, in the order of the pods.
+func rolesOf(pods []*Member) []engine.Role {
+	var out []engine.Role
+	roles := map[engine.Shape]int{}
+	for _, m := range pods {
+		at, ok := roles[m.Shape]
+		if !ok {
+			at = len(out)
+			roles[m.Shape] = at
+			role := engine.Role{Name: m.Task, Request: m.Request, Shape: m.Shape}
+			if a := m.rules.apart; a != nil {
+				role.KeepsApart, role.MaxPerNode = len(a.ports)+len(a.terms) > 0, a.most
+			}
+			out = append(out, role)
+		}
+		out[at].Members = append(out[at].Members, model.HolderID(m.Pod.UID))
+	}
+	return out
+}
+
+// leaveOutDone counts members that succeeded as not missing. Where as many live as are
+// needed they are the gang, and the ones that succeeded belong to an earlier run.
+func (w *Gangs) leaveOutDone(g *group, gang *engine.Gang, pods []*Member, minOf map[string]int, now time.Time, hasPlace func(model.HolderID) bool) {
+	if w.awaitsMore(g, pods, gang.Min, now, hasPlace) {
+		return
+	}
+	gang.Min -= min(len(g.done), max(0, gang.Min-len(pods)))
+	for _, task := range g.done {
+		if minOf[task] > countOf(gang.Roles, task) {
+			minOf[task]--
+		}
+	}
+}
+
+// NextRunFor is how long the first members of what may be a next run wait for the
+// others: controllers create them one after the other.
+const NextRunFor = time.Minute
 
 // awaitsMore says whether a gang's living members, oldest first, may be the first of a
-// next run under the same name: none of them has a place, and with those who succeeded
+// next run under the same name: none of them has a place, and with those that succeeded
 // there are more than the gang needs. They may as well be the last of a run, in place
 // of one that was lost; so this holds for a while only.
-func (c *Cluster) awaitsMore(g *group, pods []*memberPod, least int) bool {
+func (w *Gangs) awaitsMore(g *group, pods []*Member, least int, now time.Time, hasPlace func(model.HolderID) bool) bool {
 	if len(g.done) == 0 || len(pods) >= least || len(pods)+len(g.done) <= least {
 		return false
 	}
 	for h, m := range g.pods {
-		if m.pod.Spec.NodeName != "" || c.standings.releases.has(h) {
+		if m.Pod.Spec.NodeName != "" || hasPlace(h) {
 			return false
 		}
 	}
-	left := time.Until(pods[len(pods)-1].pod.CreationTimestamp.Add(nextRunFor))
-	if left <= 0 {
+	until := pods[len(pods)-1].Pod.CreationTimestamp.Add(NextRunFor)
+	if !until.After(now) {
 		return false
 	}
 	if !g.recalled {
 		g.recalled = true
-		time.AfterFunc(left+time.Millisecond, func() {
-			c.mu.Lock()
-			g.recalled = false
-			c.touch(g.id)
-			c.mu.Unlock()
-			c.kick()
-		})
+		heap.Push(&w.alarms, alarm{at: until.Add(time.Millisecond), gang: g.id})
 	}
 	return true
 }
@@ -131,7 +221,7 @@ func spreadMinimums(roles []engine.Role, minOf map[string]int) (sum int) {
 		sum += r.Min
 		last[r.Name] = i
 	}
-	for task, left := range minOf { // each for itself
+	for task, left := range minOf { // each on its own
 		if left <= 0 {
 			continue
 		}
@@ -160,54 +250,4 @@ func compareMembers(a, b *v1.Pod) int {
 		return len(a.Name) - len(b.Name)
 	}
 	return strings.Compare(a.Name, b.Name)
-}
-
-// likeness tells which pods are interchangeable.
-type likeness struct {
-	// rules is equal for pods that nodes treat alike for all that core does not know;
-	// shape for those of one task that ask for the same as well.
-	rules, shape string
-	apart        *apart
-}
-
-// likeness is worked out late: without gangs and queues nobody asks.
-func (m *memberPod) likeness() *likeness {
-	if m.like == nil {
-		apart := apartOf(m.pod)
-		rules := rulesOf(m.pod) + apart.String()
-		m.like = &likeness{rules, m.Task + "\x00" + shapeOf(m.request) + rules, apart}
-	}
-	return m.like
-}
-
-// shapeOf is equal for requests that ask for the same.
-func shapeOf(r *model.Request) string {
-	q := *r
-	if len(q.Affinity) == 0 {
-		q.Labels = nil // they matter to others' rules only
-	}
-	return fmt.Sprintf("%+v", q)
-}
-
-// rulesOf is equal for pods that Kubernetes' own rules treat alike.
-func rulesOf(pod *v1.Pod) string {
-	var b strings.Builder
-	for _, k := range slices.Sorted(maps.Keys(pod.Spec.NodeSelector)) {
-		b.WriteString("|s" + k + "=" + pod.Spec.NodeSelector[k])
-	}
-	if pod.Spec.Affinity != nil {
-		b.WriteString("|a" + pod.Spec.Affinity.String())
-	}
-	for _, t := range pod.Spec.Tolerations {
-		b.WriteString("|t" + t.Key + string(t.Operator) + t.Value + string(t.Effect))
-	}
-	for i := range pod.Spec.TopologySpreadConstraints {
-		b.WriteString("|d" + pod.Spec.TopologySpreadConstraints[i].String())
-	}
-	for _, v := range pod.Spec.Volumes {
-		if v.PersistentVolumeClaim != nil {
-			b.WriteString("|v" + v.PersistentVolumeClaim.ClaimName)
-		}
-	}
-	return b.String()
 }

@@ -1,12 +1,13 @@
-package state
+package workload
 
 import (
+	"container/heap"
 	"fmt"
-	"maps"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tangram-dev/tangram/api/names"
@@ -15,105 +16,130 @@ import (
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
-// syncOwner looks again at the pods of a PodGroup, Job, JobSet or RayCluster that
+// OwnerPatience is how long after a pod's creation its owner may be unknown here: it
+// existed before the pod, but the two are watched apart. An owner that is still unknown
+// is gone.
+const OwnerPatience = 5 * time.Second
+
+// OwnerChanged looks again at the pods of a PodGroup, Job, JobSet or RayCluster that
 // changed: it says how many of them belong together.
-func (c *Cluster) syncOwner(kind schema.GroupVersionResource, key string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, p := range c.gangs.owned[ownerKey(kind, key)] { // each for itself
-		c.trackAgain(p)
+func (w *Gangs) OwnerChanged(kind schema.GroupVersionResource, key string, now time.Time) {
+	for _, p := range w.owned[ownerKey(kind, key)] { // each on its own
+		w.again(p, now)
 	}
 }
 
-// trackAgain looks at the latest of a pod.
-func (c *Cluster) trackAgain(pod *v1.Pod) {
-	now, err := c.pods.Pods(pod.Namespace).Get(pod.Name)
-	if err != nil || now.UID != pod.UID || now.DeletionTimestamp != nil && now.Spec.NodeName == "" {
-		return // it is gone, and forgotten by whoever hears of that
-	}
-	before := c.gangs.member[model.HolderID(pod.UID)]
-	c.trackPod(now)
-	if after := c.gangs.member[model.HolderID(pod.UID)]; now.Spec.NodeName == "" && (before != after || after == "") {
-		c.gangs.awake[model.HolderID(pod.UID)] = now // it may be free now, or has to hear what is wrong
-		c.kick()
+// PrioritiesChanged looks again at gangs: PodGroups may name a PriorityClass that is new
+// or gone.
+func (w *Gangs) PrioritiesChanged() {
+	for id, g := range w.groups {
+		if g.real {
+			w.touch(id)
+		}
 	}
 }
 
-// lookAgain looks at a pod once more when its owner must have been seen.
-func (c *Cluster) lookAgain(pod *v1.Pod) {
-	if time.Since(pod.CreationTimestamp.Time) > ownerPatience {
+// again looks at the latest of a pod.
+func (w *Gangs) again(pod *v1.Pod, now time.Time) {
+	latest, err := w.pods.Pods(pod.Namespace).Get(pod.Name)
+	if err == nil && latest.UID == pod.UID { // else its deletion is heard of separately
+		w.Set(latest, now)
+	}
+}
+
+// own keeps the index of pods by owner.
+func (w *Gangs) own(id model.HolderID, pod *v1.Pod, m *dialect.Membership) {
+	key := ""
+	switch {
+	case m.PodGroup != "":
+		key = ownerKey(m.Groups, m.PodGroup)
+	case m.Owner.Kind != "":
+		key = ownerKey(ownerKinds[m.Owner.Kind], pod.Namespace+"/"+m.Owner.Name)
+	}
+	if old := w.owner[id]; old != key {
+		w.disown(id)
+	}
+	if key == "" {
 		return
 	}
-	time.AfterFunc(time.Until(pod.CreationTimestamp.Add(ownerPatience))+time.Millisecond, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.trackAgain(pod)
-	})
+	if w.owned[key] == nil {
+		w.owned[key] = map[model.HolderID]*v1.Pod{}
+	}
+	w.owned[key][id] = pod
+	w.owner[id] = key
 }
 
-// ownerPatience is how long after a pod's creation its owner may be unknown here: it
-// was there before the pod, but news of them come on different ways. An owner that is
-// still unknown is gone.
-const ownerPatience = 5 * time.Second
+func (w *Gangs) disown(id model.HolderID) {
+	key, ok := w.owner[id]
+	if !ok {
+		return
+	}
+	delete(w.owner, id)
+	if delete(w.owned[key], id); len(w.owned[key]) == 0 {
+		delete(w.owned, key)
+	}
+}
 
 // ownerKey finds the pods of an owner.
 func ownerKey(kind schema.GroupVersionResource, name string) string {
 	return kind.GroupResource().String() + "/" + name
 }
 
-// groupSays adds what a PodGroup says of a gang.
-func (c *Cluster) groupSays(m *membership, g *engine.Gang, minOf map[string]int) {
-	object := c.objects[m.Groups].get(m.PodGroup)
-	if object == nil {
-		return
-	}
-	said, _ := dialect.GroupOf(object, c.Levels()) // told to those who wait; who runs may go on
-	g.Min = said.Min
-	maps.Copy(minOf, said.MinTask)
-	if said.Queue != "" {
-		g.Queue = said.Queue
-	}
-	if said.Require.Name != "" {
-		g.Require = said.Require
-	}
-	if class := c.objects[dialect.Priorities].get(said.Priority); class != nil {
-		value, _, _ := unstructured.NestedInt64(class.Object, "value")
-		g.Priority = int32(value)
-	}
-	g.Submitted = object.GetCreationTimestamp().UnixNano()
+// ownerKinds are owners that say how many pods run together.
+var ownerKinds = map[string]schema.GroupVersionResource{
+	"Job": dialect.Jobs, "JobSet": dialect.JobSets, "RayCluster": dialect.RayClusters,
 }
 
-// syncPriority: PodGroups may name a class that is new or gone.
-func (c *Cluster) syncPriority(string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for id, g := range c.gangs.groups {
-		if g.real {
-			c.touch(id)
+// resolve reads what the PodGroup or the controller of a pod says of its gang. Not known:
+// it has not been seen yet, or, with a problem, will not be.
+func (w *Gangs) resolve(pod *v1.Pod, m *dialect.Membership, now time.Time) (known bool, problem string) {
+	seen, problem := w.groupOf(pod, m, now)
+	if !seen {
+		if problem == "" {
+			w.lookAgain(pod, now)
 		}
+		return false, problem
 	}
-	c.kick()
+	if m.Owner.Kind == "" {
+		return true, ""
+	}
+	size, seen := w.ownerSize(pod, m, now)
+	if !seen {
+		w.lookAgain(pod, now)
+		return false, ""
+	}
+	if m.Size = size; size <= 1 {
+		m.Key = ""
+	}
+	return true, ""
+}
+
+// lookAgain looks at a pod once more when its owner must have been seen.
+func (w *Gangs) lookAgain(pod *v1.Pod, now time.Time) {
+	if at := pod.CreationTimestamp.Add(OwnerPatience + time.Millisecond); at.After(now) {
+		heap.Push(&w.alarms, alarm{at: at, pod: pod})
+	}
 }
 
 // groupOf says whether what the PodGroup a pod names says is known, if it names one;
-// what is wrong, if that will not come by itself. Without PodGroups here nobody waits
-// for them. It takes no lock.
-func (c *Cluster) groupOf(pod *v1.Pod, m *membership) (known bool, problem string) {
-	kind := c.objects[m.Groups]
-	if m.PodGroup == "" || kind == nil || kind.absent.Load() {
+// what is wrong, if that will not come by itself. Where PodGroups are not served they
+// are not waited for.
+func (w *Gangs) groupOf(pod *v1.Pod, m *dialect.Membership, now time.Time) (known bool, problem string) {
+	kind := w.objects[m.Groups]
+	if m.PodGroup == "" || kind.Absent() {
 		return true, ""
 	}
-	if object := kind.get(m.PodGroup); object != nil {
-		said, err := dialect.GroupOf(object, c.Levels())
+	if object := kind.Get(m.PodGroup); object != nil {
+		said, err := dialect.GroupOf(object, w.reader.Levels())
 		if err != nil {
 			return false, fmt.Sprintf("PodGroup %s: %v", m.PodGroup, err)
 		}
-		if said.Min == 0 { // each of its pods for itself
+		if said.Min == 0 { // each of its pods on its own
 			m.Key, m.PodGroup = "", ""
 		}
 		return true, ""
 	}
-	if time.Since(pod.CreationTimestamp.Time) <= ownerPatience || !kind.handler.HasSynced() {
+	if now.Sub(pod.CreationTimestamp.Time) <= OwnerPatience || !kind.Listed() {
 		return false, ""
 	}
 	field := "metadata.annotations[" + names.AnnotationKubeGroup + "]"
@@ -123,20 +149,87 @@ func (c *Cluster) groupOf(pod *v1.Pod, m *membership) (known bool, problem strin
 	return false, fmt.Sprintf("%s: PodGroup %q does not exist", field, m.PodGroup)
 }
 
-// ownerKinds are owners that say how many pods run together.
-var ownerKinds = map[string]schema.GroupVersionResource{
-	"Job": dialect.Jobs, "JobSet": dialect.JobSets, "RayCluster": dialect.RayClusters,
-}
-
 // ownerSize is how many pods a pod's controller runs together; not known while the
-// controller has not been seen. It takes no lock.
-func (c *Cluster) ownerSize(pod *v1.Pod, m *membership) (size int, known bool) {
-	kind := c.objects[ownerKinds[m.Owner.Kind]]
-	if kind == nil || kind.absent.Load() {
+// controller has not been seen.
+func (w *Gangs) ownerSize(pod *v1.Pod, m *dialect.Membership, now time.Time) (size int, known bool) {
+	kind := w.objects[ownerKinds[m.Owner.Kind]]
+	if kind.Absent() {
 		return 0, true
 	}
-	if object := kind.get(pod.Namespace + "/" + m.Owner.Name); object != nil {
+	if object := kind.Get(pod.Namespace + "/" + m.Owner.Name); object != nil {
 		return dialect.SizeOf(object), true
 	}
-	return 0, time.Since(pod.CreationTimestamp.Time) > ownerPatience
+	return 0, now.Sub(pod.CreationTimestamp.Time) > OwnerPatience
+}
+
+// said is what the PodGroup of a member says; nil when there is none.
+func (w *Gangs) said(m *Member) *dialect.Group {
+	if m.PodGroup == "" {
+		return nil
+	}
+	object := w.objects[m.Groups].Get(m.PodGroup)
+	if object == nil {
+		return nil
+	}
+	said, _ := dialect.GroupOf(object, w.reader.Levels()) // reported to members that wait; those that run go on
+	return &said
+}
+
+// classPriority is the value of a PriorityClass.
+func (w *Gangs) classPriority(name string) (int32, bool) {
+	class := w.objects[dialect.Priorities].Get(name)
+	if name == "" || class == nil {
+		return 0, false
+	}
+	value, _, _ := unstructured.NestedInt64(class.Object, "value")
+	return int32(value), true
+}
+
+// Lookup is a gang of which it is not known which members have succeeded, and where its
+// pods are: kube-scheduler's informer knows nothing of pods that ended.
+type Lookup struct {
+	Gang      engine.ID
+	Namespace string
+	// Labels are on all its pods; may be empty.
+	Labels labels.Set
+}
+
+// Unsure says whether it must be looked up which members of a gang have succeeded, and
+// where. Asked again it says no, until members went or Succeeded says that nothing could
+// be found out.
+func (w *Gangs) Unsure(id engine.ID) (Lookup, bool) {
+	g := w.groups[id]
+	if g == nil || !g.unsure {
+		return Lookup{}, false
+	}
+	g.unsure = false
+	l := Lookup{Gang: id}
+	for _, m := range g.pods { // in all the same
+		l.Namespace = m.Pod.Namespace
+		if key, value := dialect.SharedLabel(m.Pod); key != "" {
+			l.Labels = labels.Set{key: value}
+		}
+		break
+	}
+	return l, true
+}
+
+// Succeeded tells which pods that were looked up have succeeded; not ok when that could
+// not be found out.
+func (w *Gangs) Succeeded(l Lookup, pods []v1.Pod, ok bool) {
+	g := w.groups[l.Gang]
+	if g == nil {
+		return
+	}
+	if g.unsure = !ok; ok {
+		g.done = map[model.HolderID]string{}
+		for i := range pods {
+			p := &pods[i]
+			m, err := dialect.MembershipOf(p)
+			if err == nil && engine.ID(m.Key) == l.Gang && p.Status.Phase == v1.PodSucceeded {
+				g.done[model.HolderID(p.UID)] = m.Task
+			}
+		}
+	}
+	w.touch(l.Gang)
 }

@@ -39,6 +39,7 @@ type Reader struct {
 	Namespaces corelisters.NamespaceLister
 	Levels     func() topology.Levels
 	profiles   atomic.Pointer[map[string]Profile]
+	protected  atomic.Pointer[[]string]
 }
 
 // Own says that the pods of a scheduler name are placed by this scheduler, and what its

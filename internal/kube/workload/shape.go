@@ -80,7 +80,7 @@ func selectorOf(pod *v1.Pod) string {
 // may look at is part of it, the namespace first: volumes and affinity are by namespace.
 func shapeOf(pod *v1.Pod, task string, r *model.Request, rules *apart) engine.Shape {
 	var b strings.Builder
-	b.WriteString(pod.Namespace + "\x00" + task + "\x00" + r.FitKey())
+	b.WriteString(pod.Namespace + "\x00" + task + "\x00" + r.FitKey() + r.RankKey())
 	for _, k := range slices.Sorted(maps.Keys(pod.Spec.NodeSelector)) {
 		b.WriteString("|s" + k + "=" + pod.Spec.NodeSelector[k])
 	}
@@ -122,8 +122,6 @@ func shapeOf(pod *v1.Pod, task string, r *model.Request, rules *apart) engine.Sh
 			b.WriteString("|l" + k + "=" + pod.Labels[k])
 		}
 	}
-	if pod.Spec.NodeName != "" || pod.Spec.SchedulerName != "" {
-		b.WriteString("|p" + pod.Spec.SchedulerName)
-	}
+	b.WriteString("|p" + pod.Spec.SchedulerName) // profiles may have other filters
 	return engine.Shape(b.String())
 }

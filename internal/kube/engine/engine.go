@@ -1,0 +1,296 @@
+package engine
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/informers"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/tangram-dev/tangram/core/arbiter"
+	"github.com/tangram-dev/tangram/core/engine"
+	"github.com/tangram-dev/tangram/core/ledger"
+	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/planner"
+	"github.com/tangram-dev/tangram/core/topology"
+	"github.com/tangram-dev/tangram/internal/dialect"
+	"github.com/tangram-dev/tangram/internal/kube/inventory"
+	"github.com/tangram-dev/tangram/internal/kube/report"
+	"github.com/tangram-dev/tangram/internal/kube/watch"
+	"github.com/tangram-dev/tangram/internal/kube/workload"
+)
+
+// batchTimeout is how long members that start together may take until the last of them
+// is at Permit. They follow each other in kube-scheduler's queue, so it is less than a
+// second, unless another plugin keeps one of them out of it.
+const batchTimeout = 2 * time.Minute
+
+// Engine is core's engine behind a lock, fed by informers. All methods are safe for
+// concurrent use.
+type Engine struct {
+	inventory  *inventory.Inventory
+	reader     *workload.Reader
+	pods       corelisters.PodLister
+	namespaces corelisters.NamespaceLister
+	objects    workload.Objects
+	synced     []cache.InformerSynced
+	feed       *feed
+	gate       gate
+	// suspended: the API server could not be written to.
+	suspended atomic.Bool
+	clock     func() time.Time
+	logger    klog.Logger
+	report    report.Reporter
+
+	mu sync.Mutex
+	// Everything below is guarded by mu.
+	core   *engine.Engine
+	work   *workload.Gangs
+	facts  *facts
+	queues queues
+	quotas map[string]arbiter.Quota // by namespace
+	desk   *report.Desk
+	// arrived are pods whose arrival the planner has heard of.
+	arrived map[model.HolderID]bool
+	// contested are pods whose records cannot be honoured, by UID, and what is said of
+	// them: the younger of two that name a device has to go.
+	contested map[string]contest
+	// fleetChanged: the tree of queues has not heard of the latest nodes.
+	fleetChanged bool
+	// outbox is what is to be carried out by the next step's caller; complaints are
+	// reported as soon as the lock is released.
+	outbox     outbox
+	complaints []report.Complaint
+}
+
+// contest is a pod whose record names a device that an older pod holds.
+type contest struct {
+	pod     *v1.Pod
+	message string
+	// healed: the pod was told to go.
+	healed bool
+}
+
+// outbox gathers what must not be done under the lock: it waits for the next step.
+type outbox struct {
+	activate []*v1.Pod
+	requeue  []*v1.Pod
+	stop     []model.HolderID
+}
+
+// New wires an engine to the informers of a scheduler and to sources of objects it does
+// not know. The informers are started by the scheduler, the watches on the sources at
+// once.
+func New(ctx context.Context, factory informers.SharedInformerFactory, from watch.Sources, tell report.Reporter) (*Engine, error) {
+	core := factory.Core().V1()
+	e := &Engine{
+		pods: core.Pods().Lister(), namespaces: core.Namespaces().Lister(),
+		feed: newFeed(), clock: time.Now, logger: klog.FromContext(ctx), report: tell,
+		objects: workload.Objects{}, quotas: map[string]arbiter.Quota{}, queues: newQueues(), desk: report.NewDesk(),
+		arrived: map[model.HolderID]bool{}, contested: map[string]contest{}, fleetChanged: true,
+	}
+	var err error
+	nodeChanged := func(name string) { e.feed.push(event{kind: aboutNode, key: name}, nil) }
+	if e.inventory, err = inventory.New(core.Nodes().Lister(), from, nodeChanged); err != nil {
+		return nil, err
+	}
+	e.reader = &workload.Reader{Namespaces: e.namespaces, Levels: e.inventory.Levels}
+	if err := e.watchObjects(from); err != nil {
+		return nil, err
+	}
+	e.work = workload.New(e.reader, e.pods, e.objects)
+	e.facts = &facts{work: e.work, nodes: map[model.NodeID]*v1.Node{}, budgets: budgets{
+		lister: factory.Policy().V1().PodDisruptionBudgets().Lister(), byNamespace: map[string][]budget{}}}
+	l := ledger.New()
+	tree, err := arbiter.NewTree(e.queues.tree, nil)
+	if err != nil {
+		return nil, err
+	}
+	options := engine.DefaultOptions()
+	options.BatchTimeout, options.Facts = batchTimeout, e.facts
+	e.core = engine.New(l, planner.New(l), tree, options)
+	if err := e.follow(factory); err != nil {
+		return nil, err
+	}
+	e.inventory.Run(ctx)
+	for _, w := range e.objects {
+		go w.Run(ctx)
+	}
+	return e, nil
+}
+
+// watchObjects prepares the watches on objects that describe gangs and queues.
+func (e *Engine) watchObjects(from watch.Sources) error {
+	for kind, source := range from.Groups {
+		changed := func(key string) { e.feed.push(event{kind: aboutOwner, key: key, owner: kind}, nil) }
+		switch kind {
+		case dialect.Queues:
+			changed = func(name string) { e.feed.push(event{kind: aboutQueue, key: name}, nil) }
+		case dialect.Priorities:
+			changed = func(string) { e.feed.push(event{kind: aboutPriorities}, nil) }
+		}
+		w, err := watch.New[*unstructured.Unstructured](source, &unstructured.Unstructured{}, "No "+kind.Resource+" here", changed, func() {})
+		if err != nil {
+			return err
+		}
+		e.objects[kind] = w
+		e.synced = append(e.synced, w.Synced)
+	}
+	return nil
+}
+
+// follow adds the feed's handlers to the scheduler's informers. Namespaces and budgets
+// are not waited for: a reader with few rights (an extender) does without.
+func (e *Engine) follow(factory informers.SharedInformerFactory) error {
+	pods, err := factory.Core().V1().Pods().Informer().AddEventHandler(e.feed.podHandler())
+	if err != nil {
+		return err
+	}
+	nodes, err := factory.Core().V1().Nodes().Informer().AddEventHandler(e.feed.nodeHandler())
+	if err != nil {
+		return err
+	}
+	if _, err := factory.Core().V1().Namespaces().Informer().AddEventHandler(e.feed.namespaceHandler()); err != nil {
+		return err
+	}
+	if _, err := factory.Policy().V1().PodDisruptionBudgets().Informer().AddEventHandler(e.feed.budgetHandler()); err != nil {
+		return err
+	}
+	e.synced = append(e.synced, pods.HasSynced, nodes.HasSynced, e.inventory.Synced)
+	return nil
+}
+
+// do runs a function on core under the lock, with all events that have come applied
+// before.
+func (e *Engine) do(what string, f func(now time.Time)) {
+	e.mu.Lock()
+	began := time.Now()
+	now := e.clock()
+	e.core.Tick(now.UnixNano())
+	e.drain(now)
+	f(now)
+	e.mirror()
+	e.suspended.Store(e.core.Suspended())
+	complaints := e.complaints
+	e.complaints = nil
+	waiting := len(e.outbox.activate)+len(e.outbox.requeue)+len(e.outbox.stop) > 0
+	e.mu.Unlock()
+	observeLock(what, time.Since(began))
+	for _, c := range complaints {
+		e.report(c)
+	}
+	if waiting {
+		e.feed.kick()
+	}
+}
+
+// take empties the outbox.
+func (e *Engine) take() outbox {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	out := e.outbox
+	e.outbox = outbox{}
+	return out
+}
+
+// stopped takes the pods that must stop waiting at Permit. The caller holds the lock.
+func (e *Engine) stopped() []model.HolderID {
+	e.mirror()
+	out := e.outbox.stop
+	e.outbox.stop = nil
+	return out
+}
+
+// mirror brings the gate up to date with what core did.
+func (e *Engine) mirror() {
+	fx := e.core.Effects()
+	for _, h := range fx.Revoked {
+		e.gate.releases.remove(h)
+	}
+	for _, r := range fx.Released {
+		e.gate.rank(r.Holder)
+		e.gate.releases.put(r.Holder, r)
+		fx.Activate = append(fx.Activate, r.Holder)
+	}
+	e.outbox.stop = append(e.outbox.stop, fx.Stop...)
+	for _, h := range fx.Activate {
+		if m := e.work.Member(h); m != nil {
+			e.outbox.activate = append(e.outbox.activate, m.Pod)
+		}
+	}
+	for _, h := range fx.Requeue {
+		if m := e.work.Member(h); m != nil {
+			e.outbox.requeue = append(e.outbox.requeue, m.Pod)
+		}
+	}
+	for _, p := range e.work.Freed() {
+		e.gate.free.put(model.HolderID(p.UID), true)
+		e.outbox.activate = append(e.outbox.activate, p)
+	}
+}
+
+// Configure changes how core decides, from the next step on.
+func (e *Engine) Configure(change func(*engine.Options)) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.core.Configure(change)
+}
+
+// Own says that the pods of a scheduler name are placed here, and what its profile says
+// about them.
+func (e *Engine) Own(schedulerName string, p workload.Profile) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.reader.Own(schedulerName, p)
+}
+
+// Owns says whether pods of a scheduler name are placed here.
+func (e *Engine) Owns(schedulerName string) bool { return e.reader.Owns(schedulerName) }
+
+// Protect sets the namespaces whose pods are never victims.
+func (e *Engine) Protect(namespaces []string) { e.reader.Protect(namespaces) }
+
+// Levels are the levels of domains, outermost first; not to be changed.
+func (e *Engine) Levels() topology.Levels { return e.inventory.Levels() }
+
+// SetLevels sets the levels of domains and looks at every node again.
+func (e *Engine) SetLevels(levels topology.Levels) {
+	e.inventory.SetLevels(levels)
+	for _, d := range e.inventory.All() {
+		e.feed.push(event{kind: aboutNode, key: d.Object.Name}, nil)
+	}
+}
+
+// WaitForSync blocks until everything has been seen that existed when the informers
+// started, and is in the ledger.
+func (e *Engine) WaitForSync(ctx context.Context) bool {
+	if !cache.WaitForCacheSync(ctx.Done(), e.synced...) {
+		return false
+	}
+	e.do("sync", func(time.Time) {})
+	return true
+}
+
+// Sync applies the events that have come.
+func (e *Engine) Sync() { e.do("sync", func(time.Time) {}) }
+
+// Follow applies events as they come, without deciding, until the context ends.
+func (e *Engine) Follow(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.feed.kicked:
+			e.Sync()
+		}
+	}
+}
+
+// Kicked tells that something changed that may let a gang start.
+func (e *Engine) Kicked() <-chan struct{} { return e.feed.kicked }

@@ -1,0 +1,78 @@
+package engine
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/klog/v2"
+
+	"github.com/tangram-dev/tangram/core/engine"
+	"github.com/tangram-dev/tangram/core/explain"
+	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/internal/kube/workload"
+)
+
+// facts answers core's questions from what was read at the last drain: nothing in it
+// changes during a decision.
+type facts struct {
+	work *workload.Gangs
+	// nodes are the Node objects; as many as the ledger has.
+	nodes   map[model.NodeID]*v1.Node
+	budgets budgets
+}
+
+var _ engine.Facts = &facts{}
+
+// May answers with what kube-scheduler's own plugins would say of the node whatever runs
+// there: NodeUnschedulable, TaintToleration, NodeAffinity.
+func (f *facts) May(s engine.Shape, id model.NodeID) *explain.Refusal {
+	node, rules := f.nodes[id], f.work.Rules(s)
+	switch {
+	case node == nil:
+		return &explain.Refusal{Code: explain.NoDevices}
+	case rules == nil:
+		rules = &workload.Rules{}
+	}
+	if rules.Selects {
+		if match, err := rules.Affinity.Match(node); err != nil || !match {
+			return &explain.Refusal{Code: explain.Unselected, Detail: rules.Selector}
+		}
+	}
+	if !node.Spec.Unschedulable && len(node.Spec.Taints) == 0 {
+		return nil
+	}
+	cordon := v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule}
+	if node.Spec.Unschedulable && !corev1helpers.TolerationsTolerateTaint(klog.Background(), rules.Tolerations, &cordon, false) {
+		return &explain.Refusal{Code: explain.Cordoned}
+	}
+	taint, found := corev1helpers.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, rules.Tolerations,
+		func(t *v1.Taint) bool {
+			return t.Effect == v1.TaintEffectNoSchedule || t.Effect == v1.TaintEffectNoExecute
+		}, false)
+	switch {
+	case !found:
+		return nil
+	case taint.Key == v1.TaintNodeUnschedulable:
+		return &explain.Refusal{Code: explain.Cordoned}
+	}
+	return &explain.Refusal{Code: explain.Tainted, Detail: taint.ToString()}
+}
+
+// Apart says whether pods of two shapes may not share a node.
+func (f *facts) Apart(a, b engine.Shape) bool {
+	x, y := f.work.Rules(a), f.work.Rules(b)
+	return x != nil && y != nil && x.Apart(y)
+}
+
+// Budgets are a pod's disruption budgets.
+func (f *facts) Budgets(h model.HolderID) (out []engine.Budget) {
+	m := f.work.Member(h)
+	if m == nil {
+		return nil
+	}
+	for _, b := range f.budgets.of(m.Pod) {
+		out = append(out, engine.Budget{Name: b.name, Allowed: b.allowed})
+	}
+	return slices.Clip(out)
+}

@@ -1,0 +1,238 @@
+package engine
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/tangram-dev/tangram/core/engine"
+	"github.com/tangram-dev/tangram/core/explain"
+	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/internal/kube/report"
+	"github.com/tangram-dev/tangram/internal/kube/workload"
+)
+
+// Turn is what a step asks the adapter to do. It must be carried out without the
+// engine's lock: kube-scheduler's queue asks the gate under its own.
+type Turn struct {
+	// Stop are pods that must stop waiting at Permit: a member planned with them failed.
+	Stop []model.HolderID
+	// Activate are pods to be put into kube-scheduler's queue: released ones, and those
+	// that have to be looked at again. Requeue are released pods which that queue seems
+	// to have lost.
+	Activate, Requeue []*v1.Pod
+	// Evict are pods that must go, those first that a disruption budget protects: if
+	// one may not go, the others stay.
+	Evict []Victim
+	// Heal are pods that were bound to devices which older pods hold: they have to go,
+	// whatever budgets say.
+	Heal []Victim
+	// Notices are what waiting pods are told.
+	Notices []report.Notice
+	// Lookups are gangs that wait for members that may have succeeded: tell Succeeded
+	// which did.
+	Lookups []workload.Lookup
+	// Next is when to step again though nothing happens.
+	Next time.Duration
+}
+
+// Victim is a pod to be evicted, and why.
+type Victim struct {
+	Pod *v1.Pod
+	Why string
+}
+
+// stepEvery is how long decisions are left alone when nothing happens: time itself
+// changes things (ages, reservations whose time came).
+const stepEvery = 5 * time.Second
+
+// Step decides what starts now. It is called first when everything has been seen that
+// existed when this process started (WaitForSync), and by the leader only.
+func (e *Engine) Step() (t Turn) {
+	e.do("step", func(now time.Time) {
+		e.describeChanged(now)
+		if e.fleetChanged {
+			e.fleetChanged = false
+			e.core.CountFleet()
+		}
+		plan := e.core.Step(now.UnixNano())
+		for _, s := range plan.Starts {
+			e.desk.Forget(s.Gang)
+		}
+		t.Evict = e.victims(plan.Evicts)
+		t.Heal = e.heal()
+		e.reportQueues(now)
+		if !plan.More {
+			e.tellWhy(&t, now)
+		}
+		t.Next = e.next(now, plan.More)
+	})
+	out := e.take()
+	t.Stop, t.Activate, t.Requeue = out.stop, out.activate, out.requeue
+	return t
+}
+
+// describeChanged tells core what is new about gangs.
+func (e *Engine) describeChanged(now time.Time) {
+	for _, id := range e.work.Changed() {
+		gang, there := e.work.Describe(id, now, e.gate.releases.has)
+		if !there {
+			e.core.Withdraw(id)
+			e.desk.Forget(id)
+			continue
+		}
+		if err := e.core.Submit(gang); err != nil {
+			e.logger.Error(err, "Gang ignored", "gang", gang.Name)
+			continue
+		}
+		for _, m := range e.work.Pods(id) {
+			if m.Leaving() {
+				e.core.Leaves(model.HolderID(m.Pod.UID), m.Pod.DeletionTimestamp.Add(goneBy).UnixNano())
+			}
+		}
+		e.desk.Touched(id, now)
+	}
+}
+
+// goneBy is how long after its grace period a pod is still expected to go.
+const goneBy = 10 * time.Minute
+
+// victims are the pods of evictions.
+func (e *Engine) victims(evicts []engine.Evict) (out []Victim) {
+	for _, x := range evicts {
+		by := string(x.For)
+		if g, ok := e.core.Gang(x.For); ok {
+			by = g.Name
+		}
+		var pods []Victim
+		for _, h := range x.Members {
+			if m := e.work.Member(h); m != nil {
+				pods = append(pods, Victim{m.Pod, "evicted for " + by})
+			}
+		}
+		slices.SortStableFunc(pods, func(a, b Victim) int {
+			return len(e.facts.budgets.of(b.Pod)) - len(e.facts.budgets.of(a.Pod))
+		})
+		out = append(out, pods...)
+	}
+	return out
+}
+
+// heal returns pods whose records cannot be honoured and that have not been told to go.
+func (e *Engine) heal() (out []Victim) {
+	for _, uid := range slices.Sorted(maps.Keys(e.contested)) {
+		if c := e.contested[uid]; !c.healed && c.pod != nil && c.pod.DeletionTimestamp == nil && !e.reader.Protected(c.pod) {
+			c.healed = true
+			e.contested[uid] = c
+			out = append(out, Victim{c.pod, c.message})
+		}
+	}
+	return out
+}
+
+// A step looks for few reasons: finding one costs a plan and a look at every node.
+const (
+	tellPerStep = 32
+	// nodesPerStep bounds how many nodes are looked at for that.
+	nodesPerStep = 20_000
+)
+
+// tellWhy finds what is new about gangs that wait.
+func (e *Engine) tellWhy(t *Turn, now time.Time) {
+	looked := 0
+	for range tellPerStep {
+		if looked += 1 + len(e.facts.nodes); looked > nodesPerStep && looked > 1+len(e.facts.nodes) {
+			return
+		}
+		id, ok := e.desk.Due(now)
+		if !ok {
+			return
+		}
+		if !e.work.Waits(id, e.gate.releases.has) {
+			e.desk.Forget(id)
+			continue
+		}
+		reason := e.core.Why(id)
+		if !reason.Is() {
+			e.desk.Ask(id, now.Add(report.TellAgain))
+			continue
+		}
+		if reason.Code == explain.Members {
+			if l, unsure := e.work.Unsure(id); unsure {
+				t.Lookups = append(t.Lookups, l) // told when that is known
+				continue
+			}
+		}
+		var waiting []*v1.Pod
+		for _, m := range e.work.Pods(id) {
+			if m.Pod.Spec.NodeName == "" && !e.gate.releases.has(model.HolderID(m.Pod.UID)) {
+				waiting = append(waiting, m.Pod)
+			}
+		}
+		t.Notices = append(t.Notices, e.desk.Tell(id, &reason, waiting, e.shows, now)...)
+		e.desk.Ask(id, now.Add(report.TellAgain))
+	}
+}
+
+// shows is the reason that a pod's condition gives for its waiting; empty when it gives
+// none.
+func (e *Engine) shows(pod *v1.Pod) string {
+	latest, err := e.pods.Pods(pod.Namespace).Get(pod.Name)
+	if err != nil || latest.UID != pod.UID {
+		return ""
+	}
+	for _, c := range latest.Status.Conditions {
+		if c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse {
+			return c.Reason
+		}
+	}
+	return ""
+}
+
+// next is when to step again.
+func (e *Engine) next(now time.Time, more bool) time.Duration {
+	if more {
+		return 0
+	}
+	next := now.Add(stepEvery)
+	sooner := func(at time.Time) {
+		if !at.IsZero() && at.Before(next) {
+			next = at
+		}
+	}
+	if wake := e.core.Wake(); wake > 0 {
+		sooner(time.Unix(0, wake))
+	}
+	sooner(e.desk.Next())
+	sooner(e.work.Next())
+	sooner(e.queues.reportAt)
+	return max(time.Millisecond, next.Sub(now))
+}
+
+// Succeeded tells which pods of a lookup have succeeded; not ok when that could not be
+// found out.
+func (e *Engine) Succeeded(l workload.Lookup, pods []v1.Pod, ok bool) {
+	e.do("succeeded", func(now time.Time) {
+		e.work.Succeeded(l, pods, ok)
+		e.desk.Ask(l.Gang, now)
+	})
+	e.feed.kick()
+}
+
+// EvictionRefused tells that a victim may not be evicted now.
+func (e *Engine) EvictionRefused(v Victim) {
+	e.do("evicted", func(time.Time) { e.core.EvictionRefused(model.HolderID(v.Pod.UID)) })
+	e.feed.kick()
+}
+
+// HealFailed tells that a pod could not be told to go: it is tried again.
+func (e *Engine) HealFailed(v Victim) {
+	e.do("heal", func(time.Time) {
+		if c, ok := e.contested[string(v.Pod.UID)]; ok {
+			c.healed = false
+			e.contested[string(v.Pod.UID)] = c
+		}
+	})
+}

@@ -1,0 +1,152 @@
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/internal/dialect"
+	"github.com/tangram-dev/tangram/internal/kube/report"
+)
+
+// drain applies all events that have come. The stores are read here, under the lock, so
+// an old reading never overwrites a newer one. The caller holds the lock.
+func (e *Engine) drain(now time.Time) {
+	events, pods := e.feed.drain()
+	queues := false
+	for _, ev := range events {
+		switch ev.kind {
+		case aboutNode:
+			e.syncNode(ev.key)
+		case aboutRules:
+			e.core.NodeRulesChanged(model.NodeID(ev.key))
+		case aboutPod:
+			e.syncPod(pods[ev.key], now)
+		case aboutOwner:
+			e.work.OwnerChanged(ev.owner, ev.key, now)
+		case aboutQueue:
+			queues = e.readQueue(ev.key) || queues
+		case aboutPriorities:
+			e.work.PrioritiesChanged()
+		case aboutQuota:
+			e.syncQuota(ev.key)
+		case aboutBudget:
+			e.facts.budgets.sync(ev.key)
+		}
+	}
+	if queues {
+		e.setQueues(now)
+	}
+	e.work.Due(now)
+}
+
+// syncNode makes the ledger's node equal to what the stores say.
+func (e *Engine) syncNode(name string) {
+	id := model.NodeID(name)
+	d, there := e.inventory.Describe(name)
+	if !there {
+		delete(e.facts.nodes, id)
+		e.fleetChanged = e.core.RemoveNode(id) || e.fleetChanged
+		e.complain("node/"+name, nil, nil, "")
+		return
+	}
+	e.facts.nodes[id] = d.Object
+	changed, err := e.core.SetNode(d.Node, d.Telemetry)
+	if err != nil {
+		d.Problem = err
+	}
+	e.fleetChanged = e.fleetChanged || changed
+	e.complain("node/"+name, d.About, d.Problem, "InvalidInventory")
+	e.findContested(id)
+}
+
+// syncPod makes what core knows of a pod equal to what the store says. The argument only
+// says which pod; it may be out of date.
+func (e *Engine) syncPod(pod *v1.Pod, now time.Time) {
+	id := model.HolderID(pod.UID)
+	latest, err := e.pods.Pods(pod.Namespace).Get(pod.Name)
+	if err != nil || latest.UID != pod.UID || latest.Status.Phase == v1.PodSucceeded || latest.Status.Phase == v1.PodFailed {
+		e.core.Ended(dialect.Holders(pod)...)
+		e.work.Forget(pod, now)
+		delete(e.arrived, id)
+		delete(e.contested, string(pod.UID))
+		e.gate.ranks.remove(id)
+		e.gate.free.remove(id)
+		e.complain("pod/"+string(pod.UID), nil, nil, "")
+		return
+	}
+	e.arrive(latest)
+	if latest.Spec.NodeName == "" {
+		e.work.Set(latest, now)
+		return // what was assumed for it stays
+	}
+	node := model.NodeID(latest.Spec.NodeName)
+	claims, problem := dialect.Claims(latest)
+	before := e.core.Overbooked(node)
+	e.work.Set(latest, now)
+	e.core.Bound(node, dialect.Holders(latest), claims)
+	if over := e.core.Overbooked(node); problem == nil && over > before {
+		problem = fmt.Errorf("node %s is overbooked: the pods bound to it ask for %d more devices than it has", node, over)
+		e.complain("pod/"+string(pod.UID), podRef(latest), problem, "OverbookedNode")
+	} else {
+		e.complain("pod/"+string(pod.UID), podRef(latest), problem, "InvalidRecord")
+	}
+	e.findContested(node)
+}
+
+// arrive tells the planner of a pod it has not heard of, so that it learns what this
+// cluster is asked for.
+func (e *Engine) arrive(pod *v1.Pod) {
+	if id := model.HolderID(pod.UID); !e.arrived[id] {
+		e.arrived[id] = true
+		if r, err := dialect.RequestOn(pod, e.Levels()); err == nil && r != nil {
+			e.core.Arrive(r)
+		}
+	}
+}
+
+// findContested takes note of pods on a node whose records cannot be honoured, because
+// older ones hold the devices they name. Each is reported once, since which pod holds a
+// device may change with every pod that ends.
+func (e *Engine) findContested(id model.NodeID) {
+	for _, c := range e.core.Contested(id) {
+		uid := dialect.UIDOf(c.Holder)
+		if _, known := e.contested[uid]; known {
+			continue
+		}
+		x := contest{message: dialect.Contested(c), pod: e.podOf(uid)}
+		e.contested[uid] = x
+		if x.pod != nil {
+			e.complaints = append(e.complaints, report.Complaint{About: podRef(x.pod), Reason: dialect.ContestedRecord, Message: x.message})
+		}
+	}
+}
+
+// podOf finds a pod by its UID. Of one that is in no gang that costs a walk over all
+// pods, for something that should never happen.
+func (e *Engine) podOf(uid string) *v1.Pod {
+	if m := e.work.Member(model.HolderID(uid)); m != nil {
+		return m.Pod
+	}
+	pods, _ := e.pods.List(labels.Everything()) // the store knows no error
+	for _, p := range pods {
+		if string(p.UID) == uid {
+			return p
+		}
+	}
+	return nil
+}
+
+// complain reports a problem with an object, once; nil takes it back.
+func (e *Engine) complain(key string, about *v1.ObjectReference, problem error, reason string) {
+	if e.desk.New(key, problem) {
+		e.complaints = append(e.complaints, report.Complaint{About: about, Reason: reason, Message: problem.Error()})
+	}
+}
+
+func podRef(p *v1.Pod) *v1.ObjectReference {
+	return &v1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: p.UID}
+}

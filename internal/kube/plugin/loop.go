@@ -1,0 +1,177 @@
+package plugin
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler"
+	"k8s.io/kubernetes/pkg/scheduler/framework"
+
+	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
+	"github.com/tangram-dev/tangram/internal/kube/workload"
+)
+
+// loop steps the engine and carries out what it decides: it is the only one that puts
+// pods of the engine into kube-scheduler's queue.
+type loop struct {
+	engine *kubeengine.Engine
+	handle fwk.Handle
+	sched  *scheduler.Scheduler
+	teller *teller
+	fence  *fence
+	begin  sync.Once
+	leads  chan struct{} // closed when this process leads
+}
+
+// RunLoop follows events at once, and starts to decide when the scheduler asks for its
+// first pod: only then does this process lead.
+func (s *Shared) RunLoop(ctx context.Context, sched *scheduler.Scheduler) {
+	if s.engine == nil {
+		return
+	}
+	l := &loop{engine: s.engine, handle: s.handle, sched: sched, teller: newTeller(s.handle, s.standsBack), fence: s.fence, leads: make(chan struct{})}
+	next := sched.NextPod
+	sched.NextPod = func(logger klog.Logger) (*framework.QueuedPodInfo, error) {
+		l.begin.Do(func() { close(l.leads) })
+		return next(logger)
+	}
+	go l.run(ctx)
+}
+
+func (l *loop) run(ctx context.Context) {
+	if !l.engine.WaitForSync(ctx) || !l.follow(ctx) {
+		return
+	}
+	go l.teller.run(ctx)
+	for ctx.Err() == nil {
+		next := time.NewTimer(l.step(ctx))
+		select {
+		case <-ctx.Done():
+		case <-next.C:
+		case <-l.engine.Kicked():
+		}
+		next.Stop()
+	}
+}
+
+// follow keeps the ledger up to date until this process leads.
+func (l *loop) follow(ctx context.Context) bool {
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-l.leads:
+			return true
+		case <-l.engine.Kicked():
+			l.engine.Sync()
+		}
+	}
+}
+
+// step makes one decision and carries it out. It returns when to make the next one
+// though nothing happens.
+func (l *loop) step(ctx context.Context) time.Duration {
+	t := l.engine.Step()
+	logger := klog.FromContext(ctx)
+	stopAll(l.handle, t.Stop)
+	if len(t.Activate) > 0 {
+		pods := make(map[string]*v1.Pod, len(t.Activate))
+		for _, p := range t.Activate {
+			pods[p.Namespace+"/"+p.Name] = p
+		}
+		l.handle.Activate(logger, pods)
+	}
+	for _, p := range t.Requeue {
+		logger.Info("Released pod did not come to its scheduling cycle and is queued again", "pod", klog.KObj(p))
+		l.sched.SchedulingQueue.Add(ctx, p)
+	}
+	if len(t.Lookups) > 0 {
+		go l.lookUp(ctx, t.Lookups)
+	}
+	l.teller.tell(t.Notices)
+	if len(t.Evict)+len(t.Heal) > 0 {
+		go l.evictAll(ctx, t.Heal, t.Evict) // starts need not wait for it
+	}
+	return t.Next
+}
+
+// lookUp finds members of gangs that have succeeded. It is asked once for a gang that
+// waits for members, and again when it has lost some.
+func (l *loop) lookUp(ctx context.Context, gangs []workload.Lookup) {
+	for _, g := range gangs {
+		list, err := l.handle.ClientSet().CoreV1().Pods(g.Namespace).List(ctx, metav1.ListOptions{
+			LabelSelector: g.Labels.String(), FieldSelector: "status.phase=" + string(v1.PodSucceeded),
+			ResourceVersion: "0", // the API server's cache will do
+		})
+		if err != nil {
+			klog.FromContext(ctx).Error(err, "Succeeded members of a gang not listed", "gang", g.Gang)
+			list = &v1.PodList{}
+		}
+		l.engine.Succeeded(g, list.Items, err == nil)
+	}
+}
+
+// evictAll evicts victims until one may not go: then evicting the others would not help.
+// Pods whose devices older pods hold are deleted first, whatever budgets say: two
+// containers must not run on one device.
+func (l *loop) evictAll(ctx context.Context, heal, victims []kubeengine.Victim) {
+	for _, v := range heal {
+		if !l.delete(ctx, v) {
+			l.engine.HealFailed(v)
+		}
+	}
+	for _, v := range victims {
+		if !l.evict(ctx, v) {
+			return
+		}
+	}
+}
+
+// delete removes a pod whose record cannot be honoured.
+func (l *loop) delete(ctx context.Context, v kubeengine.Victim) bool {
+	if l.fence.check() != nil {
+		return false
+	}
+	uid := v.Pod.UID
+	err := l.handle.ClientSet().CoreV1().Pods(v.Pod.Namespace).Delete(ctx, v.Pod.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	switch {
+	case err == nil:
+		l.handle.EventRecorder().Eventf(v.Pod, nil, v1.EventTypeWarning, "DeviceHeldTwice", "Healing", "deleted: %s", v.Why)
+	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
+	default:
+		klog.FromContext(ctx).Error(err, "Pod on devices that another pod holds not deleted", "pod", klog.KObj(v.Pod))
+		return false
+	}
+	return true
+}
+
+// evict asks the API server to evict a pod: it keeps disruption budgets and grace
+// periods. A refusal is not retried here: the engine proposes again, or others.
+func (l *loop) evict(ctx context.Context, v kubeengine.Victim) bool {
+	if l.fence.check() != nil {
+		l.engine.EvictionRefused(v)
+		return false
+	}
+	uid := v.Pod.UID
+	err := l.handle.ClientSet().CoreV1().Pods(v.Pod.Namespace).EvictV1(ctx, &policyv1.Eviction{
+		ObjectMeta:    metav1.ObjectMeta{Namespace: v.Pod.Namespace, Name: v.Pod.Name},
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}},
+	})
+	switch {
+	case err == nil:
+		l.handle.EventRecorder().Eventf(v.Pod, nil, v1.EventTypeNormal, "Preempted", "Preempting", "%s", v.Why)
+	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
+	default:
+		klog.FromContext(ctx).Info("Victim not evicted", "pod", klog.KObj(v.Pod), "why", v.Why, "cause", err.Error())
+		l.engine.EvictionRefused(v)
+		return false
+	}
+	return true
+}
