@@ -38,14 +38,6 @@ func viewOf(inv *model.Node, kind *Kind, o *occupancy, host model.Host) View {
 	return View{Node: inv, Kind: kind, Held: o.held, Shared: o.shared, FreeHost: inv.Host.Minus(host), usage: o.usage, room: o.room}
 }
 
-// hostOf sums what claims use beside devices.
-func hostOf(claims []Claim) (sum model.Host) {
-	for i := range claims {
-		sum = sum.Plus(claims[i].Host)
-	}
-	return sum
-}
-
 // Ledger knows who holds which device.
 type Ledger struct {
 	nodes   map[model.NodeID]*node

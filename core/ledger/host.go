@@ -6,6 +6,14 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
+// hostOf sums what claims use beside devices.
+func hostOf(claims []Claim) (sum model.Host) {
+	for i := range claims {
+		sum = sum.Plus(claims[i].Host)
+	}
+	return sum
+}
+
 // extrasLeft is what claims leave of a node's extras, one amount for each entry of
 // model.Node.Extras, in that order. Amounts are negative where claims use more than
 // there is. nil while no claim uses any. Values are never changed: views share them.
