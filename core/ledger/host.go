@@ -84,6 +84,26 @@ func seek(all model.Extras, name string, from int) int {
 	return from
 }
 
+// publish counts one node more, or with -1 one less, that publishes extras.
+func (l *Ledger) publish(extras model.Extras, nodes int) {
+	for _, e := range extras {
+		if l.publishers[e.Name] += nodes; l.publishers[e.Name] == 0 {
+			delete(l.publishers, e.Name)
+		}
+	}
+}
+
+// Publishes says whether, of everything a request needs beside devices, CPU and memory,
+// at least one node has some. If not, no node covers it, and none need be asked.
+func (l *Ledger) Publishes(r *model.Request) bool {
+	for _, need := range r.Extras {
+		if l.publishers[need.Name] == 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // Covers says whether the node has what a request needs beside devices: as
 // kube-scheduler's NodeResourcesFit decides, for what is in Request.Host and
 // Request.Extras.
