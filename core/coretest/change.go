@@ -1,7 +1,6 @@
 package coretest
 
 import (
-	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -106,6 +105,6 @@ func changeScalar(t *testing.T, v reflect.Value, path string) {
 	case v.Kind() == reflect.Bool:
 		v.SetBool(!v.Bool())
 	default:
-		t.Fatal(fmt.Sprintf("%s: a %s cannot be changed here", path, v.Kind()))
+		t.Fatalf("%s: a %s cannot be changed here", path, v.Kind())
 	}
 }

@@ -69,7 +69,7 @@ func (l *Ledger) Audit() error {
 
 // auditCounts checks what is only counted along.
 func (l *Ledger) auditCounts() error {
-	priorities, kinds, owners := map[int32]int{}, map[string]int{}, 0
+	priorities, kinds, owners, publishers := map[int32]int{}, map[string]int{}, 0, map[string]int{}
 	for _, n := range l.nodes {
 		for _, c := range n.claims {
 			if c.Vendor != "" {
@@ -89,6 +89,9 @@ func (l *Ledger) auditCounts() error {
 			return fmt.Errorf("node %q: not of its kind", n.id)
 		}
 		kinds[n.kind.key]++
+		for _, e := range n.inv.Extras {
+			publishers[e.Name]++
+		}
 		for _, d := range n.inv.Devices {
 			if d.UUID == "" {
 				continue
@@ -103,6 +106,9 @@ func (l *Ledger) auditCounts() error {
 		if k.nodes != kinds[k.key] || k.nodes == 0 {
 			return fmt.Errorf("a kind counts %d nodes, has %d", k.nodes, kinds[k.key])
 		}
+	}
+	if !maps.Equal(publishers, l.publishers) {
+		return fmt.Errorf("publishers %v, want %v", l.publishers, publishers)
 	}
 	listed := 0
 	for _, ids := range l.owners {

@@ -38,14 +38,6 @@ func viewOf(inv *model.Node, kind *Kind, o *occupancy, host model.Host) View {
 	return View{Node: inv, Kind: kind, Held: o.held, Shared: o.shared, FreeHost: inv.Host.Minus(host), usage: o.usage, room: o.room}
 }
 
-// hostOf sums what claims use beside devices.
-func hostOf(claims []Claim) (sum model.Host) {
-	for i := range claims {
-		sum = sum.Plus(claims[i].Host)
-	}
-	return sum
-}
-
 // Ledger knows who holds which device.
 type Ledger struct {
 	nodes   map[model.NodeID]*node
@@ -53,6 +45,8 @@ type Ledger struct {
 	kinds   map[string]*Kind
 	index   index
 	owners  map[string][]model.NodeID // device UUID -> nodes that list it, sorted
+	// publishers counts the nodes that publish an extra.
+	publishers map[string]int
 	// priorities counts holders of devices by priority.
 	priorities map[int32]int
 	labels     labels
@@ -75,6 +69,7 @@ func New() *Ledger {
 		kinds:      map[string]*Kind{},
 		index:      index{buckets: map[bucketKey]*Bucket{}},
 		owners:     map[string][]model.NodeID{},
+		publishers: map[string]int{},
 		priorities: map[int32]int{},
 		labels:     newLabels(),
 		domains:    topology.NewDomains(model.NumVendors),
@@ -197,10 +192,6 @@ func (l *Ledger) ViewWith(id model.NodeID, without func(model.HolderID) bool, wi
 	return n.viewAs(claims, &o, hostOf(claims), extrasBeside(n.inv, claims)), true
 }
 
-// Owners returns the nodes that list a device with the UUID, sorted. More than
-// one only when inventories contradict each other.
-func (l *Ledger) Owners(uuid string) []model.NodeID { return l.owners[uuid] }
-
 // HoldsBelow says whether anybody holds devices at a priority below p: whether
 // preemption at p can free anything at all.
 func (l *Ledger) HoldsBelow(p int32) bool {
@@ -239,12 +230,14 @@ func (l *Ledger) setInventory(id model.NodeID, inv *model.Node) {
 		for _, d := range n.inv.Devices {
 			l.disown(d.UUID, id)
 		}
+		l.publish(n.inv.Extras, -1)
 		l.release(n.kind)
 	}
 	l.SetTelemetry(id, nil) // it was taken of the devices as they were
 	n.inv, n.kind, n.extras = inv, kind, nil
 	if inv != nil {
 		n.extras = extrasBeside(inv, n.claims)
+		l.publish(inv.Extras, +1)
 		for _, d := range inv.Devices {
 			l.own(d.UUID, id)
 		}
@@ -342,29 +335,6 @@ func (l *Ledger) release(k *Kind) {
 	if k.nodes--; k.nodes == 0 {
 		delete(l.kinds, k.key)
 		l.kindsVersion++
-	}
-}
-
-func (l *Ledger) own(uuid string, id model.NodeID) {
-	if uuid == "" {
-		return
-	}
-	ids := l.owners[uuid]
-	if at, found := slices.BinarySearch(ids, id); !found {
-		l.owners[uuid] = slices.Insert(ids, at, id)
-	}
-}
-
-func (l *Ledger) disown(uuid string, id model.NodeID) {
-	ids := l.owners[uuid]
-	at, found := slices.BinarySearch(ids, id)
-	if !found {
-		return
-	}
-	if ids = slices.Delete(ids, at, at+1); len(ids) == 0 {
-		delete(l.owners, uuid)
-	} else {
-		l.owners[uuid] = ids
 	}
 }
 

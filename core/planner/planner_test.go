@@ -243,28 +243,38 @@ func TestPlacedNeverOverlaps(t *testing.T) {
 // grow with the number of nodes.
 func BenchmarkDecision(b *testing.B) {
 	for _, nodes := range []int{1000, 4000, 16000} {
-		b.Run(fmt.Sprint(nodes), func(b *testing.B) {
-			l := ledger.New()
-			for i := range nodes {
-				name := []string{"A100", "H100", "V100", "T4"}[i%4]
-				n := coretest.Node(fmt.Sprintf("n%05d", i)).GPUs(8, name).Link(model.NVSwitch, 12, 0, 1, 2, 3, 4, 5, 6, 7).Build()
-				_ = l.SetNode(n)
-				if used := i % 9; used > 0 {
-					l.Put(n.ID, coretest.WholeClaim(fmt.Sprint(i), n, coretest.Request(used), model.FullMask(used)))
-				}
-			}
-			r := coretest.Request(2)
-			w := score.DefaultWeights()
-			p := planner.New(l)
-			p.Best(r, w) // sorts the nodes once
-			for b.Loop() {
-				// Every decision follows a change, as in life.
-				c, _ := p.Best(r, w)
-				v, _ := l.View(c.Node)
-				l.Put(c.Node, c.Grant.Claim("new", r, v.Node))
-				p.Sync()
-				l.Drop("new")
-			}
-		})
+		b.Run(fmt.Sprint(nodes), func(b *testing.B) { decide(b, nodes, nil) })
+	}
+	// As pods are in a cluster: each counts as a pod, and by the name of its devices.
+	b.Run("extras/4000", func(b *testing.B) {
+		decide(b, 4000, model.Extras{{Name: "ephemeral-storage", Amount: 1 << 40}, {Name: "nvidia.com/gpu", Amount: 8}, {Name: "pods", Amount: 110}})
+	})
+}
+
+func decide(b *testing.B, nodes int, extras model.Extras) {
+	r := coretest.Request(2)
+	if extras != nil {
+		r.Extras = model.Extras{{Name: "nvidia.com/gpu", Amount: 2}, {Name: "pods", Amount: 1}}
+	}
+	l := ledger.New()
+	for i := range nodes {
+		name := []string{"A100", "H100", "V100", "T4"}[i%4]
+		n := coretest.Node(fmt.Sprintf("n%05d", i)).GPUs(8, name).Link(model.NVSwitch, 12, 0, 1, 2, 3, 4, 5, 6, 7).Build()
+		n.Extras = extras
+		_ = l.SetNode(n)
+		if used := i % 9; used > 0 {
+			l.Put(n.ID, coretest.WholeClaim(fmt.Sprint(i), n, coretest.Request(used), model.FullMask(used)))
+		}
+	}
+	w := score.DefaultWeights()
+	p := planner.New(l)
+	p.Best(r, w) // sorts the nodes once
+	for b.Loop() {
+		// Every decision follows a change, as in life.
+		c, _ := p.Best(r, w)
+		v, _ := l.View(c.Node)
+		l.Put(c.Node, c.Grant.Claim("new", r, v.Node))
+		p.Sync()
+		l.Drop("new")
 	}
 }

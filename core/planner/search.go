@@ -30,6 +30,9 @@ const lookahead = 256
 func (p *Planner) Candidates(r *model.Request, w score.Weights) iter.Seq[Candidate] {
 	return func(yield func(Candidate) bool) {
 		p.Sync()
+		if !p.ledger.Publishes(r) {
+			return
+		}
 		given := map[model.NodeID]bool{}
 		give := func(c Candidate) bool {
 			if given[c.Node] {

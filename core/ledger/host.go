@@ -6,6 +6,14 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
+// hostOf sums what claims use beside devices.
+func hostOf(claims []Claim) (sum model.Host) {
+	for i := range claims {
+		sum = sum.Plus(claims[i].Host)
+	}
+	return sum
+}
+
 // extrasLeft is what claims leave of a node's extras, one amount for each entry of
 // model.Node.Extras, in that order. Amounts are negative where claims use more than
 // there is. nil while no claim uses any. Values are never changed: views share them.
@@ -74,6 +82,26 @@ func seek(all model.Extras, name string, from int) int {
 		from++
 	}
 	return from
+}
+
+// publish counts one node more, or with -1 one less, that publishes extras.
+func (l *Ledger) publish(extras model.Extras, nodes int) {
+	for _, e := range extras {
+		if l.publishers[e.Name] += nodes; l.publishers[e.Name] == 0 {
+			delete(l.publishers, e.Name)
+		}
+	}
+}
+
+// Publishes says whether, of everything a request needs beside devices, CPU and memory,
+// at least one node has some. If not, no node covers it, and none need be asked.
+func (l *Ledger) Publishes(r *model.Request) bool {
+	for _, need := range r.Extras {
+		if l.publishers[need.Name] == 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // Covers says whether the node has what a request needs beside devices: as
