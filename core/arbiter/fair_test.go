@@ -224,7 +224,7 @@ func TestGuaranteeIsKept(t *testing.T) {
 	if used(tree, "c", gpu) != 3 {
 		t.Errorf("c has %d", used(tree, "c", gpu))
 	}
-	if w := tree.Why("c-0008"); w.Code != arbiter.OverTotal || w.Left() != 0 {
+	if w := tree.Why("c-0008"); w.Code != arbiter.OverTotal || w.Limit != w.Used {
 		t.Errorf("%v", w)
 	}
 }

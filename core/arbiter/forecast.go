@@ -5,38 +5,33 @@ package arbiter
 type Forecast struct {
 	tree *Tree
 	// What will be free, negative where more will be in use.
-	queues map[*node]Amounts
-	spaces map[*namespace]Amounts
+	queues     map[*node]vector
+	namespaces map[*namespace]vector
 }
 
 // Forecast says what will be in use once some jobs that run have ended and some that
 // wait have started. Cost: jobs times the depth of the tree.
 func (t *Tree) Forecast(ended, started []JobID) *Forecast {
-	d := &Forecast{t, map[*node]Amounts{}, map[*namespace]Amounts{}}
+	d := &Forecast{t, map[*node]vector{}, map[*namespace]vector{}}
 	for _, id := range ended {
 		if e := t.jobs[id]; e != nil && e.runs {
-			d.free(e, e.charged)
+			d.free(e, e.charged, 1)
 		}
 	}
 	for _, id := range started {
 		if e := t.jobs[id]; e != nil && !e.runs {
-			less := make(Amounts, len(e.Demand))
-			for r, v := range e.Demand {
-				less[r] = -v
-			}
-			d.free(e, less)
+			d.free(e, e.Demand, -1)
 		}
 	}
 	return d
 }
 
-func (d *Forecast) free(e *entry, amounts Amounts) {
-	d.spaces[e.space] = d.spaces[e.space].plus(amounts)
-	if e.node == nil {
-		d.queues[d.tree.root] = d.queues[d.tree.root].plus(amounts)
-	}
-	for n := e.node; n != nil; n = n.parent {
-		d.queues[n] = d.queues[n].plus(amounts)
+// free adds amounts, times 1 or -1, to what will be free where the job counts.
+func (d *Forecast) free(e *entry, amounts Amounts, sign int64) {
+	needs, width := d.tree.dict.needs(amounts), len(d.tree.dict.names)
+	d.namespaces[e.namespace] = d.namespaces[e.namespace].add(needs, sign, width)
+	for n := d.tree.counted(e); n != nil; n = n.parent {
+		d.queues[n] = d.queues[n].add(needs, sign, width)
 	}
 }
 
@@ -49,7 +44,7 @@ func (d *Forecast) Lets(waiting JobID) bool {
 	}
 	for _, need := range e.class.needs {
 		r, more := need.resource, map[*node]int64{e.node: need.amount}
-		if d.over(e.space, r, need.amount) {
+		if d.over(e.namespace, r, need.amount) {
 			return false
 		}
 		for n := e.node; n != nil; n = n.parent {
@@ -71,12 +66,13 @@ func (d *Forecast) Crowds(waiting, other JobID, amounts Amounts) bool {
 	}
 	for _, need := range a.class.needs {
 		r, more := need.resource, map[*node]int64{a.node: need.amount}
-		if amounts.at(r) == 0 {
+		added := amounts.Of(d.tree.dict.names[r])
+		if added == 0 {
 			continue
 		}
-		more[b.node] += amounts[r]
-		both := need.amount + amounts[r]
-		if a.space == b.space && d.over(a.space, r, both) {
+		more[b.node] += added
+		both := need.amount + added
+		if a.namespace == b.namespace && d.over(a.namespace, r, both) {
 			return true
 		}
 		for n := meet(a.node, b.node); n != nil; n = n.parent {
@@ -90,7 +86,7 @@ func (d *Forecast) Crowds(waiting, other JobID, amounts Amounts) bool {
 
 // over says whether a namespace has no room for more.
 func (d *Forecast) over(s *namespace, r int, more int64) bool {
-	return r < len(s.hard) && s.used.at(r)-d.spaces[s].at(r)+more > s.hard[r]
+	return s.used[r]-d.namespaces[s].at(r)+more > s.hard[r]
 }
 
 // above says whether a queue has no room for more, given how it is spread over leaves.

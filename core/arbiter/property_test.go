@@ -120,7 +120,9 @@ func (m *machine) step(t *rapid.T) {
 		delete(m.jobs, id)
 		delete(m.charged, id)
 	case "refund":
-		m.tree.Refund(id)
+		if err := m.tree.Evict(id); err != nil {
+			t.Fatal(err)
+		}
 		delete(m.charged, id)
 	case "shrink":
 		if runs && m.charged[id][gpu] > 0 {

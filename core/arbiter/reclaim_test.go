@@ -171,7 +171,9 @@ func reclaimOne(t *rapid.T, tree *arbiter.Tree, order []arbiter.JobID) (claimant
 			if gone == nil || tree.Map(gone)[gpu] < tree.Map(claimant.Demand)[gpu] || !r.Take(victim.Queue, gone) {
 				continue
 			}
-			tree.Refund(v)
+			if err := tree.Evict(v); err != nil {
+				t.Fatal(err)
+			}
 			if err := tree.Charge(claimant, claimant.Demand); err != nil {
 				t.Fatal(err)
 			}

@@ -112,25 +112,3 @@ func (n *node) divide(r int, parts []portion) []portion {
 	}
 	return parts
 }
-
-// Divides says whether the resource of a number is divided among queues: whether the
-// cluster's total of it is known.
-func (t *Tree) Divides(r int) bool { return r < len(t.total) && t.total[r] > 0 }
-
-// Share returns what a queue is entitled to now; nil for an unknown queue.
-func (t *Tree) Share(queue string) Amounts {
-	return t.vector(queue, func(n *node) Amounts { return n.share })
-}
-
-// Used returns what a queue's jobs are charged; nil for an unknown queue.
-func (t *Tree) Used(queue string) Amounts {
-	return t.vector(queue, func(n *node) Amounts { return n.used })
-}
-
-func (t *Tree) vector(queue string, of func(*node) Amounts) Amounts {
-	t.refresh()
-	if n := t.byName[queue]; n != nil {
-		return of(n).plus(nil)
-	}
-	return nil
-}
