@@ -14,8 +14,9 @@
 //   - index.go, how the best node is found without looking at all, with
 //     standing.go (the order of one class), twins.go, gate.go, keys.go and lists.go
 //     below it;
-//     candidates.go goes on after the best; scan.go looks at all, and must agree;
-//   - frag.go, fgd.go, rules.go, random.go, what others published, to compare.
+//     candidates.go goes on after the best; scan.go looks at all, and must agree.
+//
+// Published policies to compare with live in internal/sim, on the same Index.
 //
 // Invariant: every result is a function of the calls made, in their order. Sums
 // that are compared are integers; floats are summed in the order of classes.

@@ -63,15 +63,3 @@ func (n *Node) devices(c *Class, r Rating) model.Mask {
 		return model.Mask(0).With(int(r.Slot))
 	}
 }
-
-// tightest is the device with the least free part that holds the share; the
-// lowest of several.
-func (n *Node) tightest(c *Class) uint8 {
-	best := -1
-	for i, free := range n.Shape.Free[:n.Shape.GPUs] {
-		if free >= c.Milli && (best < 0 || free < n.Shape.Free[best]) {
-			best = i
-		}
-	}
-	return uint8(max(best, 0))
-}

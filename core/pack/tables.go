@@ -76,7 +76,7 @@ func Build(demands []Demand, fleet []Kind) *Tables {
 	if len(gpu) == 0 {
 		return Unlearned()
 	}
-	slices.SortFunc(gpu, func(a, b Demand) int { return compareClasses(a.Class, b.Class) })
+	slices.SortFunc(gpu, func(a, b Demand) int { return a.Class.Compare(b.Class) })
 
 	t := &Tables{value: residualValues(gpu)}
 	cpu, memory := make([]need, len(gpu)), make([]need, len(gpu))
@@ -100,7 +100,7 @@ func residualValues(gpu []Demand) (value [Whole + 1]int32) {
 	for _, d := range gpu {
 		total += d.Count
 		upTo[d.Class.Milli] += d.Count
-		if d.Class.isShare() {
+		if d.Class.IsShare() {
 			bySize[(int(d.Class.Milli)+unitMilli-1)/unitMilli] += d.Count
 		}
 	}
@@ -125,7 +125,7 @@ func residualValues(gpu []Demand) (value [Whole + 1]int32) {
 // effective is the GPU a request really takes, in GPUs: a share that leaves a
 // worthless rest takes more than its size.
 func (t *Tables) effective(c *Class) float64 {
-	if !c.isShare() {
+	if !c.IsShare() {
 		return float64(c.GPUs)
 	}
 	return max(float64(t.value[c.Milli])/micro, float64(c.Milli)/Whole)

@@ -14,7 +14,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/tangram-dev/tangram/core/pack"
 )
 
 // TestArrivals: every pod once, then drawn ones up to the load; cut when the
@@ -156,7 +155,7 @@ func TestLifetimes(t *testing.T) {
 // TestClusterUndo: end undoes start, and the measures follow.
 func TestClusterUndo(t *testing.T) {
 	trace := testTrace(t)
-	f := pack.NewFragmentation(trace.Workload(), true)
+	f := NewFragmentation(trace.Workload(), true)
 	rapid.Check(t, func(t *rapid.T) {
 		c, err := newCluster(trace, "random", Online, rapid.Uint64().Draw(t, "seed"), f)
 		if err != nil {

@@ -71,7 +71,7 @@ func (j *job) cluster() (*cluster, error) {
 		return newCluster(j.trace, j.policy, j.config.Workload, j.seed)
 	}
 	workload := j.trace.Workload()
-	return newCluster(j.trace, j.policy, j.config.Workload, j.seed, pack.NewFragmentation(workload, false), pack.NewFragmentation(workload, true))
+	return newCluster(j.trace, j.policy, j.config.Workload, j.seed, NewFragmentation(workload, false), NewFragmentation(workload, true))
 }
 
 // static replays one seed: requests come one by one, nothing ever ends, who does
