@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -9,6 +10,15 @@ import (
 type Demand struct {
 	Class Class
 	Count float64
+}
+
+// compare is the order in which demands are summed up. It does not depend on the numbers
+// of models: demands that differ in their models alone add the same, so float sums are
+// the same to the bit however models are numbered.
+func (d Demand) compare(o Demand) int {
+	a, b := d.Class, o.Class
+	a.Models, b.Models = 0, 0
+	return cmp.Or(a.Compare(b), cmp.Compare(d.Count, o.Count), cmp.Compare(d.Class.Models, o.Class.Models))
 }
 
 // Kind is a group of nodes of equal capacity. Empty is the shape of one that
@@ -76,7 +86,7 @@ func Build(demands []Demand, fleet []Kind) *Tables {
 	if len(gpu) == 0 {
 		return Unlearned()
 	}
-	slices.SortFunc(gpu, func(a, b Demand) int { return a.Class.Compare(b.Class) })
+	slices.SortFunc(gpu, func(a, b Demand) int { return a.compare(b) })
 
 	t := &Tables{value: residualValues(gpu)}
 	cpu, memory := make([]need, len(gpu)), make([]need, len(gpu))
