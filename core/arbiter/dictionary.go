@@ -90,7 +90,7 @@ func (t *Tree) named() []Resource {
 		add(n.Deserved)
 		add(n.Capability)
 		for r, name := range t.dict.names {
-			if n.owed.at(r) != 0 || n.rival.part.at(r) != 0 {
+			if n.owed.at(r) != 0 || n.competes.part.at(r) != 0 {
 				names[name] = true
 			}
 		}
@@ -134,7 +134,7 @@ func (t *Tree) fill(n *node, old *dictionary) {
 		n.floor[r] = max(n.floor[r], n.within[r])
 	}
 	n.booked = slices.Clone(n.floor)
-	for _, v := range []*vector{&n.owed, &n.rival.part, &n.rival.held} {
+	for _, v := range []*vector{&n.owed, &n.competes.part, &n.competes.held} {
 		*v = t.dict.vector(old.amounts(*v).Map(), 0)
 	}
 }

@@ -35,8 +35,8 @@ func (d *Forecast) free(e *entry, amounts Amounts, sign int64) {
 	}
 }
 
-// Lets says whether queues and quotas will let a waiting job start then, if nobody else
-// comes.
+// Lets says whether queues and quotas will let a waiting job start then, if no other job
+// is submitted.
 func (d *Forecast) Lets(waiting JobID) bool {
 	e := d.tree.jobs[waiting]
 	if e == nil || e.node == nil {
@@ -98,7 +98,7 @@ func (d *Forecast) above(n *node, r int, sum int64, more map[*node]int64) bool {
 	if n == d.tree.root && d.tree.total[r] > 0 {
 		limit = min(limit, d.tree.total[r])
 	}
-	// Where nothing is kept for anybody, it is the nodes that say what fits.
+	// Without guarantees the placement on nodes decides what fits, not sums.
 	return n.floor[r] > 0 && d.booked(n, r, more) > limit
 }
 

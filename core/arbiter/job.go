@@ -18,10 +18,11 @@ type Job struct {
 	ID JobID
 	// Queue is where it waits; empty is Default.
 	Queue string
-	// Namespace is whose quota it counts against, User whose turn it takes.
+	// Namespace has the quota that it counts against; under RoundRobin it takes a turn of
+	// User.
 	Namespace, User string
 	Priority        int32
-	// Submitted is nanoseconds since whatever moment the caller counts from.
+	// Submitted is nanoseconds since a moment of the caller's choice.
 	Submitted int64
 	// Demand is what the job needs to start, all members of its minimum together.
 	// Extra is what it could use besides.
@@ -31,7 +32,7 @@ type Job struct {
 	Class string
 	// ExpectedRuntime is declared or learned (see Runtimes); 0 is unknown.
 	ExpectedRuntime time.Duration
-	// Preemptible is for whoever chooses victims; the arbiter only passes it on.
+	// Preemptible is for the choice of victims; the arbiter only passes it on.
 	Preemptible bool
 }
 

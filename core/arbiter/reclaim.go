@@ -15,15 +15,15 @@ type Excess struct {
 // changes.
 //
 // No loops: a claimant's queue stays within its share, and a victim's queue stays
-// at or above its own. So the victim, who waits now, is no claimant against it,
-// since its queue would go above its share. Nor are there longer circles: shares
+// at or above its own. So the victim, which waits now, cannot reclaim from the claimant:
+// its queue would go above its share. Nor are there longer circles: shares
 // stay as they are, because an evicted job still wants what it wanted, and every
 // move lowers the sum of what is used above shares.
 type Reclaim struct {
 	tree  *Tree
 	claim *entry
-	// needs is what the claimant asks for and the cluster divides: of the rest
-	// nobody has a share that could be kept.
+	// needs is what the claimant asks for and the cluster divides: of other resources no
+	// queue has a share.
 	needs []need
 	taken map[*node]vector
 }

@@ -40,21 +40,21 @@ type node struct {
 	want vector
 	// share is what the queue is entitled to now: see share.go.
 	share vector
-	// owed is the balance, in amounts times ticks: see balance.go. rival is what counts
-	// for it until time passes: nothing where the queue does not compete.
-	owed  vector
-	rival struct{ part, held vector }
+	// owed is the balance, in amounts times ticks: see balance.go. competes is the part
+	// and the use with which the queue competes until the next Elapse; 0 where it does not.
+	owed     vector
+	competes struct{ part, held vector }
 
 	running, waiting int
 
-	jobs *backlog // of a leaf
-	turn standing // in the pass under way
+	jobs     *backlog // of a leaf
+	position position // in the pass under way
 }
 
 func (n *node) leaf() bool { return len(n.children) == 0 && n.parent != nil }
 
 // held is what counts against the queue's share. Above the leaves that includes
-// guarantees that are idle: they were given to a child, whoever else has work.
+// guarantees that are idle: they were given to a child, whatever other children want.
 func (n *node) held(r int) int64 {
 	if n.leaf() {
 		return n.used[r]

@@ -27,7 +27,7 @@ type turns struct {
 	forgotten int64
 }
 
-// user is one who takes turns.
+// user is a user whose jobs take turns with those of others.
 type user struct {
 	// buckets is how many of the queue's buckets have jobs of this user.
 	buckets int

@@ -39,8 +39,8 @@ func ValidateQueues(queues []Queue) error {
 	return errors.Join(errs...)
 }
 
-// Usable are the queues that ValidateQueues has nothing against, so that one mistake
-// does not keep all others from changing, and what is wrong, by queue. A queue without
+// Usable returns the queues that are valid together, so that one mistake does not keep
+// all others from changing, and the mistakes, by queue. A queue without
 // a place in the tree is left out, and those below it with it; of two with one name
 // both are. Guarantees of children that their parent cannot keep are not given, which
 // is a mistake of the parent. Nothing else is left out, and nothing without a mistake
@@ -163,7 +163,7 @@ func checkSums(byName map[string]*Queue) map[string]error {
 	sums := childSums(byName, func(q *Queue) map[Resource]int64 { return q.Guarantee })
 	for _, name := range slices.Sorted(maps.Keys(sums)) {
 		q := byName[name]
-		if q == nil { // the root, where nobody described it
+		if q == nil { // the root, where it is not described
 			continue
 		}
 		if err := cmp.Or(

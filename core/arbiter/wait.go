@@ -5,8 +5,8 @@ import "fmt"
 // Code says what keeps a job from being offered.
 type Code uint8
 
-// Codes. The first ones are settled by whoever administers queues; the last two
-// by more capacity.
+// Codes. The first ones need a change of queues or quotas, or that their jobs end; the
+// last two more capacity.
 const (
 	// NoQueue: there is no queue of that name.
 	NoQueue Code = iota + 1
@@ -64,7 +64,7 @@ type Wait struct {
 func (w Wait) ForQuota() bool { return w.Code >= NoQueue && w.Code <= OverCapability }
 
 // Never says that the job asks for more than the limit itself, so that it waits
-// until somebody changes one of them.
+// until one of them is changed.
 func (w Wait) Never() bool { return w.Code >= OverQuota && w.Need > w.Limit }
 
 // String is one sentence.
@@ -108,8 +108,8 @@ func (t *Tree) May(id JobID, amounts Amounts) Wait {
 	return Wait{}
 }
 
-// may returns the first thing that is in the way: what people must settle before
-// what nodes can, the job's own queue before those above.
+// may returns the first thing that is in the way: what needs a change of
+// queues or quotas before what needs capacity, the job's own queue before those above.
 func (t *Tree) may(e *entry, needs []need) Wait {
 	if e.node == nil {
 		if t.byName[e.Queue] != nil {

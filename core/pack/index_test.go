@@ -198,16 +198,16 @@ func TestTwins(t *testing.T) {
 		for i := range f.x.nodes {
 			if f.there[i] {
 				want[f.x.nodes[i].Shape]++
-				if got := f.x.twins.numbers[f.x.nodes[i].Shape]; got != f.x.gates[i].shape {
+				if got := f.x.shapeSet.numbers[f.x.nodes[i].Shape]; got != f.x.gates[i].shape {
 					t.Fatalf("node %d has number %d, its shape %d", i, f.x.gates[i].shape, got)
 				}
 			}
 		}
-		if len(f.x.twins.numbers) != len(want) || len(f.x.twins.nodes) > len(f.shapes) {
-			t.Fatalf("%d shapes numbered up to %d, want %d", len(f.x.twins.numbers), len(f.x.twins.nodes), len(want))
+		if len(f.x.shapeSet.numbers) != len(want) || len(f.x.shapeSet.nodes) > len(f.shapes) {
+			t.Fatalf("%d shapes numbered up to %d, want %d", len(f.x.shapeSet.numbers), len(f.x.shapeSet.nodes), len(want))
 		}
 		for shape, nodes := range want {
-			if got := f.x.twins.nodes[f.x.twins.numbers[shape]]; got != nodes {
+			if got := f.x.shapeSet.nodes[f.x.shapeSet.numbers[shape]]; got != nodes {
 				t.Fatalf("%d nodes of a shape, want %d", got, nodes)
 			}
 		}

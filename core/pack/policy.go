@@ -3,10 +3,10 @@ package pack
 import "github.com/tangram-dev/tangram/core/model"
 
 // Policy ranks placements. An Index asks it, keeps the answers and asks again
-// only about what changed. A policy is used by one Index only; it keeps what it
-// likes about nodes, but answers from its arguments and that alone.
+// only about what changed. A policy is used by one Index only; it may keep
+// data about nodes, but answers from its arguments and that alone.
 type Policy interface {
-	// Arrive tells of a request, placed or not. True says that all ratings are
+	// Arrive counts a request, placed or not. True says that all ratings are
 	// void: Enter is then called for every node again.
 	Arrive(c *Class, nodes int) (void bool)
 	// Reset starts anew, with the capacities of all nodes; Enter calls follow.
@@ -45,7 +45,7 @@ type Shift struct {
 // Node is one node as a policy sees it.
 type Node struct {
 	Shape Shape
-	full  int // GPUs nobody uses
+	full  int // unused GPUs
 
 	// What the policy keeps.
 	worth, potential int64

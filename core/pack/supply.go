@@ -24,7 +24,7 @@ func (s *supply) add(n *Node, sign int64) {
 }
 
 // pressure is how scarce things are, 0 (plenty) to 1 (all of it will be needed
-// by those who can use nothing else).
+// by requests that can use nothing else).
 type pressure struct {
 	model [MaxModels]float64
 	slots [len(slotSizes)][MaxModels]float64
@@ -47,10 +47,10 @@ const (
 	fine = 1 << 44
 )
 
-// pressureOf compares picky demand, expected until the fleet is full, with what
-// its models have left, and demand for slots with the slots left. Demand goes to the models of its set in proportion to
-// what they have, so that all models of a set feel the same part of it: model t
-// feels the sum, over the sets with t, of
+// pressureOf compares picky demand, expected until the fleet is full, with what its
+// models have left, and demand for slots with the slots left. Demand goes to the models
+// of its set in proportion to what they have, so that all models of a set feel the same
+// part of it: model t feels the sum, over the sets with t, of
 //
 //	share of the set in all demand * all that is left / what the set has left
 func (s *supply) pressureOf(t *Tables) pressure {

@@ -21,8 +21,7 @@ func (d Demand) compare(o Demand) int {
 	return cmp.Or(a.Compare(b), cmp.Compare(d.Count, o.Count), cmp.Compare(d.Class.Models, o.Class.Models))
 }
 
-// Kind is a group of nodes of equal capacity. Empty is the shape of one that
-// nobody uses.
+// Kind is a group of nodes of equal capacity. Empty is the shape of an unused one.
 type Kind struct {
 	Empty Shape
 	Nodes int
@@ -66,7 +65,7 @@ const (
 	pickyUpTo = 0.75
 )
 
-// Unlearned are the tables of a workload nobody has seen: only whole GPUs are
+// Unlearned are the tables before any request was seen: only whole GPUs are
 // worth anything, and CPU and memory suffice.
 func Unlearned() *Tables {
 	t := &Tables{cpu: newCurve(nil), memory: newCurve(nil)}
@@ -156,7 +155,7 @@ func (t *Tables) contend(gpu []Demand, fleet []Kind) {
 	for _, d := range gpu {
 		models := eligible(&d.Class, fleet)
 		if models == 0 {
-			continue // nobody can serve it, so it contends with nobody
+			continue // no node can serve it, so it contends with no other demand
 		}
 		share := t.effective(&d.Class) * d.Count / total
 		covered := 0.0
