@@ -227,8 +227,8 @@ func TestLongHistories(t *testing.T) {
 	}
 }
 
-// TestForgottenUser: a user who was forgotten, because thousands of others were served
-// since, does not go ahead of one who waits for longer.
+// TestForgottenUser: a user that was forgotten, because thousands of others were served
+// since, does not go ahead of a user that has waited longer.
 func TestForgottenUser(t *testing.T) {
 	tree := newTree(t, amounts{gpu: 2}, arbiter.Queue{Name: "q", Order: arbiter.RoundRobin})
 	serve := func(user string) {

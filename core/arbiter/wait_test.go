@@ -118,7 +118,7 @@ func TestElastic(t *testing.T) {
 	want(0, 0)
 }
 
-// TestQueueRemoved: its jobs belong to nobody until it returns; they do not use up
+// TestQueueRemoved: its jobs are in no queue until it returns; they do not use up
 // the default queue, but what they run counts against the cluster.
 func TestQueueRemoved(t *testing.T) {
 	queues := []arbiter.Queue{{Name: "a"}, {Name: "b"}}

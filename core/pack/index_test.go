@@ -8,7 +8,7 @@ import (
 )
 
 // fleetTest drives an index through random arrivals, departures and changes of
-// the fleet, and remembers who is where.
+// the fleet, and remembers what runs where.
 type fleetTest struct {
 	x      *Index
 	shapes []Shape
@@ -214,7 +214,7 @@ func TestTwins(t *testing.T) {
 	})
 }
 
-// TestGroupsForOthers: who could go anywhere does not take the only node that a
+// TestGroupsForOthers: a request that could go anywhere does not take the only node that a
 // request of the same number of GPUs, but more CPU, fits on.
 func TestGroupsForOthers(t *testing.T) {
 	light, heavy := Class{GPUs: 8, Milli: Whole, CPU: 8000}, Class{GPUs: 8, Milli: Whole, CPU: 120_000}

@@ -33,7 +33,7 @@ type meter struct {
 	total float64
 }
 
-// newCluster is the fleet of a trace that nobody uses, under a policy.
+// newCluster is the unused fleet of a trace, under a policy.
 func newCluster(t *Trace, policy, workload string, seed uint64, measures ...*Fragmentation) (*cluster, error) {
 	ranking, err := newRanking(policy, t, workload, seed)
 	if err != nil {

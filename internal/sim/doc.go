@@ -8,6 +8,6 @@
 //
 // "simulate queue" has its own: queueconfig.go; timed.go, the trace; queuepolicy.go,
 // what policies are; queuerun.go, the events; witness.go, what must not happen;
-// fairness.go, who gets what; queuereport.go, queuecommand.go and queuepage.go, what
+// fairness.go, what each queue gets; queuereport.go, queuecommand.go and queuepage.go, what
 // comes out. generatejobs.go makes up traces.
 package sim

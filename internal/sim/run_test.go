@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
-
 )
 
 // TestArrivals: every pod once, then drawn ones up to the load; cut when the
@@ -120,8 +119,8 @@ func TestTangramPacksBest(t *testing.T) {
 	}
 }
 
-// TestLifetimes: deterministic; few wait in an empty fleet (those who fit only on
-// a scarce model), many in a crowded one; the fleet is idle as far as nobody asks.
+// TestLifetimes: deterministic; few wait in an empty fleet (pods that fit only on
+// a scarce model), many in a crowded one; the fleet is idle as far as it is not asked for.
 func TestLifetimes(t *testing.T) {
 	trace := testTrace(t)
 	config := DefaultConfig()
@@ -188,7 +187,7 @@ func TestClusterUndo(t *testing.T) {
 	})
 }
 
-// TestJSONShape is the contract with whoever reads the output.
+// TestJSONShape is the contract with programs that read the output.
 func TestJSONShape(t *testing.T) {
 	config := DefaultConfig()
 	config.Nodes, config.Pods, config.Seeds, config.JSON = testNodes, testPods, 2, true
