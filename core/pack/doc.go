@@ -14,7 +14,7 @@
 //   - index.go, how the best node is found without looking at all, with
 //     ranking.go (the order of one class), shapeset.go, gate.go, keys.go and lists.go
 //     below it;
-//     candidates.go goes on after the best; scan.go looks at all, and must agree.
+//     candidates.go goes on after the best. Tests hold it to a scan of all nodes.
 //
 // Published policies to compare with live in internal/sim, on the same Index.
 //

@@ -178,9 +178,9 @@ func TestSupplyIsExact(t *testing.T) {
 	})
 }
 
-// TestTwins: the shapes that are numbered are those nodes have, whatever came and
+// TestShapeSet: the shapes that are numbered are those nodes have, whatever came and
 // went, and numbers do not run away.
-func TestTwins(t *testing.T) {
+func TestShapeSet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := newFleetTest(NewPotential())
 		classes := rapid.SliceOfN(genClass(), 1, 8).Draw(t, "classes")

@@ -104,15 +104,6 @@ func (s *Shape) Take(c *Class, set model.Mask) {
 	}
 }
 
-// Give undoes Take.
-func (s *Shape) Give(c *Class, set model.Mask) {
-	s.CPU += c.CPU
-	s.Memory += c.Memory
-	for slot := range set.Slots() {
-		s.Free[slot] += c.Milli
-	}
-}
-
 // FirstWhole is the set of the first k unused GPUs. Devices of a node are
 // alike for every objective here; a caller that knows links chooses among them.
 func (s *Shape) FirstWhole(k int) model.Mask {
