@@ -101,6 +101,7 @@ func (t *Tree) named() []Resource {
 // renumber makes the dictionary anew and with it all vectors, and counts every job
 // again. Cost: jobs times the depth of the tree, and queues times resources.
 func (t *Tree) renumber() {
+	t.numbering++
 	old := t.dict
 	t.dict = newDictionary(t.named())
 	t.total = t.dict.vector(t.have, 0)

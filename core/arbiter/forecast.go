@@ -1,10 +1,13 @@
 package arbiter
 
-// Forecast is what queues and namespaces will use at some time. It is valid while
-// queues stay as they are and the jobs it was made of are there.
+// Forecast is what queues and namespaces will use at some time. It is valid while the
+// jobs it was made of are there; queues, quotas and the total may change.
 type Forecast struct {
-	tree *Tree
-	// What will be free, negative where more will be in use.
+	tree           *Tree
+	ended, started []JobID
+	// What will be free, negative where more will be in use, by the numbers that
+	// resources had at numbering.
+	numbering  uint64
 	queues     map[*node]vector
 	namespaces map[*namespace]vector
 }
@@ -12,18 +15,28 @@ type Forecast struct {
 // Forecast says what will be in use once some jobs that run have ended and some that
 // wait have started. Cost: jobs times the depth of the tree.
 func (t *Tree) Forecast(ended, started []JobID) *Forecast {
-	d := &Forecast{t, map[*node]vector{}, map[*namespace]vector{}}
-	for _, id := range ended {
+	d := &Forecast{tree: t, ended: ended, started: started}
+	d.count()
+	return d
+}
+
+// count adds up what will be free, anew when queues or numbers of resources have changed.
+func (d *Forecast) count() {
+	t := d.tree
+	if d.numbering == t.numbering {
+		return
+	}
+	d.numbering, d.queues, d.namespaces = t.numbering, map[*node]vector{}, map[*namespace]vector{}
+	for _, id := range d.ended {
 		if e := t.jobs[id]; e != nil && e.runs {
 			d.free(e, e.charged, 1)
 		}
 	}
-	for _, id := range started {
+	for _, id := range d.started {
 		if e := t.jobs[id]; e != nil && !e.runs {
 			d.free(e, e.Demand, -1)
 		}
 	}
-	return d
 }
 
 // free adds amounts, times 1 or -1, to what will be free where the job counts.
@@ -38,6 +51,7 @@ func (d *Forecast) free(e *entry, amounts Amounts, sign int64) {
 // Lets says whether queues and quotas will let a waiting job start then, if no other job
 // is submitted.
 func (d *Forecast) Lets(waiting JobID) bool {
+	d.count()
 	e := d.tree.jobs[waiting]
 	if e == nil || e.node == nil {
 		return false
@@ -60,6 +74,7 @@ func (d *Forecast) Lets(waiting JobID) bool {
 // uses some amounts from now on: by a limit, or by guarantees of others, that count
 // both. Limits that count only one of them are not asked.
 func (d *Forecast) Crowds(waiting, other JobID, amounts Amounts) bool {
+	d.count()
 	a, b := d.tree.jobs[waiting], d.tree.jobs[other]
 	if a == nil || b == nil || a.node == nil || b.node == nil {
 		return false

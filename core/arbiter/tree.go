@@ -66,6 +66,8 @@ func (n *node) held(r int) int64 {
 // concurrent use; the caller brings the lock.
 type Tree struct {
 	dict dictionary
+	// numbering counts how often the dictionary was made.
+	numbering uint64
 	// have is what the cluster has, total the same by number.
 	have  map[Resource]int64
 	total vector
