@@ -147,8 +147,8 @@ func (e *entry) key() string {
 	return string(append(append(b, 0), e.Class...))
 }
 
-// enqueue finds a job's queue and adds it to the jobs that wait or run there; in no
-// queue, it counts as running at the root. Its amounts are counted by tally.
+// enqueue finds a job's queue and adds the job to those that wait or run there. A running
+// job in no queue counts at the root. Amounts are counted by tally.
 func (t *Tree) enqueue(e *entry) {
 	e.node, e.bucket = t.byName[e.Queue], nil
 	if e.node != nil && !e.node.leaf() {

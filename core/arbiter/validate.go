@@ -39,12 +39,12 @@ func ValidateQueues(queues []Queue) error {
 	return errors.Join(errs...)
 }
 
-// Usable returns the queues that are valid together, so that one mistake does not keep
-// all others from changing, and the mistakes, by queue. A queue without
-// a place in the tree is left out, and those below it with it; of two with one name
-// both are. Guarantees of children that their parent cannot keep are not given, which
-// is a mistake of the parent. Nothing else is left out, and nothing without a mistake
-// by its name. The queues passed in are not changed.
+// Usable returns the queues that are valid together, so that one invalid queue does not
+// keep all others from changing, and the mistakes, by queue. An invalid queue is left
+// out, and the queues below it with it; of two queues of one name both are. Guarantees
+// of children that their parent cannot keep are dropped, which is a mistake of the
+// parent. Every queue that is left out has its mistake under its name. The queues passed
+// in are not changed.
 func Usable(queues []Queue) (usable []Queue, mistakes map[string]error) {
 	all, byName, mistakes := map[string]bool{}, map[string]*Queue{}, map[string]error{}
 	for i := range queues {
@@ -65,7 +65,7 @@ func Usable(queues []Queue) (usable []Queue, mistakes map[string]error) {
 				continue
 			}
 			if up := byName[name].Parent; all[up] && byName[up] == nil {
-				err = fmt.Errorf("spec.parent: queue %q has no place itself", up)
+				err = fmt.Errorf("spec.parent: queue %q is invalid itself", up)
 			}
 			found, mistakes[name] = true, err
 		}

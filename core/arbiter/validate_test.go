@@ -105,9 +105,9 @@ func TestUsable(t *testing.T) {
 		t.Errorf("kept %s", got)
 	}
 	for name, want := range map[string]string{
-		"orphan": `spec.parent: there is no queue "nobody"`, "child": `spec.parent: queue "orphan" has no place itself`,
+		"orphan": `spec.parent: there is no queue "nobody"`, "child": `spec.parent: queue "orphan" is invalid itself`,
 		"hen": "spec.parent: the parents form a circle: hen -> egg -> chick -> hen", "egg": "circle", "chick": "circle",
-		"fox": `spec.parent: queue "hen" has no place itself`, "poor": "the guarantees of its children, 5", "light": "spec.weight",
+		"fox": `spec.parent: queue "hen" is invalid itself`, "poor": "the guarantees of its children, 5", "light": "spec.weight",
 	} {
 		if err := mistakes[name]; err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", name, err, want)
