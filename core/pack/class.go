@@ -42,9 +42,9 @@ func (c *Class) IsShare() bool { return c.GPUs == 1 && c.Milli < Whole }
 
 // Compare is a total order of classes. Float sums over classes are added up in it, so
 // that they do not depend on the order of arrivals.
-func (a Class) Compare(b Class) int {
-	return cmp.Or(cmp.Compare(a.GPUs, b.GPUs), cmp.Compare(a.Milli, b.Milli), cmp.Compare(a.CPU, b.CPU),
-		cmp.Compare(a.Memory, b.Memory), cmp.Compare(a.Models, b.Models))
+func (c Class) Compare(o Class) int {
+	return cmp.Or(cmp.Compare(c.GPUs, o.GPUs), cmp.Compare(c.Milli, o.Milli), cmp.Compare(c.CPU, o.CPU),
+		cmp.Compare(c.Memory, o.Memory), cmp.Compare(c.Models, o.Models))
 }
 
 // GuestBit is how the class shows in Shape.Guests while it runs; 0 without GPUs.
