@@ -62,7 +62,7 @@ func (d *Forecast) Lets(waiting JobID) bool {
 			return false
 		}
 		for n := e.node; n != nil; n = n.parent {
-			if d.above(n, r, need.amount, more) {
+			if d.above(n, r, need.amount, more, nil) {
 				return false
 			}
 		}
@@ -76,22 +76,24 @@ func (d *Forecast) Lets(waiting JobID) bool {
 func (d *Forecast) Crowds(waiting, other JobID, amounts Amounts) bool {
 	d.count()
 	a, b := d.tree.jobs[waiting], d.tree.jobs[other]
-	if a == nil || b == nil || a.node == nil || b.node == nil {
+	if a == nil || b == nil || a.node == nil {
 		return false
 	}
+	leaf := d.tree.counted(b)
 	for _, need := range a.class.needs {
 		r, more := need.resource, map[*node]int64{a.node: need.amount}
 		added := amounts.Of(d.tree.dict.names[r])
 		if added == 0 {
 			continue
 		}
-		more[b.node] += added
+		more[leaf] += added
+		others := map[*node]int64{leaf: added}
 		both := need.amount + added
 		if a.namespace == b.namespace && d.over(a.namespace, r, both) {
 			return true
 		}
-		for n := meet(a.node, b.node); n != nil; n = n.parent {
-			if d.above(n, r, both, more) {
+		for n := meet(a.node, leaf); n != nil; n = n.parent {
+			if d.above(n, r, both, more, others) {
 				return true
 			}
 		}
@@ -104,8 +106,10 @@ func (d *Forecast) over(s *namespace, r int, more int64) bool {
 	return s.used[r]-d.namespaces[s].at(r)+more > s.hard[r]
 }
 
-// above says whether a queue has no room for more, given how it is spread over leaves.
-func (d *Forecast) above(n *node, r int, sum int64, more map[*node]int64) bool {
+// above says whether a queue has no room for more, given how it is spread over leaves. A
+// job that stays within a guarantee takes nothing from others, even where too much is
+// promised already: so only what it adds to the others counts.
+func (d *Forecast) above(n *node, r int, sum int64, more, others map[*node]int64) bool {
 	limit := n.cap[r]
 	if n.used[r]-d.queues[n].at(r)+sum > limit {
 		return true
@@ -114,7 +118,11 @@ func (d *Forecast) above(n *node, r int, sum int64, more map[*node]int64) bool {
 		limit = min(limit, d.tree.total[r])
 	}
 	// Without guarantees the placement on nodes decides what fits, not sums.
-	return n.floor[r] > 0 && d.booked(n, r, more) > limit
+	if n.floor[r] == 0 {
+		return false
+	}
+	booked := d.booked(n, r, more)
+	return booked > limit && booked > d.booked(n, r, others)
 }
 
 // booked is what will be in use below a queue or kept for it, with more in some
