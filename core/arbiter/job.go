@@ -189,11 +189,19 @@ func (t *Tree) counted(e *entry) *node {
 // tally adds what a job wants and is charged, times 1 or -1, to all that count it.
 func (t *Tree) tally(e *entry, sign int64) {
 	if e.node != nil {
-		e.node.want.add(t.dict.needs(e.want), sign, 0)
+		e.node.want.add(t.needs(e, e.want), sign, 0)
 	}
 	if e.runs {
-		t.book(e, t.dict.needs(e.charged), sign)
+		t.book(e, t.needs(e, e.charged), sign)
 	}
+}
+
+// needs translates amounts of a job. They are most often its demand, which is translated.
+func (t *Tree) needs(e *entry, a Amounts) []need {
+	if len(a) > 0 && len(a) == len(e.Demand) && &a[0] == &e.Demand[0] {
+		return e.class.needs
+	}
+	return t.dict.needs(a)
 }
 
 // rank is a job's place in its queue, before submission and ID decide.

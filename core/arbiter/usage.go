@@ -35,7 +35,7 @@ func (t *Tree) Charge(j Job, amounts Amounts) error {
 // charge moves a job from waiting to running, or adds to what it runs.
 func (t *Tree) charge(e *entry, amounts Amounts) {
 	t.start(e)
-	t.book(e, t.dict.needs(amounts), 1)
+	t.book(e, t.needs(e, amounts), 1)
 	e.charged = e.charged.plus(amounts)
 	t.setWant(e)
 }
