@@ -18,9 +18,7 @@ type backlog struct {
 	node    *node
 	byKey   map[bucketKey]*bucket
 	buckets []*bucket
-	// turns says when each user was last served, by clock, under RoundRobin.
-	turns map[string]*user
-	clock int64
+	turns   *turns // of users, under RoundRobin
 
 	// The pass under way: its number, the jobs submitted up to this moment that are
 	// over age, whether those are being merged, and the heads of the buckets.
@@ -51,23 +49,8 @@ type bucket struct {
 	blocked uint64
 }
 
-// user is one who takes turns.
-type user struct {
-	served int64
-	// visited is the turn inside pass number pass, where that is later.
-	visited int64
-	pass    uint64
-}
-
-func (u *user) turn(pass uint64) int64 {
-	if u.pass == pass {
-		return max(u.served, u.visited)
-	}
-	return u.served
-}
-
 func newBacklog(n *node) *backlog {
-	return &backlog{node: n, byKey: map[bucketKey]*bucket{}, turns: map[string]*user{}}
+	return &backlog{node: n, byKey: map[bucketKey]*bucket{}, turns: newTurns()}
 }
 
 func byAge(a, b *entry) int {
@@ -89,7 +72,7 @@ func (b *backlog) add(e *entry) {
 		b.byKey[key] = k
 		b.buckets = append(b.buckets, k)
 		if b.node.Order == RoundRobin {
-			k.user = b.turnOf(e.User)
+			k.user = b.turns.join(e.User)
 		}
 	}
 	e.bucket = k
@@ -99,22 +82,10 @@ func (b *backlog) add(e *entry) {
 	}
 }
 
-// turnOf returns a user's turns. Users stay known when they have no jobs left, so
-// that leaving and returning does not put anybody first.
-func (b *backlog) turnOf(name string) *user {
-	u := b.turns[name]
-	if u == nil {
-		u = &user{}
-		b.turns[name] = u
-	}
-	return u
-}
-
 // served says that a user had a turn.
-func (b *backlog) served(name string) {
+func (b *backlog) served(user string) {
 	if b.node.Order == RoundRobin {
-		b.clock++
-		b.turnOf(name).served = b.clock
+		b.turns.serve(user)
 	}
 }
 
@@ -130,6 +101,9 @@ func (b *backlog) remove(e *entry) {
 		last := b.buckets[len(b.buckets)-1]
 		b.buckets[k.place], last.place = last, k.place
 		b.buckets = b.buckets[:len(b.buckets)-1]
+		if k.user != nil {
+			b.turns.leave(k.user)
+		}
 	}
 }
 
@@ -226,8 +200,7 @@ func (b *backlog) blocked(t *Tree, k *bucket) bool {
 func (b *backlog) offered() {
 	k := b.heads[0]
 	if k.user != nil {
-		b.clock++
-		k.user.visited, k.user.pass = b.clock, b.pass
+		b.turns.visit(k.user, b.pass)
 	}
 	if b.step(k) {
 		heap.Fix(b, 0)

@@ -7,19 +7,19 @@ import (
 )
 
 // Jobs are indivisible, so at any moment a queue has more or less than its share: one
-// with a share of 6.4 and jobs of 8 has 8 or nothing. Who looks at the moment only
-// gives it 8 for ever. So every queue has a balance, per resource: what it was owed
-// over time, minus what it used. Over time everybody gets the share, however large the
+// with a share of 6.4 and jobs of 8 has 8 or nothing. An order that looks at the moment
+// only gives it 8 for ever. So every queue has a balance, per resource: what it was owed
+// over time, minus what it used. Over time every queue gets its share, however large its
 // jobs are.
 //
-// A balance moves a queue by one job at most: one that is owed stands in the order as
-// if it used up to one job less, one that owes as if it used up to one job more. So
-// shares at the moment are kept as well as jobs allow, and nobody is kept away for
-// long because of the past.
+// A balance moves a queue by one job at most: a queue that is owed is ordered as if it
+// used up to one job less, a queue that owes as if it used up to one job more. So shares
+// at the moment are kept as well as jobs allow, and no queue waits for long because of
+// what it used in the past.
 //
-// Only queues that want more than they have are compared, with each other: by their
-// shares of what they use together. Who is idle, or has all it wants, earns nothing
-// and owes nothing for what it was lent.
+// Only queues that want more than they have compete, and are compared with each other
+// by their shares of what they use together. A queue that is idle, or has all it wants,
+// earns nothing and owes nothing for what it was lent.
 
 // payback is how long a queue has to be short of something before it counts in full:
 // a balance of one job for ten seconds moves the queue by one job. Shorter makes queues
@@ -32,8 +32,8 @@ const horizon = int64(24 * time.Hour / tick)
 // tick is the unit of time in balances.
 const tick = time.Millisecond
 
-// Elapse tells what time it is: what was in use when it was last called was so until
-// now. Call it before and after a round of decisions. Without it there are no
+// Elapse settles balances up to now: what was in use at the last call counts as in use
+// until now. Call it before and after a round of decisions. Without it there are no
 // balances. Cost: queues times resources.
 func (t *Tree) Elapse(now int64) {
 	t.refresh()
@@ -50,8 +50,8 @@ func (t *Tree) Elapse(now int64) {
 func (t *Tree) Forget() {
 	for _, n := range t.nodes {
 		clear(n.owed)
-		clear(n.rival.part)
-		clear(n.rival.held)
+		clear(n.competes.part)
+		clear(n.competes.held)
 	}
 }
 
@@ -60,21 +60,21 @@ func (t *Tree) Forget() {
 func (n *node) settle(r int, passed int64) {
 	var held, parts int64
 	for _, c := range n.children {
-		held, parts = add(held, c.rival.held[r]), add(parts, c.rival.part[r])
+		held, parts = add(held, c.competes.held[r]), add(parts, c.competes.part[r])
 	}
 	for _, c := range n.children {
-		if part := c.rival.part[r]; part > 0 {
+		if part := c.competes.part[r]; part > 0 {
 			fair, _ := scale(multiply(held, passed), part, parts)
-			c.owed[r] += fair - multiply(c.rival.held[r], passed)
+			c.owed[r] += fair - multiply(c.competes.held[r], passed)
 		}
 		part := c.part(r)
 		bound := multiply(part, horizon)
 		c.owed[r] = max(-bound, min(bound, c.owed[r]))
-		// Who is owed so much after so long cannot make use of it.
+		// A queue that is owed a day's share cannot make use of more.
 		if c.held(r) < c.wanted(r) && c.owed[r] < bound {
-			c.rival.part[r], c.rival.held[r] = part, c.held(r)
+			c.competes.part[r], c.competes.held[r] = part, c.held(r)
 		} else {
-			c.rival.part[r], c.rival.held[r] = 0, 0
+			c.competes.part[r], c.competes.held[r] = 0, 0
 		}
 	}
 }
@@ -102,7 +102,7 @@ func (t *Tree) Due(id JobID, long bool) bool {
 		r := d.resource
 		for n := e.node; n.parent != nil; n = n.parent {
 			with := n.held(r)
-			if n.rivaled(r) {
+			if n.contended(r) {
 				with -= n.credit(r, d.amount)
 				if !long {
 					with += d.amount / 2
@@ -116,8 +116,8 @@ func (t *Tree) Due(id JobID, long bool) bool {
 	return true
 }
 
-// rivaled says whether somebody else has a part in what the queue above divides.
-func (n *node) rivaled(r int) bool {
+// contended says whether a sibling is entitled to a part of what the parent divides.
+func (n *node) contended(r int) bool {
 	for _, c := range n.parent.children {
 		if c != n && c.part(r) > 0 {
 			return true

@@ -56,7 +56,8 @@ func overTime(t *testing.T, tree *arbiter.Tree, during time.Duration, sizes map[
 	return sum
 }
 
-// placeInTurn lets nobody pass whose turn it is, as if nodes were kept for everybody.
+// placeInTurn lets no job pass the one whose turn it is, as if nodes were kept for every
+// job.
 func placeInTurn(tree *arbiter.Tree, now int64) (out []arbiter.JobID) {
 	for {
 		var first arbiter.JobID
@@ -105,7 +106,7 @@ func TestBalanceBesideStuckQueue(t *testing.T) {
 	}
 }
 
-// TestBalanceEndsWithIdleness: who owes and goes idle begins anew.
+// TestBalanceEndsWithIdleness: a queue that owes and goes idle begins anew.
 func TestBalanceEndsWithIdleness(t *testing.T) {
 	tree := newTree(t, amounts{gpu: 8}, arbiter.Queue{Name: "a"}, arbiter.Queue{Name: "b"})
 	submit(t, tree, arbiter.Job{ID: "large", Queue: "a"}, amounts{gpu: 8})

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// portion is one party to a division. Between low and high it gets the same per
-// weight as everybody else who is between theirs.
+// portion is what one queue gets of a division. Between low and high it gets the same
+// per weight as all others that are between theirs.
 //
 // Invariant: weight > 0, 0 <= low <= high.
 type portion struct {
@@ -17,8 +17,8 @@ type portion struct {
 
 // divide shares an amount by weight: got = clamp(weight * level, low, high) for
 // the one level at which all is given out, or high for all where there is enough.
-// That is max-min fairness: nobody can get more without taking it from somebody
-// who has less per weight. When not even the lows can be paid, the lows
+// That is max-min fairness: no portion can grow without taking from one that has less
+// per weight. When not even the lows can be paid, the lows
 // themselves are divided so.
 //
 // Shares are whole numbers; what rounding leaves goes out one by one, the largest

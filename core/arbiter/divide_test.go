@@ -67,8 +67,8 @@ func TestDivideAgainstNaive(t *testing.T) {
 	})
 }
 
-// TestDivideIsFair checks the definition of max-min fairness: nobody between low
-// and high could get one more from somebody who has more per weight and is above
+// TestDivideIsFair checks the definition of max-min fairness: no part between low
+// and high could get one more from a part that has more per weight and is above
 // its low. Also that all is given out, and no more.
 func TestDivideIsFair(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

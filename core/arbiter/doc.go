@@ -1,6 +1,6 @@
-// Package arbiter decides who goes next and how much each queue may use. It knows
-// queues, quotas and jobs as sums of resources; it knows nothing of nodes and
-// devices. Whether a job has a place is asked of whoever takes its offers.
+// Package arbiter decides which job goes next and how much each queue may use. It knows
+// queues, quotas and jobs as sums of resources; it knows nothing of nodes and devices.
+// Whether a job fits on nodes is for the caller to find out, offer by offer.
 //
 //	t, err := arbiter.NewTree(queues, total)
 //	err = t.Submit(job)
@@ -20,16 +20,16 @@
 //
 // Invariants, tested over random histories: what is placed never takes a queue
 // above its capability, a namespace above its quota or into a guarantee of others;
-// shares add up to no more than their parent's; charges and refunds are exact; the
+// shares add up to no more than their parent's; charges are exact; the
 // order of calls that commute does not matter; a job over age is passed only by
 // older ones of its queue.
 //
 // The tree is not safe for concurrent use; the caller brings the lock. Time is
 // given. All arithmetic is in integers, and comparisons of shares are exact.
 //
-// Read queue.go and job.go, the values; tree.go, and usage.go for what is charged;
-// share.go with divide.go for what queues are entitled to, and balance.go for that over
+// Read queue.go, job.go and amounts.go, the values; tree.go, dictionary.go for which
+// resources are counted, and usage.go for what is charged; share.go with divide.go for what queues are entitled to, and balance.go for that over
 // time; wait.go for what keeps a job waiting; pass.go for the order of queues and
-// backlog.go for that of jobs; reclaim.go for what may be taken back. runtimes.go
+// backlog.go with turns.go for that of jobs; reclaim.go for what may be taken back. runtimes.go
 // learns how long jobs run.
 package arbiter

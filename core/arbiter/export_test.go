@@ -7,7 +7,7 @@ package arbiter
 func (t *Tree) MayReclaim(from, to string, amounts Amounts) bool {
 	t.refresh()
 	a, b := t.byName[from], t.byName[to]
-	needs := t.divided(amounts.needs())
+	needs := t.divided(t.dict.needs(amounts))
 	if a == nil || b == nil || a == b || !a.leaf() || !b.leaf() || len(needs) == 0 {
 		return false
 	}
@@ -21,3 +21,42 @@ func (t *Tree) MayReclaim(from, to string, amounts Amounts) bool {
 	}
 	return t.claims(b, top, needs)
 }
+
+// Size returns how many jobs wait, those in no queue included, and how many run.
+func (t *Tree) Size() (waiting, running int) {
+	for _, n := range t.nodes {
+		running += n.running
+	}
+	return len(t.jobs) - running, running
+}
+
+// Charged returns what a job is charged, nil when it waits.
+func (t *Tree) Charged(id JobID) Amounts {
+	if e := t.jobs[id]; e != nil && e.runs {
+		return append(Amounts{}, e.charged...)
+	}
+	return nil
+}
+
+// Evict moves a running job back to those that wait, as the caller does it.
+func (t *Tree) Evict(id JobID) error {
+	j, runs := t.Job(id)
+	if !runs || t.Charged(id) == nil {
+		return nil
+	}
+	t.Remove(id)
+	return t.Submit(j)
+}
+
+// Sizes returns how many of what the tree keeps in maps and vectors there is.
+func (t *Tree) Sizes() (resources, namespaces, classes, users int) {
+	for _, n := range t.nodes {
+		if n.jobs != nil {
+			users += len(n.jobs.turns.users)
+		}
+	}
+	return len(t.dict.names), len(t.namespaces), len(t.classes), users
+}
+
+// IdleUsers is how many users without waiting jobs a queue remembers at most.
+const IdleUsers = 2 * idleUsers

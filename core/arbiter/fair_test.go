@@ -129,12 +129,12 @@ func TestHierarchy(t *testing.T) {
 	}
 }
 
-// TestNoStarvationByASister is the case that "Hierarchical Scheduling for Diverse
+// TestNoStarvationByASibling is the case that "Hierarchical Scheduling for Diverse
 // Datacenter Workloads" (Bhattacharya et al., SoCC 2013) gives against plain
-// hierarchical DRF: n1's one child takes all CPUs, which nobody else wants; as n1
+// hierarchical DRF: n1's one child takes all CPUs, which no other queue wants; as n1
 // has a dominant share of 100 % then, its other child never gets a GPU again once
 // GPUs and CPUs are freed together.
-func TestNoStarvationByASister(t *testing.T) {
+func TestNoStarvationByASibling(t *testing.T) {
 	tree := newTree(t, amounts{cpu: 100, gpu: 100},
 		arbiter.Queue{Name: "n1"}, arbiter.Queue{Name: "n2"},
 		arbiter.Queue{Name: "n1-cpu", Parent: "n1"}, arbiter.Queue{Name: "n1-gpu", Parent: "n1"},
@@ -224,7 +224,7 @@ func TestGuaranteeIsKept(t *testing.T) {
 	if used(tree, "c", gpu) != 3 {
 		t.Errorf("c has %d", used(tree, "c", gpu))
 	}
-	if w := tree.Why("c-0008"); w.Code != arbiter.OverTotal || w.Left() != 0 {
+	if w := tree.Why("c-0008"); w.Code != arbiter.OverTotal || w.Limit != w.Used {
 		t.Errorf("%v", w)
 	}
 }

@@ -1,59 +1,68 @@
 package arbiter
 
-// Forecast is what queues and namespaces will use at some time. It is valid while
-// queues stay as they are and the jobs it was made of are there.
+// Forecast is what queues and namespaces will use at some time. It is valid while the
+// jobs it was made of are there; queues, quotas and the total may change.
 type Forecast struct {
-	tree *Tree
-	// What will be free, negative where more will be in use.
-	queues map[*node]Amounts
-	spaces map[*namespace]Amounts
+	tree           *Tree
+	ended, started []JobID
+	// What will be free, negative where more will be in use, by the numbers that
+	// resources had at numbering.
+	numbering  uint64
+	queues     map[*node]vector
+	namespaces map[*namespace]vector
 }
 
 // Forecast says what will be in use once some jobs that run have ended and some that
 // wait have started. Cost: jobs times the depth of the tree.
 func (t *Tree) Forecast(ended, started []JobID) *Forecast {
-	d := &Forecast{t, map[*node]Amounts{}, map[*namespace]Amounts{}}
-	for _, id := range ended {
-		if e := t.jobs[id]; e != nil && e.runs {
-			d.free(e, e.charged)
-		}
-	}
-	for _, id := range started {
-		if e := t.jobs[id]; e != nil && !e.runs {
-			less := make(Amounts, len(e.Demand))
-			for r, v := range e.Demand {
-				less[r] = -v
-			}
-			d.free(e, less)
-		}
-	}
+	d := &Forecast{tree: t, ended: ended, started: started}
+	d.count()
 	return d
 }
 
-func (d *Forecast) free(e *entry, amounts Amounts) {
-	d.spaces[e.space] = d.spaces[e.space].plus(amounts)
-	if e.node == nil {
-		d.queues[d.tree.root] = d.queues[d.tree.root].plus(amounts)
+// count adds up what will be free, anew when queues or numbers of resources have changed.
+func (d *Forecast) count() {
+	t := d.tree
+	if d.numbering == t.numbering {
+		return
 	}
-	for n := e.node; n != nil; n = n.parent {
-		d.queues[n] = d.queues[n].plus(amounts)
+	d.numbering, d.queues, d.namespaces = t.numbering, map[*node]vector{}, map[*namespace]vector{}
+	for _, id := range d.ended {
+		if e := t.jobs[id]; e != nil && e.runs {
+			d.free(e, e.charged, 1)
+		}
+	}
+	for _, id := range d.started {
+		if e := t.jobs[id]; e != nil && !e.runs {
+			d.free(e, e.Demand, -1)
+		}
 	}
 }
 
-// Lets says whether queues and quotas will let a waiting job start then, if nobody else
-// comes.
+// free adds amounts, times 1 or -1, to what will be free where the job counts.
+func (d *Forecast) free(e *entry, amounts Amounts, sign int64) {
+	needs, width := d.tree.dict.needs(amounts), len(d.tree.dict.names)
+	d.namespaces[e.namespace] = d.namespaces[e.namespace].add(needs, sign, width)
+	for n := d.tree.counted(e); n != nil; n = n.parent {
+		d.queues[n] = d.queues[n].add(needs, sign, width)
+	}
+}
+
+// Lets says whether queues and quotas will let a waiting job start then, if no other job
+// is submitted.
 func (d *Forecast) Lets(waiting JobID) bool {
+	d.count()
 	e := d.tree.jobs[waiting]
 	if e == nil || e.node == nil {
 		return false
 	}
 	for _, need := range e.class.needs {
 		r, more := need.resource, map[*node]int64{e.node: need.amount}
-		if d.over(e.space, r, need.amount) {
+		if d.over(e.namespace, r, need.amount) {
 			return false
 		}
 		for n := e.node; n != nil; n = n.parent {
-			if d.above(n, r, need.amount, more) {
+			if d.above(n, r, need.amount, more, nil) {
 				return false
 			}
 		}
@@ -65,22 +74,26 @@ func (d *Forecast) Lets(waiting JobID) bool {
 // uses some amounts from now on: by a limit, or by guarantees of others, that count
 // both. Limits that count only one of them are not asked.
 func (d *Forecast) Crowds(waiting, other JobID, amounts Amounts) bool {
+	d.count()
 	a, b := d.tree.jobs[waiting], d.tree.jobs[other]
-	if a == nil || b == nil || a.node == nil || b.node == nil {
+	if a == nil || b == nil || a.node == nil {
 		return false
 	}
+	leaf := d.tree.counted(b)
 	for _, need := range a.class.needs {
 		r, more := need.resource, map[*node]int64{a.node: need.amount}
-		if amounts.at(r) == 0 {
+		added := amounts.Of(d.tree.dict.names[r])
+		if added == 0 {
 			continue
 		}
-		more[b.node] += amounts[r]
-		both := need.amount + amounts[r]
-		if a.space == b.space && d.over(a.space, r, both) {
+		more[leaf] += added
+		others := map[*node]int64{leaf: added}
+		both := need.amount + added
+		if a.namespace == b.namespace && d.over(a.namespace, r, both) {
 			return true
 		}
-		for n := meet(a.node, b.node); n != nil; n = n.parent {
-			if d.above(n, r, both, more) {
+		for n := meet(a.node, leaf); n != nil; n = n.parent {
+			if d.above(n, r, both, more, others) {
 				return true
 			}
 		}
@@ -90,11 +103,13 @@ func (d *Forecast) Crowds(waiting, other JobID, amounts Amounts) bool {
 
 // over says whether a namespace has no room for more.
 func (d *Forecast) over(s *namespace, r int, more int64) bool {
-	return r < len(s.hard) && s.used.at(r)-d.spaces[s].at(r)+more > s.hard[r]
+	return s.used[r]-d.namespaces[s].at(r)+more > s.hard[r]
 }
 
-// above says whether a queue has no room for more, given how it is spread over leaves.
-func (d *Forecast) above(n *node, r int, sum int64, more map[*node]int64) bool {
+// above says whether a queue has no room for more, given how it is spread over leaves. A
+// job that stays within a guarantee takes nothing from others, even where too much is
+// promised already: so only what it adds to the others counts.
+func (d *Forecast) above(n *node, r int, sum int64, more, others map[*node]int64) bool {
 	limit := n.cap[r]
 	if n.used[r]-d.queues[n].at(r)+sum > limit {
 		return true
@@ -102,8 +117,12 @@ func (d *Forecast) above(n *node, r int, sum int64, more map[*node]int64) bool {
 	if n == d.tree.root && d.tree.total[r] > 0 {
 		limit = min(limit, d.tree.total[r])
 	}
-	// Where nothing is kept for anybody, it is the nodes that say what fits.
-	return n.floor[r] > 0 && d.booked(n, r, more) > limit
+	// Without guarantees the placement on nodes decides what fits, not sums.
+	if n.floor[r] == 0 {
+		return false
+	}
+	booked := d.booked(n, r, more)
+	return booked > limit && booked > d.booked(n, r, others)
 }
 
 // booked is what will be in use below a queue or kept for it, with more in some

@@ -66,3 +66,32 @@ func TestForecast(t *testing.T) {
 		}
 	})
 }
+
+// TestForecastOutlivesNumbers: a forecast stays right when other resources get limits, or
+// queues are described anew.
+func TestForecastOutlivesNumbers(t *testing.T) {
+	queue := arbiter.Queue{Name: "q", Capability: amounts{gpu: 4}}
+	tree := newTree(t, amounts{gpu: 8}, queue)
+	submit(t, tree, arbiter.Job{ID: "runs", Queue: "q", Namespace: "n"}, amounts{gpu: 3, "a": 3})
+	placeAll(tree, 0)
+	submit(t, tree, arbiter.Job{ID: "waits", Queue: "q", Namespace: "n"}, amounts{gpu: 2, "a": 2})
+	now, then := tree.Forecast(nil, nil), tree.Forecast([]arbiter.JobID{"runs"}, nil)
+	check := func(when string) {
+		t.Helper()
+		if now.Lets("waits") || !then.Lets("waits") {
+			t.Errorf("%s: now %v, then %v", when, now.Lets("waits"), then.Lets("waits"))
+		}
+	}
+	check("at first")
+	for when, set := range map[string]func() error{
+		"a total with a name before it":  func() error { return tree.SetTotal(amounts{"a": 9, gpu: 8}) },
+		"a quota with a name before it":  func() error { return tree.SetQuotas([]arbiter.Quota{{Namespace: "n", Hard: amounts{"a": 4, "b": 1}}}) },
+		"the same queues, and one more":  func() error { return tree.SetQueues([]arbiter.Queue{queue, {Name: "r", Guarantee: amounts{"c": 1}}}) },
+		"a total without the name again": func() error { return tree.SetTotal(amounts{gpu: 8}) },
+	} {
+		if err := set(); err != nil {
+			t.Fatal(err)
+		}
+		check(when)
+	}
+}

@@ -18,10 +18,11 @@ type Job struct {
 	ID JobID
 	// Queue is where it waits; empty is Default.
 	Queue string
-	// Namespace is whose quota it counts against, User whose turn it takes.
+	// Namespace has the quota that it counts against; under RoundRobin it takes a turn of
+	// User.
 	Namespace, User string
 	Priority        int32
-	// Submitted is nanoseconds since whatever moment the caller counts from.
+	// Submitted is nanoseconds since a moment of the caller's choice.
 	Submitted int64
 	// Demand is what the job needs to start, all members of its minimum together.
 	// Extra is what it could use besides.
@@ -31,14 +32,16 @@ type Job struct {
 	Class string
 	// ExpectedRuntime is declared or learned (see Runtimes); 0 is unknown.
 	ExpectedRuntime time.Duration
-	// Preemptible is for whoever chooses victims; the arbiter only passes it on.
+	// Preemptible is for the choice of victims; the arbiter only passes it on.
 	Preemptible bool
 }
 
 // class is the jobs with one demand that fit alike.
 type class struct {
-	needs []need
-	jobs  int
+	// demand is what each job asks for, needs the part of it that has a number.
+	demand Amounts
+	needs  []need
+	jobs   int
 	// full is the pass in which there was no capacity for it.
 	full uint64
 }
@@ -46,9 +49,9 @@ type class struct {
 // entry is a job in the tree.
 type entry struct {
 	Job
-	class *class
-	space *namespace
-	node  *node // nil: in no queue
+	class     *class
+	namespace *namespace
+	node      *node // nil: in no queue
 	// bucket is where it waits; nil when it runs or is in no queue.
 	bucket *bucket
 	// rank is its place by the queue's policy, the smallest first.
@@ -71,7 +74,9 @@ func (t *Tree) Submit(j Job) error {
 		return fmt.Errorf("submit job %q: %w", j.ID, err)
 	}
 	t.Remove(j.ID)
-	t.attach(t.enter(j))
+	e := t.enter(j)
+	t.enqueue(e)
+	t.tally(e, 1)
 	t.changed()
 	return nil
 }
@@ -83,7 +88,7 @@ func (t *Tree) checkJob(j *Job) error {
 	if j.ExpectedRuntime < 0 {
 		return fmt.Errorf("expected runtime: %v is negative", j.ExpectedRuntime)
 	}
-	return cmp.Or(t.dict.check("demand", j.Demand), t.dict.check("extra", j.Extra))
+	return cmp.Or(j.Demand.check("demand"), j.Extra.check("extra"))
 }
 
 // Remove takes a job away, with what it is charged. Removing it twice is
@@ -93,11 +98,14 @@ func (t *Tree) Remove(id JobID) {
 	if e == nil {
 		return
 	}
-	t.detach(e)
+	t.tally(e, -1)
+	t.dequeue(e)
 	delete(t.jobs, id)
 	if e.class.jobs--; e.class.jobs == 0 {
 		delete(t.classes, e.key())
 	}
+	e.namespace.jobs--
+	t.release(e.namespace)
 	t.changed()
 }
 
@@ -110,23 +118,16 @@ func (t *Tree) Job(id JobID) (Job, bool) {
 	return Job{}, false
 }
 
-// Size returns how many jobs wait, those in no queue included, and how many run.
-func (t *Tree) Size() (waiting, running int) {
-	for _, n := range t.nodes {
-		running += n.running
-	}
-	return len(t.jobs) - running, running
-}
-
 // enter makes a job's entry, in no queue yet.
 func (t *Tree) enter(j Job) *entry {
 	j.Queue = cmp.Or(j.Queue, Default)
 	j.Demand, j.Extra = slices.Clone(j.Demand), slices.Clone(j.Extra)
-	e := &entry{Job: j, want: j.Demand.plus(j.Extra), space: t.space(j.Namespace)}
+	e := &entry{Job: j, want: j.Demand.plus(j.Extra), namespace: t.namespace(j.Namespace)}
+	e.namespace.jobs++
 	key := e.key()
 	e.class = t.classes[key]
 	if e.class == nil {
-		e.class = &class{needs: j.Demand.needs()}
+		e.class = &class{demand: j.Demand, needs: t.dict.needs(j.Demand)}
 		t.classes[key] = e.class
 	}
 	e.class.jobs++
@@ -137,53 +138,70 @@ func (t *Tree) enter(j Job) *entry {
 // key is equal for jobs of one class.
 func (e *entry) key() string {
 	b := make([]byte, 0, 64)
-	for _, n := range e.Demand.needs() {
-		b = strconv.AppendInt(b, int64(n.resource), 36)
-		b = append(b, '=')
-		b = strconv.AppendInt(b, n.amount, 36)
-		b = append(b, ' ')
+	for _, x := range e.Demand {
+		b = append(b, x.Resource...)
+		b = append(b, 0) // in no name of a resource or of a class
+		b = strconv.AppendInt(b, x.Value, 36)
+		b = append(b, 0)
 	}
-	return string(append(append(b, '/'), e.Class...))
+	return string(append(append(b, 0), e.Class...))
 }
 
-// attach puts a job into its queue, or into none: it waits or is charged there.
-func (t *Tree) attach(e *entry) {
+// enqueue finds a job's queue and adds the job to those that wait or run there. A running
+// job in no queue counts at the root. Amounts are counted by tally.
+func (t *Tree) enqueue(e *entry) {
 	e.node, e.bucket = t.byName[e.Queue], nil
 	if e.node != nil && !e.node.leaf() {
 		e.node = nil
 	}
 	if e.node != nil {
 		e.rank = e.node.rank(&e.Job)
-		for _, w := range e.want.needs() {
-			e.node.want[w.resource] += w.amount
-		}
 	}
 	switch {
 	case e.runs:
-		t.count(e, 1)
-		t.book(e, e.charged, 1)
+		t.counted(e).running++
 	case e.node != nil:
 		e.node.waiting++
 		e.node.jobs.add(e)
 	}
 }
 
-// detach is the reverse.
-func (t *Tree) detach(e *entry) {
-	if e.node != nil {
-		for _, w := range e.want.needs() {
-			e.node.want[w.resource] -= w.amount
-		}
-	}
+// dequeue is the reverse.
+func (t *Tree) dequeue(e *entry) {
 	switch {
 	case e.runs:
-		t.count(e, -1)
-		t.book(e, e.charged, -1)
+		t.counted(e).running--
 	case e.node != nil:
 		e.node.waiting--
 		e.node.jobs.remove(e)
 	}
 	e.node = nil
+}
+
+// counted is the queue that counts a running job: its own, or the root.
+func (t *Tree) counted(e *entry) *node {
+	if e.node == nil {
+		return t.root
+	}
+	return e.node
+}
+
+// tally adds what a job wants and is charged, times 1 or -1, to all that count it.
+func (t *Tree) tally(e *entry, sign int64) {
+	if e.node != nil {
+		e.node.want.add(t.needs(e, e.want), sign, 0)
+	}
+	if e.runs {
+		t.book(e, t.needs(e, e.charged), sign)
+	}
+}
+
+// needs translates amounts of a job. They are most often its demand, which is translated.
+func (t *Tree) needs(e *entry, a Amounts) []need {
+	if len(a) > 0 && len(a) == len(e.Demand) && &a[0] == &e.Demand[0] {
+		return e.class.needs
+	}
+	return t.dict.needs(a)
 }
 
 // rank is a job's place in its queue, before submission and ID decide.

@@ -14,7 +14,7 @@ const (
 	lenient
 )
 
-// InOrder is Candidates for queues in which nobody goes before the first: where the
+// InOrder is Candidates for queues in which no job passes the first: where the
 // first job of a queue has to wait for room in the queue or the cluster, the queue
 // offers nothing. A job that asks for more than the limit itself, or whose namespace
 // has no quota left, waits alone.
@@ -58,17 +58,17 @@ func (t *Tree) everMay(e *entry, needs []need) bool {
 }
 
 // Waiting yields jobs that wait, in the order of Candidates, whether or not there is
-// room for them: those who might be helped by reservation or eviction. Of jobs of a
+// room for them: those that a reservation or an eviction might help. Of jobs of a
 // queue that are alike (class, namespace) only the first is there, since the others
-// wait behind it. Jobs that wait for people (no queue, a closed one) are left out.
+// wait behind it. Jobs that wait for an administrator (no queue, a closed one) are left out.
 // The tree must not change meanwhile.
 func (t *Tree) Waiting(now int64) iter.Seq[Job] {
 	return func(yield func(Job) bool) {
 		t.mode = lenient
 		t.begin(now)
 		version := t.version
-		for t.root.turn.next != nil {
-			e := t.root.turn.next
+		for t.root.position.next != nil {
+			e := t.root.position.next
 			if !yield(e.Job) || version != t.version {
 				return
 			}

@@ -174,7 +174,7 @@ func TestRuntimes(t *testing.T) {
 	var r arbiter.Runtimes
 	ann := arbiter.RuntimeKey{Owner: "ml/ann", Shape: "8xA100"}
 	if _, ok := r.Estimate(ann); ok {
-		t.Error("knows what nobody told")
+		t.Error("knows what it was not told")
 	}
 	for _, minutes := range []time.Duration{10, 20, 30} {
 		r.Observe(ann, minutes*time.Minute)

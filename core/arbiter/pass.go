@@ -8,7 +8,7 @@ import (
 
 // Offer is a job whose turn it is: neither a queue nor a quota is in its way, and
 // the cluster has as much in all. Whether there is a place for it is the
-// consumer's to find out, and to say by one of the methods; saying nothing skips
+// caller's to find out, and to say by one of the methods; saying nothing skips
 // this one job. An offer is valid until the next one.
 type Offer struct {
 	Job     Job
@@ -73,9 +73,9 @@ func (o *Offer) say(what outcome) {
 // Inside a leaf: jobs over age by submission, then the queue's policy.
 //
 // Only what the job asks for is compared, so that a queue whose jobs use up CPUs
-// that nobody else wants is not kept from GPUs for it, nor are its sisters; and a
-// queue that can offer nothing now (full, closed, no capacity) plays no part at
-// all. These are the ways in which a plain hierarchical DRF starves.
+// that no other queue wants is not kept from GPUs for it, nor are its siblings; and a
+// queue that can offer nothing now (full, closed, no capacity) is not compared at
+// all. These are the ways in which a plain hierarchical DRF starves queues.
 //
 // now is in the time of Job.Submitted. One pass at a time: any other change to
 // the tree ends it, and so does the next pass. Cost: queues and their buckets to
@@ -88,8 +88,8 @@ func (t *Tree) pass(now int64, m mode) iter.Seq[*Offer] {
 		t.mode = m
 		t.begin(now)
 		o := &Offer{tree: t, version: t.version}
-		for t.root.turn.next != nil {
-			e := t.root.turn.next
+		for t.root.position.next != nil {
+			e := t.root.position.next
 			leaf := e.node
 			o.Job, o.entry, o.outcome = e.Job, e, skipped
 			if !yield(o) || o.version != t.version {
@@ -112,20 +112,20 @@ func (t *Tree) pass(now int64, m mode) iter.Seq[*Offer] {
 	}
 }
 
-// standing is where a queue stands among its siblings in the pass under way. It
+// position is what a queue is compared with its siblings by in the pass under way. It
 // changes only when something below the queue does.
-type standing struct {
+type position struct {
 	next                 *entry // the job it would offer; nil: none
 	guaranteed, entitled bool
 	// share is the dominant share, before weight.
 	share fraction
-	// rivals are the children with something to offer, a heap; place is the
-	// queue's own in its parent's.
-	rivals rivals
-	place  int
+	// offering is a heap of the children that have something to offer; index is the
+	// queue's own place in its parent's.
+	offering siblings
+	index    int
 }
 
-// begin sets up a pass: every queue's next job and standing, from the leaves up.
+// begin sets up a pass: every queue's next job and position, from the leaves up.
 func (t *Tree) begin(now int64) {
 	t.refresh()
 	t.passes++
@@ -136,16 +136,16 @@ func (t *Tree) begin(now int64) {
 		if n.leaf() {
 			n.jobs.begin(t.passes, now)
 		}
-		n.turn.rivals = n.turn.rivals[:0]
+		n.position.offering = n.position.offering[:0]
 		for _, c := range n.children {
-			if c.turn.next != nil {
-				c.turn.place = len(n.turn.rivals)
-				n.turn.rivals = append(n.turn.rivals, c)
+			if c.position.next != nil {
+				c.position.index = len(n.position.offering)
+				n.position.offering = append(n.position.offering, c)
 			}
 		}
-		heap.Init(&n.turn.rivals)
-		n.stand(t)
-		if n.leaf() && n.turn.next != nil {
+		heap.Init(&n.position.offering)
+		n.reposition(t)
+		if n.leaf() && n.position.next != nil {
 			t.active = append(t.active, n)
 		}
 	}
@@ -153,39 +153,39 @@ func (t *Tree) begin(now int64) {
 
 // recheck looks for queues whose next job is blocked by what has just happened: a
 // limit above them or of a namespace was reached, or a class has no capacity. The
-// job behind it may stand better, so it cannot wait until the queue's turn comes.
+// job behind it may be ordered first, so this cannot wait until the queue's turn comes.
 func (t *Tree) recheck() {
 	t.active = slices.DeleteFunc(t.active, func(n *node) bool {
-		if n.turn.next != nil && n.jobs.next(t) != n.turn.next {
+		if n.position.next != nil && n.jobs.next(t) != n.position.next {
 			n.moved(t)
 		}
-		return n.turn.next == nil
+		return n.position.next == nil
 	})
 }
 
-// moved brings the standing of a leaf and of all above it up to date.
+// moved brings the position of a leaf and of all queues above it up to date.
 func (n *node) moved(t *Tree) {
 	for ; n != nil; n = n.parent {
-		n.stand(t)
+		n.reposition(t)
 		if n.parent == nil {
 			return
 		}
-		if h := &n.parent.turn.rivals; n.turn.next == nil {
-			heap.Remove(h, n.turn.place)
+		if h := &n.parent.position.offering; n.position.next == nil {
+			heap.Remove(h, n.position.index)
 		} else {
-			heap.Fix(h, n.turn.place)
+			heap.Fix(h, n.position.index)
 		}
 	}
 }
 
-// stand finds a queue's next job and how it compares.
-func (n *node) stand(t *Tree) {
-	s := &n.turn
+// reposition finds a queue's next job and how it compares.
+func (n *node) reposition(t *Tree) {
+	s := &n.position
 	switch {
 	case n.leaf():
 		s.next = n.jobs.next(t)
-	case len(s.rivals) > 0:
-		s.next = s.rivals[0].turn.next
+	case len(s.offering) > 0:
+		s.next = s.offering[0].position.next
 	default:
 		s.next = nil
 	}
@@ -215,7 +215,7 @@ func (n *node) stand(t *Tree) {
 
 // before is the order of siblings that Candidates describes.
 func (n *node) before(m *node) bool {
-	a, b := &n.turn, &m.turn
+	a, b := &n.position, &m.position
 	switch {
 	case a.guaranteed != b.guaranteed:
 		return a.guaranteed
@@ -231,21 +231,21 @@ func (n *node) before(m *node) bool {
 	return n.Name < m.Name
 }
 
-// rivals is a heap of siblings.
-type rivals []*node
+// siblings is a heap of the children of one queue.
+type siblings []*node
 
-func (h rivals) Len() int           { return len(h) }
-func (h rivals) Less(i, j int) bool { return h[i].before(h[j]) }
-func (h rivals) Swap(i, j int) {
+func (h siblings) Len() int           { return len(h) }
+func (h siblings) Less(i, j int) bool { return h[i].before(h[j]) }
+func (h siblings) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
-	h[i].turn.place, h[j].turn.place = i, j
+	h[i].position.index, h[j].position.index = i, j
 }
 
 // Push is for container/heap; siblings join only when a pass begins.
-func (h *rivals) Push(x any) { *h = append(*h, x.(*node)) }
+func (h *siblings) Push(x any) { *h = append(*h, x.(*node)) }
 
 // Pop is for container/heap.
-func (h *rivals) Pop() any {
+func (h *siblings) Pop() any {
 	last := (*h)[len(*h)-1]
 	*h = (*h)[:len(*h)-1]
 	return last

@@ -29,11 +29,11 @@ type machine struct {
 	clock   int
 	now     int64
 
-	// balances by queue and resource; who competes, with what it holds and its part; and
+	// balances by queue and resource; the queues that compete, with what they hold and their part; and
 	// the time.
-	owed    map[string]*big.Int
-	rivals  map[string][2]int64
-	elapsed int64
+	owed      map[string]*big.Int
+	competing map[string][2]int64
+	elapsed   int64
 }
 
 var resources = []arbiter.Resource{cpu, gpu, "model/a100"}
@@ -87,7 +87,7 @@ func newMachine(t *rapid.T) *machine {
 	m := &machine{
 		queues: drawQueues(t), quotas: map[string]arbiter.Quota{}, total: drawAmounts(t, "total", 40),
 		jobs: map[arbiter.JobID]arbiter.Job{}, charged: map[arbiter.JobID]amounts{}, served: map[string]int{},
-		owed: map[string]*big.Int{}, rivals: map[string][2]int64{},
+		owed: map[string]*big.Int{}, competing: map[string][2]int64{},
 	}
 	m.tree = m.fresh(t)
 	return m
@@ -120,7 +120,9 @@ func (m *machine) step(t *rapid.T) {
 		delete(m.jobs, id)
 		delete(m.charged, id)
 	case "refund":
-		m.tree.Refund(id)
+		if err := m.tree.Evict(id); err != nil {
+			t.Fatal(err)
+		}
 		delete(m.charged, id)
 	case "shrink":
 		if runs && m.charged[id][gpu] > 0 {
@@ -141,7 +143,7 @@ func (m *machine) step(t *rapid.T) {
 				}
 			}
 		}
-		clear(m.rivals)
+		clear(m.competing)
 		if err := m.tree.SetQueues(slices.Collect(maps.Values(m.queues))); err != nil {
 			t.Fatal(err)
 		}
@@ -392,8 +394,8 @@ func (m *machine) jobBefore(a, b arbiter.Job, visited map[string]int) bool {
 
 func (m *machine) queueBefore(a string, aj arbiter.Job, b string, bj arbiter.Job) bool {
 	x, y := m.queues[a], m.queues[b]
-	ag, ae, as := m.standing(a, aj)
-	bg, be, bs := m.standing(b, bj)
+	ag, ae, as := m.position(a, aj)
+	bg, be, bs := m.position(b, bj)
 	switch {
 	case ag != bg:
 		return ag
@@ -405,9 +407,9 @@ func (m *machine) queueBefore(a string, aj arbiter.Job, b string, bj arbiter.Job
 	return cmp.Or(as.Cmp(bs), cmp.Compare(a, b)) < 0
 }
 
-// standing is whether a queue is within its guarantee, below its share, and its
+// position is whether a queue is within its guarantee, below its share, and its
 // dominant share per weight.
-func (m *machine) standing(queue string, j arbiter.Job) (guaranteed, entitled bool, dominant *big.Rat) {
+func (m *machine) position(queue string, j arbiter.Job) (guaranteed, entitled bool, dominant *big.Rat) {
 	within := true
 	entitled, dominant = true, new(big.Rat)
 	for r, v := range m.tree.Map(j.Demand) {
@@ -442,7 +444,7 @@ func (m *machine) elapse(passed int64) {
 	for _, r := range resources {
 		sums := map[string][2]int64{}
 		for name, q := range m.queues {
-			x, parent := m.rivals[name+"/"+string(r)], cmp.Or(q.Parent, "root")
+			x, parent := m.competing[name+"/"+string(r)], cmp.Or(q.Parent, "root")
 			sums[parent] = [2]int64{sums[parent][0] + x[0], sums[parent][1] + x[1]}
 		}
 		for name, q := range m.queues {
@@ -463,7 +465,7 @@ func (m *machine) elapse(passed int64) {
 				m.owed[key] = new(big.Int)
 			}
 			owed, part := m.owed[key], min(share(m.tree, name, r), want)
-			if x, sum := m.rivals[key], sums[cmp.Or(q.Parent, "root")]; x[1] > 0 {
+			if x, sum := m.competing[key], sums[cmp.Or(q.Parent, "root")]; x[1] > 0 {
 				owed.Add(owed, big.NewInt(sum[0]*passed*x[1]/sum[1]-x[0]*passed))
 			}
 			if bound := big.NewInt(part * day); owed.Cmp(bound) >= 0 {
@@ -471,9 +473,9 @@ func (m *machine) elapse(passed int64) {
 			} else if bound.Neg(bound); owed.Cmp(bound) < 0 {
 				owed.Set(bound)
 			}
-			delete(m.rivals, key)
+			delete(m.competing, key)
 			if held < want && owed.Cmp(big.NewInt(part*day)) < 0 {
-				m.rivals[key] = [2]int64{held, part}
+				m.competing[key] = [2]int64{held, part}
 			}
 		}
 	}

@@ -11,8 +11,8 @@ const (
 )
 
 // DefaultAging is how long a job waits before it goes ahead of its queue's order
-// where the queue says nothing: a working day's patience, short enough that
-// nobody is forgotten overnight.
+// where the queue says nothing: shorter than a working day, so that a job submitted in
+// the morning has waited long enough by the evening.
 const DefaultAging = 6 * time.Hour
 
 // MaxWeight bounds Queue.Weight, so that shares compare exactly.
@@ -76,8 +76,8 @@ type Queue struct {
 	// Priority puts a queue before siblings of lower priority, whatever their
 	// shares. Only a sibling within its guarantee goes before it.
 	Priority int32
-	// Guarantee is kept for the queue even while it is idle: nobody else may use
-	// it. Absent: nothing is kept.
+	// Guarantee is kept for the queue even while it is idle: no other queue may use it.
+	// Absent: nothing is kept.
 	Guarantee map[Resource]int64
 	// Deserved replaces the weight for the resources it names: the queue is
 	// entitled to that much, and lends what it does not want. Absent: by weight.

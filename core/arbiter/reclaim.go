@@ -15,17 +15,17 @@ type Excess struct {
 // changes.
 //
 // No loops: a claimant's queue stays within its share, and a victim's queue stays
-// at or above its own. So the victim, who waits now, is no claimant against it,
-// since its queue would go above its share. Nor are there longer circles: shares
+// at or above its own. So the victim, which waits now, cannot reclaim from the claimant:
+// its queue would go above its share. Nor are there longer circles: shares
 // stay as they are, because an evicted job still wants what it wanted, and every
 // move lowers the sum of what is used above shares.
 type Reclaim struct {
 	tree  *Tree
 	claim *entry
-	// needs is what the claimant asks for and the cluster divides: of the rest
-	// nobody has a share that could be kept.
+	// needs is what the claimant asks for and the cluster divides: of other resources no
+	// queue has a share.
 	needs []need
-	taken map[*node]Amounts
+	taken map[*node]vector
 }
 
 // Reclaim begins to take back for a waiting job; false when its queue, or one
@@ -45,7 +45,7 @@ func (t *Tree) Reclaim(id JobID) (*Reclaim, bool) {
 	if len(needs) == 0 || !t.claims(e.node, t.root, needs) {
 		return nil, false
 	}
-	return &Reclaim{t, e, needs, map[*node]Amounts{}}, true
+	return &Reclaim{t, e, needs, map[*node]vector{}}, true
 }
 
 // divided lists the needs that are divided among queues.
@@ -94,7 +94,7 @@ func (r *Reclaim) Over() []Excess {
 		if !n.leaf() || n == r.claim.node {
 			continue
 		}
-		over := make(Amounts, len(r.tree.dict.names))
+		over := make(vector, len(r.tree.dict.names))
 		most := fraction{0, 1}
 		for _, d := range r.needs {
 			v := r.over(n, d)
@@ -104,7 +104,7 @@ func (r *Reclaim) Over() []Excess {
 			}
 		}
 		if most.p > 0 {
-			list = append(list, ranked{Excess{n.Name, over}, n, most})
+			list = append(list, ranked{Excess{n.Name, r.tree.dict.amounts(over)}, n, most})
 		}
 	}
 	slices.SortStableFunc(list, func(a, b ranked) int { // stable: nodes come by level and name
@@ -141,16 +141,16 @@ func (r *Reclaim) Take(queue string, amounts Amounts) bool {
 	}
 	useful := false
 	for _, d := range r.needs {
-		v := amounts.at(d.resource)
+		v := amounts.Of(r.tree.dict.names[d.resource])
 		if v > r.over(leaf, d) {
 			return false
 		}
 		useful = useful || v > 0
 	}
-	top := meet(leaf, r.claim.node)
+	top, given := meet(leaf, r.claim.node), r.tree.dict.needs(amounts)
 	for n := leaf; n != top; n = n.parent {
-		for x, v := range amounts {
-			if v > 0 && n.held(x)-r.taken[n].at(x)-v < n.floor[x] {
+		for _, d := range given {
+			if n.held(d.resource)-r.taken[n].at(d.resource)-d.amount < n.floor[d.resource] {
 				return false
 			}
 		}
@@ -159,7 +159,7 @@ func (r *Reclaim) Take(queue string, amounts Amounts) bool {
 		return false
 	}
 	for n := leaf; n != top; n = n.parent {
-		r.taken[n] = r.taken[n].plus(amounts)
+		r.taken[n] = r.taken[n].add(given, 1, len(r.tree.dict.names))
 	}
 	return true
 }

@@ -70,7 +70,7 @@ func TestWhoMayNotReclaim(t *testing.T) {
 			t.Errorf("%s reclaims", id)
 		}
 	}
-	// eng's queue is reclaimable, eng is not: nobody outside eng takes from it.
+	// eng's queue is reclaimable, eng is not: no queue outside eng takes from it.
 	one := tree.Amounts(amounts{gpu: 1})
 	if tree.MayReclaim("eng-a", "lab-b", one) || !tree.MayReclaim("lab-a", "eng-a", one) {
 		t.Error("MayReclaim disagrees")
@@ -95,8 +95,8 @@ func TestReclaimKeepsGuarantees(t *testing.T) {
 	}
 }
 
-// TestNoReclaimLoop: on a full cluster, everybody who may reclaim does, one victim
-// at a time and in any order. Whoever lost cannot take back at once, and all of it
+// TestNoReclaimLoop: on a full cluster, every job that may reclaim does, one victim
+// at a time and in any order. A victim cannot take back at once, and all of it
 // ends: no circle of queues evicts for ever.
 func TestNoReclaimLoop(t *testing.T) {
 	leaves := []string{"a", "b", "c", "d"}
@@ -152,7 +152,7 @@ func TestNoReclaimLoop(t *testing.T) {
 		t.Fatal("evictions do not end")
 	})
 	if moves == 0 {
-		t.Error("nobody ever reclaimed")
+		t.Error("no job ever reclaimed")
 	}
 }
 
@@ -171,7 +171,9 @@ func reclaimOne(t *rapid.T, tree *arbiter.Tree, order []arbiter.JobID) (claimant
 			if gone == nil || tree.Map(gone)[gpu] < tree.Map(claimant.Demand)[gpu] || !r.Take(victim.Queue, gone) {
 				continue
 			}
-			tree.Refund(v)
+			if err := tree.Evict(v); err != nil {
+				t.Fatal(err)
+			}
 			if err := tree.Charge(claimant, claimant.Demand); err != nil {
 				t.Fatal(err)
 			}

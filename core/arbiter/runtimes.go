@@ -62,7 +62,7 @@ func (r *Runtimes) mean(k RuntimeKey) (mean, bool) {
 	return m, ok
 }
 
-// general lists the key and those that stand in for it, the closest first.
+// general lists the key and the more general ones to use instead, the closest first.
 func (k RuntimeKey) general() []RuntimeKey {
 	keys := []RuntimeKey{k}
 	if k.Owner != "" && k.Shape != "" {

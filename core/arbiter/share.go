@@ -3,14 +3,14 @@ package arbiter
 import "math"
 
 // A queue's share of a resource is what it is entitled to now, given what
-// everybody wants. From the root down, a queue's share is divided among its
+// all queues want. From the root down, a queue's share is divided among its
 // children:
 //
-//  1. everybody gets the guarantee, wanted or not;
+//  1. every queue gets its guarantee, wanted or not;
 //  2. queues with an explicit deserved amount get up to that, as far as they want
 //     it;
 //  3. the others divide the rest by weight, as far as they want it;
-//  4. what is still left goes, by weight, to whoever wants more: that is lent.
+//  4. what is still left goes, by weight, to the queues that want more: that is lent.
 //
 // Since it depends on wants, an idle queue's part is lent to the others by itself,
 // and comes back by itself when the queue's jobs return.
@@ -32,7 +32,7 @@ func (t *Tree) refresh() {
 	for i := len(t.nodes) - 1; i > 0; i-- {
 		n := t.nodes[i]
 		for r := range n.want {
-			// What is kept for a child is nothing its sisters can use.
+			// What is kept for a child is not available to its siblings.
 			n.parent.want[r] = add(n.parent.want[r], max(n.floor[r], n.wanted(r)))
 		}
 	}
@@ -60,7 +60,7 @@ func (n *node) wanted(r int) int64 {
 	if n.shut && n.leaf() {
 		w = n.used[r]
 	}
-	if w < 0 { // thousands of absurd demands: a sum beyond 64 bits
+	if w < 0 { // thousands of the largest demands: a sum beyond 64 bits
 		w = math.MaxInt64
 	}
 	return min(w, n.cap[r])
@@ -111,26 +111,4 @@ func (n *node) divide(r int, parts []portion) []portion {
 		c.share[r] = parts[i].got
 	}
 	return parts
-}
-
-// Divides says whether the resource of a number is divided among queues: whether the
-// cluster's total of it is known.
-func (t *Tree) Divides(r int) bool { return r < len(t.total) && t.total[r] > 0 }
-
-// Share returns what a queue is entitled to now; nil for an unknown queue.
-func (t *Tree) Share(queue string) Amounts {
-	return t.vector(queue, func(n *node) Amounts { return n.share })
-}
-
-// Used returns what a queue's jobs are charged; nil for an unknown queue.
-func (t *Tree) Used(queue string) Amounts {
-	return t.vector(queue, func(n *node) Amounts { return n.used })
-}
-
-func (t *Tree) vector(queue string, of func(*node) Amounts) Amounts {
-	t.refresh()
-	if n := t.byName[queue]; n != nil {
-		return of(n).plus(nil)
-	}
-	return nil
 }

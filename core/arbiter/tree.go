@@ -25,36 +25,36 @@ type node struct {
 
 	// floor is what is kept for the queue: its guarantee, or its children's where
 	// that is more.
-	floor Amounts
+	floor vector
 	// cap is the capability; deserved the explicit one, -1 where there is none.
-	cap, deserved Amounts
+	cap, deserved vector
 
 	// used is what jobs below are charged. booked is what others may not have:
 	// used, and what is kept though idle. within is what booked would be without
 	// the queue's own floor. Invariant: booked = max(floor, within); within = used
 	// in a leaf, the sum of the children's booked elsewhere.
-	used, booked, within Amounts
+	used, booked, within vector
 
 	// want is what the jobs of a leaf use or wait for; elsewhere what the children
 	// do, and what is kept for them.
-	want Amounts
+	want vector
 	// share is what the queue is entitled to now: see share.go.
-	share Amounts
-	// owed is the balance, in amounts times ticks: see balance.go. rival is what counts
-	// for it until time passes: nothing where the queue does not compete.
-	owed  Amounts
-	rival struct{ part, held Amounts }
+	share vector
+	// owed is the balance, in amounts times ticks: see balance.go. competes is the part
+	// and the use with which the queue competes until the next Elapse; 0 where it does not.
+	owed     vector
+	competes struct{ part, held vector }
 
 	running, waiting int
 
-	jobs *backlog // of a leaf
-	turn standing // in the pass under way
+	jobs     *backlog // of a leaf
+	position position // in the pass under way
 }
 
 func (n *node) leaf() bool { return len(n.children) == 0 && n.parent != nil }
 
 // held is what counts against the queue's share. Above the leaves that includes
-// guarantees that are idle: they were given to a child, whoever else has work.
+// guarantees that are idle: they were given to a child, whatever other children want.
 func (n *node) held(r int) int64 {
 	if n.leaf() {
 		return n.used[r]
@@ -65,8 +65,12 @@ func (n *node) held(r int) int64 {
 // Tree is the queues, the jobs in them and what they use. It is not safe for
 // concurrent use; the caller brings the lock.
 type Tree struct {
-	dict  dictionary
-	total Amounts
+	dict dictionary
+	// numbering counts how often the dictionary was made.
+	numbering uint64
+	// have is what the cluster has, total the same by number.
+	have  map[Resource]int64
+	total vector
 	root  *node
 	// nodes lists all queues, parents before children, siblings by name.
 	nodes  []*node
@@ -74,7 +78,8 @@ type Tree struct {
 
 	jobs    map[JobID]*entry
 	classes map[string]*class
-	spaces  map[string]*namespace
+	// namespaces has those that have jobs or a quota.
+	namespaces map[string]*namespace
 
 	// stale says that shares must be computed anew.
 	stale bool
@@ -92,16 +97,23 @@ type Tree struct {
 
 // namespace is what the jobs of one namespace use, and their limits.
 type namespace struct {
-	hard Amounts // unlimited where the quota says nothing; shorter: the same
-	used Amounts
+	name  string
+	jobs  int                // waiting or running
+	quota map[Resource]int64 // nil: none
+	hard  vector             // the quota; unlimited where it says nothing
+	used  vector
 }
 
 // NewTree builds a tree of queues over a cluster that has the given total. Root
-// and Default need not be described. Errors are those of ValidateQueues.
+// and Default need not be described. Errors are those of ValidateQueues; pass the
+// queues through Usable first to leave out the invalid ones and learn which they are.
 func NewTree(queues []Queue, total map[Resource]int64) (*Tree, error) {
-	t := &Tree{jobs: map[JobID]*entry{}, classes: map[string]*class{}, spaces: map[string]*namespace{}}
-	if err := t.SetTotal(total); err != nil {
+	if err := checkAmounts("total", total); err != nil {
 		return nil, err
+	}
+	t := &Tree{
+		have: maps.Clone(total),
+		jobs: map[JobID]*entry{}, classes: map[string]*class{}, namespaces: map[string]*namespace{},
 	}
 	if err := t.SetQueues(queues); err != nil {
 		return nil, err
@@ -110,12 +122,24 @@ func NewTree(queues []Queue, total map[Resource]int64) (*Tree, error) {
 }
 
 // SetTotal says what the cluster has now. A resource that is absent or 0 is not
-// divided: it counts in no share, though capabilities and quotas still hold.
+// divided: it counts in no share, though capabilities and quotas still hold. An
+// invalid total changes nothing. Cost: the resources; all jobs are counted anew when
+// the total names other resources than before.
 func (t *Tree) SetTotal(total map[Resource]int64) error {
 	if err := checkAmounts("total", total); err != nil {
 		return err
 	}
-	t.total = t.Amounts(total)
+	same := len(total) == len(t.have)
+	for r := range total {
+		_, known := t.have[r]
+		same = same && known
+	}
+	t.have = maps.Clone(total)
+	if same {
+		t.total = t.dict.vector(t.have, 0)
+	} else {
+		t.renumber()
+	}
 	t.changed()
 	return nil
 }
@@ -139,24 +163,21 @@ func (t *Tree) SetQueues(queues []Queue) error {
 			continue
 		}
 		if n.parent != nil && cmp.Or(o.Parent, Root) == n.parent.Name {
-			copy(n.owed, o.owed) // among the same siblings
+			n.owed = o.owed // among the same siblings
 		}
 		if o.jobs != nil && n.jobs != nil {
-			n.jobs.turns = o.jobs.turns
-			n.jobs.clock = o.jobs.clock
+			n.jobs.turns = o.jobs.turns.withoutBuckets()
 		}
 	}
-	for _, s := range t.spaces {
-		clear(s.used)
-	}
 	for _, id := range slices.Sorted(maps.Keys(t.jobs)) {
-		t.attach(t.jobs[id])
+		t.enqueue(t.jobs[id])
 	}
+	t.renumber()
 	t.changed()
 	return nil
 }
 
-// build makes the nodes, without jobs.
+// build makes the nodes, without jobs and vectors.
 func (t *Tree) build(queues []Queue) {
 	described := map[string]Queue{
 		Root:    {Name: Root},
@@ -166,12 +187,8 @@ func (t *Tree) build(queues []Queue) {
 		described[q.Name] = q
 	}
 	t.byName = map[string]*node{}
-	for _, name := range slices.Sorted(maps.Keys(described)) {
-		q := described[name]
+	for name, q := range described {
 		q.Guarantee, q.Deserved, q.Capability = maps.Clone(q.Guarantee), maps.Clone(q.Deserved), maps.Clone(q.Capability)
-		for _, m := range []map[Resource]int64{q.Guarantee, q.Deserved, q.Capability} {
-			t.Amounts(m) // every resource has its number before vectors are made
-		}
 		t.byName[name] = &node{Queue: q}
 	}
 	t.root = t.byName[Root]
@@ -185,35 +202,15 @@ func (t *Tree) build(queues []Queue) {
 	for i := 0; i < len(t.nodes); i++ {
 		n := t.nodes[i]
 		n.number, n.shut = i, n.Closed || n.parent != nil && n.parent.shut
+		if n.leaf() {
+			n.jobs = newBacklog(n)
+		}
 		t.nodes = append(t.nodes, n.children...)
 	}
-	for _, n := range slices.Backward(t.nodes) {
-		t.fill(n)
-	}
 }
 
-// fill gives a node its vectors; its children have theirs.
-func (t *Tree) fill(n *node) {
-	n.cap = t.dict.amounts(n.Capability, unlimited)
-	n.deserved = t.dict.amounts(n.Deserved, -1)
-	n.floor = t.dict.amounts(n.Guarantee, 0)
-	width := len(t.dict.names)
-	n.used, n.within = make(Amounts, width), make(Amounts, width)
-	n.want, n.share = make(Amounts, width), make(Amounts, width)
-	n.owed, n.rival.part, n.rival.held = make(Amounts, width), make(Amounts, width), make(Amounts, width)
-	for r := range width {
-		for _, c := range n.children {
-			n.within[r] += c.booked[r]
-		}
-		n.floor[r] = max(n.floor[r], n.within[r])
-	}
-	n.booked = slices.Clone(n.floor)
-	if n.leaf() {
-		n.jobs = newBacklog(n)
-	}
-}
-
-// SetQuotas replaces the quotas of all namespaces.
+// SetQuotas replaces the quotas of all namespaces. Invalid quotas change nothing.
+// Cost: all jobs are counted anew.
 func (t *Tree) SetQuotas(quotas []Quota) error {
 	seen := map[string]bool{}
 	var errs []error
@@ -229,64 +226,42 @@ func (t *Tree) SetQuotas(quotas []Quota) error {
 	if len(errs) > 0 {
 		return errors.Join(errs...)
 	}
-	for _, s := range t.spaces {
-		s.hard = nil
+	for _, s := range t.namespaces {
+		s.quota = nil
 	}
 	for _, q := range quotas {
-		t.Amounts(q.Hard)
-		t.space(q.Namespace).hard = t.dict.amounts(q.Hard, unlimited)
+		t.namespace(q.Namespace).quota = maps.Clone(q.Hard)
 	}
+	for _, s := range t.namespaces {
+		t.release(s)
+	}
+	t.renumber()
 	t.changed()
 	return nil
 }
 
-func (t *Tree) space(name string) *namespace {
-	s := t.spaces[name]
+// namespace returns a namespace, made if it is not there.
+func (t *Tree) namespace(name string) *namespace {
+	s := t.namespaces[name]
 	if s == nil {
-		s = &namespace{}
-		t.spaces[name] = s
+		s = &namespace{name: name, hard: t.dict.vector(nil, unlimited), used: make(vector, len(t.dict.names))}
+		t.namespaces[name] = s
 	}
 	return s
 }
 
-// Amounts translates amounts by name; a resource not heard of before is learned.
-func (t *Tree) Amounts(m map[Resource]int64) Amounts {
-	known := len(t.dict.names)
-	a := t.dict.amounts(m, 0)
-	if len(t.dict.names) > known {
-		t.widen()
-	}
-	return a
-}
-
-// widen makes room for new resources everywhere.
-func (t *Tree) widen() {
-	width := len(t.dict.names)
-	pad := func(a Amounts, v int64) Amounts {
-		for len(a) < width {
-			a = append(a, v)
-		}
-		return a
-	}
-	t.total = pad(t.total, 0)
-	for _, n := range t.nodes {
-		n.cap, n.deserved = pad(n.cap, unlimited), pad(n.deserved, -1)
-		n.floor, n.used, n.booked, n.within = pad(n.floor, 0), pad(n.used, 0), pad(n.booked, 0), pad(n.within, 0)
-		n.want, n.share = pad(n.want, 0), pad(n.share, 0)
-		n.owed, n.rival.part, n.rival.held = pad(n.owed, 0), pad(n.rival.part, 0), pad(n.rival.held, 0)
+// release drops a namespace that has neither jobs nor a quota.
+func (t *Tree) release(s *namespace) {
+	if s.jobs == 0 && len(s.quota) == 0 {
+		delete(t.namespaces, s.name)
 	}
 }
 
-// Map translates back; resources of which there is nothing are left out.
-func (t *Tree) Map(a Amounts) map[Resource]int64 {
-	m := map[Resource]int64{}
-	for r, v := range a {
-		if v != 0 {
-			m[t.dict.names[r]] = v
-		}
-	}
-	return m
-}
+// Amounts is NewAmounts.
+func (t *Tree) Amounts(m map[Resource]int64) Amounts { return NewAmounts(m) }
+
+// Map is Amounts.Map.
+func (t *Tree) Map(a Amounts) map[Resource]int64 { return a.Map() }
 
 // changed ends passes under way and makes shares be computed anew.
 func (t *Tree) changed() {

@@ -9,19 +9,7 @@ import (
 	"strings"
 )
 
-// Warning is a configuration that can be used but promises too much.
-type Warning struct {
-	Queue    string // whose children promise too much
-	Field    string // "guarantee" or "deserved"
-	Resource Resource
-	// Sum is what the queue's children are promised, Have what there is.
-	Sum, Have int64
-}
-
-// String is the warning in words.
-func (w Warning) String() string {
-	return fmt.Sprintf("queue %q: the %s of its children is %d %s in all, but there are %d", w.Queue, w.Field, w.Sum, w.Resource, w.Have)
-}
+var errTwice = errors.New("metadata.name: there are two")
 
 // ValidateQueues checks the queues alone and together, and reports every mistake
 // with the queue and the field it is in. The order of the queues does not matter.
@@ -31,7 +19,7 @@ func ValidateQueues(queues []Queue) error {
 	for i := range queues {
 		q := &queues[i]
 		if byName[q.Name] != nil {
-			errs = append(errs, fmt.Errorf("queue %q: metadata.name: there are two", q.Name))
+			errs = append(errs, fmt.Errorf("queue %q: %w", q.Name, errTwice))
 			continue
 		}
 		byName[q.Name] = q
@@ -51,16 +39,23 @@ func ValidateQueues(queues []Queue) error {
 	return errors.Join(errs...)
 }
 
-// Usable are the queues that ValidateQueues has nothing against, so that one mistake
-// does not keep all others from changing, and what is wrong, by queue. A queue without
-// a place in the tree is left out, and those below it with it. Guarantees of children
-// that their parent cannot keep are not given. The queues must have different names;
-// they are not changed.
+// Usable returns the queues that are valid together, so that one invalid queue does not
+// keep all others from changing, and the mistakes, by queue. An invalid queue is left
+// out, and the queues below it with it; of two queues of one name both are. Guarantees
+// of children that their parent cannot keep are dropped, which is a mistake of the
+// parent. Every queue that is left out has its mistake under its name. The queues passed
+// in are not changed.
 func Usable(queues []Queue) (usable []Queue, mistakes map[string]error) {
 	all, byName, mistakes := map[string]bool{}, map[string]*Queue{}, map[string]error{}
 	for i := range queues {
 		q := queues[i]
+		if all[q.Name] {
+			mistakes[q.Name] = errTwice
+		}
 		all[q.Name], byName[q.Name] = true, &q
+	}
+	for name := range mistakes {
+		delete(byName, name)
 	}
 	for found := true; found; {
 		found = false
@@ -70,7 +65,7 @@ func Usable(queues []Queue) (usable []Queue, mistakes map[string]error) {
 				continue
 			}
 			if up := byName[name].Parent; all[up] && byName[up] == nil {
-				err = fmt.Errorf("spec.parent: queue %q has no place itself", up)
+				err = fmt.Errorf("spec.parent: queue %q is invalid itself", up)
 			}
 			found, mistakes[name] = true, err
 		}
@@ -168,7 +163,7 @@ func checkSums(byName map[string]*Queue) map[string]error {
 	sums := childSums(byName, func(q *Queue) map[Resource]int64 { return q.Guarantee })
 	for _, name := range slices.Sorted(maps.Keys(sums)) {
 		q := byName[name]
-		if q == nil { // the root, where nobody described it
+		if q == nil { // the root, where it is not described
 			continue
 		}
 		if err := cmp.Or(
@@ -193,44 +188,8 @@ func childSums(byName map[string]*Queue, field func(*Queue) map[Resource]int64) 
 			if sums[parent] == nil {
 				sums[parent] = map[Resource]int64{}
 			}
-			sums[parent][r] += v
+			sums[parent][r] = add(sums[parent][r], v)
 		}
 	}
 	return sums
-}
-
-// Warnings lists promises that cannot all be kept: guarantees above the cluster's
-// total, and explicit deserved amounts above the total or above the parent's own.
-// They are no errors, because clusters grow and shrink. Sorted.
-func (t *Tree) Warnings() []Warning {
-	byName := map[string]*Queue{}
-	for _, n := range t.nodes {
-		byName[n.Name] = &n.Queue
-	}
-	var out []Warning
-	add := func(field string, of func(*Queue) map[Resource]int64, have func(name string) map[Resource]int64) {
-		sums := childSums(byName, of)
-		for _, name := range slices.Sorted(maps.Keys(sums)) {
-			limit := have(name)
-			for _, r := range slices.Sorted(maps.Keys(sums[name])) {
-				if h, ok := limit[r]; ok && sums[name][r] > h {
-					out = append(out, Warning{name, field, r, sums[name][r], h})
-				}
-			}
-		}
-	}
-	total := t.Map(t.total)
-	add("guarantee", func(q *Queue) map[Resource]int64 { return q.Guarantee }, func(name string) map[Resource]int64 {
-		if name == Root {
-			return total
-		}
-		return nil // an error, not a warning
-	})
-	add("deserved", func(q *Queue) map[Resource]int64 { return q.Deserved }, func(name string) map[Resource]int64 {
-		if name == Root {
-			return total
-		}
-		return byName[name].Deserved
-	})
-	return out
 }

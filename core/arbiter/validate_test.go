@@ -61,36 +61,19 @@ func TestBadQueuesChangeNothing(t *testing.T) {
 	}
 }
 
-// TestTooMuchPromised: more guaranteed than there is is a warning, since nodes
-// come and go.
-func TestTooMuchPromised(t *testing.T) {
-	tree := newTree(t, amounts{gpu: 8},
-		arbiter.Queue{Name: "a", Guarantee: amounts{gpu: 6}}, arbiter.Queue{Name: "b", Guarantee: amounts{gpu: 6}},
-		arbiter.Queue{Name: "p", Deserved: amounts{gpu: 2}}, arbiter.Queue{Name: "c", Parent: "p", Deserved: amounts{gpu: 3}})
-	w := tree.Warnings()
-	if len(w) != 2 || w[0].String() != `queue "root": the guarantee of its children is 12 nvidia.com/gpu in all, but there are 8` ||
-		w[1].String() != `queue "p": the deserved of its children is 3 nvidia.com/gpu in all, but there are 2` {
-		t.Errorf("warnings %v", w)
-	}
-	if err := tree.SetTotal(amounts{gpu: 12}); err != nil {
-		t.Fatal(err)
-	}
-	if w := tree.Warnings(); len(w) != 1 {
-		t.Errorf("warnings %v after the cluster grew", w)
-	}
-}
-
 func TestBadJobsAndQuotas(t *testing.T) {
 	tree := newTree(t, amounts{gpu: 8})
 	for want, err := range map[string]error{
-		`submit job "": id: is empty`:                                  tree.Submit(arbiter.Job{}),
-		`submit job "j": demand[nvidia.com/gpu]: -1 is negative`:       tree.Submit(arbiter.Job{ID: "j", Demand: arbiter.Amounts{-1}}),
-		`submit job "j": extra: 2 amounts for 1 resources`:             tree.Submit(arbiter.Job{ID: "j", Extra: arbiter.Amounts{0, 1}}),
-		`charge job "j": amounts[nvidia.com/gpu]: -1 is negative`:      tree.Charge(arbiter.Job{ID: "j"}, arbiter.Amounts{-1}),
-		`shrink job "j": it is not charged`:                            tree.Shrink("j", nil),
-		`quota of namespace "n": there are two`:                        tree.SetQuotas([]arbiter.Quota{{Namespace: "n"}, {Namespace: "n"}}),
-		`quota of namespace "n": hard[nvidia.com/gpu]: -1 is negative`: tree.SetQuotas([]arbiter.Quota{{Namespace: "n", Hard: amounts{gpu: -1}}}),
-		`total[nvidia.com/gpu]: -1 is negative`:                        tree.SetTotal(amounts{gpu: -1}),
+		`submit job "": id: is empty`:                                                        tree.Submit(arbiter.Job{}),
+		`submit job "j": demand[nvidia.com/gpu]: -1 is negative`:                             tree.Submit(arbiter.Job{ID: "j", Demand: arbiter.Amounts{{gpu, -1}}}),
+		`submit job "j": demand[nvidia.com/gpu]: 4503599627370497 is above 4503599627370496`: tree.Submit(arbiter.Job{ID: "j", Demand: arbiter.Amounts{{gpu, arbiter.MaxAmount + 1}}}),
+		`submit job "j": extra: a resource has no name`:                                      tree.Submit(arbiter.Job{ID: "j", Extra: arbiter.Amounts{{"", 1}}}),
+		`submit job "j": extra[cpu]: not in order of names`:                                  tree.Submit(arbiter.Job{ID: "j", Extra: arbiter.Amounts{{gpu, 1}, {cpu, 1}}}),
+		`charge job "j": amounts[nvidia.com/gpu]: -1 is negative`:                            tree.Charge(arbiter.Job{ID: "j"}, arbiter.Amounts{{gpu, -1}}),
+		`shrink job "j": it is not charged`:                                                  tree.Shrink("j", nil),
+		`quota of namespace "n": there are two`:                                              tree.SetQuotas([]arbiter.Quota{{Namespace: "n"}, {Namespace: "n"}}),
+		`quota of namespace "n": hard[nvidia.com/gpu]: -1 is negative`:                       tree.SetQuotas([]arbiter.Quota{{Namespace: "n", Hard: amounts{gpu: -1}}}),
+		`total[nvidia.com/gpu]: -1 is negative`:                                              tree.SetTotal(amounts{gpu: -1}),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got error %v, want %s", err, want)
@@ -122,9 +105,9 @@ func TestUsable(t *testing.T) {
 		t.Errorf("kept %s", got)
 	}
 	for name, want := range map[string]string{
-		"orphan": `spec.parent: there is no queue "nobody"`, "child": `spec.parent: queue "orphan" has no place itself`,
+		"orphan": `spec.parent: there is no queue "nobody"`, "child": `spec.parent: queue "orphan" is invalid itself`,
 		"hen": "spec.parent: the parents form a circle: hen -> egg -> chick -> hen", "egg": "circle", "chick": "circle",
-		"fox": `spec.parent: queue "hen" has no place itself`, "poor": "the guarantees of its children, 5", "light": "spec.weight",
+		"fox": `spec.parent: queue "hen" is invalid itself`, "poor": "the guarantees of its children, 5", "light": "spec.weight",
 	} {
 		if err := mistakes[name]; err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", name, err, want)

@@ -5,8 +5,8 @@ import "fmt"
 // Code says what keeps a job from being offered.
 type Code uint8
 
-// Codes. The first ones are settled by whoever administers queues; the last two
-// by more capacity.
+// Codes. The first ones need a change of queues or quotas, or that their jobs end; the
+// last two more capacity.
 const (
 	// NoQueue: there is no queue of that name.
 	NoQueue Code = iota + 1
@@ -63,11 +63,8 @@ type Wait struct {
 // Otherwise it waits for capacity, or not at all.
 func (w Wait) ForQuota() bool { return w.Code >= NoQueue && w.Code <= OverCapability }
 
-// Left is how much is left of what is short.
-func (w Wait) Left() int64 { return max(0, w.Limit-w.Used) }
-
 // Never says that the job asks for more than the limit itself, so that it waits
-// until somebody changes one of them.
+// until one of them is changed.
 func (w Wait) Never() bool { return w.Code >= OverQuota && w.Need > w.Limit }
 
 // String is one sentence.
@@ -106,13 +103,13 @@ func (t *Tree) Why(id JobID) Wait {
 // on an A100), or before it grows.
 func (t *Tree) May(id JobID, amounts Amounts) Wait {
 	if e := t.jobs[id]; e != nil {
-		return t.may(e, amounts.needs())
+		return t.may(e, t.dict.needs(amounts))
 	}
 	return Wait{}
 }
 
-// may returns the first thing that is in the way: what people must settle before
-// what nodes can, the job's own queue before those above.
+// may returns the first thing that is in the way: what needs a change of
+// queues or quotas before what needs capacity, the job's own queue before those above.
 func (t *Tree) may(e *entry, needs []need) Wait {
 	if e.node == nil {
 		if t.byName[e.Queue] != nil {
@@ -127,12 +124,12 @@ func (t *Tree) may(e *entry, needs []need) Wait {
 			}
 		}
 	}
-	s := e.space
+	s := e.namespace
 	for _, d := range needs {
-		if d.resource < len(s.hard) && s.used.at(d.resource)+d.amount > s.hard[d.resource] {
+		if s.used[d.resource]+d.amount > s.hard[d.resource] {
 			return Wait{
 				Code: OverQuota, Queue: e.node.Name, Namespace: e.Namespace, Resource: t.dict.names[d.resource],
-				Need: d.amount, Limit: s.hard[d.resource], Used: s.used.at(d.resource),
+				Need: d.amount, Limit: s.hard[d.resource], Used: s.used[d.resource],
 			}
 		}
 	}

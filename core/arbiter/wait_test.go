@@ -75,7 +75,7 @@ func TestMay(t *testing.T) {
 	if used(tree, "q", a100) != 2 {
 		t.Error("charged for what it was not given")
 	}
-	if w := tree.May("j", tree.Amounts(amounts{gpu: 3})); w.Left() != 2 {
+	if w := tree.May("j", tree.Amounts(amounts{gpu: 3})); w.Limit-w.Used != 2 {
 		t.Errorf("%v", w)
 	}
 }
@@ -109,14 +109,16 @@ func TestElastic(t *testing.T) {
 	if err := tree.Submit(arbiter.Job{ID: "j"}); err == nil {
 		t.Error("a running job was submitted again")
 	}
-	tree.Refund("j")
+	if err := tree.Evict("j"); err != nil {
+		t.Fatal(err)
+	}
 	want(0, 8)
 	tree.Remove("j")
 	tree.Remove("j")
 	want(0, 0)
 }
 
-// TestQueueRemoved: its jobs belong to nobody until it returns; they do not use up
+// TestQueueRemoved: its jobs are in no queue until it returns; they do not use up
 // the default queue, but what they run counts against the cluster.
 func TestQueueRemoved(t *testing.T) {
 	queues := []arbiter.Queue{{Name: "a"}, {Name: "b"}}

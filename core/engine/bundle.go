@@ -103,5 +103,5 @@ func (e *Engine) amounts(b *bundle) arbiter.Amounts {
 	for _, h := range b.members {
 		e.add(sum, b.gang.Roles[b.gang.placed[h].role].Request, 1)
 	}
-	return e.tree.Amounts(sum)
+	return arbiter.NewAmounts(sum)
 }

@@ -40,7 +40,7 @@ func (e *Engine) recount(k *known) {
 	}
 	job := e.job(k)
 	if len(k.placed) > 0 {
-		_ = e.tree.Charge(job, e.tree.Amounts(e.used(k))) // amounts of what runs are never negative
+		_ = e.tree.Charge(job, arbiter.NewAmounts(e.used(k))) // amounts of what runs are never negative
 		return
 	}
 	_ = e.tree.Submit(job) // nothing in it is negative or without a name
@@ -52,7 +52,7 @@ func (e *Engine) job(k *known) arbiter.Job {
 	return arbiter.Job{
 		ID: arbiter.JobID(k.ID), Queue: k.Queue, Namespace: k.Namespace, User: k.User, Priority: k.Priority, Submitted: k.Submitted,
 		Class: string(k.shape), ExpectedRuntime: k.Runtime, Preemptible: k.Preemptible,
-		Demand: e.tree.Amounts(least), Extra: e.tree.Amounts(most),
+		Demand: arbiter.NewAmounts(least), Extra: arbiter.NewAmounts(most),
 	}
 }
 
@@ -116,7 +116,7 @@ func (e *Engine) allows(k *known, counts []int) arbiter.Wait {
 	for i, n := range counts {
 		e.add(sum, k.Roles[i].Request, n)
 	}
-	return e.tree.May(arbiter.JobID(k.ID), e.tree.Amounts(sum))
+	return e.tree.May(arbiter.JobID(k.ID), arbiter.NewAmounts(sum))
 }
 
 // wait says what keeps a gang from having at least so many more members.

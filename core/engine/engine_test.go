@@ -158,7 +158,7 @@ func TestLauncher(t *testing.T) {
 	if d := w.e.Step(0); len(d.Starts) != 1 || len(d.Starts[0].Plan.Placements) != 3 {
 		t.Fatalf("%+v", d)
 	}
-	if got := w.tree.Map(w.tree.Used("default"))[engine.CPU]; got != 1000 {
+	if got := w.tree.Used("default").Map()[engine.CPU]; got != 1000 {
 		t.Errorf("%d CPU in use", got)
 	}
 }

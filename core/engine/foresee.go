@@ -52,7 +52,7 @@ func (e *Engine) foreseeStarts() (undo func()) {
 		for _, role := range k.demand().Roles {
 			e.add(sum, role.Request, len(role.Members))
 		}
-		job, amounts := e.job(k), e.tree.Amounts(sum)
+		job, amounts := e.job(k), arbiter.NewAmounts(sum)
 		if len(k.placed) == 0 {
 			e.tree.Remove(job.ID) // who is found running takes no turn
 			undos = append(undos, func() { e.recount(k) })

@@ -270,7 +270,7 @@ func (w *world) checkState() {
 		w.t.Fatalf("%d holders in the ledger, %d are placed", n, all)
 	}
 	for _, q := range append(w.queues, arbiter.Queue{Name: arbiter.Default}) {
-		if got := w.tree.Map(w.tree.Used(q.Name))[gpu]; got != want[q.Name] {
+		if got := w.tree.Used(q.Name).Map()[gpu]; got != want[q.Name] {
 			w.t.Fatalf("queue %s uses %d, members placed sum up to %d", q.Name, got, want[q.Name])
 		}
 	}
@@ -332,7 +332,7 @@ func (w *world) checkEvict(x engine.Evict, used, share map[string]map[arbiter.Re
 	}
 	for q, n := range taken {
 		// Shares are those before the decision; starts may have changed use since.
-		if u := w.tree.Map(w.tree.Used(q))[gpu]; u-n < share[q][gpu] && u-n < w.tree.Map(w.tree.Share(q))[gpu] {
+		if u := w.tree.Used(q).Map()[gpu]; u-n < share[q][gpu] && u-n < w.tree.Map(w.tree.Share(q))[gpu] {
 			w.t.Fatalf("queue %s uses %d, its share is %d, and %d are taken", q, u, share[q][gpu], n)
 		}
 	}

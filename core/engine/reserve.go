@@ -145,7 +145,7 @@ func (e *Engine) limitToQuota(k *known, ask *gang.Ask, now int64) {
 		for i, n := range counts {
 			e.add(sum, k.Roles[i].Request, n)
 		}
-		return allow(counts) && !e.takesReservedQuotaWith(k, e.tree.Amounts(sum), end)
+		return allow(counts) && !e.takesReservedQuotaWith(k, arbiter.NewAmounts(sum), end)
 	}
 }
 

@@ -113,7 +113,7 @@ func (e *Engine) startKept(d *Plan, now int64) {
 		}
 		if s, ok := e.tryStart(k, k.missing(), r.nodes, now); ok {
 			d.Starts = append(d.Starts, s)
-			_ = e.tree.Charge(arbiter.Job{ID: arbiter.JobID(k.ID)}, e.tree.Amounts(e.used(k))) // it waits there
+			_ = e.tree.Charge(arbiter.Job{ID: arbiter.JobID(k.ID)}, arbiter.NewAmounts(e.used(k))) // it waits there
 		} else if r.tried = e.freed + 1; r.until == 0 && e.idle(r) {
 			// What was planned cannot be done: no gang must wait for it.
 			e.failed(k, keeping)
@@ -170,7 +170,7 @@ func (e *Engine) start(d *Plan, now int64) {
 		default:
 			if s, ok := e.tryStart(k, k.missing(), nil, now); ok {
 				d.Starts = append(d.Starts, s)
-				offer.Place(e.tree.Amounts(e.used(k)))
+				offer.Place(arbiter.NewAmounts(e.used(k)))
 				budget -= planCost
 				break
 			}

@@ -6,11 +6,11 @@ import (
 )
 
 // Candidates yields all nodes on which the class fits, best first. Taking the
-// first few costs little more than Best: buckets are merged as one goes on. The
+// first few costs little more than Best: buckets are merged step by step. The
 // index must not change meanwhile.
 func (x *Index) Candidates(c *Class) iter.Seq[Choice] {
 	return func(yield func(Choice) bool) {
-		s := x.standing(c)
+		s := x.ranking(c)
 		x.policy.Begin(c)
 		m := make(merge, 0, len(s.live))
 		for _, b := range s.live {
@@ -31,11 +31,11 @@ func (x *Index) Candidates(c *Class) iter.Seq[Choice] {
 }
 
 // Heads yields the best node of each bucket on which the class fits: one of each
-// model and fullness. It is for callers with objectives of their own, to whom the
-// order of this one is not all.
+// model and fullness. It is for callers that weigh other
+// objectives beside this one.
 func (x *Index) Heads(c *Class) iter.Seq[Choice] {
 	return func(yield func(Choice) bool) {
-		s := x.standing(c)
+		s := x.ranking(c)
 		x.policy.Begin(c)
 		for _, b := range s.live {
 			if !yield(x.choice(s, entry{s.buckets[b].first(), x.policy.Shift(c, int(b))})) {

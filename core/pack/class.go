@@ -37,12 +37,24 @@ func (c *Class) Validate() error {
 // Demand is the GPU amount asked for, in milli.
 func (c *Class) Demand() int64 { return int64(c.GPUs) * int64(c.Milli) }
 
-// isShare says whether the class asks for a part of one GPU.
-func (c *Class) isShare() bool { return c.GPUs == 1 && c.Milli < Whole }
+// IsShare says whether the class asks for a part of one GPU.
+func (c *Class) IsShare() bool { return c.GPUs == 1 && c.Milli < Whole }
 
-// compareClasses is the total order in which classes are summed, so that float
-// sums do not depend on arrival order.
-func compareClasses(a, b Class) int {
-	return cmp.Or(cmp.Compare(a.GPUs, b.GPUs), cmp.Compare(a.Milli, b.Milli), cmp.Compare(a.CPU, b.CPU),
-		cmp.Compare(a.Memory, b.Memory), cmp.Compare(a.Models, b.Models))
+// Compare is a total order of classes. Float sums over classes are added up in it, so
+// that they do not depend on the order of arrivals.
+func (c Class) Compare(o Class) int {
+	return cmp.Or(cmp.Compare(c.GPUs, o.GPUs), cmp.Compare(c.Milli, o.Milli), cmp.Compare(c.CPU, o.CPU),
+		cmp.Compare(c.Memory, o.Memory), cmp.Compare(c.Models, o.Models))
+}
+
+// GuestBit is how the class shows in Shape.Guests while it runs; 0 without GPUs.
+func (c *Class) GuestBit() uint32 {
+	switch {
+	case c.GPUs == 0:
+		return 0
+	case c.IsShare():
+		return 1
+	default:
+		return 1 << c.GPUs
+	}
 }

@@ -1,7 +1,7 @@
-// Package pack says where a request fits best, so that the fleet can sell as
-// much GPU as possible to those who come after it. It sees shapes (what is free
+// Package pack says where a request fits best, so that as much GPU as possible of the
+// fleet stays usable for the requests after it. It sees shapes (what is free
 // on a node) and classes (what a request needs), as plain numbers; it keeps no
-// state of who holds what, and knows neither devices by name nor links.
+// record of holders, and knows neither devices by name nor links.
 //
 // Read in this order:
 //
@@ -12,10 +12,11 @@
 //   - policy.go, what a policy is; potential.go, Tangram's own, with supply.go
 //     (what is scarce); explain.go takes its score apart;
 //   - index.go, how the best node is found without looking at all, with
-//     standing.go (the order of one class), twins.go, gate.go, keys.go and lists.go
+//     ranking.go (the order of one class), shapeset.go, gate.go, keys.go and lists.go
 //     below it;
-//     candidates.go goes on after the best; scan.go looks at all, and must agree;
-//   - frag.go, fgd.go, rules.go, random.go, what others published, to compare.
+//     candidates.go goes on after the best. Tests hold it to a scan of all nodes.
+//
+// Published policies to compare with live in internal/sim, on the same Index.
 //
 // Invariant: every result is a function of the calls made, in their order. Sums
 // that are compared are integers; floats are summed in the order of classes.

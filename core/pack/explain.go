@@ -9,7 +9,7 @@ import (
 type Terms struct {
 	// Before and After are the node's potential; their difference is the base.
 	Before, After int64
-	// Model is the price of taking a scarce model from those who can use no other.
+	// Model is the price of taking a scarce model from requests that can use no other.
 	Model int64
 	// Slots is the price of taking or breaking groups of 2, 4 and 8 whole GPUs.
 	Slots [len(slotSizes)]int64
@@ -119,12 +119,12 @@ func (x *Index) Worth(milli int) int64 {
 }
 
 // Rate is the choice a node would be, false if the class does not fit there. It
-// is for callers who come with nodes of their own.
+// is for callers that have chosen the nodes themselves.
 func (x *Index) Rate(c *Class, ordinal int) (Choice, bool) {
 	if !x.has(ordinal) || !x.gates[ordinal].admits(c) {
 		return Choice{}, false
 	}
-	s := x.standing(c)
+	s := x.ranking(c)
 	x.policy.Begin(c)
 	r := s.cells[ordinal].Rating
 	e := entry{newKey(r.Cost, x.gates[ordinal].order, ordinal), x.policy.Shift(c, int(r.Bucket))}

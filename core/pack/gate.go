@@ -1,15 +1,15 @@
 package pack
 
 // gate is what it takes to turn most requests away, apart from the node itself:
-// in a full fleet nearly every question ends here, and gates are few enough
+// in a full fleet nearly every node is turned away here, and gates are few enough
 // bytes to stay in the processor's cache.
 type gate struct {
 	cpu, memory int64
 	order       uint32 // the last tie-break but the ordinal
 	version     uint32 // changes of the shape
-	shape       int32  // its number, see twins
+	shape       int32  // its number, see shapeSet
 	most        uint16 // largest free part of a GPU
-	full        uint8  // GPUs nobody uses
+	full        uint8  // unused GPUs
 	model       ModelID
 	present     bool
 }

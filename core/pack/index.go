@@ -8,8 +8,8 @@ import (
 )
 
 // Index finds the best node for a request under a policy, without looking at
-// every node. Whoever keeps the state tells it of changes (Set, Update, Remove)
-// and of arrivals (Arrive), and asks Best or Candidates.
+// every node. The caller reports changes of nodes (Set, Update, Remove) and arrivals of
+// requests (Arrive), and asks Best or Candidates.
 //
 // Per class it keeps the nodes in order, in one sorted set per bucket of nodes
 // whose ratings shift alike; a decision compares the heads of the buckets. A
@@ -26,7 +26,7 @@ type Index struct {
 	empties []Shape
 	present int
 	journal journal
-	classes map[Class]*standing
+	classes map[Class]*ranking
 	epoch   uint32 // ratings of older epochs are void
 	uses    uint64 // decisions, to know the class that was not asked for longest
 	orders  uint32 // changes of nodes' orders
@@ -35,7 +35,7 @@ type Index struct {
 	ties      []int32
 	tiesEpoch uint32
 	lists     lists
-	twins     twins
+	shapeSet  shapeSet
 	verdicts  verdicts // scratch
 	// maxCells bounds the ratings kept, so that memory is bounded whatever classes
 	// come.
@@ -45,8 +45,8 @@ type Index struct {
 // defaultMaxCells bounds the ratings kept, classes times nodes, at about 24 bytes each.
 const defaultMaxCells = 12 << 20
 
-// standing is the order of the nodes for one class.
-type standing struct {
+// ranking is the order of the nodes for one class.
+type ranking struct {
 	class   Class
 	epoch   uint32
 	read    int // journal entries seen
@@ -65,12 +65,13 @@ type cell struct {
 
 // NewIndex returns an empty index that ranks by the policy.
 func NewIndex(policy Policy) *Index {
-	return &Index{policy: policy, classes: map[Class]*standing{}, maxCells: defaultMaxCells}
+	return &Index{policy: policy, classes: map[Class]*ranking{}, maxCells: defaultMaxCells}
 }
 
 // Set adds a node, or replaces all that is known of it. Ordinals are small
 // numbers below MaxNodes, given by the caller. Of nodes that rate alike the one
-// with the smallest order wins, of which the lower 31 bits count: see Order. empty is the shape of the node when nobody uses it.
+// with the smallest order wins, of which the lower 31 bits count: see Order. empty is
+// the shape of the node without any holder.
 //
 // Adding nodes changes which models can serve a class; that is taken into
 // account at the next rebuild of a learning policy, or by Refresh.
@@ -97,7 +98,7 @@ func (x *Index) Set(ordinal int, order uint32, empty, now Shape) {
 	x.entered(ordinal)
 }
 
-// Update tells of a node's new shape. A node that is not there is ignored.
+// Update sets a node's new shape. A node that is not there is ignored.
 func (x *Index) Update(ordinal int, now Shape) {
 	if !x.has(ordinal) || x.nodes[ordinal].Shape == now {
 		return
@@ -124,7 +125,7 @@ func (x *Index) has(ordinal int) bool { return ordinal < len(x.gates) && x.gates
 func (x *Index) entered(ordinal int) {
 	n, g := &x.nodes[ordinal], &x.gates[ordinal]
 	g.look(&n.Shape)
-	g.shape = x.twins.enter(&n.Shape)
+	g.shape = x.shapeSet.enter(&n.Shape)
 	n.full = int(g.full)
 	x.policy.Enter(n)
 	x.journal.add(ordinal, len(x.nodes))
@@ -134,10 +135,10 @@ func (x *Index) entered(ordinal int) {
 func (x *Index) left(ordinal int) {
 	n := &x.nodes[ordinal]
 	x.policy.Leave(n)
-	x.twins.leave(&n.Shape, x.gates[ordinal].shape)
+	x.shapeSet.leave(&n.Shape, x.gates[ordinal].shape)
 }
 
-// Arrive tells of a request, placed or not. Call it before asking for a place.
+// Arrive counts a request, placed or not. Call it before asking for a place.
 func (x *Index) Arrive(c *Class) {
 	if x.policy.Arrive(c, x.present) {
 		x.Refresh()
@@ -199,7 +200,7 @@ type Choice struct {
 
 // Best is the best node, false if the class fits nowhere.
 func (x *Index) Best(c *Class) (Choice, bool) {
-	s := x.standing(c)
+	s := x.ranking(c)
 	x.policy.Begin(c)
 	var best entry
 	found := false
@@ -215,7 +216,7 @@ func (x *Index) Best(c *Class) (Choice, bool) {
 	return x.choice(s, best), true
 }
 
-// entry is a key as it stands at this moment.
+// entry is a key with the shift of its bucket at this moment.
 type entry struct {
 	key   key
 	shift Shift
@@ -234,7 +235,7 @@ func (e entry) before(o entry) bool {
 	return e.key.inCost() < o.key.inCost()
 }
 
-func (x *Index) choice(s *standing, e entry) Choice {
+func (x *Index) choice(s *ranking, e entry) Choice {
 	ordinal := e.key.ordinal()
 	return Choice{
 		Ordinal: ordinal,

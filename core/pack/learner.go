@@ -89,6 +89,6 @@ func (l *Learner) Demands() []Demand {
 	for c, n := range l.counts {
 		demands = append(demands, Demand{c, float64(n) / one})
 	}
-	slices.SortFunc(demands, func(a, b Demand) int { return compareClasses(a.Class, b.Class) })
+	slices.SortFunc(demands, func(a, b Demand) int { return a.Class.Compare(b.Class) })
 	return demands
 }

@@ -3,10 +3,10 @@ package pack
 import "github.com/tangram-dev/tangram/core/model"
 
 // Policy ranks placements. An Index asks it, keeps the answers and asks again
-// only about what changed. A policy is used by one Index only; it keeps what it
-// likes about nodes, but answers from its arguments and that alone.
+// only about what changed. A policy is used by one Index only; it may keep
+// data about nodes, but answers from its arguments and that alone.
 type Policy interface {
-	// Arrive tells of a request, placed or not. True says that all ratings are
+	// Arrive counts a request, placed or not. True says that all ratings are
 	// void: Enter is then called for every node again.
 	Arrive(c *Class, nodes int) (void bool)
 	// Reset starts anew, with the capacities of all nodes; Enter calls follow.
@@ -45,7 +45,7 @@ type Shift struct {
 // Node is one node as a policy sees it.
 type Node struct {
 	Shape Shape
-	full  int // GPUs nobody uses
+	full  int // unused GPUs
 
 	// What the policy keeps.
 	worth, potential int64
@@ -62,16 +62,4 @@ func (n *Node) devices(c *Class, r Rating) model.Mask {
 	default:
 		return model.Mask(0).With(int(r.Slot))
 	}
-}
-
-// tightest is the device with the least free part that holds the share; the
-// lowest of several.
-func (n *Node) tightest(c *Class) uint8 {
-	best := -1
-	for i, free := range n.Shape.Free[:n.Shape.GPUs] {
-		if free >= c.Milli && (best < 0 || free < n.Shape.Free[best]) {
-			best = i
-		}
-	}
-	return uint8(max(best, 0))
 }

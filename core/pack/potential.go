@@ -37,7 +37,7 @@ type kind struct {
 type place struct {
 	model  ModelID
 	full   int
-	breaks bool // the share opens a GPU nobody uses
+	breaks bool // the share opens an unused GPU
 	tie    int
 }
 
@@ -61,7 +61,7 @@ func NewPotential() *Potential {
 	return &Potential{tables: Unlearned(), kindOf: map[kindKey]int{}}
 }
 
-// NewOracle returns a policy that is told the workload and learns nothing.
+// NewOracle returns a policy that knows the workload in advance and learns nothing.
 func NewOracle(workload []Demand) *Potential {
 	p := NewPotential()
 	p.oracle = append([]Demand{}, workload...)
@@ -133,7 +133,7 @@ func (p *Potential) Rate(c *Class, n *Node) Rating {
 }
 
 // loss is the fall of the node's potential, in micro-GPU, and for a share the
-// device that costs least; whether that was a GPU nobody uses.
+// device that costs least; whether that was an unused GPU.
 //
 // CPU and memory do not depend on the device, and the potential grows with the
 // worth of the holes, so the best device is the one whose hole loses least; the
@@ -181,9 +181,9 @@ func (p *Potential) Shift(c *Class, bucket int) Shift {
 }
 
 // opportunity is what others lose by the placement, in micro-GPU: of a scarce
-// model, and of groups of each slot size. Who asks for a whole group pays for it like
-// who breaks one: it may have the choice of models, while others who need such a
-// group do not.
+// model, and of groups of each slot size. A request for a whole group pays for it like
+// one that breaks a group: it may have the choice of models, while other requests for
+// such a group do not.
 func (p *Potential) opportunity(c *Class, at *place) (scarce int64, broken [len(slotSizes)]int64) {
 	scarce = int64(modelWeight * p.now.model[at.model] * float64(c.Demand()) * (micro / Whole))
 	after := at.full

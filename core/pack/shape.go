@@ -11,8 +11,7 @@ const (
 	MaxModels = 64
 )
 
-// ModelID is a GPU model as a small number. Whoever feeds this package gives
-// them out; two nodes of one ID form one pool. 0 is "no GPU".
+// ModelID is a GPU model as a small number. The caller gives out the numbers; two nodes of one ID form one pool. 0 is "no GPU".
 type ModelID uint8
 
 // ModelSet is a set of models; the empty set means that any will do.
@@ -46,14 +45,14 @@ type Shape struct {
 	GPUs   uint8 // number of devices, used or not
 	Model  ModelID
 	// Grade orders models: of nodes that rate alike the one with the smaller goes
-	// first, so that better GPUs are left for those who need them.
+	// first, so that better GPUs are left for requests that need them.
 	Grade uint8
 	// Guests says what runs here: bit 0 for shares, bit k for requests of k whole
 	// GPUs. Only the clustering policy looks at it.
 	Guests uint32
 }
 
-// Full is the number of GPUs nobody uses.
+// Full is the number of unused GPUs.
 func (s *Shape) Full() int {
 	n := 0
 	for _, free := range s.Free[:s.GPUs] {
@@ -96,7 +95,7 @@ func (s *Shape) Fits(c *Class) bool {
 }
 
 // Take removes what the request gets on the devices of the set. The request must
-// fit there. Guests are the caller's: only it knows who else is left.
+// fit there. Guests are the caller's: only it knows the other holders.
 func (s *Shape) Take(c *Class, set model.Mask) {
 	s.CPU -= c.CPU
 	s.Memory -= c.Memory
@@ -105,17 +104,8 @@ func (s *Shape) Take(c *Class, set model.Mask) {
 	}
 }
 
-// Give undoes Take.
-func (s *Shape) Give(c *Class, set model.Mask) {
-	s.CPU += c.CPU
-	s.Memory += c.Memory
-	for slot := range set.Slots() {
-		s.Free[slot] += c.Milli
-	}
-}
-
-// FirstWhole is the set of the first k GPUs nobody uses. Devices of a node are
-// alike for every objective here; who knows links chooses among them.
+// FirstWhole is the set of the first k unused GPUs. Devices of a node are
+// alike for every objective here; a caller that knows links chooses among them.
 func (s *Shape) FirstWhole(k int) model.Mask {
 	var set model.Mask
 	for i, free := range s.Free[:s.GPUs] {

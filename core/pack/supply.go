@@ -24,7 +24,7 @@ func (s *supply) add(n *Node, sign int64) {
 }
 
 // pressure is how scarce things are, 0 (plenty) to 1 (all of it will be needed
-// by those who can use nothing else).
+// by requests that can use nothing else).
 type pressure struct {
 	model [MaxModels]float64
 	slots [len(slotSizes)][MaxModels]float64
@@ -41,12 +41,16 @@ const (
 	// requests come and go, a fleet that is nearly full expects little more, and
 	// would sell the last slot of the only model that an eight-GPU request fits on.
 	safety = 4
+	// fine is 1 in the unit in which parts of demand are added up: integers, so that the
+	// sum does not depend on the order of pools, which is that of the numbers of models.
+	// One pool that reaches 1 is full pressure by itself, so no part need be larger.
+	fine = 1 << 44
 )
 
-// pressureOf compares picky demand, expected until the fleet is full, with what
-// its models have left, and demand for slots with the slots left. Demand goes to the models of its set in proportion to
-// what they have, so that all models of a set feel the same part of it: model t
-// feels the sum, over the sets with t, of
+// pressureOf compares picky demand, expected until the fleet is full, with what its
+// models have left, and demand for slots with the slots left. Demand goes to the models
+// of its set in proportion to what they have, so that all models of a set feel the same
+// part of it: model t feels the sum, over the sets with t, of
 //
 //	share of the set in all demand * all that is left / what the set has left
 func (s *supply) pressureOf(t *Tables) pressure {
@@ -60,6 +64,7 @@ func (s *supply) pressureOf(t *Tables) pressure {
 
 // spread does so for one kind of supply; size is that of a slot, or 0.
 func (s *supply) spread(pools []pool, size int, left *[MaxModels]int64, out *[MaxModels]float64) {
+	var felt [MaxModels]int64
 	for _, pool := range pools {
 		sum := int64(0)
 		for set := pool.models; set != 0; set &= set - 1 {
@@ -72,16 +77,14 @@ func (s *supply) spread(pools []pool, size int, left *[MaxModels]int64, out *[Ma
 		if pool.picky {
 			expected += safety * math.Sqrt(expected*float64(size*micro))
 		}
-		part := expected / float64(sum)
+		part := int64(min(expected/float64(sum), 1) * fine)
 		for set := pool.models; set != 0; set &= set - 1 {
-			out[lowest(set)] += part
+			felt[lowest(set)] += part
 		}
 	}
-	// Each model for itself: sums above are in the order of pools, which is that of
-	// classes.
-	for i, rho := range out {
+	for i, rho := range felt {
 		if rho != 0 {
-			out[i] = min(max((rho-easeUntil)/easeWidth, 0), 1)
+			out[i] = min(max((float64(rho)/fine-easeUntil)/easeWidth, 0), 1)
 		}
 	}
 }

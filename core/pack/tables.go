@@ -1,6 +1,7 @@
 package pack
 
 import (
+	"cmp"
 	"math"
 	"slices"
 )
@@ -11,8 +12,16 @@ type Demand struct {
 	Count float64
 }
 
-// Kind is a group of nodes of equal capacity. Empty is the shape of one that
-// nobody uses.
+// compare is the order in which demands are summed up. It does not depend on the numbers
+// of models: demands that differ in their models alone add the same, so float sums are
+// the same to the bit however models are numbered.
+func (d Demand) compare(o Demand) int {
+	a, b := d.Class, o.Class
+	a.Models, b.Models = 0, 0
+	return cmp.Or(a.Compare(b), cmp.Compare(d.Count, o.Count), cmp.Compare(d.Class.Models, o.Class.Models))
+}
+
+// Kind is a group of nodes of equal capacity. Empty is the shape of an unused one.
 type Kind struct {
 	Empty Shape
 	Nodes int
@@ -56,7 +65,7 @@ const (
 	pickyUpTo = 0.75
 )
 
-// Unlearned are the tables of a workload nobody has seen: only whole GPUs are
+// Unlearned are the tables before any request was seen: only whole GPUs are
 // worth anything, and CPU and memory suffice.
 func Unlearned() *Tables {
 	t := &Tables{cpu: newCurve(nil), memory: newCurve(nil)}
@@ -76,7 +85,7 @@ func Build(demands []Demand, fleet []Kind) *Tables {
 	if len(gpu) == 0 {
 		return Unlearned()
 	}
-	slices.SortFunc(gpu, func(a, b Demand) int { return compareClasses(a.Class, b.Class) })
+	slices.SortFunc(gpu, func(a, b Demand) int { return a.compare(b) })
 
 	t := &Tables{value: residualValues(gpu)}
 	cpu, memory := make([]need, len(gpu)), make([]need, len(gpu))
@@ -100,7 +109,7 @@ func residualValues(gpu []Demand) (value [Whole + 1]int32) {
 	for _, d := range gpu {
 		total += d.Count
 		upTo[d.Class.Milli] += d.Count
-		if d.Class.isShare() {
+		if d.Class.IsShare() {
 			bySize[(int(d.Class.Milli)+unitMilli-1)/unitMilli] += d.Count
 		}
 	}
@@ -125,7 +134,7 @@ func residualValues(gpu []Demand) (value [Whole + 1]int32) {
 // effective is the GPU a request really takes, in GPUs: a share that leaves a
 // worthless rest takes more than its size.
 func (t *Tables) effective(c *Class) float64 {
-	if !c.isShare() {
+	if !c.IsShare() {
 		return float64(c.GPUs)
 	}
 	return max(float64(t.value[c.Milli])/micro, float64(c.Milli)/Whole)
@@ -146,7 +155,7 @@ func (t *Tables) contend(gpu []Demand, fleet []Kind) {
 	for _, d := range gpu {
 		models := eligible(&d.Class, fleet)
 		if models == 0 {
-			continue // nobody can serve it, so it contends with nobody
+			continue // no node can serve it, so it contends with no other demand
 		}
 		share := t.effective(&d.Class) * d.Count / total
 		covered := 0.0

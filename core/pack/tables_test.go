@@ -39,7 +39,7 @@ func genWorkload() *rapid.Generator[[]Demand] {
 	})
 }
 
-// emptyNode is a node nobody uses.
+// emptyNode is an unused node.
 func emptyNode(m ModelID, gpus int, cores, gib int64) Shape {
 	s := Shape{CPU: cores * 1000, Memory: gib * 1024, GPUs: uint8(gpus), Model: m}
 	for i := range gpus {

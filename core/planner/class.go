@@ -16,7 +16,6 @@ func (p *Planner) class(r *model.Request) (pack.Class, bool) {
 		return c, true // asks for no device
 	}
 	allowed, all := pack.Set(otherModels), pack.Set(otherModels)
-	least := pack.Whole
 	found := false
 	for i := 1; i < len(p.models.samples); i++ {
 		d := &p.models.samples[i]
@@ -25,7 +24,6 @@ func (p *Planner) class(r *model.Request) (pack.Class, bool) {
 			continue
 		}
 		allowed |= pack.Set(pack.ModelID(i))
-		least = min(least, fraction(r, d))
 		found = true
 	}
 	if !found {
@@ -36,7 +34,8 @@ func (p *Planner) class(r *model.Request) (pack.Class, bool) {
 	}
 	c.GPUs, c.Milli = uint8(min(r.Distinct(), pack.MaxGPUs)), pack.Whole
 	if r.Kind() != model.Whole {
-		c.GPUs, c.Milli = 1, uint16(max(least, 1))
+		least, _, _ := p.parts(r)
+		c.GPUs, c.Milli = 1, uint16(least)
 	}
 	return c, true
 }
@@ -53,15 +52,13 @@ func fraction(r *model.Request, d *model.Device) int {
 	return min(most, pack.Whole)
 }
 
+// partOf is the part of a device that can take it, in thousandths: see takes.
 func partOf(p model.Part, d *model.Device) int {
 	switch {
 	case p.Kind == model.Whole:
 		return pack.Whole
 	case p.Kind == model.Slice:
-		if profile := mig.Find(d.MIG, p.Profile); profile >= 0 {
-			return pack.Whole * d.MIG[profile].Size / d.MIGSlices
-		}
-		return 1
+		return pack.Whole * d.MIG[mig.Find(d.MIG, p.Profile)].Size / d.MIGSlices
 	case p.Turn:
 		return pack.Whole / max(1, d.Tenants)
 	}
@@ -88,17 +85,4 @@ func exact(r *model.Request, uniform bool) bool {
 		}
 	}
 	return asking <= 1
-}
-
-// Demand is how much of a device a request takes, in thousandths, summed over its
-// devices: of shares the least it can be.
-func (p *Planner) Demand(r *model.Request) int64 {
-	if r.Kind() == model.Whole {
-		return int64(r.Count()) * pack.Whole
-	}
-	c, ok := p.class(r)
-	if !ok {
-		return int64(r.Count()) * pack.Whole
-	}
-	return int64(r.Count()) * int64(c.Milli)
 }

@@ -39,6 +39,10 @@ type Planner struct {
 	// bounds caches what a request could get at best, see bound.
 	bounds      map[boundKey]bound
 	boundsKinds uint64
+
+	// devices has one of each device of the fleet, see lookDevices.
+	devices      []model.Device
+	devicesKinds uint64
 }
 
 // entry is what the index was told of a node.

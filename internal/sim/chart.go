@@ -114,7 +114,7 @@ func (c *chart) spreadLabels() {
 	}
 }
 
-// withDiagonal adds the line of those who place all that was asked for.
+// withDiagonal adds the line of a policy that places all that was asked for.
 func (c chart) withDiagonal() chart {
 	if len(c.Lines) > 0 {
 		end := min(float64(c.points-1), c.top)

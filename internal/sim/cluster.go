@@ -28,13 +28,13 @@ type cluster struct {
 
 // meter keeps a fragmentation measure of the fleet.
 type meter struct {
-	f     *pack.Fragmentation
+	f     *Fragmentation
 	each  []float64
 	total float64
 }
 
-// newCluster is the fleet of a trace that nobody uses, under a policy.
-func newCluster(t *Trace, policy, workload string, seed uint64, measures ...*pack.Fragmentation) (*cluster, error) {
+// newCluster is the unused fleet of a trace, under a policy.
+func newCluster(t *Trace, policy, workload string, seed uint64, measures ...*Fragmentation) (*cluster, error) {
 	ranking, err := newRanking(policy, t, workload, seed)
 	if err != nil {
 		return nil, err

@@ -30,10 +30,10 @@ func newPackCommand() *cobra.Command {
 
 Without --lifetimes the published protocol is replayed: pods in random order,
 then pods drawn from the trace until the demand is --load times the capacity, one
-by one; who does not fit is gone, and nothing ends.
+by one; a pod that does not fit is dropped, and no pod ends.
 
 With --lifetimes pods arrive at random times (Poisson) and run for a random time
-(exponential); who does not fit waits. Each load of --at is a run of its own.
+(exponential); a pod that does not fit waits. Each load of --at is a run of its own.
 
 Decisions per second are those of one more run that measures nothing else, by
 processor time, on one core.`,

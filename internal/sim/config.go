@@ -48,8 +48,7 @@ const (
 	maxScale = 100
 )
 
-// curves says whether somebody wants to see what happened between the loads
-// measured.
+// curves says whether the values between the loads measured are asked for.
 func (c *Config) curves() bool { return c.HTML != "" || c.SVG != "" }
 
 // defaultAt are the loads measured when none are given.

@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// fairMeter measures who gets what while there is not enough for everybody.
+// fairMeter measures what each queue gets while jobs want more GPUs than there are.
 //
 // A moment is contended when all jobs together, running and waiting, want more GPUs
 // than there are. In a contended moment every queue is entitled to its max-min fair
-// share: all queues alike, nobody more than it wants. A queue's satisfaction is the
+// share: all queues alike, none more than it wants. A queue's satisfaction is the
 // GPU time it got in contended moments over the GPU time it was entitled to in them.
 type fairMeter struct {
 	gpus   int

@@ -11,7 +11,7 @@ import (
 // generatedGangs are the sizes of made-up jobs, with how often.
 var generatedGangs = []struct{ gpus, weight int }{{1, 70}, {2, 8}, {4, 8}, {8, 9}, {12, 1}, {16, 3}, {32, 1}}
 
-// generatedQueues are those who submit: a few submit most.
+// generatedQueues are the queues of made-up jobs: a few submit most.
 var generatedQueues = []struct {
 	name   string
 	weight int

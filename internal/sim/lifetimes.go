@@ -109,9 +109,9 @@ func (s *timedRun) replay(list []request, progress func(part float64)) {
 	s.wait = append(s.wait, wait)
 }
 
-// endUntil ends what runs out up to a time. Whoever waited did so because no
-// node would do; one node has changed, so only that is worth a look: first those
-// who came first, skipping who does not fit.
+// endUntil ends the pods that run out up to a time. Waiting pods fitted on no node; one
+// node has changed, so only that one is tried, in order of arrival, skipping pods that
+// still do not fit.
 func (s *timedRun) endUntil(until float64) {
 	for len(s.running) > 0 && s.running[0].end <= until {
 		d := heap.Pop(&s.running).(departure)

@@ -15,18 +15,18 @@ var policyNames = []string{"random", "dotprod", "clustering", "packing", "bestfi
 func newRanking(name string, t *Trace, workload string, seed uint64) (planner.Ranking, error) {
 	switch name {
 	case "random":
-		return pack.NewRandom(seed), nil
+		return NewRandom(seed), nil
 	case "dotprod":
-		return pack.NewIndex(pack.DotProd()), nil
+		return pack.NewIndex(DotProd()), nil
 	case "clustering":
-		return pack.NewIndex(pack.Clustering()), nil
+		return pack.NewIndex(Clustering()), nil
 	case "packing":
-		return pack.NewIndex(pack.Packing()), nil
+		return pack.NewIndex(Packing()), nil
 	case "bestfit":
-		return pack.NewIndex(pack.BestFit()), nil
+		return pack.NewIndex(BestFit()), nil
 	case "fgd":
 		// As published, it knows the workload of the trace in advance.
-		return pack.NewIndex(pack.NewFGD(pack.NewFragmentation(t.Workload(), false))), nil
+		return pack.NewIndex(NewFGD(NewFragmentation(t.Workload(), false))), nil
 	case "tangram":
 		if workload == Oracle {
 			return pack.NewIndex(pack.NewOracle(t.Workload())), nil

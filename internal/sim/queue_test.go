@@ -188,7 +188,7 @@ func TestReservations(t *testing.T) {
 		{"fifo", Declared, []int64{0, 100, 110, 110}},
 		{"priority", Declared, []int64{0, 252, 2, 52}},
 		{"tangram", Declared, []int64{0, 100, 2, 110}},
-		// Where nobody knows an end, nodes are kept only for who has waited long.
+		// Where no end is known, nodes are kept only for jobs that have waited long.
 		{"tangram", Unknown, []int64{0, 252, 2, 52}},
 	} {
 		t.Run(c.policy+"/"+c.runtimes, func(t *testing.T) {
@@ -291,7 +291,7 @@ func TestWitness(t *testing.T) {
 			}
 		})
 	}
-	w := newWitness() // one that nobody told of
+	w := newWitness() // one that was not reported
 	l := ledger.New()
 	l.Put("n1", ledger.Claim{Holder: "ghost", Vendor: model.NVIDIA, Count: 1})
 	if w.check(l, true); w.bad == 0 {

@@ -17,9 +17,9 @@ func newQueueCommand() *cobra.Command {
 	config := DefaultQueueConfig()
 	cmd := &cobra.Command{
 		Use:   "queue",
-		Short: "Replay a timed trace and see who waits how long",
-		Long: `Replay a timed trace with the code that decides in the scheduler who starts when and
-where, and measure waiting, utilization and fairness.
+		Short: "Replay a timed trace and see how long jobs wait",
+		Long: `Replay a timed trace with the code that decides in the scheduler when and where jobs
+start, and measure waiting, utilization and fairness.
 
 The trace is a CSV file with the columns timestamp (seconds, or 2006-01-02 15:04:05),
 duration (seconds), num_gpus, gpu_time, cluster (the queue) and, optionally, priority.
@@ -50,7 +50,7 @@ Policies:
 	flags.DurationVar(&config.Aging, "aging", config.Aging, "how long a job waits before it goes ahead of tangram's --order")
 	flags.BoolVar(&config.Preempt, "preempt", false, "let tangram evict")
 	flags.IntVar(&config.Reservations, "reservations", config.Reservations, "for how many jobs tangram keeps nodes at a time")
-	flags.DurationVar(&config.Patience, "patience", config.Patience, "how long a job waits before tangram keeps nodes for it though nobody knows when they will be free")
+	flags.DurationVar(&config.Patience, "patience", config.Patience, "how long a job waits before tangram keeps nodes for it though it is unknown when they will be free")
 	flags.BoolVar(&config.JSON, "json", false, "print JSON")
 	flags.StringVar(&config.HTML, "html", "", "write a page with curves to this file")
 	return cmd

@@ -16,11 +16,11 @@ var queuePolicyNames = []string{"fifo", "priority", "sjf", "roundrobin", "drf", 
 // aboutQueuePolicy is a policy in one line, for people.
 func aboutQueuePolicy(name string) string {
 	return map[string]string{
-		"fifo":       "one queue, strict order: nobody passes the first",
-		"priority":   "one queue, by priority, skipping who does not fit",
-		"sjf":        "one queue, the shortest first, skipping who does not fit",
-		"roundrobin": "one queue, queues of the trace take turns, skipping who does not fit",
-		"drf":        "fair share between queues, skipping who does not fit",
+		"fifo":       "one queue, strict order: no job passes the first",
+		"priority":   "one queue, by priority, skipping jobs that do not fit",
+		"sjf":        "one queue, the shortest first, skipping jobs that do not fit",
+		"roundrobin": "one queue, queues of the trace take turns, skipping jobs that do not fit",
+		"drf":        "fair share between queues, skipping jobs that do not fit",
 		"tangram":    "fair share between queues, reservations and backfill: as the scheduler does",
 	}[name]
 }

@@ -55,7 +55,7 @@ type moment struct {
 	waiting, used int
 }
 
-// newQueueRun is a cluster that nobody uses, and a policy.
+// newQueueRun is an unused cluster and a policy.
 func newQueueRun(name string, c *QueueConfig, jobs []TimedJob) (*queueRun, error) {
 	policy, err := newQueuePolicy(name, c)
 	if err != nil {
@@ -244,7 +244,7 @@ func (r *queueRun) leave(job int) {
 	}
 }
 
-// evict ends members at once; whoever loses members here loses all, and starts anew
+// evict ends members at once. A job that loses members here loses all, and starts anew
 // later.
 func (r *queueRun) evict(e engine.Evict) {
 	gone := map[int]bool{}

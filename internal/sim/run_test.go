@@ -13,8 +13,6 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
-
-	"github.com/tangram-dev/tangram/core/pack"
 )
 
 // TestArrivals: every pod once, then drawn ones up to the load; cut when the
@@ -121,8 +119,8 @@ func TestTangramPacksBest(t *testing.T) {
 	}
 }
 
-// TestLifetimes: deterministic; few wait in an empty fleet (those who fit only on
-// a scarce model), many in a crowded one; the fleet is idle as far as nobody asks.
+// TestLifetimes: deterministic; few wait in an empty fleet (pods that fit only on
+// a scarce model), many in a crowded one; the fleet is idle as far as it is not asked for.
 func TestLifetimes(t *testing.T) {
 	trace := testTrace(t)
 	config := DefaultConfig()
@@ -156,7 +154,7 @@ func TestLifetimes(t *testing.T) {
 // TestClusterUndo: end undoes start, and the measures follow.
 func TestClusterUndo(t *testing.T) {
 	trace := testTrace(t)
-	f := pack.NewFragmentation(trace.Workload(), true)
+	f := NewFragmentation(trace.Workload(), true)
 	rapid.Check(t, func(t *rapid.T) {
 		c, err := newCluster(trace, "random", Online, rapid.Uint64().Draw(t, "seed"), f)
 		if err != nil {
@@ -189,7 +187,7 @@ func TestClusterUndo(t *testing.T) {
 	})
 }
 
-// TestJSONShape is the contract with whoever reads the output.
+// TestJSONShape is the contract with programs that read the output.
 func TestJSONShape(t *testing.T) {
 	config := DefaultConfig()
 	config.Nodes, config.Pods, config.Seeds, config.JSON = testNodes, testPods, 2, true

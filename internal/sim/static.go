@@ -71,11 +71,11 @@ func (j *job) cluster() (*cluster, error) {
 		return newCluster(j.trace, j.policy, j.config.Workload, j.seed)
 	}
 	workload := j.trace.Workload()
-	return newCluster(j.trace, j.policy, j.config.Workload, j.seed, pack.NewFragmentation(workload, false), pack.NewFragmentation(workload, true))
+	return newCluster(j.trace, j.policy, j.config.Workload, j.seed, NewFragmentation(workload, false), NewFragmentation(workload, true))
 }
 
-// static replays one seed: requests come one by one, nothing ever ends, who does
-// not fit is gone.
+// static replays one seed: requests come one by one, none ends, and one that does not
+// fit is dropped.
 func (j *job) static() (*run, error) {
 	t, config := j.trace, j.config
 	fleet, err := j.cluster()

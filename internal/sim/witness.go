@@ -6,8 +6,8 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// witness keeps its own books of who uses which device, from what the engine says
-// it does, and counts what must not happen: a device with two owners, a member with
+// witness keeps its own record of the job on each device, from what the engine says it
+// does, and counts what must not happen: a device with two owners, a member with
 // another number of devices than it asked for, a job that runs with fewer members
 // than its minimum, a ledger that disagrees. It shares no code with the engine.
 type witness struct {

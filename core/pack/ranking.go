@@ -6,7 +6,7 @@ import (
 )
 
 // journal is the list of nodes that changed, oldest first. Only the recent part
-// is kept: who is further behind than there are nodes looks at all of them.
+// is kept: a ranking that is further behind than there are nodes looks at all of them.
 type journal struct {
 	entries []int32
 	dropped int
@@ -23,12 +23,12 @@ func (j *journal) add(ordinal, nodes int) {
 
 func (j *journal) end() int { return j.dropped + len(j.entries) }
 
-// standing is the order for a class, brought up to date.
-func (x *Index) standing(c *Class) *standing {
+// ranking returns the order of a class, brought up to date.
+func (x *Index) ranking(c *Class) *ranking {
 	s := x.classes[*c]
 	if s == nil {
 		x.makeRoom()
-		s = &standing{class: *c, read: -1}
+		s = &ranking{class: *c, read: -1}
 		x.classes[*c] = s
 	}
 	x.uses++
@@ -51,7 +51,7 @@ func (x *Index) makeRoom() {
 	if len(x.classes) == 0 || len(x.classes)*len(x.nodes) < x.maxCells {
 		return
 	}
-	var oldest *standing
+	var oldest *ranking
 	for _, s := range x.classes {
 		if oldest == nil || s.used < oldest.used { // uses are unique
 			oldest = s
@@ -61,7 +61,7 @@ func (x *Index) makeRoom() {
 }
 
 // rate asks the policy about a node the class fits on.
-func (x *Index) rate(s *standing, ordinal int) Rating {
+func (x *Index) rate(s *ranking, ordinal int) Rating {
 	x.ratings++
 	return x.policy.Rate(&s.class, &x.nodes[ordinal])
 }
@@ -69,7 +69,7 @@ func (x *Index) rate(s *standing, ordinal int) Rating {
 // rank rates all nodes, each shape once. Nodes are visited in the order of ties, so
 // that what is left to sort by is the cost, a small number: no comparison of keys is
 // made.
-func (x *Index) rank(s *standing) {
+func (x *Index) rank(s *ranking) {
 	s.grow(len(x.nodes))
 	clear(s.fits)
 	for _, b := range s.live {
@@ -77,7 +77,7 @@ func (x *Index) rank(s *standing) {
 	}
 	s.live = s.live[:0]
 	x.lists.clear()
-	x.verdicts.begin(len(x.twins.nodes))
+	x.verdicts.begin(len(x.shapeSet.nodes))
 	for _, ordinal := range x.tieOrder() {
 		g := &x.gates[ordinal]
 		if !g.admits(&s.class) {
@@ -113,9 +113,9 @@ func (x *Index) tieOrder() []int32 {
 }
 
 // rerank rates one node again, unless the cell is for its present state. Most nodes
-// of a fleet in use have no room for a class, before and after: they are told by gate
-// and bit alone, without touching the cell, which is far away in a large fleet.
-func (x *Index) rerank(s *standing, ordinal int) {
+// of a fleet in use have no room for a class, before and after: gate and
+// bit alone show that, without touching the cell, which is far away in a large fleet.
+func (x *Index) rerank(s *ranking, ordinal int) {
 	g := &x.gates[ordinal]
 	was, is := s.fits.has(ordinal), g.admits(&s.class)
 	if !was && !is {
@@ -154,7 +154,7 @@ func (x *Index) rerank(s *standing, ordinal int) {
 }
 
 // grow makes room for so many nodes.
-func (s *standing) grow(nodes int) {
+func (s *ranking) grow(nodes int) {
 	if add := nodes - len(s.cells); add > 0 {
 		s.cells = append(s.cells, make([]cell, add)...)
 	}
@@ -163,7 +163,7 @@ func (s *standing) grow(nodes int) {
 	}
 }
 
-func (s *standing) bucket(b uint16) *keys {
+func (s *ranking) bucket(b uint16) *keys {
 	for len(s.buckets) <= int(b) {
 		s.buckets = append(s.buckets, keys{})
 	}

@@ -1,8 +1,10 @@
-package pack
+package sim
 
 import (
 	"math"
 	"slices"
+
+	"github.com/tangram-dev/tangram/core/pack"
 )
 
 // FGD is the best published policy, fragmentation gradient descent (USENIX
@@ -19,11 +21,11 @@ type FGD struct {
 func NewFGD(f *Fragmentation) *FGD { return &FGD{f: f} }
 
 // Rate implements Policy.
-func (p *FGD) Rate(c *Class, n *Node) Rating {
+func (p *FGD) Rate(c *pack.Class, n *pack.Node) pack.Rating {
 	s, f := &n.Shape, p.f
 	f.look(s)
 	before := f.of(s.Model, s.CPU)
-	if !c.isShare() {
+	if !c.IsShare() {
 		for slot := range s.FirstWhole(int(c.GPUs)).Slots() {
 			f.count(s.Free[slot], -1)
 		}
@@ -46,4 +48,4 @@ func (p *FGD) Rate(c *Class, n *Node) Rating {
 }
 
 // gradient is the published score of a fall of F by delta milli-GPU, 0..100.
-func gradient(delta float64) int { return int(100 / (1 + math.Exp(-delta/Whole))) }
+func gradient(delta float64) int { return int(100 / (1 + math.Exp(-delta/pack.Whole))) }

@@ -1,11 +1,14 @@
-package pack
+package sim
 
-import "github.com/tangram-dev/tangram/core/model"
+import (
+	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/pack"
+)
 
 // Random picks any node and any device, uniformly: the floor of comparisons. It
 // has no order to keep, so it looks at all nodes.
 type Random struct {
-	shapes []Shape
+	shapes []pack.Shape
 	state  uint64
 }
 
@@ -13,21 +16,21 @@ type Random struct {
 func NewRandom(seed uint64) *Random { return &Random{state: seed} }
 
 // Set adds a node or replaces it.
-func (r *Random) Set(ordinal int, _ uint32, _, now Shape) {
+func (r *Random) Set(ordinal int, _ uint32, _, now pack.Shape) {
 	for len(r.shapes) <= ordinal {
-		r.shapes = append(r.shapes, Shape{CPU: -1})
+		r.shapes = append(r.shapes, pack.Shape{CPU: -1})
 	}
 	r.shapes[ordinal] = now
 }
 
 // Update tells of a node's new shape.
-func (r *Random) Update(ordinal int, now Shape) { r.shapes[ordinal] = now }
+func (r *Random) Update(ordinal int, now pack.Shape) { r.shapes[ordinal] = now }
 
 // Arrive learns nothing.
-func (r *Random) Arrive(*Class) {}
+func (r *Random) Arrive(*pack.Class) {}
 
 // Best is any node on which the class fits, false if there is none.
-func (r *Random) Best(c *Class) (Choice, bool) {
+func (r *Random) Best(c *pack.Class) (pack.Choice, bool) {
 	picked, seen := -1, uint64(0)
 	for i := range r.shapes {
 		if r.shapes[i].Fits(c) {
@@ -38,7 +41,7 @@ func (r *Random) Best(c *Class) (Choice, bool) {
 		}
 	}
 	if picked < 0 {
-		return Choice{}, false
+		return pack.Choice{}, false
 	}
 	s := &r.shapes[picked]
 	set := model.Mask(0)
@@ -53,15 +56,18 @@ func (r *Random) Best(c *Class) (Choice, bool) {
 		}
 		set = set.With(slot)
 	}
-	return Choice{Ordinal: picked, Devices: set}, true
+	return pack.Choice{Ordinal: picked, Devices: set}, true
 }
 
 // below is a random number in [0, n), by splitmix64. The bias of the remainder
 // is below 2^-40 here.
 func (r *Random) below(n uint64) uint64 {
 	r.state += 0x9e3779b97f4a7c15
-	return mix(r.state) % n
+	z := r.state
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return (z ^ z>>31) % n
 }
 
 // Remove takes a node out.
-func (r *Random) Remove(ordinal int) { r.shapes[ordinal] = Shape{CPU: -1} }
+func (r *Random) Remove(ordinal int) { r.shapes[ordinal] = pack.Shape{CPU: -1} }

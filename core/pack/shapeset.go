@@ -1,17 +1,17 @@
 package pack
 
-// twins numbers the shapes nodes have at this moment, so that nodes of equal shape
+// shapeSet numbers the shapes that nodes have at this moment, so that nodes of equal shape
 // are rated once when all are: most of a large fleet is alike, above all while it
-// is empty. Numbers of shapes nobody has any more are given out again, so there are
+// is empty. Numbers of shapes that no node has any more are given out again, so there are
 // never more of them than nodes.
-type twins struct {
+type shapeSet struct {
 	numbers map[Shape]int32
 	nodes   []int32 // by number: how many have the shape
 	spare   []int32
 }
 
 // enter counts a node with the shape and returns its number.
-func (t *twins) enter(s *Shape) int32 {
+func (t *shapeSet) enter(s *Shape) int32 {
 	number, ok := t.numbers[*s]
 	if !ok {
 		if t.numbers == nil {
@@ -30,7 +30,7 @@ func (t *twins) enter(s *Shape) int32 {
 }
 
 // leave undoes enter.
-func (t *twins) leave(s *Shape, number int32) {
+func (t *shapeSet) leave(s *Shape, number int32) {
 	if t.nodes[number]--; t.nodes[number] == 0 {
 		delete(t.numbers, *s)
 		t.spare = append(t.spare, number)

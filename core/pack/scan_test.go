@@ -1,7 +1,9 @@
 package pack
 
+import "github.com/tangram-dev/tangram/core/model"
+
 // Scan is Best without any index: it rates every node anew. It is the meaning of
-// the index, which must choose the same, and a way to ask once.
+// the index, which must choose the same.
 func (x *Index) Scan(c *Class) (Choice, bool) {
 	x.policy.Begin(c)
 	var best entry
@@ -23,4 +25,13 @@ func (x *Index) Scan(c *Class) (Choice, bool) {
 	}
 	n := &x.nodes[best.key.ordinal()]
 	return Choice{best.key.ordinal(), n.devices(c, chosen), best.cost(), best.shift.Tie}, true
+}
+
+// Give undoes Take.
+func (s *Shape) Give(c *Class, set model.Mask) {
+	s.CPU += c.CPU
+	s.Memory += c.Memory
+	for slot := range set.Slots() {
+		s.Free[slot] += c.Milli
+	}
 }

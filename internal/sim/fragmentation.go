@@ -1,8 +1,10 @@
-package pack
+package sim
 
 import (
 	"cmp"
 	"slices"
+
+	"github.com/tangram-dev/tangram/core/pack"
 )
 
 // Fragmentation is the measure F of FGD (USENIX ATC'23, section 3): the free GPU
@@ -18,7 +20,7 @@ type Fragmentation struct {
 
 // typical is a request of the typical workload, without memory.
 type typical struct {
-	class Class
+	class pack.Class
 	size  int     // position in sizes; -1 without GPUs
 	part  float64 // popularity; all sum to 1
 }
@@ -31,8 +33,8 @@ const typicalPart = 0.95
 // ordered by count, larger requests first among equals, until typicalPart of all
 // arrivals is covered. gpuOnly leaves out requests without GPUs, which cannot
 // use GPUs and so call all of them fragments, always.
-func NewFragmentation(workload []Demand, gpuOnly bool) *Fragmentation {
-	counts := map[Class]float64{}
+func NewFragmentation(workload []pack.Demand, gpuOnly bool) *Fragmentation {
+	counts := map[pack.Class]float64{}
 	total := 0.0
 	for _, d := range workload {
 		if gpuOnly && d.Class.GPUs == 0 {
@@ -47,7 +49,7 @@ func NewFragmentation(workload []Demand, gpuOnly bool) *Fragmentation {
 		types = append(types, typical{class: class, size: -1, part: count})
 	}
 	slices.SortFunc(types, func(a, b typical) int {
-		return cmp.Or(cmp.Compare(b.part, a.part), cmp.Compare(b.class.CPU, a.class.CPU), compareClasses(b.class, a.class))
+		return cmp.Or(cmp.Compare(b.part, a.part), cmp.Compare(b.class.CPU, a.class.CPU), b.class.Compare(a.class))
 	})
 	f := &Fragmentation{}
 	covered := 0.0
@@ -75,7 +77,7 @@ func NewFragmentation(workload []Demand, gpuOnly bool) *Fragmentation {
 }
 
 // Of is F of a node, in milli-GPU.
-func (f *Fragmentation) Of(s *Shape) float64 {
+func (f *Fragmentation) Of(s *pack.Shape) float64 {
 	f.look(s)
 	return f.of(s.Model, s.CPU)
 }
@@ -88,7 +90,7 @@ type holes struct {
 }
 
 // look fills the holes of a node.
-func (f *Fragmentation) look(s *Shape) {
+func (f *Fragmentation) look(s *pack.Shape) {
 	h := &f.holes
 	h.idle = 0
 	clear(h.fit)
@@ -113,7 +115,7 @@ func (f *Fragmentation) count(free uint16, sign int) {
 
 // of is the expectation: all idle GPU for a request that cannot run here, what
 // is too small for one that can.
-func (f *Fragmentation) of(m ModelID, cpu int64) float64 {
+func (f *Fragmentation) of(m pack.ModelID, cpu int64) float64 {
 	h := &f.holes
 	idle, sum := float64(h.idle), 0.0
 	for i := range f.types {

@@ -1,0 +1,55 @@
+package engine_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/tangram-dev/tangram/core/arbiter"
+	"github.com/tangram-dev/tangram/core/coretest"
+	"github.com/tangram-dev/tangram/core/engine"
+	"github.com/tangram-dev/tangram/core/model"
+)
+
+// Slices count with their part of a GPU on mixed fleets, too: models that cannot be cut
+// so do not make them cheaper. A queue of 2 GPUs runs two slices of a whole card.
+func TestSlicesKeepLimits(t *testing.T) {
+	w := newWorld(t, options(), []arbiter.Queue{{Name: "q", Capability: map[arbiter.Resource]int64{gpu: 2000}}},
+		coretest.Node("cut").GPUs(8, "A100").Cuttable().Build(), coretest.Node("plain").GPUs(8, "T4").Build())
+	slice := func(id, profile string) engine.Gang {
+		g := simple(id, 1, 1)
+		g.Queue = "q"
+		g.Roles[0].Request = coretest.Request(1)
+		g.Roles[0].Request.Containers[0].Part = model.Part{Kind: model.Slice, Profile: profile}
+		return g
+	}
+	profiles := w.profiles("cut")
+	for i := range 6 {
+		w.submit(slice(fmt.Sprint("g", i), profiles[len(profiles)-1]))
+	}
+	w.decide()
+	running := 0
+	for i := range 6 {
+		if w.runs(fmt.Sprint("g", i)) {
+			running++
+		}
+	}
+	if running != 2 {
+		t.Errorf("%d slices of a whole GPU run in a queue of 2 GPUs", running)
+	}
+	if got := w.tree.Used("q").Of(gpu); got != 2000 {
+		t.Errorf("%d thousandths are charged", got)
+	}
+}
+
+// profiles lists a node's MIG profiles, the smallest first.
+func (w *world) profiles(id model.NodeID) []string {
+	v, _ := w.l.View(id)
+	var names []string
+	most := 0
+	for _, p := range v.Node.Devices[0].MIG {
+		if p.Size >= most {
+			names, most = append(names, p.Name), p.Size
+		}
+	}
+	return names
+}
