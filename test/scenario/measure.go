@@ -78,7 +78,7 @@ func (p *pluginEngine) rate(n *model.Node, rebuilt *ledger.Ledger) error {
 	for _, vendor := range model.Vendors {
 		r := &model.Request{Vendor: vendor, Containers: []model.Container{{Name: "main", Count: 1}}}
 		want, _ := fresh.Rate(r, score.DefaultWeights(), n.ID)
-		got := p.shared.Cluster().Rate(r, score.DefaultWeights(), n.ID)
+		got := p.shared.Engine().Rate(r, score.DefaultWeights(), n.ID, "")
 		if err := difference(fmt.Sprintf("the scheduler's score of %s", n.ID), fmt.Sprint(got.Card), fmt.Sprint(want.Card)); err != nil {
 			return err
 		}

@@ -27,7 +27,7 @@ import (
 	"github.com/tangram-dev/tangram/core/score"
 	"github.com/tangram-dev/tangram/internal/dialect"
 	"github.com/tangram-dev/tangram/internal/kube/plugin"
-	"github.com/tangram-dev/tangram/internal/kube/state"
+	"github.com/tangram-dev/tangram/internal/kube/watch"
 )
 
 // pluginEngine is the real kube-scheduler with Tangram's plugins, configured as
@@ -77,7 +77,7 @@ func (p *pluginEngine) start(parent context.Context) error {
 	// The zero logger is silent: what a story needs to know is in the objects.
 	ctx, cancel := context.WithCancel(klog.NewContext(context.WithoutCancel(parent), klog.Logger{}))
 	p.stop = cancel
-	p.shared = plugin.NewShared(state.Sources{GPUNodes: p.api.gpuNodes, NodeTopologies: p.api.topologies})
+	p.shared = plugin.NewShared(watch.Sources{GPUNodes: p.api.gpuNodes, NodeTopologies: p.api.topologies})
 	factory := scheduler.NewInformerFactory(p.api.client, 0)
 	p.sched, err = scheduler.New(ctx, p.api.client, factory, nil,
 		func(string) events.EventRecorderLogger { return recorder{p.api} },
@@ -92,9 +92,9 @@ func (p *pluginEngine) start(parent context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.shared.TakeShortcut(p.sched)
-	p.shared.KeepQuiet(p.sched)
-	p.shared.DispatchWith(ctx, p.sched)
+	p.shared.ScheduleByPlan(p.sched)
+	p.shared.HandleFailures(p.sched)
+	p.shared.RunLoop(ctx, p.sched)
 	factory.StartWithContext(ctx)
 	factory.WaitForCacheSyncWithContext(ctx)
 	if err := p.sched.WaitForHandlersSync(parent); err != nil {
@@ -176,7 +176,7 @@ func (p *pluginEngine) compare(state *State) error {
 	if err := p.compareNodes(state); err != nil {
 		return err
 	}
-	if _, err := p.shared.Cluster().Check(); err != nil {
+	if _, err := p.shared.Engine().Check(); err != nil {
 		return err
 	}
 	bound := 0
@@ -225,8 +225,8 @@ func (p *pluginEngine) ask(pod *v1.Pod, rebuilt *ledger.Ledger) error {
 	if err != nil {
 		return err
 	}
-	nodes := p.shared.Cluster().Search(r, score.DefaultWeights(), 0, math.MaxInt)
-	refused := p.shared.Cluster().Reasons(r)
+	nodes := p.shared.Engine().Search(r, score.DefaultWeights(), math.MaxInt)
+	refused := p.shared.Engine().Reasons(r)
 	fresh := planner.New(rebuilt)
 	var want []model.NodeID
 	for c := range fresh.Candidates(r, score.DefaultWeights()) {
