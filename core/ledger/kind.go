@@ -17,6 +17,8 @@ type Kind struct {
 	Links *topology.Links
 	// healthy are the devices new work may use; fixed those sold in slices only.
 	healthy, fixed model.Mask
+	// replicated are the devices that are sold several times over as whole ones.
+	replicated model.Mask
 	// vendor has the devices of each vendor.
 	vendor [numVendors]model.Mask
 	// cuts says how each device can be cut; nil where it cannot.
@@ -64,6 +66,9 @@ func newKind(n *model.Node, signature string) *Kind {
 		if d.Fixed {
 			k.fixed = k.fixed.With(slot)
 		}
+		if d.Replicated && !d.Fixed {
+			k.replicated = k.replicated.With(slot)
+		}
 	}
 	for i, v := range model.Vendors {
 		k.sellable[i] = n.Sellable[v]
@@ -75,7 +80,7 @@ func newKind(n *model.Node, signature string) *Kind {
 func signature(n *model.Node) string {
 	var b strings.Builder
 	for _, d := range n.Devices {
-		fmt.Fprintf(&b, "d%d %s %s %d %d %d %d %d %v %v;", d.Index, d.Vendor, d.Model, d.Memory, d.NUMA, d.Health, d.Tenants, d.MIGSlices, d.MIG, d.Fixed)
+		fmt.Fprintf(&b, "d%d %s %s %d %d %d %d %d %v %v %t %t;", d.Index, d.Vendor, d.Model, d.Memory, d.NUMA, d.Health, d.Tenants, d.MIGSlices, d.MIG, d.Fixed, d.Replicated, d.OnePerContainer)
 	}
 	for _, l := range n.Links {
 		fmt.Fprintf(&b, "l%v %d %d;", l.Between, l.Class, l.Count)

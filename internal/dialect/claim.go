@@ -190,7 +190,8 @@ func agrees(p model.Part, d record.Device) bool {
 	case model.Share:
 		return d.MIG == "" && d.Turn == p.Turn && d.ComputeMilli == p.Milli && (p.MemoryPercent > 0 || d.MemoryMiB == int64(p.Memory))
 	}
-	return d.MIG == "" && !d.Turn && d.MemoryMiB == 0 && d.ComputeMilli == 0
+	// Whether a whole device is a turn is the node's to say: the claim is the same.
+	return d.MIG == "" && d.MemoryMiB == 0 && d.ComputeMilli == 0
 }
 
 // countedClaims counts each vendor's devices, and parts of them, of a pod as far as
@@ -260,7 +261,9 @@ func Record(r *model.Request, n *model.Node, g place.Grant) record.Record {
 		out := record.Container{Name: c.Name, Resource: c.Resource}
 		if r.Kind() == model.Whole {
 			for slot := range whole[i].Slots() {
-				out.Devices = append(out.Devices, deviceOf(n, slot))
+				d := deviceOf(n, slot)
+				d.Turn = n.Devices[slot].Replicated
+				out.Devices = append(out.Devices, d)
 			}
 		}
 		for _, p := range g.Parts {

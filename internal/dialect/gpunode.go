@@ -41,9 +41,12 @@ func fromGPUNode(node *v1.Node, gn *v1alpha1.GPUNode) (*model.Node, error) {
 			Index: int(d.Index), UUID: d.UUID, Vendor: model.Vendor(d.Vendor), Model: model.ParseModel(d.Model),
 			Memory: model.MiB(d.MemoryMiB), NUMA: numa,
 		}
-		// One replica means that the device is not time-sliced.
-		if n := labelNumber(node, replicasLabel); n > 1 {
-			device.Tenants = int(min(n, model.MaxDevices))
+		if device.Vendor == model.NVIDIA {
+			// One replica means that the device is not time-sliced.
+			if n := labelNumber(node, replicasLabel); n > 1 {
+				device.Tenants = int(min(n, model.MaxDevices))
+			}
+			replicasOf(node).apply(&device)
 		}
 		if d.MIG != nil { // the agent turns MIG mode on and off as needed
 			device.MIG, device.MIGSlices = cuts(device, d.MIG)

@@ -187,8 +187,12 @@ func base(node *v1.Node) *model.Node {
 		}
 	}
 	for _, w := range whole {
+		most := int64(model.MaxDevices)
+		if w.vendor == model.NVIDIA {
+			most *= int64(max(1, replicasOf(node).turns)) // counted once for every turn
+		}
 		if q, ok := node.Status.Allocatable[w.resource]; ok && q.Sign() > 0 {
-			n.Sellable[w.vendor] = int(min(q.Value(), model.MaxDevices))
+			n.Sellable[w.vendor] = int(min(q.Value(), most))
 		}
 	}
 	return n
@@ -201,8 +205,14 @@ func fromLabels(node *v1.Node) (*model.Node, error) {
 	n := base(node)
 	var problem error
 	for _, w := range whole {
-		count := min(n.Sellable[w.vendor], model.MaxDevices-len(n.Devices))
-		if count == 0 {
+		shared := replicas{}
+		count := n.Sellable[w.vendor]
+		if w.vendor == model.NVIDIA {
+			if shared = replicasOf(node); shared.turns > 0 {
+				count = shared.cards
+			}
+		}
+		if count = min(count, model.MaxDevices-len(n.Devices)); count == 0 {
 			continue
 		}
 		memory, err := labelledMemory(node, w.vendor, count)
@@ -212,9 +222,9 @@ func fromLabels(node *v1.Node) (*model.Node, error) {
 		first := len(n.Devices)
 		var indexes []int
 		for i := range count {
-			n.Devices = append(n.Devices, model.Device{
-				Index: first + i, Vendor: w.vendor, Model: labelledModel(node, w.vendor), Memory: memory, NUMA: model.NUMAUnknown,
-			})
+			d := model.Device{Index: first + i, Vendor: w.vendor, Model: labelledModel(node, w.vendor), Memory: memory, NUMA: model.NUMAUnknown}
+			shared.apply(&d)
+			n.Devices = append(n.Devices, d)
 			indexes = append(indexes, first+i)
 		}
 		if node.Labels[names.LabelInterconnect] == "nvlink" && count > 1 {

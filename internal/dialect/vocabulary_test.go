@@ -182,7 +182,10 @@ func TestRegistrations(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			n := nodeOf(map[string]string{replicasLabel: "4"}, tt.allocatable)
+			n := nodeOf(nil, tt.allocatable)
+			if strings.HasPrefix(tt.allocatable, string(sharedGPU)) {
+				n.Labels = map[string]string{replicasLabel: "4"}
+			}
 			if tt.annotation != "" {
 				n.Annotations = map[string]string{tt.annotation: tt.value}
 			}
