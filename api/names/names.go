@@ -106,6 +106,7 @@ const (
 	AnnotationVolcanoGroup       = "scheduling.volcano.sh/group-name"
 	AnnotationKubeGroup          = "scheduling.k8s.io/group-name"
 	AnnotationVolcanoQueue       = "scheduling.volcano.sh/queue-name"
+	AnnotationVolcanoJobQueue    = "volcano.sh/queue-name" // on the pods of a Volcano Job
 	AnnotationVolcanoTask        = "volcano.sh/task-spec"
 	AnnotationVolcanoPreemptable = "volcano.sh/preemptable"
 )
