@@ -48,7 +48,8 @@ const (
 	AnnotationAvoidUUID = "nvidia.com/nouse-gpuuuid"
 	// AnnotationUseIndex names devices by their index on the node.
 	AnnotationUseIndex = "volcano.sh/gpu-index"
-	// AnnotationAvoidUnhealthy lists UUIDs the pod's owner knows to be unhealthy.
+	// AnnotationAvoidUnhealthy on a Node lists devices, by index or UUID, that are not to
+	// be used; on a pod, UUIDs that its owner knows to be unhealthy.
 	AnnotationAvoidUnhealthy = "volcano.sh/gpu-unhealthy-ids"
 )
 

@@ -68,6 +68,33 @@ func Charge(pod *v1.Pod, node *model.Node) map[arbiter.Resource]int64 {
 	return out
 }
 
+// Offered is what a node has of what pods are charged: queues' shares are shares of the
+// sum over all nodes. inv is the node's inventory. A replicated device counts once for
+// every turn, as its pods are charged.
+func Offered(node *v1.Node, inv *model.Node) map[arbiter.Resource]int64 {
+	out := map[arbiter.Resource]int64{dispatch.CPU: inv.Host.CPU, dispatch.Memory: int64(inv.Host.Memory)}
+	for name, q := range node.Status.Allocatable {
+		if r, ok := ownUnits(string(name)); ok && q.Sign() > 0 {
+			out[r] += min(q.Value(), arbiter.MaxAmount)
+		}
+	}
+	for i := range inv.Devices {
+		d := &inv.Devices[i]
+		milli := int64(model.FullMilli)
+		if d.Replicated {
+			milli *= int64(d.Tenants)
+		}
+		if d.Health != model.Healthy {
+			continue
+		}
+		out[dispatch.GPU(d.Vendor)] += milli
+		if name := d.Model.Name(); name != "" {
+			out[dispatch.Model(name)] += milli
+		}
+	}
+	return out
+}
+
 // ownUnits is the arbiter's name of a resource that is counted in its own units; false
 // for cpu, memory and whole GPUs, which have names of their own.
 func ownUnits(name string) (arbiter.Resource, bool) {

@@ -55,8 +55,23 @@ func Describe(node *v1.Node, f Facts) (*model.Node, error) {
 // that makes no sense), naming the field.
 func Inventory(node *v1.Node, gn *v1alpha1.GPUNode) (*model.Node, error) {
 	n, err := devicesOf(node, gn)
+	markUnhealthy(n, node)
 	n.Host = nodeHost(node)
 	return n, err
+}
+
+// markUnhealthy marks the devices that the annotation volcano.sh/gpu-unhealthy-ids of
+// the node lists, by index or UUID. Volcano's device plugin writes indexes of NVIDIA's
+// cards; entries that name no device of the node are ignored, as Volcano does.
+func markUnhealthy(n *model.Node, node *v1.Node) {
+	for _, id := range split(node.Annotations[names.AnnotationAvoidUnhealthy]) {
+		for i := range n.Devices {
+			d := &n.Devices[i]
+			if d.UUID == id || d.Vendor == model.NVIDIA && strconv.Itoa(d.Index) == id {
+				d.Health = model.Failed
+			}
+		}
+	}
 }
 
 func devicesOf(node *v1.Node, gn *v1alpha1.GPUNode) (*model.Node, error) {
