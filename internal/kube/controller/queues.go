@@ -15,6 +15,7 @@ import (
 	bus "volcano.sh/apis/pkg/apis/bus/v1alpha1"
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
+	"github.com/tangram-dev/tangram/api/v1alpha1"
 	"github.com/tangram-dev/tangram/internal/kube/controller/lifecycle"
 )
 
@@ -28,6 +29,7 @@ type queues struct {
 	clients  *clients
 	sources  *sources
 	recorder events.EventRecorder
+	charges  *charges
 	// told is the problem last reported of each queue, so that each is told once.
 	told map[string]string
 }
@@ -35,7 +37,8 @@ type queues struct {
 func newQueues(c *clients, s *sources, r events.EventRecorder) (*queues, error) {
 	// Half a second: the numbers are for people, and every pod that comes or goes
 	// changes them.
-	q := &queues{loop: newLoop("queues", 500*time.Millisecond), clients: c, sources: s, recorder: r, told: map[string]string{}}
+	q := &queues{loop: newLoop("queues", 500*time.Millisecond), clients: c, sources: s, recorder: r, told: map[string]string{},
+		charges: newCharges(s.nodes.GetStore(), s.gpuNodes.GetStore())}
 	q.reconcile = q.sync
 	look := func() { q.look(allQueues) }
 	q.queue.Add(allQueues) // though there be none yet
@@ -47,6 +50,14 @@ func newQueues(c *clients, s *sources, r events.EventRecorder) (*queues, error) 
 	}
 	if err := on(s.commands, func(_ **bus.Command, c *bus.Command) {
 		if c.TargetObject != nil && c.TargetObject.Kind == "Queue" {
+			look()
+		}
+	}); err != nil {
+		return nil, err
+	}
+	// An inventory that comes late tells which part of a device pods hold.
+	if err := on(s.gpuNodes, func(before **v1alpha1.GPUNode, n *v1alpha1.GPUNode) {
+		if before == nil || (*before).Generation != n.Generation {
 			look()
 		}
 	}); err != nil {
@@ -68,7 +79,7 @@ func (q *queues) sync(ctx context.Context, _ string) (time.Duration, error) {
 	if err := q.ensure(ctx, all); err != nil {
 		return 0, err
 	}
-	status := all.status(every[*scheduling.PodGroup](q.sources.podGroups), every[*v1.Pod](q.sources.pods))
+	status := all.status(every[*scheduling.PodGroup](q.sources.podGroups), every[*v1.Pod](q.sources.pods), q.charges)
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		errs = append(errs, q.write(ctx, all, all[name], status[name]))

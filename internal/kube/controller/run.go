@@ -135,6 +135,7 @@ func (c *Controller) work(ctx context.Context, clients *clients, scheme *runtime
 	klog.FromContext(ctx).Info("Working")
 	c.Ready(true)
 	var wg sync.WaitGroup
+	wg.Go(func() { sources.startGPUNodes(ctx, clients) })
 	wg.Go(func() { jobs.run(ctx, jobWorkers) })
 	wg.Go(func() { groups.run(ctx, groupWorkers) })
 	wg.Go(func() { queues.run(ctx, queueWorkers) })
