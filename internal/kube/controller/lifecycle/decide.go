@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -176,6 +177,10 @@ func (m *machine) perform(r reaction) bool {
 	case bus.CompleteJobAction:
 		m.move(batch.Completing, string(r.action), r.cause)
 	case bus.RestartJobAction, bus.RestartTaskAction, bus.RestartPartitionAction, bus.RestartPodAction:
+		if r.disrupted {
+			m.restartEvicted(r)
+			return true
+		}
 		if m.status.RetryCount >= m.spec.MaxRetry {
 			m.move(batch.Failed, "RetriesExhausted", fmt.Sprintf("restarted %d times (spec.maxRetry), then %s", m.status.RetryCount, r.cause))
 			return true
@@ -187,6 +192,15 @@ func (m *machine) perform(r reaction) bool {
 		return false
 	}
 	return true
+}
+
+// restartEvicted restarts what was evicted. That is not a failure of the job: it is
+// counted apart, and however often it happens the job goes on.
+func (m *machine) restartEvicted(r reaction) {
+	n := note(&m.status, evictions) + 1
+	setNote(&m.status, evictions, strconv.Itoa(int(n)))
+	raise(&m.status, r.targets)
+	m.move(batch.Restarting, string(r.action), fmt.Sprintf("%s (restart %d after evictions, which spec.maxRetry does not count)", r.cause, n))
 }
 
 // finish ends a job whose pods have ended, or enough of them.

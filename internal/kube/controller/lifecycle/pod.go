@@ -17,7 +17,7 @@ type Pod struct {
 	Version int32 // the job's version when it was created
 	Phase   v1.PodPhase
 	Leaving bool // somebody deletes it
-	Evicted bool // it was thrown out, whether or not the object is deleted
+	Evicted bool // it was evicted (DisruptionTarget, or by the kubelet), whether or not the object is deleted
 	// ExitCodes are those of its containers that ended badly.
 	ExitCodes []int32
 	Restarts  int32     // of its containers, in place
