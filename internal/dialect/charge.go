@@ -61,11 +61,22 @@ func Charge(pod *v1.Pod, node *model.Node) map[arbiter.Resource]int64 {
 			milli += int64(fractionOf(p, node))
 		}
 		add(dispatch.GPU(c.Vendor), milli)
-		if models, err := modelList(pod, names.AnnotationUseModel); err == nil && len(models) == 1 {
-			add(dispatch.Model(models[0].Name()), milli)
+		if m := onlyModel(pod, c.Vendor); m.Known() {
+			add(dispatch.Model(m.Name()), milli)
 		}
 	}
 	return out
+}
+
+// onlyModel is the model that a pod insists on, by its resources' names or by annotation.
+func onlyModel(pod *v1.Pod, vendor model.Vendor) model.GPUModel {
+	if r, _, err := counts(pod); err == nil && r != nil && r.Vendor == vendor && len(r.UseModels) == 1 {
+		return r.UseModels[0]
+	}
+	if models, err := modelList(pod, names.AnnotationUseModel); err == nil && len(models) == 1 && vendor != model.Ascend {
+		return models[0]
+	}
+	return model.GPUModel{}
 }
 
 // Offered is what a node has of what pods are charged: queues' shares are shares of the
@@ -106,7 +117,24 @@ func ownUnits(name string) (arbiter.Resource, bool) {
 			return "", false
 		}
 	}
-	return arbiter.Resource(resourcePrefix + name), true
+	return arbiter.Resource(resourcePrefix + canonical(name)), true
+}
+
+// canonical is one spelling for the names of a resource: a limit on Huawei's cards is not
+// left by writing them in lower case.
+func canonical(name string) string {
+	rest, ok := cutPrefixFold(name, "huawei.com/")
+	if !ok {
+		return name
+	}
+	for _, suffix := range []string{"", ascendMemory, ascendPercent} {
+		if card, ok := strings.CutSuffix(rest, suffix); ok {
+			if chip := ascendChipOf(card); chip != nil {
+				return "huawei.com/" + chip.name + suffix
+			}
+		}
+	}
+	return name
 }
 
 // fractionOf is the part of a device that a holder has, in thousandths.

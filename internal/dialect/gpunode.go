@@ -41,6 +41,9 @@ func fromGPUNode(node *v1.Node, gn *v1alpha1.GPUNode) (*model.Node, error) {
 			Index: int(d.Index), UUID: d.UUID, Vendor: model.Vendor(d.Vendor), Model: model.ParseModel(d.Model),
 			Memory: model.MiB(d.MemoryMiB), NUMA: numa,
 		}
+		if device.Vendor == model.Ascend {
+			device.Model = ascendModel(d.Model)
+		}
 		if device.Vendor == model.NVIDIA {
 			// One replica means that the device is not time-sliced.
 			if n := labelNumber(node, replicasLabel); n > 1 {

@@ -148,7 +148,7 @@ func countAmount(to map[arbiter.Resource]int64, name string, q resource.Quantity
 		to[dispatch.Memory] += q.Value() >> 20
 		return
 	case strings.HasPrefix(name, modelPrefix):
-		to[dispatch.Model(model.ParseModel(strings.TrimPrefix(name, modelPrefix)).Name())] += q.MilliValue()
+		to[dispatch.Model(limitedModel(strings.TrimPrefix(name, modelPrefix)).Name())] += q.MilliValue()
 		return
 	}
 	for _, w := range whole {
@@ -157,7 +157,15 @@ func countAmount(to map[arbiter.Resource]int64, name string, q resource.Quantity
 			return
 		}
 	}
-	to[arbiter.Resource(resourcePrefix+name)] += q.Value()
+	to[arbiter.Resource(resourcePrefix+canonical(name))] += q.Value()
+}
+
+// limitedModel is the model that a limit is about.
+func limitedModel(name string) model.GPUModel {
+	if strings.Contains(strings.ToLower(name), "ascend") {
+		return ascendModel(name)
+	}
+	return model.ParseModel(name)
 }
 
 func (r reader) note(err error, path []string) {

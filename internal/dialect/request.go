@@ -70,6 +70,12 @@ func counts(pod *v1.Pod) (*model.Request, []*vocabulary, error) {
 			}
 			container.Resource, container.Count, container.Part = string(a.resource), a.count, a.part
 			r.MinMemory = max(r.MinMemory, a.minMemory)
+			if len(a.models) > 0 {
+				if len(r.UseModels) > 0 && !slices.Equal(r.UseModels, a.models) {
+					return fmt.Errorf("%s: two kinds of cards in one pod, the other is %s", a.field, first.field)
+				}
+				r.UseModels = a.models
+			}
 		}
 		r.Containers = append(r.Containers, container)
 		return nil
