@@ -45,11 +45,11 @@ func holder(uid string, v model.Vendor) model.HolderID {
 // with the pod's own request; otherwise the pod is counted by its request, with
 // devices unknown, and the error says what is wrong with the record.
 func Claims(pod *v1.Pod) ([]ledger.Claim, error) {
-	// Wishes do not count: they are annotations, which may be edited into nonsense
-	// while the pod runs.
+	// Wishes do not count: they are annotations, which may be edited into
+	// something invalid while the pod runs.
 	r, _, err := counts(pod)
 	if err != nil {
-		// Somebody else placed a pod Tangram would have refused. It still holds
+		// Another scheduler placed a pod that Tangram would have refused. It still holds
 		// devices.
 		return countedClaims(pod), nil
 	}
@@ -239,10 +239,10 @@ func countedClaims(pod *v1.Pod) []ledger.Claim {
 	return out
 }
 
-// BoundSince is when the pod was bound, in seconds, as the API tells it. Of a pod that
-// was created on its node nobody says so before kubelet does; until then its right is
-// the youngest, or for a moment it would take devices from those it shares a second
-// with.
+// BoundSince is when the pod was bound, in seconds, as the API tells it. A pod that
+// was created with spec.nodeName has no such time before kubelet reports it; until then
+// its claim is the youngest, so that it takes no device from pods bound in the same
+// second.
 func BoundSince(pod *v1.Pod) int64 {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == v1.PodScheduled && c.Status == v1.ConditionTrue {

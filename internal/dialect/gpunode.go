@@ -82,7 +82,7 @@ func fromGPUNode(node *v1.Node, gn *v1alpha1.GPUNode) (*model.Node, error) {
 			n.Links = append(n.Links, model.Link{Between: between, Class: class, Count: int(l.Count)})
 		}
 	}
-	heed(n, node)
+	addPublished(n, node)
 	note(setHealth(n, gn))
 	return n, problem
 }
@@ -121,17 +121,17 @@ func setHealth(n *model.Node, gn *v1alpha1.GPUNode) error {
 	return problem
 }
 
-// heed adds to a GPUNode's inventory what device plugins of other families say on
-// the node: cards they found unhealthy or were told to leave alone, the modes they
-// offer, and how many whole cards they sell when nobody else does.
-func heed(n *model.Node, node *v1.Node) {
+// addPublished adds to a GPUNode's inventory what device plugins of other families
+// publish on the node: cards that are unhealthy or cordoned, the sharing modes they
+// offer, and how many whole cards they sell where allocatable does not say.
+func addPublished(n *model.Node, node *v1.Node) {
 	for _, v := range vocabularies {
 		if v.devices == nil {
 			continue
 		}
 		reg, err := v.devices(node)
 		if err != nil || reg == nil || reg.more || len(reg.devices) == 0 {
-			continue // what makes no sense is not needed here: the GPUNode has the devices
+			continue // not needed: the GPUNode has the devices
 		}
 		for _, sick := range reg.devices {
 			for i := range n.Devices {

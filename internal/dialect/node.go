@@ -52,7 +52,7 @@ func Describe(node *v1.Node, f Facts) (*model.Node, error) {
 // Inventory describes a node's devices: from its GPUNode if it has one, else
 // from labels and allocatable. The inventory is always usable; the error says
 // what had to be ignored (a field of a GPUNode that contradicts others, a label
-// that makes no sense), naming the field.
+// with an invalid value), naming the field.
 func Inventory(node *v1.Node, gn *v1alpha1.GPUNode) (*model.Node, error) {
 	n, err := devicesOf(node, gn)
 	markUnhealthy(n, node)
@@ -169,8 +169,8 @@ func merge(n *model.Node, reg *registration) *model.Node {
 	return out
 }
 
-// known is the health that a family read before knows of a device: whoever speaks
-// last, a sick device stays sick.
+// known is the health that a family read before reports of a device: a device stays
+// unhealthy when any family says so.
 func known(n *model.Node, d model.Device) model.Health {
 	for _, o := range n.Devices {
 		if o.Vendor == d.Vendor && (o.UUID != "" && o.UUID == d.UUID || (o.UUID == "" || d.UUID == "") && o.Index == d.Index) {

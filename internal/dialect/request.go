@@ -15,8 +15,8 @@ import (
 func Request(pod *v1.Pod) (*model.Request, error) { return RequestOn(pod, topology.DefaultLevels()) }
 
 // RequestOn reads what a pod asks for on a cluster with the given levels of domains:
-// nil when it asks for no GPU, an error that names the field when it asks for
-// nonsense.
+// nil when it asks for no GPU, an error that names the field when the
+// request is invalid.
 func RequestOn(pod *v1.Pod, levels topology.Levels) (*model.Request, error) {
 	r, used, err := counts(pod)
 	if err != nil || r == nil {

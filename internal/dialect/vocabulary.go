@@ -241,7 +241,7 @@ func encodeCards(p placed, kind string, everyContainer bool) string {
 	return b.String()
 }
 
-// deviceName is a device's UUID, or its index where nobody knows the UUID.
+// deviceName is a device's UUID, or its index where the UUID is unknown.
 func deviceName(d model.Device) string {
 	if d.UUID != "" {
 		return d.UUID

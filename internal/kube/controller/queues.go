@@ -30,14 +30,14 @@ type queues struct {
 	sources  *sources
 	recorder events.EventRecorder
 	charges  *charges
-	// told is the problem last reported of each queue, so that each is told once.
-	told map[string]string
+	// reported is the problem last reported of each queue, so that each is reported once.
+	reported map[string]string
 }
 
 func newQueues(c *clients, s *sources, r events.EventRecorder) (*queues, error) {
 	// Half a second: the numbers are for people, and every pod that comes or goes
 	// changes them.
-	q := &queues{loop: newLoop("queues", 500*time.Millisecond), clients: c, sources: s, recorder: r, told: map[string]string{},
+	q := &queues{loop: newLoop("queues", 500*time.Millisecond), clients: c, sources: s, recorder: r, reported: map[string]string{},
 		charges: newCharges(s.nodes.GetStore(), s.gpuNodes.GetStore())}
 	q.reconcile = q.sync
 	look := func() { q.look(allQueues) }
@@ -112,7 +112,7 @@ func (q *queues) write(ctx context.Context, all tree, queue *scheduling.Queue, w
 		case bus.Action(command.Action) == bus.OpenQueueAction:
 			want.State = scheduling.QueueStateOpen
 		case bus.Action(command.Action) == bus.CloseQueueAction && want.State != scheduling.QueueStateClosed:
-			want.State = scheduling.QueueStateClosing // closed once nobody is left
+			want.State = scheduling.QueueStateClosing // closed once it is empty
 		}
 	}
 	q.tell(all, queue)
@@ -140,12 +140,12 @@ func (q *queues) write(ctx context.Context, all tree, queue *scheduling.Queue, w
 // its reason: a later event of the same reason would be counted, and not be read.
 func (q *queues) tell(all tree, queue *scheduling.Queue) {
 	reason, problem := all.problem(queue.Name)
-	if problem != "" && q.told[queue.Name] != problem {
+	if problem != "" && q.reported[queue.Name] != problem {
 		q.recorder.Eventf(queue, nil, v1.EventTypeWarning, reason, "Sync", "%s", problem)
 	}
-	q.told[queue.Name] = problem
+	q.reported[queue.Name] = problem
 	if problem == "" {
-		delete(q.told, queue.Name)
+		delete(q.reported, queue.Name)
 	}
 }
 

@@ -41,7 +41,7 @@ type Controller struct {
 	// Elect: others may run beside this one, and only one works.
 	Elect bool
 	// Ready is called with false while the controller is about to work, and with true
-	// when it does, or when it is somebody else's turn.
+	// when it does, or when another replica leads.
 	Ready func(bool)
 }
 

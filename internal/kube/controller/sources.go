@@ -28,7 +28,7 @@ const (
 // sources are the informers everything is read from.
 type sources struct {
 	pods, nodes, jobs, podGroups, queues, commands cache.SharedIndexInformer
-	// gpuNodes is empty where nobody has installed the definition; see startGPUNodes.
+	// gpuNodes is empty where the definition is not installed; see startGPUNodes.
 	gpuNodes cache.SharedIndexInformer
 }
 

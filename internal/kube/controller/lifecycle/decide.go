@@ -25,7 +25,7 @@ type Observed struct {
 	Trouble *Problem
 	// Fault is why the job can never run, or nil.
 	Fault *Problem
-	// Command is what somebody wants of the job, or nil.
+	// Command is an order from outside, or nil.
 	Command *Command
 }
 
@@ -77,7 +77,7 @@ func Decide(job *batch.Job, seen Observed, now time.Time) Plan {
 }
 
 // step makes at most one transition, but for the first and for the end of a restart,
-// which nobody needs to see alone.
+// which need no status of their own.
 func (m *machine) step() {
 	if m.phase() == "" {
 		m.move(batch.Pending, "", "")

@@ -11,7 +11,7 @@ import (
 )
 
 // trigger is something that happened, for a policy to react to. It holds as long as
-// it is so: nothing is lost when nobody watched.
+// it is so: nothing is lost while the controller is down.
 type trigger struct {
 	event     bus.Event
 	task      string // "" when it is about the whole job
