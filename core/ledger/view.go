@@ -42,6 +42,9 @@ func (v View) Devices(vendor model.Vendor) model.Mask {
 // Fixed are the devices sold in slices only.
 func (v View) Fixed() model.Mask { return v.Kind.fixed }
 
+// Replicated are the devices sold several times over as whole ones.
+func (v View) Replicated() model.Mask { return v.Kind.replicated }
+
 // Healthy are the node's healthy devices of a vendor, free or held.
 func (v View) Healthy(vendor model.Vendor) model.Mask {
 	return v.Devices(vendor) & v.Kind.healthy

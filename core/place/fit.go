@@ -94,9 +94,8 @@ func FitWith(r *model.Request, v ledger.View, how Choose) (Grant, *explain.Refus
 	if large.Count() < need {
 		return Grant{}, smallMemory(r, v, allowed)
 	}
-	if kind == model.Whole {
-		several := keep(large, v, func(d *model.Device) bool { return !onlyOne(r, d) })
-		if large = several; large.Count() < need {
+	if kind == model.Whole && v.Replicated() != 0 {
+		if large = keep(large, v, func(d *model.Device) bool { return !onlyOne(r, d) }); large.Count() < need {
 			return refuse(explain.TooFew, large, "")
 		}
 	}
@@ -136,16 +135,25 @@ func FitWith(r *model.Request, v ledger.View, how Choose) (Grant, *explain.Refus
 	if room := v.Room(r.Vendor); room < need {
 		return Grant{}, &explain.Refusal{Code: explain.Taken, Need: int64(need), Best: int64(room), Devices: devices.Count()}
 	}
-	set := model.Mask(0)
-	for calm := range byTenants(free, v) {
-		if set = near.choose(calm, need, r.Prefer.Bond); set != 0 {
-			break
-		}
-	}
+	set := choose(&near, free, need)
 	if set == 0 {
 		return refuse(explain.FreeApart, near.largest(free, need), near.String())
 	}
 	return Grant{Set: set}, nil
+}
+
+// choose returns the best k of the free devices, of replicated ones those with the
+// fewest tenants; 0 when none are near enough.
+func choose(near *nearness, free model.Mask, k int) model.Mask {
+	if free&near.v.Replicated() == 0 {
+		return near.choose(free, k, near.r.Prefer.Bond)
+	}
+	for calm := range byTenants(free, near.v) {
+		if set := near.choose(calm, k, near.r.Prefer.Bond); set != 0 {
+			return set
+		}
+	}
+	return 0
 }
 
 // byTenants yields the devices with the fewest tenants, then those with a few more
