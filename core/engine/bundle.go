@@ -97,11 +97,10 @@ func (e *Engine) split(k *known, now int64) []*bundle {
 	return out
 }
 
-// amounts is what a bundle uses.
-func (e *Engine) amounts(b *bundle) arbiter.Amounts {
-	sum := map[arbiter.Resource]int64{}
+// amounts is what a bundle is charged.
+func (e *Engine) amounts(b *bundle) (sum arbiter.Amounts) {
 	for _, h := range b.members {
-		e.add(sum, b.gang.Roles[b.gang.placed[h].role].Request, 1)
+		sum = sum.Plus(b.gang.placed[h].charge)
 	}
-	return arbiter.NewAmounts(sum)
+	return sum
 }

@@ -124,9 +124,13 @@ func (e *Engine) total() map[arbiter.Resource]int64 {
 		out[Memory] += int64(v.Node.Host.Memory.MiB())
 		for _, vendor := range model.Vendors {
 			for slot := range v.Healthy(vendor).Slots() {
-				out[GPU(vendor)] += model.FullMilli
-				if name := v.Node.Devices[slot].Model.Name(); name != "" {
-					out[Model(name)] += model.FullMilli
+				d, milli := &v.Node.Devices[slot], int64(model.FullMilli)
+				if d.Replicated { // sold once for every turn
+					milli *= int64(d.Tenants)
+				}
+				out[GPU(vendor)] += milli
+				if name := d.Model.Name(); name != "" {
+					out[Model(name)] += milli
 				}
 			}
 		}

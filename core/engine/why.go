@@ -36,6 +36,9 @@ func (e *Engine) why(k *known) explain.Reason {
 	if wait.ForQuota() {
 		return reasonOf(wait)
 	}
+	if k.overQuota.ForQuota() {
+		return reasonOf(k.overQuota)
+	}
 	if r := e.refusedEverywhere(k); r.Is() {
 		return r
 	}

@@ -28,13 +28,9 @@ func PodQueue(pod *v1.Pod, groupQueue string) string {
 	return cmp.Or(groupQueue, NamedQueue(pod), arbiter.Default)
 }
 
-// Charged says whether a pod is charged to a queue at all: pods that Tangram schedules
-// are, and those of other schedulers that name a queue, belong to a gang or ask for
-// devices.
+// Charged says whether a pod is charged to a queue at all, whichever scheduler places
+// it: those are that name a queue, belong to a gang or ask for devices.
 func Charged(pod *v1.Pod) bool {
-	if s := pod.Spec.SchedulerName; s == names.SchedulerName || s == names.VolcanoSchedulerName {
-		return true
-	}
 	if m, _ := MembershipOf(pod); m.Queue != "" || m.PodGroup != "" || pod.Labels[names.LabelGang] != "" {
 		return true
 	}

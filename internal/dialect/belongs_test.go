@@ -43,7 +43,7 @@ func TestCharged(t *testing.T) {
 		want bool
 	}{
 		"another scheduler's pod": {with(func(*v1.Pod) {}), false},
-		"ours":                    {with(func(p *v1.Pod) { p.Spec.SchedulerName = names.VolcanoSchedulerName }), true},
+		"neither GPU nor queue":   {with(func(p *v1.Pod) { p.Spec.SchedulerName = names.VolcanoSchedulerName }), false},
 		"names a queue":           {with(func(p *v1.Pod) { p.Annotations[names.AnnotationVolcanoJobQueue] = "q" }), true},
 		"in a PodGroup":           {with(func(p *v1.Pod) { p.Annotations[names.AnnotationKubeGroup] = "g" }), true},
 		"holds a share":           {with(func(p *v1.Pod) { p.Spec.Containers = []v1.Container{container("a", "nvidia.com/gpumem=1")} }), true},

@@ -11,7 +11,6 @@ import (
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/ledger"
-	"github.com/tangram-dev/tangram/core/mig"
 	"github.com/tangram-dev/tangram/core/model"
 )
 
@@ -23,7 +22,7 @@ const resourcePrefix = "resource/"
 //
 //	cpu, memory       thousandths, MiB
 //	gpu/VENDOR        devices in thousandths, a part of a device by its part
-//	model/MODEL       the same, of pods that insist on one model
+//	model/MODEL       the same, by the model of the devices the pod holds
 //	resource/NAME     every other resource that the pod requests, in its own units
 //
 // Requests are counted as kube-scheduler counts them: the larger of the init
@@ -44,11 +43,8 @@ func Charge(pod *v1.Pod, node *model.Node) map[arbiter.Resource]int64 {
 	}
 	add(engine.CPU, host.CPU)
 	add(engine.Memory, int64(host.Memory.MiB()))
-	add(resourcePrefix+arbiter.Resource(v1.ResourcePods), 1)
-	for name, q := range helper.PodRequests(pod, helper.PodResourcesOptions{}) {
-		if r, ok := ownUnits(string(name)); ok {
-			add(r, q.Value())
-		}
+	for _, a := range OwnUnits(pod) {
+		add(a.Resource, a.Value)
 	}
 	claims, _ := Claims(pod)
 	for i := range claims {
@@ -61,11 +57,52 @@ func Charge(pod *v1.Pod, node *model.Node) map[arbiter.Resource]int64 {
 			milli += int64(fractionOf(p, node))
 		}
 		add(engine.GPU(c.Vendor), milli)
-		if m := onlyModel(pod, c.Vendor); m.Known() {
-			add(engine.Model(m.Name()), milli)
+		milli0 := milli
+		for model, milli := range heldModels(c, node) {
+			add(engine.Model(model), milli)
+			milli0 -= milli
+		}
+		if m := onlyModel(pod, c.Vendor); m.Known() && milli0 > 0 {
+			add(engine.Model(m.Name()), milli0) // devices that are not known
 		}
 	}
 	return out
+}
+
+// heldModels is what a claim holds of each model, as far as its devices are known.
+func heldModels(c *ledger.Claim, node *model.Node) map[string]int64 {
+	out := map[string]int64{}
+	if node == nil {
+		return out
+	}
+	add := func(d ledger.DeviceRef, milli int64) {
+		if slot := node.Slot(d.Index, d.UUID); slot >= 0 {
+			if name := node.Devices[slot].Model.Name(); name != "" {
+				out[name] += milli
+			}
+		}
+	}
+	for _, d := range c.Devices {
+		add(d, model.FullMilli)
+	}
+	for _, p := range c.Parts {
+		if p.Known {
+			add(p.Device, int64(fractionOf(p, node)))
+		}
+	}
+	return out
+}
+
+// OwnUnits is the part of a pod's charge that depends on its manifest alone: every
+// resource that is counted in its own units.
+func OwnUnits(pod *v1.Pod) arbiter.Amounts {
+	out := map[arbiter.Resource]int64{resourcePrefix + arbiter.Resource(v1.ResourcePods): 1}
+	for name, q := range helper.PodRequests(pod, helper.PodResourcesOptions{}) {
+		if r, ok := ownUnits(string(name)); ok && q.Sign() > 0 {
+			out[r] = min(out[r]+min(q.Value(), arbiter.MaxAmount), arbiter.MaxAmount)
+		}
+	}
+	return arbiter.NewAmounts(out)
 }
 
 // onlyModel is the model that a pod insists on, by its resources' names or by annotation.
@@ -141,52 +178,11 @@ func canonical(name string) string {
 func fractionOf(p ledger.HeldPart, node *model.Node) int {
 	if node != nil && p.Known {
 		if slot := node.Slot(p.Device.Index, p.Device.UUID); slot >= 0 {
-			return Fraction(p.Part, &node.Devices[slot])
+			return ledger.Fraction(p.Part, &node.Devices[slot])
 		}
 	}
-	return Fraction(p.Part, nil)
+	return ledger.Fraction(p.Part, nil)
 }
-
-// Fraction is the part of a device that a share or a slice takes, in thousandths,
-// rounded up: the largest of its parts of memory, compute and turns. nil stands for a
-// device of which nothing is known: then it is the most that the part can be.
-func Fraction(p model.Part, d *model.Device) int {
-	switch {
-	case p.Kind == model.Whole:
-		return model.FullMilli
-	case p.Kind == model.Slice:
-		return sliceFraction(p.Profile, d)
-	case p.Turn:
-		if d == nil || d.Tenants == 0 {
-			return model.FullMilli
-		}
-		return roundUp(model.FullMilli, int64(d.Tenants))
-	}
-	part := max(p.Milli, p.MemoryPercent*10)
-	if p.Memory > 0 {
-		if d == nil || d.Memory == 0 {
-			return model.FullMilli
-		}
-		part = max(part, roundUp(model.FullMilli*int64(p.MemoryOn(d)), int64(d.Memory)))
-	}
-	return min(part, model.FullMilli)
-}
-
-// sliceFraction is the part of the memory slices that a MIG profile takes. The profile's
-// name has it, too (3g of 7), but not exactly, and not the same on every model.
-func sliceFraction(profile string, d *model.Device) int {
-	if d != nil && d.MIGSlices > 0 {
-		if i := mig.Find(d.MIG, profile); i >= 0 && !(d.Fixed && d.MIGSlices == 1) {
-			return roundUp(int64(model.FullMilli*d.MIG[i].Size), int64(d.MIGSlices))
-		}
-	}
-	if most := mig.Largest(profile); most > 0 {
-		return most
-	}
-	return model.FullMilli
-}
-
-func roundUp(a, b int64) int { return int((a + b - 1) / b) }
 
 // Quantities spells amounts as Kubernetes does, for a Queue's status.
 func Quantities(amounts map[arbiter.Resource]int64) v1.ResourceList {

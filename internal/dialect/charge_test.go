@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
 )
 
@@ -39,15 +40,15 @@ func TestCharge(t *testing.T) {
 		want     string // without pods=1
 	}{
 		{"whole", nodeOf(nil, "nvidia.com/gpu=8"), "nvidia.com/gpu=2 cpu=500m memory=1Gi", "cpu=500m memory=1Gi nvidia.com/gpu=2"},
-		{"half a T4, HAMi", hamiNode, "nvidia.com/gpu=1 nvidia.com/gpumem=7680", "nvidia.com/gpu=500m nvidia.com/gpumem=7680"},
-		{"half a T4 in percent, HAMi", hamiNode, "nvidia.com/gpu=1 nvidia.com/gpumem-percentage=50 nvidia.com/gpucores=20", "nvidia.com/gpu=500m nvidia.com/gpucores=20 nvidia.com/gpumem-percentage=50"},
-		{"more compute than memory, HAMi", hamiNode, "nvidia.com/gpu=1 nvidia.com/gpumem=1024 nvidia.com/gpucores=70", "nvidia.com/gpu=700m nvidia.com/gpucores=70 nvidia.com/gpumem=1024"},
-		{"Volcano vGPU", vNode, "volcano.sh/vgpu-number=1 volcano.sh/vgpu-memory=8192", "nvidia.com/gpu=250m volcano.sh/vgpu-memory=8192 volcano.sh/vgpu-number=1"},
+		{"half a T4, HAMi", hamiNode, "nvidia.com/gpu=1 nvidia.com/gpumem=7680", "gpu.tangram.dev/t4=500m nvidia.com/gpu=500m nvidia.com/gpumem=7680"},
+		{"half a T4 in percent, HAMi", hamiNode, "nvidia.com/gpu=1 nvidia.com/gpumem-percentage=50 nvidia.com/gpucores=20", "gpu.tangram.dev/t4=500m nvidia.com/gpu=500m nvidia.com/gpucores=20 nvidia.com/gpumem-percentage=50"},
+		{"more compute than memory, HAMi", hamiNode, "nvidia.com/gpu=1 nvidia.com/gpumem=1024 nvidia.com/gpucores=70", "gpu.tangram.dev/t4=700m nvidia.com/gpu=700m nvidia.com/gpucores=70 nvidia.com/gpumem=1024"},
+		{"Volcano vGPU", vNode, "volcano.sh/vgpu-number=1 volcano.sh/vgpu-memory=8192", "gpu.tangram.dev/v100=250m nvidia.com/gpu=250m volcano.sh/vgpu-memory=8192 volcano.sh/vgpu-number=1"},
 		{"Volcano share", nodeOf(nil, "volcano.sh/gpu-number=2 volcano.sh/gpu-memory=65536"), "volcano.sh/gpu-memory=8192", "nvidia.com/gpu=250m volcano.sh/gpu-memory=8192"},
 		{"Volcano number", nodeOf(nil, "volcano.sh/gpu-number=4 volcano.sh/gpu-memory=65536"), "volcano.sh/gpu-number=2", "nvidia.com/gpu=2 volcano.sh/gpu-number=2"},
 		{"cGPU", nodeOf(nil, "aliyun.com/gpu-count=2 aliyun.com/gpu-mem=32"), "aliyun.com/gpu-mem=4", "aliyun.com/gpu-mem=4 nvidia.com/gpu=250m"},
 		{"a turn, renamed", shared, "nvidia.com/gpu.shared=1", "nvidia.com/gpu=250m nvidia.com/gpu.shared=1"},
-		{"a turn under the name of a GPU", timeSliced(), "nvidia.com/gpu=1", "nvidia.com/gpu=1"},
+		{"a turn under the name of a GPU", timeSliced(), "nvidia.com/gpu=1", "gpu.tangram.dev/a100=1 nvidia.com/gpu=1"},
 		{"static MIG", nodeOf(nil, "nvidia.com/mig-3g.20gb=2"), "nvidia.com/mig-3g.20gb=2", "nvidia.com/gpu=1 nvidia.com/mig-3g.20gb=2"},
 		{"static MIG, the most that the name can be", nodeOf(nil, "nvidia.com/mig-1g.10gb=2"), "nvidia.com/mig-1g.10gb=1", "nvidia.com/gpu=250m nvidia.com/mig-1g.10gb=1"},
 		{"other resources", nodeOf(nil, "nvidia.com/gpu=8 rdma/hca=4"), "nvidia.com/gpu=1 rdma/hca=2 ephemeral-storage=10Gi", "ephemeral-storage=10737418240 nvidia.com/gpu=1 rdma/hca=2"},
@@ -156,7 +157,7 @@ func TestFraction(t *testing.T) {
 		{model.Part{Kind: model.Share, Memory: 99999}, 1000},
 		{model.Part{}, 1000},
 	} {
-		if got := Fraction(tt.part, t4); got != tt.want {
+		if got := ledger.Fraction(tt.part, t4); got != tt.want {
 			t.Errorf("%+v: got %d, want %d", tt.part, got, tt.want)
 		}
 	}

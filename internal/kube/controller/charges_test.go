@@ -56,7 +56,7 @@ func TestAllocatedIsWhatIsCharged(t *testing.T) {
 	slice := placedPod("slice", "", v1.ResourceList{"nvidia.com/mig-3g.40gb": resource.MustParse("1"), "rdma/hca": resource.MustParse("2")})
 	slice.Annotations[names.AnnotationVolcanoJobQueue] = "team"
 	all := queuesOf("root default team<root")
-	const want = "nvidia.com/gpu=1 nvidia.com/gpumem=7680 nvidia.com/mig-3g.40gb=1 pods=2 rdma/hca=2 "
+	const want = "gpu.tangram.dev/t4=500m nvidia.com/gpu=1 nvidia.com/gpumem=7680 nvidia.com/mig-3g.40gb=1 pods=2 rdma/hca=2 "
 	pods := []*v1.Pod{half, slice}
 	for _, name := range []string{"team", "root"} {
 		if got := spell(all.status(nil, pods, c)[name].Allocated); got != want {
