@@ -32,7 +32,7 @@ func TestBareCluster(t *testing.T) {
 		t.Errorf("b should fill %s, went to %s", node, n)
 	}
 	w.create(pod("c", 1, func(p *v1.Pod) { p.Annotations[names.AnnotationUseModel] = "A100" }))
-	w.waits("c", "2 nodes have too few GPUs of model a100 (0 of 1)")
+	w.waits("c", "2 have too few GPUs of model a100 (0 of 1)")
 
 	if err := w.ApplyManifests(context.Background(), config.CRDs()); err != nil {
 		t.Fatal(err)
@@ -55,7 +55,7 @@ func TestWaitingPodsWake(t *testing.T) {
 	w.create(pod("first", 3))
 	w.bound("first")
 	w.create(pod("second", 4))
-	w.waits("second", "1 node has too few free GPUs (1 of 4)")
+	w.waits("second", "1 has too few free GPUs (1 of 4)")
 
 	// Deletion with a finalizer: the pod is terminating, its devices are not free.
 	first := w.get("first")
@@ -99,13 +99,13 @@ func TestWaitingPodsWake(t *testing.T) {
 		return p.Spec.NodeName == "" && waitsFor(p) != "", waitsFor(p)
 	})
 	w.create(pod("fifth", 4))
-	w.waits("fifth", "1 node has too few healthy GPUs (3 of 4)")
+	w.waits("fifth", "1 has too few healthy GPUs (3 of 4)")
 	w.health("a100-0", 2, v1alpha1.Healthy)
 	w.bound("fifth")
 
 	// A new node.
 	w.create(pod("sixth", 8))
-	w.waits("sixth", "1 node has too few GPUs in all (4 of 8)")
+	w.waits("sixth", "1 has too few GPUs in all (4 of 8)")
 	w.fleet(`pools: [{name: h100, count: 1, gpu: {model: H100-80GB, count: 8}}]`)
 	if node, _ := w.bound("sixth"); node != "h100-0" {
 		t.Errorf("sixth went to %s", node)
@@ -245,5 +245,5 @@ profiles:
 	}
 	// The profile hands out no H100.
 	w.create(pod("q", 8))
-	w.waits("q", "1 node has too few free GPUs (4 of 8)", "1 node has too few GPUs of model v100|a100|t4|3080|3090 (0 of 8)")
+	w.waits("q", "1 has too few free GPUs (4 of 8)", "1 has too few GPUs of model v100|a100|t4|3080|3090 (0 of 8)")
 }

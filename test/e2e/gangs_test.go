@@ -112,7 +112,7 @@ func waitsForCapacity(w *world) {
 // neverFits: a gang larger than the cluster says so.
 func neverFits(w *world) {
 	w.createGang("huge", 7, 8)
-	w.waits("huge-0", "can never fit: needs 7 members, 6 can be placed")
+	w.waits("huge-0", "can never fit on the nodes there are: needs 7 members, 6 can be placed")
 	w.create(pod("small", 1))
 	w.bound("small")
 }
@@ -179,7 +179,7 @@ func oneRack(w *world) {
 	w.waits("wider-0", "needs 3 members in one rack")
 	w.noneBound("wider-", time.Second)
 	w.createGang("never", 5, 8, rack)
-	w.waits("never-0", "can never fit: needs 5 members in one rack")
+	w.waits("never-0", "can never fit on the nodes there are: needs 5 members in one rack")
 	w.gone("wide-0")
 	w.gangNodes("wider-", 3, 10*time.Second)
 }

@@ -62,9 +62,9 @@ pools:
 	w.create(pod("other", 1, func(p *v1.Pod) { p.Annotations[names.AnnotationUseIndex] = "5" }))
 	w.bound("other")
 	w.create(pod("linked", 4, near("required=nvlink")))
-	w.waits("linked", "1 node has too few free GPUs joined by NVLink (3 of 4)")
+	w.waits("linked", "1 has too few free GPUs joined by NVLink (3 of 4)")
 	w.create(pod("never", 5, near("required=nvlink")))
-	w.waits("never", "1 node has too few GPUs joined by NVLink (4 of 5)")
+	w.waits("never", "1 has too few GPUs joined by NVLink (4 of 5)")
 	w.gone("other")
 	if got := w.devices("linked"); got != "v100-0 [4 5 6 7]" {
 		t.Errorf("linked: got %s", got)
@@ -92,7 +92,7 @@ func TestTopologyLevelsOfTheConfiguration(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	w.create(pod("next", 1, near("required=row")))
-	w.waits("next", "1 node has no row (label example.com/row)", "1 node has too few free GPUs (0 of 1)")
+	w.waits("next", "1 has no row (label example.com/row)", "1 has too few free GPUs (0 of 1)")
 	w.create(pod("racked", 1, near("required=rack")))
 	w.waits("racked", `"rack" is not one of row, node, numa`)
 }

@@ -48,6 +48,9 @@ type Engine struct {
 	logger    klog.Logger
 	report    report.Reporter
 
+	// checked is the node that CheckSome looked at last; it has one caller.
+	checked int
+
 	mu sync.Mutex
 	// Everything below is guarded by mu.
 	core   *engine.Engine
