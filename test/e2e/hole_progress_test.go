@@ -1,0 +1,133 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tangram-dev/tangram/internal/local"
+)
+
+// TestHoleNineShares: nine HAMi shares would fit on the cards of one node, but each
+// counts as one of the eight nvidia.com/gpu that kube-scheduler's own resource fit sees
+// there. The plan knows that: the gang starts on two nodes, and so does a gang behind it.
+func TestHoleNineShares(t *testing.T) {
+	knownHole(t, "H15-shares")
+	w := newGangWorld(t, local.Options{}, `pools: [{name: n, count: 3, gpu: {model: A100-80GB, count: 8}}]`)
+	scheduler := w.scheduler(nil)
+	share := asking(map[string]string{"nvidia.com/gpu": "1", "nvidia.com/gpumem": "8000", "nvidia.com/gpucores": "10"})
+	start, used := time.Now(), w.cpuTime(scheduler)
+	w.createGang("nine", 9, 0, share)
+	w.createGang("whole", 2, 4)
+	w.eventually("both gangs start", 45*time.Second, func() (bool, string) {
+		return w.boundIn("nine-") == 9 && w.boundIn("whole-") == 2, fmt.Sprintf("%d shares and %d whole ones are bound; %s; the scheduler used %s of processor time in %s",
+			w.boundIn("nine-"), w.boundIn("whole-"), waitsFor(w.get("nine-0")), w.cpuTime(scheduler)-used, time.Since(start).Round(time.Second))
+	})
+	if spent, took := w.cpuTime(scheduler)-used, time.Since(start); spent > took/4+5*time.Second {
+		t.Errorf("the scheduler used %s of processor time in %s", spent, took)
+	}
+}
+
+// TestHoleRefusedPlans: gangs whose plans kube-scheduler's filters refuse again and
+// again, for reasons that the plan cannot know, cost next to nothing while they wait.
+func TestHoleRefusedPlans(t *testing.T) {
+	knownHole(t, "H15-backoff")
+	w := newGangWorld(t, local.Options{}, `pools: [{name: n, count: 4, gpu: {model: A100-80GB, count: 8}}]`)
+	scheduler := w.scheduler(nil)
+	for g := range 10 {
+		w.createGang(fmt.Sprintf("refused-%d", g), 4, 1, func(p *v1.Pod) {
+			needing(fmt.Sprintf("example.com/made-up-%d", g), "1")(p)
+			claiming(fmt.Sprintf("missing-%d", g))(p)
+		})
+	}
+	time.Sleep(10 * time.Second) // the first tries
+	used := w.cpuTime(scheduler)
+	time.Sleep(20 * time.Second)
+	spent := w.cpuTime(scheduler) - used
+	t.Logf("ten refused gangs cost %s of processor time in 20 s", spent)
+	if spent > 4*time.Second {
+		t.Errorf("the scheduler used %s of processor time in 20 s for gangs that cannot start", spent)
+	}
+	t.Logf("beside them a plain pod started after %s", w.startsWithin(20*time.Second, pod("plain", 1)))
+}
+
+// TestHoleLostPod: bindings are refused at random while many gangs start, so that members
+// go back and are activated again while kube-scheduler takes them from its back-off
+// queue. When bindings are allowed again all are bound: none is lost.
+func TestHoleLostPod(t *testing.T) {
+	knownHole(t, "H16")
+	w := newGangWorld(t, local.Options{}, `pools: [{name: n, count: 24, gpu: {model: A100-80GB, count: 8}}]`)
+	w.scheduler(nil, "--leader-elect=false")
+	// The end of a UID is as good as random: a third of all pods is refused, another
+	// third after each change of the policy.
+	refuse := func(digits string) {
+		w.apply(fmt.Sprintf(`
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: random}
+spec:
+  failurePolicy: Fail
+  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods/binding]}]}
+  validations: [{expression: "!request.name.matches('[%s]$')"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: random}
+spec: {policyName: random, validationActions: [Deny]}
+`, digits))
+	}
+	random := rand.New(rand.NewPCG(9, 16))
+	const gangs, size = 40, 4
+	refuse("0-3")
+	submit := func(g int) {
+		for i := range size {
+			name := fmt.Sprintf("g%d-%d-%d", g, i, random.IntN(10))
+			w.create(pod(name, 1, gangLabels(fmt.Sprintf("g%d", g), size)))
+		}
+	}
+	for g := range gangs {
+		submit(g)
+		switch g % 10 {
+		case 3:
+			refuse("4-6")
+		case 6:
+			refuse("7-9")
+		case 9:
+			refuse("0-3")
+		}
+	}
+	for range 20 { // members that go and come back meanwhile
+		time.Sleep(500 * time.Millisecond)
+		all := w.pods()
+		p := all[random.IntN(len(all))]
+		now := int64(0)
+		_ = w.client.CoreV1().Pods("default").Delete(context.Background(), p.Name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+		w.create(pod(p.Name, 1, gangLabels(gangOf(&p), size)))
+	}
+	if err := w.client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Delete(context.Background(), "random", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	w.eventually("all members are bound", 90*time.Second, func() (bool, string) {
+		var lost []string
+		for _, p := range w.pods() {
+			if p.Spec.NodeName == "" {
+				lost = append(lost, p.Name+" "+waitsFor(&p))
+			}
+		}
+		return len(lost) == 0, fmt.Sprintf("%d wait: %s", len(lost), strings.Join(lost, "; "))
+	})
+	lines, _ := w.logLines(w.Process("gpu-scheduler-1"), 0)
+	for _, line := range lines {
+		if strings.Contains(line, "tracked in multiple places") {
+			t.Errorf("the scheduler's queue holds a pod twice: %s", line)
+			break
+		}
+	}
+	w.checkRecords()
+}

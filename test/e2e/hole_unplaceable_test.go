@@ -1,0 +1,141 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/internal/local"
+)
+
+// TestHoleManyKinds: one tenant submits 300 pods of 300 kinds that fit nowhere. A pod of
+// another tenant starts on the idle cluster as if they were not there.
+func TestHoleManyKinds(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		kind func(i int) func(*v1.Pod)
+	}{
+		{"cpu", func(i int) func(*v1.Pod) { return needing("cpu", fmt.Sprint(200+i)) }},
+		{"models", func(i int) func(*v1.Pod) {
+			return annotated(names.AnnotationUseModel, fmt.Sprintf("made-up-%d", i))
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			knownHole(t, "H1-"+tt.name)
+			w := newGangWorld(t, local.Options{}, `pools: [{name: n, count: 4, gpu: {model: A100-80GB, count: 8}}]`)
+			w.queueOf("idle", "{weight: 1}")
+			w.namespace("hostile")
+			w.scheduler(nil)
+			t.Logf("on an idle cluster after %s", w.startsWithin(20*time.Second, pod("before", 1)))
+			flood := make([]*v1.Pod, 300)
+			for i := range flood {
+				flood[i] = pod(fmt.Sprintf("flood-%d", i), 1, inNamespace("hostile"), tt.kind(i))
+			}
+			w.createAll(flood)
+			w.eventually("the flood is being refused", time.Minute, func() (bool, string) {
+				n := 0
+				for _, p := range w.pods() {
+					if p.Namespace == "hostile" && scheduled(&p).Message != "" {
+						n++
+					}
+				}
+				return n >= 50, fmt.Sprintf("%d pods are told why they wait", n)
+			})
+			for i := range 3 { // in every pass, not in one lucky one
+				t.Logf("behind the flood after %s", w.startsWithin(20*time.Second, pod(fmt.Sprintf("plain-%d", i), 1)))
+			}
+		})
+	}
+}
+
+// TestHoleNoNodeMatches: 2,000 pods whose nodeSelector matches none of 500 nodes. A pod
+// that fits starts about as fast as on an idle cluster, not after each of them has been
+// tried on each node.
+func TestHoleNoNodeMatches(t *testing.T) {
+	knownHole(t, "H12")
+	w := newGangWorld(t, local.Options{}, `pools: [{name: n, count: 500, gpu: {model: A100-80GB, count: 8}}]`)
+	w.namespace("hostile")
+	scheduler := w.scheduler(nil)
+	var idle time.Duration
+	for i := range 3 {
+		idle = max(idle, w.startsWithin(30*time.Second, pod(fmt.Sprintf("before-%d", i), 1)))
+	}
+	flood := make([]*v1.Pod, 2000)
+	for i := range flood {
+		flood[i] = pod(fmt.Sprintf("flood-%d", i), 1, inNamespace("hostile"), func(p *v1.Pod) {
+			p.Spec.NodeSelector = map[string]string{"disk": "made-up"}
+		})
+	}
+	used := w.cpuTime(scheduler)
+	w.createAll(flood)
+	limit := max(3*time.Second, 5*idle)
+	took := w.startsWithin(2*time.Minute, pod("plain", 1))
+	t.Logf("idle %s, behind 2,000 pods %s; the scheduler used %s of processor time for them so far", idle, took, w.cpuTime(scheduler)-used)
+	if took > limit {
+		t.Errorf("started after %s, on an idle cluster after %s", took, idle)
+	}
+}
+
+// TestHoleSteadyDeletes: 300 pods wait for whole nodes while small pods come and go all
+// the time. Each of these goings wakes nothing that it does not help: a pod that fits
+// starts within seconds.
+func TestHoleSteadyDeletes(t *testing.T) {
+	knownHole(t, "H18")
+	w := newGangWorld(t, local.Options{}, `pools: [{name: n, count: 12, gpu: {model: A100-80GB, count: 8}}]`)
+	w.scheduler(nil)
+	// One long pod on every node, so that nothing that waits ever fits.
+	for i := range 12 {
+		w.create(pod(fmt.Sprintf("long-%d", i), 1, func(p *v1.Pod) {
+			p.Spec.NodeSelector = map[string]string{v1.LabelHostname: fmt.Sprintf("n-%d", i)}
+		}))
+	}
+	w.gangNodes("long-", 12, 30*time.Second)
+	waiting := make([]*v1.Pod, 300)
+	for i := range waiting {
+		waiting[i] = pod(fmt.Sprintf("waits-%d", i), 8, needing("cpu", fmt.Sprintf("%dm", 100+i%20)))
+	}
+	w.createAll(waiting)
+	w.eventually("they wait", time.Minute, func() (bool, string) {
+		n := 0
+		for _, p := range w.pods() {
+			if scheduled(&p).Status == v1.ConditionFalse {
+				n++
+			}
+		}
+		return n >= 250, fmt.Sprint(n)
+	})
+
+	ctx, cancel := context.WithCancel(context.Background())
+	var churn sync.WaitGroup
+	churn.Go(func() { // 40 small pods, ten of them replaced every second
+		for i := 0; ctx.Err() == nil; i++ {
+			_, _ = w.client.CoreV1().Pods("default").Create(ctx, pod(fmt.Sprintf("small-%d", i), 1), metav1.CreateOptions{})
+			if i >= 40 {
+				now := int64(0)
+				_ = w.client.CoreV1().Pods("default").Delete(ctx, fmt.Sprintf("small-%d", i-40), metav1.DeleteOptions{GracePeriodSeconds: &now})
+				time.Sleep(100 * time.Millisecond)
+			}
+		}
+	})
+	defer func() { cancel(); churn.Wait() }()
+	time.Sleep(3 * time.Second)
+	var took []time.Duration
+	for i := range 10 {
+		name := fmt.Sprintf("probe-%d", i)
+		took = append(took, w.startsWithin(time.Minute, pod(name, 1)))
+		w.gone(name)
+		time.Sleep(500 * time.Millisecond)
+	}
+	slices.Sort(took)
+	t.Logf("median %s, slowest %s", took[len(took)/2], took[len(took)-1])
+	if took[len(took)/2] > 2*time.Second || took[len(took)-1] > 6*time.Second {
+		t.Errorf("pods that fit waited for %v", took)
+	}
+}
