@@ -57,8 +57,9 @@ func (w *world) zonal(namespace, claim, zone string) {
 }
 
 // TestHoleClaimsOfOneName: two tenants have a claim of the same name, with volumes in
-// different zones. What a zone's nodes say to the gangs of one tenant is not held
-// against those of the other: they start as fast as with names of their own.
+// different zones. The zone of the first is full, so its gang is refused by every node
+// of the other zone, again and again. That is not held against the second tenant, whose
+// zone is idle: its gang starts as fast as with a claim of another name.
 func TestHoleClaimsOfOneName(t *testing.T) {
 	knownHole(t, "H3-claims")
 	w := newGangWorld(t, local.Options{}, `
@@ -66,26 +67,24 @@ pools:
 - {name: a, count: 3, zone: a, gpu: {model: A100-80GB, count: 8}}
 - {name: b, count: 3, zone: b, gpu: {model: A100-80GB, count: 8}}
 `)
-	tenants := map[string]string{"one": "a", "two": "b"} // and their zones
-	for _, namespace := range sortedKeys(tenants) {
+	for namespace, zone := range map[string]string{"one": "a", "two": "b"} {
 		w.namespace(namespace)
-		w.zonal(namespace, "data", tenants[namespace])
-		w.zonal(namespace, "data-"+namespace, tenants[namespace])
+		w.zonal(namespace, "data", zone)
+		w.zonal(namespace, "data-"+namespace, zone)
 	}
 	w.scheduler(nil)
-	// Three gangs of each tenant, in turns: a node each, so that every zone is full.
-	round := func(claim func(namespace string) string) time.Duration {
-		start := time.Now()
-		for g := range 3 {
-			for _, namespace := range sortedKeys(tenants) {
-				w.createGang(fmt.Sprintf("%s-%d", namespace, g), 2, 4, inNamespace(namespace), claiming(claim(namespace)))
-			}
+	round := func(claimOf func(namespace string) string) time.Duration {
+		for i := range 3 {
+			w.create(pod(fmt.Sprintf("full-%d", i), 8, func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{v1.LabelTopologyZone: "a"} }))
 		}
-		for namespace, zone := range tenants {
-			for node := range w.gangNodes(namespace+"-", 6, 2*time.Minute) {
-				if !strings.HasPrefix(node, zone+"-") {
-					t.Errorf("a pod of %s is on %s, its volume in zone %s", namespace, node, zone)
-				}
+		w.gangNodes("full-", 3, 20*time.Second)
+		w.createGang("one", 3, 8, inNamespace("one"), claiming(claimOf("one")))
+		w.noneBound("one-", 15*time.Second)
+		start := time.Now()
+		w.createGang("two", 3, 8, inNamespace("two"), claiming(claimOf("two")))
+		for node := range w.gangNodes("two-", 3, 2*time.Minute) {
+			if !strings.HasPrefix(node, "b-") {
+				t.Errorf("a pod of two is on %s, its volume in zone b", node)
 			}
 		}
 		took := time.Since(start)
@@ -101,7 +100,7 @@ pools:
 	same := round(func(string) string { return "data" })
 	t.Logf("claims of their own names %s, of one name %s", own, same)
 	if same > 2*own+3*time.Second {
-		t.Errorf("with claims of one name the gangs started after %s, with names of their own after %s", same, own)
+		t.Errorf("with claims of one name the gang started after %s, with names of their own after %s", same, own)
 	}
 }
 

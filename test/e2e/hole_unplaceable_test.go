@@ -29,7 +29,8 @@ func TestHoleManyKinds(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			knownHole(t, "H1-"+tt.name)
-			w := newGangWorld(t, local.Options{}, `pools: [{name: n, count: 4, gpu: {model: A100-80GB, count: 8}}]`)
+			// 1,536 CPUs in all, so that no kind is larger than the whole cluster.
+			w := newGangWorld(t, local.Options{}, `pools: [{name: n, count: 16, gpu: {model: A100-80GB, count: 8}}]`)
 			w.queueOf("idle", "{weight: 1}")
 			w.namespace("hostile")
 			w.scheduler(nil)
