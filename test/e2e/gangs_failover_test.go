@@ -13,6 +13,7 @@ import (
 // leave, nobody else does, and nobody else is evicted. Meanwhile a second replica waits
 // to take over.
 func TestGangPreemptionKilled(t *testing.T) {
+	t.Parallel()
 	w := newGangWorld(t, local.Options{}, `
 pools:
 - {name: n, count: 3, gpu: {model: A100-80GB, count: 8}}

@@ -164,6 +164,7 @@ func signal(t *testing.T, p *local.Process, s syscall.Signal) {
 // its lease can leave it. The younger pod is evicted, and an event says why; the older
 // one stays.
 func TestHoleDoubleHealed(t *testing.T) {
+	t.Parallel()
 	knownHole(t, "H14-healing")
 	w := newGangWorld(t, local.Options{}, `pools: [{name: n, count: 1, gpu: {model: A100-80GB, count: 1}}]`)
 	w.scheduler(nil)

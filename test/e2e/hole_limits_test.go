@@ -25,6 +25,7 @@ pools:
 // TestHoleLimits: nothing that a tenant may write gets it more than its queue's
 // capability, and a Queue's status shows what is charged.
 func TestHoleLimits(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name, hole string
 		run        func(w *world)
@@ -38,6 +39,7 @@ func TestHoleLimits(t *testing.T) {
 		{"MIG on a mixed fleet", "H17", migOnMixedFleet},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			knownHole(t, tt.hole)
 			w := startWorld(t, local.Options{}, config.RBAC(), config.CRDs(), config.VolcanoCRDs(), config.ControllerRBAC())
 			w.fleet(limitFleet)

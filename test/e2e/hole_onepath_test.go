@@ -15,6 +15,7 @@ import (
 // TestHoleOnePath: an idle queue that no pod names changes nothing: the same single pods
 // start on the same nodes, the same ones are evicted, and the same reasons are given.
 func TestHoleOnePath(t *testing.T) {
+	t.Parallel()
 	knownHole(t, "B")
 	without, with := storyOfSingles(t, false), storyOfSingles(t, true)
 	t.Logf("without a queue:\n%s", strings.Join(without, "\n"))

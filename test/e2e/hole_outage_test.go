@@ -71,6 +71,7 @@ func TestHoleOutage(t *testing.T) {
 // gangs and lost pods, and logs the verdict; it does so by itself, too, once a minute at
 // the latest.
 func TestHoleSelfCheck(t *testing.T) {
+	t.Parallel()
 	knownHole(t, "H20")
 	w := newGangWorld(t, local.Options{}, `pools: [{name: n, count: 2, gpu: {model: A100-80GB, count: 8}}]`)
 	w.queueOf("small", "{weight: 1, capability: {nvidia.com/gpu: 4}}")

@@ -13,6 +13,7 @@ import (
 // TestHoleOverbookedByHand: two pods are put on a node by hand, with more GPUs than it
 // has. Nothing can be done about it, but an event of the pod or the node says so.
 func TestHoleOverbookedByHand(t *testing.T) {
+	t.Parallel()
 	knownHole(t, "H8")
 	w := newGangWorld(t, local.Options{}, `pools: [{name: n, count: 2, gpu: {model: A100-80GB, count: 8}}]`)
 	w.scheduler(nil)

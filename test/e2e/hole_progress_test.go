@@ -61,6 +61,7 @@ func TestHoleRefusedPlans(t *testing.T) {
 // go back and are activated again while kube-scheduler takes them from its back-off
 // queue. When bindings are allowed again all are bound: none is lost.
 func TestHoleLostPod(t *testing.T) {
+	t.Parallel()
 	knownHole(t, "H16")
 	w := newGangWorld(t, local.Options{}, `pools: [{name: n, count: 24, gpu: {model: A100-80GB, count: 8}}]`)
 	w.scheduler(nil, "--leader-elect=false")

@@ -138,6 +138,7 @@ func reasonsIn(t *testing.T, wanted []cause, queue bool) map[string]string {
 // with the number that is missing, and whether or not there is a queue somewhere makes
 // no difference.
 func TestHoleReasons(t *testing.T) {
+	t.Parallel()
 	var closed []cause
 	for _, c := range causes() {
 		if isOpen("H9-" + c.name) {

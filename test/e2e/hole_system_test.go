@@ -15,6 +15,7 @@ import (
 // Of those who borrowed them, pods of kube-system and of the system priority classes
 // are never victims, neither of reclaim nor of preemption by priority.
 func TestHoleSystemPods(t *testing.T) {
+	t.Parallel()
 	knownHole(t, "H2")
 	w := newGangWorld(t, local.Options{}, `pools: [{name: n, count: 2, gpu: {model: A100-80GB, count: 8}}]`)
 	w.queueOf("lender", "{weight: 3}")

@@ -18,6 +18,7 @@ import (
 // not exist or behind others says so in its condition for as long as it waits, and an
 // autoscaler does not take it for unschedulable.
 func TestHoleVisibleWaits(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name, pod string
 		make      func(w *world)
@@ -49,6 +50,7 @@ func TestHoleVisibleWaits(t *testing.T) {
 		}, []string{"big"}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			knownHole(t, "H9-visible-"+tt.name)
 			w := newGangWorld(t, local.Options{}, `pools: [{name: n, count: 2, gpu: {model: A100-80GB, count: 8}}]`)
 			w.queueOf("idle", "{weight: 1}")
@@ -73,9 +75,11 @@ func TestHoleVisibleWaits(t *testing.T) {
 // TestHoleEvents: events about pods of profile gpu-scheduler are reported by
 // gpu-scheduler, and a victim reads for which pod it goes, by name.
 func TestHoleEvents(t *testing.T) {
+	t.Parallel()
 	for _, queue := range []bool{false, true} {
 		name := map[bool]string{false: "without-queue", true: "with-queue"}[queue]
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			knownHole(t, "H9-events-"+name)
 			w := newGangWorld(t, local.Options{}, `pools: [{name: n, count: 1, gpu: {model: A100-80GB, count: 2}}]`)
 			if queue {
