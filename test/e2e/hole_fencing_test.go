@@ -97,6 +97,7 @@ func (d *doubles) ever() map[string]string {
 // must not go on with what it had decided: that would give devices out twice. What had
 // left it before it could know (a Binding in flight) is detected and healed.
 func TestHoleStoppedLeader(t *testing.T) {
+	t.Parallel()
 	knownHole(t, "H14-fencing")
 	w := newGangWorld(t, local.Options{}, `pools: [{name: n, count: 25, gpu: {model: A100-80GB, count: 8}}]`)
 	lead := []string{"--leader-elect=true", "--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms"}

@@ -61,6 +61,7 @@ func (w *world) zonal(namespace, claim, zone string) {
 // of the other zone, again and again. That is not held against the second tenant, whose
 // zone is idle: its gang starts as fast as with a claim of another name.
 func TestHoleClaimsOfOneName(t *testing.T) {
+	t.Parallel()
 	knownHole(t, "H3-claims")
 	w := newGangWorld(t, local.Options{}, `
 pools:

@@ -16,6 +16,7 @@ import (
 // TestHoleOutage: the API server is away for some seconds while pods start and wait. The
 // scheduler tries again with pauses: it does not fill its log, and goes on afterwards.
 func TestHoleOutage(t *testing.T) {
+	t.Parallel()
 	knownHole(t, "H19")
 	w := newGangWorld(t, local.Options{}, `pools: [{name: n, count: 20, gpu: {model: A100-80GB, count: 8}}]`)
 	scheduler := w.scheduler(nil)

@@ -18,6 +18,7 @@ import (
 // counts as one of the eight nvidia.com/gpu that kube-scheduler's own resource fit sees
 // there. The plan knows that: the gang starts on two nodes, and so does a gang behind it.
 func TestHoleNineShares(t *testing.T) {
+	t.Parallel()
 	knownHole(t, "H15-shares")
 	w := newGangWorld(t, local.Options{}, `pools: [{name: n, count: 3, gpu: {model: A100-80GB, count: 8}}]`)
 	scheduler := w.scheduler(nil)
@@ -37,6 +38,7 @@ func TestHoleNineShares(t *testing.T) {
 // TestHoleRefusedPlans: gangs whose plans kube-scheduler's filters refuse again and
 // again, for reasons that the plan cannot know, cost next to nothing while they wait.
 func TestHoleRefusedPlans(t *testing.T) {
+	t.Parallel()
 	knownHole(t, "H15-backoff")
 	w := newGangWorld(t, local.Options{}, `pools: [{name: n, count: 4, gpu: {model: A100-80GB, count: 8}}]`)
 	scheduler := w.scheduler(nil)

@@ -18,6 +18,7 @@ import (
 // TestHoleManyKinds: one tenant submits 300 pods of 300 kinds that fit nowhere. A pod of
 // another tenant starts on the idle cluster as if they were not there.
 func TestHoleManyKinds(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name string
 		kind func(i int) func(*v1.Pod)
@@ -28,6 +29,7 @@ func TestHoleManyKinds(t *testing.T) {
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
 			knownHole(t, "H1-"+tt.name)
 			// 1,536 CPUs in all, so that no kind is larger than the whole cluster.
 			w := newGangWorld(t, local.Options{}, `pools: [{name: n, count: 16, gpu: {model: A100-80GB, count: 8}}]`)
