@@ -56,52 +56,88 @@ func (w *world) zonal(namespace, claim, zone string) {
 	}
 }
 
-// TestHoleClaimsOfOneName: two tenants have a claim of the same name, with volumes in
-// different zones. The zone of the first is full, so its gang is refused by every node
-// of the other zone, again and again. That is not held against the second tenant, whose
-// zone is idle: its gang starts as fast as with a claim of another name.
-func TestHoleClaimsOfOneName(t *testing.T) {
-	t.Parallel()
-	knownHole(t, "H3-claims")
+// newZonedWorld has two zones of three nodes and two tenants, each with claims whose
+// volumes are in its own zone: one a claim of the same name as the other's, one a claim
+// of a name of its own. The zone of tenant one is full.
+func newZonedWorld(t *testing.T) *world {
 	w := newGangWorld(t, local.Options{}, `
 pools:
 - {name: a, count: 3, zone: a, gpu: {model: A100-80GB, count: 8}}
 - {name: b, count: 3, zone: b, gpu: {model: A100-80GB, count: 8}}
 `)
+	w.queueOf("idle", "{weight: 1}")
 	for namespace, zone := range map[string]string{"one": "a", "two": "b"} {
 		w.namespace(namespace)
 		w.zonal(namespace, "data", zone)
 		w.zonal(namespace, "data-"+namespace, zone)
 	}
 	w.scheduler(nil)
-	round := func(claimOf func(namespace string) string) time.Duration {
+	for i := range 3 {
+		w.create(pod(fmt.Sprintf("full-%d", i), 8, func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{v1.LabelTopologyZone: "a"} }))
+	}
+	w.gangNodes("full-", 3, 20*time.Second)
+	return w
+}
+
+// zoneOfTwo waits until a gang of tenant two has all of its zone, and returns how long
+// that took.
+func (w *world) zoneOfTwo(gang, claim string) time.Duration {
+	w.t.Helper()
+	start := time.Now()
+	w.createGang(gang, 3, 8, inNamespace("two"), claiming(claim))
+	for node := range w.gangNodes(gang+"-", 3, 100*time.Second) {
+		if !strings.HasPrefix(node, "b-") {
+			w.t.Errorf("a pod of %s is on %s, its volume in zone b", gang, node)
+		}
+	}
+	return time.Since(start)
+}
+
+// endAll deletes the pods of a namespace.
+func (w *world) endAll(namespace string) {
+	w.t.Helper()
+	now := int64(0)
+	if err := w.client.CoreV1().Pods(namespace).DeleteCollection(context.Background(), metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// TestHoleClaimsOfOneName: tenant one's pods are refused by every node of the other
+// zone, again and again. That is not held against tenant two, whose claim has the same
+// name and whose zone is idle: its gang starts as fast as with a claim of another name.
+func TestHoleClaimsOfOneName(t *testing.T) {
+	t.Parallel()
+	knownHole(t, "H3-claims")
+	w := newZonedWorld(t)
+	round := func(gang, ofOne, ofTwo string) time.Duration {
 		for i := range 3 {
-			w.create(pod(fmt.Sprintf("full-%d", i), 8, func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{v1.LabelTopologyZone: "a"} }))
+			w.create(pod(fmt.Sprintf("one-%d", i), 8, inNamespace("one"), claiming(ofOne)))
 		}
-		w.gangNodes("full-", 3, 20*time.Second)
-		w.createGang("one", 3, 8, inNamespace("one"), claiming(claimOf("one")))
 		w.noneBound("one-", 15*time.Second)
-		start := time.Now()
-		w.createGang("two", 3, 8, inNamespace("two"), claiming(claimOf("two")))
-		for node := range w.gangNodes("two-", 3, 2*time.Minute) {
-			if !strings.HasPrefix(node, "b-") {
-				t.Errorf("a pod of two is on %s, its volume in zone b", node)
-			}
-		}
-		took := time.Since(start)
-		now := int64(0)
-		for _, p := range w.pods() {
-			if err := w.client.CoreV1().Pods(p.Namespace).Delete(context.Background(), p.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
-				t.Fatal(err)
-			}
-		}
+		took := w.zoneOfTwo(gang, ofTwo)
+		w.endAll("one")
+		w.endAll("two")
 		return took
 	}
-	own := round(func(namespace string) string { return "data-" + namespace })
-	same := round(func(string) string { return "data" })
+	own := round("own", "data-one", "data-two")
+	same := round("same", "data", "data")
 	t.Logf("claims of their own names %s, of one name %s", own, same)
 	if same > 2*own+3*time.Second {
 		t.Errorf("with claims of one name the gang started after %s, with names of their own after %s", same, own)
+	}
+}
+
+// TestHoleRefusedGang: a gang of tenant one is planned onto the other zone, where its
+// volumes are not, and refused, again and again. It steps back between its tries: the
+// gang of tenant two, which can only be there, starts.
+func TestHoleRefusedGang(t *testing.T) {
+	t.Parallel()
+	knownHole(t, "H3-refused-gang")
+	w := newZonedWorld(t)
+	w.createGang("one", 3, 8, inNamespace("one"), claiming("data-one"))
+	w.noneBound("one-", 10*time.Second)
+	if took := w.zoneOfTwo("two", "data-two"); took > 20*time.Second {
+		t.Errorf("started after %s on idle nodes", took)
 	}
 }
 
