@@ -18,15 +18,19 @@ import (
 func TestHoleOutage(t *testing.T) {
 	t.Parallel()
 	knownHole(t, "H19")
-	w := newGangWorld(t, local.Options{}, `pools: [{name: n, count: 20, gpu: {model: A100-80GB, count: 8}}]`)
+	w := newGangWorld(t, local.Options{}, `pools: [{name: n, count: 50, gpu: {model: A100-80GB, count: 8}}]`)
 	scheduler := w.scheduler(nil)
+	// A burst of pods, more than fit, is under way when the outage begins.
+	const fit = 400
 	var pods []*v1.Pod
-	for i := range 200 { // more than fit
+	for i := range fit + 80 {
 		pods = append(pods, pod(fmt.Sprintf("p-%d", i), 1, gangLabels(fmt.Sprintf("g-%d", i/4), 4)))
 	}
-	w.createAll(pods[:120])
-	w.eventually("pods start", 30*time.Second, func() (bool, string) { return w.boundIn("p-") >= 40, "too few" })
-	w.createAll(pods[120:])
+	signal(t, scheduler, syscall.SIGSTOP)
+	w.createAll(pods)
+	signal(t, scheduler, syscall.SIGCONT)
+	w.eventually("pods start", 30*time.Second, func() (bool, string) { return w.boundIn("p-") > 0, "none" })
+	t.Logf("%d of %d pods are bound when the outage begins", w.boundIn("p-"), fit)
 	_, from := w.logLines(scheduler, 0)
 	start := time.Now()
 	server := w.Process("kube-apiserver")
@@ -63,7 +67,7 @@ func TestHoleOutage(t *testing.T) {
 	}
 	w.eventually("what fits is bound after the outage", time.Minute, func() (bool, string) {
 		n := w.boundIn("p-")
-		return n == 160, fmt.Sprintf("%d of 160", n)
+		return n == fit, fmt.Sprintf("%d of %d", n, fit)
 	})
 	w.checkRecords()
 }

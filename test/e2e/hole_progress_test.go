@@ -59,59 +59,55 @@ func TestHoleRefusedPlans(t *testing.T) {
 	t.Logf("beside them a plain pod started after %s", w.startsWithin(20*time.Second, pod("plain", 1)))
 }
 
-// TestHoleLostPod: bindings are refused at random while many gangs start, so that members
-// go back and are activated again while kube-scheduler takes them from its back-off
-// queue. When bindings are allowed again all are bound: none is lost.
+// TestHoleLostPod: while many gangs start, bindings are refused at random, nodes gain and
+// lose a resource that the plan does not know, and members go and come back. So members
+// fail, wait in kube-scheduler's back-off queue and are activated again all the time.
+// When everything is allowed again all are bound: none is lost between its queues.
 func TestHoleLostPod(t *testing.T) {
 	t.Parallel()
 	knownHole(t, "H16")
-	w := newGangWorld(t, local.Options{}, `pools: [{name: n, count: 24, gpu: {model: A100-80GB, count: 8}}]`)
-	w.scheduler(nil, "--leader-elect=false")
-	// The end of a UID is as good as random: a third of all pods is refused, another
-	// third after each change of the policy.
-	refuse := func(digits string) {
-		w.apply(fmt.Sprintf(`
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicy
-metadata: {name: random}
-spec:
-  failurePolicy: Fail
-  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods/binding]}]}
-  validations: [{expression: "!request.name.matches('[%s]$')"}]
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicyBinding
-metadata: {name: random}
-spec: {policyName: random, validationActions: [Deny]}
-`, digits))
-	}
+	const nodes, gangs, size = 24, 40, 4
+	w := newGangWorld(t, local.Options{}, fmt.Sprintf(`pools: [{name: n, count: %d, gpu: {model: A100-80GB, count: 8}}]`, nodes))
+	scheduler := w.scheduler(nil)
 	random := rand.New(rand.NewPCG(9, 16))
-	const gangs, size = 40, 4
-	refuse("0-3")
-	submit := func(g int) {
-		for i := range size {
-			name := fmt.Sprintf("g%d-%d-%d", g, i, random.IntN(10))
-			w.create(pod(name, 1, gangLabels(fmt.Sprintf("g%d", g), size)))
+	adapters := func(node int, amount string) {
+		patch := fmt.Sprintf(`{"status":{"allocatable":{"rdma/hca":%q},"capacity":{"rdma/hca":%q}}}`, amount, amount)
+		_, err := w.client.CoreV1().Nodes().Patch(context.Background(), fmt.Sprintf("n-%d", node), "application/merge-patch+json", []byte(patch), metav1.PatchOptions{}, "status")
+		if err != nil {
+			t.Fatal(err)
 		}
 	}
+	var all []*v1.Pod
 	for g := range gangs {
-		submit(g)
-		switch g % 10 {
-		case 3:
-			refuse("4-6")
-		case 6:
-			refuse("7-9")
-		case 9:
-			refuse("0-3")
+		for i := range size {
+			// The last digit decides which of the policies below refuses it.
+			name := fmt.Sprintf("g%d-%d-%d", g, i, random.IntN(10))
+			p := pod(name, 1, gangLabels(fmt.Sprintf("g%d", g), size))
+			if g%2 == 0 {
+				needing("rdma/hca", "1")(p)
+			}
+			all = append(all, p)
 		}
 	}
-	for range 20 { // members that go and come back meanwhile
-		time.Sleep(500 * time.Millisecond)
-		all := w.pods()
-		p := all[random.IntN(len(all))]
-		now := int64(0)
-		_ = w.client.CoreV1().Pods("default").Delete(context.Background(), p.Name, metav1.DeleteOptions{GracePeriodSeconds: &now})
-		w.create(pod(p.Name, 1, gangLabels(gangOf(&p), size)))
+	w.refuseBindings("0-3")
+	w.createAll(all)
+	for round := range 60 { // fifteen seconds and more
+		if round%8 == 0 {
+			w.refuseBindings([]string{"0-3", "4-6", "7-9"}[random.IntN(3)])
+		}
+		for range 3 {
+			adapters(random.IntN(nodes), []string{"0", "2", "8"}[random.IntN(3)])
+		}
+		if round%2 == 0 {
+			p := all[random.IntN(len(all))]
+			now := int64(0)
+			_ = w.client.CoreV1().Pods("default").Delete(context.Background(), p.Name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+			w.create(p)
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	for i := range nodes {
+		adapters(i, "8")
 	}
 	if err := w.client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Delete(context.Background(), "random", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -125,7 +121,7 @@ spec: {policyName: random, validationActions: [Deny]}
 		}
 		return len(lost) == 0, fmt.Sprintf("%d wait: %s", len(lost), strings.Join(lost, "; "))
 	})
-	lines, _ := w.logLines(w.Process("gpu-scheduler-1"), 0)
+	lines, _ := w.logLines(scheduler, 0)
 	for _, line := range lines {
 		if strings.Contains(line, "tracked in multiple places") {
 			t.Errorf("the scheduler's queue holds a pod twice: %s", line)
@@ -133,4 +129,24 @@ spec: {policyName: random, validationActions: [Deny]}
 		}
 	}
 	w.checkRecords()
+}
+
+// refuseBindings makes the API server refuse to bind pods whose names end with one of
+// some digits.
+func (w *world) refuseBindings(digits string) {
+	w.t.Helper()
+	w.apply(fmt.Sprintf(`
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: random}
+spec:
+  failurePolicy: Fail
+  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods/binding]}]}
+  validations: [{expression: "!request.name.matches('[%s]$')"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: random}
+spec: {policyName: random, validationActions: [Deny]}
+`, digits))
 }

@@ -20,19 +20,20 @@ import (
 func TestHoleManyKinds(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		name string
-		kind func(i int) func(*v1.Pod)
+		name  string
+		nodes int
+		kind  func(i int) func(*v1.Pod)
 	}{
-		{"cpu", func(i int) func(*v1.Pod) { return needing("cpu", fmt.Sprint(200+i)) }},
-		{"models", func(i int) func(*v1.Pod) {
+		// 1,536 CPUs in all, so that no kind is larger than the whole cluster.
+		{"cpu", 16, func(i int) func(*v1.Pod) { return needing("cpu", fmt.Sprint(200+i)) }},
+		{"models", 4, func(i int) func(*v1.Pod) {
 			return annotated(names.AnnotationUseModel, fmt.Sprintf("made-up-%d", i))
 		}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			knownHole(t, "H1-"+tt.name)
-			// 1,536 CPUs in all, so that no kind is larger than the whole cluster.
-			w := newGangWorld(t, local.Options{}, `pools: [{name: n, count: 16, gpu: {model: A100-80GB, count: 8}}]`)
+			w := newGangWorld(t, local.Options{}, fmt.Sprintf(`pools: [{name: n, count: %d, gpu: {model: A100-80GB, count: 8}}]`, tt.nodes))
 			w.queueOf("idle", "{weight: 1}")
 			w.namespace("hostile")
 			w.scheduler(nil)
