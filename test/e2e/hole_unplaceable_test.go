@@ -87,12 +87,24 @@ func TestHoleNoNodeMatches(t *testing.T) {
 	}
 }
 
-// TestHoleSteadyDeletes: 300 pods wait for whole nodes while small pods come and go all
-// the time. Each of these goings wakes nothing that it does not help: a pod that fits
-// starts within seconds.
+// TestHoleSteadyDeletes: 300 pods of many kinds, alone and in gangs, wait for whole nodes
+// or whole cards while small pods come and go all the time. Each of these goings wakes
+// nothing that it does not help: a pod that fits starts within seconds. So it is with a
+// queue somewhere, and without.
 func TestHoleSteadyDeletes(t *testing.T) {
-	knownHole(t, "H18")
+	for _, queue := range []bool{false, true} {
+		t.Run(map[bool]string{false: "without-queue", true: "with-queue"}[queue], func(t *testing.T) {
+			knownHole(t, "H18")
+			steadyDeletes(t, queue)
+		})
+	}
+}
+
+func steadyDeletes(t *testing.T, queue bool) {
 	w := newGangWorld(t, local.Options{}, `pools: [{name: n, count: 12, gpu: {model: A100-80GB, count: 8}}]`)
+	if queue {
+		w.queueOf("idle", "{weight: 1}")
+	}
 	w.scheduler(nil)
 	// One long pod on every node, so that nothing that waits ever fits.
 	for i := range 12 {
@@ -103,7 +115,14 @@ func TestHoleSteadyDeletes(t *testing.T) {
 	w.gangNodes("long-", 12, 30*time.Second)
 	waiting := make([]*v1.Pod, 300)
 	for i := range waiting {
-		waiting[i] = pod(fmt.Sprintf("waits-%d", i), 8, needing("cpu", fmt.Sprintf("%dm", 100+i%20)))
+		p := pod(fmt.Sprintf("waits-%d", i), 8, needing("cpu", fmt.Sprintf("%dm", 100+i%20)))
+		switch {
+		case i%3 == 1 && queue: // gangs would start the engine
+			gangLabels(fmt.Sprintf("gang-%d", i/12), 4)(p)
+		case i%3 == 2:
+			asking(map[string]string{"nvidia.com/gpu": "8", "nvidia.com/gpumem-percentage": fmt.Sprint(60 + i%30)})(p)
+		}
+		waiting[i] = p
 	}
 	w.createAll(waiting)
 	w.eventually("they wait", time.Minute, func() (bool, string) {
@@ -118,13 +137,13 @@ func TestHoleSteadyDeletes(t *testing.T) {
 
 	ctx, cancel := context.WithCancel(context.Background())
 	var churn sync.WaitGroup
-	churn.Go(func() { // 40 small pods, ten of them replaced every second
+	churn.Go(func() { // 40 small pods, up to twenty of them replaced every second
 		for i := 0; ctx.Err() == nil; i++ {
 			_, _ = w.client.CoreV1().Pods("default").Create(ctx, pod(fmt.Sprintf("small-%d", i), 1), metav1.CreateOptions{})
 			if i >= 40 {
 				now := int64(0)
 				_ = w.client.CoreV1().Pods("default").Delete(ctx, fmt.Sprintf("small-%d", i-40), metav1.DeleteOptions{GracePeriodSeconds: &now})
-				time.Sleep(100 * time.Millisecond)
+				time.Sleep(50 * time.Millisecond)
 			}
 		}
 	})
