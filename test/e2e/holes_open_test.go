@@ -18,7 +18,6 @@ var openHoles = []string{
 	"H1-models",
 	"H2",
 	"H3-claims",
-	"H3-refused-gang",
 	"H3-resources",
 	"H4-relabel",
 	"H4-contradictions",
