@@ -23,13 +23,14 @@ type doubles struct {
 	mu sync.Mutex
 	// holders are the pods that hold a device, keyed by node/index.
 	holders map[string]map[string]bool
-	// since is when a device got its second holder, seen every device that ever had one.
+	// since is when a device got its second holder; seen are all devices that ever had
+	// two, with their holders.
 	since map[string]time.Time
-	seen  map[string]string
+	seen  map[string]bool
 }
 
 func watchDoubles(w *world) *doubles {
-	d := &doubles{holders: map[string]map[string]bool{}, since: map[string]time.Time{}, seen: map[string]string{}}
+	d := &doubles{holders: map[string]map[string]bool{}, since: map[string]time.Time{}, seen: map[string]bool{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	w.t.Cleanup(cancel)
 	w.follow(ctx, d.see)
@@ -46,7 +47,7 @@ func (d *doubles) see(before, after *v1.Pod) {
 			}
 		}
 	}
-	// A pod that is told to go no longer counts: its devices are being given back.
+	// A pod that is being deleted no longer counts: its devices are being given back.
 	if after == nil || after.DeletionTimestamp != nil || !live(after) {
 		return
 	}
@@ -56,7 +57,7 @@ func (d *doubles) see(before, after *v1.Pod) {
 		}
 		if d.holders[key][after.Name] = true; len(d.holders[key]) > 1 && d.since[key].IsZero() {
 			d.since[key] = time.Now()
-			d.seen[key+" "+after.Name] = fmt.Sprint(sortedKeys(d.holders[key]))
+			d.seen[fmt.Sprint(key, " ", sortedKeys(d.holders[key]))] = true
 		}
 	}
 }
@@ -82,20 +83,17 @@ func (d *doubles) open() []string {
 	return sortedKeys(d.since)
 }
 
-func (d *doubles) ever() map[string]string {
+// ever are the devices that had two holders at some time, with the holders.
+func (d *doubles) ever() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	out := map[string]string{}
-	for k, v := range d.seen {
-		out[k] = v
-	}
-	return out
+	return sortedKeys(d.seen)
 }
 
 // TestHoleStoppedLeader: the leader is stopped in the middle of binding, for longer than
-// its lease. The standby gives everything to others. When the old leader runs again, it
-// must not go on with what it had decided: that would give devices out twice. What had
-// left it before it could know (a Binding in flight) is detected and healed.
+// its lease. The standby gives all devices to other pods. When the old leader is resumed,
+// it must not write Bindings that it had decided on before: they would give devices out
+// twice. A Binding that is already in flight is detected afterwards and healed.
 func TestHoleStoppedLeader(t *testing.T) {
 	t.Parallel()
 	knownHole(t, "H14-fencing")
@@ -133,7 +131,7 @@ func TestHoleStoppedLeader(t *testing.T) {
 			t.Errorf("round %d: given out twice before the old leader runs again: %v", round, open)
 		}
 		signal(t, leader, syscall.SIGCONT)
-		// Whatever it still does, it does at once.
+		// Bindings that the old leader still holds are written within moments.
 		time.Sleep(5 * time.Second)
 		w.eventually("devices with two holders are healed", 15*time.Second, func() (bool, string) {
 			return len(watch.open()) == 0, fmt.Sprint(watch.open())
@@ -147,8 +145,8 @@ func TestHoleStoppedLeader(t *testing.T) {
 	}
 	ever := watch.ever()
 	t.Logf("%d devices had two holders in %d resumes: %v", len(ever), rounds, ever)
-	// A Binding that was past the last check when the process was stopped cannot be
-	// called back. Those are single ones, and healed above.
+	// A Binding that had passed the last check when the process was stopped cannot be
+	// called back: at most about one per resume, and it was healed above.
 	if len(ever) > rounds {
 		t.Errorf("%d devices had two holders, %d at most can have been in flight", len(ever), rounds)
 	}
@@ -171,7 +169,7 @@ func TestHoleDoubleHealed(t *testing.T) {
 	w.scheduler(nil)
 	w.create(pod("older", 1))
 	w.bound("older")
-	time.Sleep(1100 * time.Millisecond) // the API tells in seconds who was bound first
+	time.Sleep(1100 * time.Millisecond) // the API has the time of binding in whole seconds
 	w.create(pod("younger", 1))
 	w.waits("younger", "too few free GPUs (0 of 1)")
 	err := w.client.CoreV1().Pods("default").Bind(context.Background(), &v1.Binding{

@@ -141,9 +141,9 @@ func TestHoleRefusedGang(t *testing.T) {
 	}
 }
 
-// TestHoleOtherResources: pods that ask for a resource which no node has keep nobody
-// else from a node or a card: plain pods start as fast as without them, and on the same
-// cards.
+// TestHoleOtherResources: pods that ask for a resource which no node has do not keep
+// other pods from a node or a card: plain pods start as fast as without them, and on the
+// same cards.
 func TestHoleOtherResources(t *testing.T) {
 	knownHole(t, "H3-resources")
 	w := newGangWorld(t, local.Options{}, `

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -70,13 +71,6 @@ func TestHoleLostPod(t *testing.T) {
 	w := newGangWorld(t, local.Options{}, fmt.Sprintf(`pools: [{name: n, count: %d, gpu: {model: A100-80GB, count: 8}}]`, nodes))
 	scheduler := w.scheduler(nil)
 	random := rand.New(rand.NewPCG(9, 16))
-	adapters := func(node int, amount string) {
-		patch := fmt.Sprintf(`{"status":{"allocatable":{"rdma/hca":%q},"capacity":{"rdma/hca":%q}}}`, amount, amount)
-		_, err := w.client.CoreV1().Nodes().Patch(context.Background(), fmt.Sprintf("n-%d", node), "application/merge-patch+json", []byte(patch), metav1.PatchOptions{}, "status")
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	var all []*v1.Pod
 	for g := range gangs {
 		for i := range size {
@@ -96,7 +90,7 @@ func TestHoleLostPod(t *testing.T) {
 			w.refuseBindings([]string{"0-3", "4-6", "7-9"}[random.IntN(3)])
 		}
 		for range 3 {
-			adapters(random.IntN(nodes), []string{"0", "2", "8"}[random.IntN(3)])
+			w.adapters(random.IntN(nodes), []string{"0", "2", "8"}[random.IntN(3)])
 		}
 		if round%2 == 0 {
 			p := all[random.IntN(len(all))]
@@ -107,7 +101,7 @@ func TestHoleLostPod(t *testing.T) {
 		time.Sleep(200 * time.Millisecond)
 	}
 	for i := range nodes {
-		adapters(i, "8")
+		w.adapters(i, "8")
 	}
 	if err := w.client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Delete(context.Background(), "random", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -122,13 +116,20 @@ func TestHoleLostPod(t *testing.T) {
 		return len(lost) == 0, fmt.Sprintf("%d wait: %s", len(lost), strings.Join(lost, "; "))
 	})
 	lines, _ := w.logLines(scheduler, 0)
-	for _, line := range lines {
-		if strings.Contains(line, "tracked in multiple places") {
-			t.Errorf("the scheduler's queue holds a pod twice: %s", line)
-			break
-		}
+	if i := slices.IndexFunc(lines, func(l string) bool { return strings.Contains(l, "tracked in multiple places") }); i >= 0 {
+		t.Errorf("the scheduler's queue holds a pod twice: %s", lines[i])
 	}
 	w.checkRecords()
+}
+
+// adapters sets how many rdma/hca a node has.
+func (w *world) adapters(node int, amount string) {
+	w.t.Helper()
+	patch := fmt.Sprintf(`{"status":{"allocatable":{"rdma/hca":%q},"capacity":{"rdma/hca":%q}}}`, amount, amount)
+	_, err := w.client.CoreV1().Nodes().Patch(context.Background(), fmt.Sprintf("n-%d", node), "application/merge-patch+json", []byte(patch), metav1.PatchOptions{}, "status")
+	if err != nil {
+		w.t.Fatal(err)
+	}
 }
 
 // refuseBindings makes the API server refuse to bind pods whose names end with one of

@@ -12,8 +12,7 @@ import (
 )
 
 // TestHoleSystemPods: a queue is due three quarters of the cluster and takes them back.
-// Of those who borrowed them, pods of kube-system and of the system priority classes
-// are never victims, neither of reclaim nor of preemption by priority.
+// Pods of kube-system and of the system priority classes are never victims, neither of reclaim nor of preemption by priority.
 func TestHoleSystemPods(t *testing.T) {
 	t.Parallel()
 	knownHole(t, "H2")

@@ -88,9 +88,9 @@ func TestHoleNoNodeMatches(t *testing.T) {
 }
 
 // TestHoleSteadyDeletes: 300 pods of many kinds, alone and in gangs, wait for whole nodes
-// or whole cards while small pods come and go all the time. Each of these goings wakes
-// nothing that it does not help: a pod that fits starts within seconds. So it is with a
-// queue somewhere, and without.
+// or whole cards while small pods are created and deleted all the time. A deletion wakes
+// only pods that it could help: a pod that fits starts within seconds, with a queue in
+// the cluster and without.
 func TestHoleSteadyDeletes(t *testing.T) {
 	for _, queue := range []bool{false, true} {
 		t.Run(map[bool]string{false: "without-queue", true: "with-queue"}[queue], func(t *testing.T) {
@@ -135,19 +135,7 @@ func steadyDeletes(t *testing.T, queue bool) {
 		return n >= 250, fmt.Sprint(n)
 	})
 
-	ctx, cancel := context.WithCancel(context.Background())
-	var churn sync.WaitGroup
-	churn.Go(func() { // 40 small pods, up to twenty of them replaced every second
-		for i := 0; ctx.Err() == nil; i++ {
-			_, _ = w.client.CoreV1().Pods("default").Create(ctx, pod(fmt.Sprintf("small-%d", i), 1), metav1.CreateOptions{})
-			if i >= 40 {
-				now := int64(0)
-				_ = w.client.CoreV1().Pods("default").Delete(ctx, fmt.Sprintf("small-%d", i-40), metav1.DeleteOptions{GracePeriodSeconds: &now})
-				time.Sleep(50 * time.Millisecond)
-			}
-		}
-	})
-	defer func() { cancel(); churn.Wait() }()
+	defer w.churn(40)()
 	time.Sleep(3 * time.Second)
 	var took []time.Duration
 	for i := range 10 {
@@ -161,4 +149,22 @@ func steadyDeletes(t *testing.T, queue bool) {
 	if took[len(took)/2] > 2*time.Second || took[len(took)-1] > 6*time.Second {
 		t.Errorf("pods that fit waited for %v", took)
 	}
+}
+
+// churn keeps a number of small pods running and replaces up to twenty of them every
+// second, until the returned function is called.
+func (w *world) churn(running int) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var done sync.WaitGroup
+	done.Go(func() {
+		for i := 0; ctx.Err() == nil; i++ {
+			_, _ = w.client.CoreV1().Pods("default").Create(ctx, pod(fmt.Sprintf("small-%d", i), 1), metav1.CreateOptions{})
+			if i >= running {
+				now := int64(0)
+				_ = w.client.CoreV1().Pods("default").Delete(ctx, fmt.Sprintf("small-%d", i-running), metav1.DeleteOptions{GracePeriodSeconds: &now})
+				time.Sleep(50 * time.Millisecond)
+			}
+		}
+	})
+	return func() { cancel(); done.Wait() }
 }
