@@ -87,8 +87,8 @@ func TestHoleNoNodeMatches(t *testing.T) {
 	}
 }
 
-// TestHoleSteadyDeletes: 300 pods of many kinds, alone and in gangs, wait for whole nodes
-// or whole cards while small pods are created and deleted all the time. A deletion wakes
+// TestHoleSteadyDeletes: 300 pods of many kinds, alone and in gangs, wait for whole nodes,
+// for whole cards or for CPUs while small pods are created and deleted all the time. A deletion wakes
 // only pods that it could help: a pod that fits starts within seconds, with a queue in
 // the cluster and without.
 func TestHoleSteadyDeletes(t *testing.T) {
@@ -101,22 +101,27 @@ func TestHoleSteadyDeletes(t *testing.T) {
 }
 
 func steadyDeletes(t *testing.T, queue bool) {
-	w := newGangWorld(t, local.Options{}, `pools: [{name: n, count: 12, gpu: {model: A100-80GB, count: 8}}]`)
+	const nodes = 100
+	w := newGangWorld(t, local.Options{}, fmt.Sprintf(`pools: [{name: n, count: %d, gpu: {model: A100-80GB, count: 8}}]`, nodes))
 	if queue {
 		w.queueOf("idle", "{weight: 1}")
 	}
 	w.scheduler(nil)
 	// One long pod on every node, so that nothing that waits ever fits.
-	for i := range 12 {
-		w.create(pod(fmt.Sprintf("long-%d", i), 1, func(p *v1.Pod) {
+	var long []*v1.Pod
+	for i := range nodes {
+		long = append(long, pod(fmt.Sprintf("long-%d", i), 1, func(p *v1.Pod) {
 			p.Spec.NodeSelector = map[string]string{v1.LabelHostname: fmt.Sprintf("n-%d", i)}
 		}))
 	}
-	w.gangNodes("long-", 12, 30*time.Second)
+	w.createAll(long)
+	w.gangNodes("long-", nodes, 30*time.Second)
 	waiting := make([]*v1.Pod, 300)
 	for i := range waiting {
 		p := pod(fmt.Sprintf("waits-%d", i), 8, needing("cpu", fmt.Sprintf("%dm", 100+i%20)))
 		switch {
+		case i%3 == 0: // GPUs are free for it, CPUs are not
+			p = pod(p.Name, 1, needing("cpu", fmt.Sprint(200+i)))
 		case i%3 == 1 && queue: // gangs would start the engine
 			gangLabels(fmt.Sprintf("gang-%d", i/12), 4)(p)
 		case i%3 == 2:
