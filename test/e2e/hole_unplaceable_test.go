@@ -92,6 +92,7 @@ func TestHoleNoNodeMatches(t *testing.T) {
 // only pods that it could help: a pod that fits starts within seconds, with a queue in
 // the cluster and without.
 func TestHoleSteadyDeletes(t *testing.T) {
+	t.Parallel()
 	for _, queue := range []bool{false, true} {
 		t.Run(map[bool]string{false: "without-queue", true: "with-queue"}[queue], func(t *testing.T) {
 			knownHole(t, "H18")

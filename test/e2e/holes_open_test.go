@@ -47,9 +47,8 @@ var openHoles = []string{
 	"H14-fencing",
 	"H14-healing",
 	"H15-shares",
-	"H16",
+	"H16", // a rare race: the test passed each time it was run, the hole was seen by chaos runs
 	"H17",
-	"H18",
 	"H19",
 	"H20",
 }
