@@ -18,6 +18,7 @@ import (
 // TestBareCluster: no CRD of ours, no agent. Labels and allocatable are enough;
 // and when the CRD and GPUNodes come later, they are noticed.
 func TestBareCluster(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, false)
 	const fleet = `pools: [{name: v100, count: 2, gpu: {model: V100-32GB, count: 4}}]`
 	w.bareNodes(fleet)
@@ -49,6 +50,7 @@ func TestBareCluster(t *testing.T) {
 // TestWaitingPodsWake: a pod that waits starts when, and only when, something
 // gives it room: another ends, a device recovers, a node comes or changes.
 func TestWaitingPodsWake(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, true)
 	w.fleet(`pools: [{name: a100, count: 1, gpu: {model: A100-80GB, count: 4}}]`)
 	w.scheduler(nil)
@@ -115,6 +117,7 @@ func TestWaitingPodsWake(t *testing.T) {
 // TestWakeUps: what only kube-scheduler can see keeps a pod waiting; what then helps
 // it must wake it, though some node "fits" all the time.
 func TestWakeUps(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, true)
 	w.fleet(`
 pools:
@@ -146,6 +149,7 @@ pools:
 // TestSoftTaints: a node that would rather not have pods gets none while another
 // will do, and gets them when none other will.
 func TestSoftTaints(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, true)
 	w.fleet(`
 pools:
@@ -165,6 +169,7 @@ pools:
 // TestPreemption: kube-scheduler's own preemption works over devices: an
 // important pod gets room, taken from as few as needed.
 func TestPreemption(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, true)
 	w.fleet(`pools: [{name: a100, count: 1, gpu: {model: A100-80GB, count: 4}}]`)
 	w.scheduler(nil)
@@ -204,6 +209,7 @@ func TestPreemption(t *testing.T) {
 // TestSeedConfiguration: seed 003's configuration loads as written, but for the
 // API version, and places pods with records.
 func TestSeedConfiguration(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, true)
 	w.fleet(`
 pools:

@@ -17,6 +17,7 @@ import (
 // TestGangs: where gangs come from, how they start, and what their owners are told
 // while they wait.
 func TestGangs(t *testing.T) {
+	t.Parallel()
 	w := newGangWorld(t, local.Options{}, `
 pools:
 - {name: a, count: 4, gpu: {model: A100-80GB, count: 8}, rack: {size: 4}}

@@ -23,6 +23,7 @@ import (
 
 // TestJobs runs Volcano Jobs through their lives on one cluster.
 func TestJobs(t *testing.T) {
+	t.Parallel()
 	w := newJobWorld(t)
 	w.controller()
 	for _, test := range []struct {

@@ -12,6 +12,7 @@ import (
 // TestQueuesChange: queues are limited, put into a circle, removed and moved while
 // their pods run. What runs goes on, what waits says why, and others are not affected.
 func TestQueuesChange(t *testing.T) {
+	t.Parallel()
 	w := newGangWorld(t, local.Options{}, `pools: [{name: n, count: 2, gpu: {model: A100-80GB, count: 8}}]`)
 	w.queueOf("a", "{parent: team, capability: {nvidia.com/gpu: 4}}") // before the one above it
 	w.queueOf("b", "{parent: team}")

@@ -37,6 +37,7 @@ func (w *world) devices(name string) string {
 // single pod, a pod of four gets exactly the other half; one that insists on links
 // waits rather than span both.
 func TestTopologyLinkedFour(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, true)
 	w.fleet(`
 pools:
@@ -75,6 +76,7 @@ pools:
 // TestTopologyLevelsOfTheConfiguration: the levels of domains come from GPUFilter's
 // arguments and replace the default ones.
 func TestTopologyLevelsOfTheConfiguration(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, true)
 	w.fleet(`pools: [{name: n, count: 2, gpu: {model: A10, count: 1}}]`)
 	node, err := w.client.CoreV1().Nodes().Get(context.Background(), "n-1", metav1.GetOptions{})
@@ -100,6 +102,7 @@ func TestTopologyLevelsOfTheConfiguration(t *testing.T) {
 // TestTopologyOfKubelets: a NodeResourceTopology counts, also when its CRD is
 // installed while the scheduler runs.
 func TestTopologyOfKubelets(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, true)
 	w.fleet(`pools: [{name: n, count: 1, gpu: {model: A10, count: 4, numaNodes: 2}}]`)
 	w.scheduler(nil)
