@@ -161,11 +161,13 @@ func (e *Engine) Holds(h model.HolderID, t Ticket) bool {
 func (e *Engine) Move(h model.HolderID, t Ticket, node model.NodeID) (Release, *explain.Refusal) {
 	r := e.current(h, t)
 	k := e.gangOf(h)
-	if r == nil || k == nil || !r.Alone {
-		return Release{}, &explain.Refusal{Code: explain.Neighbor}
-	}
-	if node == r.Node.ID {
+	switch {
+	case r == nil || k == nil:
+		return Release{}, &explain.Refusal{Code: explain.Taken}
+	case node == r.Node.ID:
 		return r.Release, nil
+	case !r.Alone: // the others of its gang were planned with it
+		return Release{}, &explain.Refusal{Code: explain.Neighbor}
 	}
 	role := k.placed[h].role
 	tx := e.ledger.Begin()
