@@ -77,7 +77,7 @@ pools:
 	} else {
 		t.Logf("%d of %d pods were evicted, the fewest", evicted, low)
 	}
-	w.event("Pod", "low-5-0", "evicted for label/default/urgent")
+	w.event("Pod", "low-5-0", "evicted for default/urgent")
 	w.noneBound("polite-", time.Second)
 	// No loop: those evicted come back as they were, and wait.
 	for j := range 4 {

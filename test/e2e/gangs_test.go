@@ -121,7 +121,7 @@ func neverFits(w *world) {
 // noSuchQueue: a queue nobody made is named, and the pods start once it is made.
 func noSuchQueue(w *world) {
 	w.createGang("lost", 2, 1, inQueue("nowhere"))
-	w.event("Pod", "lost-0", "there is no queue nowhere")
+	w.event("Pod", "lost-0", `there is no queue "nowhere"`)
 	w.notShown("lost-1")
 	w.queueOf("nowhere", "{weight: 1}")
 	w.gangNodes("lost-", 2, 10*time.Second)

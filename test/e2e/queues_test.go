@@ -56,7 +56,7 @@ func TestQueuesChange(t *testing.T) {
 	w.queueOf("team", "{parent: b, capability: {nvidia.com/gpu: 6}}")
 	w.event("Queue", "team", "spec.parent: the parents form a circle: team -> b -> team")
 	submit("b", 3, 4)
-	w.event("Pod", "b-3", "waits for quota: there is no queue b")
+	w.event("Pod", "b-3", `there is no queue "b"`)
 	w.create(pod("other", 1))
 	w.bound("other")
 	bound("what runs in a circle goes on", "b", 3)
