@@ -37,8 +37,10 @@ type release struct {
 	seen   bool
 	nudges int
 	nudge  int64
-	// failures is how often its Binding failed.
+	// failures is how often its Binding failed; held: it may not be tried again before
+	// nudge.
 	failures int
+	held     bool
 }
 
 // batch is members that were planned together: they are bound together, or none.
@@ -122,9 +124,9 @@ func (e *Engine) issue(r Release, b *batch) {
 	e.wakeAt(later(e.now, nudgeAfter))
 }
 
-// Release returns a holder's release; false when it has none.
+// Release returns a holder's release; false when it has none, or not yet.
 func (e *Engine) Release(h model.HolderID) (Release, bool) {
-	if r := e.releases[h]; r != nil {
+	if r := e.releases[h]; r != nil && !r.held {
 		return r.Release, true
 	}
 	return Release{}, false
@@ -245,10 +247,11 @@ func (e *Engine) StartFailed(h model.HolderID, t Ticket, atFault bool, why strin
 func (e *Engine) tryAgain(r *release) {
 	b := e.newBatch()
 	b.members = append(b.members, r.Holder)
-	e.issue(r.Release, b)
-	again := e.releases[r.Holder]
-	again.failures = r.failures + 1
-	again.nudge = later(e.now, restFirst)
+	e.tickets++
+	again := &release{Release: r.Release, batch: b, failures: r.failures + 1, held: true, nudge: later(e.now, restFirst)}
+	again.Ticket = e.tickets
+	e.releases[r.Holder] = again
+	e.effects.Revoked = append(e.effects.Revoked, r.Holder)
 	e.wakeAt(again.nudge)
 }
 
@@ -312,9 +315,15 @@ func (e *Engine) watchReleases(now int64) {
 		if r.seen || r.nudge > now {
 			continue
 		}
-		if r.nudges++; r.nudges > nudgesBeforeRequeue {
+		switch {
+		case r.held:
+			r.held = false
+			e.effects.Released = append(e.effects.Released, r.Release)
+		case r.nudges >= nudgesBeforeRequeue:
+			r.nudges++
 			e.effects.Requeue = append(e.effects.Requeue, h)
-		} else {
+		default:
+			r.nudges++
 			e.effects.Activate = append(e.effects.Activate, h)
 		}
 		r.nudge = later(now, nudgeAfter)
