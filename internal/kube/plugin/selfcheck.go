@@ -18,7 +18,7 @@ import (
 // cache. A difference may be an event under way, so it is looked at again after
 // checkAgain before it is reported.
 const (
-	checkEvery = 30 * time.Second
+	checkEvery = time.Minute
 	checkAgain = 3 * time.Second
 	checkNodes = 256
 )
@@ -42,7 +42,7 @@ func (s *Shared) checkItself(ctx context.Context) {
 				if holders, err := s.Engine().Check(); err != nil {
 					logger.Error(err, "Ledger check failed")
 				} else {
-					logger.Info("Ledger check passed: it equals the records; places, charges and releases agree", "holders", holders)
+					logger.Info("Ledger check passed: it equals the records; limits, gangs and lost pods checked", "holders", holders)
 				}
 			}
 		}
@@ -53,6 +53,7 @@ func (s *Shared) checkItself(ctx context.Context) {
 func (s *Shared) checkSome(ctx context.Context) {
 	node, err := s.Engine().CheckSome(checkNodes)
 	if err == nil {
+		klog.FromContext(ctx).Info("Periodic ledger check passed: some nodes, all limits, gangs and lost pods checked")
 		return
 	}
 	select {
