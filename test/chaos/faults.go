@@ -1,0 +1,201 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// fault is one kind of fault. run does it and returns when it is over; the moment it
+// returns is the fault's end, from which recovery is measured.
+type fault struct {
+	name string
+	run  func(ctx context.Context, f *faults) error
+}
+
+// faultTable are all kinds of faults.
+func faultTable() []fault {
+	return []fault{
+		{"leader-kill", func(ctx context.Context, f *faults) error { return f.kill(f.w.leader()) }},
+		{"leader-stop", func(ctx context.Context, f *faults) error { return f.pause(ctx, f.w.leader(), f.stopTime()) }},
+		{"standby-kill", func(ctx context.Context, f *faults) error { return f.kill(f.w.standby()) }},
+		{"standby-stop", func(ctx context.Context, f *faults) error { return f.pause(ctx, f.w.standby(), f.stopTime()) }},
+		{"controller-kill", func(ctx context.Context, f *faults) error { return f.kill(controller) }},
+		{"controller-stop", func(ctx context.Context, f *faults) error { return f.pause(ctx, controller, f.stopTime()) }},
+		{"apiserver-kill", func(ctx context.Context, f *faults) error { return f.outage(ctx, f.kill(apiServer)) }},
+		{"apiserver-stop", func(ctx context.Context, f *faults) error {
+			return f.outage(ctx, f.pause(ctx, apiServer, f.stopTime()/2))
+		}},
+		{"etcd-kill", func(ctx context.Context, f *faults) error { return f.outage(ctx, f.kill(etcd)) }},
+		{"etcd-stop", func(ctx context.Context, f *faults) error {
+			return f.outage(ctx, f.pause(ctx, etcd, f.stopTime()/2))
+		}},
+		{"hand-bind", func(ctx context.Context, f *faults) error { return f.bindByHand(ctx) }},
+		{"node-loss", func(ctx context.Context, f *faults) error { return f.loseNodes(ctx) }},
+	}
+}
+
+// FaultKinds are the names of all faults.
+func FaultKinds() []string {
+	var names []string
+	for _, f := range faultTable() {
+		names = append(names, f.name)
+	}
+	return names
+}
+
+// faults does one fault after the other and measures recovery.
+type faults struct {
+	w      *world
+	random *rand.Rand
+	done   []Fault
+	hand   int
+}
+
+func newFaults(w *world) *faults {
+	return &faults{w: w, random: rand.New(rand.NewPCG(w.cfg.Seed, 2))}
+}
+
+// run works until a moment; a fault that has begun is brought to its end.
+func (f *faults) run(ctx context.Context, until time.Time) error {
+	for {
+		pause := f.w.cfg.Pause + time.Duration(f.random.Int64N(int64(2*f.w.cfg.Pause)+1))
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(min(pause, time.Until(until))):
+		}
+		name := f.w.cfg.Faults.pick(f.random.IntN)
+		if !time.Now().Before(until) {
+			return nil
+		}
+		for _, kind := range faultTable() {
+			if kind.name != name {
+				continue
+			}
+			if err := f.one(ctx, kind); err != nil {
+				return fmt.Errorf("fault %s: %w", name, err)
+			}
+		}
+	}
+}
+
+// one does a fault and waits for the next binding.
+func (f *faults) one(ctx context.Context, kind fault) error {
+	begin := time.Now()
+	f.w.checker.FaultBegins(begin, kind.name, "")
+	err := kind.run(ctx, f)
+	end := time.Now()
+	f.w.checker.FaultEnds(end, kind.name)
+	if err != nil {
+		return err
+	}
+	record := Fault{Kind: kind.name, Begin: begin, End: end}
+	const limit = time.Minute
+	for time.Since(end) < limit && ctx.Err() == nil {
+		if at, ok := f.w.checker.FirstBind(end); ok {
+			record.Recovered, record.AfterEnd = true, at.Sub(end)
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if at, ok := f.w.checker.FirstBind(begin); ok {
+		record.AfterBegin = at.Sub(begin)
+	}
+	f.done = append(f.done, record)
+	f.w.say("%-16s for %5.1fs, next binding %.2fs after its begin, %.2fs after its end", kind.name,
+		end.Sub(begin).Seconds(), record.AfterBegin.Seconds(), record.AfterEnd.Seconds())
+	return nil
+}
+
+// stopTime is how long a process is stopped: longer than the lease.
+func (f *faults) stopTime() time.Duration {
+	lease := f.w.cfg.Lease
+	return lease*4/3 + time.Duration(f.random.Int64N(int64(lease*4/3)))
+}
+
+// kill is kill -9; the process is restarted by its supervisor.
+func (f *faults) kill(name string) error { return f.signal(name, syscall.SIGKILL) }
+
+// pause stops a process and lets it continue. Whatever happens, it continues.
+func (f *faults) pause(ctx context.Context, name string, d time.Duration) error {
+	if err := f.signal(name, syscall.SIGSTOP); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+	return f.signal(name, syscall.SIGCONT)
+}
+
+// signal waits for a process between two runs.
+func (f *faults) signal(name string, sig syscall.Signal) error {
+	if sig != syscall.SIGCONT {
+		switch name {
+		case schedulerA, schedulerB:
+			f.w.able.lost(noLeader)
+		case apiServer, etcd:
+			f.w.able.lost(noAPI)
+		}
+	}
+	f.w.checker.Note(time.Now(), fmt.Sprintf("%s to %s", sig, name))
+	var err error
+	for range 200 {
+		if err = f.w.Process(name).Signal(sig); err == nil {
+			return nil
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return err
+}
+
+// outage waits until the API server serves again: that is when the fault ends.
+func (f *faults) outage(ctx context.Context, err error) error {
+	if err != nil {
+		return err
+	}
+	f.w.able.lost(noAPI) // until it answers a question asked from now on
+	return f.w.able.awaitAPI(ctx, time.Minute)
+}
+
+// leader is the replica that leads, by what the replicas log; standby is the other.
+func (w *world) leader() string {
+	a, b := acquired(w.Process(schedulerA).Log()), acquired(w.Process(schedulerB).Log())
+	if b > a {
+		return schedulerB
+	}
+	return schedulerA
+}
+
+func (w *world) standby() string {
+	if w.leader() == schedulerA {
+		return schedulerB
+	}
+	return schedulerA
+}
+
+// acquired is the time stamp of a log's last line about the lease if that says that it
+// was acquired; empty otherwise. Time stamps of one day compare as text.
+func acquired(path string) string {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return ""
+	}
+	stamp := ""
+	for line := range strings.SplitSeq(string(data), "\n") {
+		fields := strings.Fields(line)
+		switch {
+		case len(fields) < 2:
+		case strings.Contains(strings.ToLower(line), "attempting to acquire leader lease"):
+			stamp = ""
+		case strings.Contains(strings.ToLower(line), "successfully acquired lease"):
+			stamp = strings.TrimLeft(fields[0], "IWE") + fields[1]
+		}
+	}
+	return stamp
+}
