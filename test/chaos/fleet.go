@@ -45,14 +45,19 @@ const classes = `
 {apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: high}, value: 1000}
 `
 
-// facts are what the checker is told of the above.
-func facts(f *local.Fleet) checker.Facts {
-	out := checker.Facts{Nodes: map[string]checker.Node{}, Queues: map[string]checker.Queue{
+// capabilities are the limits of queues, in thousandths of a GPU.
+func capabilities() map[string]checker.Queue {
+	return map[string]checker.Queue{
 		"team":   {Capability: 16000},
 		"team-a": {Parent: "team", Capability: 8000},
 		"team-b": {Parent: "team", Capability: 12000},
 		"small":  {Capability: 2000},
-	}}
+	}
+}
+
+// facts are what the checker is told of the above.
+func facts(f *local.Fleet) checker.Facts {
+	out := checker.Facts{Nodes: map[string]checker.Node{}, Queues: capabilities()}
 	for _, gn := range f.GPUNodes() {
 		n := checker.Node{Devices: map[int]checker.Device{}, Apart: gn.Name == pulseNode}
 		for _, d := range gn.Spec.Devices {

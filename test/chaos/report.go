@@ -71,13 +71,15 @@ func (r *Result) Print(out io.Writer) {
 		return
 	}
 	fmt.Fprintf(out, "\nBROKEN: %d breaches\n", len(r.Breaches))
+	told := map[checker.Kind]bool{}
 	for i, b := range r.Breaches {
 		const shown = 20
 		if i == shown {
 			fmt.Fprintf(out, "... and %d more, in result.json\n", len(r.Breaches)-shown)
 			break
 		}
-		r.printBreach(out, b, i < 3)
+		r.printBreach(out, b, !told[b.Kind]) // the history of the first of each kind
+		told[b.Kind] = true
 	}
 }
 

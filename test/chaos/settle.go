@@ -19,6 +19,7 @@ const boundWithin = 60 * time.Second
 // each pod is put, and waits until it is bound. It returns how many units that were,
 // and how long it took.
 func (l *load) settle(ctx context.Context) (units int, took time.Duration, err error) {
+	begin := time.Now()
 	if err := l.w.able.awaitAPI(ctx, time.Minute); err != nil {
 		return 0, 0, err
 	}
@@ -26,9 +27,8 @@ func (l *load) settle(ctx context.Context) (units int, took time.Duration, err e
 		return 0, 0, err
 	}
 	kept := l.thin(ctx)
-	begin := time.Now()
 	l.w.say("faults are over; %d units are left, and all must be bound", len(kept))
-	l.w.checker.Note(begin, "faults are over, everything left fits")
+	l.w.checker.Note(time.Now(), "faults are over, everything left fits")
 	var late []string
 	for time.Since(begin) < boundWithin && ctx.Err() == nil {
 		if late = l.w.checker.Overdue(time.Now(), kept, l.ended(kept)); len(late) == 0 {

@@ -78,7 +78,7 @@ func newUnit(r *rand.Rand, n int, kind string) *unit {
 	for range size {
 		u.Pods = append(u.Pods, ask)
 	}
-	if u.Queue == "small" && kind != loadMIGLimited && u.devices() > 2 {
+	if limit := capabilities()[u.Queue].Capability; limit > 0 && int64(1000*u.devices()) > limit {
 		u.Queue = "" // it could never start
 	}
 	return u

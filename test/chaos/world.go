@@ -52,6 +52,9 @@ func newWorld(ctx context.Context, cfg Config) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
+	if cfg.Bin, err = filepath.Abs(cfg.Bin); err != nil {
+		return nil, err
+	}
 	if err := local.RequirePrograms(cfg.Bin, "gpu-scheduler", "gpu-controller"); err != nil {
 		return nil, err
 	}
