@@ -21,6 +21,8 @@ type ability struct {
 	// reason ends with evidence that is younger.
 	why  map[string]time.Time
 	able bool
+	// again is when the last reason ended, by its evidence.
+	again time.Time
 }
 
 // Reasons why the scheduler cannot work, or the checker cannot see.
@@ -42,6 +44,7 @@ func (a *ability) regained(reason string, seen time.Time) {
 	a.change(func() {
 		if since, ok := a.why[reason]; ok && seen.After(since) {
 			delete(a.why, reason)
+			a.again = seen
 		}
 	})
 }
@@ -63,6 +66,14 @@ func (a *ability) has(reason string) bool {
 	defer a.mu.Unlock()
 	_, ok := a.why[reason]
 	return ok
+}
+
+// sinceWhen is the moment from which on a leader worked with an API server, if one
+// does now: a binding that is younger is not one that was under way before a fault.
+func (a *ability) sinceWhen() (time.Time, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.again, len(a.why) == 0
 }
 
 // follow asks the API server and looks at the lease until ctx ends.

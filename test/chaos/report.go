@@ -142,7 +142,14 @@ func counted(m map[string]int) string {
 }
 
 func (r *Result) printBreach(out io.Writer, b checker.Breach, history bool) {
-	fmt.Fprintf(out, "\n%s %s (last fault %s, active %v): %s\n", b.Time.Format("15:04:05.000"), b.Kind, b.LastFault, b.Active, b.Text)
+	when := "before any fault"
+	switch {
+	case slices.Contains(b.Active, b.LastFault):
+		when = fmt.Sprintf("%.1fs after %s began", b.SinceFault.Seconds(), b.LastFault)
+	case b.LastFault != "":
+		when = fmt.Sprintf("%.1fs after %s ended", b.SinceFault.Seconds(), b.LastFault)
+	}
+	fmt.Fprintf(out, "\n%s %s, %s: %s\n", b.Time.Format("15:04:05.000"), b.Kind, when, b.Text)
 	if b.Kind == checker.DoubleBooking {
 		fmt.Fprintf(out, "  lasted %s, containers of both ran: %t\n", time.Duration(b.LastedMillis)*time.Millisecond, b.BothRan)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tangram-dev/tangram/test/chaos/checker"
 )
@@ -34,6 +35,7 @@ func (l *load) settle(ctx context.Context) (units int, took time.Duration, err e
 		if late = l.w.checker.Overdue(time.Now(), kept, l.ended(kept)); len(late) == 0 {
 			return len(kept), time.Since(begin), nil
 		}
+		l.sweep(ctx, kept)
 		time.Sleep(100 * time.Millisecond)
 	}
 	l.w.checker.ReportOverdue(time.Now(), late)
@@ -91,6 +93,20 @@ func (l *load) thin(ctx context.Context) []checker.Unit {
 		}
 	}
 	return kept
+}
+
+// sweep deletes pods of units that are not kept: those of deleted Jobs would go when
+// the garbage collector comes to them, which is not the scheduler's time.
+func (l *load) sweep(ctx context.Context, kept []checker.Unit) {
+	keep := map[string]bool{}
+	for _, u := range kept {
+		keep[u.Name] = true
+	}
+	for _, p := range l.w.checker.Pods() {
+		if !keep[p.Unit] && !p.Pulse && !p.Terminating {
+			_ = l.w.client.CoreV1().Pods(namespaced()).Delete(ctx, p.Name, metav1.DeleteOptions{}) // or the next time
+		}
+	}
 }
 
 // ended are units that need not be bound any more: over, or no longer the load's.

@@ -25,10 +25,12 @@ type Breach struct {
 	// Active are the faults that were active, LastFault is the last that had begun.
 	Active    []string `json:"activeFaults,omitempty"`
 	LastFault string   `json:"lastFault,omitempty"`
-	Text      string   `json:"text"`
-	Pods      []string `json:"pods,omitempty"`
-	Devices   []string `json:"devices,omitempty"`
-	Queue     string   `json:"queue,omitempty"`
+	// SinceFault is how long before it that fault ended, or began if it is active.
+	SinceFault time.Duration `json:"sinceFaultNanos,omitempty"`
+	Text       string        `json:"text"`
+	Pods       []string      `json:"pods,omitempty"`
+	Devices    []string      `json:"devices,omitempty"`
+	Queue      string        `json:"queue,omitempty"`
 	// LastedMillis and BothRan are of a double booking: until one of the pods was
 	// gone, and whether containers of both ran meanwhile.
 	LastedMillis int64 `json:"lastedMillis,omitempty"`
@@ -43,6 +45,9 @@ type Breach struct {
 func (c *Checker) breach(now time.Time, b Breach) *Breach {
 	b.Time, b.Active, b.LastFault = now, slices.Clone(c.faults), c.lastFault
 	slices.Sort(b.Active)
+	if b.LastFault != "" {
+		b.SinceFault = now.Sub(c.faultChanged)
+	}
 	c.breaches = append(c.breaches, &b)
 	c.history.note(now, "BREACH", string(b.Kind)+": "+b.Text, b.Pods...)
 	return &b

@@ -40,13 +40,14 @@ type Checker struct {
 	gangs    map[string]*gang
 	// ending are units the load takes away, outside are nodes that were lost: what
 	// gangs lose by these is not the scheduler's doing.
-	ending    map[string]string
-	outside   map[string]time.Time
-	faults    []string // that are active
-	lastFault string
-	doubles   []*double
-	breaches  []*Breach
-	binds     []time.Time
+	ending       map[string]string
+	outside      map[string]time.Time
+	faults       []string // that are active
+	lastFault    string
+	faultChanged time.Time // it began, or ended
+	doubles      []*double
+	breaches     []*Breach
+	binds        []time.Time
 	counts
 }
 
@@ -132,7 +133,7 @@ func (c *Checker) Note(now time.Time, text string, about ...string) {
 func (c *Checker) FaultBegins(now time.Time, kind, text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.faults, c.lastFault = append(c.faults, kind), kind
+	c.faults, c.lastFault, c.faultChanged = append(c.faults, kind), kind, now
 	c.history.note(now, "fault", kind+" begins: "+text)
 }
 
@@ -142,6 +143,9 @@ func (c *Checker) FaultEnds(now time.Time, kind string) {
 	defer c.mu.Unlock()
 	if i := slices.Index(c.faults, kind); i >= 0 {
 		c.faults = slices.Delete(c.faults, i, i+1)
+	}
+	if kind == c.lastFault {
+		c.faultChanged = now
 	}
 	c.history.note(now, "fault", kind+" ends")
 }
