@@ -3,8 +3,10 @@ package chaos
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -52,6 +54,7 @@ func FaultKinds() []string {
 type faults struct {
 	w      *world
 	random *rand.Rand
+	deck   []string // the kinds still to come before all come again
 	done   []Fault
 	hand   int
 }
@@ -69,10 +72,10 @@ func (f *faults) run(ctx context.Context, until time.Time) error {
 			return nil
 		case <-time.After(min(pause, time.Until(until))):
 		}
-		name := f.w.cfg.Faults.pick(f.random.IntN)
 		if !time.Now().Before(until) {
 			return nil
 		}
+		name := f.next()
 		for _, kind := range faultTable() {
 			if kind.name != name {
 				continue
@@ -82,6 +85,23 @@ func (f *faults) run(ctx context.Context, until time.Time) error {
 			}
 		}
 	}
+}
+
+// next takes a kind from a shuffled deck, in which each is as often as its weight says:
+// also a short run meets every kind.
+func (f *faults) next() string {
+	if len(f.deck) == 0 {
+		for _, name := range slices.Sorted(maps.Keys(f.w.cfg.Faults)) {
+			f.deck = append(f.deck, slices.Repeat([]string{name}, f.w.cfg.Faults[name])...)
+		}
+		f.random.Shuffle(len(f.deck), func(i, j int) { f.deck[i], f.deck[j] = f.deck[j], f.deck[i] })
+	}
+	if len(f.deck) == 0 {
+		return ""
+	}
+	name := f.deck[0]
+	f.deck = f.deck[1:]
+	return name
 }
 
 // one does a fault and waits for the next binding.

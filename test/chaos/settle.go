@@ -67,15 +67,17 @@ func (l *load) thin(ctx context.Context) []checker.Unit {
 	defer l.mu.Unlock()
 	names := slices.Sorted(maps.Keys(l.units))
 	l.random.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-	slices.SortStableFunc(names, func(a, b string) int {
+	// A pod with a whole node's devices fits only where few others are: these last.
+	rank := func(name string) int {
 		switch {
-		case waits[a] == waits[b]:
-			return 0
-		case waits[a]:
-			return -1
+		case l.units[name].Pods[0].Whole == 8:
+			return 2
+		case !waits[name]:
+			return 1
 		}
-		return 1
-	})
+		return 0
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return rank(a) - rank(b) })
 	var all []checker.Unit
 	for _, name := range names {
 		all = append(all, l.units[name].Unit)
