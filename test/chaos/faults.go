@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"syscall"
@@ -22,12 +21,12 @@ type fault struct {
 // faultTable are all kinds of faults.
 func faultTable() []fault {
 	return []fault{
-		{"leader-kill", func(ctx context.Context, f *faults) error { return f.kill(f.w.leader()) }},
-		{"leader-stop", func(ctx context.Context, f *faults) error { return f.pause(ctx, f.w.leader(), f.stopTime()) }},
-		{"standby-kill", func(ctx context.Context, f *faults) error { return f.kill(f.w.standby()) }},
-		{"standby-stop", func(ctx context.Context, f *faults) error { return f.pause(ctx, f.w.standby(), f.stopTime()) }},
+		{"leader-kill", func(ctx context.Context, f *faults) error { return f.replica(true, f.kill) }},
+		{"leader-stop", func(ctx context.Context, f *faults) error { return f.replica(true, f.longPause(ctx)) }},
+		{"standby-kill", func(ctx context.Context, f *faults) error { return f.replica(false, f.kill) }},
+		{"standby-stop", func(ctx context.Context, f *faults) error { return f.replica(false, f.longPause(ctx)) }},
 		{"controller-kill", func(ctx context.Context, f *faults) error { return f.kill(controller) }},
-		{"controller-stop", func(ctx context.Context, f *faults) error { return f.pause(ctx, controller, f.stopTime()) }},
+		{"controller-stop", func(ctx context.Context, f *faults) error { return f.longPause(ctx)(controller) }},
 		{"apiserver-kill", func(ctx context.Context, f *faults) error { return f.outage(ctx, f.kill(apiServer)) }},
 		{"apiserver-stop", func(ctx context.Context, f *faults) error {
 			return f.outage(ctx, f.pause(ctx, apiServer, f.stopTime()/2))
@@ -174,6 +173,23 @@ func (f *faults) pause(ctx context.Context, name string, d time.Duration) error 
 	return f.signal(name, syscall.SIGCONT)
 }
 
+// longPause stops a process for longer than the lease.
+func (f *faults) longPause(ctx context.Context) func(string) error {
+	return func(name string) error { return f.pause(ctx, name, f.stopTime()) }
+}
+
+// replica does something to the scheduler that leads, or to the other.
+func (f *faults) replica(leads bool, do func(string) error) error {
+	leader, other, err := f.w.replicas()
+	if err != nil {
+		return err
+	}
+	if leads {
+		return do(leader)
+	}
+	return do(other)
+}
+
 // signal waits for a process between two runs.
 func (f *faults) signal(name string, sig syscall.Signal) error {
 	if sig != syscall.SIGCONT {
@@ -202,41 +218,4 @@ func (f *faults) outage(ctx context.Context, err error) error {
 	}
 	f.w.able.lost(noAPI) // until it answers a question asked from now on
 	return f.w.able.awaitAPI(ctx, time.Minute)
-}
-
-// leader is the replica that leads, by what the replicas log; standby is the other.
-func (w *world) leader() string {
-	a, b := acquired(w.Process(schedulerA).Log()), acquired(w.Process(schedulerB).Log())
-	if b > a {
-		return schedulerB
-	}
-	return schedulerA
-}
-
-func (w *world) standby() string {
-	if w.leader() == schedulerA {
-		return schedulerB
-	}
-	return schedulerA
-}
-
-// acquired is the time stamp of a log's last line about the lease if that says that it
-// was acquired; empty otherwise. Time stamps of one day compare as text.
-func acquired(path string) string {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return ""
-	}
-	stamp := ""
-	for line := range strings.SplitSeq(string(data), "\n") {
-		fields := strings.Fields(line)
-		switch {
-		case len(fields) < 2:
-		case strings.Contains(strings.ToLower(line), "attempting to acquire leader lease"):
-			stamp = ""
-		case strings.Contains(strings.ToLower(line), "successfully acquired lease"):
-			stamp = strings.TrimLeft(fields[0], "IWE") + fields[1]
-		}
-	}
-	return stamp
 }

@@ -65,7 +65,7 @@ func (l *load) step(ctx context.Context) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.stop || l.w.able.has(noAPI) {
-		return // nobody submits to an API server that is down
+		return // an API server that is down takes nothing
 	}
 	nodes := l.w.loadNodes()
 	node := nodes[l.random.IntN(len(nodes))]

@@ -11,8 +11,8 @@ import (
 type holding struct {
 	pod   Pod
 	since time.Time
-	// claims are the devices it holds; nil when nobody outside the node knows them:
-	// a pod bound by hand without a record, or onto a device that was held.
+	// claims are the devices it holds; nil when they are unknown: of a pod bound by
+	// hand without a record, or onto a device that was held.
 	claims map[deviceKey]use
 }
 
