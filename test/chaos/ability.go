@@ -87,6 +87,10 @@ func (a *ability) follow(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+		if err == nil && a.has(noAPI) {
+			// It answers the administrator before it knows what others may do.
+			_, err = a.w.client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(call)
+		}
 		if err != nil {
 			a.lost(noAPI)
 			return
