@@ -153,10 +153,12 @@ func (c *Checker) judgeConflicts(now time.Time, h *holding, conflicts []conflict
 			continue
 		}
 		devices = append(devices, x.device.String())
+		var holders []string
 		for _, o := range x.others {
 			others[o.pod.Name] = o
-			whys = append(whys, fmt.Sprintf("%s, held by %s for %s: %s", x.device, o.pod.Name, now.Sub(o.since).Round(time.Millisecond), x.why))
+			holders = append(holders, fmt.Sprintf("%s for %s", o.pod.Name, now.Sub(o.since).Round(time.Millisecond)))
 		}
+		whys = append(whys, fmt.Sprintf("%s (%s), held by %s", x.device, x.why, strings.Join(holders, ", ")))
 	}
 	if len(devices) == 0 {
 		return
