@@ -67,7 +67,8 @@ func newUnit(r *rand.Rand, n int, kind string) *unit {
 	case loadGang:
 		size, ask.Whole = 2+r.IntN(5), []int{1, 1, 2, 4}[r.IntN(4)]
 	case loadShareGang:
-		size, ask = 2+r.IntN(9), randomShare(r)
+		// Small shares: more of them fit on a node's devices than the node offers GPUs.
+		size, ask = 6+r.IntN(7), checker.Ask{ShareMiB: int64(1000 * (1 + r.IntN(5))), ShareMilli: 100}
 	case loadJob:
 		size, ask.Whole = 2+r.IntN(4), 1+r.IntN(2)
 	}
