@@ -20,6 +20,7 @@ func knownBroken() (faults, load map[string]string) {
 	return map[string]string{
 			"leader-stop": "issue 9, 14: a leader that was stopped and resumed double-books devices and exceeds limits",
 		}, map[string]string{
+			loadJobLimited: "issue 9, 4: a deleted Job's pods are not charged to its queue once its PodGroup is gone",
 			loadShareGang:  "issue 9, 15: a gang of shares that NodeResourcesFit refuses never starts",
 			loadMIGLimited: "issue 9, 17: MIG slices are not charged where a model lacks the profile",
 		}

@@ -113,7 +113,7 @@ func (l *load) submit(ctx context.Context) {
 
 // create makes the unit's pods, but for those that are there; what fails is made later.
 func (l *load) create(ctx context.Context, u *unit, there map[string]bool) {
-	if u.kind == loadJob {
+	if u.isJob {
 		if u.accepted {
 			return
 		}
@@ -145,7 +145,7 @@ func (l *load) own(ctx context.Context) {
 			l.delete(ctx, u, u.ending)
 			continue
 		}
-		if u.kind == loadJob && isOver(l.phases[name]) || u.kind != loadJob && over[name] == len(u.Pods) {
+		if u.isJob && isOver(l.phases[name]) || !u.isJob && over[name] == len(u.Pods) {
 			l.delete(ctx, u, "over")
 			continue
 		}
@@ -176,7 +176,7 @@ func (l *load) deleteRandom(ctx context.Context) {
 func (l *load) delete(ctx context.Context, u *unit, why string) {
 	u.ending = why
 	l.w.checker.UnitEnds(time.Now(), u.Name, "unit "+u.Name+": "+why)
-	if u.kind == loadJob {
+	if u.isJob {
 		policy := metav1.DeletePropagationBackground
 		err := l.w.dynamic.Resource(jobs).Namespace(namespaced()).Delete(ctx, u.Name, metav1.DeleteOptions{PropagationPolicy: &policy})
 		if err == nil || apierrors.IsNotFound(err) {

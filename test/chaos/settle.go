@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -31,15 +32,40 @@ func (l *load) settle(ctx context.Context) (units int, took time.Duration, err e
 	l.w.say("faults are over; %d units are left, and all must be bound", len(kept))
 	l.w.checker.Note(time.Now(), "faults are over, everything left fits")
 	var late []string
+	told := begin
 	for time.Since(begin) < boundWithin && ctx.Err() == nil {
 		if late = l.w.checker.Overdue(time.Now(), kept, l.ended(kept)); len(late) == 0 {
 			return len(kept), time.Since(begin), nil
 		}
 		l.sweep(ctx, kept)
+		if time.Since(told) > 10*time.Second {
+			told = time.Now()
+			l.w.sayWhy(ctx, late)
+		}
 		time.Sleep(100 * time.Millisecond)
 	}
 	l.w.checker.ReportOverdue(time.Now(), late)
 	return len(kept), time.Since(begin), nil
+}
+
+// sayWhy tells which units are late, and what the scheduler says of their pods.
+func (w *world) sayWhy(ctx context.Context, late []string) {
+	reasons := map[string]string{}
+	if list, err := w.client.CoreV1().Pods(namespaced()).List(ctx, metav1.ListOptions{}); err == nil {
+		for _, p := range list.Items {
+			for _, c := range p.Status.Conditions {
+				if c.Type == v1.PodScheduled && p.Spec.NodeName == "" {
+					reasons[p.Labels[checker.LabelUnit]] = c.Reason + ": " + c.Message
+				}
+			}
+		}
+	}
+	for _, text := range late {
+		name, _, _ := strings.Cut(text, ":")
+		text = fmt.Sprintf("late: %s; the scheduler says %q", text, reasons[name])
+		w.say("%s", text)
+		w.checker.Note(time.Now(), text, name)
+	}
 }
 
 // repair opens nodes, heals devices, and takes away what was bound by hand.
@@ -119,7 +145,7 @@ func (l *load) ended(units []checker.Unit) map[string]bool {
 	out := map[string]bool{}
 	for _, k := range units {
 		u := l.units[k.Name]
-		out[k.Name] = u == nil || isOver(l.phases[k.Name]) || u.kind != loadJob && over[k.Name] == len(u.Pods)
+		out[k.Name] = u == nil || isOver(l.phases[k.Name]) || !u.isJob && over[k.Name] == len(u.Pods)
 	}
 	return out
 }

@@ -21,12 +21,13 @@ const (
 	loadMIGLimited = "mig-limited" // the same in a queue with a limit
 	loadGang       = "gang"        // a gang of whole GPUs, by labels
 	loadShareGang  = "share-gang"  // a gang of shares
-	loadJob        = "job"         // a Volcano Job
+	loadJob        = "job"         // a Volcano Job, in a queue without a limit
+	loadJobLimited = "job-limited" // the same in a queue with a limit
 )
 
 // LoadKinds are the kinds of load, all of them.
 func LoadKinds() []string {
-	return []string{loadWhole, loadShare, loadMIG, loadMIGLimited, loadGang, loadShareGang, loadJob}
+	return []string{loadWhole, loadShare, loadMIG, loadMIGLimited, loadGang, loadShareGang, loadJob, loadJobLimited}
 }
 
 // unit is what the load submits and deletes as one.
@@ -36,6 +37,7 @@ type unit struct {
 	class    string        // PriorityClass
 	runtime  time.Duration // 0: until it is deleted
 	profile  string        // the scheduler's profile
+	isJob    bool          // a Volcano Job; gpu-controller makes its pods
 	accepted bool          // of a Job: it was created
 	ending   string        // why it is being deleted; empty otherwise
 }
@@ -69,11 +71,15 @@ func newUnit(r *rand.Rand, n int, kind string) *unit {
 	case loadShareGang:
 		// Small shares: more of them fit on a node's devices than the node offers GPUs.
 		size, ask = 6+r.IntN(7), checker.Ask{ShareMiB: int64(1000 * (1 + r.IntN(5))), ShareMilli: 100}
-	case loadJob:
+	case loadJob, loadJobLimited:
 		size, ask.Whole = 2+r.IntN(4), 1+r.IntN(2)
+		u.isJob, u.Queue = true, ""
+		if kind == loadJobLimited {
+			u.Queue = []string{"team-a", "team-b"}[r.IntN(2)]
+		}
 	}
 	u.Minimum = size
-	if kind == loadJob && size > 2 && r.IntN(2) == 0 {
+	if u.isJob && size > 2 && r.IntN(2) == 0 {
 		u.Minimum = size - 1
 	}
 	for range size {
