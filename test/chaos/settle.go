@@ -93,10 +93,11 @@ func (l *load) thin(ctx context.Context) []checker.Unit {
 	defer l.mu.Unlock()
 	names := slices.Sorted(maps.Keys(l.units))
 	l.random.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
-	// A pod with a whole node's devices fits only where few others are: these last.
+	// Beside a pod with a whole node's devices, or a large gang, few others are sure to
+	// fit: these come last, so that many units are left.
 	rank := func(name string) int {
-		switch {
-		case l.units[name].Pods[0].Whole == 8:
+		switch u := l.units[name]; {
+		case u.Pods[0].Whole == 8 || u.devices() > 10:
 			return 2
 		case !waits[name]:
 			return 1
