@@ -26,7 +26,10 @@ pools:
 - {name: pulse, count: 1, gpu: {model: T4, count: 16}, taints: [{key: chaos.tangram.dev/pulse, value: only, effect: NoSchedule}]}
 `
 
-const pulseNode = "pulse-0"
+const (
+	pulseNode = "pulse-0"
+	labelPool = "tangram.dev/pool" // which local puts on nodes and GPUNodes
+)
 
 // queues has limits at two levels, and classes three priorities with none.
 const queues = `
@@ -59,7 +62,7 @@ func capabilities() map[string]checker.Queue {
 func facts(f *local.Fleet) checker.Facts {
 	out := checker.Facts{Nodes: map[string]checker.Node{}, Queues: capabilities()}
 	for _, gn := range f.GPUNodes() {
-		n := checker.Node{Devices: map[int]checker.Device{}, Apart: gn.Name == pulseNode}
+		n := checker.Node{Devices: map[int]checker.Device{}, Apart: gn.Name == pulseNode, Pool: gn.Labels[labelPool]}
 		for _, d := range gn.Spec.Devices {
 			device := checker.Device{UUID: d.UUID, MemoryMiB: d.MemoryMiB}
 			if d.MIG != nil {

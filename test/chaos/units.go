@@ -69,8 +69,9 @@ func newUnit(r *rand.Rand, n int, kind string) *unit {
 	case loadGang:
 		size, ask.Whole = 2+r.IntN(5), []int{1, 1, 2, 4}[r.IntN(4)]
 	case loadShareGang:
-		// Small shares: more of them fit on a node's devices than the node offers GPUs.
-		size, ask = 6+r.IntN(7), checker.Ask{ShareMiB: int64(1000 * (1 + r.IntN(5))), ShareMilli: 100}
+		// Small shares on nodes that offer each device once: more of them fit on a
+		// node's devices than the node offers GPUs.
+		size, ask = 6+r.IntN(7), checker.Ask{ShareMiB: int64(1000 * (1 + r.IntN(5))), ShareMilli: 100, Pool: "a100"}
 	case loadJob, loadJobLimited:
 		size, ask.Whole = 2+r.IntN(4), 1+r.IntN(2)
 		u.isJob, u.Queue = true, ""
@@ -135,7 +136,12 @@ func (u *unit) pod(i int) *v1.Pod {
 }
 
 func (u *unit) podSpec(i int) v1.PodSpec {
+	var selector map[string]string
+	if pool := u.Pods[i].Pool; pool != "" {
+		selector = map[string]string{labelPool: pool}
+	}
 	return v1.PodSpec{
+		NodeSelector:  selector,
 		SchedulerName: u.profile, PriorityClassName: u.class, RestartPolicy: v1.RestartPolicyNever,
 		Containers: []v1.Container{{Name: "main", Image: "train", Resources: v1.ResourceRequirements{Limits: limitsOf(u.Pods[i])}}},
 	}

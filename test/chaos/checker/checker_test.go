@@ -31,7 +31,7 @@ func twoNodes() Facts {
 		}
 		f.Nodes[name] = n
 	}
-	f.Nodes["t4"] = Node{Devices: map[int]Device{0: {UUID: uuid("t4", 0), MemoryMiB: 16000}}}
+	f.Nodes["t4"] = Node{Pool: "old", Devices: map[int]Device{0: {UUID: uuid("t4", 0), MemoryMiB: 16000}}}
 	return f
 }
 

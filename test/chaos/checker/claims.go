@@ -105,7 +105,7 @@ func matches(h Holder, a Ask) error {
 	case a.Whole > 0 && (h.isShare() || h.MIG != ""),
 		a.Profile != h.MIG,
 		a.ShareMiB > h.MemoryMiB, a.ShareMilli > h.ComputeMilli:
-		return fmt.Errorf("is not what the pod asks for (%+v)", a)
+		return fmt.Errorf("is not what the pod asks for (%s)", a)
 	}
 	return nil
 }

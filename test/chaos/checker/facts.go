@@ -12,6 +12,8 @@ type Node struct {
 	// Apart says that ordinary pods do not go to the node; it is left out when the
 	// room for them is counted.
 	Apart bool
+	// Pool is what nodes of one kind are called.
+	Pool string
 }
 
 // Device is one GPU.

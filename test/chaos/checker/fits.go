@@ -65,7 +65,7 @@ func (f Facts) toBlock(a Ask) int {
 				able++
 			}
 		}
-		if !n.Apart && able >= a.devices() {
+		if !n.Apart && (a.Pool == "" || a.Pool == n.Pool) && able >= a.devices() {
 			sum += able - a.devices() + 1
 		}
 	}

@@ -25,6 +25,7 @@ func TestKeep(t *testing.T) {
 		{"more than any node has", []Unit{unit("x", "", Ask{Whole: 3})}, 0},
 		{"a profile no device has", []Unit{unit("x", "", Ask{Profile: "2g.20gb"})}, 0},
 		{"a share larger than any device", []Unit{unit("x", "", Ask{ShareMiB: 80001})}, 0},
+		{"more than one pool has", []Unit{unit("x", "", Ask{Whole: 1, Pool: "old"}), unit("y", "", Ask{Whole: 1, Pool: "old"})}, 1},
 		{"a limit", []Unit{unit("a", "a", Ask{Whole: 1}), unit("b", "a", Ask{Whole: 1}), unit("c", "a", Ask{Whole: 1})}, 2},
 		{"the limit above", []Unit{unit("a", "a", Ask{Whole: 2}), unit("b", "b", Ask{Whole: 1}), unit("c", "b", Ask{Whole: 1})}, 2},
 	}

@@ -61,7 +61,7 @@ func (h *history) pod(now time.Time, before *Pod, p Pod, gone bool) {
 		if p.Hand {
 			say("created, to be bound by hand")
 		} else {
-			say(fmt.Sprintf("created: %+v, unit %s, minimum %d, queue %q", p.Ask, p.Unit, p.Minimum, p.Queue))
+			say(fmt.Sprintf("created: %s, unit %s, minimum %d, queue %q", p.Ask, p.Unit, p.Minimum, p.Queue))
 		}
 	}
 	if before.Node != p.Node {

@@ -1,6 +1,7 @@
 package checker
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -37,7 +38,9 @@ type Pod struct {
 }
 
 // Ask is what a pod's GPU container asks for: whole devices, one share, or one slice.
+// Pool, if any, is where the load lets it go; a pod as the API delivers it has none.
 type Ask struct {
+	Pool       string
 	Whole      int
 	ShareMiB   int64
 	ShareMilli int
@@ -83,6 +86,16 @@ func askOf(limits v1.ResourceList) Ask {
 		return Ask{ShareMiB: amount(memory), ShareMilli: 10 * int(amount(cores))}
 	}
 	return Ask{Whole: int(amount(gpu))}
+}
+
+func (a Ask) String() string {
+	switch {
+	case a.Whole > 0:
+		return fmt.Sprintf("%d GPUs", a.Whole)
+	case a.Profile != "":
+		return "a slice " + a.Profile
+	}
+	return fmt.Sprintf("a share of %d MiB and %d thousandths", a.ShareMiB, a.ShareMilli)
 }
 
 // devices is on how many devices the ask lies.
