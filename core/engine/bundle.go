@@ -52,7 +52,13 @@ func (b *bundle) coupled() bool {
 func compareBundles(a, b *bundle) int {
 	return cmp.Or(cmp.Compare(a.gang.Priority, b.gang.Priority), boolCompare(a.whole, b.whole),
 		cmp.Compare(len(a.members), len(b.members)), cmp.Compare(a.lost, b.lost),
-		cmp.Compare(b.gang.started, a.gang.started), cmp.Compare(a.members[0], b.members[0]))
+		cmp.Compare(b.gang.started, a.gang.started), youngerFirst(&a.gang.Gang, &b.gang.Gang), cmp.Compare(a.members[0], b.members[0]))
+}
+
+// youngerFirst orders gangs that started in the same second: the later ones first, then
+// by name, so that equal stories have equal ends whatever IDs their pods get.
+func youngerFirst(a, b *Gang) int {
+	return cmp.Or(cmp.Compare(b.Submitted, a.Submitted), cmp.Compare(len(b.Name), len(a.Name)), cmp.Compare(b.Name, a.Name))
 }
 
 func boolCompare(a, b bool) int {

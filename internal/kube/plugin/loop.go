@@ -36,7 +36,7 @@ func (s *Shared) RunLoop(ctx context.Context, sched *scheduler.Scheduler) {
 	if s.engine == nil {
 		return
 	}
-	l := &loop{engine: s.engine, handle: s.handle, sched: sched, teller: newTeller(s.handle, s.standsBack), fence: s.fence, leads: make(chan struct{})}
+	l := &loop{engine: s.engine, handle: s.handle, sched: sched, teller: newTeller(s.engine, s.handle, s.standsBack), fence: s.fence, leads: make(chan struct{})}
 	next := sched.NextPod
 	sched.NextPod = func(logger klog.Logger) (*framework.QueuedPodInfo, error) {
 		l.begin.Do(func() { close(l.leads) })

@@ -112,6 +112,7 @@ func (s *Shared) join(ctx context.Context, h fwk.Handle) (*kubeengine.Engine, *p
 		}
 		kubeengine.RegisterMetrics()
 		s.engine = e
+		s.events.outage = e.Suspended
 	}
 	s.handle = h
 	return s.engine, s.profile(h.ProfileName()), nil
