@@ -96,6 +96,21 @@ func (e *Engine) Alternatives(h model.HolderID, t Ticket, limit int) []model.Nod
 // Contested are the claims on a node whose records cannot be honoured.
 func (e *Engine) Contested(node model.NodeID) []ledger.Contested { return e.ledger.Contested(node) }
 
+// HolderOf is the holder with the oldest right to a device; empty when there is none.
+func (e *Engine) HolderOf(node model.NodeID, index int) model.HolderID {
+	v, there := e.ledger.View(node)
+	if !there {
+		return ""
+	}
+	slot := v.Node.Slot(index, "")
+	for c := range e.ledger.EachClaim(node) { // those with the oldest right first
+		if _, set := e.ledger.Held(c.Holder); slot >= 0 && set.Has(slot) {
+			return c.Holder
+		}
+	}
+	return ""
+}
+
 // Overbooked is by how many devices and parts the claims on a node exceed what it has.
 func (e *Engine) Overbooked(node model.NodeID) int { return e.ledger.Debt(node) }
 

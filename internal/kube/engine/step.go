@@ -133,10 +133,12 @@ func (e *Engine) victims(evicts []engine.Evict) (out []Victim) {
 	return out
 }
 
-// heal returns pods whose records cannot be honoured and that have not been told to go.
+// heal returns pods of this scheduler whose records cannot be honoured and that have not
+// been told to go. Pods of other schedulers are only reported.
 func (e *Engine) heal() (out []Victim) {
 	for _, uid := range slices.Sorted(maps.Keys(e.contested)) {
-		if c := e.contested[uid]; !c.healed && c.pod != nil && c.pod.DeletionTimestamp == nil && !e.reader.Protected(c.pod) {
+		if c := e.contested[uid]; !c.healed && c.pod != nil && c.pod.DeletionTimestamp == nil &&
+			e.reader.Owns(c.pod.Spec.SchedulerName) && !e.reader.Protected(c.pod) {
 			c.healed = true
 			e.contested[uid] = c
 			out = append(out, Victim{c.pod, c.message})

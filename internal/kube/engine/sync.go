@@ -118,6 +118,9 @@ func (e *Engine) findContested(id model.NodeID) {
 			continue
 		}
 		x := contest{message: dialect.Contested(c), pod: e.podOf(uid)}
+		if older := e.podOf(dialect.UIDOf(e.core.HolderOf(id, c.Index))); older != nil {
+			x.message += fmt.Sprintf("; pod %s/%s holds it", older.Namespace, older.Name)
+		}
 		e.contested[uid] = x
 		if x.pod != nil {
 			e.complaints = append(e.complaints, report.Complaint{About: podRef(x.pod), Reason: dialect.ContestedRecord, Message: x.message})

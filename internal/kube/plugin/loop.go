@@ -143,7 +143,7 @@ func (l *loop) delete(ctx context.Context, v kubeengine.Victim) bool {
 	err := l.handle.ClientSet().CoreV1().Pods(v.Pod.Namespace).Delete(ctx, v.Pod.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 	switch {
 	case err == nil:
-		l.handle.EventRecorder().Eventf(v.Pod, nil, v1.EventTypeWarning, "DeviceHeldTwice", "Healing", "deleted: %s", v.Why)
+		l.handle.EventRecorder().Eventf(v.Pod, nil, v1.EventTypeWarning, "Evicted", "Healing", "two pods were bound to one device: %s", v.Why)
 	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
 	default:
 		klog.FromContext(ctx).Error(err, "Pod on devices that another pod holds not deleted", "pod", klog.KObj(v.Pod))
