@@ -82,7 +82,7 @@ func (g *known) awaited() explain.Reason {
 func (e *Engine) refusedEverywhere(k *known) explain.Reason {
 	for i := range k.Roles {
 		if r := e.vetoes.everywhere(k.Roles[i].Shape, e.now); r != nil && k.have[i] < len(k.Roles[i].Members) {
-			return explain.Reason{Code: explain.Nodes, Need: k.Min, Placed: len(k.placed), Detail: r.Detail}
+			return explain.Reason{Code: explain.Rejected, Need: k.Min, Placed: len(k.placed), Detail: r.Detail}
 		}
 	}
 	return explain.Reason{}

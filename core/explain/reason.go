@@ -77,6 +77,8 @@ func (r *Reason) sentence() string {
 			return "can never fit on the nodes there are: " + r.nodes()
 		}
 		return "waits for capacity: " + r.nodes()
+	case Rejected:
+		return "cannot be scheduled on any node: " + r.Detail
 	case NoQueue:
 		return fmt.Sprintf("there is no queue %q", r.Queue)
 	case InnerQueue:
@@ -150,9 +152,6 @@ func (r *Reason) nodes() string {
 			next += fmt.Sprintf(" of role %q", r.Role)
 		}
 		text += "; " + next + ": "
-	}
-	if r.Detail != "" { // the cause that holds everywhere
-		return text + r.Detail
 	}
 	return text + r.Nodes.String()
 }

@@ -63,7 +63,7 @@ func Contradiction(a, b Member, group *Group) error {
 	queue := func(m *Member) string { return fmt.Sprintf("%q", QueueOrDefault(m.Queue)) }
 	switch {
 	case group.Queue == "" && queue(&a) != queue(&b):
-		return differ("queue", queue(&a), queue(&b))
+		return differ("metadata.labels["+names.LabelQueue+"]", queue(&a), queue(&b))
 	case a.Size != b.Size && a.Size > 0 && b.Size > 0:
 		return differ("metadata.labels["+names.LabelGangSize+"]", fmt.Sprint(a.Size), fmt.Sprint(b.Size))
 	case group.Require.Name == "" && a.Require != b.Require && a.Require.Name != "" && b.Require.Name != "":

@@ -59,10 +59,13 @@ func (f *facts) May(s engine.Shape, id model.NodeID) *explain.Refusal {
 	return &explain.Refusal{Code: explain.Tainted, Detail: taint.ToString()}
 }
 
-// Apart says whether pods of two shapes may not share a node.
-func (f *facts) Apart(a, b engine.Shape) bool {
+// Apart says why pods of two shapes may not share a node.
+func (f *facts) Apart(a, b engine.Shape) string {
 	x, y := f.work.Rules(a), f.work.Rules(b)
-	return x != nil && y != nil && x.Apart(y)
+	if x == nil || y == nil {
+		return ""
+	}
+	return x.Apart(y)
 }
 
 // Budgets are a pod's disruption budgets.

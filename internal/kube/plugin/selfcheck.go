@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/tangram-dev/tangram/api/names"
 	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 )
 
@@ -68,6 +69,6 @@ func (s *Shared) checkSome(ctx context.Context) {
 	klog.FromContext(ctx).Error(err, "Periodic ledger check failed")
 	if node != nil {
 		ref := &v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}
-		s.handle.EventRecorder().Eventf(ref, nil, v1.EventTypeWarning, "LedgerDiffers", "Checking", "%s", err.Error())
+		s.recorders.of(names.SchedulerName).Eventf(ref, nil, v1.EventTypeWarning, "LedgerDiffers", "Checking", "%s", err.Error())
 	}
 }

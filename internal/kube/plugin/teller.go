@@ -21,9 +21,10 @@ import (
 // leave room. kube-scheduler does that in its one scheduling cycle: with thousands of
 // pods that wait, those that can start would wait for theirs to be told.
 type teller struct {
-	engine *kubeengine.Engine
-	handle fwk.Handle
-	client kubernetes.Interface
+	engine    *kubeengine.Engine
+	handle    fwk.Handle
+	recorders *recorders
+	client    kubernetes.Interface
 
 	mu sync.Mutex
 	// news is what is still to be written, the latest of each pod; order is theirs.
@@ -32,11 +33,11 @@ type teller struct {
 	some  chan struct{}
 }
 
-func newTeller(e *kubeengine.Engine, h fwk.Handle, client kubernetes.Interface) *teller {
+func newTeller(e *kubeengine.Engine, h fwk.Handle, client kubernetes.Interface, r *recorders) *teller {
 	if client == nil {
 		client = h.ClientSet()
 	}
-	return &teller{engine: e, handle: h, client: client, news: map[types.UID]report.Notice{}, some: make(chan struct{}, 1)}
+	return &teller{engine: e, handle: h, recorders: r, client: client, news: map[types.UID]report.Notice{}, some: make(chan struct{}, 1)}
 }
 
 // tell queues news. It does not wait.
@@ -126,8 +127,8 @@ func (t *teller) event(pod *v1.Pod, w report.Notice) {
 	switch {
 	case !w.Event:
 	case w.Reason == v1.PodReasonUnschedulable:
-		t.handle.EventRecorder().Eventf(pod, nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", w.Text)
+		t.recorders.of(pod.Spec.SchedulerName).Eventf(pod, nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", w.Text)
 	default:
-		t.handle.EventRecorder().Eventf(pod, nil, v1.EventTypeNormal, w.Reason, "Scheduling", "%s", w.Text)
+		t.recorders.of(pod.Spec.SchedulerName).Eventf(pod, nil, v1.EventTypeNormal, w.Reason, "Scheduling", "%s", w.Text)
 	}
 }
