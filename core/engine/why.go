@@ -60,9 +60,9 @@ func (e *Engine) why(k *known) explain.Reason {
 	case wait.Code != 0:
 		return reasonOf(wait)
 	case waits && e.takesReservedQuota(k, e.end(k, e.now)):
-		return explain.Reason{Code: explain.QuotaKept}
+		return e.keptFor(k, explain.QuotaKept, e.reserved)
 	case e.closing(k, e.now) != nil:
-		return explain.Reason{Code: explain.NodesKept}
+		return e.keptFor(k, explain.NodesKept, e.closing(k, e.now))
 	}
 	return e.turn(k)
 }
@@ -86,6 +86,20 @@ func (e *Engine) refusedEverywhere(k *known) explain.Reason {
 		}
 	}
 	return explain.Reason{}
+}
+
+// keptFor says for which gangs is kept what a gang could use. Gangs of other namespaces
+// are counted, not named.
+func (e *Engine) keptFor(k *known, code explain.Code, by []*reservation) explain.Reason {
+	r := explain.Reason{Code: code}
+	for _, x := range by {
+		if o := e.gangs[x.id]; o != k {
+			if r.Ahead++; r.First == "" && o.Namespace == k.Namespace {
+				r.First = o.Name
+			}
+		}
+	}
+	return r
 }
 
 // maxAhead bounds how many gangs are counted that are before another one.

@@ -71,10 +71,10 @@ func TestContradiction(t *testing.T) {
 		want   string // "" when they agree
 	}{
 		"agree":                         {same, nil, ""},
-		"queue":                         {func(m *Member) { m.Queue = "sales" }, nil, `queue: "research" of pod team/a, "sales" of pod team/b`},
-		"one without a queue":           {func(m *Member) { m.Queue = "" }, nil, `queue: "research" of pod team/a, "default" of pod team/b`},
+		"queue":                         {func(m *Member) { m.Queue = "sales" }, nil, `metadata.labels[tangram.dev/queue]: "research" of pod team/a, "sales" of pod team/b`},
+		"one without a queue":           {func(m *Member) { m.Queue = "" }, nil, `metadata.labels[tangram.dev/queue]: "research" of pod team/a, "default" of pod team/b`},
 		"the PodGroup's queue counts":   {func(m *Member) { m.Queue = "sales" }, &Group{Queue: "research"}, ""},
-		"a PodGroup that says nothing":  {func(m *Member) { m.Queue = "sales" }, &Group{}, `queue: "research"`},
+		"a PodGroup that says nothing":  {func(m *Member) { m.Queue = "sales" }, &Group{}, `metadata.labels[tangram.dev/queue]: "research"`},
 		"size":                          {func(m *Member) { m.Size = 5 }, nil, "metadata.labels[tangram.dev/gang-size]: 4 of pod team/a, 5 of pod team/b"},
 		"one without a size":            {func(m *Member) { m.Size = 0 }, nil, ""},
 		"topology":                      {func(m *Member) { m.Require = model.Level{Name: "zone"} }, nil, "metadata.annotations[tangram.dev/topology]: required=rack of pod team/a, required=zone of pod team/b"},
