@@ -73,11 +73,13 @@ type Engine struct {
 	leaving map[model.HolderID]departure
 	spared  map[model.HolderID]int64
 
-	releases   map[model.HolderID]*release
-	batches    map[uint64]*batch
-	batchIDs   uint64
-	tickets    Ticket
-	effects    Effects
+	releases map[model.HolderID]*release
+	batches  map[uint64]*batch
+	batchIDs uint64
+	tickets  Ticket
+	effects  Effects
+	// watchAt is when releases are to be looked at; 0: there are none to watch.
+	watchAt    int64
 	suspension suspension
 	vetoes     vetoes
 	timers     timers

@@ -111,8 +111,15 @@ func (e *Engine) newBatch() *batch {
 	e.batchIDs++
 	b := &batch{id: e.batchIDs, reserved: map[model.HolderID]bool{}, since: e.now}
 	e.batches[b.id] = b
-	e.wakeAt(later(e.now, int64(e.options.BatchTimeout)))
+	e.watchBy(later(e.now, int64(e.options.BatchTimeout)))
 	return b
+}
+
+// watchBy makes sure that releases are looked at by a time.
+func (e *Engine) watchBy(at int64) {
+	if e.watchAt == 0 || at < e.watchAt {
+		e.watchAt = at
+	}
 }
 
 // issue makes a release known under a new ticket.
@@ -121,7 +128,7 @@ func (e *Engine) issue(r Release, b *batch) {
 	r.Ticket = e.tickets
 	e.releases[r.Holder] = &release{Release: r, batch: b, nudge: later(e.now, nudgeAfter)}
 	e.effects.Released = append(e.effects.Released, r)
-	e.wakeAt(later(e.now, nudgeAfter))
+	e.watchBy(later(e.now, nudgeAfter))
 }
 
 // Release returns a holder's release; false when it has none, or not yet.
@@ -252,7 +259,7 @@ func (e *Engine) tryAgain(r *release) {
 	again.Ticket = e.tickets
 	e.releases[r.Holder] = again
 	e.effects.Revoked = append(e.effects.Revoked, r.Holder)
-	e.wakeAt(again.nudge)
+	e.watchBy(again.nudge)
 }
 
 // takeBack undoes a release and returns the members that wait for it at Permit.
@@ -307,12 +314,17 @@ func (e *Engine) rest(k *known) {
 // watchReleases activates members again that have not come to their cycle, and takes
 // back batches that did not come together in time.
 func (e *Engine) watchReleases(now int64) {
-	if e.options.BatchTimeout == 0 {
+	if e.watchAt == 0 || now < e.watchAt {
 		return
 	}
+	e.watchAt = 0
 	for _, h := range slices.Sorted(maps.Keys(e.releases)) {
 		r := e.releases[h]
-		if r.seen || r.nudge > now {
+		if r.seen {
+			continue
+		}
+		if r.nudge > now {
+			e.watchBy(r.nudge)
 			continue
 		}
 		switch {
@@ -327,11 +339,12 @@ func (e *Engine) watchReleases(now int64) {
 			e.effects.Activate = append(e.effects.Activate, h)
 		}
 		r.nudge = later(now, nudgeAfter)
-		e.wakeAt(r.nudge)
+		e.watchBy(r.nudge)
 	}
 	for _, id := range slices.Sorted(maps.Keys(e.batches)) {
 		b := e.batches[id]
-		if now-b.since < int64(e.options.BatchTimeout) {
+		if end := later(b.since, int64(e.options.BatchTimeout)); now < end {
+			e.watchBy(end)
 			continue
 		}
 		delete(e.batches, id)

@@ -57,12 +57,12 @@ func (e *Engine) holding() []*v1.Pod {
 }
 
 // CheckSome is Check of some nodes, the next ones each time, and of the accounts: cheap
-// enough to run now and then beside decisions. It returns the node in question with an
-// error.
-func (e *Engine) CheckSome(nodes int) (*v1.Node, error) {
+// enough to run now and then beside decisions. It returns how many holders agree, or an
+// error and the node in question.
+func (e *Engine) CheckSome(nodes int) (holders int, found *v1.Node, err error) {
 	all := e.inventory.All()
 	if len(all) == 0 {
-		return nil, nil
+		return 0, nil, nil
 	}
 	slices.SortFunc(all, func(a, b inventory.Description) int { return strings.Compare(a.Object.Name, b.Object.Name) })
 	some := map[string]*ledger.Ledger{}
@@ -83,8 +83,10 @@ func (e *Engine) CheckSome(nodes int) (*v1.Node, error) {
 			}
 		}
 	}
-	var found *v1.Node
-	var err error
+	for _, l := range some {
+		_, n := l.Size()
+		holders += n
+	}
 	e.do("check", func(time.Time) {
 		for name, l := range some {
 			if diff := firstDifference(e.core.NodeInWords(model.NodeID(name)), l.String()); diff != nil {
@@ -94,7 +96,7 @@ func (e *Engine) CheckSome(nodes int) (*v1.Node, error) {
 		}
 		err = e.core.Verify()
 	})
-	return found, err
+	return holders, found, err
 }
 
 // CheckFailed counts a difference that stayed.

@@ -52,9 +52,9 @@ func (s *Shared) checkItself(ctx context.Context) {
 
 // checkSome reports a difference that stays.
 func (s *Shared) checkSome(ctx context.Context) {
-	node, err := s.Engine().CheckSome(checkNodes)
+	holders, node, err := s.Engine().CheckSome(checkNodes)
 	if err == nil {
-		klog.FromContext(ctx).Info("Periodic ledger check passed: some nodes, all limits, gangs and lost pods checked")
+		klog.FromContext(ctx).Info("Periodic ledger check passed: some nodes, all limits, gangs and lost pods checked", "holders", holders)
 		return
 	}
 	select {
