@@ -112,8 +112,9 @@ func (v *vetoes) add(s Shape, node model.NodeID, why explain.Refusal, late bool,
 // except is not nil.
 func (v *vetoes) addEverywhere(s Shape, why explain.Refusal, except map[model.NodeID]bool, now int64) (until int64) {
 	sv := v.shape(s)
+	strikes := sv.everywhere.strikes
 	sv.everywhere = sv.everywhere.strike(why, false, now)
-	sv.everywhere.until = max(sv.everywhere.until, now+vetoEverywhere)
+	sv.everywhere.until = now + min(vetoMost, vetoEverywhere<<min(strikes, 10))
 	if sv.except = except; except != nil { // where its volumes are does not change soon
 		sv.everywhere.until = now + vetoMost
 	}

@@ -58,9 +58,6 @@ func (e *Engine) Step() (t Turn) {
 			e.core.CountFleet()
 		}
 		plan := e.core.Step(now.UnixNano())
-		for _, s := range plan.Starts {
-			e.desk.Forget(s.Gang)
-		}
 		t.Evict = e.victims(plan.Evicts)
 		t.Heal = e.heal()
 		e.reportQueues(now)
