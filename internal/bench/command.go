@@ -65,6 +65,7 @@ twice.`,
 	flags.IntVar(&config.Gangs, "gangs", config.Gangs, "number of gangs, in place of --pods")
 	flags.IntVar(&config.Size, "size", config.Size, "pods of each gang")
 	flags.IntVar(&config.GPUsPerPod, "gpus-per-pod", config.GPUsPerPod, "whole GPUs that each pod asks for")
+	flags.IntVar(&config.Pending, "pending", config.Pending, "pods that wait meanwhile and fit on no node, each of another kind")
 	flags.Float64Var(&config.Rate, "rate", config.Rate, "arrival of pods per second, those of a gang together; 0 creates them as fast as possible")
 	flags.StringSliceVar(&config.Contenders, "contenders", config.Contenders, "who runs, and in which order")
 	flags.IntVar(&config.Rounds, "rounds", config.Rounds, "how often everything is repeated; each round starts with another contender")

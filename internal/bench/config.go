@@ -25,7 +25,9 @@ type Config struct {
 	Gangs, Size int
 	// Rate is the arrival rate in pods per second, evenly spaced; the pods of a
 	// gang arrive together. 0 creates pods as fast as the API accepts them.
-	Rate float64
+	// Pending is how many pods wait meanwhile that fit on no node, each of another kind.
+	Pending int
+	Rate    float64
 	// Contenders are names from the contender table, in the order of round one.
 	Contenders []string
 	// Rounds repeats everything; the report shows medians.
@@ -97,6 +99,7 @@ func (c *Config) Validate() error {
 		{"pods", c.Pods},
 		{"gpus-per-pod", c.GPUsPerPod},
 		{"rounds", c.Rounds},
+		{"pending", c.Pending + 1},
 	} {
 		if f.value < 1 {
 			return flagErrorf(f.flag, "must be at least 1, got %d", f.value)

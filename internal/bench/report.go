@@ -59,6 +59,8 @@ type Result struct {
 	Attempts int `json:"attempts,omitempty"`
 
 	Bound int `json:"boundPods"`
+	// Locks is how long Tangram's engine held its lock.
+	Locks LockTimes `json:"lockTimes,omitempty"`
 	// Seconds is from the start of the first create call to the watch event that
 	// shows the last pod bound.
 	Seconds       float64 `json:"seconds"`

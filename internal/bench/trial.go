@@ -47,6 +47,7 @@ type trial struct {
 	process *local.Process
 	load    load
 	lost    <-chan error
+	port    int // of the contender
 }
 
 // run measures once. An error means that there is nothing to report; a result
@@ -80,6 +81,12 @@ func (t *trial) run(ctx context.Context) (result Result, err error) {
 	if err := t.warmUp(ctx, warm); err != nil {
 		return Result{}, err
 	}
+	if t.config.Pending > 0 {
+		t.say("creating %d pods that fit nowhere", t.config.Pending)
+		if err := t.createPending(ctx, t.config.Pending); err != nil {
+			return Result{}, err
+		}
+	}
 	t.say("creating and binding %d pods", counted.size())
 	result, err = t.measure(ctx, counted)
 	if err != nil {
@@ -88,6 +95,9 @@ func (t *trial) run(ctx context.Context) (result Result, err error) {
 	t.say("%.0f pods/s, %.2f ms CPU per pod; checking", result.PodsPerSecond, result.SchedulerCPU)
 	if err := t.check(ctx, counted, &result); err != nil {
 		return Result{}, err
+	}
+	if result.Locks, err = t.lockTimes(ctx); err != nil {
+		return Result{}, fmt.Errorf("read lock times: %w", err)
 	}
 	return result, t.process.Stop()
 }
@@ -128,6 +138,7 @@ func (t *trial) startContender(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	t.port = port
 	t.process, err = t.contender.start(ctx, t.cluster, site{
 		dir: t.dir, kubeconfig: t.cluster.Kubeconfig(), port: port, self: t.self,
 	}, t.config.Bin)
