@@ -156,16 +156,20 @@ func (e *Engine) Holds(h model.HolderID, t Ticket) bool {
 	return node == r.Node.ID && set == r.Grant.Set
 }
 
-// Move lets a member that starts alone take another node than the planned one, for
-// reasons that core does not know (preferred affinity). It says why not.
+// Move confirms that a member has its planned node, or lets one that starts alone take
+// another node, for reasons that core does not know (preferred affinity). It says why
+// not.
 func (e *Engine) Move(h model.HolderID, t Ticket, node model.NodeID) (Release, *explain.Refusal) {
 	r := e.current(h, t)
 	k := e.gangOf(h)
-	if r == nil || k == nil || !r.Alone {
+	if r == nil || k == nil {
 		return Release{}, &explain.Refusal{Code: explain.Neighbor}
 	}
 	if node == r.Node.ID {
 		return r.Release, nil
+	}
+	if !r.Alone {
+		return Release{}, &explain.Refusal{Code: explain.Neighbor}
 	}
 	role := k.placed[h].role
 	tx := e.ledger.Begin()
@@ -186,6 +190,7 @@ func (e *Engine) Move(h model.HolderID, t Ticket, node model.NodeID) (Release, *
 	tx.Keep()
 	e.put(k, h, spot{role: role, node: node})
 	r.Node, r.Grant = v.Node, grant
+	e.freed++ // the planned node
 	return r.Release, nil
 }
 
