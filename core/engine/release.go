@@ -37,8 +37,9 @@ type release struct {
 	seen   bool
 	nudges int
 	nudge  int64
-	// failures is how often its Binding failed.
+	// failures is how often its Binding failed; pauses: it is let go again at nudge.
 	failures int
+	pauses   bool
 }
 
 // batch is members that were planned together: they are bound together, or none.
@@ -244,14 +245,16 @@ func (e *Engine) StartFailed(h model.HolderID, t Ticket, atFault bool, why strin
 	e.effects.Stop = append(e.effects.Stop, e.takeBack(h, r)...)
 }
 
-// tryAgain lets a member go to its place once more, by itself, in a moment.
+// tryAgain lets a member go to its place once more, by itself, after a pause. It keeps
+// its devices meanwhile.
 func (e *Engine) tryAgain(r *release) {
+	e.revoke(r.Holder)
 	b := e.newBatch()
 	b.members = append(b.members, r.Holder)
-	e.issue(r.Release, b)
-	again := e.releases[r.Holder]
-	again.failures = r.failures + 1
-	again.nudge = later(e.now, restFirst)
+	again := &release{Release: r.Release, batch: b, failures: r.failures + 1, pauses: true, nudge: later(e.now, restFirst)}
+	e.tickets++
+	again.Ticket = e.tickets
+	e.releases[r.Holder] = again
 	e.wakeAt(again.nudge)
 }
 
@@ -304,8 +307,9 @@ func (e *Engine) rest(k *known) {
 	e.wakeAt(k.restUntil)
 }
 
-// watchReleases activates members again that have not come to their cycle, and takes
-// back batches that did not come together in time.
+// watchReleases lets members go again whose pause is over, activates those again that
+// have not come to their cycle, and takes back batches that did not come together in
+// time.
 func (e *Engine) watchReleases(now int64) {
 	if e.options.BatchTimeout == 0 {
 		return
@@ -315,10 +319,15 @@ func (e *Engine) watchReleases(now int64) {
 		if r.seen || r.nudge > now {
 			continue
 		}
-		if r.nudges++; r.nudges > nudgesBeforeRequeue {
-			e.effects.Requeue = append(e.effects.Requeue, h)
-		} else {
+		switch {
+		case r.pauses:
+			r.pauses = false
+			e.effects.Released = append(e.effects.Released, r.Release)
+		case r.nudges < nudgesBeforeRequeue:
+			r.nudges++
 			e.effects.Activate = append(e.effects.Activate, h)
+		default:
+			e.effects.Requeue = append(e.effects.Requeue, h)
 		}
 		r.nudge = later(now, nudgeAfter)
 		e.wakeAt(r.nudge)

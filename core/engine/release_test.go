@@ -255,6 +255,35 @@ func TestBindTries(t *testing.T) {
 	}
 }
 
+// TestBindTriesPause: between two tries of a Binding that failed there is a pause, so
+// that an API server that is down is not called in a loop (hole H19).
+func TestBindTriesPause(t *testing.T) {
+	w := releasing(t, 2, 4)
+	w.submit(simple("g", 2, 4))
+	w.step(0)
+	for _, h := range holders("g", 0, 2) {
+		w.e.Reserved(h, w.release(h).Ticket)
+	}
+	w.bind("g/000")
+	w.e.Effects()
+	w.e.StartFailed("g/001", w.release("g/001").Ticket, false, "connection refused")
+	again := func(fx engine.Effects) bool {
+		return slices.ContainsFunc(fx.Released, func(r engine.Release) bool { return r.Holder == "g/001" }) || slices.Contains(fx.Activate, "g/001")
+	}
+	if fx := w.e.Effects(); again(fx) || !slices.Contains(fx.Revoked, "g/001") {
+		t.Errorf("tried again at once: %+v", fx)
+	}
+	if fx := w.step(second - 1); again(fx) {
+		t.Errorf("tried again within a second: %+v", fx)
+	}
+	if wake := w.e.Wake(); wake != w.now+1 {
+		t.Errorf("the next step is due in %s", time.Duration(wake-w.now))
+	}
+	if fx := w.step(1); !again(fx) || w.held() != 2 {
+		t.Errorf("not tried again after a second: %+v, %d held", fx, w.held())
+	}
+}
+
 // TestSingleRests: a single pod whose Binding fails gives its place back and rests.
 func TestSingleRests(t *testing.T) {
 	w := releasing(t, 1, 4)
