@@ -190,15 +190,6 @@ func (e *Engine) do(what string, f func(now time.Time)) {
 	}
 }
 
-// take empties the outbox.
-func (e *Engine) take() outbox {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	out := e.outbox
-	e.outbox = outbox{}
-	return out
-}
-
 // stopped takes the pods that must stop waiting at Permit. The caller holds the lock.
 func (e *Engine) stopped() []model.HolderID {
 	e.mirror()

@@ -68,9 +68,10 @@ func (e *Engine) Step() (t Turn) {
 			e.tellWhy(&t, now)
 		}
 		t.Next = e.next(now, plan.More)
+		e.mirror()
+		t.Stop, t.Activate, t.Requeue = e.outbox.stop, e.outbox.activate, e.outbox.requeue
+		e.outbox = outbox{}
 	})
-	out := e.take()
-	t.Stop, t.Activate, t.Requeue = out.stop, out.activate, out.requeue
 	return t
 }
 
