@@ -75,26 +75,47 @@ func (e *Engine) Step() (t Turn) {
 	return t
 }
 
-// describeChanged tells core what is new about gangs.
+// describeChanged tells core what is new about gangs. A pod may have gone from one gang
+// to another, so gangs are tried again after the others.
 func (e *Engine) describeChanged(now time.Time) {
+	var gangs []engine.Gang
 	for _, id := range e.work.Changed() {
-		gang, there := e.work.Describe(id, now, e.gate.releases.has)
-		if !there {
-			e.core.Withdraw(id)
-			e.desk.Forget(id)
+		if gang, there := e.work.Describe(id, now, e.gate.releases.has); there {
+			gangs = append(gangs, gang)
 			continue
 		}
-		if err := e.core.Submit(gang); err != nil {
-			e.logger.Error(err, "Gang ignored", "gang", gang.Name)
-			continue
-		}
-		for _, m := range e.work.Pods(id) {
-			if m.Leaving() {
-				e.core.Leaves(model.HolderID(m.Pod.UID), m.Pod.DeletionTimestamp.Add(goneBy).UnixNano())
-			}
-		}
-		e.desk.Touched(id, now)
+		e.core.Withdraw(id)
+		e.desk.Forget(id)
 	}
+	for len(gangs) > 0 {
+		left := slices.DeleteFunc(slices.Clone(gangs), func(g engine.Gang) bool { return e.submit(g, now) == nil })
+		if len(left) == len(gangs) { // they have exchanged pods
+			for _, g := range gangs {
+				e.core.Withdraw(g.ID)
+			}
+			for _, g := range gangs {
+				if err := e.submit(g, now); err != nil {
+					e.logger.Error(err, "Gang ignored", "gang", g.Name)
+				}
+			}
+			return
+		}
+		gangs = left
+	}
+}
+
+// submit tells core what a gang is now.
+func (e *Engine) submit(g engine.Gang, now time.Time) error {
+	if err := e.core.Submit(g); err != nil {
+		return err
+	}
+	for _, m := range e.work.Pods(g.ID) {
+		if m.Leaving() {
+			e.core.Leaves(model.HolderID(m.Pod.UID), m.Pod.DeletionTimestamp.Add(goneBy).UnixNano())
+		}
+	}
+	e.desk.Touched(g.ID, now)
+	return nil
 }
 
 // goneBy is how long after its grace period a pod is still expected to go.
