@@ -268,8 +268,9 @@ func (e *Engine) WaitForSync(ctx context.Context) bool {
 	return true
 }
 
-// Sync applies the events that have come.
-func (e *Engine) Sync() { e.do("sync", func(time.Time) {}) }
+// Sync applies the events that have come, without deciding: for a process that does not
+// lead. Core hears of gangs meanwhile, also of those that are gone.
+func (e *Engine) Sync() { e.do("sync", e.describeChanged) }
 
 // Follow applies events as they come, without deciding, until the context ends.
 func (e *Engine) Follow(ctx context.Context) {
