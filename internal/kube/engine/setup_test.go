@@ -326,7 +326,9 @@ func (s *setup) bind(p *v1.Pod, r engine.Release) {
 	text, err := record.Encode(dialect.Record(request(s.t, p), r.Node, r.Grant))
 	must(s.t, err)
 	metav1.SetMetaDataAnnotation(&bound.ObjectMeta, names.AnnotationDevices, text)
-	metav1.SetMetaDataAnnotation(&bound.ObjectMeta, names.AnnotationCharged, s.core.QueueOf(model.HolderID(p.UID)))
+	s.do("test", func(time.Time) {
+		metav1.SetMetaDataAnnotation(&bound.ObjectMeta, names.AnnotationCharged, s.core.QueueOf(model.HolderID(p.UID)))
+	})
 	bound.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(s.now)}}
 	s.addPod(bound)
 }
