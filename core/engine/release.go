@@ -154,7 +154,20 @@ func (e *Engine) Holds(h model.HolderID, t Ticket) bool {
 		return false
 	}
 	node, set := e.ledger.Held(h)
-	return node == r.Node.ID && set == r.Grant.Set
+	return node == r.Node.ID && set == r.Grant.Set && !e.inTheWay(h, node)
+}
+
+// inTheWay says whether what is promised to a holder is what pods on its node miss that
+// were bound without a record.
+func (e *Engine) inTheWay(h model.HolderID, node model.NodeID) bool {
+	debt := e.ledger.Debt(node)
+	if debt == 0 {
+		return false
+	}
+	tx := e.ledger.Begin()
+	defer tx.Rollback()
+	e.ledger.Drop(h)
+	return e.ledger.Debt(node) < debt
 }
 
 // Move confirms that a member has its planned node, or lets one that starts alone take

@@ -352,6 +352,30 @@ func TestHolds(t *testing.T) {
 	}
 }
 
+// TestHoldsBesideUnrecorded: the same when the other pod was bound by hand and no record
+// says to which devices: a Binding would overbook the node. What other nodes' pods, or
+// devices that vanished, are short of does not count.
+func TestHoldsBesideUnrecorded(t *testing.T) {
+	w := releasing(t, 1, 4)
+	w.submit(simple("g", 1, 2))
+	w.step(0)
+	r := w.release("g/000")
+	byHand := func(h model.HolderID, gpus int) {
+		w.e.Bound("n000", []model.HolderID{h}, []ledger.Claim{{Holder: h, Vendor: model.NVIDIA, Count: gpus}})
+	}
+	if byHand("x", 2); !w.e.Holds("g/000", r.Ticket) {
+		t.Error("there is room for both")
+	}
+	if byHand("y", 1); w.e.Holds("g/000", r.Ticket) {
+		t.Error("a Binding would overbook the node")
+	}
+	w.e.Ended("y")
+	w.e.Bound("n000", []model.HolderID{"npu"}, []ledger.Claim{{Holder: "npu", Vendor: model.Vendors[1], Count: 1}})
+	if w.e.Overbooked("n000") == 0 || !w.e.Holds("g/000", r.Ticket) {
+		t.Error("another vendor's devices are missing, and it is kept from being bound")
+	}
+}
+
 // TestHoldsAfterNodeChange: the node was replaced by one without the devices.
 func TestHoldsAfterNodeChange(t *testing.T) {
 	w := releasing(t, 1, 4)
