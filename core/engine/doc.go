@@ -1,4 +1,4 @@
-// Package dispatch decides who starts now, and where: the arbiter's order and the
+// Package engine decides who starts now, and where: the arbiter's order and the
 // planner's places on one state. The scheduler and the queue simulator run this very
 // code.
 //

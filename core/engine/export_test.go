@@ -7,3 +7,9 @@ func (e *Engine) Leftovers() int {
 
 // Kept says whether nodes are kept for anybody, or anybody is to leave.
 func (e *Engine) Kept() bool { return len(e.reserved)+len(e.leaving) > 0 }
+
+// Vetoes counts what is remembered of refused nodes.
+func (e *Engine) Vetoes() int { return len(e.vetoes.of) + len(e.vetoes.byNode) }
+
+// Freed counts what may have given a place to a gang that had none.
+func (e *Engine) Freed() uint64 { return e.freed }

@@ -37,10 +37,9 @@ type release struct {
 	seen   bool
 	nudges int
 	nudge  int64
-	// failures is how often its Binding failed; held: it may not be tried again before
-	// nudge.
+	// failures is how often its Binding failed; pauses: it is let go again at nudge.
 	failures int
-	held     bool
+	pauses   bool
 }
 
 // batch is members that were planned together: they are bound together, or none.
@@ -133,7 +132,7 @@ func (e *Engine) issue(r Release, b *batch) {
 
 // Release returns a holder's release; false when it has none, or not yet.
 func (e *Engine) Release(h model.HolderID) (Release, bool) {
-	if r := e.releases[h]; r != nil && !r.held {
+	if r := e.releases[h]; r != nil && !r.pauses {
 		return r.Release, true
 	}
 	return Release{}, false
@@ -162,11 +161,25 @@ func (e *Engine) Holds(h model.HolderID, t Ticket) bool {
 		return false
 	}
 	node, set := e.ledger.Held(h)
-	return node == r.Node.ID && set == r.Grant.Set
+	return node == r.Node.ID && set == r.Grant.Set && !e.inTheWay(h, node)
 }
 
-// Move lets a member that starts alone take another node than the planned one, for
-// reasons that core does not know (preferred affinity). It says why not.
+// inTheWay says whether what is promised to a holder is what pods on its node miss that
+// were bound without a record.
+func (e *Engine) inTheWay(h model.HolderID, node model.NodeID) bool {
+	debt := e.ledger.Debt(node)
+	if debt == 0 {
+		return false
+	}
+	tx := e.ledger.Begin()
+	defer tx.Rollback()
+	e.ledger.Drop(h)
+	return e.ledger.Debt(node) < debt
+}
+
+// Move confirms that a member has its planned node, or lets one that starts alone take
+// another node, for reasons that core does not know (preferred affinity). It says why
+// not.
 func (e *Engine) Move(h model.HolderID, t Ticket, node model.NodeID) (Release, *explain.Refusal) {
 	r := e.current(h, t)
 	k := e.gangOf(h)
@@ -197,6 +210,7 @@ func (e *Engine) Move(h model.HolderID, t Ticket, node model.NodeID) (Release, *
 	tx.Keep()
 	e.put(k, h, spot{role: role, node: node})
 	r.Node, r.Grant = v.Node, grant
+	e.freed++ // the planned node
 	return r.Release, nil
 }
 
@@ -250,15 +264,16 @@ func (e *Engine) StartFailed(h model.HolderID, t Ticket, atFault bool, why strin
 	e.effects.Stop = append(e.effects.Stop, e.takeBack(h, r)...)
 }
 
-// tryAgain lets a member go to its place once more, by itself, in a moment.
+// tryAgain lets a member go to its place once more, by itself, after a pause. It keeps
+// its devices meanwhile.
 func (e *Engine) tryAgain(r *release) {
+	e.revoke(r.Holder)
 	b := e.newBatch()
 	b.members = append(b.members, r.Holder)
+	again := &release{Release: r.Release, batch: b, failures: r.failures + 1, pauses: true, nudge: later(e.now, restFirst)}
 	e.tickets++
-	again := &release{Release: r.Release, batch: b, failures: r.failures + 1, held: true, nudge: later(e.now, restFirst)}
 	again.Ticket = e.tickets
 	e.releases[r.Holder] = again
-	e.effects.Revoked = append(e.effects.Revoked, r.Holder)
 	e.watchBy(again.nudge)
 }
 
@@ -311,8 +326,9 @@ func (e *Engine) rest(k *known) {
 	e.wakeAt(k.restUntil)
 }
 
-// watchReleases activates members again that have not come to their cycle, and takes
-// back batches that did not come together in time.
+// watchReleases lets members go again whose pause is over, activates those again that
+// have not come to their cycle, and takes back batches that did not come together in
+// time.
 func (e *Engine) watchReleases(now int64) {
 	if e.watchAt == 0 || now < e.watchAt {
 		return
@@ -328,15 +344,14 @@ func (e *Engine) watchReleases(now int64) {
 			continue
 		}
 		switch {
-		case r.held:
-			r.held = false
+		case r.pauses:
+			r.pauses = false
 			e.effects.Released = append(e.effects.Released, r.Release)
-		case r.nudges >= nudgesBeforeRequeue:
-			r.nudges++
-			e.effects.Requeue = append(e.effects.Requeue, h)
-		default:
+		case r.nudges < nudgesBeforeRequeue:
 			r.nudges++
 			e.effects.Activate = append(e.effects.Activate, h)
+		default:
+			e.effects.Requeue = append(e.effects.Requeue, h)
 		}
 		r.nudge = later(now, nudgeAfter)
 		e.watchBy(r.nudge)

@@ -83,4 +83,4 @@ func (e *Engine) failed(k *known, a attempt) {
 }
 
 // succeeded forgets the failures of an attempt.
-func (k *known) succeeded(a attempt) { k.retries[a] = failure{} }
+func (g *known) succeeded(a attempt) { g.retries[a] = failure{} }

@@ -11,8 +11,8 @@ import (
 )
 
 // Verify checks what the engine relies on: members' places against their claims, what
-// queues are charged against what members hold, and released members that were activated
-// again and again and do not come. Cost: all gangs.
+// queues are charged against what members hold, and released members that do not come to
+// their scheduling cycle and should have been taken back. Cost: all gangs.
 func (e *Engine) Verify() error {
 	for _, id := range slices.Sorted(maps.Keys(e.gangs)) {
 		if err := e.verifyGang(e.gangs[id]); err != nil {
@@ -20,7 +20,7 @@ func (e *Engine) Verify() error {
 		}
 	}
 	for _, h := range slices.Sorted(maps.Keys(e.releases)) {
-		if r := e.releases[h]; !r.seen && r.nudges > 2*nudgesBeforeRequeue {
+		if r := e.releases[h]; !r.seen && e.now > later(r.batch.since, int64(e.options.BatchTimeout)+2*nudgeAfter) {
 			return fmt.Errorf("gang %s: member %s was released and does not come to its scheduling cycle", r.Gang, h)
 		}
 	}

@@ -193,15 +193,6 @@ func (e *Engine) do(what string, f func(now time.Time)) {
 	}
 }
 
-// take empties the outbox.
-func (e *Engine) take() outbox {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	out := e.outbox
-	e.outbox = outbox{}
-	return out
-}
-
 // stopped takes the pods that must stop waiting at Permit. The caller holds the lock.
 func (e *Engine) stopped() []model.HolderID {
 	e.mirror()
@@ -285,8 +276,9 @@ func (e *Engine) WaitForSync(ctx context.Context) bool {
 	return true
 }
 
-// Sync applies the events that have come.
-func (e *Engine) Sync() { e.do("sync", func(time.Time) {}) }
+// Sync applies the events that have come, without deciding: for a process that does not
+// lead. Core hears of gangs meanwhile, also of those that are gone.
+func (e *Engine) Sync() { e.do("sync", e.describeChanged) }
 
 // Follow applies events as they come, without deciding, until the context ends.
 func (e *Engine) Follow(ctx context.Context) {

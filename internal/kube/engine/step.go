@@ -65,45 +65,54 @@ func (e *Engine) Step() (t Turn) {
 			e.tellWhy(&t, now)
 		}
 		t.Next = e.next(now, plan.More)
+		e.mirror()
+		t.Stop, t.Activate, t.Requeue = e.outbox.stop, e.outbox.activate, e.outbox.requeue
+		e.outbox = outbox{}
 	})
-	out := e.take()
-	t.Stop, t.Activate, t.Requeue = out.stop, out.activate, out.requeue
 	return t
 }
 
-// describeChanged tells core what is new about gangs. A pod that moved from one gang to
-// another has to leave the first before the second can have it: gangs that core refuses
-// are submitted again after the others.
+// describeChanged tells core what is new about gangs. A pod may have gone from one gang
+// to another, so gangs are tried again after the others.
 func (e *Engine) describeChanged(now time.Time) {
-	changed := e.work.Changed()
 	var gangs []engine.Gang
-	for _, id := range changed {
+	for _, id := range e.work.Changed() {
 		if gang, there := e.work.Describe(id, now, e.gate.releases.has); there {
 			gangs = append(gangs, gang)
-		} else {
-			e.core.Withdraw(id)
-			e.desk.Forget(id)
+			continue
 		}
+		e.core.Withdraw(id)
+		e.desk.Forget(id)
 	}
-	var refused []engine.Gang
-	for _, g := range gangs {
-		if e.core.Submit(g) != nil {
-			refused = append(refused, g)
-		}
-	}
-	for _, g := range refused {
-		if err := e.core.Submit(g); err != nil {
-			e.logger.Error(err, "Gang ignored", "gang", g.Name)
-		}
-	}
-	for _, g := range gangs {
-		for _, m := range e.work.Pods(g.ID) {
-			if m.Leaving() {
-				e.core.Leaves(model.HolderID(m.Pod.UID), m.Pod.DeletionTimestamp.Add(goneBy).UnixNano())
+	for len(gangs) > 0 {
+		left := slices.DeleteFunc(slices.Clone(gangs), func(g engine.Gang) bool { return e.submit(g, now) == nil })
+		if len(left) == len(gangs) { // they have exchanged pods
+			for _, g := range gangs {
+				e.core.Withdraw(g.ID)
 			}
+			for _, g := range gangs {
+				if err := e.submit(g, now); err != nil {
+					e.logger.Error(err, "Gang ignored", "gang", g.Name)
+				}
+			}
+			return
 		}
-		e.desk.Touched(g.ID, now)
+		gangs = left
 	}
+}
+
+// submit tells core what a gang is now.
+func (e *Engine) submit(g engine.Gang, now time.Time) error {
+	if err := e.core.Submit(g); err != nil {
+		return err
+	}
+	for _, m := range e.work.Pods(g.ID) {
+		if m.Leaving() {
+			e.core.Leaves(model.HolderID(m.Pod.UID), m.Pod.DeletionTimestamp.Add(goneBy).UnixNano())
+		}
+	}
+	e.desk.Touched(g.ID, now)
+	return nil
 }
 
 // goneBy is how long after its grace period a pod is still expected to go.

@@ -47,19 +47,26 @@ func readCycle(cs fwk.CycleState) *cycle {
 	return data.(*cycle)
 }
 
-// trial returns the cycle's hypothesis about a node, which is at first that the pod
-// itself does not hold what is planned for it.
+// hypothesis returns what the cycle supposes of a node: at first that the pod itself does
+// not hold what is planned for it. It changes nothing: filters judge nodes in parallel.
+func (c *cycle) hypothesis(id model.NodeID) *engine.Trial {
+	if t := c.trials[id]; t != nil {
+		return t
+	}
+	t := &engine.Trial{Without: map[model.HolderID]bool{}}
+	if c.released() {
+		t.Without[c.Holder] = true
+	}
+	return t
+}
+
+// trial returns the cycle's hypothesis about a node, to be changed. It is called for the
+// clones of a cycle that dry runs have.
 func (c *cycle) trial(id model.NodeID) *engine.Trial {
 	if c.trials == nil {
 		c.trials = map[model.NodeID]*engine.Trial{}
 	}
-	t := c.trials[id]
-	if t == nil {
-		t = &engine.Trial{Without: map[model.HolderID]bool{}}
-		if c.released() {
-			t.Without[c.Holder] = true
-		}
-		c.trials[id] = t
-	}
+	t := c.hypothesis(id)
+	c.trials[id] = t
 	return t
 }

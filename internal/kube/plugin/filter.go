@@ -89,7 +89,7 @@ func (f *filter) Filter(_ context.Context, cs fwk.CycleState, pod *v1.Pod, node 
 	case c.released() && id == c.Node.ID && c.trials[id] == nil:
 		return nil // its devices are held for it
 	}
-	return refusalStatus(f.engine.Fit(c.Request, id, c.trial(id)))
+	return refusalStatus(f.engine.Fit(c.Request, id, c.hypothesis(id)))
 }
 
 // refusalStatus prints a refusal.

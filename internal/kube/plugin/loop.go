@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -91,6 +92,9 @@ func (l *loop) step(ctx context.Context) time.Duration {
 		l.handle.Activate(logger, pods)
 	}
 	for _, p := range t.Requeue {
+		if l.queued(p) {
+			continue // other pods are before it, or another plugin keeps it out
+		}
 		logger.Info("Released pod did not come to its scheduling cycle and is queued again", "pod", klog.KObj(p))
 		l.sched.SchedulingQueue.Add(ctx, p)
 	}
@@ -102,6 +106,14 @@ func (l *loop) step(ctx context.Context) time.Duration {
 		go l.evictAll(ctx, t.Heal, t.Evict) // starts need not wait for it
 	}
 	return t.Next
+}
+
+// queued says whether a pod is in a part of kube-scheduler's queue, or in its cycle.
+func (l *loop) queued(pod *v1.Pod) bool {
+	if _, ok := l.sched.SchedulingQueue.GetPod(pod.Name, pod.Namespace); ok {
+		return true
+	}
+	return slices.ContainsFunc(l.sched.SchedulingQueue.InFlightPods(), func(p *v1.Pod) bool { return p.UID == pod.UID })
 }
 
 // lookUp finds members of gangs that have succeeded. It is asked once for a gang that

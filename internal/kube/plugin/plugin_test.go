@@ -11,27 +11,24 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/fake"
-	clienttesting "k8s.io/client-go/testing"
 	cachetesting "k8s.io/client-go/tools/cache/testing"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
-	"k8s.io/kubernetes/pkg/scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 	"k8s.io/kubernetes/pkg/scheduler/metrics"
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/model"
-	"github.com/tangram-dev/tangram/core/place"
 	"github.com/tangram-dev/tangram/core/score"
-	"github.com/tangram-dev/tangram/internal/kube/state"
+	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
+	"github.com/tangram-dev/tangram/internal/kube/report"
+	"github.com/tangram-dev/tangram/internal/kube/watch"
 )
 
 // TestQueueArgs: what GPUQueue's arguments change, and what they may not say.
@@ -143,13 +140,12 @@ func TestTopologyLevels(t *testing.T) {
 func TestProfilesShareLevels(t *testing.T) {
 	gpuNodes := cachetesting.NewFakeControllerSource()
 	defer gpuNodes.Shutdown()
-	c, err := state.New(t.Context(), informers.NewSharedInformerFactory(fake.NewClientset(), 0), state.Sources{GPUNodes: gpuNodes},
-		func(*v1.ObjectReference, string, string) {}, func(*state.Cluster, model.NodeID) {})
+	e, err := kubeengine.New(t.Context(), informers.NewSharedInformerFactory(fake.NewClientset(), 0), watch.Sources{GPUNodes: gpuNodes}, func(report.Complaint) {})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := NewShared(state.Sources{})
-	s.cluster = c
+	s := NewShared(watch.Sources{})
+	s.engine = e
 	row, rack := &[]LevelArgs{{"row", "example.com/row"}}, &[]LevelArgs{{"rack", "example.com/rack"}}
 	for _, tt := range []struct {
 		profile string
@@ -168,7 +164,7 @@ func TestProfilesShareLevels(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", tt.profile, err, tt.wantErr)
 		}
 	}
-	if got := c.Levels(); len(got) != 1 || got[0].Name != "row" {
+	if got := e.Levels(); len(got) != 1 || got[0].Name != "row" {
 		t.Errorf("got %v", got)
 	}
 }
@@ -339,7 +335,8 @@ func TestPlain(t *testing.T) {
 		{"unloved neighbour", func(p *v1.Pod) {
 			p.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{PreferredDuringSchedulingIgnoredDuringExecution: make([]v1.WeightedPodAffinityTerm, 1)}}
 		}, false},
-		{"nominated", func(p *v1.Pod) { p.Status.NominatedNodeName = "n" }, false},
+		// A nomination decides nothing: victims, and the place they leave, are the engine's.
+		{"nominated", func(p *v1.Pod) { p.Status.NominatedNodeName = "n" }, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -352,86 +349,13 @@ func TestPlain(t *testing.T) {
 	}
 }
 
-// handle is as much of a framework handle as binding needs.
-type handle struct {
-	fwk.Handle
-	client *fake.Clientset
-}
-
-func (h handle) ClientSet() kubernetes.Interface { return h.client }
-
-// TestBindLooksBeforeGivingUp: an error although the API server did the work is
-// not a failure; an error because somebody else bound the pod is.
-func TestBindLooksBeforeGivingUp(t *testing.T) {
-	lost := errors.New("connection lost")
-	tests := []struct {
-		name   string
-		bound  func(*v1.Pod, *v1.Binding)
-		wantOK bool
-	}{
-		{"the answer was lost", func(p *v1.Pod, b *v1.Binding) { p.Spec.NodeName, p.Annotations = b.Target.Name, b.Annotations }, true},
-		{"nothing was done", func(*v1.Pod, *v1.Binding) {}, false},
-		{"bound elsewhere", func(p *v1.Pod, b *v1.Binding) { p.Spec.NodeName = "other" }, false},
-		{"bound with other devices", func(p *v1.Pod, b *v1.Binding) { p.Spec.NodeName = b.Target.Name }, false},
-		{"another pod of that name", func(p *v1.Pod, b *v1.Binding) {
-			p.Spec.NodeName, p.Annotations, p.UID = b.Target.Name, b.Annotations, "new"
-		}, false},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "uid"}}
-			client := fake.NewClientset(pod.DeepCopy())
-			client.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
-				if a.GetSubresource() != "binding" {
-					return false, nil, nil
-				}
-				now := pod.DeepCopy()
-				tt.bound(now, a.(clienttesting.CreateAction).GetObject().(*v1.Binding))
-				if err := client.Tracker().Update(v1.SchemeGroupVersion.WithResource("pods"), now, "default"); err != nil {
-					t.Error(err)
-				}
-				return true, nil, lost
-			})
-			b := &bind{handle: handle{client: client}, events: newYielding(), patience: time.Millisecond}
-			cs := framework.NewCycleState()
-			r := &model.Request{Vendor: model.NVIDIA, Containers: []model.Container{{Name: "main", Resource: names.ResourceNVIDIA, Count: 1}}}
-			node := &model.Node{ID: "n", Devices: []model.Device{{Vendor: model.NVIDIA, UUID: "GPU-0"}}}
-			cs.Write(cycleKey, &cycle{request: r, given: &state.Assignment{Node: node, Grant: place.Grant{Set: 1}}})
-			if got := b.Bind(context.Background(), cs, pod, "n"); got.IsSuccess() != tt.wantOK {
-				t.Errorf("got %v", got)
-			}
-		})
-	}
-}
-
-// TestBindAsksUntilAnswered: an API server that does not answer for a while must not
-// make a bound pod's devices free.
-func TestBindAsksUntilAnswered(t *testing.T) {
-	pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "uid"}}
-	client := fake.NewClientset(pod.DeepCopy())
-	client.PrependReactor("create", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
-		now := pod.DeepCopy()
-		now.Spec.NodeName = "n"
-		return true, nil, errors.Join(client.Tracker().Update(v1.SchemeGroupVersion.WithResource("pods"), now, "default"), errors.New("connection lost"))
-	})
-	asked := 0
-	client.PrependReactor("get", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
-		asked++
-		return asked < 5, nil, errors.New("connection refused")
-	})
-	b := &bind{handle: handle{client: client}, events: newYielding(), patience: time.Millisecond}
-	if got := b.Bind(context.Background(), framework.NewCycleState(), pod, "n"); !got.IsSuccess() || asked < 5 {
-		t.Errorf("got %v after %d questions", got, asked)
-	}
-}
-
 // TestDefaultConfiguration: without --config our own defaults are used.
 func TestDefaultConfiguration(t *testing.T) {
 	text, err := os.ReadFile("../../../config/scheduler.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := NewShared(state.Sources{})
+	s := NewShared(watch.Sources{})
 	s.defaults = text
 	cfg, err := s.loadConfig(context.Background(), "")
 	if err != nil {

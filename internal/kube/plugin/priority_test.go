@@ -20,12 +20,11 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/tangram-dev/tangram/api/names"
-
-	"github.com/tangram-dev/tangram/internal/kube/state"
+	"github.com/tangram-dev/tangram/internal/kube/watch"
 )
 
 // TestGPUPriority runs seed 002's configuration on the real scheduler: alone, and in
-// a profile with all of Tangram, where the shortcut would not ask it.
+// a profile with all of Tangram, whose plan would not ask it.
 func TestGPUPriority(t *testing.T) {
 	gpus := func(amount int64) v1.ResourceList {
 		return v1.ResourceList{
@@ -39,7 +38,7 @@ func TestGPUPriority(t *testing.T) {
 	}
 	tests := []struct {
 		name, plugins string
-		shortcut      bool
+		planned       bool
 	}{
 		{"alone, as the seed has it", "{score: {enabled: [{name: GPUPriority, weight: 100}]}}", false},
 		{"alone at all points", "{multiPoint: {enabled: [{name: GPUPriority, weight: 100}]}}", false},
@@ -50,18 +49,21 @@ func TestGPUPriority(t *testing.T) {
 			cfg := load(t, "profiles:\n- schedulerName: s\n  percentageOfNodesToScore: 100\n  plugins: "+tt.plugins+"\n")
 			ctx, cancel := context.WithTimeout(klog.NewContext(context.Background(), klog.Logger{}), 20*time.Second)
 			defer cancel()
-			client := fake.NewClientset(objects...)
+			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "default", UID: "u"}, Spec: v1.PodSpec{SchedulerName: "s", Containers: []v1.Container{{
+				Name: "main", Resources: v1.ResourceRequirements{Requests: v1.ResourceList{names.ResourceNVIDIA: resource.MustParse("1")}},
+			}}}}
+			client := fake.NewClientset(append([]runtime.Object{pod}, objects...)...)
 			factory := scheduler.NewInformerFactory(client, 0)
 			source := cachetesting.NewFakeControllerSource()
 			defer source.Shutdown()
-			s := NewShared(state.Sources{GPUNodes: source})
+			s := NewShared(watch.Sources{GPUNodes: source})
 			sched, err := scheduler.New(ctx, client, factory, nil, func(string) events.EventRecorderLogger { return &events.FakeRecorder{} },
 				scheduler.WithProfiles(cfg.Profiles...), scheduler.WithFrameworkOutOfTreeRegistry(s.Registry()))
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.TakeShortcut(sched)
-			if p := s.profiles["s"]; p == nil || !p.priority || p.filters != tt.shortcut {
+			s.ScheduleByPlan(sched)
+			if p := s.profiles["s"]; p == nil || !p.priority || p.filters != tt.planned {
 				t.Errorf("the profile is %+v", p)
 			}
 			factory.StartWithContext(ctx)
@@ -69,8 +71,9 @@ func TestGPUPriority(t *testing.T) {
 			if err := sched.WaitForHandlersSync(ctx); err != nil {
 				t.Fatal(err)
 			}
-			if s.cluster != nil {
+			if s.engine != nil {
 				s.awaitSync(ctx)
+				s.engine.Step()
 			}
 			for sched.Cache.NodeCount() < 3 {
 				time.Sleep(time.Millisecond)
@@ -78,9 +81,6 @@ func TestGPUPriority(t *testing.T) {
 			if err := sched.Cache.UpdateSnapshot(klog.FromContext(ctx), sched.Profiles["s"].SnapshotSharedLister().(*cache.Snapshot)); err != nil {
 				t.Fatal(err)
 			}
-			pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "default", UID: "u"}, Spec: v1.PodSpec{SchedulerName: "s", Containers: []v1.Container{{
-				Name: "main", Resources: v1.ResourceRequirements{Requests: v1.ResourceList{names.ResourceNVIDIA: resource.MustParse("1")}},
-			}}}}
 			info, err := framework.NewPodInfo(pod)
 			if err != nil {
 				t.Fatal(err)

@@ -13,7 +13,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
-	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 	"github.com/tangram-dev/tangram/internal/kube/report"
 )
 
@@ -21,7 +20,7 @@ import (
 // leave room. kube-scheduler does that in its one scheduling cycle: with thousands of
 // pods that wait, those that can start would wait for theirs to be told.
 type teller struct {
-	engine    *kubeengine.Engine
+	api       reachability
 	handle    fwk.Handle
 	recorders *recorders
 	client    kubernetes.Interface
@@ -33,11 +32,17 @@ type teller struct {
 	some  chan struct{}
 }
 
-func newTeller(e *kubeengine.Engine, h fwk.Handle, client kubernetes.Interface, r *recorders) *teller {
+func newTeller(api reachability, h fwk.Handle, client kubernetes.Interface, r *recorders) *teller {
 	if client == nil {
 		client = h.ClientSet()
 	}
-	return &teller{engine: e, handle: h, recorders: r, client: client, news: map[types.UID]report.Notice{}, some: make(chan struct{}, 1)}
+	return &teller{api: api, handle: h, recorders: r, client: client, news: map[types.UID]report.Notice{}, some: make(chan struct{}, 1)}
+}
+
+// reachability hears whether the API server could be written to.
+type reachability interface {
+	Reachable()
+	Unreachable()
 }
 
 // tell queues news. It does not wait.
@@ -103,7 +108,7 @@ func (t *teller) write(ctx context.Context, w report.Notice) {
 			return // it says so
 		}
 		if _, err = pods.UpdateStatus(ctx, now, metav1.UpdateOptions{}); err == nil {
-			t.engine.Reachable()
+			t.api.Reachable()
 			t.event(now, w)
 			return
 		}
@@ -115,7 +120,7 @@ func (t *teller) write(ctx context.Context, w report.Notice) {
 	switch {
 	case err == nil || apierrors.IsNotFound(err) || ctx.Err() != nil:
 	case unreachable(err):
-		t.engine.Unreachable()
+		t.api.Unreachable()
 		fallthrough
 	default:
 		klog.FromContext(ctx).Error(err, "Reason for waiting not written to the pod's condition", "pod", klog.KObj(w.Pod))

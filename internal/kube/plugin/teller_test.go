@@ -3,6 +3,7 @@ package plugin
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,7 +20,7 @@ import (
 	"k8s.io/client-go/tools/events"
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/tangram-dev/tangram/internal/kube/state"
+	"github.com/tangram-dev/tangram/internal/kube/report"
 )
 
 // toldHandle is as much of a handle as a teller needs.
@@ -80,14 +81,14 @@ func TestTeller(t *testing.T) {
 	factory.Start(t.Context().Done())
 	factory.WaitForCacheSync(t.Context().Done())
 	recorder := events.NewFakeRecorder(10)
-	teller := newTeller(toldHandle{factory: factory, recorder: recorder}, client)
+	teller := newTeller(always{}, toldHandle{factory: factory, recorder: recorder}, client, &recorders{any: recorder})
 	for _, text := range []string{"first", "second"} {
 		for _, p := range pods {
 			reason := v1.PodReasonUnschedulable
 			if p.Name == "other" {
 				reason = "WaitingForQuota"
 			}
-			teller.tell([]state.Wait{{Pod: p, Reason: reason, Text: text}})
+			teller.tell([]report.Notice{{Pod: p, Reason: reason, Text: text, Event: p.Name != "late-false"}})
 		}
 	}
 	go teller.run(t.Context())
@@ -112,8 +113,12 @@ func TestTeller(t *testing.T) {
 	if n := writes.Load(); n != 5 { // two of them refused
 		t.Errorf("%d writes", n)
 	}
-	if len(recorder.Events) != 2 {
-		t.Errorf("%d events", len(recorder.Events))
+	var events []string
+	for len(recorder.Events) > 0 {
+		events = append(events, <-recorder.Events)
+	}
+	if slices.Sort(events); !slices.Equal(events, []string{"Normal WaitingForQuota second", "Warning FailedScheduling second"}) {
+		t.Errorf("events %q", events)
 	}
 }
 
@@ -135,3 +140,9 @@ func TestConditionsYield(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// always is an API server whose absence is of no interest.
+type always struct{}
+
+func (always) Reachable()   {}
+func (always) Unreachable() {}

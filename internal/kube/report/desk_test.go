@@ -1,0 +1,175 @@
+package report
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tangram-dev/tangram/core/engine"
+	"github.com/tangram-dev/tangram/core/explain"
+)
+
+var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// TestToldLess: numbers in a reason change all the time; what is written about it grows
+// with the logarithm of the wait, and then is one write in minutes.
+func TestToldLess(t *testing.T) {
+	at, times, kinds := start, 0, 0
+	var last *told
+	for i := range 360 { // an hour
+		next := last.next(fmt.Sprint(i), "Unschedulable", at)
+		if next != last {
+			times++
+		}
+		last, at = next, at.Add(TellAgain)
+	}
+	if times < 12 || times > 18 {
+		t.Errorf("told %d times in an hour", times)
+	}
+	for i := range 360 {
+		next := last.next("same", []string{"WaitingForTurn", "Unschedulable"}[i%2], at)
+		if next != last {
+			kinds++
+		}
+		last, at = next, at.Add(TellAgain)
+	}
+	if kinds < 60 || kinds > 130 {
+		t.Errorf("told %d times of another kind in an hour", kinds)
+	}
+	if next := last.next("same", last.kind, at.Add(time.Hour)); next != last {
+		t.Error("told what was told before")
+	}
+}
+
+// TestGangsGone: a desk keeps nothing of gangs that are gone, also where no step asks
+// for what is due.
+func TestGangsGone(t *testing.T) {
+	d := NewDesk()
+	for i := range 100_000 {
+		id := engine.ID(fmt.Sprint(i))
+		d.Ask(id, start)
+		if i%10 > 0 {
+			d.Forget(id)
+		}
+		if i%100 == 0 {
+			d.Ask(id, start.Add(-time.Hour)) // sooner
+		}
+	}
+	if len(d.due) > 2*len(d.at)+1000 || len(d.at) != 10_000 || len(d.told) > 0 {
+		t.Errorf("%d questions about %d gangs", len(d.due), len(d.at))
+	}
+	for n := 0; ; n++ {
+		if _, ok := d.Due(start); !ok {
+			if n != 10_000 || !d.Next().IsZero() {
+				t.Errorf("%d are asked, next %s", n, d.Next())
+			}
+			return
+		}
+	}
+}
+
+// TestDue: a gang is asked about at the soonest time, once.
+func TestDue(t *testing.T) {
+	d := NewDesk()
+	d.Ask("a", start.Add(time.Minute))
+	d.Ask("a", start.Add(time.Second))
+	d.Ask("a", start.Add(time.Hour))
+	if _, ok := d.Due(start); ok || !d.Next().Equal(start.Add(time.Second)) {
+		t.Errorf("due at once, or at %s", d.Next())
+	}
+	if id, ok := d.Due(start.Add(time.Second)); !ok || id != "a" {
+		t.Errorf("got %q, %v", id, ok)
+	}
+	if id, ok := d.Due(start.Add(time.Hour)); ok {
+		t.Errorf("%s is asked about twice", id)
+	}
+	d.Touched("b", start)
+	if id, ok := d.Due(start.Add(TellAfter)); !ok || id != "b" {
+		t.Errorf("got %q, %v", id, ok)
+	}
+}
+
+// TestTell: a pod is told the latest once; one whose condition does not show it is told
+// again, without an event; one that comes later is told as well.
+func TestTell(t *testing.T) {
+	d := NewDesk()
+	pod := func(name string) *v1.Pod {
+		return &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
+	}
+	a, b := pod("a"), pod("b")
+	reason := explain.Reason{Code: explain.Members, Need: 3, Exist: 1}
+	shown := map[string]string{}
+	shows := func(p *v1.Pod) string { return shown[p.Name] }
+	tell := func(at time.Duration, pods ...*v1.Pod) (out string) {
+		for _, n := range d.Tell("g", &reason, pods, shows, start.Add(at)) {
+			out += fmt.Sprintf("%s %s %v %s;", n.Pod.Name, n.Reason, n.Event, n.Text)
+			shown[n.Pod.Name] = n.Reason
+		}
+		return out
+	}
+	for i, tt := range []struct {
+		before func()
+		at     time.Duration
+		pods   []*v1.Pod
+		want   string
+	}{
+		{nil, 0, []*v1.Pod{a}, "a WaitingForMembers true waits for members: 1 of 3 exist;"},
+		{nil, time.Second, []*v1.Pod{a}, ""},
+		{nil, time.Second, []*v1.Pod{a, b}, "b WaitingForMembers true waits for members: 1 of 3 exist;"},
+		{func() { delete(shown, "a") }, 2 * time.Second, []*v1.Pod{a, b}, "a WaitingForMembers false waits for members: 1 of 3 exist;"},
+		{func() { reason.Exist = 2 }, 3 * time.Second, []*v1.Pod{a, b}, ""}, // not so soon
+		{nil, TellAgain, []*v1.Pod{a}, "a WaitingForMembers true waits for members: 2 of 3 exist;"},
+		{func() { d.Forget("g") }, TellAgain, []*v1.Pod{a}, "a WaitingForMembers true waits for members: 2 of 3 exist;"},
+	} {
+		if tt.before != nil {
+			tt.before()
+		}
+		if got := tell(tt.at, tt.pods...); got != tt.want {
+			t.Errorf("%d: got %q, want %q", i, got, tt.want)
+		}
+	}
+}
+
+// TestNew: a complaint is news once, until it changes or is taken back.
+func TestNew(t *testing.T) {
+	d := NewDesk()
+	one, two := errors.New("one"), errors.New("two")
+	for i, tt := range []struct {
+		problem error
+		want    bool
+	}{{one, true}, {one, false}, {two, true}, {nil, false}, {two, true}} {
+		if got := d.New("x", tt.problem); got != tt.want {
+			t.Errorf("%d: news %v", i, got)
+		}
+	}
+	d.New("x", nil)
+	if len(d.complaints) > 0 {
+		t.Error("what was taken back is kept")
+	}
+}
+
+// TestKinds: autoscalers look at pods that are Unschedulable: only those that wait for
+// capacity say so.
+func TestKinds(t *testing.T) {
+	for want, codes := range map[string][]explain.Code{
+		v1.PodReasonUnschedulable: {explain.Nodes, explain.NoDomain, explain.Guaranteed, explain.OverTotal, explain.NodesKept},
+		"WaitingForQuota":         {explain.OverQuota, explain.OverCapability, explain.QuotaKept},
+		"WaitingForMembers":       {explain.Members},
+		"WaitingForTurn":          {explain.Turn},
+		"InvalidQueue":            {explain.NoQueue, explain.InnerQueue},
+		"QueueClosed":             {explain.QueueClosed},
+		"StartFailed":             {explain.BackOff},
+		"Invalid":                 {explain.Invalid},
+	} {
+		for _, code := range codes {
+			if got := Kind(&explain.Reason{Code: code}); got != want {
+				t.Errorf("%s: %s, want %s", code, got, want)
+			}
+		}
+	}
+}

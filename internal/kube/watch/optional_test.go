@@ -1,0 +1,161 @@
+package watch
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	cachetesting "k8s.io/client-go/tools/cache/testing"
+
+	"github.com/tangram-dev/tangram/api/v1alpha1"
+)
+
+// refusing is an API server that answers with an error while it has one.
+type refusing struct {
+	*cachetesting.FakeControllerSource
+	mu  sync.Mutex
+	err error
+}
+
+func (r *refusing) answer(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.err = err
+}
+
+func (r *refusing) now() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
+}
+
+func (r *refusing) List(o metav1.ListOptions) (runtime.Object, error) {
+	if err := r.now(); err != nil {
+		return nil, err
+	}
+	return r.FakeControllerSource.List(o)
+}
+
+func (r *refusing) Watch(o metav1.ListOptions) (apiwatch.Interface, error) {
+	if err := r.now(); err != nil {
+		return nil, err
+	}
+	return r.FakeControllerSource.Watch(o)
+}
+
+// heard is what an Optional told.
+type heard struct {
+	mu   sync.Mutex
+	keys []string
+	all  int
+}
+
+func (h *heard) String() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return fmt.Sprint(h.keys, h.all)
+}
+
+func follow(t *testing.T, err error) (*Optional[*v1alpha1.GPUNode], *refusing, *heard) {
+	t.Helper()
+	source, h := &refusing{FakeControllerSource: cachetesting.NewFakeControllerSource(), err: err}, &heard{}
+	w, problem := New[*v1alpha1.GPUNode](source, &v1alpha1.GPUNode{}, "none here",
+		func(key string) { h.mu.Lock(); defer h.mu.Unlock(); h.keys = append(h.keys, key) },
+		func() { h.mu.Lock(); defer h.mu.Unlock(); h.all++ })
+	if problem != nil {
+		t.Fatal(problem)
+	}
+	go w.Run(t.Context())
+	t.Cleanup(source.Shutdown)
+	return w, source, h
+}
+
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 20 s: %s", what)
+		}
+	}
+}
+
+func named(name string) *v1alpha1.GPUNode {
+	return &v1alpha1.GPUNode{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
+// TestFollows: objects are told by key as they come, change and go.
+func TestFollows(t *testing.T) {
+	w, source, h := follow(t, nil)
+	eventually(t, "listed", w.Listed)
+	if !w.Synced() || w.Absent() || w.Get("a") != nil {
+		t.Errorf("synced %v, absent %v", w.Synced(), w.Absent())
+	}
+	source.Add(named("a"))
+	eventually(t, "come", func() bool { return h.String() == "[a] 0" && w.Get("a") != nil })
+	source.Modify(named("a"))
+	eventually(t, "changed", func() bool { return h.String() == "[a a] 0" })
+	source.Delete(named("a"))
+	eventually(t, "gone", func() bool { return h.String() == "[a a a] 0" && w.Get("a") == nil })
+}
+
+// TestComesLater: a kind that is not served, or not to us, is absent and not waited for;
+// it is taken up when it is served.
+func TestComesLater(t *testing.T) {
+	gpuNodes := v1alpha1.GPUNodes.GroupResource()
+	for name, err := range map[string]error{
+		"no CRD":    apierrors.NewNotFound(gpuNodes, ""),
+		"forbidden": apierrors.NewForbidden(gpuNodes, "", errors.New("no right")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, source, h := follow(t, err)
+			eventually(t, "absent", func() bool { return w.Absent() && w.Synced() && !w.Listed() && h.String() == "[] 1" })
+			source.Add(named("a"))
+			source.answer(nil)
+			eventually(t, "served", func() bool { return !w.Absent() && w.Get("a") != nil && h.String() == "[a] 2" })
+		})
+	}
+}
+
+// TestFaultIsNotAbsence: an API server that fails is waited for.
+func TestFaultIsNotAbsence(t *testing.T) {
+	w, source, _ := follow(t, apierrors.NewServiceUnavailable("starting"))
+	time.Sleep(20 * time.Millisecond)
+	if w.Absent() || w.Synced() {
+		t.Errorf("absent %v, synced %v", w.Absent(), w.Synced())
+	}
+	source.answer(nil)
+	eventually(t, "synced", w.Synced)
+}
+
+// TestNil: an Optional that is not there watches nothing and is not waited for.
+func TestNil(t *testing.T) {
+	var w *Optional[*v1alpha1.GPUNode]
+	if w.Get("a") != nil || !w.Absent() || w.Listed() || !w.Synced() {
+		t.Error("nil is not absent")
+	}
+}
+
+// TestObject: an object whose deletion was missed is unwrapped.
+func TestObject(t *testing.T) {
+	a := named("a")
+	for _, obj := range []any{a, cache.DeletedFinalStateUnknown{Obj: a}} {
+		if got, ok := Object[*v1alpha1.GPUNode](obj); !ok || got != a {
+			t.Errorf("%T: got %v, %v", obj, got, ok)
+		}
+	}
+	if _, ok := Object[*v1alpha1.GPUNode]("x"); ok {
+		t.Error("a text is a GPUNode")
+	}
+	if servesNone(errors.New("x")) || !servesNone(apierrors.NewNotFound(schema.GroupResource{}, "")) {
+		t.Error("absence is not told from a fault")
+	}
+}
