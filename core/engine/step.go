@@ -176,6 +176,8 @@ func (e *Engine) start(d *Plan, now int64) {
 			}
 			budget -= planCost
 			switch {
+			case k.overQuota.ForQuota(): // that is the gang's own limit, not its shape's
+				k.offered = e.round
 			case !e.fitsWithoutReservations(k, now):
 				if !e.keptByLabels(k) {
 					e.full[k.shape] = verdict{e.freed, e.round}

@@ -21,10 +21,14 @@ func NamedQueue(pod *v1.Pod) string {
 // QueueOrDefault is the queue of a Volcano Job or a PodGroup, given its spec.queue.
 func QueueOrDefault(queue string) string { return cmp.Or(queue, arbiter.Default) }
 
-// PodQueue is the queue that a pod belongs to, and is charged to: that of its PodGroup
+// PodQueue is the queue that a pod belongs to, and is charged to: once it is bound the
+// one that was written with its Binding; before that the queue of its PodGroup
 // (groupQueue is its spec.queue, empty without a PodGroup), else the one it names, else
 // the default queue.
 func PodQueue(pod *v1.Pod, groupQueue string) string {
+	if charged, ok := ChargedQueue(pod); ok && pod.Spec.NodeName != "" {
+		return charged
+	}
 	return cmp.Or(groupQueue, NamedQueue(pod), arbiter.Default)
 }
 

@@ -5,12 +5,14 @@
 //
 //	feed.go      what happened: informers' events, drained under the lock
 //	sync.go      Node and Pod as core's events; queues.go, quotas.go, budgets.go the rest
-//	gate.go      what kube-scheduler's queue asks under its own lock: no lock here
 //	facts.go     what core asks: Kubernetes' own rules, as of the last drain
+//	step.go      one decision, and what is to be carried out
+//	engine.go    the lock; core's effects for the gate and for the next step
+//	gate.go      what kube-scheduler's queue asks under its own lock: no lock here
 //	commit.go    the scheduling cycle: begin, take, reserved, confirm, failed
 //	ask.go       questions about the state
-//	step.go      one decision, and what is to be carried out
 //	check.go     the ledger, limits and gangs against what the API says
+//	metrics.go   how long the lock is held, checks that failed
 //
 // Nothing here decides; core does. Nothing of what is returned is carried out under the
 // lock: kube-scheduler's queue asks the gate under its own.

@@ -1,16 +1,22 @@
-// Package plugin puts core behind kube-scheduler's extension points. The plugins
-// translate, ask the shared state, translate back; they decide nothing.
+// Package plugin puts the engine behind kube-scheduler's extension points. The plugins
+// translate, ask, translate back; they decide nothing.
 //
-//	GPUFilter   PreFilter: does any node fit, and if not, why not
-//	            Filter: does this node fit (also in preemption's dry runs)
-//	GPUScore    Score: how good is this node, by weighted objectives
-//	GPUReserve  Reserve: choose devices and hold them; Unreserve: let go
-//	GPUBind     Bind: write the Binding, the record on it
+//	GPUQueue    PreEnqueue: a pod that the engine places stays out of kube-scheduler's
+//	            queue until it is released; Less: released pods first, by rank
+//	GPUFilter   PreFilter, Filter: do the node's devices fit
+//	GPUScore    PreScore, Score: how good is the node, by weighted objectives
+//	GPUReserve  Reserve: the pod still has its devices, or takes those of another node
+//	GPUGang     Permit: members wait for the last of their batch; Unreserve: a failure
+//	GPUBind     Bind: the last checks, and the Binding with the record on it
+//	GPUPriority Score: nodes with more GPUs are better; needs none of the others
 //
-// For pods that ask for GPUs and express no preferences of their own, shortcut.go
-// replaces kube-scheduler's scan of all nodes: it takes candidates from the
-// ledger's index, best first, and lets kube-scheduler's own filters judge them
-// one by one.
+// loop.go steps the engine and carries out what it decides: activations, evictions,
+// healing, notices. schedule.go takes a released pod to its planned node, or to another
+// one when kube-scheduler's filters refuse that. failure.go puts a pod back without
+// telling it anything: why it waits is told by teller.go. fence.go keeps a process from
+// writing that may not lead any more, selfcheck.go compares the engine with the API,
+// events.go lets bindings go before events.
 //
-// setup.go assembles the scheduler; command.go is its command line.
+// setup.go assembles the scheduler; command.go is its command line; shared.go is what the
+// profiles share; profiles.go, args.go and levels.go read the configuration.
 package plugin

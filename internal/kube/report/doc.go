@@ -1,4 +1,5 @@
-// Package report decides what people are told, and when: complaints about objects that
-// are invalid, each once, and why gangs wait, seldom enough not to drown the API server.
-// It takes reasons from core as data and time as an argument; it writes nothing.
+// Package report decides what people are told, and when: that an object is invalid, once
+// per problem, and why a gang waits, seldom enough to spare the API server. It takes
+// reasons from core as data and the time as an argument; it writes nothing. Kind is the
+// one word for a reason in a pod's condition.
 package report
