@@ -15,7 +15,7 @@ import (
 const holdFor = int64(10 * time.Minute)
 
 // evict finds the cheapest holders whose leaving lets a gang start, proven by a plan
-// and by the tree of queues, or says that nobody's leaving helps. Cheapest is by the
+// and by the tree of queues, or says that no eviction helps. Cheapest is by the
 // highest priority among them, then members that their gangs can spare, then by how
 // many members go, then by lost work. Who leaves already is counted as gone, unless
 // it makes room for another gang. The nodes are kept for the gang.
@@ -88,7 +88,7 @@ func members(victims []*bundle) []model.HolderID {
 	return slices.Compact(out)
 }
 
-// victims chooses whom to evict for a gang.
+// victims chooses the bundles to evict for a gang.
 func (e *Engine) victims(k *known, now int64) ([]*bundle, gang.Plan, bool) {
 	all := e.bundles(k, now)
 	for _, priority := range priorities(all) {
@@ -111,7 +111,7 @@ func (e *Engine) victims(k *known, now int64) ([]*bundle, gang.Plan, bool) {
 
 // mayEvict says whether to look for victims for a gang: there are some by the rules of
 // queues and priorities, none are leaving for it already, and it was not found just
-// now that nobody could help, or that their leaving did not.
+// now that no eviction helps, or that evictions did not.
 func (e *Engine) mayEvict(k *known) bool {
 	r := e.reservationOf(k.ID)
 	if r != nil && r.until > 0 && !r.short || !e.worthTrying(k, evicting) || e.now < k.futile.after || k.NeverPreempts {
@@ -120,7 +120,7 @@ func (e *Engine) mayEvict(k *known) bool {
 	return r != nil && r.short || e.outranks(k) || e.awaits(k) || len(e.overShare(k)) > 0
 }
 
-// outranks says whether somebody of a gang's queue matters less.
+// outranks says whether a running gang of the same queue has a lower priority.
 func (e *Engine) outranks(k *known) bool {
 	for r := range e.ranks { // any
 		if r.queue == k.queue() && r.priority < k.Priority {
@@ -131,7 +131,7 @@ func (e *Engine) outranks(k *known) bool {
 }
 
 // reclaimAfter is how long a queue has to be short of a gang before others are evicted
-// for it: what ends by itself meanwhile costs nobody his work.
+// for it: pods that end by themselves meanwhile lose no work.
 const reclaimAfter = int64(20 * time.Second)
 
 // claim is gangs of one queue that are alike.

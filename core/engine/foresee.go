@@ -39,7 +39,7 @@ func (e *Engine) foreseeLeft() (undo func()) {
 	return func() { undoAll(undos) }
 }
 
-// foreseeStarts shows the tree with those started for whom others go; what it returns
+// foreseeStarts shows the tree with those gangs started for which pods leave; what it returns
 // shows it as it is.
 func (e *Engine) foreseeStarts() (undo func()) {
 	var undos []func()

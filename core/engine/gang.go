@@ -53,7 +53,7 @@ type Gang struct {
 	Min int
 	// Require is the level at which all members must share a domain.
 	Require model.Level
-	// Runtime is how long it is expected to run; 0 when nobody knows.
+	// Runtime is how long it is expected to run; 0 when that is not known.
 	Runtime time.Duration
 	// Preemptible: others may take its place.
 	Preemptible bool

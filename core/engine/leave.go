@@ -7,8 +7,8 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// departure is for whom a member was told to go, empty when nobody here told it, and
-// until when it is expected to.
+// departure is the gang for which a member was evicted, empty when it was not evicted
+// here, and until when it is expected to be gone.
 type departure struct {
 	gang  ID
 	until int64
@@ -19,16 +19,17 @@ type departure struct {
 // needs any more.
 const lastWait = int64(30 * time.Second)
 
-// Leaves tells that a holder is going away, whoever sent it, and until when that is
-// expected: after a restart nobody remembers for whom. It must be in a gang that is
-// known, and should be alone in it: who goes is no part of what stays.
+// Leaves tells that a holder is terminating, for whatever reason, and until when it is
+// expected to be gone: after a restart it is not known for which gang. It must be in a
+// gang that is known, and should be alone in it: a pod that terminates is no part of the
+// gang that stays.
 func (e *Engine) Leaves(h model.HolderID, until int64) {
 	if _, marked := e.leaving[h]; !marked && e.of[h].id != "" && until > e.now {
 		e.leaving[h] = departure{until: until}
 	}
 }
 
-// awaits says whether somebody is leaving for a gang.
+// awaits says whether a holder is leaving for a gang.
 func (e *Engine) awaits(k *known) bool {
 	for _, d := range e.leaving {
 		if d.gang == k.ID {
@@ -38,8 +39,8 @@ func (e *Engine) awaits(k *known) bool {
 	return false
 }
 
-// afterDepartures lets those be gone from the ledger who leave for a gang or for
-// nobody in particular, until what it returns is called.
+// afterDepartures takes holders out of the ledger that leave for a gang or for no gang in
+// particular, until what it returns is called.
 func (e *Engine) afterDepartures(k *known) (undo func()) {
 	if len(e.leaving) == 0 {
 		return func() {}
@@ -71,8 +72,8 @@ func (e *Engine) takeOver(k *known, now int64) bool {
 	return true
 }
 
-// couldHaveEvicted says whether somebody is leaving for nobody in particular whom a gang could
-// have sent away.
+// couldHaveEvicted says whether a holder leaves for no gang in particular that a gang
+// could have evicted.
 func (e *Engine) couldHaveEvicted(k *known) bool {
 	var over map[string]bool
 	for h, d := range e.leaving {
@@ -90,8 +91,8 @@ func (e *Engine) couldHaveEvicted(k *known) bool {
 	return false
 }
 
-// assignDepartures keeps what is being freed for those who need it, before anybody else
-// takes a part of it: after a restart this is what is left of an eviction.
+// assignDepartures keeps what is being freed for the gangs that need it, before another
+// gang takes a part of it: after a restart this is what is left of an eviction.
 func (e *Engine) assignDepartures(now int64) {
 	if len(e.leaving) == 0 || !e.options.Preempt {
 		return
@@ -125,8 +126,8 @@ func (e *Engine) free(k *known, plan *gang.Plan, now int64) {
 	e.keep(&reservation{id: k.ID, at: now, until: now + holdFor}, plan)
 }
 
-// settle shortens what is kept for gangs for whom nobody is leaving any more, and
-// forgets departures of who is gone or did not go.
+// settle shortens what is kept for gangs for which no holder is leaving any more, and
+// forgets departures of holders that are gone or did not go.
 func (e *Engine) settle(now int64) {
 	for h, d := range e.leaving { // each for itself
 		if _, there := e.of[h]; d.until < now || !there {

@@ -13,10 +13,10 @@ import (
 // reservation is nodes kept for a gang from a time on.
 type reservation struct {
 	id    ID
-	at    int64          // never when nobody knows
+	at    int64          // never when it is not known
 	nodes []model.NodeID // sorted
-	// until, when not 0, says that the nodes are being freed for the gang: nobody else
-	// may use them before then.
+	// until, when not 0, says that the nodes are being freed for the gang: no other
+	// gang may use them before then.
 	until int64
 	// short: a victim stays after all, and others must be found.
 	short bool
@@ -112,8 +112,8 @@ func (e *Engine) takesReservedQuotaWith(k *known, amounts arbiter.Amounts, end i
 }
 
 // forecast is what will be in use at the time of a reservation: some have ended by
-// then, and other reserved ones, but for one, have started. Of a time that nobody
-// knows: those have ended that are on its nodes.
+// then, and other reserved ones, but for one, have started. Where the
+// time is not known: those have ended that are on its nodes.
 func (e *Engine) forecast(r *reservation, but *known) *arbiter.Forecast {
 	var ended, started []arbiter.JobID
 	for id, o := range e.running { // the order does not matter
@@ -150,7 +150,7 @@ func (e *Engine) limitToQuota(k *known, ask *gang.Ask, now int64) {
 }
 
 // Reservation says when a gang is expected to start and on which nodes, sorted;
-// false when it has no reservation, a time of 0 when nobody knows.
+// false when it has no reservation, a time of 0 when it is not known.
 func (e *Engine) Reservation(id ID) (at int64, nodes []model.NodeID, ok bool) {
 	if r := e.reservationOf(id); r != nil {
 		if r.at != never {
@@ -189,7 +189,7 @@ func (e *Engine) expire(now int64) {
 			return !there
 		})
 	})
-	// What should have ended did not: another time is found before anybody else takes
+	// What should have ended did not: another time is found before another gang takes
 	// what was kept so far.
 	for _, k := range late {
 		if e.mayCome(&reservation{id: k.ID}) {
@@ -200,7 +200,7 @@ func (e *Engine) expire(now int64) {
 
 // mayCome says whether queues and quotas may let a gang start by the time of its
 // reservation. Quota that is short now may be in use by those who were let past
-// because they end before; nobody knows of a time that nobody knows.
+// because they end before; of an unknown time that cannot be told.
 func (e *Engine) mayCome(r *reservation) bool {
 	w := e.tree.Why(arbiter.JobID(r.id))
 	return capacity(w) || r.at != never && w.Code > arbiter.QueueClosed && e.tree.Ever(arbiter.JobID(r.id))
@@ -270,7 +270,7 @@ func (e *Engine) due(k *known, now int64) bool {
 	return e.tree.Due(arbiter.JobID(k.ID), now >= later(k.Submitted, int64(e.options.Patience)))
 }
 
-// idle says whether nobody is on the nodes of a reservation.
+// idle says whether no pod is on the nodes of a reservation.
 func (e *Engine) idle(r *reservation) bool {
 	for _, id := range r.nodes {
 		for range e.ledger.EachClaim(id) {
@@ -281,7 +281,7 @@ func (e *Engine) idle(r *reservation) bool {
 }
 
 // reserve finds the earliest start of a gang that does not fit now, from the known
-// ends of what runs, and keeps its nodes. Gangs whose end nobody knows are assumed
+// ends of what runs, and keeps its nodes. Gangs whose end is not known are assumed
 // to run longest, the oldest of them to end first; for such an end nodes are kept
 // only once the gang's patience is over.
 func (e *Engine) reserve(k *known, now int64) {
@@ -316,7 +316,7 @@ func (e *Engine) reserve(k *known, now int64) {
 	case ends == 0 && !displaces:
 		return // it fits now, and waits for its turn only
 	case patient && (at == never || ends == 1 && k.missing() == 1):
-		// Nobody knows when, or a single member needs only the next one to end and takes
+		// The time is not known, or a single member needs only the next one to end and takes
 		// its turn like others.
 		e.failed(k, reservingEarly)
 		return

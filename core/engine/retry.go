@@ -8,7 +8,7 @@ type attempt uint8
 const (
 	// growing: a place for a member beyond the minimum.
 	growing attempt = iota
-	// inheriting: nodes that are being freed by departures nobody asked for.
+	// inheriting: nodes that are being freed by departures that were not asked for.
 	inheriting
 	// evicting: victims whose departure lets the gang start.
 	evicting

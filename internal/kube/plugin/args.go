@@ -47,8 +47,8 @@ type QueueArgs struct {
 	Kind       string `json:"kind,omitempty"`
 	// Reservations is how many gangs may have nodes kept for them at once. Left out: 1.
 	Reservations *int `json:"reservations,omitempty"`
-	// Patience is how long a gang waits before nodes are kept for it though nobody
-	// knows when they will be free. Left out: 6h.
+	// Patience is how long a gang waits before nodes are kept for it though it
+	// is not known when they will be free. Left out: 6h.
 	Patience string `json:"patience,omitempty"`
 	// Backfill lets jobs pass those before them that do not fit. Left out: true.
 	Backfill *bool `json:"backfill,omitempty"`
@@ -59,7 +59,7 @@ type QueueArgs struct {
 	ProtectedNamespaces *[]string `json:"protectedNamespaces,omitempty"`
 }
 
-// maxReservations is more than anybody needs: each keeps nodes idle.
+// maxReservations bounds a typing error: each reservation keeps nodes idle.
 const maxReservations = 1000
 
 // options checks GPUQueue's arguments, and returns what they change.
@@ -93,7 +93,7 @@ type ScoreArgs struct {
 	// the four that are measured. Given: those not named count 0, so seed 003's
 	// three-weight form means what it says.
 	Weights *WeightArgs `json:"weights,omitempty"`
-	// Placement is how pods are placed about which nobody says anything: binpack or
+	// Placement is for pods about which nothing else says anything: binpack or
 	// spread. Empty: the other objectives decide.
 	Placement string `json:"placement,omitempty"`
 	// Placements are for the pods of some queues and namespaces.

@@ -6,7 +6,7 @@ import (
 )
 
 // setLevels takes over the levels of domains that a profile's arguments list. Nodes
-// are in one tree, whoever looks at them, so profiles must agree; one that lists none
+// are in one tree for all profiles, so profiles must agree; one that lists none
 // takes what the others list.
 func (s *Shared) setLevels(profile string, args *FilterArgs) error {
 	levels, err := args.levels()

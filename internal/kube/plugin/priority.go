@@ -43,7 +43,7 @@ type soldBy v1.ResourceName
 // Clone returns the value itself: it never changes.
 func (s soldBy) Clone() fwk.StateData { return s }
 
-// PreScore skips pods that ask for no GPU, and those whose request makes no sense:
+// PreScore skips pods that ask for no GPU, and those whose request is invalid:
 // turning them away is a filter's business.
 func (p *priority) PreScore(_ context.Context, cs fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) *fwk.Status {
 	r, err := dialect.Request(pod)
@@ -54,7 +54,7 @@ func (p *priority) PreScore(_ context.Context, cs fwk.CycleState, pod *v1.Pod, _
 	return nil
 }
 
-// Score is the number of GPUs of the vendor the node has, whoever uses them.
+// Score is the number of GPUs of the vendor the node has, free or in use.
 func (p *priority) Score(_ context.Context, cs fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) (int64, *fwk.Status) {
 	var resource soldBy
 	if data, err := cs.Read(priorityKey); err == nil {

@@ -20,7 +20,7 @@ import (
 type Sources struct {
 	GPUNodes cache.ListerWatcher
 	// NodeTopologies lists and watches NodeResourceTopologies as unstructured
-	// objects; nil: nobody looks.
+	// objects; nil: they are not watched.
 	NodeTopologies cache.ListerWatcher
 	// Groups lists and watches the objects that describe gangs and queues, as
 	// unstructured objects.
