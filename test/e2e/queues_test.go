@@ -68,6 +68,6 @@ func TestQueuesChange(t *testing.T) {
 	bound("b is limited by itself alone", "b", 9)
 	w.queueOf("a", "{parent: b}") // which takes jobs no more
 	submit("b", 9, 10)
-	w.event("Pod", "b-9", "queue b takes no jobs, only the queues below it do")
+	w.event("Pod", "b-9", `queue "b" takes no jobs, only the queues below it do`)
 	bound("what runs above goes on", "b", 9)
 }
