@@ -81,10 +81,10 @@ func drawAsk(t *rapid.T, w world) *gang.Ask {
 	return a
 }
 
-// TestAllOrNothing: whatever is asked on whatever fleet, a plan has the minimum of
-// every role and of the gang, each member once on devices that Fit grants, on nodes
-// that may, in one domain of the required level; or the ledger is as before. The
-// same question has the same answer, from a new planner too.
+// TestAllOrNothing: on any fleet, a plan has the minimum of every role and of the gang,
+// each member once on devices that Fit grants, on nodes that May accepts, in one domain
+// of the required level; otherwise the ledger is unchanged. Equal questions have equal
+// answers, also from a new planner.
 func TestAllOrNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
