@@ -12,9 +12,9 @@ import (
 	"github.com/tangram-dev/tangram/core/place"
 )
 
-// TestEqualFitKeysEqualAnswers: a node answers requests with equal keys alike, whatever
-// the key leaves out, and a request as its copy. With rules of holders about a
-// request's labels, the labels' key must be equal too.
+// TestEqualFitKeysEqualAnswers: a node gives equal answers to requests with equal keys,
+// and to a request and its copy. Where rules of holders match a request's labels, the
+// labels' key must be equal too.
 func TestEqualFitKeysEqualAnswers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := ledger.New()
@@ -33,7 +33,7 @@ func TestEqualFitKeysEqualAnswers(t *testing.T) {
 		}
 		r := coretest.DrawRequest(t)
 		r.Extras = coretest.DrawExtras(t, 2)
-		if rapid.Bool().Draw(t, "company") {
+		if rapid.Bool().Draw(t, "affinity") {
 			coretest.DrawCompany(t, r)
 		}
 		other := *r
