@@ -183,8 +183,8 @@ func DrawExtras(t *rapid.T, most int) model.Extras {
 	return model.MakeExtras(out)
 }
 
-// DrawCompany gives a request labels, and sometimes rules about others' labels.
-func DrawCompany(t *rapid.T, r *model.Request) {
+// DrawAffinity gives a request labels, and sometimes rules about others' labels.
+func DrawAffinity(t *rapid.T, r *model.Request) {
 	words := []model.Label{{Scope: "a", Key: "app", Value: "x"}, {Scope: "a", Key: "app", Value: "y"}, {Scope: "b", Key: "app", Value: "x"}, {Scope: "b", Key: "tier", Value: "x"}}
 	some := func(what string, least int) []model.Label {
 		out := rapid.SliceOfNDistinct(rapid.SampledFrom(words), least, 2, rapid.ID[model.Label]).Draw(t, what)

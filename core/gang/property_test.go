@@ -30,7 +30,7 @@ func drawWorld(t *rapid.T) world {
 	w := world{l, planner.New(l)}
 	for i := range rapid.IntRange(0, 6).Draw(t, "others") {
 		r := coretest.DrawRequest(t)
-		coretest.DrawCompany(t, r)
+		coretest.DrawAffinity(t, r)
 		r.Extras = coretest.DrawExtras(t, 1)
 		if c, ok := w.p.Best(r, score.DefaultWeights()); ok {
 			v, _ := l.View(c.Node)
@@ -49,7 +49,7 @@ func drawAsk(t *rapid.T, w world) *gang.Ask {
 		case 0:
 			r = &model.Request{} // a launcher
 		case 1:
-			coretest.DrawCompany(t, r)
+			coretest.DrawAffinity(t, r)
 		}
 		r.Host.CPU = rapid.Int64Range(0, 2).Draw(t, "cpu")
 		if rapid.Bool().Draw(t, "extras") {

@@ -32,7 +32,7 @@ func byAffinity(r *model.Request, v ledger.View, devices model.Mask) (model.Mask
 		if rule.Kind.Apart() {
 			continue
 		}
-		theirs, here, anywhere := v.Company(rule)
+		theirs, here, anywhere := v.Matching(rule)
 		switch {
 		case !anywhere && rule.Matches(r.Labels):
 			continue
@@ -46,7 +46,7 @@ func byAffinity(r *model.Request, v ledger.View, devices model.Mask) (model.Mask
 		}
 	}
 	for _, rule := range KeepApart(r.Affinity) {
-		theirs, here, _ := v.Company(rule)
+		theirs, here, _ := v.Matching(rule)
 		if rule.Kind == model.DifferentNode && here {
 			theirs = left
 		}

@@ -141,7 +141,7 @@ func TestRulesHold(t *testing.T) {
 		var all []placed
 		for i := range rapid.IntRange(1, 8).Draw(t, "requests") {
 			r := coretest.DrawRequest(t)
-			coretest.DrawCompany(t, r)
+			coretest.DrawAffinity(t, r)
 			for c := range planner.New(l).Candidates(r, score.DefaultWeights()) {
 				for _, rule := range r.Affinity {
 					var near, exists bool

@@ -25,7 +25,7 @@ func TestEqualFitKeysEqualAnswers(t *testing.T) {
 		}
 		for _, h := range []model.HolderID{"a", "b", "c"} {
 			r := coretest.DrawRequest(t)
-			coretest.DrawCompany(t, r)
+			coretest.DrawAffinity(t, r)
 			v, _ := l.View("n0")
 			if g, refusal := place.Fit(r, v); refusal == nil {
 				l.Put("n0", g.Claim(h, r, n))
@@ -34,14 +34,14 @@ func TestEqualFitKeysEqualAnswers(t *testing.T) {
 		r := coretest.DrawRequest(t)
 		r.Extras = coretest.DrawExtras(t, 2)
 		if rapid.Bool().Draw(t, "affinity") {
-			coretest.DrawCompany(t, r)
+			coretest.DrawAffinity(t, r)
 		}
 		other := *r
 		drawn := coretest.DrawRequest(t)
 		other.Priority, other.Standing, other.Workload = drawn.Priority, drawn.Standing, drawn.Workload
 		other.PreferModels, other.NodePlacement, other.Prefer.Level = drawn.PreferModels, drawn.NodePlacement, drawn.Prefer.Level
 		if rapid.Bool().Draw(t, "other labels") {
-			coretest.DrawCompany(t, drawn)
+			coretest.DrawAffinity(t, drawn)
 			other.Labels = drawn.Labels
 		}
 		if r.FitKey() != other.FitKey() {
