@@ -9,9 +9,9 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// Audit checks every invariant the ledger promises by computing it again from
-// the claims, and names the first that is broken. Tests and doctors call it;
-// its cost is that of the cluster.
+// Audit recomputes from the claims every invariant that the ledger promises, and
+// reports the first that is broken. Its cost is that of the whole cluster; tests and
+// the consistency check call it.
 func (l *Ledger) Audit() error {
 	inBuckets := 0
 	for _, id := range slices.Sorted(maps.Keys(l.nodes)) {
@@ -25,7 +25,7 @@ func (l *Ledger) Audit() error {
 				return fmt.Errorf("node %q: holder %q is not indexed to it", id, c.Holder)
 			}
 			if n.of[i]&seen&^n.shared != 0 {
-				return fmt.Errorf("node %q: holder %q holds a device somebody else holds", id, c.Holder)
+				return fmt.Errorf("node %q: holder %q holds a device that another claim holds", id, c.Holder)
 			}
 			if n.of[i].Count() > c.Count+len(c.Parts) {
 				return fmt.Errorf("node %q: holder %q holds %d devices, claims %d", id, c.Holder, n.of[i].Count(), c.Count+len(c.Parts))
@@ -67,7 +67,7 @@ func (l *Ledger) Audit() error {
 	return nil
 }
 
-// auditCounts checks what is only counted along.
+// auditCounts checks the counters that are updated incrementally.
 func (l *Ledger) auditCounts() error {
 	priorities, kinds, owners, publishers := map[int32]int{}, map[string]int{}, 0, map[string]int{}
 	for _, n := range l.nodes {
@@ -143,8 +143,8 @@ func (l *Ledger) auditLabels() error {
 	return nil
 }
 
-// Debt is how many devices and parts claimed on a node no device was found for:
-// devices vanished, or records contradict each other.
+// Debt is how many devices and parts claimed on a node could not be assigned to a
+// device: devices vanished, or records contradict each other.
 func (l *Ledger) Debt(id model.NodeID) int {
 	n := l.nodes[id]
 	if n == nil {
@@ -157,7 +157,8 @@ func (l *Ledger) Debt(id model.NodeID) int {
 	return sum
 }
 
-// Assumed returns the holders whose claims are promises still, sorted.
+// Assumed returns the holders with claims that are not yet confirmed by the API,
+// sorted.
 func (l *Ledger) Assumed() []model.HolderID {
 	var out []model.HolderID
 	for h := range l.holders {

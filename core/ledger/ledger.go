@@ -10,7 +10,7 @@ import (
 	"github.com/tangram-dev/tangram/core/topology"
 )
 
-// node is a node's entry. A node that left while holders are still bound to it
+// node is a node's entry. A node that was removed while holders are still bound to it
 // stays as an entry without inventory, so that they count again if it returns.
 type node struct {
 	id     model.NodeID
@@ -38,7 +38,7 @@ func viewOf(inv *model.Node, kind *Kind, o *occupancy, host model.Host) View {
 	return View{Node: inv, Kind: kind, Held: o.held, Shared: o.shared, FreeHost: inv.Host.Minus(host), usage: o.usage, room: o.room}
 }
 
-// Ledger knows who holds which device.
+// Ledger records which holder has which device.
 type Ledger struct {
 	nodes   map[model.NodeID]*node
 	holders map[model.HolderID]*node
@@ -76,10 +76,9 @@ func New() *Ledger {
 	}
 }
 
-// SetNode adds a node or replaces its inventory. The ledger keeps the value: the
-// caller must not change it afterwards. An invalid inventory changes nothing,
-// and neither does one that says nothing new, so that adapters may repeat
-// themselves cheaply.
+// SetNode adds a node or replaces its inventory. The ledger keeps the value: the caller
+// must not change it afterwards. An invalid inventory changes nothing, and neither does
+// an equal one, so that adapters may repeat it cheaply.
 func (l *Ledger) SetNode(inv *model.Node) error {
 	if err := Validate(inv); err != nil {
 		return fmt.Errorf("node %q: %w", inv.ID, err)
@@ -192,8 +191,8 @@ func (l *Ledger) ViewWith(id model.NodeID, without func(model.HolderID) bool, wi
 	return n.viewAs(claims, &o, hostOf(claims), extrasBeside(n.inv, claims)), true
 }
 
-// HoldsBelow says whether anybody holds devices at a priority below p: whether
-// preemption at p can free anything at all.
+// HoldsBelow says whether any holder of devices has a priority below p: whether
+// preemption at p can free a device at all.
 func (l *Ledger) HoldsBelow(p int32) bool {
 	for q := range l.priorities {
 		if q < p {

@@ -162,7 +162,7 @@ func TestEveryReachableStateIsLegal(t *testing.T) {
 		var placed []instance
 		for range rapid.IntRange(1, 30).Draw(t, "steps") {
 			if len(placed) > 0 && rapid.Bool().Draw(t, "leave") {
-				i := rapid.IntRange(0, len(placed)-1).Draw(t, "who")
+				i := rapid.IntRange(0, len(placed)-1).Draw(t, "holder")
 				s = g.Release(s, placed[i].profile, placed[i].start)
 				placed = slices.Delete(placed, i, i+1)
 			} else {

@@ -194,7 +194,7 @@ func TestPlacedNeverOverlaps(t *testing.T) {
 		p := planner.New(l)
 		for i := range rapid.IntRange(1, 25).Draw(t, "steps") {
 			if rapid.IntRange(0, 2).Draw(t, "leave") == 0 {
-				l.Drop(model.HolderID(fmt.Sprint(rapid.IntRange(0, i).Draw(t, "who"))))
+				l.Drop(model.HolderID(fmt.Sprint(rapid.IntRange(0, i).Draw(t, "holder"))))
 				continue
 			}
 			r := coretest.DrawRequest(t)
