@@ -52,8 +52,8 @@ func TestPath(t *testing.T) {
 	}
 }
 
-// TestTightest: the tightest domain first, and of equals the one with least to
-// spare.
+// TestTightest: the tightest domain first, and of equals the one with the least
+// headroom.
 func TestTightest(t *testing.T) {
 	d := topology.NewDomains(1)
 	for _, n := range []struct {
