@@ -149,8 +149,8 @@ func TestPlaceKeepsLargeProfilesPossible(t *testing.T) {
 	}
 }
 
-// TestEveryReachableStateIsLegal: whatever comes and goes, instances never
-// overlap, starts are allowed, one +me at most, and Release undoes Take.
+// TestEveryReachableStateIsLegal: after any sequence of Take and Release, instances
+// never overlap, starts are allowed, at most one has +me, and Release undoes Take.
 func TestEveryReachableStateIsLegal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := rapid.SampledFrom(catalog).Draw(t, "model")
