@@ -38,7 +38,7 @@ func TestEqualFitKeysEqualAnswers(t *testing.T) {
 		}
 		other := *r
 		drawn := coretest.DrawRequest(t)
-		other.Priority, other.Standing, other.Workload = drawn.Priority, drawn.Standing, drawn.Workload
+		other.Priority, other.TenantPriority, other.Workload = drawn.Priority, drawn.TenantPriority, drawn.Workload
 		other.PreferModels, other.NodePlacement, other.Prefer.Level = drawn.PreferModels, drawn.NodePlacement, drawn.Prefer.Level
 		if rapid.Bool().Draw(t, "other labels") {
 			coretest.DrawAffinity(t, drawn)

@@ -88,8 +88,8 @@ func takes(r *model.Request, d *model.Device) bool {
 	return true
 }
 
-// stated is the largest part of a device that a container asks for, as far as it can be
-// told without a device: whole devices for slices, turns and amounts of memory.
+// stated is the largest part of a device that a container asks for, as far as the
+// request alone says it: whole devices for slices, turns and amounts of memory.
 func stated(r *model.Request) int {
 	most := 1
 	for _, c := range r.Containers {

@@ -38,10 +38,10 @@ func drawFleet(t *rapid.T, l *ledger.Ledger) []*model.Node {
 	return nodes
 }
 
-// TestCandidatesAreAllThatFit: whatever the request and the weights, every node
-// that can take it is proposed exactly once, with the devices it would get, and
-// nobody else; a planner that saw the ledger grow says the same as one that comes
-// new to it; and the reasons count the others.
+// TestCandidatesAreAllThatFit: for any request and weights, exactly the nodes that can
+// take it are candidates, each once, with the devices it would get. A planner that
+// followed the ledger's changes gives the same answer as a new one, and the reasons
+// count the other nodes.
 func TestCandidatesAreAllThatFit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := ledger.New()
