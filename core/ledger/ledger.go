@@ -47,8 +47,6 @@ type Ledger struct {
 	owners  map[string][]model.NodeID // device UUID -> nodes that list it, sorted
 	// publishers counts the nodes that publish an extra.
 	publishers map[string]int
-	// priorities counts holders of devices by priority.
-	priorities map[int32]int
 	labels     labels
 	measured   int // nodes with telemetry
 	domains    *topology.Domains
@@ -70,7 +68,6 @@ func New() *Ledger {
 		index:      index{buckets: map[bucketKey]*Bucket{}},
 		owners:     map[string][]model.NodeID{},
 		publishers: map[string]int{},
-		priorities: map[int32]int{},
 		labels:     newLabels(),
 		domains:    topology.NewDomains(model.NumVendors),
 	}
@@ -191,17 +188,6 @@ func (l *Ledger) ViewWith(id model.NodeID, without func(model.HolderID) bool, wi
 	return n.viewAs(claims, &o, hostOf(claims), extrasBeside(n.inv, claims)), true
 }
 
-// HoldsBelow says whether any holder of devices has a priority below p: whether
-// preemption at p can free a device at all.
-func (l *Ledger) HoldsBelow(p int32) bool {
-	for q := range l.priorities {
-		if q < p {
-			return true
-		}
-	}
-	return false
-}
-
 // Version counts changes; equal versions of one ledger mean equal state.
 func (l *Ledger) Version() uint64 { return l.version }
 
@@ -264,19 +250,11 @@ func (l *Ledger) setClaim(id model.NodeID, h model.HolderID, c *Claim) {
 		}
 	}
 	if old != nil {
-		if old.Vendor != "" {
-			if l.priorities[old.Priority]--; l.priorities[old.Priority] == 0 {
-				delete(l.priorities, old.Priority)
-			}
-		}
 		delete(l.holders, h)
 	}
 	if c != nil {
 		at, _ := slices.BinarySearchFunc(claims, c, func(a Claim, b *Claim) int { return a.compare(b) })
 		claims = slices.Insert(claims, at, *c)
-		if c.Vendor != "" {
-			l.priorities[c.Priority]++
-		}
 		l.holders[h] = n
 	}
 	n.claims = claims
