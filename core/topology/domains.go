@@ -132,19 +132,6 @@ func (d *Domains) At(depth int) []Domain {
 	return d.levels[depth].all
 }
 
-// Inside returns the domains of a depth that are inside another, sorted; not to be
-// changed, and valid until the next Set or Remove.
-func (d *Domains) Inside(of Domain, depth int) []Domain {
-	if depth <= of.Depth {
-		return nil
-	}
-	all := d.At(depth)
-	// "0" is the character behind "/": between them are all paths that go on.
-	from, _ := slices.BinarySearchFunc(all, Domain{depth, of.Path + "/"}, Domain.compare)
-	to, _ := slices.BinarySearchFunc(all, Domain{depth, of.Path + "0"}, Domain.compare)
-	return all[from:to]
-}
-
 // Depths is the number of levels that any node has had a value for.
 func (d *Domains) Depths() int { return len(d.levels) }
 
@@ -202,20 +189,6 @@ func (d *Domains) Enough(depth, resource int, need int64) iter.Seq[Domain] {
 		for _, dom := range list[at:] {
 			if !yield(dom.Domain) {
 				return
-			}
-		}
-	}
-}
-
-// Tightest is Enough for all levels, the innermost first, out to a widest one: the
-// order in which a gang's planner tries domains.
-func (d *Domains) Tightest(widest, resource int, need int64) iter.Seq[Domain] {
-	return func(yield func(Domain) bool) {
-		for depth := len(d.levels) - 1; depth >= max(widest, 0); depth-- {
-			for dom := range d.Enough(depth, resource, need) {
-				if !yield(dom) {
-					return
-				}
 			}
 		}
 	}
