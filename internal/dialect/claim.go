@@ -315,11 +315,3 @@ func speaks(v *vocabulary, pod *v1.Pod) bool {
 	})
 	return used
 }
-
-// ClaimOf is the claim a pod has once it is given devices. It is assumed until the
-// API shows it.
-func ClaimOf(pod *v1.Pod, r *model.Request, n *model.Node, g place.Grant) ledger.Claim {
-	c := g.Claim(model.HolderID(pod.UID), r, n)
-	c.Assumed = true
-	return c
-}

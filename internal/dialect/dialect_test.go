@@ -447,7 +447,7 @@ func TestRecordProvesItself(t *testing.T) {
 	if _, got := l.Held("uid"); got != set {
 		t.Errorf("recorded %b, held %b", set, got)
 	}
-	assumed := ClaimOf(p, r, inv, place.Grant{Set: set})
+	assumed := assumedClaim(p, r, inv, place.Grant{Set: set})
 	if !assumed.Assumed || assumed.Count != claims[0].Count || len(assumed.Devices) != len(claims[0].Devices) {
 		t.Errorf("assumed %+v, confirmed %+v", assumed, claims[0])
 	}

@@ -273,7 +273,8 @@ func (w *world) place(a ask) (*v1.Pod, *ledger.Claim) {
 		if refusal != nil || fmt.Sprint(grant) != fmt.Sprint(best.Grant) {
 			w.fatal("%s fits on %s by the planner with %v, by Fit with %v (%v)", a.pod.Name, best.Node, best.Grant, grant, refusal)
 		}
-		claim := dialect.ClaimOf(a.pod, r, v.Node, grant)
+		claim := grant.Claim(model.HolderID(a.pod.UID), r, v.Node)
+		claim.Assumed = true
 		w.ledger.Put(best.Node, claim)
 		pod := a.pod.DeepCopy()
 		text, err := record.Encode(dialect.Record(r, v.Node, grant))
