@@ -66,7 +66,7 @@ func TestMembership(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !got.Preemptible {
-				t.Error("nobody said that it may not be preempted")
+				t.Error("preemptible is false without a label that says so")
 			}
 			got.Preemptible = false
 			got.Owner.Controller, tt.want.Owner.Controller = nil, nil
@@ -83,7 +83,7 @@ func TestMembership(t *testing.T) {
 	}
 }
 
-// TestBadMembership: what makes no sense is refused by the field's name.
+// TestBadMembership: invalid values are rejected with the field's name.
 func TestBadMembership(t *testing.T) {
 	size := "metadata.labels[" + names.LabelGangSize + "]: "
 	tests := map[string]struct {
@@ -227,7 +227,7 @@ status: {state: Open}
 	}
 }
 
-// TestBadQueue: what makes no sense is named.
+// TestBadQueue: invalid values are rejected with the field's name.
 func TestBadQueue(t *testing.T) {
 	for text, want := range map[string]string{
 		`{spec: {weight: 0}}`:                                  "spec.weight: 0 is below 1",

@@ -416,7 +416,7 @@ func TestForgedSpread(t *testing.T) {
 	}
 }
 
-// TestRefusedPodsAreCounted: a pod that somebody else placed and Tangram would have
+// TestRefusedPodsAreCounted: a pod that another scheduler placed and Tangram would have
 // refused holds what can be read of it, in every vocabulary.
 func TestRefusedPodsAreCounted(t *testing.T) {
 	tests := []struct {
@@ -428,7 +428,7 @@ func TestRefusedPodsAreCounted(t *testing.T) {
 		{"two vocabularies", "volcano.sh/gpu-memory=1 aliyun.com/gpu-mem=1", "cpu=1", 0, 2},
 		{"Volcano's whole cards", "volcano.sh/gpu-number=2", "volcano.sh/gpu-memory=1", 2, 1},
 		{"slice and whole", "nvidia.com/mig-1g.5gb=2", "nvidia.com/gpu=1", 1, 2},
-		{"what makes no sense is counted by its cards", "nvidia.com/gpu=1 nvidia.com/gpucores=101", "cpu=1", 1, 0},
+		{"an invalid request is counted by its cards", "nvidia.com/gpu=1 nvidia.com/gpucores=101", "cpu=1", 1, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
