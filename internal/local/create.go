@@ -197,7 +197,7 @@ func createGPUNode(ctx context.Context, client dynamic.ResourceInterface, n *v1a
 	return err
 }
 
-// updateGPUNode sets the inventory only: health and telemetry belong to whoever
+// updateGPUNode sets the inventory only: health and telemetry belong to the agents that
 // reported them.
 func updateGPUNode(ctx context.Context, client dynamic.ResourceInterface, n *v1alpha1.GPUNode) error {
 	spec, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/spec", "value": n.Spec}})
