@@ -188,10 +188,10 @@ func check(t *rapid.T, w world, a *gang.Ask, plan gang.Plan) {
 	}
 }
 
-// TestCompleteForOneRole: a gang of one role that asks for whole GPUs is placed
-// exactly if the room of all nodes that may take it, counted by hand, is enough
-// (devices, and the number of pods a node may have); in one domain of the level, if it insists on one. It uses as few nodes as the
-// roomiest ones allow.
+// TestCompleteForOneRole: a gang of one role that asks for whole GPUs is placed exactly
+// if the nodes that accept it have enough room, counted independently (devices, and the
+// number of pods a node may have), in one domain if it requires a level. It uses as few
+// nodes as the roomiest ones allow.
 func TestCompleteForOneRole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := ledger.New()
