@@ -82,9 +82,8 @@ type Device struct {
 	Fixed bool
 }
 
-// NominalMemory is the memory the device is sold with: what it reports, rounded
-// up to whole GiB. A V100 "32 GB" reports 32510 MiB and must satisfy a wish for
-// 32Gi.
+// NominalMemory is the memory the device is sold with: what it reports, rounded up to
+// whole GiB. A V100 "32 GB" reports 32510 MiB and must satisfy a request for 32Gi.
 func (d Device) NominalMemory() MiB { return (d.Memory + 1023) / 1024 * 1024 }
 
 // LinkClass is how two devices reach each other, worst first, so that a larger
