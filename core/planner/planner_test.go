@@ -117,7 +117,8 @@ func TestCandidatesAreAllThatFit(t *testing.T) {
 	})
 }
 
-// enough adds up by hand whether a node has what a request needs beside devices.
+// enough adds up, independently of the ledger, whether a node has what a request needs
+// beside devices.
 func enough(l *ledger.Ledger, n *model.Node, r *model.Request) bool {
 	memory := n.Host.Memory
 	for _, c := range l.Claims(n.ID) {
@@ -270,7 +271,7 @@ func decide(b *testing.B, nodes int, extras model.Extras) {
 	p := planner.New(l)
 	p.Best(r, w) // sorts the nodes once
 	for b.Loop() {
-		// Every decision follows a change, as in life.
+		// Every decision follows a change, as in production.
 		c, _ := p.Best(r, w)
 		v, _ := l.View(c.Node)
 		l.Put(c.Node, c.Grant.Claim("new", r, v.Node))

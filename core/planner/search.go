@@ -20,9 +20,9 @@ type Candidate struct {
 	Grant place.Grant
 }
 
-// lookahead bounds how many candidates are judged before one is handed out. Nodes
-// that cost the fleet the same are often many; the best of so many is good enough,
-// and the cost of a decision stays independent of the size of the fleet.
+// lookahead bounds how many candidates are judged before one is yielded. Often many
+// nodes cost the fleet the same; the best of this many suffices, and the cost of a
+// decision stays independent of the size of the fleet.
 const lookahead = 256
 
 // Candidates yields nodes that can take a request, best first. The ledger must not
