@@ -69,8 +69,8 @@ func (c *Cluster) authorityPEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.authority.cert.Raw})
 }
 
-// useAdmin makes the administrator's identity, for people and for the cluster's
-// own requests.
+// useAdmin creates the administrator's identity, for users and for the cluster's own
+// requests.
 func (c *Cluster) useAdmin(now time.Time) error {
 	pair, err := c.authority.issue(identity{user: "tangram-admin", groups: []string{adminGroup}, client: true}, now)
 	if err != nil {

@@ -104,5 +104,5 @@ func readOwner(f *os.File) (Owner, error) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	return Owner{}, fmt.Errorf("another process holds %s but does not say who it is: %w", f.Name(), err)
+	return Owner{}, fmt.Errorf("another process holds %s but does not identify itself: %w", f.Name(), err)
 }

@@ -137,8 +137,8 @@ func (d *decoder) list(n *yaml.Node, path string, limit int) []*yaml.Node {
 	return n.Content
 }
 
-// text accepts strings and, as people forget the quotes, numbers and booleans as
-// they are written.
+// text accepts strings and, because quotes are easily forgotten, numbers and booleans
+// as they are written.
 func (d *decoder) text(n *yaml.Node, path string) string {
 	n = resolve(n)
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
