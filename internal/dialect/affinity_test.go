@@ -36,9 +36,9 @@ func TestPlacementWords(t *testing.T) {
 		{name: "HAMi's mutex", pod: annotated(hamiDevicePolicy, "mutex,binpack"), devices: model.Binpack, alone: true},
 		{name: "ours goes first", pod: annotated(names.AnnotationPlacement, "binpack", hamiNodePolicy, "spread", hamiDevicePolicy, "spread"), devices: model.Binpack, nodes: model.Binpack},
 		{name: "empty words say nothing", pod: annotated(names.AnnotationPlacement, "", hamiNodePolicy, "", hamiDevicePolicy, "")},
-		{name: "nonsense", pod: annotated(names.AnnotationPlacement, "tight"), wantErrorPrefix: `metadata.annotations[tangram.dev/placement]: "tight" is not binpack or spread`},
-		{name: "nonsense for nodes", pod: annotated(hamiNodePolicy, "mutex"), wantErrorPrefix: `metadata.annotations[hami.io/node-scheduler-policy]: "mutex"`},
-		{name: "nonsense for devices", pod: annotated(hamiDevicePolicy, "binpack,best"), wantErrorPrefix: `metadata.annotations[hami.io/gpu-scheduler-policy]: "best"`},
+		{name: "invalid", pod: annotated(names.AnnotationPlacement, "tight"), wantErrorPrefix: `metadata.annotations[tangram.dev/placement]: "tight" is not binpack or spread`},
+		{name: "invalid for nodes", pod: annotated(hamiNodePolicy, "mutex"), wantErrorPrefix: `metadata.annotations[hami.io/node-scheduler-policy]: "mutex"`},
+		{name: "invalid for devices", pod: annotated(hamiDevicePolicy, "binpack,best"), wantErrorPrefix: `metadata.annotations[hami.io/gpu-scheduler-policy]: "best"`},
 		{name: "a hole in the list", pod: annotated(hamiDevicePolicy, "binpack,,spread"), wantErrorPrefix: `metadata.annotations[hami.io/gpu-scheduler-policy]`},
 	}
 	for _, tt := range tests {

@@ -132,10 +132,10 @@ func TestSize(t *testing.T) {
 		"fewer indexes":             {`{kind: Job, spec: {completionMode: Indexed, parallelism: 8, completions: 3}}`, 3},
 		"plain Job":                 {`{kind: Job, spec: {parallelism: 4, completions: 4}}`, 0},
 		"paused Job":                {`{kind: Job, spec: {completionMode: Indexed, parallelism: 0, completions: 4}}`, 0},
-		"nonsense":                  {`{kind: Job, spec: {completionMode: Indexed, parallelism: many}}`, 1},
+		"invalid":                   {`{kind: Job, spec: {completionMode: Indexed, parallelism: many}}`, 1},
 		"some indexes are over": {`{kind: Job, spec: {completionMode: Indexed, parallelism: 9, completions: 9},
 			status: {completedIndexes: "0,2-4", failedIndexes: "8"}}`, 4},
-		"nonsense about indexes": {`{kind: Job, spec: {completionMode: Indexed, parallelism: 4, completions: 4},
+		"invalid indexes": {`{kind: Job, spec: {completionMode: Indexed, parallelism: 4, completions: 4},
 			status: {completedIndexes: "3-1", failedIndexes: "x"}}`, 4},
 		"JobSet": {`{kind: JobSet, spec: {replicatedJobs: [
 			{name: leader, template: {spec: {parallelism: 1, completions: 1}}},

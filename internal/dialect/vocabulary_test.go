@@ -186,7 +186,7 @@ func TestRegistrations(t *testing.T) {
 			func(d model.Device) bool {
 				return d.UUID == "GPU-a" && d.Memory == 24576 && d.Tenants == 10 && d.Model.Is(model.ParseModel("A10"))
 			}, ""},
-		{"HAMi nonsense", hamiRegister, `{`, "nvidia.com/gpu=20", 20, nil, hamiRegister},
+		{"HAMi, invalid JSON", hamiRegister, `{`, "nvidia.com/gpu=20", 20, nil, hamiRegister},
 		{"HAMi no memory", hamiRegister, `[{"id":"GPU-a"}]`, "nvidia.com/gpu=1", 1, nil, "entry 0: id, devmem"},
 		{"HAMi a name no record holds", hamiRegister, `[{"id":"GPU a","devmem":1}]`, "nvidia.com/gpu=1", 1, nil, "entry 0: id, devmem"},
 		{"HAMi an index no record holds", hamiRegister, `[{"id":"GPU-a","index":1024,"devmem":1}]`, "nvidia.com/gpu=1", 1, nil, "entry 0: id, devmem"},
