@@ -152,11 +152,11 @@ func drawAmounts(t *rapid.T, word string, spread int) (map[string]string, *wish)
 	case "nothing":
 		return map[string]string{"cpu": "1"}, nil
 	}
-	return drawNonsense(t), nil
+	return drawArbitrary(t), nil
 }
 
-// drawNonsense mixes resources and amounts at random; some combinations are valid.
-func drawNonsense(t *rapid.T) map[string]string {
+// drawArbitrary mixes resources and amounts at random; some combinations are valid.
+func drawArbitrary(t *rapid.T) map[string]string {
 	out := map[string]string{}
 	for range number(t, "resources", 1, 3) {
 		r := pick(t, "resource",
