@@ -10,8 +10,8 @@ import (
 )
 
 // explain says why the next member could not be placed, by repeating the best attempt.
-// If a level is required and no domain has room for even one member, there is no
-// attempt to repeat, and the failure's Level says it.
+// If a level is required and no domain of it has enough free devices, there was no
+// attempt, and the failure's Level and Domains say so.
 func (m *maker) explain() {
 	m.failure.Placed = max(m.failure.Placed, 0)
 	switch {

@@ -22,7 +22,7 @@ type likeness struct {
 	// order.
 	extras string
 	may    uint8 // which roles may go there, a bit for each
-	// own tells apart nodes that are not known to equal others.
+	// own is the ID of a node that is not known to equal any other.
 	own model.NodeID
 }
 
