@@ -225,7 +225,8 @@ func (m *machine) finish() bool {
 	return true
 }
 
-// shortfall says why a job has failed although all of its pods have ended, or nothing.
+// shortfall says which minimum a job has missed, once all of its pods have ended; empty if
+// none.
 func (m *machine) shortfall() string {
 	if m.spec.MinSuccess > 0 {
 		return fmt.Sprintf("%d pods succeeded, spec.minSuccess is %d", m.status.Succeeded, m.spec.MinSuccess)
