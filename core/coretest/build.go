@@ -193,7 +193,7 @@ func DrawAffinity(t *rapid.T, r *model.Request) {
 	r.Labels = some("labels", 0)
 	for range rapid.IntRange(0, 2).Draw(t, "rules") {
 		rule := model.AffinityRule{Kind: model.AffinityKind(rapid.IntRange(1, 4).Draw(t, "rule"))}
-		if !rule.Kind.Apart() || rapid.Bool().Draw(t, "matching") {
+		if !rule.Kind.IsAnti() || rapid.Bool().Draw(t, "matching") {
 			rule.Match = some("match", 1)
 		}
 		r.Affinity = append(r.Affinity, rule)

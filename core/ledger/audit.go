@@ -126,12 +126,12 @@ func (l *Ledger) auditLabels() error {
 			measured++
 		}
 	}
-	sameApart := func(a, b *apartRule) bool { return a.holders == b.holders && a.rule.Equal(b.rule) }
+	sameRule := func(a, b *antiRule) bool { return a.holders == b.holders && a.rule.Equal(b.rule) }
 	switch {
 	case !maps.EqualFunc(again.at, l.labels.at, maps.Equal):
 		return fmt.Errorf("labels: %v, want %v", l.labels.at, again.at)
-	case !maps.EqualFunc(again.apart, l.labels.apart, sameApart):
-		return fmt.Errorf("labels: %d rules keep others away, want %d", len(l.labels.apart), len(again.apart))
+	case !maps.EqualFunc(again.anti, l.labels.anti, sameRule):
+		return fmt.Errorf("labels: %d anti-affinity rules, want %d", len(l.labels.anti), len(again.anti))
 	case measured != l.measured:
 		return fmt.Errorf("telemetry: of %d nodes, want %d", l.measured, measured)
 	}

@@ -11,18 +11,18 @@ import (
 type labels struct {
 	// at counts a label's holders on each node.
 	at map[model.Label]map[*node]int
-	// apart are the anti-affinity rules of holders, by their text and scope, each with
+	// anti are the anti-affinity rules of holders, by their text and scope, each with
 	// the number of its holders.
-	apart map[string]*apartRule
+	anti map[string]*antiRule
 }
 
-type apartRule struct {
+type antiRule struct {
 	rule    model.AffinityRule
 	holders int
 }
 
 func newLabels() labels {
-	return labels{at: map[model.Label]map[*node]int{}, apart: map[string]*apartRule{}}
+	return labels{at: map[model.Label]map[*node]int{}, anti: map[string]*antiRule{}}
 }
 
 // replace counts a claim instead of another on a node; either may be nil. A claim
@@ -45,10 +45,10 @@ func (x *labels) replace(n *node, old, now *Claim) {
 	}
 	for _, rule := range now.Apart {
 		key := ruleKey(rule)
-		if x.apart[key] == nil {
-			x.apart[key] = &apartRule{rule: rule}
+		if x.anti[key] == nil {
+			x.anti[key] = &antiRule{rule: rule}
 		}
-		x.apart[key].holders++
+		x.anti[key].holders++
 	}
 }
 
@@ -64,8 +64,8 @@ func (x *labels) remove(n *node, c *Claim) {
 	}
 	for _, rule := range c.Apart {
 		key := ruleKey(rule)
-		if x.apart[key].holders--; x.apart[key].holders == 0 {
-			delete(x.apart, key)
+		if x.anti[key].holders--; x.anti[key].holders == 0 {
+			delete(x.anti, key)
 		}
 	}
 }
@@ -88,7 +88,7 @@ func (x *labels) anywhere(rule model.AffinityRule) bool {
 	return false
 }
 
-// ruleKey tells rules apart.
+// ruleKey is equal exactly for equal rules.
 func ruleKey(r model.AffinityRule) string {
 	key := r.String()
 	if len(r.Match) > 0 {
@@ -100,7 +100,7 @@ func ruleKey(r model.AffinityRule) string {
 // KeptApart says whether any holder's anti-affinity rule matches these labels: then
 // nodes of one bucket may answer differently. labels must be sorted.
 func (l *Ledger) KeptApart(labels []model.Label) bool {
-	for _, a := range l.labels.apart {
+	for _, a := range l.labels.anti {
 		if a.rule.Matches(labels) {
 			return true
 		}

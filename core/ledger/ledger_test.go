@@ -335,7 +335,7 @@ func (m *machine) step(t *rapid.T) {
 		}
 		affine := coretest.Request(1)
 		coretest.DrawAffinity(t, affine)
-		c.Labels, c.Apart = affine.Labels, place.KeepApart(affine.Affinity)
+		c.Labels, c.Apart = affine.Labels, place.AntiAffinity(affine.Affinity)
 		m.l.Put(id, c)
 		m.claims[h], m.at[h] = c, id
 	case "drop":

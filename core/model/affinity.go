@@ -62,8 +62,8 @@ func (k AffinityKind) String() string {
 	return affinityKinds[k]
 }
 
-// Apart says whether the kind is an anti-affinity.
-func (k AffinityKind) Apart() bool { return k == DifferentDevice || k == DifferentNode }
+// IsAnti says whether the kind is an anti-affinity.
+func (k AffinityKind) IsAnti() bool { return k == DifferentDevice || k == DifferentNode }
 
 // AffinityRule is a requirement on the other holders on the same device or node.
 type AffinityRule struct {
@@ -107,7 +107,7 @@ func (a AffinityRule) Validate() error {
 	switch {
 	case a.Kind < SameDevice || a.Kind > DifferentNode:
 		return fmt.Errorf("kind: %d is not a kind", a.Kind)
-	case len(a.Match) == 0 && !a.Kind.Apart():
+	case len(a.Match) == 0 && !a.Kind.IsAnti():
 		return fmt.Errorf("match: empty, which only rules that keep apart may be")
 	case !slices.IsSortedFunc(a.Match, Label.Compare):
 		return fmt.Errorf("match: not sorted")

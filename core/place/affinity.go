@@ -6,12 +6,12 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// KeepApart returns a holder's anti-affinity rules: they also apply to requests placed
+// AntiAffinity returns a holder's anti-affinity rules: they also apply to requests placed
 // after it.
-func KeepApart(rules []model.AffinityRule) []model.AffinityRule {
+func AntiAffinity(rules []model.AffinityRule) []model.AffinityRule {
 	var out []model.AffinityRule
 	for _, rule := range rules {
-		if rule.Kind.Apart() {
+		if rule.Kind.IsAnti() {
 			out = append(out, rule)
 		}
 	}
@@ -29,7 +29,7 @@ func byAffinity(r *model.Request, v ledger.View, devices model.Mask) (model.Mask
 	}
 	left := devices
 	for _, rule := range r.Affinity {
-		if rule.Kind.Apart() {
+		if rule.Kind.IsAnti() {
 			continue
 		}
 		theirs, here, anywhere := v.Matching(rule)
@@ -45,7 +45,7 @@ func byAffinity(r *model.Request, v ledger.View, devices model.Mask) (model.Mask
 			return refuse(explain.NoCompany, rule.String(), left)
 		}
 	}
-	for _, rule := range KeepApart(r.Affinity) {
+	for _, rule := range AntiAffinity(r.Affinity) {
 		theirs, here, _ := v.Matching(rule)
 		if rule.Kind == model.DifferentNode && here {
 			theirs = left

@@ -151,7 +151,7 @@ func TestRulesHold(t *testing.T) {
 							near = near || o.node == c.Node && (rule.Kind == model.SameNode || o.set&c.Grant.Set != 0)
 						}
 					}
-					if !rule.Kind.Apart() && !near && (exists || !rule.Matches(r.Labels)) {
+					if !rule.Kind.IsAnti() && !near && (exists || !rule.Matches(r.Labels)) {
 						t.Fatalf("%v wants %s and got %s %b", r.Labels, rule, c.Node, c.Grant.Set)
 					}
 				}
@@ -163,7 +163,7 @@ func TestRulesHold(t *testing.T) {
 		}
 		for i, a := range all {
 			for j, b := range all {
-				for _, rule := range place.KeepApart(a.r.Affinity) {
+				for _, rule := range place.AntiAffinity(a.r.Affinity) {
 					if i != j && a.node == b.node && rule.Matches(b.r.Labels) && (rule.Kind == model.DifferentNode || a.set&b.set != 0) {
 						t.Fatalf("%v with %s is beside %v on %s", a.r.Labels, rule, b.r.Labels, a.node)
 					}

@@ -24,7 +24,7 @@ func (g *Grant) Claim(holder model.HolderID, r *model.Request, n *model.Node) le
 	ref := func(slot int) ledger.DeviceRef {
 		return ledger.DeviceRef{Index: n.Devices[slot].Index, UUID: n.Devices[slot].UUID}
 	}
-	c := ledger.Claim{Holder: holder, Vendor: r.Vendor, Host: r.Host, Extras: r.Extras, Priority: r.Priority, Labels: r.Labels, Apart: KeepApart(r.Affinity)}
+	c := ledger.Claim{Holder: holder, Vendor: r.Vendor, Host: r.Host, Extras: r.Extras, Priority: r.Priority, Labels: r.Labels, Apart: AntiAffinity(r.Affinity)}
 	if r.Kind() == model.Whole {
 		c.Count = r.Count()
 		for slot := range g.Set.Slots() {

@@ -46,7 +46,7 @@ func parseRule(namespace, text string) (model.AffinityRule, error) {
 	}
 	rule := model.AffinityRule{Kind: kind}
 	if selector == "*" {
-		if !kind.Apart() {
+		if !kind.IsAnti() {
 			return rule, fmt.Errorf("* is for different-device and different-node only")
 		}
 		return rule, nil
@@ -92,14 +92,14 @@ func groupOf(pod *v1.Pod) string {
 	return ""
 }
 
-// keepsApart are a bound pod's anti-affinity rules; none when the annotation was edited
+// antiAffinity are a bound pod's anti-affinity rules; none when the annotation was edited
 // into something invalid.
-func keepsApart(pod *v1.Pod) []model.AffinityRule {
+func antiAffinity(pod *v1.Pod) []model.AffinityRule {
 	var r model.Request
 	if readDevicePolicy(pod, &r) != nil || readAffinity(pod, &r) != nil {
 		return nil
 	}
-	return place.KeepApart(r.Affinity)
+	return place.AntiAffinity(r.Affinity)
 }
 
 // SameCompany says whether two versions of a pod have equal labels and equal affinity

@@ -59,7 +59,7 @@ func Claims(pod *v1.Pod) ([]ledger.Claim, error) {
 	host, extras := podNeeds(pod)
 	c := ledger.Claim{
 		Holder: model.HolderID(pod.UID), Vendor: r.Vendor, Host: host, Extras: extras, Since: BoundSince(pod), Priority: r.Priority,
-		Labels: labelsOf(pod), Apart: keepsApart(pod),
+		Labels: labelsOf(pod), Apart: antiAffinity(pod),
 	}
 	var given []givenDevice
 	text, ok := pod.Annotations[names.AnnotationDevices]
@@ -220,7 +220,7 @@ func countedClaims(pod *v1.Pod) []ledger.Claim {
 		c := ledger.Claim{
 			Holder: holder(string(pod.UID), vendor), Vendor: vendor, Since: BoundSince(pod),
 			Count: min(whole.Count(), model.MaxDevices), Parts: heldParts(&parts, nil),
-			Labels: labelsOf(pod), Apart: keepsApart(pod),
+			Labels: labelsOf(pod), Apart: antiAffinity(pod),
 		}
 		if c.Count == 0 && len(c.Parts) == 0 {
 			continue

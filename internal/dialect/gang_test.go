@@ -66,7 +66,7 @@ func TestMembership(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !got.Preemptible {
-				t.Error("preemptible is false without a label that says so")
+				t.Error("not preemptible without an annotation that says so")
 			}
 			got.Preemptible = false
 			got.Owner.Controller, tt.want.Owner.Controller = nil, nil
