@@ -147,8 +147,7 @@ func DrawNode(t *rapid.T, id string) *model.Node {
 	return b.Build()
 }
 
-// DrawTelemetry generates what may have been measured on a node's devices; nil when
-// nothing was.
+// DrawTelemetry generates measurements of a node's devices; nil for none.
 func DrawTelemetry(t *rapid.T, n *model.Node) []model.Telemetry {
 	if rapid.Bool().Draw(t, "unmeasured") {
 		return nil
@@ -183,8 +182,8 @@ func DrawExtras(t *rapid.T, most int) model.Extras {
 	return model.MakeExtras(out)
 }
 
-// DrawCompany gives a request labels, and sometimes rules about others' labels.
-func DrawCompany(t *rapid.T, r *model.Request) {
+// DrawAffinity gives a request labels, and sometimes affinity rules.
+func DrawAffinity(t *rapid.T, r *model.Request) {
 	words := []model.Label{{Scope: "a", Key: "app", Value: "x"}, {Scope: "a", Key: "app", Value: "y"}, {Scope: "b", Key: "app", Value: "x"}, {Scope: "b", Key: "tier", Value: "x"}}
 	some := func(what string, least int) []model.Label {
 		out := rapid.SliceOfNDistinct(rapid.SampledFrom(words), least, 2, rapid.ID[model.Label]).Draw(t, what)
@@ -194,7 +193,7 @@ func DrawCompany(t *rapid.T, r *model.Request) {
 	r.Labels = some("labels", 0)
 	for range rapid.IntRange(0, 2).Draw(t, "rules") {
 		rule := model.AffinityRule{Kind: model.AffinityKind(rapid.IntRange(1, 4).Draw(t, "rule"))}
-		if !rule.Kind.Apart() || rapid.Bool().Draw(t, "matching") {
+		if !rule.Kind.IsAnti() || rapid.Bool().Draw(t, "matching") {
 			rule.Match = some("match", 1)
 		}
 		r.Affinity = append(r.Affinity, rule)
@@ -238,7 +237,7 @@ func DrawRequest(t *rapid.T) *model.Request {
 	r.Vendor = rapid.SampledFrom(model.Vendors[:2]).Draw(t, "vendor")
 	r.MinMemory = model.MiB(rapid.SampledFrom([]int{0, 0, 32 << 10}).Draw(t, "minMemory"))
 	r.Priority = int32(rapid.IntRange(-2, 2).Draw(t, "priority"))
-	r.Standing = rapid.IntRange(0, 100).Draw(t, "standing")
+	r.TenantPriority = rapid.IntRange(0, 100).Draw(t, "tenant priority")
 	r.Workload = model.Workload(rapid.IntRange(0, 3).Draw(t, "workload"))
 	pick := func(what string) []model.GPUModel {
 		if rapid.IntRange(0, 3).Draw(t, what) > 0 {

@@ -7,17 +7,17 @@ import (
 	"github.com/tangram-dev/tangram/core/score"
 )
 
-// Role is members of a gang that ask for the same.
+// Role is a set of members of a gang with equal requests.
 type Role struct {
 	Name    string
 	Request *model.Request
-	// Members wait for a place, in the order in which they get one.
+	// Members are not yet placed, in the order in which they are.
 	Members []model.HolderID
 	// Min is how many of Members must be placed.
 	Min int
 }
 
-// Ask is a gang that wants to start, or some of its members that are missing.
+// Ask is a gang to start, or the missing members of one that runs.
 type Ask struct {
 	Roles []Role
 	// Min is how many members must be placed in all; less than the sum of the roles'
@@ -25,29 +25,29 @@ type Ask struct {
 	Min int
 	// Require is the level at which all members must share a domain.
 	Require model.Level
-	// Beside are nodes where members run already, sorted. Missing members go near
-	// them, and share their domain at the required level. Nodes that are gone tell
-	// nothing.
+	// Beside are nodes where members already run, sorted. Missing members are placed
+	// near them, and in their domain at the required level. Nodes that no longer exist
+	// are ignored.
 	Beside []model.NodeID
-	// Within, when not nil, are the only nodes that may be used, sorted. Whoever
-	// names them answers for the required level.
+	// Within, when not nil, are the only nodes that may be used, sorted. The caller has
+	// checked that they satisfy the required level.
 	Within []model.NodeID
-	// May says why a node does not take one more of a role's pods for all that is not
-	// known here (taints, affinity, volumes), as the ledger is; nil: it does. A nil May
-	// refuses nothing.
+	// May asks the filters outside core (taints, affinity, volumes) whether a node
+	// accepts one more pod of a role, given the ledger's present state: nil if it does,
+	// otherwise the reason. A nil May accepts every node.
 	May func(role int, node model.NodeID) *explain.Refusal
-	// Allow says whether so many members of each role may be placed together, for
-	// reasons that are not places (a quota). It must not be changed by more being
-	// refused: who may place many may place fewer. nil: any number.
+	// Allow says whether these numbers of members per role may be placed together, for
+	// reasons other than room on nodes (a quota). It must be monotonic: if it allows
+	// some numbers it allows all smaller ones. nil: any number.
 	Allow func(counts []int) bool
-	// Weights decide between nodes.
+	// Weights rank the nodes.
 	Weights score.Weights
 	// Terse leaves Failure.Nodes empty, for attempts whose failure is not reported:
-	// collecting the reasons costs a look at every node.
+	// collecting the reasons visits every node.
 	Terse bool
 }
 
-// least is how many members must be placed.
+// least is how many members must be placed in all.
 func (a *Ask) least() int {
 	sum := 0
 	for _, r := range a.Roles {
@@ -56,7 +56,7 @@ func (a *Ask) least() int {
 	return max(a.Min, sum)
 }
 
-// members is how many members wait for a place.
+// members is how many members are to be placed.
 func (a *Ask) members() int {
 	sum := 0
 	for _, r := range a.Roles {
@@ -65,8 +65,8 @@ func (a *Ask) members() int {
 	return sum
 }
 
-// Spread divides a number of members over roles: to each its minimum, then to the
-// first ones what they have. These are the members a gang asks for first.
+// Spread distributes a number of members over roles: every role gets its minimum, then
+// the first roles are filled up. These are the members a gang asks for first.
 func Spread(total int, roles []Role) []int {
 	counts := make([]int, len(roles))
 	for i, r := range roles {
@@ -92,34 +92,36 @@ type Placement struct {
 // Plan places a gang. Members beyond the minimum may be missing.
 type Plan struct {
 	Placements []Placement
-	// Domain is the path of the domain, or the name of the node, in which a place was
-	// looked for; empty for the whole cluster.
+	// Domain is the path of the domain, or the name of the node, inside which the
+	// members were placed; empty for the whole cluster.
 	Domain string
-	// Nodes is how many different nodes are used.
+	// Nodes is the number of distinct nodes used.
 	Nodes int
-	// weighed: placing one role after the other had failed.
+	// weighed: found by weighing roles against each other, after placing them one after
+	// the other had failed.
 	weighed bool
 }
 
 // Failure says why there is no plan.
 type Failure struct {
-	// Need is the minimum, Placed how many found a place in the attempt that came
-	// furthest, in Domain.
+	// Need is the minimum, Placed how many members were placed in the best attempt,
+	// which was made in Domain.
 	Need, Placed int
 	Domain       string
-	// Exist is how many members there are, when that is less than Need.
+	// Exist is how many members exist, when that is less than Need.
 	Exist int
-	// Role is the role of the first member without a place; empty when there is one
-	// role only. Nodes counts why nodes cannot take it, once the others are placed.
+	// Role is the role of the first member that could not be placed; empty when the gang
+	// has one role. Nodes counts, per reason, the nodes that reject that member once the
+	// others are placed.
 	Role  string
 	Nodes explain.Tally
-	// Level is the required level, when there is one; Domains is how many domains of
-	// that level have enough free devices, in sum, to be tried.
+	// Level is the required level, if any; Domains is how many domains of that level
+	// have enough free devices in sum.
 	Level   string
 	Domains int
 }
 
-// Reason is the failure as a reason to wait.
+// Reason is the failure as the reason the gang waits.
 func (f *Failure) Reason() explain.Reason {
 	r := explain.Reason{Code: explain.Nodes, Need: f.Need, Placed: f.Placed, Role: f.Role, Level: f.Level, Nodes: f.Nodes}
 	switch {

@@ -10,15 +10,15 @@ import (
 	"github.com/tangram-dev/tangram/core/topology"
 )
 
-// maxNodes bounds how many single nodes are tried for a gang that may also use
-// several, maxDomains how many domains of each level are looked at for one that may
-// use the whole cluster. Who insists on a level is tried in all of its domains.
+// maxNodes bounds how many single nodes are tried for a gang that may also use several;
+// maxDomains bounds how many domains of each level are tried for one that may use the
+// whole cluster. A gang with a required level is tried in all domains of that level.
 const (
 	maxNodes   = 8
 	maxDomains = 64
 )
 
-// nearby are the domains of those who run, from the tightest they share.
+// nearby yields the domains that the running members share, the tightest first.
 func (m *maker) nearby(beside []model.NodeID, bound bool) iter.Seq[scope] {
 	return func(yield func(scope) bool) {
 		require := m.ask.Require
@@ -46,7 +46,7 @@ func (m *maker) nearby(beside []model.NodeID, bound bool) iter.Seq[scope] {
 	}
 }
 
-// outwards tries single nodes, then domains from the tightest, then all nodes.
+// outwards yields single nodes, then domains from the tightest, then the whole cluster.
 func (m *maker) outwards(bound bool) iter.Seq[scope] {
 	return func(yield func(scope) bool) {
 		domains := m.l.Domains()
@@ -67,7 +67,8 @@ func (m *maker) outwards(bound bool) iter.Seq[scope] {
 		enough := m.enough()
 		for depth := domains.Depths() - 1; depth >= widest; depth-- {
 			looked := 0
-			// Collected first: domains must not change while they are walked through.
+			// Collected first: an attempt changes the domains' free devices, and must not
+			// while they are iterated.
 			var list []topology.Domain
 			for d := range enough(depth) {
 				if looked++; looked > maxDomains && !bound {
@@ -87,9 +88,9 @@ func (m *maker) outwards(bound bool) iter.Seq[scope] {
 	}
 }
 
-// need is how many whole devices of a vendor the gang takes at least, and the number
-// under which domains count them: of the vendor it needs most of. What shares need
-// is not known, since they may be crowded.
+// need is a lower bound of the whole devices the gang takes, of the vendor it needs
+// most of, and the index under which domains count that vendor's devices. Shares are
+// not counted: how many of them fit on one device is not known here.
 func (m *maker) need() (resource int, devices int64) {
 	by := map[model.Vendor]int64{}
 	left, smallest := m.goal, int64(math.MaxInt64)
@@ -114,8 +115,8 @@ func (m *maker) need() (resource int, devices int64) {
 	return max(0, ledger.Resource(most)), by[most]
 }
 
-// could says whether the free devices of some nodes might be enough, node by node:
-// a quick look before an attempt.
+// could says whether the free devices of these nodes, counted per node, can be enough:
+// a cheap necessary condition, checked before an attempt.
 func (m *maker) could(nodes []model.NodeID) bool {
 	total := 0
 	for i, r := range m.ask.Roles {
@@ -138,14 +139,14 @@ func (m *maker) could(nodes []model.NodeID) bool {
 	return total >= m.goal
 }
 
-// singleNodes are nodes that may take the whole gang, best first, at most so many.
+// singleNodes yields nodes that may take the whole gang, best first, at most limit.
 func (m *maker) singleNodes(limit int) iter.Seq[scope] {
 	return func(yield func(scope) bool) {
 		if len(m.order) == 0 {
 			return
 		}
-		// What must go together is known of the members that must be placed; of shares
-		// only that each must fit.
+		// Only the minimum of the largest role is known to go together. Of shares only
+		// one is asked for, because several may fit on one device.
 		first := m.order[0]
 		r, count := m.ask.Roles[first].Request, m.wanted(first)
 		if r.Kind() != model.Whole {
@@ -156,7 +157,8 @@ func (m *maker) singleNodes(limit int) iter.Seq[scope] {
 		}
 		var nodes []model.NodeID
 		if count == 0 {
-			// None of the largest role is needed, so it says nothing about nodes.
+			// No member of the largest role is required, so its request does not restrict
+			// the nodes.
 			nodes = slices.Sorted(m.l.Nodes())
 		} else {
 			for c := range m.p.Candidates(Together(r, count), m.ask.Weights) {

@@ -53,7 +53,7 @@ func TestRolesCompete(t *testing.T) {
 		w.plan(t, roles([]int{1, 2}, coretest.Request(2), of(1, "A100")))
 	})
 	t.Run("models on one node", func(t *testing.T) {
-		// Whoever comes first, somebody must leave the A100s to the other.
+		// Either role placed first must leave the A100s to the other.
 		w := newWorld(t, coretest.Node("a").GPUs(2, "A100").GPUs(2, "T4").Build(), coretest.Node("b").GPUs(1, "T4").Build())
 		w.plan(t, roles([]int{1, 2}, coretest.Request(2), of(1, "A100")))
 	})
@@ -81,8 +81,8 @@ func TestRolesCompete(t *testing.T) {
 	})
 }
 
-// spare is what a node has left, counted by hand.
-type spare struct {
+// headroom is what a node has left, counted independently of the ledger.
+type headroom struct {
 	gpus     int
 	cpu, hca int64
 	model    string
@@ -90,7 +90,7 @@ type spare struct {
 	zone, in string // its domains
 }
 
-func (s *spare) wrong(r *model.Request) bool {
+func (s *headroom) wrong(r *model.Request) bool {
 	return len(r.UseModels) > 0 && r.UseModels[0] != model.ParseModel(s.model)
 }
 
@@ -119,11 +119,11 @@ func TestCompleteForRoles(t *testing.T) {
 			a.Roles = append(a.Roles, gang.Role{Name: fmt.Sprint("r", i), Request: r})
 		}
 		// Nodes are made for members, about, so that there is often just one way.
-		nodes := map[model.NodeID]*spare{}
+		nodes := map[model.NodeID]*headroom{}
 		var ids []model.NodeID
 		all := make([]int, count)
 		for i := range rapid.SampledFrom([]int{3, 4, 2, 1}).Draw(t, "nodes") {
-			s := &spare{gpus: rapid.SampledFrom([]int{0, 0, 0, 0, 0, -1, 1}).Draw(t, "GPUs"), cpu: rapid.SampledFrom([]int64{0, 0, 1, 4, -1}).Draw(t, "CPUs"), model: rapid.SampledFrom([]string{"A100", "T4"}).Draw(t, "model")}
+			s := &headroom{gpus: rapid.SampledFrom([]int{0, 0, 0, 0, 0, -1, 1}).Draw(t, "GPUs"), cpu: rapid.SampledFrom([]int64{0, 0, 1, 4, -1}).Draw(t, "CPUs"), model: rapid.SampledFrom([]string{"A100", "T4"}).Draw(t, "model")}
 			for role := range count {
 				s.closed = append(s.closed, rapid.IntRange(0, 5).Draw(t, "closed") == 0)
 				r := a.Roles[role].Request
@@ -219,7 +219,7 @@ func gpusOf(a *gang.Ask, counts []int) int {
 }
 
 // domainsOf lists the nodes of each domain that would do.
-func domainsOf(nodes map[model.NodeID]*spare, ids []model.NodeID, a *gang.Ask) [][]model.NodeID {
+func domainsOf(nodes map[model.NodeID]*headroom, ids []model.NodeID, a *gang.Ask) [][]model.NodeID {
 	key := func(id model.NodeID) string {
 		s := nodes[id]
 		return map[string]string{"": "", "node": string(id), "zone": s.zone, "rack": s.zone + s.in}[a.Require.Name]
@@ -238,7 +238,7 @@ func domainsOf(nodes map[model.NodeID]*spare, ids []model.NodeID, a *gang.Ask) [
 }
 
 // possible tries every number of members of each role on every node.
-func possible(nodes map[model.NodeID]*spare, in []model.NodeID, a *gang.Ask, quota int) bool {
+func possible(nodes map[model.NodeID]*headroom, in []model.NodeID, a *gang.Ask, quota int) bool {
 	reached := map[[3]int]bool{{}: true}
 	for _, id := range in {
 		s := nodes[id]
@@ -277,8 +277,8 @@ func possible(nodes map[model.NodeID]*spare, in []model.NodeID, a *gang.Ask, quo
 	return false
 }
 
-// A gang of two roles that has no place because one of them has none alone costs no
-// weighing, and what weighing costs has a limit, whatever the fleet.
+// A gang of two roles that fails because one of them does not fit alone must not be
+// weighed, and weighing has a bounded cost for every fleet.
 func BenchmarkRoles(b *testing.B) {
 	for _, count := range []int{1000, 16000} {
 		for _, c := range []struct {

@@ -9,8 +9,9 @@ import (
 	"github.com/tangram-dev/tangram/core/place"
 )
 
-// explain says why the next member has no place, by making the attempt again that
-// came furthest. Where none of several had one in any domain, that says it all.
+// explain says why the next member could not be placed, by repeating the best attempt.
+// If a level is required and no domain of it has enough free devices, there was no
+// attempt, and the failure's Level and Domains say so.
 func (m *maker) explain() {
 	m.failure.Placed = max(m.failure.Placed, 0)
 	switch {
@@ -22,7 +23,7 @@ func (m *maker) explain() {
 	}
 }
 
-// firstShort is the first role of which members must be placed, the largest first.
+// firstShort is the first role that must be placed, in the order of placing.
 func (m *maker) firstShort() int {
 	for _, role := range m.order {
 		if m.wanted(role) > 0 {
@@ -32,8 +33,8 @@ func (m *maker) firstShort() int {
 	return m.order[0]
 }
 
-// tally asks the nodes of the scope, or all, why they do not take a member of a role.
-// What devices say is asked once for nodes that are alike.
+// tally counts why the nodes of the scope, or all nodes, reject a member of a role.
+// Devices are judged once per bucket of equal nodes.
 func (f *filling) tally(role int) explain.Tally {
 	var t explain.Tally
 	r := f.ask.Roles[role].Request
@@ -62,8 +63,8 @@ func (f *filling) tally(role int) explain.Tally {
 	return t
 }
 
-// count adds one node's answer: what can never change about its devices comes before
-// Kubernetes' rules, those before what other pods hold.
+// count adds one node's answer. Permanent reasons about devices go before the filters'
+// reasons, and those before what other pods hold: the decisive cause is reported.
 func (f *filling) count(t *explain.Tally, role int, v ledger.View, devices *explain.Refusal) {
 	r := f.ask.Roles[role].Request
 	switch rules := f.refusal(role, v.Node.ID); {
@@ -82,8 +83,8 @@ func (f *filling) count(t *explain.Tally, role int, v ledger.View, devices *expl
 	}
 }
 
-// hostRefusal is the first shortage as a refusal; one that no pod's end cures goes
-// before the others.
+// hostRefusal is the first shortage as a refusal, preferring one that remains when all
+// pods have ended.
 func hostRefusal(short []model.Shortage) explain.Refusal {
 	at := max(0, slices.IndexFunc(short, func(s model.Shortage) bool { return s.Need > s.Total }))
 	s := short[at]

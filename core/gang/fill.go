@@ -8,13 +8,13 @@ import (
 	"github.com/tangram-dev/tangram/core/place"
 )
 
-// fill places the gang inside a scope, or nobody. explain, when given, is called
-// before a failed attempt is undone, with the role that was short.
+// fill places the gang inside a scope, or places no member. explain, if given, is
+// called before a failed attempt is rolled back, with the role that was short.
 func (m *maker) fill(s scope, explain func(*filling, int)) (Plan, bool) {
 	tx := m.l.Begin()
 	f := newFilling(m, s)
-	// First what each role needs, then what the gang needs, of the first roles, then
-	// what it would like. Who must have all of it has no second thoughts.
+	// First the minimum of each role, then the gang's own minimum, then the optional
+	// members. A gang whose minimum is all of its members needs one pass only.
 	if m.goal < m.members {
 		for _, role := range m.order {
 			if f.upTo(role, m.ask.Roles[role].Min); f.short >= 0 {
@@ -36,8 +36,8 @@ func (m *maker) fill(s scope, explain func(*filling, int)) (Plan, bool) {
 	return f.plan(), true
 }
 
-// allowed is how many members of a role may be placed, at most so many, beside those
-// of others.
+// allowed is how many members of a role Allow permits beside those placed of other
+// roles, at most most.
 func (f *filling) allowed(role, most int) int {
 	if f.ask.Allow == nil || most == f.taken[role] {
 		return most
@@ -54,16 +54,16 @@ func (f *filling) allowed(role, most int) int {
 	return low
 }
 
-// filling is one attempt.
+// filling is one attempt to place the gang inside a scope.
 type filling struct {
 	*maker
 	scope  scope
 	placed []Placement
 	used   []model.NodeID // in the order of first use
-	// near are the nodes where members are: those who ran before, then used.
+	// near are the nodes where members are: those of running members, then used.
 	near []model.NodeID
-	// taken counts who was placed of each role; short is the first role that had a
-	// member without a place, or -1.
+	// taken counts the members placed of each role; short is the first role with a
+	// member that could not be placed, or -1.
 	taken []int
 	short int
 }
@@ -76,7 +76,7 @@ func (f *filling) plan() Plan {
 	return Plan{Placements: f.placed, Domain: f.scope.path, Nodes: len(f.used)}
 }
 
-// upTo places members of a role until so many have a place, if it can.
+// upTo places members of a role until count of them are placed, or no node takes one.
 func (f *filling) upTo(role, count int) {
 	members, had := f.ask.Roles[role].Members, f.taken[role]
 	f.taken[role] += f.role(role, members[had:f.allowed(role, max(count, had))])
@@ -85,8 +85,8 @@ func (f *filling) upTo(role, count int) {
 	}
 }
 
-// fail takes note of how far the attempt came, if further than others, and undoes
-// it.
+// fail records how far the attempt came, if further than earlier ones, and rolls it
+// back.
 func (f *filling) fail(undo func(), explain func(*filling, int)) (Plan, bool) {
 	if explain != nil {
 		explain(f, f.short)
@@ -102,11 +102,11 @@ func (f *filling) fail(undo func(), explain func(*filling, int)) (Plan, bool) {
 	return Plan{}, false
 }
 
-// role places members of one role, as many as possible, and says how many.
+// role places as many members of one role as possible, and returns how many.
 func (f *filling) role(role int, members []model.HolderID) int {
 	r := f.ask.Roles[role].Request
 	done := 0
-	// most is how many may go to one node: never more than on the last one, since
+	// most bounds how many go to one node: never more than on the last one, because
 	// nodes only get fuller.
 	most := min(len(members), 1)
 	if r.Kind() == model.Whole {
@@ -125,15 +125,16 @@ func (f *filling) role(role int, members []model.HolderID) int {
 		}
 		done += got
 		if got < count {
-			// It has the devices, but not as the member wants them: try fewer.
+			// The node has enough free devices, but not as the members require them: try
+			// fewer.
 			most = count - 1
 		}
 	}
 	return done
 }
 
-// fewer is the largest number below count of which somebody may have room: the
-// roomiest node is asked by halves.
+// fewer is the largest number below count that some node may have room for, found by
+// bisection on the roomiest node.
 func (f *filling) fewer(role, count int) int {
 	low, high := 1, count-1 // high is the most that may still do
 	for low < high {
@@ -150,7 +151,7 @@ func (f *filling) fewer(role, count int) int {
 // find is the best node of the scope for so many members of a role.
 func (f *filling) find(role, count int) (model.NodeID, bool) {
 	want := Together(f.ask.Roles[role].Request, count)
-	// As many as possible go where the gang is already.
+	// Nodes that the gang already uses go first.
 	for _, id := range f.near {
 		if f.inScope(id) && f.takes(want, role, id) {
 			return id, true
@@ -171,8 +172,8 @@ func (f *filling) find(role, count int) (model.NodeID, bool) {
 	return "", false
 }
 
-// smallScope is the size up to which asking all nodes of a domain is cheaper than
-// looking for them in the index.
+// smallScope is the number of nodes up to which scanning a domain is cheaper than
+// searching the index.
 const smallScope = 128
 
 // scan asks every node of a small scope.
@@ -197,7 +198,7 @@ func (f *filling) scan(want *model.Request, role int) (model.NodeID, bool) {
 	return best, bestTotal >= 0
 }
 
-// roomy is the quick part of takes.
+// roomy is the cheap part of takes: free devices, CPU and memory.
 func (f *filling) roomy(want *model.Request, id model.NodeID) bool {
 	v, there := f.l.View(id)
 	if !there || !v.Covers(want) {
@@ -216,7 +217,7 @@ func (f *filling) inScope(id model.NodeID) bool {
 
 func (m *maker) may(role int, id model.NodeID) bool { return m.refusal(role, id) == nil }
 
-// refusal is what is not known here about a role and a node.
+// refusal is the answer of the filters outside core about a role and a node.
 func (m *maker) refusal(role int, id model.NodeID) *explain.Refusal {
 	if m.ask.May == nil {
 		return nil
@@ -238,8 +239,8 @@ func (f *filling) takes(want *model.Request, role int, id model.NodeID) bool {
 	return f.may(role, id)
 }
 
-// put gives a member its devices on a node. Whether the node may take it is asked for
-// each: those who were put there may keep it off.
+// put gives a member its devices on a node. May is asked again for each member, because
+// members placed there before can change the answer (anti-affinity, ports).
 func (f *filling) put(role int, holder model.HolderID, id model.NodeID) bool {
 	r := f.ask.Roles[role].Request
 	if !f.roomy(r, id) || !f.may(role, id) {
@@ -247,7 +248,7 @@ func (f *filling) put(role int, holder model.HolderID, id model.NodeID) bool {
 	}
 	v, _ := f.l.View(id)
 	var grant place.Grant
-	if r.Vendor != "" { // else it needs no device
+	if r.Vendor != "" { // otherwise it needs no device
 		g, refusal := f.p.Fit(r, v)
 		if refusal != nil {
 			return false
@@ -267,8 +268,8 @@ func (f *filling) put(role int, holder model.HolderID, id model.NodeID) bool {
 	return true
 }
 
-// Together is what several members ask of one node. How close devices must be
-// counts for each member on its own, so the sum is only a first look.
+// Together is the sum of what count members ask of one node. Closeness of devices is
+// required per member, not of the sum, so this is a necessary condition only.
 func Together(r *model.Request, count int) *model.Request {
 	if count == 1 {
 		return r

@@ -46,7 +46,7 @@ func uniform(count, gpus int) []*model.Node {
 	return out
 }
 
-// take lets somebody hold so many GPUs of a node.
+// take gives an unrelated holder some GPUs of a node.
 func (w world) take(id string, gpus int) {
 	v, _ := w.l.View(model.NodeID(id))
 	r := coretest.Request(gpus)
@@ -114,7 +114,7 @@ func TestFewestNodes(t *testing.T) {
 	}
 }
 
-// A node that can take all of it is better than the rack with least to spare.
+// A node that can take all of it is preferred to the rack with the least headroom.
 func TestOneNodeBeforeTightRack(t *testing.T) {
 	w := newWorld(t, uniform(8, 8)...)
 	for i, gpus := range []int{4, 4, 8, 8} {
@@ -161,8 +161,8 @@ func TestRequiredLevel(t *testing.T) {
 	w.plan(t, a)
 }
 
-// A required level is kept though many domains would do but for what May says: none
-// is left out for being the hundredth.
+// A required level is kept although May rejects most domains: none is skipped for
+// coming late in the order.
 func TestRequiredLevelOfMany(t *testing.T) {
 	w := newWorld(t, uniform(4*200, 8)...)
 	a := ask(16, 1)
@@ -192,7 +192,7 @@ func TestRepairStaysNear(t *testing.T) {
 		t.Errorf("in %q", p.Domain)
 	}
 	w.refuse(t, &gang.Ask{Roles: []gang.Role{{Request: coretest.Request(1), Members: members("y", 3)}}, Min: 3, Beside: a.Beside, Require: rack})
-	// Of a node that is gone nothing is known: any rack will do.
+	// A node that no longer exists does not restrict the gang: any rack is possible.
 	w.plan(t, &gang.Ask{Roles: []gang.Role{{Request: coretest.Request(1), Members: members("g", 3)}}, Min: 3, Beside: []model.NodeID{"gone"}, Require: rack})
 }
 
@@ -201,7 +201,7 @@ func TestElastic(t *testing.T) {
 	w.take("n00000", 3)
 	a := ask(20, 1)
 	a.Min = 4
-	// No place for all: the minimum, and who else has a place beside it.
+	// Not all fit: the minimum, and the optional members that fit beside it.
 	if p := w.plan(t, a); len(p.Placements) != 5 || p.Nodes != 1 {
 		t.Errorf("%d members on %d nodes", len(p.Placements), p.Nodes)
 	}

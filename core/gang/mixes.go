@@ -12,26 +12,27 @@ import (
 // mix is how many members of each role of a weighing share a node.
 type mix []int
 
-// likeness is equal for nodes that take the same mixes.
+// likeness is equal for nodes that accept the same mixes.
 type likeness struct {
 	kind *ledger.Kind
 	held model.Mask
 	room [maxRoles]int16 // of the roles' vendors
 	host model.Host
-	// extras are amounts of the names that members ask for, in their order.
+	// extras are the amounts of the extended resources that members ask for, in their
+	// order.
 	extras string
 	may    uint8 // which roles may go there, a bit for each
-	// own tells apart nodes that nothing is known to be equal to.
+	// own is the ID of a node that is not known to equal any other.
 	own model.NodeID
 }
 
-// A likeness has a bit of may for each role that is weighed.
+// likeness.may has one bit for each role that is weighed.
 const _ = uint(8 - maxRoles)
 
 // like is a node's likeness.
 func (w *weighing) like(id model.NodeID, v *ledger.View) likeness {
 	l := likeness{kind: v.Kind, held: v.Held}
-	// More than all members need is as good as that.
+	// More than all members need together makes no difference.
 	l.host = model.Host{CPU: min(v.FreeHost.CPU, w.host.CPU), Memory: min(v.FreeHost.Memory, w.host.Memory)}
 	var extras []byte
 	for _, need := range w.extras {
@@ -52,7 +53,7 @@ func (w *weighing) like(id model.NodeID, v *ledger.View) likeness {
 	return l
 }
 
-// mixes lists what a node takes at most: no mix in it is part of another. It tries,
+// mixes lists the maximal mixes a node accepts: none is part of another. It tries them
 // with the devices that Fit chooses.
 func (w *weighing) mixes(id model.NodeID, l likeness) []mix {
 	var out []mix
@@ -60,7 +61,7 @@ func (w *weighing) mixes(id model.NodeID, l likeness) []mix {
 		w.extend(id, l, order, make(mix, len(w.roles)), nil, func(m mix) { out = append(out, slices.Clone(m)) })
 	}
 	w.steps -= len(out) * len(out)
-	// The largest first, so that a mix is part of an earlier one or of none.
+	// The largest first, so that a mix can only be part of an earlier one.
 	slices.SortStableFunc(out, func(a, b mix) int { return b.sum() - a.sum() })
 	best := out[:0]
 	for _, m := range out {
@@ -71,9 +72,9 @@ func (w *weighing) mixes(id model.NodeID, l likeness) []mix {
 	return best
 }
 
-// orders is in which orders roles are tried on a node. Where all devices are alike to
-// all roles any order is as good as another. Otherwise who comes first may take what
-// another needs; of more than three roles only some orders are tried.
+// orders lists the orders in which roles are tried on a node. If all devices are equal
+// to all roles, one order is enough. Otherwise an earlier role may take what a later
+// one needs; of more than three roles only some orders are tried.
 func (w *weighing) orders(id model.NodeID) [][]int {
 	order := make([]int, len(w.roles))
 	for i := range order {
@@ -94,8 +95,9 @@ func (w *weighing) orders(id model.NodeID) [][]int {
 	return out
 }
 
-// extend adds members of the first role of an order, none, one, two and so on, and
-// after each of these of the roles behind it; found gets what nothing can be added to.
+// extend adds 0, 1, 2, ... members of the order's first role, and for each number
+// recurses into the other roles; found is called with every mix that nothing can be
+// added to.
 func (w *weighing) extend(id model.NodeID, l likeness, order []int, m mix, claims []ledger.Claim, found func(mix)) {
 	i := order[0]
 	r := w.ask.Roles[w.roles[i]].Request
@@ -120,7 +122,7 @@ func (w *weighing) extend(id model.NodeID, l likeness, order []int, m mix, claim
 	m[i] = before
 }
 
-// try says whether a node takes one more member beside claims, and its claim.
+// try says whether a node accepts one more member beside claims, and returns its claim.
 func (w *weighing) try(id model.NodeID, r *model.Request, claims []ledger.Claim, h model.HolderID) (ledger.Claim, bool) {
 	if w.steps -= stepsPerFit; w.steps < 0 {
 		return ledger.Claim{}, false

@@ -8,9 +8,9 @@ import (
 	"github.com/tangram-dev/tangram/core/planner"
 )
 
-// Empty is the fleet of a ledger with nobody on it: what does not fit here can never
-// fit, however long it waits. It costs a second ledger, made when it is first asked
-// and brought up to date only when inventories changed.
+// Empty is the fleet without any holder: what does not fit here can never fit, however
+// long it waits. It costs a second ledger, which is built on first use and updated only
+// when inventories have changed.
 type Empty struct {
 	of      *ledger.Ledger
 	version uint64
@@ -22,9 +22,9 @@ type Empty struct {
 // NewEmpty returns the empty fleet of a ledger.
 func NewEmpty(of *ledger.Ledger) *Empty { return &Empty{of: of} }
 
-// Never says why a gang can never fit on the nodes there are, or nil when it fits
-// once enough others have gone. Who must be with somebody may be refused though
-// company would come.
+// Never says why a gang can never fit on the present nodes, or nil when it fits once
+// enough pods have ended. A member with a required affinity to other holders may be
+// rejected here although such holders could arrive later.
 func (e *Empty) Never(ask *Ask) *Failure {
 	e.sync()
 	tx := e.l.Begin()
@@ -33,7 +33,8 @@ func (e *Empty) Never(ask *Ask) *Failure {
 	return failure
 }
 
-// sync copies what changed. Inventories are never changed in place, so pointers tell.
+// sync copies the changed inventories. They are never changed in place, so comparing
+// pointers is enough.
 func (e *Empty) sync() {
 	if e.l == nil {
 		e.l, e.nodes = ledger.New(), map[model.NodeID]*model.Node{}

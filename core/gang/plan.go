@@ -10,9 +10,9 @@ import (
 	"github.com/tangram-dev/tangram/core/planner"
 )
 
-// Make plans a gang and holds its devices: on success the ledger has an assumed
-// claim for every member placed, on failure it is as before. Roll back an enclosing
-// trial to only ask.
+// Make plans a gang and takes its devices: on success the ledger has an assumed claim
+// for every member placed, on failure it is unchanged. For a question without effect,
+// call it inside a trial and roll that back.
 func Make(l *ledger.Ledger, p *planner.Planner, ask *Ask) (Plan, *Failure) {
 	m := &maker{l: l, p: p, ask: ask, least: ask.least(), members: ask.members()}
 	m.failure = Failure{Need: m.least, Placed: -1, Level: ask.Require.Name}
@@ -23,12 +23,13 @@ func Make(l *ledger.Ledger, p *planner.Planner, ask *Ask) (Plan, *Failure) {
 	for i := range ask.Roles {
 		m.order = append(m.order, i)
 	}
-	// Large requests first: small ones find a place beside them, not the reverse.
+	// Large requests first: small ones fit beside them more often than the reverse.
 	slices.SortStableFunc(m.order, func(a, b int) int {
 		x, y := ask.Roles[a].Request, ask.Roles[b].Request
 		return cmp.Or(y.Distinct()-x.Distinct(), cmp.Compare(y.Host.CPU, x.Host.CPU))
 	})
-	// Who repairs or grows stays near what runs rather than going far with more.
+	// A gang that already runs prefers its missing members near the running ones to more
+	// members far away.
 	if m.members > m.least && len(ask.Beside) == 0 && m.allowsAll() {
 		m.goal = m.members
 		if plan, ok := m.search(); ok {
@@ -40,7 +41,7 @@ func Make(l *ledger.Ledger, p *planner.Planner, ask *Ask) (Plan, *Failure) {
 		return plan, nil
 	}
 	if m.least == 0 {
-		return Plan{}, nil // it would have liked more
+		return Plan{}, nil // only optional members found no node
 	}
 	if plan, ok := m.weigh(); ok {
 		return plan, nil
@@ -65,12 +66,12 @@ type maker struct {
 	l     *ledger.Ledger
 	p     *planner.Planner
 	ask   *Ask
-	order []int // of roles
-	// least is how many members must be placed, members how many could, goal how many
-	// are wanted in the search under way.
+	order []int // roles in the order of placing
+	// least is how many members must be placed, members how many can be, goal how many
+	// the present search is for.
 	least, members, goal int
 	failure              Failure
-	// furthest is where the attempt was made that failure tells of.
+	// furthest is the scope of the attempt that failure describes.
 	furthest scope
 	usable   map[usable]model.Mask
 }
@@ -92,7 +93,7 @@ func (m *maker) search() (Plan, bool) {
 	return Plan{}, false
 }
 
-// wanted is how many members of a role must be placed in the search under way.
+// wanted is how many members of a role the present search must place.
 func (m *maker) wanted(role int) int {
 	r := &m.ask.Roles[role]
 	switch {
@@ -104,7 +105,7 @@ func (m *maker) wanted(role int) int {
 	return r.Min
 }
 
-// scopes yields where to try, the tightest first.
+// scopes yields where to try, the tightest scope first.
 func (m *maker) scopes() iter.Seq[scope] {
 	require := m.ask.Require
 	bound := require.Name != "" && require.Depth != model.NodeDepth
@@ -117,14 +118,14 @@ func (m *maker) scopes() iter.Seq[scope] {
 		nodes, _ := m.l.Size()
 		return m.singleNodes(nodes)
 	case m.members == 1 && !bound:
-		return one(scope{}) // it is together wherever it goes
+		return one(scope{}) // a single member shares every domain with itself
 	}
 	return m.outwards(bound)
 }
 
 func one(s scope) iter.Seq[scope] { return func(yield func(scope) bool) { yield(s) } }
 
-// beside are the nodes of those who run that are there.
+// beside are the nodes of running members that still exist.
 func (m *maker) beside() []model.NodeID {
 	var out []model.NodeID
 	for _, id := range m.ask.Beside {

@@ -30,7 +30,7 @@ func drawWorld(t *rapid.T) world {
 	w := world{l, planner.New(l)}
 	for i := range rapid.IntRange(0, 6).Draw(t, "others") {
 		r := coretest.DrawRequest(t)
-		coretest.DrawCompany(t, r)
+		coretest.DrawAffinity(t, r)
 		r.Extras = coretest.DrawExtras(t, 1)
 		if c, ok := w.p.Best(r, score.DefaultWeights()); ok {
 			v, _ := l.View(c.Node)
@@ -49,7 +49,7 @@ func drawAsk(t *rapid.T, w world) *gang.Ask {
 		case 0:
 			r = &model.Request{} // a launcher
 		case 1:
-			coretest.DrawCompany(t, r)
+			coretest.DrawAffinity(t, r)
 		}
 		r.Host.CPU = rapid.Int64Range(0, 2).Draw(t, "cpu")
 		if rapid.Bool().Draw(t, "extras") {
@@ -81,10 +81,10 @@ func drawAsk(t *rapid.T, w world) *gang.Ask {
 	return a
 }
 
-// TestAllOrNothing: whatever is asked on whatever fleet, a plan has the minimum of
-// every role and of the gang, each member once on devices that Fit grants, on nodes
-// that may, in one domain of the required level; or the ledger is as before. The
-// same question has the same answer, from a new planner too.
+// TestAllOrNothing: on any fleet, a plan has the minimum of every role and of the gang,
+// each member once on devices that Fit grants, on nodes that May accepts, in one domain
+// of the required level; otherwise the ledger is unchanged. Equal questions have equal
+// answers, also from a new planner.
 func TestAllOrNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
@@ -188,10 +188,10 @@ func check(t *rapid.T, w world, a *gang.Ask, plan gang.Plan) {
 	}
 }
 
-// TestCompleteForOneRole: a gang of one role that asks for whole GPUs is placed
-// exactly if the room of all nodes that may take it, counted by hand, is enough
-// (devices, and the number of pods a node may have); in one domain of the level, if it insists on one. It uses as few nodes as the
-// roomiest ones allow.
+// TestCompleteForOneRole: a gang of one role that asks for whole GPUs is placed exactly
+// if the nodes that accept it have enough room, counted independently (devices, and the
+// number of pods a node may have), in one domain if it requires a level. It uses as few
+// nodes as the roomiest ones allow.
 func TestCompleteForOneRole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := ledger.New()

@@ -11,18 +11,18 @@ import (
 	"github.com/tangram-dev/tangram/core/topology"
 )
 
-// maxScarce is how many nodes with a model are looked at one by one. With more of
-// them it is not scarce, and the domains' own sums lead to it soon enough.
+// maxScarce is how many nodes with a model are counted one by one. A model on more
+// nodes is not scarce, and the domains' sums over all models find it.
 const maxScarce = 4096
 
-// usable are the devices of a kind of nodes that a role may use, by model and memory.
+// usable are the devices that a role may use on nodes of one kind, by model and memory.
 type usable struct {
 	role int
 	kind *ledger.Kind
 }
 
-// choosy says whether a request is about some models only.
-func choosy(r *model.Request) bool {
+// restrictsModels says whether a request accepts only some models.
+func restrictsModels(r *model.Request) bool {
 	return len(r.UseModels)+len(r.AvoidModels)+len(r.ProfileModels) > 0 || r.MinMemory > 0
 }
 
@@ -30,7 +30,7 @@ func choosy(r *model.Request) bool {
 func (m *maker) allowed(role int, v *ledger.View) int {
 	r := m.ask.Roles[role].Request
 	room := v.Room(r.Vendor)
-	if room == 0 || !choosy(r) {
+	if room == 0 || !restrictsModels(r) {
 		return room
 	}
 	key := usable{role, v.Kind}
@@ -49,11 +49,11 @@ func (m *maker) allowed(role int, v *ledger.View) int {
 	return min(room, v.Sales(v.Free(r.Vendor)&mask))
 }
 
-// enough yields, by depth, the domains that have as many free devices as the gang
-// needs, the one with least to spare first. The ledger's sums are of all models of a
-// vendor; where the gang wants one that not all have, its nodes are added up here.
+// enough yields, by depth, the domains with as many free devices as the gang needs, the
+// one with the least headroom first. The ledger's sums count all models of a vendor; if
+// the gang needs a model that not all nodes have, its free devices are summed here.
 func (m *maker) enough() func(depth int) iter.Seq[topology.Domain] {
-	role, need := m.picky()
+	role, need := m.scarcestRole()
 	if role >= 0 {
 		if sums, ok := m.sums(role); ok {
 			return func(depth int) iter.Seq[topology.Domain] {
@@ -74,13 +74,13 @@ func (m *maker) enough() func(depth int) iter.Seq[topology.Domain] {
 	return func(depth int) iter.Seq[topology.Domain] { return m.l.Domains().Enough(depth, resource, least) }
 }
 
-// picky is the role that needs most devices of those that not every node of their
-// vendor has, and how many it needs; -1 when there is none.
-func (m *maker) picky() (role int, need int64) {
+// scarcestRole is the role that needs most devices of a model that not every node of
+// the vendor has, and how many it needs; -1 when there is none.
+func (m *maker) scarcestRole() (role int, need int64) {
 	role = -1
 	for i, r := range m.ask.Roles {
 		n := int64(m.wanted(i)) * int64(r.Request.Count())
-		if n <= need || !choosy(r.Request) || r.Request.Kind() != model.Whole {
+		if n <= need || !restrictsModels(r.Request) || r.Request.Kind() != model.Whole {
 			continue
 		}
 		for v := range m.l.Kinds() { // any
@@ -93,8 +93,8 @@ func (m *maker) picky() (role int, need int64) {
 	return role, need
 }
 
-// sums adds up the free devices that a role may use in each domain; false when too
-// many nodes have them.
+// sums adds up, per domain, the free devices that a role may use; false when too many
+// nodes have them.
 func (m *maker) sums(role int) (map[topology.Domain]int64, bool) {
 	out := map[topology.Domain]int64{}
 	domains := m.l.Domains()

@@ -6,9 +6,9 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// table is the sums of members that some nodes can take. A sum is a number per role;
-// of the last role only the most is kept for each sum of the others, since more of it
-// is never worse.
+// table holds the sums of members that the nodes so far can take. A sum is a number per
+// role. Of the last role only the maximum is kept for each sum of the others, since
+// more of it is never worse.
 type table struct {
 	*weighing
 	digits []mix // of each sum, but for the last role
@@ -18,7 +18,8 @@ type table struct {
 	from [][]step
 }
 
-// step is from which sum, with which mix of the node; none when nobody goes there.
+// step is the previous sum and the mix placed on the node; none when no member goes
+// there.
 type step struct {
 	sum int32
 	mix int16
@@ -26,8 +27,8 @@ type step struct {
 
 const none = -1
 
-// table finds members for nodes so that minimums are met; nil when there is no way,
-// or none within the limits.
+// table assigns members to nodes so that the minimums are met; nil when no assignment
+// exists, or none was found within the limits.
 func (w *weighing) table(nodes []model.NodeID, mixes [][]mix) []use {
 	t := &table{weighing: w}
 	if !t.begin() {
@@ -45,7 +46,7 @@ func (w *weighing) table(nodes []model.NodeID, mixes [][]mix) []use {
 	return nil
 }
 
-// begin numbers the sums; false when there are too many.
+// begin enumerates the sums; false when there are too many.
 func (t *table) begin() bool {
 	other := t.most[:len(t.most)-1]
 	sums := 1
@@ -67,7 +68,7 @@ func (t *table) begin() bool {
 	return true
 }
 
-// add lets a node take one of its mixes, or nobody.
+// add extends the table by a node, which takes one of its mixes or no member.
 func (t *table) add(mixes []mix) {
 	top := len(t.most) - 1
 	next := slices.Clone(t.last)
@@ -92,8 +93,8 @@ func (t *table) add(mixes []mix) {
 	t.last, t.from = next, append(t.from, from)
 }
 
-// enough finds a sum that meets all minimums, and how many members of each role to
-// take of it.
+// enough finds a sum that meets all minimums, and how many members of each role to take
+// from it.
 func (t *table) enough() (counts mix, sum int) {
 	for sum, last := range t.last {
 		if last == none || t.digits[sum].sum()+last < t.least {
@@ -107,8 +108,8 @@ func (t *table) enough() (counts mix, sum int) {
 	return nil, 0
 }
 
-// choose takes as many members of each role as are needed, of those that have a place;
-// nil when roles have too few, or so many are not allowed.
+// choose takes as many members of each role as required out of those reached; nil when
+// a role has too few, or Allow refuses the numbers.
 func (t *table) choose(reached mix) mix {
 	counts := make(mix, len(reached))
 	left := t.least
@@ -124,7 +125,7 @@ func (t *table) choose(reached mix) mix {
 	return nil
 }
 
-// more adds so many members of the roles from one on.
+// more adds left members of role and the roles after it.
 func (t *table) more(counts, reached mix, role, left int) bool {
 	if left <= 0 {
 		return t.allows(counts)
@@ -143,7 +144,7 @@ func (t *table) more(counts, reached mix, role, left int) bool {
 	return false
 }
 
-// allows asks whether so many members may be placed for reasons that are not places.
+// allows asks Allow about these numbers of members.
 func (t *table) allows(counts mix) bool {
 	if t.ask.Allow == nil {
 		return true
@@ -158,7 +159,7 @@ func (t *table) allows(counts mix) bool {
 	return t.ask.Allow(all)
 }
 
-// trace goes back how a sum was reached, and leaves out who is not needed.
+// trace follows the steps back to the first node, and drops members beyond the counts.
 func (t *table) trace(nodes []model.NodeID, mixes [][]mix, counts mix, sum int) []use {
 	var out []use
 	for n := len(t.from) - 1; n >= 0; n-- {

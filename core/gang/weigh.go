@@ -6,49 +6,49 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// Limits of weighing, all counted: the answer must not depend on the machine.
+// Limits of weighing, in counted steps: the answer must not depend on the machine's
+// speed.
 const (
-	// maxSteps is what one gang may cost, about as many additions.
+	// maxSteps bounds the cost of one gang; a step is about one addition.
 	maxSteps = 1 << 20
-	// stepsPerFit and stepsPerNode are what asking a node for devices, and looking at
-	// one, count for.
+	// stepsPerFit and stepsPerNode are the cost, in steps, of one Fit and of visiting a
+	// node.
 	stepsPerFit, stepsPerNode = 256, 8
-	// maxRoles is how many roles with members are weighed.
+	// maxRoles is how many roles with members are weighed at most.
 	maxRoles = 8
-	// maxSums is how many sums of members are kept in mind.
+	// maxSums is how many sums of members a table holds at most.
 	maxSums = 1 << 14
 )
 
-// weighing finds places for several roles together, where placing one after the
-// other has failed. What a node takes is a few mixes of members; nodes that are alike
-// take the same. Which sums of members can be reached with the nodes so far is kept
-// node by node, so no choice is ever final, and the cost is that of a table: nodes
-// times mixes times sums.
+// weighing places several roles together, after placing them one after the other has
+// failed. A node accepts a few mixes of members; equal nodes accept the same. A table
+// keeps, node by node, which sums of members can be reached, so that no early choice is
+// final. Cost: nodes times mixes times sums.
 type weighing struct {
 	*maker
-	// roles are those that have members to place, the one with most of them last; most
-	// is how many of each could make up the minimum.
+	// roles are those with members to place, the one with most members last; most is how
+	// many of each can count toward the minimum.
 	roles, most []int
 	host        model.Host // what all members need together
 	extras      model.Extras
-	// plain: whole devices or none, any of a model, whoever else is there. Then nodes
-	// of one kind with the same devices held are alike.
+	// plain: whole devices or none, no affinity rules. Then nodes of one kind with the
+	// same devices held are equal.
 	plain bool
 	steps int
 	known map[likeness][]mix
 }
 
-// weigh is the last attempt at a gang of several roles. It costs nothing where a
-// single role is what fails.
+// weigh is the last attempt to place a gang of several roles. It returns early when a
+// single role alone does not fit.
 func (m *maker) weigh() (Plan, bool) {
 	w := &weighing{maker: m, plain: true, steps: maxSteps, known: map[likeness][]mix{}}
-	spare := m.least
+	optional := m.least
 	for _, r := range m.ask.Roles {
-		spare -= r.Min
+		optional -= r.Min
 	}
 	limit := func(role int) int {
 		r := &m.ask.Roles[role]
-		return min(len(r.Members), r.Min+max(0, spare))
+		return min(len(r.Members), r.Min+max(0, optional))
 	}
 	for _, role := range m.order {
 		if limit(role) > 0 {
@@ -70,7 +70,7 @@ func (m *maker) weigh() (Plan, bool) {
 	if len(scopes) == 0 {
 		return Plan{}, false
 	}
-	// Of scopes inside each other the widest says whether to look at the others.
+	// If the scopes are nested, the widest one is a necessary condition for the others.
 	if m.nested() {
 		if widest := scopes[len(scopes)-1]; w.ways(widest) == nil {
 			return Plan{}, false
@@ -86,13 +86,13 @@ func (m *maker) weigh() (Plan, bool) {
 	return Plan{}, false
 }
 
-// simple says whether all that counts for a request is how many devices are free of
+// simple says whether a request depends on nothing but the number of free devices of
 // the models it may use.
 func simple(r *model.Request) bool {
 	return r.Kind() == model.Whole && r.Require.Bond == (model.Bond{}) && len(r.UseUUIDs)+len(r.AvoidUUIDs)+len(r.UseIndexes)+len(r.Affinity) == 0
 }
 
-// nested says whether the last scope holds all others.
+// nested says whether the last scope contains all others.
 func (m *maker) nested() bool {
 	return m.ask.Require.Name == "" || m.ask.Within != nil || m.beside() != nil
 }
@@ -103,8 +103,8 @@ type use struct {
 	mix  mix
 }
 
-// ways finds places for the minimum in a scope; nil when there are none, or the
-// limits do not allow to find them.
+// ways finds places for the minimum in a scope; nil when there are none, or none was
+// found within the limits.
 func (w *weighing) ways(s scope) []use {
 	if !w.alone(s) {
 		return nil
@@ -116,13 +116,13 @@ func (w *weighing) ways(s scope) []use {
 	return w.table(nodes, mixes)
 }
 
-// alone says whether each role would have its minimum if it were alone: a quick look
-// that answers for most gangs that have no place.
+// alone says whether each role would reach its minimum without the others: a cheap
+// necessary condition that rejects most gangs that do not fit.
 func (w *weighing) alone(s scope) bool {
 	for _, role := range w.roles {
 		r := &w.ask.Roles[role]
 		if !simple(r.Request) {
-			continue // who comes first may choose badly
+			continue // its own order of members matters, so the answer proves nothing
 		}
 		tx := w.l.Begin()
 		f := newFilling(w.maker, s)
@@ -135,9 +135,9 @@ func (w *weighing) alone(s scope) bool {
 	return true
 }
 
-// nodes lists the nodes of a scope that take anybody, with what they take: those
-// where the gang is first, then the ones that take most. Of nodes that are alike no
-// more are listed than there are members.
+// nodes lists the nodes of a scope that accept a member, with their mixes: nodes the
+// gang already uses first, then those that accept most. Of equal nodes no more are
+// listed than there are members.
 func (w *weighing) nodes(s scope) ([]model.NodeID, [][]mix) {
 	members := mix(w.most).sum()
 	count := map[likeness]int{}
@@ -197,7 +197,8 @@ func (w *weighing) roomy(s scope) []model.NodeID {
 	return out
 }
 
-// room says whether nodes might take enough, if each took the most of everything.
+// room says whether the nodes could accept enough, if each accepted its maximum of
+// every role at once.
 func (w *weighing) room(mixes [][]mix) bool {
 	each, all := make(mix, len(w.roles)), 0
 	for _, ms := range mixes {
@@ -220,14 +221,13 @@ func (w *weighing) room(mixes [][]mix) bool {
 	return all >= w.least
 }
 
-// carryOut places members as found, and who else of an elastic gang has a place
-// beside them.
+// carryOut places the members as found, then the optional members of an elastic gang.
 func (w *weighing) carryOut(s scope, ways []use) (Plan, bool) {
 	tx := w.l.Begin()
 	f := newFilling(w.maker, s)
 	for _, u := range ways {
 		if !slices.ContainsFunc(w.orders(u.node), func(order []int) bool { return w.putAll(f, u, order) }) {
-			tx.Rollback() // somebody's rules are about more than one node
+			tx.Rollback() // a rule depends on members on other nodes
 			return Plan{}, false
 		}
 	}
@@ -240,7 +240,8 @@ func (w *weighing) carryOut(s scope, ways []use) (Plan, bool) {
 	return plan, true
 }
 
-// putAll gives the members of a mix their devices, role by role, or nobody.
+// putAll gives the members of a mix their devices, role by role, or places none of
+// them.
 func (w *weighing) putAll(f *filling, u use, order []int) bool {
 	tx, before := w.l.Begin(), *f
 	before.taken = slices.Clone(f.taken)

@@ -9,9 +9,9 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// Audit checks every invariant the ledger promises by computing it again from
-// the claims, and names the first that is broken. Tests and doctors call it;
-// its cost is that of the cluster.
+// Audit recomputes from the claims every invariant that the ledger promises, and
+// reports the first that is broken. Its cost is that of the whole cluster; tests and
+// the consistency check call it.
 func (l *Ledger) Audit() error {
 	inBuckets := 0
 	for _, id := range slices.Sorted(maps.Keys(l.nodes)) {
@@ -25,7 +25,7 @@ func (l *Ledger) Audit() error {
 				return fmt.Errorf("node %q: holder %q is not indexed to it", id, c.Holder)
 			}
 			if n.of[i]&seen&^n.shared != 0 {
-				return fmt.Errorf("node %q: holder %q holds a device somebody else holds", id, c.Holder)
+				return fmt.Errorf("node %q: holder %q holds a device that another claim holds", id, c.Holder)
 			}
 			if n.of[i].Count() > c.Count+len(c.Parts) {
 				return fmt.Errorf("node %q: holder %q holds %d devices, claims %d", id, c.Holder, n.of[i].Count(), c.Count+len(c.Parts))
@@ -67,15 +67,10 @@ func (l *Ledger) Audit() error {
 	return nil
 }
 
-// auditCounts checks what is only counted along.
+// auditCounts checks the counters that are updated incrementally.
 func (l *Ledger) auditCounts() error {
-	priorities, kinds, owners, publishers := map[int32]int{}, map[string]int{}, 0, map[string]int{}
+	kinds, owners, publishers := map[string]int{}, 0, map[string]int{}
 	for _, n := range l.nodes {
-		for _, c := range n.claims {
-			if c.Vendor != "" {
-				priorities[c.Priority]++
-			}
-		}
 		if n.host != hostOf(n.claims) {
 			return fmt.Errorf("node %q: %+v in use, claims sum up to %+v", n.id, n.host, hostOf(n.claims))
 		}
@@ -114,8 +109,8 @@ func (l *Ledger) auditCounts() error {
 	for _, ids := range l.owners {
 		listed += len(ids)
 	}
-	if listed != owners || !maps.Equal(priorities, l.priorities) {
-		return fmt.Errorf("owners %d, want %d; priorities %v, want %v", listed, owners, l.priorities, priorities)
+	if listed != owners {
+		return fmt.Errorf("owners %d, want %d", listed, owners)
 	}
 	return l.auditLabels()
 }
@@ -131,20 +126,20 @@ func (l *Ledger) auditLabels() error {
 			measured++
 		}
 	}
-	sameApart := func(a, b *apartRule) bool { return a.holders == b.holders && a.rule.Equal(b.rule) }
+	sameRule := func(a, b *antiRule) bool { return a.holders == b.holders && a.rule.Equal(b.rule) }
 	switch {
 	case !maps.EqualFunc(again.at, l.labels.at, maps.Equal):
 		return fmt.Errorf("labels: %v, want %v", l.labels.at, again.at)
-	case !maps.EqualFunc(again.apart, l.labels.apart, sameApart):
-		return fmt.Errorf("labels: %d rules keep others away, want %d", len(l.labels.apart), len(again.apart))
+	case !maps.EqualFunc(again.anti, l.labels.anti, sameRule):
+		return fmt.Errorf("labels: %d anti-affinity rules, want %d", len(l.labels.anti), len(again.anti))
 	case measured != l.measured:
 		return fmt.Errorf("telemetry: of %d nodes, want %d", l.measured, measured)
 	}
 	return nil
 }
 
-// Debt is how many devices and parts claimed on a node no device was found for:
-// devices vanished, or records contradict each other.
+// Debt is how many devices and parts claimed on a node could not be assigned to a
+// device: devices vanished, or records contradict each other.
 func (l *Ledger) Debt(id model.NodeID) int {
 	n := l.nodes[id]
 	if n == nil {
@@ -157,7 +152,8 @@ func (l *Ledger) Debt(id model.NodeID) int {
 	return sum
 }
 
-// Assumed returns the holders whose claims are promises still, sorted.
+// Assumed returns the holders with claims that are not yet confirmed by the API,
+// sorted.
 func (l *Ledger) Assumed() []model.HolderID {
 	var out []model.HolderID
 	for h := range l.holders {

@@ -2,8 +2,8 @@ package ledger
 
 import "github.com/tangram-dev/tangram/core/model"
 
-// changes lists the nodes that changed since somebody last asked, each once.
-// Whoever keeps an index of its own over the ledger reads it there.
+// changes lists the nodes that changed since the last call of Changes, each once, for
+// an index that is kept outside the ledger.
 type changes struct {
 	nodes []model.NodeID
 	seen  map[model.NodeID]bool

@@ -19,9 +19,9 @@ type Claim struct {
 	Vendor model.Vendor
 	// Count is how many whole devices the holder uses.
 	Count int
-	// Devices are the whole devices it was given: Count of them, or none when nobody
-	// recorded which (a pod placed by another scheduler, a record that does not
-	// prove anything). Then the ledger presumes the lowest ones left.
+	// Devices are the whole devices it was given: Count of them, or none when there is
+	// no valid record (a pod placed by another scheduler). Then the ledger presumes the
+	// lowest free ones.
 	Devices []DeviceRef
 	// Parts are the shares and slices the holder uses. A part without a device is
 	// presumed to be on the first it fits on.
@@ -35,13 +35,13 @@ type Claim struct {
 	Since int64
 	// Priority is the holder's priority.
 	Priority int32
-	// Assumed claims are promises not yet seen in the API. They give way to
-	// claims that are.
+	// Assumed claims are not yet seen in the API. A confirmed claim on the same device
+	// takes precedence.
 	Assumed bool
-	// Labels are the holder's, sorted: what rules of others are about.
+	// Labels are the holder's, sorted: affinity rules of other holders match them.
 	Labels []model.Label
-	// Apart are the holder's rules that keep others away. They bind those who come
-	// later as they bound the holder when it came.
+	// Apart are the holder's anti-affinity rules. They apply to holders placed later as
+	// they applied to this one.
 	Apart []model.AffinityRule
 }
 
@@ -56,7 +56,7 @@ type HeldPart struct {
 	Start int
 }
 
-// compare orders claims by who keeps a contested device.
+// compare orders claims by precedence on a contested device.
 func (c *Claim) compare(o *Claim) int {
 	if c.Assumed != o.Assumed {
 		if o.Assumed {

@@ -2,16 +2,16 @@ package ledger
 
 import "github.com/tangram-dev/tangram/core/model"
 
-// Contested is a claim that is counted elsewhere than its record says, because
-// those with older rights leave no room on a device it names.
+// Contested is a claim that is counted on another device than its record names, because
+// claims with precedence leave no room there.
 type Contested struct {
 	Holder model.HolderID
 	// Index is the first such device.
 	Index int
 }
 
-// Contested returns the claims on a node whose records are not believed, those with
-// the oldest right first. Promises are not among them: they have no record yet.
+// Contested returns the claims on a node whose records are overruled, those with the
+// highest precedence first. Assumed claims are not among them: they have no record yet.
 func (l *Ledger) Contested(id model.NodeID) []Contested {
 	n := l.nodes[id]
 	if n == nil {

@@ -1,11 +1,10 @@
-// Package ledger knows who holds which device. It decides nothing: the planner
+// Package ledger records which holder has which device. It decides nothing: the planner
 // reads views of it, adapters feed it.
 //
 // A node's occupancy is a pure function of its inventory and the claims on it
-// (occupy.go). That one choice gives the invariants for free: no device is ever
-// held twice, whatever order events came in; undo restores the very same state;
-// and a ledger rebuilt from the API equals the one that lived through the
-// events.
+// (occupy.go). The invariants follow: no device is ever held twice, in any order of
+// events; undo restores the identical state; and a ledger rebuilt from the API equals
+// the one that processed the events.
 //
 // Nodes that are alike in every respect a planner can ask about form a Kind;
 // nodes of one kind with the same devices taken form a Bucket. There are few

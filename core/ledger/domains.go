@@ -12,11 +12,11 @@ import (
 // ledger changes; trials and rollbacks keep it up to date.
 func (l *Ledger) Domains() *topology.Domains { return l.domains }
 
-// Resource is the number under which Domains counts a vendor's free devices; -1 for
-// a vendor nobody knows.
+// Resource is the index under which Domains counts a vendor's free devices; -1 for an
+// unknown vendor.
 func Resource(v model.Vendor) int { return v.Index() }
 
-// locate brings a changed node's domains up to date.
+// locate updates the domains of a changed node.
 func (l *Ledger) locate(n *node) {
 	if n.inv == nil {
 		l.domains.Remove(n.id)
@@ -29,7 +29,7 @@ func (l *Ledger) locate(n *node) {
 	}
 }
 
-// auditDomains adds up again what domains count along.
+// auditDomains recomputes the sums that domains keep incrementally.
 func (l *Ledger) auditDomains() error {
 	type sum struct {
 		nodes int

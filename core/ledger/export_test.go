@@ -2,7 +2,7 @@ package ledger
 
 import "reflect"
 
-// UsageKey shows tests how usage is told apart.
+// UsageKey exposes the key by which usage is compared.
 func UsageKey(usage []Usage) string { return spellUsage(usage) }
 
 // OccupancyFields and BucketKeyFields are the names of these structs' fields.

@@ -44,8 +44,8 @@ func (x extrasLeft) replace(n *model.Node, old, now *Claim) extrasLeft {
 	return slices.Clone(x).take(n, before, +1).take(n, after, -1).settled(n)
 }
 
-// take adds an amount, or with sign -1 takes it away, in place. What the node does not
-// publish is not counted: it has none of it, whoever uses how much.
+// take adds an amount, or with sign -1 subtracts it, in place. Resources that the node
+// does not publish are not counted: their free amount is always 0.
 func (x extrasLeft) take(n *model.Node, amounts model.Extras, sign int64) extrasLeft {
 	at := 0
 	for _, a := range amounts {

@@ -69,9 +69,9 @@ func TestUsageKeySeesEveryField(t *testing.T) {
 // bucket, or no request's answer depends on it.
 func TestBucketKeySeesOccupancy(t *testing.T) {
 	noAnswerDependsOn := map[string]string{
-		"of":        "who holds which device; affinity rules ask node by node",
-		"debt":      "what nobody found a device for; it is in no free device",
-		"contested": "whose record is not believed; the devices are counted in held",
+		"of":        "which claim holds which device; affinity rules ask node by node",
+		"debt":      "what could not be assigned to a device; it is in no free device",
+		"contested": "claims with an overruled record; the devices are counted in held",
 	}
 	key := ledger.BucketKeyFields()
 	for _, field := range ledger.OccupancyFields() {

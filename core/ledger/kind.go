@@ -31,8 +31,7 @@ type Kind struct {
 	nodes int
 }
 
-// Kinds yields one node of each kind, as it is when nobody uses it, in no
-// particular order.
+// Kinds yields one node of each kind, as it is without holders, in no particular order.
 func (l *Ledger) Kinds() iter.Seq[View] {
 	return func(yield func(View) bool) {
 		for _, k := range l.kinds {

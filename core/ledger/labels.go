@@ -6,23 +6,23 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// labels is where holders with a label are, and which rules of holders keep others
-// away. It answers rules about company without a look at every node.
+// labels records on which nodes the holders with a label are, and the holders'
+// anti-affinity rules. It answers affinity rules without visiting every node.
 type labels struct {
 	// at counts a label's holders on each node.
 	at map[model.Label]map[*node]int
-	// apart are the rules by which holders keep others away, by their text and
-	// scope, each with the number of its holders.
-	apart map[string]*apartRule
+	// anti are the anti-affinity rules of holders, by their text and scope, each with
+	// the number of its holders.
+	anti map[string]*antiRule
 }
 
-type apartRule struct {
+type antiRule struct {
 	rule    model.AffinityRule
 	holders int
 }
 
 func newLabels() labels {
-	return labels{at: map[model.Label]map[*node]int{}, apart: map[string]*apartRule{}}
+	return labels{at: map[model.Label]map[*node]int{}, anti: map[string]*antiRule{}}
 }
 
 // replace counts a claim instead of another on a node; either may be nil. A claim
@@ -45,10 +45,10 @@ func (x *labels) replace(n *node, old, now *Claim) {
 	}
 	for _, rule := range now.Apart {
 		key := ruleKey(rule)
-		if x.apart[key] == nil {
-			x.apart[key] = &apartRule{rule: rule}
+		if x.anti[key] == nil {
+			x.anti[key] = &antiRule{rule: rule}
 		}
-		x.apart[key].holders++
+		x.anti[key].holders++
 	}
 }
 
@@ -64,14 +64,14 @@ func (x *labels) remove(n *node, c *Claim) {
 	}
 	for _, rule := range c.Apart {
 		key := ruleKey(rule)
-		if x.apart[key].holders--; x.apart[key].holders == 0 {
-			delete(x.apart, key)
+		if x.anti[key].holders--; x.anti[key].holders == 0 {
+			delete(x.anti, key)
 		}
 	}
 }
 
-// anywhere says whether a holder that a rule is about is on any node that is there.
-// It looks at the nodes of the rarest label only.
+// anywhere says whether a holder that a rule matches is on any existing node. It visits
+// only the nodes of the rarest label.
 func (x *labels) anywhere(rule model.AffinityRule) bool {
 	var rarest map[*node]int
 	for i, label := range rule.Match {
@@ -88,7 +88,7 @@ func (x *labels) anywhere(rule model.AffinityRule) bool {
 	return false
 }
 
-// ruleKey tells rules apart.
+// ruleKey is equal exactly for equal rules.
 func ruleKey(r model.AffinityRule) string {
 	key := r.String()
 	if len(r.Match) > 0 {
@@ -97,10 +97,10 @@ func ruleKey(r model.AffinityRule) string {
 	return key
 }
 
-// KeptApart says whether any holder's rule keeps holders with these labels away: then
-// nodes of one bucket may answer them differently. labels must be sorted.
+// KeptApart says whether any holder's anti-affinity rule matches these labels: then
+// nodes of one bucket may answer differently. labels must be sorted.
 func (l *Ledger) KeptApart(labels []model.Label) bool {
-	for _, a := range l.labels.apart {
+	for _, a := range l.labels.anti {
 		if a.rule.Matches(labels) {
 			return true
 		}
@@ -108,11 +108,11 @@ func (l *Ledger) KeptApart(labels []model.Label) bool {
 	return false
 }
 
-// Company is where the holders are that a rule is about: the devices of the node
-// they hold (a part of), whether any is on the node at all (one may have no device
-// left), and on any node of the ledger. The last one is asked of the ledger as it is,
-// also when the view is a hypothesis.
-func (v View) Company(rule model.AffinityRule) (devices model.Mask, here, anywhere bool) {
+// Matching is where the holders are that a rule matches: the devices of the node they
+// hold (a part of), whether any is on the node at all (it may have no device left), and
+// whether any is on any node of the ledger. The last answer is about the ledger's
+// present state even if the view is hypothetical.
+func (v View) Matching(rule model.AffinityRule) (devices model.Mask, here, anywhere bool) {
 	for i := range v.claims {
 		if rule.Matches(v.claims[i].Labels) {
 			devices |= v.of[i]
@@ -122,9 +122,8 @@ func (v View) Company(rule model.AffinityRule) (devices model.Mask, here, anywhe
 	return devices, here, here || v.labels.anywhere(rule)
 }
 
-// KeptFrom are the devices that rules of their holders, or of others on the node,
-// keep a holder with these labels from, and the first such rule. labels must be
-// sorted.
+// KeptFrom are the devices that anti-affinity rules of holders on the node forbid to a
+// holder with these labels, and the first such rule. labels must be sorted.
 func (v View) KeptFrom(labels []model.Label) (devices model.Mask, by model.AffinityRule) {
 	for i := range v.claims {
 		for _, rule := range v.claims[i].Apart {

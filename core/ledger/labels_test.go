@@ -16,7 +16,7 @@ func about(kind model.AffinityKind, match ...model.Label) model.AffinityRule {
 	return model.AffinityRule{Kind: kind, Match: match}
 }
 
-func TestCompany(t *testing.T) {
+func TestMatching(t *testing.T) {
 	l := newLedger(t, coretest.Node("a").GPUs(2, "A100").Build(), coretest.Node("b").GPUs(2, "A100").Build())
 	db := claim("db", 1, 1, 1)
 	db.Labels = []model.Label{label("x", "app", "db"), label("x", "tier", "gold")}
@@ -33,20 +33,20 @@ func TestCompany(t *testing.T) {
 		{"not all labels", "a", about(model.SameNode, label("x", "app", "db"), label("x", "tier", "lead")), 0, false, false},
 		{"another scope", "a", about(model.SameNode, label("y", "app", "db")), 0, false, false},
 		{"on another node", "b", about(model.SameNode, label("x", "app", "db")), 0, false, true},
-		{"anybody", "a", about(model.DifferentDevice), 0b10, true, true},
+		{"every holder", "a", about(model.DifferentDevice), 0b10, true, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			v, _ := l.View(tt.node)
-			if devices, here, anywhere := v.Company(tt.rule); devices != tt.devices || here != tt.here || anywhere != tt.anywhere {
+			if devices, here, anywhere := v.Matching(tt.rule); devices != tt.devices || here != tt.here || anywhere != tt.anywhere {
 				t.Errorf("got %b, %v, %v", devices, here, anywhere)
 			}
 		})
 	}
-	// A holder on a node that is gone is nobody's company.
+	// A holder on a node that no longer exists matches no rule.
 	l.RemoveNode("a")
 	v, _ := l.View("b")
-	if _, _, anywhere := v.Company(about(model.SameNode, label("x", "app", "db"))); anywhere {
+	if _, _, anywhere := v.Matching(about(model.SameNode, label("x", "app", "db"))); anywhere {
 		t.Error("the node of the only match is gone")
 	}
 }
@@ -71,12 +71,12 @@ func TestKeptApart(t *testing.T) {
 	}
 	l.Drop("shy")
 	if l.KeptApart(web) {
-		t.Error("who has left keeps nobody away")
+		t.Error("the rules of a dropped holder still apply")
 	}
 }
 
-// TestTelemetryGoesWithItsInventory: readings of devices that were exchanged are
-// nobody's, and readings of other devices than the node has are dropped.
+// TestTelemetryGoesWithItsInventory: readings of replaced devices are dropped, and so
+// are readings of devices that the node does not have.
 func TestTelemetryGoesWithItsInventory(t *testing.T) {
 	n := coretest.Node("a").GPUs(2, "A100").Build()
 	l := newLedger(t, n)

@@ -10,7 +10,7 @@ import (
 	"github.com/tangram-dev/tangram/core/topology"
 )
 
-// node is a node's entry. A node that left while holders are still bound to it
+// node is a node's entry. A node that was removed while holders are still bound to it
 // stays as an entry without inventory, so that they count again if it returns.
 type node struct {
 	id     model.NodeID
@@ -38,7 +38,7 @@ func viewOf(inv *model.Node, kind *Kind, o *occupancy, host model.Host) View {
 	return View{Node: inv, Kind: kind, Held: o.held, Shared: o.shared, FreeHost: inv.Host.Minus(host), usage: o.usage, room: o.room}
 }
 
-// Ledger knows who holds which device.
+// Ledger records which holder has which device.
 type Ledger struct {
 	nodes   map[model.NodeID]*node
 	holders map[model.HolderID]*node
@@ -47,8 +47,6 @@ type Ledger struct {
 	owners  map[string][]model.NodeID // device UUID -> nodes that list it, sorted
 	// publishers counts the nodes that publish an extra.
 	publishers map[string]int
-	// priorities counts holders of devices by priority.
-	priorities map[int32]int
 	labels     labels
 	measured   int // nodes with telemetry
 	domains    *topology.Domains
@@ -70,16 +68,14 @@ func New() *Ledger {
 		index:      index{buckets: map[bucketKey]*Bucket{}},
 		owners:     map[string][]model.NodeID{},
 		publishers: map[string]int{},
-		priorities: map[int32]int{},
 		labels:     newLabels(),
 		domains:    topology.NewDomains(model.NumVendors),
 	}
 }
 
-// SetNode adds a node or replaces its inventory. The ledger keeps the value: the
-// caller must not change it afterwards. An invalid inventory changes nothing,
-// and neither does one that says nothing new, so that adapters may repeat
-// themselves cheaply.
+// SetNode adds a node or replaces its inventory. The ledger keeps the value: the caller
+// must not change it afterwards. An invalid inventory changes nothing, and neither does
+// an equal one, so that adapters may repeat it cheaply.
 func (l *Ledger) SetNode(inv *model.Node) error {
 	if err := Validate(inv); err != nil {
 		return fmt.Errorf("node %q: %w", inv.ID, err)
@@ -192,17 +188,6 @@ func (l *Ledger) ViewWith(id model.NodeID, without func(model.HolderID) bool, wi
 	return n.viewAs(claims, &o, hostOf(claims), extrasBeside(n.inv, claims)), true
 }
 
-// HoldsBelow says whether anybody holds devices at a priority below p: whether
-// preemption at p can free anything at all.
-func (l *Ledger) HoldsBelow(p int32) bool {
-	for q := range l.priorities {
-		if q < p {
-			return true
-		}
-	}
-	return false
-}
-
 // Version counts changes; equal versions of one ledger mean equal state.
 func (l *Ledger) Version() uint64 { return l.version }
 
@@ -265,19 +250,11 @@ func (l *Ledger) setClaim(id model.NodeID, h model.HolderID, c *Claim) {
 		}
 	}
 	if old != nil {
-		if old.Vendor != "" {
-			if l.priorities[old.Priority]--; l.priorities[old.Priority] == 0 {
-				delete(l.priorities, old.Priority)
-			}
-		}
 		delete(l.holders, h)
 	}
 	if c != nil {
 		at, _ := slices.BinarySearchFunc(claims, c, func(a Claim, b *Claim) int { return a.compare(b) })
 		claims = slices.Insert(claims, at, *c)
-		if c.Vendor != "" {
-			l.priorities[c.Priority]++
-		}
 		l.holders[h] = n
 	}
 	n.claims = claims

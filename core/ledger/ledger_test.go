@@ -53,9 +53,9 @@ func TestRecordedDevicesAreHeld(t *testing.T) {
 	}
 }
 
-// TestUnrecordedHoldersAreCounted: a pod another scheduler placed holds devices
-// too, only nobody knows which: the lowest ones left are presumed, and they move
-// when a record proves them somebody else's.
+// TestUnrecordedHoldersAreCounted: a pod that another scheduler placed holds devices
+// without a record. The lowest free ones are presumed, and they move when a record
+// gives them to another pod.
 func TestUnrecordedHoldersAreCounted(t *testing.T) {
 	l := newLedger(t, coretest.Node("n").GPUs(4, "A100").Build())
 	l.Put("n", claim("stranger", 1, 2))
@@ -68,8 +68,8 @@ func TestUnrecordedHoldersAreCounted(t *testing.T) {
 	}
 }
 
-// TestContradictingRecords: the older claim keeps the device, whatever order
-// they arrive in; the other is counted elsewhere.
+// TestContradictingRecords: the older claim keeps the device in any order of arrival;
+// the other is counted elsewhere.
 func TestContradictingRecords(t *testing.T) {
 	older, younger := claim("older", 1, 1, 2), claim("younger", 2, 1, 2)
 	for _, order := range [][]ledger.Claim{{older, younger}, {younger, older}} {
@@ -83,9 +83,9 @@ func TestContradictingRecords(t *testing.T) {
 	}
 }
 
-// TestContestedRecordsAreKnown: whose record is not believed can be told, whatever
-// order events came in; who was merely promised a device has no record yet, and a
-// device that is gone is nobody's.
+// TestContestedRecordsAreKnown: claims with an overruled record are listed in any order
+// of events. An assumed claim has no record yet, and a device that no longer exists is
+// not contested.
 func TestContestedRecordsAreKnown(t *testing.T) {
 	share := func(holder string, since int64, memory model.MiB) ledger.Claim {
 		return ledger.Claim{Holder: model.HolderID(holder), Vendor: model.NVIDIA, Since: since, Parts: []ledger.HeldPart{
@@ -159,8 +159,8 @@ func TestFixedDevices(t *testing.T) {
 	}
 }
 
-// TestPercentOfUnknownMemory: half of nobody knows how much fits nowhere, instead of
-// everywhere.
+// TestPercentOfUnknownMemory: a percentage of an unknown amount of memory fits nowhere,
+// instead of everywhere.
 func TestPercentOfUnknownMemory(t *testing.T) {
 	l := newLedger(t, coretest.Node("n").Devices(1, model.Device{Vendor: model.NVIDIA}).Build())
 	l.Put("n", ledger.Claim{Holder: "a", Vendor: model.NVIDIA, Parts: []ledger.HeldPart{{Part: model.Part{Kind: model.Share, MemoryPercent: 50}}}})
@@ -333,9 +333,9 @@ func (m *machine) step(t *rapid.T) {
 				c.Parts = append(c.Parts, p)
 			}
 		}
-		company := coretest.Request(1)
-		coretest.DrawCompany(t, company)
-		c.Labels, c.Apart = company.Labels, place.KeepApart(company.Affinity)
+		affine := coretest.Request(1)
+		coretest.DrawAffinity(t, affine)
+		c.Labels, c.Apart = affine.Labels, place.AntiAffinity(affine.Affinity)
 		m.l.Put(id, c)
 		m.claims[h], m.at[h] = c, id
 	case "drop":

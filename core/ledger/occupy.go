@@ -4,8 +4,7 @@ import "github.com/tangram-dev/tangram/core/model"
 
 // occupancy is what the claims on a node amount to.
 type occupancy struct {
-	// held are the devices in somebody's hands, whole or in part; shared those in
-	// part.
+	// held are the devices in use, whole or in part; shared those in use in part.
 	held, shared model.Mask
 	// usage of each device; nil while none is shared.
 	usage []Usage
@@ -13,29 +12,29 @@ type occupancy struct {
 	of []model.Mask
 	// room is how many more whole devices of each vendor may be sold.
 	room [model.NumVendors]int16
-	// debt is how many claimed devices and parts no device could be found for,
-	// because devices vanished or others claim the same ones. While there is debt,
-	// freed devices pay it first.
+	// debt is how many claimed devices and parts could not be assigned to a device,
+	// because devices vanished or other claims have them. While there is debt, freed
+	// devices pay it first.
 	debt [model.NumVendors]int16
-	// contested are the claims whose record names a device that others, with older
-	// rights, leave no room on. In the order of claims, each once.
+	// contested are the claims whose record names a device on which claims with
+	// precedence leave no room. In the order of claims, each once.
 	contested []contest
 }
 
 // contest is a claim, by position, and the first device it did not get.
 type contest struct{ claim, index int }
 
-// contest notes that a claim did not get a device.
+// contest records that a claim did not get a device.
 func (o *occupancy) contest(claim, index int) {
 	if n := len(o.contested); n == 0 || o.contested[n-1].claim != claim {
 		o.contested = append(o.contested, contest{claim, index})
 	}
 }
 
-// occupy computes the occupancy of a node from its claims, which must be sorted
-// by Claim.compare. Three rounds: what records name goes to the claim with the
-// older right; then what was claimed without (valid) record goes to the lowest
-// devices it fits on; what remains is debt.
+// occupy computes the occupancy of a node from its claims, which must be sorted by
+// Claim.compare. Three rounds: recorded devices go to the claim with precedence; then
+// claims without a valid record get the lowest devices they fit on; what remains is
+// debt.
 func occupy(n *model.Node, kind *Kind, claims []Claim) occupancy {
 	o := occupancy{of: make([]model.Mask, len(claims))}
 	var lost [][]HeldPart // parts of each claim whose record did not hold
@@ -94,7 +93,7 @@ func occupy(n *model.Node, kind *Kind, claims []Claim) occupancy {
 		}
 	}
 	if o.shared == 0 {
-		o.usage = nil // tried in vain: equal states have equal usage
+		o.usage = nil // no part fitted: equal states must have equal usage
 	}
 	for v := range model.NumVendors {
 		o.room[v] = int16(max(0, kind.sellable[v]-used[v]))

@@ -6,12 +6,12 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// SetTelemetry replaces what was measured on a node's devices, one entry per device
-// in the order of the inventory; nil when nothing was. The ledger keeps the slice.
-// Measurements come all the time and change nobody's right to a device: they are no
-// part of the version or of buckets, wake nobody, and setting them is not undone. They go with the
-// inventory they were taken of: SetNode first. Telemetry of another number of devices
-// is dropped.
+// SetTelemetry replaces what was measured on a node's devices, one entry per device in
+// the order of the inventory; nil when nothing was. The ledger keeps the slice.
+// Measurements arrive continuously and do not change which device is free: they are not
+// part of the version or of buckets, requeue no pod, and are not undone by a rollback.
+// They belong to one inventory, so SetNode must come first. Telemetry of another number
+// of devices is dropped.
 func (l *Ledger) SetTelemetry(id model.NodeID, t []model.Telemetry) {
 	n := l.nodes[id]
 	if n == nil || n.inv == nil {
@@ -28,8 +28,8 @@ func (l *Ledger) SetTelemetry(id model.NodeID, t []model.Telemetry) {
 	}
 }
 
-// Measured says whether anything was measured on any node: then nodes of one bucket
-// may differ in how they are doing, though not in what fits.
+// Measured says whether there is telemetry of any node: then nodes of one bucket may
+// differ in their scores, though not in what fits.
 func (l *Ledger) Measured() bool { return l.measured > 0 }
 
 // Telemetry is what was last measured on a device; its readings are unknown where

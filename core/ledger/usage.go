@@ -34,19 +34,19 @@ func (u *Usage) fits(d *model.Device, g *mig.Geometry, p model.Part) (start int,
 	if d.Fixed || u.Cut != (mig.State{}) || d.Tenants > 0 && u.Tenants >= d.Tenants || p.Turn && d.Tenants == 0 {
 		return 0, false
 	}
-	// Only sums count here, so that what fits together fits in any order; manners
-	// (who wants a device alone gets it alone) are the planner's.
+	// Only sums count here, so that the result does not depend on the order of parts.
+	// Whether a share of all compute gets the device alone is decided by place.
 	if u.Milli+p.Milli > model.FullMilli {
 		return 0, false
 	}
-	// Percents of an amount nobody knows would be nothing, for any number of tenants.
+	// A percentage of an unknown amount would be 0, and any number of shares would fit.
 	if p.MemoryPercent > 0 && d.Memory == 0 {
 		return 0, false
 	}
 	return 0, u.Memory+p.MemoryOn(d) <= d.Memory
 }
 
-// fitsAt is fits for a slice whose place is known.
+// fitsAt is fits for a slice with a known start.
 func (u *Usage) fitsAt(d *model.Device, g *mig.Geometry, p model.Part, start int) bool {
 	if p.Kind != model.Slice {
 		_, ok := u.fits(d, g, p)
@@ -70,7 +70,8 @@ func (u *Usage) add(d *model.Device, g *mig.Geometry, p model.Part, start int) {
 	u.Milli += p.Milli
 }
 
-// spellUsage is a text two nodes share exactly when their devices are used alike.
+// spellUsage is a text that is equal exactly for nodes with equal usage of their
+// devices.
 func spellUsage(usage []Usage) string {
 	if usage == nil {
 		return ""

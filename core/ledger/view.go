@@ -12,8 +12,7 @@ type View struct {
 	// Node is the inventory; not to be changed.
 	Node *model.Node
 	Kind *Kind
-	// Held are the devices in somebody's hands, whole or in part; Shared those in
-	// part.
+	// Held are the devices in use, whole or in part; Shared those in use in part.
 	Held, Shared model.Mask
 	// FreeHost is the CPU and memory that no claim uses.
 	FreeHost  model.Host
@@ -32,7 +31,7 @@ func (v View) Equal(o View) bool {
 		v.room == o.room && v.FreeHost == o.FreeHost && slices.Equal(v.extras, o.extras) && slices.Equal(v.usage, o.usage)
 }
 
-// Devices are the node's devices of a vendor, whatever their state.
+// Devices are the node's devices of a vendor, in any state of health and use.
 func (v View) Devices(vendor model.Vendor) model.Mask {
 	if i := vendor.Index(); i >= 0 {
 		return v.Kind.vendor[i]

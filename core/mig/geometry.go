@@ -166,14 +166,6 @@ func (g *Geometry) Release(s State, profile, start int) State {
 	return State{Used: s.Used &^ interval(p, start), Media: s.Media && !p.Media}
 }
 
-// Most is how many instances of a profile still fit.
-func (g *Geometry) Most(s State, profile int) int {
-	if g.profiles[profile].Media && s.Media {
-		return 0
-	}
-	return int(g.most[profile][s.Used])
-}
-
 // Worth is how much of the GPU can still be sold: over all profiles, the memory
 // slices it could cover with that profile alone. It only compares states of one
 // geometry.

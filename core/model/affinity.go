@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// Label is a word about a holder, in the adapter's words. Labels of different
-// scopes (namespaces) never match, so that no tenant's rules reach into another's
-// pods.
+// Label is a key and value of a holder, as the adapter names them. Labels of different
+// scopes (namespaces) never match, so that a tenant's rules never apply to another
+// tenant's pods.
 type Label struct{ Scope, Key, Value string }
 
 // Compare orders labels by scope, key and value.
@@ -17,8 +17,8 @@ func (l Label) Compare(o Label) int {
 	return cmp.Or(cmp.Compare(l.Scope, o.Scope), cmp.Compare(l.Key, o.Key), cmp.Compare(l.Value, o.Value))
 }
 
-// GroupLabel is the label holders of one group share: who belongs together without
-// saying so in labels of its own. Its scope is no namespace, so no rule is about it.
+// GroupLabel is the label that all holders of one group share, whether or not they have
+// labels of their own. Its scope is no namespace, so no affinity rule matches it.
 func GroupLabel(id string) Label { return Label{Scope: groupScope, Key: "group", Value: id} }
 
 const groupScope = "/"
@@ -36,8 +36,8 @@ func (r *Request) Group() (Label, bool) {
 // AffinityKind says what a rule asks of the holders it matches.
 type AffinityKind uint8
 
-// SameDevice and SameNode want a matching holder there already, DifferentDevice
-// and DifferentNode want none there.
+// SameDevice and SameNode require a matching holder to be there already,
+// DifferentDevice and DifferentNode require that there is none.
 const (
 	SameDevice AffinityKind = iota + 1
 	DifferentDevice
@@ -62,14 +62,14 @@ func (k AffinityKind) String() string {
 	return affinityKinds[k]
 }
 
-// Apart says whether the rule keeps holders away from each other.
-func (k AffinityKind) Apart() bool { return k == DifferentDevice || k == DifferentNode }
+// IsAnti says whether the kind is an anti-affinity.
+func (k AffinityKind) IsAnti() bool { return k == DifferentDevice || k == DifferentNode }
 
-// AffinityRule is a requirement on who else is on the same device or node.
+// AffinityRule is a requirement on the other holders on the same device or node.
 type AffinityRule struct {
 	Kind AffinityKind
-	// Match are the labels a holder must all have for the rule to be about it,
-	// sorted. A rule without any is about every holder, whatever its scope.
+	// Match are the labels a holder must all have for the rule to match it, sorted. A
+	// rule without labels matches every holder of every scope.
 	Match []Label
 }
 
@@ -78,7 +78,7 @@ func (a AffinityRule) Equal(o AffinityRule) bool {
 	return a.Kind == o.Kind && slices.Equal(a.Match, o.Match)
 }
 
-// Matches says whether the rule is about a holder with these labels, which must be
+// Matches says whether the rule matches a holder with these labels, which must be
 // sorted.
 func (a AffinityRule) Matches(labels []Label) bool {
 	for _, want := range a.Match {
@@ -89,7 +89,7 @@ func (a AffinityRule) Matches(labels []Label) bool {
 	return true
 }
 
-// String is the rule as its owner writes it: "same-device=app:db+tier:gold".
+// String is the rule as users write it: "same-device=app:db+tier:gold".
 func (a AffinityRule) String() string {
 	if len(a.Match) == 0 {
 		return a.Kind.String() + "=*"
@@ -101,13 +101,13 @@ func (a AffinityRule) String() string {
 	return a.Kind.String() + "=" + strings.Join(words, "+")
 }
 
-// Validate names the field that is wrong. Being near everybody is no requirement
-// anybody has; it would only keep a holder off empty devices.
+// Validate names the field that is wrong. An affinity to every holder is rejected: all
+// it could do is to keep a holder off empty devices.
 func (a AffinityRule) Validate() error {
 	switch {
 	case a.Kind < SameDevice || a.Kind > DifferentNode:
 		return fmt.Errorf("kind: %d is not a kind", a.Kind)
-	case len(a.Match) == 0 && !a.Kind.Apart():
+	case len(a.Match) == 0 && !a.Kind.IsAnti():
 		return fmt.Errorf("match: empty, which only rules that keep apart may be")
 	case !slices.IsSortedFunc(a.Match, Label.Compare):
 		return fmt.Errorf("match: not sorted")

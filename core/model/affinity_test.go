@@ -16,8 +16,8 @@ func TestAffinityRules(t *testing.T) {
 	}{
 		{"one label", model.AffinityRule{Kind: model.SameDevice, Match: []model.Label{db}}, "same-device=app:db", ""},
 		{"two labels", model.AffinityRule{Kind: model.DifferentNode, Match: []model.Label{db, gold}}, "different-node=app:db+tier:gold", ""},
-		{"everybody", model.AffinityRule{Kind: model.DifferentDevice}, "different-device=*", ""},
-		{"with everybody", model.AffinityRule{Kind: model.SameNode}, "same-node=*", "match: empty, which only rules that keep apart may be"},
+		{"every holder", model.AffinityRule{Kind: model.DifferentDevice}, "different-device=*", ""},
+		{"with every holder", model.AffinityRule{Kind: model.SameNode}, "same-node=*", "match: empty, which only rules that keep apart may be"},
 		{"no kind", model.AffinityRule{Match: []model.Label{db}}, "unspecified=app:db", "kind: 0 is not a kind"},
 		{"out of order", model.AffinityRule{Kind: model.SameNode, Match: []model.Label{gold, db}}, "same-node=tier:gold+app:db", "match: not sorted"},
 	}

@@ -1,12 +1,12 @@
 package model
 
-// Bond is what every two devices of a set must share. The zero value asks for
-// nothing. A single device is bonded with itself, whatever is asked.
+// Bond is what every two devices of a set must share. The zero value requires nothing.
+// A single device satisfies every bond.
 type Bond struct {
 	// Link is the least class of the pair's link; SYS for any.
 	Link LinkClass
-	// NUMA: both hang off the same NUMA node. A device that did not say which one
-	// is on none with another.
+	// NUMA: both are on the same NUMA node. A device with an unknown NUMA node shares it
+	// with no other.
 	NUMA bool
 }
 
@@ -20,8 +20,8 @@ const NodeDepth = -1
 // none.
 type Level struct {
 	Name string
-	// Label is the node label that tells nodes' domains, for messages; empty for
-	// the level "node".
+	// Label is the node label that holds the nodes' domain at this level, for messages;
+	// empty for the level "node".
 	Label string
 	// Depth is the level's place in Node.Domains, 0 for the outermost; NodeDepth
 	// for "node".
@@ -35,8 +35,9 @@ type Closeness struct {
 	Level Level
 }
 
-// NUMAPolicy is what a node's kubelet demands of the devices it hands out. A pod it
-// finds wanting is failed, not placed elsewhere, so the planner must ask first.
+// NUMAPolicy is what a node's kubelet requires of the devices it hands out. Kubelet
+// fails a pod that violates it instead of returning it to the scheduler, so the planner
+// must check first.
 type NUMAPolicy uint8
 
 // AnyNUMA demands nothing. FewestNUMA demands no more NUMA nodes than the same

@@ -129,7 +129,7 @@ func (e Extras) Validate() error {
 	return nil
 }
 
-// Names under which a Shortage tells of what Host counts.
+// Names that a Shortage uses for what Host counts.
 const (
 	CPUName    = "cpu"    // in milli
 	MemoryName = "memory" // in bytes
@@ -139,8 +139,8 @@ const (
 type Shortage struct {
 	// Name is CPUName, MemoryName or that of an Extra.
 	Name string
-	// Need is what the request asks for, Free what other holders leave (of extras less
-	// than 0 on an overcommitted node), Total what the node has. Where Need is above Total no holder's
-	// leaving helps.
+	// Need is what the request asks for, Free what other holders leave (of extras
+	// negative on an overcommitted node), Total what the node has. If Need is above
+	// Total, no eviction helps.
 	Need, Free, Total int64
 }

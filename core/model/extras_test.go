@@ -48,8 +48,8 @@ func TestExtrasAgreeWithMaps(t *testing.T) {
 	})
 }
 
-// A tenant may ask for any number; what several members need together never looks
-// like less than what one needs.
+// A request may name any number; the sum of several members' requests never overflows
+// to less than one of them.
 func TestHugeAmountsStayHuge(t *testing.T) {
 	huge := model.MakeExtras([]model.Extra{{Name: "rdma/hca", Amount: 1<<63 - 1}})
 	if err := huge.Validate(); err != nil || huge.Amount("rdma/hca") != model.MaxAmount {

@@ -10,9 +10,9 @@ func (b Bytes) MiB() MiB { return MiB(b >> 20) }
 // Bytes is the same amount of memory in bytes.
 func (m MiB) Bytes() Bytes { return Bytes(m) << 20 }
 
-// Host is what devices need beside themselves: processor time and main memory of
-// their node. kube-scheduler has the last word on whether they suffice; the planner
-// counts them the same way, so that its plans are not refused for them.
+// Host is the CPU and main memory of a node. kube-scheduler decides in the end whether
+// they suffice; the planner counts them the same way, so that its plans are not
+// rejected for them.
 type Host struct {
 	CPU    int64 // milli
 	Memory Bytes

@@ -76,7 +76,7 @@ func fullRequest() *model.Request {
 		Affinity: []model.AffinityRule{{Kind: model.SameNode, Match: []model.Label{{Scope: "ns", Key: "k", Value: "v"}}}},
 		Labels:   []model.Label{{Scope: "ns", Key: "k", Value: "v"}},
 		Host:     model.Host{CPU: 1, Memory: 2}, Extras: model.Extras{{Name: "pods", Amount: 1}},
-		Priority: 1, Standing: 2, Workload: model.Training,
+		Priority: 1, TenantPriority: 2, Workload: model.Training,
 	}
 }
 
@@ -84,14 +84,14 @@ func fullRequest() *model.Request {
 // are those that no decision about places reads.
 var (
 	onlyRanked = map[string]string{
-		"PreferModels":  "an objective, no requirement",
-		"Prefer.Level":  "an objective, no requirement",
-		"NodePlacement": "which nodes are filled first",
-		"Standing":      "an objective, no requirement",
-		"Workload":      "an objective, no requirement",
+		"PreferModels":   "an objective, no requirement",
+		"Prefer.Level":   "an objective, no requirement",
+		"NodePlacement":  "which nodes are filled first",
+		"TenantPriority": "an objective, no requirement",
+		"Workload":       "an objective, no requirement",
 	}
 	unread = map[string]string{
-		"Priority":              "whom a holder may displace is not a node's answer",
+		"Priority":              "which holders it may preempt is not a node's answer",
 		"Containers[].Name":     "passed on to the record",
 		"Containers[].Resource": "passed on to the record",
 	}

@@ -8,10 +8,11 @@ import (
 // NodeID names a node.
 type NodeID string
 
-// HolderID identifies who holds devices: a gang's member (a pod's UID).
+// HolderID identifies a holder of devices: a member of a gang (a pod's UID).
 type HolderID string
 
-// Vendor says whose device it is, and so which extended resource sells it.
+// Vendor is the manufacturer of a device; it decides which extended resource the device
+// is sold as.
 type Vendor string
 
 // The vendors Tangram knows.
@@ -39,7 +40,7 @@ type MiB int64
 // Health is the state of a device. New work is kept off all but Healthy ones.
 type Health uint8
 
-// The zero Health is Healthy: a device nobody has complained about.
+// The zero Health is Healthy: no fault was reported.
 const (
 	Healthy Health = iota
 	Suspect
@@ -47,7 +48,7 @@ const (
 	Failed
 )
 
-// NUMAUnknown is the NUMA node of a device that did not say.
+// NUMAUnknown is the NUMA node of a device that did not report one.
 const NUMAUnknown = -1
 
 // Device is one physical GPU.
@@ -61,7 +62,7 @@ type Device struct {
 	Model  GPUModel
 	// Memory is what NVML reports, which is a little less than the name says.
 	Memory MiB
-	// NUMA is the NUMA node the device hangs off, or NUMAUnknown.
+	// NUMA is the NUMA node of the device, or NUMAUnknown.
 	NUMA   int
 	Health Health
 	// Tenants is how many shares the device may have at once; 0 for any number.
@@ -81,9 +82,8 @@ type Device struct {
 	Fixed bool
 }
 
-// NominalMemory is the memory the device is sold with: what it reports, rounded
-// up to whole GiB. A V100 "32 GB" reports 32510 MiB and must satisfy a wish for
-// 32Gi.
+// NominalMemory is the memory the device is sold with: what it reports, rounded up to
+// whole GiB. A V100 "32 GB" reports 32510 MiB and must satisfy a request for 32Gi.
 func (d Device) NominalMemory() MiB { return (d.Memory + 1023) / 1024 * 1024 }
 
 // LinkClass is how two devices reach each other, worst first, so that a larger

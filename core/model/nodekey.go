@@ -1,8 +1,8 @@
 package model
 
-// KindKey is equal exactly for nodes of one kind: nodes that, when nobody uses them,
-// answer every request alike that names no device by UUID. It leaves out the ID and
-// the devices' UUIDs, which make every node one of its own; Host and Extras, which are
+// KindKey is equal exactly for nodes of one kind: nodes that, without holders, give
+// equal answers to every request that names no device by UUID. It leaves out the ID and
+// the devices' UUIDs, which are unique to each node; Host and Extras, which are
 // compared node by node; and which domains a node is in, because a request of one
 // holder only asks whether there is a domain at a level.
 //

@@ -5,8 +5,8 @@ import "fmt"
 // PartKind says how much of a device a container takes.
 type PartKind uint8
 
-// Whole devices are nobody else's. A Share is an amount of memory and compute of
-// a device others may use too. A Slice is a MIG instance.
+// A Whole device has one holder. A Share is an amount of memory and compute of a device
+// that others may use too. A Slice is a MIG instance.
 const (
 	Whole PartKind = iota
 	Share

@@ -3,9 +3,9 @@ package model
 // Placement is the direction in which devices or nodes are filled.
 type Placement uint8
 
-// Auto is nobody's word: the packing objective decides between nodes, and parts
-// fill the fullest device. Binpack fills what is used before it opens the next;
-// Spread does the opposite.
+// Auto is the default: the packing objective decides between nodes, and parts fill the
+// fullest device. Binpack fills what is used before it opens the next; Spread does the
+// opposite.
 const (
 	Auto Placement = iota
 	Binpack

@@ -2,7 +2,8 @@ package model
 
 import "fmt"
 
-// Phase says when a container runs, which decides whose devices it may share.
+// Phase says when a container runs, which decides with which containers it may share
+// devices.
 type Phase uint8
 
 // Main containers run together. An Init container runs before them, alone but
@@ -47,8 +48,8 @@ type Want struct {
 // whole, all shares or all slices.
 type Request struct {
 	Vendor Vendor
-	// Containers in the order they are declared: init containers and sidecars
-	// first. They decide Count and who gets which of the chosen devices.
+	// Containers in the order of declaration: init containers and sidecars first. They
+	// determine Count and which container gets which of the chosen devices.
 	Containers []Container
 
 	// MinMemory is the least nominal memory of each device; 0 for any.
@@ -65,7 +66,7 @@ type Request struct {
 	UseIndexes           []int
 	// Attributes the node must have.
 	Attributes []Want
-	// PreferModels are models the owner would rather have, best first.
+	// PreferModels are the models the user prefers, best first.
 	PreferModels []GPUModel
 
 	// Require and Prefer say how close the devices must be and should be. For a
@@ -75,23 +76,22 @@ type Request struct {
 	// Placement says how parts are laid on a node's devices, NodePlacement which
 	// nodes are filled first.
 	Placement, NodePlacement Placement
-	// Affinity are the rules on who else may be on the same device or node. All must
-	// hold.
+	// Affinity are the rules on other holders on the same device or node. All must hold.
 	Affinity []AffinityRule
-	// Labels are the holder's own, sorted by Label.Compare: what others' rules are
-	// about.
+	// Labels are the holder's own, sorted by Label.Compare: affinity rules of other
+	// holders match them.
 	Labels []Label
 
 	// Host and Extras are what the holder needs of its node beside devices.
 	Host   Host
 	Extras Extras
 
-	// Priority is the owner's priority, larger first, as Kubernetes counts it.
+	// Priority is the pod's priority, larger first, as in Kubernetes.
 	Priority int32
-	// Standing is how much the owner's tenant matters, 1..100, which the priority
-	// objective turns into better hardware. 0 is nobody in particular: any will do.
-	Standing int
-	Workload Workload
+	// TenantPriority ranks the tenant, 1..100: the priority objective gives better
+	// hardware to higher values. 0: unspecified, any hardware suits.
+	TenantPriority int
+	Workload       Workload
 }
 
 // Kind is the kind of devices asked for: that of the first container that asks.

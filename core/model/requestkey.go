@@ -1,21 +1,20 @@
 package model
 
-// FitKey is equal exactly for requests that every node answers alike: with the same
-// devices, or with the same refusal (place.Fit, ledger.View.Covers).
+// FitKey is equal exactly for requests to which every node gives equal answers: the
+// same devices, or the same refusal (place.Fit, ledger.View.Covers).
 //
-// Labels are part of it only beside affinity rules, where the request may be the one
-// its own rule is about. Rules of holders that are there (ledger.KeptApart) can make
-// labels matter as well: when KeptApart is true of a request's labels, a verdict
-// depends on LabelsKey too, and must be neither stored nor looked up under FitKey
-// alone. Which rules there are changes as holders come and go, so KeptApart is asked
-// each time.
+// Labels are part of it only beside affinity rules, because a request may match its own
+// rule. Anti-affinity rules of present holders (ledger.KeptApart) can make labels
+// matter as well: when KeptApart is true of a request's labels, a verdict depends on
+// LabelsKey too, and must be neither stored nor looked up under FitKey alone. These
+// rules change with the holders, so KeptApart is asked each time.
 //
 // It leaves out what only decides between nodes that can all take the request
-// (RankKey), and what no decision about places reads: Priority, and the containers'
-// names and resources, which are passed on to the record.
+// (RankKey), and what no placement decision reads: Priority, and the containers' names
+// and resources, which are passed on to the record.
 //
-// A test goes through every field of Request and of what it contains, and fails for
-// one that is in none of the keys and not named there as left out.
+// A test goes through every field of Request and of what it contains, and fails for one
+// that is in none of the keys and not named there as left out.
 func (r *Request) FitKey() string {
 	k := make(key, 0, 256)
 	k.text(string(r.Vendor))
@@ -60,15 +59,15 @@ func (r *Request) FitKey() string {
 	return string(k)
 }
 
-// LabelsKey is equal exactly for requests that holders' affinity rules are about
-// alike. The label of the request's group is no part of it: no rule is about groups.
+// LabelsKey is equal exactly for requests that the same affinity rules match. The label
+// of the request's group is not part of it: no rule matches groups.
 func (r *Request) LabelsKey() string {
 	var k key
 	k.labels(r.ownLabels())
 	return string(k)
 }
 
-// ownLabels are the labels that rules can be about: all but the group's.
+// ownLabels are the labels that rules can match: all but the group's.
 func (r *Request) ownLabels() []Label {
 	for i, l := range r.Labels {
 		if l.Scope == groupScope {
@@ -79,15 +78,14 @@ func (r *Request) ownLabels() []Label {
 	return r.Labels
 }
 
-// RankKey is equal exactly for requests that, where FitKey is equal too, order the
-// nodes that can take them alike. The group counts where the request would rather be
-// near it.
+// RankKey is equal exactly for requests that, if FitKey is equal too, rank the feasible
+// nodes equally. The group counts if the request prefers to be near it.
 func (r *Request) RankKey() string {
 	k := make(key, 0, 64)
 	k.models(r.PreferModels)
 	k.level(r.Prefer.Level)
 	k.number(int64(r.NodePlacement))
-	k.number(int64(r.Standing))
+	k.number(int64(r.TenantPriority))
 	k.number(int64(r.Workload))
 	if group, ok := r.Group(); ok && r.Prefer.Level.Name != "" {
 		k.text(group.Value)

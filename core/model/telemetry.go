@@ -1,7 +1,7 @@
 package model
 
-// Reading is one measured value. The zero Reading was never taken: nobody may
-// mistake it for a measured 0.
+// Reading is one measured value. The zero Reading means "not measured", which is
+// different from a measured 0.
 type Reading struct {
 	Value int
 	Known bool
@@ -10,9 +10,8 @@ type Reading struct {
 // Measured is a reading that was taken.
 func Measured(value int) Reading { return Reading{value, true} }
 
-// Telemetry is what was last measured on one device. It says how a device is doing,
-// not who may use it: it can make a placement better or worse, never possible or
-// impossible.
+// Telemetry is what was last measured on one device. It describes load, not permission:
+// it changes a node's score, never whether a request fits.
 type Telemetry struct {
 	// Utilization is the share of time the device was busy, in percent.
 	Utilization Reading

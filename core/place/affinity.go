@@ -6,33 +6,33 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// KeepApart are those of a holder's rules that bind others once it is there.
-func KeepApart(rules []model.AffinityRule) []model.AffinityRule {
+// AntiAffinity returns a holder's anti-affinity rules: they also apply to requests placed
+// after it.
+func AntiAffinity(rules []model.AffinityRule) []model.AffinityRule {
 	var out []model.AffinityRule
 	for _, rule := range rules {
-		if rule.Kind.Apart() {
+		if rule.Kind.IsAnti() {
 			out = append(out, rule)
 		}
 	}
 	return out
 }
 
-// company restricts devices to those where the request's rules on others hold, and
-// the rules of those already there. Rules work as Kubernetes' affinity between pods
-// does: who wants to be with others goes anywhere when there are none yet and it is
-// itself one of those it wants to be with, so that the first of a group has a place;
-// and who wants to be apart is left alone later, too.
-func company(r *model.Request, v ledger.View, devices model.Mask) (model.Mask, *explain.Refusal) {
+// byAffinity restricts devices to those on which the request's affinity rules hold, and
+// the anti-affinity rules of the holders already there. As with Kubernetes' inter-pod
+// affinity, a request that matches its own affinity rule goes anywhere while no other
+// holder matches it, so that the first of a group can be placed.
+func byAffinity(r *model.Request, v ledger.View, devices model.Mask) (model.Mask, *explain.Refusal) {
 	need := r.Distinct()
 	refuse := func(code explain.Code, rule string, left model.Mask) (model.Mask, *explain.Refusal) {
 		return 0, &explain.Refusal{Code: code, Need: int64(need), Best: int64(left.Count()), Devices: devices.Count(), Detail: rule}
 	}
 	left := devices
 	for _, rule := range r.Affinity {
-		if rule.Kind.Apart() {
+		if rule.Kind.IsAnti() {
 			continue
 		}
-		theirs, here, anywhere := v.Company(rule)
+		theirs, here, anywhere := v.Matching(rule)
 		switch {
 		case !anywhere && rule.Matches(r.Labels):
 			continue
@@ -45,8 +45,8 @@ func company(r *model.Request, v ledger.View, devices model.Mask) (model.Mask, *
 			return refuse(explain.NoCompany, rule.String(), left)
 		}
 	}
-	for _, rule := range KeepApart(r.Affinity) {
-		theirs, here, _ := v.Company(rule)
+	for _, rule := range AntiAffinity(r.Affinity) {
+		theirs, here, _ := v.Matching(rule)
 		if rule.Kind == model.DifferentNode && here {
 			theirs = left
 		}
@@ -61,8 +61,8 @@ func company(r *model.Request, v ledger.View, devices model.Mask) (model.Mask, *
 	return left, nil
 }
 
-// apart says whether nodes of one bucket may answer a request differently because of
-// who is on them.
-func apart(l *ledger.Ledger, r *model.Request) bool {
+// affinityMatters says whether nodes of one bucket may answer a request differently
+// because of the holders on them.
+func affinityMatters(l *ledger.Ledger, r *model.Request) bool {
 	return len(r.Affinity) > 0 || l.KeptApart(r.Labels)
 }

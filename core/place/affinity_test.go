@@ -32,7 +32,7 @@ func rule(kind model.AffinityKind, match ...model.Label) model.AffinityRule {
 	return model.AffinityRule{Kind: kind, Match: match}
 }
 
-func TestFitCompany(t *testing.T) {
+func TestFitAffinity(t *testing.T) {
 	// Two nodes of two devices; db has a quarter of the second device of a.
 	setup := func(t *testing.T, rules ...model.AffinityRule) *ledger.Ledger {
 		t.Helper()
@@ -71,7 +71,7 @@ func TestFitCompany(t *testing.T) {
 			&explain.Refusal{Code: explain.NoCompany, Need: 2, Devices: 2, Detail: "same-device=app:db"}},
 		{"same node", nil, quarter(1, app("web"), rule(model.SameNode, app("db")...)), 0b10, 0,
 			nil, no(explain.NoCompany, 0, 2, "same-node=app:db")},
-		{"nobody to be with", nil, quarter(1, app("web"), rule(model.SameNode, app("cache")...)), 0, 0,
+		{"no holder matches", nil, quarter(1, app("web"), rule(model.SameNode, app("cache")...)), 0, 0,
 			no(explain.NoCompany, 0, 2, "same-node=app:cache"), no(explain.NoCompany, 0, 2, "same-node=app:cache")},
 		{"the first of its group", nil, quarter(1, app("web"), rule(model.SameDevice, app("web")...)), 0b10, 0b01, nil, nil},
 		{"different device", nil, quarter(1, app("web"), rule(model.DifferentDevice, app("db")...)), 0b01, 0b01, nil, nil},
@@ -106,7 +106,7 @@ func TestFitCompany(t *testing.T) {
 	}
 }
 
-// TestPreemptionKeepsApart: who is too close may be asked to leave.
+// TestPreemptionKeepsApart: holders that violate an anti-affinity rule can be victims.
 func TestPreemptionKeepsApart(t *testing.T) {
 	l := ledger.New()
 	_ = l.SetNode(coretest.Node("a").GPUs(1, "A100").Build())
@@ -120,12 +120,13 @@ func TestPreemptionKeepsApart(t *testing.T) {
 		t.Errorf("got %v, %v", victims, ok)
 	}
 	if _, ok := place.Victims(l, quarter(1, app("web"), rule(model.SameDevice, app("cache")...)), "a", nil); ok {
-		t.Error("nobody's leaving brings company")
+		t.Error("evictions cannot satisfy an affinity rule")
 	}
 }
 
-// TestRulesHold: whatever is placed, no two holders are closer than a rule of either
-// allows, and whoever wanted company had it when it came, unless it was the first.
+// TestRulesHold: no two holders are closer than a rule of either allows, and a request
+// with an affinity rule was placed beside a match, unless it was the first of its
+// group.
 func TestRulesHold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := ledger.New()
@@ -140,7 +141,7 @@ func TestRulesHold(t *testing.T) {
 		var all []placed
 		for i := range rapid.IntRange(1, 8).Draw(t, "requests") {
 			r := coretest.DrawRequest(t)
-			coretest.DrawCompany(t, r)
+			coretest.DrawAffinity(t, r)
 			for c := range planner.New(l).Candidates(r, score.DefaultWeights()) {
 				for _, rule := range r.Affinity {
 					var near, exists bool
@@ -150,7 +151,7 @@ func TestRulesHold(t *testing.T) {
 							near = near || o.node == c.Node && (rule.Kind == model.SameNode || o.set&c.Grant.Set != 0)
 						}
 					}
-					if !rule.Kind.Apart() && !near && (exists || !rule.Matches(r.Labels)) {
+					if !rule.Kind.IsAnti() && !near && (exists || !rule.Matches(r.Labels)) {
 						t.Fatalf("%v wants %s and got %s %b", r.Labels, rule, c.Node, c.Grant.Set)
 					}
 				}
@@ -162,7 +163,7 @@ func TestRulesHold(t *testing.T) {
 		}
 		for i, a := range all {
 			for j, b := range all {
-				for _, rule := range place.KeepApart(a.r.Affinity) {
+				for _, rule := range place.AntiAffinity(a.r.Affinity) {
 					if i != j && a.node == b.node && rule.Matches(b.r.Labels) && (rule.Kind == model.DifferentNode || a.set&b.set != 0) {
 						t.Fatalf("%v with %s is beside %v on %s", a.r.Labels, rule, b.r.Labels, a.node)
 					}

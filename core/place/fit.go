@@ -24,7 +24,7 @@ func (g *Grant) Claim(holder model.HolderID, r *model.Request, n *model.Node) le
 	ref := func(slot int) ledger.DeviceRef {
 		return ledger.DeviceRef{Index: n.Devices[slot].Index, UUID: n.Devices[slot].UUID}
 	}
-	c := ledger.Claim{Holder: holder, Vendor: r.Vendor, Host: r.Host, Extras: r.Extras, Priority: r.Priority, Labels: r.Labels, Apart: KeepApart(r.Affinity)}
+	c := ledger.Claim{Holder: holder, Vendor: r.Vendor, Host: r.Host, Extras: r.Extras, Priority: r.Priority, Labels: r.Labels, Apart: AntiAffinity(r.Affinity)}
 	if r.Kind() == model.Whole {
 		c.Count = r.Count()
 		for slot := range g.Set.Slots() {
@@ -47,12 +47,12 @@ func Fit(r *model.Request, v ledger.View) (Grant, *explain.Refusal) {
 	return FitWith(r, v, Choose{})
 }
 
-// Worth is what so much of a device, in thousandths, can be sold for.
+// Worth is the value of a free part of a device, given in thousandths of the device.
 type Worth func(left int) int64
 
 // Choose says how to choose among devices that would do.
 type Choose struct {
-	// Worth says what the rest of a device is worth; nil when nobody knows.
+	// Worth values what is left of a device; nil when there is no such valuation.
 	Worth Worth
 	// Only, when not empty, are the devices to choose from.
 	Only model.Mask
@@ -117,7 +117,7 @@ func FitWith(r *model.Request, v ledger.View, how Choose) (Grant, *explain.Refus
 	if healthy.Count() < need {
 		return refuse(explain.Unhealthy, healthy, "")
 	}
-	healthy, refusal := company(r, v, healthy)
+	healthy, refusal := byAffinity(r, v, healthy)
 	if refusal != nil {
 		return Grant{}, refusal
 	}

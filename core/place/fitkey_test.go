@@ -12,9 +12,9 @@ import (
 	"github.com/tangram-dev/tangram/core/place"
 )
 
-// TestEqualFitKeysEqualAnswers: a node answers requests with equal keys alike, whatever
-// the key leaves out, and a request as its copy. With rules of holders about a
-// request's labels, the labels' key must be equal too.
+// TestEqualFitKeysEqualAnswers: a node gives equal answers to requests with equal keys,
+// and to a request and its copy. Where rules of holders match a request's labels, the
+// labels' key must be equal too.
 func TestEqualFitKeysEqualAnswers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := ledger.New()
@@ -25,7 +25,7 @@ func TestEqualFitKeysEqualAnswers(t *testing.T) {
 		}
 		for _, h := range []model.HolderID{"a", "b", "c"} {
 			r := coretest.DrawRequest(t)
-			coretest.DrawCompany(t, r)
+			coretest.DrawAffinity(t, r)
 			v, _ := l.View("n0")
 			if g, refusal := place.Fit(r, v); refusal == nil {
 				l.Put("n0", g.Claim(h, r, n))
@@ -33,15 +33,15 @@ func TestEqualFitKeysEqualAnswers(t *testing.T) {
 		}
 		r := coretest.DrawRequest(t)
 		r.Extras = coretest.DrawExtras(t, 2)
-		if rapid.Bool().Draw(t, "company") {
-			coretest.DrawCompany(t, r)
+		if rapid.Bool().Draw(t, "affinity") {
+			coretest.DrawAffinity(t, r)
 		}
 		other := *r
 		drawn := coretest.DrawRequest(t)
-		other.Priority, other.Standing, other.Workload = drawn.Priority, drawn.Standing, drawn.Workload
+		other.Priority, other.TenantPriority, other.Workload = drawn.Priority, drawn.TenantPriority, drawn.Workload
 		other.PreferModels, other.NodePlacement, other.Prefer.Level = drawn.PreferModels, drawn.NodePlacement, drawn.Prefer.Level
 		if rapid.Bool().Draw(t, "other labels") {
-			coretest.DrawCompany(t, drawn)
+			coretest.DrawAffinity(t, drawn)
 			other.Labels = drawn.Labels
 		}
 		if r.FitKey() != other.FitKey() {

@@ -10,8 +10,9 @@ import (
 )
 
 // nearness is how close a request's devices must be on one node: what the request
-// insists on, and what the node's kubelet will. Kubelet's rule is kept here because
-// kubelet does not send a pod back to be placed elsewhere: it fails it.
+// requires, and what the node's kubelet requires. Kubelet's rule is checked here
+// because kubelet fails a pod that violates it instead of returning it to the
+// scheduler.
 type nearness struct {
 	r *model.Request
 	v ledger.View
@@ -19,7 +20,7 @@ type nearness struct {
 	bond model.Bond
 	// numa is on how many NUMA nodes all devices may be together; 0 for any number.
 	numa int
-	// each is the same for every container alone; nil when nobody asks.
+	// each is the same limit for every container by itself; nil without such a limit.
 	each []int
 	// never: kubelet would refuse the pod even on an empty node.
 	never bool
@@ -129,8 +130,8 @@ func (n *nearness) areas(devices model.Mask, bond model.Bond) []model.Mask {
 	return out
 }
 
-// largest is the largest of the areas, and less than would be enough: where each
-// container has an area of its own, it is not size that was missing.
+// largest is the largest of the areas, capped below need: where each container has an
+// area of its own, size is not what was missing.
 func (n *nearness) largest(devices model.Mask, need int) model.Mask {
 	var best model.Mask
 	for _, a := range n.areas(devices, n.bond) {

@@ -165,7 +165,7 @@ func TestNearParts(t *testing.T) {
 	n := islands().Build()
 	l := ledger.New()
 	_ = l.SetNode(n)
-	// Three cards of the first island are whole in somebody's hands.
+	// Three cards of the first island are held whole.
 	l.Put("n", coretest.WholeClaim("other", n, coretest.Request(3), 0b111))
 	r := &model.Request{Vendor: model.NVIDIA, Containers: []model.Container{{Count: 2, Part: model.Part{Kind: model.Share, Memory: 1 << 10}}}}
 	r.Require.Link = model.NVLink
@@ -181,8 +181,8 @@ func TestNearParts(t *testing.T) {
 	}
 }
 
-// TestGrantsAreNear: whatever is granted, on nodes in whatever use, is as near as the
-// request and the node's kubelet demand, by a second implementation of both.
+// TestGrantsAreNear: on nodes in any state of use, what is granted is as near as the
+// request and the node's kubelet require, by a second implementation of both.
 func TestGrantsAreNear(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := ledger.New()
@@ -201,7 +201,7 @@ func TestGrantsAreNear(t *testing.T) {
 			}
 			l.Put("n0", grant.Claim(model.HolderID(fmt.Sprint(i)), r, v.Node))
 			if rapid.Bool().Draw(t, "leave") {
-				l.Drop(model.HolderID(fmt.Sprint(rapid.IntRange(0, i).Draw(t, "who"))))
+				l.Drop(model.HolderID(fmt.Sprint(rapid.IntRange(0, i).Draw(t, "holder"))))
 			}
 		}
 	})

@@ -22,8 +22,8 @@ type GrantedPart struct {
 	Start int
 }
 
-// amounts are what shares take of a device together. Memory in MiB and in percent
-// are kept apart, because who reads a record does not know the device.
+// amounts are what shares take of a device together. Memory in MiB and in percent is
+// kept separately, because a record is read without knowing the device.
 type amounts struct {
 	memory  model.MiB
 	percent int
@@ -39,12 +39,12 @@ func (a amounts) max(b amounts) amounts {
 	return amounts{max(a.memory, b.memory), max(a.percent, b.percent), max(a.milli, b.milli), max(a.tenants, b.tenants)}
 }
 
-// Hold turns what containers were given into what their holder has as long as it
-// lives. Containers that run together add up. Where an init container, beside the
-// sidecars started before it, takes no less of a device than the others do
-// afterwards, its amount is held instead. Slices are instances and exist to the
-// end. The parts' Memory is not looked at, so that the holder's claim is the same
-// when it is granted and when it is read from a record.
+// Hold converts what containers were granted into what their holder keeps for its whole
+// life. Containers that run together add up. Where an init container, beside the
+// sidecars started before it, takes at least as much of a device as the others do
+// afterwards, its amount is held instead. Slices are instances and exist until the pod
+// ends. The parts' Memory is ignored, so that the claim is the same when it is granted
+// and when it is read from a record.
 func Hold(r *model.Request, parts []GrantedPart) []GrantedPart {
 	var out []GrantedPart
 	after, early, peak := map[int]amounts{}, map[int]amounts{}, map[int]amounts{}
@@ -77,9 +77,9 @@ func Hold(r *model.Request, parts []GrantedPart) []GrantedPart {
 	return out
 }
 
-// pool gives the first part on a device the whole of each amount that is no less in
-// an init container's time than afterwards, and the others none of it: one amount
-// is rounded once.
+// pool gives the first part on a device the whole of each amount whose peak is during
+// an init container, and the other parts none of it, so that the amount is rounded
+// once.
 func pool(parts []GrantedPart, slot int, top, after amounts) {
 	first := true
 	for i := range parts {
@@ -103,8 +103,8 @@ func pool(parts []GrantedPart, slot int, top, after amounts) {
 	}
 }
 
-// holds says whether what a grant would be held with fits: with memory in MiB and
-// in percent in one pod that is more than any one moment needs.
+// holds says whether what the holder of the grant keeps fits. With memory in MiB and in
+// percent in one pod, that is more than is needed at any one time.
 func (l *layer) holds(g Grant) bool {
 	usage := map[int]ledger.Usage{}
 	for _, p := range Hold(l.r, g.Parts) {
@@ -130,8 +130,8 @@ func fitParts(r *model.Request, v ledger.View, allowed model.Mask, worth Worth) 
 			}
 		}
 	}
-	// An init container meets the sidecars started before it and nobody else of its
-	// own pod.
+	// An init container runs beside the sidecars started before it, and no other
+	// container of its pod.
 	early := map[int]ledger.Usage{}
 	for i, c := range r.Containers {
 		switch {
@@ -172,9 +172,9 @@ func (l *layer) at(usage map[int]ledger.Usage, slot int) ledger.Usage {
 	return l.v.Usage(slot)
 }
 
-// lay gives a container its devices: shares each of another one, slices wherever
-// they do least harm. Init containers prefer
-// devices the pod uses later anyway.
+// lay gives a container its devices: each share on a different device, slices where
+// they cost least of what could still be cut. Init containers prefer devices that the
+// pod uses later anyway.
 func (l *layer) lay(g *Grant, container int, usage, later map[int]ledger.Usage) *explain.Refusal {
 	c := l.r.Containers[container]
 	var taken model.Mask
@@ -195,17 +195,17 @@ func (l *layer) lay(g *Grant, container int, usage, later map[int]ledger.Usage) 
 	return nil
 }
 
-// choose picks the device for a part: where least is lost of what is left to sell
-// (if somebody says what that is worth), for a slice where the cut costs least of
-// what could still be cut, then the fullest device, or the emptiest for who wants to
-// spread; among equally full ones the least busy; among equals the lowest slot.
+// choose picks the device for a part: the one that loses the least value (if there is a
+// valuation), for a slice the one where the cut costs least of what could still be cut,
+// then the fullest device, or the emptiest for Spread; among equally full ones the
+// least busy; among equals the lowest slot.
 func (l *layer) choose(p model.Part, usage, later map[int]ledger.Usage, taken model.Mask) (best, start int) {
 	best = -1
 	var bestRank [5]int
 	for slot := range (l.allowed &^ taken).Slots() {
 		u := l.at(usage, slot)
 		s, ok := l.v.Fits(slot, u, p)
-		if !ok || !polite(u, p) {
+		if !ok || !computeAllows(u, p) {
 			continue
 		}
 		left := l.v.Left(slot, u)
@@ -230,7 +230,7 @@ func (l *layer) choose(p model.Part, usage, later map[int]ledger.Usage, taken mo
 }
 
 // busyness is a device's utilization in steps of ten percent, so that noise does not
-// flip choices. A device nobody measured is in the middle.
+// change the choice. A device without a measurement is in the middle.
 func busyness(t model.Telemetry) int {
 	if !t.Utilization.Known {
 		return 5
@@ -238,9 +238,9 @@ func busyness(t model.Telemetry) int {
 	return t.Utilization.Value / 10
 }
 
-// polite: who wants the whole compute gets the device alone, and who wants none in
-// particular still needs some to be left.
-func polite(u ledger.Usage, p model.Part) bool {
+// computeAllows: a share of all compute needs the device alone, and a share without a
+// stated amount needs some compute to be left.
+func computeAllows(u ledger.Usage, p model.Part) bool {
 	if p.Kind != model.Share {
 		return true
 	}

@@ -84,7 +84,8 @@ func TestTallyCountsNodesAndDevices(t *testing.T) {
 	}
 }
 
-// TestVictims: who is named is needed, helps, and is less important.
+// TestVictims: every victim is needed, their evictions are enough, and all have lower
+// priority.
 func TestVictims(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := ledger.New()
@@ -125,7 +126,7 @@ func TestVictims(t *testing.T) {
 				t.Fatalf("victim %s is too important", h)
 			}
 			if fitsWithout(slices.Delete(slices.Clone(victims), i, i+1)) {
-				t.Fatalf("victim %s of %v is named in vain", h, victims)
+				t.Fatalf("victim %s of %v is not needed", h, victims)
 			}
 		}
 	})

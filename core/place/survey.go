@@ -10,7 +10,7 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// Survey is the answer of every node to a request: who can take it, and why the
+// Survey is every node's answer to a request: which nodes can take it, and why the
 // others cannot.
 type Survey struct {
 	// Groups can take the request, those in use first.
@@ -45,12 +45,12 @@ func (g *Group) Nodes() iter.Seq[model.NodeID] {
 	}
 }
 
-// Ask asks every node. It evaluates each bucket of interchangeable nodes once, so
-// its cost grows with the number of different nodes only. The result refers to the
+// Ask evaluates every node. It evaluates each bucket of interchangeable nodes once, so
+// its cost grows with the number of buckets, not of nodes. The result refers to the
 // ledger and must be used before the ledger changes.
 func Ask(l *ledger.Ledger, r *model.Request) Survey {
 	var s Survey
-	if apart(l, r) { // who is on a node makes the difference
+	if affinityMatters(l, r) { // holders on the node matter, not only its bucket
 		for v := range everyNode(l) {
 			s.judge(r, v, 1, nil, nil)
 		}
@@ -113,14 +113,13 @@ func (s *Survey) judge(r *model.Request, v ledger.View, n int, b *ledger.Bucket,
 // Fits says whether any node can take the request.
 func (s *Survey) Fits() bool { return len(s.Groups) > 0 }
 
-// Fits says whether any node can take a request, without asking those after the
-// first that can.
+// Fits says whether any node can take a request. It stops at the first that can.
 func Fits(l *ledger.Ledger, r *model.Request) bool {
 	if len(r.UseUUIDs) > 0 || len(r.AvoidUUIDs) > 0 {
 		s := Ask(l, r)
 		return s.Fits()
 	}
-	if apart(l, r) {
+	if affinityMatters(l, r) {
 		for v := range everyNode(l) {
 			if _, refusal := Fit(r, v); refusal == nil {
 				return true
@@ -151,5 +150,5 @@ func Judge(r *model.Request, v ledger.View) *explain.Refusal {
 // Alike says whether all nodes of a bucket answer a request alike, as far as devices
 // go.
 func Alike(l *ledger.Ledger, r *model.Request) bool {
-	return len(r.UseUUIDs)+len(r.AvoidUUIDs) == 0 && !apart(l, r)
+	return len(r.UseUUIDs)+len(r.AvoidUUIDs) == 0 && !affinityMatters(l, r)
 }

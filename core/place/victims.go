@@ -8,10 +8,10 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// Victims names holders of lower priority whose leaving would let a request fit on a
-// node, beside those who leave anyway; ok is false when even all of them would not
-// help. Nobody is named in vain: putting any one back would make the request not fit.
-// The least important and youngest go first.
+// Victims selects holders of lower priority to evict from a node so that a request fits
+// there, in addition to holders that leave anyway; ok is false when evicting all of
+// them would not be enough. The set is minimal: without any one of the evictions the
+// request does not fit. Candidates are taken by ascending priority, the youngest first.
 func Victims(l *ledger.Ledger, r *model.Request, id model.NodeID, leaving []model.HolderID) (victims []model.HolderID, ok bool) {
 	gone := map[model.HolderID]bool{}
 	for _, h := range leaving {
@@ -43,7 +43,7 @@ func Victims(l *ledger.Ledger, r *model.Request, id model.NodeID, leaving []mode
 	if !ok {
 		return nil, false
 	}
-	// Spare whom we can, the most important first.
+	// Reprieve victims that turn out not to be needed, the highest priority first.
 	for i := len(victims) - 1; i >= 0; i-- {
 		gone[victims[i]] = false
 		if fits() {

@@ -24,13 +24,13 @@ type bound struct {
 type boundKey struct {
 	vendor model.Vendor
 	count  int
-	// parts tells requests apart of which the number of devices does not say all.
-	parts    string
-	standing int
-	workload model.Workload
-	place    model.Placement
-	measured bool
-	weights  score.Weights
+	// parts distinguishes requests beyond their number of devices.
+	parts          string
+	tenantPriority int
+	workload       model.Workload
+	place          model.Placement
+	measured       bool
+	weights        score.Weights
 }
 
 // pointsPerGPU: losing one whole GPU per GPU asked for costs half of the points of
@@ -48,7 +48,7 @@ func (p *Planner) bound(r *model.Request, w score.Weights) bound {
 	if !score.Plain(r) {
 		return p.newBound(r, w)
 	}
-	key := boundKey{r.Vendor, r.Count(), partsKey(r), r.Standing, r.Workload, r.NodePlacement, p.ledger.Measured(), w}
+	key := boundKey{r.Vendor, r.Count(), partsKey(r), r.TenantPriority, r.Workload, r.NodePlacement, p.ledger.Measured(), w}
 	if b, ok := p.bounds[key]; ok {
 		return b
 	}
@@ -64,8 +64,8 @@ func (p *Planner) bound(r *model.Request, w score.Weights) bound {
 // requests in use, so that only made-up ones reach it.
 const maxBounds = 4096
 
-// partsKey is empty for a single container with whole devices, of which the number of
-// devices says all.
+// partsKey is empty for a single container with whole devices, which its number of
+// devices describes fully.
 func partsKey(r *model.Request) string {
 	if len(r.Containers) == 1 && r.Kind() == model.Whole {
 		return ""
@@ -82,7 +82,7 @@ func (p *Planner) newBound(r *model.Request, w score.Weights) bound {
 	b := bound{neutral: true, perStep: int64(w[score.Fragmentation]) * pointsPerGPU * 1000 * pack.StepMilli / demand}
 	first := true
 	var one score.Card
-	alone := *r // an empty node has no company to judge
+	alone := *r // affinity rules have nothing to match on an empty node
 	alone.Affinity, alone.Labels = nil, nil
 	for v := range p.ledger.Kinds() {
 		grant, refusal := p.Fit(&alone, v)
@@ -124,7 +124,7 @@ func (p *Planner) varies(r *model.Request, o score.Objective) bool {
 	case score.OfTelemetry:
 		return p.ledger.Measured()
 	}
-	return true // nothing is known of it: any node may be the best
+	return true // unknown basis: any node may be the best
 }
 
 func (b bound) fleetCost(steps int) int64 { return int64(steps) * b.perStep }

@@ -21,7 +21,7 @@ func drawUsed(t *rapid.T) (*ledger.Ledger, *planner.Planner) {
 		if slices.ContainsFunc(n.Devices, func(d model.Device) bool {
 			return d.Vendor != n.Devices[0].Vendor || d.Model != n.Devices[0].Model || d.Memory != n.Devices[0].Memory
 		}) {
-			l.RemoveNode(n.ID) // which of its devices is chosen, and rated, depends on who holds the others
+			l.RemoveNode(n.ID) // which of its devices is chosen, and rated, depends on the other holders
 			continue
 		}
 		l.SetTelemetry(n.ID, coretest.DrawTelemetry(t, n))
@@ -75,8 +75,8 @@ func TestNothingBeatsTheBound(t *testing.T) {
 	})
 }
 
-// TestBoundsAreNotMixedUp: what the planner remembers of a request is what it would
-// find anew, whatever it was asked before.
+// TestBoundsAreNotMixedUp: a cached bound equals the one computed anew, after any
+// earlier requests.
 func TestBoundsAreNotMixedUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l, p := drawUsed(t)
@@ -100,7 +100,7 @@ func plainRequest(t *rapid.T) *model.Request {
 		r.Containers = append(r.Containers, r.Containers[0])
 	}
 	if rapid.Bool().Draw(t, "important") {
-		r.Standing = 90
+		r.TenantPriority = 90
 	}
 	r.Placement = model.Placement(rapid.IntRange(0, 1).Draw(t, "placement"))
 	r.NodePlacement = model.Placement(rapid.IntRange(0, 1).Draw(t, "node placement"))

@@ -14,7 +14,7 @@ import (
 // counts with its part of the device on which that is largest. A share of memory
 // counts with its part of the device on which that is smallest: any more would keep
 // shares waiting though large devices have room, since all charges together are
-// compared with the number of devices. See MostDemand.
+// compared with the number of devices.
 //
 // A request that no device of the fleet can take counts as whole devices, unless it
 // says itself how much of a device it takes.
@@ -24,12 +24,6 @@ func (p *Planner) Demand(r *model.Request) int64 {
 		return most
 	}
 	return least
-}
-
-// MostDemand is the most that a request can turn out to take, wherever it is placed.
-func (p *Planner) MostDemand(r *model.Request) int64 {
-	_, most := p.demand(r)
-	return most
 }
 
 func (p *Planner) demand(r *model.Request) (least, most int64) {
@@ -88,8 +82,8 @@ func takes(r *model.Request, d *model.Device) bool {
 	return true
 }
 
-// stated is the largest part of a device that a container asks for, as far as it can be
-// told without a device: whole devices for slices, turns and amounts of memory.
+// stated is the largest part of a device that a container asks for, as far as the
+// request alone says it: whole devices for slices, turns and amounts of memory.
 func stated(r *model.Request) int {
 	most := 1
 	for _, c := range r.Containers {

@@ -1,6 +1,5 @@
-// Package planner decides where a request goes. It is the one place where a pod's
-// fate is decided, whoever asks: the scheduler's plugins, the extender, the
-// simulator.
+// Package planner decides on which node a request goes, and on which devices. The
+// scheduler's plugins, the extender and the simulator all ask it.
 //
 // It keeps no state of its own but an index over the ledger's nodes. A request is
 // answered in three steps. The index orders the nodes on which the request may fit
@@ -10,7 +9,6 @@
 // interchangeable nodes is asked once, which finds what the index cannot express,
 // or the reasons why there is none.
 //
-// Read planner.go (what it keeps), shape.go and class.go (the ledger's and the
-// request's words in those of core/pack), search.go (the decision), rate.go (its
-// explanation).
+// Read planner.go (its state), shape.go and class.go (nodes and requests in the terms
+// of core/pack), search.go (the decision), rate.go (its explanation).
 package planner

@@ -17,3 +17,9 @@ func (p *Planner) BoundOf(r *model.Request, w score.Weights) Bound {
 	b := p.bound(r, w)
 	return Bound{b.best, b.neutral, b.perStep}
 }
+
+// MostDemand is the most that a request can turn out to take, wherever it is placed.
+func (p *Planner) MostDemand(r *model.Request) int64 {
+	_, most := p.demand(r)
+	return most
+}

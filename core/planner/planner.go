@@ -20,9 +20,9 @@ type Ranking interface {
 	Best(c *pack.Class) (pack.Choice, bool)
 }
 
-// Planner answers where requests go. Whoever changes the ledger need not tell it:
-// it reads the ledger's list of changes before it answers. There is one planner
-// per ledger. Not safe for concurrent use.
+// Planner answers where requests go. It needs no notice of changes: it reads the
+// ledger's list of changes before it answers. There is one planner per ledger. Not safe
+// for concurrent use.
 type Planner struct {
 	ledger  *ledger.Ledger
 	ranking Ranking
@@ -31,12 +31,12 @@ type Planner struct {
 
 	ordinals map[model.NodeID]int
 	nodes    []entry // by ordinal
-	spare    []int   // ordinals nobody has
+	unused   []int   // ordinals without a node
 	models   models
-	// odd counts nodes of which the index does not see all devices as they are.
+	// odd counts the nodes that the index does not represent exactly.
 	odd int
 
-	// bounds caches what a request could get at best, see bound.
+	// bounds caches the best score a request can get, see bound.
 	bounds      map[boundKey]bound
 	boundsKinds uint64
 
@@ -45,14 +45,14 @@ type Planner struct {
 	devicesKinds uint64
 }
 
-// entry is what the index was told of a node.
+// entry is the index's present state of a node.
 type entry struct {
 	id         model.NodeID
 	empty, now pack.Shape
 	odd        bool
 }
 
-// New returns the planner of a ledger, which learns the workload as it comes.
+// New returns the planner of a ledger. It learns the mix of requests from Arrive.
 func New(l *ledger.Ledger) *Planner {
 	return NewWith(l, pack.NewIndex(pack.NewPotential()), func(id model.NodeID) uint32 { return pack.Order(string(id)) })
 }
@@ -70,8 +70,8 @@ func NewWith(l *ledger.Ledger, ranking Ranking, order func(model.NodeID) uint32)
 	return p
 }
 
-// Arrive tells of a new request, so that the planner learns what is asked for. Call
-// it once per holder, before asking for a place.
+// Arrive records a new request, so that the planner learns the mix of requests. Call it
+// once per holder, before asking for a place.
 func (p *Planner) Arrive(r *model.Request) {
 	p.Sync()
 	if c, ok := p.class(r); ok {
@@ -87,21 +87,21 @@ func (p *Planner) Sync() {
 	}
 	switch {
 	case fleet && len(p.ordinals) == 0 && p.index != nil:
-		p.index.Forget() // a cluster without nodes: what comes next is another one
+		p.index.Forget() // no node is left: the next fleet is a new one
 	case fleet:
 		p.refresh()
 	}
 }
 
-// refresh lets the policy see which nodes there are.
+// refresh passes the present fleet to the ranking.
 func (p *Planner) refresh() {
 	if p.index != nil {
 		p.index.Refresh()
 	}
 }
 
-// look tells the index of one node, and says whether the fleet is another one now:
-// a node came, went or changed its size.
+// look updates the index for one node, and says whether the fleet changed: a node was
+// added, removed or resized.
 func (p *Planner) look(id model.NodeID) (fleet bool) {
 	v, there := p.ledger.View(id)
 	ordinal, known := p.ordinals[id]
@@ -111,7 +111,7 @@ func (p *Planner) look(id model.NodeID) (fleet bool) {
 			p.countOdd(ordinal, false)
 			delete(p.ordinals, id)
 			p.nodes[ordinal] = entry{}
-			p.spare = append(p.spare, ordinal)
+			p.unused = append(p.unused, ordinal)
 		}
 		return known
 	}
@@ -122,8 +122,8 @@ func (p *Planner) look(id model.NodeID) (fleet bool) {
 		return false
 	}
 	if !known {
-		if n := len(p.spare); n > 0 {
-			ordinal, p.spare = p.spare[n-1], p.spare[:n-1]
+		if n := len(p.unused); n > 0 {
+			ordinal, p.unused = p.unused[n-1], p.unused[:n-1]
 		} else {
 			ordinal = len(p.nodes)
 			p.nodes = append(p.nodes, entry{})
@@ -173,7 +173,7 @@ func (p *Planner) Fit(r *model.Request, v ledger.View) (place.Grant, *explain.Re
 	return place.FitWith(r, v, place.Choose{Worth: p.worth()})
 }
 
-// worth values the rest of a device; nil for policies without an opinion.
+// worth values what is left of a device; nil for rankings without such a valuation.
 func (p *Planner) worth() place.Worth {
 	if p.index == nil || !p.index.Prices() {
 		return nil

@@ -38,10 +38,10 @@ func drawFleet(t *rapid.T, l *ledger.Ledger) []*model.Node {
 	return nodes
 }
 
-// TestCandidatesAreAllThatFit: whatever the request and the weights, every node
-// that can take it is proposed exactly once, with the devices it would get, and
-// nobody else; a planner that saw the ledger grow says the same as one that comes
-// new to it; and the reasons count the others.
+// TestCandidatesAreAllThatFit: for any request and weights, exactly the nodes that can
+// take it are candidates, each once, with the devices it would get. A planner that
+// followed the ledger's changes gives the same answer as a new one, and the reasons
+// count the other nodes.
 func TestCandidatesAreAllThatFit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := ledger.New()
@@ -117,7 +117,8 @@ func TestCandidatesAreAllThatFit(t *testing.T) {
 	})
 }
 
-// enough adds up by hand whether a node has what a request needs beside devices.
+// enough adds up, independently of the ledger, whether a node has what a request needs
+// beside devices.
 func enough(l *ledger.Ledger, n *model.Node, r *model.Request) bool {
 	memory := n.Host.Memory
 	for _, c := range l.Claims(n.ID) {
@@ -194,7 +195,7 @@ func TestPlacedNeverOverlaps(t *testing.T) {
 		p := planner.New(l)
 		for i := range rapid.IntRange(1, 25).Draw(t, "steps") {
 			if rapid.IntRange(0, 2).Draw(t, "leave") == 0 {
-				l.Drop(model.HolderID(fmt.Sprint(rapid.IntRange(0, i).Draw(t, "who"))))
+				l.Drop(model.HolderID(fmt.Sprint(rapid.IntRange(0, i).Draw(t, "holder"))))
 				continue
 			}
 			r := coretest.DrawRequest(t)
@@ -270,7 +271,7 @@ func decide(b *testing.B, nodes int, extras model.Extras) {
 	p := planner.New(l)
 	p.Best(r, w) // sorts the nodes once
 	for b.Loop() {
-		// Every decision follows a change, as in life.
+		// Every decision follows a change, as in production.
 		c, _ := p.Best(r, w)
 		v, _ := l.View(c.Node)
 		l.Put(c.Node, c.Grant.Claim("new", r, v.Node))

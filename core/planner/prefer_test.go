@@ -11,9 +11,9 @@ import (
 	"github.com/tangram-dev/tangram/core/score"
 )
 
-// TestPreferredLevel: who would rather be in the rack of its group goes there, even
-// if an emptier fleet and a thousand other nodes say otherwise; who has no group, or
-// whose group is nowhere yet, goes where it costs least; and it is no requirement.
+// TestPreferredLevel: a request that prefers the rack of its group goes there, even if
+// other nodes cost the fleet less. Without a group, or while the group runs nowhere, it
+// goes where it costs least. The preference is not a requirement.
 func TestPreferredLevel(t *testing.T) {
 	l := ledger.New()
 	for i := range 1200 {
@@ -22,7 +22,7 @@ func TestPreferredLevel(t *testing.T) {
 	p := planner.New(l)
 	ask := func(group string) *model.Request {
 		r := coretest.Request(2)
-		r.Standing = 0
+		r.TenantPriority = 0
 		r.Prefer.Level = model.Level{Name: "rack", Depth: 1}
 		if group != "" {
 			r.Labels = []model.Label{model.GroupLabel(group)}

@@ -16,7 +16,7 @@ type Rating struct {
 	Card score.Card
 	// Total is their weighted mean, 0..score.Scale.
 	Total int
-	// Fleet takes the fragmentation objective apart.
+	// Fleet has the terms of the fragmentation objective.
 	Fleet pack.Terms
 }
 

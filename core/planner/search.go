@@ -20,9 +20,9 @@ type Candidate struct {
 	Grant place.Grant
 }
 
-// lookahead bounds how many candidates are judged before one is handed out. Nodes
-// that cost the fleet the same are often many; the best of so many is good enough,
-// and the cost of a decision stays independent of the size of the fleet.
+// lookahead bounds how many candidates are judged before one is yielded. Often many
+// nodes cost the fleet the same; the best of this many suffices, and the cost of a
+// decision stays independent of the size of the fleet.
 const lookahead = 256
 
 // Candidates yields nodes that can take a request, best first. The ledger must not
@@ -55,8 +55,8 @@ func (p *Planner) Candidates(r *model.Request, w score.Weights) iter.Seq[Candida
 	}
 }
 
-// cares says whether the cost to the fleet counts for a request. Who does not care
-// is not served by an index that does.
+// cares says whether the cost to the fleet counts for a request. If not, the index's
+// order is useless for it.
 func cares(r *model.Request, w score.Weights) bool {
 	return r.Vendor == "" || w[score.Fragmentation] > 0 && r.NodePlacement != model.Spread
 }
@@ -68,9 +68,8 @@ func (p *Planner) knowsAll(r *model.Request) bool {
 	return p.odd == 0 && (r.Vendor == "" || r.Kind() == model.Whole || exact(r, true) && p.models.computeOnly())
 }
 
-// surveyed asks every kind of node, and hands out those that can by the other
-// objectives; of equal ones the fuller first, or the emptier for who wants to
-// spread.
+// surveyed evaluates every bucket of nodes and yields those that fit, ranked by the
+// other objectives; among equals the fuller first, or the emptier for Spread.
 func (p *Planner) surveyed(r *model.Request, w score.Weights, give func(Candidate) bool) {
 	survey := place.Ask(p.ledger, r)
 	b := p.bound(r, w)
@@ -145,11 +144,11 @@ func (p *Planner) take(r *model.Request, c *pack.Class, choice pack.Choice) (Can
 	return Candidate{id, grant}, refusal == nil
 }
 
-// indexed hands out the nodes of the index by total cost: what the index knows, the
-// cost to the fleet, is a lower bound, so a judged node may go out as soon as no
-// other can be cheaper. Where other objectives speak, the first node of every model
-// and fullness is judged beforehand, so that none is missed for being beyond the
-// lookahead. It returns false when the receiver has enough.
+// indexed yields the nodes of the index by total cost. The index knows the cost to the
+// fleet, which is a lower bound, so a judged node is yielded as soon as no other can be
+// cheaper. If other objectives count, the first node of every model and fullness is
+// judged beforehand, so that none is missed for being beyond the lookahead. It returns
+// false when the receiver stopped.
 func (p *Planner) indexed(r *model.Request, c *pack.Class, w score.Weights, give func(Candidate) bool) bool {
 	b := p.bound(r, w)
 	var judged waiting
@@ -197,7 +196,7 @@ func (p *Planner) indexed(r *model.Request, c *pack.Class, w score.Weights, give
 	return true
 }
 
-// around are nodes in the domains where a request would rather be.
+// around are nodes in the domains that a request prefers.
 func (p *Planner) around(r *model.Request) []model.NodeID {
 	group, ok := r.Group()
 	if !ok || r.Prefer.Level.Name == "" {

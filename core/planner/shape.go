@@ -8,10 +8,10 @@ import (
 	"github.com/tangram-dev/tangram/core/score"
 )
 
-// shapes are a node's shape when nobody uses it and as it is. A node with devices
-// of several models or vendors counts as one of its first device's: the index only
-// proposes, so the worst that can happen is a proposal too few, and then every node
-// is asked.
+// shapes are a node's shape without holders and its present one. A node with devices of
+// several models or vendors counts as one of its first device's: the index only
+// proposes candidates, so the worst case is a missed proposal, after which every bucket
+// is evaluated.
 func (p *Planner) shapes(v ledger.View) (empty, now pack.Shape) {
 	now.CPU, now.Memory = v.FreeHost.CPU, int64(v.FreeHost.Memory.MiB())
 	empty.CPU, empty.Memory = v.Node.Host.CPU, int64(v.Node.Host.Memory.MiB())
@@ -48,7 +48,7 @@ func (p *Planner) shapes(v ledger.View) (empty, now pack.Shape) {
 	return empty, now
 }
 
-// odd says whether the shape of a node leaves something out.
+// odd says whether the shape represents a node only in part.
 func odd(n *model.Node) bool {
 	for i := range n.Devices {
 		d := &n.Devices[i]
@@ -103,18 +103,18 @@ type models struct {
 	samples []model.Device // by ModelID; the first stands for "no GPU"
 }
 
-// modelKey is what makes two devices the same to whoever asks by model or memory.
+// modelKey is equal for devices that no request by model or memory distinguishes.
 type modelKey struct {
 	vendor model.Vendor
 	model  model.GPUModel
 	memory model.MiB
 }
 
-// otherModels is the number of all models beyond those that have one of their own.
+// otherModels is the ID shared by all models beyond those with an ID of their own.
 const otherModels pack.ModelID = pack.MaxModels - 1
 
 // computeOnly says whether compute is all that devices can be shared by, as in traces
-// that know nothing else.
+// without memory sizes.
 func (m *models) computeOnly() bool {
 	for i := range m.samples {
 		if m.samples[i].Memory > 0 || m.samples[i].Tenants > 0 || len(m.samples[i].MIG) > 0 {
@@ -124,7 +124,7 @@ func (m *models) computeOnly() bool {
 	return true
 }
 
-// Know gives a model its number before a node has it.
+// Know assigns a model its ID before a node has it.
 func (p *Planner) Know(d *model.Device) pack.ModelID { return p.models.id(d) }
 
 func (m *models) id(d *model.Device) pack.ModelID {

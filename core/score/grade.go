@@ -6,18 +6,14 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// Grade places a model on a scale of training performance, 0..100. Only the
-// order matters, and only roughly; models nobody listed are in the middle.
+// Grade places a model on a scale of training performance, 0..100. Only the order
+// matters, and only roughly; unlisted models are in the middle.
 func Grade(m model.GPUModel) int {
 	if g, ok := grades[m.Name()]; ok {
 		return g
 	}
 	return 50
 }
-
-// Luxury orders devices that suit a request equally well: the better model, then the
-// larger memory, is the one to leave to those who need it.
-func Luxury(d *model.Device) int { return Grade(d.Model)<<32 + int(min(d.Memory, 1<<31)) }
 
 // grades by normalised model name, from vendors' dense half-precision figures
 // and memory, in steps of 5.
@@ -31,8 +27,8 @@ var grades = map[string]int{
 	"l4": 35, "a16": 30, "t4": 25, "2080": 30, "p40": 30, "a2": 15, "p4": 15, "m60": 10, "k80": 10,
 }
 
-// BoardPower is the power a model's board may draw, in watts; 0 when nobody listed
-// it. It is the product's usual limit: a node's own, lower one is not known.
+// BoardPower is the power limit of a model's board, in watts; 0 for unlisted models. It
+// is the product's default limit: a lower limit set on a node is not known.
 func BoardPower(m model.GPUModel) int {
 	if strings.Contains(m.String(), "pcie") {
 		if w, ok := boardPowerPCIe[m.Name()]; ok {

@@ -5,12 +5,12 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// rateLive fills the objectives that measurements decide. Utilization and memory are
-// those of the chosen devices: their other users (tenants of a shared device,
-// processes that nobody counts) are what a newcomer meets. Temperature and power are
-// those of all the node's devices of the vendor, because neighbours share air and
-// supply: the chosen ones may be idle and cool because they are free. Each is the mean
-// over devices, with those nobody measured in the middle.
+// rateLive fills the objectives that depend on measurements. Utilization and memory are
+// those of the chosen devices: their other users (tenants of a shared device, processes
+// outside Kubernetes) compete with the request. Temperature and power are those of all
+// the node's devices of the vendor, because they share air and power supply, and free
+// devices are idle and cool anyway. Each is the mean over devices; devices without a
+// measurement count as neutral.
 func rateLive(c *Card, r *model.Request, v ledger.View, set model.Mask) {
 	all := v.Devices(r.Vendor)
 	c[LiveUtilization] = mean(set, func(slot int) int { return idle(v.Telemetry(slot).Utilization, 100) })
@@ -43,8 +43,7 @@ func idle(used model.Reading, limit int) int {
 	return 100 - 100*min(max(used.Value, 0), limit)/limit
 }
 
-// Devices at coolCelsius and below are as cool as can be wished; at hotCelsius data
-// center GPUs slow down.
+// coolCelsius and below counts as fully cool; at hotCelsius data center GPUs throttle.
 const (
 	coolCelsius = 40
 	hotCelsius  = 90

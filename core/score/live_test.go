@@ -29,7 +29,7 @@ func TestLiveObjectives(t *testing.T) {
 		{"only the neighbour was measured", "A100", []model.Telemetry{{}, of(100, 0, 90, 400)}, four{50, 50, 25, 25}},
 		{"beyond the limits", "A100", []model.Telemetry{of(120, 90<<10, -5, 900), of(0, 0, 200, 0)}, four{0, 0, 50, 50}},
 		{"a card draws less than a module", "A100 PCIe", []model.Telemetry{{Power: m(300)}, {Power: m(300)}}, four{50, 50, 50, 0}},
-		{"a model nobody knows", "Fancy 9000", []model.Telemetry{{Power: m(300)}, {Power: m(300)}}, four{50, 50, 50, 50}},
+		{"an unlisted model", "Fancy 9000", []model.Telemetry{{Power: m(300)}, {Power: m(300)}}, four{50, 50, 50, 50}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -7,9 +7,9 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// Rate fills the card of placing a request on a set of a node's free devices, but
-// for fragmentation, which depends on the whole fleet: the planner knows it. The set
-// must be one place.Fit returned for the view.
+// Rate scores the placement of a request on a set of a node's free devices, in all
+// objectives but fragmentation, which depends on the whole fleet: the planner computes
+// it. The set must be one that place.Fit returned for the view.
 func Rate(r *model.Request, v ledger.View, set model.Mask) Card {
 	var c Card
 	first := 0
@@ -28,16 +28,16 @@ func Rate(r *model.Request, v ledger.View, set model.Mask) Card {
 	return c
 }
 
-// neutral is the score of a node about which an objective has nothing to say. Where
-// it has nothing to say about any, every node gets it and the others decide.
+// neutral is the score of a node that an objective does not distinguish. If that holds
+// for all nodes, the other objectives decide.
 const neutral = 50
 
-// utilization is the direction the owner asked for: the used part of the node's
-// devices for Binpack, the free part for Spread, nothing for Auto, when fragmentation
-// decides. The use counted is that before the placement: what is there already, not
-// the request's own size, makes the difference. Shared devices count by their
-// fullness. Seed 003's curve, best at 60 to 80 % use, contradicts packing above and
-// spreading below; its intention, to fill warm nodes, is Binpack.
+// utilization is the direction the user asked for: the used part of the node's devices
+// for Binpack, the free part for Spread, neutral for Auto, where fragmentation decides.
+// Usage is counted before the placement, so that the request's own size makes no
+// difference. Shared devices count by their fullness. Seed 003's curve, best at 60 to
+// 80 % use, contradicts packing above and spreading below; its intention, to fill
+// partly used nodes, is Binpack.
 func utilization(r *model.Request, v ledger.View) int {
 	devices := v.Devices(r.Vendor)
 	if r.NodePlacement == model.Auto || devices == 0 {
@@ -54,17 +54,17 @@ func utilization(r *model.Request, v ledger.View) int {
 	return used
 }
 
-// priority compares the owner's standing with the hardware: better GPUs to those who
-// matter more. An owner of no particular standing suits any.
+// priority compares the tenant's priority with the hardware: better GPUs for higher
+// values. Any hardware suits a request without one.
 func priority(r *model.Request, m model.GPUModel) int {
-	if r.Standing == 0 {
+	if r.TenantPriority == 0 {
 		return neutral
 	}
-	return closeness(r.Standing, Grade(m))
+	return closeness(r.TenantPriority, Grade(m))
 }
 
-// typeMatch compares the device with the models the owner named: 100 for one of
-// them, 70 for a compatible one, 0 for another, 50 when the owner named none.
+// typeMatch compares the device with the models the user prefers: 100 for one of them,
+// 70 for a compatible one, 0 for another, 50 without a preference.
 func typeMatch(r *model.Request, m model.GPUModel) int {
 	if len(r.UseModels) == 0 && len(r.PreferModels) == 0 {
 		return neutral

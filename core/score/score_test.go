@@ -36,13 +36,14 @@ func a100() *model.Node {
 	return coretest.Node("n").GPUs(8, "A100").Link(model.NVSwitch, 12, 0, 1, 2, 3, 4, 5, 6, 7).Build()
 }
 
-// TestUtilization: the direction the owner asked for, and no word without one.
+// TestUtilization: follows the direction the user asked for, and is neutral without
+// one.
 func TestUtilization(t *testing.T) {
 	tests := []struct {
 		name               string
 		placement          model.Placement
 		held               int
-		want, wantFragment int // wantFragment 0: whatever it is
+		want, wantFragment int // wantFragment 0: not checked
 	}{
 		{"auto on an empty node", model.Auto, 0, 50, 0},
 		{"auto on a full node", model.Auto, 7, 50, 0},
@@ -114,16 +115,16 @@ func TestTypeMatch(t *testing.T) {
 func TestPriorityAndWorkloadPreferSuitableHardware(t *testing.T) {
 	t4 := coretest.Node("t").GPUs(2, "T4").Build()
 	important, humble := coretest.Request(1), coretest.Request(1)
-	important.Standing, humble.Standing = 100, 20
+	important.TenantPriority, humble.TenantPriority = 100, 20
 	if rate(t, a100(), 0, important)[score.Priority] <= rate(t, t4, 0, important)[score.Priority] {
 		t.Error("an important tenant should prefer the better GPU")
 	}
 	if rate(t, a100(), 0, humble)[score.Priority] >= rate(t, t4, 0, humble)[score.Priority] {
 		t.Error("a humble tenant should leave the better GPU alone")
 	}
-	anybody := coretest.Request(1)
-	if a, b := rate(t, a100(), 0, anybody)[score.Priority], rate(t, t4, 0, anybody)[score.Priority]; a != 50 || b != 50 {
-		t.Errorf("nobody in particular suits any hardware: got %d and %d", a, b)
+	unranked := coretest.Request(1)
+	if a, b := rate(t, a100(), 0, unranked)[score.Priority], rate(t, t4, 0, unranked)[score.Priority]; a != 50 || b != 50 {
+		t.Errorf("without a tenant priority every hardware is neutral: got %d and %d", a, b)
 	}
 	training, inference := coretest.Request(1), coretest.Request(1)
 	training.Workload, inference.Workload = model.Training, model.Inference
@@ -190,8 +191,8 @@ func TestScoresStayInRange(t *testing.T) {
 	})
 }
 
-// TestPreferredLinks: reaching what the owner prefers is as good as can be, missing
-// it counts.
+// TestPreferredLinks: a set that meets the preference gets the full score, one that
+// misses it loses points.
 func TestPreferredLinks(t *testing.T) {
 	n := coretest.Node("n").GPUs(4, "A100").Link(model.PIX, 0, 0, 1, 2, 3).Build()
 	for want, prefer := range map[int]model.LinkClass{80: model.SYS, 100: model.PXB, 40: model.NVLink} {

@@ -5,9 +5,9 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// topology is how well the devices are connected, the mean over their pairs. When the
-// owner named what would be good enough, a set that is good enough is as good as any,
-// and one that is not counts half: the owner has said that it matters.
+// topology is how well the devices are connected, the mean over their pairs. If the
+// user stated a preference, a set that meets it gets the full score, and one that does
+// not gets half.
 func topology(r *model.Request, v ledger.View, set model.Mask) int {
 	grade := v.Kind.Links.Grade(set)
 	switch {
@@ -17,7 +17,8 @@ func topology(r *model.Request, v ledger.View, set model.Mask) int {
 	default:
 		grade /= 2
 	}
-	// Who wants to be in one domain with its group, and is not, counts half again.
+	// A preferred domain shared with the request's group that is missed halves the score
+	// again.
 	if group, ok := r.Group(); ok && r.Prefer.Level.Name != "" {
 		if near, anywhere := v.Near(group, r.Prefer.Level.Depth); anywhere && !near {
 			grade /= 2

@@ -2,7 +2,7 @@ package score
 
 import "fmt"
 
-// Objective is one thing that makes a placement good.
+// Objective is one criterion of a good placement.
 type Objective uint8
 
 // The objectives, in the order reports use.
@@ -27,13 +27,13 @@ type Basis uint8
 const (
 	// OfKind: the kind of node and the devices chosen there.
 	OfKind Basis = iota + 1
-	// OfClaims: also who holds what of the node, for requests that ask for a direction
+	// OfClaims: also the holders on the node, for requests with a direction
 	// (NodePlacement).
 	OfClaims
-	// OfGroup: also where the request's group is, for requests that would rather be near
-	// it (Prefer.Level).
+	// OfGroup: also the location of the request's group, for requests that prefer to be
+	// near it (Prefer.Level).
 	OfGroup
-	// OfTelemetry: also what was measured on the node.
+	// OfTelemetry: also the measurements on the node.
 	OfTelemetry
 	// OfFleet: the whole fleet. The planner rates it, not this package.
 	OfFleet

@@ -41,7 +41,7 @@ func (l *Links) Bonded(set model.Mask, bond model.Bond) bool {
 	return true
 }
 
-// Within is Best among the sets whose every pair satisfies a bond. It returns 0 when
+// Within is Best among the sets in which every pair satisfies a bond. It returns 0 when
 // the free devices have no such set of k.
 func (l *Links) Within(free model.Mask, k int, bond model.Bond) model.Mask {
 	if k <= 1 || l.Bonded(free, bond) {
@@ -104,9 +104,8 @@ func (l *Links) better(free, a, b model.Mask) bool {
 	return a < b
 }
 
-// Groups are the largest sets of devices whose every pair satisfies a bond: each is
-// as large as it can be, and devices may be in several. Sorted, larger sets first,
-// then lower slots.
+// Groups are the maximal sets of devices in which every pair satisfies a bond; a device
+// may be in several. Sorted, larger sets first, then lower slots.
 func (l *Links) Groups(set model.Mask, bond model.Bond) []model.Mask {
 	if set == 0 {
 		return nil

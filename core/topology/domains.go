@@ -22,14 +22,13 @@ func (d Domain) compare(o Domain) int {
 	return cmp.Or(cmp.Compare(d.Depth, o.Depth), strings.Compare(d.Path, o.Path))
 }
 
-// Domains knows which nodes are in which domain and how much is free there, for a
-// planner that wants the tightest domain with room. Everything is kept up to date
-// change by change: a change costs a binary search per level, a question never looks
-// at nodes. A node that does not say where it is at some level is in no domain of
-// that level: two such nodes have nothing in common there.
+// Domains records which nodes are in which domain and how much is free there, to find
+// the tightest domain with room. It is updated incrementally: a change costs a binary
+// search per level, a query never visits nodes. A node without a value at some level is
+// in no domain of that level: two such nodes have nothing in common there.
 //
-// What the amounts count is the caller's business; it has a fixed number of
-// resources. Not for concurrent use.
+// The caller defines what the amounts count; the number of resources is fixed. Not safe
+// for concurrent use.
 type Domains struct {
 	resources int
 	nodes     map[model.NodeID]*member
@@ -63,9 +62,9 @@ func NewDomains(resources int) *Domains {
 	return &Domains{resources: resources, nodes: map[model.NodeID]*member{}, domains: map[Domain]*domain{}}
 }
 
-// Set puts a node where its path says: one value per level, outermost first, ""
-// where the node does not say. What is free on it goes with it; on a new node that
-// is nothing. The path is kept: the caller must not change it.
+// Set puts a node into the domains of its path: one value per level, outermost first,
+// "" where the node has none. What is free on it moves with it; on a new node that is
+// nothing. The path is kept: the caller must not change it.
 func (d *Domains) Set(id model.NodeID, path []string) {
 	m := d.nodes[id]
 	if m == nil {
@@ -133,19 +132,6 @@ func (d *Domains) At(depth int) []Domain {
 	return d.levels[depth].all
 }
 
-// Inside returns the domains of a depth that are inside another, sorted; not to be
-// changed, and valid until the next Set or Remove.
-func (d *Domains) Inside(of Domain, depth int) []Domain {
-	if depth <= of.Depth {
-		return nil
-	}
-	all := d.At(depth)
-	// "0" is the character behind "/": between them are all paths that go on.
-	from, _ := slices.BinarySearchFunc(all, Domain{depth, of.Path + "/"}, Domain.compare)
-	to, _ := slices.BinarySearchFunc(all, Domain{depth, of.Path + "0"}, Domain.compare)
-	return all[from:to]
-}
-
 // Depths is the number of levels that any node has had a value for.
 func (d *Domains) Depths() int { return len(d.levels) }
 
@@ -184,10 +170,10 @@ func (d *Domains) Common(ids ...model.NodeID) (Domain, bool) {
 	return Domain{}, false
 }
 
-// Enough yields the domains of a depth with at least so much of a resource free, the
-// one with least to spare first, so that large gaps are kept for those who need
-// them; among equals by path. Its cost is a binary search and what is taken of it.
-// The tree must not change meanwhile: collect first, then try.
+// Enough yields the domains of a depth with at least need of a resource free, the one
+// with the least headroom first, so that large gaps stay available to large gangs;
+// among equals by path. It costs a binary search and the domains taken. The tree must
+// not change meanwhile: collect first, then try.
 func (d *Domains) Enough(depth, resource int, need int64) iter.Seq[Domain] {
 	return func(yield func(Domain) bool) {
 		if depth < 0 || depth >= len(d.levels) {
@@ -203,20 +189,6 @@ func (d *Domains) Enough(depth, resource int, need int64) iter.Seq[Domain] {
 		for _, dom := range list[at:] {
 			if !yield(dom.Domain) {
 				return
-			}
-		}
-	}
-}
-
-// Tightest is Enough for all levels, the innermost first, out to a widest one: the
-// order in which a gang's planner tries domains.
-func (d *Domains) Tightest(widest, resource int, need int64) iter.Seq[Domain] {
-	return func(yield func(Domain) bool) {
-		for depth := len(d.levels) - 1; depth >= max(widest, 0); depth-- {
-			for dom := range d.Enough(depth, resource, need) {
-				if !yield(dom) {
-					return
-				}
 			}
 		}
 	}
@@ -297,8 +269,8 @@ func (l *level) remove(dom *domain, resource int) {
 	l.byFree[resource] = slices.Delete(l.byFree[resource], at, at+1)
 }
 
-// spellPath joins values so that different paths stay different. Label values hold
-// no slash, so in life nothing needs to be replaced.
+// spellPath joins values so that different paths stay different. Label values hold no
+// slash, so normally nothing is escaped.
 func spellPath(values []string) string {
 	var b strings.Builder
 	for i, v := range values {

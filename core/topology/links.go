@@ -22,7 +22,7 @@ type Links struct {
 	// best[k][free] is the answer of Best; nil for nodes of more than maxBest
 	// devices, where it is searched each time.
 	best [][]uint16
-	// grade[a][b] is the pair's quality for people, 0..100.
+	// grade[a][b] is the pair's quality as reported to users, 0..100.
 	grade [][]uint8
 	// class[a][b] is the best link of the pair.
 	class [][]model.LinkClass
@@ -139,10 +139,10 @@ func New(node *model.Node) *Links {
 // per kind of node, instead of up to 252 for every node of every search.
 const maxBest = 10
 
-// Best chooses k of the free devices: the best connected set; among equals the
-// one that leaves the best connected remainder; among those the lowest slots.
-// A single device is therefore the one the others miss least. It returns 0 when
-// fewer than k are free.
+// Best chooses k of the free devices: the best connected set; among equals the one that
+// leaves the best connected remainder; among those the lowest slots. A single device is
+// therefore the one that the remainder depends on least. It returns 0 when fewer than k
+// are free.
 func (l *Links) Best(free model.Mask, k int) model.Mask {
 	if k <= 0 || free.Count() < k {
 		return 0

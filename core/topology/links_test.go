@@ -131,7 +131,7 @@ func TestTableOrNot(t *testing.T) {
 		t.Errorf("got %b", got)
 	}
 	if got := l.Best(model.FullMask(12), 1); got != 0b100 {
-		t.Errorf("one device nobody misses: got %b", got)
+		t.Errorf("the device the remainder needs least: got %b", got)
 	}
 }
 

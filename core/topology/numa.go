@@ -51,8 +51,8 @@ func (l *Links) FewestNUMA(devices model.Mask, k int) int {
 	return 0
 }
 
-// TouchesNUMA is how many NUMA nodes a set's devices are on; a device that did not
-// say counts as being on one of its own.
+// TouchesNUMA is how many NUMA nodes a set's devices are on; a device with an unknown
+// NUMA node counts as being on one of its own.
 func (l *Links) TouchesNUMA(set model.Mask) int {
 	count, rest := 0, set
 	for slot := range set.Slots() {

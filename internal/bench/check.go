@@ -23,7 +23,7 @@ type expectation struct {
 	records bool
 }
 
-// maxProblems is how many problems of one kind are worth reading.
+// maxProblems is how many problems of one kind are reported.
 const maxProblems = 5
 
 // checkResult compares the pods that the API holds at the end with what was
@@ -78,7 +78,7 @@ func why(pod *corev1.Pod) string {
 	return ""
 }
 
-// deviceBooks collects who holds which device, from the records.
+// deviceBooks collects the holder of each device, from the records.
 type deviceBooks struct {
 	// holder maps a device to the pod that holds it. A device goes by its index on
 	// its node and, where the record has one, by its UUID in the whole cluster:

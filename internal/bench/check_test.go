@@ -73,7 +73,7 @@ func TestCheckResult(t *testing.T) {
 			pods: []corev1.Pod{boundPod(t, "a", "n1"), boundPod(t, "b", "n1")},
 		},
 		{
-			name: "pods that nobody counts", nodes: 1,
+			name: "pods outside the expectation", nodes: 1,
 			pods: []corev1.Pod{boundPod(t, "a", "n1"), boundPod(t, "b", "n1"), boundPod(t, "warm", "n1")},
 		},
 		{

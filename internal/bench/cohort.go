@@ -72,14 +72,14 @@ func (c *cohort) markBound(i int) {
 	}
 }
 
-// timing is what a finished cohort tells about speed.
+// timing is the speed of a finished cohort.
 type timing struct {
 	// bound is the number of bound pods, span the time from the first create call
 	// to the last of them.
 	bound int
 	span  time.Duration
-	// arrival is the rate of create calls in pods per second. Those who come with
-	// the last do not count: the time ends when they are due, not after them.
+	// arrival is the rate of create calls in pods per second. The last burst is not
+	// counted: the time ends when it is due, not after it.
 	arrival float64
 	latency Latency
 	// gangs is the time from the creation of a gang's last member to its last

@@ -67,7 +67,7 @@ twice.`,
 	flags.IntVar(&config.GPUsPerPod, "gpus-per-pod", config.GPUsPerPod, "whole GPUs that each pod asks for")
 	flags.IntVar(&config.Pending, "pending", config.Pending, "pods that wait meanwhile and fit on no node, each of another kind")
 	flags.Float64Var(&config.Rate, "rate", config.Rate, "arrival of pods per second, those of a gang together; 0 creates them as fast as possible")
-	flags.StringSliceVar(&config.Contenders, "contenders", config.Contenders, "who runs, and in which order")
+	flags.StringSliceVar(&config.Contenders, "contenders", config.Contenders, "contenders to run, in this order")
 	flags.IntVar(&config.Rounds, "rounds", config.Rounds, "how often everything is repeated; each round starts with another contender")
 	flags.Float64Var(&config.MaxNoise, "max-noise", config.MaxNoise,
 		"share of the machine that other processes may take; above it a trial is repeated, twice at most")
@@ -79,8 +79,8 @@ twice.`,
 	return cmd
 }
 
-// newBinderCommand is hidden: it is a part of the benchmark, and a way to lose
-// pods on any cluster that has another use.
+// newBinderCommand is hidden: it is a part of the benchmark, and would bind pods
+// without any check on a real cluster.
 func newBinderCommand() *cobra.Command {
 	var b binder
 	cmd := &cobra.Command{

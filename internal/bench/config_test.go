@@ -43,7 +43,7 @@ func TestValidateNamesTheFlag(t *testing.T) {
 		{"negative rate", func(c *Config) { c.Rate = -1 }, "rate", "got -1"},
 		{"no number", func(c *Config) { c.Rate = math.NaN() }, "rate", "NaN"},
 		{"noise in per cent", func(c *Config) { c.MaxNoise = 10 }, "max-noise", "from 0 to 1, got 10"},
-		{"nobody runs", func(c *Config) { c.Contenders = nil }, "contenders", "ceiling, kube-scheduler, tangram"},
+		{"no contender", func(c *Config) { c.Contenders = nil }, "contenders", "ceiling, kube-scheduler, tangram"},
 		{"unknown contender", func(c *Config) { c.Contenders = []string{"volcano"} }, "contenders", `"volcano"`},
 		{"contender twice", func(c *Config) { c.Contenders = []string{Tangram, Tangram} }, "contenders", "twice"},
 	} {

@@ -84,8 +84,8 @@ func binderArgs(s site) ([]string, error) {
 		"--address", "127.0.0.1:"+strconv.Itoa(s.port)), nil
 }
 
-// kubeSchedulerConfig is stock but for the client's rate limit, whose default of
-// 50 requests per second would be all that is measured.
+// kubeSchedulerConfig is the default configuration except for the client's rate limit:
+// its default of 50 requests per second would dominate the measurement.
 const kubeSchedulerConfig = `apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 clientConnection:

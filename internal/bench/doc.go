@@ -9,12 +9,12 @@
 //
 // # Method
 //
-// A trial is one contender in one round. Every trial has a control plane of its
-// own (etcd and kube-apiserver on loopback), started for it and thrown away.
-// Deleting the pods of the contender before would be quicker, but would leave the
-// next one another etcd, other watch caches and another heap to run on. Starting
-// afresh costs three seconds and makes all trials equal. Round n starts with the
-// n-th contender, so that nobody always goes first.
+// A trial is one contender in one round. Every trial has a control plane of its own
+// (etcd and kube-apiserver on loopback), started for it and thrown away. Deleting the
+// pods of the previous contender would be quicker, but would leave the next one another
+// etcd, other watch caches and another heap to run on. Starting afresh costs three
+// seconds and makes all trials equal. Round n starts with the n-th contender, so that
+// no contender always goes first.
 //
 // In a trial:
 //
@@ -36,9 +36,9 @@
 // the same client taking its share. Hence ratios are taken within a round, and
 // the summary is their median. pods/s of different runs compare machines.
 //
-// Other processes on the machine harm whoever runs while they do. The benchmark
-// knows how much CPU all its own processes took, and how much the machine: the
-// difference is noise. A trial with too much of it is repeated (round.go), and the
+// Other processes on the machine slow down the contender that runs at the time. The
+// benchmark knows how much CPU all its own processes took, and how much the machine:
+// the difference is noise. A trial with too much of it is repeated (round.go), and the
 // report says how much was left.
 //
 // # Vocabulary
@@ -47,9 +47,9 @@
 // of each contender. Cohort: pods that are created and awaited together. Gang: pods of
 // a cohort that arrive together and, for Tangram, start together.
 //
-// Reading order: command.go and config.go (what can be asked), run.go and
-// round.go (what runs when), trial.go (one measurement), contender.go and
-// binder.go (who runs), fleet.go, load.go, cohort.go and watch.go (nodes, pods
-// and clocks), gangs.go (what gangs add to all of these), proc.go (CPU and memory),
-// check.go (validity), stats.go, report.go and table.go (the answer).
+// Reading order: command.go and config.go (flags), run.go and round.go (the order of
+// trials), trial.go (one measurement), contender.go and binder.go (the contenders),
+// fleet.go, load.go, cohort.go and watch.go (nodes, pods and clocks), gangs.go (what
+// gangs add to all of these), proc.go (CPU and memory), check.go (validity), stats.go,
+// report.go and table.go (the report).
 package bench

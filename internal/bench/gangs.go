@@ -19,9 +19,9 @@ type GangResult struct {
 	// Partial is the number of gangs with some members bound at the end and some
 	// not. Any makes the result invalid.
 	Partial int `json:"partialGangs"`
-	// LastCreateToBound is from the start of the last create call of a gang to the
-	// watch event that shows the last of its pods bound: what the scheduler takes
-	// once there is nobody to wait for.
+	// LastCreateToBound is from the start of the last create call of a gang to the watch
+	// event that shows the last of its pods bound: the scheduler's own time, once all
+	// members exist.
 	LastCreateToBound Latency `json:"lastCreateToBoundMs"`
 }
 
@@ -90,9 +90,9 @@ type gangPlaces struct {
 	partial int
 }
 
-// checkGangs compares the pods that the API holds at the end with the gangs that
-// were asked for: each whole, its pods labelled as its members. Gangs of which
-// nobody is bound are not in part; checkResult names their pods.
+// checkGangs compares the pods that the API holds at the end with the requested gangs:
+// each whole, its pods labelled as its members. A gang with no bound member is not
+// partial; checkResult names its pods.
 func checkGangs(gangs []gang, pods []corev1.Pod) (places gangPlaces, problems []string) {
 	byName := make(map[string]*corev1.Pod, len(pods))
 	for i := range pods {
@@ -156,7 +156,7 @@ func medianGangs(trials []Result) *GangResult {
 	return s
 }
 
-// gangRows is the table of what is asked of gangs only.
+// gangRows is the table of the numbers that only gangs have.
 func gangRows(summary []Result) [][]string {
 	rows := [][]string{
 		{"", "last created to bound ms", "", "", "nodes per gang", "", "partial"},

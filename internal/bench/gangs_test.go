@@ -159,7 +159,7 @@ func TestCheckGangs(t *testing.T) {
 			want: gangPlaces{mean: 1, most: 1},
 		},
 		{
-			name: "a pod that nobody would take for a member",
+			name: "a pod without the labels of a member",
 			pods: []corev1.Pod{on(0, "n1"), stranger, on(2, "n2"), on(3, "n2")},
 			want: gangPlaces{mean: 1, most: 1},
 			text: []string{`pod p-000001 is of gang "" and should be of "p-gang-000000"`},

@@ -21,9 +21,9 @@ import (
 // namespace holds every pod of the benchmark.
 const namespace = "bench"
 
-// creators is how many create calls are under way at a time. Enough to keep two
-// CPUs busy, and few enough that creating does not starve binding: the API
-// server serves whoever asks, and a wider client would ask more often.
+// creators is how many create calls are concurrent. Enough to keep two CPUs busy, and
+// few enough that creating does not starve binding: the API server serves all clients
+// equally, and a wider client would send more requests.
 const creators = 16
 
 // protobuf is what real components speak; JSON would measure encoding/json.
@@ -81,11 +81,11 @@ func (l *load) prepare(c *cohort) ([][]byte, error) {
 	return bodies, nil
 }
 
-// create creates a prepared cohort and returns once the last call has ended. With
-// a rate, pod i is due at i/rate seconds, the pods of a gang with the first of
-// them, as a controller creates them; the creators take turns, so a slow call
-// delays no other pod until all of them are in one. The client does not decode
-// the answers: the watch tells it what happened.
+// create creates a prepared cohort and returns once the last call has ended. With a
+// rate, pod i is due at i/rate seconds, the pods of a gang with the first of them, as a
+// controller creates them; the creators take turns, so a slow call delays no other pod
+// until all of them are in one. The client does not decode the responses: the watch
+// reports the results.
 func (l *load) create(ctx context.Context, c *cohort, bodies [][]byte, rate float64) error {
 	start := time.Now()
 	return parallel(ctx, creators, len(bodies), func(ctx context.Context, i int) error {

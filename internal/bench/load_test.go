@@ -47,7 +47,7 @@ func TestParallelEndsOnFirstError(t *testing.T) {
 		if i < 10 {
 			return nil
 		}
-		<-ctx.Done() // would hang if the error ended nobody
+		<-ctx.Done() // would hang if the error did not cancel the others
 		return ctx.Err()
 	})
 	if !errors.Is(err, bad) {

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// tick is the unit of CPU times in /proc. Linux fixes it at 100 per second for
-// user space on every architecture that Kubernetes runs on, whatever the
-// kernel's own timer does. The times themselves come from the scheduler's exact
-// accounting, so over a run of seconds a tick is a small error.
+// tick is the unit of CPU times in /proc. Linux fixes it at 100 per second for user
+// space on every architecture that Kubernetes runs on, independent of the kernel's own
+// timer. The times themselves come from the scheduler's exact accounting, so over a run
+// of seconds a tick is a small error.
 const tick = 10 * time.Millisecond
 
 // procStat is what the benchmark reads from /proc/PID/stat.
@@ -116,7 +116,7 @@ func parseBusy(stat string) (time.Duration, error) {
 	return busy, nil
 }
 
-// cpuSample is who had used how much CPU at one moment.
+// cpuSample is the CPU time used so far, by process group.
 type cpuSample struct {
 	at time.Time
 	// contender, client (this process) and controlPlane (all other descendants of

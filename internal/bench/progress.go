@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// progress tells a person what the benchmark is doing: a line per phase, and on
-// a terminal also one every second within a phase. Its methods may be called
-// from any goroutine.
+// progress reports what the benchmark is doing: a line per phase, and on a terminal
+// also one every second within a phase. Its methods may be called from any goroutine.
 type progress struct {
 	mu    sync.Mutex
 	w     io.Writer

@@ -18,10 +18,10 @@ type roundRun struct {
 	try func(ctx context.Context, c contender, attempt int) (Result, error)
 }
 
-// run returns a result per contender, ratios included, in the order in which
-// they ran. Each round starts with another one, so that going first or last (a
-// cold page cache, a warm CPU) favours nobody. A contender that fails is reported
-// as invalid and does not keep the others from running; only the end of ctx does.
+// run returns a result per contender, ratios included, in the order in which they ran.
+// Each round starts with another one, so that going first or last (a cold page cache, a
+// warm CPU) favours no contender. A contender that fails is reported as invalid and
+// does not keep the others from running; only the end of ctx does.
 func (r *roundRun) run(ctx context.Context) ([]Result, error) {
 	var results []Result
 	names := r.config.Contenders
@@ -37,9 +37,9 @@ func (r *roundRun) run(ctx context.Context) ([]Result, error) {
 	return results, nil
 }
 
-// quietest runs a trial, and again while other processes disturb it; of several,
-// the least disturbed counts. The choice is by nothing that the contender does,
-// so it favours nobody. A wrong result always counts.
+// quietest runs a trial, and again while other processes disturb it; of several, the
+// least disturbed counts. The choice depends on nothing that the contender does, so it
+// is fair. A wrong result always counts.
 func (r *roundRun) quietest(ctx context.Context, c contender) (Result, error) {
 	var best Result
 	for attempt := 1; ; attempt++ {

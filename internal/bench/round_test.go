@@ -41,7 +41,7 @@ func TestNoisyTrialIsRepeated(t *testing.T) {
 		{"quiet at once", []float64{0.01}, 1, 1},
 		{"quiet at the second", []float64{0.5, 0.02}, 2, 2},
 		{"never quiet: the quietest counts", []float64{0.5, 0.2, 0.3}, 2, 3},
-		{"a failure counts, whatever was before", []float64{0.2, -1}, 0, 2},
+		{"a failure counts after any earlier attempts", []float64{0.2, -1}, 0, 2},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			config := DefaultConfig()

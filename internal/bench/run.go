@@ -121,8 +121,8 @@ func (c *Config) makeOut() (string, error) {
 	return dir, nil
 }
 
-// programVersions asks every program for its version: a report without them
-// compares nothing, and a program that cannot even say it will not run.
+// programVersions asks every program for its version: a report needs them to be
+// comparable, and a program that cannot print it will not run either.
 func programVersions(ctx context.Context, config *Config) (map[string]string, error) {
 	versions := map[string]string{}
 	for _, p := range config.programs() {
@@ -136,7 +136,7 @@ func programVersions(ctx context.Context, config *Config) (map[string]string, er
 	return versions, nil
 }
 
-// cpuModel is the processor's name, or nothing where the machine does not tell.
+// cpuModel is the processor's name; empty where the machine does not report it.
 func cpuModel() string {
 	info, err := os.ReadFile("/proc/cpuinfo")
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// writeTable prints the summary for people: one row per contender, numbers
-// right-aligned, problems below.
+// writeTable prints the summary as text: one row per contender, numbers right-aligned,
+// problems below.
 func (r *Report) writeTable(w io.Writer) error {
 	var b strings.Builder
 	s := r.Settings
@@ -48,8 +48,8 @@ func (r *Report) writeTable(w io.Writer) error {
 	return err
 }
 
-// noisyShare of the machine in other hands is about what moves a rate by as much
-// as the differences that are worth reporting.
+// noisyShare is about the share of the machine in use by other processes that changes a
+// rate by as much as the differences worth reporting.
 const noisyShare = 0.10
 
 func (r *Report) worstNoise() float64 {

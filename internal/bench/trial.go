@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	// warmupPods fill connections, caches and the Go heaps of everybody before
-	// anything counts. Enough to reach every code path many times, few enough to
-	// take no noticeable time.
+	// warmupPods fill the connections, caches and Go heaps of all processes before the
+	// measurement. Enough to reach every code path many times, few enough to take no
+	// noticeable time.
 	warmupPods = 100
-	// stallLimit is how long nothing may be bound before a contender is given up.
-	// kube-scheduler's longest pause between two tries of a pod is 10 s.
+	// stallLimit is how long no pod may be bound before a contender has failed.
+	// kube-scheduler's longest pause between two attempts of a pod is 10 s.
 	stallLimit = 60 * time.Second
 	// quietPeriod and quietLimit: a contender is quiet once it uses less than
 	// quietShare of one CPU for a period, and gets that long to become so.
@@ -119,8 +119,8 @@ func (t *trial) startCluster(ctx context.Context) (err error) {
 	return nil
 }
 
-// prepare makes the state that every contender starts from. Without a
-// controller-manager nobody else makes the service account that pods need.
+// prepare creates the state that every contender starts from. There is no
+// controller-manager, so it also creates the service account that pods need.
 func (t *trial) prepare(ctx context.Context) error {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	if _, err := t.client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); err != nil {
@@ -146,7 +146,7 @@ func (t *trial) startContender(ctx context.Context) error {
 	return err
 }
 
-// warmUp binds pods that do not count and takes them away again.
+// warmUp binds pods that do not count and deletes them again.
 func (t *trial) warmUp(ctx context.Context, c *cohort) error {
 	bodies, err := t.load.prepare(c)
 	if err != nil {
@@ -189,7 +189,7 @@ func (t *trial) measure(ctx context.Context, c *cohort) (Result, error) {
 	stalled := t.await(ctx, c, failed)
 	after, err := sampleCPU(t.process.Pid())
 	if err != nil {
-		// Why the contender has ended is better told by who waited for it.
+		// The waiting side knows better why the contender has ended.
 		return Result{}, cmp.Or(stalled, err)
 	}
 	if stalled != nil {
@@ -303,7 +303,7 @@ func (t *trial) awaitQuiet(ctx context.Context) (cpuSample, error) {
 	return last, err
 }
 
-// check reads the final state from the API itself and judges it.
+// check reads the final state from the API and validates it.
 func (t *trial) check(ctx context.Context, c *cohort, r *Result) error {
 	list, err := t.client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -16,11 +16,11 @@ import (
 	"github.com/tangram-dev/tangram/internal/local"
 )
 
-// tangram up --detach starts this program again as a worker in a session of its
-// own, which no terminal's hang-up reaches, and shows what the worker says until
-// it is ready. The worker says it twice: into its log, and into a pipe that it
-// closes when ready. A pipe's line that begins with a verdict mark is not text for
-// people but the outcome.
+// tangram up --detach starts this program again as a worker in a session of its own,
+// which no terminal's hang-up reaches, and shows the worker's output until it is ready.
+// The worker writes its output twice: into its log, and into a pipe that it closes when
+// ready. A line of the pipe that begins with a verdict mark is the outcome, not output
+// to show.
 const (
 	workerFlag   = "worker"
 	workerPipe   = 3 // the first descriptor after standard error
@@ -60,7 +60,7 @@ func detach(ctx context.Context, o upOptions, out io.Writer) error {
 	if err := errors.Join(err, writer.Close()); err != nil {
 		return fmt.Errorf("start the background process: %w", err)
 	}
-	// Whoever interrupts the wait does not want the cluster.
+	// A user who interrupts the wait does not want the cluster.
 	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(syscall.SIGTERM) })
 	defer stop()
 
@@ -115,7 +115,7 @@ func followWorker(pipe io.Reader, out io.Writer) (ready bool, err error) {
 	}
 }
 
-// work is the worker's life.
+// work is the main function of the worker.
 func work(ctx context.Context, o upOptions, out io.Writer) error {
 	var stat syscall.Stat_t
 	if err := syscall.Fstat(workerPipe, &stat); err != nil || stat.Mode&syscall.S_IFMT != syscall.S_IFIFO {

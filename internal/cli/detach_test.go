@@ -44,7 +44,7 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// What the worker says reaches its starter, and its log for as long as it lives.
+// The worker's output reaches its starter until it is ready, and its log all the time.
 func TestWorkerOutputIsFollowed(t *testing.T) {
 	reader, writer, err := os.Pipe()
 	if err != nil {
@@ -65,7 +65,7 @@ func TestWorkerOutputIsFollowed(t *testing.T) {
 	}
 }
 
-// A starter that was interrupted no longer reads; the cluster must not care.
+// A starter that was interrupted no longer reads; the cluster must keep running.
 func TestWorkerOutlivesItsStarter(t *testing.T) {
 	reader, writer, err := os.Pipe()
 	if err != nil {

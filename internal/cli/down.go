@@ -42,8 +42,8 @@ stay: the next tangram up finds them. Delete the directory to forget them.`,
 	return cmd
 }
 
-// down ends the owner of the directory and says what happened. That nothing ran
-// is fine: the wish is fulfilled.
+// down stops the owner of the directory and says what happened. It is no error if
+// nothing runs.
 func down(ctx context.Context, dir string) (string, error) {
 	begin := time.Now()
 	owner, running, err := local.Running(dir)
@@ -72,8 +72,8 @@ func down(ctx context.Context, dir string) (string, error) {
 	return "", fmt.Errorf("pid %d does not end", owner.PID)
 }
 
-// awaitEnd polls until the owner has let the directory go: it does so as its last
-// act, after its children.
+// awaitEnd polls until the owner has released the directory, which it does last, after
+// its children have ended.
 func awaitEnd(ctx context.Context, dir string, owner local.Owner, limit time.Duration) (bool, error) {
 	const interval = 50 * time.Millisecond
 	for deadline := time.Now().Add(limit); time.Now().Before(deadline); {

@@ -15,7 +15,7 @@ func New(version string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "tangram",
 		Short: "Tangram, a GPU scheduler for Kubernetes",
-		// main prints the error; usage only helps whoever mistyped a flag, which
+		// main prints the error; usage would only help after a mistyped flag, which
 		// cobra's own message already names.
 		SilenceErrors: true,
 		SilenceUsage:  true,

@@ -34,7 +34,7 @@ func newSession(o upOptions, out io.Writer) *session {
 }
 
 func (s *session) say(format string, args ...any) {
-	fmt.Fprintf(s.out, format+"\n", args...) // progress: nobody to tell if it fails
+	fmt.Fprintf(s.out, format+"\n", args...) // progress only: a failed write has no remedy
 }
 
 // start brings everything up, in order, saying what it does.
@@ -95,8 +95,8 @@ func (s *session) prepare(ctx context.Context, fleet *local.Fleet) error {
 	return s.keepFleet()
 }
 
-// loadFleet reads the file that was asked for, else the one used last time, whose
-// nodes are in the state directory.
+// loadFleet reads the file given by the flag, else the one used last time: its nodes
+// are in the state directory.
 func (s *session) loadFleet() (*local.Fleet, error) {
 	path := s.options.fleet
 	kept := filepath.Join(s.options.dir, fleetFile)
@@ -151,7 +151,7 @@ func (s *session) startScheduler(ctx context.Context) error {
 	return err
 }
 
-// startController runs what makes Volcano Jobs of manifests into pods.
+// startController runs gpu-controller, which creates the pods of Volcano Jobs.
 func (s *session) startController(ctx context.Context) error {
 	kubeconfig, err := s.cluster.KubeconfigFor(controllerUser)
 	if err != nil {

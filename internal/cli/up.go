@@ -70,8 +70,8 @@ start. With --detach it returns once the cluster is ready.`,
 	return cmd
 }
 
-// complete makes the paths absolute: the background process and messages to
-// people in other folders need them so.
+// complete makes the paths absolute: the background process and messages need them
+// independent of the working directory.
 func (o *upOptions) complete() error {
 	if o.bin == "" {
 		self, err := os.Executable()
@@ -110,7 +110,7 @@ func untilSignalled(parent context.Context) (context.Context, context.CancelFunc
 func (s *session) run(ctx context.Context, ready func()) error {
 	if err := s.start(ctx); err != nil {
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
-			err = errors.New("interrupted") // what it was doing then is of no interest
+			err = errors.New("interrupted") // the error of the interrupted step does not matter
 		}
 		return errors.Join(err, s.stop())
 	}

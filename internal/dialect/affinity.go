@@ -15,13 +15,13 @@ import (
 	"github.com/tangram-dev/tangram/core/place"
 )
 
-// readAffinity reads the pod's labels and its rules about others:
+// readAffinity reads the pod's labels and its affinity rules:
 //
 //	tangram.dev/device-affinity: same-device=app:db+tier:gold, different-node=app:web
 //
 // A rule matches pods of the same namespace that have all its labels; none of , = + :
-// can be part of a label, so the text is never ambiguous. * after a rule that keeps
-// apart means everybody, of any namespace.
+// can be part of a label, so the text is never ambiguous. * after an anti-affinity rule
+// matches every pod of every namespace.
 func readAffinity(pod *v1.Pod, r *model.Request) error {
 	r.Labels = labelsOf(pod)
 	words, err := wordList(pod, names.AnnotationAffinity)
@@ -46,7 +46,7 @@ func parseRule(namespace, text string) (model.AffinityRule, error) {
 	}
 	rule := model.AffinityRule{Kind: kind}
 	if selector == "*" {
-		if !kind.Apart() {
+		if !kind.IsAnti() {
 			return rule, fmt.Errorf("* is for different-device and different-node only")
 		}
 		return rule, nil
@@ -63,8 +63,8 @@ func parseRule(namespace, text string) (model.AffinityRule, error) {
 	return rule, nil
 }
 
-// labelsOf are a pod's labels, sorted. All of them: which ones rules will be about
-// is not known, and their texts are the pod object's own.
+// labelsOf are a pod's labels, sorted. All of them are kept: which ones other pods'
+// rules will match is not known, and the strings are shared with the pod object.
 func labelsOf(pod *v1.Pod) []model.Label {
 	var out []model.Label
 	for key, value := range pod.Labels {
@@ -77,8 +77,8 @@ func labelsOf(pod *v1.Pod) []model.Label {
 	return out
 }
 
-// groupOf names the group of pods that a pod wants to be close to; empty for one that
-// says nothing of closeness.
+// groupOf names the group of pods that a pod should be close to; empty without a
+// topology annotation.
 func groupOf(pod *v1.Pod) string {
 	if _, ok := pod.Annotations[names.AnnotationTopology]; !ok {
 		return ""
@@ -92,18 +92,18 @@ func groupOf(pod *v1.Pod) string {
 	return ""
 }
 
-// keepsApart are the rules by which a bound pod keeps others away; none when they
-// were edited into something invalid.
-func keepsApart(pod *v1.Pod) []model.AffinityRule {
+// antiAffinity are a bound pod's anti-affinity rules; none when the annotation was edited
+// into something invalid.
+func antiAffinity(pod *v1.Pod) []model.AffinityRule {
 	var r model.Request
 	if readDevicePolicy(pod, &r) != nil || readAffinity(pod, &r) != nil {
 		return nil
 	}
-	return place.KeepApart(r.Affinity)
+	return place.AntiAffinity(r.Affinity)
 }
 
-// SameCompany says whether two states of a pod are the same to others' rules and by
-// its own.
+// SameCompany says whether two versions of a pod have equal labels and equal affinity
+// rules.
 func SameCompany(a, b *v1.Pod) bool {
 	return maps.Equal(a.Labels, b.Labels) &&
 		a.Annotations[names.AnnotationAffinity] == b.Annotations[names.AnnotationAffinity] &&

@@ -36,9 +36,9 @@ func TestPlacementWords(t *testing.T) {
 		{name: "HAMi's mutex", pod: annotated(hamiDevicePolicy, "mutex,binpack"), devices: model.Binpack, alone: true},
 		{name: "ours goes first", pod: annotated(names.AnnotationPlacement, "binpack", hamiNodePolicy, "spread", hamiDevicePolicy, "spread"), devices: model.Binpack, nodes: model.Binpack},
 		{name: "empty words say nothing", pod: annotated(names.AnnotationPlacement, "", hamiNodePolicy, "", hamiDevicePolicy, "")},
-		{name: "nonsense", pod: annotated(names.AnnotationPlacement, "tight"), wantErrorPrefix: `metadata.annotations[tangram.dev/placement]: "tight" is not binpack or spread`},
-		{name: "nonsense for nodes", pod: annotated(hamiNodePolicy, "mutex"), wantErrorPrefix: `metadata.annotations[hami.io/node-scheduler-policy]: "mutex"`},
-		{name: "nonsense for devices", pod: annotated(hamiDevicePolicy, "binpack,best"), wantErrorPrefix: `metadata.annotations[hami.io/gpu-scheduler-policy]: "best"`},
+		{name: "invalid", pod: annotated(names.AnnotationPlacement, "tight"), wantErrorPrefix: `metadata.annotations[tangram.dev/placement]: "tight" is not binpack or spread`},
+		{name: "invalid for nodes", pod: annotated(hamiNodePolicy, "mutex"), wantErrorPrefix: `metadata.annotations[hami.io/node-scheduler-policy]: "mutex"`},
+		{name: "invalid for devices", pod: annotated(hamiDevicePolicy, "binpack,best"), wantErrorPrefix: `metadata.annotations[hami.io/gpu-scheduler-policy]: "best"`},
 		{name: "a hole in the list", pod: annotated(hamiDevicePolicy, "binpack,,spread"), wantErrorPrefix: `metadata.annotations[hami.io/gpu-scheduler-policy]`},
 	}
 	for _, tt := range tests {
@@ -70,13 +70,13 @@ func TestAffinityWords(t *testing.T) {
 		{"several", "same-node=app:db+tier:gold, different-device=example.com/team:x", "[same-node=app:db+tier:gold different-device=example.com/team:x]", ""},
 		{"labels are sorted, once each", "same-node=tier:gold+app:db+app:db", "[same-node=app:db+tier:gold]", ""},
 		{"a label without value", "same-node=app:", "[same-node=app:]", ""},
-		{"nobody else", "different-device=*", "[different-device=*]", ""},
+		{"no other pod", "different-device=*", "[different-device=*]", ""},
 		{"no such rule", "near=app:db", "", `"near=app:db": is not same-device=`},
 		{"no labels", "same-device", "", `"same-device": is not same-device=`},
 		{"empty labels", "same-device=", "", `"same-device=": "" is not a label`},
 		{"no key", "same-device=:db", "", `":db" is not a label`},
 		{"two values", "same-device=app:a:b", "", `"app:a:b" is not a label`},
-		{"with everybody", "same-device=*", "", "* is for different-device"},
+		{"with every pod", "same-device=*", "", "* is for different-device"},
 		{"a hole", "same-device=app:db,", "", "has an empty entry"},
 	}
 	for _, tt := range tests {
@@ -101,9 +101,10 @@ func TestAffinityWords(t *testing.T) {
 	}
 }
 
-// TestClaimsKeepCompany: what a bound pod is to others does not depend on who reads it,
-// and nonsense edited into it keeps nobody away.
-func TestClaimsKeepCompany(t *testing.T) {
+// TestClaimsKeepAffinity: the labels and rules of a bound pod are read the same way as
+// before it was bound, and an annotation that was edited into something invalid is no
+// rule.
+func TestClaimsKeepAffinity(t *testing.T) {
 	p := annotated(names.AnnotationAffinity, "same-node=app:web,different-device=app:web", hamiDevicePolicy, "mutex")
 	p.Labels = map[string]string{"tier": "gold", "app": "web"}
 	r, err := Request(p)

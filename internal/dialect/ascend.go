@@ -26,7 +26,7 @@ const (
 	ascendPercent                 = "-core"
 	ascendCore    v1.ResourceName = "huawei.com/npu-core"
 
-	// ascendMode set to hami-core asks for shares in any size instead of templates.
+	// ascendMode set to hami-core selects shares of any size instead of templates.
 	ascendMode = "huawei.com/vnpu-mode"
 )
 
@@ -37,7 +37,7 @@ var ascend = vocabulary{
 	devices:  ascendDevices,
 }
 
-// ascendWords are what a container says of one kind of card.
+// ascendWords are what a container requests of one kind of card.
 type ascendWords struct {
 	card                   string // Ascend310P
 	resource               v1.ResourceName
@@ -157,7 +157,8 @@ func readNPUCore(w *words) (*ask, error) {
 	return out, nil
 }
 
-// ascendWishes reads which cards a pod wants or refuses: hami.io/use-Ascend310P-uuid.
+// ascendWishes reads which cards a pod selects or excludes:
+// hami.io/use-Ascend310P-uuid.
 func ascendWishes(pod *v1.Pod, r *model.Request) error {
 	card := ""
 	for _, c := range r.Containers {
@@ -179,8 +180,8 @@ func ascendWishes(pod *v1.Pod, r *model.Request) error {
 	return nil
 }
 
-// annotateAscend is what HAMi's and MindCluster's device plugins read. Whole cards that
-// no HAMi plugin has registered (they have no UUID) need nothing.
+// annotateAscend is what HAMi's and MindCluster's device plugins read. Whole cards
+// without a UUID (not registered by a HAMi plugin) need no annotation.
 func annotateAscend(p placed) map[string]string {
 	card := ""
 	for _, c := range p.request.Containers {
@@ -243,8 +244,8 @@ func ascendGiven(p placed, card string) []ascendCard {
 	return out
 }
 
-// withoutTemplates leaves the compute out that follows from a template: HAMi writes only
-// what was asked for.
+// withoutTemplates removes the compute that follows from a template: HAMi writes only
+// what was requested.
 func withoutTemplates(p placed, card string) placed {
 	p.grant.Parts = slices.Clone(p.grant.Parts)
 	for i := range p.grant.Parts {

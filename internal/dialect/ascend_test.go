@@ -48,7 +48,7 @@ func TestAscendNodes(t *testing.T) {
 		{"HAMi's older form", ascendNode("", "hami.io/node-register-Ascend310P", "npu-a,7,21527,8,Ascend310P,0,true:npu-b,7,21527,8,Ascend310P,1,false,5,x:"), "0 ascend-310p 21527 7, -5 ascend-310p 21527 7", ""},
 		{"cordoned", ascendNode("", "hami.io/node-register-Ascend910B3", register910B3, hamiCordon, "npu-x"), "-0 ascend-910b3 65536 4", ""},
 		{"cut beforehand", ascendNode("huawei.com/Ascend310P-2c=2"), "0 ascend-310p-2c 0 0, 1 ascend-310p-2c 0 0", ""},
-		{"nonsense", ascendNode("huawei.com/Ascend310P=1", "hami.io/node-register-Ascend310P", "[{"), "", "metadata.annotations[hami.io/node-register-Ascend310P]"},
+		{"invalid JSON", ascendNode("huawei.com/Ascend310P=1", "hami.io/node-register-Ascend310P", "[{"), "", "metadata.annotations[hami.io/node-register-Ascend310P]"},
 		{"older form, too short", ascendNode("", "hami.io/node-register-Ascend310P", "npu-a,7:"), "", "entry 0: 2 fields"},
 	}
 	for _, tt := range tests {

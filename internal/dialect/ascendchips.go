@@ -42,8 +42,7 @@ var ascendChips = []ascendChip{
 // ascend310P is the only chip of MindCluster's dynamic virtual NPUs (huawei.com/npu-core).
 const ascend310P = "Ascend310P"
 
-// ascendChipOf finds a chip by name, without regard to case; nil for one that is not
-// listed.
+// ascendChipOf finds a chip by name, ignoring case; nil for an unlisted one.
 func ascendChipOf(name string) *ascendChip {
 	i := slices.IndexFunc(ascendChips, func(c ascendChip) bool { return strings.EqualFold(c.name, name) })
 	if i < 0 {
@@ -95,7 +94,7 @@ func ascendModels(card string) []model.GPUModel {
 	return out
 }
 
-// cutPrefixFold is strings.CutPrefix without regard to case.
+// cutPrefixFold is strings.CutPrefix ignoring case.
 func cutPrefixFold(s, prefix string) (string, bool) {
 	if len(s) < len(prefix) || !strings.EqualFold(s[:len(prefix)], prefix) {
 		return s, false

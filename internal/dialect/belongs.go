@@ -32,8 +32,8 @@ func PodQueue(pod *v1.Pod, groupQueue string) string {
 	return cmp.Or(groupQueue, NamedQueue(pod), arbiter.Default)
 }
 
-// Charged says whether a pod is charged to a queue at all, whichever scheduler places
-// it: those are that name a queue, belong to a gang or ask for devices.
+// Charged says whether a pod is charged to a queue, whichever scheduler places it: it
+// is if it names a queue, belongs to a gang or asks for devices.
 func Charged(pod *v1.Pod) bool {
 	if m, _ := MembershipOf(pod); m.Queue != "" || m.PodGroup != "" || pod.Labels[names.LabelGang] != "" {
 		return true
@@ -47,16 +47,15 @@ type Member struct {
 	// Pod is the pod's namespace/name.
 	Pod string
 	Membership
-	// Require is the level of domains that the pod wants its gang to share; zero when it
-	// asks for none.
+	// Require is the level of domains that the pod requires its gang to share; zero
+	// without one.
 	Require  model.Level
 	Priority int32
 }
 
 // Contradiction says in what two members of one gang contradict each other: an error
 // that names the field, both values and both pods; nil when they agree. What the gang's
-// PodGroup states itself (group, nil without one) counts for all members, whatever their
-// own fields say.
+// PodGroup states itself (group, nil without one) overrides the members' own fields.
 func Contradiction(a, b Member, group *Group) error {
 	if group == nil {
 		group = &Group{}

@@ -30,7 +30,7 @@ func TestPodQueue(t *testing.T) {
 	}
 }
 
-// TestCharged: who is charged to a queue at all.
+// TestCharged: which pods are charged to a queue.
 func TestCharged(t *testing.T) {
 	with := func(change func(*v1.Pod)) *v1.Pod {
 		p := podWith(pairs{}, pairs{}, nil)

@@ -104,9 +104,9 @@ var cgpu = vocabulary{
 	},
 }
 
-// cgpuSpread reads over how many cards a container's request is spread. Labels may
-// be edited while a pod runs, so of a bound pod its record tells first; nothing that
-// is edited can make the amount smaller, only spread it otherwise.
+// cgpuSpread reads over how many cards a container's request is spread. Labels may be
+// edited while a pod runs, so for a bound pod its record is read first; an edit can
+// only change how the amount is spread, not reduce it.
 func cgpuSpread(pod *v1.Pod, container string, gib, core int64) (int64, error) {
 	text, labelled := pod.Labels[cgpuCountLabel]
 	label, err := strconv.ParseInt(text, 10, 64)

@@ -105,7 +105,7 @@ func OwnUnits(pod *v1.Pod) arbiter.Amounts {
 	return arbiter.NewAmounts(out)
 }
 
-// onlyModel is the model that a pod insists on, by its resources' names or by annotation.
+// onlyModel is the model that a pod requires, by its resources' names or by annotation.
 func onlyModel(pod *v1.Pod, vendor model.Vendor) model.GPUModel {
 	if r, _, err := counts(pod); err == nil && r != nil && r.Vendor == vendor && len(r.UseModels) == 1 {
 		return r.UseModels[0]
@@ -157,8 +157,8 @@ func ownUnits(name string) (arbiter.Resource, bool) {
 	return arbiter.Resource(resourcePrefix + canonical(name)), true
 }
 
-// canonical is one spelling for the names of a resource: a limit on Huawei's cards is not
-// left by writing them in lower case.
+// canonical is one spelling for all spellings of a resource's name, so that a limit on
+// Huawei's cards also applies to the lower-case names.
 func canonical(name string) string {
 	rest, ok := cutPrefixFold(name, "huawei.com/")
 	if !ok {

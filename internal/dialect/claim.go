@@ -45,7 +45,7 @@ func holder(uid string, v model.Vendor) model.HolderID {
 // with the pod's own request; otherwise the pod is counted by its request, with
 // devices unknown, and the error says what is wrong with the record.
 func Claims(pod *v1.Pod) ([]ledger.Claim, error) {
-	// Wishes do not count: they are annotations, which may be edited into
+	// Annotations about models and devices are not read: they may be edited into
 	// something invalid while the pod runs.
 	r, _, err := counts(pod)
 	if err != nil {
@@ -59,7 +59,7 @@ func Claims(pod *v1.Pod) ([]ledger.Claim, error) {
 	host, extras := podNeeds(pod)
 	c := ledger.Claim{
 		Holder: model.HolderID(pod.UID), Vendor: r.Vendor, Host: host, Extras: extras, Since: BoundSince(pod), Priority: r.Priority,
-		Labels: labelsOf(pod), Apart: keepsApart(pod),
+		Labels: labelsOf(pod), Apart: antiAffinity(pod),
 	}
 	var given []givenDevice
 	text, ok := pod.Annotations[names.AnnotationDevices]
@@ -79,11 +79,11 @@ func Claims(pod *v1.Pod) ([]ledger.Claim, error) {
 	return []ledger.Claim{c}, err
 }
 
-// ContestedRecord is the reason, and its result the message, of an event about a pod
-// whose record names a device that others hold by older right.
+// ContestedRecord is the reason, and Contested returns the message, of an event about a
+// pod whose record names a device that an older claim holds.
 const ContestedRecord = "ContestedRecord"
 
-// Contested says what became of such a record.
+// Contested is the message of that event.
 func Contested(c ledger.Contested) string {
 	return fmt.Sprintf("%s: device %d is held by pods that were bound earlier and leave no room; this pod is counted with unknown devices", names.AnnotationDevices, c.Index)
 }
@@ -95,9 +95,9 @@ type givenDevice struct {
 	start     int
 }
 
-// heldParts are the parts a pod holds: of the devices it was given, or of unknown
-// ones when nothing proves which. Then each container is taken to use the same
-// devices as the others.
+// heldParts are the parts a pod holds: of the devices it was given, or of unknown ones
+// without a valid record. Then each container is assumed to use the same devices as the
+// others.
 func heldParts(r *model.Request, given []givenDevice) []ledger.HeldPart {
 	known := len(given) > 0
 	if !known {
@@ -187,7 +187,7 @@ func agrees(p model.Part, d record.Device) bool {
 	case model.Share:
 		return d.MIG == "" && d.Turn == p.Turn && d.ComputeMilli == p.Milli && (p.MemoryPercent > 0 || d.MemoryMiB == int64(p.Memory))
 	}
-	// Whether a whole device is a turn is the node's to say: the claim is the same.
+	// Whether a whole device is one turn depends on the node: the claim is the same.
 	return d.MIG == "" && d.MemoryMiB == 0 && d.ComputeMilli == 0
 }
 
@@ -220,7 +220,7 @@ func countedClaims(pod *v1.Pod) []ledger.Claim {
 		c := ledger.Claim{
 			Holder: holder(string(pod.UID), vendor), Vendor: vendor, Since: BoundSince(pod),
 			Count: min(whole.Count(), model.MaxDevices), Parts: heldParts(&parts, nil),
-			Labels: labelsOf(pod), Apart: keepsApart(pod),
+			Labels: labelsOf(pod), Apart: antiAffinity(pod),
 		}
 		if c.Count == 0 && len(c.Parts) == 0 {
 			continue
@@ -246,7 +246,7 @@ func hostClaim(pod *v1.Pod) ledger.Claim {
 	return c
 }
 
-// BoundSince is when the pod was bound, in seconds, as the API tells it. A pod that
+// BoundSince is when the pod was bound, in seconds, as the API reports it. A pod that
 // was created with spec.nodeName has no such time before kubelet reports it; until then
 // its claim is the youngest, so that it takes no device from pods bound in the same
 // second.
@@ -259,8 +259,7 @@ func BoundSince(pod *v1.Pod) int64 {
 	return math.MaxInt64
 }
 
-// Record writes down who was given what: the granted devices, shared out to the
-// request's containers.
+// Record assigns the granted devices to the request's containers.
 func Record(r *model.Request, n *model.Node, g place.Grant) record.Record {
 	rec := record.Record{Node: string(n.ID)}
 	whole := r.Share(g.Set)
@@ -292,8 +291,8 @@ func deviceOf(n *model.Node, slot int) record.Device {
 	return record.Device{Index: n.Devices[slot].Index, UUID: n.Devices[slot].UUID}
 }
 
-// Annotations are what the device plugins of the pod's vocabularies want to read of
-// its placement, besides the record.
+// Annotations are what the device plugins of the pod's vocabularies read of its
+// placement, besides the record.
 func Annotations(pod *v1.Pod, r *model.Request, n *model.Node, g place.Grant, now time.Time) map[string]string {
 	out := map[string]string{}
 	for _, v := range vocabularies {
@@ -314,12 +313,4 @@ func speaks(v *vocabulary, pod *v1.Pod) bool {
 		return nil
 	})
 	return used
-}
-
-// ClaimOf is the claim a pod has once it is given devices. It is assumed until the
-// API shows it.
-func ClaimOf(pod *v1.Pod, r *model.Request, n *model.Node, g place.Grant) ledger.Claim {
-	c := g.Claim(model.HolderID(pod.UID), r, n)
-	c.Assumed = true
-	return c
 }

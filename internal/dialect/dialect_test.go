@@ -81,7 +81,7 @@ func TestRequestCounts(t *testing.T) {
 	}
 }
 
-// TestRequestRefusals: each nonsense is refused with the field that holds it.
+// TestRequestRefusals: each invalid request is rejected with the field's name.
 func TestRequestRefusals(t *testing.T) {
 	annotated := func(key, value string) *v1.Pod {
 		p := podOf(container("a", "nvidia.com/gpu=1"))
@@ -220,7 +220,7 @@ func TestInventoryFromGPUNode(t *testing.T) {
 		t.Errorf("a new card has its predecessor's health: %+v, %v", inv, err)
 	}
 
-	// Device 1 is Degraded all along, and stays so whatever else is wrong.
+	// Device 1 is Degraded in every case, and stays so.
 	bad := map[string]struct {
 		change  func(*v1alpha1.GPUNode)
 		devices int
@@ -290,8 +290,8 @@ func TestFamiliesBesideAGPUNode(t *testing.T) {
 	}
 }
 
-// TestFamiliesOfOneNode: whoever speaks last, sick cards stay sick, MIG instances
-// stay beside, and another vendor's devices make way.
+// TestFamiliesOfOneNode: in any order of families, unhealthy cards stay unhealthy, MIG
+// instances are added, and other vendors' devices are renumbered.
 func TestFamiliesOfOneNode(t *testing.T) {
 	register := map[string]string{hamiRegister: `[{"id":"GPU-a","index":0,"devmem":24576,"health":false},{"id":"GPU-b","index":1,"devmem":24576,"health":true}]`}
 	tests := []struct {
@@ -422,7 +422,7 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-// TestRecordProvesItself: what Record writes, Claims believes.
+// TestRecordProvesItself: Claims accepts what Record writes.
 func TestRecordProvesItself(t *testing.T) {
 	p := bound("", container("a", "nvidia.com/gpu=2"), container("b", "nvidia.com/gpu=1"))
 	p.Spec.InitContainers = []v1.Container{container("init", "nvidia.com/gpu=4")}
@@ -447,7 +447,7 @@ func TestRecordProvesItself(t *testing.T) {
 	if _, got := l.Held("uid"); got != set {
 		t.Errorf("recorded %b, held %b", set, got)
 	}
-	assumed := ClaimOf(p, r, inv, place.Grant{Set: set})
+	assumed := assumedClaim(p, r, inv, place.Grant{Set: set})
 	if !assumed.Assumed || assumed.Count != claims[0].Count || len(assumed.Devices) != len(claims[0].Devices) {
 		t.Errorf("assumed %+v, confirmed %+v", assumed, claims[0])
 	}

@@ -12,19 +12,19 @@ import (
 	"github.com/tangram-dev/tangram/api/names"
 )
 
-// Membership is what a pod says of the gang it belongs to and of its own run.
+// Membership is the gang that a pod belongs to, as its labels, PodGroup and owner say.
 type Membership struct {
-	// Key names the gang in the cluster; empty for a pod that comes alone.
+	// Key names the gang in the cluster; empty for a pod that belongs to none.
 	Key string
-	// PodGroup is the "namespace/name" of the PodGroup that says more, and Groups of
-	// which kind it is; may be empty.
+	// PodGroup is the "namespace/name" of the pod's PodGroup, and Groups its kind; may
+	// be empty.
 	PodGroup string
 	Groups   schema.GroupVersionResource
-	// Owner is the controller that says how many members there are; may be empty.
+	// Owner is the controller that determines the number of members; may be empty.
 	Owner metav1.OwnerReference
 	// Object is the PodGroup or the controller, of a kind of Owners; zero without one.
 	Object Object
-	// Size is how many members the labels say there are; 0 when they do not.
+	// Size is the number of members according to the labels; 0 without such a label.
 	Size int
 	// Task is the member's role in the gang.
 	Task  string
@@ -35,12 +35,12 @@ type Membership struct {
 	Preemptible         bool
 }
 
-// maxGang bounds a gang's size: beyond it is a typing error.
+// maxGang bounds a gang's size: a larger number is taken for a typing error.
 const maxGang = 100_000
 
 // MembershipOf reads the gang of a pod: Tangram's labels, else the PodGroup it names
-// (Kubernetes' own in its spec, Volcano's in an annotation), else its controller when
-// that is of a kind whose pods run together. An error names the field.
+// (Kubernetes' own in its spec, Volcano's in an annotation), else its controller if
+// that is of a kind in Owners. An error names the field.
 func MembershipOf(pod *v1.Pod) (Membership, error) {
 	m := Membership{Task: pod.Annotations[names.AnnotationVolcanoTask], Queue: NamedQueue(pod), Preemptible: true}
 	m.User = pod.Annotations[names.AnnotationUser]
@@ -74,7 +74,7 @@ func MembershipOf(pod *v1.Pod) (Membership, error) {
 	return m, nil
 }
 
-// join finds the gang of a pod whose labels were read.
+// join finds the gang of a pod after its labels were read.
 func (m *Membership) join(pod *v1.Pod) error {
 	owner := metav1.GetControllerOf(pod)
 	switch name := pod.Labels[names.LabelGang]; {
@@ -116,7 +116,7 @@ func (m *Membership) follow(pod *v1.Pod, kinds []OwnerKind) bool {
 }
 
 // SharedLabel is a label that all members of a pod's gang have; empty when none is
-// known. Others may have it as well.
+// known. Other pods may have it as well.
 func SharedLabel(pod *v1.Pod) (key, value string) {
 	m, err := MembershipOf(pod)
 	owner := metav1.GetControllerOf(pod)

@@ -66,7 +66,7 @@ func TestMembership(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !got.Preemptible {
-				t.Error("nobody said that it may not be preempted")
+				t.Error("not preemptible without an annotation that says so")
 			}
 			got.Preemptible = false
 			got.Owner.Controller, tt.want.Owner.Controller = nil, nil
@@ -83,7 +83,7 @@ func TestMembership(t *testing.T) {
 	}
 }
 
-// TestBadMembership: what makes no sense is refused by the field's name.
+// TestBadMembership: invalid values are rejected with the field's name.
 func TestBadMembership(t *testing.T) {
 	size := "metadata.labels[" + names.LabelGangSize + "]: "
 	tests := map[string]struct {
@@ -132,10 +132,10 @@ func TestSize(t *testing.T) {
 		"fewer indexes":             {`{kind: Job, spec: {completionMode: Indexed, parallelism: 8, completions: 3}}`, 3},
 		"plain Job":                 {`{kind: Job, spec: {parallelism: 4, completions: 4}}`, 0},
 		"paused Job":                {`{kind: Job, spec: {completionMode: Indexed, parallelism: 0, completions: 4}}`, 0},
-		"nonsense":                  {`{kind: Job, spec: {completionMode: Indexed, parallelism: many}}`, 1},
+		"invalid":                   {`{kind: Job, spec: {completionMode: Indexed, parallelism: many}}`, 1},
 		"some indexes are over": {`{kind: Job, spec: {completionMode: Indexed, parallelism: 9, completions: 9},
 			status: {completedIndexes: "0,2-4", failedIndexes: "8"}}`, 4},
-		"nonsense about indexes": {`{kind: Job, spec: {completionMode: Indexed, parallelism: 4, completions: 4},
+		"invalid indexes": {`{kind: Job, spec: {completionMode: Indexed, parallelism: 4, completions: 4},
 			status: {completedIndexes: "3-1", failedIndexes: "x"}}`, 4},
 		"JobSet": {`{kind: JobSet, spec: {replicatedJobs: [
 			{name: leader, template: {spec: {parallelism: 1, completions: 1}}},
@@ -227,7 +227,7 @@ status: {state: Open}
 	}
 }
 
-// TestBadQueue: what makes no sense is named.
+// TestBadQueue: invalid values are rejected with the field's name.
 func TestBadQueue(t *testing.T) {
 	for text, want := range map[string]string{
 		`{spec: {weight: 0}}`:                                  "spec.weight: 0 is below 1",

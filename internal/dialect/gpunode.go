@@ -22,8 +22,8 @@ var healths = map[v1alpha1.Health]model.Health{
 	v1alpha1.Healthy: model.Healthy, v1alpha1.Suspect: model.Suspect, v1alpha1.Degraded: model.Degraded, v1alpha1.Failed: model.Failed,
 }
 
-// fromGPUNode takes the devices from a GPUNode; how many may be sold is still
-// kubelet's word. The error names what had to be left out.
+// fromGPUNode takes the devices from a GPUNode; how many may be sold still comes from
+// allocatable. The error names what was ignored.
 func fromGPUNode(node *v1.Node, gn *v1alpha1.GPUNode) (*model.Node, error) {
 	var problem error
 	note := func(err error) {
@@ -93,10 +93,10 @@ func deviceFrom(node *v1.Node, d *v1alpha1.Device) model.Device {
 	return out
 }
 
-// setHealth marks the devices of which a GPUNode says that they are not healthy. It
-// does so for devices that came from elsewhere too: whatever else the GPUNode gets
-// wrong, a sick device must not be used. The error names an entry that is about no
-// device or says no known state; the latter counts as failed.
+// setHealth marks the devices that a GPUNode reports as not healthy, also devices that
+// came from elsewhere: even if the rest of the GPUNode is invalid, an unhealthy device
+// must not be used. The error names an entry with an unknown device or an unknown
+// state; an unknown state counts as failed.
 func setHealth(n *model.Node, gn *v1alpha1.GPUNode) error {
 	var problem error
 	for i, s := range gn.Status.Devices {
@@ -154,8 +154,8 @@ func addPublished(n *model.Node, node *v1.Node) {
 	slices.SortFunc(n.Attributes, func(a, b model.Attribute) int { return cmp.Compare(a.Key, b.Key) })
 }
 
-// cuts are the MIG profiles of a device: what its GPUNode lists (NVML's own words),
-// else the catalog's for its model.
+// cuts are the MIG profiles of a device: those its GPUNode lists (as NVML reports
+// them), else the catalog's for its model.
 func cuts(d model.Device, m *v1alpha1.MIG) ([]model.MIGProfile, int) {
 	if len(m.Profiles) == 0 {
 		if g := mig.Lookup(d.Model, d.Memory); g != nil {
@@ -176,8 +176,8 @@ func cuts(d model.Device, m *v1alpha1.MIG) ([]model.MIGProfile, int) {
 	return out, memorySlices
 }
 
-// existing are the profiles of instances that exist, with the starts they have. On
-// error none are: what cannot be understood is not sold.
+// existing are the profiles of existing instances, with their starts. On error there
+// are none: what cannot be parsed is not sold.
 func existing(d model.Device, instances []v1alpha1.MIGInstance) ([]model.MIGProfile, error) {
 	var out []model.MIGProfile
 	g, err := mig.New(d.MIGSlices, d.MIG)
@@ -213,8 +213,8 @@ func existing(d model.Device, instances []v1alpha1.MIGInstance) ([]model.MIGProf
 	return out, nil
 }
 
-// checkUUIDs finds what older rules of the CRD let in: a UUID goes into records,
-// which allow no other characters.
+// checkUUIDs finds UUIDs that older versions of the CRD accepted, but that a record
+// cannot hold.
 func checkUUIDs(gn *v1alpha1.GPUNode) error {
 	for i, d := range gn.Spec.Devices {
 		if !recordable(d.UUID) {

@@ -42,8 +42,8 @@ func host(list v1.ResourceList) model.Host {
 }
 
 // extras are the resources of a list that kube-scheduler compares beside CPU and
-// memory, and the number of pods. What Tangram counts itself, device by device, it is
-// told to ignore (Unpublished).
+// memory, and the number of pods. Resources that Tangram counts itself, device by
+// device, are left out, and kube-scheduler is configured to ignore them (Unpublished).
 func extras(list v1.ResourceList, pods model.Extra) model.Extras {
 	out := make([]model.Extra, 1, len(list)+1)
 	out[0] = pods

@@ -62,8 +62,8 @@ var migSlices = vocabulary{
 	},
 }
 
-// isProfile checks the form of a profile's name: 1g.10gb, 1g.5gb.me. A record must
-// be able to hold it.
+// isProfile checks the form of a profile's name: 1g.10gb, 1g.5gb.me. Other names cannot
+// be written to a record.
 func isProfile(s string) bool {
 	compute, rest, ok := strings.Cut(s, "g.")
 	if !ok || compute == "" || strings.Trim(compute, "0123456789") != "" {

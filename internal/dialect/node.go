@@ -34,8 +34,8 @@ type Facts struct {
 	Levels topology.Levels
 }
 
-// Describe is Inventory, with the node's place in the network and what its kubelet
-// demands of NUMA nodes.
+// Describe is Inventory, with the node's domains and what its kubelet requires of NUMA
+// nodes.
 func Describe(node *v1.Node, f Facts) (*model.Node, error) {
 	inv, problem := Inventory(node, f.GPUNode)
 	if f.Levels != nil {
@@ -84,8 +84,8 @@ func devicesOf(node *v1.Node, gn *v1alpha1.GPUNode) (*model.Node, error) {
 		err = ledger.Validate(inv)
 	}
 	if err != nil {
-		// Which devices there are is unclear, so the cluster's word on them counts; but
-		// a device that was found sick is not used.
+		// Which devices exist is unclear, so labels and allocatable decide; but a device
+		// reported as unhealthy is not used.
 		derived, _ := fromCluster(node)
 		_ = setHealth(derived, gn)
 		return derived, fmt.Errorf("GPUNode %q contradicts itself, only what it says of health counts: %w", gn.Name, err)
@@ -125,9 +125,9 @@ func fromCluster(node *v1.Node) (*model.Node, error) {
 	return n, problem
 }
 
-// merge lets a registration speak for its vendor's devices; other vendors' stay.
-// Their indexes were made up here, so they make way where a registered device has
-// the same.
+// merge replaces the devices of a registration's vendor; other vendors' devices stay.
+// Their indexes were assigned here, so they are renumbered where a registered device
+// has the same index.
 func merge(n *model.Node, reg *registration) *model.Node {
 	vendor := reg.devices[0].Vendor
 	out := &model.Node{ID: n.ID, Sellable: maps.Clone(n.Sellable), Domains: n.Domains}
@@ -169,8 +169,8 @@ func merge(n *model.Node, reg *registration) *model.Node {
 	return out
 }
 
-// known is the health that a family read before reports of a device: a device stays
-// unhealthy when any family says so.
+// known is the health that an earlier family reported of a device: it stays unhealthy
+// if any family says so.
 func known(n *model.Node, d model.Device) model.Health {
 	for _, o := range n.Devices {
 		if o.Vendor == d.Vendor && (o.UUID != "" && o.UUID == d.UUID || (o.UUID == "" || d.UUID == "") && o.Index == d.Index) {

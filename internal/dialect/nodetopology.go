@@ -63,7 +63,7 @@ func align(n *model.Node, object *unstructured.Unstructured) error {
 	return nil
 }
 
-// policy is what kubelet demands. Attributes go before the old words.
+// policy is what kubelet requires. Attributes take precedence over the old form.
 func (t *nodeTopology) policy() (p model.NUMAPolicy, perContainer bool, err error) {
 	policy, scope, field := "", "container", "attributes[topologyManagerPolicy]"
 	if len(t.TopologyPolicies) > 0 {
@@ -97,10 +97,9 @@ func (t *nodeTopology) policy() (p model.NUMAPolicy, perContainer bool, err erro
 	return p, scope == "container", nil
 }
 
-// spreadOverZones gives devices that did not say where they are the NUMA nodes that
-// the zones have room for, in order. Which device is on which zone is
-// unknown on a node without a GPUNode; how many there are on each decides whether kubelet
-// admits a pod.
+// spreadOverZones assigns devices with an unknown NUMA node to the zones' free places,
+// in order. Which device is in which zone is unknown on a node without a GPUNode; the
+// number in each zone is what decides whether kubelet admits a pod.
 func spreadOverZones(n *model.Node, vendor model.Vendor, resource string, zones []numaZone) {
 	var counts []int
 	total := 0

@@ -15,8 +15,8 @@ import (
 	"github.com/tangram-dev/tangram/core/topology"
 )
 
-// OwnerKind is a kind of object whose pods run together. The kinds are one table, one
-// row each: a new kind is a new row, and nothing else.
+// OwnerKind is a kind of object with pods that run together. All kinds are in one
+// table: to support another kind, add a row.
 type OwnerKind struct {
 	Kind     string
 	Resource schema.GroupVersionResource
@@ -30,7 +30,7 @@ type OwnerKind struct {
 	group bool
 }
 
-// Owned is what a pod tells about the object it belongs to.
+// Owned is the object that a pod belongs to, as the pod names it.
 type Owned struct {
 	// Name is the object's, in the pod's namespace.
 	Name string
@@ -48,7 +48,7 @@ type Object struct {
 	Key      string
 }
 
-// Owners are the kinds, in the order in which pods are asked: PodGroups first.
+// Owners are the kinds in order of precedence: PodGroups first.
 func Owners() []OwnerKind { return slices.Concat(podGroupKinds, controllerKinds) }
 
 // Find is the object of this kind that a pod belongs to.
@@ -59,7 +59,7 @@ func (k *OwnerKind) Find(pod *v1.Pod) (Owned, bool) { return k.find(pod) }
 // created only when others run do not count, or both would wait for each other.
 func (k *OwnerKind) Size(o *unstructured.Unstructured) int { return k.size(o) }
 
-// SizeOf is Size of an object whose kind is in the table; 0 for others.
+// SizeOf is Size of an object of a kind in the table; 0 for others.
 func SizeOf(o *unstructured.Unstructured) int {
 	group, _, _ := strings.Cut(o.GetAPIVersion(), "/")
 	for _, k := range Owners() {
@@ -114,7 +114,7 @@ var podGroupKinds = []OwnerKind{
 }
 
 // controllerKinds are found by labels or by the pod's controller. A JobSet's pods are
-// controlled by its Jobs, so it is asked before them.
+// controlled by its Jobs, so it precedes them.
 var controllerKinds = []OwnerKind{
 	{
 		Kind: "JobSet", Resource: JobSets, Label: labelJobSet, size: jobSetSize,
@@ -149,15 +149,14 @@ func controlledBy(pod *v1.Pod, kind, group string) (Owned, bool) {
 	return Owned{Name: owner.Name, Gang: "owner/" + string(owner.UID), Reference: *owner}, true
 }
 
-// groupSize: the group's minimum. Mistakes in it are reported where it is read for its
-// gang.
+// groupSize: the group's minimum. Invalid values are reported by GroupOf.
 func groupSize(o *unstructured.Unstructured) int {
 	g, _ := GroupOf(o, topology.DefaultLevels())
 	return g.Min
 }
 
-// jobSize: a Job whose pods have no index, or more indexes than run at a time, is a bag
-// of single pods. Indexes that are over are not run again.
+// jobSize: a Job without indexes, or with more indexes than run at a time, is a set of
+// single pods. Completed indexes are not run again.
 func jobSize(o *unstructured.Unstructured) int {
 	var err error
 	job := reader{o.Object, &err}
@@ -199,8 +198,8 @@ func jobSetSize(o *unstructured.Unstructured) int {
 	return min(total, maxGang)
 }
 
-// dependenciesMet says whether a JobSet has created a replicated job: all that it
-// depends on, which come before it, are as far as it wants.
+// dependenciesMet says whether a JobSet has created a replicated job: all jobs that it
+// depends on have the required status.
 func (r reader) dependenciesMet(job map[string]any, replicas map[string]int64) bool {
 	list, _, _ := unstructured.NestedSlice(job, "dependsOn")
 	for _, d := range list {
@@ -234,7 +233,7 @@ func (r reader) jobIs(name, status string, replicas int64) bool {
 	return replicas == 0
 }
 
-// raySize: the head and the workers; of those that an autoscaler adds the least.
+// raySize: the head and the workers; of autoscaled worker groups the minimum.
 func raySize(o *unstructured.Unstructured) int {
 	var err error
 	total := 1

@@ -64,8 +64,8 @@ func readPlacement(pod *v1.Pod, r *model.Request) error {
 }
 
 // readDevicePolicy reads HAMi's list of device policies. The first direction counts.
-// numa and topology-aware ask for what is done anyway where links are known. mutex
-// wants unused devices; HAMi lets others join later, here the pod stays alone.
+// numa and topology-aware are the default where links are known. mutex requires unused
+// devices; HAMi lets other pods join later, here the pod keeps the device alone.
 func readDevicePolicy(pod *v1.Pod, r *model.Request) error {
 	words, err := wordList(pod, hamiDevicePolicy)
 	if err != nil && pod.Annotations[hamiDevicePolicy] != "" {

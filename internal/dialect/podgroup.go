@@ -11,7 +11,7 @@ import (
 	"github.com/tangram-dev/tangram/core/topology"
 )
 
-// Group is what a PodGroup says of its gang.
+// Group is what a PodGroup states about its gang.
 type Group struct {
 	// Min is how many members start together; 0 when each may start alone.
 	Min      int

@@ -18,8 +18,8 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// Kinds of other projects that say something about gangs and queues. They are read
-// as they come, so that the scheduler needs none of those projects' code.
+// Kinds of other projects that define gangs and queues. They are read as unstructured
+// objects, so that the scheduler does not depend on those projects' code.
 var (
 	Queues    = schema.GroupVersionResource{Group: "scheduling.volcano.sh", Version: "v1beta1", Resource: "queues"}
 	PodGroups = schema.GroupVersionResource{Group: "scheduling.volcano.sh", Version: "v1beta1", Resource: "podgroups"}
@@ -82,8 +82,7 @@ func QueueOf(o *unstructured.Unstructured) (arbiter.Queue, error) {
 	return q, err
 }
 
-// reader reads fields of an object whose type is not ours; the first that makes no
-// sense is kept in err.
+// reader reads fields of an unstructured object; err keeps the first invalid one.
 type reader struct {
 	object map[string]any
 	err    *error

@@ -23,8 +23,8 @@ var nativeResources = []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.Re
 //
 //	tangram.dev/quota: nvidia.com/gpu=16, gpu.tangram.dev/h100=8, huawei.com/Ascend310P=4
 //
-// It is one more limit beside the cluster's ResourceQuota objects: those refuse pods
-// when they are created, this one lets them wait. nil when the namespace says nothing.
+// It is a limit in addition to the cluster's ResourceQuota objects: those reject pods
+// at creation, this one makes them wait. nil without the annotation.
 func QuotaOf(ns *v1.Namespace) (map[arbiter.Resource]int64, error) {
 	text, ok := ns.Annotations[names.AnnotationQuota]
 	if !ok {

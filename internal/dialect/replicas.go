@@ -9,7 +9,7 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// Labels of GPU Feature Discovery that tell how GPUs are shared.
+// Labels of GPU Feature Discovery about sharing.
 const (
 	replicasLabel = "nvidia.com/gpu.replicas"
 	sharingLabel  = "nvidia.com/gpu.sharing-strategy" // none, time-slicing or mps

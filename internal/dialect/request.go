@@ -22,7 +22,7 @@ func RequestOn(pod *v1.Pod, levels topology.Levels) (*model.Request, error) {
 	if err != nil || r == nil {
 		return nil, err
 	}
-	r.Standing, r.Workload = standing(pod), workload(pod)
+	r.TenantPriority, r.Workload = tenantPriority(pod), workload(pod)
 	r.Host, r.Extras = podNeeds(pod)
 	for _, v := range used {
 		if v.wishes != nil {
@@ -110,9 +110,9 @@ func eachContainer(pod *v1.Pod, visit func(c *v1.Container, path string, phase m
 	return nil
 }
 
-// standing is seed 003's table of tenants: by priority class, else by
+// tenantPriority is seed 003's table of tenants: by priority class, else by
 // namespace.
-func standing(pod *v1.Pod) int {
+func tenantPriority(pod *v1.Pod) int {
 	switch pod.Spec.PriorityClassName {
 	case "high-priority":
 		return 100

@@ -16,9 +16,9 @@ import (
 	"github.com/tangram-dev/tangram/core/place"
 )
 
-// vocabulary is one family of words for GPUs: how a container asks in it, and
-// what its device plugin wants to read. Adding a vocabulary is adding one file
-// with a value of this type, and its name to the list below.
+// vocabulary is one family of names for GPUs: how a container asks for them, and what
+// its device plugin reads. To add a vocabulary, add one file with a value of this type,
+// and its name to the list below.
 type vocabulary struct {
 	// read returns what a container asks for in these words, nil when it uses none
 	// of them, and an error that names the field when it uses them wrongly.
@@ -43,7 +43,7 @@ type ask struct {
 	count     int
 	part      model.Part
 	minMemory model.MiB
-	// models, when given, are the only ones whose devices the words are about.
+	// models, if not empty, are the only models the container's resources stand for.
 	models []model.GPUModel
 	// field is where it says so, for messages.
 	field string
@@ -61,7 +61,7 @@ type placed struct {
 // registration is what a family publishes of a node's devices.
 type registration struct {
 	devices []model.Device
-	// attributes are what requests may insist on, such as a sharing mode.
+	// attributes are what requests may require, such as a sharing mode.
 	attributes []model.Attribute
 	// sellable is how many whole devices the family sells; 0 for what nvidia.com/gpu
 	// says.
@@ -70,7 +70,7 @@ type registration struct {
 	more bool
 }
 
-// asks reads a container in every vocabulary. Two at once are refused.
+// asks reads a container in every vocabulary. Using two at once is an error.
 func asks(pod *v1.Pod, c *v1.Container, path string) (*ask, *vocabulary, error) {
 	var found *ask
 	var in *vocabulary
@@ -90,7 +90,7 @@ func asks(pod *v1.Pod, c *v1.Container, path string) (*ask, *vocabulary, error) 
 	return found, in, nil
 }
 
-// Unpublished are resources that pods ask for and nodes need not publish, because
+// Unpublished are resources that pods request and nodes need not publish, because
 // Tangram counts them itself, device by device.
 func Unpublished() []string {
 	out := []string{names.ResourceGPUMemory, string(hamiMemory), string(hamiPercent), string(hamiCores), "nvidia.com/priority"}
@@ -121,7 +121,7 @@ func named(c *v1.Container, prefix string) []v1.ResourceName {
 	return out
 }
 
-// namedFold is named without regard to case.
+// namedFold is named ignoring case.
 func namedFold(c *v1.Container, prefix string) []v1.ResourceName {
 	return slices.DeleteFunc(named(c, ""), func(name v1.ResourceName) bool {
 		_, ok := cutPrefixFold(string(name), prefix)
@@ -164,9 +164,9 @@ const (
 	maxCount = model.MaxDevices
 )
 
-// perCard reads the words HAMi and Volcano share: cards, memory of each, compute
-// of each. Memory left out is all of a card's; compute left out is what the others
-// leave.
+// perCard reads the resources HAMi and Volcano share: cards, memory of each, compute of
+// each. Without memory it is all of a card's; without compute it is what the other
+// shares leave.
 func perCard(w *words, number, memory, percent, cores v1.ResourceName) (*ask, error) {
 	var a ask
 	mib, memoryField, hasMemory := w.number(memory, 1, maxMiB)

@@ -16,6 +16,13 @@ import (
 	"github.com/tangram-dev/tangram/core/place"
 )
 
+// assumedClaim is the claim a pod has once it is given devices, before the API shows it.
+func assumedClaim(pod *v1.Pod, r *model.Request, n *model.Node, g place.Grant) ledger.Claim {
+	c := g.Claim(model.HolderID(pod.UID), r, n)
+	c.Assumed = true
+	return c
+}
+
 func TestVocabularies(t *testing.T) {
 	share := func(memory model.MiB, percent, milli int) model.Part {
 		return model.Part{Kind: model.Share, Memory: memory, MemoryPercent: percent, Milli: milli}
@@ -179,7 +186,7 @@ func TestRegistrations(t *testing.T) {
 			func(d model.Device) bool {
 				return d.UUID == "GPU-a" && d.Memory == 24576 && d.Tenants == 10 && d.Model.Is(model.ParseModel("A10"))
 			}, ""},
-		{"HAMi nonsense", hamiRegister, `{`, "nvidia.com/gpu=20", 20, nil, hamiRegister},
+		{"HAMi, invalid JSON", hamiRegister, `{`, "nvidia.com/gpu=20", 20, nil, hamiRegister},
 		{"HAMi no memory", hamiRegister, `[{"id":"GPU-a"}]`, "nvidia.com/gpu=1", 1, nil, "entry 0: id, devmem"},
 		{"HAMi a name no record holds", hamiRegister, `[{"id":"GPU a","devmem":1}]`, "nvidia.com/gpu=1", 1, nil, "entry 0: id, devmem"},
 		{"HAMi an index no record holds", hamiRegister, `[{"id":"GPU-a","index":1024,"devmem":1}]`, "nvidia.com/gpu=1", 1, nil, "entry 0: id, devmem"},
@@ -256,7 +263,7 @@ func placeOn(t *testing.T, p *v1.Pod, node *v1.Node) *v1.Pod {
 	}
 	l.Put(inv.ID, claims[0])
 	confirmed, _ := l.View(inv.ID)
-	l.Put(inv.ID, ClaimOf(p, r, inv, grant))
+	l.Put(inv.ID, assumedClaim(p, r, inv, grant))
 	if assumed, _ := l.View(inv.ID); !assumed.Equal(confirmed) {
 		t.Errorf("assumed and confirmed claims differ:\n%s", l)
 	}
@@ -409,7 +416,7 @@ func TestForgedSpread(t *testing.T) {
 	}
 }
 
-// TestRefusedPodsAreCounted: a pod that somebody else placed and Tangram would have
+// TestRefusedPodsAreCounted: a pod that another scheduler placed and Tangram would have
 // refused holds what can be read of it, in every vocabulary.
 func TestRefusedPodsAreCounted(t *testing.T) {
 	tests := []struct {
@@ -421,7 +428,7 @@ func TestRefusedPodsAreCounted(t *testing.T) {
 		{"two vocabularies", "volcano.sh/gpu-memory=1 aliyun.com/gpu-mem=1", "cpu=1", 0, 2},
 		{"Volcano's whole cards", "volcano.sh/gpu-number=2", "volcano.sh/gpu-memory=1", 2, 1},
 		{"slice and whole", "nvidia.com/mig-1g.5gb=2", "nvidia.com/gpu=1", 1, 2},
-		{"what makes no sense is counted by its cards", "nvidia.com/gpu=1 nvidia.com/gpucores=101", "cpu=1", 1, 0},
+		{"an invalid request is counted by its cards", "nvidia.com/gpu=1 nvidia.com/gpucores=101", "cpu=1", 1, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

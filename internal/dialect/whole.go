@@ -82,8 +82,8 @@ func amount(c *v1.Container, path string, r v1.ResourceName) (q resource.Quantit
 	return q, "", false
 }
 
-// count reads a whole number of devices. The API server already refuses
-// fractions of extended resources; this is for those who ask without one.
+// count reads a whole number of devices. The API server already rejects fractions of
+// extended resources; this check is for pods that did not pass it.
 func count(q resource.Quantity, field string) (int, error) {
 	n, exact := q.AsInt64()
 	if !exact {
@@ -95,9 +95,9 @@ func count(q resource.Quantity, field string) (int, error) {
 	return int(n), nil
 }
 
-// wholeOf reads a container's whole GPUs: how many, of whom, named by which
-// field. Two vendors in one container are refused. NVIDIA's are left out when they
-// are shared.
+// wholeOf reads a container's whole GPUs: how many, of which vendor, requested by which
+// field. Two vendors in one container are rejected. NVIDIA's are left out when they are
+// shared.
 func wholeOf(c *v1.Container, path string, shared bool) (n int, vendor model.Vendor, field string, err error) {
 	for _, w := range whole {
 		q, f, ok := amount(c, path, w.resource)

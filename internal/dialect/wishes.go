@@ -12,8 +12,8 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// readWishes fills a request with what annotations, node selector and affinity
-// say about models and devices.
+// readWishes fills a request with the models and devices that annotations, node
+// selector and affinity select.
 func readWishes(pod *v1.Pod, r *model.Request) error {
 	use, err := modelList(pod, names.AnnotationUseModel)
 	if err != nil {
@@ -53,10 +53,10 @@ func readWishes(pod *v1.Pod, r *model.Request) error {
 // modelLabels are the node labels that name a GPU model.
 var modelLabels = []string{names.LabelAccelerator, names.LabelNVIDIAProduct, names.LabelAMDProduct}
 
-// readSelector takes over what node selector and required affinity demand of
-// labels that describe GPUs, so that the planner does not propose nodes
-// kube-scheduler would refuse. kube-scheduler still judges the whole selector:
-// what cannot be expressed here (several terms, other operators) is left to it.
+// readSelector takes over what node selector and required affinity demand of labels
+// that describe GPUs, so that the planner does not propose nodes kube-scheduler would
+// reject. kube-scheduler still evaluates the whole selector: what cannot be expressed
+// here (several terms, other operators) is left to it.
 func readSelector(pod *v1.Pod, r *model.Request) {
 	want := func(key string, values []string) {
 		if !slices.Contains(attributeLabels, key) {
@@ -102,8 +102,8 @@ func modelsOf(key string, values []string) []model.GPUModel {
 	return out
 }
 
-// wordList reads a comma-separated annotation. An empty one is an error: its
-// author meant something.
+// wordList reads a comma-separated annotation. An empty one is an error: it is most
+// likely a mistake.
 func wordList(pod *v1.Pod, key string) ([]string, error) {
 	value, ok := pod.Annotations[key]
 	if !ok {

@@ -92,9 +92,9 @@ func products() []product {
 	}
 }
 
-// sevenSlices are the profiles of a GPU with seven compute and eight memory
-// slices, whose names and memory differ by model: gb and mib are for one, two,
-// four and all eight memory slices.
+// sevenSlices are the profiles of a GPU with seven compute and eight memory slices.
+// Their names and memory differ by model: gb and mib are for one, two, four and all
+// eight memory slices.
 func sevenSlices(gb [4]int, mib [4]int64) []v1alpha1.MIGProfile {
 	any1, any2 := []int32{0, 1, 2, 3, 4, 5, 6}, []int32{0, 2, 4, 6}
 	return []v1alpha1.MIGProfile{

@@ -58,8 +58,8 @@ type Cluster struct {
 	stopped   bool
 }
 
-// Start brings up a control plane and returns once it serves. ctx bounds the
-// start only. When Start fails it has stopped whatever it had started.
+// Start brings up a control plane and returns once it serves. ctx bounds the start
+// only. When Start fails, it has stopped all processes that it had started.
 //
 // A directory that another process works on gives a *RunningError.
 func Start(ctx context.Context, o Options) (*Cluster, error) {

@@ -41,7 +41,7 @@ func (c *Cluster) startComponents(ctx context.Context, o Options) error {
 	if err := c.startAPIServer(ctx, o, store); err != nil {
 		return err
 	}
-	if o.KWOK { // before the controller manager, whose start takes longest
+	if o.KWOK { // before the controller manager, which takes longest to start
 		if err := c.startKWOK(ctx); err != nil {
 			return err
 		}
@@ -121,8 +121,8 @@ func (c *Cluster) startAPIServer(ctx context.Context, o Options, store etcdAcces
 	if err != nil {
 		return err
 	}
-	// Components refuse to be quiet until the API server tells them whom it trusts
-	// as a front proxy; nobody here is one.
+	// Components log errors until the API server publishes the CA of its front proxies;
+	// there are none here.
 	frontProxy, err := openAuthority(pki, "front-proxy-ca", now)
 	if err != nil {
 		return err

@@ -133,8 +133,8 @@ func contains(have, want map[string]string) bool {
 	return true
 }
 
-// updateNode sets what the fleet decides and leaves the rest (cordon, taints,
-// conditions, other people's labels) as it is.
+// updateNode sets what the fleet defines and leaves the rest (cordon, taints,
+// conditions, labels of other writers) as it is.
 func updateNode(ctx context.Context, client kubernetes.Interface, n *v1.Node) error {
 	meta, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": n.Labels, "annotations": n.Annotations}})
 	if err != nil {
@@ -197,7 +197,7 @@ func createGPUNode(ctx context.Context, client dynamic.ResourceInterface, n *v1a
 	return err
 }
 
-// updateGPUNode sets the inventory only: health and telemetry belong to whoever
+// updateGPUNode sets the inventory only: health and telemetry belong to the agents that
 // reported them.
 func updateGPUNode(ctx context.Context, client dynamic.ResourceInterface, n *v1alpha1.GPUNode) error {
 	spec, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/spec", "value": n.Spec}})

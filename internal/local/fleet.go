@@ -107,11 +107,6 @@ func DefaultFleet() *Fleet {
 	}}
 }
 
-// UniformFleet is nodes equal nodes with gpus A100-80GB each, for benchmarks.
-func UniformFleet(nodes, gpus int) *Fleet {
-	return &Fleet{Pools: []Pool{{Name: "node", Count: nodes, GPU: &GPU{Model: "A100-80GB", Count: gpus}}}}
-}
-
 // Size returns the numbers of nodes and GPUs.
 func (f *Fleet) Size() (nodes, gpus int) {
 	for _, p := range f.Pools {

@@ -1,7 +1,6 @@
 package local
 
 import (
-	"errors"
 	"fmt"
 	"sort"
 	"strings"
@@ -271,10 +270,4 @@ func (d *decoder) taints(n *yaml.Node, path string) []v1.Taint {
 		taints = append(taints, t)
 	}
 	return taints
-}
-
-// IsFleetError reports whether err is about the content of a fleet file.
-func IsFleetError(err error) bool {
-	var e *FleetError
-	return errors.As(err, &e)
 }

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"errors"
 	"os"
 	"reflect"
 	"strings"
@@ -8,6 +9,12 @@ import (
 
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 )
+
+// isFleetError reports whether err is about the content of a fleet file.
+func isFleetError(err error) bool {
+	var e *FleetError
+	return errors.As(err, &e)
+}
 
 func TestParseFleetMistakes(t *testing.T) {
 	// pool is a right pool; each test puts one thing wrong into a line of its own.
@@ -97,7 +104,7 @@ func TestParseFleetMistakes(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			f, err := ParseFleet("f.yaml", []byte(tt.file))
-			if !IsFleetError(err) {
+			if !isFleetError(err) {
 				t.Fatalf("ParseFleet = %v, %v, want a FleetError", f, err)
 			}
 			got := strings.Split(err.Error(), "\n")
@@ -186,7 +193,7 @@ func FuzzParseFleet(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		fleet, err := ParseFleet("f.yaml", data)
 		if err != nil {
-			if !IsFleetError(err) {
+			if !isFleetError(err) {
 				t.Fatalf("%T: %v", err, err)
 			}
 			return

@@ -25,9 +25,9 @@ func (c *Cluster) Kubeconfig() string { return filepath.Join(c.dir, "kubeconfig"
 // side rate limit. The caller may change it.
 func (c *Cluster) RESTConfig() *rest.Config { return rest.CopyConfig(c.admin) }
 
-// KubeconfigFor writes a kubeconfig whose client certificate names user and
-// groups, so that RBAC applies to whoever uses it, and returns its path. The same
-// identity always gives the same path.
+// KubeconfigFor writes a kubeconfig with a client certificate for user and groups, so
+// that RBAC applies to its clients, and returns its path. The same identity always
+// gives the same path.
 func (c *Cluster) KubeconfigFor(user string, groups ...string) (string, error) {
 	pair, err := c.authority.issue(identity{user: user, groups: groups, client: true}, time.Now())
 	if err != nil {
@@ -69,8 +69,8 @@ func (c *Cluster) authorityPEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.authority.cert.Raw})
 }
 
-// useAdmin makes the administrator's identity, for people and for the cluster's
-// own requests.
+// useAdmin creates the administrator's identity, for users and for the cluster's own
+// requests.
 func (c *Cluster) useAdmin(now time.Time) error {
 	pair, err := c.authority.issue(identity{user: "tangram-admin", groups: []string{adminGroup}, client: true}, now)
 	if err != nil {

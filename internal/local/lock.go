@@ -13,7 +13,7 @@ import (
 
 const lockFile = "lock"
 
-// Owner is what the process that works on a state directory says about itself.
+// Owner is what the process that works on a state directory writes about itself.
 type Owner struct {
 	PID   int       `json:"pid"`
 	Since time.Time `json:"since"`
@@ -62,8 +62,8 @@ func lock(dir string, now time.Time) (*os.File, error) {
 	return f, nil
 }
 
-// Running returns the owner of a state directory, and false when nobody works on
-// it or it does not exist.
+// Running returns the owner of a state directory, and false when no process works on it
+// or it does not exist.
 func Running(dir string) (Owner, bool, error) {
 	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR, 0o600)
 	if errors.Is(err, os.ErrNotExist) {
@@ -73,7 +73,7 @@ func Running(dir string) (Owner, bool, error) {
 		return Owner{}, false, err
 	}
 	defer f.Close() // also gives up the lock, should we have got it
-	// A shared lock, so that two who only ask do not see each other as owners.
+	// A shared lock, so that two concurrent readers do not see each other as owners.
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
 	if err == nil {
 		return Owner{}, false, nil
@@ -86,7 +86,7 @@ func Running(dir string) (Owner, bool, error) {
 }
 
 // readOwner reads the owner until two readings agree: between taking the lock and
-// writing the owner the file is empty, or still names an owner who has died.
+// writing the owner the file is empty, or still names an owner that has died.
 func readOwner(f *os.File) (Owner, error) {
 	var last Owner
 	var err error
@@ -104,5 +104,5 @@ func readOwner(f *os.File) (Owner, error) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	return Owner{}, fmt.Errorf("another process holds %s but does not say who it is: %w", f.Name(), err)
+	return Owner{}, fmt.Errorf("another process holds %s but does not identify itself: %w", f.Name(), err)
 }

@@ -15,7 +15,7 @@ import (
 const roleVar = "TANGRAM_LOCAL_TEST_ROLE"
 
 const (
-	roleSleep    = "sleep"    // runs until it is told to stop
+	roleSleep    = "sleep"    // runs until it gets SIGTERM
 	roleStubborn = "stubborn" // ignores SIGTERM
 	roleCrash    = "crash"    // fails at once
 	roleFork     = "fork"     // leaves a child of its own behind
@@ -56,7 +56,7 @@ func forkAndWait() {
 }
 
 // parent prints its child's process id and waits to be killed. Meanwhile it ends
-// threads, as Go may: a child whose forking thread ended would die too early.
+// threads, as Go may: a child must not die with the thread that forked it.
 func parent() {
 	c, err := open(Options{Dir: os.Args[1]})
 	if err != nil {

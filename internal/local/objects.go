@@ -79,7 +79,7 @@ func (p Pool) node(i int) *v1.Node {
 		Status: v1.NodeStatus{
 			Capacity:    capacity,
 			Allocatable: capacity.DeepCopy(),
-			// As KWOK wants it of a node whose heart beats.
+			// KWOK requires it of a node with heartbeats.
 			Phase:      v1.NodeRunning,
 			Conditions: conditions(),
 			Addresses:  []v1.NodeAddress{{Type: v1.NodeHostName, Address: name}},

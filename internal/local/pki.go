@@ -22,9 +22,9 @@ const (
 	clockSkew     = time.Hour
 )
 
-// authority signs certificates. A cluster has two: one for Kubernetes, one for
-// etcd, because whoever holds a certificate of etcd's authority may read and write
-// everything, past the API server and its RBAC.
+// authority signs certificates. A cluster has two: one for Kubernetes, one for etcd,
+// because a client with a certificate of etcd's authority can read and write
+// everything, bypassing the API server and its RBAC.
 type authority struct {
 	dir  string
 	name string
@@ -32,7 +32,7 @@ type authority struct {
 	key  *ecdsa.PrivateKey
 }
 
-// identity says whom a certificate is for.
+// identity is the subject and the use of a certificate.
 type identity struct {
 	user   string
 	groups []string

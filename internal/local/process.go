@@ -42,7 +42,7 @@ type Program struct {
 	Args []string
 	// Env is added to this process's environment, as "KEY=value".
 	Env []string
-	// Restart says whether to start it again when it exits without being told to.
+	// Restart says whether to start it again when it exits by itself.
 	Restart bool
 	// Prepare, if not nil, runs before every start, the first as well as restarts.
 	Prepare func(context.Context) error
@@ -60,7 +60,7 @@ type Process struct {
 	report  func(format string, args ...any)
 	onFail  func(error)
 
-	stopping chan struct{} // closed once nobody wants the process to run
+	stopping chan struct{} // closed when the process is being stopped
 	done     chan struct{} // closed once it neither runs nor will run again
 
 	mu       sync.Mutex
@@ -69,7 +69,7 @@ type Process struct {
 	pid      int
 	restarts int
 	recent   []time.Time
-	exit     error // why it ended, when nobody asked for it
+	exit     error // why it ended, unless it was stopped
 }
 
 // Pid is the process id of the current run, or of the last one.
@@ -153,7 +153,7 @@ func send(cmd *exec.Cmd, sig syscall.Signal) error {
 	return nil
 }
 
-// prepare runs the program's preparation, which ends when the process is told to.
+// prepare runs the program's preparation, which ends when the process is stopped.
 func (p *Process) prepare() error {
 	if p.program.Prepare == nil {
 		return nil
@@ -170,12 +170,12 @@ func (p *Process) prepare() error {
 	return p.program.Prepare(ctx)
 }
 
-// start begins one run. It refuses once the process was told to end.
+// start begins one run. It fails once the process is being stopped.
 func (p *Process) start() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stopped {
-		return errors.New("told to stop")
+		return errors.New("the process is being stopped")
 	}
 	out, err := os.OpenFile(p.log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -193,8 +193,8 @@ func (p *Process) start() error {
 	return nil
 }
 
-// supervise waits for the run in progress to end and starts the next, until the
-// process is told to end, may not be restarted, or crashed too often.
+// supervise waits for the run in progress to end and starts the next, until the process
+// is stopped, may not be restarted, or crashed too often.
 func (p *Process) supervise() {
 	defer close(p.done)
 	for {

@@ -62,7 +62,7 @@ func eventually(t *testing.T, what string, f func() bool) {
 	t.Fatalf("not within 20 s: %s", what)
 }
 
-// isAlive counts a zombie as dead: who reaps it depends on the machine.
+// isAlive counts a zombie as dead: which process reaps it depends on the machine.
 func isAlive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -255,7 +255,7 @@ func TestStopEndsGrandchildrenAndRefusesMore(t *testing.T) {
 	}
 }
 
-// Whoever kills the supervisor outright must not leave a control plane behind.
+// Killing the supervisor must not leave a control plane behind.
 func TestChildrenDieWithAKilledParent(t *testing.T) {
 	dir := t.TempDir()
 	cmd := exec.Command(os.Args[0], dir)

@@ -14,9 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// decoder reads YAML nodes into values and collects what is wrong with them. The
-// usual way, unmarshalling into structs, loses the line once a value is of the
-// right type but makes no sense.
+// decoder reads YAML nodes into values and collects the problems. Unmarshalling into
+// structs would lose the line of a value that has the right type but is invalid.
 type decoder struct {
 	file     string
 	problems []Problem
@@ -70,7 +69,7 @@ func resolve(n *yaml.Node) *yaml.Node {
 	return n
 }
 
-// eachPair calls f for the entries of a mapping whose keys are single strings.
+// eachPair calls f for the entries of a mapping that have a single string as key.
 func (d *decoder) eachPair(n *yaml.Node, path string, f func(key, value *yaml.Node)) {
 	n = resolve(n)
 	if n.Kind != yaml.MappingNode {
@@ -138,8 +137,8 @@ func (d *decoder) list(n *yaml.Node, path string, limit int) []*yaml.Node {
 	return n.Content
 }
 
-// text accepts strings and, as people forget the quotes, numbers and booleans as
-// they are written.
+// text accepts strings and, because quotes are easily forgotten, numbers and booleans
+// as they are written.
 func (d *decoder) text(n *yaml.Node, path string) string {
 	n = resolve(n)
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
@@ -183,8 +182,8 @@ func (d *decoder) integer(n *yaml.Node, path string, low, high int64) int64 {
 	return value
 }
 
-// plainQuantity leaves out exponents: nobody writes a node's memory that way, and
-// of 1e99999 Kubernetes makes a quantity whose value is 0.
+// plainQuantity excludes exponents: they are not used for a node's memory, and
+// Kubernetes parses 1e99999 as a quantity of value 0.
 var plainQuantity = regexp.MustCompile(`^[0-9]{1,18}(\.[0-9]{1,9})?(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei)?$`)
 
 func (d *decoder) quantity(n *yaml.Node, path string) resource.Quantity {

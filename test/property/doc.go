@@ -1,6 +1,6 @@
-// Package property tells random stories with pods of all vocabularies at once, and
-// compares what comes out with a naive model that knows nothing of the ledger.
+// Package property runs random sequences of events with pods of all vocabularies at
+// once, and compares the result with a naive model that is independent of the ledger.
 //
-// Read vocabularies_test.go (the story and its steps), naive_test.go (what must
-// hold), then fleet_test.go and pods_test.go (what is drawn).
+// Read vocabularies_test.go (the events), naive_test.go (the invariants), then
+// fleet_test.go and pods_test.go (the generators).
 package property

@@ -14,13 +14,13 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// machine is a node as its owner sees it. What it publishes depends on which of its
-// devices are sick.
+// machine is the true state of a node. What it publishes depends on which of its
+// devices are unhealthy.
 type machine struct {
 	name     string
 	families []string
-	// devices is how many of them have a health that is published, by index from 0,
-	// and vendors whose they are.
+	// devices is how many of them have a health that is published, by index from 0, and
+	// vendors their vendor.
 	devices int
 	vendors map[model.Vendor]bool
 	publish func(sick map[int]bool) (*v1.Node, *v1alpha1.GPUNode)
@@ -39,7 +39,7 @@ var families = []string{
 	"plain", "GFD", "seeds", "GPUNode", "GPUNode", "GPUNode cut", "GPUNode instances", "HAMi", "Volcano vGPU", "Volcano", "cGPU", "Ascend", "AI cores", "replicas", "turns", "vGPU", "static MIG",
 }
 
-// drawMachine makes up a node. Everything random is drawn here, so that publish is a
+// drawMachine generates a node. Everything random is drawn here, so that publish is a
 // function.
 func drawMachine(t *rapid.T, name string) machine {
 	m := machine{name: name, vendors: map[model.Vendor]bool{}}
@@ -79,8 +79,8 @@ func drawMachine(t *rapid.T, name string) machine {
 // published is what a family puts on a node.
 type published func(*v1.Node, *v1alpha1.GPUNode, map[int]bool)
 
-// drawFamily returns what a family puts on a node, and how many devices' health it
-// publishes, and of whom.
+// drawFamily returns what a family publishes on a node, of how many devices it
+// publishes the health, and of which vendor.
 func drawFamily(t *rapid.T, name, family string) (published, int, model.Vendor) {
 	count := number(t, "devices", 1, 4)
 	offer := func(n *v1.Node, r string, amount int) {
@@ -164,7 +164,8 @@ func drawFamily(t *rapid.T, name, family string) (published, int, model.Vendor) 
 	return drawGPUNode(t, family, uuid, count)
 }
 
-// drawGPUNode is the agent's word: links, health, and how devices can be or are cut.
+// drawGPUNode is what the agent publishes: links, health, and how devices can be or are
+// cut.
 func drawGPUNode(t *rapid.T, family string, uuid func(int) string, count int) (published, int, model.Vendor) {
 	vendor := "nvidia"
 	if family == "GPUNode" {

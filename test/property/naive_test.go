@@ -36,7 +36,7 @@ func (a load) max(b load) load {
 	return load{max(a.memory, b.memory), max(a.milli, b.milli), max(a.tenants, b.tenants), a.alone || b.alone}
 }
 
-// slice is a MIG instance somebody was given.
+// slice is a MIG instance that a pod was given.
 type slice struct {
 	pod, profile string
 	start        int
@@ -49,8 +49,8 @@ type use struct {
 	slices []slice
 }
 
-// tally adds up the records of a node's pods, device by device, from nothing but
-// pods: it knows neither claims nor the ledger.
+// tally adds up the records of a node's pods, device by device. It reads pods only,
+// neither claims nor the ledger.
 func tally(pods []*v1.Pod) (map[int]*use, error) {
 	out := map[int]*use{}
 	at := func(index int) *use {

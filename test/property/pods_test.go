@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// wish is what a container means, in plain words; nil when it may mean nothing.
+// wish is the meaning of a container's resources; nil when they may be invalid.
 type wish struct {
 	count           int
 	memory, percent int
@@ -20,7 +20,7 @@ type wish struct {
 	profile         string
 }
 
-// ask is a pod and what its containers mean, by name.
+// ask is a pod and the meaning of its containers' resources, by name.
 type ask struct {
 	pod    *v1.Pod
 	wishes map[string]*wish
@@ -32,7 +32,7 @@ var words = []string{
 	"volcano share", "volcano number", "volcano vgpu", "cgpu", "cgpu", "ascend", "ascend memory", "ascend core", "npu-core", "nothing", "nonsense", "nonsense",
 }
 
-// fitting are words a family's nodes have devices for.
+// fitting are the vocabularies that a family's nodes have devices for.
 var fitting = map[string][]string{
 	"plain": {"nvidia", "amd", "intel"}, "GFD": {"nvidia", "nvidia with memory", "HAMi"}, "seeds": {"nvidia", "nvidia with memory"},
 	"GPUNode": {"nvidia", "HAMi", "HAMi percent", "ascend", "amd"}, "GPUNode cut": {"MIG", "MIG", "MIG", "HAMi percent", "nvidia"}, "GPUNode instances": {"MIG"},
@@ -86,7 +86,7 @@ func drawPod(t *rapid.T, fleet []machine, serial int) ask {
 	return out
 }
 
-// drawAmounts are a container's resources and what they mean.
+// drawAmounts are a container's resources and their meaning.
 func drawAmounts(t *rapid.T, word string, spread int) (map[string]string, *wish) {
 	count := pick(t, "count", 1, 1, 1, 2, 3)
 	memory := pick(t, "memory", 1, 1000, 5000, 8192, 20480, 90000)
@@ -152,11 +152,11 @@ func drawAmounts(t *rapid.T, word string, spread int) (map[string]string, *wish)
 	case "nothing":
 		return map[string]string{"cpu": "1"}, nil
 	}
-	return drawNonsense(t), nil
+	return drawArbitrary(t), nil
 }
 
-// drawNonsense mixes words and amounts at random; some of it makes sense.
-func drawNonsense(t *rapid.T) map[string]string {
+// drawArbitrary mixes resources and amounts at random; some combinations are valid.
+func drawArbitrary(t *rapid.T) map[string]string {
 	out := map[string]string{}
 	for range number(t, "resources", 1, 3) {
 		r := pick(t, "resource",
@@ -169,7 +169,7 @@ func drawNonsense(t *rapid.T) map[string]string {
 	return out
 }
 
-// drawWishes adds annotations, most of which make sense.
+// drawWishes adds annotations, most of them valid.
 func drawWishes(t *rapid.T, p *v1.Pod) {
 	if number(t, "annotated", 0, 5) > 0 {
 		return

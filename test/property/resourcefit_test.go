@@ -23,8 +23,8 @@ import (
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
-// counted are resources that nodes may publish and pods may ask for, with amounts that
-// meet at a node's limit now and then. Memory comes in bytes that are no whole MiB.
+// counted are resources that nodes may publish and pods may request, with amounts that
+// sometimes meet a node's limit exactly. Memory is in bytes that are not a whole MiB.
 var counted = map[v1.ResourceName][]string{
 	v1.ResourceCPU:              {"0", "100m", "1", "1500m"},
 	v1.ResourceMemory:           {"0", "1000", "1Mi", "1500k", "2Mi"},
@@ -32,7 +32,7 @@ var counted = map[v1.ResourceName][]string{
 	"hugepages-2Mi":             {"0", "2Mi", "4Mi"},
 	"attachable-volumes-csi-x":  {"1"},
 	"nvidia.com/gpu":            {"0", "1", "2"},
-	"nvidia.com/gpumem":         {"100"}, // Tangram counts it, kube-scheduler is told not to
+	"nvidia.com/gpumem":         {"100"}, // Tangram counts it; kube-scheduler is configured to ignore it
 	"nvidia.com/mig-1g.5gb":     {"1"},
 	"rdma/hca":                  {"1", "2"},
 	"example.kubernetes.io/foo": {"1"},

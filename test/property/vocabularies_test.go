@@ -27,8 +27,8 @@ import (
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
-// event is one step of a story; what it is about is drawn beforehand, so that the
-// same story can be told twice.
+// event is one step; its parameters are drawn beforehand, so that the same sequence can
+// be run twice.
 type event struct {
 	verb string
 	ask  ask
@@ -38,20 +38,20 @@ type event struct {
 	more []ask
 }
 
-// TestAllVocabularies: pods of all vocabularies arrive, end, and lose devices and
-// nodes in random order. After each step no device is over-committed and no MIG
-// state illegal, by a model that knows only the records; a ledger rebuilt from the
-// pods equals the one that lived; what is rolled back leaves no trace; and the story
-// told again ends the same.
+// TestAllVocabularies: pods of all vocabularies arrive, end, and lose devices and nodes
+// in random order. After each step no device is over-committed and no MIG state
+// illegal, by a model that knows only the records; a ledger rebuilt from the pods
+// equals the one that processed the events; a rollback leaves no trace; and the same
+// sequence run again ends the same.
 //
-// go test ./test/property -rapid.checks=2000 tells more stories than CI does.
+// go test ./test/property -rapid.checks=2000 runs more sequences than CI does.
 func TestAllVocabularies(t *testing.T) {
 	if checks := flag.Lookup("rapid.checks"); checks.Value.String() == checks.DefValue {
 		if err := checks.Value.Set("500"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	// The failing story is in the output; a file of draws would only be committed by
+	// The failing sequence is in the output; a file of draws would only be committed by
 	// mistake.
 	if err := flag.Set("rapid.nofailfile", "true"); err != nil {
 		t.Fatal(err)
@@ -77,9 +77,9 @@ func TestAllVocabularies(t *testing.T) {
 			}
 			story = append(story, e)
 		}
-		first, second := tell(t, fleet, story), tell(t, fleet, story)
+		first, second := run(t, fleet, story), run(t, fleet, story)
 		if first != second {
-			t.Fatalf("told twice, ends differently:\n%s\nand\n%s", first, second)
+			t.Fatalf("run twice, ends differently:\n%s\nand\n%s", first, second)
 		}
 	})
 }
@@ -94,11 +94,11 @@ type world struct {
 	ours    map[string]bool
 	ledger  *ledger.Ledger
 	planner *planner.Planner
-	told    []string
+	log     []string
 }
 
-// tell tells a story to a new world and returns all that happened.
-func tell(t *rapid.T, fleet []machine, story []event) string {
+// run applies a sequence of events to a new world and returns the log of what happened.
+func run(t *rapid.T, fleet []machine, story []event) string {
 	w := &world{t: t, fleet: fleet, gone: make([]bool, len(fleet)), ours: map[string]bool{}, ledger: ledger.New()}
 	w.planner = planner.New(w.ledger)
 	for i := range fleet {
@@ -110,16 +110,16 @@ func tell(t *rapid.T, fleet []machine, story []event) string {
 		w.step(e)
 		w.check()
 	}
-	return strings.Join(w.told, "\n")
+	return strings.Join(w.log, "\n")
 }
 
 func (w *world) say(format string, args ...any) {
-	w.told = append(w.told, fmt.Sprintf(format, args...))
+	w.log = append(w.log, fmt.Sprintf(format, args...))
 }
 
 func (w *world) fatal(format string, args ...any) {
 	w.t.Helper()
-	w.t.Fatalf("%s\n%s\n\n%s", strings.Join(w.told, "\n"), w.ledger, fmt.Sprintf(format, args...))
+	w.t.Fatalf("%s\n%s\n\n%s", strings.Join(w.log, "\n"), w.ledger, fmt.Sprintf(format, args...))
 }
 
 func (w *world) step(e event) {
@@ -179,8 +179,8 @@ func (w *world) step(e event) {
 func (w *world) publish(i int) (*v1.Node, *v1alpha1.GPUNode, *model.Node) {
 	node, gn := w.fleet[i].publish(w.sick[i])
 	inv, _ := dialect.Inventory(node, gn)
-	// These stories are about devices: of resources that a family does not publish, in
-	// this fleet, there is plenty.
+	// These sequences are about devices: resources that no family publishes are
+	// plentiful in this fleet.
 	for _, name := range asked {
 		if inv.Extras.Amount(name) == 0 {
 			inv.Extras = inv.Extras.Plus(model.Extras{{Name: name, Amount: 1 << 40}})
@@ -208,7 +208,7 @@ func (w *world) syncNode(l *ledger.Ledger, i int) {
 	}
 }
 
-// count is what any reader of a bound pod counts it as.
+// count adds a bound pod's claims to a ledger.
 func (w *world) count(l *ledger.Ledger, pod *v1.Pod) {
 	claims, err := dialect.Claims(pod)
 	if err != nil {
@@ -221,11 +221,11 @@ func (w *world) count(l *ledger.Ledger, pod *v1.Pod) {
 
 func (w *world) bind(pod *v1.Pod, node string) {
 	pod.Spec.NodeName = node
-	since := metav1.NewTime(time.Unix(int64(len(w.told)/3), 0)) // some are bound in the same second
+	since := metav1.NewTime(time.Unix(int64(len(w.log)/3), 0)) // some are bound in the same second
 	pod.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: since}}
 }
 
-// restart forgets everything and reads it again, in any order.
+// restart discards the state and reads it again, in any order.
 func (w *world) restart(seed uint64) {
 	rebuilt := ledger.New()
 	var all []func()
@@ -273,7 +273,8 @@ func (w *world) place(a ask) (*v1.Pod, *ledger.Claim) {
 		if refusal != nil || fmt.Sprint(grant) != fmt.Sprint(best.Grant) {
 			w.fatal("%s fits on %s by the planner with %v, by Fit with %v (%v)", a.pod.Name, best.Node, best.Grant, grant, refusal)
 		}
-		claim := dialect.ClaimOf(a.pod, r, v.Node, grant)
+		claim := grant.Claim(model.HolderID(a.pod.UID), r, v.Node)
+		claim.Assumed = true
 		w.ledger.Put(best.Node, claim)
 		pod := a.pod.DeepCopy()
 		text, err := record.Encode(dialect.Record(r, v.Node, grant))
@@ -297,7 +298,7 @@ func (w *world) place(a ask) (*v1.Pod, *ledger.Claim) {
 	return nil, nil
 }
 
-// arrive places a pod for good and checks what it was given.
+// arrive places and binds a pod, and checks what it was given.
 func (w *world) arrive(a ask) {
 	pod, assumed := w.place(a)
 	if pod == nil {
@@ -325,7 +326,7 @@ func spell(c ledger.Claim) string {
 	return fmt.Sprintf("%+v", c)
 }
 
-// checkGiven compares a new pod's record with what its words mean.
+// checkGiven compares a new pod's record with the meaning of its resources.
 func (w *world) checkGiven(a ask, pod *v1.Pod) {
 	at := slices.IndexFunc(w.fleet, func(m machine) bool { return m.name == pod.Spec.NodeName })
 	_, _, inv := w.publish(at)
@@ -387,7 +388,7 @@ func (w *world) check() {
 			if slot < 0 || uses[index].check(inv.Devices[slot]) != nil {
 				w.fatal("%s device %d: %v", m.name, index, uses[index].check(inv.Devices[max(0, slot)]))
 			}
-			if gn == nil { // cut by somebody who publishes numbers only
+			if gn == nil { // cut by a device plugin that publishes numbers only
 				for _, s := range uses[index].slices {
 					published[s.profile]++
 				}
@@ -426,8 +427,8 @@ func listed(gn *v1alpha1.GPUNode) func(profile string, start int) bool {
 	}
 }
 
-// checkHeld: whom Tangram gave devices holds these and no others, whoever else is
-// there.
+// checkHeld: pods that Tangram placed hold the recorded devices and no others, beside
+// any pods of other schedulers.
 func (w *world) checkHeld(inv *model.Node, pods []*v1.Pod) {
 	if _, there := w.ledger.View(inv.ID); !there {
 		return

@@ -1,5 +1,5 @@
 // Package binding writes a pod's placement to the API server, once, and finds out
-// what became of it when no answer comes.
+// whether it was written when no answer arrives.
 package binding
 
 import (
@@ -22,7 +22,7 @@ import (
 // Writer posts Bindings.
 type Writer struct {
 	Client kubernetes.Interface
-	// Patience is the pause between questions after a Binding without answer; 0 is a
+	// Patience is the pause between reads after a Binding without an answer; 0 means one
 	// second.
 	Patience time.Duration
 	// Failed, when not nil, hears of an error at once: finding out whether the Binding was
@@ -34,7 +34,7 @@ type Writer struct {
 // its vocabularies read, and the queue that is charged.
 func Annotations(pod *v1.Pod, c *kubeengine.Cycle) (map[string]string, error) {
 	out := map[string]string{}
-	if c.Request.Vendor != "" { // else it has no device
+	if c.Request.Vendor != "" { // otherwise it has no device
 		text, err := record.Encode(dialect.Record(c.Request, c.Node, c.Grant))
 		if err != nil {
 			return nil, err
@@ -66,17 +66,17 @@ func (w Writer) Write(ctx context.Context, pod *v1.Pod, node string, annotations
 	if !w.wasBound(ctx, binding, err) {
 		return err
 	}
-	klog.FromContext(ctx).Info("Binding reported an error but was done", "pod", klog.KObj(pod), "node", node, "err", err)
+	klog.FromContext(ctx).Info("Pod was bound although its Binding returned an error", "pod", klog.KObj(pod), "node", node, "err", err)
 	return nil
 }
 
-// wasBound finds out whether a Binding was done although an error came back. The
-// answer may be lost in a time-out or a dropped connection, and letting go of devices
-// that a bound pod uses would hand them out twice: so ask until there is a definite
-// answer, for up to a minute.
+// wasBound finds out whether a Binding was written although an error came back. The
+// answer may be lost in a timeout or a dropped connection, and releasing devices that a
+// bound pod uses would give them to two pods: so it reads the pod until there is a
+// definite answer, for up to a minute.
 func (w Writer) wasBound(ctx context.Context, binding *v1.Binding, err error) bool {
 	if apierrors.IsNotFound(err) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) {
-		return false // refused, so not done
+		return false // rejected, so not written
 	}
 	patience := w.Patience
 	if patience == 0 {

@@ -12,8 +12,8 @@ import (
 )
 
 // charges are what placed pods are charged: the same amounts that the scheduler counts
-// (dialect.Charge). Reading a pod costs much more than adding it up, and every pod that
-// comes or goes adds up all, so amounts are kept until the pod or its node changes.
+// (dialect.Charge). Parsing a pod costs much more than adding it up, and every pod
+// event sums over all pods, so amounts are cached until the pod or its node changes.
 type charges struct {
 	nodes, gpuNodes cache.Store
 	pods            map[types.UID]podCharge
@@ -47,7 +47,7 @@ func (c *charges) of(p *v1.Pod) map[arbiter.Resource]int64 {
 	return known.amounts
 }
 
-// keep forgets all pods but these.
+// keep drops the amounts of all pods but these.
 func (c *charges) keep(pods []*v1.Pod) {
 	if len(c.pods) <= len(pods) {
 		return
@@ -61,7 +61,7 @@ func (c *charges) keep(pods []*v1.Pod) {
 	c.pods = there
 }
 
-// devices is a node's inventory; nil for a node that is gone.
+// devices is a node's inventory; nil for a node that no longer exists.
 func (c *charges) devices(name string) *model.Node {
 	obj, ok, err := c.nodes.GetByKey(name)
 	if err != nil || !ok {
@@ -77,7 +77,7 @@ func (c *charges) devices(name string) *model.Node {
 	}
 	known := c.inventories[name]
 	if known.devices == nil || known.node != node.ResourceVersion || known.gpuNode != version {
-		devices, _ := dialect.Inventory(node, gn) // the scheduler reports what is wrong with it
+		devices, _ := dialect.Inventory(node, gn) // the scheduler reports invalid fields
 		known = inventory{node.ResourceVersion, version, devices}
 		c.inventories[name] = known
 	}

@@ -21,7 +21,7 @@ func noCharges() *charges {
 	return newCharges(cache.NewStore(cache.MetaNamespaceKeyFunc), cache.NewStore(cache.MetaNamespaceKeyFunc))
 }
 
-// placedPod is a pod on node t4 that runs since long.
+// placedPod is a running pod on node t4.
 func placedPod(name, record string, requests v1.ResourceList) *v1.Pod {
 	return &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name), ResourceVersion: "1", Annotations: map[string]string{names.AnnotationDevices: record}},
@@ -42,7 +42,7 @@ func spell(list v1.ResourceList) string {
 }
 
 // TestAllocatedIsWhatIsCharged: half a T4 is half a GPU in the status of its queue, and
-// what a pod requests in other words is there by these words.
+// other requests appear under their own resource names.
 func TestAllocatedIsWhatIsCharged(t *testing.T) {
 	c := noCharges()
 	_ = c.nodes.Add(&v1.Node{ObjectMeta: metav1.ObjectMeta{Name: "t4", ResourceVersion: "1"}, Status: v1.NodeStatus{Allocatable: v1.ResourceList{"nvidia.com/gpu": resource.MustParse("2")}}})
@@ -75,8 +75,8 @@ func TestAllocatedIsWhatIsCharged(t *testing.T) {
 	}
 }
 
-// TestQueueOfStatus: the queue is found by the scheduler's rule. A PodGroup that names
-// none leaves it to its pods; without any word it is the default queue.
+// TestQueueOfStatus: the queue is found by the scheduler's rule. If a PodGroup names
+// none, its pods' queue counts; without any, it is the default queue.
 func TestQueueOfStatus(t *testing.T) {
 	gpu := v1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
 	named, plain, foreign, cpu := placedPod("named", "", gpu), placedPod("plain", "", gpu), placedPod("foreign", "", gpu), placedPod("cpu", "", nil)

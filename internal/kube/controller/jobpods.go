@@ -17,15 +17,16 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/controller/lifecycle"
 )
 
-// podsAtOnce bounds the requests one job has under way.
+// podsAtOnce bounds the concurrent requests of one job.
 const podsAtOnce = 16
 
-// podsPerLook bounds how many pods are created before a job is looked at again: one of
-// thousands can be counted, changed and aborted while it grows.
-const podsPerLook = 500
+// podsPerReconcile bounds how many pods one reconcile creates, so that a job of thousands of
+// pods can be counted, changed and aborted while they are created.
+const podsPerReconcile = 500
 
-// createPods fills the slots. A pod that is there already is fine: names are fixed,
-// so it is the one. The first goes alone: if it is refused, so are the others.
+// createPods creates the pods of empty slots. AlreadyExists is success: names are
+// fixed, so it is the same pod. The first is created alone: if it is rejected, so are
+// the others.
 func (j *jobs) createPods(ctx context.Context, job *batch.Job, spec *lifecycle.Spec, plugins []blueprint.Plugin, slots []lifecycle.Slot) error {
 	if len(slots) == 0 {
 		return nil
@@ -65,7 +66,7 @@ func (j *jobs) createPod(ctx context.Context, job *batch.Job, pod *v1.Pod) error
 	return nil
 }
 
-// deletePods deletes exactly these pods, not others that have got their names since.
+// deletePods deletes exactly these pods, not later ones of the same name.
 func (j *jobs) deletePods(ctx context.Context, job *batch.Job, list []lifecycle.Pod) error {
 	errs := make([]error, len(list))
 	workqueue.ParallelizeUntil(ctx, podsAtOnce, len(list), func(i int) {
@@ -78,7 +79,7 @@ func (j *jobs) deletePods(ctx context.Context, job *batch.Job, list []lifecycle.
 	return firstOf(errs)
 }
 
-// firstOf is one error for many that are likely the same.
+// firstOf is one error for many that likely have the same cause.
 func firstOf(errs []error) error {
 	n := 0
 	var first error
@@ -96,8 +97,8 @@ func firstOf(errs []error) error {
 	return first
 }
 
-// ensureGroup makes the job's PodGroup what it should be, or makes it go once the job
-// takes part in scheduling no more.
+// ensureGroup creates or updates the job's PodGroup, or deletes it once the job takes
+// no more part in scheduling.
 func (j *jobs) ensureGroup(ctx context.Context, job *batch.Job, spec *lifecycle.Spec, plan lifecycle.Plan) error {
 	groups := j.clients.podGroups(job.Namespace)
 	name := blueprint.GroupName(job)
@@ -120,7 +121,7 @@ func (j *jobs) ensureGroup(ctx context.Context, job *batch.Job, spec *lifecycle.
 	if !ok {
 		_, err := groups.Create(ctx, want, metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) {
-			return nil // the informer is behind; its event brings us back
+			return nil // the informer is behind; its event enqueues the job again
 		}
 		return err
 	}

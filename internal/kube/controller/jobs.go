@@ -22,14 +22,14 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/controller/lifecycle"
 )
 
-// jobs carries out what lifecycle decides.
+// jobs carries out the plans of lifecycle.
 type jobs struct {
 	*loop
 	clients  *clients
 	sources  *sources
 	recorder events.EventRecorder
-	// written shows a job as we last wrote it until the informer has caught up: a
-	// decision on an older status could create pods of a version that is over.
+	// written holds a job as last written until the informer has caught up: a decision
+	// on an older status could create pods of an earlier version.
 	written cache.MutationCache
 	objects *objects
 	trouble *trouble
@@ -44,22 +44,22 @@ func newJobs(c *clients, s *sources, r events.EventRecorder) (*jobs, error) {
 		objects: newObjects(c.kube), trouble: newTrouble(), unseen: newUnseenPods(),
 	}
 	j.reconcile = j.sync
-	if err := on(s.jobs, func(_ *(*batch.Job), job *batch.Job) { j.look(keyOf(job)) }); err != nil {
+	if err := on(s.jobs, func(_ *(*batch.Job), job *batch.Job) { j.enqueue(keyOf(job)) }); err != nil {
 		return nil, err
 	}
-	if err := on(s.pods, func(before **v1.Pod, p *v1.Pod) { j.look(jobKey(p)) }); err != nil {
+	if err := on(s.pods, func(before **v1.Pod, p *v1.Pod) { j.enqueue(jobKey(p)) }); err != nil {
 		return nil, err
 	}
 	if err := on(s.podGroups, func(before **scheduling.PodGroup, g *scheduling.PodGroup) {
 		if before == nil || (*before).Status.Phase != g.Status.Phase || (*before).Generation != g.Generation {
-			j.look(jobKey(g))
+			j.enqueue(jobKey(g))
 		}
 	}); err != nil {
 		return nil, err
 	}
 	if err := on(s.commands, func(_ **bus.Command, c *bus.Command) {
 		if t := c.TargetObject; t != nil && t.Kind == "Job" {
-			j.look(c.Namespace + "/" + t.Name)
+			j.enqueue(c.Namespace + "/" + t.Name)
 		}
 	}); err != nil {
 		return nil, err
@@ -68,20 +68,20 @@ func newJobs(c *clients, s *sources, r events.EventRecorder) (*jobs, error) {
 		if before != nil && (*before).Status.State == q.Status.State && (*before).Spec.Parent == q.Spec.Parent {
 			return
 		}
-		// Also those of the queues above: which has others below it takes no jobs.
+		// Also the jobs of the parent queue: a queue with child queues accepts no jobs.
 		names := []string{q.Name, parentOf(q)}
 		if before != nil {
 			names = append(names, parentOf(*before))
 		}
 		for _, name := range names {
 			for _, job := range find[*batch.Job](s.jobs, byQueue, name) {
-				j.look(keyOf(job))
+				j.enqueue(keyOf(job))
 			}
 		}
 	})
 }
 
-// sync brings one job forward.
+// sync reconciles one job.
 func (j *jobs) sync(ctx context.Context, key string) (time.Duration, error) {
 	obj, ok, err := j.written.GetByKey(key)
 	if err != nil || !ok {
@@ -91,7 +91,7 @@ func (j *jobs) sync(ctx context.Context, key string) (time.Duration, error) {
 	}
 	job := obj.(*batch.Job)
 	if job.DeletionTimestamp != nil {
-		return 0, nil // what it owns goes with it
+		return 0, nil // its objects are garbage-collected with it
 	}
 	pods, err := j.podsOf(ctx, job)
 	if err != nil {
@@ -112,11 +112,11 @@ func (j *jobs) sync(ctx context.Context, key string) (time.Duration, error) {
 	if job, err = j.writeStatus(ctx, job, plan.Status); err != nil {
 		return 0, err
 	}
-	if command != nil { // it is in the status now: gone or not, it is done
+	if command != nil { // recorded in the status, so it is not applied twice even if the delete fails
 		if err := j.clients.commands(command.Namespace).Delete(ctx, command.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			return 0, err
 		}
-		return time.Millisecond, nil // there may be more
+		return time.Millisecond, nil // there may be further commands
 	}
 	if err := j.ensureGroup(ctx, job, &spec, plan); err != nil {
 		return 0, err
@@ -125,8 +125,8 @@ func (j *jobs) sync(ctx context.Context, key string) (time.Duration, error) {
 		return 0, err
 	}
 	slots, wake := j.unseen.left(job, plan.Create, j.now())
-	if len(slots) > podsPerLook {
-		slots, wake = slots[:podsPerLook], time.Millisecond
+	if len(slots) > podsPerReconcile {
+		slots, wake = slots[:podsPerReconcile], time.Millisecond
 	}
 	if len(slots) > 0 || plan.Group && !lifecycle.Final(job.Status.State.Phase) {
 		if err := j.objects.ensure(ctx, job, plugins, len(slots) > 0); err != nil {
@@ -143,7 +143,7 @@ func (j *jobs) sync(ctx context.Context, key string) (time.Duration, error) {
 	return wake, nil
 }
 
-// failed makes known that something could not be created.
+// failed records that an object of the job could not be created.
 func (j *jobs) failed(ctx context.Context, job *batch.Job, err error) error {
 	if ctx.Err() == nil {
 		j.recorder.Eventf(job, nil, v1.EventTypeWarning, failedCreate, "Create", "%s", err)
@@ -152,8 +152,8 @@ func (j *jobs) failed(ctx context.Context, job *batch.Job, err error) error {
 	return err
 }
 
-// podsOf are the pods the job controls. If some have disappeared the API server is
-// asked, since that has consequences and an informer may be behind.
+// podsOf are the pods the job controls. If some have disappeared, the API server is
+// asked as well, because the informer may be behind and a lost pod triggers policies.
 func (j *jobs) podsOf(ctx context.Context, job *batch.Job) ([]lifecycle.Pod, error) {
 	var pods []lifecycle.Pod
 	for _, p := range find[*v1.Pod](j.sources.pods, byOwner, string(job.UID)) {
@@ -177,7 +177,7 @@ func (j *jobs) podsOf(ctx context.Context, job *batch.Job) ([]lifecycle.Pod, err
 	return pods, nil
 }
 
-// check finds what is wrong with the spec beyond what the API server can see.
+// check finds problems in the spec that the API server cannot see.
 func (j *jobs) check(job *batch.Job, spec *lifecycle.Spec) ([]blueprint.Plugin, *lifecycle.Problem) {
 	if why := job.Annotations[annotationUnreadable]; why != "" {
 		return nil, &lifecycle.Problem{Reason: "InvalidSpec", Message: why}
@@ -192,7 +192,7 @@ func (j *jobs) check(job *batch.Job, spec *lifecycle.Spec) ([]blueprint.Plugin, 
 	return plugins, nil
 }
 
-// hold says why nothing may be started in a queue, or nil.
+// hold says why no pod may be created for a queue's jobs, or nil.
 func (j *jobs) hold(queue string) *lifecycle.Problem {
 	q, ok := get[*scheduling.Queue](j.sources.queues, queue)
 	switch {
@@ -208,7 +208,7 @@ func (j *jobs) hold(queue string) *lifecycle.Problem {
 	return nil
 }
 
-// unplaced says why pods of the job find no place, or nil.
+// unplaced says why pods of the job are unschedulable, or nil.
 func (j *jobs) unplaced(job *batch.Job) *lifecycle.Problem {
 	if why := whyUnschedulable(find[*v1.Pod](j.sources.pods, byOwner, string(job.UID))); why != "" {
 		return &lifecycle.Problem{Reason: v1.PodReasonUnschedulable, Message: why}
@@ -243,9 +243,9 @@ func (j *jobs) command(job *batch.Job) *bus.Command {
 	return first
 }
 
-// dropCommands deletes commands for a job that does not exist: one that is made later
-// under its name is not meant. The API server is asked, since a command may overtake
-// its job on the way here.
+// dropCommands deletes commands for a job that does not exist, so that they do not
+// apply to a later job of the same name. The API server is asked, because a command may
+// arrive before its job.
 func (j *jobs) dropCommands(ctx context.Context, key string) error {
 	for _, c := range find[*bus.Command](j.sources.commands, byTarget, "Job/"+key) {
 		_, err := j.clients.jobs(c.Namespace).Get(ctx, c.TargetObject.Name, metav1.GetOptions{})
@@ -259,7 +259,7 @@ func (j *jobs) dropCommands(ctx context.Context, key string) error {
 	return nil
 }
 
-// writeStatus makes the decision known before it is carried out.
+// writeStatus writes the decision before it is carried out.
 func (j *jobs) writeStatus(ctx context.Context, job *batch.Job, status batch.JobStatus) (*batch.Job, error) {
 	if equality.Semantic.DeepEqual(job.Status, status) {
 		return job, nil
@@ -272,13 +272,14 @@ func (j *jobs) writeStatus(ctx context.Context, job *batch.Job, status batch.Job
 	}
 	j.written.Mutation(out)
 	if was, is := job.Status.State, status.State; was.Phase != is.Phase || was.Reason != is.Reason && is.Reason != "" && is.Reason != failedCreate {
-		j.announce(out)
+		j.recordPhase(out)
 	}
 	return out, nil
 }
 
-// announce tells people that the job is in another phase, or why it is not.
-func (j *jobs) announce(job *batch.Job) {
+// recordPhase records an event for the job's new phase, or for the reason it has not
+// changed.
+func (j *jobs) recordPhase(job *batch.Job) {
 	st, kind := job.Status.State, v1.EventTypeNormal
 	if st.Message != "" && st.Phase != batch.Completed && st.Phase != batch.Completing {
 		kind = v1.EventTypeWarning
@@ -294,7 +295,7 @@ func (j *jobs) announce(job *batch.Job) {
 	j.recorder.Eventf(job, nil, kind, reason, "Sync", "%s", note)
 }
 
-// expire deletes a job that has outlived its ttlSecondsAfterFinished.
+// expire deletes a job past its ttlSecondsAfterFinished.
 func (j *jobs) expire(ctx context.Context, job *batch.Job) error {
 	policy := metav1.DeletePropagationBackground
 	err := j.clients.jobs(job.Namespace).Delete(ctx, job.Name, metav1.DeleteOptions{

@@ -10,16 +10,15 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// loop looks at objects again, one key at a time per object, until they are as they
-// should be.
+// loop reconciles objects, at most one reconcile per key at a time, with retries.
 type loop struct {
 	name  string
 	queue workqueue.TypedRateLimitingInterface[string]
-	// settle is how long to wait for further events about an object: a gang's pods
-	// change together, and one look is enough for all.
+	// settle is how long to collect further events about an object: a gang's pods change
+	// together, and one reconcile is enough for all.
 	settle time.Duration
-	// reconcile brings one object forward. It is called again after the returned time
-	// (0: only on the next event), or soon after an error.
+	// reconcile reconciles one object. It is called again after the returned time (0:
+	// only on the next event), or with back-off after an error.
 	reconcile func(ctx context.Context, key string) (time.Duration, error)
 }
 
@@ -33,14 +32,14 @@ func newLoop(name string, settle time.Duration) *loop {
 	}
 }
 
-// look asks for an object to be looked at.
-func (l *loop) look(key string) {
+// enqueue schedules a reconcile of an object.
+func (l *loop) enqueue(key string) {
 	if key != "" {
 		l.queue.AddAfter(key, l.settle)
 	}
 }
 
-// run works until the context ends.
+// run processes the queue until the context ends.
 func (l *loop) run(ctx context.Context, workers int) {
 	var wg sync.WaitGroup
 	for range workers {
@@ -63,10 +62,10 @@ func (l *loop) next(ctx context.Context) bool {
 	again, err := l.reconcile(ctx, key)
 	switch {
 	case ctx.Err() != nil:
-	case apierrors.IsConflict(err): // another client wrote first; its version is on its way here
+	case apierrors.IsConflict(err): // another client wrote first; the informer will deliver its version
 		l.queue.AddRateLimited(key)
 	case err != nil:
-		klog.FromContext(ctx).Error(err, "Will try again", "loop", l.name, "object", key)
+		klog.FromContext(ctx).Error(err, "Reconcile failed, will be retried", "loop", l.name, "object", key)
 		l.queue.AddRateLimited(key)
 	default:
 		l.queue.Forget(key)

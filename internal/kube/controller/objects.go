@@ -18,13 +18,13 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/controller/blueprint"
 )
 
-// objects keeps what jobs need besides pods: services, hosts, keys, volume claims.
+// objects maintains what jobs need besides pods: services, hosts, keys, volume claims.
 type objects struct {
 	kube kubernetes.Interface
 
 	mu sync.Mutex
-	// done is the generation for which a job's objects were last made. It only saves
-	// requests: forgetting it costs one look at each.
+	// done is the generation for which a job's objects were last applied. It only saves
+	// requests: losing it costs one request per object.
 	done map[types.UID]int64
 }
 
@@ -32,11 +32,11 @@ func newObjects(kube kubernetes.Interface) *objects {
 	return &objects{kube: kube, done: map[types.UID]int64{}}
 }
 
-// doneLimit bounds the memory of jobs that are gone.
+// doneLimit bounds the entries of deleted jobs.
 const doneLimit = 10000
 
-// ensure makes the job's objects, after a change of its spec or when asked to make
-// sure: before pods are created that need them.
+// ensure applies the job's objects after a change of its spec, or always with sure:
+// before pods are created that need them.
 func (o *objects) ensure(ctx context.Context, job *batch.Job, plugins []blueprint.Plugin, sure bool) error {
 	o.mu.Lock()
 	known := o.done[job.UID] == job.Generation
@@ -96,9 +96,9 @@ type writer[T any] interface {
 	Update(ctx context.Context, object T, o metav1.UpdateOptions) (T, error)
 }
 
-// apply creates an object, or lets change adapt the one that is there. One that
-// the job does not control is left alone, with an error, unless it is a claim the user has made
-// under the name the job gives.
+// apply creates an object, or lets change modify the existing one. An object that the
+// job does not control is left alone, with an error, unless it is a claim that the user
+// has created under the name the job gives.
 func apply[T metav1.Object](ctx context.Context, job *batch.Job, object blueprint.Object, w writer[T], want T, change func(T) bool) error {
 	there, err := w.Get(ctx, want.GetName(), metav1.GetOptions{})
 	switch {

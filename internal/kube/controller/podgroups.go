@@ -15,8 +15,8 @@ import (
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 )
 
-// unknownQueue is the reason of a condition, an event or a phase: the queue that is
-// named does not exist. The API server cannot see that when it accepts an object.
+// unknownQueue is the reason of a condition, an event or a phase: the named queue does
+// not exist. The API server cannot check that when it accepts an object.
 const unknownQueue = "UnknownQueue"
 
 func unknownQueueMessage(name string) string {
@@ -27,7 +27,8 @@ func unknownQueueMessage(name string) string {
 // a PodGroup that are written here.
 const conditionInvalidQueue scheduling.PodGroupConditionType = "InvalidQueue"
 
-// podGroups keeps the status of PodGroups: phase and counts, of their real pods.
+// podGroups maintains the status of PodGroups: phase and counts, derived from their
+// pods.
 type podGroups struct {
 	*loop
 	clients  *clients
@@ -39,14 +40,14 @@ type podGroups struct {
 func newPodGroups(c *clients, s *sources, r events.EventRecorder) (*podGroups, error) {
 	g := &podGroups{loop: newLoop("podgroups", 50*time.Millisecond), clients: c, sources: s, recorder: r, now: time.Now}
 	g.reconcile = g.sync
-	if err := on(s.podGroups, func(_ **scheduling.PodGroup, pg *scheduling.PodGroup) { g.look(keyOf(pg)) }); err != nil {
+	if err := on(s.podGroups, func(_ **scheduling.PodGroup, pg *scheduling.PodGroup) { g.enqueue(keyOf(pg)) }); err != nil {
 		return nil, err
 	}
 	if err := on(s.pods, func(before **v1.Pod, p *v1.Pod) {
 		if before != nil {
-			g.look(groupKey(*before)) // it may have left one for another
+			g.enqueue(groupKey(*before)) // it may have moved from one group to another
 		}
-		g.look(groupKey(p))
+		g.enqueue(groupKey(p))
 	}); err != nil {
 		return nil, err
 	}
@@ -55,12 +56,12 @@ func newPodGroups(c *clients, s *sources, r events.EventRecorder) (*podGroups, e
 			return // only whether it exists matters
 		}
 		for _, pg := range find[*scheduling.PodGroup](s.podGroups, byQueue, q.Name) {
-			g.look(keyOf(pg))
+			g.enqueue(keyOf(pg))
 		}
 	})
 }
 
-// sync writes the status of one PodGroup if it is not true any more.
+// sync writes the status of one PodGroup if it has changed.
 func (g *podGroups) sync(ctx context.Context, key string) (time.Duration, error) {
 	pg, ok := get[*scheduling.PodGroup](g.sources.podGroups, key)
 	if !ok || pg.DeletionTimestamp != nil {
@@ -84,7 +85,7 @@ func (g *podGroups) sync(ctx context.Context, key string) (time.Duration, error)
 	if same && unchanged {
 		return 0, nil
 	}
-	// Only what is ours is named, so that others' words stay as they are.
+	// Only our own fields are in the patch, so that other writers' fields stay.
 	patch := map[string]any{"status": map[string]any{
 		"phase": status.Phase, "running": status.Running, "succeeded": status.Succeeded, "failed": status.Failed,
 	}}
@@ -152,7 +153,8 @@ func groupStatus(pg *scheduling.PodGroup, pods []*v1.Pod) scheduling.PodGroupSta
 	return st
 }
 
-// unschedulableSince says whether the scheduler has given up on a pod for now.
+// unschedulableSince says whether the scheduler has marked a pod unschedulable, and
+// since when.
 func unschedulableSince(p *v1.Pod) (time.Time, bool) {
 	for _, c := range p.Status.Conditions {
 		if c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse && c.Reason == v1.PodReasonUnschedulable {
@@ -162,8 +164,8 @@ func unschedulableSince(p *v1.Pod) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// whyUnschedulable is what the scheduler says of a pod it has given up on for now, the
-// first by name; "" if there is none.
+// whyUnschedulable is the scheduler's message on the first unschedulable pod by name;
+// "" if there is none.
 func whyUnschedulable(pods []*v1.Pod) string {
 	first, message := "", ""
 	for _, p := range pods {
@@ -179,8 +181,8 @@ func whyUnschedulable(pods []*v1.Pod) string {
 	return message
 }
 
-// with is a list of conditions in which one kind says a message, or is not there
-// without one. What is so already stays as it is.
+// with is a list of conditions in which one kind has a message, or is absent without
+// one. An unchanged condition keeps its times.
 func with(list []scheduling.PodGroupCondition, now time.Time, kind scheduling.PodGroupConditionType, reason, message string) []scheduling.PodGroupCondition {
 	at := slices.IndexFunc(list, isOf(kind))
 	switch {

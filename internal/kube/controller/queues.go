@@ -19,11 +19,11 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/controller/lifecycle"
 )
 
-// allQueues is the one key of the loop: queues hang together, and one walk over the
-// pods serves them all.
+// allQueues is the only key of the loop: queues depend on each other, and one walk over
+// the pods serves all.
 const allQueues = "all"
 
-// queues keeps the status of Queues, and the two that must exist.
+// queues maintains the status of Queues, and creates the two that must exist.
 type queues struct {
 	*loop
 	clients  *clients
@@ -35,42 +35,41 @@ type queues struct {
 }
 
 func newQueues(c *clients, s *sources, r events.EventRecorder) (*queues, error) {
-	// Half a second: the numbers are for people, and every pod that comes or goes
-	// changes them.
+	// Half a second: the numbers are for users, and every pod event changes them.
 	q := &queues{loop: newLoop("queues", 500*time.Millisecond), clients: c, sources: s, recorder: r, reported: map[string]string{},
 		charges: newCharges(s.nodes.GetStore(), s.gpuNodes.GetStore())}
 	q.reconcile = q.sync
-	look := func() { q.look(allQueues) }
-	q.queue.Add(allQueues) // though there be none yet
-	if err := on(s.queues, func(_ **scheduling.Queue, _ *scheduling.Queue) { look() }); err != nil {
+	enqueue := func() { q.enqueue(allQueues) }
+	q.queue.Add(allQueues) // creates the default queues on an empty cluster
+	if err := on(s.queues, func(_ **scheduling.Queue, _ *scheduling.Queue) { enqueue() }); err != nil {
 		return nil, err
 	}
-	if err := on(s.podGroups, func(_ **scheduling.PodGroup, _ *scheduling.PodGroup) { look() }); err != nil {
+	if err := on(s.podGroups, func(_ **scheduling.PodGroup, _ *scheduling.PodGroup) { enqueue() }); err != nil {
 		return nil, err
 	}
 	if err := on(s.commands, func(_ **bus.Command, c *bus.Command) {
 		if c.TargetObject != nil && c.TargetObject.Kind == "Queue" {
-			look()
+			enqueue()
 		}
 	}); err != nil {
 		return nil, err
 	}
-	// An inventory that comes late tells which part of a device pods hold.
+	// A GPUNode that arrives late changes which part of a device pods hold.
 	if err := on(s.gpuNodes, func(before **v1alpha1.GPUNode, n *v1alpha1.GPUNode) {
 		if before == nil || (*before).Generation != n.Generation {
-			look()
+			enqueue()
 		}
 	}); err != nil {
 		return nil, err
 	}
 	return q, on(s.pods, func(before **v1.Pod, p *v1.Pod) {
 		if before == nil || (*before).Spec.NodeName != p.Spec.NodeName || (*before).Status.Phase != p.Status.Phase {
-			look()
+			enqueue()
 		}
 	})
 }
 
-// sync writes the status of every queue whose status is not true any more.
+// sync writes the status of every queue that has changed.
 func (q *queues) sync(ctx context.Context, _ string) (time.Duration, error) {
 	all := tree{}
 	for _, o := range every[*scheduling.Queue](q.sources.queues) {
@@ -87,7 +86,8 @@ func (q *queues) sync(ctx context.Context, _ string) (time.Duration, error) {
 	return 0, errors.Join(errs...)
 }
 
-// ensure creates the root and the default queue. Their events bring the loop back.
+// ensure creates the root and the default queue. Their events enqueue the loop's key
+// again.
 func (q *queues) ensure(ctx context.Context, all tree) error {
 	yes, no := true, false
 	for name, reclaimable := range map[string]*bool{rootQueue: &no, lifecycle.DefaultQueue: &yes} {
@@ -115,7 +115,7 @@ func (q *queues) write(ctx context.Context, all tree, queue *scheduling.Queue, w
 			want.State = scheduling.QueueStateClosing // closed once it is empty
 		}
 	}
-	q.tell(all, queue)
+	q.reportProblem(all, queue)
 	if !equality.Semantic.DeepEqual(queue.Status, *want) {
 		next := queue.DeepCopy()
 		next.Status = *want
@@ -136,9 +136,10 @@ func (q *queues) write(ctx context.Context, all tree, queue *scheduling.Queue, w
 	return err
 }
 
-// tell reports what is wrong with a queue's place in the tree. Each kind of problem has
-// its reason: a later event of the same reason would be counted, and not be read.
-func (q *queues) tell(all tree, queue *scheduling.Queue) {
+// reportProblem records an event about a queue's invalid position in the tree. Each
+// kind of problem has a reason of its own, because later events of the same reason are
+// aggregated.
+func (q *queues) reportProblem(all tree, queue *scheduling.Queue) {
 	reason, problem := all.problem(queue.Name)
 	if problem != "" && q.reported[queue.Name] != problem {
 		q.recorder.Eventf(queue, nil, v1.EventTypeWarning, reason, "Sync", "%s", problem)
@@ -149,8 +150,8 @@ func (q *queues) tell(all tree, queue *scheduling.Queue) {
 	}
 }
 
-// command is a command for the queue, or nil. Opening and closing are idempotent, so
-// the order of several is all that could matter: by name, to be definite.
+// command is a command for the queue, or nil. Opening and closing are idempotent; of
+// several, the first by name is taken, to be deterministic.
 func (q *queues) command(queue *scheduling.Queue) *bus.Command {
 	var first *bus.Command
 	for _, c := range find[*bus.Command](q.sources.commands, byTarget, "Queue/"+queue.Name) {

@@ -36,8 +36,8 @@ func parentOf(q *scheduling.Queue) string {
 	}
 }
 
-// problem says why a queue has no place in the tree, in one word and naming the field,
-// or nothing.
+// problem is why a queue's position in the tree is invalid: a reason and a message that
+// names the field; empty if it is valid.
 func (t tree) problem(name string) (reason, message string) {
 	const unknown, circle = "UnknownParent", "CircularParent"
 	seen := map[string]bool{}
@@ -61,8 +61,8 @@ func (t tree) problem(name string) (reason, message string) {
 	return "", ""
 }
 
-// status is what each queue's status should say: real counts of PodGroups, and what
-// the pods are charged that are placed. What a queue is charged its parents are, too.
+// status is each queue's status: counts of PodGroups, and what its placed pods are
+// charged. A queue's charges include those of its child queues.
 func (t tree) status(groups []*scheduling.PodGroup, pods []*v1.Pod, c *charges) map[string]*scheduling.QueueStatus {
 	out := map[string]*scheduling.QueueStatus{}
 	for name := range t {
@@ -97,8 +97,7 @@ func (t tree) status(groups []*scheduling.PodGroup, pods []*v1.Pod, c *charges) 
 	return out
 }
 
-// charge is what each queue's placed pods, and those of the queues below it, are
-// charged.
+// charge is what each queue's placed pods, and those of its child queues, are charged.
 func (t tree) charge(pods []*v1.Pod, queueOf map[string]string, c *charges) map[string]map[arbiter.Resource]int64 {
 	used := make(map[string]map[arbiter.Resource]int64, len(t))
 	for name := range t {
@@ -129,8 +128,8 @@ func podQueue(p *v1.Pod, byGroup map[string]string) string {
 	return dialect.PodQueue(p, byGroup[m.PodGroup])
 }
 
-// state is whether the queue takes jobs. Who closed it stays obeyed: a closed queue
-// without a place in the tree is closed.
+// state is whether the queue accepts jobs. A queue that was closed stays closed, also
+// without a valid position in the tree.
 func (t tree) state(q *scheduling.Queue, st *scheduling.QueueStatus) scheduling.QueueState {
 	switch q.Status.State {
 	case scheduling.QueueStateClosed, scheduling.QueueStateClosing:

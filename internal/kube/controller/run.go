@@ -28,24 +28,24 @@ import (
 // component is the controller's name in leases and events.
 const component = "gpu-controller"
 
-// Workers per loop. Most of a look is waiting for the API server.
+// Workers per loop. Most of a reconcile is waiting for the API server.
 const (
 	jobWorkers   = 8
 	groupWorkers = 8
 	queueWorkers = 1 // one key, and memory of its own
 )
 
-// Controller is gpu-controller without its flags.
+// Controller is gpu-controller, independent of its flags.
 type Controller struct {
 	Config *rest.Config
-	// Elect: others may run beside this one, and only one works.
+	// Elect: other replicas may run, and only the leader works.
 	Elect bool
-	// Ready is called with false while the controller is about to work, and with true
-	// when it does, or when another replica leads.
+	// Ready is called with false while the controller starts up, and with true when it
+	// works, or when another replica leads.
 	Ready func(bool)
 }
 
-// Run works until the context ends, or until another is elected.
+// Run works until the context ends or the lease is lost.
 func (c *Controller) Run(ctx context.Context) error {
 	scheme, err := newScheme()
 	if err != nil {
@@ -61,8 +61,8 @@ func (c *Controller) Run(ctx context.Context) error {
 	return c.elect(ctx, func(ctx context.Context) error { return c.work(ctx, clients, scheme) })
 }
 
-// elect waits for the lease and works while it is held. Losing it is an error: what
-// is under way then may not be finished, and the process must end.
+// elect waits for the lease and works while it is held. Losing it is an error: the
+// process must end, because another replica may already work.
 func (c *Controller) elect(ctx context.Context, work func(context.Context) error) error {
 	host, err := os.Hostname()
 	if err != nil {
@@ -88,7 +88,7 @@ func (c *Controller) elect(ctx context.Context, work func(context.Context) error
 				cancel()
 			},
 			OnStoppedLeading: func() {},
-			OnNewLeader:      func(who string) { c.Ready(who != me) },
+			OnNewLeader:      func(leader string) { c.Ready(leader != me) },
 		},
 	})
 	select {
@@ -101,7 +101,7 @@ func (c *Controller) elect(ctx context.Context, work func(context.Context) error
 	return err
 }
 
-// work is the life of the one that was elected.
+// work runs the loops of the leader.
 func (c *Controller) work(ctx context.Context, clients *clients, scheme *runtime.Scheme) error {
 	if err := c.awaitDefinitions(ctx, clients); err != nil {
 		return ignoreEnd(ctx, err)
@@ -130,9 +130,9 @@ func (c *Controller) work(ctx context.Context, clients *clients, scheme *runtime
 		return err
 	}
 	if !sources.start(ctx) {
-		return ignoreEnd(ctx, errors.New("the informers do not get complete"))
+		return ignoreEnd(ctx, errors.New("informer caches did not sync"))
 	}
-	klog.FromContext(ctx).Info("Working")
+	klog.FromContext(ctx).Info("Controller started")
 	c.Ready(true)
 	var wg sync.WaitGroup
 	wg.Go(func() { sources.startGPUNodes(ctx, clients) })
@@ -143,7 +143,7 @@ func (c *Controller) work(ctx context.Context, clients *clients, scheme *runtime
 	return nil
 }
 
-// ignoreEnd: what fails because everything ends is no failure.
+// ignoreEnd drops errors that are caused by the end of the context.
 func ignoreEnd(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -151,17 +151,16 @@ func ignoreEnd(ctx context.Context, err error) error {
 	return err
 }
 
-// definitionsInterval is how often a cluster without Volcano's definitions is asked
-// whether it has them now.
+// definitionsInterval is how often a cluster without Volcano's CRDs is polled for them.
 const definitionsInterval = 2 * time.Second
 
-// awaitDefinitions waits until the API server serves all kinds.
+// awaitDefinitions waits until the API server serves all required kinds.
 func (c *Controller) awaitDefinitions(ctx context.Context, clients *clients) error {
 	said := ""
 	return wait.PollUntilContextCancel(ctx, definitionsInterval, true, func(context.Context) (bool, error) {
 		missing, err := missingKinds(clients)
 		if err != nil {
-			klog.FromContext(ctx).Error(err, "Cannot ask which kinds there are; will try again")
+			klog.FromContext(ctx).Error(err, "Discovery of API kinds failed, will be retried")
 			return false, nil
 		}
 		if len(missing) == 0 {
@@ -169,14 +168,14 @@ func (c *Controller) awaitDefinitions(ctx context.Context, clients *clients) err
 		}
 		if text := strings.Join(missing, ", "); text != said {
 			said = text
-			klog.FromContext(ctx).Info("Waiting for definitions (config/crd/volcano)", "missing", text)
+			klog.FromContext(ctx).Info("Waiting for CustomResourceDefinitions (config/crd/volcano)", "missing", text)
 		}
-		c.Ready(true) // nothing to do is not a fault
+		c.Ready(true) // waiting for CRDs is not a fault
 		return false, nil
 	})
 }
 
-// missingKinds are those of ours that the API server does not serve.
+// missingKinds are the required kinds that the API server does not serve.
 func missingKinds(clients *clients) ([]string, error) {
 	var missing []string
 	for _, want := range []struct {

@@ -11,13 +11,13 @@ import (
 	"github.com/tangram-dev/tangram/api/names"
 )
 
-// annotationUnreadable is on objects, here in memory only, whose spec could not be
-// read. It says why.
+// annotationUnreadable marks, in memory only, objects whose spec could not be decoded.
+// Its value is the error.
 const annotationUnreadable = names.Group + "/unreadable"
 
-// salvaging reads lists in which an object cannot be decoded. A definition's patterns
-// let values pass that Go's types refuse, such as the quantity 1e1.5; one object of
-// one user would stop the watch, and with it everybody's jobs.
+// salvaging decodes lists in which an object cannot be decoded. A CRD's patterns accept
+// values that the Go types reject, such as the quantity 1e1.5; one such object would
+// otherwise stop the watch for all jobs.
 type salvaging struct{ runtime.NegotiatedSerializer }
 
 func (s salvaging) DecoderToVersion(d runtime.Decoder, gv runtime.GroupVersioner) runtime.Decoder {
@@ -41,8 +41,8 @@ func (s salvager) Decode(data []byte, defaults *schema.GroupVersionKind, into ru
 	return s.Decoder.Decode(rest, defaults, into)
 }
 
-// salvage leaves out what cannot be read: of an object its spec, of a list the specs
-// of those objects.
+// salvage drops the spec of an object that cannot be decoded, or the specs of such
+// objects in a list.
 func (s salvager) salvage(data []byte, cause error) ([]byte, bool) {
 	var object map[string]json.RawMessage
 	if json.Unmarshal(data, &object) != nil {

@@ -9,7 +9,7 @@ import (
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 )
 
-// TestSalvage: one object that cannot be read does not hide the others, alone or in
+// TestSalvage: one object that cannot be decoded does not hide the others, alone or in
 // a list.
 func TestSalvage(t *testing.T) {
 	scheme, err := newScheme()

@@ -22,10 +22,10 @@ const (
 	byGroup  = "group"  // pods by namespace/name of their PodGroup
 	byQueue  = "queue"  // jobs and PodGroups by queue
 	byParent = "parent" // queues by the queue above
-	byTarget = "target" // commands by kind/namespace/name of whom they are for
+	byTarget = "target" // commands by kind/namespace/name of their target
 )
 
-// sources are the informers everything is read from.
+// sources are the informers that all loops read from.
 type sources struct {
 	pods, nodes, jobs, podGroups, queues, commands cache.SharedIndexInformer
 	// gpuNodes is empty where the definition is not installed; see startGPUNodes.
@@ -58,12 +58,12 @@ func newSources(c *clients) (*sources, error) {
 	return s, err
 }
 
-// all lists the informers that must be complete before work begins.
+// all lists the informers that must have synced before the loops start.
 func (s *sources) all() []cache.SharedIndexInformer {
 	return []cache.SharedIndexInformer{s.pods, s.nodes, s.jobs, s.podGroups, s.queues, s.commands}
 }
 
-// start runs them until the context ends and waits until each has seen everything.
+// start runs them until the context ends and waits until all have synced.
 func (s *sources) start(ctx context.Context) bool {
 	var synced []cache.InformerSynced
 	for _, i := range s.all() {
@@ -85,7 +85,7 @@ func (s *sources) startGPUNodes(ctx context.Context, c *clients) {
 	}
 }
 
-// slim drops what is not read here and every pod and node has.
+// slim drops large fields of pods and nodes that are not read here.
 func slim(obj any) (any, error) {
 	switch o := obj.(type) {
 	case *v1.Pod:
@@ -108,8 +108,7 @@ func index[T any](key func(T) string) cache.IndexFunc {
 	}
 }
 
-// object is what an event is about, also when the informer only knows that it is
-// gone.
+// object is the object of an event, also of a deletion that the informer missed.
 func object[T any](obj any) (T, bool) {
 	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = gone.Obj
@@ -118,8 +117,8 @@ func object[T any](obj any) (T, bool) {
 	return o, ok
 }
 
-// on calls notice with every object that came, changed or went; before is nil unless
-// it changed.
+// on calls notice with every object that was added, updated or deleted; before is nil
+// unless it was updated.
 func on[T any](i cache.SharedIndexInformer, notice func(before *T, now T)) error {
 	one := func(obj any) {
 		if o, ok := object[T](obj); ok {

@@ -78,13 +78,13 @@ func queuesOf(words string) tree {
 }
 
 func TestQueueProblems(t *testing.T) {
-	all := queuesOf("root default a<root b<a c<d d<c e<d f<nobody g<f")
+	all := queuesOf("root default a<root b<a c<d d<c e<d f<missing g<f")
 	for name, want := range map[string]string{
 		"root": "", "default": "", "a": "", "b": "",
 		"c": `spec.parent: queue "c" is above itself`,
 		"e": `spec.parent: queue "d", above this one, is above itself`,
-		"f": `spec.parent: queue "nobody" does not exist`,
-		"g": `spec.parent: queue "f", above this one, has no parent "nobody"`,
+		"f": `spec.parent: queue "missing" does not exist`,
+		"g": `spec.parent: queue "f", above this one, has no parent "missing"`,
 	} {
 		if _, got := all.problem(name); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
@@ -124,7 +124,7 @@ func TestQueueStatus(t *testing.T) {
 	}
 }
 
-// TestWhyUnschedulable: the first of those that wait speaks for the gang.
+// TestWhyUnschedulable: the first unschedulable pod's message is the gang's.
 func TestWhyUnschedulable(t *testing.T) {
 	pods := members("URUUP")
 	for i, name := range []string{"a", "b", "e", "d", "c"} {
@@ -145,8 +145,8 @@ func TestWhyUnschedulable(t *testing.T) {
 	}
 }
 
-// TestConditions: one kind comes, changes and goes; others stay, and the time is that
-// of its coming.
+// TestConditions: one kind is added, changed and removed; others stay, and the time is
+// that of its first occurrence.
 func TestConditions(t *testing.T) {
 	other := scheduling.PodGroupCondition{Type: "Other", Message: "x"}
 	first, later := time.Unix(1, 0), time.Unix(2, 0)

@@ -10,12 +10,12 @@ import (
 // failedCreate is the reason of an event and of a status.
 const failedCreate = "FailedCreate"
 
-// troubleKept is how long a message stands though the next failure has another: a
-// status that changes brings the job back at once.
+// troubleKept is how long a message stays although the next failure has another: a
+// changed status enqueues the job at once.
 const troubleKept = 10 * time.Second
 
-// trouble remembers why objects of jobs could not be created, by the jobs' keys. It
-// is for their status; forgetting it costs one more failure.
+// trouble holds why objects of jobs could not be created, by the jobs' keys, for their
+// status; losing it costs one more failed attempt.
 type trouble struct {
 	mu   sync.Mutex
 	last map[string]setback

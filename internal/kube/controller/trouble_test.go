@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestTrouble: a message that differs with each attempt changes the status now and
-// then only, since each change brings the next attempt.
+// TestTrouble: a message that differs with each attempt changes the status only from
+// time to time, because each change causes the next attempt.
 func TestTrouble(t *testing.T) {
 	tr, at := newTrouble(), time.Unix(0, 0)
 	said := func() string {

@@ -10,11 +10,12 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/controller/lifecycle"
 )
 
-// unseenPatience is how long a pod that was created may stay unseen by the informer.
+// unseenPatience is how long a created pod may be missing from the informer's cache.
 const unseenPatience = 5 * time.Second
 
-// unseenPods are pods that were created and not seen yet. It only saves requests: while
-// an informer is behind, every look at a job would ask to create the same pods.
+// unseenPods are pods that were created and are not yet in the informer's cache. It
+// only saves requests: while an informer is behind, every reconcile would create the
+// same pods again.
 type unseenPods struct {
 	mu sync.Mutex
 	of map[string]map[createdPod]time.Time // by the job's key
@@ -33,7 +34,7 @@ func createdPodOf(job *batch.Job, slot lifecycle.Slot) createdPod {
 
 func newUnseenPods() *unseenPods { return &unseenPods{of: map[string]map[createdPod]time.Time{}} }
 
-// made notes that a slot was filled.
+// made records that a slot's pod was created.
 func (b *unseenPods) made(job *batch.Job, slot lifecycle.Slot, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -44,8 +45,8 @@ func (b *unseenPods) made(job *batch.Job, slot lifecycle.Slot, now time.Time) {
 	b.of[key][createdPodOf(job, slot)] = now
 }
 
-// left are the slots that are still to be filled, of those without a pod that is
-// seen, and how long to wait for the others.
+// left are the slots, of those without a pod in the cache, that are still to be filled,
+// and how long to wait for the others.
 func (b *unseenPods) left(job *batch.Job, slots []lifecycle.Slot, now time.Time) (out []lifecycle.Slot, wait time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -73,7 +74,7 @@ func (b *unseenPods) left(job *batch.Job, slots []lifecycle.Slot, now time.Time)
 	return out, wait
 }
 
-// forget drops what is known of a job that is gone.
+// forget drops the entries of a deleted job.
 func (b *unseenPods) forget(key string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

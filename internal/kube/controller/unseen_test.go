@@ -11,9 +11,8 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/controller/lifecycle"
 )
 
-// TestUnseenPods: a pod is asked for once while the informer is behind, and again when it
-// has been seen and is gone, when a restart wants another, and when it does not show
-// up at all.
+// TestUnseenPods: a pod is created once while the informer is behind, and again when it
+// was seen and deleted, when a restart needs another, and when it never appears.
 func TestUnseenPods(t *testing.T) {
 	b, at := newUnseenPods(), time.Unix(100, 0)
 	job := &batch.Job{ObjectMeta: metav1.ObjectMeta{Name: "j", UID: "1"}}

@@ -52,8 +52,8 @@ config/extender.yaml is the scheduler configuration that goes with it.`,
 	return cmd
 }
 
-// validate names the flag that is wrong. Whoever reaches the extender may bind pods,
-// so plain HTTP stays on the machine.
+// validate names the flag that is wrong. Every client that reaches the extender may
+// bind pods, so plain HTTP is limited to loopback.
 func (o *options) validate() error {
 	host, _, err := net.SplitHostPort(o.listen)
 	if err != nil {
@@ -102,9 +102,9 @@ func (o *options) run(ctx context.Context) error {
 	return o.serve(ctx, s.Handler())
 }
 
-// serve answers until the context ends. Listening starts only once the ledger is
-// complete: a scheduler that cannot reach us waits, one that is told half the truth
-// double-books.
+// serve answers until the context ends. It starts listening only once the ledger is
+// complete: a scheduler that cannot reach the extender waits, one that gets an answer
+// from half a ledger double-books.
 func (o *options) serve(ctx context.Context, h http.Handler) error {
 	server := &http.Server{Addr: o.listen, Handler: h, ReadHeaderTimeout: 10 * time.Second}
 	failed := make(chan error, 1)

@@ -24,7 +24,7 @@ import (
 // maxBody bounds a request: 5,000 whole Node objects fit, a runaway client does not.
 const maxBody = 256 << 20
 
-// Server answers a kube-scheduler's questions.
+// Server answers kube-scheduler's requests.
 type Server struct {
 	Engine  *kubeengine.Engine
 	Pods    corelisters.PodLister
@@ -43,8 +43,8 @@ func (s *Server) Handler() http.Handler {
 	return mux
 }
 
-// serve decodes a question and encodes the answer. Nonsense is answered with 400 and
-// a sentence; the scheduler shows it on the pod.
+// serve decodes a request and encodes the answer. An invalid request is answered with
+// 400 and a message, which the scheduler shows on the pod.
 func serve[Q, A any](answer func(context.Context, *Q) (A, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		var q Q
@@ -59,7 +59,7 @@ func serve[Q, A any](answer func(context.Context, *Q) (A, error)) http.HandlerFu
 		}
 		w.Header().Set("Content-Type", "application/json")
 		if err := json.NewEncoder(w).Encode(a); err != nil {
-			klog.FromContext(r.Context()).Error(err, "Writing an answer")
+			klog.FromContext(r.Context()).Error(err, "Writing the response failed", "path", r.URL.Path)
 		}
 	}
 }
@@ -81,7 +81,7 @@ func candidates(args *extenderv1.ExtenderArgs) []string {
 	return out
 }
 
-// filter says which of the nodes can take the pod, and what the others lack.
+// filter says which of the nodes can take the pod, and why the others cannot.
 func (s *Server) filter(_ context.Context, args *extenderv1.ExtenderArgs) (*extenderv1.ExtenderFilterResult, error) {
 	if args.Pod == nil {
 		return nil, errNoPod
@@ -142,8 +142,8 @@ func (s *Server) prioritize(_ context.Context, args *extenderv1.ExtenderArgs) (e
 	return out, nil
 }
 
-// bind chooses devices, holds them and writes the Binding; if any of it fails the
-// devices are let go and the scheduler tries the pod again.
+// bind chooses devices, assumes them and writes the Binding; if any step fails the
+// devices are released and the scheduler retries the pod.
 func (s *Server) bind(ctx context.Context, args *extenderv1.ExtenderBindingArgs) (*extenderv1.ExtenderBindingResult, error) {
 	fail := func(err error) (*extenderv1.ExtenderBindingResult, error) {
 		return &extenderv1.ExtenderBindingResult{Error: err.Error()}, nil
@@ -170,7 +170,8 @@ func (s *Server) bind(ctx context.Context, args *extenderv1.ExtenderBindingArgs)
 			return fail(err)
 		}
 	}
-	// The scheduler may hang up; whether the pod was bound must be known all the same.
+	// The scheduler may close the connection; whether the pod was bound must be known
+	// all the same.
 	if err := s.Writer.Write(context.WithoutCancel(ctx), pod, args.Node, annotations); err != nil {
 		s.Engine.Unassume(pod)
 		return fail(err)
@@ -178,8 +179,8 @@ func (s *Server) bind(ctx context.Context, args *extenderv1.ExtenderBindingArgs)
 	return &extenderv1.ExtenderBindingResult{}, nil
 }
 
-// preempt completes the scheduler's victims: it counts resources, not devices, so it
-// may spare whom we cannot. Nodes where no eviction helps are left out.
+// preempt completes the scheduler's victims: the scheduler counts resources, not
+// devices, so its set may be too small. Nodes on which no eviction helps are left out.
 func (s *Server) preempt(_ context.Context, args *extenderv1.ExtenderPreemptionArgs) (*extenderv1.ExtenderPreemptionResult, error) {
 	if args.Pod == nil {
 		return nil, errNoPod
@@ -217,7 +218,7 @@ func (s *Server) preempt(_ context.Context, args *extenderv1.ExtenderPreemptionA
 				}
 			}
 		}
-		if len(v.Pods) > 0 { // the protocol knows no preemption without victims
+		if len(v.Pods) > 0 { // the protocol has no preemption without victims
 			out.NodeNameToMetaVictims[node] = v
 		}
 	}

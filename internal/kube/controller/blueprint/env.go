@@ -9,7 +9,7 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/controller/lifecycle"
 )
 
-// env tells every container the index of its pod in the task.
+// env sets the index of the pod in its task in every container's environment.
 type env struct{}
 
 func newEnv(_ *batch.Job, _ *lifecycle.Spec, args []string) (Plugin, error) {

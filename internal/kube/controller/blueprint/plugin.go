@@ -15,22 +15,22 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/controller/lifecycle"
 )
 
-// Plugin is one entry of spec.plugins: it makes objects for the job and changes its
-// pods before they are created.
+// Plugin is one entry of spec.plugins: it adds objects to the job and modifies its pods
+// before they are created.
 type Plugin interface {
-	// Objects are what the job needs besides its pods. They must be there before the
-	// first pod.
+	// Objects are what the job needs besides its pods. They must exist before the first
+	// pod is created.
 	Objects() []Object
-	// Change adapts the pod of a slot.
+	// Change modifies the pod of a slot.
 	Change(pod *v1.Pod, slot lifecycle.Slot)
 }
 
 // Object is one object that a job needs: a Service, ConfigMap, Secret or
-// PersistentVolumeClaim. An existing one gets the data of Want and keeps its rest.
+// PersistentVolumeClaim. An existing one gets the data of Want; its other fields stay.
 type Object struct {
 	Want metav1.Object
-	// Once, if not nil, completes Want when it is created; what it adds is never made
-	// again.
+	// Once, if not nil, completes Want when it is created (a generated key); it is not
+	// called for an existing object.
 	Once func() error
 }
 
@@ -71,8 +71,8 @@ func flags() *flag.FlagSet {
 	return f
 }
 
-// parse reads arguments into the set. What is no flag would be ignored otherwise, and
-// all that follows it.
+// parse reads arguments into the set. An argument that is not a flag is an error:
+// package flag would stop there and ignore all that follow.
 func parse(f *flag.FlagSet, args []string) error {
 	if err := f.Parse(args); err != nil {
 		return err

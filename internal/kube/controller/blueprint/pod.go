@@ -14,7 +14,8 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/controller/lifecycle"
 )
 
-// Owner marks an object as part of the job: it goes when the job goes.
+// Owner is the owner reference to the job, by which its objects are garbage-collected
+// with it.
 func Owner(job *batch.Job) metav1.OwnerReference {
 	return *metav1.NewControllerRef(job, batch.SchemeGroupVersion.WithKind("Job"))
 }
@@ -40,7 +41,7 @@ func Pod(job *batch.Job, spec *lifecycle.Spec, slot lifecycle.Slot, plugins []Pl
 	return pod
 }
 
-// mark writes what says which pod of which job this is.
+// mark writes the labels and annotations that identify the pod's job, task and index.
 func mark(pod *v1.Pod, job *batch.Job, spec *lifecycle.Spec, slot lifecycle.Slot) {
 	index := strconv.Itoa(int(slot.Index))
 	labels := map[string]string{
@@ -55,7 +56,7 @@ func mark(pod *v1.Pod, job *batch.Job, spec *lifecycle.Spec, slot lifecycle.Slot
 	}
 	pod.Labels = with(pod.Labels, labels)
 	inherited := inherit(job)
-	maps.Copy(inherited, pod.Annotations) // the template's own words are stronger
+	maps.Copy(inherited, pod.Annotations) // the template's own annotations take precedence
 	pod.Annotations = with(inherited, map[string]string{
 		batch.JobNameKey:                      job.Name,
 		batch.TaskSpecKey:                     slot.Task,
@@ -68,8 +69,8 @@ func mark(pod *v1.Pod, job *batch.Job, spec *lifecycle.Spec, slot lifecycle.Slot
 	})
 }
 
-// inherit is what the job's annotations say about its pods: everything in Volcano's
-// or Tangram's words, and the expected duration.
+// inherit is what pods inherit of the job's annotations: Volcano's and Tangram's, and
+// the expected duration.
 func inherit(job *batch.Job) map[string]string {
 	out := map[string]string{}
 	if e := job.Spec.RunningEstimate; e != nil {

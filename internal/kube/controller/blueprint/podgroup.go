@@ -13,12 +13,12 @@ import (
 )
 
 // GroupName is the name of the job's PodGroup. The UID is part of it, so that a job
-// deleted and made again under its name is another gang.
+// deleted and created again under its name is a different gang.
 func GroupName(job *batch.Job) string { return fmt.Sprintf("%s-%s", job.Name, job.UID) }
 
-// PodGroup is the gang of the job: the tasks that may start now. Those that wait for
-// others join when their time has come; counted from the beginning they would keep
-// those others from starting.
+// PodGroup is the gang of the job: the tasks that may start now. Tasks that depend on
+// others join when those are up; counted from the beginning, they would keep the others
+// from starting.
 func PodGroup(job *batch.Job, spec *lifecycle.Spec, released map[string]bool) *scheduling.PodGroup {
 	g := &scheduling.PodGroup{
 		ObjectMeta: metav1.ObjectMeta{
@@ -109,8 +109,8 @@ func minResources(spec *lifecycle.Spec, released map[string]bool, least int32) v
 	return sum
 }
 
-// requests is what a pod asks for, counted as Kubernetes does. A template has not
-// been through the API server, which takes limits for requests that are left out.
+// requests is what a pod requests, as Kubernetes counts it. A template has not passed
+// the API server, which defaults missing requests to limits.
 func requests(s *v1.PodSpec) v1.ResourceList {
 	pod := &v1.Pod{Spec: *s.DeepCopy()}
 	eachContainer(&pod.Spec, func(c *v1.Container) {

@@ -14,7 +14,7 @@ import (
 // pyTorchPort is where PyTorch's rendezvous listens by default.
 const pyTorchPort = 23456
 
-// pyTorch tells every pod who the master is and which rank it has.
+// pyTorch sets the master's address and the pod's rank in every pod's environment.
 type pyTorch struct {
 	job            *batch.Job
 	master, worker *lifecycle.Task // worker may be nil: the master trains alone
@@ -82,7 +82,8 @@ func (p *pyTorch) Change(pod *v1.Pod, slot lifecycle.Slot) {
 	}
 }
 
-// waiter ends when the master can be reached, badly if that takes too long.
+// waiter is an init container that ends when the master is reachable, and fails after a
+// timeout.
 func (p *pyTorch) waiter() v1.Container {
 	const script = `i=0; until nc -z -w 2 "$MASTER_ADDR" "$MASTER_PORT"; do i=$((i+2)); [ $i -ge "$0" ] && exit 1; sleep 2; done`
 	return v1.Container{

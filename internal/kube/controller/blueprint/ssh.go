@@ -77,8 +77,8 @@ func (p *ssh) Objects() []Object {
 	}}}
 }
 
-// config names every pod of the job. Its pods are new machines each time, whose host
-// keys nobody can know.
+// config names every pod of the job. Host keys are not checked: pods are new hosts each
+// time, and their keys cannot be known in advance.
 func (p *ssh) config() string {
 	var b strings.Builder
 	b.WriteString("StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\n")

@@ -29,7 +29,7 @@ func newSvc(job *batch.Job, spec *lifecycle.Spec, args []string) (Plugin, error)
 	p := &svc{job: job, spec: spec}
 	f := flags()
 	f.BoolVar(&p.publish, "publish-not-ready-addresses", false, "names resolve before their pods are ready")
-	// Accepted for the sake of manifests that switch it off; there never is one.
+	// Accepted because existing manifests set it; no NetworkPolicy is ever created.
 	f.Bool("disable-network-policy", true, "no NetworkPolicy is made")
 	if err := parse(f, args); err != nil {
 		return nil, err
@@ -75,7 +75,8 @@ func (p *svc) Change(pod *v1.Pod, slot lifecycle.Slot) {
 	if pod.Spec.Subdomain == "" {
 		pod.Spec.Subdomain = p.job.Name
 	}
-	// Read from the map, so that pods made after the job has grown know the others.
+	// Read from the ConfigMap, so that pods created after the job was scaled up know the
+	// others.
 	var vars []v1.EnvVar
 	for _, t := range p.spec.Tasks {
 		for _, name := range []string{hostsVar(t.Name), numVar(t.Name)} {

@@ -16,9 +16,9 @@ import (
 	bus "volcano.sh/apis/pkg/apis/bus/v1alpha1"
 )
 
-// TestConverges plays random jobs: pods start, end, fail and are thrown out, and the
-// controller crashes between any two steps of a plan. Some rules hold at every
-// moment; and once it gets quiet, every job ends and stays ended.
+// TestConverges runs random jobs: pods start, end, fail and are evicted, and the
+// controller crashes between any two steps of a plan. Invariants hold after every step;
+// and once no more faults occur, every job ends and stays ended.
 func TestConverges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := &cluster{t: t, job: randomJob(t), pods: map[Slot]*Pod{}, now: noon}
@@ -42,7 +42,7 @@ func TestConverges(t *testing.T) {
 	})
 }
 
-// cluster is a world of one job.
+// cluster simulates the cluster of one job.
 type cluster struct {
 	t    *rapid.T
 	job  *batch.Job
@@ -100,7 +100,7 @@ func (c *cluster) slots() []Slot {
 	})
 }
 
-// happen changes some pods as fate likes.
+// happen changes some pods at random.
 func (c *cluster) happen() {
 	for _, s := range c.slots() {
 		p := c.pods[s]
@@ -119,7 +119,7 @@ func (c *cluster) happen() {
 	}
 }
 
-// progress lets everything go well.
+// progress lets every pod succeed.
 func (c *cluster) progress() {
 	for _, s := range c.slots() {
 		c.advance(c.pods[s])
@@ -146,7 +146,7 @@ func (c *cluster) leaving() bool {
 	return false
 }
 
-// decide makes one decision, checks it, and carries it out: as far as it gets, if the
+// decide makes one decision, checks it, and carries it out, up to a random step if the
 // controller may crash.
 func (c *cluster) decide(crashes bool) Plan {
 	c.now = c.now.Add(time.Second)
@@ -181,7 +181,7 @@ func (c *cluster) decide(crashes bool) Plan {
 	return plan
 }
 
-// check says what must hold at every moment.
+// check verifies the invariants.
 func (c *cluster) check(p Plan, pods int) {
 	was, is := &c.job.Status, &p.Status
 	if is.RetryCount > c.job.Spec.MaxRetry || is.RetryCount < was.RetryCount || is.Version < was.Version {

@@ -20,34 +20,33 @@ type Observed struct {
 	UnknownSince time.Time
 	// Hold is why no pod may be created for now, or nil.
 	Hold *Problem
-	// Trouble is why pods could not be created or placed when that was last tried, or
-	// nil.
+	// Trouble is why pods could not be created or scheduled at the last attempt, or nil.
 	Trouble *Problem
 	// Fault is why the job can never run, or nil.
 	Fault *Problem
-	// Command is an order from outside, or nil.
+	// Command is a command from a bus.Command object, or nil.
 	Command *Command
 }
 
-// Problem is a one-word reason and a sentence that names the field.
+// Problem is a CamelCase reason and a message that names the field.
 type Problem struct{ Reason, Message string }
 
-// Command is an order from outside, carried out once.
+// Command is a user's command, carried out once.
 type Command struct {
 	UID    types.UID
 	Action bus.Action
 }
 
-// Plan is what to do. The status must be written before anything else happens.
+// Plan is what to do. The status must be written before anything else is done.
 type Plan struct {
 	Status batch.JobStatus
 	Create []Slot
 	Delete []Pod
 	// Group says whether the job takes part in scheduling, as a PodGroup.
 	Group bool
-	// Wake is when to decide again though nothing changes; 0 for never.
+	// Wake is after which time to decide again without an event; 0 for never.
 	Wake time.Duration
-	// Expired: the job has outlived its time and is to be deleted.
+	// Expired: the job is past its TTL and is to be deleted.
 	Expired bool
 }
 
@@ -65,7 +64,8 @@ type machine struct {
 	wake    time.Duration
 }
 
-// Decide says what becomes of the job. It changes nothing it is given.
+// Decide returns the job's next status and the pods to create and delete. It does not
+// change its arguments.
 func Decide(job *batch.Job, seen Observed, now time.Time) Plan {
 	spec := SpecOf(job)
 	m := &machine{spec: &spec, before: job.Status, status: *job.Status.DeepCopy(), seen: seen, now: now}
@@ -76,8 +76,8 @@ func Decide(job *batch.Job, seen Observed, now time.Time) Plan {
 	return m.plan()
 }
 
-// step makes at most one transition, but for the first and for the end of a restart,
-// which need no status of their own.
+// step makes at most one transition, except for the first one and the end of a restart,
+// which have no status of their own.
 func (m *machine) step() {
 	if m.phase() == "" {
 		m.move(batch.Pending, "", "")
@@ -86,7 +86,7 @@ func (m *machine) step() {
 		m.move(batch.Failed, m.seen.Fault.Reason, m.seen.Fault.Message)
 		return
 	}
-	if m.obey() {
+	if m.applyCommand() {
 		return
 	}
 	switch m.phase() {
@@ -107,8 +107,8 @@ func (m *machine) step() {
 	}
 }
 
-// obey carries out a command, once.
-func (m *machine) obey() bool {
+// applyCommand carries out a command, once.
+func (m *machine) applyCommand() bool {
 	c := m.seen.Command
 	if c == nil || m.status.ControlledResources[lastCommand] == string(c.UID) {
 		return false
@@ -120,7 +120,7 @@ func (m *machine) obey() bool {
 		raise(&m.status, []target{{}})
 		m.move(batch.Restarting, string(c.Action), cause)
 	case m.ended() || c.Action == bus.ResumeJobAction:
-		return false // nothing left to command
+		return false // no command applies any more
 	case c.Action == bus.RestartJobAction:
 		raise(&m.status, []target{{}})
 		m.move(batch.Restarting, string(c.Action), cause)
@@ -130,7 +130,7 @@ func (m *machine) obey() bool {
 	return true
 }
 
-// run is the life of a job that is neither restarting nor coming to its end.
+// run handles a job that is neither restarting nor terminating.
 func (m *machine) run() {
 	r, wake := m.react()
 	if m.perform(r) {
@@ -154,7 +154,7 @@ func (m *machine) run() {
 	}
 }
 
-// explain says why a job does not start, as long as that is so.
+// explain sets the reason why a job does not start, and clears it when it does.
 func (m *machine) explain() {
 	state, none := &m.status.State, len(m.current) == 0
 	switch {
@@ -167,7 +167,7 @@ func (m *machine) explain() {
 	}
 }
 
-// perform does what a policy or a command says; false if that is nothing.
+// perform carries out the action of a policy or a command; false if there is none.
 func (m *machine) perform(r reaction) bool {
 	switch r.action {
 	case bus.AbortJobAction:
@@ -194,8 +194,8 @@ func (m *machine) perform(r reaction) bool {
 	return true
 }
 
-// restartEvicted restarts what was evicted. That is not a failure of the job: it is
-// counted apart, and however often it happens the job goes on.
+// restartEvicted restarts evicted pods. An eviction is not a failure of the job: it is
+// counted separately and never uses up maxRetry.
 func (m *machine) restartEvicted(r reaction) {
 	n := note(&m.status, evictions) + 1
 	setNote(&m.status, evictions, strconv.Itoa(int(n)))
@@ -203,7 +203,7 @@ func (m *machine) restartEvicted(r reaction) {
 	m.move(batch.Restarting, string(r.action), fmt.Sprintf("%s (restart %d after evictions, which spec.maxRetry does not count)", r.cause, n))
 }
 
-// finish ends a job whose pods have ended, or enough of them.
+// finish ends a job when its pods, or enough of them, have ended.
 func (m *machine) finish() bool {
 	m.count()
 	st, total := &m.status, m.spec.Replicas()
@@ -225,7 +225,8 @@ func (m *machine) finish() bool {
 	return true
 }
 
-// shortfall says why a job whose pods have all ended has failed, or nothing.
+// shortfall says which minimum a job has missed, once all of its pods have ended; empty if
+// none.
 func (m *machine) shortfall() string {
 	if m.spec.MinSuccess > 0 {
 		return fmt.Sprintf("%d pods succeeded, spec.minSuccess is %d", m.status.Succeeded, m.spec.MinSuccess)
@@ -241,7 +242,7 @@ func (m *machine) shortfall() string {
 	return ""
 }
 
-// stuck: every pod that may exist has ended, and tasks are left that wait for them.
+// stuck: all pods that may exist have ended, and the remaining tasks depend on them.
 func (m *machine) stuck() bool {
 	waiting := false
 	for i := range m.spec.Tasks {
@@ -263,8 +264,8 @@ func (m *machine) stuck() bool {
 	return waiting
 }
 
-// released says whether a task's pods may be created: those it depends on are up, or
-// it has begun already.
+// released says whether a task's pods may be created: the tasks it depends on are up,
+// or it has already begun.
 func (m *machine) released(t *Task) bool {
 	if t.DependsOn == nil || len(t.DependsOn.Name) == 0 || len(m.current[t.Name]) > 0 {
 		return true
@@ -304,10 +305,10 @@ func (m *machine) active() int {
 	return n
 }
 
-// ended says whether the job is in a phase that it leaves by a command at most.
+// ended says whether the job is in a phase that only a command can leave.
 func (m *machine) ended() bool { return Final(m.phase()) }
 
-// Final says whether nothing more happens in a phase by itself.
+// Final says whether a job stays in a phase unless there is a command.
 func Final(p batch.JobPhase) bool {
 	return p == batch.Completed || p == batch.Failed || p == batch.Terminated || p == batch.Aborted
 }
@@ -315,7 +316,7 @@ func Final(p batch.JobPhase) bool {
 // conditionsKept bounds the history of phases.
 const conditionsKept = 32
 
-// move changes the phase and keeps the history.
+// move changes the phase and records it in the history.
 func (m *machine) move(to batch.JobPhase, reason, message string) {
 	now := metav1.NewTime(m.now.Truncate(time.Second)) // as the API server keeps it
 	st := &m.status

@@ -39,7 +39,8 @@ func policy(event bus.Event, action bus.Action) func(*batch.Job) {
 }
 
 // pods reads "task-index:phase[@version][!code][-][^]" words; a minus at the end means
-// that others delete the pod, a caret that it was evicted and the object stays.
+// that another client deletes the pod, a caret that it was evicted and the object
+// remains.
 func pods(words string) []Pod {
 	phases := map[string]v1.PodPhase{"P": v1.PodPending, "R": v1.PodRunning, "S": v1.PodSucceeded, "F": v1.PodFailed}
 	var out []Pod
@@ -172,10 +173,10 @@ func TestDecide(t *testing.T) {
 
 		{"fewer replicas", job(batch.Running, "a=1"), "a-0:R a-1:R a-2:R-", "Running v0 r0 -a-1"},
 		{"a name in use is waited for", job(batch.Running, "a=2", minAvailable(1)), "a-0:R a-1:R-", "Running v0 r0"},
-		{"who depends waits", job("", "a=1 b=2", after("b", "a")), "", "Pending v0 r0 +a-0"},
-		{"who depends comes", job(batch.Pending, "a=1 b=2", after("b", "a")), "a-0:R", "Pending v0 r0 +b-0 +b-1"},
-		{"who depends stays", job(batch.Running, "a=1 b=2", after("b", "a"), minAvailable(1)), "a-0:F b-0:R", "Running v0 r0 +b-1"},
-		{"who depends in vain", job(batch.Pending, "a=1 b=2", after("b", "a"), minAvailable(1)), "a-0:F", "Failed v0 r0"},
+		{"a dependent task waits", job("", "a=1 b=2", after("b", "a")), "", "Pending v0 r0 +a-0"},
+		{"a dependent task starts", job(batch.Pending, "a=1 b=2", after("b", "a")), "a-0:R", "Pending v0 r0 +b-0 +b-1"},
+		{"a dependent task goes on", job(batch.Running, "a=1 b=2", after("b", "a"), minAvailable(1)), "a-0:F b-0:R", "Running v0 r0 +b-1"},
+		{"a dependency failed", job(batch.Pending, "a=1 b=2", after("b", "a"), minAvailable(1)), "a-0:F", "Failed v0 r0"},
 
 		{"kept for its time", job(batch.Completed, "a=1", ttl(90)), "a-0:S", "Completed v0 r0 wake 30s"},
 		{"over its time", job(batch.Completed, "a=1", ttl(60)), "a-0:S", "Completed v0 r0 expired"},
@@ -226,7 +227,7 @@ func TestProblemsAndCommands(t *testing.T) {
 		if got := describe(p); got != test.want {
 			t.Errorf("%s when %s: %s, want %s", test.action, test.phase, got, test.want)
 		}
-		// The same command again has no effect, whatever happened in between.
+		// The same command has no effect a second time.
 		j.Status = p.Status
 		j.Status.State.Phase = batch.Running
 		j.Status.ControlledResources = p.Status.ControlledResources
@@ -259,8 +260,8 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// TestTrouble: a job says why its pods cannot be created, also when some can, and no
-// more when they are there; why it was restarted it goes on to say.
+// TestTrouble: a job's status says why its pods cannot be created, also when only some
+// can, and is cleared once they exist; the reason of a restart stays.
 func TestTrouble(t *testing.T) {
 	j := job(batch.Pending, "a=2")
 	step := func(trouble *Problem, there string) batch.JobState {
@@ -305,8 +306,8 @@ func TestSameNames(t *testing.T) {
 	}
 }
 
-// TestEvictionsAreNotFailures: restarts because pods were evicted or deleted by others
-// are counted apart. They use up no retry, however many there are.
+// TestEvictionsAreNotFailures: restarts after evictions or deletions by other clients
+// are counted separately. They never use up a retry.
 func TestEvictionsAreNotFailures(t *testing.T) {
 	exhausted := func(j *batch.Job) { j.Status.RetryCount = 3 }
 	before := func(n string) func(*batch.Job) { return func(j *batch.Job) { setNote(&j.Status, evictions, n) } }

@@ -9,8 +9,8 @@ import (
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 )
 
-// What a status remembers, as keys of its controlledResources. A floor is the version
-// below which pods of the job, of a task or of a slot count no more.
+// Keys of the status's controlledResources. A floor is the version below which pods of
+// the job, of a task or of a slot are ignored.
 const (
 	floorOfJob   = "restarted"
 	floorOfTask  = "restarted/task/"
@@ -25,7 +25,7 @@ func floor(st *batch.JobStatus, s Slot) int32 {
 	return max(note(st, floorOfJob), note(st, floorOfTask+s.Task), note(st, fmt.Sprintf(floorOfSlotF, s.Task, s.Index)))
 }
 
-// note reads a number from the status; what is not one counts as absent.
+// note reads a number from the status; an invalid one counts as absent.
 func note(st *batch.JobStatus, key string) int32 {
 	n, err := strconv.ParseInt(st.ControlledResources[key], 10, 32)
 	if err != nil {
@@ -41,8 +41,8 @@ func setNote(st *batch.JobStatus, key, value string) {
 	st.ControlledResources[key] = value
 }
 
-// raise makes all pods of the job stale, or those of some tasks and slots only.
-// There are as many entries as pods were restarted alone since the last restart of all.
+// raise makes all pods of the job stale, or only those of some tasks and slots. There
+// is one entry for each pod restarted alone since the last restart of the whole job.
 func raise(st *batch.JobStatus, targets []target) {
 	st.Version++
 	version := strconv.Itoa(int(st.Version))

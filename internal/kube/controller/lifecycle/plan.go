@@ -7,7 +7,7 @@ import (
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 )
 
-// plan says what follows from the status that the decision has reached.
+// plan derives the plan from the status that the decision has reached.
 func (m *machine) plan() Plan {
 	p := Plan{Status: m.status, Wake: m.wake}
 	for _, s := range m.surplus {
@@ -24,7 +24,7 @@ func (m *machine) plan() Plan {
 	case batch.Restarting:
 		p.Group = true
 	case batch.Completed:
-		p.Group = true // kept: its queue counts what was completed
+		p.Group = true // kept: the queue's status counts completed groups
 		p.Delete = append(p.Delete, m.unfinished()...)
 	default:
 		p.Delete = append(p.Delete, m.unfinished()...)
@@ -33,8 +33,8 @@ func (m *machine) plan() Plan {
 	return p
 }
 
-// missing are the slots without a pod, in the order of tasks and indexes. A name in
-// use, if only by a pod on its way out, must become free first.
+// missing are the slots without a pod, in the order of tasks and indexes. A name that a
+// terminating pod still uses must become free first.
 func (m *machine) missing() []Slot {
 	var out []Slot
 	for i := range m.spec.Tasks {
@@ -51,8 +51,8 @@ func (m *machine) missing() []Slot {
 	return out
 }
 
-// unfinished are the pods that count and have not ended. Those that have are kept
-// for their logs.
+// unfinished are the current pods that have not ended. Ended ones are kept for their
+// logs.
 func (m *machine) unfinished() []Pod {
 	var out []Pod
 	for _, task := range slices.Sorted(maps.Keys(m.current)) {
@@ -78,8 +78,8 @@ func (m *machine) expire(p *Plan) {
 	p.Wake = sooner(p.Wake, left)
 }
 
-// Released lists the tasks whose pods may be created now: the gang that starts is
-// made of these, or tasks that wait for others would keep those from starting.
+// Released lists the tasks whose pods may be created now. The gang that starts consists
+// of these: tasks that depend on others would keep those from starting.
 func Released(job *batch.Job, pods []Pod) map[string]bool {
 	spec := SpecOf(job)
 	m := machine{spec: &spec, status: job.Status, seen: Observed{Pods: pods}}

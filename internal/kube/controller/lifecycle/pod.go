@@ -18,17 +18,17 @@ type Pod struct {
 	Phase   v1.PodPhase
 	Leaving bool // it is being deleted
 	Evicted bool // it was evicted (DisruptionTarget, or by the kubelet), whether or not the object is deleted
-	// ExitCodes are those of its containers that ended badly.
+	// ExitCodes are the non-zero ones of its containers.
 	ExitCodes []int32
 	Restarts  int32     // of its containers, in place
 	Since     time.Time // when it got into its phase, or began to leave
 }
 
-// Ended says whether the pod will not run any more by itself.
+// Ended says whether the pod has succeeded or failed.
 func (p *Pod) Ended() bool { return p.Phase == v1.PodSucceeded || p.Phase == v1.PodFailed }
 
-// PodOf reads a pod. Annotations that were edited into something invalid give a slot
-// that no task has: the pod is deleted and created again.
+// PodOf reads a pod. Invalid annotations give a slot that no task has: the pod is
+// deleted and created again.
 func PodOf(in *v1.Pod) Pod {
 	index, err := strconv.ParseInt(in.Annotations[batch.TaskIndex], 10, 32)
 	if err != nil {
@@ -55,7 +55,7 @@ func PodOf(in *v1.Pod) Pod {
 			p.Since = c.LastTransitionTime.Time
 		}
 	}
-	p.Evicted = p.Evicted || in.Status.Reason == "Evicted" // the kubelet's word
+	p.Evicted = p.Evicted || in.Status.Reason == "Evicted" // set by kubelet
 	for _, c := range append(in.Status.InitContainerStatuses[:len(in.Status.InitContainerStatuses):len(in.Status.InitContainerStatuses)], in.Status.ContainerStatuses...) {
 		p.Restarts += c.RestartCount
 		if end := c.State.Terminated; end != nil {

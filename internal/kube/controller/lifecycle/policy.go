@@ -8,18 +8,18 @@ import (
 	bus "volcano.sh/apis/pkg/apis/bus/v1alpha1"
 )
 
-// reaction is what to do now, and about what.
+// reaction is an action to perform now, and its targets.
 type reaction struct {
 	action  bus.Action
 	targets []target // of a restart
 	cause   string
-	// disrupted: a restart because of evictions. Pods that fail at the same time do so
-	// because their peers are gone, so that one eviction among the causes is enough.
+	// disrupted: the restart follows an eviction. Pods that fail at the same time do so
+	// because their peers are gone, so one eviction among the causes is enough.
 	disrupted bool
 }
 
-// severity orders actions: when several are due at once, the one that leaves least
-// of the job goes first, since the others have no object afterwards.
+// severity orders actions: when several are due at once, the one that leaves the least
+// of the job goes first, because the others have no object afterwards.
 func severity(a bus.Action) int {
 	return slices.Index([]bus.Action{
 		bus.RestartPodAction, bus.RestartPartitionAction, bus.RestartTaskAction, bus.RestartJobAction,
@@ -27,8 +27,8 @@ func severity(a bus.Action) int {
 	}, a)
 }
 
-// react finds the policies' answer to what happened. Restarts of single pods,
-// partitions and tasks that are due at the same time are one restart. wake is how
+// react finds the policies' action for the present triggers. Restarts of single pods,
+// partitions and tasks that are due at the same time are merged into one. wake is how
 // long to wait for the next policy with a timeout; 0 for none.
 func (m *machine) react() (best reaction, wake time.Duration) {
 	top, disrupted := -1, false
@@ -44,7 +44,7 @@ func (m *machine) react() (best reaction, wake time.Duration) {
 		}
 		rank := severity(p.Action)
 		if rank < 0 || (p.Action == bus.RestartPodAction || p.Action == bus.RestartPartitionAction) && t.slot == nil {
-			continue // ResumeJob, or a pod that is made anew anyway
+			continue // ResumeJob, or a pod that is recreated anyway
 		}
 		r := reaction{action: p.Action, cause: t.cause, targets: m.targets(p.Action, &t)}
 		disrupted = disrupted || t.disrupted
@@ -83,7 +83,7 @@ func (m *machine) policyFor(t *trigger) *batch.LifecyclePolicy {
 	return nil
 }
 
-// remaining is how long the policy still waits.
+// remaining is how long the policy's timeout still lasts.
 func (t *trigger) remaining(p *batch.LifecyclePolicy, now time.Time) time.Duration {
 	if p.Timeout == nil || t.since.IsZero() {
 		return 0

@@ -9,7 +9,7 @@ import (
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 )
 
-// DefaultScheduler is who places the pods of a job that names no scheduler.
+// DefaultScheduler is the schedulerName of pods of a job that names none.
 const DefaultScheduler = "volcano"
 
 // DefaultQueue is the queue of a job that names none.
@@ -112,7 +112,7 @@ func (s *Spec) Replicas() int32 {
 	return n
 }
 
-// Validate says what the API server could not see, naming the field.
+// Validate reports problems that the API server could not see, naming the field.
 func (s *Spec) Validate() error {
 	for i := range s.Tasks {
 		if first := slices.IndexFunc(s.Tasks, func(t Task) bool { return t.Name == s.Tasks[i].Name }); first < i {

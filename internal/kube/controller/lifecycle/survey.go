@@ -9,8 +9,8 @@ import (
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 )
 
-// survey sorts the pods into those that count and those that do not, by the status
-// as it is now. Called again after a restart has changed what counts.
+// survey partitions the pods into current and surplus ones, by the present status. It
+// is repeated after a restart has changed the floors.
 func (m *machine) survey() {
 	m.current, m.surplus, m.taken = map[string][]Pod{}, nil, map[Slot]bool{}
 	for _, p := range m.seen.Pods {
@@ -61,7 +61,7 @@ func (m *machine) count() {
 	}
 }
 
-// lost is how many pods of a task were counted in the status and are no more,
+// lost is how many pods of a task were counted in the status and no longer exist,
 // although this controller did not delete them.
 func lost(st *batch.JobStatus, spec *Spec, task string, now int) int {
 	var known int32

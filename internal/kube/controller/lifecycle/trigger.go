@@ -10,24 +10,26 @@ import (
 	bus "volcano.sh/apis/pkg/apis/bus/v1alpha1"
 )
 
-// trigger is something that happened, for a policy to react to. It holds as long as
-// it is so: nothing is lost while the controller is down.
+// trigger is an observed condition that a policy may react to. It is derived from the
+// present state: nothing is lost while the controller is down.
 type trigger struct {
 	event     bus.Event
 	task      string // "" when it is about the whole job
 	slot      *Slot  // nil when it is about no single pod, or none that is known
 	exitCodes []int32
 	since     time.Time // zero: long ago
-	cause     string    // for people
-	// disrupted: the pod was evicted or deleted by others (preemption, reclaim, a drained
-	// or lost node), or what failed are pods that were. The job is not to blame.
+	cause     string    // for the status message
+	// disrupted: the pod was evicted or deleted by another client (preemption, reclaim,
+	// a drained or lost node), or all failed pods were. It does not count as a failure
+	// of the job.
 	disrupted bool
-	// leaving: it is disrupted, and the pod is gone or about to go. That passes, so it
-	// explains what else fails now, whether or not a policy names it.
+	// leaving: it is disrupted, and the pod is deleted or terminating. That is
+	// temporary, so it explains other failures at the same time, whether or not a policy
+	// names it.
 	leaving bool
 }
 
-// triggers lists what happened, in the order of tasks and indexes.
+// triggers lists the present triggers, in the order of tasks and indexes.
 func (m *machine) triggers() []trigger {
 	var out []trigger
 	for i := range m.spec.Tasks {
@@ -74,7 +76,7 @@ func podTriggers(p *Pod) []trigger {
 	return out
 }
 
-// exits says with which codes containers ended.
+// exits lists the containers' exit codes.
 func exits(codes []int32) string {
 	if len(codes) == 0 {
 		return ""
@@ -114,9 +116,9 @@ func taskTriggers(t *Task, pods []Pod) []trigger {
 	return out
 }
 
-// named says whether a policy's words cover the trigger. The asterisk stands for
-// everything that ends or breaks a run; a pod that is pending or running is the
-// normal course and must be named.
+// named says whether a policy's events include the trigger. The asterisk stands for
+// every event that ends or breaks a run; a pod that is pending or running is the normal
+// course and must be named.
 func (t *trigger) named(events []bus.Event) bool {
 	if slices.Contains(events, t.event) {
 		return true
