@@ -130,7 +130,9 @@ func (e *Engine) Confirmed() string {
 // Audit checks the ledger's invariants.
 func (e *Engine) Audit() error { return e.ledger.Audit() }
 
-// Total is what the healthy devices of all nodes, their CPUs and memory amount to.
+// total is what queues share: the CPUs and memory of all nodes, their healthy devices, and
+// whatever else members hold and are charged for. A device that failed under a pod, or a
+// node that is gone, must not make the others wait for what that pod is charged.
 func (e *Engine) total() map[arbiter.Resource]int64 {
 	out := map[arbiter.Resource]int64{}
 	for id := range e.ledger.Nodes() { // sums do not depend on the order
@@ -138,7 +140,7 @@ func (e *Engine) total() map[arbiter.Resource]int64 {
 		out[CPU] += v.Node.Host.CPU
 		out[Memory] += int64(v.Node.Host.Memory.MiB())
 		for _, vendor := range model.Vendors {
-			for slot := range v.Healthy(vendor).Slots() {
+			for slot := range (v.Healthy(vendor) | v.Devices(vendor)&v.Held).Slots() {
 				d, milli := &v.Node.Devices[slot], int64(model.FullMilli)
 				if d.Replicated { // sold once for every turn
 					milli *= int64(d.Tenants)
@@ -146,6 +148,18 @@ func (e *Engine) total() map[arbiter.Resource]int64 {
 				out[GPU(vendor)] += milli
 				if name := d.Model.Name(); name != "" {
 					out[Model(name)] += milli
+				}
+			}
+		}
+	}
+	for _, k := range e.running { // sums do not depend on the order
+		for _, s := range k.placed {
+			if _, there := e.ledger.View(s.node); there {
+				continue
+			}
+			for _, a := range s.charge {
+				if _, counted := out[a.Resource]; counted { // others are limited, not shared
+					out[a.Resource] += a.Value
 				}
 			}
 		}
