@@ -32,12 +32,14 @@ func (s *Shared) HandleFailures(sched *scheduler.Scheduler) {
 		if !status.IsRejected() {
 			klog.FromContext(ctx).V(2).Info("Start failed", "pod", klog.KObj(info.Pod), "reason", status.Message())
 		}
-		s.putBack(ctx, sched, f, info)
+		s.putBack(ctx, sched, f, info, status.IsRejected())
 	}
 }
 
-// putBack returns a pod to kube-scheduler's queue, where it waits for the engine.
-func (s *Shared) putBack(ctx context.Context, sched *scheduler.Scheduler, f framework.Framework, info *framework.QueuedPodInfo) {
+// putBack returns a pod to kube-scheduler's queue, where it waits for the engine: at once
+// when it was rejected, after kube-scheduler's back-off when its start failed (such a pod
+// is in its binding cycle, for which the queue keeps no events).
+func (s *Shared) putBack(ctx context.Context, sched *scheduler.Scheduler, f framework.Framework, info *framework.QueuedPodInfo, rejected bool) {
 	logger, pod := klog.FromContext(ctx), info.Pod
 	latest, err := f.SharedInformerFactory().Core().V1().Pods().Lister().Pods(pod.Namespace).Get(pod.Name)
 	if err != nil || latest.Spec.NodeName != "" || latest.UID != pod.UID {
@@ -45,7 +47,9 @@ func (s *Shared) putBack(ctx context.Context, sched *scheduler.Scheduler, f fram
 		return
 	}
 	info.ClearRejectorPlugins()
-	info.UnschedulablePlugins = sets.New(names.PluginQueue)
+	if rejected {
+		info.UnschedulablePlugins = sets.New(names.PluginQueue)
+	}
 	info.PodInfo, _ = framework.NewPodInfo(latest.DeepCopy()) // as kube-scheduler does
 	if err := sched.SchedulingQueue.AddUnschedulableIfNotPresent(logger, info, sched.SchedulingQueue.SchedulingCycle()); err != nil {
 		logger.Error(err, "Pod not put back into the scheduling queue", "pod", klog.KObj(latest))

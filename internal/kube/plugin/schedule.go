@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -173,9 +174,25 @@ func (s *Shared) refused(ctx context.Context, f framework.Framework, pod *v1.Pod
 
 // refusedEverywhere ends a cycle of a pod that no node, or only some, would take.
 func (s *Shared) refusedEverywhere(ctx context.Context, f framework.Framework, pod *v1.Pod, c *kubeengine.Cycle, said string, except []model.NodeID) (scheduler.ScheduleResult, error) {
+	said = withClaims(said, pod)
 	klog.FromContext(ctx).V(2).Info("Pod refused before its node was looked at", "pod", klog.KObj(pod), "reason", said, "allowedNodes", len(except))
 	stopAll(s.handle, s.engine.RefusedEverywhere(pod, c.Ticket, said, except))
 	return scheduler.ScheduleResult{}, fitError(f, said)
+}
+
+// withClaims adds the names of a pod's volume claims to what kube-scheduler says of them
+// without naming one.
+func withClaims(said string, pod *v1.Pod) string {
+	if !strings.Contains(said, "PersistentVolumeClaims") {
+		return said
+	}
+	var claims []string
+	for _, v := range pod.Spec.Volumes {
+		if v.PersistentVolumeClaim != nil {
+			claims = append(claims, v.PersistentVolumeClaim.ClaimName)
+		}
+	}
+	return said + " (" + strings.Join(claims, ", ") + ")"
 }
 
 // waits ends the cycle of a pod that the engine has not released, or not any more.
