@@ -242,6 +242,13 @@ func (e *Engine) Configure(change func(*engine.Options)) {
 	e.core.Configure(change)
 }
 
+// ReportEvery sets how often conditions of waiting pods are brought up to date at most.
+func (e *Engine) ReportEvery(every time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.desk.SetEvery(every)
+}
+
 // Own says that the pods of a scheduler name are placed here, and what its profile says
 // about them.
 func (e *Engine) Own(schedulerName string, p workload.Profile) {

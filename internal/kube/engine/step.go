@@ -156,7 +156,7 @@ func (e *Engine) tellWhy(t *Turn, now time.Time) {
 		}
 		reason := e.core.Why(id)
 		if !reason.Is() {
-			e.desk.Ask(id, now.Add(report.TellAgain))
+			e.desk.AskAgain(id, now)
 			continue
 		}
 		if reason.Code == explain.Members {
@@ -172,7 +172,7 @@ func (e *Engine) tellWhy(t *Turn, now time.Time) {
 			}
 		}
 		t.Notices = append(t.Notices, e.desk.Tell(id, &reason, waiting, e.shows, now)...)
-		e.desk.Ask(id, now.Add(report.TellAgain))
+		e.desk.AskAgain(id, now)
 	}
 }
 
