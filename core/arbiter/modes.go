@@ -44,11 +44,7 @@ func (t *Tree) everMay(e *entry, needs []need) bool {
 				kept += c.floor[r]
 			}
 			booked := max(n.floor[r], kept+added)
-			limit := n.cap[r]
-			if n == t.root && t.total[r] > 0 {
-				limit = min(limit, t.total[r])
-			}
-			if booked > limit {
+			if booked > t.limit(n, r, kept) {
 				return false
 			}
 			added = booked - n.floor[r]
