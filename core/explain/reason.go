@@ -136,7 +136,7 @@ func (r *Reason) members() string {
 // nodes says why members have no place. Of a single pod the nodes' answers say all.
 func (r *Reason) nodes() string {
 	text := ""
-	if r.Need > 1 || r.Level != "" {
+	if r.Need > 1 || r.Code == NoDomain && r.Nodes.Nodes() == 0 {
 		text = fmt.Sprintf("needs %s", plural(r.Need, "member"))
 		if r.Level != "" {
 			text += " in one " + r.Level

@@ -13,7 +13,8 @@ import (
 // came furthest.
 func (m *maker) explain() {
 	m.failure.Placed = max(m.failure.Placed, 0)
-	if m.ask.Terse || len(m.order) == 0 || m.ask.Require.Name != "" && m.failure.Domains == 0 {
+	noDomain := m.ask.Require.Name != "" && m.failure.Domains == 0
+	if m.ask.Terse || len(m.order) == 0 || noDomain && m.members > 1 {
 		return
 	}
 	m.fill(m.furthest, func(f *filling, role int) {
