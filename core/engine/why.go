@@ -42,8 +42,8 @@ func (e *Engine) why(k *known) explain.Reason {
 	if r := e.never(k); r != nil && waits {
 		return *r
 	}
-	if waits && !e.tree.Ever(id) {
-		r := reasonOf(wait)
+	if w := e.tree.Never(id); waits && w.Code != 0 {
+		r := reasonOf(w)
 		r.Never = true
 		return r
 	}

@@ -82,6 +82,7 @@ func (s *story) gang(ctx context.Context, d *datadriven.TestData) (view, error) 
 		if err := s.caughtUp(ctx); err != nil {
 			return nil, err
 		}
+		group.SetCreationTimestamp(metav1.NewTime(s.engine.Now()))
 		if err := s.engine.Apply(ctx, group); err != nil {
 			return nil, err
 		}
