@@ -13,6 +13,10 @@ ARGS ?=
 FUZZTIME ?= 20s
 # Options for `go test`: make test TESTFLAGS="-run Restart -v".
 TESTFLAGS ?=
+# Of `make chaos`: what fixes load and faults, which faults, for how long.
+SEED ?= 1
+FAULTS ?= all
+DURATION ?= 5m
 
 # One setting for builds, vet, staticcheck and tests, so that they share Go's
 # cache; only the race detector needs cgo.
@@ -24,7 +28,8 @@ export TANGRAM_BIN := $(CURDIR)/bin
 # (archtest), and the others are values.
 PURE := ./api/... ./core/... ./config/... ./examples/...
 CONCURRENT := ./internal/... ./cmd/...
-E2E := ./test/...
+E2E := ./test/e2e/... ./test/property/... ./test/scenario/...
+CHAOS := ./test/chaos/...
 
 # The race detector needs a C compiler. A machine without one still runs every
 # test; CI has one.
@@ -73,10 +78,16 @@ unit: ## Run the tests that need no cluster.
 .PHONY: e2e
 e2e: build ## Run the end-to-end tests on a real control plane.
 	$(GOTEST_RACE) -count=1 -timeout 20m $(E2E)
+	@# Alone: its time limits are not for a machine that runs another cluster.
+	$(GOTEST_RACE) -count=1 -timeout 10m $(CHAOS)
 
 .PHONY: race
 race: build ## Run all tests, end-to-end ones included, under the race detector.
 	CGO_ENABLED=1 $(GOTEST) -race -timeout 40m ./...
+
+.PHONY: chaos
+chaos: build ## Run load and faults, judged from outside: SEED=1 FAULTS=all DURATION=5m.
+	go run ./test/chaos/run -seed=$(SEED) -faults=$(FAULTS) -duration=$(DURATION) $(ARGS)
 
 .PHONY: scenarios
 scenarios: build ## Run the scenario files on every engine; ARGS=-rewrite accepts new output.

@@ -51,7 +51,8 @@ const (
 	AnnotationAvoidUUID = "nvidia.com/nouse-gpuuuid"
 	// AnnotationUseIndex names devices by their index on the node.
 	AnnotationUseIndex = "volcano.sh/gpu-index"
-	// AnnotationAvoidUnhealthy lists UUIDs the pod's owner knows to be unhealthy.
+	// AnnotationAvoidUnhealthy on a Node lists devices, by index or UUID, that are not to
+	// be used; on a pod, UUIDs that its owner knows to be unhealthy.
 	AnnotationAvoidUnhealthy = "volcano.sh/gpu-unhealthy-ids"
 )
 
@@ -109,6 +110,7 @@ const (
 	AnnotationVolcanoGroup       = "scheduling.volcano.sh/group-name"
 	AnnotationKubeGroup          = "scheduling.k8s.io/group-name"
 	AnnotationVolcanoQueue       = "scheduling.volcano.sh/queue-name"
+	AnnotationVolcanoJobQueue    = "volcano.sh/queue-name" // on the pods of a Volcano Job
 	AnnotationVolcanoTask        = "volcano.sh/task-spec"
 	AnnotationVolcanoPreemptable = "volcano.sh/preemptable"
 )

@@ -80,7 +80,8 @@ func (a Amounts) merge(b Amounts, combine func(a, b int64) int64) Amounts {
 	return out
 }
 
-func (a Amounts) plus(b Amounts) Amounts {
+// Plus is the sum.
+func (a Amounts) Plus(b Amounts) Amounts {
 	switch {
 	case len(a) == 0:
 		return b
@@ -90,7 +91,8 @@ func (a Amounts) plus(b Amounts) Amounts {
 	return a.merge(b, func(a, b int64) int64 { return a + b })
 }
 
-func (a Amounts) minus(b Amounts) Amounts {
+// Minus is the difference.
+func (a Amounts) Minus(b Amounts) Amounts {
 	return a.merge(b, func(a, b int64) int64 { return a - b })
 }
 

@@ -122,7 +122,7 @@ func (t *Tree) Job(id JobID) (Job, bool) {
 func (t *Tree) enter(j Job) *entry {
 	j.Queue = cmp.Or(j.Queue, Default)
 	j.Demand, j.Extra = slices.Clone(j.Demand), slices.Clone(j.Extra)
-	e := &entry{Job: j, want: j.Demand.plus(j.Extra), namespace: t.namespace(j.Namespace)}
+	e := &entry{Job: j, want: j.Demand.Plus(j.Extra), namespace: t.namespace(j.Namespace)}
 	e.namespace.jobs++
 	key := e.key()
 	e.class = t.classes[key]

@@ -36,7 +36,7 @@ func (t *Tree) Charge(j Job, amounts Amounts) error {
 func (t *Tree) charge(e *entry, amounts Amounts) {
 	t.start(e)
 	t.book(e, t.needs(e, amounts), 1)
-	e.charged = e.charged.plus(amounts)
+	e.charged = e.charged.Plus(amounts)
 	t.setWant(e)
 }
 
@@ -56,7 +56,7 @@ func (t *Tree) start(e *entry) {
 
 // setWant brings what the queue wants because of the job up to date.
 func (t *Tree) setWant(e *entry) {
-	want := e.Demand.plus(e.Extra).larger(e.charged)
+	want := e.Demand.Plus(e.Extra).larger(e.charged)
 	if slices.Equal(want, e.want) {
 		return
 	}
@@ -83,7 +83,7 @@ func (t *Tree) Shrink(id JobID, amounts Amounts) error {
 		}
 	}
 	t.book(e, t.dict.needs(amounts), -1)
-	e.charged = e.charged.minus(amounts)
+	e.charged = e.charged.Minus(amounts)
 	t.setWant(e)
 	t.changed()
 	return nil

@@ -115,13 +115,14 @@ func DrawNode(t *rapid.T, id string) *model.Node {
 	models := []string{"A100", "A10", "V100-32GB", "T4"}
 	for range rapid.IntRange(0, 2).Draw(t, "device groups") {
 		v := rapid.SampledFrom(model.Vendors[:2]).Draw(t, "vendor")
+		tenants := rapid.SampledFrom([]int{0, 0, 2}).Draw(t, "tenants")
 		b.Devices(rapid.IntRange(1, 4).Draw(t, "devices"), model.Device{
 			Vendor:  v,
 			Model:   model.ParseModel(rapid.SampledFrom(models).Draw(t, "model")),
 			Memory:  model.MiB(rapid.SampledFrom([]int{16 << 10, 32510, 80 << 10}).Draw(t, "memory")),
 			NUMA:    rapid.IntRange(-1, 1).Draw(t, "numa"),
 			Health:  model.Health(rapid.SampledFrom([]int{0, 0, 0, 3}).Draw(t, "health")),
-			Tenants: rapid.SampledFrom([]int{0, 0, 2}).Draw(t, "tenants"),
+			Tenants: tenants, Replicated: tenants > 0 && rapid.Bool().Draw(t, "replicated"),
 		})
 		if v == model.NVIDIA && rapid.Bool().Draw(t, "can be cut") {
 			b.Cuttable()
@@ -137,7 +138,7 @@ func DrawNode(t *rapid.T, id string) *model.Node {
 		b.Attribute("accelerator", rapid.SampledFrom(models).Draw(t, "label"))
 	}
 	if rapid.IntRange(0, 3).Draw(t, "limited") == 0 {
-		b.Sellable(model.NVIDIA, rapid.IntRange(0, 6).Draw(t, "sellable"))
+		b.Sellable(model.NVIDIA, rapid.IntRange(0, 12).Draw(t, "sellable"))
 	}
 	b.Domains(rapid.SampledFrom([][]string{nil, nil, {"z1"}, {"z1", "r1"}, {"z1", "r2"}, {"", "r1"}}).Draw(t, "domains")...)
 	if rapid.IntRange(0, 3).Draw(t, "aligned") == 0 {

@@ -52,7 +52,13 @@ func (b *bundle) coupled() bool {
 func compareBundles(a, b *bundle) int {
 	return cmp.Or(cmp.Compare(a.gang.Priority, b.gang.Priority), boolCompare(a.whole, b.whole),
 		cmp.Compare(len(a.members), len(b.members)), cmp.Compare(a.lost, b.lost),
-		cmp.Compare(b.gang.started, a.gang.started), cmp.Compare(a.members[0], b.members[0]))
+		cmp.Compare(b.gang.started, a.gang.started), youngerFirst(&a.gang.Gang, &b.gang.Gang), cmp.Compare(a.members[0], b.members[0]))
+}
+
+// youngerFirst orders gangs that started in the same second: the later ones first, then
+// by name, so that equal stories have equal ends whatever IDs their pods get.
+func youngerFirst(a, b *Gang) int {
+	return cmp.Or(cmp.Compare(b.Submitted, a.Submitted), cmp.Compare(len(b.Name), len(a.Name)), cmp.Compare(b.Name, a.Name))
 }
 
 func boolCompare(a, b bool) int {
@@ -97,11 +103,10 @@ func (e *Engine) split(k *known, now int64) []*bundle {
 	return out
 }
 
-// amounts is what a bundle uses.
-func (e *Engine) amounts(b *bundle) arbiter.Amounts {
-	sum := map[arbiter.Resource]int64{}
+// amounts is what a bundle is charged.
+func (e *Engine) amounts(b *bundle) (sum arbiter.Amounts) {
 	for _, h := range b.members {
-		e.add(sum, b.gang.Roles[b.gang.placed[h].role].Request, 1)
+		sum = sum.Plus(b.gang.placed[h].charge)
 	}
-	return arbiter.NewAmounts(sum)
+	return sum
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/gang"
+	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
 )
 
@@ -40,7 +41,7 @@ func (e *Engine) recount(k *known) {
 	}
 	job := e.job(k)
 	if len(k.placed) > 0 {
-		_ = e.tree.Charge(job, arbiter.NewAmounts(e.used(k))) // amounts of what runs are never negative
+		_ = e.tree.Charge(job, k.used) // amounts of what runs are never negative
 		return
 	}
 	_ = e.tree.Submit(job) // nothing in it is negative or without a name
@@ -66,34 +67,80 @@ func (e *Engine) bounds(k *known) (least, extra map[arbiter.Resource]int64) {
 	}
 	counts := gang.Spread(k.Min, roles)
 	for i, r := range k.Roles {
-		e.add(least, r.Request, counts[i])
-		e.add(extra, r.Request, len(r.Members)-counts[i])
+		e.add(least, &k.Roles[i], counts[i])
+		e.add(extra, &k.Roles[i], len(r.Members)-counts[i])
 	}
 	return least, extra
 }
 
-func (e *Engine) add(to map[arbiter.Resource]int64, r *model.Request, count int) {
+// add adds what so many members of a role are charged that have no place yet. Of a share
+// of memory that is the least it can turn out to be; what the members really take is
+// known when they have a place (chargeOf), and checked before they start.
+func (e *Engine) add(to map[arbiter.Resource]int64, role *Role, count int) {
 	if count <= 0 {
 		return
 	}
-	n := int64(count)
+	n, r := int64(count), role.Request
 	to[CPU] += n * r.Host.CPU
 	to[Memory] += n * int64(r.Host.Memory.MiB())
+	for _, a := range role.Charge {
+		to[a.Resource] += n * a.Value
+	}
 	if r.Vendor != "" {
-		to[GPU(r.Vendor)] += n * e.planner.Demand(r)
+		milli := n * e.planner.Demand(r)
+		to[GPU(r.Vendor)] += milli
 		if len(r.UseModels) == 1 {
-			to[Model(r.UseModels[0].Name())] += n * e.planner.Demand(r)
+			to[Model(r.UseModels[0].Name())] += milli
 		}
 	}
 }
 
-// used is what a gang's placed members use.
-func (e *Engine) used(k *known) map[arbiter.Resource]int64 {
-	out := map[arbiter.Resource]int64{}
-	for role, n := range k.have {
-		e.add(out, k.Roles[role].Request, n)
+// chargeOf is what a member is charged at its place: by the devices it holds there.
+func (e *Engine) chargeOf(h model.HolderID, role *Role) arbiter.Amounts {
+	sum := map[arbiter.Resource]int64{}
+	node, claim, held := e.ledger.Claim(h)
+	v, there := e.ledger.View(node)
+	if !held || !there || claim.Vendor == "" {
+		e.add(sum, role, 1)
+		return arbiter.NewAmounts(sum)
 	}
-	return out
+	sum[CPU], sum[Memory] = claim.Host.CPU, int64(claim.Host.Memory.MiB())
+	for _, a := range role.Charge {
+		sum[a.Resource] += a.Value
+	}
+	add := func(d *model.Device, milli int64) {
+		sum[GPU(claim.Vendor)] += milli
+		if d != nil && d.Model.Name() != "" {
+			sum[Model(d.Model.Name())] += milli
+		}
+	}
+	_, set := e.ledger.Held(h)
+	whole := claim.Count
+	if len(claim.Parts) == 0 {
+		for slot := range set.Slots() {
+			add(&v.Node.Devices[slot], model.FullMilli)
+			whole--
+		}
+	}
+	for ; whole > 0; whole-- {
+		add(nil, model.FullMilli)
+	}
+	for _, p := range claim.Parts {
+		var d *model.Device
+		if slot := v.Node.Slot(p.Device.Index, p.Device.UUID); p.Known && slot >= 0 {
+			d = &v.Node.Devices[slot]
+		}
+		add(d, int64(ledger.Fraction(p.Part, d)))
+	}
+	return arbiter.NewAmounts(sum)
+}
+
+// chargeOfPlan is what a plan's members are charged at their places.
+func (e *Engine) chargeOfPlan(k *known, plan *gang.Plan) (sum arbiter.Amounts) {
+	for _, p := range plan.Placements {
+		sum = sum.Plus(e.chargeOf(p.Holder, &k.Roles[p.Role]))
+	}
+	return sum
 }
 
 // asked is what a gang asks for now, at least so many members, and of the others as
@@ -114,7 +161,7 @@ func (e *Engine) asked(k *known, least int) *gang.Ask {
 func (e *Engine) allows(k *known, counts []int) arbiter.Wait {
 	sum := map[arbiter.Resource]int64{}
 	for i, n := range counts {
-		e.add(sum, k.Roles[i].Request, n)
+		e.add(sum, &k.Roles[i], n)
 	}
 	return e.tree.May(arbiter.JobID(k.ID), arbiter.NewAmounts(sum))
 }

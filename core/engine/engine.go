@@ -73,11 +73,13 @@ type Engine struct {
 	leaving map[model.HolderID]departure
 	spared  map[model.HolderID]int64
 
-	releases   map[model.HolderID]*release
-	batches    map[uint64]*batch
-	batchIDs   uint64
-	tickets    Ticket
-	effects    Effects
+	releases map[model.HolderID]*release
+	batches  map[uint64]*batch
+	batchIDs uint64
+	tickets  Ticket
+	effects  Effects
+	// watchAt is when releases are to be looked at; 0: there are none to watch.
+	watchAt    int64
 	suspension suspension
 	vetoes     vetoes
 	timers     timers
@@ -183,8 +185,9 @@ func (e *Engine) Submit(g Gang) error {
 		for _, h := range r.Members {
 			e.of[h] = seat{g.ID, role}
 			if s, ok := k.placed[h]; ok {
-				k.placed[h] = spot{role, s.node, s.bound}
+				k.placed[h] = spot{role, s.node, s.bound, s.charge}
 				k.have[role]++
+				k.used = k.used.Plus(s.charge)
 			}
 			e.confirm(k, h)
 		}
@@ -335,16 +338,19 @@ func (e *Engine) Size() (waiting, running int) {
 	return len(e.gangs) - len(e.running), len(e.running)
 }
 
-// put and remove change who has a place; recount or index must follow.
+// put and remove change which members have a place; recount or index must follow.
 func (e *Engine) put(k *known, h model.HolderID, s spot) {
 	e.remove(k, h)
+	s.charge = e.chargeOf(h, &k.Roles[s.role])
 	k.placed[h] = s
 	k.have[s.role]++
+	k.used = k.used.Plus(s.charge)
 }
 
 func (e *Engine) remove(k *known, h model.HolderID) {
 	if s, ok := k.placed[h]; ok {
 		k.have[s.role]--
+		k.used = k.used.Minus(s.charge)
 		delete(k.placed, h)
 	}
 }

@@ -17,9 +17,9 @@ type Facts interface {
 	// May says why a node does not take pods of a shape, whatever runs there: cordons,
 	// taints, selectors. nil: it does.
 	May(s Shape, n model.NodeID) *explain.Refusal
-	// Apart says whether pods of two shapes may not share a node. It depends on the
-	// shapes alone.
-	Apart(a, b Shape) bool
+	// Apart says why pods of two shapes may not share a node; empty when they may. It
+	// depends on the shapes alone.
+	Apart(a, b Shape) string
 	// Budgets are the disruption budgets that limit evictions of a holder.
 	Budgets(h model.HolderID) []Budget
 }
@@ -37,7 +37,7 @@ type NoFacts struct{}
 func (NoFacts) May(Shape, model.NodeID) *explain.Refusal { return nil }
 
 // Apart keeps nothing apart.
-func (NoFacts) Apart(Shape, Shape) bool { return false }
+func (NoFacts) Apart(Shape, Shape) string { return "" }
 
 // Budgets limits nothing.
 func (NoFacts) Budgets(model.HolderID) []Budget { return nil }
@@ -53,18 +53,17 @@ func (e *Engine) refusal(k *known, role int, node model.NodeID) *explain.Refusal
 	if r := e.vetoes.refusal(s, node, e.now); r != nil {
 		return r
 	}
-	if e.keptOff(k, role, node) {
-		return &explain.Refusal{Code: explain.Neighbor}
+	if why := e.keptOff(k, role, node); why != "" {
+		return &explain.Refusal{Code: explain.Neighbor, Detail: why}
 	}
 	return nil
 }
 
-// keptOff says whether the pods on a node, or planned there, keep a member of a role
-// off it. Cost: the claims of the node, for shapes that keep apart only.
-func (e *Engine) keptOff(k *known, role int, node model.NodeID) bool {
+// keptOff says why the pods on a node, or planned there, keep a member of a role off it. Cost: the claims of the node, for shapes that keep apart only.
+func (e *Engine) keptOff(k *known, role int, node model.NodeID) (why string) {
 	r := &k.Roles[role]
 	if !r.KeepsApart && r.MaxPerNode == 0 && e.apart == 0 {
-		return false
+		return ""
 	}
 	mates := 0
 	for claim := range e.ledger.EachClaim(node) {
@@ -72,12 +71,17 @@ func (e *Engine) keptOff(k *known, role int, node model.NodeID) bool {
 		if o == nil {
 			continue
 		}
-		if theirs := e.roleOf(claim.Holder); (r.KeepsApart || theirs.KeepsApart) && e.options.Facts.Apart(r.Shape, theirs.Shape) {
-			return true
+		if theirs := e.roleOf(claim.Holder); r.KeepsApart || theirs.KeepsApart {
+			if why := e.options.Facts.Apart(r.Shape, theirs.Shape); why != "" {
+				return why
+			}
 		}
 		if o == k {
 			mates++
 		}
 	}
-	return r.MaxPerNode > 0 && mates >= r.MaxPerNode
+	if r.MaxPerNode > 0 && mates >= r.MaxPerNode {
+		return "topology spread constraint"
+	}
+	return ""
 }

@@ -49,8 +49,8 @@ func (e *Engine) foreseeStarts() (undo func()) {
 		}
 		k := e.gangs[r.id]
 		sum := map[arbiter.Resource]int64{}
-		for _, role := range k.demand().Roles {
-			e.add(sum, role.Request, len(role.Members))
+		for i, role := range k.demand().Roles {
+			e.add(sum, &k.Roles[i], len(role.Members))
 		}
 		job, amounts := e.job(k), arbiter.NewAmounts(sum)
 		if len(k.placed) == 0 {

@@ -27,6 +27,9 @@ type Role struct {
 	// Shape is equal for roles that nodes treat alike. Empty: what the request asks for
 	// says it all.
 	Shape Shape
+	// Charge is what a member is charged beside CPU, memory and devices: resources that
+	// are counted in their own units.
+	Charge arbiter.Amounts
 	// KeepsApart: Facts.Apart may keep pods of other shapes, or of this one, off its
 	// nodes. MaxPerNode is how many members of the gang may share a node; 0: any number.
 	KeepsApart bool
@@ -108,6 +111,8 @@ type known struct {
 	// placed are the members that have a place, and where; have counts them by role.
 	placed map[model.HolderID]spot
 	have   []int
+	// used is what the members that have a place are charged together.
+	used arbiter.Amounts
 	// exists is how many members there are.
 	exists int
 	// started is when the first member got its place; valid while placed is not
@@ -128,6 +133,9 @@ type known struct {
 	failures    int
 	restUntil   int64
 	lastRefusal string
+	// overQuota is what its queue or namespace had against the devices that were planned
+	// for it last: a share takes more of a small device than of a large one.
+	overQuota arbiter.Wait
 	// offered is the round in which it was last offered without being planned.
 	offered uint64
 }
@@ -137,6 +145,8 @@ type spot struct {
 	role  int
 	node  model.NodeID
 	bound bool
+	// charge is what the member is charged there.
+	charge arbiter.Amounts
 }
 
 // seat is the gang and the role of a holder.

@@ -62,7 +62,7 @@ func (f facts) May(s engine.Shape, n model.NodeID) *explain.Refusal {
 	return &explain.Refusal{Code: explain.Cordoned}
 }
 
-func (f facts) Apart(engine.Shape, engine.Shape) bool { return false }
+func (f facts) Apart(engine.Shape, engine.Shape) string { return "" }
 
 func (f facts) Budgets(h model.HolderID) []engine.Budget {
 	switch {

@@ -86,7 +86,9 @@ func (e *Engine) confirm(k *known, h model.HolderID) bool {
 		since = claim.Since * int64(time.Second)
 	}
 	e.found(k, h, node, since)
-	k.placed[h] = spot{e.of[h].role, node, true}
+	s := k.placed[h]
+	s.bound = true
+	k.placed[h] = s
 	k.failures, k.lastRefusal = 0, ""
 	return true
 }

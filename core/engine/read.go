@@ -96,6 +96,21 @@ func (e *Engine) Alternatives(h model.HolderID, t Ticket, limit int) []model.Nod
 // Contested are the claims on a node whose records cannot be honoured.
 func (e *Engine) Contested(node model.NodeID) []ledger.Contested { return e.ledger.Contested(node) }
 
+// HolderOf is the holder with the oldest right to a device; empty when there is none.
+func (e *Engine) HolderOf(node model.NodeID, index int) model.HolderID {
+	v, there := e.ledger.View(node)
+	if !there {
+		return ""
+	}
+	slot := v.Node.Slot(index, "")
+	for c := range e.ledger.EachClaim(node) { // those with the oldest right first
+		if _, set := e.ledger.Held(c.Holder); slot >= 0 && set.Has(slot) {
+			return c.Holder
+		}
+	}
+	return ""
+}
+
 // Overbooked is by how many devices and parts the claims on a node exceed what it has.
 func (e *Engine) Overbooked(node model.NodeID) int { return e.ledger.Debt(node) }
 
@@ -124,9 +139,13 @@ func (e *Engine) total() map[arbiter.Resource]int64 {
 		out[Memory] += int64(v.Node.Host.Memory.MiB())
 		for _, vendor := range model.Vendors {
 			for slot := range v.Healthy(vendor).Slots() {
-				out[GPU(vendor)] += model.FullMilli
-				if name := v.Node.Devices[slot].Model.Name(); name != "" {
-					out[Model(name)] += model.FullMilli
+				d, milli := &v.Node.Devices[slot], int64(model.FullMilli)
+				if d.Replicated { // sold once for every turn
+					milli *= int64(d.Tenants)
+				}
+				out[GPU(vendor)] += milli
+				if name := d.Model.Name(); name != "" {
+					out[Model(name)] += milli
 				}
 			}
 		}

@@ -37,8 +37,10 @@ type release struct {
 	seen   bool
 	nudges int
 	nudge  int64
-	// failures is how often its Binding failed.
+	// failures is how often its Binding failed; held: it may not be tried again before
+	// nudge.
 	failures int
+	held     bool
 }
 
 // batch is members that were planned together: they are bound together, or none.
@@ -109,8 +111,15 @@ func (e *Engine) newBatch() *batch {
 	e.batchIDs++
 	b := &batch{id: e.batchIDs, reserved: map[model.HolderID]bool{}, since: e.now}
 	e.batches[b.id] = b
-	e.wakeAt(later(e.now, int64(e.options.BatchTimeout)))
+	e.watchBy(later(e.now, int64(e.options.BatchTimeout)))
 	return b
+}
+
+// watchBy makes sure that releases are looked at by a time.
+func (e *Engine) watchBy(at int64) {
+	if e.watchAt == 0 || at < e.watchAt {
+		e.watchAt = at
+	}
 }
 
 // issue makes a release known under a new ticket.
@@ -119,12 +128,12 @@ func (e *Engine) issue(r Release, b *batch) {
 	r.Ticket = e.tickets
 	e.releases[r.Holder] = &release{Release: r, batch: b, nudge: later(e.now, nudgeAfter)}
 	e.effects.Released = append(e.effects.Released, r)
-	e.wakeAt(later(e.now, nudgeAfter))
+	e.watchBy(later(e.now, nudgeAfter))
 }
 
-// Release returns a holder's release; false when it has none.
+// Release returns a holder's release; false when it has none, or not yet.
 func (e *Engine) Release(h model.HolderID) (Release, bool) {
-	if r := e.releases[h]; r != nil {
+	if r := e.releases[h]; r != nil && !r.held {
 		return r.Release, true
 	}
 	return Release{}, false
@@ -161,11 +170,13 @@ func (e *Engine) Holds(h model.HolderID, t Ticket) bool {
 func (e *Engine) Move(h model.HolderID, t Ticket, node model.NodeID) (Release, *explain.Refusal) {
 	r := e.current(h, t)
 	k := e.gangOf(h)
-	if r == nil || k == nil || !r.Alone {
-		return Release{}, &explain.Refusal{Code: explain.Neighbor}
-	}
-	if node == r.Node.ID {
+	switch {
+	case r == nil || k == nil:
+		return Release{}, &explain.Refusal{Code: explain.Taken}
+	case node == r.Node.ID:
 		return r.Release, nil
+	case !r.Alone: // the others of its gang were planned with it
+		return Release{}, &explain.Refusal{Code: explain.Neighbor}
 	}
 	role := k.placed[h].role
 	tx := e.ledger.Begin()
@@ -243,11 +254,12 @@ func (e *Engine) StartFailed(h model.HolderID, t Ticket, atFault bool, why strin
 func (e *Engine) tryAgain(r *release) {
 	b := e.newBatch()
 	b.members = append(b.members, r.Holder)
-	e.issue(r.Release, b)
-	again := e.releases[r.Holder]
-	again.failures = r.failures + 1
-	again.nudge = later(e.now, restFirst)
-	e.wakeAt(again.nudge)
+	e.tickets++
+	again := &release{Release: r.Release, batch: b, failures: r.failures + 1, held: true, nudge: later(e.now, restFirst)}
+	again.Ticket = e.tickets
+	e.releases[r.Holder] = again
+	e.effects.Revoked = append(e.effects.Revoked, r.Holder)
+	e.watchBy(again.nudge)
 }
 
 // takeBack undoes a release and returns the members that wait for it at Permit.
@@ -302,25 +314,37 @@ func (e *Engine) rest(k *known) {
 // watchReleases activates members again that have not come to their cycle, and takes
 // back batches that did not come together in time.
 func (e *Engine) watchReleases(now int64) {
-	if e.options.BatchTimeout == 0 {
+	if e.watchAt == 0 || now < e.watchAt {
 		return
 	}
+	e.watchAt = 0
 	for _, h := range slices.Sorted(maps.Keys(e.releases)) {
 		r := e.releases[h]
-		if r.seen || r.nudge > now {
+		if r.seen {
 			continue
 		}
-		if r.nudges++; r.nudges > nudgesBeforeRequeue {
+		if r.nudge > now {
+			e.watchBy(r.nudge)
+			continue
+		}
+		switch {
+		case r.held:
+			r.held = false
+			e.effects.Released = append(e.effects.Released, r.Release)
+		case r.nudges >= nudgesBeforeRequeue:
+			r.nudges++
 			e.effects.Requeue = append(e.effects.Requeue, h)
-		} else {
+		default:
+			r.nudges++
 			e.effects.Activate = append(e.effects.Activate, h)
 		}
 		r.nudge = later(now, nudgeAfter)
-		e.wakeAt(r.nudge)
+		e.watchBy(r.nudge)
 	}
 	for _, id := range slices.Sorted(maps.Keys(e.batches)) {
 		b := e.batches[id]
-		if now-b.since < int64(e.options.BatchTimeout) {
+		if end := later(b.since, int64(e.options.BatchTimeout)); now < end {
+			e.watchBy(end)
 			continue
 		}
 		delete(e.batches, id)

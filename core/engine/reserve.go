@@ -143,7 +143,7 @@ func (e *Engine) limitToQuota(k *known, ask *gang.Ask, now int64) {
 	ask.Allow = func(counts []int) bool {
 		sum := map[arbiter.Resource]int64{}
 		for i, n := range counts {
-			e.add(sum, k.Roles[i].Request, n)
+			e.add(sum, &k.Roles[i], n)
 		}
 		return allow(counts) && !e.takesReservedQuotaWith(k, arbiter.NewAmounts(sum), end)
 	}

@@ -167,7 +167,7 @@ func TestBackfill(t *testing.T) {
 	if !w.runs("short") || w.runs("long") || w.runs("unknown") {
 		t.Fatalf("%v", w.placed)
 	}
-	if r := w.e.Why("long"); r.String() != "waits for capacity: nodes it could use are kept for gangs that came before" {
+	if r := w.e.Why("long"); r.String() != "waits for capacity: nodes it could use are kept for 1 job that came before" {
 		t.Error(r)
 	}
 	w.now = 100 * second
@@ -219,7 +219,7 @@ func TestBackfillLeavesTheParentsQuota(t *testing.T) {
 	if !w.runs("small0") || w.runs("small1") || !w.runs("small2") {
 		t.Fatalf("%v", w.placed)
 	}
-	if r := w.e.Why("small1"); r.Class() != explain.ForQuota || r.String() != "waits for quota: what is left of it is kept for gangs that came before" {
+	if r := w.e.Why("small1"); r.Class() != explain.ForQuota || r.String() != "waits for quota: what is left of it is kept for 1 job that came before" {
 		t.Errorf("%+v", r)
 	}
 	w.now = 200 * second

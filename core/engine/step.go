@@ -113,7 +113,7 @@ func (e *Engine) startKept(d *Plan, now int64) {
 		}
 		if s, ok := e.tryStart(k, k.missing(), r.nodes, now); ok {
 			d.Starts = append(d.Starts, s)
-			_ = e.tree.Charge(arbiter.Job{ID: arbiter.JobID(k.ID)}, arbiter.NewAmounts(e.used(k))) // it waits there
+			_ = e.tree.Charge(arbiter.Job{ID: arbiter.JobID(k.ID)}, k.used) // it waits there
 		} else if r.tried = e.freed + 1; r.until == 0 && e.idle(r) {
 			// What was planned cannot be done: no gang must wait for it.
 			e.failed(k, keeping)
@@ -170,7 +170,7 @@ func (e *Engine) start(d *Plan, now int64) {
 		default:
 			if s, ok := e.tryStart(k, k.missing(), nil, now); ok {
 				d.Starts = append(d.Starts, s)
-				offer.Place(arbiter.NewAmounts(e.used(k)))
+				offer.Place(k.used)
 				budget -= planCost
 				break
 			}
@@ -299,10 +299,17 @@ func (e *Engine) tryStart(k *known, least int, within []model.NodeID, now int64)
 	ask.Within = within
 	e.constrain(k, ask, e.closing(k, now))
 	e.limitToQuota(k, ask, now)
+	tx := e.ledger.Begin()
 	plan, failure := gang.Make(e.ledger, e.planner, ask)
-	if failure != nil {
+	k.overQuota = arbiter.Wait{}
+	if failure == nil {
+		k.overQuota = e.tree.May(arbiter.JobID(k.ID), e.chargeOfPlan(k, &plan))
+	}
+	if failure != nil || k.overQuota.ForQuota() {
+		tx.Rollback()
 		return Start{}, false
 	}
+	tx.Keep()
 	e.take(k, &plan, now)
 	e.release(k, &plan)
 	return Start{Gang: k.ID, Plan: plan}, true

@@ -2,8 +2,9 @@ package engine
 
 import "container/heap"
 
-// timers are moments at which time alone changes what can be decided: vetoes and
-// pauses that end.
+// timers are moments at which time alone changes what can be started: vetoes and pauses
+// that end. Releases are watched apart (Engine.watchAt): that they are late gives no gang
+// a place.
 type timers []int64
 
 // Len, Less, Swap, Push and Pop are for container/heap.
@@ -31,8 +32,8 @@ func (e *Engine) popTimers(now int64) (some bool) {
 
 // Wake is when the next step is due though nothing happens; 0: not by itself.
 func (e *Engine) Wake() int64 {
-	if len(e.timers) > 0 {
+	if len(e.timers) > 0 && (e.watchAt == 0 || e.timers[0] < e.watchAt) {
 		return e.timers[0]
 	}
-	return 0
+	return e.watchAt
 }

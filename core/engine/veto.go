@@ -38,6 +38,9 @@ type veto struct {
 const (
 	vetoFirst = int64(10 * time.Millisecond)
 	vetoMost  = int64(15 * time.Second)
+	// vetoEverywhere is the first pause when no node would do: what is missing (a claim, a
+	// class) does not come within milliseconds.
+	vetoEverywhere = int64(time.Second)
 	// vetoMemory is for how long the number of strikes is remembered after a veto.
 	vetoMemory = vetoMost
 )
@@ -109,7 +112,9 @@ func (v *vetoes) add(s Shape, node model.NodeID, why explain.Refusal, late bool,
 // except is not nil.
 func (v *vetoes) addEverywhere(s Shape, why explain.Refusal, except map[model.NodeID]bool, now int64) (until int64) {
 	sv := v.shape(s)
+	strikes := sv.everywhere.strikes
 	sv.everywhere = sv.everywhere.strike(why, false, now)
+	sv.everywhere.until = now + min(vetoMost, vetoEverywhere<<min(strikes, 10))
 	if sv.except = except; except != nil { // where its volumes are does not change soon
 		sv.everywhere.until = now + vetoMost
 	}

@@ -36,6 +36,9 @@ func (e *Engine) why(k *known) explain.Reason {
 	if wait.ForQuota() {
 		return reasonOf(wait)
 	}
+	if k.overQuota.ForQuota() {
+		return reasonOf(k.overQuota)
+	}
 	if r := e.refusedEverywhere(k); r.Is() {
 		return r
 	}
@@ -56,9 +59,9 @@ func (e *Engine) why(k *known) explain.Reason {
 	case wait.Code != 0:
 		return reasonOf(wait)
 	case waits && e.takesReservedQuota(k, e.end(k, e.now)):
-		return explain.Reason{Code: explain.QuotaKept}
+		return e.keptFor(k, explain.QuotaKept, e.reserved)
 	case e.closing(k, e.now) != nil:
-		return explain.Reason{Code: explain.NodesKept}
+		return e.keptFor(k, explain.NodesKept, e.closing(k, e.now))
 	}
 	return e.turn(k)
 }
@@ -78,10 +81,24 @@ func (g *known) awaited() explain.Reason {
 func (e *Engine) refusedEverywhere(k *known) explain.Reason {
 	for i := range k.Roles {
 		if r := e.vetoes.everywhere(k.Roles[i].Shape, e.now); r != nil && k.have[i] < len(k.Roles[i].Members) {
-			return explain.Reason{Code: explain.Nodes, Need: k.Min, Placed: len(k.placed), Detail: r.Detail}
+			return explain.Reason{Code: explain.Rejected, Need: k.Min, Placed: len(k.placed), Detail: r.Detail}
 		}
 	}
 	return explain.Reason{}
+}
+
+// keptFor says for which gangs is kept what a gang could use. Gangs of other namespaces
+// are counted, not named.
+func (e *Engine) keptFor(k *known, code explain.Code, by []*reservation) explain.Reason {
+	r := explain.Reason{Code: code}
+	for _, x := range by {
+		if o := e.gangs[x.id]; o != k {
+			if r.Ahead++; r.First == "" && o.Namespace == k.Namespace {
+				r.First = o.Name
+			}
+		}
+	}
+	return r
 }
 
 // maxAhead bounds how many gangs are counted that are before another one.

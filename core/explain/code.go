@@ -68,6 +68,9 @@ const (
 	NoDomain
 	// Nodes: too few nodes take the gang's members; the nodes' own causes are counted.
 	Nodes
+	// Rejected: kube-scheduler rejects a member whatever the node (a volume claim that
+	// does not exist); Detail is what it said.
+	Rejected
 
 	// NoQueue: there is no queue of that name.
 	NoQueue
@@ -167,6 +170,7 @@ var rows = [codes]row{
 	Members:        {"Members", ForMembers, Administered},
 	NoDomain:       {"NoDomain", ForCapacity, Passing},
 	Nodes:          {"Nodes", ForCapacity, Passing},
+	Rejected:       {"Rejected", ForCapacity, Administered},
 	NoQueue:        {"NoQueue", ForQuota, Administered},
 	InnerQueue:     {"InnerQueue", ForQuota, Administered},
 	QueueClosed:    {"QueueClosed", ForQuota, Administered},

@@ -20,6 +20,8 @@ func Quantity(resource string, amount int64) string {
 	switch {
 	case resource == CPU:
 		return thousandths(amount) + " CPUs"
+	case resource == Memory && amount > 0 && amount%1024 == 0:
+		return fmt.Sprintf("%d GiB of memory", amount/1024)
 	case resource == Memory:
 		return fmt.Sprintf("%d MiB of memory", amount)
 	case strings.HasPrefix(resource, gpuPrefix):

@@ -77,6 +77,8 @@ func (r *Reason) sentence() string {
 			return "can never fit on the nodes there are: " + r.nodes()
 		}
 		return "waits for capacity: " + r.nodes()
+	case Rejected:
+		return "cannot be scheduled on any node: " + r.Detail
 	case NoQueue:
 		return fmt.Sprintf("there is no queue %q", r.Queue)
 	case InnerQueue:
@@ -88,7 +90,7 @@ func (r *Reason) sentence() string {
 	case OverCapability:
 		return r.quota("queue " + r.Queue)
 	case QuotaKept:
-		return "waits for quota: what is left of it is kept for gangs that came before"
+		return "waits for quota: what is left of it is kept for " + r.before()
 	case Guaranteed:
 		return fmt.Sprintf("%sof %s in queue %s, %s are in use or kept for guarantees, needs %s", r.beside(),
 			Quantity(r.Resource, r.Limit), r.Queue, Quantity(r.Resource, r.Used), Quantity(r.Resource, r.Want))
@@ -96,7 +98,7 @@ func (r *Reason) sentence() string {
 		return fmt.Sprintf("%sthe cluster has %s, %s in use, needs %s", r.beside(),
 			Quantity(r.Resource, r.Limit), Quantity(r.Resource, r.Used), Quantity(r.Resource, r.Want))
 	case NodesKept:
-		return "waits for capacity: nodes it could use are kept for gangs that came before"
+		return "waits for capacity: nodes it could use are kept for " + r.before()
 	case Turn:
 		return r.turn()
 	case BackOff:
@@ -136,7 +138,7 @@ func (r *Reason) members() string {
 // nodes says why members have no place. Of a single pod the nodes' answers say all.
 func (r *Reason) nodes() string {
 	text := ""
-	if r.Need > 1 || r.Code == NoDomain && r.Nodes.Nodes() == 0 {
+	if r.Need > 1 {
 		text = fmt.Sprintf("needs %s", plural(r.Need, "member"))
 		if r.Level != "" {
 			text += " in one " + r.Level
@@ -151,10 +153,18 @@ func (r *Reason) nodes() string {
 		}
 		text += "; " + next + ": "
 	}
-	if r.Detail != "" { // the cause that holds everywhere
-		return text + r.Detail
-	}
 	return text + r.Nodes.String()
+}
+
+// before names gangs with a reservation.
+func (r *Reason) before() string {
+	switch {
+	case r.First == "":
+		return plural(max(1, r.Ahead), "job") + " that came before"
+	case r.Ahead > 1:
+		return fmt.Sprintf("%s and %d more that came before", r.First, r.Ahead-1)
+	}
+	return r.First + ", which came before"
 }
 
 // turn says what is before the gang.

@@ -62,7 +62,7 @@ func (r Refusal) String() string {
 		}
 		return fmt.Sprintf("too few free GPUs (%d of %d)", r.Best, r.Need)
 	case Neighbor:
-		return "pods that may not share a node with this one"
+		return "pods that may not share a node with this one: " + r.Detail
 	case Filtered:
 		return "been refused by kube-scheduler: " + r.Detail
 	}
@@ -95,7 +95,7 @@ func (t *Tally) Fit() int { return t.fit }
 // are few different ones, and each needs another cure.
 func (c Code) details() bool {
 	switch c {
-	case Tainted, SmallHost, BusyHost, Filtered:
+	case Tainted, SmallHost, BusyHost, Neighbor, Filtered:
 		return true
 	}
 	return false

@@ -125,7 +125,7 @@ func (f *Failure) Reason() explain.Reason {
 	switch {
 	case f.Exist > 0:
 		r.Code, r.Exist = explain.Members, f.Exist
-	case f.Level != "" && f.Domains == 0:
+	case f.Level != "" && f.Domains == 0 && f.Need > 1:
 		r.Code = explain.NoDomain
 	}
 	return r

@@ -10,16 +10,26 @@ import (
 )
 
 // explain says why the next member has no place, by making the attempt again that
-// came furthest.
+// came furthest. Where none of several had one in any domain, that says it all.
 func (m *maker) explain() {
 	m.failure.Placed = max(m.failure.Placed, 0)
-	noDomain := m.ask.Require.Name != "" && m.failure.Domains == 0
-	if m.ask.Terse || len(m.order) == 0 || noDomain && m.members > 1 {
-		return
+	switch {
+	case m.ask.Terse || len(m.order) == 0:
+	case m.failure.Placed == 0 && (m.failure.Need == 1 || m.ask.Require.Name == "" || m.failure.Domains > 0):
+		m.failure.Nodes = newFilling(m, m.furthest).tally(m.firstShort())
+	case m.failure.Placed > 0:
+		m.fill(m.furthest, func(f *filling, role int) { m.failure.Nodes = f.tally(max(role, 0)) })
 	}
-	m.fill(m.furthest, func(f *filling, role int) {
-		m.failure.Nodes = f.tally(max(role, 0))
-	})
+}
+
+// firstShort is the first role of which members must be placed, the largest first.
+func (m *maker) firstShort() int {
+	for _, role := range m.order {
+		if m.wanted(role) > 0 {
+			return role
+		}
+	}
+	return m.order[0]
 }
 
 // tally asks the nodes of the scope, or all, why they do not take a member of a role.

@@ -46,7 +46,7 @@ func (m *maker) allowed(role int, v *ledger.View) int {
 		}
 		m.usable[key] = mask
 	}
-	return min(room, (v.Free(r.Vendor) & mask).Count())
+	return min(room, v.Sales(v.Free(r.Vendor)&mask))
 }
 
 // enough yields, by depth, the domains that have as many free devices as the gang

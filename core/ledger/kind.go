@@ -15,6 +15,8 @@ type Kind struct {
 	Links *topology.Links
 	// healthy are the devices new work may use; fixed those sold in slices only.
 	healthy, fixed model.Mask
+	// replicated are the devices that are sold several times over as whole ones.
+	replicated model.Mask
 	// vendor has the devices of each vendor.
 	vendor [model.NumVendors]model.Mask
 	// cuts says how each device can be cut; nil where it cannot.
@@ -61,6 +63,9 @@ func newKind(n *model.Node, key string) *Kind {
 		}
 		if d.Fixed {
 			k.fixed = k.fixed.With(slot)
+		}
+		if d.Replicated && !d.Fixed {
+			k.replicated = k.replicated.With(slot)
 		}
 	}
 	for i, v := range model.Vendors {

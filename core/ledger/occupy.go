@@ -50,11 +50,10 @@ func occupy(n *model.Node, kind *Kind, claims []Claim) occupancy {
 			if slot < 0 || !(kind.vendor[vendor] &^ kind.fixed).Has(slot) || o.of[i].Has(slot) || o.of[i].Count() == c.Count {
 				continue
 			}
-			if o.held.Has(slot) {
+			if !o.tryWhole(n, kind, vendor, slot) {
 				o.contest(i, ref.Index)
 				continue
 			}
-			o.held = o.held.With(slot)
 			o.of[i] = o.of[i].With(slot)
 		}
 		for _, p := range c.Parts {
@@ -83,10 +82,12 @@ func occupy(n *model.Node, kind *Kind, claims []Claim) occupancy {
 		used[vendor] += c.Count
 		if c.Count > 0 {
 			missing := c.Count - o.of[i].Count()
-			presumed := (kind.vendor[vendor] &^ kind.fixed &^ o.held).Lowest(missing)
+			presumed := (kind.vendor[vendor] &^ kind.fixed &^ kind.replicated &^ o.held).Lowest(missing)
 			o.held |= presumed
 			o.of[i] |= presumed
-			o.debt[vendor] += int16(missing - presumed.Count())
+			missing -= presumed.Count()
+			missing -= o.presumeTurns(n, kind, vendor, i, missing)
+			o.debt[vendor] += int16(missing)
 		}
 		if lost != nil {
 			o.presume(n, kind, vendor, i, lost[i])
@@ -99,6 +100,49 @@ func occupy(n *model.Node, kind *Kind, claims []Claim) occupancy {
 		o.room[v] = int16(max(0, kind.sellable[v]-used[v]))
 	}
 	return o
+}
+
+// tryWhole gives a device to a claim for whole ones: alone, or a turn if the device is
+// replicated. It returns false when the device is taken.
+func (o *occupancy) tryWhole(n *model.Node, kind *Kind, vendor, slot int) bool {
+	if kind.replicated.Has(slot) {
+		return o.tryPart(n, kind, vendor, slot, HeldPart{Part: model.Part{Kind: model.Share, Turn: true}})
+	}
+	if o.held.Has(slot) {
+		return false
+	}
+	o.held = o.held.With(slot)
+	return true
+}
+
+// presumeTurns gives a claim that many turns on replicated devices, always the device
+// with the fewest tenants, as NVIDIA's device plugin does: other devices than it has
+// first, then the same ones again. It returns how many turns there were.
+func (o *occupancy) presumeTurns(n *model.Node, kind *Kind, vendor, claim, missing int) int {
+	for given := range missing {
+		best, bestRank := -1, 0
+		for slot := range (kind.vendor[vendor] & kind.replicated).Slots() {
+			tenants := 0
+			if o.usage != nil {
+				tenants = o.usage[slot].Tenants
+			}
+			if tenants >= n.Devices[slot].Tenants {
+				continue
+			}
+			rank := tenants
+			if o.of[claim].Has(slot) {
+				rank += model.MaxDevices
+			}
+			if best < 0 || rank < bestRank {
+				best, bestRank = slot, rank
+			}
+		}
+		if best < 0 || !o.tryWhole(n, kind, vendor, best) {
+			return given
+		}
+		o.of[claim] = o.of[claim].With(best)
+	}
+	return max(0, missing)
 }
 
 // presume lays parts on the first devices they fit on.

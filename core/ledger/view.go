@@ -43,21 +43,50 @@ func (v View) Devices(vendor model.Vendor) model.Mask {
 // Fixed are the devices sold in slices only.
 func (v View) Fixed() model.Mask { return v.Kind.fixed }
 
+// Replicated are the devices sold several times over as whole ones.
+func (v View) Replicated() model.Mask { return v.Kind.replicated }
+
 // Healthy are the node's healthy devices of a vendor, free or held.
 func (v View) Healthy(vendor model.Vendor) model.Mask {
 	return v.Devices(vendor) & v.Kind.healthy
 }
 
-// Free are the healthy devices of a vendor that can be had whole and nobody holds.
+// Free are the healthy devices of a vendor that can be given to a request for whole
+// ones: those that are not held, and replicated ones with a turn left.
 func (v View) Free(vendor model.Vendor) model.Mask {
-	return v.Healthy(vendor) &^ v.Held &^ v.Kind.fixed
+	free := v.Healthy(vendor) &^ v.Held &^ v.Kind.fixed
+	for slot := range (v.Healthy(vendor) & v.Held & v.Kind.replicated).Slots() {
+		if v.Turns(slot) > 0 {
+			free = free.With(slot)
+		}
+	}
+	return free
 }
 
-// Room is how many whole devices of a vendor can be sold now: the free ones,
-// unless the node's own agent allows fewer.
+// Turns is how many more requests for whole devices a replicated device can serve; 0
+// for a device that is not replicated.
+func (v View) Turns(slot int) int {
+	u := v.Usage(slot)
+	if !v.Kind.replicated.Has(slot) || u.Cut != (mig.State{}) || u.Milli == model.FullMilli {
+		return 0 // or cut into slices, or all of its compute is sold
+	}
+	return max(0, v.Node.Devices[slot].Tenants-u.Tenants)
+}
+
+// Sales is how many times devices of a set of free ones can be sold as whole ones.
+func (v View) Sales(free model.Mask) int {
+	sales := free.Count()
+	for slot := range (free & v.Kind.replicated).Slots() {
+		sales += v.Turns(slot) - 1
+	}
+	return sales
+}
+
+// Room is how many whole devices of a vendor can be sold now: the free ones, each
+// replicated one for every turn left, unless the node's own agent allows fewer.
 func (v View) Room(vendor model.Vendor) int {
 	if i := vendor.Index(); i >= 0 {
-		return min(v.Free(vendor).Count(), int(v.room[i]))
+		return min(v.Sales(v.Free(vendor)), int(v.room[i]))
 	}
 	return 0
 }

@@ -37,6 +37,20 @@ func Names() []string {
 	return slices.Compact(out)
 }
 
+// Largest is the most that a profile takes of a GPU on any model of the catalog, in
+// thousandths of its memory slices: a name alone does not tell (1g.10gb is a quarter of
+// an A100 of 40 GB and an eighth of one of 80 GB). 0 for a name that is not there.
+func Largest(profile string) int {
+	most := 0
+	for _, e := range catalog {
+		profiles := e.profiles()
+		if i := Find(profiles, profile); i >= 0 {
+			most = max(most, model.FullMilli*profiles[i].Size/e.slices)
+		}
+	}
+	return most
+}
+
 // entry is one model: its name, the memory that tells variants apart, and its
 // profiles' names and memory.
 type entry struct {

@@ -66,6 +66,12 @@ type Device struct {
 	Health Health
 	// Tenants is how many shares the device may have at once; 0 for any number.
 	Tenants int
+	// Replicated: the device is sold Tenants times over under the name of whole
+	// devices (time-slicing or MPS whose resource was not renamed). A holder that asks
+	// for whole devices gets one turn on each, beside other tenants.
+	Replicated bool
+	// OnePerContainer: a container may have one turn only (MPS replicas).
+	OnePerContainer bool
 	// MIG are the cuts the device offers, sorted by ID; none when it cannot be cut
 	// (now). MIGSlices is the number of its memory slices.
 	MIG       []MIGProfile

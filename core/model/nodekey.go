@@ -59,4 +59,6 @@ func (k *key) device(d *Device) {
 	}
 	k.number(int64(d.MIGSlices))
 	k.yes(d.Fixed)
+	k.yes(d.Replicated)
+	k.yes(d.OnePerContainer)
 }

@@ -1,6 +1,7 @@
 package place
 
 import (
+	"iter"
 	"slices"
 	"strings"
 
@@ -93,6 +94,11 @@ func FitWith(r *model.Request, v ledger.View, how Choose) (Grant, *explain.Refus
 	if large.Count() < need {
 		return Grant{}, smallMemory(r, v, allowed)
 	}
+	if kind == model.Whole && v.Replicated() != 0 {
+		if large = keep(large, v, func(d *model.Device) bool { return !onlyOne(r, d) }); large.Count() < need {
+			return refuse(explain.TooFew, large, "")
+		}
+	}
 	if kind != model.Whole {
 		able := model.Mask(0)
 		for slot := range large.Slots() {
@@ -122,18 +128,58 @@ func FitWith(r *model.Request, v ledger.View, how Choose) (Grant, *explain.Refus
 	if kind != model.Whole {
 		return near.fitParts(healthy, how.Worth)
 	}
-	free := healthy &^ v.Held
+	free := healthy & v.Free(r.Vendor)
 	if free.Count() < need {
 		return refuse(explain.Taken, free, "")
 	}
 	if room := v.Room(r.Vendor); room < need {
 		return Grant{}, &explain.Refusal{Code: explain.Taken, Need: int64(need), Best: int64(room), Devices: devices.Count()}
 	}
-	set := near.choose(free, need, r.Prefer.Bond)
+	set := choose(&near, free, need)
 	if set == 0 {
 		return refuse(explain.FreeApart, near.largest(free, need), near.String())
 	}
 	return Grant{Set: set}, nil
+}
+
+// choose returns the best k of the free devices, of replicated ones those with the
+// fewest tenants; 0 when none are near enough.
+func choose(near *nearness, free model.Mask, k int) model.Mask {
+	if free&near.v.Replicated() == 0 {
+		return near.choose(free, k, near.r.Prefer.Bond)
+	}
+	for calm := range byTenants(free, near.v) {
+		if set := near.choose(calm, k, near.r.Prefer.Bond); set != 0 {
+			return set
+		}
+	}
+	return 0
+}
+
+// byTenants yields the devices with the fewest tenants, then those with a few more
+// beside them, up to all: turns on replicated devices are spread. Free devices that are
+// not replicated have no tenants and are all in the first set.
+func byTenants(free model.Mask, v ledger.View) iter.Seq[model.Mask] {
+	return func(yield func(model.Mask) bool) {
+		var calm model.Mask
+		for most := 0; calm != free; most++ {
+			before := calm
+			for slot := range (free &^ calm).Slots() {
+				if v.Usage(slot).Tenants <= most {
+					calm = calm.With(slot)
+				}
+			}
+			if calm != before && !yield(calm) {
+				return
+			}
+		}
+	}
+}
+
+// onlyOne says whether a container of the request asks for more devices than it may
+// have of d.
+func onlyOne(r *model.Request, d *model.Device) bool {
+	return d.OnePerContainer && slices.ContainsFunc(r.Containers, func(c model.Container) bool { return c.Count > 1 })
 }
 
 // Allows says whether a request may use devices like this one: of its model, and

@@ -32,6 +32,9 @@ func (p *Planner) shapes(v ledger.View) (empty, now pack.Shape) {
 		}
 		empty.Free[slot] = pack.Whole
 		left := v.Left(slot, v.Usage(slot))
+		if v.Turns(slot) > 0 {
+			left = pack.Whole // a request for a whole device gets a turn
+		}
 		if left == pack.Whole {
 			if room--; room < 0 { // the node's own agent sells no more whole ones
 				left--
@@ -72,7 +75,7 @@ func (p *Planner) after(now pack.Shape, r *model.Request, v ledger.View, g *plac
 	now.CPU, now.Memory = max(0, now.CPU-r.Host.CPU), max(0, now.Memory-int64(r.Host.Memory.MiB()))
 	if len(g.Parts) == 0 {
 		for slot := range g.Set.Slots() {
-			if slot < pack.MaxGPUs {
+			if slot < pack.MaxGPUs { // a turn of a replicated device costs like all of it, as in the index
 				now.Free[slot] = 0
 			}
 		}

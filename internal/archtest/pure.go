@@ -10,6 +10,7 @@ import (
 func timeValues() map[string]bool {
 	return map[string]bool{
 		"Duration": true, "Time": true,
+		"Unix":       true, // a function of its argument
 		"Nanosecond": true, "Microsecond": true, "Millisecond": true, "Second": true, "Minute": true, "Hour": true,
 	}
 }

@@ -105,6 +105,8 @@ func Table() []Row {
 		// Ends: nobody imports them.
 		{Folder: "cmd/...", May: whole, Tests: tests,
 			Why: "main functions: flags to configuration to run"},
+		{Folder: "test/chaos/checker", May: set(std, "k8s.io/api/..."), Tests: std,
+			Why: "a judge from outside: it must not share code with what it judges"},
 		{Folder: "test/...", May: set(whole, append(tests, "./test/...", "./core/coretest", "volcano.sh/apis/...")...),
 			Why: "tests of the whole"},
 	}

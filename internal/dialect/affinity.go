@@ -64,7 +64,7 @@ func parseRule(namespace, text string) (model.AffinityRule, error) {
 }
 
 // labelsOf are a pod's labels, sorted. All of them: which ones rules will be about
-// nobody knows, and their texts are the pod object's own.
+// is not known, and their texts are the pod object's own.
 func labelsOf(pod *v1.Pod) []model.Label {
 	var out []model.Label
 	for key, value := range pod.Labels {
@@ -93,7 +93,7 @@ func groupOf(pod *v1.Pod) string {
 }
 
 // keepsApart are the rules by which a bound pod keeps others away; none when they
-// were edited into nonsense.
+// were edited into something invalid.
 func keepsApart(pod *v1.Pod) []model.AffinityRule {
 	var r model.Request
 	if readDevicePolicy(pod, &r) != nil || readAffinity(pod, &r) != nil {

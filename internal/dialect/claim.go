@@ -45,11 +45,11 @@ func holder(uid string, v model.Vendor) model.HolderID {
 // with the pod's own request; otherwise the pod is counted by its request, with
 // devices unknown, and the error says what is wrong with the record.
 func Claims(pod *v1.Pod) ([]ledger.Claim, error) {
-	// Wishes do not count: they are annotations, which may be edited into nonsense
-	// while the pod runs.
+	// Wishes do not count: they are annotations, which may be edited into
+	// something invalid while the pod runs.
 	r, _, err := counts(pod)
 	if err != nil {
-		// Somebody else placed a pod Tangram would have refused. It still holds
+		// Another scheduler placed a pod that Tangram would have refused. It still holds
 		// devices.
 		return countedClaims(pod), nil
 	}
@@ -187,7 +187,8 @@ func agrees(p model.Part, d record.Device) bool {
 	case model.Share:
 		return d.MIG == "" && d.Turn == p.Turn && d.ComputeMilli == p.Milli && (p.MemoryPercent > 0 || d.MemoryMiB == int64(p.Memory))
 	}
-	return d.MIG == "" && !d.Turn && d.MemoryMiB == 0 && d.ComputeMilli == 0
+	// Whether a whole device is a turn is the node's to say: the claim is the same.
+	return d.MIG == "" && d.MemoryMiB == 0 && d.ComputeMilli == 0
 }
 
 // countedClaims counts each vendor's devices, and parts of them, of a pod as far as
@@ -245,10 +246,10 @@ func hostClaim(pod *v1.Pod) ledger.Claim {
 	return c
 }
 
-// BoundSince is when the pod was bound, in seconds, as the API tells it. Of a pod that
-// was created on its node nobody says so before kubelet does; until then its right is
-// the youngest, or for a moment it would take devices from those it shares a second
-// with.
+// BoundSince is when the pod was bound, in seconds, as the API tells it. A pod that
+// was created with spec.nodeName has no such time before kubelet reports it; until then
+// its claim is the youngest, so that it takes no device from pods bound in the same
+// second.
 func BoundSince(pod *v1.Pod) int64 {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == v1.PodScheduled && c.Status == v1.ConditionTrue {
@@ -267,7 +268,9 @@ func Record(r *model.Request, n *model.Node, g place.Grant) record.Record {
 		out := record.Container{Name: c.Name, Resource: c.Resource}
 		if r.Kind() == model.Whole {
 			for slot := range whole[i].Slots() {
-				out.Devices = append(out.Devices, deviceOf(n, slot))
+				d := deviceOf(n, slot)
+				d.Turn = n.Devices[slot].Replicated
+				out.Devices = append(out.Devices, d)
 			}
 		}
 		for _, p := range g.Parts {

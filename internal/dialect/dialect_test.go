@@ -452,3 +452,44 @@ func TestRecordProvesItself(t *testing.T) {
 		t.Errorf("assumed %+v, confirmed %+v", assumed, claims[0])
 	}
 }
+
+// TestUnhealthyIDs: a node annotation takes devices out of use, by index or by UUID,
+// with and without a GPUNode.
+func TestUnhealthyIDs(t *testing.T) {
+	agent := &v1alpha1.GPUNode{Spec: v1alpha1.GPUNodeSpec{Devices: []v1alpha1.Device{
+		{Index: 0, UUID: "GPU-a", Vendor: "nvidia", Model: "T4", MemoryMiB: 15360}, {Index: 1, UUID: "GPU-b", Vendor: "nvidia", Model: "T4", MemoryMiB: 15360},
+		{Index: 2, UUID: "NPU-c", Vendor: "ascend", Model: "Ascend 310P", MemoryMiB: 21527},
+	}}}
+	for _, tt := range []struct {
+		name, ids string
+		agent     *v1alpha1.GPUNode
+		want      []int // unhealthy slots
+	}{
+		{"nothing said", "", nil, nil},
+		{"index", "1", nil, []int{1}},
+		{"several, with spaces", "0, 1", nil, []int{0, 1}},
+		{"no such device", "7,GPU-x,nonsense", nil, nil},
+		{"UUID, with a GPUNode", "GPU-b", agent, []int{1}},
+		{"index, with a GPUNode", "0", agent, []int{0}},
+		{"indexes are NVIDIA's", "2", agent, nil},
+		{"another vendor's by UUID", "NPU-c", agent, []int{2}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			node := nodeOf(nil, "nvidia.com/gpu=2")
+			node.Annotations = map[string]string{names.AnnotationAvoidUnhealthy: tt.ids}
+			inv, err := Inventory(node, tt.agent)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []int
+			for slot, d := range inv.Devices {
+				if d.Health != model.Healthy {
+					got = append(got, slot)
+				}
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("unhealthy: got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}

@@ -3,7 +3,6 @@ package dialect
 import (
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -23,6 +22,8 @@ type Membership struct {
 	Groups   schema.GroupVersionResource
 	// Owner is the controller that says how many members there are; may be empty.
 	Owner metav1.OwnerReference
+	// Object is the PodGroup or the controller, of a kind of Owners; zero without one.
+	Object Object
 	// Size is how many members the labels say there are; 0 when they do not.
 	Size int
 	// Task is the member's role in the gang.
@@ -41,13 +42,7 @@ const maxGang = 100_000
 // (Kubernetes' own in its spec, Volcano's in an annotation), else its controller when
 // that is of a kind whose pods run together. An error names the field.
 func MembershipOf(pod *v1.Pod) (Membership, error) {
-	m := Membership{Task: pod.Annotations[names.AnnotationVolcanoTask], Preemptible: true}
-	for _, queue := range []string{pod.Labels[names.LabelQueue], pod.Annotations[names.AnnotationVolcanoQueue]} {
-		if queue != "" {
-			m.Queue = queue
-			break
-		}
-	}
+	m := Membership{Task: pod.Annotations[names.AnnotationVolcanoTask], Queue: NamedQueue(pod), Preemptible: true}
 	m.User = pod.Annotations[names.AnnotationUser]
 	if text, ok := pod.Labels[names.LabelGangSize]; ok {
 		n, err := strconv.Atoi(text)
@@ -56,34 +51,8 @@ func MembershipOf(pod *v1.Pod) (Membership, error) {
 		}
 		m.Size = n
 	}
-	owner := metav1.GetControllerOf(pod)
-	group := pod.Annotations[names.AnnotationKubeGroup]
-	if group == "" {
-		group = pod.Annotations[names.AnnotationVolcanoGroup]
-	}
-	switch name := pod.Labels[names.LabelGang]; {
-	case name != "":
-		if m.Size == 0 {
-			return m, fmt.Errorf("metadata.labels[%s]: missing, how many members gang %q has", names.LabelGangSize, name)
-		}
-		m.Key = "label/" + pod.Namespace + "/" + name
-	case pod.Spec.SchedulingGroup != nil && pod.Spec.SchedulingGroup.PodGroupName != nil:
-		m.PodGroup, m.Groups = pod.Namespace+"/"+*pod.Spec.SchedulingGroup.PodGroupName, KubeGroups
-		m.Key = "group/" + m.PodGroup
-	case group != "":
-		m.PodGroup, m.Groups = pod.Namespace+"/"+group, PodGroups
-		m.Key = "podgroup/" + m.PodGroup
-	case m.Size > 0 && owner != nil:
-		m.Key = "owner/" + string(owner.UID)
-	case m.Size > 1:
-		return m, fmt.Errorf("metadata.labels[%s]: %d, but neither %s nor a controller says which pods belong together", names.LabelGangSize, m.Size, names.LabelGang)
-	case pod.Labels[labelJobSet] != "":
-		m.Key, m.Owner = "jobset/"+pod.Namespace+"/"+pod.Labels[labelJobSet], metav1.OwnerReference{Kind: "JobSet", Name: pod.Labels[labelJobSet]}
-		m.Task = pod.Labels[labelReplicatedJob]
-	case owner != nil && (owner.Kind == "RayCluster" && strings.HasPrefix(owner.APIVersion, RayClusters.Group+"/") ||
-		owner.Kind == "Job" && strings.HasPrefix(owner.APIVersion, Jobs.Group+"/")):
-		m.Key, m.Owner = "owner/"+string(owner.UID), *owner
-		m.Task = pod.Labels[labelRayGroup]
+	if err := m.join(pod); err != nil {
+		return m, err
 	}
 	var err error
 	if m.Runtime, err = duration(pod, names.AnnotationRuntime); err != nil {
@@ -105,14 +74,46 @@ func MembershipOf(pod *v1.Pod) (Membership, error) {
 	return m, nil
 }
 
-// Labels of JobSet's, KubeRay's and Volcano's pods.
-const (
-	labelJobSet        = "jobset.sigs.k8s.io/jobset-name"
-	labelReplicatedJob = "jobset.sigs.k8s.io/replicatedjob-name"
-	labelRayGroup      = "ray.io/group"
-	labelRayCluster    = "ray.io/cluster"
-	labelVolcanoJob    = "volcano.sh/job-name"
-)
+// join finds the gang of a pod whose labels were read.
+func (m *Membership) join(pod *v1.Pod) error {
+	owner := metav1.GetControllerOf(pod)
+	switch name := pod.Labels[names.LabelGang]; {
+	case name != "" && m.Size == 0:
+		return fmt.Errorf("metadata.labels[%s]: missing, how many members gang %q has", names.LabelGangSize, name)
+	case name != "":
+		m.Key = "label/" + pod.Namespace + "/" + name
+	case m.follow(pod, podGroupKinds):
+	case m.Size > 0 && owner != nil:
+		m.Key = "owner/" + string(owner.UID)
+	case m.Size > 1:
+		return fmt.Errorf("metadata.labels[%s]: %d, but neither %s nor a controller says which pods belong together", names.LabelGangSize, m.Size, names.LabelGang)
+	default:
+		m.follow(pod, controllerKinds)
+	}
+	return nil
+}
+
+// follow takes the gang from the first of the kinds that the pod belongs to.
+func (m *Membership) follow(pod *v1.Pod, kinds []OwnerKind) bool {
+	for i := range kinds {
+		k := &kinds[i]
+		found, ok := k.Find(pod)
+		if !ok {
+			continue
+		}
+		m.Key, m.Object = found.Gang, Object{k.Resource, pod.Namespace + "/" + found.Name}
+		if found.Task != "" || !k.group {
+			m.Task = found.Task
+		}
+		if k.group {
+			m.PodGroup, m.Groups = m.Object.Key, k.Resource
+		} else {
+			m.Owner = found.Reference
+		}
+		return true
+	}
+	return false
+}
 
 // SharedLabel is a label that all members of a pod's gang have; empty when none is
 // known. Others may have it as well.
@@ -125,10 +126,10 @@ func SharedLabel(pod *v1.Pod) (key, value string) {
 		key = names.LabelGang
 	case m.PodGroup != "" && owner != nil && owner.Kind == "Job":
 		key = labelVolcanoJob
-	case m.Owner.Kind == "JobSet":
-		key = labelJobSet
-	case m.Owner.Kind == "RayCluster":
-		key = labelRayCluster
+	default:
+		if k := kindOf(m.Object.Resource); k != nil {
+			key = k.Label
+		}
 	}
 	if value = pod.Labels[key]; value == "" {
 		return "", ""

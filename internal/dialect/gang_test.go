@@ -41,20 +41,21 @@ func TestMembership(t *testing.T) {
 		"alone":              {nil, nil, nil, Membership{}},
 		"labels":             {pairs{names.LabelGang: "g", names.LabelGangSize: "4"}, nil, nil, Membership{Key: "label/team/g", Size: 4}},
 		"labels before all":  {pairs{names.LabelGang: "g", names.LabelGangSize: "4"}, pairs{names.AnnotationKubeGroup: "pg"}, job, Membership{Key: "label/team/g", Size: 4}},
-		"PodGroup":           {nil, pairs{names.AnnotationKubeGroup: "pg"}, job, Membership{Key: "podgroup/team/pg", PodGroup: "team/pg", Groups: PodGroups}},
-		"Volcano's own word": {nil, pairs{names.AnnotationVolcanoGroup: "pg", names.AnnotationVolcanoTask: "worker"}, nil, Membership{Key: "podgroup/team/pg", PodGroup: "team/pg", Groups: PodGroups, Task: "worker"}},
+		"PodGroup":           {nil, pairs{names.AnnotationKubeGroup: "pg"}, job, Membership{Key: "podgroup/team/pg", PodGroup: "team/pg", Groups: PodGroups, Object: Object{PodGroups, "team/pg"}}},
+		"Volcano's own word": {nil, pairs{names.AnnotationVolcanoGroup: "pg", names.AnnotationVolcanoTask: "worker"}, nil, Membership{Key: "podgroup/team/pg", PodGroup: "team/pg", Groups: PodGroups, Object: Object{PodGroups, "team/pg"}, Task: "worker"}},
 		"size and owner":     {pairs{names.LabelGangSize: "3"}, nil, job, Membership{Key: "owner/u1", Size: 3}},
 		"size one, alone":    {pairs{names.LabelGangSize: "1"}, nil, nil, Membership{Size: 1}},
-		"Job":                {nil, nil, job, Membership{Key: "owner/u1", Owner: *job}},
+		"Job":                {nil, nil, job, Membership{Key: "owner/u1", Owner: *job, Object: Object{Jobs, "team/train"}}},
 		"Volcano Job without a group": {nil, nil, &metav1.OwnerReference{APIVersion: "batch.volcano.sh/v1alpha1", Kind: "Job", Name: "x"},
 			Membership{}},
 		"ReplicaSet": {nil, nil, &metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "x"}, Membership{}},
 		"JobSet": {pairs{labelJobSet: "js", labelReplicatedJob: "workers"}, nil, job,
-			Membership{Key: "jobset/team/js", Owner: metav1.OwnerReference{Kind: "JobSet", Name: "js"}, Task: "workers"}},
+			Membership{Key: "jobset/team/js", Owner: metav1.OwnerReference{Kind: "JobSet", Name: "js"}, Object: Object{JobSets, "team/js"}, Task: "workers"}},
 		"RayCluster": {pairs{labelRayGroup: "gpu"}, nil, &metav1.OwnerReference{APIVersion: "ray.io/v1", Kind: "RayCluster", Name: "ray"},
-			Membership{Key: "owner/u1", Owner: metav1.OwnerReference{APIVersion: "ray.io/v1", Kind: "RayCluster", Name: "ray"}, Task: "gpu"}},
-		"queue by label":      {pairs{names.LabelQueue: "a"}, pairs{names.AnnotationVolcanoQueue: "b"}, nil, Membership{Queue: "a"}},
-		"queue by annotation": {nil, pairs{names.AnnotationVolcanoQueue: "b"}, nil, Membership{Queue: "b"}},
+			Membership{Key: "owner/u1", Owner: metav1.OwnerReference{APIVersion: "ray.io/v1", Kind: "RayCluster", Name: "ray"}, Object: Object{RayClusters, "team/ray"}, Task: "gpu"}},
+		"queue by label":         {pairs{names.LabelQueue: "a"}, pairs{names.AnnotationVolcanoQueue: "b"}, nil, Membership{Queue: "a"}},
+		"queue by annotation":    {nil, pairs{names.AnnotationVolcanoQueue: "b", names.AnnotationVolcanoJobQueue: "c"}, nil, Membership{Queue: "b"}},
+		"queue of a Volcano Job": {nil, pairs{names.AnnotationVolcanoJobQueue: "c"}, nil, Membership{Queue: "c"}},
 		"times": {nil, pairs{names.AnnotationRuntime: "90m", names.AnnotationMinRuntime: "10m", names.AnnotationUser: "ann"}, nil,
 			Membership{Runtime: 90 * time.Minute, MinRuntime: 10 * time.Minute, User: "ann"}},
 	}
@@ -208,7 +209,8 @@ status: {state: Open}
 	for what, got := range map[string][2]int64{
 		"capability gpu": {q.Capability[gpu], 16000}, "capability cpu": {q.Capability[engine.CPU], 64000},
 		"capability memory": {q.Capability[engine.Memory], 1024}, "capability model": {q.Capability[engine.Model(model.ParseModel("A100").Name())], 8000},
-		"deserved": {q.Deserved[gpu], 7500}, "guarantee": {q.Guarantee[gpu], 4000}, "kinds": {int64(len(q.Capability)), 4},
+		"deserved": {q.Deserved[gpu], 7500}, "guarantee": {q.Guarantee[gpu], 4000}, "kinds": {int64(len(q.Capability)), 5},
+		"capability of another resource": {q.Capability["resource/example.com/fpga"], 3},
 	} {
 		if got[0] != got[1] {
 			t.Errorf("%s: got %d, want %d; %v", what, got[0], got[1], q.Capability)

@@ -33,18 +33,7 @@ func fromGPUNode(node *v1.Node, gn *v1alpha1.GPUNode) (*model.Node, error) {
 	}
 	n := base(node)
 	for i, d := range gn.Spec.Devices {
-		numa := model.NUMAUnknown
-		if d.NUMA != nil {
-			numa = int(*d.NUMA)
-		}
-		device := model.Device{
-			Index: int(d.Index), UUID: d.UUID, Vendor: model.Vendor(d.Vendor), Model: model.ParseModel(d.Model),
-			Memory: model.MiB(d.MemoryMiB), NUMA: numa,
-		}
-		// One replica means that the device is not time-sliced.
-		if n := labelNumber(node, replicasLabel); n > 1 {
-			device.Tenants = int(min(n, model.MaxDevices))
-		}
+		device := deviceFrom(node, &d)
 		if d.MIG != nil { // the agent turns MIG mode on and off as needed
 			device.MIG, device.MIGSlices = cuts(device, d.MIG)
 			if len(d.MIG.Instances) > 0 {
@@ -52,7 +41,7 @@ func fromGPUNode(node *v1.Node, gn *v1alpha1.GPUNode) (*model.Node, error) {
 				if device.MIG, err = existing(device, d.MIG.Instances); err != nil {
 					note(fmt.Errorf("spec.devices[%d].mig.%w", i, err))
 				}
-				device.Fixed = true
+				device.Fixed, device.Replicated = true, false // instances are sold one by one
 			}
 		}
 		n.Devices = append(n.Devices, device)
@@ -76,9 +65,32 @@ func fromGPUNode(node *v1.Node, gn *v1alpha1.GPUNode) (*model.Node, error) {
 			n.Links = append(n.Links, model.Link{Between: between, Class: class, Count: int(l.Count)})
 		}
 	}
-	heed(n, node)
+	addPublished(n, node)
 	note(setHealth(n, gn))
 	return n, problem
+}
+
+// deviceFrom is a device as a GPUNode lists it, with what the node's labels say of
+// sharing, but for its cuts.
+func deviceFrom(node *v1.Node, d *v1alpha1.Device) model.Device {
+	out := model.Device{
+		Index: int(d.Index), UUID: d.UUID, Vendor: model.Vendor(d.Vendor), Model: model.ParseModel(d.Model),
+		Memory: model.MiB(d.MemoryMiB), NUMA: model.NUMAUnknown,
+	}
+	if d.NUMA != nil {
+		out.NUMA = int(*d.NUMA)
+	}
+	switch out.Vendor {
+	case model.Ascend:
+		out.Model = ascendModel(d.Model)
+	case model.NVIDIA:
+		// One replica means that the device is not time-sliced.
+		if n := labelNumber(node, replicasLabel); n > 1 {
+			out.Tenants = int(min(n, model.MaxDevices))
+		}
+		replicasOf(node).apply(&out)
+	}
+	return out
 }
 
 // setHealth marks the devices of which a GPUNode says that they are not healthy. It
@@ -115,17 +127,17 @@ func setHealth(n *model.Node, gn *v1alpha1.GPUNode) error {
 	return problem
 }
 
-// heed adds to a GPUNode's inventory what device plugins of other families say on
-// the node: cards they found unhealthy or were told to leave alone, the modes they
-// offer, and how many whole cards they sell when nobody else does.
-func heed(n *model.Node, node *v1.Node) {
+// addPublished adds to a GPUNode's inventory what device plugins of other families
+// publish on the node: cards that are unhealthy or cordoned, the sharing modes they
+// offer, and how many whole cards they sell where allocatable does not say.
+func addPublished(n *model.Node, node *v1.Node) {
 	for _, v := range vocabularies {
 		if v.devices == nil {
 			continue
 		}
 		reg, err := v.devices(node)
 		if err != nil || reg == nil || reg.more || len(reg.devices) == 0 {
-			continue // what makes no sense is not needed here: the GPUNode has the devices
+			continue // not needed: the GPUNode has the devices
 		}
 		for _, sick := range reg.devices {
 			for i := range n.Devices {

@@ -82,7 +82,7 @@ func hamiDevices(node *v1.Node) (*registration, error) {
 	cordoned := split(node.Annotations[hamiCordon])
 	for i, c := range cards {
 		if c.ID == "" || c.Memory <= 0 || c.Memory > maxMiB || c.Count < 0 || c.Index < 0 || c.Index > record.MaxIndex || !recordable(c.ID) {
-			return nil, fmt.Errorf("metadata.annotations[%s]: entry %d makes no sense: %+v", hamiRegister, i, c)
+			return nil, fmt.Errorf("metadata.annotations[%s]: entry %d: id, devmem, count or index is out of range: %+v", hamiRegister, i, c)
 		}
 		d := model.Device{Index: c.Index, UUID: c.ID, Vendor: model.NVIDIA, Model: model.ParseModel(c.Type), Memory: model.MiB(c.Memory), NUMA: c.NUMA, Tenants: c.Count}
 		if !c.Healthy || slices.Contains(cordoned, c.ID) {

@@ -52,11 +52,26 @@ func Describe(node *v1.Node, f Facts) (*model.Node, error) {
 // Inventory describes a node's devices: from its GPUNode if it has one, else
 // from labels and allocatable. The inventory is always usable; the error says
 // what had to be ignored (a field of a GPUNode that contradicts others, a label
-// that makes no sense), naming the field.
+// with an invalid value), naming the field.
 func Inventory(node *v1.Node, gn *v1alpha1.GPUNode) (*model.Node, error) {
 	n, err := devicesOf(node, gn)
+	markUnhealthy(n, node)
 	n.Host, n.Extras = nodeOffers(node)
 	return n, err
+}
+
+// markUnhealthy marks the devices that the annotation volcano.sh/gpu-unhealthy-ids of
+// the node lists, by index or UUID. Volcano's device plugin writes indexes of NVIDIA's
+// cards; entries that name no device of the node are ignored, as Volcano does.
+func markUnhealthy(n *model.Node, node *v1.Node) {
+	for _, id := range split(node.Annotations[names.AnnotationAvoidUnhealthy]) {
+		for i := range n.Devices {
+			d := &n.Devices[i]
+			if d.UUID == id || d.Vendor == model.NVIDIA && strconv.Itoa(d.Index) == id {
+				d.Health = model.Failed
+			}
+		}
+	}
 }
 
 func devicesOf(node *v1.Node, gn *v1alpha1.GPUNode) (*model.Node, error) {
@@ -154,8 +169,8 @@ func merge(n *model.Node, reg *registration) *model.Node {
 	return out
 }
 
-// known is the health that a family read before knows of a device: whoever speaks
-// last, a sick device stays sick.
+// known is the health that a family read before reports of a device: a device stays
+// unhealthy when any family says so.
 func known(n *model.Node, d model.Device) model.Health {
 	for _, o := range n.Devices {
 		if o.Vendor == d.Vendor && (o.UUID != "" && o.UUID == d.UUID || (o.UUID == "" || d.UUID == "") && o.Index == d.Index) {
@@ -187,8 +202,12 @@ func base(node *v1.Node) *model.Node {
 		}
 	}
 	for _, w := range whole {
+		most := int64(model.MaxDevices)
+		if w.vendor == model.NVIDIA {
+			most *= int64(max(1, replicasOf(node).turns)) // counted once for every turn
+		}
 		if q, ok := node.Status.Allocatable[w.resource]; ok && q.Sign() > 0 {
-			n.Sellable[w.vendor] = int(min(q.Value(), model.MaxDevices))
+			n.Sellable[w.vendor] = int(min(q.Value(), most))
 		}
 	}
 	return n
@@ -201,8 +220,14 @@ func fromLabels(node *v1.Node) (*model.Node, error) {
 	n := base(node)
 	var problem error
 	for _, w := range whole {
-		count := min(n.Sellable[w.vendor], model.MaxDevices-len(n.Devices))
-		if count == 0 {
+		shared := replicas{}
+		count := n.Sellable[w.vendor]
+		if w.vendor == model.NVIDIA {
+			if shared = replicasOf(node); shared.turns > 0 {
+				count = shared.cards
+			}
+		}
+		if count = min(count, model.MaxDevices-len(n.Devices)); count == 0 {
 			continue
 		}
 		memory, err := labelledMemory(node, w.vendor, count)
@@ -212,9 +237,9 @@ func fromLabels(node *v1.Node) (*model.Node, error) {
 		first := len(n.Devices)
 		var indexes []int
 		for i := range count {
-			n.Devices = append(n.Devices, model.Device{
-				Index: first + i, Vendor: w.vendor, Model: labelledModel(node, w.vendor), Memory: memory, NUMA: model.NUMAUnknown,
-			})
+			d := model.Device{Index: first + i, Vendor: w.vendor, Model: labelledModel(node, w.vendor), Memory: memory, NUMA: model.NUMAUnknown}
+			shared.apply(&d)
+			n.Devices = append(n.Devices, d)
 			indexes = append(indexes, first+i)
 		}
 		if node.Labels[names.LabelInterconnect] == "nvlink" && count > 1 {

@@ -98,9 +98,9 @@ func (t *nodeTopology) policy() (p model.NUMAPolicy, perContainer bool, err erro
 }
 
 // spreadOverZones gives devices that did not say where they are the NUMA nodes that
-// the zones have room for, in order. Which of them is which nobody knows, here and
-// elsewhere on a node without a GPUNode; how many there are on each is what decides
-// whether kubelet takes a pod.
+// the zones have room for, in order. Which device is on which zone is
+// unknown on a node without a GPUNode; how many there are on each decides whether kubelet
+// admits a pod.
 func spreadOverZones(n *model.Node, vendor model.Vendor, resource string, zones []numaZone) {
 	var counts []int
 	total := 0

@@ -65,7 +65,7 @@ func readPlacement(pod *v1.Pod, r *model.Request) error {
 
 // readDevicePolicy reads HAMi's list of device policies. The first direction counts.
 // numa and topology-aware ask for what is done anyway where links are known. mutex
-// wants devices nobody uses; HAMi lets others join later, here the pod stays alone.
+// wants unused devices; HAMi lets others join later, here the pod stays alone.
 func readDevicePolicy(pod *v1.Pod, r *model.Request) error {
 	words, err := wordList(pod, hamiDevicePolicy)
 	if err != nil && pod.Annotations[hamiDevicePolicy] != "" {

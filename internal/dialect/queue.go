@@ -5,7 +5,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -83,57 +82,6 @@ func QueueOf(o *unstructured.Unstructured) (arbiter.Queue, error) {
 	return q, err
 }
 
-// SizeOf is how many pods a Job, JobSet or RayCluster runs together, of a Job those
-// that are left to run; 0 when they need not start together: a Job whose pods have no
-// index, or more indexes than run at a time, is a bag of single pods.
-func SizeOf(o *unstructured.Unstructured) int {
-	var err error
-	spec := reader{o.Object, &err}
-	switch o.GetKind() {
-	case "Job":
-		n := spec.parallelism("spec")
-		if c, ok := spec.number("spec", "completions"); ok && c > int64(n) || spec.text("spec", "completionMode") != "Indexed" {
-			return 0
-		}
-		// Indexes that are done for are not run again.
-		return max(0, n-spec.indexes("status", "completedIndexes")-spec.indexes("status", "failedIndexes"))
-	case "JobSet":
-		total := 0
-		jobs, _, _ := unstructured.NestedSlice(o.Object, "spec", "replicatedJobs")
-		for _, j := range jobs {
-			if job, ok := j.(map[string]any); ok {
-				r := reader{job, &err}
-				replicas := int64(1)
-				if n, ok := r.number("replicas"); ok {
-					replicas = n
-				}
-				total += int(max(0, min(replicas, maxGang))) * max(1, r.parallelism("template", "spec"))
-			}
-		}
-		return min(total, maxGang)
-	case "RayCluster":
-		total := 1 // the head
-		scales, _, _ := unstructured.NestedBool(o.Object, "spec", "enableInTreeAutoscaling")
-		groups, _, _ := unstructured.NestedSlice(o.Object, "spec", "workerGroupSpecs")
-		for _, g := range groups {
-			if group, ok := g.(map[string]any); ok {
-				r := reader{group, &err}
-				n, ok := r.number("replicas")
-				if least, has := r.number("minReplicas"); has && (scales || !ok) {
-					n = least // the rest comes when there is room
-				}
-				hosts, ok := r.number("numOfHosts")
-				if !ok {
-					hosts = 1
-				}
-				total += int(max(0, min(n, maxGang)) * max(1, min(hosts, maxGang)))
-			}
-		}
-		return min(total, maxGang)
-	}
-	return 0
-}
-
 // reader reads fields of an object whose type is not ours; the first that makes no
 // sense is kept in err.
 type reader struct {
@@ -162,41 +110,7 @@ func (r reader) number(path ...string) (int64, bool) {
 	return 0, false
 }
 
-// indexes counts a Job's indexes, written like 1,3-5,7.
-func (r reader) indexes(path ...string) (n int) {
-	text := r.text(path...)
-	if text == "" {
-		return 0
-	}
-	for _, part := range strings.Split(text, ",") {
-		first, last, isRange := strings.Cut(part, "-")
-		a, err := strconv.Atoi(first)
-		b := a
-		if isRange && err == nil {
-			b, err = strconv.Atoi(last)
-		}
-		if err != nil || b < a {
-			r.note(fmt.Errorf("%q are no indexes", text), path)
-			return 0
-		}
-		n += b - a + 1
-	}
-	return n
-}
-
-func (r reader) parallelism(path ...string) int {
-	n, ok := r.number(append(slices.Clone(path), "parallelism")...)
-	if !ok {
-		n = 1
-	}
-	if c, ok := r.number(append(slices.Clone(path), "completions")...); ok {
-		n = min(n, c)
-	}
-	return int(max(0, min(n, maxGang)))
-}
-
-// amounts reads a list of resources. Resources that are not GPUs, CPU or memory do
-// not count.
+// amounts reads a list of resources into the names and units of Charge.
 func (r reader) amounts(path ...string) map[arbiter.Resource]int64 {
 	list, ok, err := unstructured.NestedMap(r.object, path...)
 	r.note(err, path)
@@ -214,7 +128,7 @@ func (r reader) amounts(path ...string) map[arbiter.Resource]int64 {
 			r.note(fmt.Errorf("%v is negative", list[name]), append(slices.Clone(path), name))
 			continue
 		}
-		if q.Value() > math.MaxInt64/model.FullMilli {
+		if q.Value() > math.MaxInt64/model.FullMilli || name != "memory" && q.Value() > arbiter.MaxAmount {
 			r.note(fmt.Errorf("%v is too much", list[name]), append(slices.Clone(path), name))
 			continue
 		}
@@ -223,27 +137,35 @@ func (r reader) amounts(path ...string) map[arbiter.Resource]int64 {
 	return out
 }
 
-// countAmount adds an amount of a resource that queues and quotas count, GPUs and CPUs
-// in thousandths; false for others.
-func countAmount(to map[arbiter.Resource]int64, name string, q resource.Quantity) bool {
+// countAmount adds an amount of a resource in the arbiter's units: GPUs and CPUs in
+// thousandths, memory in MiB, others as they are.
+func countAmount(to map[arbiter.Resource]int64, name string, q resource.Quantity) {
 	switch {
 	case name == "cpu":
 		to[engine.CPU] += q.MilliValue()
-		return true
+		return
 	case name == "memory":
 		to[engine.Memory] += q.Value() >> 20
-		return true
+		return
 	case strings.HasPrefix(name, modelPrefix):
-		to[engine.Model(model.ParseModel(strings.TrimPrefix(name, modelPrefix)).Name())] += q.MilliValue()
-		return true
+		to[engine.Model(limitedModel(strings.TrimPrefix(name, modelPrefix)).Name())] += q.MilliValue()
+		return
 	}
-	for _, vendor := range model.Vendors {
-		if string(resourceOf(vendor)) == name {
-			to[engine.GPU(vendor)] += q.MilliValue()
-			return true
+	for _, w := range whole {
+		if string(w.resource) == name {
+			to[engine.GPU(w.vendor)] += q.MilliValue()
+			return
 		}
 	}
-	return false
+	to[arbiter.Resource(resourcePrefix+canonical(name))] += q.Value()
+}
+
+// limitedModel is the model that a limit is about.
+func limitedModel(name string) model.GPUModel {
+	if strings.Contains(strings.ToLower(name), "ascend") {
+		return ascendModel(name)
+	}
+	return model.ParseModel(name)
 }
 
 func (r reader) note(err error, path []string) {

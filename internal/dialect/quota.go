@@ -2,10 +2,12 @@ package dialect
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/arbiter"
@@ -14,9 +16,12 @@ import (
 // maxQuota keeps sums far from overflow.
 const maxQuota = 1 << 40
 
+// nativeResources are Kubernetes' own that are counted.
+var nativeResources = []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage, v1.ResourcePods}
+
 // QuotaOf reads how much of the cluster's GPUs a namespace may use at once:
 //
-//	tangram.dev/quota: nvidia.com/gpu=16, gpu.tangram.dev/h100=8
+//	tangram.dev/quota: nvidia.com/gpu=16, gpu.tangram.dev/h100=8, huawei.com/Ascend310P=4
 //
 // It is one more limit beside the cluster's ResourceQuota objects: those refuse pods
 // when they are created, this one lets them wait. nil when the namespace says nothing.
@@ -38,9 +43,14 @@ func QuotaOf(ns *v1.Namespace) (map[arbiter.Resource]int64, error) {
 		if err != nil || q.Sign() < 0 || q.Value() > maxQuota {
 			return nil, fail("%q is not an amount", amount)
 		}
-		if !countAmount(out, strings.TrimSpace(name), q) {
-			return nil, fail("%q is not cpu, memory, a GPU resource or gpu.%s/MODEL", name, names.Group)
+		name = strings.TrimSpace(name)
+		if problem := validation.IsQualifiedName(name); len(problem) > 0 {
+			return nil, fail("%q is not the name of a resource: %s", name, problem[0])
 		}
+		if !strings.Contains(name, "/") && !slices.Contains(nativeResources, v1.ResourceName(name)) && !strings.HasPrefix(name, v1.ResourceHugePagesPrefix) {
+			return nil, fail("%q is not cpu, memory, an extended resource or gpu.%s/MODEL", name, names.Group)
+		}
+		countAmount(out, name, q)
 	}
 	if len(out) == 0 {
 		return nil, fail("%q names no resource", text)

@@ -15,8 +15,8 @@ import (
 func Request(pod *v1.Pod) (*model.Request, error) { return RequestOn(pod, topology.DefaultLevels()) }
 
 // RequestOn reads what a pod asks for on a cluster with the given levels of domains:
-// nil when it asks for no GPU, an error that names the field when it asks for
-// nonsense.
+// nil when it asks for no GPU, an error that names the field when the
+// request is invalid.
 func RequestOn(pod *v1.Pod, levels topology.Levels) (*model.Request, error) {
 	r, used, err := counts(pod)
 	if err != nil || r == nil {
@@ -70,6 +70,12 @@ func counts(pod *v1.Pod) (*model.Request, []*vocabulary, error) {
 			}
 			container.Resource, container.Count, container.Part = string(a.resource), a.count, a.part
 			r.MinMemory = max(r.MinMemory, a.minMemory)
+			if len(a.models) > 0 {
+				if len(r.UseModels) > 0 && !slices.Equal(r.UseModels, a.models) {
+					return fmt.Errorf("%s: two kinds of cards in one pod, the other is %s", a.field, first.field)
+				}
+				r.UseModels = a.models
+			}
 		}
 		r.Containers = append(r.Containers, container)
 		return nil

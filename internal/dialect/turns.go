@@ -6,6 +6,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/model"
 )
 
@@ -14,8 +15,6 @@ import (
 const (
 	sharedGPU v1.ResourceName = "nvidia.com/gpu.shared"
 	vGPU      v1.ResourceName = "nvidia.com/vgpu"
-
-	replicasLabel = "nvidia.com/gpu.replicas" // GPU Feature Discovery's
 )
 
 var turns = vocabulary{
@@ -44,7 +43,7 @@ var turns = vocabulary{
 				continue
 			}
 			each := labelNumber(node, replicasLabel)
-			cards := labelNumber(node, "nvidia.com/gpu.count")
+			cards := labelNumber(node, names.LabelNVIDIACount)
 			if cards == 0 && each > 0 {
 				cards = turns / each
 			}

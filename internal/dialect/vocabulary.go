@@ -43,6 +43,8 @@ type ask struct {
 	count     int
 	part      model.Part
 	minMemory model.MiB
+	// models, when given, are the only ones whose devices the words are about.
+	models []model.GPUModel
 	// field is where it says so, for messages.
 	field string
 }
@@ -95,6 +97,13 @@ func Unpublished() []string {
 	for _, profile := range mig.Names() {
 		out = append(out, slicePrefix+profile)
 	}
+	for _, chip := range ascendChips {
+		name := "huawei.com/" + chip.name
+		out = append(out, name+ascendMemory, name+ascendPercent)
+		// The requirement documents' spelling, which no plugin publishes.
+		lower := strings.ToLower(name)
+		out = append(out, lower, lower+ascendMemory, lower+ascendPercent)
+	}
 	return out
 }
 
@@ -110,6 +119,14 @@ func named(c *v1.Container, prefix string) []v1.ResourceName {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// namedFold is named without regard to case.
+func namedFold(c *v1.Container, prefix string) []v1.ResourceName {
+	return slices.DeleteFunc(named(c, ""), func(name v1.ResourceName) bool {
+		_, ok := cutPrefixFold(string(name), prefix)
+		return !ok
+	})
 }
 
 // words reads several resources of one container.
@@ -186,17 +203,27 @@ func perCard(w *words, number, memory, percent, cores v1.ResourceName) (*ask, er
 	return &a, nil
 }
 
-// encodeCards spells granted shares the way HAMi and Volcano do: a card is
+// encodeCards spells granted cards the way HAMi and Volcano do: a card is
 // "uuid,type,MiB,cores:", containers are separated by ";".
 func encodeCards(p placed, kind string, everyContainer bool) string {
 	var b strings.Builder
 	first := true
+	var whole []model.Mask
+	if len(p.grant.Parts) == 0 {
+		whole = p.request.Share(p.grant.Set)
+	}
 	for i := range p.request.Containers {
 		var cards string
 		for _, g := range p.grant.Parts {
 			if g.Container == i {
 				d := p.node.Devices[g.Slot]
 				cards += fmt.Sprintf("%s,%s,%d,%d:", deviceName(d), kind, g.Memory, g.Part.Milli/10)
+			}
+		}
+		if whole != nil {
+			for slot := range whole[i].Slots() {
+				d := p.node.Devices[slot]
+				cards += fmt.Sprintf("%s,%s,%d,0:", deviceName(d), kind, d.Memory)
 			}
 		}
 		if cards == "" && !everyContainer {
@@ -214,7 +241,7 @@ func encodeCards(p placed, kind string, everyContainer bool) string {
 	return b.String()
 }
 
-// deviceName is a device's UUID, or its index where nobody knows the UUID.
+// deviceName is a device's UUID, or its index where the UUID is unknown.
 func deviceName(d model.Device) string {
 	if d.UUID != "" {
 		return d.UUID

@@ -47,8 +47,16 @@ func TestVocabularies(t *testing.T) {
 		{"cGPU and core, ACK's word", "aliyun.com/gpu-mem=8 aliyun.com/gpu-core.percentage=50", "", model.NVIDIA, 1, share(8<<10, 0, 500)},
 		{"cGPU over two cards", "aliyun.com/gpu-mem=8 aliyun.com/gpu-core.percentage=120", "2", model.NVIDIA, 2, share(4<<10, 0, 600)},
 		{"Ascend", "huawei.com/Ascend910=4", "", model.Ascend, 4, model.Part{}},
-		{"Ascend memory", "huawei.com/Ascend910B3=1 huawei.com/Ascend910B3-memory=16384", "", model.Ascend, 1, share(16384, 0, 0)},
-		{"Ascend core", "huawei.com/npu-core=25", "", model.Ascend, 1, share(0, 0, 250)},
+		{"Ascend memory: a template", "huawei.com/Ascend910B3=1 huawei.com/Ascend910B3-memory=16384", "", model.Ascend, 1, share(16384, 0, 250)},
+		{"Ascend memory is rounded up to a template", "huawei.com/Ascend310P=1 huawei.com/Ascend310P-memory=4000", "", model.Ascend, 1, share(6144, 0, 250)},
+		{"Ascend memory beyond the templates: a whole card", "huawei.com/Ascend310P=1 huawei.com/Ascend310P-memory=20000", "", model.Ascend, 1, model.Part{}},
+		{"Ascend in lower case", "huawei.com/ascend310p=1 huawei.com/ascend310p-memory=3072", "", model.Ascend, 1, share(3072, 0, 125)},
+		{"Ascend core: memory as it is", "huawei.com/Ascend310P=1 huawei.com/Ascend310P-memory=4000 huawei.com/Ascend310P-core=30", "", model.Ascend, 1, share(4000, 0, 300)},
+		{"Ascend core alone: all memory", "huawei.com/ascend310p=1 huawei.com/ascend310p-core=30", "", model.Ascend, 1, share(0, 100, 300)},
+		{"Ascend of an unknown kind: memory as it is", "huawei.com/Ascend950=1 huawei.com/Ascend950-memory=5000", "", model.Ascend, 1, share(5000, 0, 0)},
+		{"Ascend cut beforehand", "huawei.com/Ascend310P-2c=1", "", model.Ascend, 1, model.Part{}},
+		{"AI cores of a card", "huawei.com/npu-core=2", "", model.Ascend, 1, share(0, 0, 250)},
+		{"AI cores of whole cards", "huawei.com/npu-core=16", "", model.Ascend, 2, model.Part{}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -125,6 +133,12 @@ func TestVocabularyRefusals(t *testing.T) {
 		{"Ascend zero memory", "huawei.com/Ascend910=1 huawei.com/Ascend910-memory=0", "", at("huawei.com/Ascend910-memory") + ": 0, but"},
 		{"Ascend no cards", "huawei.com/Ascend910=0 huawei.com/Ascend910-memory=1", "", at("huawei.com/Ascend910") + ": 0, but"},
 		{"Ascend zero core", "huawei.com/npu-core=0", "", at("huawei.com/npu-core") + ": 0"},
+		{"Ascend AI cores that no template has", "huawei.com/npu-core=3", "", at("huawei.com/npu-core") + ": 3 AI cores"},
+		{"Ascend AI cores beside cards", "huawei.com/npu-core=2 huawei.com/Ascend310P=1", "", at("huawei.com/npu-core") + ": given beside"},
+		{"Ascend parts of two cards", "huawei.com/Ascend310P=2 huawei.com/Ascend310P-memory=3072", "", at("huawei.com/Ascend310P") + ": a part of each of 2 cards"},
+		{"Ascend more memory than a card has", "huawei.com/ascend310p=1 huawei.com/ascend310p-memory=30000", "", at("huawei.com/ascend310p-memory") + ": 30000 MiB"},
+		{"Ascend core of a card over 100 %", "huawei.com/Ascend310P-core=101", "", at("huawei.com/Ascend310P-core") + ": 101"},
+		{"Ascend two spellings of two cards", "huawei.com/ascend310p=1 huawei.com/Ascend910B3=1", "", at("huawei.com/ascend310p") + ": two kinds"},
 		{"Ascend memory of another card", "huawei.com/Ascend910=1 huawei.com/Ascend310P-memory=1", "", at("huawei.com/Ascend910") + ": two kinds"},
 		{"Ascend beside NVIDIA", "huawei.com/Ascend910=1 nvidia.com/gpu=1", "", at("huawei.com/Ascend910") + ": two vocabularies"},
 		{"AMD fraction", "amd.com/gpu=500m", "", at("amd.com/gpu") + ": 500m"},
@@ -166,14 +180,14 @@ func TestRegistrations(t *testing.T) {
 				return d.UUID == "GPU-a" && d.Memory == 24576 && d.Tenants == 10 && d.Model.Is(model.ParseModel("A10"))
 			}, ""},
 		{"HAMi nonsense", hamiRegister, `{`, "nvidia.com/gpu=20", 20, nil, hamiRegister},
-		{"HAMi no memory", hamiRegister, `[{"id":"GPU-a"}]`, "nvidia.com/gpu=1", 1, nil, "entry 0 makes no sense"},
-		{"HAMi a name no record holds", hamiRegister, `[{"id":"GPU a","devmem":1}]`, "nvidia.com/gpu=1", 1, nil, "entry 0 makes no sense"},
-		{"HAMi an index no record holds", hamiRegister, `[{"id":"GPU-a","index":1024,"devmem":1}]`, "nvidia.com/gpu=1", 1, nil, "entry 0 makes no sense"},
+		{"HAMi no memory", hamiRegister, `[{"id":"GPU-a"}]`, "nvidia.com/gpu=1", 1, nil, "entry 0: id, devmem"},
+		{"HAMi a name no record holds", hamiRegister, `[{"id":"GPU a","devmem":1}]`, "nvidia.com/gpu=1", 1, nil, "entry 0: id, devmem"},
+		{"HAMi an index no record holds", hamiRegister, `[{"id":"GPU-a","index":1024,"devmem":1}]`, "nvidia.com/gpu=1", 1, nil, "entry 0: id, devmem"},
 		{"HAMi same card twice", hamiRegister, `[{"id":"GPU-a","devmem":1},{"id":"GPU-a","index":1,"devmem":1}]`, "nvidia.com/gpu=1", 1, nil, "devices[1].uuid"},
 		{"Volcano vGPU", volcanoRegister, "GPU-a,10,32768,NVIDIA-Tesla V100,true,hami-core:GPU-b,10,32768,NVIDIA-Tesla V100,false,hami-core:", "volcano.sh/vgpu-number=20", 2,
 			func(d model.Device) bool { return d.UUID == "GPU-a" && d.Memory == 32768 && d.Tenants == 10 }, ""},
 		{"Volcano vGPU short", volcanoRegister, "GPU-a,10:", "volcano.sh/vgpu-number=20", 0, nil, "has 2 fields"},
-		{"Volcano vGPU a name no record holds", volcanoRegister, "GPU;a,10,32768,V100,true,hami-core:", "volcano.sh/vgpu-number=20", 0, nil, "card 0 makes no sense"},
+		{"Volcano vGPU a name no record holds", volcanoRegister, "GPU;a,10,32768,V100,true,hami-core:", "volcano.sh/vgpu-number=20", 0, nil, "card 0: uuid, count"},
 		{"Volcano share", "", "", "volcano.sh/gpu-number=2 volcano.sh/gpu-memory=65536", 2, func(d model.Device) bool { return d.Memory == 32768 }, ""},
 		{"cGPU", "", "", "aliyun.com/gpu-count=2 aliyun.com/gpu-mem=64", 2, func(d model.Device) bool { return d.Memory == 32<<10 }, ""},
 		{"time-sliced", "", "", "nvidia.com/gpu.shared=8", 2, func(d model.Device) bool { return d.Tenants == 4 }, ""},
@@ -182,7 +196,10 @@ func TestRegistrations(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			n := nodeOf(map[string]string{replicasLabel: "4"}, tt.allocatable)
+			n := nodeOf(nil, tt.allocatable)
+			if strings.HasPrefix(tt.allocatable, string(sharedGPU)) {
+				n.Labels = map[string]string{replicasLabel: "4"}
+			}
 			if tt.annotation != "" {
 				n.Annotations = map[string]string{tt.annotation: tt.value}
 			}

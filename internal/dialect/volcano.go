@@ -123,7 +123,7 @@ func volcanoVDevices(node *v1.Node) (*registration, error) {
 		count, err1 := strconv.Atoi(f[1])
 		memory, err2 := strconv.ParseInt(f[2], 10, 64)
 		if f[0] == "" || err1 != nil || err2 != nil || count < 0 || memory <= 0 || memory > maxMiB || !recordable(f[0]) {
-			return nil, fmt.Errorf("metadata.annotations[%s]: card %d makes no sense: %s", volcanoRegister, i, card)
+			return nil, fmt.Errorf("metadata.annotations[%s]: card %d: uuid, count or memory is out of range: %s", volcanoRegister, i, card)
 		}
 		d := model.Device{Index: i, UUID: f[0], Vendor: model.NVIDIA, Model: model.ParseModel(f[3]), Memory: model.MiB(memory), NUMA: model.NUMAUnknown, Tenants: count}
 		if f[4] != "true" {

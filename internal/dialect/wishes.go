@@ -15,9 +15,12 @@ import (
 // readWishes fills a request with what annotations, node selector and affinity
 // say about models and devices.
 func readWishes(pod *v1.Pod, r *model.Request) error {
-	var err error
-	if r.UseModels, err = modelList(pod, names.AnnotationUseModel); err != nil {
+	use, err := modelList(pod, names.AnnotationUseModel)
+	if err != nil {
 		return err
+	}
+	if len(r.UseModels) == 0 { // else the resource's own name says which
+		r.UseModels = use
 	}
 	if r.AvoidModels, err = modelList(pod, names.AnnotationAvoidModel); err != nil {
 		return err

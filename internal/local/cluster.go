@@ -32,6 +32,9 @@ type Options struct {
 	KWOK bool
 	// APIServer are further arguments for kube-apiserver.
 	APIServer []string
+	// KeepRestarting restarts processes that may be restarted however often they
+	// crash, for runs that kill them on purpose.
+	KeepRestarting bool
 }
 
 // Cluster is a running control plane. Its methods are safe for concurrent use.
@@ -92,10 +95,14 @@ func open(o Options) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
+	policy := defaultRestartPolicy
+	if o.KeepRestarting {
+		policy.limit = 0
+	}
 	return &Cluster{
 		dir: dir, bin: bin, out: o.Out, lock: held,
 		spawn:  newSpawner(),
-		policy: defaultRestartPolicy,
+		policy: policy,
 		failed: make(chan error, 1),
 	}, nil
 }

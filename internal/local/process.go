@@ -21,7 +21,8 @@ const (
 )
 
 // restartPolicy says when a crashed process is started again: after a pause that
-// doubles from first, but not more than limit times within window.
+// doubles from first, but not more than limit times within window; limit 0 means any
+// number of times, with a pause that stops growing.
 type restartPolicy struct {
 	first  time.Duration
 	limit  int
@@ -93,6 +94,21 @@ func (p *Process) Name() string { return p.program.Name }
 
 // Done is closed once the process has ended and will not be restarted.
 func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Signal sends a signal to the run in progress and does not wait for its effect: a
+// process that dies of it is restarted if it may be. Between two runs it is an error.
+func (p *Process) Signal(sig syscall.Signal) error {
+	p.mu.Lock()
+	cmd := p.cmd
+	p.mu.Unlock()
+	if cmd == nil {
+		return fmt.Errorf("signal %s: it does not run", p.program.Name)
+	}
+	if err := cmd.Process.Signal(sig); err != nil {
+		return fmt.Errorf("signal %s: %w", p.program.Name, err)
+	}
+	return nil
+}
 
 // Kill ends the process at once (SIGKILL), for good, and waits for its end.
 func (p *Process) Kill() error { return p.end(syscall.SIGKILL) }
@@ -248,10 +264,11 @@ func (p *Process) mayRestart(now time.Time) (time.Duration, bool) {
 		}
 	}
 	p.recent = kept
-	if len(p.recent) >= p.policy.limit {
+	if p.policy.limit > 0 && len(p.recent) >= p.policy.limit {
 		return 0, false
 	}
-	pause := p.policy.first << len(p.recent)
+	const doublings = 4 // 3.2 seconds by default: those of a limit of five
+	pause := p.policy.first << min(len(p.recent), doublings)
 	p.recent = append(p.recent, now)
 	return pause, true
 }

@@ -120,6 +120,52 @@ func TestCrashLoopIsGivenUp(t *testing.T) {
 	}
 }
 
+func TestRestartedHoweverOften(t *testing.T) {
+	c, err := open(Options{Dir: t.TempDir(), KeepRestarting: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Stop() })
+	c.policy.first = time.Millisecond
+	p, err := c.Run(t.Context(), program("broken", roleCrash))
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the tenth restart", func() bool { return p.Restarts() >= 10 })
+	select {
+	case err := <-c.Failed():
+		t.Error(err)
+	default:
+	}
+}
+
+func TestSignalledProcessIsRestarted(t *testing.T) {
+	c, _ := openTest(t)
+	p, err := c.Run(t.Context(), program("sleeper", roleSleep))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := p.Pid()
+	for _, sig := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGCONT} {
+		if err := p.Signal(sig); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if p.Pid() != first || !isAlive(first) {
+		t.Error("a process that was stopped and continued is another, or is gone")
+	}
+	if err := p.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "its restart", func() bool { return p.Restarts() == 1 && p.Pid() != first })
+	if err := p.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Signal(syscall.SIGKILL); err == nil {
+		t.Error("a process that has ended was signalled")
+	}
+}
+
 func TestRunSaysWhyAProgramDidNotGetReady(t *testing.T) {
 	c, _ := openTest(t)
 	broken := program("broken", roleCrash)

@@ -66,6 +66,7 @@ func mixedPod(i int, random *rand.Rand) *v1.Pod {
 // again three times. Every pod is bound, no device is held twice, and the ledger
 // the last scheduler rebuilt equals the records.
 func TestKilledThreeTimes(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, true)
 	w.fleet(mixedFleet)
 	const total = 500
@@ -150,6 +151,7 @@ func (w *world) selfCheck(scheduler *local.Process, holders int) {
 // TestFailover: two replicas; the leader is killed in the middle of work, the
 // second takes over and hands nothing out twice.
 func TestFailover(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, true)
 	w.fleet(mixedFleet)
 	flags := []string{"--leader-elect=true", "--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms"}

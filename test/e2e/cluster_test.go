@@ -18,6 +18,7 @@ import (
 // TestBareCluster: no CRD of ours, no agent. Labels and allocatable are enough;
 // and when the CRD and GPUNodes come later, they are noticed.
 func TestBareCluster(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, false)
 	const fleet = `pools: [{name: v100, count: 2, gpu: {model: V100-32GB, count: 4}}]`
 	w.bareNodes(fleet)
@@ -32,7 +33,7 @@ func TestBareCluster(t *testing.T) {
 		t.Errorf("b should fill %s, went to %s", node, n)
 	}
 	w.create(pod("c", 1, func(p *v1.Pod) { p.Annotations[names.AnnotationUseModel] = "A100" }))
-	w.waits("c", "2 nodes have too few GPUs of model a100 (0 of 1)")
+	w.waits("c", "2 have too few GPUs of model a100 (0 of 1)")
 
 	if err := w.ApplyManifests(context.Background(), config.CRDs()); err != nil {
 		t.Fatal(err)
@@ -49,13 +50,14 @@ func TestBareCluster(t *testing.T) {
 // TestWaitingPodsWake: a pod that waits starts when, and only when, something
 // gives it room: another ends, a device recovers, a node comes or changes.
 func TestWaitingPodsWake(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, true)
 	w.fleet(`pools: [{name: a100, count: 1, gpu: {model: A100-80GB, count: 4}}]`)
 	w.scheduler(nil)
 	w.create(pod("first", 3))
 	w.bound("first")
 	w.create(pod("second", 4))
-	w.waits("second", "1 node has too few free GPUs (1 of 4)")
+	w.waits("second", "1 has too few free GPUs (1 of 4)")
 
 	// Deletion with a finalizer: the pod is terminating, its devices are not free.
 	first := w.get("first")
@@ -99,13 +101,13 @@ func TestWaitingPodsWake(t *testing.T) {
 		return p.Spec.NodeName == "" && waitsFor(p) != "", waitsFor(p)
 	})
 	w.create(pod("fifth", 4))
-	w.waits("fifth", "1 node has too few healthy GPUs (3 of 4)")
+	w.waits("fifth", "1 has too few healthy GPUs (3 of 4)")
 	w.health("a100-0", 2, v1alpha1.Healthy)
 	w.bound("fifth")
 
 	// A new node.
 	w.create(pod("sixth", 8))
-	w.waits("sixth", "1 node has too few GPUs in all (4 of 8)")
+	w.waits("sixth", "1 has too few GPUs in all (4 of 8)")
 	w.fleet(`pools: [{name: h100, count: 1, gpu: {model: H100-80GB, count: 8}}]`)
 	if node, _ := w.bound("sixth"); node != "h100-0" {
 		t.Errorf("sixth went to %s", node)
@@ -115,6 +117,7 @@ func TestWaitingPodsWake(t *testing.T) {
 // TestWakeUps: what only kube-scheduler can see keeps a pod waiting; what then helps
 // it must wake it, though some node "fits" all the time.
 func TestWakeUps(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, true)
 	w.fleet(`
 pools:
@@ -146,6 +149,7 @@ pools:
 // TestSoftTaints: a node that would rather not have pods gets none while another
 // will do, and gets them when none other will.
 func TestSoftTaints(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, true)
 	w.fleet(`
 pools:
@@ -165,6 +169,7 @@ pools:
 // TestPreemption: kube-scheduler's own preemption works over devices: an
 // important pod gets room, taken from as few as needed.
 func TestPreemption(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, true)
 	w.fleet(`pools: [{name: a100, count: 1, gpu: {model: A100-80GB, count: 4}}]`)
 	w.scheduler(nil)
@@ -204,6 +209,7 @@ func TestPreemption(t *testing.T) {
 // TestSeedConfiguration: seed 003's configuration loads as written, but for the
 // API version, and places pods with records.
 func TestSeedConfiguration(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, true)
 	w.fleet(`
 pools:
@@ -245,5 +251,5 @@ profiles:
 	}
 	// The profile hands out no H100.
 	w.create(pod("q", 8))
-	w.waits("q", "1 node has too few free GPUs (4 of 8)", "1 node has too few GPUs of model v100|a100|t4|3080|3090 (0 of 8)")
+	w.waits("q", "1 has too few free GPUs (4 of 8)", "1 has too few GPUs of model v100|a100|t4|3080|3090 (0 of 8)")
 }

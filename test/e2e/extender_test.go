@@ -23,6 +23,7 @@ import (
 // TestExtender: a stock kube-scheduler with gpu-extender beside it gives pods their
 // devices, shares cards, says why not, and preempts where that helps.
 func TestExtender(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, true)
 	w.fleet(`
 pools:

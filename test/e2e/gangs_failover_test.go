@@ -11,7 +11,7 @@ import (
 // TestGangPreemptionKilled: the scheduler is killed in the middle of an eviction, and
 // again. The next one does not know for whom the victims go; but the gang gets what they
 // leave, nobody else does, and nobody else is evicted. Meanwhile a second replica waits
-// to take over.
+// to take over. It runs alone: its leases are so short that a busy machine ends them.
 func TestGangPreemptionKilled(t *testing.T) {
 	w := newGangWorld(t, local.Options{}, `
 pools:

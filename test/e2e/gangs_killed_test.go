@@ -103,6 +103,7 @@ func (g *gangWatch) excuse() {
 // back. No gang runs in part by the scheduler's doing, all finish, nothing is held
 // for ever.
 func TestGangsKilled(t *testing.T) {
+	t.Parallel()
 	w := newGangWorld(t, local.Options{}, `
 pools:
 - {name: n, count: 20, gpu: {model: A100-80GB, count: 8}, rack: {size: 10}}

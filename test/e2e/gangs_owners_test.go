@@ -26,6 +26,7 @@ var ownerKinds []byte
 // nobody had to say so. The kinds may come after the scheduler has started; what a
 // scheduler left half done the next one completes.
 func TestGangsByOwner(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t, local.Options{ControllerManager: true, KWOK: true}, config.RBAC(), config.CRDs())
 	w.fleet(`
 pools:

@@ -19,6 +19,7 @@ import (
 // have room gets it by as few evictions as can be; nobody is evicted in vain, by who
 // does not preempt, or against a disruption budget.
 func TestGangPreemption(t *testing.T) {
+	t.Parallel()
 	w := newGangWorld(t, local.Options{KWOK: true}, `
 pools:
 - {name: n, count: 12, gpu: {model: A100-80GB, count: 8}}
@@ -76,7 +77,7 @@ pools:
 	} else {
 		t.Logf("%d of %d pods were evicted, the fewest", evicted, low)
 	}
-	w.event("Pod", "low-5-0", "evicted for label/default/urgent")
+	w.event("Pod", "low-5-0", "evicted for default/urgent")
 	w.noneBound("polite-", time.Second)
 	// No loop: those evicted come back as they were, and wait.
 	for j := range 4 {
@@ -89,6 +90,7 @@ pools:
 // TestReclaim: what a queue was lent it gives back within a minute, though its pods
 // would run for ever: as many go as are due, and no more.
 func TestReclaim(t *testing.T) {
+	t.Parallel()
 	w := newGangWorld(t, local.Options{KWOK: true}, `
 pools:
 - {name: n, count: 2, gpu: {model: A100-80GB, count: 8}}

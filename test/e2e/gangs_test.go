@@ -17,6 +17,7 @@ import (
 // TestGangs: where gangs come from, how they start, and what their owners are told
 // while they wait.
 func TestGangs(t *testing.T) {
+	t.Parallel()
 	w := newGangWorld(t, local.Options{}, `
 pools:
 - {name: a, count: 4, gpu: {model: A100-80GB, count: 8}, rack: {size: 4}}
@@ -112,7 +113,7 @@ func waitsForCapacity(w *world) {
 // neverFits: a gang larger than the cluster says so.
 func neverFits(w *world) {
 	w.createGang("huge", 7, 8)
-	w.waits("huge-0", "can never fit: needs 7 members, 6 can be placed")
+	w.waits("huge-0", "can never fit on the nodes there are: needs 7 members, 6 can be placed")
 	w.create(pod("small", 1))
 	w.bound("small")
 }
@@ -120,7 +121,7 @@ func neverFits(w *world) {
 // noSuchQueue: a queue nobody made is named, and the pods start once it is made.
 func noSuchQueue(w *world) {
 	w.createGang("lost", 2, 1, inQueue("nowhere"))
-	w.event("Pod", "lost-0", "there is no queue nowhere")
+	w.event("Pod", "lost-0", `there is no queue "nowhere"`)
 	w.notShown("lost-1")
 	w.queueOf("nowhere", "{weight: 1}")
 	w.gangNodes("lost-", 2, 10*time.Second)
@@ -179,7 +180,7 @@ func oneRack(w *world) {
 	w.waits("wider-0", "needs 3 members in one rack")
 	w.noneBound("wider-", time.Second)
 	w.createGang("never", 5, 8, rack)
-	w.waits("never-0", "can never fit: needs 5 members in one rack")
+	w.waits("never-0", "can never fit on the nodes there are: needs 5 members in one rack")
 	w.gone("wide-0")
 	w.gangNodes("wider-", 3, 10*time.Second)
 }

@@ -97,11 +97,12 @@ func (w *world) noneBound(prefix string, during time.Duration) {
 	}
 }
 
-// notShown checks that a pod is not shown to an autoscaler as unschedulable.
+// notShown checks that a pod is not shown to an autoscaler as unschedulable. Autoscalers
+// look for that reason alone: a condition with another one is for people.
 func (w *world) notShown(name string) {
 	w.t.Helper()
-	if seen := waitsFor(w.get(name)); seen != "no PodScheduled condition" {
-		w.t.Errorf("pod %s is shown to autoscalers: %s", name, seen)
+	if c := scheduled(w.get(name)); c.Reason == v1.PodReasonUnschedulable {
+		w.t.Errorf("pod %s is shown to autoscalers: %s", name, c.Message)
 	}
 }
 

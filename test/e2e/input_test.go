@@ -23,6 +23,7 @@ import (
 // TestBadConfiguration: the scheduler does not start, and says which field is to
 // blame.
 func TestBadConfiguration(t *testing.T) {
+	t.Parallel()
 	bin := binDir(t)
 	const head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- schedulerName: gpu-scheduler\n  plugins: {score: {enabled: [{name: GPUScore}]}, filter: {enabled: [{name: GPUFilter}]}}\n  pluginConfig:\n"
 	tests := []struct {
@@ -69,6 +70,7 @@ func TestBadConfiguration(t *testing.T) {
 
 // TestBadPods: each nonsensical pod is refused by name; none stops the others.
 func TestBadPods(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, true)
 	w.fleet(`pools: [{name: a100, count: 2, gpu: {model: A100-80GB, count: 8}}]`)
 	w.scheduler(nil)
@@ -159,6 +161,7 @@ func TestBadPods(t *testing.T) {
 // TestForgedRecords: records that nobody can prove are reported, and the pods
 // they are on are counted by what they asked for.
 func TestForgedRecords(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, true)
 	w.fleet(`pools: [{name: a100, count: 1, gpu: {model: A100-80GB, count: 8}}]`)
 	bind := func(name string, gpus int, annotation string) {
@@ -196,6 +199,7 @@ func TestForgedRecords(t *testing.T) {
 // what only the scheduler can see is reported, and the rest counts: a sick device is
 // not used.
 func TestContradictingGPUNodes(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, true)
 	w.fleet(`pools: [{name: a100, count: 1, gpu: {model: A100-80GB, count: 4}}]`)
 	gpuNodes := w.dynamic.Resource(v1alpha1.GPUNodes)

@@ -148,9 +148,9 @@ func cannotBeCompleted(w *world) {
 	w.eventually("the gang is Unknown", 20*time.Second, func() (bool, string) {
 		st := w.group(blueprint.GroupName(job)).Status
 		return st.Phase == scheduling.PodGroupUnknown && st.Running == 1 && len(st.Conditions) == 1 &&
-			st.Conditions[0].Type == scheduling.PodGroupUnschedulableType && strings.Contains(st.Conditions[0].Message, "0 can be placed"), fmt.Sprintf("%+v", st)
+			st.Conditions[0].Type == scheduling.PodGroupUnschedulableType && strings.Contains(st.Conditions[0].Message, "nodes fit: "), fmt.Sprintf("%+v", st)
 	})
-	w.says("broken", "Unschedulable", "0 can be placed")
+	w.says("broken", "Unschedulable", "nodes fit: ")
 	w.eventually("its queue counts it", 10*time.Second, func() (bool, string) {
 		st := w.queue("narrow")
 		gpus := st.Allocated["nvidia.com/gpu"]

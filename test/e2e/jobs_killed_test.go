@@ -24,6 +24,7 @@ import (
 // choosing, and nobody can tell from the jobs: each ends as it should, restarts are
 // counted once, and no pod is made for a version that is over.
 func TestControllerKilled(t *testing.T) {
+	t.Parallel()
 	w := newJobWorld(t)
 	past := w.watchHistory()
 	p := w.controller()
@@ -197,6 +198,7 @@ func (h *history) check(t *testing.T) {
 // is killed.
 // Both start where Volcano's kinds do not exist, and wait for them.
 func TestControllerElection(t *testing.T) {
+	t.Parallel()
 	w := startWorld(t, local.Options{KWOK: true}, config.CRDs(), config.RBAC(), config.ControllerRBAC())
 	w.fleet("pools: [{name: a100, count: 1, gpu: {model: A100-80GB, count: 8}}]")
 	w.scheduler(nil)

@@ -23,6 +23,7 @@ import (
 
 // TestJobs runs Volcano Jobs through their lives on one cluster.
 func TestJobs(t *testing.T) {
+	t.Parallel()
 	w := newJobWorld(t)
 	w.controller()
 	for _, test := range []struct {
@@ -181,20 +182,22 @@ func restartsAPodByExitCode(w *world) {
 }
 
 func restartsWhenEvicted(w *world) {
-	w.apply(jobManifest("evicted", "policies: [{event: PodEvicted, action: RestartJob}]", task("worker", 2)))
-	before := w.running("evicted", 2)
-	w.reaches("evicted", batch.Running)
-	w.gone("evicted-worker-0") // at once: nobody sees it leave
-	w.eventually("all pods are new", 20*time.Second, func() (bool, string) {
-		now := w.podsOf("evicted")
-		fresh := len(now) == 2
-		for name, p := range now {
-			fresh = fresh && p.UID != before[name].UID
+	w.apply(jobManifest("evicted", "maxRetry: 1\npolicies: [{event: PodEvicted, action: RestartJob}]", task("worker", 2)))
+	for _, evictions := range []string{"1", "2"} { // more than maxRetry: it is not the job's fault
+		before := w.running("evicted", 2)
+		w.reaches("evicted", batch.Running)
+		w.gone("evicted-worker-0") // at once: nobody sees it leave
+		w.eventually("all pods are new", 20*time.Second, func() (bool, string) {
+			now := w.podsOf("evicted")
+			fresh := len(now) == 2
+			for name, p := range now {
+				fresh = fresh && p.UID != before[name].UID
+			}
+			return fresh, fmt.Sprint(len(now))
+		})
+		if st := w.reaches("evicted", batch.Running).Status; st.RetryCount != 0 || st.ControlledResources["evictions"] != evictions {
+			w.t.Errorf("retryCount %d, %v, want %s evictions", st.RetryCount, st.ControlledResources, evictions)
 		}
-		return fresh, fmt.Sprint(len(now))
-	})
-	if st := w.reaches("evicted", batch.Running).Status; st.RetryCount != 1 {
-		w.t.Errorf("retryCount %d", st.RetryCount)
 	}
 }
 
@@ -476,6 +479,13 @@ func queuesCount(w *world) {
 			return gpus.Value() == 2 && st.State == scheduling.QueueStateOpen && (name == "org" || st.Running == 1), fmt.Sprintf("%+v", st)
 		})
 	}
+	w.apply(`{apiVersion: v1, kind: Pod, metadata: {name: half, labels: {tangram.dev/queue: team}}, spec: {schedulerName: gpu-scheduler,
+  containers: [{name: main, image: x, resources: {limits: {nvidia.com/gpu: 1, nvidia.com/gpumem: 40960}}}]}}`)
+	w.eventually("half a GPU is half a GPU", 10*time.Second, func() (bool, string) {
+		gpus := w.queue("team").Allocated["nvidia.com/gpu"]
+		return gpus.String() == "2500m", gpus.String()
+	})
+	w.gone("half")
 	w.command("Queue", "team", bus.CloseQueueAction)
 	w.eventually("the queue is closing", 10*time.Second, func() (bool, string) {
 		return w.queue("team").State == scheduling.QueueStateClosing, fmt.Sprintf("%+v", w.queue("team"))

@@ -159,6 +159,7 @@ func pidsOf(owner int, children map[string]int) []int {
 
 // TestLocalCluster is a newcomer's first hour: up, look, try, break, down, again.
 func TestLocalCluster(t *testing.T) {
+	t.Parallel()
 	c := newLocalCluster(t)
 	begin := time.Now()
 	out, err := c.tangram("up", "--detach", "--demo", "--dir", c.dir)
@@ -398,6 +399,7 @@ func (c *localCluster) checkKilledOutright() {
 
 // TestLocalClusterThatCannotStart: what is wrong is said, and nothing stays.
 func TestLocalClusterThatCannotStart(t *testing.T) {
+	t.Parallel()
 	c := newLocalCluster(t)
 	fleet := filepath.Join(t.TempDir(), "fleet.yaml")
 	if err := os.WriteFile(fleet, []byte("pools:\n- name: a\n  count: none\n"), 0o600); err != nil {

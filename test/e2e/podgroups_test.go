@@ -14,6 +14,7 @@ import (
 // TestPodGroups: PodGroups say which pods belong together, where and how urgent they
 // are: Volcano's, and Kubernetes' own where the API server has them.
 func TestPodGroups(t *testing.T) {
+	t.Parallel()
 	w := newGangWorld(t, local.Options{KWOK: true, APIServer: []string{
 		"--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true,GangScheduling=true", "--runtime-config=scheduling.k8s.io/v1alpha2=true",
 	}}, `

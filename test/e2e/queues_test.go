@@ -12,6 +12,7 @@ import (
 // TestQueuesChange: queues are limited, put into a circle, removed and moved while
 // their pods run. What runs goes on, what waits says why, and others are not affected.
 func TestQueuesChange(t *testing.T) {
+	t.Parallel()
 	w := newGangWorld(t, local.Options{}, `pools: [{name: n, count: 2, gpu: {model: A100-80GB, count: 8}}]`)
 	w.queueOf("a", "{parent: team, capability: {nvidia.com/gpu: 4}}") // before the one above it
 	w.queueOf("b", "{parent: team}")
@@ -55,7 +56,7 @@ func TestQueuesChange(t *testing.T) {
 	w.queueOf("team", "{parent: b, capability: {nvidia.com/gpu: 6}}")
 	w.event("Queue", "team", "spec.parent: the parents form a circle: team -> b -> team")
 	submit("b", 3, 4)
-	w.event("Pod", "b-3", "waits for quota: there is no queue b")
+	w.event("Pod", "b-3", `there is no queue "b"`)
 	w.create(pod("other", 1))
 	w.bound("other")
 	bound("what runs in a circle goes on", "b", 3)

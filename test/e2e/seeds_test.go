@@ -15,6 +15,7 @@ import (
 
 // TestSeedJobs: the Volcano manifests of the requirement documents run.
 func TestSeedJobs(t *testing.T) {
+	t.Parallel()
 	w := newJobWorld(t)
 	w.controller()
 	w.publish("a100-6", map[string]string{"volcano.sh/gpu-memory": "655360", "volcano.sh/gpu-number": "8"}, nil)

@@ -54,6 +54,7 @@ func (w *world) publish(node string, allocatable, annotations map[string]string)
 // TestOneCardSharedByThree: three pods share a card, a fourth opens the next one, a
 // whole-GPU pod gets neither, and who asks for all compute is alone.
 func TestOneCardSharedByThree(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, true)
 	w.fleet(`pools: [{name: a100, count: 1, gpu: {model: A100-80GB, count: 4}}]`)
 	w.health("a100-0", 3, v1alpha1.Failed)
@@ -93,6 +94,7 @@ func TestOneCardSharedByThree(t *testing.T) {
 // TestSlices: MIG instances are cut where large ones stay possible, and never
 // beside a whole use of the card.
 func TestSlices(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, true)
 	w.fleet(`pools: [{name: a100, count: 1, gpu: {model: A100-80GB, count: 2, mig: true}}]`)
 	s := w.scheduler(nil)
@@ -121,6 +123,7 @@ func TestSlices(t *testing.T) {
 // TestOtherDevicePlugins: nodes registered by HAMi, Volcano and cGPU device plugins
 // are used as they are, and pods carry what those plugins read.
 func TestOtherDevicePlugins(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, false)
 	w.bareNodes(`pools: [{name: n, count: 3, cpu: 32, memory: 128Gi}]`)
 	w.publish("n-0", map[string]string{"nvidia.com/gpu": "20"}, map[string]string{

@@ -37,6 +37,7 @@ func (w *world) devices(name string) string {
 // single pod, a pod of four gets exactly the other half; one that insists on links
 // waits rather than span both.
 func TestTopologyLinkedFour(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, true)
 	w.fleet(`
 pools:
@@ -62,9 +63,9 @@ pools:
 	w.create(pod("other", 1, func(p *v1.Pod) { p.Annotations[names.AnnotationUseIndex] = "5" }))
 	w.bound("other")
 	w.create(pod("linked", 4, near("required=nvlink")))
-	w.waits("linked", "1 node has too few free GPUs joined by NVLink (3 of 4)")
+	w.waits("linked", "1 has too few free GPUs joined by NVLink (3 of 4)")
 	w.create(pod("never", 5, near("required=nvlink")))
-	w.waits("never", "1 node has too few GPUs joined by NVLink (4 of 5)")
+	w.waits("never", "1 has too few GPUs joined by NVLink (4 of 5)")
 	w.gone("other")
 	if got := w.devices("linked"); got != "v100-0 [4 5 6 7]" {
 		t.Errorf("linked: got %s", got)
@@ -75,6 +76,7 @@ pools:
 // TestTopologyLevelsOfTheConfiguration: the levels of domains come from GPUFilter's
 // arguments and replace the default ones.
 func TestTopologyLevelsOfTheConfiguration(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, true)
 	w.fleet(`pools: [{name: n, count: 2, gpu: {model: A10, count: 1}}]`)
 	node, err := w.client.CoreV1().Nodes().Get(context.Background(), "n-1", metav1.GetOptions{})
@@ -92,7 +94,7 @@ func TestTopologyLevelsOfTheConfiguration(t *testing.T) {
 		t.Errorf("got %s", got)
 	}
 	w.create(pod("next", 1, near("required=row")))
-	w.waits("next", "1 node has no row (label example.com/row)", "1 node has too few free GPUs (0 of 1)")
+	w.waits("next", "1 has no row (label example.com/row)", "1 has too few free GPUs (0 of 1)")
 	w.create(pod("racked", 1, near("required=rack")))
 	w.waits("racked", `"rack" is not one of row, node, numa`)
 }
@@ -100,6 +102,7 @@ func TestTopologyLevelsOfTheConfiguration(t *testing.T) {
 // TestTopologyOfKubelets: a NodeResourceTopology counts, also when its CRD is
 // installed while the scheduler runs.
 func TestTopologyOfKubelets(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, true)
 	w.fleet(`pools: [{name: n, count: 1, gpu: {model: A10, count: 4, numaNodes: 2}}]`)
 	w.scheduler(nil)

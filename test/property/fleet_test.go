@@ -36,7 +36,7 @@ func number(t *rapid.T, label string, from, to int) int {
 
 // families are the ways a node may describe its devices, one or two on a node.
 var families = []string{
-	"plain", "GFD", "seeds", "GPUNode", "GPUNode", "GPUNode cut", "GPUNode instances", "HAMi", "Volcano vGPU", "Volcano", "cGPU", "Ascend", "turns", "vGPU", "static MIG",
+	"plain", "GFD", "seeds", "GPUNode", "GPUNode", "GPUNode cut", "GPUNode instances", "HAMi", "Volcano vGPU", "Volcano", "cGPU", "Ascend", "AI cores", "replicas", "turns", "vGPU", "static MIG",
 }
 
 // drawMachine makes up a node. Everything random is drawn here, so that publish is a
@@ -118,6 +118,15 @@ func drawFamily(t *rapid.T, name, family string) (published, int, model.Vendor) 
 			offer(n, "huawei.com/Ascend910B3", count)
 			offer(n, "huawei.com/Ascend910B3-memory", count*memory)
 		})
+	case "AI cores":
+		return simple(func(n *v1.Node) { offer(n, "huawei.com/npu-core", count*8) })
+	case "replicas":
+		replicas := number(t, "replicas", 2, 4)
+		return simple(func(n *v1.Node) {
+			offer(n, "nvidia.com/gpu", count*replicas)
+			n.Labels["nvidia.com/gpu.replicas"], n.Labels["nvidia.com/gpu.count"] = fmt.Sprint(replicas), fmt.Sprint(count)
+			n.Labels["nvidia.com/gpu.product"] = "Tesla-T4-SHARED"
+		})
 	case "turns", "vGPU":
 		r := map[string]string{"turns": "nvidia.com/gpu.shared", "vGPU": "nvidia.com/vgpu"}[family]
 		replicas := number(t, "replicas", 1, 4)
@@ -187,12 +196,16 @@ func drawGPUNode(t *rapid.T, family string, uuid func(int) string, count int) (p
 		links = append(links, v1alpha1.Link{Between: []int32{0, int32(number(t, "peer", 1, count-1))}, Class: "NVLink", Count: 2})
 	}
 	typo := number(t, "typo", 0, 5) == 0 // a status of a device that is not there
+	name := "NVIDIA A100-SXM4-40GB"
+	if vendor == "ascend" {
+		name = "Ascend 910B3"
+	}
 	return func(n *v1.Node, gn *v1alpha1.GPUNode, sick map[int]bool) {
 		n.Status.Allocatable[resources[vendor]] = *resource.NewQuantity(int64(sold), resource.DecimalSI)
 		gn.Spec.Links = links
 		for i := range count {
 			gn.Spec.Devices = append(gn.Spec.Devices, v1alpha1.Device{
-				Index: int32(i), UUID: uuid(i), Vendor: vendor, Model: "NVIDIA A100-SXM4-40GB", MemoryMiB: 40960, MIG: cut,
+				Index: int32(i), UUID: uuid(i), Vendor: vendor, Model: name, MemoryMiB: 40960, MIG: cut,
 			})
 			if sick[i] {
 				gn.Status.Devices = append(gn.Status.Devices, v1alpha1.DeviceStatus{Index: int32(i), Health: v1alpha1.Failed})

@@ -29,7 +29,7 @@ type ask struct {
 // words are the vocabularies a container may use.
 var words = []string{
 	"nvidia", "nvidia", "amd", "intel", "nvidia with memory", "HAMi", "HAMi", "HAMi percent", "HAMi cores", "MIG", "MIG", "turn", "vgpu",
-	"volcano share", "volcano number", "volcano vgpu", "cgpu", "cgpu", "ascend", "ascend memory", "npu-core", "nothing", "nonsense", "nonsense",
+	"volcano share", "volcano number", "volcano vgpu", "cgpu", "cgpu", "ascend", "ascend memory", "ascend core", "npu-core", "nothing", "nonsense", "nonsense",
 }
 
 // fitting are words a family's nodes have devices for.
@@ -37,7 +37,7 @@ var fitting = map[string][]string{
 	"plain": {"nvidia", "amd", "intel"}, "GFD": {"nvidia", "nvidia with memory", "HAMi"}, "seeds": {"nvidia", "nvidia with memory"},
 	"GPUNode": {"nvidia", "HAMi", "HAMi percent", "ascend", "amd"}, "GPUNode cut": {"MIG", "MIG", "MIG", "HAMi percent", "nvidia"}, "GPUNode instances": {"MIG"},
 	"HAMi": {"HAMi", "HAMi percent", "HAMi cores", "nvidia"}, "Volcano vGPU": {"volcano vgpu", "volcano share"}, "Volcano": {"volcano share", "volcano number"},
-	"cGPU": {"cgpu"}, "Ascend": {"ascend", "ascend memory", "npu-core"}, "turns": {"turn"}, "vGPU": {"vgpu"}, "static MIG": {"MIG"},
+	"cGPU": {"cgpu"}, "Ascend": {"ascend", "ascend memory", "ascend core"}, "AI cores": {"npu-core"}, "replicas": {"nvidia"}, "turns": {"turn"}, "vGPU": {"vgpu"}, "static MIG": {"MIG"},
 }
 
 func drawPod(t *rapid.T, fleet []machine, serial int) ask {
@@ -132,9 +132,23 @@ func drawAmounts(t *rapid.T, word string, spread int) (map[string]string, *wish)
 	case "ascend":
 		return map[string]string{"huawei.com/Ascend910B3": s(count)}, &wish{count: count}
 	case "ascend memory":
-		return map[string]string{"huawei.com/Ascend910B3": s(count), "huawei.com/Ascend910B3-memory": s(memory)}, &wish{count: count, memory: memory}
+		w := &wish{count: count} // more than half a card is a whole one
+		switch {                 // the templates of a 910B3
+		case memory <= 16384:
+			w.memory, w.milli = 16384, 250
+		case memory <= 32768:
+			w.memory, w.milli = 32768, 500
+		}
+		return map[string]string{pick(t, "case", "huawei.com/Ascend910B3", "huawei.com/ascend910b3"): s(count), "huawei.com/Ascend910B3-memory": s(memory)}, w
+	case "ascend core":
+		return map[string]string{"huawei.com/Ascend910B3": s(count), "huawei.com/Ascend910B3-memory": s(memory), "huawei.com/Ascend910B3-core": s(cores)}, &wish{count: count, memory: memory, milli: cores * 10}
 	case "npu-core":
-		return map[string]string{"huawei.com/npu-core": s(cores)}, &wish{count: 1, milli: cores * 10}
+		aiCores := pick(t, "AI cores", 1, 2, 4, 8, 16)
+		w := &wish{count: max(1, aiCores/8)}
+		if aiCores < 8 {
+			w.milli = aiCores * 125
+		}
+		return map[string]string{"huawei.com/npu-core": s(aiCores)}, w
 	case "nothing":
 		return map[string]string{"cpu": "1"}, nil
 	}

@@ -355,7 +355,9 @@ func (w *world) checkGiven(a ask, pod *v1.Pod) {
 					w.fatal("%s of %s was given a percentage of nothing", name, pod.Name)
 				}
 			}
-			if d.MemoryMiB != memory || d.ComputeMilli != want.milli || d.Turn != want.turn || d.MIG != want.profile {
+			// A whole device that is sold several times over is a turn on it.
+			turn := want.turn || *want == (wish{count: want.count}) && inv.Devices[inv.Slot(d.Index, d.UUID)].Replicated
+			if d.MemoryMiB != memory || d.ComputeMilli != want.milli || d.Turn != turn || d.MIG != want.profile {
 				w.fatal("%s of %s was given %+v, means %+v (%d MiB)", name, pod.Name, d, want, memory)
 			}
 		}

@@ -60,16 +60,26 @@ func noPlace(model.HolderID) bool { return false }
 
 // describeChanged tells core what is new about gangs.
 func (c *coreEngine) describeChanged() error {
+	var gangs, refused []engine.Gang
 	for _, id := range c.work.Changed() {
-		g, there := c.work.Describe(id, c.now, noPlace)
-		if !there {
+		if g, there := c.work.Describe(id, c.now, noPlace); there {
+			gangs = append(gangs, g)
+		} else {
 			c.engine.Withdraw(id)
-			continue
 		}
+	}
+	for _, g := range gangs {
+		if c.engine.Submit(g) != nil { // a member has to leave another gang first
+			refused = append(refused, g)
+		}
+	}
+	for _, g := range refused {
 		if err := c.engine.Submit(g); err != nil {
 			return err
 		}
-		for _, m := range c.work.Pods(id) {
+	}
+	for _, g := range gangs {
+		for _, m := range c.work.Pods(g.ID) {
 			if m.Leaving() {
 				c.engine.Leaves(model.HolderID(m.Pod.UID), m.Pod.DeletionTimestamp.Add(goneBy).UnixNano())
 			}

@@ -32,9 +32,12 @@ func (f *coreFacts) May(s engine.Shape, id model.NodeID) *explain.Refusal {
 	return kubeengine.May(f.work.Rules(s), f.api.Nodes[string(id)])
 }
 
-func (f *coreFacts) Apart(a, b engine.Shape) bool {
+func (f *coreFacts) Apart(a, b engine.Shape) string {
 	x, y := f.work.Rules(a), f.work.Rules(b)
-	return x != nil && y != nil && x.Apart(y)
+	if x == nil || y == nil {
+		return ""
+	}
+	return x.Apart(y)
 }
 
 func (f *coreFacts) Budgets(h model.HolderID) (out []engine.Budget) {
@@ -90,29 +93,42 @@ func (c *coreEngine) syncNode(name string) error {
 	return c.heal(name)
 }
 
-// heal deletes pods whose records name devices that older pods hold, and says so of
-// each once.
+// heal reports pods whose records name devices that older pods hold, each once, and
+// deletes those that are this scheduler's.
 func (c *coreEngine) heal(node string) error {
 	for _, contest := range c.engine.Contested(model.NodeID(node)) {
-		uid := dialect.UIDOf(contest.Holder)
-		if c.contested[uid] {
+		pod := c.podOf(contest.Holder)
+		if pod == nil || c.contested[string(pod.UID)] {
 			continue
 		}
-		c.contested[uid] = true
-		for _, name := range slices.Sorted(maps.Keys(c.api.Pods)) {
-			pod := c.api.Pods[name]
-			if string(pod.UID) != uid {
-				continue
-			}
-			c.warn(Warning{"Pod", name, dialect.ContestedRecord, dialect.Contested(contest)})
-			if pod.DeletionTimestamp == nil {
-				if err := c.endGracefully(pod); err != nil {
-					return err
-				}
+		c.contested[string(pod.UID)] = true
+		message := dialect.Contested(contest)
+		if older := c.podOf(c.engine.HolderOf(model.NodeID(node), contest.Index)); older != nil {
+			message += fmt.Sprintf("; pod %s/%s holds it", older.Namespace, older.Name)
+		}
+		c.warn(Warning{"Pod", pod.Name, dialect.ContestedRecord, message})
+		if pod.DeletionTimestamp == nil && ourPod(pod) {
+			if err := c.endGracefully(pod); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
+}
+
+// podOf is the pod of a holder; nil when there is none.
+func (c *coreEngine) podOf(h model.HolderID) *v1.Pod {
+	for _, pod := range c.api.Pods {
+		if string(pod.UID) == dialect.UIDOf(h) {
+			return pod
+		}
+	}
+	return nil
+}
+
+// ourPod says whether a pod is for one of our profiles.
+func ourPod(pod *v1.Pod) bool {
+	return pod.Spec.SchedulerName == names.SchedulerName || pod.Spec.SchedulerName == names.VolcanoSchedulerName
 }
 
 // endGracefully does what the API server does with a deletion.
@@ -160,7 +176,7 @@ func (c *coreEngine) syncPod(pod *v1.Pod) error {
 	case problem != nil:
 		c.warn(Warning{"Pod", pod.Name, "InvalidRecord", problem.Error()})
 	case over > before:
-		c.warn(Warning{"Pod", pod.Name, "OverbookedNode", fmt.Sprintf("node %s is overbooked: the pods bound to it ask for %d more devices than it has", node, over)})
+		c.warn(Warning{"Pod", pod.Name, "OverbookedNode", fmt.Sprintf("node %s is overbooked: the pods bound to it ask for %d more GPUs than it has", node, over)})
 	}
 	return c.heal(pod.Spec.NodeName)
 }
@@ -172,7 +188,7 @@ func beyondCore(pod *v1.Pod) error {
 	r, err := dialect.Request(pod)
 	m, invalid := dialect.MembershipOf(pod)
 	switch {
-	case pod.Spec.SchedulerName != names.SchedulerName && pod.Spec.SchedulerName != names.VolcanoSchedulerName:
+	case !ourPod(pod):
 	case err == nil && r == nil && invalid == nil && m.Key == "":
 		what = "where a pod without GPUs goes"
 	case pod.Spec.Affinity != nil && pod.Spec.Affinity.NodeAffinity != nil && len(pod.Spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution) > 0:

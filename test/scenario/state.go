@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/api/record"
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
@@ -216,7 +218,7 @@ func (s *State) checkRecords(planted map[string]bool) error {
 			for _, index := range indexes {
 				key := fmt.Sprintf("%s device %d of node %s", c.Vendor, index, s.Pods[name].Spec.NodeName)
 				other := whole[key]
-				if len(c.Parts) > 0 {
+				if len(c.Parts) > 0 || hasTurn(s.Pods[name], index) {
 					parts[key] = name
 				} else {
 					other = cmp.Or(other, parts[key])
@@ -229,4 +231,12 @@ func (s *State) checkRecords(planted map[string]bool) error {
 		}
 	}
 	return nil
+}
+
+// hasTurn says whether a pod's record gives it a turn on a device, not the device.
+func hasTurn(pod *v1.Pod, index int) bool {
+	rec, err := record.Decode(pod.Annotations[names.AnnotationDevices])
+	return err == nil && slices.ContainsFunc(rec.Containers, func(c record.Container) bool {
+		return slices.ContainsFunc(c.Devices, func(d record.Device) bool { return d.Index == index && d.Turn })
+	})
 }

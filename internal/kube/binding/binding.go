@@ -25,6 +25,9 @@ type Writer struct {
 	// Patience is the pause between questions after a Binding without answer; 0 is a
 	// second.
 	Patience time.Duration
+	// Failed, when not nil, hears of an error at once: finding out whether the Binding was
+	// done all the same may take a minute.
+	Failed func(error)
 }
 
 // Annotations are what a pod's Binding carries: the record, what the device plugins of
@@ -54,7 +57,13 @@ func (w Writer) Write(ctx context.Context, pod *v1.Pod, node string, annotations
 		Target:     v1.ObjectReference{Kind: "Node", Name: node},
 	}
 	err := w.Client.CoreV1().Pods(pod.Namespace).Bind(ctx, binding, metav1.CreateOptions{})
-	if err == nil || !w.wasBound(ctx, binding, err) {
+	if err == nil {
+		return nil
+	}
+	if w.Failed != nil {
+		w.Failed(err)
+	}
+	if !w.wasBound(ctx, binding, err) {
 		return err
 	}
 	klog.FromContext(ctx).Info("Binding reported an error but was done", "pod", klog.KObj(pod), "node", node, "err", err)

@@ -15,6 +15,8 @@ import (
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 	bus "volcano.sh/apis/pkg/apis/bus/v1alpha1"
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"github.com/tangram-dev/tangram/api/v1alpha1"
 )
 
 // clients reach the API server, typed. Volcano's own client set would do the same
@@ -25,12 +27,13 @@ type clients struct {
 	podGroups func(namespace string) *gentype.ClientWithList[*scheduling.PodGroup, *scheduling.PodGroupList]
 	queues    func() *gentype.ClientWithList[*scheduling.Queue, *scheduling.QueueList]
 	commands  func(namespace string) *gentype.ClientWithList[*bus.Command, *bus.CommandList]
+	gpuNodes  func() *gentype.ClientWithList[*v1alpha1.GPUNode, *v1alpha1.GPUNodeList]
 }
 
-// newScheme knows Volcano's kinds.
+// newScheme knows Volcano's kinds and our own.
 func newScheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{batch.AddToScheme, scheduling.AddToScheme, bus.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{batch.AddToScheme, scheduling.AddToScheme, bus.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(s); err != nil {
 			return nil, err
 		}
@@ -56,6 +59,14 @@ func newClients(config *rest.Config, scheme *runtime.Scheme) (*clients, error) {
 	busClient, err := restClient(config, scheme, bus.SchemeGroupVersion)
 	if err != nil {
 		return nil, err
+	}
+	ownClient, err := restClient(config, scheme, v1alpha1.GroupVersion)
+	if err != nil {
+		return nil, err
+	}
+	c.gpuNodes = func() *gentype.ClientWithList[*v1alpha1.GPUNode, *v1alpha1.GPUNodeList] {
+		return gentype.NewClientWithList(v1alpha1.GPUNodes.Resource, ownClient, parameters, "",
+			func() *v1alpha1.GPUNode { return &v1alpha1.GPUNode{} }, func() *v1alpha1.GPUNodeList { return &v1alpha1.GPUNodeList{} })
 	}
 	c.jobs = func(ns string) *gentype.ClientWithList[*batch.Job, *batch.JobList] {
 		return gentype.NewClientWithList("jobs", batchClient, parameters, ns,

@@ -33,7 +33,7 @@ func (j *jobs) createPods(ctx context.Context, job *batch.Job, spec *lifecycle.S
 	create := func(slot lifecycle.Slot) error {
 		err := j.createPod(ctx, job, blueprint.Pod(job, spec, slot, plugins))
 		if err == nil {
-			j.births.made(job, slot, j.now())
+			j.unseen.made(job, slot, j.now())
 		}
 		return err
 	}

@@ -33,7 +33,7 @@ type jobs struct {
 	written cache.MutationCache
 	objects *objects
 	trouble *trouble
-	births  *births
+	unseen  *unseenPods
 	now     func() time.Time
 }
 
@@ -41,7 +41,7 @@ func newJobs(c *clients, s *sources, r events.EventRecorder) (*jobs, error) {
 	j := &jobs{
 		loop: newLoop("jobs", 20*time.Millisecond), clients: c, sources: s, recorder: r, now: time.Now,
 		written: cache.NewIntegerResourceVersionMutationCache(klog.Background(), s.jobs.GetStore(), s.jobs.GetIndexer(), time.Minute, false),
-		objects: newObjects(c.kube), trouble: newTrouble(), births: newBirths(),
+		objects: newObjects(c.kube), trouble: newTrouble(), unseen: newUnseenPods(),
 	}
 	j.reconcile = j.sync
 	if err := on(s.jobs, func(_ *(*batch.Job), job *batch.Job) { j.look(keyOf(job)) }); err != nil {
@@ -86,7 +86,7 @@ func (j *jobs) sync(ctx context.Context, key string) (time.Duration, error) {
 	obj, ok, err := j.written.GetByKey(key)
 	if err != nil || !ok {
 		j.trouble.forget(key)
-		j.births.forget(key)
+		j.unseen.forget(key)
 		return 0, cmp.Or(err, j.dropCommands(ctx, key))
 	}
 	job := obj.(*batch.Job)
@@ -124,7 +124,7 @@ func (j *jobs) sync(ctx context.Context, key string) (time.Duration, error) {
 	if err := j.deletePods(ctx, job, plan.Delete); err != nil {
 		return 0, err
 	}
-	slots, wake := j.births.left(job, plan.Create, j.now())
+	slots, wake := j.unseen.left(job, plan.Create, j.now())
 	if len(slots) > podsPerLook {
 		slots, wake = slots[:podsPerLook], time.Millisecond
 	}

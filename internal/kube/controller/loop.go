@@ -63,7 +63,7 @@ func (l *loop) next(ctx context.Context) bool {
 	again, err := l.reconcile(ctx, key)
 	switch {
 	case ctx.Err() != nil:
-	case apierrors.IsConflict(err): // somebody was faster: what he wrote is on its way here
+	case apierrors.IsConflict(err): // another client wrote first; its version is on its way here
 		l.queue.AddRateLimited(key)
 	case err != nil:
 		klog.FromContext(ctx).Error(err, "Will try again", "loop", l.name, "object", key)

@@ -96,8 +96,8 @@ type writer[T any] interface {
 	Update(ctx context.Context, object T, o metav1.UpdateOptions) (T, error)
 }
 
-// apply creates an object, or lets change adapt the one that is there. One of
-// somebody else is left alone, with an error, unless it is a claim the user has made
+// apply creates an object, or lets change adapt the one that is there. One that
+// the job does not control is left alone, with an error, unless it is a claim the user has made
 // under the name the job gives.
 func apply[T metav1.Object](ctx context.Context, job *batch.Job, object blueprint.Object, w writer[T], want T, change func(T) bool) error {
 	there, err := w.Get(ctx, want.GetName(), metav1.GetOptions{})

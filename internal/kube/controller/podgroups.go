@@ -79,16 +79,16 @@ func (g *podGroups) sync(ctx context.Context, key string) (time.Duration, error)
 	was := &pg.Status
 	conditions := with(was.Conditions, g.now(), conditionInvalidQueue, unknownQueue, problem)
 	conditions = with(conditions, g.now(), scheduling.PodGroupUnschedulableType, scheduling.NotEnoughResourcesReason, lacks)
-	told := slices.Equal(conditions, was.Conditions)
+	unchanged := slices.Equal(conditions, was.Conditions)
 	same := was.Phase == status.Phase && was.Running == status.Running && was.Succeeded == status.Succeeded && was.Failed == status.Failed
-	if same && told {
+	if same && unchanged {
 		return 0, nil
 	}
 	// Only what is ours is named, so that others' words stay as they are.
 	patch := map[string]any{"status": map[string]any{
 		"phase": status.Phase, "running": status.Running, "succeeded": status.Succeeded, "failed": status.Failed,
 	}}
-	if !told { // a list is replaced whole: then nobody may have changed it
+	if !unchanged { // the list is replaced as a whole, so it must be the version that was read
 		patch["status"].(map[string]any)["conditions"] = append([]scheduling.PodGroupCondition{}, conditions...)
 		patch["metadata"] = map[string]any{"resourceVersion": pg.ResourceVersion}
 	}

@@ -15,6 +15,7 @@ import (
 	bus "volcano.sh/apis/pkg/apis/bus/v1alpha1"
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
+	"github.com/tangram-dev/tangram/api/v1alpha1"
 	"github.com/tangram-dev/tangram/internal/kube/controller/lifecycle"
 )
 
@@ -28,14 +29,16 @@ type queues struct {
 	clients  *clients
 	sources  *sources
 	recorder events.EventRecorder
-	// told is the problem last reported of each queue, so that each is told once.
-	told map[string]string
+	charges  *charges
+	// reported is the problem last reported of each queue, so that each is reported once.
+	reported map[string]string
 }
 
 func newQueues(c *clients, s *sources, r events.EventRecorder) (*queues, error) {
 	// Half a second: the numbers are for people, and every pod that comes or goes
 	// changes them.
-	q := &queues{loop: newLoop("queues", 500*time.Millisecond), clients: c, sources: s, recorder: r, told: map[string]string{}}
+	q := &queues{loop: newLoop("queues", 500*time.Millisecond), clients: c, sources: s, recorder: r, reported: map[string]string{},
+		charges: newCharges(s.nodes.GetStore(), s.gpuNodes.GetStore())}
 	q.reconcile = q.sync
 	look := func() { q.look(allQueues) }
 	q.queue.Add(allQueues) // though there be none yet
@@ -47,6 +50,14 @@ func newQueues(c *clients, s *sources, r events.EventRecorder) (*queues, error) 
 	}
 	if err := on(s.commands, func(_ **bus.Command, c *bus.Command) {
 		if c.TargetObject != nil && c.TargetObject.Kind == "Queue" {
+			look()
+		}
+	}); err != nil {
+		return nil, err
+	}
+	// An inventory that comes late tells which part of a device pods hold.
+	if err := on(s.gpuNodes, func(before **v1alpha1.GPUNode, n *v1alpha1.GPUNode) {
+		if before == nil || (*before).Generation != n.Generation {
 			look()
 		}
 	}); err != nil {
@@ -68,7 +79,7 @@ func (q *queues) sync(ctx context.Context, _ string) (time.Duration, error) {
 	if err := q.ensure(ctx, all); err != nil {
 		return 0, err
 	}
-	status := all.status(every[*scheduling.PodGroup](q.sources.podGroups), every[*v1.Pod](q.sources.pods))
+	status := all.status(every[*scheduling.PodGroup](q.sources.podGroups), every[*v1.Pod](q.sources.pods), q.charges)
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		errs = append(errs, q.write(ctx, all, all[name], status[name]))
@@ -101,7 +112,7 @@ func (q *queues) write(ctx context.Context, all tree, queue *scheduling.Queue, w
 		case bus.Action(command.Action) == bus.OpenQueueAction:
 			want.State = scheduling.QueueStateOpen
 		case bus.Action(command.Action) == bus.CloseQueueAction && want.State != scheduling.QueueStateClosed:
-			want.State = scheduling.QueueStateClosing // closed once nobody is left
+			want.State = scheduling.QueueStateClosing // closed once it is empty
 		}
 	}
 	q.tell(all, queue)
@@ -129,12 +140,12 @@ func (q *queues) write(ctx context.Context, all tree, queue *scheduling.Queue, w
 // its reason: a later event of the same reason would be counted, and not be read.
 func (q *queues) tell(all tree, queue *scheduling.Queue) {
 	reason, problem := all.problem(queue.Name)
-	if problem != "" && q.told[queue.Name] != problem {
+	if problem != "" && q.reported[queue.Name] != problem {
 		q.recorder.Eventf(queue, nil, v1.EventTypeWarning, reason, "Sync", "%s", problem)
 	}
-	q.told[queue.Name] = problem
+	q.reported[queue.Name] = problem
 	if problem == "" {
-		delete(q.told, queue.Name)
+		delete(q.reported, queue.Name)
 	}
 }
 

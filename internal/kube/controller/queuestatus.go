@@ -4,12 +4,10 @@ import (
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/component-helpers/resource"
-	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
-	"github.com/tangram-dev/tangram/api/names"
-	"github.com/tangram-dev/tangram/internal/kube/controller/lifecycle"
+	"github.com/tangram-dev/tangram/core/arbiter"
+	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
 // rootQueue is the parent of every queue that names none.
@@ -64,17 +62,16 @@ func (t tree) problem(name string) (reason, message string) {
 }
 
 // status is what each queue's status should say: real counts of PodGroups, and what
-// the pods hold that are placed. What a queue holds its parents hold, too.
-func (t tree) status(groups []*scheduling.PodGroup, pods []*v1.Pod) map[string]*scheduling.QueueStatus {
+// the pods are charged that are placed. What a queue is charged its parents are, too.
+func (t tree) status(groups []*scheduling.PodGroup, pods []*v1.Pod, c *charges) map[string]*scheduling.QueueStatus {
 	out := map[string]*scheduling.QueueStatus{}
 	for name := range t {
-		out[name] = &scheduling.QueueStatus{Allocated: v1.ResourceList{}}
+		out[name] = &scheduling.QueueStatus{}
 	}
 	queueOf := map[string]string{} // by key of the group
 	for _, g := range groups {
-		queue := orDefault(g.Spec.Queue)
-		queueOf[keyOf(g)] = queue
-		st := out[queue]
+		queueOf[keyOf(g)] = g.Spec.Queue
+		st := out[orDefault(g.Spec.Queue)]
 		if st == nil {
 			continue
 		}
@@ -91,50 +88,45 @@ func (t tree) status(groups []*scheduling.PodGroup, pods []*v1.Pod) map[string]*
 			st.Pending++
 		}
 	}
-	for _, p := range pods {
-		if p.Spec.NodeName == "" || p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
-			continue
-		}
-		if queue := podQueue(p, queueOf); queue != "" {
-			t.charge(out, queue, p)
-		}
-	}
+	used := t.charge(pods, queueOf, c)
 	for name, q := range t {
+		out[name].Allocated = dialect.Quantities(used[name])
 		out[name].State = t.state(q, out[name])
 		out[name].Reservation = q.Status.Reservation
 	}
 	return out
 }
 
-// charge adds what a pod holds to its queue and to those above.
-func (t tree) charge(out map[string]*scheduling.QueueStatus, queue string, p *v1.Pod) {
-	held := resource.PodRequests(p, resource.PodResourcesOptions{}) // the API server has put in what was left out
-	seen := map[string]bool{}
-	for at := queue; at != "" && out[at] != nil && !seen[at]; at = t.parent(at) {
-		seen[at] = true
-		for name, q := range held {
-			sum := out[at].Allocated[name]
-			sum.Add(q)
-			out[at].Allocated[name] = sum
+// charge is what each queue's placed pods, and those of the queues below it, are
+// charged.
+func (t tree) charge(pods []*v1.Pod, queueOf map[string]string, c *charges) map[string]map[arbiter.Resource]int64 {
+	used := make(map[string]map[arbiter.Resource]int64, len(t))
+	for name := range t {
+		used[name] = map[arbiter.Resource]int64{}
+	}
+	c.keep(pods)
+	for _, p := range pods {
+		if p.Spec.NodeName == "" || p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed || !dialect.Charged(p) {
+			continue
+		}
+		amounts, seen := c.of(p), map[string]bool{}
+		for at := podQueue(p, queueOf); at != "" && used[at] != nil && !seen[at]; at = t.parent(at) {
+			seen[at] = true
+			for r, n := range amounts {
+				used[at][r] += n
+			}
 		}
 	}
+	return used
 }
 
-// podQueue is the queue a pod is charged to: its group's, the one it names, or the
-// default of what our schedulers place; "" for pods of others.
+// podQueue is the queue that a pod is charged to, by the scheduler's own rule.
 func podQueue(p *v1.Pod, byGroup map[string]string) string {
-	if queue := byGroup[groupKey(p)]; queue != "" {
-		return queue
+	m, _ := dialect.MembershipOf(p)
+	if m.Groups != dialect.PodGroups {
+		return dialect.PodQueue(p, "") // Kubernetes' own PodGroups name no queue
 	}
-	for _, queue := range []string{p.Labels[names.LabelQueue], p.Annotations[batch.QueueNameKey], p.Annotations[scheduling.QueueNameAnnotationKey]} {
-		if queue != "" {
-			return queue
-		}
-	}
-	if s := p.Spec.SchedulerName; s == names.SchedulerName || s == names.VolcanoSchedulerName {
-		return lifecycle.DefaultQueue
-	}
-	return ""
+	return dialect.PodQueue(p, byGroup[m.PodGroup])
 }
 
 // state is whether the queue takes jobs. Who closed it stays obeyed: a closed queue

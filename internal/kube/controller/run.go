@@ -41,7 +41,7 @@ type Controller struct {
 	// Elect: others may run beside this one, and only one works.
 	Elect bool
 	// Ready is called with false while the controller is about to work, and with true
-	// when it does, or when it is somebody else's turn.
+	// when it does, or when another replica leads.
 	Ready func(bool)
 }
 
@@ -135,6 +135,7 @@ func (c *Controller) work(ctx context.Context, clients *clients, scheme *runtime
 	klog.FromContext(ctx).Info("Working")
 	c.Ready(true)
 	var wg sync.WaitGroup
+	wg.Go(func() { sources.startGPUNodes(ctx, clients) })
 	wg.Go(func() { jobs.run(ctx, jobWorkers) })
 	wg.Go(func() { groups.run(ctx, groupWorkers) })
 	wg.Go(func() { queues.run(ctx, queueWorkers) })

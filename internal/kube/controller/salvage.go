@@ -15,7 +15,7 @@ import (
 // read. It says why.
 const annotationUnreadable = names.Group + "/unreadable"
 
-// salvaging reads lists in which an object makes no sense. A definition's patterns
+// salvaging reads lists in which an object cannot be decoded. A definition's patterns
 // let values pass that Go's types refuse, such as the quantity 1e1.5; one object of
 // one user would stop the watch, and with it everybody's jobs.
 type salvaging struct{ runtime.NegotiatedSerializer }

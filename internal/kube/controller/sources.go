@@ -5,13 +5,15 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 	bus "volcano.sh/apis/pkg/apis/bus/v1alpha1"
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
-	"github.com/tangram-dev/tangram/internal/kube/controller/lifecycle"
+	"github.com/tangram-dev/tangram/api/v1alpha1"
+	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
 // Indexes, and what they find.
@@ -25,12 +27,15 @@ const (
 
 // sources are the informers everything is read from.
 type sources struct {
-	pods, jobs, podGroups, queues, commands cache.SharedIndexInformer
+	pods, nodes, jobs, podGroups, queues, commands cache.SharedIndexInformer
+	// gpuNodes is empty where the definition is not installed; see startGPUNodes.
+	gpuNodes cache.SharedIndexInformer
 }
 
 func newSources(c *clients) (*sources, error) {
+	core := informers.NewSharedInformerFactoryWithOptions(c.kube, 0, informers.WithTransform(slim)).Core().V1()
 	s := &sources{
-		pods: informers.NewSharedInformerFactoryWithOptions(c.kube, 0, informers.WithTransform(slim)).Core().V1().Pods().Informer(),
+		pods: core.Pods().Informer(), nodes: core.Nodes().Informer(),
 		jobs: newInformer(c.jobs(""), &batch.Job{}, cache.Indexers{byQueue: index(func(j *batch.Job) string {
 			return orDefault(j.Spec.Queue)
 		})}),
@@ -39,6 +44,7 @@ func newSources(c *clients) (*sources, error) {
 		})}),
 		queues:   newInformer(c.queues(), &scheduling.Queue{}, cache.Indexers{byParent: index(parentOf)}),
 		commands: newInformer(c.commands(""), &bus.Command{}, cache.Indexers{byTarget: index(commandTarget)}),
+		gpuNodes: newInformer(c.gpuNodes(), &v1alpha1.GPUNode{}, cache.Indexers{}),
 	}
 	err := s.pods.AddIndexers(cache.Indexers{
 		byOwner: index(func(p *v1.Pod) string {
@@ -52,9 +58,9 @@ func newSources(c *clients) (*sources, error) {
 	return s, err
 }
 
-// all lists the informers.
+// all lists the informers that must be complete before work begins.
 func (s *sources) all() []cache.SharedIndexInformer {
-	return []cache.SharedIndexInformer{s.pods, s.jobs, s.podGroups, s.queues, s.commands}
+	return []cache.SharedIndexInformer{s.pods, s.nodes, s.jobs, s.podGroups, s.queues, s.commands}
 }
 
 // start runs them until the context ends and waits until each has seen everything.
@@ -67,10 +73,25 @@ func (s *sources) start(ctx context.Context) bool {
 	return cache.WaitForCacheSync(ctx.Done(), synced...)
 }
 
-// slim drops what nobody here reads and every pod has.
+// startGPUNodes runs the informer of GPUNodes once the API server serves them: they are
+// optional, and an informer of a kind that is not served would log errors for ever.
+func (s *sources) startGPUNodes(ctx context.Context, c *clients) {
+	_ = wait.PollUntilContextCancel(ctx, 15*definitionsInterval, true, func(context.Context) (bool, error) {
+		_, err := c.kube.Discovery().ServerResourcesForGroupVersion(v1alpha1.GroupVersion.String())
+		return err == nil, nil
+	})
+	if ctx.Err() == nil {
+		s.gpuNodes.RunWithContext(ctx)
+	}
+}
+
+// slim drops what is not read here and every pod and node has.
 func slim(obj any) (any, error) {
-	if p, ok := obj.(*v1.Pod); ok {
-		p.ManagedFields = nil
+	switch o := obj.(type) {
+	case *v1.Pod:
+		o.ManagedFields = nil
+	case *v1.Node:
+		o.ManagedFields, o.Status.Images = nil, nil
 	}
 	return obj, nil
 }
@@ -183,9 +204,4 @@ func commandTarget(c *bus.Command) string {
 	}
 }
 
-func orDefault(queue string) string {
-	if queue == "" {
-		return lifecycle.DefaultQueue
-	}
-	return queue
-}
+func orDefault(queue string) string { return dialect.QueueOrDefault(queue) }

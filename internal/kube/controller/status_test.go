@@ -110,7 +110,7 @@ func TestQueueStatus(t *testing.T) {
 		{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"}, Spec: scheduling.PodGroupSpec{Queue: "team"}, Status: scheduling.PodGroupStatus{Phase: scheduling.PodGroupRunning}},
 		{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "h"}, Spec: scheduling.PodGroupSpec{Queue: "nowhere"}},
 	}
-	got := all.status(groups, pods)
+	got := all.status(groups, pods, noCharges())
 	for name, want := range map[string]int64{"team": 2, "org": 2, "default": 2, "root": 4, "loop": 2, "pool": 2} {
 		if gpus := got[name].Allocated["nvidia.com/gpu"]; gpus.Value() != want {
 			t.Errorf("%s holds %d GPUs, want %d", name, gpus.Value(), want)
@@ -119,7 +119,7 @@ func TestQueueStatus(t *testing.T) {
 	if got["team"].State != scheduling.QueueStateClosing || got["team"].Running != 1 || got["org"].State != scheduling.QueueStateOpen || got["loop"].State != scheduling.QueueStateUnknown {
 		t.Errorf("team %+v, org %+v, loop %+v", got["team"], got["org"], got["loop"])
 	}
-	if got := all.status(nil, nil)["team"].State; got != scheduling.QueueStateClosed {
+	if got := all.status(nil, nil, noCharges())["team"].State; got != scheduling.QueueStateClosed {
 		t.Errorf("an empty closing queue is %s", got)
 	}
 }

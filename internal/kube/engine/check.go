@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,50 +12,95 @@ import (
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/internal/dialect"
+	"github.com/tangram-dev/tangram/internal/kube/inventory"
 )
 
 // Check compares the ledger with one built anew from what the API says now (records are
-// the truth, memory is a cache), and checks core's invariants: limits, gangs, and
-// released pods that do not come to their cycle. It returns how many holders agree, or
-// an error that shows the first difference. Promises not yet written are not compared.
+// the truth, memory is a cache), and checks the engine's own accounts: places, charges of
+// queues, released pods that are lost. It returns how many holders agree, or an error that
+// shows the first difference. Promises not yet written are not compared; events still
+// under way show as differences, so ask a quiet cluster.
 func (e *Engine) Check() (holders int, err error) {
-	rebuilt, err := e.rebuild()
-	if err != nil {
-		return 0, err
-	}
-	_, holders = rebuilt.Size()
-	e.do("check", func(time.Time) {
-		err = e.core.Audit()
-		if err == nil {
-			err = firstDifference(e.core.Confirmed(), rebuilt.String())
-		}
-	})
-	return holders, err
-}
-
-// rebuild makes a ledger of what the stores say.
-func (e *Engine) rebuild() (*ledger.Ledger, error) {
 	rebuilt := ledger.New()
 	for _, d := range e.inventory.All() {
 		if err := rebuilt.SetNode(d.Node); err != nil {
-			return nil, err
+			return 0, err
 		}
 	}
-	pods, err := e.pods.List(labels.Everything())
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range pods {
-		if p.Spec.NodeName == "" || p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
-			continue
-		}
+	for _, p := range e.holding() {
 		claims, _ := dialect.Claims(p)
 		for _, claim := range claims {
 			rebuilt.Put(model.NodeID(p.Spec.NodeName), claim)
 		}
 	}
-	return rebuilt, nil
+	_, holders = rebuilt.Size()
+	e.do("check", func(time.Time) {
+		if err = e.core.Audit(); err == nil {
+			err = firstDifference(e.core.Confirmed(), rebuilt.String())
+		}
+		if err == nil {
+			err = e.core.Verify()
+		}
+	})
+	if err != nil {
+		checkFailures.WithLabelValues("full").Inc()
+	}
+	return holders, err
 }
+
+// holding are the pods that hold something, as the store has them.
+func (e *Engine) holding() []*v1.Pod {
+	pods, _ := e.pods.List(labels.Everything()) // the store knows no error
+	return slices.DeleteFunc(pods, func(p *v1.Pod) bool {
+		return p.Spec.NodeName == "" || p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
+	})
+}
+
+// CheckSome is Check of some nodes, the next ones each time, and of the accounts: cheap
+// enough to run now and then beside decisions. It returns how many holders agree, or an
+// error and the node in question.
+func (e *Engine) CheckSome(nodes int) (holders int, found *v1.Node, err error) {
+	all := e.inventory.All()
+	if len(all) == 0 {
+		return 0, nil, nil
+	}
+	slices.SortFunc(all, func(a, b inventory.Description) int { return strings.Compare(a.Object.Name, b.Object.Name) })
+	some := map[string]*ledger.Ledger{}
+	objects := map[string]*v1.Node{}
+	for range min(nodes, len(all)) {
+		e.checked = (e.checked + 1) % len(all)
+		d := all[e.checked]
+		l := ledger.New()
+		if l.SetNode(d.Node) == nil {
+			some[d.Object.Name], objects[d.Object.Name] = l, d.Object
+		}
+	}
+	for _, p := range e.holding() {
+		if l := some[p.Spec.NodeName]; l != nil {
+			claims, _ := dialect.Claims(p)
+			for _, claim := range claims {
+				l.Put(model.NodeID(p.Spec.NodeName), claim)
+			}
+		}
+	}
+	for _, l := range some {
+		_, n := l.Size()
+		holders += n
+	}
+	e.do("check", func(time.Time) {
+		for name, l := range some {
+			if diff := firstDifference(e.core.NodeInWords(model.NodeID(name)), l.String()); diff != nil {
+				found, err = objects[name], diff
+				return
+			}
+		}
+		err = e.core.Verify()
+	})
+	return holders, found, err
+}
+
+// CheckFailed counts a difference that stayed.
+func CheckFailed() { checkFailures.WithLabelValues("periodic").Inc() }
 
 func firstDifference(mine, rebuilt string) error {
 	a, b := strings.Split(mine, "\n"), strings.Split(rebuilt, "\n")

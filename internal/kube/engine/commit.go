@@ -129,6 +129,10 @@ func (e *Engine) Reachable() {
 	}
 }
 
+// Suspended says whether the API server could not be written to, and no write has
+// succeeded since. It waits for no lock.
+func (e *Engine) Suspended() bool { return e.suspended.Load() }
+
 // Gone says whether a pod that kube-scheduler counts does not exist any more, or has
 // ended: it has not heard of that yet.
 func (e *Engine) Gone(pod *v1.Pod) bool {

@@ -48,6 +48,9 @@ type Engine struct {
 	logger    klog.Logger
 	report    report.Reporter
 
+	// checked is the node that CheckSome looked at last; it has one caller.
+	checked int
+
 	mu sync.Mutex
 	// Everything below is guarded by mu.
 	core   *engine.Engine
@@ -207,16 +210,21 @@ func (e *Engine) stopped() []model.HolderID {
 	return out
 }
 
-// mirror brings the gate up to date with what core did.
+// mirror brings the gate up to date with what core did. What was released and revoked
+// since the last time counts as it is now.
 func (e *Engine) mirror() {
 	fx := e.core.Effects()
 	for _, h := range fx.Revoked {
-		e.gate.releases.remove(h)
+		if _, still := e.core.Release(h); !still {
+			e.gate.releases.remove(h)
+		}
 	}
 	for _, r := range fx.Released {
-		e.gate.rank(r.Holder)
-		e.gate.releases.put(r.Holder, r)
-		fx.Activate = append(fx.Activate, r.Holder)
+		if now, still := e.core.Release(r.Holder); still && now.Ticket == r.Ticket {
+			e.gate.rank(r.Holder)
+			e.gate.releases.put(r.Holder, r)
+			fx.Activate = append(fx.Activate, r.Holder)
+		}
 	}
 	e.outbox.stop = append(e.outbox.stop, fx.Stop...)
 	for _, h := range fx.Activate {

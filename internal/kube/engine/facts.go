@@ -63,10 +63,13 @@ func May(rules *workload.Rules, node *v1.Node) *explain.Refusal {
 	return &explain.Refusal{Code: explain.Tainted, Detail: taint.ToString()}
 }
 
-// Apart says whether pods of two shapes may not share a node.
-func (f *facts) Apart(a, b engine.Shape) bool {
+// Apart says why pods of two shapes may not share a node.
+func (f *facts) Apart(a, b engine.Shape) string {
 	x, y := f.work.Rules(a), f.work.Rules(b)
-	return x != nil && y != nil && x.Apart(y)
+	if x == nil || y == nil {
+		return ""
+	}
+	return x.Apart(y)
 }
 
 // Budgets are a pod's disruption budgets.

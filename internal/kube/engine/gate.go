@@ -49,7 +49,7 @@ func (g *gate) rank(h model.HolderID) {
 }
 
 // Manages says whether a pod is placed by the engine: it asks for GPUs, belongs to a
-// gang, or says so in a way that is invalid. All other pods are kube-scheduler's. It
+// gang, names a queue, or says so in a way that is invalid. All other pods are kube-scheduler's. It
 // waits for no lock.
 func (e *Engine) Manages(pod *v1.Pod) bool {
 	if !e.reader.Owns(pod.Spec.SchedulerName) || e.gate.free.has(model.HolderID(pod.UID)) {
@@ -58,7 +58,7 @@ func (e *Engine) Manages(pod *v1.Pod) bool {
 	if e.gate.releases.has(model.HolderID(pod.UID)) {
 		return true
 	}
-	if m, err := dialect.MembershipOf(pod); err != nil || m.Key != "" {
+	if m, err := dialect.MembershipOf(pod); err != nil || m.Key != "" || m.Queue != "" {
 		return true
 	}
 	r, err := dialect.RequestOn(pod, e.reader.Levels())

@@ -58,9 +58,6 @@ func (e *Engine) Step() (t Turn) {
 			e.core.CountFleet()
 		}
 		plan := e.core.Step(now.UnixNano())
-		for _, s := range plan.Starts {
-			e.desk.Forget(s.Gang)
-		}
 		t.Evict = e.victims(plan.Evicts)
 		t.Heal = e.heal()
 		e.reportQueues(now)
@@ -74,25 +71,38 @@ func (e *Engine) Step() (t Turn) {
 	return t
 }
 
-// describeChanged tells core what is new about gangs.
+// describeChanged tells core what is new about gangs. A pod that moved from one gang to
+// another has to leave the first before the second can have it: gangs that core refuses
+// are submitted again after the others.
 func (e *Engine) describeChanged(now time.Time) {
-	for _, id := range e.work.Changed() {
-		gang, there := e.work.Describe(id, now, e.gate.releases.has)
-		if !there {
+	changed := e.work.Changed()
+	var gangs []engine.Gang
+	for _, id := range changed {
+		if gang, there := e.work.Describe(id, now, e.gate.releases.has); there {
+			gangs = append(gangs, gang)
+		} else {
 			e.core.Withdraw(id)
 			e.desk.Forget(id)
-			continue
 		}
-		if err := e.core.Submit(gang); err != nil {
-			e.logger.Error(err, "Gang ignored", "gang", gang.Name)
-			continue
+	}
+	var refused []engine.Gang
+	for _, g := range gangs {
+		if e.core.Submit(g) != nil {
+			refused = append(refused, g)
 		}
-		for _, m := range e.work.Pods(id) {
+	}
+	for _, g := range refused {
+		if err := e.core.Submit(g); err != nil {
+			e.logger.Error(err, "Gang ignored", "gang", g.Name)
+		}
+	}
+	for _, g := range gangs {
+		for _, m := range e.work.Pods(g.ID) {
 			if m.Leaving() {
 				e.core.Leaves(model.HolderID(m.Pod.UID), m.Pod.DeletionTimestamp.Add(goneBy).UnixNano())
 			}
 		}
-		e.desk.Touched(id, now)
+		e.desk.Touched(g.ID, now)
 	}
 }
 
@@ -120,10 +130,12 @@ func (e *Engine) victims(evicts []engine.Evict) (out []Victim) {
 	return out
 }
 
-// heal returns pods whose records cannot be honoured and that have not been told to go.
+// heal returns pods of this scheduler whose records cannot be honoured and that have not
+// been told to go. Pods of other schedulers are only reported.
 func (e *Engine) heal() (out []Victim) {
 	for _, uid := range slices.Sorted(maps.Keys(e.contested)) {
-		if c := e.contested[uid]; !c.healed && c.pod != nil && c.pod.DeletionTimestamp == nil && !e.reader.Protected(c.pod) {
+		if c := e.contested[uid]; !c.healed && c.pod != nil && c.pod.DeletionTimestamp == nil &&
+			e.reader.Owns(c.pod.Spec.SchedulerName) && !e.reader.Protected(c.pod) {
 			c.healed = true
 			e.contested[uid] = c
 			out = append(out, Victim{c.pod, c.message})
@@ -151,7 +163,11 @@ func (e *Engine) tellWhy(t *Turn, now time.Time) {
 			return
 		}
 		if !e.work.Waits(id, e.gate.releases.has) {
-			e.desk.Forget(id)
+			if e.work.Waits(id, func(model.HolderID) bool { return false }) {
+				e.desk.AskSoon(id, now) // it is on its way, and may come back
+			} else {
+				e.desk.Forget(id)
+			}
 			continue
 		}
 		reason := e.core.Why(id)

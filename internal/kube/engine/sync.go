@@ -89,7 +89,7 @@ func (e *Engine) syncPod(pod *v1.Pod, now time.Time) {
 	e.work.Set(latest, now)
 	e.core.Bound(node, dialect.Holders(latest), claims)
 	if over := e.core.Overbooked(node); problem == nil && over > before {
-		problem = fmt.Errorf("node %s is overbooked: the pods bound to it ask for %d more devices than it has", node, over)
+		problem = fmt.Errorf("node %s is overbooked: the pods bound to it ask for %d more GPUs than it has", node, over)
 		e.complain("pod/"+string(pod.UID), podRef(latest), problem, "OverbookedNode")
 	} else {
 		e.complain("pod/"+string(pod.UID), podRef(latest), problem, "InvalidRecord")
@@ -118,6 +118,9 @@ func (e *Engine) findContested(id model.NodeID) {
 			continue
 		}
 		x := contest{message: dialect.Contested(c), pod: e.podOf(uid)}
+		if older := e.podOf(dialect.UIDOf(e.core.HolderOf(id, c.Index))); older != nil {
+			x.message += fmt.Sprintf("; pod %s/%s holds it", older.Namespace, older.Name)
+		}
 		e.contested[uid] = x
 		if x.pod != nil {
 			e.complaints = append(e.complaints, report.Complaint{About: podRef(x.pod), Reason: dialect.ContestedRecord, Message: x.message})

@@ -57,11 +57,12 @@ func (b *bind) Bind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, node st
 		b.engine.Unreachable()
 		return fwk.AsStatus(err)
 	}
-	w := binding.Writer{Client: b.handle.ClientSet(), Patience: b.patience}
-	if err := w.Write(ctx, pod, node, annotations); err != nil {
+	w := binding.Writer{Client: b.handle.ClientSet(), Patience: b.patience, Failed: func(err error) {
 		if unreachable(err) {
 			b.engine.Unreachable()
 		}
+	}}
+	if err := w.Write(ctx, pod, node, annotations); err != nil {
 		return fwk.AsStatus(err)
 	}
 	b.engine.Reachable()

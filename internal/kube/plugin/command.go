@@ -92,7 +92,7 @@ func run(cmd *cobra.Command, opts *options.Options, defaults []byte) error {
 		return err
 	}
 	if shared.Engine() != nil { // a configuration may leave our plugins out
-		shared.checkOnSignal(ctx)
+		shared.checkItself(ctx)
 	}
 	if mutable, ok := gates.(featuregate.MutableFeatureGate); ok {
 		mutable.AddMetrics()

@@ -29,7 +29,10 @@ const (
 // yielding is the rate limiter of the client that writes events: it lets events
 // through one by one, when bindings leave room.
 type yielding struct {
-	turn chan struct{} // holds whoever is next
+	turn chan struct{} // holds the event that is next
+	// outage says whether the API server could not be written to a moment ago; nil: it
+	// could.
+	outage func() bool
 
 	mu      sync.Mutex
 	waiting int
@@ -86,8 +89,29 @@ func (y *yielding) Wait(ctx context.Context) error {
 		return ctx.Err()
 	}
 	defer func() { <-y.turn }()
+	if err := y.sitOut(ctx); err != nil {
+		return err
+	}
 	return y.standBack(ctx, eventPatience)
 }
+
+// sitOut blocks while the API server cannot be written to, not longer than outageMost:
+// then an event finds out whether it can.
+func (y *yielding) sitOut(ctx context.Context) error {
+	for waited := time.Duration(0); y.outage != nil && y.outage() && waited < outageMost; waited += outageStep {
+		select {
+		case <-time.After(outageStep):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+const (
+	outageStep = 250 * time.Millisecond
+	outageMost = 5 * time.Second
+)
 
 // standBack blocks while bindings are under way, not longer than a patience.
 func (y *yielding) standBack(ctx context.Context, patience time.Duration) error {
@@ -103,14 +127,19 @@ func (y *yielding) standBack(ctx context.Context, patience time.Duration) error 
 	return nil
 }
 
-// conditions is the rate limiter of who writes pods' conditions, one by one: it stands
+// conditions is the rate limiter of the client that writes pods' conditions: it stands
 // back for bindings, but does not queue behind events. Autoscalers wait for it.
 type conditions struct{ *yielding }
 
 const conditionPatience = 10 * time.Millisecond
 
 // Wait blocks while bindings leave no room.
-func (c conditions) Wait(ctx context.Context) error { return c.standBack(ctx, conditionPatience) }
+func (c conditions) Wait(ctx context.Context) error {
+	if err := c.sitOut(ctx); err != nil {
+		return err
+	}
+	return c.standBack(ctx, conditionPatience)
+}
 
 // Accept is Wait for clients without a context.
 func (c conditions) Accept() { _ = c.Wait(context.Background()) }

@@ -26,8 +26,10 @@ type loop struct {
 	sched  *scheduler.Scheduler
 	teller *teller
 	fence  *fence
-	begin  sync.Once
-	leads  chan struct{} // closed when this process leads
+	// recorders say which scheduler an event comes from.
+	recorders *recorders
+	begin     sync.Once
+	leads     chan struct{} // closed when this process leads
 }
 
 // RunLoop follows events at once, and starts to decide when the scheduler asks for its
@@ -36,7 +38,7 @@ func (s *Shared) RunLoop(ctx context.Context, sched *scheduler.Scheduler) {
 	if s.engine == nil {
 		return
 	}
-	l := &loop{engine: s.engine, handle: s.handle, sched: sched, teller: newTeller(s.handle, s.standsBack), fence: s.fence, leads: make(chan struct{})}
+	l := &loop{engine: s.engine, handle: s.handle, sched: sched, teller: newTeller(s.engine, s.handle, s.standsBack, &s.recorders), fence: s.fence, recorders: &s.recorders, leads: make(chan struct{})}
 	next := sched.NextPod
 	sched.NextPod = func(logger klog.Logger) (*framework.QueuedPodInfo, error) {
 		l.begin.Do(func() { close(l.leads) })
@@ -143,7 +145,7 @@ func (l *loop) delete(ctx context.Context, v kubeengine.Victim) bool {
 	err := l.handle.ClientSet().CoreV1().Pods(v.Pod.Namespace).Delete(ctx, v.Pod.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 	switch {
 	case err == nil:
-		l.handle.EventRecorder().Eventf(v.Pod, nil, v1.EventTypeWarning, "DeviceHeldTwice", "Healing", "deleted: %s", v.Why)
+		l.recorders.of(v.Pod.Spec.SchedulerName).Eventf(v.Pod, nil, v1.EventTypeWarning, "Evicted", "Healing", "two pods were bound to one device: %s", v.Why)
 	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
 	default:
 		klog.FromContext(ctx).Error(err, "Pod on devices that another pod holds not deleted", "pod", klog.KObj(v.Pod))
@@ -166,7 +168,7 @@ func (l *loop) evict(ctx context.Context, v kubeengine.Victim) bool {
 	})
 	switch {
 	case err == nil:
-		l.handle.EventRecorder().Eventf(v.Pod, nil, v1.EventTypeNormal, "Preempted", "Preempting", "%s", v.Why)
+		l.recorders.of(v.Pod.Spec.SchedulerName).Eventf(v.Pod, nil, v1.EventTypeNormal, "Preempted", "Preempting", "%s", v.Why)
 	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
 	default:
 		klog.FromContext(ctx).Info("Victim not evicted", "pod", klog.KObj(v.Pod), "why", v.Why, "cause", err.Error())

@@ -183,6 +183,8 @@ func (s *Shared) waits(ctx context.Context, f framework.Framework, cs fwk.CycleS
 	if r, err := s.engine.Request(pod); err == nil && r != nil {
 		cs.Write(cycleKey, &cycle{Cycle: kubeengine.Cycle{Request: r}})
 	}
+	f.RunPreFilterPlugins(ctx, cs, pod) // plugins' PostFilters rely on it
+	klog.FromContext(ctx).V(2).Info("Pod is not released", "pod", klog.KObj(pod))
 	return fitError(f, "waits for its turn")
 }
 

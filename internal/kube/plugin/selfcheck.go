@@ -5,30 +5,70 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
+
+	"github.com/tangram-dev/tangram/api/names"
+	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 )
 
-// checkOnSignal compares the ledger with the API whenever the process gets
-// SIGUSR2, the signal on which kube-scheduler checks its own cache, and logs the
-// verdict.
-func (s *Shared) checkOnSignal(ctx context.Context) {
+// The engine checks itself against the API: some nodes and its accounts every
+// checkEvery, all of it on SIGUSR2, the signal on which kube-scheduler checks its own
+// cache. A difference may be an event under way, so it is looked at again after
+// checkAgain before it is reported.
+const (
+	checkEvery = time.Minute
+	checkAgain = 3 * time.Second
+	checkNodes = 256
+)
+
+// checkItself checks until the context ends. It does not block.
+func (s *Shared) checkItself(ctx context.Context) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGUSR2)
 	go func() {
 		defer signal.Stop(signals)
 		logger := klog.FromContext(ctx)
+		now := time.NewTicker(checkEvery)
+		defer now.Stop()
 		for {
 			select {
 			case <-ctx.Done():
 				return
+			case <-now.C:
+				s.checkSome(ctx)
 			case <-signals:
 				if holders, err := s.Engine().Check(); err != nil {
 					logger.Error(err, "Ledger check failed")
 				} else {
-					logger.Info("Ledger check passed: it equals the records", "holders", holders)
+					logger.Info("Ledger check passed: it equals the records; limits, gangs and lost pods checked", "holders", holders)
 				}
 			}
 		}
 	}()
+}
+
+// checkSome reports a difference that stays.
+func (s *Shared) checkSome(ctx context.Context) {
+	holders, node, err := s.Engine().CheckSome(checkNodes)
+	if err == nil {
+		klog.FromContext(ctx).Info("Periodic ledger check passed: some nodes, all limits, gangs and lost pods checked", "holders", holders)
+		return
+	}
+	select {
+	case <-ctx.Done():
+		return
+	case <-time.After(checkAgain):
+	}
+	if _, again := s.Engine().Check(); again == nil {
+		return
+	}
+	kubeengine.CheckFailed()
+	klog.FromContext(ctx).Error(err, "Periodic ledger check failed")
+	if node != nil {
+		ref := &v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}
+		s.recorders.of(names.SchedulerName).Eventf(ref, nil, v1.EventTypeWarning, "LedgerDiffers", "Checking", "%s", err.Error())
+	}
 }

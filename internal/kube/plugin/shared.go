@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
@@ -35,9 +36,11 @@ type Shared struct {
 	// standsBack writes pods' conditions, which may wait for bindings; nil where Setup
 	// did not make it.
 	standsBack kubernetes.Interface
-	// handle is any profile's: all lead to the same queue and API server.
-	handle fwk.Handle
-	synced sync.Once
+	// handle is any profile's: all lead to the same queue and API server. recorders are
+	// the profiles' own, so that events say which scheduler they come from.
+	handle    fwk.Handle
+	recorders recorders
+	synced    sync.Once
 	// levels is the profile that set the levels of domains; "" when none has.
 	levels string
 	// defaults is the configuration without a file.
@@ -106,14 +109,16 @@ func (s *Shared) join(ctx context.Context, h fwk.Handle) (*kubeengine.Engine, *p
 				return nil, nil, err
 			}
 		}
-		e, err := kubeengine.New(ctx, h.SharedInformerFactory(), s.sources, reporter(ctx, h))
+		e, err := kubeengine.New(ctx, h.SharedInformerFactory(), s.sources, s.reporter(ctx))
 		if err != nil {
 			return nil, nil, err
 		}
 		kubeengine.RegisterMetrics()
 		s.engine = e
+		s.events.outage = e.Suspended
 	}
 	s.handle = h
+	s.recorders.add(h)
 	return s.engine, s.profile(h.ProfileName()), nil
 }
 
@@ -134,12 +139,35 @@ func (p *profile) settings() workload.Profile {
 }
 
 // reporter turns complaints about objects into events on them.
-func reporter(ctx context.Context, h fwk.Handle) report.Reporter {
+func (s *Shared) reporter(ctx context.Context) report.Reporter {
 	logger := klog.FromContext(ctx)
 	return func(c report.Complaint) {
 		logger.Info("Invalid object", "kind", c.About.Kind, "object", klog.KRef(c.About.Namespace, c.About.Name), "reason", c.Reason, "problem", c.Message)
-		h.EventRecorder().Eventf(c.About, nil, v1.EventTypeWarning, c.Reason, "Reading", "%s", c.Message)
+		s.recorders.of(names.SchedulerName).Eventf(c.About, nil, v1.EventTypeWarning, c.Reason, "Reading", "%s", c.Message)
 	}
+}
+
+// recorders are the event recorders of the profiles, by scheduler name. They are added
+// while the scheduler is built and only read afterwards.
+type recorders struct {
+	byName map[string]events.EventRecorderLogger
+	any    events.EventRecorderLogger
+}
+
+func (r *recorders) add(h fwk.Handle) {
+	if r.byName == nil {
+		r.byName = map[string]events.EventRecorderLogger{}
+	}
+	r.any = h.EventRecorder()
+	r.byName[h.ProfileName()] = r.any
+}
+
+// of is the recorder of a scheduler name, or any.
+func (r *recorders) of(schedulerName string) events.EventRecorderLogger {
+	if recorder := r.byName[schedulerName]; recorder != nil {
+		return recorder
+	}
+	return r.any
 }
 
 // enlist decodes a plugin's arguments and joins its profile.

@@ -13,6 +13,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
+	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 	"github.com/tangram-dev/tangram/internal/kube/report"
 )
 
@@ -20,8 +21,10 @@ import (
 // leave room. kube-scheduler does that in its one scheduling cycle: with thousands of
 // pods that wait, those that can start would wait for theirs to be told.
 type teller struct {
-	handle fwk.Handle
-	client kubernetes.Interface
+	engine    *kubeengine.Engine
+	handle    fwk.Handle
+	recorders *recorders
+	client    kubernetes.Interface
 
 	mu sync.Mutex
 	// news is what is still to be written, the latest of each pod; order is theirs.
@@ -30,11 +33,11 @@ type teller struct {
 	some  chan struct{}
 }
 
-func newTeller(h fwk.Handle, client kubernetes.Interface) *teller {
+func newTeller(e *kubeengine.Engine, h fwk.Handle, client kubernetes.Interface, r *recorders) *teller {
 	if client == nil {
 		client = h.ClientSet()
 	}
-	return &teller{handle: h, client: client, news: map[types.UID]report.Notice{}, some: make(chan struct{}, 1)}
+	return &teller{engine: e, handle: h, recorders: r, client: client, news: map[types.UID]report.Notice{}, some: make(chan struct{}, 1)}
 }
 
 // tell queues news. It does not wait.
@@ -100,6 +103,7 @@ func (t *teller) write(ctx context.Context, w report.Notice) {
 			return // it says so
 		}
 		if _, err = pods.UpdateStatus(ctx, now, metav1.UpdateOptions{}); err == nil {
+			t.engine.Reachable()
 			t.event(now, w)
 			return
 		}
@@ -108,8 +112,13 @@ func (t *teller) write(ctx context.Context, w report.Notice) {
 		}
 		now, err = pods.Get(ctx, w.Pod.Name, metav1.GetOptions{})
 	}
-	if err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
-		klog.FromContext(ctx).Error(err, "A pod's condition does not say why it waits", "pod", klog.KObj(w.Pod))
+	switch {
+	case err == nil || apierrors.IsNotFound(err) || ctx.Err() != nil:
+	case unreachable(err):
+		t.engine.Unreachable()
+		fallthrough
+	default:
+		klog.FromContext(ctx).Error(err, "Reason for waiting not written to the pod's condition", "pod", klog.KObj(w.Pod))
 	}
 }
 
@@ -118,8 +127,8 @@ func (t *teller) event(pod *v1.Pod, w report.Notice) {
 	switch {
 	case !w.Event:
 	case w.Reason == v1.PodReasonUnschedulable:
-		t.handle.EventRecorder().Eventf(pod, nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", w.Text)
+		t.recorders.of(pod.Spec.SchedulerName).Eventf(pod, nil, v1.EventTypeWarning, "FailedScheduling", "Scheduling", "%s", w.Text)
 	default:
-		t.handle.EventRecorder().Eventf(pod, nil, v1.EventTypeNormal, w.Reason, "Scheduling", "%s", w.Text)
+		t.recorders.of(pod.Spec.SchedulerName).Eventf(pod, nil, v1.EventTypeNormal, w.Reason, "Scheduling", "%s", w.Text)
 	}
 }

@@ -79,9 +79,12 @@ func (d *Desk) New(key string, problem error) bool {
 // Touched takes note that something is new about a gang that may wait.
 func (d *Desk) Touched(id engine.ID, now time.Time) {
 	if d.told[id] == nil { // else it is asked about again in time
-		d.Ask(id, now.Add(d.every/firstPart))
+		d.AskSoon(id, now)
 	}
 }
+
+// AskSoon makes sure that a gang's reason is looked for once it has waited a little.
+func (d *Desk) AskSoon(id engine.ID, now time.Time) { d.Ask(id, now.Add(d.every/firstPart)) }
 
 // Ask makes sure that a gang's reason is looked for at a time, or before.
 func (d *Desk) Ask(id engine.ID, at time.Time) {

@@ -80,24 +80,24 @@ func (a *apart) String() string {
 	return b.String()
 }
 
-// from says whether a pod may not be where another is.
-func (a *apart) from(other *v1.Pod) bool {
+// from says why a pod may not be where another is; empty when it may.
+func (a *apart) from(other *v1.Pod) string {
 	for _, t := range a.terms {
 		if (t.namespaces == nil || slices.Contains(t.namespaces, other.Namespace)) && t.selector.Matches(labels.Set(other.Labels)) {
-			return true
+			return "pod anti-affinity"
 		}
 	}
 	if len(a.ports) == 0 {
-		return false
+		return ""
 	}
 	for i := range other.Spec.Containers {
 		for _, theirs := range other.Spec.Containers[i].Ports {
 			if slices.ContainsFunc(a.ports, func(p v1.ContainerPort) bool { return clash(p, theirs) }) {
-				return true
+				return fmt.Sprintf("host port %d is taken", theirs.HostPort)
 			}
 		}
 	}
-	return false
+	return ""
 }
 
 // clash says whether two containers want the same port of a host.

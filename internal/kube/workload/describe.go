@@ -13,6 +13,7 @@ import (
 
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
 // Describe turns a gang's pods into a gang for core; false when none is left. hasPlace
@@ -37,7 +38,7 @@ func (w *Gangs) Describe(id engine.ID, now time.Time, hasPlace func(model.Holder
 	minOf := map[string]int{}
 	if g.real {
 		w.groupSays(g, first, &gang, minOf)
-		gang.Invalid = g.contradiction(pods)
+		gang.Invalid = g.contradiction(pods, w.said(first))
 	} else {
 		gang.Min, gang.Invalid = 1, first.invalid // it comes alone, or leaves its gang
 	}
@@ -86,7 +87,7 @@ func (g *group) submitted(created metav1.Time) int64 {
 
 // contradiction says in what members that wait disagree about their gang, naming the
 // field; empty when they agree.
-func (g *group) contradiction(pods []*Member) string {
+func (g *group) contradiction(pods []*Member, said *dialect.Group) string {
 	var first *Member
 	for _, m := range pods {
 		if m.Pod.Spec.NodeName != "" {
@@ -99,25 +100,9 @@ func (g *group) contradiction(pods []*Member) string {
 			first = m
 			continue
 		}
-		if err := disagreement(first, m); err != "" {
-			return err
+		if err := dialect.Contradiction(first.asMember(), m.asMember(), said); err != nil {
+			return err.Error()
 		}
-	}
-	return ""
-}
-
-// disagreement compares what two members say of their gang.
-func disagreement(a, b *Member) string {
-	differ := func(field string, x, y any) string {
-		return fmt.Sprintf("%s: pods of one gang disagree: %v in pod %s, %v in pod %s", field, x, a.Pod.Name, y, b.Pod.Name)
-	}
-	switch {
-	case a.Queue != b.Queue:
-		return differ("queue", fmt.Sprintf("%q", a.Queue), fmt.Sprintf("%q", b.Queue))
-	case a.Size != b.Size:
-		return differ("gang size", a.Size, b.Size)
-	case a.Request.Require.Level != b.Request.Require.Level:
-		return differ("required topology", fmt.Sprintf("%q", a.Request.Require.Level.Name), fmt.Sprintf("%q", b.Request.Require.Level.Name))
 	}
 	return ""
 }
@@ -153,7 +138,7 @@ func rolesOf(pods []*Member) []engine.Role {
 		if !ok {
 			at = len(out)
 			roles[m.Shape] = at
-			role := engine.Role{Name: m.Task, Request: m.Request, Shape: m.Shape}
+			role := engine.Role{Name: m.Task, Request: m.Request, Shape: m.Shape, Charge: dialect.OwnUnits(m.Pod)}
 			if a := m.rules.apart; a != nil {
 				role.KeepsApart, role.MaxPerNode = len(a.ports)+len(a.terms) > 0, a.most
 			}

@@ -212,14 +212,21 @@ func (w *Gangs) read(pod *v1.Pod, now time.Time) (m *Member, free bool) {
 		r = dialect.HostRequest(pod)
 	case err != nil:
 		r = dialect.HostRequest(pod) // what it holds is counted by its claims
-	case r == nil && said.Key == "" && member.invalid == "":
-		return nil, waits // neither a GPU nor a gang
+	case r == nil && said.Key == "" && said.Queue == "" && member.invalid == "":
+		return nil, waits // neither a GPU, a gang nor a queue
 	case r == nil:
 		r = dialect.HostRequest(pod)
 	}
 	member.Request, member.Membership = r, said
 	member.Shape = shapeOf(pod, said.Task, r, apartOf(pod))
 	return member, false
+}
+
+// asMember is what the members of a gang must agree on.
+func (m *Member) asMember() dialect.Member {
+	return dialect.Member{
+		Pod: m.Pod.Namespace + "/" + m.Pod.Name, Membership: m.Membership, Require: m.Request.Require.Level, Priority: priorityOf(m.Pod),
+	}
 }
 
 // leaving says whether a pod that has a place is going away.

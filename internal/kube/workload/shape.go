@@ -27,10 +27,17 @@ type Rules struct {
 	members int
 }
 
-// Apart says whether pods of two shapes may not share a node: by host ports or by
-// required anti-affinity of either.
-func (r *Rules) Apart(o *Rules) bool {
-	return r.apart != nil && r.apart.from(o.example) || o.apart != nil && o.apart.from(r.example)
+// Apart says why pods of two shapes may not share a node: host ports, or required
+// anti-affinity of either. Empty when they may.
+func (r *Rules) Apart(o *Rules) string {
+	why := ""
+	if r.apart != nil {
+		why = r.apart.from(o.example)
+	}
+	if why == "" && o.apart != nil {
+		why = o.apart.from(r.example)
+	}
+	return why
 }
 
 // shapes are the rules of all shapes that a known pod has.

@@ -1,6 +1,6 @@
 // Package blueprint draws the objects a Volcano Job is made of: its pods, its
 // PodGroup, its volumes, and what its plugins add. It decides nothing and talks to
-// nobody: lifecycle says which pods there should be, the controller creates them.
+// no client: lifecycle says which pods there should be, the controller creates them.
 //
 // The words on pods (labels, annotations, environment, file names) are those that
 // Volcano writes, so that workloads which read them run unchanged.

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -24,7 +25,7 @@ type Observed struct {
 	Trouble *Problem
 	// Fault is why the job can never run, or nil.
 	Fault *Problem
-	// Command is what somebody wants of the job, or nil.
+	// Command is an order from outside, or nil.
 	Command *Command
 }
 
@@ -76,7 +77,7 @@ func Decide(job *batch.Job, seen Observed, now time.Time) Plan {
 }
 
 // step makes at most one transition, but for the first and for the end of a restart,
-// which nobody needs to see alone.
+// which need no status of their own.
 func (m *machine) step() {
 	if m.phase() == "" {
 		m.move(batch.Pending, "", "")
@@ -176,6 +177,10 @@ func (m *machine) perform(r reaction) bool {
 	case bus.CompleteJobAction:
 		m.move(batch.Completing, string(r.action), r.cause)
 	case bus.RestartJobAction, bus.RestartTaskAction, bus.RestartPartitionAction, bus.RestartPodAction:
+		if r.disrupted {
+			m.restartEvicted(r)
+			return true
+		}
 		if m.status.RetryCount >= m.spec.MaxRetry {
 			m.move(batch.Failed, "RetriesExhausted", fmt.Sprintf("restarted %d times (spec.maxRetry), then %s", m.status.RetryCount, r.cause))
 			return true
@@ -187,6 +192,15 @@ func (m *machine) perform(r reaction) bool {
 		return false
 	}
 	return true
+}
+
+// restartEvicted restarts what was evicted. That is not a failure of the job: it is
+// counted apart, and however often it happens the job goes on.
+func (m *machine) restartEvicted(r reaction) {
+	n := note(&m.status, evictions) + 1
+	setNote(&m.status, evictions, strconv.Itoa(int(n)))
+	raise(&m.status, r.targets)
+	m.move(batch.Restarting, string(r.action), fmt.Sprintf("%s (restart %d after evictions, which spec.maxRetry does not count)", r.cause, n))
 }
 
 // finish ends a job whose pods have ended, or enough of them.

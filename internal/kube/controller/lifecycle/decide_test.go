@@ -38,13 +38,14 @@ func policy(event bus.Event, action bus.Action) func(*batch.Job) {
 	}
 }
 
-// pods reads "task-index:phase[@version][!code][-]" words; a minus at the end means
-// that somebody deletes the pod.
+// pods reads "task-index:phase[@version][!code][-][^]" words; a minus at the end means
+// that others delete the pod, a caret that it was evicted and the object stays.
 func pods(words string) []Pod {
 	phases := map[string]v1.PodPhase{"P": v1.PodPending, "R": v1.PodRunning, "S": v1.PodSucceeded, "F": v1.PodFailed}
 	var out []Pod
 	for word := range strings.FieldsSeq(words) {
 		p := Pod{Since: noon.Add(-10 * time.Second)}
+		word, p.Evicted = strings.CutSuffix(word, "^")
 		word, p.Leaving = strings.CutSuffix(word, "-")
 		slot, rest, _ := strings.Cut(word, ":")
 		task, index, _ := strings.Cut(slot, "-")
@@ -162,8 +163,8 @@ func TestDecide(t *testing.T) {
 		{"any event is no pod that runs", job(batch.Running, "a=2", policy(bus.AnyEvent, bus.TerminateJobAction)), "a-0:R a-1:P", "Pending v0 r0"},
 		{"a task that completed", job(batch.Running, "a=1 b=1", ofTask(0, bus.TaskCompletedEvent, bus.CompleteJobAction)), "a-0:S b-0:R", "Completing v0 r0 -b-0"},
 		{"a task that failed", job(batch.Running, "a=1 b=1", policy(bus.TaskFailedEvent, bus.TerminateJobAction)), "a-0:F b-0:R", "Terminating v0 r0 -b-0"},
-		{"a pod that is thrown out", job(batch.Running, "a=2", policy(bus.PodEvictedEvent, bus.RestartJobAction)), "a-0:R a-1:R-", "Restarting v1 r1 -a-0"},
-		{"a pod that disappeared", job(batch.Running, "a=2", policy(bus.PodEvictedEvent, bus.RestartJobAction), known("a", 2)), "a-0:R", "Restarting v1 r1 -a-0"},
+		{"a pod that is thrown out", job(batch.Running, "a=2", policy(bus.PodEvictedEvent, bus.RestartJobAction)), "a-0:R a-1:R-", "Restarting v1 r0 -a-0"},
+		{"a pod that disappeared", job(batch.Running, "a=2", policy(bus.PodEvictedEvent, bus.RestartJobAction), known("a", 2)), "a-0:R", "Restarting v1 r0 -a-0"},
 		{"a pod that never was", job(batch.Pending, "a=2", policy(bus.PodEvictedEvent, bus.RestartJobAction), known("a", 1)), "a-0:R", "Pending v0 r0 +a-1"},
 		{"not yet", job(batch.Running, "a=2", policy(bus.PodFailedEvent, bus.RestartJobAction), wait(time.Minute)), "a-0:R a-1:F", "Running v0 r0 wake 50s"},
 		{"now", job(batch.Running, "a=2", policy(bus.PodFailedEvent, bus.RestartJobAction), wait(10*time.Second)), "a-0:R a-1:F", "Restarting v1 r1 -a-0 -a-1"},
@@ -301,5 +302,46 @@ func TestSameNames(t *testing.T) {
 	s := SpecOf(job("", "=1 default0=1"))
 	if err := s.Validate(); err == nil || err.Error() != "spec.tasks[1].name: spec.tasks[0] is called default0, too" {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestEvictionsAreNotFailures: restarts because pods were evicted or deleted by others
+// are counted apart. They use up no retry, however many there are.
+func TestEvictionsAreNotFailures(t *testing.T) {
+	exhausted := func(j *batch.Job) { j.Status.RetryCount = 3 }
+	before := func(n string) func(*batch.Job) { return func(j *batch.Job) { setNote(&j.Status, evictions, n) } }
+	evicted, failed := policy(bus.PodEvictedEvent, bus.RestartJobAction), policy(bus.PodFailedEvent, bus.RestartJobAction)
+	taskFailed, pod := policy(bus.TaskFailedEvent, bus.RestartJobAction), policy(bus.PodFailedEvent, bus.RestartPodAction)
+	for _, test := range []struct {
+		name      string
+		job       *batch.Job
+		pods      string
+		want      string
+		evictions string
+	}{
+		{"evicted, no retry left", job(batch.Running, "a=2", evicted, exhausted), "a-0:R a-1:R-", "Restarting v1 r3 -a-0", "1"},
+		{"evicted for the tenth time", job(batch.Running, "a=2", evicted, before("9")), "a-0:R a-1:R-", "Restarting v1 r0 -a-0", "10"},
+		{"evicted by the kubelet, seen as a failure", job(batch.Running, "a=2", failed), "a-0:R a-1:F!137^", "Restarting v1 r0 -a-0 -a-1", "1"},
+		{"its peer failed because of it", job(batch.Running, "a=2", failed), "a-0:F!1 a-1:R-", "Restarting v1 r0 -a-0", "1"},
+		{"a task that failed by evictions alone", job(batch.Running, "a=2", taskFailed), "a-0:F^ a-1:F^", "Restarting v1 r0 -a-0 -a-1", "1"},
+		{"a task in which one failed by itself", job(batch.Running, "a=2", taskFailed), "a-0:F^ a-1:F!1", "Restarting v1 r1 -a-0 -a-1", ""},
+		{"a failure beside an old eviction that no policy names", job(batch.Running, "a=2 b=1", pod, func(j *batch.Job) {
+			j.Spec.Tasks[1].Policies = []batch.LifecyclePolicy{{Event: bus.PodFailedEvent, Action: bus.AbortJobAction, Timeout: &metav1.Duration{Duration: time.Hour}}}
+		}), "a-0:F!1 a-1:R b-0:F^", "Restarting v1 r1 -a-0", ""},
+		{"a failure", job(batch.Running, "a=2", failed), "a-0:R a-1:F!1", "Restarting v1 r1 -a-0 -a-1", ""},
+		{"a failure, no retry left", job(batch.Running, "a=2", failed, exhausted), "a-0:R a-1:F!1", "Failed v0 r3 -a-0", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			p := Decide(test.job, Observed{Pods: pods(test.pods)}, noon)
+			if got := describe(p); got != test.want && !strings.HasPrefix(got, test.want+" wake") {
+				t.Errorf("got  %s\nwant %s\n(%s)", got, test.want, p.Status.State.Message)
+			}
+			if got := p.Status.ControlledResources[evictions]; got != test.evictions {
+				t.Errorf("status.controlledResources.evictions is %q, want %q", got, test.evictions)
+			}
+			if said := strings.Contains(p.Status.State.Message, "after evictions"); said != (test.evictions != "") {
+				t.Errorf("message %q", p.Status.State.Message)
+			}
+		})
 	}
 }

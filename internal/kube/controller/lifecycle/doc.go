@@ -1,9 +1,9 @@
 // Package lifecycle decides what becomes of a Volcano Job: a pure function from its
 // spec, its status, its pods and the time to the status it should have, the pods to
-// create and the pods to delete. It talks to nobody and keeps nothing.
+// create and the pods to delete. It does no I/O and keeps no state.
 //
 // Everything it must remember is in the Job's status, and one decision is one
-// status write. Whoever carries out a plan writes the status first; after a crash at
+// status write. The adapter that carries out a plan writes the status first; after a crash at
 // any point the next decision sees either the old status or the new one, and goes on
 // from there.
 //

@@ -15,7 +15,8 @@ const (
 	floorOfJob   = "restarted"
 	floorOfTask  = "restarted/task/"
 	floorOfPod   = "restarted/pod/"
-	lastCommand  = "command" // UID of the command that was carried out last
+	lastCommand  = "command"   // UID of the command that was carried out last
+	evictions    = "evictions" // how many restarts followed evictions; retryCount has the others
 	floorOfSlotF = floorOfPod + "%s/%d"
 )
 
@@ -41,7 +42,7 @@ func setNote(st *batch.JobStatus, key, value string) {
 }
 
 // raise makes all pods of the job stale, or those of some tasks and slots only.
-// There are as many entries as restarts, which maxRetry bounds.
+// There are as many entries as pods were restarted alone since the last restart of all.
 func raise(st *batch.JobStatus, targets []target) {
 	st.Version++
 	version := strconv.Itoa(int(st.Version))

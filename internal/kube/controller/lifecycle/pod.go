@@ -16,8 +16,8 @@ type Pod struct {
 	UID     types.UID
 	Version int32 // the job's version when it was created
 	Phase   v1.PodPhase
-	Leaving bool // somebody deletes it
-	Evicted bool // it was thrown out, whether or not the object is deleted
+	Leaving bool // it is being deleted
+	Evicted bool // it was evicted (DisruptionTarget, or by the kubelet), whether or not the object is deleted
 	// ExitCodes are those of its containers that ended badly.
 	ExitCodes []int32
 	Restarts  int32     // of its containers, in place
@@ -27,8 +27,8 @@ type Pod struct {
 // Ended says whether the pod will not run any more by itself.
 func (p *Pod) Ended() bool { return p.Phase == v1.PodSucceeded || p.Phase == v1.PodFailed }
 
-// PodOf reads a pod. Somebody who tampers with the words on it gets a slot nobody
-// wants: the pod is deleted and made anew.
+// PodOf reads a pod. Annotations that were edited into something invalid give a slot
+// that no task has: the pod is deleted and created again.
 func PodOf(in *v1.Pod) Pod {
 	index, err := strconv.ParseInt(in.Annotations[batch.TaskIndex], 10, 32)
 	if err != nil {

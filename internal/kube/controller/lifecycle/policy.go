@@ -13,6 +13,9 @@ type reaction struct {
 	action  bus.Action
 	targets []target // of a restart
 	cause   string
+	// disrupted: a restart because of evictions. Pods that fail at the same time do so
+	// because their peers are gone, so that one eviction among the causes is enough.
+	disrupted bool
 }
 
 // severity orders actions: when several are due at once, the one that leaves least
@@ -28,8 +31,9 @@ func severity(a bus.Action) int {
 // partitions and tasks that are due at the same time are one restart. wake is how
 // long to wait for the next policy with a timeout; 0 for none.
 func (m *machine) react() (best reaction, wake time.Duration) {
-	top := -1
+	top, disrupted := -1, false
 	for _, t := range m.triggers() {
+		disrupted = disrupted || t.leaving
 		p := m.policyFor(&t)
 		if p == nil {
 			continue
@@ -43,6 +47,7 @@ func (m *machine) react() (best reaction, wake time.Duration) {
 			continue // ResumeJob, or a pod that is made anew anyway
 		}
 		r := reaction{action: p.Action, cause: t.cause, targets: m.targets(p.Action, &t)}
+		disrupted = disrupted || t.disrupted
 		switch small := severity(bus.RestartTaskAction); {
 		case rank <= small && top >= 0 && top <= small:
 			best.targets = append(best.targets, r.targets...)
@@ -53,6 +58,7 @@ func (m *machine) react() (best reaction, wake time.Duration) {
 			best, top = r, rank
 		}
 	}
+	best.disrupted = disrupted
 	return best, wake
 }
 

@@ -20,7 +20,7 @@ const DefaultQueue = "default"
 const defaultTaskRetries = 3
 
 // Spec is a job's spec with its defaults filled in. Volcano leaves that to a
-// webhook; here nobody writes them back. It shares memory with the job.
+// webhook; here they are not written back. It shares memory with the job.
 type Spec struct {
 	Tasks        []Task
 	MinAvailable int32

@@ -62,7 +62,7 @@ func (m *machine) count() {
 }
 
 // lost is how many pods of a task were counted in the status and are no more,
-// although nobody here deleted them.
+// although this controller did not delete them.
 func lost(st *batch.JobStatus, spec *Spec, task string, now int) int {
 	var known int32
 	for _, n := range st.TaskStatusCount[task].Phase {
@@ -72,7 +72,7 @@ func lost(st *batch.JobStatus, spec *Spec, task string, now int) int {
 }
 
 // SomeLost says whether pods disappeared since the status was written. An informer
-// may lag behind; whoever is told so should ask the API server before deciding.
+// may lag behind: ask the API server before deciding.
 func SomeLost(job *batch.Job, pods []Pod) bool {
 	spec := SpecOf(job)
 	m := machine{spec: &spec, status: job.Status, seen: Observed{Pods: pods}}

@@ -11,7 +11,7 @@ import (
 )
 
 // trigger is something that happened, for a policy to react to. It holds as long as
-// it is so: nothing is lost when nobody watched.
+// it is so: nothing is lost while the controller is down.
 type trigger struct {
 	event     bus.Event
 	task      string // "" when it is about the whole job
@@ -19,6 +19,12 @@ type trigger struct {
 	exitCodes []int32
 	since     time.Time // zero: long ago
 	cause     string    // for people
+	// disrupted: the pod was evicted or deleted by others (preemption, reclaim, a drained
+	// or lost node), or what failed are pods that were. The job is not to blame.
+	disrupted bool
+	// leaving: it is disrupted, and the pod is gone or about to go. That passes, so it
+	// explains what else fails now, whether or not a policy names it.
+	leaving bool
 }
 
 // triggers lists what happened, in the order of tasks and indexes.
@@ -31,7 +37,7 @@ func (m *machine) triggers() []trigger {
 			out = append(out, podTriggers(&pods[j])...)
 		}
 		if n := lost(&m.before, m.spec, t.Name, len(pods)); n > 0 {
-			out = append(out, trigger{event: bus.PodEvictedEvent, task: t.Name, cause: fmt.Sprintf("%d pods of task %s disappeared", n, t.Name)})
+			out = append(out, trigger{event: bus.PodEvictedEvent, task: t.Name, disrupted: true, leaving: true, cause: fmt.Sprintf("%d pods of task %s disappeared", n, t.Name)})
 		}
 		out = append(out, taskTriggers(t, pods)...)
 	}
@@ -42,7 +48,7 @@ func (m *machine) triggers() []trigger {
 }
 
 func podTriggers(p *Pod) []trigger {
-	at := trigger{task: p.Task, slot: &p.Slot, since: p.Since}
+	at := trigger{task: p.Task, slot: &p.Slot, since: p.Since, disrupted: p.Leaving || p.Evicted, leaving: p.Leaving}
 	with := func(event bus.Event, cause string) trigger {
 		t := at
 		t.event, t.cause = event, fmt.Sprintf("pod %s %s", p.Name, cause)
@@ -77,9 +83,12 @@ func exits(codes []int32) string {
 }
 
 func taskTriggers(t *Task, pods []Pod) []trigger {
-	var succeeded, ended, restarts int32
+	var succeeded, ended, restarts, failed int32
 	var last time.Time
 	for _, p := range pods {
+		if p.Phase == v1.PodFailed && !p.Evicted {
+			failed++ // by itself
+		}
 		if p.Phase == v1.PodSucceeded {
 			succeeded++
 		}
@@ -100,7 +109,7 @@ func taskTriggers(t *Task, pods []Pod) []trigger {
 	case restarts > t.MaxRetry:
 		out = append(out, trigger{event: bus.TaskFailedEvent, task: t.Name, since: last, cause: fmt.Sprintf("containers of task %s were restarted %d times", t.Name, restarts)})
 	case t.Replicas > 0 && ended == t.Replicas && succeeded < t.Min:
-		out = append(out, trigger{event: bus.TaskFailedEvent, task: t.Name, since: last, cause: fmt.Sprintf("task %s ended with %d of %d pods succeeded", t.Name, succeeded, t.Min)})
+		out = append(out, trigger{event: bus.TaskFailedEvent, task: t.Name, since: last, disrupted: failed == 0, cause: fmt.Sprintf("task %s ended with %d of %d pods succeeded", t.Name, succeeded, t.Min)})
 	}
 	return out
 }

@@ -1,0 +1,155 @@
+package dialect
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/tangram-dev/tangram/api/record"
+	"github.com/tangram-dev/tangram/core/model"
+)
+
+// ascendRegister begins the node annotations in which HAMi's device plugin registers
+// Huawei's cards, one for each kind: hami.io/node-register-Ascend310P.
+const ascendRegister = "hami.io/node-register-Ascend"
+
+// ascendDevices reads the cards of all kinds of a node: those that HAMi's plugin
+// registers, then those that are only published as resources.
+func ascendDevices(node *v1.Node) (*registration, error) {
+	reg := &registration{}
+	registered := map[string]bool{}
+	for _, key := range slices.Sorted(maps.Keys(node.Annotations)) {
+		if !strings.HasPrefix(key, ascendRegister) {
+			continue
+		}
+		card := strings.TrimPrefix(key, "hami.io/node-register-")
+		devices, err := registeredCards(node, key, card)
+		if err != nil {
+			return nil, err
+		}
+		registered[strings.ToLower(card)] = true
+		reg.devices = append(reg.devices, devices...)
+	}
+	for _, name := range slices.Sorted(maps.Keys(node.Status.Allocatable)) {
+		rest, ok := cutPrefixFold(string(name), ascendPrefix)
+		card := "Ascend" + rest
+		if !ok || registered[strings.ToLower(card)] || strings.HasSuffix(card, ascendMemory) || strings.HasSuffix(card, ascendPercent) {
+			continue
+		}
+		registered[strings.ToLower(card)] = true
+		reg.devices = append(reg.devices, publishedCards(node, name, card)...)
+	}
+	if cores := quantity(node.Status.Allocatable, ascendCore); cores > 0 && !registered[strings.ToLower(ascend310P)] {
+		chip := ascendChipOf(ascend310P)
+		for range min(cores/int64(chip.cores), maxCount) {
+			// Every template takes an AI CPU, so a card has as many parts at most.
+			reg.devices = append(reg.devices, model.Device{Vendor: model.Ascend, Model: ascendModel(chip.name), Memory: chip.memory, NUMA: model.NUMAUnknown, Tenants: chip.cpus})
+		}
+	}
+	if len(reg.devices) > maxCount {
+		return nil, fmt.Errorf("status.allocatable: %d Ascend cards, at most %d", len(reg.devices), maxCount)
+	}
+	number(reg.devices)
+	reg.sellable = len(reg.devices)
+	return reg, nil
+}
+
+// number gives devices different indexes. Each kind of card is counted from 0 by its own
+// plugin; where kinds collide, all are numbered in order.
+func number(devices []model.Device) {
+	seen := map[int]bool{}
+	for i := range devices {
+		if d := &devices[i]; seen[d.Index] {
+			for j := range devices {
+				devices[j].Index = j
+			}
+			return
+		}
+		seen[devices[i].Index] = true
+	}
+}
+
+// publishedCards are cards of which only the number is known, and perhaps the memory of
+// all of them: a resource's, else the chip's.
+func publishedCards(node *v1.Node, name v1.ResourceName, card string) []model.Device {
+	n := quantity(node.Status.Allocatable, name)
+	if n == 0 || n > maxCount {
+		return nil
+	}
+	memory := model.MiB(quantity(node.Status.Allocatable, name+ascendMemory) / n)
+	if chip := ascendChipOf(card); chip != nil && memory == 0 {
+		memory = chip.memory
+	}
+	if memory == 0 {
+		memory, _ = labelledMemory(node, model.Ascend, int(n))
+	}
+	var out []model.Device
+	for i := range int(n) {
+		out = append(out, model.Device{Index: i, Vendor: model.Ascend, Model: ascendModel(card), Memory: memory, NUMA: model.NUMAUnknown})
+	}
+	return out
+}
+
+// registeredCards reads what HAMi's plugin registers of one kind of card: a JSON array,
+// or in older versions "uuid,count,MiB,core,type,numa,health[,index,mode]:" of each.
+func registeredCards(node *v1.Node, key, card string) ([]model.Device, error) {
+	text := node.Annotations[key]
+	var cards []hamiCard
+	if strings.HasPrefix(strings.TrimSpace(text), "[") {
+		if err := json.Unmarshal([]byte(text), &cards); err != nil {
+			return nil, fmt.Errorf("metadata.annotations[%s]: %w", key, err)
+		}
+	} else {
+		for i, entry := range splitAt(text, ":") {
+			c, err := legacyCard(entry, i)
+			if err != nil {
+				return nil, fmt.Errorf("metadata.annotations[%s]: entry %d: %w", key, i, err)
+			}
+			cards = append(cards, c)
+		}
+	}
+	cordoned := split(node.Annotations[hamiCordon])
+	var out []model.Device
+	for i, c := range cards {
+		if c.ID == "" || c.Memory <= 0 || c.Memory > maxMiB || c.Count < 0 || c.Index < 0 || c.Index > record.MaxIndex || !recordable(c.ID) {
+			return nil, fmt.Errorf("metadata.annotations[%s]: entry %d: id, devmem, count or index is out of range: %+v", key, i, c)
+		}
+		d := model.Device{Index: c.Index, UUID: c.ID, Vendor: model.Ascend, Model: ascendModel(card), Memory: model.MiB(c.Memory), NUMA: c.NUMA, Tenants: c.Count}
+		if !c.Healthy || slices.Contains(cordoned, c.ID) {
+			d.Health = model.Failed
+		}
+		out = append(out, d)
+	}
+	return out, nil
+}
+
+// legacyCard reads the older form of one card.
+func legacyCard(entry string, i int) (hamiCard, error) {
+	f := strings.Split(entry, ",")
+	if len(f) != 7 && len(f) != 9 {
+		return hamiCard{}, fmt.Errorf("%d fields, needs 7 or 9", len(f))
+	}
+	c := hamiCard{ID: f[0], Index: i, Type: f[4], Healthy: f[6] == "true"}
+	for at, into := range map[int]func(int64){
+		1: func(n int64) { c.Count = int(n) }, 2: func(n int64) { c.Memory = n }, 5: func(n int64) { c.NUMA = int(n) },
+	} {
+		n, err := strconv.ParseInt(f[at], 10, 32)
+		if err != nil {
+			return c, fmt.Errorf("%q is not a number", f[at])
+		}
+		into(n)
+	}
+	if len(f) == 9 {
+		n, err := strconv.Atoi(f[7])
+		if err != nil {
+			return c, fmt.Errorf("%q is not an index", f[7])
+		}
+		c.Index = n
+	}
+	return c, nil
+}

@@ -1,0 +1,75 @@
+package dialect
+
+import (
+	"cmp"
+	"fmt"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/core/arbiter"
+	"github.com/tangram-dev/tangram/core/model"
+)
+
+// NamedQueue is the queue that a pod names itself: Tangram's label, else Volcano's
+// annotation on plain pods, else the one on the pods of a Volcano Job. Empty when it
+// names none.
+func NamedQueue(pod *v1.Pod) string {
+	return cmp.Or(pod.Labels[names.LabelQueue], pod.Annotations[names.AnnotationVolcanoQueue], pod.Annotations[names.AnnotationVolcanoJobQueue])
+}
+
+// QueueOrDefault is the queue of a Volcano Job or a PodGroup, given its spec.queue.
+func QueueOrDefault(queue string) string { return cmp.Or(queue, arbiter.Default) }
+
+// PodQueue is the queue that a pod belongs to, and is charged to: that of its PodGroup
+// (groupQueue is its spec.queue, empty without a PodGroup), else the one it names, else
+// the default queue.
+func PodQueue(pod *v1.Pod, groupQueue string) string {
+	return cmp.Or(groupQueue, NamedQueue(pod), arbiter.Default)
+}
+
+// Charged says whether a pod is charged to a queue at all, whichever scheduler places
+// it: those are that name a queue, belong to a gang or ask for devices.
+func Charged(pod *v1.Pod) bool {
+	if m, _ := MembershipOf(pod); m.Queue != "" || m.PodGroup != "" || pod.Labels[names.LabelGang] != "" {
+		return true
+	}
+	r, _, err := counts(pod)
+	return r != nil || err != nil
+}
+
+// Member is one pod of a gang, with what all members of a gang must agree on.
+type Member struct {
+	// Pod is the pod's namespace/name.
+	Pod string
+	Membership
+	// Require is the level of domains that the pod wants its gang to share; zero when it
+	// asks for none.
+	Require  model.Level
+	Priority int32
+}
+
+// Contradiction says in what two members of one gang contradict each other: an error
+// that names the field, both values and both pods; nil when they agree. What the gang's
+// PodGroup states itself (group, nil without one) counts for all members, whatever their
+// own fields say.
+func Contradiction(a, b Member, group *Group) error {
+	if group == nil {
+		group = &Group{}
+	}
+	differ := func(field, x, y string) error {
+		return fmt.Errorf("members of one gang contradict each other: %s: %s of pod %s, %s of pod %s", field, x, a.Pod, y, b.Pod)
+	}
+	queue := func(m *Member) string { return fmt.Sprintf("%q", QueueOrDefault(m.Queue)) }
+	switch {
+	case group.Queue == "" && queue(&a) != queue(&b):
+		return differ("metadata.labels["+names.LabelQueue+"]", queue(&a), queue(&b))
+	case a.Size != b.Size && a.Size > 0 && b.Size > 0:
+		return differ("metadata.labels["+names.LabelGangSize+"]", fmt.Sprint(a.Size), fmt.Sprint(b.Size))
+	case group.Require.Name == "" && a.Require != b.Require && a.Require.Name != "" && b.Require.Name != "":
+		return differ("metadata.annotations["+names.AnnotationTopology+"]", "required="+a.Require.Name, "required="+b.Require.Name)
+	case group.Priority == "" && a.Priority != b.Priority:
+		return differ("spec.priority", fmt.Sprint(a.Priority), fmt.Sprint(b.Priority))
+	}
+	return nil
+}
