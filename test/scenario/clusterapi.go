@@ -277,7 +277,7 @@ func (c *clusterEngine) wipe(ctx context.Context) error {
 func (c *clusterEngine) complaints() []*eventsv1.Event {
 	var out []*eventsv1.Event
 	for _, object := range c.events.GetStore().List() {
-		if e := object.(*eventsv1.Event); ours(e.Reason) {
+		if e := object.(*eventsv1.Event); ours(e.Regarding.Kind, e.Reason) {
 			out = append(out, e)
 		}
 	}

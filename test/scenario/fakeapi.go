@@ -316,14 +316,17 @@ type recorder struct{ api *fakeAPI }
 var _ events.EventRecorderLogger = recorder{}
 
 func (r recorder) Eventf(regarding, _ runtime.Object, _, reason, _, note string, args ...any) {
-	if !ours(reason) {
-		return
-	}
 	w := Warning{Reason: reason, Note: fmt.Sprintf(note, args...)}
 	if ref, ok := regarding.(*v1.ObjectReference); ok {
 		w.Kind, w.Name = ref.Kind, ref.Name
 	} else if object, err := meta.Accessor(regarding); err == nil {
 		w.Kind, w.Name = regarding.GetObjectKind().GroupVersionKind().Kind, object.GetName()
+		if _, isPod := regarding.(*v1.Pod); isPod {
+			w.Kind = "Pod" // objects of an informer do not say so
+		}
+	}
+	if !ours(w.Kind, reason) {
+		return
 	}
 	r.api.mu.Lock()
 	defer r.api.mu.Unlock()

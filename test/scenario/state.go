@@ -45,9 +45,10 @@ func (w Warning) compare(o Warning) int {
 	return cmp.Or(cmp.Compare(w.Kind, o.Kind), cmp.Compare(w.Name, o.Name), cmp.Compare(w.Reason, o.Reason), cmp.Compare(w.Note, o.Note))
 }
 
-// ours says whether an event's reason is one of the engine's complaints about objects.
-func ours(reason string) bool {
-	return slices.Contains([]string{"InvalidRecord", "InvalidInventory", "InvalidQueue", "InvalidQuota", "OverbookedNode", dialect.ContestedRecord}, reason)
+// ours says whether an event is one of the engine's complaints about objects. What pods
+// wait for is in their conditions.
+func ours(kind, reason string) bool {
+	return !(kind == "Pod" && reason == "InvalidQueue") && slices.Contains([]string{"InvalidRecord", "InvalidInventory", "InvalidQueue", "InvalidQuota", "OverbookedNode", dialect.ContestedRecord}, reason)
 }
 
 func newState() *State {
