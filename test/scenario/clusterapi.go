@@ -35,7 +35,10 @@ func (c *clusterEngine) Apply(ctx context.Context, objects ...metav1.Object) err
 		case *v1alpha1.GPUNode:
 			c.written.GPUNodes[o.Name], err = c.applyGPUNode(ctx, o)
 		case *unstructured.Unstructured:
-			c.written.others(o)[o.GetName()], err = c.applyOther(ctx, o)
+			var now *unstructured.Unstructured
+			if now, err = c.applyOther(ctx, o); err == nil {
+				c.written.others(o)[o.GetName()] = now
+			}
 		case *v1.Namespace:
 			c.written.Namespaces[o.Name], err = c.applyNamespace(ctx, o)
 		case *policyv1.PodDisruptionBudget:

@@ -173,13 +173,15 @@ func (a *answers) to(question *v1.Pod) string {
 	pod.Name, pod.Namespace, pod.UID = "question", askNamespace, "question"
 	work.Set(pod, firstDay)
 	gang, _ := work.Describe("pod/question", firstDay, noPlace)
-	tree, err := arbiter.NewTree([]arbiter.Queue{defaultQueue}, nil)
+	queues, _ := a.state.usableQueues()
+	tree, err := arbiter.NewTree(queues, nil)
 	if err != nil {
 		return err.Error()
 	}
 	options := engine.DefaultOptions()
 	options.Facts = &coreFacts{work: work, api: a.state}
 	e := engine.New(a.ledger, planner.New(a.ledger), tree, options)
+	e.CountFleet()
 	if err := e.Submit(gang); err != nil {
 		return err.Error()
 	}

@@ -243,6 +243,7 @@ func (c *coreEngine) remove(object metav1.Object) error {
 
 // Settle has nothing to wait for, and checks the ledger instead.
 func (c *coreEngine) Settle(context.Context) error {
+	c.warnOfQueues()
 	rebuilt, err := c.api.Ledger()
 	if err != nil {
 		return err

@@ -210,27 +210,39 @@ func (c *coreEngine) warn(w Warning) {
 // defaultQueue is there without an object.
 var defaultQueue = arbiter.Queue{Name: arbiter.Default, Weight: 1, Reclaimable: true, Order: arbiter.Priority}
 
-// syncQueues makes the tree equal to the Queues. Those that are invalid are left out.
-func (c *coreEngine) syncQueues() error {
+// usableQueues are the queues of a state without those that are invalid, and what is
+// wrong with these.
+func (s *State) usableQueues() (usable []arbiter.Queue, problems map[string]error) {
 	var list []arbiter.Queue
 	invalid := map[string]error{}
-	if c.api.Queues[arbiter.Default] == nil {
+	if s.Queues[arbiter.Default] == nil {
 		list = append(list, defaultQueue)
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.api.Queues)) {
-		q, err := dialect.QueueOf(c.api.Queues[name])
+	for _, name := range slices.Sorted(maps.Keys(s.Queues)) {
+		q, err := dialect.QueueOf(s.Queues[name])
 		if err != nil {
 			invalid[name] = err
 			continue
 		}
 		list = append(list, q)
 	}
-	usable, problems := arbiter.Usable(list)
+	usable, problems = arbiter.Usable(list)
 	maps.Copy(problems, invalid)
+	return usable, problems
+}
+
+// syncQueues makes the tree equal to the Queues.
+func (c *coreEngine) syncQueues() error {
+	usable, _ := c.api.usableQueues()
+	return c.engine.SetQueues(usable)
+}
+
+// warnOfQueues reports invalid Queues, once they have all come.
+func (c *coreEngine) warnOfQueues() {
+	_, problems := c.api.usableQueues()
 	for name, problem := range problems {
 		c.warn(Warning{kindQueue, name, "InvalidQueue", problem.Error()})
 	}
-	return c.engine.SetQueues(usable)
 }
 
 // syncQuotas makes the namespaces' quotas equal to their annotations.

@@ -159,6 +159,22 @@ func (s *story) deletePods(ctx context.Context, d *datadriven.TestData) (view, e
 	return s.changesBut(list), nil
 }
 
+// run says that pods' containers run, as their kubelets would. Disruption budgets do not
+// protect a pod before.
+func (s *story) runPods(ctx context.Context, d *datadriven.TestData) (view, error) {
+	pods, _, err := s.existing(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	for _, pod := range pods {
+		pod.Status.Phase = v1.PodRunning
+		if err := s.engine.Apply(ctx, pod); err != nil {
+			return nil, err
+		}
+	}
+	return s.changes(), nil
+}
+
 // finish ends pods with success; the objects stay.
 func (s *story) finishPods(ctx context.Context, d *datadriven.TestData) (view, error) {
 	pods, list, err := s.existing(ctx, d)

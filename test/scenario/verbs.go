@@ -24,7 +24,7 @@ func init() { // a table of functions that call each other cannot be a plain var
 		"nodes": (*story).addNodes, "remove-node": (*story).removeNode,
 		"health": (*story).health, "measure": (*story).measure, "label": (*story).label, "allocatable": (*story).allocatable,
 		"submit": (*story).submit, "foreign": (*story).foreign, "record": (*story).foreign,
-		"delete": (*story).deletePods, "finish": (*story).finishPods, "terminate": (*story).terminatePods,
+		"delete": (*story).deletePods, "run": (*story).runPods, "finish": (*story).finishPods, "terminate": (*story).terminatePods,
 		"gang": (*story).gang, "queue": (*story).queue, "remove-queue": (*story).removeQueue, "quota": (*story).quota, "budget": (*story).budget,
 		"relabel": (*story).relabel, "tick": (*story).tick,
 		"kill": (*story).kill, "pods": (*story).listPods, "devices": (*story).listDevices, "records": (*story).listRecords,
