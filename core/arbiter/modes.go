@@ -23,19 +23,28 @@ func (t *Tree) InOrder(now int64) iter.Seq[*Offer] { return t.pass(now, strict) 
 // waits says whether a bucket's first job waits for room that may come.
 func (k *bucket) waits(t *Tree) bool {
 	w := t.may(k.head, k.key.class.needs)
-	return w.Code > OverQuota && !w.Never() && (w.Code != Reserved || t.everMay(k.head, k.key.class.needs))
+	return w.Code > OverQuota && !w.Never() && (w.Code != Reserved || t.never(k.head, k.key.class.needs).Code == 0)
 }
 
 // Ever says whether queues and guarantees let a waiting job start once nothing is in
 // use. Of a job that does not wait it says yes. Cost: depth of the tree.
-func (t *Tree) Ever(id JobID) bool {
+func (t *Tree) Ever(id JobID) bool { return t.Never(id).Code == 0 }
+
+// Never says what keeps a waiting job from starting even when nothing is in use. The
+// zero value: nothing does, or it does not wait. Cost: depth of the tree.
+func (t *Tree) Never(id JobID) Wait {
 	e := t.jobs[id]
-	return e == nil || e.runs || e.node != nil && t.everMay(e, e.class.needs)
+	switch {
+	case e == nil || e.runs:
+		return Wait{}
+	case e.node == nil:
+		return t.Why(id)
+	}
+	return t.never(e, e.class.needs)
 }
 
-// everMay says whether a job may start beside what is kept for others once nothing
-// is in use.
-func (t *Tree) everMay(e *entry, needs []need) bool {
+// never compares with what is kept for others when nothing is in use.
+func (t *Tree) never(e *entry, needs []need) Wait {
 	for _, d := range needs {
 		r, added := d.resource, d.amount
 		for n := e.node; n != nil && added > 0; n = n.parent {
@@ -44,17 +53,13 @@ func (t *Tree) everMay(e *entry, needs []need) bool {
 				kept += c.floor[r]
 			}
 			booked := max(n.floor[r], kept+added)
-			limit := n.cap[r]
-			if n == t.root && t.total[r] > 0 {
-				limit = min(limit, t.total[r])
-			}
-			if booked > limit {
-				return false
+			if limit := t.limit(n, r, kept); booked > limit {
+				return t.short(Reserved, n, d, limit, kept)
 			}
 			added = booked - n.floor[r]
 		}
 	}
-	return true
+	return Wait{}
 }
 
 // Waiting yields jobs that wait, in the order of Candidates, whether or not there is

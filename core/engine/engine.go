@@ -114,6 +114,7 @@ func New(l *ledger.Ledger, p *planner.Planner, t *arbiter.Tree, o Options) *Engi
 	if o.Facts == nil {
 		o.Facts = NoFacts{}
 	}
+	t.Estimate() // a share counts as its largest part on any model; the planner knows better
 	return &Engine{
 		ledger: l, planner: p, tree: t, options: o,
 		gangs: map[ID]*known{}, running: map[ID]*known{}, partial: map[ID]*known{}, ranks: map[rank]int{},
@@ -361,6 +362,9 @@ func (e *Engine) take(k *known, plan *gang.Plan, now int64) {
 	}
 	for _, p := range plan.Placements {
 		e.put(k, p.Holder, spot{role: p.Role, node: p.Node})
+	}
+	if e.affine > 0 {
+		e.freed++ // others may wait for its company
 	}
 	if k.missing() == 0 {
 		if r := e.reservationOf(k.ID); r != nil && r.until > 0 {

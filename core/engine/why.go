@@ -45,9 +45,8 @@ func (e *Engine) why(k *known) explain.Reason {
 	if r := e.never(k); r != nil && waits {
 		return *r
 	}
-	// More than the cluster has at all is for the nodes to explain.
-	if waits && !e.tree.Ever(id) && wait.Need <= wait.Limit {
-		r := reasonOf(wait)
+	if w := e.tree.Never(id); waits && w.Code != 0 {
+		r := reasonOf(w)
 		r.Never = true
 		return r
 	}

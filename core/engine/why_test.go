@@ -15,7 +15,7 @@ func TestWhyInUnits(t *testing.T) {
 	w.decide()
 	for id, want := range map[string]string{
 		"next":  "waits for capacity: of 8 nvidia GPUs in queue root, 7 nvidia GPUs are in use or kept for guarantees, needs 2 nvidia GPUs",
-		"large": "can never start beside what is guaranteed to other queues: the cluster has 8 nvidia GPUs, 4 nvidia GPUs in use, needs 6 nvidia GPUs",
+		"large": "can never start beside what is guaranteed to other queues: of 8 nvidia GPUs in queue root, 3 nvidia GPUs are in use or kept for guarantees, needs 6 nvidia GPUs",
 	} {
 		if r := w.e.Why(engine.ID(id)); r.Class() != explain.ForCapacity || r.String() != want {
 			t.Errorf("%s: %+v, want %q", id, r, want)

@@ -104,7 +104,7 @@ func (d *drawer) step() {
 	exists, agent := d.core.nodes[node] != nil, d.core.gpuNodes[node] != nil
 	pod := d.anyPod()
 	switch verb := d.pick("verb", "submit", "submit", "submit", "submit", "foreign", "record", "delete", "finish", "terminate",
-		"health", "health", "measure", "label", "allocatable", "nodes", "remove-node", "restart"); verb {
+		"health", "health", "measure", "label", "allocatable", "nodes", "remove-node", "kill"); verb {
 	case "submit":
 		d.tell("submit\n" + d.pod())
 	case "foreign":
@@ -114,7 +114,7 @@ func (d *drawer) step() {
 			d.pick("recorded node", "n-0", "n-1"), rapid.IntRange(0, 4).Draw(d.t, "recorded device"))
 		d.tell(fmt.Sprintf("record\np-%d gpus=1 node=%s record=%s", d.next(), node, text))
 	case "delete", "finish", "terminate":
-		if pod != "" && (verb != "terminate" || !strings.Contains(d.core.shown[pod], " waits: ")) {
+		if pod != "" && (verb != "terminate" || !strings.Contains(d.core.shown[pod], " waits")) {
 			d.tell(verb + " " + pod)
 		}
 	case "health":
@@ -142,10 +142,10 @@ func (d *drawer) step() {
 		if exists && len(d.core.nodes) > 1 {
 			d.tell("remove-node " + node)
 		}
-	case "restart":
+	case "kill":
 		// A new scheduler queues waiting pods in any order.
 		if d.waiting() < 2 {
-			d.tell("restart")
+			d.tell("kill")
 		}
 	}
 }
@@ -154,7 +154,7 @@ func (d *drawer) step() {
 func (d *drawer) waiting() int {
 	n := 0
 	for _, line := range d.core.shown {
-		if strings.Contains(line, " waits: ") {
+		if strings.Contains(line, " waits") {
 			n++
 		}
 	}

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -17,8 +18,6 @@ import (
 
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 	"github.com/tangram-dev/tangram/config"
-	"github.com/tangram-dev/tangram/core/ledger"
-	"github.com/tangram-dev/tangram/internal/dialect"
 	"github.com/tangram-dev/tangram/internal/local"
 )
 
@@ -37,17 +36,17 @@ type clusterEngine struct {
 
 	client   kubernetes.Interface
 	gpuNodes dynamic.ResourceInterface
-	// topologies are NodeResourceTopologies.
-	topologies dynamic.ResourceInterface
-	// written are the nodes and GPUNodes as the API server returned them: only
-	// the story writes those.
+	// objects are of kinds that the client has no types for.
+	objects dynamic.Interface
+	// written are the objects other than pods as the API server returned them: only the
+	// story writes those.
 	written *State
 	classes map[string]bool
 	// pods and events follow the API server; a list would wait up to 100 ms for
 	// it to be sure that nothing is missing.
 	pods, events cache.SharedIndexInformer
-	// known is the ledger the scheduler was last seen to agree with.
-	known *ledger.Ledger
+	// known is the state the scheduler was last seen to agree with.
+	known *State
 	// asked counts questions, for their pods' names.
 	asked int
 }
@@ -105,7 +104,7 @@ func NewCluster(t *testing.T) Engine {
 			t.Error(err)
 		}
 	})
-	c := &clusterEngine{bin: bin, cluster: cluster, known: ledger.New(), written: newState(), classes: map[string]bool{}}
+	c := &clusterEngine{bin: bin, cluster: cluster, known: newState(), written: newState(), classes: map[string]bool{}}
 	if err := c.prepare(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -142,8 +141,8 @@ func (c *clusterEngine) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.gpuNodes, c.topologies = objects.Resource(v1alpha1.GPUNodes), objects.Resource(dialect.NodeTopologies)
-	for _, docs := range [][]byte{config.CRDs(), NodeTopologyCRD, config.RBAC()} {
+	c.gpuNodes, c.objects = objects.Resource(v1alpha1.GPUNodes), objects
+	for _, docs := range [][]byte{config.CRDs(), config.VolcanoCRDs(), NodeTopologyCRD, config.RBAC()} {
 		if err := c.cluster.ApplyManifests(ctx, docs); err != nil {
 			return err
 		}
@@ -151,7 +150,9 @@ func (c *clusterEngine) prepare(ctx context.Context) error {
 	if err := c.namespace(ctx, askNamespace); err != nil {
 		return err
 	}
-	if err := os.WriteFile(c.configFile(), config.Scheduler(), 0o600); err != nil {
+	const where = "      reservations: 1\n" // among GPUQueue's arguments
+	settings := bytes.Replace(config.Scheduler(), []byte(where), fmt.Appendf(nil, "      reportEvery: %v\n%s", reportEvery, where), 1)
+	if err := os.WriteFile(c.configFile(), settings, 0o600); err != nil {
 		return err
 	}
 	return c.startScheduler(ctx)
@@ -181,13 +182,16 @@ func (c *clusterEngine) startScheduler(ctx context.Context) error {
 
 func (c *clusterEngine) Name() string            { return "cluster" }
 func (c *clusterEngine) Patience() time.Duration { return 15 * time.Second }
+func (c *clusterEngine) Now() time.Time          { return time.Now() }
+
+func (c *clusterEngine) Tick(ctx context.Context, d time.Duration) error { return sleep(ctx, d) }
 
 // Restart kills the scheduler. The new one knows nothing, so everything is asked.
 func (c *clusterEngine) Restart(ctx context.Context) error {
 	if err := c.scheduler.Kill(); err != nil {
 		return err
 	}
-	c.known = ledger.New()
+	c.known = newState()
 	return c.startScheduler(ctx)
 }
 

@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,9 +18,6 @@ import (
 
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 )
-
-// askNamespace holds the pods that are questions; they are no part of a story.
-const askNamespace = "scenario-questions"
 
 // Grace periods: none, because nobody plays kubelet; and one that no test
 // outlives, for a pod that is to be seen terminating.
@@ -37,7 +35,14 @@ func (c *clusterEngine) Apply(ctx context.Context, objects ...metav1.Object) err
 		case *v1alpha1.GPUNode:
 			c.written.GPUNodes[o.Name], err = c.applyGPUNode(ctx, o)
 		case *unstructured.Unstructured:
-			c.written.Topologies[o.GetName()], err = c.applyTopology(ctx, o)
+			var now *unstructured.Unstructured
+			if now, err = c.applyOther(ctx, o); err == nil {
+				c.written.others(o)[o.GetName()] = now
+			}
+		case *v1.Namespace:
+			c.written.Namespaces[o.Name], err = c.applyNamespace(ctx, o)
+		case *policyv1.PodDisruptionBudget:
+			c.written.Budgets[o.Name], err = c.applyBudget(ctx, o)
 		case *v1.Pod:
 			err = c.applyPod(ctx, o)
 		case *schedulingv1.PriorityClass:
@@ -70,11 +75,14 @@ func (c *clusterEngine) applyClass(ctx context.Context, class *schedulingv1.Prio
 	})
 }
 
-func (c *clusterEngine) applyNode(ctx context.Context, want *v1.Node) (*v1.Node, error) {
-	nodes := c.client.CoreV1().Nodes()
+func (c *clusterEngine) applyNode(ctx context.Context, given *v1.Node) (*v1.Node, error) {
+	nodes, want := c.client.CoreV1().Nodes(), withExtra(given)
 	node, err := nodes.Get(ctx, want.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nodes.Create(ctx, want, metav1.CreateOptions{})
+		if node, err = nodes.Create(ctx, want, metav1.CreateOptions{}); err != nil {
+			return nil, err
+		}
+		return node, c.fill(ctx, want.Name)
 	}
 	if err != nil {
 		return nil, err
@@ -143,13 +151,25 @@ func (c *clusterEngine) applyPod(ctx context.Context, want *v1.Pod) error {
 			return now == nil || now.DeletionTimestamp != nil
 		})
 	}
+	if !maps.Equal(pod.Labels, want.Labels) {
+		pod.Labels = want.Labels
+		if pod, err = pods.Update(ctx, pod, metav1.UpdateOptions{}); err != nil {
+			return err
+		}
+	}
 	pod.Status.Phase, pod.Status.Conditions = want.Status.Phase, want.Status.Conditions
-	if _, err = pods.UpdateStatus(ctx, pod, metav1.UpdateOptions{}); err != nil {
+	if _, err = pods.UpdateStatus(ctx, pod, metav1.UpdateOptions{}); apierrors.IsNotFound(err) {
+		return nil // the scheduler has deleted it
+	} else if err != nil {
 		return err
 	}
 	return until(ctx, func() bool {
 		now := c.pod(pod.Namespace, pod.Name)
-		return now != nil && now.Status.Phase == want.Status.Phase
+		if now == nil { // not seen yet, or deleted by the scheduler
+			_, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
+			return apierrors.IsNotFound(err)
+		}
+		return now.Status.Phase == want.Status.Phase && maps.Equal(now.Labels, want.Labels)
 	})
 }
 
@@ -185,15 +205,26 @@ func (c *clusterEngine) Delete(ctx context.Context, objects ...metav1.Object) er
 		case *v1.Node:
 			delete(c.written.Nodes, o.Name)
 			err = c.client.CoreV1().Nodes().Delete(ctx, o.Name, metav1.DeleteOptions{})
+			if err == nil && c.pod(askNamespace, filler(o.Name).Name) != nil {
+				err = c.Delete(ctx, filler(o.Name))
+			}
 		case *v1alpha1.GPUNode:
 			delete(c.written.GPUNodes, o.Name)
 			err = c.gpuNodes.Delete(ctx, o.Name, metav1.DeleteOptions{})
 		case *unstructured.Unstructured:
-			delete(c.written.Topologies, o.GetName())
-			err = c.topologies.Delete(ctx, o.GetName(), metav1.DeleteOptions{})
+			delete(c.written.others(o), o.GetName())
+			err = c.other(o).Delete(ctx, o.GetName(), metav1.DeleteOptions{})
+		case *v1.Namespace: // it stays, without its quota
+			delete(c.written.Namespaces, o.Name)
+			bare := o.DeepCopy()
+			bare.Annotations = nil
+			_, err = c.applyNamespace(ctx, bare)
+		case *policyv1.PodDisruptionBudget:
+			delete(c.written.Budgets, o.Name)
+			err = c.client.PolicyV1().PodDisruptionBudgets(o.Namespace).Delete(ctx, o.Name, metav1.DeleteOptions{})
 		case *v1.Pod:
 			err = c.client.CoreV1().Pods(o.Namespace).Delete(ctx, o.Name, metav1.DeleteOptions{GracePeriodSeconds: &noGrace})
-			if err == nil {
+			if err == nil || apierrors.IsNotFound(err) {
 				err = until(ctx, func() bool { return c.pod(o.Namespace, o.Name) == nil })
 			}
 		}
@@ -217,8 +248,16 @@ func (c *clusterEngine) wipe(ctx context.Context) error {
 	for _, n := range c.written.GPUNodes {
 		objects = append(objects, n)
 	}
-	for _, t := range c.written.Topologies {
-		objects = append(objects, t)
+	for _, list := range []map[string]*unstructured.Unstructured{c.written.Topologies, c.written.PodGroups, c.written.Queues} {
+		for _, o := range list {
+			objects = append(objects, o)
+		}
+	}
+	for _, n := range c.written.Namespaces {
+		objects = append(objects, n)
+	}
+	for _, b := range c.written.Budgets {
+		objects = append(objects, b)
 	}
 	if err := c.Delete(ctx, objects...); err != nil {
 		return err
@@ -241,7 +280,7 @@ func (c *clusterEngine) wipe(ctx context.Context) error {
 func (c *clusterEngine) complaints() []*eventsv1.Event {
 	var out []*eventsv1.Event
 	for _, object := range c.events.GetStore().List() {
-		if e := object.(*eventsv1.Event); ours(e.Reason) {
+		if e := object.(*eventsv1.Event); ours(e.Regarding.Kind, e.Reason) {
 			out = append(out, e)
 		}
 	}
@@ -249,12 +288,9 @@ func (c *clusterEngine) complaints() []*eventsv1.Event {
 }
 
 func (c *clusterEngine) Observe(context.Context) (*State, error) {
-	out := newState()
-	maps.Copy(out.Nodes, c.written.Nodes)
-	maps.Copy(out.GPUNodes, c.written.GPUNodes)
-	maps.Copy(out.Topologies, c.written.Topologies)
+	out := c.written.shallow()
 	for _, object := range c.pods.GetStore().List() {
-		if pod := object.(*v1.Pod); pod.Namespace != askNamespace {
+		if pod := object.(*v1.Pod); !asking(pod.Namespace) {
 			out.Pods[pod.Name] = pod.DeepCopy()
 		}
 	}

@@ -4,16 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
+	"maps"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	corelisters "k8s.io/client-go/listers/core/v1"
+	"k8s.io/client-go/tools/cache"
 
+	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/core/arbiter"
+	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
-	"github.com/tangram-dev/tangram/core/place"
+	"github.com/tangram-dev/tangram/core/planner"
+	"github.com/tangram-dev/tangram/core/score"
+	"github.com/tangram-dev/tangram/core/topology"
 	"github.com/tangram-dev/tangram/internal/dialect"
+	"github.com/tangram-dev/tangram/internal/kube/workload"
 )
 
 // perNode is how many questions are asked about a node that changed. The first
@@ -29,16 +38,12 @@ func (c *clusterEngine) Settle(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		now, err := state.Ledger()
-		if err != nil {
-			return err
-		}
-		pending, err := c.news(now)
+		pending, err := c.news(state)
 		if err != nil {
 			return err
 		}
 		if len(pending) == 0 {
-			c.known = now
+			c.known = state
 			break
 		}
 		if err := c.agrees(ctx, pending); err != nil {
@@ -57,20 +62,21 @@ func (c *clusterEngine) Settle(ctx context.Context) error {
 }
 
 // news are the questions whose answer is not what it was.
-func (c *clusterEngine) news(now *ledger.Ledger) ([]*v1.Pod, error) {
+func (c *clusterEngine) news(now *State) ([]*v1.Pod, error) {
+	before, err := c.known.answers()
+	if err != nil {
+		return nil, err
+	}
+	after, err := now.answers()
+	if err != nil {
+		return nil, err
+	}
 	var out []*v1.Pod
-	for _, node := range nodesOf(now, c.known) {
+	for _, node := range nodesOf(after.ledger, before.ledger) {
 		asked := 0
 		for _, pod := range questions(node) {
-			before, err := expectedAnswer(c.known, pod)
-			if err != nil {
-				return nil, err
-			}
-			after, err := expectedAnswer(now, pod)
-			if err != nil {
-				return nil, err
-			}
-			if before != after && asked < perNode {
+			demand(pod, extra)
+			if before.to(pod) != after.to(pod) && asked < perNode {
 				out = append(out, pod)
 				asked++
 			}
@@ -79,88 +85,149 @@ func (c *clusterEngine) news(now *ledger.Ledger) ([]*v1.Pod, error) {
 	return out, nil
 }
 
-// agrees asks until all answers are right, and keeps the ledger they are right
-// for.
+// agrees asks until all answers are right, and keeps the state they are right for.
 func (c *clusterEngine) agrees(ctx context.Context, pending []*v1.Pod) error {
-	var problem, failure error
-	for len(pending) > 0 {
-		_, err := await(ctx, c, func(state *State) bool {
+	for _, question := range pending {
+		var problem error
+		c.asked++
+		pod := question.DeepCopy()
+		pod.Name, pod.Namespace = fmt.Sprintf("question-%d", c.asked), askNamespace
+		waiting, cancel := context.WithTimeout(ctx, c.Patience())
+		err := c.Ask(waiting, pod, func(got string) bool {
 			// Pods the change woke may be placed meanwhile, so expectations move.
-			var now *ledger.Ledger
-			var want, got string
-			if now, failure = state.Ledger(); failure != nil {
-				return true
+			state, err := c.Observe(ctx)
+			if err != nil {
+				problem = err
+				return false
 			}
-			if want, failure = expectedAnswer(now, pending[0]); failure != nil {
-				return true
+			now, err := state.answers()
+			if err != nil {
+				problem = err
+				return false
 			}
-			if got, failure = c.ask(ctx, pending[0]); failure != nil {
-				return true
-			}
-			problem = difference(fmt.Sprintf("the scheduler says of %v", pending[0].Annotations), got, want)
+			problem = difference(fmt.Sprintf("the scheduler says of %v", question.Annotations), got, now.to(question))
 			if problem == nil {
-				c.known = now
+				c.known = state
 			}
 			return problem == nil
 		})
-		if err := errors.Join(err, failure, problem); err != nil {
-			return err
+		cancel()
+		if err != nil {
+			return errors.Join(err, problem)
 		}
-		pending = pending[1:]
 	}
 	return nil
 }
 
-// ask creates a question, waits for the answer and deletes the question.
-func (c *clusterEngine) ask(ctx context.Context, question *v1.Pod) (string, error) {
-	c.asked++
+// Ask creates a question, waits for the answer and deletes the question.
+func (c *clusterEngine) Ask(ctx context.Context, question *v1.Pod, done func(string) bool) error {
 	pod := question.DeepCopy()
-	pod.Name, pod.Namespace = fmt.Sprintf("question-%d", c.asked), askNamespace
-	if _, err := c.client.CoreV1().Pods(askNamespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
-		return "", err
+	pod.UID, pod.CreationTimestamp = "", metav1.Time{}
+	if err := c.namespace(ctx, pod.Namespace); err != nil {
+		return err
 	}
-	var now *v1.Pod
-	if err := until(ctx, func() bool {
-		now = c.pod(askNamespace, pod.Name)
-		return now != nil && answered(now)
-	}); err != nil {
-		return "", fmt.Errorf("no answer to question %s: %w", pod.Name, err)
+	if _, err := c.client.CoreV1().Pods(pod.Namespace).Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+		return err
 	}
-	answer := "placed on " + now.Spec.NodeName
-	if waits(now) {
-		answer = reason(scheduled(now).Message)
-	}
-	return answer, c.Delete(ctx, now)
-}
-
-// expectedAnswer is what a scheduler with that ledger says: the counted reasons
-// when no node has the GPUs; else, node by node, what is missing or that the
-// question's selector does not match.
-func expectedAnswer(l *ledger.Ledger, question *v1.Pod) (string, error) {
-	r, err := dialect.Request(question)
+	err := until(ctx, func() bool {
+		now := c.pod(pod.Namespace, pod.Name)
+		return now != nil && answered(now) && waits(now) && done(reason(scheduled(now).Message))
+	})
 	if err != nil {
-		return "", err
+		err = fmt.Errorf("no answer to question %s: %w", pod.Name, err)
 	}
-	res := place.Ask(l, r)
-	if !res.Fits() {
-		return res.Refused.String(), nil
-	}
-	counts := map[string]int{}
-	for _, node := range nodesOf(l) {
-		counts[refusalOn(l, node.ID, r)]++
-	}
-	var reasons []string
-	for text, n := range counts {
-		reasons = append(reasons, fmt.Sprintf("%d %s", n, text))
-	}
-	slices.Sort(reasons)
-	return strings.Join(reasons, ", "), nil
+	return errors.Join(err, c.Delete(context.WithoutCancel(ctx), pod))
 }
 
-func refusalOn(l *ledger.Ledger, id model.NodeID, r *model.Request) string {
-	view, _ := l.View(id)
-	if _, refusal := place.Fit(r, view); refusal != nil {
-		return "node(s) had " + refusal.String()
+// answers are what a scheduler that knows of a state says to questions.
+type answers struct {
+	ledger *ledger.Ledger
+	state  *State
+}
+
+// answers makes them of a state, with the fillers.
+func (s *State) answers() (*answers, error) {
+	l, err := s.Ledger()
+	if err != nil {
+		return nil, err
 	}
-	return "node(s) didn't match Pod's node affinity/selector"
+	for name := range s.Nodes {
+		claims, problem := dialect.Claims(filler(name))
+		if problem != nil {
+			return nil, problem
+		}
+		for _, claim := range claims {
+			l.Put(model.NodeID(name), claim)
+		}
+	}
+	return &answers{l, s}, nil
+}
+
+// to is the reason that core gives for a pod that is alone in its queue.
+func (a *answers) to(question *v1.Pod) string {
+	none := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
+	reader := &workload.Reader{Namespaces: corelisters.NewNamespaceLister(none), Levels: topology.DefaultLevels}
+	reader.Own(names.SchedulerName, workload.Profile{Weights: score.DefaultWeights()})
+	work := workload.New(reader, corelisters.NewPodLister(none), workload.Objects{})
+	pod := question.DeepCopy()
+	pod.Name, pod.Namespace, pod.UID = "question", askNamespace, "question"
+	work.Set(pod, firstDay)
+	gang, _ := work.Describe("pod/question", firstDay, noPlace)
+	queues, _ := a.state.usableQueues()
+	tree, err := arbiter.NewTree(queues, nil)
+	if err != nil {
+		return err.Error()
+	}
+	options := engine.DefaultOptions()
+	options.Facts = &coreFacts{work: work, api: a.state}
+	e := engine.New(a.ledger, planner.New(a.ledger), tree, options)
+	e.CountFleet()
+	if err := e.Submit(gang); err != nil {
+		return err.Error()
+	}
+	why := e.Why(gang.ID)
+	return why.String()
+}
+
+// fill puts a small pod on a node.
+func (c *clusterEngine) fill(ctx context.Context, node string) error {
+	_, err := c.client.CoreV1().Pods(askNamespace).Create(ctx, filler(node), metav1.CreateOptions{})
+	return err
+}
+
+// extra is a resource of which each node has one, and the filler has it: so questions
+// show what a node's devices lack, and are never placed.
+const extra v1.ResourceName = "scenario.tangram.dev/extra"
+
+// withExtra is a node that has one.
+func withExtra(node *v1.Node) *v1.Node {
+	out := node.DeepCopy()
+	out.Status.Allocatable[extra], out.Status.Capacity[extra] = resource.MustParse("1"), resource.MustParse("1")
+	return out
+}
+
+// demand makes a pod ask for one of a resource.
+func demand(pod *v1.Pod, name v1.ResourceName) {
+	r := &pod.Spec.Containers[0].Resources
+	r.Requests, r.Limits = maps.Clone(r.Requests), maps.Clone(r.Limits)
+	if r.Requests == nil {
+		r.Requests, r.Limits = v1.ResourceList{}, v1.ResourceList{}
+	}
+	r.Requests[name], r.Limits[name] = resource.MustParse("1"), resource.MustParse("1")
+}
+
+// filler is a pod that uses a node's extra resource, and that is not evicted.
+func filler(node string) *v1.Pod {
+	noGrace := int64(0)
+	pod := &v1.Pod{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: askNamespace, Name: "filler-" + node, UID: types.UID("filler-" + node)},
+		Spec: v1.PodSpec{
+			NodeName: node, SchedulerName: "scenario", PriorityClassName: "system-node-critical", TerminationGracePeriodSeconds: &noGrace,
+			Tolerations: []v1.Toleration{{Operator: v1.TolerationOpExists}},
+			Containers:  []v1.Container{{Name: "main", Image: "scenario"}},
+		},
+	}
+	demand(pod, extra)
+	return pod
 }

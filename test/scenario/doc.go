@@ -5,7 +5,7 @@
 //
 // The same files run on three engines, which must give the same bytes:
 //
-//	core     objects -> internal/dialect -> core: no scheduler, no API server
+//	core     objects -> internal/dialect -> core/engine: no scheduler, no API server
 //	plugin   the real kube-scheduler with our plugins, on a fake clientset
 //	cluster  gpu-scheduler as a process, on a real API server
 //
@@ -17,6 +17,9 @@
 // itself, in every file and on every engine: no device is given to two pods, and
 // the scheduler's own ledger equals one that is rebuilt from the API alone.
 //
-// Read scenario.go (files and steps), verbs.go, then line.go, node.go and pod.go
-// (the words), state.go and report.go (the answers), engine.go and the engines.
+// Read scenario.go (files and steps), verbs.go, podverbs.go and gangverbs.go, then
+// line.go, node.go and pod.go (the words), state.go and report.go (the answers),
+// engine.go and the engines: core.go with coresync.go and corestep.go; plugin.go with
+// fakeapi.go; cluster.go with clusterapi.go and clusterask.go. ask.go is how a story
+// lets a scheduler catch up.
 package scenario

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -16,22 +17,42 @@ type Engine interface {
 	// Reset leaves an empty cluster with a scheduler that has seen it is empty.
 	Reset(ctx context.Context) error
 	// Apply creates objects, or replaces those of the same name, status included:
-	// Nodes, GPUNodes, NodeResourceTopologies, Pods, PriorityClasses. A pod with a
-	// deletion timestamp is asked to end, and stays.
+	// Nodes, GPUNodes, NodeResourceTopologies, Pods, PriorityClasses, Namespaces,
+	// PodDisruptionBudgets, Queues, PodGroups. A pod with a deletion timestamp is asked
+	// to end, and stays.
 	Apply(ctx context.Context, objects ...metav1.Object) error
 	// Delete removes objects at once.
 	Delete(ctx context.Context, objects ...metav1.Object) error
 	// Settle returns once the scheduler knows of all that was applied and deleted.
 	// Whether it has also acted on it only the objects can tell.
 	Settle(ctx context.Context) error
+	// Ask creates a pod that cannot be placed, looks until done says so of the reason it
+	// is given, and deletes it.
+	Ask(ctx context.Context, question *v1.Pod, done func(reason string) bool) error
 	// Observe returns the objects as they are now; they are the caller's.
 	Observe(ctx context.Context) (*State, error)
 	// Restart ends the scheduler without warning and starts a new one on the same
 	// objects.
 	Restart(ctx context.Context) error
+	// Now is the time of the cluster's clock.
+	Now() time.Time
+	// Tick lets time pass.
+	Tick(ctx context.Context, d time.Duration) error
 	// Patience is how long the scheduler may take to act; 0 when it has acted by
 	// the time Apply returns. It only matters for stories that fail.
 	Patience() time.Duration
+}
+
+// sleep lets time pass for engines that have no clock of their own.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // pollInterval is how often objects are looked at while an answer is awaited.

@@ -2,12 +2,15 @@ package scenario
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,13 +30,17 @@ import (
 // fake clientset, taught to bind pods and to hide pods that ended from those who
 // ask so, a source of GPUNodes, and a recorder of events.
 type fakeAPI struct {
-	client     *fake.Clientset
-	gpuNodes   *cachetesting.FakeControllerSource
-	topologies *cachetesting.FakeControllerSource
+	client   *fake.Clientset
+	gpuNodes *cachetesting.FakeControllerSource
+	// Sources of objects that the clientset has no types for.
+	topologies, queues, podGroups *cachetesting.FakeControllerSource
 
-	mu       sync.Mutex
-	stored   map[string]*v1alpha1.GPUNode
-	aligned  map[string]*unstructured.Unstructured // NodeResourceTopologies
+	// writes makes Bindings, evictions and statuses of pods follow each other.
+	writes sync.Mutex
+
+	mu sync.Mutex
+	// stored are the objects that the clientset does not keep.
+	stored   *State
 	warnings []Warning
 }
 
@@ -42,9 +49,12 @@ func newFakeAPI() *fakeAPI {
 		client:     fake.NewClientset(),
 		gpuNodes:   cachetesting.NewFakeControllerSource(),
 		topologies: cachetesting.NewFakeControllerSource(),
-		stored:     map[string]*v1alpha1.GPUNode{},
-		aligned:    map[string]*unstructured.Unstructured{},
+		queues:     cachetesting.NewFakeControllerSource(),
+		podGroups:  cachetesting.NewFakeControllerSource(),
+		stored:     newState(),
 	}
+	a.client.PrependReactor("create", "pods", a.evict)
+	a.client.PrependReactor("update", "pods", a.updateStatus)
 	a.client.PrependReactor("create", "pods", a.bind)
 	a.client.PrependReactor("list", "pods", a.listLive)
 	a.client.PrependWatchReactor("pods", a.watchLive)
@@ -57,6 +67,8 @@ func (a *fakeAPI) bind(action clienttesting.Action) (bool, runtime.Object, error
 	if action.GetSubresource() != "binding" {
 		return false, nil, nil
 	}
+	a.writes.Lock()
+	defer a.writes.Unlock()
 	binding := action.(clienttesting.CreateAction).GetObject().(*v1.Binding)
 	object, err := a.client.Tracker().Get(action.GetResource(), binding.Namespace, binding.Name)
 	if err != nil {
@@ -77,6 +89,59 @@ func (a *fakeAPI) bind(action clienttesting.Action) (bool, runtime.Object, error
 		Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: metav1.Now(),
 	})
 	return true, binding, a.client.Tracker().Update(action.GetResource(), pod, pod.Namespace)
+}
+
+// updateStatus does what the API server does with a pod's status: nothing else is
+// written, and nothing at all for a pod that was bound or edited meanwhile.
+func (a *fakeAPI) updateStatus(action clienttesting.Action) (bool, runtime.Object, error) {
+	if action.GetSubresource() != "status" {
+		return false, nil, nil
+	}
+	a.writes.Lock()
+	defer a.writes.Unlock()
+	sent := action.(clienttesting.UpdateAction).GetObject().(*v1.Pod)
+	object, err := a.client.Tracker().Get(action.GetResource(), sent.Namespace, sent.Name)
+	if err != nil {
+		return true, nil, err
+	}
+	pod := object.(*v1.Pod).DeepCopy()
+	if pod.UID != sent.UID || pod.Spec.NodeName != sent.Spec.NodeName || !maps.Equal(pod.Labels, sent.Labels) || !maps.Equal(pod.Annotations, sent.Annotations) {
+		return true, nil, apierrors.NewConflict(action.GetResource().GroupResource(), pod.Name, errors.New("the object has been modified"))
+	}
+	pod.Status = sent.Status
+	return true, pod, a.client.Tracker().Update(action.GetResource(), pod, pod.Namespace)
+}
+
+// evict does what the API server does with an eviction: it keeps disruption budgets and
+// the pod's grace period.
+func (a *fakeAPI) evict(action clienttesting.Action) (bool, runtime.Object, error) {
+	if action.GetSubresource() != "eviction" {
+		return false, nil, nil
+	}
+	a.writes.Lock()
+	defer a.writes.Unlock()
+	eviction := action.(clienttesting.CreateAction).GetObject().(*policyv1.Eviction)
+	object, err := a.client.Tracker().Get(action.GetResource(), eviction.Namespace, eviction.Name)
+	if err != nil {
+		return true, nil, err
+	}
+	pod := object.(*v1.Pod)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	names := a.stored.budgetsOf(pod)
+	if !a.stored.spend(pod) {
+		return true, nil, apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
+	}
+	for _, name := range names {
+		b := a.stored.Budgets[name].DeepCopy()
+		if err := a.client.Tracker().Update(policyv1.SchemeGroupVersion.WithResource("poddisruptionbudgets"), b, b.Namespace); err != nil {
+			return true, nil, err
+		}
+	}
+	if leaves := terminating(pod, time.Now()); leaves != nil {
+		return true, eviction, a.client.Tracker().Update(action.GetResource(), leaves, pod.Namespace)
+	}
+	return true, eviction, a.client.Tracker().Delete(action.GetResource(), pod.Namespace, pod.Name)
 }
 
 // wantsLive recognises the field selector of the scheduler's pod informer, which
@@ -134,28 +199,61 @@ func (a *fakeAPI) apply(ctx context.Context, object metav1.Object) error {
 			_, err = pods.Create(ctx, o, metav1.CreateOptions{})
 		}
 		return err
+	case *v1.Namespace:
+		a.keep(func(s *State) { s.Namespaces[o.Name] = o.DeepCopy() })
+		_, err := a.client.CoreV1().Namespaces().Update(ctx, o, metav1.UpdateOptions{})
+		if apierrors.IsNotFound(err) {
+			_, err = a.client.CoreV1().Namespaces().Create(ctx, o, metav1.CreateOptions{})
+		}
+		return err
+	case *policyv1.PodDisruptionBudget:
+		a.keep(func(s *State) { s.Budgets[o.Name] = o.DeepCopy() })
+		budgets := a.client.PolicyV1().PodDisruptionBudgets(o.Namespace)
+		_, err := budgets.Update(ctx, o, metav1.UpdateOptions{})
+		if apierrors.IsNotFound(err) {
+			_, err = budgets.Create(ctx, o, metav1.CreateOptions{})
+		}
+		return err
 	case *v1alpha1.GPUNode:
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		_, exists := a.stored[o.Name]
-		a.stored[o.Name] = o.DeepCopy()
-		if exists {
-			a.gpuNodes.Modify(o.DeepCopy())
-		} else {
-			a.gpuNodes.Add(o.DeepCopy())
-		}
+		show(a.gpuNodes, a.stored.GPUNodes[o.Name] != nil, o.DeepCopy())
+		a.stored.GPUNodes[o.Name] = o.DeepCopy()
 	case *unstructured.Unstructured:
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		_, exists := a.aligned[o.GetName()]
-		a.aligned[o.GetName()] = o.DeepCopy()
-		if exists {
-			a.topologies.Modify(o.DeepCopy())
-		} else {
-			a.topologies.Add(o.DeepCopy())
-		}
+		list := a.stored.others(o)
+		show(a.sourceOf(o), list[o.GetName()] != nil, o.DeepCopy())
+		list[o.GetName()] = o.DeepCopy()
 	}
 	return nil // PriorityClasses: their number is on the pod
+}
+
+// show tells watchers of an object that is new or changed.
+func show(source *cachetesting.FakeControllerSource, exists bool, object runtime.Object) {
+	if exists {
+		source.Modify(object)
+	} else {
+		source.Add(object)
+	}
+}
+
+// sourceOf is where objects without types are watched.
+func (a *fakeAPI) sourceOf(o *unstructured.Unstructured) *cachetesting.FakeControllerSource {
+	switch o.GetKind() {
+	case kindQueue:
+		return a.queues
+	case kindPodGroup:
+		return a.podGroups
+	}
+	return a.topologies
+}
+
+// keep changes what is stored here.
+func (a *fakeAPI) keep(change func(*State)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	change(a.stored)
 }
 
 func (a *fakeAPI) delete(ctx context.Context, object metav1.Object) error {
@@ -164,23 +262,31 @@ func (a *fakeAPI) delete(ctx context.Context, object metav1.Object) error {
 		return a.client.CoreV1().Nodes().Delete(ctx, o.Name, metav1.DeleteOptions{})
 	case *v1.Pod:
 		return a.client.CoreV1().Pods(o.Namespace).Delete(ctx, o.Name, metav1.DeleteOptions{})
+	case *v1.Namespace:
+		a.keep(func(s *State) { delete(s.Namespaces, o.Name) })
+		return a.client.CoreV1().Namespaces().Delete(ctx, o.Name, metav1.DeleteOptions{})
+	case *policyv1.PodDisruptionBudget:
+		a.keep(func(s *State) { delete(s.Budgets, o.Name) })
+		return a.client.PolicyV1().PodDisruptionBudgets(o.Namespace).Delete(ctx, o.Name, metav1.DeleteOptions{})
 	case *v1alpha1.GPUNode:
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		delete(a.stored, o.Name)
+		delete(a.stored.GPUNodes, o.Name)
 		a.gpuNodes.Delete(o.DeepCopy())
 	case *unstructured.Unstructured:
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		delete(a.aligned, o.GetName())
-		a.topologies.Delete(o.DeepCopy())
+		delete(a.stored.others(o), o.GetName())
+		a.sourceOf(o).Delete(o.DeepCopy())
 	}
 	return nil
 }
 
 // state lists everything.
 func (a *fakeAPI) state(ctx context.Context) (*State, error) {
-	out := newState()
+	a.mu.Lock()
+	out := a.stored.shallow()
+	a.mu.Unlock()
 	nodes, err := a.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
@@ -193,16 +299,12 @@ func (a *fakeAPI) state(ctx context.Context) (*State, error) {
 		return nil, err
 	}
 	for i := range pods.Items {
-		out.Pods[pods.Items[i].Name] = &pods.Items[i]
+		if p := &pods.Items[i]; !asking(p.Namespace) {
+			out.Pods[p.Name] = p
+		}
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for name, gn := range a.stored {
-		out.GPUNodes[name] = gn.DeepCopy()
-	}
-	for name, t := range a.aligned {
-		out.Topologies[name] = t.DeepCopy()
-	}
 	out.Warnings = slices.Clone(a.warnings)
 	return out, nil
 }
@@ -214,14 +316,17 @@ type recorder struct{ api *fakeAPI }
 var _ events.EventRecorderLogger = recorder{}
 
 func (r recorder) Eventf(regarding, _ runtime.Object, _, reason, _, note string, args ...any) {
-	if !ours(reason) {
-		return
-	}
 	w := Warning{Reason: reason, Note: fmt.Sprintf(note, args...)}
 	if ref, ok := regarding.(*v1.ObjectReference); ok {
 		w.Kind, w.Name = ref.Kind, ref.Name
 	} else if object, err := meta.Accessor(regarding); err == nil {
 		w.Kind, w.Name = regarding.GetObjectKind().GroupVersionKind().Kind, object.GetName()
+		if _, isPod := regarding.(*v1.Pod); isPod {
+			w.Kind = "Pod" // objects of an informer do not say so
+		}
+	}
+	if !ours(w.Kind, reason) {
+		return
 	}
 	r.api.mu.Lock()
 	defer r.api.mu.Unlock()

@@ -5,8 +5,6 @@ import (
 	_ "embed" // the CRD
 	"strconv"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tangram-dev/tangram/internal/dialect"
@@ -67,18 +65,4 @@ func (s *story) setTopology(ctx context.Context, name string, now *unstructured.
 		return err
 	}
 	return s.engine.Settle(ctx)
-}
-
-// applyTopology writes a NodeResourceTopology and keeps what the server made of it.
-func (c *clusterEngine) applyTopology(ctx context.Context, want *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	object := want.DeepCopy()
-	now, err := c.topologies.Get(ctx, want.GetName(), metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return c.topologies.Create(ctx, object, metav1.CreateOptions{})
-	case err != nil:
-		return nil, err
-	}
-	object.SetResourceVersion(now.GetResourceVersion())
-	return c.topologies.Update(ctx, object, metav1.UpdateOptions{})
 }

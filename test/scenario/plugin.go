@@ -14,6 +14,8 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/scheduler"
@@ -42,6 +44,9 @@ type pluginEngine struct {
 	hasty bool
 }
 
+// reportEvery makes schedulers write at once why a pod waits, and whenever that changes.
+const reportEvery = 5 * time.Millisecond
+
 // NewPlugin returns the engine that runs the plugins; it ends with the test.
 func NewPlugin(t *testing.T) Engine {
 	p := &pluginEngine{stop: func() {}}
@@ -51,6 +56,9 @@ func NewPlugin(t *testing.T) Engine {
 
 func (p *pluginEngine) Name() string            { return "plugin" }
 func (p *pluginEngine) Patience() time.Duration { return 10 * time.Second }
+func (p *pluginEngine) Now() time.Time          { return time.Now() }
+
+func (p *pluginEngine) Tick(ctx context.Context, d time.Duration) error { return sleep(ctx, d) }
 
 // Reset starts over with a new API and a new scheduler.
 func (p *pluginEngine) Reset(ctx context.Context) error {
@@ -77,7 +85,10 @@ func (p *pluginEngine) start(parent context.Context) error {
 	// The zero logger is silent: what a story needs to know is in the objects.
 	ctx, cancel := context.WithCancel(klog.NewContext(context.WithoutCancel(parent), klog.Logger{}))
 	p.stop = cancel
-	p.shared = plugin.NewShared(watch.Sources{GPUNodes: p.api.gpuNodes, NodeTopologies: p.api.topologies})
+	p.shared = plugin.NewShared(watch.Sources{
+		GPUNodes: p.api.gpuNodes, NodeTopologies: p.api.topologies,
+		Groups: map[schema.GroupVersionResource]cache.ListerWatcher{dialect.Queues: p.api.queues, dialect.PodGroups: p.api.podGroups},
+	})
 	factory := scheduler.NewInformerFactory(p.api.client, 0)
 	p.sched, err = scheduler.New(ctx, p.api.client, factory, nil,
 		func(string) events.EventRecorderLogger { return recorder{p.api} },
@@ -92,6 +103,7 @@ func (p *pluginEngine) start(parent context.Context) error {
 	if err != nil {
 		return err
 	}
+	p.shared.Engine().ReportEvery(reportEvery)
 	p.shared.ScheduleByPlan(p.sched)
 	p.shared.HandleFailures(p.sched)
 	p.shared.RunLoop(ctx, p.sched)
@@ -144,6 +156,21 @@ func (p *pluginEngine) Delete(ctx context.Context, objects ...metav1.Object) err
 }
 
 func (p *pluginEngine) Observe(ctx context.Context) (*State, error) { return p.api.state(ctx) }
+
+// Ask creates a question, waits for the answer and deletes the question.
+func (p *pluginEngine) Ask(ctx context.Context, question *v1.Pod, done func(string) bool) error {
+	pods := p.api.client.CoreV1().Pods(question.Namespace)
+	if _, err := pods.Create(ctx, question, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	if err := until(ctx, func() bool {
+		now, err := pods.Get(ctx, question.Name, metav1.GetOptions{})
+		return err == nil && answered(now) && done(scheduled(now).Message)
+	}); err != nil {
+		return err
+	}
+	return pods.Delete(ctx, question.Name, metav1.DeleteOptions{})
+}
 
 // Settle waits until the scheduler's ledger gives the answers that one rebuilt
 // from the API gives, kube-scheduler's own cache has the same nodes and as many

@@ -31,6 +31,7 @@ func (l *line) pod(name string) (*v1.Pod, *schedulingv1.PriorityClass, error) {
 	if workload := l.text("workload", ""); workload != "" {
 		pod.Labels[names.LabelWorkload] = workload
 	}
+	l.membership(pod)
 	l.containers(pod)
 	class := l.priority(pod)
 	return pod, class, l.done()

@@ -30,22 +30,10 @@ func (s *story) submit(ctx context.Context, d *datadriven.TestData) (view, error
 	var given []string
 	for _, l := range list {
 		for _, name := range l.names {
-			pod, class, err := l.pod(name)
-			if err == nil {
-				err = s.enter(pod)
-			}
-			if err != nil {
+			if err := s.create(ctx, l, name); err != nil {
 				return nil, fmt.Errorf("pod %s: %w", name, err)
 			}
 			given = append(given, name)
-			if class != nil {
-				if err := s.engine.Apply(ctx, class); err != nil {
-					return nil, err
-				}
-			}
-			if err := s.engine.Apply(ctx, pod); err != nil {
-				return nil, err
-			}
 			if _, err := await(ctx, s.engine, func(state *State) bool {
 				return state.Pods[name] != nil && answered(state.Pods[name])
 			}); err != nil {
@@ -56,6 +44,23 @@ func (s *story) submit(ctx context.Context, d *datadriven.TestData) (view, error
 	return s.changes(given...), nil
 }
 
+// create makes one pod of a line.
+func (s *story) create(ctx context.Context, l *line, name string) error {
+	pod, class, err := l.pod(name)
+	if err == nil {
+		err = s.enter(pod)
+	}
+	if err != nil {
+		return err
+	}
+	if class != nil {
+		if err := s.engine.Apply(ctx, class); err != nil {
+			return err
+		}
+	}
+	return s.engine.Apply(ctx, pod)
+}
+
 // enter gives a pod its identity.
 func (s *story) enter(pod *v1.Pod) error {
 	if s.shown[pod.Name] != "" {
@@ -63,7 +68,7 @@ func (s *story) enter(pod *v1.Pod) error {
 	}
 	s.created++
 	pod.UID = types.UID(fmt.Sprintf("%s-%d", pod.Name, s.created))
-	pod.CreationTimestamp = metav1.Now()
+	pod.CreationTimestamp = metav1.NewTime(s.engine.Now())
 	if !slices.Contains(s.order, pod.Name) {
 		s.order = append(s.order, pod.Name)
 	}
@@ -110,7 +115,7 @@ func (s *story) foreign(ctx context.Context, d *datadriven.TestData) (view, erro
 
 // bind makes a pod look as if it had been running for some time.
 func (s *story) bind(pod *v1.Pod, node string, age time.Duration) {
-	since := metav1.NewTime(time.Now().Add(-age).Add(time.Duration(s.created) * time.Second))
+	since := metav1.NewTime(s.engine.Now().Add(-age).Add(time.Duration(s.created) * time.Second))
 	pod.Spec.NodeName = node
 	pod.Spec.SchedulerName = "somebody-else"
 	pod.Status.Phase = v1.PodRunning
@@ -154,6 +159,22 @@ func (s *story) deletePods(ctx context.Context, d *datadriven.TestData) (view, e
 	return s.changesBut(list), nil
 }
 
+// run says that pods' containers run, as their kubelets would. Disruption budgets do not
+// protect a pod before.
+func (s *story) runPods(ctx context.Context, d *datadriven.TestData) (view, error) {
+	pods, _, err := s.existing(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	for _, pod := range pods {
+		pod.Status.Phase = v1.PodRunning
+		if err := s.engine.Apply(ctx, pod); err != nil {
+			return nil, err
+		}
+	}
+	return s.changes(), nil
+}
+
 // finish ends pods with success; the objects stay.
 func (s *story) finishPods(ctx context.Context, d *datadriven.TestData) (view, error) {
 	pods, list, err := s.existing(ctx, d)
@@ -179,7 +200,7 @@ func (s *story) terminatePods(ctx context.Context, d *datadriven.TestData) (view
 		if waits(pod) {
 			return nil, fmt.Errorf("pod %s is not bound: an API server deletes it at once, so say delete", pod.Name)
 		}
-		now := metav1.Now()
+		now := metav1.NewTime(s.engine.Now())
 		pod.DeletionTimestamp = &now
 		if err := s.engine.Apply(ctx, pod); err != nil {
 			return nil, err

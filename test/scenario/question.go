@@ -20,7 +20,8 @@ import (
 // by the reason, whether that device exists, is healthy and is free. Engines ask
 // such questions to find out whether the scheduler has heard of a change.
 //
-// The answers expected come from a ledger that is rebuilt from the API.
+// The answers expected come from a ledger that is rebuilt from the API, and from core's
+// engine.
 
 // questions about one node: first those that show most of it at once (all its
 // devices; all healthy ones), then one for each device, for each attribute and for
@@ -64,8 +65,7 @@ func questions(n *model.Node) []*v1.Pod {
 	return out
 }
 
-// question is a pod that asks for exactly these devices of one vendor. Its
-// selector matches no node, so that it is never placed.
+// question is a pod that asks for exactly these devices of one vendor.
 func question(devices []model.Device) *v1.Pod {
 	key := names.AnnotationUseUUID
 	var list []string
@@ -87,7 +87,7 @@ func question(devices []model.Device) *v1.Pod {
 		ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{key: strings.Join(list, ",")}},
 		Spec: v1.PodSpec{
 			SchedulerName: names.SchedulerName,
-			NodeSelector:  map[string]string{"tangram.dev/scenario": "question"},
+			NodeSelector:  map[string]string{},
 			Tolerations:   []v1.Toleration{{Operator: v1.TolerationOpExists}},
 			Containers: []v1.Container{{
 				Name: "main", Image: "scenario", Resources: v1.ResourceRequirements{Requests: amount, Limits: amount},

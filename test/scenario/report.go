@@ -28,10 +28,17 @@ func podLine(pod *v1.Pod) string {
 	case pod.Spec.NodeName != "":
 		return strings.TrimSpace(fmt.Sprintf("%s -> %s %s", pod.Name, pod.Spec.NodeName, holdings(pod)))
 	case c != nil && c.Status == v1.ConditionFalse:
-		return fmt.Sprintf("%s waits: %s", pod.Name, reason(c.Message))
+		text := timeOfDay.ReplaceAllString(reason(c.Message), "TIME")
+		if strings.HasPrefix(text, "waits ") {
+			return pod.Name + " " + text
+		}
+		return pod.Name + " waits: " + text
 	}
-	return pod.Name + " waits: nobody has looked at it"
+	return pod.Name + " waits: not looked at yet"
 }
+
+// timeOfDay is a time in a reason: no two runs have the same.
+var timeOfDay = regexp.MustCompile(`\d{4}-\d\d-\d\d \d\d:\d\d UTC`)
 
 // holdings are the devices a bound pod holds, by index where its record proves
 // them; nothing for a pod without GPUs.

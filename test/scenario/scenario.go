@@ -95,6 +95,9 @@ type story struct {
 	gpuNodes map[string]*v1alpha1.GPUNode
 	// topologies are NodeResourceTopologies.
 	topologies map[string]*unstructured.Unstructured
+	queues     map[string]*unstructured.Unstructured
+	// markers counts what was made only to see whether the scheduler has seen it.
+	markers int
 	// order has the pods in the order of their first appearance.
 	order []string
 	// planted are pods that came with a node: Tangram did not place them.
@@ -110,7 +113,7 @@ type story struct {
 func newStory(e Engine) *story {
 	return &story{
 		engine: e, nodes: map[string]*v1.Node{}, gpuNodes: map[string]*v1alpha1.GPUNode{}, topologies: map[string]*unstructured.Unstructured{},
-		planted: map[string]bool{}, shown: map[string]string{}, warned: map[Warning]bool{},
+		queues: map[string]*unstructured.Unstructured{}, planted: map[string]bool{}, shown: map[string]string{}, warned: map[Warning]bool{},
 	}
 }
 

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tangram-dev/tangram/api/names"
@@ -26,7 +29,12 @@ type State struct {
 	Topologies map[string]*unstructured.Unstructured
 	// Pods by name: stories keep names unique, whatever the namespace.
 	Pods map[string]*v1.Pod
-	// Warnings are what was said about objects that make no sense.
+	// Queues and PodGroups are Volcano's.
+	Queues, PodGroups map[string]*unstructured.Unstructured
+	// Namespaces are those with a quota.
+	Namespaces map[string]*v1.Namespace
+	Budgets    map[string]*policyv1.PodDisruptionBudget
+	// Warnings are what was said about invalid objects.
 	Warnings []Warning
 }
 
@@ -37,13 +45,31 @@ func (w Warning) compare(o Warning) int {
 	return cmp.Or(cmp.Compare(w.Kind, o.Kind), cmp.Compare(w.Name, o.Name), cmp.Compare(w.Reason, o.Reason), cmp.Compare(w.Note, o.Note))
 }
 
-// ours says whether an event's reason is one of the ledger's complaints.
-func ours(reason string) bool {
-	return reason == "InvalidRecord" || reason == "InvalidInventory" || reason == dialect.ContestedRecord
+// ours says whether an event is one of the engine's complaints about objects. What pods
+// wait for is in their conditions.
+func ours(kind, reason string) bool {
+	return !(kind == "Pod" && reason == "InvalidQueue") && slices.Contains([]string{"InvalidRecord", "InvalidInventory", "InvalidQueue", "InvalidQuota", "OverbookedNode", dialect.ContestedRecord}, reason)
 }
 
 func newState() *State {
-	return &State{Nodes: map[string]*v1.Node{}, GPUNodes: map[string]*v1alpha1.GPUNode{}, Topologies: map[string]*unstructured.Unstructured{}, Pods: map[string]*v1.Pod{}}
+	return &State{
+		Nodes: map[string]*v1.Node{}, GPUNodes: map[string]*v1alpha1.GPUNode{}, Topologies: map[string]*unstructured.Unstructured{}, Pods: map[string]*v1.Pod{},
+		Queues: map[string]*unstructured.Unstructured{}, PodGroups: map[string]*unstructured.Unstructured{},
+		Namespaces: map[string]*v1.Namespace{}, Budgets: map[string]*policyv1.PodDisruptionBudget{},
+	}
+}
+
+// shallow is a state with the same objects, but for pods and warnings.
+func (s *State) shallow() *State {
+	out := newState()
+	maps.Copy(out.Nodes, s.Nodes)
+	maps.Copy(out.GPUNodes, s.GPUNodes)
+	maps.Copy(out.Topologies, s.Topologies)
+	maps.Copy(out.Queues, s.Queues)
+	maps.Copy(out.PodGroups, s.PodGroups)
+	maps.Copy(out.Namespaces, s.Namespaces)
+	maps.Copy(out.Budgets, s.Budgets)
+	return out
 }
 
 // Ledger builds what a scheduler that starts now would know: the sum of the
@@ -94,22 +120,44 @@ func answered(pod *v1.Pod) bool {
 	return pod.Spec.NodeName != "" || c != nil && c.Status == v1.ConditionFalse
 }
 
+// terminating is a pod as it is after a deletion with its own grace period; nil when it
+// is gone at once.
+func terminating(pod *v1.Pod, now time.Time) *v1.Pod {
+	grace := pod.Spec.TerminationGracePeriodSeconds
+	if grace == nil || *grace == 0 || pod.Spec.NodeName == "" {
+		return nil
+	}
+	out := pod.DeepCopy()
+	until := metav1.NewTime(now.Add(time.Duration(*grace) * time.Second))
+	out.DeletionTimestamp, out.DeletionGracePeriodSeconds = &until, grace
+	return out
+}
+
 // waits says whether a pod has no node yet.
 func waits(pod *v1.Pod) bool { return pod.Spec.NodeName == "" && !ended(pod) }
 
 // checkWaiting is another promise: a pod that only GPUs keep waiting does not wait
 // once there are enough. It names the pod that does; usually the scheduler is just
-// about to place it.
+// about to place it. Where gangs, queues, quotas or pods that leave have a say, the
+// stories themselves say what is expected.
 func (s *State) checkWaiting(l *ledger.Ledger) error {
 	for _, n := range s.Nodes {
 		if len(n.Spec.Taints) > 0 || n.Spec.Unschedulable {
-			return nil // who may use the node is not for core to say
+			return nil // which pods may use the node is not for the ledger to say
+		}
+	}
+	if len(s.Queues)+len(s.Namespaces) > 0 {
+		return nil
+	}
+	for _, pod := range s.Pods {
+		if m, err := dialect.MembershipOf(pod); err != nil || m.Key != "" || m.Queue != "" || pod.DeletionTimestamp != nil {
+			return nil
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Pods)) {
 		pod := s.Pods[name]
 		r, err := dialect.Request(pod)
-		if err != nil || !waits(pod) || pod.DeletionTimestamp != nil || beyondCore(pod, r) != "" || needsCPU(pod) {
+		if err != nil || r == nil || !waits(pod) || beyondCore(pod) != nil || otherRules(pod, r) || needsCPU(pod) {
 			continue
 		}
 		if r.Kind() != model.Whole {
@@ -120,6 +168,25 @@ func (s *State) checkWaiting(l *ledger.Ledger) error {
 		}
 	}
 	return nil
+}
+
+// otherRules says whether labels that do not describe GPUs decide about a pod.
+func otherRules(pod *v1.Pod, r *model.Request) bool {
+	known := func(key string) bool {
+		return slices.ContainsFunc(r.Attributes, func(w model.Want) bool { return w.Key == key })
+	}
+	for key := range pod.Spec.NodeSelector {
+		if !known(key) {
+			return true
+		}
+	}
+	if pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil {
+		return pod.Spec.Affinity != nil
+	}
+	required := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	return required != nil && slices.ContainsFunc(required.NodeSelectorTerms[0].MatchExpressions, func(e v1.NodeSelectorRequirement) bool {
+		return e.Operator != v1.NodeSelectorOpIn || !known(e.Key)
+	})
 }
 
 // needsCPU says whether something else than GPUs may keep a pod waiting.

@@ -24,8 +24,10 @@ func init() { // a table of functions that call each other cannot be a plain var
 		"nodes": (*story).addNodes, "remove-node": (*story).removeNode,
 		"health": (*story).health, "measure": (*story).measure, "label": (*story).label, "allocatable": (*story).allocatable,
 		"submit": (*story).submit, "foreign": (*story).foreign, "record": (*story).foreign,
-		"delete": (*story).deletePods, "finish": (*story).finishPods, "terminate": (*story).terminatePods,
-		"restart": (*story).restart, "pods": (*story).listPods, "devices": (*story).listDevices, "records": (*story).listRecords,
+		"delete": (*story).deletePods, "run": (*story).runPods, "finish": (*story).finishPods, "terminate": (*story).terminatePods,
+		"gang": (*story).gang, "queue": (*story).queue, "remove-queue": (*story).removeQueue, "quota": (*story).quota, "budget": (*story).budget,
+		"relabel": (*story).relabel, "tick": (*story).tick,
+		"kill": (*story).kill, "pods": (*story).listPods, "devices": (*story).listDevices, "records": (*story).listRecords,
 	}
 }
 
@@ -276,9 +278,9 @@ func (s *story) allocatable(ctx context.Context, d *datadriven.TestData) (view, 
 	return s.changes(), s.engine.Apply(ctx, node)
 }
 
-// restart ends the scheduler and starts a new one, which must come to know all
-// that the old one knew.
-func (s *story) restart(ctx context.Context, _ *datadriven.TestData) (view, error) {
+// kill ends the scheduler without warning and starts a new one, which must come to know
+// all that the old one knew.
+func (s *story) kill(ctx context.Context, _ *datadriven.TestData) (view, error) {
 	return s.changes(), s.engine.Restart(ctx)
 }
 

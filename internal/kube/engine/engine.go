@@ -64,6 +64,8 @@ type Engine struct {
 	// contested are pods whose records cannot be honoured, by UID, and what is said of
 	// them: the younger of two that name a device has to go.
 	contested map[string]contest
+	// started: what existed when this process started has been looked at.
+	started bool
 	// fleetChanged: the tree of queues has not heard of the latest nodes.
 	fleetChanged bool
 	// outbox is what is to be carried out by the next step's caller; complaints are
@@ -239,6 +241,13 @@ func (e *Engine) Configure(change func(*engine.Options)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.core.Configure(change)
+}
+
+// ReportEvery sets how often conditions of waiting pods are brought up to date at most.
+func (e *Engine) ReportEvery(every time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.desk.SetEvery(every)
 }
 
 // Own says that the pods of a scheduler name are placed here, and what its profile says

@@ -24,10 +24,14 @@ type facts struct {
 
 var _ engine.Facts = &facts{}
 
-// May answers with what kube-scheduler's own plugins would say of the node whatever runs
-// there: NodeUnschedulable, TaintToleration, NodeAffinity.
+// May says why a node does not take pods of a shape, whatever runs there.
 func (f *facts) May(s engine.Shape, id model.NodeID) *explain.Refusal {
-	node, rules := f.nodes[id], f.work.Rules(s)
+	return May(f.work.Rules(s), f.nodes[id])
+}
+
+// May answers with what kube-scheduler's own plugins would say of a node whatever runs
+// there: NodeUnschedulable, TaintToleration, NodeAffinity. nil: it takes such pods.
+func May(rules *workload.Rules, node *v1.Node) *explain.Refusal {
 	switch {
 	case node == nil:
 		return &explain.Refusal{Code: explain.NoDevices}

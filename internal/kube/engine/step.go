@@ -173,7 +173,7 @@ func (e *Engine) tellWhy(t *Turn, now time.Time) {
 		}
 		if !e.work.Waits(id, e.gate.releases.has) {
 			if e.work.Waits(id, func(model.HolderID) bool { return false }) {
-				e.desk.Ask(id, now.Add(report.TellAfter)) // it is on its way, and may come back
+				e.desk.AskSoon(id, now) // it is on its way, and may come back
 			} else {
 				e.desk.Forget(id)
 			}
@@ -181,7 +181,7 @@ func (e *Engine) tellWhy(t *Turn, now time.Time) {
 		}
 		reason := e.core.Why(id)
 		if !reason.Is() {
-			e.desk.Ask(id, now.Add(report.TellAgain))
+			e.desk.AskAgain(id, now)
 			continue
 		}
 		if reason.Code == explain.Members {
@@ -197,7 +197,7 @@ func (e *Engine) tellWhy(t *Turn, now time.Time) {
 			}
 		}
 		t.Notices = append(t.Notices, e.desk.Tell(id, &reason, waiting, e.shows, now)...)
-		e.desk.Ask(id, now.Add(report.TellAgain))
+		e.desk.AskAgain(id, now)
 	}
 }
 

@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -16,6 +18,10 @@ import (
 // an old reading never overwrites a newer one. The caller holds the lock.
 func (e *Engine) drain(now time.Time) {
 	events, pods := e.feed.drain()
+	if !e.started && len(events) > 0 {
+		e.started = true
+		sortByAge(events, pods)
+	}
 	queues := false
 	for _, ev := range events {
 		switch ev.kind {
@@ -41,6 +47,18 @@ func (e *Engine) drain(now time.Time) {
 		e.setQueues(now)
 	}
 	e.work.Due(now)
+}
+
+// sortByAge orders events about pods that were all there when this process started, by
+// when they were created, then by name: a list has no order that means something.
+func sortByAge(events []event, pods map[string]*v1.Pod) {
+	slices.SortStableFunc(events, func(a, b event) int {
+		if a.kind != aboutPod || b.kind != aboutPod {
+			return cmp.Compare(a.kind, b.kind)
+		}
+		p, q := pods[a.key], pods[b.key]
+		return cmp.Or(p.CreationTimestamp.Time.Compare(q.CreationTimestamp.Time), cmp.Compare(p.Namespace, q.Namespace), cmp.Compare(p.Name, q.Name))
+	})
 }
 
 // syncNode makes the ledger's node equal to what the stores say.

@@ -18,6 +18,7 @@ import (
 	"github.com/tangram-dev/tangram/core/score"
 	"github.com/tangram-dev/tangram/core/topology"
 	"github.com/tangram-dev/tangram/internal/dialect"
+	"github.com/tangram-dev/tangram/internal/kube/report"
 	"github.com/tangram-dev/tangram/internal/kube/workload"
 )
 
@@ -57,6 +58,9 @@ type QueueArgs struct {
 	// ProtectedNamespaces are those whose pods are never evicted for others; pods of the
 	// system-critical priority classes never are. Left out: kube-system.
 	ProtectedNamespaces *[]string `json:"protectedNamespaces,omitempty"`
+	// ReportEvery is how often the condition of a waiting pod is brought up to date at
+	// most; the first time after a twentieth of it. Each is a write. Left out: 10s.
+	ReportEvery string `json:"reportEvery,omitempty"`
 }
 
 // maxReservations bounds a typing error: each reservation keeps nodes idle.
@@ -83,6 +87,15 @@ func (a *QueueArgs) options() (func(*engine.Options), error) {
 			o.Preempt = *a.Preemption
 		}
 	}, nil
+}
+
+// reportEvery checks how often conditions are brought up to date.
+func (a *QueueArgs) reportEvery() (time.Duration, error) {
+	every, err := time.ParseDuration(cmp.Or(a.ReportEvery, report.Every.String()))
+	if err != nil || every < time.Millisecond {
+		return 0, fmt.Errorf("reportEvery: %q is not a duration like 10s, of a millisecond or more", a.ReportEvery)
+	}
+	return every, nil
 }
 
 // ScoreArgs are GPUScore's arguments in a KubeSchedulerConfiguration.

@@ -35,7 +35,12 @@ func (s *Shared) newQueue(ctx context.Context, obj runtime.Object, h fwk.Handle)
 	if err != nil {
 		return nil, fmt.Errorf("args: %w", err)
 	}
+	every, err := args.reportEvery()
+	if err != nil {
+		return nil, fmt.Errorf("args: %w", err)
+	}
 	e.Configure(options)
+	e.ReportEvery(every)
 	if args.ProtectedNamespaces != nil {
 		e.Protect(*args.ProtectedNamespaces)
 	}

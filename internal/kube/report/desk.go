@@ -29,19 +29,23 @@ type Notice struct {
 	Event bool
 }
 
-// Owners are told why their gang waits when it has waited for TellAfter, and again when
-// the reason has changed: after TellAgain, and after twice as long each time, up to
-// tellMost, or kindMost when it is of another kind. Numbers in reasons change with every
-// pod that comes or goes, and telling costs a write per member.
+// Every is how long owners of waiting gangs are left alone when the reason has changed.
+// They are told first when the gang has waited for a twentieth of it, and again after
+// Every, and after twice as long each time, up to 30 times Every, or 3 times when the
+// reason is of another kind. Numbers in reasons change with every pod that comes or goes,
+// and telling costs a write per member.
+const Every = 10 * time.Second
+
 const (
-	TellAfter = 500 * time.Millisecond
-	TellAgain = 10 * time.Second
-	tellMost  = 5 * time.Minute
-	kindMost  = 30 * time.Second
+	firstPart = 20
+	mostTimes = 30
+	kindTimes = 3
 )
 
 // Desk remembers what was told. Not safe for concurrent use.
 type Desk struct {
+	// every is Every, unless it was set to something else.
+	every time.Duration
 	// complaints holds what was last reported about an object.
 	complaints map[string]string
 	// due are gangs whose reasons are to be looked for, soonest first; at is the soonest
@@ -53,8 +57,11 @@ type Desk struct {
 
 // NewDesk returns a desk at which nothing was told.
 func NewDesk() *Desk {
-	return &Desk{complaints: map[string]string{}, at: map[engine.ID]time.Time{}, told: map[engine.ID]*told{}}
+	return &Desk{every: Every, complaints: map[string]string{}, at: map[engine.ID]time.Time{}, told: map[engine.ID]*told{}}
 }
+
+// SetEvery sets how often changed reasons are told at most, in place of Every.
+func (d *Desk) SetEvery(every time.Duration) { d.every = every }
 
 // New says whether a problem is news about an object; nil takes it back.
 func (d *Desk) New(key string, problem error) bool {
@@ -72,9 +79,12 @@ func (d *Desk) New(key string, problem error) bool {
 // Touched takes note that something is new about a gang that may wait.
 func (d *Desk) Touched(id engine.ID, now time.Time) {
 	if d.told[id] == nil { // else it is asked about again in time
-		d.Ask(id, now.Add(TellAfter))
+		d.AskSoon(id, now)
 	}
 }
+
+// AskSoon makes sure that a gang's reason is looked for once it has waited a little.
+func (d *Desk) AskSoon(id engine.ID, now time.Time) { d.Ask(id, now.Add(d.every/firstPart)) }
 
 // Ask makes sure that a gang's reason is looked for at a time, or before.
 func (d *Desk) Ask(id engine.ID, at time.Time) {
@@ -90,6 +100,9 @@ func (d *Desk) Ask(id engine.ID, at time.Time) {
 		heap.Init(&d.due)
 	}
 }
+
+// AskAgain makes sure that a gang's reason is looked for after a while.
+func (d *Desk) AskAgain(id engine.ID, now time.Time) { d.Ask(id, now.Add(d.every)) }
 
 // Due returns a gang whose reason is to be looked for now.
 func (d *Desk) Due(now time.Time) (engine.ID, bool) {
@@ -128,25 +141,25 @@ type told struct {
 }
 
 // next is what is told now of a gang whose reason is given.
-func (t *told) next(text, kind string, now time.Time) *told {
+func (d *Desk) next(t *told, text, kind string, now time.Time) *told {
 	if t == nil {
-		return &told{text: text, kind: kind, pods: map[model.HolderID]bool{}, at: now, pause: TellAgain}
+		return &told{text: text, kind: kind, pods: map[model.HolderID]bool{}, at: now, pause: d.every}
 	}
 	pause := t.pause
 	if t.kind != kind {
-		pause = min(pause, kindMost)
+		pause = min(pause, kindTimes*d.every)
 	}
-	// Reasons are looked for every TellAgain, a little late: not one round later.
-	if t.text == text && t.kind == kind || now.Sub(t.at) < pause-TellAgain/2 {
+	// Reasons are looked for every so often, a little late: not one round later.
+	if t.text == text && t.kind == kind || now.Sub(t.at) < pause-d.every/2 {
 		return t
 	}
-	return &told{text: text, kind: kind, pods: map[model.HolderID]bool{}, at: now, pause: min(tellMost, 2*t.pause)}
+	return &told{text: text, kind: kind, pods: map[model.HolderID]bool{}, at: now, pause: min(mostTimes*d.every, 2*t.pause)}
 }
 
 // Tell returns what the waiting pods of a gang have to be told: those that have not been
 // told the latest, and those whose condition does not show it.
 func (d *Desk) Tell(id engine.ID, r *explain.Reason, waiting []*v1.Pod, shows func(*v1.Pod) string, now time.Time) []Notice {
-	t := d.told[id].next(r.String(), Kind(r), now)
+	t := d.next(d.told[id], r.String(), Kind(r), now)
 	d.told[id] = t
 	var out []Notice
 	for _, p := range waiting {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/model"
@@ -28,7 +29,7 @@ func (w *Gangs) Describe(id engine.ID, now time.Time, hasPlace func(model.Holder
 	gang := engine.Gang{
 		ID: g.id, Name: g.name(first), Min: max(1, first.Size), Preemptible: true,
 		Queue: first.Queue, Namespace: first.Pod.Namespace, User: first.User,
-		Require: first.Request.Require.Level, Submitted: first.Pod.CreationTimestamp.UnixNano(),
+		Require: first.Request.Require.Level, Submitted: g.submitted(first.Pod.CreationTimestamp),
 		Priority: priorityOf(first.Pod), Weights: w.reader.Profile(first.Pod.Spec.SchedulerName).Weights,
 	}
 	for _, m := range pods {
@@ -36,7 +37,7 @@ func (w *Gangs) Describe(id engine.ID, now time.Time, hasPlace func(model.Holder
 	}
 	minOf := map[string]int{}
 	if g.real {
-		w.groupSays(first, &gang, minOf)
+		w.groupSays(g, first, &gang, minOf)
 		gang.Invalid = g.contradiction(pods, w.said(first))
 	} else {
 		gang.Min, gang.Invalid = 1, first.invalid // it comes alone, or leaves its gang
@@ -78,6 +79,12 @@ func (g *group) name(first *Member) string {
 	return first.Pod.Namespace + "/" + first.Pod.Name
 }
 
+// submitted is when a gang came, in nanoseconds. The API tells seconds, so of those that
+// came within one second the first that was seen is the oldest.
+func (g *group) submitted(created metav1.Time) int64 {
+	return created.Unix()*int64(time.Second) + g.arrival%int64(time.Second)
+}
+
 // contradiction says in what members that wait disagree about their gang, naming the
 // field; empty when they agree.
 func (g *group) contradiction(pods []*Member, said *dialect.Group) string {
@@ -101,7 +108,7 @@ func (g *group) contradiction(pods []*Member, said *dialect.Group) string {
 }
 
 // groupSays adds what a PodGroup says of a gang.
-func (w *Gangs) groupSays(first *Member, g *engine.Gang, minOf map[string]int) {
+func (w *Gangs) groupSays(from *group, first *Member, g *engine.Gang, minOf map[string]int) {
 	said := w.said(first)
 	if said == nil {
 		return
@@ -118,7 +125,7 @@ func (w *Gangs) groupSays(first *Member, g *engine.Gang, minOf map[string]int) {
 		g.Priority = value
 	}
 	if object := w.objects[first.Groups].Get(first.PodGroup); object != nil {
-		g.Submitted = object.GetCreationTimestamp().UnixNano()
+		g.Submitted = from.submitted(object.GetCreationTimestamp())
 	}
 }
 

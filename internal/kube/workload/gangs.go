@@ -26,8 +26,10 @@ type Gangs struct {
 	pods    corelisters.PodLister
 	objects Objects
 
-	groups  map[engine.ID]*group
-	members map[model.HolderID]*Member
+	groups map[engine.ID]*group
+	// arrivals counts gangs that came.
+	arrivals int64
+	members  map[model.HolderID]*Member
 	// changed are gangs whose description is new.
 	changed map[engine.ID]bool
 	// owned finds the pods of a PodGroup, Job, JobSet or RayCluster, owner the reverse.
@@ -59,7 +61,9 @@ type group struct {
 	id engine.ID
 	// real: it is more than a pod that comes alone.
 	real bool
-	pods map[model.HolderID]*Member
+	// arrival numbers gangs in the order in which they were first seen.
+	arrival int64
+	pods    map[model.HolderID]*Member
 	// done are members that succeeded, with their task, as far as is known: they need no
 	// place any more. unsure: members went since that was looked up.
 	done   map[model.HolderID]string
@@ -140,7 +144,8 @@ func (w *Gangs) Set(pod *v1.Pod, now time.Time) {
 	}
 	g := w.groups[key]
 	if g == nil {
-		g = &group{id: key, real: real, pods: map[model.HolderID]*Member{}, counts: m.Owner.Kind == "Job"}
+		w.arrivals++
+		g = &group{id: key, real: real, arrival: w.arrivals, pods: map[model.HolderID]*Member{}, counts: m.Owner.Kind == "Job"}
 		g.unsure = real && !g.counts
 		w.groups[key] = g
 	}

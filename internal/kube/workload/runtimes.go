@@ -46,6 +46,10 @@ func since(pod *v1.Pod, now time.Time) time.Time {
 	return now
 }
 
+// shortestRun is the least that is learned from: what ends sooner has failed to start or
+// was stopped at once, and would promise nodes for a time that no run keeps.
+const shortestRun = 10 * time.Second
+
 // learn takes note of how long a gang ran whose last member ended. kube-scheduler's
 // informer does not tell success from failure; the mean of several runs bears that.
 func (w *Gangs) learn(g *group, last *Member, now time.Time) {
@@ -55,8 +59,8 @@ func (w *Gangs) learn(g *group, last *Member, now time.Time) {
 	if g.run.key == nil {
 		g.run.key = runKey(last)
 	}
-	if *g.run.key != (arbiter.RuntimeKey{}) {
-		w.runtimes.Observe(*g.run.key, now.Sub(g.run.start))
+	if ran := now.Sub(g.run.start); *g.run.key != (arbiter.RuntimeKey{}) && ran >= shortestRun {
+		w.runtimes.Observe(*g.run.key, ran)
 	}
 }
 
