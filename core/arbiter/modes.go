@@ -53,7 +53,7 @@ func (t *Tree) never(e *entry, needs []need) Wait {
 				kept += c.floor[r]
 			}
 			booked := max(n.floor[r], kept+added)
-			if limit := t.limit(n, r, kept); booked > limit {
+			if limit := t.limit(n, r); booked > limit {
 				return t.short(Reserved, n, d, limit, kept)
 			}
 			added = booked - n.floor[r]

@@ -71,9 +71,7 @@ type Tree struct {
 	// have is what the cluster has, total the same by number.
 	have  map[Resource]int64
 	total vector
-	// estimated: see Estimate.
-	estimated bool
-	root      *node
+	root  *node
 	// nodes lists all queues, parents before children, siblings by name.
 	nodes  []*node
 	byName map[string]*node
@@ -146,16 +144,9 @@ func (t *Tree) SetTotal(total map[Resource]int64) error {
 	return nil
 }
 
-// Estimate says that the total and what jobs are charged are estimates: whether a job
-// fits into what the cluster has is found out by those who place it. So jobs are offered
-// however much is in use; the total divides shares, and bounds what may be used beside
-// guarantees that are kept for idle queues.
-func (t *Tree) Estimate() { t.estimated = true }
-
-// limit is the most that may be booked of a resource in a queue, kept of it for queues
-// that do not use it.
-func (t *Tree) limit(n *node, r int, kept int64) int64 {
-	if n != t.root || t.total[r] <= 0 || t.estimated && kept <= 0 {
+// limit is the most that may be booked of a resource in a queue.
+func (t *Tree) limit(n *node, r int) int64 {
+	if n != t.root || t.total[r] <= 0 {
 		return n.cap[r]
 	}
 	return min(n.cap[r], t.total[r])

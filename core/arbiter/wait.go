@@ -147,7 +147,7 @@ func (t *Tree) may(e *entry, needs []need) Wait {
 func (t *Tree) mayFit(e *entry, needs []need) Wait {
 	for _, d := range needs {
 		total := t.total[d.resource]
-		if used := t.root.used[d.resource]; total > 0 && used+d.amount > total && !t.estimated {
+		if used := t.root.used[d.resource]; total > 0 && used+d.amount > total {
 			return t.short(OverTotal, t.root, d, total, used)
 		}
 	}
@@ -156,7 +156,7 @@ func (t *Tree) mayFit(e *entry, needs []need) Wait {
 		for n := e.node; n != nil && added > 0; n = n.parent {
 			booked := max(n.floor[d.resource], n.within[d.resource]+added)
 			added = booked - n.booked[d.resource]
-			limit := t.limit(n, d.resource, n.booked[d.resource]-n.used[d.resource])
+			limit := t.limit(n, d.resource)
 			if added > 0 && booked > limit {
 				return t.short(Reserved, n, d, limit, n.booked[d.resource])
 			}

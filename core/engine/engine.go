@@ -114,7 +114,6 @@ func New(l *ledger.Ledger, p *planner.Planner, t *arbiter.Tree, o Options) *Engi
 	if o.Facts == nil {
 		o.Facts = NoFacts{}
 	}
-	t.Estimate() // a share counts as its largest part on any model; the planner knows better
 	return &Engine{
 		ledger: l, planner: p, tree: t, options: o,
 		gangs: map[ID]*known{}, running: map[ID]*known{}, partial: map[ID]*known{}, ranks: map[rank]int{},

@@ -45,7 +45,8 @@ func (e *Engine) why(k *known) explain.Reason {
 	if r := e.never(k); r != nil && waits {
 		return *r
 	}
-	if w := e.tree.Never(id); waits && w.Code != 0 {
+	// More than the cluster has at all is for the nodes to explain.
+	if w := e.tree.Never(id); waits && w.Code != 0 && w.Need <= w.Limit {
 		r := reasonOf(w)
 		r.Never = true
 		return r

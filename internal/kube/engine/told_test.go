@@ -77,24 +77,24 @@ func TestShown(t *testing.T) {
 		s.add(p)
 	}
 	s.Step()
-	turn := s.after(report.TellAgain)
+	turn := s.after(report.Every)
 	if got := turn.Notices; len(got) != 2 || got[0].Reason != v1.PodReasonUnschedulable || !got[0].Event || len(turn.Activate) > 0 {
 		t.Fatalf("%+v, %d activated; it waits for capacity", got, len(turn.Activate))
 	}
-	if got := s.after(report.TellAgain).Notices; len(got) > 0 {
+	if got := s.after(report.Every).Notices; len(got) > 0 {
 		t.Errorf("told twice: %+v", got)
 	}
 	// A condition that was lost is written again, without another event.
 	s.edit("b", func(p *v1.Pod) { p.Status.Conditions = nil })
-	if got := s.after(report.TellAgain).Notices; len(got) != 1 || got[0].Pod.Name != "b" || got[0].Event {
+	if got := s.after(report.Every).Notices; len(got) != 1 || got[0].Pod.Name != "b" || got[0].Event {
 		t.Errorf("told %+v", got)
 	}
 	s.deletePod("b")
 	s.Sync()
-	for _, l := range s.after(report.TellAgain).Lookups {
+	for _, l := range s.after(report.Every).Lookups {
 		s.Succeeded(l, nil, true)
 	}
-	got := s.after(report.TellAgain).Notices
+	got := s.after(report.Every).Notices
 	if len(got) != 1 || got[0].Reason != "WaitingForMembers" || !got[0].Event {
 		t.Errorf("told %+v", got)
 	}
@@ -125,7 +125,7 @@ func TestToldBounded(t *testing.T) {
 		s.add(s.member(fmt.Sprintf("p%03d", i), "", 0, 9))
 	}
 	s.Step()
-	s.now = s.now.Add(report.TellAfter)
+	s.now = s.now.Add(report.Every/20)
 	told := map[string]bool{}
 	for range 4 {
 		turn := s.Step()

@@ -19,29 +19,30 @@ var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // TestToldLess: numbers in a reason change all the time; what is written about it grows
 // with the logarithm of the wait, and then is one write in minutes.
 func TestToldLess(t *testing.T) {
+	d := NewDesk()
 	at, times, kinds := start, 0, 0
 	var last *told
 	for i := range 360 { // an hour
-		next := last.next(fmt.Sprint(i), "Unschedulable", at)
+		next := d.next(last, fmt.Sprint(i), "Unschedulable", at)
 		if next != last {
 			times++
 		}
-		last, at = next, at.Add(TellAgain)
+		last, at = next, at.Add(Every)
 	}
 	if times < 12 || times > 18 {
 		t.Errorf("told %d times in an hour", times)
 	}
 	for i := range 360 {
-		next := last.next("same", []string{"WaitingForTurn", "Unschedulable"}[i%2], at)
+		next := d.next(last, "same", []string{"WaitingForTurn", "Unschedulable"}[i%2], at)
 		if next != last {
 			kinds++
 		}
-		last, at = next, at.Add(TellAgain)
+		last, at = next, at.Add(Every)
 	}
 	if kinds < 60 || kinds > 130 {
 		t.Errorf("told %d times of another kind in an hour", kinds)
 	}
-	if next := last.next("same", last.kind, at.Add(time.Hour)); next != last {
+	if next := d.next(last, "same", last.kind, at.Add(time.Hour)); next != last {
 		t.Error("told what was told before")
 	}
 }
@@ -89,7 +90,7 @@ func TestDue(t *testing.T) {
 		t.Errorf("%s is asked about twice", id)
 	}
 	d.Touched("b", start)
-	if id, ok := d.Due(start.Add(TellAfter)); !ok || id != "b" {
+	if id, ok := d.Due(start.Add(Every/20)); !ok || id != "b" {
 		t.Errorf("got %q, %v", id, ok)
 	}
 }
@@ -123,8 +124,8 @@ func TestTell(t *testing.T) {
 		{nil, time.Second, []*v1.Pod{a, b}, "b WaitingForMembers true waits for members: 1 of 3 exist;"},
 		{func() { delete(shown, "a") }, 2 * time.Second, []*v1.Pod{a, b}, "a WaitingForMembers false waits for members: 1 of 3 exist;"},
 		{func() { reason.Exist = 2 }, 3 * time.Second, []*v1.Pod{a, b}, ""}, // not so soon
-		{nil, TellAgain, []*v1.Pod{a}, "a WaitingForMembers true waits for members: 2 of 3 exist;"},
-		{func() { d.Forget("g") }, TellAgain, []*v1.Pod{a}, "a WaitingForMembers true waits for members: 2 of 3 exist;"},
+		{nil, Every, []*v1.Pod{a}, "a WaitingForMembers true waits for members: 2 of 3 exist;"},
+		{func() { d.Forget("g") }, Every, []*v1.Pod{a}, "a WaitingForMembers true waits for members: 2 of 3 exist;"},
 	} {
 		if tt.before != nil {
 			tt.before()
