@@ -63,15 +63,6 @@ func ParseWeights(text string, known []string) (Weights, error) {
 	return w, nil
 }
 
-// Without returns the weights without some kinds.
-func (w Weights) Without(names ...string) Weights {
-	out := maps.Clone(w)
-	for _, name := range names {
-		delete(out, name)
-	}
-	return out
-}
-
 // pick chooses a kind; draw returns a number below n. Empty weights give "".
 func (w Weights) pick(draw func(n int) int) string {
 	names := slices.Sorted(maps.Keys(w))

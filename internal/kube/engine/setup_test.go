@@ -359,7 +359,7 @@ func (s *setup) runs(name string, n int, gpus int64, change ...func(*v1.Pod)) []
 func (s *setup) told() []report.Notice {
 	s.t.Helper()
 	for range 100 {
-		turn := s.after(report.Every/20)
+		turn := s.after(report.Every / 20)
 		for _, l := range turn.Lookups {
 			s.Succeeded(l, nil, true)
 		}

@@ -125,7 +125,7 @@ func TestToldBounded(t *testing.T) {
 		s.add(s.member(fmt.Sprintf("p%03d", i), "", 0, 9))
 	}
 	s.Step()
-	s.now = s.now.Add(report.Every/20)
+	s.now = s.now.Add(report.Every / 20)
 	told := map[string]bool{}
 	for range 4 {
 		turn := s.Step()

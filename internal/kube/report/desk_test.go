@@ -90,7 +90,7 @@ func TestDue(t *testing.T) {
 		t.Errorf("%s is asked about twice", id)
 	}
 	d.Touched("b", start)
-	if id, ok := d.Due(start.Add(Every/20)); !ok || id != "b" {
+	if id, ok := d.Due(start.Add(Every / 20)); !ok || id != "b" {
 		t.Errorf("got %q, %v", id, ok)
 	}
 }
