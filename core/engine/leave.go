@@ -69,6 +69,7 @@ func (e *Engine) takeOver(k *known, now int64) bool {
 		}
 	}
 	e.free(k, &plan, now)
+	k.futile.evicted = true // an engine before this one chose victims for it
 	return true
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/engine"
+	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/model"
 )
 
@@ -149,5 +150,36 @@ func TestKeptInVain(t *testing.T) {
 	}
 	if w.decide(); !w.runs("u") {
 		t.Error("u waits for nodes it cannot use")
+	}
+}
+
+// TestTakenOverAndUndone: kube-scheduler has not heard yet that the victims are gone, and
+// refuses the gang that took over what they left. The nodes are kept for it a little
+// longer: no other gang takes them meanwhile.
+func TestTakenOverAndUndone(t *testing.T) {
+	w := newTest(t, 1, 4)
+	w.fill(2, 2)
+	w.leaves("low000", "low001")
+	w.submit(urgent("u", 1, 4))
+	w.decide()
+	w.withdraw("low000")
+	w.withdraw("low001")
+	w.now += second
+	w.decide()
+	if !w.runs("u") {
+		t.Fatal("u does not run")
+	}
+	w.e.Refused("u/000", "n000", explain.Refusal{Code: explain.Filtered, Detail: "Insufficient cpu"}, true)
+	w.e.Undo("u", []model.HolderID{"u/000"})
+	delete(w.placed["u"], "u/000")
+	w.submit(simple("small", 1, 1))
+	w.decide()
+	if w.runs("small") {
+		t.Error("small took what the victims left for u")
+	}
+	w.now += int64(20 * time.Second)
+	w.decide()
+	if !w.runs("u") {
+		t.Error("u does not start again")
 	}
 }

@@ -103,10 +103,17 @@ func (d *drawer) step() {
 	node := d.pick("node", "n-0", "n-1", "n-2")
 	exists, agent := d.core.nodes[node] != nil, d.core.gpuNodes[node] != nil
 	pod := d.anyPod()
-	switch verb := d.pick("verb", "submit", "submit", "submit", "submit", "foreign", "record", "delete", "finish", "terminate",
+	switch verb := d.pick("verb", "submit", "submit", "submit", "submit", "gang", "gang", "foreign", "record", "delete", "finish", "terminate",
 		"health", "health", "measure", "label", "allocatable", "nodes", "remove-node", "kill"); verb {
 	case "submit":
 		d.tell("submit\n" + d.pod())
+	case "gang":
+		// In one queue: between queues balances over time decide, and time is not the same.
+		size := rapid.IntRange(2, 3).Draw(d.t, "size")
+		first := d.next()
+		members := fmt.Sprintf("p-%d-[1-%d] %s %s", first, size, d.pick("gpus", "gpus=1", "gpus=2", "gpus=4"),
+			d.pick("domain", "", "", "annotation=tangram.dev/topology=required=rack", "apart=app=x label=app=x"))
+		d.tell(fmt.Sprintf("gang g-%d size=%d\n%s", first, size, members))
 	case "foreign":
 		d.tell("foreign\n" + d.pod() + " node=" + node)
 	case "record":

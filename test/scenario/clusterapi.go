@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 )
@@ -152,10 +153,7 @@ func (c *clusterEngine) applyPod(ctx context.Context, want *v1.Pod) error {
 		})
 	}
 	if !maps.Equal(pod.Labels, want.Labels) {
-		pod.Labels = want.Labels
-		if pod, err = pods.Update(ctx, pod, metav1.UpdateOptions{}); err != nil {
-			return err
-		}
+		return c.relabel(ctx, want)
 	}
 	pod.Status.Phase, pod.Status.Conditions = want.Status.Phase, want.Status.Conditions
 	if _, err = pods.UpdateStatus(ctx, pod, metav1.UpdateOptions{}); apierrors.IsNotFound(err) {
@@ -169,7 +167,27 @@ func (c *clusterEngine) applyPod(ctx context.Context, want *v1.Pod) error {
 			_, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
 			return apierrors.IsNotFound(err)
 		}
-		return now.Status.Phase == want.Status.Phase && maps.Equal(now.Labels, want.Labels)
+		return now.Status.Phase == want.Status.Phase
+	})
+}
+
+// relabel writes a pod's labels, whatever else is written to it meanwhile.
+func (c *clusterEngine) relabel(ctx context.Context, want *v1.Pod) error {
+	pods := c.client.CoreV1().Pods(want.Namespace)
+	if err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		now, err := pods.Get(ctx, want.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		now.Labels = want.Labels
+		_, err = pods.Update(ctx, now, metav1.UpdateOptions{})
+		return err
+	}); err != nil {
+		return err
+	}
+	return until(ctx, func() bool {
+		now := c.pod(want.Namespace, want.Name)
+		return now != nil && maps.Equal(now.Labels, want.Labels)
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
@@ -160,7 +161,10 @@ func (a *fakeAPI) listLive(action clienttesting.Action) (bool, runtime.Object, e
 		return true, nil, err
 	}
 	pods := object.(*v1.PodList)
-	pods.Items = slices.DeleteFunc(pods.Items, func(p v1.Pod) bool { return ended(&p) })
+	selects := list.GetListRestrictions().Fields
+	pods.Items = slices.DeleteFunc(pods.Items, func(p v1.Pod) bool {
+		return !selects.Matches(fields.Set{"status.phase": string(p.Status.Phase)})
+	})
 	return true, pods, nil
 }
 

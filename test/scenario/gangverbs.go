@@ -19,9 +19,9 @@ import (
 	"github.com/tangram-dev/tangram/api/names"
 )
 
-// fields reads the key=value arguments behind a verb's first word as a line, so that
+// argumentLine reads the key=value arguments behind a verb's first word as a line, so that
 // they are checked in the same way.
-func fields(d *datadriven.TestData) (*line, error) {
+func argumentLine(d *datadriven.TestData) (*line, error) {
 	if len(d.CmdArgs) == 0 || len(d.CmdArgs[0].Vals) > 0 {
 		return nil, errors.New("needs a name behind it")
 	}
@@ -44,7 +44,7 @@ func fields(d *datadriven.TestData) (*line, error) {
 // with min-task=worker:2 for roles, and creates it when the scheduler has seen the pods:
 // a gang that may start with fewer members must not depend on which of them came first.
 func (s *story) gang(ctx context.Context, d *datadriven.TestData) (view, error) {
-	header, err := fields(d)
+	header, err := argumentLine(d)
 	if err != nil {
 		return nil, err
 	}
@@ -227,7 +227,7 @@ func (s *story) quota(ctx context.Context, d *datadriven.TestData) (view, error)
 // budget adds disruption budgets, or replaces those of the same name: budget web
 // allowed=0 label=app=web.
 func (s *story) budget(ctx context.Context, d *datadriven.TestData) (view, error) {
-	l, err := fields(d)
+	l, err := argumentLine(d)
 	if err != nil {
 		return nil, err
 	}

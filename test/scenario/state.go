@@ -150,13 +150,18 @@ func (s *State) checkWaiting(l *ledger.Ledger) error {
 		return nil
 	}
 	for _, pod := range s.Pods {
-		if m, err := dialect.MembershipOf(pod); err != nil || m.Key != "" || m.Queue != "" || pod.DeletionTimestamp != nil {
-			return nil
+		m, err := dialect.MembershipOf(pod)
+		keepsOff := pod.Spec.Affinity != nil && pod.Spec.Affinity.PodAntiAffinity != nil
+		if err != nil || m.Queue != "" || m.Runtime > 0 || keepsOff || pod.DeletionTimestamp != nil {
+			return nil // it may keep nodes from others
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Pods)) {
 		pod := s.Pods[name]
 		r, err := dialect.Request(pod)
+		if m, _ := dialect.MembershipOf(pod); m.Key != "" {
+			continue
+		}
 		if err != nil || r == nil || !waits(pod) || beyondCore(pod) != nil || otherRules(pod, r) || needsCPU(pod) {
 			continue
 		}
