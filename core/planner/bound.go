@@ -114,6 +114,12 @@ func (p *Planner) newBound(r *model.Request, w score.Weights) bound {
 // varies says whether nodes of one kind, with the same devices chosen, can have
 // different scores: then the best of the kinds is not the best there is.
 func (p *Planner) varies(r *model.Request, o score.Objective) bool {
+	if len(r.UseUUIDs)+len(r.AvoidUUIDs) > 0 && o.Basis() != score.OfFleet {
+		return true // UUIDs are a node's own, and decide which devices are chosen
+	}
+	if o == score.Topology && r.Kind() != model.Whole && r.Count() > 1 {
+		return true // what other pods hold decides which devices are shared
+	}
 	switch o.Basis() {
 	case score.OfKind, score.OfFleet:
 		return false
