@@ -24,7 +24,9 @@ func Table() []Row {
 		"slices", "strconv", "strings", "time", "unique")
 	std := set(nil, "std")
 	kube := set(std, "k8s.io/...", "sigs.k8s.io/...")
-	adapter := set(kube, "./core/...", "./api/...", "./internal/dialect", "./internal/kube/...")
+	translator := set(kube, "./core/...", "./api/...", "./internal/dialect")
+	scheduling := set(translator, "./internal/kube/watch", "./internal/kube/workload", "./internal/kube/report", "./internal/kube/engine", "./internal/kube/binding")
+	controller := set(translator, "./internal/kube/controller/...")
 	client := set(kube, "./api/...", "./config", "go.yaml.in/yaml/...", "github.com/spf13/cobra")
 	whole := set(kube, "k8s.io/kubernetes/...", "./api/...", "./config", "./examples", "./core/...", "./internal/...", "github.com/spf13/...")
 
@@ -74,13 +76,25 @@ func Table() []Row {
 		// not know each other.
 		{Folder: "internal/dialect", May: set(std, "./core/...", "./api/...", "k8s.io/api/...", "k8s.io/apimachinery/...", "k8s.io/component-helpers/resource"), Tests: set(tests, "sigs.k8s.io/yaml"),
 			Why: "turns pod fields into core requests; talks to no cluster"},
-		{Folder: "internal/kube/...", May: adapter, Tests: coreTests,
-			Why: "Kubernetes objects in, core calls, Kubernetes objects out"},
-		{Folder: "internal/kube/plugin", May: set(adapter, "k8s.io/kubernetes/...", "github.com/spf13/cobra"), Tests: coreTests,
+		// The scheduler's middle: each may import those above it, so a pod's way through
+		// them never goes back.
+		{Folder: "internal/kube/watch", May: translator, Tests: coreTests,
+			Why: "follows objects that only some clusters have; what they mean is for others to say"},
+		{Folder: "internal/kube/inventory", May: set(translator, "./internal/kube/watch"), Tests: coreTests,
+			Why: "Node, GPUNode, NodeResourceTopology in, core's node out"},
+		{Folder: "internal/kube/workload", May: set(translator, "./internal/kube/watch"), Tests: coreTests,
+			Why: "Pod, PodGroup, Job, ... in, core's gang out; it knows no node"},
+		{Folder: "internal/kube/report", May: translator, Tests: coreTests,
+			Why: "reasons in, what people are told out; it writes nothing"},
+		{Folder: "internal/kube/engine", May: set(translator, "./internal/kube/watch", "./internal/kube/inventory", "./internal/kube/workload", "./internal/kube/report"), Tests: coreTests,
+			Why: "core's engine behind one lock; kube-scheduler's framework is for the plugins"},
+		{Folder: "internal/kube/binding", May: set(translator, "./internal/kube/engine"), Tests: coreTests,
+			Why: "what the engine gave a pod, as a Binding"},
+		{Folder: "internal/kube/plugin", May: set(scheduling, "k8s.io/kubernetes/...", "github.com/spf13/cobra"), Tests: coreTests,
 			Why: "implements the scheduler framework and extends its command, which live in k8s.io/kubernetes"},
-		{Folder: "internal/kube/extender", May: set(adapter, "github.com/spf13/cobra"), Tests: coreTests,
+		{Folder: "internal/kube/extender", May: set(scheduling, "github.com/spf13/cobra"), Tests: coreTests,
 			Why: "serves the extender protocol and is a command of its own"},
-		{Folder: "internal/kube/controller/...", May: set(adapter, "volcano.sh/apis/...", "github.com/spf13/cobra"), Tests: coreTests,
+		{Folder: "internal/kube/controller/...", May: set(controller, "volcano.sh/apis/...", "github.com/spf13/cobra"), Tests: coreTests,
 			Why: "serves Volcano's kinds, whose types live in volcano.sh/apis"},
 		{Folder: "internal/kube/controller/lifecycle", May: set(std, "k8s.io/api/...", "k8s.io/apimachinery/...", "volcano.sh/apis/..."), Tests: coreTests, Pure: true,
 			Why: "decides about a job from values alone, so that every decision can be replayed"},

@@ -7,9 +7,9 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 
 	"github.com/tangram-dev/tangram/core/place"
-	"github.com/tangram-dev/tangram/internal/kube/convert"
+	"github.com/tangram-dev/tangram/internal/kube/engine"
 )
 
 var state sync.Map
 
-var _ = []any{scheduler.New, place.Plan{}, convert.Pod, &state}
+var _ = []any{scheduler.New, place.Plan{}, engine.New, &state}
