@@ -77,7 +77,7 @@ unit: ## Run the tests that need no cluster.
 
 .PHONY: e2e
 e2e: build ## Run the end-to-end tests on a real control plane.
-	$(GOTEST_RACE) -count=1 -timeout 20m $(E2E)
+	$(GOTEST_RACE) -count=1 -p 1 -timeout 25m $(E2E)
 	@# Alone: its time limits are not for a machine that runs another cluster.
 	$(GOTEST_RACE) -count=1 -timeout 10m $(CHAOS)
 

@@ -15,7 +15,13 @@ type futileEvictions struct {
 	kept    []model.NodeID
 	times   int
 	after   int64
+	// rekept is how often the nodes were kept once more after a start that was undone.
+	rekept int
 }
+
+// maxRekept bounds that: a gang that the filters refuse again and again gives its nodes
+// up.
+const maxRekept = 3
 
 // futilePause is how long no pod is evicted for a gang whose start failed after pods
 // had been evicted for it; twice as long each further time, up to so many doublings.
@@ -27,16 +33,18 @@ const (
 	futileDoubled = 10
 )
 
-// startUndone takes note that a gang's start was undone. Its nodes are kept once more,
-// for a short time: often kube-scheduler has only not heard yet that the victims are
-// gone, and what they left must not go to another gang.
+// startUndone takes note that a gang's start was undone. Nodes that were kept for it are
+// kept once more, for a short time: often kube-scheduler has only not heard yet that
+// pods there are gone, and what they left must not go to another gang.
 func (e *Engine) startUndone(k *known) {
-	if !k.futile.evicted {
+	f := &k.futile
+	if f.times == 0 && f.rekept < maxRekept && len(f.kept) > 0 && e.reservationOf(k.ID) == nil {
+		e.reserved = append(e.reserved, &reservation{id: k.ID, at: e.now, until: later(e.now, lastWait), nodes: f.kept})
+		e.generation++
+		f.rekept++
+	}
+	if !f.evicted {
 		return
 	}
-	if k.futile.times == 0 && len(k.futile.kept) > 0 && e.reservationOf(k.ID) == nil {
-		e.reserved = append(e.reserved, &reservation{id: k.ID, at: e.now, until: later(e.now, lastWait), nodes: k.futile.kept})
-		e.generation++
-	}
-	k.futile = futileEvictions{times: k.futile.times + 1, after: later(e.now, futilePause<<min(k.futile.times, futileDoubled))}
+	k.futile = futileEvictions{times: k.futile.times + 1, rekept: f.rekept, after: later(e.now, futilePause<<min(k.futile.times, futileDoubled))}
 }

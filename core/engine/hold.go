@@ -90,6 +90,7 @@ func (e *Engine) confirm(k *known, h model.HolderID) bool {
 	s.bound = true
 	k.placed[h] = s
 	k.failures, k.lastRefusal = 0, ""
+	k.futile.kept, k.futile.rekept = nil, 0
 	return true
 }
 

@@ -2,7 +2,9 @@ package plugin
 
 import (
 	"context"
+	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -33,6 +35,8 @@ type yielding struct {
 	// outage says whether the API server could not be written to a moment ago; nil: it
 	// could.
 	outage func() bool
+	// failing: the last write of an event or a condition got no answer.
+	failing atomic.Bool
 
 	mu      sync.Mutex
 	waiting int
@@ -98,7 +102,7 @@ func (y *yielding) Wait(ctx context.Context) error {
 // sitOut blocks while the API server cannot be written to, not longer than outageMost:
 // then an event finds out whether it can.
 func (y *yielding) sitOut(ctx context.Context) error {
-	for waited := time.Duration(0); y.outage != nil && y.outage() && waited < outageMost; waited += outageStep {
+	for waited := time.Duration(0); y.away() && waited < outageMost; waited += outageStep {
 		select {
 		case <-time.After(outageStep):
 		case <-ctx.Done():
@@ -106,6 +110,22 @@ func (y *yielding) sitOut(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// away says whether the API server could not be written to a moment ago.
+func (y *yielding) away() bool { return y.failing.Load() || y.outage != nil && y.outage() }
+
+// watched takes note of whether the API server answers.
+type watched struct {
+	http.RoundTripper
+	y *yielding
+}
+
+// RoundTrip sends a request.
+func (w watched) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := w.RoundTripper.RoundTrip(r)
+	w.y.failing.Store(err != nil)
+	return response, err
 }
 
 const (
@@ -163,10 +183,11 @@ func (y *yielding) Stop() {}
 // QPS is what the stream reaches when nothing binds.
 func (y *yielding) QPS() float32 { return float32(time.Second / eventPace) }
 
-// yieldingClient makes a client that stands back for bindings.
-func yieldingClient(config *rest.Config, name string, by flowcontrol.RateLimiter) (kubernetes.Interface, error) {
+// client makes a client that stands back for bindings.
+func (y *yielding) client(config *rest.Config, name string, by flowcontrol.RateLimiter) (kubernetes.Interface, error) {
 	config = rest.AddUserAgent(rest.CopyConfig(config), name)
 	config.RateLimiter = by
+	config.Wrap(func(rt http.RoundTripper) http.RoundTripper { return watched{rt, y} })
 	return kubernetes.NewForConfig(config)
 }
 

@@ -40,12 +40,12 @@ func (s *Shared) Setup(ctx context.Context, opts *options.Options) (*schedulerse
 	// Leader election records through the broadcaster it was built with; pods'
 	// events go through one that stands back for bindings.
 	cc.EventBroadcaster.StartRecordingToSink(ctx.Done())
-	written, err := yieldingClient(cc.KubeConfig, "events", s.events)
+	written, err := s.events.client(cc.KubeConfig, "events", s.events)
 	if err != nil {
 		return nil, nil, err
 	}
 	cc.EventBroadcaster = events.NewEventBroadcasterAdapterWithContext(ctx, written)
-	if s.standsBack, err = yieldingClient(cc.KubeConfig, "conditions", conditions{s.events}); err != nil {
+	if s.standsBack, err = s.events.client(cc.KubeConfig, "conditions", conditions{s.events}); err != nil {
 		return nil, nil, err
 	}
 	recorder := func(name string) events.EventRecorderLogger {

@@ -26,6 +26,9 @@ type teller struct {
 	client    kubernetes.Interface
 
 	mu sync.Mutex
+	// written are pods as the last write of this teller left them, until the informer has
+	// them: a reason that is back to what it was must not be taken for told.
+	written map[types.UID]*v1.Pod
 	// news is what is still to be written, the latest of each pod; order is theirs.
 	news  map[types.UID]report.Notice
 	order []types.UID
@@ -36,7 +39,7 @@ func newTeller(api reachability, h fwk.Handle, client kubernetes.Interface, r *r
 	if client == nil {
 		client = h.ClientSet()
 	}
-	return &teller{api: api, handle: h, recorders: r, client: client, news: map[types.UID]report.Notice{}, some: make(chan struct{}, 1)}
+	return &teller{api: api, handle: h, recorders: r, client: client, written: map[types.UID]*v1.Pod{}, news: map[types.UID]report.Notice{}, some: make(chan struct{}, 1)}
 }
 
 // reachability hears whether the API server could be written to.
@@ -96,7 +99,7 @@ func (t *teller) run(ctx context.Context) {
 // found missing when the reason is looked for next.
 func (t *teller) write(ctx context.Context, w report.Notice) {
 	pods := t.client.CoreV1().Pods(w.Pod.Namespace)
-	now, err := t.handle.SharedInformerFactory().Core().V1().Pods().Lister().Pods(w.Pod.Namespace).Get(w.Pod.Name)
+	now, err := t.latest(w.Pod)
 	for range 3 {
 		if err != nil || now.UID != w.Pod.UID || now.Spec.NodeName != "" || now.DeletionTimestamp != nil {
 			break
@@ -107,7 +110,9 @@ func (t *teller) write(ctx context.Context, w report.Notice) {
 		}) {
 			return // it says so
 		}
-		if _, err = pods.UpdateStatus(ctx, now, metav1.UpdateOptions{}); err == nil {
+		var done *v1.Pod
+		if done, err = pods.UpdateStatus(ctx, now, metav1.UpdateOptions{}); err == nil {
+			t.written[w.Pod.UID] = done
 			t.api.Reachable()
 			t.event(now, w)
 			return
@@ -125,6 +130,23 @@ func (t *teller) write(ctx context.Context, w report.Notice) {
 	default:
 		klog.FromContext(ctx).Error(err, "Reason for waiting not written to the pod's condition", "pod", klog.KObj(w.Pod))
 	}
+}
+
+// maxWritten bounds how many pods are remembered that the informer has not confirmed.
+const maxWritten = 10_000
+
+// latest is a pod as the informer has it, or as it was written since.
+func (t *teller) latest(pod *v1.Pod) (*v1.Pod, error) {
+	seen, err := t.handle.SharedInformerFactory().Core().V1().Pods().Lister().Pods(pod.Namespace).Get(pod.Name)
+	written := t.written[pod.UID]
+	if err != nil || written == nil {
+		return seen, err
+	}
+	if seen.ResourceVersion == written.ResourceVersion || seen.Spec.NodeName != "" || len(t.written) > maxWritten {
+		delete(t.written, pod.UID)
+		return seen, nil
+	}
+	return written, nil // a conflict tells if the pod has changed since
 }
 
 // event says on a pod's events what its condition says.
