@@ -43,6 +43,120 @@ type GPUNodeSpec struct {
 	// +kubebuilder:validation:MaxItems=128
 	// +optional
 	Links []Link `json:"links,omitempty"`
+
+	// Driver is the GPU driver that the agent talks to.
+	//
+	// +optional
+	Driver *Driver `json:"driver,omitempty"`
+
+	// Agent says which agent describes the node, and how.
+	//
+	// +optional
+	Agent *Agent `json:"agent,omitempty"`
+
+	// Sharing is how the agent sells devices to several containers; absent where it
+	// does not, or where another device plugin does.
+	//
+	// +optional
+	Sharing *Sharing `json:"sharing,omitempty"`
+
+	// Cordoned are devices, by UUID or index, that take no new pods. Only operators
+	// write it; pods that run there stay.
+	//
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MaxLength=128
+	// +optional
+	Cordoned []string `json:"cordoned,omitempty"`
+}
+
+// Driver is the GPU driver of a node.
+type Driver struct {
+	// Version is such as 580.159.03.
+	//
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	Version string `json:"version,omitempty"`
+
+	// CUDA is the newest CUDA version that it supports, such as 13.0.
+	//
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	CUDA string `json:"cuda,omitempty"`
+}
+
+// AgentMode is what an agent does on its node.
+//
+// +kubebuilder:validation:Enum=Serving;Observing
+type AgentMode string
+
+// The modes.
+const (
+	// Serving: the agent is the node's device plugin.
+	Serving AgentMode = "Serving"
+	// Observing: another device plugin hands out devices; the agent only looks.
+	Observing AgentMode = "Observing"
+)
+
+// Agent is the program that writes a GPUNode.
+type Agent struct {
+	// Version is the agent's version.
+	//
+	// +kubebuilder:validation:MaxLength=128
+	// +optional
+	Version string `json:"version,omitempty"`
+
+	// Mode is what it does.
+	//
+	// +optional
+	Mode AgentMode `json:"mode,omitempty"`
+}
+
+// SharingStrategy is how a device is shared.
+//
+// +kubebuilder:validation:Enum=TimeSlicing;MPS;HAMiCore
+type SharingStrategy string
+
+// The strategies.
+const (
+	// TimeSlicing: containers take turns; nothing limits them.
+	TimeSlicing SharingStrategy = "TimeSlicing"
+	// MPS: containers run side by side, with limits on compute and memory.
+	MPS SharingStrategy = "MPS"
+	// HAMiCore: HAMi's library in the container limits compute and memory.
+	HAMiCore SharingStrategy = "HAMiCore"
+)
+
+// Sharing is how a node's devices are sold to several containers.
+type Sharing struct {
+	// Strategy is how.
+	Strategy SharingStrategy `json:"strategy"`
+
+	// Replicas is how many turns of each device are sold as one unit each of a
+	// resource; 0 when shares are sold by amount of memory and compute instead.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	// +optional
+	Replicas int32 `json:"replicas,omitempty"`
+
+	// Renamed: turns are sold as nvidia.com/gpu.shared, so that nvidia.com/gpu never
+	// means a turn.
+	//
+	// +optional
+	Renamed bool `json:"renamed,omitempty"`
+
+	// OnePerContainer: a container may ask for one turn only.
+	//
+	// +optional
+	OnePerContainer bool `json:"onePerContainer,omitempty"`
+
+	// MaxShares is how many shares by amount a device may have at once; 0 for none.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	// +optional
+	MaxShares int32 `json:"maxShares,omitempty"`
 }
 
 // Device is one physical GPU.
@@ -96,6 +210,34 @@ type Device struct {
 	// +kubebuilder:validation:MaxLength=32
 	// +optional
 	PCIBusID string `json:"pciBusID,omitempty"`
+
+	// PCIeGeneration and PCIeLanes are the most that the device can do.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	PCIeGeneration int32 `json:"pcieGeneration,omitempty"`
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	PCIeLanes int32 `json:"pcieLanes,omitempty"`
+
+	// NVLinks is how many NVLinks the device has.
+	//
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	NVLinks int32 `json:"nvlinks,omitempty"`
+
+	// ComputeCapability is NVIDIA's, such as 9.0.
+	//
+	// +kubebuilder:validation:MaxLength=16
+	// +optional
+	ComputeCapability string `json:"computeCapability,omitempty"`
+
+	// Fabric is the NVLink domain across nodes that the device belongs to:
+	// <cluster UUID>.<clique>.
+	//
+	// +kubebuilder:validation:MaxLength=128
+	// +optional
+	Fabric string `json:"fabric,omitempty"`
 
 	// MIG describes how the device may be cut; absent when it cannot.
 	//
@@ -218,7 +360,28 @@ type GPUNodeStatus struct {
 	// +kubebuilder:validation:MaxItems=16
 	// +optional
 	Devices []DeviceStatus `json:"devices,omitempty"`
+
+	// MeasuredAt is when the agent last measured what it wrote here. Telemetry that is
+	// older than the scheduler allows counts as unknown.
+	//
+	// +optional
+	MeasuredAt *metav1.Time `json:"measuredAt,omitempty"`
+
+	// Conditions: DriverReady (the agent can talk to the driver) and DevicesHealthy
+	// (all devices are healthy).
+	//
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=16
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
+
+// Conditions of a GPUNode.
+const (
+	DriverReady    = "DriverReady"
+	DevicesHealthy = "DevicesHealthy"
+)
 
 // Health is the state of a device.
 //
@@ -256,6 +419,16 @@ type DeviceStatus struct {
 	// +kubebuilder:validation:MaxLength=1024
 	// +optional
 	Reason string `json:"reason,omitempty"`
+
+	// Since is when the device came into this state.
+	//
+	// +optional
+	Since *metav1.Time `json:"since,omitempty"`
+
+	// LastXID is the driver's last error number on the device; absent for none.
+	//
+	// +optional
+	LastXID *int32 `json:"lastXID,omitempty"`
 
 	// UtilizationPercent is the share of time the device was busy.
 	//
