@@ -29,9 +29,9 @@ type Options struct {
 	Patience time.Duration
 	// Preempt lets gangs take the place of others.
 	Preempt bool
-	// Tries bounds how many gangs are planned in futile in one step. A step that reaches
-	// the bound is continued by the next one (Plan.More).
-	Tries int
+	// Effort bounds what one step may cost, in units of about ten microseconds (see
+	// effort). A step that reaches the bound is continued by the next one (Plan.More).
+	Effort int
 	// BatchTimeout is how long members that start together may take until the last of
 	// them is reserved; then all are taken back. 0: starts are carried out at once, and
 	// no releases are kept.
@@ -44,7 +44,7 @@ type Options struct {
 func DefaultOptions() Options {
 	return Options{
 		Weights: score.DefaultWeights(), Backfill: true, Reservations: 1, Patience: arbiter.DefaultAging,
-		Preempt: true, Tries: 256, Facts: NoFacts{},
+		Preempt: true, Effort: 1500, Facts: NoFacts{},
 	}
 }
 

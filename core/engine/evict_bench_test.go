@@ -17,7 +17,7 @@ func BenchmarkEvict(b *testing.B) {
 	part := urgent("u", 6, 1)
 	part.Roles[0].Request = share(500)
 	for name, g := range map[string]engine.Gang{"one role": one, "two roles": two, "shares": part} {
-		for _, count := range []int{100, 1000} {
+		for _, count := range []int{100, 1000, 5000} {
 			b.Run(fmt.Sprintf("%s/nodes=%d", name, count), func(b *testing.B) {
 				w := newWorld(b, options(), nil, nodes(count, 8)...)
 				w.fill(8*count, 1)

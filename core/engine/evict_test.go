@@ -28,7 +28,8 @@ func (w *world) fill(count, gpus int) {
 	for i := range count {
 		w.submit(simple(fmt.Sprintf("low%03d", i), 1, gpus))
 	}
-	w.decide()
+	for w.decide().More {
+	}
 	w.now += second
 }
 

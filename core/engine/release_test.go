@@ -465,11 +465,11 @@ func (w *world) unplaceable(n int) {
 // whatever is freed meanwhile.
 func TestUnplaceableShapes(t *testing.T) {
 	const shapes = 300
-	for _, tries := range []int{256, 16, 1} {
+	for _, effort := range []int{2560, 160, 1} {
 		for _, freeing := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%d tries, freeing %v", tries, freeing), func(t *testing.T) {
+			t.Run(fmt.Sprintf("effort %d, freeing %v", effort, freeing), func(t *testing.T) {
 				o := options()
-				o.Tries = tries
+				o.Effort = effort
 				host := nodes(2, 4)
 				for _, n := range host {
 					n.Host = model.Host{CPU: 96_000, Memory: 1 << 40}
@@ -491,7 +491,7 @@ func TestUnplaceableShapes(t *testing.T) {
 						if !d.More {
 							t.Fatalf("step %d ends without it, and no other follows", steps)
 						}
-						if steps-before > shapes/tries+1 {
+						if steps-before > shapes/max(1, effort/40)+2 {
 							t.Fatalf("not started in %d steps", steps)
 						}
 						if freeing { // something ends in every step
@@ -517,7 +517,7 @@ func TestUnplaceableShapes(t *testing.T) {
 // and no further step, until something changes.
 func TestUnplaceableShapesWait(t *testing.T) {
 	o := options()
-	o.Tries = 16
+	o.Effort = 160
 	w := newWorld(t, o, nil, nodes(1, 4)...)
 	w.unplaceable(100)
 	for w.decide().More {

@@ -60,8 +60,10 @@ func (e *Engine) Step(now int64) Plan {
 	broken := e.repair(&d, now)
 	e.startKept(&d, now)
 	e.start(&d, now)
-	if !d.More { // else gangs may still start that were not looked at
+	if !d.More || e.steps%helpAnyway == 0 {
 		e.helpWaiting(&d, broken, now)
+	}
+	if !d.More { // else gangs may still start that were not looked at
 		e.grow(&d, now)
 	}
 	return d
@@ -122,19 +124,12 @@ func (e *Engine) startKept(d *Plan, now int64) {
 	}
 }
 
-// Costs of an offer against Options.Tries, in sixteenths of a try: one that is planned,
-// and one about which nothing has to be found out.
-const (
-	planCost  = 16
-	offerCost = 1
-)
-
 // start offers waiting gangs a place, in the arbiter's order. Gangs that are known to
 // have none cost next to nothing and do not count, so none of them keeps others from
 // being looked at. A pass that costs too much is continued by the next step: until it
 // has come to its end every shape is tried once only, whatever was freed meanwhile.
 func (e *Engine) start(d *Plan, now int64) {
-	budget := e.options.Tries * planCost
+	left := e.newEffort()
 	// kept is, by shape, the earliest end with which only a reservation was in the way:
 	// gangs that end later are kept off the same nodes.
 	kept := map[gangShape]int64{}
@@ -164,17 +159,19 @@ func (e *Engine) start(d *Plan, now int64) {
 		case !failed && (ok && end >= at || e.takesReservedQuota(k, end)):
 			// It waits for a reservation, or would take the quota of one.
 			k.offered = e.round
-			budget -= offerCost
+			left.offered()
 		case failed:
 			e.refuse(offer, k)
+		case e.options.Backfill && left.usedUp(k.Namespace):
+			e.unfinished, d.More = true, true // those of other namespaces go first
 		default:
 			if s, ok := e.tryStart(k, k.missing(), nil, now); ok {
 				d.Starts = append(d.Starts, s)
 				offer.Place(k.used)
-				budget -= planCost
+				left.started(len(s.Plan.Placements))
 				break
 			}
-			budget -= planCost
+			left.failed(k.Namespace)
 			switch {
 			case k.overQuota.ForQuota(): // that is the gang's own limit, not its shape's
 				k.offered = e.round
@@ -190,7 +187,7 @@ func (e *Engine) start(d *Plan, now int64) {
 			default: // the quota allows other members than those that have a place
 			}
 		}
-		if budget <= 0 {
+		if left.none() {
 			e.unfinished, d.More = true, true
 			break
 		}
@@ -218,9 +215,16 @@ func (e *Engine) refuse(offer *arbiter.Offer, k *known) {
 // rests says whether a gang is left alone after a start that failed.
 func (g *known) rests(now int64) bool { return now < g.restUntil }
 
+// helpAnyway is after how many steps of a pass that does not end gangs are helped that
+// were tried in it: a tenant whose gangs all differ must not keep others from it.
+const helpAnyway = 16
+
 // maxHelped bounds for how many gangs a step looks for a reservation, and for how many
 // for victims.
 const maxHelped = 16
+
+// maxAsked bounds how many gangs are asked whether victims may be looked for at all.
+const maxAsked = 256
 
 // helpWaiting reserves nodes or finds victims for gangs that cannot start: first for
 // broken ones, then in the arbiter's order. A gang for which no eviction helps does not
@@ -232,10 +236,10 @@ func (e *Engine) helpWaiting(d *Plan, broken []*known, now int64) {
 	}
 	most := maxHelped
 	if e.options.Preempt {
-		most = max(most, e.options.Tries)
+		most = max(most, maxAsked)
 	}
 	for job := range e.tree.Waiting(now) { // collected: helping asks the tree
-		if k := e.gangs[ID(job.ID)]; k.Invalid == "" && !k.rests(now) {
+		if k := e.gangs[ID(job.ID)]; k.Invalid == "" && !k.rests(now) && (!d.More || e.full[k.shape].round == e.round) {
 			if broken = append(broken, k); len(broken) >= most {
 				break
 			}
