@@ -14,22 +14,25 @@ import (
 // one, who is not needed: each costs a plan.
 const maxReprieved = 64
 
+// maxReordered bounds the bundles for which that is done in several orders.
+const maxReordered = 32
+
 // cheapestOf chooses of bundles that are enough some that are and of which none could
 // stay: as few members as it can find, then the least lost work. For a gang whose
 // members are alike and ask for whole devices fewest finds the least number, as a
 // rule. For the others bundles are put back in several orders,
 // and the best of the results is taken.
-func (e *Engine) cheapestOf(k *known, tier []*bundle, now int64) (best []*bundle, plan gang.Plan, ok bool) {
+func (e *Engine) cheapestOf(k *known, tier []*bundle, only []model.NodeID, now int64) (best []*bundle, plan gang.Plan, ok bool) {
 	least := int64(math.MaxInt64)
 	try := func(from []*bundle, order func(a, b *bundle) int) {
-		chosen := e.reprieve(k, from, order, now)
+		chosen := e.reprieve(k, from, only, order, now)
 		if c := cost(chosen); c < least && len(chosen) > 0 && len(e.givable(k, chosen)) == len(chosen) && e.admitted(k, chosen) {
-			if p, fits := e.without(k, chosen, nil, now); fits {
+			if p, fits := e.without(k, chosen, only, now); fits {
 				best, plan, ok, least = chosen, p, true, c
 			}
 		}
 	}
-	few, exact := e.fewest(k, tier, now)
+	few, exact := e.fewest(k, tier, only, now)
 	few = e.enough(k, few, tier)
 	try(few, compareBundles)
 	if ok && (exact || least < 2*memberPrice) {
@@ -38,7 +41,7 @@ func (e *Engine) cheapestOf(k *known, tier []*bundle, now int64) (best []*bundle
 	if len(tier) <= maxReprieved {
 		few = tier
 	}
-	if len(few) <= maxReprieved {
+	if len(few) <= maxReordered {
 		try(few, e.compareFrees)
 		try(few, e.compareYield)
 	}
@@ -77,16 +80,16 @@ func (e *Engine) compareYield(a, b *bundle) int {
 // whose members are alike and ask for whole devices it weighs, node by node, what each
 // further member costs there, and takes the cheapest nodes together: exact where
 // devices are all that counts and bundles are whole devices of one node. Otherwise the bundles on the nodes of a plan.
-func (e *Engine) fewest(k *known, tier []*bundle, now int64) (few []*bundle, exact bool) {
+func (e *Engine) fewest(k *known, tier []*bundle, only []model.NodeID, now int64) (few []*bundle, exact bool) {
 	ask := k.demand()
 	if len(ask.Roles) == 1 && ask.Roles[0].Request.Kind() == model.Whole && ask.Roles[0].Request.Vendor != "" && len(ask.Beside) == 0 {
-		if nodes, chosen, ok := e.cheapestNodes(k, tier, now); ok {
+		if nodes, chosen, ok := e.cheapestNodes(k, tier, only, now); ok {
 			if _, ok := e.without(k, chosen, nodes, now); ok {
 				return chosen, ask.Roles[0].Request.Host == (model.Host{}) && !slices.ContainsFunc(tier, (*bundle).coupled)
 			}
 		}
 	}
-	plan, ok := e.without(k, tier, nil, now)
+	plan, ok := e.without(k, tier, only, now)
 	if !ok {
 		return tier, false
 	}
@@ -114,7 +117,7 @@ type priced struct {
 
 // cheapestNodes are the nodes on which the gang's members, all alike, cost least, in
 // one domain of the required level, and the bundles that go.
-func (e *Engine) cheapestNodes(k *known, tier []*bundle, now int64) ([]model.NodeID, []*bundle, bool) {
+func (e *Engine) cheapestNodes(k *known, tier []*bundle, only []model.NodeID, now int64) ([]model.NodeID, []*bundle, bool) {
 	ask := k.demand()
 	e.constrain(k, ask, e.closing(k, now))
 	byNode := map[model.NodeID][]*bundle{}
@@ -129,7 +132,10 @@ func (e *Engine) cheapestNodes(k *known, tier []*bundle, now int64) ([]model.Nod
 	}
 	groups := map[string][]priced{}
 	var names []string
-	for _, id := range slices.Sorted(e.ledger.Nodes()) {
+	if only == nil {
+		only = slices.Collect(e.ledger.Nodes())
+	}
+	for _, id := range slices.Sorted(slices.Values(only)) {
 		name, ok := e.domainOf(id, k.Require)
 		if !ok || ask.May != nil && ask.May(0, id) != nil {
 			continue

@@ -32,6 +32,9 @@ type Options struct {
 	// Effort bounds what one step may cost, in units of about ten microseconds (see
 	// effort). A step that reaches the bound is continued by the next one (Plan.More).
 	Effort int
+	// Ground is on how many nodes at least victims and earliest starts are looked for
+	// at once.
+	Ground int
 	// BatchTimeout is how long members that start together may take until the last of
 	// them is reserved; then all are taken back. 0: starts are carried out at once, and
 	// no releases are kept.
@@ -44,7 +47,7 @@ type Options struct {
 func DefaultOptions() Options {
 	return Options{
 		Weights: score.DefaultWeights(), Backfill: true, Reservations: 1, Patience: arbiter.DefaultAging,
-		Preempt: true, Effort: 1500, Facts: NoFacts{},
+		Preempt: true, Effort: 1500, Ground: 64, Facts: NoFacts{},
 	}
 }
 

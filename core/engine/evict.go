@@ -2,6 +2,8 @@ package engine
 
 import (
 	"cmp"
+	"iter"
+	"maps"
 	"slices"
 	"time"
 
@@ -24,13 +26,20 @@ func (e *Engine) evict(k *known, lawful func(*known, []*bundle) bool, now int64)
 	if e.awaits(k) && e.takeOver(k, now) {
 		return Evict{}, false // only the nodes were not kept any more
 	}
-	victims, plan, ok := e.victims(k, now)
+	g := e.evictionGround(k, now)
+	victims, plan, ok := e.victims(k, g.nodes, now)
 	if !ok || !lawful(k, victims) {
+		if g.more {
+			k.ground++
+			return Evict{}, false
+		}
+		k.ground = 0
 		e.unreserve(func(r *reservation) bool { return r.id == k.ID && r.short })
 		e.failed(k, evicting)
 		return Evict{}, false
 	}
 	k.succeeded(evicting)
+	k.ground = 0
 	k.futile.evicted = true
 	out := Evict{For: k.ID, Members: members(victims)}
 	for _, h := range out.Members {
@@ -88,19 +97,19 @@ func members(victims []*bundle) []model.HolderID {
 	return slices.Compact(out)
 }
 
-// victims chooses the bundles to evict for a gang.
-func (e *Engine) victims(k *known, now int64) ([]*bundle, gang.Plan, bool) {
-	all := e.bundles(k, now)
+// victims chooses the bundles to evict for a gang, on some nodes only when given.
+func (e *Engine) victims(k *known, only []model.NodeID, now int64) ([]*bundle, gang.Plan, bool) {
+	all := e.bundles(k, only, now)
 	for _, priority := range priorities(all) {
 		for _, whole := range []bool{false, true} {
 			tier := slices.DeleteFunc(slices.Clone(all), func(b *bundle) bool {
 				return b.gang.Priority > priority || b.gang.Priority == priority && b.whole && !whole
 			})
 			for _, tier := range e.offers(k, tier) {
-				if _, ok := e.without(k, tier, nil, now); !ok {
+				if _, ok := e.without(k, tier, only, now); !ok {
 					continue
 				}
-				if chosen, plan, ok := e.cheapestOf(k, tier, now); ok {
+				if chosen, plan, ok := e.cheapestOf(k, tier, only, now); ok {
 					return chosen, plan, true
 				}
 			}
@@ -171,20 +180,43 @@ func (e *Engine) overShare(k *known) map[string]bool {
 
 // bundles lists what may be evicted for a gang: of its own queue what matters less,
 // of other queues what they use above their share; cheapest first.
-func (e *Engine) bundles(k *known, now int64) []*bundle {
+func (e *Engine) bundles(k *known, only []model.NodeID, now int64) []*bundle {
 	over := e.overShare(k)
 	var out []*bundle
-	for _, o := range e.running { // sorted below
-		// Who starts in this very decision is not sent away in it.
-		if !o.Preemptible || o == k || now-o.started < max(1, int64(o.MinRuntime)) || e.isLeaving(o) {
-			continue
-		}
-		if yields(o, k, over) {
+	for o := range e.runningOn(only) { // sorted below
+		if e.mayGo(o, k, over, now) {
 			out = append(out, e.split(o, now)...)
 		}
 	}
 	slices.SortFunc(out, compareBundles)
 	return out
+}
+
+// runningOn yields the gangs that run, or those with a member on some nodes when given.
+func (e *Engine) runningOn(only []model.NodeID) iter.Seq[*known] {
+	if only == nil {
+		return maps.Values(e.running)
+	}
+	return func(yield func(*known) bool) {
+		seen := map[*known]bool{}
+		for _, id := range only {
+			for c := range e.ledger.EachClaim(id) {
+				o := e.gangOf(c.Holder)
+				if o == nil || seen[o] || e.running[o.ID] == nil {
+					continue
+				}
+				if seen[o] = true; !yield(o) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// mayGo says whether members of a gang may be evicted for another one. Who starts in
+// this very decision is not sent away in it.
+func (e *Engine) mayGo(o, k *known, over map[string]bool, now int64) bool {
+	return o.Preemptible && o != k && now-o.started >= max(1, int64(o.MinRuntime)) && yields(o, k, over) && !e.isLeaving(o)
 }
 
 // yields says whether a gang matters less than another that needs its place.
@@ -295,7 +327,7 @@ func (e *Engine) enough(k *known, chosen, tier []*bundle) []*bundle {
 // spare puts back bundles that are not needed, those that come last in an order first.
 // More gone never hurts, so it tries to put back one, then two more, then four, and is
 // soon done where few of many are needed.
-func (e *Engine) reprieve(k *known, victims []*bundle, order func(a, b *bundle) int, now int64) []*bundle {
+func (e *Engine) reprieve(k *known, victims []*bundle, only []model.NodeID, order func(a, b *bundle) int, now int64) []*bundle {
 	open := slices.SortedFunc(slices.Values(victims), order) // not decided yet
 	var kept []*bundle
 	for len(open) > 0 {
@@ -303,7 +335,7 @@ func (e *Engine) reprieve(k *known, victims []*bundle, order func(a, b *bundle) 
 		for step := 1; ; step *= 2 {
 			n := min(back+step, len(open))
 			rest := slices.Concat(open[:len(open)-n], kept)
-			if _, ok := e.without(k, rest, nil, now); !ok || !e.admitted(k, rest) {
+			if _, ok := e.without(k, rest, only, now); !ok || !e.admitted(k, rest) {
 				break
 			}
 			if back = n; n == len(open) {

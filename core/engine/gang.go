@@ -127,6 +127,9 @@ type known struct {
 	// changed.
 	retries retries
 	futile  futileEvictions
+	// ground and reserveGround are where victims and an earliest start are looked for
+	// next.
+	ground, reserveGround int
 
 	// failures counts starts that failed since the last success; before restUntil it is
 	// left alone. lastRefusal is what kube-scheduler last said of a planned place.

@@ -284,27 +284,33 @@ func (e *Engine) idle(r *reservation) bool {
 // ends of what runs, and keeps its nodes. Gangs whose end is not known are assumed
 // to run longest, the oldest of them to end first; for such an end nodes are kept
 // only once the gang's patience is over.
-func (e *Engine) reserve(k *known, now int64) {
+func (e *Engine) reserve(k *known, now int64) (more bool) {
 	// Who needs a single device gets none: whatever ends makes room for it, and in its
 	// turn it is offered that.
 	if e.reservationOf(k.ID) != nil || !e.worthTrying(k, reserving) || !e.worthTrying(k, keeping) || k.single() {
-		return
+		return false
 	}
 	patient := e.patient(k, now)
 	if patient && !e.worthTrying(k, reservingEarly) || !e.worthTrying(k, reservingAny) || e.reservations() >= e.options.Reservations ||
 		!e.due(k, now) || e.takesReservedQuota(k, never) {
-		return
+		return false
 	}
-	plan, ends, at, ok := e.earliest(k, e.reserved, now)
+	g := e.reservingGround(k, now)
+	plan, ends, at, ok := e.earliest(k, e.reserved, g.nodes, now)
 	displaces := false
 	if !ok && !patient && e.never(k) == nil {
 		// Who came later makes room for it, and finds another time.
 		older := slices.DeleteFunc(slices.Clone(e.reserved), func(r *reservation) bool { return e.younger(r, k) })
-		if plan, ends, at, ok = e.earliest(k, older, now); ok {
+		if plan, ends, at, ok = e.earliest(k, older, g.nodes, now); ok {
 			e.unreserve(func(r *reservation) bool { return e.younger(r, k) })
 			displaces = true
 		}
 	}
+	if !ok && g.more { // it may fit on other nodes
+		k.reserveGround++
+		return true
+	}
+	k.reserveGround = 0
 	switch {
 	case !ok:
 		e.failed(k, reservingAny)
@@ -312,30 +318,32 @@ func (e *Engine) reserve(k *known, now int64) {
 		if !patient {
 			e.failed(k, reserving)
 		}
-		return // not even an empty cluster would do, or others have reserved it
+		return false // not even an empty cluster would do, or others have reserved it
 	case ends == 0 && !displaces:
-		return // it fits now, and waits for its turn only
+		return false // it fits now, and waits for its turn only
 	case patient && (at == never || ends == 1 && k.missing() == 1):
 		// The time is not known, or a single member needs only the next one to end and takes
 		// its turn like others.
 		e.failed(k, reservingEarly)
-		return
+		return false
 	}
 	k.succeeded(reserving)
 	k.succeeded(keeping)
 	e.keep(&reservation{id: k.ID, at: at}, &plan)
+	return false
 }
 
 // earliest finds when a gang fits first, by places and by queues, by the expected ends
 // of what runs, outside of nodes that others have reserved, which are in use by then:
-// the plan, how many must have ended, and the time of the last of them.
-func (e *Engine) earliest(k *known, closed []*reservation, now int64) (best gang.Plan, count int, at int64, ok bool) {
+// the plan, how many must have ended, and the time of the last of them; on some nodes
+// only when given.
+func (e *Engine) earliest(k *known, closed []*reservation, only []model.NodeID, now int64) (best gang.Plan, count int, at int64, ok bool) {
 	type ending struct {
 		k  *known
 		at int64
 	}
 	var ends []ending
-	for _, o := range e.running { // sorted below
+	for o := range e.runningOn(only) { // sorted below
 		if o != k {
 			ends = append(ends, ending{o, e.expected(o, now)})
 		}
@@ -362,6 +370,7 @@ func (e *Engine) earliest(k *known, closed []*reservation, now int64) (best gang
 			return gang.Plan{}, false
 		}
 		ask := k.demand()
+		ask.Within = only
 		e.constrain(k, ask, closed)
 		plan, failure := gang.Make(e.ledger, e.planner, ask)
 		return plan, failure == nil

@@ -248,7 +248,10 @@ func (e *Engine) helpWaiting(d *Plan, broken []*known, now int64) {
 	helped := e.evictFor(d, broken, now)
 	for _, k := range broken[:min(len(broken), maxHelped)] {
 		if id := arbiter.JobID(k.ID); k != helped && e.options.Backfill && capacity(e.tree.Why(id)) && e.tree.Ever(id) {
-			e.reserve(k, now)
+			if e.reserve(k, now) {
+				d.More = true
+				break
+			}
 		}
 	}
 }
@@ -277,6 +280,10 @@ func (e *Engine) evictFor(d *Plan, gangs []*known, now int64) *known {
 		if evict, ok := e.evict(k, lawful, now); ok {
 			d.Evicts = append(d.Evicts, evict)
 			return k
+		}
+		if _, small := e.small(k.missing()); !small { // one search is enough for a step
+			d.More = d.More || k.ground > 0
+			break
 		}
 		if tried++; tried >= maxHelped {
 			break
