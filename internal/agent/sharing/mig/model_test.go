@@ -24,14 +24,13 @@ type model struct {
 }
 
 type modelGPU struct {
-	uuid        string
-	on, onByUs  bool
-	busy        bool // a process runs on the device without MIG
-	instances   []device.Instance
-	foreign     map[int]bool // by GPU instance
-	busyInst    map[int]bool
-	hasNoMIG    bool
-	lastForeign int
+	uuid       string
+	on, onByUs bool
+	busy       bool // a process runs on the device without MIG
+	instances  []device.Instance
+	foreign    map[int]bool // by GPU instance
+	busyInst   map[int]bool
+	hasNoMIG   bool
 }
 
 // crashed is what a manager's process dies of.

@@ -11,8 +11,8 @@ import (
 	"github.com/tangram-dev/tangram/internal/agent/device"
 )
 
-// ErrForeign: what is in the way belongs to somebody else, so it is not touched. Trying
-// again helps only when that somebody acts.
+// ErrForeign is the error where what is in the way belongs to somebody else, so that it
+// is not touched. Trying again helps only when that somebody acts.
 var ErrForeign = errors.New("not managed by this agent")
 
 // Driver is what the package needs of a device.Backend.

@@ -3,7 +3,6 @@ package mps
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -98,10 +97,10 @@ func (g *Guard) Check(ctx context.Context, samples []device.Sample) []Finding {
 		if sample.Err != nil || len(shares[sample.UUID]) == 0 {
 			continue
 		}
-		check := gpuCheck{Guard: g, ctx: ctx, gpu: sample.UUID, strikesNow: strikes, toldNow: told}
+		check := gpuCheck{Guard: g, gpu: sample.UUID, strikesNow: strikes, toldNow: told}
 		// Without the list of clients, bypassing cannot be told.
 		check.clients, check.clientsErr = g.manager.control(sample.UUID).clients(ctx)
-		out = append(out, check.run(sample.Processes, shares[sample.UUID])...)
+		out = append(out, check.run(ctx, sample.Processes, shares[sample.UUID])...)
 	}
 	// What is not seen now is forgotten: process IDs are given again.
 	g.strikes, g.told = strikes, told
@@ -112,7 +111,6 @@ func (g *Guard) Check(ctx context.Context, samples []device.Sample) []Finding {
 // gpuCheck is the check of one GPU.
 type gpuCheck struct {
 	*Guard
-	ctx        context.Context //lint:ignore containedctx lives for one call
 	gpu        string
 	clients    map[int]int
 	clientsErr error
@@ -120,7 +118,7 @@ type gpuCheck struct {
 	toldNow    map[toldKey]bool
 }
 
-func (c *gpuCheck) run(processes []device.Process, shares []Share) []Finding {
+func (c *gpuCheck) run(ctx context.Context, processes []device.Process, shares []Share) []Finding {
 	var out []Finding
 	used := map[string][]device.Process{}
 	for _, process := range processes {
@@ -132,7 +130,7 @@ func (c *gpuCheck) run(processes []device.Process, shares []Share) []Finding {
 		out = append(out, c.process(process, share)...)
 	}
 	for _, share := range shares {
-		if finding, over := c.memory(share, used[share.Allocation]); over {
+		if finding, over := c.memory(ctx, share, used[share.Allocation]); over {
 			out = append(out, finding)
 		}
 	}
@@ -230,7 +228,7 @@ func parseMemoryLimit(value string) (int64, bool) {
 
 // memory checks what all processes of a share's container use together, and ends the
 // largest when that is too much for too long.
-func (c *gpuCheck) memory(share Share, processes []device.Process) (Finding, bool) {
+func (c *gpuCheck) memory(ctx context.Context, share Share, processes []device.Process) (Finding, bool) {
 	if share.MemoryMiB == 0 || len(processes) == 0 {
 		return Finding{}, false
 	}
@@ -251,7 +249,7 @@ func (c *gpuCheck) memory(share Share, processes []device.Process) (Finding, boo
 	}
 	finding := Finding{Kind: OverMemory, GPU: c.gpu, Share: share, PID: largest.PID,
 		Detail: fmt.Sprintf("%d processes use %d MiB, promised %d MiB", len(processes), sum, share.MemoryMiB)}
-	finding.Err = c.manager.control(c.gpu).terminate(c.ctx, largest.PID)
+	finding.Err = c.manager.control(c.gpu).terminate(ctx, largest.PID)
 	if finding.Ended = finding.Err == nil; finding.Ended {
 		c.strikesNow[key] = 0
 		return finding, true
@@ -261,6 +259,3 @@ func (c *gpuCheck) memory(share Share, processes []device.Process) (Finding, boo
 	c.toldNow[told] = true
 	return finding, !c.told[told]
 }
-
-// IsBypass tells whether a finding could not be ended because the process is no client.
-func (f Finding) IsBypass() bool { return f.Kind == Bypass || errors.Is(f.Err, errNotClient) }

@@ -8,7 +8,7 @@ import (
 	"github.com/tangram-dev/tangram/internal/agent/device"
 )
 
-// ErrOvercommitted: the shares of a GPU would be more than the GPU.
+// ErrOvercommitted is the error where the shares of a GPU would be more than the GPU.
 var ErrOvercommitted = errors.New("more than the device")
 
 // The variables of a client.
@@ -67,7 +67,7 @@ type limits struct {
 	memoryMiB int64
 }
 
-// of is a share's limits on a GPU.
+// limits are a share's limits on a GPU.
 func (s Share) limits(gpu GPU) limits {
 	out := limits{s.ComputeMilli, s.MemoryMiB}
 	if out.milli == 0 {
