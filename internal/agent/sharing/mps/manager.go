@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/tangram-dev/tangram/internal/agent/device"
@@ -122,6 +123,26 @@ func (m *Manager) Keep(ctx context.Context, live map[GPU][]Share) error {
 		errs = append(errs, m.daemon(m.gpus[uuid]).share(ctx, next[uuid]))
 	}
 	return errors.Join(errs...)
+}
+
+// Free makes sure that no daemon holds a GPU, so that it can be used without MPS. It is
+// device.ErrBusy, with names, while the GPU has shares.
+func (m *Manager) Free(gpu string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if shares := m.shares[gpu]; len(shares) > 0 {
+		var holders []string
+		for _, share := range shares {
+			holders = append(holders, share.Holder())
+		}
+		return fmt.Errorf("%s: %w: shared by MPS with %s", gpu, device.ErrBusy, strings.Join(holders, ", "))
+	}
+	left, err := m.left()
+	if err != nil || m.closed || m.daemons[gpu] != nil || !slices.Contains(left, gpu) {
+		return err
+	}
+	newDaemon(GPU{UUID: gpu}, &m.options).shutdown()
+	return nil
 }
 
 // left are the GPUs in whose folder a daemon runs.
