@@ -38,7 +38,7 @@ func kindOf(g device.Grant) (kind, error) {
 	return whole, nil
 }
 
-// kinds checks an allocation and returns the kind of all its devices.
+// kindsOf checks an allocation and returns the kind of all its devices.
 func kindsOf(a device.Allocation) (kind, error) {
 	if len(a.Devices) == 0 {
 		return "", fmt.Errorf("devices: none")
@@ -64,18 +64,17 @@ func placement(g device.Grant) mig.Placement {
 
 // share is what an allocation has of one GPU by MPS; false when it has nothing by MPS.
 // All devices of the allocation must be that GPU: a CUDA client has one MPS daemon.
-func (s *Sharing) share(a device.Allocation, k kind, inventory *device.Inventory) (mps.GPU, mps.Share, bool, error) {
+func (s *Sharing) share(a device.Allocation, k kind, find func(uuid string) (mps.GPU, bool)) (mps.GPU, mps.Share, bool, error) {
 	sold := s.options.Turns[a.Resource]
 	switch {
 	case s.mps == nil, k == amount && s.options.Shares != MPS, k == turn && sold.Mode != MPS, k == whole, k == slice:
 		return mps.GPU{}, mps.Share{}, false, nil
 	}
 	uuid := a.Devices[0].UUID
-	d := inventory.Find(uuid)
-	if d == nil {
+	gpu, ok := find(uuid)
+	if !ok {
 		return mps.GPU{}, mps.Share{}, false, fmt.Errorf("%w: no device %s", device.ErrNotFound, uuid)
 	}
-	gpu := mps.GPU{UUID: uuid, MemoryMiB: d.MemoryMiB}
 	out := mps.Share{Allocation: a.ID, Namespace: a.Namespace, Pod: a.Pod, PodUID: a.PodUID, Container: a.Container}
 	for i, grant := range a.Devices {
 		if grant.UUID != uuid {
@@ -92,4 +91,14 @@ func (s *Sharing) share(a device.Allocation, k kind, inventory *device.Inventory
 		out.ComputeMilli, out.MemoryMiB = mps.Equal(gpu, sold.Replicas, len(a.Devices))
 	}
 	return gpu, out, true, nil
+}
+
+// finder finds devices in an inventory.
+func finder(inventory *device.Inventory) func(uuid string) (mps.GPU, bool) {
+	return func(uuid string) (mps.GPU, bool) {
+		if d := inventory.Find(uuid); d != nil {
+			return mps.GPU{UUID: uuid, MemoryMiB: d.MemoryMiB}, true
+		}
+		return mps.GPU{}, false
+	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/tangram-dev/tangram/internal/agent/device"
 	"github.com/tangram-dev/tangram/internal/agent/sharing/mig"
@@ -57,6 +59,14 @@ func (s *Sharing) collectMPS(ctx context.Context, live []device.Allocation) erro
 	if err != nil {
 		return fmt.Errorf("collect MPS shares: %w", err)
 	}
+	// A device that the driver does not list at the moment keeps its shares: ending its
+	// daemon would end programs that may still run.
+	find := func(uuid string) (mps.GPU, bool) {
+		if gpu, ok := finder(inventory)(uuid); ok {
+			return gpu, true
+		}
+		return s.mps.GPU(uuid)
+	}
 	var errs []error
 	shares := map[mps.GPU][]mps.Share{}
 	for _, a := range live {
@@ -64,7 +74,7 @@ func (s *Sharing) collectMPS(ctx context.Context, live []device.Allocation) erro
 		if err != nil {
 			continue // it was never prepared
 		}
-		gpu, share, byMPS, err := s.share(a, k, inventory)
+		gpu, share, byMPS, err := s.share(a, k, find)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("collect MPS share of %s/%s/%s: %w", a.Namespace, a.Pod, a.Container, err))
 		} else if byMPS {
@@ -83,7 +93,8 @@ func (s *Sharing) withRecent(live []device.Allocation) []device.Allocation {
 	for _, a := range live {
 		listed[a.ID] = true
 	}
-	for id, p := range s.recent {
+	for _, id := range slices.Sorted(maps.Keys(s.recent)) {
+		p := s.recent[id]
 		switch {
 		case s.options.Now().Sub(p.at) >= s.options.Grace:
 			delete(s.recent, id)

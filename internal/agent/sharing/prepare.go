@@ -53,7 +53,7 @@ func (s *Sharing) Edits(ctx context.Context, a device.Allocation) (device.Edits,
 	if k == amount && s.options.Shares == "" {
 		return device.Edits{}, fmt.Errorf("%w: shares by amount, because sharing.shares is not set", device.ErrNotSupported)
 	}
-	gpu, share, byMPS, err := s.share(a, k, inventory)
+	gpu, share, byMPS, err := s.share(a, k, finder(inventory))
 	if err != nil {
 		return device.Edits{}, err
 	}

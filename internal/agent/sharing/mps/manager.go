@@ -166,6 +166,14 @@ func (m *Manager) Shares() map[string][]Share {
 	return out
 }
 
+// GPU is a GPU that has or had shares.
+func (m *Manager) GPU(uuid string) (GPU, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	gpu, ok := m.gpus[uuid]
+	return gpu, ok
+}
+
 // Ready returns nil when the daemon of a GPU serves, and why it does not otherwise.
 func (m *Manager) Ready(gpu string) error {
 	m.mu.Lock()
