@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// outcome is what the load generator reports, as far as it is used here.
+type outcome struct {
+	SMs           int     `json:"sms"`
+	TFLOPS        float64 `json:"tflops"`
+	AllocateMiB   int64   `json:"allocateMiB,omitempty"`
+	Allocated     bool    `json:"allocated,omitempty"`
+	AllocateError string  `json:"allocateError,omitempty"`
+	Error         string  `json:"error,omitempty"`
+	// Ended is how the process ended when it did not exit with 0.
+	Ended string `json:"ended,omitempty"`
+}
+
+// client is one load generator that runs.
+type client struct {
+	cmd *exec.Cmd
+	out string
+}
+
+// order is what a client is to do.
+type order struct {
+	env      []string // besides the program's own
+	seconds  int
+	allocate int64 // MiB
+	user     uint32
+}
+
+// begin starts a client.
+func (t *trial) begin(ctx context.Context, o order) (*client, error) {
+	dir, err := os.MkdirTemp("", "tangram-mps-client")
+	if err != nil {
+		return nil, err
+	}
+	// Clients of other users write there too.
+	if err := os.Chmod(dir, 0o777); err != nil {
+		return nil, err
+	}
+	c := &client{out: filepath.Join(dir, "out.json")}
+	c.cmd = exec.CommandContext(ctx, t.load, "-seconds", fmt.Sprint(o.seconds), "-allocate-mib", fmt.Sprint(o.allocate), "-out", c.out)
+	c.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "CUDA_") })
+	c.cmd.Env = append(c.cmd.Env, o.env...)
+	if o.user != 0 {
+		c.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: o.user, Gid: o.user}}
+	}
+	return c, c.cmd.Start()
+}
+
+// end waits for a client and returns what it reports.
+func (c *client) end() outcome {
+	var out outcome
+	err := c.cmd.Wait()
+	data, readErr := os.ReadFile(c.out)
+	if readErr == nil {
+		readErr = json.Unmarshal(data, &out)
+	}
+	if readErr != nil && out.Error == "" {
+		out.Error = readErr.Error()
+	}
+	if err != nil {
+		out.Ended = err.Error()
+	}
+	_ = os.RemoveAll(filepath.Dir(c.out)) // a leftover in the temporary folder is harmless
+	return out
+}
+
+// together runs clients at the same time.
+func (t *trial) together(ctx context.Context, orders ...order) ([]outcome, error) {
+	var clients []*client
+	for _, o := range orders {
+		c, err := t.begin(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		clients = append(clients, c)
+	}
+	var out []outcome
+	for _, c := range clients {
+		out = append(out, c.end())
+	}
+	return out, nil
+}
