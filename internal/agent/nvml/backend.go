@@ -1,0 +1,246 @@
+//go:build cgo && linux
+
+package nvml
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/tangram-dev/tangram/internal/agent/device"
+)
+
+// Backend is device.Backend on NVIDIA's driver.
+type Backend struct {
+	options Options
+	library nvml.Interface
+	guard   *guard
+	system  *lane // calls that concern no device
+	events  *lane // waiting for events
+
+	// using is held for reading while handles of the driver are in use, and for writing
+	// while the driver is closed and opened again (Reset).
+	using sync.RWMutex
+	// epoch counts openings; what was got from the driver in one is void in the next.
+	epoch int
+	// closed: Close was called, or the driver could not be opened again.
+	closed bool
+	gpus   []*gpu
+}
+
+// gpu is what the back end keeps of one device between calls.
+type gpu struct {
+	index int
+	lane  *lane
+
+	mu sync.Mutex
+	// handle is nil until the driver gave one.
+	handle nvml.Device
+	uuid   string
+	// known is the device as last described, nil before.
+	known *device.Device
+	// seen is the driver's time of the newest process sample.
+	seen uint64
+	// gpm are the last samples of the performance monitor by GPU instance, -1 for the
+	// whole device.
+	gpm map[int]nvml.GpmSample
+}
+
+var _ device.Backend = (*Backend)(nil)
+
+// New opens the driver. Without one it fails with device.ErrNoDriver.
+func New(options Options) (device.Backend, error) {
+	o := options.withDefaults()
+	var use []nvml.LibraryOption
+	if o.DriverRootHere != "/" {
+		path, err := driverFiles{root: o.DriverRootHere}.library("libnvidia-ml.so.1")
+		if err != nil {
+			return nil, fmt.Errorf("nvml: %w: %w", device.ErrNoDriver, err)
+		}
+		use = append(use, nvml.WithLibraryPath(path))
+	}
+	b, err := open(nvml.New(use...), o)
+	if err != nil {
+		return nil, err // and no Backend in the interface
+	}
+	return b, nil
+}
+
+// open makes a back end of a library.
+func open(library nvml.Interface, o Options) (*Backend, error) {
+	b := &Backend{
+		options: o.withDefaults(),
+		library: library,
+		system:  newLane("the driver"),
+		events:  newLane("the driver's events"),
+	}
+	b.guard = &guard{observe: b.options.Observe, lookup: library.Extensions().LookupSymbol}
+	// A symbol can be looked up only once the library is loaded.
+	b.guard.symbols = map[string]bool{"nvmlInit_v2": true}
+	if err := b.start(context.Background()); err != nil {
+		return nil, fmt.Errorf("nvml: %w", err)
+	}
+	return b, nil
+}
+
+// start opens the driver and takes the devices' handles. The caller holds using for
+// writing, or nobody else knows the back end.
+func (b *Backend) start(ctx context.Context) error {
+	// Without persistence mode the driver brings devices up now: that takes seconds each.
+	_, err := change(ctx, b, b.system, "nvmlInit_v2", func() (struct{}, nvml.Return) {
+		return struct{}{}, b.library.Init()
+	})
+	if err != nil {
+		if errors.Is(err, device.ErrTimeout) || errors.Is(err, device.ErrNoDriver) {
+			return err
+		}
+		return fmt.Errorf("%w: %w", device.ErrNoDriver, err)
+	}
+	b.epoch++
+	count, err := get(ctx, b, b.system, "nvmlDeviceGetCount_v2", b.library.DeviceGetCount)
+	if err != nil {
+		return err
+	}
+	for i := range count {
+		if i == len(b.gpus) {
+			b.gpus = append(b.gpus, &gpu{index: i, lane: newLane(fmt.Sprintf("device %d", i))})
+		}
+		if err := b.attach(ctx, b.gpus[i]); err != nil {
+			b.options.Log.Warn("a device does not answer; it is tried again with the next inventory", "index", i, "err", err)
+		}
+	}
+	b.gpus = b.gpus[:count]
+	return nil
+}
+
+// attach takes a device's handle if there is none.
+func (b *Backend) attach(ctx context.Context, g *gpu) error {
+	g.mu.Lock()
+	have := g.handle != nil
+	g.mu.Unlock()
+	if have {
+		return nil
+	}
+	handle, err := change(ctx, b, g.lane, "nvmlDeviceGetHandleByIndex_v2", func() (nvml.Device, nvml.Return) {
+		return b.library.DeviceGetHandleByIndex(g.index)
+	})
+	if err != nil {
+		return err
+	}
+	uuid, err := get(ctx, b, g.lane, "nvmlDeviceGetUUID", handle.GetUUID)
+	if err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.handle, g.uuid = handle, uuid
+	return nil
+}
+
+// Hung counts the calls of the driver that were given up and have not returned.
+func (b *Backend) Hung() int { return int(b.guard.hung.Load()) }
+
+// Close ends the use of the driver. Where a call hangs the driver is left open, since
+// closing it under a running call would crash.
+func (b *Backend) Close() error {
+	b.using.Lock()
+	defer b.using.Unlock()
+	if b.closed {
+		return nil
+	}
+	b.closed = true
+	return b.stop(context.Background())
+}
+
+// stop closes the driver. The caller holds using for writing.
+func (b *Backend) stop(ctx context.Context) error {
+	if n := b.Hung(); n > 0 {
+		return fmt.Errorf("nvml: %w: %d calls have not returned, so the driver stays open", device.ErrTimeout, n)
+	}
+	// Calls that a cancelled caller left behind are still running; each lane's next turn
+	// comes after its last call.
+	lanes := []*lane{b.events}
+	for _, g := range b.gpus {
+		lanes = append(lanes, g.lane)
+	}
+	for _, l := range lanes {
+		select {
+		case l.turn <- struct{}{}:
+			defer func() { <-l.turn }()
+		case <-time.After(b.options.Timeout):
+			return fmt.Errorf("nvml: close: %w: a call on %s has not returned", device.ErrTimeout, l.name)
+		case <-ctx.Done():
+			return fmt.Errorf("nvml: close: %w", ended(ctx))
+		}
+	}
+	for _, g := range b.gpus {
+		g.mu.Lock()
+		samples := g.gpm
+		g.handle, g.seen, g.gpm = nil, 0, nil
+		g.mu.Unlock()
+		for _, sample := range samples {
+			do(ctx, b, b.system, "nvmlGpmSampleFree", sample.Free)
+		}
+	}
+	return do(ctx, b, b.system, "nvmlShutdown", b.library.Shutdown)
+}
+
+// use holds the driver open until the returned function is called.
+func (b *Backend) use() (release func(), err error) {
+	b.using.RLock()
+	if b.closed {
+		b.using.RUnlock()
+		return nil, fmt.Errorf("nvml: %w: closed", device.ErrNoDriver)
+	}
+	return b.using.RUnlock, nil
+}
+
+// find returns a device that answers, by UUID. The caller holds using.
+func (b *Backend) find(uuid string) (*gpu, nvml.Device, error) {
+	for _, g := range b.gpus {
+		g.mu.Lock()
+		handle, is := g.handle, g.uuid == uuid
+		g.mu.Unlock()
+		if !is || uuid == "" {
+			continue
+		}
+		if handle == nil {
+			return nil, nil, fmt.Errorf("device %s: %w", uuid, nvml.ERROR_GPU_IS_LOST)
+		}
+		return g, handle, nil
+	}
+	return nil, nil, fmt.Errorf("device %q: %w", uuid, device.ErrNotFound)
+}
+
+// get is a call that reads one value.
+func get[T any](ctx context.Context, b *Backend, l *lane, name string, fn func() (T, nvml.Return)) (T, error) {
+	return call(ctx, b.guard, l, b.options.Timeout, name, fn)
+}
+
+// do is a call that returns nothing.
+func do(ctx context.Context, b *Backend, l *lane, name string, fn func() nvml.Return) error {
+	_, err := get(ctx, b, l, name, func() (struct{}, nvml.Return) { return struct{}{}, fn() })
+	return err
+}
+
+// change is a call that changes the device and may take long.
+func change[T any](ctx context.Context, b *Backend, l *lane, name string, fn func() (T, nvml.Return)) (T, error) {
+	return call(ctx, b.guard, l, b.options.ChangeTimeout, name, fn)
+}
+
+// pair holds two values of one call.
+type pair[A, B any] struct {
+	a A
+	b B
+}
+
+func paired[A, B any](fn func() (A, B, nvml.Return)) func() (pair[A, B], nvml.Return) {
+	return func() (pair[A, B], nvml.Return) {
+		x, y, ret := fn()
+		return pair[A, B]{x, y}, ret
+	}
+}

@@ -1,0 +1,409 @@
+//go:build cgo && linux
+
+package nvml
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/tangram-dev/tangram/internal/agent/device"
+)
+
+// profile is a MIG profile as device says it, with what the driver needs to use it.
+type profile struct {
+	device.Profile
+	info nvml.GpuInstanceProfileInfo
+}
+
+// migDevice is the handle of a MIG device: one compute instance of a GPU instance.
+type migDevice struct {
+	handle                       nvml.Device
+	uuid                         string
+	gpuInstance, computeInstance int
+}
+
+// describeMIG reads how a device can be cut and is cut; nil where it cannot be. An
+// instance that somebody divided into several compute instances is listed once for each
+// of them; one without any has no UUID and the compute instance -1.
+func (b *Backend) describeMIG(r *reader, h nvml.Device, totalBytes uint64) (*device.MIG, error) {
+	mode, ok := read(r, "nvmlDeviceGetMigMode", paired(h.GetMigMode))
+	if !ok {
+		return nil, nil
+	}
+	out := &device.MIG{Enabled: mode.a == nvml.DEVICE_MIG_ENABLE}
+	profiles := b.profiles(r, h, totalBytes)
+	for _, p := range profiles {
+		out.Profiles = append(out.Profiles, p.Profile)
+	}
+	if !out.Enabled {
+		return out, nil
+	}
+	devices := b.migDevices(r, h)
+	for _, p := range profiles {
+		found, err := b.instances(r.ctx, r.lane, h, p, devices)
+		if err != nil {
+			return nil, err
+		}
+		out.Instances = append(out.Instances, found...)
+	}
+	slices.SortFunc(out.Instances, func(x, y device.Instance) int {
+		return cmp.Or(cmp.Compare(x.Start, y.Start), cmp.Compare(x.ComputeInstance, y.ComputeInstance))
+	})
+	return out, nil
+}
+
+// profiles lists the profiles that a device offers, sorted by ID.
+func (b *Backend) profiles(r *reader, h nvml.Device, totalBytes uint64) []profile {
+	var out []profile
+	for kind := range nvml.GPU_INSTANCE_PROFILE_COUNT {
+		info, ok := read(r, "nvmlDeviceGetGpuInstanceProfileInfo", func() (nvml.GpuInstanceProfileInfo, nvml.Return) {
+			return h.GetGpuInstanceProfileInfo(kind)
+		})
+		if !ok {
+			continue
+		}
+		p := profile{info: info, Profile: device.Profile{
+			ID:            int(info.Id),
+			MemoryMiB:     int64(info.MemorySizeMB),
+			SMs:           int(info.MultiprocessorCount),
+			ComputeSlices: int(info.SliceCount),
+		}}
+		p.Name, _ = read(r, "nvmlDeviceGetGpuInstanceProfileInfoV", func() (string, nvml.Return) {
+			named, ret := h.GetGpuInstanceProfileInfoV(kind).V2()
+			return text(named.Name[:]), ret
+		})
+		if p.Name = strings.TrimPrefix(p.Name, "MIG "); p.Name == "" {
+			p.Name = profileName(kind, info, totalBytes)
+		}
+		places, _ := read(r, "nvmlDeviceGetGpuInstancePossiblePlacements_v2", func() ([]nvml.GpuInstancePlacement, nvml.Return) {
+			return h.GetGpuInstancePossiblePlacements(&info)
+		})
+		for _, place := range places {
+			p.Starts = append(p.Starts, int(place.Start))
+			p.Size = int(place.Size)
+		}
+		slices.Sort(p.Starts)
+		out = append(out, p)
+	}
+	slices.SortFunc(out, func(x, y profile) int { return cmp.Compare(x.ID, y.ID) })
+	return out
+}
+
+// migDevices lists the MIG devices that exist.
+func (b *Backend) migDevices(r *reader, h nvml.Device) []migDevice {
+	var out []migDevice
+	count, _ := read(r, "nvmlDeviceGetMaxMigDeviceCount", h.GetMaxMigDeviceCount)
+	for i := range count {
+		handle, ok := read(r, "nvmlDeviceGetMigDeviceHandleByIndex", func() (nvml.Device, nvml.Return) {
+			return h.GetMigDeviceHandleByIndex(i)
+		})
+		if !ok {
+			continue // numbers have gaps
+		}
+		m := migDevice{handle: handle}
+		var ok1, ok2, ok3 bool
+		m.gpuInstance, ok1 = read(r, "nvmlDeviceGetGpuInstanceId", handle.GetGpuInstanceId)
+		m.computeInstance, ok2 = read(r, "nvmlDeviceGetComputeInstanceId", handle.GetComputeInstanceId)
+		m.uuid, ok3 = read(r, "nvmlDeviceGetUUID", handle.GetUUID)
+		if ok1 && ok2 && ok3 {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// instances lists the instances of one profile.
+func (b *Backend) instances(ctx context.Context, l *lane, h nvml.Device, p profile, devices []migDevice) ([]device.Instance, error) {
+	info := p.info
+	info.InstanceCount = room(info.InstanceCount)
+	handles, err := get(ctx, b, l, "nvmlDeviceGetGpuInstances", func() ([]nvml.GpuInstance, nvml.Return) {
+		return h.GetGpuInstances(&info)
+	})
+	if errors.Is(err, device.ErrNotSupported) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list MIG instances (needs CAP_SYS_ADMIN): %w", err)
+	}
+	var out []device.Instance
+	for _, handle := range handles {
+		got, err := get(ctx, b, l, "nvmlGpuInstanceGetInfo", handle.GetInfo)
+		if err != nil {
+			return nil, fmt.Errorf("read a MIG instance: %w", err)
+		}
+		out = append(out, instance(p, got, devices)...)
+	}
+	return out, nil
+}
+
+// instance is what device says of a GPU instance: once for each of its MIG devices.
+func instance(p profile, got nvml.GpuInstanceInfo, devices []migDevice) []device.Instance {
+	base := device.Instance{
+		GPUInstance:     int(got.Id),
+		ComputeInstance: -1,
+		ProfileID:       p.ID,
+		Profile:         p.Name,
+		Start:           int(got.Placement.Start),
+		Size:            int(got.Placement.Size),
+		MemoryMiB:       p.MemoryMiB,
+	}
+	var out []device.Instance
+	for _, m := range devices {
+		if m.gpuInstance == base.GPUInstance {
+			one := base
+			one.UUID, one.ComputeInstance = m.uuid, m.computeInstance
+			out = append(out, one)
+		}
+	}
+	if out == nil {
+		return []device.Instance{base}
+	}
+	return out
+}
+
+// room is how many handles to make room for when the driver lists instances. Its own
+// count is too small on some models, and go-nvml cannot make room for none.
+func room(count uint32) uint32 { return max(count, 8) }
+
+// SetMIG implements device.Backend. Models before Hopper need a reset for it; there the
+// error says so.
+func (b *Backend) SetMIG(ctx context.Context, uuid string, on bool) error {
+	release, err := b.use()
+	if err != nil {
+		return err
+	}
+	defer release()
+	g, h, err := b.find(uuid)
+	if err != nil {
+		return fmt.Errorf("nvml: set MIG mode: %w", err)
+	}
+	want := nvml.DEVICE_MIG_DISABLE
+	if on {
+		want = nvml.DEVICE_MIG_ENABLE
+	}
+	mode, err := get(ctx, b, g.lane, "nvmlDeviceGetMigMode", paired(h.GetMigMode))
+	if err != nil {
+		return fmt.Errorf("nvml: set MIG mode: %w", err)
+	}
+	if mode.a == want && mode.b == want {
+		return nil
+	}
+	activation, err := change(ctx, b, g.lane, "nvmlDeviceSetMigMode", func() (nvml.Return, nvml.Return) {
+		return h.SetMigMode(want)
+	})
+	if err != nil {
+		return fmt.Errorf("nvml: set MIG mode: %w", err)
+	}
+	if err := returned(activation); err != nil {
+		return fmt.Errorf("nvml: MIG mode of %s is set but not active: the device must be idle and, before Hopper, be reset: %w", uuid, err)
+	}
+	return nil
+}
+
+// CreateInstance implements device.Backend. A GPU instance whose compute instance cannot
+// be made is removed again.
+func (b *Backend) CreateInstance(ctx context.Context, uuid string, profileID, start int) (device.Instance, error) {
+	release, err := b.use()
+	if err != nil {
+		return device.Instance{}, err
+	}
+	defer release()
+	made, err := b.create(ctx, uuid, profileID, start)
+	if err != nil {
+		return device.Instance{}, fmt.Errorf("nvml: create MIG instance of profile %d at slice %d of %s: %w", profileID, start, uuid, err)
+	}
+	return made, nil
+}
+
+func (b *Backend) create(ctx context.Context, uuid string, profileID, start int) (device.Instance, error) {
+	g, h, err := b.find(uuid)
+	if err != nil {
+		return device.Instance{}, err
+	}
+	mode, err := get(ctx, b, g.lane, "nvmlDeviceGetMigMode", paired(h.GetMigMode))
+	if err != nil {
+		return device.Instance{}, err
+	}
+	if mode.a != nvml.DEVICE_MIG_ENABLE {
+		return device.Instance{}, fmt.Errorf("%w: MIG mode is off", device.ErrNotSupported)
+	}
+	memory, err := get(ctx, b, g.lane, "nvmlDeviceGetMemoryInfo", h.GetMemoryInfo)
+	if err != nil {
+		return device.Instance{}, err
+	}
+	r := &reader{ctx: ctx, b: b, lane: g.lane}
+	profiles := b.profiles(r, h, memory.Total)
+	if r.err != nil {
+		return device.Instance{}, r.err
+	}
+	i := slices.IndexFunc(profiles, func(p profile) bool { return p.ID == profileID })
+	if i < 0 {
+		return device.Instance{}, fmt.Errorf("profile %d: %w", profileID, device.ErrNotFound)
+	}
+	p := profiles[i]
+	if !slices.Contains(p.Starts, start) {
+		return device.Instance{}, fmt.Errorf("%w: %s may start at %v", device.ErrNotSupported, p.Name, p.Starts)
+	}
+
+	place := nvml.GpuInstancePlacement{Start: uint32(start), Size: uint32(p.Size)}
+	gi, err := change(ctx, b, g.lane, "nvmlDeviceCreateGpuInstanceWithPlacement", func() (nvml.GpuInstance, nvml.Return) {
+		return h.CreateGpuInstanceWithPlacement(&p.info, &place)
+	})
+	if err != nil {
+		return device.Instance{}, err
+	}
+	made, err := b.fill(ctx, g, h, gi, p)
+	if err != nil {
+		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.options.ChangeTimeout)
+		defer cancel()
+		return device.Instance{}, errors.Join(err, b.remove(undo, g.lane, gi))
+	}
+	return made, nil
+}
+
+// fill makes one compute instance over all of a GPU instance.
+func (b *Backend) fill(ctx context.Context, g *gpu, h nvml.Device, gi nvml.GpuInstance, p profile) (device.Instance, error) {
+	info, err := get(ctx, b, g.lane, "nvmlGpuInstanceGetInfo", gi.GetInfo)
+	if err != nil {
+		return device.Instance{}, err
+	}
+	r := &reader{ctx: ctx, b: b, lane: g.lane}
+	var whole *nvml.ComputeInstanceProfileInfo
+	for _, c := range b.computeProfiles(r, gi) {
+		if c.SliceCount == p.info.SliceCount && (whole == nil || c.MultiprocessorCount > whole.MultiprocessorCount) {
+			whole = &c
+		}
+	}
+	if r.err != nil {
+		return device.Instance{}, r.err
+	}
+	if whole == nil {
+		return device.Instance{}, fmt.Errorf("%w: no compute instance covers all of %s", device.ErrNotSupported, p.Name)
+	}
+	ci, err := change(ctx, b, g.lane, "nvmlGpuInstanceCreateComputeInstance", func() (nvml.ComputeInstance, nvml.Return) {
+		return gi.CreateComputeInstance(whole)
+	})
+	if err != nil {
+		return device.Instance{}, err
+	}
+	made, err := get(ctx, b, g.lane, "nvmlComputeInstanceGetInfo_v2", ci.GetInfo)
+	if err != nil {
+		return device.Instance{}, err
+	}
+	for _, one := range instance(p, info, b.migDevices(r, h)) {
+		if one.UUID != "" && one.ComputeInstance == int(made.Id) {
+			return one, nil
+		}
+	}
+	return device.Instance{}, errors.Join(fmt.Errorf("the driver does not list the instance it made: %w", device.ErrNotFound), r.err)
+}
+
+// computeProfiles lists the kinds of compute instance that a GPU instance offers.
+func (b *Backend) computeProfiles(r *reader, gi nvml.GpuInstance) []nvml.ComputeInstanceProfileInfo {
+	var out []nvml.ComputeInstanceProfileInfo
+	for kind := range nvml.COMPUTE_INSTANCE_PROFILE_COUNT {
+		info, ok := read(r, "nvmlGpuInstanceGetComputeInstanceProfileInfo", func() (nvml.ComputeInstanceProfileInfo, nvml.Return) {
+			return gi.GetComputeInstanceProfileInfo(kind, nvml.COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED)
+		})
+		if ok {
+			out = append(out, info)
+		}
+	}
+	return out
+}
+
+// DestroyInstance implements device.Backend.
+func (b *Backend) DestroyInstance(ctx context.Context, uuid string, gpuInstance int) error {
+	release, err := b.use()
+	if err != nil {
+		return err
+	}
+	defer release()
+	g, h, err := b.find(uuid)
+	if err == nil {
+		var gi nvml.GpuInstance
+		gi, err = get(ctx, b, g.lane, "nvmlDeviceGetGpuInstanceById", func() (nvml.GpuInstance, nvml.Return) {
+			return h.GetGpuInstanceById(gpuInstance)
+		})
+		if err == nil {
+			err = b.remove(ctx, g.lane, gi)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("nvml: destroy MIG instance %d of %s: %w", gpuInstance, uuid, err)
+	}
+	return nil
+}
+
+// remove destroys a GPU instance with its compute instances.
+func (b *Backend) remove(ctx context.Context, l *lane, gi nvml.GpuInstance) error {
+	r := &reader{ctx: ctx, b: b, lane: l}
+	for _, p := range b.computeProfiles(r, gi) {
+		p.InstanceCount = room(p.InstanceCount)
+		found, err := get(ctx, b, l, "nvmlGpuInstanceGetComputeInstances", func() ([]nvml.ComputeInstance, nvml.Return) {
+			return gi.GetComputeInstances(&p)
+		})
+		if errors.Is(err, device.ErrNotSupported) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for _, ci := range found {
+			_, err := change(ctx, b, l, "nvmlComputeInstanceDestroy", func() (struct{}, nvml.Return) {
+				return struct{}{}, ci.Destroy()
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	if r.err != nil {
+		return r.err
+	}
+	_, err := change(ctx, b, l, "nvmlGpuInstanceDestroy", func() (struct{}, nvml.Return) {
+		return struct{}{}, gi.Destroy()
+	})
+	return err
+}
+
+// profileName makes the name that nvidia-smi shows, for drivers that do not say it: the
+// compute slices, the memory in eighths of the device's, and what is special.
+func profileName(kind int, info nvml.GpuInstanceProfileInfo, totalBytes uint64) string {
+	total := float64(totalBytes) / (1 << 20)
+	eighths := math.Ceil(float64(info.MemorySizeMB) / total * 8)
+	gigabytes := int(math.Round(eighths / 8 * math.Ceil(total/1024)))
+	return fmt.Sprintf("%dg.%dgb%s", info.SliceCount, gigabytes, profileSuffix[kind])
+}
+
+var profileSuffix = map[int]string{
+	nvml.GPU_INSTANCE_PROFILE_1_SLICE_REV1:   "+me",
+	nvml.GPU_INSTANCE_PROFILE_2_SLICE_REV1:   "+me",
+	nvml.GPU_INSTANCE_PROFILE_1_SLICE_GFX:    "+gfx",
+	nvml.GPU_INSTANCE_PROFILE_2_SLICE_GFX:    "+gfx",
+	nvml.GPU_INSTANCE_PROFILE_3_SLICE_GFX:    "+gfx",
+	nvml.GPU_INSTANCE_PROFILE_4_SLICE_GFX:    "+gfx",
+	nvml.GPU_INSTANCE_PROFILE_1_SLICE_NO_ME:  "-me",
+	nvml.GPU_INSTANCE_PROFILE_2_SLICE_NO_ME:  "-me",
+	nvml.GPU_INSTANCE_PROFILE_1_SLICE_ALL_ME: "+me.all",
+	nvml.GPU_INSTANCE_PROFILE_2_SLICE_ALL_ME: "+me.all",
+}
+
+// text is a C string.
+func text(chars []int8) string {
+	var out strings.Builder
+	for _, c := range chars {
+		if c == 0 {
+			break
+		}
+		out.WriteByte(byte(c))
+	}
+	return out.String()
+}

@@ -1,0 +1,211 @@
+//go:build cgo && linux
+
+package nvml
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/NVIDIA/go-nvml/pkg/nvml"
+
+	"github.com/tangram-dev/tangram/internal/agent/device"
+)
+
+// Sample implements device.Backend. Devices are read at the same time, so one that hangs
+// delays no other's values, only the answer.
+func (b *Backend) Sample(ctx context.Context) ([]device.Sample, error) {
+	release, err := b.use()
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	samples := make([]device.Sample, len(b.gpus))
+	var all sync.WaitGroup
+	for i, g := range b.gpus {
+		all.Go(func() { samples[i] = b.sample(ctx, g) })
+	}
+	all.Wait()
+	// A device that never answered has no UUID, and no place in the inventory.
+	return slices.DeleteFunc(samples, func(s device.Sample) bool { return s.UUID == "" }), nil
+}
+
+func (b *Backend) sample(ctx context.Context, g *gpu) device.Sample {
+	err := b.attach(ctx, g)
+	g.mu.Lock()
+	h, uuid, links := g.handle, g.uuid, 0
+	if g.known != nil {
+		links = g.known.NVLinks
+	}
+	g.mu.Unlock()
+	s := device.Sample{UUID: uuid, At: time.Now()}
+	if err != nil {
+		s.Err = fmt.Errorf("nvml: %w", err)
+		return s
+	}
+
+	r := &reader{ctx: ctx, b: b, lane: g.lane}
+	s.Values = map[device.Field]float64{}
+	readMemory(r, h, s.Values)
+	readLoad(r, h, s.Values)
+	if mask, ok := clockReasons(r, h); ok {
+		s.Values[device.ClockEventReasons] = float64(mask)
+		s.Throttle = throttleNames(mask)
+	}
+	s.Recovery = readFields(r, h, links, s.Values)
+
+	var slices []migDevice
+	if mode, ok := read(r, "nvmlDeviceGetMigMode", paired(h.GetMigMode)); ok && mode.a == nvml.DEVICE_MIG_ENABLE {
+		slices = b.migDevices(r, h)
+		s.Instances = b.sampleInstances(r, g, h, slices)
+	}
+	if _, ok := s.Values[device.Utilization]; !ok {
+		// A device in MIG mode has no utilization of its own, but the monitor knows.
+		if v, ok := b.monitor(r, g, h, wholeDevice); ok {
+			s.Values[device.Utilization] = v
+		}
+	}
+	s.Processes = b.processes(r, g, h, slices)
+
+	if r.err == nil && len(s.Values) == 0 {
+		r.err = fmt.Errorf("device %d reports nothing", g.index)
+	}
+	if r.err != nil {
+		return device.Sample{UUID: uuid, At: s.At, Err: fmt.Errorf("nvml: %w", r.err)}
+	}
+	return s
+}
+
+func readMemory(r *reader, h nvml.Device, values map[device.Field]float64) {
+	// The second version tells what the driver holds back from what programs use.
+	if m, ok := read(r, "nvmlDeviceGetMemoryInfo_v2", h.GetMemoryInfo_v2); ok {
+		values[device.MemoryUsed] = mib(m.Used)
+		values[device.MemoryFree] = mib(m.Free)
+		values[device.MemoryReserved] = mib(m.Reserved)
+	} else if m, ok := read(r, "nvmlDeviceGetMemoryInfo", h.GetMemoryInfo); ok {
+		values[device.MemoryUsed] = mib(m.Used)
+		values[device.MemoryFree] = mib(m.Free)
+	}
+}
+
+func readLoad(r *reader, h nvml.Device, values map[device.Field]float64) {
+	if u, ok := read(r, "nvmlDeviceGetUtilizationRates", h.GetUtilizationRates); ok {
+		values[device.Utilization] = float64(u.Gpu)
+		values[device.MemoryUtilization] = float64(u.Memory)
+	}
+	if v, ok := read(r, "nvmlDeviceGetEncoderUtilization", paired(h.GetEncoderUtilization)); ok {
+		values[device.EncoderUtilization] = float64(v.a)
+	}
+	if v, ok := read(r, "nvmlDeviceGetDecoderUtilization", paired(h.GetDecoderUtilization)); ok {
+		values[device.DecoderUtilization] = float64(v.a)
+	}
+	if v, ok := read(r, "nvmlDeviceGetTemperature", func() (uint32, nvml.Return) {
+		return h.GetTemperature(nvml.TEMPERATURE_GPU)
+	}); ok {
+		values[device.Temperature] = float64(v)
+	}
+	if v, ok := read(r, "nvmlDeviceGetPowerUsage", h.GetPowerUsage); ok {
+		values[device.Power] = float64(v) / 1000
+	}
+	if v, ok := read(r, "nvmlDeviceGetEnforcedPowerLimit", h.GetEnforcedPowerLimit); ok {
+		values[device.PowerLimit] = float64(v) / 1000
+	}
+	for _, clock := range []struct {
+		field device.Field
+		kind  nvml.ClockType
+	}{{device.SMClock, nvml.CLOCK_SM}, {device.MemoryClock, nvml.CLOCK_MEM}} {
+		if v, ok := read(r, "nvmlDeviceGetClockInfo", func() (uint32, nvml.Return) {
+			return h.GetClockInfo(clock.kind)
+		}); ok {
+			values[clock.field] = float64(v)
+		}
+	}
+	if v, ok := read(r, "nvmlDeviceGetCurrPcieLinkGeneration", h.GetCurrPcieLinkGeneration); ok {
+		values[device.PCIeGeneration] = float64(v)
+	}
+	if v, ok := read(r, "nvmlDeviceGetCurrPcieLinkWidth", h.GetCurrPcieLinkWidth); ok {
+		values[device.PCIeLanes] = float64(v)
+	}
+}
+
+// clockReasons reads why clocks are what they are, by the function's new name or its old
+// one.
+func clockReasons(r *reader, h nvml.Device) (uint64, bool) {
+	if mask, ok := read(r, "nvmlDeviceGetCurrentClocksEventReasons", h.GetCurrentClocksEventReasons); ok {
+		return mask, true
+	}
+	return read(r, "nvmlDeviceGetCurrentClocksThrottleReasons", h.GetCurrentClocksThrottleReasons)
+}
+
+// sampleInstances reads what can be told apart by MIG instance.
+func (b *Backend) sampleInstances(r *reader, g *gpu, h nvml.Device, devices []migDevice) map[string]map[device.Field]float64 {
+	out := map[string]map[device.Field]float64{}
+	for _, m := range devices {
+		values := map[device.Field]float64{}
+		readMemory(r, m.handle, values)
+		if v, ok := b.monitor(r, g, h, m.gpuInstance); ok {
+			values[device.Utilization] = v
+		}
+		out[m.uuid] = values
+	}
+	b.forget(r, g, devices)
+	return out
+}
+
+// processes lists who uses the device, sorted by process and instance.
+func (b *Backend) processes(r *reader, g *gpu, h nvml.Device, devices []migDevice) []device.Process {
+	const none = math.MaxUint32 // of instance numbers
+	found, _ := read(r, "nvmlDeviceGetComputeRunningProcesses_v3", h.GetComputeRunningProcesses)
+	clients, _ := read(r, "nvmlDeviceGetMPSComputeRunningProcesses_v3", h.GetMPSComputeRunningProcesses)
+	shares := b.processShares(r, g, h)
+
+	var out []device.Process
+	for _, p := range append(found, clients...) {
+		one := device.Process{PID: int(p.Pid), SMPercent: -1}
+		if p.UsedGpuMemory != math.MaxUint64 { // the driver's "unknown"
+			one.MemoryMiB = int64(p.UsedGpuMemory >> 20)
+		}
+		if share, ok := shares[p.Pid]; ok {
+			one.SMPercent = share
+		}
+		for _, m := range devices {
+			if p.GpuInstanceId != none && m.gpuInstance == int(p.GpuInstanceId) && m.computeInstance == int(p.ComputeInstanceId) {
+				one.Instance = m.uuid
+			}
+		}
+		out = append(out, one)
+	}
+	order := func(x, y device.Process) int {
+		return cmp.Or(cmp.Compare(x.PID, y.PID), cmp.Compare(x.Instance, y.Instance))
+	}
+	slices.SortStableFunc(out, order)
+	// Some drivers list an MPS client in both lists.
+	return slices.CompactFunc(out, func(x, y device.Process) bool { return order(x, y) == 0 })
+}
+
+// processShares is the newest share of SM time of each process since the last sample.
+func (b *Backend) processShares(r *reader, g *gpu, h nvml.Device) map[uint32]int {
+	g.mu.Lock()
+	since := g.seen
+	g.mu.Unlock()
+	samples, _ := read(r, "nvmlDeviceGetProcessUtilization", func() ([]nvml.ProcessUtilizationSample, nvml.Return) {
+		return h.GetProcessUtilization(since)
+	})
+	out, newest := map[uint32]int{}, map[uint32]uint64{}
+	for _, s := range samples {
+		if s.TimeStamp >= newest[s.Pid] && s.SmUtil <= 100 {
+			newest[s.Pid], out[s.Pid] = s.TimeStamp, int(s.SmUtil)
+		}
+		since = max(since, s.TimeStamp)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.seen = since
+	return out
+}
+
+func mib(bytes uint64) float64 { return float64(bytes) / (1 << 20) }

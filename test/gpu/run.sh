@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Runs the agent's hardware half on a real NVIDIA GPU and writes docs/gpu-report.md.
+#
+#   test/gpu/run.sh build      on a machine with Go and a C compiler: fills bin/gpu
+#   test/gpu/run.sh [REPORT]   on the machine with the GPU, as root, with bin/gpu: nothing
+#                              else of the repository, no Go and no network is needed
+#
+# The GPU must be idle; it is cut with MIG and programs are made to fail on it.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+build() {
+	mkdir -p bin/gpu
+	# go-nvml's header marks old functions as deprecated; they are wrapped all the same.
+	# Its functions are bound when they are first called: some compilers' default is earlier.
+	CGO_ENABLED=1 CGO_CFLAGS="-O2 -Wno-deprecated-declarations" go build -trimpath -ldflags="-s -extldflags=-Wl,-z,lazy" -o bin/gpu/probe ./test/gpu/probe
+	cc -O2 -Wall -Wextra -o bin/gpu/load test/gpu/load/load.c -ldl
+}
+
+if [[ ${1:-} == build ]]; then
+	build
+	exit
+fi
+report=${1:-docs/gpu-report.md}
+[[ -x bin/gpu/probe && -x bin/gpu/load ]] || build
+sections=$(mktemp -d)
+trap 'rm -rf "$sections"' EXIT
+
+status=0
+bin/gpu/probe -load bin/gpu/load -sections "$sections" || status=$?
+
+# MPS shares: bin/gpu/mps, from internal/agent/sharing, writes 60-mps.md with the help of
+# bin/gpu/load.
+if [[ -x bin/gpu/mps ]]; then
+	bin/gpu/mps -load bin/gpu/load -sections "$sections" || status=$?
+else
+	printf '## MPS\n\nNot measured in this run: bin/gpu/mps was not there.\n\n' >"$sections/60-mps.md"
+fi
+
+{
+	echo "# What the agent does on a real GPU"
+	echo
+	echo "Written by \`test/gpu/run.sh\` on $(date -u +%Y-%m-%d): $(nvidia-smi --query-gpu=name,driver_version,vbios_version,memory.total --format=csv,noheader | head -1)," \
+		"kernel $(uname -r). Do not edit: run it again."
+	echo "$(cat "$sections"/*.md | grep -c -e '- ok:' -e '| ok |' || true) checks held, $(cat "$sections"/*.md | grep -c -F '**failed**' || true) failed."
+	echo
+	cat "$sections"/*.md
+} >"$report"
+echo "run.sh: wrote $report"
+exit "$status"
