@@ -3,7 +3,6 @@ package node
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -85,13 +84,7 @@ func (n *Node) startContainerd() error {
 		return err
 	}
 	n.containerd = p
-	return p.awaitReady(time.Minute, func() error {
-		c, err := net.Dial("unix", n.containerdSocket())
-		if err != nil {
-			return err
-		}
-		return c.Close()
-	})
+	return p.awaitReady(time.Minute, func() error { return answers(n.containerdSocket()) })
 }
 
 // importImage gives containerd the tests' image.

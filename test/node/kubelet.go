@@ -1,13 +1,18 @@
 package node
 
 import (
+	"context"
+	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 
@@ -81,17 +86,19 @@ func (n *Node) startKubelet() error {
 	if err := os.WriteFile(file, config, 0o600); err != nil {
 		return err
 	}
-	kubeconfig, err := n.cluster.KubeconfigFor("system:node:"+n.Name, "system:nodes")
+	// As an administrator, too: the API server's node authorizer hears of a pod later than
+	// kubelet, which then waits 10 s before it says again that it refused the pod.
+	kubeconfig, err := n.cluster.KubeconfigFor("system:node:"+n.Name, "system:nodes", "system:masters")
 	if err != nil {
 		return err
 	}
 	p, err := n.space.run(n.path("log", "kubelet.log"), filepath.Join(n.machine.bin, "kubelet"), nil,
 		"--config="+file, "--kubeconfig="+kubeconfig, "--root-dir="+n.KubeletDir(), "--cert-dir="+n.path("kubelet", "pki"),
-		"--hostname-override="+n.Name, "--v=4")
+		"--hostname-override="+n.Name, "--v=2")
 	if err != nil {
 		return err
 	}
-	n.kubelet = p
+	n.kubelet, n.kubeletPort = p, port
 	return p.awaitReady(time.Minute, func() error {
 		answer, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/healthz", healthPort))
 		if err != nil {
@@ -101,6 +108,54 @@ func (n *Node) startKubelet() error {
 		if answer.StatusCode != http.StatusOK {
 			return fmt.Errorf("healthz says %s", answer.Status)
 		}
-		return nil
+		// It says so before it serves device plugins and those who ask about them.
+		return errors.Join(answers(n.path("kubelet", "device-plugins", "kubelet.sock")), answers(n.path("kubelet", "pod-resources", "kubelet.sock")))
 	})
+}
+
+// anchor is a pod that is always there. When kubelet lists it, it has heard from the API
+// server which pods there are. Before, it counts the devices of pods that are gone as
+// taken, and refuses new ones for that.
+const anchor = "anchor"
+
+func (n *Node) createAnchor() error {
+	pod := n.Pod(anchor, nil, func(p *v1.Pod) {
+		p.Namespace = metav1.NamespaceSystem
+		p.Spec.HostNetwork = true
+	})
+	_, err := n.client.CoreV1().Pods(pod.Namespace).Create(context.Background(), pod, metav1.CreateOptions{})
+	return err
+}
+
+// awaitAnchor waits until kubelet knows its pods.
+func (n *Node) awaitAnchor() {
+	n.t.Helper()
+	// Its certificate is its own.
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
+	eventually(n.t, time.Minute, "kubelet knows its pods", func(context.Context) error {
+		answer, err := client.Get(fmt.Sprintf("https://127.0.0.1:%d/pods", n.kubeletPort))
+		if err != nil {
+			return err
+		}
+		defer answer.Body.Close()
+		var pods v1.PodList
+		if err := json.NewDecoder(answer.Body).Decode(&pods); err != nil {
+			return err
+		}
+		for _, p := range pods.Items {
+			if p.Name == anchor {
+				return nil
+			}
+		}
+		return fmt.Errorf("it lists %d pods", len(pods.Items))
+	})
+}
+
+// answers says whether somebody listens on a socket.
+func answers(socket string) error {
+	c, err := net.Dial("unix", socket)
+	if err != nil {
+		return err
+	}
+	return c.Close()
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -23,7 +24,6 @@ const factResource = "example.com/fact"
 // facts is a device plugin that works as the agent does: Allocate names a CDI device,
 // PreStartContainer writes its specification.
 type facts struct {
-	t    *testing.T
 	node *Node
 
 	mu      sync.Mutex
@@ -78,7 +78,7 @@ func (f *facts) prestart(ids []string) error {
 
 // owners asks podresources, from inside PreStartContainer.
 func (f *facts) owners(ids []string) []string {
-	list, err := f.node.podResources(f.t).List(context.Background(), &podresources.ListPodResourcesRequest{})
+	list, err := f.node.PodResources().List(context.Background(), &podresources.ListPodResourcesRequest{})
 	if err != nil {
 		return []string{err.Error()}
 	}
@@ -143,6 +143,52 @@ func (f *facts) setRefuse(refuse bool) {
 	f.refuse = refuse
 }
 
+// Kubelet believes what the harness tells it about NUMA nodes, and aligns accordingly.
+func TestTopologyManagerFacts(t *testing.T) {
+	n := Start(t, Options{Cluster: startCluster(t), Name: "facts-0", NUMANodes: 2})
+	plugin := &fakePlugin{
+		prestart: func([]string) error { return nil },
+		allocate: func(ids []string) (*deviceplugin.ContainerAllocateResponse, error) {
+			return &deviceplugin.ContainerAllocateResponse{Envs: map[string]string{"IDS": key(ids)}}, nil
+		},
+	}
+	for i := range 8 {
+		plugin.devices = append(plugin.devices, &deviceplugin.Device{
+			ID: fmt.Sprint(i), Health: deviceplugin.Healthy,
+			Topology: &deviceplugin.TopologyInfo{Nodes: []*deviceplugin.NUMANode{{ID: int64(numaOf(i))}}},
+		})
+	}
+	for _, c := range []Kubelet{{"best-effort", "container"}, {"single-numa-node", "pod"}} {
+		t.Run(c.TopologyPolicy+" by "+c.TopologyScope, func(t *testing.T) {
+			n := n.In(t)
+			n.RestartKubelet(c)
+			plugin.serve(t, n, factResource)
+			topologyWorld{
+				Node: n, t: t,
+				pod: func(name string, devices ...int64) *v1.Pod {
+					return n.Pod(name, nil, func(p *v1.Pod) {
+						p.Spec.Containers = nil
+						for i, d := range devices {
+							p.Spec.Containers = append(p.Spec.Containers, Container([]string{"main", "second"}[i], map[string]int64{factResource: d}, "look", "sleep"))
+						}
+					})
+				},
+				numa: func(pod *v1.Pod, container string) []int {
+					var at []int
+					for _, id := range strings.Split(n.LookInto(pod, container).Values("IDS")[0], "-") {
+						i, err := strconv.Atoi(id)
+						if err != nil {
+							t.Fatal(err)
+						}
+						at = append(at, numaOf(i))
+					}
+					return at
+				},
+			}.check(c.TopologyPolicy, c.TopologyScope)
+		})
+	}
+}
+
 // makeNodes makes character device nodes with numbers of their own: memory devices that
 // every kernel has, so that they can be opened.
 func makeNodes(t *testing.T, folder string, names ...string) {
@@ -160,7 +206,7 @@ func makeNodes(t *testing.T, folder string, names ...string) {
 // device plugin of 30 lines in the agent's place.
 func TestKubeletFacts(t *testing.T) {
 	n := Start(t, Options{Cluster: startCluster(t), Name: "facts-0"})
-	f := &facts{t: t, node: n, deviced: n.Dir("nodes"), edits: []string{"NVIDIA_VISIBLE_DEVICES=void", "SET_BY_ALL=cdi", "ADDED=cdi"}}
+	f := &facts{node: n, deviced: n.Dir("nodes"), edits: []string{"NVIDIA_VISIBLE_DEVICES=void", "SET_BY_ALL=cdi", "ADDED=cdi"}}
 	makeNodes(t, f.deviced, "fact0", "fact1", "fact2", "fact3")
 	plugin := &fakePlugin{allocate: f.allocate, prestart: f.prestart}
 	for i := range 4 {
@@ -169,6 +215,7 @@ func TestKubeletFacts(t *testing.T) {
 	plugin.serve(t, n, factResource)
 
 	t.Run("PreStartContainer comes before the container, and podresources then names it", func(t *testing.T) {
+		n := n.In(t)
 		n.Create(n.Pod("named", map[string]int64{factResource: 2}))
 		seen := n.Look("named")
 		starts := f.take()
@@ -193,6 +240,7 @@ func TestKubeletFacts(t *testing.T) {
 	})
 
 	t.Run("whose environment wins", func(t *testing.T) {
+		n := n.In(t)
 		f.take()
 		n.Create(n.Pod("env", map[string]int64{factResource: 1}, func(p *v1.Pod) {
 			p.Spec.Containers[0].Env = []v1.EnvVar{
@@ -214,6 +262,7 @@ func TestKubeletFacts(t *testing.T) {
 	})
 
 	t.Run("a refusal by PreStartContainer is tried again", func(t *testing.T) {
+		n := n.In(t)
 		f.take()
 		f.setRefuse(true)
 		n.Create(n.Pod("refused", map[string]int64{factResource: 1}))
@@ -230,6 +279,7 @@ func TestKubeletFacts(t *testing.T) {
 	})
 
 	t.Run("a restarted container has PreStartContainer again", func(t *testing.T) {
+		n := n.In(t)
 		f.take()
 		n.Create(n.Pod("again", map[string]int64{factResource: 1}, func(p *v1.Pod) {
 			p.Spec.RestartPolicy = v1.RestartPolicyOnFailure
@@ -245,6 +295,7 @@ func TestKubeletFacts(t *testing.T) {
 	})
 
 	t.Run("podresources leaves out init containers, the checkpoint does not", func(t *testing.T) {
+		n := n.In(t)
 		f.take()
 		n.Create(n.Pod("init", nil, func(p *v1.Pod) {
 			p.Spec.InitContainers = []v1.Container{Container("first", map[string]int64{factResource: 2}, "look")}

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,9 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 
 	"github.com/tangram-dev/tangram/internal/local"
 )
@@ -31,12 +35,17 @@ type Options struct {
 	Kubelet Kubelet
 }
 
-// Node is a running kubelet with its containerd. Its methods are for one goroutine.
+// Node is a running kubelet with its containerd, as one test sees it: what goes wrong
+// fails that test. Its methods are for one goroutine.
 type Node struct {
-	// Name is the name of its Node object.
+	*running
+	t testing.TB
+}
+
+type running struct {
+	// Name is the name of the Node object.
 	Name string
 
-	t              testing.TB
 	machine        machine
 	cluster        *local.Cluster
 	client         kubernetes.Interface
@@ -48,7 +57,12 @@ type Node struct {
 	space      *namespace
 	containerd *process
 	kubelet    *process
+	// kubeletPort is where kubelet serves its API.
+	kubeletPort int
 }
+
+// In is the same node for a sub-test.
+func (n *Node) In(t testing.TB) *Node { return &Node{running: n.running, t: t} }
 
 // Start starts a node and returns once its Node object is Ready. It ends with the test.
 // A machine that cannot run one skips the test and says why.
@@ -65,10 +79,10 @@ func Start(t testing.TB, o Options) *Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &Node{
-		Name: o.Name, t: t, machine: m, cluster: o.Cluster, client: client, folder: folder, network: nextNetwork(),
+	n := &Node{t: t, running: &running{
+		Name: o.Name, machine: m, cluster: o.Cluster, client: client, folder: folder, network: nextNetwork(),
 		cgroup: cgroupPrefix + strings.TrimPrefix(filepath.Base(folder), "tangram-node-"), kubeletOptions: o.Kubelet,
-	}
+	}}
 	t.Cleanup(n.close)
 	if err := n.start(o.NUMANodes); err != nil {
 		t.Fatal(err)
@@ -123,6 +137,10 @@ func (n *Node) start(numaNodes int) error {
 	if err := n.startKubelet(); err != nil {
 		return err
 	}
+	if err := n.createAnchor(); err != nil {
+		return err
+	}
+	n.awaitAnchor()
 	n.awaitNode("is Ready", func(node *v1.Node) bool {
 		for _, c := range node.Status.Conditions {
 			if c.Type == v1.NodeReady {
@@ -146,16 +164,16 @@ func (n *Node) buildPrograms() error {
 }
 
 // path is a place in the node's folder.
-func (n *Node) path(parts ...string) string {
+func (n *running) path(parts ...string) string {
 	return filepath.Join(append([]string{n.folder}, parts...)...)
 }
 
 // KubeletDir is kubelet's folder, with device-plugins and pod-resources in it: what
 // /var/lib/kubelet is on a machine.
-func (n *Node) KubeletDir() string { return n.path("kubelet") }
+func (n *running) KubeletDir() string { return n.path("kubelet") }
 
 // CDIDir is the one folder in which containerd looks for CDI specifications.
-func (n *Node) CDIDir() string { return n.path("cdi") }
+func (n *running) CDIDir() string { return n.path("cdi") }
 
 // Dir makes a folder of the node for a test's own use.
 func (n *Node) Dir(name string) string {
@@ -188,6 +206,7 @@ func (n *Node) StartKubelet() {
 	if err := n.startKubelet(); err != nil {
 		n.t.Fatal(err)
 	}
+	n.awaitAnchor()
 }
 
 // RestartContainerd ends containerd and starts it again; containers go on.
@@ -257,29 +276,66 @@ func readiness(node *v1.Node) string {
 	return "no Ready condition"
 }
 
-// AwaitAllocatable waits until the Node object offers that many of a resource.
-func (n *Node) AwaitAllocatable(resource string, count int64) {
+// AwaitDevices waits until kubelet can hand out that many of a resource, and the Node
+// object says so. The object alone does not tell: after a restart of kubelet it still
+// has the numbers from before, and pods that come then are refused.
+func (n *Node) AwaitDevices(resource string, count int64) {
 	n.t.Helper()
+	lister := n.PodResources()
+	eventually(n.t, time.Minute, fmt.Sprintf("kubelet has %d of %s", count, resource), func(ctx context.Context) error {
+		all, err := lister.GetAllocatableResources(ctx, &podresources.AllocatableResourcesRequest{})
+		if err != nil {
+			return err
+		}
+		has := map[string]bool{} // a device on two NUMA nodes is listed twice
+		for _, d := range all.Devices {
+			for _, id := range d.DeviceIds {
+				has[id] = has[id] || d.ResourceName == resource
+			}
+		}
+		maps.DeleteFunc(has, func(_ string, of bool) bool { return !of })
+		if int64(len(has)) != count {
+			return fmt.Errorf("it has %d", len(has))
+		}
+		return nil
+	})
 	n.awaitNode(fmt.Sprintf("offers %d of %s", count, resource), func(node *v1.Node) bool {
 		q, ok := node.Status.Allocatable[v1.ResourceName(resource)]
 		return (ok || count == 0) && q.Value() == count
 	})
 }
 
+// PodResources is kubelet's own word on who has what.
+func (n *Node) PodResources() podresources.PodResourcesListerClient {
+	n.t.Helper()
+	return podresources.NewPodResourcesListerClient(dial(n.t, n.path("kubelet", "pod-resources", "kubelet.sock")))
+}
+
+// dial connects to a socket until the test ends.
+func dial(t testing.TB, socket string) *grpc.ClientConn {
+	t.Helper()
+	c, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
 // eventually asks until the answer is nil, and fails the test when that takes too long.
 func eventually(t testing.TB, limit time.Duration, what string, ask func(context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
+	deadline := time.Now().Add(limit)
 	for {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		err := ask(ctx)
+		cancel()
 		if err == nil {
 			return
 		}
-		select {
-		case <-ctx.Done():
+		if time.Now().After(deadline) {
 			t.Fatalf("waited %v until %s: %v", limit, what, err)
-		case <-time.After(50 * time.Millisecond):
 		}
+		time.Sleep(50 * time.Millisecond)
 	}
 }

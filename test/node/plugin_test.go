@@ -9,9 +9,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	deviceplugin "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
-	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
 // fakePlugin is a device plugin of a test: what it answers is the test's business.
@@ -80,21 +78,5 @@ func (p *fakePlugin) serve(t *testing.T, n *Node, resource string) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	n.AwaitAllocatable(resource, int64(len(p.devices)))
-}
-
-// podResources is kubelet's own word on who has what.
-func (n *Node) podResources(t testing.TB) podresources.PodResourcesListerClient {
-	t.Helper()
-	return podresources.NewPodResourcesListerClient(dial(t, filepath.Join(n.KubeletDir(), "pod-resources", "kubelet.sock")))
-}
-
-func dial(t testing.TB, socket string) *grpc.ClientConn {
-	t.Helper()
-	c, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Close() })
-	return c
+	n.AwaitDevices(resource, int64(len(p.devices)))
 }

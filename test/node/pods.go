@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sort"
 	"strconv"
@@ -76,8 +77,9 @@ func (n *Node) Get(name string) *v1.Pod {
 func (n *Node) Delete(names ...string) {
 	n.t.Helper()
 	pods := n.client.CoreV1().Pods(metav1.NamespaceDefault)
+	grace := int64(1) // inspect ends when it is told to
 	for _, name := range names {
-		if err := pods.Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		if err := pods.Delete(context.Background(), name, metav1.DeleteOptions{GracePeriodSeconds: &grace}); err != nil && !apierrors.IsNotFound(err) {
 			n.t.Fatal(err)
 		}
 	}
@@ -116,6 +118,9 @@ func (n *Node) AwaitPod(name, what string, ok func(*v1.Pod) bool) *v1.Pod {
 func (n *Node) AwaitRunning(name string) *v1.Pod {
 	n.t.Helper()
 	return n.AwaitPod(name, "runs", func(p *v1.Pod) bool {
+		if p.Status.Phase == v1.PodFailed {
+			n.t.Fatalf("pod %s is to run: %s", name, describe(p)) // it never will
+		}
 		for _, c := range p.Status.ContainerStatuses {
 			if c.State.Running == nil {
 				return false
@@ -129,6 +134,24 @@ func (n *Node) AwaitRunning(name string) *v1.Pod {
 func (n *Node) AwaitFailed(name string) *v1.Pod {
 	n.t.Helper()
 	return n.AwaitPod(name, "failed", func(p *v1.Pod) bool { return p.Status.Phase == v1.PodFailed })
+}
+
+// Kill kills a container's process, as if it crashed.
+func (n *Node) Kill(pod *v1.Pod, container string) {
+	n.t.Helper()
+	for _, c := range pod.Status.ContainerStatuses {
+		if c.Name != container {
+			continue
+		}
+		_, id, _ := strings.Cut(c.ContainerID, "://")
+		cmd := exec.Command(filepath.Join(n.machine.bin, "ctr"), "--address="+n.containerdSocket(), "--namespace=k8s.io",
+			"tasks", "kill", "--signal=SIGKILL", id)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			n.t.Fatalf("kill %s of %s: %v: %s", container, pod.Name, err, out)
+		}
+		return
+	}
+	n.t.Fatalf("pod %s has no container %s", pod.Name, container)
 }
 
 // Waiting is the reason and the message of a container that does not start.

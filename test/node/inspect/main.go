@@ -5,6 +5,7 @@
 //
 //	look         print what the container sees, as one line of JSON (a [view.View])
 //	read=PATH    have look also read that file
+//	try=1:3      have look also make a node for that device, and open it
 //	sleep        wait for SIGTERM, then exit with 0; also the image's default, so
 //	             that the image serves as the pause image, too
 //	serve=ADDR   answer every HTTP request with a fresh view; goes on with the next
@@ -29,14 +30,16 @@ func main() {
 	// Before anything else: a container that is told to end while it looks must end.
 	end := make(chan os.Signal, 1)
 	signal.Notify(end, syscall.SIGTERM, syscall.SIGINT)
-	var files []string
+	var asked view.Asked
 	for _, arg := range os.Args[1:] {
 		verb, value, _ := strings.Cut(arg, "=")
 		switch verb {
 		case "read":
-			files = append(files, value)
+			asked.Files = append(asked.Files, value)
+		case "try":
+			asked.Tries = append(asked.Tries, value)
 		case "look":
-			if err := json.NewEncoder(os.Stdout).Encode(view.Take(files)); err != nil {
+			if err := json.NewEncoder(os.Stdout).Encode(view.Take(asked)); err != nil {
 				fail(err)
 			}
 		case "serve":
@@ -46,7 +49,7 @@ func main() {
 			}
 			go func() {
 				fail(http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-					_ = json.NewEncoder(w).Encode(view.Take(files)) // the client went away
+					_ = json.NewEncoder(w).Encode(view.Take(asked)) // the client went away
 				})))
 			}()
 		case "sleep":

@@ -27,6 +27,9 @@ type View struct {
 	// CPUs and MemoryNodes are what the process may run on ("0-1") and allocate from.
 	CPUs        string `json:"cpus"`
 	MemoryNodes string `json:"memoryNodes"`
+	// Tries says for each device number that was tried why a node made for it could not
+	// be opened; empty if it could. What the cgroup forbids has [Forbidden].
+	Tries map[string]string `json:"tries,omitempty"`
 	// Files are the files asked for, by path; one that cannot be read has the error's
 	// text with "error: " before.
 	Files map[string]string `json:"files,omitempty"`
@@ -40,9 +43,14 @@ type Device struct {
 	Minor uint32 `json:"minor"`
 	Mode  string `json:"mode"` // permission bits, "0666"
 	// Open is why it could not be opened for reading and writing; empty if it could.
-	// A device that the cgroup does not allow has "operation not permitted".
+	// What the cgroup forbids has [Forbidden].
 	Open string `json:"open,omitempty"`
 }
+
+// Forbidden is the error of a device that exists or not, and that the container must not
+// use. Every other error comes from the device, or from there being none: the container
+// was let through.
+var Forbidden = syscall.EPERM.Error()
 
 // Number is the device's number as "major:minor".
 func (d Device) Number() string { return fmt.Sprintf("%d:%d", d.Major, d.Minor) }
@@ -90,9 +98,15 @@ func (v *View) Mounted(target string) (Mount, bool) {
 	return Mount{}, false
 }
 
-// Take looks at this process's machine; files are read besides.
-func Take(files []string) *View {
-	v := &View{Env: os.Environ(), Devices: devices("/dev"), Mounts: mounts(), Files: map[string]string{}}
+// Asked is what to do besides looking.
+type Asked struct {
+	Files []string // to be read
+	Tries []string // numbers of character devices, as "major:minor"
+}
+
+// Take looks at this process's machine.
+func Take(asked Asked) *View {
+	v := &View{Env: os.Environ(), Devices: devices("/dev"), Mounts: mounts(), Files: map[string]string{}, Tries: map[string]string{}}
 	for _, line := range lines("/sys/fs/cgroup/devices/devices.list") {
 		v.DeviceRules = append(v.DeviceRules, strings.TrimSpace(line))
 	}
@@ -105,14 +119,43 @@ func Take(files []string) *View {
 			v.MemoryNodes = strings.TrimSpace(value)
 		}
 	}
-	for _, path := range files {
+	for _, path := range asked.Files {
 		data, err := os.ReadFile(path)
 		if err != nil {
 			data = []byte("error: " + err.Error())
 		}
 		v.Files[path] = string(data)
 	}
+	for _, number := range asked.Tries {
+		v.Tries[number] = try(number)
+	}
 	return v
+}
+
+// try makes a device node and opens it, as a container may that was not given one.
+func try(number string) string {
+	var major, minor uint64
+	if _, err := fmt.Sscanf(number, "%d:%d", &major, &minor); err != nil {
+		return err.Error()
+	}
+	path := filepath.Join("/tmp", "try-"+strings.ReplaceAll(number, ":", "-"))
+	_ = os.Remove(path)
+	device := major&0xfff<<8 | minor&0xff | minor&^0xff<<12
+	if err := syscall.Mknod(path, syscall.S_IFCHR|0o666, int(device)); err != nil {
+		return err.Error()
+	}
+	return open(path)
+}
+
+// open says why a device cannot be opened for reading and writing. Non-blocking, without
+// a controlling terminal: looking must not have effects.
+func open(path string) string {
+	fd, err := syscall.Open(path, syscall.O_RDWR|syscall.O_NONBLOCK|syscall.O_NOCTTY|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		return err.Error()
+	}
+	_ = syscall.Close(fd)
+	return ""
 }
 
 // devices walks a folder; what cannot be read is left out.
@@ -136,12 +179,7 @@ func devices(root string) []Device {
 		if st.Mode&syscall.S_IFMT == syscall.S_IFCHR {
 			d.Type = "c"
 		}
-		// Non-blocking, without a controlling terminal: looking must not have effects.
-		if fd, err := syscall.Open(path, syscall.O_RDWR|syscall.O_NONBLOCK|syscall.O_NOCTTY|syscall.O_CLOEXEC, 0); err != nil {
-			d.Open = err.Error()
-		} else {
-			_ = syscall.Close(fd)
-		}
+		d.Open = open(path)
 		found = append(found, d)
 		return nil
 	})
