@@ -30,6 +30,7 @@ PURE := ./api/... ./core/... ./config/... ./examples/...
 CONCURRENT := ./internal/... ./cmd/...
 E2E := ./test/e2e/... ./test/property/... ./test/scenario/...
 CHAOS := ./test/chaos/...
+NODE := ./test/node/...
 
 # The race detector needs a C compiler. A machine without one still runs every
 # test; CI has one.
@@ -46,7 +47,7 @@ help: ## Show this list.
 ##@ Use:
 
 .PHONY: build
-build: controlplane tangram ## Build every program into bin/ that is missing or out of date.
+build: controlplane node tangram ## Build every program into bin/ that is missing or out of date.
 
 .PHONY: up
 up: build ## Start a local cluster with simulated GPUs; ARGS="--demo" adds workloads.
@@ -80,6 +81,8 @@ e2e: build ## Run the end-to-end tests on a real control plane.
 	$(GOTEST_RACE) -count=1 -p 1 -timeout 25m $(E2E)
 	@# Alone: its time limits are not for a machine that runs another cluster.
 	$(GOTEST_RACE) -count=1 -timeout 10m $(CHAOS)
+	@# Alone, too, and in order: kubelet and its containers share the processors.
+	$(GOTEST_RACE) -count=1 -timeout 15m $(NODE)
 
 .PHONY: race
 race: build ## Run all tests, end-to-end ones included, under the race detector.
@@ -110,6 +113,6 @@ verify: lint ## Lint, and check that generated files and go.mod are up to date.
 	@hack/verify.sh
 
 # Steps of build, for other targets.
-.PHONY: controlplane tools tangram
-controlplane tools tangram:
+.PHONY: controlplane node tools tangram
+controlplane node tools tangram:
 	@hack/build.sh $@

@@ -2,10 +2,11 @@
 # Builds programs from Go modules into bin/.
 #
 #   hack/build.sh controlplane   what the local cluster runs on, and kubectl
+#   hack/build.sh node           kubelet and containerd, for the tests of the agent
 #   hack/build.sh tools          what `make lint` and `make generate` need
 #   hack/build.sh tangram        our own programs
 #
-# The first two are built when missing or when their stamp changed: the hash of
+# All but the last are built when missing or when their stamp changed: the hash of
 # their module's go.mod, go.sum and sources, of the flags and of the Go version.
 # Time stamps do not count, so switching branches rebuilds nothing. Our own are
 # left to go build, which knows what changed.
@@ -41,9 +42,15 @@ tangram)
 	build . ./cmd/tangram "-X main.version=$ours" bin/tangram
 	exit
 	;;
+node)
+	if [[ $(go env GOOS) != linux ]]; then
+		echo "kubelet and containerd are not built: they need Linux; the tests that need them are skipped"
+		exit
+	fi
+	;;
 controlplane | tools) ;;
 *)
-	echo "usage: hack/build.sh controlplane | tools | tangram" >&2
+	echo "usage: hack/build.sh controlplane | node | tools | tangram" >&2
 	exit 2
 	;;
 esac
@@ -51,8 +58,10 @@ esac
 # One line per program: group, name, module, package, linker flags. The largest
 # comes first, since it compiles most of what the others share.
 programs() {
-	local kube kwok
+	local kube kubelet kwok containerd
 	kube=$(kube_flags hack/controlplane "")
+	kubelet=$(kube_flags hack/kubelet "")
+	containerd="-X github.com/containerd/containerd/v2/version.Version=$(version hack/containerd github.com/containerd/containerd/v2)"
 	kwok=$(version hack/kwok sigs.k8s.io/kwok)
 	cat <<-END
 		controlplane|kube-apiserver|hack/controlplane|k8s.io/kubernetes/cmd/kube-apiserver|$kube
@@ -61,6 +70,10 @@ programs() {
 		controlplane|kubectl|hack/controlplane|k8s.io/kubernetes/cmd/kubectl|$kube
 		controlplane|etcd|hack/controlplane|./etcd|
 		controlplane|kwok|hack/kwok|sigs.k8s.io/kwok/cmd/kwok|-X sigs.k8s.io/kwok/pkg/consts.Version=$kwok
+		node|kubelet|hack/kubelet|k8s.io/kubernetes/cmd/kubelet|$kubelet
+		node|containerd|hack/containerd|github.com/containerd/containerd/v2/cmd/containerd|$containerd
+		node|containerd-shim-runc-v2|hack/containerd|github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2|$containerd
+		node|ctr|hack/containerd|github.com/containerd/containerd/v2/cmd/ctr|$containerd
 		tools|staticcheck|hack/tools|honnef.co/go/tools/cmd/staticcheck|
 		tools|controller-gen|hack/tools|sigs.k8s.io/controller-tools/cmd/controller-gen|
 	END
@@ -103,3 +116,25 @@ for line in ${missing[@]+"${missing[@]}"}; do
 	echo "$want" >"bin/.stamp/$name"
 	echo "built    $name in $((SECONDS - start)) s"
 done
+
+# What no Go module has: runc (with seccomp, which needs a C library) and the plugins
+# of the container network.
+if [[ $group == node ]]; then
+	packages=()
+	command -v runc >/dev/null || [[ -x /usr/sbin/runc ]] || packages+=(runc)
+	[[ -x /usr/lib/cni/ptp || -x /opt/cni/bin/ptp ]] || packages+=(containernetworking-plugins)
+	if [[ ${#packages[@]} -eq 0 ]]; then
+		exit
+	fi
+	if [[ $EUID -ne 0 ]] || ! command -v apt-get >/dev/null; then
+		echo "not installed: ${packages[*]} (needs root and apt-get); the tests on a real node are skipped"
+		exit
+	fi
+	echo "installing ${packages[*]} with apt-get..."
+	log=bin/.stamp/apt-get.log
+	if ! DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${packages[@]}" >"$log" 2>&1 &&
+		! { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${packages[@]}"; } >>"$log" 2>&1; then
+		tail -n 5 "$log"
+		echo "not installed: ${packages[*]} (see $log); the tests on a real node are skipped"
+	fi
+fi

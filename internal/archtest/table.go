@@ -161,6 +161,14 @@ func Table() []Row {
 			Why: "a judge from outside: it must not share code with what it judges"},
 		{Folder: "test/...", May: set(whole, append(tests, "./test/...", "./core/coretest", "volcano.sh/apis/...")...),
 			Why: "tests of the whole"},
+		{Folder: "test/node", May: set(whole, append(tests, "./test/node/...", "google.golang.org/grpc/...", "google.golang.org/grpc", "golang.org/x/sys/unix")...),
+			Why: "tests on a real kubelet: Linux namespaces, and kubelet's own protocols"},
+		{Folder: "test/node/view", May: std,
+			Why: "is in a container without anything else"},
+		{Folder: "test/node/holder", May: std,
+			Why: "the first process of a namespace"},
+		{Folder: "test/node/inspect", May: set(std, "./test/node/view"),
+			Why: "is in a container without anything else"},
 	}
 }
 

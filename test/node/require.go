@@ -1,0 +1,88 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/tangram-dev/tangram/internal/local"
+)
+
+// machine is where the parts of a node are on this machine.
+type machine struct {
+	bin  string // the programs of hack/build.sh
+	runc string
+	cni  string // folder of the CNI plugins
+}
+
+// require finds what a node needs. A machine that cannot run one skips the test and
+// says why.
+func require(t testing.TB) machine {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("skipped: -short, and this test starts a control plane, kubelet and containerd")
+	}
+	m := machine{bin: os.Getenv("TANGRAM_BIN")}
+	if m.bin == "" {
+		wd, err := os.Getwd()
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.bin = filepath.Join(wd, "..", "..", "bin")
+	}
+	var err error
+	if m.runc, err = findRunc(); err == nil {
+		m.cni, err = findPlugins()
+	}
+	err = errors.Join(err, possible(),
+		local.RequirePrograms(m.bin, "etcd", "kube-apiserver", "kubelet", "containerd", "containerd-shim-runc-v2", "ctr"))
+	if err != nil {
+		t.Skipf("skipped: this machine cannot run a real node:\n%v", err)
+	}
+	return m
+}
+
+// possible says whether the system lets this process run a node at all.
+func possible() error {
+	if runtime.GOOS != "linux" {
+		return fmt.Errorf("needs Linux, this is %s", runtime.GOOS)
+	}
+	if os.Geteuid() != 0 {
+		return errors.New("needs root, for namespaces, control groups and containers")
+	}
+	if _, err := exec.LookPath("go"); err != nil {
+		return fmt.Errorf("needs Go, to build what runs in the containers: %w", err)
+	}
+	return cgroupsWritable()
+}
+
+func findRunc() (string, error) {
+	for _, path := range []string{"/usr/sbin/runc", "/usr/bin/runc", "/usr/local/sbin/runc"} {
+		if _, err := os.Stat(path); err == nil {
+			return path, nil
+		}
+	}
+	if path, err := exec.LookPath("runc"); err == nil {
+		return path, nil
+	}
+	return "", errors.New("lacks runc (Debian package runc)")
+}
+
+func findPlugins() (string, error) {
+	for _, folder := range []string{"/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni"} {
+		missing := false
+		for _, plugin := range []string{"ptp", "host-local", "loopback"} {
+			if _, err := os.Stat(filepath.Join(folder, plugin)); err != nil {
+				missing = true
+			}
+		}
+		if !missing {
+			return folder, nil
+		}
+	}
+	return "", errors.New("lacks the CNI plugins (Debian package containernetworking-plugins)")
+}
