@@ -185,8 +185,9 @@ func (e *Engine) do(what string, f func(now time.Time)) {
 	complaints := e.complaints
 	e.complaints = nil
 	waiting := len(e.outbox.activate)+len(e.outbox.requeue)+len(e.outbox.stop) > 0
+	held := time.Since(began) // unlocking may let a waiter run first
 	e.mu.Unlock()
-	observeLock(what, time.Since(began))
+	observeLock(what, held)
 	for _, c := range complaints {
 		e.report(c)
 	}
