@@ -317,12 +317,12 @@ func TestEveryXIDClassActs(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for want, change := range map[string]func(*Options){
-		"HotFor: -1s is not between 0 and 30 days":       func(o *Options) { o.HotFor = -time.Second },
-		"FailedFor: 1s is shorter than SilentFor, 30s":   func(o *Options) { o.FailedFor = time.Second },
-		"HotCelsius: 300 is not between 0 (off) and 200": func(o *Options) { o.HotCelsius = 300 },
-		"Tenants: 1 is not between 2 and 4":              func(o *Options) { o.Tenants = 1 },
-		"QuietPercent: -1 is not between 0 and 10000":    func(o *Options) { o.QuietPercent = -1 },
-		"MaxDoublings: 99 is not between 0 and 10":       func(o *Options) { o.MaxDoublings = 99 },
+		"hotFor: -1s is not between 0 and 30 days":       func(o *Options) { o.HotFor = -time.Second },
+		"failedFor: 1s is shorter than SilentFor, 30s":   func(o *Options) { o.FailedFor = time.Second },
+		"hotCelsius: 300 is not between 0 (off) and 200": func(o *Options) { o.HotCelsius = 300 },
+		"tenants: 1 is not between 2 and 4":              func(o *Options) { o.Tenants = 1 },
+		"quietPercent: -1 is not between 0 and 10000":    func(o *Options) { o.QuietPercent = -1 },
+		"maxDoublings: 99 is not between 0 and 10":       func(o *Options) { o.MaxDoublings = 99 },
 	} {
 		o := Defaults()
 		change(&o)

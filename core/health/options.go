@@ -57,31 +57,31 @@ func (o *Options) Validate() error {
 		field string
 		value time.Duration
 	}{
-		{"HotFor", o.HotFor}, {"ThrottledFor", o.ThrottledFor}, {"LinkFor", o.LinkFor}, {"SilentFor", o.SilentFor},
-		{"FailedFor", o.FailedFor}, {"UnwatchedFor", o.UnwatchedFor}, {"BlameWindow", o.BlameWindow}, {"FlapWindow", o.FlapWindow},
+		{"hotFor", o.HotFor}, {"throttledFor", o.ThrottledFor}, {"linkFor", o.LinkFor}, {"silentFor", o.SilentFor},
+		{"failedFor", o.FailedFor}, {"unwatchedFor", o.UnwatchedFor}, {"blameWindow", o.BlameWindow}, {"flapWindow", o.FlapWindow},
 	} {
 		if d.value < 0 || d.value > 30*24*time.Hour {
 			return fmt.Errorf("%s: %s is not between 0 and 30 days", d.field, d.value)
 		}
 	}
 	if o.FailedFor < o.SilentFor {
-		return fmt.Errorf("FailedFor: %s is shorter than SilentFor, %s", o.FailedFor, o.SilentFor)
+		return fmt.Errorf("failedFor: %s is shorter than SilentFor, %s", o.FailedFor, o.SilentFor)
 	}
 	if o.HotCelsius < 0 || o.HotCelsius > 200 {
-		return fmt.Errorf("HotCelsius: %d is not between 0 (off) and 200", o.HotCelsius)
+		return fmt.Errorf("hotCelsius: %d is not between 0 (off) and 200", o.HotCelsius)
 	}
 	if o.Tenants < 2 || o.Tenants > maxGroup {
-		return fmt.Errorf("Tenants: %d is not between 2 and %d", o.Tenants, maxGroup)
+		return fmt.Errorf("tenants: %d is not between 2 and %d", o.Tenants, maxGroup)
 	}
 	if o.QuietPercent < 0 || o.QuietPercent > 10000 {
-		return fmt.Errorf("QuietPercent: %d is not between 0 and 10000", o.QuietPercent)
+		return fmt.Errorf("quietPercent: %d is not between 0 and 10000", o.QuietPercent)
 	}
 	if o.MaxDoublings < 0 || o.MaxDoublings > 10 {
-		return fmt.Errorf("MaxDoublings: %d is not between 0 and 10", o.MaxDoublings)
+		return fmt.Errorf("maxDoublings: %d is not between 0 and 10", o.MaxDoublings)
 	}
 	for _, c := range o.Disabled {
 		if rank(c) < 0 {
-			return fmt.Errorf("Disabled: unknown cause %q; the causes are %v", c, Codes())
+			return fmt.Errorf("disabled: unknown cause %q; the causes are %v", c, Codes())
 		}
 	}
 	return nil

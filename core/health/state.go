@@ -66,5 +66,5 @@ type Status struct {
 	Until time.Time
 }
 
-// Usable: new pods may be given the device.
+// Usable says whether new pods may be given the device.
 func (s Status) Usable() bool { return s.State == Healthy }
