@@ -148,7 +148,7 @@ func (d *Device) answered(now time.Time, m Sample) {
 	d.level(now, RetiredPagesPending, m.RetiredPending, "memory pages are retired at the next reset")
 
 	t := &d.s.Timers
-	d.lasting(now, Hot, &t.Hot, d.o.HotFor, d.hot(m.Temperature), fmt.Sprintf("%d degrees Celsius, %d or nearly so for %s", m.Temperature, d.o.HotCelsius, d.o.HotFor))
+	d.lasting(now, Hot, &t.Hot, d.o.HotFor, d.hot(m.Temperature), fmt.Sprintf("%d degrees Celsius or nearly so for %s", d.o.HotCelsius, d.o.HotFor))
 	d.lasting(now, Throttled, &t.Throttled, d.o.ThrottledFor, m.HardwareThrottle, fmt.Sprintf("clocks are held down by the hardware for %s", d.o.ThrottledFor))
 	if m.Links > d.s.MostLinks {
 		d.s.MostLinks = m.Links
