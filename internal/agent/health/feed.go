@@ -48,7 +48,10 @@ func (m *Monitor) feed(t *tracked, now time.Time, e device.Event, tenants []stri
 	case device.XID:
 		code := min(max(e.Code, 0), health.MaxXID)
 		t.lastXID = code
-		t.xids[code]++
+		if t.xids[code] == nil {
+			t.xids[code] = &xidCount{}
+		}
+		t.xids[code].add(now)
 		state := t.state
 		class := m.rules.Table.Class(code)
 		if i := t.instances[e.GPUInstance]; i != nil && (class == health.Application || class == health.RestartApp) {

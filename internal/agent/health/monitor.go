@@ -69,8 +69,9 @@ type Reading struct {
 	Sample device.Sample
 	// Err is why the device did not answer since; nil when it did.
 	Err error
-	// XIDs counts the driver's errors since the agent started, by number.
-	XIDs map[int]uint64
+	// XIDs counts the driver's errors since the agent started, RecentXIDs those within
+	// XIDWindow, by number.
+	XIDs, RecentXIDs map[int]uint64
 }
 
 // Monitor keeps the health of a node's devices. All methods may be called at any time.
@@ -103,7 +104,7 @@ type tracked struct {
 	sample    device.Sample
 	err       error
 	lastXID   int
-	xids      map[int]uint64
+	xids      map[int]*xidCount
 	reset     resetState
 }
 
@@ -150,7 +151,7 @@ func (m *Monitor) SetInventory(inv *device.Inventory) {
 	for _, d := range inv.Devices {
 		t := m.devices[d.UUID]
 		if t == nil {
-			t = &tracked{state: m.restore(d.UUID, now), instances: map[int]*instance{}, xids: map[int]uint64{}}
+			t = &tracked{state: m.restore(d.UUID, now), instances: map[int]*instance{}, xids: map[int]*xidCount{}}
 			if !m.watched {
 				t.state.Event(now, health.Event{Kind: health.UnwatchedEvent})
 			}
@@ -230,11 +231,16 @@ func worse(a, b health.Status) health.Status {
 
 // Readings are the devices by index, with what is known of each.
 func (m *Monitor) Readings() []Reading {
+	now := m.o.Now()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	out := make([]Reading, 0, len(m.devices))
 	for _, t := range m.devices {
-		r := Reading{Device: t.device, Health: t.state.Status(), Sample: t.sample, Err: t.err, XIDs: maps.Clone(t.xids)}
+		r := Reading{Device: t.device, Health: t.state.Status(), Sample: t.sample, Err: t.err,
+			XIDs: make(map[int]uint64, len(t.xids)), RecentXIDs: make(map[int]uint64, len(t.xids))}
+		for code, c := range t.xids {
+			r.XIDs[code], r.RecentXIDs[code] = c.total, c.recent(now)
+		}
 		for _, i := range t.instances {
 			if s := i.state.Status(); s.State > r.Health.State {
 				if r.Instances == nil {

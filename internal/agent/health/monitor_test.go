@@ -247,8 +247,16 @@ func TestApplicationErrorsAreCountedOnly(t *testing.T) {
 		}
 		b.want("GPU-a", health.Healthy)
 		b.told()
-		if r := b.m.Readings()[0]; r.XIDs[31] != 100 || r.XIDs[109] != 100 {
-			t.Errorf("counts: %v", r.XIDs)
+		if r := b.m.Readings()[0]; r.XIDs[31] != 100 || r.XIDs[109] != 100 || r.RecentXIDs[31] != 100 {
+			t.Errorf("counts: %v, recent %v", r.XIDs, r.RecentXIDs)
+		}
+		b.pass(4 * time.Minute)
+		if r := b.m.Readings()[0]; r.RecentXIDs[31] == 0 || r.RecentXIDs[31] == 100 {
+			t.Errorf("after 4 minutes, of the last 5: %v", r.RecentXIDs)
+		}
+		b.pass(2 * time.Minute)
+		if r := b.m.Readings()[0]; r.XIDs[31] != 100 || r.RecentXIDs[31] != 0 {
+			t.Errorf("after 6 minutes: %v, recent %v", r.XIDs, r.RecentXIDs)
 		}
 	})
 }
