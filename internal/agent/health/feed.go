@@ -26,6 +26,9 @@ func (m *Monitor) event(e device.Event) {
 	}
 	m.collect(now)
 	m.mu.Unlock()
+	if e.Kind == device.XID && m.o.OnXID != nil {
+		m.o.OnXID(XID{UUID: e.UUID, GPUInstance: e.GPUInstance, Code: e.Code, Class: m.rules.Table.Class(e.Code), Tenants: tenants, At: now})
+	}
 	m.tell()
 	// The driver's verdict on it is in the next sample.
 	m.Poke()

@@ -30,6 +30,10 @@ type Options struct {
 	Tenants func(uuid string, gpuInstance int) []string
 	// OnChange is told about each change, in their order, one at a time.
 	OnChange func(Change)
+	// OnXID is told about each error of the driver, whatever it does to the device's
+	// health: an application's own error is worth an Event on its pod. One may come many
+	// times a second.
+	OnXID func(XID)
 	// OnCall is told about each call of the back end.
 	OnCall func(call string, err error, took time.Duration)
 	// Reset: reset devices that need it and that nobody uses. Claim must be given then:
@@ -56,6 +60,17 @@ type Change struct {
 	Index          int
 	From, To       health.Status
 	At             time.Time
+}
+
+// XID is an error that the driver reported.
+type XID struct {
+	// UUID is the device, GPUInstance the MIG instance it happened on, -1 for none.
+	UUID              string
+	GPUInstance, Code int
+	Class             health.Class
+	// Tenants are those who used it, as Options.Tenants said.
+	Tenants []string
+	At      time.Time
 }
 
 // Reading is the last that is known of a device.

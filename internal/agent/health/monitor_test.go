@@ -238,7 +238,8 @@ func TestInstanceErrorStaysLocal(t *testing.T) {
 
 func TestApplicationErrorsAreCountedOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := run(t, nil)
+		reported := make(chan XID, 1000)
+		b := run(t, func(o *Options) { o.OnXID = func(x XID) { reported <- x } })
 		defer b.stop()
 		for range 100 {
 			b.event(xid("GPU-a", -1, 31))
@@ -249,6 +250,9 @@ func TestApplicationErrorsAreCountedOnly(t *testing.T) {
 		b.told()
 		if r := b.m.Readings()[0]; r.XIDs[31] != 100 || r.XIDs[109] != 100 || r.RecentXIDs[31] != 100 {
 			t.Errorf("counts: %v, recent %v", r.XIDs, r.RecentXIDs)
+		}
+		if x := <-reported; len(reported) != 199 || x.UUID != "GPU-a" || x.Code != 31 || x.Class != health.Application || len(x.Tenants) != 1 {
+			t.Errorf("reported: %+v, and %d more", x, len(reported))
 		}
 		b.pass(4 * time.Minute)
 		if r := b.m.Readings()[0]; r.RecentXIDs[31] == 0 || r.RecentXIDs[31] == 100 {
@@ -554,5 +558,29 @@ func TestMeasured(t *testing.T) {
 	s.Throttle = append(s.Throttle, "hw-thermal-slowdown")
 	if got := measured(s, &d); got.Links != health.Unknown || got.HardwareThrottle != 1 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// BenchmarkObserve is what one sample of 8 devices costs besides the driver.
+func BenchmarkObserve(b *testing.B) {
+	inv := &device.Inventory{}
+	var samples []device.Sample
+	for i := range 8 {
+		uuid := fmt.Sprintf("GPU-%d", i)
+		inv.Devices = append(inv.Devices, device.Device{Index: i, UUID: uuid, PCIeWidth: 16})
+		s := device.Sample{UUID: uuid, Values: map[device.Field]float64{}}
+		for _, f := range device.Fields() {
+			s.Values[f] = 0
+		}
+		samples = append(samples, s)
+	}
+	m, err := New(Options{Backend: &fake{sample: always(samples)}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	m.SetInventory(inv)
+	b.ReportAllocs()
+	for b.Loop() {
+		m.Observe(b.Context())
 	}
 }
