@@ -116,7 +116,7 @@ func Table() []Row {
 			Why: "the only one that calls the driver"},
 		{Folder: "internal/agent/simulated", May: set(kube, "./api/...", "./internal/agent/device", "./internal/fleet"), Tests: tests,
 			Why: "hardware from a file, for clusters without any"},
-		{Folder: "internal/agent/config", May: set(std, "sigs.k8s.io/yaml", "sigs.k8s.io/json", "k8s.io/apimachinery/...", "go.yaml.in/yaml/..."), Tests: tests,
+		{Folder: "internal/agent/config", May: set(std, "./core/health", "go.yaml.in/yaml/..."), Tests: tests,
 			Why: "settings in, checked settings out"},
 		{Folder: "internal/agent/publish", May: set(kube, "./api/...", "./core/health", "./internal/agent/device"), Tests: tests,
 			Why: "what the agent knows, as GPUNode and labels"},

@@ -44,4 +44,7 @@ const (
 	RecoveryDrainP2P      Recovery = "DRAIN_P2P"
 	RecoveryDrainAndReset Recovery = "DRAIN_AND_RESET"
 	RecoveryIMEX          Recovery = "RECOVER_IMEX_DOMAIN"
+	// RecoveryUnknown: the driver is too old to give verdicts. Not the same as none:
+	// after an error that wants a reset, only a driver that says none clears the device.
+	RecoveryUnknown Recovery = "UNKNOWN"
 )
