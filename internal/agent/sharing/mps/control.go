@@ -20,6 +20,9 @@ type control struct {
 	within     time.Duration
 }
 
+// errNotAsked: the question could not be asked, which says nothing about the daemon.
+var errNotAsked = errors.New("cannot run the control program")
+
 // ask sends a command and returns the answer, without spaces around it.
 func (c control) ask(ctx context.Context, command string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.within)
@@ -31,7 +34,10 @@ func (c control) ask(ctx context.Context, command string) (string, error) {
 	cmd.Stdout, cmd.Stderr = &out, &out
 	// A child that keeps the output open must not keep us.
 	cmd.WaitDelay = time.Second
-	err := cmd.Run()
+	if err := cmd.Start(); err != nil {
+		return "", fmt.Errorf("MPS control: %s: %w: %w", command, errNotAsked, err)
+	}
+	err := cmd.Wait()
 	answer := strings.TrimSpace(out.String())
 	switch {
 	case ctx.Err() != nil:

@@ -150,8 +150,13 @@ func (d *daemon) watch(ctx context.Context, p *process) error {
 			missed = 0
 			continue
 		}
-		// One missed answer may be a busy machine, unless the process is gone.
-		if missed++; missed >= 2 || !isDaemon(p.pid, d.options.Control, d.control.pipe) {
+		if !isDaemon(p.pid, d.options.Control, d.control.pipe) {
+			return fmt.Errorf("process %d is gone: %w", p.pid, err)
+		}
+		if errors.Is(err, errNotAsked) {
+			continue
+		}
+		if missed++; missed >= d.options.Misses {
 			return err
 		}
 	}

@@ -58,11 +58,13 @@ func newNode(t *testing.T) *node {
 
 func (n *node) program() string { return filepath.Join(n.state, "nvidia-cuda-mps-control") }
 
-func (n *node) manager() *Manager {
+// manager starts an agent's. Times are long where a test waits for nothing else, because
+// the machine may be slow.
+func (n *node) manager(change ...func(*Options)) *Manager {
 	n.Helper()
-	m, err := New(Options{
+	o := Options{
 		Control: n.program(), StateDir: n.state, MultiUser: true, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		StartWithin: 10 * time.Second, AnswerWithin: time.Second, HealthEvery: 50 * time.Millisecond,
+		StartWithin: time.Minute, AnswerWithin: time.Minute, HealthEvery: 50 * time.Millisecond,
 		BackoffMin: 20 * time.Millisecond, BackoffMax: 200 * time.Millisecond,
 		Exclusive: func(_ context.Context, gpu string, on bool) error {
 			n.mu.Lock()
@@ -71,11 +73,15 @@ func (n *node) manager() *Manager {
 			return nil
 		},
 		Hooks: Hooks{
-			Died:   func(d Death) { n.died <- d },
-			Failed: func(_ string, err error) { n.failed <- err },
-			Ready:  func(gpu string) { n.ready <- gpu },
+			Died:   func(d Death) { send(n.died, d) },
+			Failed: func(_ string, err error) { send(n.failed, err) },
+			Ready:  func(gpu string) { send(n.ready, gpu) },
 		},
-	})
+	}
+	for _, c := range change {
+		c(&o)
+	}
+	m, err := New(o)
 	if err != nil {
 		n.Fatal(err)
 	}
@@ -112,12 +118,20 @@ func (n *node) running(gpu string) int {
 	return len(strays(n.program(), filepath.Join(n.state, gpu, "pipe")))
 }
 
+// send does not wait: hooks must not.
+func send[T any](to chan<- T, value T) {
+	select {
+	case to <- value:
+	default:
+	}
+}
+
 func receive[T any](t testing.TB, from <-chan T, what string) T {
 	t.Helper()
 	select {
 	case value := <-from:
 		return value
-	case <-time.After(30 * time.Second):
+	case <-time.After(3 * time.Minute):
 		t.Fatalf("%s did not happen", what)
 		panic("unreachable")
 	}
@@ -263,7 +277,7 @@ func TestKilled(t *testing.T) {
 
 func TestHangs(t *testing.T) {
 	n := newNode(t)
-	m := n.manager()
+	m := n.manager(func(o *Options) { o.AnswerWithin, o.StartWithin, o.Misses = time.Second, 3*time.Second, 2 })
 	add(t, m, share("a", 500, 1000))
 	receive(t, n.ready, "ready")
 	old := n.pid("GPU-a")
@@ -347,7 +361,7 @@ func TestAgentRestarts(t *testing.T) {
 	receive(t, n.ready, "recovery")
 	m.Close()
 	n.behave("GPU-a", "deaf")
-	m = n.manager()
+	m = n.manager(func(o *Options) { o.AnswerWithin = time.Second })
 	if err := m.Keep(t.Context(), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -364,6 +378,7 @@ func TestOptions(t *testing.T) {
 		"mps.shmDir":       {Control: program, ShmDir: "relative"},
 		"mps.healthEvery":  {Control: program, HealthEvery: -1},
 		"mps.answerWithin": {Control: program, AnswerWithin: -1},
+		"mps.misses":       {Control: program, Misses: -1},
 		"mps.backoffMax":   {Control: program, BackoffMin: time.Hour},
 	} {
 		if _, err := New(o); err == nil || !strings.Contains(err.Error(), field) {

@@ -35,12 +35,16 @@ type Options struct {
 	Log       *slog.Logger
 
 	// StartWithin is how long a daemon may take until it answers, default 10 s.
-	// AnswerWithin is for each command, default 5 s.
+	// AnswerWithin is for each command, default 10 s.
 	StartWithin, AnswerWithin time.Duration
 	// HealthEvery is the pause between two questions to a daemon, default 10 s; each runs
-	// a small program. Two that are not answered count as its death. The end of a
-	// daemon that this agent started is seen at once.
+	// a small program. The end of a daemon that this agent started is seen at once.
 	HealthEvery time.Duration
+	// Misses is how many questions in a row must stay without an answer until a daemon
+	// that runs counts as dead, default 3. It is killed then, with all its clients; a
+	// machine that is only slow must not come to that, and clients that are connected
+	// do not need the daemon.
+	Misses int
 	// BackoffMin and BackoffMax bound the pause before a daemon is started again,
 	// default 1 s and 1 min.
 	BackoffMin, BackoffMax time.Duration
@@ -92,7 +96,7 @@ func (o Options) check() (Options, error) {
 		standard time.Duration
 	}{
 		{"startWithin", &o.StartWithin, 10 * time.Second},
-		{"answerWithin", &o.AnswerWithin, 5 * time.Second},
+		{"answerWithin", &o.AnswerWithin, 10 * time.Second},
 		{"healthEvery", &o.HealthEvery, 10 * time.Second},
 		{"backoffMin", &o.BackoffMin, time.Second},
 		{"backoffMax", &o.BackoffMax, time.Minute},
@@ -103,6 +107,12 @@ func (o Options) check() (Options, error) {
 		if *limit.value < 0 {
 			return o, fmt.Errorf("mps.%s: must not be negative, is %v", limit.field, *limit.value)
 		}
+	}
+	if o.Misses == 0 {
+		o.Misses = 3
+	}
+	if o.Misses < 0 {
+		return o, fmt.Errorf("mps.misses: must not be negative, is %d", o.Misses)
 	}
 	if o.BackoffMax < o.BackoffMin {
 		return o, fmt.Errorf("mps.backoffMax: must be at least backoffMin (%v), is %v", o.BackoffMin, o.BackoffMax)
