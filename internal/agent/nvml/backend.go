@@ -37,17 +37,29 @@ type gpu struct {
 	index int
 	lane  *lane
 
-	mu sync.Mutex
+	// sampling is held while the device is sampled; it guards what instances points to
+	// and monitorNext.
+	sampling sync.Mutex
+
+	mu sync.Mutex // guards the rest
 	// handle is nil until the driver gave one.
 	handle nvml.Device
 	uuid   string
 	// known is the device as last described, nil before.
 	known *device.Device
-	// seen is the driver's time of the newest process sample.
-	seen uint64
-	// gpm are the last samples of the performance monitor by GPU instance, -1 for the
-	// whole device.
-	gpm map[int]nvml.GpmSample
+	// profiles are the MIG profiles, nil until they were read with their places.
+	profiles []profile
+	// cuts are the MIG devices as last listed, nil when that is no longer true.
+	cuts *cuts
+	// sampled is when process shares were last asked for.
+	sampled time.Time
+	// instances is what is kept of MIG instances between samples, by GPU instance.
+	instances map[int]*instanceState
+	// monitorNext is when the performance monitor may be asked again.
+	monitorNext time.Time
+	// lacks are the numbered values that the device has not; they are asked for again
+	// after the next inventory.
+	lacks map[fieldKey]bool
 }
 
 var _ device.Backend = (*Backend)(nil)
@@ -179,11 +191,13 @@ func (b *Backend) stop(ctx context.Context) error {
 	}
 	for _, g := range b.gpus {
 		g.mu.Lock()
-		samples := g.gpm
-		g.handle, g.seen, g.gpm = nil, 0, nil
+		states := g.instances
+		g.handle, g.profiles, g.cuts, g.instances = nil, nil, nil, nil
 		g.mu.Unlock()
-		for _, sample := range samples {
-			do(ctx, b, b.system, "nvmlGpmSampleFree", sample.Free)
+		for _, state := range states {
+			if state.before != nil {
+				do(ctx, b, b.system, "nvmlGpmSampleFree", state.before.Free)
+			}
 		}
 	}
 	return do(ctx, b, b.system, "nvmlShutdown", b.library.Shutdown)

@@ -4,7 +4,7 @@
 //
 // Reading order: options.go, backend.go (opening, and who may run at the same time),
 // guard.go (every call of the driver goes through it), inventory.go with links.go and
-// mig.go, sample.go with fields.go and gpm.go, watch.go, edits.go with driverfiles.go,
+// mig.go, sample.go with fields.go and instances.go, watch.go, edits.go with driverfiles.go,
 // reset.go.
 //
 // # Symbols

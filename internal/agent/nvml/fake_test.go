@@ -129,7 +129,7 @@ func (m *machine) completeMIG(i int) {
 		for _, gi := range instancesOf(d) {
 			other := gi.Info.Placement
 			if place.Start < other.Start+other.Size && other.Start < place.Start+place.Size {
-				return nil, nvml.ERROR_INSUFFICIENT_RESOURCES
+				return nil, nvml.ERROR_INVALID_ARGUMENT // as a real one does
 			}
 		}
 		made, ret := create(info, place)
@@ -183,6 +183,9 @@ func migHandle(gpu, gi, ci int) nvml.Device {
 		GetMemoryInfo_v2Func: func() (nvml.Memory_v2, nvml.Return) {
 			return nvml.Memory_v2{Total: 4864 << 20, Used: 100 << 20, Free: 4764 << 20}, nvml.SUCCESS
 		},
+	}
+	h.GetAttributesFunc = func() (nvml.DeviceAttributes, nvml.Return) {
+		return nvml.DeviceAttributes{GpuInstanceSliceCount: 3}, nvml.SUCCESS
 	}
 	refuse(h)
 	return h

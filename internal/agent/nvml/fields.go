@@ -11,13 +11,15 @@ import (
 	"github.com/tangram-dev/tangram/internal/agent/device"
 )
 
-// fieldValue is one of the driver's numbered values that becomes a Field. All of a
-// device's are read by one call.
+// fieldKey names one of the driver's numbered values; scope is for those that belong to a
+// part of the device, such as a link.
+type fieldKey struct{ id, scope uint32 }
+
+// fieldValue is a numbered value that becomes a Field. All of a device's are read by one
+// call.
 type fieldValue struct {
 	field device.Field
-	id    uint32
-	// scope is for values that belong to a part of the device, such as a link.
-	scope uint32
+	fieldKey
 	// unit is what one of the driver's is in the Field's.
 	unit float64
 }
@@ -27,62 +29,82 @@ const allLinks = math.MaxUint32
 
 // fieldValues lists what is read. Fields that occur several times are sums.
 var fieldValues = []fieldValue{
-	{device.MemoryTemperature, nvml.FI_DEV_MEMORY_TEMP, 0, 1},
-	{device.Energy, nvml.FI_DEV_TOTAL_ENERGY_CONSUMPTION, 0, 1},
-	{device.PCIeReplays, nvml.FI_DEV_PCIE_REPLAY_COUNTER, 0, 1},
-	{device.ECCCorrected, nvml.FI_DEV_ECC_SBE_VOL_TOTAL, 0, 1},
-	{device.ECCUncorrected, nvml.FI_DEV_ECC_DBE_VOL_TOTAL, 0, 1},
-	{device.ECCCorrectedTotal, nvml.FI_DEV_ECC_SBE_AGG_TOTAL, 0, 1},
-	{device.ECCUncorrectedTotal, nvml.FI_DEV_ECC_DBE_AGG_TOTAL, 0, 1},
-	{device.RetiredPagesSingle, nvml.FI_DEV_RETIRED_SBE, 0, 1},
-	{device.RetiredPagesDouble, nvml.FI_DEV_RETIRED_DBE, 0, 1},
-	{device.RetiredPagesPending, nvml.FI_DEV_RETIRED_PENDING, 0, 1},
-	{device.RemappedCorrectable, nvml.FI_DEV_REMAPPED_COR, 0, 1},
-	{device.RemappedUncorrectable, nvml.FI_DEV_REMAPPED_UNC, 0, 1},
-	{device.RemapPending, nvml.FI_DEV_REMAPPED_PENDING, 0, 1},
-	{device.RemapFailed, nvml.FI_DEV_REMAPPED_FAILURE, 0, 1},
-	{device.NVLinkBandwidth, nvml.FI_DEV_NVLINK_THROUGHPUT_DATA_TX, allLinks, 1024},
-	{device.NVLinkBandwidth, nvml.FI_DEV_NVLINK_THROUGHPUT_DATA_RX, allLinks, 1024},
-	{device.NVLinkErrors, nvml.FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL, 0, 1},
-	{device.NVLinkErrors, nvml.FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL, 0, 1},
-	{device.NVLinkErrors, nvml.FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL, 0, 1},
-	{device.NVLinkErrors, nvml.FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL, 0, 1},
+	{device.MemoryTemperature, fieldKey{nvml.FI_DEV_MEMORY_TEMP, 0}, 1},
+	{device.Energy, fieldKey{nvml.FI_DEV_TOTAL_ENERGY_CONSUMPTION, 0}, 1},
+	{device.PCIeReplays, fieldKey{nvml.FI_DEV_PCIE_REPLAY_COUNTER, 0}, 1},
+	{device.ECCCorrected, fieldKey{nvml.FI_DEV_ECC_SBE_VOL_TOTAL, 0}, 1},
+	{device.ECCUncorrected, fieldKey{nvml.FI_DEV_ECC_DBE_VOL_TOTAL, 0}, 1},
+	{device.ECCCorrectedTotal, fieldKey{nvml.FI_DEV_ECC_SBE_AGG_TOTAL, 0}, 1},
+	{device.ECCUncorrectedTotal, fieldKey{nvml.FI_DEV_ECC_DBE_AGG_TOTAL, 0}, 1},
+	{device.RetiredPagesSingle, fieldKey{nvml.FI_DEV_RETIRED_SBE, 0}, 1},
+	{device.RetiredPagesDouble, fieldKey{nvml.FI_DEV_RETIRED_DBE, 0}, 1},
+	{device.RetiredPagesPending, fieldKey{nvml.FI_DEV_RETIRED_PENDING, 0}, 1},
+	{device.RemappedCorrectable, fieldKey{nvml.FI_DEV_REMAPPED_COR, 0}, 1},
+	{device.RemappedUncorrectable, fieldKey{nvml.FI_DEV_REMAPPED_UNC, 0}, 1},
+	{device.RemapPending, fieldKey{nvml.FI_DEV_REMAPPED_PENDING, 0}, 1},
+	{device.RemapFailed, fieldKey{nvml.FI_DEV_REMAPPED_FAILURE, 0}, 1},
+	{device.NVLinkBandwidth, fieldKey{nvml.FI_DEV_NVLINK_THROUGHPUT_DATA_TX, allLinks}, 1024},
+	{device.NVLinkBandwidth, fieldKey{nvml.FI_DEV_NVLINK_THROUGHPUT_DATA_RX, allLinks}, 1024},
+	{device.NVLinkErrors, fieldKey{nvml.FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL, 0}, 1},
+	{device.NVLinkErrors, fieldKey{nvml.FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL, 0}, 1},
+	{device.NVLinkErrors, fieldKey{nvml.FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL, 0}, 1},
+	{device.NVLinkErrors, fieldKey{nvml.FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL, 0}, 1},
 }
 
-// recoveryField is the driver's verdict, read along with the others.
-const recoveryField = nvml.FI_DEV_GET_GPU_RECOVERY_ACTION
+// recovery is the driver's verdict, which is read along with the others.
+var recovery = fieldKey{nvml.FI_DEV_GET_GPU_RECOVERY_ACTION, 0}
 
 // readFields reads the numbered values of a device with so many NVLinks into values, and
-// returns the driver's verdict on what it needs.
-func readFields(r *reader, h nvml.Device, links int, values map[device.Field]float64) device.Recovery {
-	// One array for the call; the driver writes the answers into it.
-	ask := make([]nvml.FieldValue, 0, len(fieldValues)+1+links)
+// returns the driver's verdict on what it needs. What the device said it has not is not
+// asked for again: asking costs as much as an answer.
+func readFields(r *reader, g *gpu, h nvml.Device, links int, values map[device.Field]float64) device.Recovery {
+	wanted := make([]fieldValue, 0, len(fieldValues)+links)
+	g.mu.Lock()
+	add := func(f fieldValue) {
+		if !g.lacks[f.fieldKey] {
+			wanted = append(wanted, f)
+		}
+	}
 	for _, f := range fieldValues {
-		ask = append(ask, nvml.FieldValue{FieldId: f.id, ScopeId: f.scope})
+		add(f)
 	}
-	ask = append(ask, nvml.FieldValue{FieldId: recoveryField})
 	for i := range links {
-		ask = append(ask, nvml.FieldValue{FieldId: nvml.FI_DEV_NVLINK_GET_STATE, ScopeId: uint32(i)})
+		add(fieldValue{device.NVLinksActive, fieldKey{nvml.FI_DEV_NVLINK_GET_STATE, uint32(i)}, 1})
 	}
-	got, ok := read(r, "nvmlDeviceGetFieldValues", func() ([]nvml.FieldValue, nvml.Return) {
-		ret := h.GetFieldValues(ask)
-		return ask, ret
-	})
+	g.mu.Unlock()
+	keys := []fieldKey{recovery}
+	for _, f := range wanted {
+		keys = append(keys, f.fieldKey)
+	}
+	got, ok := askFields(r, h, keys)
 	if !ok {
 		return device.RecoveryNone
 	}
-	for i, f := range fieldValues {
-		if v, ok := number(got[i]); ok {
+	for i, f := range wanted {
+		if v, ok := number(got[i+1]); ok {
 			values[f.field] += v * f.unit
+		} else if nvml.Return(got[i+1].NvmlReturn) == nvml.ERROR_NOT_SUPPORTED {
+			g.mu.Lock()
+			if g.lacks == nil {
+				g.lacks = map[fieldKey]bool{}
+			}
+			g.lacks[f.fieldKey] = true
+			g.mu.Unlock()
 		}
 	}
-	recovery, _ := number(got[len(fieldValues)])
-	for _, state := range got[len(fieldValues)+1:] {
-		if v, ok := number(state); ok {
-			values[device.NVLinksActive] += v
+	verdict, _ := number(got[0])
+	return recoveries[nvml.DeviceGpuRecoveryAction(verdict)]
+}
+
+// askFields asks for numbered values in one call.
+func askFields(r *reader, h nvml.Device, keys []fieldKey) ([]nvml.FieldValue, bool) {
+	return read(r, "nvmlDeviceGetFieldValues", func() ([]nvml.FieldValue, nvml.Return) {
+		ask := make([]nvml.FieldValue, len(keys)) // the driver writes the answers into it
+		for i, k := range keys {
+			ask[i] = nvml.FieldValue{FieldId: k.id, ScopeId: k.scope}
 		}
-	}
-	return recoveries[nvml.DeviceGpuRecoveryAction(recovery)]
+		return ask, h.GetFieldValues(ask)
+	})
 }
 
 // number decodes an answer; false when the driver has none.

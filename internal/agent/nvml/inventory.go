@@ -123,7 +123,7 @@ func (b *Backend) describe(ctx context.Context, g *gpu) (*device.Device, nvlinks
 	d.Fabric = b.fabric(&optional, h)
 	links := b.nvlinks(&optional, h)
 	d.NVLinks = links.total
-	if d.MIG, err = b.describeMIG(&optional, h, memory.Total); err != nil {
+	if d.MIG, err = b.describeMIG(&optional, g, h, memory.Total); err != nil {
 		return nil, nvlinks{}, err
 	}
 	cores, _ := read(&optional, "nvmlDeviceGetNumGpuCores", h.GetNumGpuCores)
@@ -134,7 +134,7 @@ func (b *Backend) describe(ctx context.Context, g *gpu) (*device.Device, nvlinks
 
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.known = d
+	g.known, g.lacks = d, nil
 	return d, links, nil
 }
 
@@ -248,19 +248,19 @@ var brands = map[nvml.BrandType]string{
 	nvml.BRAND_QUADRO:         "Quadro",
 	nvml.BRAND_TESLA:          "Tesla",
 	nvml.BRAND_NVS:            "NVS",
-	nvml.BRAND_GRID:           "Grid",
+	nvml.BRAND_GRID:           "GRID",
 	nvml.BRAND_GEFORCE:        "GeForce",
-	nvml.BRAND_TITAN:          "Titan",
-	nvml.BRAND_NVIDIA_VAPPS:   "NvidiaVApps",
-	nvml.BRAND_NVIDIA_VPC:     "NvidiaVPC",
-	nvml.BRAND_NVIDIA_VCS:     "NvidiaVCS",
-	nvml.BRAND_NVIDIA_VWS:     "NvidiaVWS",
-	nvml.BRAND_QUADRO_RTX:     "QuadroRTX",
-	nvml.BRAND_NVIDIA_RTX:     "NvidiaRTX",
-	nvml.BRAND_NVIDIA:         "Nvidia",
-	nvml.BRAND_GEFORCE_RTX:    "GeForceRTX",
-	nvml.BRAND_TITAN_RTX:      "TitanRTX",
-	nvml.BRAND_NVIDIA_VGAMING: "NvidiaCloudGaming",
+	nvml.BRAND_TITAN:          "TITAN",
+	nvml.BRAND_NVIDIA_VAPPS:   "NVIDIA Virtual Applications",
+	nvml.BRAND_NVIDIA_VPC:     "NVIDIA Virtual PC",
+	nvml.BRAND_NVIDIA_VCS:     "NVIDIA Virtual Compute Server",
+	nvml.BRAND_NVIDIA_VWS:     "NVIDIA RTX Virtual Workstation",
+	nvml.BRAND_NVIDIA_VGAMING: "NVIDIA vGaming",
+	nvml.BRAND_QUADRO_RTX:     "Quadro RTX",
+	nvml.BRAND_NVIDIA_RTX:     "NVIDIA RTX",
+	nvml.BRAND_NVIDIA:         "NVIDIA",
+	nvml.BRAND_GEFORCE_RTX:    "GeForce RTX",
+	nvml.BRAND_TITAN_RTX:      "TITAN RTX",
 }
 
 var architectures = map[nvml.DeviceArchitecture]string{

@@ -64,7 +64,7 @@ func TestInventory(t *testing.T) {
 	got.MIG = nil
 	want := device.Device{
 		Index: 5, Minor: 5, UUID: "GPU-5", Vendor: "nvidia",
-		Model: "Mock NVIDIA A100-SXM4-40GB", Brand: "Nvidia", Architecture: "Ampere", ComputeCapability: "8.0",
+		Model: "Mock NVIDIA A100-SXM4-40GB", Brand: "NVIDIA", Architecture: "Ampere", ComputeCapability: "8.0",
 		MemoryMiB: 40960, SMs: 108, NUMA: 1,
 		PCIBusID: "0000:15:00.0", PCIDeviceID: "0x20b010de", PCIeGen: 4, PCIeWidth: 16, NVLinks: 12,
 		Fabric: "ab000000-0000-0000-0000-000000000001.7",

@@ -7,9 +7,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
 
@@ -27,31 +29,67 @@ type migDevice struct {
 	handle                       nvml.Device
 	uuid                         string
 	gpuInstance, computeInstance int
+	// slices are the compute slices of the GPU instance, 0 when unknown.
+	slices int
 }
+
+// gpuInstance is a GPU instance with its profile.
+type gpuInstance struct {
+	profile
+	nvml.GpuInstanceInfo
+}
+
+// cuts are the MIG devices of a device, which are kept since the driver needs more than
+// 10 ms to find each.
+type cuts struct {
+	devices []migDevice
+	// instances are the GPU instances that existed, sorted; nil when not looked at.
+	instances []int
+	at        time.Time
+}
+
+// cutsLast is how long MIG devices are taken for known while the GPU instances stay the
+// same: somebody else may have made other compute instances in them.
+const cutsLast = 5 * time.Minute
 
 // describeMIG reads how a device can be cut and is cut; nil where it cannot be. An
 // instance that somebody divided into several compute instances is listed once for each
 // of them; one without any has no UUID and the compute instance -1.
-func (b *Backend) describeMIG(r *reader, h nvml.Device, totalBytes uint64) (*device.MIG, error) {
+func (b *Backend) describeMIG(r *reader, g *gpu, h nvml.Device, totalBytes uint64) (*device.MIG, error) {
 	mode, ok := read(r, "nvmlDeviceGetMigMode", paired(h.GetMigMode))
 	if !ok {
 		return nil, nil
 	}
 	out := &device.MIG{Enabled: mode.a == nvml.DEVICE_MIG_ENABLE}
-	profiles := b.profiles(r, h, totalBytes)
+	profiles := b.profiles(r, g, h, totalBytes)
 	for _, p := range profiles {
 		out.Profiles = append(out.Profiles, p.Profile)
 	}
 	if !out.Enabled {
 		return out, nil
 	}
-	devices := b.migDevices(r, h)
-	for _, p := range profiles {
-		found, err := b.instances(r.ctx, r.lane, h, p, devices)
-		if err != nil {
-			return nil, err
-		}
-		out.Instances = append(out.Instances, found...)
+	found, err := b.gpuInstances(r.ctx, r.lane, h, profiles)
+	if err != nil {
+		return nil, err
+	}
+	var ids []int
+	for _, i := range found {
+		ids = append(ids, int(i.GpuInstanceInfo.Id))
+	}
+	slices.Sort(ids)
+	g.mu.Lock()
+	if g.cuts != nil && (!slices.Equal(g.cuts.instances, ids) || time.Since(g.cuts.at) > cutsLast) {
+		g.cuts = nil
+	}
+	g.mu.Unlock()
+	devices := b.migDevices(r, g, h)
+	g.mu.Lock()
+	if g.cuts != nil {
+		g.cuts.instances = ids
+	}
+	g.mu.Unlock()
+	for _, i := range found {
+		out.Instances = append(out.Instances, i.describe(devices)...)
 	}
 	slices.SortFunc(out.Instances, func(x, y device.Instance) int {
 		return cmp.Or(cmp.Compare(x.Start, y.Start), cmp.Compare(x.ComputeInstance, y.ComputeInstance))
@@ -59,8 +97,15 @@ func (b *Backend) describeMIG(r *reader, h nvml.Device, totalBytes uint64) (*dev
 	return out, nil
 }
 
-// profiles lists the profiles that a device offers, sorted by ID.
-func (b *Backend) profiles(r *reader, h nvml.Device, totalBytes uint64) []profile {
+// profiles lists the profiles that a device offers, sorted by ID. They are built in, so
+// they are read once; older drivers do not know the places while MIG is off.
+func (b *Backend) profiles(r *reader, g *gpu, h nvml.Device, totalBytes uint64) []profile {
+	g.mu.Lock()
+	known := g.profiles
+	g.mu.Unlock()
+	if known != nil {
+		return known
+	}
 	var out []profile
 	for kind := range nvml.GPU_INSTANCE_PROFILE_COUNT {
 		info, ok := read(r, "nvmlDeviceGetGpuInstanceProfileInfo", func() (nvml.GpuInstanceProfileInfo, nvml.Return) {
@@ -93,12 +138,37 @@ func (b *Backend) profiles(r *reader, h nvml.Device, totalBytes uint64) []profil
 		out = append(out, p)
 	}
 	slices.SortFunc(out, func(x, y profile) int { return cmp.Compare(x.ID, y.ID) })
+	if r.err == nil && !slices.ContainsFunc(out, func(p profile) bool { return len(p.Starts) == 0 }) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.profiles = out
+	}
 	return out
 }
 
-// migDevices lists the MIG devices that exist.
-func (b *Backend) migDevices(r *reader, h nvml.Device) []migDevice {
-	var out []migDevice
+// migDevices lists the MIG devices that exist, from what is kept of them.
+func (b *Backend) migDevices(r *reader, g *gpu, h nvml.Device) []migDevice {
+	g.mu.Lock()
+	known := g.cuts
+	g.mu.Unlock()
+	if known != nil {
+		return known.devices
+	}
+	fresh := &cuts{at: time.Now()}
+	b.eachMIGDevice(r, h, func(m migDevice) bool {
+		fresh.devices = append(fresh.devices, m)
+		return true
+	})
+	if r.err == nil {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.cuts = fresh
+	}
+	return fresh.devices
+}
+
+// eachMIGDevice asks the driver for the MIG devices, until yield returns false.
+func (b *Backend) eachMIGDevice(r *reader, h nvml.Device, yield func(migDevice) bool) {
 	count, _ := read(r, "nvmlDeviceGetMaxMigDeviceCount", h.GetMaxMigDeviceCount)
 	for i := range count {
 		handle, ok := read(r, "nvmlDeviceGetMigDeviceHandleByIndex", func() (nvml.Device, nvml.Return) {
@@ -112,47 +182,58 @@ func (b *Backend) migDevices(r *reader, h nvml.Device) []migDevice {
 		m.gpuInstance, ok1 = read(r, "nvmlDeviceGetGpuInstanceId", handle.GetGpuInstanceId)
 		m.computeInstance, ok2 = read(r, "nvmlDeviceGetComputeInstanceId", handle.GetComputeInstanceId)
 		m.uuid, ok3 = read(r, "nvmlDeviceGetUUID", handle.GetUUID)
-		if ok1 && ok2 && ok3 {
-			out = append(out, m)
+		if attributes, ok := read(r, "nvmlDeviceGetAttributes_v2", handle.GetAttributes); ok {
+			m.slices = int(attributes.GpuInstanceSliceCount)
+		}
+		if ok1 && ok2 && ok3 && !yield(m) {
+			return
 		}
 	}
-	return out
 }
 
-// instances lists the instances of one profile.
-func (b *Backend) instances(ctx context.Context, l *lane, h nvml.Device, p profile, devices []migDevice) ([]device.Instance, error) {
-	info := p.info
-	info.InstanceCount = room(info.InstanceCount)
-	handles, err := get(ctx, b, l, "nvmlDeviceGetGpuInstances", func() ([]nvml.GpuInstance, nvml.Return) {
-		return h.GetGpuInstances(&info)
-	})
-	if errors.Is(err, device.ErrNotSupported) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("list MIG instances (needs CAP_SYS_ADMIN): %w", err)
-	}
-	var out []device.Instance
-	for _, handle := range handles {
-		got, err := get(ctx, b, l, "nvmlGpuInstanceGetInfo", handle.GetInfo)
-		if err != nil {
-			return nil, fmt.Errorf("read a MIG instance: %w", err)
+// forgetCuts makes the next reader ask the driver for the MIG devices.
+func (g *gpu) forgetCuts() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.cuts = nil
+}
+
+// gpuInstances lists the instances of a device.
+func (b *Backend) gpuInstances(ctx context.Context, l *lane, h nvml.Device, profiles []profile) ([]gpuInstance, error) {
+	var out []gpuInstance
+	for _, p := range profiles {
+		info := p.info
+		info.InstanceCount = room(info.InstanceCount)
+		handles, err := get(ctx, b, l, "nvmlDeviceGetGpuInstances", func() ([]nvml.GpuInstance, nvml.Return) {
+			return h.GetGpuInstances(&info)
+		})
+		if errors.Is(err, device.ErrNotSupported) {
+			continue
 		}
-		out = append(out, instance(p, got, devices)...)
+		if err != nil {
+			return nil, fmt.Errorf("list MIG instances (needs CAP_SYS_ADMIN): %w", err)
+		}
+		for _, handle := range handles {
+			got, err := get(ctx, b, l, "nvmlGpuInstanceGetInfo", handle.GetInfo)
+			if err != nil {
+				return nil, fmt.Errorf("read a MIG instance: %w", err)
+			}
+			out = append(out, gpuInstance{p, got})
+		}
 	}
 	return out, nil
 }
 
-// instance is what device says of a GPU instance: once for each of its MIG devices.
-func instance(p profile, got nvml.GpuInstanceInfo, devices []migDevice) []device.Instance {
+// describe is what device says of a GPU instance: once for each of its MIG devices.
+func (i gpuInstance) describe(devices []migDevice) []device.Instance {
 	base := device.Instance{
-		GPUInstance:     int(got.Id),
+		GPUInstance:     int(i.GpuInstanceInfo.Id),
 		ComputeInstance: -1,
-		ProfileID:       p.ID,
-		Profile:         p.Name,
-		Start:           int(got.Placement.Start),
-		Size:            int(got.Placement.Size),
-		MemoryMiB:       p.MemoryMiB,
+		ProfileID:       i.profile.ID,
+		Profile:         i.profile.Name,
+		Start:           int(i.Placement.Start),
+		Size:            int(i.Placement.Size),
+		MemoryMiB:       i.MemoryMiB,
 	}
 	var out []device.Instance
 	for _, m := range devices {
@@ -195,6 +276,7 @@ func (b *Backend) SetMIG(ctx context.Context, uuid string, on bool) error {
 	if mode.a == want && mode.b == want {
 		return nil
 	}
+	defer g.forgetCuts()
 	activation, err := change(ctx, b, g.lane, "nvmlDeviceSetMigMode", func() (nvml.Return, nvml.Return) {
 		return h.SetMigMode(want)
 	})
@@ -239,7 +321,7 @@ func (b *Backend) create(ctx context.Context, uuid string, profileID, start int)
 		return device.Instance{}, err
 	}
 	r := &reader{ctx: ctx, b: b, lane: g.lane}
-	profiles := b.profiles(r, h, memory.Total)
+	profiles := b.profiles(r, g, h, memory.Total)
 	if r.err != nil {
 		return device.Instance{}, r.err
 	}
@@ -257,7 +339,7 @@ func (b *Backend) create(ctx context.Context, uuid string, profileID, start int)
 		return h.CreateGpuInstanceWithPlacement(&p.info, &place)
 	})
 	if err != nil {
-		return device.Instance{}, err
+		return device.Instance{}, b.explain(ctx, g.lane, h, profiles, place, err)
 	}
 	made, err := b.fill(ctx, g, h, gi, p)
 	if err != nil {
@@ -268,6 +350,22 @@ func (b *Backend) create(ctx context.Context, uuid string, profileID, start int)
 	return made, nil
 }
 
+// explain adds who is in the way to the error of a creation that failed. The driver calls
+// a place that is taken an invalid argument.
+func (b *Backend) explain(ctx context.Context, l *lane, h nvml.Device, profiles []profile, place nvml.GpuInstancePlacement, err error) error {
+	if broken(err) {
+		return err
+	}
+	found, _ := b.gpuInstances(ctx, l, h, profiles)
+	for _, i := range found {
+		other := i.describe(nil)[0]
+		if int(place.Start) < other.Start+other.Size && other.Start < int(place.Start+place.Size) {
+			return fmt.Errorf("%w by instance %d, a %s at slice %d: %w", device.ErrBusy, other.GPUInstance, other.Profile, other.Start, err)
+		}
+	}
+	return err
+}
+
 // fill makes one compute instance over all of a GPU instance.
 func (b *Backend) fill(ctx context.Context, g *gpu, h nvml.Device, gi nvml.GpuInstance, p profile) (device.Instance, error) {
 	info, err := get(ctx, b, g.lane, "nvmlGpuInstanceGetInfo", gi.GetInfo)
@@ -276,9 +374,10 @@ func (b *Backend) fill(ctx context.Context, g *gpu, h nvml.Device, gi nvml.GpuIn
 	}
 	r := &reader{ctx: ctx, b: b, lane: g.lane}
 	var whole *nvml.ComputeInstanceProfileInfo
-	for _, c := range b.computeProfiles(r, gi) {
-		if c.SliceCount == p.info.SliceCount && (whole == nil || c.MultiprocessorCount > whole.MultiprocessorCount) {
+	for c := range b.computeProfiles(r, gi, computeKinds(p.info.SliceCount)) {
+		if c.SliceCount == p.info.SliceCount {
 			whole = &c
+			break
 		}
 	}
 	if r.err != nil {
@@ -287,36 +386,64 @@ func (b *Backend) fill(ctx context.Context, g *gpu, h nvml.Device, gi nvml.GpuIn
 	if whole == nil {
 		return device.Instance{}, fmt.Errorf("%w: no compute instance covers all of %s", device.ErrNotSupported, p.Name)
 	}
-	ci, err := change(ctx, b, g.lane, "nvmlGpuInstanceCreateComputeInstance", func() (nvml.ComputeInstance, nvml.Return) {
+	if _, err := change(ctx, b, g.lane, "nvmlGpuInstanceCreateComputeInstance", func() (nvml.ComputeInstance, nvml.Return) {
 		return gi.CreateComputeInstance(whole)
-	})
-	if err != nil {
+	}); err != nil {
 		return device.Instance{}, err
 	}
-	made, err := get(ctx, b, g.lane, "nvmlComputeInstanceGetInfo_v2", ci.GetInfo)
-	if err != nil {
-		return device.Instance{}, err
-	}
-	for _, one := range instance(p, info, b.migDevices(r, h)) {
-		if one.UUID != "" && one.ComputeInstance == int(made.Id) {
-			return one, nil
+	var made []migDevice
+	b.eachMIGDevice(r, h, func(m migDevice) bool {
+		if m.gpuInstance == int(info.Id) {
+			made = append(made, m)
 		}
+		return len(made) == 0 // there is but one
+	})
+	if len(made) == 0 {
+		return device.Instance{}, errors.Join(fmt.Errorf("the driver does not list the instance it made: %w", device.ErrNotFound), r.err)
 	}
-	return device.Instance{}, errors.Join(fmt.Errorf("the driver does not list the instance it made: %w", device.ErrNotFound), r.err)
+	g.mu.Lock()
+	if g.cuts != nil {
+		ids := append(slices.Clone(g.cuts.instances), int(info.Id))
+		slices.Sort(ids)
+		g.cuts = &cuts{devices: append(slices.Clone(g.cuts.devices), made...), instances: ids, at: g.cuts.at}
+	}
+	g.mu.Unlock()
+	return gpuInstance{p, info}.describe(made)[0], nil
 }
 
-// computeProfiles lists the kinds of compute instance that a GPU instance offers.
-func (b *Backend) computeProfiles(r *reader, gi nvml.GpuInstance) []nvml.ComputeInstanceProfileInfo {
-	var out []nvml.ComputeInstanceProfileInfo
+// computeKinds are the kinds of compute instance, that with so many slices first: the
+// driver needs milliseconds to say what each is.
+func computeKinds(slices uint32) []int {
+	first := map[uint32]int{
+		1: nvml.COMPUTE_INSTANCE_PROFILE_1_SLICE,
+		2: nvml.COMPUTE_INSTANCE_PROFILE_2_SLICE,
+		3: nvml.COMPUTE_INSTANCE_PROFILE_3_SLICE,
+		4: nvml.COMPUTE_INSTANCE_PROFILE_4_SLICE,
+		6: nvml.COMPUTE_INSTANCE_PROFILE_6_SLICE,
+		7: nvml.COMPUTE_INSTANCE_PROFILE_7_SLICE,
+		8: nvml.COMPUTE_INSTANCE_PROFILE_8_SLICE,
+	}
+	out := []int{first[slices]}
 	for kind := range nvml.COMPUTE_INSTANCE_PROFILE_COUNT {
-		info, ok := read(r, "nvmlGpuInstanceGetComputeInstanceProfileInfo", func() (nvml.ComputeInstanceProfileInfo, nvml.Return) {
-			return gi.GetComputeInstanceProfileInfo(kind, nvml.COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED)
-		})
-		if ok {
-			out = append(out, info)
+		if kind != out[0] {
+			out = append(out, kind)
 		}
 	}
 	return out
+}
+
+// computeProfiles are the kinds of compute instance that a GPU instance offers.
+func (b *Backend) computeProfiles(r *reader, gi nvml.GpuInstance, kinds []int) iter.Seq[nvml.ComputeInstanceProfileInfo] {
+	return func(yield func(nvml.ComputeInstanceProfileInfo) bool) {
+		for _, kind := range kinds {
+			info, ok := read(r, "nvmlGpuInstanceGetComputeInstanceProfileInfo", func() (nvml.ComputeInstanceProfileInfo, nvml.Return) {
+				return gi.GetComputeInstanceProfileInfo(kind, nvml.COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED)
+			})
+			if ok && !yield(info) {
+				return
+			}
+		}
+	}
 }
 
 // DestroyInstance implements device.Backend.
@@ -333,6 +460,7 @@ func (b *Backend) DestroyInstance(ctx context.Context, uuid string, gpuInstance 
 			return h.GetGpuInstanceById(gpuInstance)
 		})
 		if err == nil {
+			defer g.forgetCuts()
 			err = b.remove(ctx, g.lane, gi)
 		}
 	}
@@ -345,7 +473,7 @@ func (b *Backend) DestroyInstance(ctx context.Context, uuid string, gpuInstance 
 // remove destroys a GPU instance with its compute instances.
 func (b *Backend) remove(ctx context.Context, l *lane, gi nvml.GpuInstance) error {
 	r := &reader{ctx: ctx, b: b, lane: l}
-	for _, p := range b.computeProfiles(r, gi) {
+	for p := range b.computeProfiles(r, gi, computeKinds(1)) {
 		p.InstanceCount = room(p.InstanceCount)
 		found, err := get(ctx, b, l, "nvmlGpuInstanceGetComputeInstances", func() ([]nvml.ComputeInstance, nvml.Return) {
 			return gi.GetComputeInstances(&p)

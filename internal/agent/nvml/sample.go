@@ -35,6 +35,8 @@ func (b *Backend) Sample(ctx context.Context) ([]device.Sample, error) {
 }
 
 func (b *Backend) sample(ctx context.Context, g *gpu) device.Sample {
+	g.sampling.Lock()
+	defer g.sampling.Unlock()
 	err := b.attach(ctx, g)
 	g.mu.Lock()
 	h, uuid, links := g.handle, g.uuid, 0
@@ -56,20 +58,17 @@ func (b *Backend) sample(ctx context.Context, g *gpu) device.Sample {
 		s.Values[device.ClockEventReasons] = float64(mask)
 		s.Throttle = throttleNames(mask)
 	}
-	s.Recovery = readFields(r, h, links, s.Values)
+	s.Recovery = readFields(r, g, h, links, s.Values)
 
-	var slices []migDevice
+	var devices []migDevice
+	cut := false
 	if mode, ok := read(r, "nvmlDeviceGetMigMode", paired(h.GetMigMode)); ok && mode.a == nvml.DEVICE_MIG_ENABLE {
-		slices = b.migDevices(r, h)
-		s.Instances = b.sampleInstances(r, g, h, slices)
+		cut, devices = true, b.migDevices(r, g, h)
 	}
-	if _, ok := s.Values[device.Utilization]; !ok {
-		// A device in MIG mode has no utilization of its own, but the monitor knows.
-		if v, ok := b.monitor(r, g, h, wholeDevice); ok {
-			s.Values[device.Utilization] = v
-		}
+	s.Processes = b.processes(r, g, h, devices)
+	if cut {
+		b.sampleInstances(r, g, h, devices, &s)
 	}
-	s.Processes = b.processes(r, g, h, slices)
 
 	if r.err == nil && len(s.Values) == 0 {
 		r.err = fmt.Errorf("device %d reports nothing", g.index)
@@ -141,36 +140,25 @@ func clockReasons(r *reader, h nvml.Device) (uint64, bool) {
 	return read(r, "nvmlDeviceGetCurrentClocksThrottleReasons", h.GetCurrentClocksThrottleReasons)
 }
 
-// sampleInstances reads what can be told apart by MIG instance.
-func (b *Backend) sampleInstances(r *reader, g *gpu, h nvml.Device, devices []migDevice) map[string]map[device.Field]float64 {
-	out := map[string]map[device.Field]float64{}
-	for _, m := range devices {
-		values := map[device.Field]float64{}
-		readMemory(r, m.handle, values)
-		if v, ok := b.monitor(r, g, h, m.gpuInstance); ok {
-			values[device.Utilization] = v
-		}
-		out[m.uuid] = values
-	}
-	b.forget(r, g, devices)
-	return out
-}
-
 // processes lists who uses the device, sorted by process and instance.
 func (b *Backend) processes(r *reader, g *gpu, h nvml.Device, devices []migDevice) []device.Process {
 	const none = math.MaxUint32 // of instance numbers
 	found, _ := read(r, "nvmlDeviceGetComputeRunningProcesses_v3", h.GetComputeRunningProcesses)
 	clients, _ := read(r, "nvmlDeviceGetMPSComputeRunningProcesses_v3", h.GetMPSComputeRunningProcesses)
-	shares := b.processShares(r, g, h)
+	found = append(found, clients...)
+	if len(found) == 0 {
+		return nil
+	}
+	shares, known := b.processShares(r, g, h)
 
 	var out []device.Process
-	for _, p := range append(found, clients...) {
+	for _, p := range found {
 		one := device.Process{PID: int(p.Pid), SMPercent: -1}
 		if p.UsedGpuMemory != math.MaxUint64 { // the driver's "unknown"
 			one.MemoryMiB = int64(p.UsedGpuMemory >> 20)
 		}
-		if share, ok := shares[p.Pid]; ok {
-			one.SMPercent = share
+		if known {
+			one.SMPercent = shares[p.Pid] // the driver does not list those that did nothing
 		}
 		for _, m := range devices {
 			if p.GpuInstanceId != none && m.gpuInstance == int(p.GpuInstanceId) && m.computeInstance == int(p.ComputeInstanceId) {
@@ -187,25 +175,32 @@ func (b *Backend) processes(r *reader, g *gpu, h nvml.Device, devices []migDevic
 	return slices.CompactFunc(out, func(x, y device.Process) bool { return order(x, y) == 0 })
 }
 
-// processShares is the newest share of SM time of each process since the last sample.
-func (b *Backend) processShares(r *reader, g *gpu, h nvml.Device) map[uint32]int {
+// processShares are the shares of SM time of the processes that did something since the
+// last sample, or in the last second where that is longer ago; false when the driver does
+// not say.
+func (b *Backend) processShares(r *reader, g *gpu, h nvml.Device) (map[uint32]int, bool) {
+	now := time.Now()
 	g.mu.Lock()
-	since := g.seen
+	since := now.Add(-time.Second)
+	if !g.sampled.IsZero() && g.sampled.Before(since) {
+		since = g.sampled
+	}
+	g.sampled = now
 	g.mu.Unlock()
-	samples, _ := read(r, "nvmlDeviceGetProcessUtilization", func() ([]nvml.ProcessUtilizationSample, nvml.Return) {
-		return h.GetProcessUtilization(since)
+	samples, ok := read(r, "nvmlDeviceGetProcessUtilization", func() ([]nvml.ProcessUtilizationSample, nvml.Return) {
+		samples, ret := h.GetProcessUtilization(uint64(since.UnixMicro()))
+		if ret == nvml.ERROR_NOT_FOUND { // nobody did anything
+			return nil, nvml.SUCCESS
+		}
+		return samples, ret
 	})
-	out, newest := map[uint32]int{}, map[uint32]uint64{}
+	shares, newest := map[uint32]int{}, map[uint32]uint64{}
 	for _, s := range samples {
 		if s.TimeStamp >= newest[s.Pid] && s.SmUtil <= 100 {
-			newest[s.Pid], out[s.Pid] = s.TimeStamp, int(s.SmUtil)
+			newest[s.Pid], shares[s.Pid] = s.TimeStamp, int(s.SmUtil)
 		}
-		since = max(since, s.TimeStamp)
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.seen = since
-	return out
+	return shares, ok
 }
 
 func mib(bytes uint64) float64 { return float64(bytes) / (1 << 20) }

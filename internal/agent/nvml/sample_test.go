@@ -55,7 +55,9 @@ func TestSample(t *testing.T) {
 		}
 		return nvml.FEATURE_DISABLED, nvml.SUCCESS
 	}
+	var asked []int
 	d.GetFieldValuesFunc = func(values []nvml.FieldValue) nvml.Return {
+		asked = append(asked, len(values))
 		return answer(values, map[uint32]uint64{
 			nvml.FI_DEV_MEMORY_TEMP:                       55,
 			nvml.FI_DEV_TOTAL_ENERGY_CONSUMPTION:          123456789,
@@ -114,8 +116,8 @@ func TestSample(t *testing.T) {
 	}
 	processes := []device.Process{
 		{PID: 200, MemoryMiB: 512, SMPercent: 40},
-		{PID: 250, MemoryMiB: 1024, SMPercent: -1},
-		{PID: 300, MemoryMiB: 0, SMPercent: -1},
+		{PID: 250, MemoryMiB: 1024, SMPercent: 0},
+		{PID: 300, MemoryMiB: 0, SMPercent: 0},
 	}
 	if diff := cmp.Diff(processes, s.Processes); diff != "" {
 		t.Errorf("processes (-want +got):\n%s", diff)
@@ -123,8 +125,14 @@ func TestSample(t *testing.T) {
 	if _, err := b.Sample(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]uint64{0, 70}, since); diff != "" {
-		t.Errorf("process shares were asked since (-want +got):\n%s", diff)
+	for i, last := range since {
+		if ago := time.Since(time.UnixMicro(int64(last))); ago < time.Second || ago > time.Minute {
+			t.Errorf("sample %d asked for process shares of the last %s, want a second", i, ago)
+		}
+	}
+	// 20 numbered values, 3 links and the verdict; then the 11 it has, with the links'.
+	if diff := cmp.Diff([]int{24, 12}, asked); diff != "" {
+		t.Errorf("numbered values asked for (-want +got):\n%s", diff)
 	}
 }
 
@@ -138,11 +146,13 @@ func TestSampleInstances(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := b.Inventory(t.Context()); err != nil { // how many slices there are
+		t.Fatal(err)
+	}
 	d := m.device(0)
 	d.GetComputeRunningProcessesFunc = func() ([]nvml.ProcessInfo, nvml.Return) {
 		return []nvml.ProcessInfo{{Pid: 42, UsedGpuMemory: 1 << 20, GpuInstanceId: uint32(made.GPUInstance), ComputeInstanceId: uint32(made.ComputeInstance)}}, nvml.SUCCESS
 	}
-	// The monitor has samples of the instance; those of the whole device fail.
 	var alive atomic.Int64
 	m.GpmSampleAllocFunc = func() (nvml.GpmSample, nvml.Return) {
 		alive.Add(1)
@@ -174,10 +184,25 @@ func TestSampleInstances(t *testing.T) {
 		if diff := cmp.Diff(map[string]map[device.Field]float64{made.UUID: want}, s.Instances); diff != "" {
 			t.Errorf("round %d: instances (-want +got):\n%s", round, diff)
 		}
+		if got, ok := s.Values[device.Utilization]; ok != (round == 1) || ok && math.Abs(got-33.5*3/7) > 1e-9 {
+			t.Errorf("round %d: utilization of the device %v, %v; want three sevenths of the instance's", round, got, ok)
+		}
 		if len(s.Processes) != 1 || s.Processes[0].Instance != made.UUID {
 			t.Errorf("round %d: processes %+v, want one on %s", round, s.Processes, made.UUID)
 		}
 	}
+
+	// The monitor is dear: it rests, and what it said last holds.
+	b.gpus[0].monitorNext = time.Now().Add(time.Hour)
+	before := m.observed["nvmlGpmMigSampleGet"]
+	samples, err := b.Sample(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u := samples[0].Instances[made.UUID][device.Utilization]; u != 33.5 || m.observed["nvmlGpmMigSampleGet"] != before {
+		t.Errorf("while the monitor rests: utilization %v, %d questions more", u, m.observed["nvmlGpmMigSampleGet"]-before)
+	}
+
 	if err := b.DestroyInstance(t.Context(), "GPU-0", made.GPUInstance); err != nil {
 		t.Fatal(err)
 	}
@@ -186,6 +211,68 @@ func TestSampleInstances(t *testing.T) {
 	}
 	if n := alive.Load(); n != 0 {
 		t.Errorf("%d of the monitor's samples were not given back", n)
+	}
+}
+
+// TestSampleIdleInstance: the driver is not asked about an instance that nobody uses, and
+// one that somebody else destroyed is noticed.
+func TestSampleIdleInstance(t *testing.T) {
+	m := newMachine(t, 1)
+	b := m.open()
+	if err := b.SetMIG(t.Context(), "GPU-0", true); err != nil {
+		t.Fatal(err)
+	}
+	var made []device.Instance
+	for start := range 2 {
+		one, err := b.CreateInstance(t.Context(), "GPU-0", oneSlice, start)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made = append(made, one)
+	}
+	if _, err := b.Inventory(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	listed := m.observed["nvmlDeviceGetMigDeviceHandleByIndex"]
+	for range 3 {
+		samples, err := b.Sample(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := map[device.Field]float64{device.MemoryUsed: 100, device.MemoryFree: 4764, device.MemoryReserved: 0, device.Utilization: 0}
+		if diff := cmp.Diff(map[string]map[device.Field]float64{made[0].UUID: want, made[1].UUID: want}, samples[0].Instances); diff != "" {
+			t.Errorf("instances (-want +got):\n%s", diff)
+		}
+		if u, ok := samples[0].Values[device.Utilization]; !ok || u != 0 {
+			t.Errorf("utilization of the device %v, %v; want 0", u, ok)
+		}
+	}
+	if n := m.observed["nvmlGpmMigSampleGet"]; n > 0 {
+		t.Errorf("the monitor was asked %d times about instances that nobody uses", n)
+	}
+	if n := m.observed["nvmlDeviceGetMigDeviceHandleByIndex"] - listed; n > 0 {
+		t.Errorf("MIG devices were listed again %d times", n)
+	}
+
+	// Somebody else destroys one.
+	d := m.device(0)
+	for ci := range instancesOf(d)[0].ComputeInstances {
+		ci.Destroy()
+	}
+	instancesOf(d)[0].Destroy()
+	inv, err := b.Inventory(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(made[1:], inv.Devices[0].MIG.Instances); diff != "" {
+		t.Errorf("instances (-want +got):\n%s", diff)
+	}
+	samples, err := b.Sample(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(samples[0].Instances) != 1 {
+		t.Errorf("sampled instances %v, want one", samples[0].Instances)
 	}
 }
 

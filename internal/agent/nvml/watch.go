@@ -203,7 +203,12 @@ func (b *Backend) verdict(ctx context.Context, uuid string) device.Recovery {
 	if err != nil {
 		return device.RecoveryNone
 	}
-	return readFields(&reader{ctx: ctx, b: b, lane: g.lane}, h, 0, map[device.Field]float64{})
+	got, ok := askFields(&reader{ctx: ctx, b: b, lane: g.lane}, h, []fieldKey{recovery})
+	if !ok {
+		return device.RecoveryNone
+	}
+	action, _ := number(got[0])
+	return recoveries[nvml.DeviceGpuRecoveryAction(action)]
 }
 
 // sortOut finds out which devices are lost after the driver said that some are.

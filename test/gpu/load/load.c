@@ -4,13 +4,13 @@
  * kernels are PTX text that the driver compiles.
  *
  *	cc -O2 -o load load.c -ldl
- *	load [-seconds 2] [-allocate-mib 0] [-out FILE] [-fault none|address|trap]
+ *	load [-seconds 2] [-allocate-mib 0] [-out FILE] [-fault none|address|misaligned|trap]
  *
  * It works for -seconds (0: one kernel), after it has allocated -allocate-mib and written
  * to all of it. It writes one JSON object to -out, or to standard output, and "ready" to
  * standard error as soon as its first kernel has run. With -fault the kernel writes to an
- * address that is nobody's (XID 31) or executes a trap instruction (XID 13), and the
- * error is what is wanted.
+ * address that is nobody's (XID 31) or is no multiple of four (XID 13), or executes a trap
+ * instruction (XID 43), and the error is what is wanted.
  *
  * Exit status: 0 when the kernels ran (also when the allocation was refused: "allocated"
  * says so), 1 when not. With -fault 0 when the kernel failed.
@@ -71,7 +71,8 @@ static const struct {
 
 /* multiply is the inner product of a matrix multiplication without its loads: eight sums
  * that do not wait for each other, 64 fused multiply-adds a round, so that only the
- * arithmetic units limit it. fault and trap are what is wrong with programs. */
+ * arithmetic units limit it. The others are what is wrong with
+ * programs. */
 #define FMA8 \
 	"fma.rn.f32 %s0, %s0, %a, %b; fma.rn.f32 %s1, %s1, %a, %b;\n" \
 	"fma.rn.f32 %s2, %s2, %a, %b; fma.rn.f32 %s3, %s3, %a, %b;\n" \
@@ -96,7 +97,9 @@ static const char *ptx =
 	"add.f32 %s0, %s0, %s2; add.f32 %s4, %s4, %s6; add.f32 %s0, %s0, %s4;\n"
 	"mul.wide.u32 %o, %t, 4; add.u64 %p, %p, %o; st.global.f32 [%p], %s0;\n"
 	"ret;\n}\n"
-	".visible .entry fault(.param .u64 out, .param .u32 rounds) {\n"
+	".visible .entry misaligned(.param .u64 out, .param .u32 rounds) {\n"
+	".reg .u64 %p; ld.param.u64 %p, [out]; add.u64 %p, %p, 1; st.global.u32 [%p], 1; ret;\n}\n"
+	".visible .entry address(.param .u64 out, .param .u32 rounds) {\n"
 	".reg .u64 %p; mov.u64 %p, 0x70000000000; st.global.u32 [%p], 1; ret;\n}\n"
 	".visible .entry trapped(.param .u64 out, .param .u32 rounds) {\ntrap; ret;\n}\n";
 
@@ -155,10 +158,14 @@ int main(int argc, char **argv) {
 		else if (!strcmp(argv[i], "-fault")) fault = value;
 		else goto usage;
 	}
-	const char *kernel = !strcmp(fault, "none") ? "multiply" : !strcmp(fault, "address") ? "fault" : !strcmp(fault, "trap") ? "trapped" : NULL;
+	static const char *const kernels_of[][2] = {
+		{"none", "multiply"}, {"address", "address"}, {"misaligned", "misaligned"}, {"trap", "trapped"}};
+	const char *kernel = NULL;
+	for (size_t i = 0; i < sizeof kernels_of / sizeof kernels_of[0]; i++)
+		if (!strcmp(fault, kernels_of[i][0])) kernel = kernels_of[i][1];
 	if (!kernel) {
 	usage:
-		fprintf(stderr, "usage: load [-seconds S] [-allocate-mib N] [-out FILE] [-fault none|address|trap]\n");
+		fprintf(stderr, "usage: load [-seconds S] [-allocate-mib N] [-out FILE] [-fault none|address|misaligned|trap]\n");
 		return 2;
 	}
 
@@ -217,7 +224,7 @@ int main(int argc, char **argv) {
 	must(cuMemAlloc(&sums, (size_t)blocks * THREADS * 4), "cuMemAlloc");
 	void *arguments[] = {&sums, &rounds};
 
-	CUresult r = cuLaunchKernel(function, blocks, 1, 1, THREADS, 1, 1, 0, NULL, arguments, NULL);
+	CUresult r = cuLaunchKernel(function, strcmp(fault, "none") ? 1 : blocks, 1, 1, THREADS, 1, 1, 0, NULL, arguments, NULL);
 	if (!r) r = cuCtxSynchronize();
 	double first = now();
 	say("\"firstKernel\": %.6f, \"start\": %.6f, ", first, start);

@@ -69,9 +69,11 @@ func (p *probe) contained(edits device.Edits, args ...string) (result, error) {
 	}
 	binds["/load"] = p.load
 
+	// The driver's libraries make device nodes that they miss, when root runs them. In a
+	// container the device cgroup makes those useless; here nodev does.
 	// A script, since the mounts must happen in the namespace of the program.
 	var script strings.Builder
-	fmt.Fprintf(&script, "set -e\nmount --make-rprivate /\nmount -t tmpfs none %s\n", root)
+	fmt.Fprintf(&script, "set -e\nmount --make-rprivate /\nmount -t tmpfs -o nodev none %s\n", root)
 	for to, from := range binds {
 		at := filepath.Join(root, to)
 		fmt.Fprintf(&script, "mkdir -p %s; touch %s; mount --bind %s %s\n", filepath.Dir(at), at, from, at)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -10,8 +9,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"github.com/tangram-dev/tangram/internal/agent/device"
 )
 
 // calls counts calls of the driver by function.
@@ -39,7 +36,7 @@ func (c *calls) observe(name string, err error, took time.Duration) {
 	}
 	t.count++
 	t.took += took
-	if err != nil && !errors.Is(err, device.ErrNotSupported) {
+	if err != nil {
 		t.failed++
 	}
 }
@@ -50,7 +47,9 @@ func (c *calls) reset() []*tally {
 	defer c.mu.Unlock()
 	var out []*tally
 	for _, t := range c.counts {
-		out = append(out, t)
+		if t.name != "nvmlEventSetWait_v2" { // Watch's, which sleeps in it
+			out = append(out, t)
+		}
 	}
 	c.counts = nil
 	slices.SortFunc(out, func(x, y *tally) int { return cmp.Compare(y.took, x.took) })
@@ -65,42 +64,60 @@ func processorTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// cost measures what sampling takes, of this process and of the wall clock.
+// cost measures what sampling and discovery take.
 func (p *probe) cost(s *section) error {
-	const rounds = 200
-	p.calls.reset()
+	s.printf("One after the other, on an idle device.")
+	share, err := p.measure(s, 200)
+	if err != nil {
+		return err
+	}
+	s.check(share < 0.01, "under 1 %% of a core at 8 GPUs and a sample every 10 s")
+	const rounds = 20
 	began, used := time.Now(), processorTime()
 	for range rounds {
-		if _, err := p.sample(); err != nil {
-			return err
-		}
-	}
-	wall, each := time.Since(began)/rounds, (processorTime()-used)/rounds
-	byCall := p.calls.reset()
-	began, used = time.Now(), processorTime()
-	for range 20 {
 		if _, err := p.backend.Inventory(p.ctx); err != nil {
 			return err
 		}
 	}
-	inventoryWall, inventory := time.Since(began)/20, (processorTime()-used)/20
-
-	s.printf("%d samples and 20 inventories of one GPU, one after the other, on an idle device.", rounds)
-	s.table("", "processor time", "wall time")
-	s.row("one sample", each.String(), wall.String())
-	s.row("one inventory", inventory.String(), inventoryWall.String())
-	eight := 8 * each.Seconds()
-	s.printf("\nFor 8 GPUs that is %.2f %% of a core at a sample every 10 s and %.1f %% at one every second.", eight/10*100, eight*100)
-	s.check(eight/10 < 0.01, "under 1 %% of a core at 8 GPUs and a sample every 10 s")
+	s.printf("\nOne inventory: %s of a processor, %s by the clock.", (processorTime()-used)/rounds, time.Since(began)/rounds)
 	if status, err := os.ReadFile("/proc/self/status"); err == nil {
-		s.printf("- resident memory of this program, the driver's library included: %s", line(strings.ReplaceAll(string(status), "\t", " "), "VmRSS"))
-	}
-	s.printf("\nThe calls of one sample that take longest, of %d:", total(byCall)/rounds)
-	s.table("function", "calls", "mean")
-	for _, t := range byCall[:min(8, len(byCall))] {
-		s.row("`"+t.name+"`", fmt.Sprint(t.count/rounds), (t.took / time.Duration(t.count)).String())
+		s.printf("Resident memory of this program, the driver's library included: %s.", line(strings.ReplaceAll(string(status), "\t", " "), "VmRSS"))
 	}
 	return nil
+}
+
+// measure takes samples and says what each took, of this process and of the wall clock. It
+// returns the share of a core at 8 GPUs and a sample every 10 s.
+func (p *probe) measure(s *section, rounds int) (float64, error) {
+	p.calls.reset()
+	began, used := time.Now(), processorTime()
+	for range rounds {
+		if _, err := p.sample(); err != nil {
+			return 0, err
+		}
+	}
+	count := time.Duration(rounds)
+	wall, each := time.Since(began)/count, (processorTime()-used)/count
+	byCall := p.calls.reset()
+	eight := 8 * each.Seconds()
+	s.printf("\nOne sample, of %d: %s of a processor, %s by the clock. For 8 GPUs that is %.2f %% of a core", rounds, each, wall, eight/10*100)
+	s.printf("at a sample every 10 s and %.1f %% at one every second.", eight*100)
+	s.printf("\nThe calls that take longest, of %d in a sample:", total(byCall)/rounds)
+	s.table("function", "calls in a sample", "mean", "answered with an error")
+	var lacking []string
+	for i, t := range byCall {
+		if i < 6 {
+			s.row("`"+t.name+"`", fmt.Sprintf("%.1f", float64(t.count)/float64(rounds)), (t.took / time.Duration(t.count)).Round(100*time.Nanosecond).String(), fmt.Sprint(t.failed))
+		}
+		if t.failed == t.count {
+			lacking = append(lacking, "`"+t.name+"`")
+		}
+	}
+	if len(lacking) > 0 {
+		s.printf("\nNever answered: %s.", strings.Join(lacking, ", "))
+	}
+	s.printf("")
+	return eight / 10, nil
 }
 
 func total(list []*tally) int {

@@ -51,7 +51,7 @@ func (p *probe) discovery(s *section) error {
 	same("minor number", d.Minor, line(long, "Minor Number"), "nvidia-smi -q")
 	same("UUID", d.UUID, smi["uuid"], "nvidia-smi")
 	same("model", d.Model, smi["name"], "nvidia-smi")
-	same("brand", strings.ToLower(d.Brand), strings.ToLower(line(long, "Product Brand")), "nvidia-smi -q, without case")
+	same("brand", d.Brand, line(long, "Product Brand"), "nvidia-smi -q")
 	same("architecture", d.Architecture, line(long, "Product Architecture"), "nvidia-smi -q")
 	same("serial number", d.Serial, serial, "nvidia-smi")
 	same("compute capability", d.ComputeCapability, smi["compute_cap"], "nvidia-smi")

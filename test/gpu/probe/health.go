@@ -1,44 +1,22 @@
 package main
 
 import (
-	"context"
 	"errors"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/tangram-dev/tangram/internal/agent/device"
 )
 
-// health provokes what a program can provoke, and listens.
-func (p *probe) health(s *section) error {
-	ctx, cancel := context.WithCancel(p.ctx)
-	defer cancel()
-	events := make(chan device.Event, 100)
-	ended := make(chan error, 1)
-	go func() { ended <- p.backend.Watch(ctx, func(e device.Event) { events <- e }) }()
-	time.Sleep(200 * time.Millisecond) // Watch says nothing when it has registered
-
-	for _, test := range []struct {
-		what, fault string
-		code        int
-	}{
-		{"a kernel that writes to an address that is nobody's", "address", 31},
-		{"a kernel that executes a trap instruction", "trap", 13},
-	} {
-		r, err := p.work("", "-fault", test.fault)
-		failed := time.UnixMicro(int64(r.FirstKernel * 1e6))
-		if err != nil {
+// health provokes what a program can provoke, and listens. stop ends Watch.
+func (p *probe) health(s *section, stop func()) error {
+	for _, e := range p.besides(0) {
+		s.printf("- before anything was provoked here: %+v", e)
+	}
+	for _, fault := range []string{"address", "misaligned", "trap"} {
+		if err := p.provoke(s, fault, "", device.Event{GPUInstance: -1, ComputeInstance: -1}); err != nil {
 			return err
-		}
-		got, late := await(events, 5*time.Second, failed)
-		ok := got.Kind == device.XID && got.UUID == p.gpu.UUID && got.Code == test.code
-		s.check(ok, "%s: the program got %s; the event %+v came %s after", test.what, r.Error, got, late.Round(time.Millisecond))
-		for more := true; more; { // one fault may report several
-			select {
-			case e := <-events:
-				s.printf("- besides: %+v", e)
-			case <-time.After(700 * time.Millisecond):
-				more = false
-			}
 		}
 	}
 	r, err := p.work("", "-seconds", "0.2")
@@ -50,8 +28,8 @@ func (p *probe) health(s *section) error {
 	s.check(sampled.Recovery == device.RecoveryNone, "the driver asks for no recovery: %q", sampled.Recovery)
 
 	began := time.Now()
-	cancel()
-	err = <-ended
+	stop()
+	err = <-p.ended
 	s.check(err == nil && time.Since(began) < 2*time.Second, "Watch ends %s after its context: %v", time.Since(began).Round(time.Millisecond), err)
 
 	j, err := p.start(p.ctx, "", "-seconds", "2")
@@ -76,11 +54,52 @@ func (p *probe) health(s *section) error {
 	return nil
 }
 
-func await(events <-chan device.Event, limit time.Duration, since time.Time) (device.Event, time.Duration) {
+// faults are what load can be told to do wrong.
+var faults = map[string]struct {
+	what string
+	xid  int
+}{
+	"address":    {"a kernel that writes to an address that is nobody's", 31},
+	"misaligned": {"a kernel that writes a word to an address that is no multiple of four", 13},
+	"trap":       {"a kernel that executes a trap instruction", 43},
+}
+
+// provoke makes a program fail and expects the event of it, on the device or on the MIG
+// instance of where.
+func (p *probe) provoke(s *section, fault, visible string, where device.Event) error {
+	f := faults[fault]
+	where.Kind, where.UUID, where.Code = device.XID, p.gpu.UUID, f.xid
+	r, err := p.work(visible, "-fault", fault)
+	if err != nil {
+		return err
+	}
+	failed := time.UnixMicro(int64(r.FirstKernel * 1e6))
+	var got device.Event
 	select {
-	case e := <-events:
-		return e, time.Since(since)
-	case <-time.After(limit):
-		return device.Event{}, limit
+	case got = <-p.events:
+	case <-time.After(5 * time.Second):
+	}
+	late := time.Since(failed).Round(time.Millisecond)
+	s.check(got == where, "%s: the program got %s; %s after came %+v", f.what, r.Error, late, got)
+	more := map[int]int{}
+	for _, e := range p.besides(700 * time.Millisecond) { // one fault may report several
+		more[e.Code]++
+	}
+	for _, code := range slices.Sorted(maps.Keys(more)) {
+		s.printf("- besides: XID %d, %d times", code, more[code])
+	}
+	return nil
+}
+
+// besides are the events that have come, until none comes for a while.
+func (p *probe) besides(quiet time.Duration) []device.Event {
+	var out []device.Event
+	for {
+		select {
+		case e := <-p.events:
+			out = append(out, e)
+		case <-time.After(quiet):
+			return out
+		}
 	}
 }

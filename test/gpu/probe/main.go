@@ -29,6 +29,8 @@ type probe struct {
 	load    string // path of the CUDA program
 	reset   bool   // also reset the device
 	gpu     device.Device
+	events  chan device.Event // what the driver reports, from beginning to end
+	ended   chan error        // how Watch ended
 	failed  int
 }
 
@@ -71,6 +73,12 @@ func run(ctx context.Context, load, sections string, reset bool) (failed int, er
 	}
 	p.gpu = inv.Devices[0]
 
+	// As in the agent, events are watched all the time.
+	p.events, p.ended = make(chan device.Event, 1000), make(chan error, 1)
+	watch, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() { p.ended <- p.backend.Watch(watch, func(e device.Event) { p.events <- e }) }()
+
 	for _, step := range []struct {
 		file, title string
 		write       func(*section) error
@@ -80,7 +88,7 @@ func run(ctx context.Context, load, sections string, reset bool) (failed int, er
 		{"30-cost", "What sampling costs", p.cost},
 		{"40-container", "What a container gets", p.container},
 		{"50-mig", "MIG", p.mig},
-		{"70-health", "Health", p.health},
+		{"70-health", "Health", func(s *section) error { return p.health(s, stop) }},
 	} {
 		began := time.Now()
 		s := &section{}

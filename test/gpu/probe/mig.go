@@ -33,13 +33,15 @@ func (p *probe) mig(s *section) (err error) {
 		// Also after the context: the device must not stay cut.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(p.ctx), time.Minute)
 		defer cancel()
+		before := p.ctx
 		p.ctx = ctx
+		defer func() { p.ctx = before }()
 		err = errors.Join(err, p.clear())
 		began := time.Now()
 		off := p.backend.SetMIG(ctx, p.gpu.UUID, false)
 		s.check(off == nil, "MIG mode was turned off again in %s: %v", time.Since(began).Round(time.Millisecond), off)
 	}()
-	for _, step := range []func(*section, result) error{p.profiles, p.layout, p.placement, p.latency} {
+	for _, step := range []func(*section, result) error{p.profiles, p.layout, p.placement, p.latency, p.many} {
 		if err := step(s, whole); err != nil {
 			return err
 		}
@@ -77,17 +79,14 @@ func (p *probe) clear() error {
 	return nil
 }
 
-// cut makes an instance by the start of its profile's name.
-func (p *probe) cut(profile string, start int) (device.Instance, error) {
-	d, err := p.device()
-	if err != nil {
-		return device.Instance{}, err
+// cut makes an instance of the plain profile with so many compute slices.
+func (p *probe) cut(slices string, start int) (device.Instance, error) {
+	for _, f := range p.gpu.MIG.Profiles {
+		if f.Name == p.name(slices) {
+			return p.backend.CreateInstance(p.ctx, p.gpu.UUID, f.ID, start)
+		}
 	}
-	i := slices.IndexFunc(d.MIG.Profiles, func(f device.Profile) bool { return f.Name == p.name(profile) })
-	if i < 0 {
-		return device.Instance{}, fmt.Errorf("no profile %s", profile)
-	}
-	return p.backend.CreateInstance(p.ctx, d.UUID, d.MIG.Profiles[i].ID, start)
+	return device.Instance{}, fmt.Errorf("no profile with %s", slices)
 }
 
 // name is the full name of the plain profile with so many compute slices ("4g").
@@ -219,7 +218,7 @@ func (p *probe) layout(s *section, whole result) error {
 			"sampled while they worked: %s uses %.0f MiB, utilization %s %%, process %v (it was %d)", i.Profile, used, shown(u, have), pids, results[n].PID)
 	}
 	u, have := sampled.Values[device.Utilization]
-	s.printf("- the device as a whole in MIG mode: utilization %s %%, from the performance monitor", shown(u, have))
+	s.check(have && u > 90, "the device as a whole, all seven compute slices at work: utilization %s %%", shown(u, have))
 	s.check(errors.Is(busy, device.ErrBusy), "destroying %s while it was used was refused: %v", made[0].Profile, busy)
 
 	edits, err := p.backend.Edits(p.ctx, []string{made[0].UUID})
@@ -230,6 +229,10 @@ func (p *probe) layout(s *section, whole result) error {
 	s.check(err == nil && r.Devices == 1 && r.SMs == results[0].SMs,
 		"a container with the edits of %s alone (%s) and no CUDA_VISIBLE_DEVICES sees %d device with %d SMs; error: %v",
 		made[0].Profile, strings.Join(nodePaths(edits), " "), r.Devices, r.SMs, err)
+	where := device.Event{GPUInstance: made[0].GPUInstance, ComputeInstance: made[0].ComputeInstance}
+	if err := p.provoke(s, "address", made[0].UUID, where); err != nil {
+		return err
+	}
 	if err := p.clear(); err != nil {
 		return err
 	}
@@ -310,6 +313,7 @@ func (p *probe) latency(s *section, _ result) error {
 	s.printf("as soon as the instance exists; the program compiles its kernel from PTX.")
 	s.table("profile", "runs", "CreateInstance: median (worst)", "to the first kernel: median (worst)", "DestroyInstance: median (worst)")
 	const runs = 5
+	p.calls.reset()
 	for _, profile := range []struct {
 		name  string
 		start int
@@ -335,7 +339,81 @@ func (p *probe) latency(s *section, _ result) error {
 		}
 		s.row(p.name(profile.name), fmt.Sprint(runs), spread(create), spread(usable), spread(destroy))
 	}
-	s.printf("\nCreateInstance here includes reading the inventory, to find the profile by name.")
+	s.printf("\nThe driver's calls of these %d creations and destructions that take longest:", 3*runs)
+	s.table("function", "calls", "mean")
+	byCall := p.calls.reset()
+	for _, t := range byCall[:min(6, len(byCall))] {
+		s.row("`"+t.name+"`", fmt.Sprint(t.count), (t.took / time.Duration(t.count)).Round(time.Microsecond).String())
+	}
+	return nil
+}
+
+// many measures sampling of a device with as many instances as it can have.
+func (p *probe) many(s *section, _ result) error {
+	s.printf("\n### What sampling costs with seven instances")
+	var made []device.Instance
+	for start := range 7 {
+		i, err := p.cut("1g", start)
+		if err != nil {
+			return err
+		}
+		made = append(made, i)
+	}
+	began := time.Now()
+	if _, err := p.device(); err != nil {
+		return err
+	}
+	first := time.Since(began)
+	began = time.Now()
+	if _, err := p.device(); err != nil {
+		return err
+	}
+	s.printf("The first inventory took %s, the next %s.", first.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+	for _, busy := range []bool{false, true} {
+		var jobs []*job
+		if busy {
+			for _, i := range made {
+				j, err := p.start(p.ctx, i.UUID, "-seconds", "6")
+				if err != nil {
+					return err
+				}
+				jobs = append(jobs, j)
+			}
+			for _, j := range jobs {
+				<-j.ready
+			}
+		}
+		// The first samples of an instance ask more: there is nothing to compare with.
+		began := time.Now()
+		for range 2 {
+			if _, err := p.sample(); err != nil {
+				return err
+			}
+		}
+		s.printf("\nInstances at work: %d. The first two samples took %s; after them:", len(jobs), time.Since(began).Round(time.Millisecond))
+		share, err := p.measure(s, 50)
+		if err != nil {
+			return err
+		}
+		if !busy {
+			s.check(share < 0.01, "under 1 %% of a core at 8 GPUs with 56 idle instances and a sample every 10 s")
+		}
+		sampled, err := p.sample()
+		if err != nil {
+			return err
+		}
+		var loads []string
+		for _, i := range made {
+			u, have := sampled.Instances[i.UUID][device.Utilization]
+			loads = append(loads, shown(u, have))
+		}
+		s.check(len(sampled.Instances) == 7, "%d instances are told apart; utilization %s %%", len(sampled.Instances), strings.Join(loads, ", "))
+		for _, j := range jobs {
+			if _, err := j.wait(); err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 
