@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tangram-dev/tangram/internal/fleet"
 	"github.com/tangram-dev/tangram/internal/local"
 )
 
@@ -208,7 +209,7 @@ func TestLocalCluster(t *testing.T) {
 
 func (c *localCluster) checkFleet() {
 	c.t.Helper()
-	nodes, gpus := local.DefaultFleet().Size()
+	nodes, gpus := fleet.Default().Size()
 	c.mustPrint(strconv.Itoa(nodes), "get", "nodes", "-o", `go-template={{len .items}}`)
 	c.mustPrint(strings.TrimSpace(strings.Repeat("True ", nodes)), "get", "nodes",
 		"-o", `jsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}`)

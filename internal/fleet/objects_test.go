@@ -1,4 +1,4 @@
-package local
+package fleet
 
 import (
 	"reflect"
@@ -53,12 +53,12 @@ func checkObjects(t *testing.T, f *Fleet) {
 }
 
 func TestDefaultFleet(t *testing.T) {
-	f := DefaultFleet()
+	f := Default()
 	checkObjects(t, f)
 	if nodes, _ := f.Size(); nodes != 16 {
 		t.Errorf("%d nodes, want 16", nodes)
 	}
-	if !reflect.DeepEqual(f.Nodes(), DefaultFleet().Nodes()) || !reflect.DeepEqual(f.GPUNodes(), DefaultFleet().GPUNodes()) {
+	if !reflect.DeepEqual(f.Nodes(), Default().Nodes()) || !reflect.DeepEqual(f.GPUNodes(), Default().GPUNodes()) {
 		t.Error("two calls give different objects")
 	}
 }
@@ -106,7 +106,7 @@ func TestNodeSaysWhatItsGPUsAre(t *testing.T) {
 			resources: map[v1.ResourceName]string{"nvidia.com/gpu": "2"},
 		},
 	}
-	nodes := DefaultFleet().Nodes()
+	nodes := Default().Nodes()
 	for _, tt := range tests {
 		t.Run(tt.node, func(t *testing.T) {
 			n := find(t, nodes, func(n *v1.Node) bool { return n.Name == tt.node })
