@@ -63,7 +63,7 @@ var faultRules = []faultRule{
 	{FaultXID, 1, 999, nil, "", "XID error of that number"},
 	{FaultECC, 1, 1_000_000, nil, "1", "that many uncorrectable memory errors"},
 	{FaultHot, 1, 150, nil, "", "at least that many degrees Celsius"},
-	{FaultThrottle, 0, 0, []string{"hw-slowdown", "hw-thermal-slowdown", "hw-power-brake", "sw-thermal-slowdown", "sw-power-cap"}, "hw-slowdown", "clocks held down for that reason"},
+	{FaultThrottle, 0, 0, []string{"hw-slowdown", "hw-thermal-slowdown", "hw-power-brake-slowdown", "sw-thermal-slowdown", "sw-power-cap"}, "hw-slowdown", "clocks held down for that reason"},
 	{FaultGone, 0, 0, nil, "", "fallen off the bus"},
 	{FaultHang, 0, 0, nil, "", "calls do not return"},
 	{FaultNoDriver, 0, 0, nil, "", "no driver on the node; only with device=all"},

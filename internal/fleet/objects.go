@@ -48,9 +48,20 @@ func (f *Fleet) Nodes() []*v1.Node {
 }
 
 // BareNodes are Nodes as a kubelet registers them: without the labels that describe
-// GPUs, which an agent adds.
+// GPUs, which an agent adds. What the file itself sets is there, also about GPUs: agents
+// leave labels alone that others have set.
 func (f *Fleet) BareNodes() []*v1.Node {
-	return f.nodes(func(Pool, map[string]string) {})
+	own := map[string]string{}
+	for _, p := range f.Pools {
+		if p.GPU != nil {
+			own[p.Name] = p.GPU.Accelerator
+		}
+	}
+	return f.nodes(func(p Pool, labels map[string]string) {
+		if value := own[p.Name]; value != "" {
+			labels[names.LabelAccelerator] = value
+		}
+	})
 }
 
 // nodes makes the Node objects; describe adds generated labels, which the pool's own

@@ -63,7 +63,7 @@ func (c *Cluster) CreateNodes(ctx context.Context, f *fleet.Fleet) error {
 }
 
 // AwaitFleet returns once an agent has described every node that CreateNodes created:
-// its GPUNode has the fleet's devices, its Node the label of their number.
+// its GPUNode has the fleet's devices, its Node a label of their number.
 func (c *Cluster) AwaitFleet(ctx context.Context, f *fleet.Fleet) error {
 	begin := time.Now()
 	client, gpuNodes, err := c.fleetClients()
@@ -86,11 +86,19 @@ func (c *Cluster) AwaitFleet(ctx context.Context, f *fleet.Fleet) error {
 
 // undescribed says what of the fleet the agent has not written yet; empty for nothing.
 func undescribed(ctx context.Context, client kubernetes.Interface, gpuNodes dynamic.ResourceInterface, f *fleet.Fleet) (string, error) {
+	wanted := f.GPUNodes()
+	// Asking for their number first costs the API server next to nothing.
+	first, err := gpuNodes.List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return "", fmt.Errorf("count gpunodes: %w", err)
+	}
+	if count := first.GetRemainingItemCount(); count != nil && int(*count)+1 < len(wanted) {
+		return fmt.Sprintf("%d of %d nodes have a gpunode", *count+1, len(wanted)), nil
+	}
 	written, err := listGPUNodes(ctx, gpuNodes)
 	if err != nil {
 		return "", err
 	}
-	wanted := f.GPUNodes()
 	for _, want := range wanted {
 		if have := written[want.Name]; have == nil || !sameDevices(have.Spec.Devices, want.Spec.Devices) {
 			return fmt.Sprintf("gpunode %s has not its %d devices", want.Name, len(want.Spec.Devices)), nil
@@ -100,13 +108,13 @@ func undescribed(ctx context.Context, client kubernetes.Interface, gpuNodes dyna
 	if err != nil {
 		return "", fmt.Errorf("list nodes: %w", err)
 	}
-	labelled := map[string]string{}
+	labelled := map[string]bool{}
 	for i := range nodes.Items {
-		labelled[nodes.Items[i].Name] = nodes.Items[i].Labels[names.LabelGPUCount]
+		labelled[nodes.Items[i].Name] = true
 	}
-	for _, want := range f.Nodes() {
-		if count := want.Labels[names.LabelGPUCount]; count != "" && labelled[want.Name] != count {
-			return fmt.Sprintf("node %s has not the label %s=%s", want.Name, names.LabelGPUCount, count), nil
+	for _, want := range wanted {
+		if !labelled[want.Name] {
+			return fmt.Sprintf("node %s has not the label %s", want.Name, names.LabelGPUCount), nil
 		}
 	}
 	return "", nil
@@ -159,6 +167,10 @@ func (c *Cluster) PruneFleet(ctx context.Context, f *fleet.Fleet) error {
 	if err != nil {
 		return err
 	}
+	return pruneFleet(ctx, client, gpuNodes, f)
+}
+
+func pruneFleet(ctx context.Context, client kubernetes.Interface, gpuNodes dynamic.ResourceInterface, f *fleet.Fleet) error {
 	hasGPUs := map[string]bool{} // of the fleet's nodes
 	for _, n := range f.BareNodes() {
 		hasGPUs[n.Name] = false

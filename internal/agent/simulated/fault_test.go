@@ -97,8 +97,8 @@ func TestFaultsInSamples(t *testing.T) {
 		{"warm", "device=1,hot=87", func(s device.Sample) bool {
 			return s.Values[device.Temperature] == 87 && slices.Equal(s.Throttle, []string{"sw-thermal-slowdown"})
 		}},
-		{"throttled", "device=1,throttle=hw-power-brake", func(s device.Sample) bool {
-			return slices.Equal(s.Throttle, []string{"hw-power-brake"}) && uint64(s.Values[device.ClockEventReasons])&0x80 != 0
+		{"throttled", "device=1,throttle=hw-power-brake-slowdown", func(s device.Sample) bool {
+			return slices.Equal(s.Throttle, []string{"hw-power-brake-slowdown"}) && uint64(s.Values[device.ClockEventReasons])&0x80 != 0
 		}},
 		{"gone", "device=1,gone", func(s device.Sample) bool { return errors.Is(s.Err, device.ErrNotFound) && s.Values == nil }},
 		{"recovery", "device=1,recovery=DRAIN_AND_RESET", func(s device.Sample) bool { return s.Recovery == device.RecoveryDrainAndReset }},

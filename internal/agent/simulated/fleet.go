@@ -3,10 +3,8 @@ package simulated
 import (
 	"fmt"
 	"hash/fnv"
-	"maps"
 	"time"
 
-	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/internal/agent/device"
 	"github.com/tangram-dev/tangram/internal/fleet"
 )
@@ -47,33 +45,15 @@ func New(f *fleet.Fleet, o Options) (*Fleet, error) {
 		return nil, fmt.Errorf("speed %g is not between 0 and 1000000", o.Speed)
 	}
 	s := &Fleet{nodes: map[string]*node{}}
-	labels := ownLabels(f)
 	for _, described := range f.GPUNodes() {
 		n, err := newNode(described, o)
 		if err != nil {
 			return nil, fmt.Errorf("simulate node %s: %w", described.Name, err)
 		}
-		n.labels = labels[n.name]
 		s.order = append(s.order, n.name)
 		s.nodes[n.name] = n
 	}
 	return s, nil
-}
-
-// ownLabels are the labels that a file sets for its nodes, by node. Only those that
-// describe GPUs can contradict an agent, but which those are is the agent's to know.
-func ownLabels(f *fleet.Fleet) map[string]map[string]string {
-	own := map[string]map[string]string{}
-	for _, n := range f.Nodes() {
-		labels := map[string]string{names.LabelAccelerator: n.Labels[names.LabelAccelerator]}
-		for _, p := range f.Pools {
-			if p.Name == n.Labels[fleet.LabelPool] {
-				maps.Copy(labels, p.Labels)
-			}
-		}
-		own[n.Name] = labels
-	}
-	return own
 }
 
 // Nodes are the names of the nodes that have GPUs, in the fleet's order.
@@ -87,16 +67,6 @@ func (s *Fleet) Backend(name string) device.Backend {
 		return nil
 	}
 	return &backend{node: n}
-}
-
-// Labels are the node labels that the fleet file sets for a node. They win over those
-// that an agent derives from the inventory.
-func (s *Fleet) Labels(name string) map[string]string {
-	n := s.nodes[name]
-	if n == nil {
-		return nil
-	}
-	return maps.Clone(n.labels)
 }
 
 // SetLoad replaces what runs on a node. Uses of devices that the node does not have are

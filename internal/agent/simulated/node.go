@@ -18,7 +18,6 @@ type node struct {
 	name     string
 	options  Options
 	hardware fleet.Hardware
-	labels   map[string]string
 	links    []device.Link
 
 	mu       sync.Mutex

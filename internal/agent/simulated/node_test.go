@@ -2,7 +2,6 @@ package simulated
 
 import (
 	"errors"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -70,12 +69,6 @@ func TestFleet(t *testing.T) {
 	}
 	if s.Backend("cpu-0") != nil || s.Backend("other") != nil {
 		t.Error("there is hardware for nodes without GPUs")
-	}
-	if got, want := s.Labels("h-0"), map[string]string{"team": "research", "accelerator": "mine"}; !reflect.DeepEqual(got, want) {
-		t.Errorf("labels %v, want %v", got, want)
-	}
-	if got, want := s.Labels("t-0"), map[string]string{"accelerator": "nvidia-tesla-t4"}; !reflect.DeepEqual(got, want) {
-		t.Errorf("labels %v, want %v", got, want)
 	}
 	if links := inventory(t, s.Backend("h-0")).Devices[0].NVLinks; links != 18 {
 		t.Errorf("an H100 has %d NVLinks", links)

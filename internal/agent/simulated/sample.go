@@ -13,7 +13,7 @@ import (
 
 // NVML's bits of clock event reasons, by the words of samples.
 var reasonBits = map[string]uint64{
-	"sw-power-cap": 0x4, "hw-slowdown": 0x8, "sw-thermal-slowdown": 0x20, "hw-thermal-slowdown": 0x40, "hw-power-brake": 0x80,
+	"sw-power-cap": 0x4, "hw-slowdown": 0x8, "sw-thermal-slowdown": 0x20, "hw-thermal-slowdown": 0x40, "hw-power-brake-slowdown": 0x80,
 }
 
 // reasonIdle is NVML's bit of a device that clocks down because it has nothing to do.

@@ -14,7 +14,6 @@ pools:
 - name: h
   count: 2
   gpu: {model: H100-80GB, count: 4, mig: true}
-  labels: {team: research, accelerator: mine}
 - name: t
   count: 1
   gpu: {model: T4, count: 2}
