@@ -9,7 +9,7 @@ import (
 	"io/fs"
 )
 
-//go:embed crd/*.yaml crd/volcano/*.yaml scheduler.yaml extender.yaml rbac.yaml controller-rbac.yaml
+//go:embed crd/*.yaml crd/volcano/*.yaml scheduler.yaml extender.yaml rbac.yaml controller-rbac.yaml agent-rbac.yaml
 var files embed.FS
 
 // Scheduler is the default KubeSchedulerConfiguration of gpu-scheduler.
@@ -24,6 +24,9 @@ func RBAC() []byte { return read("rbac.yaml") }
 // ControllerRBAC lets the user system:tangram:gpu-controller do what the controller
 // needs.
 func ControllerRBAC() []byte { return read("controller-rbac.yaml") }
+
+// AgentRBAC lets the user system:tangram:gpu-agent do what the agents of nodes need.
+func AgentRBAC() []byte { return read("agent-rbac.yaml") }
 
 // CRDs are the definitions of Tangram's own kinds, as one stream of YAML documents
 // in the order of their file names.

@@ -56,6 +56,16 @@ const (
 	AnnotationAvoidUnhealthy = "volcano.sh/gpu-unhealthy-ids"
 )
 
+// Annotations that steer simulated devices; real ones ignore them.
+const (
+	// AnnotationSimulatedFaults, on a GPUNode, lists what is wrong with its devices:
+	// device=3,xid=79;device=all,hang.
+	AnnotationSimulatedFaults = Group + "/simulated-faults"
+	// AnnotationSimulatedUtilization, on a pod, is how busy it keeps what it was given,
+	// in percent: 0 to 100.
+	AnnotationSimulatedUtilization = Group + "/simulated-utilization"
+)
+
 // Extended resources of whole GPUs, and the minimum memory that goes with them.
 const (
 	ResourceNVIDIA    = "nvidia.com/gpu"

@@ -13,7 +13,7 @@ import (
 	"github.com/tangram-dev/tangram/internal/local"
 )
 
-// patience is how long a cluster may take to stop before it is killed. Six
+// patience is how long a cluster may take to stop before it is killed. Seven
 // components with five seconds each would be more, but only if all of them hang.
 const patience = 20 * time.Second
 

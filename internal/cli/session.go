@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/config"
 	"github.com/tangram-dev/tangram/examples"
+	"github.com/tangram-dev/tangram/internal/fleet"
 	"github.com/tangram-dev/tangram/internal/local"
 )
 
@@ -19,7 +21,10 @@ const (
 	schedulerUser     = "system:tangram:" + names.SchedulerName
 	controllerProgram = "gpu-controller"
 	controllerUser    = "system:tangram:" + controllerProgram
-	fleetFile         = "fleet.yaml" // in the state directory: the last fleet used
+	agentProgram      = "gpu-agent"
+	agentUser         = "system:tangram:" + agentProgram
+	fleetFile         = "fleet.yaml"       // in the state directory: the last --fleet
+	agentFleetFile    = "agent-fleet.yaml" // beside it: what the agent simulates
 )
 
 // session is one run of tangram up.
@@ -40,11 +45,11 @@ func (s *session) say(format string, args ...any) {
 // start brings everything up, in order, saying what it does.
 func (s *session) start(ctx context.Context) error {
 	begin := time.Now()
-	fleet, err := s.loadFleet()
+	nodes, err := s.loadFleet()
 	if err != nil {
 		return err
 	}
-	if err := local.RequirePrograms(s.options.bin, schedulerProgram, controllerProgram, "kubectl"); err != nil {
+	if err := local.RequirePrograms(s.options.bin, schedulerProgram, controllerProgram, agentProgram, "kubectl"); err != nil {
 		return err
 	}
 	cluster, err := local.Start(ctx, local.Options{
@@ -54,7 +59,7 @@ func (s *session) start(ctx context.Context) error {
 		return err
 	}
 	s.cluster = cluster
-	if err := s.prepare(ctx, fleet); err != nil {
+	if err := s.prepare(ctx, nodes); err != nil {
 		return err
 	}
 	if err := s.startScheduler(ctx); err != nil {
@@ -73,10 +78,17 @@ func (s *session) start(ctx context.Context) error {
 	return nil
 }
 
-// prepare makes what the scheduler expects to find: API, permissions, nodes.
-func (s *session) prepare(ctx context.Context, fleet *local.Fleet) error {
+// nodeFleet is a fleet and the file it was read from.
+type nodeFleet struct {
+	*fleet.Fleet
+	file []byte
+}
+
+// prepare makes what the scheduler expects to find: API, permissions, nodes that an
+// agent has described.
+func (s *session) prepare(ctx context.Context, nodes nodeFleet) error {
 	begin := time.Now()
-	for _, docs := range [][]byte{config.CRDs(), config.VolcanoCRDs(), config.RBAC(), config.ControllerRBAC()} {
+	for _, docs := range [][]byte{config.CRDs(), config.VolcanoCRDs(), config.RBAC(), config.ControllerRBAC(), config.AgentRBAC()} {
 		if err := s.cluster.ApplyManifests(ctx, docs); err != nil {
 			return err
 		}
@@ -86,10 +98,13 @@ func (s *session) prepare(ctx context.Context, fleet *local.Fleet) error {
 		return err
 	}
 	s.say("CRDs, RBAC and the queue training applied (%s)", local.Elapsed(begin))
-	if err := s.cluster.CreateFleet(ctx, fleet); err != nil {
+	if err := s.cluster.PruneFleet(ctx, nodes.Fleet); err != nil {
 		return err
 	}
-	if err := s.cluster.PruneFleet(ctx, fleet); err != nil {
+	if err := s.cluster.CreateNodes(ctx, nodes.Fleet); err != nil {
+		return err
+	}
+	if err := s.startAgent(ctx, nodes); err != nil {
 		return err
 	}
 	return s.keepFleet()
@@ -97,21 +112,22 @@ func (s *session) prepare(ctx context.Context, fleet *local.Fleet) error {
 
 // loadFleet reads the file given by the flag, else the one used last time: its nodes
 // are in the state directory.
-func (s *session) loadFleet() (*local.Fleet, error) {
+func (s *session) loadFleet() (nodeFleet, error) {
 	path := s.options.fleet
 	kept := filepath.Join(s.options.dir, fleetFile)
 	if path == "" {
 		if _, err := os.Stat(kept); err != nil {
-			return local.DefaultFleet(), nil
+			return nodeFleet{fleet.Default(), fleet.DefaultFile()}, nil
 		}
 		s.say("fleet: as last time (%s); --fleet FILE sets another", kept)
 		path = kept
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, err
+		return nodeFleet{}, err
 	}
-	return local.ParseFleet(short(path), data)
+	parsed, err := fleet.Parse(short(path), data)
+	return nodeFleet{parsed, data}, err
 }
 
 // keepFleet remembers the fleet for the next start.
@@ -124,6 +140,47 @@ func (s *session) keepFleet() error {
 		return err
 	}
 	return os.WriteFile(filepath.Join(s.options.dir, fleetFile), data, 0o600)
+}
+
+// startAgent runs gpu-agent, which stands for the agents of all nodes, and returns once
+// it has described them.
+func (s *session) startAgent(ctx context.Context, nodes nodeFleet) error {
+	path := filepath.Join(s.options.dir, agentFleetFile)
+	if err := os.WriteFile(path, nodes.file, 0o600); err != nil {
+		return err
+	}
+	kubeconfig, err := s.cluster.KubeconfigFor(agentUser)
+	if err != nil {
+		return err
+	}
+	port, err := local.FreePort()
+	if err != nil {
+		return err
+	}
+	ready, err := s.cluster.ReadyAt(port, "/healthz")
+	if err != nil {
+		return err
+	}
+	agent, err := s.cluster.Run(ctx, local.Program{
+		Name: agentProgram, Path: filepath.Join(s.options.bin, agentProgram), Restart: true, Ready: ready,
+		Args: append(s.cluster.ListenArgs(port), "--kubeconfig="+kubeconfig, "--backend=simulated", "--fleet="+path),
+	})
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-agent.Done():
+			cancel(fmt.Errorf("%s has ended; see %s", agentProgram, agent.Log()))
+		case <-ctx.Done():
+		}
+	}()
+	if err := s.cluster.AwaitFleet(ctx, nodes.Fleet); err != nil {
+		return errors.Join(err, context.Cause(ctx))
+	}
+	return nil
 }
 
 func (s *session) startScheduler(ctx context.Context) error {

@@ -34,7 +34,7 @@ func newUp() *cobra.Command {
 		Short: "Start a local Kubernetes cluster with simulated GPU nodes and Tangram",
 		Long: `Start a real Kubernetes control plane on this machine: etcd, kube-apiserver,
 kube-controller-manager, gpu-scheduler and gpu-controller, with KWOK playing the
-nodes. Everything listens on loopback only and keeps its state under one directory.
+nodes and gpu-agent their GPUs. Everything listens on loopback only and keeps its state under one directory.
 
 It stays in the foreground until Ctrl-C; objects survive and are there at the next
 start. With --detach it returns once the cluster is ready.`,

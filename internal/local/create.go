@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,16 +18,22 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/api/v1alpha1"
+	"github.com/tangram-dev/tangram/internal/fleet"
 )
 
 // creators is how many objects are created at a time: enough to keep a small
 // machine's API server busy.
 const creators = 32
 
-// CreateFleet creates the fleet's Node and GPUNode objects, or brings existing
-// ones of these names to what the fleet says. It needs the GPUNode CRD.
-func (c *Cluster) CreateFleet(ctx context.Context, f *Fleet) error {
+// describeTimeout is how long an agent may take to describe all nodes of a fleet.
+const describeTimeout = 5 * time.Minute
+
+// CreateFleet creates the fleet's Node and GPUNode objects, or brings existing ones of
+// these names to what the fleet says. It needs the GPUNode CRD. It is for clusters that
+// no agent runs in: nothing measures the devices afterwards.
+func (c *Cluster) CreateFleet(ctx context.Context, f *fleet.Fleet) error {
 	begin := time.Now()
 	client, gpuNodes, err := c.fleetClients()
 	if err != nil {
@@ -42,6 +49,98 @@ func (c *Cluster) CreateFleet(ctx context.Context, f *Fleet) error {
 	}
 	c.say("fleet ready (%s): %s", Elapsed(begin), f)
 	return nil
+}
+
+// CreateNodes creates the fleet's Node objects alone, or brings existing ones to what
+// the fleet says. What their GPUs are, as GPUNodes and labels, is left to an agent;
+// AwaitFleet waits for it.
+func (c *Cluster) CreateNodes(ctx context.Context, f *fleet.Fleet) error {
+	client, _, err := c.fleetClients()
+	if err != nil {
+		return err
+	}
+	return createNodes(ctx, client, f.BareNodes())
+}
+
+// AwaitFleet returns once an agent has described every node that CreateNodes created:
+// its GPUNode has the fleet's devices, its Node a label of their number.
+func (c *Cluster) AwaitFleet(ctx context.Context, f *fleet.Fleet) error {
+	begin := time.Now()
+	client, gpuNodes, err := c.fleetClients()
+	if err != nil {
+		return err
+	}
+	missing := "anything"
+	err = pollGently(ctx, describeTimeout, func(ctx context.Context) (bool, error) {
+		if missing, err = undescribed(ctx, client, gpuNodes, f); err != nil {
+			missing = err.Error() // the API server may be restarting
+		}
+		return missing == "", nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait for the agent to describe the nodes: %s: %w", missing, err)
+	}
+	c.say("fleet ready (%s): %s", Elapsed(begin), f)
+	return nil
+}
+
+// undescribed says what of the fleet the agent has not written yet; empty for nothing.
+func undescribed(ctx context.Context, client kubernetes.Interface, gpuNodes dynamic.ResourceInterface, f *fleet.Fleet) (string, error) {
+	wanted := f.GPUNodes()
+	// Asking for their number first costs the API server next to nothing.
+	first, err := gpuNodes.List(ctx, metav1.ListOptions{Limit: 1})
+	if err != nil {
+		return "", fmt.Errorf("count gpunodes: %w", err)
+	}
+	if count := first.GetRemainingItemCount(); count != nil && int(*count)+1 < len(wanted) {
+		return fmt.Sprintf("%d of %d nodes have a gpunode", *count+1, len(wanted)), nil
+	}
+	written, err := listGPUNodes(ctx, gpuNodes)
+	if err != nil {
+		return "", err
+	}
+	for _, want := range wanted {
+		if have := written[want.Name]; have == nil || !sameDevices(have.Spec.Devices, want.Spec.Devices) {
+			return fmt.Sprintf("gpunode %s has not its %d devices", want.Name, len(want.Spec.Devices)), nil
+		}
+	}
+	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: names.LabelGPUCount})
+	if err != nil {
+		return "", fmt.Errorf("list nodes: %w", err)
+	}
+	labelled := map[string]bool{}
+	for i := range nodes.Items {
+		labelled[nodes.Items[i].Name] = true
+	}
+	for _, want := range wanted {
+		if !labelled[want.Name] {
+			return fmt.Sprintf("node %s has not the label %s", want.Name, names.LabelGPUCount), nil
+		}
+	}
+	return "", nil
+}
+
+// sameDevices compares what tells devices apart; an agent may know more of them.
+func sameDevices(have, want []v1alpha1.Device) bool {
+	return slices.EqualFunc(have, want, func(a, b v1alpha1.Device) bool { return a.Index == b.Index && a.UUID == b.UUID })
+}
+
+// pollGently asks until done, at pauses of the time an answer takes, so that waiting
+// for thousands of nodes does not keep the API server from them.
+func pollGently(ctx context.Context, limit time.Duration, done func(context.Context) (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for {
+		asked := time.Now()
+		if ok, err := done(ctx); ok || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(max(readyInterval, 2*time.Since(asked))):
+		}
+	}
 }
 
 func (c *Cluster) fleetClients() (kubernetes.Interface, dynamic.ResourceInterface, error) {
@@ -60,34 +159,41 @@ func (c *Cluster) fleetClients() (kubernetes.Interface, dynamic.ResourceInterfac
 	return client, dynamicClient.Resource(v1alpha1.GPUNodes), nil
 }
 
-// PruneFleet deletes simulated nodes that are not the fleet's, which an earlier
-// start with another fleet left in the state directory.
-func (c *Cluster) PruneFleet(ctx context.Context, f *Fleet) error {
+// PruneFleet deletes what an earlier start with another fleet left in the state
+// directory: simulated nodes that are not the fleet's, and those that are described as
+// having GPUs and have none any more. Call it before nodes are created.
+func (c *Cluster) PruneFleet(ctx context.Context, f *fleet.Fleet) error {
 	client, gpuNodes, err := c.fleetClients()
 	if err != nil {
 		return err
 	}
-	wanted := map[string]bool{}
-	for _, n := range f.Nodes() {
-		wanted[n.Name] = true
+	return pruneFleet(ctx, client, gpuNodes, f)
+}
+
+func pruneFleet(ctx context.Context, client kubernetes.Interface, gpuNodes dynamic.ResourceInterface, f *fleet.Fleet) error {
+	hasGPUs := map[string]bool{} // of the fleet's nodes
+	for _, n := range f.BareNodes() {
+		hasGPUs[n.Name] = false
 	}
-	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: labelPool})
+	for _, n := range f.GPUNodes() {
+		hasGPUs[n.Name] = true
+	}
+	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: fleet.LabelPool})
 	if err != nil {
 		return err
 	}
-	var extra []string
-	for _, n := range nodes.Items {
-		if !wanted[n.Name] && n.Annotations[simulatedKey] == simulatedValue {
-			extra = append(extra, n.Name)
+	return inParallel(ctx, nodes.Items, func(ctx context.Context, n v1.Node) error {
+		gpus, wanted := hasGPUs[n.Name]
+		_, described := n.Labels[names.LabelGPUCount]
+		if n.Annotations[fleet.AnnotationSimulated] != fleet.Simulated || wanted && (gpus || !described) {
+			return nil
 		}
-	}
-	return inParallel(ctx, extra, func(ctx context.Context, name string) error {
-		err := client.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{})
+		err := client.CoreV1().Nodes().Delete(ctx, n.Name, metav1.DeleteOptions{})
 		if err == nil || apierrors.IsNotFound(err) {
-			err = gpuNodes.Delete(ctx, name, metav1.DeleteOptions{})
+			err = gpuNodes.Delete(ctx, n.Name, metav1.DeleteOptions{})
 		}
 		if err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("delete node %s: %w", name, err)
+			return fmt.Errorf("delete node %s: %w", n.Name, err)
 		}
 		return nil
 	})
@@ -156,21 +262,7 @@ func updateNode(ctx context.Context, client kubernetes.Interface, n *v1.Node) er
 }
 
 func createGPUNodes(ctx context.Context, client dynamic.ResourceInterface, nodes []*v1alpha1.GPUNode) error {
-	existing := map[string]*v1alpha1.GPUNode{}
-	err := retryWhileNew(ctx, func(ctx context.Context) error {
-		list, err := client.List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return fmt.Errorf("list gpunodes: %w", err)
-		}
-		for i := range list.Items {
-			old := &v1alpha1.GPUNode{}
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, old); err != nil {
-				return fmt.Errorf("read gpunode %s: %w", list.Items[i].GetName(), err)
-			}
-			existing[old.Name] = old
-		}
-		return nil
-	})
+	existing, err := listGPUNodes(ctx, client)
 	if err != nil {
 		return err
 	}
@@ -183,6 +275,25 @@ func createGPUNodes(ctx context.Context, client dynamic.ResourceInterface, nodes
 		}
 		if err != nil {
 			return fmt.Errorf("create gpunode %s: %w", n.Name, err)
+		}
+		return nil
+	})
+}
+
+// listGPUNodes returns all GPUNodes by name.
+func listGPUNodes(ctx context.Context, client dynamic.ResourceInterface) (map[string]*v1alpha1.GPUNode, error) {
+	nodes := map[string]*v1alpha1.GPUNode{}
+	return nodes, retryWhileNew(ctx, func(ctx context.Context) error {
+		list, err := client.List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return fmt.Errorf("list gpunodes: %w", err)
+		}
+		for i := range list.Items {
+			n := &v1alpha1.GPUNode{}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, n); err != nil {
+				return fmt.Errorf("read gpunode %s: %w", list.Items[i].GetName(), err)
+			}
+			nodes[n.Name] = n
 		}
 		return nil
 	})

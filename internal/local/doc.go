@@ -12,7 +12,7 @@
 // the service account key and the objects stay.
 //
 // Vocabulary: a Program is what to run, a Process is one program being kept
-// alive; a Fleet is a list of Pools, each a number of equal simulated nodes.
+// alive; simulated nodes come from a [fleet.Fleet].
 //
 // Invariants: no child outlives this process, however it dies (spawner.go); one
 // process at a time works on a state directory (lock.go); a component that
@@ -20,5 +20,5 @@
 // often, which ends the cluster (process.go).
 //
 // Reading order: cluster.go, components.go, process.go, spawner.go; pki.go and
-// kubeconfig.go for identities; fleet.go, fleetfile.go and objects.go for nodes.
+// kubeconfig.go for identities; create.go for nodes.
 package local

@@ -14,12 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-)
 
-// KWOK plays the kubelet of every node that has this annotation.
-const (
-	simulatedKey   = "kwok.x-k8s.io/node"
-	simulatedValue = "fake"
+	"github.com/tangram-dev/tangram/internal/fleet"
 )
 
 //go:embed stages.yaml
@@ -50,7 +46,7 @@ func (c *Cluster) startKWOK(ctx context.Context) error {
 		Args: []string{
 			"--config=" + stages, "--kubeconfig=" + kubeconfig,
 			"--manage-all-nodes=false",
-			"--manage-nodes-with-annotation-selector=" + simulatedKey + "=" + simulatedValue,
+			"--manage-nodes-with-annotation-selector=" + fleet.AnnotationSimulated + "=" + fleet.Simulated,
 			"--node-lease-duration-seconds=40", // as a kubelet's
 			"--cidr=10.128.0.0/9",
 			"--server-address=" + net.JoinHostPort(loopback, strconv.Itoa(port)),

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tangram-dev/tangram/api/v1alpha1"
-	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/internal/fleet"
 	"github.com/tangram-dev/tangram/test/chaos/checker"
 )
 
@@ -59,7 +59,7 @@ func capabilities() map[string]checker.Queue {
 }
 
 // facts are what the checker is told of the above.
-func facts(f *local.Fleet) checker.Facts {
+func facts(f *fleet.Fleet) checker.Facts {
 	out := checker.Facts{Nodes: map[string]checker.Node{}, Queues: capabilities()}
 	for _, gn := range f.GPUNodes() {
 		n := checker.Node{Devices: map[int]checker.Device{}, Apart: gn.Name == pulseNode, Pool: gn.Labels[labelPool]}

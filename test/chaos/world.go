@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tangram-dev/tangram/config"
+	"github.com/tangram-dev/tangram/internal/fleet"
 	"github.com/tangram-dev/tangram/internal/local"
 	"github.com/tangram-dev/tangram/test/chaos/checker"
 )
@@ -39,7 +40,7 @@ type world struct {
 	dynamic dynamic.Interface
 	// watching has no time limit on its calls.
 	watching kubernetes.Interface
-	fleet    *local.Fleet
+	fleet    *fleet.Fleet
 	checker  *checker.Checker
 	able     *ability
 	outMu    sync.Mutex
@@ -48,7 +49,7 @@ type world struct {
 
 // newWorld starts everything but the load and the faults.
 func newWorld(ctx context.Context, cfg Config) (*world, error) {
-	fleet, err := local.ParseFleet("fleet", []byte(fleetFile))
+	parsed, err := fleet.Parse("fleet", []byte(fleetFile))
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +65,7 @@ func newWorld(ctx context.Context, cfg Config) (*world, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &world{Cluster: cluster, cfg: cfg, fleet: fleet, checker: checker.New(facts(fleet), checker.DefaultLimits()), began: time.Now()}
+	w := &world{Cluster: cluster, cfg: cfg, fleet: parsed, checker: checker.New(facts(parsed), checker.DefaultLimits()), began: time.Now()}
 	w.able = newAbility(w)
 	if err := w.prepare(ctx); err != nil {
 		_ = cluster.Stop() // the first error says more

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/internal/fleet"
 	"github.com/tangram-dev/tangram/internal/local"
 )
 
@@ -287,7 +288,7 @@ func unbound(p *v1.Pod) v1.PodSpec {
 // fleetAgain creates the nodes of a pool that are not there.
 func (w *world) fleetAgain(pool string, count int) {
 	w.t.Helper()
-	f, err := local.ParseFleet("fleet.yaml", fmt.Appendf(nil, `
+	f, err := fleet.Parse("fleet.yaml", fmt.Appendf(nil, `
 pools:
 - {name: %s, count: %d, gpu: {model: A100-80GB, count: 8}, rack: {size: 10}}
 `, pool, count))

@@ -25,6 +25,7 @@ import (
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/api/record"
 	"github.com/tangram-dev/tangram/config"
+	"github.com/tangram-dev/tangram/internal/fleet"
 	"github.com/tangram-dev/tangram/internal/local"
 )
 
@@ -113,7 +114,7 @@ func startWorld(t *testing.T, o local.Options, docs ...[]byte) *world {
 // fleet creates nodes, and GPUNodes where the API has them.
 func (w *world) fleet(text string) {
 	w.t.Helper()
-	f, err := local.ParseFleet("fleet.yaml", []byte(text))
+	f, err := fleet.Parse("fleet.yaml", []byte(text))
 	if err != nil {
 		w.t.Fatal(err)
 	}

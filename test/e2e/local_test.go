@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tangram-dev/tangram/internal/fleet"
 	"github.com/tangram-dev/tangram/internal/local"
 )
 
@@ -38,7 +39,7 @@ func newLocalCluster(t *testing.T) *localCluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = local.RequirePrograms(bin, "tangram", "gpu-scheduler", "gpu-controller", "etcd", "kube-apiserver", "kube-controller-manager", "kwok", "kubectl")
+	err = local.RequirePrograms(bin, "tangram", "gpu-scheduler", "gpu-controller", "gpu-agent", "etcd", "kube-apiserver", "kube-controller-manager", "kwok", "kubectl")
 	if err != nil {
 		t.Skipf("skipped: %v", err)
 	}
@@ -173,13 +174,15 @@ func TestLocalCluster(t *testing.T) {
 		}
 	}
 	children := c.children(c.owner())
-	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kwok", "gpu-scheduler", "gpu-controller"} {
+	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kwok", "gpu-agent", "gpu-scheduler", "gpu-controller"} {
 		if children[name] == 0 {
 			t.Errorf("%s does not run; what runs is %v", name, children)
 		}
 	}
 
 	c.checkFleet()
+	c.checkTelemetry()
+	c.checkFault()
 	c.checkIdentities()
 	c.checkPods()
 	c.checkVolcanoJob()
@@ -188,7 +191,7 @@ func TestLocalCluster(t *testing.T) {
 		!strings.Contains(out, "stop it with tangram down --dir "+c.dir) {
 		t.Errorf("the second up: %v\n%s", err, out)
 	}
-	for _, name := range []string{"kube-apiserver", "etcd", "gpu-scheduler", "gpu-controller", "kube-controller-manager", "kwok"} {
+	for _, name := range []string{"kube-apiserver", "etcd", "gpu-scheduler", "gpu-controller", "gpu-agent", "kube-controller-manager", "kwok"} {
 		c.checkRestart(name)
 	}
 	c.checkShortPod()
@@ -208,7 +211,7 @@ func TestLocalCluster(t *testing.T) {
 
 func (c *localCluster) checkFleet() {
 	c.t.Helper()
-	nodes, gpus := local.DefaultFleet().Size()
+	nodes, gpus := fleet.Default().Size()
 	c.mustPrint(strconv.Itoa(nodes), "get", "nodes", "-o", `go-template={{len .items}}`)
 	c.mustPrint(strings.TrimSpace(strings.Repeat("True ", nodes)), "get", "nodes",
 		"-o", `jsonpath={.items[*].status.conditions[?(@.type=="Ready")].status}`)
@@ -223,6 +226,69 @@ func (c *localCluster) checkFleet() {
 	}
 	c.mustPrint("nvidia-tesla-v100 8 256Gi", "get", "node", "dgx1-0", "-o",
 		`jsonpath={.metadata.labels.accelerator} {.status.allocatable.nvidia\.com/gpu} {.status.allocatable.nvidia\.com/gpu-memory}`)
+}
+
+// checkTelemetry: the devices of running pods are busy, warm and in use, the others are
+// not, and the agent says when it measured.
+func (c *localCluster) checkTelemetry() {
+	c.t.Helper()
+	devices, err := c.kubectl("get", "pods", "-n", "ml-team", "-l", "app=ml-training", "-o", `jsonpath={.items[0].spec.nodeName}`)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	const values = `jsonpath={range .status.devices[*]}{.utilizationPercent} {.memoryUsedMiB} {.temperatureCelsius} {.powerWatts}{"\n"}{end}`
+	c.until("the devices of "+devices+" follow the pod", func() (string, bool) {
+		out, err := c.kubectl("get", "gpunode", devices, "-o", values)
+		if err != nil {
+			return err.Error(), false
+		}
+		busy, idle := 0, 0
+		for line := range strings.Lines(out) {
+			var utilization, memory, temperature, power int
+			if n, err := fmt.Sscan(line, &utilization, &memory, &temperature, &power); n != 4 || err != nil {
+				return out, false
+			}
+			switch {
+			case utilization > 40 && memory > 1000 && temperature > 20 && power > 20:
+				busy++
+			case utilization == 0 && memory == 0:
+				idle++
+			}
+		}
+		return out, busy > 0 && idle > 0
+	})
+}
+
+// checkFault: a device that is broken by command is no longer healthy, and says why.
+func (c *localCluster) checkFault() {
+	c.t.Helper()
+	if out, err := c.tangram("fault", "t4-3", "--device", "1", "--gone", "--dir", c.dir); err != nil || out != "t4-3: device=1,gone\n" {
+		c.t.Fatalf("fault: %v\n%s", err, out)
+	}
+	c.until("device 1 of t4-3 is not healthy", func() (string, bool) {
+		out, err := c.kubectl("get", "gpunode", "t4-3", "-o", "jsonpath={.status.devices[?(@.index==1)].health} {.status.devices[?(@.index==1)].reason}")
+		health, reason, _ := strings.Cut(out, " ")
+		return out, err == nil && health != "" && health != "Healthy" && reason != ""
+	})
+	if out, err := c.tangram("fault", "t4-3", "--device", "2", "--gone", "--dir", c.dir); err == nil || !strings.Contains(out, "--device: t4-3 has 2 devices, there is no 2") {
+		c.t.Errorf("fault of a device that is not there: %v\n%s", err, out)
+	}
+	if out, err := c.tangram("fault", "t4-3", "--clear", "--dir", c.dir); err != nil || out != "t4-3: no faults\n" {
+		c.t.Errorf("fault: %v\n%s", err, out)
+	}
+}
+
+// until asks again and again, for a minute at most: other processes act in their own
+// time. look returns what it saw and whether that is it.
+func (c *localCluster) until(what string, look func() (string, bool)) {
+	c.t.Helper()
+	saw, ok := "", false
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+		if saw, ok = look(); ok {
+			return
+		}
+	}
+	c.t.Fatalf("not within a minute: %s; last seen:\n%s", what, saw)
 }
 
 // checkIdentities: the scheduler may do its work and nothing else.
@@ -242,6 +308,16 @@ func (c *localCluster) checkIdentities() {
 		out, err := c.kubectl(append([]string{"auth", "can-i", "--as=system:tangram:gpu-controller"}, mayNot...)...)
 		if err == nil || out != "no" {
 			c.t.Errorf("the controller may %v: %s, %v", mayNot, out, err)
+		}
+	}
+	const agent = "--as=system:tangram:gpu-agent"
+	for _, may := range [][]string{{"patch", "gpunodes", "--subresource=status"}, {"create", "gpunodes"}, {"patch", "nodes"}, {"patch", "pods"}, {"watch", "pods"}} {
+		c.mustPrint("yes", append([]string{"auth", "can-i", agent}, may...)...)
+	}
+	for _, mayNot := range [][]string{{"delete", "gpunodes"}, {"delete", "nodes"}, {"create", "pods"}, {"delete", "pods"}, {"list", "secrets"}} {
+		out, err := c.kubectl(append([]string{"auth", "can-i", agent}, mayNot...)...)
+		if err == nil || out != "no" {
+			c.t.Errorf("the agent may %v: %s, %v", mayNot, out, err)
 		}
 	}
 	// A plain build says v0.0.0-master, and clients that compare versions misbehave.

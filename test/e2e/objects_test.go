@@ -7,13 +7,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tangram-dev/tangram/api/v1alpha1"
-	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/internal/fleet"
 )
 
 // bareNodes creates the nodes of a fleet without GPUNodes.
 func (w *world) bareNodes(text string) {
 	w.t.Helper()
-	f, err := local.ParseFleet("fleet.yaml", []byte(text))
+	f, err := fleet.Parse("fleet.yaml", []byte(text))
 	if err != nil {
 		w.t.Fatal(err)
 	}

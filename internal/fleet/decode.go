@@ -1,4 +1,4 @@
-package local
+package fleet
 
 import (
 	"bytes"
@@ -45,7 +45,7 @@ func (d *decoder) parse(data []byte) (*yaml.Node, error) {
 	if err == nil {
 		if err = reader.Decode(&another); err == nil {
 			d.wrong(&another, "", "a second document; a fleet file has one")
-			return nil, &FleetError{Problems: d.problems}
+			return nil, &Error{Problems: d.problems}
 		}
 		if errors.Is(err, io.EOF) {
 			return document.Content[0], nil
@@ -57,7 +57,7 @@ func (d *decoder) parse(data []byte) (*yaml.Node, error) {
 		text = m[2]
 	}
 	d.wrong(&yaml.Node{Line: line}, "", "not YAML: %s", text)
-	return nil, &FleetError{Problems: d.problems}
+	return nil, &Error{Problems: d.problems}
 }
 
 // resolve follows an alias to what it stands for. The schema has no recursion, so

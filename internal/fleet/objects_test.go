@@ -1,4 +1,4 @@
-package local
+package fleet
 
 import (
 	"reflect"
@@ -53,12 +53,12 @@ func checkObjects(t *testing.T, f *Fleet) {
 }
 
 func TestDefaultFleet(t *testing.T) {
-	f := DefaultFleet()
+	f := Default()
 	checkObjects(t, f)
 	if nodes, _ := f.Size(); nodes != 16 {
 		t.Errorf("%d nodes, want 16", nodes)
 	}
-	if !reflect.DeepEqual(f.Nodes(), DefaultFleet().Nodes()) || !reflect.DeepEqual(f.GPUNodes(), DefaultFleet().GPUNodes()) {
+	if !reflect.DeepEqual(f.Nodes(), Default().Nodes()) || !reflect.DeepEqual(f.GPUNodes(), Default().GPUNodes()) {
 		t.Error("two calls give different objects")
 	}
 }
@@ -106,7 +106,7 @@ func TestNodeSaysWhatItsGPUsAre(t *testing.T) {
 			resources: map[v1.ResourceName]string{"nvidia.com/gpu": "2"},
 		},
 	}
-	nodes := DefaultFleet().Nodes()
+	nodes := Default().Nodes()
 	for _, tt := range tests {
 		t.Run(tt.node, func(t *testing.T) {
 			n := find(t, nodes, func(n *v1.Node) bool { return n.Name == tt.node })
@@ -122,6 +122,39 @@ func TestNodeSaysWhatItsGPUsAre(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A bare node has what a kubelet and the file say, and nothing that an agent finds out.
+func TestBareNodes(t *testing.T) {
+	f := &Fleet{Pools: []Pool{
+		{Name: "plain", Count: 1, Zone: "z", GPU: &GPU{Model: "T4", Count: 2}, Labels: map[string]string{"team": "a", "gpu-count": "1"}},
+		{Name: "own", Count: 1, GPU: &GPU{Model: "T4", Count: 2, Accelerator: "mine"}},
+	}}
+	bare, full := f.BareNodes(), f.Nodes()
+	common := func(name string, more ...string) map[string]string {
+		labels := map[string]string{"kubernetes.io/hostname": name + "-0", "kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64", "tangram.dev/pool": name}
+		for i := 0; i < len(more); i += 2 {
+			labels[more[i]] = more[i+1]
+		}
+		return labels
+	}
+	for i, want := range []map[string]string{
+		common("plain", "topology.kubernetes.io/zone", "z", "team", "a", "gpu-count", "1"),
+		common("own", "accelerator", "mine"),
+	} {
+		if !reflect.DeepEqual(bare[i].Labels, want) {
+			t.Errorf("labels %v, want %v", bare[i].Labels, want)
+		}
+		for key, value := range want {
+			if full[i].Labels[key] != value {
+				t.Errorf("the full node has %s=%q", key, full[i].Labels[key])
+			}
+		}
+		bare[i].Labels = full[i].Labels
+		if !reflect.DeepEqual(bare[i], full[i]) {
+			t.Errorf("more than labels differs: %+v and %+v", bare[i], full[i])
+		}
 	}
 }
 

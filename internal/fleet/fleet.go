@@ -1,6 +1,8 @@
-package local
+package fleet
 
 import (
+	"bytes"
+	_ "embed"
 	"fmt"
 	"strings"
 
@@ -28,7 +30,7 @@ const (
 	linksPCIe     = "PCIe"     // a host bridge per NUMA node
 )
 
-// Fleet is a set of simulated nodes. [ParseFleet] makes one from a file.
+// Fleet is a set of simulated nodes. [Parse] makes one from a file.
 type Fleet struct {
 	Pools []Pool
 }
@@ -80,31 +82,20 @@ type GPU struct {
 	NUMANodes int
 }
 
-// DefaultFleet is the fleet of tangram up without a file: 16 nodes with four
-// generations of GPUs, among them the 8 x V100 node of Kubernetes tutorials.
-func DefaultFleet() *Fleet {
-	return &Fleet{Pools: []Pool{
-		{
-			Name: "a100", Count: 4, Zone: "zone-a", RackSize: 2, BlockSize: 4,
-			GPU: &GPU{Model: "A100-80GB", Count: 8, MIG: true},
-		},
-		{
-			Name: "h100", Count: 4, Zone: "zone-a", RackSize: 2, BlockSize: 4,
-			GPU: &GPU{Model: "H100-80GB", Count: 8, MIG: true},
-		},
-		{
-			Name: "v100", Count: 3, Zone: "zone-b", RackSize: 4,
-			GPU: &GPU{Model: "V100-32GB", Count: 4},
-		},
-		{
-			Name: "dgx1", Count: 1, Zone: "zone-b", RackSize: 4,
-			GPU: &GPU{Model: "V100-32GB", Count: 8},
-		},
-		{
-			Name: "t4", Count: 4, Zone: "zone-b", RackSize: 4,
-			GPU: &GPU{Model: "T4", Count: 2},
-		},
-	}}
+//go:embed default.yaml
+var defaultFile []byte
+
+// DefaultFile is the file of the default fleet; the caller owns it.
+func DefaultFile() []byte { return bytes.Clone(defaultFile) }
+
+// Default is the fleet of tangram up without a file: 16 nodes with four generations
+// of GPUs, among them the 8 x V100 node of Kubernetes tutorials.
+func Default() *Fleet {
+	f, err := Parse("default.yaml", defaultFile)
+	if err != nil {
+		panic(fmt.Sprintf("embedded file: %v", err)) // a test parses it
+	}
+	return f
 }
 
 // Size returns the numbers of nodes and GPUs.

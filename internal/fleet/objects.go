@@ -1,4 +1,4 @@
-package local
+package fleet
 
 import (
 	"crypto/sha256"
@@ -15,10 +15,18 @@ import (
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 )
 
+// LabelPool is the label of simulated Nodes and GPUNodes that names their pool.
+const LabelPool = names.Group + "/pool"
+
+// KWOK plays the kubelet of every node that has the annotation with this value.
+const (
+	AnnotationSimulated = "kwok.x-k8s.io/node"
+	Simulated           = "fake"
+)
+
 // Labels of simulated nodes beyond those that describe GPUs. Block and rack are those
 // of the scheduler's default levels.
 const (
-	labelPool  = names.Group + "/pool"
 	labelBlock = "network.topology.nvidia.com/block"
 	labelRack  = "topology.kubernetes.io/rack"
 
@@ -28,14 +36,45 @@ const (
 // kubeletVersion is what simulated nodes report; no kubelet stands behind it.
 const kubeletVersion = "v1.36.3-simulated"
 
-// Nodes returns the fleet's Node objects, Ready, in pool and number order. The
-// same fleet always gives equal objects; the caller owns them.
+// Nodes returns the fleet's Node objects, Ready, in pool and number order, with the
+// labels that describe their GPUs. The same fleet always gives equal objects; the
+// caller owns them.
 func (f *Fleet) Nodes() []*v1.Node {
+	return f.nodes(func(p Pool, labels map[string]string) {
+		if p.GPU != nil {
+			p.GPU.addLabels(labels)
+		}
+	})
+}
+
+// BareNodes are Nodes as a kubelet registers them: without the labels that describe
+// GPUs, which an agent adds. What the file itself sets is there, also about GPUs: agents
+// leave labels alone that others have set.
+func (f *Fleet) BareNodes() []*v1.Node {
+	own := map[string]string{}
+	for _, p := range f.Pools {
+		if p.GPU != nil {
+			own[p.Name] = p.GPU.Accelerator
+		}
+	}
+	return f.nodes(func(p Pool, labels map[string]string) {
+		if value := own[p.Name]; value != "" {
+			labels[names.LabelAccelerator] = value
+		}
+	})
+}
+
+// nodes makes the Node objects; describe adds generated labels, which the pool's own
+// override.
+func (f *Fleet) nodes(describe func(Pool, map[string]string)) []*v1.Node {
 	var nodes []*v1.Node
 	for _, p := range f.Pools {
 		p = p.completed()
 		for i := range p.Count {
-			nodes = append(nodes, p.node(i))
+			labels := p.generatedLabels(i)
+			describe(p, labels)
+			maps.Copy(labels, p.Labels)
+			nodes = append(nodes, p.node(i, labels))
 		}
 	}
 	return nodes
@@ -59,7 +98,7 @@ func (f *Fleet) GPUNodes() []*v1alpha1.GPUNode {
 
 func (p Pool) nodeName(i int) string { return fmt.Sprintf("%s-%d", p.Name, i) }
 
-func (p Pool) node(i int) *v1.Node {
+func (p Pool) node(i int, labels map[string]string) *v1.Node {
 	name := p.nodeName(i)
 	capacity := v1.ResourceList{
 		v1.ResourceCPU: p.CPU.DeepCopy(), v1.ResourceMemory: p.Memory.DeepCopy(),
@@ -72,8 +111,8 @@ func (p Pool) node(i int) *v1.Node {
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        name,
-			Labels:      p.labels(i),
-			Annotations: map[string]string{simulatedKey: simulatedValue},
+			Labels:      labels,
+			Annotations: map[string]string{AnnotationSimulated: Simulated},
 		},
 		Spec: v1.NodeSpec{Taints: append([]v1.Taint(nil), p.Taints...)},
 		Status: v1.NodeStatus{
@@ -101,10 +140,11 @@ func conditions() []v1.NodeCondition {
 	}
 }
 
-func (p Pool) labels(i int) map[string]string {
+// generatedLabels are those that say what and where the node is.
+func (p Pool) generatedLabels(i int) map[string]string {
 	labels := map[string]string{
 		v1.LabelHostname: p.nodeName(i), v1.LabelOSStable: "linux", v1.LabelArchStable: "amd64",
-		labelPool: p.Name,
+		LabelPool: p.Name,
 	}
 	if p.Zone != "" {
 		labels[v1.LabelTopologyZone] = p.Zone
@@ -115,10 +155,6 @@ func (p Pool) labels(i int) map[string]string {
 	if p.BlockSize > 0 {
 		labels[labelBlock] = fmt.Sprintf("%s-block-%d", p.Name, i/p.BlockSize)
 	}
-	if p.GPU != nil {
-		p.GPU.addLabels(labels)
-	}
-	maps.Copy(labels, p.Labels)
 	return labels
 }
 
@@ -169,7 +205,7 @@ func (p Pool) gpuNode(i int) *v1alpha1.GPUNode {
 	name := p.nodeName(i)
 	node := &v1alpha1.GPUNode{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "GPUNode"},
-		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{labelPool: p.Name}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{LabelPool: p.Name}},
 	}
 	for index := range p.GPU.Count {
 		node.Spec.Devices = append(node.Spec.Devices, p.GPU.device(name, index))

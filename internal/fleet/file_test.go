@@ -1,4 +1,4 @@
-package local
+package fleet
 
 import (
 	"errors"
@@ -10,13 +10,13 @@ import (
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 )
 
-// isFleetError reports whether err is about the content of a fleet file.
-func isFleetError(err error) bool {
-	var e *FleetError
+// isError reports whether err is about the content of a fleet file.
+func isError(err error) bool {
+	var e *Error
 	return errors.As(err, &e)
 }
 
-func TestParseFleetMistakes(t *testing.T) {
+func TestParseMistakes(t *testing.T) {
 	// pool is a right pool; each test puts one thing wrong into a line of its own.
 	const pool = "pools:\n- name: a\n  count: 2\n"
 	const gpu = pool + "  gpu:\n    model: A100-80GB\n    count: 8\n"
@@ -103,9 +103,9 @@ func TestParseFleetMistakes(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			f, err := ParseFleet("f.yaml", []byte(tt.file))
-			if !isFleetError(err) {
-				t.Fatalf("ParseFleet = %v, %v, want a FleetError", f, err)
+			f, err := Parse("f.yaml", []byte(tt.file))
+			if !isError(err) {
+				t.Fatalf("Parse = %v, %v, want a Error", f, err)
 			}
 			got := strings.Split(err.Error(), "\n")
 			if len(got) != len(tt.want) {
@@ -120,7 +120,7 @@ func TestParseFleetMistakes(t *testing.T) {
 	}
 }
 
-func TestParseFleet(t *testing.T) {
+func TestParse(t *testing.T) {
 	const file = `
 pools:
 - &base
@@ -144,7 +144,7 @@ pools:
 - name: cpu
   count: 1
 `
-	f, err := ParseFleet("f.yaml", []byte(file))
+	f, err := Parse("f.yaml", []byte(file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,14 +175,14 @@ func TestExampleFleetIsRight(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := ParseFleet("fleet.yaml", data)
+	f, err := Parse("fleet.yaml", data)
 	if err != nil {
 		t.Fatal(err)
 	}
 	checkObjects(t, f)
 }
 
-func FuzzParseFleet(f *testing.F) {
+func FuzzParse(f *testing.F) {
 	example, err := os.ReadFile("../../examples/fleet.yaml")
 	if err != nil {
 		f.Fatal(err)
@@ -191,9 +191,9 @@ func FuzzParseFleet(f *testing.F) {
 	f.Add([]byte("pools: [&a {name: x, count: 1, gpu: *a}]"))
 	f.Add([]byte("pools: &a [*a]"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		fleet, err := ParseFleet("f.yaml", data)
+		fleet, err := Parse("f.yaml", data)
 		if err != nil {
-			if !isFleetError(err) {
+			if !isError(err) {
 				t.Fatalf("%T: %v", err, err)
 			}
 			return

@@ -1,4 +1,4 @@
-package local
+package fleet
 
 import (
 	"fmt"
@@ -13,8 +13,8 @@ import (
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 )
 
-// A FleetError lists everything that is wrong with a fleet file.
-type FleetError struct {
+// A Error lists everything that is wrong with a fleet file.
+type Error struct {
 	Problems []Problem // by line, then by field
 }
 
@@ -33,7 +33,7 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s:%d: %s: %s", p.File, p.Line, p.Field, p.Text)
 }
 
-func (e *FleetError) Error() string {
+func (e *Error) Error() string {
 	lines := make([]string, 0, len(e.Problems))
 	for _, p := range e.Problems {
 		lines = append(lines, p.String())
@@ -41,10 +41,10 @@ func (e *FleetError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// ParseFleet reads a fleet file; name is what errors call it. Unknown fields,
-// wrong types and impossible values give a *FleetError with the line of each.
+// Parse reads a fleet file; name is what errors call it. Unknown fields,
+// wrong types and impossible values give a *Error with the line of each.
 // docs/guides/local-cluster.md describes the format.
-func ParseFleet(name string, data []byte) (*Fleet, error) {
+func Parse(name string, data []byte) (*Fleet, error) {
 	d := &decoder{file: name}
 	root, err := d.parse(data)
 	if err != nil {
@@ -63,7 +63,7 @@ func ParseFleet(name string, data []byte) (*Fleet, error) {
 			a, b := d.problems[i], d.problems[j]
 			return a.Line < b.Line || a.Line == b.Line && a.Field < b.Field
 		})
-		return nil, &FleetError{Problems: d.problems}
+		return nil, &Error{Problems: d.problems}
 	}
 	return f, nil
 }
@@ -232,7 +232,7 @@ func (d *decoder) labels(n *yaml.Node, path string) map[string]string {
 		if problems := validation.IsQualifiedName(key.Value); len(problems) > 0 {
 			d.wrong(key, at, "is no label name: %s", problems[0])
 		}
-		if key.Value == labelPool || key.Value == v1.LabelHostname {
+		if key.Value == LabelPool || key.Value == v1.LabelHostname {
 			d.wrong(key, at, "is set by %s itself", names.Group)
 		}
 		text := d.text(value, at)
