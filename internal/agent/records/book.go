@@ -41,6 +41,7 @@ type Book struct {
 
 	mu        sync.Mutex
 	journal   journal
+	asked     time.Time       // of the listing that the journal follows
 	strangers map[string]bool // pods that kubelet lists and the API server does not have
 	written   map[types.UID]written
 }
@@ -161,6 +162,10 @@ func (b *Book) list(ctx context.Context) (Listing, error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if asked.Before(b.asked) {
+		return listing, nil // a later one has come before
+	}
+	b.asked = asked
 	b.journal.refresh(listing, knownPods(known), asked)
 	for key := range b.strangers {
 		if p, listed := known[key]; !listed || p != nil {
@@ -313,12 +318,60 @@ func (b *Book) Reserve(ctx context.Context, resource string, ids []string) error
 	pod, a := b.next(ctx, listing, resource, len(ids))
 	h := &Held{Resource: resource, IDs: ids, at: b.o.Now()}
 	if pod != nil {
+		if r, _ := readRecord(pod, b.o.Node); r != nil && sharedTwice(wanted) {
+			return fmt.Errorf("%s: pod %s/%s was promised %d different GPUs, and kubelet can give it several turns on one only: %v", resource, pod.Namespace, pod.Name, len(ids), ids)
+		}
 		h.Pod, h.Container, h.Init = pod, a.container, a.init
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.journal.add(h)
 	return nil
+}
+
+// sharedTwice says whether two of a container's uses are shares of one GPU.
+func sharedTwice(uses []use) bool {
+	for i, u := range uses {
+		if u.share && slices.ContainsFunc(uses[:i], func(v use) bool { return v.gpu == u.gpu }) {
+			return true
+		}
+	}
+	return false
+}
+
+// Withhold marks devices as unhealthy that nobody can be given now, because somebody
+// holds a part of their GPU that excludes them. Kubelet takes all IDs that nobody holds
+// for free: Preferred steers it away from such, but Topology Manager chooses NUMA nodes
+// before it asks. Without Topology Manager (policy none) nothing needs to be withheld,
+// and it is better not to: a device that is free again is sold again only when this was
+// called, and a pod that comes before is failed by kubelet.
+func (b *Book) Withhold(ctx context.Context, offers []device.Offer) ([]device.Offer, error) {
+	held, err := b.Holdings(ctx)
+	if err != nil {
+		return offers, err
+	}
+	inv := b.o.Inventory()
+	out := slices.Clone(offers)
+	for i, o := range out {
+		out[i].Devices = slices.Clone(o.Devices)
+		for j, d := range o.Devices {
+			r, told, err := ReadID(o.Resource, d.ID, inv)
+			if err != nil || !told {
+				continue
+			}
+			u := []use{useOf(r, inv)}
+			for _, h := range held {
+				if h.Resource == o.Resource && slices.Contains(h.IDs, d.ID) {
+					out[i].Devices[j].Healthy = d.Healthy
+					break
+				}
+				if anyOf(u, h.uses, use.excludes) {
+					out[i].Devices[j].Healthy = false
+				}
+			}
+		}
+	}
+	return out, nil
 }
 
 // conflict returns who stands in the way of giving devices; pending is true when it is

@@ -179,7 +179,7 @@ func (f facts) elsewhere(t *state, states []*state) *record.Record {
 				to = d
 				if !free(d, taken) {
 					i := slices.IndexFunc(left, func(l record.Device) bool {
-						return sameProfile(l.MIG, d.MIG) && free(taking(l, &d, false), taken)
+						return sameProfile(l.MIG, d.MIG) && free(moveTo(d, l), taken)
 					})
 					if i < 0 {
 						return nil
@@ -187,10 +187,9 @@ func (f facts) elsewhere(t *state, states []*state) *record.Record {
 					to = left[i]
 				}
 				moved[place] = to
-				taken = append(taken, useOf(taking(to, &d, false), f.inv))
+				taken = append(taken, useOf(moveTo(d, to), f.inv))
 			}
-			d.Index, d.UUID, d.MIG, d.Start = to.Index, to.UUID, to.MIG, to.Start
-			next.Devices = append(next.Devices, d)
+			next.Devices = append(next.Devices, moveTo(d, to))
 		}
 		out.Containers = append(out.Containers, next)
 	}
@@ -198,6 +197,12 @@ func (f facts) elsewhere(t *state, states []*state) *record.Record {
 		return nil
 	}
 	return out
+}
+
+// moveTo is an entry on another device: the same amount, the same kind of share.
+func moveTo(d, to record.Device) record.Device {
+	d.Index, d.UUID, d.MIG, d.Start = to.Index, to.UUID, to.MIG, to.Start
+	return d
 }
 
 // order lists the writes so that no record names a device that another one still names.
@@ -219,12 +224,13 @@ func order(states []*state) (out []Correction) {
 		i := slices.IndexFunc(todo, func(s *state) bool {
 			return !slices.ContainsFunc(todo, func(t *state) bool { return t != s && anyOf(s.nowU, t.oldU, use.touches) })
 		})
-		if i < 0 { // they have swapped; the youngest makes room
-			s := todo[len(todo)-1]
-			write(s, nil, "its devices and those of other pods were exchanged: making room")
-			s.old, s.oldU = nil, nil
-			if s.now == nil {
-				todo = todo[:len(todo)-1]
+		if i < 0 { // they have swapped; the youngest that is in the way makes room
+			for k := len(todo) - 1; k >= 0; k-- {
+				if s := todo[k]; len(s.oldU) > 0 {
+					write(s, nil, "its devices and those of other pods were exchanged: making room")
+					s.oldU = nil
+					break
+				}
 			}
 			continue
 		}
@@ -234,7 +240,7 @@ func order(states []*state) (out []Correction) {
 		case s.displaced:
 			why = "another pod was given its devices"
 		case s.old == nil:
-			why = "it holds devices and has no record"
+			why = "it holds devices and has no valid record"
 		}
 		write(s, s.now, why)
 		todo = slices.Delete(todo, i, i+1)

@@ -90,6 +90,9 @@ func (p *Pods) WaitSynced(ctx context.Context) bool {
 	return cache.WaitForCacheSync(ctx.Done(), p.informer.HasSynced)
 }
 
+// Changed returns a channel that is closed when any pod changes after the call.
+func (p *Pods) Changed() <-chan struct{} { return p.changed.wait() }
+
 // On is the pods of one node.
 func (p *Pods) On(node string) Source { return &nodePods{p, node} }
 
