@@ -1,28 +1,42 @@
 package device
 
-// Allocation is what one container was given of one resource.
+// Allocation is what one container was given of one resource: what has to be made real
+// before it starts.
 type Allocation struct {
-	// ID names the allocation: a hash of the resource and kubelet's device IDs, so that
-	// it is the same after every restart.
+	// ID names the allocation: a hash of resource and device IDs, so that kubelet's
+	// repeated calls for the same devices name the same allocation.
 	ID string
-	// Namespace, Pod, PodUID and Container say who holds it.
+	// Namespace, Pod, PodUID and Container say whose it is.
 	Namespace, Pod, PodUID, Container string
-	Resource                          string
-	Devices                           []Grant
+	// Resource is the extended resource that was asked for.
+	Resource string
+	Devices  []Grant
 }
 
-// Grant is one device of an allocation, or a part of one. A whole device has only its
-// UUID.
+// Grant is one device of an allocation, or a part of it. Without Turn, Profile and
+// amounts it is the whole device.
 type Grant struct {
-	// UUID is the physical GPU's, whatever part of it is granted.
+	// UUID is the GPU's, or that of a MIG instance that exists already.
 	UUID string
-	// Turn: a turn on a device that is sold several times over, without amounts.
+	// Turn: one of several containers that take turns on the device.
 	Turn bool
-	// Profile and Start are of a MIG slice: its profile such as 1g.18gb, and the memory
-	// slice it begins at.
+	// Profile and Start are of a MIG instance: its profile's name and the memory slice
+	// it begins at. With the UUID of a GPU the instance is to be made.
 	Profile string
 	Start   int
-	// MemoryMiB and ComputeMilli (thousandths of the device) are of a share by amount.
+	// MemoryMiB and ComputeMilli are of a share: its memory, and its compute in
+	// thousandths of the device's. 0 means that nothing limits it.
 	MemoryMiB    int64
 	ComputeMilli int
+}
+
+// Answer is what kubelet hands to the container runtime for an allocation.
+type Answer struct {
+	// Edits are environment, device nodes and mounts that kubelet passes on itself.
+	// Hooks cannot be passed this way.
+	Edits Edits
+	// Annotations are the container's, read by the runtime.
+	Annotations map[string]string
+	// CDI are fully qualified names of CDI devices.
+	CDI []string
 }

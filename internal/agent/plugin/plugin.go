@@ -1,0 +1,150 @@
+package plugin
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/tangram-dev/tangram/internal/agent/device"
+)
+
+// DefaultDir is where kubelet has its socket and looks for those of plugins.
+const DefaultDir = "/var/lib/kubelet/device-plugins"
+
+// Granter decides what kubelet's calls are answered with.
+type Granter interface {
+	// Preferred chooses size of the available IDs, with mustInclude among them; fewer, or
+	// none, leave the choice to kubelet.
+	Preferred(ctx context.Context, resource string, available, mustInclude []string, size int) []string
+	// Allocate says what a container on these devices needs. An error fails the pod.
+	Allocate(ctx context.Context, resource string, ids []string) (device.Answer, error)
+	// PreStart is called before each start of a container on these devices. An error
+	// keeps it from starting; kubelet tries again.
+	PreStart(ctx context.Context, resource string, ids []string) error
+}
+
+// Options say how a node's plugin works.
+type Options struct {
+	// Dir is kubelet's directory; empty for DefaultDir.
+	Dir     string
+	Granter Granter
+	// Poll is how often sockets are looked at; 0 means one second.
+	Poll time.Duration
+	// Registered, when not nil, hears of each registration that kubelet accepted.
+	Registered func(resource string)
+}
+
+// Plugin sells the resources of one node to kubelet.
+type Plugin struct {
+	o Options
+	// tag tells this process's sockets from those of another agent, which may run beside
+	// it during an upgrade: two that shared a name would delete each other's for ever.
+	tag string
+
+	mu       sync.Mutex
+	services map[string]*service
+	added    chan struct{}
+}
+
+// New prepares; Run starts it.
+func New(o Options) *Plugin {
+	if o.Dir == "" {
+		o.Dir = DefaultDir
+	}
+	if o.Poll == 0 {
+		o.Poll = time.Second
+	}
+	var tag [4]byte
+	_, _ = rand.Read(tag[:]) // never fails
+	return &Plugin{o: o, tag: hex.EncodeToString(tag[:]), services: map[string]*service{}, added: make(chan struct{}, 1)}
+}
+
+// Set says what is sold from now on. A resource that is not among the offers any more
+// has no devices: kubelet has no word for taking a resource back.
+func (p *Plugin) Set(offers []device.Offer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	sold := map[string]bool{}
+	for _, o := range offers {
+		sold[o.Resource] = true
+		s := p.services[o.Resource]
+		if s == nil {
+			s = newService(p, o.Resource)
+			p.services[o.Resource] = s
+			select {
+			case p.added <- struct{}{}:
+			default:
+			}
+		}
+		s.set(o.Devices)
+	}
+	for resource, s := range p.services {
+		if !sold[resource] {
+			s.set(nil)
+		}
+	}
+}
+
+// Run serves until the context ends, then closes and removes its sockets, so that
+// kubelet knows at once.
+func (p *Plugin) Run(ctx context.Context) error {
+	if err := os.MkdirAll(p.o.Dir, 0o750); err != nil {
+		return fmt.Errorf("kubelet's device plugin directory: %w", err)
+	}
+	p.sweep()
+	var running sync.WaitGroup
+	defer running.Wait()
+	started := map[string]bool{}
+	for {
+		p.mu.Lock()
+		for resource, s := range p.services {
+			if !started[resource] {
+				started[resource] = true
+				running.Go(func() { s.run(ctx) })
+			}
+		}
+		p.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-p.added:
+		}
+	}
+}
+
+const socketPrefix = "tangram-"
+
+// sweep removes sockets that a killed agent left behind: nobody answers there.
+func (p *Plugin) sweep() {
+	old, _ := filepath.Glob(filepath.Join(p.o.Dir, socketPrefix+"*.sock"))
+	for _, path := range old {
+		conn, err := net.DialTimeout("unix", path, time.Second)
+		if err == nil {
+			conn.Close()
+			continue
+		}
+		if err := os.Remove(path); err == nil {
+			klog.Background().Info("Removed a socket that nobody serves", "path", path)
+		}
+	}
+}
+
+// socketName is the file name of a resource's socket, short enough for any directory.
+func (p *Plugin) socketName(resource string, n int) string {
+	clean := strings.Map(func(r rune) rune {
+		if 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '.' || r == '-' {
+			return r
+		}
+		return '_'
+	}, resource)
+	return fmt.Sprintf("%s%.40s-%s-%d.sock", socketPrefix, clean, p.tag, n)
+}

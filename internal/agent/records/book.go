@@ -1,0 +1,398 @@
+package records
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tangram-dev/tangram/api/record"
+	"github.com/tangram-dev/tangram/internal/agent/device"
+)
+
+// Options are what a Book needs to know of its node.
+type Options struct {
+	// Node is the node's name.
+	Node    string
+	Pods    Source
+	Kubelet Lister
+	// Inventory returns what the node has at the moment; never nil, not to be changed.
+	Inventory func() *device.Inventory
+	// Amounts says whether a resource is sold by amounts of memory and compute, with
+	// device IDs that are slots of a card. Nil for no resource.
+	Amounts func(resource string) bool
+	// Patience is how long a pod is waited for that kubelet knows and the agent does
+	// not yet; 0 means half a second. Kubelet admits no other pod meanwhile.
+	Patience time.Duration
+	// Now is the clock; nil for time.Now.
+	Now func() time.Time
+}
+
+// Book is who should get which devices of one node, and who got them. Its methods may
+// be called at the same time.
+type Book struct {
+	o Options
+
+	reserving sync.Mutex // held from the check of an Allocate to its note
+
+	mu        sync.Mutex
+	journal   journal
+	asked     time.Time       // of the listing that the journal follows
+	strangers map[string]bool // pods that kubelet lists and the API server does not have
+	written   map[types.UID]written
+}
+
+// written is a record that the agent wrote and that may not have come back yet.
+type written struct {
+	over map[string]bool // resource versions that were written over
+	pod  *v1.Pod
+}
+
+// NewBook returns a book that knows nothing yet; it reads podresources when it is asked.
+func NewBook(o Options) *Book {
+	if o.Amounts == nil {
+		o.Amounts = func(string) bool { return false }
+	}
+	if o.Patience == 0 {
+		o.Patience = 500 * time.Millisecond
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	b := &Book{o: o, strangers: map[string]bool{}, written: map[types.UID]written{}}
+	b.o.Pods = &latest{o.Pods, b}
+	return b
+}
+
+// latest is the pods with what the agent itself wrote.
+type latest struct {
+	Source
+	book *Book
+}
+
+func (l *latest) Get(namespace, name string) *v1.Pod {
+	return l.book.latest(l.Source.Get(namespace, name))
+}
+
+func (l *latest) List() []*v1.Pod {
+	out := l.Source.List()
+	for i, p := range out {
+		out[i] = l.book.latest(p)
+	}
+	return out
+}
+
+func (l *latest) Await(ctx context.Context, namespace, name string) *v1.Pod {
+	return l.book.latest(l.Source.Await(ctx, namespace, name))
+}
+
+func (b *Book) latest(p *v1.Pod) *v1.Pod {
+	if p == nil {
+		return nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	w, ok := b.written[p.UID]
+	if !ok {
+		return p
+	}
+	if !w.over[p.ResourceVersion] {
+		if p.ResourceVersion != w.pod.ResourceVersion {
+			delete(b.written, p.UID) // somebody else wrote after
+		}
+		return p
+	}
+	return w.pod
+}
+
+// wrote notes a write of the agent, so that it counts before the API server sends it
+// back.
+func (b *Book) wrote(looked, before, after *v1.Pod) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	w := b.written[after.UID]
+	if w.over == nil {
+		w.over = map[string]bool{}
+	}
+	w.over[looked.ResourceVersion], w.over[before.ResourceVersion] = true, true
+	w.pod = after
+	b.written[after.UID] = w
+}
+
+// forget drops what was written to pods that are gone from the node.
+func (b *Book) forget(pods []*v1.Pod) {
+	here := map[types.UID]bool{}
+	for _, p := range pods {
+		here[p.UID] = true
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for uid := range b.written {
+		if !here[uid] {
+			delete(b.written, uid)
+		}
+	}
+}
+
+func (b *Book) facts() facts {
+	return facts{b.o.Node, b.o.Inventory(), b.o.Amounts, func(pod *v1.Pod, container, resource string) []string {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if e := b.journal.find(pod.UID, container, resource); e != nil && e.Init {
+			return e.IDs
+		}
+		return nil
+	}}
+}
+
+// list asks kubelet and brings the journal up to date.
+func (b *Book) list(ctx context.Context) (Listing, error) {
+	asked := b.o.Now()
+	listing, err := b.o.Kubelet.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	known := map[string]*v1.Pod{}
+	for _, p := range listing {
+		known[p.Namespace+"/"+p.Name] = b.o.Pods.Get(p.Namespace, p.Name)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if asked.Before(b.asked) {
+		return listing, nil // a later one has come before
+	}
+	b.asked = asked
+	b.journal.refresh(listing, knownPods(known), asked)
+	for key := range b.strangers {
+		if p, listed := known[key]; !listed || p != nil {
+			delete(b.strangers, key)
+		}
+	}
+	return listing, nil
+}
+
+// knownPods is a Source of pods that were looked up before, without a lock.
+type knownPods map[string]*v1.Pod
+
+func (k knownPods) List() []*v1.Pod                               { return nil }
+func (k knownPods) Get(namespace, name string) *v1.Pod            { return k[namespace+"/"+name] }
+func (k knownPods) Await(context.Context, string, string) *v1.Pod { return nil }
+
+// Holding is what one container holds of one resource.
+type Holding struct {
+	Held
+	// Path is where the container stands in its pod's spec.
+	Path string
+	// Devices are what it holds, as its record says it or should say it: with amounts.
+	// Empty when the IDs do not tell the devices.
+	Devices []record.Device
+	// Started: its container was started once.
+	Started bool
+
+	uses []use
+}
+
+// Holdings are all devices that are held on the node.
+func (b *Book) Holdings(ctx context.Context) ([]Holding, error) {
+	listing, err := b.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return b.holdings(listing), nil
+}
+
+func (b *Book) holdings(listing Listing) (out []Holding) {
+	f := b.facts()
+	b.mu.Lock()
+	entries := make([]Held, len(b.journal.entries))
+	for i, e := range b.journal.entries {
+		entries[i] = *e
+	}
+	b.mu.Unlock()
+	for _, e := range entries {
+		h := Holding{Held: e, Started: e.started}
+		if e.Pod != nil {
+			old, _ := readRecord(e.Pod, b.o.Node)
+			now, err := f.truth(e.Pod, old, listing.Find(e.Pod.Namespace, e.Pod.Name))
+			if err != nil {
+				now = old
+			}
+			devices, told, err := f.devices(e.Resource, e.IDs)
+			if c := entryOf(now, e.Container, e.Resource); c != nil && err == nil && told {
+				h.Devices = merge(c, devices, f.amounts(e.Resource))
+			}
+			for _, a := range asks(e.Pod, e.Resource) {
+				if a.container == e.Container {
+					h.Path = a.path
+				}
+			}
+			h.Started = h.Started || hasStarted(e.Pod, e.Container)
+		}
+		if len(h.Devices) == 0 {
+			h.Devices, _, _ = f.devices(e.Resource, e.IDs)
+		}
+		for _, d := range h.Devices {
+			h.uses = append(h.uses, useOf(d, f.inv))
+		}
+		out = append(out, h)
+	}
+	return out
+}
+
+// hasStarted says whether a container runs or has run, as the API server knows.
+func hasStarted(pod *v1.Pod, container string) bool {
+	for _, s := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
+		if s.Name == container {
+			return s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil
+		}
+	}
+	return false
+}
+
+// Excluded is an error about devices that somebody else holds.
+type Excluded struct {
+	Resource, ID string
+	By           string
+}
+
+// Error says which device, and who holds it.
+func (e *Excluded) Error() string {
+	return fmt.Sprintf("%s: device %s cannot be given: %s holds it, or a part of it that excludes this use", e.Resource, e.ID, e.By)
+}
+
+// Reserve notes that kubelet gives devices to a container that is about to be started,
+// unless somebody holds them or a part of them that excludes it. Kubelet itself gives
+// out an ID once at a time; that two IDs are of one GPU only the agent knows.
+func (b *Book) Reserve(ctx context.Context, resource string, ids []string) error {
+	ids = slices.Sorted(slices.Values(ids))
+	inv := b.o.Inventory()
+	var wanted []use
+	for i, id := range ids {
+		d, told, err := ReadID(resource, id, inv)
+		if err != nil {
+			return err
+		}
+		if !told {
+			return fmt.Errorf("%s: device ID %q does not name a device", resource, clip(id))
+		}
+		u := useOf(d, inv)
+		for k, v := range wanted {
+			if u.excludes(v) && ids[k] != id {
+				return &Excluded{resource, id, "the same container (device " + ids[k] + ")"}
+			}
+		}
+		if i > 0 && ids[i-1] == id {
+			return fmt.Errorf("%s: device %s is asked for twice", resource, id)
+		}
+		wanted = append(wanted, u)
+	}
+	b.reserving.Lock()
+	defer b.reserving.Unlock()
+	var listing Listing
+	for {
+		var err error
+		listing, err = b.list(ctx)
+		if err != nil && ctx.Err() != nil {
+			return fmt.Errorf("%s: who holds which device is not known: %w", resource, err)
+		}
+		// Without kubelet's list the journal alone counts.
+		conflict, pending := b.conflict(listing, resource, ids, wanted)
+		if conflict == nil {
+			break
+		}
+		if !pending || err != nil {
+			return conflict
+		}
+		// Only an answer that kubelet does not list stands in the way: it counts for a
+		// second, then it has failed.
+		select {
+		case <-ctx.Done():
+			return conflict
+		case <-time.After(unlisted / 4):
+		}
+	}
+	pod, a := b.next(ctx, listing, resource, len(ids))
+	h := &Held{Resource: resource, IDs: ids, at: b.o.Now()}
+	if pod != nil {
+		if r, _ := readRecord(pod, b.o.Node); r != nil && sharedTwice(wanted) {
+			return fmt.Errorf("%s: pod %s/%s was promised %d different GPUs, and kubelet can give it several turns on one only: %v", resource, pod.Namespace, pod.Name, len(ids), ids)
+		}
+		h.Pod, h.Container, h.Init = pod, a.container, a.init
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.journal.add(h)
+	return nil
+}
+
+// sharedTwice says whether two of a container's uses are shares of one GPU.
+func sharedTwice(uses []use) bool {
+	for i, u := range uses {
+		if u.share && slices.ContainsFunc(uses[:i], func(v use) bool { return v.gpu == u.gpu }) {
+			return true
+		}
+	}
+	return false
+}
+
+// Withhold marks devices as unhealthy that nobody can be given now, because somebody
+// holds a part of their GPU that excludes them. Kubelet takes all IDs that nobody holds
+// for free: Preferred steers it away from such, but Topology Manager chooses NUMA nodes
+// before it asks. Without Topology Manager (policy none) nothing needs to be withheld,
+// and it is better not to: a device that is free again is sold again only when this was
+// called, and a pod that comes before is failed by kubelet.
+func (b *Book) Withhold(ctx context.Context, offers []device.Offer) ([]device.Offer, error) {
+	held, err := b.Holdings(ctx)
+	if err != nil {
+		return offers, err
+	}
+	inv := b.o.Inventory()
+	out := slices.Clone(offers)
+	for i, o := range out {
+		out[i].Devices = slices.Clone(o.Devices)
+		for j, d := range o.Devices {
+			r, told, err := ReadID(o.Resource, d.ID, inv)
+			if err != nil || !told {
+				continue
+			}
+			u := []use{useOf(r, inv)}
+			for _, h := range held {
+				if h.Resource == o.Resource && slices.Contains(h.IDs, d.ID) {
+					out[i].Devices[j].Healthy = d.Healthy
+					break
+				}
+				if anyOf(u, h.uses, use.excludes) {
+					out[i].Devices[j].Healthy = false
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
+// conflict returns who stands in the way of giving devices; pending is true when it is
+// only an answer that kubelet does not list.
+func (b *Book) conflict(listing Listing, resource string, ids []string, wanted []use) (e error, pending bool) {
+	for _, h := range b.holdings(listing) {
+		for i, id := range ids {
+			if h.Resource == resource && slices.Contains(h.IDs, id) {
+				// Kubelet gives an ID of an init container to later containers of its pod.
+				if !h.listed || h.Init {
+					continue
+				}
+			} else if !anyOf([]use{wanted[i]}, h.uses, use.excludes) {
+				continue
+			}
+			found := &Excluded{resource, id, h.String()}
+			if h.listed || h.Init {
+				return found, false
+			}
+			e, pending = found, true
+		}
+	}
+	return e, pending
+}

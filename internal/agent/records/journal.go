@@ -1,0 +1,137 @@
+package records
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Held is one container's devices of one resource.
+type Held struct {
+	// Pod is whose they are; nil for an Allocate of which nobody knows yet.
+	Pod       *v1.Pod
+	Container string
+	// Init: the container ends before the next one starts, and kubelet may give its
+	// devices to later containers of the same pod.
+	Init     bool
+	Resource string
+	IDs      []string // sorted
+
+	// listed: kubelet has listed it at least once; of an init container it never does.
+	listed bool
+	// at is when Allocate was answered.
+	at time.Time
+	// started: PreStartContainer has passed.
+	started bool
+}
+
+func (h *Held) uid() types.UID {
+	if h.Pod == nil {
+		return ""
+	}
+	return h.Pod.UID
+}
+
+// String names the holder for messages.
+func (h *Held) String() string {
+	if h.Pod == nil {
+		return "a container that is being started"
+	}
+	return fmt.Sprintf("pod %s/%s, container %s", h.Pod.Namespace, h.Pod.Name, h.Container)
+}
+
+// unlisted is how long an answered Allocate counts that kubelet does not list. Kubelet
+// notes an answer at once; one that it does not list then has failed.
+const unlisted = time.Second
+
+// journal is who holds what: what kubelet lists, and answers that it does not list yet
+// or never does. Kubelet alone decides when devices are free again: when the pod is gone
+// from its list.
+type journal struct{ entries []*Held }
+
+// refresh makes the journal follow a listing that was asked for at a time.
+func (j *journal) refresh(listing Listing, pods Source, asked time.Time) {
+	var next []*Held
+	for _, p := range listing {
+		pod := pods.Get(p.Namespace, p.Name)
+		for _, c := range p.Containers {
+			for _, resource := range slices.Sorted(maps.Keys(c.Devices)) {
+				ids := c.Devices[resource]
+				if !readable(resource) || len(ids) == 0 {
+					continue
+				}
+				if pod == nil { // known to kubelet alone so far
+					pod = &v1.Pod{}
+					pod.Namespace, pod.Name = p.Namespace, p.Name
+				}
+				h := &Held{Pod: pod, Container: c.Name, Resource: resource, IDs: ids, listed: true}
+				for _, e := range j.entries {
+					if e.Resource == resource && slices.Equal(e.IDs, ids) && !e.Init && (e.Pod == nil || e.uid() == h.uid()) {
+						h.at, h.started = e.at, h.started || e.started
+					}
+				}
+				next = append(next, h)
+			}
+		}
+	}
+	for _, e := range j.entries {
+		if j.stays(e, next, listing, pods, asked) {
+			next = append(next, e)
+		}
+	}
+	j.entries = next
+}
+
+// stays says whether an entry that a listing does not have is still true.
+func (j *journal) stays(e *Held, listed []*Held, listing Listing, pods Source, asked time.Time) bool {
+	same := slices.ContainsFunc(listed, func(h *Held) bool {
+		return h.Resource == e.Resource && slices.Equal(h.IDs, e.IDs) && (!e.Init || h.uid() != e.uid())
+	})
+	if same {
+		return false
+	}
+	if !e.listed && asked.Sub(e.at) < unlisted {
+		return true // kubelet may not have noted it yet
+	}
+	if e.Pod == nil {
+		return false
+	}
+	p := listing.Find(e.Pod.Namespace, e.Pod.Name)
+	pod := pods.Get(e.Pod.Namespace, e.Pod.Name)
+	if p == nil || pod == nil || pod.UID != e.Pod.UID || !live(pod) {
+		return false
+	}
+	if e.Init {
+		return true // until the pod is gone
+	}
+	// Kubelet has lost its checkpoint: the container runs on, and kubelet takes its
+	// devices for free.
+	return e.listed && len(p.Devices(e.Container, e.Resource)) == 0
+}
+
+// add notes an answer to Allocate. Entries that kubelet does not list and that have one
+// of the IDs have failed: kubelet gives an ID to one pod at a time.
+func (j *journal) add(h *Held) {
+	j.entries = slices.DeleteFunc(j.entries, func(e *Held) bool {
+		return !e.listed && e.Resource == h.Resource && overlap(e.IDs, h.IDs) && !(e.Init && e.uid() == h.uid() && e.Container != h.Container)
+	})
+	j.entries = append(j.entries, h)
+}
+
+// find returns a container's entry for a resource, or nil.
+func (j *journal) find(uid types.UID, container, resource string) *Held {
+	for _, e := range j.entries {
+		if e.Pod != nil && e.Pod.UID == uid && e.Container == container && e.Resource == resource {
+			return e
+		}
+	}
+	return nil
+}
+
+func overlap(a, b []string) bool {
+	return slices.ContainsFunc(a, func(s string) bool { return slices.Contains(b, s) })
+}

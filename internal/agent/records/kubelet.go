@@ -1,0 +1,171 @@
+package records
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
+	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
+)
+
+// DefaultSocket is where kubelet serves podresources.
+const DefaultSocket = "/var/lib/kubelet/pod-resources/kubelet.sock"
+
+// Lister says which devices kubelet has given to whom.
+type Lister interface {
+	// List returns the active pods that kubelet knows, with the devices of their
+	// containers. A pod that kubelet has admitted and given nothing is listed too, also
+	// while its devices are being chosen. Init containers that end before the next
+	// container starts are never listed: kubelet leaves them out.
+	List(ctx context.Context) (Listing, error)
+}
+
+// Listing is who holds what at one time, in no order.
+type Listing []Listed
+
+// Listed is one pod. Kubelet does not tell its UID.
+type Listed struct {
+	Namespace, Name string
+	Containers      []ListedContainer
+}
+
+// ListedContainer is one container with its device IDs by resource, sorted.
+type ListedContainer struct {
+	Name    string
+	Devices map[string][]string
+}
+
+// Find returns a pod by name, or nil.
+func (l Listing) Find(namespace, name string) *Listed {
+	for i := range l {
+		if l[i].Name == name && l[i].Namespace == namespace {
+			return &l[i]
+		}
+	}
+	return nil
+}
+
+// Devices are the IDs that a container of the pod has of a resource; none for a
+// container that is not listed.
+func (p *Listed) Devices(container, resource string) []string {
+	for _, c := range p.Containers {
+		if c.Name == container {
+			return c.Devices[resource]
+		}
+	}
+	return nil
+}
+
+// Kubelet reads podresources, version 1, from a Unix socket. It connects when it is
+// used and again after kubelet's restart.
+type Kubelet struct {
+	socket string
+
+	mu   sync.Mutex
+	conn *grpc.ClientConn
+}
+
+// Limits of a listing. A node of 500 pods with 100 devices each takes 5 MiB.
+const maxListing = 64 << 20
+
+// NewKubelet returns a client for a socket; empty for DefaultSocket.
+func NewKubelet(socket string) *Kubelet {
+	if socket == "" {
+		socket = DefaultSocket
+	}
+	return &Kubelet{socket: socket}
+}
+
+// List is Lister's. It returns within the context's deadline, or 5 s. Kubelet limits how
+// often it answers (100 times a second): then it is asked again.
+func (k *Kubelet) List(ctx context.Context) (Listing, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	client, err := k.client()
+	if err != nil {
+		return nil, fmt.Errorf("podresources at %s: %w", k.socket, err)
+	}
+	for pause := 20 * time.Millisecond; ; pause *= 2 {
+		got, err := client.List(ctx, &podresources.ListPodResourcesRequest{})
+		if err == nil {
+			return read(got), nil
+		}
+		if status.Code(err) != codes.ResourceExhausted {
+			return nil, fmt.Errorf("podresources at %s: %w", k.socket, err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("podresources at %s: %w", k.socket, err)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// Close ends the connection.
+func (k *Kubelet) Close() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.conn == nil {
+		return nil
+	}
+	err := k.conn.Close()
+	k.conn = nil
+	return err
+}
+
+func (k *Kubelet) client() (podresources.PodResourcesListerClient, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.conn == nil {
+		conn, err := grpc.NewClient("unix://"+k.socket,
+			grpc.WithTransportCredentials(insecure.NewCredentials()),
+			grpc.WithAuthority("localhost"),
+			grpc.WithConnectParams(grpc.ConnectParams{Backoff: quickly(), MinConnectTimeout: time.Second}),
+			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxListing)))
+		if err != nil {
+			return nil, err
+		}
+		k.conn = conn
+	}
+	return podresources.NewPodResourcesListerClient(k.conn), nil
+}
+
+// read turns kubelet's answer into a Listing. A device on two NUMA nodes, and devices
+// of one resource in several entries, are put together.
+func read(got *podresources.ListPodResourcesResponse) Listing {
+	var out Listing
+	for _, p := range got.GetPodResources() {
+		if p == nil {
+			continue
+		}
+		pod := Listed{Namespace: p.Namespace, Name: p.Name}
+		for _, c := range p.Containers {
+			if c == nil {
+				continue
+			}
+			held := ListedContainer{Name: c.Name}
+			for _, d := range c.Devices {
+				if d == nil || len(d.DeviceIds) == 0 {
+					continue
+				}
+				if held.Devices == nil {
+					held.Devices = map[string][]string{}
+				}
+				held.Devices[d.ResourceName] = append(held.Devices[d.ResourceName], d.DeviceIds...)
+			}
+			for r, ids := range held.Devices {
+				slices.Sort(ids)
+				held.Devices[r] = slices.Compact(ids)
+			}
+			pod.Containers = append(pod.Containers, held)
+		}
+		out = append(out, pod)
+	}
+	return out
+}

@@ -1,0 +1,98 @@
+package records
+
+import (
+	"context"
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// candidate is a container that kubelet may be serving now.
+type candidate struct {
+	pod *v1.Pod
+	ask ask
+}
+
+// next says which container kubelet is serving now: kubelet's calls carry no name. It
+// serves one pod at a time and lists that pod while it does, so it is the listed pod
+// that asks for as many devices of the resource and has none yet. Nil when none is found.
+func (b *Book) next(ctx context.Context, listing Listing, resource string, size int) (*v1.Pod, ask) {
+	if c := b.candidates(ctx, listing, resource, size); len(c) > 0 {
+		return c[0].pod, c[0].ask
+	}
+	return nil, ask{}
+}
+
+// candidates are the containers that kubelet may be serving, oldest Binding first. There
+// are several only when pods wait that kubelet could not serve before. Without a listing
+// they are all pods of the node that the journal knows nothing of.
+func (b *Book) candidates(ctx context.Context, listing Listing, resource string, size int) (out []candidate) {
+	if listing == nil {
+		for _, pod := range b.o.Pods.List() {
+			if a, ok := b.unserved(pod, nil, resource, size); ok {
+				out = append(out, candidate{pod, a})
+			}
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, b.o.Patience)
+	defer cancel()
+	for i := range listing {
+		l := &listing[i]
+		pod := b.o.Pods.Get(l.Namespace, l.Name)
+		if pod == nil {
+			pod = b.await(ctx, l)
+		}
+		if pod == nil {
+			continue
+		}
+		if a, ok := b.unserved(pod, l, resource, size); ok {
+			out = append(out, candidate{pod, a})
+		}
+	}
+	slices.SortFunc(out, func(x, y candidate) int { return older(x.pod, y.pod) })
+	return out
+}
+
+// await waits for a pod that kubelet knows and the agent does not, once.
+func (b *Book) await(ctx context.Context, l *Listed) *v1.Pod {
+	key := l.Namespace + "/" + l.Name
+	b.mu.Lock()
+	stranger := b.strangers[key]
+	b.mu.Unlock()
+	if stranger {
+		return nil
+	}
+	pod := b.o.Pods.Await(ctx, l.Namespace, l.Name)
+	if pod == nil {
+		b.mu.Lock()
+		b.strangers[key] = true
+		b.mu.Unlock()
+	}
+	return pod
+}
+
+// unserved is the first container of a pod that has not got its devices of a resource,
+// if it asks for so many. Without a listing (nil) every answer counts as kept.
+func (b *Book) unserved(pod *v1.Pod, l *Listed, resource string, size int) (ask, bool) {
+	if !live(pod) {
+		return ask{}, false
+	}
+	all := asks(pod, resource)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	served := func(a ask) bool {
+		e := b.journal.find(pod.UID, a.container, resource)
+		return e != nil && (l == nil || a.init || e.listed) || l != nil && len(l.Devices(a.container, resource)) > 0 || hasStarted(pod, a.container)
+	}
+	// Kubelet serves containers in their order, so all before a served one are served.
+	first := 0
+	for i, a := range all {
+		if served(a) {
+			first = i + 1
+		}
+	}
+	if first < len(all) && all[first].count == size {
+		return all[first], true
+	}
+	return ask{}, false
+}

@@ -1,0 +1,148 @@
+package devicemanager
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tangram-dev/tangram/internal/agent/device"
+	"github.com/tangram-dev/tangram/internal/agent/grant"
+	"github.com/tangram-dev/tangram/internal/agent/plugin"
+	"github.com/tangram-dev/tangram/internal/agent/records"
+)
+
+const node = "node-1"
+
+// inventory is the scripted hardware: eight GPUs on two NUMA nodes, the last two cut by
+// MIG.
+func inventory() *device.Inventory {
+	inv := &device.Inventory{}
+	for i := range 8 {
+		d := device.Device{Index: i, UUID: fmt.Sprintf("GPU-0000000%d-0000-0000-0000-000000000000", i), Vendor: "nvidia", Model: "NVIDIA H200", MemoryMiB: 143771, NUMA: i / 4}
+		if i == 3 || i == 7 {
+			d.MIG = &device.MIG{Enabled: true, Profiles: []device.Profile{
+				{ID: 19, Name: "1g.18gb", Starts: []int{0, 1, 2, 3, 4, 5, 6}, Size: 1},
+				{ID: 9, Name: "3g.71gb", Starts: []int{0, 4}, Size: 4},
+			}}
+		}
+		inv.Devices = append(inv.Devices, d)
+	}
+	inv.Links = []device.Link{{Between: []int{0, 1, 2, 3, 4, 5, 6, 7}, Class: "NVSwitch"}}
+	return inv
+}
+
+// offers: GPUs 0, 1, 4 and 5 whole; 2 and 6 whole and in four turns; 3 and 7 in slices.
+// Kubelet does not know that two IDs are of one GPU.
+func offers(inv *device.Inventory, healthy func(string) bool) []device.Offer {
+	return grant.Offers(inv, []grant.Sale{
+		{Resource: gpu}, {Resource: shared, Turns: 4}, {Resource: small, Profile: "1g.18gb", OnDemand: true}, {Resource: large, Profile: "3g.71gb", OnDemand: true},
+	}, healthy)
+}
+
+const (
+	gpu    = "nvidia.com/gpu"
+	shared = "nvidia.com/gpu.shared"
+	small  = "nvidia.com/mig-1g.18gb"
+	large  = "nvidia.com/mig-3g.71gb"
+)
+
+// specs are the CDI specifications on the node's disk: they outlive the agent.
+type specs struct {
+	mu   sync.Mutex
+	made map[string]device.Allocation // by CDI device
+}
+
+func (s *specs) write(_ context.Context, a device.Allocation) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.made["tangram.dev/allocation="+a.ID] = a
+	return nil
+}
+
+func (s *specs) read(name string) (device.Allocation, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a, ok := s.made[name]
+	return a, ok
+}
+
+// agent is one life of the agent.
+type agent struct {
+	book      *records.Book
+	granter   *grant.Granter
+	plugin    *plugin.Plugin
+	corrector *records.Corrector
+	problems  *atomic.Int64
+	stop      func()
+}
+
+// counts are over all lives.
+type counts struct{ allocated, refused, problems atomic.Int64 }
+
+func startAgent(t *testing.T, c *cluster, k *kubelet, s *specs, n *counts) *agent {
+	ctx, cancel := context.WithCancel(t.Context())
+	inv := inventory()
+	pods := records.NewPods(c.client, node)
+	reader := records.NewKubelet(k.socket())
+	a := &agent{}
+	a.book = records.NewBook(records.Options{Node: node, Pods: pods.On(node), Kubelet: reader, Inventory: func() *device.Inventory { return inv }})
+	a.corrector = records.NewCorrector(records.CorrectorOptions{
+		Book: a.book, Client: c.client, Every: 300 * time.Millisecond, Soon: 10 * time.Millisecond,
+		Problem: func(records.Problem) { n.problems.Add(1) },
+	})
+	again := make(chan struct{}, 1)
+	look := func() {
+		select {
+		case again <- struct{}{}:
+		default:
+		}
+	}
+	granter, err := grant.New(grant.Options{
+		Book: a.book, Inventory: func() *device.Inventory { return inv }, Spec: s.write,
+		Granted: func() { n.allocated.Add(1); a.corrector.Look(); look() },
+		Refused: func(string, error) { n.refused.Add(1) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.granter = granter
+	a.plugin = plugin.New(plugin.Options{Dir: filepath.Join(k.dir, "plugins"), Granter: granter, Poll: 20 * time.Millisecond})
+	a.plugin.Set(offers(inv, func(string) bool { return true }))
+	var running sync.WaitGroup
+	running.Go(func() { pods.Run(ctx) })
+	if !pods.WaitSynced(ctx) {
+		t.Fatal("the pods were never read")
+	}
+	running.Go(func() { a.corrector.Run(ctx) })
+	running.Go(func() {
+		if err := a.plugin.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	if k.policy != "none" {
+		running.Go(func() { // what excludes each other is not sold at the same time
+			for ctx.Err() == nil {
+				changed := pods.Changed()
+				if sold, err := a.book.Withhold(ctx, offers(inv, func(string) bool { return true })); err == nil {
+					a.plugin.Set(sold)
+				}
+				select {
+				case <-ctx.Done():
+				case <-changed:
+				case <-again:
+				case <-time.After(time.Second):
+				}
+			}
+		})
+	}
+	a.stop = func() {
+		cancel()
+		running.Wait()
+		reader.Close()
+	}
+	return a
+}

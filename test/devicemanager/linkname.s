@@ -1,0 +1,1 @@
+// Empty: it lets kubelet.go declare a function without a body.
