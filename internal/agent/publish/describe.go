@@ -153,7 +153,7 @@ func statusOf(s *state, devices []v1alpha1.Device) v1alpha1.GPUNodeStatus {
 			status.Health, status.Reason = v1alpha1.Failed, clip(s.problem.Message, maxReason)
 			status.Since = timeOf(s.problem.Since)
 		} else if h := s.healthOf(d.UUID); h != nil {
-			status.Health, status.Reason, status.Since = cmp.Or(h.State, v1alpha1.Healthy), clip(h.Reason, maxReason), timeOf(h.Since)
+			status.Health, status.Reason, status.Since = stateOf(h), clip(h.Reason, maxReason), timeOf(h.Since)
 			if h.LastXID > 0 {
 				xid := natural(h.LastXID)
 				status.LastXID = &xid
@@ -172,6 +172,17 @@ func statusOf(s *state, devices []v1alpha1.Device) v1alpha1.GPUNodeStatus {
 	}
 	out.Conditions = conditionsOf(s, len(devices), sick)
 	return out
+}
+
+// stateOf is a device's state; one that is none counts as failed.
+func stateOf(h *Health) v1alpha1.Health {
+	switch h.State {
+	case "":
+		return v1alpha1.Healthy
+	case v1alpha1.Healthy, v1alpha1.Suspect, v1alpha1.Degraded, v1alpha1.Failed:
+		return h.State
+	}
+	return v1alpha1.Failed
 }
 
 func conditionsOf(s *state, devices int, sick []string) []metav1.Condition {

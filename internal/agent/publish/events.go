@@ -66,8 +66,8 @@ func (t *told) changes(s *state, devices []v1alpha1.Device) (out []notice) {
 	}
 	for _, d := range devices {
 		now, why := v1alpha1.Healthy, ""
-		if h := s.healthOf(d.UUID); h != nil && h.State != "" {
-			now, why = h.State, h.Reason
+		if h := s.healthOf(d.UUID); h != nil {
+			now, why = stateOf(h), h.Reason
 		}
 		was, known := t.states[d.UUID]
 		if !known {

@@ -66,7 +66,10 @@ func New(o Options) *Publisher {
 // made for pods. It also ends a problem with the driver. The publisher keeps the values:
 // they must not be changed afterwards.
 func (p *Publisher) SetInventory(inv *device.Inventory, owned map[string]bool) {
-	p.set(true, func(s *state) { s.inventory, s.owned, s.problem = inv, owned, nil })
+	p.set(true, func(s *state) {
+		s.inventory, s.owned, s.problem = inv, owned, nil
+		s.revision++
+	})
 }
 
 // SetProblem tells that the driver cannot be used, and why. Devices that are published

@@ -30,9 +30,11 @@ type Problem struct {
 type state struct {
 	inventory *device.Inventory
 	owned     map[string]bool
-	problem   *Problem
-	health    map[string]Health
-	samples   map[string]device.Sample
+	// revision counts inventories.
+	revision int
+	problem  *Problem
+	health   map[string]Health
+	samples  map[string]device.Sample
 }
 
 // known says whether there is anything to publish yet.

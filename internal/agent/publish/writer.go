@@ -29,12 +29,19 @@ type writer struct {
 	// server does not keep of it (an older CRD) must not be sent for ever.
 	sent       map[string]any
 	generation int64
-	// health is the health that was written last, in JSON, at the time of the last write
-	// of status; heartbeat is when the next is due whatever happens.
-	health    string
-	wroteAt   time.Time
-	heartbeat time.Time
-	retryAt   time.Time
+	// spec is the spec of a revision of the inventory, left what cannot be in it.
+	spec     map[string]any
+	left     []string
+	revision int
+	// described is the generation whose devices are known.
+	described int64
+	// health is the health that was written last, in JSON. Telemetry may be written again
+	// from telemetryAt on, and is written at heartbeat whatever happens; spread: the first
+	// heartbeat is over.
+	health                 string
+	telemetryAt, heartbeat time.Time
+	spread                 bool
+	retryAt                time.Time
 	// gone: the node does not exist, and nothing is written.
 	gone bool
 	// taken are labels that were taken over from others.
@@ -69,7 +76,18 @@ func (p *Publisher) sync(ctx context.Context, now time.Time) (next time.Duration
 	if err != nil {
 		return 0, err
 	}
+	p.tell()
 	return p.next(now), nil
+}
+
+// tell writes the events that wait. While the API server cannot be written to they do,
+// the newest of them.
+func (p *Publisher) tell() {
+	p.mu.Lock()
+	notices := p.pending
+	p.pending = nil
+	p.mu.Unlock()
+	say(p.options.Events, p.node, notices)
 }
 
 // readNode looks at the node. One that is gone takes its GPUNode with it, as its owner;
@@ -118,6 +136,9 @@ func (p *Publisher) writeObject(ctx context.Context, s *state, now time.Time) er
 func (p *Publisher) tryObject(ctx context.Context, s *state, now time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	if p.object != nil && !now.Before(p.heartbeat) && !p.measuredAnew(s) {
+		p.object = nil // nothing will be written that would meet what others wrote
+	}
 	if p.object == nil {
 		if err := p.readObject(ctx, s); err != nil {
 			return err
@@ -129,9 +150,17 @@ func (p *Publisher) tryObject(ctx context.Context, s *state, now time.Time) erro
 	return p.writeStatus(ctx, s, now)
 }
 
+// measuredAnew says whether there is younger telemetry than the object's.
+func (p *Publisher) measuredAnew(s *state) bool {
+	at := timeOf(s.measuredAt())
+	was, _, _ := unstructured.NestedString(p.object.Object, "status", "measuredAt")
+	return at != nil && at.Format(time.RFC3339) != was
+}
+
 // readObject reads the GPUNode, or makes it.
 func (p *Publisher) readObject(ctx context.Context, s *state) error {
 	object, err := p.options.API.Get(ctx, p.options.Node)
+	p.sent, p.described = nil, 0
 	if apierrors.IsNotFound(err) {
 		object, err = p.create(ctx, s)
 	}
@@ -180,19 +209,19 @@ func (p *Publisher) owner() metav1.OwnerReference {
 // writeSpec writes the inventory if it differs from the object's. Without a driver
 // nothing is known of it: then what was written stays.
 func (p *Publisher) writeSpec(ctx context.Context, s *state) error {
-	inv, left := s.inventory, []string(nil)
 	old, _ := p.object.Object["spec"].(map[string]any)
 	want := old
-	if s.problem == nil && inv != nil {
-		var spec v1alpha1.GPUNodeSpec
-		spec, left = specOf(&p.options, inv, s.owned)
-		known, err := toMap(&spec)
-		if err != nil {
-			return err
+	if s.problem == nil && s.inventory != nil {
+		if p.spec == nil || p.revision != s.revision {
+			spec, left := specOf(&p.options, s.inventory, s.owned)
+			known, err := toMap(&spec)
+			if err != nil {
+				return err
+			}
+			p.spec, p.left, p.revision = known, left, s.revision
 		}
-		if !reflect.DeepEqual(known, p.sent) || p.object.GetGeneration() != p.generation {
-			want = overlay(old, known, reflect.TypeFor[v1alpha1.GPUNodeSpec]())
-			defer func() { p.sent, p.generation = known, p.object.GetGeneration() }()
+		if p.object.GetGeneration() != p.generation || !reflect.DeepEqual(p.spec, p.sent) {
+			want = overlay(old, p.spec, reflect.TypeFor[v1alpha1.GPUNodeSpec]())
 		}
 	}
 	patch := map[string]any{}
@@ -204,11 +233,13 @@ func (p *Publisher) writeSpec(ctx context.Context, s *state) error {
 	}
 	if len(patch) > 0 {
 		if err := p.patch(ctx, patch, false); err != nil {
-			p.sent = nil
 			return err
 		}
 	}
-	p.describe(s, left)
+	if s.problem == nil && s.inventory != nil {
+		p.sent, p.generation = p.spec, p.object.GetGeneration()
+	}
+	p.describe(s)
 	return nil
 }
 
@@ -233,16 +264,14 @@ func (p *Publisher) owners() []any {
 	return list
 }
 
-// describe takes over the devices that are published, and finds what is to be told of
-// them.
-func (p *Publisher) describe(s *state, left []string) {
-	var published v1alpha1.GPUNodeSpec
-	spec, _ := p.object.Object["spec"].(map[string]any)
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(spec, &published); err != nil {
-		p.logger.Error(err, "The GPUNode's devices cannot be read")
+// describe finds what is to be told of the devices that are published.
+func (p *Publisher) describe(s *state) {
+	if g := p.object.GetGeneration(); g != p.described || g == 0 {
+		p.readDevices()
+		p.described = g
 	}
 	p.mu.Lock()
-	p.devices = published.Devices
+	defer p.mu.Unlock()
 	p.pending = append(p.pending, p.told.changes(&p.state, p.devices)...)
 	if s.problem == nil && s.inventory != nil {
 		labelled := ""
@@ -250,12 +279,20 @@ func (p *Publisher) describe(s *state, left []string) {
 			d, _ := mostFrequent(s.inventory)
 			labelled = d.Model
 		}
-		p.pending = append(p.pending, p.told.models(p.devices, labelled, left)...)
+		p.pending = append(p.pending, p.told.models(p.devices, labelled, p.left)...)
 	}
-	notices := p.pending
-	p.pending = nil
-	p.mu.Unlock()
-	say(p.options.Events, p.node, notices)
+}
+
+// readDevices takes over the devices that are published.
+func (p *Publisher) readDevices() {
+	var published v1alpha1.GPUNodeSpec
+	spec, _ := p.object.Object["spec"].(map[string]any)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(spec, &published); err != nil {
+		p.logger.Error(err, "The GPUNode's devices cannot be read")
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.devices = published.Devices
 }
 
 // writeStatus writes health and telemetry if it is time.
@@ -268,7 +305,7 @@ func (p *Publisher) writeStatus(ctx context.Context, s *state, now time.Time) er
 	p.mu.Lock()
 	moved := p.moved()
 	p.mu.Unlock()
-	if health == p.health && now.Before(p.heartbeat) && !(moved && now.Sub(p.wroteAt) >= telemetryEvery) {
+	if health == p.health && now.Before(p.heartbeat) && !(moved && !now.Before(p.telemetryAt)) {
 		return nil
 	}
 	var before v1alpha1.GPUNodeStatus
@@ -294,14 +331,22 @@ func (p *Publisher) writeStatus(ctx context.Context, s *state, now time.Time) er
 	return nil
 }
 
-// statusWritten remembers what was written, and when to write again whatever happens.
+// statusWritten remembers what was written, and when to write again. Agents that start
+// together, or come back together after an outage, must not go on together: the first
+// times are anything up to the longest, the later ones vary.
 func (p *Publisher) statusWritten(s *state, health string, now time.Time) {
-	if p.heartbeat.IsZero() {
+	switch first := p.heartbeat.IsZero(); {
+	case first:
 		p.heartbeat = now.Add(telemetryEvery + rand.N(heartbeatTo-telemetryEvery))
-	} else {
-		p.heartbeat = now.Add(heartbeatFrom + rand.N(heartbeatTo-heartbeatFrom))
+		p.telemetryAt = now.Add(rand.N(telemetryEvery))
+	default:
+		p.spread = p.spread || !now.Before(p.heartbeat)
+		if p.spread {
+			p.heartbeat = now.Add(heartbeatFrom + rand.N(heartbeatTo-heartbeatFrom))
+		}
+		p.telemetryAt = now.Add(telemetryEvery + rand.N(telemetryJitter))
 	}
-	p.health, p.wroteAt = health, now
+	p.health = health
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	clear(p.written)
@@ -370,8 +415,8 @@ func (p *Publisher) writeLabels(ctx context.Context, s *state) error {
 func (p *Publisher) next(now time.Time) time.Duration {
 	next := p.heartbeat
 	p.mu.Lock()
-	if at := p.wroteAt.Add(telemetryEvery); p.moved() && at.Before(next) {
-		next = at
+	if p.moved() && p.telemetryAt.Before(next) {
+		next = p.telemetryAt
 	}
 	p.mu.Unlock()
 	return max(time.Millisecond, next.Sub(now))
