@@ -15,6 +15,7 @@ import (
 // +kubebuilder:printcolumn:name="Memory(MiB)",type=integer,JSONPath=`.spec.devices[0].memoryMiB`
 // +kubebuilder:printcolumn:name="Links",type=string,JSONPath=`.spec.links[0].class`
 // +kubebuilder:printcolumn:name="Unhealthy",type=string,JSONPath=`.status.devices[?(@.health!="Healthy")].index`
+// +kubebuilder:printcolumn:name="Cordoned",type=string,JSONPath=`.spec.cordoned`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type GPUNode struct {
 	metav1.TypeMeta   `json:",inline"`
@@ -254,9 +255,15 @@ type MIG struct {
 	// +optional
 	Profiles []MIGProfile `json:"profiles,omitempty"`
 
-	// Instances are the cuts that exist, on a device that somebody else has cut and
-	// keeps so. When there are any, pods get these and no others, and the device is
-	// not sold whole or shared.
+	// Enabled: MIG mode is on. Where another device plugin serves, a device in MIG mode
+	// is sold in its instances alone, and not at all while it has none.
+	//
+	// +optional
+	Enabled bool `json:"enabled,omitempty"`
+
+	// Instances are the cuts that exist. When somebody else than the agent has cut the
+	// device and keeps it so, pods get these and no others, and the device is not sold
+	// whole or shared.
 	//
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
@@ -290,6 +297,12 @@ type MIGInstance struct {
 	// +kubebuilder:validation:MaxLength=128
 	// +optional
 	UUID string `json:"uuid,omitempty"`
+
+	// Owned: the agent made it for a pod and removes it after that. A device whose
+	// instances are all owned is still cut on demand.
+	//
+	// +optional
+	Owned bool `json:"owned,omitempty"`
 }
 
 // MIGProfile is one kind of slice and the places it may take.

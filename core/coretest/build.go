@@ -44,6 +44,12 @@ func (b *NodeBuilder) Link(class model.LinkClass, count int, between ...int) *No
 	return b
 }
 
+// Cordon keeps new work off a device.
+func (b *NodeBuilder) Cordon(index int) *NodeBuilder {
+	b.n.Devices[index].Cordoned = true
+	return b
+}
+
 // Health sets the state of a device.
 func (b *NodeBuilder) Health(index int, h model.Health) *NodeBuilder {
 	b.n.Devices[index].Health = h
@@ -123,6 +129,8 @@ func DrawNode(t *rapid.T, id string) *model.Node {
 			NUMA:    rapid.IntRange(-1, 1).Draw(t, "numa"),
 			Health:  model.Health(rapid.SampledFrom([]int{0, 0, 0, 3}).Draw(t, "health")),
 			Tenants: tenants, Replicated: tenants > 0 && rapid.Bool().Draw(t, "replicated"),
+			Cordoned:  rapid.SampledFrom([]int{0, 0, 0, 1}).Draw(t, "cordoned") == 1,
+			NoAmounts: rapid.SampledFrom([]int{0, 0, 0, 1}).Draw(t, "no amounts") == 1,
 		})
 		if v == model.NVIDIA && rapid.Bool().Draw(t, "can be cut") {
 			b.Cuttable()

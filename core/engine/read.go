@@ -140,7 +140,7 @@ func (e *Engine) total() map[arbiter.Resource]int64 {
 		out[CPU] += v.Node.Host.CPU
 		out[Memory] += int64(v.Node.Host.Memory.MiB())
 		for _, vendor := range model.Vendors {
-			for slot := range (v.Healthy(vendor) | v.Devices(vendor)&v.Held).Slots() {
+			for slot := range (v.Usable(vendor) | v.Devices(vendor)&v.Held).Slots() {
 				d, milli := &v.Node.Devices[slot], int64(model.FullMilli)
 				if d.Replicated { // sold once for every turn
 					milli *= int64(d.Tenants)

@@ -50,6 +50,8 @@ func (r Refusal) String() string {
 		return "been cordoned"
 	case Unhealthy:
 		return fmt.Sprintf("too few healthy GPUs (%d of %d)", r.Best, r.Need)
+	case DevicesCordoned:
+		return fmt.Sprintf("too few GPUs that are not cordoned (%d of %d)", r.Best, r.Need)
 	case NoCompany, TooClose:
 		return fmt.Sprintf("too few GPUs for %s (%d of %d)", r.Detail, r.Best, r.Need)
 	case Apart:

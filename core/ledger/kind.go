@@ -13,8 +13,9 @@ import (
 type Kind struct {
 	// Links answers which devices belong together.
 	Links *topology.Links
-	// healthy are the devices new work may use; fixed those sold in slices only.
-	healthy, fixed model.Mask
+	// usable are the devices new work may use: healthy and not cordoned. cordoned are
+	// those that would be healthy; fixed those sold in slices only.
+	usable, cordoned, fixed model.Mask
 	// replicated are the devices that are sold several times over as whole ones.
 	replicated model.Mask
 	// vendor has the devices of each vendor.
@@ -57,8 +58,12 @@ func newKind(n *model.Node, key string) *Kind {
 		if v := d.Vendor.Index(); v >= 0 {
 			k.vendor[v] = k.vendor[v].With(slot)
 		}
-		if d.Health == model.Healthy {
-			k.healthy = k.healthy.With(slot)
+		switch {
+		case d.Health != model.Healthy:
+		case d.Cordoned:
+			k.cordoned = k.cordoned.With(slot)
+		default:
+			k.usable = k.usable.With(slot)
 		}
 		if d.Fixed {
 			k.fixed = k.fixed.With(slot)

@@ -45,16 +45,22 @@ func (v View) Fixed() model.Mask { return v.Kind.fixed }
 // Replicated are the devices sold several times over as whole ones.
 func (v View) Replicated() model.Mask { return v.Kind.replicated }
 
-// Healthy are the node's healthy devices of a vendor, free or held.
-func (v View) Healthy(vendor model.Vendor) model.Mask {
-	return v.Devices(vendor) & v.Kind.healthy
+// Usable are the node's devices of a vendor that new work may use, free or held:
+// healthy ones that are not cordoned.
+func (v View) Usable(vendor model.Vendor) model.Mask {
+	return v.Devices(vendor) & v.Kind.usable
 }
 
-// Free are the healthy devices of a vendor that can be given to a request for whole
+// Cordoned are the node's healthy devices of a vendor that are cordoned.
+func (v View) Cordoned(vendor model.Vendor) model.Mask {
+	return v.Devices(vendor) & v.Kind.cordoned
+}
+
+// Free are the usable devices of a vendor that can be given to a request for whole
 // ones: those that are not held, and replicated ones with a turn left.
 func (v View) Free(vendor model.Vendor) model.Mask {
-	free := v.Healthy(vendor) &^ v.Held &^ v.Kind.fixed
-	for slot := range (v.Healthy(vendor) & v.Held & v.Kind.replicated).Slots() {
+	free := v.Usable(vendor) &^ v.Held &^ v.Kind.fixed
+	for slot := range (v.Usable(vendor) & v.Held & v.Kind.replicated).Slots() {
 		if v.Turns(slot) > 0 {
 			free = free.With(slot)
 		}

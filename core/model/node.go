@@ -65,14 +65,19 @@ type Device struct {
 	// NUMA is the NUMA node of the device, or NUMAUnknown.
 	NUMA   int
 	Health Health
+	// Cordoned: an operator keeps new work off the device.
+	Cordoned bool
 	// Tenants is how many shares the device may have at once; 0 for any number.
 	Tenants int
 	// Replicated: the device is sold Tenants times over under the name of whole
 	// devices (time-slicing or MPS whose resource was not renamed). A holder that asks
 	// for whole devices gets one turn on each, beside other tenants.
 	Replicated bool
-	// OnePerContainer: a container may have one turn only (MPS replicas).
+	// OnePerContainer: a container may have one turn only.
 	OnePerContainer bool
+	// NoAmounts: shares by amount are not sold, because nothing on the node would give
+	// a container its amount. Shares that exist still count.
+	NoAmounts bool
 	// MIG are the cuts the device offers, sorted by ID; none when it cannot be cut
 	// (now). MIGSlices is the number of its memory slices.
 	MIG       []MIGProfile

@@ -61,4 +61,6 @@ func (k *key) device(d *Device) {
 	k.yes(d.Fixed)
 	k.yes(d.Replicated)
 	k.yes(d.OnePerContainer)
+	k.yes(d.NoAmounts)
+	k.yes(d.Cordoned)
 }

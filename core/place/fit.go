@@ -94,7 +94,7 @@ func FitWith(r *model.Request, v ledger.View, how Choose) (Grant, *explain.Refus
 	if large.Count() < need {
 		return Grant{}, smallMemory(r, v, allowed)
 	}
-	if kind == model.Whole && v.Replicated() != 0 {
+	if asksTurns(r, v) {
 		if large = keep(large, v, func(d *model.Device) bool { return !onlyOne(r, d) }); large.Count() < need {
 			return refuse(explain.TooFew, large, "")
 		}
@@ -110,25 +110,28 @@ func FitWith(r *model.Request, v ledger.View, how Choose) (Grant, *explain.Refus
 			return refuse(explain.TooSmall, large, partWish(r))
 		}
 	}
-	healthy := large & v.Healthy(r.Vendor)
 	if how.Only != 0 {
-		healthy &= how.Only
+		large &= how.Only
 	}
-	if healthy.Count() < need {
-		return refuse(explain.Unhealthy, healthy, "")
+	usable := large & v.Usable(r.Vendor)
+	if usable.Count() < need {
+		if healthy := usable | large&v.Cordoned(r.Vendor); healthy.Count() < need {
+			return refuse(explain.Unhealthy, healthy, "")
+		}
+		return refuse(explain.DevicesCordoned, usable, "")
 	}
-	healthy, refusal := byAffinity(r, v, healthy)
+	usable, refusal := byAffinity(r, v, usable)
 	if refusal != nil {
 		return Grant{}, refusal
 	}
 	near := nearnessOf(r, v)
-	if near.asks() && near.choose(healthy, need, model.Bond{}) == 0 {
-		return refuse(explain.Apart, near.largest(healthy, need), near.String())
+	if near.asks() && near.choose(usable, need, model.Bond{}) == 0 {
+		return refuse(explain.Apart, near.largest(usable, need), near.String())
 	}
 	if kind != model.Whole {
-		return near.fitParts(healthy, how.Worth)
+		return near.fitParts(usable, how.Worth)
 	}
-	free := healthy & v.Free(r.Vendor)
+	free := usable & v.Free(r.Vendor)
 	if free.Count() < need {
 		return refuse(explain.Taken, free, "")
 	}
@@ -174,6 +177,13 @@ func byTenants(free model.Mask, v ledger.View) iter.Seq[model.Mask] {
 			}
 		}
 	}
+}
+
+// asksTurns says whether a request may get turns on a node: by their own name, or as
+// whole devices that are replicated.
+func asksTurns(r *model.Request, v ledger.View) bool {
+	return r.Kind() == model.Whole && v.Replicated() != 0 ||
+		slices.ContainsFunc(r.Containers, func(c model.Container) bool { return c.Part.Turn })
 }
 
 // onlyOne says whether a container of the request asks for more devices than it may

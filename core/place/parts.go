@@ -299,7 +299,7 @@ func everFits(r *model.Request, v ledger.View, slot int) bool {
 				return false
 			}
 		case c.Part.Kind == model.Share:
-			if c.Part.MemoryOn(d) > d.Memory || c.Part.MemoryPercent > 0 && d.Memory == 0 || c.Part.Turn && d.Tenants == 0 {
+			if c.Part.MemoryOn(d) > d.Memory || c.Part.MemoryPercent > 0 && d.Memory == 0 || c.Part.Turn && d.Tenants == 0 || !c.Part.Turn && d.NoAmounts {
 				return false
 			}
 		}

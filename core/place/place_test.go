@@ -41,6 +41,24 @@ func TestFitRefusals(t *testing.T) {
 			explain.Refusal{Code: explain.SmallMemory, Need: 81 << 10, Best: 80 << 10, Devices: 4}},
 		{"unhealthy", node().Health(0, model.Failed).Health(1, model.Suspect).Build(), nil, 3,
 			explain.Refusal{Code: explain.Unhealthy, Need: 3, Best: 2, Devices: 4}},
+		{"cordoned", node().Cordon(0).Cordon(3).Build(), nil, 3,
+			explain.Refusal{Code: explain.DevicesCordoned, Need: 3, Best: 2, Devices: 4}},
+		{"cordoned and unhealthy, without the cordon it would fit", node().Cordon(0).Health(1, model.Failed).Build(), nil, 3,
+			explain.Refusal{Code: explain.DevicesCordoned, Need: 3, Best: 2, Devices: 4}},
+		{"cordoned and unhealthy, without the cordon it would not", node().Cordon(0).Health(0, model.Failed).Health(1, model.Failed).Cordon(2).Build(), nil, 3,
+			explain.Refusal{Code: explain.Unhealthy, Need: 3, Best: 2, Devices: 4}},
+		{"a cordoned device has no slices, shares or turns", node().Cordon(0).Cordon(1).Cordon(2).Cordon(3).Build(), func(r *model.Request) {
+			r.Containers[0].Part = model.Part{Kind: model.Share, Memory: 1}
+		}, 1,
+			explain.Refusal{Code: explain.DevicesCordoned, Need: 1, Devices: 4}},
+		{"no shares by amount", each(node().Build(), func(d *model.Device) { d.NoAmounts = true }), func(r *model.Request) {
+			r.Containers[0].Part = model.Part{Kind: model.Share, Memory: 1}
+		}, 1,
+			explain.Refusal{Code: explain.TooSmall, Need: 1, Devices: 4, Detail: "1 MiB free"}},
+		{"one turn for each container, by its own name", each(node().Build(), func(d *model.Device) { d.Tenants, d.OnePerContainer = 4, true }), func(r *model.Request) {
+			r.Containers[0].Part = model.Part{Kind: model.Share, Turn: true}
+		}, 2,
+			explain.Refusal{Code: explain.TooFew, Need: 2, Devices: 4}},
 		{"agent allows fewer", node().Sellable(model.NVIDIA, 1).Build(), nil, 2,
 			explain.Refusal{Code: explain.Taken, Need: 2, Best: 1, Devices: 4}},
 	}
@@ -61,6 +79,14 @@ func TestFitRefusals(t *testing.T) {
 			}
 		})
 	}
+}
+
+// each changes every device of a node.
+func each(n *model.Node, change func(*model.Device)) *model.Node {
+	for i := range n.Devices {
+		change(&n.Devices[i])
+	}
+	return n
 }
 
 func TestTallyCountsNodesAndDevices(t *testing.T) {

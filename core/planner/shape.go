@@ -24,7 +24,7 @@ func (p *Planner) shapes(v ledger.View) (empty, now pack.Shape) {
 	now.Grade = uint8(score.Grade(devices[0].Model))
 	empty.GPUs, empty.Model, empty.Grade = now.GPUs, now.Model, now.Grade
 	vendor := devices[0].Vendor
-	healthy := v.Healthy(vendor)
+	healthy := v.Usable(vendor)
 	room := v.Room(vendor)
 	for slot := range devices {
 		if !healthy.Has(slot) {

@@ -71,6 +71,8 @@ func Table() []Row {
 			Why: "words only: anybody may import it"},
 		{Folder: "api/record", May: set(std, "./api/names"), Tests: tests,
 			Why: "a device plugin or agent decodes records without Kubernetes libraries"},
+		{Folder: "api/nodelabels", May: set(std, "k8s.io/apimachinery/..."), Tests: tests,
+			Why: "how labels are spelt, for all who write them"},
 		{Folder: "api/v1alpha1", May: set(std, "./api/names", "k8s.io/apimachinery/..."), Tests: tests,
 			Why: "API types need API machinery and nothing else"},
 

@@ -280,8 +280,8 @@ func TestFamiliesBesideAGPUNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []model.Health{model.Healthy, model.Failed, model.Failed, model.Healthy} {
-		if inv.Devices[i].Health != want || i < 3 && inv.Devices[i].Memory != 24576 {
+	for i, want := range []model.Health{model.Healthy, model.Failed, model.Healthy, model.Healthy} {
+		if inv.Devices[i].Health != want || inv.Devices[i].Cordoned != (i == 2) || i < 3 && inv.Devices[i].Memory != 24576 {
 			t.Errorf("device %d: %+v", i, inv.Devices[i])
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -31,18 +32,18 @@ func fromGPUNode(node *v1.Node, gn *v1alpha1.GPUNode) (*model.Node, error) {
 			problem = err
 		}
 	}
-	n := base(node)
+	shared, err := sharedBy(node, gn)
+	note(err)
+	n := base(node, shared)
 	for i, d := range gn.Spec.Devices {
-		device := deviceFrom(node, &d)
-		if d.MIG != nil { // the agent turns MIG mode on and off as needed
-			device.MIG, device.MIGSlices = cuts(device, d.MIG)
-			if len(d.MIG.Instances) > 0 {
-				var err error
-				if device.MIG, err = existing(device, d.MIG.Instances); err != nil {
-					note(fmt.Errorf("spec.devices[%d].mig.%w", i, err))
-				}
-				device.Fixed, device.Replicated = true, false // instances are sold one by one
+		device := deviceFrom(&d)
+		if d.MIG != nil {
+			if err := cut(&device, d.MIG, gn); err != nil {
+				note(fmt.Errorf("spec.devices[%d].mig.%w", i, err))
 			}
+		}
+		if device.Vendor == model.NVIDIA {
+			shared.apply(&device)
 		}
 		n.Devices = append(n.Devices, device)
 	}
@@ -65,14 +66,14 @@ func fromGPUNode(node *v1.Node, gn *v1alpha1.GPUNode) (*model.Node, error) {
 			n.Links = append(n.Links, model.Link{Between: between, Class: class, Count: int(l.Count)})
 		}
 	}
-	addPublished(n, node)
+	addPublished(n, node, serves(gn))
 	note(setHealth(n, gn))
+	note(setCordons(n, gn))
 	return n, problem
 }
 
-// deviceFrom is a device as a GPUNode lists it, with what the node's labels say of
-// sharing, but for its cuts.
-func deviceFrom(node *v1.Node, d *v1alpha1.Device) model.Device {
+// deviceFrom is a device as a GPUNode lists it, but for its cuts and how it is shared.
+func deviceFrom(d *v1alpha1.Device) model.Device {
 	out := model.Device{
 		Index: int(d.Index), UUID: d.UUID, Vendor: model.Vendor(d.Vendor), Model: model.ParseModel(d.Model),
 		Memory: model.MiB(d.MemoryMiB), NUMA: model.NUMAUnknown,
@@ -80,17 +81,46 @@ func deviceFrom(node *v1.Node, d *v1alpha1.Device) model.Device {
 	if d.NUMA != nil {
 		out.NUMA = int(*d.NUMA)
 	}
-	switch out.Vendor {
-	case model.Ascend:
+	if out.Vendor == model.Ascend {
 		out.Model = ascendModel(d.Model)
-	case model.NVIDIA:
-		// One replica means that the device is not time-sliced.
-		if n := labelNumber(node, replicasLabel); n > 1 {
-			out.Tenants = int(min(n, model.MaxDevices))
-		}
-		replicasOf(node).apply(&out)
 	}
 	return out
+}
+
+// cut sets how a device can be cut, and whether it is sold in no other way. An agent
+// that serves turns MIG mode on and off as needed and makes instances for pods, so only
+// instances that it did not make keep the device as it is. Beside an agent that
+// observes, nobody cuts for Tangram's pods.
+func cut(d *model.Device, m *v1alpha1.MIG, gn *v1alpha1.GPUNode) error {
+	d.MIG, d.MIGSlices = cuts(*d, m)
+	stays := slices.ContainsFunc(m.Instances, func(in v1alpha1.MIGInstance) bool { return !in.Owned || !serves(gn) })
+	switch {
+	case stays:
+		d.Fixed = true // instances are sold one by one
+		var err error
+		d.MIG, err = existing(*d, m.Instances)
+		return err
+	case observes(gn):
+		d.MIG, d.MIGSlices, d.Fixed = nil, 0, m.Enabled
+	}
+	return nil
+}
+
+// setCordons marks the devices that operators keep new pods off, by index or UUID. The
+// error names an entry that is no device of the GPUNode.
+func setCordons(n *model.Node, gn *v1alpha1.GPUNode) error {
+	var problem error
+	for i, id := range gn.Spec.Cordoned {
+		if problem == nil && !slices.ContainsFunc(gn.Spec.Devices, func(d v1alpha1.Device) bool { return id == d.UUID || id == strconv.Itoa(int(d.Index)) }) {
+			problem = fmt.Errorf("spec.cordoned[%d]: no device has index or uuid %q", i, id)
+		}
+		for j := range n.Devices {
+			if d := &n.Devices[j]; id != "" && (id == d.UUID || id == strconv.Itoa(d.Index)) {
+				d.Cordoned = true
+			}
+		}
+	}
+	return problem
 }
 
 // setHealth marks the devices that a GPUNode reports as not healthy, also devices that
@@ -129,8 +159,9 @@ func setHealth(n *model.Node, gn *v1alpha1.GPUNode) error {
 
 // addPublished adds to a GPUNode's inventory what device plugins of other families
 // publish on the node: cards that are unhealthy or cordoned, the sharing modes they
-// offer, and how many whole cards they sell where allocatable does not say.
-func addPublished(n *model.Node, node *v1.Node) {
+// offer, and how many whole cards they sell where allocatable does not say and no agent
+// serves, which would publish them.
+func addPublished(n *model.Node, node *v1.Node, serves bool) {
 	for _, v := range vocabularies {
 		if v.devices == nil {
 			continue
@@ -142,12 +173,12 @@ func addPublished(n *model.Node, node *v1.Node) {
 		for _, sick := range reg.devices {
 			for i := range n.Devices {
 				if d := &n.Devices[i]; sick.UUID != "" && sick.UUID == d.UUID {
-					d.Health = max(d.Health, sick.Health)
+					d.Health, d.Cordoned = max(d.Health, sick.Health), d.Cordoned || sick.Cordoned
 				}
 			}
 		}
 		n.Attributes = append(n.Attributes, reg.attributes...)
-		if vendor := reg.devices[0].Vendor; n.Sellable[vendor] == 0 {
+		if vendor := reg.devices[0].Vendor; n.Sellable[vendor] == 0 && !serves {
 			n.Sellable[vendor] = reg.sellable
 		}
 	}

@@ -85,9 +85,10 @@ func hamiDevices(node *v1.Node) (*registration, error) {
 			return nil, fmt.Errorf("metadata.annotations[%s]: entry %d: id, devmem, count or index is out of range: %+v", hamiRegister, i, c)
 		}
 		d := model.Device{Index: c.Index, UUID: c.ID, Vendor: model.NVIDIA, Model: model.ParseModel(c.Type), Memory: model.MiB(c.Memory), NUMA: c.NUMA, Tenants: c.Count}
-		if !c.Healthy || slices.Contains(cordoned, c.ID) {
+		if !c.Healthy {
 			d.Health = model.Failed
 		}
+		d.Cordoned = slices.Contains(cordoned, c.ID)
 		reg.devices = append(reg.devices, d)
 		if c.Mode != "" {
 			reg.attributes = []model.Attribute{{Key: hamiMode, Value: c.Mode}}

@@ -85,10 +85,11 @@ func devicesOf(node *v1.Node, gn *v1alpha1.GPUNode) (*model.Node, error) {
 	}
 	if err != nil {
 		// Which devices exist is unclear, so labels and allocatable decide; but a device
-		// reported as unhealthy is not used.
+		// reported as unhealthy, or cordoned, is not used.
 		derived, _ := fromCluster(node)
 		_ = setHealth(derived, gn)
-		return derived, fmt.Errorf("GPUNode %q contradicts itself, only what it says of health counts: %w", gn.Name, err)
+		_ = setCordons(derived, gn)
+		return derived, fmt.Errorf("GPUNode %q contradicts itself, only what it says of health and cordons counts: %w", gn.Name, err)
 	}
 	if problem != nil {
 		return inv, fmt.Errorf("GPUNode %q contradicts itself, the rest of it counts: %w", gn.Name, problem)
@@ -153,7 +154,9 @@ func merge(n *model.Node, reg *registration) *model.Node {
 		if reg.more {
 			d.Index, next = next, next+1
 		} else {
-			d.Health = max(d.Health, known(n, d))
+			if before := known(n, d); before != nil {
+				d.Health, d.Cordoned = max(d.Health, before.Health), d.Cordoned || before.Cordoned
+			}
 		}
 		out.Devices = append(out.Devices, d)
 	}
@@ -169,15 +172,16 @@ func merge(n *model.Node, reg *registration) *model.Node {
 	return out
 }
 
-// known is the health that an earlier family reported of a device: it stays unhealthy
-// if any family says so.
-func known(n *model.Node, d model.Device) model.Health {
-	for _, o := range n.Devices {
+// known is a device as an earlier family reported it, nil when none did: it stays
+// unhealthy or cordoned if any family says so.
+func known(n *model.Node, d model.Device) *model.Device {
+	for i := range n.Devices {
+		o := &n.Devices[i]
 		if o.Vendor == d.Vendor && (o.UUID != "" && o.UUID == d.UUID || (o.UUID == "" || d.UUID == "") && o.Index == d.Index) {
-			return o.Health
+			return o
 		}
 	}
-	return model.Healthy
+	return nil
 }
 
 // equalDevices are cards of which only the number and the memory are known; model
@@ -194,7 +198,7 @@ func equalDevices(node *v1.Node, vendor model.Vendor, count int, memory model.Mi
 }
 
 // base is what both sources share.
-func base(node *v1.Node) *model.Node {
+func base(node *v1.Node, shared replicas) *model.Node {
 	n := &model.Node{ID: model.NodeID(node.Name), Sellable: map[model.Vendor]int{}, Domains: topology.DefaultLevels().Path(node.Labels)}
 	for _, key := range attributeLabels {
 		if value, ok := node.Labels[key]; ok {
@@ -204,7 +208,7 @@ func base(node *v1.Node) *model.Node {
 	for _, w := range whole {
 		most := int64(model.MaxDevices)
 		if w.vendor == model.NVIDIA {
-			most *= int64(max(1, replicasOf(node).turns)) // counted once for every turn
+			most *= int64(shared.asWhole()) // counted once for every turn
 		}
 		if q, ok := node.Status.Allocatable[w.resource]; ok && q.Sign() > 0 {
 			n.Sellable[w.vendor] = int(min(q.Value(), most))
@@ -217,13 +221,14 @@ func base(node *v1.Node) *model.Node {
 // labels of GPU Feature Discovery, the seeds' labels. Devices get indexes but no
 // UUIDs.
 func fromLabels(node *v1.Node) (*model.Node, error) {
-	n := base(node)
+	turns := replicasOf(node)
+	n := base(node, turns)
 	var problem error
 	for _, w := range whole {
 		shared := replicas{}
 		count := n.Sellable[w.vendor]
 		if w.vendor == model.NVIDIA {
-			if shared = replicasOf(node); shared.turns > 0 {
+			if shared = turns; shared.turns > 0 {
 				count = shared.cards
 			}
 		}

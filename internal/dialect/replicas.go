@@ -1,11 +1,13 @@
 package dialect
 
 import (
+	"fmt"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/api/v1alpha1"
 	"github.com/tangram-dev/tangram/core/model"
 )
 
@@ -17,17 +19,25 @@ const (
 	sharedSuffix  = "-SHARED"                         // of the product, where the resource was not renamed
 )
 
-// replicas is how NVIDIA's device plugin sells a node's GPUs as nvidia.com/gpu several
-// times over: time-slicing or MPS with renameByDefault: false. The zero value means
-// that it sells whole GPUs.
+// replicas is how a node's NVIDIA GPUs are sold to several containers. The zero value
+// means that they are sold whole, or in shares by amount, any number on a device.
 type replicas struct {
+	// turns is how many turns of each GPU are sold; cards how many GPUs there are, where
+	// only labels tell. renamed: turns are sold under a name of their own and not as
+	// nvidia.com/gpu.
 	cards, turns int
-	mps          bool
+	renamed      bool
+	// onePerContainer: a container may ask for one turn only.
+	onePerContainer bool
+	// shares is how many shares by amount a GPU may have at once; 0 for any number.
+	// noAmounts: none are sold.
+	shares    int
+	noAmounts bool
 }
 
-// replicasOf reads it from the labels of GPU Feature Discovery. The plugin publishes
-// cards times replicas as allocatable; a renamed resource (nvidia.com/gpu.shared) is
-// another vocabulary.
+// replicasOf reads it from the labels of GPU Feature Discovery: time-slicing or MPS with
+// renameByDefault: false. NVIDIA's device plugin publishes cards times replicas as
+// allocatable; a renamed resource (nvidia.com/gpu.shared) is another vocabulary.
 func replicasOf(node *v1.Node) replicas {
 	sold := quantity(node.Status.Allocatable, nvidiaGPU)
 	cards, turns := labelNumber(node, names.LabelNVIDIACount), labelNumber(node, replicasLabel)
@@ -43,15 +53,73 @@ func replicasOf(node *v1.Node) replicas {
 	if cards == 0 {
 		cards = (sold + turns - 1) / turns
 	}
-	return replicas{cards: int(min(cards, model.MaxDevices)), turns: int(turns), mps: mps}
-}
-
-// apply marks a device as sold in turns. What exists only as MIG instances is not.
-func (r replicas) apply(d *model.Device) {
-	if r.turns == 0 || d.Fixed {
-		return
-	}
 	// NVIDIA's plugin refuses more than one MPS replica in a container, always. Of
 	// time-slices it does so with failRequestsGreaterThanOne, which no label tells.
-	d.Tenants, d.Replicated, d.OnePerContainer = r.turns, true, r.mps
+	return replicas{cards: int(min(cards, model.MaxDevices)), turns: int(turns), onePerContainer: mps}
+}
+
+// sharedBy reads it from a GPUNode, whose agent knows more than labels say: what it
+// serves itself, and that a container may have one turn only. Where another device
+// plugin serves and the agent says nothing of sharing, labels decide. The error names a
+// field that contradicts others.
+func sharedBy(node *v1.Node, gn *v1alpha1.GPUNode) (replicas, error) {
+	s := gn.Spec.Sharing
+	if s == nil && !serves(gn) {
+		r := replicasOf(node)
+		// Also of turns under a name of their own. One replica means that the device is
+		// not time-sliced.
+		if n := labelNumber(node, replicasLabel); r.turns == 0 && n > 1 {
+			r.turns, r.renamed = int(min(n, model.MaxDevices)), true
+		}
+		return r, nil
+	}
+	r := replicas{noAmounts: serves(gn)}
+	if s == nil {
+		return r, nil
+	}
+	switch turns := int(min(s.Replicas, model.MaxDevices)); {
+	case s.Replicas < 0 || s.MaxShares < 0:
+		return r, fmt.Errorf("spec.sharing: replicas %d and maxShares %d must not be negative", s.Replicas, s.MaxShares)
+	case turns > 1 || turns == 1 && s.Renamed: // one turn under the name of whole GPUs is a whole GPU
+		// As NVIDIA's plugin, the agent gives a container one MPS replica at most.
+		r.turns, r.renamed, r.onePerContainer = turns, s.Renamed, s.OnePerContainer || s.Strategy == v1alpha1.MPS
+		if s.MaxShares > 0 {
+			return r, fmt.Errorf("spec.sharing.maxShares: %d shares by amount beside %d replicas: a device is sold in one of the two ways", s.MaxShares, s.Replicas)
+		}
+	case s.MaxShares > 0:
+		r.shares, r.noAmounts = int(s.MaxShares), false
+	}
+	return r, nil
+}
+
+// serves says whether a GPUNode's agent is the node's device plugin.
+func serves(gn *v1alpha1.GPUNode) bool {
+	return gn.Spec.Agent != nil && gn.Spec.Agent.Mode == v1alpha1.Serving
+}
+
+// observes says whether a GPUNode's agent leaves it to others to serve devices.
+func observes(gn *v1alpha1.GPUNode) bool {
+	return gn.Spec.Agent != nil && gn.Spec.Agent.Mode == v1alpha1.Observing
+}
+
+// asWhole is how many times each GPU is sold as a whole one.
+func (r replicas) asWhole() int {
+	if r.renamed {
+		return 1
+	}
+	return max(1, r.turns)
+}
+
+// apply marks a device as sold so. What exists only as MIG instances is not.
+func (r replicas) apply(d *model.Device) {
+	if d.Fixed {
+		return
+	}
+	d.NoAmounts = r.noAmounts
+	switch {
+	case r.turns > 0:
+		d.Tenants, d.Replicated, d.OnePerContainer = r.turns, !r.renamed, r.onePerContainer
+	case r.shares > 0:
+		d.Tenants = r.shares
+	}
 }

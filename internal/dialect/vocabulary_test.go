@@ -224,7 +224,7 @@ func TestRegistrations(t *testing.T) {
 	}
 	n := nodeOf(nil, "nvidia.com/gpu=20")
 	n.Annotations = map[string]string{hamiRegister: tests[0].value, hamiCordon: "GPU-a"}
-	if inv, _ := Inventory(n, nil); inv.Devices[0].Health == model.Healthy || inv.Devices[1].Health == model.Healthy {
+	if inv, _ := Inventory(n, nil); !inv.Devices[0].Cordoned || inv.Devices[1].Health == model.Healthy {
 		t.Error("a cordoned and an unhealthy card must not be sold")
 	}
 }

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/api/nodelabels"
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 )
 
@@ -162,7 +162,7 @@ func (p Pool) generatedLabels(i int) map[string]string {
 func (g *GPU) addLabels(labels map[string]string) {
 	labels[names.LabelAccelerator] = g.Accelerator
 	labels[names.LabelGPUCount] = strconv.Itoa(g.Count)
-	labels[names.LabelGPUMemory] = resource.NewQuantity(g.MemoryMiB<<20, resource.BinarySI).String()
+	labels[names.LabelGPUMemory] = nodelabels.Memory(g.MemoryMiB)
 	labels[names.LabelInterconnect] = g.interconnect()
 	switch g.Vendor {
 	case vendorNVIDIA:
@@ -175,15 +175,13 @@ func (g *GPU) addLabels(labels map[string]string) {
 	}
 }
 
-// interconnect is nvlink as soon as one pair has NVLink, through a switch or not:
-// the seeds' label knows no more.
+// interconnect is the value of the seeds' label.
 func (g *GPU) interconnect() string {
+	var classes []string
 	for _, l := range g.Links {
-		if l.Class == "NVSwitch" || l.Class == "NVLink" {
-			return "nvlink"
-		}
+		classes = append(classes, string(l.Class))
 	}
-	return "pcie"
+	return nodelabels.Interconnect(classes...)
 }
 
 // addResources adds what the vendor's device plugin would publish, and for NVIDIA
@@ -236,13 +234,4 @@ func deviceUUID(node string, index int) string {
 }
 
 // labelValue makes a product name a valid label value, as feature discovery does.
-func labelValue(s string) string {
-	s = strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_', r == '.':
-			return r
-		}
-		return '-'
-	}, s)
-	return strings.Trim(s[:min(len(s), 63)], "-_.")
-}
+func labelValue(s string) string { return nodelabels.Value(s) }

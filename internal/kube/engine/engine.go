@@ -63,7 +63,10 @@ type Engine struct {
 	arrived map[model.HolderID]bool
 	// contested are pods whose records cannot be honoured, by UID, and what is said of
 	// them: the younger of two that name a device has to go.
-	contested map[string]contest
+	contested map[string]*contest
+	// agents are the nodes with an agent, which corrects records.
+	agents    map[model.NodeID]bool
+	telemetry staleness
 	// started: what existed when this process started has been looked at.
 	started bool
 	// fleetChanged: the tree of queues has not heard of the latest nodes.
@@ -72,14 +75,6 @@ type Engine struct {
 	// reported as soon as the lock is released.
 	outbox     outbox
 	complaints []report.Complaint
-}
-
-// contest is a pod whose record names a device that an older pod holds.
-type contest struct {
-	pod     *v1.Pod
-	message string
-	// healed: the pod was told to go.
-	healed bool
 }
 
 // outbox gathers what must not be done under the lock: it waits for the next step.
@@ -98,7 +93,8 @@ func New(ctx context.Context, factory informers.SharedInformerFactory, from watc
 		pods: core.Pods().Lister(), namespaces: core.Namespaces().Lister(),
 		feed: newFeed(), clock: time.Now, logger: klog.FromContext(ctx), report: tell,
 		objects: workload.Objects{}, quotas: map[string]arbiter.Quota{}, queues: newQueues(), desk: report.NewDesk(),
-		arrived: map[model.HolderID]bool{}, contested: map[string]contest{}, fleetChanged: true,
+		arrived: map[model.HolderID]bool{}, contested: map[string]*contest{}, fleetChanged: true,
+		agents: map[model.NodeID]bool{}, telemetry: staleness{maxAge: TelemetryMaxAge, until: map[model.NodeID]time.Time{}},
 	}
 	var err error
 	nodeChanged := func(name string) { e.feed.push(event{kind: aboutNode, key: name}, nil) }

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"maps"
 	"slices"
 	"time"
 
@@ -59,7 +58,7 @@ func (e *Engine) Step() (t Turn) {
 		}
 		plan := e.core.Step(now.UnixNano())
 		t.Evict = e.victims(plan.Evicts)
-		t.Heal = e.heal()
+		t.Heal = e.heal(now)
 		e.reportQueues(now)
 		if !plan.More {
 			e.tellWhy(&t, now)
@@ -135,20 +134,6 @@ func (e *Engine) victims(evicts []engine.Evict) (out []Victim) {
 			return len(e.facts.budgets.of(b.Pod)) - len(e.facts.budgets.of(a.Pod))
 		})
 		out = append(out, pods...)
-	}
-	return out
-}
-
-// heal returns pods of this scheduler whose records cannot be honoured and that have not
-// been told to go. Pods of other schedulers are only reported.
-func (e *Engine) heal() (out []Victim) {
-	for _, uid := range slices.Sorted(maps.Keys(e.contested)) {
-		if c := e.contested[uid]; !c.healed && c.pod != nil && c.pod.DeletionTimestamp == nil &&
-			e.reader.Owns(c.pod.Spec.SchedulerName) && !e.reader.Protected(c.pod) {
-			c.healed = true
-			e.contested[uid] = c
-			out = append(out, Victim{c.pod, c.message})
-		}
 	}
 	return out
 }
@@ -233,6 +218,7 @@ func (e *Engine) next(now time.Time, more bool) time.Duration {
 	sooner(e.desk.Next())
 	sooner(e.work.Next())
 	sooner(e.queues.reportAt)
+	sooner(e.nextContest())
 	return max(time.Millisecond, next.Sub(now))
 }
 
@@ -250,14 +236,4 @@ func (e *Engine) Succeeded(l workload.Lookup, pods []v1.Pod, ok bool) {
 func (e *Engine) EvictionRefused(v Victim) {
 	e.do("evicted", func(time.Time) { e.core.EvictionRefused(model.HolderID(v.Pod.UID)) })
 	e.feed.kick()
-}
-
-// HealFailed tells that a pod could not be told to go: it is tried again.
-func (e *Engine) HealFailed(v Victim) {
-	e.do("heal", func(time.Time) {
-		if c, ok := e.contested[string(v.Pod.UID)]; ok {
-			c.healed = false
-			e.contested[string(v.Pod.UID)] = c
-		}
-	})
 }

@@ -26,7 +26,7 @@ func (e *Engine) drain(now time.Time) {
 	for _, ev := range events {
 		switch ev.kind {
 		case aboutNode:
-			e.syncNode(ev.key)
+			e.syncNode(ev.key, now)
 		case aboutRules:
 			e.core.NodeRulesChanged(model.NodeID(ev.key))
 		case aboutPod:
@@ -46,6 +46,9 @@ func (e *Engine) drain(now time.Time) {
 	if queues {
 		e.setQueues(now)
 	}
+	for _, id := range e.telemetry.stale(now) {
+		e.syncNode(string(id), now)
+	}
 	e.work.Due(now)
 }
 
@@ -62,23 +65,28 @@ func sortByAge(events []event, pods map[string]*v1.Pod) {
 }
 
 // syncNode makes the ledger's node equal to what the stores say.
-func (e *Engine) syncNode(name string) {
+func (e *Engine) syncNode(name string, now time.Time) {
 	id := model.NodeID(name)
 	d, there := e.inventory.Describe(name)
 	if !there {
 		delete(e.facts.nodes, id)
+		delete(e.agents, id)
+		delete(e.telemetry.until, id)
 		e.fleetChanged = e.core.RemoveNode(id) || e.fleetChanged
 		e.complain("node/"+name, nil, nil, "")
 		return
 	}
 	e.facts.nodes[id] = d.Object
-	changed, err := e.core.SetNode(d.Node, d.Telemetry)
+	if e.agents[id] = d.Agent; !d.Agent {
+		delete(e.agents, id)
+	}
+	changed, err := e.core.SetNode(d.Node, e.telemetry.fresh(id, &d, now))
 	if err != nil {
 		d.Problem = err
 	}
 	e.fleetChanged = e.fleetChanged || changed
 	e.complain("node/"+name, d.About, d.Problem, "InvalidInventory")
-	e.findContested(id)
+	e.findContested(id, now)
 }
 
 // syncPod makes what core knows of a pod equal to what the store says. The argument only
@@ -112,7 +120,7 @@ func (e *Engine) syncPod(pod *v1.Pod, now time.Time) {
 	} else {
 		e.complain("pod/"+string(pod.UID), podRef(latest), problem, "InvalidRecord")
 	}
-	e.findContested(node)
+	e.findContested(node, now)
 }
 
 // arrive tells the planner of a pod it has not heard of, so that it learns what this
@@ -122,26 +130,6 @@ func (e *Engine) arrive(pod *v1.Pod) {
 		e.arrived[id] = true
 		if r, err := dialect.RequestOn(pod, e.Levels()); err == nil && r != nil {
 			e.core.Arrive(r)
-		}
-	}
-}
-
-// findContested takes note of pods on a node whose records cannot be honoured, because
-// older ones hold the devices they name. Each is reported once, since which pod holds a
-// device may change with every pod that ends.
-func (e *Engine) findContested(id model.NodeID) {
-	for _, c := range e.core.Contested(id) {
-		uid := dialect.UIDOf(c.Holder)
-		if _, known := e.contested[uid]; known {
-			continue
-		}
-		x := contest{message: dialect.Contested(c), pod: e.podOf(uid)}
-		if older := e.podOf(dialect.UIDOf(e.core.HolderOf(id, c.Index))); older != nil {
-			x.message += fmt.Sprintf("; pod %s/%s holds it", older.Namespace, older.Name)
-		}
-		e.contested[uid] = x
-		if x.pod != nil {
-			e.complaints = append(e.complaints, report.Complaint{About: podRef(x.pod), Reason: dialect.ContestedRecord, Message: x.message})
 		}
 	}
 }

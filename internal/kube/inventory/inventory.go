@@ -3,6 +3,7 @@ package inventory
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -83,6 +84,10 @@ func (i *Inventory) each(f func(string)) {
 type Description struct {
 	Node      *model.Node
 	Telemetry []model.Telemetry
+	// MeasuredAt is when the agent measured it; zero when it does not say.
+	MeasuredAt time.Time
+	// Agent: the node has an agent, which corrects records to what containers have.
+	Agent bool
 	// Object is the Node it was made of.
 	Object *v1.Node
 	// Problem is what is wrong with the inventory, About the object that is: as much of
@@ -100,6 +105,10 @@ func (i *Inventory) Describe(name string) (Description, bool) {
 	facts := dialect.Facts{GPUNode: i.gpuNodes.Get(name), Topology: i.topologies.Get(name), Levels: i.Levels()}
 	d := Description{Object: node, About: &v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}}
 	if gn := facts.GPUNode; gn != nil {
+		d.Agent = gn.Spec.Agent != nil
+		if gn.Status.MeasuredAt != nil {
+			d.MeasuredAt = gn.Status.MeasuredAt.Time
+		}
 		d.About = &v1.ObjectReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: "GPUNode", Name: gn.Name, UID: gn.UID}
 	}
 	d.Node, d.Problem = dialect.Describe(node, facts)

@@ -111,6 +111,22 @@ type ScoreArgs struct {
 	Placement string `json:"placement,omitempty"`
 	// Placements are for the pods of some queues and namespaces.
 	Placements PlacementArgs `json:"placements,omitempty"`
+	// TelemetryMaxAge is how old what agents measured may be to count; older counts as
+	// not measured. It is one for all profiles: those that give it must give the same.
+	// Left out: 15m.
+	TelemetryMaxAge string `json:"telemetryMaxAge,omitempty"`
+}
+
+// telemetryMaxAge checks how old telemetry may be; 0 when nothing is said.
+func (a *ScoreArgs) telemetryMaxAge() (time.Duration, error) {
+	if a.TelemetryMaxAge == "" {
+		return 0, nil
+	}
+	age, err := time.ParseDuration(a.TelemetryMaxAge)
+	if err != nil || age < time.Second {
+		return 0, fmt.Errorf("telemetryMaxAge: %q is not a duration like 15m, of a second or more", a.TelemetryMaxAge)
+	}
+	return age, nil
 }
 
 // PlacementArgs are placements by the name of a queue (label tangram.dev/queue) or

@@ -25,3 +25,23 @@ func (s *Shared) setLevels(profile string, args *FilterArgs) error {
 	s.engine.SetLevels(levels)
 	return nil
 }
+
+// setTelemetryMaxAge takes over how old telemetry may be. There is one ledger for all
+// profiles, so profiles must agree; one that says nothing takes what the others say.
+func (s *Shared) setTelemetryMaxAge(profile string, args *ScoreArgs) error {
+	age, err := args.telemetryMaxAge()
+	if err != nil || age == 0 {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.maxAge.profile != "" {
+		if age != s.maxAge.age {
+			return fmt.Errorf("telemetryMaxAge: %s, but %s in profile %q, and there is one for all", age, s.maxAge.age, s.maxAge.profile)
+		}
+		return nil
+	}
+	s.maxAge.profile, s.maxAge.age = profile, age
+	s.engine.SetTelemetryMaxAge(age)
+	return nil
+}

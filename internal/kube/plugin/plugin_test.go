@@ -100,6 +100,16 @@ func TestArgs(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", text, err, want)
 		}
 	}
+	for text, want := range map[string]time.Duration{"": 0, "90s": 90 * time.Second, "15m": 15 * time.Minute} {
+		if got, err := (&ScoreArgs{TelemetryMaxAge: text}).telemetryMaxAge(); err != nil || got != want {
+			t.Errorf("telemetryMaxAge %q: got %s, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"soon", "-1m", "1ms", "0"} {
+		if _, err := (&ScoreArgs{TelemetryMaxAge: text}).telemetryMaxAge(); err == nil || !strings.HasPrefix(err.Error(), "telemetryMaxAge: ") {
+			t.Errorf("telemetryMaxAge %q: got %v", text, err)
+		}
+	}
 	if w, err := (&ScoreArgs{}).weights(); err != nil || w != score.DefaultWeights() {
 		t.Errorf("no weights: got %v, %v", w, err)
 	}
@@ -166,6 +176,15 @@ func TestProfilesShareLevels(t *testing.T) {
 	}
 	if got := e.Levels(); len(got) != 1 || got[0].Name != "row" {
 		t.Errorf("got %v", got)
+	}
+	for _, tt := range []struct{ profile, age, wantErr string }{
+		{"a", "", ""}, {"b", "10m", ""}, {"c", "600s", ""}, {"d", "", ""},
+		{"e", "20m", `telemetryMaxAge: 20m0s, but 10m0s in profile "b", and there is one for all`},
+	} {
+		err := s.setTelemetryMaxAge(tt.profile, &ScoreArgs{TelemetryMaxAge: tt.age})
+		if (err == nil) != (tt.wantErr == "") || err != nil && err.Error() != tt.wantErr {
+			t.Errorf("%s: got %v, want %q", tt.profile, err, tt.wantErr)
+		}
 	}
 }
 

@@ -36,6 +36,9 @@ func (s *Shared) newScore(ctx context.Context, obj runtime.Object, h fwk.Handle)
 	if p.placements, err = args.placements(); err != nil {
 		return nil, err
 	}
+	if err := s.setTelemetryMaxAge(h.ProfileName(), args); err != nil {
+		return nil, err
+	}
 	if p.filters { // GPUFilter may come before or after
 		e.Own(h.ProfileName(), p.settings())
 	}

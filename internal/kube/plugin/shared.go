@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"sync"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -43,6 +44,11 @@ type Shared struct {
 	synced    sync.Once
 	// levels is the profile that set the levels of domains; "" when none has.
 	levels string
+	// maxAge is how old telemetry may be, and the profile that says so.
+	maxAge struct {
+		profile string
+		age     time.Duration
+	}
 	// defaults is the configuration without a file.
 	defaults []byte
 }
