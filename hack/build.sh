@@ -34,11 +34,18 @@ build() { go build -C "$1" -buildvcs=false -ldflags "-s -w $3" -o "$PWD/$4" "$2"
 group=${1:-}
 case $group in
 tangram)
-	echo "building gpu-scheduler, gpu-controller, gpu-extender and tangram (if changed)..."
+	echo "building gpu-scheduler, gpu-controller, gpu-extender, gpu-agent and tangram (if changed)..."
 	ours=$(git describe --tags --match 'v*' --always --dirty 2>/dev/null || echo unknown)
 	build . ./cmd/gpu-scheduler "$(kube_flags . "+tangram.$ours") -X main.version=$ours" bin/gpu-scheduler
 	build . ./cmd/gpu-controller "" bin/gpu-controller
 	build . ./cmd/gpu-extender "" bin/gpu-extender
+	# The agent calls NVIDIA's library, which needs cgo; without a C compiler it is built
+	# with its simulated back end alone, and says so when it is asked for nvml.
+	if command -v "$(go env CC | cut -d' ' -f1)" >/dev/null; then
+		CGO_ENABLED=1 build . ./cmd/gpu-agent "-X main.version=$ours" bin/gpu-agent
+	else
+		build . ./cmd/gpu-agent "-X main.version=$ours" bin/gpu-agent
+	fi
 	build . ./cmd/tangram "-X main.version=$ours" bin/tangram
 	exit
 	;;

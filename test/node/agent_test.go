@@ -55,7 +55,7 @@ func TestAgent(t *testing.T) {
 	part("restarts", func(w *agentWorld) { agent = survivesRestarts(w, agent) })
 	part("a sick device is not given, and is again when it is well", func(w *agentWorld) {
 		w.stop(agent)
-		agent = w.startAgent(agentOptions{flags: []string{"--health-quiet-percent=0"}})
+		agent = w.startAgent(agentOptions{flags: []string{"--quiet-percent=0"}})
 		sickDevice(w)
 	})
 	part("an upgrade", func(w *agentWorld) { agent = upgrades(w, agent) })
@@ -334,7 +334,7 @@ func (w *agentWorld) limiter() []string {
 			w.t.Fatal(err)
 		}
 	}
-	return []string{"--shares=hami", "--hami-library-dir=" + folder}
+	return []string{"--shares-per-gpu=10", "--isolation=hami", "--hami-library-dir=" + folder}
 }
 
 // Shares of one card that are bound at the same moment: kubelet cannot tell them apart

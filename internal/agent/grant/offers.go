@@ -1,6 +1,7 @@
 package grant
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/tangram-dev/tangram/internal/agent/device"
@@ -18,22 +19,24 @@ type Sale struct {
 	// profile (migStrategy single).
 	Profile string
 	Any     bool
-	// OnDemand sells every place an instance of the profile may be made at, instead of
-	// those that exist.
-	OnDemand bool
+	// OnDemand sells every place an instance of the profile may be made at, on devices
+	// that nobody else has cut; on those, what exists. Cuttable is the same for a sale of
+	// whole GPUs: what is cut by the agent itself is whole again when the cuts are gone.
+	OnDemand, Cuttable bool
 }
 
 // Offers are what a node sells: one offer for each sale, empty when it has nothing for
 // it. The health of a GPU is that of every turn and instance on it. A GPU in MIG mode,
-// or with instances, is not sold whole or in turns; one without is not cut on demand
-// unless MIG mode is on.
-func Offers(inv *device.Inventory, sales []Sale, healthy func(uuid string) bool) []device.Offer {
+// or with instances, is not sold whole or in turns, unless the agent itself cuts it on
+// demand: owned are the UUIDs of instances that it made. What is sold both ways is given
+// one way at a time; the scheduler knows, and Allocate refuses the other.
+func Offers(inv *device.Inventory, sales []Sale, owned map[string]bool, healthy func(uuid string) bool) []device.Offer {
 	out := make([]device.Offer, 0, len(sales))
 	for _, s := range sales {
 		o := device.Offer{Resource: s.Resource}
 		for i := range inv.Devices {
 			d := &inv.Devices[i]
-			for _, id := range s.ids(d) {
+			for _, id := range s.ids(d, owned) {
 				o.Devices = append(o.Devices, device.Sold{ID: id.String(), Healthy: healthy(d.UUID), NUMA: d.NUMA})
 			}
 		}
@@ -42,15 +45,17 @@ func Offers(inv *device.Inventory, sales []Sale, healthy func(uuid string) bool)
 	return out
 }
 
-func (s Sale) ids(d *device.Device) (out []records.ID) {
-	cut := d.MIG != nil && (d.MIG.Enabled || len(d.MIG.Instances) > 0)
+func (s Sale) ids(d *device.Device, owned map[string]bool) (out []records.ID) {
+	cut, foreign := false, false
+	if d.MIG != nil {
+		cut = d.MIG.Enabled || len(d.MIG.Instances) > 0
+		foreign = slices.ContainsFunc(d.MIG.Instances, func(i device.Instance) bool { return !owned[i.UUID] })
+	}
 	switch {
-	case !s.Any && s.Profile == "":
-		if !cut {
-			out = s.times(d.UUID)
-		}
-	case !cut:
-	case s.OnDemand:
+	case s.Profile == "" && (!cut || s.Cuttable && !foreign):
+		out = s.times(d.UUID)
+	case d.MIG == nil || !s.Any && s.Profile == "":
+	case s.OnDemand && !foreign:
 		for _, p := range d.MIG.Profiles {
 			if s.sells(p.Name) {
 				for _, start := range p.Starts {

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/client-go/tools/events"
@@ -52,6 +53,9 @@ type Publisher struct {
 	told    *told // nil until the GPUNode was read
 	devices []v1alpha1.Device
 
+	// labels are the node's, as they were seen last.
+	labels atomic.Value
+
 	// The rest is the loop's alone.
 	writer
 }
@@ -83,6 +87,12 @@ func (p *Publisher) SetProblem(problem Problem) {
 		}
 		s.problem = &problem
 	})
+}
+
+// NodeLabel is the value of a label of the node, as it was seen last; "" for none.
+func (p *Publisher) NodeLabel(key string) string {
+	labels, _ := p.labels.Load().(map[string]string)
+	return labels[key]
 }
 
 // SetHealth tells the health of all devices; one that is not listed is healthy.

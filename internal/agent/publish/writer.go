@@ -110,6 +110,7 @@ func (p *Publisher) readNode(ctx context.Context) error {
 		p.object = nil
 	}
 	p.gone, p.node = false, node
+	p.labels.Store(node.Labels)
 	return nil
 }
 

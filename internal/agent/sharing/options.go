@@ -46,7 +46,8 @@ type Options struct {
 	// StateDir holds what must survive a restart of the agent; default /run/tangram. The
 	// state folders of MIG, MPS and HAMi are below it unless they say otherwise.
 	StateDir string
-	// Shares enforces shares by amount: MPS or HAMi. Empty: such shares are refused.
+	// Shares enforces shares by amount: MPS or HAMi; TimeSlicing gives them without
+	// limits. Empty: such shares are refused.
 	Shares Mode
 	// Turns are by resource name. Turns of a resource that is not listed are
 	// time-slicing.
@@ -132,8 +133,8 @@ func New(o Options) (*Sharing, error) {
 
 // modes checks how things are shared and returns whether MPS is needed.
 func (o Options) modes() (bool, error) {
-	if o.Shares != "" && o.Shares != MPS && o.Shares != HAMi {
-		return false, fmt.Errorf("sharing.shares: must be %q or %q, is %q", MPS, HAMi, o.Shares)
+	if !slices.Contains([]Mode{"", MPS, HAMi, TimeSlicing}, o.Shares) {
+		return false, fmt.Errorf("sharing.shares: must be %q, %q or %q, is %q", MPS, HAMi, TimeSlicing, o.Shares)
 	}
 	needsMPS := o.Shares == MPS
 	for _, resource := range slices.Sorted(maps.Keys(o.Turns)) {
@@ -154,6 +155,12 @@ func (o Options) modes() (bool, error) {
 
 // MPS is the manager of MPS shares, for a Guard; nil when nothing is shared by MPS.
 func (s *Sharing) MPS() *mps.Manager { return s.mps }
+
+// Owned are the MIG instances that were cut here, with the time since which no allocation
+// uses them (zero while one does).
+func (s *Sharing) Owned(ctx context.Context) (map[mig.Placement]time.Time, error) {
+	return s.mig.Owned(ctx)
+}
 
 // Close leaves everything as it is for the next agent: containers go on.
 func (s *Sharing) Close() {

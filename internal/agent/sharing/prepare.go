@@ -65,7 +65,7 @@ func (s *Sharing) Edits(ctx context.Context, a device.Allocation) (device.Edits,
 	switch {
 	case byMPS:
 		limits, err = s.mps.Add(ctx, gpu, share)
-	case k == amount:
+	case k == amount && s.hami != nil:
 		limits, err = s.hami.Edits(a, hamiLimits(a))
 	}
 	if err != nil {
@@ -89,7 +89,9 @@ func (s *Sharing) devices(ctx context.Context, a device.Allocation, k kind, byMP
 			}
 		}
 		uuid := grant.UUID
-		if k == slice {
+		if k == slice && strings.HasPrefix(uuid, "MIG-") {
+			// An instance that somebody else has cut: it is there, or the container cannot start.
+		} else if k == slice {
 			instance, err := s.mig.Ensure(ctx, placement(grant))
 			if err != nil {
 				return nil, err

@@ -1,0 +1,314 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/klog/v2"
+
+	"github.com/tangram-dev/tangram/api/v1alpha1"
+	corehealth "github.com/tangram-dev/tangram/core/health"
+	"github.com/tangram-dev/tangram/internal/agent/config"
+	"github.com/tangram-dev/tangram/internal/agent/device"
+	"github.com/tangram-dev/tangram/internal/agent/export"
+	"github.com/tangram-dev/tangram/internal/agent/grant"
+	"github.com/tangram-dev/tangram/internal/agent/health"
+	"github.com/tangram-dev/tangram/internal/agent/plugin"
+	"github.com/tangram-dev/tangram/internal/agent/publish"
+	"github.com/tangram-dev/tangram/internal/agent/records"
+	"github.com/tangram-dev/tangram/internal/agent/sharing"
+	"github.com/tangram-dev/tangram/internal/agent/sharing/mps"
+)
+
+// Options are what the agent of one node works with.
+type Options struct {
+	// Node is the node's name.
+	Node    string
+	Backend device.Backend
+	Config  *config.Config
+	// Version is the agent's.
+	Version string
+	// Kubelet: there is one on this node, to be served or asked. Without it (a node that
+	// KWOK plays) records are taken for what was given.
+	Kubelet bool
+	// MIGOnDemand: instances are cut as pods need them.
+	MIGOnDemand bool
+	// Sharing has what the settings do not say of how shares are enforced.
+	Sharing sharing.Options
+	// Pods are the node's.
+	Pods    records.Source
+	Client  kubernetes.Interface
+	Objects dynamic.Interface
+	Events  events.EventRecorder
+	Metrics *export.Agent
+}
+
+// Agent is the agent of one node.
+type Agent struct {
+	o   Options
+	log klog.Logger
+
+	publisher *publish.Publisher
+	monitor   *health.Monitor
+	// book, corrector: with a kubelet. plugin, granter, sharing: when serving.
+	book      *records.Book
+	kubelet   *records.Kubelet
+	corrector *records.Corrector
+	plugin    *plugin.Plugin
+	granter   *grant.Granter
+	sharing   *sharing.Sharing
+	guard     *mps.Guard
+
+	holders   holders
+	inventory atomic.Pointer[device.Inventory]
+	problem   atomic.Pointer[string] // why the driver cannot be used
+	look      chan struct{}
+
+	mu      sync.Mutex
+	claimed map[string]bool // devices that are being reset
+}
+
+// New checks the settings and makes the agent of one node; Run starts it.
+func New(o Options) (*Agent, error) {
+	a := &Agent{o: o, log: klog.Background().WithValues("node", o.Node), look: make(chan struct{}, 1), claimed: map[string]bool{}}
+	mode := v1alpha1.Observing
+	if o.Config.Agent.Mode == config.Serve {
+		mode = v1alpha1.Serving
+	}
+	a.publisher = publish.New(publish.Options{
+		Node: o.Node, API: publish.NewAPI(o.Client, o.Objects), Events: o.Events,
+		Version: o.Version, Mode: mode, Sharing: published(o.Config), MIGStrategy: a.migStrategy(), Machine: machine(),
+	})
+	if err := a.makeMonitor(); err != nil {
+		return nil, err
+	}
+	if !o.Kubelet {
+		return a, nil
+	}
+	a.kubelet = records.NewKubelet(filepath.Join(o.Config.Agent.KubeletDir, "pod-resources", "kubelet.sock"))
+	a.book = records.NewBook(records.Options{
+		Node: o.Node, Pods: o.Pods, Kubelet: a.kubelet, Inventory: a.Inventory, Amounts: a.amounts(),
+	})
+	a.corrector = records.NewCorrector(records.CorrectorOptions{
+		Book: a.book, Client: o.Client,
+		Corrected: a.recordCorrected, Problem: a.recordProblem,
+		Failed: func(err error) { a.log.V(2).Info("Records not compared; it is tried again", "err", err) },
+	})
+	if a.serves() {
+		return a, a.makePlugin()
+	}
+	return a, nil
+}
+
+func (a *Agent) serves() bool { return a.o.Config.Agent.Mode == config.Serve }
+
+// onDemand says whether MIG instances are cut as pods need them.
+func (a *Agent) onDemand() bool { return a.o.MIGOnDemand }
+
+// migStrategy is what is published; empty where another device plugin decides it.
+func (a *Agent) migStrategy() string {
+	if !a.serves() {
+		return ""
+	}
+	return string(a.o.Config.Flags.MIGStrategy)
+}
+
+// machine is the machine's product name, for a label.
+func machine() string {
+	name, err := os.ReadFile("/sys/class/dmi/id/product_name")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(name))
+}
+
+// Run works until the context ends. It fails only when it cannot begin.
+func (a *Agent) Run(ctx context.Context) error {
+	if a.o.Config.Flags.FailOnInitError && a.serves() {
+		if _, err := a.o.Backend.Inventory(ctx); errors.Is(err, device.ErrNoDriver) {
+			return fmt.Errorf("failOnInitError: %w", err)
+		}
+	}
+	var running sync.WaitGroup
+	defer running.Wait()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	run := func(f func(context.Context)) { running.Go(func() { f(ctx) }) }
+	if a.sharing != nil {
+		defer a.sharing.Close()
+		a.takeOver(ctx)
+	}
+	run(a.followInventory)
+	run(a.publisher.Run)
+	run(func(ctx context.Context) {
+		if err := a.monitor.Run(ctx); err != nil && ctx.Err() == nil {
+			cancel(err)
+		}
+	})
+	run(a.followSamples)
+	run(a.followHolders)
+	if a.corrector != nil {
+		run(a.corrector.Run)
+	}
+	if a.plugin != nil {
+		run(a.collect)
+		run(func(ctx context.Context) {
+			if err := a.plugin.Run(ctx); err != nil && ctx.Err() == nil {
+				cancel(err)
+			}
+		})
+	}
+	<-ctx.Done()
+	a.saveHealth()
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+// healthFile keeps the health of devices over a restart of the agent.
+const healthFile = "health.json"
+
+func (a *Agent) healthPath() string { return filepath.Join(a.o.Config.Agent.StateDir, healthFile) }
+
+func (a *Agent) makeMonitor() error {
+	var saved []byte
+	if a.o.Kubelet {
+		saved, _ = os.ReadFile(a.healthPath()) // absent at the first start
+	}
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	c := &a.o.Config.Agent
+	var err error
+	a.monitor, err = health.New(health.Options{
+		Backend: a.o.Backend, Rules: &c.Health, SampleEvery: c.SampleInterval, CallTimeout: callTimeout,
+		Tenants: a.holders.tenants, OnChange: a.healthChanged, OnCall: a.o.Metrics.Call,
+		Reset: c.Reset, Claim: a.claim, OnReset: func(r health.ResetReport) { a.o.Metrics.Reset(r.Err); a.lookSoon() },
+		Saved: saved, Boot: strings.TrimSpace(string(boot)),
+	})
+	return err
+}
+
+func (a *Agent) saveHealth() {
+	if !a.o.Kubelet {
+		return
+	}
+	data, err := a.monitor.Save()
+	if err == nil {
+		err = writeFile(a.healthPath(), data)
+	}
+	if err != nil {
+		a.log.Error(err, "The health of devices is not saved: after a restart it is found anew")
+	}
+}
+
+// writeFile replaces a file as a whole.
+func writeFile(path string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}
+
+// healthChanged hears of each change of a device's health.
+func (a *Agent) healthChanged(c health.Change) {
+	a.log.Info("Health of a device changed", "device", c.Index, "uuid", c.UUID, "instance", c.Instance,
+		"from", c.From.State, "to", c.To.State, "reason", c.To.Reason)
+	a.o.Metrics.HealthChange(c.To.State)
+	a.publishHealth()
+	a.offer(nil)
+	a.saveHealth()
+}
+
+// publishHealth tells the publisher how all devices are.
+func (a *Agent) publishHealth() {
+	var all []publish.Health
+	for _, r := range a.monitor.Readings() {
+		h := publish.Health{UUID: r.Device.UUID, State: stateOf[r.Health.State], Reason: r.Health.Reason, Since: r.Health.Since}
+		if xid, ok := r.Sample.Values[device.LastXID]; ok {
+			h.LastXID = int(xid)
+		}
+		all = append(all, h)
+	}
+	a.publisher.SetHealth(all)
+}
+
+var stateOf = map[corehealth.State]v1alpha1.Health{
+	corehealth.Healthy: v1alpha1.Healthy, corehealth.Suspect: v1alpha1.Suspect,
+	corehealth.Degraded: v1alpha1.Degraded, corehealth.Failed: v1alpha1.Failed,
+}
+
+// followSamples passes what was measured on, until the context ends.
+func (a *Agent) followSamples(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(a.o.Config.Agent.SampleInterval):
+		}
+		a.o.Metrics.Driver(a.monitor.DriverAnswers(), a.monitor.Watched())
+		var samples []device.Sample
+		for _, r := range a.monitor.Readings() {
+			if !r.Sample.At.IsZero() {
+				samples = append(samples, r.Sample)
+			}
+		}
+		a.publishHealth()
+		a.publisher.SetSamples(samples)
+		if a.guard != nil {
+			for _, f := range a.guard.Check(ctx, samples) {
+				a.shareExceeded(f)
+			}
+		}
+	}
+}
+
+// readings are what the exporter shows.
+func (a *Agent) readings() (out []export.Reading) {
+	for _, r := range a.monitor.Readings() {
+		out = append(out, export.Reading{Device: r.Device, Health: r.Health, Sample: r.Sample, XIDs: r.XIDs, RecentXIDs: r.RecentXIDs})
+	}
+	return out
+}
+
+// Sources are where the exporter reads.
+func (a *Agent) Sources() export.Sources {
+	return export.Sources{
+		Driver: func() string { return a.Inventory().Driver }, Readings: a.readings,
+		Holders: a.holders.of, Process: a.containerOf,
+	}
+}
+
+// Ready says whether the agent has looked at the hardware.
+func (a *Agent) Ready() bool { return a.inventory.Load() != nil || a.problem.Load() != nil }
+
+func (a *Agent) recordCorrected(c records.Correction) {
+	a.o.Metrics.RecordCorrected()
+	a.log.Info("A record was corrected", "pod", klog.KObj(c.Pod), "why", c.Why)
+	a.event(c.Pod, v1.EventTypeNormal, "RecordCorrected", c.Why)
+}
+
+func (a *Agent) recordProblem(p records.Problem) {
+	kind, reason, message := p.Event()
+	a.event(p.Pod, kind, reason, message)
+}
+
+// event writes an event about a pod.
+func (a *Agent) event(pod *v1.Pod, kind, reason, message string) {
+	if a.o.Events != nil && pod != nil {
+		a.o.Events.Eventf(pod, nil, kind, reason, "Agent", "%s", message)
+	}
+}

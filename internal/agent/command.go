@@ -1,0 +1,177 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+
+	"github.com/tangram-dev/tangram/internal/agent/config"
+	"github.com/tangram-dev/tangram/internal/agent/export"
+)
+
+// flags are those that are not settings of how devices are sold.
+type flags struct {
+	backend, fleet, node            string
+	kubeconfig, listen, cert, key   string
+	serve                           bool
+	migOnDemand                     bool
+	deviceNodes, simulatedMemory    string
+	simulatedSpeed                  float64
+	hamiLibrary, mpsControl, mpsShm string
+
+	settings config.Loader
+	version  string
+}
+
+// NewCommand is the gpu-agent command.
+func NewCommand(version string) *cobra.Command {
+	o := flags{version: version}
+	cmd := &cobra.Command{
+		Use:   "gpu-agent",
+		Short: "Describes a node's GPUs, and hands them to containers as the scheduler decided",
+		Long: `gpu-agent publishes what a node's GPUs are and how they are (GPUNode, node labels,
+metrics by DCGM's names), and keeps the records of pods equal to what kubelet gave
+them. With --serve it is the node's device plugin: containers get the devices, MIG
+instances and shares that the scheduler chose. Without, it changes nothing that
+another device plugin does.
+
+Settings of NVIDIA's device plugin are understood: its configuration file
+(CONFIG_FILE), flags and environment variables.`,
+		Example: `  gpu-agent --node worker-1                       # beside another device plugin
+  gpu-agent --node worker-1 --serve               # in its place
+  gpu-agent --backend simulated --fleet fleet.yaml`,
+		Args:          cobra.NoArgs,
+		Version:       version,
+		SilenceUsage:  true,
+		SilenceErrors: false,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+			defer stop()
+			return o.run(ctx)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.backend, "backend", "nvml", "where devices come from: nvml, or simulated (with --fleet)")
+	f.StringVar(&o.fleet, "fleet", "", "fleet file of the simulated back end")
+	f.StringVar(&o.node, "node", os.Getenv("NODE_NAME"), "name of this node [NODE_NAME]; simulated and empty: all nodes of the fleet, without kubelets")
+	f.BoolVar(&o.serve, "serve", false, "be the node's device plugin (the same as --mode=serve)")
+	f.BoolVar(&o.migOnDemand, "mig-on-demand", true, "with --serve and migStrategy mixed, cut MIG instances as pods need them")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "file that says how to reach the API server; empty inside a cluster")
+	f.StringVar(&o.listen, "listen", "127.0.0.1:9400", "address of /metrics, /healthz and /readyz; empty for none")
+	f.StringVar(&o.cert, "tls-cert-file", "", "certificate to serve with; without, plain HTTP")
+	f.StringVar(&o.key, "tls-private-key-file", "", "key of the certificate")
+	f.StringVar(&o.hamiLibrary, "hami-library-dir", "", "folder of the node with HAMi-core's libvgpu.so and ld.so.preload, for --isolation=hami")
+	f.StringVar(&o.mpsControl, "mps-control", "nvidia-cuda-mps-control", "program that controls MPS daemons")
+	f.StringVar(&o.mpsShm, "mps-shm-dir", "/dev/shm", "folder of the node that is the daemons' /dev/shm")
+	f.StringVar(&o.deviceNodes, "simulated-device-nodes", "", "folder, or comma-separated paths, of device nodes that stand for the simulated devices")
+	f.StringVar(&o.simulatedMemory, "simulated-memory", "", "folder in which simulated devices keep MIG instances over a restart")
+	f.Float64Var(&o.simulatedSpeed, "simulated-speed", 1, "how much faster than in reality simulated devices warm up")
+	settings := flag.NewFlagSet("", flag.ContinueOnError)
+	o.settings.Register(settings)
+	f.AddGoFlagSet(settings)
+	return cmd
+}
+
+// validate names the flag that is wrong.
+func (o *flags) validate() error {
+	switch {
+	case o.backend != "nvml" && o.backend != "simulated":
+		return fmt.Errorf("--backend: must be nvml or simulated, is %q", o.backend)
+	case o.backend == "simulated" && o.fleet == "":
+		return errors.New("--fleet: missing, the simulated back end needs one")
+	case o.backend == "nvml" && o.fleet != "":
+		return errors.New("--fleet: is for --backend=simulated")
+	case o.backend == "nvml" && o.node == "":
+		return errors.New("--node: missing; in a DaemonSet set NODE_NAME from spec.nodeName")
+	case o.simulatedSpeed <= 0:
+		return fmt.Errorf("--simulated-speed: must be above 0, is %v", o.simulatedSpeed)
+	case (o.cert == "") != (o.key == ""):
+		return errors.New("--tls-cert-file and --tls-private-key-file: both or none")
+	}
+	if o.listen != "" {
+		if _, _, err := net.SplitHostPort(o.listen); err != nil {
+			return fmt.Errorf("--listen: %w", err)
+		}
+	}
+	return nil
+}
+
+func (o *flags) run(ctx context.Context) error {
+	if err := o.validate(); err != nil {
+		return err
+	}
+	settings, err := o.settings.Load(config.Sources{Env: os.LookupEnv, Read: os.ReadFile})
+	if err != nil {
+		return err
+	}
+	if o.serve {
+		settings.Agent.Mode = config.Serve
+	}
+	if settings.Agent.Mode == config.Serve && o.node == "" {
+		return errors.New("--serve: needs --node")
+	}
+	for _, note := range settings.Notes {
+		klog.Background().Info("Setting", "note", note)
+	}
+	rest, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	if err != nil {
+		return fmt.Errorf("--kubeconfig: %w", err)
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	agents, err := o.agents(ctx, settings, rest, registry)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if o.listen != "" {
+		go func() { cancel(o.serveHTTP(ctx, registry, agents.ready)) }()
+	}
+	if err := agents.run(ctx); err != nil {
+		return err
+	}
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		return cause
+	}
+	return nil
+}
+
+// serveHTTP answers metrics and whether the agent lives and works.
+func (o *flags) serveHTTP(ctx context.Context, registry *prometheus.Registry, ready func() bool) error {
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", export.Handler(registry))
+	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if !ready() {
+			http.Error(w, "not ready", http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ok")
+	})
+	server := &http.Server{Addr: o.listen, Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	context.AfterFunc(ctx, func() { server.Close() })
+	var err error
+	if o.cert != "" {
+		err = server.ListenAndServeTLS(o.cert, o.key)
+	} else {
+		err = server.ListenAndServe()
+	}
+	if errors.Is(err, http.ErrServerClosed) {
+		return context.Canceled
+	}
+	return fmt.Errorf("--listen: %w", err)
+}

@@ -1,0 +1,23 @@
+// Package agent is gpu-agent: what the scheduler decided is what the container gets, and
+// what the node has is what the scheduler knows. It wires the parts below it for one
+// node, or for all nodes of a simulated fleet; none of the parts knows another.
+//
+//	device     what hardware is, behind one interface; back ends: nvml, simulated
+//	config     NVIDIA's configuration file, flags, variables: settings out
+//	health     events and samples in, the state of each device out (core/health decides)
+//	publish    all of that as GPUNode, node labels and events
+//	records    who should get what (records of pods), who got it (kubelet); corrections
+//	grant      what kubelet's calls are answered with, and refused
+//	plugin     kubelet's device plugin protocol
+//	sharing    MIG instances, MPS daemons, limits, CDI files: what makes a share real
+//	export     Prometheus, by DCGM's names
+//
+// The way of a container: plugin (GetPreferredAllocation) -> grant -> records: the IDs of
+// the pod's record. plugin (Allocate) -> grant: free, and the name of a CDI device.
+// plugin (PreStartContainer) -> grant -> records: whose it is -> sharing: instance,
+// daemon, CDI file. Afterwards records compares with kubelet, and corrects.
+//
+// Reading order: agent.go (one node), inventory.go (what is there), serve.go (the device
+// plugin), sales.go (settings to what is sold), holders.go (who uses what), command.go
+// and fleet.go (the program).
+package agent

@@ -1,0 +1,182 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	restclient "k8s.io/client-go/rest"
+
+	"github.com/tangram-dev/tangram/internal/agent/config"
+	"github.com/tangram-dev/tangram/internal/agent/device"
+	"github.com/tangram-dev/tangram/internal/agent/export"
+	"github.com/tangram-dev/tangram/internal/agent/health"
+	"github.com/tangram-dev/tangram/internal/agent/nvml"
+	"github.com/tangram-dev/tangram/internal/agent/publish"
+	"github.com/tangram-dev/tangram/internal/agent/records"
+	"github.com/tangram-dev/tangram/internal/agent/sharing"
+	"github.com/tangram-dev/tangram/internal/agent/sharing/hami"
+	"github.com/tangram-dev/tangram/internal/agent/sharing/mps"
+	"github.com/tangram-dev/tangram/internal/agent/simulated"
+	"github.com/tangram-dev/tangram/internal/fleet"
+)
+
+// agents are those of one process: one, or one for each node of a simulated fleet.
+type agents struct {
+	all  []*Agent
+	also []func(context.Context) error // what they share
+}
+
+// agents makes them, by the flags.
+func (o *flags) agents(ctx context.Context, settings *config.Config, rest *restclient.Config, registry *prometheus.Registry) (*agents, error) {
+	rest = restclient.CopyConfig(rest)
+	rest.UserAgent = "gpu-agent/" + o.version
+	if o.node == "" {
+		rest.QPS, rest.Burst = 1000, 2000 // it stands for many
+	}
+	client, err := kubernetes.NewForConfig(rest)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := dynamic.NewForConfig(rest)
+	if err != nil {
+		return nil, err
+	}
+	recorder, err := publish.NewRecorder(ctx, client)
+	if err != nil {
+		return nil, err
+	}
+	pods := records.NewPods(client, o.node)
+	out := &agents{also: []func(context.Context) error{func(ctx context.Context) error { pods.Run(ctx); return nil }}}
+	var backend func(node string, metrics *export.Agent) (device.Backend, error)
+	nodes := []string{o.node}
+	switch o.backend {
+	case "nvml":
+		backend = func(_ string, metrics *export.Agent) (device.Backend, error) {
+			return &late{open: func() (device.Backend, error) {
+				return nvml.New(nvml.Options{
+					DriverRoot: settings.Flags.DriverRoot, DriverRootHere: here(settings.Flags.DriverRoot, settings.Flags.ContainerDriverRoot),
+					DevRoot: settings.Flags.DevRoot, Observe: metrics.Call,
+				})
+			}}, nil
+		}
+	case "simulated":
+		hardware, err := o.simulate()
+		if err != nil {
+			return nil, err
+		}
+		if o.node == "" {
+			nodes = hardware.Nodes()
+		} else if !slices.Contains(hardware.Nodes(), o.node) {
+			return nil, fmt.Errorf("--node: %q is not in the fleet, or has no GPUs", o.node)
+		}
+		backend = func(node string, _ *export.Agent) (device.Backend, error) { return hardware.Backend(node), nil }
+		faults, err := metadata.NewForConfig(rest)
+		if err != nil {
+			return nil, err
+		}
+		out.also = append(out.also, func(ctx context.Context) error {
+			return simulated.Watch(ctx, simulated.PodInformer(client), simulated.FaultInformer(faults), hardware)
+		})
+	}
+	onDemand := o.node == "" || settings.Agent.Mode == config.Serve && settings.Flags.MIGStrategy == config.MIGMixed && o.migOnDemand
+	for _, node := range nodes {
+		metrics := export.NewAgent(node)
+		b, err := backend(node, metrics)
+		if err != nil {
+			return nil, err
+		}
+		a, err := New(Options{
+			Node: node, Backend: b, Config: settings, Version: o.version, Kubelet: o.node != "", MIGOnDemand: onDemand,
+			Sharing: o.sharing(), Pods: pods.On(node), Client: client, Objects: objects, Events: recorder, Metrics: metrics,
+		})
+		if err != nil {
+			return nil, fmt.Errorf("node %s: %w", node, err)
+		}
+		out.all = append(out.all, a)
+		registry.MustRegister(metrics, export.NewCollector(export.Options{Node: node, Sources: a.Sources(), XIDWindow: health.XIDWindow}))
+	}
+	return out, nil
+}
+
+// here is where this process sees the driver's root: below the folder where it is mounted
+// into the agent's container, when there is one.
+func here(root, mounted string) string {
+	if _, err := os.Stat(mounted); err == nil && mounted != "" {
+		return mounted
+	}
+	return root
+}
+
+// simulate makes the hardware of the fleet file.
+func (o *flags) simulate() (*simulated.Fleet, error) {
+	text, err := os.ReadFile(o.fleet)
+	if err != nil {
+		return nil, fmt.Errorf("--fleet: %w", err)
+	}
+	f, err := fleet.Parse(filepath.Base(o.fleet), text)
+	if err != nil {
+		return nil, fmt.Errorf("--fleet: %w", err)
+	}
+	options := simulated.Options{Speed: o.simulatedSpeed, Memory: o.simulatedMemory}
+	if o.deviceNodes != "" {
+		if options.DeviceNodes, err = simulated.ParseDeviceNodes(o.deviceNodes); err != nil {
+			return nil, fmt.Errorf("--simulated-device-nodes: %w", err)
+		}
+	}
+	return simulated.New(f, options)
+}
+
+// sharing are the settings of shares that flags give.
+func (o *flags) sharing() sharing.Options {
+	out := sharing.Options{
+		MPS:  mps.Options{Control: o.mpsControl, ShmDir: o.mpsShm},
+		HAMi: hami.Options{LibraryDir: o.hamiLibrary},
+	}
+	if o.backend == "nvml" {
+		out.MPS.Exclusive = mps.SMI("nvidia-smi")
+	}
+	return out
+}
+
+// ready says whether all have looked at their hardware.
+func (a *agents) ready() bool {
+	return !slices.ContainsFunc(a.all, func(x *Agent) bool { return !x.Ready() })
+}
+
+// run works until the context ends, or one cannot go on.
+func (a *agents) run(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var running sync.WaitGroup
+	work := func(f func(context.Context) error) {
+		running.Go(func() {
+			if err := f(ctx); err != nil {
+				cancel(err)
+			}
+		})
+	}
+	for _, f := range a.also {
+		work(f)
+	}
+	for _, x := range a.all {
+		work(x.Run)
+	}
+	<-ctx.Done()
+	running.Wait()
+	for _, x := range a.all {
+		_ = x.o.Backend.Close() // the process ends
+	}
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}

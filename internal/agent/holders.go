@@ -1,0 +1,145 @@
+package agent
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/api/record"
+	"github.com/tangram-dev/tangram/internal/agent/export"
+	"github.com/tangram-dev/tangram/internal/agent/sharing/mps"
+)
+
+// holders remembers who holds which device, for metrics and for blame: what is asked
+// often must not ask kubelet each time.
+type holders struct {
+	mu       sync.Mutex
+	byDevice map[string][]export.Holder // by UUID of device or instance
+}
+
+// refreshEvery is how old that may be.
+const refreshEvery = 15 * time.Second
+
+func (h *holders) of(uuid string) []export.Holder {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.byDevice[uuid]
+}
+
+// tenants are the namespaces of those who hold a device.
+func (h *holders) tenants(uuid string, _ int) []string {
+	var out []string
+	for _, x := range h.of(uuid) {
+		out = append(out, x.Namespace)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func (h *holders) set(byDevice map[string][]export.Holder) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.byDevice = byDevice
+}
+
+// followHolders keeps them fresh until the context ends.
+func (a *Agent) followHolders(ctx context.Context) {
+	for {
+		a.refreshHolders(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(refreshEvery):
+		}
+	}
+}
+
+func (a *Agent) refreshHolders(ctx context.Context) {
+	out := map[string][]export.Holder{}
+	add := func(uuid string, h export.Holder) {
+		if uuid != "" && !slices.Contains(out[uuid], h) {
+			out[uuid] = append(out[uuid], h)
+		}
+	}
+	if a.book != nil {
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		all, err := a.book.Holdings(ctx)
+		if err != nil {
+			return // the last ones are better than none
+		}
+		for _, h := range all {
+			if h.Pod == nil {
+				continue
+			}
+			for _, d := range h.Devices {
+				add(d.UUID, export.Holder{Namespace: h.Pod.Namespace, Pod: h.Pod.Name, Container: h.Container})
+				add(a.instanceAt(d), export.Holder{Namespace: h.Pod.Namespace, Pod: h.Pod.Name, Container: h.Container})
+			}
+		}
+	} else { // no kubelet: what was recorded is what was given
+		for _, pod := range a.o.Pods.List() {
+			if pod.Status.Phase != v1.PodRunning {
+				continue
+			}
+			r, err := record.Decode(pod.Annotations[names.AnnotationDevices])
+			if err != nil || r.Node != a.o.Node {
+				continue
+			}
+			for _, c := range r.Containers {
+				for _, d := range c.Devices {
+					add(d.UUID, export.Holder{Namespace: pod.Namespace, Pod: pod.Name, Container: c.Name})
+				}
+			}
+		}
+	}
+	a.holders.set(out)
+}
+
+// instanceAt is the UUID of the MIG instance that a recorded slice is, or "".
+func (a *Agent) instanceAt(d record.Device) string {
+	if d.MIG == "" {
+		return ""
+	}
+	gpu := a.Inventory().Find(d.UUID)
+	if gpu == nil || gpu.MIG == nil {
+		return ""
+	}
+	for _, i := range gpu.MIG.Instances {
+		if i.Start == d.Start && strings.ReplaceAll(i.Profile, "+", ".") == strings.ReplaceAll(d.MIG, "+", ".") {
+			return i.UUID
+		}
+	}
+	return ""
+}
+
+// containerOf is the container that a process of the node belongs to.
+func (a *Agent) containerOf(pid int) (export.Holder, bool) {
+	owner, ok, err := mps.OwnerOf("/proc", pid)
+	if err != nil || !ok {
+		return export.Holder{}, false
+	}
+	for _, pod := range a.o.Pods.List() {
+		if string(pod.UID) != owner.PodUID {
+			continue
+		}
+		name, _ := containerName(pod, owner.ContainerID)
+		return export.Holder{Namespace: pod.Namespace, Pod: pod.Name, Container: name}, true
+	}
+	return export.Holder{}, false
+}
+
+// containerName is the name of a pod's container by the runtime's ID.
+func containerName(pod *v1.Pod, id string) (string, bool) {
+	for _, s := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
+		if _, short, ok := strings.Cut(s.ContainerID, "://"); ok && short == id {
+			return s.Name, true
+		}
+	}
+	return "", false
+}

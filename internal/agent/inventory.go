@@ -1,0 +1,99 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/tangram-dev/tangram/internal/agent/device"
+	"github.com/tangram-dev/tangram/internal/agent/publish"
+)
+
+// How often the inventory is read: it changes when a card is replaced, a driver comes or
+// goes, or somebody cuts a device. What the agent itself cuts is read at once.
+const (
+	inventoryEvery = time.Minute
+	inventoryRetry = 5 * time.Second
+	callTimeout    = 30 * time.Second
+)
+
+// Inventory is what the node had when it was read last; empty before that.
+func (a *Agent) Inventory() *device.Inventory {
+	if inv := a.inventory.Load(); inv != nil {
+		return inv
+	}
+	return &device.Inventory{}
+}
+
+// followInventory reads the inventory until the context ends.
+func (a *Agent) followInventory(ctx context.Context) {
+	for {
+		next := inventoryEvery
+		if err := a.readInventory(ctx); err != nil && ctx.Err() == nil {
+			next = inventoryRetry
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-a.look:
+		case <-time.After(next):
+		}
+	}
+}
+
+// lookSoon asks for the inventory to be read again.
+func (a *Agent) lookSoon() {
+	select {
+	case a.look <- struct{}{}:
+	default:
+	}
+}
+
+// readInventory reads it, and tells everybody who needs it.
+func (a *Agent) readInventory(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	inv, err := a.o.Backend.Inventory(ctx)
+	if err != nil {
+		reason := "DriverError"
+		switch {
+		case errors.Is(err, device.ErrNoDriver):
+			reason = "NoDriver"
+		case errors.Is(err, device.ErrTimeout):
+			reason = "DriverDoesNotAnswer"
+		}
+		if a.problem.Swap(&reason) == nil {
+			a.log.Error(err, "The GPU driver cannot be used; it is tried again", "reason", reason)
+		}
+		a.o.Metrics.Driver(false, false)
+		a.publisher.SetProblem(publish.Problem{Reason: reason, Message: err.Error()})
+		return err
+	}
+	if a.problem.Swap(nil) != nil {
+		a.log.Info("The GPU driver can be used again", "devices", len(inv.Devices))
+	}
+	owned := a.ownedInstances(ctx)
+	a.inventory.Store(inv)
+	a.monitor.SetInventory(inv)
+	a.publisher.SetInventory(a.shown(inv, owned), owned)
+	a.offer(owned)
+	return nil
+}
+
+// shown is the inventory as the scheduler is to see it: a device that the agent does not
+// cut on demand has the cuts that exist and no others.
+func (a *Agent) shown(inv *device.Inventory, owned map[string]bool) *device.Inventory {
+	if a.onDemand() {
+		return inv
+	}
+	out := *inv
+	out.Devices = slices.Clone(inv.Devices)
+	for i := range out.Devices {
+		d := &out.Devices[i]
+		if d.MIG != nil && !d.MIG.Enabled && len(d.MIG.Instances) == 0 {
+			d.MIG = nil
+		}
+	}
+	return &out
+}

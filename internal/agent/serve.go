@@ -1,0 +1,280 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/internal/agent/config"
+	"github.com/tangram-dev/tangram/internal/agent/device"
+	"github.com/tangram-dev/tangram/internal/agent/grant"
+	"github.com/tangram-dev/tangram/internal/agent/plugin"
+	"github.com/tangram-dev/tangram/internal/agent/records"
+	"github.com/tangram-dev/tangram/internal/agent/sharing"
+	"github.com/tangram-dev/tangram/internal/agent/sharing/mps"
+)
+
+// amounts says which resources are sold by amounts of memory and compute.
+func (a *Agent) amounts() func(resource string) bool {
+	if !a.serves() || a.o.Config.Agent.SharesPerGPU == 0 {
+		return nil
+	}
+	return func(resource string) bool { return resource == names.ResourceNVIDIA }
+}
+
+// makePlugin makes what serves kubelet.
+func (a *Agent) makePlugin() error {
+	c := a.o.Config
+	o := a.o.Sharing
+	o.Backend, o.CDIDir, o.StateDir, o.Turns = a.o.Backend, c.Agent.CDIDir, c.Agent.StateDir, turnsSold(c)
+	o.Live = func(ctx context.Context) ([]device.Allocation, error) { return a.granter.Live(ctx) }
+	if c.Agent.SharesPerGPU > 0 {
+		o.Shares = map[config.Isolation]sharing.Mode{config.IsolationMPS: sharing.MPS, config.IsolationHAMi: sharing.HAMi, config.IsolationNone: sharing.TimeSlicing}[c.Agent.Isolation]
+	}
+	o.MPS.MultiUser = true
+	o.MPS.Hooks = mps.Hooks{
+		Died:   func(d mps.Death) { a.o.Metrics.MPS("died", d.Reason); a.daemonDied(d) },
+		Failed: func(_ string, err error) { a.o.Metrics.MPS("start", err) },
+		Ready:  func(string) { a.o.Metrics.MPS("start", nil) },
+	}
+	o.MIG.Linger = migLinger
+	o.MIG.Manager = a.migManager
+	var err error
+	if a.sharing, err = sharing.New(o); err != nil {
+		return err
+	}
+	if m := a.sharing.MPS(); m != nil {
+		a.guard = mps.NewGuard(m, mps.GuardOptions{Container: a.containerByID})
+	}
+	a.granter, err = grant.New(grant.Options{
+		Book: a.book, Inventory: a.Inventory, Edits: a.o.Backend.Edits,
+		Strategies: []grant.Strategy{grant.Strategy(c.Flags.DeviceListStrategy)},
+		ByIndex:    c.Flags.DeviceIDStrategy == config.ByIndex, PassDeviceSpecs: c.Flags.PassDeviceSpecs,
+		OneOnly: oneOnly(c), Amounts: a.amounts(), Spec: a.prepare, Share: a.share,
+		Granted: a.corrector.Look,
+		Refused: func(resource string, err error) { a.log.Error(err, "A container was refused", "resource", resource) },
+	})
+	if err != nil {
+		return err
+	}
+	a.plugin = plugin.New(plugin.Options{Dir: filepath.Join(c.Agent.KubeletDir, "device-plugins"), Granter: &counted{a}})
+	return nil
+}
+
+// migLinger is how long an instance is kept that nobody uses: the next container often
+// wants the same.
+const migLinger = 30 * time.Second
+
+// counted is the granter with metrics, and without devices that are being reset.
+type counted struct{ a *Agent }
+
+func (g *counted) Preferred(ctx context.Context, resource string, available, must []string, size int) []string {
+	return g.a.granter.Preferred(ctx, resource, available, must, size)
+}
+
+func (g *counted) Allocate(ctx context.Context, resource string, ids []string) (device.Answer, error) {
+	err := g.a.unclaimed(resource, ids)
+	var answer device.Answer
+	if err == nil {
+		answer, err = g.a.granter.Allocate(ctx, resource, ids)
+	}
+	g.a.o.Metrics.Allocation("allocate", err)
+	return answer, err
+}
+
+func (g *counted) PreStart(ctx context.Context, resource string, ids []string) error {
+	err := g.a.unclaimed(resource, ids)
+	if err == nil {
+		err = g.a.granter.PreStart(ctx, resource, ids)
+	}
+	g.a.o.Metrics.Allocation("prestart", err)
+	return err
+}
+
+// claim takes a device out of use, to reset it; not when a container holds it, or is
+// promised it.
+func (a *Agent) claim(uuid string) (release func(), ok bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+	defer cancel()
+	a.refreshHolders(ctx)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.claimed[uuid] || len(a.holders.of(uuid)) > 0 || a.promised(uuid) {
+		return nil, false
+	}
+	a.claimed[uuid] = true
+	return func() {
+		a.mu.Lock()
+		delete(a.claimed, uuid)
+		a.mu.Unlock()
+		a.offer(nil)
+	}, true
+}
+
+// promised says whether the record of a pod that has not ended names a device.
+func (a *Agent) promised(uuid string) bool {
+	return slices.ContainsFunc(a.o.Pods.List(), func(p *v1.Pod) bool {
+		return p.Status.Phase != v1.PodSucceeded && p.Status.Phase != v1.PodFailed && strings.Contains(p.Annotations[names.AnnotationDevices], uuid)
+	})
+}
+
+// unclaimed refuses devices that are being reset.
+func (a *Agent) unclaimed(resource string, ids []string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, s := range ids {
+		if id, err := records.ParseID(s); err == nil && a.claimed[id.UUID] {
+			return fmt.Errorf("%s: device %s is being reset", resource, s)
+		}
+	}
+	return nil
+}
+
+// offer tells kubelet what is sold now.
+func (a *Agent) offer(owned map[string]bool) {
+	if a.plugin == nil || a.inventory.Load() == nil {
+		return
+	}
+	if owned == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+		defer cancel()
+		owned = a.ownedInstances(ctx)
+	}
+	inv := a.Inventory()
+	healthy := func(uuid string) bool {
+		a.mu.Lock()
+		claimed := a.claimed[uuid]
+		a.mu.Unlock()
+		s, ok := a.monitor.Status(uuid)
+		return ok && s.Usable() && !claimed
+	}
+	a.plugin.Set(grant.Offers(inv, sales(a.o.Config, a.onDemand(), inv), owned, healthy))
+}
+
+// ownedInstances are the UUIDs of MIG instances that the agent has cut.
+func (a *Agent) ownedInstances(ctx context.Context) map[string]bool {
+	out := map[string]bool{}
+	if a.sharing == nil {
+		return out
+	}
+	placements, err := a.sharing.Owned(ctx)
+	if err != nil {
+		a.log.Error(err, "Which MIG instances are the agent's own is not known")
+		return out
+	}
+	inv, err := a.o.Backend.Inventory(ctx)
+	if err != nil {
+		return out
+	}
+	for p := range placements { // the order does not matter
+		d := inv.Find(p.GPU)
+		if d == nil || d.MIG == nil {
+			continue
+		}
+		for _, i := range d.MIG.Instances {
+			if i.Start == p.Start && strings.ReplaceAll(i.Profile, "+", ".") == strings.ReplaceAll(p.Profile, "+", ".") {
+				out[i.UUID] = true
+			}
+		}
+	}
+	return out
+}
+
+// prepare makes an allocation real before its container starts.
+func (a *Agent) prepare(ctx context.Context, x device.Allocation) error {
+	err := a.sharing.Prepare(ctx, x)
+	if slices.ContainsFunc(x.Devices, func(g device.Grant) bool { return g.Profile != "" }) {
+		a.o.Metrics.MIG("create", err)
+		a.lookSoon()
+	}
+	return err
+}
+
+// share is what containers need besides their devices, where no CDI file says it.
+func (a *Agent) share(ctx context.Context, resource string, devices []device.Grant) (device.Edits, error) {
+	edits, err := a.sharing.Edits(ctx, device.Allocation{ID: resource, Resource: resource, Devices: devices})
+	edits.Nodes = nil // passDeviceSpecs decides about these
+	return edits, err
+}
+
+// takeOver looks at what an earlier agent left, before anything new is made.
+func (a *Agent) takeOver(ctx context.Context) {
+	if err := a.readInventory(ctx); err != nil {
+		return
+	}
+	a.collectOnce(ctx)
+}
+
+// collectEvery is how often what nobody holds any more is taken away.
+const collectEvery = 10 * time.Second
+
+// collect does that until the context ends.
+func (a *Agent) collect(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(collectEvery):
+		}
+		a.collectOnce(ctx)
+	}
+}
+
+func (a *Agent) collectOnce(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	before := len(a.ownedInstances(ctx))
+	live, err := a.granter.Live(ctx)
+	if err != nil {
+		a.log.V(2).Info("What is held is not known; nothing is taken away", "err", err)
+		return
+	}
+	if err := a.sharing.Collect(ctx, live); err != nil {
+		a.log.Error(err, "Not everything that nobody holds could be taken away; it is tried again")
+	}
+	if len(a.ownedInstances(ctx)) != before {
+		a.o.Metrics.MIG("destroy", nil)
+		a.lookSoon()
+	}
+}
+
+// migManager names who else cuts the node's devices, by its label; empty for nobody.
+func (a *Agent) migManager() string {
+	state := a.publisher.NodeLabel("nvidia.com/mig.config.state")
+	if state == "" {
+		return ""
+	}
+	return "nvidia.com/mig.config.state=" + state
+}
+
+// containerByID names a pod's container by the runtime's ID.
+func (a *Agent) containerByID(podUID, id string) (string, bool) {
+	for _, pod := range a.o.Pods.List() {
+		if string(pod.UID) == podUID {
+			return containerName(pod, id)
+		}
+	}
+	return "", false
+}
+
+// daemonDied tells the pods whose programs ended with an MPS daemon.
+func (a *Agent) daemonDied(d mps.Death) {
+	for _, s := range d.Shares {
+		a.event(a.o.Pods.Get(s.Namespace, s.Pod), v1.EventTypeWarning, "MPSDaemonDied",
+			fmt.Sprintf("The MPS daemon of %s ended (%v), and programs of container %s on it with it; it is started again", d.GPU, d.Reason, s.Container))
+	}
+}
+
+// shareExceeded tells a pod that it used more than it was promised.
+func (a *Agent) shareExceeded(f mps.Finding) {
+	a.o.Metrics.MPS(string(f.Kind), f.Err)
+	a.log.Info("A container has more than its share", "kind", f.Kind, "pod", f.Share.Namespace+"/"+f.Share.Pod, "container", f.Share.Container,
+		"gpu", f.GPU, "pid", f.PID, "detail", f.Detail, "ended", f.Ended, "err", f.Err)
+	a.event(a.o.Pods.Get(f.Share.Namespace, f.Share.Pod), v1.EventTypeWarning, string(f.Kind), f.Detail)
+}
