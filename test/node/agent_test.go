@@ -81,20 +81,21 @@ func TestAgent(t *testing.T) {
 // has: kubelet cannot follow it, and the record is to say what the container really got.
 // A pod without any record gets one.
 func correctsRecords(w *agentWorld) {
-	w.Create(w.gpuPod("holder", gpus(1)))
+	// Also bound by hand: of Tangram's own pods the scheduler ends those whose record is
+	// contested.
+	byHand := func(name string, count int64, change ...func(*v1.Pod)) *v1.Pod {
+		return w.Pod(name, gpus(count), append(change, func(p *v1.Pod) { p.Spec.Containers[0].Args = tryAll() })...)
+	}
+	w.Create(byHand("holder", 1))
+	w.AwaitPod("holder", "has a record", func(p *v1.Pod) bool { return p.Annotations[names.AnnotationDevices] != "" })
 	w.checkTrue("holder")
 	taken := w.recorded("holder", "main")[0]
 	lie, err := record.Encode(record.Record{Node: w.Name, Containers: []record.Container{{Name: "main", Resource: gpuResource, Devices: []record.Device{taken}}}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.Create(
-		w.Pod("wrong", gpus(1), func(p *v1.Pod) {
-			p.Annotations[names.AnnotationDevices] = lie
-			p.Spec.Containers[0].Args = tryAll()
-		}),
-		w.Pod("without", gpus(2), func(p *v1.Pod) { p.Spec.Containers[0].Args = tryAll() }),
-	)
+	w.Create(byHand("wrong", 1, func(p *v1.Pod) { p.Annotations[names.AnnotationDevices] = lie }), byHand("without", 2))
+	w.AwaitPod("without", "has a record", func(p *v1.Pod) bool { return p.Annotations[names.AnnotationDevices] != "" })
 	w.disjoint(w.checkTrue("holder", "wrong", "without"), 4)
 	// The scheduler believes the corrected records: what it places next fits beside.
 	w.Create(w.gpuPod("rest", gpus(4)))
@@ -203,10 +204,11 @@ func upgrades(w *agentWorld, old *local.Process) *local.Process {
 	w.Create(w.gpuPod("during", gpus(2)))
 	w.disjoint(w.checkTrue("before", "during"), 4)
 	w.stop(old)
-	// The old one's farewell must not reach kubelet: it still has all devices.
+	// With the old one's stream kubelet gives up the new one's: it has to come back by
+	// itself.
+	w.AwaitDevices(gpuResource, gpuCount)
 	w.Create(w.gpuPod("after", gpus(2)))
 	w.disjoint(w.checkTrue("before", "during", "after"), 6)
-	w.AwaitDevices(gpuResource, gpuCount)
 
 	// Something to write about.
 	w.faults("device=7,xid=79,gone")

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 	v1 "k8s.io/api/core/v1"
@@ -212,7 +213,7 @@ func TestKubeletFacts(t *testing.T) {
 	for i := range 4 {
 		plugin.devices = append(plugin.devices, &deviceplugin.Device{ID: fmt.Sprintf("fact%d", i), Health: deviceplugin.Healthy})
 	}
-	plugin.serve(t, n, factResource)
+	old := plugin.serve(t, n, factResource)
 
 	t.Run("PreStartContainer comes before the container, and podresources then names it", func(t *testing.T) {
 		n := n.In(t)
@@ -314,5 +315,18 @@ func TestKubeletFacts(t *testing.T) {
 			t.Errorf("the container got %v after its init container %v; podresources named %v", s.ids, starts[0].ids, s.owners)
 		}
 		n.Delete("init")
+	})
+
+	t.Run("with an old device plugin kubelet gives up the new one", func(t *testing.T) {
+		n := n.In(t)
+		latest := plugin.serve(t, n, factResource)
+		old.end()
+		select {
+		case <-latest.lost:
+		case <-time.After(30 * time.Second):
+			t.Fatal("the new plugin's stream goes on: the agent need not register again")
+		}
+		n.AwaitDevices(factResource, 0)
+		plugin.serve(t, n, factResource)
 	})
 }

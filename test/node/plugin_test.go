@@ -2,9 +2,11 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -18,20 +20,31 @@ type fakePlugin struct {
 	devices  []*deviceplugin.Device
 	allocate func(ids []string) (*deviceplugin.ContainerAllocateResponse, error)
 	prestart func(ids []string) error
-	stop     chan struct{}
+}
+
+// serving is a device plugin that kubelet knows.
+type serving struct {
+	*fakePlugin
+	stop chan struct{}
+	lost chan struct{} // gets a word when kubelet ends a stream
+	end  func()
 }
 
 func (p *fakePlugin) GetDevicePluginOptions(context.Context, *deviceplugin.Empty) (*deviceplugin.DevicePluginOptions, error) {
 	return &deviceplugin.DevicePluginOptions{PreStartRequired: true}, nil
 }
 
-func (p *fakePlugin) ListAndWatch(_ *deviceplugin.Empty, stream grpc.ServerStreamingServer[deviceplugin.ListAndWatchResponse]) error {
+func (p *serving) ListAndWatch(_ *deviceplugin.Empty, stream grpc.ServerStreamingServer[deviceplugin.ListAndWatchResponse]) error {
 	if err := stream.Send(&deviceplugin.ListAndWatchResponse{Devices: p.devices}); err != nil {
 		return err
 	}
 	select {
 	case <-p.stop:
 	case <-stream.Context().Done():
+		select {
+		case p.lost <- struct{}{}:
+		default: // one word is enough
+		}
 	}
 	return nil
 }
@@ -52,24 +65,26 @@ func (p *fakePlugin) PreStartContainer(_ context.Context, r *deviceplugin.PreSta
 	return &deviceplugin.PreStartContainerResponse{}, p.prestart(r.DevicesIds)
 }
 
-// serve registers the plugin with kubelet for a resource; it ends with the test.
-func (p *fakePlugin) serve(t *testing.T, n *Node, resource string) {
+// serve registers the plugin with kubelet for a resource; it ends with the test, if not
+// before.
+func (p *fakePlugin) serve(t *testing.T, n *Node, resource string) *serving {
 	t.Helper()
-	p.stop = make(chan struct{})
-	name := "test-" + filepath.Base(resource) + ".sock"
+	s := &serving{fakePlugin: p, stop: make(chan struct{}), lost: make(chan struct{}, 1)}
+	name := fmt.Sprintf("test-%p.sock", s)
 	socket := filepath.Join(n.KubeletDir(), "device-plugins", name)
 	listener, err := net.Listen("unix", socket)
 	if err != nil {
 		t.Fatal(err)
 	}
 	server := grpc.NewServer()
-	deviceplugin.RegisterDevicePluginServer(server, p)
+	deviceplugin.RegisterDevicePluginServer(server, s)
 	go func() { _ = server.Serve(listener) }() // ends with Stop
-	t.Cleanup(func() {
-		close(p.stop)
+	s.end = sync.OnceFunc(func() {
+		close(s.stop)
 		server.Stop()
 		_ = os.Remove(socket)
 	})
+	t.Cleanup(s.end)
 	client := deviceplugin.NewRegistrationClient(dial(t, filepath.Join(n.KubeletDir(), "device-plugins", "kubelet.sock")))
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -79,4 +94,5 @@ func (p *fakePlugin) serve(t *testing.T, n *Node, resource string) {
 		t.Fatal(err)
 	}
 	n.AwaitDevices(resource, int64(len(p.devices)))
+	return s
 }

@@ -17,6 +17,10 @@ func tail(path string, lines int) string {
 
 var complaint = regexp.MustCompile(`^[EF]\d{4} |level=(error|fatal|panic)`)
 
+// usual are complaints about containers that have ended, which kubelet and containerd
+// have about every one.
+var usual = regexp.MustCompile(`ContainerStatus .*not found|memory cgroup (config|limits) for the pod|ListAndWatch ended`)
+
 // complaints are the last lines of a log that report errors.
 func complaints(path string, lines int) string {
 	data, err := os.ReadFile(path)
@@ -25,7 +29,7 @@ func complaints(path string, lines int) string {
 	}
 	var found []string
 	for line := range strings.Lines(string(data)) {
-		if complaint.MatchString(line) {
+		if complaint.MatchString(line) && !usual.MatchString(line) {
 			found = append(found, strings.TrimRight(line, "\n"))
 		}
 	}
