@@ -40,7 +40,7 @@ func inventory() *device.Inventory {
 func offers(inv *device.Inventory, healthy func(string) bool) []device.Offer {
 	return grant.Offers(inv, []grant.Sale{
 		{Resource: gpu}, {Resource: shared, Turns: 4}, {Resource: small, Profile: "1g.18gb", OnDemand: true}, {Resource: large, Profile: "3g.71gb", OnDemand: true},
-	}, healthy)
+	}, nil, healthy)
 }
 
 const (
