@@ -37,9 +37,10 @@ type gpu struct {
 	index int
 	lane  *lane
 
-	// sampling is held while the device is sampled; it guards what instances points to
-	// and monitorNext.
+	// sampling is held while the device is sampled. It guards idle: the memory of MIG
+	// instances that nobody used in the last sample, by UUID.
 	sampling sync.Mutex
+	idle     map[string]map[device.Field]float64
 
 	mu sync.Mutex // guards the rest
 	// handle is nil until the driver gave one.
@@ -53,10 +54,6 @@ type gpu struct {
 	cuts *cuts
 	// sampled is when process shares were last asked for.
 	sampled time.Time
-	// instances is what is kept of MIG instances between samples, by GPU instance.
-	instances map[int]*instanceState
-	// monitorNext is when the performance monitor may be asked again.
-	monitorNext time.Time
 	// lacks are the numbered values that the device has not; they are asked for again
 	// after the next inventory.
 	lacks map[fieldKey]bool
@@ -191,14 +188,8 @@ func (b *Backend) stop(ctx context.Context) error {
 	}
 	for _, g := range b.gpus {
 		g.mu.Lock()
-		states := g.instances
-		g.handle, g.profiles, g.cuts, g.instances = nil, nil, nil, nil
+		g.handle, g.profiles, g.cuts = nil, nil, nil
 		g.mu.Unlock()
-		for _, state := range states {
-			if state.before != nil {
-				do(ctx, b, b.system, "nvmlGpmSampleFree", state.before.Free)
-			}
-		}
 	}
 	return do(ctx, b, b.system, "nvmlShutdown", b.library.Shutdown)
 }

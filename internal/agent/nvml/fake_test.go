@@ -184,9 +184,6 @@ func migHandle(gpu, gi, ci int) nvml.Device {
 			return nvml.Memory_v2{Total: 4864 << 20, Used: 100 << 20, Free: 4764 << 20}, nvml.SUCCESS
 		},
 	}
-	h.GetAttributesFunc = func() (nvml.DeviceAttributes, nvml.Return) {
-		return nvml.DeviceAttributes{GpuInstanceSliceCount: 3}, nvml.SUCCESS
-	}
 	refuse(h)
 	return h
 }

@@ -29,8 +29,6 @@ type migDevice struct {
 	handle                       nvml.Device
 	uuid                         string
 	gpuInstance, computeInstance int
-	// slices are the compute slices of the GPU instance, 0 when unknown.
-	slices int
 }
 
 // gpuInstance is a GPU instance with its profile.
@@ -182,9 +180,6 @@ func (b *Backend) eachMIGDevice(r *reader, h nvml.Device, yield func(migDevice) 
 		m.gpuInstance, ok1 = read(r, "nvmlDeviceGetGpuInstanceId", handle.GetGpuInstanceId)
 		m.computeInstance, ok2 = read(r, "nvmlDeviceGetComputeInstanceId", handle.GetComputeInstanceId)
 		m.uuid, ok3 = read(r, "nvmlDeviceGetUUID", handle.GetUUID)
-		if attributes, ok := read(r, "nvmlDeviceGetAttributes_v2", handle.GetAttributes); ok {
-			m.slices = int(attributes.GpuInstanceSliceCount)
-		}
 		if ok1 && ok2 && ok3 && !yield(m) {
 			return
 		}

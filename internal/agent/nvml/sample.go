@@ -61,13 +61,14 @@ func (b *Backend) sample(ctx context.Context, g *gpu) device.Sample {
 	s.Recovery = readFields(r, g, h, links, s.Values)
 
 	var devices []migDevice
-	cut := false
-	if mode, ok := read(r, "nvmlDeviceGetMigMode", paired(h.GetMigMode)); ok && mode.a == nvml.DEVICE_MIG_ENABLE {
-		cut, devices = true, b.migDevices(r, g, h)
+	mode, ok := read(r, "nvmlDeviceGetMigMode", paired(h.GetMigMode))
+	cut := ok && mode.a == nvml.DEVICE_MIG_ENABLE
+	if cut {
+		devices = b.migDevices(r, g, h)
 	}
 	s.Processes = b.processes(r, g, h, devices)
 	if cut {
-		b.sampleInstances(r, g, h, devices, &s)
+		s.Instances = b.sampleInstances(r, g, devices, s.Processes)
 	}
 
 	if r.err == nil && len(s.Values) == 0 {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/NVIDIA/go-nvml/pkg/nvml"
-	"github.com/NVIDIA/go-nvml/pkg/nvml/mock"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tangram-dev/tangram/internal/agent/device"
@@ -136,87 +135,9 @@ func TestSample(t *testing.T) {
 	}
 }
 
+// TestSampleInstances: of an instance that is used the memory is read each time, of one
+// that nobody uses once; one that somebody else destroyed is noticed.
 func TestSampleInstances(t *testing.T) {
-	m := newMachine(t, 1)
-	b := m.open()
-	if err := b.SetMIG(t.Context(), "GPU-0", true); err != nil {
-		t.Fatal(err)
-	}
-	made, err := b.CreateInstance(t.Context(), "GPU-0", threeSlice, 4)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.Inventory(t.Context()); err != nil { // how many slices there are
-		t.Fatal(err)
-	}
-	d := m.device(0)
-	d.GetComputeRunningProcessesFunc = func() ([]nvml.ProcessInfo, nvml.Return) {
-		return []nvml.ProcessInfo{{Pid: 42, UsedGpuMemory: 1 << 20, GpuInstanceId: uint32(made.GPUInstance), ComputeInstanceId: uint32(made.ComputeInstance)}}, nvml.SUCCESS
-	}
-	var alive atomic.Int64
-	m.GpmSampleAllocFunc = func() (nvml.GpmSample, nvml.Return) {
-		alive.Add(1)
-		return &mock.GpmSample{FreeFunc: func() nvml.Return { alive.Add(-1); return nvml.SUCCESS }}, nvml.SUCCESS
-	}
-	d.GpmMigSampleGetFunc = func(gi int, _ nvml.GpmSample) nvml.Return {
-		if gi != made.GPUInstance {
-			return nvml.ERROR_INVALID_ARGUMENT
-		}
-		return nvml.SUCCESS
-	}
-	m.GpmMetricsGetFunc = func(ask *nvml.GpmMetricsGetType) nvml.Return {
-		if ask.NumMetrics != 1 || ask.Sample1 == ask.Sample2 {
-			return nvml.ERROR_INVALID_ARGUMENT
-		}
-		ask.Metrics[0].Value = 33.5
-		return nvml.SUCCESS
-	}
-
-	for round, want := range []map[device.Field]float64{
-		{device.MemoryUsed: 100, device.MemoryFree: 4764, device.MemoryReserved: 0},
-		{device.MemoryUsed: 100, device.MemoryFree: 4764, device.MemoryReserved: 0, device.Utilization: 33.5},
-	} {
-		samples, err := b.Sample(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := samples[0]
-		if diff := cmp.Diff(map[string]map[device.Field]float64{made.UUID: want}, s.Instances); diff != "" {
-			t.Errorf("round %d: instances (-want +got):\n%s", round, diff)
-		}
-		if got, ok := s.Values[device.Utilization]; ok != (round == 1) || ok && math.Abs(got-33.5*3/7) > 1e-9 {
-			t.Errorf("round %d: utilization of the device %v, %v; want three sevenths of the instance's", round, got, ok)
-		}
-		if len(s.Processes) != 1 || s.Processes[0].Instance != made.UUID {
-			t.Errorf("round %d: processes %+v, want one on %s", round, s.Processes, made.UUID)
-		}
-	}
-
-	// The monitor is dear: it rests, and what it said last holds.
-	b.gpus[0].monitorNext = time.Now().Add(time.Hour)
-	before := m.observed["nvmlGpmMigSampleGet"]
-	samples, err := b.Sample(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if u := samples[0].Instances[made.UUID][device.Utilization]; u != 33.5 || m.observed["nvmlGpmMigSampleGet"] != before {
-		t.Errorf("while the monitor rests: utilization %v, %d questions more", u, m.observed["nvmlGpmMigSampleGet"]-before)
-	}
-
-	if err := b.DestroyInstance(t.Context(), "GPU-0", made.GPUInstance); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.Sample(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if n := alive.Load(); n != 0 {
-		t.Errorf("%d of the monitor's samples were not given back", n)
-	}
-}
-
-// TestSampleIdleInstance: the driver is not asked about an instance that nobody uses, and
-// one that somebody else destroyed is noticed.
-func TestSampleIdleInstance(t *testing.T) {
 	m := newMachine(t, 1)
 	b := m.open()
 	if err := b.SetMIG(t.Context(), "GPU-0", true); err != nil {
@@ -230,32 +151,39 @@ func TestSampleIdleInstance(t *testing.T) {
 		}
 		made = append(made, one)
 	}
+	d := m.device(0)
+	d.GetComputeRunningProcessesFunc = func() ([]nvml.ProcessInfo, nvml.Return) {
+		return []nvml.ProcessInfo{{Pid: 42, UsedGpuMemory: 1 << 20, GpuInstanceId: uint32(made[1].GPUInstance), ComputeInstanceId: uint32(made[1].ComputeInstance)}}, nvml.SUCCESS
+	}
 	if _, err := b.Inventory(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	listed := m.observed["nvmlDeviceGetMigDeviceHandleByIndex"]
-	for range 3 {
+	listed, read := m.observed["nvmlDeviceGetMigDeviceHandleByIndex"], m.observed["nvmlDeviceGetMemoryInfo_v2"]
+	const rounds = 3
+	for range rounds {
 		samples, err := b.Sample(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := map[device.Field]float64{device.MemoryUsed: 100, device.MemoryFree: 4764, device.MemoryReserved: 0, device.Utilization: 0}
-		if diff := cmp.Diff(map[string]map[device.Field]float64{made[0].UUID: want, made[1].UUID: want}, samples[0].Instances); diff != "" {
+		s := samples[0]
+		want := map[device.Field]float64{device.MemoryUsed: 100, device.MemoryFree: 4764, device.MemoryReserved: 0}
+		if diff := cmp.Diff(map[string]map[device.Field]float64{made[0].UUID: want, made[1].UUID: want}, s.Instances); diff != "" {
 			t.Errorf("instances (-want +got):\n%s", diff)
 		}
-		if u, ok := samples[0].Values[device.Utilization]; !ok || u != 0 {
-			t.Errorf("utilization of the device %v, %v; want 0", u, ok)
+		if diff := cmp.Diff([]device.Process{{PID: 42, MemoryMiB: 1, SMPercent: -1, Instance: made[1].UUID}}, s.Processes); diff != "" {
+			t.Errorf("processes (-want +got):\n%s", diff)
 		}
-	}
-	if n := m.observed["nvmlGpmMigSampleGet"]; n > 0 {
-		t.Errorf("the monitor was asked %d times about instances that nobody uses", n)
+		delete(s.Instances[made[0].UUID], device.MemoryUsed) // the caller's own
 	}
 	if n := m.observed["nvmlDeviceGetMigDeviceHandleByIndex"] - listed; n > 0 {
 		t.Errorf("MIG devices were listed again %d times", n)
 	}
+	// The device itself and the instance that is used each time, the other once.
+	if n := m.observed["nvmlDeviceGetMemoryInfo_v2"] - read; n != 2*rounds+1 {
+		t.Errorf("memory was read %d times, want %d", n, 2*rounds+1)
+	}
 
 	// Somebody else destroys one.
-	d := m.device(0)
 	for ci := range instancesOf(d)[0].ComputeInstances {
 		ci.Destroy()
 	}

@@ -36,7 +36,13 @@ type order struct {
 	seconds  int
 	allocate int64 // MiB
 	user     uint32
+	// readOnly makes the daemon's folder read-only for the client, as
+	// mps.Options.ReadOnlyPipe does in a container.
+	readOnly bool
 }
+
+// readOnlyScript makes its first argument a read-only mount and runs the rest.
+const readOnlyScript = `mount --bind "$1" "$1" && mount -o remount,bind,ro "$1" && shift && exec "$@"`
 
 // begin starts a client.
 func (t *trial) begin(ctx context.Context, o order) (*client, error) {
@@ -49,7 +55,11 @@ func (t *trial) begin(ctx context.Context, o order) (*client, error) {
 		return nil, err
 	}
 	c := &client{out: filepath.Join(dir, "out.json")}
-	c.cmd = exec.CommandContext(ctx, t.load, "-seconds", fmt.Sprint(o.seconds), "-allocate-mib", fmt.Sprint(o.allocate), "-out", c.out)
+	line := []string{t.load, "-seconds", fmt.Sprint(o.seconds), "-allocate-mib", fmt.Sprint(o.allocate), "-out", c.out}
+	if o.readOnly {
+		line = append([]string{"unshare", "-m", "sh", "-c", readOnlyScript, "sh", filepath.Join(t.state, t.gpu.UUID, "pipe")}, line...)
+	}
+	c.cmd = exec.CommandContext(ctx, line[0], line[1:]...)
 	c.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "CUDA_") })
 	c.cmd.Env = append(c.cmd.Env, o.env...)
 	if o.user != 0 {
