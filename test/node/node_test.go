@@ -24,7 +24,7 @@ func startCluster(t testing.TB) *local.Cluster {
 			t.Error(err)
 		}
 	})
-	for _, manifests := range [][]byte{config.RBAC(), config.CRDs()} {
+	for _, manifests := range [][]byte{config.RBAC(), config.AgentRBAC(), config.CRDs()} {
 		if err := cluster.ApplyManifests(ctx, manifests); err != nil {
 			t.Fatal(err)
 		}
