@@ -30,11 +30,9 @@ type API interface {
 	Patch(ctx context.Context, name string, patch []byte, status bool) (*unstructured.Unstructured, error)
 }
 
-var gpuNodes = v1alpha1.GroupVersion.WithResource("gpunodes")
-
 // NewAPI is the API of a cluster.
 func NewAPI(client kubernetes.Interface, objects dynamic.Interface) API {
-	return cluster{client, objects.Resource(gpuNodes)}
+	return cluster{client, objects.Resource(v1alpha1.GPUNodes)}
 }
 
 type cluster struct {

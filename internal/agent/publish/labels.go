@@ -207,16 +207,24 @@ func ours(key string) bool {
 //
 //   - A label that is missing is set, and one that has the wanted value is left.
 //   - A label with another value is changed if this agent set it: the API server knows
-//     who did (managedFields). So a label follows the hardware, also after a restart.
+//     who did (managedFields; of objects that were created empty it does not, and then
+//     the agent's own memory counts). So a label follows the hardware, also after a
+//     restart.
 //   - A label that somebody else set, GPU Feature Discovery or an operator, is theirs and
 //     stays. Where this agent serves, NVIDIA's labels are the device plugin's to write:
 //     it takes them over, each once in its life; if somebody writes them back, they stay.
 //   - A label that this agent set and that is no longer true is removed.
 //
-// taken are the labels that were taken over, and grows.
-func patchLabels(node *v1.Node, want map[string]string, serves bool, taken map[string]bool) map[string]any {
+// taken are the labels that were taken over, and grows; wrote are the values that were
+// written before.
+func patchLabels(node *v1.Node, want map[string]string, serves bool, taken map[string]bool, wrote map[string]string) map[string]any {
 	patch := map[string]any{}
 	mine := managed(node)
+	for key, value := range wrote {
+		if have, there := node.Labels[key]; there && have == value {
+			mine[key] = true
+		}
+	}
 	for key, value := range want {
 		have, there := node.Labels[key]
 		switch {
@@ -249,7 +257,7 @@ func managed(node *v1.Node) map[string]bool {
 				Labels map[string]json.RawMessage `json:"f:labels"`
 			} `json:"f:metadata"`
 		}
-		if err := json.Unmarshal(entry.FieldsV1.Raw, &fields); err != nil {
+		if err := json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields); err != nil {
 			continue
 		}
 		for key := range fields.Metadata.Labels {

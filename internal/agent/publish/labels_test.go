@@ -88,16 +88,21 @@ func TestLabelRule(t *testing.T) {
 	s.label(n, "kubernetes.io/arch", "amd64", Manager) // not of ours, whoever wrote it
 	want := map[string]string{"nvidia.com/gpu.count": "2", "nvidia.com/gpu.memory": "2", "accelerator": "x", "gpu-count": "2", "gpu-memory": "1Gi"}
 	taken := map[string]bool{}
-	got := patchLabels(n, want, false, taken)
+	got := patchLabels(n, want, false, taken, nil)
 	if !maps.Equal(got, map[string]any{"nvidia.com/gpu.memory": "2", "gpu-memory": "1Gi", "nvidia.com/gpu.family": nil}) {
 		t.Errorf("observing: %v", got)
 	}
-	got = patchLabels(n, want, true, taken)
+	got = patchLabels(n, want, true, taken, nil)
 	if !maps.Equal(got, map[string]any{"nvidia.com/gpu.memory": "2", "gpu-memory": "1Gi", "nvidia.com/gpu.family": nil, "nvidia.com/gpu.count": "2"}) {
 		t.Errorf("serving: %v", got)
 	}
-	if got = patchLabels(n, want, true, taken); got["nvidia.com/gpu.count"] != nil {
+	if got = patchLabels(n, want, true, taken, nil); got["nvidia.com/gpu.count"] != nil {
 		t.Errorf("fights for a label: %v", got)
+	}
+	n.ManagedFields = nil // of a node that was created empty
+	got = patchLabels(n, want, false, taken, map[string]string{"nvidia.com/gpu.memory": "1", "accelerator": "not that"})
+	if !maps.Equal(got, map[string]any{"nvidia.com/gpu.memory": "2", "gpu-memory": "1Gi"}) {
+		t.Errorf("from memory: %v", got)
 	}
 }
 

@@ -63,7 +63,7 @@ type Publisher struct {
 // New returns a publisher for one node.
 func New(o Options) *Publisher {
 	return &Publisher{options: o, logger: klog.Background().WithValues("node", o.Node), wake: make(chan struct{}, 1), written: map[string]reading{},
-		writer: writer{taken: map[string]bool{}}}
+		writer: writer{taken: map[string]bool{}, wrote: map[string]string{}}}
 }
 
 // SetInventory tells what is built in, and which MIG instances (by UUID) the agent has

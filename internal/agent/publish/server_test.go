@@ -117,9 +117,10 @@ func (s *server) label(n *v1.Node, key, value, manager string) {
 	for i := range n.ManagedFields {
 		e := &n.ManagedFields[i]
 		fields := map[string]any{}
-		_ = json.Unmarshal(e.FieldsV1.Raw, &fields)
+		_ = json.Unmarshal(e.FieldsV1.GetRawBytes(), &fields)
 		delete(fields["f:metadata"].(map[string]any)["f:labels"].(map[string]any), "f:"+key)
-		e.FieldsV1.Raw, _ = json.Marshal(fields)
+		raw, _ := json.Marshal(fields)
+		e.FieldsV1 = metav1.NewFieldsV1(string(raw))
 	}
 	if manager == "" {
 		delete(n.Labels, key)
@@ -127,7 +128,7 @@ func (s *server) label(n *v1.Node, key, value, manager string) {
 	}
 	n.Labels[key] = value
 	raw, _ := json.Marshal(map[string]any{"f:metadata": map[string]any{"f:labels": map[string]any{"f:" + key: map[string]any{}}}})
-	n.ManagedFields = append(n.ManagedFields, metav1.ManagedFieldsEntry{Manager: manager, FieldsV1: &metav1.FieldsV1{Raw: raw}})
+	n.ManagedFields = append(n.ManagedFields, metav1.ManagedFieldsEntry{Manager: manager, FieldsV1: metav1.NewFieldsV1(string(raw))})
 }
 
 var resource = schema.GroupResource{Group: v1alpha1.GroupVersion.Group, Resource: "gpunodes"}

@@ -44,8 +44,9 @@ type writer struct {
 	retryAt                time.Time
 	// gone: the node does not exist, and nothing is written.
 	gone bool
-	// taken are labels that were taken over from others.
+	// taken are labels that were taken over from others, wrote those that were written.
 	taken map[string]bool
+	wrote map[string]string
 }
 
 // callTimeout bounds each call of the API server.
@@ -393,7 +394,7 @@ func (p *Publisher) writeLabels(ctx context.Context, s *state) error {
 	if p.options.NoLabels || s.problem != nil || s.inventory == nil {
 		return nil // without a driver nothing is known: what was written stays
 	}
-	labels := patchLabels(p.node, labelsOf(&p.options, s.inventory), p.options.Mode == v1alpha1.Serving, p.taken)
+	labels := patchLabels(p.node, labelsOf(&p.options, s.inventory), p.options.Mode == v1alpha1.Serving, p.taken, p.wrote)
 	if len(labels) == 0 {
 		return nil
 	}
@@ -409,6 +410,13 @@ func (p *Publisher) writeLabels(ctx context.Context, s *state) error {
 		return fmt.Errorf("write labels of node %s: %w", p.options.Node, err)
 	}
 	p.node = node
+	for key, value := range labels {
+		if text, set := value.(string); set {
+			p.wrote[key] = text
+		} else {
+			delete(p.wrote, key)
+		}
+	}
 	return nil
 }
 
