@@ -8,7 +8,9 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -71,8 +73,28 @@ type world struct {
 	allocated int64     // containers that were given devices
 	started   map[string][]part
 
+	telling                              sync.Mutex
+	story                                []string // of the last life
 	restarts                             [3]int
 	failed, rejected, followed, recorded int
+}
+
+// tell notes what happened, for a failure's message.
+func (w *world) tell(format string, args ...any) {
+	w.telling.Lock()
+	defer w.telling.Unlock()
+	w.story = append(w.story, time.Now().Format("05.000 ")+fmt.Sprintf(format, args...))
+}
+
+func (w *world) held(p *v1.Pod) (out []string) {
+	for _, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
+		for r, devices := range w.kubelet.manager.GetDevices(string(p.UID), c.Name) {
+			for id := range devices {
+				out = append(out, c.Name+" "+r+" "+id)
+			}
+		}
+	}
+	return out
 }
 
 func newWorld(t *testing.T, policy, scope string, seed uint64) *world {
@@ -88,12 +110,15 @@ func newWorld(t *testing.T, policy, scope string, seed uint64) *world {
 		t: t, ctx: t.Context(), rng: rand.New(rand.NewPCG(seed, 1)), api: newCluster(t),
 		kubelet: newKubelet(dir, policy, scope, 2), specs: &specs{made: map[string]device.Allocation{}}, started: map[string][]part{},
 	}
-	w.api.judge = noContest
+	w.api.judge, w.api.tell = noContest, w.tell
 	if _, err := w.kubelet.start(w.ctx); err != nil {
 		t.Fatal(err)
 	}
 	w.agent = startAgent(t, w.api, w.kubelet, w.specs, &w.n)
 	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log("what happened last:\n" + strings.Join(w.story[max(0, len(w.story)-60):], "\n"))
+		}
 		w.agent.stop()
 		if err := w.kubelet.stop(); err != nil {
 			t.Error(err)
@@ -161,6 +186,7 @@ func (w *world) until(allocations int64) {
 // restart ends and starts kubelet (0), the agent (1) or both (2).
 func (w *world) restart(what int) {
 	w.restarts[what]++
+	w.tell("restart %d", what)
 	if what != 0 {
 		w.agent.stop()
 	}
@@ -191,6 +217,7 @@ func (w *world) end() {
 }
 
 func (w *world) forget(p *v1.Pod) {
+	w.tell("%s ends", p.Name)
 	w.kubelet.remove(p)
 	w.api.finish(p)
 	w.live = slices.DeleteFunc(w.live, func(q *v1.Pod) bool { return q.UID == p.UID })
@@ -209,6 +236,7 @@ func (w *world) arrive(n int, hasty bool) {
 	for _, p := range pods {
 		if err := w.kubelet.admit(p); err != nil {
 			w.rejected++
+			w.tell("%s is refused: %v; %s", p.Name, err, p.Annotations[names.AnnotationDevices])
 			if *noisy {
 				w.t.Logf("%s: %v", p.Name, err)
 			}
@@ -216,6 +244,7 @@ func (w *world) arrive(n int, hasty bool) {
 			continue
 		}
 		w.live = append(w.live, p)
+		w.tell("%s is admitted: %v; %s", p.Name, w.held(p), p.Annotations[names.AnnotationDevices])
 		w.start(p)
 	}
 }
@@ -301,7 +330,10 @@ func (w *world) isTrue(p *v1.Pod) error {
 	if r == nil {
 		return fmt.Errorf("%s has no record", p.Name)
 	}
-	for _, c := range p.Spec.Containers {
+	for _, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
+		if slices.ContainsFunc(p.Spec.InitContainers, func(i v1.Container) bool { return i.Name == c.Name && !sidecar(&i) }) {
+			continue // nobody but the agent that answered knows; what it says must be the pod's
+		}
 		var have, want []string
 		for _, devices := range w.kubelet.manager.GetDevices(string(p.UID), c.Name) {
 			for id := range devices {
@@ -326,6 +358,23 @@ func (w *world) isTrue(p *v1.Pod) error {
 		slices.Sort(want)
 		if !slices.Equal(have, want) {
 			return fmt.Errorf("%s, container %s has %v, its record says %v", p.Name, c.Name, have, want)
+		}
+	}
+	var all []part
+	for _, h := range w.held(p) {
+		id := h[strings.LastIndex(h, " ")+1:]
+		uuid, _, turn := strings.Cut(id, "::")
+		x := partOf(uuid, "", 0, turn)
+		if i := strings.Index(id, "mig-"); i >= 0 {
+			profile, start, _ := strings.Cut(id[i+4:], "@")
+			n, _ := strconv.Atoi(start)
+			x = partOf(uuid, profile, n, false)
+		}
+		all = append(all, x)
+	}
+	for _, x := range recorded(p) {
+		if !slices.Contains(all, x) {
+			return fmt.Errorf("%s has %v, its record says %v too", p.Name, all, x)
 		}
 	}
 	return nil
@@ -407,6 +456,7 @@ func (w *world) bind(hasty bool) *v1.Pod {
 		p.Annotations[names.AnnotationDevices] = text
 	}
 	w.api.create(p)
+	w.tell("%s is bound, hasty %v: %s", p.Name, hasty, p.Annotations[names.AnnotationDevices])
 	return p
 }
 

@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/api/record"
 	"github.com/tangram-dev/tangram/internal/agent/device"
 )
@@ -44,6 +45,7 @@ type Book struct {
 	asked     time.Time       // of the listing that the journal follows
 	strangers map[string]bool // pods that kubelet lists and the API server does not have
 	written   map[types.UID]written
+	cleared   map[types.UID]bool // pods whose record the agent took away once
 }
 
 // written is a record that the agent wrote and that may not have come back yet.
@@ -63,7 +65,7 @@ func NewBook(o Options) *Book {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	b := &Book{o: o, strangers: map[string]bool{}, written: map[types.UID]written{}}
+	b := &Book{o: o, strangers: map[string]bool{}, written: map[types.UID]written{}, cleared: map[types.UID]bool{}}
 	b.o.Pods = &latest{o.Pods, b}
 	return b
 }
@@ -121,6 +123,9 @@ func (b *Book) wrote(looked, before, after *v1.Pod) {
 	w.over[looked.ResourceVersion], w.over[before.ResourceVersion] = true, true
 	w.pod = after
 	b.written[after.UID] = w
+	if _, has := after.Annotations[names.AnnotationDevices]; !has {
+		b.cleared[after.UID] = true
+	}
 }
 
 // forget drops what was written to pods that are gone from the node.
@@ -134,6 +139,11 @@ func (b *Book) forget(pods []*v1.Pod) {
 	for uid := range b.written {
 		if !here[uid] {
 			delete(b.written, uid)
+		}
+	}
+	for uid := range b.cleared {
+		if !here[uid] {
+			delete(b.cleared, uid)
 		}
 	}
 }
@@ -181,6 +191,17 @@ type knownPods map[string]*v1.Pod
 func (k knownPods) List() []*v1.Pod                               { return nil }
 func (k knownPods) Get(namespace, name string) *v1.Pod            { return k[namespace+"/"+name] }
 func (k knownPods) Await(context.Context, string, string) *v1.Pod { return nil }
+
+// patience is how long kubelet's list is waited for: kubelet waits for the answer and
+// does nothing else.
+const patience = 3 * time.Second
+
+// informed says whether kubelet's list was ever read.
+func (b *Book) informed() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !b.asked.IsZero()
+}
 
 // Holding is what one container holds of one resource.
 type Holding struct {
@@ -293,11 +314,21 @@ func (b *Book) Reserve(ctx context.Context, resource string, ids []string) error
 	b.reserving.Lock()
 	defer b.reserving.Unlock()
 	var listing Listing
+	begun := b.o.Now()
 	for {
 		var err error
 		listing, err = b.list(ctx)
-		if err != nil && ctx.Err() != nil {
-			return fmt.Errorf("%s: who holds which device is not known: %w", resource, err)
+		if err != nil {
+			if ctx.Err() == nil && b.o.Now().Sub(begun) < patience {
+				select {
+				case <-ctx.Done():
+				case <-time.After(100 * time.Millisecond):
+				}
+				continue
+			}
+			if !b.informed() {
+				return fmt.Errorf("%s: who holds which device is not known: %w", resource, err)
+			}
 		}
 		// Without kubelet's list the journal alone counts.
 		conflict, pending := b.conflict(listing, resource, ids, wanted)
@@ -318,7 +349,7 @@ func (b *Book) Reserve(ctx context.Context, resource string, ids []string) error
 	pod, a := b.next(ctx, listing, resource, len(ids))
 	h := &Held{Resource: resource, IDs: ids, at: b.o.Now()}
 	if pod != nil {
-		if r, _ := readRecord(pod, b.o.Node); r != nil && sharedTwice(wanted) {
+		if sharedTwice(wanted) && b.promised(pod) {
 			return fmt.Errorf("%s: pod %s/%s was promised %d different GPUs, and kubelet can give it several turns on one only: %v", resource, pod.Namespace, pod.Name, len(ids), ids)
 		}
 		h.Pod, h.Container, h.Init = pod, a.container, a.init
@@ -327,6 +358,15 @@ func (b *Book) Reserve(ctx context.Context, resource string, ids []string) error
 	defer b.mu.Unlock()
 	b.journal.add(h)
 	return nil
+}
+
+// promised says whether a pod was promised devices: by a record, also by one that the
+// agent took away because others had got them.
+func (b *Book) promised(pod *v1.Pod) bool {
+	r, _ := readRecord(pod, b.o.Node)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return r != nil || b.cleared[pod.UID]
 }
 
 // sharedTwice says whether two of a container's uses are shares of one GPU.
