@@ -163,6 +163,8 @@ func Table() []Row {
 			Why: "main functions: flags to configuration to run"},
 		{Folder: "test/chaos/checker", May: set(std, "k8s.io/api/..."), Tests: std,
 			Why: "a judge from outside: it must not share code with what it judges"},
+		{Folder: "test/devicemanager", May: set(whole, append(tests, "google.golang.org/grpc", "github.com/google/cadvisor/...")...),
+			Why: "kubelet's own device manager, against the agent"},
 		{Folder: "test/...", May: set(whole, append(tests, "./test/...", "./core/coretest", "volcano.sh/apis/...")...),
 			Why: "tests of the whole"},
 		{Folder: "test/node", May: set(whole, append(tests, "./test/node/...", "google.golang.org/grpc/...", "google.golang.org/grpc", "golang.org/x/sys/unix")...),

@@ -76,7 +76,6 @@ type agent struct {
 	granter   *grant.Granter
 	plugin    *plugin.Plugin
 	corrector *records.Corrector
-	problems  *atomic.Int64
 	stop      func()
 }
 

@@ -30,6 +30,7 @@ type cluster struct {
 	version int
 	away    bool // every call fails
 	writes  int  // of records
+	tell    func(string, ...any)
 	judge   func(pods []*v1.Pod, written *v1.Pod) error
 	wrong   error
 }
@@ -80,6 +81,9 @@ func (c *cluster) patch(a ktesting.Action) (bool, runtime.Object, error) {
 		return true, nil, err
 	}
 	c.writes++
+	if c.tell != nil {
+		c.tell("written for %s: %s", pod.Name, pod.Annotations[names.AnnotationDevices])
+	}
 	if c.judge != nil && c.wrong == nil {
 		c.wrong = c.judge(c.pods(), pod)
 	}

@@ -40,6 +40,12 @@ type kubelet struct {
 	pods    []*v1.Pod         // active ones
 	running map[string]string // container ID by pod UID and container
 
+	// listing is held by podresources while kubelet frees the devices of pods that it has
+	// not among its active ones. Kubelet itself has no such lock: a pod that comes after
+	// that list was made, and has its devices before it is used, loses them. That takes a
+	// thread that stands still for as long as an Allocate; on a busy test machine it does.
+	listing sync.RWMutex
+
 	manager  *devicemanager.ManagerImpl
 	topology topologymanager.Manager
 	served   *grpc.Server
@@ -132,9 +138,11 @@ func (k *kubelet) active() []*v1.Pod {
 
 // admit gives a pod its devices, as when kubelet hears of it.
 func (k *kubelet) admit(pod *v1.Pod) error {
+	k.listing.Lock()
 	k.mu.Lock()
 	k.pods = append(k.pods, pod)
 	k.mu.Unlock()
+	k.listing.Unlock()
 	if r := k.topology.Admit(&lifecycle.PodAdmitAttributes{Pod: pod}); !r.Admit {
 		k.remove(pod)
 		return fmt.Errorf("%s: %s", r.Reason, r.Message)
@@ -174,7 +182,11 @@ func (k *kubelet) GetPodByName(namespace, name string) (*v1.Pod, bool) {
 	}
 	return nil, false
 }
-func (k *kubelet) UpdateAllocatedDevices() { k.manager.UpdateAllocatedDevices() }
+func (k *kubelet) UpdateAllocatedDevices() {
+	k.listing.RLock()
+	defer k.listing.RUnlock()
+	k.manager.UpdateAllocatedDevices()
+}
 func (k *kubelet) GetDevices(uid, container string) (out []*podresourcesapi.ContainerDevices) {
 	for resource, devices := range k.manager.GetDevices(uid, container) {
 		for id := range devices {

@@ -23,8 +23,11 @@ type service struct {
 	mu      sync.Mutex
 	devices []device.Sold
 	changed chan struct{} // closed with the next change
-	streams int           // ListAndWatch calls that go on
-	hung    chan struct{} // a message when the last of them ended
+	// stream numbers the calls of ListAndWatch; kubelet listens to the newest one. open
+	// says whether it goes on, hung gets a message when it ends.
+	stream int
+	open   bool
+	hung   chan struct{}
 }
 
 func newService(p *Plugin, resource string) *service {
@@ -62,12 +65,15 @@ func options() *api.DevicePluginOptions {
 // ListAndWatch sends what is sold, at once and after each change.
 func (s *service) ListAndWatch(_ *api.Empty, stream api.DevicePlugin_ListAndWatchServer) error {
 	s.mu.Lock()
-	s.streams++
+	s.stream++
+	number := s.stream
+	s.open = true
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if s.streams--; s.streams == 0 {
+		if s.stream == number {
+			s.open = false
 			select {
 			case s.hung <- struct{}{}:
 			default:
@@ -101,7 +107,7 @@ func (s *service) ListAndWatch(_ *api.Empty, stream api.DevicePlugin_ListAndWatc
 func (s *service) streaming() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.streams > 0
+	return s.open
 }
 
 // GetPreferredAllocation chooses devices. It does not fail: kubelet would fail the pod.

@@ -94,23 +94,27 @@ func (j *journal) stays(e *Held, listed []*Held, listing Listing, pods Source, a
 	if same {
 		return false
 	}
-	if !e.listed && asked.Sub(e.at) < unlisted {
-		return true // kubelet may not have noted it yet
+	if asked.Before(e.at) {
+		return true // kubelet could not know it
 	}
+	fresh := asked.Sub(e.at) < unlisted // kubelet may not have noted it yet
 	if e.Pod == nil {
-		return false
+		return fresh
 	}
+	// Kubelet lists a pod from before its first Allocate until it is over.
 	p := listing.Find(e.Pod.Namespace, e.Pod.Name)
 	pod := pods.Get(e.Pod.Namespace, e.Pod.Name)
-	if p == nil || pod == nil || pod.UID != e.Pod.UID || !live(pod) {
+	switch {
+	case p == nil || pod == nil || pod.UID != e.Pod.UID || !live(pod):
 		return false
-	}
-	if e.Init {
-		return true // until the pod is gone
+	case e.Init:
+		return true
+	case !e.listed:
+		return fresh
 	}
 	// Kubelet has lost its checkpoint: the container runs on, and kubelet takes its
 	// devices for free.
-	return e.listed && len(p.Devices(e.Container, e.Resource)) == 0
+	return len(p.Devices(e.Container, e.Resource)) == 0
 }
 
 // add notes an answer to Allocate. Entries that kubelet does not list and that have one

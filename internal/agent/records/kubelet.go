@@ -82,8 +82,9 @@ func NewKubelet(socket string) *Kubelet {
 	return &Kubelet{socket: socket}
 }
 
-// List is Lister's. It returns within the context's deadline, or 5 s. Kubelet limits how
-// often it answers (100 times a second): then it is asked again.
+// List is Lister's. It returns within the context's deadline, or 5 s, and waits as long
+// for a kubelet that is away. Kubelet limits how often it answers (100 times a second):
+// then it is asked again.
 func (k *Kubelet) List(ctx context.Context) (Listing, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -92,11 +93,11 @@ func (k *Kubelet) List(ctx context.Context) (Listing, error) {
 		return nil, fmt.Errorf("podresources at %s: %w", k.socket, err)
 	}
 	for pause := 20 * time.Millisecond; ; pause *= 2 {
-		got, err := client.List(ctx, &podresources.ListPodResourcesRequest{})
+		got, err := client.List(ctx, &podresources.ListPodResourcesRequest{}, grpc.WaitForReady(true))
 		if err == nil {
 			return read(got), nil
 		}
-		if status.Code(err) != codes.ResourceExhausted {
+		if c := status.Code(err); c != codes.ResourceExhausted && c != codes.Unavailable {
 			return nil, fmt.Errorf("podresources at %s: %w", k.socket, err)
 		}
 		select {

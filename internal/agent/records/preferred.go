@@ -3,6 +3,7 @@ package records
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/tangram-dev/tangram/api/record"
 )
@@ -16,7 +17,9 @@ import (
 // devices are not available, the others are packed beside it. The answer holds
 // mustInclude, is a subset of available, and has size members if there are so many.
 func (b *Book) Preferred(ctx context.Context, resource string, available, mustInclude []string, size int) []string {
-	listing, err := b.list(ctx)
+	asked, cancel := context.WithTimeout(ctx, time.Second) // kubelet waits for the answer
+	listing, err := b.list(asked)
+	cancel()
 	if err != nil {
 		listing = nil // by the order of Bindings and the journal alone
 	}

@@ -68,6 +68,11 @@ func (f facts) truth(pod *v1.Pod, old *record.Record, listed *Listed) (*record.R
 	if len(held) == 0 {
 		return old, nil
 	}
+	for _, a := range gpuAsks(pod) {
+		if _, ok := held[a.container]; !ok && !a.init && !slots[a.container] {
+			return nil, errPending
+		}
+	}
 	out := &record.Record{Node: f.node}
 	var wrong error
 	done := map[string]bool{}
@@ -101,8 +106,6 @@ func (f facts) truth(pod *v1.Pod, old *record.Record, listed *Listed) (*record.R
 			} else {
 				wrong = fmt.Errorf("%s: nobody knows which devices of %s it was given", a.path, a.resource)
 			}
-		default:
-			wrong = errPending
 		}
 	}
 	if wrong != nil {

@@ -1,0 +1,177 @@
+package records
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/tangram-dev/tangram/internal/agent/device"
+)
+
+// Excluded is an error about devices that somebody else holds.
+type Excluded struct {
+	Resource, ID string
+	By           string
+}
+
+// Error says which device, and who holds it.
+func (e *Excluded) Error() string {
+	return fmt.Sprintf("%s: device %s cannot be given: %s holds it, or a part of it that excludes this use", e.Resource, e.ID, e.By)
+}
+
+// Reserve notes that kubelet gives devices to a container that is about to be started,
+// unless somebody holds them or a part of them that excludes it. Kubelet itself gives
+// out an ID once at a time; that two IDs are of one GPU only the agent knows.
+func (b *Book) Reserve(ctx context.Context, resource string, ids []string) error {
+	ids = slices.Sorted(slices.Values(ids))
+	inv := b.o.Inventory()
+	var wanted []use
+	for i, id := range ids {
+		d, told, err := ReadID(resource, id, inv)
+		if err != nil {
+			return err
+		}
+		if !told {
+			return fmt.Errorf("%s: device ID %q does not name a device", resource, clip(id))
+		}
+		u := useOf(d, inv)
+		for k, v := range wanted {
+			if u.excludes(v) && ids[k] != id {
+				return &Excluded{resource, id, "the same container (device " + ids[k] + ")"}
+			}
+		}
+		if i > 0 && ids[i-1] == id {
+			return fmt.Errorf("%s: device %s is asked for twice", resource, id)
+		}
+		wanted = append(wanted, u)
+	}
+	b.reserving.Lock()
+	defer b.reserving.Unlock()
+	var listing Listing
+	begun := b.o.Now()
+	for {
+		var err error
+		asked, cancel := context.WithTimeout(ctx, time.Second)
+		listing, err = b.list(asked)
+		cancel()
+		if err != nil {
+			if ctx.Err() == nil && b.o.Now().Sub(begun) < patience {
+				select {
+				case <-ctx.Done():
+				case <-time.After(100 * time.Millisecond):
+				}
+				continue
+			}
+			if !b.informed() {
+				return fmt.Errorf("%s: who holds which device is not known: %w", resource, err)
+			}
+		}
+		// Without kubelet's list the journal alone counts.
+		conflict, pending := b.conflict(listing, resource, ids, wanted)
+		if conflict == nil {
+			break
+		}
+		if !pending || err != nil {
+			return conflict
+		}
+		// Only an answer that kubelet does not list stands in the way: it counts for a
+		// second, then it has failed.
+		select {
+		case <-ctx.Done():
+			return conflict
+		case <-time.After(unlisted / 4):
+		}
+	}
+	pod, a := b.next(ctx, listing, resource, len(ids))
+	h := &Held{Resource: resource, IDs: ids, at: b.o.Now()}
+	if pod != nil {
+		if sharedTwice(wanted) && b.promised(pod) {
+			return fmt.Errorf("%s: pod %s/%s was promised %d different GPUs, and kubelet can give it several turns on one only: %v", resource, pod.Namespace, pod.Name, len(ids), ids)
+		}
+		h.Pod, h.Container, h.Init = pod, a.container, a.init
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.journal.add(h)
+	return nil
+}
+
+// promised says whether a pod was promised devices: by a record, also by one that the
+// agent took away because others had got them.
+func (b *Book) promised(pod *v1.Pod) bool {
+	r, _ := readRecord(pod, b.o.Node)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return r != nil || b.cleared[pod.UID]
+}
+
+// sharedTwice says whether two of a container's uses are shares of one GPU.
+func sharedTwice(uses []use) bool {
+	for i, u := range uses {
+		if u.share && slices.ContainsFunc(uses[:i], func(v use) bool { return v.gpu == u.gpu }) {
+			return true
+		}
+	}
+	return false
+}
+
+// Withhold marks devices as unhealthy that nobody can be given now, because somebody
+// holds a part of their GPU that excludes them. Kubelet takes all IDs that nobody holds
+// for free: Preferred steers it away from such, but Topology Manager chooses NUMA nodes
+// before it asks. Without Topology Manager (policy none) nothing needs to be withheld,
+// and it is better not to: a device that is free again is sold again only when this was
+// called, and a pod that comes before is failed by kubelet.
+func (b *Book) Withhold(ctx context.Context, offers []device.Offer) ([]device.Offer, error) {
+	held, err := b.Holdings(ctx)
+	if err != nil {
+		return offers, err
+	}
+	inv := b.o.Inventory()
+	out := slices.Clone(offers)
+	for i, o := range out {
+		out[i].Devices = slices.Clone(o.Devices)
+		for j, d := range o.Devices {
+			r, told, err := ReadID(o.Resource, d.ID, inv)
+			if err != nil || !told {
+				continue
+			}
+			u := []use{useOf(r, inv)}
+			for _, h := range held {
+				if h.Resource == o.Resource && slices.Contains(h.IDs, d.ID) {
+					out[i].Devices[j].Healthy = d.Healthy
+					break
+				}
+				if anyOf(u, h.uses, use.excludes) {
+					out[i].Devices[j].Healthy = false
+				}
+			}
+		}
+	}
+	return out, nil
+}
+
+// conflict returns who stands in the way of giving devices; pending is true when it is
+// only an answer that kubelet does not list.
+func (b *Book) conflict(listing Listing, resource string, ids []string, wanted []use) (e error, pending bool) {
+	for _, h := range b.holdings(listing) {
+		for i, id := range ids {
+			if h.Resource == resource && slices.Contains(h.IDs, id) {
+				// Kubelet gives an ID of an init container to later containers of its pod.
+				if !h.listed || h.Init {
+					continue
+				}
+			} else if !anyOf([]use{wanted[i]}, h.uses, use.excludes) {
+				continue
+			}
+			found := &Excluded{resource, id, h.String()}
+			if h.listed || h.Init {
+				return found, false
+			}
+			e, pending = found, true
+		}
+	}
+	return e, pending
+}
