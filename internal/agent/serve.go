@@ -43,7 +43,7 @@ func (a *Agent) makePlugin() error {
 		Failed: func(_ string, err error) { a.o.Metrics.MPS("start", err) },
 		Ready:  func(string) { a.o.Metrics.MPS("start", nil) },
 	}
-	o.MIG.Linger = migLinger
+	o.MIG.Linger, o.Grace = migLinger, prepareGrace
 	o.MIG.Manager = a.migManager
 	var err error
 	if a.sharing, err = sharing.New(o); err != nil {
@@ -69,7 +69,10 @@ func (a *Agent) makePlugin() error {
 
 // migLinger is how long an instance is kept that nobody uses: the next container often
 // wants the same.
-const migLinger = 30 * time.Second
+const migLinger = 10 * time.Second
+
+// prepareGrace is how long a container that was prepared may take until kubelet lists it.
+const prepareGrace = 10 * time.Second
 
 // counted is the granter with metrics, and without devices that are being reset.
 type counted struct{ a *Agent }

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -199,7 +200,7 @@ func upgrades(w *agentWorld, old *local.Process) *local.Process {
 
 	w.Create(w.gpuPod("before", gpus(2)))
 	w.checkTrue("before")
-	latest := w.startAgent(agentOptions{})
+	latest := w.startAgent(agentOptions{flags: []string{"--quiet-percent=0"}})
 	w.AwaitDevices(gpuResource, gpuCount)
 	w.Create(w.gpuPod("during", gpus(2)))
 	w.disjoint(w.checkTrue("before", "during"), 4)
@@ -306,7 +307,7 @@ sharing:
 func givesTurns(w *agentWorld) {
 	w.AwaitDevices(gpuResource, 4*gpuCount)
 	var pods []string
-	for i := range 5 {
+	for i := range gpuCount + 1 { // one more than devices: somebody shares
 		name := fmt.Sprintf("turn-%d", i)
 		w.Create(w.gpuPod(name, gpus(1)))
 		pods = append(pods, name)
@@ -321,8 +322,9 @@ func givesTurns(w *agentWorld) {
 			used[i]++
 		}
 	}
-	if len(used) != 2 {
-		w.t.Errorf("5 turns of 4 to a device are on %v: they need 2 devices", used)
+	most := slices.Max(slices.Collect(maps.Values(used)))
+	if most < 2 || most > 4 {
+		w.t.Errorf("%d turns on %d devices of 4 turns each are so: %v", gpuCount+1, gpuCount, used)
 	}
 }
 
