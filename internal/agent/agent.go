@@ -82,13 +82,16 @@ type Agent struct {
 // New checks the settings and makes the agent of one node; Run starts it.
 func New(o Options) (*Agent, error) {
 	a := &Agent{o: o, log: klog.Background().WithValues("node", o.Node), look: make(chan struct{}, 1), claimed: map[string]bool{}}
-	mode := v1alpha1.Observing
-	if o.Config.Agent.Mode == config.Serve {
+	mode, shares := v1alpha1.Observing, published(o.Config)
+	switch {
+	case !o.Kubelet: // nobody else serves a node that is only played, and all is allowed there
+		mode, shares = v1alpha1.Serving, &v1alpha1.Sharing{Strategy: v1alpha1.MPS, MaxShares: mps.MaxShares}
+	case o.Config.Agent.Mode == config.Serve:
 		mode = v1alpha1.Serving
 	}
 	a.publisher = publish.New(publish.Options{
 		Node: o.Node, API: publish.NewAPI(o.Client, o.Objects), Events: o.Events,
-		Version: o.Version, Mode: mode, Sharing: published(o.Config), MIGStrategy: a.migStrategy(), Machine: machine(),
+		Version: o.Version, Mode: mode, Sharing: shares, MIGStrategy: a.migStrategy(), Machine: machine(),
 	})
 	if err := a.makeMonitor(); err != nil {
 		return nil, err

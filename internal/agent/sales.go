@@ -30,7 +30,7 @@ func replicated(c *config.Config) (*config.Replicated, sharing.Mode) {
 func sales(c *config.Config, onDemand bool, inv *device.Inventory) []grant.Sale {
 	whole := grant.Sale{Resource: names.ResourceNVIDIA, Turns: c.Agent.SharesPerGPU, Cuttable: onDemand}
 	if c.Flags.MIGStrategy == config.MIGSingle {
-		whole.Any = true
+		whole.Any = slices.ContainsFunc(inv.Devices, func(d device.Device) bool { return d.MIG != nil && d.MIG.Enabled })
 	}
 	out := []grant.Sale{whole}
 	if c.Flags.MIGStrategy == config.MIGMixed {

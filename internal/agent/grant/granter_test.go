@@ -235,10 +235,12 @@ func TestOffers(t *testing.T) {
 	got := Offers(inventory(), []Sale{
 		{Resource: "whole"}, {Resource: "turns", Turns: 2}, {Resource: "me", Profile: "1g.18gb.me", OnDemand: true},
 		{Resource: "made", Profile: "3g.71gb"}, {Resource: "single", Any: true}, {Resource: "none", Profile: "7g.141gb"},
-	}, func(uuid string) bool { return uuid != "GPU-b" })
+		{Resource: "cuttable", Cuttable: true},
+	}, map[string]bool{"MIG-i": true}, func(uuid string) bool { return uuid != "GPU-b" })
 	want := map[string]string{
 		"whole": "GPU-a GPU-b!", "turns": "GPU-a::0 GPU-a::1 GPU-b::0! GPU-b::1!",
 		"me": "GPU-m::mig-1g.18gb+me@0 GPU-m::mig-1g.18gb+me@1", "made": "MIG-i", "single": "MIG-i", "none": "",
+		"cuttable": "GPU-a GPU-b! GPU-m",
 	}
 	for _, o := range got {
 		var ids []string
@@ -251,6 +253,12 @@ func TestOffers(t *testing.T) {
 		}
 		if s := strings.Join(ids, " "); s != want[o.Resource] {
 			t.Errorf("%s: %s", o.Resource, s)
+		}
+	}
+	// What somebody else has cut is sold as it is, and in no other way.
+	for _, o := range Offers(inventory(), []Sale{{Resource: "cuttable", Cuttable: true}, {Resource: "me", Profile: "1g.18gb.me", OnDemand: true}}, nil, func(string) bool { return true }) {
+		if slices.ContainsFunc(o.Devices, func(d device.Sold) bool { return strings.HasPrefix(d.ID, "GPU-m") }) {
+			t.Errorf("%+v", o)
 		}
 	}
 }

@@ -52,9 +52,11 @@ func (s Sale) ids(d *device.Device, owned map[string]bool) (out []records.ID) {
 		foreign = slices.ContainsFunc(d.MIG.Instances, func(i device.Instance) bool { return !owned[i.UUID] })
 	}
 	switch {
-	case s.Profile == "" && (!cut || s.Cuttable && !foreign):
-		out = s.times(d.UUID)
-	case d.MIG == nil || !s.Any && s.Profile == "":
+	case s.Profile == "" && !s.Any:
+		if !cut || s.Cuttable && !foreign {
+			out = s.times(d.UUID)
+		}
+	case d.MIG == nil:
 	case s.OnDemand && !foreign:
 		for _, p := range d.MIG.Profiles {
 			if s.sells(p.Name) {
