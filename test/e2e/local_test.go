@@ -498,7 +498,7 @@ func TestLocalClusterThatCannotStart(t *testing.T) {
 	}
 
 	bin := t.TempDir()
-	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kwok", "kubectl", "gpu-controller"} {
+	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kwok", "kubectl", "gpu-controller", "gpu-agent"} {
 		if err := os.Symlink(filepath.Join(c.bin, name), filepath.Join(bin, name)); err != nil {
 			t.Fatal(err)
 		}
