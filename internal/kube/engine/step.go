@@ -142,7 +142,7 @@ func (e *Engine) victims(evicts []engine.Evict) (out []Victim) {
 const (
 	tellPerStep = 32
 	// nodesPerStep bounds how many nodes are looked at for that.
-	nodesPerStep = 20_000
+	nodesPerStep = 10_000
 )
 
 // tellWhy finds what is new about gangs that wait.
