@@ -18,7 +18,7 @@ const (
 	futileEffort = 10 // of a plan in vain, and one more for so many nodes:
 	futileNodes  = 50
 	// namespaceShare is which part of a step one namespace may spend in vain.
-	namespaceShare = 4
+	namespaceShare = 2
 )
 
 func (e *Engine) newEffort() effort {

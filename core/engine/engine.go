@@ -47,7 +47,7 @@ type Options struct {
 func DefaultOptions() Options {
 	return Options{
 		Weights: score.DefaultWeights(), Backfill: true, Reservations: 1, Patience: arbiter.DefaultAging,
-		Preempt: true, Effort: 1000, Ground: 64, Facts: NoFacts{},
+		Preempt: true, Effort: 2000, Ground: 64, Facts: NoFacts{},
 	}
 }
 

@@ -491,7 +491,7 @@ func TestUnplaceableShapes(t *testing.T) {
 						if !d.More {
 							t.Fatalf("step %d ends without it, and no other follows", steps)
 						}
-						if steps-before > shapes/max(1, effort/40)+2 {
+						if steps-before > shapes/max(1, effort/20)+2 {
 							t.Fatalf("not started in %d steps", steps)
 						}
 						if freeing { // something ends in every step
