@@ -7,7 +7,7 @@ import (
 	"io/fs"
 )
 
-//go:embed demo/*.yaml volcano/*.yaml
+//go:embed agent/*.yaml demo/*.yaml volcano/*.yaml
 var files embed.FS
 
 // Demo returns the demo's manifests in the order of their file names: the
@@ -17,6 +17,9 @@ func Demo() [][]byte { return manifests("demo/*.yaml") }
 // Volcano returns the Volcano Jobs of the requirement documents, in the order of their
 // file names: the queue they use first.
 func Volcano() [][]byte { return manifests("volcano/*.yaml") }
+
+// Agent returns the manifests of the node agent, as an observer and as a device plugin.
+func Agent() [][]byte { return manifests("agent/*.yaml") }
 
 func manifests(pattern string) [][]byte {
 	names, err := fs.Glob(files, pattern)
