@@ -30,9 +30,10 @@ type Claim struct {
 	// be of nothing else: every pod on a node counts.
 	Host   model.Host
 	Extras model.Extras
-	// Since orders claims that contradict each other: the older one (in seconds)
-	// keeps the device. Ties go to the smaller Holder.
+	// Since is when the holder was bound, in seconds.
 	Since int64
+	// Standing orders claims that contradict each other. Put finds it when it is not set.
+	Standing
 	// Priority is the holder's priority.
 	Priority int32
 	// Assumed claims are not yet seen in the API. A confirmed claim on the same device
@@ -56,7 +57,9 @@ type HeldPart struct {
 	Start int
 }
 
-// compare orders claims by precedence on a contested device.
+// compare orders claims by precedence on a contested device: what a pod holds before
+// what one is promised that is not bound yet and can be planned anew; then by standing.
+// The rest decides between claims of no ledger.
 func (c *Claim) compare(o *Claim) int {
 	if c.Assumed != o.Assumed {
 		if o.Assumed {
@@ -64,5 +67,6 @@ func (c *Claim) compare(o *Claim) int {
 		}
 		return 1
 	}
-	return cmp.Or(cmp.Compare(c.Since, o.Since), cmp.Compare(c.Holder, o.Holder))
+	// Order 0 is behind all others: subtracting 1 makes it the largest number.
+	return cmp.Or(cmp.Compare(c.Order-1, o.Order-1), cmp.Compare(c.Since, o.Since), cmp.Compare(c.Holder, o.Holder))
 }

@@ -1,0 +1,115 @@
+package ledger
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Standing is what a claim's right to the devices it names is founded on. Anybody who
+// may edit a pod may edit its record, so nothing that a claim says about itself counts,
+// its age neither: who was in this ledger first keeps the device. Put finds it; only who
+// rebuilds a ledger copies it from another one.
+type Standing struct {
+	// Order is the number of the Put that brought the claim; a smaller one goes first.
+	// 0: not in a ledger yet, behind all others.
+	Order uint64
+	// Own: the claim began as an assumed one. So this process itself gave the devices to
+	// the holder, and knows better than any record.
+	Own bool
+	// Moved are devices that the claim did not name in the beginning. Somebody changed the
+	// record, so each counts from when it was first named, and none is Own. Sorted by Order.
+	Moved []Moved
+}
+
+// Moved is a place that a claim named later than the others.
+type Moved struct {
+	Place
+	Order uint64
+}
+
+// Place is a device, or of a slice also where it begins there. Known by index and UUID
+// together: one of both may be kept while the other points elsewhere.
+type Place struct {
+	Device DeviceRef
+	Start  int
+}
+
+// places are what a claim names.
+func (c *Claim) places() []Place {
+	var out []Place
+	for _, ref := range c.Devices {
+		out = append(out, Place{Device: ref})
+	}
+	for _, p := range c.Parts {
+		if p.Known {
+			out = append(out, p.place())
+		}
+	}
+	return out
+}
+
+func (p *HeldPart) place() Place { return Place{p.Device, p.Start} }
+
+// order is since when a claim names a place.
+func (s *Standing) order(p Place) uint64 {
+	for i := range s.Moved {
+		if s.Moved[i].Place == p {
+			return s.Moved[i].Order
+		}
+	}
+	return s.Order
+}
+
+// owns says whether this process gave the place to the holder.
+func (s *Standing) owns(p Place) bool { return s.Own && s.order(p) == s.Order }
+
+// stand finds the standing of a claim that replaces another of the same holder on the
+// same node, or none. What is assumed is this process's own new decision.
+func (l *Ledger) stand(c, old *Claim) Standing {
+	l.order++
+	if old == nil || c.Assumed {
+		return Standing{Order: l.order, Own: c.Assumed}
+	}
+	s := Standing{Order: old.Order, Own: old.Own}
+	before := old.places()
+	for _, p := range c.places() {
+		order := l.order
+		if slices.Contains(before, p) {
+			order = old.order(p)
+		}
+		if order != s.Order && !slices.ContainsFunc(s.Moved, func(m Moved) bool { return m.Place == p }) {
+			s.Moved = append(s.Moved, Moved{p, order})
+		}
+	}
+	slices.SortStableFunc(s.Moved, func(a, b Moved) int { return cmp.Compare(a.Order, b.Order) })
+	return s
+}
+
+// bid is a claim, by position, and the part of what it names that has one order.
+type bid struct {
+	claim int
+	order uint64
+}
+
+// bids are the claims in the order in which they get what they name. A claim with moved
+// devices comes several times.
+func bids(claims []Claim) []bid {
+	out := make([]bid, 0, len(claims))
+	moved := false
+	for i := range claims {
+		out = append(out, bid{i, claims[i].Order})
+		for j, m := range claims[i].Moved {
+			if moved = true; j == 0 || m.Order != claims[i].Moved[j-1].Order {
+				out = append(out, bid{i, m.Order})
+			}
+		}
+	}
+	if moved { // otherwise claims are sorted, and so are bids
+		slices.SortStableFunc(out, func(a, b bid) int {
+			x, y := claims[a.claim], claims[b.claim] // copies
+			x.Order, y.Order = a.order, b.order
+			return x.compare(&y)
+		})
+	}
+	return out
+}
