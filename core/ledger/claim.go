@@ -30,9 +30,10 @@ type Claim struct {
 	// be of nothing else: every pod on a node counts.
 	Host   model.Host
 	Extras model.Extras
-	// Since is when the holder was bound, in seconds.
+	// Since is when the holder was bound, in seconds. Of claims without a record the older
+	// one gets devices first; ties go to the smaller Holder.
 	Since int64
-	// Standing orders claims that contradict each other. Put finds it when it is not set.
+	// Standing orders claims that name the same device. Put finds it when it is not set.
 	Standing
 	// Priority is the holder's priority.
 	Priority int32
@@ -57,9 +58,8 @@ type HeldPart struct {
 	Start int
 }
 
-// compare orders claims by precedence on a contested device: what a pod holds before
-// what one is promised that is not bound yet and can be planned anew; then by standing.
-// The rest decides between claims of no ledger.
+// compare orders claims. In this order those without a record get devices, so that it
+// does not depend on a ledger's past.
 func (c *Claim) compare(o *Claim) int {
 	if c.Assumed != o.Assumed {
 		if o.Assumed {
@@ -67,6 +67,5 @@ func (c *Claim) compare(o *Claim) int {
 		}
 		return 1
 	}
-	// Order 0 is behind all others: subtracting 1 makes it the largest number.
-	return cmp.Or(cmp.Compare(c.Order-1, o.Order-1), cmp.Compare(c.Since, o.Since), cmp.Compare(c.Holder, o.Holder))
+	return cmp.Or(cmp.Compare(c.Since, o.Since), cmp.Compare(c.Holder, o.Holder))
 }

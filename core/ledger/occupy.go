@@ -37,7 +37,7 @@ func (o *occupancy) contest(claim, index, slot int) {
 }
 
 // occupy computes the occupancy of a node from its claims, which must be sorted by
-// Claim.compare. Three rounds: recorded devices go to the claim with precedence; then
+// Claim.compare. Three rounds: recorded devices go to the claim that named them first; then
 // claims without a valid record get the lowest devices they fit on; what remains is
 // debt.
 func occupy(n *model.Node, kind *Kind, claims []Claim) occupancy {

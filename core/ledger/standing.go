@@ -87,29 +87,35 @@ func (l *Ledger) stand(c, old *Claim) Standing {
 
 // bid is a claim, by position, and the part of what it names that has one order.
 type bid struct {
-	claim int
-	order uint64
+	claim   int
+	order   uint64
+	assumed bool
 }
 
-// bids are the claims in the order in which they get what they name. A claim with moved
-// devices comes several times.
+// bids are the claims in the order in which they get what they name: what pods hold
+// before what is promised to one that is not bound yet and can be planned anew; then by
+// order. A claim with moved devices comes several times. While no two name one device the
+// order changes nothing.
 func bids(claims []Claim) []bid {
 	out := make([]bid, 0, len(claims))
-	moved := false
 	for i := range claims {
-		out = append(out, bid{i, claims[i].Order})
-		for j, m := range claims[i].Moved {
-			if moved = true; j == 0 || m.Order != claims[i].Moved[j-1].Order {
-				out = append(out, bid{i, m.Order})
+		c := &claims[i]
+		out = append(out, bid{i, c.Order, c.Assumed})
+		for j, m := range c.Moved {
+			if j == 0 || m.Order != c.Moved[j-1].Order {
+				out = append(out, bid{i, m.Order, c.Assumed})
 			}
 		}
 	}
-	if moved { // otherwise claims are sorted, and so are bids
-		slices.SortStableFunc(out, func(a, b bid) int {
-			x, y := claims[a.claim], claims[b.claim] // copies
-			x.Order, y.Order = a.order, b.order
-			return x.compare(&y)
-		})
-	}
+	slices.SortFunc(out, func(a, b bid) int {
+		if a.assumed != b.assumed {
+			if b.assumed {
+				return -1
+			}
+			return 1
+		}
+		// Order 0 is behind all others: subtracting 1 makes it the largest number.
+		return cmp.Or(cmp.Compare(a.order-1, b.order-1), cmp.Compare(a.claim, b.claim))
+	})
 	return out
 }

@@ -22,7 +22,7 @@ import (
 // shows the first difference. Promises not yet written are not compared; events still
 // under way show as differences, so ask a quiet cluster.
 func (e *Engine) Check() (holders int, err error) {
-	standing := e.standings()
+	standing := e.Standings()
 	rebuilt := ledger.New()
 	for _, d := range e.inventory.All() {
 		if err := rebuilt.SetNode(d.Node); err != nil {
@@ -51,8 +51,9 @@ func (e *Engine) Check() (holders int, err error) {
 	return holders, err
 }
 
-// standings returns what holders' rights are founded on, as of now.
-func (e *Engine) standings() func(model.HolderID) ledger.Standing {
+// Standings returns what holders' rights are founded on, as of now, for a ledger that is
+// rebuilt.
+func (e *Engine) Standings() func(model.HolderID) ledger.Standing {
 	known := map[model.HolderID]ledger.Standing{}
 	e.do("check", func(time.Time) {
 		for _, p := range e.holding() {
@@ -91,7 +92,7 @@ func (e *Engine) CheckSome(nodes int) (holders int, found *v1.Node, err error) {
 			some[d.Object.Name], objects[d.Object.Name] = l, d.Object
 		}
 	}
-	standing := e.standings()
+	standing := e.Standings()
 	for _, p := range e.holding() {
 		if l := some[p.Spec.NodeName]; l != nil {
 			claims, _ := dialect.Claims(p)
