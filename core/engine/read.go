@@ -96,6 +96,12 @@ func (e *Engine) Alternatives(h model.HolderID, t Ticket, limit int) []model.Nod
 // Contested are the claims on a node whose records cannot be honoured.
 func (e *Engine) Contested(node model.NodeID) []ledger.Contested { return e.ledger.Contested(node) }
 
+// Standing is what a holder's right to the devices it names is founded on.
+func (e *Engine) Standing(h model.HolderID) ledger.Standing {
+	_, c, _ := e.ledger.Claim(h)
+	return c.Standing
+}
+
 // HolderOf is the holder with the oldest right to a device; empty when there is none.
 func (e *Engine) HolderOf(node model.NodeID, index int) model.HolderID {
 	v, there := e.ledger.View(node)

@@ -30,9 +30,11 @@ type Claim struct {
 	// be of nothing else: every pod on a node counts.
 	Host   model.Host
 	Extras model.Extras
-	// Since orders claims that contradict each other: the older one (in seconds)
-	// keeps the device. Ties go to the smaller Holder.
+	// Since is when the holder was bound, in seconds. Of claims without a record the older
+	// one gets devices first; ties go to the smaller Holder.
 	Since int64
+	// Standing orders claims that name the same device. Put finds it when it is not set.
+	Standing
 	// Priority is the holder's priority.
 	Priority int32
 	// Assumed claims are not yet seen in the API. A confirmed claim on the same device
@@ -56,7 +58,8 @@ type HeldPart struct {
 	Start int
 }
 
-// compare orders claims by precedence on a contested device.
+// compare orders claims. In this order those without a record get devices, so that it
+// does not depend on a ledger's past.
 func (c *Claim) compare(o *Claim) int {
 	if c.Assumed != o.Assumed {
 		if o.Assumed {

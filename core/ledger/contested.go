@@ -8,6 +8,9 @@ type Contested struct {
 	Holder model.HolderID
 	// Index is the first such device.
 	Index int
+	// Certain: this process itself gave the device to those who have it. Otherwise both
+	// sides are known from their records only, and one of these may be forged.
+	Certain bool
 }
 
 // Contested returns the claims on a node whose records are overruled, those with the
@@ -20,8 +23,29 @@ func (l *Ledger) Contested(id model.NodeID) []Contested {
 	var out []Contested
 	for _, c := range n.contested {
 		if claim := &n.claims[c.claim]; !claim.Assumed {
-			out = append(out, Contested{claim.Holder, c.index})
+			out = append(out, Contested{claim.Holder, c.index, n.given(c)})
 		}
 	}
 	return out
+}
+
+// given says whether this process gave a contested device to all who have it.
+func (n *node) given(c contest) bool {
+	some := false
+	for j := range n.claims {
+		o := &n.claims[j]
+		if j == c.claim || !n.of[j].Has(c.slot) {
+			continue
+		}
+		for _, p := range o.places() {
+			if n.inv.Slot(p.Device.Index, p.Device.UUID) != c.slot {
+				continue
+			}
+			if o.Assumed || !o.owns(p) {
+				return false
+			}
+			some = true
+		}
+	}
+	return some
 }

@@ -57,6 +57,8 @@ type Ledger struct {
 	// fleetVersion counts changes of inventories.
 	fleetVersion uint64
 	version      uint64
+	// order counts Puts.
+	order uint64
 }
 
 // New returns an empty ledger.
@@ -116,10 +118,17 @@ func (l *Ledger) RemoveNode(id model.NodeID) {
 }
 
 // Put sets what a holder holds on a node, replacing what it held before.
-// Replacing an assumed claim by one that is not confirms it.
+// Replacing an assumed claim by one that is not confirms it. A device that others named
+// before stays theirs; one that the holder itself named before stays its own (Standing).
 func (l *Ledger) Put(id model.NodeID, c Claim) {
-	if old := l.holders[c.Holder]; old != nil && old.id != id {
+	var before *Claim
+	if old := l.holders[c.Holder]; old != nil && old.id == id {
+		before = &old.claims[old.find(c.Holder)]
+	} else if old != nil {
 		l.setClaim(old.id, c.Holder, nil)
+	}
+	if c.Order == 0 {
+		c.Standing = l.stand(&c, before)
 	}
 	l.setClaim(id, c.Holder, &c)
 }

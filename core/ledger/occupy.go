@@ -1,6 +1,10 @@
 package ledger
 
-import "github.com/tangram-dev/tangram/core/model"
+import (
+	"slices"
+
+	"github.com/tangram-dev/tangram/core/model"
+)
 
 // occupancy is what the claims on a node amount to.
 type occupancy struct {
@@ -17,52 +21,59 @@ type occupancy struct {
 	// devices pay it first.
 	debt [model.NumVendors]int16
 	// contested are the claims whose record names a device on which claims with
-	// precedence leave no room. In the order of claims, each once.
+	// precedence leave no room. Each once.
 	contested []contest
 }
 
-// contest is a claim, by position, and the first device it did not get.
-type contest struct{ claim, index int }
+// contest is a claim, by position, and the first device it did not get: its index and
+// slot.
+type contest struct{ claim, index, slot int }
 
 // contest records that a claim did not get a device.
-func (o *occupancy) contest(claim, index int) {
-	if n := len(o.contested); n == 0 || o.contested[n-1].claim != claim {
-		o.contested = append(o.contested, contest{claim, index})
+func (o *occupancy) contest(claim, index, slot int) {
+	if !slices.ContainsFunc(o.contested, func(c contest) bool { return c.claim == claim }) {
+		o.contested = append(o.contested, contest{claim, index, slot})
 	}
 }
 
 // occupy computes the occupancy of a node from its claims, which must be sorted by
-// Claim.compare. Three rounds: recorded devices go to the claim with precedence; then
+// Claim.compare. Three rounds: recorded devices go to the claim that named them first; then
 // claims without a valid record get the lowest devices they fit on; what remains is
 // debt.
 func occupy(n *model.Node, kind *Kind, claims []Claim) occupancy {
 	o := occupancy{of: make([]model.Mask, len(claims))}
 	var lost [][]HeldPart // parts of each claim whose record did not hold
-	for i := range claims {
-		c := &claims[i]
+	for _, b := range bids(claims) {
+		i, c := b.claim, &claims[b.claim]
 		vendor := c.Vendor.Index()
 		if vendor < 0 {
 			continue
 		}
 		for _, ref := range c.Devices {
+			if c.order(Place{Device: ref}) != b.order {
+				continue // another bid's
+			}
 			slot := n.Slot(ref.Index, ref.UUID)
 			if slot < 0 || !(kind.vendor[vendor] &^ kind.fixed).Has(slot) || o.of[i].Has(slot) || o.of[i].Count() == c.Count {
 				continue
 			}
 			if !o.tryWhole(n, kind, vendor, slot) {
-				o.contest(i, ref.Index)
+				o.contest(i, ref.Index, slot)
 				continue
 			}
 			o.of[i] = o.of[i].With(slot)
 		}
 		for _, p := range c.Parts {
+			if at := p.place(); p.Known && c.order(at) != b.order || !p.Known && b.order != c.Order {
+				continue
+			}
 			if slot := n.Slot(p.Device.Index, p.Device.UUID); p.Known && slot >= 0 {
 				if o.tryPart(n, kind, vendor, slot, p) {
 					o.of[i] = o.of[i].With(slot)
 					continue
 				}
 				if kind.vendor[vendor].Has(slot) && o.held.Has(slot) {
-					o.contest(i, p.Device.Index)
+					o.contest(i, p.Device.Index, slot)
 				}
 			}
 			if lost == nil {

@@ -80,12 +80,12 @@ func Claims(pod *v1.Pod) ([]ledger.Claim, error) {
 }
 
 // ContestedRecord is the reason, and Contested returns the message, of an event about a
-// pod whose record names a device that an older claim holds.
+// pod whose record names a device that a claim holds which was seen first.
 const ContestedRecord = "ContestedRecord"
 
 // Contested is the message of that event.
 func Contested(c ledger.Contested) string {
-	return fmt.Sprintf("%s: device %d is held by pods that were bound earlier and leave no room; this pod is counted with unknown devices", names.AnnotationDevices, c.Index)
+	return fmt.Sprintf("%s: device %d is held by pods that had it first and leave no room; this pod is counted with unknown devices", names.AnnotationDevices, c.Index)
 }
 
 // givenDevice is one entry of a record that agrees with the request.
@@ -248,8 +248,7 @@ func hostClaim(pod *v1.Pod) ledger.Claim {
 
 // BoundSince is when the pod was bound, in seconds, as the API reports it. A pod that
 // was created with spec.nodeName has no such time before kubelet reports it; until then
-// its claim is the youngest, so that it takes no device from pods bound in the same
-// second.
+// its claim is the youngest.
 func BoundSince(pod *v1.Pod) int64 {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == v1.PodScheduled && c.Status == v1.ConditionTrue {

@@ -186,7 +186,7 @@ func TestForgedRecords(t *testing.T) {
 	bind("first", 1, `{"version":1,"node":"a100-0","containers":[{"name":"main","resource":"nvidia.com/gpu","devices":[{"index":7}]}]}`)
 	time.Sleep(1100 * time.Millisecond) // the API tells in seconds who was bound first
 	bind("thief", 1, `{"version":1,"node":"a100-0","containers":[{"name":"main","resource":"nvidia.com/gpu","devices":[{"index":7}]}]}`)
-	w.event("Pod", "thief", "device 7 is held by pods that were bound earlier")
+	w.event("Pod", "thief", "device 7 is held by pods that had it first")
 	w.gone("first")
 	w.gone("thief")
 	w.create(pod("six", 6))

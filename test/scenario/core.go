@@ -244,7 +244,7 @@ func (c *coreEngine) remove(object metav1.Object) error {
 // Settle has nothing to wait for, and checks the ledger instead.
 func (c *coreEngine) Settle(context.Context) error {
 	c.warnOfQueues()
-	rebuilt, err := c.api.Ledger()
+	rebuilt, err := c.api.LedgerWith(c.engine.Standing)
 	if err != nil {
 		return err
 	}

@@ -93,8 +93,8 @@ func (c *coreEngine) syncNode(name string) error {
 	return c.heal(name)
 }
 
-// heal reports pods whose records name devices that older pods hold, each once, and
-// deletes those that are this scheduler's.
+// heal reports pods whose records name devices that others had first, each once, and
+// deletes those of this scheduler's whose devices it gave to others itself.
 func (c *coreEngine) heal(node string) error {
 	for _, contest := range c.engine.Contested(model.NodeID(node)) {
 		pod := c.podOf(contest.Holder)
@@ -107,7 +107,7 @@ func (c *coreEngine) heal(node string) error {
 			message += fmt.Sprintf("; pod %s/%s holds it", older.Namespace, older.Name)
 		}
 		c.warn(Warning{"Pod", pod.Name, dialect.ContestedRecord, message})
-		if pod.DeletionTimestamp == nil && ourPod(pod) {
+		if contest.Certain && pod.DeletionTimestamp == nil && ourPod(pod) {
 			if err := c.endGracefully(pod); err != nil {
 				return err
 			}

@@ -186,7 +186,7 @@ func (p *pluginEngine) Settle(ctx context.Context) error {
 
 // compare says how the scheduler's view differs from the API.
 func (p *pluginEngine) compare(state *State) error {
-	rebuilt, err := state.Ledger()
+	rebuilt, err := state.LedgerWith(p.shared.Engine().Standings())
 	if err != nil {
 		return err
 	}

@@ -75,6 +75,11 @@ func (s *State) shallow() *State {
 // Ledger builds what a scheduler that starts now would know: the sum of the
 // records on live pods.
 func (s *State) Ledger() (*ledger.Ledger, error) {
+	return s.LedgerWith(func(model.HolderID) ledger.Standing { return ledger.Standing{} })
+}
+
+// LedgerWith is Ledger, where it is known who was seen first.
+func (s *State) LedgerWith(standing func(model.HolderID) ledger.Standing) (*ledger.Ledger, error) {
 	l := ledger.New()
 	for _, name := range slices.Sorted(maps.Keys(s.Nodes)) {
 		inv, _ := dialect.Describe(s.Nodes[name], dialect.Facts{GPUNode: s.GPUNodes[name], Topology: s.Topologies[name]}) // what is wrong is a warning elsewhere
@@ -83,8 +88,12 @@ func (s *State) Ledger() (*ledger.Ledger, error) {
 		}
 		l.SetTelemetry(inv.ID, dialect.Telemetry(inv, s.GPUNodes[name]))
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.Pods)) {
+	byAge := slices.SortedFunc(maps.Keys(s.Pods), func(a, b string) int {
+		return cmp.Or(cmp.Compare(dialect.BoundSince(s.Pods[a]), dialect.BoundSince(s.Pods[b])), cmp.Compare(a, b))
+	})
+	for _, name := range byAge {
 		for _, claim := range claimsOf(s.Pods[name]) {
+			claim.Standing = standing(claim.Holder)
 			l.Put(model.NodeID(s.Pods[name].Spec.NodeName), claim)
 		}
 	}

@@ -17,10 +17,12 @@ import (
 
 // Check compares the ledger with one built anew from what the API says now (records are
 // the truth, memory is a cache), and checks the engine's own accounts: places, charges of
-// queues, released pods that are lost. It returns how many holders agree, or an error that
+// queues, released pods that are lost. Who was seen first is known to memory only, and is
+// taken over. It returns how many holders agree, or an error that
 // shows the first difference. Promises not yet written are not compared; events still
 // under way show as differences, so ask a quiet cluster.
 func (e *Engine) Check() (holders int, err error) {
+	standing := e.Standings()
 	rebuilt := ledger.New()
 	for _, d := range e.inventory.All() {
 		if err := rebuilt.SetNode(d.Node); err != nil {
@@ -30,6 +32,7 @@ func (e *Engine) Check() (holders int, err error) {
 	for _, p := range e.holding() {
 		claims, _ := dialect.Claims(p)
 		for _, claim := range claims {
+			claim.Standing = standing(claim.Holder)
 			rebuilt.Put(model.NodeID(p.Spec.NodeName), claim)
 		}
 	}
@@ -46,6 +49,20 @@ func (e *Engine) Check() (holders int, err error) {
 		checkFailures.WithLabelValues("full").Inc()
 	}
 	return holders, err
+}
+
+// Standings returns what holders' rights are founded on, as of now, for a ledger that is
+// rebuilt.
+func (e *Engine) Standings() func(model.HolderID) ledger.Standing {
+	known := map[model.HolderID]ledger.Standing{}
+	e.do("check", func(time.Time) {
+		for _, p := range e.holding() {
+			for _, h := range dialect.Holders(p) {
+				known[h] = e.core.Standing(h)
+			}
+		}
+	})
+	return func(h model.HolderID) ledger.Standing { return known[h] }
 }
 
 // holding are the pods that hold something, as the store has them.
@@ -75,10 +92,12 @@ func (e *Engine) CheckSome(nodes int) (holders int, found *v1.Node, err error) {
 			some[d.Object.Name], objects[d.Object.Name] = l, d.Object
 		}
 	}
+	standing := e.Standings()
 	for _, p := range e.holding() {
 		if l := some[p.Spec.NodeName]; l != nil {
 			claims, _ := dialect.Claims(p)
 			for _, claim := range claims {
+				claim.Standing = standing(claim.Holder)
 				l.Put(model.NodeID(p.Spec.NodeName), claim)
 			}
 		}

@@ -21,7 +21,7 @@ import (
 // without an agent nobody corrects anything, and there is nothing to wait for.
 const contestGrace = 30 * time.Second
 
-// contest is a pod whose record names a device that an older pod holds.
+// contest is a pod whose record names a device that another holds which was seen first.
 type contest struct {
 	node    model.NodeID
 	pod     *v1.Pod
@@ -33,10 +33,14 @@ type contest struct {
 	// since which pod holds a device may change with every pod that ends. healed: the pod
 	// was told to go.
 	open, told, healed bool
+	// certain: this process itself gave the device to the other. Of two pods that are known
+	// by their records only, neither is told to go: one of the records may be forged, and
+	// which of them the agent on the node knows, not we.
+	certain bool
 }
 
 // findContested takes note of pods on a node whose records cannot be honoured, because
-// older ones hold the devices they name, and of those that can again.
+// others hold the devices they name, and of those that can again.
 func (e *Engine) findContested(id model.NodeID, now time.Time) {
 	found := e.core.Contested(id)
 	if len(found) == 0 && len(e.contested) == 0 {
@@ -56,6 +60,7 @@ func (e *Engine) findContested(id model.NodeID, now time.Time) {
 				x.record, x.since = text, now
 			}
 		}
+		x.certain = c.Certain
 		if x.open = true; x.told {
 			continue
 		}
@@ -116,12 +121,12 @@ func (e *Engine) tellContested(now time.Time) {
 	}
 }
 
-// heal returns pods of this scheduler whose records cannot be honoured and that have not
-// been told to go. Pods of other schedulers are only reported.
+// heal returns pods of this scheduler that are on devices which this process gave to
+// others, and that have not been told to go. All others are only reported.
 func (e *Engine) heal(now time.Time) (out []Victim) {
 	e.tellContested(now)
 	for _, uid := range e.lasting(now) {
-		if x := e.contested[uid]; !x.healed && x.pod.DeletionTimestamp == nil &&
+		if x := e.contested[uid]; x.certain && !x.healed && x.pod.DeletionTimestamp == nil &&
 			e.reader.Owns(x.pod.Spec.SchedulerName) && !e.reader.Protected(x.pod) {
 			x.healed = true
 			out = append(out, Victim{x.pod, x.message})

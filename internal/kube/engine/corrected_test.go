@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"math/bits"
 	"testing"
 	"time"
 
@@ -83,10 +84,10 @@ func TestExchangedDevices(t *testing.T) {
 }
 
 // TestContestThatLasts: what the agent does not correct within the grace time is
-// reported, and the younger pod has to go.
+// reported, and the pod on a device that this process gave to another has to go.
 func TestContestThatLasts(t *testing.T) {
 	s := withAgent(t)
-	s.holds("older", 0, 0)
+	s.runs("older", 1, 1)
 	s.holds("younger", 0, time.Second)
 	if turn := s.Step(); len(turn.Heal) > 0 || s.said() != "" || turn.Next > contestGrace {
 		t.Fatalf("at once: %+v, said %q, next look in %s", turn.Heal, s.said(), turn.Next)
@@ -105,8 +106,8 @@ func TestContestThatLasts(t *testing.T) {
 		t.Error("told to go twice")
 	}
 	// A record that is corrected to another device which is taken is another contest.
-	s.holds("third", 1, 2*time.Second)
-	s.holds("fourth", 1, 3*time.Second)
+	_, third := s.heldBy(s.runs("third", 1, 1)[0])
+	s.holds("fourth", bits.TrailingZeros64(uint64(third)), 3*time.Second)
 	s.Step()
 	s.now = s.now.Add(contestGrace - time.Second)
 	s.corrects("fourth", 0)

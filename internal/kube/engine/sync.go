@@ -20,7 +20,7 @@ func (e *Engine) drain(now time.Time) {
 	events, pods := e.feed.drain()
 	if !e.started && len(events) > 0 {
 		e.started = true
-		sortByAge(events, pods)
+		e.sortByAge(events, pods)
 	}
 	queues := false
 	for _, ev := range events {
@@ -52,16 +52,38 @@ func (e *Engine) drain(now time.Time) {
 	e.work.Due(now)
 }
 
-// sortByAge orders events about pods that were all there when this process started, by
-// when they were created, then by name: a list has no order that means something.
-func sortByAge(events []event, pods map[string]*v1.Pod) {
+// sortByAge orders events about pods that were all there when this process started: a
+// list has no order that means something. Who comes first keeps a device that two records
+// name, so the order is of what the API server and kubelet write and users do not: when
+// pods were bound, then this scheduler's before others', then when they were created. A
+// record may be younger than its pod, so nothing is certain after this (ledger.Standing).
+// Waiting pods of one second go by name.
+func (e *Engine) sortByAge(events []event, pods map[string]*v1.Pod) {
 	slices.SortStableFunc(events, func(a, b event) int {
 		if a.kind != aboutPod || b.kind != aboutPod {
 			return cmp.Compare(a.kind, b.kind)
 		}
 		p, q := pods[a.key], pods[b.key]
-		return cmp.Or(p.CreationTimestamp.Time.Compare(q.CreationTimestamp.Time), cmp.Compare(p.Namespace, q.Namespace), cmp.Compare(p.Name, q.Name))
+		return cmp.Or(
+			cmp.Compare(dialect.BoundSince(p), dialect.BoundSince(q)), cmp.Compare(e.foreign(p), e.foreign(q)),
+			p.CreationTimestamp.Time.Compare(q.CreationTimestamp.Time), cmp.Compare(waitingName(p), waitingName(q)), cmp.Compare(p.UID, q.UID))
 	})
+}
+
+// waitingName is a pod's name if it waits.
+func waitingName(p *v1.Pod) string {
+	if p.Spec.NodeName != "" {
+		return "" // whoever creates a pod chooses its name
+	}
+	return p.Namespace + "/" + p.Name
+}
+
+// foreign is 1 for a pod of another scheduler.
+func (e *Engine) foreign(p *v1.Pod) int {
+	if e.reader.Owns(p.Spec.SchedulerName) {
+		return 0
+	}
+	return 1
 }
 
 // syncNode makes the ledger's node equal to what the stores say.
