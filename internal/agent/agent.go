@@ -28,6 +28,7 @@ import (
 	"github.com/tangram-dev/tangram/internal/agent/publish"
 	"github.com/tangram-dev/tangram/internal/agent/records"
 	"github.com/tangram-dev/tangram/internal/agent/sharing"
+	"github.com/tangram-dev/tangram/internal/agent/sharing/atomicfile"
 	"github.com/tangram-dev/tangram/internal/agent/sharing/mps"
 )
 
@@ -72,11 +73,15 @@ type Agent struct {
 
 	holders   holders
 	inventory atomic.Pointer[device.Inventory]
-	problem   atomic.Pointer[string] // why the driver cannot be used
+	owned     atomic.Pointer[map[string]bool] // MIG instances that the agent has cut, by UUID
+	problem   atomic.Pointer[string]          // why the driver cannot be used
+	yielded   atomic.Bool                     // another device plugin serves: the agent must not
 	look      chan struct{}
 
 	mu      sync.Mutex
 	claimed map[string]bool // devices that are being reset
+
+	uncollected string // what the last collection failed with; the collector's own
 }
 
 // New checks the settings and makes the agent of one node; Run starts it.
@@ -92,6 +97,7 @@ func New(o Options) (*Agent, error) {
 	a.publisher = publish.New(publish.Options{
 		Node: o.Node, API: publish.NewAPI(o.Client, o.Objects), Events: o.Events,
 		Version: o.Version, Mode: mode, Sharing: shares, MIGStrategy: a.migStrategy(), Machine: machine(),
+		Wrote: o.Metrics.GPUNodeWrite,
 	})
 	if err := a.makeMonitor(); err != nil {
 		return nil, err
@@ -101,12 +107,11 @@ func New(o Options) (*Agent, error) {
 	}
 	a.kubelet = records.NewKubelet(filepath.Join(o.Config.Agent.KubeletDir, "pod-resources", "kubelet.sock"))
 	a.book = records.NewBook(records.Options{
-		Node: o.Node, Pods: o.Pods, Kubelet: a.kubelet, Inventory: a.Inventory, Amounts: a.amounts(),
+		Node: o.Node, Pods: o.Pods, Kubelet: asked{a.kubelet, o.Metrics}, Inventory: a.Inventory, Amounts: a.amounts(),
 	})
 	a.corrector = records.NewCorrector(records.CorrectorOptions{
 		Book: a.book, Client: o.Client,
 		Corrected: a.recordCorrected, Problem: a.recordProblem,
-		Failed: func(err error) { a.log.V(2).Info("Records not compared; it is tried again", "err", err) },
 	})
 	if a.serves() {
 		return a, a.makePlugin()
@@ -114,10 +119,11 @@ func New(o Options) (*Agent, error) {
 	return a, nil
 }
 
-func (a *Agent) serves() bool { return a.o.Config.Agent.Mode == config.Serve }
+// serves says whether the agent is the node's device plugin, or is about to be.
+func (a *Agent) serves() bool { return a.o.Config.Agent.Mode == config.Serve && !a.yielded.Load() }
 
 // onDemand says whether MIG instances are cut as pods need them.
-func (a *Agent) onDemand() bool { return a.o.MIGOnDemand }
+func (a *Agent) onDemand() bool { return a.o.MIGOnDemand && !a.yielded.Load() }
 
 // migStrategy is what is published; empty where another device plugin decides it.
 func (a *Agent) migStrategy() string {
@@ -139,7 +145,10 @@ func machine() string {
 // Run works until the context ends. It fails only when it cannot begin.
 func (a *Agent) Run(ctx context.Context) error {
 	if a.o.Config.Flags.FailOnInitError && a.serves() {
-		if _, err := a.o.Backend.Inventory(ctx); errors.Is(err, device.ErrNoDriver) {
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		_, err := a.o.Backend.Inventory(ctx)
+		cancel()
+		if errors.Is(err, device.ErrNoDriver) {
 			return fmt.Errorf("failOnInitError: %w", err)
 		}
 	}
@@ -153,7 +162,16 @@ func (a *Agent) Run(ctx context.Context) error {
 		a.takeOver(ctx)
 	}
 	run(a.followInventory)
-	run(a.publisher.Run)
+	a.o.Metrics.Serving(false)
+	decided := make(chan struct{}) // whether the agent may serve
+	run(func(ctx context.Context) {
+		select { // or what is published would change at once
+		case <-decided:
+		case <-time.After(othersWithin):
+		case <-ctx.Done():
+		}
+		a.publisher.Run(ctx)
+	})
 	run(func(ctx context.Context) {
 		if err := a.monitor.Run(ctx); err != nil && ctx.Err() == nil {
 			cancel(err)
@@ -164,9 +182,18 @@ func (a *Agent) Run(ctx context.Context) error {
 	if a.corrector != nil {
 		run(a.corrector.Run)
 	}
-	if a.plugin != nil {
-		run(a.collect)
+	if a.plugin == nil {
+		close(decided)
+	} else {
 		run(func(ctx context.Context) {
+			if why := a.awaitTurn(ctx); why != "" {
+				a.yield(why)
+				close(decided)
+				return
+			}
+			close(decided)
+			a.o.Metrics.Serving(true)
+			run(a.collect)
 			if err := a.plugin.Run(ctx); err != nil && ctx.Err() == nil {
 				cancel(err)
 			}
@@ -194,7 +221,7 @@ func (a *Agent) makeMonitor() error {
 	c := &a.o.Config.Agent
 	var err error
 	a.monitor, err = health.New(health.Options{
-		Backend: a.o.Backend, Rules: &c.Health, SampleEvery: c.SampleInterval, CallTimeout: callTimeout,
+		Backend: a.o.Backend, Rules: &c.Health, SampleEvery: c.SampleInterval, CallTimeout: sampleTimeout,
 		Tenants: a.holders.tenants, OnChange: a.healthChanged, OnCall: a.o.Metrics.Call,
 		Reset: c.Reset, Claim: a.claim, OnReset: func(r health.ResetReport) { a.o.Metrics.Reset(r.Err); a.lookSoon() },
 		Saved: saved, Boot: strings.TrimSpace(string(boot)),
@@ -208,22 +235,12 @@ func (a *Agent) saveHealth() {
 	}
 	data, err := a.monitor.Save()
 	if err == nil {
-		err = writeFile(a.healthPath(), data)
+		err = atomicfile.Write(a.healthPath(), data, 0o600, nil)
 	}
 	if err != nil {
+		a.o.Metrics.NotWritten("health")
 		a.log.Error(err, "The health of devices is not saved: after a restart it is found anew")
 	}
-}
-
-// writeFile replaces a file as a whole.
-func writeFile(path string, data []byte) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	if err := os.WriteFile(path+".new", data, 0o600); err != nil {
-		return err
-	}
-	return os.Rename(path+".new", path)
 }
 
 // healthChanged hears of each change of a device's health.
@@ -232,7 +249,7 @@ func (a *Agent) healthChanged(c health.Change) {
 		"from", c.From.State, "to", c.To.State, "reason", c.To.Reason)
 	a.o.Metrics.HealthChange(c.To.State)
 	a.publishHealth()
-	a.offer(nil)
+	a.offer()
 	a.saveHealth()
 }
 
@@ -262,7 +279,7 @@ func (a *Agent) followSamples(ctx context.Context) {
 			return
 		case <-time.After(a.o.Config.Agent.SampleInterval):
 		}
-		a.o.Metrics.Driver(a.monitor.DriverAnswers(), a.monitor.Watched())
+		a.o.Metrics.Driver(a.driverAnswers(), a.monitor.Watched())
 		var samples []device.Sample
 		for _, r := range a.monitor.Readings() {
 			if !r.Sample.At.IsZero() {
@@ -297,6 +314,21 @@ func (a *Agent) Sources() export.Sources {
 
 // Ready says whether the agent has looked at the hardware.
 func (a *Agent) Ready() bool { return a.inventory.Load() != nil || a.problem.Load() != nil }
+
+// asked is kubelet, with a metric of whether it answers.
+type asked struct {
+	*records.Kubelet
+	metrics *export.Agent
+}
+
+// List is records.Lister's.
+func (k asked) List(ctx context.Context) (records.Listing, error) {
+	out, err := k.Kubelet.List(ctx)
+	if err == nil || ctx.Err() == nil {
+		k.metrics.Kubelet(err == nil)
+	}
+	return out, err
+}
 
 func (a *Agent) recordCorrected(c records.Correction) {
 	a.o.Metrics.RecordCorrected()

@@ -42,6 +42,9 @@ func (o *flags) agents(ctx context.Context, settings *config.Config, rest *restc
 	if o.node == "" {
 		rest.QPS, rest.Burst = 1000, 2000 // it stands for many
 	}
+	reachable := export.NewReachable()
+	registry.MustRegister(reachable)
+	rest.Wrap(reachable.Watch)
 	client, err := kubernetes.NewForConfig(rest)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tangram-dev/tangram/internal/agent/device"
+	"github.com/tangram-dev/tangram/internal/agent/health"
 	"github.com/tangram-dev/tangram/internal/agent/publish"
 )
 
@@ -16,6 +17,9 @@ const (
 	inventoryEvery = time.Minute
 	inventoryRetry = 5 * time.Second
 	callTimeout    = 30 * time.Second
+	// sampleTimeout is how long one sample of all devices may take: a device that hangs
+	// holds up the telemetry of the others for that long.
+	sampleTimeout = 5 * time.Second
 )
 
 // Inventory is what the node had when it was read last; empty before that.
@@ -54,7 +58,9 @@ func (a *Agent) lookSoon() {
 func (a *Agent) readInventory(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
+	begin := time.Now()
 	inv, err := a.o.Backend.Inventory(ctx)
+	a.o.Metrics.Call("inventory", err, time.Since(begin))
 	if err != nil {
 		reason := "DriverError"
 		switch {
@@ -63,8 +69,11 @@ func (a *Agent) readInventory(ctx context.Context) error {
 		case errors.Is(err, device.ErrTimeout):
 			reason = "DriverDoesNotAnswer"
 		}
-		if a.problem.Swap(&reason) == nil {
+		if was := a.problem.Swap(&reason); was == nil || *was != reason {
 			a.log.Error(err, "The GPU driver cannot be used; it is tried again", "reason", reason)
+		}
+		if reason == "DriverDoesNotAnswer" && a.someAnswer() {
+			return err // a device that hangs is sick by itself; the others are not
 		}
 		a.o.Metrics.Driver(false, false)
 		a.publisher.SetProblem(publish.Problem{Reason: reason, Message: err.Error()})
@@ -73,12 +82,23 @@ func (a *Agent) readInventory(ctx context.Context) error {
 	if a.problem.Swap(nil) != nil {
 		a.log.Info("The GPU driver can be used again", "devices", len(inv.Devices))
 	}
-	owned := a.ownedInstances(ctx)
 	a.inventory.Store(inv)
+	owned := a.ownedInstances(ctx)
 	a.monitor.SetInventory(inv)
 	a.publisher.SetInventory(a.shown(inv, owned), owned)
-	a.offer(owned)
+	a.offer()
 	return nil
+}
+
+// driverAnswers says whether the driver answered the last question for samples, for one
+// device at least.
+func (a *Agent) driverAnswers() bool {
+	return a.monitor.DriverAnswers() && (len(a.Inventory().Devices) == 0 || a.someAnswer())
+}
+
+// someAnswer says whether a device answered the last question for samples.
+func (a *Agent) someAnswer() bool {
+	return slices.ContainsFunc(a.monitor.Readings(), func(r health.Reading) bool { return r.Err == nil && !r.Sample.At.IsZero() })
 }
 
 // shown is the inventory as the scheduler is to see it: a device that the agent does not

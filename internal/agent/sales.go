@@ -75,7 +75,7 @@ func turnsSold(c *config.Config) map[string]sharing.Turns {
 	}
 	out := map[string]sharing.Turns{}
 	for _, r := range turns.Resources {
-		out[turns.Sold(r.Name)] = sharing.Turns{Mode: mode, Replicas: r.Replicas}
+		out[turns.Sold(r.Name)] = sharing.Turns{Mode: mode, Replicas: r.Replicas, Percents: r.Percents}
 	}
 	return out
 }

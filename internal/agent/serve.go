@@ -2,10 +2,12 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -25,7 +27,7 @@ func (a *Agent) amounts() func(resource string) bool {
 	if !a.serves() || a.o.Config.Agent.SharesPerGPU == 0 {
 		return nil
 	}
-	return func(resource string) bool { return resource == names.ResourceNVIDIA }
+	return func(resource string) bool { return resource == names.ResourceNVIDIA && a.serves() }
 }
 
 // makePlugin makes what serves kubelet.
@@ -116,7 +118,7 @@ func (a *Agent) claim(uuid string) (release func(), ok bool) {
 		a.mu.Lock()
 		delete(a.claimed, uuid)
 		a.mu.Unlock()
-		a.offer(nil)
+		a.offer()
 	}, true
 }
 
@@ -140,16 +142,14 @@ func (a *Agent) unclaimed(resource string, ids []string) error {
 }
 
 // offer tells kubelet what is sold now.
-func (a *Agent) offer(owned map[string]bool) {
+func (a *Agent) offer() {
 	if a.plugin == nil || a.inventory.Load() == nil {
 		return
 	}
-	if owned == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
-		defer cancel()
-		owned = a.ownedInstances(ctx)
+	inv, owned := a.Inventory(), map[string]bool{}
+	if known := a.owned.Load(); known != nil {
+		owned = *known
 	}
-	inv := a.Inventory()
 	healthy := func(uuid string) bool {
 		a.mu.Lock()
 		claimed := a.claimed[uuid]
@@ -160,7 +160,8 @@ func (a *Agent) offer(owned map[string]bool) {
 	a.plugin.Set(grant.Offers(inv, sales(a.o.Config, a.onDemand(), inv), owned, healthy))
 }
 
-// ownedInstances are the UUIDs of MIG instances that the agent has cut.
+// ownedInstances are the UUIDs of MIG instances in the inventory that the agent has cut;
+// those it knew last where that cannot be found out.
 func (a *Agent) ownedInstances(ctx context.Context) map[string]bool {
 	out := map[string]bool{}
 	if a.sharing == nil {
@@ -168,13 +169,14 @@ func (a *Agent) ownedInstances(ctx context.Context) map[string]bool {
 	}
 	placements, err := a.sharing.Owned(ctx)
 	if err != nil {
-		a.log.Error(err, "Which MIG instances are the agent's own is not known")
+		a.log.Error(err, "Which MIG instances are the agent's own is not known; the last answer counts")
+		if known := a.owned.Load(); known != nil {
+			return *known
+		}
 		return out
 	}
-	inv, err := a.o.Backend.Inventory(ctx)
-	if err != nil {
-		return out
-	}
+	defer a.owned.Store(&out)
+	inv := a.Inventory()
 	for p := range placements { // the order does not matter
 		d := inv.Find(p.GPU)
 		if d == nil || d.MIG == nil {
@@ -192,6 +194,9 @@ func (a *Agent) ownedInstances(ctx context.Context) map[string]bool {
 // prepare makes an allocation real before its container starts.
 func (a *Agent) prepare(ctx context.Context, x device.Allocation) error {
 	err := a.sharing.Prepare(ctx, x)
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.EDQUOT) {
+		a.o.Metrics.NotWritten("allocation")
+	}
 	if slices.ContainsFunc(x.Devices, func(g device.Grant) bool { return g.Profile != "" }) {
 		a.o.Metrics.MIG("create", err)
 		a.lookSoon()
@@ -232,19 +237,34 @@ func (a *Agent) collect(ctx context.Context) {
 func (a *Agent) collectOnce(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	before := len(a.ownedInstances(ctx))
 	live, err := a.granter.Live(ctx)
 	if err != nil {
-		a.log.V(2).Info("What is held is not known; nothing is taken away", "err", err)
+		a.log.V(2).Info("What is held is not known; nothing is taken away", "err", err) // the corrector says it aloud
 		return
 	}
-	if err := a.sharing.Collect(ctx, live); err != nil {
-		a.log.Error(err, "Not everything that nobody holds could be taken away; it is tried again")
+	before, beforeErr := a.sharing.Owned(ctx)
+	err = a.sharing.Collect(ctx, live)
+	if text := errorText(err); text != a.uncollected {
+		if a.uncollected = text; text != "" {
+			a.log.Error(err, "Not everything that nobody holds could be taken away; it is tried again")
+		} else {
+			a.log.Info("Everything that nobody holds was taken away")
+		}
 	}
-	if len(a.ownedInstances(ctx)) != before {
+	if errors.Is(err, device.ErrBusy) {
+		a.o.Metrics.MIG("destroy", device.ErrBusy)
+	}
+	if after, err := a.sharing.Owned(ctx); err == nil && beforeErr == nil && len(after) < len(before) {
 		a.o.Metrics.MIG("destroy", nil)
 		a.lookSoon()
 	}
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }
 
 // migManager names who else cuts the node's devices, by its label; empty for nobody.

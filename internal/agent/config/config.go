@@ -131,14 +131,6 @@ func (r *Replicated) Find(name string) *Resource {
 	return nil
 }
 
-// Percent is the part of the device that a turn gets, by its number from 0.
-func (r *Resource) Percent(turn int) int {
-	if turn >= 0 && turn < len(r.Percents) {
-		return r.Percents[turn]
-	}
-	return 100 / max(r.Replicas, 1)
-}
-
 // Sold is the name under which a resource is sold.
 func (r *Replicated) Sold(name string) string {
 	if r != nil && r.RenameByDefault && r.Find(name) != nil {

@@ -18,8 +18,10 @@ type Allocation struct {
 type Grant struct {
 	// UUID is the GPU's, or that of a MIG instance that exists already.
 	UUID string
-	// Turn: one of several containers that take turns on the device.
-	Turn bool
+	// Turn: one of several containers that take turns on the device. Number is the
+	// turn's, from 0: turns may differ in what they get.
+	Turn   bool
+	Number int
 	// Profile and Start are of a MIG instance: its profile's name and the memory slice
 	// it begins at. With the UUID of a GPU the instance is to be made.
 	Profile string

@@ -25,6 +25,9 @@ type Agent struct {
 	allocations *prometheus.CounterVec
 	writes      *prometheus.CounterVec
 	mps, mig    *prometheus.CounterVec
+	kubelet     prometheus.Gauge
+	serving     prometheus.Gauge
+	unsaved     *prometheus.CounterVec
 	all         []prometheus.Collector
 }
 
@@ -58,6 +61,9 @@ func NewAgent(node string) *Agent {
 	a.writes = counter("tangram_agent_gpunode_writes_total", "Writes of the GPUNode, by part and by what came of them.", "part", "result")
 	a.mps = counter("tangram_agent_mps_actions_total", "Starts and stops of MPS daemons, by what came of them.", "action", "result")
 	a.mig = counter("tangram_agent_mig_actions_total", "Creations and destructions of MIG instances, by what came of them.", "action", "result")
+	a.kubelet = gauge("tangram_agent_kubelet_answering", "Whether kubelet answered the last question for the devices of pods.")
+	a.serving = gauge("tangram_agent_serving", "Whether the agent is the node's device plugin.")
+	a.unsaved = counter("tangram_agent_failed_file_writes_total", "Files that could not be written, by what they are for.", "file")
 	return a
 }
 
@@ -88,6 +94,27 @@ func (a *Agent) Driver(answers, watched bool) {
 	if a != nil {
 		a.answering.Set(number(answers))
 		a.watched.Set(number(watched))
+	}
+}
+
+// Kubelet notes whether kubelet answers.
+func (a *Agent) Kubelet(answers bool) {
+	if a != nil {
+		a.kubelet.Set(number(answers))
+	}
+}
+
+// Serving notes whether the agent is the node's device plugin.
+func (a *Agent) Serving(yes bool) {
+	if a != nil {
+		a.serving.Set(number(yes))
+	}
+}
+
+// NotWritten counts a file that could not be written: health or allocation.
+func (a *Agent) NotWritten(file string) {
+	if a != nil {
+		a.unsaved.WithLabelValues(file).Inc()
 	}
 }
 

@@ -245,7 +245,7 @@ func grants(h *records.Holding) (out []device.Grant) {
 		if err != nil {
 			continue // not one of ours
 		}
-		g := device.Grant{UUID: id.UUID, Turn: id.Kind == records.Turn}
+		g := device.Grant{UUID: id.UUID, Turn: id.Kind == records.Turn, Number: id.Turn}
 		i := slices.IndexFunc(left, func(d recordDevice) bool {
 			return d.UUID == id.UUID && (id.Kind != records.NewSlice || d.Start == id.Start)
 		})

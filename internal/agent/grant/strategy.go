@@ -92,7 +92,7 @@ func (g *Granter) answer(ctx context.Context, resource string, ids []string) (de
 	if g.o.Share != nil {
 		var devices []device.Grant
 		for _, p := range parsed {
-			devices = append(devices, device.Grant{UUID: p.UUID, Turn: p.Kind == records.Turn})
+			devices = append(devices, device.Grant{UUID: p.UUID, Turn: p.Kind == records.Turn, Number: p.Turn})
 		}
 		e, err := g.o.Share(ctx, resource, devices)
 		if err != nil {

@@ -138,13 +138,33 @@ func (p *Plugin) sweep() {
 	}
 }
 
-// socketName is the file name of a resource's socket, short enough for any directory.
-func (p *Plugin) socketName(resource string, n int) string {
-	clean := strings.Map(func(r rune) rune {
+// Served says whether another agent serves a resource here, now: one that this one takes
+// over from, during an upgrade.
+func (p *Plugin) Served(resource string) bool {
+	paths, _ := filepath.Glob(filepath.Join(p.o.Dir, fmt.Sprintf("%s%.40s-*.sock", socketPrefix, clean(resource))))
+	for _, path := range paths {
+		if strings.Contains(path, p.tag) {
+			continue
+		}
+		if conn, err := net.DialTimeout("unix", path, time.Second); err == nil {
+			conn.Close()
+			return true
+		}
+	}
+	return false
+}
+
+// clean is a resource's name as part of a file name.
+func clean(resource string) string {
+	return strings.Map(func(r rune) rune {
 		if 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '.' || r == '-' {
 			return r
 		}
 		return '_'
 	}, resource)
-	return fmt.Sprintf("%s%.40s-%s-%d.sock", socketPrefix, clean, p.tag, n)
+}
+
+// socketName is the file name of a resource's socket, short enough for any directory.
+func (p *Plugin) socketName(resource string, n int) string {
+	return fmt.Sprintf("%s%.40s-%s-%d.sock", socketPrefix, clean(resource), p.tag, n)
 }

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 
@@ -34,6 +35,21 @@ type Options struct {
 	Machine string
 	// NoLabels leaves the node's labels alone.
 	NoLabels bool
+	// Wrote hears what came of each write: of spec, status or labels. Nil for nobody.
+	Wrote func(part string, err error)
+}
+
+// observed are the options of an agent that only observes.
+func (o Options) observed() *Options {
+	o.Mode, o.Sharing, o.MIGStrategy = v1alpha1.Observing, nil, ""
+	return &o
+}
+
+// wrote tells what came of a write.
+func (o *Options) wrote(part string, err error) {
+	if o.Wrote != nil {
+		o.Wrote(part, err)
+	}
 }
 
 // Publisher keeps a node's GPUNode, labels and events equal to what it is told. The Set
@@ -87,6 +103,26 @@ func (p *Publisher) SetProblem(problem Problem) {
 		}
 		s.problem = &problem
 	})
+}
+
+// Observe tells that the agent only observes after all: another device plugin serves.
+// The reason becomes an event on the node.
+func (p *Publisher) Observe(reason string) {
+	p.set(true, func(s *state) {
+		if !s.observes {
+			p.pending = append(p.pending, notice{v1.EventTypeWarning, "GPUAgentObserves", reason})
+		}
+		s.observes = true
+		s.revision++
+	})
+}
+
+// optionsFor are the options, in a state.
+func (p *Publisher) optionsFor(s *state) *Options {
+	if s.observes {
+		return p.options.observed()
+	}
+	return &p.options
 }
 
 // NodeLabel is the value of a label of the node, as it was seen last; "" for none.

@@ -33,6 +33,8 @@ type state struct {
 	// revision counts inventories.
 	revision int
 	problem  *Problem
+	// observes: the agent does not serve, whatever its options say.
+	observes bool
 	health   map[string]Health
 	samples  map[string]device.Sample
 }

@@ -185,7 +185,7 @@ func (p *Publisher) readObject(ctx context.Context, s *state) error {
 }
 
 func (p *Publisher) create(ctx context.Context, s *state) (*unstructured.Unstructured, error) {
-	spec, _ := specOf(&p.options, s.inventory, s.owned)
+	spec, _ := specOf(p.optionsFor(s), s.inventory, s.owned)
 	want, err := toMap(&spec)
 	if err != nil {
 		return nil, err
@@ -196,6 +196,7 @@ func (p *Publisher) create(ctx context.Context, s *state) (*unstructured.Unstruc
 	o.SetName(p.options.Node)
 	o.SetOwnerReferences([]metav1.OwnerReference{p.owner()})
 	created, err := p.options.API.Create(ctx, o)
+	p.options.wrote("spec", err)
 	if err == nil {
 		p.sent, p.generation = want, created.GetGeneration()
 	}
@@ -215,7 +216,7 @@ func (p *Publisher) writeSpec(ctx context.Context, s *state) error {
 	want := old
 	if s.problem == nil && s.inventory != nil {
 		if p.spec == nil || p.revision != s.revision {
-			spec, left := specOf(&p.options, s.inventory, s.owned)
+			spec, left := specOf(p.optionsFor(s), s.inventory, s.owned)
 			known, err := toMap(&spec)
 			if err != nil {
 				return err
@@ -383,6 +384,11 @@ func (p *Publisher) patch(ctx context.Context, patch map[string]any, status bool
 		return err
 	}
 	object, err := p.options.API.Patch(ctx, p.options.Node, body, status)
+	part := "spec"
+	if status {
+		part = "status"
+	}
+	p.options.wrote(part, err)
 	if err == nil {
 		p.object = object
 	}
@@ -394,7 +400,8 @@ func (p *Publisher) writeLabels(ctx context.Context, s *state) error {
 	if p.options.NoLabels || s.problem != nil || s.inventory == nil {
 		return nil // without a driver nothing is known: what was written stays
 	}
-	labels := patchLabels(p.node, labelsOf(&p.options, s.inventory), p.options.Mode == v1alpha1.Serving, p.taken, p.wrote)
+	o := p.optionsFor(s)
+	labels := patchLabels(p.node, labelsOf(o, s.inventory), o.Mode == v1alpha1.Serving, p.taken, p.wrote)
 	if len(labels) == 0 {
 		return nil
 	}
@@ -405,6 +412,7 @@ func (p *Publisher) writeLabels(ctx context.Context, s *state) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	node, err := p.options.API.PatchNode(ctx, p.options.Node, body)
+	p.options.wrote("labels", err)
 	if err != nil {
 		p.node = nil // it may be another one by now
 		return fmt.Errorf("write labels of node %s: %w", p.options.Node, err)

@@ -108,6 +108,26 @@ func (k *Kubelet) List(ctx context.Context) (Listing, error) {
 	}
 }
 
+// Allocatable are the devices that device plugins offer to kubelet now and that are
+// healthy, by resource: those of a plugin that has ended are not among them.
+func (k *Kubelet) Allocatable(ctx context.Context) (map[string][]string, error) {
+	client, err := k.client()
+	if err != nil {
+		return nil, err
+	}
+	got, err := client.GetAllocatableResources(ctx, &podresources.AllocatableResourcesRequest{})
+	if err != nil {
+		return nil, fmt.Errorf("podresources at %s: %w", k.socket, err)
+	}
+	out := map[string][]string{}
+	for _, d := range got.GetDevices() {
+		if d != nil && len(d.DeviceIds) > 0 {
+			out[d.ResourceName] = append(out[d.ResourceName], d.DeviceIds...)
+		}
+	}
+	return out, nil
+}
+
 // Close ends the connection.
 func (k *Kubelet) Close() error {
 	k.mu.Lock()

@@ -2,6 +2,7 @@ package sharing
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/tangram-dev/tangram/internal/agent/device"
 	"github.com/tangram-dev/tangram/internal/agent/sharing/mig"
@@ -88,9 +89,25 @@ func (s *Sharing) share(a device.Allocation, k kind, find func(uuid string) (mps
 		if len(a.Devices) > sold.Replicas {
 			return gpu, out, false, fmt.Errorf("%d turns of %d on %s", len(a.Devices), sold.Replicas, uuid)
 		}
-		out.ComputeMilli, out.MemoryMiB = mps.Equal(gpu, sold.Replicas, len(a.Devices))
+		out.ComputeMilli, out.MemoryMiB = sold.parts(gpu, a.Devices)
 	}
 	return gpu, out, true, nil
+}
+
+// parts are what some turns have of a GPU together.
+func (t Turns) parts(gpu mps.GPU, turns []device.Grant) (computeMilli int, memoryMiB int64) {
+	if len(t.Percents) == 0 {
+		return mps.Equal(gpu, t.Replicas, len(turns))
+	}
+	percent := 0
+	for _, g := range turns {
+		if g.Number >= 0 && g.Number < len(t.Percents) {
+			percent += t.Percents[g.Number]
+		} else { // of settings that were changed since: the least that anybody has
+			percent += slices.Min(t.Percents)
+		}
+	}
+	return 10 * percent, gpu.MemoryMiB * int64(percent) / 100
 }
 
 // finder finds devices in an inventory.

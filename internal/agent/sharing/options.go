@@ -33,9 +33,11 @@ const (
 type Turns struct {
 	// Mode is TimeSlicing or MPS.
 	Mode Mode
-	// Replicas is how many turns each device has; needed for MPS, where each is an equal
-	// share.
+	// Replicas is how many turns each device has; needed for MPS, where each is a share.
 	Replicas int
+	// Percents are the parts of the device that turns get with MPS, of compute and memory
+	// alike, by the turn's number; one for each replica. Empty for equal parts.
+	Percents []int
 }
 
 // Options are the settings.
@@ -144,6 +146,9 @@ func (o Options) modes() (bool, error) {
 		case MPS:
 			if turns.Replicas < 2 || turns.Replicas > mps.MaxShares {
 				return false, fmt.Errorf("sharing.turns[%s].replicas: must be from 2 to %d, is %d", resource, mps.MaxShares, turns.Replicas)
+			}
+			if n := len(turns.Percents); n != 0 && n != turns.Replicas {
+				return false, fmt.Errorf("sharing.turns[%s].percents: %d values, want one for each of the %d replicas", resource, n, turns.Replicas)
 			}
 			needsMPS = true
 		default:
