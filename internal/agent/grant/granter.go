@@ -256,7 +256,9 @@ func grants(h *records.Holding) (out []device.Grant) {
 			d := left[i]
 			left = slices.Delete(left, i, i+1)
 			g.Profile, g.Start, g.MemoryMiB, g.ComputeMilli = d.MIG, d.Start, d.MemoryMiB, d.ComputeMilli
-			g.Turn = d.Turn
+			if g.Turn = d.Turn; !g.Turn {
+				g.Number = 0
+			}
 		}
 		if id.Kind == records.NewSlice {
 			g.Profile, g.Start = id.Profile, id.Start

@@ -159,7 +159,7 @@ func TestPreStart(t *testing.T) {
 		wrong  string
 	}{
 		{"whole", nil, func(n *node) { n.add("p", `{"index":1,"uuid":"GPU-b"}`, map[string]string{gpu: "1"}, "GPU-a") }, []string{"GPU-a"}, []device.Grant{{UUID: "GPU-a"}}, ""},
-		{"turn", nil, func(n *node) { n.add("p", "", map[string]string{gpu: "1"}, "GPU-a::3") }, []string{"GPU-a::3"}, []device.Grant{{UUID: "GPU-a", Turn: true}}, ""},
+		{"turn", nil, func(n *node) { n.add("p", "", map[string]string{gpu: "1"}, "GPU-a::3") }, []string{"GPU-a::3"}, []device.Grant{{UUID: "GPU-a", Turn: true, Number: 3}}, ""},
 		{"unequal amounts on two cards", byAmount, func(n *node) {
 			n.add("p", `{"index":0,"uuid":"GPU-a","memoryMiB":300,"computeMilli":300},{"index":1,"uuid":"GPU-b","memoryMiB":700,"computeMilli":700}`, map[string]string{gpu: "2", "nvidia.com/gpumem": "300"}, "GPU-a::0", "GPU-b::9")
 		}, []string{"GPU-b::9", "GPU-a::0"}, []device.Grant{{UUID: "GPU-a", MemoryMiB: 300, ComputeMilli: 300}, {UUID: "GPU-b", MemoryMiB: 700, ComputeMilli: 700}}, ""},

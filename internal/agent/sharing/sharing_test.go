@@ -363,7 +363,7 @@ func TestOptions(t *testing.T) {
 		"sharing.backend":                             func(o *Options) { o.Backend = nil },
 		"sharing.cdiDir":                              func(o *Options) { o.CDIDir = "x" },
 		"sharing.stateDir":                            func(o *Options) { o.StateDir = "x" },
-		`sharing.shares: must be "mps" or "hami"`:     func(o *Options) { o.Shares = TimeSlicing },
+		`sharing.shares: must be "mps", "hami"`:       func(o *Options) { o.Shares = "fair" },
 		"sharing.turns[nvidia.com/gpu].mode":          func(o *Options) { o.Turns = map[string]Turns{"nvidia.com/gpu": {Mode: HAMi}} },
 		"sharing.turns[nvidia.com/gpu].replicas: mus": func(o *Options) { o.Turns = map[string]Turns{"nvidia.com/gpu": {Mode: MPS, Replicas: 49}} },
 		"sharing.mig.linger":                          func(o *Options) { o.MIG.Linger = -1 },
