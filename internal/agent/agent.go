@@ -279,7 +279,11 @@ func (a *Agent) followSamples(ctx context.Context) {
 			return
 		case <-time.After(a.o.Config.Agent.SampleInterval):
 		}
-		a.o.Metrics.Driver(a.driverAnswers(), a.monitor.Watched())
+		answers := a.driverAnswers()
+		if !answers && a.problem.Load() == nil {
+			a.lookSoon() // it may be gone
+		}
+		a.o.Metrics.Driver(answers, a.monitor.Watched())
 		var samples []device.Sample
 		for _, r := range a.monitor.Readings() {
 			if !r.Sample.At.IsZero() {

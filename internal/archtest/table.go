@@ -169,6 +169,8 @@ func Table() []Row {
 			Why: "tests of the whole"},
 		{Folder: "test/node", May: set(whole, append(tests, "./test/node/...", "google.golang.org/grpc/...", "google.golang.org/grpc", "golang.org/x/sys/unix")...),
 			Why: "tests on a real kubelet: Linux namespaces, and kubelet's own protocols"},
+		{Folder: "test/agent", May: set(whole, append(tests, "google.golang.org/grpc/...", "google.golang.org/grpc")...),
+			Why: "tests of the agent in trouble: kubelet's own protocols"},
 		{Folder: "test/node/view", May: std,
 			Why: "is in a container without anything else"},
 		{Folder: "test/node/holder", May: std,

@@ -89,16 +89,29 @@ func (g *gpu) lost() error {
 }
 
 // Inventory implements device.Backend. A device that has fallen off the bus is still
-// listed, as drivers list it until they are loaded again; its samples fail.
+// listed, as drivers list it until they are loaded again; its samples fail. One that
+// hangs is listed as it was, as the back end nvml does; when all hang, so does the call.
 func (b *backend) Inventory(ctx context.Context) (inv *device.Inventory, err error) {
 	err = b.call(ctx, func(n *node) error {
 		inv = n.inventory()
 		return nil
-	})
+	}, b.node.answering()...)
 	if err != nil {
 		return nil, fmt.Errorf("read the inventory: %w", err)
 	}
 	return inv, nil
+}
+
+// answering are the devices that do not hang; none when all do, or there are none.
+func (n *node) answering() (out []*gpu) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, g := range n.gpus {
+		if !g.trouble.hang {
+			out = append(out, g)
+		}
+	}
+	return out
 }
 
 // Sample implements device.Backend.

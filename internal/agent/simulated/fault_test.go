@@ -173,10 +173,9 @@ func TestHang(t *testing.T) {
 			return err
 		}
 		for name, call := range map[string]func(context.Context) error{
-			"Inventory": func(ctx context.Context) error { _, err := b.Inventory(ctx); return err },
-			"Edits":     func(ctx context.Context) error { _, err := b.Edits(ctx, []string{inv.Devices[1].UUID}); return err },
-			"SetMIG":    func(ctx context.Context) error { return b.SetMIG(ctx, inv.Devices[1].UUID, true) },
-			"Reset":     func(ctx context.Context) error { return b.Reset(ctx, inv.Devices[1].UUID) },
+			"Edits":  func(ctx context.Context) error { _, err := b.Edits(ctx, []string{inv.Devices[1].UUID}); return err },
+			"SetMIG": func(ctx context.Context) error { return b.SetMIG(ctx, inv.Devices[1].UUID, true) },
+			"Reset":  func(ctx context.Context) error { return b.Reset(ctx, inv.Devices[1].UUID) },
 		} {
 			if err := within(call); !errors.Is(err, device.ErrTimeout) {
 				t.Errorf("%s = %v", name, err)
@@ -191,6 +190,13 @@ func TestHang(t *testing.T) {
 		}
 		if err := b.SetMIG(t.Context(), inv.Devices[0].UUID, true); err != nil {
 			t.Errorf("another device: %v", err)
+		}
+		if got := inventory(t, b); len(got.Devices) != len(inv.Devices) {
+			t.Errorf("the inventory has %d devices", len(got.Devices))
+		}
+		setFaults(t, s, "h-0", "device=all,hang")
+		if err := within(func(ctx context.Context) error { _, err := b.Inventory(ctx); return err }); !errors.Is(err, device.ErrTimeout) {
+			t.Errorf("Inventory when all hang = %v", err)
 		}
 		done := make(chan error, 1)
 		go func() { _, err := b.Inventory(context.Background()); done <- err }()
