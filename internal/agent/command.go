@@ -132,6 +132,9 @@ func (o *flags) run(ctx context.Context) error {
 	}
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	if o.node != "" {
+		stayLean()
+	}
 	agents, err := o.agents(ctx, settings, rest, registry)
 	if err != nil {
 		return err

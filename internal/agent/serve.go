@@ -39,7 +39,8 @@ func (a *Agent) makePlugin() error {
 	if c.Agent.SharesPerGPU > 0 {
 		o.Shares = map[config.Isolation]sharing.Mode{config.IsolationMPS: sharing.MPS, config.IsolationHAMi: sharing.HAMi, config.IsolationNone: sharing.TimeSlicing}[c.Agent.Isolation]
 	}
-	o.MPS.MultiUser = true
+	// Both were tried on a real GPU: docs/gpu-report.md.
+	o.MPS.MultiUser, o.MPS.ReadOnlyPipe = true, true
 	o.MPS.Hooks = mps.Hooks{
 		Died:   func(d mps.Death) { a.o.Metrics.MPS("died", d.Reason); a.daemonDied(d) },
 		Failed: func(_ string, err error) { a.o.Metrics.MPS("start", err) },

@@ -5,7 +5,8 @@
 #   test/gpu/run.sh [REPORT]   on the machine with the GPU, as root, with bin/gpu: nothing
 #                              else of the repository, no Go and no network is needed
 #
-# The GPU must be idle; it is cut with MIG and programs are made to fail on it.
+# The GPU must be idle; it is cut with MIG, shared by MPS in another compute mode, and
+# programs are made to fail on it. All that is set back. It takes about five minutes.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -13,7 +14,12 @@ build() {
 	mkdir -p bin/gpu
 	# go-nvml's header marks old functions as deprecated; they are wrapped all the same.
 	# Its functions are bound when they are first called: some compilers' default is earlier.
-	CGO_ENABLED=1 CGO_CFLAGS="-O2 -Wno-deprecated-declarations" go build -trimpath -ldflags="-s -extldflags=-Wl,-z,lazy" -o bin/gpu/probe ./test/gpu/probe
+	local flags="-s -w -extldflags=-Wl,-z,lazy"
+	export CGO_CFLAGS="-O2 -Wno-deprecated-declarations"
+	CGO_ENABLED=1 go build -trimpath -ldflags="$flags" -o bin/gpu/probe ./test/gpu/probe
+	CGO_ENABLED=1 go build -tags grpcnotrace -trimpath -ldflags="$flags" -o bin/gpu/gpu-agent ./cmd/gpu-agent
+	CGO_ENABLED=0 go build -trimpath -ldflags="-s -w" -o bin/gpu/mps ./test/gpu/mps
+	CGO_ENABLED=0 go build -trimpath -ldflags="-s -w" -o bin/gpu/agent ./test/gpu/agent
 	cc -O2 -Wall -Wextra -o bin/gpu/load test/gpu/load/load.c -ldl
 }
 
@@ -22,20 +28,15 @@ if [[ ${1:-} == build ]]; then
 	exit
 fi
 report=${1:-docs/gpu-report.md}
-[[ -x bin/gpu/probe && -x bin/gpu/load ]] || build
+[[ -x bin/gpu/probe && -x bin/gpu/load && -x bin/gpu/mps && -x bin/gpu/agent && -x bin/gpu/gpu-agent ]] || build
 sections=$(mktemp -d)
 trap 'rm -rf "$sections"' EXIT
 
+# Each writes its sections, whatever comes of it.
 status=0
 bin/gpu/probe -load bin/gpu/load -sections "$sections" || status=$?
-
-# MPS shares: bin/gpu/mps, from internal/agent/sharing, writes 60-mps.md with the help of
-# bin/gpu/load.
-if [[ -x bin/gpu/mps ]]; then
-	bin/gpu/mps -load bin/gpu/load -sections "$sections" || status=$?
-else
-	printf '## MPS\n\nNot measured in this run: bin/gpu/mps was not there.\n\n' >"$sections/60-mps.md"
-fi
+bin/gpu/mps -load bin/gpu/load -sections "$sections" || status=$?
+bin/gpu/agent -agent bin/gpu/gpu-agent -load bin/gpu/load -sections "$sections" || status=$?
 
 {
 	echo "# What the agent does on a real GPU"

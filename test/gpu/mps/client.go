@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // outcome is what the load generator reports, as far as it is used here.
@@ -101,4 +102,27 @@ func (t *trial) together(ctx context.Context, orders ...order) ([]outcome, error
 		out = append(out, c.end())
 	}
 	return out, nil
+}
+
+// problem is what a client says it lacked; empty when it ended well.
+func (o outcome) problem() string {
+	if o.Error != "" {
+		return o.Error
+	}
+	return o.Ended
+}
+
+// ask sends a command to the daemon and returns its answer, or how it failed.
+func (t *trial) ask(ctx context.Context, command string) string {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, t.control)
+	cmd.Env = append(os.Environ(), "CUDA_MPS_PIPE_DIRECTORY="+filepath.Join(t.state, t.gpu.UUID, "pipe"))
+	cmd.Stdin = strings.NewReader(command + "\n")
+	said, err := cmd.CombinedOutput()
+	answer := strings.TrimSpace(string(said))
+	if err != nil {
+		answer += fmt.Sprintf(" (%v)", err)
+	}
+	return answer
 }

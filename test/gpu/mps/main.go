@@ -1,11 +1,10 @@
-// Command mps shows on a real GPU what package internal/agent/sharing/mps promises. It
-// starts the daemon through that package, runs the load generator as its clients and
-// prints what each of them got. See ../mps.sh.
+// Command mps shows on a real GPU what package internal/agent/sharing/mps promises, and
+// writes it as a section of docs/gpu-report.md. It starts the daemon through that package
+// and runs the load generator as its clients. test/gpu/run.sh runs it.
 package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
@@ -15,34 +14,35 @@ import (
 	"time"
 
 	"github.com/tangram-dev/tangram/internal/agent/sharing/mps"
+	"github.com/tangram-dev/tangram/test/gpu/report"
 )
 
 func main() {
-	load := flag.String("load", "bin/gpu-load", "the load generator")
+	load := flag.String("load", "bin/gpu/load", "the load generator")
+	sections := flag.String("sections", "", "the folder for the report's section")
 	seconds := flag.Int("seconds", 5, "how long each measurement takes")
 	state := flag.String("state", "/run/tangram-mps-test", "folder for the daemon's pipe and log; every user must be able to reach it")
-	out := flag.String("out", "", "file for the results as JSON")
 	control := flag.String("control", "nvidia-cuda-mps-control", "the MPS control program")
 	flag.Parse()
+	if *sections == "" {
+		fmt.Fprintln(os.Stderr, "mps: -sections is missing")
+		os.Exit(2)
+	}
 
-	ctx, cancel := context.WithTimeout(context.Background(), 9*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()
-	t := &trial{load: *load, seconds: *seconds, state: *state, control: *control, results: map[string]any{}}
-	err := t.run(ctx)
-	if err != nil {
-		t.note("error", err.Error())
+	began := time.Now()
+	t := &trial{load: *load, seconds: *seconds, state: *state, control: *control, s: &report.Section{}}
+	t.s.Printf("## MPS\n")
+	if err := t.run(ctx); err != nil {
+		t.s.Check(false, "the step ended: %v", err)
 	}
-	t.note("failed", t.failed)
-	if *out != "" {
-		data, encodeErr := json.MarshalIndent(t.results, "", "  ")
-		if encodeErr == nil {
-			encodeErr = os.WriteFile(*out, append(data, '\n'), 0o644)
-		}
-		if encodeErr != nil {
-			fmt.Fprintln(os.Stderr, encodeErr)
-		}
+	fmt.Fprintf(os.Stderr, "mps: %d checks, %d failed, %s\n", t.s.Checks, t.s.Failed, time.Since(began).Round(time.Millisecond))
+	if err := t.s.Save(*sections, "60-mps"); err != nil {
+		fmt.Fprintln(os.Stderr, "mps:", err)
+		os.Exit(1)
 	}
-	if err != nil || len(t.failed) > 0 {
+	if t.s.Failed > 0 {
 		os.Exit(1)
 	}
 }
@@ -55,26 +55,8 @@ type trial struct {
 	manager              *mps.Manager
 	died                 chan mps.Death
 	ready                chan string
-	results              map[string]any
-	failed               []string // what was not as promised
-}
-
-// note keeps a result and prints it.
-func (t *trial) note(key string, value any) {
-	t.results[key] = value
-	data, err := json.Marshal(value)
-	if err != nil {
-		data = []byte(fmt.Sprint(value))
-	}
-	fmt.Printf("%-28s %s\n", key, data)
-}
-
-// expect notes what was not as promised.
-func (t *trial) expect(ok bool, promise string) {
-	if !ok {
-		t.failed = append(t.failed, promise)
-		fmt.Printf("%-28s %s\n", "NOT AS PROMISED", promise)
-	}
+	s                    *report.Section
+	alone                float64 // TFLOP/s of a client without MPS and without others
 }
 
 // discover finds the first GPU.
@@ -93,7 +75,6 @@ func (t *trial) discover(ctx context.Context) error {
 		return err
 	}
 	t.gpu = mps.GPU{UUID: fields[0], MemoryMiB: memory}
-	t.note("gpu", fields)
 	return nil
 }
 

@@ -9,20 +9,21 @@ import (
 	"syscall"
 
 	"github.com/tangram-dev/tangram/internal/agent/device"
+	"github.com/tangram-dev/tangram/test/gpu/report"
 )
 
 // container runs load where nothing of the machine is seen but what the back end's edits
 // hand out.
-func (p *probe) container(s *section) error {
+func (p *probe) container(s *report.Section) error {
 	edits, err := p.backend.Edits(p.ctx, []string{p.gpu.UUID})
 	if err != nil {
 		return err
 	}
-	s.printf("An empty root folder with the C library, the CUDA program and nothing but what `Edits` lists:")
-	s.printf("%d device nodes, %d mounts, %d hooks; environment %v.\n", len(edits.Nodes), len(edits.Mounts), len(edits.Hooks), edits.Env)
-	s.printf("```\n%s\n```\n", strings.Join(nodePaths(edits), "\n"))
+	s.Printf("An empty root folder with the C library, the CUDA program and nothing but what `Edits` lists:")
+	s.Printf("%d device nodes, %d mounts, %d hooks; environment %v.\n", len(edits.Nodes), len(edits.Mounts), len(edits.Hooks), edits.Env)
+	s.Printf("```\n%s\n```\n", strings.Join(nodePaths(edits), "\n"))
 	r, err := p.contained(edits, "-seconds", "0.5")
-	s.check(err == nil && r.Devices == 1 && r.SMs == p.gpu.SMs, "the program there sees %d device (%s) with %d SMs; error: %v", r.Devices, r.Name, r.SMs, err)
+	s.Check(err == nil && r.Devices == 1 && r.SMs == p.gpu.SMs, "the program there sees %d device (%s) with %d SMs; error: %v", r.Devices, r.Name, r.SMs, err)
 	return nil
 }
 

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/tangram-dev/tangram/test/gpu/report"
 )
 
 // calls counts calls of the driver by function.
@@ -65,13 +67,13 @@ func processorTime() time.Duration {
 }
 
 // cost measures what sampling and discovery take.
-func (p *probe) cost(s *section) error {
-	s.printf("One after the other, on an idle device.")
+func (p *probe) cost(s *report.Section) error {
+	s.Printf("One after the other, on an idle device.")
 	share, err := p.measure(s, 200)
 	if err != nil {
 		return err
 	}
-	s.check(share < 0.01, "under 1 %% of a core at 8 GPUs and a sample every 10 s")
+	s.Check(share < 0.01, "under 1 %% of a core at 8 GPUs and a sample every 10 s")
 	const rounds = 20
 	began, used := time.Now(), processorTime()
 	for range rounds {
@@ -79,16 +81,16 @@ func (p *probe) cost(s *section) error {
 			return err
 		}
 	}
-	s.printf("\nOne inventory: %s of a processor, %s by the clock.", (processorTime()-used)/rounds, time.Since(began)/rounds)
+	s.Printf("\nOne inventory: %s of a processor, %s by the clock.", (processorTime()-used)/rounds, time.Since(began)/rounds)
 	if status, err := os.ReadFile("/proc/self/status"); err == nil {
-		s.printf("Resident memory of this program, the driver's library included: %s.", line(strings.ReplaceAll(string(status), "\t", " "), "VmRSS"))
+		s.Printf("Resident memory of this program, the driver's library included: %s.", line(strings.ReplaceAll(string(status), "\t", " "), "VmRSS"))
 	}
 	return nil
 }
 
 // measure takes samples and says what each took, of this process and of the wall clock. It
 // returns the share of a core at 8 GPUs and a sample every 10 s.
-func (p *probe) measure(s *section, rounds int) (float64, error) {
+func (p *probe) measure(s *report.Section, rounds int) (float64, error) {
 	p.calls.reset()
 	began, used := time.Now(), processorTime()
 	for range rounds {
@@ -100,23 +102,23 @@ func (p *probe) measure(s *section, rounds int) (float64, error) {
 	wall, each := time.Since(began)/count, (processorTime()-used)/count
 	byCall := p.calls.reset()
 	eight := 8 * each.Seconds()
-	s.printf("\nOne sample, of %d: %s of a processor, %s by the clock. For 8 GPUs that is %.2f %% of a core", rounds, each, wall, eight/10*100)
-	s.printf("at a sample every 10 s and %.1f %% at one every second.", eight*100)
-	s.printf("\nThe calls that take longest, of %d in a sample:", total(byCall)/rounds)
-	s.table("function", "calls in a sample", "mean", "answered with an error")
+	s.Printf("\nOne sample, of %d: %s of a processor, %s by the clock. For 8 GPUs that is %.2f %% of a core", rounds, each, wall, eight/10*100)
+	s.Printf("at a sample every 10 s and %.1f %% at one every second.", eight*100)
+	s.Printf("\nThe calls that take longest, of %d in a sample:", total(byCall)/rounds)
+	s.Table("function", "calls in a sample", "mean", "answered with an error")
 	var lacking []string
 	for i, t := range byCall {
 		if i < 6 {
-			s.row("`"+t.name+"`", fmt.Sprintf("%.1f", float64(t.count)/float64(rounds)), (t.took / time.Duration(t.count)).Round(100*time.Nanosecond).String(), fmt.Sprint(t.failed))
+			s.Row("`"+t.name+"`", fmt.Sprintf("%.1f", float64(t.count)/float64(rounds)), (t.took / time.Duration(t.count)).Round(100*time.Nanosecond).String(), fmt.Sprint(t.failed))
 		}
 		if t.failed == t.count {
 			lacking = append(lacking, "`"+t.name+"`")
 		}
 	}
 	if len(lacking) > 0 {
-		s.printf("\nNever answered: %s.", strings.Join(lacking, ", "))
+		s.Printf("\nNever answered: %s.", strings.Join(lacking, ", "))
 	}
-	s.printf("")
+	s.Printf("")
 	return eight / 10, nil
 }
 

@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"os"
 	"strings"
+
+	"github.com/tangram-dev/tangram/test/gpu/report"
 )
 
 // discovery compares the inventory with nvidia-smi and with what CUDA says.
-func (p *probe) discovery(s *section) error {
+func (p *probe) discovery(s *report.Section) error {
 	inv, err := p.backend.Inventory(p.ctx)
 	if err != nil {
 		return err
@@ -39,10 +41,10 @@ func (p *probe) discovery(s *section) error {
 		serial = ""
 	}
 
-	s.printf("Every field of the inventory, for the machine's first GPU.")
-	s.table("field", "agent", "other source", "source", "")
+	s.Printf("Every field of the inventory, for the machine's first GPU.")
+	s.Table("field", "agent", "other source", "source", "")
 	same := func(field string, agent any, other, source string) {
-		s.row(field, fmt.Sprintf("`%v`", agent), "`"+other+"`", source, s.count(fmt.Sprint(agent) == other))
+		s.Row(field, fmt.Sprintf("`%v`", agent), "`"+other+"`", source, s.Count(fmt.Sprint(agent) == other))
 	}
 	same("devices", len(inv.Devices), smi["count"], "nvidia-smi")
 	same("driver", inv.Driver, smi["driver_version"], "nvidia-smi")
@@ -61,7 +63,7 @@ func (p *probe) discovery(s *section) error {
 	same("PCI device", d.PCIDeviceID, strings.ToLower(smi["pci.device_id"]), "nvidia-smi")
 	same("PCIe generation", d.PCIeGen, smi["pcie.link.gen.gpumax"], "nvidia-smi")
 	same("PCIe lanes", d.PCIeWidth, smi["pcie.link.width.max"], "nvidia-smi")
-	s.row("NUMA node", fmt.Sprintf("`%d`", d.NUMA), "`"+numa+"`", "sysfs; where it says -1, the driver", s.count(fmt.Sprint(d.NUMA) == numa || numa == "-1"))
+	s.Row("NUMA node", fmt.Sprintf("`%d`", d.NUMA), "`"+numa+"`", "sysfs; where it says -1, the driver", s.Count(fmt.Sprint(d.NUMA) == numa || numa == "-1"))
 	links, _ := p.smi("nvlink", "-s", "-i", d.UUID)
 	same("NVLinks", d.NVLinks, fmt.Sprint(strings.Count(links, "Link ")), "nvidia-smi nvlink -s")
 	fabric := line(long, "ClusterUUID")
@@ -71,11 +73,11 @@ func (p *probe) discovery(s *section) error {
 		fabric += "." + line(long, "CliqueId")
 	}
 	same("fabric", d.Fabric, fabric, "nvidia-smi -q")
-	s.row("pairs of devices", fmt.Sprintf("`%v`", inv.Links), "", "one GPU has none", "")
+	s.Row("pairs of devices", fmt.Sprintf("`%v`", inv.Links), "", "one GPU has none", "")
 	if d.MIG == nil {
-		s.check(true, "the device has no MIG")
+		s.Check(true, "the device has no MIG")
 		return nil
 	}
-	s.printf("\nWith MIG off the driver already lists %d profiles; they are compared in the section on MIG.", len(d.MIG.Profiles))
+	s.Printf("\nWith MIG off the driver already lists %d profiles; they are compared in the section on MIG.", len(d.MIG.Profiles))
 	return nil
 }

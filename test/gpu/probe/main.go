@@ -19,6 +19,7 @@ import (
 
 	"github.com/tangram-dev/tangram/internal/agent/device"
 	"github.com/tangram-dev/tangram/internal/agent/nvml"
+	"github.com/tangram-dev/tangram/test/gpu/report"
 )
 
 // probe is one run.
@@ -81,24 +82,24 @@ func run(ctx context.Context, load, sections string, reset bool) (failed int, er
 
 	for _, step := range []struct {
 		file, title string
-		write       func(*section) error
+		write       func(*report.Section) error
 	}{
 		{"10-discovery", "Discovery", p.discovery},
 		{"20-telemetry", "Telemetry", p.telemetry},
 		{"30-cost", "What sampling costs", p.cost},
 		{"40-container", "What a container gets", p.container},
 		{"50-mig", "MIG", p.mig},
-		{"70-health", "Health", func(s *section) error { return p.health(s, stop) }},
+		{"80-health", "Health", func(s *report.Section) error { return p.health(s, stop) }},
 	} {
 		began := time.Now()
-		s := &section{}
-		s.printf("## %s\n", step.title)
+		s := &report.Section{}
+		s.Printf("## %s\n", step.title)
 		if err := step.write(s); err != nil {
-			s.check(false, "the step ended: %v", err)
+			s.Check(false, "the step ended: %v", err)
 		}
-		p.failed += s.failed
-		fmt.Fprintf(os.Stderr, "probe: %s: %d checks, %d failed, %s\n", step.title, s.checks, s.failed, time.Since(began).Round(time.Millisecond))
-		if err := s.save(sections, step.file); err != nil {
+		p.failed += s.Failed
+		fmt.Fprintf(os.Stderr, "probe: %s: %d checks, %d failed, %s\n", step.title, s.Checks, s.Failed, time.Since(began).Round(time.Millisecond))
+		if err := s.Save(sections, step.file); err != nil {
 			return p.failed, err
 		}
 	}

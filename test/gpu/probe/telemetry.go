@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tangram-dev/tangram/internal/agent/device"
+	"github.com/tangram-dev/tangram/test/gpu/report"
 )
 
 // compared is one sampled value, with nvidia-smi's name for it and by how much the two
@@ -51,9 +52,9 @@ var values = []compared{
 }
 
 // telemetry compares every sampled value with nvidia-smi, idle and under load.
-func (p *probe) telemetry(s *section) error {
-	s.printf("A sample, nvidia-smi, another sample: nvidia-smi's value must lie between the two samples'")
-	s.printf("or be off by no more than the column says, which is what the value moves by itself.")
+func (p *probe) telemetry(s *report.Section) error {
+	s.Printf("A sample, nvidia-smi, another sample: nvidia-smi's value must lie between the two samples'")
+	s.Printf("or be off by no more than the column says, which is what the value moves by itself.")
 	for _, load := range []bool{false, true} {
 		title := "Idle"
 		if load {
@@ -66,7 +67,7 @@ func (p *probe) telemetry(s *section) error {
 			<-j.ready
 			time.Sleep(2500 * time.Millisecond) // the driver averages over a second and more
 		}
-		s.printf("\n### %s", title)
+		s.Printf("\n### %s", title)
 		if err := p.compare(s); err != nil {
 			return err
 		}
@@ -82,7 +83,7 @@ func (p *probe) sample() (device.Sample, error) {
 	return samples[0], samples[0].Err
 }
 
-func (p *probe) compare(s *section) error {
+func (p *probe) compare(s *report.Section) error {
 	before, err := p.sample()
 	if err != nil {
 		return err
@@ -99,13 +100,13 @@ func (p *probe) compare(s *section) error {
 	if err != nil {
 		return err
 	}
-	s.table("value", "agent before", "nvidia-smi", "agent after", "may be off by", "")
+	s.Table("value", "agent before", "nvidia-smi", "agent after", "may be off by", "")
 	for _, v := range values {
 		a, ok := before.Values[v.field]
 		b := after.Values[v.field]
 		text := smi[v.smi]
 		if absent := strings.Contains(text, "N/A") || strings.Contains(text, "Not Supported"); absent || !ok {
-			s.row(v.name, shown(a, ok), text, shown(b, ok), "", s.count(absent != ok))
+			s.Row(v.name, shown(a, ok), text, shown(b, ok), "", s.Count(absent != ok))
 			continue
 		}
 		c, err := parse(text)
@@ -113,21 +114,21 @@ func (p *probe) compare(s *section) error {
 			return fmt.Errorf("%s: %w", v.smi, err)
 		}
 		within := c >= min(a, b)-v.slack && c <= max(a, b)+v.slack
-		s.row(v.name, shown(a, true), shown(c, true), shown(b, true), shown(v.slack, true), s.count(within))
+		s.Row(v.name, shown(a, true), shown(c, true), shown(b, true), shown(v.slack, true), s.Count(within))
 	}
 	long, err := p.smi("-i", p.gpu.UUID, "-q")
 	if err != nil {
 		return err
 	}
 	replays := line(long, "Replays Since Reset")
-	s.row("PCIe replays", shown(before.Values[device.PCIeReplays], true), replays, shown(after.Values[device.PCIeReplays], true), "0",
-		s.count(replays == shown(after.Values[device.PCIeReplays], true)))
+	s.Row("PCIe replays", shown(before.Values[device.PCIeReplays], true), replays, shown(after.Values[device.PCIeReplays], true), "0",
+		s.Count(replays == shown(after.Values[device.PCIeReplays], true)))
 	recovery := line(long, "GPU Recovery Action")
 	agent := string(after.Recovery)
 	if agent == "" {
 		agent = "None"
 	}
-	s.row("recovery action", agent, recovery, agent, "", s.count(strings.EqualFold(agent, recovery)))
+	s.Row("recovery action", agent, recovery, agent, "", s.Count(strings.EqualFold(agent, recovery)))
 
 	// nvidia-smi does not show the energy counter, which the driver moves several times a
 	// second; its growth must be the power.
@@ -139,21 +140,21 @@ func (p *probe) compare(s *section) error {
 	joules := (later.Values[device.Energy] - before.Values[device.Energy]) / 1000
 	mean := joules / later.At.Sub(before.At).Seconds()
 	between := (before.Values[device.Power] + later.Values[device.Power]) / 2
-	s.row("energy's growth, W", shown(mean, true), "power of the samples", shown(between, true), "15 %", s.count(math.Abs(mean-between) < 0.15*between+10))
+	s.Row("energy's growth, W", shown(mean, true), "power of the samples", shown(between, true), "15 %", s.Count(math.Abs(mean-between) < 0.15*between+10))
 
 	up, _ := p.smi("nvlink", "-s", "-i", p.gpu.UUID)
 	active := len(regexp.MustCompile(`Link \d+: [0-9.]+ GB/s`).FindAllString(up, -1))
 	_, have := after.Values[device.NVLinksActive]
-	s.row("NVLinks active", shown(before.Values[device.NVLinksActive], have), fmt.Sprint(active), shown(after.Values[device.NVLinksActive], have), "0",
-		s.count(int(after.Values[device.NVLinksActive]) == active))
+	s.Row("NVLinks active", shown(before.Values[device.NVLinksActive], have), fmt.Sprint(active), shown(after.Values[device.NVLinksActive], have), "0",
+		s.Count(int(after.Values[device.NVLinksActive]) == active))
 	for _, f := range []struct {
 		field device.Field
 		name  string
 	}{{device.NVLinkBandwidth, "NVLink bytes moved"}, {device.NVLinkErrors, "NVLink errors"}} {
 		v, have := after.Values[f.field]
-		s.row(f.name, shown(v, have), "not in nvidia-smi's queries", "", "", "")
+		s.Row(f.name, shown(v, have), "not in nvidia-smi's queries", "", "", "")
 	}
-	s.printf("\nThrottle reasons: %v.", after.Throttle)
+	s.Printf("\nThrottle reasons: %v.", after.Throttle)
 
 	apps, err := p.smi("-i", p.gpu.UUID, "--query-compute-apps=pid,used_memory", "--format=csv,noheader,nounits")
 	if err != nil {
@@ -163,9 +164,9 @@ func (p *probe) compare(s *section) error {
 	for _, process := range after.Processes {
 		lines = append(lines, fmt.Sprintf("%d, %d", process.PID, process.MemoryMiB))
 	}
-	s.check(strings.TrimSpace(apps) == strings.Join(lines, "\n"), "processes and their memory in MiB: agent %q, nvidia-smi %q", strings.Join(lines, "; "), strings.ReplaceAll(strings.TrimSpace(apps), "\n", "; "))
+	s.Check(strings.TrimSpace(apps) == strings.Join(lines, "\n"), "processes and their memory in MiB: agent %q, nvidia-smi %q", strings.Join(lines, "; "), strings.ReplaceAll(strings.TrimSpace(apps), "\n", "; "))
 	for _, process := range after.Processes {
-		s.check(process.SMPercent > 50, "process %d had %d %% of the SMs' time", process.PID, process.SMPercent)
+		s.Check(process.SMPercent > 50, "process %d had %d %% of the SMs' time", process.PID, process.SMPercent)
 	}
 	return nil
 }

@@ -102,6 +102,13 @@ func (c control) limit(ctx context.Context, l limits) error {
 	if set, err := strconv.ParseFloat(answer, 64); err == nil && math.Abs(set*10-float64(l.milli)) > 5 {
 		return fmt.Errorf("MPS control: percentage is %s after setting %s", answer, percent(l.milli))
 	}
+	if answer, err = c.ask(ctx, "get_default_device_pinned_mem_limit 0"); err != nil {
+		return err
+	}
+	// It answers in whole G, rounded down.
+	if set, ok := parseMemoryLimit("0=" + answer); ok && (set > l.memoryMiB || set <= l.memoryMiB-1024) {
+		return fmt.Errorf("MPS control: memory limit is %s after setting %dM", answer, l.memoryMiB)
+	}
 	return nil
 }
 

@@ -70,6 +70,7 @@ type fake struct {
 	clients  []int
 	settings []string // commands that set something, in order
 	percent  string
+	memory   string
 }
 
 func fakeDaemon(pipe string) int {
@@ -82,7 +83,7 @@ func fakeDaemon(pipe string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	f := &fake{pipe: pipe, percent: "100.0"}
+	f := &fake{pipe: pipe, percent: "100.0", memory: "100000G"}
 	f.settings = append(f.settings, "started "+strings.Join(os.Args[1:], " ")+" for "+os.Getenv("CUDA_VISIBLE_DEVICES"))
 	if err := os.WriteFile(filepath.Join(pipe, pidFile), []byte(strconv.Itoa(os.Getpid())), 0o644); err != nil {
 		return 1
@@ -134,6 +135,17 @@ func (f *fake) answer(words []string) string {
 			return "permission denied"
 		}
 		f.percent = words[1] + ".0"
+		f.settings = append(f.settings, line)
+		return f.percent
+	case "get_default_device_pinned_mem_limit":
+		return f.memory
+	case "set_default_device_pinned_mem_limit":
+		if behaviour(f.pipe) == "generous" {
+			return "100000G"
+		}
+		if mib, err := strconv.Atoi(strings.TrimSuffix(words[2], "M")); err == nil {
+			f.memory = fmt.Sprintf("%dG", mib/1024) // so answers driver 580
+		}
 	case "get_client_list":
 		var out []string
 		for _, client := range f.clients {
@@ -149,8 +161,13 @@ func (f *fake) answer(words []string) string {
 	case "terminate_client":
 		if behaviour(f.pipe) != "immortal" {
 			pid, _ := strconv.Atoi(words[2])
+			if !slices.Contains(f.clients, pid) {
+				return fmt.Sprintf("Invalid process %d!\n1", pid)
+			}
 			f.clients = slices.DeleteFunc(f.clients, func(client int) bool { return client == pid })
 		}
+		f.settings = append(f.settings, line)
+		return "0"
 	case "quit":
 		if behaviour(f.pipe) == "deaf" {
 			return ""

@@ -323,12 +323,19 @@ func TestRefuses(t *testing.T) {
 
 // A daemon that does not take its limits serves nobody.
 func TestLimitNotTaken(t *testing.T) {
-	n := newNode(t)
-	n.behave("GPU-a", "stubborn")
-	m := n.manager()
-	go func() { _, _ = m.Add(t.Context(), gpu, share("a", 500, 1000)) }()
-	if err := receive(t, n.failed, "failure"); !strings.Contains(err.Error(), "percentage is 100.0 after setting 50") {
-		t.Errorf("failure %v", err)
+	for behaviour, says := range map[string]string{
+		"stubborn": "percentage is 100.0 after setting 50",
+		"generous": "memory limit is 100000G after setting 1000M",
+	} {
+		t.Run(behaviour, func(t *testing.T) {
+			n := newNode(t)
+			n.behave("GPU-a", behaviour)
+			m := n.manager()
+			go func() { _, _ = m.Add(t.Context(), gpu, share("a", 500, 1000)) }()
+			if err := receive(t, n.failed, "failure"); !strings.Contains(err.Error(), says) {
+				t.Errorf("failure %v, want %q", err, says)
+			}
+		})
 	}
 }
 
