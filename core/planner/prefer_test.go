@@ -51,3 +51,35 @@ func TestPreferredLevel(t *testing.T) {
 		t.Error("no place without a group")
 	}
 }
+
+// TestMeasuredNodesOfOneBucket: nodes that are alike but for what was measured on them
+// are told apart, also when the cost to the fleet does not count.
+func TestMeasuredNodesOfOneBucket(t *testing.T) {
+	only := func(o score.Objective) (w score.Weights) { w[o] = 100; return w }
+	hot := model.Telemetry{Temperature: model.Measured(85), Power: model.Measured(390), Utilization: model.Measured(95), MemoryUsed: model.Measured(70000)}
+	cool := model.Telemetry{Temperature: model.Measured(40), Power: model.Measured(60), Utilization: model.Measured(0), MemoryUsed: model.Measured(0)}
+	for name, w := range map[string]score.Weights{
+		"all": score.DefaultWeights(), "temperature": only(score.Temperature), "power": only(score.Power),
+		"utilization": only(score.LiveUtilization), "memory": only(score.LiveMemory),
+	} {
+		for _, placement := range []model.Placement{model.Auto, model.Spread} {
+			for want := range 3 {
+				l := ledger.New()
+				for i := range 3 {
+					id := fmt.Sprintf("n%d", i)
+					_ = l.SetNode(coretest.Node(id).GPUs(2, "A100-80GB").Build())
+					reading := hot
+					if i == want {
+						reading = cool
+					}
+					l.SetTelemetry(model.NodeID(id), []model.Telemetry{reading, reading})
+				}
+				r := coretest.Request(1)
+				r.NodePlacement = placement
+				if c, ok := planner.New(l).Best(r, w); !ok || c.Node != model.NodeID(fmt.Sprintf("n%d", want)) {
+					t.Errorf("%s, placement %v: chose %s, cool is n%d", name, placement, c.Node, want)
+				}
+			}
+		}
+	}
+}

@@ -69,30 +69,85 @@ func (p *Planner) knowsAll(r *model.Request) bool {
 }
 
 // surveyed evaluates every bucket of nodes and yields those that fit, ranked by the
-// other objectives; among equals the fuller first, or the emptier for Spread.
+// other objectives; among equals the fuller first, or the emptier for Spread. Where nodes
+// of one bucket differ, the first ones of each are judged for themselves.
 func (p *Planner) surveyed(r *model.Request, w score.Weights, give func(Candidate) bool) {
 	survey := place.Ask(p.ledger, r)
 	b := p.bound(r, w)
-	costs := make(map[model.NodeID]int64, len(survey.Groups))
-	for _, g := range survey.Groups {
-		v, _ := p.ledger.View(g.First)
-		grant, _ := p.Fit(r, v)
-		costs[g.First] = b.otherCost(w, score.Rate(r, v, grant.Set))
+	alone := 0 // how many of each bucket are judged for themselves
+	if p.differ(r, w) {
+		alone = max(1, lookahead/max(1, len(survey.Groups)))
 	}
-	slices.SortStableFunc(survey.Groups, func(x, y place.Group) int {
-		fuller := cmp.Compare(y.Used, x.Used)
+	var runs []run
+	for i := range survey.Groups {
+		g := &survey.Groups[i]
+		rest := run{group: g, node: g.First, from: alone, cost: p.survey(r, w, b, g.First)}
+		n := 0
+		for id := range g.Nodes() {
+			if n == alone {
+				runs = append(runs, rest)
+				break
+			}
+			n++
+			runs = append(runs, run{group: g, node: id, single: true, cost: p.survey(r, w, b, id)})
+		}
+	}
+	slices.SortStableFunc(runs, func(x, y run) int {
+		fuller := cmp.Compare(y.group.Used, x.group.Used)
 		if r.NodePlacement == model.Spread {
 			fuller = -fuller
 		}
-		return cmp.Or(cmp.Compare(costs[x.First], costs[y.First]), fuller, cmp.Compare(x.First, y.First))
+		return cmp.Or(cmp.Compare(x.cost, y.cost), fuller, cmp.Compare(x.node, y.node))
 	})
-	for _, g := range survey.Groups {
-		for id := range g.Nodes() {
+	for _, run := range runs {
+		for id := range run.nodes() {
 			v, _ := p.ledger.View(id)
 			if !v.Covers(r) {
 				continue
 			}
 			if grant, refusal := p.Fit(r, v); refusal == nil && !give(Candidate{id, grant}) {
+				return
+			}
+		}
+	}
+}
+
+// survey is what a node costs a request, without what it costs the fleet.
+func (p *Planner) survey(r *model.Request, w score.Weights, b bound, id model.NodeID) int64 {
+	v, _ := p.ledger.View(id)
+	grant, _ := p.Fit(r, v)
+	return b.otherCost(w, score.Rate(r, v, grant.Set))
+}
+
+// differ says whether nodes of one bucket can be of different worth to a request:
+// measurements and domains are not part of buckets.
+func (p *Planner) differ(r *model.Request, w score.Weights) bool {
+	for o := range score.NumObjectives {
+		if basis := o.Basis(); w[o] > 0 && (basis == score.OfTelemetry || basis == score.OfGroup) && p.varies(r, o) {
+			return true
+		}
+	}
+	return false
+}
+
+// run are nodes of a group of which the same is known: one, or all but the first ones.
+type run struct {
+	group  *place.Group
+	node   model.NodeID
+	single bool
+	from   int
+	cost   int64
+}
+
+func (x *run) nodes() iter.Seq[model.NodeID] {
+	return func(yield func(model.NodeID) bool) {
+		if x.single {
+			yield(x.node)
+			return
+		}
+		n := 0
+		for id := range x.group.Nodes() {
+			if n++; n > x.from && !yield(id) {
 				return
 			}
 		}

@@ -116,7 +116,7 @@ func measured[T int32 | int64](p *T) int {
 // tenant starts a share on a node that keeps it busy to some percent.
 func (w *world) tenant(name, node string, percent int) {
 	w.t.Helper()
-	w.create(pod(name, 0, asking(map[string]string{"nvidia.com/gpu": "1", "nvidia.com/gpumem": "30000"}), func(p *v1.Pod) {
+	w.create(pod(name, 0, asking(map[string]string{"nvidia.com/gpu": "1", "nvidia.com/gpumem": "30000", "nvidia.com/gpucores": "90"}), func(p *v1.Pod) {
 		p.Spec.SchedulerName = "power"
 		p.Spec.NodeSelector = map[string]string{v1.LabelHostname: node}
 		p.Annotations[names.AnnotationSimulatedUtilization] = fmt.Sprint(percent)
@@ -182,7 +182,7 @@ func TestLiveScores(t *testing.T) {
 		t.Helper()
 		w.eventually(busy+" is busy and hot, "+idle+" is not", 40*time.Second, func() (bool, string) {
 			x, y := w.reading(busy), w.reading(idle)
-			return x.utilization > 80 && y.utilization < 10 && x.power > y.power+100 && x.temperature > y.temperature+15 &&
+			return x.utilization > 70 && y.utilization < 10 && x.power > y.power+100 && x.temperature > y.temperature+15 &&
 				x.memory >= 30000 && y.memory >= 30000, fmt.Sprintf("busy %+v, idle %+v", x, y)
 		})
 		t.Logf("busy %+v, idle %+v", w.reading(busy), w.reading(idle))
