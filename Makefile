@@ -47,7 +47,7 @@ help: ## Show this list.
 ##@ Use:
 
 .PHONY: build
-build: controlplane node tangram ## Build every program into bin/ that is missing or out of date.
+build: controlplane tangram ## Build every program into bin/ that is missing or out of date.
 
 .PHONY: up
 up: build ## Start a local cluster with simulated GPUs; ARGS="--demo" adds workloads.
@@ -77,7 +77,7 @@ unit: ## Run the tests that need no cluster.
 	$(GOTEST_RACE) $(CONCURRENT)
 
 .PHONY: e2e
-e2e: build ## Run the end-to-end tests on a real control plane.
+e2e: build node ## Run the end-to-end tests on a real control plane.
 	$(GOTEST_RACE) -count=1 -p 1 -timeout 25m $(E2E)
 	@# Alone: its time limits are not for a machine that runs another cluster.
 	$(GOTEST_RACE) -count=1 -timeout 10m $(CHAOS)

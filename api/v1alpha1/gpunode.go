@@ -261,9 +261,9 @@ type MIG struct {
 	// +optional
 	Enabled bool `json:"enabled,omitempty"`
 
-	// Instances are the cuts that exist. When somebody else than the agent has cut the
-	// device and keeps it so, pods get these and no others, and the device is not sold
-	// whole or shared.
+	// Instances are the cuts that exist. When an administrator or
+	// another program has cut the device, pods get these and no others, and the device is
+	// not sold whole or shared.
 	//
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8

@@ -86,6 +86,8 @@ type Engine struct {
 	suspension suspension
 	vetoes     vetoes
 	timers     timers
+	// counted is the excess as of the last CountFleet; nil before.
+	counted *ledger.Excess
 	// apart counts roles that keep others off their nodes, affine those with rules about
 	// other holders.
 	apart, affine int

@@ -96,7 +96,7 @@ func (e *Engine) Alternatives(h model.HolderID, t Ticket, limit int) []model.Nod
 // Contested are the claims on a node whose records cannot be honoured.
 func (e *Engine) Contested(node model.NodeID) []ledger.Contested { return e.ledger.Contested(node) }
 
-// Standing is what a holder's right to the devices it names is founded on.
+// Standing decides whether a holder keeps a device that another claim names too.
 func (e *Engine) Standing(h model.HolderID) ledger.Standing {
 	_, c, _ := e.ledger.Claim(h)
 	return c.Standing
@@ -136,9 +136,10 @@ func (e *Engine) Confirmed() string {
 // Audit checks the ledger's invariants.
 func (e *Engine) Audit() error { return e.ledger.Audit() }
 
-// total is what queues share: the CPUs and memory of all nodes, their healthy devices, and
-// whatever else members hold and are charged for. A device that failed under a pod, or a
-// node that is gone, must not make the others wait for what that pod is charged.
+// total is what queues share: the CPUs and memory of all nodes, their devices that are
+// healthy or held, and what is held beyond that. A device that failed under a pod, or more
+// pods on a node than it has devices, must not make the others wait for what these pods are
+// charged.
 func (e *Engine) total() map[arbiter.Resource]int64 {
 	out := map[arbiter.Resource]int64{}
 	for id := range e.ledger.Nodes() { // sums do not depend on the order
@@ -158,16 +159,12 @@ func (e *Engine) total() map[arbiter.Resource]int64 {
 			}
 		}
 	}
-	for _, k := range e.running { // sums do not depend on the order
-		for _, s := range k.placed {
-			if _, there := e.ledger.View(s.node); there {
-				continue
-			}
-			for _, a := range s.charge {
-				if _, counted := out[a.Resource]; counted { // others are limited, not shared
-					out[a.Resource] += a.Value
-				}
-			}
+	excess := e.ledger.Excess()
+	out[CPU] += excess.Host.CPU
+	out[Memory] += int64(excess.Host.Memory.MiB())
+	for i, n := range excess.Devices {
+		if n > 0 {
+			out[GPU(model.Vendors[i])] += int64(n) * model.FullMilli
 		}
 	}
 	return out
@@ -175,5 +172,15 @@ func (e *Engine) total() map[arbiter.Resource]int64 {
 
 // CountFleet tells the tree of queues what the nodes offer now.
 func (e *Engine) CountFleet() {
+	excess := e.ledger.Excess()
+	e.counted = &excess
 	_ = e.tree.SetTotal(e.total()) // what nodes offer is never negative
+}
+
+// countExcess counts the fleet again when more or less is held beyond what nodes have.
+func (e *Engine) countExcess() {
+	if e.counted != nil && *e.counted != e.ledger.Excess() {
+		e.CountFleet()
+		e.freed++
+	}
 }

@@ -52,6 +52,7 @@ func (e *Engine) Step(now int64) Plan {
 	e.watchReleases(now)
 	e.tree.Elapse(now)
 	defer e.tree.Elapse(now)
+	e.countExcess()
 	e.expire(now)
 	if now < e.suspension.until {
 		return d

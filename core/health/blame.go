@@ -18,7 +18,7 @@ import (
 //     again before BlameWindow has passed. So application errors cost a device at most
 //     that part of its time.
 //
-// The bounds keep the work per error small, whoever provokes how many.
+// The bounds keep the work per error small, however many errors a tenant provokes.
 const (
 	maxErrors  = 16 // remembered, of different sets of tenants
 	maxTenants = 8  // of one error; with more of them it cannot be told who is to blame

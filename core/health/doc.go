@@ -1,8 +1,8 @@
 // Package health decides in which state one device is: healthy, suspect, degraded or
 // failed. It is told what happened to the device (events) and what was measured on it
 // (samples), each with the time; it reads no clock and no hardware. New pods are kept
-// off every device that is not healthy, so each rule here is also a rule about who can
-// take capacity away from whom.
+// off every device that is not healthy, so each rule here also says whether one tenant
+// can take capacity away from the others.
 //
 // A state is the worst of the causes that a device has. A cause begins when an event or
 // a sample shows it, lasts until it is verified to be gone, and is forgotten only after

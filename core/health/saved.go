@@ -90,8 +90,8 @@ func Restore(o *Options, s Saved, now time.Time) *Device {
 	}
 	past(&s.Now)
 	past(&s.Since)
-	// What lasted, nobody measured while the agent was away. Until the driver answers
-	// nothing is forgotten, as when it is silent.
+	// Durations were not measured while the agent was away, so they begin anew. Until the
+	// driver answers, no cause is forgotten, as when the driver is silent.
 	s.Timers = Timers{Silent: now}
 	slices.SortStableFunc(s.Causes, func(a, b Cause) int { return rank(a.Code) - rank(b.Code) })
 	s.Causes = slices.CompactFunc(s.Causes, func(a, b Cause) bool { return a.Code == b.Code })

@@ -70,6 +70,7 @@ func (l *Ledger) Audit() error {
 // auditCounts checks the counters that are updated incrementally.
 func (l *Ledger) auditCounts() error {
 	kinds, owners, publishers := map[string]int{}, 0, map[string]int{}
+	var excess Excess
 	for _, n := range l.nodes {
 		if n.host != hostOf(n.claims) {
 			return fmt.Errorf("node %q: %+v in use, claims sum up to %+v", n.id, n.host, hostOf(n.claims))
@@ -84,6 +85,7 @@ func (l *Ledger) auditCounts() error {
 			return fmt.Errorf("node %q: not of its kind", n.id)
 		}
 		kinds[n.kind.key]++
+		excess.add(n.excess(), +1)
 		for _, e := range n.inv.Extras {
 			publishers[e.Name]++
 		}
@@ -101,6 +103,9 @@ func (l *Ledger) auditCounts() error {
 		if k.nodes != kinds[k.key] || k.nodes == 0 {
 			return fmt.Errorf("a kind counts %d nodes, has %d", k.nodes, kinds[k.key])
 		}
+	}
+	if excess != l.excess {
+		return fmt.Errorf("%+v beyond what nodes have, want %+v", l.excess, excess)
 	}
 	if !maps.Equal(publishers, l.publishers) {
 		return fmt.Errorf("publishers %v, want %v", l.publishers, publishers)

@@ -50,6 +50,7 @@ type Ledger struct {
 	labels     labels
 	measured   int // nodes with telemetry
 	domains    *topology.Domains
+	excess     Excess
 	journal    journal
 	changes    changes
 	// kindsVersion counts changes of kinds.
@@ -293,6 +294,7 @@ func (l *Ledger) settle(n *node) {
 	if n.inv != nil {
 		n.occupancy = occupy(n.inv, n.kind, n.claims)
 		l.index.add(n)
+		l.excess.add(n.excess(), +1)
 	} else if len(n.claims) == 0 {
 		delete(l.nodes, n.id)
 	}
@@ -302,6 +304,7 @@ func (l *Ledger) settle(n *node) {
 func (l *Ledger) unindex(n *node) {
 	if n.inv != nil {
 		l.index.remove(n)
+		l.excess.add(n.excess(), -1)
 	}
 }
 

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// Standing is what a claim's right to the devices it names is founded on. Anybody who
-// may edit a pod may edit its record, so nothing that a claim says about itself counts,
-// its age neither: who was in this ledger first keeps the device. Put finds it; only who
-// rebuilds a ledger copies it from another one.
+// Standing decides which of two claims keeps a device that both name. Every user who may
+// edit a pod may edit its record, so nothing that a claim says about itself counts, not
+// even its age: the claim that was in this ledger first keeps the device. Put sets it;
+// code that rebuilds a ledger copies it from the old one.
 type Standing struct {
 	// Order is the number of the Put that brought the claim; a smaller one goes first.
 	// 0: not in a ledger yet, behind all others.
@@ -16,8 +16,8 @@ type Standing struct {
 	// Own: the claim began as an assumed one. So this process itself gave the devices to
 	// the holder, and knows better than any record.
 	Own bool
-	// Moved are devices that the claim did not name in the beginning. Somebody changed the
-	// record, so each counts from when it was first named, and none is Own. Sorted by Order.
+	// Moved are devices that the claim did not name in the beginning. The record was
+	// changed, so each counts from when it was first named, and none is Own. Sorted by Order.
 	Moved []Moved
 }
 

@@ -33,7 +33,7 @@ func TestStanding(t *testing.T) {
 		name string
 		puts []ledger.Claim
 		want masks
-		// contested is who does not get what it names; nobody when empty.
+		// contested is the holder that does not get what its record names; empty for none.
 		contested string
 		certain   bool
 	}{

@@ -52,7 +52,7 @@ type Options struct {
 	Client  kubernetes.Interface
 	Objects dynamic.Interface
 	Events  events.EventRecorder
-	Metrics *export.Agent
+	Metrics *export.Metrics
 }
 
 // Agent is the agent of one node.
@@ -96,7 +96,7 @@ func New(o Options) (*Agent, error) {
 	}
 	a.publisher = publish.New(publish.Options{
 		Node: o.Node, API: publish.NewAPI(o.Client, o.Objects), Events: o.Events,
-		Version: o.Version, Mode: mode, Sharing: shares, MIGStrategy: a.migStrategy(), Machine: machine(),
+		Version: o.Version, Mode: mode, Sharing: shares, MIGStrategy: a.migStrategy(), Machine: machine(), TelemetryEvery: o.Config.Agent.PublishInterval,
 		Wrote: o.Metrics.GPUNodeWrite,
 	})
 	if err := a.makeMonitor(); err != nil {
@@ -107,7 +107,7 @@ func New(o Options) (*Agent, error) {
 	}
 	a.kubelet = records.NewKubelet(filepath.Join(o.Config.Agent.KubeletDir, "pod-resources", "kubelet.sock"))
 	a.book = records.NewBook(records.Options{
-		Node: o.Node, Pods: o.Pods, Kubelet: asked{a.kubelet, o.Metrics}, Inventory: a.Inventory, Amounts: a.amounts(),
+		Node: o.Node, Pods: o.Pods, Kubelet: asked{a.kubelet, o.Metrics}, Inventory: a.Inventory, Amounts: a.amounts(), Distributed: o.Config.Flags.Distributed,
 	})
 	a.corrector = records.NewCorrector(records.CorrectorOptions{
 		Book: a.book, Client: o.Client,
@@ -322,7 +322,7 @@ func (a *Agent) Ready() bool { return a.inventory.Load() != nil || a.problem.Loa
 // asked is kubelet, with a metric of whether it answers.
 type asked struct {
 	*records.Kubelet
-	metrics *export.Agent
+	metrics *export.Metrics
 }
 
 // List is records.Lister's.

@@ -5,12 +5,9 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -20,12 +17,14 @@ import (
 
 	"github.com/tangram-dev/tangram/internal/agent/config"
 	"github.com/tangram-dev/tangram/internal/agent/export"
+	"github.com/tangram-dev/tangram/internal/endpoint"
 )
 
 // flags are those that are not settings of how devices are sold.
 type flags struct {
 	backend, fleet, node            string
-	kubeconfig, listen, cert, key   string
+	kubeconfig                      string
+	endpoint                        endpoint.Options
 	serve                           bool
 	migOnDemand                     bool
 	deviceNodes, simulatedMemory    string
@@ -70,9 +69,9 @@ Settings of NVIDIA's device plugin are understood: its configuration file
 	f.BoolVar(&o.serve, "serve", false, "be the node's device plugin (the same as --mode=serve)")
 	f.BoolVar(&o.migOnDemand, "mig-on-demand", true, "with --serve and migStrategy mixed, cut MIG instances as pods need them")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "file that says how to reach the API server; empty inside a cluster")
-	f.StringVar(&o.listen, "listen", "127.0.0.1:9400", "address of /metrics, /healthz and /readyz; empty for none")
-	f.StringVar(&o.cert, "tls-cert-file", "", "certificate to serve with; without, plain HTTP")
-	f.StringVar(&o.key, "tls-private-key-file", "", "key of the certificate")
+	f.StringVar(&o.endpoint.Listen, "listen", "127.0.0.1:9400", "address of /metrics, /healthz and /readyz; empty for none")
+	f.StringVar(&o.endpoint.Cert, "tls-cert-file", "", "certificate to serve with; without, plain HTTP")
+	f.StringVar(&o.endpoint.Key, "tls-private-key-file", "", "key of the certificate")
 	f.StringVar(&o.hamiLibrary, "hami-library-dir", "", "folder of the node with HAMi-core's libvgpu.so and ld.so.preload, for --isolation=hami")
 	f.StringVar(&o.mpsControl, "mps-control", "nvidia-cuda-mps-control", "program that controls MPS daemons")
 	f.StringVar(&o.mpsShm, "mps-shm-dir", "/dev/shm", "folder of the node that is the daemons' /dev/shm")
@@ -98,15 +97,8 @@ func (o *flags) validate() error {
 		return errors.New("--node: missing; in a DaemonSet set NODE_NAME from spec.nodeName")
 	case o.simulatedSpeed <= 0:
 		return fmt.Errorf("--simulated-speed: must be above 0, is %v", o.simulatedSpeed)
-	case (o.cert == "") != (o.key == ""):
-		return errors.New("--tls-cert-file and --tls-private-key-file: both or none")
 	}
-	if o.listen != "" {
-		if _, _, err := net.SplitHostPort(o.listen); err != nil {
-			return fmt.Errorf("--listen: %w", err)
-		}
-	}
-	return nil
+	return o.endpoint.Validate()
 }
 
 func (o *flags) run(ctx context.Context) error {
@@ -141,8 +133,8 @@ func (o *flags) run(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if o.listen != "" {
-		go func() { cancel(o.serveHTTP(ctx, registry, agents.ready)) }()
+	if o.endpoint.Listen != "" {
+		go func() { cancel(o.endpoint.Serve(ctx, agents.ready, export.Handler(registry))) }()
 	}
 	if err := agents.run(ctx); err != nil {
 		return err
@@ -151,30 +143,4 @@ func (o *flags) run(ctx context.Context) error {
 		return cause
 	}
 	return nil
-}
-
-// serveHTTP answers metrics and whether the agent lives and works.
-func (o *flags) serveHTTP(ctx context.Context, registry *prometheus.Registry, ready func() bool) error {
-	mux := http.NewServeMux()
-	mux.Handle("/metrics", export.Handler(registry))
-	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if !ready() {
-			http.Error(w, "not ready", http.StatusServiceUnavailable)
-			return
-		}
-		fmt.Fprintln(w, "ok")
-	})
-	server := &http.Server{Addr: o.listen, Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	context.AfterFunc(ctx, func() { server.Close() })
-	var err error
-	if o.cert != "" {
-		err = server.ListenAndServeTLS(o.cert, o.key)
-	} else {
-		err = server.ListenAndServe()
-	}
-	if errors.Is(err, http.ErrServerClosed) {
-		return context.Canceled
-	}
-	return fmt.Errorf("--listen: %w", err)
 }

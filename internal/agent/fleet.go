@@ -59,15 +59,18 @@ func (o *flags) agents(ctx context.Context, settings *config.Config, rest *restc
 	}
 	pods := records.NewPods(client, o.node)
 	out := &agents{also: []func(context.Context) error{func(ctx context.Context) error { pods.Run(ctx); return nil }}}
-	var backend func(node string, metrics *export.Agent) (device.Backend, error)
+	var backend func(node string, metrics *export.Metrics) (device.Backend, error)
 	nodes := []string{o.node}
 	switch o.backend {
 	case "nvml":
-		backend = func(_ string, metrics *export.Agent) (device.Backend, error) {
+		if err := imexMissing(settings); err != nil {
+			return nil, err
+		}
+		backend = func(_ string, metrics *export.Metrics) (device.Backend, error) {
 			return &late{open: func() (device.Backend, error) {
 				return nvml.New(nvml.Options{
 					DriverRoot: settings.Flags.DriverRoot, DriverRootHere: here(settings.Flags.DriverRoot, settings.Flags.ContainerDriverRoot),
-					DevRoot: settings.Flags.DevRoot, Observe: metrics.Call,
+					DevRoot: settings.Flags.DevRoot, IMEXChannels: settings.IMEX.Channels, Observe: metrics.Call,
 				})
 			}}, nil
 		}
@@ -81,7 +84,7 @@ func (o *flags) agents(ctx context.Context, settings *config.Config, rest *restc
 		} else if !slices.Contains(hardware.Nodes(), o.node) {
 			return nil, fmt.Errorf("--node: %q is not in the fleet, or has no GPUs", o.node)
 		}
-		backend = func(node string, _ *export.Agent) (device.Backend, error) { return hardware.Backend(node), nil }
+		backend = func(node string, _ *export.Metrics) (device.Backend, error) { return hardware.Backend(node), nil }
 		faults, err := metadata.NewForConfig(rest)
 		if err != nil {
 			return nil, err
@@ -92,7 +95,7 @@ func (o *flags) agents(ctx context.Context, settings *config.Config, rest *restc
 	}
 	onDemand := o.node == "" || settings.Agent.Mode == config.Serve && settings.Flags.MIGStrategy == config.MIGMixed && o.migOnDemand
 	for _, node := range nodes {
-		metrics := export.NewAgent(node)
+		metrics := export.NewMetrics(node)
 		b, err := backend(node, metrics)
 		if err != nil {
 			return nil, err
@@ -108,6 +111,19 @@ func (o *flags) agents(ctx context.Context, settings *config.Config, rest *restc
 		registry.MustRegister(metrics, export.NewCollector(export.Options{Node: node, Sources: a.Sources(), XIDWindow: health.XIDWindow}))
 	}
 	return out, nil
+}
+
+// imexMissing says which IMEX channel does not exist though it is required.
+func imexMissing(c *config.Config) error {
+	if !c.IMEX.Required || c.Agent.Mode != config.Serve {
+		return nil
+	}
+	for _, channel := range c.IMEX.Channels {
+		if _, err := os.Stat(filepath.Join("/", c.Flags.DevRoot, nvml.IMEXPath(channel))); err != nil {
+			return fmt.Errorf("imex.required: channel %d: %w", channel, err)
+		}
+	}
+	return nil
 }
 
 // here is where this process sees the driver's root: below the folder where it is mounted

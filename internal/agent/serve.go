@@ -40,6 +40,7 @@ func (a *Agent) makePlugin() error {
 		o.Shares = map[config.Isolation]sharing.Mode{config.IsolationMPS: sharing.MPS, config.IsolationHAMi: sharing.HAMi, config.IsolationNone: sharing.TimeSlicing}[c.Agent.Isolation]
 	}
 	// Both were tried on a real GPU: docs/gpu-report.md.
+	o.MPS.StateDir = c.Flags.MPSRoot
 	o.MPS.MultiUser, o.MPS.ReadOnlyPipe = true, true
 	o.MPS.Hooks = mps.Hooks{
 		Died:   func(d mps.Death) { a.o.Metrics.MPS("died", d.Reason); a.daemonDied(d) },
@@ -240,7 +241,7 @@ func (a *Agent) collectOnce(ctx context.Context) {
 	defer cancel()
 	live, err := a.granter.Live(ctx)
 	if err != nil {
-		a.log.V(2).Info("What is held is not known; nothing is taken away", "err", err) // the corrector says it aloud
+		// The corrector reports that kubelet does not answer; nothing is taken away meanwhile.
 		return
 	}
 	before, beforeErr := a.sharing.Owned(ctx)

@@ -109,7 +109,13 @@ func TestForgedRecordEndsNobody(t *testing.T) {
 	s = w.scheduler(nil)
 	w.create(pod("probe", 1))
 	w.bound("probe")
-	w.event("Pod", last, "pod default/sleeper holds it")
+	// A new process knows neither; the one it reads second is told of the other, and both stay.
+	w.eventually("an event about the two records of one device", 20*time.Second, func() (bool, string) {
+		said := append(w.notesOn("Pod", last), w.notesOn("Pod", "sleeper")...)
+		return slices.ContainsFunc(said, func(note string) bool {
+			return strings.Contains(note, "pod default/sleeper holds it") || strings.Contains(note, "pod default/"+last+" holds it")
+		}), strings.Join(said, "; ")
+	})
 	w.noneLeaves(3*time.Second, append(stay, "probe")...)
 	// The agent on the node knows better, and says so.
 	w.write("sleeper", own)

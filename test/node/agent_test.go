@@ -52,6 +52,7 @@ func TestAgent(t *testing.T) {
 		w.disjoint(w.checkTrue("greedy"), 1)
 	})
 
+	part("an annotation does not open another pod's allocation", stealsNothing)
 	part("a record that kubelet did not follow is corrected", correctsRecords)
 	part("restarts", func(w *agentWorld) { agent = survivesRestarts(w, agent) })
 	part("a sick device is not given, and is again when it is well", func(w *agentWorld) {
@@ -76,6 +77,31 @@ func TestAgent(t *testing.T) {
 		agent = w.startAgent(agentOptions{fleet: migFleet, config: migConfig})
 		cutsInstances(w)
 	})
+}
+
+// The name of an allocation can be guessed: it is a hash of what podresources shows. A
+// tenant who writes it into an annotation for CDI gets nothing: the runtime reads only
+// what kubelet says of a container.
+func stealsNothing(w *agentWorld) {
+	w.Create(w.gpuPod("owner", gpus(1)))
+	w.checkTrue("owner")
+	files, err := filepath.Glob(filepath.Join(w.CDIDir(), "*.json"))
+	if err != nil || len(files) == 0 {
+		w.t.Fatalf("no CDI files: %v, %v", files, err)
+	}
+	thief := w.gpuPod("thief", nil)
+	thief.Annotations = map[string]string{}
+	for i, file := range files {
+		_, id, ok := strings.Cut(strings.TrimSuffix(filepath.Base(file), ".json"), "_")
+		if !ok {
+			w.t.Fatalf("%s does not name an allocation", file)
+		}
+		thief.Annotations[fmt.Sprintf("cdi.k8s.io/steal_%d", i)] = "tangram.dev/allocation=" + id
+	}
+	w.Create(thief)
+	if given := w.LookInto(w.AwaitRunning("thief"), "main").Given(); len(given) > 0 {
+		w.t.Errorf("annotations %v opened %+v", thief.Annotations, given)
+	}
 }
 
 // A pod that somebody bound by hand, with a record that names a device that another pod

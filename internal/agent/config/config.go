@@ -81,7 +81,8 @@ type Config struct {
 type Flags struct {
 	MIGStrategy     MIGStrategy
 	FailOnInitError bool
-	// MPSRoot is where MPS daemons keep their pipes, on the node.
+	// MPSRoot is where MPS daemons keep their pipes, on the node; empty for a folder below
+	// Agent.StateDir.
 	MPSRoot string
 	// DriverRoot is the root of the driver's installation on the node, DevRoot that of
 	// its device nodes; ContainerDriverRoot where DriverRoot is mounted in the agent.
@@ -89,9 +90,9 @@ type Flags struct {
 	PassDeviceSpecs                          bool
 	DeviceListStrategy                       DeviceListStrategy
 	DeviceIDStrategy                         DeviceIDStrategy
-	// Packed: turns of a device that is in use already go first; else those of the device
-	// with the fewest tenants.
-	Packed bool
+	// Distributed: a pod without a record gets turns of the device with the fewest tenants;
+	// else of one that is in use already. Pods with a record get what it names.
+	Distributed bool
 }
 
 // Sharing is how devices are sold in turns; at most one of both is set.
@@ -167,7 +168,7 @@ type Agent struct {
 func Default() *Config {
 	return &Config{
 		Flags: Flags{
-			MIGStrategy: MIGNone, FailOnInitError: true, MPSRoot: "/run/nvidia/mps", DriverRoot: "/", ContainerDriverRoot: "/driver-root",
+			MIGStrategy: MIGNone, FailOnInitError: true, DriverRoot: "/", ContainerDriverRoot: "/driver-root",
 			DeviceListStrategy: CDICRI, DeviceIDStrategy: ByUUID,
 		},
 		Agent: Agent{

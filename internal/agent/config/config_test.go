@@ -131,7 +131,7 @@ func TestGoodFiles(t *testing.T) {
 		}},
 		{"everything", func(c *Config) {
 			c.Flags = Flags{MIGStrategy: MIGSingle, MPSRoot: "/run/mps", DriverRoot: "/run/nvidia/driver", DevRoot: "/run/nvidia/driver",
-				ContainerDriverRoot: "/driver-root", PassDeviceSpecs: true, DeviceListStrategy: VolumeMounts, DeviceIDStrategy: ByIndex, Packed: true}
+				ContainerDriverRoot: "/driver-root", PassDeviceSpecs: true, DeviceListStrategy: VolumeMounts, DeviceIDStrategy: ByIndex}
 			c.Sharing.MPS = &Replicated{RenameByDefault: true, FailRequestsGreaterThanOne: true, Resources: []Resource{
 				{Name: "nvidia.com/gpu", Replicas: 2, Percents: []int{70, 30}}}}
 			c.IMEX = IMEX{Channels: []int{0}, Required: true}
@@ -173,7 +173,7 @@ func TestPrecedence(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Flags{MIGStrategy: MIGSingle, PassDeviceSpecs: true, DeviceListStrategy: VolumeMounts, DeviceIDStrategy: ByIndex,
-		DriverRoot: "/run/nvidia/driver", DevRoot: "/run/nvidia/driver", MPSRoot: "/run/nvidia/mps", ContainerDriverRoot: "/d"}
+		DriverRoot: "/run/nvidia/driver", DevRoot: "/run/nvidia/driver", ContainerDriverRoot: "/d"}
 	if diff := cmp.Diff(want, c.Flags); diff != "" {
 		t.Error(diff)
 	}

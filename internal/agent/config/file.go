@@ -119,7 +119,7 @@ func (r *reader) flags(n *yaml.Node, path string, c *Config) {
 		if v != "distributed" && v != "packed" {
 			return unknownChoice(v, "distributed", "packed")
 		}
-		c.Flags.Packed = v == "packed"
+		c.Flags.Distributed = v == "distributed"
 		return nil
 	})
 	top["plugin"] = func(n *yaml.Node, path string) { r.object(n, path, plugin) }

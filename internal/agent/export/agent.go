@@ -12,9 +12,9 @@ import (
 	"github.com/tangram-dev/tangram/internal/agent/device"
 )
 
-// Agent are the agent's metrics about itself on one node. Other parts call its methods;
-// all may be called at any time, also on a nil *Agent, which counts nothing.
-type Agent struct {
+// Metrics are the agent's metrics about itself on one node. Other parts call its methods;
+// all may be called at any time, also on a nil *Metrics, which counts nothing.
+type Metrics struct {
 	calls       *prometheus.CounterVec
 	took        *prometheus.HistogramVec
 	answering   prometheus.Gauge
@@ -31,11 +31,11 @@ type Agent struct {
 	all         []prometheus.Collector
 }
 
-// NewAgent makes the metrics of a node; register it once. Agents of several nodes go
+// NewMetrics makes the metrics of a node; register it once. Agents of several nodes go
 // into one registry: the label Hostname tells them apart.
-func NewAgent(node string) *Agent {
+func NewMetrics(node string) *Metrics {
 	host := prometheus.Labels{"Hostname": node}
-	a := &Agent{}
+	a := &Metrics{}
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: host}, labels)
 		a.all = append(a.all, c)
@@ -68,21 +68,21 @@ func NewAgent(node string) *Agent {
 }
 
 // Describe implements prometheus.Collector.
-func (a *Agent) Describe(out chan<- *prometheus.Desc) {
+func (a *Metrics) Describe(out chan<- *prometheus.Desc) {
 	for _, c := range a.all {
 		c.Describe(out)
 	}
 }
 
 // Collect implements prometheus.Collector.
-func (a *Agent) Collect(out chan<- prometheus.Metric) {
+func (a *Metrics) Collect(out chan<- prometheus.Metric) {
 	for _, c := range a.all {
 		c.Collect(out)
 	}
 }
 
 // Call counts a call of the back end, by the name of its method.
-func (a *Agent) Call(call string, err error, took time.Duration) {
+func (a *Metrics) Call(call string, err error, took time.Duration) {
 	if a != nil {
 		a.calls.WithLabelValues(call, result(err)).Inc()
 		a.took.WithLabelValues(call).Observe(took.Seconds())
@@ -90,7 +90,7 @@ func (a *Agent) Call(call string, err error, took time.Duration) {
 }
 
 // Driver notes whether the driver answers and whether its errors are received.
-func (a *Agent) Driver(answers, watched bool) {
+func (a *Metrics) Driver(answers, watched bool) {
 	if a != nil {
 		a.answering.Set(number(answers))
 		a.watched.Set(number(watched))
@@ -98,70 +98,70 @@ func (a *Agent) Driver(answers, watched bool) {
 }
 
 // Kubelet notes whether kubelet answers.
-func (a *Agent) Kubelet(answers bool) {
+func (a *Metrics) Kubelet(answers bool) {
 	if a != nil {
 		a.kubelet.Set(number(answers))
 	}
 }
 
 // Serving notes whether the agent is the node's device plugin.
-func (a *Agent) Serving(yes bool) {
+func (a *Metrics) Serving(yes bool) {
 	if a != nil {
 		a.serving.Set(number(yes))
 	}
 }
 
 // NotWritten counts a file that could not be written: health or allocation.
-func (a *Agent) NotWritten(file string) {
+func (a *Metrics) NotWritten(file string) {
 	if a != nil {
 		a.unsaved.WithLabelValues(file).Inc()
 	}
 }
 
 // HealthChange counts a change of a device's state.
-func (a *Agent) HealthChange(to health.State) {
+func (a *Metrics) HealthChange(to health.State) {
 	if a != nil {
 		a.changes.WithLabelValues(to.String()).Inc()
 	}
 }
 
 // Reset counts a reset of a device.
-func (a *Agent) Reset(err error) {
+func (a *Metrics) Reset(err error) {
 	if a != nil {
 		a.resets.WithLabelValues(result(err)).Inc()
 	}
 }
 
 // RecordCorrected counts a record that was corrected.
-func (a *Agent) RecordCorrected() {
+func (a *Metrics) RecordCorrected() {
 	if a != nil {
 		a.corrected.Inc()
 	}
 }
 
 // Allocation counts an answer to kubelet; step is such as Allocate or PreStartContainer.
-func (a *Agent) Allocation(step string, err error) {
+func (a *Metrics) Allocation(step string, err error) {
 	if a != nil {
 		a.allocations.WithLabelValues(step, result(err)).Inc()
 	}
 }
 
 // GPUNodeWrite counts a write; part is spec, status or labels.
-func (a *Agent) GPUNodeWrite(part string, err error) {
+func (a *Metrics) GPUNodeWrite(part string, err error) {
 	if a != nil {
 		a.writes.WithLabelValues(part, result(err)).Inc()
 	}
 }
 
 // MPS counts an action on an MPS daemon, such as start, stop or restart.
-func (a *Agent) MPS(action string, err error) {
+func (a *Metrics) MPS(action string, err error) {
 	if a != nil {
 		a.mps.WithLabelValues(action, result(err)).Inc()
 	}
 }
 
 // MIG counts an action on a MIG instance, such as create or destroy.
-func (a *Agent) MIG(action string, err error) {
+func (a *Metrics) MIG(action string, err error) {
 	if a != nil {
 		a.mig.WithLabelValues(action, result(err)).Inc()
 	}

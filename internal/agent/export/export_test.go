@@ -218,7 +218,7 @@ func TestStrangeText(t *testing.T) {
 }
 
 func TestAgent(t *testing.T) {
-	a, b := NewAgent("n1"), NewAgent("n2") // two nodes in one process
+	a, b := NewMetrics("n1"), NewMetrics("n2") // two nodes in one process
 	a.Call("sample", nil, 20*time.Millisecond)
 	a.Call("sample", fmt.Errorf("x: %w", device.ErrTimeout), 10*time.Second)
 	a.Driver(true, false)
@@ -253,7 +253,7 @@ func TestAgent(t *testing.T) {
 			t.Errorf("missing: %s", want)
 		}
 	}
-	var none *Agent
+	var none *Metrics
 	none.Call("sample", nil, 0)
 	none.Driver(true, true)
 	none.HealthChange(health.Failed)
@@ -280,7 +280,7 @@ func BenchmarkScrape(b *testing.B) {
 		n.readings = append(n.readings, Reading{Device: gpu(i), Sample: s, XIDs: map[int]uint64{31: 1}})
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(NewCollector(n.options()), NewAgent("node-1"))
+	registry.MustRegister(NewCollector(n.options()), NewMetrics("node-1"))
 	handler := Handler(registry)
 	b.ReportAllocs()
 	for b.Loop() {

@@ -22,7 +22,7 @@
 // module, the scheduler included. The rule itself is small: the libraries that carry the
 // driver's version in their name, under that name and their SONAME, and five programs.
 // Not handed out, and needing the toolkit's own device plugin or runtime: files for
-// graphics (Vulkan, EGL, X), GDS, MOFED, gdrcopy and IMEX channels.
+// graphics (Vulkan, EGL, X), GDS, MOFED and gdrcopy.
 //
 // # Privileges
 //

@@ -29,7 +29,11 @@ func (b *Backend) Edits(ctx context.Context, uuids []string) (device.Edits, erro
 	}
 	edits := device.Edits{Env: []string{"NVIDIA_VISIBLE_DEVICES=void"}}
 	paths := []string{"/dev/nvidiactl", "/dev/nvidia-uvm"}
-	for _, extra := range []string{"/dev/nvidia-uvm-tools", "/dev/nvidia-modeset"} {
+	optional := []string{"/dev/nvidia-uvm-tools", "/dev/nvidia-modeset"}
+	for _, n := range b.options.IMEXChannels {
+		optional = append(optional, IMEXPath(n))
+	}
+	for _, extra := range optional {
 		if _, err := os.Stat(filepath.Join(b.options.DevRoot, extra)); err == nil {
 			paths = append(paths, extra)
 		}

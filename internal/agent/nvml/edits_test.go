@@ -88,6 +88,28 @@ func TestEdits(t *testing.T) {
 	}
 }
 
+// TestIMEXChannels: a container gets the channels that are asked for and that the node has.
+func TestIMEXChannels(t *testing.T) {
+	for _, exists := range []bool{false, true} {
+		m := newMachine(t, 1)
+		m.install()
+		m.options.IMEXChannels = []int{0}
+		path := filepath.Join(m.options.DevRoot, IMEXPath(0))
+		if exists {
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, nil, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		edits, err := m.open().Edits(t.Context(), []string{"GPU-0"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.ContainsFunc(edits.Nodes, func(n device.Node) bool { return n.Path == IMEXPath(0) }); got != exists {
+			t.Errorf("channel exists: %v, given: %v", exists, got)
+		}
+	}
+}
+
 func TestEditsFail(t *testing.T) {
 	m := newMachine(t, 1)
 	m.install()

@@ -1,6 +1,7 @@
 package nvml
 
 import (
+	"fmt"
 	"log/slog"
 	"time"
 )
@@ -19,6 +20,8 @@ type Options struct {
 	// SysRoot and ProcRoot are where sysfs and procfs are mounted; /sys and /proc by
 	// default.
 	SysRoot, ProcRoot string
+	// IMEXChannels are the channels that every container gets, where the node has them.
+	IMEXChannels []int
 	// CDIHook is the path of NVIDIA's nvidia-cdi-hook on the node, which refreshes a
 	// container's library cache. Empty: looked for in the usual folders. Where there is
 	// none, no hook is asked for and a container must search the driver's library folder
@@ -64,4 +67,9 @@ func orElse(s, other string) string {
 		return other
 	}
 	return s
+}
+
+// IMEXPath is the device node of an IMEX channel.
+func IMEXPath(channel int) string {
+	return fmt.Sprintf("/dev/nvidia-caps-imex-channels/channel%d", channel)
 }

@@ -11,10 +11,9 @@ import (
 // How often telemetry is written. Scores use it in steps of this size, so finer changes
 // are not worth a write; and what nobody renews counts as unknown after 15 minutes.
 const (
-	// telemetryEvery is the least time between two writes of telemetry; up to
-	// telemetryJitter is added to it. After an agent's first write it may be less.
-	telemetryEvery  = 10 * time.Second
-	telemetryJitter = 2 * time.Second
+	// telemetryEvery is the default of Options.TelemetryEvery; up to a fifth is added.
+	// After an agent's first write it may be less.
+	telemetryEvery = 10 * time.Second
 	// heartbeatFrom and heartbeatTo bound the time after which telemetry is written
 	// though nothing moved. The first time it is anything up to heartbeatTo, so that
 	// agents that started together spread.

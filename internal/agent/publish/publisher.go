@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"slices"
@@ -31,6 +32,9 @@ type Options struct {
 	Mode        v1alpha1.AgentMode
 	Sharing     *v1alpha1.Sharing
 	MIGStrategy string
+	// TelemetryEvery is the least time between two writes of telemetry, 10 s when 0. It
+	// must be below heartbeatFrom.
+	TelemetryEvery time.Duration
 	// Machine is the machine's product name, for a label; may be empty.
 	Machine string
 	// NoLabels leaves the node's labels alone.
@@ -78,6 +82,7 @@ type Publisher struct {
 
 // New returns a publisher for one node.
 func New(o Options) *Publisher {
+	o.TelemetryEvery = cmp.Or(o.TelemetryEvery, telemetryEvery)
 	return &Publisher{options: o, logger: klog.Background().WithValues("node", o.Node), wake: make(chan struct{}, 1), written: map[string]reading{},
 		writer: writer{taken: map[string]bool{}, wrote: map[string]string{}}}
 }

@@ -340,14 +340,14 @@ func (p *Publisher) writeStatus(ctx context.Context, s *state, now time.Time) er
 func (p *Publisher) statusWritten(s *state, health string, now time.Time) {
 	switch first := p.heartbeat.IsZero(); {
 	case first:
-		p.heartbeat = now.Add(telemetryEvery + rand.N(heartbeatTo-telemetryEvery))
-		p.telemetryAt = now.Add(rand.N(telemetryEvery))
+		p.heartbeat = now.Add(p.options.TelemetryEvery + rand.N(heartbeatTo-p.options.TelemetryEvery))
+		p.telemetryAt = now.Add(rand.N(p.options.TelemetryEvery))
 	default:
 		p.spread = p.spread || !now.Before(p.heartbeat)
 		if p.spread {
 			p.heartbeat = now.Add(heartbeatFrom + rand.N(heartbeatTo-heartbeatFrom))
 		}
-		p.telemetryAt = now.Add(telemetryEvery + rand.N(telemetryJitter))
+		p.telemetryAt = now.Add(p.options.TelemetryEvery + rand.N(p.options.TelemetryEvery/5))
 	}
 	p.health = health
 	p.mu.Lock()

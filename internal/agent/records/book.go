@@ -25,6 +25,9 @@ type Options struct {
 	// Amounts says whether a resource is sold by amounts of memory and compute, with
 	// device IDs that are slots of a card. Nil for no resource.
 	Amounts func(resource string) bool
+	// Distributed: pods without a record get turns of the GPU with the fewest tenants;
+	// else of one that has some already.
+	Distributed bool
 	// Patience is how long a pod is waited for that kubelet knows and the agent does
 	// not yet; 0 means half a second. Kubelet admits no other pod meanwhile.
 	Patience time.Duration

@@ -67,6 +67,22 @@ func TestPreferredWaitsForThePod(t *testing.T) {
 	b.Preferred(t.Context(), gpu, []string{"GPU-a"}, nil, 1)
 }
 
+// TestPreferredTurns: a pod without a record gets a turn of the GPU that is in use already,
+// or of the one with the fewest tenants where turns are to be distributed.
+func TestPreferredTurns(t *testing.T) {
+	asks := want{name: "c", resource: shared, count: 1}
+	for distributed, want := range map[bool]string{false: "GPU-b::3", true: "GPU-a::0"} {
+		k, p := &fakeKubelet{}, newFakePods(pod("other", asks))
+		b := newTestBook(k, p, true)
+		b.o.Distributed = distributed
+		k.admit("other")
+		// Of GPU-b one turn is left.
+		if got := b.Preferred(t.Context(), shared, []string{"GPU-a::0", "GPU-a::1", "GPU-a::2", "GPU-b::3"}, nil, 1); !slices.Equal(got, []string{want}) {
+			t.Errorf("distributed %v: %v, want %s", distributed, got, want)
+		}
+	}
+}
+
 func TestPreferredParts(t *testing.T) {
 	k, p := &fakeKubelet{}, newFakePods(
 		pod("turns", want{name: "c", resource: shared, count: 2, devices: []record.Device{turnOf(3), turnOf(1)}}),

@@ -20,6 +20,8 @@ type choice struct {
 	// others are what pods have, or were promised and have not got: by pod.
 	others map[types.UID][]use
 	held   []use
+	// spread: turns of the GPU with most left go first.
+	spread bool
 }
 
 // item is one offered device ID.
@@ -34,7 +36,7 @@ type item struct {
 func (x item) is(d record.Device) bool { return sameDevice(x.device, d) }
 
 func (b *Book) newChoice(listing Listing, resource string, available []string) *choice {
-	c := &choice{inv: b.o.Inventory(), items: map[string]item{}, free: map[string]int{}, others: map[types.UID][]use{}}
+	c := &choice{inv: b.o.Inventory(), items: map[string]item{}, free: map[string]int{}, others: map[types.UID][]use{}, spread: b.o.Distributed}
 	for _, s := range available {
 		d, told, err := ReadID(resource, s, c.inv)
 		if err != nil || !told {
@@ -134,14 +136,17 @@ func (c *choice) fill(chosen []string, size int) []string {
 }
 
 // key orders items: excluded by what is held or chosen, promised to others, on a GPU of
-// which a turn is chosen, far from those chosen, on a GPU with much left.
+// which a turn is chosen, far from those chosen, on a GPU with much left (turns that are
+// to be spread: with little left).
 func (c *choice) key(x item, chosen []string) (out [5]int) {
 	mine := []use{x.use}
 	out[0] = flag(anyOf(mine, c.held, use.excludes))
 	for _, promised := range c.others {
 		out[1] |= flag(anyOf(mine, promised, use.excludes))
 	}
-	out[4] = c.free[x.use.gpu]
+	if out[4] = c.free[x.use.gpu]; c.spread && x.id.Kind == Turn {
+		out[4] = -out[4]
+	}
 	for _, id := range chosen {
 		y := c.items[id]
 		if x.use.excludes(y.use) {

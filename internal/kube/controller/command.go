@@ -4,21 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"os/signal"
 	"sync/atomic"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/tangram-dev/tangram/internal/endpoint"
 )
 
 // options are the flags.
 type options struct {
-	kubeconfig, listen, cert, key string
-	elect                         bool
+	kubeconfig string
+	endpoint   endpoint.Options
+	elect      bool
 }
 
 // NewCommand is the gpu-controller command.
@@ -41,27 +41,14 @@ pods. On a cluster without these kinds (config/crd/volcano) it waits for them.`,
 	f := cmd.Flags()
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "file that says how to reach the API server; empty inside a cluster")
 	f.BoolVar(&o.elect, "leader-elect", true, "work only while holding the lease kube-system/gpu-controller, so that several may run")
-	f.StringVar(&o.listen, "listen", "127.0.0.1:8889", "address of /healthz and /readyz; empty for none")
-	f.StringVar(&o.cert, "tls-cert-file", "", "certificate to serve with; without, plain HTTP")
-	f.StringVar(&o.key, "tls-private-key-file", "", "key of the certificate")
+	f.StringVar(&o.endpoint.Listen, "listen", "127.0.0.1:8889", "address of /healthz and /readyz; empty for none")
+	f.StringVar(&o.endpoint.Cert, "tls-cert-file", "", "certificate to serve with; without, plain HTTP")
+	f.StringVar(&o.endpoint.Key, "tls-private-key-file", "", "key of the certificate")
 	return cmd
 }
 
-// validate names the flag that is wrong.
-func (o *options) validate() error {
-	if o.listen != "" {
-		if _, _, err := net.SplitHostPort(o.listen); err != nil {
-			return fmt.Errorf("--listen: %w", err)
-		}
-	}
-	if (o.cert == "") != (o.key == "") {
-		return errors.New("--tls-cert-file and --tls-private-key-file: both or none")
-	}
-	return nil
-}
-
 func (o *options) run(ctx context.Context) error {
-	if err := o.validate(); err != nil {
+	if err := o.endpoint.Validate(); err != nil {
 		return err
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
@@ -72,8 +59,8 @@ func (o *options) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	ready := &atomic.Bool{}
-	if o.listen != "" {
-		go func() { cancel(o.serve(ctx, ready)) }()
+	if o.endpoint.Listen != "" {
+		go func() { cancel(o.endpoint.Serve(ctx, ready.Load, nil)) }()
 	}
 	c := Controller{Config: config, Elect: o.elect, Ready: ready.Store}
 	if err := c.Run(ctx); err != nil {
@@ -83,29 +70,4 @@ func (o *options) run(ctx context.Context) error {
 		return cause
 	}
 	return nil
-}
-
-// serve answers whether the controller lives and works.
-func (o *options) serve(ctx context.Context, ready *atomic.Bool) error {
-	mux := http.NewServeMux()
-	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("/readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if !ready.Load() {
-			http.Error(w, "not ready", http.StatusServiceUnavailable)
-			return
-		}
-		fmt.Fprintln(w, "ok")
-	})
-	server := &http.Server{Addr: o.listen, Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	context.AfterFunc(ctx, func() { server.Close() })
-	var err error
-	if o.cert != "" {
-		err = server.ListenAndServeTLS(o.cert, o.key)
-	} else {
-		err = server.ListenAndServe()
-	}
-	if errors.Is(err, http.ErrServerClosed) {
-		return context.Canceled
-	}
-	return fmt.Errorf("--listen: %w", err)
 }

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tangram-dev/tangram/test/gpu/report"
 )
 
 // mig cuts the device into seven and measures the agent again.
@@ -110,7 +112,7 @@ func (t *trial) instances(ctx context.Context, p *process) error {
 			for key, got := range series {
 				if strings.HasPrefix(key, pair[0]+"{") && strings.Contains(key, `GPU_I_ID="`+id+`"`) {
 					rows++
-					t.s.Row(pair[0], id, shown(got, true), shown(want, true), "1", t.s.Count(math.Abs(got-want) <= 1))
+					t.s.Row(pair[0], id, report.Shown(got, true), report.Shown(want, true), "1", t.s.Count(math.Abs(got-want) <= 1))
 				}
 			}
 		}

@@ -7,9 +7,10 @@ import (
 	"os/exec"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tangram-dev/tangram/test/gpu/report"
 )
 
 // compared is one exported value, with nvidia-smi's name for it and by how much the two
@@ -144,24 +145,24 @@ func (t *trial) compare(ctx context.Context, p *process) error {
 		known[v.name] = true
 		got, have := after[v.name]
 		if absent := strings.Contains(answers[i], "N/A") || strings.Contains(answers[i], "Not Supported"); absent || !have {
-			t.s.Row(v.name, shown(got, have), answers[i], "", t.s.Count(absent != have))
+			t.s.Row(v.name, report.Shown(got, have), answers[i], "", t.s.Count(absent != have))
 			continue
 		}
-		want, err := parse(answers[i])
+		want, err := report.Number(answers[i])
 		if err != nil {
 			return fmt.Errorf("nvidia-smi: %s: %w", v.smi, err)
 		}
-		t.s.Row(v.name, shown(got, true), answers[i], shown(v.slack, true), t.s.Count(math.Abs(got-want) <= v.slack))
+		t.s.Row(v.name, report.Shown(got, true), answers[i], report.Shown(v.slack, true), t.s.Count(math.Abs(got-want) <= v.slack))
 	}
 	row := func(name, other, slack string, ok bool) {
 		known[name] = true
 		got, have := after[name]
-		t.s.Row(name, shown(got, have), other, slack, t.s.Count(ok))
+		t.s.Row(name, report.Shown(got, have), other, slack, t.s.Count(ok))
 	}
 	watts, power := (after[energy]-before[energy])/1000/apart.Seconds(), (after["DCGM_FI_DEV_POWER_USAGE"]+before["DCGM_FI_DEV_POWER_USAGE"])/2
 	row(energy, fmt.Sprintf("grows by %.1f W; power.draw %.1f W", watts, power), "15 %", math.Abs(watts-power) < 0.15*power)
 	said := line(long, "Replays Since Reset")
-	row(replays, said, "0", said == shown(after[replays], true))
+	row(replays, said, "0", said == report.Shown(after[replays], true))
 	_, have := after[links]
 	row(links, "no NVLink", "", !have)
 	// nvidia-smi has no XIDs; the driver writes them to the kernel's log.
@@ -169,7 +170,7 @@ func (t *trial) compare(ctx context.Context, p *process) error {
 	row(health, "GPU Recovery Action: "+line(long, "GPU Recovery Action"), "", after[health] == 0 && line(long, "GPU Recovery Action") == "None")
 	for name := range after {
 		if !known[name] && !strings.HasPrefix(name, "DCGM_EXP_XID") {
-			t.s.Row(name, shown(after[name], true), "not compared", "", t.s.Count(false))
+			t.s.Row(name, report.Shown(after[name], true), "not compared", "", t.s.Count(false))
 		}
 	}
 	t.s.Printf("")
@@ -215,30 +216,4 @@ func line(text, name string) string {
 		return ""
 	}
 	return found[1]
-}
-
-// parse reads nvidia-smi's way to write a number.
-func parse(text string) (float64, error) {
-	switch text {
-	case "No", "Disabled", "Not Active":
-		return 0, nil
-	case "Yes", "Enabled", "Active":
-		return 1, nil
-	}
-	if hex, ok := strings.CutPrefix(text, "0x"); ok {
-		n, err := strconv.ParseUint(hex, 16, 64)
-		return float64(n), err
-	}
-	return strconv.ParseFloat(text, 64)
-}
-
-func shown(v float64, have bool) string {
-	switch {
-	case !have:
-		return "none"
-	case v == math.Trunc(v):
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	default:
-		return strconv.FormatFloat(v, 'f', 2, 64)
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"regexp"
-	"strconv"
 	"strings"
 	"time"
 
@@ -106,23 +105,23 @@ func (p *probe) compare(s *report.Section) error {
 		b := after.Values[v.field]
 		text := smi[v.smi]
 		if absent := strings.Contains(text, "N/A") || strings.Contains(text, "Not Supported"); absent || !ok {
-			s.Row(v.name, shown(a, ok), text, shown(b, ok), "", s.Count(absent != ok))
+			s.Row(v.name, report.Shown(a, ok), text, report.Shown(b, ok), "", s.Count(absent != ok))
 			continue
 		}
-		c, err := parse(text)
+		c, err := report.Number(text)
 		if err != nil {
 			return fmt.Errorf("%s: %w", v.smi, err)
 		}
 		within := c >= min(a, b)-v.slack && c <= max(a, b)+v.slack
-		s.Row(v.name, shown(a, true), shown(c, true), shown(b, true), shown(v.slack, true), s.Count(within))
+		s.Row(v.name, report.Shown(a, true), report.Shown(c, true), report.Shown(b, true), report.Shown(v.slack, true), s.Count(within))
 	}
 	long, err := p.smi("-i", p.gpu.UUID, "-q")
 	if err != nil {
 		return err
 	}
 	replays := line(long, "Replays Since Reset")
-	s.Row("PCIe replays", shown(before.Values[device.PCIeReplays], true), replays, shown(after.Values[device.PCIeReplays], true), "0",
-		s.Count(replays == shown(after.Values[device.PCIeReplays], true)))
+	s.Row("PCIe replays", report.Shown(before.Values[device.PCIeReplays], true), replays, report.Shown(after.Values[device.PCIeReplays], true), "0",
+		s.Count(replays == report.Shown(after.Values[device.PCIeReplays], true)))
 	recovery := line(long, "GPU Recovery Action")
 	agent := string(after.Recovery)
 	if agent == "" {
@@ -140,19 +139,19 @@ func (p *probe) compare(s *report.Section) error {
 	joules := (later.Values[device.Energy] - before.Values[device.Energy]) / 1000
 	mean := joules / later.At.Sub(before.At).Seconds()
 	between := (before.Values[device.Power] + later.Values[device.Power]) / 2
-	s.Row("energy's growth, W", shown(mean, true), "power of the samples", shown(between, true), "15 %", s.Count(math.Abs(mean-between) < 0.15*between+10))
+	s.Row("energy's growth, W", report.Shown(mean, true), "power of the samples", report.Shown(between, true), "15 %", s.Count(math.Abs(mean-between) < 0.15*between+10))
 
 	up, _ := p.smi("nvlink", "-s", "-i", p.gpu.UUID)
 	active := len(regexp.MustCompile(`Link \d+: [0-9.]+ GB/s`).FindAllString(up, -1))
 	_, have := after.Values[device.NVLinksActive]
-	s.Row("NVLinks active", shown(before.Values[device.NVLinksActive], have), fmt.Sprint(active), shown(after.Values[device.NVLinksActive], have), "0",
+	s.Row("NVLinks active", report.Shown(before.Values[device.NVLinksActive], have), fmt.Sprint(active), report.Shown(after.Values[device.NVLinksActive], have), "0",
 		s.Count(int(after.Values[device.NVLinksActive]) == active))
 	for _, f := range []struct {
 		field device.Field
 		name  string
 	}{{device.NVLinkBandwidth, "NVLink bytes moved"}, {device.NVLinkErrors, "NVLink errors"}} {
 		v, have := after.Values[f.field]
-		s.Row(f.name, shown(v, have), "not in nvidia-smi's queries", "", "", "")
+		s.Row(f.name, report.Shown(v, have), "not in nvidia-smi's queries", "", "", "")
 	}
 	s.Printf("\nThrottle reasons: %v.", after.Throttle)
 
@@ -169,28 +168,4 @@ func (p *probe) compare(s *report.Section) error {
 		s.Check(process.SMPercent > 50, "process %d had %d %% of the SMs' time", process.PID, process.SMPercent)
 	}
 	return nil
-}
-
-func parse(text string) (float64, error) {
-	switch text {
-	case "No", "Disabled", "Not Active":
-		return 0, nil
-	case "Yes", "Enabled", "Active":
-		return 1, nil
-	}
-	if hex, ok := strings.CutPrefix(text, "0x"); ok {
-		n, err := strconv.ParseUint(hex, 16, 64)
-		return float64(n), err
-	}
-	return strconv.ParseFloat(text, 64)
-}
-
-func shown(v float64, have bool) string {
-	if !have {
-		return "none"
-	}
-	if v == math.Trunc(v) {
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	}
-	return strconv.FormatFloat(v, 'f', 2, 64)
 }
