@@ -129,7 +129,7 @@ func (e *Engine) heal(now time.Time) (out []Victim) {
 		if x := e.contested[uid]; x.certain && !x.healed && x.pod.DeletionTimestamp == nil &&
 			e.reader.Owns(x.pod.Spec.SchedulerName) && !e.reader.Protected(x.pod) {
 			x.healed = true
-			out = append(out, Victim{x.pod, x.message})
+			out = append(out, Victim{Pod: x.pod, Why: x.message})
 		}
 	}
 	return out

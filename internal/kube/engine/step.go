@@ -41,6 +41,8 @@ type Turn struct {
 type Victim struct {
 	Pod *v1.Pod
 	Why string
+	// Guarded: a disruption budget may refuse it. Then evicting the others would not help.
+	Guarded bool
 }
 
 // stepEvery is how long decisions are left alone when nothing happens: time itself
@@ -127,7 +129,8 @@ func (e *Engine) victims(evicts []engine.Evict) (out []Victim) {
 		var pods []Victim
 		for _, h := range x.Members {
 			if m := e.work.Member(h); m != nil {
-				pods = append(pods, Victim{m.Pod, "evicted for " + by})
+				guarded := len(e.facts.budgets.of(m.Pod)) > 0
+				pods = append(pods, Victim{m.Pod, "evicted for " + by, guarded})
 			}
 		}
 		slices.SortStableFunc(pods, func(a, b Victim) int {

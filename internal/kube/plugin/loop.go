@@ -10,6 +10,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
@@ -132,8 +133,12 @@ func (l *loop) lookUp(ctx context.Context, gangs []workload.Lookup) {
 	}
 }
 
-// evictAll evicts victims until one may not go: then evicting the others would not help.
-// Pods whose devices older pods hold are deleted first, whatever budgets say: two
+// evictAtOnce is how many victims are evicted at the same time.
+const evictAtOnce = 32
+
+// evictAll evicts victims: first those that a budget may refuse, one by one until one is
+// refused; then the others at once, so that no gang runs on with half of its members.
+// Pods whose devices older pods hold are deleted before all, whatever budgets say: two
 // containers must not run on one device.
 func (l *loop) evictAll(ctx context.Context, heal, victims []kubeengine.Victim) {
 	for _, v := range heal {
@@ -141,11 +146,15 @@ func (l *loop) evictAll(ctx context.Context, heal, victims []kubeengine.Victim) 
 			l.engine.HealFailed(v)
 		}
 	}
+	var atOnce []kubeengine.Victim
 	for _, v := range victims {
-		if !l.evict(ctx, v) {
+		if !v.Guarded {
+			atOnce = append(atOnce, v)
+		} else if !l.evict(ctx, v) {
 			return
 		}
 	}
+	workqueue.ParallelizeUntil(ctx, evictAtOnce, len(atOnce), func(i int) { l.evict(ctx, atOnce[i]) })
 }
 
 // delete removes a pod whose record cannot be honoured.

@@ -2,8 +2,11 @@ package plugin
 
 import (
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
@@ -207,6 +212,35 @@ func TestLostPod(t *testing.T) {
 	}
 }
 
+// TestEvictAtOnce: members of a gang that no budget guards are evicted at the same time.
+// Fails when one eviction waits for the one before.
+func TestEvictAtOnce(t *testing.T) {
+	pods := []*v1.Pod{gpuPod("a", 1), gpuPod("b", 1), gpuPod("c", 1)}
+	b := newBench(t, pods[0], pods[1], pods[2])
+	var inFlight atomic.Int32
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		inFlight.Add(1)
+		eventually(t, "all evictions are under way", 10*time.Second, func() bool { return int(inFlight.Load()) == len(pods) })
+	}))
+	defer api.Close()
+	// The fake client answers one request at a time.
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: api.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := b.newLoop(b.newQueue(t.Context()))
+	l.handle = otherClient{l.handle, client}
+	l.evictAll(t.Context(), nil, []kubeengine.Victim{{Pod: pods[0]}, {Pod: pods[1]}, {Pod: pods[2]}})
+}
+
+// otherClient is a handle with another client.
+type otherClient struct {
+	fwk.Handle
+	client kubernetes.Interface
+}
+
+func (o otherClient) ClientSet() kubernetes.Interface { return o.client }
+
 // TestEvictAll: victims are evicted until one may not go; pods on devices that older
 // pods hold are deleted, and the engine hears of what failed.
 func TestEvictAll(t *testing.T) {
@@ -228,7 +262,7 @@ func TestEvictAll(t *testing.T) {
 	q := b.newQueue(t.Context())
 	l := b.newLoop(q)
 	recorder := l.handle.EventRecorder().(*events.FakeRecorder)
-	victims := []kubeengine.Victim{{Pod: pods[0], Why: "evicted for default/u"}, {Pod: pods[1]}, {Pod: pods[2]}}
+	victims := []kubeengine.Victim{{Pod: pods[2]}, {Pod: pods[0], Why: "evicted for default/u", Guarded: true}, {Pod: pods[1], Guarded: true}}
 	l.evictAll(t.Context(), []kubeengine.Victim{{Pod: pods[3], Why: "held twice"}}, victims)
 	if !slices.Equal(asked, []string{"a", "b"}) {
 		t.Errorf("asked to evict %v", asked)
