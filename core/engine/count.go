@@ -95,17 +95,13 @@ func (e *Engine) add(to map[arbiter.Resource]int64, role *Role, count int) {
 	}
 }
 
-// chargeOf is what a member is charged at its place: by the devices it holds there. On a
-// node that is not there it uses nothing of the cluster: a pod that names a made-up node
-// must not fill it for others.
+// chargeOf is what a member is charged at its place: by the devices it holds there, or on a
+// node that is not there by what it asks for.
 func (e *Engine) chargeOf(h model.HolderID, role *Role) arbiter.Amounts {
 	sum := map[arbiter.Resource]int64{}
 	node, claim, held := e.ledger.Claim(h)
 	v, there := e.ledger.View(node)
-	if held && !there {
-		return nil
-	}
-	if !held || claim.Vendor == "" {
+	if !held || !there || claim.Vendor == "" {
 		e.add(sum, role, 1)
 		return arbiter.NewAmounts(sum)
 	}
@@ -138,20 +134,6 @@ func (e *Engine) chargeOf(h model.HolderID, role *Role) arbiter.Amounts {
 		add(d, int64(ledger.Fraction(p.Part, d)))
 	}
 	return arbiter.NewAmounts(sum)
-}
-
-// recharge charges what is held on a node anew, after its inventory has changed.
-func (e *Engine) recharge(node model.NodeID) {
-	for c := range e.ledger.EachClaim(node) {
-		k := e.gangOf(c.Holder)
-		if k == nil {
-			continue
-		}
-		if s, placed := k.placed[c.Holder]; placed && s.node == node {
-			e.put(k, c.Holder, s)
-			e.recount(k)
-		}
-	}
 }
 
 // chargeOfPlan is what a plan's members are charged at their places.

@@ -252,17 +252,9 @@ func (w *world) checkState() {
 		if w.e.Placed(id) != len(w.placed[id]) {
 			w.t.Fatalf("%s: %d placed, want %d", id, w.e.Placed(id), len(w.placed[id]))
 		}
-		for _, role := range g.Roles {
-			n := 0
-			for _, h := range role.Members {
-				if node, placed := w.placed[id][h]; placed {
-					if _, there := w.l.View(node); there { // on a node that is gone it is charged nothing
-						n++
-					}
-				}
-			}
+		for i, n := range w.count(id) {
 			for q := cmp.Or(g.Queue, arbiter.Default); q != ""; q = w.parent(q) {
-				want[q] += int64(n) * w.p.Demand(role.Request)
+				want[q] += int64(n) * w.p.Demand(g.Roles[i].Request)
 			}
 		}
 		for h, node := range w.placed[id] {

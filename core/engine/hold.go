@@ -20,7 +20,7 @@ func (e *Engine) SetNode(n *model.Node, t []model.Telemetry) (changed bool, err 
 		return false, err
 	}
 	e.ledger.SetTelemetry(n.ID, t)
-	return e.nodeChanged(n.ID, before), nil
+	return e.nodesChanged(before), nil
 }
 
 // RemoveNode takes a node away. What is bound there counts again when it returns.
@@ -28,14 +28,13 @@ func (e *Engine) RemoveNode(id model.NodeID) (changed bool) {
 	before := e.ledger.Version()
 	e.ledger.RemoveNode(id)
 	e.vetoes.nodeChanged(id)
-	return e.nodeChanged(id, before)
+	return e.nodesChanged(before)
 }
 
-func (e *Engine) nodeChanged(id model.NodeID, before uint64) bool {
+func (e *Engine) nodesChanged(before uint64) bool {
 	if e.ledger.Version() == before {
 		return false
 	}
-	e.recharge(id)
 	e.generation++
 	e.freed++
 	// Where and when gangs can start is found anew; what is being freed stays.

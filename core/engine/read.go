@@ -137,9 +137,9 @@ func (e *Engine) Confirmed() string {
 func (e *Engine) Audit() error { return e.ledger.Audit() }
 
 // total is what queues share: the CPUs and memory of all nodes, their devices that are
-// healthy or held, and what is held beyond that. A device that failed under a pod, or more
-// pods on a node than it has devices, must not make the others wait for what these pods are
-// charged.
+// healthy or held, and what is held beyond that. Pods are charged, and limited, whatever
+// they hold. A device that failed under a pod, more pods on a node than it has devices, or a
+// node that is gone or made up, must not make others wait for what these pods are charged.
 func (e *Engine) total() map[arbiter.Resource]int64 {
 	out := map[arbiter.Resource]int64{}
 	for id := range e.ledger.Nodes() { // sums do not depend on the order
@@ -155,6 +155,18 @@ func (e *Engine) total() map[arbiter.Resource]int64 {
 				out[GPU(vendor)] += milli
 				if name := d.Model.Name(); name != "" {
 					out[Model(name)] += milli
+				}
+			}
+		}
+	}
+	for _, k := range e.running { // sums do not depend on the order
+		for _, s := range k.placed {
+			if _, there := e.ledger.View(s.node); there {
+				continue
+			}
+			for _, a := range s.charge {
+				if _, counted := out[a.Resource]; counted { // others are limited, not shared
+					out[a.Resource] += a.Value
 				}
 			}
 		}

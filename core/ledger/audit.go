@@ -70,7 +70,7 @@ func (l *Ledger) Audit() error {
 // auditCounts checks the counters that are updated incrementally.
 func (l *Ledger) auditCounts() error {
 	kinds, owners, publishers := map[string]int{}, 0, map[string]int{}
-	var excess Excess
+	excess := Excess{Absent: l.excess.Absent}
 	for _, n := range l.nodes {
 		if n.host != hostOf(n.claims) {
 			return fmt.Errorf("node %q: %+v in use, claims sum up to %+v", n.id, n.host, hostOf(n.claims))

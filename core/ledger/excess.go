@@ -8,6 +8,9 @@ import "github.com/tangram-dev/tangram/core/model"
 type Excess struct {
 	Devices [model.NumVendors]int
 	Host    model.Host
+	// Absent counts the changes of claims on nodes that are not there: all of what they
+	// ask for is beyond.
+	Absent uint64
 }
 
 // Excess is the sum over all nodes that are there. Cost: none, it is kept.

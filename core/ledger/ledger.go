@@ -295,8 +295,11 @@ func (l *Ledger) settle(n *node) {
 		n.occupancy = occupy(n.inv, n.kind, n.claims)
 		l.index.add(n)
 		l.excess.add(n.excess(), +1)
-	} else if len(n.claims) == 0 {
-		delete(l.nodes, n.id)
+	} else {
+		l.excess.Absent++
+		if len(n.claims) == 0 {
+			delete(l.nodes, n.id)
+		}
 	}
 	l.locate(n)
 }

@@ -13,8 +13,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
 	"github.com/tangram-dev/tangram/api/v1alpha1"
@@ -24,6 +23,7 @@ import (
 	"github.com/tangram-dev/tangram/internal/agent/export"
 	"github.com/tangram-dev/tangram/internal/agent/grant"
 	"github.com/tangram-dev/tangram/internal/agent/health"
+	"github.com/tangram-dev/tangram/internal/agent/kubeapi"
 	"github.com/tangram-dev/tangram/internal/agent/plugin"
 	"github.com/tangram-dev/tangram/internal/agent/publish"
 	"github.com/tangram-dev/tangram/internal/agent/records"
@@ -49,9 +49,9 @@ type Options struct {
 	Sharing sharing.Options
 	// Pods are the node's.
 	Pods    records.Source
-	Client  kubernetes.Interface
+	Client  *kubeapi.Client
 	Objects dynamic.Interface
-	Events  events.EventRecorder
+	Events  record.EventRecorder
 	Metrics *export.Metrics
 }
 
@@ -95,7 +95,7 @@ func New(o Options) (*Agent, error) {
 		mode = v1alpha1.Serving
 	}
 	a.publisher = publish.New(publish.Options{
-		Node: o.Node, API: publish.NewAPI(o.Client, o.Objects), Events: o.Events,
+		Node: o.Node, API: publish.NewAPI(o.Client.Nodes(), o.Objects), Events: o.Events,
 		Version: o.Version, Mode: mode, Sharing: shares, MIGStrategy: a.migStrategy(), Machine: machine(), TelemetryEvery: o.Config.Agent.PublishInterval,
 		Wrote: o.Metrics.GPUNodeWrite,
 	})
@@ -110,7 +110,7 @@ func New(o Options) (*Agent, error) {
 		Node: o.Node, Pods: o.Pods, Kubelet: asked{a.kubelet, o.Metrics}, Inventory: a.Inventory, Amounts: a.amounts(), Distributed: o.Config.Flags.Distributed,
 	})
 	a.corrector = records.NewCorrector(records.CorrectorOptions{
-		Book: a.book, Client: o.Client,
+		Book: a.book, Pods: func(namespace string) records.PodWriter { return o.Client.Pods(namespace) },
 		Corrected: a.recordCorrected, Problem: a.recordProblem,
 	})
 	if a.serves() {
@@ -348,6 +348,6 @@ func (a *Agent) recordProblem(p records.Problem) {
 // event writes an event about a pod.
 func (a *Agent) event(pod *v1.Pod, kind, reason, message string) {
 	if a.o.Events != nil && pod != nil {
-		a.o.Events.Eventf(pod, nil, kind, reason, "Agent", "%s", message)
+		a.o.Events.Event(pod, kind, reason, message)
 	}
 }

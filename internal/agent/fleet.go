@@ -11,7 +11,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	restclient "k8s.io/client-go/rest"
 
@@ -19,6 +18,7 @@ import (
 	"github.com/tangram-dev/tangram/internal/agent/device"
 	"github.com/tangram-dev/tangram/internal/agent/export"
 	"github.com/tangram-dev/tangram/internal/agent/health"
+	"github.com/tangram-dev/tangram/internal/agent/kubeapi"
 	"github.com/tangram-dev/tangram/internal/agent/nvml"
 	"github.com/tangram-dev/tangram/internal/agent/publish"
 	"github.com/tangram-dev/tangram/internal/agent/records"
@@ -45,7 +45,7 @@ func (o *flags) agents(ctx context.Context, settings *config.Config, rest *restc
 	reachable := export.NewReachable()
 	registry.MustRegister(reachable)
 	rest.Wrap(reachable.Watch)
-	client, err := kubernetes.NewForConfig(rest)
+	client, err := kubeapi.New(rest)
 	if err != nil {
 		return nil, err
 	}
@@ -53,11 +53,8 @@ func (o *flags) agents(ctx context.Context, settings *config.Config, rest *restc
 	if err != nil {
 		return nil, err
 	}
-	recorder, err := publish.NewRecorder(ctx, client)
-	if err != nil {
-		return nil, err
-	}
-	pods := records.NewPods(client, o.node)
+	recorder := client.NewRecorder(ctx, publish.Manager)
+	pods := records.NewPods(client.Pods(""), o.node)
 	out := &agents{also: []func(context.Context) error{func(ctx context.Context) error { pods.Run(ctx); return nil }}}
 	var backend func(node string, metrics *export.Metrics) (device.Backend, error)
 	nodes := []string{o.node}
@@ -89,8 +86,12 @@ func (o *flags) agents(ctx context.Context, settings *config.Config, rest *restc
 		if err != nil {
 			return nil, err
 		}
+		running, err := simulated.PodInformer(client.Pods(""))
+		if err != nil {
+			return nil, err
+		}
 		out.also = append(out.also, func(ctx context.Context) error {
-			return simulated.Watch(ctx, simulated.PodInformer(client), simulated.FaultInformer(faults), hardware)
+			return simulated.Watch(ctx, running, simulated.FaultInformer(faults), hardware)
 		})
 	}
 	onDemand := o.node == "" || settings.Agent.Mode == config.Serve && settings.Flags.MIGStrategy == config.MIGMixed && o.migOnDemand

@@ -124,6 +124,8 @@ func Table() []Row {
 			Why: "settings in, checked settings out"},
 		{Folder: "internal/agent/publish", May: set(kube, "./api/...", "./core/health", "./internal/agent/device"), Tests: tests,
 			Why: "what the agent knows, as GPUNode and labels"},
+		{Folder: "internal/agent/kubeapi", May: set(kube), Tests: tests,
+			Why: "a client for what an agent reads and writes"},
 		{Folder: "internal/agent/records", May: set(kube, "./api/...", "./internal/agent/device", "google.golang.org/grpc/...", "google.golang.org/grpc"), Tests: tests,
 			Why: "who should get what, and who got it; it serves nothing"},
 		{Folder: "internal/agent/grant", May: set(kube, "./api/...", "./internal/agent/device", "./internal/agent/records"), Tests: tests,

@@ -8,8 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/events"
 
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 )
@@ -30,24 +28,30 @@ type API interface {
 	Patch(ctx context.Context, name string, patch []byte, status bool) (*unstructured.Unstructured, error)
 }
 
+// Nodes reads and patches nodes.
+type Nodes interface {
+	Get(ctx context.Context, name string, o metav1.GetOptions) (*v1.Node, error)
+	Patch(ctx context.Context, name string, kind types.PatchType, patch []byte, o metav1.PatchOptions, sub ...string) (*v1.Node, error)
+}
+
 // NewAPI is the API of a cluster.
-func NewAPI(client kubernetes.Interface, objects dynamic.Interface) API {
-	return cluster{client, objects.Resource(v1alpha1.GPUNodes)}
+func NewAPI(nodes Nodes, objects dynamic.Interface) API {
+	return cluster{nodes, objects.Resource(v1alpha1.GPUNodes)}
 }
 
 type cluster struct {
-	client  kubernetes.Interface
+	nodes   Nodes
 	objects dynamic.ResourceInterface
 }
 
 // GetNode reads from the API server's cache: what is a moment old is fresh enough, and a
 // thousand agents must not make etcd work.
 func (c cluster) GetNode(ctx context.Context, name string) (*v1.Node, error) {
-	return c.client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{ResourceVersion: "0"})
+	return c.nodes.Get(ctx, name, metav1.GetOptions{ResourceVersion: "0"})
 }
 
 func (c cluster) PatchNode(ctx context.Context, name string, patch []byte) (*v1.Node, error) {
-	return c.client.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: Manager})
+	return c.nodes.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: Manager})
 }
 
 func (c cluster) Get(ctx context.Context, name string) (*unstructured.Unstructured, error) {
@@ -64,18 +68,4 @@ func (c cluster) Patch(ctx context.Context, name string, patch []byte, status bo
 		sub = []string{"status"}
 	}
 	return c.objects.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: Manager}, sub...)
-}
-
-// NewRecorder writes events until the context ends. One serves any number of publishers;
-// it counts repetitions of an event instead of writing them again.
-func NewRecorder(ctx context.Context, client kubernetes.Interface) (events.EventRecorder, error) {
-	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: client.EventsV1()})
-	if err := broadcaster.StartRecordingToSinkWithContext(ctx); err != nil {
-		return nil, err
-	}
-	go func() {
-		<-ctx.Done()
-		broadcaster.Shutdown()
-	}()
-	return broadcaster.NewRecorder(scheme, Manager), nil
 }

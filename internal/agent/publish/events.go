@@ -5,18 +5,10 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/tools/record"
 
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 )
-
-// scheme knows the objects that events are about.
-var scheme = func() *runtime.Scheme {
-	s := runtime.NewScheme()
-	_ = v1.AddToScheme(s) // knows no error
-	return s
-}()
 
 // maxPending bounds the changes that wait for the API server; the oldest are dropped.
 // The GPUNode says in which state devices are.
@@ -107,12 +99,12 @@ func (t *told) models(devices []v1alpha1.Device, labelled string, left []string)
 }
 
 // say writes events about the node.
-func say(recorder events.EventRecorder, node *v1.Node, notices []notice) {
+func say(recorder record.EventRecorder, node *v1.Node, notices []notice) {
 	if recorder == nil || node == nil {
 		return
 	}
 	about := &v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}
 	for _, n := range notices {
-		recorder.Eventf(about, nil, n.kind, n.reason, "Observing", "%s", clip(n.text, maxReason))
+		recorder.Event(about, n.kind, n.reason, clip(n.text, maxReason))
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/tools/record"
 	"k8s.io/klog/v2"
 
 	"github.com/tangram-dev/tangram/api/v1alpha1"
@@ -23,7 +23,7 @@ type Options struct {
 	Node string
 	API  API
 	// Events writes events about the node (NewRecorder); nil for none.
-	Events events.EventRecorder
+	Events record.EventRecorder
 
 	// Version and Mode describe the agent, Sharing how it sells devices to several
 	// containers (nil where it does not, or does not know), MIGStrategy is none, single

@@ -11,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/record"
 
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 	"github.com/tangram-dev/tangram/internal/agent/device"
@@ -18,14 +19,15 @@ import (
 
 // recorder keeps events.
 type recorder struct {
+	record.EventRecorder
 	mu   sync.Mutex
 	said []string
 }
 
-func (r *recorder) Eventf(about, _ runtime.Object, kind, reason, _, note string, args ...any) {
+func (r *recorder) Event(_ runtime.Object, kind, reason, note string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.said = append(r.said, kind+" "+reason+": "+fmt.Sprintf(note, args...))
+	r.said = append(r.said, kind+" "+reason+": "+note)
 }
 
 func (r *recorder) take() string {

@@ -12,16 +12,21 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
 	"github.com/tangram-dev/tangram/api/names"
 )
 
+// PodWriter reads and patches the pods of a namespace.
+type PodWriter interface {
+	Get(ctx context.Context, name string, o metav1.GetOptions) (*v1.Pod, error)
+	Patch(ctx context.Context, name string, kind types.PatchType, patch []byte, o metav1.PatchOptions, sub ...string) (*v1.Pod, error)
+}
+
 // CorrectorOptions say how records are kept true.
 type CorrectorOptions struct {
-	Book   *Book
-	Client kubernetes.Interface
+	Book *Book
+	Pods func(namespace string) PodWriter
 	// Every is how often all records are compared without a call of kubelet's; 0 means
 	// 30 s. Soon is how long after such a call they are; 0 means 200 ms.
 	Every, Soon time.Duration
@@ -125,7 +130,7 @@ func (c *Corrector) write(ctx context.Context, x Correction) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	pods := c.o.Client.CoreV1().Pods(x.Pod.Namespace)
+	pods := c.o.Pods(x.Pod.Namespace)
 	pod := c.o.Book.latest(x.Pod)
 	var after *v1.Pod
 	for try := 0; ; try++ {

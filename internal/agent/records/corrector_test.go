@@ -28,6 +28,11 @@ type api struct {
 	patches int
 }
 
+func (a *api) podsOf() func(namespace string) PodWriter {
+	c := a.client()
+	return func(namespace string) PodWriter { return c.CoreV1().Pods(namespace) }
+}
+
 func (a *api) client() *fake.Clientset {
 	c := fake.NewClientset()
 	c.PrependReactor("*", "pods", func(action ktesting.Action) (bool, runtime.Object, error) {
@@ -87,7 +92,7 @@ func TestCorrector(t *testing.T) {
 	source := newFakePods(p)
 	server := &api{pods: map[string]*v1.Pod{"p": p}}
 	var corrected, problems int
-	c := NewCorrector(CorrectorOptions{Book: newTestBook(k, source, false), Client: server.client(),
+	c := NewCorrector(CorrectorOptions{Book: newTestBook(k, source, false), Pods: server.podsOf(),
 		Corrected: func(Correction) { corrected++ }, Problem: func(Problem) { problems++ }})
 	round := func(want int) {
 		t.Helper()
@@ -149,7 +154,7 @@ func TestCatchUp(t *testing.T) {
 	k.give("b", "c", gpu, "GPU-a")
 	server := &api{pods: map[string]*v1.Pod{"a": a, "b": b}, away: true}
 	failed, corrected := make(chan error, 100), make(chan Correction, 100)
-	c := NewCorrector(CorrectorOptions{Book: newTestBook(k, newFakePods(a, b), false), Client: server.client(), Every: 50 * time.Millisecond, Soon: time.Millisecond,
+	c := NewCorrector(CorrectorOptions{Book: newTestBook(k, newFakePods(a, b), false), Pods: server.podsOf(), Every: 50 * time.Millisecond, Soon: time.Millisecond,
 		Failed: func(err error) { failed <- err }, Corrected: func(x Correction) { corrected <- x }})
 	go c.Run(t.Context())
 	<-failed

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -34,9 +33,15 @@ type Pods struct {
 
 const byNode = "node"
 
+// PodReader lists and follows pods.
+type PodReader interface {
+	List(ctx context.Context, o metav1.ListOptions) (*v1.PodList, error)
+	Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error)
+}
+
 // NewPods prepares to follow pods: of one node, or of all nodes when node is empty. Run
 // starts it.
-func NewPods(client kubernetes.Interface, node string) *Pods {
+func NewPods(client PodReader, node string) *Pods {
 	tweak := func(o *metav1.ListOptions) {
 		if node != "" {
 			o.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", node).String()
@@ -45,11 +50,11 @@ func NewPods(client kubernetes.Interface, node string) *Pods {
 	lw := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			tweak(&o)
-			return client.CoreV1().Pods("").List(ctx, o)
+			return client.List(ctx, o)
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			tweak(&o)
-			return client.CoreV1().Pods("").Watch(ctx, o)
+			return client.Watch(ctx, o)
 		},
 	}
 	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(lw, client), &v1.Pod{}, 0, cache.Indexers{

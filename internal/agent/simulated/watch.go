@@ -8,10 +8,9 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/metadata/metadatainformer"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -23,20 +22,32 @@ import (
 // byNode indexes pods by the node they are on.
 const byNode = "simulated-node"
 
+// PodReader lists and follows pods.
+type PodReader interface {
+	List(ctx context.Context, o metav1.ListOptions) (*v1.PodList, error)
+	Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error)
+}
+
 // PodInformer watches all pods that are bound, for Watch. It is not started. It keeps of
 // a pod only what a simulation needs, so it must not be shared with others.
-func PodInformer(client kubernetes.Interface) cache.SharedIndexInformer {
-	factory := informers.NewSharedInformerFactoryWithOptions(client, 0,
-		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-			o.FieldSelector = fields.OneTermNotEqualSelector("spec.nodeName", "").String()
-		}),
-		informers.WithTransform(func(obj any) (any, error) {
-			if p, ok := obj.(*v1.Pod); ok {
-				return trim(p), nil
-			}
-			return obj, nil
-		}))
-	return factory.Core().V1().Pods().Informer()
+func PodInformer(client PodReader) (cache.SharedIndexInformer, error) {
+	bound := fields.OneTermNotEqualSelector("spec.nodeName", "").String()
+	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.FieldSelector = bound
+			return client.List(ctx, o)
+		},
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.FieldSelector = bound
+			return client.Watch(ctx, o)
+		},
+	}, client), &v1.Pod{}, 0, cache.Indexers{})
+	return informer, informer.SetTransform(func(obj any) (any, error) {
+		if p, ok := obj.(*v1.Pod); ok {
+			return trim(p), nil
+		}
+		return obj, nil
+	})
 }
 
 // trim keeps what loadOf reads.
@@ -60,8 +71,13 @@ func trim(p *v1.Pod) *v1.Pod {
 // FaultInformer watches the metadata of all GPUNodes, for Watch. It is not started.
 // Metadata alone, because telemetry changes all the time and says nothing of faults.
 func FaultInformer(client metadata.Interface) cache.SharedIndexInformer {
-	return metadatainformer.NewFilteredMetadataInformer(client, v1alpha1.GPUNodes, metav1.NamespaceAll, 0,
-		cache.Indexers{}, nil).Informer()
+	gpuNodes := client.Resource(v1alpha1.GPUNodes)
+	return cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return gpuNodes.List(ctx, o)
+		},
+		WatchFuncWithContext: gpuNodes.Watch,
+	}, client), &metav1.PartialObjectMetadata{}, 0, cache.Indexers{})
 }
 
 // Watch feeds a fleet from the API server until the context ends: what runs from pods

@@ -125,6 +125,11 @@ func TestBusyness(t *testing.T) {
 	}
 }
 
+// fakePods say, as the fake clientset does, that they cannot list by watching.
+type fakePods struct{ PodReader }
+
+func (fakePods) IsWatchListSemanticsUnSupported() bool { return true }
+
 // A pod drives its devices from when it runs until it ends, and an annotation of the
 // GPUNode breaks them.
 func TestWatch(t *testing.T) {
@@ -145,7 +150,11 @@ func TestWatch(t *testing.T) {
 		gpuNodes := metadatafake.NewSimpleMetadataClient(scheme, node, stranger)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- Watch(ctx, PodInformer(client), FaultInformer(gpuNodes), s) }()
+		running, err := PodInformer(fakePods{client.CoreV1().Pods("")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() { ended <- Watch(ctx, running, FaultInformer(gpuNodes), s) }()
 
 		uses := func() []Use {
 			synctest.Wait()
