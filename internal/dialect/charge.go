@@ -116,33 +116,6 @@ func onlyModel(pod *v1.Pod, vendor model.Vendor) model.GPUModel {
 	return model.GPUModel{}
 }
 
-// Offered is what a node has of what pods are charged: queues' shares are shares of the
-// sum over all nodes. inv is the node's inventory. A replicated device counts once for
-// every turn, as its pods are charged.
-func Offered(node *v1.Node, inv *model.Node) map[arbiter.Resource]int64 {
-	out := map[arbiter.Resource]int64{engine.CPU: inv.Host.CPU, engine.Memory: int64(inv.Host.Memory.MiB())}
-	for name, q := range node.Status.Allocatable {
-		if r, ok := ownUnits(string(name)); ok && q.Sign() > 0 {
-			out[r] += min(q.Value(), arbiter.MaxAmount)
-		}
-	}
-	for i := range inv.Devices {
-		d := &inv.Devices[i]
-		milli := int64(model.FullMilli)
-		if d.Replicated {
-			milli *= int64(d.Tenants)
-		}
-		if d.Health != model.Healthy {
-			continue
-		}
-		out[engine.GPU(d.Vendor)] += milli
-		if name := d.Model.Name(); name != "" {
-			out[engine.Model(name)] += milli
-		}
-	}
-	return out
-}
-
 // ownUnits is the arbiter's name of a resource that is counted in its own units; false
 // for cpu, memory and whole GPUs, which have names of their own.
 func ownUnits(name string) (arbiter.Resource, bool) {

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tangram-dev/tangram/api/names"
@@ -160,21 +159,5 @@ func TestFraction(t *testing.T) {
 		if got := ledger.Fraction(tt.part, t4); got != tt.want {
 			t.Errorf("%+v: got %d, want %d", tt.part, got, tt.want)
 		}
-	}
-}
-
-// TestOffered: what is divided among queues is counted as pods are charged.
-func TestOffered(t *testing.T) {
-	node := timeSliced()
-	node.Status.Allocatable["rdma/hca"] = resource.MustParse("4")
-	node.Status.Allocatable["cpu"] = resource.MustParse("64")
-	node.Annotations = map[string]string{names.AnnotationAvoidUnhealthy: "7"}
-	inv, err := Inventory(node, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := Offered(node, inv)
-	if got["gpu/nvidia"] != 28000 || got["model/a100"] != 28000 || got["resource/rdma/hca"] != 4 || got["cpu"] != 64000 || got["resource/nvidia.com/gpu"] != 0 {
-		t.Errorf("got %v", got)
 	}
 }
