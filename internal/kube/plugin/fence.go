@@ -37,7 +37,7 @@ func (f *fence) watch(le *leaderelection.LeaderElectionConfig) {
 		return
 	}
 	f.renewed, f.start, f.deadline, f.lease = &atomic.Int64{}, time.Now(), le.RenewDeadline, le.LeaseDuration
-	f.seen.Store(int64(-le.LeaseDuration)) // none was seen yet
+	f.seen.Store(int64(-le.LeaseDuration))    // none was seen yet
 	f.renewed.Store(int64(-le.RenewDeadline)) // it does not lead yet
 	le.Lock = &fencedLock{le.Lock, f}
 }
