@@ -104,7 +104,7 @@ func Table() []Row {
 			Why: "implements the scheduler framework and extends its command, which live in k8s.io/kubernetes"},
 		{Folder: "internal/kube/extender", May: set(scheduling, "github.com/spf13/cobra"), Tests: coreTests,
 			Why: "serves the extender protocol and is a command of its own"},
-		{Folder: "internal/kube/controller/...", May: set(controller, "./internal/endpoint", "volcano.sh/apis/...", "github.com/spf13/cobra"), Tests: coreTests,
+		{Folder: "internal/kube/controller/...", May: set(controller, "./internal/endpoint", "./internal/metrictable", "volcano.sh/apis/...", "github.com/prometheus/...", "github.com/spf13/cobra"), Tests: coreTests,
 			Why: "serves Volcano's kinds, whose types live in volcano.sh/apis"},
 		{Folder: "internal/kube/controller/lifecycle", May: set(std, "k8s.io/api/...", "k8s.io/apimachinery/...", "volcano.sh/apis/..."), Tests: coreTests, Pure: true,
 			Why: "decides about a job from values alone, so that every decision can be replayed"},
@@ -163,7 +163,7 @@ func Table() []Row {
 		{Folder: "examples", May: std, Tests: set(kube, "./api/..."),
 			Why: "embeds the sample manifests"},
 
-		{Folder: "hack/metricsdoc", May: set(std, "./internal/metrictable", "./internal/kube/metrics", "./internal/agent/export"), Tests: tests,
+		{Folder: "hack/metricsdoc", May: set(std, "./internal/metrictable", "./internal/kube/metrics", "./internal/kube/controller", "./internal/agent/export"), Tests: tests,
 			Why: "a step of make generate: it reads the tables of all programs"},
 		{Folder: "hack/volcanocrd", May: set(std, "sigs.k8s.io/yaml"), Tests: tests,
 			Why: "a step of make generate"},
