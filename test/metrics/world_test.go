@@ -39,7 +39,7 @@ type world struct {
 	bin    string
 	url    string // of the scheduler
 	http   *http.Client
-	pid    int    // of the scheduler
+	pid    int // of the scheduler
 }
 
 // newWorld starts a control plane with nodes and, if there is a configuration, a

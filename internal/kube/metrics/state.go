@@ -64,7 +64,6 @@ func Sample(leads, available bool, now time.Time) {
 // collector makes the gauges, and the counters of GPU hours, at each scrape.
 type collector struct {
 	metrics.BaseStableCollector
-	out chan<- metrics.Metric
 }
 
 // shown are the metrics that the collector makes.
