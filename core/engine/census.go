@@ -88,7 +88,7 @@ const (
 )
 
 // Count takes a census. of tells about nodes, idle is told of held devices. Cost: devices,
-// gangs and queues; at 1,000 nodes of 8 devices and 5,000 waiting gangs about 2 ms.
+// gangs and queues; at 1,000 nodes of 8 devices, 7,000 running and 5,000 waiting gangs about 4 ms.
 func (e *Engine) Count(of func(model.NodeID) Condition, idle *measure.Idle, now int64) Census {
 	waiting := map[Shape]*model.Request{}
 	return Census{
