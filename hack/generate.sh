@@ -18,3 +18,6 @@ bin/controller-gen crd:maxDescLen=0,generateEmbeddedObjectMeta=true \
 	paths=$volcano/scheduling/v1beta1 paths=$volcano/batch/v1alpha1 paths=$volcano/bus/v1alpha1 \
 	output:crd:dir="$raw"
 go run ./hack/volcanocrd "$raw" "$to/config/crd/volcano"
+
+mkdir -p "$to/docs/reference"
+go run ./hack/metricsdoc "$to/docs/reference/metrics.md"

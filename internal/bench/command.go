@@ -66,6 +66,7 @@ twice.`,
 	flags.IntVar(&config.Size, "size", config.Size, "pods of each gang")
 	flags.IntVar(&config.GPUsPerPod, "gpus-per-pod", config.GPUsPerPod, "whole GPUs that each pod asks for")
 	flags.IntVar(&config.Pending, "pending", config.Pending, "pods that wait meanwhile and fit on no node, each of another kind")
+	flags.DurationVar(&config.Scrape, "scrape", config.Scrape, "how often tangram's metrics are read meanwhile; 0 for not at all")
 	flags.Float64Var(&config.Rate, "rate", config.Rate, "arrival of pods per second, those of a gang together; 0 creates them as fast as possible")
 	flags.StringSliceVar(&config.Contenders, "contenders", config.Contenders, "contenders to run, in this order")
 	flags.IntVar(&config.Rounds, "rounds", config.Rounds, "how often everything is repeated; each round starts with another contender")

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 )
 
 // MaxGPUs is the largest --gpus. No node sold today has more than 16 GPUs, and
@@ -28,6 +29,8 @@ type Config struct {
 	// Pending is how many pods wait meanwhile that fit on no node, each of another kind.
 	Pending int
 	Rate    float64
+	// Scrape is how often Tangram's metrics are read meanwhile; 0: not at all.
+	Scrape time.Duration
 	// Contenders are names from the contender table, in the order of round one.
 	Contenders []string
 	// Rounds repeats everything; the report shows medians.
@@ -104,6 +107,9 @@ func (c *Config) Validate() error {
 		if f.value < 1 {
 			return flagErrorf(f.flag, "must be at least 1, got %d", f.value)
 		}
+	}
+	if c.Scrape < 0 {
+		return flagErrorf("scrape", "must not be negative, got %s", c.Scrape)
 	}
 	if c.GPUs > MaxGPUs {
 		return flagErrorf("gpus", "must be at most %d, got %d", MaxGPUs, c.GPUs)

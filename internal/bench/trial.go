@@ -186,6 +186,7 @@ func (t *trial) measure(ctx context.Context, c *cohort) (Result, error) {
 			failed <- err
 		}
 	}()
+	go t.scrape(loading)
 	stalled := t.await(ctx, c, failed)
 	after, err := sampleCPU(t.process.Pid())
 	if err != nil {
