@@ -106,7 +106,7 @@ func Table() []Row {
 			Why: "runs a control plane as any client would; it must not know how Tangram decides"},
 		{Folder: "internal/bench", May: set(client, "./internal/local"), Tests: tests,
 			Why: "measures all schedulers from outside, ours like the others"},
-		{Folder: "internal/cli", May: set(client, "./internal/fleet", "./internal/local", "./internal/bench", "./internal/sim", "./examples"), Tests: tests,
+		{Folder: "internal/cli", May: set(client, "./internal/fleet", "./internal/local", "./internal/bench", "./internal/sim", "./examples", "./monitoring"), Tests: tests,
 			Why: "what people type; it composes, and decides nothing"},
 		// The node agent: parts that know the hardware through device alone and not each
 		// other; the root wires them.
@@ -156,6 +156,11 @@ func Table() []Row {
 			Why: "embeds the default files"},
 		{Folder: "examples", May: std, Tests: set(kube, "./api/..."),
 			Why: "embeds the sample manifests"},
+
+		{Folder: "monitoring", May: std, Tests: tests,
+			Why: "embeds rules and dashboards"},
+		{Folder: "hack/monitoring", May: set(std, "./monitoring", "sigs.k8s.io/yaml"), Tests: tests,
+			Why: "a step of make generate"},
 
 		{Folder: "hack/volcanocrd", May: set(std, "sigs.k8s.io/yaml"), Tests: tests,
 			Why: "a step of make generate"},
