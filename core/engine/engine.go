@@ -183,6 +183,9 @@ func (e *Engine) Submit(g Gang) error {
 	if same && g.Priority == old.Priority {
 		k.retries = old.retries
 	}
+	if same {
+		k.promised = old.promised
+	}
 	e.gangs[g.ID] = k
 	for role, r := range g.Roles {
 		k.exists += len(r.Members)

@@ -141,6 +141,8 @@ type known struct {
 	overQuota arbiter.Wait
 	// offered is the round in which it was last offered without being planned.
 	offered uint64
+	// promised is the first start time that a reservation gave it; 0: none.
+	promised int64
 }
 
 // spot is where a member has its place; bound: the API has confirmed it.
@@ -253,8 +255,11 @@ const (
 	Memory arbiter.Resource = "memory"
 )
 
+// gpuPrefix begins the names of devices of a vendor.
+const gpuPrefix = "gpu/"
+
 // GPU is the resource of a vendor's devices.
-func GPU(v model.Vendor) arbiter.Resource { return arbiter.Resource("gpu/" + string(v)) }
+func GPU(v model.Vendor) arbiter.Resource { return arbiter.Resource(gpuPrefix + string(v)) }
 
 // Model is the resource of devices of one model.
 func Model(name string) arbiter.Resource { return arbiter.Resource("model/" + name) }

@@ -330,6 +330,9 @@ func (e *Engine) reserve(k *known, now int64) (more bool) {
 	k.succeeded(reserving)
 	k.succeeded(keeping)
 	e.keep(&reservation{id: k.ID, at: at}, &plan)
+	if k.promised == 0 && at != never {
+		k.promised = at
+	}
 	return false
 }
 

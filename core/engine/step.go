@@ -17,6 +17,9 @@ type Start struct {
 	Plan gang.Plan
 	// Repair: the gang runs and gets members back, or grows.
 	Repair bool
+	// Promised is the first start time that a reservation gave the gang; 0 when it had
+	// none, or has started before.
+	Promised int64
 }
 
 // Evict is holders that must go so that a gang can start.
@@ -326,7 +329,9 @@ func (e *Engine) tryStart(k *known, least int, within []model.NodeID, now int64)
 	tx.Keep()
 	e.take(k, &plan, now)
 	e.release(k, &plan)
-	return Start{Gang: k.ID, Plan: plan}, true
+	s := Start{Gang: k.ID, Plan: plan, Promised: k.promised}
+	k.promised = 0
+	return s, true
 }
 
 // constrain gives a question the gang's weights, Kubernetes' rules and the nodes that

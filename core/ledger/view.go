@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"math"
 	"slices"
 
 	"github.com/tangram-dev/tangram/core/mig"
@@ -151,4 +152,15 @@ func (v View) Fits(slot int, u Usage, p model.Part) (start int, ok bool) {
 func (v View) With(slot int, u Usage, p model.Part, start int) Usage {
 	u.add(&v.Node.Devices[slot], v.Kind.cuts[slot], p, start)
 	return u
+}
+
+// HeldSince is when the youngest holder of a device was bound, in seconds, as far as that
+// is known; 0 when it is not.
+func (v View) HeldSince(slot int) (since int64) {
+	for i := range v.claims {
+		if s := v.claims[i].Since; v.of[i].Has(slot) && s < math.MaxInt64 {
+			since = max(since, s)
+		}
+	}
+	return since
 }

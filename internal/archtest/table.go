@@ -25,7 +25,7 @@ func Table() []Row {
 	std := set(nil, "std")
 	kube := set(std, "k8s.io/...", "sigs.k8s.io/...")
 	translator := set(kube, "./core/...", "./api/...", "./internal/dialect")
-	scheduling := set(translator, "./internal/kube/watch", "./internal/kube/workload", "./internal/kube/report", "./internal/kube/engine", "./internal/kube/binding")
+	scheduling := set(translator, "./internal/kube/metrics", "./internal/kube/watch", "./internal/kube/workload", "./internal/kube/report", "./internal/kube/engine", "./internal/kube/binding")
 	controller := set(translator, "./internal/kube/controller/...")
 	client := set(kube, "./api/...", "./config", "go.yaml.in/yaml/...", "github.com/spf13/cobra")
 	whole := set(kube, "k8s.io/kubernetes/...", "./api/...", "./config", "./examples", "./core/...", "./internal/...", "github.com/spf13/...")
@@ -47,6 +47,8 @@ func Table() []Row {
 			Why: "how one GPU can be cut; who holds the cuts is the ledger's business"},
 		{Folder: "core/pack", May: set(pure, "./core/model"), Tests: coreTests, Pure: true,
 			Why: "mathematics of packing over plain shapes; whoever keeps state feeds it"},
+		{Folder: "core/measure", May: set(pure, "./core/model", "./core/pack"), Tests: coreTests, Pure: true,
+			Why: "figures for people, from values that others keep"},
 		{Folder: "core/arbiter", May: set(pure, "./core/model", "./core/explain"), Tests: coreTests, Pure: true,
 			Why: "who goes next, over sums of resources; where anything fits is not its business"},
 		{Folder: "core/ledger", May: set(pure, "./core/model", "./core/explain", "./core/topology", "./core/mig"), Tests: coreTests, Pure: true,
@@ -59,7 +61,7 @@ func Table() []Row {
 			Why: "the decision: where a request goes"},
 		{Folder: "core/gang", May: set(pure, "./core/model", "./core/explain", "./core/topology", "./core/ledger", "./core/score", "./core/place", "./core/planner"), Tests: coreTests, Pure: true,
 			Why: "plans of several holders that go together"},
-		{Folder: "core/engine", May: set(pure, "./core/model", "./core/explain", "./core/topology", "./core/ledger", "./core/score", "./core/place", "./core/planner", "./core/arbiter", "./core/gang"), Tests: coreTests, Pure: true,
+		{Folder: "core/engine", May: set(pure, "./core/model", "./core/explain", "./core/topology", "./core/ledger", "./core/score", "./core/place", "./core/planner", "./core/arbiter", "./core/gang", "./core/pack", "./core/measure"), Tests: coreTests, Pure: true,
 			Why: "who starts now and where: the arbiter's order and the planner's places on one state"},
 		{Folder: "core/health", May: pure, Tests: coreTests, Pure: true,
 			Why: "what becomes of a device, from what is known of it and the time"},
@@ -84,13 +86,17 @@ func Table() []Row {
 		// them never goes back.
 		{Folder: "internal/kube/watch", May: translator, Tests: coreTests,
 			Why: "follows objects that only some clusters have; what they mean is for others to say"},
+		{Folder: "internal/metrictable", May: std, Tests: tests,
+			Why: "how metrics are described, whatever library makes them"},
+		{Folder: "internal/kube/metrics", May: set(kube, "./core/...", "./internal/metrictable"), Tests: coreTests,
+			Why: "names of metrics, and nothing about how decisions are made"},
 		{Folder: "internal/kube/inventory", May: set(translator, "./internal/kube/watch"), Tests: coreTests,
 			Why: "Node, GPUNode, NodeResourceTopology in, core's node out"},
 		{Folder: "internal/kube/workload", May: set(translator, "./internal/kube/watch"), Tests: coreTests,
 			Why: "Pod, PodGroup, Job, ... in, core's gang out; it knows no node"},
 		{Folder: "internal/kube/report", May: translator, Tests: coreTests,
 			Why: "reasons in, what people are told out; it writes nothing"},
-		{Folder: "internal/kube/engine", May: set(translator, "./internal/kube/watch", "./internal/kube/inventory", "./internal/kube/workload", "./internal/kube/report"), Tests: coreTests,
+		{Folder: "internal/kube/engine", May: set(translator, "./internal/kube/metrics", "./internal/kube/watch", "./internal/kube/inventory", "./internal/kube/workload", "./internal/kube/report"), Tests: coreTests,
 			Why: "core's engine behind one lock; kube-scheduler's framework is for the plugins"},
 		{Folder: "internal/kube/binding", May: set(translator, "./internal/kube/engine"), Tests: coreTests,
 			Why: "what the engine gave a pod, as a Binding"},
