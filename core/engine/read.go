@@ -117,6 +117,15 @@ func (e *Engine) HolderOf(node model.NodeID, index int) model.HolderID {
 	return ""
 }
 
+// HoldersOn are the holders on a node, sorted.
+func (e *Engine) HoldersOn(node model.NodeID) (out []model.HolderID) {
+	for c := range e.ledger.EachClaim(node) {
+		out = append(out, c.Holder)
+	}
+	slices.Sort(out)
+	return out
+}
+
 // Overbooked is by how many devices and parts the claims on a node exceed what it has.
 func (e *Engine) Overbooked(node model.NodeID) int { return e.ledger.Debt(node) }
 

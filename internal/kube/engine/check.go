@@ -13,6 +13,7 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/internal/dialect"
 	"github.com/tangram-dev/tangram/internal/kube/inventory"
+	"github.com/tangram-dev/tangram/internal/kube/metrics"
 )
 
 // Check compares the ledger with one built anew from what the API says now (records are
@@ -46,7 +47,7 @@ func (e *Engine) Check() (holders int, err error) {
 		}
 	})
 	if err != nil {
-		checkFailures.WithLabelValues("full").Inc()
+		metrics.CheckFailed("full")
 	}
 	return holders, err
 }
@@ -117,9 +118,6 @@ func (e *Engine) CheckSome(nodes int) (holders int, found *v1.Node, err error) {
 	})
 	return holders, found, err
 }
-
-// CheckFailed counts a difference that stayed.
-func CheckFailed() { checkFailures.WithLabelValues("periodic").Inc() }
 
 func firstDifference(mine, rebuilt string) error {
 	a, b := strings.Split(mine, "\n"), strings.Split(rebuilt, "\n")

@@ -8,6 +8,7 @@ import (
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/internal/kube/metrics"
 )
 
 // Cycle is what a scheduling cycle needs to know of its pod.
@@ -16,6 +17,8 @@ type Cycle struct {
 	Request *model.Request
 	// Queue is the queue that is charged for the pod.
 	Queue string
+	// Timeline is when the pod passed the stages until now.
+	Timeline metrics.Timeline
 }
 
 // Begin tells that a pod's scheduling cycle begins; false when it has no release.
@@ -27,7 +30,7 @@ func (e *Engine) Begin(pod *v1.Pod) (c Cycle, ok bool) {
 			ok = false
 			return
 		}
-		c.Request, c.Queue = m.Request, e.core.QueueOf(h)
+		c.Request, c.Queue, c.Timeline = m.Request, e.core.QueueOf(h), e.observed.timeline(h)
 		e.core.Seen(h, c.Ticket)
 	})
 	return c, ok

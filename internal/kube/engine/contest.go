@@ -11,6 +11,7 @@ import (
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/internal/dialect"
+	"github.com/tangram-dev/tangram/internal/kube/metrics"
 	"github.com/tangram-dev/tangram/internal/kube/report"
 )
 
@@ -116,6 +117,7 @@ func (e *Engine) tellContested(now time.Time) {
 	for _, uid := range e.lasting(now) {
 		if x := e.contested[uid]; !x.told {
 			x.told = true
+			metrics.Conflict(metrics.ConflictRecord)
 			e.complaints = append(e.complaints, report.Complaint{About: podRef(x.pod), Reason: dialect.ContestedRecord, Message: x.message})
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/tangram-dev/tangram/core/topology"
 	"github.com/tangram-dev/tangram/internal/dialect"
 	"github.com/tangram-dev/tangram/internal/kube/inventory"
+	"github.com/tangram-dev/tangram/internal/kube/metrics"
 	"github.com/tangram-dev/tangram/internal/kube/report"
 	"github.com/tangram-dev/tangram/internal/kube/watch"
 	"github.com/tangram-dev/tangram/internal/kube/workload"
@@ -50,6 +51,8 @@ type Engine struct {
 
 	// checked is the node that CheckSome looked at last; it has one caller.
 	checked int
+	// state is what a scrape was last shown.
+	state state
 
 	mu sync.Mutex
 	// Everything below is guarded by mu.
@@ -75,6 +78,7 @@ type Engine struct {
 	// reported as soon as the lock is released.
 	outbox     outbox
 	complaints []report.Complaint
+	observed   observed
 }
 
 // outbox gathers what must not be done under the lock: it waits for the next step.
@@ -95,6 +99,7 @@ func New(ctx context.Context, factory informers.SharedInformerFactory, from watc
 		objects: workload.Objects{}, quotas: map[string]arbiter.Quota{}, queues: newQueues(), desk: report.NewDesk(),
 		arrived: map[model.HolderID]bool{}, contested: map[string]*contest{}, fleetChanged: true,
 		agents: map[model.NodeID]bool{}, telemetry: staleness{maxAge: TelemetryMaxAge, until: map[model.NodeID]time.Time{}},
+		observed: newObserved(),
 	}
 	var err error
 	nodeChanged := func(name string) { e.feed.push(event{kind: aboutNode, key: name}, nil) }
@@ -183,7 +188,7 @@ func (e *Engine) do(what string, f func(now time.Time)) {
 	waiting := len(e.outbox.activate)+len(e.outbox.requeue)+len(e.outbox.stop) > 0
 	held := time.Since(began) // unlocking may let a waiter run first
 	e.mu.Unlock()
-	observeLock(what, held)
+	metrics.LockHeld(what, held)
 	for _, c := range complaints {
 		e.report(c)
 	}
@@ -204,15 +209,21 @@ func (e *Engine) stopped() []model.HolderID {
 // since the last time counts as it is now.
 func (e *Engine) mirror() {
 	fx := e.core.Effects()
+	retried := 0
 	for _, h := range fx.Revoked {
 		if _, still := e.core.Release(h); !still {
 			e.gate.releases.remove(h)
 		}
+		if m := e.work.Member(h); m != nil && m.Pod.Spec.NodeName == "" {
+			retried++ // else it is bound, or gone
+		}
 	}
+	metrics.Retried(retried)
 	for _, r := range fx.Released {
 		if now, still := e.core.Release(r.Holder); still && now.Ticket == r.Ticket {
 			e.gate.rank(r.Holder)
 			e.gate.releases.put(r.Holder, r)
+			e.observed.planned[r.Holder] = e.observed.step
 			fx.Activate = append(fx.Activate, r.Holder)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/internal/dialect"
+	"github.com/tangram-dev/tangram/internal/kube/metrics"
 )
 
 // queues is the tree of queues as the API describes it.
@@ -72,6 +73,11 @@ func (e *Engine) setQueues(now time.Time) {
 		e.logger.Error(err, "Queues ignored") // Usable has validated them
 	}
 	q.reportAt = now.Add(queuePatience)
+	names := []string{arbiter.Root}
+	for i := range q.tree {
+		names = append(names, q.tree[i].Name)
+	}
+	metrics.SetQueues(names)
 }
 
 // reportQueues reports what is wrong with queues once they have had time to come.

@@ -1,14 +1,17 @@
 package engine
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/internal/kube/metrics"
 	"github.com/tangram-dev/tangram/internal/kube/report"
 	"github.com/tangram-dev/tangram/internal/kube/workload"
 )
@@ -43,6 +46,10 @@ type Victim struct {
 	Why string
 	// Guarded: a disruption budget may refuse it. Then evicting the others would not help.
 	Guarded bool
+	// Queue is the pod's, Cause why it has to go (metrics.CausePriority or CauseReclaim),
+	// GPUHours what it has used until now.
+	Queue, Cause string
+	GPUHours     float64
 }
 
 // stepEvery is how long decisions are left alone when nothing happens: time itself
@@ -53,13 +60,17 @@ const stepEvery = 5 * time.Second
 // existed when this process started (WaitForSync), and by the leader only.
 func (e *Engine) Step() (t Turn) {
 	e.do("step", func(now time.Time) {
+		e.lead(now)
+		e.observed.step.began = time.Now()
 		e.describeChanged(now)
 		if e.fleetChanged {
 			e.fleetChanged = false
 			e.core.CountFleet()
 		}
 		plan := e.core.Step(now.UnixNano())
-		t.Evict = e.victims(plan.Evicts)
+		e.observed.step.ended = time.Now()
+		e.stepped(&plan, now)
+		t.Evict = e.victims(plan.Evicts, now)
 		t.Heal = e.heal(now)
 		e.reportQueues(now)
 		if !plan.More {
@@ -84,6 +95,7 @@ func (e *Engine) describeChanged(now time.Time) {
 		}
 		e.core.Withdraw(id)
 		e.desk.Forget(id)
+		delete(e.observed.reasons, id)
 	}
 	for len(gangs) > 0 {
 		left := slices.DeleteFunc(slices.Clone(gangs), func(g engine.Gang) bool { return e.submit(g, now) == nil })
@@ -113,6 +125,7 @@ func (e *Engine) submit(g engine.Gang, now time.Time) error {
 		}
 	}
 	e.desk.Touched(g.ID, now)
+	e.meterGang(&g, now)
 	return nil
 }
 
@@ -120,17 +133,21 @@ func (e *Engine) submit(g engine.Gang, now time.Time) error {
 const goneBy = 10 * time.Minute
 
 // victims are the pods of evictions.
-func (e *Engine) victims(evicts []engine.Evict) (out []Victim) {
+func (e *Engine) victims(evicts []engine.Evict, now time.Time) (out []Victim) {
 	for _, x := range evicts {
-		by := string(x.For)
+		by, queue := string(x.For), ""
 		if g, ok := e.core.Gang(x.For); ok {
-			by = g.Name
+			by, queue = g.Name, cmp.Or(g.Queue, arbiter.Default)
 		}
 		var pods []Victim
 		for _, h := range x.Members {
 			if m := e.work.Member(h); m != nil {
 				guarded := len(e.facts.budgets.of(m.Pod)) > 0
-				pods = append(pods, Victim{m.Pod, "evicted for " + by, guarded})
+				v := Victim{Pod: m.Pod, Why: "evicted for " + by, Guarded: guarded, Queue: e.core.QueueOf(h), Cause: metrics.CauseReclaim, GPUHours: e.gpuHours(h, now)}
+				if v.Queue == queue {
+					v.Cause = metrics.CausePriority
+				}
+				pods = append(pods, v)
 			}
 		}
 		slices.SortStableFunc(pods, func(a, b Victim) int {
@@ -164,6 +181,7 @@ func (e *Engine) tellWhy(t *Turn, now time.Time) {
 				e.desk.AskSoon(id, now) // it is on its way, and may come back
 			} else {
 				e.desk.Forget(id)
+				delete(e.observed.reasons, id)
 			}
 			continue
 		}
@@ -184,6 +202,7 @@ func (e *Engine) tellWhy(t *Turn, now time.Time) {
 				waiting = append(waiting, m.Pod)
 			}
 		}
+		e.observed.waitsFor(id, reason.Code, len(waiting))
 		t.Notices = append(t.Notices, e.desk.Tell(id, &reason, waiting, e.shows, now)...)
 		e.desk.AskAgain(id, now)
 	}

@@ -107,6 +107,9 @@ func (e *Engine) syncNode(name string, now time.Time) {
 		d.Problem = err
 	}
 	e.fleetChanged = e.fleetChanged || changed
+	if changed {
+		e.remeter(id, now)
+	}
 	e.complain("node/"+name, d.About, d.Problem, "InvalidInventory")
 	e.findContested(id, now)
 }
@@ -117,6 +120,10 @@ func (e *Engine) syncPod(pod *v1.Pod, now time.Time) {
 	id := model.HolderID(pod.UID)
 	latest, err := e.pods.Pods(pod.Namespace).Get(pod.Name)
 	if err != nil || latest.UID != pod.UID || latest.Status.Phase == v1.PodSucceeded || latest.Status.Phase == v1.PodFailed {
+		if err == nil && latest.UID == pod.UID {
+			pod = latest
+		}
+		e.ended(pod, now)
 		e.core.Ended(dialect.Holders(pod)...)
 		e.work.Forget(pod, now)
 		delete(e.arrived, id)
@@ -128,9 +135,11 @@ func (e *Engine) syncPod(pod *v1.Pod, now time.Time) {
 	}
 	e.arrive(latest)
 	if latest.Spec.NodeName == "" {
+		e.observed.waitsSince(latest, now)
 		e.work.Set(latest, now)
 		return // what was assumed for it stays
 	}
+	e.observed.forget(id)
 	node := model.NodeID(latest.Spec.NodeName)
 	claims, problem := dialect.Claims(latest)
 	before := e.core.Overbooked(node)

@@ -6,7 +6,7 @@ import "github.com/tangram-dev/tangram/internal/metrictable"
 const (
 	queues     = "names of Queues; other"
 	namespaces = "namespaces; other"
-	models     = "GPU models as core spells them, such as a100-80gb; unknown; other"
+	models     = "GPU models, normalised, such as a100-80gb-sxm4; unknown; other"
 )
 
 // Definitions of all metrics of gpu-scheduler.
@@ -22,7 +22,7 @@ var (
 	}
 	SchedulingAttempts = metrictable.Metric{
 		Name: "tangram_scheduling_attempts_total", Type: metrictable.Counter, Unit: "pods",
-		Labels: []metrictable.Label{{Name: "result", Values: "scheduled, unschedulable, error"}, {Name: "reason", Values: "empty when scheduled; else a reason code (docs/guides/gangs-and-queues.md), or what failed: Bind, Reserve, Permit, API"}},
+		Labels: []metrictable.Label{{Name: "result", Values: "scheduled, unschedulable, error"}, {Name: "reason", Values: "empty when scheduled; else a reason code (docs/guides/gangs-and-queues.md), or what failed: Bind, Place, Lease, Cycle"}},
 		Help: "Attempts to place a pod, by what came of them. scheduled: its Binding was written. unschedulable: it has to wait; counted once for each reason code that it waits for, one after the other, not while it goes on waiting. " +
 			"error: it had a place and was not bound.",
 		Source: "GPUBind; reasons that the engine gives", StandsFor: []string{"003 success_rate", "003 scheduling_success_rate: scheduled / (scheduled + error)"},
@@ -74,9 +74,9 @@ var (
 	}
 	GPUs = metrictable.Metric{
 		Name: "tangram_gpus", Type: metrictable.Gauge, Unit: "GPUs",
-		Labels: []metrictable.Label{{Name: "vendor", Values: "nvidia, amd, intel, huawei"}, {Name: "model", Values: models}, {Name: "state", Values: "free, allocated, idle_allocated, failed, cordoned, degraded"}},
+		Labels: []metrictable.Label{{Name: "vendor", Values: "nvidia, amd, intel, ascend"}, {Name: "model", Values: models}, {Name: "state", Values: "free, allocated, idle_allocated, failed, cordoned, degraded"}},
 		Help: "GPUs by what they are doing; the states are disjoint and their sum is the fleet. Shared devices count by fractions. idle_allocated: held, but measured idle for the configured time. " +
-			"cordoned: kept from new work by an operator and not held, the device or its node.",
+			"failed: the device failed, or its node is not ready. degraded: not healthy, but not failed. cordoned: not held, and kept from new work by an operator, the device or its node.",
 		Source: "engine's ledger; idle from GPUNode telemetry", StandsFor: []string{"003 gpu_resources", "003 gpu_utilization (allocated part)"},
 	}
 	FragmentationRatio = metrictable.Metric{
@@ -86,7 +86,7 @@ var (
 	}
 	UnusableFree = metrictable.Metric{
 		Name: "tangram_unusable_free_gpus", Type: metrictable.Gauge, Unit: "GPUs",
-		Help: "Free GPUs, fractions counted, weighted by the part of the waiting and recent requests that cannot use them where they are.", Source: "engine's ledger, waiting gangs and requests seen lately",
+		Help: "Free GPUs, fractions counted, that no request can use which waits or is typical (one in a hundred of those seen lately): too few of them on their node, too little left of them, or CPU, memory or model do not suit.", Source: "engine's ledger, waiting gangs and requests seen lately",
 	}
 	QueueGPUs = metrictable.Metric{
 		Name: "tangram_queue_gpus", Type: metrictable.Gauge, Unit: "GPUs",
@@ -166,16 +166,20 @@ var (
 	}
 	TargetInference = metrictable.Metric{
 		Name: "tangram_target_inference_latency_seconds", Type: metrictable.Gauge, Unit: "seconds",
-		Labels: append([]metrictable.Label{}, append(targetLabels, metrictable.Label{Name: "metric", Values: "the histogram that holds the latency, as configured"})...),
+		Labels: []metrictable.Label{targetLabels[0], {Name: "metric", Values: "the histogram that holds the latency, as configured; may be empty"}},
 		Help:   "Configured target for the 95th percentile of inference latency. The scheduler does not see requests: the serving program's own histogram, named in the configuration, is compared with it.", Source: "configuration", StandsFor: []string{"003 inference_latency: 100, 150"},
 	}
 	TargetAllocation = metrictable.Metric{
 		Name: "tangram_target_allocation_seconds", Type: metrictable.Gauge, Unit: "seconds",
 		Labels: targetLabels, Help: "Configured target for the 95th percentile of tangram_queue_wait_seconds.", Source: "configuration", StandsFor: []string{"003 resource_allocation_time: 30, 60"},
 	}
+	FoldedUsage = metrictable.Metric{
+		Name: "tangram_usage_folded_total", Type: metrictable.Counter, Unit: "holdings",
+		Help: "Holdings of pods whose GPU hours are counted under \"other\" because there are too many combinations of queue, namespace, user and model.", Source: "this package",
+	}
 	Folded = metrictable.Metric{
 		Name: "tangram_label_values_folded_total", Type: metrictable.Counter, Unit: "observations",
-		Labels: []metrictable.Label{{Name: "label", Values: "queue, namespace, user, model, plugin, usage"}},
+		Labels: []metrictable.Label{{Name: "label", Values: "queue, plugin"}},
 		Help:   "Observations that were counted under \"other\" because a label had too many values.", Source: "this package",
 	}
 )
@@ -192,7 +196,7 @@ func Table() metrictable.Table {
 		Metrics: []metrictable.Metric{
 			SchedulingDuration, SchedulingAttempts, SchedulingRetries, SchedulingSlow, PendingPods, PendingGangs, PendingOldest, Conflicts, Vetoes, LockSeconds, CheckFailures,
 			GPUs, FragmentationRatio, UnusableFree, QueueGPUs, QueueShareRatio, NamespaceQuota, QueueWait, Preemptions, LostHours, Reservations, ExpectedStartError,
-			GPUHours, Cost, UnpricedHours, Price, PodsFinished, Leader, AvailableRatio, TargetCompletion, TargetInference, TargetAllocation, Folded,
+			GPUHours, Cost, UnpricedHours, Price, PodsFinished, Leader, AvailableRatio, TargetCompletion, TargetInference, TargetAllocation, FoldedUsage, Folded,
 		},
 	}
 }

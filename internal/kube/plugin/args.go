@@ -61,6 +61,8 @@ type QueueArgs struct {
 	// ReportEvery is how often the condition of a waiting pod is brought up to date at
 	// most; the first time after a twentieth of it. Each is a write. Left out: 10s.
 	ReportEvery string `json:"reportEvery,omitempty"`
+	// Metrics say what metrics need to know: prices, targets, when a held GPU is idle.
+	Metrics MetricsArgs `json:"metrics,omitempty"`
 }
 
 // maxReservations bounds a typing error: each reservation keeps nodes idle.

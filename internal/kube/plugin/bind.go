@@ -8,11 +8,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/internal/kube/binding"
 	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
+	"github.com/tangram-dev/tangram/internal/kube/metrics"
 )
 
 // bind is GPUBind. It binds every pod of its profile, those without GPUs too.
@@ -42,8 +44,12 @@ func (b *bind) Name() string { return names.PluginBind }
 // pod the devices that its cycle was given.
 func (b *bind) Bind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
 	var annotations map[string]string
-	if c := readCycle(cs); c.released() {
+	began := time.Now()
+	c := readCycle(cs)
+	if c.released() {
 		if !b.engine.Confirm(pod, c.Ticket) {
+			metrics.Conflict(metrics.ConflictPlace)
+			metrics.Failed(metrics.FailedPlace)
 			return fwk.NewStatus(fwk.Unschedulable, takenBack)
 		}
 		var err error
@@ -55,6 +61,8 @@ func (b *bind) Bind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, node st
 	defer b.events.bindingEnds()
 	if err := b.fence.check(); err != nil {
 		b.engine.Unreachable()
+		metrics.Conflict(metrics.ConflictLease)
+		metrics.Failed(metrics.FailedLease)
 		return fwk.AsStatus(err)
 	}
 	w := binding.Writer{Client: b.handle.ClientSet(), Patience: b.patience, Failed: func(err error) {
@@ -63,9 +71,20 @@ func (b *bind) Bind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, node st
 		}
 	}}
 	if err := w.Write(ctx, pod, node, annotations); err != nil {
+		if apierrors.IsConflict(err) {
+			metrics.Conflict(metrics.ConflictBinding)
+		}
+		if c.released() {
+			metrics.Failed(metrics.FailedBind)
+		}
 		return fwk.AsStatus(err)
 	}
 	b.engine.Reachable()
+	if c.released() {
+		t := c.Timeline
+		t.BindBegan, t.Bound = began, time.Now()
+		metrics.Scheduled(klog.FromContext(ctx), pod, c.Queue, t)
+	}
 	return nil
 }
 

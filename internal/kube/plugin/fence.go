@@ -24,6 +24,11 @@ type fence struct {
 	renewed  *atomic.Int64
 	start    time.Time
 	deadline time.Duration
+	// seen is when any replica's renewal was last seen, as a time since start; lease is
+	// for how long it counts.
+	seen    atomic.Int64
+	renewal atomic.Int64 // the renewal itself, by the lease's own clock
+	lease   time.Duration
 }
 
 // watch makes the fence follow a leader election; nil: there is none.
@@ -31,7 +36,8 @@ func (f *fence) watch(le *leaderelection.LeaderElectionConfig) {
 	if le == nil {
 		return
 	}
-	f.renewed, f.start, f.deadline = &atomic.Int64{}, time.Now(), le.RenewDeadline
+	f.renewed, f.start, f.deadline, f.lease = &atomic.Int64{}, time.Now(), le.RenewDeadline, le.LeaseDuration
+	f.seen.Store(int64(-le.LeaseDuration))    // none was seen yet
 	f.renewed.Store(int64(-le.RenewDeadline)) // it does not lead yet
 	le.Lock = &fencedLock{le.Lock, f}
 }
@@ -47,10 +53,36 @@ func (f *fence) check() error {
 	return nil
 }
 
+// fresh says whether some replica holds a lease that is not over, as far as this process
+// can see.
+func (f *fence) fresh() bool {
+	if f == nil || f.renewed == nil {
+		return true
+	}
+	return time.Since(f.start)-time.Duration(max(f.seen.Load(), f.renewed.Load())) <= f.lease
+}
+
+// observe takes note of the lease as another replica left it. Clocks differ, so what
+// counts is when it was seen to change.
+func (f *fence) observe(r *resourcelock.LeaderElectionRecord) {
+	if at := r.RenewTime.UnixNano(); r.HolderIdentity != "" && f.renewal.Swap(at) != at {
+		f.seen.Store(int64(time.Since(f.start)))
+	}
+}
+
 // fencedLock takes note of renewals that succeed.
 type fencedLock struct {
 	resourcelock.Interface
 	fence *fence
+}
+
+// Get reads the lease.
+func (l *fencedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	r, raw, err := l.Interface.Get(ctx)
+	if err == nil {
+		l.fence.observe(r)
+	}
+	return r, raw, err
 }
 
 // Create acquires the lease.

@@ -12,6 +12,7 @@ import (
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/model"
 	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
+	"github.com/tangram-dev/tangram/internal/kube/metrics"
 )
 
 // gang is GPUGang: members that were planned together wait here for the last of
@@ -57,6 +58,7 @@ func (g *gang) Permit(_ context.Context, cs fwk.CycleState, pod *v1.Pod, _ strin
 	ready, others, ok := g.engine.Reserved(pod, c.Ticket)
 	switch {
 	case !ok:
+		metrics.Conflict(metrics.ConflictPlace)
 		return fwk.NewStatus(fwk.Unschedulable, takenBack), 0
 	case !ready:
 		return fwk.NewStatus(fwk.Wait), permitFor

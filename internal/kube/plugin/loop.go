@@ -17,6 +17,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
+	"github.com/tangram-dev/tangram/internal/kube/metrics"
 	"github.com/tangram-dev/tangram/internal/kube/workload"
 )
 
@@ -47,6 +48,7 @@ func (s *Shared) RunLoop(ctx context.Context, sched *scheduler.Scheduler) {
 		return next(logger)
 	}
 	go l.run(ctx)
+	go l.sample(ctx)
 }
 
 func (l *loop) run(ctx context.Context) {
@@ -189,6 +191,7 @@ func (l *loop) evict(ctx context.Context, v kubeengine.Victim) bool {
 	})
 	switch {
 	case err == nil:
+		metrics.Preempted(v.Queue, v.Cause, v.GPUHours)
 		l.recorders.of(v.Pod.Spec.SchedulerName).Eventf(v.Pod, nil, v1.EventTypeNormal, "Preempted", "Preempting", "%s", v.Why)
 	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
 	default:

@@ -39,6 +39,9 @@ func (s *Shared) newQueue(ctx context.Context, obj runtime.Object, h fwk.Handle)
 	if err != nil {
 		return nil, fmt.Errorf("args: %w", err)
 	}
+	if err := s.setMetrics(ctx, e, &args.Metrics); err != nil {
+		return nil, fmt.Errorf("args: %w", err)
+	}
 	e.Configure(options)
 	e.ReportEvery(every)
 	if args.ProtectedNamespaces != nil {

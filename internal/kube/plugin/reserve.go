@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -10,6 +11,7 @@ import (
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/model"
 	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
+	"github.com/tangram-dev/tangram/internal/kube/metrics"
 )
 
 // reserve is GPUReserve: it takes the devices that the engine holds for a pod, on the
@@ -51,10 +53,11 @@ func (r *reserve) Reserve(_ context.Context, cs fwk.CycleState, pod *v1.Pod, nod
 	}
 	given, refusal := r.engine.Take(pod, c.Ticket, model.NodeID(node))
 	if refusal != nil { // the node changed while it was looked at
+		metrics.Conflict(metrics.ConflictPlace)
 		stopAll(r.handle, r.engine.Refused(pod, c.Ticket, nil))
 		return fwk.NewStatus(fwk.Unschedulable, takenBack)
 	}
-	c.Release = given
+	c.Release, c.Timeline.Reserved = given, time.Now()
 	return nil
 }
 

@@ -15,8 +15,10 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/model"
 	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
+	"github.com/tangram-dev/tangram/internal/kube/metrics"
 )
 
 // maxAlternatives is how many other nodes kube-scheduler's filters judge when they
@@ -132,6 +134,9 @@ func (s *Shared) judge(ctx context.Context, f framework.Framework, cs fwk.CycleS
 		return kubeengine.Verdict{}, true
 	}
 	late := slices.ContainsFunc(info.GetPods(), func(p fwk.PodInfo) bool { return s.engine.Gone(p.GetPod()) })
+	if !late {
+		metrics.Vetoed(status.Plugin())
+	}
 	return kubeengine.Verdict{Node: node, Said: status.Message(), Late: late}, false
 }
 
@@ -144,6 +149,7 @@ func (s *Shared) byScores(ctx context.Context, f framework.Framework, cs fwk.Cyc
 	}
 	var fit *framework.FitError
 	if !errors.As(err, &fit) {
+		metrics.Failed(metrics.FailedCycle)
 		stopAll(s.handle, s.engine.Failed(info.Pod, c.Ticket, err.Error()))
 		return result, err
 	}
@@ -154,6 +160,7 @@ func (s *Shared) byScores(ctx context.Context, f framework.Framework, cs fwk.Cyc
 	fit.Diagnosis.NodeToStatus.ForEachExplicitNode(func(node string, status *fwk.Status) {
 		if status.Plugin() != names.PluginFilter { // what the ledger knows need not be remembered
 			refusals = append(refusals, kubeengine.Verdict{Node: model.NodeID(node), Said: status.Message()})
+			metrics.Vetoed(status.Plugin())
 		}
 	})
 	return s.refused(ctx, f, info.Pod, c, refusals)
@@ -168,6 +175,7 @@ func (s *Shared) refused(ctx context.Context, f framework.Framework, pod *v1.Pod
 		said = refusals[0].Said
 	}
 	klog.FromContext(ctx).V(2).Info("Planned node refused", "pod", klog.KObj(pod), "node", c.Node.ID, "refusedNodes", len(refusals), "reason", said)
+	metrics.Unschedulable(explain.Filtered.String(), 1)
 	stopAll(s.handle, s.engine.Refused(pod, c.Ticket, refusals))
 	return scheduler.ScheduleResult{}, fitError(f, said)
 }
@@ -176,6 +184,7 @@ func (s *Shared) refused(ctx context.Context, f framework.Framework, pod *v1.Pod
 func (s *Shared) refusedEverywhere(ctx context.Context, f framework.Framework, pod *v1.Pod, c *kubeengine.Cycle, said string, except []model.NodeID) (scheduler.ScheduleResult, error) {
 	said = withClaims(said, pod)
 	klog.FromContext(ctx).V(2).Info("Pod refused before its node was looked at", "pod", klog.KObj(pod), "reason", said, "allowedNodes", len(except))
+	metrics.Unschedulable(explain.Rejected.String(), 1)
 	stopAll(s.handle, s.engine.RefusedEverywhere(pod, c.Ticket, said, except))
 	return scheduler.ScheduleResult{}, fitError(f, said)
 }

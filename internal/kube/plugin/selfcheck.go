@@ -11,7 +11,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tangram-dev/tangram/api/names"
-	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
+	"github.com/tangram-dev/tangram/internal/kube/metrics"
 )
 
 // The engine checks itself against the API: some nodes and its accounts every
@@ -65,7 +65,7 @@ func (s *Shared) checkSome(ctx context.Context) {
 	if _, again := s.Engine().Check(); again == nil {
 		return
 	}
-	kubeengine.CheckFailed()
+	metrics.CheckFailed("periodic")
 	klog.FromContext(ctx).Error(err, "Periodic ledger check failed")
 	if node != nil {
 		ref := &v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}

@@ -17,6 +17,7 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/score"
 	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
+	"github.com/tangram-dev/tangram/internal/kube/metrics"
 	"github.com/tangram-dev/tangram/internal/kube/report"
 	"github.com/tangram-dev/tangram/internal/kube/watch"
 	"github.com/tangram-dev/tangram/internal/kube/workload"
@@ -49,6 +50,8 @@ type Shared struct {
 		profile string
 		age     time.Duration
 	}
+	// prices is the price table that is followed; nil: none.
+	prices *prices
 	// defaults is the configuration without a file.
 	defaults []byte
 }
@@ -119,7 +122,8 @@ func (s *Shared) join(ctx context.Context, h fwk.Handle) (*kubeengine.Engine, *p
 		if err != nil {
 			return nil, nil, err
 		}
-		kubeengine.RegisterMetrics()
+		metrics.Register()
+		metrics.Show(e.State)
 		s.engine = e
 		s.events.outage = e.Suspended
 	}

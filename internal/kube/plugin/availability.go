@@ -1,0 +1,38 @@
+package plugin
+
+import (
+	"context"
+	"time"
+
+	"github.com/tangram-dev/tangram/internal/kube/metrics"
+)
+
+// sampleEvery is how often availability is sampled: a fraction of the 15 s that a lease
+// lasts.
+const sampleEvery = 2 * time.Second
+
+// sample tells again and again whether this process leads and whether the scheduler is
+// available, until the context ends.
+func (l *loop) sample(ctx context.Context) {
+	ticks := time.NewTicker(sampleEvery)
+	defer ticks.Stop()
+	for {
+		leads := l.leading()
+		metrics.Sample(leads, l.fence.fresh() && !(leads && l.engine.Suspended()), time.Now())
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
+	}
+}
+
+// leading says whether this process decides and may write.
+func (l *loop) leading() bool {
+	select {
+	case <-l.leads:
+		return l.fence.check() == nil
+	default:
+		return false
+	}
+}
