@@ -158,7 +158,7 @@ var slowThresholds = []struct {
 var slowLogs = flowcontrol.NewTokenBucketRateLimiter(10.0/60, 10)
 
 // Scheduled counts a pod that was bound, and logs it when its decision was slow.
-func Scheduled(logger klog.Logger, pod klog.KMetadata, queue string, t Timeline) {
+func Scheduled(logger klog.Logger, pod klog.ObjectRef, queue string, t Timeline) {
 	attempts.WithLabelValues("scheduled", "").Inc()
 	if t.PlanBegan.IsZero() || t.Reserved.IsZero() {
 		return // a cycle that does not go through all stages
@@ -182,7 +182,7 @@ func Scheduled(logger klog.Logger, pod klog.KMetadata, queue string, t Timeline)
 		}
 	}
 	if decision > slowThresholds[0].over && slowLogs.TryAccept() {
-		logger.Info("Slow scheduling decision", "pod", klog.KObj(pod), "queue", queue, "decision", decision, "plan", plan, "reserve", reserve,
+		logger.Info("Slow scheduling decision", "pod", pod, "queue", queue, "decision", decision, "plan", plan, "reserve", reserve,
 			"permit", permit, "bind", bind, "waitedBefore", waited)
 	}
 }

@@ -83,7 +83,7 @@ func (b *bind) Bind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, node st
 	if c.released() {
 		t := c.Timeline
 		t.BindBegan, t.Bound = began, time.Now()
-		metrics.Scheduled(klog.FromContext(ctx), pod, c.Queue, t)
+		metrics.Scheduled(klog.FromContext(ctx), klog.KObj(pod), c.Queue, t)
 	}
 	return nil
 }
