@@ -13,7 +13,7 @@ import (
 	"path"
 )
 
-//go:embed rules/*.yaml dashboards/*.json operator/*.yaml rbac.yaml discovery.yaml prometheus.yaml
+//go:embed rules/*.yaml dashboards/*.json operator/*.yaml rbac.yaml discovery.yaml prometheus.yaml prices.yaml
 var files embed.FS
 
 // A File is one file of this folder.
@@ -37,6 +37,9 @@ func RBAC() []byte { return read("rbac.yaml") }
 
 // Discovery lets the service account of RBAC find the Services of Tangram's namespace.
 func Discovery() []byte { return read("discovery.yaml") }
+
+// Prices is an example of a price table for the scheduler: requirement document 001's.
+func Prices() []byte { return read("prices.yaml") }
 
 // Prometheus is a configuration of a Prometheus without prometheus-operator.
 func Prometheus() []byte { return read("prometheus.yaml") }

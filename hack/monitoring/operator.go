@@ -52,32 +52,35 @@ func labels(component string) object {
 		"release": "prometheus"}
 }
 
-// serviceMonitors are what to scrape: one ServiceMonitor per program. A Service called
-// like the program, with a port called metrics, is what they look for.
+// serviceMonitors are what to scrape: one ServiceMonitor per program. They look for the
+// chart's Services in their own namespace: labelled with the program's name, with a port
+// called metrics.
 func serviceMonitors() ([]byte, error) {
 	var docs [][]byte
 	for _, program := range []string{"gpu-scheduler", "gpu-controller", "gpu-agent"} {
 		relabel := []object{{"action": "replace", "targetLabel": "job", "replacement": program}}
-		endpoint := object{
-			"port": "metrics", "path": "/metrics", "scheme": "https", "interval": "15s",
-			"bearerTokenFile": "/var/run/secrets/kubernetes.io/serviceaccount/token",
-			// The programs make their own certificates at the start, as kube-scheduler does.
-			"tlsConfig": object{"insecureSkipVerify": true},
-		}
+		endpoint := object{"port": "metrics", "path": "/metrics", "interval": "15s"}
 		if program == "gpu-agent" {
 			// namespace, pod and container of its series are those of the pod that holds the
 			// GPU; those of the agent must neither replace them nor fill in for them.
 			endpoint["honorLabels"] = true
 			relabel = append(relabel, object{"action": "labeldrop", "regex": "namespace|pod|container|service|endpoint"})
+			// The agent serves plain HTTP to everybody, as dcgm-exporter does: a token would be
+			// sent in clear.
+			endpoint["scheme"] = "http"
+		} else {
+			endpoint["scheme"] = "https"
+			endpoint["bearerTokenFile"] = "/var/run/secrets/kubernetes.io/serviceaccount/token"
+			// The programs make their own certificates at the start, as kube-scheduler does.
+			endpoint["tlsConfig"] = object{"insecureSkipVerify": true}
 		}
 		endpoint["relabelings"] = relabel
 		doc, err := yaml.Marshal(object{
 			"apiVersion": "monitoring.coreos.com/v1", "kind": "ServiceMonitor",
 			"metadata": object{"name": program, "namespace": namespace, "labels": labels(strings.TrimPrefix(program, "gpu-"))},
 			"spec": object{
-				"selector":          object{"matchLabels": object{"app.kubernetes.io/component": program}},
-				"namespaceSelector": object{"matchNames": []string{namespace}},
-				"endpoints":         []object{endpoint},
+				"selector":  object{"matchLabels": object{"app.kubernetes.io/name": program}},
+				"endpoints": []object{endpoint},
 			},
 		})
 		if err != nil {

@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"time"
 
+	"sigs.k8s.io/yaml"
+
+	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/internal/local"
 	"github.com/tangram-dev/tangram/monitoring"
 )
@@ -50,4 +53,43 @@ func (s *session) startMonitoring(ctx context.Context) error {
 	})
 	s.prometheus = url
 	return err
+}
+
+// priceFile, in the state directory, is the price table by which cost is counted.
+const priceFile = "prices.yaml"
+
+// withPrices writes the example's price table, unless there is one in the state directory
+// that somebody may have changed, and names it in a scheduler's configuration.
+func (s *session) withPrices(config []byte) ([]byte, error) {
+	path := filepath.Join(s.options.dir, priceFile)
+	if _, err := os.Stat(path); err != nil {
+		if err := os.WriteFile(path, monitoring.Prices(), 0o600); err != nil {
+			return nil, err
+		}
+	}
+	var whole struct {
+		Profiles []struct {
+			PluginConfig []struct {
+				Name string         `json:"name"`
+				Args map[string]any `json:"args"`
+			} `json:"pluginConfig"`
+		} `json:"profiles"`
+	}
+	var out map[string]any // everything, also what the struct above leaves out
+	if err := yaml.Unmarshal(config, &whole); err != nil {
+		return nil, fmt.Errorf("scheduler's configuration: %w", err)
+	}
+	if err := yaml.Unmarshal(config, &out); err != nil {
+		return nil, fmt.Errorf("scheduler's configuration: %w", err)
+	}
+	profiles, _ := out["profiles"].([]any)
+	for i, p := range whole.Profiles {
+		for _, c := range p.PluginConfig {
+			if c.Name == names.PluginQueue {
+				c.Args["metrics"] = map[string]any{"priceTable": path}
+			}
+		}
+		profiles[i].(map[string]any)["pluginConfig"] = p.PluginConfig
+	}
+	return yaml.Marshal(out)
 }

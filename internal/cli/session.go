@@ -199,7 +199,14 @@ func (s *session) startAgent(ctx context.Context, nodes nodeFleet) error {
 
 func (s *session) startScheduler(ctx context.Context) error {
 	path := filepath.Join(s.options.dir, "scheduler.yaml")
-	if err := os.WriteFile(path, config.Scheduler(), 0o600); err != nil {
+	settings := config.Scheduler()
+	if s.options.monitoring {
+		var err error
+		if settings, err = s.withPrices(settings); err != nil {
+			return err
+		}
+	}
+	if err := os.WriteFile(path, settings, 0o600); err != nil {
 		return err
 	}
 	kubeconfig, err := s.cluster.KubeconfigFor(schedulerUser)

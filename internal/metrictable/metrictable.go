@@ -54,4 +54,7 @@ type Table struct {
 	// Program is the program that serves them, Where how they are served.
 	Program, Where string
 	Metrics        []Metric
+	// Common are labels that many of the metrics have, in this order: the page lists them
+	// once.
+	Common []string
 }

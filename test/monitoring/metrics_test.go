@@ -53,9 +53,11 @@ func controllerTable() metrictable.Table {
 		{Name: "tangram_isolations_suppressed_total", Type: metrictable.Counter, Labels: label("cause")},
 		{Name: "tangram_recoveries_total", Type: metrictable.Counter, Labels: label("result")},
 		{Name: "tangram_detection_seconds", Type: metrictable.Histogram},
-		{Name: "tangram_recovery_seconds", Type: metrictable.Histogram},
+		{Name: "tangram_recovery_seconds", Type: metrictable.Histogram, Labels: label("kind")},
 		{Name: "tangram_mtbf_hours", Type: metrictable.Gauge},
 		{Name: "tangram_evictions_total", Type: metrictable.Counter, Labels: label("cause", "result")},
+		{Name: "tangram_scheduler_lease_age_seconds", Type: metrictable.Gauge},
+		{Name: "tangram_controller_leader", Type: metrictable.Gauge},
 	}}
 }
 

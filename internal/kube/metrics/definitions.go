@@ -23,7 +23,7 @@ var (
 	SchedulingAttempts = metrictable.Metric{
 		Name: "tangram_scheduling_attempts_total", Type: metrictable.Counter, Unit: "pods",
 		Labels: []metrictable.Label{{Name: "result", Values: "scheduled, unschedulable, error"}, {Name: "reason", Values: "empty when scheduled; else a reason code (docs/guides/gangs-and-queues.md), or what failed: Bind, Place, Lease, Cycle"}},
-		Help: "Attempts to place a pod, by what came of them. scheduled: its Binding was written. unschedulable: it has to wait; counted once for each reason code that it waits for, one after the other, not while it goes on waiting. " +
+		Help: "Attempts to place a pod, by what came of them. scheduled: its Binding was written. unschedulable: it has to wait; counted once for each reason code that it waits for, one after the other, and not while it goes on waiting; and whenever kube-scheduler's filters refuse a planned node (Filtered, Rejected). " +
 			"error: it had a place and was not bound.",
 		Source: "GPUBind; reasons that the engine gives", StandsFor: []string{"003 success_rate", "003 scheduling_success_rate: scheduled / (scheduled + error)"},
 	}
@@ -91,7 +91,7 @@ var (
 	QueueGPUs = metrictable.Metric{
 		Name: "tangram_queue_gpus", Type: metrictable.Gauge, Unit: "GPUs",
 		Labels: []metrictable.Label{{Name: "queue", Values: queues}, {Name: "kind", Values: "used, deserved, guarantee, capability, entitled"}},
-		Help:   "GPUs of a queue, queues below it included. deserved, guarantee and capability are what the Queue says, and absent where it says nothing. entitled is its fair share now.", Source: "engine's queue tree",
+		Help:   "GPUs of a queue, queues below it included, so that root is all of them. deserved, guarantee and capability are what the Queue says, and absent where it says nothing. entitled is its fair share now.", Source: "engine's queue tree",
 	}
 	QueueShareRatio = metrictable.Metric{
 		Name: "tangram_queue_share_ratio", Type: metrictable.Gauge, Unit: "ratio",
@@ -192,7 +192,7 @@ var (
 // Table is all metrics of gpu-scheduler.
 func Table() metrictable.Table {
 	return metrictable.Table{
-		Program: "gpu-scheduler", Where: "kube-scheduler's secure port (10259), path /metrics; authenticated and authorized as kube-scheduler does",
+		Program: "gpu-scheduler", Where: "kube-scheduler's secure port (`--secure-port`, 10259), path `/metrics`; a token must allow `get` on that path",
 		Metrics: []metrictable.Metric{
 			SchedulingDuration, SchedulingAttempts, SchedulingRetries, SchedulingSlow, PendingPods, PendingGangs, PendingOldest, Conflicts, Vetoes, LockSeconds, CheckFailures,
 			GPUs, FragmentationRatio, UnusableFree, QueueGPUs, QueueShareRatio, NamespaceQuota, QueueWait, Preemptions, LostHours, Reservations, ExpectedStartError,

@@ -1,0 +1,28 @@
+// Command metricsdoc writes docs/reference/metrics.md from the tables of metrics in the
+// code. It is a step of make generate.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/tangram-dev/tangram/internal/agent/export"
+	"github.com/tangram-dev/tangram/internal/kube/metrics"
+	"github.com/tangram-dev/tangram/internal/metrictable"
+)
+
+// tables are those of all programs.
+func tables() []metrictable.Table {
+	return []metrictable.Table{metrics.Table(), export.Table()}
+}
+
+func main() {
+	if len(os.Args) != 2 {
+		fmt.Fprintln(os.Stderr, "usage: metricsdoc FILE")
+		os.Exit(2)
+	}
+	if err := os.WriteFile(os.Args[1], []byte(metrictable.Page(tables())), 0o644); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
