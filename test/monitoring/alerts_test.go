@@ -193,7 +193,7 @@ var usedLabel = regexp.MustCompile(`\$labels\.(\w+)`)
 // TestEveryAlert: each alert can be acted upon, is tested both ways, and is about metrics
 // that exist.
 func TestEveryAlert(t *testing.T) {
-	known := withRecorded(t, exported(t))
+	known := withRecorded(t, exported())
 	tested := outcomes(t)
 	seen := map[string]bool{}
 	for _, a := range alerts(t) {
@@ -285,7 +285,7 @@ func basics(t *testing.T, u use) (out []string) {
 
 // TestRecordings use metrics that exist.
 func TestRecordings(t *testing.T) {
-	known := exported(t)
+	known := exported()
 	for _, r := range rules(t) {
 		if r.Record == "" {
 			continue

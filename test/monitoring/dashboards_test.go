@@ -68,7 +68,7 @@ func concrete(expr, rateInterval string) string {
 // TestDashboards: every query is PromQL about metrics that exist, every variable is
 // defined, panels do not overlap, and nothing is fetched from elsewhere.
 func TestDashboards(t *testing.T) {
-	known := withRecorded(t, exported(t))
+	known := withRecorded(t, exported())
 	for _, d := range dashboards(t) {
 		t.Run(d.UID, func(t *testing.T) {
 			defined := map[string]bool{"$__rate_interval": true}
