@@ -97,14 +97,6 @@ func (m *Meter) Prices() *Prices { return &m.prices }
 // Has says whether a holder is metered.
 func (m *Meter) Has(h model.HolderID) bool { return m.holders[h] != nil }
 
-// OwnerOf is who is charged for a holder; false when it is not metered.
-func (m *Meter) OwnerOf(h model.HolderID) (Owner, bool) {
-	if x := m.holders[h]; x != nil {
-		return x.owner, true
-	}
-	return Owner{}, false
-}
-
 // Set says what a holder holds from a time on.
 func (m *Meter) Set(h model.HolderID, owner Owner, holds []Hold, now int64) {
 	old := m.holders[h]

@@ -7,13 +7,14 @@ import (
 	"os"
 
 	"github.com/tangram-dev/tangram/internal/agent/export"
+	"github.com/tangram-dev/tangram/internal/kube/controller"
 	"github.com/tangram-dev/tangram/internal/kube/metrics"
 	"github.com/tangram-dev/tangram/internal/metrictable"
 )
 
 // tables are those of all programs.
 func tables() []metrictable.Table {
-	return []metrictable.Table{metrics.Table(), export.Table()}
+	return []metrictable.Table{metrics.Table(), controller.Table(), export.Table()}
 }
 
 func main() {

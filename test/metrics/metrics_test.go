@@ -84,7 +84,7 @@ func TestMetrics(t *testing.T) {
 	// An empty cluster.
 	w.expect(reader, samples{
 		`tangram_leader`: 1, `tangram_scheduler_available_ratio`: 1, `tangram_reservations`: 0, `tangram_gpu_fragmentation_ratio`: 0,
-		`tangram_gpus{model="a100-80gb",state="free",vendor="nvidia"}`: 8, `tangram_gpus{model="t4",state="free",vendor="nvidia"}`: 2,
+		`tangram_gpus{model="a100-80gb-sxm4",state="free",vendor="nvidia"}`: 8, `tangram_gpus{model="t4",state="free",vendor="nvidia"}`: 2,
 		`tangram_queue_gpus{kind="capability",queue="research"}`: 4, `tangram_queue_gpus{kind="guarantee",queue="research"}`: 2,
 		`tangram_target_allocation_seconds{level="alert"}`: 40, `tangram_target_inference_latency_seconds{level="target",metric="serving_seconds"}`: 0.1,
 		`tangram_target_completion_ratio{level="target"}`: 0.95, `tangram_gpu_hour_price{currency="CNY",model="a100"}`: 65,
@@ -97,16 +97,16 @@ func TestMetrics(t *testing.T) {
 		w.create(pod(fmt.Sprint("gang-", i), 1, inQueue("research"), inGang("gang", 4), ofUser("ada"), onModel("A100")))
 	}
 	w.expect(reader, samples{
-		`tangram_scheduling_attempts_total{reason="",result="scheduled"}`:     5,
-		`tangram_scheduling_duration_seconds_count{phase="queue"}`:            5,
-		`tangram_scheduling_duration_seconds_count{phase="decision"}`:         5,
-		`tangram_scheduling_duration_seconds_bucket{phase="total",le="+Inf"}`: 5,
-		`tangram_queue_wait_seconds_count{queue="research"}`:                  4,
-		`tangram_queue_wait_seconds_count{queue="default"}`:                   1,
-		`tangram_queue_gpus{kind="used",queue="research"}`:                    4,
-		`tangram_gpus{model="a100-80gb",state="allocated",vendor="nvidia"}`:   4,
-		`tangram_gpus{model="a100-80gb",state="free",vendor="nvidia"}`:        4,
-		`tangram_gpus{model="t4",state="allocated",vendor="nvidia"}`:          1,
+		`tangram_scheduling_attempts_total{reason="",result="scheduled"}`:        5,
+		`tangram_scheduling_duration_seconds_count{phase="queue"}`:               5,
+		`tangram_scheduling_duration_seconds_count{phase="decision"}`:            5,
+		`tangram_scheduling_duration_seconds_bucket{phase="total",le="+Inf"}`:    5,
+		`tangram_queue_wait_seconds_count{queue="research"}`:                     4,
+		`tangram_queue_wait_seconds_count{queue="default"}`:                      1,
+		`tangram_queue_gpus{kind="used",queue="research"}`:                       4,
+		`tangram_gpus{model="a100-80gb-sxm4",state="allocated",vendor="nvidia"}`: 4,
+		`tangram_gpus{model="a100-80gb-sxm4",state="free",vendor="nvidia"}`:      4,
+		`tangram_gpus{model="t4",state="allocated",vendor="nvidia"}`:             1,
 	})
 	bound := time.Now()
 
@@ -122,11 +122,10 @@ func TestMetrics(t *testing.T) {
 	for i := range 4 {
 		w.create(pod(fmt.Sprint("low-", i), 1, inQueue("prod"), ofPriority("low"), onModel("A100")))
 	}
-	w.expect(reader, samples{`tangram_gpus{model="a100-80gb",state="allocated",vendor="nvidia"}`: 8, `tangram_gpus{model="a100-80gb",state="free",vendor="nvidia"}`: 0})
+	w.expect(reader, samples{`tangram_gpus{model="a100-80gb-sxm4",state="allocated",vendor="nvidia"}`: 8, `tangram_gpus{model="a100-80gb-sxm4",state="free",vendor="nvidia"}`: 0})
 	w.create(pod("urgent", 1, inQueue("prod"), ofPriority("high"), onModel("A100")))
 	got := w.expect(reader, samples{
 		`tangram_preemptions_total{cause="priority",queue="prod"}`:        1,
-		`tangram_pods_finished_total{queue="prod",result="evicted"}`:      1,
 		`tangram_scheduling_attempts_total{reason="",result="scheduled"}`: 10,
 		`tangram_queue_gpus{kind="used",queue="prod"}`:                    4,
 		`tangram_conflicts_total{kind="record"}`:                          0,
@@ -136,12 +135,12 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("%g GPU hours lost", lost)
 	}
 
-	// A pod that succeeds has finished.
+	// A pod that succeeds holds nothing any more.
 	w.finish("single", v1.PodSucceeded)
-	got = w.expect(reader, samples{`tangram_pods_finished_total{queue="default",result="succeeded"}`: 1, `tangram_gpus{model="t4",state="free",vendor="nvidia"}`: 2})
+	got = w.expect(reader, samples{`tangram_gpus{model="t4",state="free",vendor="nvidia"}`: 2})
 
 	// Hours and cost: four A100s since they were bound, one T4 without a price.
-	key := `{model="a100-80gb",namespace="default",queue="research",user="ada"}`
+	key := `{model="a100-80gb-sxm4",namespace="default",queue="research",user="ada"}`
 	before, most := time.Since(bound), time.Since(began)+3*time.Second
 	hours, cost := got["tangram_gpu_hours_total"+key], got["tangram_cost_total"+key]
 	if least := before - 3*time.Second; hours < 4*least.Hours() || hours > 4*most.Hours() {

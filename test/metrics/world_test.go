@@ -39,7 +39,7 @@ type world struct {
 	bin    string
 	url    string // of the scheduler
 	http   *http.Client
-	log    string // of the scheduler
+	pid    int    // of the scheduler
 }
 
 // newWorld starts a control plane with nodes and, if there is a configuration, a
@@ -115,7 +115,7 @@ func (w *world) scheduler(configuration string) {
 		Name: "gpu-scheduler", Path: filepath.Join(w.bin, "gpu-scheduler"), Args: append(w.ServeArgs(port, kubeconfig), "--config="+file), Ready: ready,
 	})
 	must(w.t, err)
-	w.log = p.Log()
+	w.pid = p.Pid()
 	w.url = fmt.Sprintf("https://127.0.0.1:%d/metrics", port)
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(w.RESTConfig().CAData)

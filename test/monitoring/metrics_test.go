@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tangram-dev/tangram/internal/agent/export"
+	"github.com/tangram-dev/tangram/internal/kube/controller"
 	"github.com/tangram-dev/tangram/internal/kube/metrics"
 	"github.com/tangram-dev/tangram/internal/metrictable"
 )
@@ -35,9 +36,9 @@ var foreign = metricLabels{
 	"nv_inference_request_success":            {"namespace", "model", "version"},
 }
 
-// controllerTable is what gpu-controller exports about health and recovery. Only names,
+// recoveryTable is what gpu-controller exports about health and recovery. Only names,
 // types and labels are of interest here.
-func controllerTable() metrictable.Table {
+func recoveryTable() metrictable.Table {
 	label := func(names ...string) (out []metrictable.Label) {
 		for _, n := range names {
 			out = append(out, metrictable.Label{Name: n})
@@ -63,7 +64,7 @@ func controllerTable() metrictable.Table {
 // record themselves.
 func exported() metricLabels {
 	out := maps.Clone(foreign)
-	for _, table := range []metrictable.Table{metrics.Table(), controllerTable(), export.Table()} {
+	for _, table := range []metrictable.Table{metrics.Table(), controller.Table(), recoveryTable(), export.Table()} {
 		for _, m := range table.Metrics {
 			out.add(m.Name, m.Type == metrictable.Histogram, m.LabelNames())
 		}

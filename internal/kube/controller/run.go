@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -43,6 +44,8 @@ type Controller struct {
 	// Ready is called with false while the controller starts up, and with true when it
 	// works, or when another replica leads.
 	Ready func(bool)
+	// Register, when not nil, is given what counts; it is called once.
+	Register func(...prometheus.Collector)
 }
 
 // Run works until the context ends or the lease is lost.
@@ -128,6 +131,13 @@ func (c *Controller) work(ctx context.Context, clients *clients, scheme *runtime
 	queues, err := newQueues(clients, sources, recorder)
 	if err != nil {
 		return err
+	}
+	if c.Register != nil {
+		finished, err := newFinished(sources)
+		if err != nil {
+			return err
+		}
+		c.Register(finished)
 	}
 	if !sources.start(ctx) {
 		return ignoreEnd(ctx, errors.New("informer caches did not sync"))

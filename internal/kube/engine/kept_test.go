@@ -21,7 +21,7 @@ func (s *setup) left() (out string) {
 		pods, gangs := s.work.Size()
 		waiting, running := s.core.Size()
 		counts := []int{
-			pods, gangs, waiting, running, s.core.Open(), len(s.arrived), len(s.contested), len(s.work.Changed()),
+			pods, gangs, waiting, running, s.core.Open(), len(s.arrived), len(s.observed.since) + len(s.observed.planned) + len(s.observed.reasons) + s.observed.idle.Size(), len(s.contested), len(s.work.Changed()),
 			size(&s.gate.releases.m), size(&s.gate.free.m), size(&s.gate.ranks.m),
 			len(s.outbox.activate) + len(s.outbox.requeue) + len(s.outbox.stop), len(s.complaints),
 		}

@@ -154,36 +154,12 @@ func (e *Engine) remeter(node model.NodeID, now time.Time) {
 	}
 }
 
-// ended counts a pod that holds nothing any more.
+// ended ends the count of what a pod held.
 func (e *Engine) ended(pod *v1.Pod, now time.Time) {
-	o := &e.observed
-	o.forget(model.HolderID(pod.UID))
+	e.observed.forget(model.HolderID(pod.UID))
 	for _, h := range dialect.Holders(pod) {
-		owner, metered := o.meter.OwnerOf(h)
-		if !metered {
-			continue
-		}
-		o.meter.End(h, now.UnixMilli())
-		if o.leads {
-			metrics.Finished(owner.Queue, resultOf(pod))
-		}
+		e.observed.meter.End(h, now.UnixMilli())
 	}
-}
-
-// resultOf is how a pod ended.
-func resultOf(pod *v1.Pod) string {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == v1.DisruptionTarget && c.Status == v1.ConditionTrue {
-			return metrics.Evicted
-		}
-	}
-	switch pod.Status.Phase {
-	case v1.PodSucceeded:
-		return metrics.Succeeded
-	case v1.PodFailed:
-		return metrics.FailedPod
-	}
-	return metrics.Deleted
 }
 
 // gpuHours is what a holder has used so far.

@@ -120,9 +120,6 @@ func (e *Engine) syncPod(pod *v1.Pod, now time.Time) {
 	id := model.HolderID(pod.UID)
 	latest, err := e.pods.Pods(pod.Namespace).Get(pod.Name)
 	if err != nil || latest.UID != pod.UID || latest.Status.Phase == v1.PodSucceeded || latest.Status.Phase == v1.PodFailed {
-		if err == nil && latest.UID == pod.UID {
-			pod = latest
-		}
 		e.ended(pod, now)
 		e.core.Ended(dialect.Holders(pod)...)
 		e.work.Forget(pod, now)

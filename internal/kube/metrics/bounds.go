@@ -65,22 +65,8 @@ func SetQueues(names []string) {
 		for _, cause := range []string{CausePriority, CauseReclaim} {
 			preemptions.Delete(map[string]string{"queue": queue, "cause": cause})
 		}
-		for _, result := range Results {
-			finished.Delete(map[string]string{"queue": queue, "result": result})
-		}
 	}
 }
-
-// Results are how pods end.
-var Results = []string{Succeeded, FailedPod, Evicted, Deleted}
-
-// Results of pods.
-const (
-	Succeeded = "succeeded"
-	FailedPod = "failed"
-	Evicted   = "evicted"
-	Deleted   = "deleted"
-)
 
 // fold bounds the values of a gauge that is made anew at each scrape: the first of the
 // sorted names are kept, the others are one together.

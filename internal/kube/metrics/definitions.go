@@ -145,12 +145,6 @@ var (
 		Labels: []metrictable.Label{{Name: "model", Values: "models of the price table"}, {Name: "currency", Values: "the price table's"}},
 		Help:   "Price of an hour of one GPU, as configured.", Source: "price table", StandsFor: []string{"001 price per hour"},
 	}
-	PodsFinished = metrictable.Metric{
-		Name: "tangram_pods_finished_total", Type: metrictable.Counter, Unit: "pods",
-		Labels: []metrictable.Label{{Name: "queue", Values: queues}, {Name: "result", Values: "succeeded, failed, evicted, deleted"}},
-		Help:   "Pods with GPUs that ended after they were bound, by how. deleted: before they succeeded or failed, and not evicted by this scheduler.", Source: "pods",
-		StandsFor: []string{"003 training_job_completion_rate: succeeded / (succeeded + failed)"},
-	}
 	Leader = metrictable.Metric{
 		Name: "tangram_leader", Type: metrictable.Gauge, Unit: "0 or 1",
 		Help: "Whether this process leads: it decides and binds. Without leader election always 1.", Source: "lease",
@@ -196,7 +190,7 @@ func Table() metrictable.Table {
 		Metrics: []metrictable.Metric{
 			SchedulingDuration, SchedulingAttempts, SchedulingRetries, SchedulingSlow, PendingPods, PendingGangs, PendingOldest, Conflicts, Vetoes, LockSeconds, CheckFailures,
 			GPUs, FragmentationRatio, UnusableFree, QueueGPUs, QueueShareRatio, NamespaceQuota, QueueWait, Preemptions, LostHours, Reservations, ExpectedStartError,
-			GPUHours, Cost, UnpricedHours, Price, PodsFinished, Leader, AvailableRatio, TargetCompletion, TargetInference, TargetAllocation, FoldedUsage, Folded,
+			GPUHours, Cost, UnpricedHours, Price, Leader, AvailableRatio, TargetCompletion, TargetInference, TargetAllocation, FoldedUsage, Folded,
 		},
 	}
 }

@@ -34,7 +34,6 @@ var (
 	preemptions = counter(Preemptions)
 	lostHours   = counter(LostHours)
 	startError  = histogram(ExpectedStartError, errorBuckets)
-	finished    = counter(PodsFinished)
 	folded      = counter(Folded)
 )
 
@@ -52,7 +51,7 @@ var registerOnce sync.Once
 // show comes from Show.
 func Register() {
 	registerOnce.Do(func() {
-		legacyregistry.MustRegister(duration, attempts, retries, slow, conflicts, vetoes, lock, checks, queueWait, preemptions, lostHours, startError, finished, folded)
+		legacyregistry.MustRegister(duration, attempts, retries, slow, conflicts, vetoes, lock, checks, queueWait, preemptions, lostHours, startError, folded)
 		legacyregistry.CustomMustRegister(&collector{})
 		retries.WithLabelValues().Add(0)
 		for _, at := range slowThresholds {
@@ -130,11 +129,6 @@ func Started(actual, promised time.Time) {
 		late, direction = -late, "early"
 	}
 	startError.WithLabelValues(direction).Observe(late.Seconds())
-}
-
-// Finished counts a pod with GPUs that ended.
-func Finished(queue, result string) {
-	finished.WithLabelValues(queueNames.admit(queue), result).Inc()
 }
 
 // Timeline is when a pod passed the stages of being scheduled.

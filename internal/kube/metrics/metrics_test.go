@@ -96,7 +96,6 @@ func TestTable(t *testing.T) {
 	CheckFailed("full")
 	Preempted("default", CauseReclaim, 2)
 	Started(now, now.Add(time.Minute))
-	Finished("default", Succeeded)
 	SetQueues([]string{"default", "root"})
 	for i := range maxPlugins + 1 {
 		Vetoed(fmt.Sprint("plugin-", i))
@@ -189,7 +188,7 @@ func TestCardinality(t *testing.T) {
 	for i := range many {
 		Scheduled(klog.Background(), klog.KObj(nil), queues[i], Timeline{Since: now, PlanBegan: now, Planned: now, Reserved: now, BindBegan: now, Bound: now})
 		Preempted(queues[i], CausePriority, 1)
-		Finished(fmt.Sprint("nobody-knows-", i), Deleted)
+		Preempted(fmt.Sprint("nobody-knows-", i), CauseReclaim, 0)
 		Vetoed(fmt.Sprint("made-up-", i))
 	}
 	series := scrape(t)
@@ -197,7 +196,7 @@ func TestCardinality(t *testing.T) {
 		metrictable.Metric
 		most int
 	}{
-		{QueueWait, maxQueues + 1}, {Preemptions, 2 * (maxQueues + 1)}, {LostHours, maxQueues + 1}, {PodsFinished, 4 * (maxQueues + 1)}, {Vetoes, maxPlugins + 1},
+		{QueueWait, maxQueues + 1}, {Preemptions, 2 * (maxQueues + 1)}, {LostHours, maxQueues + 1}, {Vetoes, maxPlugins + 1},
 		{PendingPods, maxQueues + 1}, {PendingGangs, maxQueues + 1}, {QueueGPUs, 5 * (maxQueues + 1)}, {QueueShareRatio, maxQueues + 1},
 		{NamespaceQuota, 2 * (maxSpaces + 1)}, {GPUs, int(engine.Uses) * (maxModels + 1)},
 	} {
@@ -212,7 +211,7 @@ func TestCardinality(t *testing.T) {
 		"tangram_namespace_quota_gpus{kind=used,namespace=other}": many - maxSpaces,
 		"tangram_gpus{model=other,state=free,vendor=nvidia}":      many - maxModels,
 		"tangram_preemptions_total{cause=priority,queue=other}":   many - maxQueues,
-		"tangram_pods_finished_total{queue=other,result=deleted}": many,
+		"tangram_preemptions_total{cause=reclaim,queue=other}":    many,
 	} {
 		if got := series[key]; got != want {
 			t.Errorf("%s is %g, want %g", key, got, want)
@@ -227,8 +226,8 @@ func TestCardinality(t *testing.T) {
 	if _, ok := series["tangram_queue_wait_seconds{queue=queue-7}"]; !ok {
 		t.Error("the queue that exists lost its series")
 	}
-	Finished("queue-9", Succeeded)
-	if _, ok := scrape(t)["tangram_pods_finished_total{queue=queue-9,result=succeeded}"]; ok {
+	Preempted("queue-9", CauseReclaim, 0)
+	if _, ok := scrape(t)["tangram_preemptions_total{cause=reclaim,queue=queue-9}"]; ok {
 		t.Error("a queue that is gone has a series again")
 	}
 }

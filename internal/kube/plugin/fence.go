@@ -59,7 +59,7 @@ func (f *fence) fresh() bool {
 	if f == nil || f.renewed == nil {
 		return true
 	}
-	return time.Since(f.start)-time.Duration(max(f.seen.Load(), f.renewed.Load())) <= f.lease
+	return time.Since(f.start)-time.Duration(f.seen.Load()) < f.lease
 }
 
 // observe takes note of the lease as another replica left it. Clocks differ, so what
@@ -100,6 +100,7 @@ func (l *fencedLock) noting(write func() error) error {
 	err := write()
 	if err == nil {
 		l.fence.renewed.Store(int64(asked))
+		l.fence.seen.Store(int64(asked))
 	}
 	return err
 }

@@ -38,14 +38,14 @@ type TargetArgs struct {
 
 // PercentLevels are two percentages.
 type PercentLevels struct {
-	Target float64 `json:"target"`
-	Alert  float64 `json:"alert"`
+	Target *float64 `json:"target,omitempty"`
+	Alert  *float64 `json:"alert,omitempty"`
 }
 
 // DurationLevels are two durations.
 type DurationLevels struct {
-	Target string `json:"target"`
-	Alert  string `json:"alert"`
+	Target string `json:"target,omitempty"`
+	Alert  string `json:"alert,omitempty"`
 }
 
 // LatencyLevels are two durations, and the histogram that they are about.
@@ -75,7 +75,12 @@ func (a *MetricsArgs) idle() (below int, after time.Duration, err error) {
 func (a *MetricsArgs) targets() (metrics.Targets, error) {
 	out := metrics.DefaultTargets()
 	if c := a.Targets.Completion; c != nil {
-		out.Target.Completion, out.Alert.Completion = c.Target/100, c.Alert/100
+		if c.Target != nil {
+			out.Target.Completion = *c.Target / 100
+		}
+		if c.Alert != nil {
+			out.Alert.Completion = *c.Alert / 100
+		}
 	}
 	var err error
 	if l := a.Targets.InferenceLatency; l != nil {
