@@ -26,10 +26,11 @@ export TANGRAM_BIN := $(CURDIR)/bin
 
 # Packages without goroutines need no race detector: core must not have any
 # (archtest), and the others are values.
-PURE := ./api/... ./core/... ./config/... ./examples/...
+PURE := ./api/... ./core/... ./config/... ./examples/... ./monitoring/... ./hack/monitoring
 CONCURRENT := ./internal/... ./cmd/...
 E2E := ./test/e2e/... ./test/property/... ./test/scenario/...
 CHAOS := ./test/chaos/...
+MONITORING := ./test/monitoring/...
 NODE := ./test/node/... ./test/devicemanager/... ./test/agent/...
 
 # The race detector needs a C compiler. A machine without one still runs every
@@ -50,7 +51,7 @@ help: ## Show this list.
 build: controlplane tangram ## Build every program into bin/ that is missing or out of date.
 
 .PHONY: up
-up: build ## Start a local cluster with simulated GPUs; ARGS="--demo" adds workloads.
+up: build $(if $(findstring --monitoring,$(ARGS)),monitoring) ## Start a local cluster with simulated GPUs; ARGS="--demo --monitoring" adds workloads and Prometheus.
 	@bin/tangram up $(ARGS)
 
 .PHONY: down
@@ -77,8 +78,9 @@ unit: ## Run the tests that need no cluster.
 	$(GOTEST_RACE) $(CONCURRENT)
 
 .PHONY: e2e
-e2e: build node ## Run the end-to-end tests on a real control plane.
+e2e: build node monitoring ## Run the end-to-end tests on a real control plane.
 	$(GOTEST_RACE) -count=1 -p 1 -timeout 25m $(E2E)
+	$(GOTEST_RACE) -count=1 -timeout 5m $(MONITORING)
 	@# Alone: its time limits are not for a machine that runs another cluster.
 	$(GOTEST_RACE) -count=1 -timeout 10m $(CHAOS)
 	@# Alone, too, and in order: kubelet and its containers share the processors.
@@ -105,7 +107,7 @@ lint: tools ## Check format, vet, staticcheck and the dependency rule.
 	@hack/lint.sh
 
 .PHONY: generate
-generate: tools ## Regenerate deepcopy functions and CRDs, ours and Volcano's.
+generate: tools ## Regenerate deepcopy functions, CRDs (ours and Volcano's), dashboards.
 	hack/generate.sh .
 
 .PHONY: verify
@@ -113,6 +115,6 @@ verify: lint ## Lint, and check that generated files and go.mod are up to date.
 	@hack/verify.sh
 
 # Steps of build, for other targets.
-.PHONY: controlplane node tools tangram
-controlplane node tools tangram:
+.PHONY: controlplane node tools monitoring tangram
+controlplane node tools monitoring tangram:
 	@hack/build.sh $@

@@ -4,6 +4,7 @@
 #   hack/build.sh controlplane   what the local cluster runs on, and kubectl
 #   hack/build.sh node           kubelet and containerd, for the tests of the agent
 #   hack/build.sh tools          what `make lint` and `make generate` need
+#   hack/build.sh monitoring     prometheus and promtool
 #   hack/build.sh tangram        our own programs
 #
 # All but the last are built when missing or when their stamp changed: the hash of
@@ -27,6 +28,9 @@ kube_flags() {
 		printf -- '-X k8s.io/component-base/version.%s ' "$pair"
 	done
 }
+
+# prometheus_version: Prometheus 3.15.0 is version v0.315.0 of its module.
+prometheus_version() { version hack/prometheus github.com/prometheus/prometheus | sed -E 's/^v0\.([0-9]+)([0-9]{2})\./\1.\2./; s/\.0([0-9])/.\1/'; }
 
 # build MODULE PACKAGE FLAGS OUTPUT
 build() { go build -C "$1" -buildvcs=false -tags "${tags:-}" -ldflags "-s -w $3" -o "$PWD/$4" "$2"; }
@@ -61,8 +65,14 @@ node)
 	fi
 	;;
 controlplane | tools) ;;
+monitoring)
+	# Of the ways to find targets only Kubernetes' is needed: the others are the SDKs of all
+	# clouds. Without builtinassets the pages of the user interface are left out, which npm
+	# would have to build; queries and alerts are served without them.
+	tags="remove_all_sd enable_kubernetes_sd"
+	;;
 *)
-	echo "usage: hack/build.sh controlplane | node | tools | tangram" >&2
+	echo "usage: hack/build.sh controlplane | node | tools | monitoring | tangram" >&2
 	exit 2
 	;;
 esac
@@ -70,11 +80,12 @@ esac
 # One line per program: group, name, module, package, linker flags. The largest
 # comes first, since it compiles most of what the others share.
 programs() {
-	local kube kubelet kwok containerd
+	local kube kubelet kwok containerd prometheus
 	kube=$(kube_flags hack/controlplane "")
 	kubelet=$(kube_flags hack/kubelet "")
 	containerd="-X github.com/containerd/containerd/v2/version.Version=$(version hack/containerd github.com/containerd/containerd/v2)"
 	kwok=$(version hack/kwok sigs.k8s.io/kwok)
+	prometheus="-X github.com/prometheus/common/version.Version=$(prometheus_version)"
 	cat <<-END
 		controlplane|kube-apiserver|hack/controlplane|k8s.io/kubernetes/cmd/kube-apiserver|$kube
 		controlplane|kube-controller-manager|hack/controlplane|k8s.io/kubernetes/cmd/kube-controller-manager|$kube
@@ -86,6 +97,8 @@ programs() {
 		node|containerd|hack/containerd|github.com/containerd/containerd/v2/cmd/containerd|$containerd
 		node|containerd-shim-runc-v2|hack/containerd|github.com/containerd/containerd/v2/cmd/containerd-shim-runc-v2|$containerd
 		node|ctr|hack/containerd|github.com/containerd/containerd/v2/cmd/ctr|$containerd
+		monitoring|prometheus|hack/prometheus|github.com/prometheus/prometheus/cmd/prometheus|$prometheus
+		monitoring|promtool|hack/prometheus|github.com/prometheus/prometheus/cmd/promtool|$prometheus
 		tools|staticcheck|hack/tools|honnef.co/go/tools/cmd/staticcheck|
 		tools|controller-gen|hack/tools|sigs.k8s.io/controller-tools/cmd/controller-gen|
 	END
@@ -96,7 +109,7 @@ go_version=$(go env GOVERSION)
 # stamp MODULE PACKAGE FLAGS: what the program depends on, as one hash.
 stamp() {
 	{
-		echo "$go_version $2 $3"
+		echo "$go_version $2 $3${tags:+ $tags}"
 		find "$1" -type f \( -name '*.go' -o -name go.mod -o -name go.sum \) | LC_ALL=C sort | xargs cat
 	} | git hash-object --stdin
 }

@@ -19,5 +19,8 @@ bin/controller-gen crd:maxDescLen=0,generateEmbeddedObjectMeta=true \
 	output:crd:dir="$raw"
 go run ./hack/volcanocrd "$raw" "$to/config/crd/volcano"
 
+# Dashboards, and the alerts as objects of prometheus-operator.
+go run ./hack/monitoring . "$to"
+
 mkdir -p "$to/docs/reference"
 go run ./hack/metricsdoc "$to/docs/reference/metrics.md"

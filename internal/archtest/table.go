@@ -112,7 +112,7 @@ func Table() []Row {
 			Why: "runs a control plane as any client would; it must not know how Tangram decides"},
 		{Folder: "internal/bench", May: set(client, "./internal/local"), Tests: tests,
 			Why: "measures all schedulers from outside, ours like the others"},
-		{Folder: "internal/cli", May: set(client, "./internal/fleet", "./internal/local", "./internal/bench", "./internal/sim", "./examples"), Tests: tests,
+		{Folder: "internal/cli", May: set(client, "./internal/fleet", "./internal/local", "./internal/bench", "./internal/sim", "./examples", "./monitoring"), Tests: tests,
 			Why: "what people type; it composes, and decides nothing"},
 		// The node agent: parts that know the hardware through device alone and not each
 		// other; the root wires them.
@@ -165,6 +165,10 @@ func Table() []Row {
 		{Folder: "examples", May: std, Tests: set(kube, "./api/..."),
 			Why: "embeds the sample manifests"},
 
+		{Folder: "monitoring", May: std, Tests: tests,
+			Why: "embeds rules and dashboards"},
+		{Folder: "hack/monitoring", May: set(std, "sigs.k8s.io/yaml"), Tests: tests,
+			Why: "a step of make generate"},
 		{Folder: "hack/metricsdoc", May: set(std, "./internal/metrictable", "./internal/kube/metrics", "./internal/kube/controller", "./internal/agent/export"), Tests: tests,
 			Why: "a step of make generate: it reads the tables of all programs"},
 		{Folder: "hack/volcanocrd", May: set(std, "sigs.k8s.io/yaml"), Tests: tests,
@@ -179,6 +183,8 @@ func Table() []Row {
 			Why: "kubelet's own device manager, against the agent"},
 		{Folder: "test/...", May: set(whole, append(tests, "./test/...", "./core/coretest", "volcano.sh/apis/...")...),
 			Why: "tests of the whole"},
+		{Folder: "test/monitoring", May: set(whole, append(tests, "./monitoring")...),
+			Why: "rules and dashboards, against Prometheus and what our programs export"},
 		{Folder: "test/node", May: set(whole, append(tests, "./test/node/...", "google.golang.org/grpc/...", "google.golang.org/grpc", "golang.org/x/sys/unix")...),
 			Why: "tests on a real kubelet: Linux namespaces, and kubelet's own protocols"},
 		{Folder: "test/agent", May: set(whole, append(tests, "google.golang.org/grpc/...", "google.golang.org/grpc")...),

@@ -32,10 +32,13 @@ type session struct {
 	options upOptions
 	out     io.Writer
 	cluster *local.Cluster // nil until the control plane serves
+
+	serving    map[string][]int // loopback ports of our programs that serve metrics, by program
+	prometheus string           // URL of Prometheus; empty without --monitoring
 }
 
 func newSession(o upOptions, out io.Writer) *session {
-	return &session{options: o, out: out}
+	return &session{options: o, out: out, serving: map[string][]int{}}
 }
 
 func (s *session) say(format string, args ...any) {
@@ -52,6 +55,11 @@ func (s *session) start(ctx context.Context) error {
 	if err := local.RequirePrograms(s.options.bin, schedulerProgram, controllerProgram, agentProgram, "kubectl"); err != nil {
 		return err
 	}
+	if s.options.monitoring {
+		if err := requireMonitoring(s.options.bin); err != nil {
+			return err
+		}
+	}
 	cluster, err := local.Start(ctx, local.Options{
 		Dir: s.options.dir, Bin: s.options.bin, Out: s.out, ControllerManager: true, KWOK: true,
 	})
@@ -67,6 +75,11 @@ func (s *session) start(ctx context.Context) error {
 	}
 	if err := s.startController(ctx); err != nil {
 		return err
+	}
+	if s.options.monitoring {
+		if err := s.startMonitoring(ctx); err != nil {
+			return err
+		}
 	}
 	if s.options.demo {
 		if err := s.runDemo(ctx); err != nil {
@@ -157,6 +170,7 @@ func (s *session) startAgent(ctx context.Context, nodes nodeFleet) error {
 	if err != nil {
 		return err
 	}
+	s.serving[agentProgram] = []int{port}
 	ready, err := s.cluster.ReadyAt(port, "/healthz")
 	if err != nil {
 		return err
@@ -185,7 +199,14 @@ func (s *session) startAgent(ctx context.Context, nodes nodeFleet) error {
 
 func (s *session) startScheduler(ctx context.Context) error {
 	path := filepath.Join(s.options.dir, "scheduler.yaml")
-	if err := os.WriteFile(path, config.Scheduler(), 0o600); err != nil {
+	settings := config.Scheduler()
+	if s.options.monitoring {
+		var err error
+		if settings, err = s.withPrices(settings); err != nil {
+			return err
+		}
+	}
+	if err := os.WriteFile(path, settings, 0o600); err != nil {
 		return err
 	}
 	kubeconfig, err := s.cluster.KubeconfigFor(schedulerUser)
@@ -196,6 +217,7 @@ func (s *session) startScheduler(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.serving[schedulerProgram] = []int{port}
 	ready, err := s.cluster.ReadyAt(port, "/readyz")
 	if err != nil {
 		return err
@@ -218,6 +240,7 @@ func (s *session) startController(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.serving[controllerProgram] = []int{port}
 	ready, err := s.cluster.ReadyAt(port, "/readyz")
 	if err != nil {
 		return err
@@ -238,6 +261,10 @@ func (s *session) sayNextSteps() {
 		s.say("  %s apply -f examples/demo/00-namespace.yaml -f examples/demo/10-training-job.yaml", kubectl)
 	}
 	s.say("  %s get pods -n %s -o wide\n\nLogs are in %s.", kubectl, demoNamespace, filepath.Join(s.options.dir, "logs"))
+	if s.prometheus != "" {
+		s.say("Prometheus is at %s; without pages for a browser, so ask it with Grafana or\n  %s query instant %s 'ALERTS'",
+			s.prometheus, short(filepath.Join(s.options.bin, "promtool")), s.prometheus)
+	}
 	if s.options.worker {
 		s.say("End it with: %s down --dir %s", short(filepath.Join(s.options.bin, "tangram")), s.options.dir)
 	} else {

@@ -22,6 +22,8 @@ type upOptions struct {
 	fleet  string
 	demo   bool
 	detach bool
+	// monitoring runs Prometheus, too.
+	monitoring bool
 
 	// worker marks the background process of --detach.
 	worker bool
@@ -62,6 +64,7 @@ start. With --detach it returns once the cluster is ready.`,
 	flags.StringVar(&o.fleet, "fleet", "", "file that describes the simulated nodes (default: the last one used, or a built-in mixed fleet)")
 	flags.BoolVar(&o.demo, "demo", false, "submit sample workloads and show where they went")
 	flags.BoolVar(&o.detach, "detach", false, "return once the cluster is ready; end it with tangram down")
+	flags.BoolVar(&o.monitoring, "monitoring", false, "run Prometheus with Tangram's alerts beside the cluster (make monitoring builds it)")
 	flags.StringVar(&o.bin, "bin", "", "folder of the control plane's programs (default: this program's own)")
 	flags.BoolVar(&o.worker, workerFlag, false, "")
 	if err := flags.MarkHidden(workerFlag); err != nil {
