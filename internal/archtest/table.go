@@ -61,6 +61,8 @@ func Table() []Row {
 			Why: "plans of several holders that go together"},
 		{Folder: "core/engine", May: set(pure, "./core/model", "./core/explain", "./core/topology", "./core/ledger", "./core/score", "./core/place", "./core/planner", "./core/arbiter", "./core/gang"), Tests: coreTests, Pure: true,
 			Why: "who starts now and where: the arbiter's order and the planner's places on one state"},
+		{Folder: "core/state", May: set(pure, "bytes", "encoding/json", "io", "./core/model", "./core/pack", "./core/arbiter", "./core/planner", "./core/engine"), Tests: coreTests, Pure: true,
+			Why: "what was learned, as text and back; where it is kept is for the caller"},
 		{Folder: "core/health", May: pure, Tests: coreTests, Pure: true,
 			Why: "what becomes of a device, from what is known of it and the time"},
 		{Folder: "core/coretest", May: set(tests, "./core/..."), Tests: tests,
