@@ -27,7 +27,7 @@ type SavedQueue struct {
 	Owed map[Resource]int64
 	// Part and Held are with what the queue competes until the next Elapse.
 	Part, Held map[Resource]int64
-	// Turns are under RoundRobin only.
+	// Turns are of users, under RoundRobin.
 	Turns SavedTurns
 }
 
@@ -61,7 +61,7 @@ func (t *Tree) Save() Saved {
 			Queue: n.Name, Parent: n.parent.Name,
 			Owed: t.dict.amounts(n.owed).Map(), Part: t.dict.amounts(n.competes.part).Map(), Held: t.dict.amounts(n.competes.held).Map(),
 		}
-		if n.jobs != nil && n.Order == RoundRobin {
+		if n.jobs != nil {
 			q.Turns = n.jobs.turns.save()
 		}
 		if len(q.Owed)+len(q.Part)+len(q.Held)+len(q.Turns.Users) == 0 && q.Turns.Clock == 0 {
@@ -98,7 +98,7 @@ func (t *Tree) Restore(s Saved, now int64, gap time.Duration) {
 			n.owed = t.dict.vector(q.Owed, 0)
 			n.competes.part, n.competes.held = t.dict.vector(q.Part, 0), t.dict.vector(q.Held, 0)
 		}
-		if n.jobs != nil && n.Order == RoundRobin {
+		if n.jobs != nil {
 			n.jobs.turns.restore(q.Turns)
 		}
 	}

@@ -26,10 +26,9 @@ func (e *Engine) Save() Learned { return Learned{e.tree.Save(), e.planner.Save()
 const restoreGap = 10 * time.Minute
 
 // Restore replaces what was learned. Call it before the first step, when nodes, queues and
-// gangs are known.
+// gangs are known and the fleet is counted.
 func (e *Engine) Restore(l Learned, now int64) {
 	e.Tick(now)
-	e.CountFleet()
 	e.tree.Restore(l.Queues, now, restoreGap)
 	e.planner.Restore(l.Mix)
 	e.Changed()
