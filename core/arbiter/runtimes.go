@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"time"
 )
@@ -122,6 +123,11 @@ func (r *Runtimes) Save() []SavedRuntime {
 		out[i] = rows[i].SavedRuntime
 	}
 	return out
+}
+
+// Clone returns a copy that shares no memory.
+func (r *Runtimes) Clone() *Runtimes {
+	return &Runtimes{means: maps.Clone(r.means), before: maps.Clone(r.before), observed: r.observed}
 }
 
 // Restore adds what was saved. It goes before what is known of the same key; what the list
