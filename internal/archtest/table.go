@@ -25,7 +25,7 @@ func Table() []Row {
 	std := set(nil, "std")
 	kube := set(std, "k8s.io/...", "sigs.k8s.io/...")
 	translator := set(kube, "./core/...", "./api/...", "./internal/dialect")
-	scheduling := set(translator, "./internal/kube/watch", "./internal/kube/workload", "./internal/kube/report", "./internal/kube/engine", "./internal/kube/binding")
+	scheduling := set(translator, "./internal/kube/watch", "./internal/kube/workload", "./internal/kube/report", "./internal/kube/engine", "./internal/kube/binding", "./internal/kube/memory", "./internal/kube/audit")
 	controller := set(translator, "./internal/kube/controller/...")
 	client := set(kube, "./api/...", "./config", "go.yaml.in/yaml/...", "github.com/spf13/cobra")
 	whole := set(kube, "k8s.io/kubernetes/...", "./api/...", "./config", "./examples", "./core/...", "./internal/...", "github.com/spf13/...")
@@ -94,6 +94,10 @@ func Table() []Row {
 			Why: "reasons in, what people are told out; it writes nothing"},
 		{Folder: "internal/kube/engine", May: set(translator, "./internal/kube/watch", "./internal/kube/inventory", "./internal/kube/workload", "./internal/kube/report"), Tests: coreTests,
 			Why: "core's engine behind one lock; kube-scheduler's framework is for the plugins"},
+		{Folder: "internal/kube/memory", May: translator, Tests: coreTests,
+			Why: "where what was learned is kept; what it means is core's"},
+		{Folder: "internal/kube/audit", May: translator, Tests: coreTests,
+			Why: "decisions in, lines of JSON out; it knows no engine"},
 		{Folder: "internal/kube/binding", May: set(translator, "./internal/kube/engine"), Tests: coreTests,
 			Why: "what the engine gave a pod, as a Binding"},
 		{Folder: "internal/kube/plugin", May: set(scheduling, "k8s.io/kubernetes/...", "github.com/spf13/cobra"), Tests: coreTests,

@@ -14,8 +14,8 @@ import (
 type Cycle struct {
 	engine.Release
 	Request *model.Request
-	// Queue is the queue that is charged for the pod.
-	Queue string
+	// Queue is the queue that is charged for the pod, Name its gang's name.
+	Queue, Name string
 }
 
 // Begin tells that a pod's scheduling cycle begins; false when it has no release.
@@ -27,7 +27,7 @@ func (e *Engine) Begin(pod *v1.Pod) (c Cycle, ok bool) {
 			ok = false
 			return
 		}
-		c.Request, c.Queue = m.Request, e.core.QueueOf(h)
+		c.Request, c.Queue, c.Name = m.Request, e.core.QueueOf(h), e.nameOf(h)
 		e.core.Seen(h, c.Ticket)
 	})
 	return c, ok

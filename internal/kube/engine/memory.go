@@ -1,8 +1,11 @@
 package engine
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
@@ -41,6 +44,7 @@ func (e *Engine) Restore(s *state.State) {
 // the process that saved its state has told.
 func (e *Engine) arriveSince(at time.Time) {
 	pods, _ := e.pods.List(labels.Everything()) // the store knows no error
+	slices.SortFunc(pods, func(a, b *v1.Pod) int { return cmp.Compare(a.UID, b.UID) })
 	for _, p := range pods {
 		if !e.arrived[model.HolderID(p.UID)] || !p.CreationTimestamp.Time.After(at) {
 			continue

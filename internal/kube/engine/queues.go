@@ -71,7 +71,7 @@ func (e *Engine) setQueues(now time.Time) {
 	if err := e.core.SetQueues(q.tree); err != nil {
 		e.logger.Error(err, "Queues ignored") // Usable has validated them
 	}
-	q.reportAt = now.Add(queuePatience)
+	q.reportAt = now.Add(e.timing.InvalidQueue)
 }
 
 // reportQueues reports what is wrong with queues once they have had time to come.

@@ -30,6 +30,9 @@ type Turn struct {
 	Heal []Victim
 	// Notices are what waiting pods are told.
 	Notices []report.Notice
+	// Refusals are gangs that do not start for another reason than before; none unless
+	// WatchRefusals was called.
+	Refusals []Refusal
 	// Lookups are gangs that wait for members that may have succeeded: tell Succeeded
 	// which did.
 	Lookups []workload.Lookup
@@ -41,6 +44,8 @@ type Turn struct {
 type Victim struct {
 	Pod *v1.Pod
 	Why string
+	// Gang and Queue are the pod's, For is the gang that it has to make room for.
+	Gang, Queue, For string
 	// Guarded: a disruption budget may refuse it. Then evicting the others would not help.
 	Guarded bool
 }
@@ -83,7 +88,7 @@ func (e *Engine) describeChanged(now time.Time) {
 			continue
 		}
 		e.core.Withdraw(id)
-		e.desk.Forget(id)
+		e.forget(id)
 	}
 	for len(gangs) > 0 {
 		left := slices.DeleteFunc(slices.Clone(gangs), func(g engine.Gang) bool { return e.submit(g, now) == nil })
@@ -109,7 +114,7 @@ func (e *Engine) submit(g engine.Gang, now time.Time) error {
 	}
 	for _, m := range e.work.Pods(g.ID) {
 		if m.Leaving() {
-			e.core.Leaves(model.HolderID(m.Pod.UID), m.Pod.DeletionTimestamp.Add(goneBy).UnixNano())
+			e.core.Leaves(model.HolderID(m.Pod.UID), m.Pod.DeletionTimestamp.Add(e.timing.Terminating).UnixNano())
 		}
 	}
 	e.desk.Touched(g.ID, now)
@@ -130,7 +135,7 @@ func (e *Engine) victims(evicts []engine.Evict) (out []Victim) {
 		for _, h := range x.Members {
 			if m := e.work.Member(h); m != nil {
 				guarded := len(e.facts.budgets.of(m.Pod)) > 0
-				pods = append(pods, Victim{m.Pod, "evicted for " + by, guarded})
+				pods = append(pods, Victim{Pod: m.Pod, Why: "evicted for " + by, Gang: e.nameOf(h), Queue: e.core.QueueOf(h), For: by, Guarded: guarded})
 			}
 		}
 		slices.SortStableFunc(pods, func(a, b Victim) int {
@@ -139,6 +144,13 @@ func (e *Engine) victims(evicts []engine.Evict) (out []Victim) {
 		out = append(out, pods...)
 	}
 	return out
+}
+
+// nameOf is the name of a holder's gang; empty when it has none.
+func (e *Engine) nameOf(h model.HolderID) string {
+	id, _ := e.core.Of(h)
+	g, _ := e.core.Gang(id)
+	return g.Name
 }
 
 // A step looks for few reasons: finding one costs a plan and a look at every node.
@@ -163,7 +175,7 @@ func (e *Engine) tellWhy(t *Turn, now time.Time) {
 			if e.work.Waits(id, func(model.HolderID) bool { return false }) {
 				e.desk.AskSoon(id, now) // it is on its way, and may come back
 			} else {
-				e.desk.Forget(id)
+				e.forget(id)
 			}
 			continue
 		}
@@ -184,6 +196,7 @@ func (e *Engine) tellWhy(t *Turn, now time.Time) {
 				waiting = append(waiting, m.Pod)
 			}
 		}
+		e.refused(t, id, &reason, waiting)
 		t.Notices = append(t.Notices, e.desk.Tell(id, &reason, waiting, e.shows, now)...)
 		e.desk.AskAgain(id, now)
 	}
@@ -209,7 +222,7 @@ func (e *Engine) next(now time.Time, more bool) time.Duration {
 	if more {
 		return 0
 	}
-	next := now.Add(stepEvery)
+	next := now.Add(e.timing.Step)
 	sooner := func(at time.Time) {
 		if !at.IsZero() && at.Before(next) {
 			next = at

@@ -59,7 +59,7 @@ func (w *Gangs) learn(g *group, last *Member, now time.Time) {
 	if g.run.key == nil {
 		g.run.key = runKey(last)
 	}
-	if ran := now.Sub(g.run.start); *g.run.key != (arbiter.RuntimeKey{}) && ran >= shortestRun {
+	if ran := now.Sub(g.run.start); *g.run.key != (arbiter.RuntimeKey{}) && ran >= w.timing.ShortestRun {
 		w.runtimes.Observe(*g.run.key, ran)
 	}
 }
