@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/tangram-dev/tangram/internal/endpoint"
+	"github.com/tangram-dev/tangram/internal/logging"
 )
 
 // options are the flags.
@@ -24,6 +25,7 @@ type options struct {
 // NewCommand is the gpu-controller command.
 func NewCommand() *cobra.Command {
 	var o options
+	var log *logging.Options
 	cmd := &cobra.Command{
 		Use:   "gpu-controller",
 		Short: "Runs Volcano Jobs and keeps the status of PodGroups and Queues",
@@ -35,10 +37,14 @@ pods. On a cluster without these kinds (config/crd/volcano) it waits for them.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
+			if err := log.Apply(); err != nil {
+				return err
+			}
 			return o.run(ctx)
 		},
 	}
 	f := cmd.Flags()
+	log = logging.New(cmd)
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "file that says how to reach the API server; empty inside a cluster")
 	f.BoolVar(&o.elect, "leader-elect", true, "work only while holding the lease kube-system/gpu-controller, so that several may run")
 	f.StringVar(&o.endpoint.Listen, "listen", "127.0.0.1:8889", "address of /healthz and /readyz; empty for none")
