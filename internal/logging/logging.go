@@ -28,6 +28,7 @@ func New(cmd *cobra.Command) *Options {
 // Apply makes all that is logged from now on follow the flags. It is called once, before
 // anything is logged and before goroutines start.
 func (o *Options) Apply() error {
+	logsapi.ReapplyHandling = logsapi.ReapplyHandlingIgnoreUnchanged // a test runs several commands
 	if err := logsapi.ValidateAndApply(o.configuration, nil); err != nil {
 		return fmt.Errorf("logging flags: %w", err)
 	}

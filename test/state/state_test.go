@@ -11,6 +11,7 @@ import (
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/state"
+	"github.com/tangram-dev/tangram/internal/local"
 )
 
 // saved waits until the scheduler has written a state that has what is asked for.
@@ -122,6 +123,12 @@ func TestStateOnAPIServer(t *testing.T) {
 	// A standby takes over; pods that were counted are not counted again.
 	lead := []string{"--leader-elect=true", "--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms"}
 	leader := w.scheduler(arguments("state: {every: 1h}"), lead...)
+	restored := func(p *local.Process) {
+		w.eventually(p.Name()+" restores the state", 30*time.Second, func() (bool, string) {
+			return len(logged(t, p, "Saved state restored")) == 1, tail(p.Log(), 3)
+		})
+	}
+	restored(leader)
 	last := pod("last", "", 1)
 	last.Labels = nil
 	w.create(last)
@@ -130,9 +137,7 @@ func TestStateOnAPIServer(t *testing.T) {
 	if err := leader.Stop(); err != nil { // it saves before it ends, though its next turn is in an hour
 		t.Fatal(err)
 	}
-	w.eventually("the standby restores the state", 30*time.Second, func() (bool, string) {
-		return len(logged(t, standby, "Saved state restored")) == 1, tail(standby.Log(), 3)
-	})
+	restored(standby)
 	after := w.saved("no more requests", func(s *state.State) bool { return s.At > before.At })
 	if got, want := after.Learned.Mix.Arrivals, before.Learned.Mix.Arrivals+1; got != want {
 		t.Errorf("%d requests are counted, want %d", got, want)

@@ -1,11 +1,13 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/explain"
 )
@@ -52,7 +54,7 @@ func (e *Engine) refused(t *Turn, id engine.ID, why *explain.Reason, waiting []*
 	}
 	out := Refusal{Pod: waiting[0], Members: len(waiting), Reason: *why}
 	if g, known := e.core.Gang(id); known {
-		out.Gang, out.Queue = g.Name, g.Queue
+		out.Gang, out.Queue = g.Name, cmp.Or(g.Queue, arbiter.Default)
 	}
 	t.Refusals = append(t.Refusals, out)
 }
