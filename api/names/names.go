@@ -56,6 +56,15 @@ const (
 	AnnotationAvoidUnhealthy = "volcano.sh/gpu-unhealthy-ids"
 )
 
+// Annotations of the ConfigMap in which the scheduler keeps what it has learned.
+const (
+	// StateName is its name, unless the configuration says otherwise.
+	StateName = "tangram-state"
+	// AnnotationSavedBy is the replica that wrote it last, AnnotationSavedAt when.
+	AnnotationSavedBy = Group + "/saved-by"
+	AnnotationSavedAt = Group + "/saved-at"
+)
+
 // Annotations that steer simulated devices; real ones ignore them.
 const (
 	// AnnotationSimulatedFaults, on a GPUNode, lists what is wrong with its devices:

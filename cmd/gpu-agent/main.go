@@ -5,14 +5,12 @@ package main
 import (
 	"os"
 
+	"k8s.io/component-base/cli"
+
 	"github.com/tangram-dev/tangram/internal/agent"
 )
 
 // version is set by the linker (hack/build.sh).
 var version = "unknown"
 
-func main() {
-	if agent.NewCommand(version).Execute() != nil {
-		os.Exit(1)
-	}
-}
+func main() { os.Exit(cli.Run(agent.NewCommand(version))) }

@@ -46,7 +46,7 @@ func (t *Tree) Elapse(now int64) {
 	}
 }
 
-// Forget clears all balances, as a restart does.
+// Forget clears all balances, as a restart does without what was saved.
 func (t *Tree) Forget() {
 	for _, n := range t.nodes {
 		clear(n.owed)

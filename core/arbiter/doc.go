@@ -31,5 +31,5 @@
 // resources are counted, and usage.go for what is charged; share.go with divide.go for what queues are entitled to, and balance.go for that over
 // time; wait.go for what keeps a job waiting; pass.go for the order of queues and
 // backlog.go with turns.go for that of jobs; reclaim.go for what may be taken back. runtimes.go
-// learns how long jobs run.
+// learns how long jobs run; saved.go is what outlives a restart.
 package arbiter

@@ -108,7 +108,7 @@ func (m *machine) fresh(t *rapid.T) *arbiter.Tree {
 func (m *machine) step(t *rapid.T) {
 	id := arbiter.JobID(fmt.Sprint("j", rapid.IntRange(0, 19).Draw(t, "job")))
 	_, runs := m.charged[id]
-	switch rapid.SampledFrom([]string{"submit", "submit", "submit", "pass", "pass", "remove", "refund", "shrink", "time", "time", "queues", "total", "quota"}).Draw(t, "operation") {
+	switch rapid.SampledFrom([]string{"submit", "submit", "submit", "pass", "pass", "remove", "refund", "shrink", "time", "time", "queues", "total", "quota", "restart"}).Draw(t, "operation") {
 	case "submit":
 		if !runs {
 			m.submit(t, id)
@@ -133,6 +133,16 @@ func (m *machine) step(t *rapid.T) {
 		}
 	case "time":
 		m.elapse(rapid.Int64Range(0, 200_000).Draw(t, "milliseconds"))
+	case "restart": // the model does not notice
+		saved := m.tree.Save()
+		if err := saved.Validate(); err != nil {
+			t.Fatal(err)
+		}
+		m.tree = m.rebuilt(t)
+		m.tree.Restore(saved, m.elapsed, time.Hour)
+		if again := m.tree.Save(); normal(saved, m.total) != normal(again, m.total) {
+			t.Fatalf("saved %+v, restored %+v", saved, again)
+		}
 	case "queues":
 		old, before := m.leaves(), m.queues
 		m.queues = drawQueues(t)
@@ -164,6 +174,21 @@ func (m *machine) step(t *rapid.T) {
 		}
 	}
 	m.now++
+}
+
+// normal is what is saved without balances of resources that nothing names any more: they
+// end with the next call of Elapse.
+func normal(s arbiter.Saved, total amounts) string {
+	out := fmt.Sprint(s.At)
+	for _, q := range slices.SortedFunc(slices.Values(s.Queues), func(a, b arbiter.SavedQueue) int { return cmp.Compare(a.Queue, b.Queue) }) {
+		for _, m := range []amounts{q.Owed, q.Part, q.Held} {
+			maps.DeleteFunc(m, func(r arbiter.Resource, _ int64) bool { return total[r] == 0 })
+		}
+		if len(q.Owed)+len(q.Part)+len(q.Held) > 0 || q.Turns.Clock > 0 {
+			out += fmt.Sprintf("\n%+v", q)
+		}
+	}
+	return out
 }
 
 func (m *machine) submit(t *rapid.T, id arbiter.JobID) {

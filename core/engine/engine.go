@@ -39,6 +39,8 @@ type Options struct {
 	// them is reserved; then all are taken back. 0: starts are carried out at once, and
 	// no releases are kept.
 	BatchTimeout time.Duration
+	// Timing is how long the engine waits otherwise; the zero value is DefaultTiming.
+	Timing Timing
 	// Facts answers what core cannot know. nil: NoFacts.
 	Facts Facts
 }
@@ -47,7 +49,7 @@ type Options struct {
 func DefaultOptions() Options {
 	return Options{
 		Weights: score.DefaultWeights(), Backfill: true, Reservations: 1, Patience: arbiter.DefaultAging,
-		Preempt: true, Effort: 2000, Ground: 64, Facts: NoFacts{},
+		Preempt: true, Effort: 2000, Ground: 64, Timing: DefaultTiming(), Facts: NoFacts{},
 	}
 }
 
@@ -119,13 +121,18 @@ func New(l *ledger.Ledger, p *planner.Planner, t *arbiter.Tree, o Options) *Engi
 	if o.Facts == nil {
 		o.Facts = NoFacts{}
 	}
-	return &Engine{
+	if o.Timing == (Timing{}) {
+		o.Timing = DefaultTiming()
+	}
+	e := &Engine{
 		ledger: l, planner: p, tree: t, options: o,
 		gangs: map[ID]*known{}, running: map[ID]*known{}, partial: map[ID]*known{}, ranks: map[rank]int{},
 		of: map[model.HolderID]seat{}, leaving: map[model.HolderID]departure{}, spared: map[model.HolderID]int64{},
 		releases: map[model.HolderID]*release{}, batches: map[uint64]*batch{}, vetoes: newVetoes(),
 		full: map[gangShape]verdict{}, claims: map[claim]int64{}, nevers: map[gangShape]*explain.Reason{},
 	}
+	e.vetoes.timing = &e.options.Timing
+	return e
 }
 
 // Configure changes the options from the next step on.

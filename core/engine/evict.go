@@ -5,16 +5,11 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/gang"
 	"github.com/tangram-dev/tangram/core/model"
 )
-
-// holdFor is how long nodes are kept for a gang while victims leave: longer than any
-// sensible grace period.
-const holdFor = int64(10 * time.Minute)
 
 // evict finds the cheapest holders whose leaving lets a gang start, proven by a plan
 // and by the tree of queues, or says that no eviction helps. Cheapest is by the
@@ -43,7 +38,7 @@ func (e *Engine) evict(k *known, lawful func(*known, []*bundle) bool, now int64)
 	k.futile.evicted = true
 	out := Evict{For: k.ID, Members: members(victims)}
 	for _, h := range out.Members {
-		e.leaving[h] = departure{k.ID, now + holdFor}
+		e.leaving[h] = departure{k.ID, now + int64(e.options.Timing.Hold)}
 	}
 	e.free(k, &plan, now)
 	return out, len(out.Members) > 0
@@ -52,8 +47,8 @@ func (e *Engine) evict(k *known, lawful func(*known, []*bundle) bool, now int64)
 // EvictionRefused tells that a victim may not be evicted now: it is left alone for a
 // while, and the gang it should have made room for has to find others.
 func (e *Engine) EvictionRefused(h model.HolderID) {
-	e.spared[h] = later(e.now, sparedFor)
-	e.wakeAt(later(e.now, sparedFor))
+	e.spared[h] = later(e.now, int64(e.options.Timing.Spared))
+	e.wakeAt(later(e.now, int64(e.options.Timing.Spared)))
 	d, ok := e.leaving[h]
 	if !ok {
 		return
@@ -71,9 +66,6 @@ func (e *Engine) EvictionRefused(h model.HolderID) {
 		r.short = true
 	}
 }
-
-// sparedFor is how long a pod is left alone that could not be evicted.
-const sparedFor = int64(30 * time.Second)
 
 // evictable says whether a member may be asked to go. One that is on its way to its
 // place would be gone before it ran, and its gang is not whole yet.
@@ -139,10 +131,6 @@ func (e *Engine) outranks(k *known) bool {
 	return false
 }
 
-// reclaimAfter is how long a queue has to be short of a gang before others are evicted
-// for it: pods that end by themselves meanwhile lose no work.
-const reclaimAfter = int64(20 * time.Second)
-
 // claim is gangs of one queue that are alike.
 type claim struct {
 	queue string
@@ -164,7 +152,7 @@ func (e *Engine) reclaim(k *known) (*arbiter.Reclaim, bool) {
 		}
 		since, e.claims[key] = e.now, e.now
 	}
-	return reclaim, e.now-since >= reclaimAfter
+	return reclaim, e.now-since >= int64(e.options.Timing.ReclaimAfter)
 }
 
 // over are the queues that use more than their share and may have to give to a gang.

@@ -1,10 +1,6 @@
 package engine
 
-import (
-	"time"
-
-	"github.com/tangram-dev/tangram/core/model"
-)
+import "github.com/tangram-dev/tangram/core/model"
 
 // futileEvictions is what came of evictions for a gang.
 type futileEvictions struct {
@@ -23,15 +19,11 @@ type futileEvictions struct {
 // up.
 const maxRekept = 3
 
-// futilePause is how long no pod is evicted for a gang whose start failed after pods
-// had been evicted for it; twice as long each further time, up to so many doublings.
-// The plan had proved that the victims were in the way, so something else is, too: a
+// futileDoubled bounds how often Timing.FutilePause is doubled: how long no pod is evicted
+// for a gang whose start failed after pods had been evicted for it. The plan had proved that the victims were in the way, so something else is, too: a
 // filter outside core can still reject the node, and that is known only after the
 // victims are gone.
-const (
-	futilePause   = int64(time.Minute)
-	futileDoubled = 10
-)
+const futileDoubled = 10
 
 // startUndone takes note that a gang's start was undone. Nodes that were kept for it are
 // kept once more, for a short time: often kube-scheduler has only not heard yet that
@@ -39,12 +31,12 @@ const (
 func (e *Engine) startUndone(k *known) {
 	f := &k.futile
 	if f.times == 0 && f.rekept < maxRekept && len(f.kept) > 0 && e.reservationOf(k.ID) == nil {
-		e.reserved = append(e.reserved, &reservation{id: k.ID, at: e.now, until: later(e.now, lastWait), nodes: f.kept})
+		e.reserved = append(e.reserved, &reservation{id: k.ID, at: e.now, until: later(e.now, int64(e.options.Timing.LastWait)), nodes: f.kept})
 		e.generation++
 		f.rekept++
 	}
 	if !f.evicted {
 		return
 	}
-	k.futile = futileEvictions{times: k.futile.times + 1, rekept: f.rekept, after: later(e.now, futilePause<<min(k.futile.times, futileDoubled))}
+	k.futile = futileEvictions{times: k.futile.times + 1, rekept: f.rekept, after: later(e.now, int64(e.options.Timing.FutilePause)<<min(k.futile.times, futileDoubled))}
 }

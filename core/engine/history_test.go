@@ -247,7 +247,7 @@ func (h *history) restart() {
 	n := h.rebuilt()
 	n.checkState()
 	if !h.e.Kept() {
-		h.tree.Forget() // balances are lost
+		n.e.Restore(h.e.Save(), h.now)
 		var old, new []string
 		for _, s := range h.decide().Starts {
 			old = append(old, fmt.Sprint(s))

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"time"
-
 	"github.com/tangram-dev/tangram/core/gang"
 	"github.com/tangram-dev/tangram/core/model"
 )
@@ -13,11 +11,6 @@ type departure struct {
 	gang  ID
 	until int64
 }
-
-// lastWait is how long nodes are still kept for a gang once the last who had to leave
-// is gone: then it should start at once, and if it cannot, the nodes are not what it
-// needs any more.
-const lastWait = int64(30 * time.Second)
 
 // Leaves tells that a holder is terminating, for whatever reason, and until when it is
 // expected to be gone: after a restart it is not known for which gang. It must be in a
@@ -124,7 +117,7 @@ func (e *Engine) assignDepartures(now int64) {
 // free keeps the nodes of a plan for a gang while they are being freed.
 func (e *Engine) free(k *known, plan *gang.Plan, now int64) {
 	e.unreserve(func(r *reservation) bool { return r.id == k.ID })
-	e.keep(&reservation{id: k.ID, at: now, until: now + holdFor}, plan)
+	e.keep(&reservation{id: k.ID, at: now, until: now + int64(e.options.Timing.Hold)}, plan)
 }
 
 // settle shortens what is kept for gangs for which no holder is leaving any more, and
@@ -136,8 +129,8 @@ func (e *Engine) settle(now int64) {
 		}
 	}
 	for _, r := range e.reserved {
-		if r.until > now+lastWait && !e.awaits(e.gangs[r.id]) {
-			r.until = now + lastWait
+		if r.until > now+int64(e.options.Timing.LastWait) && !e.awaits(e.gangs[r.id]) {
+			r.until = now + int64(e.options.Timing.LastWait)
 		}
 	}
 }

@@ -3,7 +3,6 @@ package engine
 import (
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/gang"
@@ -53,22 +52,6 @@ type batch struct {
 	going bool
 	since int64
 }
-
-const (
-	// nudgeAfter is how long a released member may take to come to its scheduling cycle
-	// before it is activated again. It takes milliseconds unless kube-scheduler's queue
-	// has lost it, or another plugin keeps it out.
-	nudgeAfter = int64(3 * time.Second)
-	// nudgesBeforeRequeue is after how many of these it is taken for lost.
-	nudgesBeforeRequeue = 2
-	// bindTries is how often a member of a gang may fail to be bound before it loses its
-	// place.
-	bindTries = 8
-	// A gang whose start failed for reasons that planning anew does not cure rests,
-	// longer each time.
-	restFirst = int64(time.Second)
-	restMost  = int64(time.Minute)
-)
 
 // Effects are what the adapter has to carry out, in this order. They gather until
 // Effects is called.
@@ -125,9 +108,9 @@ func (e *Engine) watchBy(at int64) {
 func (e *Engine) issue(r Release, b *batch) {
 	e.tickets++
 	r.Ticket = e.tickets
-	e.releases[r.Holder] = &release{Release: r, batch: b, nudge: later(e.now, nudgeAfter)}
+	e.releases[r.Holder] = &release{Release: r, batch: b, nudge: later(e.now, int64(e.options.Timing.NudgeAfter))}
 	e.effects.Released = append(e.effects.Released, r)
-	e.watchBy(later(e.now, nudgeAfter))
+	e.watchBy(later(e.now, int64(e.options.Timing.NudgeAfter)))
 }
 
 // Release returns a holder's release; false when it has none, or not yet.
@@ -255,7 +238,7 @@ func (e *Engine) StartFailed(h model.HolderID, t Ticket, atFault bool, why strin
 	k := e.gangs[r.Gang]
 	if k != nil && !atFault {
 		k.lastRefusal = why
-		if r.batch.going && (k.Min > 1 || len(k.placed) > 1) && r.failures < bindTries {
+		if r.batch.going && (k.Min > 1 || len(k.placed) > 1) && r.failures < e.options.Timing.BindTries {
 			e.tryAgain(r)
 			return
 		}
@@ -270,7 +253,7 @@ func (e *Engine) tryAgain(r *release) {
 	e.revoke(r.Holder)
 	b := e.newBatch()
 	b.members = append(b.members, r.Holder)
-	again := &release{Release: r.Release, batch: b, failures: r.failures + 1, pauses: true, nudge: later(e.now, restFirst)}
+	again := &release{Release: r.Release, batch: b, failures: r.failures + 1, pauses: true, nudge: later(e.now, int64(e.options.Timing.Start.First))}
 	e.tickets++
 	again.Ticket = e.tickets
 	e.releases[r.Holder] = again
@@ -321,7 +304,7 @@ func (e *Engine) lose(h model.HolderID) {
 
 // rest leaves a gang alone for a while, longer each time.
 func (e *Engine) rest(k *known) {
-	k.restUntil = later(e.now, min(restMost, restFirst<<min(k.failures, 10)))
+	k.restUntil = later(e.now, e.options.Timing.Start.after(k.failures))
 	k.failures++
 	e.wakeAt(k.restUntil)
 }
@@ -347,13 +330,13 @@ func (e *Engine) watchReleases(now int64) {
 		case r.pauses:
 			r.pauses = false
 			e.effects.Released = append(e.effects.Released, r.Release)
-		case r.nudges < nudgesBeforeRequeue:
+		case r.nudges < e.options.Timing.Nudges:
 			r.nudges++
 			e.effects.Activate = append(e.effects.Activate, h)
 		default:
 			e.effects.Requeue = append(e.effects.Requeue, h)
 		}
-		r.nudge = later(now, nudgeAfter)
+		r.nudge = later(now, int64(e.options.Timing.NudgeAfter))
 		e.watchBy(r.nudge)
 	}
 	for _, id := range slices.Sorted(maps.Keys(e.batches)) {

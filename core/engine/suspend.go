@@ -1,17 +1,10 @@
 package engine
 
-import "time"
-
 // suspension is that no start can be carried out: the API server cannot be written to.
 type suspension struct {
 	until    int64
 	failures int
 }
-
-const (
-	suspendFirst = int64(time.Second)
-	suspendMost  = int64(15 * time.Second)
-)
 
 // Suspend tells that starts cannot be carried out now: none is decided for a while,
 // longer each time.
@@ -20,7 +13,7 @@ func (e *Engine) Suspend() {
 	if e.now < s.until {
 		return // many starts fail for one cause
 	}
-	s.until = later(e.now, min(suspendMost, suspendFirst<<min(s.failures, 10)))
+	s.until = later(e.now, e.options.Timing.Suspend.after(s.failures))
 	s.failures++
 	e.wakeAt(s.until)
 }

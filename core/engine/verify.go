@@ -20,7 +20,7 @@ func (e *Engine) Verify() error {
 		}
 	}
 	for _, h := range slices.Sorted(maps.Keys(e.releases)) {
-		if r := e.releases[h]; !r.seen && e.now > later(r.batch.since, int64(e.options.BatchTimeout)+2*nudgeAfter) {
+		if r := e.releases[h]; !r.seen && e.now > later(r.batch.since, int64(e.options.BatchTimeout)+2*int64(e.options.Timing.NudgeAfter)) {
 			return fmt.Errorf("gang %s: member %s was released and does not come to its scheduling cycle", r.Gang, h)
 		}
 	}

@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"time"
-
 	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/model"
 )
@@ -16,6 +14,9 @@ import (
 // pods are refused does not keep another's off.
 type vetoes struct {
 	of map[Shape]*shapeVetoes
+	// timing says how long vetoes hold; the number of strikes is remembered as long again as
+	// the longest.
+	timing *Timing
 	// byNode finds the shapes with a veto on a node.
 	byNode map[model.NodeID]map[Shape]bool
 }
@@ -34,16 +35,6 @@ type veto struct {
 	until   int64
 	strikes int
 }
-
-const (
-	vetoFirst = int64(10 * time.Millisecond)
-	vetoMost  = int64(15 * time.Second)
-	// vetoEverywhere is the first pause when no node would do: what is missing (a claim, a
-	// class) does not come within milliseconds.
-	vetoEverywhere = int64(time.Second)
-	// vetoMemory is for how long the number of strikes is remembered after a veto.
-	vetoMemory = vetoMost
-)
 
 func newVetoes() vetoes {
 	return vetoes{of: map[Shape]*shapeVetoes{}, byNode: map[model.NodeID]map[Shape]bool{}}
@@ -85,11 +76,11 @@ func (v *vetoes) shape(s Shape) *shapeVetoes {
 }
 
 // strike is a veto once more.
-func (x veto) strike(why explain.Refusal, late bool, now int64) veto {
+func (x veto) strike(why explain.Refusal, late bool, now int64, b Backoff) veto {
 	x.why = why
-	pause := vetoFirst
+	pause := int64(b.First)
 	if !late {
-		pause = min(vetoMost, vetoFirst<<min(x.strikes, 20))
+		pause = b.after(x.strikes)
 		x.strikes++
 	}
 	x.until = now + pause
@@ -99,7 +90,7 @@ func (x veto) strike(why explain.Refusal, late bool, now int64) veto {
 // add takes note that a node refused a shape.
 func (v *vetoes) add(s Shape, node model.NodeID, why explain.Refusal, late bool, now int64) (until int64) {
 	sv := v.shape(s)
-	x := sv.nodes[node].strike(why, late, now)
+	x := sv.nodes[node].strike(why, late, now, v.timing.Veto)
 	sv.nodes[node] = x
 	if v.byNode[node] == nil {
 		v.byNode[node] = map[Shape]bool{}
@@ -113,10 +104,10 @@ func (v *vetoes) add(s Shape, node model.NodeID, why explain.Refusal, late bool,
 func (v *vetoes) addEverywhere(s Shape, why explain.Refusal, except map[model.NodeID]bool, now int64) (until int64) {
 	sv := v.shape(s)
 	strikes := sv.everywhere.strikes
-	sv.everywhere = sv.everywhere.strike(why, false, now)
-	sv.everywhere.until = now + min(vetoMost, vetoEverywhere<<min(strikes, 10))
+	sv.everywhere = sv.everywhere.strike(why, false, now, v.timing.Veto)
+	sv.everywhere.until = now + Backoff{v.timing.VetoEverywhere, v.timing.Veto.Most}.after(strikes)
 	if sv.except = except; except != nil { // where its volumes are does not change soon
-		sv.everywhere.until = now + vetoMost
+		sv.everywhere.until = now + int64(v.timing.Veto.Most)
 	}
 	return sv.everywhere.until
 }
@@ -151,12 +142,12 @@ func (v *vetoes) nodeChanged(node model.NodeID) bool {
 func (v *vetoes) expire(now int64) {
 	for s, sv := range v.of { // each on its own
 		for node, x := range sv.nodes {
-			if x.until+vetoMemory < now {
+			if x.until+int64(v.timing.Veto.Most) < now {
 				delete(sv.nodes, node)
 				v.unlist(s, node)
 			}
 		}
-		if sv.everywhere.until+vetoMemory < now {
+		if sv.everywhere.until+int64(v.timing.Veto.Most) < now {
 			sv.everywhere, sv.except = veto{}, nil
 		}
 		v.tidy(s)

@@ -169,6 +169,30 @@ func (x *Index) Forget() {
 	}
 }
 
+// Save returns what was learned of the workload, by a policy that learns.
+func (x *Index) Save() Saved {
+	if p, ok := x.policy.(*Potential); ok && p.oracle == nil {
+		return p.learner.save(p.built)
+	}
+	return Saved{}
+}
+
+// Restore replaces what was learned of the workload. On the same fleet the same nodes are
+// best as when it was saved.
+func (x *Index) Restore(s Saved) {
+	p, ok := x.policy.(*Potential)
+	if !ok || p.oracle != nil {
+		return
+	}
+	x.epoch++
+	p.restore(s, x.fleet())
+	for i := range x.nodes {
+		if x.gates[i].present {
+			p.Enter(&x.nodes[i])
+		}
+	}
+}
+
 // fleet counts the nodes by capacity, in order.
 func (x *Index) fleet() []Kind {
 	counts := map[Shape]int{}

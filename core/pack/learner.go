@@ -2,6 +2,7 @@ package pack
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 )
 
@@ -84,11 +85,98 @@ func (l *Learner) forget() {
 }
 
 // Demands is the workload learned so far, by class.
-func (l *Learner) Demands() []Demand {
-	demands := make([]Demand, 0, len(l.counts))
-	for c, n := range l.counts {
-		demands = append(demands, Demand{c, float64(n) / one})
+func (l *Learner) Demands() []Demand { return demands(l.counts) }
+
+// Saved is what a policy has learned of the workload. It shares no memory with it.
+type Saved struct {
+	// Arrivals were counted so far; tables are due at arrival Next.
+	Arrivals, Next int64
+	// Classes are what was asked for, the most frequent first.
+	Classes []SavedClass
+}
+
+// SavedClass is how often a class was asked for.
+type SavedClass struct {
+	Class Class
+	// Count is of now, Built of when tables were last built, both in arrivals / 1024 and
+	// faded: see Learner.
+	Count, Built int64
+}
+
+// MaxCount bounds what is counted, so that sums do not overflow.
+const MaxCount = 1 << 50
+
+// Validate names the field that makes no valid state.
+func (s *Saved) Validate() error {
+	if s.Arrivals < 0 || s.Arrivals > MaxCount {
+		return fmt.Errorf("arrivals: %d, must be 0 to %d", s.Arrivals, int64(MaxCount))
 	}
-	slices.SortFunc(demands, func(a, b Demand) int { return a.Class.Compare(b.Class) })
-	return demands
+	if s.Next < 0 || s.Next > MaxCount {
+		return fmt.Errorf("next: %d, must be 0 to %d", s.Next, int64(MaxCount))
+	}
+	for i, c := range s.Classes {
+		if err := c.Class.Validate(); err != nil {
+			return fmt.Errorf("classes[%d]: %w", i, err)
+		}
+		switch {
+		case c.Class.GPUs == 0:
+			return fmt.Errorf("classes[%d].gpus: 0", i)
+		case c.Class.CPU > MaxCount || c.Class.Memory > MaxCount:
+			return fmt.Errorf("classes[%d]: CPU or memory is above %d", i, int64(MaxCount))
+		case c.Count < 0 || c.Count > MaxCount:
+			return fmt.Errorf("classes[%d].count: %d, must be 0 to %d", i, c.Count, int64(MaxCount))
+		case c.Built < 0 || c.Built > MaxCount:
+			return fmt.Errorf("classes[%d].built: %d, must be 0 to %d", i, c.Built, int64(MaxCount))
+		}
+	}
+	return nil
+}
+
+// save returns what was learned, and of what the tables in use were built.
+func (l *Learner) save(built map[Class]int64) Saved {
+	out := Saved{Arrivals: l.arrivals, Next: l.next}
+	for c, n := range l.counts {
+		out.Classes = append(out.Classes, SavedClass{c, n, built[c]})
+	}
+	for c, n := range built {
+		if _, there := l.counts[c]; !there {
+			out.Classes = append(out.Classes, SavedClass{c, 0, n})
+		}
+	}
+	slices.SortFunc(out.Classes, func(a, b SavedClass) int {
+		return cmp.Or(cmp.Compare(max(b.Count, b.Built), max(a.Count, a.Built)), a.Class.Compare(b.Class))
+	})
+	return out
+}
+
+// restore replaces what was learned, and returns of what tables are to be built. Counts of
+// a class that is there twice are added up.
+func (l *Learner) restore(s Saved) (built map[Class]int64) {
+	*l = Learner{arrivals: s.Arrivals, next: s.Next}
+	if s.Next == 0 {
+		return nil // nothing was learned
+	}
+	l.counts, built = map[Class]int64{}, map[Class]int64{}
+	for _, c := range s.Classes {
+		if c.Count > 0 {
+			l.counts[c.Class] += c.Count
+		}
+		if c.Built > 0 {
+			built[c.Class] += c.Built
+		}
+	}
+	if len(l.counts) > 2*maxClasses {
+		l.forget()
+	}
+	return built
+}
+
+// demands are counts by class.
+func demands(counts map[Class]int64) []Demand {
+	out := make([]Demand, 0, len(counts))
+	for c, n := range counts {
+		out = append(out, Demand{c, float64(n) / one})
+	}
+	slices.SortFunc(out, func(a, b Demand) int { return a.Class.Compare(b.Class) })
+	return out
 }

@@ -1,5 +1,7 @@
 package pack
 
+import "maps"
+
 // Potential is Tangram's policy: of all placements, take the one after which the
 // fleet can sell most, to the workload it has seen.
 //
@@ -11,7 +13,9 @@ type Potential struct {
 	learner Learner
 	oracle  []Demand // instead of the learner, when not nil
 	tables  *Tables
-	supply  supply
+	// built is of what the tables were built, of a policy that learns.
+	built  map[Class]int64
+	supply supply
 
 	kinds  []kind // in the order of first appearance
 	kindOf map[kindKey]int
@@ -69,7 +73,7 @@ func NewOracle(workload []Demand) *Potential {
 }
 
 // Forget unlearns the workload.
-func (p *Potential) Forget() { p.learner, p.tables = Learner{}, Unlearned() }
+func (p *Potential) Forget() { p.learner, p.tables, p.built = Learner{}, Unlearned(), nil }
 
 // Arrive implements Policy.
 func (p *Potential) Arrive(c *Class, nodes int) bool {
@@ -84,9 +88,19 @@ func (p *Potential) Reset(fleet []Kind) {
 		if p.learner.arrivals < firstRebuild {
 			return // nodes came or went before anything was learned
 		}
+		p.built = maps.Clone(p.learner.counts)
 		demands = p.learner.Demands()
 	}
 	p.tables = Build(demands, fleet)
+}
+
+// restore replaces what was learned, and builds the tables that were in use.
+func (p *Potential) restore(s Saved, fleet []Kind) {
+	p.Forget()
+	p.supply = supply{}
+	if p.built = p.learner.restore(s); len(p.built) > 0 {
+		p.tables = Build(demands(p.built), fleet)
+	}
 }
 
 // Enter implements Policy.

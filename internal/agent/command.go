@@ -18,6 +18,7 @@ import (
 	"github.com/tangram-dev/tangram/internal/agent/config"
 	"github.com/tangram-dev/tangram/internal/agent/export"
 	"github.com/tangram-dev/tangram/internal/endpoint"
+	"github.com/tangram-dev/tangram/internal/logging"
 )
 
 // flags are those that are not settings of how devices are sold.
@@ -38,6 +39,7 @@ type flags struct {
 // NewCommand is the gpu-agent command.
 func NewCommand(version string) *cobra.Command {
 	o := flags{version: version}
+	var log *logging.Options
 	cmd := &cobra.Command{
 		Use:   "gpu-agent",
 		Short: "Describes a node's GPUs, and hands them to containers as the scheduler decided",
@@ -59,10 +61,14 @@ Settings of NVIDIA's device plugin are understood: its configuration file
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
+			if err := log.Apply(); err != nil {
+				return err
+			}
 			return o.run(ctx)
 		},
 	}
 	f := cmd.Flags()
+	log = logging.New(cmd)
 	f.StringVar(&o.backend, "backend", "nvml", "where devices come from: nvml, or simulated (with --fleet)")
 	f.StringVar(&o.fleet, "fleet", "", "fleet file of the simulated back end")
 	f.StringVar(&o.node, "node", os.Getenv("NODE_NAME"), "name of this node [NODE_NAME]; simulated and empty: all nodes of the fleet, without kubelets")

@@ -25,7 +25,7 @@ func Table() []Row {
 	std := set(nil, "std")
 	kube := set(std, "k8s.io/...", "sigs.k8s.io/...")
 	translator := set(kube, "./core/...", "./api/...", "./internal/dialect")
-	scheduling := set(translator, "./internal/kube/metrics", "./internal/kube/watch", "./internal/kube/workload", "./internal/kube/report", "./internal/kube/engine", "./internal/kube/binding")
+	scheduling := set(translator, "./internal/kube/metrics", "./internal/kube/watch", "./internal/kube/workload", "./internal/kube/report", "./internal/kube/engine", "./internal/kube/binding", "./internal/kube/memory", "./internal/kube/audit")
 	controller := set(translator, "./internal/kube/controller/...")
 	client := set(kube, "./api/...", "./config", "go.yaml.in/yaml/...", "github.com/spf13/cobra")
 	whole := set(kube, "k8s.io/kubernetes/...", "./api/...", "./config", "./examples", "./core/...", "./internal/...", "github.com/spf13/...")
@@ -63,6 +63,8 @@ func Table() []Row {
 			Why: "plans of several holders that go together"},
 		{Folder: "core/engine", May: set(pure, "./core/model", "./core/explain", "./core/topology", "./core/ledger", "./core/score", "./core/place", "./core/planner", "./core/arbiter", "./core/gang", "./core/pack", "./core/measure"), Tests: coreTests, Pure: true,
 			Why: "who starts now and where: the arbiter's order and the planner's places on one state"},
+		{Folder: "core/state", May: set(pure, "bytes", "encoding/json", "io", "./core/model", "./core/pack", "./core/arbiter", "./core/planner", "./core/engine"), Tests: coreTests, Pure: true,
+			Why: "what was learned, as text and back; where it is kept is for the caller"},
 		{Folder: "core/health", May: pure, Tests: coreTests, Pure: true,
 			Why: "what becomes of a device, from what is known of it and the time"},
 		{Folder: "core/coretest", May: set(tests, "./core/..."), Tests: tests,
@@ -98,13 +100,17 @@ func Table() []Row {
 			Why: "reasons in, what people are told out; it writes nothing"},
 		{Folder: "internal/kube/engine", May: set(translator, "./internal/kube/metrics", "./internal/kube/watch", "./internal/kube/inventory", "./internal/kube/workload", "./internal/kube/report"), Tests: coreTests,
 			Why: "core's engine behind one lock; kube-scheduler's framework is for the plugins"},
+		{Folder: "internal/kube/memory", May: translator, Tests: coreTests,
+			Why: "where what was learned is kept; what it means is core's"},
+		{Folder: "internal/kube/audit", May: translator, Tests: coreTests,
+			Why: "decisions in, lines of JSON out; it knows no engine"},
 		{Folder: "internal/kube/binding", May: set(translator, "./internal/kube/engine"), Tests: coreTests,
 			Why: "what the engine gave a pod, as a Binding"},
 		{Folder: "internal/kube/plugin", May: set(scheduling, "k8s.io/kubernetes/...", "github.com/spf13/cobra"), Tests: coreTests,
 			Why: "implements the scheduler framework and extends its command, which live in k8s.io/kubernetes"},
-		{Folder: "internal/kube/extender", May: set(scheduling, "github.com/spf13/cobra"), Tests: coreTests,
+		{Folder: "internal/kube/extender", May: set(scheduling, "./internal/logging", "github.com/spf13/cobra"), Tests: coreTests,
 			Why: "serves the extender protocol and is a command of its own"},
-		{Folder: "internal/kube/controller/...", May: set(controller, "./internal/endpoint", "./internal/metrictable", "volcano.sh/apis/...", "github.com/prometheus/...", "github.com/spf13/cobra"), Tests: coreTests,
+		{Folder: "internal/kube/controller/...", May: set(controller, "./internal/endpoint", "./internal/logging", "./internal/metrictable", "volcano.sh/apis/...", "github.com/prometheus/...", "github.com/spf13/cobra"), Tests: coreTests,
 			Why: "serves Volcano's kinds, whose types live in volcano.sh/apis"},
 		{Folder: "internal/kube/controller/lifecycle", May: set(std, "k8s.io/api/...", "k8s.io/apimachinery/...", "volcano.sh/apis/..."), Tests: coreTests, Pure: true,
 			Why: "decides about a job from values alone, so that every decision can be replayed"},
@@ -118,6 +124,8 @@ func Table() []Row {
 		// other; the root wires them.
 		{Folder: "internal/endpoint", May: std, Tests: tests,
 			Why: "what any of our programs answers over HTTP"},
+		{Folder: "internal/logging", May: set(kube, "github.com/go-logr/logr", "github.com/spf13/cobra"), Tests: tests,
+			Why: "how any of our programs logs"},
 		{Folder: "internal/fleet", May: set(kube, "./api/...", "go.yaml.in/yaml/..."), Tests: tests,
 			Why: "describes simulated nodes; the local cluster and the simulated agent read it"},
 		{Folder: "internal/agent/device", May: std, Tests: tests,
@@ -154,7 +162,7 @@ func Table() []Row {
 			Why: "feeds events and samples to core's state machine"},
 		{Folder: "internal/agent/export", May: set(std, "./core/health", "./internal/agent/device", "./internal/metrictable", "github.com/prometheus/..."), Tests: tests,
 			Why: "telemetry under DCGM's names"},
-		{Folder: "internal/agent", May: set(kube, "./api/...", "./core/health", "./internal/agent/...", "./internal/endpoint", "./internal/fleet", "github.com/prometheus/...", "github.com/spf13/...", "google.golang.org/grpc/...", "google.golang.org/grpc"), Tests: set(tests, "./internal/local"),
+		{Folder: "internal/agent", May: set(kube, "./api/...", "./core/health", "./internal/agent/...", "./internal/endpoint", "./internal/logging", "./internal/fleet", "github.com/prometheus/...", "github.com/spf13/...", "google.golang.org/grpc/...", "google.golang.org/grpc"), Tests: set(tests, "./internal/local"),
 			Why: "wires the parts of the agent"},
 		{Folder: "internal/sim", May: set(std, "./core/...", "github.com/spf13/cobra"), Tests: tests,
 			Why: "replays traces on core; no Kubernetes"},

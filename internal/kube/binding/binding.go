@@ -3,6 +3,7 @@
 package binding
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -25,6 +26,8 @@ type Writer struct {
 	// Patience is the pause between reads after a Binding without an answer; 0 means one
 	// second.
 	Patience time.Duration
+	// Most is how long it is read until there is a definite answer; 0 means a minute.
+	Most time.Duration
 	// Failed, when not nil, hears of an error at once: finding out whether the Binding was
 	// done all the same may take a minute.
 	Failed func(error)
@@ -73,7 +76,7 @@ func (w Writer) Write(ctx context.Context, pod *v1.Pod, node string, annotations
 // wasBound finds out whether a Binding was written although an error came back. The
 // answer may be lost in a timeout or a dropped connection, and releasing devices that a
 // bound pod uses would give them to two pods: so it reads the pod until there is a
-// definite answer, for up to a minute.
+// definite answer, for up to a minute unless Most says otherwise.
 func (w Writer) wasBound(ctx context.Context, binding *v1.Binding, err error) bool {
 	if apierrors.IsNotFound(err) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) {
 		return false // rejected, so not written
@@ -83,7 +86,7 @@ func (w Writer) wasBound(ctx context.Context, binding *v1.Binding, err error) bo
 		patience = time.Second
 	}
 	done := false
-	_ = wait.PollUntilContextTimeout(ctx, patience, time.Minute, true, func(ctx context.Context) (bool, error) {
+	_ = wait.PollUntilContextTimeout(ctx, patience, cmp.Or(w.Most, time.Minute), true, func(ctx context.Context) (bool, error) {
 		now, err := w.Client.CoreV1().Pods(binding.Namespace).Get(ctx, binding.Name, metav1.GetOptions{})
 		if err != nil {
 			return apierrors.IsNotFound(err), nil

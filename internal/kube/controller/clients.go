@@ -22,6 +22,7 @@ import (
 // clients reach the API server, typed. Volcano's own client set would do the same
 // for ten more kinds.
 type clients struct {
+	timing    Timing
 	kube      kubernetes.Interface
 	jobs      func(namespace string) *gentype.ClientWithList[*batch.Job, *batch.JobList]
 	podGroups func(namespace string) *gentype.ClientWithList[*scheduling.PodGroup, *scheduling.PodGroupList]

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/tangram-dev/tangram/internal/endpoint"
+	"github.com/tangram-dev/tangram/internal/logging"
 )
 
 // options are the flags.
@@ -19,11 +21,13 @@ type options struct {
 	kubeconfig string
 	endpoint   endpoint.Options
 	elect      bool
+	timing     Timing
 }
 
 // NewCommand is the gpu-controller command.
 func NewCommand() *cobra.Command {
-	var o options
+	o := options{timing: DefaultTiming()}
+	var log *logging.Options
 	cmd := &cobra.Command{
 		Use:   "gpu-controller",
 		Short: "Runs Volcano Jobs and keeps the status of PodGroups and Queues",
@@ -35,10 +39,15 @@ pods. On a cluster without these kinds (config/crd/volcano) it waits for them.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
+			if err := log.Apply(); err != nil {
+				return err
+			}
 			return o.run(ctx)
 		},
 	}
 	f := cmd.Flags()
+	log = logging.New(cmd)
+	o.timing.register(cmd)
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "file that says how to reach the API server; empty inside a cluster")
 	f.BoolVar(&o.elect, "leader-elect", true, "work only while holding the lease kube-system/gpu-controller, so that several may run")
 	f.StringVar(&o.endpoint.Listen, "listen", "127.0.0.1:8889", "address of /healthz and /readyz; empty for none")
@@ -48,7 +57,7 @@ pods. On a cluster without these kinds (config/crd/volcano) it waits for them.`,
 }
 
 func (o *options) run(ctx context.Context) error {
-	if err := o.endpoint.Validate(); err != nil {
+	if err := cmp.Or(o.endpoint.Validate(), o.timing.validate()); err != nil {
 		return err
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
@@ -62,7 +71,7 @@ func (o *options) run(ctx context.Context) error {
 	if o.endpoint.Listen != "" {
 		go func() { cancel(o.endpoint.Serve(ctx, ready.Load, nil)) }()
 	}
-	c := Controller{Config: config, Elect: o.elect, Ready: ready.Store}
+	c := Controller{Config: config, Elect: o.elect, Timing: o.timing, Ready: ready.Store}
 	if err := c.Run(ctx); err != nil {
 		return err
 	}

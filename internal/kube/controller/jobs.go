@@ -39,7 +39,7 @@ type jobs struct {
 
 func newJobs(c *clients, s *sources, r events.EventRecorder) (*jobs, error) {
 	j := &jobs{
-		loop: newLoop("jobs", 20*time.Millisecond), clients: c, sources: s, recorder: r, now: time.Now,
+		loop: newLoop("jobs", 20*time.Millisecond, c.timing), clients: c, sources: s, recorder: r, now: time.Now,
 		written: cache.NewIntegerResourceVersionMutationCache(klog.Background(), s.jobs.GetStore(), s.jobs.GetIndexer(), time.Minute, false),
 		objects: newObjects(c.kube), trouble: newTrouble(), unseen: newUnseenPods(),
 	}

@@ -22,11 +22,11 @@ type loop struct {
 	reconcile func(ctx context.Context, key string) (time.Duration, error)
 }
 
-func newLoop(name string, settle time.Duration) *loop {
+func newLoop(name string, settle time.Duration, t Timing) *loop {
 	return &loop{
 		name: name, settle: settle,
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[string](20*time.Millisecond, time.Minute),
+			workqueue.NewTypedItemExponentialFailureRateLimiter[string](t.RetryInitial, t.RetryMax),
 			workqueue.TypedRateLimitingQueueConfig[string]{Name: name},
 		),
 	}

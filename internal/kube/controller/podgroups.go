@@ -38,7 +38,7 @@ type podGroups struct {
 }
 
 func newPodGroups(c *clients, s *sources, r events.EventRecorder) (*podGroups, error) {
-	g := &podGroups{loop: newLoop("podgroups", 50*time.Millisecond), clients: c, sources: s, recorder: r, now: time.Now}
+	g := &podGroups{loop: newLoop("podgroups", 50*time.Millisecond, c.timing), clients: c, sources: s, recorder: r, now: time.Now}
 	g.reconcile = g.sync
 	if err := on(s.podGroups, func(_ **scheduling.PodGroup, pg *scheduling.PodGroup) { g.enqueue(keyOf(pg)) }); err != nil {
 		return nil, err

@@ -36,7 +36,7 @@ type queues struct {
 
 func newQueues(c *clients, s *sources, r events.EventRecorder) (*queues, error) {
 	// Half a second: the numbers are for users, and every pod event changes them.
-	q := &queues{loop: newLoop("queues", 500*time.Millisecond), clients: c, sources: s, recorder: r, reported: map[string]string{},
+	q := &queues{loop: newLoop("queues", 500*time.Millisecond, c.timing), clients: c, sources: s, recorder: r, reported: map[string]string{},
 		charges: newCharges(s.nodes.GetStore(), s.gpuNodes.GetStore())}
 	q.reconcile = q.sync
 	enqueue := func() { q.enqueue(allQueues) }

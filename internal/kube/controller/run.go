@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,6 +42,8 @@ type Controller struct {
 	Config *rest.Config
 	// Elect: other replicas may run, and only the leader works.
 	Elect bool
+	// Timing is how long it waits; the zero value is DefaultTiming.
+	Timing Timing
 	// Ready is called with false while the controller starts up, and with true when it
 	// works, or when another replica leads.
 	Ready func(bool)
@@ -50,6 +53,7 @@ type Controller struct {
 
 // Run works until the context ends or the lease is lost.
 func (c *Controller) Run(ctx context.Context) error {
+	c.Timing = cmp.Or(c.Timing, DefaultTiming())
 	scheme, err := newScheme()
 	if err != nil {
 		return err
@@ -58,6 +62,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	clients.timing = c.Timing
 	if !c.Elect {
 		return c.work(ctx, clients, scheme)
 	}
@@ -73,7 +78,7 @@ func (c *Controller) elect(ctx context.Context, work func(context.Context) error
 	}
 	me := host + "_" + string(uuid.NewUUID())
 	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, "kube-system", component,
-		resourcelock.ResourceLockConfig{Identity: me}, c.Config, 10*time.Second)
+		resourcelock.ResourceLockConfig{Identity: me}, c.Config, c.Timing.Renew)
 	if err != nil {
 		return err
 	}
@@ -83,8 +88,7 @@ func (c *Controller) elect(ctx context.Context, work func(context.Context) error
 	done := make(chan error, 1)
 	leaderelection.RunOrDie(ctx, leaderelection.LeaderElectionConfig{
 		Lock: lock, Name: component, ReleaseOnCancel: true,
-		// kube-controller-manager's own.
-		LeaseDuration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second,
+		LeaseDuration: c.Timing.Lease, RenewDeadline: c.Timing.Renew, RetryPeriod: c.Timing.Retry,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(ctx context.Context) {
 				done <- work(ctx)

@@ -135,7 +135,7 @@ func TestMemberDeleted(t *testing.T) {
 func TestBatchKeptOut(t *testing.T) {
 	s := newSetup(t, 4)
 	s.planned("m", 4, 8)
-	if turn := s.after(batchTimeout + time.Second); len(turn.Stop) != 4 || s.held() != 0 {
+	if turn := s.after(BatchTimeout + time.Second); len(turn.Stop) != 4 || s.held() != 0 {
 		t.Errorf("%d told to stop, %d held", len(turn.Stop), s.held())
 	}
 }

@@ -15,8 +15,8 @@ import (
 type Cycle struct {
 	engine.Release
 	Request *model.Request
-	// Queue is the queue that is charged for the pod.
-	Queue string
+	// Queue is the queue that is charged for the pod, Name its gang's name.
+	Queue, Name string
 	// Timeline is when the pod passed the stages until now.
 	Timeline metrics.Timeline
 }
@@ -30,7 +30,7 @@ func (e *Engine) Begin(pod *v1.Pod) (c Cycle, ok bool) {
 			ok = false
 			return
 		}
-		c.Request, c.Queue, c.Timeline = m.Request, e.core.QueueOf(h), e.observed.timeline(h)
+		c.Request, c.Queue, c.Name, c.Timeline = m.Request, e.core.QueueOf(h), e.nameOf(h), e.observed.timeline(h)
 		e.core.Seen(h, c.Ticket)
 	})
 	return c, ok

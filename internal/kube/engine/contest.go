@@ -95,7 +95,7 @@ func (e *Engine) latest(uid string, known *v1.Pod) *v1.Pod {
 // due is when a contest is taken seriously.
 func (e *Engine) due(x *contest) time.Time {
 	if e.agents[x.node] {
-		return x.since.Add(contestGrace)
+		return x.since.Add(e.timing.Contest)
 	}
 	return x.since
 }
@@ -131,7 +131,8 @@ func (e *Engine) heal(now time.Time) (out []Victim) {
 		if x := e.contested[uid]; x.certain && !x.healed && x.pod.DeletionTimestamp == nil &&
 			e.reader.Owns(x.pod.Spec.SchedulerName) && !e.reader.Protected(x.pod) {
 			x.healed = true
-			out = append(out, Victim{Pod: x.pod, Why: x.message})
+			h := model.HolderID(x.pod.UID)
+			out = append(out, Victim{Pod: x.pod, Why: x.message, Gang: e.nameOf(h), Queue: e.core.QueueOf(h)})
 		}
 	}
 	return out

@@ -27,11 +27,6 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/workload"
 )
 
-// batchTimeout is how long members that start together may take until the last of them
-// is at Permit. They follow each other in kube-scheduler's queue, so it is less than a
-// second, unless another plugin keeps one of them out of it.
-const batchTimeout = 2 * time.Minute
-
 // Engine is core's engine behind a lock, fed by informers. All methods are safe for
 // concurrent use.
 type Engine struct {
@@ -52,7 +47,7 @@ type Engine struct {
 	// checked is the node that CheckSome looked at last; it has one caller.
 	checked int
 	// state is what a scrape was last shown.
-	state state
+	shown shown
 
 	mu sync.Mutex
 	// Everything below is guarded by mu.
@@ -62,6 +57,7 @@ type Engine struct {
 	queues queues
 	quotas map[string]arbiter.Quota // by namespace
 	desk   *report.Desk
+	timing Timing
 	// arrived are pods whose arrival the planner has heard of.
 	arrived map[model.HolderID]bool
 	// contested are pods whose records cannot be honoured, by UID, and what is said of
@@ -79,6 +75,7 @@ type Engine struct {
 	outbox     outbox
 	complaints []report.Complaint
 	observed   observed
+	refusals   refusals
 }
 
 // outbox gathers what must not be done under the lock: it waits for the next step.
@@ -96,7 +93,7 @@ func New(ctx context.Context, factory informers.SharedInformerFactory, from watc
 	e := &Engine{
 		pods: core.Pods().Lister(), namespaces: core.Namespaces().Lister(),
 		feed: newFeed(), clock: time.Now, logger: klog.FromContext(ctx), report: tell,
-		objects: workload.Objects{}, quotas: map[string]arbiter.Quota{}, queues: newQueues(), desk: report.NewDesk(),
+		objects: workload.Objects{}, quotas: map[string]arbiter.Quota{}, queues: newQueues(), desk: report.NewDesk(), timing: DefaultTiming(),
 		arrived: map[model.HolderID]bool{}, contested: map[string]*contest{}, fleetChanged: true,
 		agents: map[model.NodeID]bool{}, telemetry: staleness{maxAge: TelemetryMaxAge, until: map[model.NodeID]time.Time{}},
 		observed: newObserved(),
@@ -119,7 +116,7 @@ func New(ctx context.Context, factory informers.SharedInformerFactory, from watc
 		return nil, err
 	}
 	options := engine.DefaultOptions()
-	options.BatchTimeout, options.Facts = batchTimeout, e.facts
+	options.BatchTimeout, options.Facts = BatchTimeout, e.facts
 	e.core = engine.New(l, planner.New(l), tree, options)
 	if err := e.follow(factory); err != nil {
 		return nil, err

@@ -171,8 +171,8 @@ func (e *Engine) gpuHours(h model.HolderID, now time.Time) float64 {
 // than one.
 const stateEvery = 2 * time.Second
 
-// state is the last state that was shown.
-type state struct {
+// shown is the last state that was shown.
+type shown struct {
 	mu sync.Mutex
 	metrics.State
 }
@@ -180,11 +180,11 @@ type state struct {
 // State returns what gauges show. It holds the engine's lock for a census and no longer:
 // what can be computed later is not computed under it.
 func (e *Engine) State() metrics.State {
-	e.state.mu.Lock()
-	defer e.state.mu.Unlock()
+	e.shown.mu.Lock()
+	defer e.shown.mu.Unlock()
 	now := e.clock()
-	if age := now.Sub(e.state.At); age >= 0 && age < stateEvery {
-		return e.state.State
+	if age := now.Sub(e.shown.At); age >= 0 && age < stateEvery {
+		return e.shown.State
 	}
 	e.mu.Lock()
 	began := time.Now()
@@ -195,7 +195,7 @@ func (e *Engine) State() metrics.State {
 	held := time.Since(began)
 	e.mu.Unlock()
 	metrics.LockHeld("metrics", held)
-	e.state.State = s
+	e.shown.State = s
 	return s
 }
 

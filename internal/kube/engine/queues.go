@@ -72,7 +72,7 @@ func (e *Engine) setQueues(now time.Time) {
 	if err := e.core.SetQueues(q.tree); err != nil {
 		e.logger.Error(err, "Queues ignored") // Usable has validated them
 	}
-	q.reportAt = now.Add(queuePatience)
+	q.reportAt = now.Add(e.timing.InvalidQueue)
 	names := []string{arbiter.Root}
 	for i := range q.tree {
 		names = append(names, q.tree[i].Name)

@@ -33,6 +33,9 @@ type Turn struct {
 	Heal []Victim
 	// Notices are what waiting pods are told.
 	Notices []report.Notice
+	// Refusals are gangs that do not start for another reason than before; none unless
+	// WatchRefusals was called.
+	Refusals []Refusal
 	// Lookups are gangs that wait for members that may have succeeded: tell Succeeded
 	// which did.
 	Lookups []workload.Lookup
@@ -44,12 +47,14 @@ type Turn struct {
 type Victim struct {
 	Pod *v1.Pod
 	Why string
+	// Gang and Queue are the pod's, For is the gang that it has to make room for.
+	Gang, Queue, For string
 	// Guarded: a disruption budget may refuse it. Then evicting the others would not help.
 	Guarded bool
-	// Queue is the pod's, Cause why it has to go (metrics.CausePriority or CauseReclaim),
-	// GPUHours what it has used until now.
-	Queue, Cause string
-	GPUHours     float64
+	// Cause is why it has to go (metrics.CausePriority or CauseReclaim), GPUHours what it
+	// has used until now.
+	Cause    string
+	GPUHours float64
 }
 
 // stepEvery is how long decisions are left alone when nothing happens: time itself
@@ -94,8 +99,7 @@ func (e *Engine) describeChanged(now time.Time) {
 			continue
 		}
 		e.core.Withdraw(id)
-		e.desk.Forget(id)
-		delete(e.observed.reasons, id)
+		e.forget(id)
 	}
 	for len(gangs) > 0 {
 		left := slices.DeleteFunc(slices.Clone(gangs), func(g engine.Gang) bool { return e.submit(g, now) == nil })
@@ -121,7 +125,7 @@ func (e *Engine) submit(g engine.Gang, now time.Time) error {
 	}
 	for _, m := range e.work.Pods(g.ID) {
 		if m.Leaving() {
-			e.core.Leaves(model.HolderID(m.Pod.UID), m.Pod.DeletionTimestamp.Add(goneBy).UnixNano())
+			e.core.Leaves(model.HolderID(m.Pod.UID), m.Pod.DeletionTimestamp.Add(e.timing.Terminating).UnixNano())
 		}
 	}
 	e.desk.Touched(g.ID, now)
@@ -143,7 +147,7 @@ func (e *Engine) victims(evicts []engine.Evict, now time.Time) (out []Victim) {
 		for _, h := range x.Members {
 			if m := e.work.Member(h); m != nil {
 				guarded := len(e.facts.budgets.of(m.Pod)) > 0
-				v := Victim{Pod: m.Pod, Why: "evicted for " + by, Guarded: guarded, Queue: e.core.QueueOf(h), Cause: metrics.CauseReclaim, GPUHours: e.gpuHours(h, now)}
+				v := Victim{Pod: m.Pod, Why: "evicted for " + by, Guarded: guarded, Gang: e.nameOf(h), Queue: e.core.QueueOf(h), For: by, Cause: metrics.CauseReclaim, GPUHours: e.gpuHours(h, now)}
 				if v.Queue == queue {
 					v.Cause = metrics.CausePriority
 				}
@@ -156,6 +160,13 @@ func (e *Engine) victims(evicts []engine.Evict, now time.Time) (out []Victim) {
 		out = append(out, pods...)
 	}
 	return out
+}
+
+// nameOf is the name of a holder's gang; empty when it has none.
+func (e *Engine) nameOf(h model.HolderID) string {
+	id, _ := e.core.Of(h)
+	g, _ := e.core.Gang(id)
+	return g.Name
 }
 
 // A step looks for few reasons: finding one costs a plan and a look at every node.
@@ -180,8 +191,7 @@ func (e *Engine) tellWhy(t *Turn, now time.Time) {
 			if e.work.Waits(id, func(model.HolderID) bool { return false }) {
 				e.desk.AskSoon(id, now) // it is on its way, and may come back
 			} else {
-				e.desk.Forget(id)
-				delete(e.observed.reasons, id)
+				e.forget(id)
 			}
 			continue
 		}
@@ -203,6 +213,7 @@ func (e *Engine) tellWhy(t *Turn, now time.Time) {
 			}
 		}
 		e.observed.waitsFor(id, reason.Code, len(waiting))
+		e.refused(t, id, &reason, waiting)
 		t.Notices = append(t.Notices, e.desk.Tell(id, &reason, waiting, e.shows, now)...)
 		e.desk.AskAgain(id, now)
 	}
@@ -228,7 +239,7 @@ func (e *Engine) next(now time.Time, more bool) time.Duration {
 	if more {
 		return 0
 	}
-	next := now.Add(stepEvery)
+	next := now.Add(e.timing.Step)
 	sooner := func(at time.Time) {
 		if !at.IsZero() && at.Before(next) {
 			next = at

@@ -21,6 +21,7 @@ import (
 	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 	"github.com/tangram-dev/tangram/internal/kube/report"
 	"github.com/tangram-dev/tangram/internal/kube/watch"
+	"github.com/tangram-dev/tangram/internal/logging"
 )
 
 // options are the flags.
@@ -31,6 +32,7 @@ type options struct {
 // NewCommand is the gpu-extender command.
 func NewCommand() *cobra.Command {
 	var o options
+	var log *logging.Options
 	cmd := &cobra.Command{
 		Use:   "gpu-extender",
 		Short: "Tangram's decisions for a kube-scheduler that cannot be replaced",
@@ -42,9 +44,13 @@ config/extender.yaml is the scheduler configuration that goes with it.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
+			if err := log.Apply(); err != nil {
+				return err
+			}
 			return o.run(ctx)
 		},
 	}
+	log = logging.New(cmd)
 	cmd.Flags().StringVar(&o.kubeconfig, "kubeconfig", "", "file that says how to reach the API server; empty inside a cluster")
 	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:8888", "address to serve on")
 	cmd.Flags().StringVar(&o.cert, "tls-cert-file", "", "certificate to serve with; without, plain HTTP, on loopback only")

@@ -63,6 +63,125 @@ type QueueArgs struct {
 	ReportEvery string `json:"reportEvery,omitempty"`
 	// Metrics say what metrics need to know: prices, targets, when a held GPU is idle.
 	Metrics MetricsArgs `json:"metrics,omitempty"`
+	// StepEvery, ShortestRun, Timeouts, Retries, Backoff and SelfCheck are how long and how
+	// often the engine waits and tries: see settings.go for defaults and bounds.
+	StepEvery   string        `json:"stepEvery,omitempty"`
+	ShortestRun string        `json:"shortestRun,omitempty"`
+	Timeouts    TimeoutArgs   `json:"timeouts,omitzero"`
+	Retries     RetryArgs     `json:"retries,omitzero"`
+	Backoff     BackoffsArgs  `json:"backoff,omitzero"`
+	SelfCheck   SelfCheckArgs `json:"selfCheck,omitzero"`
+	// State is where what was learned is kept for the next process.
+	State StateArgs `json:"state,omitzero"`
+	// Audit is the audit log of decisions.
+	Audit AuditArgs `json:"audit,omitzero"`
+}
+
+// TimeoutArgs are how long something may take.
+type TimeoutArgs struct {
+	Batch        string `json:"batch,omitempty"`
+	Nudge        string `json:"nudge,omitempty"`
+	Victims      string `json:"victims,omitempty"`
+	AfterVictims string `json:"afterVictims,omitempty"`
+	Reclaim      string `json:"reclaim,omitempty"`
+	Terminating  string `json:"terminating,omitempty"`
+	Contest      string `json:"contest,omitempty"`
+	InvalidQueue string `json:"invalidQueue,omitempty"`
+	Owner        string `json:"owner,omitempty"`
+	NextRun      string `json:"nextRun,omitempty"`
+}
+
+// RetryArgs are how often something is tried.
+type RetryArgs struct {
+	Nudges   *int `json:"nudges,omitempty"`
+	Bindings *int `json:"bindings,omitempty"`
+}
+
+// BackoffsArgs are pauses after something failed.
+type BackoffsArgs struct {
+	Start           BackoffArgs `json:"start,omitzero"`
+	Veto            BackoffArgs `json:"veto,omitzero"`
+	Outage          BackoffArgs `json:"outage,omitzero"`
+	VetoEverywhere  string      `json:"vetoEverywhere,omitempty"`
+	RefusedEviction string      `json:"refusedEviction,omitempty"`
+	FutileEviction  string      `json:"futileEviction,omitempty"`
+}
+
+// BackoffArgs is a pause that doubles each time.
+type BackoffArgs struct {
+	Initial string `json:"initial,omitempty"`
+	Max     string `json:"max,omitempty"`
+}
+
+// SelfCheckArgs are about the comparison of the ledger with the API.
+type SelfCheckArgs struct {
+	Every string `json:"every,omitempty"`
+	Again string `json:"again,omitempty"`
+	Nodes *int   `json:"nodes,omitempty"`
+}
+
+// StateArgs are about the ConfigMap that has what was learned.
+type StateArgs struct {
+	// Enabled: it is read when this process begins to lead, and written. Left out: true.
+	Enabled *bool `json:"enabled,omitempty"`
+	// Namespace and Name are the ConfigMap's. Left out: the namespace of the leader
+	// election's lease, tangram-state.
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name,omitempty"`
+	Every     string `json:"every,omitempty"`
+}
+
+// AuditArgs are about the audit log.
+type AuditArgs struct {
+	// Path is the file; "-" is standard output. Left out: there is no audit log.
+	Path       string `json:"path,omitempty"`
+	MaxSizeMiB *int   `json:"maxSizeMiB,omitempty"`
+	MaxFiles   *int   `json:"maxFiles,omitempty"`
+	Buffer     *int   `json:"buffer,omitempty"`
+}
+
+// GangArgs are GPUGang's arguments in a KubeSchedulerConfiguration.
+type GangArgs struct {
+	APIVersion string `json:"apiVersion,omitempty"`
+	Kind       string `json:"kind,omitempty"`
+	// PermitTimeout is how long a member waits at Permit for the others. Left out: 2m.
+	PermitTimeout string `json:"permitTimeout,omitempty"`
+}
+
+// BindArgs are GPUBind's arguments in a KubeSchedulerConfiguration.
+type BindArgs struct {
+	APIVersion string `json:"apiVersion,omitempty"`
+	Kind       string `json:"kind,omitempty"`
+	// RetryEvery and RetryFor are how often and how long a pod is read after a Binding
+	// without an answer. Left out: 1s, 1m.
+	RetryEvery string `json:"retryEvery,omitempty"`
+	RetryFor   string `json:"retryFor,omitempty"`
+}
+
+// tuning checks the arguments that are durations and counts.
+func (a *QueueArgs) tuning() (t tuning, err error) {
+	if err := readAll(queueSettings(), a, &t); err != nil {
+		return t, err
+	}
+	for _, b := range []struct {
+		field string
+		engine.Backoff
+	}{{"backoff.start", t.core.Start}, {"backoff.veto", t.core.Veto}, {"backoff.outage", t.core.Suspend}, {"backoff.vetoEverywhere, backoff.veto", engine.Backoff{First: t.core.VetoEverywhere, Most: t.core.Veto.Most}}} {
+		if b.First > b.Most {
+			return t, fmt.Errorf("%s: the initial pause, %s, is above the longest, %s", b.field, b.First, b.Most)
+		}
+	}
+	if name := a.State.Name; name != "" {
+		if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
+			return t, fmt.Errorf("state.name: %q: %s", name, problems[0])
+		}
+	}
+	if name := a.State.Namespace; name != "" {
+		if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
+			return t, fmt.Errorf("state.namespace: %q: %s", name, problems[0])
+		}
+	}
+	return t, nil
 }
 
 // maxReservations bounds a typing error: each reservation keeps nodes idle.

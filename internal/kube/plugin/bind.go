@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -23,18 +24,24 @@ type bind struct {
 	handle fwk.Handle
 	events *yielding
 	fence  *fence
-	// patience is the pause between questions after a Binding without answer.
-	patience time.Duration
+	audit  *auditor
+	// patience is the pause between questions after a Binding without answer, most how long
+	// they are asked.
+	patience, most time.Duration
 }
 
 var _ fwk.BindPlugin = &bind{}
 
 func (s *Shared) newBind(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-	e, _, _, err := enlist[struct{}](ctx, s, h, obj)
+	e, _, args, err := enlist[BindArgs](ctx, s, h, obj)
 	if err != nil {
 		return nil, err
 	}
-	return &bind{engine: e, handle: h, events: s.events, fence: s.fence}, nil
+	var t tuning
+	if err := readAll(bindSettings(), args, &t); err != nil {
+		return nil, fmt.Errorf("args: %w", err)
+	}
+	return &bind{engine: e, handle: h, events: s.events, fence: s.fence, patience: t.bind.every, most: t.bind.most, audit: &s.audit}, nil
 }
 
 // Name is the plugin's name in configurations.
@@ -65,7 +72,7 @@ func (b *bind) Bind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, node st
 		metrics.Failed(metrics.FailedLease)
 		return fwk.AsStatus(err)
 	}
-	w := binding.Writer{Client: b.handle.ClientSet(), Patience: b.patience, Failed: func(err error) {
+	w := binding.Writer{Client: b.handle.ClientSet(), Patience: b.patience, Most: b.most, Failed: func(err error) {
 		if unreachable(err) {
 			b.engine.Unreachable()
 		}
@@ -85,6 +92,7 @@ func (b *bind) Bind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, node st
 		t.BindBegan, t.Bound = began, time.Now()
 		metrics.Scheduled(klog.FromContext(ctx), klog.KObj(pod), c.Queue, t)
 	}
+	b.audit.started(pod, node, readCycle(cs))
 	return nil
 }
 

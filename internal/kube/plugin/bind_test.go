@@ -146,7 +146,7 @@ func TestReserveTakesThePlan(t *testing.T) {
 		p.Labels[names.LabelGang], p.Labels[names.LabelGangSize] = "g", "2"
 	}
 	b := newBench(t, a.DeepCopy(), m.DeepCopy())
-	r, g := &reserve{b.Engine, handle{client: b.client}}, &gang{b.Engine, handle{client: b.client}}
+	r, g := &reserve{b.Engine, handle{client: b.client}}, &gang{engine: b.Engine, handle: handle{client: b.client}, permit: permitFor}
 	for i, p := range []*v1.Pod{a, m} {
 		cs, c := b.begin(p)
 		if got := r.Reserve(t.Context(), cs, p, "n"); !got.IsSuccess() || !b.Confirm(p, c.Ticket) {

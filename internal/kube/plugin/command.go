@@ -81,12 +81,13 @@ func run(cmd *cobra.Command, opts *options.Options, defaults []byte) error {
 	cliflag.PrintFlags(cmd.Flags())
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	go func() {
-		<-server.SetupSignalHandler()
-		cancel()
-	}()
 	shared := NewShared(watch.Sources{})
 	shared.defaults = defaults
+	go func() {
+		<-server.SetupSignalHandler()
+		shared.Shutdown(ctx)
+		cancel()
+	}()
 	cc, sched, err := shared.Setup(ctx, opts)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -20,6 +21,7 @@ import (
 type gang struct {
 	engine *kubeengine.Engine
 	handle fwk.Handle
+	permit time.Duration
 }
 
 var (
@@ -28,16 +30,20 @@ var (
 	_ fwk.EnqueueExtensions = &gang{}
 )
 
-// permitFor is how long a member waits for the others. They follow each other in the
+// permitFor is how long a member waits for the others by default. They follow each other in the
 // queue, so it is seconds unless one of them fails, and then none waits.
 const permitFor = 2 * time.Minute
 
 func (s *Shared) newGang(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-	e, _, _, err := enlist[struct{}](ctx, s, h, obj)
+	e, _, args, err := enlist[GangArgs](ctx, s, h, obj)
 	if err != nil {
 		return nil, err
 	}
-	return &gang{engine: e, handle: h}, nil
+	var t tuning
+	if err := readAll(gangSettings(), args, &t); err != nil {
+		return nil, fmt.Errorf("args: %w", err)
+	}
+	return &gang{engine: e, handle: h, permit: t.permit}, nil
 }
 
 // Name is the plugin's name in configurations.
@@ -61,7 +67,7 @@ func (g *gang) Permit(_ context.Context, cs fwk.CycleState, pod *v1.Pod, _ strin
 		metrics.Conflict(metrics.ConflictPlace)
 		return fwk.NewStatus(fwk.Unschedulable, takenBack), 0
 	case !ready:
-		return fwk.NewStatus(fwk.Wait), permitFor
+		return fwk.NewStatus(fwk.Wait), g.permit
 	}
 	for _, h := range others {
 		if w := g.handle.GetWaitingPod(types.UID(h)); w != nil {

@@ -29,6 +29,9 @@ type loop struct {
 	sched  *scheduler.Scheduler
 	teller *teller
 	fence  *fence
+	audit  *auditor
+	// keeping restores what was learned before the first step.
+	keeping *keeping
 	// recorders say which scheduler an event comes from.
 	recorders *recorders
 	begin     sync.Once
@@ -41,11 +44,15 @@ func (s *Shared) RunLoop(ctx context.Context, sched *scheduler.Scheduler) {
 	if s.engine == nil {
 		return
 	}
-	l := &loop{engine: s.engine, handle: s.handle, sched: sched, teller: newTeller(s.engine, s.handle, s.standsBack, &s.recorders), fence: s.fence, recorders: &s.recorders, leads: make(chan struct{})}
+	l := &loop{engine: s.engine, handle: s.handle, sched: sched, teller: newTeller(s.engine, s.handle, s.standsBack, &s.recorders), fence: s.fence, audit: &s.audit, keeping: s.keeping, recorders: &s.recorders, leads: make(chan struct{})}
 	next := sched.NextPod
 	sched.NextPod = func(logger klog.Logger) (*framework.QueuedPodInfo, error) {
 		l.begin.Do(func() { close(l.leads) })
 		return next(logger)
+	}
+	if s.audit.on() {
+		s.engine.WatchRefusals()
+		go s.audit.log.Run(ctx)
 	}
 	go l.run(ctx)
 	go l.sample(ctx)
@@ -55,6 +62,7 @@ func (l *loop) run(ctx context.Context) {
 	if !l.engine.WaitForSync(ctx) || !l.follow(ctx) {
 		return
 	}
+	l.keeping.begin(ctx)
 	go l.teller.run(ctx)
 	for ctx.Err() == nil {
 		next := time.NewTimer(l.step(ctx))
@@ -105,6 +113,7 @@ func (l *loop) step(ctx context.Context) time.Duration {
 		go l.lookUp(ctx, t.Lookups)
 	}
 	l.teller.tell(t.Notices)
+	l.audit.refused(t.Refusals)
 	if len(t.Evict)+len(t.Heal) > 0 {
 		go l.evictAll(ctx, t.Heal, t.Evict) // starts need not wait for it
 	}
@@ -169,6 +178,7 @@ func (l *loop) delete(ctx context.Context, v kubeengine.Victim) bool {
 	switch {
 	case err == nil:
 		l.recorders.of(v.Pod.Spec.SchedulerName).Eventf(v.Pod, nil, v1.EventTypeWarning, "Evicted", "Healing", "two pods were bound to one device: %s", v.Why)
+		l.audit.evicted(v, "Contested")
 	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
 	default:
 		klog.FromContext(ctx).Error(err, "Pod on devices that another pod holds not deleted", "pod", klog.KObj(v.Pod))
@@ -193,6 +203,7 @@ func (l *loop) evict(ctx context.Context, v kubeengine.Victim) bool {
 	case err == nil:
 		metrics.Preempted(v.Queue, v.Cause, v.GPUHours)
 		l.recorders.of(v.Pod.Spec.SchedulerName).Eventf(v.Pod, nil, v1.EventTypeNormal, "Preempted", "Preempting", "%s", v.Why)
+		l.audit.evicted(v, "Preempted")
 	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
 	default:
 		klog.FromContext(ctx).Info("Victim not evicted", "pod", klog.KObj(v.Pod), "why", v.Why, "cause", err.Error())

@@ -112,20 +112,20 @@ func TestPriceTable(t *testing.T) {
 	}
 }
 
-// record is what a lock that another replica holds says.
-type record struct {
+// lockRecord is what a lock that another replica holds says.
+type lockRecord struct {
 	resourcelock.Interface
 	resourcelock.LeaderElectionRecord
 }
 
-func (r *record) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+func (r *lockRecord) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	out := r.LeaderElectionRecord
 	return &out, nil, nil
 }
 
 // TestFresh: a replica that follows sees whether another one leads.
 func TestFresh(t *testing.T) {
-	other := &record{LeaderElectionRecord: resourcelock.LeaderElectionRecord{HolderIdentity: "other", RenewTime: metav1.Now()}}
+	other := &lockRecord{LeaderElectionRecord: resourcelock.LeaderElectionRecord{HolderIdentity: "other", RenewTime: metav1.Now()}}
 	le := &leaderelection.LeaderElectionConfig{Lock: other, RenewDeadline: time.Second, LeaseDuration: time.Minute}
 	f := &fence{}
 	f.watch(le)

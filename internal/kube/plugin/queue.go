@@ -13,6 +13,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/core/engine"
 	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 )
 
@@ -42,7 +43,12 @@ func (s *Shared) newQueue(ctx context.Context, obj runtime.Object, h fwk.Handle)
 	if err := s.setMetrics(ctx, e, &args.Metrics); err != nil {
 		return nil, fmt.Errorf("args: %w", err)
 	}
+	if err := s.tune(args); err != nil {
+		return nil, fmt.Errorf("args: %w", err)
+	}
 	e.Configure(options)
+	e.Configure(func(o *engine.Options) { o.BatchTimeout, o.Timing = s.tuning.batch, s.tuning.core })
+	e.SetTiming(s.tuning.engine)
 	e.ReportEvery(every)
 	if args.ProtectedNamespaces != nil {
 		e.Protect(*args.ProtectedNamespaces)

@@ -15,14 +15,9 @@ import (
 )
 
 // The engine checks itself against the API: some nodes and its accounts every
-// checkEvery, all of it on SIGUSR2, the signal on which kube-scheduler checks its own
+// selfCheck.every, all of it on SIGUSR2, the signal on which kube-scheduler checks its own
 // cache. A difference may be an event under way, so it is looked at again after
-// checkAgain before it is reported.
-const (
-	checkEvery = time.Minute
-	checkAgain = 3 * time.Second
-	checkNodes = 256
-)
+// selfCheck.again before it is reported.
 
 // checkItself checks until the context ends. It does not block.
 func (s *Shared) checkItself(ctx context.Context) {
@@ -31,7 +26,7 @@ func (s *Shared) checkItself(ctx context.Context) {
 	go func() {
 		defer signal.Stop(signals)
 		logger := klog.FromContext(ctx)
-		now := time.NewTicker(checkEvery)
+		now := time.NewTicker(s.tuning.check.every)
 		defer now.Stop()
 		for {
 			select {
@@ -52,7 +47,7 @@ func (s *Shared) checkItself(ctx context.Context) {
 
 // checkSome reports a difference that stays.
 func (s *Shared) checkSome(ctx context.Context) {
-	holders, node, err := s.Engine().CheckSome(checkNodes)
+	holders, node, err := s.Engine().CheckSome(s.tuning.check.nodes)
 	if err == nil {
 		klog.FromContext(ctx).Info("Periodic ledger check passed: some nodes, all limits, gangs and lost pods checked", "holders", holders)
 		return
@@ -60,7 +55,7 @@ func (s *Shared) checkSome(ctx context.Context) {
 	select {
 	case <-ctx.Done():
 		return
-	case <-time.After(checkAgain):
+	case <-time.After(s.tuning.check.again):
 	}
 	if _, again := s.Engine().Check(); again == nil {
 		return

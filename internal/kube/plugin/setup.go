@@ -73,6 +73,7 @@ func (s *Shared) Setup(ctx context.Context, opts *options.Options) (*schedulerse
 	}
 	s.ScheduleByPlan(sched)
 	s.HandleFailures(sched)
+	s.keep(cc.Client, cc.ComponentConfig.LeaderElection.ResourceNamespace)
 	s.RunLoop(ctx, sched)
 	return &cc, sched, nil
 }

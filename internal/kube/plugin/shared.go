@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -54,6 +55,12 @@ type Shared struct {
 	prices *prices
 	// defaults is the configuration without a file.
 	defaults []byte
+	// tuning is what the arguments say about times and counts.
+	tuning tuning
+	// audit is the audit log, stateArgs and keeping are about what was learned.
+	audit     auditor
+	stateArgs StateArgs
+	keeping   *keeping
 }
 
 // awaitSync blocks until the ledger has seen what existed at the start. Only pods
@@ -84,7 +91,9 @@ type profile struct {
 // NewShared returns the state for one scheduler. No source of GPUNodes means the
 // objects of the scheduler's own API server.
 func NewShared(from watch.Sources) *Shared {
-	return &Shared{profiles: map[string]*profile{}, sources: from, events: newYielding(), fence: &fence{}}
+	s := &Shared{profiles: map[string]*profile{}, sources: from, events: newYielding(), fence: &fence{}}
+	s.tuning, _ = (&QueueArgs{}).tuning() // defaults are valid, as a test says
+	return s
 }
 
 // Engine is the shared state; nil until the first plugin is built.
@@ -146,6 +155,22 @@ func (s *Shared) profile(name string) *profile {
 // settings are what the profile says about its pods.
 func (p *profile) settings() workload.Profile {
 	return workload.Profile{Placements: p.placements, Models: p.models, Weights: p.weights}
+}
+
+// tune takes note of GPUQueue's arguments, which are the same in all profiles.
+func (s *Shared) tune(args *QueueArgs) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t, err := args.tuning()
+	if err != nil {
+		return err
+	}
+	s.tuning = t
+	s.stateArgs = args.State
+	if err := s.audit.open(&args.Audit, &s.tuning); err != nil {
+		return fmt.Errorf("audit.path: %w", err)
+	}
+	return nil
 }
 
 // reporter turns complaints about objects into events on them.

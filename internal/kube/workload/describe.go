@@ -180,7 +180,7 @@ func (w *Gangs) awaitsMore(g *group, pods []*Member, least int, now time.Time, h
 			return false
 		}
 	}
-	until := pods[len(pods)-1].Pod.CreationTimestamp.Add(NextRunFor)
+	until := pods[len(pods)-1].Pod.CreationTimestamp.Add(w.timing.NextRun)
 	if !until.After(now) {
 		return false
 	}

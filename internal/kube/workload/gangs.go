@@ -41,6 +41,7 @@ type Gangs struct {
 	shapes   shapes
 	runtimes arbiter.Runtimes
 	alarms   alarms
+	timing   Timing
 }
 
 // Member is a pod that the engine places, or that holds something.
@@ -84,7 +85,7 @@ func New(reader *Reader, pods corelisters.PodLister, objects Objects) *Gangs {
 	return &Gangs{
 		reader: reader, pods: pods, objects: objects,
 		groups: map[engine.ID]*group{}, members: map[model.HolderID]*Member{}, changed: map[engine.ID]bool{},
-		owned: map[string]map[model.HolderID]*v1.Pod{}, owner: map[model.HolderID]string{}, shapes: shapes{},
+		owned: map[string]map[model.HolderID]*v1.Pod{}, owner: map[model.HolderID]string{}, shapes: shapes{}, timing: DefaultTiming(),
 	}
 }
 

@@ -116,7 +116,7 @@ func (w *Gangs) resolve(pod *v1.Pod, m *dialect.Membership, now time.Time) (know
 
 // lookAgain looks at a pod once more when its owner must have been seen.
 func (w *Gangs) lookAgain(pod *v1.Pod, now time.Time) {
-	if at := pod.CreationTimestamp.Add(OwnerPatience + time.Millisecond); at.After(now) {
+	if at := pod.CreationTimestamp.Add(w.timing.Owner + time.Millisecond); at.After(now) {
 		heap.Push(&w.alarms, alarm{at: at, pod: pod})
 	}
 }
@@ -139,7 +139,7 @@ func (w *Gangs) groupOf(pod *v1.Pod, m *dialect.Membership, now time.Time) (know
 		}
 		return true, ""
 	}
-	if now.Sub(pod.CreationTimestamp.Time) <= OwnerPatience || !kind.Listed() {
+	if now.Sub(pod.CreationTimestamp.Time) <= w.timing.Owner || !kind.Listed() {
 		return false, ""
 	}
 	field := "metadata.annotations[" + names.AnnotationKubeGroup + "]"
@@ -159,7 +159,7 @@ func (w *Gangs) ownerSize(pod *v1.Pod, m *dialect.Membership, now time.Time) (si
 	if object := kind.Get(pod.Namespace + "/" + m.Owner.Name); object != nil {
 		return dialect.SizeOf(object), true
 	}
-	return 0, now.Sub(pod.CreationTimestamp.Time) > OwnerPatience
+	return 0, now.Sub(pod.CreationTimestamp.Time) > w.timing.Owner
 }
 
 // said is what the PodGroup of a member says; nil when there is none.

@@ -59,7 +59,7 @@ func (w *Gangs) learn(g *group, last *Member, now time.Time) {
 	if g.run.key == nil {
 		g.run.key = runKey(last)
 	}
-	if ran := now.Sub(g.run.start); *g.run.key != (arbiter.RuntimeKey{}) && ran >= shortestRun {
+	if ran := now.Sub(g.run.start); *g.run.key != (arbiter.RuntimeKey{}) && ran >= w.timing.ShortestRun {
 		w.runtimes.Observe(*g.run.key, ran)
 	}
 }
@@ -74,6 +74,21 @@ func (w *Gangs) estimate(g *group, first *Member) time.Duration {
 		}
 	}
 	return g.run.estimate
+}
+
+// Runtimes returns a copy of what was learned of how long gangs run.
+func (w *Gangs) Runtimes() *arbiter.Runtimes { return w.runtimes.Clone() }
+
+// RestoreRuntimes adds what another process has learned. Gangs that wait and of which
+// nothing was known are described again.
+func (w *Gangs) RestoreRuntimes(saved []arbiter.SavedRuntime) {
+	w.runtimes.Restore(saved)
+	for id, g := range w.groups { // each for itself
+		if g.run.key != nil && g.run.estimate == 0 && g.run.start.IsZero() {
+			g.run.key = nil
+			w.touch(id)
+		}
+	}
 }
 
 // runKey is equal for runs that are alike: those of one namespace and user, of the same

@@ -1,0 +1,35 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/tangram-dev/tangram/core/arbiter"
+	"github.com/tangram-dev/tangram/core/planner"
+)
+
+// Learned is what the engine has learned and cannot read from the cluster's objects: what
+// queues are owed, whose turn it is, and which requests come. An engine that starts anew
+// restores it and decides as this one would have. All else is found again within a minute:
+// claims and places from pods, shares from queues, vetoes, back-offs and reservations by
+// trying.
+type Learned struct {
+	Queues arbiter.Saved
+	Mix    planner.Mix
+}
+
+// Save returns what was learned.
+func (e *Engine) Save() Learned { return Learned{e.tree.Save(), e.planner.Save()} }
+
+// restoreGap is for how long queues are taken to have gone on as they were between Save
+// and Restore: a restart takes seconds, a failover with a state that was saved a minute
+// ago up to two minutes. After a longer time most jobs are others.
+const restoreGap = 10 * time.Minute
+
+// Restore replaces what was learned. Call it before the first step, when nodes, queues and
+// gangs are known and the fleet is counted.
+func (e *Engine) Restore(l Learned, now int64) {
+	e.Tick(now)
+	e.tree.Restore(l.Queues, now, restoreGap)
+	e.planner.Restore(l.Mix)
+	e.Changed()
+}

@@ -1,0 +1,141 @@
+package state
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/internal/kube/audit"
+	"github.com/tangram-dev/tangram/internal/local"
+)
+
+// entries reads an audit log.
+func entries(t *testing.T, path string) (out []audit.Entry) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(data) {
+		d := json.NewDecoder(bytes.NewReader(line))
+		d.DisallowUnknownFields()
+		var e audit.Entry
+		if err := d.Decode(&e); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// TestAuditLog: a start, a refusal (once, however often it is tried), an eviction are one
+// line each, with devices, codes and numbers; nothing is logged without being asked for; a
+// path that cannot be written ends the start with an error that names the field; a full
+// disk later is counted, and pods start all the same.
+func TestAuditLog(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, `[{name: n, count: 1, gpu: {model: A100-80GB, count: 2}}]`)
+	w.apply("{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: high}, value: 1000}")
+	path := filepath.Join(t.TempDir(), "audit.log")
+	p := w.scheduler(arguments("audit: {path: "+path+"}", "reportEvery: 200ms", "stepEvery: 100ms"))
+	w.create(pod("first", "", 2))
+	w.bound("first")
+	w.create(pod("second", "", 1))
+	find := func(kind, name string) (out []audit.Entry) {
+		for _, e := range entries(t, path) {
+			if e.Kind == kind && e.Pod == name {
+				out = append(out, e)
+			}
+		}
+		return out
+	}
+	w.eventually("the second pod is refused", 20*time.Second, func() (bool, string) { return len(find(audit.Refuse, "second")) > 0, "" })
+	time.Sleep(3 * time.Second) // it is tried thirty times meanwhile
+	high := pod("high", "", 1)
+	high.Spec.PriorityClassName = "high"
+	w.create(high)
+	w.eventually("the first pod is evicted", 20*time.Second, func() (bool, string) { return len(find(audit.Evict, "first")) > 0, "" })
+	_ = w.delete("first") // no kubelet ends it
+	w.bound("high")
+	w.bound("second")
+	if err := p.Stop(); err != nil {
+		t.Fatal(err)
+	}
+
+	for _, e := range entries(t, path) {
+		line, _ := json.Marshal(e)
+		t.Log(string(line))
+		if e.Version != audit.Version || time.Since(e.Time) > time.Minute || e.Time.After(time.Now()) || e.UID == "" || e.Namespace != "default" || e.Scheduler != names.SchedulerName {
+			t.Errorf("%+v", e)
+		}
+	}
+	if got := find(audit.Start, "first"); len(got) != 1 || got[0].Node != "n-0" || len(got[0].Devices) != 2 || got[0].Devices[0].UUID == "" || got[0].Queue != "default" || got[0].Gang != "default/first" {
+		t.Errorf("the start is %+v", got)
+	}
+	if got := find(audit.Refuse, "second"); len(got) != 1 || got[0].Class != "capacity" || got[0].Reason == "" || len(got[0].Nodes) != 1 || got[0].Nodes[0].Need != 1 || got[0].Members != 1 {
+		t.Errorf("the refusals are %+v", got)
+	}
+	if got := find(audit.Evict, "first"); len(got) != 1 || got[0].For != "default/high" || got[0].Node != "n-0" || len(got[0].Devices) != 2 || got[0].Reason != "Preempted" {
+		t.Errorf("the eviction is %+v", got)
+	}
+	for _, name := range []string{"high", "second"} {
+		if len(find(audit.Start, name)) != 1 {
+			t.Errorf("%s has %d starts", name, len(find(audit.Start, name)))
+		}
+	}
+
+	// Every pod that was bound has one start.
+	list, err := w.client.CoreV1().Pods("").List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range list.Items {
+		if p.Spec.NodeName != "" && len(find(audit.Start, p.Name)) != 1 {
+			t.Errorf("%s has no start", p.Name)
+		}
+	}
+
+	t.Run("unwritable", func(t *testing.T) {
+		file := filepath.Join(w.Dir(), "bad.yaml")
+		if err := os.WriteFile(file, arguments("audit: {path: /no/folder/audit.log}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		kubeconfig, err := w.KubeconfigFor(schedulerUser)
+		if err != nil {
+			t.Fatal(err)
+		}
+		port, err := local.FreePort()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := output(t, filepath.Join(binDir(t), "gpu-scheduler"), append(w.ServeArgs(port, kubeconfig), "--config="+file, "--leader-elect=false")...)
+		if !strings.Contains(out, "audit.path: open /no/folder/audit.log") {
+			t.Errorf("got %s", out)
+		}
+	})
+	t.Run("full", func(t *testing.T) {
+		p := w.scheduler(arguments("audit: {path: /dev/full}"))
+		for _, name := range []string{"high", "second"} {
+			if err := w.delete(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.create(pod("full", "", 1))
+		w.bound("full")
+		w.eventually("the log says that the disk is full", 20*time.Second, func() (bool, string) {
+			return len(logged(t, p, "no space left")) == 1, tail(p.Log(), 5)
+		})
+		if err := p.Stop(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+

@@ -1,0 +1,123 @@
+package state
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/tangram-dev/tangram/config"
+	"github.com/tangram-dev/tangram/internal/local"
+)
+
+// output runs a program that ends by itself, and returns what it says.
+func output(t *testing.T, program string, args ...string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, program, args...).CombinedOutput()
+	if err == nil || ctx.Err() != nil {
+		t.Errorf("%s did not fail: %v", program, err)
+	}
+	return string(out)
+}
+
+// checkJSON fails the test unless every line of a log is a JSON object with a message.
+func checkJSON(t *testing.T, path string) {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	n := 0
+	for lines.Scan() {
+		n++
+		var line map[string]any
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil || line["msg"] == nil || line["ts"] == nil {
+			t.Errorf("%s:%d: %v: %s", filepath.Base(path), n, err, lines.Text())
+		}
+	}
+	if n < 3 {
+		t.Errorf("%s has %d lines", path, n)
+	}
+	t.Logf("%s: %d lines", filepath.Base(path), n)
+}
+
+// TestJSONLogs: with --logging-format=json every line that a program writes while it
+// starts, works, loses its API server and ends is JSON, libraries' lines included; so is
+// the error it ends with.
+func TestJSONLogs(t *testing.T) {
+	t.Parallel()
+	bin := binDir(t, "gpu-controller", "gpu-agent", "gpu-extender")
+	w := newWorld(t, `[{name: n, count: 1, gpu: {model: A100-80GB, count: 2}}]`)
+	w.apply(string(config.ControllerRBAC()))
+	w.apply(string(config.AgentRBAC()))
+	flags := []string{"--logging-format=json", "-v=2"}
+	file := filepath.Join(w.Dir(), "fleet.yaml")
+	if err := os.WriteFile(file, []byte("pools: [{name: n, count: 1, gpu: {model: A100-80GB, count: 2}}]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	processes := []*local.Process{w.scheduler(config.Scheduler(), append(flags, "--leader-elect=false")...)}
+	for program, args := range map[string][]string{
+		"gpu-controller": {"--leader-elect=false"},
+		"gpu-agent":      {"--backend=simulated", "--fleet=" + file},
+		"gpu-extender":   nil,
+	} {
+		// The extender serves no health; it is a client that may read what the scheduler may.
+		user := map[string]string{"gpu-controller": "system:tangram:gpu-controller", "gpu-agent": "system:tangram:gpu-agent", "gpu-extender": schedulerUser}[program]
+		kubeconfig, err := w.KubeconfigFor(user)
+		if err != nil {
+			t.Fatal(err)
+		}
+		port, err := local.FreePort()
+		if err != nil {
+			t.Fatal(err)
+		}
+		args = append(append(args, "--kubeconfig="+kubeconfig), append(w.ListenArgs(port), flags...)...)
+		if program == "gpu-extender" {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			p, err := w.Run(ctx, local.Program{Name: program, Path: filepath.Join(bin, program), Args: args, Ready: func(context.Context) error { return nil }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			processes = append(processes, p)
+			continue
+		}
+		processes = append(processes, w.run(program, program, port, args))
+	}
+	w.create(pod("a", "", 2))
+	w.bound("a")
+	w.create(pod("b", "", 5)) // refused
+	api := w.Process("kube-apiserver")
+	if err := api.Signal(9); err != nil { // it is started anew
+		t.Fatal(err)
+	}
+	w.eventually("the API server is back", time.Minute, func() (bool, string) {
+		_, err := w.client.Discovery().ServerVersion()
+		return err == nil && api.Restarts() > 0, ""
+	})
+	for _, p := range processes {
+		if err := p.Stop(); err != nil {
+			t.Error(err)
+		}
+		checkJSON(t, p.Log())
+	}
+	for _, program := range []string{"gpu-controller", "gpu-agent", "gpu-extender"} {
+		out := output(t, filepath.Join(bin, program), "--logging-format=json", "--kubeconfig=/no/such/file", "--listen=nonsense")
+		var line map[string]any
+		if err := json.Unmarshal([]byte(out), &line); err != nil || line["err"] == nil {
+			t.Errorf("%s ends with %s", program, out)
+		}
+		if out := output(t, filepath.Join(bin, program), "--logging-format=yaml"); len(out) == 0 {
+			t.Errorf("%s takes any format", program)
+		}
+	}
+}
