@@ -111,7 +111,7 @@ func startWorld(bin string) (w *world, err error) {
 	cluster, err := local.Start(ctx, local.Options{
 		Dir: dir, Bin: bin, ControllerManager: true, KWOK: true,
 		// Kubernetes' own PodGroups name a priority class, too.
-		APIServer: []string{"--feature-gates=GenericWorkload=true", "--runtime-config=scheduling.k8s.io/v1alpha2=true"},
+		APIServer: []string{"--feature-gates=GenericWorkload=true,GangScheduling=true,WorkloadAwarePreemption=true", "--runtime-config=scheduling.k8s.io/v1alpha2=true"},
 	})
 	if err != nil {
 		return nil, err

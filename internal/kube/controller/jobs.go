@@ -66,6 +66,12 @@ func newJobs(c *clients, s *sources, r events.EventRecorder) (*jobs, error) {
 		return nil, err
 	}
 	return j, on(s.queues, func(before **scheduling.Queue, q *scheduling.Queue) {
+		if before != nil && !maps.Equal((*before).Annotations, q.Annotations) { // its list of namespaces holds below it, too
+			for _, job := range every[*batch.Job](s.jobs) {
+				j.enqueue(keyOf(job))
+			}
+			return
+		}
 		if before != nil && (*before).Status.State == q.Status.State && (*before).Spec.Parent == q.Spec.Parent {
 			return
 		}
@@ -73,12 +79,6 @@ func newJobs(c *clients, s *sources, r events.EventRecorder) (*jobs, error) {
 		names := []string{q.Name, parentOf(q)}
 		if before != nil {
 			names = append(names, parentOf(*before))
-		}
-		if before != nil && !maps.Equal((*before).Annotations, q.Annotations) { // its list of namespaces holds below it, too
-			for _, job := range every[*batch.Job](s.jobs) {
-				j.enqueue(keyOf(job))
-			}
-			return
 		}
 		for _, name := range names {
 			for _, job := range find[*batch.Job](s.jobs, byQueue, name) {
