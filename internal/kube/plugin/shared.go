@@ -16,6 +16,7 @@ import (
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/score"
+	"github.com/tangram-dev/tangram/internal/dialect"
 	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 	"github.com/tangram-dev/tangram/internal/kube/report"
 	"github.com/tangram-dev/tangram/internal/kube/watch"
@@ -73,6 +74,8 @@ type profile struct {
 	weights score.Weights
 	// placements are for pods that do not say how they want to be placed.
 	placements workload.Placements
+	// tenants is the standing of tenants; nil: the default.
+	tenants *dialect.Tenants
 	// priority: the profile scores by GPUPriority, whose opinion the shortcut would
 	// pass over.
 	priority bool
@@ -141,7 +144,7 @@ func (s *Shared) profile(name string) *profile {
 
 // settings are what the profile says about its pods.
 func (p *profile) settings() workload.Profile {
-	return workload.Profile{Placements: p.placements, Models: p.models, Weights: p.weights}
+	return workload.Profile{Placements: p.placements, Models: p.models, Weights: p.weights, Tenants: p.tenants}
 }
 
 // reporter turns complaints about objects into events on them.
