@@ -134,7 +134,7 @@ func startWorld(bin string) (w *world, err error) {
 			return nil, err
 		}
 	}
-	f, err := fleet.Parse("fleet.yaml", []byte("pools: [{name: n, count: 4, gpu: {model: A100-80GB, count: 8}}]"))
+	f, err := fleet.Parse("fleet.yaml", []byte("pools: [{name: n, count: 4, gpu: {model: A100-80GB, count: 8}}, {name: x, count: 1, gpu: {model: A100-80GB, count: 8}}]"))
 	if err != nil {
 		return nil, err
 	}
