@@ -9,7 +9,7 @@ import (
 	"io/fs"
 )
 
-//go:embed crd/*.yaml crd/volcano/*.yaml scheduler.yaml extender.yaml rbac.yaml controller-rbac.yaml agent-rbac.yaml
+//go:embed crd/*.yaml crd/volcano/*.yaml scheduler.yaml extender.yaml rbac.yaml controller-rbac.yaml agent-rbac.yaml tenants/*.yaml
 var files embed.FS
 
 // Scheduler is the default KubeSchedulerConfiguration of gpu-scheduler.
@@ -27,6 +27,16 @@ func ControllerRBAC() []byte { return read("controller-rbac.yaml") }
 
 // AgentRBAC lets the user system:tangram:gpu-agent do what the agents of nodes need.
 func AgentRBAC() []byte { return read("agent-rbac.yaml") }
+
+// TenantPolicies are the admission policies that check what pods may claim: queues, priority
+// classes, user names, exemptions. Without TenantBindings they do nothing.
+func TenantPolicies() []byte { return read("tenants/policies.yaml") }
+
+// TenantBindings switch TenantPolicies on.
+func TenantBindings() []byte { return read("tenants/bindings.yaml") }
+
+// TenantRoles are the ClusterRoles of tenants, and of programs that correct records.
+func TenantRoles() []byte { return read("tenants/roles.yaml") }
 
 // CRDs are the definitions of Tangram's own kinds, as one stream of YAML documents
 // in the order of their file names.

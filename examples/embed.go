@@ -7,7 +7,7 @@ import (
 	"io/fs"
 )
 
-//go:embed agent/*.yaml demo/*.yaml volcano/*.yaml
+//go:embed agent/*.yaml demo/*.yaml tenants/*.yaml volcano/*.yaml
 var files embed.FS
 
 // Demo returns the demo's manifests in the order of their file names: the
@@ -20,6 +20,10 @@ func Volcano() [][]byte { return manifests("volcano/*.yaml") }
 
 // Agent returns the manifests of the node agent, as an observer and as a device plugin.
 func Agent() [][]byte { return manifests("agent/*.yaml") }
+
+// Tenants returns teams with their queues, roles, quotas and limits, in the order of their
+// file names. Without the policies of config/tenants nothing enforces the queues.
+func Tenants() [][]byte { return manifests("tenants/*.yaml") }
 
 func manifests(pattern string) [][]byte {
 	names, err := fs.Glob(files, pattern)

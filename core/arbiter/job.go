@@ -151,7 +151,7 @@ func (e *entry) key() string {
 // job in no queue counts at the root. Amounts are counted by tally.
 func (t *Tree) enqueue(e *entry) {
 	e.node, e.bucket = t.byName[e.Queue], nil
-	if e.node != nil && !e.node.leaf() {
+	if e.node != nil && (!e.node.leaf() || e.node.refuses(e.Namespace) != nil) {
 		e.node = nil
 	}
 	if e.node != nil {
@@ -164,6 +164,17 @@ func (t *Tree) enqueue(e *entry) {
 		e.node.waiting++
 		e.node.jobs.add(e)
 	}
+}
+
+// refuses is the queue that does not take the jobs of a namespace: this one or the nearest
+// above it; nil when all take them.
+func (n *node) refuses(namespace string) *node {
+	for ; n != nil; n = n.parent {
+		if !n.takes(namespace) {
+			return n
+		}
+	}
+	return nil
 }
 
 // dequeue is the reverse.

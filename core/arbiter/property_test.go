@@ -63,6 +63,9 @@ func drawQueues(t *rapid.T) map[string]arbiter.Queue {
 			Order:       arbiter.Policy(rapid.IntRange(0, 3).Draw(t, "order")),
 			Aging:       time.Duration(rapid.Int64Range(-1, 8).Draw(t, "aging")),
 		}
+		if rapid.IntRange(0, 3).Draw(t, "listed") == 0 {
+			q.Namespaces = []string{fmt.Sprint("n", rapid.IntRange(0, 2).Draw(t, "namespace"))}
+		}
 		if rapid.Bool().Draw(t, "limited") {
 			q.Capability = drawAmounts(t, "capability", 20)
 		}
@@ -243,6 +246,18 @@ func (m *machine) path(queue string) []arbiter.Queue {
 	return out
 }
 
+// home lists the queues that count a job, from its own to the root; nil for jobs in no
+// queue, and for those of a namespace that one of them does not take.
+func (m *machine) home(j arbiter.Job) []arbiter.Queue {
+	path := m.path(j.Queue)
+	for _, q := range path {
+		if len(q.Namespaces) > 0 && !slices.Contains(q.Namespaces, j.Namespace) {
+			return nil
+		}
+	}
+	return path
+}
+
 func (m *machine) leaves() map[string]bool {
 	out := map[string]bool{}
 	for name := range m.queues {
@@ -254,7 +269,7 @@ func (m *machine) leaves() map[string]bool {
 func (m *machine) used(queue string, r arbiter.Resource) int64 {
 	var sum int64
 	for id, c := range m.charged {
-		in := slices.ContainsFunc(m.path(m.jobs[id].Queue), func(q arbiter.Queue) bool { return q.Name == queue })
+		in := slices.ContainsFunc(m.home(m.jobs[id]), func(q arbiter.Queue) bool { return q.Name == queue })
 		if in || queue == "root" {
 			sum += c[r]
 		}
@@ -275,7 +290,7 @@ func (m *machine) booked(queue string, r arbiter.Resource) int64 {
 	}
 	if queue == "root" {
 		for id, c := range m.charged {
-			if m.path(m.jobs[id].Queue) == nil {
+			if m.home(m.jobs[id]) == nil {
 				sum += c[r]
 			}
 		}
@@ -323,7 +338,7 @@ func (m *machine) pass(t *rapid.T) {
 // checkLimits: nothing that counts a placed job is above its limit.
 func (m *machine) checkLimits(t *rapid.T, j arbiter.Job, before map[arbiter.Resource]int64) {
 	for r := range m.tree.Map(j.Demand) {
-		for _, q := range m.path(j.Queue) {
+		for _, q := range m.home(j) {
 			if c, ok := q.Capability[r]; ok && m.used(q.Name, r) > c {
 				t.Fatalf("%s uses %d %s of %d", q.Name, m.used(q.Name, r), r, c)
 			}

@@ -1,6 +1,9 @@
 package arbiter
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Names of the two queues that always exist.
 const (
@@ -89,6 +92,9 @@ type Queue struct {
 	Reclaimable bool
 	// Closed keeps waiting jobs waiting; what runs goes on.
 	Closed bool
+	// Namespaces are those whose jobs the queue takes, and the queues below it; empty: of
+	// all. Jobs of other namespaces wait, and what they run counts against the cluster alone.
+	Namespaces []string
 	// Order is the order of the jobs inside the queue.
 	Order Policy
 	// Aging is how long a job waits before it goes ahead of Order: then only jobs
@@ -98,6 +104,11 @@ type Queue struct {
 }
 
 func (q *Queue) weight() int64 { return max(q.Weight, 1) }
+
+// takes says whether the queue's own list lets the jobs of a namespace in.
+func (q *Queue) takes(namespace string) bool {
+	return len(q.Namespaces) == 0 || slices.Contains(q.Namespaces, namespace)
+}
 
 func (q *Queue) aging() time.Duration {
 	if q.Aging == 0 {

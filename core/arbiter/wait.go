@@ -12,6 +12,8 @@ const (
 	NoQueue Code = iota + 1
 	// InnerQueue: the queue has queues below it and takes no jobs itself.
 	InnerQueue
+	// QueueForbidden: the queue, or one above it, does not take jobs of the namespace.
+	QueueForbidden
 	// QueueClosed: the queue, or one above it, is closed.
 	QueueClosed
 	// OverQuota: the namespace's quota has no room.
@@ -32,6 +34,8 @@ func (c Code) String() string {
 		return "NoQueue"
 	case InnerQueue:
 		return "InnerQueue"
+	case QueueForbidden:
+		return "QueueForbidden"
 	case QueueClosed:
 		return "QueueClosed"
 	case OverQuota:
@@ -52,7 +56,7 @@ type Wait struct {
 	Code Code
 	// Queue is the queue in question: the job's, or one above it.
 	Queue     string
-	Namespace string // for OverQuota
+	Namespace string // for OverQuota and QueueForbidden
 	Resource  Resource
 	// Need is what the job asks for, Limit the most there may be in use, Used what
 	// is. For Reserved, Used includes what is kept.
@@ -74,6 +78,8 @@ func (w Wait) String() string {
 		return fmt.Sprintf("waits for quota: there is no queue %s", w.Queue)
 	case InnerQueue:
 		return fmt.Sprintf("waits for quota: queue %s takes no jobs, only the queues below it do", w.Queue)
+	case QueueForbidden:
+		return fmt.Sprintf("waits for quota: namespace %s may not use queue %s", w.Namespace, w.Queue)
 	case QueueClosed:
 		return fmt.Sprintf("waits for quota: queue %s is closed", w.Queue)
 	case OverQuota:
@@ -112,10 +118,14 @@ func (t *Tree) May(id JobID, amounts Amounts) Wait {
 // queues or quotas before what needs capacity, the job's own queue before those above.
 func (t *Tree) may(e *entry, needs []need) Wait {
 	if e.node == nil {
-		if t.byName[e.Queue] != nil {
-			return Wait{Code: InnerQueue, Queue: e.Queue}
+		n := t.byName[e.Queue]
+		if n == nil {
+			return Wait{Code: NoQueue, Queue: e.Queue}
 		}
-		return Wait{Code: NoQueue, Queue: e.Queue}
+		if by := n.refuses(e.Namespace); by != nil { // before what is in the queue is told
+			return Wait{Code: QueueForbidden, Queue: by.Name, Namespace: e.Namespace}
+		}
+		return Wait{Code: InnerQueue, Queue: e.Queue}
 	}
 	if !e.runs {
 		for n := e.node; n != nil; n = n.parent {

@@ -12,6 +12,8 @@ func TestWhyAJobWaits(t *testing.T) {
 		arbiter.Queue{Name: "team-a", Parent: "dept", Capability: amounts{gpu: 8}},
 		arbiter.Queue{Name: "team-b", Parent: "dept"},
 		arbiter.Queue{Name: "shut", Closed: true},
+		arbiter.Queue{Name: "private", Namespaces: []string{"team-a", "team-c"}},
+		arbiter.Queue{Name: "inner", Parent: "private"},
 	)
 	if err := tree.SetQuotas([]arbiter.Quota{{Namespace: "small", Hard: amounts{gpu: 1}}}); err != nil {
 		t.Fatal(err)
@@ -37,6 +39,9 @@ func TestWhyAJobWaits(t *testing.T) {
 		{"more than it ever may", arbiter.Job{Queue: "team-a"}, amounts{gpu: 9}, "waits for quota: queue team-a may use 8 nvidia.com/gpu, 6 in use, needs 9", true, true},
 		{"quota", arbiter.Job{Queue: "team-a", Namespace: "small"}, amounts{gpu: 2}, "waits for quota: namespace small may use 1 nvidia.com/gpu, 0 in use, needs 2", true, true},
 		{"closed", arbiter.Job{Queue: "shut"}, amounts{gpu: 1}, "waits for quota: queue shut is closed", true, false},
+		{"namespace not in the list", arbiter.Job{Queue: "inner", Namespace: "team-b"}, amounts{gpu: 1}, "waits for quota: namespace team-b may not use queue private", true, false},
+		{"namespace not in the list of an inner queue", arbiter.Job{Queue: "private", Namespace: "team-b"}, amounts{gpu: 1}, "waits for quota: namespace team-b may not use queue private", true, false},
+		{"namespace in the list", arbiter.Job{Queue: "inner", Namespace: "team-c"}, amounts{gpu: 1}, "waits for its turn", false, false},
 		{"no queue", arbiter.Job{Queue: "typo"}, amounts{gpu: 1}, "waits for quota: there is no queue typo", true, false},
 		{"inner queue", arbiter.Job{Queue: "dept"}, amounts{gpu: 1}, "waits for quota: queue dept takes no jobs, only the queues below it do", true, false},
 		{"total", arbiter.Job{}, amounts{gpu: 7}, "waits for capacity: the cluster has 16 nvidia.com/gpu, 10 in use, needs 7", false, false},
@@ -151,5 +156,26 @@ func TestQueueRemoved(t *testing.T) {
 	}
 	if used(tree, "a", gpu) != 5 || tree.Why("a-0008") != (arbiter.Wait{}) {
 		t.Errorf("after the queue returned it has %d", used(tree, "a", gpu))
+	}
+}
+
+// TestNamespaces: a queue with a list of namespaces counts jobs of those alone. What others
+// run counts against the cluster, until the list has their namespace.
+func TestNamespaces(t *testing.T) {
+	list := func(namespaces ...string) arbiter.Queue { return arbiter.Queue{Name: "q", Namespaces: namespaces} }
+	tree := newTree(t, amounts{gpu: 8}, list("a"))
+	for _, namespace := range []string{"a", "b"} {
+		if err := tree.Charge(arbiter.Job{ID: arbiter.JobID(namespace), Queue: "q", Namespace: namespace}, tree.Amounts(amounts{gpu: 2})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if q, all := used(tree, "q", gpu), used(tree, arbiter.Root, gpu); q != 2 || all != 4 {
+		t.Errorf("%d in the queue, %d in all; want 2 and 4", q, all)
+	}
+	if err := tree.SetQueues([]arbiter.Queue{list("a", "b")}); err != nil {
+		t.Fatal(err)
+	}
+	if q := used(tree, "q", gpu); q != 4 {
+		t.Errorf("%d in the queue, want 4", q)
 	}
 }

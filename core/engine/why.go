@@ -134,6 +134,7 @@ func (e *Engine) prospect(id ID) explain.Prospect {
 var waitCodes = map[arbiter.Code]explain.Code{
 	arbiter.NoQueue:        explain.NoQueue,
 	arbiter.InnerQueue:     explain.InnerQueue,
+	arbiter.QueueForbidden: explain.QueueForbidden,
 	arbiter.QueueClosed:    explain.QueueClosed,
 	arbiter.OverQuota:      explain.OverQuota,
 	arbiter.OverCapability: explain.OverCapability,

@@ -79,6 +79,8 @@ const (
 	NoQueue
 	// InnerQueue: the queue has queues below it and takes no jobs itself.
 	InnerQueue
+	// QueueForbidden: the queue, or one above it, does not take pods of the namespace.
+	QueueForbidden
 	// QueueClosed: the queue, or one above it, is closed.
 	QueueClosed
 	// OverQuota: the namespace's quota has no room.
@@ -177,6 +179,7 @@ var rows = [codes]row{
 	Rejected:        {"Rejected", ForCapacity, Administered},
 	NoQueue:         {"NoQueue", ForQuota, Administered},
 	InnerQueue:      {"InnerQueue", ForQuota, Administered},
+	QueueForbidden:  {"QueueForbidden", ForQuota, Administered},
 	QueueClosed:     {"QueueClosed", ForQuota, Administered},
 	OverQuota:       {"OverQuota", ForQuota, Passing},
 	OverCapability:  {"OverCapability", ForQuota, Passing},

@@ -83,6 +83,8 @@ func (r *Reason) sentence() string {
 		return fmt.Sprintf("there is no queue %q", r.Queue)
 	case InnerQueue:
 		return fmt.Sprintf("queue %q takes no jobs, only the queues below it do", r.Queue)
+	case QueueForbidden:
+		return fmt.Sprintf("namespace %q may not use queue %q", r.Namespace, r.Queue)
 	case QueueClosed:
 		return fmt.Sprintf("queue %q is closed", r.Queue)
 	case OverQuota:

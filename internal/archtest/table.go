@@ -25,7 +25,7 @@ func Table() []Row {
 	std := set(nil, "std")
 	kube := set(std, "k8s.io/...", "sigs.k8s.io/...")
 	translator := set(kube, "./core/...", "./api/...", "./internal/dialect")
-	scheduling := set(translator, "./internal/kube/metrics", "./internal/kube/watch", "./internal/kube/workload", "./internal/kube/report", "./internal/kube/engine", "./internal/kube/binding", "./internal/kube/memory", "./internal/kube/audit")
+	scheduling := set(translator, "./internal/kube/metrics", "./internal/kube/watch", "./internal/kube/workload", "./internal/kube/report", "./internal/kube/scoring", "./internal/kube/engine", "./internal/kube/binding", "./internal/kube/memory", "./internal/kube/audit")
 	controller := set(translator, "./internal/kube/controller/...")
 	client := set(kube, "./api/...", "./config", "go.yaml.in/yaml/...", "github.com/spf13/cobra")
 	whole := set(kube, "k8s.io/kubernetes/...", "./api/...", "./config", "./examples", "./core/...", "./internal/...", "github.com/spf13/...")
@@ -96,6 +96,8 @@ func Table() []Row {
 			Why: "Node, GPUNode, NodeResourceTopology in, core's node out"},
 		{Folder: "internal/kube/workload", May: set(translator, "./internal/kube/watch"), Tests: coreTests,
 			Why: "Pod, PodGroup, Job, ... in, core's gang out; it knows no node"},
+		{Folder: "internal/kube/scoring", May: set(translator, "./internal/kube/workload"), Tests: coreTests,
+			Why: "arguments in, checked settings out, for the plugin and the extender"},
 		{Folder: "internal/kube/report", May: translator, Tests: coreTests,
 			Why: "reasons in, what people are told out; it writes nothing"},
 		{Folder: "internal/kube/engine", May: set(translator, "./internal/kube/metrics", "./internal/kube/watch", "./internal/kube/inventory", "./internal/kube/workload", "./internal/kube/report"), Tests: coreTests,

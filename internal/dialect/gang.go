@@ -84,7 +84,7 @@ func (m *Membership) join(pod *v1.Pod) error {
 		m.Key = "label/" + pod.Namespace + "/" + name
 	case m.follow(pod, podGroupKinds):
 	case m.Size > 0 && owner != nil:
-		m.Key = "owner/" + string(owner.UID)
+		m.Key = ownerGang(pod, owner)
 	case m.Size > 1:
 		return fmt.Errorf("metadata.labels[%s]: %d, but neither %s nor a controller says which pods belong together", names.LabelGangSize, m.Size, names.LabelGang)
 	default:

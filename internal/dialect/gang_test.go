@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -43,16 +44,16 @@ func TestMembership(t *testing.T) {
 		"labels before all":  {pairs{names.LabelGang: "g", names.LabelGangSize: "4"}, pairs{names.AnnotationKubeGroup: "pg"}, job, Membership{Key: "label/team/g", Size: 4}},
 		"PodGroup":           {nil, pairs{names.AnnotationKubeGroup: "pg"}, job, Membership{Key: "podgroup/team/pg", PodGroup: "team/pg", Groups: PodGroups, Object: Object{PodGroups, "team/pg"}}},
 		"Volcano's own word": {nil, pairs{names.AnnotationVolcanoGroup: "pg", names.AnnotationVolcanoTask: "worker"}, nil, Membership{Key: "podgroup/team/pg", PodGroup: "team/pg", Groups: PodGroups, Object: Object{PodGroups, "team/pg"}, Task: "worker"}},
-		"size and owner":     {pairs{names.LabelGangSize: "3"}, nil, job, Membership{Key: "owner/u1", Size: 3}},
+		"size and owner":     {pairs{names.LabelGangSize: "3"}, nil, job, Membership{Key: "owner/team/u1", Size: 3}},
 		"size one, alone":    {pairs{names.LabelGangSize: "1"}, nil, nil, Membership{Size: 1}},
-		"Job":                {nil, nil, job, Membership{Key: "owner/u1", Owner: *job, Object: Object{Jobs, "team/train"}}},
+		"Job":                {nil, nil, job, Membership{Key: "owner/team/u1", Owner: *job, Object: Object{Jobs, "team/train"}}},
 		"Volcano Job without a group": {nil, nil, &metav1.OwnerReference{APIVersion: "batch.volcano.sh/v1alpha1", Kind: "Job", Name: "x"},
 			Membership{}},
 		"ReplicaSet": {nil, nil, &metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "x"}, Membership{}},
 		"JobSet": {pairs{labelJobSet: "js", labelReplicatedJob: "workers"}, nil, job,
 			Membership{Key: "jobset/team/js", Owner: metav1.OwnerReference{Kind: "JobSet", Name: "js"}, Object: Object{JobSets, "team/js"}, Task: "workers"}},
 		"RayCluster": {pairs{labelRayGroup: "gpu"}, nil, &metav1.OwnerReference{APIVersion: "ray.io/v1", Kind: "RayCluster", Name: "ray"},
-			Membership{Key: "owner/u1", Owner: metav1.OwnerReference{APIVersion: "ray.io/v1", Kind: "RayCluster", Name: "ray"}, Object: Object{RayClusters, "team/ray"}, Task: "gpu"}},
+			Membership{Key: "owner/team/u1", Owner: metav1.OwnerReference{APIVersion: "ray.io/v1", Kind: "RayCluster", Name: "ray"}, Object: Object{RayClusters, "team/ray"}, Task: "gpu"}},
 		"queue by label":         {pairs{names.LabelQueue: "a"}, pairs{names.AnnotationVolcanoQueue: "b"}, nil, Membership{Queue: "a"}},
 		"queue by annotation":    {nil, pairs{names.AnnotationVolcanoQueue: "b", names.AnnotationVolcanoJobQueue: "c"}, nil, Membership{Queue: "b"}},
 		"queue of a Volcano Job": {nil, pairs{names.AnnotationVolcanoJobQueue: "c"}, nil, Membership{Queue: "c"}},
@@ -188,7 +189,7 @@ func text(s string) string { return strings.ReplaceAll(s, "\t", "  ") }
 // TestQueue: a Queue as Volcano's users write it.
 func TestQueue(t *testing.T) {
 	q, err := QueueOf(parsed(t, text(`
-metadata: {name: research, annotations: {tangram.dev/order: sjf, tangram.dev/aging: 2h}}
+metadata: {name: research, annotations: {tangram.dev/order: sjf, tangram.dev/aging: 2h, tangram.dev/namespaces: "team-b, team-a,team-b"}}
 spec:
   parent: root
   weight: 3
@@ -202,7 +203,7 @@ status: {state: Open}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if q.Name != "research" || q.Parent != "" || q.Weight != 3 || q.Priority != 7 || q.Reclaimable || q.Order != arbiter.ShortestFirst || q.Aging != 2*time.Hour || q.Closed {
+	if q.Name != "research" || q.Parent != "" || q.Weight != 3 || q.Priority != 7 || q.Reclaimable || q.Order != arbiter.ShortestFirst || q.Aging != 2*time.Hour || q.Closed || !slices.Equal(q.Namespaces, []string{"team-a", "team-b"}) {
 		t.Errorf("got %+v", q)
 	}
 	gpu := engine.GPU(model.NVIDIA)
@@ -230,17 +231,20 @@ status: {state: Open}
 // TestBadQueue: invalid values are rejected with the field's name.
 func TestBadQueue(t *testing.T) {
 	for text, want := range map[string]string{
-		`{spec: {weight: 0}}`:                                  "spec.weight: 0 is below 1",
-		`{spec: {weight: -1}}`:                                 "spec.weight: -1 is below 1",
-		`{spec: {weight: much}}`:                               "spec.weight: much is not a number",
-		`{spec: {parent: 3}}`:                                  "spec.parent: ",
-		`{spec: {capability: {nvidia.com/gpu: -1}}}`:           "spec.capability.nvidia.com/gpu: -1 is negative",
-		`{spec: {capability: {cpu: lots}}}`:                    "spec.capability.cpu: lots is not a quantity",
-		`{spec: {capability: 4}}`:                              "spec.capability: ",
-		`{spec: {deserved: {nvidia.com/gpu: 9e18}}}`:           "spec.deserved.nvidia.com/gpu: ",
-		`{spec: {guarantee: {resource: {memory: -1Gi}}}}`:      "spec.guarantee.resource.memory: -1Gi is negative",
-		`{metadata: {annotations: {tangram.dev/order: lifo}}}`: `metadata.annotations[tangram.dev/order]: "lifo" is not fifo`,
-		`{metadata: {annotations: {tangram.dev/aging: soon}}}`: `metadata.annotations[tangram.dev/aging]: "soon" is not a duration`,
+		`{spec: {weight: 0}}`:                                               "spec.weight: 0 is below 1",
+		`{spec: {weight: -1}}`:                                              "spec.weight: -1 is below 1",
+		`{spec: {weight: much}}`:                                            "spec.weight: much is not a number",
+		`{spec: {parent: 3}}`:                                               "spec.parent: ",
+		`{spec: {capability: {nvidia.com/gpu: -1}}}`:                        "spec.capability.nvidia.com/gpu: -1 is negative",
+		`{spec: {capability: {cpu: lots}}}`:                                 "spec.capability.cpu: lots is not a quantity",
+		`{spec: {capability: 4}}`:                                           "spec.capability: ",
+		`{spec: {deserved: {nvidia.com/gpu: 9e18}}}`:                        "spec.deserved.nvidia.com/gpu: ",
+		`{spec: {guarantee: {resource: {memory: -1Gi}}}}`:                   "spec.guarantee.resource.memory: -1Gi is negative",
+		`{metadata: {annotations: {tangram.dev/namespaces: ""}}}`:           `metadata.annotations[tangram.dev/namespaces]: "" is not a list of namespaces`,
+		`{metadata: {annotations: {tangram.dev/namespaces: "team-a,"}}}`:    `metadata.annotations[tangram.dev/namespaces]: "team-a," is not a list`,
+		`{metadata: {annotations: {tangram.dev/namespaces: "team-a, T*"}}}`: `metadata.annotations[tangram.dev/namespaces]: "team-a, T*" is not a list`,
+		`{metadata: {annotations: {tangram.dev/order: lifo}}}`:              `metadata.annotations[tangram.dev/order]: "lifo" is not fifo`,
+		`{metadata: {annotations: {tangram.dev/aging: soon}}}`:              `metadata.annotations[tangram.dev/aging]: "soon" is not a duration`,
 	} {
 		if _, err := QueueOf(parsed(t, text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", text, err, want)

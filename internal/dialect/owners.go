@@ -146,7 +146,13 @@ func controlledBy(pod *v1.Pod, kind, group string) (Owned, bool) {
 	if owner == nil || owner.Kind != kind || !strings.HasPrefix(owner.APIVersion, group+"/") {
 		return Owned{}, false
 	}
-	return Owned{Name: owner.Name, Gang: "owner/" + string(owner.UID), Reference: *owner}, true
+	return Owned{Name: owner.Name, Gang: ownerGang(pod, owner), Reference: *owner}, true
+}
+
+// ownerGang names the gang of a controller's pods. The namespace is part of it: anyone who
+// may create pods may write the UID of an object of another namespace into one.
+func ownerGang(pod *v1.Pod, owner *metav1.OwnerReference) string {
+	return "owner/" + pod.Namespace + "/" + string(owner.UID)
 }
 
 // groupSize: the group's minimum. Invalid values are reported by GroupOf.

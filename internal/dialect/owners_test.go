@@ -31,9 +31,9 @@ func TestOwners(t *testing.T) {
 			`{apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, spec: {minMember: 3}}`, 3},
 		JobSets: {podWith(pairs{labelJobSet: "js", labelReplicatedJob: "workers"}, nil, by("Job", "batch/v1")), Owned{Name: "js", Gang: "jobset/team/js", Task: "workers"},
 			`{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, spec: {replicatedJobs: [{name: a, replicas: 2, template: {spec: {parallelism: 4}}}]}}`, 8},
-		RayClusters: {podWith(pairs{labelRayGroup: "gpu"}, nil, by("RayCluster", "ray.io/v1")), Owned{Name: "o", Gang: "owner/u1", Task: "gpu"},
+		RayClusters: {podWith(pairs{labelRayGroup: "gpu"}, nil, by("RayCluster", "ray.io/v1")), Owned{Name: "o", Gang: "owner/team/u1", Task: "gpu"},
 			`{apiVersion: ray.io/v1, kind: RayCluster, spec: {workerGroupSpecs: [{replicas: 3}]}}`, 4},
-		Jobs: {podWith(nil, nil, by("Job", "batch/v1")), Owned{Name: "o", Gang: "owner/u1"},
+		Jobs: {podWith(nil, nil, by("Job", "batch/v1")), Owned{Name: "o", Gang: "owner/team/u1"},
 			`{apiVersion: batch/v1, kind: Job, spec: {completionMode: Indexed, parallelism: 4, completions: 4}}`, 4},
 	}
 	for _, k := range Owners() {

@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/arbiter"
@@ -35,6 +37,8 @@ var (
 const (
 	annotationOrder = names.Group + "/order"
 	annotationAging = names.Group + "/aging"
+	// annotationNamespaces are the namespaces whose pods the queue takes, comma-separated.
+	annotationNamespaces = names.Group + "/namespaces"
 	// modelPrefix makes a resource name of a GPU model: gpu.tangram.dev/a100.
 	modelPrefix = "gpu." + names.Group + "/"
 )
@@ -79,7 +83,30 @@ func QueueOf(o *unstructured.Unstructured) (arbiter.Queue, error) {
 		}
 		q.Aging = d
 	}
+	if text, ok := o.GetAnnotations()[annotationNamespaces]; ok {
+		if q.Namespaces, ok = QueueNamespaces(o); !ok {
+			return q, fmt.Errorf("metadata.annotations[%s]: %q is not a list of namespaces like team-a, team-b", annotationNamespaces, text)
+		}
+	}
 	return q, err
+}
+
+// QueueNamespaces are the namespaces whose pods a Queue takes, sorted; nil when it takes
+// those of all. False: the list is invalid. An empty list is: it is most likely a mistake,
+// and a queue that takes no pods is a closed one.
+func QueueNamespaces(queue metav1.Object) (list []string, ok bool) {
+	text, ok := queue.GetAnnotations()[annotationNamespaces]
+	if !ok {
+		return nil, true
+	}
+	for name := range strings.SplitSeq(text, ",") {
+		if name = strings.TrimSpace(name); len(validation.IsDNS1123Label(name)) > 0 {
+			return nil, false
+		}
+		list = append(list, name)
+	}
+	slices.Sort(list)
+	return slices.Compact(list), true
 }
 
 // reader reads fields of an unstructured object; err keeps the first invalid one.

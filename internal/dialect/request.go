@@ -22,7 +22,7 @@ func RequestOn(pod *v1.Pod, levels topology.Levels) (*model.Request, error) {
 	if err != nil || r == nil {
 		return nil, err
 	}
-	r.TenantPriority, r.Workload = tenantPriority(pod), workload(pod)
+	r.TenantPriority, r.Workload = defaultTenants.Of(pod), workload(pod)
 	r.Host, r.Extras = podNeeds(pod)
 	for _, v := range used {
 		if v.wishes != nil {
@@ -108,28 +108,6 @@ func eachContainer(pod *v1.Pod, visit func(c *v1.Container, path string, phase m
 		}
 	}
 	return nil
-}
-
-// tenantPriority is seed 003's table of tenants: by priority class, else by
-// namespace.
-func tenantPriority(pod *v1.Pod) int {
-	switch pod.Spec.PriorityClassName {
-	case "high-priority":
-		return 100
-	case "medium-priority":
-		return 70
-	case "low-priority":
-		return 30
-	}
-	switch pod.Namespace {
-	case "production", "critical":
-		return 90
-	case "staging", "testing":
-		return 60
-	case "development":
-		return 40
-	}
-	return 0
 }
 
 func workload(pod *v1.Pod) model.Workload {

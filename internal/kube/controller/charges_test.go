@@ -90,3 +90,22 @@ func TestQueueOfStatus(t *testing.T) {
 		}
 	}
 }
+
+// TestQueueOfOtherNamespaces: pods of a namespace that a queue, or one above it, does not
+// take are charged to the root alone, as in the scheduler, whatever they name.
+func TestQueueOfOtherNamespaces(t *testing.T) {
+	gpu := v1.ResourceList{"nvidia.com/gpu": resource.MustParse("1")}
+	mine, others := placedPod("mine", "", gpu), placedPod("others", "", gpu)
+	others.Namespace = "elsewhere"
+	for _, p := range []*v1.Pod{mine, others} {
+		p.Labels = map[string]string{names.LabelQueue: "team"}
+	}
+	all := queuesOf("root default dept<root team<dept")
+	all["dept"].Annotations = map[string]string{"tangram.dev/namespaces": "other, ns"}
+	got := all.status(nil, []*v1.Pod{mine, others}, noCharges())
+	for name, want := range map[string]string{"team": "nvidia.com/gpu=1 pods=1 ", "dept": "nvidia.com/gpu=1 pods=1 ", "default": "", "root": "nvidia.com/gpu=2 pods=2 "} {
+		if text := spell(got[name].Allocated); text != want {
+			t.Errorf("%s: got %s, want %s", name, text, want)
+		}
+	}
+}

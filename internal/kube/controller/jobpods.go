@@ -114,7 +114,7 @@ func (j *jobs) ensureGroup(ctx context.Context, job *batch.Job, spec *lifecycle.
 		return nil
 	}
 	var pods []lifecycle.Pod
-	for _, p := range find[*v1.Pod](j.sources.pods, byOwner, string(job.UID)) {
+	for _, p := range find[*v1.Pod](j.sources.pods, byOwner, ownedBy(job.Namespace, job.UID)) {
 		pods = append(pods, lifecycle.PodOf(p))
 	}
 	want := blueprint.PodGroup(job, spec, lifecycle.Released(job, pods))

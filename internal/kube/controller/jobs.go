@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -65,6 +66,12 @@ func newJobs(c *clients, s *sources, r events.EventRecorder) (*jobs, error) {
 		return nil, err
 	}
 	return j, on(s.queues, func(before **scheduling.Queue, q *scheduling.Queue) {
+		if before != nil && !maps.Equal((*before).Annotations, q.Annotations) { // its list of namespaces holds below it, too
+			for _, job := range every[*batch.Job](s.jobs) {
+				j.enqueue(keyOf(job))
+			}
+			return
+		}
 		if before != nil && (*before).Status.State == q.Status.State && (*before).Spec.Parent == q.Spec.Parent {
 			return
 		}
@@ -100,7 +107,7 @@ func (j *jobs) sync(ctx context.Context, key string) (time.Duration, error) {
 	spec := lifecycle.SpecOf(job)
 	plugins, fault := j.check(job, &spec)
 	command := j.command(job)
-	seen := lifecycle.Observed{Pods: pods, Fault: fault, Hold: j.hold(spec.Queue), Trouble: cmp.Or(j.trouble.of(key), j.unplaced(job))}
+	seen := lifecycle.Observed{Pods: pods, Fault: fault, Hold: j.hold(spec.Queue, job.Namespace), Trouble: cmp.Or(j.trouble.of(key), j.unplaced(job))}
 	seen.Unknown, seen.UnknownSince = j.unknown(job)
 	if command != nil {
 		seen.Command = &lifecycle.Command{UID: command.UID, Action: bus.Action(command.Action)}
@@ -156,7 +163,7 @@ func (j *jobs) failed(ctx context.Context, job *batch.Job, err error) error {
 // asked as well, because the informer may be behind and a lost pod triggers policies.
 func (j *jobs) podsOf(ctx context.Context, job *batch.Job) ([]lifecycle.Pod, error) {
 	var pods []lifecycle.Pod
-	for _, p := range find[*v1.Pod](j.sources.pods, byOwner, string(job.UID)) {
+	for _, p := range find[*v1.Pod](j.sources.pods, byOwner, ownedBy(job.Namespace, job.UID)) {
 		pods = append(pods, lifecycle.PodOf(p))
 	}
 	if !lifecycle.SomeLost(job, pods) {
@@ -192,12 +199,19 @@ func (j *jobs) check(job *batch.Job, spec *lifecycle.Spec) ([]blueprint.Plugin, 
 	return plugins, nil
 }
 
-// hold says why no pod may be created for a queue's jobs, or nil.
-func (j *jobs) hold(queue string) *lifecycle.Problem {
+// hold says why no pod may be created for a namespace's jobs in a queue, or nil.
+func (j *jobs) hold(queue, namespace string) *lifecycle.Problem {
 	q, ok := get[*scheduling.Queue](j.sources.queues, queue)
+	all := tree{}
+	for at := q; at != nil && all[at.Name] == nil; at, _ = get[*scheduling.Queue](j.sources.queues, parentOf(at)) {
+		all[at.Name] = at
+	}
+	refused := all.refuses(queue, namespace)
 	switch {
 	case !ok:
 		return &lifecycle.Problem{Reason: unknownQueue, Message: unknownQueueMessage(queue)}
+	case refused != "":
+		return &lifecycle.Problem{Reason: "QueueForbidden", Message: fmt.Sprintf("spec.queue: namespace %q may not use queue %q", namespace, refused)}
 	case q.Status.State == scheduling.QueueStateClosed || q.Status.State == scheduling.QueueStateClosing:
 		return &lifecycle.Problem{Reason: "QueueClosed", Message: fmt.Sprintf("spec.queue: queue %q is closed", queue)}
 	case q.Status.State == scheduling.QueueStateUnknown:
@@ -210,7 +224,7 @@ func (j *jobs) hold(queue string) *lifecycle.Problem {
 
 // unplaced says why pods of the job are unschedulable, or nil.
 func (j *jobs) unplaced(job *batch.Job) *lifecycle.Problem {
-	if why := whyUnschedulable(find[*v1.Pod](j.sources.pods, byOwner, string(job.UID))); why != "" {
+	if why := whyUnschedulable(find[*v1.Pod](j.sources.pods, byOwner, ownedBy(job.Namespace, job.UID))); why != "" {
 		return &lifecycle.Problem{Reason: v1.PodReasonUnschedulable, Message: why}
 	}
 	return nil

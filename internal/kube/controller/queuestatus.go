@@ -2,6 +2,7 @@ package controller
 
 import (
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
@@ -108,8 +109,12 @@ func (t tree) charge(pods []*v1.Pod, queueOf map[string]string, c *charges) map[
 		if p.Spec.NodeName == "" || p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed || !dialect.Charged(p) {
 			continue
 		}
+		queue := podQueue(p, queueOf)
+		if t.refuses(queue, p.Namespace) != "" {
+			queue = rootQueue // it counts against the cluster alone, as in the scheduler
+		}
 		amounts, seen := c.of(p), map[string]bool{}
-		for at := podQueue(p, queueOf); at != "" && used[at] != nil && !seen[at]; at = t.parent(at) {
+		for at := queue; at != "" && used[at] != nil && !seen[at]; at = t.parent(at) {
 			seen[at] = true
 			for r, n := range amounts {
 				used[at][r] += n
@@ -117,6 +122,19 @@ func (t tree) charge(pods []*v1.Pod, queueOf map[string]string, c *charges) map[
 		}
 	}
 	return used
+}
+
+// refuses is the queue that does not take the pods of a namespace: the given one or the
+// nearest above it; "" when all take them.
+func (t tree) refuses(queue, namespace string) string {
+	seen := map[string]bool{}
+	for at := queue; at != "" && t[at] != nil && !seen[at]; at = t.parent(at) {
+		seen[at] = true
+		if list, ok := dialect.QueueNamespaces(t[at]); ok && len(list) > 0 && !slices.Contains(list, namespace) {
+			return at
+		}
+	}
+	return ""
 }
 
 // podQueue is the queue that a pod is charged to, by the scheduler's own rule.

@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
@@ -18,7 +19,7 @@ import (
 
 // Indexes, and what they find.
 const (
-	byOwner  = "owner"  // pods by the UID of what controls them
+	byOwner  = "owner"  // pods by namespace and UID of what controls them
 	byGroup  = "group"  // pods by namespace/name of their PodGroup
 	byQueue  = "queue"  // jobs and PodGroups by queue
 	byParent = "parent" // queues by the queue above
@@ -49,7 +50,7 @@ func newSources(c *clients) (*sources, error) {
 	err := s.pods.AddIndexers(cache.Indexers{
 		byOwner: index(func(p *v1.Pod) string {
 			if owner := metav1.GetControllerOf(p); owner != nil {
-				return string(owner.UID)
+				return ownedBy(p.Namespace, owner.UID)
 			}
 			return ""
 		}),
@@ -172,6 +173,10 @@ func get[T any](i cache.SharedIndexInformer, key string) (out T, ok bool) {
 
 // keyOf is namespace/name, or the name of a cluster's object.
 func keyOf(o metav1.Object) string { return cache.MetaObjectToName(o).String() }
+
+// ownedBy is the key of byOwner. The namespace is part of it: a pod of another namespace may
+// name the UID of a job that is not its own.
+func ownedBy(namespace string, uid types.UID) string { return namespace + "/" + string(uid) }
 
 // jobKey is the key of the Volcano Job that controls an object, or "".
 func jobKey(o metav1.Object) string {

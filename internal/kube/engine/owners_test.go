@@ -229,3 +229,32 @@ func TestManyMembers(t *testing.T) {
 		t.Errorf("a gang of %d was described and decided in %s", n, d)
 	}
 }
+
+// TestOwnerOfAnotherNamespace: a pod that names the UID of a Job of another namespace, and
+// has a Job of that name in its own, is in no gang with that Job's pods: it neither uses
+// their queue nor contradicts them.
+func TestOwnerOfAnotherNamespace(t *testing.T) {
+	s := newSetup(t, 4, dialect.Jobs, dialect.Queues)
+	s.groups[dialect.Queues].Add(queue("theirs", map[string]any{}))
+	s.groups[dialect.Jobs].Add(job(2))
+	forged := job(2)
+	forged.SetNamespace("other")
+	s.groups[dialect.Jobs].Add(forged)
+	var theirs []*v1.Pod
+	for i := range 2 {
+		p := owned(s.member(fmt.Sprintf("w%d", i), "", 0, 8))
+		p.Labels[names.LabelQueue] = "theirs"
+		theirs = append(theirs, p)
+	}
+	intruder := owned(s.member("intruder", "", 0, 8))
+	intruder.Namespace = "other"
+	intruder.Labels[names.LabelQueue] = "no-such-queue" // in one gang, that would keep all of them waiting
+	s.add(append(theirs, intruder)...)
+	s.eventually("the gang starts without the intruder", func() bool {
+		s.Step()
+		return s.Released(theirs[0]) && s.Released(theirs[1])
+	})
+	if a, b := s.gangOf(theirs[0]), s.gangOf(intruder); a == b || s.Released(intruder) {
+		t.Errorf("in gangs %q and %q, the intruder is released: %v", a, b, s.Released(intruder))
+	}
+}

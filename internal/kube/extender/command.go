@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -15,18 +17,20 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
+	"sigs.k8s.io/yaml"
 
-	"github.com/tangram-dev/tangram/core/score"
 	"github.com/tangram-dev/tangram/internal/kube/binding"
 	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 	"github.com/tangram-dev/tangram/internal/kube/report"
+	"github.com/tangram-dev/tangram/internal/kube/scoring"
 	"github.com/tangram-dev/tangram/internal/kube/watch"
 	"github.com/tangram-dev/tangram/internal/logging"
 )
 
 // options are the flags.
 type options struct {
-	kubeconfig, listen, cert, key string
+	kubeconfig, listen, config string
+	access                     access
 }
 
 // NewCommand is the gpu-extender command.
@@ -53,29 +57,65 @@ config/extender.yaml is the scheduler configuration that goes with it.`,
 	log = logging.New(cmd)
 	cmd.Flags().StringVar(&o.kubeconfig, "kubeconfig", "", "file that says how to reach the API server; empty inside a cluster")
 	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:8888", "address to serve on")
-	cmd.Flags().StringVar(&o.cert, "tls-cert-file", "", "certificate to serve with; without, plain HTTP, on loopback only")
-	cmd.Flags().StringVar(&o.key, "tls-private-key-file", "", "key of the certificate")
+	cmd.Flags().StringVar(&o.config, "config", "", "file with weights, placements, tenants and telemetryMaxAge, as in the arguments of GPUScore; empty for the defaults")
+	cmd.Flags().StringVar(&o.access.cert, "tls-cert-file", "", "certificate to serve with; without, plain HTTP, on loopback only")
+	cmd.Flags().StringVar(&o.access.key, "tls-private-key-file", "", "key of the certificate")
+	cmd.Flags().StringVar(&o.access.clientCA, "client-ca-file", "", "authorities of client certificates; required away from loopback. Without a valid certificate a client gets 401")
+	cmd.Flags().StringSliceVar(&o.access.names, "client-allowed-names", nil, "common names or DNS names of clients that may ask, comma-separated; empty: all with a valid certificate. Others get 403")
 	return cmd
 }
 
 // validate names the flag that is wrong. Every client that reaches the extender may
-// bind pods, so plain HTTP is limited to loopback.
+// bind pods, so away from loopback clients need certificates.
 func (o *options) validate() error {
 	host, _, err := net.SplitHostPort(o.listen)
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
-	if (o.cert == "") != (o.key == "") {
+	a := &o.access
+	if (a.cert == "") != (a.key == "") {
 		return errors.New("--tls-cert-file and --tls-private-key-file: both or none")
 	}
-	if ip := net.ParseIP(host); o.cert == "" && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return fmt.Errorf("--listen: %s is not on loopback, which needs --tls-cert-file", o.listen)
+	if a.clientCA != "" && a.cert == "" {
+		return errors.New("--client-ca-file: needs --tls-cert-file: without TLS there are no client certificates")
+	}
+	if len(a.names) > 0 && a.clientCA == "" {
+		return errors.New("--client-allowed-names: needs --client-ca-file")
+	}
+	if slices.Contains(a.names, "") {
+		return errors.New("--client-allowed-names: an empty name")
+	}
+	if ip := net.ParseIP(host); a.clientCA == "" && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return fmt.Errorf("--listen: %s is not on loopback, which needs --tls-cert-file and --client-ca-file", o.listen)
 	}
 	return nil
 }
 
+// settings reads the configuration file.
+func (o *options) settings() (scoring.Settings, error) {
+	var args scoring.Args
+	if o.config != "" {
+		data, err := os.ReadFile(o.config)
+		if err == nil {
+			err = yaml.UnmarshalStrict(data, &args)
+		}
+		if err != nil {
+			return scoring.Settings{}, fmt.Errorf("--config: %w", err)
+		}
+	}
+	s, err := args.Settings()
+	if err != nil {
+		return s, fmt.Errorf("--config: %w", err)
+	}
+	return s, nil
+}
+
 func (o *options) run(ctx context.Context) error {
 	if err := o.validate(); err != nil {
+		return err
+	}
+	settings, err := o.settings()
+	if err != nil {
 		return err
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
@@ -99,13 +139,16 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s := &Server{Engine: e, Pods: factory.Core().V1().Pods().Lister(), Writer: binding.Writer{Client: client}, Weights: score.DefaultWeights()}
+	s := &Server{Engine: e, Pods: factory.Core().V1().Pods().Lister(), Writer: binding.Writer{Client: client}, Profile: settings.Profile(nil)}
+	if settings.TelemetryMaxAge > 0 {
+		e.SetTelemetryMaxAge(settings.TelemetryMaxAge)
+	}
 	factory.Start(ctx.Done())
 	if !e.WaitForSync(ctx) {
 		return ctx.Err()
 	}
 	go e.Follow(ctx)
-	return o.serve(ctx, s.Handler())
+	return o.serve(ctx, s.Handler(&o.access))
 }
 
 // serve answers until the context ends. It starts listening only once the ledger is
@@ -113,11 +156,17 @@ func (o *options) run(ctx context.Context) error {
 // from half a ledger double-books.
 func (o *options) serve(ctx context.Context, h http.Handler) error {
 	server := &http.Server{Addr: o.listen, Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	if o.access.cert != "" {
+		var err error
+		if server.TLSConfig, err = o.access.config(); err != nil {
+			return err
+		}
+	}
 	failed := make(chan error, 1)
 	go func() {
 		klog.FromContext(ctx).Info("Serving", "address", o.listen)
-		if o.cert != "" {
-			failed <- server.ListenAndServeTLS(o.cert, o.key)
+		if o.access.cert != "" {
+			failed <- server.ListenAndServeTLS("", "")
 		} else {
 			failed <- server.ListenAndServe()
 		}

@@ -26,19 +26,21 @@ const maxBody = 256 << 20
 
 // Server answers kube-scheduler's requests.
 type Server struct {
-	Engine  *kubeengine.Engine
-	Pods    corelisters.PodLister
-	Writer  binding.Writer
-	Weights score.Weights
+	Engine *kubeengine.Engine
+	Pods   corelisters.PodLister
+	Writer binding.Writer
+	// Profile is what the configuration says about pods: weights, placements, tenants.
+	Profile workload.Profile
 }
 
-// Handler serves the protocol's four verbs and a health check.
-func (s *Server) Handler() http.Handler {
+// Handler serves the protocol's four verbs to clients that are let in, and a health check
+// to all: kubelet has no certificate.
+func (s *Server) Handler(a *access) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /filter", serve(s.filter))
-	mux.HandleFunc("POST /prioritize", serve(s.prioritize))
-	mux.HandleFunc("POST /bind", serve(s.bind))
-	mux.HandleFunc("POST /preempt", serve(s.preempt))
+	mux.Handle("POST /filter", a.check(serve(s.filter)))
+	mux.Handle("POST /prioritize", a.check(serve(s.prioritize)))
+	mux.Handle("POST /bind", a.check(serve(s.bind)))
+	mux.Handle("POST /preempt", a.check(serve(s.preempt)))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	return mux
 }
@@ -86,7 +88,7 @@ func (s *Server) filter(_ context.Context, args *extenderv1.ExtenderArgs) (*exte
 	if args.Pod == nil {
 		return nil, errNoPod
 	}
-	r, err := s.Engine.RequestIn(args.Pod, workload.Profile{})
+	r, err := s.Engine.RequestIn(args.Pod, s.Profile)
 	if err != nil {
 		return &extenderv1.ExtenderFilterResult{Error: err.Error()}, nil
 	}
@@ -127,7 +129,7 @@ func (s *Server) prioritize(_ context.Context, args *extenderv1.ExtenderArgs) (e
 	if args.Pod == nil {
 		return nil, errNoPod
 	}
-	r, err := s.Engine.RequestIn(args.Pod, workload.Profile{})
+	r, err := s.Engine.RequestIn(args.Pod, s.Profile)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +137,7 @@ func (s *Server) prioritize(_ context.Context, args *extenderv1.ExtenderArgs) (e
 	for _, name := range candidates(args) {
 		total := 0
 		if r != nil {
-			total = s.Engine.Rate(r, s.Weights, model.NodeID(name), "").Total
+			total = s.Engine.Rate(r, s.Profile.Weights, model.NodeID(name), "").Total
 		}
 		out = append(out, extenderv1.HostPriority{Host: name, Score: int64(total) * extenderv1.MaxExtenderPriority / score.Scale})
 	}
@@ -155,7 +157,7 @@ func (s *Server) bind(ctx context.Context, args *extenderv1.ExtenderBindingArgs)
 	if pod.UID != args.PodUID {
 		return fail(fmt.Errorf("pod %s/%s: is another one now (uid %s)", args.PodNamespace, args.PodName, pod.UID))
 	}
-	r, err := s.Engine.RequestIn(pod, workload.Profile{})
+	r, err := s.Engine.RequestIn(pod, s.Profile)
 	if err != nil {
 		return fail(err)
 	}
@@ -185,7 +187,7 @@ func (s *Server) preempt(_ context.Context, args *extenderv1.ExtenderPreemptionA
 	if args.Pod == nil {
 		return nil, errNoPod
 	}
-	r, err := s.Engine.RequestIn(args.Pod, workload.Profile{})
+	r, err := s.Engine.RequestIn(args.Pod, s.Profile)
 	if err != nil {
 		return nil, err
 	}

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,11 +13,9 @@ import (
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/model"
-	"github.com/tangram-dev/tangram/core/score"
 	"github.com/tangram-dev/tangram/core/topology"
-	"github.com/tangram-dev/tangram/internal/dialect"
 	"github.com/tangram-dev/tangram/internal/kube/report"
-	"github.com/tangram-dev/tangram/internal/kube/workload"
+	"github.com/tangram-dev/tangram/internal/kube/scoring"
 )
 
 // FilterArgs are GPUFilter's arguments in a KubeSchedulerConfiguration.
@@ -220,57 +216,7 @@ func (a *QueueArgs) reportEvery() (time.Duration, error) {
 }
 
 // ScoreArgs are GPUScore's arguments in a KubeSchedulerConfiguration.
-type ScoreArgs struct {
-	APIVersion string `json:"apiVersion,omitempty"`
-	Kind       string `json:"kind,omitempty"`
-	// Weights of the objectives. Left out: 25, 20, 20, 15, 10, 10 and 5 for each of
-	// the four that are measured. Given: those not named count 0, so seed 003's
-	// three-weight form means what it says.
-	Weights *WeightArgs `json:"weights,omitempty"`
-	// Placement is for pods about which nothing else says anything: binpack or
-	// spread. Empty: the other objectives decide.
-	Placement string `json:"placement,omitempty"`
-	// Placements are for the pods of some queues and namespaces.
-	Placements PlacementArgs `json:"placements,omitempty"`
-	// TelemetryMaxAge is how old what agents measured may be to count; older counts as
-	// not measured. It is one for all profiles: those that give it must give the same.
-	// Left out: 15m.
-	TelemetryMaxAge string `json:"telemetryMaxAge,omitempty"`
-}
-
-// telemetryMaxAge checks how old telemetry may be; 0 when nothing is said.
-func (a *ScoreArgs) telemetryMaxAge() (time.Duration, error) {
-	if a.TelemetryMaxAge == "" {
-		return 0, nil
-	}
-	age, err := time.ParseDuration(a.TelemetryMaxAge)
-	if err != nil || age < time.Second {
-		return 0, fmt.Errorf("telemetryMaxAge: %q is not a duration like 15m, of a second or more", a.TelemetryMaxAge)
-	}
-	return age, nil
-}
-
-// PlacementArgs are placements by the name of a queue (label tangram.dev/queue) or
-// namespace. The annotation of pod or Namespace goes before.
-type PlacementArgs struct {
-	Queues     map[string]string `json:"queues,omitempty"`
-	Namespaces map[string]string `json:"namespaces,omitempty"`
-}
-
-// WeightArgs are the weights by name; only their proportions matter.
-type WeightArgs struct {
-	Utilization   int `json:"utilization,omitempty"`
-	TypeMatch     int `json:"typeMatch,omitempty"`
-	Topology      int `json:"topology,omitempty"`
-	Fragmentation int `json:"fragmentation,omitempty"`
-	Priority      int `json:"priority,omitempty"`
-	Workload      int `json:"workload,omitempty"`
-	// What was measured: of the chosen devices, then of all the node's.
-	LiveUtilization int `json:"liveUtilization,omitempty"`
-	LiveMemory      int `json:"liveMemory,omitempty"`
-	Temperature     int `json:"temperature,omitempty"`
-	Power           int `json:"power,omitempty"`
-}
+type ScoreArgs = scoring.Args
 
 // models parses and checks GPUFilter's arguments.
 func (a *FilterArgs) models() ([]model.GPUModel, error) {
@@ -301,56 +247,6 @@ func (a *FilterArgs) levels() (topology.Levels, error) {
 		if problems := validation.IsQualifiedName(l.Label); len(problems) > 0 {
 			return nil, fmt.Errorf("topologyLevels[%d].label: %q: %s", i, l.Label, problems[0])
 		}
-	}
-	return out, nil
-}
-
-// weights checks GPUScore's arguments.
-func (a *ScoreArgs) weights() (score.Weights, error) {
-	if a.Weights == nil {
-		return score.DefaultWeights(), nil
-	}
-	w := score.Weights{
-		score.Utilization:   a.Weights.Utilization,
-		score.TypeMatch:     a.Weights.TypeMatch,
-		score.Topology:      a.Weights.Topology,
-		score.Fragmentation: a.Weights.Fragmentation,
-		score.Priority:      a.Weights.Priority,
-		score.Workload:      a.Weights.Workload,
-
-		score.LiveUtilization: a.Weights.LiveUtilization,
-		score.LiveMemory:      a.Weights.LiveMemory,
-		score.Temperature:     a.Weights.Temperature,
-		score.Power:           a.Weights.Power,
-	}
-	return w, w.Validate()
-}
-
-// placements checks GPUScore's arguments.
-func (a *ScoreArgs) placements() (out workload.Placements, err error) {
-	if a.Placement != "" {
-		if out.Otherwise, err = dialect.ParsePlacement(a.Placement); err != nil {
-			return out, fmt.Errorf("placement: %w", err)
-		}
-	}
-	if out.Queues, err = placementsBy("queues", a.Placements.Queues); err != nil {
-		return out, err
-	}
-	out.Namespaces, err = placementsBy("namespaces", a.Placements.Namespaces)
-	return out, err
-}
-
-func placementsBy(field string, words map[string]string) (map[string]model.Placement, error) {
-	out := map[string]model.Placement{}
-	for _, name := range slices.Sorted(maps.Keys(words)) {
-		p, err := dialect.ParsePlacement(words[name])
-		if err != nil {
-			return nil, fmt.Errorf("placements.%s[%s]: %w", field, name, err)
-		}
-		if name == "" {
-			return nil, fmt.Errorf("placements.%s: an empty name", field)
-		}
-		out[name] = p
 	}
 	return out, nil
 }

@@ -3,6 +3,7 @@ package plugin
 import (
 	"fmt"
 	"slices"
+	"time"
 )
 
 // setLevels takes over the levels of domains that a profile's arguments list. Nodes
@@ -28,10 +29,9 @@ func (s *Shared) setLevels(profile string, args *FilterArgs) error {
 
 // setTelemetryMaxAge takes over how old telemetry may be. There is one ledger for all
 // profiles, so profiles must agree; one that says nothing takes what the others say.
-func (s *Shared) setTelemetryMaxAge(profile string, args *ScoreArgs) error {
-	age, err := args.telemetryMaxAge()
-	if err != nil || age == 0 {
-		return err
+func (s *Shared) setTelemetryMaxAge(profile string, age time.Duration) error {
+	if age == 0 {
+		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -24,7 +24,6 @@ import (
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/engine"
-	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/score"
 	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 	"github.com/tangram-dev/tangram/internal/kube/report"
@@ -74,49 +73,13 @@ func TestArgs(t *testing.T) {
 	if err := decodeArgs(raw(`{"apiVersion":"kubescheduler.config.k8s.io/v1","kind":"GPUScoreArgs","weights":{"utilization":40,"typeMatch":30,"topology":30}}`), &s); err != nil {
 		t.Fatal(err)
 	}
-	if w, err := s.weights(); err != nil || w != (score.Weights{40, 30, 30}) {
-		t.Errorf("three-weight form: got %v, %v", w, err)
-	}
-	if err := decodeArgs(raw(`{"weights":{"liveUtilization":1,"liveMemory":2,"temperature":3,"power":4},"placement":"spread","placements":{"queues":{"batch":"binpack"},"namespaces":{"web":"spread"}}}`), &s); err != nil {
-		t.Fatal(err)
-	}
-	if w, err := s.weights(); err != nil || w[score.LiveUtilization] != 1 || w[score.LiveMemory] != 2 || w[score.Temperature] != 3 || w[score.Power] != 4 {
-		t.Errorf("live weights: got %v, %v", w, err)
-	}
-	if p, err := s.placements(); err != nil || p.Otherwise != model.Spread || p.Queues["batch"] != model.Binpack || p.Namespaces["web"] != model.Spread {
-		t.Errorf("placements: got %+v, %v", p, err)
-	}
-	for text, want := range map[string]string{
-		`{"placement":"tight"}`:                        `placement: "tight" is not binpack or spread`,
-		`{"placements":{"queues":{"a":"x"}}}`:          `placements.queues[a]: "x" is not binpack or spread`,
-		`{"placements":{"namespaces":{"a":""}}}`:       `placements.namespaces[a]: "" is not binpack or spread`,
-		`{"placements":{"namespaces":{"":"binpack"}}}`: `placements.namespaces: an empty name`,
-	} {
-		var bad ScoreArgs
-		if err := decodeArgs(raw(text), &bad); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := bad.placements(); err == nil || err.Error() != want {
-			t.Errorf("%s: got %v, want %s", text, err, want)
-		}
-	}
-	for text, want := range map[string]time.Duration{"": 0, "90s": 90 * time.Second, "15m": 15 * time.Minute} {
-		if got, err := (&ScoreArgs{TelemetryMaxAge: text}).telemetryMaxAge(); err != nil || got != want {
-			t.Errorf("telemetryMaxAge %q: got %s, %v", text, got, err)
-		}
-	}
-	for _, text := range []string{"soon", "-1m", "1ms", "0"} {
-		if _, err := (&ScoreArgs{TelemetryMaxAge: text}).telemetryMaxAge(); err == nil || !strings.HasPrefix(err.Error(), "telemetryMaxAge: ") {
-			t.Errorf("telemetryMaxAge %q: got %v", text, err)
-		}
-	}
-	if w, err := (&ScoreArgs{}).weights(); err != nil || w != score.DefaultWeights() {
-		t.Errorf("no weights: got %v, %v", w, err)
+	if got, err := s.Settings(); err != nil || got.Weights != (score.Weights{40, 30, 30}) {
+		t.Errorf("three-weight form: got %v, %v", got, err)
 	}
 	if err := decodeArgs(nil, &s); err != nil {
 		t.Errorf("no args: %v", err)
 	}
-	for name, text := range map[string]string{"unknown": `{"weight":{}}`, "nested": `{"weights":{"x":1}}`, "placements": `{"placements":{"queue":{}}}`, "type": `{"weights":[]}`, "empty": ``} {
+	for name, text := range map[string]string{"unknown": `{"weight":{}}`, "nested": `{"weights":{"x":1}}`, "placements": `{"placements":{"queue":{}}}`, "tenants": `{"tenants":{"queues":{}}}`, "type": `{"weights":[]}`, "empty": ``} {
 		if err := decodeArgs(raw(text), &ScoreArgs{}); err == nil {
 			t.Errorf("%s: accepted", name)
 		}
@@ -177,11 +140,15 @@ func TestProfilesShareLevels(t *testing.T) {
 	if got := e.Levels(); len(got) != 1 || got[0].Name != "row" {
 		t.Errorf("got %v", got)
 	}
-	for _, tt := range []struct{ profile, age, wantErr string }{
-		{"a", "", ""}, {"b", "10m", ""}, {"c", "600s", ""}, {"d", "", ""},
-		{"e", "20m", `telemetryMaxAge: 20m0s, but 10m0s in profile "b", and there is one for all`},
+	for _, tt := range []struct {
+		profile string
+		age     time.Duration
+		wantErr string
+	}{
+		{"a", 0, ""}, {"b", 10 * time.Minute, ""}, {"c", 600 * time.Second, ""}, {"d", 0, ""},
+		{"e", 20 * time.Minute, `telemetryMaxAge: 20m0s, but 10m0s in profile "b", and there is one for all`},
 	} {
-		err := s.setTelemetryMaxAge(tt.profile, &ScoreArgs{TelemetryMaxAge: tt.age})
+		err := s.setTelemetryMaxAge(tt.profile, tt.age)
 		if (err == nil) != (tt.wantErr == "") || err != nil && err.Error() != tt.wantErr {
 			t.Errorf("%s: got %v, want %q", tt.profile, err, tt.wantErr)
 		}

@@ -30,13 +30,12 @@ func (s *Shared) newScore(ctx context.Context, obj runtime.Object, h fwk.Handle)
 	if err != nil {
 		return nil, err
 	}
-	if p.weights, err = args.weights(); err != nil {
+	settings, err := args.Settings()
+	if err != nil {
 		return nil, err
 	}
-	if p.placements, err = args.placements(); err != nil {
-		return nil, err
-	}
-	if err := s.setTelemetryMaxAge(h.ProfileName(), args); err != nil {
+	p.weights, p.placements, p.tenants = settings.Weights, settings.Placements, &settings.Tenants
+	if err := s.setTelemetryMaxAge(h.ProfileName(), settings.TelemetryMaxAge); err != nil {
 		return nil, err
 	}
 	if p.filters { // GPUFilter may come before or after

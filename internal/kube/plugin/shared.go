@@ -17,6 +17,7 @@ import (
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/score"
+	"github.com/tangram-dev/tangram/internal/dialect"
 	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 	"github.com/tangram-dev/tangram/internal/kube/metrics"
 	"github.com/tangram-dev/tangram/internal/kube/report"
@@ -83,6 +84,8 @@ type profile struct {
 	weights score.Weights
 	// placements are for pods that do not say how they want to be placed.
 	placements workload.Placements
+	// tenants is the standing of tenants; nil: the default.
+	tenants *dialect.Tenants
 	// priority: the profile scores by GPUPriority, whose opinion the shortcut would
 	// pass over.
 	priority bool
@@ -154,7 +157,7 @@ func (s *Shared) profile(name string) *profile {
 
 // settings are what the profile says about its pods.
 func (p *profile) settings() workload.Profile {
-	return workload.Profile{Placements: p.placements, Models: p.models, Weights: p.weights}
+	return workload.Profile{Placements: p.placements, Models: p.models, Weights: p.weights, Tenants: p.tenants}
 }
 
 // tune takes note of GPUQueue's arguments, which are the same in all profiles.

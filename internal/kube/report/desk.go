@@ -178,6 +178,8 @@ func Kind(r *explain.Reason) string {
 	switch r.Code {
 	case explain.NoQueue, explain.InnerQueue:
 		return "InvalidQueue"
+	case explain.QueueForbidden:
+		return "QueueForbidden"
 	case explain.QueueClosed:
 		return "QueueClosed"
 	case explain.BackOff:

@@ -73,7 +73,7 @@ func (g *group) name(first *Member) string {
 	switch parts := strings.SplitN(string(g.id), "/", 3); {
 	case first.Owner.Name != "":
 		return first.Pod.Namespace + "/" + first.Owner.Name
-	case len(parts) == 3:
+	case len(parts) == 3 && parts[0] != "owner":
 		return parts[1] + "/" + parts[2]
 	}
 	return first.Pod.Namespace + "/" + first.Pod.Name

@@ -30,6 +30,8 @@ type Profile struct {
 	Models []model.GPUModel
 	// Weights decide between nodes.
 	Weights score.Weights
+	// Tenants is the standing of tenants; nil: dialect.DefaultTenants.
+	Tenants *dialect.Tenants
 }
 
 // Reader reads what pods ask for. It is safe for concurrent use and takes no lock.
@@ -85,6 +87,9 @@ func (r *Reader) RequestIn(pod *v1.Pod, p Profile) (*model.Request, error) {
 		return out, err
 	}
 	out.ProfileModels = p.Models
+	if p.Tenants != nil {
+		out.TenantPriority = p.Tenants.Of(pod)
+	}
 	if out.Placement != model.Auto && out.NodePlacement != model.Auto {
 		return out, nil
 	}
