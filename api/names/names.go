@@ -56,6 +56,24 @@ const (
 	AnnotationAvoidUnhealthy = "volcano.sh/gpu-unhealthy-ids"
 )
 
+// Health and recovery (docs/guides/recovery.md).
+const (
+	// AnnotationMaintenance, on a Node, is when it is to be emptied: START, or START/END.
+	// START is a time (RFC 3339) or now; END is a time, or a duration after START.
+	AnnotationMaintenance = Group + "/maintenance"
+	// AnnotationIsolated is gpu-controller's mark of what it has isolated: on a Node one,
+	// on a GPUNode one for each device.
+	AnnotationIsolated = Group + "/isolated"
+	// TaintIsolated keeps new pods off a node that gpu-controller has isolated; its value
+	// is the cause.
+	TaintIsolated = Group + "/isolated"
+	// CordonedBy begins the entries of a GPUNode's spec.cordoned that are gpu-controller's
+	// own; the device follows. All others are operators'.
+	CordonedBy = "gpu-controller:"
+	// AnnotationVerifies, on a test pod, is the device that it verifies.
+	AnnotationVerifies = Group + "/verifies"
+)
+
 // Annotations that steer simulated devices; real ones ignore them.
 const (
 	// AnnotationSimulatedFaults, on a GPUNode, lists what is wrong with its devices:

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/tools/leaderelection"
@@ -23,6 +24,8 @@ import (
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 	bus "volcano.sh/apis/pkg/apis/bus/v1alpha1"
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"github.com/tangram-dev/tangram/internal/kube/recovery"
 )
 
 // component is the controller's name in leases and events.
@@ -43,6 +46,9 @@ type Controller struct {
 	// Ready is called with false while the controller starts up, and with true when it
 	// works, or when another replica leads.
 	Ready func(bool)
+	// Recovery is how sick nodes and devices are reacted to; nil for not at all.
+	Recovery *recovery.Settings
+	Metrics  *recovery.Metrics
 }
 
 // Run works until the context ends or the lease is lost.
@@ -139,6 +145,22 @@ func (c *Controller) work(ctx context.Context, clients *clients, scheme *runtime
 	wg.Go(func() { jobs.run(ctx, jobWorkers) })
 	wg.Go(func() { groups.run(ctx, groupWorkers) })
 	wg.Go(func() { queues.run(ctx, queueWorkers) })
+	if c.Recovery != nil {
+		objects, err := dynamic.NewForConfig(c.Config)
+		if err != nil {
+			return err
+		}
+		healing := recovery.Recovery{
+			Settings: *c.Recovery, Metrics: c.Metrics, Client: clients.kube, Objects: objects, Events: recorder,
+			Sources: recovery.Sources{
+				Nodes: sources.nodes.GetStore(), Pods: sources.pods.GetStore(), GPUNodes: sources.gpuNodes.GetStore(), PodGroups: sources.podGroups.GetStore(),
+				Synced: sources.gpuNodes.HasSynced,
+			},
+		}
+		wg.Go(func() { healing.Run(ctx) })
+	}
+	c.Metrics.Leads(true)
+	defer c.Metrics.Leads(false)
 	wg.Wait()
 	return nil
 }
