@@ -82,6 +82,9 @@ const (
 	// AnnotationSimulatedUtilization, on a pod, is how busy it keeps what it was given,
 	// in percent: 0 to 100.
 	AnnotationSimulatedUtilization = Group + "/simulated-utilization"
+	// AnnotationSimulatedMemory, on a pod, is how much memory it uses of each device that
+	// it was given a share of, in MiB.
+	AnnotationSimulatedMemory = Group + "/simulated-memory"
 )
 
 // Extended resources of whole GPUs, and the minimum memory that goes with them.
