@@ -79,6 +79,8 @@ const (
 	// AnnotationSimulatedFaults, on a GPUNode, lists what is wrong with its devices:
 	// device=3,xid=79;device=all,hang.
 	AnnotationSimulatedFaults = Group + "/simulated-faults"
+	// AnnotationSimulatedLost, on a Node, keeps the local cluster from making it ready.
+	AnnotationSimulatedLost = Group + "/simulated-lost"
 	// AnnotationSimulatedUtilization, on a pod, is how busy it keeps what it was given,
 	// in percent: 0 to 100.
 	AnnotationSimulatedUtilization = Group + "/simulated-utilization"

@@ -114,7 +114,9 @@ func Table() []Row {
 			Why: "runs a control plane as any client would; it must not know how Tangram decides"},
 		{Folder: "internal/bench", May: set(client, "./internal/local"), Tests: tests,
 			Why: "measures all schedulers from outside, ours like the others"},
-		{Folder: "internal/cli", May: set(client, "./internal/fleet", "./internal/local", "./internal/bench", "./internal/sim", "./examples"), Tests: tests,
+		{Folder: "internal/drill", May: set(client, "./internal/fleet", "./internal/local"), Tests: tests,
+			Why: "breaks a cluster and measures from outside; what the controller decides it must not know"},
+		{Folder: "internal/cli", May: set(client, "./internal/fleet", "./internal/local", "./internal/drill", "./internal/bench", "./internal/sim", "./examples"), Tests: tests,
 			Why: "what people type; it composes, and decides nothing"},
 		// The node agent: parts that know the hardware through device alone and not each
 		// other; the root wires them.
