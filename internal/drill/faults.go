@@ -15,6 +15,7 @@ import (
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/api/v1alpha1"
+	"github.com/tangram-dev/tangram/internal/local"
 )
 
 // fault is one thing that is broken, and what counts as recovered.
@@ -227,10 +228,12 @@ func (x *exercise) schedulerKilled() (err error) {
 		return err
 	}
 	leader := *lease.Spec.HolderIdentity
+	leading, err := x.w.leader(x.ctx)
+	if err != nil {
+		return err
+	}
 	x.began = time.Now()
-	// Both processes have this host's name: the one that is killed is the one whose end
-	// changes the holder. Killing both would be another drill.
-	if err := x.w.killLeader(x.ctx, leader); err != nil {
+	if err := leading.Signal(syscall.SIGKILL); err != nil {
 		return err
 	}
 	if x.result.Detected, err = x.await("another leader", func() (bool, error) {
@@ -243,34 +246,33 @@ func (x *exercise) schedulerKilled() (err error) {
 	return err
 }
 
-// killLeader kills the process that holds the scheduler's lease: the one that was the
-// first to be stopped would stop renewing, so each is stopped for a moment in turn.
-func (w *World) killLeader(ctx context.Context, _ string) error {
+// leader is the scheduler that holds the lease. Both have this host's name in it, so one is
+// stopped for a moment: if the lease is renewed meanwhile, it is the other.
+func (w *World) leader(ctx context.Context) (*local.Process, error) {
 	renewed := func() (time.Time, error) {
 		l, err := w.Client.CoordinationV1().Leases("kube-system").Get(ctx, "gpu-scheduler", metav1.GetOptions{})
-		if err != nil || l.Spec.RenewTime == nil {
-			return time.Time{}, errors.Join(err, ctx.Err())
+		if err != nil {
+			return time.Time{}, err
+		}
+		if l.Spec.RenewTime == nil {
+			return time.Time{}, errors.New("the scheduler's lease was never renewed")
 		}
 		return l.Spec.RenewTime.Time, nil
 	}
 	a, b := w.Process(SchedulerA), w.Process(SchedulerB)
 	if err := a.Signal(syscall.SIGSTOP); err != nil {
-		return err
+		return nil, err
 	}
 	before, err := renewed()
-	if err == nil {
-		wait(ctx, w.setup.Lease*2/15*2)
-		var after time.Time
-		if after, err = renewed(); err == nil && after.After(before) {
-			a, b = b, a
-		}
+	wait(ctx, w.setup.Lease*4/15)
+	after, err2 := renewed()
+	if err := errors.Join(err, err2, a.Signal(syscall.SIGCONT)); err != nil {
+		return nil, err
 	}
-	_ = w.Process(SchedulerA).Signal(syscall.SIGCONT)
-	if err != nil {
-		return err
+	if after.After(before) {
+		return b, nil
 	}
-	_ = b // the other one takes over
-	return a.Signal(syscall.SIGKILL)
+	return a, nil
 }
 
 func (x *exercise) controllerKilled() (err error) {

@@ -75,7 +75,10 @@ func (r *Recovery) step(ctx context.Context, now time.Time) {
 		}
 		if err := r.act(ctx, a); err != nil {
 			r.machine.Failed(a)
-			klog.FromContext(ctx).Info("Recovery step failed, will be retried", "step", a.Do, "node", a.Node, "device", a.Device, "unit", a.Unit, "err", err.Error())
+			if a.Do == recovery.EvictPods {
+				continue // each pod was reported
+			}
+			klog.FromContext(ctx).Info("Recovery step failed, will be retried", "step", a.Do, "node", a.Node, "device", a.Device, "err", err.Error())
 		}
 	}
 	for _, n := range plan.Notices {
