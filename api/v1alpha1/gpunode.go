@@ -66,7 +66,7 @@ type GPUNodeSpec struct {
 	// gpu-controller's, which touches no others.
 	//
 	// +listType=set
-	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=128
 	// +optional
 	Cordoned []string `json:"cordoned,omitempty"`

@@ -218,6 +218,9 @@ func (s *step) recoverDevices() {
 		for j := range n.Devices {
 			s.recoverDevice(n, &n.Devices[j])
 		}
+		for _, id := range n.Replaced {
+			s.do(Action{Do: ReleaseDevice, Node: n.Name, Device: id, Why: fmt.Sprintf("GPU %s is no longer in the node", id), Mark: &Mark{}})
+		}
 	}
 }
 

@@ -29,6 +29,8 @@ type Node struct {
 	DriverSince time.Time
 	Agent       Agent
 	Devices     []Device
+	// Replaced are devices that are isolated and no longer there.
+	Replaced []string
 }
 
 // Maintenance is a time in which a node is to be empty.

@@ -92,9 +92,13 @@ func Start(ctx context.Context, s Setup) (*World, error) {
 // agents is a DaemonSet whose pods stand for the agents: KWOK runs no program, so the
 // processes beside it are what works. FollowAgents keeps them together.
 const agents = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: tangram-system}
+---
 apiVersion: apps/v1
 kind: DaemonSet
-metadata: {name: gpu-agent, namespace: kube-system}
+metadata: {name: gpu-agent, namespace: tangram-system}
 spec:
   selector: {matchLabels: {app.kubernetes.io/name: gpu-agent}}
   template:
@@ -272,7 +276,7 @@ func (w *World) FollowAgents(ctx context.Context) {
 
 // agentPod is the UID of the agent's pod on a node; empty when there is none.
 func (w *World) agentPod(ctx context.Context, node string) string {
-	list, err := w.Client.CoreV1().Pods("kube-system").List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=gpu-agent", FieldSelector: "spec.nodeName=" + node})
+	list, err := w.Client.CoreV1().Pods("tangram-system").List(ctx, metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=gpu-agent", FieldSelector: "spec.nodeName=" + node})
 	if err != nil {
 		return ""
 	}

@@ -86,7 +86,7 @@ func deviceIsVerified(t *testing.T, w *world) {
 			t.Errorf("event on %s: %q", about.kind, note)
 		}
 	}
-	watch, err := w.Client.CoreV1().Pods("kube-system").Watch(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=gpu-verify"})
+	watch, err := w.Client.CoreV1().Pods("tangram-system").Watch(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=gpu-verify"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +259,7 @@ func maintenance(t *testing.T, w *world) {
 	w.pod(t, node, "drained-cpu", func(p *v1.Pod) { p.Spec.Containers[0].Resources = v1.ResourceRequirements{} })
 	gpu, cpu := w.running(t, "drained"), w.running(t, "drained-cpu")
 	agents := func() string {
-		list, err := w.Client.CoreV1().Pods("kube-system").List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=gpu-agent", FieldSelector: "spec.nodeName=" + node})
+		list, err := w.Client.CoreV1().Pods("tangram-system").List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=gpu-agent", FieldSelector: "spec.nodeName=" + node})
 		if err != nil || len(list.Items) != 1 || list.Items[0].DeletionTimestamp != nil {
 			return fmt.Sprintf("%d pods of the agent (%v)", len(list.Items), err)
 		}

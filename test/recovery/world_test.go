@@ -35,7 +35,7 @@ intervals: {node: 1s, device: 1s, scheduler: 2s}
 evict: {from: Failed, overMemory: true}
 recoverAfter: 1s
 backoff: {first: 1s, most: 4s}
-verify: {image: probe, namespace: kube-system}
+verify: {image: probe}
 `
 
 func TestMain(m *testing.M) {

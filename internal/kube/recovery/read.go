@@ -39,7 +39,8 @@ func (r *Recovery) fleet(now time.Time) recovery.Fleet {
 		if r.isAgent(p) {
 			agents[p.Spec.NodeName] = string(p.UID)
 		}
-		if device := p.Annotations[names.AnnotationVerifies]; device != "" && p.Namespace == r.Settings.Verify.Namespace && p.DeletionTimestamp == nil {
+		if r.isTest(p) && p.DeletionTimestamp == nil {
+			device := p.Annotations[names.AnnotationVerifies]
 			tests[p.Spec.NodeName+"/"+device] = testOf(p, device)
 		}
 	}
@@ -57,7 +58,7 @@ func (r *Recovery) fleet(now time.Time) recovery.Fleet {
 	known := make(map[types.UID]readPod, len(r.read))
 	for _, obj := range pods {
 		p := obj.(*v1.Pod)
-		if p.Spec.NodeName == "" || p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed || p.Annotations[names.AnnotationVerifies] != "" {
+		if p.Spec.NodeName == "" || p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed || r.isTest(p) {
 			continue
 		}
 		read, ok := r.read[p.UID]
@@ -102,11 +103,17 @@ func sellsGPUs(n *v1.Node) bool {
 
 // isAgent says whether a pod is the agent of its node: with the labels, and a DaemonSet's.
 func (r *Recovery) isAgent(p *v1.Pod) bool {
-	if p.Spec.NodeName == "" || p.DeletionTimestamp != nil || r.Settings.Agent.Namespace != "" && p.Namespace != r.Settings.Agent.Namespace {
+	if p.Spec.NodeName == "" || p.DeletionTimestamp != nil || p.Namespace != r.Settings.Agent.Namespace {
 		return false
 	}
 	owner := metav1.GetControllerOf(p)
 	return owner != nil && owner.Kind == "DaemonSet" && r.Settings.selector.Matches(labels.Set(p.Labels))
+}
+
+// isTest says whether a pod is a test pod. Elsewhere the annotation means nothing: a tenant
+// could write it.
+func (r *Recovery) isTest(p *v1.Pod) bool {
+	return p.Annotations[names.AnnotationVerifies] != "" && p.Namespace == r.Settings.Verify.Namespace
 }
 
 func (r *Recovery) node(n *v1.Node, gn *v1alpha1.GPUNode, agent string, tests map[string]*recovery.Test, now time.Time) recovery.Node {
@@ -152,6 +159,12 @@ func (r *Recovery) node(n *v1.Node, gn *v1alpha1.GPUNode, agent string, tests ma
 	marks := marksOf(gn)
 	for _, d := range gn.Spec.Devices {
 		out.Devices = append(out.Devices, device(gn, d, marks, tests))
+	}
+	for _, entry := range gn.Spec.Cordoned { // of cards that were replaced
+		id, ours := strings.CutPrefix(entry, names.CordonedBy)
+		if ours && !slices.ContainsFunc(gn.Spec.Devices, func(d v1alpha1.Device) bool { return idOf(d) == id }) {
+			out.Replaced = append(out.Replaced, id)
+		}
 	}
 	return out
 }

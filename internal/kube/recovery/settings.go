@@ -3,12 +3,12 @@ package recovery
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 
 	"github.com/tangram-dev/tangram/core/recovery"
@@ -41,7 +41,7 @@ type Settings struct {
 	Agent struct {
 		SilentFor metav1.Duration `json:"silentFor"`
 		Restart   bool            `json:"restart"`
-		// Namespace and Selector find the agents' pods; without a namespace, in all.
+		// Namespace and Selector find the agents' pods.
 		Namespace string `json:"namespace"`
 		Selector  string `json:"selector"`
 	} `json:"agent"`
@@ -80,8 +80,9 @@ func Defaults() Settings {
 	s.Isolate.Nodes, s.Isolate.Devices = c.IsolateNodes, c.IsolateDevices
 	s.Evict.From, s.Evict.Protected = c.Evict, []string{"kube-system"}
 	s.Agent.SilentFor.Duration, s.Agent.Restart, s.Agent.Selector = c.AgentSilentFor, c.RestartAgent, "app.kubernetes.io/name=gpu-agent"
+	s.Agent.Namespace = "tangram-system"
 	s.RecoverAfter.Duration = c.RecoverAfter
-	s.Verify.Timeout.Duration, s.Verify.Namespace = c.VerifyTimeout, "kube-system"
+	s.Verify.Timeout.Duration, s.Verify.Namespace = c.VerifyTimeout, "tangram-system"
 	s.Backoff.First.Duration, s.Backoff.Most.Duration = c.BackoffFirst, c.BackoffMost
 	s.Scheduler.Namespace, s.Scheduler.Lease = "kube-system", "gpu-scheduler"
 	s.selector = labels.SelectorFromSet(labels.Set{"app.kubernetes.io/name": "gpu-agent"})
@@ -91,20 +92,24 @@ func Defaults() Settings {
 // Parse reads a configuration file over the defaults. Errors name the field.
 func Parse(file []byte) (Settings, error) {
 	s := Defaults()
-	if err := yaml.UnmarshalStrict(file, &s); err != nil {
-		return Settings{}, errors.New(strings.TrimPrefix(err.Error(), "error unmarshaling JSON: while decoding JSON: "))
+	text, err := yaml.YAMLToJSONStrict(file)
+	if err != nil {
+		return Settings{}, err
+	}
+	unknown, err := json.UnmarshalStrict(text, &s)
+	if err = errors.Join(append(unknown, err)...); err != nil {
+		return Settings{}, err
 	}
 	if err := s.config().Validate(); err != nil {
 		return Settings{}, err
 	}
-	var err error
 	if s.selector, err = labels.Parse(s.Agent.Selector); err != nil {
 		return Settings{}, fmt.Errorf("agent.selector: %w", err)
 	}
 	if s.selector.Empty() {
 		return Settings{}, errors.New("agent.selector: empty, which would be every pod")
 	}
-	for field, name := range map[string]string{"verify.namespace": s.Verify.Namespace, "scheduler.namespace": s.Scheduler.Namespace, "scheduler.lease": s.Scheduler.Lease} {
+	for field, name := range map[string]string{"agent.namespace": s.Agent.Namespace, "verify.namespace": s.Verify.Namespace, "scheduler.namespace": s.Scheduler.Namespace, "scheduler.lease": s.Scheduler.Lease} {
 		if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
 			return Settings{}, fmt.Errorf("%s: %q: %s", field, name, problems[0])
 		}
