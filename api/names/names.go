@@ -65,14 +65,37 @@ const (
 	AnnotationSavedAt = Group + "/saved-at"
 )
 
+// Health and recovery (docs/guides/recovery.md).
+const (
+	// AnnotationMaintenance, on a Node, is when it is to be emptied: START, or START/END.
+	// START is a time (RFC 3339) or now; END is a time, or a duration after START.
+	AnnotationMaintenance = Group + "/maintenance"
+	// AnnotationIsolated is gpu-controller's mark of what it has isolated: on a Node one,
+	// on a GPUNode one for each device.
+	AnnotationIsolated = Group + "/isolated"
+	// TaintIsolated keeps new pods off a node that gpu-controller has isolated; its value
+	// is the cause.
+	TaintIsolated = Group + "/isolated"
+	// CordonedBy begins the entries of a GPUNode's spec.cordoned that are gpu-controller's
+	// own; the device follows. All others are operators'.
+	CordonedBy = "gpu-controller:"
+	// AnnotationVerifies, on a test pod, is the device that it verifies.
+	AnnotationVerifies = Group + "/verifies"
+)
+
 // Annotations that steer simulated devices; real ones ignore them.
 const (
 	// AnnotationSimulatedFaults, on a GPUNode, lists what is wrong with its devices:
 	// device=3,xid=79;device=all,hang.
 	AnnotationSimulatedFaults = Group + "/simulated-faults"
+	// AnnotationSimulatedLost, on a Node, keeps the local cluster from making it ready.
+	AnnotationSimulatedLost = Group + "/simulated-lost"
 	// AnnotationSimulatedUtilization, on a pod, is how busy it keeps what it was given,
 	// in percent: 0 to 100.
 	AnnotationSimulatedUtilization = Group + "/simulated-utilization"
+	// AnnotationSimulatedMemory, on a pod, is how much memory it uses of each device that
+	// it was given a share of, in MiB.
+	AnnotationSimulatedMemory = Group + "/simulated-memory"
 )
 
 // Extended resources of whole GPUs, and the minimum memory that goes with them.

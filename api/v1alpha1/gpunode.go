@@ -61,11 +61,12 @@ type GPUNodeSpec struct {
 	// +optional
 	Sharing *Sharing `json:"sharing,omitempty"`
 
-	// Cordoned are devices, by UUID or index, that take no new pods. Only operators
-	// write it; pods that run there stay.
+	// Cordoned are devices, by UUID or index, that take no new pods; pods that run there
+	// stay. Operators write it; entries that begin with gpu-controller: are
+	// gpu-controller's, which touches no others.
 	//
 	// +listType=set
-	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=128
 	// +optional
 	Cordoned []string `json:"cordoned,omitempty"`
@@ -466,6 +467,34 @@ type DeviceStatus struct {
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	PowerWatts *int32 `json:"powerWatts,omitempty"`
+
+	// OverMemory are pods whose processes use more of the device's memory than the pod was
+	// given of it. Pods that keep to their share are not listed.
+	//
+	// +listType=map
+	// +listMapKey=podUID
+	// +kubebuilder:validation:MaxItems=16
+	// +optional
+	OverMemory []MemoryUse `json:"overMemory,omitempty"`
+}
+
+// MemoryUse is how much of a device's memory a pod uses.
+type MemoryUse struct {
+	// PodUID is the UID of the pod.
+	//
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=128
+	PodUID string `json:"podUID"`
+
+	// UsedMiB is what its processes have allocated on the device, when this was written.
+	//
+	// +kubebuilder:validation:Minimum=0
+	UsedMiB int64 `json:"usedMiB"`
+
+	// GivenMiB is what its record says it was given of the device.
+	//
+	// +kubebuilder:validation:Minimum=0
+	GivenMiB int64 `json:"givenMiB"`
 }
 
 // GPUNodeList is a list of GPUNodes.

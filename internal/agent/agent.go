@@ -96,7 +96,7 @@ func New(o Options) (*Agent, error) {
 	}
 	a.publisher = publish.New(publish.Options{
 		Node: o.Node, API: publish.NewAPI(o.Client.Nodes(), o.Objects), Events: o.Events,
-		Version: o.Version, Mode: mode, Sharing: shares, MIGStrategy: a.migStrategy(), Machine: machine(), TelemetryEvery: o.Config.Agent.PublishInterval,
+		Version: o.Version, Mode: mode, Sharing: shares, MIGStrategy: a.migStrategy(), Machine: machine(), TelemetryEvery: o.Config.Agent.PublishInterval, Heartbeat: o.Config.Agent.HeartbeatInterval,
 		Wrote: o.Metrics.GPUNodeWrite,
 	})
 	if err := a.makeMonitor(); err != nil {
@@ -292,6 +292,7 @@ func (a *Agent) followSamples(ctx context.Context) {
 		}
 		a.publishHealth()
 		a.publisher.SetSamples(samples)
+		a.publisher.SetOverMemory(a.overMemory(samples))
 		if a.guard != nil {
 			for _, f := range a.guard.Check(ctx, samples) {
 				a.shareExceeded(f)

@@ -67,6 +67,8 @@ func Table() []Row {
 			Why: "what was learned, as text and back; where it is kept is for the caller"},
 		{Folder: "core/health", May: pure, Tests: coreTests, Pure: true,
 			Why: "what becomes of a device, from what is known of it and the time"},
+		{Folder: "core/recovery", May: pure, Tests: set(coreTests, "flag"), Pure: true,
+			Why: "what is done about sick nodes and devices, from what is known of them and the time"},
 		{Folder: "core/coretest", May: set(tests, "./core/..."), Tests: tests,
 			Why: "builders and generators, imported by tests only"},
 
@@ -112,7 +114,11 @@ func Table() []Row {
 			Why: "implements the scheduler framework and extends its command, which live in k8s.io/kubernetes"},
 		{Folder: "internal/kube/extender", May: set(scheduling, "./internal/logging", "github.com/spf13/cobra"), Tests: coreTests,
 			Why: "serves the extender protocol and is a command of its own"},
-		{Folder: "internal/kube/controller/...", May: set(controller, "./internal/endpoint", "./internal/logging", "./internal/metrictable", "volcano.sh/apis/...", "github.com/prometheus/...", "github.com/spf13/cobra"), Tests: coreTests,
+		{Folder: "internal/kube/access", May: kube, Tests: tests,
+			Why: "who may read what our programs serve; the API server decides"},
+		{Folder: "internal/kube/recovery", May: set(translator, "./internal/metrictable", "volcano.sh/apis/...", "github.com/prometheus/..."), Tests: coreTests,
+			Why: "shows core's recovery the API and does what it says"},
+		{Folder: "internal/kube/controller/...", May: set(controller, "./internal/endpoint", "./internal/logging", "./internal/metrictable", "./internal/kube/access", "./internal/kube/recovery", "volcano.sh/apis/...", "github.com/prometheus/...", "github.com/spf13/cobra"), Tests: coreTests,
 			Why: "serves Volcano's kinds, whose types live in volcano.sh/apis"},
 		{Folder: "internal/kube/controller/lifecycle", May: set(std, "k8s.io/api/...", "k8s.io/apimachinery/...", "volcano.sh/apis/..."), Tests: coreTests, Pure: true,
 			Why: "decides about a job from values alone, so that every decision can be replayed"},
@@ -120,7 +126,9 @@ func Table() []Row {
 			Why: "runs a control plane as any client would; it must not know how Tangram decides"},
 		{Folder: "internal/bench", May: set(client, "./internal/local"), Tests: tests,
 			Why: "measures all schedulers from outside, ours like the others"},
-		{Folder: "internal/cli", May: set(client, "./internal/fleet", "./internal/local", "./internal/bench", "./internal/sim", "./examples", "./monitoring"), Tests: tests,
+		{Folder: "internal/drill", May: set(client, "./internal/fleet", "./internal/local"), Tests: tests,
+			Why: "breaks a cluster and measures from outside; what the controller decides it must not know"},
+		{Folder: "internal/cli", May: set(client, "./internal/fleet", "./internal/local", "./internal/drill", "./internal/bench", "./internal/sim", "./examples", "./monitoring"), Tests: tests,
 			Why: "what people type; it composes, and decides nothing"},
 		// The node agent: parts that know the hardware through device alone and not each
 		// other; the root wires them.

@@ -20,7 +20,7 @@ func New(version string) *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newUp(), newDown(), newFault(), bench.NewCommand(), sim.NewCommand(), newVersion(version))
+	root.AddCommand(newUp(), newDown(), newFault(), newDrill(), bench.NewCommand(), sim.NewCommand(), newVersion(version))
 	return root
 }
 

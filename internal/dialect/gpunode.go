@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 	"github.com/tangram-dev/tangram/core/mig"
 	"github.com/tangram-dev/tangram/core/model"
@@ -106,11 +107,13 @@ func cut(d *model.Device, m *v1alpha1.MIG, gn *v1alpha1.GPUNode) error {
 	return nil
 }
 
-// setCordons marks the devices that operators keep new pods off, by index or UUID. The
+// setCordons marks the devices that operators, or gpu-controller (names.CordonedBy), keep
+// new pods off, by index or UUID. The
 // error names an entry that is no device of the GPUNode.
 func setCordons(n *model.Node, gn *v1alpha1.GPUNode) error {
 	var problem error
 	for i, id := range gn.Spec.Cordoned {
+		id = strings.TrimPrefix(id, names.CordonedBy)
 		if problem == nil && !slices.ContainsFunc(gn.Spec.Devices, func(d v1alpha1.Device) bool { return id == d.UUID || id == strconv.Itoa(int(d.Index)) }) {
 			problem = fmt.Errorf("spec.cordoned[%d]: no device has index or uuid %q", i, id)
 		}

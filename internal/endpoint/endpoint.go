@@ -4,6 +4,7 @@ package endpoint
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -17,6 +18,8 @@ type Options struct {
 	Listen string
 	// Cert and Key are files to serve TLS with; both or none.
 	Cert, Key string
+	// SelfSigned: without Cert and Key, TLS with a certificate that is made at the start.
+	SelfSigned bool
 }
 
 // Validate names the flag that is wrong.
@@ -50,9 +53,17 @@ func (o Options) Serve(ctx context.Context, ready func() bool, metrics http.Hand
 	server := &http.Server{Addr: o.Listen, Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	context.AfterFunc(ctx, func() { server.Close() })
 	var err error
-	if o.Cert != "" {
+	switch {
+	case o.Cert != "":
 		err = server.ListenAndServeTLS(o.Cert, o.Key)
-	} else {
+	case o.SelfSigned:
+		var own tls.Certificate
+		if own, err = selfSigned(); err != nil {
+			return fmt.Errorf("a certificate for --listen: %w", err)
+		}
+		server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{own}}
+		err = server.ListenAndServeTLS("", "")
+	default:
 		err = server.ListenAndServe()
 	}
 	if errors.Is(err, http.ErrServerClosed) {

@@ -158,6 +158,8 @@ type Agent struct {
 	// SampleInterval is the time between samples of all devices, PublishInterval the
 	// least between two writes of telemetry to the GPUNode.
 	SampleInterval, PublishInterval time.Duration
+	// HeartbeatInterval is after which time telemetry is written though nothing moved.
+	HeartbeatInterval time.Duration
 	// Health are the rules by which devices are judged.
 	Health health.Options
 	// Reset allows the agent to reset devices that nobody uses.
@@ -174,7 +176,7 @@ func Default() *Config {
 		Agent: Agent{
 			Mode: Observe, Isolation: IsolationMPS,
 			StateDir: "/var/lib/tangram", KubeletDir: "/var/lib/kubelet", CDIDir: "/var/run/cdi",
-			SampleInterval: 10 * time.Second, PublishInterval: 10 * time.Second,
+			SampleInterval: 10 * time.Second, PublishInterval: 10 * time.Second, HeartbeatInterval: 4 * time.Minute,
 			Health: health.Defaults(),
 		},
 	}

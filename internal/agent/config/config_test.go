@@ -196,14 +196,14 @@ func TestPrecedence(t *testing.T) {
 
 func TestOwnFlags(t *testing.T) {
 	c, err := load(t, "", nil, "--mode=serve", "--shares-per-gpu=10", "--isolation=hami", "--state-dir=/s", "--kubelet-dir=/k/", "--cdi-dir=/c",
-		"--sample-interval=5s", "--publish-interval=1m", "--hot-celsius=85", "--hot-for=1m", "--throttled-for=2m", "--silent-for=20s", "--quiet-percent=50",
+		"--sample-interval=5s", "--publish-interval=1m", "--heartbeat-interval=3m", "--hot-celsius=85", "--hot-for=1m", "--throttled-for=2m", "--silent-for=20s", "--quiet-percent=50",
 		"--blame-tenants=2", "--xid=31=RESTART_APP", "--ignore-causes=PCIeNarrow, Hot", "--reset")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := Default().Agent
 	want.Mode, want.SharesPerGPU, want.Isolation, want.StateDir, want.KubeletDir, want.CDIDir = Serve, 10, IsolationHAMi, "/s", "/k", "/c"
-	want.SampleInterval, want.PublishInterval, want.Reset = 5*time.Second, time.Minute, true
+	want.SampleInterval, want.PublishInterval, want.HeartbeatInterval, want.Reset = 5*time.Second, time.Minute, 3*time.Minute, true
 	h := &want.Health
 	h.HotCelsius, h.HotFor, h.ThrottledFor, h.SilentFor, h.QuietPercent, h.Tenants = 85, time.Minute, 2*time.Minute, 20*time.Second, 50, 2
 	h.Table[31] = health.RestartApp

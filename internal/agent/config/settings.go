@@ -79,6 +79,8 @@ func settings() []setting {
 			set: duration(func(c *Config) *time.Duration { return &c.Agent.SampleInterval }, time.Second, 10*time.Minute)},
 		{flag: "publish-interval", help: "least time between two writes of telemetry to the GPUNode",
 			set: duration(func(c *Config) *time.Duration { return &c.Agent.PublishInterval }, time.Second, 2*time.Minute)},
+		{flag: "heartbeat-interval", help: "time after which telemetry is written though nothing moved, up to a quarter more; by it others see that the agent lives",
+			set: duration(func(c *Config) *time.Duration { return &c.Agent.HeartbeatInterval }, time.Second, 10*time.Minute)},
 		{flag: "hot-celsius", help: "temperature from which a GPU counts as hot; 0 for never",
 			set: number(func(c *Config) *int { return &c.Agent.Health.HotCelsius }, 0, 200)},
 		{flag: "hot-for", help: "how long a GPU must be hot before it is degraded",

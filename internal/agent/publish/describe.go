@@ -26,6 +26,7 @@ const (
 	maxReason    = 1024
 	maxMemoryMiB = 16777216
 	maxNUMA      = 63
+	maxOver      = 16
 )
 
 var (
@@ -164,6 +165,7 @@ func statusOf(s *state, devices []v1alpha1.Device) v1alpha1.GPUNodeStatus {
 		}
 		if s.problem == nil {
 			readingOf(s, d.UUID).write(&status)
+			status.OverMemory = s.over[d.UUID][:min(len(s.over[d.UUID]), maxOver)]
 		}
 		out.Devices = append(out.Devices, status)
 	}

@@ -15,7 +15,7 @@ const (
 	// After an agent's first write it may be less.
 	telemetryEvery = 10 * time.Second
 	// heartbeatFrom and heartbeatTo bound the time after which telemetry is written
-	// though nothing moved. The first time it is anything up to heartbeatTo, so that
+	// though nothing moved, unless Options.Heartbeat says otherwise. The first time it is anything up to heartbeatTo, so that
 	// agents that started together spread.
 	heartbeatFrom = 4 * time.Minute
 	heartbeatTo   = 5 * time.Minute

@@ -33,8 +33,11 @@ type Options struct {
 	Sharing     *v1alpha1.Sharing
 	MIGStrategy string
 	// TelemetryEvery is the least time between two writes of telemetry, 10 s when 0. It
-	// must be below heartbeatFrom.
+	// must be below Heartbeat.
 	TelemetryEvery time.Duration
+	// Heartbeat is the time after which telemetry is written though nothing moved, up to a
+	// quarter more; 4 minutes when 0.
+	Heartbeat time.Duration
 	// Machine is the machine's product name, for a label; may be empty.
 	Machine string
 	// NoLabels leaves the node's labels alone.
@@ -82,7 +85,8 @@ type Publisher struct {
 
 // New returns a publisher for one node.
 func New(o Options) *Publisher {
-	o.TelemetryEvery = cmp.Or(o.TelemetryEvery, telemetryEvery)
+	o.Heartbeat = cmp.Or(o.Heartbeat, heartbeatFrom)
+	o.TelemetryEvery = min(cmp.Or(o.TelemetryEvery, telemetryEvery), o.Heartbeat)
 	return &Publisher{options: o, logger: klog.Background().WithValues("node", o.Node), wake: make(chan struct{}, 1), written: map[string]reading{},
 		writer: writer{taken: map[string]bool{}, wrote: map[string]string{}}}
 }
@@ -152,6 +156,12 @@ func (p *Publisher) SetSamples(all []device.Sample) {
 		samples[sample.UUID] = sample
 	}
 	p.set(false, func(s *state) { s.samples = samples })
+}
+
+// SetOverMemory tells which pods use more of a device's memory than they were given, by
+// the device's UUID, each sorted.
+func (p *Publisher) SetOverMemory(over map[string][]v1alpha1.MemoryUse) {
+	p.set(true, func(s *state) { s.over = over })
 }
 
 // set changes the state, and wakes the loop if that is worth it.

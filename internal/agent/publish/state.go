@@ -37,6 +37,8 @@ type state struct {
 	observes bool
 	health   map[string]Health
 	samples  map[string]device.Sample
+	// over are pods that use more of a device's memory than they were given, by UUID.
+	over map[string][]v1alpha1.MemoryUse
 }
 
 // known says whether there is anything to publish yet.

@@ -340,12 +340,12 @@ func (p *Publisher) writeStatus(ctx context.Context, s *state, now time.Time) er
 func (p *Publisher) statusWritten(s *state, health string, now time.Time) {
 	switch first := p.heartbeat.IsZero(); {
 	case first:
-		p.heartbeat = now.Add(p.options.TelemetryEvery + rand.N(heartbeatTo-p.options.TelemetryEvery))
+		p.heartbeat = now.Add(p.options.TelemetryEvery + rand.N(p.options.Heartbeat*5/4-p.options.TelemetryEvery))
 		p.telemetryAt = now.Add(rand.N(p.options.TelemetryEvery))
 	default:
 		p.spread = p.spread || !now.Before(p.heartbeat)
 		if p.spread {
-			p.heartbeat = now.Add(heartbeatFrom + rand.N(heartbeatTo-heartbeatFrom))
+			p.heartbeat = now.Add(p.options.Heartbeat + rand.N(p.options.Heartbeat/4))
 		}
 		p.telemetryAt = now.Add(p.options.TelemetryEvery + rand.N(p.options.TelemetryEvery/5))
 	}
@@ -364,6 +364,9 @@ func healthOf(status v1alpha1.GPUNodeStatus) (string, error) {
 	devices := make([]v1alpha1.DeviceStatus, len(status.Devices))
 	for i, d := range status.Devices {
 		devices[i] = v1alpha1.DeviceStatus{Index: d.Index, UUID: d.UUID, Health: d.Health, Reason: d.Reason, Since: d.Since, LastXID: d.LastXID}
+		for _, o := range d.OverMemory { // who, not how much: that changes all the time
+			devices[i].OverMemory = append(devices[i].OverMemory, v1alpha1.MemoryUse{PodUID: o.PodUID})
+		}
 	}
 	status.Devices = devices
 	out, err := json.Marshal(status)

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 
+	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -31,10 +32,11 @@ type clients struct {
 	gpuNodes  func() *gentype.ClientWithList[*v1alpha1.GPUNode, *v1alpha1.GPUNodeList]
 }
 
-// newScheme knows Volcano's kinds and our own.
+// newScheme knows Volcano's kinds and our own, and Kubernetes' own, which events are
+// about.
 func newScheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{batch.AddToScheme, scheduling.AddToScheme, bus.AddToScheme, v1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{v1.AddToScheme, batch.AddToScheme, scheduling.AddToScheme, bus.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(s); err != nil {
 			return nil, err
 		}

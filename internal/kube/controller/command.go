@@ -5,14 +5,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"os/signal"
+	"path/filepath"
 	"sync/atomic"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/tangram-dev/tangram/internal/endpoint"
+	"github.com/tangram-dev/tangram/internal/kube/access"
+	"github.com/tangram-dev/tangram/internal/kube/recovery"
 	"github.com/tangram-dev/tangram/internal/logging"
 )
 
@@ -22,6 +27,9 @@ type options struct {
 	endpoint   endpoint.Options
 	elect      bool
 	timing     Timing
+	// recovery: sick nodes and devices are reacted to, as recoveryConfig says.
+	recovery       bool
+	recoveryConfig string
 }
 
 // NewCommand is the gpu-controller command.
@@ -30,10 +38,15 @@ func NewCommand() *cobra.Command {
 	var log *logging.Options
 	cmd := &cobra.Command{
 		Use:   "gpu-controller",
-		Short: "Runs Volcano Jobs and keeps the status of PodGroups and Queues",
+		Short: "Runs Volcano Jobs, keeps the status of PodGroups and Queues, and reacts to sick GPUs",
 		Long: `gpu-controller turns batch.volcano.sh Jobs into pods, reacts to what happens to
 them, and keeps the status of Jobs, PodGroups and Queues. The scheduler places the
-pods. On a cluster without these kinds (config/crd/volcano) it waits for them.`,
+pods. On a cluster without these kinds (config/crd/volcano) it waits for them.
+
+It also keeps new pods off nodes and devices that are sick, moves the pods that they
+hurt where it is told to, and puts them back into service (docs/guides/recovery.md).
+
+Metrics are served with TLS, to those who may get the non-resource URL /metrics.`,
 		Args:         cobra.NoArgs,
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -50,14 +63,20 @@ pods. On a cluster without these kinds (config/crd/volcano) it waits for them.`,
 	o.timing.register(cmd)
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "file that says how to reach the API server; empty inside a cluster")
 	f.BoolVar(&o.elect, "leader-elect", true, "work only while holding the lease kube-system/gpu-controller, so that several may run")
-	f.StringVar(&o.endpoint.Listen, "listen", "127.0.0.1:8889", "address of /healthz and /readyz; empty for none")
-	f.StringVar(&o.endpoint.Cert, "tls-cert-file", "", "certificate to serve with; without, plain HTTP")
+	f.BoolVar(&o.recovery, "recovery", true, "react to sick nodes and devices")
+	f.StringVar(&o.recoveryConfig, "recovery-config", "", "file that says how (docs/guides/recovery.md); without, devices and nodes are isolated and no pod is evicted")
+	f.StringVar(&o.endpoint.Listen, "listen", "127.0.0.1:8889", "address of /healthz, /readyz and /metrics, all with TLS; empty for none")
+	f.StringVar(&o.endpoint.Cert, "tls-cert-file", "", "certificate to serve with; without, one is made at the start")
 	f.StringVar(&o.endpoint.Key, "tls-private-key-file", "", "key of the certificate")
 	return cmd
 }
 
 func (o *options) run(ctx context.Context) error {
 	if err := cmp.Or(o.endpoint.Validate(), o.timing.validate()); err != nil {
+		return err
+	}
+	settings, err := o.settings()
+	if err != nil {
 		return err
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
@@ -68,10 +87,19 @@ func (o *options) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	ready := &atomic.Bool{}
+	c := Controller{Config: config, Elect: o.elect, Timing: o.timing, Ready: ready.Store, Recovery: settings, Metrics: recovery.NewMetrics()}
 	if o.endpoint.Listen != "" {
-		go func() { cancel(o.endpoint.Serve(ctx, ready.Load, nil)) }()
+		client, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			return err
+		}
+		metrics, err := access.Protect(client, c.Metrics.Handler())
+		if err != nil {
+			return err
+		}
+		o.endpoint.SelfSigned = true
+		go func() { cancel(o.endpoint.Serve(ctx, ready.Load, metrics)) }()
 	}
-	c := Controller{Config: config, Elect: o.elect, Timing: o.timing, Ready: ready.Store}
 	if err := c.Run(ctx); err != nil {
 		return err
 	}
@@ -79,4 +107,25 @@ func (o *options) run(ctx context.Context) error {
 		return cause
 	}
 	return nil
+}
+
+// settings are those of recovery; nil when it is off.
+func (o *options) settings() (*recovery.Settings, error) {
+	if !o.recovery {
+		if o.recoveryConfig != "" {
+			return nil, errors.New("--recovery-config: needs --recovery")
+		}
+		return nil, nil
+	}
+	settings := recovery.Defaults()
+	if o.recoveryConfig != "" {
+		file, err := os.ReadFile(o.recoveryConfig)
+		if err != nil {
+			return nil, fmt.Errorf("--recovery-config: %w", err)
+		}
+		if settings, err = recovery.Parse(file); err != nil {
+			return nil, fmt.Errorf("--recovery-config: %s: %w", filepath.Base(o.recoveryConfig), err)
+		}
+	}
+	return &settings, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/measure"
 	"github.com/tangram-dev/tangram/internal/dialect"
+	"github.com/tangram-dev/tangram/internal/kube/recovery"
 	"github.com/tangram-dev/tangram/internal/metrictable"
 )
 
@@ -25,7 +26,9 @@ var PodsFinished = metrictable.Metric{
 
 // Table is the metrics of gpu-controller.
 func Table() metrictable.Table {
-	return metrictable.Table{Program: component, Where: "the address of `--listen`, path `/metrics`; a token must allow `get` on that path", Metrics: []metrictable.Metric{PodsFinished}}
+	t := recovery.Table()
+	t.Metrics = append(t.Metrics, PodsFinished)
+	return t
 }
 
 // finished counts them. Values of queue are names of Queues that exist, at most

@@ -11,12 +11,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/tools/leaderelection"
@@ -25,6 +25,8 @@ import (
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 	bus "volcano.sh/apis/pkg/apis/bus/v1alpha1"
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"github.com/tangram-dev/tangram/internal/kube/recovery"
 )
 
 // component is the controller's name in leases and events.
@@ -47,8 +49,9 @@ type Controller struct {
 	// Ready is called with false while the controller starts up, and with true when it
 	// works, or when another replica leads.
 	Ready func(bool)
-	// Register, when not nil, is given what counts; it is called once.
-	Register func(...prometheus.Collector)
+	// Recovery is how sick nodes and devices are reacted to; nil for not at all.
+	Recovery *recovery.Settings
+	Metrics  *recovery.Metrics
 }
 
 // Run works until the context ends or the lease is lost.
@@ -136,12 +139,12 @@ func (c *Controller) work(ctx context.Context, clients *clients, scheme *runtime
 	if err != nil {
 		return err
 	}
-	if c.Register != nil {
-		finished, err := newFinished(sources)
-		if err != nil {
-			return err
-		}
-		c.Register(finished)
+	finished, err := newFinished(sources)
+	if err != nil {
+		return err
+	}
+	if err := c.Metrics.Registry().Register(finished); err != nil {
+		return err
 	}
 	if !sources.start(ctx) {
 		return ignoreEnd(ctx, errors.New("informer caches did not sync"))
@@ -153,6 +156,22 @@ func (c *Controller) work(ctx context.Context, clients *clients, scheme *runtime
 	wg.Go(func() { jobs.run(ctx, jobWorkers) })
 	wg.Go(func() { groups.run(ctx, groupWorkers) })
 	wg.Go(func() { queues.run(ctx, queueWorkers) })
+	if c.Recovery != nil {
+		objects, err := dynamic.NewForConfig(c.Config)
+		if err != nil {
+			return err
+		}
+		healing := recovery.Recovery{
+			Settings: *c.Recovery, Metrics: c.Metrics, Client: clients.kube, Objects: objects, Events: recorder,
+			Sources: recovery.Sources{
+				Nodes: sources.nodes.GetStore(), Pods: sources.pods.GetStore(), GPUNodes: sources.gpuNodes.GetStore(), PodGroups: sources.podGroups.GetStore(),
+				Synced: sources.gpuNodes.HasSynced,
+			},
+		}
+		wg.Go(func() { healing.Run(ctx) })
+	}
+	c.Metrics.Leads(true)
+	defer c.Metrics.Leads(false)
 	wg.Wait()
 	return nil
 }
