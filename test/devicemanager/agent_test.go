@@ -79,18 +79,23 @@ type agent struct {
 	stop      func()
 }
 
+// fakePods say, as the fake clientset does, that they cannot list by watching.
+type fakePods struct{ records.PodReader }
+
+func (fakePods) IsWatchListSemanticsUnSupported() bool { return true }
+
 // counts are over all lives.
 type counts struct{ allocated, refused, problems atomic.Int64 }
 
 func startAgent(t *testing.T, c *cluster, k *kubelet, s *specs, n *counts) *agent {
 	ctx, cancel := context.WithCancel(t.Context())
 	inv := inventory()
-	pods := records.NewPods(c.client, node)
+	pods := records.NewPods(fakePods{c.client.CoreV1().Pods("")}, node)
 	reader := records.NewKubelet(k.socket())
 	a := &agent{}
 	a.book = records.NewBook(records.Options{Node: node, Pods: pods.On(node), Kubelet: reader, Inventory: func() *device.Inventory { return inv }})
 	a.corrector = records.NewCorrector(records.CorrectorOptions{
-		Book: a.book, Client: c.client, Every: 300 * time.Millisecond, Soon: 10 * time.Millisecond,
+		Book: a.book, Pods: func(ns string) records.PodWriter { return c.client.CoreV1().Pods(ns) }, Every: 300 * time.Millisecond, Soon: 10 * time.Millisecond,
 		Problem: func(records.Problem) { n.problems.Add(1) },
 	})
 	again := make(chan struct{}, 1)

@@ -19,6 +19,7 @@ import (
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 	"github.com/tangram-dev/tangram/config"
 	"github.com/tangram-dev/tangram/internal/agent/device"
+	"github.com/tangram-dev/tangram/internal/agent/kubeapi"
 	"github.com/tangram-dev/tangram/internal/agent/publish"
 	"github.com/tangram-dev/tangram/internal/local"
 )
@@ -27,11 +28,12 @@ import (
 func (w *world) publisher(node string, mode v1alpha1.AgentMode) (p *publish.Publisher, stop func()) {
 	w.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	recorder, err := publish.NewRecorder(ctx, w.client)
+	client, err := kubeapi.New(w.RESTConfig())
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	p = publish.New(publish.Options{Node: node, API: publish.NewAPI(w.client, w.dynamic), Events: recorder, Version: "test", Mode: mode})
+	recorder := client.NewRecorder(ctx, publish.Manager)
+	p = publish.New(publish.Options{Node: node, API: publish.NewAPI(client.Nodes(), w.dynamic), Events: recorder, Version: "test", Mode: mode})
 	done := make(chan struct{})
 	go func() { p.Run(ctx); close(done) }()
 	stop = func() { cancel(); <-done }
