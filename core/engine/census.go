@@ -131,7 +131,7 @@ func (e *Engine) countDevices(of func(model.NodeID) Condition, idle *measure.Idl
 			case d.Cordoned || condition == NodeCordoned:
 				unheld = CordonedDevice
 			}
-			if held == Allocated && v.Held.Has(slot) && idle.Held(id, slot, v.HeldSince(slot)*1000, v.Telemetry(slot).Utilization, now/1_000_000) {
+			if busy := v.Telemetry(slot).Utilization; held == Allocated && busy.Known && v.Held.Has(slot) && idle.Held(id, slot, v.HeldSince(slot)*1000, busy, now/1_000_000) {
 				held = IdleAllocated
 			}
 			last.Milli[held] += model.FullMilli - left
