@@ -188,6 +188,10 @@ func (e *Engine) State() metrics.State {
 	}
 	e.mu.Lock()
 	began := time.Now()
+	if e.fleetChanged && !e.observed.leads { // a leader does so in its steps
+		e.fleetChanged = false
+		e.core.CountFleet()
+	}
 	s := metrics.State{At: now, Census: e.core.Count(e.condition, e.observed.idle, now.UnixNano())}
 	if o := &e.observed; o.leads {
 		s.Usage, s.Folded, s.Prices = o.meter.Read(now.UnixMilli()), o.meter.Folded(), *o.meter.Prices()

@@ -69,8 +69,12 @@ func TestHours(t *testing.T) {
 func TestFollowerCountsNothing(t *testing.T) {
 	s := newSetup(t, 1)
 	s.Sync()
-	if u := s.State().Usage; u != nil {
-		t.Errorf("usage %v", u)
+	state := s.State()
+	if state.Usage != nil {
+		t.Errorf("usage %v", state.Usage)
+	}
+	if q := state.Census.Queues; len(q) == 0 || q[0].Share != 8000 {
+		t.Errorf("queues %+v, want all 8 GPUs at the root", q)
 	}
 }
 
