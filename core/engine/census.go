@@ -87,13 +87,21 @@ const (
 	NodeLost
 )
 
-// Count takes a census. of tells about nodes, idle is told of held devices. Cost: devices,
-// gangs and queues; at 1,000 nodes of 8 devices, 7,000 running and 5,000 waiting gangs about 4 ms.
+// Count takes a census: CountWork and CountDevices together. of tells about nodes, idle is
+// told of held devices.
 func (e *Engine) Count(of func(model.NodeID) Condition, idle *measure.Idle, now int64) Census {
+	c := e.CountWork(of)
+	c.Fleet = e.CountDevices(of, idle, now)
+	return c
+}
+
+// CountWork is all of a census but the devices. Cost: gangs and queues, and a copy of the
+// nodes' shapes; at 1,000 nodes, 7,000 running and 5,000 waiting gangs about 2.5 ms.
+func (e *Engine) CountWork(of func(model.NodeID) Condition) Census {
 	waiting := map[Shape]*model.Request{}
 	return Census{
-		Fleet: e.countDevices(of, idle, now), Pending: e.countPending(waiting),
-		Classes: e.wanted(waiting), Shapes: e.planner.Shapes(func(id model.NodeID) bool { return of(id) == Open }),
+		Pending: e.countPending(waiting), Classes: e.wanted(waiting),
+		Shapes: e.planner.Shapes(func(id model.NodeID) bool { return of(id) == Open }),
 		Queues: e.tree.Holdings(isGPU), Quotas: e.tree.QuotaUses(isGPU), Reservations: len(e.reserved),
 	}
 }
@@ -101,8 +109,8 @@ func (e *Engine) Count(of func(model.NodeID) Condition, idle *measure.Idle, now 
 // isGPU says whether a resource is devices of a vendor.
 func isGPU(r arbiter.Resource) bool { return strings.HasPrefix(string(r), gpuPrefix) }
 
-// countDevices adds up the fleet.
-func (e *Engine) countDevices(of func(model.NodeID) Condition, idle *measure.Idle, now int64) []Fleet {
+// CountDevices adds up the fleet, by vendor and model. Cost: devices; about 1 ms for 8,000.
+func (e *Engine) CountDevices(of func(model.NodeID) Condition, idle *measure.Idle, now int64) []Fleet {
 	type key struct {
 		vendor model.Vendor
 		model  model.GPUModel
@@ -131,7 +139,7 @@ func (e *Engine) countDevices(of func(model.NodeID) Condition, idle *measure.Idl
 			case d.Cordoned || condition == NodeCordoned:
 				unheld = CordonedDevice
 			}
-			if held == Allocated && v.Held.Has(slot) && idle.Held(id, slot, v.HeldSince(slot)*1000, v.Telemetry(slot).Utilization, now/1_000_000) {
+			if busy := v.Telemetry(slot).Utilization; held == Allocated && busy.Known && v.Held.Has(slot) && idle.Held(id, slot, v.HeldSince(slot)*1000, busy, now/1_000_000) {
 				held = IdleAllocated
 			}
 			last.Milli[held] += model.FullMilli - left

@@ -56,7 +56,8 @@ func TestMetrics(t *testing.T) {
 	t.Parallel()
 	prices := filepath.Join(t.TempDir(), "prices.yaml")
 	must(t, os.WriteFile(prices, []byte("currency: CNY\nperGPUHour: {A100: 65}\n"), 0o600))
-	w := newWorld(t, nodes, configuration(fmt.Sprintf(`{priceTable: %q, targets: {allocation: {target: 20s, alert: 40s}, inferenceLatency: {target: 100ms, alert: 150ms, metric: serving_seconds}}}`, prices)), queues)
+	settings := configuration(fmt.Sprintf(`{priceTable: %q, targets: {allocation: {target: 20s, alert: 40s}, inferenceLatency: {target: 100ms, alert: 150ms, metric: serving_seconds}}}`, prices))
+	w := newWorld(t, nodes, settings, queues)
 
 	// Who may read them.
 	reader, stranger := w.token("prometheus", true), w.token("stranger", false)
@@ -158,6 +159,20 @@ func TestMetrics(t *testing.T) {
 	if n := got[`tangram_engine_lock_seconds_count{for="metrics"}`]; n < 1 {
 		t.Errorf("%g scrapes counted", n)
 	}
+
+	// A replica that follows shows the same fleet, and counts nothing: sums are right.
+	leader := w.url
+	w.url, _ = w.scheduler("gpu-scheduler-2", settings)
+	follower := w.expect(reader, samples{
+		`tangram_leader`: 0, `tangram_scheduler_available_ratio`: 1, `tangram_gpus{model="a100-80gb-sxm4",state="allocated",vendor="nvidia"}`: 8,
+		`tangram_queue_gpus{kind="used",queue="prod"}`: 4,
+	})
+	for _, name := range []string{"tangram_gpu_hours_total", "tangram_cost_total", "tangram_preemptions_total", "tangram_scheduling_attempts_total"} {
+		if s := follower.of(name); s != "" {
+			t.Errorf("a follower counts: %s", s)
+		}
+	}
+	w.url = leader
 
 	// Series of a queue end with it.
 	client, err := dynamic.NewForConfig(w.RESTConfig())

@@ -79,7 +79,10 @@ func newWorld(t *testing.T, nodes, configuration string, manifests ...string) *w
 	f, err := fleet.Parse("fleet.yaml", []byte(nodes))
 	must(t, err)
 	must(t, cluster.CreateFleet(ctx, f))
-	w.scheduler(configuration)
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(w.RESTConfig().CAData)
+	w.http = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
+	w.url, w.pid = w.scheduler("gpu-scheduler", configuration)
 	return w
 }
 
@@ -99,9 +102,9 @@ func must(t *testing.T, err error) {
 
 // scheduler starts gpu-scheduler as the manifests do: with leader election, and asking the
 // API server who may read its metrics.
-func (w *world) scheduler(configuration string) {
+func (w *world) scheduler(name, configuration string) (url string, pid int) {
 	w.t.Helper()
-	file := filepath.Join(w.Dir(), "scheduler.yaml")
+	file := filepath.Join(w.Dir(), name+".yaml")
 	must(w.t, os.WriteFile(file, []byte(configuration), 0o600))
 	kubeconfig, err := w.KubeconfigFor("system:tangram:gpu-scheduler")
 	must(w.t, err)
@@ -112,14 +115,10 @@ func (w *world) scheduler(configuration string) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	p, err := w.Run(ctx, local.Program{
-		Name: "gpu-scheduler", Path: filepath.Join(w.bin, "gpu-scheduler"), Args: append(w.ServeArgs(port, kubeconfig), "--config="+file), Ready: ready,
+		Name: name, Path: filepath.Join(w.bin, "gpu-scheduler"), Args: append(w.ServeArgs(port, kubeconfig), "--config="+file), Ready: ready,
 	})
 	must(w.t, err)
-	w.pid = p.Pid()
-	w.url = fmt.Sprintf("https://127.0.0.1:%d/metrics", port)
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(w.RESTConfig().CAData)
-	w.http = &http.Client{Timeout: 30 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
+	return fmt.Sprintf("https://127.0.0.1:%d/metrics", port), p.Pid()
 }
 
 // token makes a ServiceAccount, with or without the right to read metrics, and returns

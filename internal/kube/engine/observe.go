@@ -177,8 +177,9 @@ type shown struct {
 	metrics.State
 }
 
-// State returns what gauges show. It holds the engine's lock for a census and no longer:
-// what can be computed later is not computed under it.
+// State returns what gauges show. It holds the engine's lock for parts of a census, one
+// after the other, so that decisions wait for one part at most; what can be computed later
+// is not computed under it.
 func (e *Engine) State() metrics.State {
 	e.shown.mu.Lock()
 	defer e.shown.mu.Unlock()
@@ -186,17 +187,33 @@ func (e *Engine) State() metrics.State {
 	if age := now.Sub(e.shown.At); age >= 0 && age < stateEvery {
 		return e.shown.State
 	}
+	s := metrics.State{At: now}
+	e.look(func() {
+		if e.fleetChanged && !e.observed.leads { // a leader does so in its steps
+			e.fleetChanged = false
+			e.core.CountFleet()
+		}
+	})
+	e.look(func() { s.Census = e.core.CountWork(e.condition) })
+	e.look(func() { s.Census.Fleet = e.core.CountDevices(e.condition, e.observed.idle, now.UnixNano()) })
+	e.look(func() {
+		if o := &e.observed; o.leads {
+			s.Usage, s.Folded, s.Prices = o.meter.Read(now.UnixMilli()), o.meter.Folded(), *o.meter.Prices()
+		}
+	})
+	e.shown.State = s
+	return s
+}
+
+// look reads under the lock. Events that have come are not applied: that is the next
+// question's business.
+func (e *Engine) look(f func()) {
 	e.mu.Lock()
 	began := time.Now()
-	s := metrics.State{At: now, Census: e.core.Count(e.condition, e.observed.idle, now.UnixNano())}
-	if o := &e.observed; o.leads {
-		s.Usage, s.Folded, s.Prices = o.meter.Read(now.UnixMilli()), o.meter.Folded(), *o.meter.Prices()
-	}
+	f()
 	held := time.Since(began)
 	e.mu.Unlock()
 	metrics.LockHeld("metrics", held)
-	e.shown.State = s
-	return s
 }
 
 // condition is what a node's object says about it.

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -68,8 +69,12 @@ func TestHours(t *testing.T) {
 func TestFollowerCountsNothing(t *testing.T) {
 	s := newSetup(t, 1)
 	s.Sync()
-	if u := s.State().Usage; u != nil {
-		t.Errorf("usage %v", u)
+	state := s.State()
+	if state.Usage != nil {
+		t.Errorf("usage %v", state.Usage)
+	}
+	if q := state.Census.Queues; len(q) == 0 || q[0].Share != 8000 {
+		t.Errorf("queues %+v, want all 8 GPUs at the root", q)
 	}
 }
 
@@ -138,4 +143,38 @@ func TestReasonsOnce(t *testing.T) {
 			t.Errorf("%s: %g pods counted, want %g", c.reason, got, c.want)
 		}
 	}
+}
+
+// A scrape may come at any time: for the race detector.
+func TestStateConcurrently(t *testing.T) {
+	s := newSetup(t, 2)
+	s.clock = time.Now
+	done := make(chan struct{})
+	var scrapes sync.WaitGroup
+	for range 2 {
+		scrapes.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+					s.state.mu.Lock()
+					s.state.At = time.Time{} // each counts anew
+					s.state.mu.Unlock()
+					s.State()
+				}
+			}
+		})
+	}
+	for range 20 {
+		pods := s.runs("gang", 2, 3)
+		s.SetIdle(5, time.Minute)
+		s.SetPrices(measure.Prices{})
+		for _, p := range pods {
+			s.deletePod(p.Name)
+		}
+		s.Step()
+	}
+	close(done)
+	scrapes.Wait()
 }
