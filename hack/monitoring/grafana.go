@@ -56,8 +56,6 @@ func graph(title, unit, description string, queries ...query) panel {
 
 func (p panel) stacked() panel { p.stack = true; return p }
 
-func (p panel) wide(n int) panel { p.width = n; return p }
-
 // from colours values of warn and more yellow, of alarm and more red.
 func (p panel) from(warn, alarm float64) panel { p.warn, p.alarm = warn, alarm; return p }
 
