@@ -138,4 +138,3 @@ func TestAuditLog(t *testing.T) {
 		}
 	})
 }
-

@@ -280,4 +280,3 @@ func fields(typ reflect.Type, prefix string) (out []string) {
 	}
 	return out
 }
-
