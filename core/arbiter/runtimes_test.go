@@ -13,7 +13,9 @@ import (
 // be learned from there.
 func TestRuntimesRestored(t *testing.T) {
 	var r, again arbiter.Runtimes
-	key := func(i int) arbiter.RuntimeKey { return arbiter.RuntimeKey{Owner: fmt.Sprint("ns", i%3, "/u"), Shape: fmt.Sprint(i % 7)} }
+	key := func(i int) arbiter.RuntimeKey {
+		return arbiter.RuntimeKey{Owner: fmt.Sprint("ns", i%3, "/u"), Shape: fmt.Sprint(i % 7)}
+	}
 	for i := range 100 {
 		r.Observe(key(i), time.Duration(i*i)*time.Second)
 	}
