@@ -7,6 +7,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -95,14 +96,15 @@ type SavedRuntime struct {
 	Runs int64
 }
 
-// Save returns what was learned, of every owner the keys seen last first, and owners in
-// turn: whoever cuts the list off leaves no owner out because another has many keys. Cost:
-// n log n of the keys.
+// Save returns what was learned, of every namespace the keys seen last first, and namespaces
+// in turn: whoever cuts the list off leaves no namespace out because another has many keys.
+// An owner's namespace is what is before its first slash; the rest of an owner's name its
+// users choose. Cost: n log n of the keys.
 func (r *Runtimes) Save() []SavedRuntime {
 	type row struct {
 		SavedRuntime
 		seen int64
-		rank int // among the owner's
+		rank int // among the namespace's
 	}
 	var rows []row
 	for k := range r.keys() {
@@ -114,8 +116,9 @@ func (r *Runtimes) Save() []SavedRuntime {
 	})
 	ranks := map[string]int{}
 	for i := range rows {
-		rows[i].rank = ranks[rows[i].Key.Owner]
-		ranks[rows[i].Key.Owner]++
+		namespace, _, _ := strings.Cut(rows[i].Key.Owner, "/")
+		rows[i].rank = ranks[namespace]
+		ranks[namespace]++
 	}
 	slices.SortStableFunc(rows, func(a, b row) int { return cmp.Compare(a.rank, b.rank) })
 	out := make([]SavedRuntime, len(rows))
