@@ -55,7 +55,11 @@ var shared struct {
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if w := shared.world; w != nil {
-		if err := w.Stop(); err != nil {
+		err := w.Stop()
+		if err == nil && code == 0 { // logs of a failure are kept
+			err = os.RemoveAll(w.Dir())
+		}
+		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			code = 1
 		}
