@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 )
 
 // limit is how many of n may be isolated at once.
@@ -13,6 +14,21 @@ func limit(n, percent int) int { return max(1, n*percent/100) }
 // sick, confirmed or not, must be within the limit. If it is not, nothing new is isolated
 // at all: taking the first few of a false alarm would be as wrong as taking all.
 func room(isolated, suspects, most int) bool { return isolated+suspects <= most }
+
+// rising: others fell under suspicion since this one did, so there may be more to come. It
+// waits for one look more than it would, to see whether they are too many.
+func (s *step) rising(t *target, suspects []*target) bool {
+	return t.looks <= s.c.Confirmations && slices.ContainsFunc(suspects, func(o *target) bool { return o.looks < s.c.Confirmations })
+}
+
+// doubtful: what was isolated a short time before so many others fell under suspicion was
+// the beginning of that, and nobody is evicted for it.
+func (s *step) doubtful(held bool, mark *Mark, interval time.Duration) bool {
+	return held && s.now.Sub(mark.Detected) < doubtfulFor*interval
+}
+
+// doubtfulFor is in looks.
+const doubtfulFor = 5
 
 // noticesPerHold bounds how many nodes are told that they were held back; the text says
 // how many there are.

@@ -70,7 +70,7 @@ func (s *step) affectedByNode(n *Node, add func(*Pod, Cause, string)) {
 			}
 		}
 		return
-	case s.c.Evict == EvictNever || n.Mark.Cause != NodeNotReady && n.Mark.Cause != DriverNotReady:
+	case s.doubtful(s.heldNodes, n.Mark, s.c.NodeInterval), s.c.Evict == EvictNever || n.Mark.Cause != NodeNotReady && n.Mark.Cause != DriverNotReady:
 		return // an agent that is silent hurts nobody who runs
 	}
 	cause, _, _ := s.fault(n)
@@ -91,7 +91,7 @@ func (s *step) affectedByNode(n *Node, add func(*Pod, Cause, string)) {
 // affectedByDevice are the pods that hold a device which is isolated for a fault that is
 // still there, and bad enough.
 func (s *step) affectedByDevice(n *Node, d *Device, add func(*Pod, Cause, string)) {
-	if !d.isolated() || d.Mark == nil || s.c.Evict == EvictNever {
+	if !d.isolated() || d.Mark == nil || s.c.Evict == EvictNever || s.doubtful(s.heldDevices, d.Mark, s.c.DeviceInterval) {
 		return
 	}
 	cause, why, _ := s.faultOf(n, d)

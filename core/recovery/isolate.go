@@ -41,6 +41,7 @@ func (s *step) isolateNodes() {
 	}
 	most := limit(len(s.fleet.Nodes), s.c.MaxNodesPercent)
 	if !room(isolated, len(suspects), most) {
+		s.heldNodes = true
 		if len(ready) > 0 {
 			s.hold("nodes", suspects, names, isolated, most)
 		}
@@ -48,6 +49,9 @@ func (s *step) isolateNodes() {
 	}
 	for _, n := range ready {
 		t := s.nodes[n.Name]
+		if s.rising(t, suspects) {
+			continue
+		}
 		a := Action{Do: IsolateNode, Node: n.Name, Cause: t.cause, Why: t.why, Mark: &Mark{Cause: t.cause, Why: t.why, Began: t.began, Detected: s.now}}
 		if s.do(a) {
 			t.pending, t.told = s.now, false
@@ -141,6 +145,7 @@ func (s *step) isolateDevices() {
 	}
 	most := limit(total, s.c.MaxDevicesPercent)
 	if !room(isolated, len(suspects), most) {
+		s.heldDevices = true
 		if len(ready) > 0 {
 			s.hold("GPUs", suspects, names, isolated, most)
 		}
@@ -148,6 +153,9 @@ func (s *step) isolateDevices() {
 	}
 	for _, f := range ready {
 		t := s.device(f.n, f.d)
+		if s.rising(t, suspects) {
+			continue
+		}
 		a := Action{Do: IsolateDevice, Node: f.n.Name, Device: f.d.ID, Cause: t.cause, Why: t.why, Mark: &Mark{Cause: t.cause, Why: t.why, Began: t.began, Detected: s.now}}
 		if s.do(a) {
 			t.pending, t.told = s.now, false

@@ -73,6 +73,8 @@ type step struct {
 	now   time.Time
 	fleet *Fleet
 	plan  *Plan
+	// heldNodes, heldDevices: too many look sick.
+	heldNodes, heldDevices bool
 	// pods are those that are not leaving, by node and by gang.
 	onNode, inGang map[string][]*Pod
 }
@@ -139,7 +141,11 @@ func (s *step) do(a Action) bool {
 }
 
 // settle forgets the back-off of an action that has had its effect.
-func (m *Machine) settle(a Action) { delete(m.asked, a.key()) }
+func (m *Machine) settle(a Action) {
+	if len(m.asked) > 0 { // it is called for every device, and mostly there is nothing
+		delete(m.asked, a.key())
+	}
+}
 
 // Failed says that an action was refused or failed: it is not pending, and its back-off
 // goes on.

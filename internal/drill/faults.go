@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -33,6 +34,7 @@ func faults() []fault {
 		{"device-xid", "XID 79 on a GPU: it fell off the bus", true, func(x *exercise) error { return x.device("xid=79,gone") }},
 		{"device-hot", "a GPU at 95 degrees", true, func(x *exercise) error { return x.device("hot=95") }},
 		{"device-gone", "the driver no longer finds a GPU", true, func(x *exercise) error { return x.device("gone") }},
+		{"device-reset", "a GPU that needs a reset, which the agent does once it is empty", true, (*exercise).deviceReset},
 		{"node-lost", "a node whose kubelet is silent", true, (*exercise).nodeLost},
 		{"agent-dead", "an agent that is killed and stays dead", true, (*exercise).agentDead},
 		{"scheduler-killed", "the leading scheduler is killed", false, (*exercise).schedulerKilled},
@@ -86,6 +88,36 @@ func (x *exercise) await(what string, holds func() (bool, error)) (float64, erro
 // device breaks the GPU of one pod of the service: the GPU is to be isolated, that pod
 // replaced and no other touched, and the GPU back after its repair.
 func (x *exercise) device(what string) error {
+	if err := x.deviceBreaks(what); err != nil {
+		return err
+	}
+	x.began = time.Now()
+	if err := x.w.Break(x.ctx, x.node, ""); err != nil {
+		return err
+	}
+	return x.deviceReturns()
+}
+
+// deviceReset is the same without a repair: evictions empty the GPU, and the agent resets
+// it.
+func (x *exercise) deviceReset() error {
+	if err := x.deviceBreaks("recovery=GPU_RESET"); err != nil {
+		return err
+	}
+	x.began = time.Now()
+	return errors.Join(x.deviceReturns(), x.w.Break(x.ctx, x.node, ""))
+}
+
+func (x *exercise) deviceReturns() (err error) {
+	x.result.Returned, err = x.await("return of the GPU", func() (bool, error) {
+		gn, err := x.w.GPUNode(x.ctx, x.node)
+		return err == nil && len(Isolated(gn)) == 0, err
+	})
+	return err
+}
+
+// deviceBreaks ends when the service is whole again.
+func (x *exercise) deviceBreaks(what string) error {
 	index := DevicesOf(x.pod)[0]
 	others, err := x.w.service(x.ctx)
 	if err != nil {
@@ -120,15 +152,7 @@ func (x *exercise) device(what string) error {
 			return fmt.Errorf("a pod on another GPU of %s was moved too", x.node)
 		}
 	}
-	x.began = time.Now()
-	if err := x.w.Break(x.ctx, x.node, ""); err != nil {
-		return err
-	}
-	x.result.Returned, err = x.await("return of the GPU", func() (bool, error) {
-		yes, err := isolated()
-		return !yes, err
-	})
-	return err
+	return nil
 }
 
 // whole: all pods of the service run, and each is fine.
@@ -303,6 +327,17 @@ func (x *exercise) apiServerRestarted() (err error) {
 	return err
 }
 
+// breakAll sets the faults of all nodes at once.
+func (x *exercise) breakAll(nodes []v1.Node, faults string) error {
+	errs := make([]error, len(nodes))
+	var all sync.WaitGroup
+	for i, n := range nodes {
+		all.Go(func() { errs[i] = x.w.Break(x.ctx, n.Name, faults) })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
 // falseAlarm: nothing is to be isolated and no pod evicted, and both are to be said.
 func (x *exercise) falseAlarm() (err error) {
 	before, err := x.w.service(x.ctx)
@@ -314,10 +349,8 @@ func (x *exercise) falseAlarm() (err error) {
 		return err
 	}
 	x.began = time.Now()
-	for _, n := range nodes.Items {
-		if err := x.w.Break(x.ctx, n.Name, "device=all,gone"); err != nil {
-			return err
-		}
+	if err := x.breakAll(nodes.Items, "device=all,gone"); err != nil {
+		return err
 	}
 	if x.result.Detected, err = x.await("an event that says that nothing is done", func() (bool, error) {
 		list, err := x.w.Client.EventsV1().Events("").List(x.ctx, metav1.ListOptions{})
@@ -360,10 +393,8 @@ func (x *exercise) falseAlarm() (err error) {
 		return errors.New(x.result.Note)
 	}
 	x.began = time.Now()
-	for _, n := range nodes.Items {
-		if err := x.w.Break(x.ctx, n.Name, ""); err != nil {
-			return err
-		}
+	if err := x.breakAll(nodes.Items, ""); err != nil {
+		return err
 	}
 	x.result.Restored, err = x.await("all GPUs healthy", func() (bool, error) {
 		for _, n := range nodes.Items {

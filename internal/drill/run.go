@@ -46,7 +46,7 @@ func (o *Options) Validate() error {
 
 const namespace = "default"
 
-// pods is how many pods the service has: as many as fill six nodes.
+// pods is how many pods the service has: as many as fill six nodes, one for each fault of a GPU or node and one to spare.
 func (o *Options) pods() int { return 48 }
 
 // watchAlarm is how long a false alarm is watched.
@@ -65,7 +65,7 @@ evict: {from: Degraded}
 agent: {silentFor: 2m}
 `
 	fast = `
-intervals: {node: 1s, device: 1s, scheduler: 5s}
+intervals: {node: 1s, device: 2s, scheduler: 5s}
 evict: {from: Degraded}
 agent: {silentFor: 8s}
 recoverAfter: 1s
@@ -75,10 +75,10 @@ backoff: {first: 1s, most: 30s}
 
 func (o *Options) setup() Setup {
 	s := Setup{Dir: o.Dir, Bin: o.Bin, Nodes: o.Nodes, Recovery: documented, Lease: 15 * time.Second, Say: o.Say,
-		Agent: []string{"--heartbeat-interval=30s", "--hot-for=1m", "--simulated-speed=20", "--quiet-percent=1"}}
+		Agent: []string{"--heartbeat-interval=30s", "--hot-for=1m", "--simulated-speed=20", "--quiet-percent=1", "--reset"}}
 	if o.Fast {
 		s.Recovery, s.Lease = fast, 4*time.Second
-		s.Agent = []string{"--heartbeat-interval=2s", "--publish-interval=1s", "--sample-interval=1s", "--hot-for=2s", "--simulated-speed=100", "--quiet-percent=0"}
+		s.Agent = []string{"--heartbeat-interval=2s", "--publish-interval=1s", "--sample-interval=1s", "--hot-for=2s", "--simulated-speed=100", "--quiet-percent=0", "--reset"}
 	}
 	return s
 }
@@ -215,7 +215,7 @@ func (w *World) places(ctx context.Context) ([]v1.Pod, error) {
 			out = append(out, p)
 		}
 	}
-	if len(out) < 4 {
+	if len(out) < 5 {
 		return nil, fmt.Errorf("the service is on %d nodes, too few", len(out))
 	}
 	return out, nil

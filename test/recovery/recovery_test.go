@@ -3,10 +3,12 @@ package recovery
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -399,8 +401,14 @@ func falseAlarm(t *testing.T, w *world) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, n := range nodes.Items {
-		w.breaks(t, n.Name, "device=all,gone")
+	errs := make([]error, len(nodes.Items))
+	var all sync.WaitGroup
+	for i, n := range nodes.Items {
+		all.Go(func() { errs[i] = w.Break(t.Context(), n.Name, "device=all,gone") })
+	}
+	all.Wait()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
 	}
 	if note := w.event(t, "Lease", "gpu-controller", "IsolationHeldBack"); !strings.Contains(note, "GPUs look sick") {
 		t.Errorf("event %q", note)

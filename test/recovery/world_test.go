@@ -31,7 +31,7 @@ const patience = 45 * time.Second
 // settings of gpu-controller: intervals of a second, and everything that is off by
 // default. verify.image lets a test pod run before a device is put back.
 const settings = `
-intervals: {node: 1s, device: 1s, scheduler: 2s}
+intervals: {node: 1s, device: 2s, scheduler: 2s}
 evict: {from: Failed, overMemory: true}
 recoverAfter: 1s
 backoff: {first: 1s, most: 4s}

@@ -147,7 +147,11 @@ func (r *Recovery) node(n *v1.Node, gn *v1alpha1.GPUNode, agent string, tests ma
 		return out
 	}
 	out.Agent = recovery.Agent{Pod: agent}
-	if gn.Spec.Agent != nil && gn.Status.MeasuredAt != nil {
+	switch {
+	case gn.Spec.Agent == nil || len(gn.Spec.Devices) == 0: // nothing is measured
+	case gn.Status.MeasuredAt == nil:
+		out.Agent.Heartbeat = "never" // it may have died before it could
+	default:
 		out.Agent.Heartbeat = gn.Status.MeasuredAt.UTC().String()
 	}
 	for _, c := range gn.Status.Conditions {
