@@ -4,6 +4,7 @@
 #   hack/build.sh controlplane   what the local cluster runs on, and kubectl
 #   hack/build.sh node           kubelet and containerd, for the tests of the agent
 #   hack/build.sh tools          what `make lint` and `make generate` need
+#   hack/build.sh helm           helm, for the tests of the chart and for releases
 #   hack/build.sh tangram        our own programs
 #
 # All but the last are built when missing or when their stamp changed: the hash of
@@ -60,9 +61,9 @@ node)
 		exit
 	fi
 	;;
-controlplane | tools) ;;
+controlplane | tools | helm) ;;
 *)
-	echo "usage: hack/build.sh controlplane | node | tools | tangram" >&2
+	echo "usage: hack/build.sh controlplane | node | tools | helm | tangram" >&2
 	exit 2
 	;;
 esac
@@ -70,11 +71,12 @@ esac
 # One line per program: group, name, module, package, linker flags. The largest
 # comes first, since it compiles most of what the others share.
 programs() {
-	local kube kubelet kwok containerd
+	local kube kubelet kwok containerd helm
 	kube=$(kube_flags hack/controlplane "")
 	kubelet=$(kube_flags hack/kubelet "")
 	containerd="-X github.com/containerd/containerd/v2/version.Version=$(version hack/containerd github.com/containerd/containerd/v2)"
 	kwok=$(version hack/kwok sigs.k8s.io/kwok)
+	helm=$(version hack/helm helm.sh/helm/v3)
 	cat <<-END
 		controlplane|kube-apiserver|hack/controlplane|k8s.io/kubernetes/cmd/kube-apiserver|$kube
 		controlplane|kube-controller-manager|hack/controlplane|k8s.io/kubernetes/cmd/kube-controller-manager|$kube
@@ -88,6 +90,7 @@ programs() {
 		node|ctr|hack/containerd|github.com/containerd/containerd/v2/cmd/ctr|$containerd
 		tools|staticcheck|hack/tools|honnef.co/go/tools/cmd/staticcheck|
 		tools|controller-gen|hack/tools|sigs.k8s.io/controller-tools/cmd/controller-gen|
+		helm|helm|hack/helm|helm.sh/helm/v3/cmd/helm|-X helm.sh/helm/v3/internal/version.version=$helm
 	END
 }
 

@@ -29,7 +29,7 @@ if [[ -n $foreign ]]; then
 fi
 
 step go mod tidy
-for mod in . hack/tools hack/controlplane hack/kwok hack/kubelet hack/containerd; do
+for mod in . hack/tools hack/controlplane hack/kwok hack/kubelet hack/containerd hack/helm; do
 	go -C "$mod" mod tidy -diff || {
 		echo "$mod/go.mod is not tidy: run go mod tidy there" >&2
 		exit 1
