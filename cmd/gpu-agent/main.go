@@ -8,11 +8,8 @@ import (
 	"github.com/tangram-dev/tangram/internal/agent"
 )
 
-// version is set by the linker (hack/build.sh).
-var version = "unknown"
-
 func main() {
-	if agent.NewCommand(version).Execute() != nil {
+	if agent.NewCommand().Execute() != nil {
 		os.Exit(1)
 	}
 }

@@ -25,7 +25,7 @@ func Table() []Row {
 	std := set(nil, "std")
 	kube := set(std, "k8s.io/...", "sigs.k8s.io/...")
 	translator := set(kube, "./core/...", "./api/...", "./internal/dialect")
-	scheduling := set(translator, "./internal/kube/watch", "./internal/kube/workload", "./internal/kube/report", "./internal/kube/engine", "./internal/kube/binding")
+	scheduling := set(translator, "./internal/kube/watch", "./internal/kube/workload", "./internal/kube/report", "./internal/kube/engine", "./internal/kube/binding", "./internal/version")
 	controller := set(translator, "./internal/kube/controller/...")
 	client := set(kube, "./api/...", "./config", "go.yaml.in/yaml/...", "github.com/spf13/cobra")
 	whole := set(kube, "k8s.io/kubernetes/...", "./api/...", "./config", "./examples", "./core/...", "./internal/...", "github.com/spf13/...")
@@ -98,7 +98,7 @@ func Table() []Row {
 			Why: "implements the scheduler framework and extends its command, which live in k8s.io/kubernetes"},
 		{Folder: "internal/kube/extender", May: set(scheduling, "github.com/spf13/cobra"), Tests: coreTests,
 			Why: "serves the extender protocol and is a command of its own"},
-		{Folder: "internal/kube/controller/...", May: set(controller, "./internal/endpoint", "volcano.sh/apis/...", "github.com/spf13/cobra"), Tests: coreTests,
+		{Folder: "internal/kube/controller/...", May: set(controller, "./internal/endpoint", "./internal/version", "volcano.sh/apis/...", "github.com/spf13/cobra"), Tests: coreTests,
 			Why: "serves Volcano's kinds, whose types live in volcano.sh/apis"},
 		{Folder: "internal/kube/controller/lifecycle", May: set(std, "k8s.io/api/...", "k8s.io/apimachinery/...", "volcano.sh/apis/..."), Tests: coreTests, Pure: true,
 			Why: "decides about a job from values alone, so that every decision can be replayed"},
@@ -106,12 +106,16 @@ func Table() []Row {
 			Why: "runs a control plane as any client would; it must not know how Tangram decides"},
 		{Folder: "internal/bench", May: set(client, "./internal/local"), Tests: tests,
 			Why: "measures all schedulers from outside, ours like the others"},
-		{Folder: "internal/cli", May: set(client, "./internal/fleet", "./internal/local", "./internal/bench", "./internal/sim", "./examples"), Tests: tests,
+		{Folder: "internal/cli", May: set(client, "./internal/fleet", "./internal/local", "./internal/bench", "./internal/sim", "./internal/version", "./examples"), Tests: tests,
 			Why: "what people type; it composes, and decides nothing"},
 		// The node agent: parts that know the hardware through device alone and not each
 		// other; the root wires them.
 		{Folder: "internal/endpoint", May: std, Tests: tests,
 			Why: "what any of our programs answers over HTTP"},
+		{Folder: "internal/version", May: std, Tests: tests,
+			Why: "which build a program is; every program says it"},
+		{Folder: "internal/version/metric", May: set(std, "./internal/version", "github.com/prometheus/..."), Tests: tests,
+			Why: "the same for Prometheus, apart for programs without metrics"},
 		{Folder: "internal/fleet", May: set(kube, "./api/...", "go.yaml.in/yaml/..."), Tests: tests,
 			Why: "describes simulated nodes; the local cluster and the simulated agent read it"},
 		{Folder: "internal/agent/device", May: std, Tests: tests,
@@ -146,7 +150,7 @@ func Table() []Row {
 			Why: "feeds events and samples to core's state machine"},
 		{Folder: "internal/agent/export", May: set(std, "./core/health", "./internal/agent/device", "github.com/prometheus/..."), Tests: tests,
 			Why: "telemetry under DCGM's names"},
-		{Folder: "internal/agent", May: set(kube, "./api/...", "./core/health", "./internal/agent/...", "./internal/endpoint", "./internal/fleet", "github.com/prometheus/...", "github.com/spf13/...", "google.golang.org/grpc/...", "google.golang.org/grpc"), Tests: set(tests, "./internal/local"),
+		{Folder: "internal/agent", May: set(kube, "./api/...", "./core/health", "./internal/agent/...", "./internal/endpoint", "./internal/fleet", "./internal/version/...", "./internal/version", "github.com/prometheus/...", "github.com/spf13/...", "google.golang.org/grpc/...", "google.golang.org/grpc"), Tests: set(tests, "./internal/local"),
 			Why: "wires the parts of the agent"},
 		{Folder: "internal/sim", May: set(std, "./core/...", "github.com/spf13/cobra"), Tests: tests,
 			Why: "replays traces on core; no Kubernetes"},

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/tangram-dev/tangram/internal/endpoint"
+	"github.com/tangram-dev/tangram/internal/version"
 )
 
 // options are the flags.
@@ -31,6 +32,7 @@ func NewCommand() *cobra.Command {
 them, and keeps the status of Jobs, PodGroups and Queues. The scheduler places the
 pods. On a cluster without these kinds (config/crd/volcano) it waits for them.`,
 		Args:         cobra.NoArgs,
+		Version:      version.Get().String(),
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
