@@ -9,7 +9,7 @@ import (
 	"io/fs"
 )
 
-//go:embed crd/*.yaml crd/volcano/*.yaml scheduler.yaml extender.yaml rbac.yaml controller-rbac.yaml agent-rbac.yaml
+//go:embed crd/*.yaml crd/volcano/*.yaml scheduler.yaml extender.yaml rbac.yaml controller-rbac.yaml agent-rbac.yaml extender-rbac.yaml
 var files embed.FS
 
 // Scheduler is the default KubeSchedulerConfiguration of gpu-scheduler.
@@ -27,6 +27,9 @@ func ControllerRBAC() []byte { return read("controller-rbac.yaml") }
 
 // AgentRBAC lets the user system:tangram:gpu-agent do what the agents of nodes need.
 func AgentRBAC() []byte { return read("agent-rbac.yaml") }
+
+// ExtenderRBAC lets the user system:tangram:gpu-extender do what the extender needs.
+func ExtenderRBAC() []byte { return read("extender-rbac.yaml") }
 
 // CRDs are the definitions of Tangram's own kinds, as one stream of YAML documents
 // in the order of their file names.

@@ -18,3 +18,5 @@ bin/controller-gen crd:maxDescLen=0,generateEmbeddedObjectMeta=true \
 	paths=$volcano/scheduling/v1beta1 paths=$volcano/batch/v1alpha1 paths=$volcano/bus/v1alpha1 \
 	output:crd:dir="$raw"
 go run ./hack/volcanocrd "$raw" "$to/config/crd/volcano"
+
+hack/chart.sh "$to"

@@ -11,7 +11,8 @@ trap 'rm -rf "$fresh"' EXIT
 step generated files
 hack/generate.sh "$fresh"
 diff -u api/v1alpha1/zz_generated.deepcopy.go "$fresh/api/v1alpha1/zz_generated.deepcopy.go" &&
-	diff -ru config/crd "$fresh/config/crd" || {
+	diff -ru config/crd "$fresh/config/crd" &&
+	diff -ru charts/gpu-scheduler/files "$fresh/charts/gpu-scheduler/files" || {
 	echo "generated files are out of date: run make generate" >&2
 	exit 1
 }

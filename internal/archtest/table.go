@@ -104,9 +104,11 @@ func Table() []Row {
 			Why: "decides about a job from values alone, so that every decision can be replayed"},
 		{Folder: "internal/local", May: set(client, "./internal/fleet"), Tests: tests,
 			Why: "runs a control plane as any client would; it must not know how Tangram decides"},
+		{Folder: "internal/podrun", May: set(client, "./internal/local"), Tests: tests,
+			Why: "runs pods as the API server has them; what they are is written in the chart"},
 		{Folder: "internal/bench", May: set(client, "./internal/local"), Tests: tests,
 			Why: "measures all schedulers from outside, ours like the others"},
-		{Folder: "internal/cli", May: set(client, "./internal/fleet", "./internal/local", "./internal/bench", "./internal/sim", "./internal/version", "./examples"), Tests: tests,
+		{Folder: "internal/cli", May: set(client, "./internal/fleet", "./internal/local", "./internal/podrun", "./internal/bench", "./internal/sim", "./internal/version", "./examples"), Tests: tests,
 			Why: "what people type; it composes, and decides nothing"},
 		// The node agent: parts that know the hardware through device alone and not each
 		// other; the root wires them.

@@ -86,6 +86,9 @@ func workerCommand(o upOptions) (*exec.Cmd, error) {
 	if o.demo {
 		args = append(args, "--demo")
 	}
+	if o.bare {
+		args = append(args, "--bare")
+	}
 	return exec.Command(self, args...), nil
 }
 

@@ -32,6 +32,8 @@ type session struct {
 	options upOptions
 	out     io.Writer
 	cluster *local.Cluster // nil until the control plane serves
+	// beforeStop, if not nil, ends what this process does in the cluster.
+	beforeStop func()
 }
 
 func newSession(o upOptions, out io.Writer) *session {
@@ -238,6 +240,10 @@ func (s *session) sayNextSteps() {
 		s.say("  %s apply -f examples/demo/00-namespace.yaml -f examples/demo/10-training-job.yaml", kubectl)
 	}
 	s.say("  %s get pods -n %s -o wide\n\nLogs are in %s.", kubectl, demoNamespace, filepath.Join(s.options.dir, "logs"))
+	s.sayHowToEnd()
+}
+
+func (s *session) sayHowToEnd() {
 	if s.options.worker {
 		s.say("End it with: %s down --dir %s", short(filepath.Join(s.options.bin, "tangram")), s.options.dir)
 	} else {
