@@ -20,6 +20,9 @@ import (
 // cluster up, since nothing renews it. It ends with its pod in any case.
 const tokenSeconds = 30 * 24 * 3600
 
+// accountDir is where clients in a pod look for their token.
+const accountDir = "/var/run/secrets/kubernetes.io/serviceaccount"
+
 // mounts say which path of a container is which path of this machine.
 type mounts []mount
 
@@ -47,6 +50,9 @@ func (m mounts) translate(text string) string {
 func (p *pod) mount(ctx context.Context, c *v1.Container) (mounts, error) {
 	var list mounts
 	for _, m := range c.VolumeMounts {
+		if m.MountPath == accountDir {
+			continue // see identity
+		}
 		for i := range p.object.Spec.Volumes {
 			volume := &p.object.Spec.Volumes[i]
 			if volume.Name != m.Name {

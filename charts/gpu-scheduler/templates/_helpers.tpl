@@ -13,7 +13,7 @@ app.kubernetes.io/instance: {{ .top.Release.Name }}
 {{- if .name -}}
 {{ include "tangram.selector" . }}
 {{- else -}}
-app.kubernetes.io/name: {{ .top.Chart.Name }}
+app.kubernetes.io/name: tangram
 app.kubernetes.io/instance: {{ .top.Release.Name }}
 {{- end }}
 app.kubernetes.io/part-of: tangram
@@ -184,11 +184,13 @@ Roles and bindings of a component: those of config/, with its ServiceAccount as 
 {{- $name := .name -}}
 {{- range splitList "\n---\n" ($top.Files.Get (printf "files/rbac/%s.yaml" .name)) }}
 {{- $object := fromYaml . }}
+{{- if or $top.Values.controller.sshKeys (not (hasSuffix ":ssh-keys" $object.metadata.name)) }}
 {{- $_ := set $object.metadata "labels" (fromYaml (include "tangram.labels" (dict "top" $top "name" $name))) }}
 {{- if $object.subjects }}
 {{- $_ := set $object "subjects" (list (dict "kind" "ServiceAccount" "name" (printf "gpu-%s" $name) "namespace" $top.Release.Namespace)) }}
 {{- end }}
 ---
 {{ toYaml $object }}
+{{- end }}
 {{- end }}
 {{- end }}
