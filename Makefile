@@ -17,6 +17,8 @@ TESTFLAGS ?=
 SEED ?= 1
 FAULTS ?= all
 DURATION ?= 5m
+# Of `make release`; hack/release.sh says what they mean.
+export VERSION PLATFORMS PROGRAMS SIGNING_KEY COSIGN_KEY
 
 # One setting for builds, vet, staticcheck and tests, so that they share Go's
 # cache; only the race detector needs cgo.
@@ -30,6 +32,7 @@ PURE := ./api/... ./core/... ./config/... ./examples/...
 CONCURRENT := ./internal/... ./cmd/...
 E2E := ./test/e2e/... ./test/property/... ./test/scenario/...
 CHAOS := ./test/chaos/...
+CHART := ./test/chart/...
 NODE := ./test/node/... ./test/devicemanager/... ./test/agent/...
 
 # The race detector needs a C compiler. A machine without one still runs every
@@ -77,8 +80,10 @@ unit: ## Run the tests that need no cluster.
 	$(GOTEST_RACE) $(CONCURRENT)
 
 .PHONY: e2e
-e2e: build node ## Run the end-to-end tests on a real control plane.
+e2e: build node helm ## Run the end-to-end tests on a real control plane.
 	$(GOTEST_RACE) -count=1 -p 1 -timeout 25m $(E2E)
+	@# Rendered with helm, installed on a real API server.
+	$(GOTEST_RACE) -count=1 -timeout 10m $(CHART)
 	@# Alone: its time limits are not for a machine that runs another cluster.
 	$(GOTEST_RACE) -count=1 -timeout 10m $(CHAOS)
 	@# Alone, too, and in order: kubelet and its containers share the processors.
@@ -95,6 +100,14 @@ chaos: build ## Run load and faults, judged from outside: SEED=1 FAULTS=all DURA
 .PHONY: scenarios
 scenarios: build ## Run the scenario files on every engine; ARGS=-rewrite accepts new output.
 	$(GOTEST_RACE) ./test/scenario $(ARGS)
+
+.PHONY: chart
+chart: build helm ## Test the chart and the release; ARGS=-update accepts new output.
+	$(GOTEST) -count=1 ./test/chart $(ARGS)
+
+.PHONY: release
+release: helm ## Make dist/VERSION: VERSION=v0.2.0 [PLATFORMS="linux/amd64"] [SIGNING_KEY=FILE].
+	@hack/release.sh
 
 .PHONY: fuzz
 fuzz: ## Fuzz every parser for FUZZTIME each.
@@ -113,6 +126,6 @@ verify: lint ## Lint, and check that generated files and go.mod are up to date.
 	@hack/verify.sh
 
 # Steps of build, for other targets.
-.PHONY: controlplane node tools tangram
-controlplane node tools tangram:
+.PHONY: controlplane node tools helm tangram
+controlplane node tools helm tangram:
 	@hack/build.sh $@

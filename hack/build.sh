@@ -107,7 +107,10 @@ programs() {
 	kubelet=$(kube_flags hack/kubelet "")
 	containerd="-X github.com/containerd/containerd/v2/version.Version=$(version hack/containerd github.com/containerd/containerd/v2)"
 	kwok=$(version hack/kwok sigs.k8s.io/kwok)
-	helm=$(version hack/helm helm.sh/helm/v3)
+	# Without a cluster to ask, helm takes the version of its client library for Kubernetes'.
+	helm=$(version hack/helm k8s.io/client-go)
+	helm="-X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=$(cut -d. -f2 <<<"$helm")"
+	helm+=" -X helm.sh/helm/v3/internal/version.version=$(version hack/helm helm.sh/helm/v3)"
 	cat <<-END
 		controlplane|kube-apiserver|hack/controlplane|k8s.io/kubernetes/cmd/kube-apiserver|$kube
 		controlplane|kube-controller-manager|hack/controlplane|k8s.io/kubernetes/cmd/kube-controller-manager|$kube
@@ -121,7 +124,7 @@ programs() {
 		node|ctr|hack/containerd|github.com/containerd/containerd/v2/cmd/ctr|$containerd
 		tools|staticcheck|hack/tools|honnef.co/go/tools/cmd/staticcheck|
 		tools|controller-gen|hack/tools|sigs.k8s.io/controller-tools/cmd/controller-gen|
-		helm|helm|hack/helm|helm.sh/helm/v3/cmd/helm|-X helm.sh/helm/v3/internal/version.version=$helm
+		helm|helm|hack/helm|helm.sh/helm/v3/cmd/helm|$helm
 	END
 }
 

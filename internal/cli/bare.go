@@ -26,7 +26,7 @@ func (s *session) startBare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := local.RequirePrograms(s.options.bin, schedulerProgram, controllerProgram, agentProgram, "kubectl", "helm"); err != nil {
+	if err := local.RequirePrograms(s.options.bin, schedulerProgram, controllerProgram, agentProgram, "kubectl"); err != nil {
 		return err
 	}
 	cluster, err := local.Start(ctx, local.Options{
@@ -60,9 +60,13 @@ func (s *session) startBare(ctx context.Context) error {
 		return err
 	}
 	s.say("\nA cluster without Tangram is up (%s): %s.", local.Elapsed(begin), nodes.Fleet)
+	helm := "helm"
+	if local.RequirePrograms(s.options.bin, "helm") == nil {
+		helm = short(filepath.Join(s.options.bin, "helm"))
+	}
 	s.say("\n  export KUBECONFIG=%s", cluster.Kubeconfig())
-	s.say("  %s install gpu-scheduler charts/gpu-scheduler -f charts/gpu-scheduler/ci/local.yaml --namespace tangram-system --create-namespace --wait",
-		short(filepath.Join(s.options.bin, "helm")))
+	s.say("  %s install gpu-scheduler charts/gpu-scheduler -f charts/gpu-scheduler/ci/local.yaml --namespace tangram-system --create-namespace --wait", helm)
+	s.say("  %s test gpu-scheduler --namespace tangram-system", helm)
 	s.say("\nLogs are in %s.", filepath.Join(s.options.dir, "logs"))
 	s.sayHowToEnd()
 	return nil

@@ -41,8 +41,11 @@ var unused = map[string]string{
 	"controller: update jobs/finalizers.batch.volcano.sh":      "the API server asks for it when a pod blocks its job's deletion, without a request",
 	"scheduler: update pods/finalizers":                        "the same for claims",
 	"scheduler: update resourceclaims/binding.resource.k8s.io": "the API server asks for it when a claim is allocated, without a request",
+	"scheduler: patch resourceclaims/binding.resource.k8s.io":  "the same",
+	"scheduler: patch resourceclaims/status.resource.k8s.io":   "a claim is given back: its pod could not be bound",
+	"scheduler: delete resourceclaims.resource.k8s.io":         "the same for claims that the scheduler made",
+	"scheduler: get resourceclaims.resource.k8s.io":            "a claim changed while it was being allocated",
 	"scheduler: get pods":                                      "the answer to a write did not come, or the pod changed meanwhile",
-	"scheduler: delete resourceclaims.resource.k8s.io":         "a claim that was made for a pod which then could not be bound",
 }
 
 // TestRights installs the chart and works with every component under the rights that the
@@ -89,7 +92,52 @@ func TestRights(t *testing.T) {
 			t.Errorf("the list of unused rights has %q, which is not granted", text)
 		}
 	}
+	w.compareWithUpstream(granted)
 	w.withoutBinding(log)
+}
+
+// compareWithUpstream holds the scheduler's roles against those of the kube-scheduler that
+// it is built from: what they have and ours have not must be on the list here, so that a
+// new version of Kubernetes with a new rule fails the test.
+func (w *world) compareWithUpstream(granted []right) {
+	w.t.Helper()
+	ours := map[right]bool{}
+	for _, r := range granted {
+		if r.component == "scheduler" {
+			ours[right{"", "", r.group, r.resource, "", r.verb}] = true
+		}
+	}
+	for _, name := range []string{"system:kube-scheduler", "system:volume-scheduler"} {
+		role, err := w.client.RbacV1().ClusterRoles().Get(w.t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for _, r := range expandRules("", "", role.Rules) {
+			r.name = ""
+			if !ours[r] && !notNeeded(r, ours) {
+				w.t.Errorf("%s may %s %s %q, gpu-scheduler may not: does it need to?", name, r.verb, r.resource, r.group)
+			}
+		}
+	}
+}
+
+// notNeeded lists what kube-scheduler may do and does not.
+func notNeeded(r right, ours map[right]bool) bool {
+	watch := r
+	watch.verb = "watch"
+	switch {
+	case r.verb == "get" && ours[watch]: // it reads what it watches
+	case r.group == "coordination.k8s.io" && r.resource == "leasecandidates": // coordinated election is off
+	case r.group == "coordination.k8s.io" && r.resource == "leases" && (r.verb == "list" || r.verb == "watch"): // the same
+	case r.group == "extensions": // gone since Kubernetes 1.16
+	case r.resource == "bindings" && r.verb == "create": // it binds through pods/binding
+	case r.resource == "events" && (r.group == "" || r.verb == "update"): // it writes events.k8s.io, and patches what repeats
+	case r.verb == "patch" && (r.resource == "persistentvolumes" || r.resource == "persistentvolumeclaims" || r.resource == "resourceclaims"): // it updates
+	case r.resource == "resourceclaims/status" && r.verb != "update" && r.verb != "patch": // it is part of the claim
+	default:
+		return false
+	}
+	return true
 }
 
 // work submits work.yaml and after.yaml and waits until all of it has happened.
