@@ -17,6 +17,8 @@ TESTFLAGS ?=
 SEED ?= 1
 FAULTS ?= all
 DURATION ?= 5m
+# Of `make release`; hack/release.sh says what they mean.
+export VERSION PLATFORMS PROGRAMS SIGNING_KEY COSIGN_KEY
 
 # One setting for builds, vet, staticcheck and tests, so that they share Go's
 # cache; only the race detector needs cgo.
@@ -31,6 +33,7 @@ CONCURRENT := ./internal/... ./cmd/...
 E2E := ./test/e2e/... ./test/property/... ./test/scenario/... ./test/tenants/...
 CHAOS := ./test/chaos/...
 MONITORING := ./test/monitoring/...
+CHART := ./test/chart/...
 NODE := ./test/node/... ./test/devicemanager/... ./test/agent/...
 
 # The race detector needs a C compiler. A machine without one still runs every
@@ -78,10 +81,12 @@ unit: ## Run the tests that need no cluster.
 	$(GOTEST_RACE) $(CONCURRENT)
 
 .PHONY: e2e
-e2e: build node monitoring ## Run the end-to-end tests on a real control plane.
+e2e: build node monitoring helm ## Run the end-to-end tests on a real control plane.
 	$(GOTEST_RACE) -count=1 -p 1 -timeout 25m $(E2E)
 	@# Without the race detector: it only drives programs, and asks Prometheus.
 	$(GOTEST) -count=1 -timeout 5m $(MONITORING)
+	@# Rendered with helm, installed on a real API server.
+	$(GOTEST_RACE) -count=1 -timeout 10m $(CHART)
 	@# Alone: its time limits are not for a machine that runs another cluster.
 	$(GOTEST_RACE) -count=1 -timeout 10m $(CHAOS)
 	@# Alone, too, and in order: kubelet and its containers share the processors.
@@ -98,6 +103,14 @@ chaos: build ## Run load and faults, judged from outside: SEED=1 FAULTS=all DURA
 .PHONY: scenarios
 scenarios: build ## Run the scenario files on every engine; ARGS=-rewrite accepts new output.
 	$(GOTEST_RACE) ./test/scenario $(ARGS)
+
+.PHONY: chart
+chart: build helm ## Test the chart and the release; ARGS=-update accepts new output.
+	$(GOTEST) -count=1 ./test/chart $(ARGS)
+
+.PHONY: release
+release: helm ## Make dist/VERSION: VERSION=v0.2.0 [PLATFORMS="linux/amd64"] [SIGNING_KEY=FILE].
+	@hack/release.sh
 
 .PHONY: fuzz
 fuzz: ## Fuzz every parser for FUZZTIME each.
@@ -116,6 +129,6 @@ verify: lint ## Lint, and check that generated files and go.mod are up to date.
 	@hack/verify.sh
 
 # Steps of build, for other targets.
-.PHONY: controlplane node tools monitoring tangram
-controlplane node tools monitoring tangram:
+.PHONY: controlplane node tools monitoring helm tangram
+controlplane node tools monitoring helm tangram:
 	@hack/build.sh $@

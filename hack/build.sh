@@ -5,9 +5,12 @@
 #   hack/build.sh node           kubelet and containerd, for the tests of the agent
 #   hack/build.sh tools          what `make lint` and `make generate` need
 #   hack/build.sh monitoring     prometheus and promtool
+#   hack/build.sh helm           helm, for the tests of the chart and for releases
 #   hack/build.sh tangram        our own programs
+#   hack/build.sh release PROGRAM OUTPUT
+#                                one of our own, the same bytes wherever it is built
 #
-# All but the last are built when missing or when their stamp changed: the hash of
+# All but our own are built when missing or when their stamp changed: the hash of
 # their module's go.mod, go.sum and sources, of the flags and of the Go version.
 # Time stamps do not count, so switching branches rebuilds nothing. Our own are
 # left to go build, which knows what changed.
@@ -33,29 +36,58 @@ kube_flags() {
 prometheus_version() { version hack/prometheus github.com/prometheus/prometheus | sed -E 's/^v0\.([0-9]+)([0-9]{2})\./\1.\2./; s/\.0([0-9])/.\1/'; }
 
 # build MODULE PACKAGE FLAGS OUTPUT
-build() { go build -C "$1" -buildvcs=false -tags "${tags:-}" -ldflags "-s -w $3" -o "$PWD/$4" "$2"; }
+build() {
+	local out=$4
+	[[ $out == /* ]] || out=$PWD/$out
+	go build -C "$1" -buildvcs=false ${trimpath:+"$trimpath"} -tags "${tags:-}" -ldflags "-s -w $3" -o "$out" "$2"
+}
+
+# ours PROGRAM OUTPUT: one of our own. TANGRAM_VERSION is the version where git does not
+# know it: in a container build, or for a release.
+ours() {
+	local version flags cc
+	version=${TANGRAM_VERSION:-$(git describe --tags --match 'v*' --always --dirty 2>/dev/null || echo unknown)}
+	flags="-X github.com/tangram-dev/tangram/internal/version.version=$version"
+	case $1 in
+	gpu-scheduler) build . ./cmd/gpu-scheduler "$(kube_flags . "+tangram.$version") $flags" "$2" ;;
+	gpu-agent)
+		# The agent calls NVIDIA's library, which needs cgo; without a C compiler it is built
+		# with its simulated back end alone, and says so when it is asked for nvml.
+		# Without gRPC's traces nothing looks up methods by name, and the linker leaves out what
+		# is not called: a third of the program, which would all be in the node's memory.
+		cc=$(go env CC | cut -d' ' -f1)
+		if command -v "$cc" >/dev/null; then
+			# Some compilers bind all symbols at the start by default; the driver's are found
+			# when its library is loaded, if there is one.
+			CGO_ENABLED=1 CGO_CFLAGS="-O2 -Wno-deprecated-declarations" tags=grpcnotrace \
+				build . ./cmd/gpu-agent "$flags -extldflags=-Wl,-z,lazy" "$2"
+		else
+			tags=grpcnotrace build . ./cmd/gpu-agent "$flags" "$2"
+		fi
+		;;
+	*) build . "./cmd/$1" "$flags" "$2" ;;
+	esac
+}
+
+programs_of_ours="gpu-scheduler gpu-controller gpu-extender gpu-agent tangram"
 
 group=${1:-}
 case $group in
 tangram)
-	echo "building gpu-scheduler, gpu-controller, gpu-extender, gpu-agent and tangram (if changed)..."
-	ours=$(git describe --tags --match 'v*' --always --dirty 2>/dev/null || echo unknown)
-	build . ./cmd/gpu-scheduler "$(kube_flags . "+tangram.$ours") -X main.version=$ours" bin/gpu-scheduler
-	build . ./cmd/gpu-controller "" bin/gpu-controller
-	build . ./cmd/gpu-extender "" bin/gpu-extender
-	# The agent calls NVIDIA's library, which needs cgo; without a C compiler it is built
-	# with its simulated back end alone, and says so when it is asked for nvml.
-	# Without gRPC's traces nothing looks up methods by name, and the linker leaves out what
-	# is not called: a third of the program, which would all be in the node's memory.
-	if command -v "$(go env CC | cut -d' ' -f1)" >/dev/null; then
-		# Some compilers bind all symbols at the start by default; the driver's are found
-		# when its library is loaded, if there is one.
-		CGO_ENABLED=1 CGO_CFLAGS="-O2 -Wno-deprecated-declarations" tags=grpcnotrace \
-			build . ./cmd/gpu-agent "-X main.version=$ours -extldflags=-Wl,-z,lazy" bin/gpu-agent
-	else
-		tags=grpcnotrace build . ./cmd/gpu-agent "-X main.version=$ours" bin/gpu-agent
-	fi
-	build . ./cmd/tangram "-X main.version=$ours" bin/tangram
+	echo "building ${programs_of_ours// /, } (if changed)..."
+	for name in $programs_of_ours; do
+		ours "$name" "bin/$name"
+	done
+	exit
+	;;
+release)
+	# Without the paths of this machine, so that the same sources give the same bytes
+	# anywhere. GOOS, GOARCH and CC say for which machine.
+	[[ $# -eq 3 && " $programs_of_ours " == *" $2 "* ]] || {
+		echo "usage: hack/build.sh release ${programs_of_ours// /|} OUTPUT" >&2
+		exit 2
+	}
+	trimpath=-trimpath ours "$2" "$3"
 	exit
 	;;
 node)
@@ -64,7 +96,7 @@ node)
 		exit
 	fi
 	;;
-controlplane | tools) ;;
+controlplane | tools | helm) ;;
 monitoring)
 	# Of the ways to find targets only Kubernetes' is needed: the others are the SDKs of all
 	# clouds. Without builtinassets the pages of the user interface are left out, which npm
@@ -72,7 +104,7 @@ monitoring)
 	tags="remove_all_sd enable_kubernetes_sd"
 	;;
 *)
-	echo "usage: hack/build.sh controlplane | node | tools | monitoring | tangram" >&2
+	echo "usage: hack/build.sh controlplane | node | tools | monitoring | helm | tangram | release" >&2
 	exit 2
 	;;
 esac
@@ -80,12 +112,16 @@ esac
 # One line per program: group, name, module, package, linker flags. The largest
 # comes first, since it compiles most of what the others share.
 programs() {
-	local kube kubelet kwok containerd prometheus
+	local kube kubelet kwok containerd prometheus helm
 	kube=$(kube_flags hack/controlplane "")
 	kubelet=$(kube_flags hack/kubelet "")
 	containerd="-X github.com/containerd/containerd/v2/version.Version=$(version hack/containerd github.com/containerd/containerd/v2)"
 	kwok=$(version hack/kwok sigs.k8s.io/kwok)
 	prometheus="-X github.com/prometheus/common/version.Version=$(prometheus_version)"
+	# Without a cluster to ask, helm takes the version of its client library for Kubernetes'.
+	helm=$(version hack/helm k8s.io/client-go)
+	helm="-X helm.sh/helm/v3/pkg/chartutil.k8sVersionMajor=1 -X helm.sh/helm/v3/pkg/chartutil.k8sVersionMinor=$(cut -d. -f2 <<<"$helm")"
+	helm+=" -X helm.sh/helm/v3/internal/version.version=$(version hack/helm helm.sh/helm/v3)"
 	cat <<-END
 		controlplane|kube-apiserver|hack/controlplane|k8s.io/kubernetes/cmd/kube-apiserver|$kube
 		controlplane|kube-controller-manager|hack/controlplane|k8s.io/kubernetes/cmd/kube-controller-manager|$kube
@@ -101,6 +137,7 @@ programs() {
 		monitoring|promtool|hack/prometheus|github.com/prometheus/prometheus/cmd/promtool|$prometheus
 		tools|staticcheck|hack/tools|honnef.co/go/tools/cmd/staticcheck|
 		tools|controller-gen|hack/tools|sigs.k8s.io/controller-tools/cmd/controller-gen|
+		helm|helm|hack/helm|helm.sh/helm/v3/cmd/helm|$helm
 	END
 }
 

@@ -24,3 +24,5 @@ go run ./hack/monitoring . "$to"
 
 mkdir -p "$to/docs/reference"
 go run ./hack/metricsdoc "$to/docs/reference/metrics.md"
+
+hack/chart.sh "$to"

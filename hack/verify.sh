@@ -12,7 +12,8 @@ step generated files
 hack/generate.sh "$fresh"
 diff -u api/v1alpha1/zz_generated.deepcopy.go "$fresh/api/v1alpha1/zz_generated.deepcopy.go" &&
 	diff -ru config/crd "$fresh/config/crd" &&
-	diff -u docs/reference/metrics.md "$fresh/docs/reference/metrics.md" || {
+	diff -u docs/reference/metrics.md "$fresh/docs/reference/metrics.md" &&
+	diff -ru charts/gpu-scheduler/files "$fresh/charts/gpu-scheduler/files" || {
 	echo "generated files are out of date: run make generate" >&2
 	exit 1
 }
@@ -30,7 +31,7 @@ if [[ -n $foreign ]]; then
 fi
 
 step go mod tidy
-for mod in . hack/tools hack/controlplane hack/kwok hack/kubelet hack/containerd hack/prometheus; do
+for mod in . hack/tools hack/controlplane hack/kwok hack/kubelet hack/containerd hack/prometheus hack/helm; do
 	go -C "$mod" mod tidy -diff || {
 		echo "$mod/go.mod is not tidy: run go mod tidy there" >&2
 		exit 1

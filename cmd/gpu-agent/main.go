@@ -10,7 +10,4 @@ import (
 	"github.com/tangram-dev/tangram/internal/agent"
 )
 
-// version is set by the linker (hack/build.sh).
-var version = "unknown"
-
-func main() { os.Exit(cli.Run(agent.NewCommand(version))) }
+func main() { os.Exit(cli.Run(agent.NewCommand())) }

@@ -5,12 +5,17 @@ import (
 	"os"
 
 	"k8s.io/component-base/cli"
-	_ "k8s.io/component-base/logs/json/register"          // the JSON log format
+	_ "k8s.io/component-base/logs/json/register" // the JSON log format
+	"k8s.io/component-base/metrics/legacyregistry"
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // client and work queue metrics
-	_ "k8s.io/component-base/metrics/prometheus/version"  // build information metric
+	_ "k8s.io/component-base/metrics/prometheus/version"  // Kubernetes' build information metric
 
 	"github.com/tangram-dev/tangram/config"
 	"github.com/tangram-dev/tangram/internal/kube/plugin"
+	"github.com/tangram-dev/tangram/internal/version/metric"
 )
 
-func main() { os.Exit(cli.Run(plugin.NewCommand(config.Scheduler()))) }
+func main() {
+	legacyregistry.RawMustRegister(metric.BuildInfo("gpu-scheduler"))
+	os.Exit(cli.Run(plugin.NewCommand(config.Scheduler())))
+}

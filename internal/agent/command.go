@@ -19,6 +19,8 @@ import (
 	"github.com/tangram-dev/tangram/internal/agent/export"
 	"github.com/tangram-dev/tangram/internal/endpoint"
 	"github.com/tangram-dev/tangram/internal/logging"
+	"github.com/tangram-dev/tangram/internal/version"
+	"github.com/tangram-dev/tangram/internal/version/metric"
 )
 
 // flags are those that are not settings of how devices are sold.
@@ -33,12 +35,11 @@ type flags struct {
 	hamiLibrary, mpsControl, mpsShm string
 
 	settings config.Loader
-	version  string
 }
 
 // NewCommand is the gpu-agent command.
-func NewCommand(version string) *cobra.Command {
-	o := flags{version: version}
+func NewCommand() *cobra.Command {
+	var o flags
 	var log *logging.Options
 	cmd := &cobra.Command{
 		Use:   "gpu-agent",
@@ -55,7 +56,7 @@ Settings of NVIDIA's device plugin are understood: its configuration file
   gpu-agent --node worker-1 --serve               # in its place
   gpu-agent --backend simulated --fleet fleet.yaml`,
 		Args:          cobra.NoArgs,
-		Version:       version,
+		Version:       version.Get().String(),
 		SilenceUsage:  true,
 		SilenceErrors: false,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -129,7 +130,7 @@ func (o *flags) run(ctx context.Context) error {
 		return fmt.Errorf("--kubeconfig: %w", err)
 	}
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	registry.MustRegister(metric.BuildInfo("gpu-agent"), collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if o.node != "" {
 		stayLean()
 	}

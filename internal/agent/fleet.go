@@ -27,6 +27,7 @@ import (
 	"github.com/tangram-dev/tangram/internal/agent/sharing/mps"
 	"github.com/tangram-dev/tangram/internal/agent/simulated"
 	"github.com/tangram-dev/tangram/internal/fleet"
+	"github.com/tangram-dev/tangram/internal/version"
 )
 
 // agents are those of one process: one, or one for each node of a simulated fleet.
@@ -38,7 +39,7 @@ type agents struct {
 // agents makes them, by the flags.
 func (o *flags) agents(ctx context.Context, settings *config.Config, rest *restclient.Config, registry *prometheus.Registry) (*agents, error) {
 	rest = restclient.CopyConfig(rest)
-	rest.UserAgent = "gpu-agent/" + o.version
+	rest.UserAgent = "gpu-agent/" + version.Get().Version
 	if o.node == "" {
 		rest.QPS, rest.Burst = 1000, 2000 // it stands for many
 	}
@@ -102,7 +103,7 @@ func (o *flags) agents(ctx context.Context, settings *config.Config, rest *restc
 			return nil, err
 		}
 		a, err := New(Options{
-			Node: node, Backend: b, Config: settings, Version: o.version, Kubelet: o.node != "", MIGOnDemand: onDemand,
+			Node: node, Backend: b, Config: settings, Version: version.Get().Version, Kubelet: o.node != "", MIGOnDemand: onDemand,
 			Sharing: o.sharing(), Pods: pods.On(node), Client: client, Objects: objects, Events: recorder, Metrics: metrics,
 		})
 		if err != nil {

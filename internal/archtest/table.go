@@ -25,7 +25,7 @@ func Table() []Row {
 	std := set(nil, "std")
 	kube := set(std, "k8s.io/...", "sigs.k8s.io/...")
 	translator := set(kube, "./core/...", "./api/...", "./internal/dialect")
-	scheduling := set(translator, "./internal/kube/metrics", "./internal/kube/watch", "./internal/kube/workload", "./internal/kube/report", "./internal/kube/scoring", "./internal/kube/engine", "./internal/kube/binding", "./internal/kube/memory", "./internal/kube/audit")
+	scheduling := set(translator, "./internal/kube/metrics", "./internal/kube/watch", "./internal/kube/workload", "./internal/kube/report", "./internal/kube/scoring", "./internal/kube/engine", "./internal/kube/binding", "./internal/version", "./internal/kube/memory", "./internal/kube/audit")
 	controller := set(translator, "./internal/kube/controller/...")
 	client := set(kube, "./api/...", "./config", "go.yaml.in/yaml/...", "github.com/spf13/cobra")
 	whole := set(kube, "k8s.io/kubernetes/...", "./api/...", "./config", "./examples", "./core/...", "./internal/...", "github.com/spf13/...")
@@ -118,17 +118,19 @@ func Table() []Row {
 			Why: "who may read what our programs serve; the API server decides"},
 		{Folder: "internal/kube/recovery", May: set(translator, "./internal/metrictable", "volcano.sh/apis/...", "github.com/prometheus/..."), Tests: coreTests,
 			Why: "shows core's recovery the API and does what it says"},
-		{Folder: "internal/kube/controller/...", May: set(controller, "./internal/endpoint", "./internal/logging", "./internal/metrictable", "./internal/kube/access", "./internal/kube/recovery", "volcano.sh/apis/...", "github.com/prometheus/...", "github.com/spf13/cobra"), Tests: coreTests,
+		{Folder: "internal/kube/controller/...", May: set(controller, "./internal/endpoint", "./internal/logging", "./internal/version", "./internal/version/metric", "./internal/metrictable", "./internal/kube/access", "./internal/kube/recovery", "volcano.sh/apis/...", "github.com/prometheus/...", "github.com/spf13/cobra"), Tests: coreTests,
 			Why: "serves Volcano's kinds, whose types live in volcano.sh/apis"},
 		{Folder: "internal/kube/controller/lifecycle", May: set(std, "k8s.io/api/...", "k8s.io/apimachinery/...", "volcano.sh/apis/..."), Tests: coreTests, Pure: true,
 			Why: "decides about a job from values alone, so that every decision can be replayed"},
 		{Folder: "internal/local", May: set(client, "./internal/fleet"), Tests: tests,
 			Why: "runs a control plane as any client would; it must not know how Tangram decides"},
+		{Folder: "internal/podrun", May: set(client, "./internal/local"), Tests: tests,
+			Why: "runs pods as the API server has them; what they are is written in the chart"},
 		{Folder: "internal/bench", May: set(client, "./internal/local"), Tests: tests,
 			Why: "measures all schedulers from outside, ours like the others"},
 		{Folder: "internal/drill", May: set(client, "./internal/fleet", "./internal/local"), Tests: tests,
 			Why: "breaks a cluster and measures from outside; what the controller decides it must not know"},
-		{Folder: "internal/cli", May: set(client, "./internal/fleet", "./internal/local", "./internal/drill", "./internal/bench", "./internal/sim", "./examples", "./monitoring"), Tests: tests,
+		{Folder: "internal/cli", May: set(client, "./internal/fleet", "./internal/local", "./internal/drill", "./internal/podrun", "./internal/version", "./internal/bench", "./internal/sim", "./examples", "./monitoring"), Tests: tests,
 			Why: "what people type; it composes, and decides nothing"},
 		// The node agent: parts that know the hardware through device alone and not each
 		// other; the root wires them.
@@ -136,6 +138,10 @@ func Table() []Row {
 			Why: "what any of our programs answers over HTTP"},
 		{Folder: "internal/logging", May: set(kube, "github.com/go-logr/logr", "github.com/spf13/cobra"), Tests: tests,
 			Why: "how any of our programs logs"},
+		{Folder: "internal/version", May: std, Tests: tests,
+			Why: "which build a program is; every program says it"},
+		{Folder: "internal/version/metric", May: set(std, "./internal/version", "github.com/prometheus/..."), Tests: tests,
+			Why: "the same for Prometheus, apart for programs without metrics"},
 		{Folder: "internal/fleet", May: set(kube, "./api/...", "go.yaml.in/yaml/..."), Tests: tests,
 			Why: "describes simulated nodes; the local cluster and the simulated agent read it"},
 		{Folder: "internal/agent/device", May: std, Tests: tests,
@@ -172,7 +178,7 @@ func Table() []Row {
 			Why: "feeds events and samples to core's state machine"},
 		{Folder: "internal/agent/export", May: set(std, "./core/health", "./internal/agent/device", "./internal/metrictable", "github.com/prometheus/..."), Tests: tests,
 			Why: "telemetry under DCGM's names"},
-		{Folder: "internal/agent", May: set(kube, "./api/...", "./core/health", "./internal/agent/...", "./internal/endpoint", "./internal/logging", "./internal/fleet", "github.com/prometheus/...", "github.com/spf13/...", "google.golang.org/grpc/...", "google.golang.org/grpc"), Tests: set(tests, "./internal/local"),
+		{Folder: "internal/agent", May: set(kube, "./api/...", "./core/health", "./internal/agent/...", "./internal/endpoint", "./internal/logging", "./internal/version", "./internal/version/metric", "./internal/fleet", "github.com/prometheus/...", "github.com/spf13/...", "google.golang.org/grpc/...", "google.golang.org/grpc"), Tests: set(tests, "./internal/local"),
 			Why: "wires the parts of the agent"},
 		{Folder: "internal/sim", May: set(std, "./core/...", "github.com/spf13/cobra"), Tests: tests,
 			Why: "replays traces on core; no Kubernetes"},
@@ -192,6 +198,9 @@ func Table() []Row {
 		{Folder: "hack/volcanocrd", May: set(std, "sigs.k8s.io/yaml"), Tests: tests,
 			Why: "a step of make generate"},
 
+		{Folder: "hack/sbom", May: std, Tests: tests,
+			Why: "a step of make release"},
+
 		// Ends: nobody imports them.
 		{Folder: "cmd/...", May: whole, Tests: tests,
 			Why: "main functions: flags to configuration to run"},
@@ -199,7 +208,7 @@ func Table() []Row {
 			Why: "a judge from outside: it must not share code with what it judges"},
 		{Folder: "test/devicemanager", May: set(whole, append(tests, "google.golang.org/grpc", "github.com/google/cadvisor/...")...),
 			Why: "kubelet's own device manager, against the agent"},
-		{Folder: "test/...", May: set(whole, append(tests, "./test/...", "./core/coretest", "volcano.sh/apis/...")...),
+		{Folder: "test/...", May: set(whole, append(tests, "./test/...", "./core/coretest", "volcano.sh/apis/...", "go.yaml.in/yaml/...")...),
 			Why: "tests of the whole"},
 		{Folder: "test/monitoring", May: set(whole, append(tests, "./monitoring")...),
 			Why: "rules and dashboards, against Prometheus and what our programs export"},

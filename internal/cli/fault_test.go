@@ -149,7 +149,7 @@ func TestInjectFaults(t *testing.T) {
 }
 
 func TestFaultWithoutCluster(t *testing.T) {
-	cmd := New("test")
+	cmd := New()
 	cmd.SetArgs([]string{"fault", "n", "--device", "1", "--gone", "--dir", t.TempDir()})
 	if err := cmd.Execute(); err == nil || !strings.Contains(err.Error(), "nothing runs in ") {
 		t.Errorf("error %v", err)

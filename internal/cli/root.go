@@ -2,36 +2,36 @@ package cli
 
 import (
 	"fmt"
-	"runtime"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tangram-dev/tangram/internal/bench"
 	"github.com/tangram-dev/tangram/internal/sim"
+	"github.com/tangram-dev/tangram/internal/version"
 )
 
-// New returns the tangram command. version is what the version command prints.
-func New(version string) *cobra.Command {
+// New returns the tangram command.
+func New() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "tangram",
 		Short: "Tangram, a GPU scheduler for Kubernetes",
 		// main prints the error; usage would only help after a mistyped flag, which
 		// cobra's own message already names.
 		SilenceErrors: true,
+		Version:       version.Get().String(),
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newUp(), newDown(), newFault(), newDrill(), bench.NewCommand(), sim.NewCommand(), newVersion(version))
+	root.AddCommand(newUp(), newDown(), newFault(), newDrill(), bench.NewCommand(), sim.NewCommand(), newVersion())
 	return root
 }
 
-func newVersion(version string) *cobra.Command {
+func newVersion() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "tangram %s (%s, %s/%s)\n",
-				version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), "tangram", version.Get())
 			return err
 		},
 	}

@@ -35,6 +35,8 @@ type session struct {
 
 	serving    map[string][]int // loopback ports of our programs that serve metrics, by program
 	prometheus string           // URL of Prometheus; empty without --monitoring
+	// beforeStop, if not nil, ends what this process does in the cluster.
+	beforeStop func()
 }
 
 func newSession(o upOptions, out io.Writer) *session {
@@ -265,6 +267,10 @@ func (s *session) sayNextSteps() {
 		s.say("Prometheus is at %s; without pages for a browser, so ask it with Grafana or\n  %s query instant %s 'ALERTS'",
 			s.prometheus, short(filepath.Join(s.options.bin, "promtool")), s.prometheus)
 	}
+	s.sayHowToEnd()
+}
+
+func (s *session) sayHowToEnd() {
 	if s.options.worker {
 		s.say("End it with: %s down --dir %s", short(filepath.Join(s.options.bin, "tangram")), s.options.dir)
 	} else {

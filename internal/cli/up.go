@@ -21,6 +21,7 @@ type upOptions struct {
 	bin    string
 	fleet  string
 	demo   bool
+	bare   bool
 	detach bool
 	// monitoring runs Prometheus, too.
 	monitoring bool
@@ -39,12 +40,18 @@ kube-controller-manager, gpu-scheduler and gpu-controller, with KWOK playing the
 nodes and gpu-agent their GPUs. Everything listens on loopback only and keeps its state under one directory.
 
 It stays in the foreground until Ctrl-C; objects survive and are there at the next
-start. With --detach it returns once the cluster is ready.`,
+start. With --detach it returns once the cluster is ready.
+
+With --bare nothing of Tangram's is in the cluster: install it with helm, as on a real
+one (docs/guides/install.md). Its pods run as processes of this machine.`,
 		Example: `  tangram up --demo
   tangram up --detach --fleet examples/fleet.yaml
   tangram down`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.bare && o.demo {
+				return errors.New("--bare, --demo: the sample workloads need Tangram, which --bare leaves out")
+			}
 			if err := o.complete(); err != nil {
 				return err
 			}
@@ -63,6 +70,7 @@ start. With --detach it returns once the cluster is ready.`,
 	flags.StringVar(&o.dir, "dir", defaultDir, "directory of the cluster's state, logs and kubeconfig")
 	flags.StringVar(&o.fleet, "fleet", "", "file that describes the simulated nodes (default: the last one used, or a built-in mixed fleet)")
 	flags.BoolVar(&o.demo, "demo", false, "submit sample workloads and show where they went")
+	flags.BoolVar(&o.bare, "bare", false, "start a cluster without Tangram, to install it with helm")
 	flags.BoolVar(&o.detach, "detach", false, "return once the cluster is ready; end it with tangram down")
 	flags.BoolVar(&o.monitoring, "monitoring", false, "run Prometheus with Tangram's alerts beside the cluster (make monitoring builds it)")
 	flags.StringVar(&o.bin, "bin", "", "folder of the control plane's programs (default: this program's own)")
@@ -111,7 +119,11 @@ func untilSignalled(parent context.Context) (context.Context, context.CancelFunc
 // run is the whole life of a cluster in the foreground: start, wait, stop. ready
 // is called, if not nil, once everything serves.
 func (s *session) run(ctx context.Context, ready func()) error {
-	if err := s.start(ctx); err != nil {
+	start := s.start
+	if s.options.bare {
+		start = s.startBare
+	}
+	if err := start(ctx); err != nil {
 		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 			err = errors.New("interrupted") // the error of the interrupted step does not matter
 		}
@@ -136,6 +148,9 @@ func (s *session) stop() error {
 	}
 	begin := time.Now()
 	s.say("stopping")
+	if s.beforeStop != nil {
+		s.beforeStop()
+	}
 	err := s.cluster.Stop()
 	s.say("stopped (%s); the state is kept in %s", local.Elapsed(begin), s.options.dir)
 	return err

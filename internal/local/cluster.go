@@ -28,6 +28,9 @@ type Options struct {
 	// ControllerManager starts kube-controller-manager: without it there are no
 	// service accounts, no Deployments or Jobs, and no node life cycle.
 	ControllerManager bool
+	// KubeScheduler starts kube-scheduler, for pods that name no other: without it only
+	// pods of a scheduler that the caller starts are placed.
+	KubeScheduler bool
 	// KWOK starts KWOK, which plays the kubelets of simulated nodes.
 	KWOK bool
 	// APIServer are further arguments for kube-apiserver.

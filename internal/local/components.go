@@ -17,6 +17,7 @@ const (
 	etcdProgram              = "etcd"
 	apiServerProgram         = "kube-apiserver"
 	controllerManagerProgram = "kube-controller-manager"
+	kubeSchedulerProgram     = "kube-scheduler"
 	kwokProgram              = "kwok"
 )
 
@@ -24,6 +25,9 @@ func neededPrograms(o Options) []string {
 	names := []string{etcdProgram, apiServerProgram}
 	if o.ControllerManager {
 		names = append(names, controllerManagerProgram)
+	}
+	if o.KubeScheduler {
+		names = append(names, kubeSchedulerProgram)
 	}
 	if o.KWOK {
 		names = append(names, kwokProgram)
@@ -43,6 +47,11 @@ func (c *Cluster) startComponents(ctx context.Context, o Options) error {
 	}
 	if o.KWOK { // before the controller manager, which takes longest to start
 		if err := c.startKWOK(ctx); err != nil {
+			return err
+		}
+	}
+	if o.KubeScheduler {
+		if err := c.startKubeScheduler(ctx); err != nil {
 			return err
 		}
 	}
@@ -213,6 +222,26 @@ func (c *Cluster) startControllerManager(ctx context.Context) error {
 			"--use-service-account-credentials", "--leader-elect=false", "--profiling=false",
 			"--kube-api-qps=1000", "--kube-api-burst=2000",
 		),
+	})
+	return err
+}
+
+func (c *Cluster) startKubeScheduler(ctx context.Context) error {
+	kubeconfig, err := c.KubeconfigFor("system:kube-scheduler")
+	if err != nil {
+		return err
+	}
+	port, err := FreePort()
+	if err != nil {
+		return err
+	}
+	ready, err := c.ReadyAt(port, "/readyz")
+	if err != nil {
+		return err
+	}
+	_, err = c.Run(ctx, Program{
+		Name: kubeSchedulerProgram, Path: filepath.Join(c.bin, kubeSchedulerProgram), Restart: true, Ready: ready,
+		Args: append(c.ServeArgs(port, kubeconfig), "--leader-elect=false", "--profiling=false"),
 	})
 	return err
 }

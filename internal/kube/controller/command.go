@@ -19,6 +19,7 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/access"
 	"github.com/tangram-dev/tangram/internal/kube/recovery"
 	"github.com/tangram-dev/tangram/internal/logging"
+	"github.com/tangram-dev/tangram/internal/version"
 )
 
 // options are the flags.
@@ -48,6 +49,7 @@ hurt where it is told to, and puts them back into service (docs/guides/recovery.
 
 Metrics are served with TLS, to those who may get the non-resource URL /metrics.`,
 		Args:         cobra.NoArgs,
+		Version:      version.Get().String(),
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)

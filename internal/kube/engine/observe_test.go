@@ -158,9 +158,9 @@ func TestStateConcurrently(t *testing.T) {
 				case <-done:
 					return
 				default:
-					s.state.mu.Lock()
-					s.state.At = time.Time{} // each counts anew
-					s.state.mu.Unlock()
+					s.shown.mu.Lock()
+					s.shown.At = time.Time{} // each counts anew
+					s.shown.mu.Unlock()
 					s.State()
 				}
 			}

@@ -25,6 +25,7 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/scoring"
 	"github.com/tangram-dev/tangram/internal/kube/watch"
 	"github.com/tangram-dev/tangram/internal/logging"
+	"github.com/tangram-dev/tangram/internal/version"
 )
 
 // options are the flags.
@@ -44,6 +45,7 @@ func NewCommand() *cobra.Command {
 bind, preempt) with Tangram's own placement: devices, shares, MIG slices, reasons.
 config/extender.yaml is the scheduler configuration that goes with it.`,
 		Args:         cobra.NoArgs,
+		Version:      version.Get().String(),
 		SilenceUsage: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)

@@ -14,12 +14,14 @@ import (
 	"k8s.io/component-base/logs"
 	logsapi "k8s.io/component-base/logs/api/v1"
 	"k8s.io/component-base/term"
+	kubeversion "k8s.io/component-base/version"
 	"k8s.io/component-base/version/verflag"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app"
 	"k8s.io/kubernetes/cmd/kube-scheduler/app/options"
 	"k8s.io/kubernetes/pkg/features"
 
 	"github.com/tangram-dev/tangram/internal/kube/watch"
+	"github.com/tangram-dev/tangram/internal/version"
 )
 
 // NewCommand is the gpu-scheduler command: kube-scheduler's flags and behaviour,
@@ -73,7 +75,11 @@ func changeDefaults() error {
 }
 
 func run(cmd *cobra.Command, opts *options.Options, defaults []byte) error {
-	verflag.PrintAndExitIfRequested()
+	if cmd.Flags().Lookup("version").Value.String() == "true" {
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "gpu-scheduler version %s, kube-scheduler %s\n", version.Get(), kubeversion.Get().GitVersion)
+		return err
+	}
+	verflag.PrintAndExitIfRequested() // --version=raw
 	gates := opts.ComponentGlobalsRegistry.FeatureGateFor(basecompatibility.DefaultKubeComponent)
 	if err := logsapi.ValidateAndApply(opts.Logs, gates); err != nil {
 		return fmt.Errorf("logging flags: %w", err)
