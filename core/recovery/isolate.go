@@ -128,6 +128,7 @@ func (s *step) isolateDevices() {
 			switch {
 			case d.isolated(), !t.pending.IsZero():
 				isolated++
+			case !s.readable(n) && n.Mark != nil: // isolated with its node
 			case d.Mark == nil && !d.Cordoned && t.cause != NoCause:
 				name := ""
 				if !told { // one event for a node is enough
@@ -257,7 +258,7 @@ func (s *step) recoverDevice(n *Node, d *Device) {
 	base.Cause = mark.Cause
 	s.settle(Action{Do: IsolateDevice, Node: n.Name, Device: d.ID})
 	cause, _, _ := s.faultOf(n, d)
-	readable := n.Ready && n.DriverReady && s.nodes[n.Name].cause != AgentSilent // else its state is old
+	readable := s.readable(n) // else its state is old
 	switch {
 	case mark.Lifted:
 		if cause == NoCause && readable {

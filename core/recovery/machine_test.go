@@ -173,6 +173,28 @@ func TestRollingAlarm(t *testing.T) {
 	}
 }
 
+// TestAlarmOfSilentAgents: agents that report all their GPUs as failed and then fall silent
+// one after the other make the alarm no smaller.
+func TestAlarmOfSilentAgents(t *testing.T) {
+	d := newDrill(t, 20, nil)
+	for i := range d.f.Nodes {
+		for j := range d.f.Nodes[i].Devices {
+			d.f.Nodes[i].Devices[j].State = Failed
+		}
+	}
+	d.run(5 * time.Minute)
+	for i := range d.f.Nodes {
+		d.f.Nodes[i].Agent.Heartbeat = "dead"
+		d.run(2 * time.Minute)
+	}
+	d.run(time.Hour)
+	for _, did := range d.did {
+		if strings.HasPrefix(did, "IsolateDevice") || strings.HasPrefix(did, "Evict") {
+			t.Errorf("did %s", did)
+		}
+	}
+}
+
 // TestLostNode: it is isolated and its GPU pods moved, also the rest of a gang that
 // cannot go on; an elastic gang goes on.
 func TestLostNode(t *testing.T) {

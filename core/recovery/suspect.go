@@ -78,8 +78,11 @@ func (s *step) checkDevices() {
 	for i := range s.fleet.Nodes {
 		n := &s.fleet.Nodes[i]
 		for j := range n.Devices {
-			d := &n.Devices[j]
-			s.device(n, d).see(s.faultOf(n, d))
+			// What was suspected of a node that can no longer be read stays so: else a false
+			// alarm would shrink below the limit when agents fall silent in it.
+			if d := &n.Devices[j]; s.readable(n) {
+				s.device(n, d).see(s.faultOf(n, d))
+			}
 		}
 	}
 	for uid := range s.over {
@@ -100,8 +103,7 @@ func (s *step) checkDevices() {
 // faultOf is what is wrong with a device. What a node without a driver says of its devices
 // is the node's fault, and what a silent or lost node said last is old.
 func (s *step) faultOf(n *Node, d *Device) (cause Cause, why string, began time.Time) {
-	t := s.nodes[n.Name]
-	if !n.Ready || !n.DriverReady || t != nil && t.cause == AgentSilent {
+	if !s.readable(n) {
 		return NoCause, "", time.Time{}
 	}
 	switch d.State {
@@ -113,4 +115,10 @@ func (s *step) faultOf(n *Node, d *Device) (cause Cause, why string, began time.
 		return NoCause, "", time.Time{}
 	}
 	return cause, fmt.Sprintf("GPU %s is %s: %s", d.ID, d.State, d.Reason), or(d.Since, s.now)
+}
+
+// readable: what the agent says of the node's devices is new.
+func (s *step) readable(n *Node) bool {
+	t := s.nodes[n.Name]
+	return n.Ready && n.DriverReady && (t == nil || t.cause != AgentSilent)
 }

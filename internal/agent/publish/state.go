@@ -58,10 +58,11 @@ func (s *state) sampleOf(uuid string) *device.Sample {
 	return nil
 }
 
-// measuredAt is when the newest sample was taken; zero when there is none.
+// measuredAt is when the newest sample was taken or tried; zero when there is none. That a
+// device did not answer is news too, and shows that the agent lives.
 func (s *state) measuredAt() (at time.Time) {
 	for _, sample := range s.samples { // the latest does not depend on the order
-		if sample.Err == nil && sample.At.After(at) {
+		if sample.At.After(at) {
 			at = sample.At
 		}
 	}
