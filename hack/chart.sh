@@ -7,7 +7,7 @@ to=$(realpath "${1:?usage: hack/chart.sh FOLDER}")/charts/gpu-scheduler/files
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 rm -rf "$to"
-mkdir -p "$to/crd/volcano" "$to/rbac"
+mkdir -p "$to/crd/volcano" "$to/rbac" "$to/tenants" "$to/monitoring/dashboards"
 cp config/crd/*.yaml "$to/crd/"
 cp config/crd/volcano/*.yaml "$to/crd/volcano/"
 cp config/scheduler.yaml "$to/"
@@ -15,3 +15,6 @@ cp config/rbac.yaml "$to/rbac/scheduler.yaml"
 for name in controller agent extender; do
 	cp "config/$name-rbac.yaml" "$to/rbac/$name.yaml"
 done
+cp config/tenants/*.yaml "$to/tenants/"
+cp monitoring/operator/*.yaml "$to/monitoring/"
+cp monitoring/dashboards/*.json "$to/monitoring/dashboards/"

@@ -49,6 +49,9 @@ one (docs/guides/install.md). Its pods run as processes of this machine.`,
   tangram down`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.bare && o.monitoring {
+				return errors.New("--bare, --monitoring: what is watched is Tangram, which --bare leaves out")
+			}
 			if o.bare && o.demo {
 				return errors.New("--bare, --demo: the sample workloads need Tangram, which --bare leaves out")
 			}

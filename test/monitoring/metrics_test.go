@@ -36,35 +36,11 @@ var foreign = metricLabels{
 	"nv_inference_request_success":            {"namespace", "model", "version"},
 }
 
-// recoveryTable is what gpu-controller exports about health and recovery. Only names,
-// types and labels are of interest here.
-func recoveryTable() metrictable.Table {
-	label := func(names ...string) (out []metrictable.Label) {
-		for _, n := range names {
-			out = append(out, metrictable.Label{Name: n})
-		}
-		return out
-	}
-	return metrictable.Table{Program: "gpu-controller", Metrics: []metrictable.Metric{
-		{Name: "tangram_node_health", Type: metrictable.Gauge, Labels: label("state")},
-		{Name: "tangram_device_health", Type: metrictable.Gauge, Labels: label("state")},
-		{Name: "tangram_isolations_total", Type: metrictable.Counter, Labels: label("kind", "cause")},
-		{Name: "tangram_isolations_suppressed_total", Type: metrictable.Counter, Labels: label("cause")},
-		{Name: "tangram_recoveries_total", Type: metrictable.Counter, Labels: label("result")},
-		{Name: "tangram_detection_seconds", Type: metrictable.Histogram},
-		{Name: "tangram_recovery_seconds", Type: metrictable.Histogram, Labels: label("kind")},
-		{Name: "tangram_mtbf_hours", Type: metrictable.Gauge},
-		{Name: "tangram_evictions_total", Type: metrictable.Counter, Labels: label("cause", "result")},
-		{Name: "tangram_scheduler_lease_age_seconds", Type: metrictable.Gauge},
-		{Name: "tangram_controller_leader", Type: metrictable.Gauge},
-	}}
-}
-
 // exported are all metrics that rules and dashboards may use, but for those that the rules
 // record themselves.
 func exported() metricLabels {
 	out := maps.Clone(foreign)
-	for _, table := range []metrictable.Table{metrics.Table(), controller.Table(), recoveryTable(), export.Table()} {
+	for _, table := range []metrictable.Table{metrics.Table(), controller.Table(), export.Table()} {
 		for _, m := range table.Metrics {
 			out.add(m.Name, m.Type == metrictable.Histogram, m.LabelNames())
 		}

@@ -90,6 +90,8 @@ func leaves(typ reflect.Type, prefix string) (out []string) {
 		}
 		switch {
 		case name == "apiVersion" || name == "kind":
+		case f.Anonymous:
+			out = append(out, leaves(of, prefix)...)
 		case of.Kind() == reflect.Struct:
 			out = append(out, leaves(of, prefix+name+".")...)
 		case of.Kind() == reflect.Slice && of.Elem().Kind() == reflect.Struct:
