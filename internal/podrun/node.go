@@ -2,6 +2,7 @@ package podrun
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"sync"
@@ -90,22 +91,21 @@ func (n *Node) register(ctx context.Context) error {
 		ObjectMeta: metav1.ObjectMeta{Name: n.o.Name, Labels: map[string]string{Label: "true", v1.LabelHostname: n.o.Name, v1.LabelOSStable: "linux"}},
 		Spec:       v1.NodeSpec{Taints: []v1.Taint{{Key: Label, Effect: v1.TaintEffectNoSchedule}}},
 	}
-	node, err := nodes.Create(ctx, wanted, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
-		node, err = nodes.Get(ctx, n.o.Name, metav1.GetOptions{})
-	}
-	if err != nil {
+	if _, err := nodes.Create(ctx, wanted, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return err
 	}
 	now := metav1.Now()
-	node.Status.Conditions = []v1.NodeCondition{{
-		Type: v1.NodeReady, Status: v1.ConditionTrue, Reason: "PodRunner", LastHeartbeatTime: now, LastTransitionTime: now,
-	}}
-	node.Status.Capacity = v1.ResourceList{
+	room := v1.ResourceList{
 		v1.ResourceCPU: resource.MustParse("64"), v1.ResourceMemory: resource.MustParse("256Gi"), v1.ResourcePods: resource.MustParse("110"),
 	}
-	node.Status.Allocatable = node.Status.Capacity
-	_, err = nodes.UpdateStatus(ctx, node, metav1.UpdateOptions{})
+	patch, err := json.Marshal(map[string]any{"status": v1.NodeStatus{
+		Capacity: room, Allocatable: room,
+		Conditions: []v1.NodeCondition{{Type: v1.NodeReady, Status: v1.ConditionTrue, Reason: "PodRunner", LastHeartbeatTime: now, LastTransitionTime: now}},
+	}})
+	if err != nil {
+		return err
+	}
+	_, err = nodes.Patch(ctx, n.o.Name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	return err
 }
 

@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tangram-dev/tangram/api/v1alpha1"
+	"github.com/tangram-dev/tangram/internal/fleet"
 	"github.com/tangram-dev/tangram/internal/local"
 )
 
@@ -146,6 +147,11 @@ func TestAgentPolicy(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	simulated, err := fleet.Parse("fleet.yaml", []byte("pools:\n- {name: a, count: 1, gpu: {model: T4, count: 1}}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	described := simulated.GPUNodes()[0]
 	agent, objects := w.agentOn("own")
 	nodes := objects.Resource(v1alpha1.GPUNodes)
 	writes := map[string]func(node string) error{
@@ -158,7 +164,7 @@ func TestAgentPolicy(t *testing.T) {
 			return err
 		},
 		"describe the GPUs": func(node string) error {
-			o := &v1alpha1.GPUNode{}
+			o := described.DeepCopy()
 			o.Name = node
 			return createGPUNode(t.Context(), nodes, o)
 		},

@@ -163,6 +163,18 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// TestTooOld: on a version of Kubernetes that lacks what the scheduler watches, it would wait
+// for ever. Helm says so instead.
+func TestTooOld(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]bool{"1.33.9": false, oldest + ".0": true, "1.34.4-gke.100": true, "1.36.3": true} {
+		_, err := runHelm(t, "", "template", release, chartDir, "--kube-version", version)
+		if (err == nil) != want || err != nil && !strings.Contains(err.Error(), "requires kubeVersion") {
+			t.Errorf("Kubernetes %s: %v, want accepted=%t", version, err, want)
+		}
+	}
+}
+
 // TestOneSource compares the chart's copies with config/: hack/chart.sh makes them.
 func TestOneSource(t *testing.T) {
 	t.Parallel()
