@@ -165,7 +165,7 @@ func TestAgentPolicy(t *testing.T) {
 		},
 		"describe the GPUs": func(node string) error {
 			o := described.DeepCopy()
-			o.Name = node
+			o.Name, o.Spec.Devices = node, []v1alpha1.Device{}
 			return createGPUNode(t.Context(), nodes, o)
 		},
 	}

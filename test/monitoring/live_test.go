@@ -31,8 +31,7 @@ const isolated = "gpu-controller looks every minute and acts when it has seen a 
 
 // notYet are metrics of programs that do not export them yet. One that appears must leave
 // this list.
-var notYet = map[string]string{
-}
+var notYet = map[string]string{}
 
 // liveLimit is how long the load runs at most until every picture shows something.
 const liveLimit = 100 * time.Second

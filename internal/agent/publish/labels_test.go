@@ -121,6 +121,7 @@ func TestLabelsFollow(t *testing.T) {
 		if got := labels(); got["gpu-count"] != "4" {
 			t.Errorf("%v", got)
 		}
+		w.stop()
 		w = run(t, s) // another agent
 		w.SetInventory(inventory(3), nil)
 		if got := labels(); got["gpu-count"] != "3" || got["nvidia.com/gpu.count"] != "3" {

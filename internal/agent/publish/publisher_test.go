@@ -64,6 +64,7 @@ type world struct {
 	t      *testing.T
 	server *server
 	events *recorder
+	stop   func()
 }
 
 func run(t *testing.T, s *server, change ...func(*Options)) *world {
@@ -73,7 +74,9 @@ func run(t *testing.T, s *server, change ...func(*Options)) *world {
 		c(&o)
 	}
 	w.Publisher = New(o)
-	go w.Run(t.Context())
+	ctx, stop := context.WithCancel(t.Context())
+	w.stop = stop
+	go w.Run(ctx)
 	return w
 }
 
