@@ -30,10 +30,9 @@ export TANGRAM_BIN := $(CURDIR)/bin
 # (archtest), and the others are values.
 PURE := ./api/... ./core/... ./config/... ./examples/... ./monitoring/... ./hack/monitoring
 CONCURRENT := ./internal/... ./cmd/...
-E2E := ./test/e2e/... ./test/property/... ./test/scenario/... ./test/tenants/...
+E2E := ./test/e2e/... ./test/property/... ./test/scenario/...
+FEATURES := ./test/chart/... ./test/metrics/... ./test/monitoring/... ./test/recovery/... ./test/state/... ./test/tenants/...
 CHAOS := ./test/chaos/...
-MONITORING := ./test/monitoring/...
-CHART := ./test/chart/...
 NODE := ./test/node/... ./test/devicemanager/... ./test/agent/...
 
 # The race detector needs a C compiler. A machine without one still runs every
@@ -82,11 +81,10 @@ unit: ## Run the tests that need no cluster.
 
 .PHONY: e2e
 e2e: build node monitoring helm ## Run the end-to-end tests on a real control plane.
-	$(GOTEST_RACE) -count=1 -p 1 -timeout 25m $(E2E)
-	@# Without the race detector: it only drives programs, and asks Prometheus.
-	$(GOTEST) -count=1 -timeout 5m $(MONITORING)
-	@# Rendered with helm, installed on a real API server.
-	$(GOTEST_RACE) -count=1 -timeout 10m $(CHART)
+	@# They mostly wait, so more of them at once than there are processors.
+	$(GOTEST_RACE) -count=1 -p 1 -parallel 3 -timeout 25m $(E2E)
+	@# Without the race detector: they only drive programs and ask from outside.
+	$(GOTEST) -count=1 -p 1 -timeout 20m $(FEATURES)
 	@# Alone: its time limits are not for a machine that runs another cluster.
 	$(GOTEST_RACE) -count=1 -timeout 10m $(CHAOS)
 	@# Alone, too, and in order: kubelet and its containers share the processors.
