@@ -269,7 +269,7 @@ func (l *load) stop() {
 	l.end()
 	select {
 	case <-l.over:
-	case <-time.After(time.Minute):
+	case <-time.After(2 * time.Minute):
 		l.w.t.Fatal("the load's last units do not end")
 	}
 }
