@@ -1,10 +1,14 @@
 package chart
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	extenderv1 "k8s.io/kube-scheduler/extender/v1"
 
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 )
@@ -32,6 +37,7 @@ pools:
 // unused are the rights that the work of this test does not use, each with the reason why
 // it is granted all the same.
 var unused = map[string]string{
+	"extender: get pods":                                       "the answer to a binding did not come",
 	"agent: get pods":                                          "a record is corrected where kubelet decided otherwise; test/agent has a kubelet",
 	"agent: patch pods":                                        "the same",
 	"agent: patch gpunodes.tangram.dev":                        "the hardware of a node changes: a card is replaced, the driver updated",
@@ -62,9 +68,11 @@ func TestRights(t *testing.T) {
 		}
 	})
 	w.reader()
-	w.install(chartDir, "--set", "monitoring.enabled=true", "--set", "monitoring.readers[0].kind=ServiceAccount,monitoring.readers[0].name=reader,monitoring.readers[0].namespace=default")
+	w.certificate("extender-tls")
+	w.install(chartDir, "--set", "extender.enabled=true,extender.tlsSecret=extender-tls", "--set", "monitoring.enabled=true", "--set", "monitoring.readers[0].kind=ServiceAccount,monitoring.readers[0].name=reader,monitoring.readers[0].namespace=default")
 	w.helm("test", release, "--namespace", namespace, "--timeout", "60s") // the first GPU pod
 	w.work()
+	w.bindByExtender("by-extender")
 	w.readMetrics()
 
 	requests := readAudit(t, log)
@@ -233,6 +241,62 @@ func (w *world) gone(what string, get func(context.Context) error) {
 	})
 }
 
+// certificate makes the namespace, and in it a Secret with a certificate for programs.
+func (w *world) certificate(name string) {
+	t := w.t
+	t.Helper()
+	w.namespace(namespace, nil)
+	secret := &v1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Type: v1.SecretTypeTLS, Data: map[string][]byte{}}
+	for key, file := range map[string]string{v1.TLSCertKey: "server.crt", v1.TLSPrivateKeyKey: "server.key"} {
+		data, err := os.ReadFile(filepath.Join(w.Dir(), "pki", file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		secret.Data[key] = data
+	}
+	if _, err := w.client.CoreV1().Secrets(namespace).Create(t.Context(), secret, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// insecure accepts any certificate: what is asked here are answers, not identities.
+var insecure = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+
+// bindByExtender creates a pod of a scheduler that does not exist, and asks the extender to
+// bind it, as a kube-scheduler would.
+func (w *world) bindByExtender(name string) {
+	t := w.t
+	t.Helper()
+	pods, err := w.client.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=gpu-extender"})
+	if err != nil || len(pods.Items) != 1 {
+		t.Fatalf("%d extenders, want 1: %v", len(pods.Items), err)
+	}
+	p := gpuPod(name, name, 1, 1, "1h")
+	p.Spec.SchedulerName = "somebody"
+	if p, err = w.client.CoreV1().Pods("default").Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	nodes := []string{"a100-0", "a100-1", "a100-2", "a100-3"}
+	w.eventually("the extender binds", 30*time.Second, func() (bool, string) {
+		nodes = append(nodes[1:], nodes[0]) // one of them has a free GPU
+		args, err := json.Marshal(extenderv1.ExtenderBindingArgs{PodName: name, PodNamespace: "default", PodUID: p.UID, Node: nodes[0]})
+		if err != nil {
+			return false, err.Error()
+		}
+		response, err := insecure.Post("https://"+pods.Items[0].Status.PodIP+":8888/bind", "application/json", bytes.NewReader(args))
+		if err != nil {
+			return false, err.Error()
+		}
+		defer response.Body.Close()
+		var result extenderv1.ExtenderBindingResult
+		if err := json.NewDecoder(response.Body).Decode(&result); err != nil {
+			return false, err.Error()
+		}
+		return result.Error == "", result.Error
+	})
+	w.pod(name, "is bound", isBound)
+}
+
 // breakDevice lets a simulated device fail, which its agent must report.
 func (w *world) breakDevice() {
 	w.t.Helper()
@@ -286,7 +350,6 @@ func (w *world) readMetrics() {
 	if err != nil || len(pods.Items) != 2 {
 		t.Fatalf("%d schedulers, want 2: %v", len(pods.Items), err)
 	}
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	for _, test := range []struct {
 		token string
 		want  int
@@ -298,7 +361,7 @@ func (w *world) readMetrics() {
 		if test.token != "" {
 			request.Header.Set("Authorization", "Bearer "+test.token)
 		}
-		response, err := client.Do(request)
+		response, err := insecure.Do(request)
 		if err != nil {
 			t.Fatal(err)
 		}
