@@ -197,7 +197,7 @@ func (w *world) startLoad(ctx context.Context, judge *checker.Checker) *load {
 		go func() {
 			defer func() { finished <- struct{}{} }()
 			for n := 0; ctx.Err() == nil; n++ {
-				l.unit(ctx, judge, fmt.Sprintf("unit-%d-%d", worker, n), 1+worker%4)
+				l.unit(context.Background(), judge, fmt.Sprintf("unit-%d-%d", worker, n), 1+worker%4)
 			}
 		}()
 	}
@@ -210,24 +210,24 @@ func (w *world) startLoad(ctx context.Context, judge *checker.Checker) *load {
 	return l
 }
 
-// unit creates the pods of one gang, waits until they have run, and deletes them.
+// unit creates the pods of one gang, waits until they have run, and deletes them. It is not
+// interrupted: half a gang would never start.
 func (l *load) unit(ctx context.Context, judge *checker.Checker, name string, members int) {
 	pods := l.w.client.CoreV1().Pods("default")
 	for i := range members {
-		if _, err := pods.Create(ctx, gpuPod(fmt.Sprintf("%s-%d", name, i), name, members, 1, "1500ms"), metav1.CreateOptions{}); err != nil && ctx.Err() == nil {
+		if _, err := pods.Create(ctx, gpuPod(fmt.Sprintf("%s-%d", name, i), name, members, 1, "1500ms"), metav1.CreateOptions{}); err != nil {
 			l.w.t.Errorf("create pod: %v", err)
 		}
 	}
-	// Not with ctx: what was created is waited for and deleted.
 	for range 1200 {
-		list, err := pods.List(context.Background(), metav1.ListOptions{LabelSelector: checker.LabelUnit + "=" + name})
+		list, err := pods.List(ctx, metav1.ListOptions{LabelSelector: checker.LabelUnit + "=" + name})
 		if err == nil && !slices.ContainsFunc(list.Items, func(p v1.Pod) bool { return p.Status.Phase != v1.PodSucceeded }) {
 			break
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
 	judge.UnitEnds(time.Now(), name, "it has run")
-	if err := pods.DeleteCollection(context.Background(), metav1.DeleteOptions{GracePeriodSeconds: new(int64)}, metav1.ListOptions{LabelSelector: checker.LabelUnit + "=" + name}); err != nil {
+	if err := pods.DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}, metav1.ListOptions{LabelSelector: checker.LabelUnit + "=" + name}); err != nil {
 		l.w.t.Errorf("delete unit %s: %v", name, err)
 	}
 	l.done.Add(1)
