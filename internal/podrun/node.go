@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/url"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"time"
 
@@ -44,10 +46,12 @@ type Node struct {
 	o      Options
 	client kubernetes.Interface
 	dir    string // of the files of pods, and of the node's own
+	// network is the second and third byte of pods' addresses.
+	network int
 
 	mu        sync.Mutex
 	pods      map[types.UID]*pod
-	addresses int
+	addresses int // the last that was given
 	running   sync.WaitGroup
 }
 
@@ -58,7 +62,15 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{o: o, client: client, dir: filepath.Join(o.Cluster.Dir(), "nodes", o.Name), pods: map[types.UID]*pod{}}
+	server, err := url.Parse(o.Cluster.RESTConfig().Host)
+	if err != nil {
+		return nil, err
+	}
+	port, err := strconv.Atoi(server.Port())
+	if err != nil {
+		return nil, fmt.Errorf("port of the API server: %w", err)
+	}
+	n := &Node{network: port, o: o, client: client, dir: filepath.Join(o.Cluster.Dir(), "nodes", o.Name), pods: map[types.UID]*pod{}}
 	if err := n.register(ctx); err != nil {
 		return nil, fmt.Errorf("create node %s: %w", o.Name, err)
 	}
@@ -147,15 +159,28 @@ func (n *Node) see(ctx context.Context, object *v1.Pod) {
 	if object.Status.Phase == v1.PodSucceeded || object.Status.Phase == v1.PodFailed {
 		return
 	}
-	// Above what programs of the cluster use themselves: 127.0.0.1.
-	n.addresses++
-	address := fmt.Sprintf("127.77.%d.%d", n.addresses/250, n.addresses%250+1)
-	p := newPod(n, object.DeepCopy(), address)
+	p := newPod(n, object.DeepCopy(), n.address())
 	n.pods[object.UID] = p
 	if object.DeletionTimestamp != nil {
 		p.end()
 	}
 	n.running.Go(func() { p.live(ctx) })
+}
+
+// address is one that no other pod of this machine has: of the API server's port, which is
+// another in every cluster, and of a number that no pod here has. Call it with the lock.
+func (n *Node) address() string {
+	taken := map[string]bool{}
+	for _, p := range n.pods {
+		taken[p.address] = true
+	}
+	for {
+		n.addresses = n.addresses%250 + 1
+		address := fmt.Sprintf("127.%d.%d.%d", n.network>>8, n.network&0xff, n.addresses)
+		if !taken[address] || len(taken) >= 250 {
+			return address
+		}
+	}
 }
 
 // forget ends a pod that was deleted without a grace period.

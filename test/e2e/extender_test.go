@@ -119,9 +119,16 @@ func (w *world) extender() string {
 	url := fmt.Sprintf("http://127.0.0.1:%d", ports[0])
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
+	if err := w.ApplyManifests(ctx, config.ExtenderRBAC()); err != nil {
+		w.t.Fatal(err)
+	}
+	own, err := w.KubeconfigFor("system:tangram:gpu-extender")
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	_, err = w.Run(ctx, local.Program{
 		Name: "gpu-extender", Path: filepath.Join(bin, "gpu-extender"),
-		Args: []string{"--kubeconfig=" + kubeconfig, fmt.Sprintf("--listen=127.0.0.1:%d", ports[0])},
+		Args: []string{"--kubeconfig=" + own, fmt.Sprintf("--listen=127.0.0.1:%d", ports[0])},
 		Ready: func(ctx context.Context) error {
 			req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/healthz", nil)
 			if err != nil {

@@ -425,8 +425,8 @@ func TestRestartedAgent(t *testing.T) {
 		was := s.objects["n"]["status"]
 		clear(s.writes)
 		w := run(t, s)
+		w.SetHealth(sick) // first, as an agent does: nothing is written without an inventory
 		w.SetInventory(inventory(2), nil)
-		w.SetHealth(sick)
 		w.wrote("nothing is new", 0, 0, 0)
 		if got := w.events.take(); got != "" || !equal(s.objects["n"]["status"], was) {
 			t.Errorf("events %q", got)
