@@ -48,6 +48,7 @@ func TestBadConfiguration(t *testing.T) {
 				args = append(args, "--config-file="+write("config.yaml", c.file))
 			}
 			code, out := runToEnd(t, bin, append(args, c.args...)...)
+			out = strings.ReplaceAll(out, `\"`, `"`) // the last line of the log quotes the error
 			if code != 1 || !strings.Contains(out, c.want) {
 				t.Errorf("exit code %d, want 1; output has no %q:\n%s", code, c.want, out)
 			}
