@@ -97,7 +97,7 @@ type SavedRuntime struct {
 }
 
 // Save returns what was learned, of every namespace the keys seen last first, and namespaces
-// in turn: whoever cuts the list off leaves no namespace out because another has many keys.
+// in turn: a caller that cuts the list off leaves no namespace out because another has many keys.
 // An owner's namespace is what is before its first slash; the rest of an owner's name its
 // users choose. Cost: n log n of the keys.
 func (r *Runtimes) Save() []SavedRuntime {

@@ -26,7 +26,7 @@ const (
 	IdleAllocated
 	// FailedDevice: the device failed, or its node is lost.
 	FailedDevice
-	// CordonedDevice: nobody holds it, and an operator keeps new work off it.
+	// CordonedDevice: no pod holds it, and an operator keeps new work off it.
 	CordonedDevice
 	// DegradedDevice: it is not healthy, but has not failed.
 	DegradedDevice

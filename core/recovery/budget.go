@@ -22,7 +22,7 @@ func (s *step) rising(t *target, suspects []*target) bool {
 }
 
 // doubtful: what was isolated a short time before so many others fell under suspicion was
-// the beginning of that, and nobody is evicted for it.
+// the beginning of that, and no pod is evicted for it.
 func (s *step) doubtful(held bool, mark *Mark, interval time.Duration) bool {
 	return held && s.now.Sub(mark.Detected) < doubtfulFor*interval
 }

@@ -11,7 +11,7 @@
 //
 //   - Never more than a set share of the fleet is isolated for faults. If more looks
 //     sick than the share allows, nothing new is isolated: many faults at once are more
-//     likely one fault of whoever reports them.
+//     likely one fault of what reports them.
 //   - What an operator cordoned stays cordoned, and what an operator put back into
 //     service stays there until the fault has gone and come again.
 //   - Only pods are evicted that a fault, a maintenance or their own excess concerns, or

@@ -71,7 +71,7 @@ func (s *step) affectedByNode(n *Node, add func(*Pod, Cause, string)) {
 		}
 		return
 	case s.doubtful(s.heldNodes, n.Mark, s.c.NodeInterval), s.c.Evict == EvictNever || n.Mark.Cause != NodeNotReady && n.Mark.Cause != DriverNotReady:
-		return // an agent that is silent hurts nobody who runs
+		return // a silent agent hurts no pod that runs
 	}
 	cause, _, _ := s.fault(n)
 	if cause != n.Mark.Cause {

@@ -153,7 +153,7 @@ func TestFalseAlarm(t *testing.T) {
 }
 
 // TestRollingAlarm: a false alarm that comes node by node, several in each look, ends
-// nobody's work either.
+// the work of no pod either.
 func TestRollingAlarm(t *testing.T) {
 	d := newDrill(t, 20, nil)
 	for i := range d.f.Nodes {
@@ -246,7 +246,7 @@ func TestMaintenance(t *testing.T) {
 }
 
 // TestSilentAgent: it is restarted first; the node is isolated when that did not help, and
-// nobody is evicted. Many silent agents are left alone.
+// no pod is evicted. Many silent agents are left alone.
 func TestSilentAgent(t *testing.T) {
 	d := newDrill(t, 4, nil)
 	d.f.Pods = []Pod{{UID: "gpu", Node: "n01", GPUs: true, Devices: []string{"GPU-0"}}}
@@ -309,7 +309,7 @@ func TestRefusedEviction(t *testing.T) {
 	}
 }
 
-// TestSchedulerSilent: a lease that nobody renews is reported once.
+// TestSchedulerSilent: a lease that is not renewed is reported once.
 func TestSchedulerSilent(t *testing.T) {
 	d := newDrill(t, 2, nil)
 	d.f.Scheduler = Scheduler{Known: true, Renewal: "1"}

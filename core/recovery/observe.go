@@ -17,7 +17,7 @@ type Node struct {
 	// silent; NotReadySince is when it ceased to be so.
 	Ready         bool
 	NotReadySince time.Time
-	// Unschedulable: the node is cordoned, whoever did it. Tainted: our taint is on it.
+	// Unschedulable: the node is cordoned, by an operator or by us. Tainted: our taint is on it.
 	Unschedulable, Tainted bool
 	// Mark is ours; nil when we have not isolated the node.
 	Mark *Mark

@@ -18,7 +18,7 @@ type schedulerState struct {
 // twice the time after which another replica takes it over.
 const SchedulerSilentFor = 30 * time.Second
 
-// checkScheduler reports a scheduler whose lease nobody renews. Nothing else can be done
+// checkScheduler reports a scheduler whose lease is not renewed. Nothing else can be done
 // from here: its pods are restarted by kubelet, and a second replica takes over.
 func (s *step) checkScheduler() {
 	c := &s.scheduler

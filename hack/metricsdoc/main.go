@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/tangram-dev/tangram/internal/agent/export"
+	"github.com/tangram-dev/tangram/internal/kube/audit"
 	"github.com/tangram-dev/tangram/internal/kube/controller"
 	"github.com/tangram-dev/tangram/internal/kube/metrics"
 	"github.com/tangram-dev/tangram/internal/metrictable"
@@ -14,7 +15,9 @@ import (
 
 // tables are those of all programs.
 func tables() []metrictable.Table {
-	return []metrictable.Table{metrics.Table(), controller.Table(), export.Table()}
+	scheduler := metrics.Table()
+	scheduler.Metrics = append(scheduler.Metrics, audit.Dropped)
+	return []metrictable.Table{scheduler, controller.Table(), export.Table()}
 }
 
 func main() {

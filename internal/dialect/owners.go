@@ -54,12 +54,10 @@ func Owners() []OwnerKind { return slices.Concat(podGroupKinds, controllerKinds)
 // Find is the object of this kind that a pod belongs to.
 func (k *OwnerKind) Find(pod *v1.Pod) (Owned, bool) { return k.find(pod) }
 
-// Size is how many pods of an object of this kind start together now; 0 when each may
-// start alone. It counts what the object's own controller can create now: pods that are
-// created only when others run do not count, or both would wait for each other.
-func (k *OwnerKind) Size(o *unstructured.Unstructured) int { return k.size(o) }
-
-// SizeOf is Size of an object of a kind in the table; 0 for others.
+// SizeOf is how many pods of an object of a kind in the table start together now; 0 for
+// other kinds, and when each may start alone. It counts what the object's own controller can
+// create now: pods that are created only when others run do not count, or both would wait
+// for each other.
 func SizeOf(o *unstructured.Unstructured) int {
 	group, _, _ := strings.Cut(o.GetAPIVersion(), "/")
 	for _, k := range Owners() {

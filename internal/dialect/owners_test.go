@@ -51,7 +51,7 @@ func TestOwners(t *testing.T) {
 				t.Error("found in a pod of another kind")
 			}
 			object := parsed(t, tt.object)
-			if got := k.Size(object); got != tt.size || SizeOf(object) != tt.size || object.GetKind() != k.Kind {
+			if got := k.size(object); got != tt.size || SizeOf(object) != tt.size || object.GetKind() != k.Kind {
 				t.Errorf("size %d and %d, want %d", got, SizeOf(object), tt.size)
 			}
 			m, err := MembershipOf(tt.pod)

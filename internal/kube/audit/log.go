@@ -10,14 +10,20 @@ import (
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
 	"k8s.io/klog/v2"
+
+	"github.com/tangram-dev/tangram/internal/metrictable"
 )
 
-// dropped counts entries that were not written.
-var dropped = metrics.NewCounterVec(&metrics.CounterOpts{
-	Namespace: "tangram", Subsystem: "audit", Name: "dropped_total",
-	Help:           "Entries of the audit log that were not written, by cause: the buffer was full, or writing failed.",
-	StabilityLevel: metrics.ALPHA,
-}, []string{"cause"})
+// Dropped describes the counter of entries that were not written, for
+// docs/reference/metrics.md.
+var Dropped = metrictable.Metric{
+	Name: "tangram_audit_dropped_total", Type: metrictable.Counter, Unit: "entries",
+	Labels: []metrictable.Label{{Name: "cause", Values: "buffer, write"}},
+	Help:   "Entries of the audit log that were not written, by cause: the buffer was full, or writing failed.",
+	Source: "the audit log",
+}
+
+var dropped = metrics.NewCounterVec(&metrics.CounterOpts{Name: Dropped.Name, Help: Dropped.Help, StabilityLevel: metrics.ALPHA}, Dropped.LabelNames())
 
 var registerOnce sync.Once
 

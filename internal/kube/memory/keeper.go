@@ -122,7 +122,7 @@ func (k *Keeper) save(ctx context.Context, s *state.State) error {
 }
 
 // write replaces the object's state. The version in the write makes a late write of a
-// former leader fail: the new one has written since (Takeover).
+// former leader fail: a process writes as soon as it leads.
 func (k *Keeper) write(ctx context.Context, text []byte) error {
 	maps := k.Client.CoreV1().ConfigMaps(k.Namespace)
 	if err := k.MayWrite(); err != nil {
@@ -172,11 +172,4 @@ func (k *Keeper) fill(object *v1.ConfigMap, text []byte) {
 	}
 	object.Annotations[names.AnnotationSavedBy] = k.Identity
 	object.Annotations[names.AnnotationSavedAt] = k.Clock().UTC().Format(time.RFC3339)
-}
-
-// Takeover makes writes of a former leader fail from now on, by writing: those that are
-// under way have an older version in them. Call it once, after Load.
-func (k *Keeper) Takeover(ctx context.Context, s *state.State) error {
-	k.written = nil
-	return k.Save(ctx, s)
 }
