@@ -53,14 +53,19 @@ func Register() {
 	registerOnce.Do(func() {
 		legacyregistry.MustRegister(duration, attempts, retries, slow, conflicts, vetoes, lock, checks, queueWait, preemptions, lostHours, startError, folded)
 		legacyregistry.CustomMustRegister(&collector{})
-		retries.WithLabelValues().Add(0)
-		for _, at := range slowThresholds {
-			slow.WithLabelValues(at.label).Add(0)
-		}
-		for _, kind := range []string{ConflictRecord, ConflictPlace, ConflictBinding, ConflictLease} {
-			conflicts.WithLabelValues(kind).Add(0)
-		}
+		zero()
 	})
+}
+
+// zero makes counters appear before the first time: a rate needs a value to rise from.
+func zero() {
+	retries.WithLabelValues().Add(0)
+	for _, at := range slowThresholds {
+		slow.WithLabelValues(at.label).Add(0)
+	}
+	for _, kind := range []string{ConflictRecord, ConflictPlace, ConflictBinding, ConflictLease} {
+		conflicts.WithLabelValues(kind).Add(0)
+	}
 }
 
 // LockHeld tells for how long the engine's lock was held, and what for.
@@ -149,7 +154,11 @@ var slowThresholds = []struct {
 }{{100 * time.Millisecond, "100ms"}, {200 * time.Millisecond, "200ms"}}
 
 // slowLogs bounds how often slow decisions are logged.
-var slowLogs = flowcontrol.NewTokenBucketRateLimiter(10.0/60, 10)
+var slowLogs = newSlowLogs()
+
+func newSlowLogs() flowcontrol.PassiveRateLimiter {
+	return flowcontrol.NewTokenBucketPassiveRateLimiter(10.0/60, 10)
+}
 
 // Scheduled counts a pod that was bound, and logs it when its decision was slow.
 func Scheduled(logger klog.Logger, pod klog.ObjectRef, queue string, t Timeline) {

@@ -19,6 +19,20 @@ import (
 	"github.com/tangram-dev/tangram/internal/metrictable"
 )
 
+// fresh registers the metrics, which are the process's own, as if nothing had been counted:
+// tests run in any order.
+func fresh(t *testing.T) {
+	t.Helper()
+	Register()
+	for _, counted := range []interface{ Reset() }{duration, attempts, retries, slow, conflicts, vetoes, lock, checks, queueWait, preemptions, lostHours, startError, folded} {
+		counted.Reset()
+	}
+	queueNames.names, plugins.names = measure.NewNames(maxQueues), measure.NewNames(maxPlugins)
+	slowLogs = newSlowLogs()
+	SetQueues([]string{arbiter.Default, arbiter.Root})
+	zero()
+}
+
 // scrape returns the values of all series of our metrics, as "name{label=value,...}".
 func scrape(t *testing.T) map[string]float64 {
 	t.Helper()
@@ -68,7 +82,7 @@ func fleetOf(name string, use engine.Use, gpus int64) engine.Fleet {
 
 // Every metric of the table is there, with the labels the table says, and no other is.
 func TestTable(t *testing.T) {
-	Register()
+	fresh(t)
 	now := time.Now()
 	prices, err := measure.NewPrices("CNY", map[string]int64{"t4": 8_500_000})
 	if err != nil {
@@ -170,7 +184,7 @@ func TestTable(t *testing.T) {
 // Names that pods and tenants make up, 100,000 of each, do not become series; queues that
 // are gone lose theirs.
 func TestCardinality(t *testing.T) {
-	Register()
+	fresh(t)
 	const many = 100_000
 	now := time.Now()
 	var queues []string
@@ -234,7 +248,7 @@ func TestCardinality(t *testing.T) {
 
 // Phases add up, and a slow decision is logged with them, not too often.
 func TestSlow(t *testing.T) {
-	Register()
+	fresh(t)
 	SetQueues([]string{"slow"})
 	var log bytes.Buffer
 	logger := textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(&log)))
