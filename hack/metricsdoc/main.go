@@ -11,13 +11,18 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/controller"
 	"github.com/tangram-dev/tangram/internal/kube/metrics"
 	"github.com/tangram-dev/tangram/internal/metrictable"
+	"github.com/tangram-dev/tangram/internal/version/metric"
 )
 
 // tables are those of all programs.
 func tables() []metrictable.Table {
 	scheduler := metrics.Table()
 	scheduler.Metrics = append(scheduler.Metrics, audit.Dropped)
-	return []metrictable.Table{scheduler, controller.Table(), export.Table()}
+	all := []metrictable.Table{scheduler, controller.Table(), export.Table()}
+	for i := range all {
+		all[i].Metrics = append(all[i].Metrics, metric.Build)
+	}
+	return all
 }
 
 func main() {

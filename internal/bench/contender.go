@@ -120,7 +120,7 @@ func tangramArgs(s site) ([]string, error) {
 	}
 	return append([]string{"--config", file, "--kubeconfig", s.kubeconfig, "--leader-elect=false",
 		// The benchmark reads the lock times, on loopback and without a certificate.
-		"--authorization-always-allow-paths", "/healthz,/readyz,/livez,/metrics"}, servingArgs(s)...), nil
+		"--authorization-always-allow-paths", "/healthz,/readyz,/livez,/metrics,/debug/*"}, servingArgs(s)...), nil
 }
 
 // start starts the contender at a site and waits until it says that it is ready.

@@ -148,6 +148,7 @@ func TestRefused(t *testing.T) {
 		{"priorityClasses[0].name=x", "/priorityClasses/0"},
 		{"quotas[0].namespace=ml", "/quotas/0"},
 		{"monitoring.readers[0].kind=Robot", "/monitoring/readers/0/kind"},
+		{"scheduler.prices.perGPUHour.A100=-1", "/scheduler/prices"},
 		{"tenants.enforce=maybe", "/tenants/enforce"},
 	} {
 		t.Run(test.set, func(t *testing.T) {

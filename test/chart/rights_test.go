@@ -52,6 +52,7 @@ var unused = map[string]string{
 	"scheduler: delete resourceclaims.resource.k8s.io":         "the same for claims that the scheduler made",
 	"scheduler: get resourceclaims.resource.k8s.io":            "a claim changed while it was being allocated",
 	"scheduler: get pods":                                      "the answer to a write did not come, or the pod changed meanwhile",
+	"extender: get pods":                                       "the same",
 }
 
 // TestRights installs the chart and works with every component under the rights that the
@@ -68,7 +69,8 @@ func TestRights(t *testing.T) {
 		}
 	})
 	w.reader()
-	w.install(chartDir, "--set", "monitoring.enabled=true", "--set", "monitoring.readers[0].kind=ServiceAccount,monitoring.readers[0].name=reader,monitoring.readers[0].namespace=default")
+	w.install(chartDir, append(w.extenderTLS(), "--set", "monitoring.enabled=true", "--set", "monitoring.readers[0].kind=ServiceAccount,monitoring.readers[0].name=reader,monitoring.readers[0].namespace=default")...)
+	w.throughExtender()
 	w.helm("test", release, "--namespace", namespace, "--timeout", "60s") // the first GPU pod
 	w.work()
 	w.readMetrics()

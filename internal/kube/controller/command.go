@@ -20,6 +20,7 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/recovery"
 	"github.com/tangram-dev/tangram/internal/logging"
 	"github.com/tangram-dev/tangram/internal/version"
+	"github.com/tangram-dev/tangram/internal/version/metric"
 )
 
 // options are the flags.
@@ -90,6 +91,7 @@ func (o *options) run(ctx context.Context) error {
 	defer cancel(nil)
 	ready := &atomic.Bool{}
 	c := Controller{Config: config, Elect: o.elect, Timing: o.timing, Ready: ready.Store, Recovery: settings, Metrics: recovery.NewMetrics()}
+	c.Metrics.Registry().MustRegister(metric.BuildInfo("gpu-controller"))
 	if o.endpoint.Listen != "" {
 		client, err := kubernetes.NewForConfig(config)
 		if err != nil {
