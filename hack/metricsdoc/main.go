@@ -18,11 +18,8 @@ import (
 func tables() []metrictable.Table {
 	scheduler := metrics.Table()
 	scheduler.Metrics = append(scheduler.Metrics, audit.Dropped)
-	all := []metrictable.Table{scheduler, controller.Table(), export.Table()}
-	for i := range all {
-		all[i].Metrics = append(all[i].Metrics, metric.Build)
-	}
-	return all
+	every := metrictable.Table{Program: "Every program", Where: "the same place as the program's own metrics", Metrics: []metrictable.Metric{metric.Build}}
+	return []metrictable.Table{scheduler, controller.Table(), export.Table(), every}
 }
 
 func main() {
