@@ -84,7 +84,7 @@ func least(pods []*Member) int {
 		return first
 	}
 	for _, n := range later {
-		whole -= min(n, whole-1)
+		whole = max(min(whole, 1), whole-n)
 	}
 	return whole
 }
