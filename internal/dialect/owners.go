@@ -39,8 +39,8 @@ type OwnerKind struct {
 	// first is how many can exist before the leaders among them have places, where the
 	// others are created only then; 0 where all are created at once.
 	first func(o *unstructured.Unstructured) int
-	// running is how many are needed once the gang has been whole: more may come and go
-	// one by one. 0 while it has not been whole.
+	// running is how many are needed by a gang that has been whole and still has members
+	// with places: more may come and go one by one. 0 while it has not been whole.
 	running func(o *unstructured.Unstructured) int
 	// later is how many of the object's pods are created only when others are ready, of
 	// kinds whose pods belong together by labels alone.
@@ -58,8 +58,8 @@ type Owned struct {
 	Gang string
 	// Task is the pod's role there.
 	Task string
-	// Leader: it is one of those that exist first and without which the others are of no
-	// use, of kinds that have such pods.
+	// Leader: it is one of those that exist first, of kinds that create the others when
+	// these have places.
 	Leader bool
 	// Reference is the controller's; of a PodGroup it is empty.
 	Reference metav1.OwnerReference
@@ -72,7 +72,8 @@ type Needs struct {
 	// First while there are leaders only, Whole otherwise; First is 0 where it is the same.
 	// Whole is 0 when each may start alone.
 	First, Whole int
-	// Running while a leader has its place and the gang has been whole; 0: as before.
+	// Running of a gang that has been whole, while any member has its place; 0: as to start.
+	// Without any it starts anew, whole.
 	Running int
 	// Later of those that are counted elsewhere do not exist yet: they are created when
 	// others of the same object are ready.

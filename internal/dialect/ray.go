@@ -9,13 +9,12 @@ import (
 const (
 	labelRayGroup   = "ray.io/group"
 	labelRayCluster = "ray.io/cluster"
-	labelRayType    = "ray.io/node-type" // head or worker
 )
 
 // findRay: RayJobs and RayServices make RayClusters, and those make the pods.
 func findRay(pod *v1.Pod) (Owned, bool) {
 	o, ok := controlledBy(pod, "RayCluster", RayClusters.Group)
-	o.Task, o.Leader = pod.Labels[labelRayGroup], pod.Labels[labelRayType] == "head"
+	o.Task = pod.Labels[labelRayGroup]
 	return o, ok
 }
 

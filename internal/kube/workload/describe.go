@@ -69,16 +69,16 @@ func (w *Gangs) Describe(id engine.ID, now time.Time, hasPlace func(model.Holder
 // when they do not.
 func least(pods []*Member) int {
 	var whole, first, running int
-	led, onlyLeaders := false, true
+	runs, onlyLeaders := false, true
 	later := map[dialect.Object]int{}
 	for _, m := range pods {
 		whole, first, running = max(whole, m.needs.Whole), max(first, m.needs.First), max(running, m.needs.Running)
 		onlyLeaders = onlyLeaders && m.Leader
-		led = led || m.Leader && m.Pod.Spec.NodeName != ""
+		runs = runs || m.Pod.Spec.NodeName != ""
 		later[m.Also] = m.needs.Later
 	}
 	switch {
-	case running > 0 && led:
+	case running > 0 && runs:
 		return running
 	case first > 0 && onlyLeaders:
 		return first
