@@ -22,7 +22,7 @@ type load struct {
 // the cluster's capacity. No unit is ever there in part, and every object gets its turn as
 // others end.
 func TestContention(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, "kuberay", "jobset", "lws")
 	var all []load
 	for i := range 4 {
 		all = append(all, w.contenders(i)...)

@@ -28,7 +28,7 @@ func (w *world) expectRay(name string, n int) { w.judge.expect(name, n, label(ra
 
 // TestRayCluster: a RayCluster starts whole or not at all, and without any word of ours.
 func TestRayCluster(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, "kuberay")
 	w.expectRay("whole", 8)
 	w.create(w.ray("whole", 7, 8))
 	w.running(rayCluster, "whole", 8)
@@ -56,7 +56,7 @@ func TestRayCluster(t *testing.T) {
 // TestRayScaling: a cluster that has been whole takes those of its new workers that fit; one
 // that lost all its pods starts whole again.
 func TestRayScaling(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, "kuberay")
 	w.create(w.ray("grows", 2, 8))
 	w.running(rayCluster, "grows", 3)
 	w.provisioned("grows")
@@ -130,7 +130,7 @@ func (w *world) eventuallyObject(kind schema.GroupVersionResource, name, what st
 
 // TestRayJobAndService: their clusters are gangs like any.
 func TestRayJobAndService(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, "kuberay")
 	const from = "ray.io/originated-from-cr-name"
 	w.judge.expect("service", 3, label(from, "service"))
 	service := adapt(w.sample("kuberay", "samples/ray-service.sample.yaml", "RayService", 0), "service", workers(8))
@@ -167,7 +167,7 @@ func TestRayBatchSchedulers(t *testing.T) {
 		"scheduler-plugins": {"scheduler-plugins-scheduler", "samples/ray-cluster.scheduler-plugins.yaml", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newWorld(t, "kuberay")
 			w.with("kuberay", operators.Options{Args: []string{"--batch-scheduler=" + name}})
 			if tt.extra != "" {
 				w.apply(tt.extra)
