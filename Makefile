@@ -35,6 +35,8 @@ CONCURRENT := ./internal/... ./cmd/...
 IN_PROCESS := ./test/property/... ./test/scenario/...
 E2E := ./test/e2e/...
 FEATURES := ./test/chart/... ./test/metrics/... ./test/monitoring/... ./test/recovery/... ./test/state/... ./test/tenants/...
+# With the operators that people use, and what they share GPUs with.
+ECOSYSTEM := ./test/operators/...
 CHAOS := ./test/chaos/...
 NODE := ./test/node/... ./test/devicemanager/... ./test/agent/...
 
@@ -56,7 +58,7 @@ help: ## Show this list.
 build: controlplane tangram ## Build every program into bin/ that is missing or out of date.
 
 .PHONY: up
-up: build $(if $(findstring --monitoring,$(ARGS)),monitoring) ## Start a local cluster with simulated GPUs; ARGS="--demo --monitoring" adds workloads and Prometheus.
+up: build $(if $(findstring --monitoring,$(ARGS)),monitoring) $(if $(findstring --operators,$(ARGS)),operators) ## Start a local cluster with simulated GPUs; ARGS="--demo --monitoring" adds workloads and Prometheus.
 	@bin/tangram up $(ARGS)
 
 .PHONY: down
@@ -83,11 +85,12 @@ unit: ## Run the tests that need no cluster.
 	$(GOTEST_RACE) $(CONCURRENT)
 
 .PHONY: e2e
-e2e: build node monitoring helm ## Run the end-to-end tests on a real control plane.
+e2e: build node monitoring helm operators ## Run the end-to-end tests on a real control plane.
 	$(GOTEST_RACE) -count=1 -p 1 -timeout 15m $(IN_PROCESS)
 	@# They mostly wait, so more of them at once than there are processors.
 	$(GOTEST) -count=1 -p 1 -parallel 3 -timeout 25m $(E2E)
 	$(GOTEST) -count=1 -p 1 -timeout 20m $(FEATURES)
+	$(GOTEST) -count=1 -p 1 -timeout 20m $(ECOSYSTEM)
 	@# Alone: its time limits are not for a machine that runs another cluster.
 	$(GOTEST) -count=1 -timeout 10m $(CHAOS)
 	@# Alone, too, and in order: kubelet and its containers share the processors.
@@ -130,6 +133,6 @@ verify: lint ## Lint, and check that generated files and go.mod are up to date.
 	@hack/verify.sh
 
 # Steps of build, for other targets.
-.PHONY: controlplane node tools monitoring helm tangram
-controlplane node tools monitoring helm tangram:
+.PHONY: controlplane node tools monitoring helm operators tangram
+controlplane node tools monitoring helm operators tangram:
 	@hack/build.sh $@
