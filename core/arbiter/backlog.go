@@ -20,9 +20,10 @@ type backlog struct {
 	buckets []*bucket
 	turns   *turns // of users, under RoundRobin
 
-	// The pass under way: its number, the jobs submitted up to this moment that are
+	// The pass under way: its number, the space it is over (0: any), the jobs submitted up to this moment that are
 	// over age, whether those are being merged, and the heads of the buckets.
 	pass    uint64
+	space   uint64
 	overAge int64
 	aged    bool
 	heads   []*bucket
@@ -108,8 +109,8 @@ func (b *backlog) remove(e *entry) {
 }
 
 // begin starts a pass.
-func (b *backlog) begin(pass uint64, now int64) {
-	b.pass = pass
+func (b *backlog) begin(pass, space uint64, now int64) {
+	b.pass, b.space = pass, space
 	aging := int64(b.node.aging())
 	b.aged = b.ranked() && aging > 0
 	b.overAge = now - aging
@@ -120,7 +121,7 @@ func (b *backlog) begin(pass uint64, now int64) {
 func (b *backlog) gather() {
 	b.heads = b.heads[:0]
 	for _, k := range b.buckets {
-		if k.blocked == b.pass || k.key.class.full == b.pass {
+		if k.blocked == b.pass || k.key.class.full == b.pass || b.space != 0 && k.key.class.fullIn == b.space {
 			continue
 		}
 		k.head = nil

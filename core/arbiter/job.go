@@ -44,6 +44,8 @@ type class struct {
 	jobs   int
 	// full is the pass in which there was no capacity for it.
 	full uint64
+	// fullIn is the space in which there is none: see Tree.CandidatesIn.
+	fullIn uint64
 }
 
 // entry is a job in the tree.

@@ -18,7 +18,7 @@ const (
 // first job of a queue has to wait for room in the queue or the cluster, the queue
 // offers nothing. A job that asks for more than the limit itself, or whose namespace
 // has no quota left, waits alone.
-func (t *Tree) InOrder(now int64) iter.Seq[*Offer] { return t.pass(now, strict) }
+func (t *Tree) InOrder(now int64) iter.Seq[*Offer] { return t.pass(now, strict, 0) }
 
 // waits says whether a bucket's first job waits for room that may come.
 func (k *bucket) waits(t *Tree) bool {
@@ -69,7 +69,7 @@ func (t *Tree) never(e *entry, needs []need) Wait {
 // The tree must not change meanwhile.
 func (t *Tree) Waiting(now int64) iter.Seq[Job] {
 	return func(yield func(Job) bool) {
-		t.mode = lenient
+		t.mode, t.space = lenient, 0
 		t.begin(now)
 		version := t.version
 		for t.root.position.next != nil {

@@ -58,3 +58,40 @@ func TestEverBesideGuarantees(t *testing.T) {
 		t.Error(tree.Ever("two"), tree.Ever("three"), tree.Ever("own"))
 	}
 }
+
+// A class that has no capacity is not offered again over the same space, only over
+// another one, or by passes that look at all.
+func TestCandidatesIn(t *testing.T) {
+	tree := newTree(t, amounts{gpu: 10}, arbiter.Queue{Name: "a"})
+	submit(t, tree, arbiter.Job{ID: "full", Queue: "a", Class: "odd", Submitted: 1}, amounts{gpu: 5})
+	submit(t, tree, arbiter.Job{ID: "full-too", Queue: "a", Class: "odd", Submitted: 2}, amounts{gpu: 5})
+	submit(t, tree, arbiter.Job{ID: "other", Queue: "a", Class: "even", Submitted: 3}, amounts{gpu: 5})
+	offered := func(space uint64) (out []arbiter.JobID) {
+		for o := range tree.CandidatesIn(100, space) {
+			out = append(out, o.Job.ID)
+			if o.Job.Class == "odd" {
+				o.NoCapacityYet()
+			} else {
+				o.NoCapacity() // for this pass
+			}
+		}
+		return out
+	}
+	for _, step := range []struct {
+		space uint64
+		want  []arbiter.JobID
+	}{
+		{1, []arbiter.JobID{"full", "other"}}, {1, []arbiter.JobID{"other"}}, {1, []arbiter.JobID{"other"}},
+		{2, []arbiter.JobID{"full", "other"}}, {2, []arbiter.JobID{"other"}},
+	} {
+		if got := offered(step.space); !slices.Equal(got, step.want) {
+			t.Errorf("in space %d: %v, want %v", step.space, got, step.want)
+		}
+	}
+	if got, want := offers(tree, 100), []arbiter.JobID{"full", "full-too", "other"}; !slices.Equal(got, want) {
+		t.Errorf("candidates: %v, want %v", got, want)
+	}
+	if got, want := ids(tree), []arbiter.JobID{"full", "other"}; !slices.Equal(got, want) {
+		t.Errorf("waiting: %v, want %v", got, want)
+	}
+}

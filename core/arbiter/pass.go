@@ -24,6 +24,7 @@ const (
 	skipped outcome = iota
 	placed
 	full
+	fullYet
 	closed
 )
 
@@ -44,6 +45,10 @@ func (o *Offer) Place(amounts Amounts) {
 // NoCapacity says that there is no place for the job. Nothing else of its class
 // and demand is offered in this pass, in whatever queue.
 func (o *Offer) NoCapacity() { o.say(full) }
+
+// NoCapacityYet is NoCapacity for all passes over the same space (CandidatesIn): until
+// something is freed there is no use in offering the class again.
+func (o *Offer) NoCapacityYet() { o.say(fullYet) }
 
 // CloseQueue says that nothing behind this job may go before it: its queue offers
 // no more in this pass. This makes fifo strict.
@@ -81,11 +86,17 @@ func (o *Offer) say(what outcome) {
 // the tree ends it, and so does the next pass. Cost: queues and their buckets to
 // begin; then, per offer, the logarithms of the queue's siblings, level by level,
 // and of its waiting jobs; per placement, a look at every queue's next job.
-func (t *Tree) Candidates(now int64) iter.Seq[*Offer] { return t.pass(now, fair) }
+func (t *Tree) Candidates(now int64) iter.Seq[*Offer] { return t.pass(now, fair, 0) }
 
-func (t *Tree) pass(now int64, m mode) iter.Seq[*Offer] {
+// CandidatesIn is Candidates without the classes of which NoCapacityYet was said in a pass
+// over the same space. space is the caller's number for what is free, not 0: it changes
+// when something is freed. Thousands of kinds that fit nowhere then cost one comparison
+// each per pass, not an offer.
+func (t *Tree) CandidatesIn(now int64, space uint64) iter.Seq[*Offer] { return t.pass(now, fair, space) }
+
+func (t *Tree) pass(now int64, m mode, space uint64) iter.Seq[*Offer] {
 	return func(yield func(*Offer) bool) {
-		t.mode = m
+		t.mode, t.space = m, space
 		t.begin(now)
 		o := &Offer{tree: t, version: t.version}
 		for t.root.position.next != nil {
@@ -96,8 +107,11 @@ func (t *Tree) pass(now int64, m mode) iter.Seq[*Offer] {
 				return
 			}
 			switch o.outcome {
-			case full:
+			case full, fullYet:
 				e.class.full = t.passes
+				if o.outcome == fullYet {
+					e.class.fullIn = space
+				}
 				leaf.jobs.offered()
 			case closed:
 				leaf.jobs.close()
@@ -105,7 +119,7 @@ func (t *Tree) pass(now int64, m mode) iter.Seq[*Offer] {
 				leaf.jobs.offered()
 			}
 			leaf.moved(t)
-			if o.outcome == placed || o.outcome == full {
+			if o.outcome != skipped && o.outcome != closed {
 				t.recheck()
 			}
 		}
@@ -134,7 +148,7 @@ func (t *Tree) begin(now int64) {
 	for i := len(t.nodes) - 1; i >= 0; i-- {
 		n := t.nodes[i]
 		if n.leaf() {
-			n.jobs.begin(t.passes, now)
+			n.jobs.begin(t.passes, t.space, now)
 		}
 		n.position.offering = n.position.offering[:0]
 		for _, c := range n.children {

@@ -89,7 +89,9 @@ type Tree struct {
 	// the one under way.
 	passes uint64
 	active []*node
-	mode   mode // of the pass under way
+	// mode and space are of the pass under way.
+	mode  mode
+	space uint64
 
 	// elapsed is the time up to which balances are settled.
 	elapsed int64

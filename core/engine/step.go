@@ -137,15 +137,15 @@ func (e *Engine) start(d *Plan, now int64) {
 	// kept is, by shape, the earliest end with which only a reservation was in the way:
 	// gangs that end later are kept off the same nodes.
 	kept := map[gangShape]int64{}
-	pass := e.tree.Candidates
+	pass := e.tree.CandidatesIn(now, e.freed+1)
 	if !e.options.Backfill {
-		pass = e.tree.InOrder
+		pass = e.tree.InOrder(now)
 	}
 	if !e.unfinished {
 		e.round++
 	}
 	e.unfinished = false
-	for offer := range pass(now) {
+	for offer := range pass {
 		k := e.gangs[ID(offer.Job.ID)]
 		if k.Invalid != "" || k.offered == e.round {
 			continue
@@ -209,9 +209,13 @@ func (e *Engine) keptByLabels(k *known) bool {
 
 // refuse says that a gang has no place.
 func (e *Engine) refuse(offer *arbiter.Offer, k *known) {
-	if !e.options.Backfill && e.never(k) == nil {
+	v, known := e.full[k.shape]
+	switch {
+	case !e.options.Backfill && e.never(k) == nil:
 		offer.CloseQueue()
-	} else {
+	case known && v.freed == e.freed && !e.keptByLabels(k):
+		offer.NoCapacityYet()
+	default:
 		offer.NoCapacity()
 	}
 }
