@@ -185,6 +185,10 @@ func Kind(r *explain.Reason) string {
 		return "QueueClosed"
 	case explain.BackOff:
 		return "StartFailed"
+	case explain.Rejected:
+		if r.Need > 1 { // the other members would start alone on nodes that were added
+			return "Rejected"
+		}
 	}
 	switch r.Class() {
 	case explain.ForCapacity:

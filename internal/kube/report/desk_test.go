@@ -173,4 +173,9 @@ func TestKinds(t *testing.T) {
 			}
 		}
 	}
+	for need, want := range map[int]string{1: v1.PodReasonUnschedulable, 2: "Rejected"} {
+		if got := Kind(&explain.Reason{Code: explain.Rejected, Need: need}); got != want {
+			t.Errorf("rejected, of %d: %s, want %s", need, got, want)
+		}
+	}
 }
