@@ -30,11 +30,9 @@ func TestKarpenter(t *testing.T) {
 // plain: a gang of 12 that need 8 GPUs each, with room for 9, gets exactly 3 nodes.
 func plain(t *testing.T, w *world) {
 	p := w.newPool(t, "plain", "Never", "r1", "r2")
-	for i := range 9 {
-		p.node(fmt.Sprint(i), "r1")
-	}
+	p.stock("r1", 9)
 	p.bound(p.gang("g", 12, 12, 8)...)
-	p.exactly(3)
+	p.exactly(3, 0)
 }
 
 // rack: the same where all must share a rack, and 12 nodes are free in two racks: exactly 3
@@ -42,18 +40,14 @@ func plain(t *testing.T, w *world) {
 // meanwhile, and are gone afterwards.
 func rack(t *testing.T, w *world) {
 	p := w.newPool(t, "rack", "Never", "r1", "r2")
-	for i := range 9 {
-		p.node(fmt.Sprint("a", i), "r1")
-	}
-	for i := range 3 {
-		p.node(fmt.Sprint("b", i), "r2")
-	}
+	p.stock("r1", 9)
+	p.stock("r2", 3)
 	members := p.gang("g", 12, 12, 8, required("rack"))
 	p.waits(names.ReasonWaitingForNodes, members[0])
 	p.await("placeholders", func() string {
 		for _, x := range p.placeholders() {
 			err := w.client.CoreV1().Pods(x.Namespace).Bind(t.Context(), &v1.Binding{
-				ObjectMeta: metav1.ObjectMeta{Namespace: x.Namespace, Name: x.Name}, Target: v1.ObjectReference{Kind: "Node", Name: "rack-b0"},
+				ObjectMeta: metav1.ObjectMeta{Namespace: x.Namespace, Name: x.Name}, Target: v1.ObjectReference{Kind: "Node", Name: "rack-r2-0"},
 			}, metav1.CreateOptions{})
 			switch {
 			case err == nil:
@@ -82,15 +76,14 @@ func rack(t *testing.T, w *world) {
 		}
 		return ""
 	})
-	p.exactly(3)
+	p.exactly(3, 3)
 }
 
 // newRack: where no rack that has nodes can grow, nodes are asked for in one that has none
 // yet: exactly as many as the gang needs, all in one.
 func newRack(t *testing.T, w *world) {
 	p := w.newPool(t, "newrack", "Never", "r8", "r9")
-	p.node("0", "r1")
-	p.node("1", "r2")
+	p.stock("r1", 1)
 	p.bound(p.gang("g", 2, 2, 8, required("rack"))...)
 	in := map[string]bool{}
 	for _, n := range p.nodes() {
@@ -99,27 +92,22 @@ func newRack(t *testing.T, w *world) {
 	if len(in) != 1 {
 		t.Errorf("nodes were added in racks %v", in)
 	}
-	p.exactly(2)
+	p.exactly(2, 1)
 }
 
-// oneNode: two members that must share a node, and half of each node is free: one node is
-// added, and both start on it.
+// oneNode: two members of 3 GPUs must share a node, and 3 are free on each of two: one node
+// is added, and both start on it.
 func oneNode(t *testing.T, w *world) {
 	p := w.newPool(t, "onenode", "Never", "r1")
-	p.node("0", "r1")
-	p.pod("half0", 4)
-	p.bound("half0")
-	p.pod("rest0", 4)
-	p.bound("rest0")
-	p.node("1", "r1")
-	p.pod("half1", 4)
-	p.bound("half1")
-	p.delete("rest0")
-	nodes := p.bound(p.gang("g", 2, 2, 4, required("node"))...)
+	p.stock("r1", 2)
+	p.pod("five0", 5)
+	p.pod("five1", 5)
+	p.bound("five0", "five1")
+	nodes := p.bound(p.gang("g", 2, 2, 3, required("node"))...)
 	if nodes[0] != nodes[1] || p.nodes()[nodes[0]] == nil {
 		t.Errorf("on nodes %v", nodes)
 	}
-	p.exactly(1)
+	p.exactly(1, 0)
 }
 
 // none: no node is added for who waits for quota, for members, or has a specification that
@@ -136,7 +124,7 @@ func none(t *testing.T, w *world) {
 	p.waits("WaitingForMembers", append(members, membersRack...)...)
 	p.waits("Invalid", invalid...)
 	p.waits("InvalidQueue", queue...)
-	p.exactly(0)
+	p.exactly(0, 0)
 	if n := len(p.placeholders()); n > 0 {
 		t.Errorf("%d placeholders stand for who does not wait for nodes", n)
 	}
@@ -184,7 +172,7 @@ func kept(t *testing.T, w *world) {
 			return ""
 		})
 	}
-	p.exactly(2)
+	p.exactly(2, 0)
 }
 
 // running: members of a gang run on two nodes where one would do. Karpenter wants to empty
@@ -202,7 +190,7 @@ func running(t *testing.T, w *world) {
 	p.delete("five0")
 	p.delete("five1")
 	for _, node := range nodes {
-		p.event(node, `pod has "karpenter.sh/do-not-disrupt" annotation`)
+		p.event(node, `has "karpenter.sh/do-not-disrupt" annotation`)
 	}
 	if again := p.bound(members...); !slices.Equal(nodes, again) || len(p.nodes()) != 2 {
 		t.Errorf("on nodes %v, were on %v", again, nodes)

@@ -215,33 +215,41 @@ spec:
 	return &pool{w, t, name}
 }
 
-// node makes a node that is there already and not Karpenter's.
-func (p *pool) node(name, rack string) {
+// stock makes nodes in a rack that are there already and not Karpenter's, and waits until
+// they are ready.
+func (p *pool) stock(rack string, count int) {
 	p.t.Helper()
 	has := v1.ResourceList{names.ResourceNVIDIA: resource.MustParse("8"), "cpu": resource.MustParse("64"), "memory": resource.MustParse("512Gi"), "pods": resource.MustParse("110")}
-	n := &v1.Node{
-		ObjectMeta: metav1.ObjectMeta{
-			Name:        p.name + "-" + name,
-			Labels:      map[string]string{poolLabel: p.name, zoneLabel: "z1", rackLabel: rack, v1.LabelHostname: p.name + "-" + name, v1.LabelOSStable: "linux", v1.LabelArchStable: "amd64"},
-			Annotations: map[string]string{fleet.AnnotationSimulated: fleet.Simulated},
-		},
-		Status: v1.NodeStatus{Capacity: has, Allocatable: has},
-	}
-	if _, err := p.client.CoreV1().Nodes().Create(p.t.Context(), n, metav1.CreateOptions{}); err != nil {
-		p.t.Fatal(err)
-	}
-	p.await("node "+n.Name+" ready", func() string {
-		now, err := p.client.CoreV1().Nodes().Get(p.t.Context(), n.Name, metav1.GetOptions{})
-		if err != nil {
-			return err.Error()
+	var made []string
+	for i := range count {
+		name := fmt.Sprintf("%s-%s-%d", p.name, rack, i)
+		n := &v1.Node{
+			ObjectMeta: metav1.ObjectMeta{
+				Name:        name,
+				Labels:      map[string]string{poolLabel: p.name, zoneLabel: "z1", rackLabel: rack, v1.LabelHostname: name, v1.LabelOSStable: "linux", v1.LabelArchStable: "amd64"},
+				Annotations: map[string]string{fleet.AnnotationSimulated: fleet.Simulated},
+			},
+			Status: v1.NodeStatus{Capacity: has, Allocatable: has},
 		}
-		for _, c := range now.Status.Conditions {
-			if c.Type == v1.NodeReady && c.Status == v1.ConditionTrue && len(now.Spec.Taints) == 0 {
-				return ""
+		if _, err := p.client.CoreV1().Nodes().Create(p.t.Context(), n, metav1.CreateOptions{}); err != nil {
+			p.t.Fatal(err)
+		}
+		made = append(made, name)
+	}
+	for _, name := range made {
+		p.await("node "+name+" is ready", func() string {
+			n, err := p.client.CoreV1().Nodes().Get(p.t.Context(), name, metav1.GetOptions{})
+			if err != nil {
+				return err.Error()
 			}
-		}
-		return fmt.Sprint(now.Spec.Taints)
-	})
+			for _, c := range n.Status.Conditions {
+				if c.Type == v1.NodeReady && c.Status == v1.ConditionTrue && len(n.Spec.Taints) == 0 {
+					return ""
+				}
+			}
+			return fmt.Sprint(n.Spec.Taints)
+		})
+	}
 }
 
 // pod creates a pod of the pool.
@@ -392,11 +400,16 @@ func (p *pool) nodes() map[string]*v1.Node {
 }
 
 // exactly fails unless Karpenter has rented so many nodes, also after it has looked once
-// more: it must rent one for a pod that comes now, and only that one.
-func (p *pool) exactly(n int) {
+// more: it must rent one for a pod that comes now, and only that one. free is how many
+// nodes are free, which are filled first.
+func (p *pool) exactly(n, free int) {
 	p.t.Helper()
-	p.pod("control", 8)
-	p.bound("control")
+	var control []string
+	for i := range free + 1 {
+		control = append(control, fmt.Sprint("control", i))
+		p.pod(control[i], 8)
+	}
+	p.bound(control...)
 	if got := p.rented(); got != n+1 {
 		p.t.Errorf("%d nodes were added, want %d", got-1, n)
 	}

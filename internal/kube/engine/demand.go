@@ -170,23 +170,36 @@ func (e *Engine) demand(now time.Time) *demand.Document {
 		return nil
 	}
 	e.demands.changed = false
-	all := make([]*wanting, 0, len(e.demands.of))
-	for _, w := range e.demands.of { // sorted below
-		all = append(all, w)
-	}
-	slices.SortFunc(all, func(a, b *wanting) int {
-		return cmp.Or(cmp.Compare(a.submitted, b.submitted), cmp.Compare(a.gang.Name, b.gang.Name))
-	})
-	members := 0
-	for _, w := range all {
-		if members += len(w.gang.Members); members > demand.MaxMembers {
-			break // those that came first come first
-		}
-		d.Gangs = append(d.Gangs, w.gang)
-	}
+	d.Gangs = e.demands.fair(demand.MaxMembers)
 	e.demands.told = d
 	d.At = now
 	return &d
+}
+
+// fair are the gangs that nodes are asked for, not more members than a bound: namespaces
+// take turns, the oldest gang of each first, so that none crowds out another.
+func (d *demands) fair(most int) (out []demand.Gang) {
+	by := map[string][]*wanting{}
+	for _, w := range d.of { // sorted below
+		namespace := w.gang.Members[0].Namespace
+		by[namespace] = append(by[namespace], w)
+	}
+	spaces := slices.Sorted(maps.Keys(by))
+	for _, list := range by {
+		slices.SortFunc(list, func(a, b *wanting) int {
+			return cmp.Or(cmp.Compare(a.submitted, b.submitted), cmp.Compare(a.gang.Name, b.gang.Name))
+		})
+	}
+	for i := 0; len(spaces) > 0; i++ {
+		spaces = slices.DeleteFunc(spaces, func(s string) bool { return i >= len(by[s]) })
+		for _, s := range spaces {
+			if g := by[s][i].gang; len(g.Members) <= most {
+				out = append(out, g)
+				most -= len(g.Members)
+			}
+		}
+	}
+	return out
 }
 
 // Weight says what a pod's place is worth to an autoscaler: whether others of its gang

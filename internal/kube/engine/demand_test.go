@@ -10,6 +10,7 @@ import (
 
 	"github.com/tangram-dev/tangram/api/demand"
 	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/internal/kube/report"
 )
 
@@ -137,5 +138,29 @@ func TestDemandKept(t *testing.T) {
 	s.Sync()
 	if doc, _ := s.last(2); doc == nil || len(doc.Kept) > 0 {
 		t.Errorf("kept %+v for nobody", doc)
+	}
+}
+
+// TestDemandFair: a namespace with many gangs does not crowd out the gang of another.
+func TestDemandFair(t *testing.T) {
+	d := demands{of: map[engine.ID]*wanting{}}
+	add := func(namespace, name string, members int, submitted int64) {
+		g := demand.Gang{Name: namespace + "/" + name}
+		for range members {
+			g.Members = append(g.Members, demand.Member{Namespace: namespace})
+		}
+		d.of[engine.ID(g.Name)] = &wanting{gang: g, submitted: submitted}
+	}
+	for i := range 10 {
+		add("greedy", fmt.Sprint("g", i), 10, int64(i))
+	}
+	add("modest", "m", 5, 100)
+	add("huge", "h", 1000, 0)
+	var got []string
+	for _, g := range d.fair(30) {
+		got = append(got, g.Name)
+	}
+	if fmt.Sprint(got) != "[greedy/g0 modest/m greedy/g1]" {
+		t.Errorf("asked for %v", got)
 	}
 }
