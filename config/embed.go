@@ -9,7 +9,7 @@ import (
 	"io/fs"
 )
 
-//go:embed crd/*.yaml crd/volcano/*.yaml scheduler.yaml extender.yaml rbac.yaml controller-rbac.yaml agent-rbac.yaml extender-rbac.yaml tenants/*.yaml
+//go:embed crd/*.yaml crd/volcano/*.yaml scheduler.yaml extender.yaml rbac.yaml controller-rbac.yaml agent-rbac.yaml extender-rbac.yaml autoscaling.yaml tenants/*.yaml
 var files embed.FS
 
 // Scheduler is the default KubeSchedulerConfiguration of gpu-scheduler.
@@ -27,6 +27,10 @@ func ControllerRBAC() []byte { return read("controller-rbac.yaml") }
 
 // AgentRBAC lets the user system:tangram:gpu-agent do what the agents of nodes need.
 func AgentRBAC() []byte { return read("agent-rbac.yaml") }
+
+// Autoscaling is what scheduler and controller need beside their other rights to ask
+// autoscalers for nodes: the object by which they speak, and where placeholder pods are.
+func Autoscaling() []byte { return read("autoscaling.yaml") }
 
 // TenantPolicies are the admission policies that check what pods may claim: queues, priority
 // classes, user names, exemptions. Without TenantBindings they do nothing.

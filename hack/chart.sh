@@ -15,6 +15,7 @@ cp config/rbac.yaml "$to/rbac/scheduler.yaml"
 for name in controller agent extender; do
 	cp "config/$name-rbac.yaml" "$to/rbac/$name.yaml"
 done
+cp config/autoscaling.yaml "$to/"
 cp config/tenants/*.yaml "$to/tenants/"
 cp monitoring/operator/*.yaml "$to/monitoring/"
 cp monitoring/dashboards/*.json "$to/monitoring/dashboards/"

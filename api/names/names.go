@@ -65,6 +65,35 @@ const (
 	AnnotationSavedAt = Group + "/saved-at"
 )
 
+// Autoscaling (docs/guides/autoscaling.md).
+const (
+	// DemandName is the ConfigMap in DemandNamespace by which the scheduler tells
+	// gpu-controller what autoscalers are asked for.
+	DemandName      = "tangram-demand"
+	DemandNamespace = "kube-system"
+	// ReasonWaitingForNodes is the reason of the condition PodScheduled of pods for which
+	// placeholders stand: an autoscaler must not count both.
+	ReasonWaitingForNodes = "WaitingForNodes"
+	// LabelPlaceholder, on a pod, says that it stands for another one and never runs;
+	// LabelPlaceholderGang is equal for those that stand for one gang.
+	LabelPlaceholder     = Group + "/placeholder"
+	LabelPlaceholderGang = Group + "/placeholder-gang"
+	// AnnotationPlaceholderFor, on such a pod, is namespace/name of the one it stands for.
+	AnnotationPlaceholderFor = Group + "/placeholder-for"
+	// GatePlaceholder is the scheduling gate of such pods, PlaceholderScheduler their
+	// scheduler, which does not exist.
+	GatePlaceholder      = Group + "/placeholder"
+	PlaceholderScheduler = "tangram-placeholder"
+	// AnnotationKept, on a Node, names the annotations that gpu-controller has set there so
+	// that autoscalers leave the node alone, separated by commas.
+	AnnotationKept = Group + "/kept"
+
+	// Karpenter's and cluster-autoscaler's words for nodes and pods that must stay.
+	AnnotationDoNotDisrupt      = "karpenter.sh/do-not-disrupt"
+	AnnotationScaleDownDisabled = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
+	AnnotationSafeToEvict       = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+)
+
 // Health and recovery (docs/guides/recovery.md).
 const (
 	// AnnotationMaintenance, on a Node, is when it is to be emptied: START, or START/END.

@@ -49,5 +49,5 @@
 // decision), release.go (the way to a Binding), retry.go and timer.go (what is tried
 // again, and when), reserve.go (reservation and backfill), bundle.go, evict.go,
 // cheapest.go, leave.go, foresee.go and futile.go (preemption), suspend.go, why.go
-// (reasons), read.go (questions), verify.go (the engine's own accounts).
+// (reasons), shortage.go and pursuit.go (what autoscalers are asked for), read.go (questions), verify.go (the engine's own accounts).
 package engine

@@ -37,6 +37,9 @@ type Reason struct {
 	// Detail is what is wrong, or what was last said; may be empty.
 	Detail string
 
+	// Asked is where an autoscaler was asked for nodes; empty when it was not, or sees by
+	// itself what is missing.
+	Asked string
 	// Prospect is what the gang can count on.
 	Prospect Prospect
 }
@@ -62,6 +65,9 @@ func (r *Reason) String() string {
 		return ""
 	}
 	text := r.sentence()
+	if r.Asked != "" {
+		text += "; nodes are asked for " + r.Asked
+	}
 	if p := r.Prospect.String(); p != "" {
 		text += "; " + p
 	}

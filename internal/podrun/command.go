@@ -74,6 +74,8 @@ func (p *pod) environment(c *v1.Container) (map[string]string, error) {
 			env[e.Name] = p.object.Name
 		case "metadata.namespace":
 			env[e.Name] = p.object.Namespace
+		case "metadata.uid":
+			env[e.Name] = string(p.object.UID)
 		default:
 			return nil, fmt.Errorf("container %s: env %s: field %s is not known here", c.Name, e.Name, field)
 		}

@@ -42,6 +42,7 @@ var unused = map[string]string{
 	"controller: patch nodes":                                  "the same",
 	"controller: get gpunodes.tangram.dev":                     "the same",
 	"controller: patch gpunodes.tangram.dev":                   "the same",
+	"controller: patch pods/status":                            "a gang lacks nodes of one domain; test/autoscale has an autoscaler",
 	"controller: patch events.events.k8s.io":                   "an event that repeats",
 	"scheduler: patch events.events.k8s.io":                    "an event that repeats",
 	"controller: update jobs/finalizers.batch.volcano.sh":      "the API server asks for it when a pod blocks its job's deletion, without a request",
@@ -69,7 +70,7 @@ func TestRights(t *testing.T) {
 		}
 	})
 	w.reader()
-	w.install(chartDir, append(w.extenderTLS(), "--set", "monitoring.enabled=true", "--set", "monitoring.readers[0].kind=ServiceAccount,monitoring.readers[0].name=reader,monitoring.readers[0].namespace=default")...)
+	w.install(chartDir, append(w.extenderTLS(), "--set", "autoscaling.enabled=true", "--set", "monitoring.enabled=true", "--set", "monitoring.readers[0].kind=ServiceAccount,monitoring.readers[0].name=reader,monitoring.readers[0].namespace=default")...)
 	w.throughExtender()
 	w.helm("test", release, "--namespace", namespace, "--timeout", "60s") // the first GPU pod
 	w.work()

@@ -163,6 +163,9 @@ arguments of plugins from the values over its own.
 {{- if .Values.scheduler.prices -}}
 {{- $args = mergeOverwrite (dict "GPUQueue" (dict "metrics" (dict "priceTable" "/etc/gpu-scheduler-prices/prices.yaml"))) $args -}}
 {{- end -}}
+{{- if .Values.autoscaling.enabled -}}
+{{- $args = mergeOverwrite (dict "GPUQueue" (dict "autoscaling" (dict "enabled" true))) $args -}}
+{{- end -}}
 {{- $plugins := list -}}
 {{- range $profile.pluginConfig -}}
 {{- $plugins = append $plugins (dict "name" .name "args" (mergeOverwrite (deepCopy .args) (get $args .name | default dict))) -}}

@@ -12,11 +12,15 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/tangram-dev/tangram/internal/endpoint"
 	"github.com/tangram-dev/tangram/internal/kube/access"
+	"github.com/tangram-dev/tangram/internal/kube/autoscale"
 	"github.com/tangram-dev/tangram/internal/kube/recovery"
 	"github.com/tangram-dev/tangram/internal/logging"
 	"github.com/tangram-dev/tangram/internal/version"
@@ -32,6 +36,9 @@ type options struct {
 	// recovery: sick nodes and devices are reacted to, as recoveryConfig says.
 	recovery       bool
 	recoveryConfig string
+	// autoscales: what the scheduler asks of autoscalers is carried out.
+	autoscales  bool
+	autoscaling autoscale.Settings
 }
 
 // NewCommand is the gpu-controller command.
@@ -68,6 +75,9 @@ Metrics are served with TLS, to those who may get the non-resource URL /metrics.
 	f.BoolVar(&o.elect, "leader-elect", true, "work only while holding the lease kube-system/gpu-controller, so that several may run")
 	f.BoolVar(&o.recovery, "recovery", true, "react to sick nodes and devices")
 	f.StringVar(&o.recoveryConfig, "recovery-config", "", "file that says how (docs/guides/recovery.md); without, devices and nodes are isolated and no pod is evicted")
+	f.BoolVar(&o.autoscales, "autoscaling", false, "make placeholder pods for gangs that lack nodes of one domain, and mark nodes that are kept for gangs, as the scheduler says (docs/guides/autoscaling.md); without, both are removed")
+	f.StringVar(&o.autoscaling.Namespace, "placeholder-namespace", "tangram-system", "namespace of placeholder pods; tenants should have no rights there")
+	f.StringVar(&o.autoscaling.Image, "placeholder-image", "registry.k8s.io/pause:3.10", "image that placeholder pods name; it is never pulled")
 	f.StringVar(&o.endpoint.Listen, "listen", "127.0.0.1:8889", "address of /healthz, /readyz and /metrics, all with TLS; empty for none")
 	f.StringVar(&o.endpoint.Cert, "tls-cert-file", "", "certificate to serve with; without, one is made at the start")
 	f.StringVar(&o.endpoint.Key, "tls-private-key-file", "", "key of the certificate")
@@ -82,6 +92,10 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if problems := validation.IsDNS1123Label(o.autoscaling.Namespace); len(problems) > 0 {
+		return fmt.Errorf("--placeholder-namespace: %q: %s", o.autoscaling.Namespace, problems[0])
+	}
+	o.autoscaling.Owner = self(o.autoscaling.Namespace)
 	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
 	if err != nil {
 		return fmt.Errorf("--kubeconfig: %w", err)
@@ -90,7 +104,7 @@ func (o *options) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	ready := &atomic.Bool{}
-	c := Controller{Config: config, Elect: o.elect, Timing: o.timing, Ready: ready.Store, Recovery: settings, Metrics: recovery.NewMetrics()}
+	c := Controller{Config: config, Elect: o.elect, Timing: o.timing, Ready: ready.Store, Recovery: settings, Metrics: recovery.NewMetrics(), Autoscales: o.autoscales, Autoscaling: o.autoscaling}
 	c.Metrics.Registry().MustRegister(metric.BuildInfo("gpu-controller"))
 	if o.endpoint.Listen != "" {
 		client, err := kubernetes.NewForConfig(config)
@@ -111,6 +125,17 @@ func (o *options) run(ctx context.Context) error {
 		return cause
 	}
 	return nil
+}
+
+// self is this process's own pod, as the downward API tells (POD_NAME, POD_UID,
+// POD_NAMESPACE), if it is in a namespace: what it owns goes with it. nil when it is not
+// known.
+func self(namespace string) *metav1.OwnerReference {
+	name, uid := os.Getenv("POD_NAME"), os.Getenv("POD_UID")
+	if name == "" || uid == "" || os.Getenv("POD_NAMESPACE") != namespace {
+		return nil
+	}
+	return &metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: name, UID: types.UID(uid)}
 }
 
 // settings are those of recovery; nil when it is off.

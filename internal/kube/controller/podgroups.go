@@ -13,6 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"github.com/tangram-dev/tangram/api/names"
 )
 
 // unknownQueue is the reason of a condition, an event or a phase: the named queue does
@@ -157,11 +159,17 @@ func groupStatus(pg *scheduling.PodGroup, pods []*v1.Pod) scheduling.PodGroupSta
 // since when.
 func unschedulableSince(p *v1.Pod) (time.Time, bool) {
 	for _, c := range p.Status.Conditions {
-		if c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse && c.Reason == v1.PodReasonUnschedulable {
+		if lacksNodes(&c) {
 			return c.LastTransitionTime.Time, p.Spec.NodeName == ""
 		}
 	}
 	return time.Time{}, false
+}
+
+// lacksNodes says whether a condition is that a pod waits for capacity, which an autoscaler
+// sees on the pod itself or on its placeholder.
+func lacksNodes(c *v1.PodCondition) bool {
+	return c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse && (c.Reason == v1.PodReasonUnschedulable || c.Reason == names.ReasonWaitingForNodes)
 }
 
 // whyUnschedulable is the scheduler's message on the first unschedulable pod by name;
@@ -173,7 +181,7 @@ func whyUnschedulable(pods []*v1.Pod) string {
 			continue
 		}
 		for _, c := range p.Status.Conditions {
-			if c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse && c.Reason == v1.PodReasonUnschedulable {
+			if lacksNodes(&c) {
 				first, message = p.Name, c.Message
 			}
 		}

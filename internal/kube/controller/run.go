@@ -26,6 +26,7 @@ import (
 	bus "volcano.sh/apis/pkg/apis/bus/v1alpha1"
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
+	"github.com/tangram-dev/tangram/internal/kube/autoscale"
 	"github.com/tangram-dev/tangram/internal/kube/recovery"
 )
 
@@ -52,6 +53,10 @@ type Controller struct {
 	// Recovery is how sick nodes and devices are reacted to; nil for not at all.
 	Recovery *recovery.Settings
 	Metrics  *recovery.Metrics
+	// Autoscaling is how what the scheduler asks of autoscalers is carried out. Where
+	// Autoscales is false, what was done before is taken back.
+	Autoscaling autoscale.Settings
+	Autoscales  bool
 }
 
 // Run works until the context ends or the lease is lost.
@@ -170,10 +175,23 @@ func (c *Controller) work(ctx context.Context, clients *clients, scheme *runtime
 		}
 		wg.Go(func() { healing.Run(ctx) })
 	}
+	wg.Go(func() { c.autoscale(ctx, clients, sources) })
 	c.Metrics.Leads(true)
 	defer c.Metrics.Leads(false)
 	wg.Wait()
 	return nil
+}
+
+// autoscale carries out what the scheduler asks of autoscalers, or takes back what was done.
+func (c *Controller) autoscale(ctx context.Context, clients *clients, sources *sources) {
+	s := &autoscale.Scaler{Settings: c.Autoscaling, Client: clients.kube, Pods: sources.pods, Nodes: sources.nodes}
+	if !c.Autoscales {
+		s.Clean(ctx)
+		return
+	}
+	if err := s.Run(ctx); ignoreEnd(ctx, err) != nil {
+		klog.FromContext(ctx).Error(err, "Autoscaling ended")
+	}
 }
 
 // ignoreEnd drops errors that are caused by the end of the context.

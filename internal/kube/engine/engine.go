@@ -76,6 +76,7 @@ type Engine struct {
 	complaints []report.Complaint
 	observed   observed
 	refusals   refusals
+	demands    demands
 }
 
 // outbox gathers what must not be done under the lock: it waits for the next step.

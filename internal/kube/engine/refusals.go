@@ -64,4 +64,5 @@ func (e *Engine) forget(id engine.ID) {
 	e.desk.Forget(id)
 	delete(e.refusals, id)
 	delete(e.observed.reasons, id)
+	e.demands.drop(id)
 }

@@ -7,6 +7,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
+	"github.com/tangram-dev/tangram/api/demand"
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/explain"
@@ -36,6 +37,8 @@ type Turn struct {
 	// Refusals are gangs that do not start for another reason than before; none unless
 	// WatchRefusals was called.
 	Refusals []Refusal
+	// Demand is what autoscalers are asked for; nil when that is what it was.
+	Demand *demand.Document
 	// Lookups are gangs that wait for members that may have succeeded: tell Succeeded
 	// which did.
 	Lookups []workload.Lookup
@@ -75,12 +78,16 @@ func (e *Engine) Step() (t Turn) {
 		plan := e.core.Step(now.UnixNano())
 		e.observed.step.ended = time.Now()
 		e.stepped(&plan, now)
+		for _, s := range plan.Starts {
+			e.demands.drop(s.Gang)
+		}
 		t.Evict = e.victims(plan.Evicts, now)
 		t.Heal = e.heal(now)
 		e.reportQueues(now)
 		if !plan.More {
 			e.tellWhy(&t, now)
 		}
+		t.Demand = e.demand(now)
 		t.Next = e.next(now, plan.More)
 		e.mirror()
 		t.Stop, t.Activate, t.Requeue = e.outbox.stop, e.outbox.activate, e.outbox.requeue
@@ -197,10 +204,12 @@ func (e *Engine) tellWhy(t *Turn, now time.Time) {
 		}
 		reason := e.core.Why(id)
 		if !reason.Is() {
+			e.demands.drop(id)
 			e.desk.AskAgain(id, now)
 			continue
 		}
 		if reason.Code == explain.Members {
+			e.demands.drop(id)
 			if l, unsure := e.work.Unsure(id); unsure {
 				t.Lookups = append(t.Lookups, l) // told when that is known
 				continue
@@ -214,7 +223,8 @@ func (e *Engine) tellWhy(t *Turn, now time.Time) {
 		}
 		e.observed.waitsFor(id, reason.Code, len(waiting))
 		e.refused(t, id, &reason, waiting)
-		t.Notices = append(t.Notices, e.desk.Tell(id, &reason, waiting, e.shows, now)...)
+		kind := e.showAs(id, &reason, now)
+		t.Notices = append(t.Notices, e.desk.Tell(id, &reason, kind, waiting, e.shows, now)...)
 		e.desk.AskAgain(id, now)
 	}
 }

@@ -71,6 +71,17 @@ type QueueArgs struct {
 	State StateArgs `json:"state,omitzero"`
 	// Audit is the audit log of decisions.
 	Audit AuditArgs `json:"audit,omitzero"`
+	// Autoscaling is about autoscalers of nodes.
+	Autoscaling AutoscalingArgs `json:"autoscaling,omitzero"`
+}
+
+// AutoscalingArgs are about autoscalers of nodes.
+type AutoscalingArgs struct {
+	// Enabled: gpu-controller, with --autoscaling, is told for which domains nodes are
+	// missing and which nodes are kept, and pods are marked with what autoscalers read.
+	// Left out: false.
+	Enabled  bool   `json:"enabled,omitempty"`
+	Patience string `json:"patience,omitempty"`
 }
 
 // TimeoutArgs are how long something may take.

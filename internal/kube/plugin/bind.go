@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -25,6 +26,8 @@ type bind struct {
 	events *yielding
 	fence  *fence
 	audit  *auditor
+	// autoscales: pods are marked with what autoscalers read.
+	autoscales *atomic.Bool
 	// patience is the pause between questions after a Binding without answer, most how long
 	// they are asked.
 	patience, most time.Duration
@@ -41,7 +44,7 @@ func (s *Shared) newBind(ctx context.Context, obj runtime.Object, h fwk.Handle) 
 	if err := readAll(bindSettings(), args, &t); err != nil {
 		return nil, fmt.Errorf("args: %w", err)
 	}
-	return &bind{engine: e, handle: h, events: s.events, fence: s.fence, patience: t.bind.every, most: t.bind.most, audit: &s.audit}, nil
+	return &bind{engine: e, handle: h, events: s.events, fence: s.fence, patience: t.bind.every, most: t.bind.most, audit: &s.audit, autoscales: &s.autoscales}, nil
 }
 
 // Name is the plugin's name in configurations.
@@ -62,6 +65,10 @@ func (b *bind) Bind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, node st
 		var err error
 		if annotations, err = binding.Annotations(pod, &c.Cycle); err != nil {
 			return fwk.AsStatus(err)
+		}
+		if b.autoscales.Load() {
+			gang, milli := b.engine.Weight(pod)
+			binding.Mark(pod, annotations, gang, milli)
 		}
 	}
 	b.events.bindingStarts()

@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 )
 
 func (b *bench) binder() *bind {
-	return &bind{engine: b.Engine, handle: handle{client: b.client}, events: newYielding(), fence: &fence{}, patience: time.Millisecond}
+	return &bind{autoscales: &atomic.Bool{}, engine: b.Engine, handle: handle{client: b.client}, events: newYielding(), fence: &fence{}, patience: time.Millisecond}
 }
 
 // TestBindLooksBeforeGivingUp: an error although the API server did the work is

@@ -32,6 +32,8 @@ type loop struct {
 	audit  *auditor
 	// keeping restores what was learned before the first step.
 	keeping *keeping
+	// demander tells gpu-controller what autoscalers are asked for; nil: nothing.
+	demander *demander
 	// recorders say which scheduler an event comes from.
 	recorders *recorders
 	begin     sync.Once
@@ -45,6 +47,9 @@ func (s *Shared) RunLoop(ctx context.Context, sched *scheduler.Scheduler) {
 		return
 	}
 	l := &loop{engine: s.engine, handle: s.handle, sched: sched, teller: newTeller(s.engine, s.handle, s.standsBack, &s.recorders), fence: s.fence, audit: &s.audit, keeping: s.keeping, recorders: &s.recorders, leads: make(chan struct{})}
+	if s.autoscales.Load() {
+		l.demander = newDemander(s.handle.ClientSet(), s.fence.check)
+	}
 	next := sched.NextPod
 	sched.NextPod = func(logger klog.Logger) (*framework.QueuedPodInfo, error) {
 		l.begin.Do(func() { close(l.leads) })
@@ -64,6 +69,9 @@ func (l *loop) run(ctx context.Context) {
 	}
 	l.keeping.begin(ctx)
 	go l.teller.run(ctx)
+	if l.demander != nil {
+		go l.demander.run(ctx)
+	}
 	for ctx.Err() == nil {
 		next := time.NewTimer(l.step(ctx))
 		select {
@@ -114,6 +122,7 @@ func (l *loop) step(ctx context.Context) time.Duration {
 	}
 	l.teller.tell(t.Notices)
 	l.audit.refused(t.Refusals)
+	l.demander.tell(t.Demand)
 	if len(t.Evict)+len(t.Heal) > 0 {
 		go l.evictAll(ctx, t.Heal, t.Evict) // starts need not wait for it
 	}

@@ -50,6 +50,10 @@ func (s *Shared) newQueue(ctx context.Context, obj runtime.Object, h fwk.Handle)
 	e.Configure(func(o *engine.Options) { o.BatchTimeout, o.Timing = s.tuning.batch, s.tuning.core })
 	e.SetTiming(s.tuning.engine)
 	e.ReportEvery(every)
+	if args.Autoscaling.Enabled {
+		s.autoscales.Store(true)
+		e.Autoscale(s.tuning.demand.patience)
+	}
 	if args.ProtectedNamespaces != nil {
 		e.Protect(*args.ProtectedNamespaces)
 	}

@@ -23,6 +23,7 @@ type tuning struct {
 	bind   struct{ every, most time.Duration }
 	state  struct{ every time.Duration }
 	audit  struct{ megabytes, files, buffer int }
+	demand struct{ patience time.Duration }
 }
 
 // setting is an argument that is a duration or a count: its default, its bounds and what it
@@ -163,6 +164,8 @@ func queueSettings() []setting[QueueArgs] {
 			"how many files of it there are at most, the one that is written included"),
 		count("audit.buffer", 4096, 1, 1_000_000, func(x *a) **int { return &x.Audit.Buffer }, func(t *t, v int) { t.audit.buffer = v },
 			"how many entries may wait to be written; more are dropped and counted"),
+		of("autoscaling.patience", 3*m, s, 24*h, func(x *a) *string { return &x.Autoscaling.Patience }, func(t *t, v d) { t.demand.patience = v },
+			"how long an autoscaler is asked for nodes of one domain when none come, before it is asked for nodes of another"),
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -62,6 +63,9 @@ type Shared struct {
 	audit     auditor
 	stateArgs StateArgs
 	keeping   *keeping
+	// autoscales: what autoscalers read is written. Plugins are built in any order, so it is
+	// read when a pod is bound.
+	autoscales atomic.Bool
 }
 
 // awaitSync blocks until the ledger has seen what existed at the start. Only pods

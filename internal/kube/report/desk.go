@@ -157,9 +157,10 @@ func (d *Desk) next(t *told, text, kind string, now time.Time) *told {
 }
 
 // Tell returns what the waiting pods of a gang have to be told: those that have not been
-// told the latest, and those whose condition does not show it.
-func (d *Desk) Tell(id engine.ID, r *explain.Reason, waiting []*v1.Pod, shows func(*v1.Pod) string, now time.Time) []Notice {
-	t := d.next(d.told[id], r.String(), Kind(r), now)
+// told the latest, and those whose condition does not show it. kind is the one word for
+// it: Kind, or names.ReasonWaitingForNodes.
+func (d *Desk) Tell(id engine.ID, r *explain.Reason, kind string, waiting []*v1.Pod, shows func(*v1.Pod) string, now time.Time) []Notice {
+	t := d.next(d.told[id], r.String(), kind, now)
 	d.told[id] = t
 	var out []Notice
 	for _, p := range waiting {
@@ -184,6 +185,10 @@ func Kind(r *explain.Reason) string {
 		return "QueueClosed"
 	case explain.BackOff:
 		return "StartFailed"
+	case explain.Rejected:
+		if r.Need > 1 { // the other members would start alone on nodes that were added
+			return "Rejected"
+		}
 	}
 	switch r.Class() {
 	case explain.ForCapacity:

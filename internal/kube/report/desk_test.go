@@ -107,7 +107,7 @@ func TestTell(t *testing.T) {
 	shown := map[string]string{}
 	shows := func(p *v1.Pod) string { return shown[p.Name] }
 	tell := func(at time.Duration, pods ...*v1.Pod) (out string) {
-		for _, n := range d.Tell("g", &reason, pods, shows, start.Add(at)) {
+		for _, n := range d.Tell("g", &reason, Kind(&reason), pods, shows, start.Add(at)) {
 			out += fmt.Sprintf("%s %s %v %s;", n.Pod.Name, n.Reason, n.Event, n.Text)
 			shown[n.Pod.Name] = n.Reason
 		}
@@ -171,6 +171,11 @@ func TestKinds(t *testing.T) {
 			if got := Kind(&explain.Reason{Code: code}); got != want {
 				t.Errorf("%s: %s, want %s", code, got, want)
 			}
+		}
+	}
+	for need, want := range map[int]string{1: v1.PodReasonUnschedulable, 2: "Rejected"} {
+		if got := Kind(&explain.Reason{Code: explain.Rejected, Need: need}); got != want {
+			t.Errorf("rejected, of %d: %s, want %s", need, got, want)
 		}
 	}
 }

@@ -1,0 +1,129 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/tangram-dev/tangram/core/gang"
+	"github.com/tangram-dev/tangram/core/ledger"
+	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/topology"
+)
+
+// An autoscaler adds nodes for pods that it finds no place for, pod by pod: it does not
+// know that the members of a gang must share a domain. Where they must, it has to be told
+// in which domain nodes are missing.
+
+// Shortage is a domain in which a gang would start if it had more nodes.
+type Shortage struct {
+	Domain topology.Domain
+	// Values are the domain's own and those of the levels above, outermost first; "" where
+	// its nodes have none.
+	Values []string
+	// Placed is how many of the members that are needed have room there now.
+	Placed int
+}
+
+// maxShortages bounds how many domains are looked at: each costs a plan.
+const maxShortages = 8
+
+// Shortages says of a gang that waits for capacity and has to share a domain which members
+// need nodes, and in which domains they would start then, the one that lacks fewest first.
+// fixed: members run, and only their domain will do. No members: the gang need not share a
+// domain, or has room in one.
+func (e *Engine) Shortages(id ID) (members []model.HolderID, where []Shortage, fixed bool) {
+	k := e.gangs[id]
+	if k == nil || k.Require.Name == "" || k.Invalid != "" || !k.complete() || len(k.placed) == k.exists || len(k.placed) == 0 && k.Min == 1 {
+		return nil, nil, false
+	}
+	ask := k.demand()
+	if k.missing() == 0 {
+		ask = k.ask(1) // it runs, and can use more
+	}
+	domains, fixed := e.roomiest(k, ask)
+	for _, d := range domains {
+		s := Shortage{Domain: d, Values: e.values(d)}
+		if s.Placed = e.placedIn(k, ask, d); s.Placed >= max(1, ask.Min) {
+			return nil, nil, false
+		}
+		where = append(where, s)
+	}
+	slices.SortStableFunc(where, func(a, b Shortage) int { return cmp.Compare(b.Placed, a.Placed) })
+	for _, r := range ask.Roles {
+		members = append(members, r.Members...)
+	}
+	return members, where, fixed
+}
+
+// roomiest are the domains in which a gang could start, those with the most free devices
+// first, not too many; fixed: that of its running members.
+func (e *Engine) roomiest(k *known, ask *gang.Ask) (out []topology.Domain, fixed bool) {
+	depth := k.Require.Depth
+	if depth == model.NodeDepth {
+		return nil, false
+	}
+	domains := e.ledger.Domains()
+	for _, node := range ask.Beside {
+		if d, ok := domains.Of(node, depth); ok {
+			return []topology.Domain{d}, true
+		}
+	}
+	vendor, most := model.Vendor(""), -1
+	for _, r := range ask.Roles {
+		if n := r.Request.Count() * len(r.Members); n > most {
+			vendor, most = r.Request.Vendor, n
+		}
+	}
+	resource := max(0, ledger.Resource(vendor))
+	out = slices.Clone(domains.At(depth)) // sorted by path
+	slices.SortStableFunc(out, func(a, b topology.Domain) int {
+		return cmp.Compare(domains.Free(b, resource), domains.Free(a, resource))
+	})
+	return out[:min(maxShortages, len(out))], false
+}
+
+// values are the values of the levels down to a domain.
+func (e *Engine) values(d topology.Domain) []string {
+	for _, node := range e.ledger.Domains().Nodes(d) {
+		if v, there := e.ledger.View(node); there && len(v.Node.Domains) > d.Depth {
+			return slices.Clone(v.Node.Domains[:d.Depth+1])
+		}
+	}
+	return nil
+}
+
+// placedIn is how many members have room in a domain.
+func (e *Engine) placedIn(k *known, ask *gang.Ask, d topology.Domain) int {
+	tx := e.ledger.Begin()
+	defer tx.Rollback()
+	in := *ask
+	in.Within, in.Terse = slices.Clone(e.ledger.Domains().Nodes(d)), true
+	e.constrain(k, &in, nil)
+	plan, failure := gang.Make(e.ledger, e.planner, &in)
+	if failure != nil {
+		return max(0, failure.Placed)
+	}
+	return len(plan.Placements)
+}
+
+// Domains are the values of a level, of all domains that have nodes, sorted and each once.
+func (e *Engine) Domains(level model.Level) []string {
+	var out []string
+	for _, d := range e.ledger.Domains().At(level.Depth) {
+		if values := e.values(d); len(values) > 0 {
+			out = append(out, values[len(values)-1])
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// KeptNodes are the nodes that are kept for waiting gangs, sorted.
+func (e *Engine) KeptNodes() []model.NodeID {
+	var out []model.NodeID
+	for _, r := range e.reserved {
+		out = append(out, r.nodes...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}

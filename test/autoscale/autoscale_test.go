@@ -1,0 +1,238 @@
+package autoscale
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tangram-dev/tangram/api/names"
+)
+
+// TestKarpenter is everything about Karpenter, on one cluster.
+func TestKarpenter(t *testing.T) {
+	w := newWorld(t)
+	for name, test := range map[string]func(*testing.T, *world){
+		"plain": plain, "rack": rack, "newrack": newRack, "onenode": oneNode, "none": none,
+		"kept": kept, "running": running, "order": order,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, w)
+		})
+	}
+}
+
+// plain: a gang of 12 that need 8 GPUs each, with room for 9, gets exactly 3 nodes.
+func plain(t *testing.T, w *world) {
+	p := w.newPool(t, "plain", "Never", "r1", "r2")
+	p.stock("r1", 9)
+	p.bound(p.gang("g", 12, 12, 8)...)
+	p.exactly(3, 0)
+}
+
+// rack: the same where all must share a rack, and 12 nodes are free in two racks: exactly 3
+// nodes are added, in the rack with 9. Placeholders ask for them, cannot be bound by anybody
+// meanwhile, and are gone afterwards.
+func rack(t *testing.T, w *world) {
+	p := w.newPool(t, "rack", "Never", "r1", "r2")
+	p.stock("r1", 9)
+	p.stock("r2", 3)
+	members := p.gang("g", 12, 12, 8, required("rack"))
+	p.waits(names.ReasonWaitingForNodes, members[0])
+	p.await("placeholders", func() string {
+		for _, x := range p.placeholders() {
+			err := w.client.CoreV1().Pods(x.Namespace).Bind(t.Context(), &v1.Binding{
+				ObjectMeta: metav1.ObjectMeta{Namespace: x.Namespace, Name: x.Name}, Target: v1.ObjectReference{Kind: "Node", Name: "rack-r2-0"},
+			}, metav1.CreateOptions{})
+			switch {
+			case err == nil:
+				t.Fatal("a placeholder was bound")
+			case strings.Contains(err.Error(), "schedulingGates"):
+				return ""
+			case !apierrors.IsNotFound(err):
+				t.Fatal(err)
+			}
+		}
+		return "none was seen"
+	})
+	nodes := p.bound(members...)
+	slices.Sort(nodes)
+	if got := len(slices.Compact(nodes)); got != 12 {
+		t.Errorf("on %d nodes, want 12", got)
+	}
+	for name, n := range p.nodes() {
+		if n.Labels[rackLabel] != "r1" {
+			t.Errorf("node %s was added in rack %s", name, n.Labels[rackLabel])
+		}
+	}
+	p.await("placeholders are gone", func() string {
+		if n := len(p.placeholders()); n > 0 {
+			return fmt.Sprintf("%d are left", n)
+		}
+		return ""
+	})
+	p.exactly(3, 3)
+}
+
+// newRack: where no rack that has nodes can grow, nodes are asked for in one that has none
+// yet: exactly as many as the gang needs, all in one.
+func newRack(t *testing.T, w *world) {
+	p := w.newPool(t, "newrack", "Never", "r8", "r9")
+	p.stock("r1", 1)
+	p.bound(p.gang("g", 2, 2, 8, required("rack"))...)
+	in := map[string]bool{}
+	for _, n := range p.nodes() {
+		in[n.Labels[rackLabel]] = true
+	}
+	if len(in) != 1 {
+		t.Errorf("nodes were added in racks %v", in)
+	}
+	p.exactly(2, 1)
+}
+
+// oneNode: two members of 3 GPUs must share a node, and 3 are free on each of two: one node
+// is added, and both start on it.
+func oneNode(t *testing.T, w *world) {
+	p := w.newPool(t, "onenode", "Never", "r1")
+	p.stock("r1", 2)
+	p.pod("five0", 5)
+	p.pod("five1", 5)
+	p.bound("five0", "five1")
+	nodes := p.bound(p.gang("g", 2, 2, 3, required("node"))...)
+	if nodes[0] != nodes[1] || p.nodes()[nodes[0]] == nil {
+		t.Errorf("on nodes %v", nodes)
+	}
+	p.exactly(1, 0)
+}
+
+// none: no node is added for who waits for quota, for members, or has a specification that
+// no node can satisfy. A pod that waits for a node gets one, and there is no other.
+func none(t *testing.T, w *world) {
+	p := w.newPool(t, "none", "Never", "r1")
+	quota := p.gang("quota", 2, 2, 8, func(x *v1.Pod) { x.Labels[names.LabelQueue] = "small" })
+	quotaRack := p.gang("quotarack", 2, 2, 8, required("rack"), func(x *v1.Pod) { x.Labels[names.LabelQueue] = "small" })
+	members := p.gang("members", 3, 2, 8)
+	membersRack := p.gang("membersrack", 3, 2, 8, required("rack"))
+	invalid := p.gang("invalid", 2, 2, 8, func(x *v1.Pod) { x.Annotations[names.AnnotationTopology] = "required=nonsense" })
+	queue := p.gang("queue", 2, 2, 8, func(x *v1.Pod) { x.Labels[names.LabelQueue] = "unknown" })
+	p.waits("WaitingForQuota", append(quota, quotaRack...)...)
+	p.waits("WaitingForMembers", append(members, membersRack...)...)
+	p.waits("Invalid", invalid...)
+	p.waits("InvalidQueue", queue...)
+	p.exactly(0, 0)
+	if n := len(p.placeholders()); n > 0 {
+		t.Errorf("%d placeholders stand for who does not wait for nodes", n)
+	}
+}
+
+// kept: a node that is kept for a gang is empty while pods leave another one for it.
+// Karpenter wants to remove it and does not; no node is added meanwhile; when the gang has
+// started, the node is marked no longer.
+func kept(t *testing.T, w *world) {
+	p := w.newPool(t, "kept", "0s", "r1")
+	p.pod("victim", 8, func(x *v1.Pod) { x.Finalizers = []string{"test.tangram.dev/stay"} })
+	t.Cleanup(func() { // also when the test fails: the cluster ends with it
+		if p.get("victim") != nil {
+			p.patch("victim", `{"metadata":{"finalizers":null}}`)
+		}
+	})
+	p.pod("filler", 8)
+	nodes := p.bound("victim", "filler")
+	p.delete("filler")
+	members := p.gang("g", 2, 2, 8, func(x *v1.Pod) { x.Spec.PriorityClassName = "urgent" })
+	p.waits("WaitingForVictims", members...)
+	for _, node := range nodes {
+		p.await("node "+node+" is kept", func() string {
+			a := p.nodes()[node].Annotations
+			if a[names.AnnotationDoNotDisrupt] != "true" || a[names.AnnotationScaleDownDisabled] != "true" {
+				return fmt.Sprint(a)
+			}
+			return ""
+		})
+	}
+	p.event(nodes[1], names.AnnotationDoNotDisrupt) // Karpenter has tried
+	if got := p.rented(); got != 2 {
+		t.Fatalf("%d nodes, want the 2 there were", got)
+	}
+	p.patch("victim", `{"metadata":{"finalizers":null}}`)
+	p.delete("victim")
+	p.bound(members...)
+	for _, node := range nodes {
+		p.await("node "+node+" is kept no longer", func() string {
+			for key := range p.nodes()[node].Annotations {
+				if key == names.AnnotationDoNotDisrupt || key == names.AnnotationScaleDownDisabled || key == names.AnnotationKept {
+					return "it has " + key
+				}
+			}
+			return ""
+		})
+	}
+	p.exactly(2, 0)
+}
+
+// running: members of a gang run on two nodes where one would do. Karpenter wants to empty
+// one of them and does not while the gang runs; afterwards it removes both.
+func running(t *testing.T, w *world) {
+	p := w.newPool(t, "running", "0s", "r1")
+	p.pod("five0", 5)
+	p.pod("five1", 5)
+	p.bound("five0", "five1")
+	members := p.gang("g", 2, 2, 3)
+	nodes := p.bound(members...)
+	if nodes[0] == nodes[1] || p.rented() != 2 {
+		t.Fatalf("on nodes %v of %d", nodes, p.rented())
+	}
+	p.delete("five0")
+	p.delete("five1")
+	for _, node := range nodes {
+		p.event(node, `has "karpenter.sh/do-not-disrupt" annotation`)
+	}
+	if again := p.bound(members...); !slices.Equal(nodes, again) || len(p.nodes()) != 2 {
+		t.Errorf("on nodes %v, were on %v", again, nodes)
+	}
+	for _, m := range members {
+		p.delete(m)
+	}
+	p.await("empty nodes are removed", func() string {
+		if n := len(p.nodes()); n > 0 {
+			return fmt.Sprintf("%d are left", n)
+		}
+		return ""
+	})
+}
+
+// order: of two nodes that could be emptied, Karpenter empties the one with fewer GPUs in
+// use, though it has more pods: by itself it goes by the number of pods.
+func order(t *testing.T, w *world) {
+	p := w.newPool(t, "order", "0s", "r1")
+	p.pod("four", 4)
+	p.pod("fillera", 4)
+	many := p.bound("four", "fillera")[0]
+	p.pod("one0", 1)
+	p.pod("one1", 1)
+	p.pod("fillerb", 6)
+	few := p.bound("one0", "one1", "fillerb")
+	if slices.Contains(few, many) || len(slices.Compact(few)) != 1 {
+		t.Fatalf("on nodes %v and %s", few, many)
+	}
+	p.delete("fillera")
+	p.delete("fillerb")
+	p.await("a node is emptied", func() string {
+		now := p.nodes()
+		switch {
+		case now[many] == nil || now[many].DeletionTimestamp != nil:
+			t.Fatal("the node with 4 GPUs in use was emptied, the one with 2 was not")
+		case now[few[0]] == nil || now[few[0]].DeletionTimestamp != nil:
+			return ""
+		}
+		return "none yet"
+	})
+	if pod := p.get("four"); pod == nil || pod.Spec.NodeName != many || pod.DeletionTimestamp != nil {
+		t.Error("the pod with 4 GPUs was moved")
+	}
+}

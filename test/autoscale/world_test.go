@@ -1,0 +1,470 @@
+package autoscale
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/config"
+	"github.com/tangram-dev/tangram/internal/fleet"
+	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/internal/operators"
+)
+
+const (
+	// poolLabel keeps the tests apart: nodes and pods of a test have it.
+	poolLabel  = "test-pool"
+	zoneLabel  = "topology.kubernetes.io/zone"
+	rackLabel  = "topology.kubernetes.io/rack"
+	ownedLabel = "karpenter.sh/nodepool"
+
+	// patience is how long anything may take. Karpenter waits 15 seconds before it removes
+	// a node, and looks every 10.
+	patience = 90 * time.Second
+)
+
+// machines is what Karpenter can rent: one kind of node, with 8 GPUs.
+const machines = `[{"name": "gpu-8", "architecture": "amd64", "operatingSystems": ["linux"],
+  "resources": {"cpu": "64", "memory": "512Gi", "pods": "110", "ephemeral-storage": "1Ti", "nvidia.com/gpu": "8"},
+  "offerings": [{"Price": 10, "Available": true, "Requirements": [
+    {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]},
+    {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["z1"]}]}]}]`
+
+const class = `
+apiVersion: karpenter.kwok.sh/v1alpha1
+kind: KWOKNodeClass
+metadata: {name: default}
+---
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: urgent}
+value: 1000
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: small}
+spec: {capability: {nvidia.com/gpu: "8"}}
+`
+
+// world is the cluster of all tests.
+type world struct {
+	*local.Cluster
+	client  kubernetes.Interface
+	dynamic dynamic.Interface
+}
+
+// binDir is where the programs are; the test is skipped when they are not.
+func binDir(t *testing.T) string {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("skipped: -short, and this test starts a control plane")
+	}
+	dir := os.Getenv("TANGRAM_BIN")
+	if dir == "" {
+		dir = filepath.Join("..", "..", "bin")
+	}
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = local.RequirePrograms(dir, "etcd", "kube-apiserver", "kube-controller-manager", "kwok", "gpu-scheduler", "gpu-controller")
+	if err == nil {
+		err = operators.Require(dir, "karpenter")
+	}
+	if err != nil {
+		if os.Getenv("TANGRAM_BIN") != "" {
+			t.Fatal(err) // make has built them: a skip would hide a broken build
+		}
+		t.Skipf("skipped: %v", err)
+	}
+	return dir
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	bin := binDir(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	cluster, err := local.Start(ctx, local.Options{Dir: t.TempDir(), Bin: bin, ControllerManager: true, KWOK: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &world{Cluster: cluster}
+	t.Cleanup(func() {
+		if t.Failed() {
+			for _, p := range cluster.Processes() {
+				if strings.HasPrefix(p.Name(), "gpu-") || strings.HasPrefix(p.Name(), "operator-") {
+					t.Logf("%s:\n%s", p.Name(), tail(p.Log(), 60))
+				}
+			}
+		}
+		if err := cluster.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	if w.client, err = kubernetes.NewForConfig(cluster.RESTConfig()); err != nil {
+		t.Fatal(err)
+	}
+	if w.dynamic, err = dynamic.NewForConfig(cluster.RESTConfig()); err != nil {
+		t.Fatal(err)
+	}
+	for _, docs := range [][]byte{config.CRDs(), config.VolcanoCRDs(), config.RBAC(), config.ControllerRBAC(), config.Autoscaling()} {
+		if err := cluster.ApplyManifests(ctx, docs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	types := filepath.Join(cluster.Dir(), "machines.json")
+	if err := os.WriteFile(types, []byte(machines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := operators.Run(ctx, "karpenter", operators.Options{Cluster: cluster, Bin: bin, Env: []string{
+		"INSTANCE_TYPES_FILE_PATH=" + types, "BATCH_IDLE_DURATION=500ms", "BATCH_MAX_DURATION=3s", "LOG_LEVEL=debug",
+	}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := cluster.ApplyManifests(ctx, []byte(class)); err != nil {
+		t.Fatal(err)
+	}
+	w.start(t, bin, "gpu-scheduler", "--config="+w.schedulerConfig(t), "--leader-elect=false")
+	w.start(t, bin, "gpu-controller", "--leader-elect=false", "--recovery=false", "--autoscaling")
+	return w
+}
+
+// schedulerConfig is the default configuration with autoscaling.
+func (w *world) schedulerConfig(t *testing.T) string {
+	t.Helper()
+	const before = "      preemption: true\n"
+	text := string(config.Scheduler())
+	at := strings.Index(text, before) + len(before)
+	text = text[:at] + "      reportEvery: 1s\n      autoscaling: {enabled: true, patience: 20s}\n" + text[at:]
+	file := filepath.Join(w.Dir(), "scheduler.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// start runs a program of ours under its own rights.
+func (w *world) start(t *testing.T, bin, name string, flags ...string) {
+	t.Helper()
+	kubeconfig, err := w.KubeconfigFor("system:tangram:" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := local.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ready, err := w.ReadyAt(port, "/healthz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := append(w.ListenArgs(port), "--kubeconfig="+kubeconfig)
+	if name == "gpu-scheduler" {
+		args = w.ServeArgs(port, kubeconfig)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	if _, err := w.Run(ctx, local.Program{Name: name, Path: filepath.Join(bin, name), Args: append(args, flags...), Ready: ready}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// pool is one test's part of the cluster.
+type pool struct {
+	*world
+	t    *testing.T
+	name string
+}
+
+// newPool makes a NodePool whose nodes can be in some racks. Karpenter removes what it can
+// after a time, or never.
+func (w *world) newPool(t *testing.T, name, removeAfter string, racks ...string) *pool {
+	t.Helper()
+	docs := fmt.Sprintf(`
+apiVersion: karpenter.sh/v1
+kind: NodePool
+metadata: {name: %[1]s}
+spec:
+  template:
+    metadata: {labels: {%[2]s: %[1]s}}
+    spec:
+      expireAfter: Never
+      requirements:
+      - {key: %[3]s, operator: In, values: [%[4]s]}
+      nodeClassRef: {group: karpenter.kwok.sh, kind: KWOKNodeClass, name: default}
+  disruption: {consolidationPolicy: WhenEmptyOrUnderutilized, consolidateAfter: %[5]s, budgets: [{nodes: "100%%"}]}
+`, name, poolLabel, rackLabel, strings.Join(racks, ", "), removeAfter)
+	if err := w.ApplyManifests(t.Context(), []byte(docs)); err != nil {
+		t.Fatal(err)
+	}
+	return &pool{w, t, name}
+}
+
+// stock makes nodes in a rack that are there already and not Karpenter's, and waits until
+// they are ready.
+func (p *pool) stock(rack string, count int) {
+	p.t.Helper()
+	has := v1.ResourceList{names.ResourceNVIDIA: resource.MustParse("8"), "cpu": resource.MustParse("64"), "memory": resource.MustParse("512Gi"), "pods": resource.MustParse("110")}
+	var made []string
+	for i := range count {
+		name := fmt.Sprintf("%s-%s-%d", p.name, rack, i)
+		n := &v1.Node{
+			ObjectMeta: metav1.ObjectMeta{
+				Name:        name,
+				Labels:      map[string]string{poolLabel: p.name, zoneLabel: "z1", rackLabel: rack, v1.LabelHostname: name, v1.LabelOSStable: "linux", v1.LabelArchStable: "amd64"},
+				Annotations: map[string]string{fleet.AnnotationSimulated: fleet.Simulated},
+			},
+			Status: v1.NodeStatus{Capacity: has, Allocatable: has},
+		}
+		if _, err := p.client.CoreV1().Nodes().Create(p.t.Context(), n, metav1.CreateOptions{}); err != nil {
+			p.t.Fatal(err)
+		}
+		made = append(made, name)
+	}
+	for _, name := range made {
+		p.await("node "+name+" is ready", func() string {
+			n, err := p.client.CoreV1().Nodes().Get(p.t.Context(), name, metav1.GetOptions{})
+			if err != nil {
+				return err.Error()
+			}
+			for _, c := range n.Status.Conditions {
+				if c.Type == v1.NodeReady && c.Status == v1.ConditionTrue && len(n.Spec.Taints) == 0 {
+					return ""
+				}
+			}
+			return fmt.Sprint(n.Spec.Taints)
+		})
+	}
+}
+
+// pod creates a pod of the pool.
+func (p *pool) pod(name string, gpus int64, change ...func(*v1.Pod)) {
+	p.t.Helper()
+	pod := &v1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: p.name + "-" + name, Namespace: "default", Labels: map[string]string{poolLabel: p.name}, Annotations: map[string]string{}},
+		Spec: v1.PodSpec{
+			SchedulerName: names.SchedulerName, NodeSelector: map[string]string{poolLabel: p.name},
+			Containers: []v1.Container{{
+				Name: "main", Image: "pause",
+				Resources: v1.ResourceRequirements{Limits: v1.ResourceList{names.ResourceNVIDIA: *resource.NewQuantity(gpus, resource.DecimalSI)}},
+			}},
+		},
+	}
+	for _, c := range change {
+		c(pod)
+	}
+	if _, err := p.client.CoreV1().Pods("default").Create(p.t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// gang creates the first members of a gang of a size.
+func (p *pool) gang(name string, size, exist int, gpus int64, change ...func(*v1.Pod)) (members []string) {
+	p.t.Helper()
+	for i := range exist {
+		member := fmt.Sprintf("%s-%d", name, i)
+		p.pod(member, gpus, append([]func(*v1.Pod){func(x *v1.Pod) {
+			x.Labels[names.LabelGang], x.Labels[names.LabelGangSize] = p.name+"-"+name, fmt.Sprint(size)
+		}}, change...)...)
+		members = append(members, member)
+	}
+	return members
+}
+
+// required makes members share a domain.
+func required(level string) func(*v1.Pod) {
+	return func(p *v1.Pod) { p.Annotations[names.AnnotationTopology] = "required=" + level }
+}
+
+func (p *pool) get(name string) *v1.Pod {
+	p.t.Helper()
+	pod, err := p.client.CoreV1().Pods("default").Get(p.t.Context(), p.name+"-"+name, metav1.GetOptions{})
+	if err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		p.t.Fatal(err)
+	}
+	return pod
+}
+
+// delete removes a pod at once.
+func (p *pool) delete(name string) {
+	p.t.Helper()
+	now := int64(0)
+	err := p.client.CoreV1().Pods("default").Delete(p.t.Context(), p.name+"-"+name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+	if err != nil && !apierrors.IsNotFound(err) {
+		p.t.Fatal(err)
+	}
+}
+
+// await polls until check returns "", which else says what is missing.
+func (p *pool) await(what string, check func() string) {
+	p.t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
+		missing := check()
+		if missing == "" {
+			return
+		}
+		if time.Now().After(end) {
+			p.t.Fatalf("%s: %s", what, missing)
+		}
+	}
+}
+
+// bound waits until pods are bound and returns their nodes, in order.
+func (p *pool) bound(pods ...string) (nodes []string) {
+	p.t.Helper()
+	for _, name := range pods {
+		p.await("pod "+name+" is bound", func() string {
+			pod := p.get(name)
+			if pod == nil {
+				return "it is gone"
+			}
+			if pod.Spec.NodeName == "" {
+				return said(pod)
+			}
+			nodes = append(nodes, pod.Spec.NodeName)
+			return ""
+		})
+	}
+	return nodes
+}
+
+// waits waits until pods are told that they wait, for a reason.
+func (p *pool) waits(reason string, pods ...string) {
+	p.t.Helper()
+	for _, name := range pods {
+		p.await("pod "+name+" is told "+reason, func() string {
+			pod := p.get(name)
+			if pod == nil {
+				return "it is gone"
+			}
+			if text := said(pod); !strings.HasPrefix(text, reason+": ") {
+				return text
+			}
+			return ""
+		})
+	}
+}
+
+// said is what a pod's condition says.
+func said(p *v1.Pod) string {
+	for _, c := range p.Status.Conditions {
+		if c.Type == v1.PodScheduled {
+			return c.Reason + ": " + c.Message
+		}
+	}
+	return "no condition"
+}
+
+var nodeClaims = schema.GroupVersionResource{Group: "karpenter.sh", Version: "v1", Resource: "nodeclaims"}
+
+// rented is how many nodes Karpenter has, or has asked for.
+func (p *pool) rented() int {
+	p.t.Helper()
+	list, err := p.dynamic.Resource(nodeClaims).List(p.t.Context(), metav1.ListOptions{LabelSelector: ownedLabel + "=" + p.name})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return len(list.Items)
+}
+
+// nodes are Karpenter's nodes of the pool, by name.
+func (p *pool) nodes() map[string]*v1.Node {
+	p.t.Helper()
+	list, err := p.client.CoreV1().Nodes().List(p.t.Context(), metav1.ListOptions{LabelSelector: ownedLabel + "=" + p.name})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	out := map[string]*v1.Node{}
+	for i := range list.Items {
+		out[list.Items[i].Name] = &list.Items[i]
+	}
+	return out
+}
+
+// exactly fails unless Karpenter has rented so many nodes, also after it has looked once
+// more: it must rent one for a pod that comes now, and only that one. free is how many
+// nodes are free, which are filled first.
+func (p *pool) exactly(n, free int) {
+	p.t.Helper()
+	var control []string
+	for i := range free + 1 {
+		control = append(control, fmt.Sprint("control", i))
+		p.pod(control[i], 8)
+	}
+	p.bound(control...)
+	if got := p.rented(); got != n+1 {
+		p.t.Errorf("%d nodes were added, want %d", got-1, n)
+	}
+}
+
+// placeholders are the pods that stand for members of the pool's pods.
+func (p *pool) placeholders() (out []v1.Pod) {
+	p.t.Helper()
+	list, err := p.client.CoreV1().Pods("tangram-system").List(p.t.Context(), metav1.ListOptions{LabelSelector: names.LabelPlaceholder})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for _, x := range list.Items {
+		if strings.HasPrefix(x.Annotations[names.AnnotationPlaceholderFor], "default/"+p.name+"-") {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// event waits for an event about a node that has the words in its note.
+func (p *pool) event(node, words string) {
+	p.t.Helper()
+	p.await(fmt.Sprintf("event on node %s with %q", node, words), func() string {
+		list, err := p.client.EventsV1().Events("").List(p.t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err.Error()
+		}
+		var seen []string
+		for _, e := range list.Items {
+			if e.Regarding.Kind == "Node" && e.Regarding.Name == node {
+				if strings.Contains(e.Note, words) {
+					return ""
+				}
+				seen = append(seen, e.Note)
+			}
+		}
+		return strings.Join(seen, "; ")
+	})
+}
+
+// patch applies a merge patch to a pod.
+func (p *pool) patch(name, patch string) {
+	p.t.Helper()
+	if _, err := p.client.CoreV1().Pods("default").Patch(p.t.Context(), p.name+"-"+name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// tail is the end of a file.
+func tail(path string, lines int) string {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	all := strings.Split(strings.TrimSpace(string(data)), "\n")
+	return strings.Join(all[max(0, len(all)-lines):], "\n")
+}
