@@ -179,7 +179,7 @@ func TestTooOld(t *testing.T) {
 // TestOneSource compares the chart's copies with config/: hack/chart.sh makes them.
 func TestOneSource(t *testing.T) {
 	t.Parallel()
-	copies := map[string]string{"scheduler.yaml": "scheduler.yaml", "rbac/scheduler.yaml": "rbac.yaml"}
+	copies := map[string]string{"scheduler.yaml": "scheduler.yaml", "autoscaling.yaml": "autoscaling.yaml", "rbac/scheduler.yaml": "rbac.yaml"}
 	for _, name := range []string{"controller", "agent", "extender"} {
 		copies["rbac/"+name+".yaml"] = name + "-rbac.yaml"
 	}
