@@ -70,6 +70,8 @@ make_one() {
 	for folder in $samples; do
 		cp -r "$folder" "$out/samples/"
 	done
+	# Programs among them would be taken for packages of this repository.
+	find "$out/samples" -type f ! -name '*.yaml' ! -name '*.json' ! -name '*.md' -delete
 	definitions $from >"$out/crds.yaml" # a list
 	grep -q '^kind: CustomResourceDefinition' "$out/crds.yaml" || {
 		echo "no CRD in $from of $module" >&2
