@@ -89,6 +89,9 @@ func workerCommand(o upOptions) (*exec.Cmd, error) {
 	if o.monitoring {
 		args = append(args, "--monitoring")
 	}
+	if o.dra {
+		args = append(args, "--dra")
+	}
 	if o.bare {
 		args = append(args, "--bare")
 	}

@@ -103,7 +103,11 @@ type nodeFleet struct {
 // agent has described.
 func (s *session) prepare(ctx context.Context, nodes nodeFleet) error {
 	begin := time.Now()
-	for _, docs := range [][]byte{config.CRDs(), config.VolcanoCRDs(), config.RBAC(), config.ControllerRBAC(), config.AgentRBAC()} {
+	all := [][]byte{config.CRDs(), config.VolcanoCRDs(), config.RBAC(), config.ControllerRBAC(), config.AgentRBAC()}
+	if s.options.dra {
+		all = append(all, config.AgentDRA())
+	}
+	for _, docs := range all {
 		if err := s.cluster.ApplyManifests(ctx, docs); err != nil {
 			return err
 		}
@@ -177,9 +181,12 @@ func (s *session) startAgent(ctx context.Context, nodes nodeFleet) error {
 	if err != nil {
 		return err
 	}
+	args := append(s.cluster.ListenArgs(port), "--kubeconfig="+kubeconfig, "--backend=simulated", "--fleet="+path)
+	if s.options.dra {
+		args = append(args, "--dra")
+	}
 	agent, err := s.cluster.Run(ctx, local.Program{
-		Name: agentProgram, Path: filepath.Join(s.options.bin, agentProgram), Restart: true, Ready: ready,
-		Args: append(s.cluster.ListenArgs(port), "--kubeconfig="+kubeconfig, "--backend=simulated", "--fleet="+path),
+		Name: agentProgram, Path: filepath.Join(s.options.bin, agentProgram), Restart: true, Ready: ready, Args: args,
 	})
 	if err != nil {
 		return err
