@@ -317,47 +317,51 @@ func adminAccess(w *agentWorld) {
 	if _, err := namespaces.Update(context.Background(), ns, metav1.UpdateOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
-	yes := true
-	eventually(w.t, 30*time.Second, "admin access is allowed in the namespace", func(ctx context.Context) error {
-		_, err := w.client.ResourceV1().ResourceClaimTemplates(metav1.NamespaceDefault).Create(ctx, &resourceapi.ResourceClaimTemplate{
-			ObjectMeta: metav1.ObjectMeta{Name: "monitor"},
-			Spec: resourceapi.ResourceClaimTemplateSpec{Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{{
-				Name: "gpus", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: gpuClass, AllocationMode: resourceapi.DeviceAllocationModeAll, AdminAccess: &yes},
-			}}}}},
-		}, metav1.CreateOptions{})
-		return err
+	eventually(w.t, 30*time.Second, "admin access is allowed in the namespace", func(context.Context) error {
+		return w.allocate("monitor", fmt.Sprintf("gpu-%d", card[0]), true)
 	})
-	w.Create(w.claimPod("monitor", "monitor"))
-	all := w.checkClaims("owner", "monitor")
-	if got := indices(all["monitor"]); len(got) != gpuCount {
-		w.t.Errorf("the monitor sees %v", got)
+	seen := w.LookInto(w.AwaitRunning("monitor"), "main")
+	if got := indices(seen); !slices.Equal(got, card) {
+		w.t.Errorf("the monitor sees %v, the owner %v", got, card)
 	}
-	if got := indices(all["owner"]); !slices.Equal(got, card) {
+	w.onlyGiven("monitor", seen)
+	w.Delete("monitor") // which takes nothing from the owner
+	if got := indices(w.checkClaims("owner")["owner"]); !slices.Equal(got, card) {
 		w.t.Errorf("the owner sees %v, before %v", got, card)
 	}
 }
 
-// A claim that names a device which the node does not have says so, on the pod.
-func deviceGone(w *agentWorld) {
+// allocate makes a claim and a pod on this node that uses it, and allocates a device to it
+// as a scheduler would. Kubernetes' own does not give admin access to a card whose counters
+// are used up.
+func (w *agentWorld) allocate(name, device string, admin bool) error {
+	w.t.Helper()
 	claims := w.client.ResourceV1().ResourceClaims(metav1.NamespaceDefault)
+	request := &resourceapi.ExactDeviceRequest{DeviceClassName: gpuClass, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1}
+	result := resourceapi.DeviceRequestAllocationResult{Request: "gpus", Driver: draDriver, Pool: w.Name, Device: device}
+	if admin {
+		request.AdminAccess, result.AdminAccess = &admin, &admin
+	}
 	claim, err := claims.Create(context.Background(), &resourceapi.ResourceClaim{
-		ObjectMeta: metav1.ObjectMeta{Name: "stale"},
-		Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{{
-			Name: "gpus", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: gpuClass, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1},
-		}}}},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{{Name: "gpus", Exactly: request}}}},
 	}, metav1.CreateOptions{})
 	if err != nil {
-		w.t.Fatal(err)
+		return err
 	}
-	pod := w.claimPod("stale", "")
+	pod := w.claimPod(name, "")
 	pod.Spec.NodeName = w.Name
 	pod.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpus", ResourceClaimName: &claim.Name}}
 	w.Create(pod)
-	claim.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{
-		Results: []resourceapi.DeviceRequestAllocationResult{{Request: "gpus", Driver: draDriver, Pool: w.Name, Device: "gpu-19"}},
-	}}
-	claim.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "stale", UID: w.Get("stale").UID}}
-	if _, err := claims.UpdateStatus(context.Background(), claim, metav1.UpdateOptions{}); err != nil {
+	claim.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{result}}}
+	claim.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: name, UID: w.Get(name).UID}}
+	_, err = claims.UpdateStatus(context.Background(), claim, metav1.UpdateOptions{})
+	return err
+}
+
+// A claim that names a device which the node does not have says so, on the pod.
+func deviceGone(w *agentWorld) {
+	if err := w.allocate("stale", "gpu-19", false); err != nil {
 		w.t.Fatal(err)
 	}
 	w.awaitEvent("stale", `ResourceClaim default/stale: status.allocation.devices.results[0].device: "gpu-19" is not on this node any more: it has gpu-0, gpu-1`)
