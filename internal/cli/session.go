@@ -126,6 +126,9 @@ func (s *session) prepare(ctx context.Context, nodes nodeFleet) error {
 	if err := s.startAgent(ctx, nodes); err != nil {
 		return err
 	}
+	if err := s.awaitSlices(ctx, nodes); err != nil {
+		return err
+	}
 	return s.keepFleet()
 }
 
