@@ -9,7 +9,7 @@ import (
 	"io/fs"
 )
 
-//go:embed crd/*.yaml crd/volcano/*.yaml scheduler.yaml extender.yaml rbac.yaml controller-rbac.yaml agent-rbac.yaml extender-rbac.yaml autoscaling.yaml tenants/*.yaml
+//go:embed crd/*.yaml crd/volcano/*.yaml scheduler.yaml extender.yaml rbac.yaml controller-rbac.yaml agent-rbac.yaml extender-rbac.yaml autoscaling.yaml agent-dra-rbac.yaml deviceclasses.yaml tenants/*.yaml
 var files embed.FS
 
 // Scheduler is the default KubeSchedulerConfiguration of gpu-scheduler.
@@ -31,6 +31,12 @@ func AgentRBAC() []byte { return read("agent-rbac.yaml") }
 // Autoscaling is what scheduler and controller need beside their other rights to ask
 // autoscalers for nodes: the object by which they speak, and where placeholder pods are.
 func Autoscaling() []byte { return read("autoscaling.yaml") }
+
+// AgentDRA is what agents that are DRA drivers need besides: further permissions for the
+// user system:tangram:gpu-agent, and the DeviceClasses of what they publish.
+func AgentDRA() []byte {
+	return bytes.Join([][]byte{read("agent-dra-rbac.yaml"), read("deviceclasses.yaml")}, []byte("\n---\n"))
+}
 
 // TenantPolicies are the admission policies that check what pods may claim: queues, priority
 // classes, user names, exemptions. Without TenantBindings they do nothing.

@@ -12,7 +12,8 @@ cp config/crd/*.yaml "$to/crd/"
 cp config/crd/volcano/*.yaml "$to/crd/volcano/"
 cp config/scheduler.yaml "$to/"
 cp config/rbac.yaml "$to/rbac/scheduler.yaml"
-for name in controller agent extender; do
+cp config/deviceclasses.yaml "$to/"
+for name in controller agent agent-dra extender; do
 	cp "config/$name-rbac.yaml" "$to/rbac/$name.yaml"
 done
 cp config/autoscaling.yaml "$to/"

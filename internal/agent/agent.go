@@ -20,6 +20,7 @@ import (
 	corehealth "github.com/tangram-dev/tangram/core/health"
 	"github.com/tangram-dev/tangram/internal/agent/config"
 	"github.com/tangram-dev/tangram/internal/agent/device"
+	"github.com/tangram-dev/tangram/internal/agent/dra"
 	"github.com/tangram-dev/tangram/internal/agent/export"
 	"github.com/tangram-dev/tangram/internal/agent/grant"
 	"github.com/tangram-dev/tangram/internal/agent/health"
@@ -45,6 +46,10 @@ type Options struct {
 	Kubelet bool
 	// MIGOnDemand: instances are cut as pods need them.
 	MIGOnDemand bool
+	// Slices are the driver's ResourceSlices, for an agent that is a DRA driver.
+	Slices *dra.Observed
+	// MIGClaims: instances are cut as ResourceClaims need them.
+	MIGClaims bool
 	// Sharing has what the settings do not say of how shares are enforced.
 	Sharing sharing.Options
 	// Pods are the node's.
@@ -70,13 +75,18 @@ type Agent struct {
 	granter   *grant.Granter
 	sharing   *sharing.Sharing
 	guard     *mps.Guard
+	// pool: as a DRA driver. claims: with a kubelet, too.
+	pool   *dra.Publisher
+	claims *dra.Claims
 
 	holders   holders
 	inventory atomic.Pointer[device.Inventory]
 	owned     atomic.Pointer[map[string]bool] // MIG instances that the agent has cut, by UUID
 	problem   atomic.Pointer[string]          // why the driver cannot be used
 	yielded   atomic.Bool                     // another device plugin serves: the agent must not
+	given     atomic.Pointer[given]           // what claims may be given
 	look      chan struct{}
+	sweep     chan struct{}
 
 	mu      sync.Mutex
 	claimed map[string]bool // devices that are being reset
@@ -86,7 +96,7 @@ type Agent struct {
 
 // New checks the settings and makes the agent of one node; Run starts it.
 func New(o Options) (*Agent, error) {
-	a := &Agent{o: o, log: klog.Background().WithValues("node", o.Node), look: make(chan struct{}, 1), claimed: map[string]bool{}}
+	a := &Agent{o: o, log: klog.Background().WithValues("node", o.Node), look: make(chan struct{}, 1), sweep: make(chan struct{}, 1), claimed: map[string]bool{}}
 	mode, shares := v1alpha1.Observing, published(o.Config)
 	switch {
 	case !o.Kubelet: // nobody else serves a node that is only played, and all is allowed there
@@ -102,17 +112,30 @@ func New(o Options) (*Agent, error) {
 	if err := a.makeMonitor(); err != nil {
 		return nil, err
 	}
+	if o.Config.Agent.DRA {
+		a.makePool()
+	}
 	if !o.Kubelet {
 		return a, nil
 	}
 	a.kubelet = records.NewKubelet(filepath.Join(o.Config.Agent.KubeletDir, "pod-resources", "kubelet.sock"))
 	a.book = records.NewBook(records.Options{
-		Node: o.Node, Pods: o.Pods, Kubelet: asked{a.kubelet, o.Metrics}, Inventory: a.Inventory, Amounts: a.amounts(), Distributed: o.Config.Flags.Distributed,
+		Node: o.Node, Pods: o.Pods, Kubelet: asked{a.kubelet, o.Metrics}, Inventory: a.Inventory, Amounts: a.amounts(), Distributed: o.Config.Flags.Distributed, Claimed: a.claimedDevices,
 	})
 	a.corrector = records.NewCorrector(records.CorrectorOptions{
 		Book: a.book, Pods: func(namespace string) records.PodWriter { return o.Client.Pods(namespace) },
 		Corrected: a.recordCorrected, Problem: a.recordProblem,
 	})
+	if a.serves() || o.Config.Agent.DRA {
+		if err := a.makeSharing(); err != nil {
+			return nil, err
+		}
+	}
+	if o.Config.Agent.DRA {
+		if err := a.makeClaims(); err != nil {
+			return nil, err
+		}
+	}
 	if a.serves() {
 		return a, a.makePlugin()
 	}
@@ -177,6 +200,17 @@ func (a *Agent) Run(ctx context.Context) error {
 			cancel(err)
 		}
 	})
+	if a.pool != nil {
+		run(a.pool.Run)
+	}
+	if a.claims != nil {
+		run(a.reconcileClaims)
+		run(func(ctx context.Context) {
+			if err := a.serveClaims(ctx); err != nil && ctx.Err() == nil {
+				cancel(err)
+			}
+		})
+	}
 	run(a.followSamples)
 	run(a.followHolders)
 	if a.corrector != nil {
@@ -184,11 +218,17 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	if a.plugin == nil {
 		close(decided)
+		if a.sharing != nil {
+			run(a.collect)
+		}
 	} else {
 		run(func(ctx context.Context) {
 			if why := a.awaitTurn(ctx); why != "" {
 				a.yield(why)
 				close(decided)
+				if a.claims != nil {
+					a.collect(ctx)
+				}
 				return
 			}
 			close(decided)
@@ -250,6 +290,7 @@ func (a *Agent) healthChanged(c health.Change) {
 	a.o.Metrics.HealthChange(c.To.State)
 	a.publishHealth()
 	a.offer()
+	a.publishPool()
 	a.saveHealth()
 }
 

@@ -74,7 +74,7 @@ Settings of NVIDIA's device plugin are understood: its configuration file
 	f.StringVar(&o.fleet, "fleet", "", "fleet file of the simulated back end")
 	f.StringVar(&o.node, "node", os.Getenv("NODE_NAME"), "name of this node [NODE_NAME]; simulated and empty: all nodes of the fleet, without kubelets")
 	f.BoolVar(&o.serve, "serve", false, "be the node's device plugin (the same as --mode=serve)")
-	f.BoolVar(&o.migOnDemand, "mig-on-demand", true, "with --serve and migStrategy mixed, cut MIG instances as pods need them")
+	f.BoolVar(&o.migOnDemand, "mig-on-demand", true, "with --serve and migStrategy mixed, or with --dra, cut MIG instances as pods need them")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "file that says how to reach the API server; empty inside a cluster")
 	f.StringVar(&o.endpoint.Listen, "listen", "127.0.0.1:9400", "address of /metrics, /healthz and /readyz; empty for none")
 	f.StringVar(&o.endpoint.Cert, "tls-cert-file", "", "certificate to serve with; without, plain HTTP")

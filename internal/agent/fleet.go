@@ -16,6 +16,7 @@ import (
 
 	"github.com/tangram-dev/tangram/internal/agent/config"
 	"github.com/tangram-dev/tangram/internal/agent/device"
+	"github.com/tangram-dev/tangram/internal/agent/dra"
 	"github.com/tangram-dev/tangram/internal/agent/export"
 	"github.com/tangram-dev/tangram/internal/agent/health"
 	"github.com/tangram-dev/tangram/internal/agent/kubeapi"
@@ -57,6 +58,11 @@ func (o *flags) agents(ctx context.Context, settings *config.Config, rest *restc
 	recorder := client.NewRecorder(ctx, publish.Manager)
 	pods := records.NewPods(client.Pods(""), o.node)
 	out := &agents{also: []func(context.Context) error{func(ctx context.Context) error { pods.Run(ctx); return nil }}}
+	var slicesOfDriver *dra.Observed
+	if settings.Agent.DRA {
+		slicesOfDriver = dra.NewObserved(client.Slices(), o.node)
+		out.also = append(out.also, func(ctx context.Context) error { slicesOfDriver.Run(ctx); return nil })
+	}
 	var backend func(node string, metrics *export.Metrics) (device.Backend, error)
 	nodes := []string{o.node}
 	switch o.backend {
@@ -104,6 +110,7 @@ func (o *flags) agents(ctx context.Context, settings *config.Config, rest *restc
 		}
 		a, err := New(Options{
 			Node: node, Backend: b, Config: settings, Version: version.Get().Version, Kubelet: o.node != "", MIGOnDemand: onDemand,
+			Slices: slicesOfDriver, MIGClaims: o.migOnDemand,
 			Sharing: o.sharing(), Pods: pods.On(node), Client: client, Objects: objects, Events: recorder, Metrics: metrics,
 		})
 		if err != nil {

@@ -82,6 +82,7 @@ func (a *Agent) refreshHolders(ctx context.Context) {
 				add(a.instanceAt(d), export.Holder{Namespace: h.Pod.Namespace, Pod: h.Pod.Name, Container: h.Container})
 			}
 		}
+		a.claimHolders(add)
 	} else { // no kubelet: what was recorded is what was given
 		for _, pod := range a.o.Pods.List() {
 			if pod.Status.Phase != v1.PodRunning {

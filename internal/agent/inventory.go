@@ -77,6 +77,7 @@ func (a *Agent) readInventory(ctx context.Context) error {
 		}
 		a.o.Metrics.Driver(false, false)
 		a.publisher.SetProblem(publish.Problem{Reason: reason, Message: err.Error()})
+		a.publishPool()
 		return err
 	}
 	if a.problem.Swap(nil) != nil {
@@ -87,6 +88,7 @@ func (a *Agent) readInventory(ctx context.Context) error {
 	a.monitor.SetInventory(inv)
 	a.publisher.SetInventory(a.shown(inv, owned), owned)
 	a.offer()
+	a.setGiven(ctx, inv, owned)
 	return nil
 }
 

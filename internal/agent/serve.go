@@ -30,13 +30,15 @@ func (a *Agent) amounts() func(resource string) bool {
 	return func(resource string) bool { return resource == names.ResourceNVIDIA && a.serves() }
 }
 
-// makePlugin makes what serves kubelet.
-func (a *Agent) makePlugin() error {
+// makeSharing makes what makes allocations real.
+func (a *Agent) makeSharing() error {
 	c := a.o.Config
 	o := a.o.Sharing
-	o.Backend, o.CDIDir, o.StateDir, o.Turns = a.o.Backend, c.Agent.CDIDir, c.Agent.StateDir, turnsSold(c)
-	o.Live = func(ctx context.Context) ([]device.Allocation, error) { return a.granter.Live(ctx) }
-	if c.Agent.SharesPerGPU > 0 {
+	o.Backend, o.CDIDir, o.StateDir, o.Live = a.o.Backend, c.Agent.CDIDir, c.Agent.StateDir, a.live
+	if a.serves() {
+		o.Turns = turnsSold(c)
+	}
+	if a.serves() && c.Agent.SharesPerGPU > 0 {
 		o.Shares = map[config.Isolation]sharing.Mode{config.IsolationMPS: sharing.MPS, config.IsolationHAMi: sharing.HAMi, config.IsolationNone: sharing.TimeSlicing}[c.Agent.Isolation]
 	}
 	// Both were tried on a real GPU: docs/gpu-report.md.
@@ -56,6 +58,25 @@ func (a *Agent) makePlugin() error {
 	if m := a.sharing.MPS(); m != nil {
 		a.guard = mps.NewGuard(m, mps.GuardOptions{Container: a.containerByID})
 	}
+	return nil
+}
+
+// live are all allocations of the node: of device plugins and of claims.
+func (a *Agent) live(ctx context.Context) (out []device.Allocation, err error) {
+	if a.granter != nil {
+		if out, err = a.granter.Live(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if a.claims != nil {
+		out = append(out, a.claims.Live()...)
+	}
+	return out, nil
+}
+
+// makePlugin makes what serves kubelet.
+func (a *Agent) makePlugin() (err error) {
+	c := a.o.Config
 	a.granter, err = grant.New(grant.Options{
 		Book: a.book, Inventory: a.Inventory, Edits: a.o.Backend.Edits,
 		Strategies: []grant.Strategy{grant.Strategy(c.Flags.DeviceListStrategy)},
@@ -112,7 +133,7 @@ func (a *Agent) claim(uuid string) (release func(), ok bool) {
 	a.refreshHolders(ctx)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.claimed[uuid] || len(a.holders.of(uuid)) > 0 || a.promised(uuid) {
+	if a.claimed[uuid] || len(a.holders.of(uuid)) > 0 || a.promised(uuid) || a.inClaim(uuid) {
 		return nil, false
 	}
 	a.claimed[uuid] = true
@@ -230,6 +251,7 @@ func (a *Agent) collect(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-a.sweep:
 		case <-time.After(collectEvery):
 		}
 		a.collectOnce(ctx)
@@ -239,7 +261,7 @@ func (a *Agent) collect(ctx context.Context) {
 func (a *Agent) collectOnce(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	live, err := a.granter.Live(ctx)
+	live, err := a.live(ctx)
 	if err != nil {
 		// The corrector reports that kubelet does not answer; nothing is taken away meanwhile.
 		return

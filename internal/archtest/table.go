@@ -160,6 +160,8 @@ func Table() []Row {
 			Why: "settings in, checked settings out"},
 		{Folder: "internal/agent/publish", May: set(kube, "./api/...", "./core/health", "./internal/agent/device"), Tests: tests,
 			Why: "what the agent knows, as GPUNode and labels"},
+		{Folder: "internal/agent/dra", May: set(kube, "./core/health", "./internal/agent/device", "./internal/agent/sharing/atomicfile", "google.golang.org/grpc/...", "google.golang.org/grpc"), Tests: tests,
+			Why: "the agent as a DRA driver: slices out, claims in"},
 		{Folder: "internal/agent/kubeapi", May: set(kube), Tests: tests,
 			Why: "a client for what an agent reads and writes"},
 		{Folder: "internal/agent/records", May: set(kube, "./api/...", "./internal/agent/device", "google.golang.org/grpc/...", "google.golang.org/grpc"), Tests: tests,

@@ -92,6 +92,9 @@ func workerCommand(o upOptions) (*exec.Cmd, error) {
 	for _, name := range o.operators {
 		args = append(args, "--operators="+name)
 	}
+	if o.dra {
+		args = append(args, "--dra")
+	}
 	if o.bare {
 		args = append(args, "--bare")
 	}

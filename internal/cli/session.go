@@ -112,7 +112,11 @@ type nodeFleet struct {
 // agent has described.
 func (s *session) prepare(ctx context.Context, nodes nodeFleet) error {
 	begin := time.Now()
-	for _, docs := range [][]byte{config.CRDs(), config.VolcanoCRDs(), config.RBAC(), config.ControllerRBAC(), config.AgentRBAC()} {
+	all := [][]byte{config.CRDs(), config.VolcanoCRDs(), config.RBAC(), config.ControllerRBAC(), config.AgentRBAC()}
+	if s.options.dra {
+		all = append(all, config.AgentDRA())
+	}
+	for _, docs := range all {
 		if err := s.cluster.ApplyManifests(ctx, docs); err != nil {
 			return err
 		}
@@ -129,6 +133,9 @@ func (s *session) prepare(ctx context.Context, nodes nodeFleet) error {
 		return err
 	}
 	if err := s.startAgent(ctx, nodes); err != nil {
+		return err
+	}
+	if err := s.awaitSlices(ctx, nodes); err != nil {
 		return err
 	}
 	return s.keepFleet()
@@ -186,9 +193,12 @@ func (s *session) startAgent(ctx context.Context, nodes nodeFleet) error {
 	if err != nil {
 		return err
 	}
+	args := append(s.cluster.ListenArgs(port), "--kubeconfig="+kubeconfig, "--backend=simulated", "--fleet="+path)
+	if s.options.dra {
+		args = append(args, "--dra")
+	}
 	agent, err := s.cluster.Run(ctx, local.Program{
-		Name: agentProgram, Path: filepath.Join(s.options.bin, agentProgram), Restart: true, Ready: ready,
-		Args: append(s.cluster.ListenArgs(port), "--kubeconfig="+kubeconfig, "--backend=simulated", "--fleet="+path),
+		Name: agentProgram, Path: filepath.Join(s.options.bin, agentProgram), Restart: true, Ready: ready, Args: args,
 	})
 	if err != nil {
 		return err

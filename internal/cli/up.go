@@ -29,6 +29,8 @@ type upOptions struct {
 	monitoring bool
 	// operators run, too.
 	operators []string
+	// dra publishes the GPUs as ResourceSlices, too.
+	dra bool
 
 	// worker marks the background process of --detach.
 	worker bool
@@ -56,6 +58,9 @@ one (docs/guides/install.md). Its pods run as processes of this machine.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.bare && o.monitoring {
 				return errors.New("--bare, --monitoring: what is watched is Tangram, which --bare leaves out")
+			}
+			if o.bare && o.dra {
+				return errors.New("--bare, --dra: the driver is Tangram's agent, which --bare leaves out; install it with agent.dra.enabled=true")
 			}
 			if o.bare && o.demo {
 				return errors.New("--bare, --demo: the sample workloads need Tangram, which --bare leaves out")
@@ -85,6 +90,7 @@ one (docs/guides/install.md). Its pods run as processes of this machine.`,
 	flags.BoolVar(&o.detach, "detach", false, "return once the cluster is ready; end it with tangram down")
 	flags.BoolVar(&o.monitoring, "monitoring", false, "run Prometheus with Tangram's alerts beside the cluster (make monitoring builds it)")
 	flags.StringSliceVar(&o.operators, "operators", nil, "run operators of other projects beside the cluster (make operators builds them): "+strings.Join(operators.Names(), ", "))
+	flags.BoolVar(&o.dra, "dra", false, "publish the simulated GPUs as ResourceSlices too, with DeviceClasses gpu.tangram.dev and mig.tangram.dev")
 	flags.StringVar(&o.bin, "bin", "", "folder of the control plane's programs (default: this program's own)")
 	flags.BoolVar(&o.worker, workerFlag, false, "")
 	if err := flags.MarkHidden(workerFlag); err != nil {

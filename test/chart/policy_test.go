@@ -10,6 +10,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -128,7 +129,7 @@ func TestAgentPolicy(t *testing.T) {
 	w := newAPI(t)
 	w.namespace(namespace, nil)
 	out, err := runHelm(t, "", "template", release, chartDir, "--namespace", namespace, "--kube-version", "1.36.0",
-		"-s", "templates/crds.yaml", "-s", "templates/rbac.yaml", "-s", "templates/agent-policy.yaml", "--set", "crds.volcano=false")
+		"-s", "templates/crds.yaml", "-s", "templates/rbac.yaml", "-s", "templates/agent-policy.yaml", "--set", "crds.volcano=false,agent.dra.enabled=true")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,6 +169,20 @@ func TestAgentPolicy(t *testing.T) {
 			o.Name, o.Spec.Devices = node, []v1alpha1.Device{}
 			return createGPUNode(t.Context(), nodes, o)
 		},
+		"publish a ResourceSlice": func(node string) error {
+			_, err := agent.ResourceV1().ResourceSlices().Create(t.Context(), slice(node, "gpu.tangram.dev"), metav1.CreateOptions{})
+			return err
+		},
+		"delete a ResourceSlice": func(node string) error {
+			s := slice(node, "gpu.tangram.dev")
+			s.Name = ""
+			s.GenerateName = "of-" + node + "-"
+			made, err := w.client.ResourceV1().ResourceSlices().Create(t.Context(), s, metav1.CreateOptions{})
+			if err != nil {
+				return err
+			}
+			return agent.ResourceV1().ResourceSlices().Delete(t.Context(), made.Name, metav1.DeleteOptions{})
+		},
 	}
 	for what, write := range writes {
 		w.eventually("the policy refuses to "+what+" of another node", 30*time.Second, func() (bool, string) {
@@ -183,6 +198,10 @@ func TestAgentPolicy(t *testing.T) {
 			_, err := agent.CoreV1().Nodes().Patch(t.Context(), "own", types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{})
 			return err
 		},
+		"gpu-agent may write ResourceSlices of driver gpu.tangram.dev alone": func() error {
+			_, err := agent.ResourceV1().ResourceSlices().Create(t.Context(), slice("own", "nic.example.com"), metav1.CreateOptions{})
+			return err
+		},
 		"gpu-agent may change annotations of pods alone": func() error {
 			_, err := agent.CoreV1().Pods(namespace).Patch(t.Context(), "on-own", types.MergePatchType, []byte(`{"metadata":{"labels":{"team":"b"}}}`), metav1.PatchOptions{})
 			return err
@@ -191,6 +210,14 @@ func TestAgentPolicy(t *testing.T) {
 		if err := try(); err == nil || !strings.Contains(err.Error(), what) {
 			t.Errorf("%v, want: %s", err, what)
 		}
+	}
+}
+
+// slice is a ResourceSlice of a node without devices.
+func slice(node, driver string) *resourceapi.ResourceSlice {
+	return &resourceapi.ResourceSlice{
+		ObjectMeta: metav1.ObjectMeta{Name: node + "-" + driver},
+		Spec:       resourceapi.ResourceSliceSpec{Driver: driver, NodeName: &node, Pool: resourceapi.ResourcePool{Name: node, ResourceSliceCount: 1}},
 	}
 }
 

@@ -179,8 +179,8 @@ func TestTooOld(t *testing.T) {
 // TestOneSource compares the chart's copies with config/: hack/chart.sh makes them.
 func TestOneSource(t *testing.T) {
 	t.Parallel()
-	copies := map[string]string{"scheduler.yaml": "scheduler.yaml", "autoscaling.yaml": "autoscaling.yaml", "rbac/scheduler.yaml": "rbac.yaml"}
-	for _, name := range []string{"controller", "agent", "extender"} {
+	copies := map[string]string{"scheduler.yaml": "scheduler.yaml", "autoscaling.yaml": "autoscaling.yaml", "deviceclasses.yaml": "deviceclasses.yaml", "rbac/scheduler.yaml": "rbac.yaml"}
+	for _, name := range []string{"controller", "agent", "agent-dra", "extender"} {
 		copies["rbac/"+name+".yaml"] = name + "-rbac.yaml"
 	}
 	for _, dir := range []string{"crd", "crd/volcano"} {
@@ -220,7 +220,7 @@ func TestOneSource(t *testing.T) {
 // that changed one would be a second source.
 func TestRolesAreTheirSources(t *testing.T) {
 	t.Parallel()
-	out, err := runHelm(t, "", "template", release, chartDir, "--namespace", namespace, "--set", "extender.enabled=true,extender.tlsSecret=x")
+	out, err := runHelm(t, "", "template", release, chartDir, "--namespace", namespace, "--set", "extender.enabled=true,extender.tlsSecret=x,agent.dra.enabled=true")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +234,7 @@ func TestRolesAreTheirSources(t *testing.T) {
 		return all
 	}
 	var sources strings.Builder
-	for _, name := range []string{"rbac.yaml", "controller-rbac.yaml", "agent-rbac.yaml", "extender-rbac.yaml"} {
+	for _, name := range []string{"rbac.yaml", "controller-rbac.yaml", "agent-rbac.yaml", "agent-dra-rbac.yaml", "extender-rbac.yaml"} {
 		data, err := os.ReadFile(filepath.Join(root, "config", name))
 		if err != nil {
 			t.Fatal(err)
@@ -249,7 +249,7 @@ func TestRolesAreTheirSources(t *testing.T) {
 // TestSecurity holds every container to what the guide promises.
 func TestSecurity(t *testing.T) {
 	t.Parallel()
-	out, err := runHelm(t, "", "template", release, chartDir, "--namespace", namespace, "--set", "extender.enabled=true,extender.tlsSecret=x,agent.mode=serve")
+	out, err := runHelm(t, "", "template", release, chartDir, "--namespace", namespace, "--set", "extender.enabled=true,extender.tlsSecret=x,agent.mode=serve,agent.dra.enabled=true")
 	if err != nil {
 		t.Fatal(err)
 	}

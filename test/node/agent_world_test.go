@@ -64,7 +64,16 @@ func newAgentWorld(t *testing.T) *agentWorld {
 	if err := local.RequirePrograms(m.bin, "gpu-scheduler", "gpu-agent"); err != nil {
 		t.Skipf("skipped: %v", err)
 	}
-	cluster := startCluster(t)
+	w := newAgentWorldIn(t, startCluster(t))
+	w.startScheduler()
+	return w
+}
+
+// newAgentWorldIn starts a node for a control plane; scheduler and agent are up to the
+// test.
+func newAgentWorldIn(t *testing.T, cluster *local.Cluster) *agentWorld {
+	t.Helper()
+	m := require(t)
 	client, err := dynamic.NewForConfig(cluster.RESTConfig())
 	if err != nil {
 		t.Fatal(err)
@@ -78,7 +87,6 @@ func newAgentWorld(t *testing.T) *agentWorld {
 			t.Skipf("skipped: this machine does not let us make device nodes: %v", err)
 		}
 	}
-	w.startScheduler()
 	return w
 }
 

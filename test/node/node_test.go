@@ -10,12 +10,16 @@ import (
 )
 
 // startCluster starts a control plane with Tangram's permissions and kinds.
-func startCluster(t testing.TB) *local.Cluster {
+func startCluster(t testing.TB, change ...func(*local.Options)) *local.Cluster {
 	t.Helper()
 	m := require(t)
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	cluster, err := local.Start(ctx, local.Options{Dir: t.TempDir(), Bin: m.bin})
+	o := local.Options{Dir: t.TempDir(), Bin: m.bin}
+	for _, c := range change {
+		c(&o)
+	}
+	cluster, err := local.Start(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}

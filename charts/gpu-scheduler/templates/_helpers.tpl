@@ -188,7 +188,7 @@ Roles and bindings of a component: those of config/, with its ServiceAccount as 
 {{- define "tangram.rbac" -}}
 {{- $top := .top -}}
 {{- $name := .name -}}
-{{- range splitList "\n---\n" ($top.Files.Get (printf "files/rbac/%s.yaml" .name)) }}
+{{- range splitList "\n---\n" ($top.Files.Get (printf "files/rbac/%s.yaml" (.file | default .name))) }}
 {{- $object := fromYaml . }}
 {{- if or $top.Values.controller.sshKeys (not (hasSuffix ":ssh-keys" $object.metadata.name)) }}
 {{- $_ := set $object.metadata "labels" (fromYaml (include "tangram.labels" (dict "top" $top "name" $name))) }}

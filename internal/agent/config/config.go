@@ -162,6 +162,8 @@ type Agent struct {
 	HeartbeatInterval time.Duration
 	// Health are the rules by which devices are judged.
 	Health health.Options
+	// DRA makes the agent a driver of Dynamic Resource Allocation.
+	DRA bool
 	// Reset allows the agent to reset devices that nobody uses.
 	Reset bool
 }

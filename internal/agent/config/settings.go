@@ -97,6 +97,8 @@ func settings() []setting {
 			set: func(c *Config, text string) error { return c.Agent.Health.Table.Override(text) }},
 		{flag: "ignore-causes", help: "causes that never make a GPU unhealthy, such as PCIeNarrow,Hot",
 			set: setDisabled},
+		{flag: "dra", boolean: true, help: "publish the node's GPUs as ResourceSlices, and prepare ResourceClaims for kubelet",
+			set: boolean(func(c *Config) *bool { return &c.Agent.DRA })},
 		{flag: "reset", boolean: true, help: "reset GPUs that need it and that nobody uses; needs CAP_SYS_ADMIN on the node",
 			set: boolean(func(c *Config) *bool { return &c.Agent.Reset })},
 	}

@@ -11,6 +11,9 @@ type Allocation struct {
 	// Resource is the extended resource that was asked for.
 	Resource string
 	Devices  []Grant
+	// Admin: the container may look at the devices as they are, whoever uses them.
+	// Nothing is changed on them for it, and it keeps nobody from them.
+	Admin bool
 }
 
 // Grant is one device of an allocation, or a part of it. Without Turn, Profile and

@@ -31,6 +31,9 @@ type Device struct {
 	// PCIBusID is such as 0000:1b:00.0, PCIDeviceID such as 0x233510de.
 	PCIBusID    string
 	PCIDeviceID string
+	// PCIeRoot names the PCIe root complex that the device hangs on, such as
+	// pci0000:15; empty when unknown.
+	PCIeRoot string
 	// PCIeGen and PCIeWidth are the most the device can do; NVLinks is how many NVLinks
 	// it has, active or not. 0 when unknown.
 	PCIeGen, PCIeWidth, NVLinks int
@@ -45,6 +48,9 @@ type Device struct {
 type MIG struct {
 	// Enabled: MIG mode is on. Profiles may be listed without it.
 	Enabled bool
+	// Fixed: the mode changes with a reset of the device only, so nobody can be promised
+	// another one (Ampere).
+	Fixed bool
 	// Profiles are sorted by ID.
 	Profiles []Profile
 	// Instances are those that exist, whoever made them, sorted by Start.

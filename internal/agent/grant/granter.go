@@ -133,6 +133,10 @@ func (g *Granter) preStart(ctx context.Context, resource string, ids []string) e
 				resource, h.Path, h.Pod.Namespace, h.Pod.Name, strings.Join(h.IDs, ", "), o.String())
 		}
 	}
+	if who := g.o.Book.ClaimedBy(h); who != "" {
+		return fmt.Errorf("%s: %s of pod %s/%s cannot start on %s: %s holds it, or a part of it that excludes this use",
+			resource, h.Path, h.Pod.Namespace, h.Pod.Name, strings.Join(h.IDs, ", "), who)
+	}
 	if err := fits(g.o.Inventory(), h, all); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
-// Package kubeapi is a client for pods, nodes and events, and for nothing else. client-go's
-// own clientset registers the types of every API group; in a program that runs on every
-// node they would be a quarter of its memory.
+// Package kubeapi is a client for pods, nodes and events, and for the ResourceSlices and
+// ResourceClaims of a DRA driver, and for nothing else. client-go's own clientset registers
+// the types of every API group; in a program that runs on every node they would be a
+// quarter of its memory.
 package kubeapi
 
 import (
@@ -8,18 +9,21 @@ import (
 	"fmt"
 
 	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 )
 
-// scheme knows the kinds of core/v1.
+// scheme knows the kinds of core/v1 and resource.k8s.io/v1.
 var scheme = func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	_ = v1.AddToScheme(s) // knows no error
+	_ = resourceapi.AddToScheme(s)
 	metav1.AddToGroupVersion(s, v1.SchemeGroupVersion)
 	return s
 }()
@@ -27,12 +31,25 @@ var scheme = func() *runtime.Scheme {
 var parameters = runtime.NewParameterCodec(scheme)
 
 // Client talks to an API server.
-type Client struct{ rest rest.Interface }
+type Client struct{ rest, resources rest.Interface }
 
 // New makes a client. Objects travel as protobuf where the server can.
 func New(config *rest.Config) (*Client, error) {
+	core, err := connect(config, "/api", v1.SchemeGroupVersion)
+	if err != nil {
+		return nil, err
+	}
+	resources, err := connect(config, "/apis", resourceapi.SchemeGroupVersion)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{core, resources}, nil
+}
+
+// connect makes the client of one API group.
+func connect(config *rest.Config, path string, group schema.GroupVersion) (rest.Interface, error) {
 	config = rest.CopyConfig(config)
-	config.APIPath, config.GroupVersion = "/api", &v1.SchemeGroupVersion
+	config.APIPath, config.GroupVersion = path, &group
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	config.ContentType = runtime.ContentTypeProtobuf
@@ -40,7 +57,7 @@ func New(config *rest.Config) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client for the API server: %w", err)
 	}
-	return &Client{c}, nil
+	return c, nil
 }
 
 // Pods are the pods of a namespace, or of all when it is empty.

@@ -100,6 +100,7 @@ func (b *Backend) describe(ctx context.Context, g *gpu) (*device.Device, nvlinks
 	}
 	d.PCIBusID = busID(pci)
 	d.PCIDeviceID = fmt.Sprintf("0x%08x", pci.PciDeviceId)
+	d.PCIeRoot = b.pcieRoot(d.PCIBusID)
 
 	// What some devices have. An error other than a broken device is an absent value.
 	optional := reader{ctx: ctx, b: b, lane: g.lane}
@@ -125,6 +126,9 @@ func (b *Backend) describe(ctx context.Context, g *gpu) (*device.Device, nvlinks
 	d.NVLinks = links.total
 	if d.MIG, err = b.describeMIG(&optional, g, h, memory.Total); err != nil {
 		return nil, nvlinks{}, err
+	}
+	if d.MIG != nil {
+		d.MIG.Fixed = d.Architecture == architectures[nvml.DEVICE_ARCH_AMPERE]
 	}
 	cores, _ := read(&optional, "nvmlDeviceGetNumGpuCores", h.GetNumGpuCores)
 	d.SMs = multiprocessors(cores, capability.a, capability.b, d.MIG)
@@ -190,6 +194,21 @@ func (b *Backend) numa(r *reader, h nvml.Device, bus string) int {
 		}
 	}
 	return node
+}
+
+// pcieRoot is the first folder of a device's path below /sys/devices, as in
+// pci0000:15/0000:15:00.0/0000:16:00.0; empty when the kernel does not tell.
+func (b *Backend) pcieRoot(bus string) string {
+	target, err := os.Readlink(filepath.Join(b.options.SysRoot, "bus/pci/devices", bus))
+	if err != nil {
+		return ""
+	}
+	for part := range strings.SplitSeq(filepath.ToSlash(target), "/") {
+		if strings.HasPrefix(part, "pci") {
+			return part
+		}
+	}
+	return ""
 }
 
 // fabric names the NVLink domain that a device has joined, as <cluster UUID>.<clique>;

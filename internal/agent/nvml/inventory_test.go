@@ -5,6 +5,8 @@ package nvml
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -75,8 +77,8 @@ func TestInventory(t *testing.T) {
 	if diff := cmp.Diff([]device.Link{{Between: []int{0, 1, 2, 3, 4, 5, 6, 7}, Class: "NVSwitch", Count: 12}}, inv.Links); diff != "" {
 		t.Errorf("links (-want +got):\n%s", diff)
 	}
-	if mig == nil || mig.Enabled || len(mig.Instances) > 0 {
-		t.Fatalf("MIG %+v, want one that can be cut and is not", mig)
+	if mig == nil || mig.Enabled || !mig.Fixed || len(mig.Instances) > 0 {
+		t.Fatalf("MIG %+v, want one that can be cut after a reset, and is not", mig)
 	}
 	var names []string
 	for _, p := range mig.Profiles {
@@ -88,6 +90,26 @@ func TestInventory(t *testing.T) {
 	}
 	if diff := cmp.Diff(wantNames, names); diff != "" {
 		t.Errorf("profiles (-want +got):\n%s", diff)
+	}
+}
+
+// A device's place in sysfs tells its PCIe root; what does not look like one tells nothing.
+func TestPCIeRoot(t *testing.T) {
+	m := newMachine(t, 1)
+	b := m.open()
+	folder := filepath.Join(m.options.SysRoot, "bus/pci/devices")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for bus, target := range map[string]string{"0000:16:00.0": "../../../devices/pci0000:15/0000:15:01.0/0000:16:00.0", "0000:17:00.0": "/elsewhere"} {
+		if err := os.Symlink(target, filepath.Join(folder, bus)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for bus, want := range map[string]string{"0000:16:00.0": "pci0000:15", "0000:17:00.0": "", "0000:18:00.0": ""} {
+		if got := b.pcieRoot(bus); got != want {
+			t.Errorf("%s: %q, want %q", bus, got, want)
+		}
 	}
 }
 

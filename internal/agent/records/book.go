@@ -28,6 +28,9 @@ type Options struct {
 	// Distributed: pods without a record get turns of the GPU with the fewest tenants;
 	// else of one that has some already.
 	Distributed bool
+	// Claimed are the devices that ResourceClaims hold: they are given to nobody else.
+	// Nil for none.
+	Claimed func() []Claimed
 	// Patience is how long a pod is waited for that kubelet knows and the agent does
 	// not yet; 0 means half a second. Kubelet admits no other pod meanwhile.
 	Patience time.Duration
@@ -60,6 +63,9 @@ type written struct {
 func NewBook(o Options) *Book {
 	if o.Amounts == nil {
 		o.Amounts = func(string) bool { return false }
+	}
+	if o.Claimed == nil {
+		o.Claimed = func() []Claimed { return nil }
 	}
 	if o.Patience == 0 {
 		o.Patience = 500 * time.Millisecond

@@ -35,10 +35,12 @@ type Listed struct {
 	Containers      []ListedContainer
 }
 
-// ListedContainer is one container with its device IDs by resource, sorted.
+// ListedContainer is one container with its device IDs by resource, sorted, and the names
+// of the ResourceClaims that it uses.
 type ListedContainer struct {
 	Name    string
 	Devices map[string][]string
+	Claims  []string
 }
 
 // Find returns a pod by name, or nil.
@@ -179,6 +181,11 @@ func read(got *podresources.ListPodResourcesResponse) Listing {
 					held.Devices = map[string][]string{}
 				}
 				held.Devices[d.ResourceName] = append(held.Devices[d.ResourceName], d.DeviceIds...)
+			}
+			for _, d := range c.DynamicResources {
+				if d != nil {
+					held.Claims = append(held.Claims, d.ClaimName)
+				}
 			}
 			for r, ids := range held.Devices {
 				slices.Sort(ids)

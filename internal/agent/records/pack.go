@@ -57,6 +57,11 @@ func (b *Book) newChoice(listing Listing, resource string, available []string) *
 		c.held = append(c.held, h.uses...)
 		served[h.uid()] = true
 	}
+	for _, claimed := range b.o.Claimed() {
+		for _, d := range claimed.Devices {
+			c.held = append(c.held, useOf(d, c.inv))
+		}
+	}
 	for _, pod := range b.o.Pods.List() {
 		if r, _ := readRecord(pod, b.o.Node); r != nil && live(pod) && !served[pod.UID] {
 			c.others[pod.UID] = usesOf(r, c.inv)

@@ -50,6 +50,11 @@ func (b *Book) Reserve(ctx context.Context, resource string, ids []string) error
 	}
 	b.reserving.Lock()
 	defer b.reserving.Unlock()
+	for i, u := range wanted {
+		if who := b.claimedBy(u, inv); who != "" {
+			return &Excluded{resource, ids[i], who}
+		}
+	}
 	var listing Listing
 	begun := b.o.Now()
 	for {

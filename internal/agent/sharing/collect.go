@@ -31,6 +31,9 @@ func (s *Sharing) Collect(ctx context.Context, live []device.Allocation) error {
 	var placements []mig.Placement
 	for _, a := range live {
 		ids = append(ids, a.ID)
+		if a.Admin {
+			continue // its file alone is kept
+		}
 		for _, grant := range a.Devices {
 			if k, err := kindOf(grant); err == nil && k == slice {
 				placements = append(placements, placement(grant))
@@ -71,8 +74,8 @@ func (s *Sharing) collectMPS(ctx context.Context, live []device.Allocation) erro
 	shares := map[mps.GPU][]mps.Share{}
 	for _, a := range live {
 		k, err := kindsOf(a)
-		if err != nil {
-			continue // it was never prepared
+		if err != nil || a.Admin {
+			continue // it was never prepared, or takes no part
 		}
 		gpu, share, byMPS, err := s.share(a, k, find)
 		if err != nil {

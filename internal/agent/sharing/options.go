@@ -167,6 +167,9 @@ func (s *Sharing) Owned(ctx context.Context) (map[mig.Placement]time.Time, error
 	return s.mig.Owned(ctx)
 }
 
+// Modes are the GPUs whose MIG mode was turned on here, by UUID.
+func (s *Sharing) Modes(ctx context.Context) (map[string]bool, error) { return s.mig.Modes(ctx) }
+
 // Close leaves everything as it is for the next agent: containers go on.
 func (s *Sharing) Close() {
 	if s.mps != nil {

@@ -50,6 +50,9 @@ func (s *Sharing) Edits(ctx context.Context, a device.Allocation) (device.Edits,
 	if err != nil {
 		return device.Edits{}, err
 	}
+	if a.Admin {
+		return s.asTheyAre(ctx, inventory, a)
+	}
 	if k == amount && s.options.Shares == "" {
 		return device.Edits{}, fmt.Errorf("%w: shares by amount, because sharing.shares is not set", device.ErrNotSupported)
 	}
@@ -76,6 +79,29 @@ func (s *Sharing) Edits(ctx context.Context, a device.Allocation) (device.Edits,
 		return device.Edits{}, fmt.Errorf("what %v need in a container: %w", uuids, err)
 	}
 	return merge(base, limits), nil
+}
+
+// asTheyAre is what a container needs to look at devices that others may use.
+func (s *Sharing) asTheyAre(ctx context.Context, inventory *device.Inventory, a device.Allocation) (device.Edits, error) {
+	var uuids []string
+	for _, grant := range a.Devices {
+		uuid := grant.UUID
+		if grant.Profile != "" && !strings.HasPrefix(uuid, "MIG-") {
+			uuid = ""
+			if d := inventory.Find(grant.UUID); d != nil && d.MIG != nil {
+				for _, i := range d.MIG.Instances {
+					if i.Profile == grant.Profile && i.Start == grant.Start {
+						uuid = i.UUID
+					}
+				}
+			}
+			if uuid == "" {
+				return device.Edits{}, fmt.Errorf("MIG instance %v: %w: nobody has cut it, and admin access cuts none", placement(grant), device.ErrNotFound)
+			}
+		}
+		uuids = append(uuids, uuid)
+	}
+	return s.options.Backend.Edits(ctx, uuids)
 }
 
 // devices brings the devices of an allocation into the state they must have and returns

@@ -284,6 +284,38 @@ func TestGrace(t *testing.T) {
 	}
 }
 
+// Admin access shows devices as they are, and is in nobody's way.
+func TestAdmin(t *testing.T) {
+	f := newFixture(t, nil)
+	f.prepare(allocation("a", device.Grant{UUID: "GPU-0", Profile: "1g.18gb", Start: 4}))
+	admin := allocation("admin", device.Grant{UUID: "GPU-0"})
+	admin.Admin = true
+	f.prepare(admin)
+	f.want("admin", void, "DRIVER=1", pipe, "/dev/GPU-0")
+	if m := f.hardware.gpu("GPU-0").MIG; !m.Enabled || len(m.Instances) != 1 {
+		t.Errorf("MIG %+v", m)
+	}
+	slice := allocation("slice", device.Grant{UUID: "GPU-0", Profile: "1g.18gb", Start: 4})
+	slice.Admin = true
+	f.prepare(slice)
+	f.want("slice", void, "DRIVER=1", pipe, "/dev/MIG-1")
+	none := allocation("none", device.Grant{UUID: "GPU-0", Profile: "1g.18gb", Start: 0})
+	none.Admin = true
+	if err := f.sharing.Prepare(t.Context(), none); !errors.Is(err, device.ErrNotFound) || !strings.Contains(err.Error(), "admin access cuts none") {
+		t.Errorf("error %v", err)
+	}
+	// The owner ends: its instance goes, and the admin's files stay.
+	f.live = []device.Allocation{admin, slice}
+	f.now = f.now.Add(2 * time.Minute)
+	f.collect()
+	f.now = f.now.Add(2 * time.Minute)
+	f.collect()
+	if m := f.hardware.gpu("GPU-0").MIG; m.Enabled || len(m.Instances) != 0 {
+		t.Errorf("MIG %+v", m)
+	}
+	f.want("admin", void, "DRIVER=1", pipe, "/dev/GPU-0")
+}
+
 // Turns by time-slicing have no limits.
 func TestTimeSlicing(t *testing.T) {
 	f := newFixture(t, func(o *Options) {

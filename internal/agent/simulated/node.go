@@ -80,7 +80,7 @@ func newGPU(d v1alpha1.Device, h fleet.Hardware, linked bool, seed uint64) *gpu 
 			Brand: h.Brand, Architecture: h.Architecture, ComputeCapability: h.ComputeCapability,
 			Serial:    strconv.FormatUint(hash(0, d.UUID, "serial")%1e13, 10),
 			MemoryMiB: d.MemoryMiB, SMs: int(d.SMs), NUMA: -1,
-			PCIBusID: d.PCIBusID, PCIDeviceID: h.PCIDeviceID, PCIeGen: h.PCIeGeneration, PCIeWidth: h.PCIeLanes,
+			PCIBusID: d.PCIBusID, PCIDeviceID: h.PCIDeviceID, PCIeRoot: rootOf(int(d.Index)), PCIeGen: h.PCIeGeneration, PCIeWidth: h.PCIeLanes,
 		},
 		climate: newClimate(h.IdleWatts, h.MaxWatts, unit(hash(seed, d.UUID, "place"))),
 	}
@@ -107,6 +107,9 @@ func newGPU(d v1alpha1.Device, h fleet.Hardware, linked bool, seed uint64) *gpu 
 	}
 	return g
 }
+
+// rootOf puts two devices on each PCIe root complex, as many servers do.
+func rootOf(index int) string { return fmt.Sprintf("pci0000:%02x", 0x10+16*(index/2)) }
 
 // inventory needs the lock.
 func (n *node) inventory() *device.Inventory {

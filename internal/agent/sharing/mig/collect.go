@@ -125,3 +125,16 @@ func (m *Manager) Owned(ctx context.Context) (map[Placement]time.Time, error) {
 	}
 	return out, nil
 }
+
+// Modes are the GPUs whose MIG mode the agent turned on, by UUID.
+func (m *Manager) Modes(ctx context.Context) (map[string]bool, error) {
+	if err := m.begin(ctx); err != nil {
+		return nil, err
+	}
+	defer m.end()
+	out := map[string]bool{}
+	for _, gpu := range m.journal.Modes {
+		out[gpu] = true
+	}
+	return out, nil
+}

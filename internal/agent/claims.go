@@ -1,0 +1,228 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tangram-dev/tangram/api/record"
+	"github.com/tangram-dev/tangram/internal/agent/device"
+	"github.com/tangram-dev/tangram/internal/agent/dra"
+	"github.com/tangram-dev/tangram/internal/agent/export"
+	"github.com/tangram-dev/tangram/internal/agent/records"
+	"github.com/tangram-dev/tangram/internal/agent/sharing/cdi"
+)
+
+// claimsFile keeps which claims are prepared, over a restart of the agent.
+const claimsFile = "claims.json"
+
+// given is what claims may be given: an inventory with what is known of its cuts, read
+// together, so that an instance that the agent has just made never looks like somebody
+// else's.
+type given struct {
+	inv  *device.Inventory
+	cuts dra.Cuts
+}
+
+// makePool makes what publishes ResourceSlices.
+func (a *Agent) makePool() {
+	a.pool = dra.NewPublisher(dra.PublisherOptions{
+		Node: a.o.Node, Observed: a.o.Slices,
+		UID: func(ctx context.Context) (string, error) {
+			n, err := a.o.Client.Nodes().Get(ctx, a.o.Node, metav1.GetOptions{})
+			if err != nil {
+				return "", err
+			}
+			return string(n.UID), nil
+		},
+	})
+}
+
+// setGiven notes what there is to give, and publishes it.
+func (a *Agent) setGiven(ctx context.Context, inv *device.Inventory, owned map[string]bool) {
+	if a.pool == nil {
+		return
+	}
+	cuts := dra.Cuts{OnDemand: a.o.MIGClaims && a.migManager() == "", Instances: owned}
+	if a.sharing != nil {
+		modes, err := a.sharing.Modes(ctx)
+		if last := a.given.Load(); err != nil && last != nil {
+			modes = last.cuts.Modes
+		}
+		cuts.Modes = modes
+	}
+	a.given.Store(&given{inv, cuts})
+	a.publishPool()
+}
+
+// publishPool publishes what there is to give, as healthy as it is now.
+func (a *Agent) publishPool() {
+	g := a.given.Load()
+	if a.pool == nil || g == nil {
+		return
+	}
+	state := dra.State{Inventory: g.inv, Cuts: g.cuts, Health: a.monitor.Status}
+	if why := a.problem.Load(); why != nil {
+		state.Problem = *why
+	}
+	a.pool.Set(state.Slices())
+}
+
+// makeClaims makes what prepares claims.
+func (a *Agent) makeClaims() (err error) {
+	a.claims, err = dra.NewClaims(dra.DriverOptions{
+		Node: a.o.Node, Journal: filepath.Join(a.o.Config.Agent.StateDir, claimsFile),
+		Get: a.o.Client.Claim, Door: a.door, Prepare: a.prepare, CDI: cdi.Name,
+		Parts: func() ([]dra.Part, error) {
+			g := a.given.Load()
+			if g == nil {
+				return nil, errors.New("the node's GPUs are not known yet")
+			}
+			return dra.Parts(g.inv, g.cuts), nil
+		},
+		Release: func(ctx context.Context, id string) error {
+			err := a.sharing.Release(ctx, id)
+			select { // instances that nobody has any more
+			case a.sweep <- struct{}{}:
+			default:
+			}
+			return err
+		},
+		Done: func(call string, err error) { a.o.Metrics.Allocation(call, err) },
+	})
+	return err
+}
+
+// serveClaims speaks to kubelet until the context ends.
+func (a *Agent) serveClaims(ctx context.Context) error {
+	server := &dra.Server{KubeletDir: a.o.Config.Agent.KubeletDir, Claims: a.claims}
+	return server.Run(ctx)
+}
+
+// door lets a claim in, unless a container holds one of its devices through a device
+// plugin, or it is being reset. Allocate is refused what claims hold in the same way:
+// whoever comes second is sent away.
+func (a *Agent) door(ctx context.Context, c *dra.Claim, note func() error) error {
+	return a.book.Take(ctx, c.String(), a.devicesOf(c), func() error {
+		a.mu.Lock() // a reset waits until the claim is noted, or the claim until it is over
+		defer a.mu.Unlock()
+		for _, h := range c.Devices {
+			if a.claimed[h.GPU] && !h.Admin {
+				return fmt.Errorf("%s: device %s is being reset", c, h.Device)
+			}
+		}
+		return note()
+	})
+}
+
+// devicesOf are a claim's devices as records name them, without those it may only look at.
+func (a *Agent) devicesOf(c *dra.Claim) (out []record.Device) {
+	inv := a.Inventory()
+	for _, h := range c.Devices {
+		if h.Admin {
+			continue
+		}
+		d := record.Device{UUID: h.GPU, MIG: h.Profile, Start: h.Start}
+		if gpu := inv.Find(h.GPU); gpu != nil {
+			d.Index = gpu.Index
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+// claimedDevices are what claims hold.
+func (a *Agent) claimedDevices() (out []records.Claimed) {
+	if a.claims == nil {
+		return nil
+	}
+	for _, c := range a.claims.List() {
+		out = append(out, records.Claimed{Who: c.String(), Devices: a.devicesOf(&c)})
+	}
+	return out
+}
+
+// inClaim says whether a claim holds a device, or a part of it.
+func (a *Agent) inClaim(uuid string) bool {
+	return slices.ContainsFunc(a.claimedDevices(), func(c records.Claimed) bool {
+		return slices.ContainsFunc(c.Devices, func(d record.Device) bool { return d.UUID == uuid })
+	})
+}
+
+// claimHolders adds the containers that use claims.
+func (a *Agent) claimHolders(add func(uuid string, h export.Holder)) {
+	if a.claims == nil {
+		return
+	}
+	for _, c := range a.claims.List() {
+		devices := a.devicesOf(&c)
+		for _, pod := range a.o.Pods.List() {
+			if pod.Namespace != c.Namespace {
+				continue
+			}
+			for _, container := range usersOf(pod, c.Name) {
+				for _, d := range devices {
+					add(d.UUID, export.Holder{Namespace: pod.Namespace, Pod: pod.Name, Container: container})
+					add(a.instanceAt(d), export.Holder{Namespace: pod.Namespace, Pod: pod.Name, Container: container})
+				}
+			}
+		}
+	}
+}
+
+// usersOf are the containers of a pod that use a claim, by the claim's name. An extended
+// resource that DRA backs is a claim, too.
+func usersOf(pod *v1.Pod, claim string) (out []string) {
+	var local string
+	for _, r := range pod.Spec.ResourceClaims {
+		if r.ResourceClaimName != nil && *r.ResourceClaimName == claim {
+			local = r.Name
+		}
+	}
+	for _, s := range pod.Status.ResourceClaimStatuses {
+		if s.ResourceClaimName != nil && *s.ResourceClaimName == claim {
+			local = s.Name
+		}
+	}
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		if local != "" && slices.ContainsFunc(c.Resources.Claims, func(r v1.ResourceClaim) bool { return r.Name == local }) {
+			out = append(out, c.Name)
+		}
+	}
+	if x := pod.Status.ExtendedResourceClaimStatus; x != nil && x.ResourceClaimName == claim {
+		for _, m := range x.RequestMappings {
+			if !slices.Contains(out, m.ContainerName) {
+				out = append(out, m.ContainerName)
+			}
+		}
+	}
+	return out
+}
+
+// reconcileEvery is how often claims are looked for that kubelet has forgotten.
+const reconcileEvery = time.Minute
+
+// reconcileClaims does that until the context ends.
+func (a *Agent) reconcileClaims(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(reconcileEvery):
+		}
+		if len(a.claims.List()) == 0 {
+			continue
+		}
+		listed, err := a.book.ClaimListed(ctx)
+		if err != nil {
+			continue // the corrector reports that kubelet does not answer
+		}
+		a.claims.Reconcile(ctx, listed)
+	}
+}

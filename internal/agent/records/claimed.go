@@ -1,0 +1,92 @@
+package records
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tangram-dev/tangram/api/record"
+	"github.com/tangram-dev/tangram/internal/agent/device"
+)
+
+// Claimed is what one ResourceClaim holds.
+type Claimed struct {
+	// Who names the claim for messages.
+	Who     string
+	Devices []record.Device
+}
+
+// Take lets a ResourceClaim have devices, unless a container holds one of them, or a part
+// that excludes it, through a device plugin. note is called before anybody else can be
+// given a device; from then on the claim is to be among those that Options.Claimed lists.
+//
+// Devices that kubelet has given and not yet taken back count as held: kubelet asks for
+// the claim again.
+func (b *Book) Take(ctx context.Context, who string, devices []record.Device, note func() error) error {
+	b.reserving.Lock()
+	defer b.reserving.Unlock()
+	asked, cancel := context.WithTimeout(ctx, patience)
+	listing, err := b.list(asked)
+	cancel()
+	if err != nil {
+		return fmt.Errorf("%s: who holds which device is not known: %w", who, err)
+	}
+	inv := b.o.Inventory()
+	for _, h := range b.holdings(listing) {
+		for _, d := range devices {
+			if anyOf([]use{useOf(d, inv)}, h.uses, use.excludes) {
+				return fmt.Errorf("%s: device %s cannot be given: %s holds it, or a part of it that excludes this use, as %s", who, nameOf(d), h.String(), h.Resource)
+			}
+		}
+	}
+	return note()
+}
+
+// nameOf names a device for messages.
+func nameOf(d record.Device) string {
+	if d.MIG != "" {
+		return fmt.Sprintf("%d (%s), %s at slice %d", d.Index, d.UUID, d.MIG, d.Start)
+	}
+	return fmt.Sprintf("%d (%s)", d.Index, d.UUID)
+}
+
+// claimedBy names the claim that excludes a use; empty for none.
+func (b *Book) claimedBy(u use, inv *device.Inventory) string {
+	for _, c := range b.o.Claimed() {
+		for _, d := range c.Devices {
+			if u.excludes(useOf(d, inv)) {
+				return c.Who
+			}
+		}
+	}
+	return ""
+}
+
+// ClaimedBy names the claim that holds a device of a holding; empty for none.
+func (b *Book) ClaimedBy(h *Holding) string {
+	for _, u := range h.uses {
+		if who := b.claimedBy(u, b.o.Inventory()); who != "" {
+			return who
+		}
+	}
+	return ""
+}
+
+// ClaimListed returns who says whether kubelet lists a container that uses a claim.
+func (b *Book) ClaimListed(ctx context.Context) (func(namespace, name string) bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	listing, err := b.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	used := map[[2]string]bool{}
+	for _, p := range listing {
+		for _, c := range p.Containers {
+			for _, name := range c.Claims {
+				used[[2]string{p.Namespace, name}] = true
+			}
+		}
+	}
+	return func(namespace, name string) bool { return used[[2]string{namespace, name}] }, nil
+}
