@@ -39,8 +39,8 @@ type Membership struct {
 const maxGang = 100_000
 
 // MembershipOf reads the gang of a pod: Tangram's labels, else the PodGroup it names
-// (Kubernetes' own in its spec, Volcano's in an annotation), else its controller if
-// that is of a kind in Owners. An error names the field.
+// (Kubernetes' own in its spec, Volcano's in an annotation), else Kueue's pod group, else
+// its controller if that is of a kind in Owners. An error names the field.
 func MembershipOf(pod *v1.Pod) (Membership, error) {
 	m := Membership{Task: pod.Annotations[names.AnnotationVolcanoTask], Queue: NamedQueue(pod), Preemptible: true}
 	m.User = pod.Annotations[names.AnnotationUser]
@@ -83,6 +83,8 @@ func (m *Membership) join(pod *v1.Pod) error {
 	case name != "":
 		m.Key = "label/" + pod.Namespace + "/" + name
 	case m.follow(pod, podGroupKinds):
+	case m.Size == 0 && pod.Labels[labelKueueGroup] != "":
+		return m.joinKueue(pod)
 	case m.Size > 0 && owner != nil:
 		m.Key = ownerGang(pod, owner)
 	case m.Size > 1:
@@ -91,6 +93,14 @@ func (m *Membership) join(pod *v1.Pod) error {
 		m.follow(pod, controllerKinds)
 	}
 	return nil
+}
+
+// joinKueue takes the gang from Kueue's words, else from the pod's controller.
+func (m *Membership) joinKueue(pod *v1.Pod) (err error) {
+	if m.Key, m.Size, err = kueueGroup(pod); err == nil && m.Key == "" {
+		m.follow(pod, controllerKinds)
+	}
+	return err
 }
 
 // follow takes the gang from the first of the kinds that the pod belongs to.
@@ -126,6 +136,8 @@ func SharedLabel(pod *v1.Pod) (key, value string) {
 		key = names.LabelGang
 	case m.PodGroup != "" && owner != nil && owner.Kind == "Job":
 		key = labelVolcanoJob
+	case m.ofKueue():
+		key = labelKueueGroup
 	default:
 		if k := kindOf(m.Object.Resource); k != nil {
 			key = k.Label

@@ -26,6 +26,9 @@ type OwnerKind struct {
 	find func(pod *v1.Pod) (Owned, bool)
 	// size is how many pods can exist together now; 0 when each may start alone.
 	size func(o *unstructured.Unstructured) int
+	// says is what a controller states about its gang besides the size, as a PodGroup
+	// would; nil for kinds that state nothing else.
+	says func(o *unstructured.Unstructured) (Group, error)
 	// group: a PodGroup, which goes before controllers.
 	group bool
 }
@@ -51,6 +54,13 @@ type Object struct {
 // Owners are the kinds in order of precedence: PodGroups first.
 func Owners() []OwnerKind { return slices.Concat(podGroupKinds, controllerKinds) }
 
+// States says whether objects of a kind state more about their gang than its size, which
+// GroupOf reads: PodGroups, and controllers with fields for queue and priority.
+func States(kind schema.GroupVersionResource) bool {
+	k := kindOf(kind)
+	return k != nil && (k.group || k.says != nil)
+}
+
 // Find is the object of this kind that a pod belongs to.
 func (k *OwnerKind) Find(pod *v1.Pod) (Owned, bool) { return k.find(pod) }
 
@@ -59,13 +69,20 @@ func (k *OwnerKind) Find(pod *v1.Pod) (Owned, bool) { return k.find(pod) }
 // create now: pods that are created only when others run do not count, or both would wait
 // for each other.
 func SizeOf(o *unstructured.Unstructured) int {
-	group, _, _ := strings.Cut(o.GetAPIVersion(), "/")
-	for _, k := range Owners() {
-		if k.Kind == o.GetKind() && (o.GetAPIVersion() == "" || k.Resource.Group == group) {
-			return k.size(o)
-		}
+	if k := kindOfObject(o); k != nil {
+		return k.size(o)
 	}
 	return 0
+}
+
+// kindOfObject is the row of an object, or nil.
+func kindOfObject(o *unstructured.Unstructured) *OwnerKind {
+	for _, k := range Owners() {
+		if k.Kind == o.GetKind() && (o.GetAPIVersion() == "" || k.Resource.GroupVersion().String() == o.GetAPIVersion()) {
+			return &k
+		}
+	}
+	return nil
 }
 
 // kindOf is the row of a resource, or nil.
@@ -113,7 +130,7 @@ var podGroupKinds = []OwnerKind{
 
 // controllerKinds are found by labels or by the pod's controller. A JobSet's pods are
 // controlled by its Jobs, so it precedes them.
-var controllerKinds = []OwnerKind{
+var controllerKinds = slices.Concat([]OwnerKind{
 	{
 		Kind: "JobSet", Resource: JobSets, Label: labelJobSet, size: jobSetSize,
 		find: func(pod *v1.Pod) (Owned, bool) {
@@ -136,7 +153,7 @@ var controllerKinds = []OwnerKind{
 		Kind: "Job", Resource: Jobs, size: jobSize,
 		find: func(pod *v1.Pod) (Owned, bool) { return controlledBy(pod, "Job", Jobs.Group) },
 	},
-}
+}, kubeflowKinds)
 
 // controlledBy is the pod's controller, if it is of a kind.
 func controlledBy(pod *v1.Pod, kind, group string) (Owned, bool) {
@@ -155,7 +172,7 @@ func ownerGang(pod *v1.Pod, owner *metav1.OwnerReference) string {
 
 // groupSize: the group's minimum. Invalid values are reported by GroupOf.
 func groupSize(o *unstructured.Unstructured) int {
-	g, _ := GroupOf(o, topology.DefaultLevels())
+	g, _ := podGroup(o, topology.DefaultLevels())
 	return g.Min
 }
 

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"container/heap"
 	"fmt"
 	"time"
@@ -21,7 +22,7 @@ import (
 // is gone.
 const OwnerPatience = 5 * time.Second
 
-// OwnerChanged looks again at the pods of a PodGroup, Job, JobSet or RayCluster that
+// OwnerChanged looks again at the pods of a PodGroup or controller that
 // changed: it says how many of them belong together.
 func (w *Gangs) OwnerChanged(kind schema.GroupVersionResource, key string, now time.Time) {
 	for _, p := range w.owned[ownerKey(kind, key)] { // each on its own
@@ -54,7 +55,7 @@ func (w *Gangs) own(id model.HolderID, pod *v1.Pod, m *dialect.Membership) {
 	case m.PodGroup != "":
 		key = ownerKey(m.Groups, m.PodGroup)
 	case m.Owner.Kind != "":
-		key = ownerKey(ownerKinds[m.Owner.Kind], pod.Namespace+"/"+m.Owner.Name)
+		key = ownerKey(m.Object.Resource, m.Object.Key)
 	}
 	if old := w.owner[id]; old != key {
 		w.disown(id)
@@ -85,11 +86,6 @@ func ownerKey(kind schema.GroupVersionResource, name string) string {
 	return kind.GroupResource().String() + "/" + name
 }
 
-// ownerKinds are owners that say how many pods run together.
-var ownerKinds = map[string]schema.GroupVersionResource{
-	"Job": dialect.Jobs, "JobSet": dialect.JobSets, "RayCluster": dialect.RayClusters,
-}
-
 // resolve reads what the PodGroup or the controller of a pod says of its gang. Not known:
 // it has not been seen yet, or, with a problem, will not be.
 func (w *Gangs) resolve(pod *v1.Pod, m *dialect.Membership, now time.Time) (known bool, problem string) {
@@ -103,15 +99,11 @@ func (w *Gangs) resolve(pod *v1.Pod, m *dialect.Membership, now time.Time) (know
 	if m.Owner.Kind == "" {
 		return true, ""
 	}
-	size, seen := w.ownerSize(pod, m, now)
-	if !seen {
+	seen, problem = w.ownerSays(pod, m, now)
+	if !seen && problem == "" {
 		w.lookAgain(pod, now)
-		return false, ""
 	}
-	if m.Size = size; size <= 1 {
-		m.Key = ""
-	}
-	return true, ""
+	return seen, problem
 }
 
 // lookAgain looks at a pod once more when its owner must have been seen.
@@ -149,25 +141,39 @@ func (w *Gangs) groupOf(pod *v1.Pod, m *dialect.Membership, now time.Time) (know
 	return false, fmt.Sprintf("%s: PodGroup %q does not exist", field, m.PodGroup)
 }
 
-// ownerSize is how many pods a pod's controller runs together; not known while the
-// controller has not been seen.
-func (w *Gangs) ownerSize(pod *v1.Pod, m *dialect.Membership, now time.Time) (size int, known bool) {
-	kind := w.objects[ownerKinds[m.Owner.Kind]]
-	if kind.Absent() {
-		return 0, true
+// ownerSays reads how many pods a pod's controller runs together, and its queue where the
+// controller names one; not known while the controller has not been seen.
+func (w *Gangs) ownerSays(pod *v1.Pod, m *dialect.Membership, now time.Time) (known bool, problem string) {
+	kind := w.objects[m.Object.Resource]
+	object := kind.Get(m.Object.Key)
+	switch {
+	case object == nil && !kind.Absent() && now.Sub(pod.CreationTimestamp.Time) <= w.timing.Owner:
+		return false, ""
+	case object == nil:
+		m.Size = 0
+	case dialect.States(m.Object.Resource):
+		said, err := dialect.GroupOf(object, w.reader.Levels())
+		if err != nil {
+			return false, fmt.Sprintf("%s %s: %v", m.Owner.Kind, m.Object.Key, err)
+		}
+		m.Size, m.Queue = said.Min, cmp.Or(said.Queue, m.Queue)
+		return true, "" // also a single pod, for its priority
+	default:
+		m.Size = dialect.SizeOf(object)
 	}
-	if object := kind.Get(pod.Namespace + "/" + m.Owner.Name); object != nil {
-		return dialect.SizeOf(object), true
+	if m.Size <= 1 {
+		m.Key = ""
 	}
-	return 0, now.Sub(pod.CreationTimestamp.Time) > w.timing.Owner
+	return true, ""
 }
 
-// said is what the PodGroup of a member says; nil when there is none.
+// said is what the PodGroup of a member says, or its controller of a kind that says as
+// much; nil when there is none.
 func (w *Gangs) said(m *Member) *dialect.Group {
-	if m.PodGroup == "" {
+	if m.PodGroup == "" && m.Owner.Kind == "" || !dialect.States(m.Object.Resource) {
 		return nil
 	}
-	object := w.objects[m.Groups].Get(m.PodGroup)
+	object := w.objects[m.Object.Resource].Get(m.Object.Key)
 	if object == nil {
 		return nil
 	}
