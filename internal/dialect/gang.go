@@ -127,6 +127,14 @@ func (m *Membership) follow(pod *v1.Pod, kinds []OwnerKind) bool {
 	return false
 }
 
+// ControllerOf is the object of a kind in Owners that creates a pod, whichever gang the pod
+// belongs to; false without one.
+func ControllerOf(pod *v1.Pod) (Object, bool) {
+	var m Membership
+	ok := m.follow(pod, controllerKinds)
+	return m.Object, ok
+}
+
 // SharedLabel is a label that all members of a pod's gang have; empty when none is
 // known. Other pods may have it as well.
 func SharedLabel(pod *v1.Pod) (key, value string) {

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -35,6 +36,16 @@ func TestOwners(t *testing.T) {
 			`{apiVersion: ray.io/v1, kind: RayCluster, spec: {workerGroupSpecs: [{replicas: 3}]}}`, 4},
 		Jobs: {podWith(nil, nil, by("Job", "batch/v1")), Owned{Name: "o", Gang: "owner/team/u1"},
 			`{apiVersion: batch/v1, kind: Job, spec: {completionMode: Indexed, parallelism: 4, completions: 4}}`, 4},
+	}
+	for kind, replicas := range map[string]string{
+		"PyTorchJob": "pytorchReplicaSpecs", "TFJob": "tfReplicaSpecs", "MPIJob": "mpiReplicaSpecs",
+		"XGBoostJob": "xgbReplicaSpecs", "PaddleJob": "paddleReplicaSpecs", "JAXJob": "jaxReplicaSpecs",
+	} {
+		row := tests[Jobs]
+		row.pod = podWith(pairs{labelKubeflowJob: "o", labelKubeflowType: "worker"}, nil, by(kind, "kubeflow.org/v1"))
+		row.found = Owned{Name: "o", Gang: "owner/team/u1", Task: "worker"}
+		row.object = `{apiVersion: kubeflow.org/v1, kind: ` + kind + `, spec: {` + replicas + `: {Master: {replicas: 1}, Worker: {replicas: 3}}}}`
+		tests[kubeflowGroupVersion.WithResource(strings.ToLower(kind)+"s")] = row
 	}
 	for _, k := range Owners() {
 		t.Run(k.Resource.GroupResource().String(), func(t *testing.T) {

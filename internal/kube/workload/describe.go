@@ -114,6 +114,10 @@ func (w *Gangs) groupSays(from *group, first *Member, g *engine.Gang, minOf map[
 		return
 	}
 	g.Min = said.Min
+	// More pods than can exist: the controller's status is older than its pods.
+	if n := w.createdTogether(first); n > 0 && len(from.pods)+len(from.done) <= n {
+		g.Min = min(g.Min, n)
+	}
 	maps.Copy(minOf, said.MinTask)
 	if said.Queue != "" {
 		g.Queue = said.Queue

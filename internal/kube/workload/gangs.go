@@ -32,9 +32,9 @@ type Gangs struct {
 	members  map[model.HolderID]*Member
 	// changed are gangs whose description is new.
 	changed map[engine.ID]bool
-	// owned finds the pods of a PodGroup, Job, JobSet or RayCluster, owner the reverse.
-	owned map[string]map[model.HolderID]*v1.Pod
-	owner map[model.HolderID]string
+	// owned finds the pods of a PodGroup or controller, owners the reverse.
+	owned  map[string]map[model.HolderID]*v1.Pod
+	owners map[model.HolderID][]string
 	// freed are pods that turned out not to be the engine's to place.
 	freed []*v1.Pod
 
@@ -85,7 +85,7 @@ func New(reader *Reader, pods corelisters.PodLister, objects Objects) *Gangs {
 	return &Gangs{
 		reader: reader, pods: pods, objects: objects,
 		groups: map[engine.ID]*group{}, members: map[model.HolderID]*Member{}, changed: map[engine.ID]bool{},
-		owned: map[string]map[model.HolderID]*v1.Pod{}, owner: map[model.HolderID]string{}, shapes: shapes{}, timing: DefaultTiming(),
+		owned: map[string]map[model.HolderID]*v1.Pod{}, owners: map[model.HolderID][]string{}, shapes: shapes{}, timing: DefaultTiming(),
 	}
 }
 
@@ -129,7 +129,7 @@ func (w *Gangs) Set(pod *v1.Pod, now time.Time) {
 	m, free := w.read(pod, now)
 	old := w.members[id]
 	if m == nil {
-		if free && (old != nil || w.owner[id] != "") {
+		if free && (old != nil || len(w.owners[id]) > 0) {
 			w.freed = append(w.freed, pod)
 		}
 		w.Remove(pod, now)

@@ -4,9 +4,11 @@ import (
 	"cmp"
 	"container/heap"
 	"fmt"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -48,37 +50,38 @@ func (w *Gangs) again(pod *v1.Pod, now time.Time) {
 	}
 }
 
-// own keeps the index of pods by owner.
+// own keeps the index of pods by owner: the PodGroup, and the controller that creates them.
 func (w *Gangs) own(id model.HolderID, pod *v1.Pod, m *dialect.Membership) {
-	key := ""
-	switch {
-	case m.PodGroup != "":
-		key = ownerKey(m.Groups, m.PodGroup)
-	case m.Owner.Kind != "":
-		key = ownerKey(m.Object.Resource, m.Object.Key)
+	var keys []string
+	if m.Object.Key != "" {
+		keys = append(keys, ownerKey(m.Object.Resource, m.Object.Key))
 	}
-	if old := w.owner[id]; old != key {
+	if m.PodGroup != "" {
+		if c, ok := dialect.ControllerOf(pod); ok {
+			keys = append(keys, ownerKey(c.Resource, c.Key))
+		}
+	}
+	if !slices.Equal(w.owners[id], keys) {
 		w.disown(id)
 	}
-	if key == "" {
-		return
+	for _, key := range keys {
+		if w.owned[key] == nil {
+			w.owned[key] = map[model.HolderID]*v1.Pod{}
+		}
+		w.owned[key][id] = pod
 	}
-	if w.owned[key] == nil {
-		w.owned[key] = map[model.HolderID]*v1.Pod{}
+	if len(keys) > 0 {
+		w.owners[id] = keys
 	}
-	w.owned[key][id] = pod
-	w.owner[id] = key
 }
 
 func (w *Gangs) disown(id model.HolderID) {
-	key, ok := w.owner[id]
-	if !ok {
-		return
+	for _, key := range w.owners[id] {
+		if delete(w.owned[key], id); len(w.owned[key]) == 0 {
+			delete(w.owned, key)
+		}
 	}
-	delete(w.owner, id)
-	if delete(w.owned[key], id); len(w.owned[key]) == 0 {
-		delete(w.owned, key)
-	}
+	delete(w.owners, id)
 }
 
 // ownerKey finds the pods of an owner.
@@ -179,6 +182,26 @@ func (w *Gangs) said(m *Member) *dialect.Group {
 	}
 	said, _ := dialect.GroupOf(object, w.reader.Levels()) // reported to members that wait; those that run go on
 	return &said
+}
+
+// createdTogether is how many pods can exist together now of the controller that creates a
+// member's pods, if the member's PodGroup was made for that controller; 0 when nothing is
+// known. Who makes a PodGroup of all pods of a JobSet (Kubeflow's Trainer) counts those,
+// too, that JobSet creates only when others have ended.
+func (w *Gangs) createdTogether(m *Member) int {
+	c, ok := dialect.ControllerOf(m.Pod)
+	if m.PodGroup == "" || !ok {
+		return 0
+	}
+	group, object := w.objects[m.Groups].Get(m.PodGroup), w.objects[c.Resource].Get(c.Key)
+	if group == nil || object == nil {
+		return 0
+	}
+	made := metav1.GetControllerOf(group)
+	if above := metav1.GetControllerOf(object); made == nil || made.UID != object.GetUID() && (above == nil || made.UID != above.UID) {
+		return 0 // a PodGroup that somebody made may be of several controllers
+	}
+	return dialect.SizeOf(object)
 }
 
 // classPriority is the value of a PriorityClass.
