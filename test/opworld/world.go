@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/yaml"
 
 	"github.com/tangram-dev/tangram/config"
 	"github.com/tangram-dev/tangram/internal/fleet"
@@ -233,6 +234,14 @@ func Condition(o *unstructured.Unstructured, kind string) string {
 		}
 	}
 	return ""
+}
+
+// Set sets a field of an object to a value in YAML.
+func Set(w *World, o *unstructured.Unstructured, text string, path ...string) {
+	w.T.Helper()
+	var value any
+	w.must(yaml.Unmarshal([]byte(text), &value))
+	w.must(unstructured.SetNestedField(o.Object, value, path...))
 }
 
 // Eventually waits until a condition holds, and says what was last seen when it never does.
