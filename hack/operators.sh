@@ -21,7 +21,7 @@ export CGO_ENABLED=0 GOTOOLCHAIN=local GOFLAGS=-buildvcs=false GOWORK=off
 operators() {
 	cat <<-END
 		kuberay|github.com/ray-project/kuberay/ray-operator@v1.6.0|.|config/crd/bases|config/samples
-		jobset|sigs.k8s.io/jobset@v0.12.0|.|k:config/default|config/samples
+		jobset|sigs.k8s.io/jobset@v0.12.0|.|k:config/default|config/samples keps/104-StartupPolicy keps/672-serial-job-execution
 		lws|sigs.k8s.io/lws@v0.9.0|./cmd|k:config/default|config/samples docs/examples
 		kueue|sigs.k8s.io/kueue@v0.16.1|./cmd/kueue|k:config/default|
 		karpenter|sigs.k8s.io/karpenter@v1.11.0|./kwok|pkg/apis/crds kwok/apis/crds|kwok/examples

@@ -38,11 +38,8 @@ func APISources(config *rest.Config) (Sources, error) {
 		return Sources{}, err
 	}
 	from := Sources{GPUNodes: gpuNodes, NodeTopologies: objectSource(objects, dialect.NodeTopologies), Groups: map[schema.GroupVersionResource]cache.ListerWatcher{}}
-	for _, kind := range []schema.GroupVersionResource{dialect.Queues, dialect.Priorities} {
+	for _, kind := range append(dialect.Watched(), dialect.Queues, dialect.Priorities) {
 		from.Groups[kind] = objectSource(objects, kind)
-	}
-	for _, kind := range dialect.Owners() {
-		from.Groups[kind.Resource] = objectSource(objects, kind.Resource)
 	}
 	return from, nil
 }

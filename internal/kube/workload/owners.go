@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"container/heap"
 	"fmt"
-	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -13,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/internal/dialect"
@@ -24,8 +22,8 @@ import (
 // is gone.
 const OwnerPatience = 5 * time.Second
 
-// OwnerChanged looks again at the pods of a PodGroup or controller that
-// changed: it says how many of them belong together.
+// OwnerChanged looks again at the pods of an object of dialect.Owners that changed: it says
+// how many of them belong together.
 func (w *Gangs) OwnerChanged(kind schema.GroupVersionResource, key string, now time.Time) {
 	for _, p := range w.owned[ownerKey(kind, key)] { // each on its own
 		w.again(p, now)
@@ -50,38 +48,40 @@ func (w *Gangs) again(pod *v1.Pod, now time.Time) {
 	}
 }
 
-// own keeps the index of pods by owner: the PodGroup, and the controller that creates them.
+// own keeps the index of pods by owner.
 func (w *Gangs) own(id model.HolderID, pod *v1.Pod, m *dialect.Membership) {
-	var keys []string
-	if m.Object.Key != "" {
-		keys = append(keys, ownerKey(m.Object.Resource, m.Object.Key))
-	}
-	if m.PodGroup != "" {
-		if c, ok := dialect.ControllerOf(pod); ok {
-			keys = append(keys, ownerKey(c.Resource, c.Key))
+	var keys [2]string
+	for i, o := range []dialect.Object{m.Object, m.Also} {
+		if o.Key != "" {
+			keys[i] = ownerKey(o.Resource, o.Key)
 		}
 	}
-	if !slices.Equal(w.owners[id], keys) {
+	if w.owner[id] != keys {
 		w.disown(id)
 	}
 	for _, key := range keys {
+		if key == "" {
+			continue
+		}
 		if w.owned[key] == nil {
 			w.owned[key] = map[model.HolderID]*v1.Pod{}
 		}
 		w.owned[key][id] = pod
-	}
-	if len(keys) > 0 {
-		w.owners[id] = keys
+		w.owner[id] = keys
 	}
 }
 
 func (w *Gangs) disown(id model.HolderID) {
-	for _, key := range w.owners[id] {
+	keys, ok := w.owner[id]
+	if !ok {
+		return
+	}
+	delete(w.owner, id)
+	for _, key := range keys {
 		if delete(w.owned[key], id); len(w.owned[key]) == 0 {
 			delete(w.owned, key)
 		}
 	}
-	delete(w.owners, id)
 }
 
 // ownerKey finds the pods of an owner.
@@ -89,24 +89,43 @@ func ownerKey(kind schema.GroupVersionResource, name string) string {
 	return kind.GroupResource().String() + "/" + name
 }
 
-// resolve reads what the PodGroup or the controller of a pod says of its gang. Not known:
-// it has not been seen yet, or, with a problem, will not be.
-func (w *Gangs) resolve(pod *v1.Pod, m *dialect.Membership, now time.Time) (known bool, problem string) {
+// resolve reads what the PodGroup and the controller of a pod say of its gang. Not known:
+// they have not been seen yet, or, with a problem, will not be.
+func (w *Gangs) resolve(pod *v1.Pod, m *dialect.Membership, now time.Time) (needs dialect.Needs, known bool, problem string) {
+	needs.Whole = m.Size
 	seen, problem := w.groupOf(pod, m, now)
 	if !seen {
 		if problem == "" {
 			w.lookAgain(pod, now)
 		}
-		return false, problem
+		return needs, false, problem
 	}
-	if m.Owner.Kind == "" {
-		return true, ""
+	switch {
+	case m.Also.Key != "":
+		also, seen := w.needsOf(pod, m.Also, m.Size, now)
+		if !seen {
+			w.lookAgain(pod, now)
+			return needs, false, ""
+		}
+		needs.Later = also.Later
+		if m.PodGroup != "" && (!dialect.Bounds(m.Also.Resource) || w.bounded(m, also.Whole)) {
+			needs = also
+		}
+	case m.PodGroup == "" && m.Object.Key != "":
+		if needs, seen = w.needsOf(pod, m.Object, m.Size, now); !seen {
+			w.lookAgain(pod, now)
+			return needs, false, ""
+		}
+		m.Size = needs.Whole
+		if said, problem := w.stated(m); problem != "" {
+			return needs, false, problem
+		} else if said != nil { // a single pod stays in its gang, for its priority
+			m.Queue = cmp.Or(said.Queue, m.Queue)
+		} else if m.Size <= 1 {
+			m.Key = ""
+		}
 	}
-	seen, problem = w.ownerSays(pod, m, now)
-	if !seen && problem == "" {
-		w.lookAgain(pod, now)
-	}
-	return seen, problem
+	return needs, true, ""
 }
 
 // lookAgain looks at a pod once more when its owner must have been seen.
@@ -130,78 +149,68 @@ func (w *Gangs) groupOf(pod *v1.Pod, m *dialect.Membership, now time.Time) (know
 			return false, fmt.Sprintf("PodGroup %s: %v", m.PodGroup, err)
 		}
 		if said.Min == 0 { // each of its pods on its own
-			m.Key, m.PodGroup = "", ""
+			m.Key, m.PodGroup, m.Object, m.Also = "", "", dialect.Object{}, dialect.Object{}
 		}
 		return true, ""
 	}
 	if now.Sub(pod.CreationTimestamp.Time) <= w.timing.Owner || !kind.Listed() {
 		return false, ""
 	}
-	field := "metadata.annotations[" + names.AnnotationKubeGroup + "]"
-	if m.Groups == dialect.KubeGroups {
-		field = "spec.schedulingGroup.podGroupName"
-	}
-	return false, fmt.Sprintf("%s: PodGroup %q does not exist", field, m.PodGroup)
+	return false, fmt.Sprintf("%s: PodGroup %q does not exist", dialect.GroupField(m.Groups), m.PodGroup)
 }
 
-// ownerSays reads how many pods a pod's controller runs together, and its queue where the
-// controller names one; not known while the controller has not been seen.
-func (w *Gangs) ownerSays(pod *v1.Pod, m *dialect.Membership, now time.Time) (known bool, problem string) {
-	kind := w.objects[m.Object.Resource]
-	object := kind.Get(m.Object.Key)
-	switch {
-	case object == nil && !kind.Absent() && now.Sub(pod.CreationTimestamp.Time) <= w.timing.Owner:
-		return false, ""
-	case object == nil:
-		m.Size = 0
-	case dialect.States(m.Object.Resource):
-		said, err := dialect.GroupOf(object, w.reader.Levels())
-		if err != nil {
-			return false, fmt.Sprintf("%s %s: %v", m.Owner.Kind, m.Object.Key, err)
-		}
-		m.Size, m.Queue = said.Min, cmp.Or(said.Queue, m.Queue)
-		return true, "" // also a single pod, for its priority
-	default:
-		m.Size = dialect.SizeOf(object)
+// needsOf is what a pod's controller says of its gang; not known while the controller has
+// not been seen. One that is gone, or whose kind is not served, says nothing.
+func (w *Gangs) needsOf(pod *v1.Pod, owner dialect.Object, size int, now time.Time) (needs dialect.Needs, known bool) {
+	kind := w.objects[owner.Resource]
+	if kind.Absent() {
+		return dialect.Needs{Whole: size}, true
 	}
-	if m.Size <= 1 {
-		m.Key = ""
+	if object := kind.Get(owner.Key); object != nil {
+		return dialect.NeedsOf(owner.Resource, object, size, pod), true
 	}
-	return true, ""
+	return dialect.Needs{Whole: size}, now.Sub(pod.CreationTimestamp.Time) > w.timing.Owner
+}
+
+// bounded says whether the controller beside a PodGroup lets fewer pods exist now than the
+// PodGroup asks for, which was made for it: Kubeflow's Trainer makes a PodGroup of all pods
+// of a JobSet, of which JobSet creates some when others have ended. A PodGroup that somebody
+// made may be of several controllers.
+func (w *Gangs) bounded(m *dialect.Membership, now int) bool {
+	group, object := w.objects[m.Groups].Get(m.PodGroup), w.objects[m.Also.Resource].Get(m.Also.Key)
+	if group == nil || object == nil {
+		return false
+	}
+	made, above := metav1.GetControllerOf(group), metav1.GetControllerOf(object)
+	if made == nil || made.UID != object.GetUID() && (above == nil || made.UID != above.UID) {
+		return false
+	}
+	return now < dialect.SizeOf(group)
+}
+
+// stated is what the controller of a gang states besides its size, of kinds that do; nil
+// otherwise. The problem names the field.
+func (w *Gangs) stated(m *dialect.Membership) (said *dialect.Group, problem string) {
+	object := w.objects[m.Object.Resource].Get(m.Object.Key)
+	if object == nil || !dialect.States(m.Object.Resource) {
+		return nil, ""
+	}
+	g, err := dialect.GroupOf(object, w.reader.Levels())
+	if err != nil {
+		return nil, fmt.Sprintf("%s %s: %v", m.Owner.Kind, m.Object.Key, err)
+	}
+	return &g, ""
 }
 
 // said is what the PodGroup of a member says, or its controller of a kind that says as
 // much; nil when there is none.
 func (w *Gangs) said(m *Member) *dialect.Group {
-	if m.PodGroup == "" && m.Owner.Kind == "" || !dialect.States(m.Object.Resource) {
-		return nil
-	}
 	object := w.objects[m.Object.Resource].Get(m.Object.Key)
-	if object == nil {
+	if object == nil || !dialect.States(m.Object.Resource) {
 		return nil
 	}
 	said, _ := dialect.GroupOf(object, w.reader.Levels()) // reported to members that wait; those that run go on
 	return &said
-}
-
-// createdTogether is how many pods can exist together now of the controller that creates a
-// member's pods, if the member's PodGroup was made for that controller; 0 when nothing is
-// known. Who makes a PodGroup of all pods of a JobSet (Kubeflow's Trainer) counts those,
-// too, that JobSet creates only when others have ended.
-func (w *Gangs) createdTogether(m *Member) int {
-	c, ok := dialect.ControllerOf(m.Pod)
-	if m.PodGroup == "" || !ok {
-		return 0
-	}
-	group, object := w.objects[m.Groups].Get(m.PodGroup), w.objects[c.Resource].Get(c.Key)
-	if group == nil || object == nil {
-		return 0
-	}
-	made := metav1.GetControllerOf(group)
-	if above := metav1.GetControllerOf(object); made == nil || made.UID != object.GetUID() && (above == nil || made.UID != above.UID) {
-		return 0 // a PodGroup that somebody made may be of several controllers
-	}
-	return dialect.SizeOf(object)
 }
 
 // classPriority is the value of a PriorityClass.
