@@ -1,18 +1,16 @@
 package workload
 
 import (
-	"context"
 	"fmt"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
+	fcache "k8s.io/client-go/tools/cache/testing"
 	"sigs.k8s.io/yaml"
 
 	"github.com/tangram-dev/tangram/api/names"
@@ -24,17 +22,17 @@ import (
 // serve makes objects of a kind known, as its informer would.
 func (w *world) serve(kind schema.GroupVersionResource, manifests ...string) {
 	w.t.Helper()
-	list := &unstructured.UnstructuredList{Object: map[string]any{"metadata": map[string]any{"resourceVersion": "1"}}}
+	source := fcache.NewFakeControllerSource()
 	for _, text := range manifests {
-		o := unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(text), &o.Object); err != nil {
+		data, err := yaml.YAMLToJSON([]byte(text))
+		o := &unstructured.Unstructured{}
+		if err == nil {
+			err = o.UnmarshalJSON(data) // numbers as the API's client reads them
+		}
+		if err != nil {
 			w.t.Fatal(err)
 		}
-		list.Items = append(list.Items, o)
-	}
-	source := &cache.ListWatch{
-		ListWithContextFunc:  func(context.Context, metav1.ListOptions) (runtime.Object, error) { return list, nil },
-		WatchFuncWithContext: func(context.Context, metav1.ListOptions) (apiwatch.Interface, error) { return apiwatch.NewFake(), nil },
+		source.Add(o)
 	}
 	o, err := watch.New[*unstructured.Unstructured](source, &unstructured.Unstructured{}, "none", func(string) {}, func() {})
 	if err != nil {
