@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -67,8 +68,12 @@ func (l load) from(queue string, priority int32, r arbiter.Resource) (n int64) {
 // that exist.
 func (t tree) refusal(d demand, l load) explain.Reason {
 	r := explain.Reason{Queue: d.queue, Namespace: d.namespace}
-	if _, problem := t.problem(d.queue); t[d.queue] == nil || problem != "" {
+	if t[d.queue] == nil {
 		r.Code = explain.NoQueue
+		return r
+	}
+	if _, problem := t.problem(d.queue); problem != "" {
+		r.Code, r.Detail = explain.Invalid, fmt.Sprintf("queue %q: %s", d.queue, problem)
 		return r
 	}
 	if by := t.refuses(d.queue, d.namespace); by != "" {

@@ -44,7 +44,7 @@ func TestRefusal(t *testing.T) {
 			"can never start: queue team may use 8 nvidia GPUs, 4 nvidia GPUs in use, needs 9 nvidia GPUs"},
 		"another resource":       {demand{queue: "team", amounts: dialect.Amounts(v1.ResourceList{"cpu": resource.MustParse("9k"), "memory": resource.MustParse("9Ei")})}, ""},
 		"no such queue":          {demand{queue: "nobody"}, `there is no queue "nobody"`},
-		"no such parent":         {demand{queue: "lost"}, `there is no queue "lost"`},
+		"no such parent":         {demand{queue: "lost"}, `queue "lost": spec.parent: queue "missing" does not exist`},
 		"not a leaf":             {demand{queue: "org"}, `queue "org" takes no jobs, only the queues below it do`},
 		"closed":                 {demand{queue: "closed"}, `queue "closed" is closed`},
 		"another namespace's":    {demand{queue: "default", namespace: "mine"}, `namespace "mine" may not use queue "default"`},

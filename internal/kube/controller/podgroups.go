@@ -15,6 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
+
+	"github.com/tangram-dev/tangram/core/explain"
 )
 
 // unknownQueue is the reason of a condition, an event or a phase: the named queue does
@@ -94,7 +96,10 @@ func (g *podGroups) sync(ctx context.Context, key string) (time.Duration, error)
 			return 0, nil // it is woken when queues are known
 		}
 		if why.Is() {
-			status.Phase, refused, again = scheduling.PodGroupPending, why.String(), refreshRefusal
+			status.Phase, again = scheduling.PodGroupPending, refreshRefusal
+		}
+		if why.Code != explain.NoQueue { // that is a condition of its own, below
+			refused = why.String()
 		}
 	} else {
 		g.entrance.forget(key)
