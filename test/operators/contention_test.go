@@ -22,7 +22,7 @@ type load struct {
 // the cluster's capacity. No unit is ever there in part, and every object gets its turn as
 // others end.
 func TestContention(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, "kuberay", "jobset", "lws")
 	var all []load
 	for i := range 4 {
 		all = append(all, w.contenders(i)...)
@@ -99,9 +99,6 @@ func (w *world) contenders(i int) []load {
 		}
 		out = append(out, load{o, gpus, units, units})
 	}
-	const from = "ray.io/originated-from-cr-name"
-	ofCluster := func(p *v1.Pod) bool { return p.Labels[rayCluster] != "" }
-
 	seed := parse(w.t, seedRayCluster)[0]
 	seed.SetName(name("seed"))
 	seed.SetNamespace("default")
@@ -111,10 +108,10 @@ func (w *world) contenders(i int) []load {
 	add(sample, 18, unit{"", label(rayCluster, sample.GetName()), 4})
 
 	job := adapt(w.sample("kuberay", "samples/ray-job.sample.yaml", "RayJob", 0), name("rayjob"), workers(8))
-	add(job, 8, unit{"", both(label(from, job.GetName()), ofCluster), 2})
+	add(job, 8, unit{"", madeBy(job.GetName()), 2})
 
 	service := adapt(w.sample("kuberay", "samples/ray-service.sample.yaml", "RayService", 0), name("rayservice"), workers(8))
-	add(service, 8, unit{"", both(label(from, service.GetName()), ofCluster), 2})
+	add(service, 8, unit{"", madeBy(service.GetName()), 2})
 
 	for nth, stages := range []map[string]int{{"driver": 1, "workers": 2}, {"messagequeue": 1, "driver": 4, "worker": 4}} {
 		o := adapt(w.sample("jobset", "104-StartupPolicy/README.md", "JobSet", nth), name("order"+number(nth)), everywhere(2))

@@ -30,7 +30,7 @@ spec:
 
 // TestJobSet: all Jobs of a set start together, in one rack if asked for, or none does.
 func TestJobSet(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, "jobset")
 	w.judge.expect("whole", 7, label(jobSet, "whole"))
 	plain := parse(t, jobs("whole", "", 2, 3, ""))[0]
 	// The driver runs as long as the others.
@@ -47,7 +47,7 @@ func TestJobSet(t *testing.T) {
 // TestJobSetInOrder: Jobs that are created when others are ready are not waited for, and
 // are a gang when they come.
 func TestJobSetInOrder(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, "jobset")
 	for _, nth := range []int{0, 1} {
 		o := w.sample("jobset", "104-StartupPolicy/README.md", "JobSet", nth)
 		adapt(o, "order-"+number(nth), everywhere(2))
@@ -71,7 +71,7 @@ func TestJobSetInOrder(t *testing.T) {
 func TestJobSetDependsOn(t *testing.T) {
 	for _, status := range []string{"Ready", "Complete"} {
 		t.Run(status, func(t *testing.T) {
-			w := newWorld(t)
+			w := newWorld(t, "jobset")
 			w.judge.expect("chain/worker", 6, both(label(jobSet, "chain"), label(replicated, "worker")))
 			w.apply(jobs("chain", "", 2, 3, "dependsOn: [{name: driver, status: "+status+"}]"))
 			w.eventually("the workers run", func(pods []*v1.Pod) (bool, string) {
@@ -81,7 +81,7 @@ func TestJobSetDependsOn(t *testing.T) {
 		})
 	}
 	// JobSet's own: initializers, a launcher, then nodes.
-	w := newWorld(t)
+	w := newWorld(t, "jobset")
 	o := adapt(w.sample("jobset", "672-serial-job-execution/README.md", "JobSet", 1), "mpi", everywhere(2))
 	set(o, map[string]any{"tangram.dev/runtime": "1s"}, "spec", "replicatedJobs", "0", "template", "spec", "template", "metadata", "annotations")
 	w.create(o)
@@ -95,7 +95,7 @@ func TestJobSetDependsOn(t *testing.T) {
 // TestJobSetExclusive: each Job has a rack of its own. JobSet's webhook refuses the others
 // of a Job until its first pod has a place.
 func TestJobSetExclusive(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, "jobset")
 	o := parse(t, jobs("exclusive", "", 3, 2, ""))[0]
 	o.SetAnnotations(map[string]string{"alpha.jobset.sigs.k8s.io/exclusive-topology": rackLabel})
 	list := o.Object["spec"].(map[string]any)

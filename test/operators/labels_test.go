@@ -2,6 +2,9 @@ package operators
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -78,4 +81,28 @@ func TestPluginGroups(t *testing.T) {
 	w.waiting("scheduling.x-k8s.io/pod-group", "co", 1, "waits for members: 1 of 2 exist")
 	w.apply(pod(1))
 	w.running("scheduling.x-k8s.io/pod-group", "co", 2)
+}
+
+// TestGuides: the manifests of the guides run as written.
+func TestGuides(t *testing.T) {
+	for _, tt := range []struct {
+		page, operator, key, value string
+		pods                       int
+	}{
+		{"kuberay.md", "kuberay", rayCluster, "ray", 3},
+		{"jobset.md", "jobset", jobSet, "training", 5},
+		{"leaderworkerset.md", "lws", lws, "llm", 6},
+	} {
+		t.Run(tt.page, func(t *testing.T) {
+			w := newWorld(t, tt.operator)
+			data, err := os.ReadFile(filepath.Join("..", "..", "docs", "guides", tt.page))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, manifest, _ := strings.Cut(string(data), "```yaml\n")
+			manifest, _, _ = strings.Cut(manifest, "```")
+			w.apply(manifest)
+			w.running(tt.key, tt.value, tt.pods)
+		})
+	}
 }

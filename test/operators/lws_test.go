@@ -54,7 +54,7 @@ func TestLWS(t *testing.T) {
 		"volcano": {Config: "gangSchedulingManagement: {schedulerProvider: volcano}"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newWorld(t, "lws")
 			if o.Config != "" {
 				w.with("lws", o)
 			}
@@ -70,7 +70,7 @@ func TestLWS(t *testing.T) {
 			w.wholeGroups("three", 6, 2, 3)
 		})
 		t.Run(name+", when the leader is ready", func(t *testing.T) {
-			w := newWorld(t)
+			w := newWorld(t, "lws")
 			if o.Config != "" {
 				w.with("lws", o)
 			}
@@ -101,7 +101,7 @@ func TestLWS(t *testing.T) {
 // TestLWSExclusive: each group has a rack of its own; workers are created when the leader
 // has its place.
 func TestLWSExclusive(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, "lws")
 	o := adapt(w.sample("lws", "samples/leaderworkerset_exclusiveplacement.yaml", "LeaderWorkerSet", 0), "exclusive", everywhere(4))
 	o.SetAnnotations(map[string]string{"leaderworkerset.sigs.k8s.io/exclusive-topology": rackLabel})
 	w.create(o)

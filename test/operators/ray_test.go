@@ -3,6 +3,7 @@ package operators
 import (
 	"context"
 	"fmt"
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -28,7 +29,7 @@ func (w *world) expectRay(name string, n int) { w.judge.expect(name, n, label(ra
 
 // TestRayCluster: a RayCluster starts whole or not at all, and without any word of ours.
 func TestRayCluster(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, "kuberay")
 	w.expectRay("whole", 8)
 	w.create(w.ray("whole", 7, 8))
 	w.running(rayCluster, "whole", 8)
@@ -43,7 +44,6 @@ func TestRayCluster(t *testing.T) {
 
 	// A required rack is kept: two nodes of one.
 	rack := w.ray("rack", 2, 8)
-	podSpecs(rack.Object, "", func(string, map[string]any) {})
 	set(rack, map[string]any{"tangram.dev/topology": "required=rack"}, "spec", "headGroupSpec", "template", "metadata", "annotations")
 	set(rack, map[string]any{"tangram.dev/topology": "required=rack"}, "spec", "workerGroupSpecs", "0", "template", "metadata", "annotations")
 	w.create(rack)
@@ -56,14 +56,14 @@ func TestRayCluster(t *testing.T) {
 // TestRayScaling: a cluster that has been whole takes those of its new workers that fit; one
 // that lost all its pods starts whole again.
 func TestRayScaling(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, "kuberay")
 	w.create(w.ray("grows", 2, 8))
 	w.running(rayCluster, "grows", 3)
 	w.provisioned("grows")
 	w.scale("grows", 12)
-	w.places("grows", 13, 9) // the head and a worker on each node
+	w.places(label(rayCluster, "grows"), 13, 9, "waits for capacity") // the head and a worker on each node
 	w.scale("grows", 3)
-	w.places("grows", 4, 4)
+	w.places(label(rayCluster, "grows"), 4, 4, "")
 
 	// As a new cluster it waits for all.
 	w.expectRay("other", 7)
@@ -82,12 +82,21 @@ func (w *world) scale(name string, n int) {
 	}
 }
 
-// places waits until a cluster has n pods of which some have places.
-func (w *world) places(name string, n, some int) {
+// places waits until n pods match, of which some have places and the others are told why.
+func (w *world) places(has func(*v1.Pod) bool, n, some int, why string) {
 	w.t.Helper()
-	w.eventually(fmt.Sprintf("%d of %d pods of %s have places", some, n, name), func(pods []*v1.Pod) (bool, string) {
-		of := labelled(pods, rayCluster, name)
-		return len(of) == n && bound(of) == some, summary(of)
+	w.eventually(fmt.Sprintf("%d of %d pods have places", some, n), func(pods []*v1.Pod) (bool, string) {
+		var of []*v1.Pod
+		told := 0
+		for _, p := range pods {
+			if !has(p) {
+				continue
+			}
+			if of = append(of, p); p.Spec.NodeName == "" && strings.Contains(waitsFor(p), why) {
+				told++
+			}
+		}
+		return len(of) == n && bound(of) == some && told == n-some, summary(of)
 	})
 }
 
@@ -128,32 +137,28 @@ func (w *world) eventuallyObject(kind schema.GroupVersionResource, name, what st
 	w.t.Fatalf("%s %s: not within %s; status: %v", name, what, patience, last)
 }
 
+// madeBy matches the pods of the RayCluster that a RayJob or a RayService made.
+func madeBy(name string) func(*v1.Pod) bool {
+	return func(p *v1.Pod) bool { return strings.HasPrefix(p.Labels[rayCluster], name+"-") }
+}
+
 // TestRayJobAndService: their clusters are gangs like any.
 func TestRayJobAndService(t *testing.T) {
-	w := newWorld(t)
-	const from = "ray.io/originated-from-cr-name"
-	w.judge.expect("service", 3, label(from, "service"))
+	w := newWorld(t, "kuberay")
+	w.judge.expect("service", 3, madeBy("service"))
 	service := adapt(w.sample("kuberay", "samples/ray-service.sample.yaml", "RayService", 0), "service", workers(8))
 	set(service, int64(2), "spec", "rayClusterConfig", "workerGroupSpecs", "0", "replicas")
 	w.create(service)
-	w.running(from, "service", 3)
+	w.places(madeBy("service"), 3, 3, "")
 
-	w.judge.expect("job", 7, both(label(from, "job"), func(p *v1.Pod) bool { return p.Labels[rayCluster] != "" }))
+	w.judge.expect("job", 8, madeBy("job"))
 	job := adapt(w.sample("kuberay", "samples/ray-job.sample.yaml", "RayJob", 0), "job", workers(8))
 	set(job, int64(20), "spec", "rayClusterSpec", "workerGroupSpecs", "0", "maxReplicas")
 	set(job, int64(7), "spec", "rayClusterSpec", "workerGroupSpecs", "0", "replicas")
 	w.create(job)
-	w.waiting(from, "job", 8, "needs 8 members, 7 can be placed")
+	w.places(madeBy("job"), 8, 0, "needs 8 members, 7 can be placed")
 	w.remove("RayService", "service")
-	w.eventually("the job's cluster runs", func(pods []*v1.Pod) (bool, string) {
-		var of []*v1.Pod
-		for _, p := range labelled(pods, from, "job") {
-			if p.Labels[rayCluster] != "" {
-				of = append(of, p)
-			}
-		}
-		return len(of) == 8 && bound(of) == 8, summary(of)
-	})
+	w.places(madeBy("job"), 8, 8, "")
 }
 
 // TestRayBatchSchedulers: the same where KubeRay writes PodGroups, of either kind.
@@ -167,7 +172,7 @@ func TestRayBatchSchedulers(t *testing.T) {
 		"scheduler-plugins": {"scheduler-plugins-scheduler", "samples/ray-cluster.scheduler-plugins.yaml", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newWorld(t, "kuberay")
 			w.with("kuberay", operators.Options{Args: []string{"--batch-scheduler=" + name}})
 			if tt.extra != "" {
 				w.apply(tt.extra)
@@ -198,7 +203,7 @@ func TestRayBatchSchedulers(t *testing.T) {
 
 			w.provisioned("first")
 			w.scale("first", 12)
-			w.places("first", 13, 9)
+			w.places(label(rayCluster, "first"), 13, 9, "waits for capacity")
 		})
 	}
 }

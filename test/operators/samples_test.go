@@ -135,7 +135,7 @@ func index(text string) (n int) {
 
 // TestSamples: the samples are there, and adapt changes their pods.
 func TestSamples(t *testing.T) {
-	w := &world{bin: binDir(t), t: t}
+	w := &world{bin: binDir(t, "kuberay"), t: t}
 	o := adapt(w.sample("kuberay", "samples/ray-cluster.sample.yaml", "RayCluster", 0), "x", workers(2))
 	found := map[string]int64{}
 	podSpecs(o.Object, "", func(path string, spec map[string]any) {

@@ -77,11 +77,11 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// newWorld starts the cluster once and hands it to a test, empty. Breaches of what the
-// checker watches fail the test in which they happen.
-func newWorld(t *testing.T) *world {
+// newWorld starts the cluster once and hands it to a test, empty, with the operators that it
+// needs. Breaches of what the checker watches fail the test in which they happen.
+func newWorld(t *testing.T, needed ...string) *world {
 	t.Helper()
-	bin := binDir(t)
+	bin := binDir(t, needed...)
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.world == nil && shared.err == nil {
@@ -92,6 +92,11 @@ func newWorld(t *testing.T) *world {
 	}
 	w := shared.world
 	w.t = t
+	for _, name := range needed {
+		if w.operators[name] == nil {
+			w.restart(name, operators.Options{})
+		}
+	}
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("logs are in %s", filepath.Join(w.Dir(), "logs"))
@@ -105,7 +110,7 @@ func newWorld(t *testing.T) *world {
 }
 
 // binDir is where the programs are; the test is skipped when they are not.
-func binDir(t *testing.T) string {
+func binDir(t *testing.T, needed ...string) string {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("skipped: -short, and this test starts a control plane")
@@ -119,7 +124,7 @@ func binDir(t *testing.T) string {
 		err = local.RequirePrograms(dir, "etcd", "kube-apiserver", "kube-controller-manager", "kwok", "gpu-scheduler", "gpu-controller")
 	}
 	if err == nil {
-		err = operators.Require(dir, "kuberay", "jobset", "lws")
+		err = operators.Require(dir, needed...)
 	}
 	switch {
 	case err != nil && given:
@@ -168,11 +173,6 @@ func startWorld(bin string) (w *world, err error) {
 	if err := cluster.CreateFleet(ctx, f); err != nil {
 		return nil, err
 	}
-	for _, name := range []string{"kuberay", "jobset", "lws"} {
-		if err := w.operator(ctx, name, operators.Options{}); err != nil {
-			return nil, err
-		}
-	}
 	if err := w.run(ctx, "gpu-scheduler", func(port int, kubeconfig string) ([]string, error) {
 		file := filepath.Join(dir, "scheduler.yaml")
 		return append(cluster.ServeArgs(port, kubeconfig), "--config="+file, "--leader-elect=false"), os.WriteFile(file, config.Scheduler(), 0o600)
@@ -210,35 +210,29 @@ func (w *world) run(ctx context.Context, name string, args func(port int, kubeco
 	return err
 }
 
-// operator runs an operator, instead of the one that runs.
-func (w *world) operator(ctx context.Context, name string, o operators.Options) error {
+// restart runs an operator, instead of the one that runs.
+func (w *world) restart(name string, o operators.Options) {
+	w.t.Helper()
 	if old := w.operators[name]; old != nil {
 		if err := old.Stop(); err != nil {
-			return err
+			w.t.Error(err)
 		}
 	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
 	o.Cluster, o.Bin = w.Cluster, w.bin
 	p, err := operators.Run(ctx, name, o)
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	w.operators[name] = p
-	return err
 }
 
 // with runs an operator with other options until the test ends.
 func (w *world) with(name string, o operators.Options) {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	if err := w.operator(ctx, name, o); err != nil {
-		w.t.Fatal(err)
-	}
-	t := w.t
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-		defer cancel()
-		if err := w.operator(ctx, name, operators.Options{}); err != nil {
-			t.Error(err)
-		}
-	})
+	w.restart(name, o)
+	w.t.Cleanup(func() { w.restart(name, operators.Options{}) })
 }
 
 // resources of the kinds that tests make, in the order in which they are deleted.

@@ -140,7 +140,11 @@ func (w *Gangs) lookAgain(pod *v1.Pod, now time.Time) {
 // are not waited for.
 func (w *Gangs) groupOf(pod *v1.Pod, m *dialect.Membership, now time.Time) (known bool, problem string) {
 	kind := w.objects[m.Groups]
-	if m.PodGroup == "" || kind.Absent() {
+	if m.PodGroup == "" {
+		return true, ""
+	}
+	if kind.Absent() {
+		kind.LookAgain()
 		return true, ""
 	}
 	if object := kind.Get(m.PodGroup); object != nil {
@@ -160,14 +164,18 @@ func (w *Gangs) groupOf(pod *v1.Pod, m *dialect.Membership, now time.Time) (know
 }
 
 // needsOf is what a pod's controller says of its gang; not known while the controller has
-// not been seen. One that is gone, or whose kind is not served, says nothing.
+// not been seen. One that is gone says nothing. That a kind is not served is not believed at
+// once: the pod is a sign that its operator was installed a moment ago.
 func (w *Gangs) needsOf(pod *v1.Pod, owner dialect.Object, size int, now time.Time) (needs dialect.Needs, known bool) {
 	kind := w.objects[owner.Resource]
-	if kind.Absent() {
+	if kind == nil {
 		return dialect.Needs{Whole: size}, true
 	}
 	if object := kind.Get(owner.Key); object != nil {
 		return dialect.NeedsOf(owner.Resource, object, size, pod), true
+	}
+	if kind.Absent() {
+		kind.LookAgain()
 	}
 	return dialect.Needs{Whole: size}, now.Sub(pod.CreationTimestamp.Time) > w.timing.Owner
 }
