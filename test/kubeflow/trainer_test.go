@@ -75,7 +75,7 @@ func TestTrainer(t *testing.T) {
 					delete(left, name)
 				}
 			}
-			w.Eventually("no pod is left", 60*time.Second, func() (bool, string) {
+			w.Eventually("no pod is left", 90*time.Second, func() (bool, string) {
 				n := len(w.Pods("", ""))
 				return n == 0, fmt.Sprint(n, " pods")
 			})

@@ -74,7 +74,7 @@ func contention(w *opworld.World) {
 
 func noPods(w *opworld.World) {
 	w.T.Helper()
-	w.Eventually("no pod is left", 60*time.Second, func() (bool, string) {
+	w.Eventually("no pod is left", 90*time.Second, func() (bool, string) {
 		n := len(w.Pods("", ""))
 		return n == 0, fmt.Sprint(n, " pods")
 	})
@@ -89,7 +89,7 @@ func elastic(w *opworld.World) {
 		}
 	}
 	apply(w, job)
-	w.Eventually("7 of 9 workers run, the least is 6", 60*time.Second, func() (bool, string) {
+	w.Eventually("7 of 9 workers run, the least is 6", 90*time.Second, func() (bool, string) {
 		bound, pods := 0, w.Pods(labelJob, "echo")
 		for _, p := range pods {
 			if p.Spec.NodeName != "" {
@@ -156,7 +156,7 @@ func TestVolcanoGangs(t *testing.T) {
 	}
 	phase := func(name, want, condition string) {
 		t.Helper()
-		w.Eventually("PodGroup "+name+" is "+want, 60*time.Second, func() (bool, string) {
+		w.Eventually("PodGroup "+name+" is "+want, 90*time.Second, func() (bool, string) {
 			o := w.Get(podGroups, name)
 			if o == nil {
 				return false, "no PodGroup"
@@ -191,7 +191,7 @@ func TestVolcanoGangs(t *testing.T) {
 	if err := w.Client.CoreV1().Pods("default").Delete(context.Background(), lost.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.Eventually("the lost pod is replaced", 60*time.Second, func() (bool, string) {
+	w.Eventually("the lost pod is replaced", 90*time.Second, func() (bool, string) {
 		pods := w.Pods(labelJob, "first")
 		uids := fmt.Sprint(slices.IndexFunc(pods, func(p v1.Pod) bool { return p.UID == lost.UID }))
 		return len(pods) == 2 && uids == "-1" && pods[0].Spec.NodeName != "" && pods[1].Spec.NodeName != "", fmt.Sprint(len(pods), uids)
@@ -200,7 +200,7 @@ func TestVolcanoGangs(t *testing.T) {
 	// Who may preempt is let in, and preempts.
 	submit("urgent", "{queue: research, priorityClass: urgent}")
 	w.Bound(labelJob, "urgent", 2)
-	w.Eventually("the first job made room", 60*time.Second, func() (bool, string) {
+	w.Eventually("the first job made room", 90*time.Second, func() (bool, string) {
 		for _, p := range w.Pods(labelJob, "first") {
 			if p.Spec.NodeName != "" {
 				return false, p.Name

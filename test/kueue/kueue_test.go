@@ -108,7 +108,7 @@ func podGroup(p *v1.Pod) opworld.Gang {
 // gone waits until no pod is left: Kueue's finalizer must go when a pod has ended.
 func gone(w *opworld.World) {
 	w.T.Helper()
-	w.Eventually("no pod is left", 60*time.Second, func() (bool, string) {
+	w.Eventually("no pod is left", 90*time.Second, func() (bool, string) {
 		pods := w.Pods("", "")
 		if len(pods) == 0 {
 			return true, ""
@@ -258,7 +258,7 @@ func TestWaitForPodsReady(t *testing.T) {
 	w.Apply(job("pair", "user-queue", 2, ""))
 	const label = "batch.kubernetes.io/job-name"
 	w.WaitsFor(label, "pair", 2, "needs 2 members, 1 can be placed")
-	w.Eventually("Kueue takes its admission back", 60*time.Second, func() (bool, string) {
+	w.Eventually("Kueue takes its admission back", 90*time.Second, func() (bool, string) {
 		list, err := w.Dynamic.Resource(workloads).Namespace("default").List(context.Background(), metav1.ListOptions{})
 		if err != nil || len(list.Items) != 1 {
 			return false, fmt.Sprint(err)

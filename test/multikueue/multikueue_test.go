@@ -79,7 +79,7 @@ func TestFirstStart(t *testing.T) {
 		join(manager, name, w)
 	}
 	manager.Apply(check + "---" + fmt.Sprintf(queues, "{}", ", admissionChecksStrategy: {admissionChecks: [{name: clusters}]}", 64))
-	manager.Eventually("both clusters are connected", 60*time.Second, func() (bool, string) {
+	manager.Eventually("both clusters are connected", 90*time.Second, func() (bool, string) {
 		o, err := manager.Dynamic.Resource(checks).Get(t.Context(), "clusters", metav1.GetOptions{})
 		if err != nil {
 			return false, err.Error()
@@ -90,7 +90,7 @@ func TestFirstStart(t *testing.T) {
 
 	submit(manager, "first")
 	west.Bound(labelJob, "first", 2)
-	manager.Eventually("the manager shows the job's pods", 60*time.Second, func() (bool, string) {
+	manager.Eventually("the manager shows the job's pods", 90*time.Second, func() (bool, string) {
 		o := manager.Get(jobs, "first")
 		status := fmt.Sprint(o.Object["status"])
 		return strings.Contains(status, "active:2"), status
@@ -99,7 +99,7 @@ func TestFirstStart(t *testing.T) {
 	// Both are full.
 	submit(manager, "second")
 	for name, w := range map[string]*opworld.World{"east": east, "west": west} {
-		w.Eventually("the second job is offered to "+name, 60*time.Second, func() (bool, string) {
+		w.Eventually("the second job is offered to "+name, 90*time.Second, func() (bool, string) {
 			list, err := w.Dynamic.Resource(workloads).Namespace("default").List(t.Context(), metav1.ListOptions{})
 			if err != nil {
 				return false, err.Error()

@@ -292,7 +292,7 @@ func Waits(p *v1.Pod) string {
 func (w *World) Bound(key, value string, n int) map[string]int {
 	w.T.Helper()
 	nodes := map[string]int{}
-	w.Eventually(fmt.Sprintf("%d pods with %s=%s are bound", n, key, value), 60*time.Second, func() (bool, string) {
+	w.Eventually(fmt.Sprintf("%d pods with %s=%s are bound", n, key, value), 90*time.Second, func() (bool, string) {
 		clear(nodes)
 		live, seen := 0, ""
 		for _, p := range w.Pods(key, value) {
@@ -315,7 +315,7 @@ func (w *World) Bound(key, value string, n int) map[string]int {
 // and none is bound.
 func (w *World) WaitsFor(key, value string, n int, words string) {
 	w.T.Helper()
-	w.Eventually(fmt.Sprintf("%d pods with %s=%s wait: %q", n, key, value, words), 60*time.Second, func() (bool, string) {
+	w.Eventually(fmt.Sprintf("%d pods with %s=%s wait: %q", n, key, value, words), 90*time.Second, func() (bool, string) {
 		waiting, seen := 0, ""
 		for _, p := range w.Pods(key, value) {
 			if !Live(&p) {
