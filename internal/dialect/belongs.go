@@ -68,7 +68,11 @@ func Contradiction(a, b Member, group *Group) error {
 	case group.Queue == "" && queue(&a) != queue(&b):
 		return differ("metadata.labels["+names.LabelQueue+"]", queue(&a), queue(&b))
 	case a.Size != b.Size && a.Size > 0 && b.Size > 0:
-		return differ("metadata.labels["+names.LabelGangSize+"]", fmt.Sprint(a.Size), fmt.Sprint(b.Size))
+		field := "metadata.labels[" + names.LabelGangSize + "]"
+		if a.ofKueue() {
+			field = "metadata.annotations[" + annotationKueueTotal + "]"
+		}
+		return differ(field, fmt.Sprint(a.Size), fmt.Sprint(b.Size))
 	case group.Require.Name == "" && a.Require != b.Require && a.Require.Name != "" && b.Require.Name != "":
 		return differ("metadata.annotations["+names.AnnotationTopology+"]", "required="+a.Require.Name, "required="+b.Require.Name)
 	case group.Priority == "" && a.Priority != b.Priority:

@@ -47,8 +47,8 @@ type Membership struct {
 const maxGang = 100_000
 
 // MembershipOf reads the gang of a pod: Tangram's labels, else the PodGroup it names
-// (Kubernetes' own in its spec, Volcano's in an annotation), else its controller if
-// that is of a kind in Owners. An error names the field.
+// (Kubernetes' own in its spec, Volcano's in an annotation), else Kueue's pod group, else
+// its controller if that is of a kind in Owners. An error names the field.
 func MembershipOf(pod *v1.Pod) (Membership, error) {
 	m := Membership{Task: pod.Annotations[names.AnnotationVolcanoTask], Queue: NamedQueue(pod), Preemptible: true}
 	m.User = pod.Annotations[names.AnnotationUser]
@@ -92,7 +92,12 @@ func (m *Membership) join(pod *v1.Pod) error {
 		m.Key = "label/" + pod.Namespace + "/" + name
 		m.beside(pod, labelledKinds, func(*OwnerKind) bool { return true })
 	case m.follow(pod, podGroupKinds):
-		m.beside(pod, controllerKinds, func(k *OwnerKind) bool { return k.ahead })
+		m.beside(pod, controllerKinds, func(k *OwnerKind) bool { return k.ahead || k.bounds })
+	case m.Size == 0 && pod.Labels[labelKueueGroup] != "":
+		if err := m.joinKueue(pod); err != nil || m.Key != "" {
+			return err
+		}
+		m.follow(pod, controllerKinds)
 	case m.Size > 0 && owner != nil:
 		m.Key = ownerGang(pod, owner)
 		m.beside(pod, labelledKinds, func(*OwnerKind) bool { return true })
@@ -109,6 +114,12 @@ func (m *Membership) join(pod *v1.Pod) error {
 		m.Size = n
 	}
 	return nil
+}
+
+// joinKueue takes the gang from Kueue's words, if they make one.
+func (m *Membership) joinKueue(pod *v1.Pod) (err error) {
+	m.Key, m.Size, err = kueueGroup(pod)
+	return err
 }
 
 // beside takes note of the controller of a pod whose gang is known, if it is of one of the
@@ -156,6 +167,8 @@ func SharedLabel(pod *v1.Pod) (key, value string) {
 		key = names.LabelGang
 	case m.PodGroup != "" && owner != nil && owner.Kind == "Job":
 		key = labelVolcanoJob
+	case m.ofKueue():
+		key = labelKueueGroup
 	default:
 		if k := kindOf(m.Object.Resource); k != nil {
 			key = k.Label

@@ -37,18 +37,22 @@ const jobIndex = "batch.kubernetes.io/job-completion-index"
 
 // jobSetSize: the pods of all replicated jobs, but those of jobs that JobSet has not
 // created yet because they wait for others (dependsOn, or startupPolicy InOrder).
-func jobSetSize(o *unstructured.Unstructured) int { return jobSetCount(o, false) }
+func jobSetSize(o *unstructured.Unstructured) int { return jobSetCount(o, false, "") }
+
+// jobSetSizeFor: a pod of a replicated job shows that the job was created, which JobSet
+// writes into its status a moment later.
+func jobSetSizeFor(o *unstructured.Unstructured, task string) int { return jobSetCount(o, false, task) }
 
 // jobSetFirst: of a Job with a domain of its own the first pod.
-func jobSetFirst(o *unstructured.Unstructured) int { return jobSetCount(o, true) }
+func jobSetFirst(o *unstructured.Unstructured, task string) int { return jobSetCount(o, true, task) }
 
 // jobSetCount counts pods that can exist now; leaders: only those that can exist before
-// any has a place.
-func jobSetCount(o *unstructured.Unstructured, leaders bool) int {
+// any has a place; created: a replicated job that has been created, whatever the status says.
+func jobSetCount(o *unstructured.Unstructured, leaders bool, created string) int {
 	var err error
 	set := reader{o.Object, &err}
 	inOrder := set.text("spec", "startupPolicy", "startupPolicyOrder") == "InOrder"
-	total := 0
+	total, reached := 0, false
 	jobs, _, _ := unstructured.NestedSlice(o.Object, "spec", "replicatedJobs")
 	replicas := map[string]int64{}
 	for _, j := range jobs {
@@ -62,15 +66,16 @@ func jobSetCount(o *unstructured.Unstructured, leaders bool) int {
 			n = max(0, min(given, maxGang))
 		}
 		replicas[name] = n
-		if !set.dependenciesMet(job, replicas) {
+		if name != created && !set.dependenciesMet(job, replicas) {
 			continue
 		}
+		reached = reached || name == created
 		each := max(1, r.parallelism("template", "spec"))
 		if leaders && (waitsForLeader(o.Object) || waitsForLeader(job, "template")) {
 			each = 1
 		}
 		total += int(n) * each
-		if inOrder && !set.jobIs(name, "Ready", n) {
+		if inOrder && (created == "" || reached) && !set.jobIs(name, "Ready", n) {
 			break // those after it are created when it is ready
 		}
 	}

@@ -56,7 +56,7 @@ func lwsSize(o *unstructured.Unstructured) int {
 
 // lwsFirst: where workers are created when the leader is ready, or has a place, the leader
 // alone.
-func lwsFirst(o *unstructured.Unstructured) int {
+func lwsFirst(o *unstructured.Unstructured, _ string) int {
 	var err error
 	_, exclusive := o.GetAnnotations()[annotationLWSExclusive]
 	if exclusive || (reader{o.Object, &err}).text("spec", "startupPolicy") == "LeaderReady" {

@@ -26,6 +26,9 @@ type OwnerKind struct {
 	find func(pod *v1.Pod) (Owned, bool)
 	// size is how many pods can exist together now; 0 when each may start alone.
 	size func(o *unstructured.Unstructured) int
+	// says is what a controller states about its gang besides the size, as a PodGroup
+	// would; nil for kinds that state nothing else.
+	says func(o *unstructured.Unstructured) (Group, error)
 	// group: a PodGroup, which goes before controllers. field is where a pod names it.
 	group bool
 	field string
@@ -36,9 +39,12 @@ type OwnerKind struct {
 	// members is how many a pod itself says belong together, of kinds whose objects stand
 	// for several gangs. An error names the field.
 	members func(pod *v1.Pod) (int, error)
+	// sizeFor is size to a pod of a task, whose existence may tell more than the object's
+	// status, which is written after it.
+	sizeFor func(o *unstructured.Unstructured, task string) int
 	// first is how many can exist before the leaders among them have places, where the
 	// others are created only then; 0 where all are created at once.
-	first func(o *unstructured.Unstructured) int
+	first func(o *unstructured.Unstructured, task string) int
 	// running is how many are needed by a gang that has been whole and still has members
 	// with places: more may come and go one by one. 0 while it has not been whole.
 	running func(o *unstructured.Unstructured) int
@@ -48,6 +54,9 @@ type OwnerKind struct {
 	// ahead: it says better than a PodGroup how many are needed, since the operator that
 	// writes the PodGroup does not change it with what has happened.
 	ahead bool
+	// bounds: a PodGroup that was made for the object, or for what controls it, needs no more
+	// than this says, since who writes the PodGroup counts pods of all times.
+	bounds bool
 }
 
 // Owned is the object that a pod belongs to, as the pod names it.
@@ -80,19 +89,23 @@ type Needs struct {
 	Later int
 }
 
-// NeedsOf is what an object of a kind in the table says of its gang; size is how many
-// members the pod itself speaks of, 0 if it does not.
-func NeedsOf(kind schema.GroupVersionResource, o *unstructured.Unstructured, size int) Needs {
+// NeedsOf is what an object of a kind in the table says of the gang of one of its pods; size
+// is how many members the pod itself speaks of, 0 if it does not.
+func NeedsOf(kind schema.GroupVersionResource, o *unstructured.Unstructured, size int, pod *v1.Pod) Needs {
 	k := kindOf(kind)
 	if k == nil {
 		return Needs{}
 	}
+	found, _ := k.find(pod)
 	n := Needs{Whole: k.size(o)}
+	if k.sizeFor != nil {
+		n.Whole = k.sizeFor(o, found.Task)
+	}
 	if k.members != nil && size > 0 {
 		n.Whole = size
 	}
 	if k.first != nil {
-		n.First = min(n.Whole, k.first(o))
+		n.First = min(n.Whole, k.first(o, found.Task))
 	}
 	if k.running != nil {
 		n.Running = min(n.Whole, k.running(o))
@@ -129,19 +142,39 @@ func GroupField(kind schema.GroupVersionResource) string {
 	return ""
 }
 
+// States says whether objects of a kind state more about their gang than its size, which
+// GroupOf reads: PodGroups, and controllers with fields for queue and priority.
+func States(kind schema.GroupVersionResource) bool {
+	k := kindOf(kind)
+	return k != nil && (k.group || k.says != nil)
+}
+
+// Bounds says whether objects of a kind bound the PodGroups that are made for them.
+func Bounds(kind schema.GroupVersionResource) bool {
+	k := kindOf(kind)
+	return k != nil && k.bounds
+}
+
 // Find is the object of this kind that a pod belongs to.
 func (k *OwnerKind) Find(pod *v1.Pod) (Owned, bool) { return k.find(pod) }
 
 // SizeOf is how many pods of an object of a kind in the table start together now; 0 for
 // other kinds, and when each may start alone.
 func SizeOf(o *unstructured.Unstructured) int {
-	group, _, _ := strings.Cut(o.GetAPIVersion(), "/")
-	for _, k := range Owners() {
-		if k.Kind == o.GetKind() && (o.GetAPIVersion() == "" || k.Resource.Group == group) {
-			return k.size(o)
-		}
+	if k := kindOfObject(o); k != nil {
+		return k.size(o)
 	}
 	return 0
+}
+
+// kindOfObject is the row of an object, or nil.
+func kindOfObject(o *unstructured.Unstructured) *OwnerKind {
+	for _, k := range Owners() {
+		if k.Kind == o.GetKind() && (o.GetAPIVersion() == "" || k.Resource.GroupVersion().String() == o.GetAPIVersion()) {
+			return &k
+		}
+	}
+	return nil
 }
 
 // kindOf is the row of a resource, or nil.
@@ -190,9 +223,9 @@ var podGroupKinds = []OwnerKind{
 
 // controllerKinds are found by labels or by the pod's controller. A JobSet's pods are
 // controlled by its Jobs and a LeaderWorkerSet's by StatefulSets, so they precede them.
-var controllerKinds = []OwnerKind{
+var controllerKinds = slices.Concat([]OwnerKind{
 	{
-		Kind: "JobSet", Resource: JobSets, Label: labelJobSet, find: findJobSet, size: jobSetSize, first: jobSetFirst,
+		Kind: "JobSet", Resource: JobSets, Label: labelJobSet, find: findJobSet, size: jobSetSize, sizeFor: jobSetSizeFor, first: jobSetFirst, bounds: true,
 	},
 	{
 		Kind: "RayCluster", Resource: RayClusters, Label: labelRayCluster, find: findRay, size: raySize, running: rayRunning, ahead: true,
@@ -204,7 +237,7 @@ var controllerKinds = []OwnerKind{
 		Kind: "Job", Resource: Jobs, size: jobSize,
 		find: func(pod *v1.Pod) (Owned, bool) { return controlledBy(pod, "Job", Jobs.Group) },
 	},
-}
+}, kubeflowKinds)
 
 // labelledKinds are controllers of pods that belong together by Tangram's labels alone.
 // Deployments create all their pods at once, so there is nothing to know about them.
@@ -233,7 +266,7 @@ func ownerGang(pod *v1.Pod, owner *metav1.OwnerReference) string {
 
 // groupSize: the group's minimum. Invalid values are reported by GroupOf.
 func groupSize(o *unstructured.Unstructured) int {
-	g, _ := GroupOf(o, topology.DefaultLevels())
+	g, _ := podGroup(o, topology.DefaultLevels())
 	return g.Min
 }
 

@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -42,6 +43,16 @@ func TestOwners(t *testing.T) {
 			`{apiVersion: apps/v1, kind: StatefulSet, spec: {replicas: 4}}`, 0},
 		Jobs: {podWith(nil, nil, by("Job", "batch/v1")), Owned{Name: "o", Gang: "owner/team/u1"},
 			`{apiVersion: batch/v1, kind: Job, spec: {completionMode: Indexed, parallelism: 4, completions: 4}}`, 4},
+	}
+	for kind, replicas := range map[string]string{
+		"PyTorchJob": "pytorchReplicaSpecs", "TFJob": "tfReplicaSpecs", "MPIJob": "mpiReplicaSpecs",
+		"XGBoostJob": "xgbReplicaSpecs", "PaddleJob": "paddleReplicaSpecs", "JAXJob": "jaxReplicaSpecs",
+	} {
+		row := tests[Jobs]
+		row.pod = podWith(pairs{labelKubeflowJob: "o", labelKubeflowType: "worker"}, nil, by(kind, "kubeflow.org/v1"))
+		row.found = Owned{Name: "o", Gang: "owner/team/u1", Task: "worker"}
+		row.object = `{apiVersion: kubeflow.org/v1, kind: ` + kind + `, spec: {` + replicas + `: {Master: {replicas: 1}, Worker: {replicas: 3}}}}`
+		tests[kubeflowGroupVersion.WithResource(strings.ToLower(kind)+"s")] = row
 	}
 	for _, k := range Owners() {
 		t.Run(k.Resource.GroupResource().String(), func(t *testing.T) {
@@ -103,10 +114,31 @@ func TestNeeds(t *testing.T) {
 		"RayCluster, conditions of no use": {RayClusters, `{spec: {workerGroupSpecs: [{replicas: 2}, seven]}, status: {conditions: [x, {type: RayClusterProvisioned}]}}`, 0, Needs{Whole: 3}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := NeedsOf(tt.kind, parsed(t, text(tt.text)), tt.size); got != tt.want {
+			if got := NeedsOf(tt.kind, parsed(t, text(tt.text)), tt.size, podWith(nil, nil, nil)); got != tt.want {
 				t.Errorf("got %+v, want %+v", got, tt.want)
 			}
 		})
+	}
+}
+
+// TestNeedsOfNew: a pod of a replicated job shows that JobSet has created the job, though the
+// status does not say yet that what it waits for is over.
+func TestNeedsOfNew(t *testing.T) {
+	const depends = `{spec: {replicatedJobs: [{name: data, template: {spec: {parallelism: 1}}},
+		{name: train, replicas: 2, dependsOn: [{name: data, status: Complete}], template: {spec: {parallelism: 4}}},
+		{name: last, dependsOn: [{name: train, status: Complete}], template: {spec: {parallelism: 5}}}]}}`
+	const ordered = `{spec: {startupPolicy: {startupPolicyOrder: InOrder}, replicatedJobs: [
+		{name: data, template: {spec: {parallelism: 1}}}, {name: train, replicas: 2, template: {spec: {parallelism: 4}}}, {name: last, template: {spec: {parallelism: 5}}}]}}`
+	for task, want := range map[string]int{"data": 1, "train": 9, "": 1, "other": 1} {
+		for name, object := range map[string]string{"depends": depends, "in order": ordered} {
+			if name == "in order" && task == "other" {
+				continue // a pod that is not JobSet's
+			}
+			got := NeedsOf(JobSets, parsed(t, text(object)), 0, podWith(pairs{labelJobSet: "js", labelReplicatedJob: task}, nil, nil))
+			if got.Whole != want || got.First != want {
+				t.Errorf("%s, a pod of %q: got %+v, want %d", name, task, got, want)
+			}
+		}
 	}
 }
 

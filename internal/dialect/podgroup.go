@@ -13,7 +13,7 @@ import (
 	"github.com/tangram-dev/tangram/core/topology"
 )
 
-// Group is what a PodGroup states about its gang.
+// Group is what a PodGroup states about its gang, or a controller that has fields for it.
 type Group struct {
 	// Min is how many members start together; 0 when each may start alone.
 	Min      int
@@ -56,9 +56,17 @@ func (g *Group) CheckSubgroups(words map[string]string) error {
 	return err
 }
 
-// GroupOf reads a PodGroup, Volcano's or Kubernetes' own, on a cluster with the given
-// levels of domains. An error names the field.
+// GroupOf reads a PodGroup, Volcano's or Kubernetes' own, or a controller that States as
+// much, on a cluster with the given levels of domains. An error names the field.
 func GroupOf(o *unstructured.Unstructured, levels topology.Levels) (Group, error) {
+	if k := kindOfObject(o); k != nil && k.says != nil {
+		return k.says(o)
+	}
+	return podGroup(o, levels)
+}
+
+// podGroup reads a PodGroup.
+func podGroup(o *unstructured.Unstructured, levels topology.Levels) (Group, error) {
 	if strings.HasPrefix(o.GetAPIVersion(), KubeGroups.Group+"/") {
 		return kubeGroup(o, levels)
 	}

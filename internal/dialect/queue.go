@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -158,13 +159,30 @@ func (r reader) amounts(path ...string) map[arbiter.Resource]int64 {
 			r.note(fmt.Errorf("%v is negative", list[name]), append(slices.Clone(path), name))
 			continue
 		}
-		if q.Value() > math.MaxInt64/model.FullMilli || name != "memory" && q.Value() > arbiter.MaxAmount {
+		if tooMuch(name, q) {
 			r.note(fmt.Errorf("%v is too much", list[name]), append(slices.Clone(path), name))
 			continue
 		}
 		countAmount(out, name, q)
 	}
 	return out
+}
+
+// Amounts reads a list of resources into the names and units of Charge. What no limit can
+// state (negative, too much) is left out: the scheduler reports it.
+func Amounts(list v1.ResourceList) map[arbiter.Resource]int64 {
+	out := map[arbiter.Resource]int64{}
+	for name, q := range list {
+		if q.Sign() >= 0 && !tooMuch(string(name), q) {
+			countAmount(out, string(name), q)
+		}
+	}
+	return out
+}
+
+// tooMuch says whether an amount is beyond what can be added up.
+func tooMuch(name string, q resource.Quantity) bool {
+	return q.Value() > math.MaxInt64/model.FullMilli || name != "memory" && q.Value() > arbiter.MaxAmount
 }
 
 // countAmount adds an amount of a resource in the arbiter's units: GPUs and CPUs in

@@ -53,7 +53,9 @@ func definitions(docs []byte, webhooks reach, port int, authority []byte) (manif
 				return nil, nil, fmt.Errorf("%s: %w", name(o), err)
 			}
 			services[service] = true
-			paths = append(paths, path)
+			if o["kind"] != "CustomResourceDefinition" { // one of a single version may name a conversion that nobody serves
+				paths = append(paths, path)
+			}
 		}
 		if err := write(o); err != nil {
 			return nil, nil, err

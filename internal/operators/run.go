@@ -80,6 +80,10 @@ func Run(ctx context.Context, name string, o Options) (*local.Process, error) {
 	if docs, s.paths, err = definitions(docs, row.webhooks, s.webhook, o.Cluster.Authority()); err != nil {
 		return nil, fmt.Errorf("%s.crds.yaml: %w", name, err)
 	}
+	if row.webhooks == byService { // it fills the Secret, and does not start without one
+		namespace, secret, _ := strings.Cut(row.secret, "/")
+		docs = fmt.Appendf(docs, "---\n{apiVersion: v1, kind: Secret, metadata: {namespace: %s, name: %s}}\n", namespace, secret)
+	}
 	if err := o.Cluster.ApplyManifests(ctx, docs); err != nil {
 		return nil, fmt.Errorf("operator %s: %w", name, err)
 	}

@@ -75,6 +75,12 @@ var table = []operator{
 			c["namespace"] = "kueue-system"
 			c["internalCertManagement"] = object{"enable": true, "webhookServiceName": "kueue-webhook-service", "webhookSecretName": "kueue-webhook-server-cert"}
 			c["clientConnection"] = object{"qps": 500, "burst": 1000}
+			// As in its release. Kinds that are not installed are left alone.
+			c["integrations"] = object{"frameworks": []string{
+				"batch/job", "kubeflow.org/mpijob", "ray.io/rayjob", "ray.io/raycluster", "jobset.x-k8s.io/jobset",
+				"kubeflow.org/paddlejob", "kubeflow.org/pytorchjob", "kubeflow.org/tfjob", "kubeflow.org/xgboostjob", "kubeflow.org/jaxjob",
+				"trainer.kubeflow.org/trainjob", "pod", "deployment", "statefulset", "leaderworkerset.x-k8s.io/leaderworkerset",
+			}}
 			return c
 		},
 	},

@@ -41,9 +41,9 @@ func TestSeedJobs(t *testing.T) {
 		w.reaches(name, batch.Running)
 	}
 	w.checkRecords()
-	w.eventually("the PodGroup without members is pending", 10*time.Second, func() (bool, string) {
+	w.eventually("the PodGroup without members may have them", 10*time.Second, func() (bool, string) {
 		phase := w.group("distributed-training").Status.Phase
-		return phase == scheduling.PodGroupPending, string(phase)
+		return phase == scheduling.PodGroupInqueue, string(phase)
 	})
 	w.eventually("the queue counts them", 10*time.Second, func() (bool, string) {
 		st := w.queue("training")

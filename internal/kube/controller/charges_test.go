@@ -59,7 +59,7 @@ func TestAllocatedIsWhatIsCharged(t *testing.T) {
 	const want = "gpu.tangram.dev/t4=500m nvidia.com/gpu=1 nvidia.com/gpumem=7680 nvidia.com/mig-3g.40gb=1 pods=2 rdma/hca=2 "
 	pods := []*v1.Pod{half, slice}
 	for _, name := range []string{"team", "root"} {
-		if got := spell(all.status(nil, pods, c)[name].Allocated); got != want {
+		if got := spell(statusOf(all, pods, c)[name].Allocated); got != want {
 			t.Errorf("%s: got  %s\nwant %s", name, got, want)
 		}
 	}
@@ -67,10 +67,10 @@ func TestAllocatedIsWhatIsCharged(t *testing.T) {
 	gn = gn.DeepCopy()
 	gn.ResourceVersion, gn.Spec.Devices[0].MemoryMiB = "2", 30720
 	_ = c.gpuNodes.Update(gn)
-	if q := all.status(nil, pods, c)["team"].Allocated["nvidia.com/gpu"]; q.String() != "750m" {
+	if q := statusOf(all, pods, c)["team"].Allocated["nvidia.com/gpu"]; q.String() != "750m" {
 		t.Errorf("after the node changed: %s GPUs, want 750m", q.String())
 	}
-	if all.status(nil, pods[:1], c); len(c.pods) != 1 {
+	if statusOf(all, pods[:1], c); len(c.pods) != 1 {
 		t.Errorf("%d pods are remembered, want 1", len(c.pods))
 	}
 }
@@ -83,7 +83,7 @@ func TestQueueOfStatus(t *testing.T) {
 	named.Annotations[scheduling.KubeGroupNameAnnotationKey], named.Labels = "g", map[string]string{names.LabelQueue: "team"}
 	foreign.Spec.SchedulerName, cpu.Spec.SchedulerName = "default-scheduler", "default-scheduler"
 	groups := []*scheduling.PodGroup{{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"}}}
-	got := queuesOf("root default team<root").status(groups, []*v1.Pod{named, plain, foreign, cpu}, noCharges())
+	got, _ := queuesOf("root default team<root").status(groups, []*v1.Pod{named, plain, foreign, cpu}, noCharges())
 	for name, want := range map[string]string{"team": "nvidia.com/gpu=1 pods=1 ", "default": "nvidia.com/gpu=2 pods=2 ", "root": "nvidia.com/gpu=3 pods=3 "} {
 		if text := spell(got[name].Allocated); text != want {
 			t.Errorf("%s: got %s, want %s", name, text, want)
@@ -102,10 +102,16 @@ func TestQueueOfOtherNamespaces(t *testing.T) {
 	}
 	all := queuesOf("root default dept<root team<dept")
 	all["dept"].Annotations = map[string]string{"tangram.dev/namespaces": "other, ns"}
-	got := all.status(nil, []*v1.Pod{mine, others}, noCharges())
+	got, _ := all.status(nil, []*v1.Pod{mine, others}, noCharges())
 	for name, want := range map[string]string{"team": "nvidia.com/gpu=1 pods=1 ", "dept": "nvidia.com/gpu=1 pods=1 ", "default": "", "root": "nvidia.com/gpu=2 pods=2 "} {
 		if text := spell(got[name].Allocated); text != want {
 			t.Errorf("%s: got %s, want %s", name, text, want)
 		}
 	}
+}
+
+// statusOf is the status of all queues, without PodGroups.
+func statusOf(t tree, pods []*v1.Pod, c *charges) map[string]*scheduling.QueueStatus {
+	out, _ := t.status(nil, pods, c)
+	return out
 }

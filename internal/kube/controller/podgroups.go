@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -15,6 +17,7 @@ import (
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/core/explain"
 )
 
 // unknownQueue is the reason of a condition, an event or a phase: the named queue does
@@ -36,12 +39,27 @@ type podGroups struct {
 	clients  *clients
 	sources  *sources
 	recorder events.EventRecorder
+	entrance *entrance
 	now      func() time.Time
 }
 
-func newPodGroups(c *clients, s *sources, r events.EventRecorder) (*podGroups, error) {
-	g := &podGroups{loop: newLoop("podgroups", 50*time.Millisecond, c.timing), clients: c, sources: s, recorder: r, now: time.Now}
+// refreshRefusal is how often the figures in the condition of a PodGroup that waits for its
+// queue are brought up to date.
+const refreshRefusal = 30 * time.Second
+
+func newPodGroups(c *clients, s *sources, r events.EventRecorder, e *entrance) (*podGroups, error) {
+	g := &podGroups{loop: newLoop("podgroups", 50*time.Millisecond, c.timing), clients: c, sources: s, recorder: r, entrance: e, now: time.Now}
 	g.reconcile = g.sync
+	e.wake = g.enqueue
+	if err := on(s.priorities, func(_ **schedulingv1.PriorityClass, _ *schedulingv1.PriorityClass) {
+		for _, pg := range every[*scheduling.PodGroup](s.podGroups) {
+			if pg.Spec.PriorityClassName != "" && pg.Status.Phase == scheduling.PodGroupPending {
+				g.enqueue(keyOf(pg))
+			}
+		}
+	}); err != nil {
+		return nil, err
+	}
 	if err := on(s.podGroups, func(_ **scheduling.PodGroup, pg *scheduling.PodGroup) { g.enqueue(keyOf(pg)) }); err != nil {
 		return nil, err
 	}
@@ -67,17 +85,33 @@ func newPodGroups(c *clients, s *sources, r events.EventRecorder) (*podGroups, e
 func (g *podGroups) sync(ctx context.Context, key string) (time.Duration, error) {
 	pg, ok := get[*scheduling.PodGroup](g.sources.podGroups, key)
 	if !ok || pg.DeletionTimestamp != nil {
+		g.entrance.forget(key)
 		return 0, nil
 	}
 	pods := find[*v1.Pod](g.sources.pods, byGroup, key)
-	status := groupStatus(pg, pods)
+	status, few := groupStatus(pg, pods)
+	again, refused := time.Duration(0), ""
+	if few {
+		why, known := g.entrance.ask(key, demandOf(pg, g.priorityOf(pg)))
+		if !known {
+			return 0, nil // it is woken when queues are known
+		}
+		if why.Is() {
+			status.Phase, again = scheduling.PodGroupPending, refreshRefusal
+		}
+		if why.Code != explain.NoQueue { // that is a condition of its own, below
+			refused = why.String()
+		}
+	} else {
+		g.entrance.forget(key)
+	}
 	problem := ""
 	if _, exists := get[*scheduling.Queue](g.sources.queues, orDefault(pg.Spec.Queue)); !exists {
 		problem = unknownQueueMessage(pg.Spec.Queue)
 	}
 	lacks := ""
 	if status.Phase != scheduling.PodGroupRunning && status.Phase != scheduling.PodGroupCompleted {
-		lacks = whyUnschedulable(pods)
+		lacks = cmp.Or(refused, whyUnschedulable(pods))
 	}
 	was := &pg.Status
 	conditions := with(was.Conditions, g.now(), conditionInvalidQueue, unknownQueue, problem)
@@ -85,7 +119,7 @@ func (g *podGroups) sync(ctx context.Context, key string) (time.Duration, error)
 	unchanged := slices.Equal(conditions, was.Conditions)
 	same := was.Phase == status.Phase && was.Running == status.Running && was.Succeeded == status.Succeeded && was.Failed == status.Failed
 	if same && unchanged {
-		return 0, nil
+		return again, nil
 	}
 	// Only our own fields are in the patch, so that other writers' fields stay.
 	patch := map[string]any{"status": map[string]any{
@@ -106,18 +140,31 @@ func (g *podGroups) sync(ctx context.Context, key string) (time.Duration, error)
 	if err == nil && problem != "" && !slices.ContainsFunc(was.Conditions, isOf(conditionInvalidQueue)) {
 		g.recorder.Eventf(pg, nil, v1.EventTypeWarning, unknownQueue, "Sync", "%s", problem)
 	}
-	return 0, err
+	return again, err
 }
 
-// groupStatus is the phase and the counts that follow from the group's pods.
+// priorityOf is the value of a PodGroup's class; 0 without one.
+func (g *podGroups) priorityOf(pg *scheduling.PodGroup) int32 {
+	if class, ok := get[*schedulingv1.PriorityClass](g.sources.priorities, pg.Spec.PriorityClassName); ok {
+		return class.Value
+	}
+	return 0
+}
+
+// groupStatus is the phase and the counts that follow from the group's pods. few: too few
+// pods exist and none is placed, so that the phase is Inqueue only if the queue can take
+// the group.
 //
-//	Pending    fewer pods exist than the gang needs
-//	Inqueue    enough exist; they wait to be placed or started
+//	Pending    too few pods exist, none is placed, and the queue cannot take them now
+//	Inqueue    they may exist; they wait to be created, placed or started
 //	Running    enough run or have succeeded
 //	Unknown    some run, too few are placed, and one cannot be
 //	Completed  all have ended, and there were enough
-func groupStatus(pg *scheduling.PodGroup, pods []*v1.Pod) scheduling.PodGroupStatus {
-	var st scheduling.PodGroupStatus
+//
+// A group with a placed pod, and one that is Inqueue already, does not go back to Pending:
+// an operator that waits for Inqueue could not replace a pod that it lost, or create the
+// last ones.
+func groupStatus(pg *scheduling.PodGroup, pods []*v1.Pod) (st scheduling.PodGroupStatus, few bool) {
 	var active, placed int32
 	unschedulable := false
 	for _, p := range pods {
@@ -147,12 +194,11 @@ func groupStatus(pg *scheduling.PodGroup, pods []*v1.Pod) scheduling.PodGroupSta
 		st.Phase = scheduling.PodGroupRunning
 	case st.Running > 0 && placed+st.Succeeded < least && unschedulable:
 		st.Phase = scheduling.PodGroupUnknown
-	case active+st.Succeeded >= least:
-		st.Phase = scheduling.PodGroupInqueue
 	default:
-		st.Phase = scheduling.PodGroupPending
+		st.Phase = scheduling.PodGroupInqueue
+		few = active+st.Succeeded < least && placed == 0 && pg.Status.Phase != scheduling.PodGroupInqueue
 	}
-	return st
+	return st, few
 }
 
 // unschedulableSince says whether the scheduler has marked a pod unschedulable, and

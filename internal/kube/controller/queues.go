@@ -30,13 +30,14 @@ type queues struct {
 	sources  *sources
 	recorder events.EventRecorder
 	charges  *charges
+	entrance *entrance
 	// reported is the problem last reported of each queue, so that each is reported once.
 	reported map[string]string
 }
 
-func newQueues(c *clients, s *sources, r events.EventRecorder) (*queues, error) {
+func newQueues(c *clients, s *sources, r events.EventRecorder, e *entrance) (*queues, error) {
 	// Half a second: the numbers are for users, and every pod event changes them.
-	q := &queues{loop: newLoop("queues", 500*time.Millisecond, c.timing), clients: c, sources: s, recorder: r, reported: map[string]string{},
+	q := &queues{loop: newLoop("queues", 500*time.Millisecond, c.timing), clients: c, sources: s, recorder: r, reported: map[string]string{}, entrance: e,
 		charges: newCharges(s.nodes.GetStore(), s.gpuNodes.GetStore())}
 	q.reconcile = q.sync
 	enqueue := func() { q.enqueue(allQueues) }
@@ -78,7 +79,8 @@ func (q *queues) sync(ctx context.Context, _ string) (time.Duration, error) {
 	if err := q.ensure(ctx, all); err != nil {
 		return 0, err
 	}
-	status := all.status(every[*scheduling.PodGroup](q.sources.podGroups), every[*v1.Pod](q.sources.pods), q.charges)
+	status, own := all.status(every[*scheduling.PodGroup](q.sources.podGroups), every[*v1.Pod](q.sources.pods), q.charges)
+	q.entrance.changed(all, own)
 	var errs []error
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		errs = append(errs, q.write(ctx, all, all[name], status[name]))

@@ -63,8 +63,9 @@ func (t tree) problem(name string) (reason, message string) {
 }
 
 // status is each queue's status: counts of PodGroups, and what its placed pods are
-// charged. A queue's charges include those of its child queues.
-func (t tree) status(groups []*scheduling.PodGroup, pods []*v1.Pod, c *charges) map[string]*scheduling.QueueStatus {
+// charged. A queue's charges include those of its child queues. The second result has the
+// charges of each queue's own pods.
+func (t tree) status(groups []*scheduling.PodGroup, pods []*v1.Pod, c *charges) (map[string]*scheduling.QueueStatus, load) {
 	out := map[string]*scheduling.QueueStatus{}
 	for name := range t {
 		out[name] = &scheduling.QueueStatus{}
@@ -89,18 +90,19 @@ func (t tree) status(groups []*scheduling.PodGroup, pods []*v1.Pod, c *charges) 
 			st.Pending++
 		}
 	}
-	used := t.charge(pods, queueOf, c)
+	used, own := t.charge(pods, queueOf, c)
 	for name, q := range t {
 		out[name].Allocated = dialect.Quantities(used[name])
 		out[name].State = t.state(q, out[name])
 		out[name].Reservation = q.Status.Reservation
 	}
-	return out
+	return out, own
 }
 
-// charge is what each queue's placed pods, and those of its child queues, are charged.
-func (t tree) charge(pods []*v1.Pod, queueOf map[string]string, c *charges) map[string]map[arbiter.Resource]int64 {
-	used := make(map[string]map[arbiter.Resource]int64, len(t))
+// charge is what each queue's placed pods, and those of its child queues, are charged; and
+// what its own pods are.
+func (t tree) charge(pods []*v1.Pod, queueOf map[string]string, c *charges) (map[string]map[arbiter.Resource]int64, load) {
+	used, own := make(map[string]map[arbiter.Resource]int64, len(t)), load{}
 	for name := range t {
 		used[name] = map[arbiter.Resource]int64{}
 	}
@@ -114,6 +116,7 @@ func (t tree) charge(pods []*v1.Pod, queueOf map[string]string, c *charges) map[
 			queue = rootQueue // it counts against the cluster alone, as in the scheduler
 		}
 		amounts, seen := c.of(p), map[string]bool{}
+		own.add(queue, priority(p), amounts)
 		for at := queue; at != "" && used[at] != nil && !seen[at]; at = t.parent(at) {
 			seen[at] = true
 			for r, n := range amounts {
@@ -121,7 +124,7 @@ func (t tree) charge(pods []*v1.Pod, queueOf map[string]string, c *charges) map[
 			}
 		}
 	}
-	return used
+	return used, own
 }
 
 // refuses is the queue that does not take the pods of a namespace: the given one or the

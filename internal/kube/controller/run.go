@@ -136,11 +136,12 @@ func (c *Controller) work(ctx context.Context, clients *clients, scheme *runtime
 	if err != nil {
 		return err
 	}
-	groups, err := newPodGroups(clients, sources, recorder)
+	entrance := newEntrance()
+	groups, err := newPodGroups(clients, sources, recorder, entrance)
 	if err != nil {
 		return err
 	}
-	queues, err := newQueues(clients, sources, recorder)
+	queues, err := newQueues(clients, sources, recorder, entrance)
 	if err != nil {
 		return err
 	}

@@ -28,15 +28,16 @@ const (
 
 // sources are the informers that all loops read from.
 type sources struct {
-	pods, nodes, jobs, podGroups, queues, commands cache.SharedIndexInformer
+	pods, nodes, priorities, jobs, podGroups, queues, commands cache.SharedIndexInformer
 	// gpuNodes is empty where the definition is not installed; see startGPUNodes.
 	gpuNodes cache.SharedIndexInformer
 }
 
 func newSources(c *clients) (*sources, error) {
-	core := informers.NewSharedInformerFactoryWithOptions(c.kube, 0, informers.WithTransform(slim)).Core().V1()
+	factory := informers.NewSharedInformerFactoryWithOptions(c.kube, 0, informers.WithTransform(slim))
+	core := factory.Core().V1()
 	s := &sources{
-		pods: core.Pods().Informer(), nodes: core.Nodes().Informer(),
+		pods: core.Pods().Informer(), nodes: core.Nodes().Informer(), priorities: factory.Scheduling().V1().PriorityClasses().Informer(),
 		jobs: newInformer(c.jobs(""), &batch.Job{}, cache.Indexers{byQueue: index(func(j *batch.Job) string {
 			return orDefault(j.Spec.Queue)
 		})}),
@@ -61,7 +62,7 @@ func newSources(c *clients) (*sources, error) {
 
 // all lists the informers that must have synced before the loops start.
 func (s *sources) all() []cache.SharedIndexInformer {
-	return []cache.SharedIndexInformer{s.pods, s.nodes, s.jobs, s.podGroups, s.queues, s.commands}
+	return []cache.SharedIndexInformer{s.pods, s.nodes, s.priorities, s.jobs, s.podGroups, s.queues, s.commands}
 }
 
 // start runs them until the context ends and waits until all have synced.

@@ -36,30 +36,40 @@ func members(words string) []*v1.Pod {
 	return out
 }
 
+// TestGroupStatus: the phase that follows from the pods and the phase before; where too few
+// exist, it is for the queue to say.
 func TestGroupStatus(t *testing.T) {
 	for _, test := range []struct {
 		pods string
+		was  scheduling.PodGroupPhase
 		want scheduling.PodGroupPhase
+		few  bool
 	}{
-		{"", scheduling.PodGroupPending},
-		{"PP", scheduling.PodGroupPending},
-		{"PPP", scheduling.PodGroupInqueue},
-		{"UUU", scheduling.PodGroupInqueue},
-		{"BBR", scheduling.PodGroupInqueue},
-		{"PPR", scheduling.PodGroupInqueue}, // on its way
-		{"UPR", scheduling.PodGroupUnknown},
-		{"BUR", scheduling.PodGroupUnknown},
-		{"RRR", scheduling.PodGroupRunning},
-		{"RRRU", scheduling.PodGroupRunning}, // one more than it needs
-		{"RSS", scheduling.PodGroupRunning},
-		{"RSF", scheduling.PodGroupPending}, // too few left
-		{"SSS", scheduling.PodGroupCompleted},
-		{"SSF", scheduling.PodGroupCompleted},
-		{"SS", scheduling.PodGroupPending},
+		{"", "", scheduling.PodGroupInqueue, true},
+		{"", scheduling.PodGroupPending, scheduling.PodGroupInqueue, true},
+		{"", scheduling.PodGroupInqueue, scheduling.PodGroupInqueue, false}, // its operator is about to create them
+		{"", scheduling.PodGroupRunning, scheduling.PodGroupInqueue, true},  // all were evicted
+		{"PP", "", scheduling.PodGroupInqueue, true},
+		{"PP", scheduling.PodGroupInqueue, scheduling.PodGroupInqueue, false}, // the third is about to be created
+		{"PPP", "", scheduling.PodGroupInqueue, false},
+		{"UUU", "", scheduling.PodGroupInqueue, false},
+		{"BBR", "", scheduling.PodGroupInqueue, false},
+		{"PPR", "", scheduling.PodGroupInqueue, false}, // on its way
+		{"UPR", "", scheduling.PodGroupUnknown, false},
+		{"BUR", "", scheduling.PodGroupUnknown, false},
+		{"RRR", "", scheduling.PodGroupRunning, false},
+		{"RRRU", "", scheduling.PodGroupRunning, false}, // one more than it needs
+		{"RSS", "", scheduling.PodGroupRunning, false},
+		{"RR", scheduling.PodGroupRunning, scheduling.PodGroupInqueue, false}, // one was lost; its operator may replace it
+		{"RSF", "", scheduling.PodGroupInqueue, false},
+		{"SSS", "", scheduling.PodGroupCompleted, false},
+		{"SSF", "", scheduling.PodGroupCompleted, false},
+		{"SS", scheduling.PodGroupRunning, scheduling.PodGroupInqueue, true},
 	} {
-		got := groupStatus(&scheduling.PodGroup{Spec: scheduling.PodGroupSpec{MinMember: 3}}, members(test.pods))
-		if got.Phase != test.want {
-			t.Errorf("%q: %s, want %s", test.pods, got.Phase, test.want)
+		pg := &scheduling.PodGroup{Spec: scheduling.PodGroupSpec{MinMember: 3}, Status: scheduling.PodGroupStatus{Phase: test.was}}
+		got, few := groupStatus(pg, members(test.pods))
+		if got.Phase != test.want || few != test.few {
+			t.Errorf("%q after %q: %s, too few %v, want %s, %v", test.pods, test.was, got.Phase, few, test.want, test.few)
 		}
 		if int(got.Running) != strings.Count(test.pods, "R") || int(got.Succeeded) != strings.Count(test.pods, "S") || int(got.Failed) != strings.Count(test.pods, "F") {
 			t.Errorf("%q: %+v", test.pods, got)
@@ -110,7 +120,7 @@ func TestQueueStatus(t *testing.T) {
 		{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"}, Spec: scheduling.PodGroupSpec{Queue: "team"}, Status: scheduling.PodGroupStatus{Phase: scheduling.PodGroupRunning}},
 		{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "h"}, Spec: scheduling.PodGroupSpec{Queue: "nowhere"}},
 	}
-	got := all.status(groups, pods, noCharges())
+	got, _ := all.status(groups, pods, noCharges())
 	for name, want := range map[string]int64{"team": 2, "org": 2, "default": 2, "root": 4, "loop": 2, "pool": 2} {
 		if gpus := got[name].Allocated["nvidia.com/gpu"]; gpus.Value() != want {
 			t.Errorf("%s holds %d GPUs, want %d", name, gpus.Value(), want)
@@ -119,7 +129,7 @@ func TestQueueStatus(t *testing.T) {
 	if got["team"].State != scheduling.QueueStateClosing || got["team"].Running != 1 || got["org"].State != scheduling.QueueStateOpen || got["loop"].State != scheduling.QueueStateUnknown {
 		t.Errorf("team %+v, org %+v, loop %+v", got["team"], got["org"], got["loop"])
 	}
-	if got := all.status(nil, nil, noCharges())["team"].State; got != scheduling.QueueStateClosed {
+	if got := statusOf(all, nil, noCharges())["team"].State; got != scheduling.QueueStateClosed {
 		t.Errorf("an empty closing queue is %s", got)
 	}
 }

@@ -142,7 +142,7 @@ func (g *group) contradiction(pods []*Member, said *dialect.Group) string {
 	return ""
 }
 
-// groupSays adds what a PodGroup says of a gang.
+// groupSays adds what a PodGroup says of a gang, or its controller.
 func (w *Gangs) groupSays(from *group, first *Member, g *engine.Gang, minOf map[string]int) {
 	said := w.said(first)
 	if said == nil {
@@ -161,7 +161,7 @@ func (w *Gangs) groupSays(from *group, first *Member, g *engine.Gang, minOf map[
 	if value, ok := w.classPriority(said.Priority); ok {
 		g.Priority = value
 	}
-	if object := w.objects[first.Groups].Get(first.PodGroup); object != nil {
+	if object := w.objects[first.Object.Resource].Get(first.Object.Key); object != nil {
 		g.Submitted = from.submitted(object.GetCreationTimestamp())
 	}
 }

@@ -1,11 +1,13 @@
 package workload
 
 import (
+	"cmp"
 	"container/heap"
 	"fmt"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -105,7 +107,8 @@ func (w *Gangs) resolve(pod *v1.Pod, m *dialect.Membership, now time.Time) (need
 			w.lookAgain(pod, now)
 			return needs, false, ""
 		}
-		if needs.Later = also.Later; m.PodGroup != "" {
+		needs.Later = also.Later
+		if m.PodGroup != "" && (!dialect.Bounds(m.Also.Resource) || w.bounded(m, also.Whole)) {
 			needs = also
 		}
 	case m.PodGroup == "" && m.Object.Key != "":
@@ -113,7 +116,12 @@ func (w *Gangs) resolve(pod *v1.Pod, m *dialect.Membership, now time.Time) (need
 			w.lookAgain(pod, now)
 			return needs, false, ""
 		}
-		if m.Size = needs.Whole; m.Size <= 1 {
+		m.Size = needs.Whole
+		if said, problem := w.stated(m); problem != "" {
+			return needs, false, problem
+		} else if said != nil { // a single pod stays in its gang, for its priority
+			m.Queue = cmp.Or(said.Queue, m.Queue)
+		} else if m.Size <= 1 {
 			m.Key = ""
 		}
 	}
@@ -164,7 +172,7 @@ func (w *Gangs) needsOf(pod *v1.Pod, owner dialect.Object, size int, now time.Ti
 		return dialect.Needs{Whole: size}, true
 	}
 	if object := kind.Get(owner.Key); object != nil {
-		return dialect.NeedsOf(owner.Resource, object, size), true
+		return dialect.NeedsOf(owner.Resource, object, size, pod), true
 	}
 	if kind.Absent() {
 		kind.LookAgain()
@@ -172,13 +180,41 @@ func (w *Gangs) needsOf(pod *v1.Pod, owner dialect.Object, size int, now time.Ti
 	return dialect.Needs{Whole: size}, now.Sub(pod.CreationTimestamp.Time) > w.timing.Owner
 }
 
-// said is what the PodGroup of a member says; nil when there is none.
-func (w *Gangs) said(m *Member) *dialect.Group {
-	if m.PodGroup == "" {
-		return nil
+// bounded says whether the controller beside a PodGroup lets fewer pods exist now than the
+// PodGroup asks for, which was made for it: Kubeflow's Trainer makes a PodGroup of all pods
+// of a JobSet, of which JobSet creates some when others have ended. A PodGroup that somebody
+// made may be of several controllers.
+func (w *Gangs) bounded(m *dialect.Membership, now int) bool {
+	group, object := w.objects[m.Groups].Get(m.PodGroup), w.objects[m.Also.Resource].Get(m.Also.Key)
+	if group == nil || object == nil {
+		return false
 	}
-	object := w.objects[m.Groups].Get(m.PodGroup)
-	if object == nil {
+	made, above := metav1.GetControllerOf(group), metav1.GetControllerOf(object)
+	if made == nil || made.UID != object.GetUID() && (above == nil || made.UID != above.UID) {
+		return false
+	}
+	return now < dialect.SizeOf(group)
+}
+
+// stated is what the controller of a gang states besides its size, of kinds that do; nil
+// otherwise. The problem names the field.
+func (w *Gangs) stated(m *dialect.Membership) (said *dialect.Group, problem string) {
+	object := w.objects[m.Object.Resource].Get(m.Object.Key)
+	if object == nil || !dialect.States(m.Object.Resource) {
+		return nil, ""
+	}
+	g, err := dialect.GroupOf(object, w.reader.Levels())
+	if err != nil {
+		return nil, fmt.Sprintf("%s %s: %v", m.Owner.Kind, m.Object.Key, err)
+	}
+	return &g, ""
+}
+
+// said is what the PodGroup of a member says, or its controller of a kind that says as
+// much; nil when there is none.
+func (w *Gangs) said(m *Member) *dialect.Group {
+	object := w.objects[m.Object.Resource].Get(m.Object.Key)
+	if object == nil || !dialect.States(m.Object.Resource) {
 		return nil
 	}
 	said, _ := dialect.GroupOf(object, w.reader.Levels()) // reported to members that wait; those that run go on

@@ -1,0 +1,49 @@
+package dialect
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+)
+
+// Kueue's words for plain pods that belong together. Kueue gates each of them until the
+// quota for all is there, and then ungates them one after the other: to keep them
+// together on nodes is the scheduler's part.
+const (
+	labelKueueGroup      = "kueue.x-k8s.io/pod-group-name"
+	annotationKueueTotal = "kueue.x-k8s.io/pod-group-total-count"
+	// annotationKueueParent: Kueue made the group itself, of the pods of a
+	// LeaderWorkerSet, StatefulSet or Deployment.
+	annotationKueueParent = "kueue.x-k8s.io/pod-suspending-parent"
+	// annotationKueueFast: the group is admitted with its first pod, since its pods may
+	// come one after the other.
+	annotationKueueFast = "kueue.x-k8s.io/pod-group-fast-admission"
+)
+
+// kueueGang begins the key of a gang that is a pod group of Kueue.
+const kueueGang = "kueue/"
+
+// kueueGroup is the gang of a pod in a pod group of Kueue, and its size; an empty key for
+// other pods. Groups that Kueue made of a controller's pods are left to the controller's
+// own row, which knows when it creates them: a StatefulSet makes its second pod when the
+// first is ready, so a gang of all would wait for ever. The error names the field.
+func kueueGroup(pod *v1.Pod) (key string, size int, err error) {
+	name := pod.Labels[labelKueueGroup]
+	if name == "" || pod.Annotations[annotationKueueParent] != "" || pod.Annotations[annotationKueueFast] != "" {
+		return "", 0, nil
+	}
+	text, ok := pod.Annotations[annotationKueueTotal]
+	if !ok {
+		return "", 0, fmt.Errorf("metadata.annotations[%s]: missing, how many pods group %q has", annotationKueueTotal, name)
+	}
+	size, err = strconv.Atoi(text)
+	if err != nil || size < 1 || size > maxGang {
+		return "", 0, fmt.Errorf("metadata.annotations[%s]: %q is not a number from 1 to %d", annotationKueueTotal, text, maxGang)
+	}
+	return kueueGang + pod.Namespace + "/" + name, size, nil
+}
+
+// ofKueue says whether a gang is a pod group of Kueue.
+func (m *Membership) ofKueue() bool { return strings.HasPrefix(m.Key, kueueGang) }
