@@ -93,7 +93,7 @@ func (t *nest) alternatives(g int, in scope) iter.Seq[scope] {
 		if prefers {
 			tried := 0
 			for s := range t.at(g, prefer, in) {
-				if !yield(s) {
+				if t.has(s, require) && !yield(s) {
 					return
 				}
 				if tried++; tried == maxDomains {
@@ -107,6 +107,16 @@ func (t *nest) alternatives(g int, in scope) iter.Seq[scope] {
 		}
 		t.at(g, require, in)(yield)
 	}
+}
+
+// has says whether a scope inside a domain of one level is also inside one of a level, or
+// none is required: a node may lack the label of a level.
+func (t *nest) has(s scope, level model.Level) bool {
+	if level.Name == "" {
+		return true
+	}
+	_, ok := t.maker.l.Domains().Of(s.nodes[0], level.Depth)
+	return ok
 }
 
 // tighter says whether the domains of one level are inside those of another.
@@ -212,8 +222,7 @@ func (t *nest) outwards(goal int, in scope) iter.Seq[scope] {
 		domains := t.maker.l.Domains()
 		if leaves, choice := t.minimum(goal); !choice {
 			for s := range t.flat(leaves).singleNodes(maxNodes) {
-				_, ok := domains.Of(s.nodes[0], widest-1)
-				if in.has(s.nodes[0]) && (ok || !bound) && !yield(s) {
+				if in.has(s.nodes[0]) && t.has(s, group.Require) && !yield(s) {
 					return
 				}
 			}
@@ -224,7 +233,7 @@ func (t *nest) outwards(goal int, in scope) iter.Seq[scope] {
 				if looked++; looked > maxDomains {
 					break
 				}
-				if !yield(s) {
+				if t.has(s, group.Require) && !yield(s) {
 					return
 				}
 			}
