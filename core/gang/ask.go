@@ -36,8 +36,8 @@ type Ask struct {
 	// near them, and in their domain at the required level. Nodes that no longer exist
 	// are ignored.
 	Beside []model.NodeID
-	// Within, when not nil, are the only nodes that may be used, sorted. The caller has
-	// checked that they satisfy the required level.
+	// Within, when not nil, are the only nodes that may be used, sorted. They may be of
+	// several domains of the required level: one of these is used.
 	Within []model.NodeID
 	// May asks the filters outside core (taints, affinity, volumes) whether a node
 	// accepts one more pod of a role, given the ledger's present state: nil if it does,

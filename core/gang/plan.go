@@ -118,6 +118,8 @@ func (m *maker) scopes() iter.Seq[scope] {
 	require := m.ask.Require
 	bound := require.Name != "" && require.Depth != model.NodeDepth
 	switch {
+	case m.ask.Within != nil && require.Name != "":
+		return m.partsOf(m.ask.Within)
 	case m.ask.Within != nil:
 		return one(scope{nodes: m.ask.Within})
 	case m.beside() != nil:

@@ -103,7 +103,7 @@ func simple(r *model.Request) bool {
 
 // nested says whether the last scope contains all others.
 func (m *maker) nested() bool {
-	return m.ask.Require.Name == "" || m.ask.Within != nil || m.beside() != nil
+	return m.ask.Require.Name == "" || m.ask.Within == nil && m.beside() != nil
 }
 
 // use is a node and the members that go there.
