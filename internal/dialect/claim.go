@@ -185,7 +185,7 @@ func agrees(p model.Part, d record.Device) bool {
 	case model.Slice:
 		return strings.ReplaceAll(d.MIG, "+", ".") == strings.ReplaceAll(p.Profile, "+", ".")
 	case model.Share:
-		return d.MIG == "" && d.Turn == p.Turn && d.ComputeMilli == p.Milli && (p.MemoryPercent > 0 || d.MemoryMiB == int64(p.Memory))
+		return d.MIG == "" && d.Turn == p.Turn && d.ComputeMilli == p.Milli && (p.MemoryMilli > 0 || d.MemoryMiB == int64(p.Memory))
 	}
 	// Whether a whole device is one turn depends on the node: the claim is the same.
 	return d.MIG == "" && d.MemoryMiB == 0 && d.ComputeMilli == 0

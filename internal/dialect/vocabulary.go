@@ -196,9 +196,9 @@ func perCard(w *words, number, memory, percent, cores v1.ResourceName) (*ask, er
 		n = 1 // as their webhooks fill in
 	}
 	a.vendor, a.resource, a.count = model.NVIDIA, number, int(n)
-	a.part = model.Part{Kind: model.Share, Memory: model.MiB(mib), MemoryPercent: int(pct), Milli: int(core) * 10}
+	a.part = model.Part{Kind: model.Share, Memory: model.MiB(mib), MemoryMilli: int(pct) * 10, Milli: int(core) * 10}
 	if !hasMemory && !hasPercent {
-		a.part.MemoryPercent = 100
+		a.part.MemoryMilli = model.FullMilli
 	}
 	return &a, nil
 }
