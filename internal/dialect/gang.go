@@ -27,9 +27,11 @@ type Membership struct {
 	// Size is the number of members according to the labels; 0 without such a label.
 	Size int
 	// Task is the member's role in the gang.
-	Task  string
-	Queue string
-	User  string
+	Task string
+	// Subgroup is the leaf of Group.Subgroups that the pod is in; empty without one.
+	Subgroup string
+	Queue    string
+	User     string
 
 	Runtime, MinRuntime time.Duration
 	Preemptible         bool
