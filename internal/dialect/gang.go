@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/core/model"
 )
 
 // Membership is the gang that a pod belongs to, as its labels, PodGroup and owner say.
@@ -35,14 +36,28 @@ type Membership struct {
 
 	Runtime, MinRuntime time.Duration
 	Preemptible         bool
+
+	// PriorityClass is the one that a label names for the gang, empty without one;
+	// PreemptionDelay how long the gang waits before others are evicted for it.
+	PriorityClass   string
+	PreemptionDelay time.Duration
+	// PreemptBelow is the priority from which the gang is not preempted; 0: none is.
+	PreemptBelow int32
+	// Require and Prefer are levels that the pod's owner names for the gang; what the pod
+	// itself names counts before.
+	Require, Prefer model.Level
+	// TaskMin is how many members of the pod's own task the gang needs, and Tasks all its
+	// tasks, comma-separated, where the pods say so; else 0 and empty.
+	TaskMin int
+	Tasks   string
 }
 
 // maxGang bounds a gang's size: a larger number is taken for a typing error.
 const maxGang = 100_000
 
 // MembershipOf reads the gang of a pod: Tangram's labels, else the PodGroup it names
-// (Kubernetes' own in its spec, Volcano's in an annotation), else its controller if
-// that is of a kind in Owners. An error names the field.
+// (Kubernetes' own in its spec, others' in an annotation or label), else Koordinator's
+// annotations, else its controller if that is of a kind in Owners. An error names the field.
 func MembershipOf(pod *v1.Pod) (Membership, error) {
 	m := Membership{Task: pod.Annotations[names.AnnotationVolcanoTask], Queue: NamedQueue(pod), Preemptible: true}
 	m.User = pod.Annotations[names.AnnotationUser]
@@ -73,7 +88,7 @@ func MembershipOf(pod *v1.Pod) (Membership, error) {
 		}
 		break
 	}
-	return m, nil
+	return m, m.kai(pod)
 }
 
 // join finds the gang of a pod after its labels were read.
@@ -85,14 +100,24 @@ func (m *Membership) join(pod *v1.Pod) error {
 	case name != "":
 		m.Key = "label/" + pod.Namespace + "/" + name
 	case m.follow(pod, podGroupKinds):
+	case isKoordGang(pod):
+		return m.koordGang(pod)
 	case m.Size > 0 && owner != nil:
 		m.Key = ownerGang(pod, owner)
+	case m.Size > 0 && pod.Labels[names.LabelJobID] != "":
+		m.Key = jobIDGang(pod)
 	case m.Size > 1:
 		return fmt.Errorf("metadata.labels[%s]: %d, but neither %s nor a controller says which pods belong together", names.LabelGangSize, m.Size, names.LabelGang)
-	default:
-		m.follow(pod, controllerKinds)
+	case m.follow(pod, controllerKinds):
+	case pod.Labels[names.LabelJobID] != "" && pod.Spec.SchedulerName == names.CustomSchedulerName:
+		return fmt.Errorf("%s: missing, how many pods of %s=%s start together", label(names.LabelGangSize), names.LabelJobID, pod.Labels[names.LabelJobID])
 	}
 	return nil
+}
+
+// jobIDGang names the gang of requirement document 002's barrier.
+func jobIDGang(pod *v1.Pod) string {
+	return "job-id/" + pod.Namespace + "/" + pod.Labels[names.LabelJobID]
 }
 
 // follow takes the gang from the first of the kinds that the pod belongs to.
@@ -126,6 +151,8 @@ func SharedLabel(pod *v1.Pod) (key, value string) {
 	case err != nil:
 	case pod.Labels[names.LabelGang] != "":
 		key = names.LabelGang
+	case m.Key == jobIDGang(pod):
+		key = names.LabelJobID
 	case m.PodGroup != "" && owner != nil && owner.Kind == "Job":
 		key = labelVolcanoJob
 	default:

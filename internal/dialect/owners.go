@@ -62,6 +62,9 @@ func SizeOf(o *unstructured.Unstructured) int {
 	group, _, _ := strings.Cut(o.GetAPIVersion(), "/")
 	for _, k := range Owners() {
 		if k.Kind == o.GetKind() && (o.GetAPIVersion() == "" || k.Resource.Group == group) {
+			if n, ok := kaiSize(o, k.Resource); ok {
+				return n
+			}
 			return k.size(o)
 		}
 	}
@@ -109,6 +112,8 @@ var podGroupKinds = []OwnerKind{
 			return Owned{}, false
 		},
 	},
+	kaiGroups,
+	koordGroups,
 }
 
 // controllerKinds are found by labels or by the pod's controller. A JobSet's pods are

@@ -51,6 +51,7 @@ func (w *Gangs) Describe(id engine.ID, now time.Time, hasPlace func(model.Holder
 		gang.Preemptible = gang.Preemptible && m.Preemptible && !w.reader.Protected(m.Pod)
 		gang.NeverPreempts = gang.NeverPreempts || m.Pod.Spec.PreemptionPolicy != nil && *m.Pod.Spec.PreemptionPolicy == v1.PreemptNever
 	}
+	w.wordsSay(g, pods, &gang, minOf, now)
 	gang.Roles = rolesOf(pods)
 	if gang.Runtime == 0 {
 		gang.Runtime = w.estimate(g, first)

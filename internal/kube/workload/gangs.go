@@ -73,6 +73,8 @@ type group struct {
 	counts bool
 	// recalled: it will be described again when time has passed.
 	recalled bool
+	// delayed: it will be described again when it may have others evicted.
+	delayed bool
 	// charged is the queue that is charged for it, from when its first member is bound:
 	// what runs cannot leave its queue by editing labels.
 	charged string
@@ -217,6 +219,12 @@ func (w *Gangs) read(pod *v1.Pod, now time.Time) (m *Member, free bool) {
 		return nil, waits // neither a GPU, a gang nor a queue
 	case r == nil:
 		r = dialect.HostRequest(pod)
+	}
+	if said.Require.Name != "" && r.Require.Level.Name == "" {
+		r.Require.Level = said.Require
+	}
+	if said.Prefer.Name != "" && r.Prefer.Level.Name == "" {
+		r.Prefer.Level = said.Prefer
 	}
 	member.Request, member.Membership = r, said
 	member.Shape = shapeOf(pod, said.Task, r, apartOf(pod))

@@ -3,6 +3,7 @@ package workload
 import (
 	"container/heap"
 	"fmt"
+	"maps"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -26,6 +27,13 @@ const OwnerPatience = 5 * time.Second
 func (w *Gangs) OwnerChanged(kind schema.GroupVersionResource, key string, now time.Time) {
 	for _, p := range w.owned[ownerKey(kind, key)] { // each on its own
 		w.again(p, now)
+	}
+}
+
+// LevelsChanged looks again at all pods: what they ask for names levels of domains.
+func (w *Gangs) LevelsChanged(now time.Time) {
+	for _, m := range maps.Clone(w.members) {
+		w.again(m.Pod, now)
 	}
 }
 
@@ -107,6 +115,9 @@ func (w *Gangs) resolve(pod *v1.Pod, m *dialect.Membership, now time.Time) (know
 	if !seen {
 		w.lookAgain(pod, now)
 		return false, ""
+	}
+	if problem := w.adopt(pod, m); problem != "" {
+		return false, problem
 	}
 	if m.Size = size; size <= 1 {
 		m.Key = ""
