@@ -48,6 +48,9 @@ func Claims(pod *v1.Pod) ([]ledger.Claim, error) {
 	// Annotations about models and devices are not read: they may be edited into
 	// something invalid while the pod runs.
 	r, _, err := counts(pod)
+	if recorded := recordedShare(pod); recorded != nil {
+		r, err = recorded, nil
+	}
 	if err != nil {
 		// Another scheduler placed a pod that Tangram would have refused. It still holds
 		// devices.

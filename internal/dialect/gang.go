@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"time"
@@ -25,8 +26,13 @@ type Membership struct {
 	Owner metav1.OwnerReference
 	// Object is the PodGroup or the controller, of a kind of Owners; zero without one.
 	Object Object
-	// Size is the number of members according to the labels; 0 without such a label.
+	// Also is the controller of pods that a PodGroup or labels put together, where it
+	// knows more about their number; zero without one.
+	Also Object
+	// Size is the number of members that the pod itself speaks of; 0 when it does not.
 	Size int
+	// Leader: it is one of the first pods of its gang (Owned).
+	Leader bool
 	// Task is the member's role in the gang.
 	Task string
 	// Subgroup is the leaf of Group.Subgroups that the pod is in; empty without one.
@@ -99,11 +105,14 @@ func (m *Membership) join(pod *v1.Pod) error {
 		return fmt.Errorf("metadata.labels[%s]: missing, how many members gang %q has", names.LabelGangSize, name)
 	case name != "":
 		m.Key = "label/" + pod.Namespace + "/" + name
+		m.beside(pod, labelledKinds, func(*OwnerKind) bool { return true })
 	case m.follow(pod, podGroupKinds):
+		m.beside(pod, controllerKinds, func(k *OwnerKind) bool { return k.ahead })
 	case isKoordGang(pod):
 		return m.koordGang(pod)
 	case m.Size > 0 && owner != nil:
 		m.Key = ownerGang(pod, owner)
+		m.beside(pod, labelledKinds, func(*OwnerKind) bool { return true })
 	case m.Size > 0 && pod.Labels[names.LabelJobID] != "":
 		m.Key = jobIDGang(pod)
 	case m.Size > 1:
@@ -112,12 +121,31 @@ func (m *Membership) join(pod *v1.Pod) error {
 	case pod.Labels[names.LabelJobID] != "" && pod.Spec.SchedulerName == names.CustomSchedulerName:
 		return fmt.Errorf("%s: missing, how many pods of %s=%s start together", label(names.LabelGangSize), names.LabelJobID, pod.Labels[names.LabelJobID])
 	}
+	if k := kindOf(cmp.Or(m.Also, m.Object).Resource); k != nil && k.members != nil {
+		n, err := k.members(pod)
+		if err != nil {
+			return err
+		}
+		m.Size = n
+	}
 	return nil
 }
 
 // jobIDGang names the gang of requirement document 002's barrier.
 func jobIDGang(pod *v1.Pod) string {
 	return "job-id/" + pod.Namespace + "/" + pod.Labels[names.LabelJobID]
+}
+
+// beside takes note of the controller of a pod whose gang is known, if it is of one of the
+// kinds.
+func (m *Membership) beside(pod *v1.Pod, kinds []OwnerKind, counts func(*OwnerKind) bool) {
+	for i := range kinds {
+		k := &kinds[i]
+		if found, ok := k.Find(pod); ok && counts(k) {
+			m.Also, m.Leader = Object{k.Resource, pod.Namespace + "/" + found.Name}, found.Leader
+			return
+		}
+	}
 }
 
 // follow takes the gang from the first of the kinds that the pod belongs to.
@@ -128,7 +156,7 @@ func (m *Membership) follow(pod *v1.Pod, kinds []OwnerKind) bool {
 		if !ok {
 			continue
 		}
-		m.Key, m.Object = found.Gang, Object{k.Resource, pod.Namespace + "/" + found.Name}
+		m.Key, m.Object, m.Leader = found.Gang, Object{k.Resource, pod.Namespace + "/" + found.Name}, found.Leader
 		if found.Task != "" || !k.group {
 			m.Task = found.Task
 		}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/api/record"
 	"github.com/tangram-dev/tangram/core/model"
 )
 
@@ -157,6 +158,43 @@ func kaiAsk(pod *v1.Pod) (*ask, error) {
 		a.part.Milli = n * 10
 	}
 	return a, nil
+}
+
+// recordedShare is what a bound pod of KAI's holds, by its record: annotations that ask for
+// it can be edited while the pod runs, and what it was given stays. nil when the record is
+// not about such a part.
+func recordedShare(pod *v1.Pod) *model.Request {
+	text, ok := pod.Annotations[names.AnnotationDevices]
+	if !ok || !strings.Contains(text, string(kaiShare)) {
+		return nil
+	}
+	rec, err := record.Decode(text)
+	if err != nil || rec.Node != pod.Spec.NodeName {
+		return nil
+	}
+	out := &model.Request{Vendor: model.NVIDIA}
+	if pod.Spec.Priority != nil {
+		out.Priority = *pod.Spec.Priority
+	}
+	given := map[string][]record.Device{}
+	for _, c := range rec.Containers {
+		if c.Resource == string(kaiShare) {
+			given[c.Name] = c.Devices
+		}
+	}
+	_ = eachContainer(pod, func(c *v1.Container, _ string, phase model.Phase) error {
+		share := model.Container{Name: c.Name, Phase: phase}
+		if devices := given[c.Name]; len(devices) > 0 {
+			share.Resource, share.Count = string(kaiShare), len(devices)
+			share.Part = model.Part{Kind: model.Share, Memory: model.MiB(devices[0].MemoryMiB), Milli: devices[0].ComputeMilli}
+		}
+		out.Containers = append(out.Containers, share)
+		return nil
+	})
+	if out.Count() == 0 {
+		return nil
+	}
+	return out
 }
 
 // thousandths reads a decimal fraction above 0 and below 1; digits after the third are cut

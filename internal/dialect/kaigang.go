@@ -37,7 +37,7 @@ const nonPreemptible = 100
 // kaiGroups are the PodGroups that a pod of KAI names by annotation. The word has no prefix,
 // so it counts only in pods that were written for KAI.
 var kaiGroups = OwnerKind{
-	Kind: "PodGroup", Resource: KAIGroups, group: true, size: groupSize,
+	Kind: "PodGroup", Resource: KAIGroups, group: true, field: annotation(kaiGroupName), size: groupSize,
 	find: func(pod *v1.Pod) (Owned, bool) {
 		name := pod.Annotations[kaiGroupName]
 		if name == "" || !speaksKAI(pod) {

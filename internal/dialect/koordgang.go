@@ -32,7 +32,7 @@ const (
 )
 
 var koordGroups = OwnerKind{
-	Kind: "PodGroup", Resource: KoordGroups, group: true, size: groupSize, Label: koordGroupLabel,
+	Kind: "PodGroup", Resource: KoordGroups, Label: koordGroupLabel, group: true, field: label(koordGroupLabel), size: groupSize,
 	find: func(pod *v1.Pod) (Owned, bool) {
 		name := pod.Labels[koordGroupLabel]
 		return Owned{Name: name, Gang: "koordgroup/" + pod.Namespace + "/" + name}, name != ""

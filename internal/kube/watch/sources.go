@@ -41,7 +41,7 @@ func APISources(config *rest.Config) (Sources, error) {
 		return Sources{}, err
 	}
 	from := Sources{GPUNodes: gpuNodes, NodeTopologies: objectSource(objects, dialect.NodeTopologies), Groups: map[schema.GroupVersionResource]cache.ListerWatcher{}}
-	for _, kind := range []schema.GroupVersionResource{dialect.Queues, dialect.PodGroups, dialect.KubeGroups, dialect.Priorities, dialect.Jobs, dialect.JobSets, dialect.RayClusters, dialect.KAIGroups, dialect.KAIQueues, dialect.KoordGroups} {
+	for _, kind := range append(dialect.Watched(), dialect.Queues, dialect.KAIQueues, dialect.Priorities) {
 		from.Groups[kind] = objectSource(objects, kind)
 	}
 	from.Topologies = map[schema.GroupVersionResource]cache.ListerWatcher{}

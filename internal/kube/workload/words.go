@@ -15,12 +15,16 @@ import (
 // adopt adds what a pod's controller says in the words of other schedulers; empty, or what
 // is wrong with them.
 func (w *Gangs) adopt(pod *v1.Pod, m *dialect.Membership) (problem string) {
-	object := w.objects[ownerKinds[m.Owner.Kind]].Get(pod.Namespace + "/" + m.Owner.Name)
+	owner := m.Object
+	if m.PodGroup != "" || owner.Key == "" {
+		owner = m.Also
+	}
+	object := w.objects[owner.Resource].Get(owner.Key)
 	if object == nil {
 		return ""
 	}
 	if err := m.Adopt(object, pod.Spec.SchedulerName, w.reader.Levels()); err != nil {
-		return fmt.Sprintf("%s %s/%s: %v", m.Owner.Kind, pod.Namespace, m.Owner.Name, err)
+		return fmt.Sprintf("%s %s: %v", object.GetKind(), owner.Key, err)
 	}
 	return ""
 }
