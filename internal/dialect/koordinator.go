@@ -3,6 +3,8 @@ package dialect
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 
 	v1 "k8s.io/api/core/v1"
@@ -157,9 +159,11 @@ func koordHints(pod *v1.Pod, r *model.Request) error {
 	if err := json.Unmarshal([]byte(text), &hints); err != nil {
 		return fmt.Errorf("%s: %w", annotation(koordHint), err)
 	}
-	for kind, hint := range hints {
-		for word, value := range hint {
-			bond, known := map[any]model.Bond{"Node": {}, "NUMANode": {NUMA: true}, "PCIe": {Link: model.PHB}}[value]
+	scopes := map[string]model.Bond{"Node": {}, "NUMANode": {NUMA: true}, "PCIe": {Link: model.PHB}}
+	for _, kind := range slices.Sorted(maps.Keys(hints)) {
+		for _, word := range slices.Sorted(maps.Keys(hints[kind])) {
+			scope, _ := hints[kind][word].(string)
+			bond, known := scopes[scope]
 			if kind != "gpu" || word != "requiredTopologyScope" || !known {
 				return fmt.Errorf("%s: %s.%s is not supported; gpu.requiredTopologyScope may be Node, NUMANode or PCIe", annotation(koordHint), kind, word)
 			}
