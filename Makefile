@@ -31,7 +31,7 @@ export TANGRAM_BIN := $(CURDIR)/bin
 PURE := ./api/... ./core/... ./config/... ./examples/... ./monitoring/... ./hack/monitoring
 CONCURRENT := ./internal/... ./cmd/...
 E2E := ./test/e2e/... ./test/property/... ./test/scenario/...
-FEATURES := ./test/chart/... ./test/metrics/... ./test/monitoring/... ./test/recovery/... ./test/state/... ./test/tenants/...
+FEATURES := ./test/chart/... ./test/metrics/... ./test/monitoring/... ./test/operators/... ./test/recovery/... ./test/state/... ./test/tenants/...
 CHAOS := ./test/chaos/...
 NODE := ./test/node/... ./test/devicemanager/... ./test/agent/...
 
@@ -53,7 +53,7 @@ help: ## Show this list.
 build: controlplane tangram ## Build every program into bin/ that is missing or out of date.
 
 .PHONY: up
-up: build $(if $(findstring --monitoring,$(ARGS)),monitoring) ## Start a local cluster with simulated GPUs; ARGS="--demo --monitoring" adds workloads and Prometheus.
+up: build $(if $(findstring --monitoring,$(ARGS)),monitoring) $(if $(findstring --operators,$(ARGS)),operators) ## Start a local cluster with simulated GPUs; ARGS="--demo --monitoring" adds workloads and Prometheus.
 	@bin/tangram up $(ARGS)
 
 .PHONY: down
@@ -80,7 +80,7 @@ unit: ## Run the tests that need no cluster.
 	$(GOTEST_RACE) $(CONCURRENT)
 
 .PHONY: e2e
-e2e: build node monitoring helm ## Run the end-to-end tests on a real control plane.
+e2e: build node monitoring helm operators ## Run the end-to-end tests on a real control plane.
 	@# They mostly wait, so more of them at once than there are processors.
 	$(GOTEST_RACE) -count=1 -p 1 -parallel 3 -timeout 25m $(E2E)
 	@# Without the race detector: they only drive programs and ask from outside.
@@ -127,6 +127,6 @@ verify: lint ## Lint, and check that generated files and go.mod are up to date.
 	@hack/verify.sh
 
 # Steps of build, for other targets.
-.PHONY: controlplane node tools monitoring helm tangram
-controlplane node tools monitoring helm tangram:
+.PHONY: controlplane node tools monitoring helm operators tangram
+controlplane node tools monitoring helm operators tangram:
 	@hack/build.sh $@

@@ -6,6 +6,8 @@
 #   hack/build.sh tools          what `make lint` and `make generate` need
 #   hack/build.sh monitoring     prometheus and promtool
 #   hack/build.sh helm           helm, for the tests of the chart and for releases
+#   hack/build.sh operators [NAME...]
+#                                operators that people run beside Tangram, see hack/operators.sh
 #   hack/build.sh tangram        our own programs
 #   hack/build.sh release PROGRAM OUTPUT
 #                                one of our own, the same bytes wherever it is built
@@ -97,6 +99,10 @@ node)
 	fi
 	;;
 controlplane | tools | helm) ;;
+operators)
+	shift
+	exec hack/operators.sh "$@"
+	;;
 monitoring)
 	# Of the ways to find targets only Kubernetes' is needed: the others are the SDKs of all
 	# clouds. Without builtinassets the pages of the user interface are left out, which npm
@@ -104,7 +110,7 @@ monitoring)
 	tags="remove_all_sd enable_kubernetes_sd"
 	;;
 *)
-	echo "usage: hack/build.sh controlplane | node | tools | monitoring | helm | tangram | release" >&2
+	echo "usage: hack/build.sh controlplane | node | tools | monitoring | helm | operators | tangram | release" >&2
 	exit 2
 	;;
 esac

@@ -7,12 +7,21 @@ package names
 // and annotations.
 const Group = "tangram.dev"
 
-// Scheduler profiles. Both run the same plugins, so that manifests written for
-// either run unchanged.
+// Scheduler profiles. All run the same plugins, so that manifests written for any of them
+// run unchanged: Volcano's, KAI's, Koordinator's, HAMi's, and that of requirement document
+// 002.
 const (
 	SchedulerName        = "gpu-scheduler"
 	VolcanoSchedulerName = "volcano"
+	KAISchedulerName     = "kai-scheduler"
+	KoordSchedulerName   = "koord-scheduler"
+	HAMiSchedulerName    = "hami-scheduler"
+	CustomSchedulerName  = "custom-scheduler"
 )
+
+// KAISchedulerNames are the schedulers whose pods may use KAI's and Run:ai's words without
+// a prefix.
+var KAISchedulerNames = []string{KAISchedulerName, "runai-scheduler"}
 
 // Plugins, as a KubeSchedulerConfiguration names them.
 const (
@@ -151,11 +160,26 @@ const (
 const (
 	AnnotationVolcanoGroup       = "scheduling.volcano.sh/group-name"
 	AnnotationKubeGroup          = "scheduling.k8s.io/group-name"
+	LabelPluginGroup             = "scheduling.x-k8s.io/pod-group" // PodGroups of scheduler-plugins
 	AnnotationVolcanoQueue       = "scheduling.volcano.sh/queue-name"
 	AnnotationVolcanoJobQueue    = "volcano.sh/queue-name" // on the pods of a Volcano Job
 	AnnotationVolcanoTask        = "volcano.sh/task-spec"
 	AnnotationVolcanoPreemptable = "volcano.sh/preemptable"
 )
+
+// Words of KAI and Run:ai for queues, on pods and on the objects that own them.
+const (
+	LabelKAIQueue     = "kai.scheduler/queue"
+	LabelRunaiQueue   = "runai/queue"
+	LabelRunaiProject = "project" // counts for KAI's schedulers only
+)
+
+// LabelKoordQuota is Koordinator's label for a pod's quota, which is a queue here.
+const LabelKoordQuota = "quota.scheduling.koordinator.sh/name"
+
+// LabelJobID is requirement document 002's barrier: pods with the same value start
+// together.
+const LabelJobID = "job-id"
 
 // Plugins of queues and gangs.
 const (

@@ -126,11 +126,13 @@ func Table() []Row {
 			Why: "runs a control plane as any client would; it must not know how Tangram decides"},
 		{Folder: "internal/podrun", May: set(client, "./internal/local"), Tests: tests,
 			Why: "runs pods as the API server has them; what they are is written in the chart"},
+		{Folder: "internal/operators", May: set(client, "./internal/local"), Tests: tests,
+			Why: "runs other projects' operators beside a local cluster; what they do it must not know"},
 		{Folder: "internal/bench", May: set(client, "./internal/local"), Tests: tests,
 			Why: "measures all schedulers from outside, ours like the others"},
 		{Folder: "internal/drill", May: set(client, "./internal/fleet", "./internal/local"), Tests: tests,
 			Why: "breaks a cluster and measures from outside; what the controller decides it must not know"},
-		{Folder: "internal/cli", May: set(client, "./internal/fleet", "./internal/local", "./internal/drill", "./internal/podrun", "./internal/version", "./internal/bench", "./internal/sim", "./examples", "./monitoring"), Tests: tests,
+		{Folder: "internal/cli", May: set(client, "./internal/fleet", "./internal/local", "./internal/drill", "./internal/operators", "./internal/podrun", "./internal/version", "./internal/bench", "./internal/sim", "./examples", "./monitoring"), Tests: tests,
 			Why: "what people type; it composes, and decides nothing"},
 		// The node agent: parts that know the hardware through device alone and not each
 		// other; the root wires them.

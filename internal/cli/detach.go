@@ -89,6 +89,9 @@ func workerCommand(o upOptions) (*exec.Cmd, error) {
 	if o.monitoring {
 		args = append(args, "--monitoring")
 	}
+	for _, name := range o.operators {
+		args = append(args, "--operators="+name)
+	}
 	if o.bare {
 		args = append(args, "--bare")
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/tangram-dev/tangram/examples"
 	"github.com/tangram-dev/tangram/internal/fleet"
 	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/internal/operators"
 )
 
 const (
@@ -62,6 +63,9 @@ func (s *session) start(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := operators.Require(s.options.bin, s.options.operators...); err != nil {
+		return fmt.Errorf("--operators: %w", err)
+	}
 	cluster, err := local.Start(ctx, local.Options{
 		Dir: s.options.dir, Bin: s.options.bin, Out: s.out, ControllerManager: true, KWOK: true,
 	})
@@ -77,6 +81,11 @@ func (s *session) start(ctx context.Context) error {
 	}
 	if err := s.startController(ctx); err != nil {
 		return err
+	}
+	for _, name := range s.options.operators {
+		if _, err := operators.Run(ctx, name, operators.Options{Cluster: cluster, Bin: s.options.bin}); err != nil {
+			return err
+		}
 	}
 	if s.options.monitoring {
 		if err := s.startMonitoring(ctx); err != nil {

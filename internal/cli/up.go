@@ -7,12 +7,14 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/internal/operators"
 )
 
 // upOptions are the flags of up.
@@ -25,6 +27,8 @@ type upOptions struct {
 	detach bool
 	// monitoring runs Prometheus, too.
 	monitoring bool
+	// operators run, too.
+	operators []string
 
 	// worker marks the background process of --detach.
 	worker bool
@@ -45,6 +49,7 @@ start. With --detach it returns once the cluster is ready.
 With --bare nothing of Tangram's is in the cluster: install it with helm, as on a real
 one (docs/guides/install.md). Its pods run as processes of this machine.`,
 		Example: `  tangram up --demo
+  tangram up --operators kuberay,jobset
   tangram up --detach --fleet examples/fleet.yaml
   tangram down`,
 		Args: cobra.NoArgs,
@@ -54,6 +59,9 @@ one (docs/guides/install.md). Its pods run as processes of this machine.`,
 			}
 			if o.bare && o.demo {
 				return errors.New("--bare, --demo: the sample workloads need Tangram, which --bare leaves out")
+			}
+			if o.bare && len(o.operators) > 0 {
+				return errors.New("--bare, --operators: operators need pods to be placed, and --bare leaves Tangram out")
 			}
 			if err := o.complete(); err != nil {
 				return err
@@ -76,6 +84,7 @@ one (docs/guides/install.md). Its pods run as processes of this machine.`,
 	flags.BoolVar(&o.bare, "bare", false, "start a cluster without Tangram, to install it with helm")
 	flags.BoolVar(&o.detach, "detach", false, "return once the cluster is ready; end it with tangram down")
 	flags.BoolVar(&o.monitoring, "monitoring", false, "run Prometheus with Tangram's alerts beside the cluster (make monitoring builds it)")
+	flags.StringSliceVar(&o.operators, "operators", nil, "run operators of other projects beside the cluster (make operators builds them): "+strings.Join(operators.Names(), ", "))
 	flags.StringVar(&o.bin, "bin", "", "folder of the control plane's programs (default: this program's own)")
 	flags.BoolVar(&o.worker, workerFlag, false, "")
 	if err := flags.MarkHidden(workerFlag); err != nil {

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/core/model"
 )
 
 // Membership is the gang that a pod belongs to, as its labels, PodGroup and owner say.
@@ -24,8 +26,13 @@ type Membership struct {
 	Owner metav1.OwnerReference
 	// Object is the PodGroup or the controller, of a kind of Owners; zero without one.
 	Object Object
-	// Size is the number of members according to the labels; 0 without such a label.
+	// Also is the controller of pods that a PodGroup or labels put together, where it
+	// knows more about their number; zero without one.
+	Also Object
+	// Size is the number of members that the pod itself speaks of; 0 when it does not.
 	Size int
+	// Leader: it is one of the first pods of its gang (Owned).
+	Leader bool
 	// Task is the member's role in the gang.
 	Task string
 	// Subgroup is the leaf of Group.Subgroups that the pod is in; empty without one.
@@ -35,14 +42,28 @@ type Membership struct {
 
 	Runtime, MinRuntime time.Duration
 	Preemptible         bool
+
+	// PriorityClass is the one that a label names for the gang, empty without one;
+	// PreemptionDelay how long the gang waits before others are evicted for it.
+	PriorityClass   string
+	PreemptionDelay time.Duration
+	// PreemptBelow is the priority from which the gang is not preempted; 0: none is.
+	PreemptBelow int32
+	// Require and Prefer are levels that the pod's owner names for the gang; what the pod
+	// itself names counts before.
+	Require, Prefer model.Level
+	// TaskMin is how many members of the pod's own task the gang needs, and Tasks all its
+	// tasks, comma-separated, where the pods say so; else 0 and empty.
+	TaskMin int
+	Tasks   string
 }
 
 // maxGang bounds a gang's size: a larger number is taken for a typing error.
 const maxGang = 100_000
 
 // MembershipOf reads the gang of a pod: Tangram's labels, else the PodGroup it names
-// (Kubernetes' own in its spec, Volcano's in an annotation), else its controller if
-// that is of a kind in Owners. An error names the field.
+// (Kubernetes' own in its spec, others' in an annotation or label), else Koordinator's
+// annotations, else its controller if that is of a kind in Owners. An error names the field.
 func MembershipOf(pod *v1.Pod) (Membership, error) {
 	m := Membership{Task: pod.Annotations[names.AnnotationVolcanoTask], Queue: NamedQueue(pod), Preemptible: true}
 	m.User = pod.Annotations[names.AnnotationUser]
@@ -73,7 +94,7 @@ func MembershipOf(pod *v1.Pod) (Membership, error) {
 		}
 		break
 	}
-	return m, nil
+	return m, m.kai(pod)
 }
 
 // join finds the gang of a pod after its labels were read.
@@ -84,15 +105,47 @@ func (m *Membership) join(pod *v1.Pod) error {
 		return fmt.Errorf("metadata.labels[%s]: missing, how many members gang %q has", names.LabelGangSize, name)
 	case name != "":
 		m.Key = "label/" + pod.Namespace + "/" + name
+		m.beside(pod, labelledKinds, func(*OwnerKind) bool { return true })
 	case m.follow(pod, podGroupKinds):
+		m.beside(pod, controllerKinds, func(k *OwnerKind) bool { return k.ahead })
+	case isKoordGang(pod):
+		return m.koordGang(pod)
 	case m.Size > 0 && owner != nil:
 		m.Key = ownerGang(pod, owner)
+		m.beside(pod, labelledKinds, func(*OwnerKind) bool { return true })
+	case m.Size > 0 && pod.Labels[names.LabelJobID] != "":
+		m.Key = jobIDGang(pod)
 	case m.Size > 1:
 		return fmt.Errorf("metadata.labels[%s]: %d, but neither %s nor a controller says which pods belong together", names.LabelGangSize, m.Size, names.LabelGang)
-	default:
-		m.follow(pod, controllerKinds)
+	case m.follow(pod, controllerKinds):
+	case pod.Labels[names.LabelJobID] != "" && pod.Spec.SchedulerName == names.CustomSchedulerName:
+		return fmt.Errorf("%s: missing, how many pods of %s=%s start together", label(names.LabelGangSize), names.LabelJobID, pod.Labels[names.LabelJobID])
+	}
+	if k := kindOf(cmp.Or(m.Also, m.Object).Resource); k != nil && k.members != nil {
+		n, err := k.members(pod)
+		if err != nil {
+			return err
+		}
+		m.Size = n
 	}
 	return nil
+}
+
+// jobIDGang names the gang of requirement document 002's barrier.
+func jobIDGang(pod *v1.Pod) string {
+	return "job-id/" + pod.Namespace + "/" + pod.Labels[names.LabelJobID]
+}
+
+// beside takes note of the controller of a pod whose gang is known, if it is of one of the
+// kinds.
+func (m *Membership) beside(pod *v1.Pod, kinds []OwnerKind, counts func(*OwnerKind) bool) {
+	for i := range kinds {
+		k := &kinds[i]
+		if found, ok := k.Find(pod); ok && counts(k) {
+			m.Also, m.Leader = Object{k.Resource, pod.Namespace + "/" + found.Name}, found.Leader
+			return
+		}
+	}
 }
 
 // follow takes the gang from the first of the kinds that the pod belongs to.
@@ -103,7 +156,7 @@ func (m *Membership) follow(pod *v1.Pod, kinds []OwnerKind) bool {
 		if !ok {
 			continue
 		}
-		m.Key, m.Object = found.Gang, Object{k.Resource, pod.Namespace + "/" + found.Name}
+		m.Key, m.Object, m.Leader = found.Gang, Object{k.Resource, pod.Namespace + "/" + found.Name}, found.Leader
 		if found.Task != "" || !k.group {
 			m.Task = found.Task
 		}
@@ -126,6 +179,8 @@ func SharedLabel(pod *v1.Pod) (key, value string) {
 	case err != nil:
 	case pod.Labels[names.LabelGang] != "":
 		key = names.LabelGang
+	case m.Key == jobIDGang(pod):
+		key = names.LabelJobID
 	case m.PodGroup != "" && owner != nil && owner.Kind == "Job":
 		key = labelVolcanoJob
 	default:

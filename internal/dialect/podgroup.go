@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -28,6 +29,10 @@ type Group struct {
 	// then.
 	Subgroups []Subgroup
 	MinGroups int
+	// Preemptible says whether others may take the gang's place; nil: the group says
+	// nothing. PreemptionDelay is how long it waits before others are evicted for it.
+	Preemptible     *bool
+	PreemptionDelay time.Duration
 }
 
 // Subgroup is a part of a gang that runs whole or not at all. Parent is empty for those
@@ -56,11 +61,14 @@ func (g *Group) CheckSubgroups(words map[string]string) error {
 	return err
 }
 
-// GroupOf reads a PodGroup, Volcano's or Kubernetes' own, on a cluster with the given
+// GroupOf reads a PodGroup, Volcano's, KAI's or Kubernetes' own, on a cluster with the given
 // levels of domains. An error names the field.
 func GroupOf(o *unstructured.Unstructured, levels topology.Levels) (Group, error) {
-	if strings.HasPrefix(o.GetAPIVersion(), KubeGroups.Group+"/") {
+	switch group, _, _ := strings.Cut(o.GetAPIVersion(), "/"); group {
+	case KubeGroups.Group:
 		return kubeGroup(o, levels)
+	case KAIGroups.Group:
+		return kaiGroup(o, levels)
 	}
 	var err error
 	spec := reader{o.Object, &err}
@@ -74,12 +82,8 @@ func GroupOf(o *unstructured.Unstructured, levels topology.Levels) (Group, error
 			g.MinTask[task] = int(max(0, min(n, maxGang)))
 		}
 	}
-	if name := spec.text("spec", "networkTopology", "highestTierName"); name != "" && spec.text("spec", "networkTopology", "mode") == "hard" {
-		level, ok := levels.Find(name)
-		if !ok {
-			spec.note(fmt.Errorf("%q is not one of %s", name, strings.Join(levels.Names(), ", ")), []string{"spec", "networkTopology", "highestTierName"})
-		}
-		g.Require = level
+	if _, ok, _ := unstructured.NestedMap(o.Object, "spec", "networkTopology"); ok {
+		g.Require, g.Prefer = spec.networkTopology(levels, "spec", "networkTopology")
 	}
 	return g, err
 }

@@ -202,3 +202,17 @@ func openSigningKey(dir string) (string, error) {
 func serial() (*big.Int, error) {
 	return rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 }
+
+// Authority is the certificate of the authority that signs what the cluster's servers
+// show, PEM encoded.
+func (c *Cluster) Authority() []byte { return c.authorityPEM() }
+
+// WriteServingCertificate writes a certificate for a server on loopback and its key into
+// a folder, as tls.crt and tls.key.
+func (c *Cluster) WriteServingCertificate(folder string) error {
+	pair, err := c.authority.issue(identity{user: "tangram-local", server: true}, time.Now())
+	if err != nil {
+		return err
+	}
+	return pair.write(filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key"))
+}

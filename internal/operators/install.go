@@ -1,0 +1,116 @@
+package operators
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+)
+
+// definitions are an operator's manifests with its webhooks pointing to a port of this
+// machine. authority is PEM.
+func definitions(docs []byte, webhooks reach, port int, authority []byte) ([]byte, error) {
+	var out bytes.Buffer
+	services := map[[2]string]bool{} // namespace and name
+	write := func(o object) error {
+		data, err := yaml.Marshal(o)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&out, "---\n%s", data)
+		return nil
+	}
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(docs)))
+	for {
+		doc, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		o := object{}
+		if err := yaml.Unmarshal(doc, &o); err != nil {
+			return nil, err
+		}
+		if len(o) == 0 {
+			continue
+		}
+		for _, config := range clientConfigs(o) {
+			if webhooks == none {
+				return nil, fmt.Errorf("%s has webhooks, which the table says it has not", name(o))
+			}
+			service, err := pointTo(config, webhooks, port, authority)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", name(o), err)
+			}
+			services[service] = true
+		}
+		if err := write(o); err != nil {
+			return nil, err
+		}
+	}
+	if webhooks != byService {
+		return out.Bytes(), nil
+	}
+	for _, service := range slices.SortedFunc(maps.Keys(services), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
+		if err := write(object{
+			"apiVersion": "v1", "kind": "Service", "metadata": object{"namespace": service[0], "name": service[1]},
+			"spec": object{"type": "ExternalName", "externalName": "localhost"},
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return out.Bytes(), nil
+}
+
+// clientConfigs are the places of an object that say where a webhook is.
+func clientConfigs(o object) (out []object) {
+	webhooks, _, _ := unstructured.NestedFieldNoCopy(o, "webhooks")
+	list, _ := webhooks.([]any)
+	for _, w := range list {
+		if webhook, ok := w.(object); ok {
+			if config, ok := webhook["clientConfig"].(object); ok {
+				out = append(out, config)
+			}
+		}
+	}
+	conversion, _, _ := unstructured.NestedFieldNoCopy(o, "spec", "conversion", "webhook", "clientConfig")
+	if config, ok := conversion.(object); ok {
+		out = append(out, config)
+	}
+	return out
+}
+
+// pointTo makes a webhook's client configuration lead to a port of this machine, and
+// returns namespace and name of the Service that it named.
+func pointTo(config object, webhooks reach, port int, authority []byte) (service [2]string, err error) {
+	to, ok := config["service"].(object)
+	if !ok {
+		return service, errors.New("clientConfig.service: missing")
+	}
+	service[0], _ = to["namespace"].(string)
+	service[1], _ = to["name"].(string)
+	if webhooks == byService {
+		to["port"] = port
+		return service, nil
+	}
+	path, _ := to["path"].(string)
+	delete(config, "service")
+	config["url"] = "https://" + at(port) + path
+	config["caBundle"] = base64.StdEncoding.EncodeToString(authority)
+	return service, nil
+}
+
+func name(o object) string {
+	u := unstructured.Unstructured{Object: o}
+	return u.GetKind() + " " + u.GetName()
+}
