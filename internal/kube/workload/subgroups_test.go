@@ -55,7 +55,7 @@ func TestSubgroupsInvalid(t *testing.T) {
 	const groups = "a b: min=2"
 	for want, change := range map[string]func(p *v1.Pod){
 		`pod x: metadata.labels[tangram.dev/gang-group]: "c" is not one of a, b`: func(p *v1.Pod) { p.Labels[names.LabelGangGroup] = "c" },
-		`members of one gang contradict each other: metadata.annotations[tangram.dev/gang-groups]: "a b: min=2" of pod default/a-0, "a: min=2" of pod default/x`: func(p *v1.Pod) {
+		`members of one gang contradict each other: metadata.annotations[tangram.dev/gang-groups]: "a: min=2" of pod default/x, "a b: min=2" of pod default/a-0`: func(p *v1.Pod) {
 			p.Annotations[names.AnnotationGangGroups] = "a: min=2"
 		},
 	} {
