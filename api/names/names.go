@@ -7,12 +7,21 @@ package names
 // and annotations.
 const Group = "tangram.dev"
 
-// Scheduler profiles. Both run the same plugins, so that manifests written for
-// either run unchanged.
+// Scheduler profiles. All run the same plugins, so that manifests written for any of them
+// run unchanged: Volcano's, KAI's, Koordinator's, HAMi's, and that of requirement document
+// 002.
 const (
 	SchedulerName        = "gpu-scheduler"
 	VolcanoSchedulerName = "volcano"
+	KAISchedulerName     = "kai-scheduler"
+	KoordSchedulerName   = "koord-scheduler"
+	HAMiSchedulerName    = "hami-scheduler"
+	CustomSchedulerName  = "custom-scheduler"
 )
+
+// KAISchedulerNames are the schedulers whose pods may use KAI's and Run:ai's words without
+// a prefix.
+var KAISchedulerNames = []string{KAISchedulerName, "runai-scheduler"}
 
 // Plugins, as a KubeSchedulerConfiguration names them.
 const (
@@ -162,6 +171,10 @@ const (
 	// members it has. Without LabelGang the pods of one controller are a gang.
 	LabelGang     = Group + "/gang"
 	LabelGangSize = Group + "/gang-size"
+	// LabelGangGroup is the subgroup of its gang that a pod is in; AnnotationGangGroups, on
+	// the gang's pods or on its PodGroup, says which subgroups there are.
+	LabelGangGroup       = Group + "/gang-group"
+	AnnotationGangGroups = Group + "/gang-groups"
 	// AnnotationRuntime is how long a pod is expected to run, as a Go duration.
 	AnnotationRuntime = Group + "/runtime"
 	// AnnotationMinRuntime is how long a pod is left alone once it runs.
@@ -186,6 +199,20 @@ const (
 	AnnotationVolcanoTask        = "volcano.sh/task-spec"
 	AnnotationVolcanoPreemptable = "volcano.sh/preemptable"
 )
+
+// Words of KAI and Run:ai for queues, on pods and on the objects that own them.
+const (
+	LabelKAIQueue     = "kai.scheduler/queue"
+	LabelRunaiQueue   = "runai/queue"
+	LabelRunaiProject = "project" // counts for KAI's schedulers only
+)
+
+// LabelKoordQuota is Koordinator's label for a pod's quota, which is a queue here.
+const LabelKoordQuota = "quota.scheduling.koordinator.sh/name"
+
+// LabelJobID is requirement document 002's barrier: pods with the same value start
+// together.
+const LabelJobID = "job-id"
 
 // Plugins of queues and gangs.
 const (

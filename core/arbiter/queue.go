@@ -101,6 +101,9 @@ type Queue struct {
 	// of this queue that were submitted before it are offered before it. 0 is
 	// DefaultAging, negative is never.
 	Aging time.Duration
+	// MinRuntime is how long jobs of the queue, and of the queues below it that name none,
+	// are left alone once they run.
+	MinRuntime time.Duration
 }
 
 func (q *Queue) weight() int64 { return max(q.Weight, 1) }

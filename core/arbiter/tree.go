@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"time"
 )
 
 // unlimited is the capability of a queue that names none.
@@ -144,6 +145,17 @@ func (t *Tree) SetTotal(total map[Resource]int64) error {
 	}
 	t.changed()
 	return nil
+}
+
+// MinRuntime is how long jobs of a queue are left alone once they run: what the queue says,
+// or else the nearest one above it that says something; 0 when none does.
+func (t *Tree) MinRuntime(queue string) time.Duration {
+	for n := t.byName[queue]; n != nil; n = n.parent {
+		if n.Queue.MinRuntime > 0 {
+			return n.Queue.MinRuntime
+		}
+	}
+	return 0
 }
 
 // limit is the most that may be booked of a resource in a queue.

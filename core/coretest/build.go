@@ -215,7 +215,7 @@ func DrawPart(t *rapid.T) model.Part {
 	}
 	p := model.Part{Kind: model.Share, Milli: rapid.SampledFrom([]int{0, 100, 300, 500, 1000}).Draw(t, "milli")}
 	if rapid.Bool().Draw(t, "percent") {
-		p.MemoryPercent = rapid.SampledFrom([]int{10, 33, 50, 100}).Draw(t, "memory percent")
+		p.MemoryMilli = rapid.SampledFrom([]int{100, 125, 333, 500, 1000}).Draw(t, "memory in thousandths")
 	} else {
 		p.Memory = model.MiB(rapid.SampledFrom([]int{1, 4 << 10, 16 << 10, 90 << 10}).Draw(t, "memory"))
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// bundle is members that are evicted together: one that the gang can spare, or all
-// of it.
+// bundle is members that are evicted together: one that the gang can spare, or a subgroup,
+// or all of it.
 type bundle struct {
 	gang    *known
 	members []model.HolderID
@@ -88,6 +88,11 @@ func (e *Engine) split(k *known, now int64) []*bundle {
 		if b.within(map[string]int{}) {
 			out = append(out, b)
 		}
+	}
+	if k.tree != nil {
+		k.splitTree(add)
+		add(slices.Sorted(maps.Keys(k.placed)), true)
+		return out
 	}
 	spare := len(k.placed) - k.Min
 	for i := len(k.Roles) - 1; i >= 0; i-- {

@@ -82,7 +82,7 @@ func (e *Engine) compareYield(a, b *bundle) int {
 // devices are all that counts and bundles are whole devices of one node. Otherwise the bundles on the nodes of a plan.
 func (e *Engine) fewest(k *known, tier []*bundle, only []model.NodeID, now int64) (few []*bundle, exact bool) {
 	ask := k.demand()
-	if len(ask.Roles) == 1 && ask.Roles[0].Request.Kind() == model.Whole && ask.Roles[0].Request.Vendor != "" && len(ask.Beside) == 0 {
+	if len(ask.Roles) == 1 && ask.Tree == nil && ask.Roles[0].Request.Kind() == model.Whole && ask.Roles[0].Request.Vendor != "" && len(ask.Beside) == 0 {
 		if nodes, chosen, ok := e.cheapestNodes(k, tier, only, now); ok {
 			if _, ok := e.without(k, chosen, nodes, now); ok {
 				return chosen, ask.Roles[0].Request.Host == (model.Host{}) && !slices.ContainsFunc(tier, (*bundle).coupled)

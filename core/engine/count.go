@@ -66,6 +66,9 @@ func (e *Engine) bounds(k *known) (least, extra map[arbiter.Resource]int64) {
 		roles[i] = gang.Role{Members: r.Members, Min: r.Min}
 	}
 	counts := gang.Spread(k.Min, roles)
+	if k.tree != nil {
+		counts = k.least(0, true)
+	}
 	for i, r := range k.Roles {
 		e.add(least, &k.Roles[i], counts[i])
 		e.add(extra, &k.Roles[i], len(r.Members)-counts[i])

@@ -178,13 +178,14 @@ func (e *Engine) Submit(g Gang) error {
 			r.Shape = shapeOf(r.Request)
 		}
 	}
-	shape := shapeOfGang(&g)
+	tree := newTree(&g)
+	shape := shapeOfGang(&g, tree)
 	same := shape == old.shape && g.Queue == old.Queue && g.Runtime == old.Runtime
 	if !same {
 		e.unreserve(func(r *reservation) bool { return r.id == g.ID && r.until == 0 })
 	}
 	k := &known{
-		Gang: g, placed: old.placed, have: make([]int, len(g.Roles)), started: old.started, shape: shape, rank: old.rank, futile: old.futile,
+		Gang: g, placed: old.placed, have: make([]int, len(g.Roles)), started: old.started, shape: shape, tree: tree, rank: old.rank, futile: old.futile,
 		restUntil: old.restUntil, failures: old.failures, lastRefusal: old.lastRefusal,
 	}
 	if same && g.Priority == old.Priority {
@@ -205,6 +206,9 @@ func (e *Engine) Submit(g Gang) error {
 			}
 			e.confirm(k, h)
 		}
+	}
+	if tree != nil {
+		k.setMin()
 	}
 	for h := range k.placed { // each on its own
 		if e.of[h].id != g.ID {
@@ -357,15 +361,23 @@ func (e *Engine) put(k *known, h model.HolderID, s spot) {
 	e.remove(k, h)
 	s.charge = e.chargeOf(h, &k.Roles[s.role])
 	k.placed[h] = s
-	k.have[s.role]++
+	k.counted(s.role, 1)
 	k.used = k.used.Plus(s.charge)
 }
 
 func (e *Engine) remove(k *known, h model.HolderID) {
 	if s, ok := k.placed[h]; ok {
-		k.have[s.role]--
+		k.counted(s.role, -1)
 		k.used = k.used.Minus(s.charge)
 		delete(k.placed, h)
+	}
+}
+
+// counted counts members of a role that have a place.
+func (g *known) counted(role, by int) {
+	g.have[role] += by
+	if g.tree != nil {
+		g.tree.known = nil
 	}
 }
 

@@ -204,7 +204,7 @@ func (e *Engine) runningOn(only []model.NodeID) iter.Seq[*known] {
 // mayGo says whether members of a gang may be evicted for another one. Who starts in
 // this very decision is not sent away in it.
 func (e *Engine) mayGo(o, k *known, over map[string]bool, now int64) bool {
-	return o.Preemptible && o != k && now-o.started >= max(1, int64(o.MinRuntime)) && yields(o, k, over) && !e.isLeaving(o)
+	return o.Preemptible && o != k && now-o.started >= max(1, int64(o.MinRuntime), int64(e.tree.MinRuntime(o.queue()))) && yields(o, k, over) && !e.isLeaving(o)
 }
 
 // yields says whether a gang matters less than another that needs its place.

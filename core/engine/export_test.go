@@ -1,5 +1,7 @@
 package engine
 
+import "github.com/tangram-dev/tangram/core/gang"
+
 // Leftovers counts what an engine without gangs must not remember.
 func (e *Engine) Leftovers() int {
 	return len(e.gangs) + len(e.running) + len(e.partial) + len(e.ranks) + len(e.of) + len(e.reserved) + len(e.leaving)
@@ -13,3 +15,10 @@ func (e *Engine) Vetoes() int { return len(e.vetoes.of) + len(e.vetoes.byNode) }
 
 // Freed counts what may have given a place to a gang that had none.
 func (e *Engine) Freed() uint64 { return e.freed }
+
+// Demand is what a gang needs now.
+func (e *Engine) Demand(id ID) *gang.Ask {
+	ask := e.gangs[id].demand()
+	e.constrain(e.gangs[id], ask, nil)
+	return ask
+}

@@ -84,7 +84,7 @@ func (g *Gang) Validate() error {
 	if g.ID == "" {
 		return fmt.Errorf("id: empty")
 	}
-	if g.Min < 1 {
+	if g.Min < 1 && len(g.Subgroups) == 0 {
 		return fmt.Errorf("min: %d is below 1", g.Min)
 	}
 	if len(g.Roles) == 0 {
@@ -110,7 +110,7 @@ func (g *Gang) Validate() error {
 			seen[h] = true
 		}
 	}
-	if sum > g.Min {
+	if sum > g.Min && len(g.Subgroups) == 0 {
 		return fmt.Errorf("min: %d is below the sum of the roles' minimums, %d", g.Min, sum)
 	}
 	return g.validateSubgroups()
@@ -149,6 +149,8 @@ type known struct {
 	used arbiter.Amounts
 	// exists is how many members there are.
 	exists int
+	// tree are its subgroups; nil when it has none.
+	tree *tree
 	// started is when the first member got its place; valid while placed is not
 	// empty.
 	started int64
@@ -206,6 +208,9 @@ func (g *known) queue() string { return cmp.Or(g.Queue, arbiter.Default) }
 // missing is how many members it needs beyond those that have a place, of each role
 // and in all.
 func (g *known) missing() int {
+	if g.tree != nil {
+		return g.missingUnit()
+	}
 	roles := 0
 	for i, r := range g.Roles {
 		roles += max(0, r.Min-g.have[i])
@@ -215,6 +220,9 @@ func (g *known) missing() int {
 
 // ask is what the gang wants now: members without a place, at least least of them.
 func (g *known) ask(least int) *gang.Ask {
+	if g.tree != nil {
+		return g.askFor(g.goal())
+	}
 	a := &gang.Ask{Min: least, Require: g.Require, Terse: true}
 	for _, s := range g.placed { // sorted below
 		if !slices.Contains(a.Beside, s.node) {
@@ -255,6 +263,9 @@ func (g *known) fixed() bool { return len(g.placed) == 0 && g.exists == g.Min }
 
 // complete says whether enough members exist to start, of each role and in all.
 func (g *known) complete() bool {
+	if g.tree != nil {
+		return g.completeUnit()
+	}
 	for _, r := range g.Roles {
 		if len(r.Members) < r.Min {
 			return false
@@ -266,7 +277,7 @@ func (g *known) complete() bool {
 // gangShape is equal for gangs that fit alike, whatever their owners and times.
 type gangShape string
 
-func shapeOfGang(g *Gang) gangShape {
+func shapeOfGang(g *Gang, t *tree) gangShape {
 	b := make([]byte, 0, 128)
 	b = strconv.AppendInt(b, int64(g.Min), 10)
 	b = append(append(b, ' '), g.Require.Name...)
@@ -275,6 +286,9 @@ func shapeOfGang(g *Gang) gangShape {
 		b = append(strconv.AppendInt(b, int64(r.Min), 10), ' ')
 		b = append(strconv.AppendInt(b, int64(len(r.Members)), 10), ' ')
 		b = append(append(strconv.AppendInt(b, int64(r.MaxPerNode), 10), ' '), r.Shape...)
+	}
+	if t != nil {
+		b = t.appendShape(b)
 	}
 	return gangShape(b)
 }

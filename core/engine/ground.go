@@ -2,6 +2,7 @@ package engine
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/tangram-dev/tangram/core/model"
@@ -111,11 +112,16 @@ func (e *Engine) small(members int) (size int, small bool) {
 // and then from what the holders there give up.
 func (e *Engine) sites(k *known, judge func(id model.NodeID, free, need int64) (order, then, gives int64, ok bool)) []site {
 	var largest *model.Request
-	need := int64(1)
+	need, least := int64(1), int64(math.MaxInt64)
 	for _, r := range k.demand().Roles {
-		if d := e.planner.Demand(r.Request); largest == nil || d > need {
+		if len(r.Members) == 0 {
+			continue
+		}
+		d := e.planner.Demand(r.Request)
+		if largest == nil || d > need {
 			largest, need = r.Request, max(1, d)
 		}
+		least = min(least, max(1, d))
 	}
 	var out []site
 	for id := range e.ledger.Nodes() { // sorted later
@@ -128,7 +134,7 @@ func (e *Engine) sites(k *known, judge func(id model.NodeID, free, need int64) (
 			free = int64(v.Room(largest.Vendor)) * 1000
 		}
 		if order, then, gives, ok := judge(id, free, need); ok {
-			if hosts := (free + gives) / need; hosts > 0 {
+			if hosts := (free + gives) / least; hosts > 0 {
 				out = append(out, site{id: id, domain: domain, order: order, then: then, hosts: int(hosts)})
 			}
 		}

@@ -226,7 +226,9 @@ func (w *world) decide() engine.Plan {
 			}
 			w.placed[s.Gang][p.Holder] = p.Node
 		}
-		if !w.whole(s.Gang) {
+		if len(g.Subgroups) > 0 {
+			w.checkSubgroups(&s)
+		} else if !w.whole(s.Gang) {
 			w.t.Fatalf("%s starts with %v of %+v", s.Gang, w.count(s.Gang), g)
 		}
 	}
@@ -317,7 +319,9 @@ func (w *world) checkEvict(x engine.Evict, used, share map[string]map[arbiter.Re
 		}
 	}
 	for id, n := range left {
-		if n > 0 && n < w.gangs[id].Min {
+		if len(w.gangs[id].Subgroups) > 0 {
+			w.checkEvictedSubgroups(id, x.Members)
+		} else if n > 0 && n < w.gangs[id].Min {
 			w.t.Fatalf("%s keeps %d of at least %d", id, n, w.gangs[id].Min)
 		}
 	}

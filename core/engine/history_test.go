@@ -52,6 +52,9 @@ func drawGang(t *rapid.T, id engine.ID, now int64) engine.Gang {
 	if rapid.IntRange(0, 3).Draw(t, "close") == 0 {
 		g.Require = model.Level{Name: "rack", Label: "r", Depth: 1}
 	}
+	if rapid.IntRange(0, 2).Draw(t, "subgroups") == 0 {
+		return drawSubgroups(t, g)
+	}
 	sum, all := 0, 0
 	for r := range rapid.IntRange(1, 2).Draw(t, "roles") {
 		n := rapid.IntRange(1, 4).Draw(t, "members")
@@ -176,6 +179,9 @@ func (h *history) decideAndCheck() engine.Plan {
 			for _, r := range g.Roles {
 				ask.Roles = append(ask.Roles, gang.Role{Request: r.Request, Members: r.Members, Min: r.Min})
 			}
+			if len(g.Subgroups) > 0 {
+				ask = h.e.Demand(id)
+			}
 			tx := h.l.Begin()
 			plan, failure := gang.Make(h.l, h.p, ask)
 			tx.Rollback()
@@ -188,6 +194,15 @@ func (h *history) decideAndCheck() engine.Plan {
 }
 
 func (h *history) complete(g engine.Gang) bool {
+	if len(g.Subgroups) > 0 {
+		all := map[model.HolderID]model.NodeID{}
+		for _, r := range g.Roles {
+			for _, m := range r.Members {
+				all[m] = "n"
+			}
+		}
+		return wholeIn(g, "", all)
+	}
 	n := 0
 	for _, r := range g.Roles {
 		if n += len(r.Members); len(r.Members) < r.Min {
@@ -199,11 +214,15 @@ func (h *history) complete(g engine.Gang) bool {
 
 // fixed says that a gang has no choice of roles: then its demand is what it will use.
 func (h *history) fixed(g engine.Gang) bool {
+	if len(g.Subgroups) > 0 {
+		known, _ := h.e.Gang(g.ID)
+		g.Min = known.Min
+	}
 	n := 0
 	for _, r := range g.Roles {
 		n += len(r.Members)
 	}
-	return len(g.Roles) == 1 || n == g.Min
+	return len(g.Roles) == 1 && len(g.Subgroups) == 0 || n == g.Min
 }
 
 // rebuilt is an engine that knows what the API knows, over a copy of the ledger.
@@ -249,10 +268,13 @@ func (h *history) restart() {
 	if !h.e.Kept() {
 		n.e.Restore(h.e.Save(), h.now)
 		var old, new []string
+		// What time a reservation once gave is not written down anywhere.
 		for _, s := range h.decide().Starts {
+			s.Promised = 0
 			old = append(old, fmt.Sprint(s))
 		}
 		for _, s := range n.decide().Starts {
+			s.Promised = 0
 			new = append(new, fmt.Sprint(s))
 		}
 		if !slices.Equal(old, new) {

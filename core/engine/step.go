@@ -81,6 +81,12 @@ func (e *Engine) repair(d *Plan, now int64) (broken []*known) {
 		if k.missing() == 0 || !k.complete() || e.isLeaving(k) || k.rests(now) {
 			continue
 		}
+		if k.tree != nil {
+			if e.mend(d, k, now) {
+				broken = append(broken, k)
+			}
+			continue
+		}
 		if s, ok := e.tryStart(k, k.missing(), nil, now); ok {
 			s.Repair = true
 			d.Starts = append(d.Starts, s)
@@ -96,6 +102,12 @@ func (e *Engine) repair(d *Plan, now int64) (broken []*known) {
 func (e *Engine) grow(d *Plan, now int64) {
 	for _, id := range slices.Sorted(maps.Keys(e.partial)) {
 		k := e.gangs[id]
+		if k.tree != nil {
+			if !e.isLeaving(k) && !k.rests(now) {
+				e.growTree(d, k, now)
+			}
+			continue
+		}
 		for e.worthTrying(k, growing) && k.missing() == 0 && len(k.placed) < k.exists && !e.isLeaving(k) && !k.rests(now) {
 			s, ok := e.tryStart(k, 1, nil, now)
 			if !ok {
@@ -175,7 +187,7 @@ func (e *Engine) start(d *Plan, now int64) {
 				left.started(len(s.Plan.Placements))
 				break
 			}
-			left.failed(k.Namespace)
+			left.failed(k)
 			switch {
 			case k.overQuota.ForQuota(): // that is the gang's own limit, not its shape's
 				k.offered = e.round
@@ -316,7 +328,11 @@ func (e *Engine) isLeaving(k *known) bool {
 // tryStart plans members of a gang outside what is reserved for others, on some nodes
 // only when given, and holds their devices.
 func (e *Engine) tryStart(k *known, least int, within []model.NodeID, now int64) (Start, bool) {
-	ask := e.asked(k, least)
+	return e.tryAsk(k, e.asked(k, least), within, now)
+}
+
+// tryAsk is tryStart for what is asked for.
+func (e *Engine) tryAsk(k *known, ask *gang.Ask, within []model.NodeID, now int64) (Start, bool) {
 	ask.Within = within
 	e.constrain(k, ask, e.closing(k, now))
 	e.limitToQuota(k, ask, now)
@@ -326,7 +342,7 @@ func (e *Engine) tryStart(k *known, least int, within []model.NodeID, now int64)
 	if failure == nil {
 		k.overQuota = e.tree.May(arbiter.JobID(k.ID), e.chargeOfPlan(k, &plan))
 	}
-	if failure != nil || k.overQuota.ForQuota() {
+	if failure != nil || k.overQuota.ForQuota() || len(plan.Placements) == 0 && ask.Tree != nil {
 		tx.Rollback()
 		return Start{}, false
 	}

@@ -35,7 +35,7 @@ type scene struct {
 
 func share(milli int) *model.Request {
 	r := coretest.Request(1)
-	r.Containers[0].Part = model.Part{Kind: model.Share, Milli: milli, MemoryPercent: milli / 10}
+	r.Containers[0].Part = model.Part{Kind: model.Share, Milli: milli, MemoryMilli: milli}
 	return r
 }
 

@@ -69,6 +69,9 @@ func (e *Engine) why(k *known) explain.Reason {
 
 // awaited says of which members too few exist.
 func (g *known) awaited() explain.Reason {
+	if g.tree != nil {
+		return g.awaitedUnit()
+	}
 	for _, r := range g.Roles {
 		if g.exists >= g.Min && len(r.Members) < r.Min {
 			return explain.Reason{Code: explain.Members, Need: r.Min, Exist: len(r.Members), Role: r.Name}
@@ -190,6 +193,11 @@ func (e *Engine) findNever(k *known) *explain.Reason {
 	for _, r := range k.Roles {
 		whole.Roles = append(whole.Roles, gang.Role{Name: r.Name, Request: r.Request, Members: r.Members, Min: r.Min})
 	}
+	if k.tree != nil {
+		fresh := &known{Gang: k.Gang, tree: newTree(&k.Gang), have: make([]int, len(k.Roles))}
+		whole = fresh.askFor(0)
+		whole.Terse = false
+	}
 	e.constrain(k, whole, nil)
 	if whole.May != nil {
 		whole.May = func(role int, node model.NodeID) *explain.Refusal {
@@ -201,7 +209,7 @@ func (e *Engine) findNever(k *known) *explain.Reason {
 	}
 	failure := e.empty.Never(whole)
 	// On an empty fleet only the gang itself is in its way, or a fault.
-	if failure == nil || failure.Nodes.Administered() {
+	if failure == nil || failure.Nodes.Administered() || failure.Bounded {
 		return nil
 	}
 	r := failure.Reason()

@@ -24,6 +24,14 @@ type Reason struct {
 	Role, Level string
 	// Nodes counts why nodes cannot take that member.
 	Nodes Tally
+	// Subgroup is the subgroup of the gang that this is about, SubNeed how many members it
+	// needs, SubPlaced how many of them found a place; Level is its own. For Members, Need
+	// and Exist are the subgroup's. Empty for a gang without subgroups.
+	Subgroup           string
+	SubNeed, SubPlaced int
+	// Groups is how many subgroups of the gang must be complete, Complete how many are, when
+	// it does not need all of them (for Members).
+	Groups, Complete int
 
 	// Queue, Namespace and Resource are what a quota is about: Want is asked for, of
 	// Limit in all, of which Used is in use.
@@ -137,6 +145,13 @@ func (r *Reason) quota(whose string) string {
 
 // members says how many exist.
 func (r *Reason) members() string {
+	if r.Subgroup != "" {
+		text := fmt.Sprintf("subgroup %q: %d of %d exist", r.Subgroup, r.Exist, r.Need)
+		if r.Groups > 0 {
+			text = fmt.Sprintf("%d of %d subgroups are complete; %s", r.Complete, r.Groups, text)
+		}
+		return text
+	}
 	if r.Role != "" {
 		return fmt.Sprintf("%d of %d of role %q exist", r.Exist, r.Need, r.Role)
 	}
@@ -146,6 +161,9 @@ func (r *Reason) members() string {
 // nodes says why members have no place. Of a single pod the nodes' answers say all.
 func (r *Reason) nodes() string {
 	text := ""
+	if r.Subgroup != "" {
+		return r.subgroup()
+	}
 	if r.Need > 1 {
 		text = fmt.Sprintf("needs %s", plural(r.Need, "member"))
 		if r.Level != "" {
@@ -162,6 +180,18 @@ func (r *Reason) nodes() string {
 		text += "; " + next + ": "
 	}
 	return text + r.Nodes.String()
+}
+
+// subgroup says why the members of a subgroup have no place.
+func (r *Reason) subgroup() string {
+	text := fmt.Sprintf("needs %s, %d can be placed; subgroup %q needs %s", plural(r.Need, "member"), r.Placed, r.Subgroup, plural(r.SubNeed, "member"))
+	if r.Level != "" {
+		text += " in one " + r.Level
+	}
+	if r.Code == NoDomain {
+		return fmt.Sprintf("%s, and no %s has room for them", text, r.Level)
+	}
+	return fmt.Sprintf("%s, %d of them can be placed; for the next: %s", text, r.SubPlaced, r.Nodes.String())
 }
 
 // before names gangs with a reservation.

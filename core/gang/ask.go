@@ -15,6 +15,10 @@ type Role struct {
 	Members []model.HolderID
 	// Min is how many of Members must be placed.
 	Min int
+	// Group is the leaf of Ask.Tree that the members are in. Min does not count then.
+	Group int
+	// Shape is equal for roles that nodes treat alike; empty when that is not known.
+	Shape string
 }
 
 // Ask is a gang to start, or the missing members of one that runs.
@@ -25,12 +29,15 @@ type Ask struct {
 	Min int
 	// Require is the level at which all members must share a domain.
 	Require model.Level
+	// Tree are the gang's subgroups; nil for a plain gang. Then Min, Require and Beside do
+	// not count: the tree has its own.
+	Tree *Tree
 	// Beside are nodes where members already run, sorted. Missing members are placed
 	// near them, and in their domain at the required level. Nodes that no longer exist
 	// are ignored.
 	Beside []model.NodeID
-	// Within, when not nil, are the only nodes that may be used, sorted. The caller has
-	// checked that they satisfy the required level.
+	// Within, when not nil, are the only nodes that may be used, sorted. They may be of
+	// several domains of the required level: one of these is used.
 	Within []model.NodeID
 	// May asks the filters outside core (taints, affinity, volumes) whether a node
 	// accepts one more pod of a role, given the ledger's present state: nil if it does,
@@ -119,15 +126,25 @@ type Failure struct {
 	// have enough free devices in sum.
 	Level   string
 	Domains int
+	// Subgroup is the subgroup that the best attempt could not place, SubNeed how many
+	// members it needs, SubPlaced how many of them were placed; Level is the level it
+	// requires. Empty for a plain gang.
+	Subgroup           string
+	SubNeed, SubPlaced int
+	// Bounded: the search ended at its limit, so a place that exists can have been missed.
+	Bounded bool
 }
 
 // Reason is the failure as the reason the gang waits.
 func (f *Failure) Reason() explain.Reason {
-	r := explain.Reason{Code: explain.Nodes, Need: f.Need, Placed: f.Placed, Role: f.Role, Level: f.Level, Nodes: f.Nodes}
+	r := explain.Reason{
+		Code: explain.Nodes, Need: f.Need, Placed: f.Placed, Role: f.Role, Level: f.Level, Nodes: f.Nodes,
+		Subgroup: f.Subgroup, SubNeed: f.SubNeed, SubPlaced: f.SubPlaced,
+	}
 	switch {
 	case f.Exist > 0:
 		r.Code, r.Exist = explain.Members, f.Exist
-	case f.Level != "" && f.Domains == 0 && f.Need > 1:
+	case f.Level != "" && f.Domains == 0 && (f.Need > 1 || f.SubNeed > 1):
 		r.Code = explain.NoDomain
 	}
 	return r

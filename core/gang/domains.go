@@ -46,6 +46,37 @@ func (m *maker) nearby(beside []model.NodeID, bound bool) iter.Seq[scope] {
 	}
 }
 
+// partsOf yields the parts of some nodes that share a domain of the required level, in the
+// order of their first nodes; of a gang that runs only the part where its members are.
+func (m *maker) partsOf(nodes []model.NodeID) iter.Seq[scope] {
+	domainOf := func(id model.NodeID) (string, bool) {
+		if m.ask.Require.Depth == model.NodeDepth {
+			return string(id), true
+		}
+		d, ok := m.l.Domains().Of(id, m.ask.Require.Depth)
+		return d.Path, ok
+	}
+	var paths []string
+	parts := map[string][]model.NodeID{}
+	for _, id := range nodes {
+		if path, ok := domainOf(id); ok {
+			if parts[path] == nil {
+				paths = append(paths, path)
+			}
+			parts[path] = append(parts[path], id)
+		}
+	}
+	beside := m.beside()
+	return func(yield func(scope) bool) {
+		for _, path := range paths {
+			elsewhere := func(id model.NodeID) bool { own, ok := domainOf(id); return !ok || own != path }
+			if !slices.ContainsFunc(beside, elsewhere) && m.could(parts[path]) && !yield(scope{path, parts[path]}) {
+				return
+			}
+		}
+	}
+}
+
 // outwards yields single nodes, then domains from the tightest, then the whole cluster.
 func (m *maker) outwards(bound bool) iter.Seq[scope] {
 	return func(yield func(scope) bool) {

@@ -14,20 +14,14 @@ import (
 // for every member placed, on failure it is unchanged. For a question without effect,
 // call it inside a trial and roll that back.
 func Make(l *ledger.Ledger, p *planner.Planner, ask *Ask) (Plan, *Failure) {
-	m := &maker{l: l, p: p, ask: ask, least: ask.least(), members: ask.members()}
-	m.failure = Failure{Need: m.least, Placed: -1, Level: ask.Require.Name}
+	m := newMaker(l, p, ask)
+	if ask.Tree != nil {
+		return newNest(m).plan()
+	}
 	if m.members < m.least || slices.ContainsFunc(ask.Roles, func(r Role) bool { return len(r.Members) < r.Min }) {
 		m.failure.Placed, m.failure.Exist, m.failure.Domains = 0, m.members, 1
 		return Plan{}, &m.failure
 	}
-	for i := range ask.Roles {
-		m.order = append(m.order, i)
-	}
-	// Large requests first: small ones fit beside them more often than the reverse.
-	slices.SortStableFunc(m.order, func(a, b int) int {
-		x, y := ask.Roles[a].Request, ask.Roles[b].Request
-		return cmp.Or(y.Distinct()-x.Distinct(), cmp.Compare(y.Host.CPU, x.Host.CPU))
-	})
 	// A gang that already runs prefers its missing members near the running ones to more
 	// members far away.
 	if m.members > m.least && len(ask.Beside) == 0 && m.allowsAll() {
@@ -48,6 +42,20 @@ func Make(l *ledger.Ledger, p *planner.Planner, ask *Ask) (Plan, *Failure) {
 	}
 	m.explain()
 	return Plan{}, &m.failure
+}
+
+func newMaker(l *ledger.Ledger, p *planner.Planner, ask *Ask) *maker {
+	m := &maker{l: l, p: p, ask: ask, least: ask.least(), members: ask.members()}
+	m.failure = Failure{Need: m.least, Placed: -1, Level: ask.Require.Name}
+	for i := range ask.Roles {
+		m.order = append(m.order, i)
+	}
+	// Large requests first: small ones fit beside them more often than the reverse.
+	slices.SortStableFunc(m.order, func(a, b int) int {
+		x, y := ask.Roles[a].Request, ask.Roles[b].Request
+		return cmp.Or(y.Distinct()-x.Distinct(), cmp.Compare(y.Host.CPU, x.Host.CPU))
+	})
+	return m
 }
 
 func (m *maker) allowsAll() bool {
@@ -110,6 +118,8 @@ func (m *maker) scopes() iter.Seq[scope] {
 	require := m.ask.Require
 	bound := require.Name != "" && require.Depth != model.NodeDepth
 	switch {
+	case m.ask.Within != nil && require.Name != "":
+		return m.partsOf(m.ask.Within)
 	case m.ask.Within != nil:
 		return one(scope{nodes: m.ask.Within})
 	case m.beside() != nil:

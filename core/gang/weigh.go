@@ -41,30 +41,9 @@ type weighing struct {
 // weigh is the last attempt to place a gang of several roles. It returns early when a
 // single role alone does not fit.
 func (m *maker) weigh() (Plan, bool) {
-	w := &weighing{maker: m, plain: true, steps: maxSteps, known: map[likeness][]mix{}}
-	optional := m.least
-	for _, r := range m.ask.Roles {
-		optional -= r.Min
-	}
-	limit := func(role int) int {
-		r := &m.ask.Roles[role]
-		return min(len(r.Members), r.Min+max(0, optional))
-	}
-	for _, role := range m.order {
-		if limit(role) > 0 {
-			w.roles = append(w.roles, role)
-		}
-	}
-	if len(w.roles) < 2 || len(w.roles) > maxRoles {
+	w := m.newWeighing()
+	if w == nil {
 		return Plan{}, false
-	}
-	slices.SortStableFunc(w.roles, func(a, b int) int { return limit(a) - limit(b) })
-	for _, role := range w.roles {
-		r := m.ask.Roles[role].Request
-		n := limit(role)
-		w.most = append(w.most, n)
-		w.host, w.extras = w.host.Plus(r.Host.Times(n)), w.extras.Plus(r.Extras.Times(n))
-		w.plain = w.plain && simple(r) && !m.l.KeptApart(r.Labels)
 	}
 	scopes := slices.Collect(m.scopes())
 	if len(scopes) == 0 {
@@ -86,6 +65,36 @@ func (m *maker) weigh() (Plan, bool) {
 	return Plan{}, false
 }
 
+// newWeighing is nil when there are too few roles, or too many.
+func (m *maker) newWeighing() *weighing {
+	w := &weighing{maker: m, plain: true, steps: maxSteps, known: map[likeness][]mix{}}
+	optional := m.least
+	for _, r := range m.ask.Roles {
+		optional -= r.Min
+	}
+	limit := func(role int) int {
+		r := &m.ask.Roles[role]
+		return min(len(r.Members), r.Min+max(0, optional))
+	}
+	for _, role := range m.order {
+		if limit(role) > 0 {
+			w.roles = append(w.roles, role)
+		}
+	}
+	if len(w.roles) < 2 || len(w.roles) > maxRoles {
+		return nil
+	}
+	slices.SortStableFunc(w.roles, func(a, b int) int { return limit(a) - limit(b) })
+	for _, role := range w.roles {
+		r := m.ask.Roles[role].Request
+		n := limit(role)
+		w.most = append(w.most, n)
+		w.host, w.extras = w.host.Plus(r.Host.Times(n)), w.extras.Plus(r.Extras.Times(n))
+		w.plain = w.plain && simple(r) && !m.l.KeptApart(r.Labels)
+	}
+	return w
+}
+
 // simple says whether a request depends on nothing but the number of free devices of
 // the models it may use.
 func simple(r *model.Request) bool {
@@ -94,7 +103,7 @@ func simple(r *model.Request) bool {
 
 // nested says whether the last scope contains all others.
 func (m *maker) nested() bool {
-	return m.ask.Require.Name == "" || m.ask.Within != nil || m.beside() != nil
+	return m.ask.Require.Name == "" || m.ask.Within == nil && m.beside() != nil
 }
 
 // use is a node and the members that go there.
@@ -109,6 +118,11 @@ func (w *weighing) ways(s scope) []use {
 	if !w.alone(s) {
 		return nil
 	}
+	return w.assign(s)
+}
+
+// assign weighs the members against each other.
+func (w *weighing) assign(s scope) []use {
 	nodes, mixes := w.nodes(s)
 	if !w.room(mixes) {
 		return nil

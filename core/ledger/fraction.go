@@ -21,7 +21,7 @@ func Fraction(p model.Part, d *model.Device) int {
 		}
 		return roundUp(model.FullMilli, int64(d.Tenants))
 	}
-	part := max(p.Milli, p.MemoryPercent*10)
+	part := max(p.Milli, p.MemoryMilli)
 	if p.Memory > 0 {
 		if d == nil || d.Memory == 0 {
 			return model.FullMilli

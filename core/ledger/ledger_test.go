@@ -147,7 +147,7 @@ func TestFixedDevices(t *testing.T) {
 // instead of everywhere.
 func TestPercentOfUnknownMemory(t *testing.T) {
 	l := newLedger(t, coretest.Node("n").Devices(1, model.Device{Vendor: model.NVIDIA}).Build())
-	l.Put("n", ledger.Claim{Holder: "a", Vendor: model.NVIDIA, Parts: []ledger.HeldPart{{Part: model.Part{Kind: model.Share, MemoryPercent: 50}}}})
+	l.Put("n", ledger.Claim{Holder: "a", Vendor: model.NVIDIA, Parts: []ledger.HeldPart{{Part: model.Part{Kind: model.Share, MemoryMilli: 500}}}})
 	if held(l, "a") != 0 || l.Debt("n") != 1 {
 		t.Errorf("held %b, debt %d", held(l, "a"), l.Debt("n"))
 	}

@@ -40,7 +40,7 @@ func (u *Usage) fits(d *model.Device, g *mig.Geometry, p model.Part) (start int,
 		return 0, false
 	}
 	// A percentage of an unknown amount would be 0, and any number of shares would fit.
-	if p.MemoryPercent > 0 && d.Memory == 0 {
+	if p.MemoryMilli > 0 && d.Memory == 0 {
 		return 0, false
 	}
 	return 0, u.Memory+p.MemoryOn(d) <= d.Memory

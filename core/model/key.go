@@ -55,7 +55,7 @@ func (k *key) labels(list []Label) {
 func (k *key) part(p Part) {
 	k.number(int64(p.Kind))
 	k.number(int64(p.Memory))
-	k.number(int64(p.MemoryPercent))
+	k.number(int64(p.MemoryMilli))
 	k.number(int64(p.Milli))
 	k.yes(p.Turn)
 	k.text(p.Profile)

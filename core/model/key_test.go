@@ -67,7 +67,7 @@ func fullRequest() *model.Request {
 	}
 	return &model.Request{
 		Vendor:     model.NVIDIA,
-		Containers: []model.Container{{Name: "main", Phase: model.Sidecar, Resource: "r", Count: 2, Part: model.Part{Kind: model.Share, Memory: 1, MemoryPercent: 2, Milli: 3, Turn: true, Profile: "p"}}},
+		Containers: []model.Container{{Name: "main", Phase: model.Sidecar, Resource: "r", Count: 2, Part: model.Part{Kind: model.Share, Memory: 1, MemoryMilli: 2, Milli: 3, Turn: true, Profile: "p"}}},
 		MinMemory:  1, UseModels: models(), AvoidModels: models(), ProfileModels: models(), PreferModels: models(),
 		UseUUIDs: []string{"u"}, AvoidUUIDs: []string{"v"}, UseIndexes: []int{1},
 		Attributes: []model.Want{{Key: "k", Values: []string{"v"}}},

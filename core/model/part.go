@@ -17,9 +17,9 @@ const (
 // whole device.
 type Part struct {
 	Kind PartKind
-	// Memory of a Share, unless it is given in percent of the device's.
-	Memory        MiB
-	MemoryPercent int
+	// Memory of a Share, unless it is given in thousandths of the device's.
+	Memory      MiB
+	MemoryMilli int
 	// Milli is the compute of a Share, in thousandths of the device's. 0 takes what
 	// the others leave; 1000 is the device alone.
 	Milli int
@@ -33,11 +33,11 @@ type Part struct {
 // FullMilli is the compute of a whole device.
 const FullMilli = 1000
 
-// MemoryOn is the memory the part takes of a device. Percents are rounded down, as
-// HAMi does, so that parts of 100 % together always fit. What a holder keeps may
+// MemoryOn is the memory the part takes of a device. Thousandths are rounded down, as
+// HAMi does with percents, so that parts of 1000 together always fit. What a holder keeps may
 // have both amounts, which add up.
 func (p Part) MemoryOn(d *Device) MiB {
-	return p.Memory + d.Memory*MiB(p.MemoryPercent)/100
+	return p.Memory + d.Memory*MiB(p.MemoryMilli)/FullMilli
 }
 
 // Validate names the field that is wrong.
@@ -53,22 +53,22 @@ func (p Part) Validate() error {
 			return fmt.Errorf("profile: %q on a share", p.Profile)
 		case p.Memory < 0:
 			return fmt.Errorf("memory: %d is negative", p.Memory)
-		case p.MemoryPercent < 0 || p.MemoryPercent > 100:
-			return fmt.Errorf("memoryPercent: %d is not between 0 and 100", p.MemoryPercent)
-		case p.Memory > 0 && p.MemoryPercent > 0:
-			return fmt.Errorf("memoryPercent: given beside memory")
+		case p.MemoryMilli < 0 || p.MemoryMilli > FullMilli:
+			return fmt.Errorf("memoryMilli: %d is not between 0 and %d", p.MemoryMilli, FullMilli)
+		case p.Memory > 0 && p.MemoryMilli > 0:
+			return fmt.Errorf("memoryMilli: given beside memory")
 		case p.Milli < 0 || p.Milli > FullMilli:
 			return fmt.Errorf("milli: %d is not between 0 and %d", p.Milli, FullMilli)
-		case p.Turn && (p.Memory > 0 || p.MemoryPercent > 0 || p.Milli > 0):
+		case p.Turn && (p.Memory > 0 || p.MemoryMilli > 0 || p.Milli > 0):
 			return fmt.Errorf("turn: a turn has no amounts")
-		case !p.Turn && p.Memory == 0 && p.MemoryPercent == 0 && p.Milli == 0:
+		case !p.Turn && p.Memory == 0 && p.MemoryMilli == 0 && p.Milli == 0:
 			return fmt.Errorf("memory: a share of nothing")
 		}
 	case Slice:
 		if p.Profile == "" {
 			return fmt.Errorf("profile: empty")
 		}
-		if p.Memory != 0 || p.MemoryPercent != 0 || p.Milli != 0 || p.Turn {
+		if p.Memory != 0 || p.MemoryMilli != 0 || p.Milli != 0 || p.Turn {
 			return fmt.Errorf("profile: a slice has no other amounts")
 		}
 	default:

@@ -23,7 +23,7 @@ func app(name string) []model.Label {
 // quarter asks for quarters of devices, one per device.
 func quarter(devices int, labels []model.Label, rules ...model.AffinityRule) *model.Request {
 	r := coretest.Request(devices)
-	r.Containers[0].Part = model.Part{Kind: model.Share, MemoryPercent: 25}
+	r.Containers[0].Part = model.Part{Kind: model.Share, MemoryMilli: 250}
 	r.Labels, r.Affinity = labels, rules
 	return r
 }

@@ -16,27 +16,27 @@ type GrantedPart struct {
 	Slot      int
 	// Part is what it asked for.
 	Part model.Part
-	// Memory is what a share gets: in MiB, also when it was asked for in percent.
+	// Memory is what a share gets: in MiB, also when it was asked for in thousandths.
 	Memory model.MiB
 	// Start is the memory slice a slice begins at.
 	Start int
 }
 
-// amounts are what shares take of a device together. Memory in MiB and in percent is
+// amounts are what shares take of a device together. Memory in MiB and in thousandths is
 // kept separately, because a record is read without knowing the device.
 type amounts struct {
-	memory  model.MiB
-	percent int
-	milli   int
-	tenants int
+	memory      model.MiB
+	memoryMilli int
+	milli       int
+	tenants     int
 }
 
 func (a amounts) plus(p model.Part) amounts {
-	return amounts{a.memory + p.Memory, a.percent + p.MemoryPercent, a.milli + p.Milli, a.tenants + 1}
+	return amounts{a.memory + p.Memory, a.memoryMilli + p.MemoryMilli, a.milli + p.Milli, a.tenants + 1}
 }
 
 func (a amounts) max(b amounts) amounts {
-	return amounts{max(a.memory, b.memory), max(a.percent, b.percent), max(a.milli, b.milli), max(a.tenants, b.tenants)}
+	return amounts{max(a.memory, b.memory), max(a.memoryMilli, b.memoryMilli), max(a.milli, b.milli), max(a.tenants, b.tenants)}
 }
 
 // Hold converts what containers were granted into what their holder keeps for its whole
@@ -94,8 +94,8 @@ func pool(parts []GrantedPart, slot int, top, after amounts) {
 		if top.memory >= after.memory {
 			p.Memory = held.memory
 		}
-		if top.percent >= after.percent {
-			p.MemoryPercent = held.percent
+		if top.memoryMilli >= after.memoryMilli {
+			p.MemoryMilli = held.memoryMilli
 		}
 		if top.milli >= after.milli {
 			p.Milli = held.milli
@@ -104,7 +104,7 @@ func pool(parts []GrantedPart, slot int, top, after amounts) {
 }
 
 // holds says whether what the holder of the grant keeps fits. With memory in MiB and in
-// percent in one pod, that is more than is needed at any one time.
+// thousandths in one pod, that is more than is needed at any one time.
 func (l *layer) holds(g Grant) bool {
 	usage := map[int]ledger.Usage{}
 	for _, p := range Hold(l.r, g.Parts) {
@@ -279,12 +279,20 @@ func spell(p model.Part) string {
 		return "room for MIG " + p.Profile
 	case p.Turn:
 		return "a turn free"
-	case p.MemoryPercent > 0:
-		return fmt.Sprintf("%d%% of memory and %d%% of compute free", p.MemoryPercent, p.Milli/10)
+	case p.MemoryMilli > 0:
+		return fmt.Sprintf("%s of memory and %d%% of compute free", percent(p.MemoryMilli), p.Milli/10)
 	case p.Milli == 0:
 		return fmt.Sprintf("%d MiB free", p.Memory)
 	}
 	return fmt.Sprintf("%d MiB and %d%% of compute free", p.Memory, p.Milli/10)
+}
+
+// percent spells thousandths: 250 is 25%, 125 is 12.5%.
+func percent(milli int) string {
+	if milli%10 == 0 {
+		return fmt.Sprintf("%d%%", milli/10)
+	}
+	return fmt.Sprintf("%d.%d%%", milli/10, milli%10)
 }
 
 // everFits says whether a device could take the largest part of a request if it
@@ -299,7 +307,7 @@ func everFits(r *model.Request, v ledger.View, slot int) bool {
 				return false
 			}
 		case c.Part.Kind == model.Share:
-			if c.Part.MemoryOn(d) > d.Memory || c.Part.MemoryPercent > 0 && d.Memory == 0 || c.Part.Turn && d.Tenants == 0 || !c.Part.Turn && d.NoAmounts {
+			if c.Part.MemoryOn(d) > d.Memory || c.Part.MemoryMilli > 0 && d.Memory == 0 || c.Part.Turn && d.Tenants == 0 || !c.Part.Turn && d.NoAmounts {
 				return false
 			}
 		}

@@ -162,7 +162,7 @@ func TestVictims(t *testing.T) {
 // in tenants too, and rounded once.
 func TestHold(t *testing.T) {
 	share := func(memory model.MiB, percent, milli int) model.Part {
-		return model.Part{Kind: model.Share, Memory: memory, MemoryPercent: percent, Milli: milli}
+		return model.Part{Kind: model.Share, Memory: memory, MemoryMilli: percent * 10, Milli: milli}
 	}
 	type c = model.Container
 	tests := []struct {

@@ -66,7 +66,7 @@ func partOf(p model.Part, d *model.Device) int {
 	if d.Memory > 0 {
 		part = max(part, int((pack.Whole*p.MemoryOn(d)+d.Memory-1)/d.Memory))
 	}
-	return max(part, p.MemoryPercent*10)
+	return max(part, p.MemoryMilli)
 }
 
 // exact says whether the class tells all about what the request takes of a node.
@@ -79,7 +79,7 @@ func exact(r *model.Request, uniform bool) bool {
 		asking++
 		switch {
 		case c.Part.Kind == model.Whole && uniform:
-		case c.Part.Kind == model.Share && c.Count == 1 && c.Part.Memory == 0 && c.Part.MemoryPercent == 0 && c.Part.Milli > 0 && c.Part.Milli < pack.Whole:
+		case c.Part.Kind == model.Share && c.Count == 1 && c.Part.Memory == 0 && c.Part.MemoryMilli == 0 && c.Part.Milli > 0 && c.Part.Milli < pack.Whole:
 		default:
 			return false
 		}

@@ -74,7 +74,7 @@ func takes(r *model.Request, d *model.Device) bool {
 				return false
 			}
 		case part.Kind == model.Share:
-			if d.Fixed || part.MemoryOn(d) > d.Memory || part.MemoryPercent > 0 && d.Memory == 0 || part.Turn && d.Tenants == 0 {
+			if d.Fixed || part.MemoryOn(d) > d.Memory || part.MemoryMilli > 0 && d.Memory == 0 || part.Turn && d.Tenants == 0 {
 				return false
 			}
 		}
@@ -92,7 +92,7 @@ func stated(r *model.Request) int {
 		case part.Kind != model.Share || part.Turn || part.Memory > 0:
 			return pack.Whole
 		default:
-			most = max(most, part.Milli, part.MemoryPercent*10)
+			most = max(most, part.Milli, part.MemoryMilli)
 		}
 	}
 	return min(most, pack.Whole)

@@ -75,7 +75,7 @@ func TestUtilizationCountsShares(t *testing.T) {
 	if err := l.SetNode(n); err != nil {
 		t.Fatal(err)
 	}
-	l.Put(n.ID, ledger.Claim{Holder: "other", Vendor: model.NVIDIA, Parts: []ledger.HeldPart{{Part: model.Part{Kind: model.Share, MemoryPercent: 50}}}})
+	l.Put(n.ID, ledger.Claim{Holder: "other", Vendor: model.NVIDIA, Parts: []ledger.HeldPart{{Part: model.Part{Kind: model.Share, MemoryMilli: 500}}}})
 	v, _ := l.View(n.ID)
 	r := coretest.Request(1)
 	r.NodePlacement = model.Binpack

@@ -30,13 +30,13 @@ func DefaultLevels() Levels {
 // reserved are the words for closeness inside a node.
 var reserved = []string{"node", "numa", "nvlink", "nvswitch", "phb", "pix", "pxb", "sys"}
 
-// maxLevels keeps every walk through the tree short.
-const maxLevels = 8
+// MaxLevels keeps every walk through the tree short.
+const MaxLevels = 8
 
 // Validate names the field that is wrong.
 func (ls Levels) Validate() error {
-	if len(ls) > maxLevels {
-		return fmt.Errorf(": %d levels, at most %d", len(ls), maxLevels)
+	if len(ls) > MaxLevels {
+		return fmt.Errorf(": %d levels, at most %d", len(ls), MaxLevels)
 	}
 	for i, l := range ls {
 		switch {
@@ -91,9 +91,14 @@ func (ls Levels) find(is func(Level) bool) (model.Level, bool) {
 // Path reads a node's domains from its labels: one value per level, "" where the
 // label is missing or empty; nil when the node has none of them.
 func (ls Levels) Path(labels map[string]string) []string {
+	return ls.PathOf(func(label string) string { return labels[label] })
+}
+
+// PathOf is Path, given a node's value for every label.
+func (ls Levels) PathOf(value func(label string) string) []string {
 	var out []string
 	for i, l := range ls {
-		if value := labels[l.Label]; value != "" {
+		if value := value(l.Label); value != "" {
 			if out == nil {
 				out = make([]string, len(ls))
 			}

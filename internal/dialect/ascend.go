@@ -120,7 +120,7 @@ func (a *ascendWords) ask() (*ask, error) {
 	case a.percent > 0 || a.soft && a.memory > 0:
 		out.part = model.Part{Kind: model.Share, Memory: model.MiB(a.memory), Milli: int(a.percent) * 10}
 		if a.memory == 0 {
-			out.part.MemoryPercent = 100
+			out.part.MemoryMilli = model.FullMilli
 		}
 	case a.memory == 0:
 	case chip == nil || len(chip.templates) == 0:

@@ -3,6 +3,7 @@ package dialect
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -12,10 +13,22 @@ import (
 )
 
 // NamedQueue is the queue that a pod names itself: Tangram's label, else Volcano's
-// annotation on plain pods, else the one on the pods of a Volcano Job. Empty when it
-// names none.
+// annotation on plain pods, else the one on the pods of a Volcano Job, else KAI's label,
+// else Koordinator's. Empty when it names none.
 func NamedQueue(pod *v1.Pod) string {
-	return cmp.Or(pod.Labels[names.LabelQueue], pod.Annotations[names.AnnotationVolcanoQueue], pod.Annotations[names.AnnotationVolcanoJobQueue])
+	return cmp.Or(
+		pod.Labels[names.LabelQueue], pod.Annotations[names.AnnotationVolcanoQueue], pod.Annotations[names.AnnotationVolcanoJobQueue],
+		kaiQueue(pod.Labels, pod.Spec.SchedulerName), pod.Labels[names.LabelKoordQuota])
+}
+
+// kaiQueue is the queue that labels of a pod, or of its owner, name in KAI's words. The old
+// label project counts for KAI's schedulers only: others use the word for other things.
+func kaiQueue(labels map[string]string, scheduler string) string {
+	queue := cmp.Or(labels[names.LabelKAIQueue], labels[names.LabelRunaiQueue])
+	if queue == "" && slices.Contains(names.KAISchedulerNames, scheduler) {
+		queue = labels[names.LabelRunaiProject]
+	}
+	return queue
 }
 
 // QueueOrDefault is the queue of a Volcano Job or a PodGroup, given its spec.queue.
@@ -73,6 +86,8 @@ func Contradiction(a, b Member, group *Group) error {
 			field = "metadata.annotations[" + annotationKueueTotal + "]"
 		}
 		return differ(field, fmt.Sprint(a.Size), fmt.Sprint(b.Size))
+	case a.GangGroups != b.GangGroups:
+		return differ("metadata.annotations["+names.AnnotationGangGroups+"]", fmt.Sprintf("%q", a.GangGroups), fmt.Sprintf("%q", b.GangGroups))
 	case group.Require.Name == "" && a.Require != b.Require && a.Require.Name != "" && b.Require.Name != "":
 		return differ("metadata.annotations["+names.AnnotationTopology+"]", "required="+a.Require.Name, "required="+b.Require.Name)
 	case group.Priority == "" && a.Priority != b.Priority:

@@ -152,7 +152,7 @@ func TestFraction(t *testing.T) {
 		{model.Part{Kind: model.Share, Memory: 5120}, 334},
 		{model.Part{Kind: model.Share, Memory: 1, Milli: 10}, 10},
 		{model.Part{Kind: model.Share, Turn: true}, 334},
-		{model.Part{Kind: model.Share, MemoryPercent: 33}, 330},
+		{model.Part{Kind: model.Share, MemoryMilli: 330}, 330},
 		{model.Part{Kind: model.Share, Memory: 99999}, 1000},
 		{model.Part{}, 1000},
 	} {

@@ -48,6 +48,9 @@ func Claims(pod *v1.Pod) ([]ledger.Claim, error) {
 	// Annotations about models and devices are not read: they may be edited into
 	// something invalid while the pod runs.
 	r, _, err := counts(pod)
+	if recorded := recordedShare(pod); recorded != nil {
+		r, err = recorded, nil
+	}
 	if err != nil {
 		// Another scheduler placed a pod that Tangram would have refused. It still holds
 		// devices.
@@ -185,7 +188,7 @@ func agrees(p model.Part, d record.Device) bool {
 	case model.Slice:
 		return strings.ReplaceAll(d.MIG, "+", ".") == strings.ReplaceAll(p.Profile, "+", ".")
 	case model.Share:
-		return d.MIG == "" && d.Turn == p.Turn && d.ComputeMilli == p.Milli && (p.MemoryPercent > 0 || d.MemoryMiB == int64(p.Memory))
+		return d.MIG == "" && d.Turn == p.Turn && d.ComputeMilli == p.Milli && (p.MemoryMilli > 0 || d.MemoryMiB == int64(p.Memory))
 	}
 	// Whether a whole device is one turn depends on the node: the claim is the same.
 	return d.MIG == "" && d.MemoryMiB == 0 && d.ComputeMilli == 0

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/core/model"
 )
 
 // Membership is the gang that a pod belongs to, as its labels, PodGroup and owner say.
@@ -35,20 +36,36 @@ type Membership struct {
 	// Task is the member's role in the gang.
 	Task string
 	// Subgroup is the leaf of Group.Subgroups that the pod is in; empty without one.
-	Subgroup string
-	Queue    string
-	User     string
+	// GangGroups are the subgroups of a gang without PodGroup, as its pods name them.
+	Subgroup, GangGroups string
+	Queue                string
+	User                 string
 
 	Runtime, MinRuntime time.Duration
 	Preemptible         bool
+
+	// PriorityClass is the one that a label names for the gang, empty without one;
+	// PreemptionDelay how long the gang waits before others are evicted for it.
+	PriorityClass   string
+	PreemptionDelay time.Duration
+	// PreemptBelow is the priority from which the gang is not preempted; 0: none is.
+	PreemptBelow int32
+	// Require and Prefer are levels that the pod's owner names for the gang; what the pod
+	// itself names counts before.
+	Require, Prefer model.Level
+	// TaskMin is how many members of the pod's own task the gang needs, and Tasks all its
+	// tasks, comma-separated, where the pods say so; else 0 and empty.
+	TaskMin int
+	Tasks   string
 }
 
 // maxGang bounds a gang's size: a larger number is taken for a typing error.
 const maxGang = 100_000
 
 // MembershipOf reads the gang of a pod: Tangram's labels, else the PodGroup it names
-// (Kubernetes' own in its spec, Volcano's in an annotation), else Kueue's pod group, else
-// its controller if that is of a kind in Owners. An error names the field.
+// (Kubernetes' own in its spec, others' in an annotation or label), else Koordinator's
+// annotations, else Kueue's pod group, else its controller if that is of a kind in Owners.
+// An error names the field.
 func MembershipOf(pod *v1.Pod) (Membership, error) {
 	m := Membership{Task: pod.Annotations[names.AnnotationVolcanoTask], Queue: NamedQueue(pod), Preemptible: true}
 	m.User = pod.Annotations[names.AnnotationUser]
@@ -60,6 +77,9 @@ func MembershipOf(pod *v1.Pod) (Membership, error) {
 		m.Size = n
 	}
 	if err := m.join(pod); err != nil {
+		return m, err
+	}
+	if err := m.subgroup(pod); err != nil {
 		return m, err
 	}
 	var err error
@@ -79,20 +99,22 @@ func MembershipOf(pod *v1.Pod) (Membership, error) {
 		}
 		break
 	}
-	return m, nil
+	return m, m.kai(pod)
 }
 
 // join finds the gang of a pod after its labels were read.
 func (m *Membership) join(pod *v1.Pod) error {
 	owner := metav1.GetControllerOf(pod)
 	switch name := pod.Labels[names.LabelGang]; {
-	case name != "" && m.Size == 0:
+	case name != "" && m.Size == 0 && pod.Labels[names.LabelGangGroup] == "" && pod.Annotations[names.AnnotationGangGroups] == "":
 		return fmt.Errorf("metadata.labels[%s]: missing, how many members gang %q has", names.LabelGangSize, name)
 	case name != "":
 		m.Key = "label/" + pod.Namespace + "/" + name
 		m.beside(pod, labelledKinds, func(*OwnerKind) bool { return true })
 	case m.follow(pod, podGroupKinds):
 		m.beside(pod, controllerKinds, func(k *OwnerKind) bool { return k.ahead || k.bounds })
+	case isKoordGang(pod):
+		return m.koordGang(pod)
 	case m.Size == 0 && pod.Labels[labelKueueGroup] != "":
 		if err := m.joinKueue(pod); err != nil || m.Key != "" {
 			return err
@@ -101,10 +123,13 @@ func (m *Membership) join(pod *v1.Pod) error {
 	case m.Size > 0 && owner != nil:
 		m.Key = ownerGang(pod, owner)
 		m.beside(pod, labelledKinds, func(*OwnerKind) bool { return true })
+	case m.Size > 0 && pod.Labels[names.LabelJobID] != "":
+		m.Key = jobIDGang(pod)
 	case m.Size > 1:
 		return fmt.Errorf("metadata.labels[%s]: %d, but neither %s nor a controller says which pods belong together", names.LabelGangSize, m.Size, names.LabelGang)
-	default:
-		m.follow(pod, controllerKinds)
+	case m.follow(pod, controllerKinds):
+	case pod.Labels[names.LabelJobID] != "" && pod.Spec.SchedulerName == names.CustomSchedulerName:
+		return fmt.Errorf("%s: missing, how many pods of %s=%s start together", label(names.LabelGangSize), names.LabelJobID, pod.Labels[names.LabelJobID])
 	}
 	if k := kindOf(cmp.Or(m.Also, m.Object).Resource); k != nil && k.members != nil {
 		n, err := k.members(pod)
@@ -120,6 +145,11 @@ func (m *Membership) join(pod *v1.Pod) error {
 func (m *Membership) joinKueue(pod *v1.Pod) (err error) {
 	m.Key, m.Size, err = kueueGroup(pod)
 	return err
+}
+
+// jobIDGang names the gang of requirement document 002's barrier.
+func jobIDGang(pod *v1.Pod) string {
+	return "job-id/" + pod.Namespace + "/" + pod.Labels[names.LabelJobID]
 }
 
 // beside takes note of the controller of a pod whose gang is known, if it is of one of the
@@ -146,6 +176,7 @@ func (m *Membership) follow(pod *v1.Pod, kinds []OwnerKind) bool {
 		if found.Task != "" || !k.group {
 			m.Task = found.Task
 		}
+		m.Subgroup = found.Subgroup
 		if k.group {
 			m.PodGroup, m.Groups = m.Object.Key, k.Resource
 		} else {
@@ -165,6 +196,8 @@ func SharedLabel(pod *v1.Pod) (key, value string) {
 	case err != nil:
 	case pod.Labels[names.LabelGang] != "":
 		key = names.LabelGang
+	case m.Key == jobIDGang(pod):
+		key = names.LabelJobID
 	case m.PodGroup != "" && owner != nil && owner.Kind == "Job":
 		key = labelVolcanoJob
 	case m.ofKueue():

@@ -25,6 +25,7 @@ func podNeeds(pod *v1.Pod) (model.Host, model.Extras) {
 func HostRequest(pod *v1.Pod) *model.Request {
 	r := &model.Request{}
 	r.Host, r.Extras = podNeeds(pod)
+	readPool(pod, r)
 	return r
 }
 

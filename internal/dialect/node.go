@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -18,10 +19,10 @@ import (
 	"github.com/tangram-dev/tangram/core/topology"
 )
 
-// attributeLabels are the node labels that describe GPUs, sorted. They become
+// attributeLabels are the node labels that describe GPUs, and KAI's node pool, sorted. They become
 // node attributes; pods select nodes by them.
 var attributeLabels = []string{
-	names.LabelAccelerator, names.LabelAMDProduct, names.LabelGPUCount, names.LabelInterconnect, names.LabelGPUMemory,
+	names.LabelAccelerator, names.LabelAMDProduct, names.LabelGPUCount, names.LabelInterconnect, names.LabelGPUMemory, labelNodePool,
 	names.LabelNVIDIACount, names.LabelNVIDIAMemory, names.LabelNVIDIAProduct,
 }
 
@@ -32,6 +33,19 @@ type Facts struct {
 	Topology *unstructured.Unstructured
 	// Levels are the levels of domains; nil for the default ones.
 	Levels topology.Levels
+	// Tiers are the cluster's HyperNodes; may be nil.
+	Tiers *Tiers
+}
+
+// Value returns a node's value for the label of a level: tiers are told by HyperNodes alone.
+func (f *Facts) Value(node *v1.Node) func(label string) string {
+	tiers := f.Tiers.Of(node)
+	return func(label string) string {
+		if strings.HasPrefix(label, tierPrefix) {
+			return tiers[label]
+		}
+		return node.Labels[label]
+	}
 }
 
 // Describe is Inventory, with the node's domains and what its kubelet requires of NUMA
@@ -39,7 +53,7 @@ type Facts struct {
 func Describe(node *v1.Node, f Facts) (*model.Node, error) {
 	inv, problem := Inventory(node, f.GPUNode)
 	if f.Levels != nil {
-		inv.Domains = f.Levels.Path(node.Labels)
+		inv.Domains = f.Levels.PathOf(f.Value(node))
 	}
 	if f.Topology != nil {
 		if err := align(inv, f.Topology); err != nil {

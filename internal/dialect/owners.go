@@ -65,8 +65,8 @@ type Owned struct {
 	Name string
 	// Gang names the gang in the cluster.
 	Gang string
-	// Task is the pod's role there.
-	Task string
+	// Task is the pod's role there, Subgroup the subgroup that it is in; may be empty.
+	Task, Subgroup string
 	// Leader: it is one of those that exist first, of kinds that create the others when
 	// these have places.
 	Leader bool
@@ -97,8 +97,8 @@ func NeedsOf(kind schema.GroupVersionResource, o *unstructured.Unstructured, siz
 		return Needs{}
 	}
 	found, _ := k.find(pod)
-	n := Needs{Whole: k.size(o)}
-	if k.sizeFor != nil {
+	n := Needs{Whole: k.sizeNow(o)}
+	if _, fixed := kaiSize(o, k.Resource); k.sizeFor != nil && !fixed {
 		n.Whole = k.sizeFor(o, found.Task)
 	}
 	if k.members != nil && size > 0 {
@@ -114,6 +114,15 @@ func NeedsOf(kind schema.GroupVersionResource, o *unstructured.Unstructured, siz
 		n.Later = k.later(o)
 	}
 	return n
+}
+
+// sizeNow is how many pods of an object start together: what an annotation of KAI's says,
+// else the kind's own rule.
+func (k *OwnerKind) sizeNow(o *unstructured.Unstructured) int {
+	if n, ok := kaiSize(o, k.Resource); ok {
+		return n
+	}
+	return k.size(o)
 }
 
 // Object names an object of a kind by its resource and namespace/name.
@@ -162,7 +171,7 @@ func (k *OwnerKind) Find(pod *v1.Pod) (Owned, bool) { return k.find(pod) }
 // other kinds, and when each may start alone.
 func SizeOf(o *unstructured.Unstructured) int {
 	if k := kindOfObject(o); k != nil {
-		return k.size(o)
+		return k.sizeNow(o)
 	}
 	return 0
 }
@@ -212,6 +221,9 @@ var podGroupKinds = []OwnerKind{
 			return Owned{}, false
 		},
 	},
+	kaiGroups,
+	koordGroups,
+	groveGangs,
 	{
 		Kind: "PodGroup", Resource: PluginGroups, Label: names.LabelPluginGroup, group: true, field: "metadata.labels[" + names.LabelPluginGroup + "]", size: groupSize,
 		find: func(pod *v1.Pod) (Owned, bool) {

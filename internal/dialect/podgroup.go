@@ -2,13 +2,13 @@ package dialect
 
 import (
 	"fmt"
-	"slices"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/tangram-dev/tangram/core/gang"
+	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/topology"
 )
@@ -28,36 +28,16 @@ type Group struct {
 	// then.
 	Subgroups []Subgroup
 	MinGroups int
+	// Preemptible says whether others may take the gang's place; nil: the group says
+	// nothing. PreemptionDelay is how long it waits before others are evicted for it.
+	Preemptible     *bool
+	PreemptionDelay time.Duration
+
+	policies []policy
 }
 
-// Subgroup is a part of a gang that runs whole or not at all. Parent is empty for those
-// directly below the gang. Min is how many members a leaf needs, at least 1; MinGroups how
-// many of its subgroups an inner one needs, 0 for all.
-type Subgroup = gang.Subgroup
-
-// CheckSubgroups says what is wrong with a group's subgroups. words are the vocabulary's
-// own names of the list ("") and of the fields name, parent, min and minGroups.
-func (g *Group) CheckSubgroups(words map[string]string) error {
-	err := gang.ValidateSubgroups(g.Subgroups, g.MinGroups)
-	for i, s := range g.Subgroups {
-		inner := slices.ContainsFunc(g.Subgroups, func(o Subgroup) bool { return o.Parent == s.Name })
-		switch {
-		case err != nil:
-		case !inner && s.Min < 1:
-			err = &gang.SubgroupError{Index: i, Field: "min", Problem: fmt.Sprintf("%d is below 1", s.Min)}
-		case s.Min > maxGang:
-			err = &gang.SubgroupError{Index: i, Field: "min", Problem: fmt.Sprintf("%d is above %d", s.Min, maxGang)}
-		}
-	}
-	if err == nil {
-		return nil
-	}
-	err.Words, err.List = words, words[""]
-	return err
-}
-
-// GroupOf reads a PodGroup, Volcano's or Kubernetes' own, or a controller that States as
-// much, on a cluster with the given levels of domains. An error names the field.
+// GroupOf reads a PodGroup, Volcano's, KAI's, Grove's or Kubernetes' own, or a controller
+// that States as much, on a cluster with the given levels of domains. An error names the field.
 func GroupOf(o *unstructured.Unstructured, levels topology.Levels) (Group, error) {
 	if k := kindOfObject(o); k != nil && k.says != nil {
 		return k.says(o)
@@ -65,10 +45,30 @@ func GroupOf(o *unstructured.Unstructured, levels topology.Levels) (Group, error
 	return podGroup(o, levels)
 }
 
-// podGroup reads a PodGroup.
+// podGroup reads a PodGroup of any kind.
 func podGroup(o *unstructured.Unstructured, levels topology.Levels) (Group, error) {
-	if strings.HasPrefix(o.GetAPIVersion(), KubeGroups.Group+"/") {
+	g, err := podGroupOf(o, levels)
+	text := o.GetAnnotations()[names.AnnotationGangGroups]
+	if text == "" || err != nil {
+		return g, err
+	}
+	if g.HasSubgroups() || len(g.MinTask) > 0 {
+		return g, fmt.Errorf("%s: not beside subgroups or minimums of tasks in spec", annotation(names.AnnotationGangGroups))
+	}
+	said, err := GangGroups(text, levels)
+	g.Min, g.Subgroups, g.MinGroups = max(1, g.Min), said.Subgroups, said.MinGroups
+	return g, err
+}
+
+// podGroupOf reads a PodGroup's own words, without our annotation.
+func podGroupOf(o *unstructured.Unstructured, levels topology.Levels) (Group, error) {
+	switch group, _, _ := strings.Cut(o.GetAPIVersion(), "/"); group {
+	case KubeGroups.Group:
 		return kubeGroup(o, levels)
+	case KAIGroups.Group:
+		return kaiGroup(o, levels)
+	case GroveGangs.Group:
+		return groveGroup(o, levels)
 	}
 	var err error
 	spec := reader{o.Object, &err}
@@ -82,12 +82,11 @@ func podGroup(o *unstructured.Unstructured, levels topology.Levels) (Group, erro
 			g.MinTask[task] = int(max(0, min(n, maxGang)))
 		}
 	}
-	if name := spec.text("spec", "networkTopology", "highestTierName"); name != "" && spec.text("spec", "networkTopology", "mode") == "hard" {
-		level, ok := levels.Find(name)
-		if !ok {
-			spec.note(fmt.Errorf("%q is not one of %s", name, strings.Join(levels.Names(), ", ")), []string{"spec", "networkTopology", "highestTierName"})
-		}
-		g.Require = level
+	if _, ok, _ := unstructured.NestedMap(o.Object, "spec", "networkTopology"); ok {
+		g.Require, g.Prefer = spec.networkTopology(levels, "spec", "networkTopology")
+	}
+	if err == nil {
+		err = g.volcanoPolicies(o, levels)
 	}
 	return g, err
 }

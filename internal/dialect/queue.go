@@ -76,24 +76,32 @@ func QueueOf(o *unstructured.Unstructured) (arbiter.Queue, error) {
 	q.Guarantee = spec.amounts("spec", "guarantee", "resource")
 	state := spec.text("status", "state")
 	q.Closed = state == "Closed" || state == "Closing"
+	if bad := annotatedQueue(&q, o); bad != nil {
+		return q, bad
+	}
+	return q, err
+}
+
+// annotatedQueue reads Tangram's own annotations of a queue of any kind.
+func annotatedQueue(q *arbiter.Queue, o metav1.Object) error {
 	if text, ok := o.GetAnnotations()[annotationOrder]; ok {
 		if q.Order, ok = arbiter.ParsePolicy(text); !ok {
-			return q, fmt.Errorf("metadata.annotations[%s]: %q is not fifo, priority, sjf or roundrobin", annotationOrder, text)
+			return fmt.Errorf("metadata.annotations[%s]: %q is not fifo, priority, sjf or roundrobin", annotationOrder, text)
 		}
 	}
 	if text, ok := o.GetAnnotations()[annotationAging]; ok {
 		d, bad := time.ParseDuration(text)
 		if bad != nil || d == 0 {
-			return q, fmt.Errorf("metadata.annotations[%s]: %q is not a duration", annotationAging, text)
+			return fmt.Errorf("metadata.annotations[%s]: %q is not a duration", annotationAging, text)
 		}
 		q.Aging = d
 	}
 	if text, ok := o.GetAnnotations()[annotationNamespaces]; ok {
 		if q.Namespaces, ok = QueueNamespaces(o); !ok {
-			return q, fmt.Errorf("metadata.annotations[%s]: %q is not a list of namespaces like team-a, team-b", annotationNamespaces, text)
+			return fmt.Errorf("metadata.annotations[%s]: %q is not a list of namespaces like team-a, team-b", annotationNamespaces, text)
 		}
 	}
-	return q, err
+	return nil
 }
 
 // QueueNamespaces are the namespaces whose pods a Queue takes, sorted; nil when it takes

@@ -34,6 +34,7 @@ func RequestOn(pod *v1.Pod, levels topology.Levels) (*model.Request, error) {
 	if err := readWishes(pod, r); err != nil {
 		return nil, err
 	}
+	readPool(pod, r)
 	if err := readTopology(pod, r, levels); err != nil {
 		return nil, err
 	}

@@ -45,7 +45,7 @@ func readTopology(pod *v1.Pod, r *model.Request, levels topology.Levels) error {
 			return fmt.Errorf("metadata.annotations[%s]: %q: %w", names.AnnotationTopology, word, err)
 		}
 	}
-	return nil
+	return readTopologyWords(pod, r, levels)
 }
 
 // closer adds one word.

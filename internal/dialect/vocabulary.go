@@ -34,7 +34,7 @@ type vocabulary struct {
 }
 
 // vocabularies in the order they are asked. A container may use one of them.
-var vocabularies = []*vocabulary{&wholeGPUs, &hami, &migSlices, &turns, &volcanoShare, &volcanoNumber, &volcanoVGPU, &cgpu, &ascend}
+var vocabularies = []*vocabulary{&wholeGPUs, &hami, &migSlices, &turns, &volcanoShare, &volcanoNumber, &volcanoVGPU, &cgpu, &ascend, &koordinator, &kai}
 
 // ask is what a container wants of its devices.
 type ask struct {
@@ -94,6 +94,9 @@ func asks(pod *v1.Pod, c *v1.Container, path string) (*ask, *vocabulary, error) 
 // Tangram counts them itself, device by device.
 func Unpublished() []string {
 	out := []string{names.ResourceGPUMemory, string(hamiMemory), string(hamiPercent), string(hamiCores), "nvidia.com/priority"}
+	for _, name := range koordWords {
+		out = append(out, string(name))
+	}
 	for _, profile := range mig.Names() {
 		out = append(out, slicePrefix+profile)
 	}
@@ -196,9 +199,9 @@ func perCard(w *words, number, memory, percent, cores v1.ResourceName) (*ask, er
 		n = 1 // as their webhooks fill in
 	}
 	a.vendor, a.resource, a.count = model.NVIDIA, number, int(n)
-	a.part = model.Part{Kind: model.Share, Memory: model.MiB(mib), MemoryPercent: int(pct), Milli: int(core) * 10}
+	a.part = model.Part{Kind: model.Share, Memory: model.MiB(mib), MemoryMilli: int(pct) * 10, Milli: int(core) * 10}
 	if !hasMemory && !hasPercent {
-		a.part.MemoryPercent = 100
+		a.part.MemoryMilli = model.FullMilli
 	}
 	return &a, nil
 }

@@ -25,7 +25,7 @@ func assumedClaim(pod *v1.Pod, r *model.Request, n *model.Node, g place.Grant) l
 
 func TestVocabularies(t *testing.T) {
 	share := func(memory model.MiB, percent, milli int) model.Part {
-		return model.Part{Kind: model.Share, Memory: memory, MemoryPercent: percent, Milli: milli}
+		return model.Part{Kind: model.Share, Memory: memory, MemoryMilli: percent * 10, Milli: milli}
 	}
 	slice := func(profile string) model.Part { return model.Part{Kind: model.Slice, Profile: profile} }
 	turn := model.Part{Kind: model.Share, Turn: true}

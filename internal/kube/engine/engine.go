@@ -70,6 +70,9 @@ type Engine struct {
 	started bool
 	// fleetChanged: the tree of queues has not heard of the latest nodes.
 	fleetChanged bool
+	// paths are the nodes' domains; levelsStale: the levels of domains may be others now.
+	paths       map[model.NodeID][]string
+	levelsStale bool
 	// outbox is what is to be carried out by the next step's caller; complaints are
 	// reported as soon as the lock is released.
 	outbox     outbox
@@ -96,12 +99,13 @@ func New(ctx context.Context, factory informers.SharedInformerFactory, from watc
 		feed: newFeed(), clock: time.Now, logger: klog.FromContext(ctx), report: tell,
 		objects: workload.Objects{}, quotas: map[string]arbiter.Quota{}, queues: newQueues(), desk: report.NewDesk(), timing: DefaultTiming(),
 		arrived: map[model.HolderID]bool{}, contested: map[string]*contest{}, fleetChanged: true,
-		agents: map[model.NodeID]bool{}, telemetry: staleness{maxAge: TelemetryMaxAge, until: map[model.NodeID]time.Time{}},
+		agents: map[model.NodeID]bool{}, paths: map[model.NodeID][]string{}, telemetry: staleness{maxAge: TelemetryMaxAge, until: map[model.NodeID]time.Time{}},
 		observed: newObserved(),
 	}
 	var err error
 	nodeChanged := func(name string) { e.feed.push(event{kind: aboutNode, key: name}, nil) }
-	if e.inventory, err = inventory.New(core.Nodes().Lister(), from, nodeChanged); err != nil {
+	levelsChanged := func() { e.feed.push(event{kind: aboutLevels}, nil) }
+	if e.inventory, err = inventory.New(core.Nodes().Lister(), from, nodeChanged, levelsChanged); err != nil {
 		return nil, err
 	}
 	e.reader = &workload.Reader{Namespaces: e.namespaces, Levels: e.inventory.Levels}
@@ -134,7 +138,7 @@ func (e *Engine) watchObjects(from watch.Sources) error {
 	for kind, source := range from.Groups {
 		changed := func(key string) { e.feed.push(event{kind: aboutOwner, key: key, owner: kind}, nil) }
 		switch kind {
-		case dialect.Queues:
+		case dialect.Queues, dialect.KAIQueues:
 			changed = func(name string) { e.feed.push(event{kind: aboutQueue, key: name}, nil) }
 		case dialect.Priorities:
 			changed = func(string) { e.feed.push(event{kind: aboutPriorities}, nil) }

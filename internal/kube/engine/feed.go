@@ -28,6 +28,8 @@ const (
 	aboutPriorities
 	aboutQuota
 	aboutBudget
+	// aboutLevels: HyperNodes or Topologies changed.
+	aboutLevels
 )
 
 // event says what to look at. It has no content: the latest is read from the stores.

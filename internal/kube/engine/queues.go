@@ -8,6 +8,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/internal/dialect"
@@ -40,7 +41,7 @@ func newQueues() queues {
 // readQueue reads a Queue from the store, and says whether the tree is another one now.
 func (e *Engine) readQueue(name string) bool {
 	q := &e.queues
-	object := e.objects[dialect.Queues].Get(name)
+	object := e.queueObject(name)
 	before, known := q.byName[name]
 	wasUnread := q.unread[name]
 	delete(q.byName, name)
@@ -48,7 +49,7 @@ func (e *Engine) readQueue(name string) bool {
 	if object == nil {
 		e.complain("queue/"+name, nil, nil, "")
 	} else if name != arbiter.Root {
-		if read, err := dialect.QueueOf(object); err != nil {
+		if read, err := queueOf(object); err != nil {
 			q.unread[name] = err
 		} else {
 			q.byName[name] = read
@@ -56,6 +57,22 @@ func (e *Engine) readQueue(name string) bool {
 	}
 	after, still := q.byName[name]
 	return known != still || !reflect.DeepEqual(before, after) || fmt.Sprint(wasUnread) != fmt.Sprint(q.unread[name])
+}
+
+// queueObject is the object that describes a queue: Volcano's, or KAI's if there is none of
+// Volcano's with the name.
+func (e *Engine) queueObject(name string) *unstructured.Unstructured {
+	if o := e.objects[dialect.Queues].Get(name); o != nil {
+		return o
+	}
+	return e.objects[dialect.KAIQueues].Get(name)
+}
+
+func queueOf(o *unstructured.Unstructured) (arbiter.Queue, error) {
+	if o.GroupVersionKind().Group == dialect.KAIQueues.Group {
+		return dialect.KAIQueueOf(o)
+	}
+	return dialect.QueueOf(o)
 }
 
 // setQueues makes core's tree equal to what the API says. An invalid queue is left out
@@ -90,9 +107,20 @@ func (e *Engine) reportQueues(now time.Time) {
 	known := slices.AppendSeq(slices.Collect(maps.Keys(q.byName)), maps.Keys(q.unread))
 	slices.Sort(known)
 	for _, name := range known {
-		if object := e.objects[dialect.Queues].Get(name); object != nil {
-			about := &v1.ObjectReference{APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), Name: name, UID: object.GetUID()}
-			e.complain("queue/"+name, about, q.problems[name], "InvalidQueue")
+		if object := e.queueObject(name); object != nil {
+			e.complain("queue/"+name, queueRef(object), q.problems[name], "InvalidQueue")
+		}
+		if other := e.objects[dialect.KAIQueues].Get(name); other != nil && e.objects[dialect.Queues].Get(name) != nil {
+			e.complain("queue/kai/"+name, queueRef(other), errSameName, "InvalidQueue")
+		} else {
+			e.complain("queue/kai/"+name, nil, nil, "")
 		}
 	}
+}
+
+// errSameName is reported on a KAI Queue whose name a Volcano Queue has.
+var errSameName = fmt.Errorf("metadata.name: a Queue of %s has this name; it counts, and this one does not", dialect.Queues.Group)
+
+func queueRef(o *unstructured.Unstructured) *v1.ObjectReference {
+	return &v1.ObjectReference{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Name: o.GetName(), UID: o.GetUID()}
 }

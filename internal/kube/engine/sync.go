@@ -41,7 +41,12 @@ func (e *Engine) drain(now time.Time) {
 			e.syncQuota(ev.key)
 		case aboutBudget:
 			e.facts.budgets.sync(ev.key)
+		case aboutLevels:
+			e.levelsStale = true
 		}
+	}
+	if e.levelsStale {
+		e.syncLevels(now)
 	}
 	if queues {
 		e.setQueues(now)
@@ -94,6 +99,7 @@ func (e *Engine) syncNode(name string, now time.Time) {
 		delete(e.facts.nodes, id)
 		delete(e.agents, id)
 		delete(e.telemetry.until, id)
+		delete(e.paths, id)
 		e.fleetChanged = e.core.RemoveNode(id) || e.fleetChanged
 		e.complain("node/"+name, nil, nil, "")
 		return
@@ -102,6 +108,7 @@ func (e *Engine) syncNode(name string, now time.Time) {
 	if e.agents[id] = d.Agent; !d.Agent {
 		delete(e.agents, id)
 	}
+	e.followDomains(id, d.Node.Domains)
 	changed, err := e.core.SetNode(d.Node, e.telemetry.fresh(id, &d, now))
 	if err != nil {
 		d.Problem = err

@@ -8,6 +8,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	corelisters "k8s.io/client-go/listers/core/v1"
 
 	"github.com/tangram-dev/tangram/api/v1alpha1"
@@ -23,15 +24,20 @@ type Inventory struct {
 	gpuNodes *watch.Optional[*v1alpha1.GPUNode]
 	// topologies are NodeResourceTopologies; nil when they are not watched.
 	topologies *watch.Optional[*unstructured.Unstructured]
-	levels     atomic.Pointer[topology.Levels]
+	// networks are HyperNodes and Topologies, which add levels of domains.
+	networks   map[schema.GroupVersionResource]*watch.Optional[*unstructured.Unstructured]
+	configured atomic.Pointer[topology.Levels]
+	domains    atomic.Pointer[domains]
 }
 
 // New watches the objects of the sources, once it is run. changed is called with the
-// name of a node whose GPUNode or NodeResourceTopology changed.
-func New(nodes corelisters.NodeLister, from watch.Sources, changed func(node string)) (*Inventory, error) {
-	i := &Inventory{nodes: nodes}
+// name of a node whose GPUNode or NodeResourceTopology changed, levels when objects changed
+// that define levels of domains.
+func New(nodes corelisters.NodeLister, from watch.Sources, changed func(node string), levels func()) (*Inventory, error) {
+	i := &Inventory{nodes: nodes, networks: map[schema.GroupVersionResource]*watch.Optional[*unstructured.Unstructured]{}}
 	defaults := topology.DefaultLevels()
-	i.levels.Store(&defaults)
+	i.configured.Store(&defaults)
+	i.domains.Store(&domains{levels: defaults})
 	all := func() { i.each(changed) }
 	var err error
 	if i.gpuNodes, err = watch.New[*v1alpha1.GPUNode](from.GPUNodes, &v1alpha1.GPUNode{},
@@ -44,7 +50,7 @@ func New(nodes corelisters.NodeLister, from watch.Sources, changed func(node str
 			return nil, err
 		}
 	}
-	return i, nil
+	return i, i.watchTopologies(from, levels)
 }
 
 // Run watches until the context ends. It does not block.
@@ -53,23 +59,15 @@ func (i *Inventory) Run(ctx context.Context) {
 	if i.topologies != nil {
 		go i.topologies.Run(ctx)
 	}
+	for _, w := range i.networks {
+		go w.Run(ctx)
+	}
 }
 
-// Synced says whether everything has been seen that existed at the start.
+// Synced says whether everything has been seen that existed at the start. HyperNodes and
+// Topologies are not waited for: until they are seen their levels are unknown.
 func (i *Inventory) Synced() bool {
 	return i.gpuNodes.Synced() && (i.topologies == nil || i.topologies.Synced())
-}
-
-// Levels are the levels of domains, outermost first; not to be changed.
-func (i *Inventory) Levels() topology.Levels { return *i.levels.Load() }
-
-// SetLevels sets the levels of domains, which are the default ones before. They must be
-// valid, and every node has to be described anew.
-func (i *Inventory) SetLevels(levels topology.Levels) {
-	if levels == nil {
-		levels = topology.Levels{} // none, which is not the default
-	}
-	i.levels.Store(&levels)
 }
 
 // each calls a function with the name of every node.
@@ -102,7 +100,9 @@ func (i *Inventory) Describe(name string) (Description, bool) {
 	if err != nil { // the store knows no other error than "not found"
 		return Description{}, false
 	}
-	facts := dialect.Facts{GPUNode: i.gpuNodes.Get(name), Topology: i.topologies.Get(name), Levels: i.Levels()}
+	facts := dialect.Facts{GPUNode: i.gpuNodes.Get(name), Topology: i.topologies.Get(name)}
+	tree := i.domains.Load()
+	facts.Levels, facts.Tiers = tree.levels, tree.tiers
 	d := Description{Object: node, About: &v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}}
 	if gn := facts.GPUNode; gn != nil {
 		d.Agent = gn.Spec.Agent != nil

@@ -31,7 +31,7 @@ func TestDescribe(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		changed = append(changed, node)
-	})
+	}, func() {})
 	if err != nil {
 		t.Fatal(err)
 	}

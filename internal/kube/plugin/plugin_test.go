@@ -354,7 +354,7 @@ func TestDefaultConfiguration(t *testing.T) {
 	for _, p := range cfg.Profiles {
 		profiles[p.SchedulerName] = uses(p.Plugins)
 	}
-	for _, name := range []string{names.SchedulerName, names.VolcanoSchedulerName, "scheduler-plugins-scheduler"} {
+	for _, name := range []string{names.SchedulerName, names.VolcanoSchedulerName, names.KAISchedulerName, names.KoordSchedulerName, names.HAMiSchedulerName, names.CustomSchedulerName, "scheduler-plugins-scheduler"} {
 		if !profiles[name] {
 			t.Errorf("profile %s is missing, or does not use the plugins", name)
 		}

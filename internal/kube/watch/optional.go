@@ -110,6 +110,17 @@ func (w *Optional[T]) Get(name string) (out T) {
 	return obj.(T)
 }
 
+// All returns all objects, in no order.
+func (w *Optional[T]) All() (out []T) {
+	if w == nil || w.absent.Load() {
+		return nil
+	}
+	for _, obj := range w.informer.GetStore().List() {
+		out = append(out, obj.(T))
+	}
+	return out
+}
+
 // Absent says whether the API server serves no such objects, as far as is known.
 func (w *Optional[T]) Absent() bool { return w == nil || w.absent.Load() }
 

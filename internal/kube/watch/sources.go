@@ -25,6 +25,9 @@ type Sources struct {
 	// Groups lists and watches the objects that describe gangs and queues, as
 	// unstructured objects.
 	Groups map[schema.GroupVersionResource]cache.ListerWatcher
+	// Topologies lists and watches the objects that describe the network, of the kinds of
+	// dialect.Topologies; nil: they are not watched.
+	Topologies map[schema.GroupVersionResource]cache.ListerWatcher
 }
 
 // APISources lists and watches the objects of an API server.
@@ -38,8 +41,12 @@ func APISources(config *rest.Config) (Sources, error) {
 		return Sources{}, err
 	}
 	from := Sources{GPUNodes: gpuNodes, NodeTopologies: objectSource(objects, dialect.NodeTopologies), Groups: map[schema.GroupVersionResource]cache.ListerWatcher{}}
-	for _, kind := range append(dialect.Watched(), dialect.Queues, dialect.Priorities) {
+	for _, kind := range append(dialect.Watched(), dialect.Queues, dialect.KAIQueues, dialect.Priorities) {
 		from.Groups[kind] = objectSource(objects, kind)
+	}
+	from.Topologies = map[schema.GroupVersionResource]cache.ListerWatcher{}
+	for _, kind := range dialect.Topologies() {
+		from.Topologies[kind] = objectSource(objects, kind)
 	}
 	return from, nil
 }

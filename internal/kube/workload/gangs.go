@@ -60,6 +60,12 @@ type Member struct {
 	invalid string
 }
 
+// finished is a member that succeeded.
+type finished struct {
+	dialect.Membership
+	labels map[string]string
+}
+
 // group is the pods of one gang.
 type group struct {
 	id engine.ID
@@ -68,14 +74,16 @@ type group struct {
 	// arrival numbers gangs in the order in which they were first seen.
 	arrival int64
 	pods    map[model.HolderID]*Member
-	// done are members that succeeded, with their task, as far as is known: they need no
+	// done are members that succeeded, as far as is known: they need no
 	// place any more. unsure: members went since that was looked up.
-	done   map[model.HolderID]string
+	done   map[model.HolderID]finished
 	unsure bool
 	// counts: its owner says itself how many are left to run, so that it is not looked up.
 	counts bool
 	// recalled: it will be described again when time has passed.
 	recalled bool
+	// delayed: it will be described again when it may have others evicted.
+	delayed bool
 	// charged is the queue that is charged for it, from when its first member is bound:
 	// what runs cannot leave its queue by editing labels.
 	charged string
@@ -221,6 +229,12 @@ func (w *Gangs) read(pod *v1.Pod, now time.Time) (m *Member, free bool) {
 		return nil, waits // neither a GPU, a gang nor a queue
 	case r == nil:
 		r = dialect.HostRequest(pod)
+	}
+	if said.Require.Name != "" && r.Require.Level.Name == "" {
+		r.Require.Level = said.Require
+	}
+	if said.Prefer.Name != "" && r.Prefer.Level.Name == "" {
+		r.Prefer.Level = said.Prefer
 	}
 	member.Request, member.Membership = r, said
 	member.Shape = shapeOf(pod, said.Task, r, apartOf(pod))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"container/heap"
 	"fmt"
+	"maps"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -27,6 +28,13 @@ const OwnerPatience = 5 * time.Second
 func (w *Gangs) OwnerChanged(kind schema.GroupVersionResource, key string, now time.Time) {
 	for _, p := range w.owned[ownerKey(kind, key)] { // each on its own
 		w.again(p, now)
+	}
+}
+
+// LevelsChanged looks again at all pods: what they ask for names levels of domains.
+func (w *Gangs) LevelsChanged(now time.Time) {
+	for _, m := range maps.Clone(w.members) {
+		w.again(m.Pod, now)
 	}
 }
 
@@ -124,6 +132,9 @@ func (w *Gangs) resolve(pod *v1.Pod, m *dialect.Membership, now time.Time) (need
 		} else if m.Size <= 1 {
 			m.Key = ""
 		}
+	}
+	if problem := w.adopt(pod, m); problem != "" {
+		return needs, false, problem
 	}
 	return needs, true, ""
 }
@@ -268,12 +279,12 @@ func (w *Gangs) Succeeded(l Lookup, pods []v1.Pod, ok bool) {
 		return
 	}
 	if g.unsure = !ok; ok {
-		g.done = map[model.HolderID]string{}
+		g.done = map[model.HolderID]finished{}
 		for i := range pods {
 			p := &pods[i]
 			m, err := dialect.MembershipOf(p)
 			if err == nil && engine.ID(m.Key) == l.Gang && p.Status.Phase == v1.PodSucceeded {
-				g.done[model.HolderID(p.UID)] = m.Task
+				g.done[model.HolderID(p.UID)] = finished{m, p.Labels}
 			}
 		}
 	}

@@ -1,0 +1,122 @@
+package engine
+
+import (
+	"slices"
+
+	"github.com/tangram-dev/tangram/core/gang"
+	"github.com/tangram-dev/tangram/core/model"
+)
+
+// mend makes the groups of a running gang whole that lost members, each for itself, and
+// starts those that are needed in place of others. It says whether one of them needs room.
+func (e *Engine) mend(d *Plan, k *known, now int64) (short bool) {
+	tried := map[int]bool{}
+	for {
+		at := slices.IndexFunc(k.units().mend, func(i int) bool { return !tried[i] })
+		if at < 0 {
+			return short
+		}
+		unit := k.units().mend[at]
+		tried[unit] = true
+		if s, ok := e.tryAsk(k, e.limited(k, k.askFor(unit)), nil, now); ok {
+			s.Repair = true
+			d.Starts = append(d.Starts, s)
+			e.recount(k)
+		} else if !e.allows(k, k.least(unit, false)).ForQuota() {
+			short = true
+		}
+	}
+}
+
+// growTree starts optional groups of a running gang, each whole, and gives leaves more
+// members, as far as there is room.
+func (e *Engine) growTree(d *Plan, k *known, now int64) {
+	tried, failed := map[int]bool{}, false
+	for e.worthTrying(k, growing) && len(k.units().mend) == 0 {
+		at := slices.IndexFunc(k.units().more, func(i int) bool { return !tried[i] })
+		if at < 0 {
+			break
+		}
+		unit := k.units().more[at]
+		tried[unit] = true
+		ask := e.limited(k, k.askFor(unit))
+		if k.units().groups[unit].whole {
+			ask.Tree.Groups[unit].Min = 0 // more members, whichever fit
+		}
+		s, ok := e.tryAsk(k, ask, nil, now)
+		if !ok {
+			failed = true
+			continue
+		}
+		s.Repair = true
+		d.Starts = append(d.Starts, s)
+		e.recount(k)
+	}
+	if failed {
+		e.failed(k, growing)
+	}
+}
+
+// splitTree cuts a gang with subgroups into what may be evicted by itself: members of a
+// leaf beyond its minimum, groups beyond those that are needed, the last ones first. What is
+// left after any of them is whole.
+func (k *known) splitTree(add func(hs []model.HolderID, whole bool)) {
+	u, t := k.units(), k.tree
+	for i := len(t.groups) - 1; i >= 0; i-- {
+		group, c := &t.groups[i], &u.groups[i]
+		if c.placed == 0 {
+			continue
+		}
+		if len(group.children) == 0 {
+			spare := c.placed - group.Min
+			for _, h := range slices.Backward(k.membersIn(i)) {
+				if spare <= 0 {
+					break
+				}
+				add([]model.HolderID{h}, false)
+				spare--
+			}
+			continue
+		}
+		spare := -group.needs()
+		for _, child := range group.children {
+			if u.groups[child].whole {
+				spare++
+			}
+		}
+		for _, child := range slices.Backward(group.children) {
+			o := &u.groups[child]
+			switch {
+			case o.placed == 0 || spare < 0:
+			case !o.whole:
+				add(k.membersIn(child), false)
+			case spare > 0:
+				add(k.membersIn(child), false)
+				spare--
+			}
+		}
+	}
+}
+
+// membersIn are the members of a group that have a place, in the order in which they
+// start.
+func (k *known) membersIn(i int) []model.HolderID {
+	var out []model.HolderID
+	for role, leaf := range k.tree.leaf {
+		if !k.inside(leaf, i) {
+			continue
+		}
+		for _, h := range k.Roles[role].Members {
+			if _, placed := k.placed[h]; placed {
+				out = append(out, h)
+			}
+		}
+	}
+	return out
+}
+
+// limited lets what is asked for have as much as the gang's queue and namespace allow.
+func (e *Engine) limited(k *known, ask *gang.Ask) *gang.Ask {
+	ask.Allow = func(counts []int) bool { return e.allows(k, counts).Code == 0 }
+	return ask
+}

@@ -1,0 +1,357 @@
+package gang
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+
+	"github.com/tangram-dev/tangram/core/model"
+)
+
+// plan plans the goal of a gang with subgroups, and what is optional inside it.
+func (t *nest) plan() (Plan, *Failure) {
+	goal := t.Tree.Goal
+	t.search(false)
+	leaves, _ := t.minimum(goal)
+	t.failure = Failure{Placed: -1}
+	for _, g := range leaves {
+		t.failure.Need += t.leastOf(g)
+	}
+	if !t.can[goal] {
+		t.failure.Placed, t.failure.Exist, t.failure.Domains = 0, t.members[goal], 1
+		return Plan{}, &t.failure
+	}
+	if !t.fits(goal) {
+		t.failure.Placed = max(t.failure.Placed, 0)
+		t.failure.Bounded = t.cut
+		return Plan{}, &t.failure
+	}
+	t.more(goal)
+	var used []model.NodeID
+	for _, p := range t.placed {
+		used = append(used, p.Node)
+	}
+	slices.Sort(used)
+	return Plan{Placements: t.placed, Domain: t.scopes[goal].path, Nodes: len(slices.Compact(used))}, nil
+}
+
+// fits places the goal: with all of its members if it can, else with its minimum.
+func (t *nest) fits(goal int) bool {
+	in, ok := t.outside(goal)
+	if !ok {
+		t.short(goal, 0)
+		return false
+	}
+	if t.members[goal] > t.failure.Need && len(t.near(goal)) == 0 && t.maker.allowsAll() {
+		t.search(true)
+		if t.sweep(goal, t.outwards(goal, in), firstTries) {
+			return true
+		}
+	}
+	t.search(false)
+	t.cut = false
+	if t.sweep(goal, t.outwards(goal, in), firstTries) {
+		return true
+	}
+	if t.failure.Placed < 0 { // no scope has room by counting
+		t.short(goal, 0)
+	}
+	widest := t.alternatives(goal, in)
+	if t.crowded(goal, in) {
+		t.cut = false
+		return false
+	}
+	if t.cut {
+		t.cut = false
+		if t.sweep(goal, widest, maxTries) {
+			return true
+		}
+	}
+	if !t.differ() {
+		return false // members alike: weighing finds no more
+	}
+	t.joint = true
+	return t.sweep(goal, widest, maxTries)
+}
+
+// search begins a search for all that exists, or for the minimum.
+func (t *nest) search(all bool) {
+	t.all, t.joint, t.leaves = all, false, map[int]*part{}
+}
+
+// differ says whether members ask for different things.
+func (t *nest) differ() bool {
+	first := &t.Roles[0]
+	return slices.ContainsFunc(t.Roles, func(r Role) bool {
+		return r.Shape != first.Shape || r.Shape == "" && r.Request != first.Request
+	})
+}
+
+// sweep tries one scope after the other. A search for the minimum that fails in a scope
+// is not tried in all ways there if the tries do not suffice.
+func (t *nest) sweep(goal int, scopes iter.Seq[scope], tries int) bool {
+	t.tries = tries
+	for s := range scopes {
+		if tries < maxTries { // each scope has its own
+			t.tries = tries + triesPerGroup*len(t.Tree.Groups)
+		}
+		if (!t.Terse || t.roomy(goal, s)) && t.inside(goal, s, t.finish) {
+			return true
+		}
+	}
+	return false
+}
+
+// within makes a group whole inside a scope, in one domain after the other, and goes on
+// with then. If that fails for all of them, nothing is placed.
+func (t *nest) within(g int, in scope, then func() bool) bool {
+	same := sameGroup{t.Tree.Groups[g].Parent, t.alike[g]}
+	before := len(t.failed[same])
+	any := false
+	for s := range t.alternatives(g, in) {
+		any = true
+		if same.alike != "" && slices.Contains(t.failed[same], s.path) {
+			continue // where one alike has failed
+		}
+		if t.inside(g, s, then) {
+			return true
+		}
+		if t.tries <= 0 {
+			break
+		}
+		t.failed[same] = append(t.failed[same], s.path)
+	}
+	if !any {
+		t.short(g, 0)
+	}
+	t.failed[same] = t.failed[same][:before]
+	return false
+}
+
+// inside makes a group whole in exactly this scope, and goes on with then.
+func (t *nest) inside(g int, s scope, then func() bool) bool {
+	t.chosen[g], t.scopes[g] = true, s
+	ok := false
+	switch {
+	case !t.isLeaf(g):
+		ok = t.some(g, s, t.complete(g), t.needed(g), then)
+	case t.leastOf(g) == 0:
+		ok = then()
+	case t.joint || t.Tree.Groups[g].Require.Name == "" && g != t.Tree.Goal:
+		// It leaves to others the nodes that only they can use.
+		t.last = append(t.last, g)
+		ok = (!t.joint || t.could(g, s)) && then()
+		t.last = t.last[:len(t.last)-1]
+	default:
+		ok = t.put(g, s, then)
+	}
+	if !ok {
+		t.chosen[g] = false
+	}
+	return ok
+}
+
+// could counts whether a leaf has room in a scope, as one of the tries.
+func (t *nest) could(g int, s scope) bool {
+	if t.tries--; t.tries < 0 {
+		t.cut = true
+		return false
+	}
+	return s.nodes == nil || t.leaf(g).could(s.nodes)
+}
+
+// some makes so many of a group's children whole, and goes on with then.
+func (t *nest) some(g int, s scope, from []int, need int, then func() bool) bool {
+	if need == 0 {
+		return then()
+	}
+	if len(from) < need {
+		return false
+	}
+	c := from[0]
+	if t.within(c, s, func() bool { return t.some(g, s, from[1:], need-1, then) }) {
+		return true
+	}
+	// Not with this one, so with none that is alike.
+	next := 1
+	for next < len(from) && t.alike[c] != "" && t.alike[from[next]] == t.alike[c] {
+		next++
+	}
+	return t.tries > 0 && t.some(g, s, from[next:], need, then)
+}
+
+// put places the members that a leaf must have, and goes on with then.
+func (t *nest) put(g int, s scope, then func() bool) bool {
+	if t.tries--; t.tries < 0 {
+		t.cut = true
+		return false
+	}
+	p := t.leaf(g)
+	if !t.allows(p) {
+		return false
+	}
+	before := len(t.placed)
+	tx := t.maker.l.Begin()
+	plan, ok := p.inside(s)
+	if !ok {
+		tx.Rollback()
+		t.note(g, p)
+		return false
+	}
+	t.take(p, plan.Placements)
+	if then() {
+		tx.Keep()
+		return true
+	}
+	tx.Rollback()
+	for _, x := range t.placed[before:] {
+		t.taken[x.Role]--
+	}
+	t.placed = t.placed[:before]
+	return false
+}
+
+// take writes down placements of a part.
+func (t *nest) take(p *part, placements []Placement) {
+	for _, x := range placements {
+		x.Role = p.of[x.Role]
+		t.placed = append(t.placed, x)
+		t.taken[x.Role]++
+	}
+}
+
+// allows says whether the members of a part may be placed beside those that are.
+func (t *nest) allows(p *part) bool {
+	if t.Allow == nil {
+		return true
+	}
+	counts := slices.Clone(t.taken)
+	for i, r := range p.ask.Roles {
+		counts[p.of[i]] += len(r.Members)
+	}
+	return t.Allow(counts)
+}
+
+// finish places the leaves that were left to the end, those with the smallest scope
+// first.
+func (t *nest) finish() bool {
+	if t.joint {
+		return t.together()
+	}
+	return t.finishEach(slices.SortedStableFunc(slices.Values(t.last), func(a, b int) int {
+		return cmp.Compare(t.scopes[a].size(), t.scopes[b].size())
+	}))
+}
+
+func (t *nest) finishEach(leaves []int) bool {
+	if len(leaves) == 0 {
+		return true
+	}
+	return t.put(leaves[0], t.scopes[leaves[0]], func() bool { return t.finishEach(leaves[1:]) })
+}
+
+// size orders scopes by their number of nodes.
+func (s scope) size() int {
+	if s.nodes == nil {
+		return int(^uint(0) >> 1)
+	}
+	return len(s.nodes)
+}
+
+// note takes down how far an attempt came that failed at a leaf, if further than others.
+func (t *nest) note(g int, p *part) {
+	had := max(0, p.failure.Placed)
+	if t.all || t.joint || len(t.placed)+had <= t.failure.Placed {
+		return
+	}
+	t.short(g, had)
+	t.failure.Domains, t.failure.Domain = 1, p.failure.Domain
+	if len(p.ask.Roles) > 1 {
+		t.failure.Role = p.failure.Role
+	}
+	if !t.Terse {
+		p.ask.Terse = false
+		p.failure.Domains = 1
+		p.explain()
+		t.failure.Nodes = p.failure.Nodes
+		p.ask.Terse = true
+	}
+}
+
+// short takes down that a group could not be placed, with how many of its members.
+func (t *nest) short(g, had int) {
+	if t.all || t.joint || len(t.placed)+had <= t.failure.Placed {
+		return
+	}
+	group := &t.Tree.Groups[g]
+	leaves, _ := t.minimum(g)
+	need := 0
+	for _, l := range leaves {
+		need += t.leastOf(l)
+	}
+	t.failure = Failure{
+		Need: t.failure.Need, Placed: len(t.placed) + had, Level: group.Require.Name,
+		Subgroup: group.Name, SubNeed: need, SubPlaced: had,
+	}
+}
+
+// more places what is optional inside the goal once its minimum is: further groups, each
+// whole or not at all, then further members.
+func (t *nest) more(goal int) {
+	t.search(false)
+	clear(t.failed)
+	failure, tried := t.failure, t.cut
+	for g := goal; g < len(t.Tree.Groups); g++ { // parents before children
+		if !t.chosen[g] {
+			continue
+		}
+		for _, c := range t.complete(g) {
+			if !t.chosen[c] {
+				t.tries, t.last = firstTries, nil
+				t.within(c, t.scopes[g], t.finish)
+			}
+		}
+	}
+	for g := goal; g < len(t.Tree.Groups); g++ {
+		if t.chosen[g] && t.isLeaf(g) {
+			t.fill(g)
+		}
+	}
+	t.failure, t.cut = failure, tried
+}
+
+// fill places members of a leaf beyond those that it must have, as many as fit.
+func (t *nest) fill(g int) {
+	ask := &Ask{Weights: t.Weights, Terse: true}
+	var of []int
+	for _, role := range t.roles[g] {
+		r := t.Roles[role]
+		if r.Members, r.Min = r.Members[t.taken[role]:], 0; len(r.Members) > 0 {
+			ask.Roles, of = append(ask.Roles, r), append(of, role)
+		}
+	}
+	if len(of) == 0 {
+		return
+	}
+	if t.Allow != nil {
+		ask.Allow = func(counts []int) bool {
+			all := slices.Clone(t.taken)
+			for i, n := range counts {
+				all[of[i]] += n
+			}
+			return t.Allow(all)
+		}
+	}
+	ask.Beside = slices.Clone(t.near(g))
+	for _, x := range t.placed {
+		if slices.Contains(t.roles[g], x.Role) && !slices.Contains(ask.Beside, x.Node) {
+			ask.Beside = append(ask.Beside, x.Node)
+		}
+	}
+	p := t.partOf(ask, of)
+	f := newFilling(p.maker, t.scopes[g])
+	for _, role := range p.order {
+		f.upTo(role, len(ask.Roles[role].Members))
+	}
+	t.take(p, f.placed)
+}

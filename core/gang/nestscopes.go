@@ -1,0 +1,431 @@
+package gang
+
+import (
+	"cmp"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/tangram-dev/tangram/core/ledger"
+	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/topology"
+)
+
+// outside is the scope in which the goal is to be placed: the nodes that may be used, in
+// the domains of the groups above it, which run.
+func (t *nest) outside(goal int) (scope, bool) {
+	s := scope{nodes: t.Within}
+	var above []int
+	for g := t.Tree.Groups[goal].Parent; g >= 0; g = t.Tree.Groups[g].Parent {
+		above = append(above, g)
+	}
+	for _, g := range slices.Backward(above) {
+		group := &t.Tree.Groups[g]
+		if beside := t.there(group.Beside); len(beside) > 0 && group.Require.Name != "" {
+			var ok bool
+			if s, ok = t.around(beside, group.Require, s); !ok {
+				return s, false
+			}
+		}
+	}
+	return s, true
+}
+
+// there are those of some nodes that exist.
+func (t *nest) there(ids []model.NodeID) []model.NodeID {
+	return slices.DeleteFunc(slices.Clone(ids), func(id model.NodeID) bool {
+		_, there := t.maker.l.View(id)
+		return !there
+	})
+}
+
+// around is the domain of a level that some nodes share, as far as it is in a scope; false
+// when they share none.
+func (t *nest) around(beside []model.NodeID, level model.Level, in scope) (scope, bool) {
+	if level.Depth == model.NodeDepth {
+		return scope{string(beside[0]), beside}, len(beside) == 1 && in.has(beside[0])
+	}
+	domains := t.maker.l.Domains()
+	d, ok := domains.Of(beside[0], level.Depth)
+	for _, id := range beside {
+		o, has := domains.Of(id, level.Depth)
+		ok = ok && has && o == d
+	}
+	return in.part(d.Path, domains.Nodes(d)), ok
+}
+
+func (s scope) has(id model.NodeID) bool {
+	if s.nodes == nil {
+		return true
+	}
+	_, found := slices.BinarySearch(s.nodes, id)
+	return found
+}
+
+// part is the nodes of a domain that are in a scope.
+func (s scope) part(path string, nodes []model.NodeID) scope {
+	if s.nodes != nil && slices.ContainsFunc(nodes, func(id model.NodeID) bool { return !s.has(id) }) {
+		nodes = slices.DeleteFunc(slices.Clone(nodes), func(id model.NodeID) bool { return !s.has(id) })
+	}
+	if s.nodes != nil && len(nodes) == len(s.nodes) {
+		return s // all of it
+	}
+	return scope{path, nodes}
+}
+
+// alternatives yields the scopes in which a group may be placed inside another scope: the
+// domains of its required level, or all of that scope; before them the domains of the
+// level that it prefers.
+func (t *nest) alternatives(g int, in scope) iter.Seq[scope] {
+	group := &t.Tree.Groups[g]
+	require, prefer := group.Require, group.Prefer
+	prefers := prefer.Name != "" && (require.Name == "" || tighter(prefer, require))
+	if beside := t.there(group.Beside); len(beside) > 0 {
+		return func(yield func(scope) bool) {
+			if s, ok := t.around(beside, prefer, in); prefers && ok && !yield(s) {
+				return
+			}
+			if require.Name == "" {
+				yield(in)
+			} else if s, ok := t.around(beside, require, in); ok {
+				yield(s)
+			}
+		}
+	}
+	return func(yield func(scope) bool) {
+		if prefers {
+			tried := 0
+			for s := range t.at(g, prefer, in) {
+				if t.has(s, require) && !yield(s) {
+					return
+				}
+				if tried++; tried == maxDomains {
+					break
+				}
+			}
+		}
+		if require.Name == "" {
+			yield(in)
+			return
+		}
+		t.at(g, require, in)(yield)
+	}
+}
+
+// has says whether a scope inside a domain of one level is also inside one of a level, or
+// none is required: a node may lack the label of a level.
+func (t *nest) has(s scope, level model.Level) bool {
+	if level.Name == "" {
+		return true
+	}
+	_, ok := t.maker.l.Domains().Of(s.nodes[0], level.Depth)
+	return ok
+}
+
+// tighter says whether the domains of one level are inside those of another.
+func tighter(a, b model.Level) bool {
+	return b.Depth != model.NodeDepth && (a.Depth == model.NodeDepth || a.Depth > b.Depth)
+}
+
+// at yields the domains of a level inside a scope that could take a group, by what is free
+// there, the one with the least headroom first. The ledger may change meanwhile if it is as
+// before when the next one is asked for.
+func (t *nest) at(g int, level model.Level, in scope) iter.Seq[scope] {
+	could, enough := t.bounds(g)
+	return func(yield func(scope) bool) {
+		if level.Depth == model.NodeDepth {
+			ids := in.nodes
+			if ids == nil {
+				ids = slices.Sorted(t.maker.l.Nodes())
+			}
+			for _, id := range ids {
+				if own := []model.NodeID{id}; could(own) && !yield(scope{string(id), own}) {
+					return
+				}
+			}
+			return
+		}
+		domains := t.maker.l.Domains()
+		for from := 0; ; from += maxDomains {
+			// As many as are often enough are listed at a time.
+			var list []topology.Domain
+			at := 0
+			for d := range enough(level.Depth) {
+				if at >= from {
+					list = append(list, d)
+				}
+				if at++; len(list) == maxDomains {
+					break
+				}
+			}
+			for _, d := range list {
+				s := in.part(d.Path, domains.Nodes(d))
+				if len(s.nodes) > 0 && could(s.nodes) && !yield(s) {
+					return
+				}
+			}
+			if len(list) < maxDomains {
+				return
+			}
+		}
+	}
+}
+
+// bounds are necessary conditions for a group to be placed, by counting: on nodes, and in
+// the domains of a depth. Where the group has a choice which of its children to start, only
+// the devices that it takes at least are counted.
+func (t *nest) bounds(g int) (could func([]model.NodeID) bool, enough func(depth int) iter.Seq[topology.Domain]) {
+	if t.isLeaf(g) {
+		p := t.leaf(g)
+		return p.could, p.enough()
+	}
+	leaves, choice := t.minimum(g)
+	if !choice {
+		p := t.flat(leaves)
+		return p.could, p.enough()
+	}
+	resource, most := 0, int64(0)
+	for _, v := range model.Vendors {
+		if n := t.devices(g, v); n > most {
+			resource, most = ledger.Resource(v), n
+		}
+	}
+	l := t.maker.l
+	could = func(nodes []model.NodeID) bool {
+		sum := int64(0)
+		for _, id := range nodes {
+			if v, there := l.View(id); there {
+				sum += int64(v.Room(model.Vendors[resource]))
+			}
+		}
+		return sum >= most
+	}
+	return could, func(depth int) iter.Seq[topology.Domain] { return l.Domains().Enough(depth, resource, most) }
+}
+
+// roomy counts whether a scope has as many free devices as a group takes at least.
+func (t *nest) roomy(g int, s scope) bool {
+	for _, v := range model.Vendors {
+		if need := t.devices(g, v); need > 0 && need > t.free(s, v) {
+			return false
+		}
+	}
+	return true
+}
+
+// free is how many devices of a vendor are free in a scope.
+func (t *nest) free(s scope, vendor model.Vendor) (sum int64) {
+	l := t.maker.l
+	if s.nodes == nil {
+		for b := range l.Buckets() { // sums do not depend on the order
+			if v, ok := b.View(nil); ok {
+				sum += int64(v.Room(vendor)) * int64(b.Len())
+			}
+		}
+		return sum
+	}
+	for _, id := range s.nodes {
+		if v, there := l.View(id); there {
+			sum += int64(v.Room(vendor))
+		}
+	}
+	return sum
+}
+
+// crowded proves by counting that the leaves that the goal needs cannot all be placed: of
+// leaves whose members ask for the same, in one domain of a level each, there are more of
+// some size than the domains of that level could take if they took only leaves of that size.
+func (t *nest) crowded(goal int, in scope) bool {
+	leaves, choice := t.minimum(goal)
+	if choice {
+		return false
+	}
+	type kind struct {
+		shape string
+		depth int
+	}
+	sizes := map[kind][]int{}
+	first := map[kind]int{}
+	var kinds []kind
+	for _, g := range leaves {
+		require := t.Tree.Groups[g].Require
+		if require.Name == "" || require.Depth == model.NodeDepth || len(t.roles[g]) != 1 || len(t.Tree.Groups[g].Beside) > 0 {
+			continue
+		}
+		r := &t.Roles[t.roles[g][0]]
+		k := kind{r.Shape, require.Depth}
+		if r.Shape == "" || r.Request.Kind() != model.Whole || r.Request.Count() == 0 {
+			continue
+		}
+		if sizes[k] == nil {
+			kinds, first[k] = append(kinds, k), g
+		}
+		sizes[k] = append(sizes[k], t.leastOf(g))
+	}
+	for _, k := range kinds {
+		list := sizes[k]
+		slices.Sort(list)
+		room := t.rooms(first[k], k.depth, in)
+		for i, size := range list {
+			if i > 0 && list[i-1] == size {
+				continue
+			}
+			takes := 0
+			for _, n := range room {
+				takes += n / max(1, size)
+			}
+			if takes < len(list)-i { // all from here on are as large, or larger
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// rooms is how many members of a leaf each domain of a depth could take, counted per node.
+func (t *nest) rooms(leaf, depth int, in scope) []int {
+	p := t.leaf(leaf)
+	size := p.ask.Roles[0].Request.Count()
+	domains := t.maker.l.Domains()
+	var out []int
+	for _, d := range domains.At(depth) {
+		n := 0
+		for _, id := range domains.Nodes(d) {
+			if v, there := t.maker.l.View(id); there && in.has(id) {
+				n += p.allowed(0, &v) / size
+			}
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+// devices is how many whole devices of a vendor a group takes at least.
+func (t *nest) devices(g int, v model.Vendor) int64 {
+	sum := int64(0)
+	if t.isLeaf(g) {
+		for i, n := range t.counts(g) {
+			if r := t.Roles[t.roles[g][i]].Request; r.Vendor == v && r.Kind() == model.Whole {
+				sum += int64(n) * int64(r.Count())
+			}
+		}
+		return sum
+	}
+	var each []int64
+	for _, c := range t.complete(g) {
+		each = append(each, t.devices(c, v))
+	}
+	slices.Sort(each)
+	for _, n := range each[:min(t.needed(g), len(each))] {
+		sum += n
+	}
+	return sum
+}
+
+// outwards yields the scopes in which the goal is tried: tight ones first, as for a plain
+// gang, then those that its required level leaves.
+func (t *nest) outwards(goal int, in scope) iter.Seq[scope] {
+	group := &t.Tree.Groups[goal]
+	bound := group.Require.Name != ""
+	if t.isLeaf(goal) || len(t.near(goal)) > 0 || bound && group.Require.Depth == model.NodeDepth {
+		return t.alternatives(goal, in)
+	}
+	widest := 0
+	if bound {
+		widest = group.Require.Depth + 1
+	}
+	return func(yield func(scope) bool) {
+		domains := t.maker.l.Domains()
+		if leaves, choice := t.minimum(goal); !choice {
+			for s := range t.flat(leaves).singleNodes(maxNodes) {
+				if in.has(s.nodes[0]) && t.has(s, group.Require) && !yield(s) {
+					return
+				}
+			}
+		}
+		for depth := domains.Depths() - 1; depth >= widest; depth-- {
+			looked := 0
+			for s := range t.at(goal, model.Level{Depth: depth}, in) {
+				if looked++; looked > maxDomains {
+					break
+				}
+				if t.has(s, group.Require) && !yield(s) {
+					return
+				}
+			}
+		}
+		t.alternatives(goal, in)(yield)
+	}
+}
+
+// inside places the members of a part in a scope, in a tight part of it if they fit there.
+func (p *part) inside(s scope) (Plan, bool) {
+	for tight := range p.tight(s) {
+		if plan, ok := p.fill(tight, nil); ok {
+			return plan, true
+		}
+	}
+	if w := p.newWeighing(); w != nil {
+		if ways := w.ways(s); ways != nil {
+			return w.carryOut(s, ways)
+		}
+	}
+	return Plan{}, false
+}
+
+// maxTight is in how large a scope tighter domains are looked for.
+const maxTight = 512
+
+// tight yields the domains inside a scope that could take all members, the tightest
+// first, and then the scope itself. Single nodes are not among them: fill tries to put all
+// members on one.
+func (p *part) tight(s scope) iter.Seq[scope] {
+	switch {
+	case p.members == 1:
+		return one(s)
+	case s.nodes == nil:
+		return p.scopes()
+	}
+	return func(yield func(scope) bool) {
+		domains := p.l.Domains()
+		for depth := domains.Depths() - 1; depth >= 0 && len(s.nodes) <= maxTight; depth-- {
+			var list []topology.Domain
+			nodes := map[topology.Domain][]model.NodeID{}
+			for _, id := range s.nodes {
+				if d, ok := domains.Of(id, depth); ok {
+					if nodes[d] == nil {
+						list = append(list, d)
+					}
+					nodes[d] = append(nodes[d], id)
+				}
+			}
+			if len(list) == 1 && len(nodes[list[0]]) == len(s.nodes) {
+				break // it is the scope itself, or inside such a domain
+			}
+			p.sortNear(list, nodes)
+			for _, d := range list {
+				if p.could(nodes[d]) && !yield(scope{d.Path, nodes[d]}) {
+					return
+				}
+			}
+		}
+		yield(s)
+	}
+}
+
+// sortNear orders domains: those with members that run first, then those with the least
+// free.
+func (p *part) sortNear(list []topology.Domain, nodes map[topology.Domain][]model.NodeID) {
+	resource, _ := p.need()
+	key := func(d topology.Domain) (far int, free int64) {
+		if !slices.ContainsFunc(nodes[d], func(id model.NodeID) bool { return slices.Contains(p.ask.Beside, id) }) {
+			far = 1
+		}
+		return far, p.l.Domains().Free(d, resource)
+	}
+	slices.SortFunc(list, func(a, b topology.Domain) int {
+		aFar, aFree := key(a)
+		bFar, bFree := key(b)
+		return cmp.Or(aFar-bFar, cmp.Compare(aFree, bFree), strings.Compare(a.Path, b.Path))
+	})
+}

@@ -1,0 +1,269 @@
+package dialect
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/topology"
+)
+
+// Words of others for how close the members of a gang must be, or should be. They name a
+// level by a node label (Kueue, KAI), or by the number of a tier of HyperNodes (Volcano).
+const (
+	kueueRequired  = "kueue.x-k8s.io/podset-required-topology"
+	kueuePreferred = "kueue.x-k8s.io/podset-preferred-topology"
+	kueueSlice     = "kueue.x-k8s.io/podset-slice-required-topology"
+
+	kaiTopologyName = "kai.scheduler/topology"
+	kaiRequired     = "kai.scheduler/topology-required-placement"
+	kaiPreferred    = "kai.scheduler/topology-preferred-placement"
+
+	volcanoTopologyMode = "volcano.sh/network-topology-mode"
+	volcanoTopologyTier = "volcano.sh/network-topology-highest-tier"
+)
+
+// readTopologyWords adds what annotations of Kueue, KAI and Volcano say, where
+// tangram.dev/topology names no level.
+func readTopologyWords(pod *v1.Pod, r *model.Request, levels topology.Levels) error {
+	var found closest
+	for _, word := range []struct {
+		annotation string
+		into       *model.Level
+	}{{kueueRequired, &found.require.Level}, {kueuePreferred, &found.prefer.Level}} {
+		label, ok := pod.Annotations[word.annotation]
+		if !ok || assigned(pod, label) {
+			continue
+		}
+		level, err := levelCalled(levels, label)
+		if err != nil {
+			return fmt.Errorf("%s: %w", annotation(word.annotation), err)
+		}
+		*word.into = level
+	}
+	if label, ok := pod.Annotations[kueueSlice]; ok && !assigned(pod, label) {
+		return fmt.Errorf("%s: slices of a pod set are kept by Kueue's topology-aware scheduling only; it did not assign this pod a node", annotation(kueueSlice))
+	}
+	require, prefer, err := kaiPlacement(pod.Annotations, levels)
+	if err != nil {
+		return err
+	}
+	if err := found.add(require, prefer, annotation(kaiRequired)); err != nil {
+		return err
+	}
+	if require, prefer, err = volcanoPlacement(pod.Annotations, levels); err != nil {
+		return err
+	}
+	if err := found.add(require, prefer, annotation(volcanoTopologyTier)); err != nil {
+		return err
+	}
+	if r.Require.Level.Name == "" {
+		r.Require.Level = found.require.Level
+	}
+	if r.Prefer.Level.Name == "" {
+		r.Prefer.Level = found.prefer.Level
+	}
+	return nil
+}
+
+// closest is what several words say together.
+type closest struct{ require, prefer model.Closeness }
+
+// add adds what one vocabulary says; two that differ are an error.
+func (c *closest) add(require, prefer model.Level, field string) error {
+	for _, x := range []struct {
+		into *model.Level
+		said model.Level
+	}{{&c.require.Level, require}, {&c.prefer.Level, prefer}} {
+		if x.said.Name != "" && x.into.Name != "" && *x.into != x.said {
+			return fmt.Errorf("%s: %s, but another annotation says %s", field, x.said.Name, x.into.Name)
+		}
+		if x.said.Name != "" {
+			*x.into = x.said
+		}
+	}
+	return nil
+}
+
+// assigned says whether Kueue's topology-aware scheduling chose the pod's domain already:
+// it writes a node selector with the label, or with the host's name.
+func assigned(pod *v1.Pod, label string) bool {
+	_, domain := pod.Spec.NodeSelector[label]
+	_, host := pod.Spec.NodeSelector[v1.LabelHostname]
+	return domain || host
+}
+
+// levelCalled finds a level by its node label, its own name or the alias that a Topology
+// object gives it.
+func levelCalled(levels topology.Levels, word string) (model.Level, error) {
+	if word == v1.LabelHostname {
+		return model.Level{Name: "node", Depth: model.NodeDepth}, nil
+	}
+	if level, ok := levels.OfLabel(word); ok {
+		return level, nil
+	}
+	if level, ok := levels.Find(levelName(word)); ok {
+		return level, nil
+	}
+	var known []string
+	for _, l := range levels {
+		known = append(known, l.Label)
+	}
+	return model.Level{}, fmt.Errorf("%q is not the label of a level of domains: these are %s; a Topology object or topologyLevels in the scheduler's configuration adds one",
+		word, strings.Join(append(known, v1.LabelHostname), ", "))
+}
+
+// levelName makes the name of a level of a label or an alias: lower-case letters, digits
+// and dashes of what is after the slash.
+func levelName(word string) string {
+	_, name, ok := strings.Cut(word, "/")
+	if !ok {
+		name = word
+	}
+	name = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(name))
+	return strings.Trim(name, "-")
+}
+
+// kaiPlacement reads KAI's annotations, on a pod or on its owner.
+func kaiPlacement(words map[string]string, levels topology.Levels) (require, prefer model.Level, err error) {
+	for _, x := range []struct {
+		key  string
+		into *model.Level
+	}{{kaiRequired, &require}, {kaiPreferred, &prefer}} {
+		if word, ok := words[x.key]; ok {
+			if *x.into, err = levelCalled(levels, word); err != nil {
+				return require, prefer, fmt.Errorf("%s: %w", annotation(x.key), err)
+			}
+		}
+	}
+	return require, prefer, nil
+}
+
+// kaiTopology reads a topologyConstraint of KAI's PodGroup.
+func (r reader) kaiTopology(levels topology.Levels, path ...string) (require, prefer model.Level) {
+	for _, x := range []struct {
+		field string
+		into  *model.Level
+	}{{"requiredTopologyLevel", &require}, {"preferredTopologyLevel", &prefer}} {
+		at := append(slices.Clone(path), x.field)
+		if word := r.text(at...); word != "" {
+			level, err := levelCalled(levels, word)
+			r.note(err, at)
+			*x.into = level
+		}
+	}
+	return require, prefer
+}
+
+// networkTopology reads Volcano's networkTopology of a PodGroup. Without a tier it asks for
+// nothing more than what is tried anyway: the tightest domain first.
+func (r reader) networkTopology(levels topology.Levels, path ...string) (require, prefer model.Level) {
+	at := func(field string) []string { return append(slices.Clone(path), field) }
+	hard, err := isHard(r.text(at("mode")...))
+	r.note(err, at("mode"))
+	var level model.Level
+	number, numbered := r.number(at("highestTierAllowed")...)
+	name := r.text(at("highestTierName")...)
+	switch {
+	case numbered && name != "":
+		r.note(fmt.Errorf("given beside highestTierAllowed"), at("highestTierName"))
+	case numbered:
+		level, err = tierLevel(levels, number)
+		if hard { // a wish for what is unknown is met as well as any
+			r.note(err, at("highestTierAllowed"))
+		}
+	case name != "":
+		var ok bool
+		if level, ok = levels.Find(name); !ok {
+			level, ok = levels.Find(levelName(name))
+		}
+		if !ok && hard {
+			r.note(fmt.Errorf("%q is not one of %s", name, strings.Join(levels.Names(), ", ")), at("highestTierName"))
+		}
+	}
+	if hard {
+		return level, model.Level{}
+	}
+	return model.Level{}, level
+}
+
+// isHard reads a mode of Volcano's.
+func isHard(mode string) (bool, error) {
+	if mode = cmp.Or(mode, "hard"); mode != "hard" && mode != "soft" {
+		return false, fmt.Errorf("%q is not hard or soft", mode)
+	}
+	return mode == "hard", nil
+}
+
+// volcanoPlacement reads Volcano's annotations of pods without a PodGroup of their own.
+func volcanoPlacement(words map[string]string, levels topology.Levels) (require, prefer model.Level, err error) {
+	text, ok := words[volcanoTopologyTier]
+	mode, hasMode := words[volcanoTopologyMode]
+	if !ok && !hasMode {
+		return require, prefer, nil
+	}
+	hard, err := isHard(mode)
+	if err != nil {
+		return require, prefer, fmt.Errorf("%s: %w", annotation(volcanoTopologyMode), err)
+	}
+	if !ok {
+		return require, prefer, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || n < 0 {
+		return require, prefer, fmt.Errorf("%s: %q is not a tier like 1", annotation(volcanoTopologyTier), text)
+	}
+	level, err := tierLevel(levels, n)
+	switch {
+	case !hard:
+		return require, level, nil
+	case err != nil:
+		return require, prefer, fmt.Errorf("%s: %w", annotation(volcanoTopologyTier), err)
+	}
+	return level, prefer, nil
+}
+
+// tierPrefix begins the labels of levels that are tiers of HyperNodes. No node needs to
+// have them: the values come from the HyperNodes.
+const tierPrefix = "topology.volcano.sh/tier-"
+
+// tierLabel is the label of a tier's level.
+func tierLabel(tier int64) string { return tierPrefix + strconv.FormatInt(tier, 10) }
+
+// tierLevel is the level of the widest tier that is not above a number. A number above all
+// tiers allows the whole cluster, which is no level.
+func tierLevel(levels topology.Levels, number int64) (model.Level, error) {
+	tiers := map[int64]model.Level{}
+	for _, l := range levels {
+		if text, ok := strings.CutPrefix(l.Label, tierPrefix); ok {
+			if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+				tiers[n], _ = levels.OfLabel(l.Label)
+			}
+		}
+	}
+	known := slices.Sorted(maps.Keys(tiers))
+	switch {
+	case len(known) == 0:
+		return model.Level{}, fmt.Errorf("%d, but the cluster has no HyperNodes (topology.volcano.sh), which define tiers; highestTierName may be one of %s", number, strings.Join(levels.Names(), ", "))
+	case number > known[len(known)-1]:
+		return model.Level{}, nil
+	case number < known[0]:
+		return model.Level{}, fmt.Errorf("%d is below the lowest tier of the cluster's HyperNodes, %d", number, known[0])
+	}
+	at, found := slices.BinarySearch(known, number)
+	if !found {
+		at--
+	}
+	return tiers[known[at]], nil
+}
