@@ -1,16 +1,13 @@
 package words
 
 import (
-	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tangram-dev/tangram/api/names"
-	"github.com/tangram-dev/tangram/internal/operators"
 )
 
 // TestSideBySide: what users of KAI, Volcano, HAMi, Koordinator and Kueue apply runs
@@ -18,27 +15,15 @@ import (
 // twice.
 func TestSideBySide(t *testing.T) {
 	w := sharedWorld(t)
-	withKueue := operators.Require(w.bin, "kueue") == nil
-	if withKueue {
-		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-		defer cancel()
-		if _, err := operators.Run(ctx, "kueue", operators.Options{Cluster: w.Cluster, Bin: w.bin}); err != nil {
-			t.Fatal(err)
-		}
-		w.apply(t, manifest(t, "kueue-queues.yaml"))
-	} else {
-		t.Log("without Kueue: make operators builds it")
-	}
 	t.Cleanup(func() { w.clear(t, "default") })
 	w.apply(t, manifest(t, "queues.yaml"))
 	for _, user := range []string{"kai", "volcano", "hami", "koordinator", "kueue"} {
 		w.apply(t, manifest(t, user+".yaml"))
 	}
-	if !withKueue { // its place is taken: the Job is let in as Kueue does it
-		resume := []byte(`{"spec":{"suspend":false}}`)
-		if _, err := w.client.BatchV1().Jobs("default").Patch(t.Context(), "kueue-train", "application/merge-patch+json", resume, metav1.PatchOptions{}); err != nil {
-			t.Fatal(err)
-		}
+	// The Job is let in as Kueue does it; test/kueue runs Kueue itself.
+	resume := []byte(`{"spec":{"suspend":false}}`)
+	if _, err := w.client.BatchV1().Jobs("default").Patch(t.Context(), "kueue-train", "application/merge-patch+json", resume, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
 	}
 	queueOf := func(pods []v1.Pod, want string) {
 		t.Helper()

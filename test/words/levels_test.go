@@ -21,6 +21,7 @@ func group(name, namespace, topology string, size int) []byte {
 // TestTiers: HyperNodes define tiers that nodes' labels know nothing of; a PodGroup's
 // highestTierAllowed is kept, before and after they change.
 func TestTiers(t *testing.T) {
+	t.Parallel()
 	w := ownWorld(t, manifest(t, "crds.yaml"))
 	w.namespace(t, "tiers")
 	// Without HyperNodes nobody knows what tier 1 is.
@@ -68,6 +69,7 @@ spec: {tier: 2, members: [{type: HyperNode, selector: {regexMatch: {pattern: "^s
 // TestTopologyObject: levels of a Topology object of KAI's need no configuration: a gang
 // that requires one of them keeps it, and an object that cannot be read is told so.
 func TestTopologyObject(t *testing.T) {
+	t.Parallel()
 	w := ownWorld(t, manifest(t, "crds.yaml"))
 	w.namespace(t, "rows")
 	for i := range 8 {
@@ -110,6 +112,7 @@ func TestTopologyObject(t *testing.T) {
 // TestWithoutKAI: on a cluster without KAI's kinds its pods run all the same, and its queues
 // count as soon as they exist. A name that Volcano's Queue has, too, is told.
 func TestWithoutKAI(t *testing.T) {
+	t.Parallel()
 	w := ownWorld(t)
 	w.namespace(t, "bare")
 	pod := func(name, queue string) []byte {
