@@ -2,10 +2,16 @@ package words
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
+	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/config"
 )
 
 // group is a Volcano PodGroup with pods of 8 GPUs.
@@ -147,5 +153,55 @@ func TestWithoutKAI(t *testing.T) {
 		}
 		return false, fmt.Sprintf("%d events", len(list.Items))
 	})
+	w.never(t)
+}
+
+// TestTranslated: with config/admission/kai.yaml KAI's annotations become resources that
+// kubelet allocates; what cannot be translated is left to the scheduler, which refuses it.
+func TestTranslated(t *testing.T) {
+	t.Parallel()
+	w := ownWorld(t, config.KAIAdmission())
+	w.namespace(t, "parts")
+	pod := func(name, annotations, rest string) []byte {
+		return fmt.Appendf(nil, `{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: parts, annotations: {%s}}, spec: {schedulerName: kai-scheduler, containers: [{name: a, image: x}, {name: b, image: x%s}]}}`, name, annotations, rest)
+	}
+	amounts := func(name string, container int) string {
+		p, err := w.client.CoreV1().Pods("parts").Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out []string
+		for _, list := range []v1.ResourceList{p.Spec.Containers[container].Resources.Limits, p.Spec.Containers[container].Resources.Requests} {
+			for _, r := range slices.Sorted(maps.Keys(list)) {
+				if q := list[r]; strings.HasPrefix(string(r), "nvidia.com/") {
+					out = append(out, strings.TrimPrefix(string(r), "nvidia.com/")+"="+q.String())
+				}
+			}
+		}
+		return strings.Join(out, " ")
+	}
+	// The API server learns of the policy by a watch.
+	w.eventually(t, "the policy is in force", func() (bool, string) {
+		w.apply(t, pod("probe", `gpu-fraction: "0.5"`, ""))
+		got := amounts("probe", 0)
+		if got == "" {
+			now := int64(0)
+			_ = w.client.CoreV1().Pods("parts").Delete(t.Context(), "probe", metav1.DeleteOptions{GracePeriodSeconds: &now})
+		}
+		return got == "gpu=1 gpumem-percentage=50 gpu=1 gpumem-percentage=50", got
+	})
+	w.apply(t, pod("memory", `gpu-memory: "2000", gpu-fraction-num-devices: "2", gpu-fraction-container-name: b, gpu-sm-percentage: "30"`, ", resources: {limits: {cpu: 1}}"))
+	if got, want := amounts("memory", 1), "gpu=2 gpucores=30 gpumem=2k gpu=2 gpucores=30 gpumem=2k"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	w.apply(t, pod("wrong", `gpu-fraction: "1.5"`, ""))
+	w.says(t, "parts", "wrong", "metadata.annotations[gpu-fraction]")
+	for _, name := range []string{"probe", "memory"} {
+		for _, p := range w.bound(t, "parts", name, 1) {
+			if !strings.Contains(p.Annotations[names.AnnotationDevices], names.ResourceNVIDIA) {
+				t.Errorf("%s: the record is %s", name, p.Annotations[names.AnnotationDevices])
+			}
+		}
+	}
 	w.never(t)
 }
