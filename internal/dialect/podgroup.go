@@ -85,6 +85,18 @@ func GroupOf(o *unstructured.Unstructured, levels topology.Levels) (Group, error
 	if _, ok, _ := unstructured.NestedMap(o.Object, "spec", "networkTopology"); ok {
 		g.Require, g.Prefer = spec.networkTopology(levels, "spec", "networkTopology")
 	}
+	policies, _, _ := unstructured.NestedSlice(o.Object, "spec", "subGroupPolicy")
+	for i, p := range policies {
+		policy, _ := p.(map[string]any)
+		part := reader{policy, &err}
+		if _, ok, _ := unstructured.NestedMap(policy, "networkTopology"); !ok {
+			continue
+		}
+		if hard, _ := isHard(part.text("networkTopology", "mode")); hard {
+			spec.note(fmt.Errorf("levels of subgroups that labels make are not supported; require one of the whole group, or name subgroups in a PodGroup of scheduling.run.ai"),
+				[]string{fmt.Sprintf("spec.subGroupPolicy[%d].networkTopology", i)})
+		}
+	}
 	return g, err
 }
 
