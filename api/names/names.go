@@ -142,6 +142,10 @@ const (
 	// members it has. Without LabelGang the pods of one controller are a gang.
 	LabelGang     = Group + "/gang"
 	LabelGangSize = Group + "/gang-size"
+	// LabelGangGroup is the subgroup of its gang that a pod is in; AnnotationGangGroups, on
+	// the gang's pods or on its PodGroup, says which subgroups there are.
+	LabelGangGroup       = Group + "/gang-group"
+	AnnotationGangGroups = Group + "/gang-groups"
 	// AnnotationRuntime is how long a pod is expected to run, as a Go duration.
 	AnnotationRuntime = Group + "/runtime"
 	// AnnotationMinRuntime is how long a pod is left alone once it runs.

@@ -35,10 +35,12 @@ func (f *effort) offered() { f.left-- }
 // started counts members that got a place.
 func (f *effort) started(members int) { f.left -= startEffort * members }
 
-// failed counts a plan in vain.
-func (f *effort) failed(namespace string) {
-	f.left -= f.futile
-	f.spent[namespace] += f.futile
+// failed counts a plan in vain for a gang. That of a gang with subgroups looks at nodes for
+// each of them.
+func (f *effort) failed(k *known) {
+	cost := f.futile * (1 + len(k.Subgroups))
+	f.left -= cost
+	f.spent[k.Namespace] += cost
 }
 
 // usedUp says whether a namespace has spent its share of the step.

@@ -187,7 +187,7 @@ func (e *Engine) start(d *Plan, now int64) {
 				left.started(len(s.Plan.Placements))
 				break
 			}
-			left.failed(k.Namespace)
+			left.failed(k)
 			switch {
 			case k.overQuota.ForQuota(): // that is the gang's own limit, not its shape's
 				k.offered = e.round

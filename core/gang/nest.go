@@ -53,15 +53,19 @@ func (t *nest) fits(goal int) bool {
 	if t.sweep(goal, t.outwards(goal, in), firstTries) {
 		return true
 	}
+	if t.failure.Placed < 0 { // no scope has room by counting
+		t.short(goal, 0)
+	}
 	widest := t.alternatives(goal, in)
+	if t.crowded(goal, in) {
+		t.cut = false
+		return false
+	}
 	if t.cut {
 		t.cut = false
 		if t.sweep(goal, widest, maxTries) {
 			return true
 		}
-	}
-	if t.failure.Placed < 0 { // no scope has room by counting
-		t.short(goal, 0)
 	}
 	if !t.differ() {
 		return false // members alike: weighing finds no more
@@ -89,9 +93,9 @@ func (t *nest) sweep(goal int, scopes iter.Seq[scope], tries int) bool {
 	t.tries = tries
 	for s := range scopes {
 		if tries < maxTries { // each scope has its own
-			t.tries = tries + tries*len(t.Tree.Groups)
+			t.tries = tries + triesPerGroup*len(t.Tree.Groups)
 		}
-		if t.inside(goal, s, t.finish) {
+		if (!t.Terse || t.roomy(goal, s)) && t.inside(goal, s, t.finish) {
 			return true
 		}
 	}

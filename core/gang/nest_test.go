@@ -500,3 +500,50 @@ func TestSubgroupsValid(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// BenchmarkSubgroups: prefill groups of a rack each and decode groups of half of one, on an
+// empty fleet; where one rack too few is free; and where counting finds room on every rack
+// for one of two kinds of groups, but not for all of them.
+func BenchmarkSubgroups(b *testing.B) {
+	for _, count := range []int{1000, 16000} {
+		for _, c := range []struct {
+			name          string
+			leaves, least []int // of each kind, and their members
+			gpus          []int // of a member
+			racks         int   // that have GPUs left
+			free          []int // on their nodes
+			fits          bool
+		}{
+			{"8 and 16", []int{8, 16}, []int{4, 2}, []int{8, 8}, count / 4, []int{8, 8, 8, 8}, true},
+			{"one rack too few", []int{8, 16}, []int{4, 2}, []int{8, 8}, 15, []int{8, 8, 8, 8}, false},
+			{"compete in vain", []int{4, 3}, []int{2, 3}, []int{4, 3}, 6, []int{4, 4, 3, 3}, false},
+		} {
+			b.Run(fmt.Sprintf("%s/nodes=%d", c.name, count), func(b *testing.B) {
+				w := newWorld(b, uniform(count, 8)...)
+				for i := range count {
+					taken := 8
+					if i/4 < c.racks {
+						taken -= c.free[i%4]
+					}
+					if taken > 0 {
+						w.take(fmt.Sprintf("n%05d", i), taken)
+					}
+				}
+				a := &gang.Ask{Terse: true}
+				for kind, n := range c.leaves {
+					for i := range n {
+						leafOf(a, 0, fmt.Sprint(kind, "-", i), c.least[kind], c.least[kind], c.gpus[kind], rack)
+					}
+				}
+				b.ReportAllocs()
+				for b.Loop() {
+					tx := w.l.Begin()
+					if _, failure := gang.Make(w.l, w.p, a); (failure == nil) != c.fits {
+						b.Fatal(failure)
+					}
+					tx.Rollback()
+				}
+			})
+		}
+	}
+}

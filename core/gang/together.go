@@ -24,7 +24,7 @@ func (t *nest) together() bool {
 			if n == 0 {
 				continue
 			}
-			key := fmt.Sprintf("%q %s", s.path, r.Shape)
+			key := fmt.Sprintf("%q %d %s", s.path, len(s.nodes), r.Shape)
 			if r.Shape == "" {
 				key = fmt.Sprint(role)
 			}

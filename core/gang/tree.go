@@ -96,10 +96,10 @@ type sameGroup struct {
 
 // Limits of the search for a gang with subgroups, in attempts to place a leaf.
 const (
-	// firstTries is for each scope at first, and as much again for each leaf.
-	firstTries = 32
-	// maxTries is for all scopes of the required level together.
-	maxTries = 2048
+	// firstTries is for each scope at first, and triesPerGroup more for each group.
+	firstTries, triesPerGroup = 32, 4
+	// maxTries is for all scopes of the goal's required level together.
+	maxTries = 512
 )
 
 func newNest(m *maker) *nest {

@@ -82,6 +82,8 @@ func Contradiction(a, b Member, group *Group) error {
 		return differ("metadata.labels["+names.LabelQueue+"]", queue(&a), queue(&b))
 	case a.Size != b.Size && a.Size > 0 && b.Size > 0:
 		return differ("metadata.labels["+names.LabelGangSize+"]", fmt.Sprint(a.Size), fmt.Sprint(b.Size))
+	case a.GangGroups != b.GangGroups:
+		return differ("metadata.annotations["+names.AnnotationGangGroups+"]", fmt.Sprintf("%q", a.GangGroups), fmt.Sprintf("%q", b.GangGroups))
 	case group.Require.Name == "" && a.Require != b.Require && a.Require.Name != "" && b.Require.Name != "":
 		return differ("metadata.annotations["+names.AnnotationTopology+"]", "required="+a.Require.Name, "required="+b.Require.Name)
 	case group.Priority == "" && a.Priority != b.Priority:

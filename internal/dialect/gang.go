@@ -36,9 +36,10 @@ type Membership struct {
 	// Task is the member's role in the gang.
 	Task string
 	// Subgroup is the leaf of Group.Subgroups that the pod is in; empty without one.
-	Subgroup string
-	Queue    string
-	User     string
+	// GangGroups are the subgroups of a gang without PodGroup, as its pods name them.
+	Subgroup, GangGroups string
+	Queue                string
+	User                 string
 
 	Runtime, MinRuntime time.Duration
 	Preemptible         bool
@@ -77,6 +78,9 @@ func MembershipOf(pod *v1.Pod) (Membership, error) {
 	if err := m.join(pod); err != nil {
 		return m, err
 	}
+	if err := m.subgroup(pod); err != nil {
+		return m, err
+	}
 	var err error
 	if m.Runtime, err = duration(pod, names.AnnotationRuntime); err != nil {
 		return m, err
@@ -101,7 +105,7 @@ func MembershipOf(pod *v1.Pod) (Membership, error) {
 func (m *Membership) join(pod *v1.Pod) error {
 	owner := metav1.GetControllerOf(pod)
 	switch name := pod.Labels[names.LabelGang]; {
-	case name != "" && m.Size == 0:
+	case name != "" && m.Size == 0 && pod.Labels[names.LabelGangGroup] == "" && pod.Annotations[names.AnnotationGangGroups] == "":
 		return fmt.Errorf("metadata.labels[%s]: missing, how many members gang %q has", names.LabelGangSize, name)
 	case name != "":
 		m.Key = "label/" + pod.Namespace + "/" + name
@@ -160,6 +164,7 @@ func (m *Membership) follow(pod *v1.Pod, kinds []OwnerKind) bool {
 		if found.Task != "" || !k.group {
 			m.Task = found.Task
 		}
+		m.Subgroup = found.Subgroup
 		if k.group {
 			m.PodGroup, m.Groups = m.Object.Key, k.Resource
 		} else {

@@ -58,7 +58,7 @@ func (m *Membership) kai(pod *v1.Pod) error {
 	if _, err := minMember(pod.Annotations); err != nil {
 		return err
 	}
-	m.Subgroup = pod.Labels[kaiSubgroup]
+	m.Subgroup = cmp.Or(pod.Labels[kaiSubgroup], m.Subgroup)
 	m.PriorityClass = pod.Labels[kaiPriorityClass]
 	var err error
 	if m.PreemptionDelay, err = duration(pod, kaiPreemptionDelay); err != nil {

@@ -56,8 +56,8 @@ type Owned struct {
 	Name string
 	// Gang names the gang in the cluster.
 	Gang string
-	// Task is the pod's role there.
-	Task string
+	// Task is the pod's role there, Subgroup the subgroup that it is in; may be empty.
+	Task, Subgroup string
 	// Leader: it is one of those that exist first, of kinds that create the others when
 	// these have places.
 	Leader bool
@@ -190,6 +190,7 @@ var podGroupKinds = []OwnerKind{
 	},
 	kaiGroups,
 	koordGroups,
+	groveGangs,
 	{
 		Kind: "PodGroup", Resource: PluginGroups, Label: names.LabelPluginGroup, group: true, field: "metadata.labels[" + names.LabelPluginGroup + "]", size: groupSize,
 		find: func(pod *v1.Pod) (Owned, bool) {

@@ -38,6 +38,8 @@ func TestOwners(t *testing.T) {
 			`{apiVersion: scheduling.run.ai/v2alpha2, kind: PodGroup, spec: {minMember: 6}}`, 6},
 		KoordGroups: {podWith(pairs{koordGroupLabel: "pg"}, nil, nil), Owned{Name: "pg", Gang: "koordgroup/team/pg"},
 			`{apiVersion: scheduling.sigs.k8s.io/v1alpha1, kind: PodGroup, spec: {minMember: 7}}`, 7},
+		GroveGangs: {podWith(pairs{groveGang: "pg", groveClique: "pg-decode"}, nil, by("PodClique", "grove.io/v1alpha1")), Owned{Name: "pg", Gang: "grove/team/pg", Subgroup: "pg-decode"},
+			`{apiVersion: scheduler.grove.io/v1alpha1, kind: PodGang, spec: {podgroups: [{name: pg-decode, minReplicas: 3}, {name: pg-prefill, minReplicas: 2}]}}`, 5},
 		PluginGroups: {podWith(pairs{names.LabelPluginGroup: "pg"}, nil, nil), Owned{Name: "pg", Gang: "plugingroup/team/pg"},
 			`{apiVersion: scheduling.x-k8s.io/v1alpha1, kind: PodGroup, spec: {minMember: 5, scheduleTimeoutSeconds: 10}}`, 5},
 		LeaderWorkerSets: {podWith(pairs{labelLWS: "l", labelLWSGroup: "1", labelLWSWorker: "0"}, nil, by("StatefulSet", "apps/v1")), Owned{Name: "l", Gang: "lws/team/l/1", Task: "leader", Leader: true},

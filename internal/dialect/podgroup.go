@@ -2,14 +2,13 @@ package dialect
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/tangram-dev/tangram/core/gang"
+	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/topology"
 )
@@ -33,42 +32,34 @@ type Group struct {
 	// nothing. PreemptionDelay is how long it waits before others are evicted for it.
 	Preemptible     *bool
 	PreemptionDelay time.Duration
+
+	policies []policy
 }
 
-// Subgroup is a part of a gang that runs whole or not at all. Parent is empty for those
-// directly below the gang. Min is how many members a leaf needs, at least 1; MinGroups how
-// many of its subgroups an inner one needs, 0 for all.
-type Subgroup = gang.Subgroup
-
-// CheckSubgroups says what is wrong with a group's subgroups. words are the vocabulary's
-// own names of the list ("") and of the fields name, parent, min and minGroups.
-func (g *Group) CheckSubgroups(words map[string]string) error {
-	err := gang.ValidateSubgroups(g.Subgroups, g.MinGroups)
-	for i, s := range g.Subgroups {
-		inner := slices.ContainsFunc(g.Subgroups, func(o Subgroup) bool { return o.Parent == s.Name })
-		switch {
-		case err != nil:
-		case !inner && s.Min < 1:
-			err = &gang.SubgroupError{Index: i, Field: "min", Problem: fmt.Sprintf("%d is below 1", s.Min)}
-		case s.Min > maxGang:
-			err = &gang.SubgroupError{Index: i, Field: "min", Problem: fmt.Sprintf("%d is above %d", s.Min, maxGang)}
-		}
-	}
-	if err == nil {
-		return nil
-	}
-	err.Words, err.List = words, words[""]
-	return err
-}
-
-// GroupOf reads a PodGroup, Volcano's, KAI's or Kubernetes' own, on a cluster with the given
-// levels of domains. An error names the field.
+// GroupOf reads a PodGroup, Volcano's, KAI's, Grove's or Kubernetes' own, on a cluster with
+// the given levels of domains. An error names the field.
 func GroupOf(o *unstructured.Unstructured, levels topology.Levels) (Group, error) {
+	g, err := podGroupOf(o, levels)
+	text := o.GetAnnotations()[names.AnnotationGangGroups]
+	if text == "" || err != nil {
+		return g, err
+	}
+	if g.HasSubgroups() || len(g.MinTask) > 0 {
+		return g, fmt.Errorf("%s: not beside subgroups or minimums of tasks in spec", annotation(names.AnnotationGangGroups))
+	}
+	said, err := GangGroups(text, levels)
+	g.Min, g.Subgroups, g.MinGroups = max(1, g.Min), said.Subgroups, said.MinGroups
+	return g, err
+}
+
+func podGroupOf(o *unstructured.Unstructured, levels topology.Levels) (Group, error) {
 	switch group, _, _ := strings.Cut(o.GetAPIVersion(), "/"); group {
 	case KubeGroups.Group:
 		return kubeGroup(o, levels)
 	case KAIGroups.Group:
 		return kaiGroup(o, levels)
+	case GroveGangs.Group:
+		return groveGroup(o, levels)
 	}
 	var err error
 	spec := reader{o.Object, &err}
@@ -85,17 +76,8 @@ func GroupOf(o *unstructured.Unstructured, levels topology.Levels) (Group, error
 	if _, ok, _ := unstructured.NestedMap(o.Object, "spec", "networkTopology"); ok {
 		g.Require, g.Prefer = spec.networkTopology(levels, "spec", "networkTopology")
 	}
-	policies, _, _ := unstructured.NestedSlice(o.Object, "spec", "subGroupPolicy")
-	for i, p := range policies {
-		policy, _ := p.(map[string]any)
-		part := reader{policy, &err}
-		if _, ok, _ := unstructured.NestedMap(policy, "networkTopology"); !ok {
-			continue
-		}
-		if hard, _ := isHard(part.text("networkTopology", "mode")); hard {
-			spec.note(fmt.Errorf("levels of subgroups that labels make are not supported; require one of the whole group, or name subgroups in a PodGroup of scheduling.run.ai"),
-				[]string{fmt.Sprintf("spec.subGroupPolicy[%d].networkTopology", i)})
-		}
+	if err == nil {
+		err = g.volcanoPolicies(o, levels)
 	}
 	return g, err
 }

@@ -52,9 +52,24 @@ func (w *Gangs) Describe(id engine.ID, now time.Time, hasPlace func(model.Holder
 		gang.NeverPreempts = gang.NeverPreempts || m.Pod.Spec.PreemptionPolicy != nil && *m.Pod.Spec.PreemptionPolicy == v1.PreemptNever
 	}
 	w.wordsSay(g, pods, &gang, minOf, now)
-	gang.Roles = rolesOf(pods)
+	var inside *nested
+	if g.real {
+		var problem string
+		if inside, problem = w.subgroups(pods); gang.Invalid == "" {
+			gang.Invalid = problem
+		}
+	}
+	gang.Roles = rolesOf(pods, inside)
 	if gang.Runtime == 0 {
 		gang.Runtime = w.estimate(g, first)
+	}
+	if inside != nil {
+		var done map[model.HolderID]finished
+		if !w.awaitsMore(g, pods, inside.least(), now, hasPlace) {
+			done = g.done
+		}
+		inside.add(&gang, done)
+		return gang, true
 	}
 	w.leaveOutDone(g, &gang, pods, minOf, now, hasPlace)
 	for _, task := range slices.Sorted(maps.Keys(minOf)) {
@@ -167,16 +182,24 @@ func (w *Gangs) groupSays(from *group, first *Member, g *engine.Gang, minOf map[
 	}
 }
 
-// rolesOf are the members by shape, in the order of the pods.
-func rolesOf(pods []*Member) []engine.Role {
+// rolesOf are the members by shape and subgroup, in the order of the pods.
+func rolesOf(pods []*Member, inside *nested) []engine.Role {
 	var out []engine.Role
-	roles := map[engine.Shape]int{}
+	type alike struct {
+		shape engine.Shape
+		leaf  string
+	}
+	roles := map[alike]int{}
 	for _, m := range pods {
-		at, ok := roles[m.Shape]
+		key := alike{shape: m.Shape}
+		if inside != nil {
+			key.leaf = inside.leaf[model.HolderID(m.Pod.UID)]
+		}
+		at, ok := roles[key]
 		if !ok {
 			at = len(out)
-			roles[m.Shape] = at
-			role := engine.Role{Name: m.Task, Request: m.Request, Shape: m.Shape, Charge: dialect.OwnUnits(m.Pod)}
+			roles[key] = at
+			role := engine.Role{Name: m.Task, Subgroup: key.leaf, Request: m.Request, Shape: m.Shape, Charge: dialect.OwnUnits(m.Pod)}
 			if a := m.rules.apart; a != nil {
 				role.KeepsApart, role.MaxPerNode = len(a.ports)+len(a.terms) > 0, a.most
 			}
@@ -194,9 +217,9 @@ func (w *Gangs) leaveOutDone(g *group, gang *engine.Gang, pods []*Member, minOf 
 		return
 	}
 	gang.Min -= min(len(g.done), max(0, gang.Min-len(pods)))
-	for _, task := range g.done {
-		if minOf[task] > countOf(gang.Roles, task) {
-			minOf[task]--
+	for _, f := range g.done {
+		if minOf[f.Task] > countOf(gang.Roles, f.Task) {
+			minOf[f.Task]--
 		}
 	}
 }

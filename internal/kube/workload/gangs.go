@@ -60,6 +60,12 @@ type Member struct {
 	invalid string
 }
 
+// finished is a member that succeeded.
+type finished struct {
+	dialect.Membership
+	labels map[string]string
+}
+
 // group is the pods of one gang.
 type group struct {
 	id engine.ID
@@ -68,9 +74,9 @@ type group struct {
 	// arrival numbers gangs in the order in which they were first seen.
 	arrival int64
 	pods    map[model.HolderID]*Member
-	// done are members that succeeded, with their task, as far as is known: they need no
+	// done are members that succeeded, as far as is known: they need no
 	// place any more. unsure: members went since that was looked up.
-	done   map[model.HolderID]string
+	done   map[model.HolderID]finished
 	unsure bool
 	// counts: its owner says itself how many are left to run, so that it is not looked up.
 	counts bool

@@ -235,12 +235,12 @@ func (w *Gangs) Succeeded(l Lookup, pods []v1.Pod, ok bool) {
 		return
 	}
 	if g.unsure = !ok; ok {
-		g.done = map[model.HolderID]string{}
+		g.done = map[model.HolderID]finished{}
 		for i := range pods {
 			p := &pods[i]
 			m, err := dialect.MembershipOf(p)
 			if err == nil && engine.ID(m.Key) == l.Gang && p.Status.Phase == v1.PodSucceeded {
-				g.done[model.HolderID(p.UID)] = m.Task
+				g.done[model.HolderID(p.UID)] = finished{m, p.Labels}
 			}
 		}
 	}
