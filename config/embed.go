@@ -9,7 +9,7 @@ import (
 	"io/fs"
 )
 
-//go:embed crd/*.yaml crd/volcano/*.yaml scheduler.yaml extender.yaml rbac.yaml controller-rbac.yaml agent-rbac.yaml extender-rbac.yaml autoscaling.yaml agent-dra-rbac.yaml deviceclasses.yaml tenants/*.yaml
+//go:embed crd/*.yaml crd/volcano/*.yaml scheduler.yaml extender.yaml rbac.yaml controller-rbac.yaml agent-rbac.yaml extender-rbac.yaml autoscaling.yaml agent-dra-rbac.yaml deviceclasses.yaml tenants/*.yaml admission/*.yaml
 var files embed.FS
 
 // Scheduler is the default KubeSchedulerConfiguration of gpu-scheduler.
@@ -47,6 +47,9 @@ func TenantBindings() []byte { return read("tenants/bindings.yaml") }
 
 // TenantRoles are the ClusterRoles of tenants, and of programs that correct records.
 func TenantRoles() []byte { return read("tenants/roles.yaml") }
+
+// KAIAdmission translates KAI's annotations for a part of a GPU when a pod is created.
+func KAIAdmission() []byte { return read("admission/kai.yaml") }
 
 // ExtenderRBAC lets the user system:tangram:gpu-extender do what the extender needs.
 func ExtenderRBAC() []byte { return read("extender-rbac.yaml") }

@@ -52,6 +52,7 @@ func TestTenantPolicies(t *testing.T) {
 	for _, word := range []string{
 		names.LabelQueue, names.AnnotationVolcanoQueue, names.AnnotationVolcanoJobQueue, names.AnnotationUser,
 		names.AnnotationPreemptible, names.AnnotationVolcanoPreemptable, names.AnnotationMinRuntime,
+		names.LabelKAIQueue, names.LabelRunaiQueue, names.LabelRunaiProject, names.LabelKoordQuota, "priorityClassName", "kai.scheduler/preemptibility", "gpu-fraction",
 	} {
 		if !strings.Contains(text, "'"+word+"'") {
 			t.Errorf("the policy of pods does not look at %s", word)

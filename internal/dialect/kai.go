@@ -44,7 +44,7 @@ var kai = vocabulary{
 	read: func(pod *v1.Pod, c *v1.Container, path string) (*ask, error) {
 		if !asksKAI(pod) || usesHAMi(&words{c: c, path: path}) && speaksKAI(pod) {
 			// In the second case the words were translated when the pod was created
-			// (config/admission), so that kubelet allocates the devices.
+			// (config/admission/kai.yaml), so that kubelet allocates the devices.
 			return nil, nil
 		}
 		name, err := kaiHolder(pod)

@@ -207,3 +207,22 @@ func minMember(annotations map[string]string) (int, error) {
 	}
 	return n, nil
 }
+
+// Unheeded says which words of a pod have no effect, naming the fields; nil when all have.
+func Unheeded(pod *v1.Pod) error {
+	var fields []string
+	for _, key := range []string{"kai.scheduler/staleness-grace-period"} {
+		if _, ok := pod.Annotations[key]; ok {
+			fields = append(fields, annotation(key))
+		}
+	}
+	for _, key := range []string{"kai.scheduler/task-priority"} {
+		if _, ok := pod.Labels[key]; ok {
+			fields = append(fields, label(key))
+		}
+	}
+	if fields == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: has no effect here", strings.Join(fields, ", "))
+}

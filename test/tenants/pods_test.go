@@ -40,7 +40,18 @@ func TestPodClaims(t *testing.T) {
 		"not preemptible for long":          {annotate(names.AnnotationMinRuntime, "99999h"), preempted(names.AnnotationMinRuntime)},
 		"grace period":                      {func(p *v1.Pod) { p.Spec.TerminationGracePeriodSeconds = &long }, `spec.terminationGracePeriodSeconds: above 3600`},
 		"node":                              {func(p *v1.Pod) { p.Spec.NodeName = "n-3" }, `spec.nodeName: namespace "team-b" may not choose the node itself`},
-		"another scheduler":                 {func(p *v1.Pod) { p.Spec.SchedulerName = "default-scheduler" }, `spec.schedulerName: pods that ask for GPUs must use gpu-scheduler or volcano, not "default-scheduler"`},
+		"another scheduler":                 {func(p *v1.Pod) { p.Spec.SchedulerName = "default-scheduler" }, `spec.schedulerName: pods that ask for GPUs must use gpu-scheduler or another profile of it, not "default-scheduler"`},
+		"queue by KAI's label":              {label(names.LabelKAIQueue, "team-a"), queue},
+		"queue by Run:ai's label":           {label(names.LabelRunaiQueue, "team-a"), queue},
+		"queue by Koordinator's label":      {label(names.LabelKoordQuota, "team-a"), queue},
+		"queue by project": {func(p *v1.Pod) {
+			p.Spec.SchedulerName, p.Labels[names.LabelRunaiProject] = names.KAISchedulerName, "team-a"
+		}, queue},
+		"priority class by KAI's label": {label("priorityClassName", "urgent"), `metadata.labels[priorityClassName]: namespace "team-b" may not use priority class "urgent"`},
+		"not preemptible, in KAI's way": {label("kai.scheduler/preemptibility", "Non-Preemptible"), preempted("kai.scheduler/preemptibility")},
+		"a part for another scheduler": {func(p *v1.Pod) {
+			p.Spec.SchedulerName, p.Spec.Containers[0].Resources.Limits, p.Annotations["gpu-fraction"] = "default-scheduler", nil, "0.5"
+		}, "spec.schedulerName: pods that ask for GPUs must use gpu-scheduler"},
 		"two queues": {func(p *v1.Pod) {
 			p.Labels[names.LabelQueue], p.Annotations[names.AnnotationVolcanoQueue] = "team-b", "team-a"
 		},
@@ -157,6 +168,8 @@ func TestEdits(t *testing.T) {
 		{`{"metadata":{"labels":{"tangram.dev/queue":"team-a"}}}`, `may not use queue "team-a"`},
 		{`{"metadata":{"labels":{"tangram.dev/queue":null},"annotations":{"scheduling.volcano.sh/queue-name":"team-a"}}}`, `may not use queue "team-a"`},
 		{`{"metadata":{"annotations":{"volcano.sh/queue-name":"team-a"}}}`, `may not use queue "team-a"`},
+		{`{"metadata":{"labels":{"kai.scheduler/queue":"team-a"}}}`, `may not use queue "team-a"`},
+		{`{"metadata":{"labels":{"kai.scheduler/preemptibility":"non-preemptible"}}}`, `may not keep pods from being preempted (kai.scheduler/preemptibility)`},
 		{`{"metadata":{"annotations":{"tangram.dev/user":"carol"}}}`, `may not use the user name "carol"`},
 		{`{"metadata":{"annotations":{"tangram.dev/preemptible":"false"}}}`, `may not keep pods from being preempted (tangram.dev/preemptible)`},
 		{`{"metadata":{"annotations":{"volcano.sh/preemptable":"no"}}}`, `may not keep pods from being preempted (volcano.sh/preemptable)`},

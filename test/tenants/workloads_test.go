@@ -24,12 +24,13 @@ func template(queue string) string {
 func workloads(name, queue string) map[string]*unstructured.Unstructured {
 	always := strings.ReplaceAll(template(queue), "Never", "Always")
 	return map[string]*unstructured.Unstructured{
-		"Deployment":  object(fmt.Sprintf(`{apiVersion: apps/v1, kind: Deployment, metadata: {name: %s}, spec: {replicas: 1, selector: {matchLabels: {app: x}}, template: %s}}`, name, always)),
-		"StatefulSet": object(fmt.Sprintf(`{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: %s}, spec: {replicas: 1, serviceName: x, selector: {matchLabels: {app: x}}, template: %s}}`, name, always)),
-		"Job":         object(fmt.Sprintf(`{apiVersion: batch/v1, kind: Job, metadata: {name: %s}, spec: {template: %s}}`, name, template(queue))),
-		"CronJob":     object(fmt.Sprintf(`{apiVersion: batch/v1, kind: CronJob, metadata: {name: %s}, spec: {schedule: "0 0 1 1 *", jobTemplate: {spec: {template: %s}}}}`, name, template(queue))),
-		"Volcano Job": object(fmt.Sprintf(`{apiVersion: batch.volcano.sh/v1alpha1, kind: Job, metadata: {name: %s}, spec: {queue: %s, minAvailable: 1, schedulerName: volcano, tasks: [{name: t, replicas: 1, template: {spec: {containers: [{name: c, image: pause, resources: {limits: {nvidia.com/gpu: 1}}}]}}}]}}`, name, queue)),
-		"PodGroup":    object(fmt.Sprintf(`{apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, metadata: {name: %s}, spec: {minMember: 1, queue: %s}}`, name, queue)),
+		"Deployment":         object(fmt.Sprintf(`{apiVersion: apps/v1, kind: Deployment, metadata: {name: %s}, spec: {replicas: 1, selector: {matchLabels: {app: x}}, template: %s}}`, name, always)),
+		"StatefulSet":        object(fmt.Sprintf(`{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: %s}, spec: {replicas: 1, serviceName: x, selector: {matchLabels: {app: x}}, template: %s}}`, name, always)),
+		"Job":                object(fmt.Sprintf(`{apiVersion: batch/v1, kind: Job, metadata: {name: %s}, spec: {template: %s}}`, name, template(queue))),
+		"Job by KAI's label": object(fmt.Sprintf(`{apiVersion: batch/v1, kind: Job, metadata: {name: %s-kai, labels: {kai.scheduler/queue: %s}}, spec: {template: %s}}`, name, queue, template("default"))),
+		"CronJob":            object(fmt.Sprintf(`{apiVersion: batch/v1, kind: CronJob, metadata: {name: %s}, spec: {schedule: "0 0 1 1 *", jobTemplate: {spec: {template: %s}}}}`, name, template(queue))),
+		"Volcano Job":        object(fmt.Sprintf(`{apiVersion: batch.volcano.sh/v1alpha1, kind: Job, metadata: {name: %s}, spec: {queue: %s, minAvailable: 1, schedulerName: volcano, tasks: [{name: t, replicas: 1, template: {spec: {containers: [{name: c, image: pause, resources: {limits: {nvidia.com/gpu: 1}}}]}}}]}}`, name, queue)),
+		"PodGroup":           object(fmt.Sprintf(`{apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, metadata: {name: %s}, spec: {minMember: 1, queue: %s}}`, name, queue)),
 	}
 }
 

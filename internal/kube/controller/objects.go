@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	v1 "k8s.io/api/core/v1"
+	networking "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -68,6 +69,8 @@ func (o *objects) one(ctx context.Context, job *batch.Job, object blueprint.Obje
 	switch want := object.Want.(type) {
 	case *v1.Service:
 		return apply(ctx, job, object, core.Services(job.Namespace), want, func(there *v1.Service) bool { return false })
+	case *networking.NetworkPolicy:
+		return apply(ctx, job, object, o.kube.NetworkingV1().NetworkPolicies(job.Namespace), want, func(*networking.NetworkPolicy) bool { return false })
 	case *v1.PersistentVolumeClaim:
 		return apply(ctx, job, object, core.PersistentVolumeClaims(job.Namespace), want, func(*v1.PersistentVolumeClaim) bool { return false })
 	case *v1.ConfigMap:

@@ -135,10 +135,14 @@ func (e *Engine) syncPod(pod *v1.Pod, now time.Time) {
 		e.gate.ranks.remove(id)
 		e.gate.free.remove(id)
 		e.complain("pod/"+string(pod.UID), nil, nil, "")
+		e.complain("words/"+string(pod.UID), nil, nil, "")
 		return
 	}
 	e.arrive(latest)
 	if latest.Spec.NodeName == "" {
+		if e.reader.Owns(latest.Spec.SchedulerName) {
+			e.complain("words/"+string(pod.UID), podRef(latest), dialect.Unheeded(latest), "FieldIgnored")
+		}
 		e.observed.waitsSince(latest, now)
 		e.work.Set(latest, now)
 		return // what was assumed for it stays

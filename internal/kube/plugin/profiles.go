@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"maps"
 	"slices"
 
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -84,6 +85,32 @@ func Complete(p *config.KubeSchedulerProfile) {
 	first(&p.Plugins.Filter, names.PluginFilter)
 	first(&p.Plugins.Bind, names.PluginBind)
 	ignoreOurs(p)
+	packNodes(p)
+}
+
+// packNodes makes kube-scheduler's score by node resources prefer full nodes, with the
+// weights that GPUScore's arguments take over from Volcano's binpack.
+func packNodes(p *config.KubeSchedulerProfile) {
+	var score ScoreArgs
+	for _, c := range p.PluginConfig {
+		if c.Name == names.PluginScore && decodeArgs(c.Args, &score) != nil {
+			return // reported when the plugin is made
+		}
+	}
+	weights := score.NodeResources()
+	if len(weights) == 0 {
+		return
+	}
+	for i := range p.PluginConfig {
+		args, ok := p.PluginConfig[i].Args.(*config.NodeResourcesFitArgs)
+		if !ok {
+			continue
+		}
+		args.ScoringStrategy = &config.ScoringStrategy{Type: config.MostAllocated}
+		for _, name := range slices.Sorted(maps.Keys(weights)) {
+			args.ScoringStrategy.Resources = append(args.ScoringStrategy.Resources, config.ResourceSpec{Name: name, Weight: weights[name]})
+		}
+	}
 }
 
 // SortQueue makes GPUQueue order the queue. There is one queue for all profiles, so

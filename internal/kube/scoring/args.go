@@ -33,6 +33,9 @@ type Args struct {
 	// not measured. It is one for all profiles: those that give it must give the same.
 	// Left out: 15m.
 	TelemetryMaxAge string `json:"telemetryMaxAge,omitempty"`
+	// Volcano are arguments of Volcano's plugins binpack and deviceshare. What Tangram's
+	// own arguments say goes before.
+	Volcano VolcanoArgs `json:"volcano,omitempty"`
 }
 
 // Settings are arguments that were checked.
@@ -55,6 +58,11 @@ func (a *Args) Settings() (s Settings, err error) {
 	if s.Tenants, err = a.standing(); err != nil {
 		return s, err
 	}
+	volcano, err := a.Volcano.read()
+	if err != nil {
+		return s, err
+	}
+	volcano.apply(a, &s)
 	s.TelemetryMaxAge, err = a.telemetryMaxAge()
 	return s, err
 }

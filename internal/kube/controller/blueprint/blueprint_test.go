@@ -6,11 +6,13 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/pem"
+	"maps"
 	"math/big"
 	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	networking "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
@@ -203,5 +205,35 @@ func TestSSHKey(t *testing.T) {
 	got := rsa.PublicKey{E: int(new(big.Int).SetBytes(parts[1]).Int64()), N: new(big.Int).SetBytes(parts[2])}
 	if string(parts[0]) != "ssh-rsa" || !got.Equal(&key.PublicKey) || parts[2][0]&0x80 != 0 {
 		t.Error("the halves do not match")
+	}
+}
+
+// TestNetworkPolicy: the svc plugin lets nobody but the job's pods in, unless it is told
+// not to.
+func TestNetworkPolicy(t *testing.T) {
+	policies := func(args ...string) (n int) {
+		t.Helper()
+		job := newJob(gpuTask("w", 1, "1"))
+		job.Spec.Plugins = map[string][]string{"svc": args}
+		spec := lifecycle.SpecOf(job)
+		plugins, err := Plugins(job, &spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range plugins {
+			for _, o := range p.Objects() {
+				if policy, ok := o.Want.(*networking.NetworkPolicy); ok {
+					n++
+					from := policy.Spec.Ingress[0].From[0].PodSelector
+					if !maps.Equal(policy.Spec.PodSelector.MatchLabels, from.MatchLabels) || from.MatchLabels["volcano.sh/job-name"] != job.Name || len(policy.Spec.PolicyTypes) != 1 {
+						t.Errorf("got %+v", policy.Spec)
+					}
+				}
+			}
+		}
+		return n
+	}
+	if policies() != 1 || policies("--disable-network-policy=false") != 1 || policies("--disable-network-policy=true") != 0 {
+		t.Errorf("%d policies, %d when told not to", policies(), policies("--disable-network-policy=true"))
 	}
 }

@@ -25,7 +25,7 @@ type Plugin interface {
 	Change(pod *v1.Pod, slot lifecycle.Slot)
 }
 
-// Object is one object that a job needs: a Service, ConfigMap, Secret or
+// Object is one object that a job needs: a Service, NetworkPolicy, ConfigMap, Secret or
 // PersistentVolumeClaim. An existing one gets the data of Want; its other fields stay.
 type Object struct {
 	Want metav1.Object

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	networking "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 
@@ -18,19 +20,20 @@ import (
 const hostsFolder = "/etc/volcano"
 
 // svc gives every pod a name that the others can reach: a headless Service, host
-// names, and a ConfigMap that lists them.
+// names, a ConfigMap that lists them, and a NetworkPolicy that lets nobody else in.
 type svc struct {
 	job     *batch.Job
 	spec    *lifecycle.Spec
 	publish bool
+	// open: no NetworkPolicy is made.
+	open bool
 }
 
 func newSvc(job *batch.Job, spec *lifecycle.Spec, args []string) (Plugin, error) {
 	p := &svc{job: job, spec: spec}
 	f := flags()
 	f.BoolVar(&p.publish, "publish-not-ready-addresses", false, "names resolve before their pods are ready")
-	// Accepted because existing manifests set it; no NetworkPolicy is ever created.
-	f.Bool("disable-network-policy", true, "no NetworkPolicy is made")
+	f.BoolVar(&p.open, "disable-network-policy", false, "no NetworkPolicy is made")
 	if err := parse(f, args); err != nil {
 		return nil, err
 	}
@@ -66,7 +69,24 @@ func (p *svc) Objects() []Object {
 		hosts.Data[hostsVar(t.Name)] = strings.Join(list, ",")
 		hosts.Data[numVar(t.Name)] = strconv.Itoa(len(list))
 	}
-	return []Object{{Want: service}, {Want: hosts}}
+	out := []Object{{Want: service}, {Want: hosts}}
+	if !p.open {
+		out = append(out, Object{Want: p.networkPolicy()})
+	}
+	return out
+}
+
+// networkPolicy lets the job's pods be reached by each other alone, as in Volcano. What
+// they reach themselves is not restricted.
+func (p *svc) networkPolicy() *networking.NetworkPolicy {
+	pods := metav1.LabelSelector{MatchLabels: map[string]string{batch.JobNameKey: p.job.Name, batch.JobNamespaceKey: p.job.Namespace}}
+	return &networking.NetworkPolicy{
+		ObjectMeta: meta(p.job, p.job.Name),
+		Spec: networking.NetworkPolicySpec{
+			PodSelector: pods, PolicyTypes: []networking.PolicyType{networking.PolicyTypeIngress},
+			Ingress: []networking.NetworkPolicyIngressRule{{From: []networking.NetworkPolicyPeer{{PodSelector: &pods}}}},
+		},
+	}
 }
 
 func (p *svc) Change(pod *v1.Pod, slot lifecycle.Slot) {

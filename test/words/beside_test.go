@@ -1,0 +1,82 @@
+package words
+
+import (
+	"fmt"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tangram-dev/tangram/api/names"
+)
+
+// TestSideBySide: what users of KAI, Volcano, HAMi, Koordinator and Kueue apply runs
+// unchanged on one cluster, in one tree of queues of both kinds, and no device is given
+// twice.
+func TestSideBySide(t *testing.T) {
+	w := sharedWorld(t)
+	t.Cleanup(func() { w.clear(t, "default") })
+	w.apply(t, manifest(t, "queues.yaml"))
+	for _, user := range []string{"kai", "volcano", "hami", "koordinator", "kueue"} {
+		w.apply(t, manifest(t, user+".yaml"))
+	}
+	// The Job is let in as Kueue does it; test/kueue runs Kueue itself.
+	resume := []byte(`{"spec":{"suspend":false}}`)
+	if _, err := w.client.BatchV1().Jobs("default").Patch(t.Context(), "kueue-train", "application/merge-patch+json", resume, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	queueOf := func(pods []v1.Pod, want string) {
+		t.Helper()
+		for _, p := range pods {
+			if got := p.Annotations[names.AnnotationCharged]; got != want {
+				t.Errorf("%s is charged to queue %q, want %q", p.Name, got, want)
+			}
+		}
+	}
+	queueOf(w.bound(t, "default", "half-", 2), "team-a")
+	queueOf(w.bound(t, "default", "memory-on-two", 1), "team-a")
+	queueOf(w.bound(t, "default", "kai-train-", 4), "team-a")
+	queueOf(w.bound(t, "default", "volcano-train-", 3), "lab")
+	queueOf(w.bound(t, "default", "hami-share", 1), "default")
+	queueOf(w.bound(t, "default", "koord-", 3), "lab")
+	inOneRack(t, w, w.bound(t, "default", "kueue-train-", 3))
+	if got := w.never(t); got != 17 {
+		t.Errorf("%d pods have a record, want 17", got)
+	}
+	for _, p := range w.bound(t, "default", "koord-share", 1) {
+		if p.Annotations["scheduling.koordinator.sh/device-allocated"] == "" {
+			t.Error("Koordinator's agent is not told the device")
+		}
+	}
+
+	// team-a has a limit of 8 GPUs: 4 are the Job's, the shares take 1 and a little of two.
+	for i := range 4 {
+		w.apply(t, fmt.Appendf(nil, `{apiVersion: v1, kind: Pod, metadata: {name: more-%d, namespace: default, labels: {kai.scheduler/queue: team-a}},
+  spec: {schedulerName: kai-scheduler, containers: [{name: c, image: x, resources: {limits: {nvidia.com/gpu: 1}}}]}}`, i))
+	}
+	w.bound(t, "default", "more-", 2)
+	waits := ""
+	for _, p := range w.pods(t, "default", "more-") {
+		if p.Spec.NodeName == "" {
+			waits = p.Name
+		}
+	}
+	w.says(t, "default", waits, "team-a")
+	w.never(t)
+}
+
+// inOneRack checks that pods share a rack.
+func inOneRack(t *testing.T, w *world, pods []v1.Pod) {
+	t.Helper()
+	racks := map[string]bool{}
+	for _, p := range pods {
+		n, err := w.client.CoreV1().Nodes().Get(t.Context(), p.Spec.NodeName, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		racks[n.Labels["topology.kubernetes.io/rack"]] = true
+	}
+	if len(racks) != 1 {
+		t.Errorf("%d pods are in racks %v", len(pods), racks)
+	}
+}
