@@ -209,7 +209,7 @@ func podGroups(w *opworld.World) {
 		if len(running) != 1 {
 			w.T.Fatalf("running: %v", running)
 		}
-		deletePods(w, labelGroup, running[0])
+		w.Delete(workloads, running[0]) // Kueue ends the group; pods alone it would wait to see replaced
 	}
 }
 
@@ -241,7 +241,7 @@ func topology(w *opworld.World) {
 		w.T.Errorf("both in rack %s", racks["tg"])
 	}
 	w.Delete(jobs, "racked")
-	deletePods(w, labelGroup, "tg")
+	w.Delete(workloads, "tg")
 }
 
 // TestWaitForPodsReady: a gang that was admitted and finds no room goes back to Kueue's
