@@ -204,12 +204,19 @@ func podGroups(w *opworld.World) {
 	for i := range 3 {
 		w.Apply(group(fmt.Sprintf("g%d", i), "user-queue", 4, ""))
 	}
-	for left := 3; left > 0; left-- {
-		running := w.Whole(1, podGroup)
+	ended := map[string]bool{}
+	for len(ended) < 3 {
+		running := w.Whole(1, func(p *v1.Pod) opworld.Gang {
+			if g := podGroup(p); !ended[g.Name] {
+				return g
+			}
+			return opworld.Gang{}
+		})
 		if len(running) != 1 {
 			w.T.Fatalf("running: %v", running)
 		}
 		w.Delete(workloads, running[0]) // Kueue ends the group; pods alone it would wait to see replaced
+		ended[running[0]] = true
 	}
 }
 
