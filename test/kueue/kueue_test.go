@@ -134,6 +134,7 @@ func TestKueue(t *testing.T) {
 		Fleet:     "pools: [{name: n, count: 6, gpu: {model: A100-80GB, count: 8}, rack: {size: 3}}]",
 		Operators: []opworld.Operator{{Name: "kuberay"}, {Name: "jobset"}, {Name: "kueue", Config: frameworks}},
 	})
+	t.Run("guide", func(t *testing.T) { guide(w.In(t)) })
 	w.Apply(queues)
 	w.Apply(tas)
 	for _, tt := range []struct {
@@ -149,6 +150,18 @@ func TestKueue(t *testing.T) {
 			gone(w)
 		})
 	}
+}
+
+// guide: its manifests run as written.
+func guide(w *opworld.World) {
+	for _, manifest := range w.Guide("kueue.md") {
+		w.Apply(manifest)
+	}
+	w.Bound("batch.kubernetes.io/job-name", "train", 4)
+	w.Bound(labelGroup, "experiment", 2)
+	w.Delete(jobs, "train")
+	w.Delete(workloads, "experiment")
+	gone(w)
 }
 
 // suspendedJobs: what Kueue admits beyond what fits waits as a whole.
