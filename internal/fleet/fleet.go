@@ -15,12 +15,13 @@ import (
 // Limits of a fleet. MaxGPUs is the GPUNode API's; the others keep a typing error
 // from filling the machine.
 const (
-	MaxGPUs     = 16
-	maxPools    = 1000
-	maxNodes    = 100_000
-	maxNUMA     = 8
-	maxMemory   = 16 << 20 // MiB of one device, the GPUNode API's
-	defaultPods = 110      // kubelet's
+	MaxGPUs        = 16
+	maxPools       = 1000
+	maxNodes       = 100_000
+	maxNUMA        = 8
+	maxMemory      = 16 << 20 // MiB of one device, the GPUNode API's
+	defaultPods    = 110      // kubelet's
+	defaultStorage = 1 << 40  // bytes of a disk for images and logs
 )
 
 // Names of link layouts.

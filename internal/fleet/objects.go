@@ -103,6 +103,8 @@ func (p Pool) node(i int, labels map[string]string) *v1.Node {
 	capacity := v1.ResourceList{
 		v1.ResourceCPU: p.CPU.DeepCopy(), v1.ResourceMemory: p.Memory.DeepCopy(),
 		v1.ResourcePods: *resource.NewQuantity(defaultPods, resource.DecimalSI),
+		// Some operators ask for it, and every kubelet reports it.
+		v1.ResourceEphemeralStorage: *resource.NewQuantity(defaultStorage, resource.BinarySI),
 	}
 	if p.GPU != nil {
 		p.GPU.addResources(capacity)

@@ -169,7 +169,7 @@ func TestVendorsResources(t *testing.T) {
 	want := []v1.ResourceList{}
 	for _, n := range f.Nodes() {
 		list := n.Status.Allocatable
-		for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourcePods, "nvidia.com/gpu-memory"} {
+		for _, name := range []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourcePods, v1.ResourceEphemeralStorage, "nvidia.com/gpu-memory"} {
 			delete(list, name)
 		}
 		want = append(want, list)

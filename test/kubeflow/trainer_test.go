@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -51,6 +50,13 @@ func TestTrainer(t *testing.T) {
 		w.Apply(fmt.Sprintf(`{apiVersion: trainer.kubeflow.org/v1alpha1, kind: TrainJob, metadata: {name: %s, namespace: default},
 			spec: {runtimeRef: {name: %s}, trainer: {numNodes: %d, resourcesPerNode: {limits: {nvidia.com/gpu: 8}}}}}`, name, runtime, nodes))
 	}
+	t.Run("guide", func(t *testing.T) {
+		w := w.In(t)
+		w.Apply(w.Guide("kubeflow.md")[1])
+		w.Bound(labelJobSet, "train", 4)
+		w.Delete(trainJobs, "train")
+		noPods(w)
+	})
 	for _, runtime := range []string{"torch", "torch-volcano", "tune", "tune-volcano"} {
 		t.Run(runtime, func(t *testing.T) {
 			w := w.In(t)
@@ -75,10 +81,7 @@ func TestTrainer(t *testing.T) {
 					delete(left, name)
 				}
 			}
-			w.Eventually("no pod is left", 90*time.Second, func() (bool, string) {
-				n := len(w.Pods("", ""))
-				return n == 0, fmt.Sprint(n, " pods")
-			})
+			noPods(w)
 		})
 	}
 }

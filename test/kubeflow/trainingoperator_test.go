@@ -43,6 +43,14 @@ func TestTrainingOperator(t *testing.T) {
 		Fleet:     "pools: [{name: n, count: 7, gpu: {model: A100-80GB, count: 8}}]",
 		Operators: []opworld.Operator{{Name: "training-operator"}},
 	})
+	t.Run("guide", func(t *testing.T) {
+		w := w.In(t)
+		w.Apply("{apiVersion: scheduling.volcano.sh/v1beta1, kind: Queue, metadata: {name: training}, spec: {}}") // as tangram up makes it
+		w.Apply(w.Guide("kubeflow.md")[0])
+		w.Bound(labelJob, "train", 4)
+		w.Delete(kubeflow("pytorchjobs"), "train")
+		noPods(w)
+	})
 	t.Run("samples at twice the capacity", func(t *testing.T) { contention(w.In(t)) })
 	t.Run("elastic", func(t *testing.T) { elastic(w.In(t)) })
 	t.Run("scheduling policy", func(t *testing.T) { policy(w.In(t)) })

@@ -134,6 +134,7 @@ func TestKueue(t *testing.T) {
 		Fleet:     "pools: [{name: n, count: 6, gpu: {model: A100-80GB, count: 8}, rack: {size: 3}}]",
 		Operators: []opworld.Operator{{Name: "kuberay"}, {Name: "jobset"}, {Name: "kueue", Config: frameworks}},
 	})
+	t.Run("guide", func(t *testing.T) { guide(w.In(t)) })
 	w.Apply(queues)
 	w.Apply(tas)
 	for _, tt := range []struct {
@@ -149,6 +150,18 @@ func TestKueue(t *testing.T) {
 			gone(w)
 		})
 	}
+}
+
+// guide: its manifests run as written.
+func guide(w *opworld.World) {
+	for _, manifest := range w.Guide("kueue.md") {
+		w.Apply(manifest)
+	}
+	w.Bound("batch.kubernetes.io/job-name", "train", 4)
+	w.Bound(labelGroup, "experiment", 2)
+	w.Delete(jobs, "train")
+	w.Delete(workloads, "experiment")
+	gone(w)
 }
 
 // suspendedJobs: what Kueue admits beyond what fits waits as a whole.
@@ -204,12 +217,19 @@ func podGroups(w *opworld.World) {
 	for i := range 3 {
 		w.Apply(group(fmt.Sprintf("g%d", i), "user-queue", 4, ""))
 	}
-	for left := 3; left > 0; left-- {
-		running := w.Whole(1, podGroup)
+	ended := map[string]bool{}
+	for len(ended) < 3 {
+		running := w.Whole(1, func(p *v1.Pod) opworld.Gang {
+			if g := podGroup(p); !ended[g.Name] {
+				return g
+			}
+			return opworld.Gang{}
+		})
 		if len(running) != 1 {
 			w.T.Fatalf("running: %v", running)
 		}
-		deletePods(w, labelGroup, running[0])
+		w.Delete(workloads, running[0]) // Kueue ends the group; pods alone it would wait to see replaced
+		ended[running[0]] = true
 	}
 }
 
@@ -241,7 +261,7 @@ func topology(w *opworld.World) {
 		w.T.Errorf("both in rack %s", racks["tg"])
 	}
 	w.Delete(jobs, "racked")
-	deletePods(w, labelGroup, "tg")
+	w.Delete(workloads, "tg")
 }
 
 // TestWaitForPodsReady: a gang that was admitted and finds no room goes back to Kueue's

@@ -20,27 +20,7 @@ import (
 
 const (
 	labelJob = "batch.kubernetes.io/job-name"
-	// queues are the same in all clusters but for the flavor's spec, the quota, and what else
-	// the ClusterQueue has.
-	queues = `
-{apiVersion: kueue.x-k8s.io/v1beta2, kind: ResourceFlavor, metadata: {name: gpus}, spec: %s}
----
-{apiVersion: kueue.x-k8s.io/v1beta2, kind: ClusterQueue, metadata: {name: shared}, spec: {namespaceSelector: {}%s, resourceGroups: [
-	{coveredResources: [nvidia.com/gpu], flavors: [{name: gpus, resources: [{name: nvidia.com/gpu, nominalQuota: %d}]}]}]}}
----
-{apiVersion: kueue.x-k8s.io/v1beta2, kind: LocalQueue, metadata: {name: user-queue, namespace: default}, spec: {clusterQueue: shared}}
-`
-	// A flavor with a topology down to hosts: Kueue admits what fits on nodes, whoever uses
-	// them.
-	hosts = `
-{apiVersion: kueue.x-k8s.io/v1beta2, kind: Topology, metadata: {name: hosts}, spec: {levels: [{nodeLabel: kubernetes.io/hostname}]}}
-`
-	check = `
-{apiVersion: kueue.x-k8s.io/v1beta2, kind: AdmissionCheck, metadata: {name: clusters}, spec: {controllerName: kueue.x-k8s.io/multikueue, parameters: {apiGroup: kueue.x-k8s.io, kind: MultiKueueConfig, name: clusters}}}
----
-{apiVersion: kueue.x-k8s.io/v1beta2, kind: MultiKueueConfig, metadata: {name: clusters}, spec: {clusters: [east, west]}}
-`
-	podSpec = `{schedulerName: gpu-scheduler, restartPolicy: Never, containers: [{name: main, image: pause, resources: {limits: {nvidia.com/gpu: 8}}}]}`
+	podSpec  = `{schedulerName: gpu-scheduler, restartPolicy: Never, containers: [{name: main, image: pause, resources: {limits: {nvidia.com/gpu: 8}}}]}`
 )
 
 var (
@@ -74,11 +54,12 @@ func TestFirstStart(t *testing.T) {
 		east.Apply(fmt.Sprintf("{apiVersion: v1, kind: Pod, metadata: {name: blocker-%d, labels: {app: blocker}}, spec: %s}", i, podSpec))
 	}
 	east.Bound("app", "blocker", 2)
+	guide := manager.Guide("multikueue.md") // what people copy: a worker, the manager
 	for name, w := range map[string]*opworld.World{"east": east, "west": west} {
-		w.Apply(hosts + "---" + fmt.Sprintf(queues, "{nodeLabels: {kubernetes.io/os: linux}, topologyName: hosts}", "", 64))
+		w.Apply(guide[0])
 		join(manager, name, w)
 	}
-	manager.Apply(check + "---" + fmt.Sprintf(queues, "{}", ", admissionChecksStrategy: {admissionChecks: [{name: clusters}]}", 64))
+	manager.Apply(guide[1])
 	manager.Eventually("both clusters are connected", 90*time.Second, func() (bool, string) {
 		o, err := manager.Dynamic.Resource(checks).Get(t.Context(), "clusters", metav1.GetOptions{})
 		if err != nil {
@@ -121,7 +102,7 @@ func TestFirstStart(t *testing.T) {
 	}
 }
 
-// join makes a cluster known to the manager.
+// join gives the manager a cluster's kubeconfig.
 func join(manager *opworld.World, name string, w *opworld.World) {
 	w.T.Helper()
 	path, err := w.KubeconfigFor("multikueue", "system:masters")
@@ -132,11 +113,7 @@ func join(manager *opworld.World, name string, w *opworld.World) {
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	manager.Apply(fmt.Sprintf(`
-{apiVersion: v1, kind: Secret, metadata: {name: %s, namespace: kueue-system}, data: {kubeconfig: %s}}
----
-{apiVersion: kueue.x-k8s.io/v1beta2, kind: MultiKueueCluster, metadata: {name: %s}, spec: {clusterSource: {kubeConfig: {location: %s, locationType: Secret}}}}
-`, name, base64.StdEncoding.EncodeToString(data), name, name))
+	manager.Apply(fmt.Sprintf("{apiVersion: v1, kind: Secret, metadata: {name: %s, namespace: kueue-system}, data: {kubeconfig: %s}}", name, base64.StdEncoding.EncodeToString(data)))
 }
 
 // submit is a user's Job, as for one cluster.

@@ -206,6 +206,19 @@ func (w *World) Apply(text string) {
 	w.must(w.ApplyManifests(context.Background(), []byte(strings.ReplaceAll(text, "\t", "  "))))
 }
 
+// Guide are the manifests of a page of docs/guides, as people copy them.
+func (w *World) Guide(page string) (manifests []string) {
+	w.T.Helper()
+	data, err := os.ReadFile(filepath.Join("..", "..", "docs", "guides", page))
+	w.must(err)
+	for _, block := range strings.Split(string(data), "```yaml\n")[1:] {
+		if text, _, ok := strings.Cut(block, "```"); ok && strings.HasPrefix(text, "apiVersion:") {
+			manifests = append(manifests, text)
+		}
+	}
+	return manifests
+}
+
 // Delete deletes an object of the namespace default, and with it what it owns.
 func (w *World) Delete(resource schema.GroupVersionResource, name string) {
 	w.T.Helper()
