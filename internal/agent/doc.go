@@ -9,6 +9,7 @@
 //	records    who should get what (records of pods), who got it (kubelet); corrections
 //	grant      what kubelet's calls are answered with, and refused
 //	plugin     kubelet's device plugin protocol
+//	dra        ResourceSlices, and claims: kubelet's DRA plugin protocol
 //	sharing    MIG instances, MPS daemons, limits, CDI files: what makes a share real
 //	export     Prometheus, by DCGM's names
 //
@@ -17,7 +18,10 @@
 // plugin (PreStartContainer) -> grant -> records: whose it is -> sharing: instance,
 // daemon, CDI file. Afterwards records compares with kubelet, and corrects.
 //
+// The way of a claim: dra (NodePrepareResources) -> records: no container holds the device
+// -> dra: noted -> sharing: instance, CDI file.
+//
 // Reading order: agent.go (one node), inventory.go (what is there), serve.go (the device
-// plugin), sales.go (settings to what is sold), holders.go (who uses what), command.go
+// plugin), claims.go (the DRA driver), sales.go (settings to what is sold), holders.go (who uses what), command.go
 // and fleet.go (the program).
 package agent

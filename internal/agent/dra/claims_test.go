@@ -281,6 +281,35 @@ func TestReconcile(t *testing.T) {
 	n.wants("GPU-0 GPU-1 GPU-3", 3)
 }
 
+// Two agents serve during an upgrade: what one has prepared the other knows.
+func TestTwoAgents(t *testing.T) {
+	n := newNode(t)
+	old := n.claims
+	n.restart()
+	n.claim("a", "gpu-2")
+	n.claim("b", "gpu-2")
+	n.claim("c", "gpu-3")
+	if _, err := old.Prepare(t.Context(), "ns", "a", "uid-a"); err != nil {
+		t.Fatal(err)
+	}
+	if len(n.claims.Live()) != 1 {
+		t.Error("the new agent does not know what the old one prepared")
+	}
+	if _, err := n.prepare("b"); err == nil || !strings.Contains(err.Error(), "ns/a") {
+		t.Errorf("the same card: %v", err)
+	}
+	if _, err := n.prepare("c"); err != nil {
+		t.Fatal(err)
+	}
+	if err := old.Unprepare(t.Context(), "uid-a"); err != nil {
+		t.Fatal(err)
+	}
+	n.wants("GPU-3", 1)
+	if len(old.List()) != 1 {
+		t.Errorf("%+v", old.List())
+	}
+}
+
 func TestJournalUnreadable(t *testing.T) {
 	n := newNode(t)
 	for _, text := range []string{"{", `{"version":9}`, `{"version":1,"claims":7}`} {

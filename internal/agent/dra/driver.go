@@ -50,12 +50,14 @@ type Claims struct {
 
 	mu      sync.Mutex
 	journal journal
+	written stamp // of the journal's file
 	// orphans are claims that the API server did not have when it was asked last.
 	orphans map[string]bool
 }
 
 // NewClaims reads the journal.
 func NewClaims(o DriverOptions) (*Claims, error) {
+	at := stampOf(o.Journal)
 	j, err := load(o.Journal)
 	if err != nil {
 		return nil, err
@@ -63,7 +65,29 @@ func NewClaims(o DriverOptions) (*Claims, error) {
 	if o.Done == nil {
 		o.Done = func(string, error) {}
 	}
-	return &Claims{o: o, log: klog.Background().WithValues("node", o.Node), journal: j, orphans: map[string]bool{}}, nil
+	return &Claims{o: o, log: klog.Background().WithValues("node", o.Node), journal: j, written: at, orphans: map[string]bool{}}, nil
+}
+
+// refresh reads the journal again when another agent has written it: during an upgrade two
+// serve the node, and kubelet asks either. It needs the lock.
+func (d *Claims) refresh() {
+	at := stampOf(d.o.Journal)
+	if at == d.written {
+		return
+	}
+	j, err := readJournal(d.o.Journal)
+	if err != nil {
+		d.log.Error(err, "What another agent has written of claims cannot be read; the last known counts")
+		return
+	}
+	d.journal, d.written = j, at
+}
+
+// save needs the lock.
+func (d *Claims) save() error {
+	err := d.journal.save(d.o.Journal)
+	d.written = stampOf(d.o.Journal)
+	return err
 }
 
 // Prepared is one device of a prepared claim, as kubelet is told.
@@ -144,8 +168,9 @@ func (d *Claims) admit(ctx context.Context, c *Claim) error {
 	return d.o.Door(ctx, c, func() error {
 		d.mu.Lock()
 		defer d.mu.Unlock()
+		d.refresh()
 		d.journal.Claims = append(d.journal.Claims, *c)
-		if err := d.journal.save(d.o.Journal); err != nil {
+		if err := d.save(); err != nil {
 			d.journal.Claims = slices.DeleteFunc(d.journal.Claims, func(x Claim) bool { return x.UID == c.UID })
 			return err
 		}
@@ -193,6 +218,7 @@ func (d *Claims) drop(ctx context.Context, c *Claim) error {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.refresh()
 	k := d.journal.find(c.UID)
 	if k < 0 {
 		return nil
@@ -200,7 +226,7 @@ func (d *Claims) drop(ctx context.Context, c *Claim) error {
 	was := d.journal.Claims[k]
 	d.journal.Claims = slices.Delete(d.journal.Claims, k, k+1)
 	delete(d.orphans, c.UID)
-	if err := d.journal.save(d.o.Journal); err != nil {
+	if err := d.save(); err != nil {
 		d.journal.Claims = append(d.journal.Claims, was)
 		return err
 	}
@@ -234,6 +260,7 @@ func (d *Claims) Reconcile(ctx context.Context, listed func(namespace, name stri
 func (d *Claims) find(uid string) *Claim {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.refresh()
 	if k := d.journal.find(uid); k >= 0 {
 		c := d.journal.Claims[k]
 		return &c
@@ -245,6 +272,7 @@ func (d *Claims) find(uid string) *Claim {
 func (d *Claims) List() []Claim {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.refresh()
 	return slices.Clone(d.journal.Claims)
 }
 

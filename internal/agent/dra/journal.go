@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
+	"time"
 
 	"github.com/tangram-dev/tangram/internal/agent/sharing/atomicfile"
 )
@@ -23,13 +25,35 @@ type journal struct {
 	Claims  []Claim `json:"claims"`
 }
 
+// stamp tells one writing of a file from another: each is a new file.
+type stamp struct {
+	inode uint64
+	at    time.Time
+}
+
+func stampOf(path string) stamp {
+	info, err := os.Stat(path)
+	if err != nil {
+		return stamp{}
+	}
+	out := stamp{at: info.ModTime()}
+	if s, ok := info.Sys().(*syscall.Stat_t); ok {
+		out.inode = s.Ino
+	}
+	return out
+}
+
 // load reads the journal. A file that cannot be understood stops the agent: devices that
 // nobody remembers would be given twice.
 func load(path string) (journal, error) {
-	out := journal{Version: journalVersion}
 	if err := atomicfile.Sweep(filepath.Dir(path)); err != nil {
-		return out, fmt.Errorf("journal of claims: %w", err)
+		return journal{}, fmt.Errorf("journal of claims: %w", err)
 	}
+	return readJournal(path)
+}
+
+func readJournal(path string) (journal, error) {
+	out := journal{Version: journalVersion}
 	data, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return out, nil
