@@ -78,7 +78,7 @@ func TestWorkloads(t *testing.T) {
 				}
 				want := `may not use queue "team-a"`
 				switch kind {
-				case "Job":
+				case "Job", "Job by KAI's label":
 					want = "field is immutable"
 				case "Volcano Job":
 					want = "a job cannot move to another queue"
