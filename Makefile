@@ -58,7 +58,9 @@ help: ## Show this list.
 build: controlplane tangram ## Build every program into bin/ that is missing or out of date.
 
 .PHONY: up
-up: build $(if $(findstring --monitoring,$(ARGS)),monitoring) $(if $(findstring --operators,$(ARGS)),operators) ## Start a local cluster with simulated GPUs; ARGS="--demo --monitoring" adds workloads and Prometheus.
+up: build $(if $(findstring --monitoring,$(ARGS)),monitoring) ## Start a local cluster with simulated GPUs; ARGS="--demo --monitoring" adds workloads and Prometheus.
+	@names=$$(sed -nE 's/.*--operators[= ]([a-z,-]+).*/\1/p' <<<"$(ARGS)"); \
+		if [[ -n $$names ]]; then hack/build.sh operators $${names//,/ }; fi
 	@bin/tangram up $(ARGS)
 
 .PHONY: down
