@@ -9,8 +9,8 @@
 #   NAME.samples/    its own sample manifests
 #
 # Each is built inside a copy of its module, so that the module's own go.mod decides which
-# libraries it has. It is built when missing, or when its row, this file or the Go version
-# changed.
+# libraries it has. It is built when missing, or when its row, the way it is built or the Go
+# version changed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export CGO_ENABLED=0 GOTOOLCHAIN=local GOFLAGS=-buildvcs=false GOWORK=off
@@ -21,7 +21,7 @@ export CGO_ENABLED=0 GOTOOLCHAIN=local GOFLAGS=-buildvcs=false GOWORK=off
 operators() {
 	cat <<-END
 		kuberay|github.com/ray-project/kuberay/ray-operator@v1.6.0|.|config/crd/bases|config/samples
-		jobset|sigs.k8s.io/jobset@v0.12.0|.|k:config/default|config/samples
+		jobset|sigs.k8s.io/jobset@v0.12.0|.|k:config/default|config/samples keps/104-StartupPolicy keps/672-serial-job-execution
 		lws|sigs.k8s.io/lws@v0.9.0|./cmd|k:config/default|config/samples docs/examples
 		kueue|sigs.k8s.io/kueue@v0.16.1|./cmd/kueue|k:config/default|
 		karpenter|sigs.k8s.io/karpenter@v1.11.0|./kwok|pkg/apis/crds kwok/apis/crds|kwok/examples
@@ -70,6 +70,8 @@ make_one() {
 	for folder in $samples; do
 		cp -r "$folder" "$out/samples/"
 	done
+	# Programs among them would be taken for packages of this repository.
+	find "$out/samples" -type f ! -name '*.yaml' ! -name '*.json' ! -name '*.md' -delete
 	definitions $from >"$out/crds.yaml" # a list
 	grep -q '^kind: CustomResourceDefinition' "$out/crds.yaml" || {
 		echo "no CRD in $from of $module" >&2
@@ -99,7 +101,7 @@ go_version=$(go env GOVERSION)
 failed=()
 for name in "$@"; do
 	row=$(row "$name")
-	want=$({ echo "$go_version $row" && cat hack/operators.sh; } | git hash-object --stdin)
+	want=$({ echo "$go_version $row" && declare -f definitions adapt make_one; } | git hash-object --stdin)
 	if [[ -x bin/operators/$name && $(cat "bin/operators/.stamp/$name" 2>/dev/null) == "$want" ]]; then
 		continue
 	fi

@@ -180,6 +180,7 @@ const (
 const (
 	AnnotationVolcanoGroup       = "scheduling.volcano.sh/group-name"
 	AnnotationKubeGroup          = "scheduling.k8s.io/group-name"
+	LabelPluginGroup             = "scheduling.x-k8s.io/pod-group" // PodGroups of scheduler-plugins
 	AnnotationVolcanoQueue       = "scheduling.volcano.sh/queue-name"
 	AnnotationVolcanoJobQueue    = "volcano.sh/queue-name" // on the pods of a Volcano Job
 	AnnotationVolcanoTask        = "volcano.sh/task-spec"

@@ -34,7 +34,12 @@ type Role struct {
 	// nodes. MaxPerNode is how many members of the gang may share a node; 0: any number.
 	KeepsApart bool
 	MaxPerNode int
+	// Subgroup is the leaf that the members are in; empty in a gang without subgroups.
+	Subgroup string
 }
+
+// Subgroup is a part of a gang that runs whole or not at all.
+type Subgroup = gang.Subgroup
 
 // Gang is a group of holders that start together. A single pod is a gang of one.
 type Gang struct {
@@ -53,6 +58,12 @@ type Gang struct {
 	Min int
 	// Require is the level at which all members must share a domain.
 	Require model.Level
+	// Subgroups are the gangs that this one is made of; empty for a plain gang. Then
+	// MinGroups is how many of those directly below the gang it needs, 0 for all of them,
+	// every role is in a leaf and has no minimum of its own, and Min is counted from the
+	// subgroups.
+	Subgroups []Subgroup
+	MinGroups int
 	// Runtime is how long it is expected to run; 0 when that is not known.
 	Runtime time.Duration
 	// Preemptible: others may take its place.
@@ -101,6 +112,29 @@ func (g *Gang) Validate() error {
 	}
 	if sum > g.Min {
 		return fmt.Errorf("min: %d is below the sum of the roles' minimums, %d", g.Min, sum)
+	}
+	return g.validateSubgroups()
+}
+
+func (g *Gang) validateSubgroups() error {
+	if err := gang.ValidateSubgroups(g.Subgroups, g.MinGroups); err != nil {
+		return err
+	}
+	leaves := map[string]bool{}
+	for _, s := range g.Subgroups {
+		leaves[s.Name] = true
+	}
+	for _, s := range g.Subgroups {
+		delete(leaves, s.Parent)
+	}
+	for i, r := range g.Roles {
+		switch {
+		case len(g.Subgroups) == 0 && r.Subgroup == "":
+		case !leaves[r.Subgroup]:
+			return fmt.Errorf("roles[%d].subgroup: %q is not a subgroup with members", i, r.Subgroup)
+		case r.Min > 0:
+			return fmt.Errorf("roles[%d].min: %d, but the minimums of subgroups count", i, r.Min)
+		}
 	}
 	return nil
 }

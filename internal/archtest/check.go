@@ -63,7 +63,8 @@ func (r Rule) Check(root string) ([]Violation, error) {
 // ignored says whether the go command's "./..." would skip a folder.
 func ignored(folder string) bool {
 	base := filepath.Base(folder)
-	if base == "testdata" || base == "vendor" || base[0] == '.' || base[0] == '_' {
+	// bin has programs, and files of other projects.
+	if base == "testdata" || base == "vendor" || base == "bin" || base[0] == '.' || base[0] == '_' {
 		return true
 	}
 	_, err := os.Stat(filepath.Join(folder, "go.mod"))

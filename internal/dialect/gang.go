@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"time"
@@ -24,12 +25,19 @@ type Membership struct {
 	Owner metav1.OwnerReference
 	// Object is the PodGroup or the controller, of a kind of Owners; zero without one.
 	Object Object
-	// Size is the number of members according to the labels; 0 without such a label.
+	// Also is the controller of pods that a PodGroup or labels put together, where it
+	// knows more about their number; zero without one.
+	Also Object
+	// Size is the number of members that the pod itself speaks of; 0 when it does not.
 	Size int
+	// Leader: it is one of the first pods of its gang (Owned).
+	Leader bool
 	// Task is the member's role in the gang.
-	Task  string
-	Queue string
-	User  string
+	Task string
+	// Subgroup is the leaf of Group.Subgroups that the pod is in; empty without one.
+	Subgroup string
+	Queue    string
+	User     string
 
 	Runtime, MinRuntime time.Duration
 	Preemptible         bool
@@ -82,15 +90,37 @@ func (m *Membership) join(pod *v1.Pod) error {
 		return fmt.Errorf("metadata.labels[%s]: missing, how many members gang %q has", names.LabelGangSize, name)
 	case name != "":
 		m.Key = "label/" + pod.Namespace + "/" + name
+		m.beside(pod, labelledKinds, func(*OwnerKind) bool { return true })
 	case m.follow(pod, podGroupKinds):
+		m.beside(pod, controllerKinds, func(k *OwnerKind) bool { return k.ahead })
 	case m.Size > 0 && owner != nil:
 		m.Key = ownerGang(pod, owner)
+		m.beside(pod, labelledKinds, func(*OwnerKind) bool { return true })
 	case m.Size > 1:
 		return fmt.Errorf("metadata.labels[%s]: %d, but neither %s nor a controller says which pods belong together", names.LabelGangSize, m.Size, names.LabelGang)
 	default:
 		m.follow(pod, controllerKinds)
 	}
+	if k := kindOf(cmp.Or(m.Also, m.Object).Resource); k != nil && k.members != nil {
+		n, err := k.members(pod)
+		if err != nil {
+			return err
+		}
+		m.Size = n
+	}
 	return nil
+}
+
+// beside takes note of the controller of a pod whose gang is known, if it is of one of the
+// kinds.
+func (m *Membership) beside(pod *v1.Pod, kinds []OwnerKind, counts func(*OwnerKind) bool) {
+	for i := range kinds {
+		k := &kinds[i]
+		if found, ok := k.Find(pod); ok && counts(k) {
+			m.Also, m.Leader = Object{k.Resource, pod.Namespace + "/" + found.Name}, found.Leader
+			return
+		}
+	}
 }
 
 // follow takes the gang from the first of the kinds that the pod belongs to.
@@ -101,7 +131,7 @@ func (m *Membership) follow(pod *v1.Pod, kinds []OwnerKind) bool {
 		if !ok {
 			continue
 		}
-		m.Key, m.Object = found.Gang, Object{k.Resource, pod.Namespace + "/" + found.Name}
+		m.Key, m.Object, m.Leader = found.Gang, Object{k.Resource, pod.Namespace + "/" + found.Name}, found.Leader
 		if found.Task != "" || !k.group {
 			m.Task = found.Task
 		}

@@ -51,9 +51,27 @@ func TestMembership(t *testing.T) {
 			Membership{}},
 		"ReplicaSet": {nil, nil, &metav1.OwnerReference{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "x"}, Membership{}},
 		"JobSet": {pairs{labelJobSet: "js", labelReplicatedJob: "workers"}, nil, job,
-			Membership{Key: "jobset/team/js", Owner: metav1.OwnerReference{Kind: "JobSet", Name: "js"}, Object: Object{JobSets, "team/js"}, Task: "workers"}},
+			Membership{Key: "jobset/team/js", Owner: metav1.OwnerReference{Kind: "JobSet", Name: "js"}, Object: Object{JobSets, "team/js"}, Task: "workers", Leader: true}},
 		"RayCluster": {pairs{labelRayGroup: "gpu"}, nil, &metav1.OwnerReference{APIVersion: "ray.io/v1", Kind: "RayCluster", Name: "ray"},
 			Membership{Key: "owner/team/u1", Owner: metav1.OwnerReference{APIVersion: "ray.io/v1", Kind: "RayCluster", Name: "ray"}, Object: Object{RayClusters, "team/ray"}, Task: "gpu"}},
+		"Ray's PodGroup": {pairs{labelRayGroup: "headgroup"}, pairs{names.AnnotationKubeGroup: "pg"}, &metav1.OwnerReference{APIVersion: "ray.io/v1", Kind: "RayCluster", Name: "ray"},
+			Membership{Key: "podgroup/team/pg", PodGroup: "team/pg", Groups: PodGroups, Object: Object{PodGroups, "team/pg"}, Also: Object{RayClusters, "team/ray"}}},
+		"PodGroup of scheduler-plugins": {pairs{names.LabelPluginGroup: "pg"}, nil, nil,
+			Membership{Key: "plugingroup/team/pg", PodGroup: "team/pg", Groups: PluginGroups, Object: Object{PluginGroups, "team/pg"}}},
+		"LeaderWorkerSet": {pairs{labelLWS: "llm", labelLWSGroup: "2", labelLWSWorker: "1"}, pairs{annotationLWSSize: "4"}, &metav1.OwnerReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "llm-2"},
+			Membership{Key: "lws/team/llm/2", Object: Object{LeaderWorkerSets, "team/llm"}, Task: "worker", Size: 4}},
+		"LeaderWorkerSet's PodGroup": {pairs{labelLWS: "llm", labelLWSGroup: "2", labelLWSWorker: "0"}, pairs{annotationLWSSize: "4", names.AnnotationKubeGroup: "pg"}, nil,
+			Membership{Key: "podgroup/team/pg", PodGroup: "team/pg", Groups: PodGroups, Object: Object{PodGroups, "team/pg"}, Also: Object{LeaderWorkerSets, "team/llm"}, Size: 4, Leader: true}},
+		"StatefulSet with labels": {pairs{names.LabelGang: "g", names.LabelGangSize: "4"}, nil, &metav1.OwnerReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "s"},
+			Membership{Key: "label/team/g", Size: 4, Also: Object{StatefulSets, "team/s"}}},
+		"StatefulSet without": {nil, nil, &metav1.OwnerReference{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "s"}, Membership{}},
+		// MPI's launcher and workers have different controllers, and Spark's executors belong
+		// to the driver: labels say that they belong together.
+		"MPIJob's launcher": {pairs{names.LabelGang: "mpi", names.LabelGangSize: "3", "training.kubeflow.org/job-role": "launcher"}, nil, job, Membership{Key: "label/team/mpi", Size: 3}},
+		"MPIJob's worker": {pairs{names.LabelGang: "mpi", names.LabelGangSize: "3", "training.kubeflow.org/job-role": "worker"}, nil, &metav1.OwnerReference{APIVersion: "kubeflow.org/v2beta1", Kind: "MPIJob", Name: "mpi"},
+			Membership{Key: "label/team/mpi", Size: 3}},
+		"Spark's executor": {pairs{names.LabelGang: "etl", names.LabelGangSize: "8", "spark-role": "executor"}, nil, &metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "driver"},
+			Membership{Key: "label/team/etl", Size: 8}},
 		"queue by label":         {pairs{names.LabelQueue: "a"}, pairs{names.AnnotationVolcanoQueue: "b"}, nil, Membership{Queue: "a"}},
 		"queue by annotation":    {nil, pairs{names.AnnotationVolcanoQueue: "b", names.AnnotationVolcanoJobQueue: "c"}, nil, Membership{Queue: "b"}},
 		"queue of a Volcano Job": {nil, pairs{names.AnnotationVolcanoJobQueue: "c"}, nil, Membership{Queue: "c"}},
@@ -102,6 +120,7 @@ func TestBadMembership(t *testing.T) {
 		"runtime":         {nil, pairs{names.AnnotationRuntime: "2 hours"}, "metadata.annotations[" + names.AnnotationRuntime + `]: "2 hours" is not a duration`},
 		"runtime 0":       {nil, pairs{names.AnnotationRuntime: "0s"}, "metadata.annotations[" + names.AnnotationRuntime + `]: "0s"`},
 		"minimum runtime": {nil, pairs{names.AnnotationMinRuntime: "-1m"}, "metadata.annotations[" + names.AnnotationMinRuntime + `]: "-1m"`},
+		"group's size":    {pairs{labelLWS: "l", labelLWSGroup: "0"}, pairs{annotationLWSSize: "-4"}, "metadata.annotations[" + annotationLWSSize + `]: "-4" is not a number from 1 to`},
 		"preemptible":     {nil, pairs{names.AnnotationPreemptible: "maybe"}, "metadata.annotations[" + names.AnnotationPreemptible + `]: "maybe" is not true or false`},
 	}
 	for name, tt := range tests {
@@ -146,8 +165,11 @@ func TestSize(t *testing.T) {
 		"RayCluster":    {`{kind: RayCluster, spec: {workerGroupSpecs: [{replicas: 3, minReplicas: 1}, {replicas: 2, numOfHosts: 4}]}}`, 12},
 		"RayCluster that scales": {`{kind: RayCluster, spec: {enableInTreeAutoscaling: true,
 			workerGroupSpecs: [{replicas: 3, minReplicas: 1}]}}`, 2},
-		"Ray head alone": {`{kind: RayCluster, spec: {}}`, 1},
-		"another kind":   {`{kind: Deployment, spec: {replicas: 3}}`, 0},
+		"suspended workers":  {`{kind: RayCluster, spec: {workerGroupSpecs: [{replicas: 3}, {replicas: 5, suspend: true}]}}`, 4},
+		"more than the most": {`{kind: RayCluster, spec: {workerGroupSpecs: [{replicas: 30, maxReplicas: 4}, {replicas: 0, minReplicas: 2}]}}`, 7},
+		"LeaderWorkerSet":    {`{kind: LeaderWorkerSet, spec: {replicas: 3, leaderWorkerTemplate: {size: 4}}}`, 4},
+		"Ray head alone":     {`{kind: RayCluster, spec: {}}`, 1},
+		"another kind":       {`{kind: Deployment, spec: {replicas: 3}}`, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := SizeOf(parsed(t, text(tt.text))); got != tt.want {

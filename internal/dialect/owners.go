@@ -26,8 +26,28 @@ type OwnerKind struct {
 	find func(pod *v1.Pod) (Owned, bool)
 	// size is how many pods can exist together now; 0 when each may start alone.
 	size func(o *unstructured.Unstructured) int
-	// group: a PodGroup, which goes before controllers.
+	// group: a PodGroup, which goes before controllers. field is where a pod names it.
 	group bool
+	field string
+
+	// What follows is for kinds that create their pods by and by, or that change while
+	// they run; nil for the others.
+
+	// members is how many a pod itself says belong together, of kinds whose objects stand
+	// for several gangs. An error names the field.
+	members func(pod *v1.Pod) (int, error)
+	// first is how many can exist before the leaders among them have places, where the
+	// others are created only then; 0 where all are created at once.
+	first func(o *unstructured.Unstructured) int
+	// running is how many are needed by a gang that has been whole and still has members
+	// with places: more may come and go one by one. 0 while it has not been whole.
+	running func(o *unstructured.Unstructured) int
+	// later is how many of the object's pods are created only when others are ready, of
+	// kinds whose pods belong together by labels alone.
+	later func(o *unstructured.Unstructured) int
+	// ahead: it says better than a PodGroup how many are needed, since the operator that
+	// writes the PodGroup does not change it with what has happened.
+	ahead bool
 }
 
 // Owned is the object that a pod belongs to, as the pod names it.
@@ -38,8 +58,49 @@ type Owned struct {
 	Gang string
 	// Task is the pod's role there.
 	Task string
+	// Leader: it is one of those that exist first, of kinds that create the others when
+	// these have places.
+	Leader bool
 	// Reference is the controller's; of a PodGroup it is empty.
 	Reference metav1.OwnerReference
+}
+
+// Needs is how many members a gang needs, depending on what it has come to. It counts what
+// the object's own controller can create now: pods that are created only when others run do
+// not count, or both would wait for each other.
+type Needs struct {
+	// First while there are leaders only, Whole otherwise; First is 0 where it is the same.
+	// Whole is 0 when each may start alone.
+	First, Whole int
+	// Running of a gang that has been whole, while any member has its place; 0: as to start.
+	// Without any it starts anew, whole.
+	Running int
+	// Later of those that are counted elsewhere do not exist yet: they are created when
+	// others of the same object are ready.
+	Later int
+}
+
+// NeedsOf is what an object of a kind in the table says of its gang; size is how many
+// members the pod itself speaks of, 0 if it does not.
+func NeedsOf(kind schema.GroupVersionResource, o *unstructured.Unstructured, size int) Needs {
+	k := kindOf(kind)
+	if k == nil {
+		return Needs{}
+	}
+	n := Needs{Whole: k.size(o)}
+	if k.members != nil && size > 0 {
+		n.Whole = size
+	}
+	if k.first != nil {
+		n.First = min(n.Whole, k.first(o))
+	}
+	if k.running != nil {
+		n.Running = min(n.Whole, k.running(o))
+	}
+	if k.later != nil {
+		n.Later = k.later(o)
+	}
+	return n
 }
 
 // Object names an object of a kind by its resource and namespace/name.
@@ -49,15 +110,30 @@ type Object struct {
 }
 
 // Owners are the kinds in order of precedence: PodGroups first.
-func Owners() []OwnerKind { return slices.Concat(podGroupKinds, controllerKinds) }
+func Owners() []OwnerKind { return slices.Concat(podGroupKinds, controllerKinds, labelledKinds) }
+
+// Watched are the kinds of objects that say something about gangs.
+func Watched() []schema.GroupVersionResource {
+	var out []schema.GroupVersionResource
+	for _, k := range Owners() {
+		out = append(out, k.Resource)
+	}
+	return out
+}
+
+// GroupField is the field in which a pod names its PodGroup of a kind.
+func GroupField(kind schema.GroupVersionResource) string {
+	if k := kindOf(kind); k != nil {
+		return k.field
+	}
+	return ""
+}
 
 // Find is the object of this kind that a pod belongs to.
 func (k *OwnerKind) Find(pod *v1.Pod) (Owned, bool) { return k.find(pod) }
 
 // SizeOf is how many pods of an object of a kind in the table start together now; 0 for
-// other kinds, and when each may start alone. It counts what the object's own controller can
-// create now: pods that are created only when others run do not count, or both would wait
-// for each other.
+// other kinds, and when each may start alone.
 func SizeOf(o *unstructured.Unstructured) int {
 	group, _, _ := strings.Cut(o.GetAPIVersion(), "/")
 	for _, k := range Owners() {
@@ -78,19 +154,13 @@ func kindOf(r schema.GroupVersionResource) *OwnerKind {
 	return nil
 }
 
-// Labels of JobSet's, KubeRay's and Volcano's pods.
-const (
-	labelJobSet        = "jobset.sigs.k8s.io/jobset-name"
-	labelReplicatedJob = "jobset.sigs.k8s.io/replicatedjob-name"
-	labelRayGroup      = "ray.io/group"
-	labelRayCluster    = "ray.io/cluster"
-	labelVolcanoJob    = "volcano.sh/job-name"
-)
+// labelVolcanoJob is on the pods of a Volcano Job.
+const labelVolcanoJob = "volcano.sh/job-name"
 
 // podGroupKinds are named by the pod itself.
 var podGroupKinds = []OwnerKind{
 	{
-		Kind: "PodGroup", Resource: KubeGroups, group: true, size: groupSize,
+		Kind: "PodGroup", Resource: KubeGroups, group: true, field: "spec.schedulingGroup.podGroupName", size: groupSize,
 		find: func(pod *v1.Pod) (Owned, bool) {
 			if g := pod.Spec.SchedulingGroup; g != nil && g.PodGroupName != nil {
 				return Owned{Name: *g.PodGroupName, Gang: "group/" + pod.Namespace + "/" + *g.PodGroupName}, true
@@ -99,7 +169,7 @@ var podGroupKinds = []OwnerKind{
 		},
 	},
 	{
-		Kind: "PodGroup", Resource: PodGroups, group: true, size: groupSize,
+		Kind: "PodGroup", Resource: PodGroups, group: true, field: "metadata.annotations[" + names.AnnotationKubeGroup + "]", size: groupSize,
 		find: func(pod *v1.Pod) (Owned, bool) {
 			for _, key := range []string{names.AnnotationKubeGroup, names.AnnotationVolcanoGroup} {
 				if name := pod.Annotations[key]; name != "" {
@@ -109,32 +179,40 @@ var podGroupKinds = []OwnerKind{
 			return Owned{}, false
 		},
 	},
+	{
+		Kind: "PodGroup", Resource: PluginGroups, Label: names.LabelPluginGroup, group: true, field: "metadata.labels[" + names.LabelPluginGroup + "]", size: groupSize,
+		find: func(pod *v1.Pod) (Owned, bool) {
+			name := pod.Labels[names.LabelPluginGroup]
+			return Owned{Name: name, Gang: "plugingroup/" + pod.Namespace + "/" + name}, name != ""
+		},
+	},
 }
 
 // controllerKinds are found by labels or by the pod's controller. A JobSet's pods are
-// controlled by its Jobs, so it precedes them.
+// controlled by its Jobs and a LeaderWorkerSet's by StatefulSets, so they precede them.
 var controllerKinds = []OwnerKind{
 	{
-		Kind: "JobSet", Resource: JobSets, Label: labelJobSet, size: jobSetSize,
-		find: func(pod *v1.Pod) (Owned, bool) {
-			name := pod.Labels[labelJobSet]
-			return Owned{
-				Name: name, Gang: "jobset/" + pod.Namespace + "/" + name, Task: pod.Labels[labelReplicatedJob],
-				Reference: metav1.OwnerReference{Kind: "JobSet", Name: name},
-			}, name != ""
-		},
+		Kind: "JobSet", Resource: JobSets, Label: labelJobSet, find: findJobSet, size: jobSetSize, first: jobSetFirst,
 	},
 	{
-		Kind: "RayCluster", Resource: RayClusters, Label: labelRayCluster, size: raySize,
-		find: func(pod *v1.Pod) (Owned, bool) {
-			o, ok := controlledBy(pod, "RayCluster", RayClusters.Group)
-			o.Task = pod.Labels[labelRayGroup]
-			return o, ok
-		},
+		Kind: "RayCluster", Resource: RayClusters, Label: labelRayCluster, find: findRay, size: raySize, running: rayRunning, ahead: true,
+	},
+	{
+		Kind: "LeaderWorkerSet", Resource: LeaderWorkerSets, Label: labelLWS, find: findLWS, size: lwsSize, members: lwsMembers, first: lwsFirst, ahead: true,
 	},
 	{
 		Kind: "Job", Resource: Jobs, size: jobSize,
 		find: func(pod *v1.Pod) (Owned, bool) { return controlledBy(pod, "Job", Jobs.Group) },
+	},
+}
+
+// labelledKinds are controllers of pods that belong together by Tangram's labels alone.
+// Deployments create all their pods at once, so there is nothing to know about them.
+var labelledKinds = []OwnerKind{
+	{
+		Kind: "StatefulSet", Resource: StatefulSets, later: statefulSetLater,
+		size: func(*unstructured.Unstructured) int { return 0 },
+		find: func(pod *v1.Pod) (Owned, bool) { return controlledBy(pod, "StatefulSet", StatefulSets.Group) },
 	},
 }
 
@@ -169,95 +247,6 @@ func jobSize(o *unstructured.Unstructured) int {
 		return 0
 	}
 	return max(0, n-job.indexes("status", "completedIndexes")-job.indexes("status", "failedIndexes"))
-}
-
-// jobSetSize: the pods of all replicated jobs, but those of jobs that JobSet has not
-// created yet because they wait for others (dependsOn, or startupPolicy InOrder).
-func jobSetSize(o *unstructured.Unstructured) int {
-	var err error
-	set := reader{o.Object, &err}
-	inOrder := set.text("spec", "startupPolicy", "startupPolicyOrder") == "InOrder"
-	total := 0
-	jobs, _, _ := unstructured.NestedSlice(o.Object, "spec", "replicatedJobs")
-	replicas := map[string]int64{}
-	for _, j := range jobs {
-		job, ok := j.(map[string]any)
-		if !ok {
-			continue
-		}
-		r := reader{job, &err}
-		name, n := r.text("name"), int64(1)
-		if given, ok := r.number("replicas"); ok {
-			n = max(0, min(given, maxGang))
-		}
-		replicas[name] = n
-		if !set.dependenciesMet(job, replicas) {
-			continue
-		}
-		total += int(n) * max(1, r.parallelism("template", "spec"))
-		if inOrder && !set.jobIs(name, "Ready", n) {
-			break // those after it are created when it is ready
-		}
-	}
-	return min(total, maxGang)
-}
-
-// dependenciesMet says whether a JobSet has created a replicated job: all jobs that it
-// depends on have the required status.
-func (r reader) dependenciesMet(job map[string]any, replicas map[string]int64) bool {
-	list, _, _ := unstructured.NestedSlice(job, "dependsOn")
-	for _, d := range list {
-		if on, ok := d.(map[string]any); ok {
-			dependency := reader{on, r.err}
-			if name := dependency.text("name"); !r.jobIs(name, dependency.text("status"), replicas[name]) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// jobIs says whether all replicas of a JobSet's replicated job are Ready, or Complete.
-func (r reader) jobIs(name, status string, replicas int64) bool {
-	list, _, _ := unstructured.NestedSlice(r.object, "status", "replicatedJobsStatus")
-	for _, s := range list {
-		if state, ok := s.(map[string]any); ok {
-			of := reader{state, r.err}
-			if of.text("name") != name {
-				continue
-			}
-			done, _ := of.number("succeeded")
-			if status != "Complete" {
-				ready, _ := of.number("ready")
-				done += ready
-			}
-			return done >= replicas
-		}
-	}
-	return replicas == 0
-}
-
-// raySize: the head and the workers; of autoscaled worker groups the minimum.
-func raySize(o *unstructured.Unstructured) int {
-	var err error
-	total := 1
-	scales, _, _ := unstructured.NestedBool(o.Object, "spec", "enableInTreeAutoscaling")
-	groups, _, _ := unstructured.NestedSlice(o.Object, "spec", "workerGroupSpecs")
-	for _, g := range groups {
-		if group, ok := g.(map[string]any); ok {
-			r := reader{group, &err}
-			n, ok := r.number("replicas")
-			if least, has := r.number("minReplicas"); has && (scales || !ok) {
-				n = least // the rest comes when there is room
-			}
-			hosts, ok := r.number("numOfHosts")
-			if !ok {
-				hosts = 1
-			}
-			total += int(max(0, min(n, maxGang)) * max(1, min(hosts, maxGang)))
-		}
-	}
-	return min(total, maxGang)
 }
 
 // indexes counts a Job's indexes, written like 1,3-5,7.

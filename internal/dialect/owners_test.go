@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"fmt"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -29,10 +30,16 @@ func TestOwners(t *testing.T) {
 			`{apiVersion: scheduling.k8s.io/v1alpha2, kind: PodGroup, spec: {schedulingPolicy: {gang: {minCount: 4}}}}`, 4},
 		PodGroups: {podWith(nil, pairs{names.AnnotationKubeGroup: "pg"}, nil), Owned{Name: "pg", Gang: "podgroup/team/pg"},
 			`{apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, spec: {minMember: 3}}`, 3},
-		JobSets: {podWith(pairs{labelJobSet: "js", labelReplicatedJob: "workers"}, nil, by("Job", "batch/v1")), Owned{Name: "js", Gang: "jobset/team/js", Task: "workers"},
+		JobSets: {podWith(pairs{labelJobSet: "js", labelReplicatedJob: "workers"}, nil, by("Job", "batch/v1")), Owned{Name: "js", Gang: "jobset/team/js", Task: "workers", Leader: true},
 			`{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, spec: {replicatedJobs: [{name: a, replicas: 2, template: {spec: {parallelism: 4}}}]}}`, 8},
 		RayClusters: {podWith(pairs{labelRayGroup: "gpu"}, nil, by("RayCluster", "ray.io/v1")), Owned{Name: "o", Gang: "owner/team/u1", Task: "gpu"},
 			`{apiVersion: ray.io/v1, kind: RayCluster, spec: {workerGroupSpecs: [{replicas: 3}]}}`, 4},
+		PluginGroups: {podWith(pairs{names.LabelPluginGroup: "pg"}, nil, nil), Owned{Name: "pg", Gang: "plugingroup/team/pg"},
+			`{apiVersion: scheduling.x-k8s.io/v1alpha1, kind: PodGroup, spec: {minMember: 5, scheduleTimeoutSeconds: 10}}`, 5},
+		LeaderWorkerSets: {podWith(pairs{labelLWS: "l", labelLWSGroup: "1", labelLWSWorker: "0"}, nil, by("StatefulSet", "apps/v1")), Owned{Name: "l", Gang: "lws/team/l/1", Task: "leader", Leader: true},
+			`{apiVersion: leaderworkerset.x-k8s.io/v1, kind: LeaderWorkerSet, spec: {leaderWorkerTemplate: {size: 4}}}`, 4},
+		StatefulSets: {podWith(pairs{names.LabelGangSize: "2"}, nil, by("StatefulSet", "apps/v1")), Owned{Name: "o", Gang: "owner/team/u1"},
+			`{apiVersion: apps/v1, kind: StatefulSet, spec: {replicas: 4}}`, 0},
 		Jobs: {podWith(nil, nil, by("Job", "batch/v1")), Owned{Name: "o", Gang: "owner/team/u1"},
 			`{apiVersion: batch/v1, kind: Job, spec: {completionMode: Indexed, parallelism: 4, completions: 4}}`, 4},
 	}
@@ -55,13 +62,68 @@ func TestOwners(t *testing.T) {
 				t.Errorf("size %d and %d, want %d", got, SizeOf(object), tt.size)
 			}
 			m, err := MembershipOf(tt.pod)
-			if want := (Object{k.Resource, "team/" + tt.found.Name}); err != nil || m.Object != want || m.Key != tt.found.Gang {
+			if want := (Object{k.Resource, "team/" + tt.found.Name}); err != nil || m.Object != want && m.Also != want || m.Key != tt.found.Gang {
 				t.Errorf("got %+v, %v, want %+v", m, err, want)
 			}
 		})
 	}
 	if len(tests) != len(Owners()) {
 		t.Errorf("%d test cases for %d kinds", len(tests), len(Owners()))
+	}
+}
+
+// TestNeeds: what a gang needs by what it has come to, of kinds that create pods by and by.
+func TestNeeds(t *testing.T) {
+	const set = `{kind: JobSet, metadata: {annotations: {alpha.jobset.sigs.k8s.io/exclusive-topology: rack%s}}, spec: {replicatedJobs: [
+		{name: a, replicas: 2, template: {spec: {parallelism: 4}}}, {name: b, template: {spec: {parallelism: 3}}}]}}`
+	const ray = `{kind: RayCluster, spec: {workerGroupSpecs: [{replicas: 12, minReplicas: 2%s}]}, status: {conditions: [{type: RayClusterProvisioned, status: "%s"}]}}`
+	for name, tt := range map[string]struct {
+		kind schema.GroupVersionResource
+		text string
+		size int
+		want Needs
+	}{
+		"JobSet":                         {JobSets, `{spec: {replicatedJobs: [{name: a, template: {spec: {parallelism: 4}}}]}}`, 0, Needs{First: 4, Whole: 4}},
+		"JobSet, a domain for each Job":  {JobSets, fmt.Sprintf(set, ""), 0, Needs{First: 3, Whole: 11}},
+		"JobSet, domains by node labels": {JobSets, fmt.Sprintf(set, `, alpha.jobset.sigs.k8s.io/node-selector: "true"`), 0, Needs{First: 11, Whole: 11}},
+		"JobSet, a domain for some Jobs": {JobSets, `{spec: {replicatedJobs: [{name: a, replicas: 2, template: {metadata: {annotations: {alpha.jobset.sigs.k8s.io/exclusive-topology: rack}}, spec: {parallelism: 4}}},
+			{name: b, template: {spec: {parallelism: 3}}}]}}`, 0, Needs{First: 5, Whole: 11}},
+		"RayCluster, not whole yet":        {RayClusters, fmt.Sprintf(ray, "", "False"), 0, Needs{Whole: 13}},
+		"RayCluster that has been whole":   {RayClusters, fmt.Sprintf(ray, "", "True"), 0, Needs{Whole: 13, Running: 3}},
+		"RayCluster, replicas of 4 hosts":  {RayClusters, fmt.Sprintf(ray, ", numOfHosts: 4", "True"), 0, Needs{Whole: 49}},
+		"LeaderWorkerSet":                  {LeaderWorkerSets, `{spec: {leaderWorkerTemplate: {size: 4}}}`, 4, Needs{Whole: 4}},
+		"LeaderWorkerSet, being resized":   {LeaderWorkerSets, `{spec: {leaderWorkerTemplate: {size: 8}}}`, 4, Needs{Whole: 4}},
+		"LeaderWorkerSet, leader ready":    {LeaderWorkerSets, `{spec: {startupPolicy: LeaderReady, leaderWorkerTemplate: {size: 4}}}`, 4, Needs{First: 1, Whole: 4}},
+		"LeaderWorkerSet, exclusive":       {LeaderWorkerSets, `{metadata: {annotations: {leaderworkerset.sigs.k8s.io/exclusive-topology: rack}}, spec: {}}`, 4, Needs{First: 1, Whole: 4}},
+		"StatefulSet, none is ready":       {StatefulSets, `{spec: {replicas: 4}}`, 0, Needs{Later: 3}},
+		"StatefulSet, two are ready":       {StatefulSets, `{spec: {replicas: 4}, status: {readyReplicas: 2}}`, 0, Needs{Later: 1}},
+		"StatefulSet, all at once":         {StatefulSets, `{spec: {replicas: 4, podManagementPolicy: Parallel}}`, 0, Needs{}},
+		"StatefulSet, nonsense":            {StatefulSets, `{spec: {replicas: -9000000000}, status: {readyReplicas: many}}`, 0, Needs{}},
+		"another kind":                     {Queues, `{spec: {replicas: 4}}`, 7, Needs{}},
+		"RayCluster, conditions of no use": {RayClusters, `{spec: {workerGroupSpecs: [{replicas: 2}, seven]}, status: {conditions: [x, {type: RayClusterProvisioned}]}}`, 0, Needs{Whole: 3}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := NeedsOf(tt.kind, parsed(t, text(tt.text)), tt.size); got != tt.want {
+				t.Errorf("got %+v, want %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+// TestLeaders: which pods of a JobSet exist before the first ones have places.
+func TestLeaders(t *testing.T) {
+	for name, tt := range map[string]struct {
+		annotations pairs
+		want        bool
+	}{
+		"without domains":      {pairs{jobIndex: "3"}, true},
+		"first of its Job":     {pairs{jobIndex: "0", jobSetExclusive: "rack"}, true},
+		"follower":             {pairs{jobIndex: "3", jobSetExclusive: "rack"}, false},
+		"domains by selectors": {pairs{jobIndex: "3", jobSetExclusive: "rack", jobSetBySelector: ""}, true},
+	} {
+		if m, err := MembershipOf(podWith(pairs{labelJobSet: "js"}, tt.annotations, nil)); err != nil || m.Leader != tt.want {
+			t.Errorf("%s: got %v, %v", name, m.Leader, err)
+		}
 	}
 }
 
@@ -79,6 +141,7 @@ func TestSizeNow(t *testing.T) {
 	}{
 		"in order, nothing runs":       {ordered + `}`, 1},
 		"in order, the first is ready": {ordered + `, status: {replicatedJobsStatus: [{name: data, ready: 1, succeeded: 0}]}}`, 9},
+		"in order, the first failed":   {ordered + `, status: {replicatedJobsStatus: [{name: data, failed: 1}]}}`, 9},
 		"in order, the first is over":  {ordered + `, status: {replicatedJobsStatus: [{name: data, ready: 0, succeeded: 1}]}}`, 9},
 		"depends, nothing runs":        {depends + `}`, 3},
 		"depends, ready is not enough": {depends + `, status: {replicatedJobsStatus: [{name: data, ready: 1}]}}`, 3},

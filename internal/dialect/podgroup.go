@@ -2,11 +2,13 @@ package dialect
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/tangram-dev/tangram/core/gang"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/topology"
 )
@@ -18,8 +20,40 @@ type Group struct {
 	MinTask  map[string]int
 	Queue    string
 	Priority string // a PriorityClass
-	// Require is the level all members must share, when the group asks for one.
-	Require model.Level
+	// Require is the level all members must share, when the group asks for one; Prefer
+	// the level that they should.
+	Require, Prefer model.Level
+	// Subgroups are the gangs that this one is made of; empty for a plain gang. MinGroups
+	// is how many of those directly below the gang it needs; 0: all. Min does not count
+	// then.
+	Subgroups []Subgroup
+	MinGroups int
+}
+
+// Subgroup is a part of a gang that runs whole or not at all. Parent is empty for those
+// directly below the gang. Min is how many members a leaf needs, at least 1; MinGroups how
+// many of its subgroups an inner one needs, 0 for all.
+type Subgroup = gang.Subgroup
+
+// CheckSubgroups says what is wrong with a group's subgroups. words are the vocabulary's
+// own names of the list ("") and of the fields name, parent, min and minGroups.
+func (g *Group) CheckSubgroups(words map[string]string) error {
+	err := gang.ValidateSubgroups(g.Subgroups, g.MinGroups)
+	for i, s := range g.Subgroups {
+		inner := slices.ContainsFunc(g.Subgroups, func(o Subgroup) bool { return o.Parent == s.Name })
+		switch {
+		case err != nil:
+		case !inner && s.Min < 1:
+			err = &gang.SubgroupError{Index: i, Field: "min", Problem: fmt.Sprintf("%d is below 1", s.Min)}
+		case s.Min > maxGang:
+			err = &gang.SubgroupError{Index: i, Field: "min", Problem: fmt.Sprintf("%d is above %d", s.Min, maxGang)}
+		}
+	}
+	if err == nil {
+		return nil
+	}
+	err.Words, err.List = words, words[""]
+	return err
 }
 
 // GroupOf reads a PodGroup, Volcano's or Kubernetes' own, on a cluster with the given

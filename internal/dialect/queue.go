@@ -31,6 +31,10 @@ var (
 	Jobs        = schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
 	JobSets     = schema.GroupVersionResource{Group: "jobset.x-k8s.io", Version: "v1alpha2", Resource: "jobsets"}
 	RayClusters = schema.GroupVersionResource{Group: "ray.io", Version: "v1", Resource: "rayclusters"}
+	// PluginGroups are those of the scheduler-plugins project (coscheduling).
+	PluginGroups     = schema.GroupVersionResource{Group: "scheduling.x-k8s.io", Version: "v1alpha1", Resource: "podgroups"}
+	LeaderWorkerSets = schema.GroupVersionResource{Group: "leaderworkerset.x-k8s.io", Version: "v1", Resource: "leaderworkersets"}
+	StatefulSets     = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "statefulsets"}
 )
 
 // Annotations of a Queue for what Volcano's type has no field for.

@@ -16,8 +16,8 @@ import (
 )
 
 // definitions are an operator's manifests with its webhooks pointing to a port of this
-// machine. authority is PEM.
-func definitions(docs []byte, webhooks reach, port int, authority []byte) ([]byte, error) {
+// machine, and the paths of those webhooks. authority is PEM.
+func definitions(docs []byte, webhooks reach, port int, authority []byte) (manifests []byte, paths []string, err error) {
 	var out bytes.Buffer
 	services := map[[2]string]bool{} // namespace and name
 	write := func(o object) error {
@@ -35,41 +35,42 @@ func definitions(docs []byte, webhooks reach, port int, authority []byte) ([]byt
 			break
 		}
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		o := object{}
 		if err := yaml.Unmarshal(doc, &o); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if len(o) == 0 {
 			continue
 		}
 		for _, config := range clientConfigs(o) {
 			if webhooks == none {
-				return nil, fmt.Errorf("%s has webhooks, which the table says it has not", name(o))
+				return nil, nil, fmt.Errorf("%s has webhooks, which the table says it has not", name(o))
 			}
-			service, err := pointTo(config, webhooks, port, authority)
+			service, path, err := pointTo(config, webhooks, port, authority)
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", name(o), err)
+				return nil, nil, fmt.Errorf("%s: %w", name(o), err)
 			}
 			services[service] = true
+			paths = append(paths, path)
 		}
 		if err := write(o); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	if webhooks != byService {
-		return out.Bytes(), nil
+		return out.Bytes(), paths, nil
 	}
 	for _, service := range slices.SortedFunc(maps.Keys(services), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) }) {
 		if err := write(object{
 			"apiVersion": "v1", "kind": "Service", "metadata": object{"namespace": service[0], "name": service[1]},
 			"spec": object{"type": "ExternalName", "externalName": "localhost"},
 		}); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return out.Bytes(), nil
+	return out.Bytes(), paths, nil
 }
 
 // clientConfigs are the places of an object that say where a webhook is.
@@ -91,23 +92,23 @@ func clientConfigs(o object) (out []object) {
 }
 
 // pointTo makes a webhook's client configuration lead to a port of this machine, and
-// returns namespace and name of the Service that it named.
-func pointTo(config object, webhooks reach, port int, authority []byte) (service [2]string, err error) {
+// returns namespace and name of the Service that it named, and the webhook's path.
+func pointTo(config object, webhooks reach, port int, authority []byte) (service [2]string, path string, err error) {
 	to, ok := config["service"].(object)
 	if !ok {
-		return service, errors.New("clientConfig.service: missing")
+		return service, "", errors.New("clientConfig.service: missing")
 	}
 	service[0], _ = to["namespace"].(string)
 	service[1], _ = to["name"].(string)
+	path, _ = to["path"].(string)
 	if webhooks == byService {
 		to["port"] = port
-		return service, nil
+		return service, path, nil
 	}
-	path, _ := to["path"].(string)
 	delete(config, "service")
 	config["url"] = "https://" + at(port) + path
 	config["caBundle"] = base64.StdEncoding.EncodeToString(authority)
-	return service, nil
+	return service, path, nil
 }
 
 func name(o object) string {

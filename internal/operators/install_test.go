@@ -1,6 +1,7 @@
 package operators
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -34,7 +35,7 @@ func TestDefinitions(t *testing.T) {
 		"none":       {none, nil, nil, "CustomResourceDefinition things.example.com has webhooks"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			out, err := definitions([]byte(manifests), tt.way, 7, []byte("PEM"))
+			out, paths, err := definitions([]byte(manifests), tt.way, 7, []byte("PEM"))
 			if tt.fails != "" {
 				if err == nil || !strings.Contains(err.Error(), tt.fails) {
 					t.Fatalf("got %v, want %q", err, tt.fails)
@@ -43,6 +44,9 @@ func TestDefinitions(t *testing.T) {
 			}
 			if err != nil {
 				t.Fatal(err)
+			}
+			if !slices.Equal(paths, []string{"/convert", "/mutate"}) {
+				t.Errorf("paths %v", paths)
 			}
 			for _, want := range tt.has {
 				if !strings.Contains(string(out), want) {

@@ -2,10 +2,10 @@ package operators
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -77,7 +77,7 @@ func Run(ctx context.Context, name string, o Options) (*local.Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	if docs, err = definitions(docs, row.webhooks, s.webhook, o.Cluster.Authority()); err != nil {
+	if docs, s.paths, err = definitions(docs, row.webhooks, s.webhook, o.Cluster.Authority()); err != nil {
 		return nil, fmt.Errorf("%s.crds.yaml: %w", name, err)
 	}
 	if err := o.Cluster.ApplyManifests(ctx, docs); err != nil {
@@ -192,16 +192,33 @@ func (o operator) ready(ctx context.Context, s serving, client kubernetes.Interf
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("GET %s: %s", request.URL, response.Status)
 	}
-	if o.webhooks == none {
-		return nil
+	for _, path := range s.paths {
+		if err := serves(ctx, "https://"+at(s.webhook)+path); err != nil {
+			return err
+		}
 	}
-	// Some say that they are ready before their webhooks are.
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "tcp", at(s.webhook))
+	return nil
+}
+
+// serves says whether a webhook answers: operators say that they are ready, and listen,
+// before all their webhooks are registered.
+func serves(ctx context.Context, url string) error {
+	// Whether its certificate is right is for the API server to say.
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader("{}"))
 	if err != nil {
 		return err
 	}
-	return conn.Close()
+	request.Header.Set("Content-Type", "application/json")
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode == http.StatusNotFound {
+		return fmt.Errorf("POST %s: %s", url, response.Status)
+	}
+	return nil
 }
 
 // hardCoded is where training-operator waits for certificates to appear, whatever it is

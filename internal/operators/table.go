@@ -43,6 +43,8 @@ type object = map[string]any
 // serving is where one run of an operator serves, and what it may use.
 type serving struct {
 	health, metrics, webhook int // ports
+	// paths are those of its webhooks.
+	paths []string
 	// certs is the folder of tls.crt and tls.key.
 	certs string
 	// temp is $TMPDIR: some operators look for certificates there and nowhere else.

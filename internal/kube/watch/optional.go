@@ -20,24 +20,22 @@ type Optional[T metav1.Object] struct {
 	handler  cache.ResourceEventHandlerRegistration
 	// absent: the API server does not serve them (now).
 	absent atomic.Bool
+	// again asks whether they are served by now; all is told when that changes.
+	again chan struct{}
+	all   func()
+	// without is logged when they are not served.
+	without string
 }
 
 // New prepares to watch; Run starts it. without is logged when the API server serves no
 // such objects. changed is called with the key of each object that came, changed or
 // went; all when the API server begins or ceases to serve them.
 func New[T metav1.Object](source cache.ListerWatcher, example runtime.Object, without string, changed func(string), all func()) (*Optional[T], error) {
-	w := &Optional[T]{informer: cache.NewSharedIndexInformer(source, example, 0, nil)}
+	w := &Optional[T]{again: make(chan struct{}, 1), all: all, without: without}
+	w.informer = cache.NewSharedIndexInformer(insistent[T]{cache.ToListerWatcherWithContext(source), w}, example, 0, nil)
 	err := w.informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, r *cache.Reflector, err error) {
-		// Being refused once we have seen them is a passing fault: what is known stays.
-		if !servesNone(err) || apierrors.IsForbidden(err) && w.handler != nil && w.handler.HasSynced() {
+		if !w.refused(ctx, err) {
 			cache.DefaultWatchErrorHandler(ctx, r, err)
-			return
-		}
-		// The reflector retries with growing pauses, so a CRD installed later is
-		// noticed.
-		if !w.absent.Swap(true) {
-			klog.FromContext(ctx).Info(without, "cause", err.Error())
-			all()
 		}
 	})
 	if err != nil {
@@ -58,6 +56,31 @@ func New[T metav1.Object](source cache.ListerWatcher, example runtime.Object, wi
 		return nil, err
 	}
 	return w, nil
+}
+
+// refused says whether an error means that there are no such objects, and takes note of it.
+func (w *Optional[T]) refused(ctx context.Context, err error) bool {
+	// Being refused once we have seen them is a passing fault: what is known stays.
+	if !servesNone(err) || apierrors.IsForbidden(err) && w.handler != nil && w.handler.HasSynced() {
+		return false
+	}
+	if !w.absent.Swap(true) {
+		klog.FromContext(ctx).Info(w.without, "cause", err.Error())
+		w.all()
+	}
+	return true
+}
+
+// LookAgain asks the API server soon whether it serves them by now: somebody has seen that
+// such an object exists. It does not wait.
+func (w *Optional[T]) LookAgain() {
+	if w == nil {
+		return
+	}
+	select {
+	case w.again <- struct{}{}:
+	default:
+	}
 }
 
 // keyOf is an object's key in its store.

@@ -125,6 +125,26 @@ func TestComesLater(t *testing.T) {
 	}
 }
 
+// TestLookAgain: a sign that objects exist is followed at once, whatever the pause has grown
+// to.
+func TestLookAgain(t *testing.T) {
+	t.Parallel()
+	w, source, _ := follow(t, apierrors.NewNotFound(v1alpha1.GPUNodes.GroupResource(), ""))
+	eventually(t, "absent", w.Absent)
+	for range 4 { // it is asked again soon, but not at once
+		w.LookAgain()
+	}
+	source.Add(named("a"))
+	source.answer(nil)
+	begin := time.Now()
+	w.LookAgain()
+	eventually(t, "served", func() bool { return w.Get("a") != nil })
+	if took := time.Since(begin); took > firstPause {
+		t.Errorf("it took %s", took)
+	}
+	(*Optional[*v1alpha1.GPUNode])(nil).LookAgain()
+}
+
 // TestFaultIsNotAbsence: an API server that fails is waited for.
 func TestFaultIsNotAbsence(t *testing.T) {
 	w, source, _ := follow(t, apierrors.NewServiceUnavailable("starting"))

@@ -38,7 +38,7 @@ func APISources(config *rest.Config) (Sources, error) {
 		return Sources{}, err
 	}
 	from := Sources{GPUNodes: gpuNodes, NodeTopologies: objectSource(objects, dialect.NodeTopologies), Groups: map[schema.GroupVersionResource]cache.ListerWatcher{}}
-	for _, kind := range []schema.GroupVersionResource{dialect.Queues, dialect.PodGroups, dialect.KubeGroups, dialect.Priorities, dialect.Jobs, dialect.JobSets, dialect.RayClusters} {
+	for _, kind := range append(dialect.Watched(), dialect.Queues, dialect.Priorities) {
 		from.Groups[kind] = objectSource(objects, kind)
 	}
 	return from, nil

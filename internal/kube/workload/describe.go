@@ -27,7 +27,7 @@ func (w *Gangs) Describe(id engine.ID, now time.Time, hasPlace func(model.Holder
 	pods := g.sorted()
 	first := pods[0]
 	gang := engine.Gang{
-		ID: g.id, Name: g.name(first), Min: max(1, first.Size), Preemptible: true,
+		ID: g.id, Name: g.name(first), Min: max(1, least(pods)), Preemptible: true,
 		Queue: first.Queue, Namespace: first.Pod.Namespace, User: first.User,
 		Require: first.Request.Require.Level, Submitted: g.submitted(first.Pod.CreationTimestamp),
 		Priority: priorityOf(first.Pod), Weights: w.reader.Profile(first.Pod.Spec.SchedulerName).Weights,
@@ -63,6 +63,41 @@ func (w *Gangs) Describe(id engine.ID, now time.Time, hasPlace func(model.Holder
 	}
 	gang.Min = max(1, gang.Min, spreadMinimums(gang.Roles, minOf))
 	return gang, true
+}
+
+// least is how many members a gang needs now, as its members and their controllers say; 0
+// when they do not.
+func least(pods []*Member) int {
+	var whole, first, running int
+	runs, onlyLeaders := false, true
+	later := map[dialect.Object]int{}
+	for _, m := range pods {
+		whole, first, running = max(whole, m.needs.Whole), max(first, m.needs.First), max(running, m.needs.Running)
+		onlyLeaders = onlyLeaders && m.Leader
+		runs = runs || m.Pod.Spec.NodeName != ""
+		later[m.Also] = m.needs.Later
+	}
+	switch {
+	case running > 0 && runs:
+		return running
+	case first > 0 && onlyLeaders:
+		return first
+	}
+	for _, n := range later {
+		whole = max(min(whole, 1), whole-n)
+	}
+	return whole
+}
+
+// counted says whether a controller says how many members the gang of a PodGroup needs:
+// better than the PodGroup, which the same operator wrote before it started.
+func (g *group) counted() bool {
+	for _, m := range g.pods {
+		if m.Also.Key != "" && m.needs.Whole > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // name is what people call a gang.
@@ -113,7 +148,9 @@ func (w *Gangs) groupSays(from *group, first *Member, g *engine.Gang, minOf map[
 	if said == nil {
 		return
 	}
-	g.Min = said.Min
+	if !from.counted() {
+		g.Min = said.Min
+	}
 	maps.Copy(minOf, said.MinTask)
 	if said.Queue != "" {
 		g.Queue = said.Queue

@@ -32,9 +32,10 @@ type Gangs struct {
 	members  map[model.HolderID]*Member
 	// changed are gangs whose description is new.
 	changed map[engine.ID]bool
-	// owned finds the pods of a PodGroup, Job, JobSet or RayCluster, owner the reverse.
+	// owned finds the pods of an object of dialect.Owners, owner the reverse: a pod may
+	// have a PodGroup and a controller.
 	owned map[string]map[model.HolderID]*v1.Pod
-	owner map[model.HolderID]string
+	owner map[model.HolderID][2]string
 	// freed are pods that turned out not to be the engine's to place.
 	freed []*v1.Pod
 
@@ -50,6 +51,8 @@ type Member struct {
 	// Request is what it asks for; without devices for members of gangs that need none.
 	Request *model.Request
 	dialect.Membership
+	// needs is what the pod and its controller say of the gang's size.
+	needs dialect.Needs
 	Shape engine.Shape
 	rules *Rules
 	group *group
@@ -85,7 +88,7 @@ func New(reader *Reader, pods corelisters.PodLister, objects Objects) *Gangs {
 	return &Gangs{
 		reader: reader, pods: pods, objects: objects,
 		groups: map[engine.ID]*group{}, members: map[model.HolderID]*Member{}, changed: map[engine.ID]bool{},
-		owned: map[string]map[model.HolderID]*v1.Pod{}, owner: map[model.HolderID]string{}, shapes: shapes{}, timing: DefaultTiming(),
+		owned: map[string]map[model.HolderID]*v1.Pod{}, owner: map[model.HolderID][2]string{}, shapes: shapes{}, timing: DefaultTiming(),
 	}
 }
 
@@ -129,7 +132,7 @@ func (w *Gangs) Set(pod *v1.Pod, now time.Time) {
 	m, free := w.read(pod, now)
 	old := w.members[id]
 	if m == nil {
-		if free && (old != nil || w.owner[id] != "") {
+		if free && (old != nil || w.owner[id] != [2]string{}) {
 			w.freed = append(w.freed, pod)
 		}
 		w.Remove(pod, now)
@@ -146,7 +149,7 @@ func (w *Gangs) Set(pod *v1.Pod, now time.Time) {
 	g := w.groups[key]
 	if g == nil {
 		w.arrivals++
-		g = &group{id: key, real: real, arrival: w.arrivals, pods: map[model.HolderID]*Member{}, counts: m.Owner.Kind == "Job"}
+		g = &group{id: key, real: real, arrival: w.arrivals, pods: map[model.HolderID]*Member{}, counts: m.Object.Resource == dialect.Jobs}
 		g.unsure = real && !g.counts
 		w.groups[key] = g
 	}
@@ -194,7 +197,8 @@ func (w *Gangs) read(pod *v1.Pod, now time.Time) (m *Member, free bool) {
 		member.invalid, said.Key = err.Error(), ""
 	} else {
 		w.own(id, pod, &said)
-		known, problem := w.resolve(pod, &said, now)
+		needs, known, problem := w.resolve(pod, &said, now)
+		member.needs = needs
 		if !known && waits {
 			if problem == "" {
 				return nil, false // until its PodGroup or owner is seen

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/internal/dialect"
@@ -21,8 +20,8 @@ import (
 // is gone.
 const OwnerPatience = 5 * time.Second
 
-// OwnerChanged looks again at the pods of a PodGroup, Job, JobSet or RayCluster that
-// changed: it says how many of them belong together.
+// OwnerChanged looks again at the pods of an object of dialect.Owners that changed: it says
+// how many of them belong together.
 func (w *Gangs) OwnerChanged(kind schema.GroupVersionResource, key string, now time.Time) {
 	for _, p := range w.owned[ownerKey(kind, key)] { // each on its own
 		w.again(p, now)
@@ -49,34 +48,37 @@ func (w *Gangs) again(pod *v1.Pod, now time.Time) {
 
 // own keeps the index of pods by owner.
 func (w *Gangs) own(id model.HolderID, pod *v1.Pod, m *dialect.Membership) {
-	key := ""
-	switch {
-	case m.PodGroup != "":
-		key = ownerKey(m.Groups, m.PodGroup)
-	case m.Owner.Kind != "":
-		key = ownerKey(ownerKinds[m.Owner.Kind], pod.Namespace+"/"+m.Owner.Name)
+	var keys [2]string
+	for i, o := range []dialect.Object{m.Object, m.Also} {
+		if o.Key != "" {
+			keys[i] = ownerKey(o.Resource, o.Key)
+		}
 	}
-	if old := w.owner[id]; old != key {
+	if w.owner[id] != keys {
 		w.disown(id)
 	}
-	if key == "" {
-		return
+	for _, key := range keys {
+		if key == "" {
+			continue
+		}
+		if w.owned[key] == nil {
+			w.owned[key] = map[model.HolderID]*v1.Pod{}
+		}
+		w.owned[key][id] = pod
+		w.owner[id] = keys
 	}
-	if w.owned[key] == nil {
-		w.owned[key] = map[model.HolderID]*v1.Pod{}
-	}
-	w.owned[key][id] = pod
-	w.owner[id] = key
 }
 
 func (w *Gangs) disown(id model.HolderID) {
-	key, ok := w.owner[id]
+	keys, ok := w.owner[id]
 	if !ok {
 		return
 	}
 	delete(w.owner, id)
-	if delete(w.owned[key], id); len(w.owned[key]) == 0 {
-		delete(w.owned, key)
+	for _, key := range keys {
+		if delete(w.owned[key], id); len(w.owned[key]) == 0 {
+			delete(w.owned, key)
+		}
 	}
 }
 
@@ -85,33 +87,37 @@ func ownerKey(kind schema.GroupVersionResource, name string) string {
 	return kind.GroupResource().String() + "/" + name
 }
 
-// ownerKinds are owners that say how many pods run together.
-var ownerKinds = map[string]schema.GroupVersionResource{
-	"Job": dialect.Jobs, "JobSet": dialect.JobSets, "RayCluster": dialect.RayClusters,
-}
-
-// resolve reads what the PodGroup or the controller of a pod says of its gang. Not known:
-// it has not been seen yet, or, with a problem, will not be.
-func (w *Gangs) resolve(pod *v1.Pod, m *dialect.Membership, now time.Time) (known bool, problem string) {
+// resolve reads what the PodGroup and the controller of a pod say of its gang. Not known:
+// they have not been seen yet, or, with a problem, will not be.
+func (w *Gangs) resolve(pod *v1.Pod, m *dialect.Membership, now time.Time) (needs dialect.Needs, known bool, problem string) {
+	needs.Whole = m.Size
 	seen, problem := w.groupOf(pod, m, now)
 	if !seen {
 		if problem == "" {
 			w.lookAgain(pod, now)
 		}
-		return false, problem
+		return needs, false, problem
 	}
-	if m.Owner.Kind == "" {
-		return true, ""
+	switch {
+	case m.Also.Key != "":
+		also, seen := w.needsOf(pod, m.Also, m.Size, now)
+		if !seen {
+			w.lookAgain(pod, now)
+			return needs, false, ""
+		}
+		if needs.Later = also.Later; m.PodGroup != "" {
+			needs = also
+		}
+	case m.PodGroup == "" && m.Object.Key != "":
+		if needs, seen = w.needsOf(pod, m.Object, m.Size, now); !seen {
+			w.lookAgain(pod, now)
+			return needs, false, ""
+		}
+		if m.Size = needs.Whole; m.Size <= 1 {
+			m.Key = ""
+		}
 	}
-	size, seen := w.ownerSize(pod, m, now)
-	if !seen {
-		w.lookAgain(pod, now)
-		return false, ""
-	}
-	if m.Size = size; size <= 1 {
-		m.Key = ""
-	}
-	return true, ""
+	return needs, true, ""
 }
 
 // lookAgain looks at a pod once more when its owner must have been seen.
@@ -126,7 +132,11 @@ func (w *Gangs) lookAgain(pod *v1.Pod, now time.Time) {
 // are not waited for.
 func (w *Gangs) groupOf(pod *v1.Pod, m *dialect.Membership, now time.Time) (known bool, problem string) {
 	kind := w.objects[m.Groups]
-	if m.PodGroup == "" || kind.Absent() {
+	if m.PodGroup == "" {
+		return true, ""
+	}
+	if kind.Absent() {
+		kind.LookAgain()
 		return true, ""
 	}
 	if object := kind.Get(m.PodGroup); object != nil {
@@ -135,31 +145,31 @@ func (w *Gangs) groupOf(pod *v1.Pod, m *dialect.Membership, now time.Time) (know
 			return false, fmt.Sprintf("PodGroup %s: %v", m.PodGroup, err)
 		}
 		if said.Min == 0 { // each of its pods on its own
-			m.Key, m.PodGroup = "", ""
+			m.Key, m.PodGroup, m.Object, m.Also = "", "", dialect.Object{}, dialect.Object{}
 		}
 		return true, ""
 	}
 	if now.Sub(pod.CreationTimestamp.Time) <= w.timing.Owner || !kind.Listed() {
 		return false, ""
 	}
-	field := "metadata.annotations[" + names.AnnotationKubeGroup + "]"
-	if m.Groups == dialect.KubeGroups {
-		field = "spec.schedulingGroup.podGroupName"
-	}
-	return false, fmt.Sprintf("%s: PodGroup %q does not exist", field, m.PodGroup)
+	return false, fmt.Sprintf("%s: PodGroup %q does not exist", dialect.GroupField(m.Groups), m.PodGroup)
 }
 
-// ownerSize is how many pods a pod's controller runs together; not known while the
-// controller has not been seen.
-func (w *Gangs) ownerSize(pod *v1.Pod, m *dialect.Membership, now time.Time) (size int, known bool) {
-	kind := w.objects[ownerKinds[m.Owner.Kind]]
+// needsOf is what a pod's controller says of its gang; not known while the controller has
+// not been seen. One that is gone says nothing. That a kind is not served is not believed at
+// once: the pod is a sign that its operator was installed a moment ago.
+func (w *Gangs) needsOf(pod *v1.Pod, owner dialect.Object, size int, now time.Time) (needs dialect.Needs, known bool) {
+	kind := w.objects[owner.Resource]
+	if kind == nil {
+		return dialect.Needs{Whole: size}, true
+	}
+	if object := kind.Get(owner.Key); object != nil {
+		return dialect.NeedsOf(owner.Resource, object, size), true
+	}
 	if kind.Absent() {
-		return 0, true
+		kind.LookAgain()
 	}
-	if object := kind.Get(pod.Namespace + "/" + m.Owner.Name); object != nil {
-		return dialect.SizeOf(object), true
-	}
-	return 0, now.Sub(pod.CreationTimestamp.Time) > w.timing.Owner
+	return dialect.Needs{Whole: size}, now.Sub(pod.CreationTimestamp.Time) > w.timing.Owner
 }
 
 // said is what the PodGroup of a member says; nil when there is none.
