@@ -142,18 +142,20 @@ func none(t *testing.T, w *world) {
 	}
 }
 
-// kept: two nodes are empty, and one of them is kept for a gang for which pods leave a third
-// one. Karpenter removes the other empty node and leaves that one alone; no node is added
-// meanwhile. When the gang has started, no node is marked.
+// kept: two nodes are empty, and one of them is kept for a gang for which a pod leaves a
+// third one; the other is in a rack that the gang does not want. Karpenter removes that one
+// and leaves the first alone; no node is added meanwhile. When the gang has started, no node
+// is marked.
 func kept(t *testing.T, w *world) {
-	p := w.newPool(t, "kept", "0s", "r1")
-	p.pod("victim", 8, func(x *v1.Pod) { x.Finalizers = []string{"test.tangram.dev/stay"} })
-	p.pod("filler0", 8)
-	p.pod("filler1", 8)
-	nodes := p.bound("victim", "filler0", "filler1")
-	p.delete("filler0")
-	p.delete("filler1")
-	members := p.gang("g", 2, 2, 8, func(x *v1.Pod) { x.Spec.PriorityClassName = "urgent" })
+	p := w.newPool(t, "kept", "0s", "r1", "r2")
+	in := func(rack string) func(*v1.Pod) { return func(x *v1.Pod) { x.Spec.NodeSelector[rackLabel] = rack } }
+	p.pod("victim", 8, in("r1"), func(x *v1.Pod) { x.Finalizers = []string{"test.tangram.dev/stay"} })
+	p.pod("filler", 8, in("r1"))
+	p.pod("other", 8, in("r2"))
+	nodes := p.bound("victim", "filler", "other")
+	p.delete("filler")
+	p.delete("other")
+	members := p.gang("g", 2, 2, 8, in("r1"), func(x *v1.Pod) { x.Spec.PriorityClassName = "urgent" })
 	p.waits("WaitingForVictims", members...)
 	p.await("two nodes are kept", func() string {
 		var marked []string
@@ -162,8 +164,8 @@ func kept(t *testing.T, w *world) {
 				marked = append(marked, name)
 			}
 		}
-		if len(marked) != 2 || !slices.Contains(marked, nodes[0]) {
-			return fmt.Sprintf("marked are %v, the victim is on %s", marked, nodes[0])
+		if len(marked) != 2 || !slices.Contains(marked, nodes[0]) || !slices.Contains(marked, nodes[1]) {
+			return fmt.Sprintf("marked are %v, want %v", marked, nodes[:2])
 		}
 		return ""
 	})
@@ -173,9 +175,9 @@ func kept(t *testing.T, w *world) {
 		}
 		return ""
 	})
-	for name, n := range p.nodes() {
-		if n.Annotations[names.AnnotationKept] == "" || n.DeletionTimestamp != nil {
-			t.Errorf("node %s is left, which is not kept, or is being removed", name)
+	for _, name := range nodes[:2] {
+		if n := p.nodes()[name]; n == nil || n.DeletionTimestamp != nil {
+			t.Errorf("node %s is removed though it is kept", name)
 		}
 	}
 	p.patch("victim", `{"metadata":{"finalizers":null}}`)

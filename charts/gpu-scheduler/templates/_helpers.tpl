@@ -160,7 +160,7 @@ arguments of plugins from the values over its own.
 {{- $config := fromYaml (.Files.Get "files/scheduler.yaml") -}}
 {{- $profile := first $config.profiles -}}
 {{- $args := deepCopy .Values.scheduler.pluginArgs -}}
-{{- if .Values.autoscaling.enabled -}}
+{{- if (.Values.autoscaling).enabled -}}
 {{- $args = mergeOverwrite (dict "GPUQueue" (dict "autoscaling" (dict "enabled" true))) $args -}}
 {{- end -}}
 {{- $plugins := list -}}
