@@ -16,7 +16,8 @@ import (
 )
 
 // definitions are an operator's manifests with its webhooks pointing to a port of this
-// machine, and the paths of those webhooks. authority is PEM.
+// machine, and the paths of those that admit objects: some CRDs name a webhook for
+// conversions that their operator does not serve, having one version only. authority is PEM.
 func definitions(docs []byte, webhooks reach, port int, authority []byte) (manifests []byte, paths []string, err error) {
 	var out bytes.Buffer
 	services := map[[2]string]bool{} // namespace and name
@@ -53,7 +54,9 @@ func definitions(docs []byte, webhooks reach, port int, authority []byte) (manif
 				return nil, nil, fmt.Errorf("%s: %w", name(o), err)
 			}
 			services[service] = true
-			paths = append(paths, path)
+			if o["webhooks"] != nil {
+				paths = append(paths, path)
+			}
 		}
 		if err := write(o); err != nil {
 			return nil, nil, err

@@ -45,7 +45,7 @@ func TestDefinitions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !slices.Equal(paths, []string{"/convert", "/mutate"}) {
+			if !slices.Equal(paths, []string{"/mutate"}) {
 				t.Errorf("paths %v", paths)
 			}
 			for _, want := range tt.has {

@@ -347,8 +347,17 @@ func TestDefaultConfiguration(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(cfg.Profiles) != 2 || cfg.Profiles[0].SchedulerName != names.SchedulerName || cfg.LeaderElection.ResourceName != names.SchedulerName || !uses(cfg.Profiles[1].Plugins) {
-		t.Errorf("got %+v", cfg.Profiles)
+	if cfg.Profiles[0].SchedulerName != names.SchedulerName || cfg.LeaderElection.ResourceName != names.SchedulerName {
+		t.Errorf("got %s, lease %s", cfg.Profiles[0].SchedulerName, cfg.LeaderElection.ResourceName)
+	}
+	profiles := map[string]bool{}
+	for _, p := range cfg.Profiles {
+		profiles[p.SchedulerName] = uses(p.Plugins)
+	}
+	for _, name := range []string{names.SchedulerName, names.VolcanoSchedulerName, "scheduler-plugins-scheduler"} {
+		if !profiles[name] {
+			t.Errorf("profile %s is missing, or does not use the plugins", name)
+		}
 	}
 }
 
