@@ -1,7 +1,9 @@
 package autoscale
 
 import (
+	"flag"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +14,16 @@ import (
 
 	"github.com/tangram-dev/tangram/api/names"
 )
+
+// TestMain lets all tests wait at the same time: they mostly do.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	os.Exit(m.Run())
+}
 
 // TestKarpenter is everything about Karpenter, on one cluster.
 func TestKarpenter(t *testing.T) {
@@ -130,53 +142,63 @@ func none(t *testing.T, w *world) {
 	}
 }
 
-// kept: a node that is kept for a gang is empty while pods leave another one for it.
-// Karpenter wants to remove it and does not; no node is added meanwhile; when the gang has
-// started, the node is marked no longer.
+// kept: two nodes are empty, and one of them is kept for a gang for which a pod leaves a
+// third one; the other is in a rack that the gang does not want. Karpenter removes that one
+// and leaves the first alone; no node is added meanwhile. When the gang has started, no node
+// is marked.
 func kept(t *testing.T, w *world) {
-	p := w.newPool(t, "kept", "0s", "r1")
-	p.pod("victim", 8, func(x *v1.Pod) { x.Finalizers = []string{"test.tangram.dev/stay"} })
-	t.Cleanup(func() { // also when the test fails: the cluster ends with it
-		if p.get("victim") != nil {
-			p.patch("victim", `{"metadata":{"finalizers":null}}`)
-		}
-	})
-	p.pod("filler", 8)
-	nodes := p.bound("victim", "filler")
+	p := w.newPool(t, "kept", "0s", "r1", "r2")
+	in := func(rack string) func(*v1.Pod) { return func(x *v1.Pod) { x.Spec.NodeSelector[rackLabel] = rack } }
+	p.pod("victim", 8, in("r1"), func(x *v1.Pod) { x.Finalizers = []string{"test.tangram.dev/stay"} })
+	p.pod("filler", 8, in("r1"))
+	p.pod("other", 8, in("r2"))
+	nodes := p.bound("victim", "filler", "other")
 	p.delete("filler")
-	members := p.gang("g", 2, 2, 8, func(x *v1.Pod) { x.Spec.PriorityClassName = "urgent" })
+	p.delete("other")
+	members := p.gang("g", 2, 2, 8, in("r1"), func(x *v1.Pod) { x.Spec.PriorityClassName = "urgent" })
 	p.waits("WaitingForVictims", members...)
-	for _, node := range nodes {
-		p.await("node "+node+" is kept", func() string {
-			a := p.nodes()[node].Annotations
-			if a[names.AnnotationDoNotDisrupt] != "true" || a[names.AnnotationScaleDownDisabled] != "true" {
-				return fmt.Sprint(a)
+	p.await("two nodes are kept", func() string {
+		var marked []string
+		for name, n := range p.nodes() {
+			if n.Annotations[names.AnnotationDoNotDisrupt] == "true" && n.Annotations[names.AnnotationScaleDownDisabled] == "true" {
+				marked = append(marked, name)
 			}
-			return ""
-		})
-	}
-	p.event(nodes[1], names.AnnotationDoNotDisrupt) // Karpenter has tried
-	if got := p.rented(); got != 2 {
-		t.Fatalf("%d nodes, want the 2 there were", got)
+		}
+		if len(marked) != 2 || !slices.Contains(marked, nodes[0]) || !slices.Contains(marked, nodes[1]) {
+			return fmt.Sprintf("marked are %v, want %v", marked, nodes[:2])
+		}
+		return ""
+	})
+	p.await("the empty node that is not kept is removed", func() string {
+		if n := p.rented(); n != 2 {
+			return fmt.Sprintf("there are %d nodes", n)
+		}
+		return ""
+	})
+	for _, name := range nodes[:2] {
+		if n := p.nodes()[name]; n == nil || n.DeletionTimestamp != nil {
+			t.Errorf("node %s is removed though it is kept", name)
+		}
 	}
 	p.patch("victim", `{"metadata":{"finalizers":null}}`)
 	p.delete("victim")
 	p.bound(members...)
-	for _, node := range nodes {
-		p.await("node "+node+" is kept no longer", func() string {
-			for key := range p.nodes()[node].Annotations {
-				if key == names.AnnotationDoNotDisrupt || key == names.AnnotationScaleDownDisabled || key == names.AnnotationKept {
-					return "it has " + key
+	p.await("no node is kept", func() string {
+		for name, n := range p.nodes() {
+			for _, key := range []string{names.AnnotationDoNotDisrupt, names.AnnotationScaleDownDisabled, names.AnnotationKept} {
+				if _, there := n.Annotations[key]; there {
+					return name + " has " + key
 				}
 			}
-			return ""
-		})
-	}
+		}
+		return ""
+	})
 	p.exactly(2, 0)
 }
 
-// running: members of a gang run on two nodes where one would do. Karpenter wants to empty
-// one of them and does not while the gang runs; afterwards it removes both.
+// running: two members of a gang and another pod hold 3 GPUs each, on three nodes where one
+// would do. Karpenter empties the node of the other pod, and not those of the gang, though
+// to move their pods would cost it less.
 func running(t *testing.T, w *world) {
 	p := w.newPool(t, "running", "0s", "r1")
 	p.pod("five0", 5)
@@ -184,26 +206,31 @@ func running(t *testing.T, w *world) {
 	p.bound("five0", "five1")
 	members := p.gang("g", 2, 2, 3)
 	nodes := p.bound(members...)
-	if nodes[0] == nodes[1] || p.rented() != 2 {
-		t.Fatalf("on nodes %v of %d", nodes, p.rented())
+	p.pod("five2", 5)
+	p.bound("five2")
+	p.pod("other", 3)
+	other := p.bound("other")[0]
+	if nodes[0] == nodes[1] || slices.Contains(nodes, other) || p.rented() != 3 {
+		t.Fatalf("the gang is on nodes %v, the other pod on %s, of %d", nodes, other, p.rented())
 	}
-	p.delete("five0")
-	p.delete("five1")
-	for _, node := range nodes {
-		p.event(node, `has "karpenter.sh/do-not-disrupt" annotation`)
+	for _, name := range []string{"five0", "five1", "five2"} {
+		p.delete(name)
 	}
-	if again := p.bound(members...); !slices.Equal(nodes, again) || len(p.nodes()) != 2 {
-		t.Errorf("on nodes %v, were on %v", again, nodes)
-	}
-	for _, m := range members {
-		p.delete(m)
-	}
-	p.await("empty nodes are removed", func() string {
-		if n := len(p.nodes()); n > 0 {
-			return fmt.Sprintf("%d are left", n)
+	p.await("the node of the other pod is emptied", func() string {
+		now := p.nodes()
+		for _, node := range nodes {
+			if now[node] == nil || now[node].DeletionTimestamp != nil {
+				t.Fatalf("node %s is removed under a gang", node)
+			}
+		}
+		if n := now[other]; n != nil && n.DeletionTimestamp == nil {
+			return "not yet"
 		}
 		return ""
 	})
+	if again := p.bound(members...); !slices.Equal(nodes, again) {
+		t.Errorf("on nodes %v, were on %v", again, nodes)
+	}
 }
 
 // order: of two nodes that could be emptied, Karpenter empties the one with fewer GPUs in

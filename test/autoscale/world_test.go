@@ -34,7 +34,7 @@ const (
 
 	// patience is how long anything may take. Karpenter waits 15 seconds before it removes
 	// a node, and looks every 10.
-	patience = 90 * time.Second
+	patience = 2 * time.Minute
 )
 
 // machines is what Karpenter can rent: one kind of node, with 8 GPUs.
@@ -428,27 +428,6 @@ func (p *pool) placeholders() (out []v1.Pod) {
 		}
 	}
 	return out
-}
-
-// event waits for an event about a node that has the words in its note.
-func (p *pool) event(node, words string) {
-	p.t.Helper()
-	p.await(fmt.Sprintf("event on node %s with %q", node, words), func() string {
-		list, err := p.client.EventsV1().Events("").List(p.t.Context(), metav1.ListOptions{})
-		if err != nil {
-			return err.Error()
-		}
-		var seen []string
-		for _, e := range list.Items {
-			if e.Regarding.Kind == "Node" && e.Regarding.Name == node {
-				if strings.Contains(e.Note, words) {
-					return ""
-				}
-				seen = append(seen, e.Note)
-			}
-		}
-		return strings.Join(seen, "; ")
-	})
 }
 
 // patch applies a merge patch to a pod.

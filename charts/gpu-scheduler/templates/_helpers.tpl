@@ -163,7 +163,7 @@ arguments of plugins from the values over its own.
 {{- if .Values.scheduler.prices -}}
 {{- $args = mergeOverwrite (dict "GPUQueue" (dict "metrics" (dict "priceTable" "/etc/gpu-scheduler-prices/prices.yaml"))) $args -}}
 {{- end -}}
-{{- if .Values.autoscaling.enabled -}}
+{{- if (.Values.autoscaling).enabled -}}
 {{- $args = mergeOverwrite (dict "GPUQueue" (dict "autoscaling" (dict "enabled" true))) $args -}}
 {{- end -}}
 {{- $plugins := list -}}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/retry"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
 	"github.com/tangram-dev/tangram/api/demand"
@@ -159,21 +160,28 @@ func (s *Scaler) round(ctx context.Context, doc *demand.Document) {
 			logger.Error(err, "Failed, will be retried: "+what, about...)
 		}
 	}
-	for _, x := range p.remove {
+	// A placeholder whose member is bound must go before an autoscaler sees both.
+	all(ctx, p.remove, func(x *v1.Pod) {
 		did("Placeholder removed", s.remove(ctx, x), "pod", klog.KObj(x), "for", x.Annotations[names.AnnotationPlaceholderFor])
-	}
-	for _, x := range p.create {
+	})
+	all(ctx, p.create, func(x *v1.Pod) {
 		did("Placeholder made", s.create(ctx, x), "pod", klog.KObj(x), "for", x.Annotations[names.AnnotationPlaceholderFor])
-	}
-	for _, x := range p.show {
-		did("Placeholder shown to autoscalers", s.show(ctx, x), "pod", klog.KObj(x))
-	}
-	for _, n := range p.keep {
+	})
+	all(ctx, p.show, func(x *v1.Pod) { did("Placeholder shown to autoscalers", s.show(ctx, x), "pod", klog.KObj(x)) })
+	all(ctx, p.keep, func(n *v1.Node) {
 		did("Node kept from being removed: it is kept for a gang", s.patch(ctx, n, keepPatch), "node", n.Name)
-	}
-	for _, n := range p.free {
+	})
+	all(ctx, p.free, func(n *v1.Node) {
 		did("Node not kept from being removed any more", s.patch(ctx, n, freePatch), "node", n.Name)
-	}
+	})
+}
+
+// atOnce is how many objects are written at the same time.
+const atOnce = 32
+
+// all does something for all objects of a list, several at the same time.
+func all[T any](ctx context.Context, list []T, do func(T)) {
+	workqueue.ParallelizeUntil(ctx, atOnce, len(list), func(i int) { do(list[i]) })
 }
 
 // pod is a pod; nil when it is gone.
