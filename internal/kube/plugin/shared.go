@@ -11,7 +11,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/features"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/tangram-dev/tangram/api/names"
@@ -116,6 +118,7 @@ func (s *Shared) Registry() frameworkruntime.Registry {
 		names.PluginGang:     s.newGang,
 		names.PluginBind:     s.newBind,
 		names.PluginPriority: s.newPriority,
+		names.PluginClaims:   s.newClaims,
 	}
 }
 
@@ -133,6 +136,11 @@ func (s *Shared) join(ctx context.Context, h fwk.Handle) (*kubeengine.Engine, *p
 		e, err := kubeengine.New(ctx, h.SharedInformerFactory(), s.sources, s.reporter(ctx))
 		if err != nil {
 			return nil, nil, err
+		}
+		if utilfeature.DefaultFeatureGate.Enabled(features.DynamicResourceAllocation) {
+			if err := e.FollowClaims(ctx, h.SharedInformerFactory()); err != nil {
+				return nil, nil, err
+			}
 		}
 		metrics.Register()
 		metrics.Show(e.State)
