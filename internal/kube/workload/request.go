@@ -43,8 +43,8 @@ type Reader struct {
 	Levels     func() topology.Levels
 	// Claims reads what a pod's ResourceClaims mean; nil where they are not watched.
 	Claims    func(*v1.Pod) (*dra.Ask, error)
-	profiles   atomic.Pointer[map[string]Profile]
-	protected  atomic.Pointer[[]string]
+	profiles  atomic.Pointer[map[string]Profile]
+	protected atomic.Pointer[[]string]
 }
 
 // Own says that the pods of a scheduler name are placed by this scheduler, and what its
