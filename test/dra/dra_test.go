@@ -265,4 +265,3 @@ func TestClaims(t *testing.T) {
 }
 
 func index(list []string, s string) int { return slices.Index(list, s) }
-

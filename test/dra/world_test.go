@@ -274,7 +274,7 @@ func gang(name string, size int) func(*v1.Pod) {
 	}
 }
 
-func (w *world) namespace(name string) {
+func (w *world) createNamespace(name string) {
 	w.t.Helper()
 	ns := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"resource.kubernetes.io/admin-access": "true"}}}
 	if _, err := w.client.CoreV1().Namespaces().Create(context.Background(), ns, metav1.CreateOptions{}); err != nil {
@@ -358,7 +358,7 @@ func (w *world) on(t *testing.T, namespace string) *world {
 	t.Helper()
 	out := *w
 	out.t = t
-	out.namespace(namespace)
+	out.createNamespace(namespace)
 	t.Cleanup(func() { out.clear(namespace) })
 	return &out
 }

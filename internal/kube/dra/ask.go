@@ -273,7 +273,10 @@ func (b *Book) choose(pod *v1.Pod, r *resourceapi.DeviceRequest) (*need, error) 
 		if err != nil {
 			return nil, err
 		}
-		if best == nil || !best.possible() && n.possible() {
+		if len(all) == 1 || n.possible() {
+			return n, nil
+		}
+		if best == nil {
 			best = n
 		}
 	}
@@ -292,28 +295,15 @@ func (b *Book) need(pod *v1.Pod, class *resourceapi.DeviceClass, o *option) (*ne
 		return nil, &Wait{"its selectors are being evaluated"}
 	}
 	n := &need{set: set, class: class.Name, count: int(min(max(1, o.count), model.MaxDevices+1))}
-	any, cards := false, -1
-	var parts []dialect.Published
-	shared := true
-	set.each(func(_ string, m *Matched) {
-		any = true
-		parts = append(parts, m.Parts...)
-		if len(m.Whole) > 0 {
-			shared = shared && m.Shared == len(m.Whole)
-			if cards < 0 || len(m.Whole) < cards {
-				cards = len(m.Whole)
-			}
-		}
-	})
-	switch {
-	case !any && problem != nil:
+	switch sum := set.summary(); {
+	case !sum.any && problem != nil:
 		return nil, fmt.Errorf("selectors: %w", problem)
-	case cards > 0 && shared:
+	case sum.cards > 0 && sum.shared:
 		n.part = shareAsked(o)
-	case cards > 0 && o.mode == resourceapi.DeviceAllocationModeAll:
-		n.count = cards
-	case cards < 0 && len(parts) > 0:
-		n.part = model.Part{Kind: model.Slice, Profile: smallest(parts)}
+	case sum.cards > 0 && o.mode == resourceapi.DeviceAllocationModeAll:
+		n.count = sum.cards
+	case sum.cards == 0 && sum.profile != "":
+		n.part = model.Part{Kind: model.Slice, Profile: sum.profile}
 	}
 	return n, nil
 }
@@ -329,13 +319,6 @@ func shareAsked(o *option) model.Part {
 		}
 	}
 	return model.Part{Kind: model.Share, MemoryPercent: 100}
-}
-
-// smallest is the profile of the smallest of some MIG devices.
-func smallest(parts []dialect.Published) string {
-	return slices.MinFunc(parts, func(a, b dialect.Published) int {
-		return cmp.Or(cmp.Compare(a.Size, b.Size), cmp.Compare(a.Profile, b.Profile))
-	}).Profile
 }
 
 // possible says whether some node could ever fulfil a need.
@@ -401,19 +384,16 @@ func (a *Ask) request(field string) error {
 func (a *Ask) named() (out []string) {
 	partial := false
 	for _, n := range a.needs {
-		n.set.each(func(_ string, m *Matched) {
-			partial = partial || len(m.Whole) < m.Cards
-			if len(out) <= maxNamed {
-				out = append(out, m.Whole...)
-			}
-		})
+		sum := n.set.summary()
+		partial = partial || sum.partial
+		out = append(out, sum.named...)
+	}
+	if !partial {
+		return nil
 	}
 	slices.Sort(out)
 	out = slices.Compact(out)
-	switch {
-	case !partial:
-		return nil
-	case len(out) > maxNamed:
+	if len(out) > maxNamed {
 		a.Loose = true
 		return nil
 	}

@@ -27,6 +27,56 @@ type Set struct {
 	// problem is the first error of an expression; such devices do not match.
 	problem error
 	byNode  map[string]*Matched
+	// sum is what all nodes amount to; nil: to be computed.
+	sum *summary
+}
+
+// summary is what a set matches on all nodes together.
+type summary struct {
+	// any: something matches. cards is the least number of whole cards that match on a node
+	// where any does, 0 when none does anywhere.
+	any   bool
+	cards int
+	// shared: all cards that match may be had by several claims at once.
+	shared bool
+	// profile is the smallest MIG profile that matches; empty when none does.
+	profile string
+	// partial: on some node only some cards match. named are the cards that match, sorted;
+	// no more than maxNamed and one node's.
+	partial bool
+	named   []string
+}
+
+// summary returns what all nodes amount to; not to be changed.
+func (s *Set) summary() *summary {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sum != nil {
+		return s.sum
+	}
+	out := &summary{shared: true}
+	size := 0
+	for _, m := range s.byNode {
+		out.any = true
+		for i := range m.Parts {
+			if p := &m.Parts[i]; out.profile == "" || p.Size < size || p.Size == size && p.Profile < out.profile {
+				out.profile, size = p.Profile, p.Size
+			}
+		}
+		if n := len(m.Whole); n > 0 {
+			out.shared = out.shared && m.Shared == n
+			if out.cards == 0 || n < out.cards {
+				out.cards = n
+			}
+		}
+		out.partial = out.partial || len(m.Whole) < m.Cards
+		if len(out.named) <= maxNamed {
+			out.named = append(out.named, m.Whole...)
+		}
+	}
+	slices.Sort(out.named)
+	s.sum = out
+	return out
 }
 
 // Matched are the devices of one node that a set matches.
@@ -239,6 +289,7 @@ func (s *Set) look(ctx context.Context, node string, devices []dialect.Published
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.sum = nil
 	if problem != nil && s.problem == nil {
 		s.problem = problem
 	}
