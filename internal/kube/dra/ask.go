@@ -11,6 +11,7 @@ import (
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
+	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/internal/dialect"
@@ -46,9 +47,12 @@ type need struct {
 	match []string
 }
 
+// available is where an allocated claim is: on the nodes of a selector, or on the one that
+// has its GPUs.
 type available struct {
 	claim    string
 	selector *nodeaffinity.NodeSelector
+	node     string
 }
 
 // A Wait is why a pod's claims cannot be judged yet. It passes without an edit of the pod.
@@ -177,6 +181,9 @@ func (b *Book) Ask(pod *v1.Pod) (*Ask, error) {
 		if len(a.needs) > before {
 			field = cmp.Or(field, at)
 			if first := b.first(key); entry.ResourceClaimName != nil && first != nil && first.UID != pod.UID {
+				if g := pod.Labels[names.LabelGang]; g != "" && g == first.Labels[names.LabelGang] {
+					return nil, fmt.Errorf("%s: members of gang %q share ResourceClaim %q, which is not allocated: give each a claim of its own", at, g, name)
+				}
 				return nil, &Wait{fmt.Sprintf("%s: ResourceClaim %q is shared and is allocated with pod %q, which comes first", at, name, first.Name)}
 			}
 		}
@@ -212,9 +219,12 @@ func (a *Ask) allocated(b *Book, pod *v1.Pod, c *resourceapi.ResourceClaim) erro
 		if err != nil {
 			return fmt.Errorf("ResourceClaim %q: status.allocation.nodeSelector: %w", c.Name, err)
 		}
-		a.on = append(a.on, available{c.Name, selector})
+		a.on = append(a.on, available{claim: c.Name, selector: selector})
 	}
 	h := b.Holds(c.Status.Allocation)
+	if !h.Empty() {
+		a.on = append(a.on, available{claim: c.Name, node: h.Node})
+	}
 	if other := b.Carrier(c, h.Node, never); !h.Empty() && (other == nil || other.UID == pod.UID) {
 		a.Charge += int64(len(h.Whole)) * model.FullMilli
 		for _, p := range h.Parts {
@@ -417,7 +427,7 @@ func (a *Ask) key() {
 // it does.
 func (a *Ask) May(node *v1.Node) *explain.Refusal {
 	for _, o := range a.on {
-		if !o.selector.Match(node) {
+		if o.selector != nil && !o.selector.Match(node) || o.node != "" && o.node != node.Name {
 			return &explain.Refusal{Code: explain.Unselected, Detail: fmt.Sprintf("ResourceClaim %q, which is allocated elsewhere,", o.claim)}
 		}
 	}
