@@ -20,7 +20,8 @@ func on(node string) func(*v1.Pod) {
 	return func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": node} }
 }
 
-// cuttable adds counters and MIG devices to whole GPUs: a card has 8 memory slices.
+// cuttable adds counters and MIG devices to the first GPUs, as many as a slice has room for:
+// a card has 8 memory slices.
 func cuttable(s *resourceapi.ResourceSlice) {
 	one := resourceapi.Counter{Value: resource.MustParse("1")}
 	all := func(from, to int) map[string]resourceapi.Counter {
@@ -30,7 +31,7 @@ func cuttable(s *resourceapi.ResourceSlice) {
 		}
 		return out
 	}
-	for i := range slices.Clone(s.Spec.Devices) {
+	for i := range min(len(s.Spec.Devices), maxCuttable) {
 		card := &s.Spec.Devices[i]
 		set := fmt.Sprintf("card-%d", i)
 		card.ConsumesCounters = []resourceapi.DeviceCounterConsumption{{CounterSet: set, Counters: all(0, 8)}}
@@ -52,6 +53,9 @@ func cuttable(s *resourceapi.ResourceSlice) {
 	}
 	s.Spec.Pool.ResourceSliceCount = 2
 }
+
+// maxCuttable keeps a slice below the 64 devices that it may have.
+const maxCuttable = 4
 
 // counters creates the slice with the counters of a node's cards.
 func (w *world) counters(node string, cards int) {

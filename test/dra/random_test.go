@@ -32,7 +32,7 @@ func TestRandom(t *testing.T) {
 	w.publish("both-0", 8)
 	w.publish("both-1", 8)
 	w.publish("both-2", 8, cuttable)
-	w.counters("both-2", 8)
+	w.counters("both-2", maxCuttable)
 	process := w.scheduler()
 	const namespace = "random"
 	w.createNamespace(namespace)

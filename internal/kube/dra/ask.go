@@ -56,9 +56,23 @@ type available struct {
 }
 
 // A Wait is why a pod's claims cannot be judged yet. It passes without an edit of the pod.
-type Wait struct{ Why string }
+type Wait struct {
+	Why string
+	// Selectors is the key of selectors that are being evaluated; empty: it is something
+	// else.
+	Selectors string
+}
 
 func (w *Wait) Error() string { return w.Why }
+
+// AwaitedSelectors is the key of the selectors that an error says are being evaluated;
+// empty when it says something else.
+func AwaitedSelectors(err error) string {
+	if w := (*Wait)(nil); errors.As(err, &w) {
+		return w.Selectors
+	}
+	return ""
+}
 
 // IsWait says whether an error passes without an edit of the pod.
 func IsWait(err error) bool { var w *Wait; return errors.As(err, &w) }
@@ -153,7 +167,7 @@ func (b *Book) Ask(pod *v1.Pod) (*Ask, error) {
 			if entry.ResourceClaimTemplateName != nil {
 				template = *entry.ResourceClaimTemplateName
 			}
-			return nil, &Wait{fmt.Sprintf("%s: no ResourceClaim has been made yet from ResourceClaimTemplate %q", at, template)}
+			return nil, &Wait{Why: fmt.Sprintf("%s: no ResourceClaim has been made yet from ResourceClaimTemplate %q", at, template)}
 		}
 		if name == "" {
 			continue
@@ -162,9 +176,9 @@ func (b *Book) Ask(pod *v1.Pod) (*Ask, error) {
 		c := b.Claim(key)
 		switch {
 		case c == nil:
-			return nil, &Wait{fmt.Sprintf("%s: ResourceClaim %q does not exist", at, name)}
+			return nil, &Wait{Why: fmt.Sprintf("%s: ResourceClaim %q does not exist", at, name)}
 		case c.DeletionTimestamp != nil:
-			return nil, &Wait{fmt.Sprintf("%s: ResourceClaim %q is being deleted", at, name)}
+			return nil, &Wait{Why: fmt.Sprintf("%s: ResourceClaim %q is being deleted", at, name)}
 		case c.Status.Allocation != nil:
 			if err := a.allocated(b, pod, c); err != nil {
 				return nil, fmt.Errorf("%s: %w", at, err)
@@ -174,7 +188,7 @@ func (b *Book) Ask(pod *v1.Pod) (*Ask, error) {
 		before := len(a.needs)
 		if err := b.read(a, pod, c); err != nil {
 			if IsWait(err) {
-				return nil, &Wait{at + ": " + err.Error()}
+				return nil, &Wait{Why: at + ": " + err.Error(), Selectors: AwaitedSelectors(err)}
 			}
 			return nil, fmt.Errorf("%s: %w", at, err)
 		}
@@ -184,7 +198,7 @@ func (b *Book) Ask(pod *v1.Pod) (*Ask, error) {
 				if g := pod.Labels[names.LabelGang]; g != "" && g == first.Labels[names.LabelGang] {
 					return nil, fmt.Errorf("%s: members of gang %q share ResourceClaim %q, which is not allocated: give each a claim of its own", at, g, name)
 				}
-				return nil, &Wait{fmt.Sprintf("%s: ResourceClaim %q is shared and is allocated with pod %q, which comes first", at, name, first.Name)}
+				return nil, &Wait{Why: fmt.Sprintf("%s: ResourceClaim %q is shared and is allocated with pod %q, which comes first", at, name, first.Name)}
 			}
 		}
 	}
@@ -271,7 +285,7 @@ func (b *Book) choose(pod *v1.Pod, r *resourceapi.DeviceRequest) (*need, error) 
 	for _, o := range all {
 		class, err := b.classes.Get(o.class)
 		if err != nil {
-			return nil, &Wait{fmt.Sprintf("DeviceClass %q does not exist", o.class)}
+			return nil, &Wait{Why: fmt.Sprintf("DeviceClass %q does not exist", o.class)}
 		}
 		if o.admin || !ofGPUs(class) {
 			if len(all) > 1 && !o.admin {
@@ -299,10 +313,14 @@ func (b *Book) need(pod *v1.Pod, class *resourceapi.DeviceClass, o *option) (*ne
 	if !ok {
 		return nil, fmt.Errorf("selectors: only CEL is understood")
 	}
-	set := b.matcher.Want(pod.Namespace, expressions)
+	owner := pod.Namespace
+	if len(o.selectors) == 0 {
+		owner = "" // the class alone: administrators write those
+	}
+	set := b.matcher.Want(owner, expressions)
 	known, problem := set.Known()
 	if !known {
-		return nil, &Wait{"its selectors are being evaluated"}
+		return nil, &Wait{Why: "its selectors are being evaluated", Selectors: set.key}
 	}
 	n := &need{set: set, class: class.Name, count: int(min(max(1, o.count), model.MaxDevices+1))}
 	switch sum := set.summary(); {

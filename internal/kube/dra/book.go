@@ -22,9 +22,11 @@ import (
 
 // Changes are what a Book tells: that something is to be looked at again.
 type Changes struct {
-	// Node: the GPUs that a node publishes changed. Matched: what selectors match on a node
-	// changed, or on any node ("").
+	// Node: the GPUs that a node publishes changed. Matched: what selectors match there may
+	// have changed.
 	Node, Matched func(node string)
+	// Evaluated: the selectors with a key (Wait.Selectors) were evaluated.
+	Evaluated func(key string)
 	// Claim: a claim came, changed or went; the key is namespace/name.
 	Claim func(key string)
 	// Classes: a DeviceClass came, changed or went.
@@ -79,7 +81,7 @@ func New(factory informers.SharedInformerFactory, tell Changes) (*Book, error) {
 		slices: slices.GetIndexer(), claims: api.ResourceClaims().Lister(), classes: api.DeviceClasses().Lister(), pods: factory.Core().V1().Pods().Lister(),
 		users: map[string]map[types.UID]*v1.Pod{}, names: map[types.UID][]string{}, located: map[deviceID]location{},
 	}
-	b.matcher = newMatcher(b.Published, b.nodes, tell.Matched)
+	b.matcher = newMatcher(b.Published, b.nodes, tell.Evaluated, tell.Matched)
 	handlers := []struct {
 		informer cache.SharedIndexInformer
 		look     func(obj any)

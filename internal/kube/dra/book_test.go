@@ -25,7 +25,7 @@ const gpuClass = `device.driver == "gpu.tangram.dev" && device.attributes["gpu.t
 func bookWith(t *testing.T, objects ...runtime.Object) *Book {
 	t.Helper()
 	factory := informers.NewSharedInformerFactory(fake.NewClientset(objects...), 0)
-	b, err := New(factory, Changes{Node: func(string) {}, Matched: func(string) {}, Claim: func(string) {}, Classes: func() {}})
+	b, err := New(factory, Changes{Node: func(string) {}, Matched: func(string) {}, Evaluated: func(string) {}, Claim: func(string) {}, Classes: func() {}})
 	if err != nil {
 		t.Fatal(err)
 	}

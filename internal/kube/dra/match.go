@@ -18,8 +18,10 @@ type Set struct {
 	key         string
 	expressions []string
 	matcher     *Matcher
-	// wanted is when it was last asked for; guarded by the matcher's lock.
-	wanted int64
+	// namespace asked for it first; wanted is when it was last asked for. Guarded by the
+	// matcher's lock.
+	namespace string
+	wanted    int64
 
 	mu sync.RWMutex
 	// known: every node has been looked at once.
@@ -116,8 +118,9 @@ func (s *Set) each(visit func(node string, m *Matched)) {
 	}
 }
 
-// maxSets bounds how many different sets of expressions are remembered. The least recently
-// wanted ones are forgotten first.
+// maxSets bounds how many different sets of expressions are remembered. Of the namespace
+// that asked for most of them the one is forgotten that was least recently wanted, so that
+// no tenant makes another's be forgotten.
 const maxSets = 4096
 
 // Matcher evaluates CEL expressions over published devices, in one goroutine. A tenant's
@@ -126,8 +129,9 @@ type Matcher struct {
 	cache   *cel.Cache
 	devices func(node string) []dialect.Published
 	nodes   func() []string
-	// changed is called when a set is known, and when what it matches on a node changed.
-	changed func(node string)
+	// known is called with the key of a set that has been evaluated, changed with a node on
+	// which sets may match something else than before.
+	known, changed func(string)
 
 	mu   sync.Mutex
 	sets map[string]*Set
@@ -141,9 +145,9 @@ type Matcher struct {
 	wake  chan struct{}
 }
 
-func newMatcher(devices func(string) []dialect.Published, nodes func() []string, changed func(string)) *Matcher {
+func newMatcher(devices func(string) []dialect.Published, nodes func() []string, known, changed func(string)) *Matcher {
 	return &Matcher{
-		cache: cel.NewCache(64, cel.Features{EnableConsumableCapacity: true}), devices: devices, nodes: nodes, changed: changed,
+		cache: cel.NewCache(64, cel.Features{EnableConsumableCapacity: true}), devices: devices, nodes: nodes, known: known, changed: changed,
 		sets: map[string]*Set{}, waiting: map[string][]*Set{}, stale: map[string]bool{}, wake: make(chan struct{}, 1),
 	}
 }
@@ -159,15 +163,9 @@ func (m *Matcher) Want(namespace string, expressions []string) *Set {
 		return s
 	}
 	if len(m.sets) >= maxSets {
-		var oldest *Set
-		for _, s := range m.sets {
-			if oldest == nil || s.wanted < oldest.wanted {
-				oldest = s
-			}
-		}
-		delete(m.sets, oldest.key)
+		m.forgetOne()
 	}
-	s := &Set{key: key, expressions: slices.Clone(expressions), matcher: m, byNode: map[string]*Matched{}, wanted: m.wants}
+	s := &Set{key: key, namespace: namespace, expressions: slices.Clone(expressions), matcher: m, byNode: map[string]*Matched{}, wanted: m.wants}
 	m.sets[key] = s
 	if len(m.waiting[namespace]) == 0 {
 		m.turns = append(m.turns, namespace)
@@ -175,6 +173,24 @@ func (m *Matcher) Want(namespace string, expressions []string) *Set {
 	m.waiting[namespace] = append(m.waiting[namespace], s)
 	m.kick()
 	return s
+}
+
+// forgetOne forgets a set of the namespace that has most.
+func (m *Matcher) forgetOne() {
+	counts, most := map[string]int{}, ""
+	for _, s := range m.sets {
+		counts[s.namespace]++
+		if n := counts[s.namespace]; n > counts[most] || n == counts[most] && s.namespace < most {
+			most = s.namespace
+		}
+	}
+	var oldest *Set
+	for _, s := range m.sets {
+		if s.namespace == most && (oldest == nil || s.wanted < oldest.wanted) {
+			oldest = s
+		}
+	}
+	delete(m.sets, oldest.key)
 }
 
 // Stale says that the devices of a node changed.
@@ -255,7 +271,7 @@ func (m *Matcher) Work(ctx context.Context) bool {
 	s.mu.Lock()
 	s.known = true
 	s.mu.Unlock()
-	m.changed("")
+	m.known(s.key)
 	return true
 }
 

@@ -34,6 +34,34 @@ type claims struct {
 	unplaced map[model.NodeID]map[string]*v1.Pod
 	// asks is what pods' claims asked for when their places were planned.
 	asks sync.Map // types.UID -> *dra.Ask
+	// awaiting are pods that wait for selectors to be evaluated, by the selectors' key.
+	awaiting awaiting
+}
+
+// awaiting has a lock of its own: pods are read by who does not hold the engine's.
+type awaiting struct {
+	mu   sync.Mutex
+	pods map[string]map[types.UID]*v1.Pod
+}
+
+func (a *awaiting) add(key string, pod *v1.Pod) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.pods == nil {
+		a.pods = map[string]map[types.UID]*v1.Pod{}
+	}
+	if a.pods[key] == nil {
+		a.pods[key] = map[types.UID]*v1.Pod{}
+	}
+	a.pods[key][pod.UID] = pod
+}
+
+func (a *awaiting) take(key string) map[types.UID]*v1.Pod {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	out := a.pods[key]
+	delete(a.pods, key)
+	return out
 }
 
 type recheck struct {
@@ -48,7 +76,7 @@ func (e *Engine) FollowClaims(ctx context.Context, factory informers.SharedInfor
 		return func(key string) { e.feed.push(event{kind: k, key: key}, nil) }
 	}
 	book, err := dra.New(factory, dra.Changes{
-		Node: push(aboutNode), Matched: push(aboutMatches), Claim: push(aboutClaim), Classes: func() { push(aboutClasses)("") },
+		Node: push(aboutNode), Matched: push(aboutMatches), Evaluated: push(aboutSelectors), Claim: push(aboutClaim), Classes: func() { push(aboutClasses)("") },
 	})
 	if err != nil {
 		return err
@@ -75,6 +103,9 @@ func (e *Engine) ask(pod *v1.Pod) (*dra.Ask, error) {
 		}
 	}
 	a, err := e.book.Ask(pod)
+	if key := dra.AwaitedSelectors(err); key != "" {
+		e.claims.awaiting.add(key, pod)
+	}
 	if err == nil && a != nil && pod.Spec.NodeName == "" {
 		e.claims.asks.Store(pod.UID, a)
 	} else {
@@ -316,8 +347,16 @@ func (e *Engine) claimsAgain(pod *v1.Pod) {
 	}
 }
 
+// selectorsKnown looks again at the pods that wait for selectors that were evaluated, and at
+// no others: a tenant's many selectors cost that tenant's pods alone.
+func (e *Engine) selectorsKnown(key string, now time.Time) {
+	for _, p := range e.claims.awaiting.take(key) {
+		e.syncPod(p, now)
+	}
+}
+
 // matchesChanged looks again at waiting pods with claims: selectors match other devices of
-// a node than before, or were evaluated for the first time.
+// a node than before.
 func (e *Engine) matchesChanged(node string, now time.Time) {
 	for _, p := range e.book.AllUsers() {
 		if p.Spec.NodeName == "" {

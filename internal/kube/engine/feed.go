@@ -28,10 +28,11 @@ const (
 	aboutPriorities
 	aboutQuota
 	aboutBudget
-	// aboutClaim: a ResourceClaim; aboutMatches: what selectors match on a node, or on any;
-	// aboutClasses: DeviceClasses.
+	// aboutClaim: a ResourceClaim; aboutMatches: what selectors match on a node;
+	// aboutSelectors: selectors that were evaluated; aboutClasses: DeviceClasses.
 	aboutClaim
 	aboutMatches
+	aboutSelectors
 	aboutClasses
 )
 

@@ -46,6 +46,8 @@ func (e *Engine) drain(now time.Time) {
 			e.syncClaim(ev.key, now)
 		case aboutMatches:
 			e.matchesChanged(ev.key, now)
+		case aboutSelectors:
+			e.selectorsKnown(ev.key, now)
 		case aboutClasses:
 			e.classesChanged(now)
 		}
