@@ -63,10 +63,11 @@ func (s *Shared) newClaims(ctx context.Context, obj runtime.Object, h fwk.Handle
 	if err != nil {
 		return nil, err
 	}
-	stock, err := args.stock()
-	if err != nil {
+	var t tuning
+	if err := readAll(claimsSettings(), args, &t); err != nil {
 		return nil, fmt.Errorf("args: %w", err)
 	}
+	stock := &config.DynamicResourcesArgs{FilterTimeout: &metav1.Duration{Duration: t.claims.filter}, BindingTimeout: &metav1.Duration{Duration: t.claims.bind}}
 	manager := &steered{SharedDRAManager: h.SharedDRAManager()}
 	p, err := dynamicresources.New(ctx, stock, steeredHandle{h, manager}, feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate))
 	if err != nil {
@@ -77,28 +78,12 @@ func (s *Shared) newClaims(ctx context.Context, obj runtime.Object, h fwk.Handle
 
 // ClaimsArgs are GPUClaims' arguments: those of DynamicResources.
 type ClaimsArgs struct {
+	APIVersion string `json:"apiVersion,omitempty"`
+	Kind       string `json:"kind,omitempty"`
 	// FilterTimeout is how long the allocator may look at one node, BindingTimeout how long
 	// devices may take to become ready: durations like "10s". Empty: kube-scheduler's.
 	FilterTimeout  string `json:"filterTimeout,omitempty"`
 	BindingTimeout string `json:"bindingTimeout,omitempty"`
-}
-
-func (a *ClaimsArgs) stock() (*config.DynamicResourcesArgs, error) {
-	out := &config.DynamicResourcesArgs{FilterTimeout: &metav1.Duration{Duration: filterTimeout}, BindingTimeout: &metav1.Duration{Duration: config.DynamicResourcesBindingTimeoutDefault}}
-	for _, d := range []struct {
-		field, text string
-		to          *metav1.Duration
-	}{{"filterTimeout", a.FilterTimeout, out.FilterTimeout}, {"bindingTimeout", a.BindingTimeout, out.BindingTimeout}} {
-		if d.text == "" {
-			continue
-		}
-		v, err := time.ParseDuration(d.text)
-		if err != nil || v <= 0 {
-			return nil, fmt.Errorf("%s: %q is not a duration above 0", d.field, d.text)
-		}
-		d.to.Duration = v
-	}
-	return out, nil
 }
 
 // Name is the plugin's name in configurations.
