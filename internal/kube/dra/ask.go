@@ -28,6 +28,9 @@ type Ask struct {
 	// Shared: a claim that the bound pod is counted for has other users, so its devices do
 	// not come free with the pod.
 	Shared bool
+	// Alternatives: a request has several that some node could ever fulfil, and this is what
+	// one of them asks for.
+	Alternatives bool
 	// Charge is what allocated claims hold that no other pod is charged for, in
 	// thousandths of a GPU.
 	Charge int64
@@ -253,13 +256,14 @@ func (b *Book) read(a *Ask, pod *v1.Pod, c *resourceapi.ResourceClaim) error {
 	devices := &c.Spec.Devices
 	for i := range devices.Requests {
 		r := &devices.Requests[i]
-		n, err := b.choose(pod, r)
+		n, several, err := b.choose(pod, r)
 		if err != nil {
 			return fmt.Errorf("ResourceClaim %q: request %q: %w", c.Name, r.Name, err)
 		}
 		if n == nil {
 			continue
 		}
+		a.Alternatives = a.Alternatives || several
 		if slices.ContainsFunc(options(r), func(o option) bool { return o.mode == resourceapi.DeviceAllocationModeAll }) {
 			a.Loose = true
 		}
@@ -277,34 +281,39 @@ func (b *Book) read(a *Ask, pod *v1.Pod, c *resourceapi.ResourceClaim) error {
 	return nil
 }
 
-// choose reads one request; nil when it asks for no GPU to hold. Of alternatives the first
-// counts that some node could ever fulfil: which are free now is for the planner to say.
-func (b *Book) choose(pod *v1.Pod, r *resourceapi.DeviceRequest) (*need, error) {
+// choose reads one request; nil when it asks for no GPU to hold. Of alternatives those count
+// that some node could ever fulfil, several says whether there are; a pod begins with the
+// first of them, and moves on while it waits (MoveOn): what is free now only the planner
+// knows.
+func (b *Book) choose(pod *v1.Pod, r *resourceapi.DeviceRequest) (n *need, several bool, err error) {
 	all := options(r)
-	var best *need
+	var possible []*need
 	for _, o := range all {
 		class, err := b.classes.Get(o.class)
 		if err != nil {
-			return nil, &Wait{Why: fmt.Sprintf("DeviceClass %q does not exist", o.class)}
+			return nil, false, &Wait{Why: fmt.Sprintf("DeviceClass %q does not exist", o.class)}
 		}
 		if o.admin || !ofGPUs(class) {
-			if len(all) > 1 && !o.admin {
-				return nil, fmt.Errorf("firstAvailable: GPUs and other devices as alternatives")
+			if len(all) > 1 {
+				return nil, false, fmt.Errorf("firstAvailable: GPUs and other devices as alternatives")
 			}
-			return nil, nil
+			return nil, false, nil
 		}
-		n, err := b.need(pod, class, &o)
+		one, err := b.need(pod, class, &o)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
-		if len(all) == 1 || n.possible() {
-			return n, nil
+		if n == nil {
+			n = one
 		}
-		if best == nil {
-			best = n
+		if len(all) > 1 && one.possible() {
+			possible = append(possible, one)
 		}
 	}
-	return best, nil
+	if len(possible) > 0 {
+		n = possible[b.turn(pod.UID)%len(possible)]
+	}
+	return n, len(possible) > 1, nil
 }
 
 // need reads one way to fulfil a request for GPUs.

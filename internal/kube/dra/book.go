@@ -53,6 +53,8 @@ type Book struct {
 	// located is where devices were seen that claims hold, as long as the process lives:
 	// a driver that is restarted publishes nothing for a while.
 	located map[deviceID]location
+	// turns is how often pods with alternatives (firstAvailable) have moved on to the next.
+	turns map[types.UID]int
 }
 
 type deviceID struct{ driver, pool, name string }
@@ -80,6 +82,7 @@ func New(factory informers.SharedInformerFactory, tell Changes) (*Book, error) {
 	b := &Book{
 		slices: slices.GetIndexer(), claims: api.ResourceClaims().Lister(), classes: api.DeviceClasses().Lister(), pods: factory.Core().V1().Pods().Lister(),
 		users: map[string]map[types.UID]*v1.Pod{}, names: map[types.UID][]string{}, located: map[deviceID]location{},
+		turns: map[types.UID]int{},
 	}
 	b.matcher = newMatcher(b.Published, b.nodes, tell.Evaluated, tell.Matched)
 	handlers := []struct {
@@ -217,7 +220,25 @@ func (b *Book) Set(pod *v1.Pod) []string {
 }
 
 // Drop forgets a pod that ended, and returns the keys of the claims that it named.
-func (b *Book) Drop(pod *v1.Pod) []string { return b.use(pod, nil) }
+func (b *Book) Drop(pod *v1.Pod) []string {
+	b.mu.Lock()
+	delete(b.turns, pod.UID)
+	b.mu.Unlock()
+	return b.use(pod, nil)
+}
+
+// MoveOn makes a pod ask for the next of its alternatives.
+func (b *Book) MoveOn(pod *v1.Pod) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.turns[pod.UID]++
+}
+
+func (b *Book) turn(uid types.UID) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.turns[uid]
+}
 
 func (b *Book) use(pod *v1.Pod, keys []string) []string {
 	b.mu.Lock()

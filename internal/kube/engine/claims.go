@@ -67,7 +67,13 @@ func (a *awaiting) take(key string) map[types.UID]*v1.Pod {
 type recheck struct {
 	pod *v1.Pod
 	at  time.Time
+	// moveOn: the pod has alternatives, and is to ask for the next one.
+	moveOn bool
 }
+
+// alternativeFor is how long a waiting pod asks for one of its alternatives before it asks
+// for the next.
+const alternativeFor = 5 * time.Second
 
 // FollowClaims makes the engine follow ResourceSlices, ResourceClaims and DeviceClasses. It
 // is called before the informers are started.
@@ -307,8 +313,14 @@ func (e *Engine) awaitClaims(pod *v1.Pod, now time.Time) {
 	if e.book == nil || len(pod.Spec.ResourceClaims) == 0 || !e.reader.Owns(pod.Spec.SchedulerName) {
 		return
 	}
-	if e.work.Member(model.HolderID(pod.UID)) != nil {
-		delete(e.claims.rechecks, pod.UID)
+	if m := e.work.Member(model.HolderID(pod.UID)); m != nil {
+		r, there := e.claims.rechecks[pod.UID]
+		switch {
+		case m.Ask() == nil || !m.Ask().Alternatives || e.hasPlace(pod):
+			delete(e.claims.rechecks, pod.UID)
+		case !there || !r.moveOn:
+			e.claims.rechecks[pod.UID] = recheck{pod: pod, at: now.Add(alternativeFor), moveOn: true}
+		}
 		return
 	}
 	if !e.Manages(pod) {
@@ -316,15 +328,19 @@ func (e *Engine) awaitClaims(pod *v1.Pod, now time.Time) {
 		return
 	}
 	if at := pod.CreationTimestamp.Add(workload.ClaimsFor + time.Second); at.After(now) {
-		e.claims.rechecks[pod.UID] = recheck{pod, at}
+		e.claims.rechecks[pod.UID] = recheck{pod: pod, at: at}
 	}
 }
 
-// recheckClaims looks again at pods whose claims are missing.
+// recheckClaims looks again at pods whose claims are missing, and lets pods move on to their
+// next alternative.
 func (e *Engine) recheckClaims(now time.Time) {
 	for uid, r := range e.claims.rechecks {
 		if !r.at.After(now) {
 			delete(e.claims.rechecks, uid)
+			if r.moveOn && !e.hasPlace(r.pod) {
+				e.book.MoveOn(r.pod)
+			}
 			e.syncPod(r.pod, now)
 		}
 	}

@@ -215,3 +215,30 @@ func TestHalfAllocated(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestNextAlternative: a pod whose first alternative is taken moves on to the next.
+func TestNextAlternative(t *testing.T) {
+	s := newClaimSetup(t)
+	taker := s.member("taker", "", 0, 6)
+	s.add(taker)
+	if s.Step(); !s.Released(taker) {
+		t.Fatal("not placed")
+	}
+	s.claim("c", 0, func(c *resourceapi.ResourceClaim) {
+		c.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "r", FirstAvailable: []resourceapi.DeviceSubRequest{
+			{Name: "most", DeviceClassName: "gpu", Count: 9, AllocationMode: resourceapi.DeviceAllocationModeExactCount},
+			{Name: "many", DeviceClassName: "gpu", Count: 4, AllocationMode: resourceapi.DeviceAllocationModeExactCount},
+			{Name: "few", DeviceClassName: "gpu", Count: 2, AllocationMode: resourceapi.DeviceAllocationModeExactCount},
+		}}}
+	})
+	p := s.user("p", "c")
+	s.add(p)
+	s.eventually("the pod is known", func() bool { s.Step(); return s.work.Member(model.HolderID(p.UID)) != nil })
+	if s.Released(p) || s.work.Member("uid-p").Request.Count() != 4 {
+		t.Fatalf("released %v, asks for %d", s.Released(p), s.work.Member("uid-p").Request.Count())
+	}
+	s.after(alternativeFor)
+	if _, set := s.heldBy(p); !s.Released(p) || set.Count() != 2 {
+		t.Errorf("released %v with %b", s.Released(p), set)
+	}
+}
