@@ -29,6 +29,8 @@ const (
 	PluginScore   = "GPUScore"
 	PluginReserve = "GPUReserve"
 	PluginBind    = "GPUBind"
+	// PluginClaims takes the place of kube-scheduler's own DynamicResources.
+	PluginClaims = "GPUClaims"
 	// PluginPriority is seed 002's policy, which works without the others.
 	PluginPriority = "GPUPriority"
 )
@@ -38,6 +40,9 @@ const (
 	// AnnotationDevices is the record: the devices each container was given,
 	// written with the Binding itself. Its format is docs/formats/record.md.
 	AnnotationDevices = Group + "/devices"
+	// AnnotationClaims is what was planned for the pod's ResourceClaims, in the record's
+	// format, for people: what was allocated is in the claims' status.
+	AnnotationClaims = Group + "/claim-devices"
 	// AnnotationCharged is the queue that was charged for the pod, written with its
 	// Binding: a running pod stays charged to it, whatever its labels say later.
 	AnnotationCharged = Group + "/charged-queue"

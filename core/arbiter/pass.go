@@ -92,7 +92,9 @@ func (t *Tree) Candidates(now int64) iter.Seq[*Offer] { return t.pass(now, fair,
 // over the same space. space is the caller's number for what is free, not 0: it changes
 // when something is freed. Thousands of kinds that fit nowhere then cost one comparison
 // each per pass, not an offer.
-func (t *Tree) CandidatesIn(now int64, space uint64) iter.Seq[*Offer] { return t.pass(now, fair, space) }
+func (t *Tree) CandidatesIn(now int64, space uint64) iter.Seq[*Offer] {
+	return t.pass(now, fair, space)
+}
 
 func (t *Tree) pass(now int64, m mode, space uint64) iter.Seq[*Offer] {
 	return func(yield func(*Offer) bool) {

@@ -39,7 +39,8 @@ twice.`,
 		Example: `  tangram bench
   tangram bench --nodes 5000 --pods 2000 --rounds 3 --json bench.json
   tangram bench --rate 100 --contenders tangram
-  tangram bench --gangs 250 --size 8`,
+  tangram bench --gangs 250 --size 8
+  tangram bench --claims --contenders kube-scheduler,tangram`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if config.Gangs != 0 && cmd.Flags().Changed("pods") {
@@ -67,6 +68,7 @@ twice.`,
 	flags.IntVar(&config.GPUsPerPod, "gpus-per-pod", config.GPUsPerPod, "whole GPUs that each pod asks for")
 	flags.IntVar(&config.Pending, "pending", config.Pending, "pods that wait meanwhile and fit on no node, each of another kind")
 	flags.DurationVar(&config.Scrape, "scrape", config.Scrape, "how often tangram's metrics are read meanwhile; 0 for not at all")
+	flags.BoolVar(&config.Claims, "claims", config.Claims, "pods ask through ResourceClaims, nodes publish ResourceSlices; the ceiling binds without allocating")
 	flags.Float64Var(&config.Rate, "rate", config.Rate, "arrival of pods per second, those of a gang together; 0 creates them as fast as possible")
 	flags.StringSliceVar(&config.Contenders, "contenders", config.Contenders, "contenders to run, in this order")
 	flags.IntVar(&config.Rounds, "rounds", config.Rounds, "how often everything is repeated; each round starts with another contender")

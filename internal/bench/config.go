@@ -29,6 +29,9 @@ type Config struct {
 	// Pending is how many pods wait meanwhile that fit on no node, each of another kind.
 	Pending int
 	Rate    float64
+	// Claims: pods ask for GPUs through ResourceClaims, and nodes publish theirs in
+	// ResourceSlices alone.
+	Claims bool
 	// Scrape is how often Tangram's metrics are read meanwhile; 0: not at all.
 	Scrape time.Duration
 	// Contenders are names from the contender table, in the order of round one.

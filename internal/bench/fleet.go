@@ -64,9 +64,11 @@ func newNode(i, gpus int) *corev1.Node {
 // createNodes creates the fleet. Admission taints every new node as not ready and
 // leaves it to the node controller to take that back; there is no such
 // controller here, so a second write does it.
-func createNodes(ctx context.Context, client kubernetes.Interface, count, gpus int) error {
+func createNodes(ctx context.Context, client kubernetes.Interface, count, gpus int, change func(*corev1.Node)) error {
 	return parallel(ctx, nodeWriters, count, func(ctx context.Context, i int) error {
-		node, err := client.CoreV1().Nodes().Create(ctx, newNode(i, gpus), metav1.CreateOptions{})
+		wanted := newNode(i, gpus)
+		change(wanted)
+		node, err := client.CoreV1().Nodes().Create(ctx, wanted, metav1.CreateOptions{})
 		if err == nil && len(node.Spec.Taints) > 0 {
 			node.Spec.Taints = nil
 			_, err = client.CoreV1().Nodes().Update(ctx, node, metav1.UpdateOptions{})

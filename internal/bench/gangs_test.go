@@ -82,7 +82,7 @@ func TestGangsArriveTogether(t *testing.T) {
 	}
 	l := load{client: client, schedulerName: "some-scheduler", gpus: 1}
 	c := newGangs("pod", 3, 4)
-	bodies, err := l.prepare(c)
+	bodies, err := l.prepare(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}

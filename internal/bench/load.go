@@ -58,11 +58,18 @@ type load struct {
 	client        kubernetes.Interface
 	schedulerName string
 	gpus          int
+	// claims: pods ask through a claim each.
+	claims bool
 }
 
 // prepare encodes the pods of a cohort ahead of time, so that the measured part
-// of the client is only what the API needs.
-func (l *load) prepare(c *cohort) ([][]byte, error) {
+// of the client is only what the API needs, and makes their claims.
+func (l *load) prepare(ctx context.Context, c *cohort) ([][]byte, error) {
+	if l.claims {
+		if err := l.createClaims(ctx, c); err != nil {
+			return nil, err
+		}
+	}
 	info, ok := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), protobuf)
 	if !ok {
 		return nil, fmt.Errorf("encode pods: no serializer for %s", protobuf)
@@ -72,6 +79,9 @@ func (l *load) prepare(c *cohort) ([][]byte, error) {
 	for i := range bodies {
 		pod := newPod(c.podName(i), l.schedulerName, l.gpus)
 		pod.Labels = c.gangLabels(i)
+		if l.claims {
+			byClaim(pod)
+		}
 		body, err := runtime.Encode(encoder, pod)
 		if err != nil {
 			return nil, fmt.Errorf("encode pods: %w", err)
@@ -112,13 +122,17 @@ func (l *load) create(ctx context.Context, c *cohort, bodies [][]byte, rate floa
 // books. There is no kubelet that would have to stop them.
 func (l *load) remove(ctx context.Context, c *cohort) error {
 	now := int64(0)
-	return parallel(ctx, creators, c.size(), func(ctx context.Context, i int) error {
+	err := parallel(ctx, creators, c.size(), func(ctx context.Context, i int) error {
 		err := l.client.CoreV1().Pods(namespace).Delete(ctx, c.podName(i), metav1.DeleteOptions{GracePeriodSeconds: &now})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("delete pod %s: %w", c.podName(i), err)
 		}
 		return nil
 	})
+	if err == nil && l.claims {
+		err = l.removeClaims(ctx, c)
+	}
+	return err
 }
 
 // parallel calls do for 0 to count-1, in order, in that many workers. The first

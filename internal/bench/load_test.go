@@ -92,7 +92,7 @@ func TestLoadKeepsTheRate(t *testing.T) {
 	}
 	l := load{client: client, schedulerName: "some-scheduler", gpus: 2}
 	c := newCohort("pod", 20)
-	bodies, err := l.prepare(c)
+	bodies, err := l.prepare(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/internal/local"
 )
 
@@ -130,7 +131,16 @@ func (t *trial) prepare(ctx context.Context) error {
 	if _, err := t.client.CoreV1().ServiceAccounts(namespace).Create(ctx, account, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("create service account: %w", err)
 	}
-	return createNodes(ctx, t.client, t.config.Nodes, t.config.GPUs)
+	if !t.config.Claims {
+		return createNodes(ctx, t.client, t.config.Nodes, t.config.GPUs, func(*corev1.Node) {})
+	}
+	if err := createNodes(ctx, t.client, t.config.Nodes, t.config.GPUs, func(n *corev1.Node) {
+		delete(n.Status.Capacity, names.ResourceNVIDIA)
+		delete(n.Status.Allocatable, names.ResourceNVIDIA)
+	}); err != nil {
+		return err
+	}
+	return createSlices(ctx, t.client, t.config.Nodes, t.config.GPUs)
 }
 
 func (t *trial) startContender(ctx context.Context) error {
@@ -142,13 +152,13 @@ func (t *trial) startContender(ctx context.Context) error {
 	t.process, err = t.contender.start(ctx, t.cluster, site{
 		dir: t.dir, kubeconfig: t.cluster.Kubeconfig(), port: port, self: t.self,
 	}, t.config.Bin)
-	t.load = load{client: t.client, schedulerName: t.contender.schedulerName, gpus: t.config.GPUsPerPod}
+	t.load = load{client: t.client, schedulerName: t.contender.schedulerName, gpus: t.config.GPUsPerPod, claims: t.config.Claims}
 	return err
 }
 
 // warmUp binds pods that do not count and deletes them again.
 func (t *trial) warmUp(ctx context.Context, c *cohort) error {
-	bodies, err := t.load.prepare(c)
+	bodies, err := t.load.prepare(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -169,7 +179,7 @@ func (t *trial) warmUp(ctx context.Context, c *cohort) error {
 
 // measure creates the counted pods and waits for the last.
 func (t *trial) measure(ctx context.Context, c *cohort) (Result, error) {
-	bodies, err := t.load.prepare(c)
+	bodies, err := t.load.prepare(ctx, c)
 	if err != nil {
 		return Result{}, err
 	}
@@ -313,7 +323,7 @@ func (t *trial) check(ctx context.Context, c *cohort, r *Result) error {
 	want := expectation{
 		gpusPerPod: t.config.GPUsPerPod,
 		capacity:   make(map[string]int, t.config.Nodes),
-		records:    t.contender.records,
+		records:    t.contender.records && !t.config.Claims,
 	}
 	for i := range c.size() {
 		want.pods = append(want.pods, c.podName(i))
@@ -324,6 +334,13 @@ func (t *trial) check(ctx context.Context, c *cohort, r *Result) error {
 	nodesUsed, problems := checkResult(want, list.Items)
 	r.NodesUsed = nodesUsed
 	r.Problems = append(r.Problems, problems...)
+	if t.config.Claims && t.contender.name != Ceiling {
+		claims, err := t.client.ResourceV1().ResourceClaims(namespace).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return fmt.Errorf("check: %w", err)
+		}
+		r.Problems = append(r.Problems, checkClaims(want, list.Items, claims.Items)...)
+	}
 	if c.ganged {
 		places, problems := checkGangs(c.gangs(), list.Items)
 		r.Gangs.NodesPerGang, r.Gangs.MostNodes, r.Gangs.Partial = places.mean, places.most, places.partial

@@ -8,6 +8,7 @@ import (
 	helper "k8s.io/component-helpers/resource"
 
 	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/api/record"
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/ledger"
@@ -47,6 +48,9 @@ func Charge(pod *v1.Pod, node *model.Node) map[arbiter.Resource]int64 {
 		add(a.Resource, a.Value)
 	}
 	claims, _ := Claims(pod)
+	if c := plannedByClaims(pod); c != nil {
+		claims = append(claims, *c)
+	}
 	for i := range claims {
 		c := &claims[i]
 		if c.Vendor == "" {
@@ -67,6 +71,31 @@ func Charge(pod *v1.Pod, node *model.Node) map[arbiter.Resource]int64 {
 		}
 	}
 	return out
+}
+
+// plannedByClaims is what the annotation says that was planned for a pod's ResourceClaims,
+// for those who do not read claims; nil when it says nothing. Limits do not rely on it.
+func plannedByClaims(pod *v1.Pod) *ledger.Claim {
+	rec, err := record.Decode(pod.Annotations[names.AnnotationClaims])
+	if len(pod.Spec.ResourceClaims) == 0 || err != nil || rec.Node != pod.Spec.NodeName {
+		return nil
+	}
+	c := &ledger.Claim{Vendor: model.NVIDIA}
+	for _, container := range rec.Containers {
+		for _, d := range container.Devices {
+			ref := ledger.DeviceRef{Index: d.Index, UUID: d.UUID}
+			switch {
+			case d.MIG != "":
+				c.Parts = append(c.Parts, ledger.HeldPart{Device: ref, Known: true, Part: model.Part{Kind: model.Slice, Profile: d.MIG}, Start: d.Start})
+			case d.MemoryMiB > 0:
+				c.Parts = append(c.Parts, ledger.HeldPart{Device: ref, Known: true, Part: model.Part{Kind: model.Share, Memory: model.MiB(d.MemoryMiB)}})
+			default:
+				c.Count++
+				c.Devices = append(c.Devices, ref)
+			}
+		}
+	}
+	return c
 }
 
 // heldModels is what a claim holds of each model, as far as its devices are known.

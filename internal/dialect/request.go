@@ -18,7 +18,27 @@ func Request(pod *v1.Pod) (*model.Request, error) { return RequestOn(pod, topolo
 // nil when it asks for no GPU, an error that names the field when the
 // request is invalid.
 func RequestOn(pod *v1.Pod, levels topology.Levels) (*model.Request, error) {
+	return RequestBy(pod, levels, nil)
+}
+
+// ByClaim is what a pod asks for through ResourceClaims.
+type ByClaim struct {
+	Vendor model.Vendor
+	// Containers has one entry for each request of a claim, not for each container of the
+	// pod: which containers see a claim is kubelet's business.
+	Containers []model.Container
+	// UseUUIDs, when not empty, are the only cards that the claims' selectors match.
+	UseUUIDs []string
+	// Field is where the pod says so, for messages.
+	Field string
+}
+
+// RequestBy is RequestOn for a pod that asks for GPUs through claims; nil: it has none.
+func RequestBy(pod *v1.Pod, levels topology.Levels, by *ByClaim) (*model.Request, error) {
 	r, used, err := counts(pod)
+	if err == nil && by != nil {
+		r, err = withClaims(pod, r, by)
+	}
 	if err != nil || r == nil {
 		return nil, err
 	}
@@ -37,6 +57,22 @@ func RequestOn(pod *v1.Pod, levels topology.Levels) (*model.Request, error) {
 	readPool(pod, r)
 	if err := readTopology(pod, r, levels); err != nil {
 		return nil, err
+	}
+	return r, nil
+}
+
+// withClaims is a request for what claims ask for. A pod that asks for GPUs by extended
+// resource as well is refused: a request is of one kind.
+func withClaims(pod *v1.Pod, r *model.Request, by *ByClaim) (*model.Request, error) {
+	if r != nil {
+		return nil, fmt.Errorf("%s: GPUs by claim and by extended resource in one pod", by.Field)
+	}
+	r = &model.Request{Vendor: by.Vendor, Containers: by.Containers, UseUUIDs: by.UseUUIDs}
+	if pod.Spec.Priority != nil {
+		r.Priority = *pod.Spec.Priority
+	}
+	if n := r.Count(); n > model.MaxDevices {
+		return nil, fmt.Errorf("%s: %d GPUs in all, at most %d", by.Field, n, model.MaxDevices)
 	}
 	return r, nil
 }

@@ -136,3 +136,13 @@ func memoryOf(c *v1.Container, path string, gpus int, vendor model.Vendor) (mode
 	each := (bytes + int64(gpus) - 1) / int64(gpus)
 	return model.MiB((each + 1<<20 - 1) >> 20), nil
 }
+
+// IsWholeResource says whether an extended resource sells whole GPUs.
+func IsWholeResource(name v1.ResourceName) bool {
+	for _, w := range whole {
+		if w.resource == name {
+			return true
+		}
+	}
+	return false
+}

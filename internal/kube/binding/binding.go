@@ -37,7 +37,15 @@ type Writer struct {
 // its vocabularies read, and the queue that is charged.
 func Annotations(pod *v1.Pod, c *kubeengine.Cycle) (map[string]string, error) {
 	out := map[string]string{}
-	if c.Request.Vendor != "" { // otherwise it has no device
+	switch {
+	case c.ByClaim():
+		// Its claims' status is the record. This only says what was planned, for people.
+		text, err := record.Encode(dialect.Record(c.Request, c.Node, c.Grant))
+		if err != nil {
+			return nil, err
+		}
+		out[names.AnnotationClaims] = text
+	case c.Request.Vendor != "": // otherwise it has no device
 		text, err := record.Encode(dialect.Record(c.Request, c.Node, c.Grant))
 		if err != nil {
 			return nil, err

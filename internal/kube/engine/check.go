@@ -31,10 +31,16 @@ func (e *Engine) Check() (holders int, err error) {
 		}
 	}
 	for _, p := range e.holding() {
-		claims, _ := dialect.Claims(p)
+		claims, _, _ := e.claimsOf(p, func() *model.Node { return e.described(p.Spec.NodeName) })
 		for _, claim := range claims {
 			claim.Standing = standing(claim.Holder)
 			rebuilt.Put(model.NodeID(p.Spec.NodeName), claim)
+		}
+	}
+	for node, claims := range e.standingClaims() {
+		for _, claim := range claims {
+			claim.Standing = standing(claim.Holder)
+			rebuilt.Put(model.NodeID(node), claim)
 		}
 	}
 	_, holders = rebuilt.Size()
@@ -61,6 +67,9 @@ func (e *Engine) Standings() func(model.HolderID) ledger.Standing {
 			for _, h := range dialect.Holders(p) {
 				known[h] = e.core.Standing(h)
 			}
+		}
+		for _, h := range e.claimHolders() {
+			known[h] = e.core.Standing(h)
 		}
 	})
 	return func(h model.HolderID) ledger.Standing { return known[h] }
@@ -96,10 +105,18 @@ func (e *Engine) CheckSome(nodes int) (holders int, found *v1.Node, err error) {
 	standing := e.Standings()
 	for _, p := range e.holding() {
 		if l := some[p.Spec.NodeName]; l != nil {
-			claims, _ := dialect.Claims(p)
+			claims, _, _ := e.claimsOf(p, func() *model.Node { return e.described(p.Spec.NodeName) })
 			for _, claim := range claims {
 				claim.Standing = standing(claim.Holder)
 				l.Put(model.NodeID(p.Spec.NodeName), claim)
+			}
+		}
+	}
+	for node, claims := range e.standingClaims() {
+		for _, claim := range claims {
+			if l := some[node]; l != nil {
+				claim.Standing = standing(claim.Holder)
+				l.Put(model.NodeID(node), claim)
 			}
 		}
 	}

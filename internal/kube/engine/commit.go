@@ -8,6 +8,7 @@ import (
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/internal/kube/dra"
 	"github.com/tangram-dev/tangram/internal/kube/metrics"
 )
 
@@ -17,6 +18,8 @@ type Cycle struct {
 	Request *model.Request
 	// Queue is the queue that is charged for the pod, Name its gang's name.
 	Queue, Name string
+	// Claims is what the pod's ResourceClaims mean; nil when it has none that matter.
+	Claims *dra.Ask
 	// Timeline is when the pod passed the stages until now.
 	Timeline metrics.Timeline
 }
@@ -31,6 +34,7 @@ func (e *Engine) Begin(pod *v1.Pod) (c Cycle, ok bool) {
 			return
 		}
 		c.Request, c.Queue, c.Name, c.Timeline = m.Request, e.core.QueueOf(h), e.nameOf(h), e.observed.timeline(h)
+		c.Claims = m.Ask()
 		e.core.Seen(h, c.Ticket)
 	})
 	return c, ok

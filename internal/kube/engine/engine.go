@@ -20,6 +20,7 @@ import (
 	"github.com/tangram-dev/tangram/core/planner"
 	"github.com/tangram-dev/tangram/core/topology"
 	"github.com/tangram-dev/tangram/internal/dialect"
+	"github.com/tangram-dev/tangram/internal/kube/dra"
 	"github.com/tangram-dev/tangram/internal/kube/inventory"
 	"github.com/tangram-dev/tangram/internal/kube/metrics"
 	"github.com/tangram-dev/tangram/internal/kube/report"
@@ -38,6 +39,8 @@ type Engine struct {
 	synced     []cache.InformerSynced
 	feed       *feed
 	gate       gate
+	// book reads ResourceSlices and ResourceClaims; nil where they are not watched.
+	book *dra.Book
 	// suspended: the API server could not be written to.
 	suspended atomic.Bool
 	clock     func() time.Time
@@ -80,6 +83,7 @@ type Engine struct {
 	observed   observed
 	refusals   refusals
 	demands    demands
+	claims     claims
 }
 
 // outbox gathers what must not be done under the lock: it waits for the next step.
@@ -113,7 +117,7 @@ func New(ctx context.Context, factory informers.SharedInformerFactory, from watc
 		return nil, err
 	}
 	e.work = workload.New(e.reader, e.pods, e.objects)
-	e.facts = &facts{work: e.work, nodes: map[model.NodeID]*v1.Node{}, budgets: budgets{
+	e.facts = &facts{work: e.work, nodes: map[model.NodeID]*v1.Node{}, claimsOnly: map[model.NodeID]bool{}, budgets: budgets{
 		lister: factory.Policy().V1().PodDisruptionBudgets().Lister(), byNamespace: map[string][]budget{}}}
 	l := ledger.New()
 	tree, err := arbiter.NewTree(e.queues.tree, nil)
@@ -218,6 +222,7 @@ func (e *Engine) mirror() {
 		}
 		if m := e.work.Member(h); m != nil && m.Pod.Spec.NodeName == "" {
 			retried++ // else it is bound, or gone
+			e.claimsAgain(m.Pod)
 		}
 	}
 	metrics.Retried(retried)

@@ -18,15 +18,27 @@ import (
 type facts struct {
 	work *workload.Gangs
 	// nodes are the Node objects; as many as the ledger has.
-	nodes   map[model.NodeID]*v1.Node
-	budgets budgets
+	nodes map[model.NodeID]*v1.Node
+	// claimsOnly are nodes whose GPUs only claims get.
+	claimsOnly map[model.NodeID]bool
+	budgets    budgets
 }
 
 var _ engine.Facts = &facts{}
 
 // May says why a node does not take pods of a shape, whatever runs there.
 func (f *facts) May(s engine.Shape, id model.NodeID) *explain.Refusal {
-	return May(f.work.Rules(s), f.nodes[id])
+	rules, node := f.work.Rules(s), f.nodes[id]
+	if refusal := May(rules, node); refusal != nil || rules == nil {
+		return refusal
+	}
+	if rules.Parts && f.claimsOnly[id] {
+		return &explain.Refusal{Code: explain.NoDevices}
+	}
+	if rules.Claims != nil {
+		return rules.Claims.May(node)
+	}
+	return nil
 }
 
 // May answers with what kube-scheduler's own plugins would say of a node whatever runs

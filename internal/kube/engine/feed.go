@@ -30,6 +30,12 @@ const (
 	aboutBudget
 	// aboutLevels: HyperNodes or Topologies changed.
 	aboutLevels
+	// aboutClaim: a ResourceClaim; aboutMatches: what selectors match on a node;
+	// aboutSelectors: selectors that were evaluated; aboutClasses: DeviceClasses.
+	aboutClaim
+	aboutMatches
+	aboutSelectors
+	aboutClasses
 )
 
 // event says what to look at. It has no content: the latest is read from the stores.
@@ -115,6 +121,9 @@ func sameToUs(o, n *v1.Pod) bool {
 		return false
 	}
 	if o.Annotations[names.AnnotationDevices] != n.Annotations[names.AnnotationDevices] || dialect.BoundSince(o) != dialect.BoundSince(n) || !dialect.SameCompany(o, n) {
+		return false
+	}
+	if !sameClaims(o, n) {
 		return false
 	}
 	return n.Spec.NodeName != "" || maps.Equal(o.Annotations, n.Annotations) && maps.Equal(o.Labels, n.Labels) &&

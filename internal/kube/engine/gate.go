@@ -62,7 +62,7 @@ func (e *Engine) Manages(pod *v1.Pod) bool {
 		return true
 	}
 	r, err := dialect.RequestOn(pod, e.reader.Levels())
-	return err != nil || r != nil
+	return err != nil || r != nil || e.book != nil && e.book.Concerns(pod)
 }
 
 // Waits says whether a pod has to stay out of kube-scheduler's queue: the engine places

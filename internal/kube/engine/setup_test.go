@@ -37,6 +37,7 @@ type setup struct {
 	*Engine
 	t        *testing.T
 	now      time.Time
+	factory  informers.SharedInformerFactory
 	podStore cache.Store
 	nodes    cache.Store
 	spaces   cache.Store
@@ -90,6 +91,7 @@ func newSetup(t *testing.T, nodes int, kinds ...schema.GroupVersionResource) *se
 func (s *setup) wire(from watch.Sources) {
 	s.t.Helper()
 	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
+	s.factory = factory
 	s.podStore = factory.Core().V1().Pods().Informer().GetStore()
 	s.nodes = factory.Core().V1().Nodes().Informer().GetStore()
 	s.spaces = factory.Core().V1().Namespaces().Informer().GetStore()

@@ -261,6 +261,7 @@ func (e *Engine) next(now time.Time, more bool) time.Duration {
 	sooner(e.desk.Next())
 	sooner(e.work.Next())
 	sooner(e.queues.reportAt)
+	sooner(e.nextRecheck())
 	sooner(e.nextContest())
 	return max(time.Millisecond, next.Sub(now))
 }

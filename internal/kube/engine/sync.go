@@ -31,6 +31,7 @@ func (e *Engine) drain(now time.Time) {
 			e.core.NodeRulesChanged(model.NodeID(ev.key))
 		case aboutPod:
 			e.syncPod(pods[ev.key], now)
+			e.syncClaimsOf(pods[ev.key], now)
 		case aboutOwner:
 			e.work.OwnerChanged(ev.owner, ev.key, now)
 		case aboutQueue:
@@ -43,6 +44,14 @@ func (e *Engine) drain(now time.Time) {
 			e.facts.budgets.sync(ev.key)
 		case aboutLevels:
 			e.levelsStale = true
+		case aboutClaim:
+			e.syncClaim(ev.key, now)
+		case aboutMatches:
+			e.matchesChanged(ev.key, now)
+		case aboutSelectors:
+			e.selectorsKnown(ev.key, now)
+		case aboutClasses:
+			e.classesChanged(now)
 		}
 	}
 	if e.levelsStale {
@@ -54,6 +63,7 @@ func (e *Engine) drain(now time.Time) {
 	for _, id := range e.telemetry.stale(now) {
 		e.syncNode(string(id), now)
 	}
+	e.recheckClaims(now)
 	e.work.Due(now)
 }
 
@@ -97,6 +107,7 @@ func (e *Engine) syncNode(name string, now time.Time) {
 	d, there := e.inventory.Describe(name)
 	if !there {
 		delete(e.facts.nodes, id)
+		delete(e.facts.claimsOnly, id)
 		delete(e.agents, id)
 		delete(e.telemetry.until, id)
 		delete(e.paths, id)
@@ -105,6 +116,9 @@ func (e *Engine) syncNode(name string, now time.Time) {
 		return
 	}
 	e.facts.nodes[id] = d.Object
+	if e.facts.claimsOnly[id] = d.ClaimsOnly; !d.ClaimsOnly {
+		delete(e.facts.claimsOnly, id)
+	}
 	if e.agents[id] = d.Agent; !d.Agent {
 		delete(e.agents, id)
 	}
@@ -116,6 +130,7 @@ func (e *Engine) syncNode(name string, now time.Time) {
 	e.fleetChanged = e.fleetChanged || changed
 	if changed {
 		e.remeter(id, now)
+		e.placeClaims(id, now)
 	}
 	e.complain("node/"+name, d.About, d.Problem, "InvalidInventory")
 	e.findContested(id, now)
@@ -145,11 +160,18 @@ func (e *Engine) syncPod(pod *v1.Pod, now time.Time) {
 		}
 		e.observed.waitsSince(latest, now)
 		e.work.Set(latest, now)
+		e.awaitClaims(latest, now)
 		return // what was assumed for it stays
+	}
+	if e.claimsLag(latest) {
+		return // what was assumed for it stays until its claims are seen
 	}
 	e.observed.forget(id)
 	node := model.NodeID(latest.Spec.NodeName)
-	claims, problem := dialect.Claims(latest)
+	claims, all, problem := e.claimsOf(latest, func() *model.Node { return e.core.Inventory(node) })
+	if !all {
+		e.await(node, string(latest.UID), latest)
+	}
 	before := e.core.Overbooked(node)
 	e.work.Set(latest, now)
 	e.core.Bound(node, dialect.Holders(latest), claims)

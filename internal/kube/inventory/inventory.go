@@ -28,7 +28,19 @@ type Inventory struct {
 	networks   map[schema.GroupVersionResource]*watch.Optional[*unstructured.Unstructured]
 	configured atomic.Pointer[topology.Levels]
 	domains    atomic.Pointer[domains]
+	devices    Devices
 }
+
+// Devices are the GPUs that DRA drivers publish.
+type Devices interface {
+	// Published are those of a node.
+	Published(node string) []dialect.Published
+	// Backed are the extended resources for which a DeviceClass stands.
+	Backed() []v1.ResourceName
+}
+
+// SetDevices adds what DRA drivers publish to nodes. It is called before Run.
+func (i *Inventory) SetDevices(d Devices) { i.devices = d }
 
 // New watches the objects of the sources, once it is run. changed is called with the
 // name of a node whose GPUNode or NodeResourceTopology changed, levels when objects changed
@@ -86,6 +98,10 @@ type Description struct {
 	MeasuredAt time.Time
 	// Agent: the node has an agent, which corrects records to what containers have.
 	Agent bool
+	// Published are the GPUs that DRA drivers publish; ClaimsOnly: the node has no others,
+	// so that nothing but a claim gets one.
+	Published  []dialect.Published
+	ClaimsOnly bool
 	// Object is the Node it was made of.
 	Object *v1.Node
 	// Problem is what is wrong with the inventory, About the object that is: as much of
@@ -112,6 +128,14 @@ func (i *Inventory) Describe(name string) (Description, bool) {
 		d.About = &v1.ObjectReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: "GPUNode", Name: gn.Name, UID: gn.UID}
 	}
 	d.Node, d.Problem = dialect.Describe(node, facts)
+	if i.devices != nil {
+		if d.Published = i.devices.Published(name); len(d.Published) > 0 {
+			var err error
+			if d.ClaimsOnly, err = dialect.AddPublished(d.Node, node, d.Published, i.devices.Backed()); err != nil {
+				d.Problem = err
+			}
+		}
+	}
 	d.Telemetry = dialect.Telemetry(d.Node, facts.GPUNode)
 	return d, true
 }

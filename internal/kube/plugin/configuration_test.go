@@ -38,7 +38,8 @@ func rowsOf[A any](plugin string, table []setting[A]) (out []row) {
 func allRows() []row {
 	out := rowsOf("GPUQueue", queueSettings())
 	out = append(out, rowsOf("GPUGang", gangSettings())...)
-	return append(out, rowsOf("GPUBind", bindSettings())...)
+	out = append(out, rowsOf("GPUBind", bindSettings())...)
+	return append(out, rowsOf("GPUClaims", claimsSettings())...)
 }
 
 // TestConfigurationPage: the reference has the table of settings as the code has it, and
@@ -70,6 +71,7 @@ func TestConfigurationPage(t *testing.T) {
 	for plugin, args := range map[string]reflect.Type{
 		"GPUQueue": reflect.TypeFor[QueueArgs](), "GPUFilter": reflect.TypeFor[FilterArgs](), "GPUScore": reflect.TypeFor[ScoreArgs](),
 		"GPUGang": reflect.TypeFor[GangArgs](), "GPUBind": reflect.TypeFor[BindArgs](),
+		"GPUClaims": reflect.TypeFor[ClaimsArgs](),
 	} {
 		for _, field := range leaves(args, "") {
 			if !strings.Contains(before+want+after, fmt.Sprintf("| %s | `%s` |", plugin, field)) {

@@ -11,7 +11,7 @@ import (
 )
 
 // ours are Tangram's plugins.
-var ours = []string{names.PluginQueue, names.PluginFilter, names.PluginScore, names.PluginReserve, names.PluginGang, names.PluginBind}
+var ours = []string{names.PluginClaims, names.PluginQueue, names.PluginFilter, names.PluginScore, names.PluginReserve, names.PluginGang, names.PluginBind}
 
 // scoreWeight is GPUScore's weight among kube-scheduler's scores when the
 // configuration names none: enough that GPUs decide unless several preferences
@@ -25,6 +25,7 @@ func CompleteAll(profiles []config.KubeSchedulerProfile) {
 		Complete(&profiles[i])
 		if any {
 			SortQueue(&profiles[i])
+			steerClaims(&profiles[i])
 		}
 	}
 	shareQueueArgs(profiles)
@@ -57,6 +58,7 @@ func Complete(p *config.KubeSchedulerProfile) {
 	if p.Plugins == nil || !uses(p.Plugins) {
 		return
 	}
+	steerClaims(p)
 	for _, name := range ours {
 		has := func(x config.Plugin) bool { return x.Name == name }
 		if slices.ContainsFunc(p.Plugins.MultiPoint.Enabled, has) || slices.ContainsFunc(p.Plugins.MultiPoint.Disabled, has) {
@@ -125,6 +127,25 @@ func SortQueue(p *config.KubeSchedulerProfile) {
 	}
 	p.Plugins.QueueSort.Enabled = append(p.Plugins.QueueSort.Enabled, config.Plugin{Name: names.PluginQueue})
 	p.Plugins.QueueSort.Disabled = append(p.Plugins.QueueSort.Disabled, config.Plugin{Name: "PrioritySort"})
+}
+
+// steerClaims puts GPUClaims in the place of kube-scheduler's DynamicResources, in all
+// profiles: what one of them allocates without asking the ledger would be given twice.
+func steerClaims(p *config.KubeSchedulerProfile) {
+	is := func(name string) func(config.Plugin) bool {
+		return func(x config.Plugin) bool { return x.Name == name }
+	}
+	multi := &p.Plugins.MultiPoint
+	if slices.ContainsFunc(multi.Disabled, is(names.PluginClaims)) {
+		return
+	}
+	if !slices.ContainsFunc(multi.Disabled, is(stockClaims)) {
+		multi.Disabled = append(multi.Disabled, config.Plugin{Name: stockClaims})
+	}
+	multi.Enabled = slices.DeleteFunc(multi.Enabled, is(stockClaims))
+	if !slices.ContainsFunc(multi.Enabled, is(names.PluginClaims)) {
+		multi.Enabled = append(multi.Enabled, config.Plugin{Name: names.PluginClaims, Weight: claimsWeight})
+	}
 }
 
 // ignoreOurs tells kube-scheduler's own counting of resources to leave alone what

@@ -41,7 +41,7 @@ func (s *Shared) ScheduleByPlan(sched *scheduler.Scheduler) {
 			return scheduler.ScheduleResult{}, s.waits(ctx, f, cs, info.Pod)
 		}
 		cs.Write(cycleKey, &cycle{Cycle: c})
-		if c.Alone && (p.priority || len(sched.Extenders) > 0 || !plain(info.Pod) || unwelcome(ctx, f, info.Pod, c.Node.ID)) {
+		if c.Alone && !c.ByClaim() && (p.priority || len(sched.Extenders) > 0 || !plain(info.Pod) || unwelcome(ctx, f, info.Pod, c.Node.ID)) {
 			return s.byScores(ctx, f, cs, info, whole, &c)
 		}
 		return s.toItsPlace(ctx, f, cs, info.Pod, &c)
@@ -104,9 +104,10 @@ func (s *Shared) toItsPlace(ctx context.Context, f framework.Framework, cs fwk.C
 		return found(node)
 	}
 	refusals = append(refusals, verdict)
-	if !verdict.Late {
+	// What the allocator of claims saw was the planned node alone.
+	if !verdict.Late && !s.engine.ByClaims(pod, node) {
 		for _, other := range s.engine.Alternatives(pod, c.Ticket, maxAlternatives) {
-			if !allowed.AllNodes() && !allowed.NodeNames.Has(string(other)) {
+			if !allowed.AllNodes() && !allowed.NodeNames.Has(string(other)) || s.engine.ByClaims(pod, other) {
 				continue
 			}
 			verdict, ok := s.judge(ctx, f, cs, pod, other)

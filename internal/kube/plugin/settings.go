@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"time"
 
+	"k8s.io/kubernetes/pkg/scheduler/apis/config"
+
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/state"
 	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
@@ -21,6 +23,7 @@ type tuning struct {
 	}
 	permit time.Duration
 	bind   struct{ every, most time.Duration }
+	claims struct{ filter, bind time.Duration }
 	state  struct{ every time.Duration }
 	audit  struct{ megabytes, files, buffer int }
 	demand struct{ patience time.Duration }
@@ -184,5 +187,15 @@ func bindSettings() []setting[BindArgs] {
 			"pause between reads of a pod after a Binding without an answer"),
 		of("retryFor", time.Minute, time.Second, time.Hour, func(x *BindArgs) *string { return &x.RetryFor }, func(t *tuning, v time.Duration) { t.bind.most = v },
 			"how long it is read until it is clear whether the Binding was written"),
+	}
+}
+
+// claimsSettings are GPUClaims'.
+func claimsSettings() []setting[ClaimsArgs] {
+	return []setting[ClaimsArgs]{
+		of("filterTimeout", filterTimeout, time.Millisecond, time.Hour, func(x *ClaimsArgs) *string { return &x.FilterTimeout }, func(t *tuning, v time.Duration) { t.claims.filter = v },
+			"how long the allocator of ResourceClaims may look at one node"),
+		of("bindingTimeout", config.DynamicResourcesBindingTimeoutDefault, time.Second, 24*time.Hour, func(x *ClaimsArgs) *string { return &x.BindingTimeout }, func(t *tuning, v time.Duration) { t.claims.bind = v },
+			"how long allocated devices may take to become ready"),
 	}
 }

@@ -9,10 +9,12 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
+	"k8s.io/kubernetes/pkg/features"
 	frameworkruntime "k8s.io/kubernetes/pkg/scheduler/framework/runtime"
 
 	"github.com/tangram-dev/tangram/api/names"
@@ -120,6 +122,7 @@ func (s *Shared) Registry() frameworkruntime.Registry {
 		names.PluginGang:     s.newGang,
 		names.PluginBind:     s.newBind,
 		names.PluginPriority: s.newPriority,
+		names.PluginClaims:   s.newClaims,
 	}
 }
 
@@ -137,6 +140,11 @@ func (s *Shared) join(ctx context.Context, h fwk.Handle) (*kubeengine.Engine, *p
 		e, err := kubeengine.New(ctx, h.SharedInformerFactory(), s.sources, s.reporter(ctx))
 		if err != nil {
 			return nil, nil, err
+		}
+		if utilfeature.DefaultFeatureGate.Enabled(features.DynamicResourceAllocation) {
+			if err := e.FollowClaims(ctx, h.SharedInformerFactory()); err != nil {
+				return nil, nil, err
+			}
 		}
 		metrics.Register()
 		metrics.Show(e.State)

@@ -11,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/internal/dialect"
@@ -48,7 +49,7 @@ func (w *Gangs) Describe(id engine.ID, now time.Time, hasPlace func(model.Holder
 	for _, m := range pods {
 		gang.Runtime = max(gang.Runtime, m.Runtime)
 		gang.MinRuntime = max(gang.MinRuntime, m.MinRuntime)
-		gang.Preemptible = gang.Preemptible && m.Preemptible && !w.reader.Protected(m.Pod)
+		gang.Preemptible = gang.Preemptible && m.Preemptible && !w.reader.Protected(m.Pod) && (m.ask == nil || !m.ask.Shared)
 		gang.NeverPreempts = gang.NeverPreempts || m.Pod.Spec.PreemptionPolicy != nil && *m.Pod.Spec.PreemptionPolicy == v1.PreemptNever
 	}
 	w.wordsSay(g, pods, &gang, minOf, now)
@@ -199,13 +200,23 @@ func rolesOf(pods []*Member, inside *nested) []engine.Role {
 		if !ok {
 			at = len(out)
 			roles[key] = at
-			role := engine.Role{Name: m.Task, Subgroup: key.leaf, Request: m.Request, Shape: m.Shape, Charge: dialect.OwnUnits(m.Pod)}
+			role := engine.Role{Name: m.Task, Subgroup: key.leaf, Request: m.Request, Shape: m.Shape, Charge: m.charge()}
 			if a := m.rules.apart; a != nil {
 				role.KeepsApart, role.MaxPerNode = len(a.ports)+len(a.terms) > 0, a.most
 			}
 			out = append(out, role)
 		}
 		out[at].Members = append(out[at].Members, model.HolderID(m.Pod.UID))
+	}
+	return out
+}
+
+// charge is what a member is charged beside CPU, memory and the devices that are chosen for
+// it: resources in their own units, and what claims hold that are allocated already.
+func (m *Member) charge() arbiter.Amounts {
+	out := dialect.OwnUnits(m.Pod)
+	if m.ask != nil && m.ask.Charge > 0 {
+		out = out.Plus(arbiter.NewAmounts(map[arbiter.Resource]int64{engine.GPU(model.NVIDIA): m.ask.Charge}))
 	}
 	return out
 }

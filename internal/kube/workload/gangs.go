@@ -14,6 +14,7 @@ import (
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/internal/dialect"
+	"github.com/tangram-dev/tangram/internal/kube/dra"
 	"github.com/tangram-dev/tangram/internal/kube/watch"
 )
 
@@ -56,6 +57,8 @@ type Member struct {
 	Shape engine.Shape
 	rules *Rules
 	group *group
+	// ask is what its ResourceClaims mean; nil when it has none that matter.
+	ask *dra.Ask
 	// invalid says what is wrong with the pod's specification.
 	invalid string
 }
@@ -161,7 +164,7 @@ func (w *Gangs) Set(pod *v1.Pod, now time.Time) {
 		g.unsure = real && !g.counts
 		w.groups[key] = g
 	}
-	m.rules = w.shapes.enter(m.Shape, pod)
+	m.rules = w.shapes.enter(m)
 	if old != nil {
 		w.shapes.leave(old.Shape)
 	}
@@ -217,15 +220,17 @@ func (w *Gangs) read(pod *v1.Pod, now time.Time) (m *Member, free bool) {
 	if leaving(pod) {
 		said.Key = "" // a pod that terminates holds devices, and is no part of its gang
 	}
-	r, err := w.reader.Request(pod)
+	r, ask, err := w.reader.read(pod, w.reader.Profile(pod.Spec.SchedulerName))
 	switch {
+	case dra.IsWait(err) && waits && now.Sub(pod.CreationTimestamp.Time) < ClaimsFor:
+		return nil, false // controllers make claims within moments
 	case err != nil && waits:
 		// Its gang misses it; it is told what is wrong on its own.
 		member.invalid, said.Key = err.Error(), ""
 		r = dialect.HostRequest(pod)
 	case err != nil:
 		r = dialect.HostRequest(pod) // what it holds is counted by its claims
-	case r == nil && said.Key == "" && said.Queue == "" && member.invalid == "":
+	case r == nil && ask == nil && said.Key == "" && said.Queue == "" && member.invalid == "":
 		return nil, waits // neither a GPU, a gang nor a queue
 	case r == nil:
 		r = dialect.HostRequest(pod)
@@ -236,10 +241,17 @@ func (w *Gangs) read(pod *v1.Pod, now time.Time) (m *Member, free bool) {
 	if said.Prefer.Name != "" && r.Prefer.Level.Name == "" {
 		r.Prefer.Level = said.Prefer
 	}
-	member.Request, member.Membership = r, said
-	member.Shape = shapeOf(pod, said.Task, r, apartOf(pod))
+	member.Request, member.Membership, member.ask = r, said, ask
+	member.Shape = shapeOf(pod, said.Task, r, apartOf(pod), ask)
 	return member, false
 }
+
+// ClaimsFor is how long after a pod's creation its ResourceClaims may be missing before the
+// pod is told.
+const ClaimsFor = 5 * time.Second
+
+// Ask is what the pod's ResourceClaims mean; nil when it has none that matter.
+func (m *Member) Ask() *dra.Ask { return m.ask }
 
 // asMember is what the members of a gang must agree on.
 func (m *Member) asMember() dialect.Member {

@@ -11,6 +11,7 @@ import (
 	"github.com/tangram-dev/tangram/core/score"
 	"github.com/tangram-dev/tangram/core/topology"
 	"github.com/tangram-dev/tangram/internal/dialect"
+	"github.com/tangram-dev/tangram/internal/kube/dra"
 )
 
 // Placements say in which direction nodes and devices are filled for pods that do not
@@ -40,8 +41,10 @@ type Reader struct {
 	// what nothing else does.
 	Namespaces corelisters.NamespaceLister
 	Levels     func() topology.Levels
-	profiles   atomic.Pointer[map[string]Profile]
-	protected  atomic.Pointer[[]string]
+	// Claims reads what a pod's ResourceClaims mean; nil where they are not watched.
+	Claims    func(*v1.Pod) (*dra.Ask, error)
+	profiles  atomic.Pointer[map[string]Profile]
+	protected atomic.Pointer[[]string]
 }
 
 // Own says that the pods of a scheduler name are placed by this scheduler, and what its
@@ -82,16 +85,39 @@ func (r *Reader) Request(pod *v1.Pod) (*model.Request, error) {
 
 // RequestIn is Request under another profile than the pod's own.
 func (r *Reader) RequestIn(pod *v1.Pod, p Profile) (*model.Request, error) {
-	out, err := dialect.RequestOn(pod, r.Levels())
-	if err != nil || out == nil {
-		return out, err
+	out, _, err := r.read(pod, p)
+	return out, err
+}
+
+// read is RequestIn, with what the pod's claims mean; nil when it has none that matter.
+func (r *Reader) read(pod *v1.Pod, p Profile) (*model.Request, *dra.Ask, error) {
+	var ask *dra.Ask
+	var by *dialect.ByClaim
+	if r.Claims != nil {
+		var err error
+		if ask, err = r.Claims(pod); err != nil {
+			return nil, nil, err
+		}
+		if ask != nil {
+			by = ask.By
+		}
 	}
+	out, err := dialect.RequestBy(pod, r.Levels(), by)
+	if err != nil || out == nil {
+		return nil, ask, err
+	}
+	r.settle(out, pod, p)
+	return out, ask, nil
+}
+
+// settle fills in what the pod leaves to others.
+func (r *Reader) settle(out *model.Request, pod *v1.Pod, p Profile) {
 	out.ProfileModels = p.Models
 	if p.Tenants != nil {
 		out.TenantPriority = p.Tenants.Of(pod)
 	}
 	if out.Placement != model.Auto && out.NodePlacement != model.Auto {
-		return out, nil
+		return
 	}
 	said := p.Placements.Queues[pod.Labels[names.LabelQueue]]
 	if said == model.Auto {
@@ -109,7 +135,6 @@ func (r *Reader) RequestIn(pod *v1.Pod, p Profile) (*model.Request, error) {
 	if out.NodePlacement == model.Auto {
 		out.NodePlacement = said
 	}
-	return out, nil
 }
 
 // PlacementOf is what a Namespace's annotation says. An invalid one is reported on the

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/internal/kube/dra"
 )
 
 // Rules are what Kubernetes' own filters look at in pods of one shape.
@@ -20,7 +21,11 @@ type Rules struct {
 	Affinity nodeaffinity.RequiredNodeAffinity
 	Selects  bool
 	Selector string
-	apart    *apart
+	// Claims is what the pods' ResourceClaims mean; nil when they have none that matter.
+	Claims *dra.Ask
+	// Parts: the pods ask for parts of GPUs, and not through claims.
+	Parts bool
+	apart *apart
 	// example is one pod of the shape: its namespace and labels are the shape's.
 	example *v1.Pod
 	// members counts the pods of the shape that are known.
@@ -44,13 +49,14 @@ func (r *Rules) Apart(o *Rules) string {
 type shapes map[engine.Shape]*Rules
 
 // enter counts a pod of a shape.
-func (s shapes) enter(id engine.Shape, pod *v1.Pod) *Rules {
+func (s shapes) enter(m *Member) *Rules {
+	id, pod := m.Shape, m.Pod
 	r := s[id]
 	if r == nil {
 		r = &Rules{
 			Tolerations: pod.Spec.Tolerations, Affinity: nodeaffinity.GetRequiredNodeAffinity(pod),
 			Selects: len(pod.Spec.NodeSelector) > 0 || pod.Spec.Affinity != nil && pod.Spec.Affinity.NodeAffinity != nil,
-			apart:   apartOf(pod), example: pod,
+			apart:   apartOf(pod), example: pod, Claims: m.ask, Parts: m.Request.Vendor != "" && m.Request.Kind() != model.Whole && (m.ask == nil || m.ask.By == nil),
 		}
 		if r.Selects {
 			r.Selector = selectorOf(pod)
@@ -85,7 +91,7 @@ func selectorOf(pod *v1.Pod) string {
 // shapeOf is equal for pods of one task that ask for the same and that Kubernetes' own
 // rules treat alike. What filters say of one of them holds for all, so everything they
 // may look at is part of it, the namespace first: volumes and affinity are by namespace.
-func shapeOf(pod *v1.Pod, task string, r *model.Request, rules *apart) engine.Shape {
+func shapeOf(pod *v1.Pod, task string, r *model.Request, rules *apart, ask *dra.Ask) engine.Shape {
 	var b strings.Builder
 	b.WriteString(pod.Namespace + "\x00" + task + "\x00" + r.FitKey() + r.RankKey())
 	for _, k := range slices.Sorted(maps.Keys(pod.Spec.NodeSelector)) {
@@ -122,6 +128,9 @@ func shapeOf(pod *v1.Pod, task string, r *model.Request, rules *apart) engine.Sh
 		case c.ResourceClaimTemplateName != nil:
 			b.WriteString("/" + *c.ResourceClaimTemplateName)
 		}
+	}
+	if ask != nil {
+		b.WriteString("|k" + ask.Key)
 	}
 	b.WriteString(rules.String())
 	if byLabels { // a pod's labels count for its own rules about others

@@ -1,0 +1,250 @@
+package dra
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tangram-dev/tangram/core/ledger"
+	"github.com/tangram-dev/tangram/core/model"
+)
+
+const gpuClass = `device.driver == "gpu.tangram.dev" && device.attributes["gpu.tangram.dev"].type == "gpu"`
+
+// bookWith is a Book of some objects, with all selectors evaluated that are asked for.
+func bookWith(t *testing.T, objects ...runtime.Object) *Book {
+	t.Helper()
+	factory := informers.NewSharedInformerFactory(fake.NewClientset(objects...), 0)
+	b, err := New(factory, Changes{Node: func(string) {}, Matched: func(string) {}, Evaluated: func(string) {}, Claim: func(string) {}, Classes: func() {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	factory.Start(t.Context().Done())
+	if !cache.WaitForCacheSync(t.Context().Done(), b.Synced()...) {
+		t.Fatal("not synced")
+	}
+	return b
+}
+
+// asked is what a pod asks for, once its selectors are known.
+func asked(t *testing.T, b *Book, p *v1.Pod) (*Ask, error) {
+	t.Helper()
+	b.Set(p)
+	if _, err := b.Ask(p); err != nil && !IsWait(err) {
+		return nil, err
+	}
+	for b.Work(context.Background()) {
+	}
+	return b.Ask(p)
+}
+
+func class(name, expression string) *resourceapi.DeviceClass {
+	return &resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: resourceapi.DeviceClassSpec{Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: expression}}}}}
+}
+
+func text(s string) resourceapi.DeviceAttribute { return resourceapi.DeviceAttribute{StringValue: &s} }
+
+// sliceOf is a node with so many GPUs of 80 GiB.
+func sliceOf(node string, gpus int, change ...func(*resourceapi.ResourceSlice)) *resourceapi.ResourceSlice {
+	s := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: node}, Spec: resourceapi.ResourceSliceSpec{
+		Driver: "gpu.tangram.dev", NodeName: &node, Pool: resourceapi.ResourcePool{Name: node, ResourceSliceCount: 1},
+	}}
+	for i := range gpus {
+		s.Spec.Devices = append(s.Spec.Devices, resourceapi.Device{
+			Name: fmt.Sprintf("gpu-%d", i),
+			Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{
+				"type": text("gpu"), "uuid": text(fmt.Sprintf("%s-%d", node, i)), "productName": text("NVIDIA A100-SXM4-80GB"), "resource.kubernetes.io/pcieRoot": text(fmt.Sprint(i / 2)),
+			},
+			Capacity: map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"memory": {Value: resource.MustParse("80Gi")}},
+		})
+	}
+	for _, c := range change {
+		c(s)
+	}
+	return s
+}
+
+func claimOf(name string, r ...resourceapi.DeviceRequest) *resourceapi.ResourceClaim {
+	return &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "a", UID: types.UID("uid-" + name)}, Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: r}}}
+}
+
+func exactly(class string, count int64, selectors ...string) resourceapi.DeviceRequest {
+	e := &resourceapi.ExactDeviceRequest{DeviceClassName: class, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: count}
+	for _, s := range selectors {
+		e.Selectors = append(e.Selectors, resourceapi.DeviceSelector{CEL: &resourceapi.CELDeviceSelector{Expression: s}})
+	}
+	return resourceapi.DeviceRequest{Name: "r", Exactly: e}
+}
+
+func podWith(name string, claims ...string) *v1.Pod {
+	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "a", UID: types.UID("uid-" + name)}, Spec: v1.PodSpec{Containers: []v1.Container{{Name: "main"}}}}
+	for i := range claims {
+		p.Spec.ResourceClaims = append(p.Spec.ResourceClaims, v1.PodResourceClaim{Name: fmt.Sprint(i), ResourceClaimName: &claims[i]})
+	}
+	return p
+}
+
+func nodeOf(name string) *v1.Node { return &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}} }
+
+// TestWholeGPUs: a claim for GPUs of a class is that many devices, on nodes that have them.
+func TestWholeGPUs(t *testing.T) {
+	b := bookWith(t, class("gpu", gpuClass), sliceOf("n1", 4), sliceOf("n2", 1), claimOf("two", exactly("gpu", 2)))
+	p := podWith("p", "two")
+	if !b.Concerns(p) {
+		t.Error("the engine does not look at it")
+	}
+	a, err := asked(t, b, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a == nil || a.By == nil || len(a.By.Containers) != 1 || a.By.Containers[0].Count != 2 || a.Loose || a.By.UseUUIDs != nil {
+		t.Fatalf("asks for %+v", a)
+	}
+	if r := a.May(nodeOf("n1")); r != nil {
+		t.Errorf("n1: %v", r)
+	}
+	if r := a.May(nodeOf("n2")); r == nil || r.Best != 1 || r.Need != 2 {
+		t.Errorf("n2: %v", r)
+	}
+	if r := a.May(nodeOf("n3")); r == nil {
+		t.Error("n3 publishes nothing")
+	}
+}
+
+// TestPartOfANode: where only some cards of a node match, the request names them.
+func TestPartOfANode(t *testing.T) {
+	b := bookWith(t, class("gpu", gpuClass), sliceOf("n1", 4), claimOf("c", exactly("gpu", 1, `device.attributes["gpu.tangram.dev"].uuid.endsWith("-3")`)))
+	a, err := asked(t, b, podWith("p", "c"))
+	if err != nil || len(a.By.UseUUIDs) != 1 || a.By.UseUUIDs[0] != "n1-3" || a.Loose {
+		t.Fatalf("asks for %+v, %v", a, err)
+	}
+}
+
+// TestLeftToTheAllocator: constraints, mode All and different selectors leave the choice of
+// devices to the allocator; other devices and admin access ask for nothing.
+func TestLeftToTheAllocator(t *testing.T) {
+	root := resourceapi.FullyQualifiedName("resource.kubernetes.io/pcieRoot")
+	near := claimOf("near", exactly("gpu", 2))
+	near.Spec.Devices.Constraints = []resourceapi.DeviceConstraint{{MatchAttribute: &root}}
+	far := claimOf("far", exactly("gpu", 3))
+	far.Spec.Devices.Constraints = near.Spec.Devices.Constraints
+	all := claimOf("all", exactly("gpu", 0))
+	all.Spec.Devices.Requests[0].Exactly.AllocationMode = resourceapi.DeviceAllocationModeAll
+	admin := claimOf("admin", exactly("gpu", 1))
+	yes := true
+	admin.Spec.Devices.Requests[0].Exactly.AdminAccess = &yes
+	b := bookWith(t, class("gpu", gpuClass), class("nic", `device.driver == "nic"`), sliceOf("n1", 4), near, far, all, admin,
+		claimOf("nic", exactly("nic", 1)), claimOf("one", exactly("gpu", 1, `device.attributes["gpu.tangram.dev"].uuid.endsWith("-3")`)))
+	for _, c := range []struct {
+		claims []string
+		count  int
+	}{{[]string{"near"}, 2}, {[]string{"all"}, 4}, {[]string{"near", "one"}, 3}} {
+		a, err := asked(t, b, podWith("p", c.claims...))
+		for IsWait(err) {
+			a, err = asked(t, b, podWith("p", c.claims...))
+		}
+		if err != nil || !a.Loose {
+			t.Fatalf("%v: %+v, %v", c.claims, a, err)
+		}
+		sum := 0
+		for _, x := range a.By.Containers {
+			sum += x.Count
+		}
+		if sum != c.count || a.May(nodeOf("n1")) != nil {
+			t.Errorf("%v: %d GPUs, %v", c.claims, sum, a.May(nodeOf("n1")))
+		}
+	}
+	if a, err := asked(t, b, podWith("p", "far")); err != nil || a.May(nodeOf("n1")) == nil {
+		t.Errorf("three cards behind a root of two: %+v, %v", a, err)
+	}
+	for _, name := range []string{"nic", "admin"} {
+		p := podWith("p", name)
+		if a, err := asked(t, b, p); a != nil || err != nil || b.Concerns(p) {
+			t.Errorf("%s: %+v, %v", name, a, err)
+		}
+	}
+}
+
+// TestWaits: what is missing is named, and passes without an edit of the pod.
+func TestWaits(t *testing.T) {
+	b := bookWith(t, class("gpu", gpuClass), sliceOf("n1", 1), claimOf("c", exactly("gpu", 1)), claimOf("d", exactly("nowhere", 1)))
+	template := podWith("t")
+	name := "from"
+	template.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "x", ResourceClaimTemplateName: &name}}
+	for _, c := range []struct {
+		pod  *v1.Pod
+		want string
+	}{
+		{template, `spec.resourceClaims[0]: no ResourceClaim has been made yet from ResourceClaimTemplate "from"`},
+		{podWith("p", "missing"), `spec.resourceClaims[0]: ResourceClaim "missing" does not exist`},
+		{podWith("p", "d"), `spec.resourceClaims[0]: ResourceClaim "d": request "r": DeviceClass "nowhere" does not exist`},
+	} {
+		if _, err := asked(t, b, c.pod); !IsWait(err) || err.Error() != c.want || !b.Concerns(c.pod) {
+			t.Errorf("got %v, want %s", err, c.want)
+		}
+	}
+	first, second := podWith("a", "c"), podWith("b", "c")
+	b.Set(first)
+	if _, err := asked(t, b, second); !IsWait(err) {
+		t.Errorf("the second of two that share a claim: %v", err)
+	}
+	if a, err := asked(t, b, first); err != nil || a.By == nil {
+		t.Errorf("the first of two that share a claim: %+v, %v", a, err)
+	}
+	bad := claimOf("bad", exactly("gpu", 1, `device.attributes["gpu.tangram.dev"].nothing == "x"`))
+	b = bookWith(t, class("gpu", gpuClass), sliceOf("n1", 1), bad)
+	if _, err := asked(t, b, podWith("p", "bad")); err == nil || IsWait(err) {
+		t.Errorf("an expression that fails: %v", err)
+	}
+}
+
+// TestNamespacesTakeTurns: one namespace's many expressions do not keep another's waiting.
+func TestNamespacesTakeTurns(t *testing.T) {
+	b := bookWith(t, sliceOf("n1", 1))
+	for i := range 100 {
+		b.matcher.Want("hostile", []string{fmt.Sprintf("%d == 0", i)})
+	}
+	s := b.matcher.Want("other", []string{"true"})
+	for i := 0; i < 4; i++ {
+		b.Work(context.Background())
+	}
+	if known, err := s.Known(); !known || err != nil || len(s.On("n1").Whole) != 1 {
+		t.Errorf("known %v, %v after four turns", known, err)
+	}
+}
+
+// TestHolds: an allocated claim holds its devices, for the pod that it is reserved for or
+// for itself.
+func TestHolds(t *testing.T) {
+	c := claimOf("c", exactly("gpu", 2))
+	c.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{
+		{Driver: "gpu.tangram.dev", Pool: "n1", Device: "gpu-0"}, {Driver: "gpu.tangram.dev", Pool: "n1", Device: "gpu-2"}, {Driver: "nic", Pool: "n1", Device: "x"},
+	}}}
+	p := podWith("p", "c")
+	p.Spec.NodeName = "n1"
+	c.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "p", UID: p.UID}}
+	b := bookWith(t, class("gpu", gpuClass), sliceOf("n1", 4), c)
+	if node, claim, ok := b.Stands(c, never); !ok || node != "n1" || claim.Count != 2 || claim.Devices[1].UUID != "n1-2" || claim.Holder != "uid-c/claim" {
+		t.Errorf("without its pod: %v %+v %v", node, claim, ok)
+	}
+	b = bookWith(t, class("gpu", gpuClass), sliceOf("n1", 4), c, p)
+	for len(b.Standing(never)) > 0 { // until the pod's informer has it
+	}
+	claims := b.AddTo(p, []ledger.Claim{{Holder: model.HolderID(p.UID)}})
+	if len(claims) != 1 || claims[0].Count != 2 || claims[0].Vendor != model.NVIDIA || len(claims[0].Devices) != 2 {
+		t.Errorf("with its pod: %+v", claims)
+	}
+	if a, err := b.Ask(p); err != nil || a.By.Containers[0].Count != 2 {
+		t.Errorf("the bound pod: %+v, %v", a, err)
+	}
+}

@@ -1,0 +1,198 @@
+package dra
+
+import (
+	"slices"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tangram-dev/tangram/core/ledger"
+	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/internal/dialect"
+)
+
+// Holder is the name under which a claim holds devices that no pod carries.
+func Holder(uid types.UID) model.HolderID { return model.HolderID(string(uid) + "/claim") }
+
+// Hold is what an allocated claim holds on one node, as the ledger counts it.
+type Hold struct {
+	Node string
+	// Whole are cards, Parts are slices and shares of cards.
+	Whole []string
+	Parts []ledger.HeldPart
+}
+
+// Empty says whether nothing is held.
+func (h *Hold) Empty() bool { return len(h.Whole)+len(h.Parts) == 0 }
+
+// Holds is what an allocation holds of GPUs. Admin access holds nothing. A device that was
+// never seen is left out: of its card nothing is known.
+func (b *Book) Holds(a *resourceapi.AllocationResult, nodes ...string) (out Hold) {
+	if a == nil {
+		return out
+	}
+	for i := range a.Devices.Results {
+		r := &a.Devices.Results[i]
+		if !dialect.IsGPUDriver(r.Driver) || r.AdminAccess != nil && *r.AdminAccess {
+			continue
+		}
+		at, ok := b.locate(r, nodes...)
+		if !ok || out.Node != "" && out.Node != at.node {
+			continue
+		}
+		out.Node = at.node
+		ref := ledger.DeviceRef{UUID: at.device.Card, Index: -1}
+		switch p := &at.device; {
+		case !p.Whole() && p.Start < 0:
+			// Where it lies is not known: the card is counted as held.
+			out.Whole = append(out.Whole, p.Card)
+		case !p.Whole():
+			out.Parts = append(out.Parts, ledger.HeldPart{Device: ref, Known: true, Part: model.Part{Kind: model.Slice, Profile: p.Profile}, Start: p.Start})
+		case r.ShareID != nil:
+			out.Parts = append(out.Parts, ledger.HeldPart{Device: ref, Known: true, Part: shareOf(r)})
+		case !slices.Contains(out.Whole, p.Card):
+			out.Whole = append(out.Whole, p.Card)
+		}
+	}
+	return out
+}
+
+// shareOf is what a claim consumes of a device that several may have.
+func shareOf(r *resourceapi.DeviceRequestAllocationResult) model.Part {
+	for _, key := range []string{"memory", r.Driver + "/memory"} {
+		if q, ok := r.ConsumedCapacity[resourceapi.QualifiedName(key)]; ok && q.Sign() > 0 {
+			return model.Part{Kind: model.Share, Memory: mib(q.Value())}
+		}
+	}
+	return model.Part{Kind: model.Share, MemoryMilli: model.FullMilli}
+}
+
+// mib rounds bytes up.
+func mib(bytes int64) model.MiB { return model.MiB((bytes + 1<<20 - 1) >> 20) }
+
+// Carrier is the pod that a claim's devices are counted under: the first that the claim is
+// reserved for, has not ended and has a place; nil when none does. hasPlace says whether a
+// pod that is not bound is on its way to a place where the ledger holds devices for it.
+func (b *Book) Carrier(c *resourceapi.ResourceClaim, node string, hasPlace func(*v1.Pod) bool) *v1.Pod {
+	for _, ref := range c.Status.ReservedFor {
+		if ref.Resource != "pods" || ref.APIGroup != "" {
+			continue
+		}
+		p, err := b.pods.Pods(c.Namespace).Get(ref.Name)
+		if err != nil || p.UID != ref.UID || ended(p) {
+			continue
+		}
+		if p.Spec.NodeName == node || p.Spec.NodeName == "" && hasPlace(p) {
+			return p
+		}
+	}
+	return nil
+}
+
+func ended(p *v1.Pod) bool {
+	return p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
+}
+
+// AddTo adds what a pod's claims hold to what it holds by itself, which has at least one
+// entry.
+func (b *Book) AddTo(pod *v1.Pod, claims []ledger.Claim) []ledger.Claim {
+	var backed string
+	if s := pod.Status.ExtendedResourceClaimStatus; s != nil {
+		backed = s.ResourceClaimName
+	}
+	for _, name := range claimNames(pod) {
+		c := b.Claim(pod.Namespace + "/" + name)
+		if c == nil || c.Status.Allocation == nil {
+			continue
+		}
+		h := b.Holds(c.Status.Allocation, pod.Spec.NodeName)
+		if h.Empty() || h.Node != pod.Spec.NodeName || !same(b.Carrier(c, h.Node, never), pod) {
+			continue
+		}
+		first := &claims[0]
+		if name == backed && first.Count == len(h.Whole) {
+			first.Devices = nil // it counts them already: the claim says which they are
+			first.Count = 0
+		}
+		h.addTo(first)
+	}
+	return claims
+}
+
+func never(*v1.Pod) bool { return false }
+
+func same(a, b *v1.Pod) bool { return a != nil && a.UID == b.UID }
+
+// addTo adds a hold to a ledger's claim.
+func (h *Hold) addTo(c *ledger.Claim) {
+	if c.Vendor == "" {
+		c.Vendor = model.NVIDIA
+	}
+	if len(c.Devices) < c.Count {
+		c.Devices = nil // some of them are not known, so the ledger presumes all
+		c.Count += len(h.Whole)
+	} else {
+		c.Count += len(h.Whole)
+		c.Devices = slices.Clone(c.Devices)
+		for _, card := range h.Whole {
+			c.Devices = append(c.Devices, ledger.DeviceRef{UUID: card, Index: -1})
+		}
+	}
+	c.Parts = append(slices.Clone(c.Parts), h.Parts...)
+}
+
+// Allocated says whether all claims of a pod are allocated, as far as is seen.
+func (b *Book) Allocated(pod *v1.Pod) bool {
+	for i := range pod.Spec.ResourceClaims {
+		name, notMade := claimName(pod, &pod.Spec.ResourceClaims[i])
+		if notMade {
+			return false
+		}
+		if name == "" {
+			continue
+		}
+		if c := b.Claim(pod.Namespace + "/" + name); c == nil || c.Status.Allocation == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// Nodes are the names of all nodes that publish GPUs.
+func (b *Book) Nodes() []string { return b.nodes() }
+
+// Standing are claims that hold GPUs and that no pod carries, as the ledger counts them, by
+// node.
+func (b *Book) Standing(hasPlace func(*v1.Pod) bool) map[string][]ledger.Claim {
+	out := map[string][]ledger.Claim{}
+	claims, _ := b.claims.List(labels.Everything()) // the store knows no error
+	for _, c := range claims {
+		if node, claim, ok := b.Stands(c, hasPlace); ok {
+			out[node] = append(out[node], claim)
+		}
+	}
+	return out
+}
+
+// Stands is what one claim holds for itself.
+func (b *Book) Stands(c *resourceapi.ResourceClaim, hasPlace func(*v1.Pod) bool) (node string, claim ledger.Claim, ok bool) {
+	h := b.Holds(c.Status.Allocation)
+	if h.Empty() || b.Carrier(c, h.Node, hasPlace) != nil {
+		return "", ledger.Claim{}, false
+	}
+	claim = h.Claim(Holder(c.UID))
+	claim.Since = c.CreationTimestamp.Unix()
+	if t := c.Status.Allocation.AllocationTimestamp; t != nil {
+		claim.Since = t.Unix()
+	}
+	return h.Node, claim, true
+}
+
+// Claim is a hold as the ledger counts it.
+func (h *Hold) Claim(holder model.HolderID) ledger.Claim {
+	c := ledger.Claim{Holder: holder, Vendor: model.NVIDIA}
+	h.addTo(&c)
+	return c
+}

@@ -1,0 +1,244 @@
+package engine
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/core/model"
+)
+
+// claimSetup is a setup whose one node publishes its eight GPUs as well.
+type claimSetup struct {
+	*setup
+	claimStore cache.Store
+}
+
+func newClaimSetup(t *testing.T) *claimSetup {
+	t.Helper()
+	s := &claimSetup{setup: newSetup(t, 1)}
+	must(t, s.FollowClaims(t.Context(), s.factory))
+	api := s.factory.Resource().V1()
+	s.claimStore = api.ResourceClaims().Informer().GetStore()
+	must(t, api.DeviceClasses().Informer().GetStore().Add(&resourceapi.DeviceClass{
+		ObjectMeta: metav1.ObjectMeta{Name: "gpu"},
+		Spec: resourceapi.DeviceClassSpec{Selectors: []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{
+			Expression: `device.driver == "gpu.nvidia.com"`}}}},
+	}))
+	node := "n0"
+	slice := &resourceapi.ResourceSlice{ObjectMeta: metav1.ObjectMeta{Name: "n0"}, Spec: resourceapi.ResourceSliceSpec{Driver: "gpu.nvidia.com", NodeName: &node, Pool: resourceapi.ResourcePool{Name: "n0", ResourceSliceCount: 1}}}
+	for i := range 8 {
+		uuid := fmt.Sprintf("GPU-%d", i)
+		slice.Spec.Devices = append(slice.Spec.Devices, resourceapi.Device{Name: fmt.Sprintf("gpu-%d", i), Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"uuid": {StringValue: &uuid}}})
+	}
+	must(t, api.ResourceSlices().Informer().GetStore().Add(slice))
+	s.look(nil, "n0")
+	return s
+}
+
+// claim writes a claim for GPUs, with a change, and tells the feed.
+func (s *claimSetup) claim(name string, count int64, change func(*resourceapi.ResourceClaim)) {
+	s.t.Helper()
+	c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name)}, Spec: resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{
+		Requests: []resourceapi.DeviceRequest{{Name: "r", Exactly: &resourceapi.ExactDeviceRequest{DeviceClassName: "gpu", Count: count, AllocationMode: resourceapi.DeviceAllocationModeExactCount}}},
+	}}}
+	if change != nil {
+		change(c)
+	}
+	must(s.t, s.claimStore.Update(c))
+	s.feed.push(event{kind: aboutClaim, key: "default/" + name}, nil)
+}
+
+// allocate allocates a claim to cards of the node, reserved for a pod.
+func allocate(p *v1.Pod, cards model.Mask) func(*resourceapi.ResourceClaim) {
+	return func(c *resourceapi.ResourceClaim) {
+		c.Status.Allocation = &resourceapi.AllocationResult{}
+		for slot := range cards.Slots() {
+			c.Status.Allocation.Devices.Results = append(c.Status.Allocation.Devices.Results, resourceapi.DeviceRequestAllocationResult{Driver: "gpu.nvidia.com", Pool: "n0", Device: fmt.Sprintf("gpu-%d", slot)})
+		}
+		if p != nil {
+			c.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: p.Name, UID: p.UID}}
+		}
+	}
+}
+
+// user is a pod of this scheduler that names a claim.
+func (s *claimSetup) user(name, claim string) *v1.Pod {
+	p := s.member(name, "", 0, 0)
+	delete(p.Spec.Containers[0].Resources.Requests, names.ResourceNVIDIA)
+	p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "c", ResourceClaimName: &claim}}
+	return p
+}
+
+// free is how many GPUs of the node are free.
+func (s *claimSetup) free() (n int) {
+	s.do("test", func(time.Time) { n = 8 - s.core.Unfree("n0", "").Count() })
+	return n
+}
+
+// released waits until a pod has its place: selectors are evaluated beside the engine.
+func (s *claimSetup) placed(p *v1.Pod) model.Mask {
+	s.t.Helper()
+	s.eventually(p.Name+" has a place", func() bool { s.Step(); return s.Released(p) })
+	_, set := s.heldBy(p)
+	return set
+}
+
+// TestClaimFromPlanToEnd: at no moment between the plan and the deallocation are a claim's
+// GPUs free, in whatever order the informers tell of pod and claim.
+func TestClaimFromPlanToEnd(t *testing.T) {
+	s := newClaimSetup(t)
+	s.claim("c", 3, nil)
+	p := s.user("p", "c")
+	s.add(p)
+	set := s.placed(p)
+	if set.Count() != 3 || s.free() != 5 {
+		t.Fatalf("planned %b, %d free", set, s.free())
+	}
+	r := s.release(p)
+	if ready, _, ok := s.Reserved(p, r.Ticket); !ready || !ok {
+		t.Fatal("not reserved")
+	}
+	// Bound is seen before the allocation, which was written before.
+	s.edit("p", func(p *v1.Pod) { p.Spec.NodeName = "n0" })
+	s.Step()
+	if s.free() != 5 {
+		t.Fatalf("%d free while the claim's informer lags", s.free())
+	}
+	s.claim("c", 3, allocate(p, set))
+	s.Step()
+	if _, got := s.heldBy(p); got != set || s.free() != 5 {
+		t.Fatalf("holds %b, planned %b, %d free", got, set, s.free())
+	}
+	if _, err := s.Check(); err != nil {
+		t.Error(err)
+	}
+	// Other pods see what is left.
+	other := s.member("other", "", 0, 6)
+	s.add(other)
+	if s.Step(); s.Released(other) {
+		t.Fatal("6 of 5 GPUs were given")
+	}
+	// The pod ends; the claim holds on until it is deallocated.
+	s.deletePod("p")
+	if s.Step(); s.free() != 5 || s.Released(other) {
+		t.Fatalf("%d free with an allocated claim", s.free())
+	}
+	if _, err := s.Check(); err != nil {
+		t.Error(err)
+	}
+	s.claim("c", 3, nil)
+	if s.Step(); !s.Released(other) {
+		t.Fatal("the GPUs of a deallocated claim are not given")
+	}
+}
+
+// TestClaimOfAnotherScheduler: what is allocated elsewhere is held here, for the claim and
+// then for the pod that uses it, once.
+func TestClaimOfAnotherScheduler(t *testing.T) {
+	s := newClaimSetup(t)
+	foreign := s.user("foreign", "c")
+	foreign.Spec.SchedulerName = "default-scheduler"
+	s.claim("c", 2, allocate(foreign, 0b11))
+	s.Step()
+	if s.free() != 6 {
+		t.Fatalf("%d free", s.free())
+	}
+	foreign.Spec.NodeName = "n0"
+	s.add(foreign)
+	s.Step()
+	if _, got := s.heldBy(foreign); got != 0b11 || s.free() != 6 {
+		t.Fatalf("holds %b, %d free", got, s.free())
+	}
+	if _, err := s.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPend: what the allocator chose for a pod that the engine does not place is held until
+// it is confirmed or taken back, and nothing is held twice.
+func TestPend(t *testing.T) {
+	s := newClaimSetup(t)
+	c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c", UID: "uid-c"}}
+	allocate(nil, 0b1)(c)
+	if refusal := s.Pend([]*resourceapi.ResourceClaim{c}); refusal != nil || s.free() != 7 {
+		t.Fatalf("%v, %d free", refusal, s.free())
+	}
+	again := c.DeepCopy()
+	again.Name, again.UID = "d", "uid-d"
+	if refusal := s.Pend([]*resourceapi.ResourceClaim{again}); refusal == nil || s.free() != 7 {
+		t.Fatalf("held twice: %v, %d free", refusal, s.free())
+	}
+	s.claim("c", 1, nil) // seen before its allocation
+	if s.Sync(); s.free() != 7 {
+		t.Fatalf("%d free", s.free())
+	}
+	s.Unpend([]*resourceapi.ResourceClaim{c})
+	if s.Sync(); s.free() != 8 {
+		t.Fatalf("%d free", s.free())
+	}
+}
+
+// TestHalfAllocated: a start that failed after a claim was allocated leaves the claim where
+// it is; the pod goes there again, and is charged once.
+func TestHalfAllocated(t *testing.T) {
+	s := newClaimSetup(t)
+	s.claim("c", 2, nil)
+	p := s.user("p", "c")
+	s.add(p)
+	set := s.placed(p)
+	r := s.release(p)
+	s.claim("c", 2, allocate(p, set))
+	s.Failed(p, r.Ticket, "the API server was away")
+	s.Sync()
+	if s.free() != 6 {
+		t.Fatalf("%d free", s.free())
+	}
+	s.eventually("the pod has a place again", func() bool { s.after(time.Second); return s.Released(p) })
+	if s.free() != 6 {
+		t.Fatalf("%d free", s.free())
+	}
+	s.release(p)
+	s.edit("p", func(p *v1.Pod) { p.Spec.NodeName = "n0" })
+	s.Step()
+	if _, got := s.heldBy(p); got != set || s.free() != 6 {
+		t.Errorf("holds %b, allocated %b, %d free", got, set, s.free())
+	}
+	if _, err := s.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNextAlternative: a pod whose first alternative is taken moves on to the next.
+func TestNextAlternative(t *testing.T) {
+	s := newClaimSetup(t)
+	taker := s.member("taker", "", 0, 6)
+	s.add(taker)
+	if s.Step(); !s.Released(taker) {
+		t.Fatal("not placed")
+	}
+	s.claim("c", 0, func(c *resourceapi.ResourceClaim) {
+		c.Spec.Devices.Requests = []resourceapi.DeviceRequest{{Name: "r", FirstAvailable: []resourceapi.DeviceSubRequest{
+			{Name: "most", DeviceClassName: "gpu", Count: 9, AllocationMode: resourceapi.DeviceAllocationModeExactCount},
+			{Name: "many", DeviceClassName: "gpu", Count: 4, AllocationMode: resourceapi.DeviceAllocationModeExactCount},
+			{Name: "few", DeviceClassName: "gpu", Count: 2, AllocationMode: resourceapi.DeviceAllocationModeExactCount},
+		}}}
+	})
+	p := s.user("p", "c")
+	s.add(p)
+	s.eventually("the pod is known", func() bool { s.Step(); return s.work.Member(model.HolderID(p.UID)) != nil })
+	if s.Released(p) || s.work.Member("uid-p").Request.Count() != 4 {
+		t.Fatalf("released %v, asks for %d", s.Released(p), s.work.Member("uid-p").Request.Count())
+	}
+	s.after(alternativeFor)
+	if _, set := s.heldBy(p); !s.Released(p) || set.Count() != 2 {
+		t.Errorf("released %v with %b", s.Released(p), set)
+	}
+}

@@ -1,0 +1,157 @@
+package dra
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// load creates and deletes pods of all kinds at random.
+type load struct {
+	*world
+	random    *rand.Rand
+	namespace string
+	next      int
+	// groups are the pods that were created and not deleted, members of a gang together.
+	groups [][]string
+}
+
+// TestRandom: singles, gangs, shares and MIG instances, through claims and through the
+// device plugin, come and go at random on nodes that publish both; the scheduler is
+// restarted on the way. No card is held twice, every allocation is what was planned, no
+// gang starts in part, and no claim is lost: in the end all cards are free again.
+func TestRandom(t *testing.T) {
+	w := newWorld(t, `[{name: both, count: 3, gpu: {model: A100-80GB, count: 8}}]`)
+	w.publish("both-0", 8)
+	w.publish("both-1", 8)
+	w.publish("both-2", 8, cuttable)
+	w.counters("both-2", maxCuttable)
+	process := w.scheduler()
+	const namespace = "random"
+	w.createNamespace(namespace)
+	for _, n := range []int64{1, 2, 4, 8} {
+		w.template(namespace, fmt.Sprintf("gpus-%d", n), devices(request("gpu.tangram.dev", n)))
+	}
+	w.template(namespace, "slice", devices(request("mig.tangram.dev", 1, `device.attributes["gpu.tangram.dev"].profile == "1g.10gb"`)))
+	l := &load{world: w, random: rand.New(rand.NewPCG(12, 36)), namespace: namespace}
+	for step := range 150 {
+		l.step()
+		if step%10 == 9 {
+			l.settled()
+		}
+		if step == 75 {
+			if err := process.Stop(); err != nil {
+				t.Fatal(err)
+			}
+			process = w.scheduler()
+		}
+	}
+	w.eventually("no gang is there in part", time.Minute, l.wholeGangs)
+	l.settled()
+	w.clear(namespace)
+	var all []string
+	for i := range 3 {
+		all = append(all, fmt.Sprintf("all-%d", i))
+		w.create(pod(namespace, all[i], by("gpus-8"), gang("all", 3)))
+	}
+	w.bound(namespace, all...)
+	w.sound()
+}
+
+// step creates or deletes something.
+func (l *load) step() {
+	l.t.Helper()
+	name := fmt.Sprintf("p-%d", l.next)
+	l.next++
+	claim := func() func(*v1.Pod) { return by(fmt.Sprintf("gpus-%d", 1<<l.random.IntN(3))) }
+	switch pick := l.random.IntN(100); {
+	case pick < 25:
+		l.add(pod(l.namespace, name, claim()))
+	case pick < 40:
+		size, ask := 2+l.random.IntN(3), claim()
+		if l.random.IntN(3) == 0 {
+			ask = limit("nvidia.com/gpu", 2)
+		}
+		var members []*v1.Pod
+		for i := range size {
+			members = append(members, pod(l.namespace, fmt.Sprintf("%s-%d", name, i), ask, gang(name, size)))
+		}
+		l.add(members...)
+	case pick < 55:
+		l.add(pod(l.namespace, name, limit("nvidia.com/gpu", 1+l.random.Int64N(3))))
+	case pick < 63:
+		l.add(pod(l.namespace, name, limit("nvidia.com/gpu", 1), limit("nvidia.com/gpumem", 20000)))
+	case pick < 70:
+		l.add(pod(l.namespace, name, by("slice")))
+	case len(l.groups) > 0:
+		at := l.random.IntN(len(l.groups))
+		now := int64(0)
+		for _, name := range l.groups[at] {
+			err := l.client.CoreV1().Pods(l.namespace).Delete(context.Background(), name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+			if err != nil && !apierrors.IsNotFound(err) {
+				l.t.Fatal(err)
+			}
+		}
+		l.groups = slices.Delete(l.groups, at, at+1)
+	}
+}
+
+func (l *load) add(pods ...*v1.Pod) {
+	l.t.Helper()
+	l.create(pods...)
+	var names []string
+	for _, p := range pods {
+		names = append(names, p.Name)
+	}
+	l.groups = append(l.groups, names)
+}
+
+// settled fails the test when a card is held twice, or a plan was not followed, in two
+// readings one after the other: the objects of one reading are not of one moment.
+func (l *load) settled() {
+	l.t.Helper()
+	var before []string
+	for range 5 {
+		j := l.judge()
+		found := j.conflicts()
+		if len(found) == 0 {
+			return
+		}
+		if slices.Equal(found, before) {
+			l.t.Fatal(found)
+		}
+		before = found
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// wholeGangs says whether of every gang all members are bound, or none.
+func (l *load) wholeGangs() (bool, string) {
+	list, err := l.client.CoreV1().Pods(l.namespace).List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		return false, err.Error()
+	}
+	node := map[string]string{}
+	for _, p := range list.Items {
+		node[p.Name] = p.Spec.NodeName
+	}
+	for _, g := range l.groups {
+		bound := 0
+		for _, name := range g {
+			if node[name] != "" {
+				bound++
+			}
+		}
+		if bound != 0 && bound != len(g) {
+			return false, fmt.Sprintf("%d of %v", bound, g)
+		}
+	}
+	return true, ""
+}
