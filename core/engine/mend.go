@@ -60,8 +60,8 @@ func (e *Engine) growTree(d *Plan, k *known, now int64) {
 // splitTree cuts a gang with subgroups into what may be evicted by itself: members of a
 // leaf beyond its minimum, groups beyond those that are needed, the last ones first. What is
 // left after any of them is whole.
-func (k *known) splitTree(add func(hs []model.HolderID, whole bool)) {
-	u, t := k.units(), k.tree
+func (g *known) splitTree(add func(hs []model.HolderID, whole bool)) {
+	u, t := g.units(), g.tree
 	for i := len(t.groups) - 1; i >= 0; i-- {
 		group, c := &t.groups[i], &u.groups[i]
 		if c.placed == 0 {
@@ -69,7 +69,7 @@ func (k *known) splitTree(add func(hs []model.HolderID, whole bool)) {
 		}
 		if len(group.children) == 0 {
 			spare := c.placed - group.Min
-			for _, h := range slices.Backward(k.membersIn(i)) {
+			for _, h := range slices.Backward(g.membersIn(i)) {
 				if spare <= 0 {
 					break
 				}
@@ -89,9 +89,9 @@ func (k *known) splitTree(add func(hs []model.HolderID, whole bool)) {
 			switch {
 			case o.placed == 0 || spare < 0:
 			case !o.whole:
-				add(k.membersIn(child), false)
+				add(g.membersIn(child), false)
 			case spare > 0:
-				add(k.membersIn(child), false)
+				add(g.membersIn(child), false)
 				spare--
 			}
 		}
@@ -100,14 +100,14 @@ func (k *known) splitTree(add func(hs []model.HolderID, whole bool)) {
 
 // membersIn are the members of a group that have a place, in the order in which they
 // start.
-func (k *known) membersIn(i int) []model.HolderID {
+func (g *known) membersIn(i int) []model.HolderID {
 	var out []model.HolderID
-	for role, leaf := range k.tree.leaf {
-		if !k.inside(leaf, i) {
+	for role, leaf := range g.tree.leaf {
+		if !g.inside(leaf, i) {
 			continue
 		}
-		for _, h := range k.Roles[role].Members {
-			if _, placed := k.placed[h]; placed {
+		for _, h := range g.Roles[role].Members {
+			if _, placed := g.placed[h]; placed {
 				out = append(out, h)
 			}
 		}

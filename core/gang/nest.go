@@ -195,6 +195,9 @@ func (t *nest) put(g int, s scope, then func() bool) bool {
 	plan, ok := p.inside(s)
 	if !ok {
 		tx.Rollback()
+		if p.failure.Placed <= 0 {
+			p.furthest = s // not only a tight part of it
+		}
 		t.note(g, p)
 		return false
 	}
