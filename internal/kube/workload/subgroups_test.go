@@ -81,4 +81,3 @@ func TestSubgroupsInvalid(t *testing.T) {
 		t.Errorf("%+v", g)
 	}
 }
-
