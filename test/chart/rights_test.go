@@ -42,7 +42,7 @@ var unused = map[string]string{
 	"controller: patch nodes":                                  "the same",
 	"controller: get gpunodes.tangram.dev":                     "the same",
 	"controller: patch gpunodes.tangram.dev":                   "the same",
-	"controller: patch pods/status":                            "a gang lacks nodes of one domain; test/autoscale has an autoscaler",
+	"controller: patch pods/status in tangram-system":          "a gang lacks nodes of one domain; test/autoscale has an autoscaler",
 	"controller: patch events.events.k8s.io":                   "an event that repeats",
 	"scheduler: patch events.events.k8s.io":                    "an event that repeats",
 	"controller: update jobs/finalizers.batch.volcano.sh":      "the API server asks for it when a pod blocks its job's deletion, without a request",
