@@ -44,7 +44,7 @@
 // evicts only lower priorities, of other queues only what they use above their share, so
 // no eviction can be answered by its reverse.
 //
-// Read gang.go (what is known of a gang), engine.go and hold.go (what happens), count.go
+// Read gang.go (what is known of a gang), tree.go and mend.go (gangs with subgroups), engine.go and hold.go (what happens), count.go
 // (what queues are charged), facts.go and veto.go (Kubernetes' rules), step.go (the
 // decision), release.go (the way to a Binding), retry.go and timer.go (what is tried
 // again, and when), reserve.go (reservation and backfill), bundle.go, evict.go,

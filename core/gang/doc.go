@@ -20,5 +20,7 @@
 //
 // Read ask.go (input and output), plan.go (the decision), domains.go and scarce.go
 // (where to try), fill.go (inside one domain), weigh.go, mixes.go and table.go (roles
-// that compete), never.go (what can never fit).
+// that compete), never.go (what can never fit). Gangs with subgroups: subgroup.go, tree.go
+// (input), nest.go (the search), nestscopes.go (where to try), together.go (members of
+// several leaves that compete).
 package gang
