@@ -97,7 +97,9 @@ func (e *Engine) placedIn(k *known, ask *gang.Ask, d topology.Domain) int {
 	tx := e.ledger.Begin()
 	defer tx.Rollback()
 	in := *ask
-	in.Within, in.Terse = slices.Clone(e.ledger.Domains().Nodes(d)), true
+	// All of these nodes share the domain. Without the requirement they are filled as far as
+	// possible, even where counting shows that not all members have room.
+	in.Within, in.Require, in.Terse = slices.Clone(e.ledger.Domains().Nodes(d)), model.Level{}, true
 	e.constrain(k, &in, nil)
 	plan, failure := gang.Make(e.ledger, e.planner, &in)
 	if failure != nil {
