@@ -1,29 +1,27 @@
 package words
 
 import (
+	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/internal/operators"
 )
 
 // TestSideBySide: what users of KAI, Volcano, HAMi, Koordinator and Kueue apply runs
 // unchanged on one cluster, in one tree of queues of both kinds, and no device is given
 // twice.
 func TestSideBySide(t *testing.T) {
-	w := sharedWorld(t)
-	t.Cleanup(func() { w.clear(t, "default") })
+	w := ownWorld(t, manifest(t, "crds.yaml"))
+	w.kueue(t)
 	w.apply(t, manifest(t, "queues.yaml"))
 	for _, user := range []string{"kai", "volcano", "hami", "koordinator", "kueue"} {
 		w.apply(t, manifest(t, user+".yaml"))
-	}
-	// The Job is let in as Kueue does it; test/kueue runs Kueue itself.
-	resume := []byte(`{"spec":{"suspend":false}}`)
-	if _, err := w.client.BatchV1().Jobs("default").Patch(t.Context(), "kueue-train", "application/merge-patch+json", resume, metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
 	}
 	queueOf := func(pods []v1.Pod, want string) {
 		t.Helper()
@@ -63,6 +61,44 @@ func TestSideBySide(t *testing.T) {
 	}
 	w.says(t, "default", waits, "team-a")
 	w.never(t)
+}
+
+// kueueQueues let the Job of Kueue's user in, in one rack.
+const kueueQueues = `
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: Topology
+metadata: {name: racks}
+spec: {levels: [{nodeLabel: topology.kubernetes.io/rack}, {nodeLabel: kubernetes.io/hostname}]}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: racks}
+spec: {nodeLabels: {kubernetes.io/os: linux}, topologyName: racks}
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ClusterQueue
+metadata: {name: research}
+spec:
+  namespaceSelector: {}
+  resourceGroups:
+  - coveredResources: [cpu, nvidia.com/gpu]
+    flavors: [{name: racks, resources: [{name: cpu, nominalQuota: 64}, {name: nvidia.com/gpu, nominalQuota: 64}]}]
+---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: LocalQueue
+metadata: {name: user-queue, namespace: default}
+spec: {clusterQueue: research}
+`
+
+// kueue runs Kueue itself beside Tangram, with a queue.
+func (w *world) kueue(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	if _, err := operators.Run(ctx, "kueue", operators.Options{Cluster: w.Cluster, Bin: w.bin, Config: "integrations: {frameworks: [batch/job]}"}); err != nil {
+		t.Fatal(err)
+	}
+	w.apply(t, []byte(kueueQueues))
 }
 
 // inOneRack checks that pods share a rack.
