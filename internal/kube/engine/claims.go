@@ -420,6 +420,9 @@ func (e *Engine) Allocated(pod *v1.Pod, t engine.Ticket, loose bool, list []*res
 			all.Count += one.Count
 			all.Devices, all.Parts = append(all.Devices, one.Devices...), append(all.Parts, one.Parts...)
 		}
+		if len(all.Devices)+len(all.Parts) == 0 {
+			return // its claims are for other devices: GPUs it asks for as a resource
+		}
 		number(&all, r.Node)
 		if !loose {
 			var set model.Mask
