@@ -149,7 +149,10 @@ func none(t *testing.T, w *world) {
 func kept(t *testing.T, w *world) {
 	p := w.newPool(t, "kept", "0s", "r1", "r2")
 	in := func(rack string) func(*v1.Pod) { return func(x *v1.Pod) { x.Spec.NodeSelector[rackLabel] = rack } }
-	p.pod("victim", 8, in("r1"), func(x *v1.Pod) { x.Finalizers = []string{"test.tangram.dev/stay"} })
+	p.pod("victim", 8, in("r1"), func(x *v1.Pod) {
+		x.Finalizers = []string{"test.tangram.dev/stay"}
+		x.Annotations["tangram.dev/simulated-hang"] = "true" // until the finalizer goes
+	})
 	p.pod("filler", 8, in("r1"))
 	p.pod("other", 8, in("r2"))
 	nodes := p.bound("victim", "filler", "other")
