@@ -4,6 +4,7 @@
 package multikueue
 
 import (
+	"context"
 	"encoding/base64"
 	"fmt"
 	"os"
@@ -48,6 +49,15 @@ func TestFirstStart(t *testing.T) {
 	case t.Failed():
 		t.FailNow()
 	}
+
+	clusters := map[string]*opworld.World{"manager": manager, "east": east, "west": west}
+	t.Cleanup(func() {
+		if t.Failed() {
+			for name, w := range clusters {
+				t.Logf("%s: %s", name, told(w))
+			}
+		}
+	})
 
 	// East is full of work that Kueue knows nothing of.
 	for i := range 2 {
@@ -100,6 +110,19 @@ func TestFirstStart(t *testing.T) {
 	if pods := east.Pods(labelJob, "second"); len(pods) > 0 {
 		t.Errorf("%d pods of the job are in the other cluster, too", len(pods))
 	}
+}
+
+// told is what Kueue says of a cluster's workloads, for who looks into a failure.
+func told(w *opworld.World) string {
+	list, err := w.Dynamic.Resource(workloads).Namespace("default").List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		return err.Error()
+	}
+	var out strings.Builder
+	for _, o := range list.Items {
+		fmt.Fprintf(&out, "%s: %v\n", o.GetName(), o.Object["status"])
+	}
+	return out.String()
 }
 
 // join gives the manager a cluster's kubeconfig.
