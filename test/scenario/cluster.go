@@ -181,7 +181,7 @@ func (c *clusterEngine) startScheduler(ctx context.Context) error {
 }
 
 func (c *clusterEngine) Name() string            { return "cluster" }
-func (c *clusterEngine) Patience() time.Duration { return 15 * time.Second }
+func (c *clusterEngine) Patience() time.Duration { return 30 * time.Second }
 func (c *clusterEngine) Now() time.Time          { return time.Now() }
 
 func (c *clusterEngine) Tick(ctx context.Context, d time.Duration) error { return sleep(ctx, d) }
