@@ -26,7 +26,7 @@ const (
 
 var (
 	jobs      = schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
-	checks    = schema.GroupVersionResource{Group: "kueue.x-k8s.io", Version: "v1beta2", Resource: "admissionchecks"}
+	members   = schema.GroupVersionResource{Group: "kueue.x-k8s.io", Version: "v1beta2", Resource: "multikueueclusters"}
 	workloads = schema.GroupVersionResource{Group: "kueue.x-k8s.io", Version: "v1beta2", Resource: "workloads"}
 )
 
@@ -71,14 +71,22 @@ func TestFirstStart(t *testing.T) {
 	}
 	manager.Apply(guide[1])
 	manager.Eventually("both clusters are connected", 90*time.Second, func() (bool, string) {
-		o, err := manager.Dynamic.Resource(checks).Get(t.Context(), "clusters", metav1.GetOptions{})
+		list, err := manager.Dynamic.Resource(members).List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			return false, err.Error()
 		}
-		active := opworld.Condition(o, "Active")
-		return strings.HasPrefix(active, "True"), active
+		active := 0
+		var seen []string
+		for _, o := range list.Items { // the check is active with one of them
+			said := opworld.Condition(&o, "Active")
+			if seen = append(seen, o.GetName()+": "+said); strings.HasPrefix(said, "True") {
+				active++
+			}
+		}
+		return active == 2, fmt.Sprint(seen)
 	})
 
+	full(t, east)
 	submit(manager, "first")
 	west.Bound(labelJob, "first", 2)
 	manager.Eventually("the manager shows the job's pods", 90*time.Second, func() (bool, string) {
@@ -91,18 +99,8 @@ func TestFirstStart(t *testing.T) {
 	submit(manager, "second")
 	for name, w := range map[string]*opworld.World{"east": east, "west": west} {
 		w.Eventually("the second job is offered to "+name, 90*time.Second, func() (bool, string) {
-			list, err := w.Dynamic.Resource(workloads).Namespace("default").List(t.Context(), metav1.ListOptions{})
-			if err != nil {
-				return false, err.Error()
-			}
-			for _, o := range list.Items {
-				if seen := opworld.Condition(&o, "QuotaReserved"); strings.Contains(o.GetName(), "second") && strings.HasPrefix(seen, "False Pending") {
-					return true, ""
-				} else if strings.Contains(o.GetName(), "second") {
-					return false, seen
-				}
-			}
-			return false, fmt.Sprint(len(list.Items), " workloads")
+			said := reserved(w, "second")
+			return strings.HasPrefix(said, "False Pending"), said
 		})
 	}
 	manager.Delete(jobs, "first") // west has room first
@@ -110,6 +108,40 @@ func TestFirstStart(t *testing.T) {
 	if pods := east.Pods(labelJob, "second"); len(pods) > 0 {
 		t.Errorf("%d pods of the job are in the other cluster, too", len(pods))
 	}
+}
+
+// full waits until a cluster's Kueue knows that its nodes have no room: it hears of pods
+// that it does not manage some time after they are bound, and admits jobs until then.
+func full(t *testing.T, w *opworld.World) {
+	t.Helper()
+	probes := 0
+	w.Eventually("Kueue knows that the nodes are full", 90*time.Second, func() (bool, string) {
+		probes++
+		name := fmt.Sprint("probe-", probes)
+		submit(w, name)
+		said := ""
+		w.Eventually("Kueue looks at "+name, 30*time.Second, func() (bool, string) {
+			said = reserved(w, name)
+			return said != "", "nothing is said of it"
+		})
+		w.Delete(jobs, name)
+		w.Eventually(name+" is gone", 30*time.Second, func() (bool, string) { return reserved(w, name) == "", "it has a workload" })
+		return strings.HasPrefix(said, "False"), said
+	})
+}
+
+// reserved is what Kueue says of a job's quota; empty while it says nothing.
+func reserved(w *opworld.World, job string) string {
+	list, err := w.Dynamic.Resource(workloads).Namespace("default").List(w.T.Context(), metav1.ListOptions{})
+	if err != nil {
+		return ""
+	}
+	for _, o := range list.Items {
+		if strings.HasPrefix(o.GetName(), "job-"+job+"-") {
+			return opworld.Condition(&o, "QuotaReserved")
+		}
+	}
+	return ""
 }
 
 // told is what Kueue says of a cluster's workloads, for who looks into a failure.
