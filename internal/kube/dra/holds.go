@@ -102,23 +102,35 @@ func (b *Book) AddTo(pod *v1.Pod, claims []ledger.Claim) []ledger.Claim {
 	if s := pod.Status.ExtendedResourceClaimStatus; s != nil {
 		backed = s.ResourceClaimName
 	}
+	b.carried(pod, func(c *resourceapi.ResourceClaim, h Hold) {
+		first := &claims[0]
+		if c.Name == backed && first.Count == len(h.Whole) {
+			first.Devices = nil // it counts them already: the claim says which they are
+			first.Count = 0
+		}
+		h.addTo(first)
+	})
+	return claims
+}
+
+// carried visits the claims whose devices are counted under a bound pod.
+func (b *Book) carried(pod *v1.Pod, visit func(c *resourceapi.ResourceClaim, h Hold)) {
 	for _, name := range claimNames(pod) {
 		c := b.Claim(pod.Namespace + "/" + name)
 		if c == nil || c.Status.Allocation == nil {
 			continue
 		}
 		h := b.Holds(c.Status.Allocation, pod.Spec.NodeName)
-		if h.Empty() || h.Node != pod.Spec.NodeName || !same(b.Carrier(c, h.Node, never), pod) {
-			continue
+		if !h.Empty() && h.Node == pod.Spec.NodeName && same(b.Carrier(c, h.Node, never), pod) {
+			visit(c, h)
 		}
-		first := &claims[0]
-		if name == backed && first.Count == len(h.Whole) {
-			first.Devices = nil // it counts them already: the claim says which they are
-			first.Count = 0
-		}
-		h.addTo(first)
 	}
-	return claims
+}
+
+// Carried are the claims whose devices are counted under a bound pod, by namespace/name.
+func (b *Book) Carried(pod *v1.Pod) (keys []string) {
+	b.carried(pod, func(c *resourceapi.ResourceClaim, _ Hold) { keys = append(keys, c.Namespace+"/"+c.Name) })
+	return keys
 }
 
 func never(*v1.Pod) bool { return false }

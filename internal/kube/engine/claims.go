@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 
@@ -100,7 +101,7 @@ func (e *Engine) FollowClaims(ctx context.Context, factory informers.SharedInfor
 // ask is what a pod's claims mean. Of a pod that is on its way to its place it is what was
 // planned for: meanwhile its claims are allocated one by one.
 func (e *Engine) ask(pod *v1.Pod) (*dra.Ask, error) {
-	if len(pod.Spec.ResourceClaims) == 0 {
+	if !hasClaims(pod) && !dra.Implicit(pod) {
 		return nil, nil
 	}
 	if pod.Spec.NodeName == "" && e.gate.releases.has(model.HolderID(pod.UID)) {
@@ -262,6 +263,7 @@ func (e *Engine) stand(key string) {
 	h, stood := e.claims.standing[key]
 	c := e.book.Claim(key)
 	if c != nil {
+		e.written(c)
 		if node, claim, ok := e.book.Stands(c, e.hasPlace); ok {
 			if stood && h != claim.Holder {
 				e.core.Ended(h)
@@ -279,11 +281,7 @@ func (e *Engine) stand(key string) {
 			return // its allocation is on its way
 		}
 	}
-	if stood {
-		e.core.Ended(h)
-		delete(e.claims.standing, key)
-		delete(e.claims.pending, h)
-	}
+	e.fall(key)
 }
 
 // await takes note that devices of a pod, or of a claim, are not known on their node.
@@ -310,7 +308,7 @@ func (e *Engine) placeClaims(node model.NodeID, now time.Time) {
 // awaitClaims makes sure that a waiting pod with claims is looked at again: its claims may
 // never come, which it is told; or they turn out not to be about GPUs.
 func (e *Engine) awaitClaims(pod *v1.Pod, now time.Time) {
-	if e.book == nil || len(pod.Spec.ResourceClaims) == 0 || !e.reader.Owns(pod.Spec.SchedulerName) {
+	if e.book == nil || len(pod.Spec.ResourceClaims) == 0 && !dra.Implicit(pod) || !e.reader.Owns(pod.Spec.SchedulerName) {
 		return
 	}
 	if m := e.work.Member(model.HolderID(pod.UID)); m != nil {
@@ -392,6 +390,12 @@ func (e *Engine) classesChanged(now time.Time) {
 		}
 	}
 	e.matchesChanged("", now)
+	pods, _ := e.pods.List(labels.Everything()) // the store knows no error
+	for _, p := range pods {
+		if p.Spec.NodeName == "" && dra.Implicit(p) {
+			e.syncPod(p, now)
+		}
+	}
 	e.core.Changed()
 }
 
@@ -448,7 +452,8 @@ func (e *Engine) Pend(list []*resourceapi.ResourceClaim) (refusal *explain.Refus
 			if hold.Empty() {
 				continue
 			}
-			claim := hold.Claim(dra.Holder(c.UID))
+			key, holder := pendingAs(c)
+			claim := hold.Claim(holder)
 			if n := e.core.Inventory(model.NodeID(hold.Node)); n != nil {
 				number(&claim, n)
 			}
@@ -457,7 +462,7 @@ func (e *Engine) Pend(list []*resourceapi.ResourceClaim) (refusal *explain.Refus
 				return
 			}
 			e.claims.pending[claim.Holder] = true
-			e.claims.standing[c.Namespace+"/"+c.Name] = claim.Holder
+			e.claims.standing[key] = claim.Holder
 		}
 	})
 	return refusal
@@ -472,14 +477,77 @@ func (e *Engine) Unpend(list []*resourceapi.ResourceClaim) {
 
 func (e *Engine) unpend(list []*resourceapi.ResourceClaim) {
 	for _, c := range list {
-		h := dra.Holder(c.UID)
-		if e.claims.pending[h] {
-			delete(e.claims.pending, h)
-			e.core.Ended(h)
-			delete(e.claims.standing, c.Namespace+"/"+c.Name)
+		if key, h := pendingAs(c); e.claims.pending[h] {
+			e.fall(key)
 			e.feed.push(event{kind: aboutClaim, key: c.Namespace + "/" + c.Name}, nil)
 		}
 	}
+}
+
+// takeOver ends what claims hold for themselves that a bound pod is counted for from now on.
+// The caller tells of the pod next, under the same lock: at no moment are the devices free,
+// and at no moment do both hold them.
+func (e *Engine) takeOver(pod *v1.Pod) {
+	if e.book == nil {
+		return
+	}
+	for _, key := range e.book.Carried(pod) {
+		e.fall(key)
+	}
+	if e.claims.pending[dra.Holder(pod.UID)] && e.book.ExtendedSeen(pod) {
+		e.fall(unwrittenKey(pod.UID))
+	}
+}
+
+// pendingAs is under which key and holder a claim is held that the API does not have
+// allocated yet. One for extended resources is not even written: it is known by its pod.
+func pendingAs(c *resourceapi.ResourceClaim) (key string, h model.HolderID) {
+	if pod := dra.Unwritten(c); pod != "" {
+		return unwrittenKey(pod), dra.Holder(pod)
+	}
+	return c.Namespace + "/" + c.Name, dra.Holder(c.UID)
+}
+
+// unwrittenKey is no claim's namespace and name.
+func unwrittenKey(pod types.UID) string { return "/" + string(pod) }
+
+// fall ends what a claim holds for itself, if it does.
+func (e *Engine) fall(key string) {
+	if h, stood := e.claims.standing[key]; stood {
+		e.core.Ended(h)
+		delete(e.claims.standing, key)
+		delete(e.claims.pending, h)
+	}
+}
+
+// written ends what is held for a pod's extended resources once the claim is seen that was
+// written for them, which holds the same devices.
+func (e *Engine) written(c *resourceapi.ResourceClaim) {
+	pod := dra.ForExtended(c)
+	if pod == "" || !e.claims.pending[dra.Holder(pod)] {
+		return
+	}
+	hold := e.book.Holds(c.Status.Allocation)
+	n := e.core.Inventory(model.NodeID(hold.Node))
+	if _, set := e.core.Held(dra.Holder(pod)); n != nil && set != 0 && set&^cards(&hold, n) == 0 {
+		e.fall(unwrittenKey(pod))
+	}
+}
+
+// cards are the cards of a node that a hold names.
+func cards(h *dra.Hold, n *model.Node) (set model.Mask) {
+	add := func(uuid string) {
+		if slot := n.Slot(-1, uuid); slot >= 0 {
+			set = set.With(slot)
+		}
+	}
+	for _, card := range h.Whole {
+		add(card)
+	}
+	for _, p := range h.Parts {
+		add(p.Device.UUID)
+	}
+	return set
 }
 
 // Taken are the cards of a node, by UUID, that the ledger holds for others than a pod.
