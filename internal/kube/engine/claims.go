@@ -240,7 +240,7 @@ func (e *Engine) syncClaimsOf(pod *v1.Pod, now time.Time) {
 		keys = e.book.Set(latest)
 	}
 	for _, key := range keys {
-		e.stand(key)
+		e.stand(key, now)
 		for _, p := range e.book.Users(key) {
 			if p.UID != pod.UID { // who shares it may be counted, or allocate it, now
 				e.syncPod(p, now)
@@ -254,13 +254,25 @@ func (e *Engine) syncClaim(key string, now time.Time) {
 	for _, p := range e.book.Users(key) {
 		e.syncPod(p, now)
 	}
-	e.stand(key)
+	e.stand(key, now)
 }
 
 // stand makes the ledger's view of a claim that no pod carries equal to what the stores
 // say.
-func (e *Engine) stand(key string) {
+func (e *Engine) stand(key string, now time.Time) {
 	h, stood := e.claims.standing[key]
+	node, _ := e.core.Held(h)
+	e.place(key, h, stood)
+	if after, _ := e.core.Held(e.claims.standing[key]); after != "" && after != node {
+		e.findContested(after, now)
+	}
+	if node != "" {
+		e.findContested(node, now) // what it gave free may settle a contest
+	}
+}
+
+// place is stand, but for contests.
+func (e *Engine) place(key string, h model.HolderID, stood bool) {
 	c := e.book.Claim(key)
 	if c != nil {
 		e.written(c)
@@ -300,7 +312,7 @@ func (e *Engine) placeClaims(node model.NodeID, now time.Time) {
 		if pod != nil {
 			e.syncPod(pod, now)
 		} else {
-			e.stand(key)
+			e.stand(key, now)
 		}
 	}
 }
