@@ -248,7 +248,7 @@ func (a *Ask) allocated(b *Book, pod *v1.Pod, c *resourceapi.ResourceClaim) erro
 	if !h.Empty() {
 		a.on = append(a.on, available{claim: c.Name, node: h.Node})
 	}
-	if other := b.Carrier(c, h.Node, never); !h.Empty() && (other == nil || other.UID == pod.UID) {
+	if other := b.Carrier(c, &h, never); !h.Empty() && (other == nil || other.UID == pod.UID) {
 		a.Charge += int64(len(h.Whole)) * model.FullMilli
 		for _, p := range h.Parts {
 			a.Charge += int64(max(p.Milli, p.MemoryMilli))

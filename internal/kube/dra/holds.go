@@ -72,10 +72,13 @@ func shareOf(r *resourceapi.DeviceRequestAllocationResult) model.Part {
 // mib rounds bytes up.
 func mib(bytes int64) model.MiB { return model.MiB((bytes + 1<<20 - 1) >> 20) }
 
+// Covers says whether the ledger holds the cards of a hold for a pod that is not bound.
+type Covers func(*v1.Pod, *Hold) bool
+
 // Carrier is the pod that a claim's devices are counted under: the first that the claim is
-// reserved for, has not ended and has a place; nil when none does. hasPlace says whether a
-// pod that is not bound is on its way to a place where the ledger holds devices for it.
-func (b *Book) Carrier(c *resourceapi.ResourceClaim, node string, hasPlace func(*v1.Pod) bool) *v1.Pod {
+// reserved for, has not ended and is bound to their node, or, where it is not bound, has
+// them in the ledger; nil when none does.
+func (b *Book) Carrier(c *resourceapi.ResourceClaim, h *Hold, covers Covers) *v1.Pod {
 	for _, ref := range c.Status.ReservedFor {
 		if ref.Resource != "pods" || ref.APIGroup != "" {
 			continue
@@ -84,7 +87,7 @@ func (b *Book) Carrier(c *resourceapi.ResourceClaim, node string, hasPlace func(
 		if err != nil || p.UID != ref.UID || ended(p) {
 			continue
 		}
-		if p.Spec.NodeName == node || p.Spec.NodeName == "" && hasPlace(p) {
+		if p.Spec.NodeName == h.Node || p.Spec.NodeName == "" && covers(p, h) {
 			return p
 		}
 	}
@@ -121,7 +124,7 @@ func (b *Book) carried(pod *v1.Pod, visit func(c *resourceapi.ResourceClaim, h H
 			continue
 		}
 		h := b.Holds(c.Status.Allocation, pod.Spec.NodeName)
-		if !h.Empty() && h.Node == pod.Spec.NodeName && same(b.Carrier(c, h.Node, never), pod) {
+		if !h.Empty() && h.Node == pod.Spec.NodeName && same(b.Carrier(c, &h, never), pod) {
 			visit(c, h)
 		}
 	}
@@ -133,7 +136,7 @@ func (b *Book) Carried(pod *v1.Pod) (keys []string) {
 	return keys
 }
 
-func never(*v1.Pod) bool { return false }
+func never(*v1.Pod, *Hold) bool { return false }
 
 func same(a, b *v1.Pod) bool { return a != nil && a.UID == b.UID }
 
@@ -177,11 +180,11 @@ func (b *Book) Nodes() []string { return b.nodes() }
 
 // Standing are claims that hold GPUs and that no pod carries, as the ledger counts them, by
 // node.
-func (b *Book) Standing(hasPlace func(*v1.Pod) bool) map[string][]ledger.Claim {
+func (b *Book) Standing(covers Covers) map[string][]ledger.Claim {
 	out := map[string][]ledger.Claim{}
 	claims, _ := b.claims.List(labels.Everything()) // the store knows no error
 	for _, c := range claims {
-		if node, claim, ok := b.Stands(c, hasPlace); ok {
+		if node, claim, ok := b.Stands(c, covers); ok {
 			out[node] = append(out[node], claim)
 		}
 	}
@@ -189,9 +192,9 @@ func (b *Book) Standing(hasPlace func(*v1.Pod) bool) map[string][]ledger.Claim {
 }
 
 // Stands is what one claim holds for itself.
-func (b *Book) Stands(c *resourceapi.ResourceClaim, hasPlace func(*v1.Pod) bool) (node string, claim ledger.Claim, ok bool) {
+func (b *Book) Stands(c *resourceapi.ResourceClaim, covers Covers) (node string, claim ledger.Claim, ok bool) {
 	h := b.Holds(c.Status.Allocation)
-	if h.Empty() || b.Carrier(c, h.Node, hasPlace) != nil {
+	if h.Empty() || b.Carrier(c, &h, covers) != nil {
 		return "", ledger.Claim{}, false
 	}
 	claim = h.Claim(Holder(c.UID))

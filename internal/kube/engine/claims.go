@@ -200,12 +200,30 @@ func number(c *ledger.Claim, n *model.Node) bool {
 // hasPlace says whether the ledger holds devices for a pod that is not bound.
 func (e *Engine) hasPlace(p *v1.Pod) bool { return e.gate.releases.has(model.HolderID(p.UID)) }
 
+// covers says whether the ledger holds all cards of a claim's hold for a pod that is not
+// bound. One that was planned after its claim was allocated has none of them.
+func (e *Engine) covers(p *v1.Pod, h *dra.Hold) bool {
+	node, set := e.core.Held(model.HolderID(p.UID))
+	if set == 0 || node != model.NodeID(h.Node) {
+		return false
+	}
+	n := e.core.Inventory(node)
+	if n == nil {
+		return false
+	}
+	want := cards(h, n)
+	return want != 0 && want&^set == 0
+}
+
 // standingClaims are claims that hold devices for themselves, by node.
 func (e *Engine) standingClaims() map[string][]ledger.Claim {
 	if e.book == nil {
 		return nil
 	}
-	out := e.book.Standing(e.hasPlace)
+	out := e.book.Standing(func(p *v1.Pod, h *dra.Hold) (ok bool) {
+		e.do("check", func(time.Time) { ok = e.covers(p, h) })
+		return ok
+	})
 	for node, list := range out {
 		if n := e.described(node); n != nil {
 			for i := range list {
@@ -276,7 +294,7 @@ func (e *Engine) place(key string, h model.HolderID, stood bool) {
 	c := e.book.Claim(key)
 	if c != nil {
 		e.written(c)
-		if node, claim, ok := e.book.Stands(c, e.hasPlace); ok {
+		if node, claim, ok := e.book.Stands(c, e.covers); ok {
 			if stood && h != claim.Holder {
 				e.core.Ended(h)
 			}

@@ -324,8 +324,12 @@ func TestHalfAllocated(t *testing.T) {
 		t.Fatalf("%d free", s.free())
 	}
 	s.eventually("the pod has a place again", func() bool { s.after(time.Second); return s.Released(p) })
+	s.claim("c", 2, allocate(p, set)) // told once more: the pod has a place, but not the cards
 	if s.free() != 6 {
 		t.Fatalf("%d free", s.free())
+	}
+	if _, err := s.Check(); err != nil {
+		t.Error(err)
 	}
 	s.release(p)
 	s.edit("p", func(p *v1.Pod) { p.Spec.NodeName = "n0" })
