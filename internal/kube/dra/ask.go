@@ -203,7 +203,7 @@ func (b *Book) Ask(pod *v1.Pod) (*Ask, error) {
 		}
 		if len(a.needs) > before {
 			field = cmp.Or(field, at)
-			if first := b.first(key); entry.ResourceClaimName != nil && first != nil && first.UID != pod.UID {
+			if first := b.First(key); entry.ResourceClaimName != nil && first != nil && first.UID != pod.UID {
 				if g := pod.Labels[names.LabelGang]; g != "" && g == first.Labels[names.LabelGang] {
 					return nil, fmt.Errorf("%s: members of gang %q share ResourceClaim %q, which is not allocated: give each a claim of its own", at, g, name)
 				}
@@ -223,16 +223,6 @@ func (b *Book) Ask(pod *v1.Pod) (*Ask, error) {
 	}
 	a.key()
 	return a, nil
-}
-
-// first is the pod with which a shared claim is allocated: the oldest that waits.
-func (b *Book) first(key string) *v1.Pod {
-	for _, p := range b.Users(key) {
-		if p.Spec.NodeName == "" && !ended(p) && p.DeletionTimestamp == nil {
-			return p
-		}
-	}
-	return nil
 }
 
 // allocated takes note of a claim that is allocated already.

@@ -94,6 +94,11 @@ func (b *Book) Carrier(c *resourceapi.ResourceClaim, h *Hold, covers Covers) *v1
 	return nil
 }
 
+// Charged says whether a bound pod is charged for a claim.
+func (b *Book) Charged(c *resourceapi.ResourceClaim, h *Hold) bool {
+	return b.Carrier(c, h, never) != nil
+}
+
 func ended(p *v1.Pod) bool {
 	return p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
 }

@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
@@ -29,6 +30,8 @@ type claims struct {
 	standing map[string]model.HolderID
 	// pending are claims that a scheduling cycle has allocated and the API has not yet.
 	pending map[model.HolderID]bool
+	// seen is what the pods that name a claim were last looked at for, by namespace/name.
+	seen map[string]seenClaim
 	// rechecks are pods whose claims are missing, and when to look again.
 	rechecks map[types.UID]recheck
 	// unplaced are pods and claims whose devices were not known on their node, by node.
@@ -65,6 +68,22 @@ func (a *awaiting) take(key string) map[types.UID]*v1.Pod {
 	return out
 }
 
+// seenClaim is what of a claim decides about the pods that name it.
+type seenClaim struct {
+	// About all of them: whether it is there, is allocated, and is charged to a bound pod.
+	uid              types.UID
+	deleted, charged bool
+	allocation       *resourceapi.AllocationResult
+	// About one pod each: the one with which it is allocated, and the one that is counted
+	// for it.
+	first, carriedBy *v1.Pod
+}
+
+// same says whether nothing has changed that matters to all pods that name the claim.
+func (s *seenClaim) same(o *seenClaim) bool {
+	return s.uid == o.uid && s.deleted == o.deleted && s.charged == o.charged && (s.allocation == o.allocation || equality.Semantic.DeepEqual(s.allocation, o.allocation))
+}
+
 type recheck struct {
 	pod *v1.Pod
 	at  time.Time
@@ -90,6 +109,7 @@ func (e *Engine) FollowClaims(ctx context.Context, factory informers.SharedInfor
 	}
 	e.book = book
 	e.claims.standing, e.claims.pending = map[string]model.HolderID{}, map[model.HolderID]bool{}
+	e.claims.seen = map[string]seenClaim{}
 	e.claims.rechecks, e.claims.unplaced = map[types.UID]recheck{}, map[model.NodeID]map[string]*v1.Pod{}
 	e.inventory.SetDevices(book)
 	e.reader.Claims = e.ask
@@ -259,20 +279,65 @@ func (e *Engine) syncClaimsOf(pod *v1.Pod, now time.Time) {
 	}
 	for _, key := range keys {
 		e.stand(key, now)
-		for _, p := range e.book.Users(key) {
-			if p.UID != pod.UID { // who shares it may be counted, or allocate it, now
-				e.syncPod(p, now)
-			}
-		}
+		e.syncUsers(key, pod, now)
 	}
 }
 
 // syncClaim looks at a claim, and at the pods that name it.
 func (e *Engine) syncClaim(key string, now time.Time) {
-	for _, p := range e.book.Users(key) {
+	e.syncUsers(key, nil, now)
+	e.stand(key, now)
+}
+
+// syncUsers looks at the pods whose fate a change of a claim, or of one of the pods that
+// name it, decides: at all when the claim was allocated, deallocated, made or deleted, else
+// at the one with which it is to be allocated and the one that is counted for it, before and
+// now, for many pods may share a claim. looked: the pod that was just looked at; nil: the claim
+// itself changed.
+func (e *Engine) syncUsers(key string, looked *v1.Pod, now time.Time) {
+	was, is := e.claims.seen[key], seenClaim{first: e.book.First(key)}
+	if c := e.book.Claim(key); c != nil {
+		is.uid, is.deleted, is.allocation = c.UID, c.DeletionTimestamp != nil, c.Status.Allocation
+		if h := e.book.Holds(is.allocation); !h.Empty() {
+			is.carriedBy = e.book.Carrier(c, &h, e.covers)
+			is.charged = e.book.Charged(c, &h)
+		}
+	}
+	if e.claims.seen[key] = is; is.uid == "" && is.first == nil {
+		delete(e.claims.seen, key)
+	}
+	if !is.same(&was) {
+		for _, p := range e.book.Users(key) {
+			e.syncPod(p, now)
+		}
+		return
+	}
+	var some []*v1.Pod
+	add := func(p *v1.Pod) {
+		if p != nil && !slices.ContainsFunc(some, func(o *v1.Pod) bool { return o.UID == p.UID }) {
+			some = append(some, p)
+		}
+	}
+	others := func(p *v1.Pod) {
+		if looked == nil || !samePod(looked, p) {
+			add(p)
+		}
+	}
+	if !samePod(was.first, is.first) {
+		others(was.first)
+		add(is.first)
+	}
+	if !samePod(was.carriedBy, is.carriedBy) {
+		others(was.carriedBy)
+	}
+	others(is.carriedBy)
+	for _, p := range some {
 		e.syncPod(p, now)
 	}
-	e.stand(key, now)
+}
+
+func samePod(a, b *v1.Pod) bool {
+	return a == nil && b == nil || a != nil && b != nil && a.UID == b.UID
 }
 
 // stand makes the ledger's view of a claim that no pod carries equal to what the stores

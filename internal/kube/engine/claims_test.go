@@ -14,6 +14,7 @@ import (
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/internal/kube/dra"
 )
 
 // claimSetup is a setup whose one node publishes its eight GPUs as well.
@@ -306,6 +307,56 @@ func TestTakeOver(t *testing.T) {
 			t.Errorf("claim first %v: holds %b, %d free, %d told to go, %d contested", claimFirst, got, s.free(), len(victims), len(s.contested))
 		}
 	}
+}
+
+// TestManyShare: an event about one of many pods that share a claim has few of them looked
+// at, whoever is first or bound; all are when the claim is allocated.
+func TestManyShare(t *testing.T) {
+	const many = 100
+	s := newClaimSetup(t)
+	looks := 0
+	s.reader.Claims = func(p *v1.Pod) (*dra.Ask, error) { looks++; return s.ask(p) }
+	s.claim("c", 2, nil)
+	var pods []*v1.Pod
+	for i := range many {
+		pods = append(pods, s.user(fmt.Sprintf("p%03d", i), "c"))
+		s.add(pods[i])
+	}
+	few := func(what string, most int) {
+		t.Helper()
+		looks = 0
+		if s.Sync(); looks > most {
+			t.Errorf("%s: %d looks at pods", what, looks)
+		}
+	}
+	few("all come", 5*many)
+	set := s.placed(pods[0])
+	few("nothing", 0)
+	s.edit("p050", func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} })
+	few("one of them is edited", 4)
+	s.deletePod("p001")
+	few("one of them goes", 4)
+	s.claim("c", 2, allocate(pods[0], set))
+	looks = 0
+	if s.Sync(); looks < many/2 {
+		t.Errorf("allocated: %d looks at pods", looks)
+	}
+	s.edit("p000", func(p *v1.Pod) { p.Spec.NodeName = "n0" })
+	s.Sync()
+	s.claim("c", 2, func(c *resourceapi.ResourceClaim) {
+		allocate(pods[0], set)(c)
+		c.Status.ReservedFor = append(c.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: "p002", UID: "uid-p002"})
+	})
+	few("another uses it", 4)
+	// The first goes before the claim is allocated: the next one is told.
+	s = newClaimSetup(t)
+	s.claim("c", 2, nil)
+	a, b := s.user("a", "c"), s.user("b", "c")
+	s.add(a)
+	s.add(b)
+	s.placed(a)
+	s.deletePod("a")
+	s.placed(b)
 }
 
 // TestHalfAllocated: a start that failed after a claim was allocated leaves the claim where
