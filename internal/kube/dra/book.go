@@ -67,7 +67,10 @@ type location struct {
 	device dialect.Published
 }
 
-const byNode = "tangram.dev/node"
+const (
+	byNode = "tangram.dev/node"
+	byPool = "tangram.dev/pool"
+)
 
 // New reads from a scheduler's informers, which are not started yet.
 func New(factory informers.SharedInformerFactory, tell Changes) (*Book, error) {
@@ -76,6 +79,11 @@ func New(factory informers.SharedInformerFactory, tell Changes) (*Book, error) {
 	if err := slices.AddIndexers(cache.Indexers{byNode: func(obj any) ([]string, error) {
 		if s, ok := obj.(*resourceapi.ResourceSlice); ok && dialect.IsGPUDriver(s.Spec.Driver) && s.Spec.NodeName != nil {
 			return []string{*s.Spec.NodeName}, nil
+		}
+		return nil, nil
+	}, byPool: func(obj any) ([]string, error) {
+		if s, ok := obj.(*resourceapi.ResourceSlice); ok && dialect.IsGPUDriver(s.Spec.Driver) && s.Spec.NodeName != nil {
+			return []string{s.Spec.Driver + "/" + s.Spec.Pool.Name}, nil
 		}
 		return nil, nil
 	}}); err != nil {
@@ -182,8 +190,9 @@ func (b *Book) locate(r *resourceapi.DeviceRequestAllocationResult, nodes ...str
 			return b.located[id], true
 		}
 	}
-	for _, node := range b.nodes() {
-		if try(node) {
+	some, _ := b.slices.ByIndex(byPool, r.Driver+"/"+r.Pool) // the index is there
+	for _, obj := range some {
+		if try(*obj.(*resourceapi.ResourceSlice).Spec.NodeName) {
 			break
 		}
 	}
@@ -191,7 +200,7 @@ func (b *Book) locate(r *resourceapi.DeviceRequestAllocationResult, nodes ...str
 	return at, ok
 }
 
-// Forget forgets where devices were that no claim holds. The caller
+// Forget forgets where devices were that no claim holds.
 func (b *Book) Forget() {
 	held := map[deviceID]bool{}
 	claims, _ := b.claims.List(labels.Everything()) // the store knows no error

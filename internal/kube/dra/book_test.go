@@ -240,11 +240,36 @@ func TestHolds(t *testing.T) {
 	b = bookWith(t, class("gpu", gpuClass), sliceOf("n1", 4), c, p)
 	for len(b.Standing(never)) > 0 { // until the pod's informer has it
 	}
-	claims := b.AddTo(p, []ledger.Claim{{Holder: model.HolderID(p.UID)}})
-	if len(claims) != 1 || claims[0].Count != 2 || claims[0].Vendor != model.NVIDIA || len(claims[0].Devices) != 2 {
+	claims, all := b.AddTo(p, []ledger.Claim{{Holder: model.HolderID(p.UID)}})
+	if !all || len(claims) != 1 || claims[0].Count != 2 || claims[0].Vendor != model.NVIDIA || len(claims[0].Devices) != 2 {
 		t.Errorf("with its pod: %+v", claims)
 	}
 	if a, err := b.Ask(p); err != nil || a.By.Containers[0].Count != 2 {
 		t.Errorf("the bound pod: %+v, %v", a, err)
+	}
+}
+
+// TestMissing: of a GPU that was never published it is said where it is likely to be; one
+// that was stays where it was while its driver publishes nothing, and no other node is
+// searched for it.
+func TestMissing(t *testing.T) {
+	b := bookWith(t, sliceOf("n1", 1), sliceOf("n2", 1, func(s *resourceapi.ResourceSlice) { s.Spec.Pool.Name = "odd" }))
+	a := &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{
+		{Driver: "gpu.tangram.dev", Pool: "n1", Device: "gpu-0"}, {Driver: "gpu.tangram.dev", Pool: "n1", Device: "gpu-7"},
+	}}}
+	if h := b.Holds(a); h.Node != "n1" || len(h.Whole) != 1 || h.Missing != "n1" {
+		t.Errorf("%+v", h)
+	}
+	if h := b.Holds(a, "n9"); h.Missing != "n9" {
+		t.Errorf("%+v", h)
+	}
+	odd := &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{{Driver: "gpu.tangram.dev", Pool: "odd", Device: "gpu-0"}}}}
+	for _, when := range []string{"published", "not any more"} {
+		if h := b.Holds(odd); h.Node != "n2" || len(h.Whole) != 1 || h.Missing != "" {
+			t.Errorf("%s: %+v", when, h)
+		}
+		if err := b.slices.Delete(sliceOf("n2", 1)); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

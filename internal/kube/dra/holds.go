@@ -22,6 +22,9 @@ type Hold struct {
 	// Whole are cards, Parts are slices and shares of cards.
 	Whole []string
 	Parts []ledger.HeldPart
+	// Missing is the node, as far as can be told, of a GPU that was never published and so
+	// is left out; empty: all are known.
+	Missing string
 }
 
 // Empty says whether nothing is held.
@@ -39,7 +42,12 @@ func (b *Book) Holds(a *resourceapi.AllocationResult, nodes ...string) (out Hold
 			continue
 		}
 		at, ok := b.locate(r, nodes...)
-		if !ok || out.Node != "" && out.Node != at.node {
+		if !ok {
+			// Drivers name pools after nodes.
+			out.Missing = append(slices.Clone(nodes), r.Pool)[0]
+			continue
+		}
+		if out.Node != "" && out.Node != at.node {
 			continue
 		}
 		out.Node = at.node
@@ -104,13 +112,13 @@ func ended(p *v1.Pod) bool {
 }
 
 // AddTo adds what a pod's claims hold to what it holds by itself, which has at least one
-// entry.
-func (b *Book) AddTo(pod *v1.Pod, claims []ledger.Claim) []ledger.Claim {
+// entry; all: no GPU was left out that was never published.
+func (b *Book) AddTo(pod *v1.Pod, claims []ledger.Claim) (_ []ledger.Claim, all bool) {
 	var backed string
 	if s := pod.Status.ExtendedResourceClaimStatus; s != nil {
 		backed = s.ResourceClaimName
 	}
-	b.carried(pod, func(c *resourceapi.ResourceClaim, h Hold) {
+	all = b.carried(pod, func(c *resourceapi.ResourceClaim, h Hold) {
 		first := &claims[0]
 		if c.Name == backed && first.Count == len(h.Whole) {
 			first.Devices = nil // it counts them already: the claim says which they are
@@ -118,11 +126,13 @@ func (b *Book) AddTo(pod *v1.Pod, claims []ledger.Claim) []ledger.Claim {
 		}
 		h.addTo(first)
 	})
-	return claims
+	return claims, all
 }
 
-// carried visits the claims whose devices are counted under a bound pod.
-func (b *Book) carried(pod *v1.Pod, visit func(c *resourceapi.ResourceClaim, h Hold)) {
+// carried visits the claims whose devices are counted under a bound pod; all: none of its
+// claims has a GPU that was never published.
+func (b *Book) carried(pod *v1.Pod, visit func(c *resourceapi.ResourceClaim, h Hold)) (all bool) {
+	all = true
 	for _, name := range claimNames(pod) {
 		c := b.Claim(pod.Namespace + "/" + name)
 		if c == nil || c.Status.Allocation == nil {
@@ -132,7 +142,9 @@ func (b *Book) carried(pod *v1.Pod, visit func(c *resourceapi.ResourceClaim, h H
 		if !h.Empty() && h.Node == pod.Spec.NodeName && same(b.Carrier(c, &h, never), pod) {
 			visit(c, h)
 		}
+		all = all && h.Missing == ""
 	}
+	return all
 }
 
 // Carried are the claims whose devices are counted under a bound pod, by namespace/name.

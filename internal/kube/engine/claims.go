@@ -164,12 +164,11 @@ func (e *Engine) claimsOf(pod *v1.Pod, node func() *model.Node) (out []ledger.Cl
 	if e.book == nil || !hasClaims(pod) {
 		return out, true, problem
 	}
-	out = e.book.AddTo(pod, out)
+	out, all = e.book.AddTo(pod, out)
 	n := node()
 	if n == nil {
 		return out, false, problem
 	}
-	all = true
 	for i := range out {
 		all = number(&out[i], n) && all
 	}
@@ -358,6 +357,9 @@ func (e *Engine) stand(key string, now time.Time) {
 func (e *Engine) place(key string, h model.HolderID, stood bool) {
 	c := e.book.Claim(key)
 	if c != nil {
+		if hold := e.book.Holds(c.Status.Allocation); hold.Missing != "" {
+			e.await(model.NodeID(hold.Missing), key, nil)
+		}
 		e.written(c)
 		if node, claim, ok := e.book.Stands(c, e.covers); ok {
 			if stood && h != claim.Holder {

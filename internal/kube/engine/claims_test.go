@@ -359,6 +359,31 @@ func TestManyShare(t *testing.T) {
 	s.placed(b)
 }
 
+// TestPublishedLate: claims and pods are seen before what their node publishes, as after a
+// start of this process.
+func TestPublishedLate(t *testing.T) {
+	s := newClaimSetup(t)
+	store := s.factory.Resource().V1().ResourceSlices().Informer().GetIndexer()
+	published := store.List()[0].(*resourceapi.ResourceSlice)
+	must(t, store.Delete(published))
+	s.look(nil, "n0")
+	p := s.user("p", "c")
+	p.Spec.NodeName = "n0"
+	s.claim("c", 2, allocate(p, 0b11))
+	s.claim("alone", 1, allocate(nil, 0b100))
+	s.add(p)
+	s.Sync()
+	must(t, store.Add(published))
+	s.look(nil, "n0")
+	s.Sync()
+	if _, got := s.heldBy(p); got != 0b11 || s.free() != 5 {
+		t.Errorf("holds %b, %d free", got, s.free())
+	}
+	if _, err := s.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestHalfAllocated: a start that failed after a claim was allocated leaves the claim where
 // it is; the pod goes there again, and is charged once.
 func TestHalfAllocated(t *testing.T) {

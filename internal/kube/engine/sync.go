@@ -130,8 +130,8 @@ func (e *Engine) syncNode(name string, now time.Time) {
 	e.fleetChanged = e.fleetChanged || changed
 	if changed {
 		e.remeter(id, now)
-		e.placeClaims(id, now)
 	}
+	e.placeClaims(id, now) // what it publishes may be known to it already
 	e.complain("node/"+name, d.About, d.Problem, "InvalidInventory")
 	e.findContested(id, now)
 }
