@@ -223,6 +223,74 @@ func TestNamespacesTakeTurns(t *testing.T) {
 	}
 }
 
+// TestTurnsAreShort: a turn ends with its time, not with a set: a set that takes long on many
+// nodes, or that all nodes' changes are to be looked at for, keeps no other namespace
+// waiting. Classes alone come first.
+func TestTurnsAreShort(t *testing.T) {
+	var nodes []runtime.Object
+	for i := range 20 {
+		nodes = append(nodes, sliceOf(fmt.Sprintf("n%d", i), 1))
+	}
+	b := bookWith(t, nodes...)
+	m := b.matcher
+	m.turn = 0 // one node
+	work := func(n int) {
+		for range n {
+			b.Work(context.Background())
+		}
+	}
+	hostile := m.Want("hostile", []string{"1 == 1"})
+	for i := range 10 {
+		m.Want("hostile", []string{fmt.Sprintf("%d == 0", i)})
+	}
+	other, class := m.Want("other", []string{"true"}), m.Want("", []string{"true", "true"})
+	if work(20); !isKnown(class) {
+		t.Error("a class waits for tenants")
+	}
+	if work(40); !isKnown(other) || !isKnown(hostile) {
+		t.Errorf("other %v, hostile %v after their turns", isKnown(other), isKnown(hostile))
+	}
+	for i := range 20 { // all of the hostile sets are to be looked at again
+		m.Stale(fmt.Sprintf("n%d", i))
+	}
+	late := m.Want("late", []string{"true", "1 == 1"})
+	if work(20 + 3*21); !isKnown(late) {
+		t.Error("changes of nodes keep a namespace waiting")
+	}
+	for b.Work(context.Background()) {
+	}
+	if len(m.changes)+len(m.waiting)+len(m.turns) != 0 || len(late.byNode) != 20 {
+		t.Errorf("%d changes, %d waiting, %d nodes", len(m.changes), len(m.waiting), len(late.byNode))
+	}
+}
+
+func isKnown(s *Set) bool { known, _ := s.Known(); return known }
+
+// TestChangedNode: what changes on a node is told, once, and what does not is not.
+func TestChangedNode(t *testing.T) {
+	b := bookWith(t, sliceOf("n1", 2))
+	m := b.matcher
+	var told []string
+	m.changed = func(node string) { told = append(told, node) }
+	all, none := m.Want("a", []string{"true"}), m.Want("a", []string{"false"})
+	work := func() {
+		for b.Work(context.Background()) {
+		}
+	}
+	work()
+	m.Stale("n1")
+	if work(); len(told) != 0 || !isKnown(none) {
+		t.Errorf("told of %v", told)
+	}
+	if err := b.slices.Update(sliceOf("n1", 3)); err != nil {
+		t.Fatal(err)
+	}
+	m.Stale("n1")
+	if work(); len(told) != 1 || len(all.On("n1").Whole) != 3 {
+		t.Errorf("told of %v, matches %+v", told, all.On("n1"))
+	}
+}
+
 // TestHolds: an allocated claim holds its devices, for the pod that it is reserved for or
 // for itself.
 func TestHolds(t *testing.T) {
