@@ -53,17 +53,14 @@ func (p *Published) Tainted() bool {
 }
 
 // Publish lists the GPUs that ResourceSlices of one node publish, by driver, pool and name
-// (numbers in names count as numbers). Of each pool the latest generation counts.
+// (numbers in names count as numbers). Of each pool the latest generation counts of which
+// all slices are there: a driver writes a new one slice by slice. Where none is complete,
+// the latest does.
 func Publish(from []*resourceapi.ResourceSlice) []Published {
-	type pool struct{ driver, name string }
-	latest := map[pool]int64{}
-	for _, s := range from {
-		p := pool{s.Spec.Driver, s.Spec.Pool.Name}
-		latest[p] = max(latest[p], s.Spec.Pool.Generation)
-	}
+	current := generations(from)
 	var out []Published
 	for _, s := range from {
-		if !IsGPUDriver(s.Spec.Driver) || s.Spec.Pool.Generation != latest[pool{s.Spec.Driver, s.Spec.Pool.Name}] {
+		if !IsGPUDriver(s.Spec.Driver) || s.Spec.Pool.Generation != current[poolOf(s)] {
 			continue
 		}
 		for i := range s.Spec.Devices {
@@ -75,6 +72,40 @@ func Publish(from []*resourceapi.ResourceSlice) []Published {
 		y, j := numbered(b.Device.Name)
 		return cmp.Or(cmp.Compare(a.Driver, b.Driver), cmp.Compare(a.Pool, b.Pool), cmp.Compare(x, y), cmp.Compare(i, j), cmp.Compare(a.Device.Name, b.Device.Name))
 	})
+	return out
+}
+
+type pool struct{ driver, name string }
+
+func poolOf(s *resourceapi.ResourceSlice) pool { return pool{s.Spec.Driver, s.Spec.Pool.Name} }
+
+// generations are the generations of pools that count.
+func generations(from []*resourceapi.ResourceSlice) map[pool]int64 {
+	type generation struct {
+		of     pool
+		number int64
+	}
+	have := map[generation]int64{}
+	for _, s := range from {
+		have[generation{poolOf(s), s.Spec.Pool.Generation}]++
+	}
+	type choice struct {
+		number   int64
+		complete bool
+	}
+	best := map[pool]choice{}
+	for _, s := range from {
+		p, g := poolOf(s), s.Spec.Pool.Generation
+		complete := have[generation{p, g}] >= s.Spec.Pool.ResourceSliceCount
+		b, there := best[p]
+		if !there || complete && !b.complete || complete == b.complete && g > b.number {
+			best[p] = choice{g, complete}
+		}
+	}
+	out := make(map[pool]int64, len(best))
+	for p, b := range best {
+		out[p] = b.number
+	}
 	return out
 }
 

@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -92,6 +93,37 @@ func TestPublishedOddly(t *testing.T) {
 	}
 	if _, err := AddPublished(n, node, got, nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestPublishedBySlice: while a driver writes a new generation slice by slice, the last
+// complete one counts, in whatever order the slices are seen.
+func TestPublishedBySlice(t *testing.T) {
+	of := func(generation, count int64, uuids ...string) *resourceapi.ResourceSlice {
+		s := sliceOfCards("gpu.nvidia.com", uuids...)
+		s.Spec.Pool.Generation, s.Spec.Pool.ResourceSliceCount = generation, count
+		return s
+	}
+	for _, c := range []struct {
+		name string
+		from []*resourceapi.ResourceSlice
+		want []string
+	}{
+		{"half of the next", []*resourceapi.ResourceSlice{of(1, 1, "a", "b"), of(2, 2, "a")}, []string{"a", "b"}},
+		{"all of the next", []*resourceapi.ResourceSlice{of(1, 1, "a", "b"), of(2, 2, "a"), of(2, 2, "c")}, []string{"a", "c"}},
+		{"half of the one before", []*resourceapi.ResourceSlice{of(2, 2, "a"), of(3, 2, "c"), of(1, 2, "b")}, []string{"c"}},
+		{"the first comes", []*resourceapi.ResourceSlice{of(1, 2, "a")}, []string{"a"}},
+	} {
+		for range 2 {
+			slices.Reverse(c.from)
+			var got []string
+			for _, p := range Publish(c.from) {
+				got = append(got, p.Card)
+			}
+			if slices.Sort(got); !slices.Equal(got, c.want) {
+				t.Errorf("%s: %v, want %v", c.name, got, c.want)
+			}
+		}
 	}
 }
 

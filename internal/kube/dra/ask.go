@@ -86,6 +86,9 @@ const maxNamed = 512
 // Concerns says whether the engine has to look at a pod's claims before it is known whether
 // the pod asks for GPUs, or knows that it does. It waits for no lock.
 func (b *Book) Concerns(pod *v1.Pod) bool {
+	if b.implicit(pod) != nil {
+		return true
+	}
 	for i := range pod.Spec.ResourceClaims {
 		name, notMade := claimName(pod, &pod.Spec.ResourceClaims[i])
 		if notMade {
@@ -153,11 +156,14 @@ func options(r *resourceapi.DeviceRequest) (out []option) {
 // Ask reads what a pod's claims mean; nil when it has none that matter here. The error is a
 // Wait, or names the field that is wrong.
 func (b *Book) Ask(pod *v1.Pod) (*Ask, error) {
-	if len(pod.Spec.ResourceClaims) == 0 {
-		return nil, nil
-	}
 	if pod.Spec.NodeName != "" {
 		return b.held(pod), nil
+	}
+	if err := b.implicit(pod); err != nil {
+		return nil, err
+	}
+	if len(pod.Spec.ResourceClaims) == 0 {
+		return nil, nil
 	}
 	a := &Ask{}
 	field := ""
@@ -197,7 +203,7 @@ func (b *Book) Ask(pod *v1.Pod) (*Ask, error) {
 		}
 		if len(a.needs) > before {
 			field = cmp.Or(field, at)
-			if first := b.first(key); entry.ResourceClaimName != nil && first != nil && first.UID != pod.UID {
+			if first := b.First(key); entry.ResourceClaimName != nil && first != nil && first.UID != pod.UID {
 				if g := pod.Labels[names.LabelGang]; g != "" && g == first.Labels[names.LabelGang] {
 					return nil, fmt.Errorf("%s: members of gang %q share ResourceClaim %q, which is not allocated: give each a claim of its own", at, g, name)
 				}
@@ -219,16 +225,6 @@ func (b *Book) Ask(pod *v1.Pod) (*Ask, error) {
 	return a, nil
 }
 
-// first is the pod with which a shared claim is allocated: the oldest that waits.
-func (b *Book) first(key string) *v1.Pod {
-	for _, p := range b.Users(key) {
-		if p.Spec.NodeName == "" && !ended(p) && p.DeletionTimestamp == nil {
-			return p
-		}
-	}
-	return nil
-}
-
 // allocated takes note of a claim that is allocated already.
 func (a *Ask) allocated(b *Book, pod *v1.Pod, c *resourceapi.ResourceClaim) error {
 	if s := c.Status.Allocation.NodeSelector; s != nil {
@@ -242,7 +238,7 @@ func (a *Ask) allocated(b *Book, pod *v1.Pod, c *resourceapi.ResourceClaim) erro
 	if !h.Empty() {
 		a.on = append(a.on, available{claim: c.Name, node: h.Node})
 	}
-	if other := b.Carrier(c, h.Node, never); !h.Empty() && (other == nil || other.UID == pod.UID) {
+	if other := b.Carrier(c, &h, never); !h.Empty() && (other == nil || other.UID == pod.UID) {
 		a.Charge += int64(len(h.Whole)) * model.FullMilli
 		for _, p := range h.Parts {
 			a.Charge += int64(max(p.Milli, p.MemoryMilli))
@@ -472,26 +468,20 @@ func (a *Ask) May(node *v1.Node) *explain.Refusal {
 func (b *Book) held(pod *v1.Pod) *Ask {
 	by := &dialect.ByClaim{Vendor: model.NVIDIA, Field: "spec.resourceClaims"}
 	shared := false
-	for _, name := range claimNames(pod) {
-		c := b.Claim(pod.Namespace + "/" + name)
-		if c == nil || c.Status.Allocation == nil {
-			continue
-		}
-		h := b.Holds(c.Status.Allocation, pod.Spec.NodeName)
-		if h.Empty() || h.Node != pod.Spec.NodeName || !same(b.Carrier(c, h.Node, never), pod) {
-			continue
-		}
-		if s := pod.Status.ExtendedResourceClaimStatus; s != nil && s.ResourceClaimName == name {
-			continue // its extended resource counts
+	b.carried(pod, func(c *resourceapi.ResourceClaim, h Hold) {
+		if s := pod.Status.ExtendedResourceClaimStatus; s != nil && s.ResourceClaimName == c.Name {
+			if r, err := dialect.Request(pod); err != nil || r != nil {
+				return // its extended resource counts
+			}
 		}
 		shared = shared || len(c.Status.ReservedFor) > 1
 		if len(h.Whole) > 0 {
-			by.Containers = append(by.Containers, model.Container{Name: name, Count: len(h.Whole)})
+			by.Containers = append(by.Containers, model.Container{Name: c.Name, Count: len(h.Whole)})
 		}
 		for _, p := range h.Parts {
-			by.Containers = append(by.Containers, model.Container{Name: name, Count: 1, Part: p.Part})
+			by.Containers = append(by.Containers, model.Container{Name: c.Name, Count: 1, Part: p.Part})
 		}
-	}
+	})
 	if len(by.Containers) == 0 {
 		return nil
 	}

@@ -48,6 +48,8 @@ type Book struct {
 
 	// users are the pods that name a claim, by namespace/name of the claim.
 	users map[string]map[types.UID]*v1.Pod
+	// firsts are the oldest of them that wait. Kept, since many pods may share a claim.
+	firsts map[string]*v1.Pod
 	// names are the claims that a pod names.
 	names map[types.UID][]string
 	// located is where devices were seen that claims hold, as long as the process lives:
@@ -65,7 +67,10 @@ type location struct {
 	device dialect.Published
 }
 
-const byNode = "tangram.dev/node"
+const (
+	byNode = "tangram.dev/node"
+	byPool = "tangram.dev/pool"
+)
 
 // New reads from a scheduler's informers, which are not started yet.
 func New(factory informers.SharedInformerFactory, tell Changes) (*Book, error) {
@@ -76,12 +81,17 @@ func New(factory informers.SharedInformerFactory, tell Changes) (*Book, error) {
 			return []string{*s.Spec.NodeName}, nil
 		}
 		return nil, nil
+	}, byPool: func(obj any) ([]string, error) {
+		if s, ok := obj.(*resourceapi.ResourceSlice); ok && dialect.IsGPUDriver(s.Spec.Driver) && s.Spec.NodeName != nil {
+			return []string{s.Spec.Driver + "/" + s.Spec.Pool.Name}, nil
+		}
+		return nil, nil
 	}}); err != nil {
 		return nil, err
 	}
 	b := &Book{
 		slices: slices.GetIndexer(), claims: api.ResourceClaims().Lister(), classes: api.DeviceClasses().Lister(), pods: factory.Core().V1().Pods().Lister(),
-		users: map[string]map[types.UID]*v1.Pod{}, names: map[types.UID][]string{}, located: map[deviceID]location{},
+		users: map[string]map[types.UID]*v1.Pod{}, firsts: map[string]*v1.Pod{}, names: map[types.UID][]string{}, located: map[deviceID]location{},
 		turns: map[types.UID]int{},
 	}
 	b.matcher = newMatcher(b.Published, b.nodes, tell.Evaluated, tell.Matched)
@@ -180,8 +190,9 @@ func (b *Book) locate(r *resourceapi.DeviceRequestAllocationResult, nodes ...str
 			return b.located[id], true
 		}
 	}
-	for _, node := range b.nodes() {
-		if try(node) {
+	some, _ := b.slices.ByIndex(byPool, r.Driver+"/"+r.Pool) // the index is there
+	for _, obj := range some {
+		if try(*obj.(*resourceapi.ResourceSlice).Spec.NodeName) {
 			break
 		}
 	}
@@ -189,7 +200,7 @@ func (b *Book) locate(r *resourceapi.DeviceRequestAllocationResult, nodes ...str
 	return at, ok
 }
 
-// Forget forgets where devices were that no claim holds. The caller
+// Forget forgets where devices were that no claim holds.
 func (b *Book) Forget() {
 	held := map[deviceID]bool{}
 	claims, _ := b.claims.List(labels.Everything()) // the store knows no error
@@ -249,6 +260,7 @@ func (b *Book) use(pod *v1.Pod, keys []string) []string {
 			if delete(b.users[key], pod.UID); len(b.users[key]) == 0 {
 				delete(b.users, key)
 			}
+			b.keepFirst(key, pod, false)
 		}
 	}
 	for _, key := range keys {
@@ -256,6 +268,7 @@ func (b *Book) use(pod *v1.Pod, keys []string) []string {
 			b.users[key] = map[types.UID]*v1.Pod{}
 		}
 		b.users[key][pod.UID] = pod
+		b.keepFirst(key, pod, waits(pod))
 	}
 	if delete(b.names, pod.UID); len(keys) > 0 {
 		b.names[pod.UID] = keys
@@ -270,10 +283,48 @@ func (b *Book) Users(key string) []*v1.Pod {
 	b.mu.Lock()
 	out := slices.Collect(maps.Values(b.users[key]))
 	b.mu.Unlock()
-	slices.SortFunc(out, func(x, y *v1.Pod) int {
-		return cmp.Or(x.CreationTimestamp.Time.Compare(y.CreationTimestamp.Time), strings.Compare(x.Name, y.Name), cmp.Compare(x.UID, y.UID))
-	})
+	slices.SortFunc(out, byAge)
 	return out
+}
+
+func byAge(x, y *v1.Pod) int {
+	return cmp.Or(x.CreationTimestamp.Time.Compare(y.CreationTimestamp.Time), strings.Compare(x.Name, y.Name), cmp.Compare(x.UID, y.UID))
+}
+
+// waits says whether a claim may be allocated with a pod.
+func waits(p *v1.Pod) bool {
+	return p.Spec.NodeName == "" && !ended(p) && p.DeletionTimestamp == nil
+}
+
+// keepFirst keeps the first of a claim's users, one of which has changed or gone, and waits
+// or does not. It looks at the others only when the first is not to be first any more.
+func (b *Book) keepFirst(key string, pod *v1.Pod, waiting bool) {
+	first := b.firsts[key]
+	if waiting {
+		if first == nil || first.UID == pod.UID || byAge(pod, first) < 0 {
+			b.firsts[key] = pod
+		}
+		return
+	}
+	if first == nil || first.UID != pod.UID {
+		return
+	}
+	delete(b.firsts, key)
+	for _, p := range b.users[key] {
+		if waits(p) {
+			if f := b.firsts[key]; f == nil || byAge(p, f) < 0 {
+				b.firsts[key] = p
+			}
+		}
+	}
+}
+
+// First is the pod with which a shared claim is allocated: the oldest that waits; nil when
+// none does.
+func (b *Book) First(key string) *v1.Pod {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.firsts[key]
 }
 
 // AllUsers are all pods that name a claim, in no particular order.

@@ -223,6 +223,74 @@ func TestNamespacesTakeTurns(t *testing.T) {
 	}
 }
 
+// TestTurnsAreShort: a turn ends with its time, not with a set: a set that takes long on many
+// nodes, or that all nodes' changes are to be looked at for, keeps no other namespace
+// waiting. Classes alone come first.
+func TestTurnsAreShort(t *testing.T) {
+	var nodes []runtime.Object
+	for i := range 20 {
+		nodes = append(nodes, sliceOf(fmt.Sprintf("n%d", i), 1))
+	}
+	b := bookWith(t, nodes...)
+	m := b.matcher
+	m.turn = 0 // one node
+	work := func(n int) {
+		for range n {
+			b.Work(context.Background())
+		}
+	}
+	hostile := m.Want("hostile", []string{"1 == 1"})
+	for i := range 10 {
+		m.Want("hostile", []string{fmt.Sprintf("%d == 0", i)})
+	}
+	other, class := m.Want("other", []string{"true"}), m.Want("", []string{"true", "true"})
+	if work(20); !isKnown(class) {
+		t.Error("a class waits for tenants")
+	}
+	if work(40); !isKnown(other) || !isKnown(hostile) {
+		t.Errorf("other %v, hostile %v after their turns", isKnown(other), isKnown(hostile))
+	}
+	for i := range 20 { // all of the hostile sets are to be looked at again
+		m.Stale(fmt.Sprintf("n%d", i))
+	}
+	late := m.Want("late", []string{"true", "1 == 1"})
+	if work(20 + 3*21); !isKnown(late) {
+		t.Error("changes of nodes keep a namespace waiting")
+	}
+	for b.Work(context.Background()) {
+	}
+	if len(m.changes)+len(m.waiting)+len(m.turns) != 0 || len(late.byNode) != 20 {
+		t.Errorf("%d changes, %d waiting, %d nodes", len(m.changes), len(m.waiting), len(late.byNode))
+	}
+}
+
+func isKnown(s *Set) bool { known, _ := s.Known(); return known }
+
+// TestChangedNode: what changes on a node is told, once, and what does not is not.
+func TestChangedNode(t *testing.T) {
+	b := bookWith(t, sliceOf("n1", 2))
+	m := b.matcher
+	var told []string
+	m.changed = func(node string) { told = append(told, node) }
+	all, none := m.Want("a", []string{"true"}), m.Want("a", []string{"false"})
+	work := func() {
+		for b.Work(context.Background()) {
+		}
+	}
+	work()
+	m.Stale("n1")
+	if work(); len(told) != 0 || !isKnown(none) {
+		t.Errorf("told of %v", told)
+	}
+	if err := b.slices.Update(sliceOf("n1", 3)); err != nil {
+		t.Fatal(err)
+	}
+	m.Stale("n1")
+	if work(); len(told) != 1 || len(all.On("n1").Whole) != 3 {
+		t.Errorf("told of %v, matches %+v", told, all.On("n1"))
+	}
+}
+
 // TestHolds: an allocated claim holds its devices, for the pod that it is reserved for or
 // for itself.
 func TestHolds(t *testing.T) {
@@ -240,11 +308,36 @@ func TestHolds(t *testing.T) {
 	b = bookWith(t, class("gpu", gpuClass), sliceOf("n1", 4), c, p)
 	for len(b.Standing(never)) > 0 { // until the pod's informer has it
 	}
-	claims := b.AddTo(p, []ledger.Claim{{Holder: model.HolderID(p.UID)}})
-	if len(claims) != 1 || claims[0].Count != 2 || claims[0].Vendor != model.NVIDIA || len(claims[0].Devices) != 2 {
+	claims, all := b.AddTo(p, []ledger.Claim{{Holder: model.HolderID(p.UID)}})
+	if !all || len(claims) != 1 || claims[0].Count != 2 || claims[0].Vendor != model.NVIDIA || len(claims[0].Devices) != 2 {
 		t.Errorf("with its pod: %+v", claims)
 	}
 	if a, err := b.Ask(p); err != nil || a.By.Containers[0].Count != 2 {
 		t.Errorf("the bound pod: %+v, %v", a, err)
+	}
+}
+
+// TestMissing: of a GPU that was never published it is said where it is likely to be; one
+// that was stays where it was while its driver publishes nothing, and no other node is
+// searched for it.
+func TestMissing(t *testing.T) {
+	b := bookWith(t, sliceOf("n1", 1), sliceOf("n2", 1, func(s *resourceapi.ResourceSlice) { s.Spec.Pool.Name = "odd" }))
+	a := &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{
+		{Driver: "gpu.tangram.dev", Pool: "n1", Device: "gpu-0"}, {Driver: "gpu.tangram.dev", Pool: "n1", Device: "gpu-7"},
+	}}}
+	if h := b.Holds(a); h.Node != "n1" || len(h.Whole) != 1 || h.Missing != "n1" {
+		t.Errorf("%+v", h)
+	}
+	if h := b.Holds(a, "n9"); h.Missing != "n9" {
+		t.Errorf("%+v", h)
+	}
+	odd := &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{{Driver: "gpu.tangram.dev", Pool: "odd", Device: "gpu-0"}}}}
+	for _, when := range []string{"published", "not any more"} {
+		if h := b.Holds(odd); h.Node != "n2" || len(h.Whole) != 1 || h.Missing != "" {
+			t.Errorf("%s: %+v", when, h)
+		}
+		if err := b.slices.Delete(sliceOf("n2", 1)); err != nil {
+			t.Fatal(err)
+		}
 	}
 }

@@ -22,6 +22,9 @@ type Hold struct {
 	// Whole are cards, Parts are slices and shares of cards.
 	Whole []string
 	Parts []ledger.HeldPart
+	// Missing is the node, as far as can be told, of a GPU that was never published and so
+	// is left out; empty: all are known.
+	Missing string
 }
 
 // Empty says whether nothing is held.
@@ -39,7 +42,12 @@ func (b *Book) Holds(a *resourceapi.AllocationResult, nodes ...string) (out Hold
 			continue
 		}
 		at, ok := b.locate(r, nodes...)
-		if !ok || out.Node != "" && out.Node != at.node {
+		if !ok {
+			// Drivers name pools after nodes.
+			out.Missing = append(slices.Clone(nodes), r.Pool)[0]
+			continue
+		}
+		if out.Node != "" && out.Node != at.node {
 			continue
 		}
 		out.Node = at.node
@@ -72,10 +80,13 @@ func shareOf(r *resourceapi.DeviceRequestAllocationResult) model.Part {
 // mib rounds bytes up.
 func mib(bytes int64) model.MiB { return model.MiB((bytes + 1<<20 - 1) >> 20) }
 
+// Covers says whether the ledger holds the cards of a hold for a pod that is not bound.
+type Covers func(*v1.Pod, *Hold) bool
+
 // Carrier is the pod that a claim's devices are counted under: the first that the claim is
-// reserved for, has not ended and has a place; nil when none does. hasPlace says whether a
-// pod that is not bound is on its way to a place where the ledger holds devices for it.
-func (b *Book) Carrier(c *resourceapi.ResourceClaim, node string, hasPlace func(*v1.Pod) bool) *v1.Pod {
+// reserved for, has not ended and is bound to their node, or, where it is not bound, has
+// them in the ledger; nil when none does.
+func (b *Book) Carrier(c *resourceapi.ResourceClaim, h *Hold, covers Covers) *v1.Pod {
 	for _, ref := range c.Status.ReservedFor {
 		if ref.Resource != "pods" || ref.APIGroup != "" {
 			continue
@@ -84,11 +95,16 @@ func (b *Book) Carrier(c *resourceapi.ResourceClaim, node string, hasPlace func(
 		if err != nil || p.UID != ref.UID || ended(p) {
 			continue
 		}
-		if p.Spec.NodeName == node || p.Spec.NodeName == "" && hasPlace(p) {
+		if p.Spec.NodeName == h.Node || p.Spec.NodeName == "" && covers(p, h) {
 			return p
 		}
 	}
 	return nil
+}
+
+// Charged says whether a bound pod is charged for a claim.
+func (b *Book) Charged(c *resourceapi.ResourceClaim, h *Hold) bool {
+	return b.Carrier(c, h, never) != nil
 }
 
 func ended(p *v1.Pod) bool {
@@ -96,32 +112,48 @@ func ended(p *v1.Pod) bool {
 }
 
 // AddTo adds what a pod's claims hold to what it holds by itself, which has at least one
-// entry.
-func (b *Book) AddTo(pod *v1.Pod, claims []ledger.Claim) []ledger.Claim {
+// entry; all: no GPU was left out that was never published.
+func (b *Book) AddTo(pod *v1.Pod, claims []ledger.Claim) (_ []ledger.Claim, all bool) {
 	var backed string
 	if s := pod.Status.ExtendedResourceClaimStatus; s != nil {
 		backed = s.ResourceClaimName
 	}
+	all = b.carried(pod, func(c *resourceapi.ResourceClaim, h Hold) {
+		first := &claims[0]
+		if c.Name == backed && first.Count == len(h.Whole) {
+			first.Devices = nil // it counts them already: the claim says which they are
+			first.Count = 0
+		}
+		h.addTo(first)
+	})
+	return claims, all
+}
+
+// carried visits the claims whose devices are counted under a bound pod; all: none of its
+// claims has a GPU that was never published.
+func (b *Book) carried(pod *v1.Pod, visit func(c *resourceapi.ResourceClaim, h Hold)) (all bool) {
+	all = true
 	for _, name := range claimNames(pod) {
 		c := b.Claim(pod.Namespace + "/" + name)
 		if c == nil || c.Status.Allocation == nil {
 			continue
 		}
 		h := b.Holds(c.Status.Allocation, pod.Spec.NodeName)
-		if h.Empty() || h.Node != pod.Spec.NodeName || !same(b.Carrier(c, h.Node, never), pod) {
-			continue
+		if !h.Empty() && h.Node == pod.Spec.NodeName && same(b.Carrier(c, &h, never), pod) {
+			visit(c, h)
 		}
-		first := &claims[0]
-		if name == backed && first.Count == len(h.Whole) {
-			first.Devices = nil // it counts them already: the claim says which they are
-			first.Count = 0
-		}
-		h.addTo(first)
+		all = all && h.Missing == ""
 	}
-	return claims
+	return all
 }
 
-func never(*v1.Pod) bool { return false }
+// Carried are the claims whose devices are counted under a bound pod, by namespace/name.
+func (b *Book) Carried(pod *v1.Pod) (keys []string) {
+	b.carried(pod, func(c *resourceapi.ResourceClaim, _ Hold) { keys = append(keys, c.Namespace+"/"+c.Name) })
+	return keys
+}
+
+func never(*v1.Pod, *Hold) bool { return false }
 
 func same(a, b *v1.Pod) bool { return a != nil && a.UID == b.UID }
 
@@ -165,11 +197,11 @@ func (b *Book) Nodes() []string { return b.nodes() }
 
 // Standing are claims that hold GPUs and that no pod carries, as the ledger counts them, by
 // node.
-func (b *Book) Standing(hasPlace func(*v1.Pod) bool) map[string][]ledger.Claim {
+func (b *Book) Standing(covers Covers) map[string][]ledger.Claim {
 	out := map[string][]ledger.Claim{}
 	claims, _ := b.claims.List(labels.Everything()) // the store knows no error
 	for _, c := range claims {
-		if node, claim, ok := b.Stands(c, hasPlace); ok {
+		if node, claim, ok := b.Stands(c, covers); ok {
 			out[node] = append(out[node], claim)
 		}
 	}
@@ -177,9 +209,9 @@ func (b *Book) Standing(hasPlace func(*v1.Pod) bool) map[string][]ledger.Claim {
 }
 
 // Stands is what one claim holds for itself.
-func (b *Book) Stands(c *resourceapi.ResourceClaim, hasPlace func(*v1.Pod) bool) (node string, claim ledger.Claim, ok bool) {
+func (b *Book) Stands(c *resourceapi.ResourceClaim, covers Covers) (node string, claim ledger.Claim, ok bool) {
 	h := b.Holds(c.Status.Allocation)
-	if h.Empty() || b.Carrier(c, h.Node, hasPlace) != nil {
+	if h.Empty() || b.Carrier(c, &h, covers) != nil {
 		return "", ledger.Claim{}, false
 	}
 	claim = h.Claim(Holder(c.UID))

@@ -5,8 +5,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/dynamic-resource-allocation/cel"
 
 	"github.com/tangram-dev/tangram/internal/dialect"
@@ -22,6 +24,15 @@ type Set struct {
 	// matcher's lock.
 	namespace string
 	wanted    int64
+	// queued: it waits for its turn. change is the last change of a node that it knows of.
+	// Guarded by the matcher's lock.
+	queued bool
+	change int64
+	// begun: its turn has come, and todo are the nodes that are still to be looked at;
+	// programs are its expressions, compiled, until then. Only who evaluates uses them.
+	begun    bool
+	todo     []string
+	programs []cel.CompilationResult
 
 	mu sync.RWMutex
 	// known: every node has been looked at once.
@@ -124,7 +135,8 @@ func (s *Set) each(visit func(node string, m *Matched)) {
 const maxSets = 4096
 
 // Matcher evaluates CEL expressions over published devices, in one goroutine. A tenant's
-// expressions cost that goroutine's time and nothing else: namespaces take turns.
+// expressions cost that goroutine's time and nothing else: namespaces take turns, which are
+// short, for nodes that changed as well as for new expressions.
 type Matcher struct {
 	cache   *cel.Cache
 	devices func(node string) []dialect.Published
@@ -137,18 +149,29 @@ type Matcher struct {
 	sets map[string]*Set
 	// wants counts questions, so that the set wanted least recently is known.
 	wants int64
-	// waiting are sets that nobody has looked at, by namespace; turns are the namespaces.
+	// waiting are sets to be evaluated, or evaluated again, by namespace; turns are the
+	// namespaces.
 	waiting map[string][]*Set
 	turns   []string
-	// stale are nodes whose devices changed.
-	stale map[string]bool
-	wake  chan struct{}
+	// changes are the nodes whose devices changed, with the number of the last change;
+	// change is the last of all.
+	changes map[string]int64
+	change  int64
+	wake    chan struct{}
+
+	// turn is how long a turn is: a node is always looked at to the end.
+	turn  time.Duration
+	clock func() time.Time
 }
+
+// turnFor is how long one namespace's selectors are evaluated before another's.
+const turnFor = 20 * time.Millisecond
 
 func newMatcher(devices func(string) []dialect.Published, nodes func() []string, known, changed func(string)) *Matcher {
 	return &Matcher{
 		cache: cel.NewCache(64, cel.Features{EnableConsumableCapacity: true}), devices: devices, nodes: nodes, known: known, changed: changed,
-		sets: map[string]*Set{}, waiting: map[string][]*Set{}, stale: map[string]bool{}, wake: make(chan struct{}, 1),
+		sets: map[string]*Set{}, waiting: map[string][]*Set{}, changes: map[string]int64{}, wake: make(chan struct{}, 1),
+		turn: turnFor, clock: time.Now,
 	}
 }
 
@@ -167,10 +190,7 @@ func (m *Matcher) Want(namespace string, expressions []string) *Set {
 	}
 	s := &Set{key: key, namespace: namespace, expressions: slices.Clone(expressions), matcher: m, byNode: map[string]*Matched{}, wanted: m.wants}
 	m.sets[key] = s
-	if len(m.waiting[namespace]) == 0 {
-		m.turns = append(m.turns, namespace)
-	}
-	m.waiting[namespace] = append(m.waiting[namespace], s)
+	m.enqueue(s)
 	m.kick()
 	return s
 }
@@ -197,10 +217,27 @@ func (m *Matcher) forgetOne() {
 func (m *Matcher) Stale(node string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if len(m.sets) > 0 {
-		m.stale[node] = true
-		m.kick()
+	if len(m.sets) == 0 {
+		return
 	}
+	m.change++
+	m.changes[node] = m.change
+	for _, s := range m.sets {
+		m.enqueue(s)
+	}
+	m.kick()
+}
+
+// enqueue has a set looked at in its namespace's turn. The caller holds the lock.
+func (m *Matcher) enqueue(s *Set) {
+	if s.queued {
+		return
+	}
+	s.queued = true
+	if len(m.waiting[s.namespace]) == 0 {
+		m.turns = append(m.turns, s.namespace)
+	}
+	m.waiting[s.namespace] = append(m.waiting[s.namespace], s)
 }
 
 func (m *Matcher) kick() {
@@ -226,57 +263,88 @@ func (m *Matcher) Run(ctx context.Context) {
 	}
 }
 
-// Work evaluates one set on all nodes, or one node for all sets; false when there is
-// nothing to do.
+// Work takes one turn: it evaluates a set of the namespace whose turn it is, for as long as
+// a turn is; false when there is nothing to do. Classes alone, which administrators write and
+// all tenants use, go before any namespace.
 func (m *Matcher) Work(ctx context.Context) bool {
 	m.mu.Lock()
-	for node := range m.stale {
-		delete(m.stale, node)
-		var sets []*Set
-		for _, s := range m.sets {
-			if known, _ := s.Known(); known {
-				sets = append(sets, s)
-			}
-		}
-		m.mu.Unlock()
-		devices := m.devices(node)
-		for _, s := range sets {
-			s.look(ctx, node, devices)
-		}
-		m.changed(node)
-		return true
-	}
 	if len(m.turns) == 0 {
+		clear(m.changes) // every set knows all of them
 		m.mu.Unlock()
 		return false
 	}
-	namespace := m.turns[0]
-	m.turns = m.turns[1:]
-	list := m.waiting[namespace]
-	s := list[0]
-	if len(list) > 1 {
-		m.waiting[namespace] = list[1:]
+	turn := max(0, slices.Index(m.turns, ""))
+	namespace := m.turns[turn]
+	m.turns = slices.Delete(m.turns, turn, turn+1)
+	s := m.waiting[namespace][0]
+	if !s.begun {
+		s.begun, s.todo, s.change = true, m.todo(s), m.change
+	}
+	m.mu.Unlock()
+	ends := m.clock().Add(m.turn)
+	for len(s.todo) > 0 && ctx.Err() == nil {
+		node := s.todo[0]
+		s.todo = s.todo[1:]
+		if s.look(ctx, node, m.devices(node)) {
+			m.changed(node)
+		}
+		if !m.clock().Before(ends) {
+			break
+		}
+	}
+	done := len(s.todo) == 0
+	m.mu.Lock()
+	if done {
+		s.begun, s.todo, s.queued, s.programs = false, nil, false, nil
+		m.waiting[namespace] = m.waiting[namespace][1:]
+		if s.change < m.change && m.sets[s.key] == s {
+			m.enqueueLast(s)
+		}
+	}
+	if len(m.waiting[namespace]) > 0 {
 		m.turns = append(m.turns, namespace)
 	} else {
 		delete(m.waiting, namespace)
 	}
 	m.mu.Unlock()
-	for _, node := range m.nodes() {
-		if ctx.Err() != nil {
-			return false
-		}
-		s.look(ctx, node, m.devices(node))
+	if done && s.setKnown() {
+		m.known(s.key)
 	}
-	// What changed meanwhile made its node stale, and is looked at next.
-	s.mu.Lock()
-	s.known = true
-	s.mu.Unlock()
-	m.known(s.key)
 	return true
 }
 
-// look finds what a set matches on a node.
-func (s *Set) look(ctx context.Context, node string, devices []dialect.Published) {
+// enqueueLast is enqueue for the namespace whose turn it is. The caller holds the lock.
+func (m *Matcher) enqueueLast(s *Set) {
+	s.queued = true
+	m.waiting[s.namespace] = append(m.waiting[s.namespace], s)
+}
+
+// todo are the nodes that a set has to look at: all, or those that changed since it did. The
+// caller holds the lock.
+func (m *Matcher) todo(s *Set) (out []string) {
+	if known, _ := s.Known(); !known {
+		return m.nodes()
+	}
+	for node, change := range m.changes {
+		if change > s.change {
+			out = append(out, node)
+		}
+	}
+	return out
+}
+
+// setKnown takes note that every node has been looked at; false when that was known.
+func (s *Set) setKnown() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was := s.known
+	s.known = true
+	return !was
+}
+
+// look finds what a set matches on a node, and says whether that is something else than was
+// known before.
+func (s *Set) look(ctx context.Context, node string, devices []dialect.Published) (changed bool) {
 	var found Matched
 	var problem error
 	any := false
@@ -305,22 +373,30 @@ func (s *Set) look(ctx context.Context, node string, devices []dialect.Published
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	before := s.byNode[node]
+	changed = s.known && (any != (before != nil) || any && !equality.Semantic.DeepEqual(before, &found))
 	s.sum = nil
 	if problem != nil && s.problem == nil {
-		s.problem = problem
+		s.problem, changed = problem, s.known
 	}
 	if !any {
 		delete(s.byNode, node)
-		return
+		return changed
 	}
 	s.byNode[node] = &found
+	return changed
 }
 
 // matches says whether all expressions match a device.
 func (s *Set) matches(ctx context.Context, p *dialect.Published) (bool, error) {
 	device := cel.Device{Driver: p.Driver, AllowMultipleAllocations: p.Device.AllowMultipleAllocations, Attributes: p.Device.Attributes, Capacity: p.Device.Capacity}
-	for _, text := range s.expressions {
-		compiled := s.matcher.cache.GetOrCompile(text)
+	if s.programs == nil {
+		for _, text := range s.expressions {
+			s.programs = append(s.programs, s.matcher.cache.GetOrCompile(text))
+		}
+	}
+	for i := range s.programs {
+		compiled := &s.programs[i]
 		if compiled.Error != nil {
 			return false, compiled.Error
 		}

@@ -8,6 +8,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 
@@ -28,6 +30,8 @@ type claims struct {
 	standing map[string]model.HolderID
 	// pending are claims that a scheduling cycle has allocated and the API has not yet.
 	pending map[model.HolderID]bool
+	// seen is what the pods that name a claim were last looked at for, by namespace/name.
+	seen map[string]seenClaim
 	// rechecks are pods whose claims are missing, and when to look again.
 	rechecks map[types.UID]recheck
 	// unplaced are pods and claims whose devices were not known on their node, by node.
@@ -64,6 +68,22 @@ func (a *awaiting) take(key string) map[types.UID]*v1.Pod {
 	return out
 }
 
+// seenClaim is what of a claim decides about the pods that name it.
+type seenClaim struct {
+	// About all of them: whether it is there, is allocated, and is charged to a bound pod.
+	uid              types.UID
+	deleted, charged bool
+	allocation       *resourceapi.AllocationResult
+	// About one pod each: the one with which it is allocated, and the one that is counted
+	// for it.
+	first, carriedBy *v1.Pod
+}
+
+// same says whether nothing has changed that matters to all pods that name the claim.
+func (s *seenClaim) same(o *seenClaim) bool {
+	return s.uid == o.uid && s.deleted == o.deleted && s.charged == o.charged && (s.allocation == o.allocation || equality.Semantic.DeepEqual(s.allocation, o.allocation))
+}
+
 type recheck struct {
 	pod *v1.Pod
 	at  time.Time
@@ -89,6 +109,7 @@ func (e *Engine) FollowClaims(ctx context.Context, factory informers.SharedInfor
 	}
 	e.book = book
 	e.claims.standing, e.claims.pending = map[string]model.HolderID{}, map[model.HolderID]bool{}
+	e.claims.seen = map[string]seenClaim{}
 	e.claims.rechecks, e.claims.unplaced = map[types.UID]recheck{}, map[model.NodeID]map[string]*v1.Pod{}
 	e.inventory.SetDevices(book)
 	e.reader.Claims = e.ask
@@ -100,7 +121,7 @@ func (e *Engine) FollowClaims(ctx context.Context, factory informers.SharedInfor
 // ask is what a pod's claims mean. Of a pod that is on its way to its place it is what was
 // planned for: meanwhile its claims are allocated one by one.
 func (e *Engine) ask(pod *v1.Pod) (*dra.Ask, error) {
-	if len(pod.Spec.ResourceClaims) == 0 {
+	if !hasClaims(pod) && !dra.Implicit(pod) {
 		return nil, nil
 	}
 	if pod.Spec.NodeName == "" && e.gate.releases.has(model.HolderID(pod.UID)) {
@@ -143,12 +164,11 @@ func (e *Engine) claimsOf(pod *v1.Pod, node func() *model.Node) (out []ledger.Cl
 	if e.book == nil || !hasClaims(pod) {
 		return out, true, problem
 	}
-	out = e.book.AddTo(pod, out)
+	out, all = e.book.AddTo(pod, out)
 	n := node()
 	if n == nil {
 		return out, false, problem
 	}
-	all = true
 	for i := range out {
 		all = number(&out[i], n) && all
 	}
@@ -199,12 +219,30 @@ func number(c *ledger.Claim, n *model.Node) bool {
 // hasPlace says whether the ledger holds devices for a pod that is not bound.
 func (e *Engine) hasPlace(p *v1.Pod) bool { return e.gate.releases.has(model.HolderID(p.UID)) }
 
+// covers says whether the ledger holds all cards of a claim's hold for a pod that is not
+// bound. One that was planned after its claim was allocated has none of them.
+func (e *Engine) covers(p *v1.Pod, h *dra.Hold) bool {
+	node, set := e.core.Held(model.HolderID(p.UID))
+	if set == 0 || node != model.NodeID(h.Node) {
+		return false
+	}
+	n := e.core.Inventory(node)
+	if n == nil {
+		return false
+	}
+	want := cards(h, n)
+	return want != 0 && want&^set == 0
+}
+
 // standingClaims are claims that hold devices for themselves, by node.
 func (e *Engine) standingClaims() map[string][]ledger.Claim {
 	if e.book == nil {
 		return nil
 	}
-	out := e.book.Standing(e.hasPlace)
+	out := e.book.Standing(func(p *v1.Pod, h *dra.Hold) (ok bool) {
+		e.do("check", func(time.Time) { ok = e.covers(p, h) })
+		return ok
+	})
 	for node, list := range out {
 		if n := e.described(node); n != nil {
 			for i := range list {
@@ -239,30 +277,91 @@ func (e *Engine) syncClaimsOf(pod *v1.Pod, now time.Time) {
 		keys = e.book.Set(latest)
 	}
 	for _, key := range keys {
-		e.stand(key)
-		for _, p := range e.book.Users(key) {
-			if p.UID != pod.UID { // who shares it may be counted, or allocate it, now
-				e.syncPod(p, now)
-			}
-		}
+		e.stand(key, now)
+		e.syncUsers(key, pod, now)
 	}
 }
 
 // syncClaim looks at a claim, and at the pods that name it.
 func (e *Engine) syncClaim(key string, now time.Time) {
-	for _, p := range e.book.Users(key) {
+	e.syncUsers(key, nil, now)
+	e.stand(key, now)
+}
+
+// syncUsers looks at the pods whose fate a change of a claim, or of one of the pods that
+// name it, decides: at all when the claim was allocated, deallocated, made or deleted, else
+// at the one with which it is to be allocated and the one that is counted for it, before and
+// now, for many pods may share a claim. looked: the pod that was just looked at; nil: the claim
+// itself changed.
+func (e *Engine) syncUsers(key string, looked *v1.Pod, now time.Time) {
+	was, is := e.claims.seen[key], seenClaim{first: e.book.First(key)}
+	if c := e.book.Claim(key); c != nil {
+		is.uid, is.deleted, is.allocation = c.UID, c.DeletionTimestamp != nil, c.Status.Allocation
+		if h := e.book.Holds(is.allocation); !h.Empty() {
+			is.carriedBy = e.book.Carrier(c, &h, e.covers)
+			is.charged = e.book.Charged(c, &h)
+		}
+	}
+	if e.claims.seen[key] = is; is.uid == "" && is.first == nil {
+		delete(e.claims.seen, key)
+	}
+	if !is.same(&was) {
+		for _, p := range e.book.Users(key) {
+			e.syncPod(p, now)
+		}
+		return
+	}
+	var some []*v1.Pod
+	add := func(p *v1.Pod) {
+		if p != nil && !slices.ContainsFunc(some, func(o *v1.Pod) bool { return o.UID == p.UID }) {
+			some = append(some, p)
+		}
+	}
+	others := func(p *v1.Pod) {
+		if looked == nil || !samePod(looked, p) {
+			add(p)
+		}
+	}
+	if !samePod(was.first, is.first) {
+		others(was.first)
+		add(is.first)
+	}
+	if !samePod(was.carriedBy, is.carriedBy) {
+		others(was.carriedBy)
+	}
+	others(is.carriedBy)
+	for _, p := range some {
 		e.syncPod(p, now)
 	}
-	e.stand(key)
+}
+
+func samePod(a, b *v1.Pod) bool {
+	return a == nil && b == nil || a != nil && b != nil && a.UID == b.UID
 }
 
 // stand makes the ledger's view of a claim that no pod carries equal to what the stores
 // say.
-func (e *Engine) stand(key string) {
+func (e *Engine) stand(key string, now time.Time) {
 	h, stood := e.claims.standing[key]
+	node, _ := e.core.Held(h)
+	e.place(key, h, stood)
+	if after, _ := e.core.Held(e.claims.standing[key]); after != "" && after != node {
+		e.findContested(after, now)
+	}
+	if node != "" {
+		e.findContested(node, now) // what it gave free may settle a contest
+	}
+}
+
+// place is stand, but for contests.
+func (e *Engine) place(key string, h model.HolderID, stood bool) {
 	c := e.book.Claim(key)
 	if c != nil {
-		if node, claim, ok := e.book.Stands(c, e.hasPlace); ok {
+		if hold := e.book.Holds(c.Status.Allocation); hold.Missing != "" {
+			e.await(model.NodeID(hold.Missing), key, nil)
+		}
+		e.written(c)
+		if node, claim, ok := e.book.Stands(c, e.covers); ok {
 			if stood && h != claim.Holder {
 				e.core.Ended(h)
 			}
@@ -279,11 +378,7 @@ func (e *Engine) stand(key string) {
 			return // its allocation is on its way
 		}
 	}
-	if stood {
-		e.core.Ended(h)
-		delete(e.claims.standing, key)
-		delete(e.claims.pending, h)
-	}
+	e.fall(key)
 }
 
 // await takes note that devices of a pod, or of a claim, are not known on their node.
@@ -302,7 +397,7 @@ func (e *Engine) placeClaims(node model.NodeID, now time.Time) {
 		if pod != nil {
 			e.syncPod(pod, now)
 		} else {
-			e.stand(key)
+			e.stand(key, now)
 		}
 	}
 }
@@ -310,7 +405,7 @@ func (e *Engine) placeClaims(node model.NodeID, now time.Time) {
 // awaitClaims makes sure that a waiting pod with claims is looked at again: its claims may
 // never come, which it is told; or they turn out not to be about GPUs.
 func (e *Engine) awaitClaims(pod *v1.Pod, now time.Time) {
-	if e.book == nil || len(pod.Spec.ResourceClaims) == 0 || !e.reader.Owns(pod.Spec.SchedulerName) {
+	if e.book == nil || len(pod.Spec.ResourceClaims) == 0 && !dra.Implicit(pod) || !e.reader.Owns(pod.Spec.SchedulerName) {
 		return
 	}
 	if m := e.work.Member(model.HolderID(pod.UID)); m != nil {
@@ -392,6 +487,12 @@ func (e *Engine) classesChanged(now time.Time) {
 		}
 	}
 	e.matchesChanged("", now)
+	pods, _ := e.pods.List(labels.Everything()) // the store knows no error
+	for _, p := range pods {
+		if p.Spec.NodeName == "" && dra.Implicit(p) {
+			e.syncPod(p, now)
+		}
+	}
 	e.core.Changed()
 }
 
@@ -451,7 +552,8 @@ func (e *Engine) Pend(list []*resourceapi.ResourceClaim) (refusal *explain.Refus
 			if hold.Empty() {
 				continue
 			}
-			claim := hold.Claim(dra.Holder(c.UID))
+			key, holder := pendingAs(c)
+			claim := hold.Claim(holder)
 			if n := e.core.Inventory(model.NodeID(hold.Node)); n != nil {
 				number(&claim, n)
 			}
@@ -460,7 +562,7 @@ func (e *Engine) Pend(list []*resourceapi.ResourceClaim) (refusal *explain.Refus
 				return
 			}
 			e.claims.pending[claim.Holder] = true
-			e.claims.standing[c.Namespace+"/"+c.Name] = claim.Holder
+			e.claims.standing[key] = claim.Holder
 		}
 	})
 	return refusal
@@ -475,14 +577,77 @@ func (e *Engine) Unpend(list []*resourceapi.ResourceClaim) {
 
 func (e *Engine) unpend(list []*resourceapi.ResourceClaim) {
 	for _, c := range list {
-		h := dra.Holder(c.UID)
-		if e.claims.pending[h] {
-			delete(e.claims.pending, h)
-			e.core.Ended(h)
-			delete(e.claims.standing, c.Namespace+"/"+c.Name)
+		if key, h := pendingAs(c); e.claims.pending[h] {
+			e.fall(key)
 			e.feed.push(event{kind: aboutClaim, key: c.Namespace + "/" + c.Name}, nil)
 		}
 	}
+}
+
+// takeOver ends what claims hold for themselves that a bound pod is counted for from now on.
+// The caller tells of the pod next, under the same lock: at no moment are the devices free,
+// and at no moment do both hold them.
+func (e *Engine) takeOver(pod *v1.Pod) {
+	if e.book == nil {
+		return
+	}
+	for _, key := range e.book.Carried(pod) {
+		e.fall(key)
+	}
+	if e.claims.pending[dra.Holder(pod.UID)] && e.book.ExtendedSeen(pod) {
+		e.fall(unwrittenKey(pod.UID))
+	}
+}
+
+// pendingAs is under which key and holder a claim is held that the API does not have
+// allocated yet. One for extended resources is not even written: it is known by its pod.
+func pendingAs(c *resourceapi.ResourceClaim) (key string, h model.HolderID) {
+	if pod := dra.Unwritten(c); pod != "" {
+		return unwrittenKey(pod), dra.Holder(pod)
+	}
+	return c.Namespace + "/" + c.Name, dra.Holder(c.UID)
+}
+
+// unwrittenKey is no claim's namespace and name.
+func unwrittenKey(pod types.UID) string { return "/" + string(pod) }
+
+// fall ends what a claim holds for itself, if it does.
+func (e *Engine) fall(key string) {
+	if h, stood := e.claims.standing[key]; stood {
+		e.core.Ended(h)
+		delete(e.claims.standing, key)
+		delete(e.claims.pending, h)
+	}
+}
+
+// written ends what is held for a pod's extended resources once the claim is seen that was
+// written for them, which holds the same devices.
+func (e *Engine) written(c *resourceapi.ResourceClaim) {
+	pod := dra.ForExtended(c)
+	if pod == "" || !e.claims.pending[dra.Holder(pod)] {
+		return
+	}
+	hold := e.book.Holds(c.Status.Allocation)
+	n := e.core.Inventory(model.NodeID(hold.Node))
+	if _, set := e.core.Held(dra.Holder(pod)); n != nil && set != 0 && set&^cards(&hold, n) == 0 {
+		e.fall(unwrittenKey(pod))
+	}
+}
+
+// cards are the cards of a node that a hold names.
+func cards(h *dra.Hold, n *model.Node) (set model.Mask) {
+	add := func(uuid string) {
+		if slot := n.Slot(-1, uuid); slot >= 0 {
+			set = set.With(slot)
+		}
+	}
+	for _, card := range h.Whole {
+		add(card)
+	}
+	for _, p := range h.Parts {
+		add(p.Device.UUID)
+	}
+	return set
 }
 
 // Taken are the cards of a node, by UUID, that the ledger holds for others than a pod.

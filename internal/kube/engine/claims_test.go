@@ -7,12 +7,14 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/internal/kube/dra"
 )
 
 // claimSetup is a setup whose one node publishes its eight GPUs as well.
@@ -186,6 +188,202 @@ func TestPend(t *testing.T) {
 	}
 }
 
+// TestImplicitResource: GPUs by the implicit extended resource of a class are refused, by
+// field, in a queue or in none; classes of other devices are the allocator's.
+func TestImplicitResource(t *testing.T) {
+	s := newClaimSetup(t)
+	asks := func(name, class string) *v1.Pod {
+		p := s.member(name, "", 0, 0)
+		delete(p.Spec.Containers[0].Resources.Requests, names.ResourceNVIDIA)
+		p.Spec.Containers[0].Resources.Requests[v1.ResourceName("deviceclass.resource.kubernetes.io/"+class)] = resource.MustParse("1")
+		return p
+	}
+	p, other := asks("p", "gpu"), asks("other", "nic")
+	s.add(p)
+	s.add(other)
+	s.Step()
+	if !s.Waits(p) || !s.Waits(other) {
+		t.Fatalf("the pod waits: %v, before its class is seen: %v", s.Waits(p), s.Waits(other))
+	}
+	want := `spec.containers[0].resources.requests[deviceclass.resource.kubernetes.io/gpu]: DeviceClass "gpu" is of GPUs, which are not given by this name: use nvidia.com/gpu or a ResourceClaim`
+	if _, err := s.reader.Request(p); err == nil || err.Error() != want {
+		t.Errorf("%v", err)
+	}
+	must(t, s.factory.Resource().V1().DeviceClasses().Informer().GetStore().Add(&resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "nic"}}))
+	s.feed.push(event{kind: aboutClasses}, nil)
+	if s.Step(); s.Waits(other) || !s.Waits(p) {
+		t.Errorf("GPUs wait: %v, other devices wait: %v", s.Waits(p), s.Waits(other))
+	}
+}
+
+// TestPendUnwritten: a claim for extended resources, which has no name yet when it is
+// allocated, holds its GPUs until its pod is gone or the claim that was written does.
+func TestPendUnwritten(t *testing.T) {
+	yes := true
+	unwritten := func(p *v1.Pod) *resourceapi.ResourceClaim {
+		c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "<extended-resources>", UID: "made-up-" + p.UID,
+			Annotations:     map[string]string{resourceapi.ExtendedResourceClaimAnnotation: "true"},
+			OwnerReferences: []metav1.OwnerReference{{Kind: "Pod", Name: p.Name, UID: p.UID, Controller: &yes}}}}
+		allocate(nil, 0b11)(c)
+		return c
+	}
+	s := newClaimSetup(t)
+	p := s.member("p", "", 0, 0)
+	delete(p.Spec.Containers[0].Resources.Requests, names.ResourceNVIDIA)
+	s.add(p)
+	pend := func() {
+		t.Helper()
+		if refusal := s.Pend([]*resourceapi.ResourceClaim{unwritten(p)}); refusal != nil || s.free() != 6 {
+			t.Fatalf("%v, %d free", refusal, s.free())
+		}
+	}
+	pend()
+	s.Unpend([]*resourceapi.ResourceClaim{unwritten(p)})
+	if s.free() != 8 {
+		t.Fatalf("%d free after it was taken back", s.free())
+	}
+	pend()
+	s.claim("p-extended", 2, func(c *resourceapi.ResourceClaim) {
+		allocate(p, 0b11)(c)
+		c.Annotations, c.OwnerReferences = unwritten(p).Annotations, unwritten(p).OwnerReferences
+	})
+	s.edit("p", func(p *v1.Pod) {
+		p.Spec.NodeName = "n0"
+		p.Status.ExtendedResourceClaimStatus = &v1.PodExtendedResourceClaimStatus{ResourceClaimName: "p-extended"}
+	})
+	s.Step()
+	if _, got := s.heldBy(p); got != 0b11 || s.free() != 6 {
+		t.Fatalf("bound, it holds %b, %d free", got, s.free())
+	}
+	if _, err := s.Check(); err != nil {
+		t.Error(err)
+	}
+	if m := s.work.Member(model.HolderID(p.UID)); m == nil || m.Request.Count() != 2 {
+		t.Errorf("its GPUs are charged to nobody: %+v", m)
+	}
+	s.deletePod("p")
+	must(t, s.claimStore.Delete(&resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p-extended"}}))
+	s.feed.push(event{kind: aboutClaim, key: "default/p-extended"}, nil)
+	if s.Step(); s.free() != 8 {
+		t.Errorf("%d free when all is gone", s.free())
+	}
+	// A pod that goes before anything was written.
+	p = s.member("q", "", 0, 0)
+	s.add(p)
+	s.Step()
+	pend()
+	s.deletePod("q")
+	if s.Step(); s.free() != 8 || len(s.claims.standing)+len(s.claims.pending) != 0 {
+		t.Errorf("%d free, standing %v", s.free(), s.claims.standing)
+	}
+}
+
+// TestTakeOver: a pod placed by Pend takes the devices over from its claim when it is seen
+// bound; no moment is there when it contests its own devices, so it is not told to go.
+func TestTakeOver(t *testing.T) {
+	for _, claimFirst := range []bool{true, false} {
+		s := newClaimSetup(t)
+		p := s.user("p", "c")
+		s.claim("c", 2, nil)
+		c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c", UID: "uid-c"}}
+		allocate(nil, 0b11)(c)
+		if refusal := s.Pend([]*resourceapi.ResourceClaim{c}); refusal != nil {
+			t.Fatal(refusal)
+		}
+		s.add(p)
+		bind := func() { s.edit("p", func(p *v1.Pod) { p.Spec.NodeName = "n0" }) }
+		if claimFirst {
+			s.claim("c", 2, allocate(p, 0b11))
+			s.Sync()
+			bind()
+		} else {
+			bind()
+			s.Sync()
+			s.claim("c", 2, allocate(p, 0b11))
+		}
+		var victims []Victim
+		s.do("test", func(now time.Time) { victims = s.heal(now.Add(time.Hour)) })
+		if _, got := s.heldBy(p); got != 0b11 || s.free() != 6 || len(victims) != 0 || len(s.contested) != 0 {
+			t.Errorf("claim first %v: holds %b, %d free, %d told to go, %d contested", claimFirst, got, s.free(), len(victims), len(s.contested))
+		}
+	}
+}
+
+// TestManyShare: an event about one of many pods that share a claim has few of them looked
+// at, whoever is first or bound; all are when the claim is allocated.
+func TestManyShare(t *testing.T) {
+	const many = 100
+	s := newClaimSetup(t)
+	looks := 0
+	s.reader.Claims = func(p *v1.Pod) (*dra.Ask, error) { looks++; return s.ask(p) }
+	s.claim("c", 2, nil)
+	var pods []*v1.Pod
+	for i := range many {
+		pods = append(pods, s.user(fmt.Sprintf("p%03d", i), "c"))
+		s.add(pods[i])
+	}
+	few := func(what string, most int) {
+		t.Helper()
+		looks = 0
+		if s.Sync(); looks > most {
+			t.Errorf("%s: %d looks at pods", what, looks)
+		}
+	}
+	few("all come", 5*many)
+	set := s.placed(pods[0])
+	few("nothing", 0)
+	s.edit("p050", func(p *v1.Pod) { p.Labels = map[string]string{"a": "b"} })
+	few("one of them is edited", 4)
+	s.deletePod("p001")
+	few("one of them goes", 4)
+	s.claim("c", 2, allocate(pods[0], set))
+	looks = 0
+	if s.Sync(); looks < many/2 {
+		t.Errorf("allocated: %d looks at pods", looks)
+	}
+	s.edit("p000", func(p *v1.Pod) { p.Spec.NodeName = "n0" })
+	s.Sync()
+	s.claim("c", 2, func(c *resourceapi.ResourceClaim) {
+		allocate(pods[0], set)(c)
+		c.Status.ReservedFor = append(c.Status.ReservedFor, resourceapi.ResourceClaimConsumerReference{Resource: "pods", Name: "p002", UID: "uid-p002"})
+	})
+	few("another uses it", 4)
+	// The first goes before the claim is allocated: the next one is told.
+	s = newClaimSetup(t)
+	s.claim("c", 2, nil)
+	a, b := s.user("a", "c"), s.user("b", "c")
+	s.add(a)
+	s.add(b)
+	s.placed(a)
+	s.deletePod("a")
+	s.placed(b)
+}
+
+// TestPublishedLate: claims and pods are seen before what their node publishes, as after a
+// start of this process.
+func TestPublishedLate(t *testing.T) {
+	s := newClaimSetup(t)
+	store := s.factory.Resource().V1().ResourceSlices().Informer().GetIndexer()
+	published := store.List()[0].(*resourceapi.ResourceSlice)
+	must(t, store.Delete(published))
+	s.look(nil, "n0")
+	p := s.user("p", "c")
+	p.Spec.NodeName = "n0"
+	s.claim("c", 2, allocate(p, 0b11))
+	s.claim("alone", 1, allocate(nil, 0b100))
+	s.add(p)
+	s.Sync()
+	must(t, store.Add(published))
+	s.look(nil, "n0")
+	s.Sync()
+	if _, got := s.heldBy(p); got != 0b11 || s.free() != 5 {
+		t.Errorf("holds %b, %d free", got, s.free())
+	}
+	if _, err := s.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestHalfAllocated: a start that failed after a claim was allocated leaves the claim where
 // it is; the pod goes there again, and is charged once.
 func TestHalfAllocated(t *testing.T) {
@@ -202,8 +400,12 @@ func TestHalfAllocated(t *testing.T) {
 		t.Fatalf("%d free", s.free())
 	}
 	s.eventually("the pod has a place again", func() bool { s.after(time.Second); return s.Released(p) })
+	s.claim("c", 2, allocate(p, set)) // told once more: the pod has a place, but not the cards
 	if s.free() != 6 {
 		t.Fatalf("%d free", s.free())
+	}
+	if _, err := s.Check(); err != nil {
+		t.Error(err)
 	}
 	s.release(p)
 	s.edit("p", func(p *v1.Pod) { p.Spec.NodeName = "n0" })

@@ -130,8 +130,8 @@ func (e *Engine) syncNode(name string, now time.Time) {
 	e.fleetChanged = e.fleetChanged || changed
 	if changed {
 		e.remeter(id, now)
-		e.placeClaims(id, now)
 	}
+	e.placeClaims(id, now) // what it publishes may be known to it already
 	e.complain("node/"+name, d.About, d.Problem, "InvalidInventory")
 	e.findContested(id, now)
 }
@@ -144,6 +144,7 @@ func (e *Engine) syncPod(pod *v1.Pod, now time.Time) {
 	if err != nil || latest.UID != pod.UID || latest.Status.Phase == v1.PodSucceeded || latest.Status.Phase == v1.PodFailed {
 		e.ended(pod, now)
 		e.core.Ended(dialect.Holders(pod)...)
+		e.fall(unwrittenKey(pod.UID))
 		e.work.Forget(pod, now)
 		delete(e.arrived, id)
 		delete(e.contested, string(pod.UID))
@@ -174,6 +175,7 @@ func (e *Engine) syncPod(pod *v1.Pod, now time.Time) {
 	}
 	before := e.core.Overbooked(node)
 	e.work.Set(latest, now)
+	e.takeOver(latest)
 	e.core.Bound(node, dialect.Holders(latest), claims)
 	if over := e.core.Overbooked(node); problem == nil && over > before {
 		problem = fmt.Errorf("node %s is overbooked: the pods bound to it ask for %d more GPUs than it has", node, over)
