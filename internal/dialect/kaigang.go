@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/core/gang"
 	"github.com/tangram-dev/tangram/core/topology"
 )
 
@@ -140,6 +141,9 @@ func kaiGroup(o *unstructured.Unstructured, levels topology.Levels) (Group, erro
 		g.PreemptionDelay = d
 	}
 	g.Require, g.Prefer = spec.kaiTopology(levels, "spec", "topologyConstraint")
+	if long := fewer(o, gang.MaxSubgroups, "subGroups"); long != nil {
+		return g, long
+	}
 	list, _, _ := unstructured.NestedSlice(o.Object, "spec", "subGroups")
 	for i, entry := range list {
 		object, _ := entry.(map[string]any)
