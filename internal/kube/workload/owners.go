@@ -148,7 +148,8 @@ func (w *Gangs) lookAgain(pod *v1.Pod, now time.Time) {
 
 // groupOf says whether what the PodGroup a pod names says is known, if it names one;
 // what is wrong, if that will not come by itself. Where PodGroups are not served they
-// are not waited for.
+// are not waited for; that is not believed at once: the pod is a sign that their definition
+// was installed a moment ago.
 func (w *Gangs) groupOf(pod *v1.Pod, m *dialect.Membership, now time.Time) (known bool, problem string) {
 	kind := w.objects[m.Groups]
 	if m.PodGroup == "" {
@@ -156,7 +157,7 @@ func (w *Gangs) groupOf(pod *v1.Pod, m *dialect.Membership, now time.Time) (know
 	}
 	if kind.Absent() {
 		kind.LookAgain()
-		return true, ""
+		return now.Sub(pod.CreationTimestamp.Time) > w.timing.Owner, ""
 	}
 	if object := kind.Get(m.PodGroup); object != nil {
 		said, err := dialect.GroupOf(object, w.reader.Levels())
