@@ -241,6 +241,10 @@ const tierPrefix = "topology.volcano.sh/tier-"
 // tierLabel is the label of a tier's level.
 func tierLabel(tier int64) string { return tierPrefix + strconv.FormatInt(tier, 10) }
 
+// IsTier says whether the label of a level stands for a tier of HyperNodes, so that nodes do
+// not have it.
+func IsTier(label string) bool { return strings.HasPrefix(label, tierPrefix) }
+
 // tierLevel is the level of the widest tier that is not above a number. A number above all
 // tiers allows the whole cluster, which is no level.
 func tierLevel(levels topology.Levels, number int64) (model.Level, error) {
