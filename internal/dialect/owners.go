@@ -98,8 +98,11 @@ func NeedsOf(kind schema.GroupVersionResource, o *unstructured.Unstructured, siz
 	}
 	found, _ := k.find(pod)
 	n := Needs{Whole: k.sizeNow(o)}
-	if _, fixed := kaiSize(o, k.Resource); k.sizeFor != nil && !fixed {
+	if k.sizeFor != nil {
 		n.Whole = k.sizeFor(o, found.Task)
+		if fixed, ok := kaiSize(o, k.Resource); ok {
+			n.Whole = min(n.Whole, fixed)
+		}
 	}
 	if k.members != nil && size > 0 {
 		n.Whole = size
@@ -117,9 +120,12 @@ func NeedsOf(kind schema.GroupVersionResource, o *unstructured.Unstructured, siz
 }
 
 // sizeNow is how many pods of an object start together: what an annotation of KAI's says,
-// else the kind's own rule.
+// else the kind's own rule. Of a JobSet not more than it can create now: it waits for those
+// before it creates others.
 func (k *OwnerKind) sizeNow(o *unstructured.Unstructured) int {
-	if n, ok := kaiSize(o, k.Resource); ok {
+	if n, ok := kaiSize(o, k.Resource); ok && k.Resource == JobSets {
+		return min(n, k.size(o))
+	} else if ok {
 		return n
 	}
 	return k.size(o)
