@@ -202,10 +202,10 @@ func TestSizeNow(t *testing.T) {
 		"in order, nothing runs":       {ordered + `}`, 1},
 		"in order, the first is ready": {ordered + `, status: {replicatedJobsStatus: [{name: data, ready: 1, succeeded: 0}]}}`, 9},
 		"in order, the first failed":   {ordered + `, status: {replicatedJobsStatus: [{name: data, failed: 1}]}}`, 9},
-		"in order, the first is over":  {ordered + `, status: {replicatedJobsStatus: [{name: data, ready: 0, succeeded: 1}]}}`, 9},
+		"in order, the first is over":  {ordered + `, status: {replicatedJobsStatus: [{name: data, ready: 0, succeeded: 1}]}}`, 8},
 		"depends, nothing runs":        {depends + `}`, 3},
 		"depends, ready is not enough": {depends + `, status: {replicatedJobsStatus: [{name: data, ready: 1}]}}`, 3},
-		"depends, complete":            {depends + `, status: {replicatedJobsStatus: [{name: data, succeeded: 1}]}}`, 11},
+		"depends, complete":            {depends + `, status: {replicatedJobsStatus: [{name: data, succeeded: 1}]}}`, 10},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := SizeOf(parsed(t, text(tt.text))); got != tt.want {

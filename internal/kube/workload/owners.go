@@ -273,7 +273,7 @@ func (w *Gangs) Unsure(id engine.ID) (Lookup, bool) {
 }
 
 // Succeeded tells which pods that were looked up have succeeded; not ok when that could
-// not be found out.
+// not be found out. Those that are being deleted belong to an earlier run.
 func (w *Gangs) Succeeded(l Lookup, pods []v1.Pod, ok bool) {
 	g := w.groups[l.Gang]
 	if g == nil {
@@ -284,7 +284,7 @@ func (w *Gangs) Succeeded(l Lookup, pods []v1.Pod, ok bool) {
 		for i := range pods {
 			p := &pods[i]
 			m, err := dialect.MembershipOf(p)
-			if err == nil && engine.ID(m.Key) == l.Gang && p.Status.Phase == v1.PodSucceeded {
+			if err == nil && engine.ID(m.Key) == l.Gang && p.Status.Phase == v1.PodSucceeded && p.DeletionTimestamp == nil {
 				g.done[model.HolderID(p.UID)] = finished{m, p.Labels}
 			}
 		}
