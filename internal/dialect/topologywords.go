@@ -100,7 +100,7 @@ func assigned(pod *v1.Pod, label string) bool {
 }
 
 // levelCalled finds a level by its node label, its own name or the alias that a Topology
-// object gives it.
+// object gives it. A word with a slash is a label: one of another prefix is another label.
 func levelCalled(levels topology.Levels, word string) (model.Level, error) {
 	if word == v1.LabelHostname {
 		return model.Level{Name: "node", Depth: model.NodeDepth}, nil
@@ -108,7 +108,7 @@ func levelCalled(levels topology.Levels, word string) (model.Level, error) {
 	if level, ok := levels.OfLabel(word); ok {
 		return level, nil
 	}
-	if level, ok := levels.Find(levelName(word)); ok {
+	if level, ok := levels.Find(levelName(word)); ok && !strings.Contains(word, "/") {
 		return level, nil
 	}
 	var known []string
