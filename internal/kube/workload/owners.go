@@ -26,6 +26,7 @@ const OwnerPatience = 5 * time.Second
 // OwnerChanged looks again at the pods of an object of dialect.Owners that changed: it says
 // how many of them belong together.
 func (w *Gangs) OwnerChanged(kind schema.GroupVersionResource, key string, now time.Time) {
+	delete(w.readings, ownerKey(kind, key))
 	for _, p := range w.owned[ownerKey(kind, key)] { // each on its own
 		w.again(p, now)
 	}
@@ -88,6 +89,7 @@ func (w *Gangs) disown(id model.HolderID) {
 	for _, key := range keys {
 		if delete(w.owned[key], id); len(w.owned[key]) == 0 {
 			delete(w.owned, key)
+			delete(w.readings, key)
 		}
 	}
 }
@@ -160,7 +162,7 @@ func (w *Gangs) groupOf(pod *v1.Pod, m *dialect.Membership, now time.Time) (know
 		return now.Sub(pod.CreationTimestamp.Time) > w.timing.Owner, ""
 	}
 	if object := kind.Get(m.PodGroup); object != nil {
-		said, err := dialect.GroupOf(object, w.reader.Levels())
+		said, err := w.readGroup(dialect.Object{Resource: m.Groups, Key: m.PodGroup}, object)
 		if err != nil {
 			return false, fmt.Sprintf("PodGroup %s: %v", m.PodGroup, err)
 		}
@@ -215,7 +217,7 @@ func (w *Gangs) stated(m *dialect.Membership) (said *dialect.Group, problem stri
 	if object == nil || !dialect.States(m.Object.Resource) {
 		return nil, ""
 	}
-	g, err := dialect.GroupOf(object, w.reader.Levels())
+	g, err := w.readGroup(m.Object, object)
 	if err != nil {
 		return nil, fmt.Sprintf("%s %s: %v", m.Owner.Kind, m.Object.Key, err)
 	}
@@ -229,7 +231,7 @@ func (w *Gangs) said(m *Member) *dialect.Group {
 	if object == nil || !dialect.States(m.Object.Resource) {
 		return nil
 	}
-	said, _ := dialect.GroupOf(object, w.reader.Levels()) // reported to members that wait; those that run go on
+	said, _ := w.readGroup(m.Object, object) // reported to members that wait; those that run go on
 	return &said
 }
 
