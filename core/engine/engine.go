@@ -189,7 +189,7 @@ func (e *Engine) Submit(g Gang) error {
 		restUntil: old.restUntil, failures: old.failures, lastRefusal: old.lastRefusal,
 	}
 	if same && g.Priority == old.Priority {
-		k.retries = old.retries
+		k.retries, k.mends = old.retries, old.mends
 	}
 	if same {
 		k.promised = old.promised

@@ -22,3 +22,10 @@ func (e *Engine) Demand(id ID) *gang.Ask {
 	e.constrain(e.gangs[id], ask, nil)
 	return ask
 }
+
+// Mending is how many groups of a running gang have been tried that must be made whole, and
+// whether they are worth trying.
+func (e *Engine) Mending(id ID) (tried int, worth bool) {
+	k := e.gangs[id]
+	return len(k.mends.tried), e.worthTrying(k, mending)
+}

@@ -162,6 +162,7 @@ type known struct {
 	// retries is what was tried in futile, so that it is not tried again before something
 	// changed.
 	retries retries
+	mends   mends
 	futile  futileEvictions
 	// ground and reserveGround are where victims and an earliest start are looked for
 	// next.

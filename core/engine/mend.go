@@ -9,23 +9,59 @@ import (
 
 // mend makes the groups of a running gang whole that lost members, each for itself, and
 // starts those that are needed in place of others. It says whether one of them needs room.
+//
+// A step tries some of them (maxMends); the next one goes on with the others. Once all have
+// been tried, those that failed are tried again when something has changed (mending).
 func (e *Engine) mend(d *Plan, k *known, now int64) (short bool) {
-	tried := map[int]bool{}
-	for {
-		at := slices.IndexFunc(k.units().mend, func(i int) bool { return !tried[i] })
+	m := &k.mends
+	if !e.worthTrying(k, mending) {
+		return m.short
+	}
+	if m.tried == nil {
+		m.tried, m.freed, m.fails, m.shortNow = map[int]bool{}, e.freed, false, false
+	}
+	for n := 0; ; n++ {
+		at := slices.IndexFunc(k.units().mend, func(i int) bool { return !m.tried[i] })
 		if at < 0 {
-			return short
+			break
+		}
+		if n == maxMends {
+			d.More = true
+			return m.short || m.shortNow
 		}
 		unit := k.units().mend[at]
-		tried[unit] = true
+		m.tried[unit] = true
 		if s, ok := e.tryAsk(k, e.limited(k, k.askFor(unit)), nil, now); ok {
 			s.Repair = true
 			d.Starts = append(d.Starts, s)
 			e.recount(k)
-		} else if !e.allows(k, k.least(unit, false)).ForQuota() {
-			short = true
+			continue
 		}
+		m.fails = true
+		m.shortNow = m.shortNow || !e.allows(k, k.least(unit, false)).ForQuota()
 	}
+	m.tried, m.short = nil, m.shortNow
+	if m.fails {
+		e.failed(k, mending)
+		k.retries[mending].freed = m.freed // what was freed meanwhile may help the first ones
+	} else {
+		k.succeeded(mending)
+	}
+	return m.short
+}
+
+// maxMends is how many groups of a gang a step tries to make whole.
+const maxMends = 16
+
+// mends is how far it is with making a gang's groups whole.
+type mends struct {
+	// tried are the groups tried since freed was the engine's; nil: all have been. fails,
+	// shortNow: one of them failed, for want of room.
+	tried           map[int]bool
+	freed           uint64
+	fails, shortNow bool
+	// short: when all had been tried, one of them needed room.
+	short bool
 }
 
 // growTree starts optional groups of a running gang, each whole, and gives leaves more

@@ -8,6 +8,8 @@ type attempt uint8
 const (
 	// growing: a place for a member beyond the minimum.
 	growing attempt = iota
+	// mending: places for groups of a running gang that must be whole.
+	mending
 	// inheriting: nodes that are being freed by departures that were not asked for.
 	inheriting
 	// evicting: victims whose departure lets the gang start.
@@ -25,8 +27,8 @@ const (
 
 // retryRule says after what a failed attempt is worth another try.
 type retryRule struct {
-	// freed: once something was freed anywhere. generation: once reservations or the
-	// fleet changed.
+	// freed: once something was freed anywhere, or the pause is over if there is one.
+	// generation: once reservations or the fleet changed.
 	freed, generation bool
 	// pause is how many steps pass, doubled with every failure in a row up to most.
 	pause, most uint64
@@ -40,9 +42,14 @@ const maxPause = 64
 // that would wait for pods whose end is not known.
 const reservePause = 16
 
+// mendPause is how many steps pass before groups of a running gang are tried again though
+// nothing was freed: what its queue may use can have changed.
+const mendPause = 16
+
 // retryRules has one rule per attempt.
 var retryRules = [attempts]retryRule{
 	growing:        {freed: true},
+	mending:        {freed: true, pause: mendPause, most: mendPause},
 	inheriting:     {freed: true},
 	evicting:       {pause: 1, most: maxPause},
 	reserving:      {pause: reservePause, most: reservePause},
@@ -68,7 +75,7 @@ func (e *Engine) worthTrying(k *known, a attempt) bool {
 	case !f.failed:
 		return true
 	case rule.freed:
-		return f.freed != e.freed
+		return f.freed != e.freed || rule.pause > 0 && e.steps >= f.until
 	case rule.generation:
 		return f.generation != e.generation
 	}

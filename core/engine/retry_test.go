@@ -16,6 +16,7 @@ func TestRetryRules(t *testing.T) {
 		no, yes []func(*Engine)
 	}{
 		"growing":        {growing, []func(*Engine){none, generation, step(1000)}, []func(*Engine){freed}},
+		"mending":        {mending, []func(*Engine){none, generation, step(15)}, []func(*Engine){freed, step(16)}},
 		"inheriting":     {inheriting, []func(*Engine){none, generation, step(1000)}, []func(*Engine){freed}},
 		"evicting":       {evicting, []func(*Engine){none, freed, generation}, []func(*Engine){step(1)}},
 		"reserving":      {reserving, []func(*Engine){none, freed, generation, step(15)}, []func(*Engine){step(16)}},

@@ -246,6 +246,52 @@ func TestSubgroupLosesMembers(t *testing.T) {
 	}
 }
 
+// Of many groups that lost members a step tries some, the next one others; when all have
+// been tried in vain, they are not before something was freed, or a while has passed.
+func TestSubgroupsMendedByAndBy(t *testing.T) {
+	const groups = 40
+	w := newTest(t, 2*groups, 4)
+	w.submit(serving("g", groups, groups, 4))
+	for w.decide().More {
+	}
+	var last *model.Node
+	for i := range groups {
+		h := model.HolderID(fmt.Sprintf("g/%03d", 100*i))
+		node := w.placed["g"][h]
+		if node == "" {
+			t.Fatalf("%s has no place", h)
+		}
+		v, _ := w.l.View(node)
+		last = v.Node
+		w.ended(h)
+		w.e.RemoveNode(node)
+	}
+	for step, want := range []int{16, 32, 0, 0, 0} {
+		w.now += second
+		d := w.decide()
+		tried, worth := w.e.Mending("g")
+		if tried != want || worth != (want > 0) || d.More != (want > 0) {
+			t.Errorf("step %d: %d tried, want %d; worth trying: %v, more: %v", step, tried, want, worth, d.More)
+		}
+	}
+	for step := 0; ; step++ {
+		if _, worth := w.e.Mending("g"); worth {
+			break
+		}
+		if w.decide(); step > 100 {
+			t.Fatal("never tried again")
+		}
+	}
+	if _, err := w.e.SetNode(last, nil); err != nil { // of the last in order
+		t.Fatal(err)
+	}
+	for w.now += second; w.decide().More; w.now += second {
+	}
+	if got := w.counts("g"); got[groups-1] != 2 || got[0] != 1 {
+		t.Errorf("%v", got)
+	}
+}
+
 // Evicted are optional members first, then optional groups, each whole, then all.
 func TestSubgroupsEvicted(t *testing.T) {
 	w := newTest(t, 6, 4)

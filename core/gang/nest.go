@@ -90,10 +90,16 @@ func (t *nest) differ() bool {
 // sweep tries one scope after the other. A search for the minimum that fails in a scope
 // is not tried in all ways there if the tries do not suffice.
 func (t *nest) sweep(goal int, scopes iter.Seq[scope], tries int) bool {
-	t.tries = tries
+	each := tries + triesPerGroup*t.sizes[goal]
+	t.tries = each
+	left := scopesOfTries * each
 	for s := range scopes {
-		if tries < maxTries { // each scope has its own
-			t.tries = tries + triesPerGroup*len(t.Tree.Groups)
+		if tries < maxTries { // each scope has its own, of those for all of them
+			if left -= each - max(0, t.tries); left <= 0 {
+				t.cut = true
+				return false
+			}
+			t.tries = min(each, left)
 		}
 		if (!t.Terse || t.roomy(goal, s)) && t.inside(goal, s, t.finish) {
 			return true
@@ -105,6 +111,10 @@ func (t *nest) sweep(goal int, scopes iter.Seq[scope], tries int) bool {
 // within makes a group whole inside a scope, in one domain after the other, and goes on
 // with then. If that fails for all of them, nothing is placed.
 func (t *nest) within(g int, in scope, then func() bool) bool {
+	if t.tries--; t.tries < 0 {
+		t.cut = true
+		return false
+	}
 	same := sameGroup{t.Tree.Groups[g].Parent, t.alike[g]}
 	before := len(t.failed[same])
 	any := false
@@ -134,7 +144,7 @@ func (t *nest) inside(g int, s scope, then func() bool) bool {
 	ok := false
 	switch {
 	case !t.isLeaf(g):
-		ok = t.some(g, s, t.complete(g), t.needed(g), then)
+		ok = t.some(g, s, t.roomyOnes(g, s), t.needed(g), then)
 	case t.leastOf(g) == 0:
 		ok = then()
 	case t.joint || t.Tree.Groups[g].Require.Name == "" && g != t.Tree.Goal:
@@ -158,6 +168,31 @@ func (t *nest) could(g int, s scope) bool {
 		return false
 	}
 	return s.nodes == nil || t.leaf(g).could(s.nodes)
+}
+
+// roomyOnes are the children of a group that have room in a scope, by counting, each for
+// itself: what cannot be is seen before others are tried in all ways.
+func (t *nest) roomyOnes(g int, s scope) []int {
+	all := t.complete(g)
+	t.tries -= len(all) / triesPerGroup
+	out := make([]int, 0, len(all))
+	for i, c := range all {
+		any := i > 0 && t.alike[c] != "" && t.alike[c] == t.alike[all[i-1]] && len(out) > 0 && out[len(out)-1] == all[i-1]
+		if !any {
+			for range t.alternatives(c, s) {
+				any = true
+				break
+			}
+		}
+		if any {
+			out = append(out, c)
+			continue
+		}
+		if t.short(c, 0); len(out)+len(all)-i-1 < t.needed(g) {
+			return nil
+		}
+	}
+	return out
 }
 
 // some makes so many of a group's children whole, and goes on with then.
@@ -310,7 +345,7 @@ func (t *nest) more(goal int) {
 		}
 		for _, c := range t.complete(g) {
 			if !t.chosen[c] {
-				t.tries, t.last = firstTries, nil
+				t.tries, t.last = firstTries+triesPerGroup*t.sizes[c], nil
 				t.within(c, t.scopes[g], t.finish)
 			}
 		}

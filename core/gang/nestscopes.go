@@ -136,7 +136,7 @@ func (t *nest) at(g int, level model.Level, in scope) iter.Seq[scope] {
 		if level.Depth == model.NodeDepth {
 			ids := in.nodes
 			if ids == nil {
-				ids = slices.Sorted(t.maker.l.Nodes())
+				ids = t.allNodes()
 			}
 			for _, id := range ids {
 				if own := []model.NodeID{id}; could(own) && !yield(scope{string(id), own}) {
@@ -169,6 +169,15 @@ func (t *nest) at(g int, level model.Level, in scope) iter.Seq[scope] {
 			}
 		}
 	}
+}
+
+// allNodes are the nodes of the fleet, sorted: an attempt changes what they have free, not
+// which there are.
+func (t *nest) allNodes() []model.NodeID {
+	if t.nodes == nil {
+		t.nodes = slices.Sorted(t.maker.l.Nodes())
+	}
+	return t.nodes
 }
 
 // bounds are necessary conditions for a group to be placed, by counting: on nodes, and in

@@ -53,7 +53,8 @@ func (t *Tree) needs(g, children int) int {
 // ask for, domains are chosen by counting alone, and the members of all leaves are weighed
 // against each other in them (weigh.go).
 //
-// Both searches end after a number of attempts to place a leaf (maxTries). Within it a plan
+// Both searches end after a number of attempts, which grows with the number of groups: each
+// group that is looked at inside another counts, and each leaf that is placed. Within it a plan
 // is found whenever there is one, for members that ask for whole devices as in the package's
 // comment, where every leaf has members of one kind or needs all that exist. Cost: attempts
 // times that of a plain gang of the leaf's size; without competition one attempt per leaf.
@@ -63,14 +64,16 @@ type nest struct {
 	children [][]int
 	roles    [][]int // of each leaf
 	members  []int   // that exist, of each group
-	can      []bool  // enough members exist
+	sizes    []int   // of each group: groups inside it, and itself
+	nodes    []model.NodeID
+	can      []bool // enough members exist
 	alike    []string
 
 	// all: the present search is for all that exists. joint: members are weighed against
 	// each other once all domains are chosen.
 	all, joint bool
 	leaves     map[int]*part
-	// tries is how many more leaves may be tried, steps how much weighing may cost; cut:
+	// tries is how many more groups and leaves may be tried, steps how much weighing may cost; cut:
 	// a search ended for want of them.
 	tries, steps int
 	cut          bool
@@ -94,12 +97,15 @@ type sameGroup struct {
 	alike  string
 }
 
-// Limits of the search for a gang with subgroups, in attempts to place a leaf.
+// Limits of the search for a gang with subgroups, in groups looked at and leaves placed.
 const (
 	// firstTries is for each scope at first, and triesPerGroup more for each group.
-	firstTries, triesPerGroup = 32, 4
-	// maxTries is for all scopes of the goal's required level together.
-	maxTries = 512
+	firstTries, triesPerGroup = 64, 8
+	// scopesOfTries is how many scopes may use up what is for each.
+	scopesOfTries = 16
+	// maxTries is for all scopes of the goal's required level together, and triesPerGroup
+	// more for each group.
+	maxTries = 1024
 )
 
 func newNest(m *maker) *nest {
@@ -110,7 +116,7 @@ func newNest(m *maker) *nest {
 	n := len(t.Tree.Groups)
 	t.children, t.roles = make([][]int, n), make([][]int, n)
 	t.members, t.can, t.alike = make([]int, n), make([]bool, n), make([]string, n)
-	t.chosen, t.scopes = make([]bool, n), make([]scope, n)
+	t.chosen, t.scopes, t.sizes = make([]bool, n), make([]scope, n), make([]int, n)
 	for i, r := range t.Roles {
 		t.roles[r.Group] = append(t.roles[r.Group], i)
 		t.members[r.Group] += len(r.Members)
@@ -118,6 +124,7 @@ func newNest(m *maker) *nest {
 	for g := n - 1; g >= 0; g-- { // children before their parents
 		group := &t.Tree.Groups[g]
 		slices.Reverse(t.children[g])
+		t.sizes[g]++
 		if t.isLeaf(g) {
 			t.can[g] = t.members[g] >= group.Min
 		} else {
@@ -127,6 +134,7 @@ func newNest(m *maker) *nest {
 		if group.Parent >= 0 {
 			t.children[group.Parent] = append(t.children[group.Parent], g)
 			t.members[group.Parent] += t.members[g]
+			t.sizes[group.Parent] += t.sizes[g]
 		}
 	}
 	return t

@@ -7,6 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/tangram-dev/tangram/core/gang"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/topology"
 )
@@ -35,6 +36,11 @@ func groveGroup(o *unstructured.Unstructured, levels topology.Levels) (Group, er
 	spec := reader{o.Object, &err}
 	g := Group{Min: 1, Priority: spec.text("spec", "priorityClassName")}
 	g.Require, g.Prefer = spec.packConstraint(levels, "spec", "topologyConstraint")
+	for _, list := range []string{"topologyConstraintGroupConfigs", "podgroups"} {
+		if long := fewer(o, gang.MaxSubgroups, list); long != nil {
+			return g, long
+		}
+	}
 	parents, least := map[string]string{}, 0
 	each := func(list string, do func(r reader, at func(fields ...string) []string)) {
 		entries, _, _ := unstructured.NestedSlice(o.Object, "spec", list)

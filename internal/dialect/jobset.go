@@ -36,7 +36,8 @@ func findJobSet(pod *v1.Pod) (Owned, bool) {
 const jobIndex = "batch.kubernetes.io/job-completion-index"
 
 // jobSetSize: the pods of all replicated jobs, but those of jobs that JobSet has not
-// created yet because they wait for others (dependsOn, or startupPolicy InOrder).
+// created yet because they wait for others (dependsOn, or startupPolicy InOrder), and of
+// those that are over.
 func jobSetSize(o *unstructured.Unstructured) int { return jobSetCount(o, false, "") }
 
 // jobSetSizeFor: a pod of a replicated job shows that the job was created, which JobSet
@@ -70,6 +71,9 @@ func jobSetCount(o *unstructured.Unstructured, leaders bool, created string) int
 			continue
 		}
 		reached = reached || name == created
+		if name != created && set.jobIs(name, "Complete", n) {
+			continue
+		}
 		each := max(1, r.parallelism("template", "spec"))
 		if leaders && (waitsForLeader(o.Object) || waitsForLeader(job, "template")) {
 			each = 1
@@ -80,6 +84,25 @@ func jobSetCount(o *unstructured.Unstructured, leaders bool, created string) int
 		}
 	}
 	return min(total, maxGang)
+}
+
+// jobOver says whether a replicated job of a JobSet is over: its pods do not count any more.
+func jobOver(o *unstructured.Unstructured, task string) bool {
+	var err error
+	jobs, _, _ := unstructured.NestedSlice(o.Object, "spec", "replicatedJobs")
+	for _, j := range jobs {
+		job, _ := j.(map[string]any)
+		r := reader{job, &err}
+		if r.text("name") != task {
+			continue
+		}
+		n := int64(1)
+		if given, ok := r.number("replicas"); ok {
+			n = max(0, min(given, maxGang))
+		}
+		return reader{o.Object, &err}.jobIs(task, "Complete", n)
+	}
+	return false
 }
 
 // waitsForLeader says whether what lies at a path of an object asks for a domain of its own

@@ -140,7 +140,7 @@ func TestKAIHolds(t *testing.T) {
 // TestKAIMembership: what KAI's labels and annotations say of a pod's gang.
 func TestKAIMembership(t *testing.T) {
 	p := kaiPod(pairs{"pod-group-name": "pg", "kai.scheduler/preemption-delay": "5m"})
-	p.Labels[kaiSubgroup], p.Labels[kaiPriorityClass] = "decode", "build"
+	p.Labels[KAISubgroup], p.Labels[kaiPriorityClass] = "decode", "build"
 	m, err := MembershipOf(p)
 	if err != nil || m.Key != "kai/team/pg" || m.Subgroup != "decode" || m.PriorityClass != "build" || m.PreemptionDelay != 5*time.Minute || m.Queue != "team-a" || m.PreemptBelow != nonPreemptible {
 		t.Errorf("got %+v, %v", m, err)

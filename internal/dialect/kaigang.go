@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/core/gang"
 	"github.com/tangram-dev/tangram/core/topology"
 )
 
@@ -23,12 +24,14 @@ var KAIGroups = schema.GroupVersionResource{Group: "scheduling.run.ai", Version:
 // KAI's words for gangs and priorities, on pods and on the objects that own them.
 const (
 	kaiGroupName       = "pod-group-name" // annotation of a pod
-	kaiSubgroup        = "kai.scheduler/subgroup-name"
 	kaiMinMember       = "kai.scheduler/batch-min-member"
 	kaiPreemptibility  = "kai.scheduler/preemptibility"
 	kaiPreemptionDelay = "kai.scheduler/preemption-delay"
 	kaiPriorityClass   = "priorityClassName" // a label
 )
+
+// KAISubgroup is the label by which a pod names its subgroup.
+const KAISubgroup = "kai.scheduler/subgroup-name"
 
 // nonPreemptible is the priority from which KAI's workloads are not preempted, unless they
 // say otherwise.
@@ -58,7 +61,7 @@ func (m *Membership) kai(pod *v1.Pod) error {
 	if _, err := minMember(pod.Annotations); err != nil {
 		return err
 	}
-	m.Subgroup = cmp.Or(pod.Labels[kaiSubgroup], m.Subgroup)
+	m.Subgroup = cmp.Or(pod.Labels[KAISubgroup], m.Subgroup)
 	m.PriorityClass = pod.Labels[kaiPriorityClass]
 	var err error
 	if m.PreemptionDelay, err = duration(pod, kaiPreemptionDelay); err != nil {
@@ -140,6 +143,9 @@ func kaiGroup(o *unstructured.Unstructured, levels topology.Levels) (Group, erro
 		g.PreemptionDelay = d
 	}
 	g.Require, g.Prefer = spec.kaiTopology(levels, "spec", "topologyConstraint")
+	if long := fewer(o, gang.MaxSubgroups, "subGroups"); long != nil {
+		return g, long
+	}
 	list, _, _ := unstructured.NestedSlice(o.Object, "spec", "subGroups")
 	for i, entry := range list {
 		object, _ := entry.(map[string]any)

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -41,7 +40,7 @@ type Facts struct {
 func (f *Facts) Value(node *v1.Node) func(label string) string {
 	tiers := f.Tiers.Of(node)
 	return func(label string) string {
-		if strings.HasPrefix(label, tierPrefix) {
+		if IsTier(label) {
 			return tiers[label]
 		}
 		return node.Labels[label]

@@ -51,6 +51,9 @@ type OwnerKind struct {
 	// later is how many of the object's pods are created only when others are ready, of
 	// kinds whose pods belong together by labels alone.
 	later func(o *unstructured.Unstructured) int
+	// over says whether all of a task is, so that size does not count it; nil: size counts
+	// pods whether they have succeeded or not.
+	over func(o *unstructured.Unstructured, task string) bool
 	// ahead: it says better than a PodGroup how many are needed, since the operator that
 	// writes the PodGroup does not change it with what has happened.
 	ahead bool
@@ -98,8 +101,11 @@ func NeedsOf(kind schema.GroupVersionResource, o *unstructured.Unstructured, siz
 	}
 	found, _ := k.find(pod)
 	n := Needs{Whole: k.sizeNow(o)}
-	if _, fixed := kaiSize(o, k.Resource); k.sizeFor != nil && !fixed {
+	if k.sizeFor != nil {
 		n.Whole = k.sizeFor(o, found.Task)
+		if fixed, ok := kaiSize(o, k.Resource); ok {
+			n.Whole = min(n.Whole, fixed)
+		}
 	}
 	if k.members != nil && size > 0 {
 		n.Whole = size
@@ -117,9 +123,12 @@ func NeedsOf(kind schema.GroupVersionResource, o *unstructured.Unstructured, siz
 }
 
 // sizeNow is how many pods of an object start together: what an annotation of KAI's says,
-// else the kind's own rule.
+// else the kind's own rule. Of a JobSet not more than it can create now: it waits for those
+// before it creates others.
 func (k *OwnerKind) sizeNow(o *unstructured.Unstructured) int {
-	if n, ok := kaiSize(o, k.Resource); ok {
+	if n, ok := kaiSize(o, k.Resource); ok && k.Resource == JobSets {
+		return min(n, k.size(o))
+	} else if ok {
 		return n
 	}
 	return k.size(o)
@@ -156,6 +165,13 @@ func GroupField(kind schema.GroupVersionResource) string {
 func States(kind schema.GroupVersionResource) bool {
 	k := kindOf(kind)
 	return k != nil && (k.group || k.says != nil)
+}
+
+// Over says whether an object of a kind does not count the pods of a task any more, because
+// all of them have succeeded.
+func Over(kind schema.GroupVersionResource, o *unstructured.Unstructured, task string) bool {
+	k := kindOf(kind)
+	return k != nil && k.over != nil && o != nil && k.over(o, task)
 }
 
 // Bounds says whether objects of a kind bound the PodGroups that are made for them.
@@ -237,7 +253,7 @@ var podGroupKinds = []OwnerKind{
 // controlled by its Jobs and a LeaderWorkerSet's by StatefulSets, so they precede them.
 var controllerKinds = slices.Concat([]OwnerKind{
 	{
-		Kind: "JobSet", Resource: JobSets, Label: labelJobSet, find: findJobSet, size: jobSetSize, sizeFor: jobSetSizeFor, first: jobSetFirst, bounds: true,
+		Kind: "JobSet", Resource: JobSets, Label: labelJobSet, find: findJobSet, size: jobSetSize, sizeFor: jobSetSizeFor, first: jobSetFirst, over: jobOver, bounds: true,
 	},
 	{
 		Kind: "RayCluster", Resource: RayClusters, Label: labelRayCluster, find: findRay, size: raySize, running: rayRunning, ahead: true,

@@ -148,6 +148,28 @@ func TestNeedsOfNew(t *testing.T) {
 	}
 }
 
+// TestNeedsOfKAI: a JobSet with KAI's annotation needs no more pods than JobSet can create
+// now.
+func TestNeedsOfKAI(t *testing.T) {
+	const set = `{kind: JobSet, metadata: {annotations: {kai.scheduler/batch-min-member: "%d"}}, spec: {startupPolicy: {startupPolicyOrder: InOrder}, replicatedJobs: [
+  {name: data, template: {spec: {parallelism: 1}}}, {name: node, template: {spec: {parallelism: 8}}}]}%s}`
+	const ready = `, status: {replicatedJobsStatus: [{name: data, ready: 1}]}`
+	for _, tt := range []struct {
+		min    int
+		status string
+		task   string
+		want   int
+	}{{4, "", "data", 1}, {4, ready, "data", 4}, {4, "", "node", 4}, {1, ready, "node", 1}, {100, ready, "node", 9}} {
+		o := parsed(t, fmt.Sprintf(set, tt.min, tt.status))
+		if got := NeedsOf(JobSets, o, 0, podWith(pairs{labelJobSet: "js", labelReplicatedJob: tt.task}, nil, nil)); got.Whole != tt.want {
+			t.Errorf("%+v: needs %d", tt, got.Whole)
+		}
+		if got := SizeOf(o); tt.task == "data" && got != tt.want {
+			t.Errorf("%+v: has %d", tt, got)
+		}
+	}
+}
+
 // TestLeaders: which pods of a JobSet exist before the first ones have places.
 func TestLeaders(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -180,10 +202,10 @@ func TestSizeNow(t *testing.T) {
 		"in order, nothing runs":       {ordered + `}`, 1},
 		"in order, the first is ready": {ordered + `, status: {replicatedJobsStatus: [{name: data, ready: 1, succeeded: 0}]}}`, 9},
 		"in order, the first failed":   {ordered + `, status: {replicatedJobsStatus: [{name: data, failed: 1}]}}`, 9},
-		"in order, the first is over":  {ordered + `, status: {replicatedJobsStatus: [{name: data, ready: 0, succeeded: 1}]}}`, 9},
+		"in order, the first is over":  {ordered + `, status: {replicatedJobsStatus: [{name: data, ready: 0, succeeded: 1}]}}`, 8},
 		"depends, nothing runs":        {depends + `}`, 3},
 		"depends, ready is not enough": {depends + `, status: {replicatedJobsStatus: [{name: data, ready: 1}]}}`, 3},
-		"depends, complete":            {depends + `, status: {replicatedJobsStatus: [{name: data, succeeded: 1}]}}`, 11},
+		"depends, complete":            {depends + `, status: {replicatedJobsStatus: [{name: data, succeeded: 1}]}}`, 10},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := SizeOf(parsed(t, text(tt.text))); got != tt.want {

@@ -62,7 +62,8 @@ func podGroup(o *unstructured.Unstructured, levels topology.Levels) (Group, erro
 
 // podGroupOf reads a PodGroup's own words, without our annotation.
 func podGroupOf(o *unstructured.Unstructured, levels topology.Levels) (Group, error) {
-	switch group, _, _ := strings.Cut(o.GetAPIVersion(), "/"); group {
+	group, _, _ := strings.Cut(o.GetAPIVersion(), "/")
+	switch group {
 	case KubeGroups.Group:
 		return kubeGroup(o, levels)
 	case KAIGroups.Group:
@@ -72,7 +73,10 @@ func podGroupOf(o *unstructured.Unstructured, levels topology.Levels) (Group, er
 	}
 	var err error
 	spec := reader{o.Object, &err}
-	g := Group{Min: 1, MinTask: map[string]int{}, Queue: spec.text("spec", "queue"), Priority: spec.text("spec", "priorityClassName")}
+	g := Group{Min: 1, MinTask: map[string]int{}}
+	if group == PodGroups.Group || group == "" { // others have no such fields
+		g.Queue, g.Priority = spec.text("spec", "queue"), spec.text("spec", "priorityClassName")
+	}
 	if n, ok := spec.number("spec", "minMember"); ok {
 		g.Min = int(max(1, min(n, maxGang)))
 	}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/tangram-dev/tangram/core/gang"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/topology"
 )
@@ -28,8 +29,16 @@ type policy struct {
 // subgroups that its pods' labels make are inside it: which there are, the pods say
 // (Group.WithLeaves).
 func (g *Group) volcanoPolicies(o *unstructured.Unstructured, levels topology.Levels) (err error) {
+	defer func() {
+		if err != nil { // members that run go on as those of a gang without subgroups
+			g.policies = nil
+		}
+	}()
+	if err := fewer(o, maxPolicies, "subGroupPolicy"); err != nil {
+		return err
+	}
 	list, _, _ := unstructured.NestedSlice(o.Object, "spec", "subGroupPolicy")
-	sum := 0
+	sum, groups := 0, len(list)
 	for i, entry := range list {
 		object, _ := entry.(map[string]any)
 		name := fmt.Sprintf("subGroupPolicy[%d]", i)
@@ -61,6 +70,7 @@ func (g *Group) volcanoPolicies(o *unstructured.Unstructured, levels topology.Le
 			r.note(fmt.Errorf("%d is above %d", p.least, maxPolicyGroups), at("minSubGroups"))
 		}
 		sum += p.least * p.size
+		groups += p.least
 		p.keys, _, _ = unstructured.NestedStringSlice(r.object, at("matchLabelKeys")...)
 		var selector metav1.LabelSelector
 		if said, ok, _ := unstructured.NestedMap(r.object, at("labelSelector")...); ok {
@@ -77,6 +87,8 @@ func (g *Group) volcanoPolicies(o *unstructured.Unstructured, levels topology.Le
 	spec := reader{o.Object, &err}
 	switch {
 	case len(list) == 0:
+	case groups > gang.MaxSubgroups:
+		spec.note(fmt.Errorf("%d subgroups, at most %d", groups, gang.MaxSubgroups), []string{"spec", "subGroupPolicy"})
 	case len(g.MinTask) > 0:
 		spec.note(fmt.Errorf("not beside spec.subGroupPolicy"), []string{"spec", "minTaskMember"})
 	case g.Min > sum:
@@ -85,8 +97,18 @@ func (g *Group) volcanoPolicies(o *unstructured.Unstructured, levels topology.Le
 	return err
 }
 
-// maxPolicyGroups bounds the subgroups of a policy.
-const maxPolicyGroups = 512
+// maxPolicies bounds the policies of a gang, maxPolicyGroups the subgroups of one.
+const maxPolicies, maxPolicyGroups = 128, 512
+
+// fewer says whether a list of an object's spec is longer than it may be, before its entries
+// are read. The error names the field.
+func fewer(o *unstructured.Unstructured, most int, field string) error {
+	value, _, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", field)
+	if list, _ := value.([]any); len(list) > most {
+		return fmt.Errorf("spec.%s: %d entries, at most %d", field, len(list), most)
+	}
+	return nil
+}
 
 // policyLeaf is the subgroup that a pod is in by its labels.
 func (g *Group) policyLeaf(of map[string]string) (string, error) {

@@ -71,7 +71,7 @@ func (g *Group) Leaf(m *Membership, labels map[string]string) (string, error) {
 	field := label(names.LabelGangGroup)
 	switch m.Groups {
 	case KAIGroups:
-		field = label(kaiSubgroup)
+		field = label(KAISubgroup)
 	case GroveGangs:
 		field = label(groveClique)
 	}

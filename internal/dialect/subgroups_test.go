@@ -143,6 +143,28 @@ func TestGroupsOfOthers(t *testing.T) {
 	}
 }
 
+// Lists that are too long are not read, and what is made of an object that is wrong has no
+// subgroups: its members that run are looked at again and again.
+func TestGroupsBounded(t *testing.T) {
+	many := func(entry string, n int) string { return "[" + strings.Repeat(entry+", ", n) + entry + "]" }
+	for object, want := range map[string]string{
+		`{apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, spec: {subGroupPolicy: ` + many("{minSubGroups: 512}", 128) + `}}`:     "spec.subGroupPolicy: 129 entries, at most 128",
+		`{apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, spec: {subGroupPolicy: ` + many("{minSubGroups: 512}", 2) + `}}`:       "spec.subGroupPolicy: 1539 subgroups, at most 1024",
+		`{apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, spec: {subGroupPolicy: [{minSubGroups: 513}]}}`:                        "spec.subGroupPolicy[0].minSubGroups: 513 is above 512",
+		`{apiVersion: scheduling.run.ai/v2alpha2, kind: PodGroup, spec: {subGroups: ` + many("{name: a}", 1024) + `}}`:                      "spec.subGroups: 1025 entries, at most 1024",
+		`{apiVersion: scheduler.grove.io/v1alpha1, kind: PodGang, spec: {podgroups: ` + many("{name: a}", 1024) + `}}`:                      "spec.podgroups: 1025 entries, at most 1024",
+		`{apiVersion: scheduler.grove.io/v1alpha1, kind: PodGang, spec: {topologyConstraintGroupConfigs: ` + many("{name: a}", 1024) + `}}`: "spec.topologyConstraintGroupConfigs: 1025 entries, at most 1024",
+	} {
+		g, err := GroupOf(parsed(t, object), topology.DefaultLevels())
+		if err == nil || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+		if g.HasSubgroups() {
+			t.Errorf("%s: %d subgroups, %d policies", want, len(g.Subgroups), len(g.policies))
+		}
+	}
+}
+
 // FuzzGangGroups: whatever the annotation says, what is read is valid.
 func FuzzGangGroups(f *testing.F) {
 	for _, text := range []string{"a b: min=2 required=rack; *: groups=1", "p: groups=1; a: in=p min=3 preferred=zone", "a:;;:", "a: in=a"} {

@@ -100,7 +100,7 @@ func assigned(pod *v1.Pod, label string) bool {
 }
 
 // levelCalled finds a level by its node label, its own name or the alias that a Topology
-// object gives it.
+// object gives it. A word with a slash is a label: one of another prefix is another label.
 func levelCalled(levels topology.Levels, word string) (model.Level, error) {
 	if word == v1.LabelHostname {
 		return model.Level{Name: "node", Depth: model.NodeDepth}, nil
@@ -108,7 +108,7 @@ func levelCalled(levels topology.Levels, word string) (model.Level, error) {
 	if level, ok := levels.OfLabel(word); ok {
 		return level, nil
 	}
-	if level, ok := levels.Find(levelName(word)); ok {
+	if level, ok := levels.Find(levelName(word)); ok && !strings.Contains(word, "/") {
 		return level, nil
 	}
 	var known []string
@@ -240,6 +240,10 @@ const tierPrefix = "topology.volcano.sh/tier-"
 
 // tierLabel is the label of a tier's level.
 func tierLabel(tier int64) string { return tierPrefix + strconv.FormatInt(tier, 10) }
+
+// IsTier says whether the label of a level stands for a tier of HyperNodes, so that nodes do
+// not have it.
+func IsTier(label string) bool { return strings.HasPrefix(label, tierPrefix) }
 
 // tierLevel is the level of the widest tier that is not above a number. A number above all
 // tiers allows the whole cluster, which is no level.

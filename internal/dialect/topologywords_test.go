@@ -172,6 +172,11 @@ func TestTopologyLevels(t *testing.T) {
 	if level, err := levelCalled(ls, "Block"); err != nil || level.Depth != 0 {
 		t.Errorf("by alias: %v, %v", level, err)
 	}
+	for _, word := range []string{"example.com/block", "other.provider.com/topology-rack"} {
+		if level, err := levelCalled(ls, word); err == nil {
+			t.Errorf("%s is taken for %v", word, level)
+		}
+	}
 	if level, err := levelCalled(ls, v1.LabelHostname); err != nil || level.Depth != model.NodeDepth {
 		t.Errorf("hosts: %v, %v", level, err)
 	}

@@ -5,10 +5,12 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/gentype"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -18,6 +20,7 @@ import (
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/tangram-dev/tangram/api/v1alpha1"
+	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
 // clients reach the API server, typed. Volcano's own client set would do the same
@@ -30,6 +33,7 @@ type clients struct {
 	queues    func() *gentype.ClientWithList[*scheduling.Queue, *scheduling.QueueList]
 	commands  func(namespace string) *gentype.ClientWithList[*bus.Command, *bus.CommandList]
 	gpuNodes  func() *gentype.ClientWithList[*v1alpha1.GPUNode, *v1alpha1.GPUNodeList]
+	kaiQueues lister[*unstructured.UnstructuredList]
 }
 
 // newScheme knows Volcano's kinds and our own, and Kubernetes' own, which events are
@@ -50,6 +54,11 @@ func newClients(config *rest.Config, scheme *runtime.Scheme) (*clients, error) {
 	if c.kube, err = kubernetes.NewForConfig(config); err != nil {
 		return nil, err
 	}
+	objects, err := dynamic.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	c.kaiQueues = objects.Resource(dialect.KAIQueues)
 	parameters := runtime.NewParameterCodec(scheme)
 	batchClient, err := restClient(config, scheme, batch.SchemeGroupVersion)
 	if err != nil {

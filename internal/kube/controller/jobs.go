@@ -65,7 +65,7 @@ func newJobs(c *clients, s *sources, r events.EventRecorder) (*jobs, error) {
 	}); err != nil {
 		return nil, err
 	}
-	return j, on(s.queues, func(before **scheduling.Queue, q *scheduling.Queue) {
+	return j, s.onQueues(func(before **scheduling.Queue, q *scheduling.Queue) {
 		if before != nil && !maps.Equal((*before).Annotations, q.Annotations) { // its list of namespaces holds below it, too
 			for _, job := range every[*batch.Job](s.jobs) {
 				j.enqueue(keyOf(job))
@@ -201,9 +201,9 @@ func (j *jobs) check(job *batch.Job, spec *lifecycle.Spec) ([]blueprint.Plugin, 
 
 // hold says why no pod may be created for a namespace's jobs in a queue, or nil.
 func (j *jobs) hold(queue, namespace string) *lifecycle.Problem {
-	q, ok := get[*scheduling.Queue](j.sources.queues, queue)
+	q, ok := j.sources.queue(queue)
 	all := tree{}
-	for at := q; at != nil && all[at.Name] == nil; at, _ = get[*scheduling.Queue](j.sources.queues, parentOf(at)) {
+	for at := q; at != nil && all[at.Name] == nil; at, _ = j.sources.queue(parentOf(at)) {
 		all[at.Name] = at
 	}
 	refused := all.refuses(queue, namespace)
@@ -216,7 +216,7 @@ func (j *jobs) hold(queue, namespace string) *lifecycle.Problem {
 		return &lifecycle.Problem{Reason: "QueueClosed", Message: fmt.Sprintf("spec.queue: queue %q is closed", queue)}
 	case q.Status.State == scheduling.QueueStateUnknown:
 		return &lifecycle.Problem{Reason: "QueueInvalid", Message: fmt.Sprintf("spec.queue: queue %q has no place among the queues (its spec.parent)", queue)}
-	case len(find[*scheduling.Queue](j.sources.queues, byParent, queue)) > 0:
+	case j.sources.hasChildren(queue):
 		return &lifecycle.Problem{Reason: "QueueHasQueues", Message: fmt.Sprintf("spec.queue: queue %q takes no jobs, only the queues below it do", queue)}
 	}
 	return nil

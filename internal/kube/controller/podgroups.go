@@ -71,7 +71,7 @@ func newPodGroups(c *clients, s *sources, r events.EventRecorder, e *entrance) (
 	}); err != nil {
 		return nil, err
 	}
-	return g, on(s.queues, func(before **scheduling.Queue, q *scheduling.Queue) {
+	return g, s.onQueues(func(before **scheduling.Queue, q *scheduling.Queue) {
 		if before != nil {
 			return // only whether it exists matters
 		}
@@ -106,7 +106,7 @@ func (g *podGroups) sync(ctx context.Context, key string) (time.Duration, error)
 		g.entrance.forget(key)
 	}
 	problem := ""
-	if _, exists := get[*scheduling.Queue](g.sources.queues, orDefault(pg.Spec.Queue)); !exists {
+	if _, exists := g.sources.queue(orDefault(pg.Spec.Queue)); !exists {
 		problem = unknownQueueMessage(pg.Spec.Queue)
 	}
 	lacks := ""

@@ -42,7 +42,7 @@ func newQueues(c *clients, s *sources, r events.EventRecorder, e *entrance) (*qu
 	q.reconcile = q.sync
 	enqueue := func() { q.enqueue(allQueues) }
 	q.queue.Add(allQueues) // creates the default queues on an empty cluster
-	if err := on(s.queues, func(_ **scheduling.Queue, _ *scheduling.Queue) { enqueue() }); err != nil {
+	if err := s.onQueues(func(_ **scheduling.Queue, _ *scheduling.Queue) { enqueue() }); err != nil {
 		return nil, err
 	}
 	if err := on(s.podGroups, func(_ **scheduling.PodGroup, _ *scheduling.PodGroup) { enqueue() }); err != nil {
@@ -72,17 +72,14 @@ func newQueues(c *clients, s *sources, r events.EventRecorder, e *entrance) (*qu
 
 // sync writes the status of every queue that has changed.
 func (q *queues) sync(ctx context.Context, _ string) (time.Duration, error) {
-	all := tree{}
-	for _, o := range every[*scheduling.Queue](q.sources.queues) {
-		all[o.Name] = o
-	}
-	if err := q.ensure(ctx, all); err != nil {
+	all, volcano := q.sources.tree()
+	if err := q.ensure(ctx, volcano); err != nil {
 		return 0, err
 	}
 	status, own := all.status(every[*scheduling.PodGroup](q.sources.podGroups), every[*v1.Pod](q.sources.pods), q.charges)
 	q.entrance.changed(all, own)
 	var errs []error
-	for _, name := range slices.Sorted(maps.Keys(all)) {
+	for _, name := range slices.Sorted(maps.Keys(volcano)) {
 		errs = append(errs, q.write(ctx, all, all[name], status[name]))
 	}
 	return 0, errors.Join(errs...)

@@ -26,6 +26,8 @@ import (
 	bus "volcano.sh/apis/pkg/apis/bus/v1alpha1"
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
+	"github.com/tangram-dev/tangram/api/v1alpha1"
+	"github.com/tangram-dev/tangram/internal/dialect"
 	"github.com/tangram-dev/tangram/internal/kube/autoscale"
 	"github.com/tangram-dev/tangram/internal/kube/recovery"
 )
@@ -158,7 +160,8 @@ func (c *Controller) work(ctx context.Context, clients *clients, scheme *runtime
 	klog.FromContext(ctx).Info("Controller started")
 	c.Ready(true)
 	var wg sync.WaitGroup
-	wg.Go(func() { sources.startGPUNodes(ctx, clients) })
+	wg.Go(func() { startOptional(ctx, clients, v1alpha1.GPUNodes, sources.gpuNodes) })
+	wg.Go(func() { startOptional(ctx, clients, dialect.KAIQueues, sources.kaiQueues) })
 	wg.Go(func() { jobs.run(ctx, jobWorkers) })
 	wg.Go(func() { groups.run(ctx, groupWorkers) })
 	wg.Go(func() { queues.run(ctx, queueWorkers) })

@@ -2,9 +2,12 @@ package controller
 
 import (
 	"context"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
@@ -29,8 +32,9 @@ const (
 // sources are the informers that all loops read from.
 type sources struct {
 	pods, nodes, priorities, jobs, podGroups, queues, commands cache.SharedIndexInformer
-	// gpuNodes is empty where the definition is not installed; see startGPUNodes.
-	gpuNodes cache.SharedIndexInformer
+	// gpuNodes and kaiQueues are empty where the definition is not installed; see
+	// startOptional. kaiQueues has Volcano's Queues that stand for them.
+	gpuNodes, kaiQueues cache.SharedIndexInformer
 }
 
 func newSources(c *clients) (*sources, error) {
@@ -47,6 +51,11 @@ func newSources(c *clients) (*sources, error) {
 		queues:   newInformer(c.queues(), &scheduling.Queue{}, cache.Indexers{byParent: index(parentOf)}),
 		commands: newInformer(c.commands(""), &bus.Command{}, cache.Indexers{byTarget: index(commandTarget)}),
 		gpuNodes: newInformer(c.gpuNodes(), &v1alpha1.GPUNode{}, cache.Indexers{}),
+
+		kaiQueues: newInformer(c.kaiQueues, &unstructured.Unstructured{}, cache.Indexers{byParent: index(parentOf)}),
+	}
+	if err := s.kaiQueues.SetTransform(kaiQueue); err != nil {
+		return nil, err
 	}
 	err := s.pods.AddIndexers(cache.Indexers{
 		byOwner: index(func(p *v1.Pod) string {
@@ -75,15 +84,15 @@ func (s *sources) start(ctx context.Context) bool {
 	return cache.WaitForCacheSync(ctx.Done(), synced...)
 }
 
-// startGPUNodes runs the informer of GPUNodes once the API server serves them: they are
-// optional, and an informer of a kind that is not served would log errors for ever.
-func (s *sources) startGPUNodes(ctx context.Context, c *clients) {
+// startOptional runs the informer of an optional kind once the API server serves it: one of
+// a kind that is not served would log errors for ever.
+func startOptional(ctx context.Context, c *clients, kind schema.GroupVersionResource, informer cache.SharedIndexInformer) {
 	_ = wait.PollUntilContextCancel(ctx, 15*definitionsInterval, true, func(context.Context) (bool, error) {
-		_, err := c.kube.Discovery().ServerResourcesForGroupVersion(v1alpha1.GroupVersion.String())
-		return err == nil, nil
+		list, err := c.kube.Discovery().ServerResourcesForGroupVersion(kind.GroupVersion().String())
+		return err == nil && slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == kind.Resource }), nil
 	})
 	if ctx.Err() == nil {
-		s.gpuNodes.RunWithContext(ctx)
+		informer.RunWithContext(ctx)
 	}
 }
 

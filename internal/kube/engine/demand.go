@@ -15,6 +15,8 @@ import (
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/topology"
+	"github.com/tangram-dev/tangram/internal/dialect"
 	"github.com/tangram-dev/tangram/internal/kube/report"
 )
 
@@ -71,7 +73,7 @@ func (e *Engine) wants(id engine.ID, r *explain.Reason, now time.Time) bool {
 	}
 	members, where, fixed := e.core.Shortages(id)
 	g, there := e.core.Gang(id)
-	if !there || len(members) == 0 {
+	if !there || len(members) == 0 || dialect.IsTier(g.Require.Label) { // no label brings a new node into a HyperNode
 		e.demands.drop(id)
 		return false
 	}
@@ -91,7 +93,7 @@ func (e *Engine) wants(id engine.ID, r *explain.Reason, now time.Time) bool {
 		case w.pursuit.New():
 			asked.New = &demand.New{Label: g.Require.Label, Not: e.core.Domains(g.Require)}
 		default:
-			asked.Within = e.labelsOf(w.pursuit.Values)
+			asked.Within = labelsOf(e.Levels(), w.pursuit.Values)
 		}
 	}
 	if len(asked.Members) == 0 || asked.New == nil && len(asked.Within) == 0 && !asked.OneNode || asked.New != nil && len(asked.New.Not) > demand.MaxNot {
@@ -144,11 +146,12 @@ func (e *Engine) memberPods(members []model.HolderID) (out []demand.Member) {
 	return out
 }
 
-// labelsOf are the node labels of a domain.
-func (e *Engine) labelsOf(values []string) map[string]string {
+// labelsOf are the node labels of a domain, of which the values at each level are given.
+// Tiers of HyperNodes are no labels of nodes.
+func labelsOf(levels topology.Levels, values []string) map[string]string {
 	out := map[string]string{}
-	for i, l := range e.Levels()[:min(len(values), len(e.Levels()))] {
-		if values[i] != "" {
+	for i, l := range levels[:min(len(values), len(levels))] {
+		if values[i] != "" && !dialect.IsTier(l.Label) {
 			out[l.Label] = values[i]
 		}
 	}

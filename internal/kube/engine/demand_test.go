@@ -11,6 +11,7 @@ import (
 	"github.com/tangram-dev/tangram/api/demand"
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/engine"
+	"github.com/tangram-dev/tangram/core/topology"
 	"github.com/tangram-dev/tangram/internal/kube/report"
 )
 
@@ -75,6 +76,34 @@ func TestDemand(t *testing.T) {
 	s.Sync()
 	if doc, _ = s.last(2); doc == nil || len(doc.Gangs) > 0 {
 		t.Errorf("asked for %+v for a gang that is gone", doc)
+	}
+}
+
+// TestDemandWithoutTiers: tiers of HyperNodes are no labels, so no node is asked for by them.
+func TestDemandWithoutTiers(t *testing.T) {
+	levels := topology.Levels{
+		{Name: "tier-2", Label: "topology.volcano.sh/tier-2"}, {Name: "zone", Label: "topology.kubernetes.io/zone"},
+		{Name: "tier-1", Label: "topology.volcano.sh/tier-1"}, {Name: "rack", Label: "topology.kubernetes.io/rack"},
+	}
+	for want, values := range map[string][]string{
+		"map[]":                              {"s2"},
+		"map[topology.kubernetes.io/zone:z]": {"s2", "z", "s1"},
+		"map[topology.kubernetes.io/rack:r topology.kubernetes.io/zone:z]": {"s2", "z", "s1", "r", "more"},
+	} {
+		if got := fmt.Sprint(labelsOf(levels, values)); got != want {
+			t.Errorf("%v: %s, want %s", values, got, want)
+		}
+	}
+	s := newSetup(t, 4)
+	s.racks(4)
+	s.Autoscale(time.Hour)
+	s.SetLevels(topology.Levels{{Name: "zone", Label: "topology.kubernetes.io/zone"}, {Name: "rack", Label: "topology.volcano.sh/tier-1"}})
+	for i := range 3 {
+		s.add(inRack(s.member(fmt.Sprint("m", i), "g", 3, 8)))
+	}
+	doc, told := s.last(3)
+	if doc != nil && len(doc.Gangs) > 0 || told["m0"] != v1.PodReasonUnschedulable {
+		t.Errorf("asked for %+v, told %v", doc, told)
 	}
 }
 

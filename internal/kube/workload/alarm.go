@@ -38,7 +38,7 @@ func (w *Gangs) Due(now time.Time) {
 			w.again(a.pod, now)
 		default:
 			if g := w.groups[a.gang]; g != nil {
-				g.recalled = false
+				g.recalled, g.delayed = false, false
 				w.touch(a.gang)
 			}
 		}

@@ -114,3 +114,51 @@ func TestStatedByController(t *testing.T) {
 		t.Errorf("got %q", g.Invalid)
 	}
 }
+
+// TestJobOver: the pods of a replicated job that is over count neither as members of a
+// JobSet's gang nor as some that need not come again; nor do pods that are being deleted.
+func TestJobOver(t *testing.T) {
+	const set = `{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, metadata: {name: js, namespace: default, uid: s}, spec: {replicatedJobs: [
+  {name: data, template: {spec: {parallelism: 2, completions: 2}}},
+  {name: node, dependsOn: [{name: data, status: Complete}], template: {spec: {parallelism: 3, completions: 3}}}]}%s}`
+	for name, tt := range map[string]struct {
+		status        string
+		task          string
+		going         bool
+		done, waiting int
+		want          int
+	}{
+		"over":                          {`, status: {replicatedJobsStatus: [{name: data, succeeded: 1}]}`, "data", false, 2, 1, 3},
+		"not over as far as is known":   {"", "data", false, 2, 1, 3},
+		"one of the last has succeeded": {`, status: {replicatedJobsStatus: [{name: data, succeeded: 1}]}`, "node", false, 1, 2, 2},
+		"of an earlier run":             {`, status: {replicatedJobsStatus: [{name: data, succeeded: 1}]}`, "node", true, 1, 2, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.serve(dialect.JobSets, fmt.Sprintf(set, tt.status))
+			of := func(name, task string) *v1.Pod {
+				p := w.pod(name, "", 0, 1)
+				labelled(p, "jobset.sigs.k8s.io/jobset-name", "js")
+				return labelled(p, "jobset.sigs.k8s.io/replicatedjob-name", task)
+			}
+			for i := range tt.waiting {
+				w.set(of(fmt.Sprint("node-", i), "node"))
+			}
+			var done []v1.Pod
+			for i := range tt.done {
+				p := of(fmt.Sprint("done-", i), tt.task)
+				p.Status.Phase = v1.PodSucceeded
+				if tt.going {
+					p.DeletionTimestamp = &metav1.Time{Time: w.now}
+				}
+				done = append(done, *p)
+			}
+			l, _ := w.Unsure("jobset/default/js")
+			l.Gang = "jobset/default/js"
+			w.Succeeded(l, done, true)
+			if g := w.describe("jobset/default/js"); g.Min != tt.want {
+				t.Errorf("waits for %d members, want %d", g.Min, tt.want)
+			}
+		})
+	}
+}

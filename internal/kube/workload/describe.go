@@ -227,12 +227,29 @@ func (w *Gangs) leaveOutDone(g *group, gang *engine.Gang, pods []*Member, minOf 
 	if w.awaitsMore(g, pods, gang.Min, now, hasPlace) {
 		return
 	}
-	gang.Min -= min(len(g.done), max(0, gang.Min-len(pods)))
-	for _, f := range g.done {
+	done := w.counted(g)
+	gang.Min -= min(len(done), max(0, gang.Min-len(pods)))
+	for _, f := range done {
 		if minOf[f.Task] > countOf(gang.Roles, f.Task) {
 			minOf[f.Task]--
 		}
 	}
+}
+
+// counted are the members that succeeded and that the gang's minimum still counts: a
+// controller may have left out whole tasks that are over.
+func (w *Gangs) counted(g *group) (out []finished) {
+	for _, f := range g.done {
+		by := f.Object
+		if f.PodGroup != "" {
+			by = f.Also
+		}
+		if (f.PodGroup == "" || g.counted()) && dialect.Over(by.Resource, w.objects[by.Resource].Get(by.Key), f.Task) {
+			continue
+		}
+		out = append(out, f)
+	}
+	return out
 }
 
 // NextRunFor is how long the first members of what may be a next run wait for the
@@ -244,7 +261,7 @@ const NextRunFor = time.Minute
 // there are more than the gang needs. They may as well be the last of a run, in place
 // of one that was lost; so this holds for a while only.
 func (w *Gangs) awaitsMore(g *group, pods []*Member, least int, now time.Time, hasPlace func(model.HolderID) bool) bool {
-	if len(g.done) == 0 || len(pods) >= least || len(pods)+len(g.done) <= least {
+	if done := len(w.counted(g)); done == 0 || len(pods) >= least || len(pods)+done <= least {
 		return false
 	}
 	for h, m := range g.pods {

@@ -37,6 +37,10 @@ type Gangs struct {
 	// have a PodGroup and a controller.
 	owned map[string]map[model.HolderID]*v1.Pod
 	owner map[model.HolderID][2]string
+	// readings are what such objects were read as, as long as they have pods and have not
+	// changed; parsed counts them.
+	readings map[string]*reading
+	parsed   int
 	// freed are pods that turned out not to be the engine's to place.
 	freed []*v1.Pod
 
@@ -100,6 +104,7 @@ func New(reader *Reader, pods corelisters.PodLister, objects Objects) *Gangs {
 		reader: reader, pods: pods, objects: objects,
 		groups: map[engine.ID]*group{}, members: map[model.HolderID]*Member{}, changed: map[engine.ID]bool{},
 		owned: map[string]map[model.HolderID]*v1.Pod{}, owner: map[model.HolderID][2]string{}, shapes: shapes{}, timing: DefaultTiming(),
+		readings: map[string]*reading{},
 	}
 }
 

@@ -26,6 +26,7 @@ const OwnerPatience = 5 * time.Second
 // OwnerChanged looks again at the pods of an object of dialect.Owners that changed: it says
 // how many of them belong together.
 func (w *Gangs) OwnerChanged(kind schema.GroupVersionResource, key string, now time.Time) {
+	delete(w.readings, ownerKey(kind, key))
 	for _, p := range w.owned[ownerKey(kind, key)] { // each on its own
 		w.again(p, now)
 	}
@@ -88,6 +89,7 @@ func (w *Gangs) disown(id model.HolderID) {
 	for _, key := range keys {
 		if delete(w.owned[key], id); len(w.owned[key]) == 0 {
 			delete(w.owned, key)
+			delete(w.readings, key)
 		}
 	}
 }
@@ -148,7 +150,8 @@ func (w *Gangs) lookAgain(pod *v1.Pod, now time.Time) {
 
 // groupOf says whether what the PodGroup a pod names says is known, if it names one;
 // what is wrong, if that will not come by itself. Where PodGroups are not served they
-// are not waited for.
+// are not waited for; that is not believed at once: the pod is a sign that their definition
+// was installed a moment ago.
 func (w *Gangs) groupOf(pod *v1.Pod, m *dialect.Membership, now time.Time) (known bool, problem string) {
 	kind := w.objects[m.Groups]
 	if m.PodGroup == "" {
@@ -156,10 +159,10 @@ func (w *Gangs) groupOf(pod *v1.Pod, m *dialect.Membership, now time.Time) (know
 	}
 	if kind.Absent() {
 		kind.LookAgain()
-		return true, ""
+		return now.Sub(pod.CreationTimestamp.Time) > w.timing.Owner, ""
 	}
 	if object := kind.Get(m.PodGroup); object != nil {
-		said, err := dialect.GroupOf(object, w.reader.Levels())
+		said, err := w.readGroup(dialect.Object{Resource: m.Groups, Key: m.PodGroup}, object)
 		if err != nil {
 			return false, fmt.Sprintf("PodGroup %s: %v", m.PodGroup, err)
 		}
@@ -214,7 +217,7 @@ func (w *Gangs) stated(m *dialect.Membership) (said *dialect.Group, problem stri
 	if object == nil || !dialect.States(m.Object.Resource) {
 		return nil, ""
 	}
-	g, err := dialect.GroupOf(object, w.reader.Levels())
+	g, err := w.readGroup(m.Object, object)
 	if err != nil {
 		return nil, fmt.Sprintf("%s %s: %v", m.Owner.Kind, m.Object.Key, err)
 	}
@@ -228,7 +231,7 @@ func (w *Gangs) said(m *Member) *dialect.Group {
 	if object == nil || !dialect.States(m.Object.Resource) {
 		return nil
 	}
-	said, _ := dialect.GroupOf(object, w.reader.Levels()) // reported to members that wait; those that run go on
+	said, _ := w.readGroup(m.Object, object) // reported to members that wait; those that run go on
 	return &said
 }
 
@@ -272,7 +275,7 @@ func (w *Gangs) Unsure(id engine.ID) (Lookup, bool) {
 }
 
 // Succeeded tells which pods that were looked up have succeeded; not ok when that could
-// not be found out.
+// not be found out. Those that are being deleted belong to an earlier run.
 func (w *Gangs) Succeeded(l Lookup, pods []v1.Pod, ok bool) {
 	g := w.groups[l.Gang]
 	if g == nil {
@@ -283,7 +286,7 @@ func (w *Gangs) Succeeded(l Lookup, pods []v1.Pod, ok bool) {
 		for i := range pods {
 			p := &pods[i]
 			m, err := dialect.MembershipOf(p)
-			if err == nil && engine.ID(m.Key) == l.Gang && p.Status.Phase == v1.PodSucceeded {
+			if err == nil && engine.ID(m.Key) == l.Gang && p.Status.Phase == v1.PodSucceeded && p.DeletionTimestamp == nil {
 				g.done[model.HolderID(p.UID)] = finished{m, p.Labels}
 			}
 		}

@@ -101,11 +101,17 @@ func (n *nested) least() (sum int) {
 	return sum
 }
 
-// namesSubgroup is the label by which a pod names a subgroup in Tangram's words, and its
-// value; empty without one.
+// namesSubgroup is the label by which a pod names a subgroup, in Tangram's words or in KAI's,
+// and its value; empty without one.
 func (m *Member) namesSubgroup() string {
-	if name := m.Pod.Labels[names.LabelGangGroup]; name != "" {
-		return fmt.Sprintf("metadata.labels[%s]: %q", names.LabelGangGroup, name)
+	keys := []string{names.LabelGangGroup}
+	if m.Groups == dialect.KAIGroups {
+		keys = append(keys, dialect.KAISubgroup)
+	}
+	for _, key := range keys {
+		if name := m.Pod.Labels[key]; name != "" {
+			return fmt.Sprintf("metadata.labels[%s]: %q", key, name)
+		}
 	}
 	return ""
 }

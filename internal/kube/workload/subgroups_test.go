@@ -9,6 +9,7 @@ import (
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/engine"
+	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
 // member is a pod in a subgroup of gang g.
@@ -79,5 +80,45 @@ func TestSubgroupsInvalid(t *testing.T) {
 	w.set(x)
 	if g := w.describe(engine.ID("pod/" + string(x.UID))); !strings.HasPrefix(g.Invalid, "metadata.labels[tangram.dev/gang-group]: missing") {
 		t.Errorf("%+v", g)
+	}
+}
+
+// TestSubgroupOfNone: a pod that names a subgroup, in KAI's words, of a PodGroup without any
+// is told so.
+func TestSubgroupOfNone(t *testing.T) {
+	w := newWorld(t)
+	w.serve(dialect.KAIGroups, `{apiVersion: scheduling.run.ai/v2alpha2, kind: PodGroup, metadata: {name: g, namespace: default}, spec: {minMember: 1}}`)
+	p := w.pod("p", "", 0, 1)
+	p.Annotations["pod-group-name"] = "g"
+	labelled(labelled(p, "kai.scheduler/queue", "default"), "kai.scheduler/subgroup-name", "a")
+	w.set(p)
+	const want = `pod p: metadata.labels[kai.scheduler/subgroup-name]: "a", but PodGroup default/g has no subgroups`
+	if g := w.describe("kai/default/g"); g.Invalid != want {
+		t.Errorf("got %q", g.Invalid)
+	}
+}
+
+// TestDelayedAgain: a gang whose delay is over and that has another one is looked at again
+// at the end of that.
+func TestDelayedAgain(t *testing.T) {
+	w := newWorld(t)
+	p := labelled(w.pod("p", "", 0, 1), "kai.scheduler/queue", "default")
+	p.Annotations["kai.scheduler/preemption-delay"] = "1m"
+	for _, delay := range []string{"1m", "5m"} {
+		p = p.DeepCopy()
+		p.Annotations["kai.scheduler/preemption-delay"] = delay
+		w.set(p)
+		if g := w.describe("pod/uid-p"); !g.NeverPreempts {
+			t.Fatalf("no delay of %s", delay)
+		}
+		at := w.Next()
+		if !at.After(w.now) {
+			t.Fatalf("delay of %s: looked at again at %s, now is %s", delay, at, w.now)
+		}
+		w.now = at
+		w.Due(w.now)
+		if g := w.describe("pod/uid-p"); g.NeverPreempts {
+			t.Fatalf("still delayed after %s", delay)
+		}
 	}
 }

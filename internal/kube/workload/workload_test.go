@@ -275,3 +275,23 @@ func TestProtected(t *testing.T) {
 		w.gone(p)
 	}
 }
+
+// A pod that names a PodGroup of a kind that is not served waits a moment for it: its
+// definition may be new. Then it starts without.
+func TestPodGroupNotServed(t *testing.T) {
+	w := newWorld(t)
+	p := w.pod("p", "", 0, 1)
+	p.Annotations[names.AnnotationKubeGroup] = "g"
+	w.set(p)
+	if g, ok := w.Describe("podgroup/default/g", w.now, noPlace); ok {
+		t.Errorf("starts at once: %+v", g)
+	}
+	if at := w.Next(); !at.After(w.now) {
+		t.Fatalf("is looked at again at %s, now is %s", at, w.now)
+	}
+	w.now = w.Next()
+	w.Due(w.now)
+	if g := w.describe("podgroup/default/g"); g.Invalid != "" || g.Min > 1 {
+		t.Errorf("%+v", g)
+	}
+}
