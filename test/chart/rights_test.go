@@ -37,6 +37,8 @@ var unused = map[string]string{
 	"agent: patch gpunodes.tangram.dev":                        "the hardware of a node changes: a card is replaced, the driver updated",
 	"agent: patch events":                                      "an event that repeats",
 	"agent: update records.tangram.dev":                        "the policies of tenants ask for it, without a request; test/tenants",
+	"controller: list queues.scheduling.run.ai":                "KAI's Queues, which this cluster has not; test/words has them",
+	"controller: watch queues.scheduling.run.ai":               "the same",
 	"controller: create pods/eviction":                         "recovery from faults; test/recovery has them",
 	"controller: get nodes":                                    "the same",
 	"controller: patch nodes":                                  "the same",
