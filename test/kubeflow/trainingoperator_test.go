@@ -21,7 +21,10 @@ import (
 
 const labelJob = "training.kubeflow.org/job-name"
 
-var podGroups = schema.GroupVersionResource{Group: "scheduling.volcano.sh", Version: "v1beta1", Resource: "podgroups"}
+var (
+	queues    = schema.GroupVersionResource{Group: "scheduling.volcano.sh", Version: "v1beta1", Resource: "queues"}
+	podGroups = schema.GroupVersionResource{Group: "scheduling.volcano.sh", Version: "v1beta1", Resource: "podgroups"}
+)
 
 // samples are training-operator's own, one of each kind, with the number of their pods.
 var samples = []struct {
@@ -179,7 +182,16 @@ func TestVolcanoGangs(t *testing.T) {
 	w.Bound(labelJob, "first", 2)
 	phase("first", "Running", "")
 
-	// Its queue is full: no pods, and a condition that says why.
+	// Its queue is full, as soon as gpu-controller has counted it: no pods, and a condition
+	// that says why.
+	w.Eventually("the queue is charged", 90*time.Second, func() (bool, string) {
+		o, err := w.Dynamic.Resource(queues).Get(t.Context(), "research", metav1.GetOptions{})
+		if err != nil {
+			return false, err.Error()
+		}
+		used, _, _ := unstructured.NestedString(o.Object, "status", "allocated", "nvidia.com/gpu")
+		return used == "16", used
+	})
 	submit("second", "{queue: research}")
 	phase("second", "Pending", "waits for quota: queue research may use 16 nvidia GPUs, 16 nvidia GPUs in use, needs 16 nvidia GPUs")
 	if pods := w.Pods(labelJob, "second"); len(pods) > 0 {
