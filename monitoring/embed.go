@@ -13,7 +13,7 @@ import (
 	"path"
 )
 
-//go:embed rules/*.yaml dashboards/*.json operator/*.yaml rbac.yaml discovery.yaml prometheus.yaml prices.yaml
+//go:embed rules/*.yaml dashboards/*.json rbac.yaml prices.yaml
 var files embed.FS
 
 // A File is one file of this folder.
@@ -29,20 +29,11 @@ func Rules() []File { return list("rules") }
 // Dashboards are the dashboards in Grafana's JSON model, in the order of their names.
 func Dashboards() []File { return list("dashboards") }
 
-// Operator are PrometheusRule and ServiceMonitor objects, in the order of their names.
-func Operator() []File { return list("operator") }
-
 // RBAC is a service account that may read the metrics of all programs, and nothing else.
 func RBAC() []byte { return read("rbac.yaml") }
 
-// Discovery lets the service account of RBAC find the Services of Tangram's namespace.
-func Discovery() []byte { return read("discovery.yaml") }
-
 // Prices is an example of a price table for the scheduler: requirement document 001's.
 func Prices() []byte { return read("prices.yaml") }
-
-// Prometheus is a configuration of a Prometheus without prometheus-operator.
-func Prometheus() []byte { return read("prometheus.yaml") }
 
 func list(folder string) []File {
 	entries, err := fs.ReadDir(files, folder)

@@ -139,7 +139,7 @@ func TestKept(t *testing.T) {
 	o := options()
 	w := newWorld(t, o, nil, racks(3)...)
 	if len(w.e.KeptNodes()) > 0 {
-		t.Error("nodes are kept for nobody")
+		t.Error("nodes are kept though no gang has a reservation")
 	}
 	first := simple("runs", 1, 8)
 	first.Runtime, first.Preemptible = time.Hour, false

@@ -199,7 +199,7 @@ func TestHostile(t *testing.T) {
 		{"negative runtime", `{"version":1,"runtimes":[{"owner":"a","mean":-1,"runs":1}]}`, "runtimes[0].mean"},
 		{"endless runtime", `{"version":1,"runtimes":[{"owner":"a","mean":9223372036854775807,"runs":1}]}`, "runtimes[0].mean"},
 		{"no runs", `{"version":1,"runtimes":[{"owner":"a","mean":1}]}`, "runtimes[0].runs"},
-		{"runtime of nobody", `{"version":1,"runtimes":[{"mean":1,"runs":1}]}`, "runtimes[0].owner"},
+		{"runtime without owner", `{"version":1,"runtimes":[{"mean":1,"runs":1}]}`, "runtimes[0].owner"},
 		{"negative arrivals", `{"version":1,"mix":{"arrivals":-1}}`, "mix.arrivals"},
 		{"negative next", `{"version":1,"mix":{"next":-1}}`, "mix.next"},
 		{"300 GPUs", class(`{"gpus":300,"milli":1000,"count":1}`), "gpus"},

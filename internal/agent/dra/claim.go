@@ -34,7 +34,7 @@ type Held struct {
 	Share   string `json:"share,omitempty"`
 	// Admin: access beside whoever has the device.
 	Admin bool `json:"admin,omitempty"`
-	// GPU is the card's UUID, Instance that of a MIG instance that somebody else has cut.
+	// GPU is the card's UUID, Instance that of a MIG instance that another program has cut.
 	GPU      string `json:"gpu"`
 	Instance string `json:"instance,omitempty"`
 	// Profile and Start are of a MIG instance.

@@ -20,7 +20,7 @@ type Part struct {
 	// Profile is the MIG instance's; nil for the whole GPU.
 	Profile *device.Profile
 	Start   int
-	// Instance is the UUID of an instance that somebody else has cut and that is given
+	// Instance is the UUID of an instance that another program has cut and that is given
 	// as it is; empty otherwise.
 	Instance string
 }

@@ -255,7 +255,7 @@ func TestOffers(t *testing.T) {
 			t.Errorf("%s: %s", o.Resource, s)
 		}
 	}
-	// What somebody else has cut is sold as it is, and in no other way.
+	// What another program has cut is sold as it is, and in no other way.
 	for _, o := range Offers(inventory(), []Sale{{Resource: "cuttable", Cuttable: true}, {Resource: "me", Profile: "1g.18gb.me", OnDemand: true}}, nil, func(string) bool { return true }) {
 		if slices.ContainsFunc(o.Devices, func(d device.Sold) bool { return strings.HasPrefix(d.ID, "GPU-m") }) {
 			t.Errorf("%+v", o)

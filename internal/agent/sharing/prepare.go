@@ -116,7 +116,7 @@ func (s *Sharing) devices(ctx context.Context, a device.Allocation, k kind, byMP
 		}
 		uuid := grant.UUID
 		if k == slice && strings.HasPrefix(uuid, "MIG-") {
-			// An instance that somebody else has cut: it is there, or the container cannot start.
+			// An instance that another program has cut: it is there, or the container cannot start.
 		} else if k == slice {
 			instance, err := s.mig.Ensure(ctx, placement(grant))
 			if err != nil {
