@@ -44,8 +44,10 @@ NODE := ./test/node/... ./test/devicemanager/... ./test/agent/...
 # test; CI has one.
 CC := $(firstword $(shell go env CC))
 RACE := $(if $(shell command -v $(CC)),-race)
-GOTEST := go test -shuffle=on $(TESTFLAGS)
+GOTEST := hack/gotest.sh -shuffle=on $(TESTFLAGS)
 GOTEST_RACE := CGO_ENABLED=$(if $(RACE),1,0) $(GOTEST) $(RACE)
+# A test on a cluster that fails on a busy machine runs once more, and is reported.
+GOTEST_CLUSTER := hack/gotest.sh --again -shuffle=on $(TESTFLAGS) -count=1
 
 .PHONY: help
 help: ## Show this list.
@@ -90,13 +92,12 @@ unit: ## Run the tests that need no cluster.
 e2e: build node monitoring helm operators ## Run the end-to-end tests on a real control plane.
 	$(GOTEST_RACE) -count=1 -p 1 -timeout 15m $(IN_PROCESS)
 	@# They mostly wait, so more of them at once than there are processors.
-	$(GOTEST) -count=1 -p 1 -parallel 3 -timeout 25m $(E2E)
-	$(GOTEST) -count=1 -p 1 -timeout 20m $(FEATURES)
-	$(GOTEST) -count=1 -p 1 -timeout 20m $(ECOSYSTEM)
+	$(GOTEST_CLUSTER) -p 1 -parallel 3 -timeout 25m $(E2E)
+	$(GOTEST_CLUSTER) -p 2 -timeout 20m $(FEATURES) $(ECOSYSTEM)
 	@# Alone: its time limits are not for a machine that runs another cluster.
-	$(GOTEST) -count=1 -timeout 10m $(CHAOS)
+	$(GOTEST_CLUSTER) -timeout 10m $(CHAOS)
 	@# Alone, too, and in order: kubelet and its containers share the processors.
-	$(GOTEST) -count=1 -p 1 -timeout 15m $(NODE)
+	$(GOTEST_CLUSTER) -p 1 -timeout 15m $(NODE)
 
 .PHONY: race
 race: build ## Run all tests, end-to-end ones included, under the race detector.
