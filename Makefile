@@ -32,7 +32,8 @@ PURE := ./api/... ./core/... ./config/... ./examples/... ./monitoring/... ./hack
 CONCURRENT := ./internal/... ./cmd/...
 # End-to-end tests drive programs and ask from outside: the race detector would see
 # only the tests. Those that run the scheduler's code in the test itself have it.
-IN_PROCESS := ./test/property/... ./test/scenario/...
+PROPERTY := ./test/property/...
+SCENARIO := ./test/scenario/...
 E2E := ./test/e2e/...
 FEATURES := ./test/chart/... ./test/metrics/... ./test/monitoring/... ./test/recovery/... ./test/state/... ./test/tenants/...
 # With the operators that people use, and what they share GPUs with.
@@ -90,7 +91,8 @@ unit: ## Run the tests that need no cluster.
 
 .PHONY: e2e
 e2e: build node monitoring helm operators ## Run the end-to-end tests on a real control plane.
-	$(GOTEST_RACE) -count=1 -p 1 -timeout 15m $(IN_PROCESS)
+	$(GOTEST_RACE) -count=1 -timeout 10m $(PROPERTY)
+	CGO_ENABLED=$(if $(RACE),1,0) $(GOTEST_CLUSTER) $(RACE) -timeout 15m $(SCENARIO)
 	@# They mostly wait, so more of them at once than there are processors.
 	$(GOTEST_CLUSTER) -p 1 -parallel 3 -timeout 25m $(E2E)
 	$(GOTEST_CLUSTER) -p 2 -timeout 20m $(FEATURES) $(ECOSYSTEM)
