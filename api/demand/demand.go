@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"time"
 )
@@ -37,7 +38,8 @@ type Gang struct {
 	Members []Member `json:"members"`
 	// Within are labels of the nodes that are needed.
 	Within map[string]string `json:"within,omitempty"`
-	// New: the nodes must share a value of a label that no node has yet.
+	// New: a node is needed with a value of a label that no node has yet. Only one: two might
+	// come with two values. When it is there, the others are asked for within its domain.
 	New *New `json:"new,omitempty"`
 	// OneNode: all members must fit on one node.
 	OneNode bool `json:"oneNode,omitempty"`
@@ -147,4 +149,11 @@ func (g *Gang) validate() error {
 		}
 	}
 	return nil
+}
+
+// Digest is a short name for a text: of a gang, in its placeholders' label.
+func Digest(text string) string {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(text)) // never fails
+	return fmt.Sprintf("%016x", h.Sum64())
 }

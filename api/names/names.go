@@ -85,6 +85,8 @@ const (
 	// gpu-controller what autoscalers are asked for.
 	DemandName      = "tangram-demand"
 	DemandNamespace = "kube-system"
+	// PlaceholderNamespace is where gpu-controller makes placeholders unless told otherwise.
+	PlaceholderNamespace = "tangram-system"
 	// ReasonWaitingForNodes is the reason of the condition PodScheduled of pods for which
 	// placeholders stand: an autoscaler must not count both.
 	ReasonWaitingForNodes = "WaitingForNodes"

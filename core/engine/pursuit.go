@@ -33,9 +33,6 @@ func (p Pursuit) Next(where []Shortage, fixed bool, now, patience int64) Pursuit
 	case at >= 0 && where[at].Placed > p.Placed:
 		p.Since, p.Placed = now, where[at].Placed
 		return p
-	case p.New() && most(where) > p.Placed: // nodes of a new domain came
-		p.Since, p.Placed = now, most(where)
-		return p
 	case now-p.Since < patience:
 		if at >= 0 {
 			p.Placed = where[at].Placed
@@ -56,6 +53,11 @@ func (p Pursuit) Next(where []Shortage, fixed bool, now, patience int64) Pursuit
 		p.Tried = nil
 	}
 	return Pursuit{} // there is no domain, and a new one would not help
+}
+
+// Into is the pursuit once a node of a new domain has come: the rest is asked for there.
+func (p Pursuit) Into(s Shortage, now int64) Pursuit {
+	return Pursuit{Domain: s.Domain, Values: s.Values, Since: now, Placed: s.Placed, Tried: p.Tried, begun: true}
 }
 
 // most is how many members have room in the domain that has room for most.

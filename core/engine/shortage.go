@@ -24,14 +24,20 @@ type Shortage struct {
 	Placed int
 }
 
+// NewTo says whether the domain's own value is not among known ones.
+func (s *Shortage) NewTo(known []string) bool {
+	return len(s.Values) > 0 && !slices.Contains(known, s.Values[len(s.Values)-1])
+}
+
 // maxShortages bounds how many domains are looked at: each costs a plan.
 const maxShortages = 8
 
 // Shortages says of a gang that waits for capacity and has to share a domain which members
 // need nodes, and in which domains they would start then, the one that lacks fewest first.
 // fixed: members run, and only their domain will do. No members: the gang need not share a
-// domain, or has room in one.
-func (e *Engine) Shortages(id ID) (members []model.HolderID, where []Shortage, fixed bool) {
+// domain, or has room in one. Of many domains those with the most free devices are looked at,
+// and those that also names, if it is not nil.
+func (e *Engine) Shortages(id ID, also func(*Shortage) bool) (members []model.HolderID, where []Shortage, fixed bool) {
 	k := e.gangs[id]
 	if k == nil || k.Require.Name == "" || k.Invalid != "" || !k.complete() || len(k.placed) == k.exists || len(k.placed) == 0 && k.Min == 1 {
 		return nil, nil, false
@@ -41,8 +47,14 @@ func (e *Engine) Shortages(id ID) (members []model.HolderID, where []Shortage, f
 		ask = k.ask(1) // it runs, and can use more
 	}
 	domains, fixed := e.roomiest(k, ask)
-	for _, d := range domains {
+	for i, d := range domains {
 		s := Shortage{Domain: d, Values: e.values(d)}
+		if i >= maxShortages && (also == nil || !also(&s)) {
+			continue
+		}
+		if len(where) == 2*maxShortages {
+			break
+		}
 		if s.Placed = e.placedIn(k, ask, d); s.Placed >= max(1, ask.Min) {
 			return nil, nil, false
 		}
@@ -56,7 +68,7 @@ func (e *Engine) Shortages(id ID) (members []model.HolderID, where []Shortage, f
 }
 
 // roomiest are the domains in which a gang could start, those with the most free devices
-// first, not too many; fixed: that of its running members.
+// first; fixed: that of its running members.
 func (e *Engine) roomiest(k *known, ask *gang.Ask) (out []topology.Domain, fixed bool) {
 	depth := k.Require.Depth
 	if depth == model.NodeDepth {
@@ -79,7 +91,7 @@ func (e *Engine) roomiest(k *known, ask *gang.Ask) (out []topology.Domain, fixed
 	slices.SortStableFunc(out, func(a, b topology.Domain) int {
 		return cmp.Compare(domains.Free(b, resource), domains.Free(a, resource))
 	})
-	return out[:min(maxShortages, len(out))], false
+	return out, false
 }
 
 // values are the values of the levels down to a domain.

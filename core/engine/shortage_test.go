@@ -40,7 +40,7 @@ func TestShortages(t *testing.T) {
 	w := newWorld(t, options(), nil, racks(3, 9, 0)...)
 	w.submit(inRack("g", 12))
 	w.decide()
-	members, where, fixed := w.e.Shortages("g")
+	members, where, fixed := w.e.Shortages("g", nil)
 	if len(members) != 12 || fixed || len(where) != 2 {
 		t.Fatalf("%d members, fixed %v, %+v", len(members), fixed, where)
 	}
@@ -64,13 +64,13 @@ func TestNoShortage(t *testing.T) {
 	w := newWorld(t, options(), nil, racks(2)...)
 	w.submit(free, few, invalid, single)
 	for _, id := range []engine.ID{"free", "few", "invalid", "single", "unknown"} {
-		if members, _, _ := w.e.Shortages(id); len(members) > 0 {
+		if members, _, _ := w.e.Shortages(id, nil); len(members) > 0 {
 			t.Errorf("%s: %d members need nodes", id, len(members))
 		}
 	}
 	w = newWorld(t, options(), nil, racks(1, 3)...)
 	w.submit(inRack("fits", 3))
-	if members, _, _ := w.e.Shortages("fits"); len(members) > 0 {
+	if members, _, _ := w.e.Shortages("fits", nil); len(members) > 0 {
 		t.Error("nodes are missing for a gang that fits")
 	}
 }
@@ -93,7 +93,7 @@ func TestShortageOfRunning(t *testing.T) {
 		}
 	})[0])
 	w.submit(inRack("g", 3))
-	members, where, fixed := w.e.Shortages("g")
+	members, where, fixed := w.e.Shortages("g", nil)
 	if len(members) != 1 || !fixed || len(where) != 1 || where[0].Values[1] != "r0" {
 		t.Errorf("%v, fixed %v, %+v", members, fixed, where)
 	}
@@ -110,7 +110,7 @@ func TestShortageTouchesNothing(t *testing.T) {
 		w.decide()
 		before := w.e.Confirmed()
 		for id := range w.gangs {
-			members, where, _ := w.e.Shortages(id)
+			members, where, _ := w.e.Shortages(id, nil)
 			for i, s := range where {
 				if s.Placed >= len(members) || s.Placed < 0 || i > 0 && s.Placed > where[i-1].Placed {
 					t.Fatalf("%s: %+v for %d members", id, where, len(members))
@@ -183,14 +183,13 @@ func TestPursuit(t *testing.T) {
 		{19, shortages(10, 3), false, "r1"},
 		{29, shortages(10, 3), false, "new"},
 		{38, shortages(10, 3, 1), false, "new"},
-		{39, shortages(10, 3, 11), false, "new"}, // nodes of a new domain came
-		{49, shortages(10, 3, 11), false, "r2"},
-		{59, shortages(10, 3), false, "r0"}, // its nodes are gone, all others were tried
-		{60, shortages(8, 3), false, "r0"},  // other pods took nodes
-		{69, shortages(8, 3), true, "r1"},
-		{79, shortages(8), true, "r0"},
-		{80, nil, true, ""},
-		{81, nil, false, "new"},
+		{39, shortages(10, 3, 11), false, "r2"},
+		{49, shortages(10, 3), false, "r0"}, // its nodes are gone, all others were tried
+		{50, shortages(8, 3), false, "r0"},  // other pods took nodes
+		{59, shortages(8, 3), true, "r1"},
+		{69, shortages(8), true, "r0"},
+		{70, nil, true, ""},
+		{71, nil, false, "new"},
 	} {
 		p = p.Next(tt.where, tt.fixed, tt.now, patience)
 		got := ""
@@ -203,6 +202,23 @@ func TestPursuit(t *testing.T) {
 		if got != tt.want {
 			t.Fatalf("%d: %s is asked for, want %s", i, got, tt.want)
 		}
+	}
+}
+
+// TestPursuitInto: once a node of a new domain has come, the rest is asked for there, until
+// none came for the patience.
+func TestPursuitInto(t *testing.T) {
+	p := engine.Pursuit{}.Next(nil, false, 0, 10)
+	came := shortages(0, 1)[1]
+	if !p.New() || !came.NewTo([]string{"r0"}) || came.NewTo([]string{"r0", "r1"}) {
+		t.Fatalf("%+v", p)
+	}
+	p = p.Into(came, 5)
+	if p = p.Next(shortages(3, 1), false, 14, 10); p.New() || p.Values[1] != "r1" {
+		t.Errorf("%v is asked for, want r1", p.Values)
+	}
+	if p = p.Next(shortages(3, 1), false, 15, 10); p.New() || p.Values[1] != "r0" {
+		t.Errorf("%v is asked for, want r0", p.Values)
 	}
 }
 

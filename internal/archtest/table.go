@@ -77,6 +77,8 @@ func Table() []Row {
 			Why: "words only: anybody may import it"},
 		{Folder: "api/record", May: set(std, "./api/names"), Tests: tests,
 			Why: "a device plugin or agent decodes records without Kubernetes libraries"},
+		{Folder: "api/query", May: std, Tests: tests,
+			Why: "what the scheduler answers, as types"},
 		{Folder: "api/demand", May: std, Tests: tests,
 			Why: "what scheduler and controller say to each other about autoscalers"},
 		{Folder: "api/nodelabels", May: set(std, "k8s.io/apimachinery/..."), Tests: tests,

@@ -164,7 +164,7 @@ arguments of plugins from the values over its own.
 {{- $args = mergeOverwrite (dict "GPUQueue" (dict "metrics" (dict "priceTable" "/etc/gpu-scheduler-prices/prices.yaml"))) $args -}}
 {{- end -}}
 {{- if (.Values.autoscaling).enabled -}}
-{{- $args = mergeOverwrite (dict "GPUQueue" (dict "autoscaling" (dict "enabled" true))) $args -}}
+{{- $args = mergeOverwrite (dict "GPUQueue" (dict "autoscaling" (dict "enabled" true "placeholderNamespace" .Release.Namespace))) $args -}}
 {{- end -}}
 {{- $plugins := list -}}
 {{- range $profile.pluginConfig -}}

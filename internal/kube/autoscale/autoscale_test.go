@@ -102,15 +102,15 @@ func TestAlternatives(t *testing.T) {
 	}
 }
 
-// TestWays: nodes of a domain that does not exist must share it; members on one node are
+// TestWays: of a domain that does not exist one node is asked for; members on one node are
 // one placeholder; members that keep each other off their nodes are on nodes of their own.
 func TestWays(t *testing.T) {
 	a, b := pod("a"), pod("b")
 	g := gangOf(a, b)
 	g.New = &demand.New{Label: "rack", Not: []string{"r1"}}
 	p := settings.placeholders(&g, []*v1.Pod{a, b})
-	if len(p) != 2 || p[0].Spec.Affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0].TopologyKey != "rack" {
-		t.Fatalf("%+v", p)
+	if len(p) != 1 {
+		t.Fatalf("%d placeholders", len(p))
 	}
 	if got := fmt.Sprint(p[0].Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms); got != "[{[{rack Exists []} {rack NotIn [r1]}] []}]" {
 		t.Errorf("terms %s", got)

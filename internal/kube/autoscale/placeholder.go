@@ -3,7 +3,6 @@ package autoscale
 import (
 	"encoding/json"
 	"fmt"
-	"hash/fnv"
 	"maps"
 	"slices"
 	"strings"
@@ -22,7 +21,10 @@ import (
 // that asks for something else is another pod. members are those that exist and wait, in
 // order; none may be nil.
 func (s *Settings) placeholders(g *demand.Gang, members []*v1.Pod) []*v1.Pod {
-	gang := digest(g.Name)
+	gang := demand.Digest(g.Name)
+	if g.New != nil { // one opens the domain; where that is, the others are asked for next
+		return []*v1.Pod{s.finish(members[0], s.spec(g, gang, members[0]), gang)}
+	}
 	if g.OneNode {
 		return []*v1.Pod{s.finish(members[0], s.spec(g, gang, members...), gang)}
 	}
@@ -41,7 +43,7 @@ func (s *Settings) finish(of *v1.Pod, spec v1.PodSpec, gang string) *v1.Pod {
 	}
 	p := &v1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: s.Namespace, Name: fmt.Sprintf("for-%s-%s", of.UID, digest(string(text))),
+			Namespace: s.Namespace, Name: fmt.Sprintf("for-%s-%s", of.UID, demand.Digest(string(text))),
 			Labels:      map[string]string{names.LabelPlaceholder: "true", names.LabelPlaceholderGang: gang},
 			Annotations: map[string]string{names.AnnotationPlaceholderFor: of.Namespace + "/" + of.Name},
 		},
@@ -71,9 +73,6 @@ func (s *Settings) spec(g *demand.Gang, gang string, members ...*v1.Pod) v1.PodS
 		}},
 	}
 	own := metav1.LabelSelector{MatchLabels: map[string]string{names.LabelPlaceholderGang: gang}}
-	if g.New != nil {
-		spec.Affinity.PodAffinity = &v1.PodAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{LabelSelector: &own, TopologyKey: g.New.Label}}}
-	}
 	if len(members) == 1 && alone(members[0]) {
 		spec.Affinity.PodAntiAffinity = &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{LabelSelector: &own, TopologyKey: v1.LabelHostname}}}
 	}
@@ -159,11 +158,4 @@ func alone(pod *v1.Pod) bool {
 		}
 	}
 	return false
-}
-
-// digest is a short name for a text.
-func digest(text string) string {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(text)) // never fails
-	return fmt.Sprintf("%016x", h.Sum64())
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/internal/endpoint"
 	"github.com/tangram-dev/tangram/internal/kube/access"
 	"github.com/tangram-dev/tangram/internal/kube/autoscale"
@@ -76,7 +77,7 @@ Metrics are served with TLS, to those who may get the non-resource URL /metrics.
 	f.BoolVar(&o.recovery, "recovery", true, "react to sick nodes and devices")
 	f.StringVar(&o.recoveryConfig, "recovery-config", "", "file that says how (docs/guides/recovery.md); without, devices and nodes are isolated and no pod is evicted")
 	f.BoolVar(&o.autoscales, "autoscaling", false, "make placeholder pods for gangs that lack nodes of one domain, and mark nodes that are kept for gangs, as the scheduler says (docs/guides/autoscaling.md); without, both are removed")
-	f.StringVar(&o.autoscaling.Namespace, "placeholder-namespace", "tangram-system", "namespace of placeholder pods; tenants should have no rights there")
+	f.StringVar(&o.autoscaling.Namespace, "placeholder-namespace", names.PlaceholderNamespace, "namespace of placeholder pods; tenants should have no rights there")
 	f.StringVar(&o.autoscaling.Image, "placeholder-image", "registry.k8s.io/pause:3.10", "image that placeholder pods name; it is never pulled")
 	f.StringVar(&o.endpoint.Listen, "listen", "127.0.0.1:8889", "address of /healthz, /readyz and /metrics, all with TLS; empty for none")
 	f.StringVar(&o.endpoint.Cert, "tls-cert-file", "", "certificate to serve with; without, one is made at the start")

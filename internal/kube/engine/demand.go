@@ -71,13 +71,13 @@ func (e *Engine) wants(id engine.ID, r *explain.Reason, now time.Time) bool {
 		e.demands.drop(id)
 		return false
 	}
-	members, where, fixed := e.core.Shortages(id)
+	w := e.demands.of[id]
+	members, where, fixed := e.core.Shortages(id, w.pursued)
 	g, there := e.core.Gang(id)
 	if !there || len(members) == 0 || dialect.IsTier(g.Require.Label) { // no label brings a new node into a HyperNode
 		e.demands.drop(id)
 		return false
 	}
-	w := e.demands.of[id]
 	if w == nil {
 		w = &wanting{submitted: g.Submitted}
 	}
@@ -85,11 +85,14 @@ func (e *Engine) wants(id engine.ID, r *explain.Reason, now time.Time) bool {
 	if g.Require.Depth == model.NodeDepth {
 		asked.OneNode = true
 	} else {
-		before := w.pursuit
-		w.pursuit = before.Next(where, fixed, now.UnixNano(), int64(e.demands.patience))
+		last := w.pursuit
+		if i := slices.IndexFunc(where, func(s engine.Shortage) bool { return w.pursued(&s) }); last.New() && i >= 0 {
+			last = last.Into(where[i], now.UnixNano()) // the first node of a new domain came
+		}
+		w.pursuit = last.Next(where, fixed, now.UnixNano(), int64(e.demands.patience))
 		switch {
-		case w.pursuit.New() && before.New():
-			asked.New = w.gang.New // domains that came meanwhile are the answer
+		case w.pursuit.New() && last.New():
+			asked.New = w.gang.New
 		case w.pursuit.New():
 			asked.New = &demand.New{Label: g.Require.Label, Not: e.core.Domains(g.Require)}
 		default:
@@ -104,6 +107,17 @@ func (e *Engine) wants(id engine.ID, r *explain.Reason, now time.Time) bool {
 	w.gang = asked
 	e.demands.of[id] = w
 	return true
+}
+
+// pursued says whether nodes of a domain are asked for, or it is new while a new one is.
+func (w *wanting) pursued(s *engine.Shortage) bool {
+	switch {
+	case w == nil:
+		return false
+	case w.pursuit.New():
+		return s.NewTo(w.gang.New.Not)
+	}
+	return s.Domain == w.pursuit.Domain
 }
 
 // drop takes note that no node is missing for a gang: it starts, is gone, or waits for
@@ -205,18 +219,18 @@ func (d *demands) fair(most int) (out []demand.Gang) {
 	return out
 }
 
-// Weight says what a pod's place is worth to an autoscaler: whether others of its gang
-// cannot run without it, and how much of devices it holds, in thousandths of one.
-func (e *Engine) Weight(pod *v1.Pod) (gang bool, milli int64) {
+// Weight says what a pod's place is worth to an autoscaler: its gang's name, whether others
+// of it cannot run without the pod, and how much of devices it holds, in thousandths of one.
+func (e *Engine) Weight(pod *v1.Pod) (name string, gang bool, milli int64) {
 	h := model.HolderID(pod.UID)
 	e.do("weight", func(time.Time) {
 		if id, ok := e.core.Of(h); ok {
 			g, _ := e.core.Gang(id)
-			gang = g.Min > 1
+			name, gang = g.Name, g.Min > 1
 		}
 		for _, hold := range e.core.Holding(h) {
 			milli += hold.Milli
 		}
 	})
-	return gang, milli
+	return name, gang, milli
 }

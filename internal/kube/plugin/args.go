@@ -82,6 +82,9 @@ type AutoscalingArgs struct {
 	// Left out: false.
 	Enabled  bool   `json:"enabled,omitempty"`
 	Patience string `json:"patience,omitempty"`
+	// PlaceholderNamespace is that of gpu-controller's --placeholder-namespace. Left out:
+	// "tangram-system".
+	PlaceholderNamespace string `json:"placeholderNamespace,omitempty"`
 }
 
 // TimeoutArgs are how long something may take.

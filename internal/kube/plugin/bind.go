@@ -13,6 +13,7 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
+	"github.com/tangram-dev/tangram/api/demand"
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/internal/kube/binding"
 	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
@@ -26,8 +27,10 @@ type bind struct {
 	events *yielding
 	fence  *fence
 	audit  *auditor
-	// autoscales: pods are marked with what autoscalers read.
-	autoscales *atomic.Bool
+	// autoscales: pods are marked with what autoscalers read, and bound when none stands for
+	// them any more.
+	autoscales   *atomic.Bool
+	placeholders *placeholders
 	// patience is the pause between questions after a Binding without answer, most how long
 	// they are asked.
 	patience, most time.Duration
@@ -44,7 +47,7 @@ func (s *Shared) newBind(ctx context.Context, obj runtime.Object, h fwk.Handle) 
 	if err := readAll(bindSettings(), args, &t); err != nil {
 		return nil, fmt.Errorf("args: %w", err)
 	}
-	return &bind{engine: e, handle: h, events: s.events, fence: s.fence, patience: t.bind.every, most: t.bind.most, audit: &s.audit, autoscales: &s.autoscales}, nil
+	return &bind{engine: e, handle: h, events: s.events, fence: s.fence, patience: t.bind.every, most: t.bind.most, audit: &s.audit, autoscales: &s.autoscales, placeholders: &s.placeholders}, nil
 }
 
 // Name is the plugin's name in configurations.
@@ -56,6 +59,15 @@ func (b *bind) Bind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, node st
 	var annotations map[string]string
 	began := time.Now()
 	c := readCycle(cs)
+	var gang bool
+	var milli int64
+	if c.released() && b.autoscales.Load() {
+		var name string
+		name, gang, milli = b.engine.Weight(pod)
+		if n := b.placeholders.await(ctx, demand.Digest(name), placeholdersMost); n > 0 {
+			klog.FromContext(ctx).Info("Bound though pods stand for it: an autoscaler may add nodes for them", "pod", klog.KObj(pod), "placeholders", n)
+		}
+	}
 	if c.released() {
 		if !b.engine.Confirm(pod, c.Ticket) {
 			metrics.Conflict(metrics.ConflictPlace)
@@ -67,7 +79,6 @@ func (b *bind) Bind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, node st
 			return fwk.AsStatus(err)
 		}
 		if b.autoscales.Load() {
-			gang, milli := b.engine.Weight(pod)
 			binding.Mark(pod, annotations, gang, milli)
 		}
 	}

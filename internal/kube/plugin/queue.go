@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -8,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -51,7 +53,15 @@ func (s *Shared) newQueue(ctx context.Context, obj runtime.Object, h fwk.Handle)
 	e.SetTiming(s.tuning.engine)
 	e.ReportEvery(every)
 	if args.Autoscaling.Enabled {
-		s.autoscales.Store(true)
+		namespace := cmp.Or(args.Autoscaling.PlaceholderNamespace, names.PlaceholderNamespace)
+		if problems := validation.IsDNS1123Label(namespace); len(problems) > 0 {
+			return nil, fmt.Errorf("args: autoscaling.placeholderNamespace: %q: %s", namespace, problems[0])
+		}
+		if !s.autoscales.Swap(true) { // each profile has these arguments
+			if err := s.placeholders.follow(h.SharedInformerFactory().Core().V1().Pods().Informer(), namespace); err != nil {
+				return nil, err
+			}
+		}
 		e.Autoscale(s.tuning.demand.patience)
 	}
 	if args.ProtectedNamespaces != nil {

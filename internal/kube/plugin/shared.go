@@ -68,6 +68,8 @@ type Shared struct {
 	// autoscales: what autoscalers read is written. Plugins are built in any order, so it is
 	// read when a pod is bound.
 	autoscales atomic.Bool
+	// placeholders stand for gangs that lack nodes.
+	placeholders placeholders
 }
 
 // awaitSync blocks until the ledger has seen what existed at the start. Only pods
