@@ -59,10 +59,31 @@ func (c *Cluster) writeKubeconfig(path, user string, pair keyPair) error {
 	config.AuthInfos[user] = &clientcmdapi.AuthInfo{ClientCertificateData: pair.cert, ClientKeyData: pair.key}
 	config.Contexts["tangram"] = &clientcmdapi.Context{Cluster: "tangram", AuthInfo: user}
 	config.CurrentContext = "tangram"
-	if err := clientcmd.WriteToFile(*config, path); err != nil {
+	if err := replaceKubeconfig(config, path); err != nil {
 		return fmt.Errorf("write kubeconfig of %s: %w", user, err)
 	}
 	return nil
+}
+
+// replaceKubeconfig writes a file in one step: another may be reading the one before, or
+// writing it for the same user.
+func replaceKubeconfig(config *clientcmdapi.Config, path string) error {
+	data, err := clientcmd.Write(*config)
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // readable by its owner alone
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	if _, err = f.Write(data); err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
 }
 
 func (c *Cluster) authorityPEM() []byte {
