@@ -36,7 +36,7 @@ const (
 	agentUser = "system:tangram:gpu-agent"
 	gpu       = names.ResourceNVIDIA
 	// patience is how long anything may take on a machine that is busy with other tests.
-	patience = time.Minute
+	patience = 2 * time.Minute
 )
 
 // world is a control plane; each test has a node of its own in it.

@@ -329,6 +329,7 @@ func (w *world) clear(namespace string) {
 
 func (w *world) eventually(what string, limit time.Duration, holds func() (bool, string)) {
 	w.t.Helper()
+	limit *= 4 // the machine may run other tests, or others' work
 	deadline := time.Now().Add(limit)
 	for {
 		ok, seen := holds()

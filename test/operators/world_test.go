@@ -36,7 +36,7 @@ pools:
 
 const (
 	capacity = 64
-	patience = 30 * time.Second
+	patience = 2 * time.Minute
 )
 
 //go:embed testdata/podgroups.yaml

@@ -260,6 +260,7 @@ func Set(w *World, o *unstructured.Unstructured, text string, path ...string) {
 // Eventually waits until a condition holds, and says what was last seen when it never does.
 func (w *World) Eventually(what string, limit time.Duration, holds func() (bool, string)) {
 	w.T.Helper()
+	limit *= 4 // the machine may run other tests, or others' work
 	for deadline := time.Now().Add(limit); ; time.Sleep(100 * time.Millisecond) {
 		ok, seen := holds()
 		if ok {

@@ -26,7 +26,7 @@ import (
 )
 
 // patience is how long anything may take on a loaded machine.
-const patience = 45 * time.Second
+const patience = 2 * time.Minute
 
 // settings of gpu-controller: intervals of a second, and everything that is off by
 // default. verify.image lets a test pod run before a device is put back.

@@ -339,7 +339,7 @@ func refused(err error, words ...string) string {
 // eventually waits until a condition holds; it says what was last seen when it never does.
 func eventually(t *testing.T, what string, holds func() (bool, string)) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		ok, seen := holds()
 		if ok {
 			return

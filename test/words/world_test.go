@@ -29,7 +29,7 @@ import (
 var manifests embed.FS
 
 // patience is how long something may take that happens within a second on a quiet machine.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // nodes is the cluster: 8 nodes with 8 GPUs each, two to a rack.
 const nodes = `
