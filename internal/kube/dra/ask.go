@@ -463,6 +463,11 @@ func (a *Ask) May(node *v1.Node) *explain.Refusal {
 	return nil
 }
 
+// Uses says whether a claim was allocated already when this was asked.
+func (a *Ask) Uses(claim string) bool {
+	return a != nil && slices.ContainsFunc(a.on, func(o available) bool { return o.claim == claim })
+}
+
 // held is what a bound pod's claims hold; nil when that is no GPU, or when other pods are
 // counted for it.
 func (b *Book) held(pod *v1.Pod) *Ask {

@@ -85,7 +85,8 @@ type Covers func(*v1.Pod, *Hold) bool
 
 // Carrier is the pod that a claim's devices are counted under: the first that the claim is
 // reserved for, has not ended and is bound to their node, or, where it is not bound, has
-// them in the ledger; nil when none does.
+// them in the ledger; nil when none does. A pod whose start failed is not in the list any
+// more, and has them in the ledger all the same while it tries again.
 func (b *Book) Carrier(c *resourceapi.ResourceClaim, h *Hold, covers Covers) *v1.Pod {
 	for _, ref := range c.Status.ReservedFor {
 		if ref.Resource != "pods" || ref.APIGroup != "" {
@@ -98,6 +99,9 @@ func (b *Book) Carrier(c *resourceapi.ResourceClaim, h *Hold, covers Covers) *v1
 		if p.Spec.NodeName == h.Node || p.Spec.NodeName == "" && covers(p, h) {
 			return p
 		}
+	}
+	if p := b.First(c.Namespace + "/" + c.Name); p != nil && covers(p, h) {
+		return p
 	}
 	return nil
 }
