@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/tangram-dev/tangram/api/names"
@@ -342,16 +343,18 @@ func (b *Book) need(pod *v1.Pod, class *resourceapi.DeviceClass, o *option) (*ne
 }
 
 // shareAsked is what an option asks for of a device that several claims may have: all of
-// it, unless it says how much memory.
+// it, unless it says how much memory, and perhaps how many cores.
 func shareAsked(o *option) model.Part {
-	if o.capacity != nil {
-		for name, q := range o.capacity.Requests {
-			if base := name[strings.LastIndex(string(name), "/")+1:]; base == "memory" && q.Sign() > 0 {
-				return model.Part{Kind: model.Share, Memory: mib(q.Value())}
+	return share(func(want string) (resource.Quantity, bool) {
+		if o.capacity != nil {
+			for name, q := range o.capacity.Requests {
+				if string(name[strings.LastIndex(string(name), "/")+1:]) == want {
+					return q, true
+				}
 			}
 		}
-	}
-	return model.Part{Kind: model.Share, MemoryMilli: model.FullMilli}
+		return resource.Quantity{}, false
+	})
 }
 
 // possible says whether some node could ever fulfil a need.

@@ -5,6 +5,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -69,12 +70,29 @@ func (b *Book) Holds(a *resourceapi.AllocationResult, nodes ...string) (out Hold
 
 // shareOf is what a claim consumes of a device that several may have.
 func shareOf(r *resourceapi.DeviceRequestAllocationResult) model.Part {
-	for _, key := range []string{"memory", r.Driver + "/memory"} {
-		if q, ok := r.ConsumedCapacity[resourceapi.QualifiedName(key)]; ok && q.Sign() > 0 {
-			return model.Part{Kind: model.Share, Memory: mib(q.Value())}
+	return share(func(name string) (resource.Quantity, bool) {
+		for _, key := range []string{name, r.Driver + "/" + name} {
+			if q, ok := r.ConsumedCapacity[resourceapi.QualifiedName(key)]; ok {
+				return q, true
+			}
 		}
+		return resource.Quantity{}, false
+	})
+}
+
+// share is a share of a device by amounts of its capacities: memory in bytes, without which
+// it is all of the device, and cores in hundredths of the device, without which compute is
+// not limited.
+func share(amount func(name string) (resource.Quantity, bool)) model.Part {
+	memory, ok := amount("memory")
+	if !ok || memory.Sign() <= 0 {
+		return model.Part{Kind: model.Share, MemoryMilli: model.FullMilli}
 	}
-	return model.Part{Kind: model.Share, MemoryMilli: model.FullMilli}
+	out := model.Part{Kind: model.Share, Memory: mib(memory.Value())}
+	if cores, ok := amount("cores"); ok && cores.Sign() > 0 {
+		out.Milli = int(min(100, cores.Value())) * model.FullMilli / 100
+	}
+	return out
 }
 
 // mib rounds bytes up.
