@@ -120,6 +120,42 @@ func (b *Book) Concerns(pod *v1.Pod) bool {
 	return false
 }
 
+// ClaimsGPUs is the field by which a pod asks for GPUs, or has them, through a claim; empty
+// when it does not. The error is a Wait: a claim or a class is not there.
+func (b *Book) ClaimsGPUs(pod *v1.Pod) (field string, err error) {
+	for i := range pod.Spec.ResourceClaims {
+		at := fmt.Sprintf("spec.resourceClaims[%d]", i)
+		name, notMade := claimName(pod, &pod.Spec.ResourceClaims[i])
+		if notMade {
+			return "", &Wait{Why: at + ": no ResourceClaim has been made for it yet"}
+		}
+		if name == "" {
+			continue
+		}
+		c := b.Claim(pod.Namespace + "/" + name)
+		if c == nil {
+			return "", &Wait{Why: fmt.Sprintf("%s: ResourceClaim %q does not exist", at, name)}
+		}
+		if a := c.Status.Allocation; a != nil && slices.ContainsFunc(a.Devices.Results, func(r resourceapi.DeviceRequestAllocationResult) bool {
+			return dialect.IsGPUDriver(r.Driver) && (r.AdminAccess == nil || !*r.AdminAccess)
+		}) {
+			return at, nil
+		}
+		for j := range c.Spec.Devices.Requests {
+			for _, o := range options(&c.Spec.Devices.Requests[j]) {
+				class, err := b.classes.Get(o.class)
+				if err != nil {
+					return "", &Wait{Why: fmt.Sprintf("%s: ResourceClaim %q: DeviceClass %q does not exist", at, name, o.class)}
+				}
+				if ofGPUs(class) && !o.admin {
+					return at, nil
+				}
+			}
+		}
+	}
+	return "", nil
+}
+
 // ofGPUs says whether a class is of GPUs: its selectors name a GPU driver, or it stands for
 // an extended resource of GPUs.
 func ofGPUs(class *resourceapi.DeviceClass) bool {

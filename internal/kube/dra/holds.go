@@ -2,6 +2,7 @@ package dra
 
 import (
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
@@ -59,13 +60,25 @@ func (b *Book) Holds(a *resourceapi.AllocationResult, nodes ...string) (out Hold
 			out.Whole = append(out.Whole, p.Card)
 		case !p.Whole():
 			out.Parts = append(out.Parts, ledger.HeldPart{Device: ref, Known: true, Part: model.Part{Kind: model.Slice, Profile: p.Profile}, Start: p.Start})
-		case r.ShareID != nil:
+		case r.ShareID != nil && !takesAll(r, p):
 			out.Parts = append(out.Parts, ledger.HeldPart{Device: ref, Known: true, Part: shareOf(r)})
 		case !slices.Contains(out.Whole, p.Card):
 			out.Whole = append(out.Whole, p.Card)
 		}
 	}
 	return out
+}
+
+// takesAll says whether a claim consumes all memory of a device that several may have: then
+// it is the whole device.
+func takesAll(r *resourceapi.DeviceRequestAllocationResult, p *dialect.Published) bool {
+	for name, has := range p.Device.Capacity {
+		if strings.HasSuffix("/"+string(name), "/memory") {
+			q, ok := r.ConsumedCapacity[name]
+			return ok && q.Cmp(has.Value) >= 0
+		}
+	}
+	return false
 }
 
 // shareOf is what a claim consumes of a device that several may have.

@@ -705,6 +705,15 @@ func (e *Engine) PublishingNodes() []string {
 // ByClaim says whether the pod's GPUs are asked for through ResourceClaims.
 func (c *Cycle) ByClaim() bool { return c.Claims != nil && c.Claims.By != nil }
 
+// ClaimsGPUs is the field by which a pod asks for GPUs through ResourceClaims, allocated or
+// not; empty when it does not.
+func (e *Engine) ClaimsGPUs(pod *v1.Pod) (field string, err error) {
+	if e.book == nil || len(pod.Spec.ResourceClaims) == 0 {
+		return "", nil
+	}
+	return e.book.ClaimsGPUs(pod)
+}
+
 // ByClaims says whether a pod's GPUs come, or may come, by claims: then the plan alone
 // decides where it goes. It waits for no lock.
 func (e *Engine) ByClaims(pod *v1.Pod, planned model.NodeID) bool {
