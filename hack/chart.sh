@@ -17,6 +17,7 @@ for name in controller agent agent-dra extender; do
 	cp "config/$name-rbac.yaml" "$to/rbac/$name.yaml"
 done
 cp config/autoscaling.yaml "$to/"
+cp config/admission/kai.yaml "$to/"
 cp config/tenants/*.yaml "$to/tenants/"
 cp monitoring/operator/*.yaml "$to/monitoring/"
 cp monitoring/dashboards/*.json "$to/monitoring/dashboards/"

@@ -121,6 +121,13 @@ func (e *Engine) Release(h model.HolderID) (Release, bool) {
 	return Release{}, false
 }
 
+// Pauses says whether a holder has no release for a moment only: its Binding failed while
+// the others of its gang were being bound, it keeps its devices, and is let go again.
+func (e *Engine) Pauses(h model.HolderID) bool {
+	r := e.releases[h]
+	return r != nil && r.pauses
+}
+
 // current is a holder's release if the ticket is still good.
 func (e *Engine) current(h model.HolderID, t Ticket) *release {
 	if r := e.releases[h]; r != nil && r.Ticket == t {

@@ -49,7 +49,7 @@ func (a *Agent) setGiven(ctx context.Context, inv *device.Inventory, owned map[s
 	if a.pool == nil {
 		return
 	}
-	cuts := dra.Cuts{OnDemand: a.o.MIGClaims && a.migManager() == "", Instances: owned}
+	cuts := dra.Cuts{OnDemand: a.o.MIGClaims && a.migManager() == "", Instances: owned, Shares: a.o.Config.Agent.SharesPerGPU}
 	if a.sharing != nil {
 		modes, err := a.sharing.Modes(ctx)
 		if last := a.given.Load(); err != nil && last != nil {
@@ -128,7 +128,7 @@ func (a *Agent) devicesOf(c *dra.Claim) (out []record.Device) {
 		if h.Admin {
 			continue
 		}
-		d := record.Device{UUID: h.GPU, MIG: h.Profile, Start: h.Start}
+		d := record.Device{UUID: h.GPU, MIG: h.Profile, Start: h.Start, MemoryMiB: h.MemoryMiB, ComputeMilli: h.ComputeMilli}
 		if gpu := inv.Find(h.GPU); gpu != nil {
 			d.Index = gpu.Index
 		}

@@ -38,7 +38,7 @@ func (a *Agent) makeSharing() error {
 	if a.serves() {
 		o.Turns = turnsSold(c)
 	}
-	if a.serves() && c.Agent.SharesPerGPU > 0 {
+	if (a.serves() || c.Agent.DRA) && c.Agent.SharesPerGPU > 0 {
 		o.Shares = map[config.Isolation]sharing.Mode{config.IsolationMPS: sharing.MPS, config.IsolationHAMi: sharing.HAMi, config.IsolationNone: sharing.TimeSlicing}[c.Agent.Isolation]
 	}
 	// Both were tried on a real GPU: docs/gpu-report.md.

@@ -176,10 +176,28 @@ func TestTooOld(t *testing.T) {
 	}
 }
 
+// TestKAITooOld: KAI's fractions need a policy that older versions of Kubernetes do not serve.
+// Helm says so by the value; without it nothing of the policy is rendered.
+func TestKAITooOld(t *testing.T) {
+	t.Parallel()
+	for version, want := range map[string]bool{"1.35.9": false, "1.36.0": true} {
+		out, err := runHelm(t, "", "template", release, chartDir, "--kube-version", version, "--set", "kai.fractions=true")
+		if (err == nil) != want || err != nil && !strings.Contains(err.Error(), "kai.fractions: needs Kubernetes 1.36") {
+			t.Errorf("Kubernetes %s: %v, want accepted=%t", version, err, want)
+		}
+		if has := strings.Contains(string(out), "MutatingAdmissionPolicyBinding"); has != want {
+			t.Errorf("Kubernetes %s: policy rendered %t", version, has)
+		}
+	}
+	if out, err := runHelm(t, "", "template", release, chartDir, "--kube-version", "1.36.0"); err != nil || strings.Contains(string(out), "MutatingAdmission") {
+		t.Errorf("by default: %v, policy rendered %t", err, err == nil)
+	}
+}
+
 // TestOneSource compares the chart's copies with config/: hack/chart.sh makes them.
 func TestOneSource(t *testing.T) {
 	t.Parallel()
-	copies := map[string]string{"scheduler.yaml": "scheduler.yaml", "autoscaling.yaml": "autoscaling.yaml", "deviceclasses.yaml": "deviceclasses.yaml", "rbac/scheduler.yaml": "rbac.yaml"}
+	copies := map[string]string{"scheduler.yaml": "scheduler.yaml", "autoscaling.yaml": "autoscaling.yaml", "deviceclasses.yaml": "deviceclasses.yaml", "kai.yaml": "admission/kai.yaml", "rbac/scheduler.yaml": "rbac.yaml"}
 	for _, name := range []string{"controller", "agent", "agent-dra", "extender"} {
 		copies["rbac/"+name+".yaml"] = name + "-rbac.yaml"
 	}

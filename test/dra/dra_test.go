@@ -78,9 +78,11 @@ func (w *world) counters(node string, cards int) {
 
 // shareable lets several claims have a card at once.
 func shareable(s *resourceapi.ResourceSlice) {
-	yes := true
+	yes, none := true, resource.MustParse("0")
 	for i := range s.Spec.Devices {
-		s.Spec.Devices[i].AllowMultipleAllocations = &yes
+		d := &s.Spec.Devices[i]
+		d.AllowMultipleAllocations = &yes
+		d.Capacity["cores"] = resourceapi.DeviceCapacity{Value: resource.MustParse("100"), RequestPolicy: &resourceapi.CapacityRequestPolicy{Default: &none}}
 	}
 }
 
@@ -212,6 +214,19 @@ func TestClaims(t *testing.T) {
 		w.bound("capacity", "p0", "p1", "p2", "p3")
 		w.create(pod("capacity", "p4", by("part"), on("share-0")))
 		w.waits("capacity", "p4", "30720 MiB")
+		w.sound()
+		// Cores count, too; and who says no amount gets a card of his own.
+		w.clear("capacity")
+		r = *r.DeepCopy()
+		r.Exactly.Capacity.Requests = map[resourceapi.QualifiedName]resource.Quantity{"memory": resource.MustParse("10Gi"), "cores": resource.MustParse("60")}
+		w.template("capacity", "cores", devices(r))
+		w.template("capacity", "whole", devices(request("gpu.tangram.dev", 1, `device.allowMultipleAllocations`)))
+		w.create(pod("capacity", "c0", by("cores"), on("share-0")), pod("capacity", "w0", by("whole"), on("share-0")))
+		w.bound("capacity", "c0", "w0")
+		w.create(pod("capacity", "c1", by("cores"), on("share-0")))
+		w.waits("capacity", "c1", "(0 of 1)")
+		w.create(pod("capacity", "p5", by("part"), on("share-0"))) // beside c0
+		w.bound("capacity", "p5")
 		w.sound()
 	})
 	t.Run("shared claim", func(t *testing.T) {

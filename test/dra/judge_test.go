@@ -113,6 +113,11 @@ func (w *world) judge() judgement {
 			for _, s := range p.Status.ResourceClaimStatuses {
 				out.allocated[key] = append(out.allocated[key], byClaim[p.Namespace+"/"+*s.ResourceClaimName]...)
 			}
+			for _, c := range p.Spec.ResourceClaims {
+				if c.ResourceClaimName != nil {
+					out.allocated[key] = append(out.allocated[key], byClaim[p.Namespace+"/"+*c.ResourceClaimName]...)
+				}
+			}
 			slices.Sort(out.allocated[key])
 		}
 		if note := p.Annotations[names.AnnotationDevices]; note != "" && p.Status.ExtendedResourceClaimStatus == nil {

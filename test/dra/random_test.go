@@ -9,7 +9,9 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -28,11 +30,12 @@ type load struct {
 // restarted on the way. No card is held twice, every allocation is what was planned, no
 // gang starts in part, and no claim is lost: in the end all cards are free again.
 func TestRandom(t *testing.T) {
-	w := newWorld(t, `[{name: both, count: 3, gpu: {model: A100-80GB, count: 8}}]`)
+	w := newWorld(t, `[{name: both, count: 4, gpu: {model: A100-80GB, count: 8}}]`)
 	w.publish("both-0", 8)
 	w.publish("both-1", 8)
 	w.publish("both-2", 8, cuttable)
 	w.counters("both-2", maxCuttable)
+	w.publish("both-3", 8, shareable)
 	process := w.scheduler()
 	const namespace = "random"
 	w.createNamespace(namespace)
@@ -40,8 +43,15 @@ func TestRandom(t *testing.T) {
 		w.template(namespace, fmt.Sprintf("gpus-%d", n), devices(request("gpu.tangram.dev", n)))
 	}
 	w.template(namespace, "slice", devices(request("mig.tangram.dev", 1, `device.attributes["gpu.tangram.dev"].profile == "1g.10gb"`)))
+	// On cards that several claims may have: by memory, and by memory and cores.
+	part := request("gpu.tangram.dev", 1, `device.allowMultipleAllocations`)
+	part.Exactly.Capacity = &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{"memory": resource.MustParse("24Gi")}}
+	w.template(namespace, "share", devices(part))
+	part = *part.DeepCopy()
+	part.Exactly.Capacity.Requests["memory"], part.Exactly.Capacity.Requests["cores"] = resource.MustParse("9Gi"), resource.MustParse("40")
+	w.template(namespace, "cores", devices(part))
 	l := &load{world: w, random: rand.New(rand.NewPCG(12, 36)), namespace: namespace}
-	for step := range 150 {
+	for step := range 160 {
 		l.step()
 		if step%10 == 9 {
 			l.settled()
@@ -57,9 +67,9 @@ func TestRandom(t *testing.T) {
 	l.settled()
 	w.clear(namespace)
 	var all []string
-	for i := range 3 {
+	for i := range 4 {
 		all = append(all, fmt.Sprintf("all-%d", i))
-		w.create(pod(namespace, all[i], by("gpus-8"), gang("all", 3)))
+		w.create(pod(namespace, all[i], by("gpus-8"), gang("all", 4)))
 	}
 	w.bound(namespace, all...)
 	w.sound()
@@ -88,8 +98,12 @@ func (l *load) step() {
 		l.add(pod(l.namespace, name, limit("nvidia.com/gpu", 1+l.random.Int64N(3))))
 	case pick < 63:
 		l.add(pod(l.namespace, name, limit("nvidia.com/gpu", 1), limit("nvidia.com/gpumem", 20000)))
-	case pick < 70:
+	case pick < 69:
 		l.add(pod(l.namespace, name, by("slice")))
+	case pick < 73:
+		l.add(pod(l.namespace, name, by("share")))
+	case pick < 76:
+		l.add(pod(l.namespace, name, by("cores")))
 	case len(l.groups) > 0:
 		at := l.random.IntN(len(l.groups))
 		now := int64(0)

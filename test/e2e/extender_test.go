@@ -56,6 +56,17 @@ pools:
 	w.create(pod("bad", 0, stock, asking(map[string]string{"nvidia.com/gpu": "1", "nvidia.com/gpucores": "101"})))
 	w.waits("bad", "resources.requests[nvidia.com/gpucores]: 101")
 
+	// GPUs by ResourceClaim are refused by field, and what a claim holds is not given out.
+	w.apply(`{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: gpus}, spec: {selectors: [{cel: {expression: 'device.driver == "gpu.tangram.dev"'}}]}}`)
+	w.apply(`{apiVersion: resource.k8s.io/v1, kind: ResourceClaim, metadata: {name: claim, namespace: default}, spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpus}}]}}}`)
+	w.apply(`{apiVersion: resource.k8s.io/v1, kind: ResourceSlice, metadata: {name: a100-1}, spec: {driver: gpu.tangram.dev, nodeName: a100-1, pool: {name: a100-1, generation: 1, resourceSliceCount: 1}, devices: [{name: gpu-9, attributes: {type: {string: gpu}, uuid: {string: GPU-9}}}]}}`)
+	w.create(pod("claims", 1, stock, a100, func(p *v1.Pod) {
+		claim := "claim"
+		p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "c", ResourceClaimName: &claim}}
+	}))
+	w.waits("claims", "spec.resourceClaims[0]: asks for GPUs by ResourceClaim, which gpu-extender does not place")
+	w.gone("claims")
+
 	// Preemption. The scheduler sees a shortage by its own count of nvidia.com/gpu, or
 	// it does not preempt: on nodes that publish shared cards many times it never will.
 	v100 := func(p *v1.Pod) { p.Annotations[names.AnnotationUseModel] = "V100" }

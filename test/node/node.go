@@ -154,6 +154,18 @@ func (n *Node) start(numaNodes int) error {
 
 // buildPrograms builds what runs in the node: static, as the image has nothing else.
 func (n *Node) buildPrograms() error {
+	if n.machine.prepared() {
+		for _, name := range []string{"inspect", "holder"} {
+			program, err := os.ReadFile(filepath.Join(n.machine.bin, name))
+			if err != nil {
+				return err
+			}
+			if err := os.WriteFile(n.path("bin", name), program, 0o755); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	cmd := exec.Command("go", "build", "-buildvcs=false", "-o", n.path("bin")+"/",
 		"github.com/tangram-dev/tangram/test/node/inspect", "github.com/tangram-dev/tangram/test/node/holder")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")

@@ -35,10 +35,10 @@ func require(t testing.TB) machine {
 		m.bin = filepath.Join(wd, "..", "..", "bin")
 	}
 	var err error
-	if m.runc, err = findRunc(); err == nil {
-		m.cni, err = findPlugins()
+	if m.runc, err = findRunc(m.bin); err == nil {
+		m.cni, err = findPlugins(m.bin)
 	}
-	err = errors.Join(err, possible(),
+	err = errors.Join(err, possible(m),
 		local.RequirePrograms(m.bin, "etcd", "kube-apiserver", "kubelet", "containerd", "containerd-shim-runc-v2", "ctr"))
 	if err != nil {
 		t.Skipf("skipped: this machine cannot run a real node:\n%v", err)
@@ -47,21 +47,26 @@ func require(t testing.TB) machine {
 }
 
 // possible says whether the system lets this process run a node at all.
-func possible() error {
+func possible(m machine) error {
 	if runtime.GOOS != "linux" {
 		return fmt.Errorf("needs Linux, this is %s", runtime.GOOS)
 	}
 	if os.Geteuid() != 0 {
 		return errors.New("needs root, for namespaces, control groups and containers")
 	}
-	if _, err := exec.LookPath("go"); err != nil {
+	if _, err := exec.LookPath("go"); err != nil && !m.prepared() {
 		return fmt.Errorf("needs Go, to build what runs in the containers: %w", err)
 	}
 	return cgroupsWritable()
 }
 
-func findRunc() (string, error) {
-	for _, path := range []string{"/usr/sbin/runc", "/usr/bin/runc", "/usr/local/sbin/runc"} {
+// prepared says whether what runs in the node was built before (hack/gpu-dra.sh).
+func (m machine) prepared() bool {
+	return local.RequirePrograms(m.bin, "inspect", "holder") == nil
+}
+
+func findRunc(bin string) (string, error) {
+	for _, path := range []string{filepath.Join(bin, "runc"), "/usr/sbin/runc", "/usr/bin/runc", "/usr/local/sbin/runc"} {
 		if _, err := os.Stat(path); err == nil {
 			return path, nil
 		}
@@ -72,8 +77,8 @@ func findRunc() (string, error) {
 	return "", errors.New("lacks runc (Debian package runc)")
 }
 
-func findPlugins() (string, error) {
-	for _, folder := range []string{"/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni"} {
+func findPlugins(bin string) (string, error) {
+	for _, folder := range []string{filepath.Join(bin, "cni"), "/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni"} {
 		missing := false
 		for _, plugin := range []string{"ptp", "host-local", "loopback"} {
 			if _, err := os.Stat(filepath.Join(folder, plugin)); err != nil {

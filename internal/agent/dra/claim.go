@@ -40,11 +40,15 @@ type Held struct {
 	// Profile and Start are of a MIG instance.
 	Profile string `json:"profile,omitempty"`
 	Start   int    `json:"start,omitempty"`
+	// MemoryMiB and ComputeMilli are of a share of a GPU: its memory, and its compute in
+	// thousandths, 0 for no limit. Without memory it is no share.
+	MemoryMiB    int64 `json:"memoryMiB,omitempty"`
+	ComputeMilli int   `json:"computeMilli,omitempty"`
 }
 
 // allocation is what has to be made real for the device.
 func (h *Held) allocation(c *Claim) device.Allocation {
-	grant := device.Grant{UUID: h.GPU, Profile: h.Profile, Start: h.Start}
+	grant := device.Grant{UUID: h.GPU, Profile: h.Profile, Start: h.Start, MemoryMiB: h.MemoryMiB, ComputeMilli: h.ComputeMilli}
 	if h.Instance != "" {
 		grant.UUID = h.Instance
 	}
@@ -94,7 +98,9 @@ func read(c *resourceapi.ResourceClaim, node string, parts []Part) (*Claim, erro
 			h.Share = string(*r.ShareID)
 		}
 		if h.Share != "" || len(r.ConsumedCapacity) > 0 {
-			return nil, fmt.Errorf("%s.shareID: driver %s does not share devices between claims", field, Driver)
+			if err := h.amounts(&r, p); err != nil {
+				return nil, fmt.Errorf("%s.%w", field, err)
+			}
 		}
 		out.Devices = append(out.Devices, h)
 	}
@@ -102,6 +108,32 @@ func read(c *resourceapi.ResourceClaim, node string, parts []Part) (*Claim, erro
 		return nil, fmt.Errorf("%s: status.allocation.devices.results: none is of driver %s", out, Driver)
 	}
 	return out, nil
+}
+
+// amounts reads what a claim consumes of a GPU that several may have. All of its memory is
+// the whole GPU: nothing is left for others.
+func (h *Held) amounts(r *resourceapi.DeviceRequestAllocationResult, p Part) error {
+	if p.Shares == 0 {
+		return fmt.Errorf("shareID: GPUs of this node are not shared between claims (--shares-per-gpu); delete the pod, so that its claim is allocated again")
+	}
+	memory, ok := r.ConsumedCapacity[capacityMemory]
+	if !ok || memory.Sign() <= 0 {
+		return fmt.Errorf("consumedCapacity[%s]: must be more than 0, is %s", capacityMemory, memory.String())
+	}
+	const mib = 1 << 20
+	bytes := memory.Value()
+	if bytes > p.GPU.MemoryMiB*mib {
+		return fmt.Errorf("consumedCapacity[%s]: %s is more than the GPU has, %d MiB", capacityMemory, memory.String(), p.GPU.MemoryMiB)
+	}
+	cores := r.ConsumedCapacity[capacityCores]
+	if n := cores.Value(); n < 0 || n > 100 {
+		return fmt.Errorf("consumedCapacity[%s]: must be from 0 to 100, is %s", capacityCores, cores.String())
+	}
+	if bytes > (p.GPU.MemoryMiB-1)*mib {
+		return nil
+	}
+	h.MemoryMiB, h.ComputeMilli = (bytes+mib-1)/mib, int(cores.Value())*10
+	return nil
 }
 
 func source(s resourceapi.AllocationConfigSource) string {

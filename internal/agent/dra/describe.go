@@ -79,9 +79,35 @@ func (s describer) device(p Part) resourceapi.Device {
 	if sms > 0 {
 		out.Capacity["multiprocessors"] = resourceapi.DeviceCapacity{Value: *resource.NewQuantity(int64(sms), resource.DecimalSI)}
 	}
+	if p.Shares > 0 {
+		share(&out, p)
+	}
 	out.Taints = s.taints(p)
 	return out
 }
+
+// share lets several claims have a GPU. A claim that names no amount of memory takes all of
+// it; one that names none of cores, in hundredths of the GPU, gets them unlimited, as a share
+// of the device plugin does. Multiprocessors are for selectors: nobody consumes them.
+func share(out *resourceapi.Device, p Part) {
+	yes := true
+	out.AllowMultipleAllocations = &yes
+	none, each := *resource.NewQuantity(0, resource.DecimalSI), *resource.NewQuantity(1, resource.DecimalSI)
+	out.Capacity[capacityCores] = resourceapi.DeviceCapacity{Value: *resource.NewQuantity(100, resource.DecimalSI), RequestPolicy: &resourceapi.CapacityRequestPolicy{Default: &none}}
+	out.Capacity[capacityShares] = resourceapi.DeviceCapacity{Value: *resource.NewQuantity(int64(p.Shares), resource.DecimalSI), RequestPolicy: &resourceapi.CapacityRequestPolicy{
+		Default: &each, ValidValues: []resource.Quantity{each}}}
+	if c, ok := out.Capacity["multiprocessors"]; ok {
+		c.RequestPolicy = &resourceapi.CapacityRequestPolicy{Default: &none}
+		out.Capacity["multiprocessors"] = c
+	}
+}
+
+// Capacities that claims consume.
+const (
+	capacityMemory resourceapi.QualifiedName = "memory"
+	capacityCores  resourceapi.QualifiedName = "cores"
+	capacityShares resourceapi.QualifiedName = "shares"
+)
 
 // taints are those of a part's health.
 func (s State) taints(p Part) (out []resourceapi.DeviceTaint) {

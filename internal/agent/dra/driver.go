@@ -165,6 +165,9 @@ func (d *Claims) admit(ctx context.Context, c *Claim) error {
 	if other, h := d.rival(c); other != nil {
 		return fmt.Errorf("%s: device %s is prepared for %s, which kubelet has not given back yet", c, h.Device, other)
 	}
+	if err := d.room(c); err != nil {
+		return err
+	}
 	return d.o.Door(ctx, c, func() error {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -190,6 +193,35 @@ func (d *Claims) rival(c *Claim) (*Claim, *Held) {
 		}
 	}
 	return nil, nil
+}
+
+// room says why the shares of a claim do not fit beside those of other claims: a scheduler
+// may have given out more than there is, or kubelet has not given back an ended one yet.
+func (d *Claims) room(c *Claim) error {
+	parts, err := d.o.Parts()
+	if err != nil {
+		return fmt.Errorf("%s: %w", c, err)
+	}
+	others := d.List()
+	for i := range c.Devices {
+		h := &c.Devices[i]
+		k := slices.IndexFunc(parts, func(p Part) bool { return p.Name == h.Device })
+		if h.MemoryMiB == 0 || k < 0 {
+			continue
+		}
+		used := int64(0)
+		for _, list := range append([]Claim{*c}, others...) {
+			for _, o := range list.Devices {
+				if o.GPU == h.GPU && !o.Admin {
+					used += o.MemoryMiB
+				}
+			}
+		}
+		if has := parts[k].GPU.MemoryMiB; used > has {
+			return fmt.Errorf("%s: device %s has %d MiB, and the claims on it have %d with this one's %d", c, h.Device, has, used, h.MemoryMiB)
+		}
+	}
+	return nil
 }
 
 // Unprepare undoes Prepare. A claim that is not prepared is no error: kubelet may ask
@@ -295,8 +327,8 @@ func (c *Claim) names() (out []string) {
 
 // excludes says whether two devices cannot be held at the same time.
 func (h *Held) excludes(o *Held, parts []Part) bool {
-	if h.GPU != o.GPU {
-		return false
+	if h.GPU != o.GPU || h.MemoryMiB > 0 && o.MemoryMiB > 0 {
+		return false // shares: what fits is counted
 	}
 	if h.Profile == "" || o.Profile == "" {
 		return true

@@ -23,10 +23,15 @@ type Part struct {
 	// Instance is the UUID of an instance that another program has cut and that is given
 	// as it is; empty otherwise.
 	Instance string
+	// Shares is how many claims may have the GPU at once, by amount; 0: one has all of it.
+	Shares int
 }
 
-// Cuts say what the agent may do with MIG.
+// Cuts say what the agent may do with a GPU.
 type Cuts struct {
+	// Shares is how many claims may have a GPU at once, by amounts of memory and compute;
+	// 0: one has all of it.
+	Shares int
 	// OnDemand: instances are cut as claims need them.
 	OnDemand bool
 	// Instances are the UUIDs of instances, and Modes those of GPUs whose MIG mode, are
@@ -48,7 +53,7 @@ func Parts(inv *device.Inventory, cuts Cuts) (out []Part) {
 }
 
 func (c Cuts) of(d *device.Device) (out []Part) {
-	whole := Part{Name: fmt.Sprintf("gpu-%d", d.Minor), GPU: d}
+	whole := Part{Name: fmt.Sprintf("gpu-%d", d.Minor), GPU: d, Shares: c.Shares}
 	if d.MIG == nil {
 		return []Part{whole}
 	}

@@ -9,6 +9,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/tangram-dev/tangram/api/names"
@@ -117,6 +118,42 @@ func (b *Book) Concerns(pod *v1.Pod) bool {
 		}
 	}
 	return false
+}
+
+// ClaimsGPUs is the field by which a pod asks for GPUs, or has them, through a claim; empty
+// when it does not. The error is a Wait: a claim or a class is not there.
+func (b *Book) ClaimsGPUs(pod *v1.Pod) (field string, err error) {
+	for i := range pod.Spec.ResourceClaims {
+		at := fmt.Sprintf("spec.resourceClaims[%d]", i)
+		name, notMade := claimName(pod, &pod.Spec.ResourceClaims[i])
+		if notMade {
+			return "", &Wait{Why: at + ": no ResourceClaim has been made for it yet"}
+		}
+		if name == "" {
+			continue
+		}
+		c := b.Claim(pod.Namespace + "/" + name)
+		if c == nil {
+			return "", &Wait{Why: fmt.Sprintf("%s: ResourceClaim %q does not exist", at, name)}
+		}
+		if a := c.Status.Allocation; a != nil && slices.ContainsFunc(a.Devices.Results, func(r resourceapi.DeviceRequestAllocationResult) bool {
+			return dialect.IsGPUDriver(r.Driver) && (r.AdminAccess == nil || !*r.AdminAccess)
+		}) {
+			return at, nil
+		}
+		for j := range c.Spec.Devices.Requests {
+			for _, o := range options(&c.Spec.Devices.Requests[j]) {
+				class, err := b.classes.Get(o.class)
+				if err != nil {
+					return "", &Wait{Why: fmt.Sprintf("%s: ResourceClaim %q: DeviceClass %q does not exist", at, name, o.class)}
+				}
+				if ofGPUs(class) && !o.admin {
+					return at, nil
+				}
+			}
+		}
+	}
+	return "", nil
 }
 
 // ofGPUs says whether a class is of GPUs: its selectors name a GPU driver, or it stands for
@@ -342,16 +379,18 @@ func (b *Book) need(pod *v1.Pod, class *resourceapi.DeviceClass, o *option) (*ne
 }
 
 // shareAsked is what an option asks for of a device that several claims may have: all of
-// it, unless it says how much memory.
+// it, unless it says how much memory, and perhaps how many cores.
 func shareAsked(o *option) model.Part {
-	if o.capacity != nil {
-		for name, q := range o.capacity.Requests {
-			if base := name[strings.LastIndex(string(name), "/")+1:]; base == "memory" && q.Sign() > 0 {
-				return model.Part{Kind: model.Share, Memory: mib(q.Value())}
+	return share(func(want string) (resource.Quantity, bool) {
+		if o.capacity != nil {
+			for name, q := range o.capacity.Requests {
+				if string(name[strings.LastIndex(string(name), "/")+1:]) == want {
+					return q, true
+				}
 			}
 		}
-	}
-	return model.Part{Kind: model.Share, MemoryMilli: model.FullMilli}
+		return resource.Quantity{}, false
+	})
 }
 
 // possible says whether some node could ever fulfil a need.
@@ -461,6 +500,11 @@ func (a *Ask) May(node *v1.Node) *explain.Refusal {
 		}
 	}
 	return nil
+}
+
+// Uses says whether a claim was allocated already when this was asked.
+func (a *Ask) Uses(claim string) bool {
+	return a != nil && slices.ContainsFunc(a.on, func(o available) bool { return o.claim == claim })
 }
 
 // held is what a bound pod's claims hold; nil when that is no GPU, or when other pods are

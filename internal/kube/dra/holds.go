@@ -2,9 +2,11 @@ package dra
 
 import (
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -58,7 +60,7 @@ func (b *Book) Holds(a *resourceapi.AllocationResult, nodes ...string) (out Hold
 			out.Whole = append(out.Whole, p.Card)
 		case !p.Whole():
 			out.Parts = append(out.Parts, ledger.HeldPart{Device: ref, Known: true, Part: model.Part{Kind: model.Slice, Profile: p.Profile}, Start: p.Start})
-		case r.ShareID != nil:
+		case r.ShareID != nil && !takesAll(r, p):
 			out.Parts = append(out.Parts, ledger.HeldPart{Device: ref, Known: true, Part: shareOf(r)})
 		case !slices.Contains(out.Whole, p.Card):
 			out.Whole = append(out.Whole, p.Card)
@@ -67,14 +69,43 @@ func (b *Book) Holds(a *resourceapi.AllocationResult, nodes ...string) (out Hold
 	return out
 }
 
-// shareOf is what a claim consumes of a device that several may have.
-func shareOf(r *resourceapi.DeviceRequestAllocationResult) model.Part {
-	for _, key := range []string{"memory", r.Driver + "/memory"} {
-		if q, ok := r.ConsumedCapacity[resourceapi.QualifiedName(key)]; ok && q.Sign() > 0 {
-			return model.Part{Kind: model.Share, Memory: mib(q.Value())}
+// takesAll says whether a claim consumes all memory of a device that several may have: then
+// it is the whole device.
+func takesAll(r *resourceapi.DeviceRequestAllocationResult, p *dialect.Published) bool {
+	for name, has := range p.Device.Capacity {
+		if strings.HasSuffix("/"+string(name), "/memory") {
+			q, ok := r.ConsumedCapacity[name]
+			return ok && q.Cmp(has.Value) >= 0
 		}
 	}
-	return model.Part{Kind: model.Share, MemoryMilli: model.FullMilli}
+	return false
+}
+
+// shareOf is what a claim consumes of a device that several may have.
+func shareOf(r *resourceapi.DeviceRequestAllocationResult) model.Part {
+	return share(func(name string) (resource.Quantity, bool) {
+		for _, key := range []string{name, r.Driver + "/" + name} {
+			if q, ok := r.ConsumedCapacity[resourceapi.QualifiedName(key)]; ok {
+				return q, true
+			}
+		}
+		return resource.Quantity{}, false
+	})
+}
+
+// share is a share of a device by amounts of its capacities: memory in bytes, without which
+// it is all of the device, and cores in hundredths of the device, without which compute is
+// not limited.
+func share(amount func(name string) (resource.Quantity, bool)) model.Part {
+	memory, ok := amount("memory")
+	if !ok || memory.Sign() <= 0 {
+		return model.Part{Kind: model.Share, MemoryMilli: model.FullMilli}
+	}
+	out := model.Part{Kind: model.Share, Memory: mib(memory.Value())}
+	if cores, ok := amount("cores"); ok && cores.Sign() > 0 {
+		out.Milli = int(min(100, cores.Value())) * model.FullMilli / 100
+	}
+	return out
 }
 
 // mib rounds bytes up.
@@ -85,7 +116,8 @@ type Covers func(*v1.Pod, *Hold) bool
 
 // Carrier is the pod that a claim's devices are counted under: the first that the claim is
 // reserved for, has not ended and is bound to their node, or, where it is not bound, has
-// them in the ledger; nil when none does.
+// them in the ledger; nil when none does. A pod whose start failed is not in the list any
+// more, and has them in the ledger all the same while it tries again.
 func (b *Book) Carrier(c *resourceapi.ResourceClaim, h *Hold, covers Covers) *v1.Pod {
 	for _, ref := range c.Status.ReservedFor {
 		if ref.Resource != "pods" || ref.APIGroup != "" {
@@ -98,6 +130,9 @@ func (b *Book) Carrier(c *resourceapi.ResourceClaim, h *Hold, covers Covers) *v1
 		if p.Spec.NodeName == h.Node || p.Spec.NodeName == "" && covers(p, h) {
 			return p
 		}
+	}
+	if p := b.First(c.Namespace + "/" + c.Name); p != nil && covers(p, h) {
+		return p
 	}
 	return nil
 }

@@ -38,6 +38,10 @@ type claims struct {
 	unplaced map[model.NodeID]map[string]*v1.Pod
 	// asks is what pods' claims asked for when their places were planned.
 	asks sync.Map // types.UID -> *dra.Ask
+	// left are allocated claims that may be given back, by namespace/name; leads: a step was
+	// made, so this process leads.
+	left  map[string]*leftover
+	leads bool
 	// awaiting are pods that wait for selectors to be evaluated, by the selectors' key.
 	awaiting awaiting
 }
@@ -109,7 +113,7 @@ func (e *Engine) FollowClaims(ctx context.Context, factory informers.SharedInfor
 	}
 	e.book = book
 	e.claims.standing, e.claims.pending = map[string]model.HolderID{}, map[model.HolderID]bool{}
-	e.claims.seen = map[string]seenClaim{}
+	e.claims.seen, e.claims.left = map[string]seenClaim{}, map[string]*leftover{}
 	e.claims.rechecks, e.claims.unplaced = map[types.UID]recheck{}, map[model.NodeID]map[string]*v1.Pod{}
 	e.inventory.SetDevices(book)
 	e.reader.Claims = e.ask
@@ -118,13 +122,13 @@ func (e *Engine) FollowClaims(ctx context.Context, factory informers.SharedInfor
 	return nil
 }
 
-// ask is what a pod's claims mean. Of a pod that is on its way to its place it is what was
-// planned for: meanwhile its claims are allocated one by one.
+// ask is what a pod's claims mean. Of a pod that is on its way to its place, or tries to get
+// there again, it is what was planned for: meanwhile its claims are allocated one by one.
 func (e *Engine) ask(pod *v1.Pod) (*dra.Ask, error) {
 	if !hasClaims(pod) && !dra.Implicit(pod) {
 		return nil, nil
 	}
-	if pod.Spec.NodeName == "" && e.gate.releases.has(model.HolderID(pod.UID)) {
+	if pod.Spec.NodeName == "" && e.keepsPlace(pod) {
 		if a, ok := e.claims.asks.Load(pod.UID); ok {
 			return a.(*dra.Ask), nil
 		}
@@ -215,9 +219,6 @@ func number(c *ledger.Claim, n *model.Node) bool {
 	}
 	return all
 }
-
-// hasPlace says whether the ledger holds devices for a pod that is not bound.
-func (e *Engine) hasPlace(p *v1.Pod) bool { return e.gate.releases.has(model.HolderID(p.UID)) }
 
 // covers says whether the ledger holds all cards of a claim's hold for a pod that is not
 // bound. One that was planned after its claim was allocated has none of them.
@@ -342,6 +343,7 @@ func samePod(a, b *v1.Pod) bool {
 // stand makes the ledger's view of a claim that no pod carries equal to what the stores
 // say.
 func (e *Engine) stand(key string, now time.Time) {
+	defer e.lookLeft(key, now)
 	h, stood := e.claims.standing[key]
 	node, _ := e.core.Held(h)
 	e.place(key, h, stood)
@@ -411,7 +413,7 @@ func (e *Engine) awaitClaims(pod *v1.Pod, now time.Time) {
 	if m := e.work.Member(model.HolderID(pod.UID)); m != nil {
 		r, there := e.claims.rechecks[pod.UID]
 		switch {
-		case m.Ask() == nil || !m.Ask().Alternatives || e.hasPlace(pod):
+		case m.Ask() == nil || !m.Ask().Alternatives || e.keepsPlace(pod):
 			delete(e.claims.rechecks, pod.UID)
 		case !there || !r.moveOn:
 			e.claims.rechecks[pod.UID] = recheck{pod: pod, at: now.Add(alternativeFor), moveOn: true}
@@ -433,7 +435,7 @@ func (e *Engine) recheckClaims(now time.Time) {
 	for uid, r := range e.claims.rechecks {
 		if !r.at.After(now) {
 			delete(e.claims.rechecks, uid)
-			if r.moveOn && !e.hasPlace(r.pod) {
+			if r.moveOn && !e.keepsPlace(r.pod) {
 				e.book.MoveOn(r.pod)
 			}
 			e.syncPod(r.pod, now)
@@ -508,7 +510,12 @@ func (e *Engine) Allocated(pod *v1.Pod, t engine.Ticket, loose bool, list []*res
 			return
 		}
 		all := ledger.Claim{Vendor: model.NVIDIA}
+		m := e.work.Member(h)
 		for _, c := range list {
+			if m != nil && m.Ask().Uses(c.Name) {
+				refusal = &explain.Refusal{Code: explain.Taken} // planned with its allocation, which was given back since
+				return
+			}
 			hold := e.book.Holds(c.Status.Allocation, string(r.Node.ID))
 			if hold.Empty() {
 				continue
@@ -697,6 +704,15 @@ func (e *Engine) PublishingNodes() []string {
 
 // ByClaim says whether the pod's GPUs are asked for through ResourceClaims.
 func (c *Cycle) ByClaim() bool { return c.Claims != nil && c.Claims.By != nil }
+
+// ClaimsGPUs is the field by which a pod asks for GPUs through ResourceClaims, allocated or
+// not; empty when it does not.
+func (e *Engine) ClaimsGPUs(pod *v1.Pod) (field string, err error) {
+	if e.book == nil || len(pod.Spec.ResourceClaims) == 0 {
+		return "", nil
+	}
+	return e.book.ClaimsGPUs(pod)
+}
 
 // ByClaims says whether a pod's GPUs come, or may come, by claims: then the plan alone
 // decides where it goes. It waits for no lock.

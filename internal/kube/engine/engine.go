@@ -220,6 +220,11 @@ func (e *Engine) mirror() {
 		if _, still := e.core.Release(h); !still {
 			e.gate.releases.remove(h)
 		}
+		if e.core.Pauses(h) {
+			e.gate.paused.put(h, true)
+		} else {
+			e.gate.paused.remove(h)
+		}
 		if m := e.work.Member(h); m != nil && m.Pod.Spec.NodeName == "" {
 			retried++ // else it is bound, or gone
 			e.claimsAgain(m.Pod)
@@ -229,6 +234,7 @@ func (e *Engine) mirror() {
 	for _, r := range fx.Released {
 		if now, still := e.core.Release(r.Holder); still && now.Ticket == r.Ticket {
 			e.gate.rank(r.Holder)
+			e.gate.paused.remove(r.Holder)
 			e.gate.releases.put(r.Holder, r)
 			e.observed.planned[r.Holder] = e.observed.step
 			fx.Activate = append(fx.Activate, r.Holder)

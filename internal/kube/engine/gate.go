@@ -17,6 +17,9 @@ import (
 type gate struct {
 	// releases are members that may be scheduled now, at the place planned for them.
 	releases table[engine.Release]
+	// paused are members whose release is suspended until they try again: they keep their
+	// place and what was planned for it.
+	paused table[bool]
 	// free are pods of gangs' owners that turned out to come alone and to ask for no GPU.
 	free table[bool]
 	// ranks give each pod its place in kube-scheduler's queue, for as long as it
@@ -73,6 +76,13 @@ func (e *Engine) Waits(pod *v1.Pod) bool {
 
 // Released says whether a pod has a release. It waits for no lock.
 func (e *Engine) Released(pod *v1.Pod) bool { return e.gate.releases.has(model.HolderID(pod.UID)) }
+
+// keepsPlace says whether a place is planned for a pod: it may be scheduled now, or tries
+// again in a moment. It waits for no lock.
+func (e *Engine) keepsPlace(pod *v1.Pod) bool {
+	h := model.HolderID(pod.UID)
+	return e.gate.releases.has(h) || e.gate.paused.has(h)
+}
 
 // RankOf is a pod's rank among those that were released; false for others. It waits for
 // no lock.

@@ -32,6 +32,8 @@ type Turn struct {
 	// Heal are pods that were bound to devices which older pods hold: they have to go,
 	// whatever budgets say.
 	Heal []Victim
+	// GiveBack are allocated claims that failed starts left behind: tell GaveBack.
+	GiveBack []GiveBack
 	// Notices are what waiting pods are told.
 	Notices []report.Notice
 	// Refusals are gangs that do not start for another reason than before; none unless
@@ -83,6 +85,7 @@ func (e *Engine) Step() (t Turn) {
 		}
 		t.Evict = e.victims(plan.Evicts, now)
 		t.Heal = e.heal(now)
+		t.GiveBack = e.giveBack(now)
 		e.reportQueues(now)
 		if !plan.More {
 			e.tellWhy(&t, now)
@@ -263,6 +266,7 @@ func (e *Engine) next(now time.Time, more bool) time.Duration {
 	sooner(e.queues.reportAt)
 	sooner(e.nextRecheck())
 	sooner(e.nextContest())
+	sooner(e.nextGiveBack())
 	return max(time.Millisecond, next.Sub(now))
 }
 

@@ -141,6 +141,11 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if servesClaims(client) {
+		if err := e.FollowClaims(ctx, factory); err != nil {
+			return err
+		}
+	}
 	s := &Server{Engine: e, Pods: factory.Core().V1().Pods().Lister(), Writer: binding.Writer{Client: client}, Profile: settings.Profile(nil)}
 	if settings.TelemetryMaxAge > 0 {
 		e.SetTelemetryMaxAge(settings.TelemetryMaxAge)
@@ -151,6 +156,13 @@ func (o *options) run(ctx context.Context) error {
 	}
 	go e.Follow(ctx)
 	return o.serve(ctx, s.Handler(&o.access))
+}
+
+// servesClaims says whether the API server has ResourceClaims. Their GPUs are counted as held
+// whoever allocated them.
+func servesClaims(client kubernetes.Interface) bool {
+	_, err := client.Discovery().ServerResourcesForGroupVersion("resource.k8s.io/v1")
+	return err == nil
 }
 
 // serve answers until the context ends. It starts listening only once the ledger is

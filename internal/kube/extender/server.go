@@ -68,6 +68,20 @@ func serve[Q, A any](answer func(context.Context, *Q) (A, error)) http.HandlerFu
 
 var errNoPod = errors.New("pod: missing")
 
+// request is what a pod asks for; nil when it asks for no GPU. GPUs by ResourceClaim are
+// refused, naming the field: kube-scheduler allocates claims by itself, and does not ask an
+// extender which device.
+func (s *Server) request(pod *v1.Pod) (*model.Request, error) {
+	field, err := s.Engine.ClaimsGPUs(pod)
+	switch {
+	case err != nil:
+		return nil, err
+	case field != "":
+		return nil, fmt.Errorf("%s: asks for GPUs by ResourceClaim, which gpu-extender does not place: use an extended resource such as nvidia.com/gpu, or gpu-scheduler", field)
+	}
+	return s.Engine.RequestIn(pod, s.Profile)
+}
+
 // candidates are the names of the nodes asked about, in either of the forms the
 // protocol has.
 func candidates(args *extenderv1.ExtenderArgs) []string {
@@ -88,7 +102,7 @@ func (s *Server) filter(_ context.Context, args *extenderv1.ExtenderArgs) (*exte
 	if args.Pod == nil {
 		return nil, errNoPod
 	}
-	r, err := s.Engine.RequestIn(args.Pod, s.Profile)
+	r, err := s.request(args.Pod)
 	if err != nil {
 		return &extenderv1.ExtenderFilterResult{Error: err.Error()}, nil
 	}
@@ -129,7 +143,7 @@ func (s *Server) prioritize(_ context.Context, args *extenderv1.ExtenderArgs) (e
 	if args.Pod == nil {
 		return nil, errNoPod
 	}
-	r, err := s.Engine.RequestIn(args.Pod, s.Profile)
+	r, err := s.request(args.Pod)
 	if err != nil {
 		return nil, err
 	}
@@ -157,7 +171,7 @@ func (s *Server) bind(ctx context.Context, args *extenderv1.ExtenderBindingArgs)
 	if pod.UID != args.PodUID {
 		return fail(fmt.Errorf("pod %s/%s: is another one now (uid %s)", args.PodNamespace, args.PodName, pod.UID))
 	}
-	r, err := s.Engine.RequestIn(pod, s.Profile)
+	r, err := s.request(pod)
 	if err != nil {
 		return fail(err)
 	}
@@ -187,7 +201,7 @@ func (s *Server) preempt(_ context.Context, args *extenderv1.ExtenderPreemptionA
 	if args.Pod == nil {
 		return nil, errNoPod
 	}
-	r, err := s.Engine.RequestIn(args.Pod, s.Profile)
+	r, err := s.request(args.Pod)
 	if err != nil {
 		return nil, err
 	}

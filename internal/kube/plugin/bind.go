@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 
@@ -23,7 +24,8 @@ import (
 // bind is GPUBind. It binds every pod of its profile, those without GPUs too.
 type bind struct {
 	engine *kubeengine.Engine
-	handle fwk.Handle
+	// client asks the fence once more when a Binding goes out.
+	client kubernetes.Interface
 	events *yielding
 	fence  *fence
 	audit  *auditor
@@ -47,7 +49,7 @@ func (s *Shared) newBind(ctx context.Context, obj runtime.Object, h fwk.Handle) 
 	if err := readAll(bindSettings(), args, &t); err != nil {
 		return nil, fmt.Errorf("args: %w", err)
 	}
-	return &bind{engine: e, handle: h, events: s.events, fence: s.fence, patience: t.bind.every, most: t.bind.most, audit: &s.audit, autoscales: &s.autoscales, placeholders: &s.placeholders}, nil
+	return &bind{engine: e, client: s.writer(h), events: s.events, fence: s.fence, patience: t.bind.every, most: t.bind.most, audit: &s.audit, autoscales: &s.autoscales, placeholders: &s.placeholders}, nil
 }
 
 // Name is the plugin's name in configurations.
@@ -86,16 +88,16 @@ func (b *bind) Bind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, node st
 	defer b.events.bindingEnds()
 	if err := b.fence.check(); err != nil {
 		b.engine.Unreachable()
-		metrics.Conflict(metrics.ConflictLease)
-		metrics.Failed(metrics.FailedLease)
-		return fwk.AsStatus(err)
+		return fencedStatus(err)
 	}
-	w := binding.Writer{Client: b.handle.ClientSet(), Patience: b.patience, Most: b.most, Failed: func(err error) {
+	w := binding.Writer{Client: b.client, Patience: b.patience, Most: b.most, Failed: func(err error) {
 		if unreachable(err) {
 			b.engine.Unreachable()
 		}
 	}}
-	if err := w.Write(ctx, pod, node, annotations); err != nil {
+	if err := w.Write(ctx, pod, node, annotations); errors.Is(err, binding.ErrFenced) {
+		return fencedStatus(err)
+	} else if err != nil {
 		if apierrors.IsConflict(err) {
 			metrics.Conflict(metrics.ConflictBinding)
 		}
@@ -112,6 +114,14 @@ func (b *bind) Bind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, node st
 	}
 	b.audit.started(pod, node, readCycle(cs))
 	return nil
+}
+
+// fencedStatus is the status of a Binding that was not written since this process may not lead
+// any more.
+func fencedStatus(err error) *fwk.Status {
+	metrics.Conflict(metrics.ConflictLease)
+	metrics.Failed(metrics.FailedLease)
+	return fwk.AsStatus(err)
 }
 
 // unreachable says whether an error is about the API server, not about the pod: trying

@@ -20,7 +20,7 @@ import (
 )
 
 func (b *bench) binder() *bind {
-	return &bind{autoscales: &atomic.Bool{}, engine: b.Engine, handle: handle{client: b.client}, events: newYielding(), fence: &fence{}, patience: time.Millisecond}
+	return &bind{autoscales: &atomic.Bool{}, engine: b.Engine, client: b.client, events: newYielding(), fence: &fence{}, patience: time.Millisecond}
 }
 
 // TestBindLooksBeforeGivingUp: an error although the API server did the work is

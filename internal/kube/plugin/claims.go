@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/dynamic-resource-allocation/structured"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
@@ -69,7 +70,7 @@ func (s *Shared) newClaims(ctx context.Context, obj runtime.Object, h fwk.Handle
 	}
 	stock := &config.DynamicResourcesArgs{FilterTimeout: &metav1.Duration{Duration: t.claims.filter}, BindingTimeout: &metav1.Duration{Duration: t.claims.bind}}
 	manager := &steered{SharedDRAManager: h.SharedDRAManager()}
-	p, err := dynamicresources.New(ctx, stock, steeredHandle{h, manager}, feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate))
+	p, err := dynamicresources.New(ctx, stock, steeredHandle{h, manager, s.writer(h)}, feature.NewSchedulerFeaturesFromGates(utilfeature.DefaultFeatureGate))
 	if err != nil {
 		return nil, err
 	}
@@ -245,11 +246,16 @@ func (s *steering) narrow(all []*resourceapi.ResourceSlice) []*resourceapi.Resou
 	return out
 }
 
-// steeredHandle is a profile's handle with a steered manager.
+// steeredHandle is a profile's handle with a steered manager, and a client that writes while
+// this process leads.
 type steeredHandle struct {
 	fwk.Handle
 	manager *steered
+	client  kubernetes.Interface
 }
+
+// ClientSet is the client that claims are written with.
+func (h steeredHandle) ClientSet() kubernetes.Interface { return h.client }
 
 // SharedDRAManager is the steered manager.
 func (h steeredHandle) SharedDRAManager() fwk.SharedDRAManager { return h.manager }

@@ -8,27 +8,39 @@ import (
 
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"github.com/tangram-dev/tangram/internal/kube/binding"
 )
 
 // fence keeps a process from writing that may not lead any more. A process that was
 // stopped and resumed does not know how long it slept: its leader election notices only
-// when the next renewal fails, and meanwhile another replica leads. So a Binding is
-// written only within the renew deadline of the last renewal that succeeded, counted
-// from when that was asked for, by the monotonic clock.
+// when the next renewal fails, and meanwhile another replica leads. So nothing is written
+// but within the renew deadline of the last renewal that succeeded, counted from when that
+// was asked for, by the monotonic clock and by the wall clock: the first stands still while a
+// machine sleeps, the second may be set back.
 //
-// What slips through between the check and the write is found by the leader as a
-// contested record, and healed.
+// The check is made where a decision is carried out, and again by the client that writes,
+// when the request goes out (binding.NewFencedClient). What slips through is found by the
+// leader as a contested record, and healed.
 type fence struct {
-	// renewed is when the lease was last renewed, as a time since start; nil where there
-	// is no leader election, and everything may be written.
-	renewed  *atomic.Int64
-	start    time.Time
+	// renewed is when the lease was last renewed; nil where there is no leader election, and
+	// everything may be written.
+	renewed  *atomic.Pointer[instant]
+	clock    func() instant
 	deadline time.Duration
-	// seen is when any replica's renewal was last seen, as a time since start; lease is
-	// for how long it counts.
+	// seen is when any replica's renewal was last seen, by the monotonic clock; lease is for
+	// how long it counts.
 	seen    atomic.Int64
 	renewal atomic.Int64 // the renewal itself, by the lease's own clock
 	lease   time.Duration
+}
+
+// instant is a moment by both clocks, as times since two different starts.
+type instant struct{ monotonic, wall time.Duration }
+
+// since is how long ago a moment was, by the clock that says longer.
+func (i instant) since(then instant) time.Duration {
+	return max(i.monotonic-then.monotonic, i.wall-then.wall)
 }
 
 // watch makes the fence follow a leader election; nil: there is none.
@@ -36,9 +48,13 @@ func (f *fence) watch(le *leaderelection.LeaderElectionConfig) {
 	if le == nil {
 		return
 	}
-	f.renewed, f.start, f.deadline, f.lease = &atomic.Int64{}, time.Now(), le.RenewDeadline, le.LeaseDuration
-	f.seen.Store(int64(-le.LeaseDuration))    // none was seen yet
-	f.renewed.Store(int64(-le.RenewDeadline)) // it does not lead yet
+	start := time.Now()
+	f.clock = func() instant {
+		now := time.Now()
+		return instant{monotonic: now.Sub(start), wall: time.Duration(now.UnixNano())}
+	}
+	f.renewed, f.deadline, f.lease = &atomic.Pointer[instant]{}, le.RenewDeadline, le.LeaseDuration
+	f.seen.Store(int64(-le.LeaseDuration)) // none was seen yet; nor does it lead yet
 	le.Lock = &fencedLock{le.Lock, f}
 }
 
@@ -47,8 +63,12 @@ func (f *fence) check() error {
 	if f == nil || f.renewed == nil {
 		return nil
 	}
-	if age := time.Since(f.start) - time.Duration(f.renewed.Load()); age > f.deadline {
-		return fmt.Errorf("not written: the leader's lease was last renewed %s ago, and another replica may lead", age.Round(time.Millisecond))
+	renewed := f.renewed.Load()
+	if renewed == nil {
+		return fmt.Errorf("%w: this replica does not lead", binding.ErrFenced)
+	}
+	if age := f.clock().since(*renewed); age > f.deadline {
+		return fmt.Errorf("%w: the leader's lease was last renewed %s ago, and another replica may lead", binding.ErrFenced, age.Round(time.Millisecond))
 	}
 	return nil
 }
@@ -59,14 +79,14 @@ func (f *fence) fresh() bool {
 	if f == nil || f.renewed == nil {
 		return true
 	}
-	return time.Since(f.start)-time.Duration(f.seen.Load()) < f.lease
+	return f.clock().monotonic-time.Duration(f.seen.Load()) < f.lease
 }
 
 // observe takes note of the lease as another replica left it. Clocks differ, so what
 // counts is when it was seen to change.
 func (f *fence) observe(r *resourcelock.LeaderElectionRecord) {
 	if at := r.RenewTime.UnixNano(); r.HolderIdentity != "" && f.renewal.Swap(at) != at {
-		f.seen.Store(int64(time.Since(f.start)))
+		f.seen.Store(int64(f.clock().monotonic))
 	}
 }
 
@@ -96,11 +116,11 @@ func (l *fencedLock) Update(ctx context.Context, r resourcelock.LeaderElectionRe
 }
 
 func (l *fencedLock) noting(write func() error) error {
-	asked := time.Since(l.fence.start)
+	asked := l.fence.clock()
 	err := write()
 	if err == nil {
-		l.fence.renewed.Store(int64(asked))
-		l.fence.seen.Store(int64(asked))
+		l.fence.renewed.Store(&asked)
+		l.fence.seen.Store(int64(asked.monotonic))
 	}
 	return err
 }

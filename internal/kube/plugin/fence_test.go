@@ -43,9 +43,17 @@ func fenced() (*fence, *lease, resourcelock.Interface) {
 	return f, l, le.Lock
 }
 
-// ago moves the fence's start, as if so much time had passed: a process that was stopped
-// does not notice.
-func (f *fence) ago(d time.Duration) { f.start = f.start.Add(-d) }
+// ago makes so much time pass, by both clocks: a process that was stopped does not notice.
+func (f *fence) ago(d time.Duration) { f.pass(d, d) }
+
+// pass makes time pass, by each clock.
+func (f *fence) pass(monotonic, wall time.Duration) {
+	clock := f.clock
+	f.clock = func() instant {
+		now := clock()
+		return instant{now.monotonic + monotonic, now.wall + wall}
+	}
+}
 
 // TestFence: nothing is written before the lease is acquired, and not when it was last
 // renewed longer ago than the renew deadline; a renewal lets writes go on.
@@ -78,6 +86,16 @@ func TestFence(t *testing.T) {
 	may("within the deadline", true)
 	f.ago(renewDeadline)
 	may("after it was stopped for longer", false)
+	renew()
+	f.pass(0, 2*renewDeadline)
+	may("after the machine slept", false)
+	renew()
+	f.pass(2*renewDeadline, -time.Hour)
+	may("after it was stopped and the clock was set back", false)
+	renew()
+	f.pass(0, -time.Hour)
+	may("after the clock was set back", true)
+	f.ago(2 * renewDeadline)
 	l.err = errors.New("connection refused")
 	_ = lock.Update(t.Context(), resourcelock.LeaderElectionRecord{})
 	may("when a renewal failed", false)
@@ -131,7 +149,7 @@ func TestFenceStopsBindings(t *testing.T) {
 	if err := b.client.Tracker().Add(other.DeepCopy()); err != nil {
 		t.Fatal(err)
 	}
-	l := &loop{engine: b.Engine, handle: handle{client: b.client}, fence: f}
+	l := &loop{engine: b.Engine, handle: handle{client: b.client}, client: b.client, fence: f}
 	victim := kubeengine.Victim{Pod: other, Why: "test"}
 	if l.evict(t.Context(), victim) || l.delete(t.Context(), victim) {
 		t.Error("a pod was told to go")

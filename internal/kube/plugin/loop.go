@@ -10,6 +10,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
@@ -26,6 +27,8 @@ import (
 type loop struct {
 	engine *kubeengine.Engine
 	handle fwk.Handle
+	// client writes what only a leader may.
+	client kubernetes.Interface
 	sched  *scheduler.Scheduler
 	teller *teller
 	fence  *fence
@@ -46,7 +49,7 @@ func (s *Shared) RunLoop(ctx context.Context, sched *scheduler.Scheduler) {
 	if s.engine == nil {
 		return
 	}
-	l := &loop{engine: s.engine, handle: s.handle, sched: sched, teller: newTeller(s.engine, s.handle, s.standsBack, &s.recorders), fence: s.fence, audit: &s.audit, keeping: s.keeping, recorders: &s.recorders, leads: make(chan struct{})}
+	l := &loop{engine: s.engine, handle: s.handle, client: s.writer(s.handle), sched: sched, teller: newTeller(s.engine, s.handle, s.standsBack, &s.recorders), fence: s.fence, audit: &s.audit, keeping: s.keeping, recorders: &s.recorders, leads: make(chan struct{})}
 	if s.autoscales.Load() {
 		l.demander = newDemander(s.handle.ClientSet(), s.fence.check)
 	}
@@ -126,6 +129,9 @@ func (l *loop) step(ctx context.Context) time.Duration {
 	if len(t.Evict)+len(t.Heal) > 0 {
 		go l.evictAll(ctx, t.Heal, t.Evict) // starts need not wait for it
 	}
+	if len(t.GiveBack) > 0 {
+		go l.giveBack(ctx, t.GiveBack)
+	}
 	return t.Next
 }
 
@@ -183,7 +189,7 @@ func (l *loop) delete(ctx context.Context, v kubeengine.Victim) bool {
 		return false
 	}
 	uid := v.Pod.UID
-	err := l.handle.ClientSet().CoreV1().Pods(v.Pod.Namespace).Delete(ctx, v.Pod.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	err := l.client.CoreV1().Pods(v.Pod.Namespace).Delete(ctx, v.Pod.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 	switch {
 	case err == nil:
 		l.recorders.of(v.Pod.Spec.SchedulerName).Eventf(v.Pod, nil, v1.EventTypeWarning, "Evicted", "Healing", "two pods were bound to one device: %s", v.Why)
@@ -204,7 +210,7 @@ func (l *loop) evict(ctx context.Context, v kubeengine.Victim) bool {
 		return false
 	}
 	uid := v.Pod.UID
-	err := l.handle.ClientSet().CoreV1().Pods(v.Pod.Namespace).EvictV1(ctx, &policyv1.Eviction{
+	err := l.client.CoreV1().Pods(v.Pod.Namespace).EvictV1(ctx, &policyv1.Eviction{
 		ObjectMeta:    metav1.ObjectMeta{Namespace: v.Pod.Namespace, Name: v.Pod.Name},
 		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}},
 	})

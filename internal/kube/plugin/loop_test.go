@@ -37,7 +37,7 @@ func (b *bench) newLoop(q *internalqueue.PriorityQueue) *loop {
 	// activated under the engine's lock.
 	h.before = b.Sync
 	r := &recorders{any: h.recorder}
-	return &loop{engine: b.Engine, handle: h, sched: &scheduler.Scheduler{SchedulingQueue: q}, teller: newTeller(b.Engine, h, b.client, r), fence: &fence{}, recorders: r}
+	return &loop{engine: b.Engine, handle: h, client: b.client, sched: &scheduler.Scheduler{SchedulingQueue: q}, teller: newTeller(b.Engine, h, b.client, r), fence: &fence{}, recorders: r}
 }
 
 // within fails when something does not come to its end.

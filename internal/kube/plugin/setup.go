@@ -12,6 +12,8 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config"
 	"k8s.io/kubernetes/pkg/scheduler/apis/config/scheme"
+
+	"github.com/tangram-dev/tangram/internal/kube/binding"
 )
 
 // Setup builds a scheduler from command-line options, as kube-scheduler's own
@@ -37,6 +39,9 @@ func (s *Shared) Setup(ctx context.Context, opts *options.Options) (*schedulerse
 	}
 	cc := c.Complete()
 	s.fence.watch(cc.LeaderElection)
+	if s.fenced, err = binding.NewFencedClient(cc.KubeConfig, s.fence.check); err != nil {
+		return nil, nil, err
+	}
 	// Leader election records through the broadcaster it was built with; pods'
 	// events go through one that stands back for bindings.
 	cc.EventBroadcaster.StartRecordingToSink(ctx.Done())

@@ -40,6 +40,8 @@ type Shared struct {
 	sources watch.Sources
 	events  *yielding
 	fence   *fence
+	// fenced writes what only a leader may; nil where Setup did not make it.
+	fenced kubernetes.Interface
 	// standsBack writes pods' conditions, which may wait for bindings; nil where Setup
 	// did not make it.
 	standsBack kubernetes.Interface
@@ -112,6 +114,14 @@ func (s *Shared) Engine() *kubeengine.Engine {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.engine
+}
+
+// writer is the client for what only a leader may write.
+func (s *Shared) writer(h fwk.Handle) kubernetes.Interface {
+	if s.fenced != nil {
+		return s.fenced
+	}
+	return h.ClientSet()
 }
 
 // Registry lists the plugins for a scheduler.

@@ -1,0 +1,262 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/config"
+	"github.com/tangram-dev/tangram/internal/local"
+)
+
+// TestRealGPU runs claims on a real GPU: gpu-agent with --dra, a real kubelet and containerd,
+// Tangram's scheduler. It is run by hack/gpu-dra.sh, with TANGRAM_GPU=nvml; simulated tries
+// the test itself where there is no GPU. It prints what containers see.
+func TestRealGPU(t *testing.T) {
+	backend := os.Getenv("TANGRAM_GPU")
+	if backend == "" {
+		t.Skip("skipped: it needs a GPU that nobody uses, and TANGRAM_GPU=nvml (hack/gpu-dra.sh)")
+	}
+	m := require(t)
+	if err := local.RequirePrograms(m.bin, "gpu-agent", "gpu-scheduler"); err != nil {
+		t.Fatal(err)
+	}
+	before := gpuState(t)
+	t.Logf("The GPU before:\n%s", before)
+	cluster := startCluster(t)
+	if err := cluster.ApplyManifests(t.Context(), config.AgentDRA()); err != nil {
+		t.Fatal(err)
+	}
+	w := newAgentWorldIn(t, cluster)
+	w.startScheduler()
+	flags := []string{"--dra", "--quiet-percent=0"}
+	agent := w.startRealAgent(backend, flags...)
+	t.Cleanup(func() {
+		eventually(t, time.Minute, "the GPU is as it was", func(context.Context) error {
+			if after := gpuState(t); after != before {
+				return fmt.Errorf("before:\n%s\nnow:\n%s", before, after)
+			}
+			return nil
+		})
+		t.Logf("The GPU after:\n%s", gpuState(t))
+	})
+	pool := w.awaitPool(func(d resourceapi.Device) bool { return strings.HasPrefix(d.Name, "gpu-") })
+	for _, d := range pool {
+		t.Logf("published: %s %v", d.Name, capacity(d))
+	}
+
+	t.Run("whole", func(t *testing.T) {
+		w := w.in(t)
+		w.claim("whole", gpuClass, 1, "", "")
+		w.Create(w.realPod("whole"))
+		w.print("whole")
+		w.Delete("whole")
+		w.awaitUnprepared()
+	})
+	t.Run("MIG on demand", func(t *testing.T) {
+		w := w.in(t)
+		profile := ""
+		for _, d := range pool {
+			if p := d.Attributes["profile"].StringValue; p != nil && strings.HasPrefix(*p, "1g.") && !strings.Contains(*p, "+") && (profile == "" || len(*p) < len(profile)) {
+				profile = *p
+			}
+		}
+		if profile == "" {
+			t.Skip("no MIG profile is published")
+		}
+		selector := fmt.Sprintf(`device.attributes["gpu.tangram.dev"].profile == %q`, profile)
+		for _, name := range []string{"mig-a", "mig-b"} {
+			w.claim(name, migClass, 1, selector, "")
+			w.Create(w.realPod(name))
+		}
+		w.print("mig-a")
+		w.print("mig-b")
+		t.Logf("The GPU with %s twice:\n%s", profile, gpuState(t))
+		w.Delete("mig-a", "mig-b")
+		w.awaitUnprepared()
+	})
+	w.stop(agent)
+	t.Run("shares", func(t *testing.T) {
+		w := w.in(t)
+		w.startRealAgent(backend, append(flags, "--mig-on-demand=false", "--shares-per-gpu=4", "--isolation="+isolation(backend))...)
+		shared := w.awaitPool(func(d resourceapi.Device) bool {
+			return d.AllowMultipleAllocations != nil && *d.AllowMultipleAllocations
+		})
+		t.Logf("published: %s %v, several at once", shared[0].Name, capacity(shared[0]))
+		for _, name := range []string{"share-a", "share-b"} {
+			w.claim(name, gpuClass, 1, "", "16Gi")
+			w.Create(w.realPod(name))
+		}
+		w.print("share-a")
+		w.print("share-b")
+		w.Delete("share-a", "share-b")
+		w.awaitUnprepared()
+	})
+}
+
+// isolation is what enforces shares: simulated devices have nothing to enforce.
+func isolation(backend string) string {
+	if backend == "nvml" {
+		return "mps"
+	}
+	return "none"
+}
+
+// startRealAgent starts an agent for the machine's GPUs, or for simulated ones.
+func (w *agentWorld) startRealAgent(backend string, flags ...string) *local.Process {
+	w.t.Helper()
+	if backend != "nvml" {
+		return w.startAgent(agentOptions{fleet: `pools: [{name: real, count: 1, gpu: {model: H100-80GB, count: 1, mig: true}}]`,
+			flags: append(flags, "--simulated-memory="+w.Dir("memory"))})
+	}
+	w.runs++
+	kubeconfig, err := w.cluster.KubeconfigFor(agentUser)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	port, err := local.FreePort()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return w.run(w.t, local.Program{
+		Name: fmt.Sprintf("gpu-agent-%d", w.runs), Path: filepath.Join(w.bin, "gpu-agent"),
+		Args: append([]string{"--backend=nvml", "--node=" + w.Name, "--serve", "--kubeconfig=" + kubeconfig, "--kubelet-dir=" + w.KubeletDir(),
+			"--cdi-dir=" + w.CDIDir(), "--state-dir=" + w.Dir("agent"), "--listen=127.0.0.1:" + strconv.Itoa(port)}, flags...),
+	})
+}
+
+// gpuState is what must be as before when all is over.
+func gpuState(t testing.TB) string {
+	t.Helper()
+	if _, err := exec.LookPath("nvidia-smi"); err != nil {
+		return "no nvidia-smi"
+	}
+	var out strings.Builder
+	for _, args := range [][]string{{"-L"}, {"--query-gpu=uuid,mig.mode.current,mig.mode.pending,compute_mode,persistence_mode", "--format=csv,noheader"}} {
+		text, err := exec.Command("nvidia-smi", args...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("nvidia-smi %v: %v: %s", args, err, text)
+		}
+		out.Write(text)
+	}
+	return strings.TrimSpace(out.String())
+}
+
+// awaitPool waits until the node publishes a device of a kind, and returns all of that kind.
+func (w *agentWorld) awaitPool(is func(resourceapi.Device) bool) (out []resourceapi.Device) {
+	w.t.Helper()
+	eventually(w.t, time.Minute, "the node's devices are published", func(ctx context.Context) error {
+		out = nil
+		list, err := w.client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, s := range list.Items {
+			for _, d := range s.Spec.Devices {
+				if is(d) {
+					out = append(out, d)
+				}
+			}
+		}
+		if len(out) == 0 {
+			return fmt.Errorf("none in %d slices", len(list.Items))
+		}
+		return nil
+	})
+	return out
+}
+
+func capacity(d resourceapi.Device) string {
+	var out []string
+	for _, name := range []resourceapi.QualifiedName{"memory", "multiprocessors", "cores"} {
+		if c, ok := d.Capacity[name]; ok {
+			out = append(out, fmt.Sprintf("%s %s", name, c.Value.String()))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// claim makes a ResourceClaim; memory: what is asked for of a device that several may have.
+func (w *agentWorld) claim(name, class string, count int64, selector, memory string) {
+	w.t.Helper()
+	exactly := &resourceapi.ExactDeviceRequest{DeviceClassName: class, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: count}
+	if selector != "" {
+		exactly.Selectors = []resourceapi.DeviceSelector{{CEL: &resourceapi.CELDeviceSelector{Expression: selector}}}
+	}
+	if memory != "" {
+		exactly.Capacity = &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{"memory": resource.MustParse(memory)}}
+	}
+	_, err := w.client.ResourceV1().ResourceClaims(metav1.NamespaceDefault).Create(context.Background(), &resourceapi.ResourceClaim{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       resourceapi.ResourceClaimSpec{Devices: resourceapi.DeviceClaim{Requests: []resourceapi.DeviceRequest{{Name: "gpus", Exactly: exactly}}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// realPod is a pod for Tangram's scheduler that uses the claim of its name and prints what it
+// sees with the machine's own programs: of the machine it has the files, and no devices.
+func (w *agentWorld) realPod(name string) *v1.Pod {
+	look := `echo "--- nvidia-smi -L"; nvidia-smi -L 2>&1
+echo "--- /dev"; ls -l /dev/nvidia* /dev/nvidia-caps 2>&1
+echo "--- env"; env | grep -E 'NVIDIA|CUDA|MPS' | sort
+if [ -x /tangram/load ]; then echo "--- CUDA"; /tangram/load -seconds 1 -allocate-mib 1024 2>&1; fi
+echo "--- done"; sleep 600 & wait`
+	return w.Pod(name, nil, func(p *v1.Pod) {
+		p.Spec.NodeName, p.Spec.SchedulerName, p.Spec.HostNetwork = "", names.SchedulerName, true
+		c := &p.Spec.Containers[0]
+		c.Command, c.Args = []string{"/usr/bin/bash", "-c", "trap 'exit 0' TERM\n" + look}, nil
+		c.Env = append(c.Env, v1.EnvVar{Name: "PATH", Value: "/usr/local/nvidia/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin"})
+		c.Resources.Claims = []v1.ResourceClaim{{Name: "gpus"}}
+		p.Spec.ResourceClaims = []v1.PodResourceClaim{{Name: "gpus", ResourceClaimName: &name}}
+		mount := func(host, at string) {
+			if _, err := os.Stat(host); err != nil {
+				return
+			}
+			volume := "v" + strconv.Itoa(len(p.Spec.Volumes))
+			p.Spec.Volumes = append(p.Spec.Volumes, v1.Volume{Name: volume, VolumeSource: v1.VolumeSource{HostPath: &v1.HostPathVolumeSource{Path: host}}})
+			c.VolumeMounts = append(c.VolumeMounts, v1.VolumeMount{Name: volume, MountPath: at, ReadOnly: true})
+		}
+		for _, path := range []string{"/usr", "/lib", "/lib64", "/etc/ld.so.cache"} {
+			mount(path, path)
+		}
+		mount(filepath.Join(w.bin, "tools"), "/tangram")
+	})
+}
+
+// print waits until a pod has looked, and prints what it saw and what its claim has.
+func (w *agentWorld) print(name string) {
+	w.t.Helper()
+	pod := w.AwaitRunning(name)
+	var text string
+	eventually(w.t, podLimit, "pod "+name+" has looked", func(context.Context) (err error) {
+		if text, err = w.Output(pod, "main"); err == nil && !strings.Contains(text, "--- done") {
+			err = fmt.Errorf("it has printed %q", text)
+		}
+		return err
+	})
+	c, err := w.client.ResourceV1().ResourceClaims(metav1.NamespaceDefault).Get(context.Background(), name, metav1.GetOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, r := range c.Status.Allocation.Devices.Results {
+		w.t.Logf("claim %s: device %s %v", name, r.Device, r.ConsumedCapacity)
+	}
+	w.t.Logf("pod %s sees:\n%s", name, text)
+	if err := w.client.ResourceV1().ResourceClaims(metav1.NamespaceDefault).Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
+}
