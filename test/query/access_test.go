@@ -37,12 +37,11 @@ func TestWhoMayAsk(t *testing.T) {
 		}
 		refused(t, w.bearer("not.a.token"), http.MethodGet, path, nil, http.StatusUnauthorized)
 	}
-	for _, path := range every[:6] {
+	for _, path := range append(every, "/", apiquery.Prefix+"secrets") {
 		if e := refused(t, nobody, http.MethodGet, path, nil, http.StatusForbidden); e.Reason != "Forbidden" {
 			t.Errorf("%s without the right: %+v", path, e)
 		}
 	}
-	refused(t, nobody, http.MethodGet, "/", nil, http.StatusNotFound)
 }
 
 // TestClientCertificates: certificates of the cluster's authority are as good as tokens,
@@ -150,7 +149,8 @@ func TestMalformed(t *testing.T) {
 		{"wrong method", "POST", apiquery.PathFleet, "", 405, ""},
 		{"delete", "DELETE", apiquery.PathGangs, "", 405, ""},
 		{"unknown path", "GET", apiquery.Prefix + "secrets", "", 404, ""},
-		{"path with dots", "GET", apiquery.Prefix + "../v1/fleet/", "", 404, ""},
+		{"path with dots", "GET", apiquery.Prefix + "../v1/fleet", "", 404, ""},
+		{"path beyond the right", "GET", "/metrics", "", 403, ""},
 		{"unknown queue", "GET", apiquery.PathHistory + "?queue=nowhere", "", 404, ""},
 	} {
 		var body *strings.Reader

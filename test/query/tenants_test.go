@@ -180,9 +180,10 @@ func seesOwn(t *testing.T, a *asker, namespace, own string) {
 	if !seen[own+"-queue"] || !seen["default"] || queues.Hidden == 0 {
 		t.Errorf("queues: %v, %d hidden", seen, queues.Hidden)
 	}
-	if h := get[apiquery.History](t, a, apiquery.PathHistory+"?queue="+own+"-queue"); len(h.Queues) != 1 || len(h.Queues[0].At) == 0 {
-		t.Errorf("history: %+v", h)
-	}
+	eventually(t, "a sample of the queue", func() (bool, string) {
+		h := get[apiquery.History](t, a, apiquery.PathHistory+"?queue="+own+"-queue")
+		return len(h.Queues) == 1 && len(h.Queues[0].At) > 0, fmt.Sprintf("%+v", h)
+	})
 	tl := get[apiquery.Timeline](t, a, apiquery.PathTimeline)
 	evicted := false
 	for _, e := range tl.Items {

@@ -15,7 +15,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -171,7 +170,7 @@ func (w *world) scheduler(ctx context.Context, name, bin string) error {
 	}
 	w.ports = append(w.ports, asked)
 	_, err = w.Run(ctx, local.Program{Name: name, Path: filepath.Join(bin, "gpu-scheduler"), Ready: ready,
-		Args: append(w.ServeArgs(port, kubeconfig), "--query-listen=127.0.0.1:"+strconv.Itoa(asked))})
+		Args: append(w.ServeArgs(port, kubeconfig), local.QueryArg(asked))})
 	return err
 }
 
