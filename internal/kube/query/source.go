@@ -1,0 +1,30 @@
+package query
+
+import (
+	"time"
+
+	apiquery "github.com/tangram-dev/tangram/api/query"
+)
+
+// Source answers questions with all names in them; what a caller may not see is taken out
+// afterwards. Answers are shared between callers and must not be changed. A source must not
+// hold up scheduling: it holds the engine's lock for 10 ms at most at a time.
+//
+// internal/kube/engine implements it, in files query_*.go.
+type Source interface {
+	// Fleet is what there is, but for Scheduler.Holder and Version.
+	Fleet() apiquery.Fleet
+	// Nodes are all nodes with devices, or those that changed after a version; 0: all.
+	Nodes(since uint64) apiquery.Nodes
+	// Queues are all queues, and the namespaces that have gangs in them or below.
+	Queues() (queues apiquery.Queues, namespaces map[string][]string)
+	// History is samples of the queues that a predicate names.
+	History(shows func(queue string) bool) apiquery.History
+	// Gangs are all gangs without members, in the order in which they start.
+	Gangs() (at time.Time, items []apiquery.Gang)
+	// Members are the gangs of a name, or of the pod of the name, with their members.
+	Members(of apiquery.GangRef) []apiquery.Gang
+	// Timeline are the events after a version, 0: all; at most so many, the latest. Texts
+	// name no other gang.
+	Timeline(since uint64, most int) apiquery.Timeline
+}
