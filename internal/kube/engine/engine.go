@@ -43,6 +43,8 @@ type Engine struct {
 	book *dra.Book
 	// suspended: the API server could not be written to.
 	suspended atomic.Bool
+	// leading: this process decides, as observed.leads says, for those without the lock.
+	leading atomic.Bool
 	clock     func() time.Time
 	logger    klog.Logger
 	report    report.Reporter
