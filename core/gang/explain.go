@@ -69,15 +69,15 @@ func (f *filling) count(t *explain.Tally, role int, v ledger.View, devices *expl
 	r := f.ask.Roles[role].Request
 	switch rules := f.refusal(role, v.Node.ID); {
 	case devices != nil && devices.Code.Permanent():
-		t.Add(*devices, 1)
+		t.AddNode(*devices, v.Node.ID)
 	case rules != nil && rules.Code != explain.Neighbor && rules.Code != explain.Filtered:
-		t.Add(*rules, 1)
+		t.AddNode(*rules, v.Node.ID)
 	case devices != nil:
-		t.Add(*devices, 1)
+		t.AddNode(*devices, v.Node.ID)
 	case !v.Covers(r):
-		t.Add(hostRefusal(v.Shortages(r)), 1)
+		t.AddNode(hostRefusal(v.Shortages(r)), v.Node.ID)
 	case rules != nil:
-		t.Add(*rules, 1)
+		t.AddNode(*rules, v.Node.ID)
 	default:
 		t.AddFit(1)
 	}
