@@ -377,8 +377,8 @@ func (r *Replica) Placed(id engine.ID) (n int) {
 	return n
 }
 
-// Why is why a gang waits.
-func (r *Replica) Why(id engine.ID) (out explain.Reason) {
+// Reason is why a gang waits.
+func (r *Replica) Reason(id engine.ID) (out explain.Reason) {
 	r.do("why", func(now time.Time) {
 		r.describeChanged(now)
 		out = r.core.Why(id)
@@ -411,4 +411,17 @@ func (r *Replica) Waiting() (out []engine.ID) {
 func (r *Replica) String() string {
 	pods, gangs := r.work.Size()
 	return strings.TrimSpace(fmt.Sprintf("replica of %d pods in %d gangs at %s", pods, gangs, r.now.Format(time.RFC3339)))
+}
+
+// Leaving are the bound pods that were told to go, sorted by when they will be gone.
+func (r *Replica) Leaving() (out []*v1.Pod) {
+	for _, o := range r.stores.pods.List() {
+		if p := o.(*v1.Pod); p.DeletionTimestamp != nil {
+			out = append(out, p)
+		}
+	}
+	slices.SortFunc(out, func(a, b *v1.Pod) int {
+		return cmp.Or(a.DeletionTimestamp.Time.Compare(b.DeletionTimestamp.Time), cmp.Compare(a.UID, b.UID))
+	})
+	return out
 }

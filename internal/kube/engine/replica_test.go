@@ -161,7 +161,7 @@ func TestReplicaSees(t *testing.T) {
 		t.Fatalf("%v wait", waiting)
 	}
 	want := s.core.Why(waiting[0])
-	if got := r.Why(waiting[0]); got.String() != want.String() || !got.Is() {
+	if got := r.Reason(waiting[0]); got.String() != want.String() || !got.Is() {
 		t.Errorf("got %q, want %q", got.String(), want.String())
 	}
 	ends := r.Endings()
