@@ -265,7 +265,14 @@ func (r *Replica) SetObject(kind schema.GroupVersionResource, o *unstructured.Un
 	if o.GetNamespace() != "" {
 		key = o.GetNamespace() + "/" + key
 	}
-	r.feed.push(event{kind: aboutOwner, key: key, owner: kind}, nil)
+	switch kind {
+	case dialect.Queues, dialect.KAIQueues:
+		r.feed.push(event{kind: aboutQueue, key: key}, nil)
+	case dialect.Priorities:
+		r.feed.push(event{kind: aboutPriorities}, nil)
+	default:
+		r.feed.push(event{kind: aboutOwner, key: key, owner: kind}, nil)
+	}
 	return nil
 }
 
