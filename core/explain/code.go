@@ -104,6 +104,29 @@ const (
 	// Invalid: the gang's specification is invalid; Detail names the field.
 	Invalid
 
+	// The last ones are about what is no gang that waits here. Core never says them: they
+	// are for who asks about an object.
+
+	// NoObject: there is no such object.
+	NoObject
+	// NoPods: the object is there, and has no pods.
+	NoPods
+	// OtherScheduler: the pod names another scheduler, Detail.
+	OtherScheduler
+	// Gated: the pod has scheduling gates, Detail.
+	Gated
+	// Unseen: the PodGroup, the controller or the claims of the pod have not been seen yet.
+	Unseen
+	// Unplanned: the pod asks for no GPU, gang or queue, so that kube-scheduler alone places
+	// it; Detail is what it says.
+	Unplanned
+	// Terminating: the pod is being deleted.
+	Terminating
+	// Ended: the pod has ended; Detail is its phase.
+	Ended
+	// Contested: the pod runs, and its record names a device that another pod holds.
+	Contested
+
 	codes // the number of codes plus one
 )
 
@@ -208,6 +231,15 @@ var rows = [codes]row{
 	NodesKept:       {"NodesKept", ForCapacity, Passing, "nodes that it could use are kept for gangs with a reservation"},
 	Turn:            {"Turn", ForTurn, Passing, "it fits, and others go before it"},
 	BackOff:         {"BackOff", ForTurn, Passing, "its last start failed, and it is tried again later"},
+	NoObject:        {"NoObject", ForOwner, Fixed, "there is no such object"},
+	NoPods:          {"NoPods", ForMembers, Administered, "the object is there and has no pods yet"},
+	OtherScheduler:  {"OtherScheduler", ForOwner, Fixed, "the pod names a scheduler that is not Tangram"},
+	Gated:           {"Gated", ForOwner, Administered, "the pod has scheduling gates"},
+	Unseen:          {"Unseen", ForTurn, Passing, "the PodGroup, the controller or the claims of the pod have not been seen yet"},
+	Unplanned:       {"Unplanned", ForCapacity, Passing, "the pod asks for no GPU, gang or queue: kube-scheduler alone places it"},
+	Terminating:     {"Terminating", ForTurn, Passing, "the pod is being deleted"},
+	Ended:           {"Ended", ForOwner, Fixed, "the pod has ended"},
+	Contested:       {"Contested", ForOwner, Administered, "the pod runs, and its record names a device that another pod holds"},
 	Invalid:         {"Invalid", ForOwner, Fixed, "the specification is invalid; the field is named"},
 }
 

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -122,6 +123,34 @@ func (r *Reason) sentence() string {
 		return "its last start failed and is tried again: " + r.Detail
 	case Invalid:
 		return r.Detail
+	}
+	return r.stranger()
+}
+
+// stranger is the sentence for what is no gang that waits here.
+func (r *Reason) stranger() string {
+	switch r.Code {
+	case NoObject:
+		return "there is no such object: " + r.Detail
+	case NoPods:
+		return "has no pods: " + cmp.Or(r.Detail, "its controller creates them")
+	case OtherScheduler:
+		return fmt.Sprintf("is placed by another scheduler: spec.schedulerName is %q", r.Detail)
+	case Gated:
+		return "is not ready to be scheduled: it has scheduling gates " + r.Detail
+	case Unseen:
+		return "is being looked at: its PodGroup, controller or claims have not been seen yet"
+	case Unplanned:
+		if r.Detail == "" {
+			return "asks for no GPU, gang or queue: kube-scheduler alone places it"
+		}
+		return "asks for no GPU, gang or queue: kube-scheduler alone places it, and says: " + r.Detail
+	case Terminating:
+		return "is being deleted"
+	case Ended:
+		return "has ended: " + cmp.Or(r.Detail, "it is gone")
+	case Contested:
+		return "runs with a record that contradicts another: " + r.Detail
 	}
 	return "waits"
 }

@@ -406,6 +406,59 @@ var remedies = [codes][]remedy{
 			return "Change the field that is named: " + c.Reason.Detail + ".", do
 		}},
 	},
+
+	NoObject: {
+		{Owner, "Look for the right name, kind and namespace.", func(c *Case, _ Line) (string, string) {
+			return "Look for the right name, kind and namespace.", c.kubectl("get pods")
+		}},
+	},
+	NoPods: {
+		{Owner, "See why its controller creates no pods.", func(c *Case, _ Line) (string, string) {
+			do := ""
+			if c.Object != "" {
+				do = c.kubectl("describe %s", c.Object)
+			}
+			return "See why its controller creates no pods: it may be suspended, waiting for admission (Kueue), or not installed.", do
+		}},
+	},
+	OtherScheduler: {
+		{Owner, "Submit it with the name of a profile of Tangram.", func(c *Case, _ Line) (string, string) {
+			return fmt.Sprintf("Submit it with spec.schedulerName: gpu-scheduler instead of %s, if Tangram is to place it.", cmp.Or(c.Reason.Detail, "that")), ""
+		}},
+		{Administrator, "Run that scheduler, or give Tangram a profile of the name.", func(c *Case, _ Line) (string, string) {
+			return fmt.Sprintf("Run the scheduler %s, or add a profile of that name to Tangram's configuration.", cmp.Or(c.Reason.Detail, "that it names")), ""
+		}},
+	},
+	Gated: {
+		{Owner, "Let what set the gates remove them.", func(c *Case, _ Line) (string, string) {
+			if strings.Contains(c.Reason.Detail, "kueue.x-k8s.io/") {
+				return "Kueue removes its gate when it admits the workload: see its status.", c.kubectl("get workloads.kueue.x-k8s.io")
+			}
+			return fmt.Sprintf("Let what set the gates remove them (spec.schedulingGates): %s.", c.Reason.Detail), ""
+		}},
+	},
+	Unseen: {
+		{Passage, "They are seen within seconds.", nil},
+	},
+	Unplanned: {
+		{Owner, "Ask for a GPU, a queue or a gang, if Tangram is to plan it; else see what kube-scheduler says.", func(c *Case, _ Line) (string, string) {
+			if c.Reason.Detail != "" {
+				return "Change what kube-scheduler names: " + c.Reason.Detail + ".", ""
+			}
+			return "Ask for a GPU, a queue or a gang, if Tangram is to plan it.", ""
+		}},
+	},
+	Terminating: {
+		{Passage, "It is gone when its containers have stopped.", nil},
+	},
+	Ended: {
+		{Owner, "Submit it anew.", nil},
+	},
+	Contested: {
+		{Administrator, "Remove one of the pods: two records name one device.", func(c *Case, _ Line) (string, string) {
+			return "Delete one of the pods that claim the device, unless the node's agent corrects the record.", ""
+		}},
+	},
 }
 
 // enough is the limit that would let the gang start.

@@ -45,9 +45,9 @@ type Engine struct {
 	suspended atomic.Bool
 	// leading: this process decides, as observed.leads says, for those without the lock.
 	leading atomic.Bool
-	clock     func() time.Time
-	logger    klog.Logger
-	report    report.Reporter
+	clock   func() time.Time
+	logger  klog.Logger
+	report  report.Reporter
 
 	// copied: it is a Replica's, and counts nothing in this process's metrics.
 	copied bool

@@ -22,6 +22,8 @@ type Question struct {
 func (s *Server) questions() []Question {
 	return []Question{
 		{apiquery.PathFleet, http.MethodGet, nil, s.fleet},
+		{apiquery.PathWhy, http.MethodGet, []string{apiquery.ParamNamespace, apiquery.ParamName, apiquery.ParamKind}, s.why},
+		{apiquery.PathExplain, http.MethodGet, []string{apiquery.ParamNamespace, apiquery.ParamName}, s.explain},
 	}
 }
 
