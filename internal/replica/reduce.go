@@ -138,7 +138,9 @@ func reduceGPUNode(n *v1alpha1.GPUNode) *v1alpha1.GPUNode {
 	return &v1alpha1.GPUNode{ObjectMeta: metaOf(&n.ObjectMeta), Spec: n.Spec, Status: n.Status}
 }
 
-func reduceNamespace(n *v1.Namespace) *v1.Namespace { return &v1.Namespace{ObjectMeta: metaOf(&n.ObjectMeta)} }
+func reduceNamespace(n *v1.Namespace) *v1.Namespace {
+	return &v1.Namespace{ObjectMeta: metaOf(&n.ObjectMeta)}
+}
 
 // programs are fields of owners' pod templates that scheduling does not read.
 var programs = []string{

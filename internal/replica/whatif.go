@@ -175,7 +175,9 @@ func (a *asked) look(ctx context.Context, c *candidate, first bool) {
 		return
 	}
 	w := a.run.Engine.Why(ctx, "Pod", c.pod.Namespace, c.pod.Name, a.see, nil)
-	c.out.Gang = w.Gang
+	if first {
+		c.out.Gang = w.Gang
+	}
 	c.out.Members, c.out.Gang.Members = w.Gang.Members, nil
 	if c.out.Members == nil {
 		c.out.Members = []query.Member{}
@@ -186,14 +188,18 @@ func (a *asked) look(ctx context.Context, c *candidate, first bool) {
 		return
 	}
 	c.done = true
+	for i := range c.out.Members { // bound is said of what is done
+		if m := &c.out.Members[i]; m.State == "bound" {
+			m.State = "starting"
+		}
+	}
 	c.out.Start = query.Start{Known: query.StartsNow, Nodes: a.nodes(c.out.Members)}
-	if !first && started.After(a.run.began) {
-		at := started
-		c.out.Start.Known, c.out.Start.At, c.out.Start.Because = query.StartsForecast, &at, a.because()
-	}
 	if first {
-		c.out.Gang.Reason, c.out.Reason = nil, nil
+		c.out.Gang.Phase = query.PhaseStarting
+		return
 	}
+	c.out.Start.Known, c.out.Start.At, c.out.Start.Because = query.StartsForecast, &started, a.because()
+	c.out.Gang.ExpectedStart = &started
 }
 
 // because says what a start hangs on.

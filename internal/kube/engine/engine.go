@@ -49,6 +49,8 @@ type Engine struct {
 	logger  klog.Logger
 	report  report.Reporter
 
+	// foreseer says when gangs start, by a forecast; nil: nobody does.
+	foreseer atomic.Pointer[Foreseer]
 	// copied: it is a Replica's, and counts nothing in this process's metrics.
 	copied bool
 

@@ -14,8 +14,8 @@ import (
 	"github.com/tangram-dev/tangram/core/engine"
 )
 
-// decided is a step's outcome in words, to be compared.
-func decided(starts map[string]string, evicts []Victim) string {
+// outcomeOf is a step's outcome in words, to be compared.
+func outcomeOf(starts map[string]string, evicts []Victim) string {
 	var lines []string
 	for pod, where := range starts {
 		lines = append(lines, "start "+pod+" "+where)
@@ -51,7 +51,7 @@ func (s *setup) stepLive() string {
 	for _, v := range turn.Evict {
 		s.terminate(v.Pod.Name)
 	}
-	return decided(starts, turn.Evict)
+	return outcomeOf(starts, turn.Evict)
 }
 
 // TestReplicaDecides: on random states the replica of a snapshot decides, for many steps,
@@ -118,7 +118,7 @@ func TestReplicaDecides(t *testing.T) {
 					_, err := copied.Evict(v.Pod)
 					must(t, err)
 				}
-				got = append(got, decided(starts, m.Evict))
+				got = append(got, outcomeOf(starts, m.Evict))
 			}
 			if s.core.Confirmed() != before {
 				t.Fatal("the live engine changed")

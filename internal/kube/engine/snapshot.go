@@ -18,6 +18,7 @@ import (
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/score"
 	"github.com/tangram-dev/tangram/core/state"
 	"github.com/tangram-dev/tangram/core/topology"
 	"github.com/tangram-dev/tangram/internal/dialect"
@@ -166,5 +167,20 @@ func (e *Engine) settings() Settings {
 		Protected: e.reader.ProtectedNamespaces(), TelemetryMaxAge: e.telemetry.maxAge,
 	}
 	s.Options.Facts = nil
+	return s
+}
+
+// NewSnapshot is a cluster without nodes and pods, with the default configuration: of a
+// scheduler that places pods of the given scheduler names.
+func NewSnapshot(at time.Time, schedulerNames ...string) *Snapshot {
+	options := engine.DefaultOptions()
+	options.BatchTimeout, options.Facts = BatchTimeout, nil
+	s := &Snapshot{
+		At: at, Learned: &state.State{At: at.UnixNano()}, Groups: map[schema.GroupVersionResource][]*unstructured.Unstructured{},
+		Settings: Settings{Options: options, Timing: DefaultTiming(), Levels: topology.DefaultLevels(), Profiles: map[string]workload.Profile{}, TelemetryMaxAge: TelemetryMaxAge},
+	}
+	for _, name := range schedulerNames {
+		s.Settings.Profiles[name] = workload.Profile{Weights: score.DefaultWeights()}
+	}
 	return s
 }
