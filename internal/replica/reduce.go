@@ -22,7 +22,7 @@ import (
 // words are the prefixes of annotations that scheduling reads, with all below them.
 var words = []string{
 	"tangram.dev", "nvidia.com", "volcano.sh", "aliyun.com", "amd.com", "intel.com", "huawei.com", "hami.io", "koordinator.sh",
-	"kai.scheduler", "run.ai", "runai", "grove.io", "ray.io", "kubeflow.org", "k8s.io", "kubernetes.io",
+	"kai.scheduler", "run.ai", "runai", "grove.io", "ray.io", "kubeflow.org", "k8s.io", "x-k8s.io", "kubernetes.io",
 }
 
 // plainWords are annotations without a prefix.
