@@ -68,7 +68,7 @@ func (s *Service) begin(user string) (end func(), wrong *query.Error) {
 }
 
 // WhatIf answers what would become of a manifest.
-func (s *Service) WhatIf(ctx context.Context, user string, q Question) (*query.WhatIf, error) {
+func (s *Service) WhatIf(ctx context.Context, user, namespace string, manifest []byte, see Sight) (*query.WhatIf, error) {
 	end, wrong := s.begin(user)
 	if wrong != nil {
 		return nil, wrong
@@ -79,7 +79,7 @@ func (s *Service) WhatIf(ctx context.Context, user string, q Question) (*query.W
 		return nil, err
 	}
 	state.limits = s.limits
-	return state.WhatIf(ctx, q)
+	return state.WhatIf(ctx, Question{Manifest: manifest, Namespace: namespace, Sight: see})
 }
 
 // Dump writes the engine's state.

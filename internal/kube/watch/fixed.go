@@ -26,7 +26,9 @@ func Fixed[T metav1.Object](example runtime.Object, objects []T) (*Optional[T], 
 func (w *Optional[T]) Put(o T) error { return w.informer.GetStore().Add(o) }
 
 // listed is a registration that has seen everything.
-type listed struct{ cache.ResourceEventHandlerRegistration }
+type listed struct {
+	cache.ResourceEventHandlerRegistration
+}
 
 func (listed) HasSynced() bool { return true }
 
