@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/tangram-dev/tangram/api/query"
 )
@@ -48,6 +49,11 @@ func ExplainQuestion(o Object) Question { return Question{Path: query.PathExplai
 // one.
 func WhatIfQuestion(namespace string, manifest []byte) Question {
 	return Question{Path: query.PathWhatIf, Params: params(query.ParamNamespace, namespace), Body: manifest}
+}
+
+// UsageQuestion asks for GPU hours and cost, summed by words of query.UsageBy.
+func UsageQuestion(by []string) Question {
+	return Question{Path: query.PathUsage, Params: params(query.ParamBy, strings.Join(by, ","))}
 }
 
 // DumpQuestion asks for the dump.
@@ -128,6 +134,11 @@ func (c *Client) Timeline(ctx context.Context, since uint64) (*query.Timeline, e
 // WhatIf asks what would become of manifests (YAML or JSON, several documents).
 func (c *Client) WhatIf(ctx context.Context, namespace string, manifest []byte) (*query.WhatIf, error) {
 	return decode[query.WhatIf](ctx, c, WhatIfQuestion(namespace, manifest))
+}
+
+// Usage asks for GPU hours and cost.
+func (c *Client) Usage(ctx context.Context, by []string) (*query.Usage, error) {
+	return decode[query.Usage](ctx, c, UsageQuestion(by))
 }
 
 // Dump returns what `why` and `whatif` need to be answered elsewhere. The caller closes it;
