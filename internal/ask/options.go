@@ -3,10 +3,12 @@ package ask
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -186,4 +188,17 @@ func (o *Options) timeout() time.Duration {
 		return o.Timeout
 	}
 	return DefaultTimeout
+}
+
+// Contexts are the names of the kubeconfig's contexts, sorted; nil when it cannot be read.
+func (o *Options) Contexts() []string {
+	loader, err := o.clientConfig()
+	if err != nil {
+		return nil
+	}
+	raw, err := loader.RawConfig()
+	if err != nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(raw.Contexts))
 }
