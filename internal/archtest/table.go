@@ -25,7 +25,7 @@ func Table() []Row {
 	std := set(nil, "std")
 	kube := set(std, "k8s.io/...", "sigs.k8s.io/...")
 	translator := set(kube, "./core/...", "./api/...", "./internal/dialect")
-	scheduling := set(translator, "./internal/kube/metrics", "./internal/kube/watch", "./internal/kube/workload", "./internal/kube/report", "./internal/kube/scoring", "./internal/kube/engine", "./internal/kube/binding", "./internal/version", "./internal/kube/memory", "./internal/kube/audit")
+	scheduling := set(translator, "./internal/kube/metrics", "./internal/kube/watch", "./internal/kube/workload", "./internal/kube/report", "./internal/kube/scoring", "./internal/kube/engine", "./internal/kube/binding", "./internal/version", "./internal/kube/memory", "./internal/kube/audit", "./internal/kube/access", "./internal/kube/query")
 	controller := set(translator, "./internal/kube/controller/...")
 	client := set(kube, "./api/...", "./config", "go.yaml.in/yaml/...", "github.com/spf13/cobra")
 	whole := set(kube, "k8s.io/kubernetes/...", "./api/...", "./config", "./examples", "./core/...", "./internal/...", "github.com/spf13/...")
@@ -80,7 +80,7 @@ func Table() []Row {
 		{Folder: "api/demand", May: std, Tests: tests,
 			Why: "what scheduler and controller say to each other about autoscalers"},
 		{Folder: "api/query", May: std, Tests: tests,
-			Why: "questions and answers, for server, command line and page"},
+			Why: "what the scheduler answers, for any client"},
 		{Folder: "api/nodelabels", May: set(std, "k8s.io/apimachinery/..."), Tests: tests,
 			Why: "how labels are spelt, for all who write them"},
 		{Folder: "api/v1alpha1", May: set(std, "./api/names", "k8s.io/apimachinery/..."), Tests: tests,
@@ -122,6 +122,8 @@ func Table() []Row {
 			Why: "serves the extender protocol and is a command of its own"},
 		{Folder: "internal/kube/access", May: kube, Tests: tests,
 			Why: "who may read what our programs serve; the API server decides"},
+		{Folder: "internal/kube/query", May: set(kube, "./api/...", "./internal/kube/access", "./internal/endpoint"), Tests: coreTests,
+			Why: "who may ask and see what; what is answered others know"},
 		{Folder: "internal/kube/recovery", May: set(translator, "./internal/metrictable", "volcano.sh/apis/...", "github.com/prometheus/..."), Tests: coreTests,
 			Why: "shows core's recovery the API and does what it says"},
 		{Folder: "internal/kube/autoscale", May: set(kube, "./api/..."), Tests: tests,
