@@ -63,7 +63,7 @@ type Endpoint struct {
 // Error is the body of every answer that is not 200.
 type Error struct {
 	// Status is the HTTP status, Reason a stable word (NotFound, Forbidden, NotLeader,
-	// Invalid, TooLarge, Busy), Message for people; Field is the parameter or field that is
+	// Invalid, TooLarge, Busy; Unreachable from a proxy), Message for people; Field is the parameter or field that is
 	// wrong.
 	Status  int    `json:"status"`
 	Reason  string `json:"reason"`
