@@ -12,4 +12,7 @@ import (
 type Source interface {
 	// Fleet is what there is, but for Scheduler.Holder and Version.
 	Fleet() apiquery.Fleet
+	// Usage is GPU hours summed by words of apiquery.UsageBy. visible is called once, with
+	// all namespaces that occur, and says whose hours are told apart; the others are Hidden.
+	Usage(by []string, visible func(namespaces []string) func(namespace string) bool) apiquery.Usage
 }

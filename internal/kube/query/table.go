@@ -22,6 +22,7 @@ type Question struct {
 func (s *Server) questions() []Question {
 	return []Question{
 		{apiquery.PathFleet, http.MethodGet, nil, s.fleet},
+		{apiquery.PathUsage, http.MethodGet, []string{apiquery.ParamBy}, s.usage},
 	}
 }
 
