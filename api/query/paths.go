@@ -13,6 +13,7 @@ const (
 	PathTimeline = Prefix + "timeline"
 	PathWhatIf   = Prefix + "whatif"
 	PathDump     = Prefix + "dump"
+	PathUsage    = Prefix + "usage"
 )
 
 // Parameters of questions.
@@ -27,6 +28,9 @@ const (
 	// ParamPhase and ParamQueue choose gangs.
 	ParamPhase = "phase"
 	ParamQueue = "queue"
+	// ParamBy says what usage is summed by: words of UsageBy, with commas between; empty:
+	// namespace.
+	ParamBy = "by"
 	// ParamLimit bounds a list, ParamContinue goes on where one ended.
 	ParamLimit    = "limit"
 	ParamContinue = "continue"
