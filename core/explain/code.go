@@ -127,6 +127,14 @@ const (
 	ForOwner
 )
 
+// String is the class's stable name.
+func (c Class) String() string {
+	if names := [...]string{"Unspecified", "Node", "Capacity", "Quota", "Members", "Turn", "Owner"}; int(c) < len(names) {
+		return names[c]
+	}
+	return "Unspecified"
+}
+
 // Permanence says what could cure a cause.
 type Permanence uint8
 

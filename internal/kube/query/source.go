@@ -1,6 +1,8 @@
 package query
 
 import (
+	"time"
+
 	apiquery "github.com/tangram-dev/tangram/api/query"
 )
 
@@ -15,4 +17,17 @@ type Source interface {
 	// Usage is GPU hours summed by words of apiquery.UsageBy. visible is called once, with
 	// all namespaces that occur, and says whose hours are told apart; the others are Hidden.
 	Usage(by []string, visible func(namespaces []string) func(namespace string) bool) apiquery.Usage
+	// Nodes are all nodes with devices, or those that changed after a version; 0: all.
+	Nodes(since uint64) apiquery.Nodes
+	// Queues are all queues, and the namespaces that have gangs in them or below.
+	Queues() (queues apiquery.Queues, namespaces map[string][]string)
+	// History is samples of the queues that a predicate names.
+	History(shows func(queue string) bool) apiquery.History
+	// Gangs are all gangs without members, in the order in which they start.
+	Gangs() (at time.Time, items []apiquery.Gang)
+	// Members are the gangs of a name, or of the pod of the name, with their members.
+	Members(of apiquery.GangRef) []apiquery.Gang
+	// Timeline are the events after a version, 0: all; at most so many, the latest. Texts
+	// name no other gang.
+	Timeline(since uint64, most int) apiquery.Timeline
 }
