@@ -247,6 +247,7 @@ func (w *world) gang(t *testing.T, namespace, name string, pods int, gpus int64)
 // TestCluster is the page as it is deployed: gpu-controller serves it with TLS, and passes
 // questions on to the scheduler with the visitor's token.
 func TestCluster(t *testing.T) {
+	t.Parallel()
 	v := visit(t)
 	w := cluster(t)
 	carol, alice, dave := w.token(t, "team-a", "carol"), w.token(t, "team-a", "alice"), w.token(t, "team-b", "dave")
