@@ -35,7 +35,7 @@ CONCURRENT := ./internal/... ./cmd/...
 PROPERTY := ./test/property/...
 SCENARIO := ./test/scenario/...
 E2E := ./test/e2e/...
-FEATURES := ./test/chart/... ./test/metrics/... ./test/monitoring/... ./test/recovery/... ./test/state/... ./test/tenants/...
+FEATURES := ./test/chart/... ./test/metrics/... ./test/monitoring/... ./test/recovery/... ./test/state/... ./test/tenants/... ./test/web/...
 # With the operators that people use, and what they share GPUs with.
 ECOSYSTEM := ./test/autoscale/... ./test/dra/... ./test/kubeflow/... ./test/kueue/... ./test/multikueue/... ./test/operators/... ./test/words/...
 CHAOS := ./test/chaos/...
@@ -93,6 +93,8 @@ unit: ## Run the tests that need no cluster.
 e2e: build node monitoring helm operators ## Run the end-to-end tests on a real control plane.
 	$(GOTEST_RACE) -count=1 -timeout 10m $(PROPERTY)
 	CGO_ENABLED=$(if $(RACE),1,0) $(GOTEST_CLUSTER) $(RACE) -timeout 15m $(SCENARIO)
+e2e: build node monitoring helm operators browser ## Run the end-to-end tests on a real control plane.
+	$(GOTEST_RACE) -count=1 -p 1 -timeout 15m $(IN_PROCESS)
 	@# They mostly wait, so more of them at once than there are processors.
 	$(GOTEST_CLUSTER) -p 1 -parallel 3 -timeout 25m $(E2E)
 	$(GOTEST_CLUSTER) -p 2 -timeout 20m $(FEATURES) $(ECOSYSTEM)
@@ -138,6 +140,6 @@ verify: lint ## Lint, and check that generated files and go.mod are up to date.
 	@hack/verify.sh
 
 # Steps of build, for other targets.
-.PHONY: controlplane node tools monitoring helm operators tangram
-controlplane node tools monitoring helm operators tangram:
+.PHONY: controlplane node tools monitoring helm operators browser tangram
+controlplane node tools monitoring helm operators browser tangram:
 	@hack/build.sh $@

@@ -22,6 +22,9 @@ type Source interface {
 	Why(ctx context.Context, kind, namespace, name string, see Sight, find FindPod) apiquery.Why
 	// Explain is about a pod of such a namespace; a problem says why there is no answer.
 	Explain(namespace, name string, see Sight) (out apiquery.Explain, problem string)
+	// Usage is GPU hours summed by words of apiquery.UsageBy. visible is called once, with
+	// all namespaces that occur, and says whose hours are told apart; the others are Hidden.
+	Usage(by []string, visible func(namespaces []string) func(namespace string) bool) apiquery.Usage
 	// Nodes are all nodes with devices, or those that changed after a version; 0: all.
 	Nodes(since uint64) apiquery.Nodes
 	// Queues are all queues, and the namespaces that have gangs in them or below.

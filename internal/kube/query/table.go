@@ -26,6 +26,7 @@ func (s *Server) questions() []Question {
 		{apiquery.PathWhatIf, http.MethodPost, []string{apiquery.ParamNamespace}, s.whatIf},
 		{apiquery.PathDump, http.MethodGet, nil, s.dump},
 		{apiquery.PathExplain, http.MethodGet, []string{apiquery.ParamNamespace, apiquery.ParamName}, s.explain},
+		{apiquery.PathUsage, http.MethodGet, []string{apiquery.ParamBy}, s.usage},
 		{apiquery.PathNodes, http.MethodGet, []string{apiquery.ParamSince}, s.nodes},
 		{apiquery.PathQueues, http.MethodGet, nil, s.queues},
 		{apiquery.PathHistory, http.MethodGet, []string{apiquery.ParamQueue}, s.history},
