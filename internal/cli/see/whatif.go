@@ -124,13 +124,17 @@ func (a *asking) printWhatIf(s *terminal.Screen, w *query.WhatIf) {
 		a.printOutcome(s, &w.Gangs[i])
 	}
 	if len(w.Assumed) > 0 {
-		s.Blank()
+		if len(w.Gangs) > 0 {
+			s.Blank()
+		}
 		for _, text := range w.Assumed {
 			s.Field("Assumed", label, terminal.Plain, text)
 		}
 	}
 	if len(w.Refused) > 0 {
-		s.Blank()
+		if len(w.Gangs) > 0 || len(w.Assumed) > 0 {
+			s.Blank()
+		}
 		t := terminal.NewTable("REFUSED", "FIELD", "PROBLEM")
 		for _, r := range w.Refused {
 			t.Add(terminal.Cell{Text: r.Object, Style: terminal.Bad}, or(r.Field), r.Message)

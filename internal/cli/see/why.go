@@ -130,7 +130,7 @@ func (a *asking) printWhy(s *terminal.Screen, w *query.Why) {
 		asOf(s, w.At)
 		return
 	}
-	printGang(s, g, s.Now())
+	printGang(s, g)
 	s.Field("Answer", label, terminal.Plain, w.Text)
 	if w.Reason.Code != "" {
 		s.Field("Reason", label, terminal.Dim, w.Reason.Code+" ("+w.Reason.Class+")")
@@ -157,7 +157,7 @@ func (a *asking) printWhy(s *terminal.Screen, w *query.Why) {
 }
 
 // printGang is the first line: what it is, and what it does.
-func printGang(s *terminal.Screen, g *query.Gang, _ any) {
+func printGang(s *terminal.Screen, g *query.Gang) {
 	kind := g.Kind
 	if g.Owner != "" && g.Owner != g.Name {
 		kind += " " + g.Owner
@@ -237,7 +237,7 @@ func printHelps(s *terminal.Screen, helps []query.Help) {
 	}
 	s.Blank()
 	s.Line(terminal.Bold, "What would help")
-	const who = 16
+	const who = 18
 	for _, h := range helps {
 		s.Field("  "+h.Who, who, terminal.Plain, h.Text)
 		if h.Command != "" {
