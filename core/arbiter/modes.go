@@ -84,3 +84,16 @@ func (t *Tree) Waiting(now int64) iter.Seq[Job] {
 		}
 	}
 }
+
+// Order yields all jobs that wait, in the order in which they would be offered if there were
+// room for none of them; those that wait for an administrator are left out. The tree must not
+// change meanwhile. Cost: that of an offer for each job.
+func (t *Tree) Order(now int64) iter.Seq[Job] {
+	return func(yield func(Job) bool) {
+		for o := range t.pass(now, lenient, 0) {
+			if !yield(o.Job) {
+				return
+			}
+		}
+	}
+}

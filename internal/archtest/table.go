@@ -25,7 +25,7 @@ func Table() []Row {
 	std := set(nil, "std")
 	kube := set(std, "k8s.io/...", "sigs.k8s.io/...")
 	translator := set(kube, "./core/...", "./api/...", "./internal/dialect")
-	scheduling := set(translator, "./internal/kube/metrics", "./internal/kube/watch", "./internal/kube/workload", "./internal/kube/report", "./internal/kube/scoring", "./internal/kube/engine", "./internal/kube/binding", "./internal/version", "./internal/kube/memory", "./internal/kube/audit", "./internal/kube/access", "./internal/kube/query")
+	scheduling := set(translator, "./internal/kube/metrics", "./internal/kube/watch", "./internal/kube/workload", "./internal/kube/report", "./internal/kube/scoring", "./internal/kube/engine", "./internal/kube/binding", "./internal/version", "./internal/kube/memory", "./internal/kube/audit", "./internal/kube/access", "./internal/kube/query", "./internal/replica")
 	controller := set(translator, "./internal/kube/controller/...")
 	client := set(kube, "./api/...", "./config", "go.yaml.in/yaml/...", "github.com/spf13/cobra")
 	whole := set(kube, "k8s.io/kubernetes/...", "./api/...", "./config", "./examples", "./core/...", "./internal/...", "github.com/spf13/...")
@@ -116,6 +116,8 @@ func Table() []Row {
 			Why: "decisions in, lines of JSON out; it knows no engine"},
 		{Folder: "internal/kube/binding", May: set(translator, "./internal/kube/engine"), Tests: coreTests,
 			Why: "what the engine gave a pod, as a Binding"},
+		{Folder: "internal/replica", May: set(translator, "./internal/kube/engine", "./internal/kube/inventory", "./internal/kube/workload", "./internal/kube/controller/blueprint", "./internal/kube/controller/lifecycle", "./internal/sim", "volcano.sh/apis/...", "github.com/spf13/cobra"), Tests: coreTests,
+			Why: "a copy of the scheduler's state, stepped without a cluster"},
 		{Folder: "internal/kube/plugin", May: set(scheduling, "k8s.io/kubernetes/...", "github.com/spf13/cobra"), Tests: coreTests,
 			Why: "implements the scheduler framework and extends its command, which live in k8s.io/kubernetes"},
 		{Folder: "internal/kube/extender", May: set(scheduling, "./internal/logging", "github.com/spf13/cobra"), Tests: coreTests,
@@ -217,6 +219,8 @@ func Table() []Row {
 			Why: "a step of make generate"},
 		{Folder: "hack/metricsdoc", May: set(std, "./internal/metrictable", "./internal/version/metric", "./internal/kube/audit", "./internal/kube/metrics", "./internal/kube/controller", "./internal/agent/export"), Tests: tests,
 			Why: "a step of make generate: it reads the tables of all programs"},
+		{Folder: "hack/reasonsdoc", May: set(std, "./core/explain"), Tests: tests,
+			Why: "writes the page of reasons from their table"},
 		{Folder: "hack/volcanocrd", May: set(std, "sigs.k8s.io/yaml"), Tests: tests,
 			Why: "a step of make generate"},
 

@@ -1,6 +1,10 @@
 package query
 
 import (
+	"context"
+
+	v1 "k8s.io/api/core/v1"
+
 	apiquery "github.com/tangram-dev/tangram/api/query"
 )
 
@@ -15,4 +19,20 @@ type Source interface {
 	// Usage is GPU hours summed by words of apiquery.UsageBy. visible is called once, with
 	// all namespaces that occur, and says whose hours are told apart; the others are Hidden.
 	Usage(by []string, visible func(namespaces []string) func(namespace string) bool) apiquery.Usage
+	// Why is about an object of a namespace whose pods the caller may list. Its words name
+	// things, so it leaves out itself what the caller may not see. find may be nil.
+	Why(ctx context.Context, kind, namespace, name string, see Sight, find FindPod) apiquery.Why
+	// Explain is about a pod of such a namespace; a problem says why there is no answer.
+	Explain(namespace, name string, see Sight) (out apiquery.Explain, problem string)
 }
+
+// Sight is what a caller may see by name: a Caller.
+type Sight = interface {
+	MayListPods(namespace string) bool
+	MayListNodes() bool
+	MayListQueues() bool
+}
+
+// FindPod reads a pod from the API server: informers do not have pods that ended; nil when
+// there is none.
+type FindPod = func(ctx context.Context, namespace, name string) *v1.Pod
