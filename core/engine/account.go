@@ -1,13 +1,11 @@
 package engine
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/explain"
-	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
 )
 
@@ -144,60 +142,6 @@ func (e *Engine) Place(id ID, a *Account) {
 		return
 	}
 	a.Ahead = append(a.Ahead, others[:min(len(others), maxAccountAhead-len(a.Ahead))]...)
-}
-
-// Named are the gangs that people call by a name, sorted; a single pod's gang has the pod's.
-// Cost: all gangs.
-func (e *Engine) Named(name string) (out []ID) {
-	for id, k := range e.gangs { // sorted below
-		if k.Name == name {
-			out = append(out, id)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
-// HeldDevice is a device that a holder has, or a part of one.
-type HeldDevice struct {
-	Index int
-	UUID  string
-	// Milli is how much of it, in thousandths; MemoryMiB of a share; Profile and Start of a
-	// slice.
-	Milli, MemoryMiB int64
-	Profile          string
-	Start            int
-}
-
-// Parts are the devices that a holder has or will have, by index. Cost: its devices.
-func (e *Engine) Parts(h model.HolderID) (out []HeldDevice) {
-	node, claim, held := e.ledger.Claim(h)
-	v, there := e.ledger.View(node)
-	if !held || !there {
-		return nil
-	}
-	if len(claim.Parts) == 0 {
-		_, set := e.ledger.Held(h)
-		for slot := range set.Slots() {
-			d := &v.Node.Devices[slot]
-			milli := int64(model.FullMilli)
-			if d.Replicated {
-				milli /= int64(max(1, d.Tenants))
-			}
-			out = append(out, HeldDevice{Index: d.Index, UUID: d.UUID, Milli: milli})
-		}
-	}
-	for _, p := range claim.Parts {
-		x := HeldDevice{Index: p.Device.Index, UUID: p.Device.UUID, MemoryMiB: int64(p.Memory), Profile: p.Profile, Start: p.Start}
-		var d *model.Device
-		if slot := v.Node.Slot(p.Device.Index, p.Device.UUID); p.Known && slot >= 0 {
-			d = &v.Node.Devices[slot]
-		}
-		x.Milli = int64(ledger.Fraction(p.Part, d))
-		out = append(out, x)
-	}
-	slices.SortStableFunc(out, func(a, b HeldDevice) int { return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Start, b.Start)) })
-	return out
 }
 
 // Knowledge is how a start is known.
