@@ -34,7 +34,7 @@ CONCURRENT := ./internal/... ./cmd/...
 # only the tests. Those that run the scheduler's code in the test itself have it.
 IN_PROCESS := ./test/property/... ./test/scenario/...
 E2E := ./test/e2e/...
-FEATURES := ./test/chart/... ./test/metrics/... ./test/monitoring/... ./test/recovery/... ./test/state/... ./test/tenants/...
+FEATURES := ./test/chart/... ./test/metrics/... ./test/monitoring/... ./test/recovery/... ./test/state/... ./test/tenants/... ./test/web/...
 # With the operators that people use, and what they share GPUs with.
 ECOSYSTEM := ./test/autoscale/... ./test/dra/... ./test/kubeflow/... ./test/kueue/... ./test/multikueue/... ./test/operators/... ./test/words/...
 CHAOS := ./test/chaos/...
@@ -87,7 +87,7 @@ unit: ## Run the tests that need no cluster.
 	$(GOTEST_RACE) $(CONCURRENT)
 
 .PHONY: e2e
-e2e: build node monitoring helm operators ## Run the end-to-end tests on a real control plane.
+e2e: build node monitoring helm operators browser ## Run the end-to-end tests on a real control plane.
 	$(GOTEST_RACE) -count=1 -p 1 -timeout 15m $(IN_PROCESS)
 	@# They mostly wait, so more of them at once than there are processors.
 	$(GOTEST) -count=1 -p 1 -parallel 3 -timeout 25m $(E2E)
@@ -135,6 +135,6 @@ verify: lint ## Lint, and check that generated files and go.mod are up to date.
 	@hack/verify.sh
 
 # Steps of build, for other targets.
-.PHONY: controlplane node tools monitoring helm operators tangram
-controlplane node tools monitoring helm operators tangram:
+.PHONY: controlplane node tools monitoring helm operators browser tangram
+controlplane node tools monitoring helm operators browser tangram:
 	@hack/build.sh $@

@@ -8,6 +8,7 @@
 #   hack/build.sh helm           helm, for the tests of the chart and for releases
 #   hack/build.sh operators [NAME...]
 #                                operators that people run beside Tangram, see hack/operators.sh
+#   hack/build.sh browser        chromium, for the tests of the web page
 #   hack/build.sh tangram        our own programs
 #   hack/build.sh release PROGRAM OUTPUT
 #                                one of our own, the same bytes wherever it is built
@@ -71,6 +72,23 @@ ours() {
 	esac
 }
 
+# install_packages CONSEQUENCE PACKAGE...: with apt-get, as root; else it says what follows.
+install_packages() {
+	local consequence=$1 log=bin/.stamp/apt-get.log
+	shift
+	if [[ $EUID -ne 0 ]] || ! command -v apt-get >/dev/null; then
+		echo "not installed: $* (needs root and apt-get); $consequence"
+		return
+	fi
+	echo "installing $* with apt-get..."
+	mkdir -p bin/.stamp
+	if ! DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" >"$log" 2>&1 &&
+		! { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"; } >>"$log" 2>&1; then
+		tail -n 5 "$log"
+		echo "not installed: $* (see $log); $consequence"
+	fi
+}
+
 programs_of_ours="gpu-scheduler gpu-controller gpu-extender gpu-agent tangram"
 
 group=${1:-}
@@ -99,6 +117,16 @@ node)
 	fi
 	;;
 controlplane | tools | helm) ;;
+browser)
+	# No Go module has it. Fonts: a machine without any shows boxes on screenshots.
+	for name in chromium chromium-browser google-chrome; do
+		if [[ -n ${TANGRAM_CHROMIUM:-} ]] || command -v "$name" >/dev/null; then
+			exit
+		fi
+	done
+	install_packages "the tests of the web page are skipped" chromium fonts-dejavu-core
+	exit
+	;;
 operators)
 	shift
 	exec hack/operators.sh "$@"
@@ -110,7 +138,7 @@ monitoring)
 	tags="remove_all_sd enable_kubernetes_sd"
 	;;
 *)
-	echo "usage: hack/build.sh controlplane | node | tools | monitoring | helm | operators | tangram | release" >&2
+	echo "usage: hack/build.sh controlplane | node | tools | monitoring | helm | operators | browser | tangram | release" >&2
 	exit 2
 	;;
 esac
@@ -194,15 +222,5 @@ if [[ $group == node ]]; then
 	if [[ ${#packages[@]} -eq 0 ]]; then
 		exit
 	fi
-	if [[ $EUID -ne 0 ]] || ! command -v apt-get >/dev/null; then
-		echo "not installed: ${packages[*]} (needs root and apt-get); the tests on a real node are skipped"
-		exit
-	fi
-	echo "installing ${packages[*]} with apt-get..."
-	log=bin/.stamp/apt-get.log
-	if ! DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${packages[@]}" >"$log" 2>&1 &&
-		! { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${packages[@]}"; } >>"$log" 2>&1; then
-		tail -n 5 "$log"
-		echo "not installed: ${packages[*]} (see $log); the tests on a real node are skipped"
-	fi
+	install_packages "the tests on a real node are skipped" "${packages[@]}"
 fi

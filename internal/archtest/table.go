@@ -130,7 +130,7 @@ func Table() []Row {
 			Why: "shows core's recovery the API and does what it says"},
 		{Folder: "internal/kube/autoscale", May: set(kube, "./api/..."), Tests: tests,
 			Why: "carries out what the scheduler asks of autoscalers; it decides nothing"},
-		{Folder: "internal/kube/controller/...", May: set(controller, "./internal/endpoint", "./internal/logging", "./internal/version", "./internal/version/metric", "./internal/metrictable", "./internal/kube/access", "./internal/kube/autoscale", "./internal/kube/recovery", "volcano.sh/apis/...", "github.com/prometheus/...", "github.com/spf13/cobra"), Tests: coreTests,
+		{Folder: "internal/kube/controller/...", May: set(controller, "./internal/endpoint", "./internal/web", "./internal/logging", "./internal/version", "./internal/version/metric", "./internal/metrictable", "./internal/kube/access", "./internal/kube/autoscale", "./internal/kube/recovery", "volcano.sh/apis/...", "github.com/prometheus/...", "github.com/spf13/cobra"), Tests: coreTests,
 			Why: "serves Volcano's kinds, whose types live in volcano.sh/apis"},
 		{Folder: "internal/kube/controller/lifecycle", May: set(std, "k8s.io/api/...", "k8s.io/apimachinery/...", "volcano.sh/apis/..."), Tests: coreTests, Pure: true,
 			Why: "decides about a job from values alone, so that every decision can be replayed"},
@@ -158,6 +158,8 @@ func Table() []Row {
 		// other; the root wires them.
 		{Folder: "internal/endpoint", May: std, Tests: tests,
 			Why: "what any of our programs answers over HTTP"},
+		{Folder: "internal/web", May: set(std, "./api/query"), Tests: tests,
+			Why: "shows what the scheduler answers, and passes questions on; where the leader is it is told"},
 		{Folder: "internal/logging", May: set(kube, "github.com/go-logr/logr", "github.com/spf13/cobra"), Tests: tests,
 			Why: "how any of our programs logs"},
 		{Folder: "internal/version", May: std, Tests: tests,

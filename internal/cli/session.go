@@ -12,6 +12,7 @@ import (
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/config"
 	"github.com/tangram-dev/tangram/examples"
+	"github.com/tangram-dev/tangram/internal/cli/see"
 	"github.com/tangram-dev/tangram/internal/fleet"
 	"github.com/tangram-dev/tangram/internal/local"
 	"github.com/tangram-dev/tangram/internal/operators"
@@ -36,6 +37,7 @@ type session struct {
 
 	serving    map[string][]int // loopback ports of our programs that serve metrics, by program
 	prometheus string           // URL of Prometheus; empty without --monitoring
+	page       *see.Page        // the web page; nil until it is served
 	// beforeStop, if not nil, ends what this process does in the cluster.
 	beforeStop func()
 }
@@ -97,8 +99,12 @@ func (s *session) start(ctx context.Context) error {
 			return fmt.Errorf("demo: %w", err)
 		}
 	}
+	if err := s.startPage(); err != nil {
+		return err
+	}
 	s.say("\nTangram is up (%s).", local.Elapsed(begin))
 	s.sayNextSteps()
+	s.openPage()
 	return nil
 }
 
@@ -243,10 +249,14 @@ func (s *session) startScheduler(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	asked, err := local.FreePort()
+	if err != nil {
+		return err
+	}
 	_, err = s.cluster.Run(ctx, local.Program{
 		Name: schedulerProgram, Path: filepath.Join(s.options.bin, schedulerProgram), Restart: true, Ready: ready,
 		// One scheduler needs no election, and starts sooner without.
-		Args: append(s.cluster.ServeArgs(port, kubeconfig), "--config="+path, "--leader-elect=false"),
+		Args: append(s.cluster.ServeArgs(port, kubeconfig), "--config="+path, "--leader-elect=false", fmt.Sprintf("--query-listen=127.0.0.1:%d", asked)),
 	})
 	return err
 }
@@ -286,6 +296,7 @@ func (s *session) sayNextSteps() {
 		s.say("Prometheus is at %s; without pages for a browser, so ask it with Grafana or\n  %s query instant %s 'ALERTS'",
 			s.prometheus, short(filepath.Join(s.options.bin, "promtool")), s.prometheus)
 	}
+	s.say("The web page is at %s", s.page.URL)
 	s.sayHowToEnd()
 }
 

@@ -32,6 +32,9 @@ type upOptions struct {
 	// dra publishes the GPUs as ResourceSlices, too.
 	dra bool
 
+	// noOpen opens no browser.
+	noOpen bool
+
 	// worker marks the background process of --detach.
 	worker bool
 }
@@ -91,6 +94,7 @@ one (docs/guides/install.md). Its pods run as processes of this machine.`,
 	flags.BoolVar(&o.monitoring, "monitoring", false, "run Prometheus with Tangram's alerts beside the cluster (make monitoring builds it)")
 	flags.StringSliceVar(&o.operators, "operators", nil, "run operators of other projects beside the cluster (make operators builds them): "+strings.Join(operators.Names(), ", "))
 	flags.BoolVar(&o.dra, "dra", false, "publish the simulated GPUs as ResourceSlices too, with DeviceClasses gpu.tangram.dev and mig.tangram.dev")
+	flags.BoolVar(&o.noOpen, "no-open", false, "open no browser; the web page's URL is printed")
 	flags.StringVar(&o.bin, "bin", "", "folder of the control plane's programs (default: this program's own)")
 	flags.BoolVar(&o.worker, workerFlag, false, "")
 	if err := flags.MarkHidden(workerFlag); err != nil {

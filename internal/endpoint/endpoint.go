@@ -50,7 +50,17 @@ func (o Options) Serve(ctx context.Context, ready func() bool, metrics http.Hand
 		}
 		fmt.Fprintln(w, "ok")
 	})
-	server := &http.Server{Addr: o.Listen, Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	return o.ServeHandler(ctx, "--listen", mux)
+}
+
+// ServeHandler answers with a handler until the context ends; then it returns
+// context.Canceled. flag is the flag of the address, for errors.
+func (o Options) ServeHandler(ctx context.Context, flag string, handler http.Handler) error {
+	server := &http.Server{
+		Addr: o.Listen, Handler: handler,
+		// Those who send slowly, or nothing, do not keep connections.
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+	}
 	context.AfterFunc(ctx, func() { server.Close() })
 	var err error
 	switch {
@@ -59,7 +69,7 @@ func (o Options) Serve(ctx context.Context, ready func() bool, metrics http.Hand
 	case o.SelfSigned:
 		var own tls.Certificate
 		if own, err = SelfSigned(); err != nil {
-			return fmt.Errorf("a certificate for --listen: %w", err)
+			return fmt.Errorf("a certificate for %s: %w", flag, err)
 		}
 		server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{own}}
 		err = server.ListenAndServeTLS("", "")
@@ -69,5 +79,5 @@ func (o Options) Serve(ctx context.Context, ready func() bool, metrics http.Hand
 	if errors.Is(err, http.ErrServerClosed) {
 		return context.Canceled
 	}
-	return fmt.Errorf("--listen: %w", err)
+	return fmt.Errorf("%s: %w", flag, err)
 }

@@ -39,6 +39,8 @@ type options struct {
 	// autoscales: what the scheduler asks of autoscalers is carried out.
 	autoscales  bool
 	autoscaling autoscale.Settings
+	// webListen is the address of the web page; empty for none.
+	webListen string
 }
 
 // NewCommand is the gpu-controller command.
@@ -55,7 +57,10 @@ pods. On a cluster without these kinds (config/crd/volcano) it waits for them.
 It also keeps new pods off nodes and devices that are sick, moves the pods that they
 hurt where it is told to, and puts them back into service (docs/guides/recovery.md).
 
-Metrics are served with TLS, to those who may get the non-resource URL /metrics.`,
+Metrics are served with TLS, to those who may get the non-resource URL /metrics.
+
+With --web-listen it serves the web page, whose questions the scheduler answers to the
+visitor's own token (docs/guides/web.md).`,
 		Args:         cobra.NoArgs,
 		Version:      version.Get().String(),
 		SilenceUsage: true,
@@ -79,13 +84,14 @@ Metrics are served with TLS, to those who may get the non-resource URL /metrics.
 	f.StringVar(&o.autoscaling.Namespace, "placeholder-namespace", "tangram-system", "namespace of placeholder pods; tenants should have no rights there")
 	f.StringVar(&o.autoscaling.Image, "placeholder-image", "registry.k8s.io/pause:3.10", "image that placeholder pods name; it is never pulled")
 	f.StringVar(&o.endpoint.Listen, "listen", "127.0.0.1:8889", "address of /healthz, /readyz and /metrics, all with TLS; empty for none")
+	f.StringVar(&o.webListen, "web-listen", "", "address of the web page, with TLS (docs/guides/web.md); empty for none")
 	f.StringVar(&o.endpoint.Cert, "tls-cert-file", "", "certificate to serve with; without, one is made at the start")
 	f.StringVar(&o.endpoint.Key, "tls-private-key-file", "", "key of the certificate")
 	return cmd
 }
 
 func (o *options) run(ctx context.Context) error {
-	if err := cmp.Or(o.endpoint.Validate(), o.timing.validate()); err != nil {
+	if err := cmp.Or(o.endpoint.Validate(), o.timing.validate(), o.validateWeb()); err != nil {
 		return err
 	}
 	settings, err := o.settings()
@@ -117,6 +123,13 @@ func (o *options) run(ctx context.Context) error {
 		}
 		o.endpoint.SelfSigned = true
 		go func() { cancel(o.endpoint.Serve(ctx, ready.Load, metrics)) }()
+	}
+	if o.webListen != "" {
+		client, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			return err
+		}
+		go func() { cancel(o.serveWeb(ctx, client)) }()
 	}
 	if err := c.Run(ctx); err != nil {
 		return err

@@ -39,6 +39,11 @@ function refused(refusal) {
   view = null;
   forget();
   logout.hidden = true;
+  if (!refusal.reason && !token.get()) { // not the scheduler's answer: `tangram web` no longer knows this browser
+    document.title = 'Ended - Tangram';
+    morph(main, h('h1', { tabindex: '-1', id: 'title' }, 'This page has ended'), h('p', { class: 'error' }, 'Open the URL that tangram web or tangram up printed.'));
+    return;
+  }
   document.title = 'Log in - Tangram';
   login(main, refusal, () => open());
 }

@@ -11,12 +11,11 @@ export function lines(series, everySeconds, width) {
   const top = nice(Math.max(1000, ...series.used, ...series.entitled, ...series.wanted));
   const x = (t) => LEFT + ((t - from) / (to - from)) * (width - LEFT - 12);
   const y = (v) => TOP + (1 - v / top) * (H - TOP - BOTTOM);
-  const path = (values) => values.map((v, i) => {
-    // Without a leader there are no samples: the line has a gap.
-    const gap = i === 0 || at[i] - at[i - 1] > everySeconds * 3500;
-    return `${gap ? 'M' : 'L'}${x(at[i]).toFixed(1)} ${y(v).toFixed(1)}`;
-  }).join('');
-  const area = `M${x(from).toFixed(1)} ${y(0)}` + series.used.map((v, i) => `L${x(at[i]).toFixed(1)} ${y(v).toFixed(1)}`).join('') + `L${x(at.at(-1)).toFixed(1)} ${y(0)}Z`;
+  // Without a leader there are no samples: the line has a gap.
+  const gap = (i) => i === 0 || at[i] - at[i - 1] > everySeconds * 3500;
+  const point = (i, v) => `${x(at[i]).toFixed(1)} ${y(v).toFixed(1)}`;
+  const path = (values) => values.map((v, i) => `${gap(i) ? 'M' : 'L'}${point(i, v)}`).join('');
+  const area = series.used.map((v, i) => (gap(i) ? `${i ? `L${point(i - 1, 0)}Z` : ''}M${point(i, 0)}` : '') + `L${point(i, v)}`).join('') + `L${point(at.length - 1, 0)}Z`;
   const ticks = [0, 0.25, 0.5, 0.75, 1].map((f) => f * top);
   const times = width < 500 ? 3 : 6;
   return s('svg', { class: 'chart', viewBox: `0 0 ${width} ${H}`, role: 'img', 'aria-label': summary(series) },

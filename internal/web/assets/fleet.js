@@ -74,7 +74,7 @@ export function fleet({ query, go }) {
   function detail() {
     const node = picked && known?.items.get(picked[0]);
     const device = node?.devices.find((d) => d.index === picked[1]);
-    if (!device) return h('p', { class: 'note', id: 'map-help' }, 'Point at a device, or focus the map: arrow keys move, Page keys go to the next group, Enter asks why its holder is there.');
+    if (!device) return h('p', { class: 'note', id: 'map-help' }, 'Point at a device. By keyboard: arrow keys, Page keys for the next group, Enter for its holder.');
     const where = Object.values(node.domains || {}).join(' / ');
     const known_ = [device.utilization !== undefined && `${device.utilization} % busy`, device.temperature !== undefined && `${device.temperature} °C`].filter(Boolean).join(', ');
     return [
@@ -116,7 +116,7 @@ export function fleet({ query, go }) {
       return;
     }
     morph(main, error ? h('p', { class: 'error' }, error) : null, tiles(sums), controls(), legend(),
-      want.as === 'map' ? [h('div', { id: 'map-place', 'data-own': true }), h('div', { id: 'detail', class: 'detail', 'aria-live': 'polite' }, detail())] : asTable(),
+      want.as === 'map' ? h('div', { id: 'map-box' }, h('div', { id: 'map-place', 'data-own': true }), h('div', { id: 'detail', class: 'detail', 'aria-live': 'polite' }, detail())) : asTable(),
       models(sums));
     if (want.as === 'map') {
       const place = main.querySelector('#map-place');

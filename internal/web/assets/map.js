@@ -29,7 +29,8 @@ function slots(device) {
   let at = 0;
   for (const holder of device.holders || []) {
     if (holder.size) { // a MIG slice has a place of its own, in eighths
-      out.push([holder.start * 125, Math.min(1000, (holder.start + holder.size) * 125), holder]);
+      const start = holder.start || 0;
+      out.push([start * 125, Math.min(1000, (start + holder.size) * 125), holder]);
       at = Math.max(at, out.at(-1)[1]);
       continue;
     }
