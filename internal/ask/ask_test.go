@@ -70,7 +70,7 @@ func TestQuestions(t *testing.T) {
 	want := []asktest.Request{
 		{Method: "GET", URI: "/query/v1/fleet"}, {Method: "GET", URI: "/query/v1/nodes?since=7"}, {Method: "GET", URI: "/query/v1/queues"}, {Method: "GET", URI: "/query/v1/history"},
 		{Method: "GET", URI: "/query/v1/gangs?continue=c&limit=5&namespace=ns&phase=Waiting&queue=q"},
-		{Method: "GET", URI: "/query/v1/why?kind=Job&name=x+y&namespace=ns"}, {Method: "GET", URI: "/query/v1/explain?kind=Job&name=x+y&namespace=ns"},
+		{Method: "GET", URI: "/query/v1/why?kind=Job&name=x+y&namespace=ns"}, {Method: "GET", URI: "/query/v1/explain?name=x+y&namespace=ns"},
 		{Method: "GET", URI: "/query/v1/timeline"}, {Method: "POST", URI: "/query/v1/whatif?namespace=ns", Body: "kind: Job"},
 		{Method: "GET", URI: "/query/v1/usage?by=queue%2Cmodel"}, {Method: "GET", URI: "/query/v1/dump"},
 	}
