@@ -84,8 +84,7 @@ func (v *formatValue) Set(s string) error {
 	return fmt.Errorf("%q is none of json, yaml, wide", s)
 }
 
-func (a *asking) wide() bool  { return a.format == formatWide }
-func (a *asking) table() bool { return a.format == formatTable || a.format == formatWide }
+func (a *asking) wide() bool { return a.format == formatWide }
 
 func (a *asking) screen(cmd *cobra.Command) *terminal.Screen {
 	if a.config.Screen != nil {
