@@ -136,8 +136,10 @@ func Table() []Row {
 			Why: "serves Volcano's kinds, whose types live in volcano.sh/apis"},
 		{Folder: "internal/kube/controller/lifecycle", May: set(std, "k8s.io/api/...", "k8s.io/apimachinery/...", "volcano.sh/apis/..."), Tests: coreTests, Pure: true,
 			Why: "decides about a job from values alone, so that every decision can be replayed"},
-		{Folder: "internal/ask", May: set(kube, "./api/names", "./api/query", "github.com/spf13/cobra"), Tests: tests,
+		{Folder: "internal/ask", May: set(kube, "./api/names", "./api/query", "github.com/spf13/cobra"), Tests: set(tests, "./internal/ask/asktest"),
 			Why: "asks the scheduler as any client would; the answers are not its own"},
+		{Folder: "internal/ask/asktest", May: set(kube, "./api/query"), Tests: tests,
+			Why: "a cluster that answers what it is told, imported by tests only"},
 		{Folder: "internal/local", May: set(client, "./internal/fleet"), Tests: tests,
 			Why: "runs a control plane as any client would; it must not know how Tangram decides"},
 		{Folder: "internal/podrun", May: set(client, "./internal/local"), Tests: tests,
@@ -150,9 +152,9 @@ func Table() []Row {
 			Why: "breaks a cluster and measures from outside; what the controller decides it must not know"},
 		{Folder: "internal/terminal", May: set(std, "golang.org/x/term", "sigs.k8s.io/yaml"), Tests: tests,
 			Why: "how text reaches people; what it says is for others"},
-		{Folder: "internal/cli/see", May: set(client, "./internal/ask", "./internal/terminal"), Tests: tests,
+		{Folder: "internal/cli/see", May: set(client, "./internal/ask", "./internal/terminal"), Tests: set(tests, "./internal/ask/asktest"),
 			Why: "questions to the scheduler and their answers as tables; it computes nothing"},
-		{Folder: "internal/cli", May: set(client, "./internal/fleet", "./internal/local", "./internal/drill", "./internal/operators", "./internal/podrun", "./internal/version", "./internal/bench", "./internal/sim", "./internal/ask", "./internal/cli/see", "./internal/terminal", "./internal/web", "./examples", "./monitoring"), Tests: tests,
+		{Folder: "internal/cli", May: set(client, "./internal/fleet", "./internal/local", "./internal/drill", "./internal/operators", "./internal/podrun", "./internal/version", "./internal/bench", "./internal/sim", "./internal/ask", "./internal/cli/see", "./internal/replica", "./internal/terminal", "./internal/web", "./examples", "./monitoring"), Tests: tests,
 			Why: "what people type; it composes, and decides nothing"},
 		// The node agent: parts that know the hardware through device alone and not each
 		// other; the root wires them.

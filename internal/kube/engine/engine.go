@@ -140,7 +140,7 @@ func blank(factory informers.SharedInformerFactory) *Engine {
 		objects: workload.Objects{}, quotas: map[string]arbiter.Quota{}, queues: newQueues(), desk: report.NewDesk(), timing: DefaultTiming(),
 		arrived: map[model.HolderID]bool{}, contested: map[string]*contest{}, fleetChanged: true,
 		agents: map[model.NodeID]bool{}, paths: map[model.NodeID][]string{}, telemetry: staleness{maxAge: TelemetryMaxAge, until: map[model.NodeID]time.Time{}},
-		observed: newObserved(),
+		observed: newObserved(), stages: map[engine.ID]stage{},
 	}
 }
 
