@@ -54,13 +54,19 @@ func TestAnswersAgree(t *testing.T) {
 				}
 			}
 		}
-		ids, turns := w.e.InOrder()
+		list := w.e.List()
+		slices.SortFunc(list, engine.Listed.Compare)
+		order := w.e.Order(n)
+		var ids []engine.ID
+		for _, l := range list {
+			ids = append(ids, l.ID)
+		}
 		if len(ids) != n || len(slices.Compact(slices.Sorted(slices.Values(ids)))) != n {
 			t.Fatalf("%d gangs in order %v", n, ids)
 		}
 		var milli int64
-		waiting, running := 0, 0
-		for i, id := range ids {
+		running := 0
+		for _, id := range ids {
 			s, there := w.e.GangState(id)
 			if !there {
 				t.Fatalf("%s is not there", id)
@@ -70,14 +76,14 @@ func TestAnswersAgree(t *testing.T) {
 				t.Fatalf("%+v: %d placed, %d bound", s, placed, bound)
 			}
 			if s.Phase == engine.Waiting {
-				if waiting++; running > 0 {
+				if running > 0 {
 					t.Fatalf("%s waits, and is behind one that runs: %v", id, ids)
 				}
 			} else {
 				running++
 				milli += s.Milli
 			}
-			if i < turns && s.Phase != engine.Waiting {
+			if slices.Contains(order, id) && s.Phase != engine.Waiting {
 				t.Fatalf("%s has a turn, and runs", id)
 			}
 			for _, h := range s.Roles[0].Members {
@@ -94,14 +100,10 @@ func TestAnswersAgree(t *testing.T) {
 		if sums.Nodes[engine.Open] != 3 || sums.RunningGangs != running {
 			t.Fatalf("%+v, %d run", sums, running)
 		}
-		work := w.e.QueueWork()
-		total := engine.QueueWork{}
-		for _, q := range work {
-			total.Running += q.Running
-			total.Waiting += q.Waiting
-		}
-		if total.Running != running || total.Waiting != waiting {
-			t.Fatalf("queues have %+v, want %d and %d", total, running, waiting)
+		for _, l := range list {
+			if g, _ := w.e.Gang(l.ID); l.Waits != (w.e.Placed(l.ID) == 0) || l.Name != g.Name || l.Queue == "" {
+				t.Fatalf("%+v of %+v", l, g)
+			}
 		}
 	})
 }
@@ -164,13 +166,15 @@ func BenchmarkAnswers(b *testing.B) {
 	for w.e.Step(second).More {
 	}
 	idle := measure.NewIdle(1, 0)
-	ids, _ := w.e.InOrder()
+	ids := w.e.Order(1000)
 	at := w.e.DeviceNodes()
 	for _, part := range []struct {
 		name string
 		run  func()
 	}{
-		{"order of gangs", func() { w.e.InOrder() }},
+		{"order of 5,000 gangs", func() { w.e.Order(5000) }},
+		{"order of 1,000 gangs", func() { w.e.Order(1000) }},
+		{"list of gangs", func() { w.e.List() }},
 		{"256 gangs", func() {
 			for _, id := range ids[:256] {
 				w.e.GangState(id)
@@ -183,7 +187,6 @@ func BenchmarkAnswers(b *testing.B) {
 		}},
 		{"names of nodes", func() { w.e.DeviceNodes() }},
 		{"sums", func() { w.e.Sums(open) }},
-		{"work of queues", func() { w.e.QueueWork() }},
 		{"accounts", func() { w.e.Tree().Accounts() }},
 		{"find by name", func() { w.e.Named("x/y") }},
 	} {
