@@ -31,6 +31,8 @@ type Options struct {
 	Leads func() bool
 	// Holder and Version say who answers.
 	Holder, Version string
+	// FindPod finds pods that have ended; nil: they are said not to exist.
+	FindPod FindPod
 	// Limits; the zero value is DefaultLimits.
 	Limits Limits
 }

@@ -22,6 +22,8 @@ type Question struct {
 func (s *Server) questions() []Question {
 	return []Question{
 		{apiquery.PathFleet, http.MethodGet, nil, s.fleet},
+		{apiquery.PathWhy, http.MethodGet, []string{apiquery.ParamNamespace, apiquery.ParamName, apiquery.ParamKind}, s.why},
+		{apiquery.PathExplain, http.MethodGet, []string{apiquery.ParamNamespace, apiquery.ParamName}, s.explain},
 		{apiquery.PathNodes, http.MethodGet, []string{apiquery.ParamSince}, s.nodes},
 		{apiquery.PathQueues, http.MethodGet, nil, s.queues},
 		{apiquery.PathHistory, http.MethodGet, []string{apiquery.ParamQueue}, s.history},
