@@ -144,7 +144,7 @@ func Table() []Row {
 			Why: "measures all schedulers from outside, ours like the others"},
 		{Folder: "internal/drill", May: set(client, "./internal/fleet", "./internal/local"), Tests: tests,
 			Why: "breaks a cluster and measures from outside; what the controller decides it must not know"},
-		{Folder: "internal/cli", May: set(client, "./internal/fleet", "./internal/local", "./internal/drill", "./internal/operators", "./internal/podrun", "./internal/version", "./internal/bench", "./internal/sim", "./examples", "./monitoring"), Tests: tests,
+		{Folder: "internal/cli", May: set(client, "./internal/fleet", "./internal/local", "./internal/drill", "./internal/operators", "./internal/podrun", "./internal/version", "./internal/bench", "./internal/sim", "./internal/replica", "./examples", "./monitoring"), Tests: tests,
 			Why: "what people type; it composes, and decides nothing"},
 		// The node agent: parts that know the hardware through device alone and not each
 		// other; the root wires them.
