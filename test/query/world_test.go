@@ -296,6 +296,7 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: everything}
 rules:
+- {nonResourceURLs: ["/query/v1/*"], verbs: [get]}
 - {apiGroups: [""], resources: [pods, nodes], verbs: [list]}
 - {apiGroups: [scheduling.volcano.sh], resources: [queues], verbs: [list]}
 ---
