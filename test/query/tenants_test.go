@@ -148,6 +148,27 @@ func TestTenants(t *testing.T) {
 	})
 }
 
+// TestForeignQueue: who names a queue that does not take their pods learns nothing of it.
+func TestForeignQueue(t *testing.T) {
+	t.Parallel()
+	w := sharedWorld(t)
+	w.pod(t, "team-c", "curious", 1, func(p *v1.Pod) { p.Labels[names.LabelQueue] = "bsecret-queue" })
+	mallory := w.as(t, "team-c/mallory")
+	eventually(t, "the pod is refused", func() (bool, string) {
+		g := get[apiquery.Gangs](t, mallory, apiquery.PathGangs)
+		return len(g.Items) == 1 && g.Items[0].Reason != nil && g.Items[0].Reason.Code == "QueueForbidden", fmt.Sprintf("%+v", g.Items)
+	})
+	for _, q := range get[apiquery.Queues](t, mallory, apiquery.PathQueues).Items {
+		if q.Name == "bsecret-queue" {
+			t.Errorf("queues: %+v", q)
+		}
+	}
+	refused(t, mallory, http.MethodGet, apiquery.PathHistory+"?queue=bsecret-queue", nil, http.StatusNotFound)
+	if why := get[apiquery.Why](t, mallory, apiquery.PathWhy+"?namespace=team-c&name=curious"); why.Queue != nil {
+		t.Errorf("why: %+v", why.Queue)
+	}
+}
+
 // seesOwn checks that a tenant's answers have their own names, and sums of the rest.
 func seesOwn(t *testing.T, a *asker, namespace, own string) {
 	t.Helper()
