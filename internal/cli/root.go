@@ -7,7 +7,6 @@ import (
 
 	"github.com/tangram-dev/tangram/internal/bench"
 	"github.com/tangram-dev/tangram/internal/cli/see"
-	"github.com/tangram-dev/tangram/internal/sim"
 	"github.com/tangram-dev/tangram/internal/version"
 	"github.com/tangram-dev/tangram/internal/web"
 )
@@ -35,7 +34,7 @@ Exit codes: 0 fine, 1 error, 2 usage, 3 not found, 4 forbidden or not authentica
 		c.GroupID = asks.ID
 		root.AddCommand(c)
 	}
-	for _, c := range []*cobra.Command{newUp(), newDown(), newFault(), newDrill(), bench.NewCommand(), sim.NewCommand()} {
+	for _, c := range []*cobra.Command{newUp(), newDown(), newFault(), newDrill(), bench.NewCommand(), newSimulate()} {
 		c.GroupID = runs.ID
 		root.AddCommand(c)
 	}
