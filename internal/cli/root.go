@@ -6,7 +6,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tangram-dev/tangram/internal/bench"
-	"github.com/tangram-dev/tangram/internal/sim"
 	"github.com/tangram-dev/tangram/internal/version"
 )
 
@@ -21,7 +20,7 @@ func New() *cobra.Command {
 		Version:       version.Get().String(),
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newUp(), newDown(), newFault(), newDrill(), bench.NewCommand(), sim.NewCommand(), newVersion())
+	root.AddCommand(newUp(), newDown(), newFault(), newDrill(), bench.NewCommand(), newSimulate(), newVersion())
 	return root
 }
 

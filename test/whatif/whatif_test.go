@@ -1,0 +1,379 @@
+package whatif
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/tangram-dev/tangram/api/names"
+	apiquery "github.com/tangram-dev/tangram/api/query"
+	"github.com/tangram-dev/tangram/api/record"
+	"github.com/tangram-dev/tangram/internal/replica"
+)
+
+func handler(kick func()) cache.ResourceEventHandler {
+	return cache.ResourceEventHandlerFuncs{AddFunc: func(any) { kick() }, UpdateFunc: func(_, _ any) { kick() }, DeleteFunc: func(any) { kick() }}
+}
+
+const pools = `pools:
+- {name: a, count: 6, labels: {pool: a}, gpu: {model: A100-80GB, count: 8}}
+- {name: b, count: 5, labels: {pool: b}, gpu: {model: V100-32GB, count: 4}}
+- {name: c, count: 3, labels: {pool: c}, gpu: {model: H100-80GB, count: 8}}
+`
+
+const (
+	cases    = 100
+	required = 99
+)
+
+// TestAgrees: what the scheduler says would become of a manifest is what becomes of it, on a
+// cluster with random load on which nothing else happens: its nodes and devices, or that it
+// waits and for which reason, or whom it displaces.
+func TestAgrees(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv("WHATIF_SEED"); text != "" {
+		n, err := strconv.ParseUint(text, 10, 64)
+		must(t, err)
+		seed = n
+	}
+	t.Logf("seed %d", seed)
+	w := newWorld(t, pools)
+	g := &load{world: w, r: rand.New(rand.NewPCG(seed, 0))}
+	began := time.Now()
+	agreed, kinds := 0, map[string]int{}
+	for n := range cases {
+		g.change()
+		g.settle()
+		pods := g.gang()
+		manifest := manifestOf(pods)
+		var said apiquery.WhatIf
+		w.ask(http.MethodPost, apiquery.PathWhatIf, manifest, &said)
+		kind, problem := g.compare(pods, &said)
+		kinds[kind]++
+		if problem == "" {
+			agreed++
+			continue
+		}
+		answer, _ := json.Marshal(said.Gangs)
+		t.Logf("case %d (%s): %s\nsaid %s", n, kind, problem, clip(string(answer), 1500))
+	}
+	t.Logf("%d of %d agree in %s: %v", agreed, cases, time.Since(began).Round(time.Second), kinds)
+	if agreed < required {
+		t.Errorf("%d of %d agree, want %d; seed %d", agreed, cases, required, seed)
+	}
+	for _, kind := range []string{"now", "waits", "displaces"} {
+		if kinds[kind] < 5 {
+			t.Errorf("only %d cases of %q: the load is not varied enough", kinds[kind], kind)
+		}
+	}
+	g.dumped()
+}
+
+func clip(text string, n int) string {
+	if len(text) > n {
+		return text[:n] + "..."
+	}
+	return text
+}
+
+// load is what runs and waits on the cluster.
+type load struct {
+	*world
+	r      *rand.Rand
+	serial int
+}
+
+// gang is a random gang that does not exist yet.
+func (g *load) gang() (pods []*v1.Pod) {
+	g.serial++
+	pick := func(values ...string) string { return values[g.r.IntN(len(values))] }
+	size, gpus := []int{1, 1, 1, 2, 3, 4}[g.r.IntN(6)], []int64{1, 1, 2, 4, 4, 8, 8, 9}[g.r.IntN(8)]
+	class, pool, runtime := pick("low", "low", "mid", "high"), pick("", "", "a", "b", "c"), pick("", "20m", "3h")
+	for i := range size {
+		p := &v1.Pod{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("g%d-%d", g.serial, i), Namespace: "default", Labels: map[string]string{}, Annotations: map[string]string{}},
+			Spec: v1.PodSpec{SchedulerName: names.SchedulerName, PriorityClassName: class, Containers: []v1.Container{{Name: "main", Image: "pause", Resources: v1.ResourceRequirements{
+				Limits: v1.ResourceList{names.ResourceNVIDIA: *resource.NewQuantity(gpus, resource.DecimalSI), v1.ResourceCPU: *resource.NewQuantity(gpus, resource.DecimalSI)}}}}},
+		}
+		if size > 1 {
+			p.Labels[names.LabelGang], p.Labels[names.LabelGangSize] = fmt.Sprintf("g%d", g.serial), strconv.Itoa(size)
+		}
+		if pool != "" {
+			p.Spec.NodeSelector = map[string]string{"pool": pool}
+		}
+		if runtime != "" {
+			p.Annotations[names.AnnotationRuntime] = runtime
+		}
+		pods = append(pods, p)
+	}
+	return pods
+}
+
+func manifestOf(pods []*v1.Pod) string {
+	var docs []string
+	for _, p := range pods {
+		text, _ := json.Marshal(p)
+		docs = append(docs, string(text))
+	}
+	return strings.Join(docs, "\n---\n")
+}
+
+func (g *load) create(pods []*v1.Pod) {
+	g.t.Helper()
+	for _, p := range pods {
+		_, err := g.client.CoreV1().Pods("default").Create(g.t.Context(), p, metav1.CreateOptions{})
+		must(g.t, err)
+	}
+}
+
+func (g *load) all() []*v1.Pod {
+	pods, err := g.pods.List(labels.Everything())
+	must(g.t, err)
+	slices.SortFunc(pods, func(a, b *v1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	return pods
+}
+
+// gone deletes pods at once: there is no kubelet to wait for.
+func (g *load) gone(pods []*v1.Pod) {
+	g.t.Helper()
+	at := int64(0)
+	for _, p := range pods {
+		if err := g.client.CoreV1().Pods("default").Delete(g.t.Context(), p.Name, metav1.DeleteOptions{GracePeriodSeconds: &at}); err != nil && !strings.Contains(err.Error(), "not found") {
+			g.t.Fatal(err)
+		}
+	}
+	if !g.until(func() bool {
+		return !slices.ContainsFunc(pods, func(p *v1.Pod) bool { q := g.pod(p.Name); return q != nil && q.UID == p.UID })
+	}) {
+		g.t.Fatal("deleted pods do not go")
+	}
+}
+
+// gangOf is what a pod belongs to.
+func gangOf(p *v1.Pod) string {
+	name, _, _ := strings.Cut(p.Name, "-")
+	return name
+}
+
+// change makes the load another one: gangs end, gangs come, nodes are cordoned.
+func (g *load) change() {
+	var ended []*v1.Pod
+	ends := map[string]bool{}
+	pods := g.all()
+	for _, p := range pods {
+		if _, known := ends[gangOf(p)]; !known {
+			ends[gangOf(p)] = g.r.IntN(7) == 0 || len(pods) > 40 && g.r.IntN(3) == 0 || p.Spec.NodeName == "" && g.r.IntN(2) == 0
+		}
+		if ends[gangOf(p)] {
+			ended = append(ended, p)
+		}
+	}
+	g.gone(ended)
+	for range g.r.IntN(3) {
+		g.create(g.gang())
+	}
+	if g.r.IntN(5) == 0 {
+		nodes, err := g.client.CoreV1().Nodes().List(g.t.Context(), metav1.ListOptions{})
+		must(g.t, err)
+		n := nodes.Items[g.r.IntN(len(nodes.Items))]
+		n.Spec.Unschedulable = !n.Spec.Unschedulable
+		_, err = g.client.CoreV1().Nodes().Update(g.t.Context(), &n, metav1.UpdateOptions{})
+		must(g.t, err)
+	}
+}
+
+// settle waits until everything is decided: each pod is bound or has been told that it
+// waits, and victims are gone.
+func (g *load) settle() {
+	g.t.Helper()
+	for {
+		var leaving []*v1.Pod
+		if !g.until(func() bool {
+			leaving = nil
+			undecided := false
+			for _, p := range g.all() {
+				switch {
+				case p.DeletionTimestamp != nil:
+					leaving = append(leaving, p)
+				case p.Spec.NodeName == "" && !waits(p):
+					undecided = true
+				}
+			}
+			return !undecided || len(leaving) > 0
+		}) {
+			g.t.Fatal("the cluster does not settle")
+		}
+		if len(leaving) == 0 {
+			return
+		}
+		g.gone(leaving)
+	}
+}
+
+// compare creates the pods and says what became of them other than was said.
+func (g *load) compare(pods []*v1.Pod, said *apiquery.WhatIf) (kind, problem string) {
+	g.t.Helper()
+	if len(said.Gangs) != 1 || len(said.Refused) > 0 {
+		return "refused", fmt.Sprintf("%d gangs, refused %+v", len(said.Gangs), said.Refused)
+	}
+	s := &said.Gangs[0]
+	before := map[string]bool{}
+	for _, p := range g.all() {
+		before[p.Name] = true
+	}
+	g.create(pods)
+	bound := func(p *v1.Pod) bool { q := g.pod(p.Name); return q != nil && q.Spec.NodeName != "" }
+	evicted := func() []string {
+		var out []string
+		for _, p := range g.all() {
+			if p.DeletionTimestamp != nil && before[p.Name] {
+				out = append(out, p.Name)
+			}
+		}
+		return out
+	}
+	// Decided: all are bound, or all have been told that they wait, or others go.
+	if !g.until(func() bool {
+		decided, leaving := true, len(evicted()) > 0
+		for _, p := range pods {
+			q := g.pod(p.Name)
+			decided = decided && q != nil && (bound(p) || waits(q))
+		}
+		return decided || leaving
+	}) {
+		return "undecided", "nothing is decided"
+	}
+	soon := s.Start.Known == apiquery.StartsForecast && s.Start.At.Sub(said.At) <= 31*time.Second
+	switch {
+	case s.Start.Known == apiquery.StartsNow:
+		for i, p := range pods {
+			q := g.pod(p.Name)
+			if !bound(p) {
+				return "now", fmt.Sprintf("%s is not bound", p.Name)
+			}
+			if got, want := placeOf(q), saidPlace(s.Members, p.Name); got != want {
+				return "now", fmt.Sprintf("pod %d is at %s, said %s", i, got, want)
+			}
+		}
+		return "now", ""
+	case soon && len(s.Displaces) > 0:
+		var want []string
+		for _, v := range s.Displaces {
+			want = append(want, strings.Split(v.Name, "-")[0])
+		}
+		slices.Sort(want)
+		var got []string
+		g.until(func() bool {
+			got = nil
+			for _, name := range evicted() {
+				got = append(got, strings.Split(name, "-")[0])
+			}
+			slices.Sort(got)
+			got = slices.Compact(got)
+			return len(got) >= len(want)
+		})
+		if !slices.Equal(got, want) {
+			return "displaces", fmt.Sprintf("evicted %v, said %v", got, want)
+		}
+		return "displaces", ""
+	}
+	for _, p := range pods {
+		if bound(p) {
+			return "waits", fmt.Sprintf("%s is bound, said that it waits", p.Name)
+		}
+	}
+	if e := evicted(); len(e) > 0 {
+		return "waits", fmt.Sprintf("%v were evicted, said that it waits", e)
+	}
+	var why apiquery.Why
+	g.ask(http.MethodGet, apiquery.PathWhy+"?namespace=default&name="+pods[0].Name, "", &why)
+	if s.Reason == nil || why.Reason.Code != s.Reason.Code || why.Reason.Never != s.Reason.Never {
+		return "waits", fmt.Sprintf("waits for %s, said %+v", why.Reason.Code, s.Reason)
+	}
+	return "waits", ""
+}
+
+// placeOf is where a pod is: node and devices.
+func placeOf(p *v1.Pod) string {
+	rec, err := record.Decode(p.Annotations[names.AnnotationDevices])
+	if err != nil {
+		return err.Error()
+	}
+	var devices []int
+	for _, c := range rec.Containers {
+		for _, d := range c.Devices {
+			devices = append(devices, d.Index)
+		}
+	}
+	slices.Sort(devices)
+	return fmt.Sprint(p.Spec.NodeName, devices)
+}
+
+func saidPlace(members []apiquery.Member, pod string) string {
+	for _, m := range members {
+		if m.Pod.Name == pod {
+			var devices []int
+			for _, d := range m.Devices {
+				devices = append(devices, d.Index)
+			}
+			slices.Sort(devices)
+			return fmt.Sprint(m.Node, devices)
+		}
+	}
+	return "nowhere"
+}
+
+// dumped takes a dump, and asks it offline what the live scheduler is asked.
+func (g *load) dumped() {
+	t := g.t
+	t.Helper()
+	g.settle()
+	file := filepath.Join(t.TempDir(), "dump.gz")
+	must(t, os.WriteFile(file, g.askText(http.MethodGet, apiquery.PathDump, ""), 0o600))
+	state, err := replica.Load(file)
+	must(t, err)
+	same := 0
+	for range 5 {
+		manifest := manifestOf(g.gang())
+		var live apiquery.WhatIf
+		g.ask(http.MethodPost, apiquery.PathWhatIf, manifest, &live)
+		offline, err := state.WhatIf(t.Context(), replica.Question{Manifest: []byte(manifest)})
+		must(t, err)
+		a, _ := json.Marshal(live.Gangs[0].Members)
+		b, _ := json.Marshal(offline.Gangs[0].Members)
+		if bytes.Equal(a, b) && live.Gangs[0].Start.Known == offline.Gangs[0].Start.Known {
+			same++
+		} else {
+			t.Logf("live %s %s\noffline %s %s", live.Gangs[0].Start.Known, a, offline.Gangs[0].Start.Known, b)
+		}
+	}
+	if same < 5 {
+		t.Errorf("the dump answers %d of 5 questions as the scheduler does", same)
+	}
+	for _, p := range g.all() {
+		if waits(p) {
+			why, err := state.Why(t.Context(), "default", "Pod", p.Name)
+			must(t, err)
+			if !why.Found || why.Reason.Code == "" {
+				t.Errorf("%s: %+v", p.Name, why)
+			}
+			break
+		}
+	}
+}
