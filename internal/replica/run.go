@@ -46,7 +46,9 @@ type run struct {
 	began  time.Time
 	steps  int
 	events events
-	serial int
+	// lateTick is the last step that was asked for though nothing may happen then.
+	lateTick time.Time
+	serial   int
 	// ends are the running gangs whose end is on the way, with the event's number; lasts, when not nil, says how long
 	// a gang really runs (a trace knows).
 	ends  map[engine.ID]int
@@ -179,7 +181,7 @@ func (x *run) expectEnds() {
 const (
 	tick       = 5 * time.Second
 	firstTicks = 12
-	lateTick   = 25 * time.Second
+	lateTick   = 25 * time.Second // longer than it takes until a queue may reclaim
 )
 
 // forward lets time pass until done says so.
@@ -212,10 +214,15 @@ func (x *run) pass() stop {
 	if at.Sub(x.began) > x.limits.Horizon {
 		return stopHorizon
 	}
-	x.Advance(at)
 	happened := false
-	for x.events.Len() > 0 && !x.events[0].at.After(at) {
+	until := at
+	if x.lasts == nil { // a trace is replayed as it was
+		until = at.Add(x.window(at))
+	}
+	x.Advance(at)
+	for x.events.Len() > 0 && !x.events[0].at.After(until) {
 		e := heap.Pop(&x.events).(event)
+		x.Advance(e.at)
 		switch {
 		case e.gone != nil:
 			x.goes(e.gone)
@@ -225,12 +232,17 @@ func (x *run) pass() stop {
 			happened = true
 		}
 	}
-	if happened && x.Now().Sub(x.began) > firstTicks*tick {
-		x.push(event{at: x.Now().Add(tick)})
-		x.push(event{at: x.Now().Add(lateTick)})
+	if happened && x.Now().Sub(x.began) > firstTicks*tick && !x.lateTick.After(x.Now()) {
+		x.lateTick = x.Now().Add(lateTick)
+		x.push(event{at: x.lateTick})
 	}
 	return stopDone
 }
+
+// window is how far apart things may happen to be taken as happening together, the later of
+// their times: the hundredth part of how far ahead they are. So a forecast of hours costs
+// little more than one of minutes, and is not off by more than that for it.
+func (x *run) window(at time.Time) time.Duration { return at.Sub(x.began) / 100 }
 
 // finish ends a gang: its pods succeed.
 func (x *run) finish(id engine.ID) {

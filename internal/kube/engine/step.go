@@ -84,7 +84,7 @@ func (e *Engine) Step() (t Turn) {
 		t.Evict = e.victims(plan.Evicts, now)
 		t.Heal = e.heal(now)
 		e.reportQueues(now)
-		if !plan.More {
+		if !plan.More && !e.copied { // a copy is asked for reasons, and tells nobody
 			e.tellWhy(&t, now)
 		}
 		t.Demand = e.demand(now)
