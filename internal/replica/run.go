@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/engine"
 	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 )
@@ -53,6 +54,10 @@ type run struct {
 	// a gang really runs (a trace knows).
 	ends  map[engine.ID]int
 	lasts func(engine.ID) (time.Duration, bool)
+	// usual is how long gangs run of which nothing is known, 0 when that is not known either;
+	// guessed counts ends that were expected by it.
+	usual   time.Duration
+	guessed int
 	// starts is when gangs got their first place here, places where pods did.
 	starts map[engine.ID]time.Time
 	places map[types.UID]kubeengine.Started
@@ -72,7 +77,7 @@ func newRun(s *kubeengine.Snapshot, l Limits) (*run, error) {
 	}
 	x := &run{
 		Replica: r, limits: l, began: r.Now(), ends: map[engine.ID]int{}, starts: map[engine.ID]time.Time{},
-		places: map[types.UID]kubeengine.Started{}, evicted: map[string][]kubeengine.Victim{},
+		places: map[types.UID]kubeengine.Started{}, evicted: map[string][]kubeengine.Victim{}, usual: usualOf(s.Learned.Runtimes),
 	}
 	for _, p := range r.Leaving() { // pods that were told to go before
 		x.push(event{at: p.DeletionTimestamp.Time, gone: p})
@@ -168,11 +173,56 @@ func (x *run) expectEnds() {
 			}
 		}
 		if e.At == 0 {
-			continue // not known
+			if at = x.guess(&e); at.IsZero() {
+				continue // not known
+			}
+			x.guessed++
 		}
 		x.push(event{at: at, gang: e.Gang})
 		x.ends[e.Gang] = x.serial
 	}
+}
+
+// guess is when a gang is taken to end of which nothing is known: after what is usual here,
+// or once more after as long as it has run already. Services have no end.
+func (x *run) guess(e *engine.Ending) time.Time {
+	pods := x.GangPods(e.Gang)
+	if x.usual == 0 || len(pods) == 0 {
+		return time.Time{}
+	}
+	for _, p := range pods {
+		if owner := metav1.GetControllerOf(p); owner != nil && slices.Contains([]string{"ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController"}, owner.Kind) {
+			return time.Time{}
+		}
+	}
+	since := time.Unix(0, e.Since)
+	at := since.Add(x.usual)
+	if lasting := x.Now().Add(x.Now().Sub(since)); lasting.After(at) {
+		at = lasting
+	}
+	return at
+}
+
+// leastLearned is from how many learned runtimes on it is known what is usual.
+const leastLearned = 5
+
+// usualOf is the median of the runtimes that were learned, each counted as often as it was
+// seen; 0 when too few were.
+func usualOf(learned []arbiter.SavedRuntime) time.Duration {
+	if len(learned) < leastLearned {
+		return 0
+	}
+	sorted := slices.SortedFunc(slices.Values(learned), func(a, b arbiter.SavedRuntime) int { return cmp.Compare(a.Mean, b.Mean) })
+	runs := int64(0)
+	for _, r := range sorted {
+		runs += r.Runs
+	}
+	for _, r := range sorted {
+		if runs -= 2 * r.Runs; runs <= 0 {
+			return r.Mean
+		}
+	}
+	return 0
 }
 
 // Ticks of a simulation: the engine decides every few seconds though nothing happens, and
@@ -279,14 +329,22 @@ func (x *run) goes(p *v1.Pod) {
 	_ = x.SetPod(again) // a pod has a key
 }
 
-// unknownEnds counts gangs that run and whose end is not known.
+// unknownEnds counts gangs that run and whose end is not known, nor guessed.
 func (x *run) unknownEnds() (n int) {
 	for _, e := range x.Endings() {
-		if e.At == 0 {
+		if e.At == 0 && x.guess(&e).IsZero() {
 			n++
 		}
 	}
 	return n
+}
+
+// guesses says, as a part of a sentence, how many runtimes were guessed; empty when none.
+func (x *run) guesses() string {
+	if x.guessed == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; the runtime of %s is not known and was taken as %s, as is usual here", count(x.guessed, "gang"), x.usual.Round(time.Second))
 }
 
 // victimsOf are the pods that were evicted for a gang, by name.
