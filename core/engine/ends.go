@@ -8,8 +8,8 @@ import (
 // Ending is when a running gang is expected to end.
 type Ending struct {
 	Gang ID
-	// At is in nanoseconds; 0 when it is not known.
-	At int64
+	// At is in nanoseconds, 0 when it is not known; Since is when it started.
+	At, Since int64
 }
 
 // Endings are the gangs that run, with their expected ends, those that end first at the
@@ -21,7 +21,7 @@ func (e *Engine) Endings(now int64) []Ending {
 		if at == never {
 			at = 0
 		}
-		out = append(out, Ending{id, at})
+		out = append(out, Ending{id, at, k.started})
 	}
 	slices.SortFunc(out, func(a, b Ending) int {
 		return cmp.Or(cmp.Compare(uint64(a.At-1), uint64(b.At-1)), cmp.Compare(a.Gang, b.Gang)) // 0 comes last

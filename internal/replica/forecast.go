@@ -19,6 +19,7 @@ type Forecast struct {
 	Until  time.Time
 	// Unknown is how many of the gangs that ran have no known end.
 	Unknown int
+	guesses string
 	stopped stop
 }
 
@@ -42,7 +43,7 @@ func (x *run) forecast(ctx context.Context) (*Forecast, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Forecast{At: x.began, Starts: x.starts, Until: x.Now(), Unknown: unknown, stopped: why}, nil
+	return &Forecast{At: x.began, Starts: x.starts, Until: x.Now(), Unknown: unknown, guesses: x.guesses(), stopped: why}, nil
 }
 
 // Start is when a gang is expected to start.
@@ -50,7 +51,7 @@ func (f *Forecast) Start(id engine.ID) query.Start {
 	at, ok := f.Starts[id]
 	switch {
 	case ok:
-		return query.Start{Known: query.StartsForecast, At: &at, Because: "by the expected ends of what runs and of what starts before it, if nothing else comes"}
+		return query.Start{Known: query.StartsForecast, At: &at, Because: "by the expected ends of what runs and of what starts before it, if nothing else comes" + f.guesses}
 	case f.stopped == stopSteps || f.stopped == stopHorizon || f.stopped == stopContext:
 		return query.Start{Known: query.StartsUnknown, Because: fmt.Sprintf("not before %s; the forecast goes no further", clock(f.Until))}
 	case f.Unknown > 0:

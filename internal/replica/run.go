@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/engine"
 	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 )
@@ -46,11 +47,17 @@ type run struct {
 	began  time.Time
 	steps  int
 	events events
-	serial int
+	// lateTick is the last step that was asked for though nothing may happen then.
+	lateTick time.Time
+	serial   int
 	// ends are the running gangs whose end is on the way, with the event's number; lasts, when not nil, says how long
 	// a gang really runs (a trace knows).
 	ends  map[engine.ID]int
 	lasts func(engine.ID) (time.Duration, bool)
+	// usual is how long gangs run of which nothing is known, 0 when that is not known either;
+	// guessed counts ends that were expected by it.
+	usual   time.Duration
+	guessed int
 	// starts is when gangs got their first place here, places where pods did.
 	starts map[engine.ID]time.Time
 	places map[types.UID]kubeengine.Started
@@ -70,7 +77,7 @@ func newRun(s *kubeengine.Snapshot, l Limits) (*run, error) {
 	}
 	x := &run{
 		Replica: r, limits: l, began: r.Now(), ends: map[engine.ID]int{}, starts: map[engine.ID]time.Time{},
-		places: map[types.UID]kubeengine.Started{}, evicted: map[string][]kubeengine.Victim{},
+		places: map[types.UID]kubeengine.Started{}, evicted: map[string][]kubeengine.Victim{}, usual: usualOf(s.Learned.Runtimes),
 	}
 	for _, p := range r.Leaving() { // pods that were told to go before
 		x.push(event{at: p.DeletionTimestamp.Time, gone: p})
@@ -166,11 +173,56 @@ func (x *run) expectEnds() {
 			}
 		}
 		if e.At == 0 {
-			continue // not known
+			if at = x.guess(&e); at.IsZero() {
+				continue // not known
+			}
+			x.guessed++
 		}
 		x.push(event{at: at, gang: e.Gang})
 		x.ends[e.Gang] = x.serial
 	}
+}
+
+// guess is when a gang is taken to end of which nothing is known: after what is usual here,
+// or once more after as long as it has run already. Services have no end.
+func (x *run) guess(e *engine.Ending) time.Time {
+	pods := x.GangPods(e.Gang)
+	if x.usual == 0 || len(pods) == 0 {
+		return time.Time{}
+	}
+	for _, p := range pods {
+		if owner := metav1.GetControllerOf(p); owner != nil && slices.Contains([]string{"ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController"}, owner.Kind) {
+			return time.Time{}
+		}
+	}
+	since := time.Unix(0, e.Since)
+	at := since.Add(x.usual)
+	if lasting := x.Now().Add(x.Now().Sub(since)); lasting.After(at) {
+		at = lasting
+	}
+	return at
+}
+
+// leastLearned is from how many learned runtimes on it is known what is usual.
+const leastLearned = 5
+
+// usualOf is the median of the runtimes that were learned, each counted as often as it was
+// seen; 0 when too few were.
+func usualOf(learned []arbiter.SavedRuntime) time.Duration {
+	if len(learned) < leastLearned {
+		return 0
+	}
+	sorted := slices.SortedFunc(slices.Values(learned), func(a, b arbiter.SavedRuntime) int { return cmp.Compare(a.Mean, b.Mean) })
+	runs := int64(0)
+	for _, r := range sorted {
+		runs += r.Runs
+	}
+	for _, r := range sorted {
+		if runs -= 2 * r.Runs; runs <= 0 {
+			return r.Mean
+		}
+	}
+	return 0
 }
 
 // Ticks of a simulation: the engine decides every few seconds though nothing happens, and
@@ -179,7 +231,7 @@ func (x *run) expectEnds() {
 const (
 	tick       = 5 * time.Second
 	firstTicks = 12
-	lateTick   = 25 * time.Second
+	lateTick   = 25 * time.Second // longer than it takes until a queue may reclaim
 )
 
 // forward lets time pass until done says so.
@@ -212,10 +264,15 @@ func (x *run) pass() stop {
 	if at.Sub(x.began) > x.limits.Horizon {
 		return stopHorizon
 	}
-	x.Advance(at)
 	happened := false
-	for x.events.Len() > 0 && !x.events[0].at.After(at) {
+	until := at
+	if x.lasts == nil { // a trace is replayed as it was
+		until = at.Add(x.window(at))
+	}
+	x.Advance(at)
+	for x.events.Len() > 0 && !x.events[0].at.After(until) {
 		e := heap.Pop(&x.events).(event)
+		x.Advance(e.at)
 		switch {
 		case e.gone != nil:
 			x.goes(e.gone)
@@ -225,12 +282,17 @@ func (x *run) pass() stop {
 			happened = true
 		}
 	}
-	if happened && x.Now().Sub(x.began) > firstTicks*tick {
-		x.push(event{at: x.Now().Add(tick)})
-		x.push(event{at: x.Now().Add(lateTick)})
+	if happened && x.Now().Sub(x.began) > firstTicks*tick && !x.lateTick.After(x.Now()) {
+		x.lateTick = x.Now().Add(lateTick)
+		x.push(event{at: x.lateTick})
 	}
 	return stopDone
 }
+
+// window is how far apart things may happen to be taken as happening together, the later of
+// their times: the hundredth part of how far ahead they are. So a forecast of hours costs
+// little more than one of minutes, and is not off by more than that for it.
+func (x *run) window(at time.Time) time.Duration { return at.Sub(x.began) / 100 }
 
 // finish ends a gang: its pods succeed.
 func (x *run) finish(id engine.ID) {
@@ -267,14 +329,22 @@ func (x *run) goes(p *v1.Pod) {
 	_ = x.SetPod(again) // a pod has a key
 }
 
-// unknownEnds counts gangs that run and whose end is not known.
+// unknownEnds counts gangs that run and whose end is not known, nor guessed.
 func (x *run) unknownEnds() (n int) {
 	for _, e := range x.Endings() {
-		if e.At == 0 {
+		if e.At == 0 && x.guess(&e).IsZero() {
 			n++
 		}
 	}
 	return n
+}
+
+// guesses says, as a part of a sentence, how many runtimes were guessed; empty when none.
+func (x *run) guesses() string {
+	if x.guessed == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; the runtime of %s is not known and was taken as %s, as is usual here", count(x.guessed, "gang"), x.usual.Round(time.Second))
 }
 
 // victimsOf are the pods that were evicted for a gang, by name.

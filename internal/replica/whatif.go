@@ -198,7 +198,7 @@ func (a *asked) look(ctx context.Context, c *candidate, first bool) {
 		c.out.Gang.Phase = query.PhaseStarting
 		return
 	}
-	c.out.Start.Known, c.out.Start.At, c.out.Start.Because = query.StartsForecast, &started, a.because()
+	c.out.Start.Known, c.out.Start.At, c.out.Start.Because = query.StartsForecast, &started, a.because()+a.run.guesses()
 	c.out.Gang.ExpectedStart = &started
 }
 

@@ -32,7 +32,7 @@ import (
 )
 
 // patience is for what takes moments, on slow machines.
-const patience = 60 * time.Second
+const patience = 45 * time.Second
 
 type world struct {
 	*local.Cluster

@@ -104,6 +104,9 @@ func TestReplicaDecides(t *testing.T) {
 			must(t, err)
 			copied, err := NewReplica(snapshot)
 			must(t, err)
+			if got, want := fmt.Sprintf("%+v", copied.core.Passing()), fmt.Sprintf("%+v", snapshot.Passing); got != want {
+				t.Fatalf("passing\n%s\nwant\n%s", got, want)
+			}
 			before := s.core.Confirmed()
 			var got []string
 			for i := range 6 {

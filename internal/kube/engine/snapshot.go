@@ -29,7 +29,9 @@ import (
 // Snapshot is what a copy of the engine is made of: the objects as the informers have them,
 // which are shared and must not be changed, and what the engine knows that no object says.
 type Snapshot struct {
-	At       time.Time
+	At time.Time
+	// Held is how long the engine's lock was held to copy what is in memory.
+	Held     time.Duration
 	Settings Settings
 	// Learned and Estimates are what was learned: balances, turns, requests, runtimes; and
 	// the runtimes that were expected of gangs when they came.
@@ -74,6 +76,8 @@ func (e *Engine) Snapshot() (*Snapshot, error) {
 	var arrivals map[model.HolderID]int64
 	promised := map[model.HolderID]promise{}
 	e.do("snapshot", func(now time.Time) {
+		began := time.Now()
+		defer func() { s.Held = time.Since(began) }()
 		s.At, s.Learned.At, s.Learned.Learned = now, now.UnixNano(), e.core.Save()
 		runtimes, s.Estimates, s.Passing, arrivals = e.work.Runtimes(), e.work.Estimates(), e.core.Passing(), e.work.Arrivals()
 		s.Settings = e.settings()

@@ -88,7 +88,7 @@ func (e *Engine) Step() (t Turn) {
 		t.Heal = e.heal(now)
 		t.GiveBack = e.giveBack(now)
 		e.reportQueues(now)
-		if !plan.More {
+		if !plan.More && !e.copied { // a copy is asked for reasons, and tells nobody
 			e.tellWhy(&t, now)
 		}
 		t.Demand = e.demand(now)
