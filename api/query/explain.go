@@ -9,19 +9,26 @@ type Explain struct {
 	Gang    GangRef   `json:"gang"`
 	Node    string    `json:"node"`
 	Devices []Part    `json:"devices"`
-	// Terms are the objectives that decided, with weights; Total is their weighted mean.
+	// Terms are the objectives that decided, with weights; Total is their weighted mean, 0 to
+	// 100.
 	// They are as found now with the pod taken out, since nobody keeps what was true then;
 	// Decided says when it was.
 	Decided *time.Time `json:"decided,omitempty"`
 	Terms   []Term     `json:"terms"`
 	Total   int        `json:"total"`
-	// Fleet are the terms of the fragmentation objective.
+	// Fleet are the terms of the fragmentation objective, in micro-GPU (costMilliGPU:
+	// thousandths of a GPU).
 	Fleet map[string]int64 `json:"fleet,omitempty"`
 	// RunnersUp are other nodes that could take it, the best first; Refused why the rest
 	// cannot.
 	RunnersUp []RunnerUp   `json:"runnersUp"`
 	Refused   []NodesCause `json:"refused,omitempty"`
-	Hidden    int          `json:"hidden,omitempty"`
+	// Fit is how many nodes would take it, its own included; Hidden counts runners-up that
+	// the caller may not see by name.
+	Fit    int `json:"fit"`
+	Hidden int `json:"hidden,omitempty"`
+	// Note says what else has to be known; may be empty.
+	Note string `json:"note,omitempty"`
 }
 
 // Term is one objective: its score 0..100 and its weight.

@@ -22,6 +22,9 @@ type Why struct {
 	// is counted.
 	Ahead       []GangRef `json:"ahead,omitempty"`
 	AheadHidden int       `json:"aheadHidden,omitempty"`
+	// Others is how many more gangs are of the object that was asked about; the answer is
+	// for the first that waits.
+	Others int `json:"others,omitempty"`
 }
 
 // Reason is core/explain.Reason as it travels: a code with the numbers that go with it.

@@ -104,6 +104,29 @@ const (
 	// Invalid: the gang's specification is invalid; Detail names the field.
 	Invalid
 
+	// The last ones are about what is no gang that waits here. Core never says them: they
+	// are for who asks about an object.
+
+	// NoObject: there is no such object.
+	NoObject
+	// NoPods: the object is there, and has no pods.
+	NoPods
+	// OtherScheduler: the pod names another scheduler, Detail.
+	OtherScheduler
+	// Gated: the pod has scheduling gates, Detail.
+	Gated
+	// Unseen: the PodGroup, the controller or the claims of the pod have not been seen yet.
+	Unseen
+	// Unplanned: the pod asks for no GPU, gang or queue, so that kube-scheduler alone places
+	// it; Detail is what it says.
+	Unplanned
+	// Terminating: the pod is being deleted.
+	Terminating
+	// Ended: the pod has ended; Detail is its phase.
+	Ended
+	// Contested: the pod runs, and its record names a device that another pod holds.
+	Contested
+
 	codes // the number of codes plus one
 )
 
@@ -150,54 +173,74 @@ const (
 	Fixed
 )
 
+// String is the permanence's stable name.
+func (p Permanence) String() string {
+	if names := [...]string{"unspecified", "passing", "administered", "fixed"}; int(p) < len(names) {
+		return names[p]
+	}
+	return "unspecified"
+}
+
 // row is what is known of a code.
 type row struct {
 	name  string
 	class Class
 	lasts Permanence
+	// meaning says what it means, to be read after "it waits because" (of a node: "it is
+	// refused because").
+	meaning string
 }
 
 // rows has one row per code; a test fails for a code without one.
 var rows = [codes]row{
-	NoDevices:       {"NoDevices", OfNode, Fixed},
-	TooFew:          {"TooFew", OfNode, Fixed},
-	WrongNode:       {"WrongNode", OfNode, Fixed},
-	WrongDomain:     {"WrongDomain", OfNode, Fixed},
-	WrongModel:      {"WrongModel", OfNode, Fixed},
-	WrongDevice:     {"WrongDevice", OfNode, Fixed},
-	SmallMemory:     {"SmallMemory", OfNode, Fixed},
-	TooSmall:        {"TooSmall", OfNode, Fixed},
-	SmallHost:       {"SmallHost", OfNode, Fixed},
-	Unselected:      {"Unselected", OfNode, Fixed},
-	Unhealthy:       {"Unhealthy", OfNode, Administered},
-	DevicesCordoned: {"DevicesCordoned", OfNode, Administered},
-	Apart:           {"Apart", OfNode, Fixed},
-	Tainted:         {"Tainted", OfNode, Administered},
-	Cordoned:        {"Cordoned", OfNode, Administered},
-	NoCompany:       {"NoCompany", OfNode, Administered},
-	TooClose:        {"TooClose", OfNode, Passing},
-	Taken:           {"Taken", OfNode, Passing},
-	FreeApart:       {"FreeApart", OfNode, Passing},
-	BusyHost:        {"BusyHost", OfNode, Passing},
-	Neighbor:        {"Neighbor", OfNode, Passing},
-	Filtered:        {"Filtered", OfNode, Passing},
-	Members:         {"Members", ForMembers, Administered},
-	NoDomain:        {"NoDomain", ForCapacity, Passing},
-	Nodes:           {"Nodes", ForCapacity, Passing},
-	Rejected:        {"Rejected", ForCapacity, Administered},
-	NoQueue:         {"NoQueue", ForQuota, Administered},
-	InnerQueue:      {"InnerQueue", ForQuota, Administered},
-	QueueForbidden:  {"QueueForbidden", ForQuota, Administered},
-	QueueClosed:     {"QueueClosed", ForQuota, Administered},
-	OverQuota:       {"OverQuota", ForQuota, Passing},
-	OverCapability:  {"OverCapability", ForQuota, Passing},
-	QuotaKept:       {"QuotaKept", ForQuota, Passing},
-	Guaranteed:      {"Guaranteed", ForCapacity, Passing},
-	OverTotal:       {"OverTotal", ForCapacity, Passing},
-	NodesKept:       {"NodesKept", ForCapacity, Passing},
-	Turn:            {"Turn", ForTurn, Passing},
-	BackOff:         {"BackOff", ForTurn, Passing},
-	Invalid:         {"Invalid", ForOwner, Fixed},
+	NoDevices:       {"NoDevices", OfNode, Fixed, "the node has no GPU of the vendor that is asked for"},
+	TooFew:          {"TooFew", OfNode, Fixed, "the node has such GPUs, but never as many as one pod asks for"},
+	WrongNode:       {"WrongNode", OfNode, Fixed, "the node lacks a label that the request insists on"},
+	WrongDomain:     {"WrongDomain", OfNode, Fixed, "the node is in no domain (rack, block, ...) of the level that is required"},
+	WrongModel:      {"WrongModel", OfNode, Fixed, "the node has too few GPUs of an allowed model"},
+	WrongDevice:     {"WrongDevice", OfNode, Fixed, "the node has too few of the GPUs that are named by UUID, index or claim"},
+	SmallMemory:     {"SmallMemory", OfNode, Fixed, "too few GPUs of the node have the memory that is asked for"},
+	TooSmall:        {"TooSmall", OfNode, Fixed, "too few GPUs of the node could have such a share or MIG profile, even when they are empty"},
+	SmallHost:       {"SmallHost", OfNode, Fixed, "the node never has as much of a resource beside GPUs (CPU, memory, RDMA, ...)"},
+	Unselected:      {"Unselected", OfNode, Fixed, "the pod's nodeSelector or required node affinity excludes the node"},
+	Unhealthy:       {"Unhealthy", OfNode, Administered, "the node has enough GPUs, but too few healthy ones"},
+	DevicesCordoned: {"DevicesCordoned", OfNode, Administered, "the node has enough healthy GPUs, but an operator keeps new pods off too many of them"},
+	Apart:           {"Apart", OfNode, Fixed, "the node never has as many GPUs that are linked as closely as is required"},
+	Tainted:         {"Tainted", OfNode, Administered, "the node has a taint that the pod does not tolerate"},
+	Cordoned:        {"Cordoned", OfNode, Administered, "the node is marked unschedulable"},
+	NoCompany:       {"NoCompany", OfNode, Administered, "too few GPUs are where the pods are that this one must be with"},
+	TooClose:        {"TooClose", OfNode, Passing, "too few GPUs are away from pods that this one must not be with"},
+	Taken:           {"Taken", OfNode, Passing, "the node has enough GPUs, but other pods hold them"},
+	FreeApart:       {"FreeApart", OfNode, Passing, "enough GPUs of the node are free, but not as many that are linked as closely as is required"},
+	BusyHost:        {"BusyHost", OfNode, Passing, "GPUs of the node are free, but too little of another resource is"},
+	Neighbor:        {"Neighbor", OfNode, Passing, "a pod on the node, or planned there, keeps this one off: host port, required anti-affinity, spreading"},
+	Filtered:        {"Filtered", OfNode, Passing, "one of kube-scheduler's filters refused the node"},
+	Members:         {"Members", ForMembers, Administered, "fewer pods exist than the gang needs"},
+	NoDomain:        {"NoDomain", ForCapacity, Passing, "no domain of the required level has room for the gang"},
+	Nodes:           {"Nodes", ForCapacity, Passing, "too few nodes take the gang's pods; the causes of the nodes are counted"},
+	Rejected:        {"Rejected", ForCapacity, Administered, "kube-scheduler rejects a pod whatever the node: a volume claim that does not exist, say"},
+	NoQueue:         {"NoQueue", ForQuota, Administered, "there is no queue of that name"},
+	InnerQueue:      {"InnerQueue", ForQuota, Administered, "the queue has queues below it and takes no jobs itself"},
+	QueueForbidden:  {"QueueForbidden", ForQuota, Administered, "the queue, or one above it, does not take pods of the namespace"},
+	QueueClosed:     {"QueueClosed", ForQuota, Administered, "the queue, or one above it, is closed"},
+	OverQuota:       {"OverQuota", ForQuota, Passing, "the namespace's quota (annotation tangram.dev/quota) has no room"},
+	OverCapability:  {"OverCapability", ForQuota, Passing, "the queue, or one above it, may not use as much"},
+	QuotaKept:       {"QuotaKept", ForQuota, Passing, "what is left of the quota is kept for gangs with a reservation"},
+	Guaranteed:      {"Guaranteed", ForCapacity, Passing, "the cluster has enough, but too much of it is guaranteed to other queues"},
+	OverTotal:       {"OverTotal", ForCapacity, Passing, "the cluster has not as much left"},
+	NodesKept:       {"NodesKept", ForCapacity, Passing, "nodes that it could use are kept for gangs with a reservation"},
+	Turn:            {"Turn", ForTurn, Passing, "it fits, and others go before it"},
+	BackOff:         {"BackOff", ForTurn, Passing, "its last start failed, and it is tried again later"},
+	NoObject:        {"NoObject", ForOwner, Fixed, "there is no such object"},
+	NoPods:          {"NoPods", ForMembers, Administered, "the object is there and has no pods yet"},
+	OtherScheduler:  {"OtherScheduler", ForOwner, Fixed, "the pod names a scheduler that is not Tangram"},
+	Gated:           {"Gated", ForOwner, Administered, "the pod has scheduling gates"},
+	Unseen:          {"Unseen", ForTurn, Passing, "the PodGroup, the controller or the claims of the pod have not been seen yet"},
+	Unplanned:       {"Unplanned", ForCapacity, Passing, "the pod asks for no GPU, gang or queue: kube-scheduler alone places it"},
+	Terminating:     {"Terminating", ForTurn, Passing, "the pod is being deleted"},
+	Ended:           {"Ended", ForOwner, Fixed, "the pod has ended"},
+	Contested:       {"Contested", ForOwner, Administered, "the pod runs, and its record names a device that another pod holds"},
+	Invalid:         {"Invalid", ForOwner, Fixed, "the specification is invalid; the field is named"},
 }
 
 // String is the code's stable name, for metrics and goldens.

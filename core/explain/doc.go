@@ -7,9 +7,11 @@
 //	Refusal   why one node cannot take a request
 //	Tally     refusals counted over nodes
 //	Reason    why a gang waits, and what it can count on (Prospect)
+//	Help      what would let a gang start or start sooner, with the numbers of its case
 //
 // The words are here and nowhere else: no other package composes or compares them. Texts
 // may change, codes do not.
 //
-// Read code.go, then refusal.go (nodes), reason.go (gangs) and quantity.go (amounts).
+// Read code.go, then refusal.go (nodes), reason.go (gangs), quantity.go (amounts), help.go
+// and remedies.go (what helps) and reference.go (all of it, for docs/reference/reasons.md).
 package explain

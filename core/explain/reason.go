@@ -1,9 +1,9 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/tangram-dev/tangram/core/model"
 )
@@ -59,6 +59,8 @@ type Prospect struct {
 	At int64
 	// Freeing: pods are being evicted on these nodes for the gang.
 	Freeing bool
+	// Anonymous: the nodes are counted, not named.
+	Anonymous bool
 }
 
 // Class is what the gang waits for.
@@ -121,6 +123,34 @@ func (r *Reason) sentence() string {
 		return "its last start failed and is tried again: " + r.Detail
 	case Invalid:
 		return r.Detail
+	}
+	return r.stranger()
+}
+
+// stranger is the sentence for what is no gang that waits here.
+func (r *Reason) stranger() string {
+	switch r.Code {
+	case NoObject:
+		return "there is no such object: " + r.Detail
+	case NoPods:
+		return "has no pods: " + cmp.Or(r.Detail, "its controller creates them")
+	case OtherScheduler:
+		return fmt.Sprintf("is placed by another scheduler: spec.schedulerName is %q", r.Detail)
+	case Gated:
+		return "is not ready to be scheduled: it has scheduling gates " + r.Detail
+	case Unseen:
+		return "is being looked at: its PodGroup, controller or claims have not been seen yet"
+	case Unplanned:
+		if r.Detail == "" {
+			return "asks for no GPU, gang or queue: kube-scheduler alone places it"
+		}
+		return "asks for no GPU, gang or queue: kube-scheduler alone places it, and says: " + r.Detail
+	case Terminating:
+		return "is being deleted"
+	case Ended:
+		return "has ended: " + cmp.Or(r.Detail, "it is gone")
+	case Contested:
+		return "runs with a record that contradicts another: " + r.Detail
 	}
 	return "waits"
 }
@@ -216,19 +246,32 @@ func (r *Reason) turn() string {
 	return fmt.Sprintf("waits for its turn: %s ahead of it, the next is %s", plural(r.Ahead, "job"), r.First)
 }
 
+// Anonymous is the reason without the names of nodes, for readers who may not list them.
+// What kube-scheduler's filters said is kept: it is about the pod.
+func (r Reason) Anonymous() Reason {
+	r.Prospect.Anonymous = true
+	return r
+}
+
 // String is the prospect in words; empty when there is none.
 func (p *Prospect) String() string {
 	switch {
 	case len(p.Nodes) == 0:
 		return ""
 	case p.Freeing:
-		return "pods are being evicted for it on " + nodeNames(p.Nodes)
+		return "pods are being evicted for it on " + p.names()
 	case p.At == 0:
-		return nodeNames(p.Nodes) + " kept for it, from when what runs there ends"
+		return p.names() + " kept for it, from when what runs there ends"
 	}
-	// Times are estimates, and each new one is written to every pod: minutes will do.
-	start := time.Unix(0, p.At).Add(time.Minute).Truncate(time.Minute)
-	return fmt.Sprintf("%s kept for it, start expected by %s", nodeNames(p.Nodes), start.UTC().Format("2006-01-02 15:04 MST"))
+	return fmt.Sprintf("%s kept for it, start expected by %s", p.names(), startBy(p.At))
+}
+
+// names names or counts the nodes.
+func (p *Prospect) names() string {
+	if p.Anonymous {
+		return plural(len(p.Nodes), "node")
+	}
+	return nodeNames(p.Nodes)
 }
 
 // nodeNames names nodes, not too many.

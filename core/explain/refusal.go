@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/tangram-dev/tangram/core/model"
 )
 
 // Refusal is why one node cannot take a request.
@@ -78,6 +80,8 @@ type Line struct {
 	// Need is the request's, Best the best of all counted nodes.
 	Need, Best int64
 	Detail     string
+	// examples are the first maxExamples of these nodes by ID, as far as they were named.
+	examples []model.NodeID
 }
 
 // Tally counts refusals by reason, and the nodes that do not refuse. The zero value is
@@ -106,11 +110,31 @@ func (c Code) details() bool {
 // maxDetails bounds how many lines one code has: what filters say may name nodes.
 const maxDetails = 4
 
+// maxExamples is how many nodes of a line are remembered by name.
+const maxExamples = 3
+
 // Add counts a refusal that holds on the given number of nodes.
 func (t *Tally) Add(r Refusal, nodes int) {
-	if nodes == 0 {
+	if nodes > 0 {
+		t.add(r, nodes)
+	}
+}
+
+// AddNode counts a refusal of one node, and remembers it as an example.
+func (t *Tally) AddNode(r Refusal, id model.NodeID) {
+	l := t.add(r, 1)
+	at, known := slices.BinarySearch(l.examples, id)
+	if known || at == maxExamples {
 		return
 	}
+	if l.examples == nil {
+		l.examples = make([]model.NodeID, 0, maxExamples)
+	}
+	l.examples = slices.Insert(l.examples[:min(len(l.examples), maxExamples-1)], at, id)
+}
+
+// add counts a refusal and returns its line.
+func (t *Tally) add(r Refusal, nodes int) *Line {
 	same, lines := -1, 0
 	for i, l := range t.lines {
 		if l.Code == r.Code {
@@ -132,6 +156,7 @@ func (t *Tally) Add(r Refusal, nodes int) {
 	if !r.Code.details() {
 		l.Detail = min(l.Detail, r.Detail) // any will do, but always the same one
 	}
+	return l
 }
 
 // Lines returns the counted reasons, the ones closest to success first.

@@ -34,30 +34,37 @@ func (m *maker) firstShort() int {
 }
 
 // tally counts why the nodes of the scope, or all nodes, reject a member of a role.
-// Devices are judged once per bucket of equal nodes.
 func (f *filling) tally(role int) explain.Tally {
-	var t explain.Tally
 	r := f.ask.Roles[role].Request
-	if f.scope.nodes != nil {
-		for _, id := range f.scope.nodes {
-			if v, there := f.l.View(id); there {
-				f.count(&t, role, v, place.Judge(r, v))
-			}
-		}
-		return t
+	rules := func(id model.NodeID) *explain.Refusal { return f.refusal(role, id) }
+	if f.scope.nodes == nil {
+		return Tally(f.l, r, rules)
 	}
-	for b := range f.l.Buckets() { // counts do not depend on the order
-		alike := place.Alike(f.l, r)
+	var t explain.Tally
+	for _, id := range f.scope.nodes {
+		if v, there := f.l.View(id); there {
+			count(&t, r, v, place.Judge(r, v), rules(id))
+		}
+	}
+	return t
+}
+
+// Tally counts why nodes reject a request, as the ledger is now; rules says what is not a
+// question of devices and amounts. Devices are judged once per bucket of equal nodes.
+func Tally(l *ledger.Ledger, r *model.Request, rules func(model.NodeID) *explain.Refusal) explain.Tally {
+	var t explain.Tally
+	alike := place.Alike(l, r)
+	for b := range l.Buckets() { // counts do not depend on the order
 		var refusal *explain.Refusal
 		if first, ok := b.View(nil); ok && alike {
 			refusal = place.Judge(r, first)
 		}
 		for id := range b.Nodes() {
-			v, _ := f.l.View(id)
+			v, _ := l.View(id)
 			if !alike {
 				refusal = place.Judge(r, v)
 			}
-			f.count(&t, role, v, refusal)
+			count(&t, r, v, refusal, rules(id))
 		}
 	}
 	return t
@@ -65,19 +72,18 @@ func (f *filling) tally(role int) explain.Tally {
 
 // count adds one node's answer. Permanent reasons about devices go before the filters'
 // reasons, and those before what other pods hold: the decisive cause is reported.
-func (f *filling) count(t *explain.Tally, role int, v ledger.View, devices *explain.Refusal) {
-	r := f.ask.Roles[role].Request
-	switch rules := f.refusal(role, v.Node.ID); {
+func count(t *explain.Tally, r *model.Request, v ledger.View, devices, rules *explain.Refusal) {
+	switch {
 	case devices != nil && devices.Code.Permanent():
-		t.Add(*devices, 1)
+		t.AddNode(*devices, v.Node.ID)
 	case rules != nil && rules.Code != explain.Neighbor && rules.Code != explain.Filtered:
-		t.Add(*rules, 1)
+		t.AddNode(*rules, v.Node.ID)
 	case devices != nil:
-		t.Add(*devices, 1)
+		t.AddNode(*devices, v.Node.ID)
 	case !v.Covers(r):
-		t.Add(hostRefusal(v.Shortages(r)), 1)
+		t.AddNode(hostRefusal(v.Shortages(r)), v.Node.ID)
 	case rules != nil:
-		t.Add(*rules, 1)
+		t.AddNode(*rules, v.Node.ID)
 	default:
 		t.AddFit(1)
 	}

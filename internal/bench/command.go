@@ -40,6 +40,7 @@ twice.`,
   tangram bench --nodes 5000 --pods 2000 --rounds 3 --json bench.json
   tangram bench --rate 100 --contenders tangram
   tangram bench --gangs 250 --size 8
+  tangram bench --pending 5000 --ask why=20 --contenders tangram --rounds 3
   tangram bench --claims --contenders kube-scheduler,tangram`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -68,6 +69,7 @@ twice.`,
 	flags.IntVar(&config.GPUsPerPod, "gpus-per-pod", config.GPUsPerPod, "whole GPUs that each pod asks for")
 	flags.IntVar(&config.Pending, "pending", config.Pending, "pods that wait meanwhile and fit on no node, each of another kind")
 	flags.DurationVar(&config.Scrape, "scrape", config.Scrape, "how often tangram's metrics are read meanwhile; 0 for not at all")
+	flags.Var(&config.Ask, "ask", "question that is asked meanwhile, and how often per second (why=20): tangram then runs twice in a round, with and without; about the --pending pods, where there are any")
 	flags.BoolVar(&config.Claims, "claims", config.Claims, "pods ask through ResourceClaims, nodes publish ResourceSlices; the ceiling binds without allocating")
 	flags.Float64Var(&config.Rate, "rate", config.Rate, "arrival of pods per second, those of a gang together; 0 creates them as fast as possible")
 	flags.StringSliceVar(&config.Contenders, "contenders", config.Contenders, "contenders to run, in this order")

@@ -34,6 +34,8 @@ type Config struct {
 	Claims bool
 	// Scrape is how often Tangram's metrics are read meanwhile; 0: not at all.
 	Scrape time.Duration
+	// Ask is a question that is asked meanwhile, of TangramAsked.
+	Ask Ask
 	// Contenders are names from the contender table, in the order of round one.
 	Contenders []string
 	// Rounds repeats everything; the report shows medians.
@@ -77,6 +79,13 @@ func (c *Config) warmupCount() int {
 		return min(max(1, warmupPods/c.Size), c.Gangs) * c.Size
 	}
 	return min(warmupPods, c.Pods)
+}
+
+// withAsked adds the scheduler that is asked questions behind the one that is not.
+func (c *Config) withAsked() {
+	if at := slices.Index(c.Contenders, Tangram); c.Ask.Why > 0 && at >= 0 && !slices.Contains(c.Contenders, TangramAsked) {
+		c.Contenders = slices.Insert(slices.Clone(c.Contenders), at+1, TangramAsked)
+	}
 }
 
 // FlagError is a value that a flag cannot have.
@@ -148,6 +157,9 @@ func (c *Config) Validate() error {
 	for i, name := range c.Contenders {
 		if _, ok := contenderByName(name); !ok {
 			return flagErrorf("contenders", "unknown contender %q, want %s", name, strings.Join(contenderNames(), ", "))
+		}
+		if name == TangramAsked && c.Ask.Why == 0 {
+			return flagErrorf("contenders", "%q is asked questions: say which with --ask", name)
 		}
 		if slices.Contains(c.Contenders[:i], name) {
 			return flagErrorf("contenders", "%q is named twice", name)

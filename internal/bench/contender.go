@@ -20,6 +20,8 @@ const (
 	Ceiling       = "ceiling"
 	KubeScheduler = "kube-scheduler"
 	Tangram       = "tangram"
+	// TangramAsked is Tangram while questions are asked (--ask).
+	TangramAsked = "tangram-asked"
 )
 
 // contender is something that binds pods, and how to start it.
@@ -31,6 +33,8 @@ type contender struct {
 	program string
 	// records says that its pods must carry a record.
 	records bool
+	// asked: questions are asked meanwhile; it runs only then.
+	asked bool
 	// scheme is how it serves /readyz.
 	scheme string
 	// args are its arguments; it may write files into the site's folder.
@@ -56,13 +60,16 @@ func contenders() []contender {
 		{name: Ceiling, schedulerName: "no-thought-binder", scheme: "http", args: binderArgs},
 		{name: KubeScheduler, schedulerName: "default-scheduler", program: "kube-scheduler", scheme: "https", args: kubeSchedulerArgs},
 		{name: Tangram, schedulerName: names.SchedulerName, program: "gpu-scheduler", scheme: "https", records: true, args: tangramArgs},
+		{name: TangramAsked, schedulerName: names.SchedulerName, program: "gpu-scheduler", scheme: "https", records: true, asked: true, args: tangramArgs},
 	}
 }
 
 func contenderNames() []string {
 	var all []string
 	for _, c := range contenders() {
-		all = append(all, c.name)
+		if !c.asked {
+			all = append(all, c.name)
+		}
 	}
 	return all
 }
@@ -118,7 +125,7 @@ func tangramArgs(s site) ([]string, error) {
 	if err := os.WriteFile(file, config.Scheduler(), 0o600); err != nil {
 		return nil, fmt.Errorf("configure gpu-scheduler: %w", err)
 	}
-	return append([]string{"--config", file, "--kubeconfig", s.kubeconfig, "--leader-elect=false",
+	return append([]string{"--config", file, "--kubeconfig", s.kubeconfig, "--leader-elect=false", "--query-listen=127.0.0.1:0",
 		// The benchmark reads the lock times, on loopback and without a certificate.
 		"--authorization-always-allow-paths", "/healthz,/readyz,/livez,/metrics,/debug/*"}, servingArgs(s)...), nil
 }

@@ -47,6 +47,9 @@ type Settings struct {
 	Binders    int      `json:"binders"`
 	WarmupPods int      `json:"warmupPods"`
 	MaxNoise   float64  `json:"maxNoise"`
+	// Pending pods wait meanwhile; Ask is what is asked, as the flag is written.
+	Pending int    `json:"pendingPods,omitempty"`
+	Ask     string `json:"ask,omitempty"`
 }
 
 // Result is what one contender did in one round, or the median over rounds.
@@ -95,6 +98,9 @@ type Result struct {
 	// Gangs is nil where pods come alone.
 	Gangs *GangResult `json:"gangs,omitempty"`
 
+	// Asked is what came of questions; nil where none were asked.
+	Asked *Asked `json:"asked,omitempty"`
+
 	// Problems are the reasons why this result does not count; none if valid.
 	Problems []string `json:"problems,omitempty"`
 }
@@ -109,6 +115,9 @@ func addRatios(round []Result) {
 		if r := &round[i]; r.Valid() {
 			r.OfCeiling = ratioTo(round, r.PodsPerSecond, Ceiling)
 			r.OfKubeScheduler = ratioTo(round, r.PodsPerSecond, KubeScheduler)
+			if r.Asked != nil {
+				r.Asked.OfUnasked = ratioTo(round, r.PodsPerSecond, Tangram)
+			}
 		}
 	}
 }
@@ -174,7 +183,7 @@ func medianResult(name string, trials []Result) Result {
 		PeakMemory:          of(func(r *Result) float64 { return r.PeakMemory }),
 		NodesUsed:           int(of(func(r *Result) float64 { return float64(r.NodesUsed) })),
 	}
-	s.Gangs = medianGangs(trials)
+	s.Gangs, s.Asked = medianGangs(trials), medianAsked(trials)
 	for i := range trials {
 		for _, p := range trials[i].Problems {
 			s.Problems = append(s.Problems, fmt.Sprintf("round %d: %s", trials[i].Round, p))

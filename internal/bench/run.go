@@ -27,6 +27,7 @@ const clientGCPercent = 400
 // is a *FlagError for a Config that cannot run, and ErrInvalid when a contender
 // did not do the work.
 func Run(ctx context.Context, config Config, self []string, out, status io.Writer) (err error) {
+	config.withAsked()
 	if err := config.Validate(); err != nil {
 		return err
 	}
@@ -57,7 +58,7 @@ func Run(ctx context.Context, config Config, self []string, out, status io.Write
 			Nodes: config.Nodes, GPUsPerNode: config.GPUs,
 			Pods: config.podCount(), GPUsPerPod: config.GPUsPerPod, Gangs: config.Gangs, GangSize: config.Size,
 			Rate: config.Rate, Contenders: config.Contenders, Rounds: config.Rounds,
-			Creators: creators, Binders: binders, WarmupPods: config.warmupCount(), MaxNoise: config.MaxNoise,
+			Creators: creators, Binders: binders, WarmupPods: config.warmupCount(), MaxNoise: config.MaxNoise, Pending: config.Pending, Ask: config.Ask.String(),
 		},
 		Programs: programs,
 	}

@@ -33,6 +33,10 @@ func (r *Report) writeTable(w io.Writer) error {
 		b.WriteString("\n")
 		alignRows(&b, gangRows(r.Summary))
 	}
+	if rows := askedRows(r.Summary); len(rows) > 1 {
+		fmt.Fprintf(&b, "\nasked %s with %s waiting\n", s.Ask, plural(s.Pending, "pod"))
+		alignRows(&b, rows)
+	}
 	if noise := r.worstNoise(); noise > noisyShare {
 		fmt.Fprintf(&b, "\nOther processes took up to %.0f%% of the machine: repeat on a quiet one, or with more --rounds.\n", 100*noise)
 	}

@@ -183,6 +183,12 @@ func (t *trial) measure(ctx context.Context, c *cohort) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	var questions *asker
+	if t.contender.asked {
+		if questions, err = t.newAsker(ctx); err != nil {
+			return Result{}, err
+		}
+	}
 	before, err := sampleCPU(t.process.Pid())
 	if err != nil {
 		return Result{}, err
@@ -197,6 +203,8 @@ func (t *trial) measure(ctx context.Context, c *cohort) (Result, error) {
 		}
 	}()
 	go t.scrape(loading)
+	stopAsking := questions.begin(loading, t.config, c)
+	defer stopAsking()
 	stalled := t.await(ctx, c, failed)
 	after, err := sampleCPU(t.process.Pid())
 	if err != nil {
@@ -206,6 +214,7 @@ func (t *trial) measure(ctx context.Context, c *cohort) (Result, error) {
 	if stalled != nil {
 		stopLoading()
 	}
+	stopAsking()
 	for range failed { // until the creators have ended and written their last
 	}
 	settled, err := t.awaitQuiet(ctx)
@@ -219,6 +228,12 @@ func (t *trial) measure(ctx context.Context, c *cohort) (Result, error) {
 	r := t.result(c, before, after)
 	r.SchedulerCPUSettled = milliseconds(settled.contender-before.contender) / float64(c.size())
 	r.PeakMemory = float64(peak) / (1 << 20)
+	if questions != nil {
+		var problem string
+		if r.Asked, problem = questions.result(); problem != "" {
+			r.Problems = append(r.Problems, problem)
+		}
+	}
 	if stalled != nil {
 		r.Problems = append(r.Problems, stalled.Error())
 	}

@@ -9,6 +9,8 @@ import (
 	"os"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	cliflag "k8s.io/component-base/cli/flag"
@@ -78,7 +80,14 @@ func (s *Shared) answerQuestions(ctx context.Context, q *questions, opts *option
 		holder = cc.LeaderElection.Lock.Identity()
 	}
 	leads := func() bool { return s.Engine().Leads() && s.fence.check() == nil }
-	server := query.New(query.Options{Source: s.Engine(), Access: guard, Leads: leads, Holder: holder, Version: version.Get().Version})
+	find := func(ctx context.Context, namespace, name string) *v1.Pod {
+		pod, err := client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+		if err != nil { // there is none, or it cannot be told now
+			return nil
+		}
+		return pod
+	}
+	server := query.New(query.Options{Source: s.Engine(), Access: guard, FindPod: find, Leads: leads, Holder: holder, Version: version.Get().Version})
 	port := &query.Port{Listen: q.listen, Advertise: cmp.Or(q.advertise, os.Getenv("POD_IP")), Pod: podName()}
 	if pair := opts.SecureServing; pair != nil {
 		port.Cert, port.Key = pair.ServerCert.CertKey.CertFile, pair.ServerCert.CertKey.KeyFile

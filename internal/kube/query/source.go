@@ -1,7 +1,10 @@
 package query
 
 import (
+	"context"
 	"time"
+
+	v1 "k8s.io/api/core/v1"
 
 	apiquery "github.com/tangram-dev/tangram/api/query"
 )
@@ -17,6 +20,11 @@ type Source interface {
 	// Usage is GPU hours summed by words of apiquery.UsageBy. visible is called once, with
 	// all namespaces that occur, and says whose hours are told apart; the others are Hidden.
 	Usage(by []string, visible func(namespaces []string) func(namespace string) bool) apiquery.Usage
+	// Why is about an object of a namespace whose pods the caller may list. Its words name
+	// things, so it leaves out itself what the caller may not see. find may be nil.
+	Why(ctx context.Context, kind, namespace, name string, see Sight, find FindPod) apiquery.Why
+	// Explain is about a pod of such a namespace; a problem says why there is no answer.
+	Explain(namespace, name string, see Sight) (out apiquery.Explain, problem string)
 	// Nodes are all nodes with devices, or those that changed after a version; 0: all.
 	Nodes(since uint64) apiquery.Nodes
 	// Queues are all queues, and the namespaces that have gangs in them or below.
@@ -31,3 +39,14 @@ type Source interface {
 	// name no other gang.
 	Timeline(since uint64, most int) apiquery.Timeline
 }
+
+// Sight is what a caller may see by name: a Caller.
+type Sight = interface {
+	MayListPods(namespace string) bool
+	MayListNodes() bool
+	MayListQueues() bool
+}
+
+// FindPod reads a pod from the API server: informers do not have pods that ended; nil when
+// there is none.
+type FindPod = func(ctx context.Context, namespace, name string) *v1.Pod

@@ -23,6 +23,8 @@ func (s *Server) questions() []Question {
 	return []Question{
 		{apiquery.PathFleet, http.MethodGet, nil, s.fleet},
 		{apiquery.PathUsage, http.MethodGet, []string{apiquery.ParamBy}, s.usage},
+		{apiquery.PathWhy, http.MethodGet, []string{apiquery.ParamNamespace, apiquery.ParamName, apiquery.ParamKind}, s.why},
+		{apiquery.PathExplain, http.MethodGet, []string{apiquery.ParamNamespace, apiquery.ParamName}, s.explain},
 		{apiquery.PathNodes, http.MethodGet, []string{apiquery.ParamSince}, s.nodes},
 		{apiquery.PathQueues, http.MethodGet, nil, s.queues},
 		{apiquery.PathHistory, http.MethodGet, []string{apiquery.ParamQueue}, s.history},
@@ -30,3 +32,6 @@ func (s *Server) questions() []Question {
 		{apiquery.PathTimeline, http.MethodGet, []string{apiquery.ParamSince, apiquery.ParamLimit}, s.timeline},
 	}
 }
+
+// Table is all questions, for those who describe them: their Answers must not be called.
+func Table() []Question { return (&Server{}).questions() }
