@@ -98,6 +98,9 @@ tangram)
 	for name in $programs_of_ours; do
 		ours "$name" "bin/$name"
 	done
+	# kubectl runs kubectl-tangram as `kubectl tangram`, and asks the other for completions.
+	ln -sf tangram bin/kubectl-tangram
+	ln -sf tangram bin/kubectl_complete-tangram
 	exit
 	;;
 release)

@@ -49,6 +49,9 @@ for platform in $platforms; do
 		echo "building ${file##*/}"
 		hack/build.sh release "$program" "$file"
 		env -u GOOS -u GOARCH CGO_ENABLED=0 go run ./hack/sbom "$file" >"$file.cdx.json"
+		if [[ $program == tangram ]]; then # the same program is kubectl's plugin by another name
+			ln -sf "${file##*/}" "$out/kubectl-${file##*/}"
+		fi
 	done
 done
 unset GOOS GOARCH CC

@@ -138,6 +138,9 @@ func New(l *ledger.Ledger, p *planner.Planner, t *arbiter.Tree, o Options) *Engi
 // Configure changes the options from the next step on.
 func (e *Engine) Configure(change func(*Options)) { change(&e.options) }
 
+// Options returns the options as they are.
+func (e *Engine) Options() Options { return e.options }
+
 // Changed tells that nodes may take what they refused before, for reasons that core
 // does not know.
 func (e *Engine) Changed() {

@@ -361,3 +361,10 @@ func (e *Engine) watchReleases(now int64) {
 
 // Open is how many members have a release and are not bound.
 func (e *Engine) Open() int { return len(e.releases) }
+
+// EachRelease visits members that have a release and are not bound, sorted.
+func (e *Engine) EachRelease(visit func(Release)) {
+	for _, h := range slices.Sorted(maps.Keys(e.releases)) {
+		visit(e.releases[h].Release)
+	}
+}

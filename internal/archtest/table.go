@@ -25,7 +25,7 @@ func Table() []Row {
 	std := set(nil, "std")
 	kube := set(std, "k8s.io/...", "sigs.k8s.io/...")
 	translator := set(kube, "./core/...", "./api/...", "./internal/dialect")
-	scheduling := set(translator, "./internal/kube/metrics", "./internal/kube/watch", "./internal/kube/workload", "./internal/kube/report", "./internal/kube/scoring", "./internal/kube/engine", "./internal/kube/binding", "./internal/version", "./internal/kube/memory", "./internal/kube/audit", "./internal/kube/access", "./internal/kube/query")
+	scheduling := set(translator, "./internal/kube/metrics", "./internal/kube/watch", "./internal/kube/workload", "./internal/kube/report", "./internal/kube/scoring", "./internal/kube/engine", "./internal/kube/binding", "./internal/version", "./internal/kube/memory", "./internal/kube/audit", "./internal/kube/access", "./internal/kube/query", "./internal/replica")
 	controller := set(translator, "./internal/kube/controller/...")
 	client := set(kube, "./api/...", "./config", "go.yaml.in/yaml/...", "github.com/spf13/cobra")
 	whole := set(kube, "k8s.io/kubernetes/...", "./api/...", "./config", "./examples", "./core/...", "./internal/...", "github.com/spf13/...")
@@ -116,6 +116,8 @@ func Table() []Row {
 			Why: "decisions in, lines of JSON out; it knows no engine"},
 		{Folder: "internal/kube/binding", May: set(translator, "./internal/kube/engine"), Tests: coreTests,
 			Why: "what the engine gave a pod, as a Binding"},
+		{Folder: "internal/replica", May: set(translator, "./internal/kube/engine", "./internal/kube/inventory", "./internal/kube/workload", "./internal/kube/controller/blueprint", "./internal/kube/controller/lifecycle", "./internal/sim", "volcano.sh/apis/...", "github.com/spf13/cobra"), Tests: coreTests,
+			Why: "a copy of the scheduler's state, stepped without a cluster"},
 		{Folder: "internal/kube/plugin", May: set(scheduling, "k8s.io/kubernetes/...", "github.com/spf13/cobra"), Tests: coreTests,
 			Why: "implements the scheduler framework and extends its command, which live in k8s.io/kubernetes"},
 		{Folder: "internal/kube/extender", May: set(scheduling, "./internal/logging", "github.com/spf13/cobra"), Tests: coreTests,
@@ -132,8 +134,10 @@ func Table() []Row {
 			Why: "serves Volcano's kinds, whose types live in volcano.sh/apis"},
 		{Folder: "internal/kube/controller/lifecycle", May: set(std, "k8s.io/api/...", "k8s.io/apimachinery/...", "volcano.sh/apis/..."), Tests: coreTests, Pure: true,
 			Why: "decides about a job from values alone, so that every decision can be replayed"},
-		{Folder: "internal/ask", May: set(kube, "./api/names", "./api/query", "github.com/spf13/cobra"), Tests: tests,
+		{Folder: "internal/ask", May: set(kube, "./api/names", "./api/query", "github.com/spf13/cobra"), Tests: set(tests, "./internal/ask/asktest"),
 			Why: "asks the scheduler as any client would; the answers are not its own"},
+		{Folder: "internal/ask/asktest", May: set(kube, "./api/query"), Tests: tests,
+			Why: "a cluster that answers what it is told, imported by tests only"},
 		{Folder: "internal/local", May: set(client, "./internal/fleet"), Tests: tests,
 			Why: "runs a control plane as any client would; it must not know how Tangram decides"},
 		{Folder: "internal/podrun", May: set(client, "./internal/local"), Tests: tests,
@@ -146,9 +150,9 @@ func Table() []Row {
 			Why: "breaks a cluster and measures from outside; what the controller decides it must not know"},
 		{Folder: "internal/terminal", May: set(std, "golang.org/x/term", "sigs.k8s.io/yaml"), Tests: tests,
 			Why: "how text reaches people; what it says is for others"},
-		{Folder: "internal/cli/see", May: set(client, "./internal/ask", "./internal/terminal"), Tests: tests,
+		{Folder: "internal/cli/see", May: set(client, "./internal/ask", "./internal/terminal"), Tests: set(tests, "./internal/ask/asktest"),
 			Why: "questions to the scheduler and their answers as tables; it computes nothing"},
-		{Folder: "internal/cli", May: set(client, "./internal/fleet", "./internal/local", "./internal/drill", "./internal/operators", "./internal/podrun", "./internal/version", "./internal/bench", "./internal/sim", "./internal/ask", "./internal/cli/see", "./internal/terminal", "./internal/web", "./examples", "./monitoring"), Tests: tests,
+		{Folder: "internal/cli", May: set(client, "./internal/fleet", "./internal/local", "./internal/drill", "./internal/operators", "./internal/podrun", "./internal/version", "./internal/bench", "./internal/sim", "./internal/ask", "./internal/cli/see", "./internal/replica", "./internal/terminal", "./internal/web", "./examples", "./monitoring"), Tests: tests,
 			Why: "what people type; it composes, and decides nothing"},
 		// The node agent: parts that know the hardware through device alone and not each
 		// other; the root wires them.

@@ -33,10 +33,10 @@ func (e *UnreachableError) Error() string {
 // Unwrap returns the cause.
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
-// IsUsage says that the question was put wrongly.
+// IsUsage says that the question was put wrongly, as seen here or by the scheduler.
 func IsUsage(err error) bool {
 	var u *UsageError
-	return errors.As(err, &u)
+	return errors.As(err, &u) || hasStatus(err, http.StatusBadRequest)
 }
 
 // IsNotFound says that what was asked for does not exist, or that the caller may not know

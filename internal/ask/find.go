@@ -35,7 +35,7 @@ func (c *Client) find(ctx context.Context) (query.Endpoint, error) {
 			return end, &UnreachableError{"the API server " + c.rest.Host, err}
 		}
 		if end, err = decodeEndpoint(lease.Annotations[query.AnnotationEndpoint]); err != nil {
-			return end, &UnreachableError{"gpu-scheduler", fmt.Errorf("Lease %s/%s: %w", namespace, name, err)}
+			return end, &UnreachableError{"gpu-scheduler", fmt.Errorf("in Lease %s/%s: %w", namespace, name, err)}
 		}
 	}
 	if c.options.Scheduler == "" {

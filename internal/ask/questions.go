@@ -43,7 +43,10 @@ func TimelineQuestion(since uint64) Question { return sinceQuestion(query.PathTi
 func WhyQuestion(o Object) Question { return Question{Path: query.PathWhy, Params: o.params()} }
 
 // ExplainQuestion asks why a pod is where it is.
-func ExplainQuestion(o Object) Question { return Question{Path: query.PathExplain, Params: o.params()} }
+func ExplainQuestion(o Object) Question {
+	o.Kind = "" // a pod
+	return Question{Path: query.PathExplain, Params: o.params()}
+}
 
 // WhatIfQuestion asks what would become of manifests; namespace is that of objects without
 // one.

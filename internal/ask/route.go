@@ -85,19 +85,26 @@ func (c *Client) connect(ctx context.Context, end query.Endpoint) (*route, error
 		}()
 	}
 	var errs []error
+	drain := func(n int) { // what comes later is not needed any more
+		for range n {
+			if late := <-results; late.err == nil {
+				late.close()
+			}
+		}
+	}
 	for i := range ways {
-		o := <-results
+		var o outcome
+		select {
+		case o = <-results:
+		case <-ctx.Done():
+			go drain(ways - i)
+			return nil, &UnreachableError{"gpu-scheduler", errors.Join(append(errs, fmt.Errorf("%s: %w", end.Address, ctx.Err()))...)}
+		}
 		if o.err != nil {
 			errs = append(errs, o.err)
 			continue
 		}
-		if i+1 < ways { // the other one is not needed any more
-			go func() {
-				if late := <-results; late.err == nil {
-					late.close()
-				}
-			}()
-		}
+		go drain(ways - i - 1)
 		client, err := c.httpClient(end, o.dial)
 		if err != nil {
 			o.close()

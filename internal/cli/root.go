@@ -31,7 +31,7 @@ Exit codes: 0 fine, 1 error, 2 usage, 3 not found, 4 forbidden or not authentica
 	asks := &cobra.Group{ID: "ask", Title: "Ask the scheduler:"}
 	runs := &cobra.Group{ID: "run", Title: "Run it here, simulate, measure:"}
 	root.AddGroup(asks, runs)
-	for _, c := range see.Commands(see.Config{Page: web.Handler}) {
+	for _, c := range see.Commands(see.Config{Page: web.Handler, Replica: offline}) {
 		c.GroupID = asks.ID
 		root.AddCommand(c)
 	}

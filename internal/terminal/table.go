@@ -30,7 +30,7 @@ type Column struct {
 func NewTable(columns ...string) *Table {
 	t := &Table{}
 	for _, name := range columns {
-		t.columns = append(t.columns, Column{strings.TrimPrefix(name, ">"), strings.HasPrefix(name, ">")})
+		t.columns = append(t.columns, Column{Clean(strings.TrimPrefix(name, ">")), strings.HasPrefix(name, ">")})
 	}
 	return t
 }

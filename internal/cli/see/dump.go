@@ -31,7 +31,7 @@ variables nor secrets. It needs the right to get /query/v1/dump, which viewers d
   tangram why train -n ml-team --dump cluster.dump`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.dump(cmd.Context(), a.screen(cmd), file, force)
+			return a.saveDump(cmd.Context(), a.screen(cmd), file, force)
 		},
 	}
 	a = newAsking(c, cmd)
@@ -41,7 +41,7 @@ variables nor secrets. It needs the right to get /query/v1/dump, which viewers d
 	return cmd
 }
 
-func (a *asking) dump(ctx context.Context, s *terminal.Screen, file string, force bool) error {
+func (a *asking) saveDump(ctx context.Context, s *terminal.Screen, file string, force bool) error {
 	if file == "-" && s.Terminal {
 		return &ask.UsageError{Message: "-f -: a dump is not for a terminal: name a file, or redirect the output"}
 	}

@@ -25,7 +25,7 @@ func newExplain(c Config) *cobra.Command {
 other nodes could take it and how they score, and why the rest cannot.
 
 Scores are as found now, with the pod taken out: what was true when it was placed is not
-kept.`,
+kept. With --dump the answer comes from a file of tangram dump, without a cluster.`,
 		Example: `  tangram explain train-0 -n ml-team
   tangram explain train-0 -o wide       # every objective of every runner-up`,
 		Args: cobra.ExactArgs(1),
@@ -35,8 +35,8 @@ kept.`,
 			if err != nil {
 				return err
 			}
-			if o.Kind == "" {
-				o.Kind = "Pod"
+			if o.Kind != "" && o.Kind != "Pod" {
+				return &ask.UsageError{Message: "explain is about one pod: " + o.Kind + " is none"}
 			}
 			body, err := a.answer(cmd.Context(), s, ask.ExplainQuestion(o))
 			if err != nil {
@@ -47,6 +47,7 @@ kept.`,
 	}
 	a = newAsking(c, cmd)
 	a.addFormat(cmd)
+	a.addDump(cmd)
 	cmd.ValidArgsFunction = a.complete(pods)
 	return cmd
 }

@@ -1,11 +1,13 @@
 package see
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"net/http"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,15 +22,15 @@ type Config struct {
 	Screen func(*cobra.Command) *terminal.Screen
 	// Options, if set, are defaults of the connection.
 	Options ask.Options
-	// Replica answers why and whatif from a dump; nil: offline answers are not built in.
+	// Replica answers why, whatif and explain from a dump; nil: offline answers are not built in.
 	Replica Replica
 	// Page serves the web page, and passes its questions on to upstream; nil: there is none.
 	Page func(upstream http.Handler) http.Handler
 }
 
-// Replica answers questions from a dump instead of a cluster. Answers are as of the time of
-// the dump.
-type Replica func(ctx context.Context, dump io.Reader, q ask.Question) ([]byte, error)
+// Replica answers questions from a file of tangram dump instead of a cluster. Answers are as
+// of the time of the dump.
+type Replica func(ctx context.Context, file string, q ask.Question) ([]byte, error)
 
 // Commands returns the commands, for a root to add.
 func Commands(c Config) []*cobra.Command {
@@ -50,6 +52,7 @@ type asking struct {
 	config  Config
 	options ask.Options
 	format  string
+	dump    string      // answer from this file; empty: from the cluster
 	client  *ask.Client // nil until needed
 }
 
@@ -81,8 +84,7 @@ func (v *formatValue) Set(s string) error {
 	return fmt.Errorf("%q is none of json, yaml, wide", s)
 }
 
-func (a *asking) wide() bool  { return a.format == formatWide }
-func (a *asking) table() bool { return a.format == formatTable || a.format == formatWide }
+func (a *asking) wide() bool { return a.format == formatWide }
 
 func (a *asking) screen(cmd *cobra.Command) *terminal.Screen {
 	if a.config.Screen != nil {
@@ -103,8 +105,11 @@ func (a *asking) connect() (*ask.Client, error) {
 	return a.client, nil
 }
 
-// answer asks the scheduler, and says on standard error when that takes long.
+// answer asks the scheduler, or the dump, and says on standard error when that takes long.
 func (a *asking) answer(ctx context.Context, s *terminal.Screen, q ask.Question) ([]byte, error) {
+	if a.dump != "" {
+		return a.replay(ctx, s, q)
+	}
 	client, err := a.connect()
 	if err != nil {
 		return nil, err
@@ -112,6 +117,19 @@ func (a *asking) answer(ctx context.Context, s *terminal.Screen, q ask.Question)
 	p := s.Progress("waiting for the scheduler's answer")
 	defer p.End()
 	return client.Ask(ctx, q)
+}
+
+// replay answers from a dump.
+func (a *asking) replay(ctx context.Context, s *terminal.Screen, q ask.Question) ([]byte, error) {
+	if a.config.Replica == nil {
+		return nil, errors.New("--dump: this program cannot read dumps")
+	}
+	if _, err := os.Stat(a.dump); err != nil {
+		return nil, &ask.UsageError{Message: "--dump: " + err.Error()}
+	}
+	p := s.Progress("asking the dump " + a.dump)
+	defer p.End()
+	return a.config.Replica(ctx, a.dump, q)
 }
 
 // print writes an answer in the format that was asked for; table writes it for people.
@@ -138,7 +156,7 @@ func decode[T any](body []byte) (*T, error) {
 	return v, nil
 }
 
-// object reads KIND/NAME, KIND NAME or NAME.
+// object reads KIND/NAME, KIND NAME or NAME; its namespace is -n's or the context's.
 func (a *asking) object(args []string) (ask.Object, error) {
 	kind, name := "", args[0]
 	if len(args) == 2 {
@@ -149,11 +167,29 @@ func (a *asking) object(args []string) (ask.Object, error) {
 	if name == "" || len(args) == 2 && kind == "" {
 		return ask.Object{}, &ask.UsageError{Message: fmt.Sprintf("%q names no object: want NAME or KIND/NAME", strings.Join(args, " "))}
 	}
-	client, err := a.connect()
+	namespace, err := a.namespace()
 	if err != nil {
 		return ask.Object{}, err
 	}
-	return ask.Object{Kind: kindOf(kind), Namespace: client.Namespace(), Name: name}, nil
+	return ask.Object{Kind: kindOf(kind), Namespace: namespace, Name: name}, nil
+}
+
+// namespace is -n's or the context's; offline, where there is no context, default.
+func (a *asking) namespace() (string, error) {
+	if a.dump != "" {
+		return cmp.Or(a.options.Namespace, "default"), nil
+	}
+	client, err := a.connect()
+	if err != nil {
+		return "", err
+	}
+	return client.Namespace(), nil
+}
+
+// addDump adds --dump.
+func (a *asking) addDump(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&a.dump, "dump", "", "answer from a file of tangram dump instead of a cluster")
+	_ = cmd.MarkFlagFilename("dump")
 }
 
 // kindOf knows kubectl's short forms; other kinds go on as they are, without their group.

@@ -1,7 +1,6 @@
 package see
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"os"
@@ -16,7 +15,7 @@ import (
 func newWhatIf(c Config) *cobra.Command {
 	var a *asking
 	var exitCode bool
-	var file, dump string
+	var file string
 	cmd := &cobra.Command{
 		Use:   "whatif -f FILE",
 		Short: "Say what would become of a manifest, without submitting it",
@@ -37,7 +36,11 @@ With --dump the answer comes from a file of tangram dump, without a cluster.`,
 			if err != nil {
 				return err
 			}
-			body, err := a.whatIfAnswer(cmd.Context(), s, manifest, dump)
+			namespace, err := a.namespace()
+			if err != nil {
+				return err
+			}
+			body, err := a.answer(cmd.Context(), s, ask.WhatIfQuestion(namespace, manifest))
 			if err != nil {
 				return err
 			}
@@ -63,7 +66,7 @@ With --dump the answer comes from a file of tangram dump, without a cluster.`,
 	_ = cmd.MarkFlagRequired("filename")
 	_ = cmd.MarkFlagFilename("filename", "yaml", "yml", "json")
 	cmd.Flags().BoolVar(&exitCode, "exit-code", false, "exit with 10 when some of it would wait, 11 when some of it would not start as things are")
-	cmd.Flags().StringVar(&dump, "dump", "", "answer from a file of tangram dump instead of a cluster")
+	a.addDump(cmd)
 	return cmd
 }
 
@@ -101,21 +104,6 @@ func readManifest(s *terminal.Screen, file string) ([]byte, error) {
 	return data, nil
 }
 
-func (a *asking) whatIfAnswer(ctx context.Context, s *terminal.Screen, manifest []byte, dump string) ([]byte, error) {
-	if dump != "" {
-		namespace := a.options.Namespace
-		if namespace == "" {
-			namespace = "default"
-		}
-		return a.replay(ctx, s, dump, ask.WhatIfQuestion(namespace, manifest))
-	}
-	client, err := a.connect()
-	if err != nil {
-		return nil, err
-	}
-	return a.answer(ctx, s, ask.WhatIfQuestion(client.Namespace(), manifest))
-}
-
 func (a *asking) printWhatIf(s *terminal.Screen, w *query.WhatIf) {
 	for i := range w.Gangs {
 		if i > 0 {
@@ -124,13 +112,17 @@ func (a *asking) printWhatIf(s *terminal.Screen, w *query.WhatIf) {
 		a.printOutcome(s, &w.Gangs[i])
 	}
 	if len(w.Assumed) > 0 {
-		s.Blank()
+		if len(w.Gangs) > 0 {
+			s.Blank()
+		}
 		for _, text := range w.Assumed {
 			s.Field("Assumed", label, terminal.Plain, text)
 		}
 	}
 	if len(w.Refused) > 0 {
-		s.Blank()
+		if len(w.Gangs) > 0 || len(w.Assumed) > 0 {
+			s.Blank()
+		}
 		t := terminal.NewTable("REFUSED", "FIELD", "PROBLEM")
 		for _, r := range w.Refused {
 			t.Add(terminal.Cell{Text: r.Object, Style: terminal.Bad}, or(r.Field), r.Message)

@@ -1,9 +1,7 @@
 package see
 
 import (
-	"context"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,7 +14,6 @@ import (
 func newWhy(c Config) *cobra.Command {
 	var a *asking
 	var exitCode bool
-	var dump string
 	cmd := &cobra.Command{
 		Use:   "why POD|JOB|GANG",
 		Short: "Say why something waits, what would help, and when it starts",
@@ -35,7 +32,11 @@ With --dump the answer comes from a file of tangram dump, without a cluster.`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s := a.screen(cmd)
-			body, err := a.whyAnswer(cmd.Context(), s, args, dump)
+			o, err := a.object(args)
+			if err != nil {
+				return err
+			}
+			body, err := a.answer(cmd.Context(), s, ask.WhyQuestion(o))
 			if err != nil {
 				return err
 			}
@@ -58,7 +59,7 @@ With --dump the answer comes from a file of tangram dump, without a cluster.`,
 	a = newAsking(c, cmd)
 	a.addFormat(cmd)
 	cmd.Flags().BoolVar(&exitCode, "exit-code", false, "exit with 10 when it waits, 11 when it will not start as things are")
-	cmd.Flags().StringVar(&dump, "dump", "", "answer from a file of tangram dump instead of a cluster")
+	a.addDump(cmd)
 	cmd.ValidArgsFunction = a.complete(gangsAndPods)
 	return cmd
 }
@@ -74,51 +75,6 @@ func startCode(phase string, start query.Start) error {
 	return answered(ExitWaits)
 }
 
-func (a *asking) whyAnswer(ctx context.Context, s *terminal.Screen, args []string, dump string) ([]byte, error) {
-	if dump != "" {
-		o, err := a.offlineObject(args)
-		if err != nil {
-			return nil, err
-		}
-		return a.replay(ctx, s, dump, ask.WhyQuestion(o))
-	}
-	o, err := a.object(args)
-	if err != nil {
-		return nil, err
-	}
-	return a.answer(ctx, s, ask.WhyQuestion(o))
-}
-
-// offlineObject is object without a kubeconfig: the namespace is -n's, or default.
-func (a *asking) offlineObject(args []string) (ask.Object, error) {
-	kind, name, ok := "", args[0], true
-	if len(args) == 2 {
-		kind, name = args[0], args[1]
-	} else if kind, name, ok = strings.Cut(args[0], "/"); !ok {
-		kind, name = "", args[0]
-	}
-	namespace := a.options.Namespace
-	if namespace == "" {
-		namespace = "default"
-	}
-	return ask.Object{Kind: kindOf(kind), Namespace: namespace, Name: name}, nil
-}
-
-// replay answers from a dump.
-func (a *asking) replay(ctx context.Context, s *terminal.Screen, file string, q ask.Question) ([]byte, error) {
-	if a.config.Replica == nil {
-		return nil, fmt.Errorf("--dump: this program cannot read dumps")
-	}
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, &ask.UsageError{Message: "--dump: " + err.Error()}
-	}
-	defer f.Close()
-	p := s.Progress("reading " + file)
-	defer p.End()
-	return a.config.Replica(ctx, f, q)
-}
-
 // label is the width of the names beside a why's text.
 const label = 10
 
@@ -130,7 +86,7 @@ func (a *asking) printWhy(s *terminal.Screen, w *query.Why) {
 		asOf(s, w.At)
 		return
 	}
-	printGang(s, g, s.Now())
+	printGang(s, g)
 	s.Field("Answer", label, terminal.Plain, w.Text)
 	if w.Reason.Code != "" {
 		s.Field("Reason", label, terminal.Dim, w.Reason.Code+" ("+w.Reason.Class+")")
@@ -157,7 +113,7 @@ func (a *asking) printWhy(s *terminal.Screen, w *query.Why) {
 }
 
 // printGang is the first line: what it is, and what it does.
-func printGang(s *terminal.Screen, g *query.Gang, _ any) {
+func printGang(s *terminal.Screen, g *query.Gang) {
 	kind := g.Kind
 	if g.Owner != "" && g.Owner != g.Name {
 		kind += " " + g.Owner
@@ -237,7 +193,7 @@ func printHelps(s *terminal.Screen, helps []query.Help) {
 	}
 	s.Blank()
 	s.Line(terminal.Bold, "What would help")
-	const who = 16
+	const who = 18
 	for _, h := range helps {
 		s.Field("  "+h.Who, who, terminal.Plain, h.Text)
 		if h.Command != "" {

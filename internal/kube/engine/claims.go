@@ -107,15 +107,20 @@ func (e *Engine) FollowClaims(ctx context.Context, factory informers.SharedInfor
 	if err != nil {
 		return err
 	}
+	e.useBook(book)
+	e.synced = append(e.synced, book.Synced()...)
+	go book.Run(ctx)
+	return nil
+}
+
+// useBook makes the engine read claims from a book.
+func (e *Engine) useBook(book *dra.Book) {
 	e.book = book
 	e.claims.standing, e.claims.pending = map[string]model.HolderID{}, map[model.HolderID]bool{}
 	e.claims.seen = map[string]seenClaim{}
 	e.claims.rechecks, e.claims.unplaced = map[types.UID]recheck{}, map[model.NodeID]map[string]*v1.Pod{}
 	e.inventory.SetDevices(book)
 	e.reader.Claims = e.ask
-	e.synced = append(e.synced, book.Synced()...)
-	go book.Run(ctx)
-	return nil
 }
 
 // ask is what a pod's claims mean. Of a pod that is on its way to its place it is what was

@@ -117,7 +117,9 @@ func (e *Engine) tellContested(now time.Time) {
 	for _, uid := range e.lasting(now) {
 		if x := e.contested[uid]; !x.told {
 			x.told = true
-			metrics.Conflict(metrics.ConflictRecord)
+			if !e.copied {
+				metrics.Conflict(metrics.ConflictRecord)
+			}
 			e.complaints = append(e.complaints, report.Complaint{About: podRef(x.pod), Reason: dialect.ContestedRecord, Message: x.message})
 		}
 	}

@@ -49,6 +49,11 @@ type Engine struct {
 	logger  klog.Logger
 	report  report.Reporter
 
+	// foreseer says when gangs start, by a forecast; nil: nobody does.
+	foreseer atomic.Pointer[Foreseer]
+	// copied: it is a Replica's, and counts nothing in this process's metrics.
+	copied bool
+
 	// checked is the node that CheckSome looked at last; it has one caller.
 	checked int
 	// shown is what a scrape was last shown, pictures what questions are answered with.
@@ -103,35 +108,20 @@ type outbox struct {
 // once.
 func New(ctx context.Context, factory informers.SharedInformerFactory, from watch.Sources, tell report.Reporter) (*Engine, error) {
 	core := factory.Core().V1()
-	e := &Engine{
-		pods: core.Pods().Lister(), namespaces: core.Namespaces().Lister(),
-		feed: newFeed(), clock: time.Now, logger: klog.FromContext(ctx), report: tell,
-		objects: workload.Objects{}, quotas: map[string]arbiter.Quota{}, queues: newQueues(), desk: report.NewDesk(), timing: DefaultTiming(),
-		arrived: map[model.HolderID]bool{}, contested: map[string]*contest{}, fleetChanged: true,
-		agents: map[model.NodeID]bool{}, paths: map[model.NodeID][]string{}, telemetry: staleness{maxAge: TelemetryMaxAge, until: map[model.NodeID]time.Time{}},
-		observed: newObserved(), stages: map[engine.ID]stage{},
-	}
+	e := blank(factory)
+	e.clock, e.logger, e.report = time.Now, klog.FromContext(ctx), tell
 	var err error
 	nodeChanged := func(name string) { e.feed.push(event{kind: aboutNode, key: name}, nil) }
 	levelsChanged := func() { e.feed.push(event{kind: aboutLevels}, nil) }
 	if e.inventory, err = inventory.New(core.Nodes().Lister(), from, nodeChanged, levelsChanged); err != nil {
 		return nil, err
 	}
-	e.reader = &workload.Reader{Namespaces: e.namespaces, Levels: e.inventory.Levels}
 	if err := e.watchObjects(from); err != nil {
 		return nil, err
 	}
-	e.work = workload.New(e.reader, e.pods, e.objects)
-	e.facts = &facts{work: e.work, nodes: map[model.NodeID]*v1.Node{}, claimsOnly: map[model.NodeID]bool{}, budgets: budgets{
-		lister: factory.Policy().V1().PodDisruptionBudgets().Lister(), byNamespace: map[string][]budget{}}}
-	l := ledger.New()
-	tree, err := arbiter.NewTree(e.queues.tree, nil)
-	if err != nil {
+	if err := e.compose(factory); err != nil {
 		return nil, err
 	}
-	options := engine.DefaultOptions()
-	options.BatchTimeout, options.Facts = BatchTimeout, e.facts
-	e.core = engine.New(l, planner.New(l), tree, options)
 	if err := e.follow(factory); err != nil {
 		return nil, err
 	}
@@ -140,6 +130,36 @@ func New(ctx context.Context, factory informers.SharedInformerFactory, from watc
 		go w.Run(ctx)
 	}
 	return e, nil
+}
+
+// blank is an engine that knows nothing.
+func blank(factory informers.SharedInformerFactory) *Engine {
+	core := factory.Core().V1()
+	return &Engine{
+		pods: core.Pods().Lister(), namespaces: core.Namespaces().Lister(), feed: newFeed(),
+		objects: workload.Objects{}, quotas: map[string]arbiter.Quota{}, queues: newQueues(), desk: report.NewDesk(), timing: DefaultTiming(),
+		arrived: map[model.HolderID]bool{}, contested: map[string]*contest{}, fleetChanged: true,
+		agents: map[model.NodeID]bool{}, paths: map[model.NodeID][]string{}, telemetry: staleness{maxAge: TelemetryMaxAge, until: map[model.NodeID]time.Time{}},
+		observed: newObserved(), stages: map[engine.ID]stage{},
+	}
+}
+
+// compose makes core's engine and what reads pods for it, once inventory and objects are
+// there.
+func (e *Engine) compose(factory informers.SharedInformerFactory) error {
+	e.reader = &workload.Reader{Namespaces: e.namespaces, Levels: e.inventory.Levels}
+	e.work = workload.New(e.reader, e.pods, e.objects)
+	e.facts = &facts{work: e.work, nodes: map[model.NodeID]*v1.Node{}, claimsOnly: map[model.NodeID]bool{}, budgets: budgets{
+		lister: factory.Policy().V1().PodDisruptionBudgets().Lister(), byNamespace: map[string][]budget{}}}
+	l := ledger.New()
+	tree, err := arbiter.NewTree(e.queues.tree, nil)
+	if err != nil {
+		return err
+	}
+	options := engine.DefaultOptions()
+	options.BatchTimeout, options.Facts = BatchTimeout, e.facts
+	e.core = engine.New(l, planner.New(l), tree, options)
+	return nil
 }
 
 // watchObjects prepares the watches on objects that describe gangs and queues.
@@ -199,7 +219,9 @@ func (e *Engine) do(what string, f func(now time.Time)) {
 	waiting := len(e.outbox.activate)+len(e.outbox.requeue)+len(e.outbox.stop) > 0
 	held := time.Since(began) // unlocking may let a waiter run first
 	e.mu.Unlock()
-	metrics.LockHeld(what, held)
+	if !e.copied {
+		metrics.LockHeld(what, held)
+	}
 	for _, c := range complaints {
 		e.report(c)
 	}
@@ -230,7 +252,9 @@ func (e *Engine) mirror() {
 			e.claimsAgain(m.Pod)
 		}
 	}
-	metrics.Retried(retried)
+	if !e.copied {
+		metrics.Retried(retried)
+	}
 	for _, r := range fx.Released {
 		if now, still := e.core.Release(r.Holder); still && now.Ticket == r.Ticket {
 			e.gate.rank(r.Holder)

@@ -119,7 +119,7 @@ func (e *Engine) lead(now time.Time) {
 // stepped notes what a step decided.
 func (e *Engine) stepped(plan *engine.Plan, now time.Time) {
 	for _, s := range plan.Starts {
-		if s.Promised > 0 {
+		if s.Promised > 0 && !e.copied {
 			metrics.Started(now, time.Unix(0, s.Promised))
 		}
 	}

@@ -46,7 +46,9 @@ func (e *Engine) Usage(by []string, visible func(namespaces []string) func(strin
 		out.Total.CostMicro += sums.CostMicro
 		out.Total.UnpricedMilliSeconds += sums.UnpricedMilliSeconds
 	}
-	prices.Each(func(model string, micro int64) { out.Prices = append(out.Prices, apiquery.Price{Model: model, Micro: micro}) })
+	prices.Each(func(model string, micro int64) {
+		out.Prices = append(out.Prices, apiquery.Price{Model: model, Micro: micro})
+	})
 	return out
 }
 

@@ -96,7 +96,7 @@ func (e *Engine) Why(ctx context.Context, kind, namespace, name string, see Sigh
 	}
 	out.Reason = ReasonAnswer(&about.Reason, see.MayListNodes())
 	out.Helps = HelpAnswers(&about)
-	out.Start = StartAnswer(&expect, see.MayListNodes())
+	out.Start = e.foresee(id, &expect, StartAnswer(&expect, see.MayListNodes()))
 	out.Gang.ExpectedStart = out.Start.At
 	if see.MayListNodes() {
 		out.Gang.Reserved = nodeNames(about.Reason.Prospect.Nodes)

@@ -90,6 +90,9 @@ func (e *Engine) setQueues(now time.Time) {
 		e.logger.Error(err, "Queues ignored") // Usable has validated them
 	}
 	q.reportAt = now.Add(e.timing.InvalidQueue)
+	if e.copied {
+		return
+	}
 	names := []string{arbiter.Root}
 	for i := range q.tree {
 		names = append(names, q.tree[i].Name)

@@ -224,7 +224,9 @@ func (e *Engine) tellWhy(t *Turn, now time.Time) {
 				waiting = append(waiting, m.Pod)
 			}
 		}
-		e.observed.waitsFor(id, reason.Code, len(waiting))
+		if !e.copied {
+			e.observed.waitsFor(id, reason.Code, len(waiting))
+		}
 		e.refused(t, id, &reason, waiting)
 		kind := e.showAs(id, &reason, now)
 		t.Notices = append(t.Notices, e.desk.Tell(id, &reason, kind, waiting, e.shows, now)...)

@@ -21,6 +21,7 @@ import (
 	apiquery "github.com/tangram-dev/tangram/api/query"
 	"github.com/tangram-dev/tangram/internal/kube/access"
 	"github.com/tangram-dev/tangram/internal/kube/query"
+	"github.com/tangram-dev/tangram/internal/replica"
 	"github.com/tangram-dev/tangram/internal/version"
 )
 
@@ -87,7 +88,9 @@ func (s *Shared) answerQuestions(ctx context.Context, q *questions, opts *option
 		}
 		return pod
 	}
-	server := query.New(query.Options{Source: s.Engine(), Access: guard, FindPod: find, Leads: leads, Holder: holder, Version: version.Get().Version})
+	copies := replica.NewService(s.Engine(), version.Get().Version)
+	s.Engine().Foresee(copies.Start)
+	server := query.New(query.Options{Source: s.Engine(), Copies: copies, Access: guard, FindPod: find, Leads: leads, Holder: holder, Version: version.Get().Version})
 	port := &query.Port{Listen: q.listen, Advertise: cmp.Or(q.advertise, os.Getenv("POD_IP")), Pod: podName()}
 	if pair := opts.SecureServing; pair != nil {
 		port.Cert, port.Key = pair.ServerCert.CertKey.CertFile, pair.ServerCert.CertKey.KeyFile

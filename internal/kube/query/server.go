@@ -27,6 +27,8 @@ type Access interface {
 type Options struct {
 	Source Source
 	Access Access
+	// Copies answers whatif and dump; nil: they are not answered.
+	Copies Copies
 	// Leads says whether this process decides: only then are there answers. nil: it does.
 	Leads func() bool
 	// Holder and Version say who answers.
@@ -114,20 +116,20 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) ([]byte, *apiquer
 	if wrong != nil {
 		return nil, wrong
 	}
-	body, wrong := s.answer(ctx, q, newCaller(ctx, who, s.options.Access), request)
+	kind, body, wrong := s.answer(ctx, q, newCaller(ctx, who, s.options.Access), request)
 	if wrong != nil {
 		return nil, wrong
 	}
-	write(w, r, body)
+	write(w, r, kind, body)
 	return nil, nil
 }
 
 // answer computes an answer when its turn has come. Writing it is not part of the turn: a
 // caller who reads slowly holds up nobody.
-func (s *Server) answer(ctx context.Context, q *Question, c *caller, r *Request) (body []byte, wrong *apiquery.Error) {
+func (s *Server) answer(ctx context.Context, q *Question, c *caller, r *Request) (kind string, body []byte, wrong *apiquery.Error) {
 	end, ok := s.doorman.begin(ctx, c.User())
 	if !ok {
-		return nil, busy()
+		return "", nil, busy()
 	}
 	defer end()
 	defer func() {
@@ -139,13 +141,16 @@ func (s *Server) answer(ctx context.Context, q *Question, c *caller, r *Request)
 	answer, wrong := q.Answer(ctx, c, r)
 	switch {
 	case c.failed() != nil && ctx.Err() == nil:
-		return nil, unavailable()
+		return "", nil, unavailable()
 	case ctx.Err() != nil:
-		return nil, &apiquery.Error{Status: http.StatusGatewayTimeout, Reason: ReasonTimeout, Message: "the answer took too long"}
+		return "", nil, &apiquery.Error{Status: http.StatusGatewayTimeout, Reason: ReasonTimeout, Message: "the answer took too long"}
 	case wrong != nil:
-		return nil, wrong
+		return "", nil, wrong
 	}
-	return encode(answer), nil
+	if b, ok := answer.(Blob); ok {
+		return b.Type, b.Bytes, nil
+	}
+	return "application/json", encode(answer), nil
 }
 
 func busy() *apiquery.Error {
@@ -169,11 +174,11 @@ func encode(answer any) []byte {
 const zipFrom = 1 << 10
 
 // write sends an answer, compressed for callers who say that they can read it.
-func write(w http.ResponseWriter, r *http.Request, body []byte) {
+func write(w http.ResponseWriter, r *http.Request, kind string, body []byte) {
 	h := w.Header()
-	h.Set("Content-Type", "application/json")
+	h.Set("Content-Type", kind)
 	h.Set("Vary", "Accept-Encoding")
-	if len(body) < zipFrom || !acceptsGzip(r.Header.Get("Accept-Encoding")) {
+	if len(body) < zipFrom || kind != "application/json" || !acceptsGzip(r.Header.Get("Accept-Encoding")) {
 		h.Set("Content-Length", strconv.Itoa(len(body)))
 		_, _ = w.Write(body) // a caller who is gone needs no answer
 		return

@@ -24,6 +24,8 @@ func (s *Server) questions() []Question {
 		{apiquery.PathFleet, http.MethodGet, nil, s.fleet},
 		{apiquery.PathUsage, http.MethodGet, []string{apiquery.ParamBy}, s.usage},
 		{apiquery.PathWhy, http.MethodGet, []string{apiquery.ParamNamespace, apiquery.ParamName, apiquery.ParamKind}, s.why},
+		{apiquery.PathWhatIf, http.MethodPost, []string{apiquery.ParamNamespace}, s.whatIf},
+		{apiquery.PathDump, http.MethodGet, nil, s.dump},
 		{apiquery.PathExplain, http.MethodGet, []string{apiquery.ParamNamespace, apiquery.ParamName}, s.explain},
 		{apiquery.PathNodes, http.MethodGet, []string{apiquery.ParamSince}, s.nodes},
 		{apiquery.PathQueues, http.MethodGet, nil, s.queues},

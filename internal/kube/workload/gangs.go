@@ -46,6 +46,8 @@ type Gangs struct {
 
 	shapes   shapes
 	runtimes arbiter.Runtimes
+	// foretold are runtimes that another process expected of gangs (Foretell).
+	foretold map[engine.ID]time.Duration
 	alarms   alarms
 	timing   Timing
 }

@@ -73,6 +73,9 @@ func (w *Gangs) estimate(g *group, first *Member) time.Duration {
 		if *g.run.key != (arbiter.RuntimeKey{}) {
 			g.run.estimate, _ = w.runtimes.Estimate(*g.run.key)
 		}
+		if d, ok := w.foretold[g.id]; ok {
+			g.run.estimate = d
+		}
 	}
 	return g.run.estimate
 }

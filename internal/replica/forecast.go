@@ -1,0 +1,60 @@
+package replica
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tangram-dev/tangram/api/query"
+	"github.com/tangram-dev/tangram/core/engine"
+)
+
+// Forecast is when waiting gangs are expected to start, by the expected ends of what runs
+// and of what starts before them, if nothing else comes.
+type Forecast struct {
+	At time.Time
+	// Starts are the gangs that start in the simulation, Until is how far it went.
+	Starts map[engine.ID]time.Time
+	Until  time.Time
+	// Unknown is how many of the gangs that ran have no known end.
+	Unknown int
+	stopped stop
+}
+
+// Forecast steps a replica until all gangs that wait have started, or as far as the limits
+// let it.
+func (s *State) Forecast(ctx context.Context) (*Forecast, error) {
+	x, err := newRun(s.snapshot, s.limits)
+	if err != nil {
+		return nil, err
+	}
+	return x.forecast(ctx)
+}
+
+func (x *run) forecast(ctx context.Context) (*Forecast, error) {
+	waiting := x.Waiting()
+	unknown := x.unknownEnds()
+	why, err := x.forward(ctx, func() bool {
+		waiting = slices.DeleteFunc(waiting, func(id engine.ID) bool { _, ok := x.starts[id]; return ok })
+		return len(waiting) == 0
+	})
+	if err != nil {
+		return nil, err
+	}
+	return &Forecast{At: x.began, Starts: x.starts, Until: x.Now(), Unknown: unknown, stopped: why}, nil
+}
+
+// Start is when a gang is expected to start.
+func (f *Forecast) Start(id engine.ID) query.Start {
+	at, ok := f.Starts[id]
+	switch {
+	case ok:
+		return query.Start{Known: query.StartsForecast, At: &at, Because: "by the expected ends of what runs and of what starts before it, if nothing else comes"}
+	case f.stopped == stopSteps || f.stopped == stopHorizon || f.stopped == stopContext:
+		return query.Start{Known: query.StartsUnknown, Because: fmt.Sprintf("not before %s; the forecast goes no further", clock(f.Until))}
+	case f.Unknown > 0:
+		return query.Start{Known: query.StartsUnknown, Because: fmt.Sprintf("it is not known how long %s that run will take: they declare no runtime, and none was learned", count(f.Unknown, "gang"))}
+	}
+	return query.Start{Known: query.StartsUnknown, Because: "it does not start in the forecast, although all that runs and waits before it ends"}
+}

@@ -1,0 +1,285 @@
+package replica
+
+import (
+	"cmp"
+	"container/heap"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/core/engine"
+	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
+)
+
+// Limits bound a simulation.
+type Limits struct {
+	// Steps is how many decisions are made at most, Horizon how far time goes.
+	Steps   int
+	Horizon time.Duration
+}
+
+// DefaultLimits are a question's.
+func DefaultLimits() Limits { return Limits{Steps: 2000, Horizon: 30 * 24 * time.Hour} }
+
+// Why a simulation stopped.
+type stop string
+
+const (
+	stopDone    stop = ""        // what was waited for has happened
+	stopQuiet   stop = "quiet"   // nothing is expected to end any more
+	stopSteps   stop = "steps"   // Limits.Steps
+	stopHorizon stop = "horizon" // Limits.Horizon
+	stopContext stop = "context" // the caller is gone
+)
+
+// run is a replica that is stepped through time: gangs end when they are expected to,
+// victims go when their grace period ends and are created anew by their controllers.
+type run struct {
+	*kubeengine.Replica
+	limits Limits
+	began  time.Time
+	steps  int
+	events events
+	serial int
+	// ends are the running gangs whose end is on the way, with the event's number; lasts, when not nil, says how long
+	// a gang really runs (a trace knows).
+	ends  map[engine.ID]int
+	lasts func(engine.ID) (time.Duration, bool)
+	// starts is when gangs got their first place here, places where pods did.
+	starts map[engine.ID]time.Time
+	places map[types.UID]kubeengine.Started
+	// evicted are victims, by the name of the gang that they go for.
+	evicted map[string][]kubeengine.Victim
+	// ended counts gangs that ended, lastEnd when the last did.
+	ended   int
+	lastEnd time.Time
+	// onStart and onEnd are called, when not nil.
+	onStart, onEnd func(engine.ID)
+}
+
+func newRun(s *kubeengine.Snapshot, l Limits) (*run, error) {
+	r, err := kubeengine.NewReplica(s)
+	if err != nil {
+		return nil, err
+	}
+	x := &run{
+		Replica: r, limits: l, began: r.Now(), ends: map[engine.ID]int{}, starts: map[engine.ID]time.Time{},
+		places: map[types.UID]kubeengine.Started{}, evicted: map[string][]kubeengine.Victim{},
+	}
+	for _, p := range r.Leaving() { // pods that were told to go before
+		x.push(event{at: p.DeletionTimestamp.Time, gone: p})
+	}
+	return x, nil
+}
+
+// event is something that happens at a time: a gang ends, a pod is gone, or nothing but a
+// step.
+type event struct {
+	at     time.Time
+	serial int
+	gang   engine.ID
+	gone   *v1.Pod
+}
+
+// events is a heap, soonest first.
+type events []event
+
+// Len, Less, Swap, Push and Pop are for container/heap.
+func (e events) Len() int { return len(e) }
+func (e events) Less(i, j int) bool {
+	if !e[i].at.Equal(e[j].at) {
+		return e[i].at.Before(e[j].at)
+	}
+	return e[i].serial < e[j].serial
+}
+func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
+func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
+func (e *events) Pop() any {
+	last := (*e)[len(*e)-1]
+	*e = (*e)[:len(*e)-1]
+	return last
+}
+
+func (x *run) push(e event) {
+	x.serial++
+	e.serial = x.serial
+	heap.Push(&x.events, e)
+}
+
+// settle lets the engine decide until it has nothing more to say now.
+func (x *run) settle(ctx context.Context) (stop, error) {
+	for again := true; again; {
+		switch {
+		case ctx.Err() != nil:
+			return stopContext, nil
+		case x.steps >= x.limits.Steps:
+			return stopSteps, nil
+		}
+		x.steps++
+		m, err := x.Step()
+		if err != nil {
+			return stopDone, err
+		}
+		for _, s := range m.Started {
+			x.places[s.Pod.UID] = s
+			if _, known := x.starts[s.Gang]; !known {
+				x.starts[s.Gang] = x.Now()
+				if x.onStart != nil {
+					x.onStart(s.Gang)
+				}
+			}
+		}
+		for _, v := range m.Evict {
+			at, err := x.Evict(v.Pod)
+			if err != nil {
+				return stopDone, err
+			}
+			x.evicted[v.For] = append(x.evicted[v.For], v)
+			x.push(event{at: at, gone: v.Pod})
+			delete(x.ends, x.GangOf(v.Pod)) // if it runs again, it ends later
+		}
+		again = m.More || len(m.Started)+len(m.Evict) > 0
+	}
+	x.expectEnds()
+	return stopDone, nil
+}
+
+// expectEnds takes note of the ends of gangs that run. An end stays as it was first
+// expected.
+func (x *run) expectEnds() {
+	for _, e := range x.Endings() {
+		if x.ends[e.Gang] > 0 {
+			continue
+		}
+		at := time.Unix(0, e.At)
+		if x.lasts != nil {
+			if d, known := x.lasts(e.Gang); known {
+				if began, here := x.starts[e.Gang]; here {
+					at, e.At = began.Add(d), 1
+				}
+			}
+		}
+		if e.At == 0 {
+			continue // not known
+		}
+		x.push(event{at: at, gang: e.Gang})
+		x.ends[e.Gang] = x.serial
+	}
+}
+
+// Ticks of a simulation: the engine decides every few seconds though nothing happens, and
+// waits before it reclaims. Beyond the first minute only what an event leads to is looked
+// at, so that hours cost little.
+const (
+	tick       = 5 * time.Second
+	firstTicks = 12
+	lateTick   = 25 * time.Second
+)
+
+// forward lets time pass until done says so.
+func (x *run) forward(ctx context.Context, done func() bool) (stop, error) {
+	for i := range firstTicks {
+		x.push(event{at: x.Now().Add(time.Duration(i+1) * tick)})
+	}
+	for {
+		if why, err := x.settle(ctx); err != nil || why != stopDone {
+			return why, err
+		}
+		if done() {
+			return stopDone, nil
+		}
+		if why := x.pass(); why != stopDone {
+			return why, nil
+		}
+	}
+}
+
+// pass moves to the next moment at which something happens, and lets it happen.
+func (x *run) pass() stop {
+	if x.events.Len() == 0 {
+		return stopQuiet
+	}
+	at := x.events[0].at
+	if wake := x.Wake(); !wake.IsZero() && wake.After(x.Now()) && wake.Before(at) {
+		at = wake
+	}
+	if at.Sub(x.began) > x.limits.Horizon {
+		return stopHorizon
+	}
+	x.Advance(at)
+	happened := false
+	for x.events.Len() > 0 && !x.events[0].at.After(at) {
+		e := heap.Pop(&x.events).(event)
+		switch {
+		case e.gone != nil:
+			x.goes(e.gone)
+			happened = true
+		case e.gang != "" && x.ends[e.gang] == e.serial:
+			x.finish(e.gang)
+			happened = true
+		}
+	}
+	if happened && x.Now().Sub(x.began) > firstTicks*tick {
+		x.push(event{at: x.Now().Add(tick)})
+		x.push(event{at: x.Now().Add(lateTick)})
+	}
+	return stopDone
+}
+
+// finish ends a gang: its pods succeed.
+func (x *run) finish(id engine.ID) {
+	delete(x.ends, id)
+	for _, p := range x.GangPods(id) {
+		x.RemovePod(p)
+	}
+	x.ended++
+	x.lastEnd = x.Now()
+	if x.onEnd != nil {
+		x.onEnd(id)
+	}
+}
+
+// goes takes a victim away, and creates it anew if it has a controller.
+func (x *run) goes(p *v1.Pod) {
+	latest := x.Pod(p.Namespace, p.Name)
+	if latest == nil || latest.UID != p.UID {
+		return
+	}
+	x.RemovePod(latest)
+	if metav1.GetControllerOf(latest) == nil {
+		return
+	}
+	again := latest.DeepCopy()
+	x.serial++
+	again.UID = types.UID(fmt.Sprintf("%s+%d", latest.UID, x.serial))
+	again.Name = fmt.Sprintf("%s+%d", latest.Name, x.serial)
+	again.Spec.NodeName, again.DeletionTimestamp, again.Status = "", nil, v1.PodStatus{Phase: v1.PodPending}
+	again.CreationTimestamp = metav1.NewTime(x.Now().Truncate(time.Second))
+	for _, key := range []string{names.AnnotationDevices, names.AnnotationCharged, names.AnnotationClaims} {
+		delete(again.Annotations, key)
+	}
+	_ = x.SetPod(again) // a pod has a key
+}
+
+// unknownEnds counts gangs that run and whose end is not known.
+func (x *run) unknownEnds() (n int) {
+	for _, e := range x.Endings() {
+		if e.At == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// victimsOf are the pods that were evicted for a gang, by name.
+func (x *run) victimsOf(gang string) []kubeengine.Victim {
+	out := slices.Clone(x.evicted[gang])
+	slices.SortFunc(out, func(a, b kubeengine.Victim) int { return cmp.Compare(a.Gang, b.Gang) })
+	return out
+}

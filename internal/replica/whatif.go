@@ -1,0 +1,343 @@
+package replica
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	"github.com/tangram-dev/tangram/api/query"
+	"github.com/tangram-dev/tangram/core/engine"
+	"github.com/tangram-dev/tangram/internal/dialect"
+	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
+)
+
+// Sight is what a caller may see by name.
+type Sight = kubeengine.Sight
+
+// All sees everything: for who has the dump.
+type All struct{}
+
+// MayListPods implements Sight.
+func (All) MayListPods(string) bool { return true }
+
+// MayListNodes implements Sight.
+func (All) MayListNodes() bool { return true }
+
+// MayListQueues implements Sight.
+func (All) MayListQueues() bool { return true }
+
+// Question is a manifest, and who asks.
+type Question struct {
+	Manifest []byte
+	// Namespace is for objects that name none; empty: default.
+	Namespace string
+	Sight     Sight
+}
+
+// WhatIf says what would become of a manifest if it were created now: nothing is changed.
+// The error names the field.
+func (s *State) WhatIf(ctx context.Context, q Question) (*query.WhatIf, error) {
+	if q.Sight == nil {
+		q.Sight = All{}
+	}
+	objects, err := parse(q.Manifest)
+	if err != nil {
+		return nil, invalid("manifest", err.Error())
+	}
+	namespace := cmp.Or(q.Namespace, "default")
+	for _, o := range objects {
+		if ns := cmp.Or(o.GetNamespace(), namespace); !q.Sight.MayListPods(ns) && !slices.Contains(cluster, o.GetKind()) {
+			return nil, &query.Error{Status: http.StatusForbidden, Reason: "Forbidden", Field: "metadata.namespace", Message: fmt.Sprintf("you may not list pods of namespace %q, so nothing is said about it", clip(ns))}
+		}
+	}
+	x, err := newRun(s.snapshot, s.limits)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := x.settle(ctx); err != nil { // what the scheduler is about to do anyway
+		return nil, err
+	}
+	a := &asked{run: x, see: q.Sight, waited: x.Waiting()}
+	r := &reader{replica: x.Replica, namespace: namespace, offline: s.offline}
+	if p := r.read(objects); p != nil {
+		return nil, invalid(p.field, p.message)
+	}
+	for _, p := range r.pods {
+		if err := x.SetPod(p); err != nil {
+			return nil, err
+		}
+	}
+	if err := a.answer(ctx, r.pods); err != nil {
+		return nil, err
+	}
+	if err := a.findDelays(ctx, s); err != nil {
+		return nil, err
+	}
+	a.out.At = s.snapshot.At
+	a.out.Refused = append(r.refused, a.out.Refused...)
+	a.out.Assumed = append(r.assumed, a.out.Assumed...)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	return &a.out, nil
+}
+
+func invalid(field, message string) *query.Error {
+	return &query.Error{Status: http.StatusBadRequest, Reason: "Invalid", Field: field, Message: message}
+}
+
+// asked is a question that is being answered.
+type asked struct {
+	run *run
+	see Sight
+	// waited are the gangs that waited before.
+	waited []engine.ID
+	gangs  []*candidate
+	out    query.WhatIf
+}
+
+// candidate is a gang of the manifest.
+type candidate struct {
+	id   engine.ID
+	pod  *v1.Pod // one of its pods
+	out  query.Outcome
+	done bool
+}
+
+// answer steps the replica until all gangs of the manifest have a place.
+func (a *asked) answer(ctx context.Context, pods []*v1.Pod) error {
+	x := a.run
+	if _, err := x.settle(ctx); err != nil {
+		return err
+	}
+	a.out.Gangs = []query.Outcome{}
+	for _, p := range pods {
+		id := x.GangOf(p)
+		switch {
+		case id == "":
+			a.out.Refused = append(a.out.Refused, a.notOurs(p))
+		case !slices.ContainsFunc(a.gangs, func(c *candidate) bool { return c.id == id }):
+			a.gangs = append(a.gangs, &candidate{id: id, pod: p})
+		}
+	}
+	for _, c := range a.gangs {
+		a.look(ctx, c, true)
+	}
+	why, err := x.forward(ctx, func() bool {
+		left := 0
+		for _, c := range a.gangs {
+			if a.look(ctx, c, false); !c.done {
+				left++
+			}
+		}
+		return left == 0
+	})
+	if err != nil {
+		return err
+	}
+	for _, c := range a.gangs {
+		if !c.done {
+			c.out.Start = a.never(c, why)
+		}
+		a.displaced(c)
+	}
+	return nil
+}
+
+// notOurs says why no gang comes of a pod.
+func (a *asked) notOurs(p *v1.Pod) query.Refused {
+	out := query.Refused{Object: "Pod " + p.Namespace + "/" + p.Name, Message: "asks for no GPU and belongs to no gang and no queue: kube-scheduler's own rules place it, which are not asked here"}
+	m, err := dialect.MembershipOf(p)
+	switch {
+	case len(p.Spec.SchedulingGates) > 0:
+		out.Field, out.Message = "spec.schedulingGates", "the pod is not scheduled before its gates are removed"
+	case err == nil && m.PodGroup != "":
+		out.Field, out.Message = dialect.GroupField(m.Groups), fmt.Sprintf("PodGroup %s does not exist; add it to the manifest", m.PodGroup)
+	case len(p.Spec.ResourceClaims) > 0:
+		out.Field, out.Message = "spec.resourceClaims", "the pod's ResourceClaims do not exist: those of a template are made by a controller, which is not asked here"
+	}
+	return out
+}
+
+// look takes note of what has become of a gang; first: right after it came.
+func (a *asked) look(ctx context.Context, c *candidate, first bool) {
+	if c.done {
+		return
+	}
+	started, has := a.run.starts[c.id]
+	if !has && !first {
+		return
+	}
+	w := a.run.Engine.Why(ctx, "Pod", c.pod.Namespace, c.pod.Name, a.see, nil)
+	if first {
+		c.out.Gang = w.Gang
+	}
+	c.out.Members, c.out.Gang.Members = w.Gang.Members, nil
+	if c.out.Members == nil {
+		c.out.Members = []query.Member{}
+	}
+	if !has {
+		reason := w.Reason
+		c.out.Reason, c.out.Helps = &reason, w.Helps
+		return
+	}
+	c.done = true
+	for i := range c.out.Members { // bound is said of what is done
+		if m := &c.out.Members[i]; m.State == "bound" {
+			m.State = "starting"
+		}
+	}
+	c.out.Start = query.Start{Known: query.StartsNow, Nodes: a.nodes(c.out.Members)}
+	if first {
+		c.out.Gang.Phase = query.PhaseStarting
+		return
+	}
+	c.out.Start.Known, c.out.Start.At, c.out.Start.Because = query.StartsForecast, &started, a.because()
+	c.out.Gang.ExpectedStart = &started
+}
+
+// because says what a start hangs on.
+func (a *asked) because() string {
+	x := a.run
+	victims := 0
+	for _, v := range x.evicted {
+		victims += len(v)
+	}
+	switch {
+	case x.ended > 0 && victims > 0:
+		return fmt.Sprintf("by the expected ends of %s, the last at %s, and after %s were evicted", count(x.ended, "gang"), clock(x.lastEnd), count(victims, "pod"))
+	case x.ended > 0:
+		return fmt.Sprintf("by the expected ends of %s, the last at %s", count(x.ended, "gang"), clock(x.lastEnd))
+	case victims > 0:
+		return fmt.Sprintf("after the grace periods of %s that would be evicted", count(victims, "pod"))
+	}
+	return "by the passage of time alone"
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// never says why it is not known when a gang starts.
+func (a *asked) never(c *candidate, why stop) query.Start {
+	x := a.run
+	switch unknown := x.unknownEnds(); {
+	case c.out.Reason != nil && c.out.Reason.Never:
+		return query.Start{Known: query.StartsNever, Because: "nothing that ends or is freed would let it start"}
+	case why == stopSteps || why == stopHorizon:
+		return query.Start{Known: query.StartsUnknown, Because: fmt.Sprintf("not before %s; the simulation goes no further", clock(x.Now()))}
+	case unknown > 0:
+		return query.Start{Known: query.StartsUnknown, Because: fmt.Sprintf("it is not known how long %s that run will take: they declare no runtime, and none was learned", count(unknown, "gang"))}
+	}
+	return query.Start{Known: query.StartsNever, Because: "it would not start even after everything that runs and waits has ended"}
+}
+
+// nodes are the members' nodes, sorted, when the caller may list nodes.
+func (a *asked) nodes(members []query.Member) (out []string) {
+	if !a.see.MayListNodes() {
+		return nil
+	}
+	for _, m := range members {
+		if m.Node != "" {
+			out = append(out, m.Node)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// displaced adds the gangs that are evicted for a gang of the manifest.
+func (a *asked) displaced(c *candidate) {
+	g, ok := a.run.Gang(c.id)
+	if !ok {
+		return
+	}
+	seen := map[string]bool{}
+	for _, v := range a.run.victimsOf(g.Name) {
+		if seen[v.Gang] {
+			continue
+		}
+		seen[v.Gang] = true
+		if ref := refOf(v.Gang, v.Pod.Namespace); a.see.MayListPods(v.Pod.Namespace) {
+			c.out.Displaces = append(c.out.Displaces, ref)
+		} else {
+			c.out.DisplacesHidden++
+		}
+	}
+	a.out.Gangs = append(a.out.Gangs, c.out)
+}
+
+// refOf is a gang's name, "namespace/name", as a reference.
+func refOf(name, namespace string) query.GangRef {
+	return query.GangRef{Namespace: namespace, Name: strings.TrimPrefix(name, namespace+"/")}
+}
+
+// maxDelays bounds how many waiting gangs are compared.
+const maxDelays = 2000
+
+// findDelays compares when gangs start that waited before, with and without the manifest.
+// It goes as far as the simulation's steps do.
+func (a *asked) findDelays(ctx context.Context, s *State) error {
+	if len(a.waited) == 0 || len(a.gangs) == 0 || len(a.waited) > maxDelays {
+		if len(a.waited) > maxDelays {
+			a.out.Assumed = append(a.out.Assumed, fmt.Sprintf("%d gangs wait: which of them would start later was not looked for", len(a.waited)))
+		}
+		return nil
+	}
+	without, err := newRun(s.snapshot, s.limits)
+	if err != nil {
+		return err
+	}
+	all := func(x *run) func() bool {
+		return func() bool {
+			return !slices.ContainsFunc(a.waited, func(id engine.ID) bool { _, ok := x.starts[id]; return !ok })
+		}
+	}
+	if _, err := without.forward(ctx, all(without)); err != nil {
+		return err
+	}
+	started := func() bool {
+		for _, id := range a.waited {
+			_, with := a.run.starts[id]
+			if _, ok := without.starts[id]; ok && !with {
+				return false
+			}
+		}
+		return true
+	}
+	if !started() {
+		if _, err := a.run.forward(ctx, started); err != nil {
+			return err
+		}
+	}
+	// Of several gangs of one manifest it is not told which delays whom: the first has them.
+	first := &a.out.Gangs[0]
+	for _, id := range a.waited {
+		before, ok := without.starts[id]
+		after, still := a.run.starts[id]
+		if !ok || still && after.Sub(before) < tick {
+			continue
+		}
+		g, _ := without.Gang(id)
+		switch {
+		case !a.see.MayListPods(g.Namespace):
+			first.DelaysHidden++
+		case !still: // not within the simulation
+			first.Delays = append(first.Delays, query.Delay{Gang: refOf(g.Name, g.Namespace), Seconds: int64(a.run.Now().Sub(before) / time.Second)})
+		default:
+			first.Delays = append(first.Delays, query.Delay{Gang: refOf(g.Name, g.Namespace), Seconds: int64(after.Sub(before) / time.Second)})
+		}
+	}
+	return nil
+}
