@@ -81,8 +81,6 @@ func Table() []Row {
 			Why: "what the scheduler answers, as types"},
 		{Folder: "api/demand", May: std, Tests: tests,
 			Why: "what scheduler and controller say to each other about autoscalers"},
-		{Folder: "api/query", May: std, Tests: tests,
-			Why: "what the scheduler answers, for any client"},
 		{Folder: "api/nodelabels", May: set(std, "k8s.io/apimachinery/..."), Tests: tests,
 			Why: "how labels are spelt, for all who write them"},
 		{Folder: "api/v1alpha1", May: set(std, "./api/names", "k8s.io/apimachinery/..."), Tests: tests,
@@ -155,7 +153,6 @@ func Table() []Row {
 		{Folder: "internal/cli/see", May: set(client, "./internal/ask", "./internal/terminal"), Tests: set(tests, "./internal/ask/asktest"),
 			Why: "questions to the scheduler and their answers as tables; it computes nothing"},
 		{Folder: "internal/cli", May: set(client, "./internal/fleet", "./internal/local", "./internal/drill", "./internal/operators", "./internal/podrun", "./internal/version", "./internal/bench", "./internal/sim", "./internal/ask", "./internal/cli/see", "./internal/replica", "./internal/terminal", "./internal/web", "./examples", "./monitoring"), Tests: tests,
-		{Folder: "internal/cli", May: set(client, "./internal/fleet", "./internal/local", "./internal/drill", "./internal/operators", "./internal/podrun", "./internal/version", "./internal/bench", "./internal/sim", "./internal/replica", "./examples", "./monitoring"), Tests: tests,
 			Why: "what people type; it composes, and decides nothing"},
 		// The node agent: parts that know the hardware through device alone and not each
 		// other; the root wires them.

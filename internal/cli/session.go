@@ -245,11 +245,11 @@ func (s *session) startScheduler(ctx context.Context) error {
 		return err
 	}
 	s.serving[schedulerProgram] = []int{port}
-	ready, err := s.cluster.ReadyAt(port, "/readyz")
+	asked, err := local.FreePort()
 	if err != nil {
 		return err
 	}
-	asked, err := local.FreePort()
+	ready, err := s.cluster.ReadyAt(port, "/readyz")
 	if err != nil {
 		return err
 	}

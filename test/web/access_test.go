@@ -121,7 +121,7 @@ func TestPhone(t *testing.T) {
 	v.open(url + "/#/fleet")
 	v.shown()
 	v.click(".map canvas")
-	v.until(`document.querySelector('#detail b')?.textContent.startsWith('node-') || location.hash.startsWith('#/why')`)
+	v.until(`document.querySelector('#detail b')?.textContent.startsWith('node-')`)
 }
 
 // TestKeyboard: Tab reaches everything in the order of the page and back, the focus can be
