@@ -109,13 +109,15 @@ func TestTables(t *testing.T) {
 		nobody   = `{"at":"2026-11-16T09:41:07Z","items":[],"levels":[],"version":1,"hidden":12}`
 		unpriced = `{"at":"2026-11-16T09:41:07Z","since":"2026-11-16T09:11:07Z","by":["queue","model"],"items":[{"queue":"training","model":"a100-80gb-sxm4","milli":16000,"milliSeconds":28800000}],"hidden":{"milli":0,"milliSeconds":0},"total":{"milli":16000,"milliSeconds":28800000}}`
 	)
-	tests := []struct {
+	type test struct {
 		name     string
 		args     string
 		in       string
 		terminal bool
 		answers  map[string]string // in place of testdata's
-	}{
+		folder   string            // empty: testdata/answers
+	}
+	tests := []test{
 		{name: "why", args: "why too-large"},
 		{name: "why-wide", args: "why pod/too-large -n other -o wide"},
 		{name: "why-terminal", args: "why too-large", terminal: true},
@@ -149,9 +151,17 @@ func TestTables(t *testing.T) {
 		{name: "cost-unpriced", args: "cost --by queue,model", answers: map[string]string{query.PathUsage: unpriced}},
 		{name: "dump-stdout", args: "dump -f -"},
 	}
+	// Answers of a real scheduler: those of tangram up --demo (of nodes.json three nodes).
+	for _, args := range []string{"why too-large", "why too-large -o wide", "explain multi-gpu", "jobs -A", "queues", "top", "top nodes", "top devices", "cost"} {
+		tests = append(tests, test{name: "demo-" + strings.ReplaceAll(args, " ", "-"), args: args, folder: "testdata/demo"})
+	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c := asktest.New(t, "testdata/answers")
+			folder := "testdata/answers"
+			if tt.folder != "" {
+				folder = tt.folder
+			}
+			c := asktest.New(t, folder)
 			for path, body := range tt.answers {
 				c.Replace(path, asktest.Answer{Body: body})
 			}
