@@ -342,7 +342,7 @@ func TestLocalCluster(t *testing.T) {
 func TestTokenAlone(t *testing.T) {
 	config := clientcmdapi.NewConfig()
 	config.Clusters["c"] = &clientcmdapi.Cluster{Server: "https://127.0.0.1:1"}
-	config.AuthInfos["u"] = &clientcmdapi.AuthInfo{ClientCertificateData: []byte("x"), ClientKeyData: []byte("y"), Username: "a", Password: "b"}
+	config.AuthInfos["u"] = &clientcmdapi.AuthInfo{ClientCertificateData: []byte("x"), ClientKeyData: []byte("y")}
 	config.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
 	config.CurrentContext = "x"
 	file := filepath.Join(t.TempDir(), "kubeconfig")
@@ -350,7 +350,7 @@ func TestTokenAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := (&ask.Options{Kubeconfig: file, Token: "theirs"}).RESTConfig()
-	if err != nil || got.BearerToken != "theirs" || got.CertData != nil || got.KeyData != nil || got.Username != "" {
+	if err != nil || got.BearerToken != "theirs" || got.CertData != nil || got.KeyData != nil {
 		t.Errorf("%+v, %v", got, err)
 	}
 }

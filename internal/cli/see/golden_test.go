@@ -37,6 +37,7 @@ type run struct {
 	terminal bool
 	in       string
 	config   see.Config
+	now      time.Time // zero: now
 }
 
 type result struct {
@@ -49,9 +50,12 @@ func (r run) do(t *testing.T, c *asktest.Cluster) result {
 	t.Helper()
 	var out, errOut bytes.Buffer
 	config := r.config
+	if r.now.IsZero() {
+		r.now = now
+	}
 	config.Screen = func(*cobra.Command) *terminal.Screen {
 		s := terminal.New(strings.NewReader(r.in), &out, &errOut)
-		s.Now = func() time.Time { return now }
+		s.Now = func() time.Time { return r.now }
 		if r.terminal {
 			s.Terminal, s.Color = true, true
 			s.Size = func() (int, int) { return 100, 30 }
@@ -157,15 +161,15 @@ func TestTables(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			folder := "testdata/answers"
+			folder, at := "testdata/answers", now
 			if tt.folder != "" {
-				folder = tt.folder
+				folder, at = tt.folder, time.Date(2026, 11, 16, 10, 31, 40, 0, time.UTC)
 			}
 			c := asktest.New(t, folder)
 			for path, body := range tt.answers {
 				c.Replace(path, asktest.Answer{Body: body})
 			}
-			r := run{args: strings.Fields(tt.args), terminal: tt.terminal, in: tt.in}.do(t, c)
+			r := run{args: strings.Fields(tt.args), terminal: tt.terminal, in: tt.in, now: at}.do(t, c)
 			var b strings.Builder
 			fmt.Fprintf(&b, "$ tangram %s\n%s", strings.ReplaceAll(tt.args, manifest, "job.yaml"), r.out)
 			if r.errOut != "" {
