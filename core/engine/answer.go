@@ -275,72 +275,47 @@ func (e *Engine) Seats(id ID) (nodes map[model.HolderID]model.NodeID, bound map[
 	return nodes, bound
 }
 
-// InOrder are all gangs: those of which nothing has a place in the order in which they would
-// be offered, then those of them whose turn cannot come yet (members are missing, no queue
-// takes them) by submission, then all others by name. turns is how many of the first have a
-// turn. Cost: an offer for each that waits, about 1 µs, and a sort of the others.
-func (e *Engine) InOrder() (ids []ID, turns int) {
-	ids = make([]ID, 0, len(e.gangs))
-	seen := make(map[ID]bool, len(e.gangs)-len(e.running))
-	for job := range e.tree.Order(e.now) {
-		id := ID(job.ID)
-		if k := e.gangs[id]; k != nil && len(k.placed) == 0 {
-			ids, seen[id] = append(ids, id), true
+// Order are the gangs that wait and whose turn may come, in the order in which they would be
+// offered, at most so many. Cost: an offer for each; about 3 ms for 5,000 of different kinds.
+func (e *Engine) Order(most int) (ids []ID) {
+	ids = make([]ID, 0, min(most, len(e.gangs)-len(e.running)))
+	for job := range e.tree.Order(e.now) { // who has a place does not wait there
+		if len(ids) == most {
+			break
 		}
+		ids = append(ids, ID(job.ID))
 	}
-	turns = len(ids)
-	rest := make([]*known, 0, len(e.gangs)-turns)
-	for id, k := range e.gangs { // sorted below
-		if !seen[id] {
-			rest = append(rest, k)
-		}
-	}
-	slices.SortFunc(rest, func(a, b *known) int {
-		if w, v := len(a.placed) == 0, len(b.placed) == 0; w != v {
-			return map[bool]int{true: -1, false: 1}[w]
-		} else if w {
-			return cmp.Or(cmp.Compare(a.Submitted, b.Submitted), cmp.Compare(a.ID, b.ID))
-		}
-		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
-	})
-	for _, k := range rest {
-		ids = append(ids, k.ID)
-	}
-	return ids, turns
+	return ids
 }
 
-// QueueWork is what runs and waits in one queue.
-type QueueWork struct {
-	// Running gangs have a member with a place, Waiting ones none.
-	Running, Waiting int
-	// Namespaces are those of its gangs, sorted.
-	Namespaces []string
+// Listed is a gang with what lists of gangs are sorted and counted by.
+type Listed struct {
+	ID ID
+	// Queue is named also where the gang names none.
+	Name, Namespace, Queue string
+	Submitted              int64
+	// Waits: none of it has a place.
+	Waits bool
 }
 
-// QueueWork counts gangs by queue. Cost: gangs; about 1 ms for 12,000.
-func (e *Engine) QueueWork() map[string]QueueWork {
-	counts := map[string]*QueueWork{}
-	seen := map[[2]string]bool{}
-	for _, k := range e.gangs { // sums do not depend on the order; sorted below
-		w := counts[k.queue()]
-		if w == nil {
-			w = &QueueWork{}
-			counts[k.queue()] = w
-		}
-		if len(k.placed) > 0 {
-			w.Running++
-		} else {
-			w.Waiting++
-		}
-		if in := [2]string{k.queue(), k.Namespace}; !seen[in] {
-			seen[in] = true
-			w.Namespaces = append(w.Namespaces, k.Namespace)
-		}
+// Compare orders gangs that wait before others, by submission, and the others by name.
+func (a Listed) Compare(b Listed) int {
+	switch {
+	case a.Waits && !b.Waits:
+		return -1
+	case b.Waits && !a.Waits:
+		return 1
+	case a.Waits:
+		return cmp.Or(cmp.Compare(a.Submitted, b.Submitted), cmp.Compare(a.ID, b.ID))
 	}
-	out := make(map[string]QueueWork, len(counts))
-	for q, w := range counts { // each for itself
-		slices.Sort(w.Namespaces)
-		out[q] = *w
+	return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.ID, b.ID))
+}
+
+// List are all gangs, in no order. Cost: a few words for each; about 1 ms for 12,000.
+func (e *Engine) List() []Listed {
+	out := make([]Listed, 0, len(e.gangs))
+	for id, k := range e.gangs { // the caller sorts
+		out = append(out, Listed{id, k.Name, k.Namespace, k.queue(), k.Submitted, len(k.placed) == 0})
 	}
 	return out
 }

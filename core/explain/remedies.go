@@ -79,7 +79,7 @@ var remedies = [codes][]remedy{
 	},
 	TooSmall: {
 		{Owner, "Ask for a smaller share, or a MIG profile that a GPU here can have.", func(_ *Case, l Line) (string, string) {
-			return fmt.Sprintf("Ask for less than %s: %d of %d GPUs that are needed could ever have it.", cmp.Or(l.Detail, "that share"), l.Best, l.Need), ""
+			return fmt.Sprintf("Ask for a smaller share or profile: %d of %s needed could ever have %s.", l.Best, plural(int(l.Need), "GPU"), cmp.Or(l.Detail, "it")), ""
 		}},
 		{Administrator, "Add nodes whose GPUs can have it, or offer sharing or MIG on them.", func(_ *Case, l Line) (string, string) {
 			return fmt.Sprintf("Add a node with %s that can have %s.", plural(int(l.Need), "GPU"), cmp.Or(l.Detail, "it")), ""

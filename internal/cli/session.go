@@ -245,18 +245,18 @@ func (s *session) startScheduler(ctx context.Context) error {
 		return err
 	}
 	s.serving[schedulerProgram] = []int{port}
-	ready, err := s.cluster.ReadyAt(port, "/readyz")
+	asked, err := local.FreePort()
 	if err != nil {
 		return err
 	}
-	asked, err := local.FreePort()
+	ready, err := s.cluster.ReadyAt(port, "/readyz")
 	if err != nil {
 		return err
 	}
 	_, err = s.cluster.Run(ctx, local.Program{
 		Name: schedulerProgram, Path: filepath.Join(s.options.bin, schedulerProgram), Restart: true, Ready: ready,
 		// One scheduler needs no election, and starts sooner without.
-		Args: append(s.cluster.ServeArgs(port, kubeconfig), "--config="+path, "--leader-elect=false", fmt.Sprintf("--query-listen=127.0.0.1:%d", asked)),
+		Args: append(s.cluster.ServeArgs(port, kubeconfig), "--config="+path, "--leader-elect=false", local.QueryArg(asked)),
 	})
 	return err
 }

@@ -13,6 +13,7 @@ import (
 // TestWalk is the way of a person whose gang waits: log in, find it, see why, see what would
 // help, see when; then it starts, and its plan is a picture.
 func TestWalk(t *testing.T) {
+	t.Parallel()
 	fleet := fake.New(1000, false)
 	url := site(t, fleet, false)
 	v := visit(t)
@@ -60,6 +61,7 @@ func TestWalk(t *testing.T) {
 // TestTokens: no token sees nothing, a bad one is refused with a reason, one that may list
 // one namespace sees no other's names.
 func TestTokens(t *testing.T) {
+	t.Parallel()
 	url := site(t, fake.New(64, false), false)
 	v := visit(t)
 	v.open(url + "/#/pending")
@@ -115,6 +117,7 @@ func expect(v *visitor, statuses ...string) {
 
 // TestHostileNames: names with markup are text, wherever they are shown.
 func TestHostileNames(t *testing.T) {
+	t.Parallel()
 	url := site(t, fake.New(32, true), true)
 	v := visit(t)
 	for _, hash := range []string{
@@ -147,6 +150,7 @@ func TestHostileNames(t *testing.T) {
 // TestLive: changes arrive by themselves and only what changed is asked for; failures are
 // said, with less and less frequent attempts; a hidden or paused page asks nothing.
 func TestLive(t *testing.T) {
+	t.Parallel()
 	fleet := fake.New(1000, false)
 	url := site(t, fleet, true)
 	v := visit(t)

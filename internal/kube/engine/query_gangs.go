@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
@@ -33,24 +34,35 @@ func (e *Engine) Gangs() (at time.Time, items []apiquery.Gang) {
 	return p.at, p.items
 }
 
+// maxOrder bounds of how many waiting gangs the position is found: that is done in one hold
+// of the lock. Those behind are listed by submission, without a position.
+const maxOrder = 5000
+
 func (e *Engine) drawGangs() []apiquery.Gang {
-	var ids []engine.ID
-	turns := 0
-	e.look("query", func() { ids, turns = e.core.InOrder() })
-	out := make([]apiquery.Gang, 0, len(ids))
-	position := 0
-	for part := range slices.Chunk(ids, gangsAtOnce) {
+	var order []engine.ID
+	var list []engine.Listed
+	e.look("query", func() { order = e.core.Order(maxOrder) })
+	e.look("query", func() { list = e.core.List() })
+	positions := make(map[engine.ID]int, len(order))
+	for i, id := range order {
+		positions[id] = i + 1
+	}
+	slices.SortFunc(list, func(a, b engine.Listed) int {
+		if p, q := positions[a.ID], positions[b.ID]; a.Waits && b.Waits && p != q {
+			return cmp.Compare(uint(p-1), uint(q-1)) // who has no position is behind
+		}
+		return a.Compare(b)
+	})
+	out := make([]apiquery.Gang, 0, len(list))
+	for part := range slices.Chunk(list, gangsAtOnce) {
 		e.look("query", func() {
-			for _, id := range part {
-				position++
-				g, there := e.gangAnswer(id)
-				if !there {
-					continue // it went meanwhile
+			for _, l := range part {
+				if g, there := e.gangAnswer(l.ID); there { // else it went meanwhile
+					if g.Phase == apiquery.PhaseWaiting {
+						g.Position = positions[l.ID]
+					}
+					out = append(out, g)
 				}
-				if position <= turns && g.Phase == apiquery.PhaseWaiting {
-					g.Position = position
-				}
-				out = append(out, g)
 			}
 		})
 	}

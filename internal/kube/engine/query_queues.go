@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -34,9 +36,10 @@ func (e *Engine) Queues() (queues apiquery.Queues, namespaces map[string][]strin
 
 func (p *queuePicture) draw(e *Engine, now time.Time) {
 	var accounts []arbiter.Account
-	var work map[string]engine.QueueWork
+	var gangs []engine.Listed
 	e.look("query", func() { accounts = e.core.Tree().Accounts() })
-	e.look("query", func() { work = e.core.QueueWork() })
+	e.look("query", func() { gangs = e.core.List() })
+	work := workOf(gangs)
 	p.queues = apiquery.Queues{At: now, Items: make([]apiquery.Queue, len(accounts))}
 	p.namespaces = map[string][]string{}
 	place := map[string]int{}
@@ -47,9 +50,9 @@ func (p *queuePicture) draw(e *Engine, now time.Time) {
 	for i := len(accounts) - 1; i >= 0; i-- { // children before parents
 		q := &p.queues.Items[i]
 		w := work[q.Name]
-		q.Running += w.Running
-		q.Waiting += w.Waiting
-		p.namespaces[q.Name] = append(p.namespaces[q.Name], w.Namespaces...)
+		q.Running += w.running
+		q.Waiting += w.waiting
+		p.namespaces[q.Name] = append(p.namespaces[q.Name], slices.Sorted(maps.Keys(w.namespaces))...)
 		if above, ok := place[q.Parent]; ok && q.Parent != "" {
 			parent := &p.queues.Items[above]
 			parent.Running += q.Running
@@ -60,6 +63,31 @@ func (p *queuePicture) draw(e *Engine, now time.Time) {
 			q.State = "Closing"
 		}
 	}
+}
+
+// queueWork is what runs and waits in one queue, and of which namespaces.
+type queueWork struct {
+	running, waiting int
+	namespaces       map[string]bool
+}
+
+// workOf counts gangs by queue.
+func workOf(gangs []engine.Listed) map[string]queueWork {
+	out := map[string]queueWork{}
+	for i := range gangs {
+		w, known := out[gangs[i].Queue]
+		if !known {
+			w.namespaces = map[string]bool{}
+		}
+		if gangs[i].Waits {
+			w.waiting++
+		} else {
+			w.running++
+		}
+		w.namespaces[gangs[i].Namespace] = true
+		out[gangs[i].Queue] = w
+	}
+	return out
 }
 
 // queueAnswer is a queue as it travels, without what runs and waits.

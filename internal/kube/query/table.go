@@ -34,3 +34,6 @@ func (s *Server) questions() []Question {
 		{apiquery.PathTimeline, http.MethodGet, []string{apiquery.ParamSince, apiquery.ParamLimit}, s.timeline},
 	}
 }
+
+// Table is all questions, for those who describe them: their Answers must not be called.
+func Table() []Question { return (&Server{}).questions() }

@@ -62,7 +62,7 @@ function rest(device, key) {
 export const tint = (key, by) => (by === 'state' || STATES.includes(key) || key === 'hidden' ? key : category(key));
 
 /** FleetMap draws nodes into an element of its own. picked(node, device) is called when the
- *  pointer or the keyboard is on a device; opened(node, device) when it is chosen. */
+ *  pointer or the keyboard is on a device; opened(node, device) by a double click or Enter. */
 export class FleetMap {
   constructor({ picked, opened }) {
     this.picked = picked;
@@ -77,7 +77,8 @@ export class FleetMap {
       class: 'map', tabindex: '0', role: 'application', 'data-own': true, 'aria-label': 'Map of all devices', 'aria-describedby': 'map-help',
     }, this.canvas);
     this.canvas.onpointermove = (e) => this.point(e, false);
-    this.canvas.onclick = (e) => this.point(e, true);
+    this.canvas.onclick = (e) => this.point(e, false); // a finger does not hover
+    this.canvas.ondblclick = (e) => this.point(e, true);
     this.el.onkeydown = (e) => this.key(e);
     this.el.onfocus = () => this.tiles.length && this.choose(this.at || [0, 0]);
     this.onscroll = () => this.request();
@@ -248,7 +249,7 @@ export class FleetMap {
     g.strokeRect(x - 1.5, y - 1.5, this.cell + 3, this.cell + 3);
   }
 
-  point(e, click) {
+  point(e, open) {
     const x = e.offsetX;
     const y = e.offsetY + this.top;
     const n = this.tiles.findIndex((t) => x >= t.x && x < t.x + t.w && y >= t.y && y < t.y + t.h);
@@ -257,11 +258,11 @@ export class FleetMap {
     const step = this.cell + 1;
     const col = Math.min(tile.cols - 1, Math.max(0, Math.floor((x - tile.x - 2) / step)));
     const i = Math.min(tile.node.devices.length - 1, col + tile.cols * Math.max(0, Math.floor((y - tile.y - 2) / step)));
-    if (i < 0 || (!click && this.at && this.at[0] === n && this.at[1] === i)) return;
+    if (i < 0 || (!open && this.at && this.at[0] === n && this.at[1] === i)) return;
     this.at = [n, i];
     this.request();
     this.picked(tile.node, tile.node.devices[i]);
-    if (click) this.opened(tile.node, tile.node.devices[i]);
+    if (open) this.opened(tile.node, tile.node.devices[i]);
   }
 
   key(e) {

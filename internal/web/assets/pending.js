@@ -37,7 +37,7 @@ export function pending({ query, say }) {
         choice('Phase', [['Waiting', 'Waiting'], ['Partial', 'Runs, members wait'], ['Starting', 'Starting'], ['Running', 'Running'], ['', 'All']], want.phase, (phase) => set({ phase })),
         want.queue ? h('button', { type: 'button', onclick: () => set({ queue: '' }) }, `Queue ${want.queue}: show all`) : null),
       table(`${count(found.length, 'gang')}${found.length > ROWS ? `, the first ${ROWS} shown` : ''}${answer.continue ? ', there are more: narrow the search' : ''}`,
-        [['Turn', 'num'], ['Gang'], ['Kind', 'wide'], ['Queue', 'wide'], ['GPUs', 'num'], [waiting ? 'Waits' : 'Age', 'num'], ['Reason', 'reason'], ['Expected start']],
+        [['Turn', 'num'], ['Gang', 'name'], ['Kind', 'wide'], ['Queue', 'wide'], ['GPUs', 'num'], [waiting ? 'Waits' : 'Age', 'num'], ['Reason', 'reason'], ['Expected start']],
         found.slice(0, ROWS).map((g) => ({
           key: `${g.namespace}/${g.name}`,
           cells: [g.position ? plain(g.position) : '', h('a', { href: path('why', g.namespace, g.name) }, `${g.namespace}/${g.name}`), g.kind, g.queue, gpus(g.milli), ago(g.submitted),

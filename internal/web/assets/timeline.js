@@ -36,7 +36,7 @@ export function timeline({ query, say }) {
       list.length ? strip(list) : null,
       lost ? h('p', { class: 'note' }, 'Some events in between are no longer kept.') : null,
       hidden ? h('p', { class: 'note' }, `${count(hidden, 'event')} of gangs that you may not see.`) : null,
-      table(`${count(list.length, 'event')}, the latest first`, [['Time'], ['What'], ['Gang'], ['GPUs', 'num wide'], ['Nodes', 'wide'], ['Text', 'reason']],
+      table(`${count(list.length, 'event')}, the latest first`, [['Time'], ['What'], ['Gang', 'name'], ['GPUs', 'num wide'], ['Nodes', 'wide'], ['Text', 'reason']],
         list.slice(-ROWS).reverse().map((e) => ({
           key: String(e.version),
           cells: [moment(e.at), h('span', { class: `state-${e.kind}` }, e.kind), gangLink(e.gang), e.milli ? gpus(e.milli) : '', (e.nodes || []).slice(0, 6).join(', ') + ((e.nodes || []).length > 6 ? ` and ${e.nodes.length - 6} more` : ''), [e.text, e.for ? [' For ', gangLink(e.for), '.'] : '']],

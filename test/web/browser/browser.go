@@ -216,6 +216,10 @@ func (b *Browser) Open(ctx context.Context) (*Page, error) {
 			return nil, err
 		}
 	}
+	// Pages are tested side by side: each is to behave as the one in front.
+	if _, err := p.call(ctx, "Emulation.setFocusEmulationEnabled", map[string]any{"enabled": true}); err != nil {
+		return nil, err
+	}
 	return p, p.Resize(ctx, 1280, 900, 1)
 }
 

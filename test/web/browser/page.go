@@ -175,11 +175,11 @@ func (p *Page) Text(ctx context.Context, selector string) (string, error) {
 	return out, err
 }
 
-// Click presses the mouse button in the middle of an element, as a person would: what lies
-// over it gets the click.
+// Click presses the mouse button in the middle of an element (of its first line), as a
+// person would: what lies over it gets the click.
 func (p *Page) Click(ctx context.Context, selector string) error {
 	var at struct{ X, Y float64 }
-	script := `(() => { const e = document.querySelector(` + quote(selector) + `); e.scrollIntoView({block: 'center'}); const r = e.getBoundingClientRect(); return {X: r.left + r.width / 2, Y: r.top + r.height / 2}; })()`
+	script := `(() => { const e = document.querySelector(` + quote(selector) + `); e.scrollIntoView({block: 'center'}); const r = e.getClientRects()[0]; return {X: r.left + r.width / 2, Y: r.top + r.height / 2}; })()`
 	if err := p.Eval(ctx, script, &at); err != nil {
 		return err
 	}

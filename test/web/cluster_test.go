@@ -1,0 +1,426 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/api/query"
+	"github.com/tangram-dev/tangram/config"
+	"github.com/tangram-dev/tangram/internal/fleet"
+	"github.com/tangram-dev/tangram/internal/local"
+)
+
+// world is a cluster with the scheduler and a controller that serves the page.
+type world struct {
+	*local.Cluster
+	client kubernetes.Interface
+	url    string
+}
+
+var shared struct {
+	sync.Once
+	world *world
+	err   error
+}
+
+func stopWorld() {
+	if w := shared.world; w != nil {
+		if err := w.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		_ = os.RemoveAll(w.Dir())
+	}
+}
+
+// cluster starts the cluster once.
+func cluster(t *testing.T) *world {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("skipped: -short, and this test starts a control plane")
+	}
+	bin := os.Getenv("TANGRAM_BIN")
+	if bin == "" {
+		bin, _ = filepath.Abs(filepath.Join("..", "..", "bin"))
+	}
+	if err := local.RequirePrograms(bin, "etcd", "kube-apiserver", "kwok", "gpu-scheduler", "gpu-controller"); err != nil {
+		if os.Getenv("TANGRAM_BIN") != "" {
+			t.Fatal(err) // make has built them: a skip would hide a broken build
+		}
+		t.Skipf("skipped: %v", err)
+	}
+	shared.Do(func() { shared.world, shared.err = startWorld(bin) })
+	if shared.err != nil {
+		t.Fatal(shared.err)
+	}
+	return shared.world
+}
+
+const pools = `pools:
+- {name: n, count: 4, labels: {topology.kubernetes.io/rack: r1}, gpu: {model: A100-80GB, count: 8}}
+`
+
+// visitors: alice may list pods of team-a and nothing else, carol everything, dave has a
+// token that may not ask.
+const visitors = `
+apiVersion: v1
+kind: Namespace
+metadata: {name: team-a}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: team-b}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: alice, namespace: team-a}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: carol, namespace: team-a}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: dave, namespace: team-b}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: page-visitors}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: tangram-viewer}
+subjects:
+- {kind: ServiceAccount, name: alice, namespace: team-a}
+- {kind: ServiceAccount, name: carol, namespace: team-a}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: page-pods}
+rules: [{apiGroups: [""], resources: [pods], verbs: [list]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: pods, namespace: team-a}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: page-pods}
+subjects: [{kind: ServiceAccount, name: alice, namespace: team-a}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: page-everything}
+rules:
+- {apiGroups: [""], resources: [pods, nodes], verbs: [list]}
+- {apiGroups: [scheduling.volcano.sh], resources: [queues], verbs: [list]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: page-everything}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: page-everything}
+subjects: [{kind: ServiceAccount, name: carol, namespace: team-a}]
+`
+
+func startWorld(bin string) (w *world, err error) {
+	dir, err := os.MkdirTemp("", "tangram-web-")
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
+	defer cancel()
+	c, err := local.Start(ctx, local.Options{Dir: dir, Bin: bin, KWOK: true})
+	if err != nil {
+		return nil, err
+	}
+	w = &world{Cluster: c}
+	defer func() {
+		if err != nil {
+			_ = c.Stop()
+		}
+	}()
+	if w.client, err = kubernetes.NewForConfig(c.RESTConfig()); err != nil {
+		return nil, err
+	}
+	for _, doc := range [][]byte{config.CRDs(), config.VolcanoCRDs(), config.RBAC(), config.ControllerRBAC(), []byte(visitors)} {
+		if err := c.ApplyManifests(ctx, doc); err != nil {
+			return nil, err
+		}
+	}
+	f, err := fleet.Parse("fleet.yaml", []byte(pools))
+	if err != nil {
+		return nil, err
+	}
+	if err := c.CreateFleet(ctx, f); err != nil {
+		return nil, err
+	}
+	if err := w.program(ctx, bin, "gpu-controller", func(port, other int, kubeconfig string) []string {
+		w.url = "https://127.0.0.1:" + strconv.Itoa(other)
+		return append(c.ListenArgs(port), "--kubeconfig="+kubeconfig, "--leader-elect=false", "--web-listen=127.0.0.1:"+strconv.Itoa(other))
+	}); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// scheduler starts the scheduler, and returns once its Lease says where it answers. Until
+// then the page has nobody to ask.
+func (w *world) scheduler(ctx context.Context, bin string) error {
+	err := w.program(ctx, bin, "gpu-scheduler", func(port, other int, kubeconfig string) []string {
+		return append(w.ServeArgs(port, kubeconfig), "--query-listen=127.0.0.1:"+strconv.Itoa(other))
+	})
+	if err != nil {
+		return err
+	}
+	for {
+		lease, err := w.client.CoordinationV1().Leases("kube-system").Get(ctx, "gpu-scheduler", metav1.GetOptions{})
+		if err == nil && lease.Annotations[query.AnnotationEndpoint] != "" {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+func (w *world) program(ctx context.Context, bin, name string, args func(port, other int, kubeconfig string) []string) error {
+	kubeconfig, err := w.KubeconfigFor("system:tangram:" + name)
+	if err != nil {
+		return err
+	}
+	port, err := local.FreePort()
+	if err != nil {
+		return err
+	}
+	other, err := local.FreePort()
+	if err != nil {
+		return err
+	}
+	ready, err := w.ReadyAt(port, "/healthz")
+	if err != nil {
+		return err
+	}
+	_, err = w.Run(ctx, local.Program{Name: name, Path: filepath.Join(bin, name), Ready: ready, Args: args(port, other, kubeconfig)})
+	return err
+}
+
+func (w *world) token(t *testing.T, namespace, name string) string {
+	t.Helper()
+	seconds := int64(3600)
+	token, err := w.client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), name, &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token.Status.Token
+}
+
+// gang creates the pods of a gang.
+func (w *world) gang(t *testing.T, namespace, name string, pods int, gpus int64) {
+	t.Helper()
+	amount := v1.ResourceList{names.ResourceNVIDIA: *resource.NewQuantity(gpus, resource.DecimalSI)}
+	for i := range pods {
+		p := &v1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s-%d", name, i), Labels: map[string]string{"tangram.dev/gang": name, "tangram.dev/gang-size": strconv.Itoa(pods)}, Annotations: map[string]string{"tangram.dev/runtime": "1h"}},
+			Spec: v1.PodSpec{SchedulerName: names.SchedulerName, Containers: []v1.Container{{
+				Name: "main", Image: "pause", Resources: v1.ResourceRequirements{Requests: amount, Limits: amount},
+			}}},
+		}
+		if _, err := w.client.CoreV1().Pods(namespace).Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestCluster is the page as it is deployed: gpu-controller serves it with TLS, and passes
+// questions on to the scheduler with the visitor's token.
+func TestCluster(t *testing.T) {
+	t.Parallel()
+	v := visit(t)
+	w := cluster(t)
+	carol, alice, dave := w.token(t, "team-a", "carol"), w.token(t, "team-a", "alice"), w.token(t, "team-b", "dave")
+	ask := asker(w.url)
+
+	// Without a scheduler the page is there, and says what is missing.
+	if status, text := ask(t, "GET", query.PathFleet, carol, nil); status != 503 || !strings.Contains(text, "NotLeader") {
+		t.Fatalf("without a scheduler: %d %s", status, text)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	bin := os.Getenv("TANGRAM_BIN")
+	if bin == "" {
+		bin, _ = filepath.Abs(filepath.Join("..", "..", "bin"))
+	}
+	if err := w.scheduler(ctx, bin); err != nil {
+		t.Fatal(err)
+	}
+	w.gang(t, "team-a", "holder", 2, 8)
+	w.gang(t, "team-b", "rival", 2, 8)
+	w.await(t, "team-a", "team-b")
+	w.gang(t, "team-a", "llama", 2, 8)
+	w.gang(t, "team-b", "secret", 3, 8)
+
+	t.Run("refused", func(t *testing.T) {
+		for _, c := range []struct {
+			name, method, path, token string
+			body                      io.Reader
+			status                    int
+		}{
+			{"no token", "GET", query.PathFleet, "", nil, 401},
+			{"bad token", "GET", query.PathFleet, "bad", nil, 401},
+			{"no right", "GET", query.PathFleet, dave, nil, 403},
+			{"no such question", "GET", "/query/v1/secrets", carol, nil, 404},
+			{"the controller's metrics", "GET", "/metrics", carol, nil, 404},
+			{"the API server's paths", "GET", "/api/v1/pods", carol, nil, 404},
+			{"oversized", "POST", query.PathWhatIf, carol, bytes.NewReader(make([]byte, query.MaxBody+1)), 413},
+			{"a write to the page", "POST", "/", carol, nil, 405},
+		} {
+			if status, text := ask(t, c.method, c.path, c.token, c.body); status != c.status || !strings.Contains(text, `"reason"`) {
+				t.Errorf("%s: %d %.200s, want %d", c.name, status, text, c.status)
+			}
+		}
+	})
+
+	v.open(w.url + "/#/pending")
+	v.login("bad")
+	v.reads("This token was refused")
+	v.login(dave)
+	v.reads("may not get")
+	v.click("#logout")
+	v.login(carol)
+	v.shown()
+	v.reads("team-b/secret")
+	v.fill("#ns", "team-a")
+	v.until(`document.querySelectorAll('tbody tr').length === 1 && document.querySelector('tbody a')?.textContent === 'team-a/llama'`)
+	v.click("tbody a")
+	v.until(`location.hash === '#/why/team-a/llama' && document.querySelector('#answer')?.innerText.length > 10`)
+	v.until(`document.querySelector('#when').innerText.length > 'Expected start: '.length`)
+	v.until(`document.querySelectorAll('#helps li').length > 0`)
+	t.Logf("why: %s | %s | %s", eval[string](v, `document.querySelector('#answer').innerText`), eval[string](v, `document.querySelector('#when').innerText`), eval[string](v, `document.querySelector('#helps').innerText`))
+	v.click("#nav a[href='#/fleet']")
+	v.shown()
+	v.reads("32 of 32")
+	v.click("#as")
+	v.until(`document.querySelectorAll('tbody a[href="#/why/team-b/rival"]').length === 16`)
+	v.click("#nav a[href='#/queues']")
+	v.shown()
+	v.reads("default")
+	v.click("#nav a[href='#/timeline']")
+	v.shown()
+	v.reads("team-a/holder")
+	v.click("#nav a[href='#/health']")
+	v.shown()
+	v.reads("All nodes are ready.")
+	v.open(w.url + "/#/plan/team-a/holder")
+	v.until(`document.querySelectorAll('.device.mine').length === 16`)
+	v.open(w.url + "/#/whatif")
+	v.fill("#manifest", manifest)
+	v.click("#ask")
+	v.reads("team-a/trial")
+	v.click("#logout")
+
+	// A visitor who may list one namespace sees no other's names and no nodes.
+	v.login(alice)
+	for _, hash := range []string{"#/pending", "#/fleet", "#/queues", "#/timeline", "#/health", "#/why/team-a/llama"} {
+		v.open(w.url + "/" + hash)
+		v.shown()
+		text := eval[string](v, `document.body.innerText`)
+		for _, name := range []string{"team-b", "secret", "rival"} {
+			if strings.Contains(text, name) {
+				t.Errorf("%s shows %q to a visitor who may only list pods of team-a", hash, name)
+			}
+		}
+	}
+	v.open(w.url + "/#/why/team-b/secret")
+	v.until(`document.querySelector('#trouble .error') || document.querySelector('#answer')`)
+	t.Logf("another's gang: %s", eval[string](v, `document.querySelector('main').innerText`))
+
+	// Room is made: the page says by itself that it runs.
+	v.open(w.url + "/#/why/team-a/llama")
+	v.shown()
+	for i := range 2 {
+		if err := w.client.CoreV1().Pods("team-b").Delete(t.Context(), fmt.Sprintf("rival-%d", i), metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	v.until(`[...document.querySelectorAll('.facts dd')].some((e) => e.textContent === 'Running')`)
+	if hosts := v.Hosts(); len(hosts) != 1 || hosts[w.url] == 0 {
+		t.Errorf("requests went to %v, want only %s", hosts, w.url)
+	}
+	expect(v, "401", "403", "404", "503")
+}
+
+const manifest = `apiVersion: batch/v1
+kind: Job
+metadata: {name: trial, namespace: team-a}
+spec:
+  template:
+    spec:
+      schedulerName: gpu-scheduler
+      restartPolicy: Never
+      containers:
+      - {name: main, image: pause, resources: {limits: {nvidia.com/gpu: 1}}}
+`
+
+// await returns once all pods of some namespaces have a node.
+func (w *world) await(t *testing.T, namespaces ...string) {
+	t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
+		waiting := 0
+		for _, namespace := range namespaces {
+			pods, err := w.client.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName="})
+			if err != nil {
+				t.Fatal(err)
+			}
+			waiting += len(pods.Items)
+		}
+		if waiting == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d pods wait", waiting)
+		}
+	}
+}
+
+// asker asks without a browser.
+func asker(url string) func(t *testing.T, method, path, token string, body io.Reader) (int, string) {
+	client := &http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // what is tested is what it answers
+	return func(t *testing.T, method, path, token string, body io.Reader) (int, string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), method, url+path, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if token != "" {
+			r.Header.Set("Authorization", "Bearer "+token)
+		}
+		var answer *http.Response
+		for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) { // the page's port opens a little after the other
+			if answer, err = client.Do(r); err == nil || time.Now().After(end) || body != nil {
+				break
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		text, err := io.ReadAll(answer.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return answer.StatusCode, string(text)
+	}
+}
