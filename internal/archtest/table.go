@@ -148,7 +148,7 @@ func Table() []Row {
 			Why: "measures all schedulers from outside, ours like the others"},
 		{Folder: "internal/drill", May: set(client, "./internal/fleet", "./internal/local"), Tests: tests,
 			Why: "breaks a cluster and measures from outside; what the controller decides it must not know"},
-		{Folder: "internal/terminal", May: set(std, "golang.org/x/term", "sigs.k8s.io/yaml"), Tests: tests,
+		{Folder: "internal/terminal", May: set(std, "golang.org/x/term", "sigs.k8s.io/yaml"), Tests: set(tests, "golang.org/x/sys/unix"),
 			Why: "how text reaches people; what it says is for others"},
 		{Folder: "internal/cli/see", May: set(client, "./internal/ask", "./internal/terminal"), Tests: set(tests, "./internal/ask/asktest"),
 			Why: "questions to the scheduler and their answers as tables; it computes nothing"},

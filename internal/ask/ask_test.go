@@ -338,6 +338,23 @@ func TestLocalCluster(t *testing.T) {
 	}
 }
 
+// A token replaces the other credentials of the kubeconfig.
+func TestTokenAlone(t *testing.T) {
+	config := clientcmdapi.NewConfig()
+	config.Clusters["c"] = &clientcmdapi.Cluster{Server: "https://127.0.0.1:1"}
+	config.AuthInfos["u"] = &clientcmdapi.AuthInfo{ClientCertificateData: []byte("x"), ClientKeyData: []byte("y")}
+	config.Contexts["x"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
+	config.CurrentContext = "x"
+	file := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, file); err != nil {
+		t.Fatal(err)
+	}
+	got, err := (&ask.Options{Kubeconfig: file, Token: "theirs"}).RESTConfig()
+	if err != nil || got.BearerToken != "theirs" || got.CertData != nil || got.KeyData != nil {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 // Impersonation would silently be ignored by the scheduler: it is refused.
 func TestImpersonation(t *testing.T) {
 	c := asktest.New(t, "")

@@ -38,7 +38,8 @@ type Options struct {
 	Cluster    string
 	User       string
 	Namespace  string
-	// Server is the URL of the API server, Token a bearer token, CAFile the API server's
+	// Server is the URL of the API server, Token a bearer token that replaces all credentials
+	// of the kubeconfig (kubectl would still show its certificate), CAFile the API server's
 	// certificate authority, Insecure accepts any certificate of it.
 	Server   string
 	Token    string
@@ -68,7 +69,7 @@ func (o *Options) AddFlags(cmd *cobra.Command) {
 	f.StringVar(&o.User, "user", "", "user of the kubeconfig to use")
 	f.StringVarP(&o.Namespace, "namespace", "n", "", "namespace (default: the context's)")
 	f.StringVarP(&o.Server, "server", "s", "", "URL of the API server")
-	f.StringVar(&o.Token, "token", "", "bearer token")
+	f.StringVar(&o.Token, "token", "", "bearer token, instead of the kubeconfig's credentials")
 	f.StringVar(&o.CAFile, "certificate-authority", "", "file with the API server's certificate authority")
 	f.BoolVar(&o.Insecure, "insecure-skip-tls-verify", false, "accept any certificate of the API server; the connection can be read by others")
 	f.StringVar(&o.Scheduler, "scheduler", "", "URL of the scheduler's query port (default: as its Lease says)")
@@ -151,6 +152,12 @@ func (o *Options) RESTConfig() (*rest.Config, error) {
 	}
 	if config.Impersonate.UserName != "" {
 		return nil, errors.New("kubeconfig: the scheduler does not know impersonation (act-as): use the user's own credentials")
+	}
+	if o.Token != "" {
+		// The token alone, also beside a kubeconfig with a certificate, which would win: who
+		// tries out another's rights must not be answered with their own.
+		config.CertFile, config.KeyFile, config.CertData, config.KeyData = "", "", nil, nil
+		config.Username, config.Password, config.ExecProvider, config.AuthProvider, config.BearerTokenFile = "", "", nil, nil, ""
 	}
 	config.UserAgent = o.UserAgent
 	if config.UserAgent == "" {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf8"
 
@@ -53,15 +54,15 @@ func (s *Screen) Live(ctx context.Context, l Live) error {
 
 	view, from := l.First, 0
 	var lines []string
-	frames := make(chan []string)
+	p := &painter{screen: *s, draw: l.Draw, frames: make(chan []string)}
 	drawing := newDrawing(ctx)
-	go l.draw(drawing.ctx, view, s, frames, 0)
+	go p.paint(drawing.ctx, view, 0)
 	for s.err == nil {
 		select {
 		case <-ctx.Done():
 			return nil
-		case lines = <-frames:
-			go l.draw(drawing.ctx, view, s, frames, l.Every)
+		case lines = <-p.frames:
+			go p.paint(drawing.ctx, view, l.Every)
 		case key, ok := <-keys:
 			_, height := s.Size()
 			page := max(height-2, 1)
@@ -80,7 +81,7 @@ func (s *Screen) Live(ctx context.Context, l Live) error {
 				drawing.stop()
 				view, from, lines = l.Views[key], 0, nil
 				drawing = newDrawing(ctx)
-				go l.draw(drawing.ctx, view, s, frames, 0)
+				go p.paint(drawing.ctx, view, 0)
 			}
 		}
 		from = s.show(lines, from, l.Help)
@@ -99,20 +100,31 @@ func newDrawing(parent context.Context) drawing {
 	return drawing{ctx, stop}
 }
 
-// draw renders one frame after a while and hands it over, unless its context ends first.
-func (l *Live) draw(ctx context.Context, view string, s *Screen, frames chan<- []string, after time.Duration) {
+// painter renders frames, one at a time: one that is not wanted any more ends before the
+// next begins.
+type painter struct {
+	screen Screen // what frames are drawn like
+	draw   func(ctx context.Context, view string, s *Screen)
+	frames chan []string
+	mu     sync.Mutex
+}
+
+// paint renders one frame after a while and hands it over, unless its context ends first.
+func (p *painter) paint(ctx context.Context, view string, after time.Duration) {
 	select {
 	case <-ctx.Done():
 		return
 	case <-time.After(after):
 	}
 	var b bytes.Buffer
-	page := *s
+	page := p.screen
 	page.Out, page.Err, page.ErrTerminal, page.err = &b, io.Discard, false, nil
-	l.Draw(ctx, view, &page)
+	p.mu.Lock()
+	p.draw(ctx, view, &page)
+	p.mu.Unlock()
 	select {
 	case <-ctx.Done():
-	case frames <- strings.Split(strings.TrimRight(b.String(), "\n"), "\n"):
+	case p.frames <- strings.Split(strings.TrimRight(b.String(), "\n"), "\n"):
 	}
 }
 

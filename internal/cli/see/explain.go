@@ -1,7 +1,6 @@
 package see
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -79,15 +78,7 @@ func (a *asking) printExplain(s *terminal.Screen, e *query.Explain) {
 	a.printRunnersUp(s, e)
 	if len(e.Refused) > 0 {
 		s.Blank()
-		name := "Others"
-		for _, c := range e.Refused {
-			text := fmt.Sprintf("%s: %s", count(c.Nodes, "node"), c.Text)
-			if len(c.Examples) > 0 {
-				text += " (" + some(c.Examples, 3) + ")"
-			}
-			s.Field(name, label, terminal.Plain, text)
-			name = ""
-		}
+		printCauses(s, "Others", e.Refused)
 	}
 	if text := hidden(e.Hidden, "node", "nodes"); text != "" {
 		s.Line(terminal.Dim, "%s", text)

@@ -37,6 +37,7 @@ type run struct {
 	terminal bool
 	in       string
 	config   see.Config
+	now      time.Time // zero: now
 }
 
 type result struct {
@@ -49,9 +50,12 @@ func (r run) do(t *testing.T, c *asktest.Cluster) result {
 	t.Helper()
 	var out, errOut bytes.Buffer
 	config := r.config
+	if r.now.IsZero() {
+		r.now = now
+	}
 	config.Screen = func(*cobra.Command) *terminal.Screen {
 		s := terminal.New(strings.NewReader(r.in), &out, &errOut)
-		s.Now = func() time.Time { return now }
+		s.Now = func() time.Time { return r.now }
 		if r.terminal {
 			s.Terminal, s.Color = true, true
 			s.Size = func() (int, int) { return 100, 30 }
@@ -109,13 +113,15 @@ func TestTables(t *testing.T) {
 		nobody   = `{"at":"2026-11-16T09:41:07Z","items":[],"levels":[],"version":1,"hidden":12}`
 		unpriced = `{"at":"2026-11-16T09:41:07Z","since":"2026-11-16T09:11:07Z","by":["queue","model"],"items":[{"queue":"training","model":"a100-80gb-sxm4","milli":16000,"milliSeconds":28800000}],"hidden":{"milli":0,"milliSeconds":0},"total":{"milli":16000,"milliSeconds":28800000}}`
 	)
-	tests := []struct {
+	type test struct {
 		name     string
 		args     string
 		in       string
 		terminal bool
 		answers  map[string]string // in place of testdata's
-	}{
+		folder   string            // empty: testdata/answers
+	}
+	tests := []test{
 		{name: "why", args: "why too-large"},
 		{name: "why-wide", args: "why pod/too-large -n other -o wide"},
 		{name: "why-terminal", args: "why too-large", terminal: true},
@@ -149,13 +155,21 @@ func TestTables(t *testing.T) {
 		{name: "cost-unpriced", args: "cost --by queue,model", answers: map[string]string{query.PathUsage: unpriced}},
 		{name: "dump-stdout", args: "dump -f -"},
 	}
+	// Answers of a real scheduler: those of tangram up --demo (of nodes.json three nodes).
+	for _, args := range []string{"why too-large", "why too-large -o wide", "explain multi-gpu", "jobs -A", "queues", "top", "top nodes", "top devices", "cost"} {
+		tests = append(tests, test{name: "demo-" + strings.ReplaceAll(args, " ", "-"), args: args, folder: "testdata/demo"})
+	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			c := asktest.New(t, "testdata/answers")
+			folder, at := "testdata/answers", now
+			if tt.folder != "" {
+				folder, at = tt.folder, time.Date(2026, 11, 16, 10, 31, 40, 0, time.UTC)
+			}
+			c := asktest.New(t, folder)
 			for path, body := range tt.answers {
 				c.Replace(path, asktest.Answer{Body: body})
 			}
-			r := run{args: strings.Fields(tt.args), terminal: tt.terminal, in: tt.in}.do(t, c)
+			r := run{args: strings.Fields(tt.args), terminal: tt.terminal, in: tt.in, now: at}.do(t, c)
 			var b strings.Builder
 			fmt.Fprintf(&b, "$ tangram %s\n%s", strings.ReplaceAll(tt.args, manifest, "job.yaml"), r.out)
 			if r.errOut != "" {

@@ -120,7 +120,7 @@ func (a *asking) allGangs(ctx context.Context, s *terminal.Screen, p ask.GangsPa
 func (a *asking) printJobs(s *terminal.Screen, g *query.Gangs, p ask.GangsParams, all bool) {
 	columns := []string{"NAME", "KIND", "QUEUE", "PHASE", ">GPUS", ">PODS", ">AGE", ">POS", "STARTS"}
 	if a.wide() {
-		columns = append(columns, ">PRIORITY", "USER", "RUNS FOR", "KEPT NODES", "REASON")
+		columns = append(columns, "OWNER", ">PRIORITY", "USER", "RUNS FOR", "KEPT NODES", "REASON")
 	} else {
 		columns = append(columns, "REASON")
 	}
@@ -180,7 +180,7 @@ func (a *asking) jobRow(s *terminal.Screen, g *query.Gang, all bool) []any {
 				runs += " (learned)"
 			}
 		}
-		row = append(row, strconv.Itoa(int(g.Priority)), or(g.User), runs, or(some(g.Reserved, 4)))
+		row = append(row, or(g.Owner), strconv.Itoa(int(g.Priority)), or(g.User), runs, or(some(g.Reserved, 4)))
 	}
 	row = append(row, reason)
 	if all {

@@ -5,8 +5,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestGuard: the page is for who has the URL of the terminal, and for no other user, page
@@ -107,5 +111,52 @@ func TestListenLoopback(t *testing.T) {
 	u, err := url.Parse(newGuard(nil).enter(l.Addr().String()))
 	if err != nil || u.Host != l.Addr().String() || u.Query().Get(webToken) == "" {
 		t.Errorf("URL %v, %v", u, err)
+	}
+}
+
+// TestOpenBrowser: the browser is told the URL by a file that others cannot read, and not by
+// an argument, which everyone on the machine can list.
+func TestOpenBrowser(t *testing.T) {
+	if runtime.GOOS == "darwin" {
+		t.Skip("skipped: on macOS it is another program")
+	}
+	dir := t.TempDir()
+	told := filepath.Join(dir, "told")
+	script := "#!/bin/sh\necho \"$@\" > " + told + ".new && mv " + told + ".new " + told + "\n"
+	if err := os.WriteFile(filepath.Join(dir, "xdg-open"), []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	t.Setenv("DISPLAY", ":0")
+	t.Setenv("XDG_CACHE_HOME", filepath.Join(dir, "cache"))
+	remove, err := openBrowser(`http://127.0.0.1:1/?token=secret"x`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var args []byte
+	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if args, err = os.ReadFile(told); err == nil {
+			break
+		}
+	}
+	file := strings.TrimSpace(string(args))
+	if file == "" || strings.Contains(file, "secret") {
+		t.Fatalf("arguments %q, %v", args, err)
+	}
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("%v, %v", info, err)
+	}
+	if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), `url=http://127.0.0.1:1/?token=secret&#34;x"`) {
+		t.Errorf("file %q, %v", text, err)
+	}
+	remove()
+	if _, err := os.Stat(file); !os.IsNotExist(err) {
+		t.Errorf("the file stays: %v", err)
+	}
+	t.Setenv("DISPLAY", "")
+	t.Setenv("WAYLAND_DISPLAY", "")
+	if _, err := openBrowser("http://127.0.0.1:1/"); err == nil {
+		t.Error("a browser without a display")
 	}
 }

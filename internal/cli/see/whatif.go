@@ -138,7 +138,7 @@ func (a *asking) printOutcome(s *terminal.Screen, o *query.Outcome) {
 	s.Field("Starts", label, startStyle(o.Start), startText(o.Start, s))
 	if o.Reason != nil {
 		s.Field("Because", label, terminal.Plain, o.Reason.Text)
-		printCauses(s, o.Reason.Nodes)
+		printCauses(s, "Nodes", o.Reason.Nodes)
 	}
 	if text := gangNames(o.Displaces, o.DisplacesHidden); text != "" {
 		s.Field("Evicts", label, terminal.Warn, text)

@@ -91,7 +91,7 @@ func (a *asking) printWhy(s *terminal.Screen, w *query.Why) {
 	if w.Reason.Code != "" {
 		s.Field("Reason", label, terminal.Dim, w.Reason.Code+" ("+w.Reason.Class+")")
 	}
-	printCauses(s, w.Reason.Nodes)
+	printCauses(s, "Nodes", w.Reason.Nodes)
 	if g.Phase != query.PhaseRunning {
 		s.Field("Starts", label, startStyle(w.Start), startText(w.Start, s))
 	}
@@ -133,12 +133,16 @@ func printGang(s *terminal.Screen, g *query.Gang) {
 	s.Field("State", label, phaseStyle(g.Phase), state)
 }
 
-func printCauses(s *terminal.Screen, causes []query.NodesCause) {
-	name := "Nodes"
+// printCauses lists why nodes cannot take it; each text begins with how many there are.
+func printCauses(s *terminal.Screen, name string, causes []query.NodesCause) {
 	for _, c := range causes {
-		text := fmt.Sprintf("%d: %s", c.Nodes, c.Text)
-		if len(c.Examples) > 0 {
-			text += " (" + some(c.Examples, 3) + ")"
+		text := c.Text
+		if more := c.Nodes - len(c.Examples); len(c.Examples) > 0 {
+			text += " (" + strings.Join(c.Examples, ", ")
+			if more > 0 {
+				text += fmt.Sprintf(" and %d more", more)
+			}
+			text += ")"
 		}
 		s.Field(name, label, terminal.Plain, text)
 		name = ""
