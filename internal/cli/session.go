@@ -220,7 +220,7 @@ func (s *session) startAgent(ctx context.Context, nodes nodeFleet) error {
 
 func (s *session) startScheduler(ctx context.Context) error {
 	path := filepath.Join(s.options.dir, "scheduler.yaml")
-	settings := config.Scheduler()
+	settings := config.SchedulerForAll() // no other scheduler runs here
 	if s.options.monitoring {
 		var err error
 		if settings, err = s.withPrices(settings); err != nil {
