@@ -122,7 +122,7 @@ func (s *session) prepare(ctx context.Context, nodes nodeFleet) error {
 		}
 	}
 	// Its manifest sets no field, so a queue that was changed since stays as it is.
-	if err := s.cluster.ApplyManifests(ctx, examples.Volcano()[0]); err != nil {
+	if err := s.cluster.ApplyManifests(ctx, examples.Document("queue.yaml")); err != nil {
 		return err
 	}
 	s.say("CRDs, RBAC and the queue training applied (%s)", local.Elapsed(begin))
