@@ -75,7 +75,7 @@ func schedulerStarts(e *example) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	p, err := e.Run(ctx, local.Program{
-		Name: "gpu-scheduler-of-" + e.namespace, Path: filepath.Join(e.Bin, "gpu-scheduler"), Ready: ready,
+		Name: "start-" + e.namespace, Path: filepath.Join(e.Bin, "gpu-scheduler"), Ready: ready,
 		Args: append(e.ServeArgs(port, kubeconfig), "--config="+file, "--leader-elect=true", "--leader-elect-resource-name=gpu-scheduler", "--leader-elect-resource-namespace=kube-system"),
 	})
 	if err != nil {

@@ -62,7 +62,7 @@ var documents = []row{
 	{file: "002/06-barrier.yaml", pods: []pods{
 		{name: "parameter-server", count: 1, nodes: anywhere, holds: nothing},
 		{name: "worker-*", count: 2, nodes: anywhere, holds: "1 GPU"},
-		{name: "incomplete-*", count: 2, waits: "2 of 3 members"},
+		{name: "incomplete-*", count: 2, waits: "waits for members: 2 of 3 exist"},
 	}},
 	{file: "002/09-raycluster.yaml", pods: []pods{
 		{name: "ray-gpu-head-*", count: 1, nodes: anywhere, holds: "1 GPU"},
@@ -108,6 +108,6 @@ var documents = []row{
 	{file: "004/08-scheduler-spread.yaml", check: schedulerStarts},
 	{file: "004/09-unhealthy.yaml", pods: []pods{
 		{name: "healthy-cards", count: 1, nodes: "a10", holds: "3 GPUs", indexes: "0,2,3"},
-		{name: "one-too-many", count: 1, waits: "1 has too few free GPUs"},
+		{name: "one-too-many", count: 1, waits: "1 has too few healthy GPUs (3 of 4)"},
 	}},
 }
