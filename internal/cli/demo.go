@@ -126,7 +126,7 @@ func (d *demo) sayEvicted(ctx context.Context) error {
 			continue
 		}
 		d.evicted[e.Regarding.UID] = true
-		if _, err := fmt.Fprintf(d.out, "   %s was evicted: %s\n", e.Regarding.Name, e.Note); err != nil {
+		if _, err := fmt.Fprintf(d.out, "   %s: %s\n", e.Regarding.Name, e.Note); err != nil {
 			return err
 		}
 	}
