@@ -8,7 +8,9 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -66,7 +68,8 @@ const (
 	patience = 60 * time.Second
 )
 
-// TestEveryManifestHasARow: no file is left out, none is named that is not there.
+// TestEveryManifestHasARow: no file is left out, here and in examples/README.md; none is named
+// that is not there.
 func TestEveryManifestHasARow(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range documents {
@@ -78,7 +81,14 @@ func TestEveryManifestHasARow(t *testing.T) {
 			t.Errorf("the row of %s checks nothing", r.file)
 		}
 	}
+	readme, err := os.ReadFile(filepath.Join("..", "..", "examples", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, file := range manifests.Documents() {
+		if !strings.Contains(string(readme), "(documents/"+file+")") {
+			t.Errorf("examples/README.md does not name documents/%s", file)
+		}
 		if !seen[file] {
 			t.Errorf("examples/documents/%s has no row in table_test.go", file)
 		}
