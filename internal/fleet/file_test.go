@@ -181,16 +181,18 @@ pools:
 	}
 }
 
-func TestExampleFleetIsRight(t *testing.T) {
-	data, err := os.ReadFile("../../examples/fleet.yaml")
-	if err != nil {
-		t.Fatal(err)
+func TestExampleFleetsAreRight(t *testing.T) {
+	for _, path := range []string{"../../examples/fleet.yaml", "../../examples/documents/fleet.yaml"} {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := Parse(path, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkObjects(t, f)
 	}
-	f, err := Parse("fleet.yaml", data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	checkObjects(t, f)
 }
 
 // TestForeignPlugins: what other projects' device plugins publish is on the nodes.
