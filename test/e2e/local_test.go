@@ -471,7 +471,7 @@ func (c *localCluster) interrupt(cmd *exec.Cmd) error {
 func (c *localCluster) checkForeground() {
 	c.t.Helper()
 	cmd, output := c.foreground("Ctrl-C ends it.")
-	c.mustPrint("ml-training-job", "get", "job", "-n", "ml-team", "-o", "jsonpath={.items[*].metadata.name}")
+	c.mustPrint("ml-training-job", "get", "job", "ml-training-job", "-n", "ml-team", "-o", "jsonpath={.metadata.name}")
 	c.checkShortPod()
 	if err := c.interrupt(cmd); err != nil || !strings.Contains(output(), "stopped (") {
 		c.t.Errorf("after Ctrl-C: %v\n%s", err, output())
