@@ -15,6 +15,18 @@ var files embed.FS
 // Scheduler is the default KubeSchedulerConfiguration of gpu-scheduler.
 func Scheduler() []byte { return read("scheduler.yaml") }
 
+// SchedulerForAll is Scheduler with one more profile, default-scheduler: it also places
+// pods that name no scheduler. For clusters without another kube-scheduler, as the local
+// one: two of one name would both bind a pod.
+func SchedulerForAll() []byte {
+	// profiles is the last field of the file, and the first profile has the anchors.
+	return append(Scheduler(), `- schedulerName: default-scheduler
+  percentageOfNodesToScore: 100
+  plugins: *plugins
+  pluginConfig: *pluginConfig
+`...)
+}
+
 // Extender is the configuration of a stock kube-scheduler that asks gpu-extender.
 func Extender() []byte { return read("extender.yaml") }
 

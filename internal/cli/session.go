@@ -128,7 +128,7 @@ func (s *session) prepare(ctx context.Context, nodes nodeFleet) error {
 		}
 	}
 	// Its manifest sets no field, so a queue that was changed since stays as it is.
-	if err := s.cluster.ApplyManifests(ctx, examples.Volcano()[0]); err != nil {
+	if err := s.cluster.ApplyManifests(ctx, examples.Document("queue.yaml")); err != nil {
 		return err
 	}
 	s.say("CRDs, RBAC and the queue training applied (%s)", local.Elapsed(begin))
@@ -226,7 +226,7 @@ func (s *session) startAgent(ctx context.Context, nodes nodeFleet) error {
 
 func (s *session) startScheduler(ctx context.Context) error {
 	path := filepath.Join(s.options.dir, "scheduler.yaml")
-	settings := config.Scheduler()
+	settings := config.SchedulerForAll() // no other scheduler runs here
 	if s.options.monitoring {
 		var err error
 		if settings, err = s.withPrices(settings); err != nil {

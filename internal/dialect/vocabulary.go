@@ -93,7 +93,10 @@ func asks(pod *v1.Pod, c *v1.Container, path string) (*ask, *vocabulary, error) 
 // Unpublished are resources that pods request and nodes need not publish, because
 // Tangram counts them itself, device by device.
 func Unpublished() []string {
-	out := []string{names.ResourceGPUMemory, string(hamiMemory), string(hamiPercent), string(hamiCores), "nvidia.com/priority"}
+	out := []string{
+		names.ResourceGPUMemory, string(hamiMemory), string(hamiPercent), string(hamiCores), "nvidia.com/priority",
+		string(cgpuCore), // the requirement documents' spelling, which no plugin publishes
+	}
 	for _, name := range koordWords {
 		out = append(out, string(name))
 	}

@@ -97,12 +97,14 @@ func (d *decoder) pool(n *yaml.Node, path string) (Pool, *yaml.Node) {
 				d.wrong(n, path, "%q cannot begin a node's name: use at most 50 lower case letters, digits and -", p.Name)
 			}
 		},
-		"count":  func(n *yaml.Node, path string) { p.Count = int(d.integer(n, path, 1, maxNodes)) },
-		"gpu":    func(n *yaml.Node, path string) { p.GPU = d.gpu(n, path) },
-		"cpu":    func(n *yaml.Node, path string) { p.CPU = d.quantity(n, path) },
-		"memory": func(n *yaml.Node, path string) { p.Memory = d.quantity(n, path) },
-		"labels": func(n *yaml.Node, path string) { p.Labels = d.labels(n, path) },
-		"taints": func(n *yaml.Node, path string) { p.Taints = d.taints(n, path) },
+		"count":       func(n *yaml.Node, path string) { p.Count = int(d.integer(n, path, 1, maxNodes)) },
+		"gpu":         func(n *yaml.Node, path string) { p.GPU = d.gpu(n, path) },
+		"cpu":         func(n *yaml.Node, path string) { p.CPU = d.quantity(n, path) },
+		"memory":      func(n *yaml.Node, path string) { p.Memory = d.quantity(n, path) },
+		"labels":      func(n *yaml.Node, path string) { p.Labels = d.labels(n, path) },
+		"taints":      func(n *yaml.Node, path string) { p.Taints = d.taints(n, path) },
+		"annotations": func(n *yaml.Node, path string) { p.Annotations = d.annotations(n, path) },
+		"resources":   func(n *yaml.Node, path string) { p.Resources = d.resources(n, path) },
 		"zone": func(n *yaml.Node, path string) {
 			p.Zone = d.text(n, path)
 			if problems := validation.IsValidLabelValue(p.Zone); len(problems) > 0 {
@@ -242,6 +244,42 @@ func (d *decoder) labels(n *yaml.Node, path string) map[string]string {
 		labels[key.Value] = text
 	})
 	return labels
+}
+
+func (d *decoder) annotations(n *yaml.Node, path string) map[string]string {
+	annotations := map[string]string{}
+	d.eachPair(n, path, func(key, value *yaml.Node) {
+		at := fmt.Sprintf("%s[%s]", path, key.Value)
+		if problems := validation.IsQualifiedName(strings.ToLower(key.Value)); len(problems) > 0 {
+			d.wrong(key, at, "is no annotation name: %s", problems[0])
+		}
+		if key.Value == AnnotationSimulated {
+			d.wrong(key, at, "is set by %s itself", names.Group)
+		}
+		if annotations[key.Value] = d.text(value, at); len(annotations[key.Value]) > maxAnnotation {
+			d.wrong(value, at, "has %d bytes; at most %d", len(annotations[key.Value]), maxAnnotation)
+		}
+	})
+	return annotations
+}
+
+// resources are extended resources: whole numbers, under the name of a vendor.
+func (d *decoder) resources(n *yaml.Node, path string) v1.ResourceList {
+	list := v1.ResourceList{}
+	d.eachPair(n, path, func(key, value *yaml.Node) {
+		at := fmt.Sprintf("%s[%s]", path, key.Value)
+		if problems := validation.IsQualifiedName(key.Value); len(problems) > 0 {
+			d.wrong(key, at, "is no resource name: %s", problems[0])
+		} else if !strings.Contains(key.Value, "/") || strings.Contains(key.Value, v1.ResourceDefaultNamespacePrefix) {
+			d.wrong(key, at, "must be an extended resource such as example.com/gpu; cpu and memory have fields of their own")
+		}
+		q := d.quantity(value, at)
+		if q.CmpInt64(q.Value()) != 0 {
+			d.wrong(value, at, "%s is not a whole number", q.String())
+		}
+		list[v1.ResourceName(key.Value)] = q
+	})
+	return list
 }
 
 func (d *decoder) taints(n *yaml.Node, path string) []v1.Taint {

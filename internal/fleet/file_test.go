@@ -49,8 +49,19 @@ func TestParseMistakes(t *testing.T) {
 		}},
 		{"field given twice", pool + "  count: 3\n", []string{"f.yaml:4: pools[0].count: is given twice"}},
 		{"unknown field of a pool", pool + "  racks: 3\n", []string{
-			"f.yaml:4: pools[0].racks: unknown field; known are block, count, cpu, gpu, labels, memory, name, rack, taints, zone",
+			"f.yaml:4: pools[0].racks: unknown field; known are annotations, block, count, cpu, gpu, labels, memory, name, rack, resources, taints, zone",
 		}},
+		{"resource of no vendor", pool + "  resources: {gpu: 3}\n", []string{
+			"f.yaml:4: pools[0].resources[gpu]: must be an extended resource such as example.com/gpu; cpu and memory have fields of their own",
+		}},
+		{"half a resource", pool + "  resources: {example.com/gpu: 1.5}\n", []string{"f.yaml:4: pools[0].resources[example.com/gpu]: 1500m is not a whole number"}},
+		{"resource in words", pool + "  resources: {example.com/gpu: many}\n", []string{
+			`f.yaml:4: pools[0].resources[example.com/gpu]: must be a positive quantity such as 96 or 512Gi, not "many"`,
+		}},
+		{"annotation without a name", pool + "  annotations: {\"a b\": x}\n", []string{
+			"f.yaml:4: pools[0].annotations[a b]: is no annotation name: name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')",
+		}},
+		{"annotation of KWOK", pool + "  annotations: {kwok.x-k8s.io/node: real}\n", []string{"f.yaml:4: pools[0].annotations[kwok.x-k8s.io/node]: is set by tangram.dev itself"}},
 		{"negative cpu", pool + "  cpu: -4\n", []string{`f.yaml:4: pools[0].cpu: must be a positive quantity such as 96 or 512Gi, not "-4"`}},
 		{"memory that is none", pool + "  memory: lots\n", []string{
 			`f.yaml:4: pools[0].memory: must be a positive quantity such as 96 or 512Gi, not "lots"`,
@@ -170,16 +181,33 @@ pools:
 	}
 }
 
-func TestExampleFleetIsRight(t *testing.T) {
-	data, err := os.ReadFile("../../examples/fleet.yaml")
+func TestExampleFleetsAreRight(t *testing.T) {
+	for _, path := range []string{"../../examples/fleet.yaml", "../../examples/documents/fleet.yaml"} {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := Parse(path, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		checkObjects(t, f)
+	}
+}
+
+// TestForeignPlugins: what other projects' device plugins publish is on the nodes.
+func TestForeignPlugins(t *testing.T) {
+	f, err := Parse("f.yaml", []byte("pools:\n- name: a\n  count: 1\n  annotations: {volcano.sh/gpu-unhealthy-ids: \"0\"}\n  resources: {aliyun.com/gpu-mem: 64}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := Parse("fleet.yaml", data)
-	if err != nil {
-		t.Fatal(err)
+	n := f.Nodes()[0]
+	if got := n.Status.Allocatable["aliyun.com/gpu-mem"]; got.Value() != 64 {
+		t.Errorf("sells %s", got.String())
 	}
-	checkObjects(t, f)
+	if n.Annotations["volcano.sh/gpu-unhealthy-ids"] != "0" || n.Annotations[AnnotationSimulated] != Simulated {
+		t.Errorf("annotations = %v", n.Annotations)
+	}
 }
 
 func FuzzParse(f *testing.F) {

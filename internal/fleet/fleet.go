@@ -20,6 +20,7 @@ const (
 	maxNodes       = 100_000
 	maxNUMA        = 8
 	maxMemory      = 16 << 20 // MiB of one device, the GPUNode API's
+	maxAnnotation  = 64 << 10 // bytes; the API server takes 256 KiB of all together
 	defaultPods    = 110      // kubelet's
 	defaultStorage = 1 << 40  // bytes of a disk for images and logs
 )
@@ -49,6 +50,11 @@ type Pool struct {
 	CPU, Memory resource.Quantity
 	// Labels are added to the nodes and win over the generated ones.
 	Labels map[string]string
+	// Annotations are added to the nodes: what device plugins of other projects write there.
+	Annotations map[string]string
+	// Resources are what the nodes sell beside CPU, memory and their GPUs, as other
+	// projects' device plugins publish it; stronger than what is generated.
+	Resources v1.ResourceList
 	// Taints are put on the nodes.
 	Taints []v1.Taint
 	// Zone is the zone label's value; empty for none.

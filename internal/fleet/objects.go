@@ -109,12 +109,17 @@ func (p Pool) node(i int, labels map[string]string) *v1.Node {
 	if p.GPU != nil {
 		p.GPU.addResources(capacity)
 	}
+	for name, amount := range p.Resources {
+		capacity[name] = amount.DeepCopy()
+	}
+	annotations := map[string]string{AnnotationSimulated: Simulated}
+	maps.Copy(annotations, p.Annotations)
 	return &v1.Node{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"},
 		ObjectMeta: metav1.ObjectMeta{
 			Name:        name,
 			Labels:      labels,
-			Annotations: map[string]string{AnnotationSimulated: Simulated},
+			Annotations: annotations,
 		},
 		Spec: v1.NodeSpec{Taints: append([]v1.Taint(nil), p.Taints...)},
 		Status: v1.NodeStatus{

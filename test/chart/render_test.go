@@ -3,6 +3,7 @@ package chart
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -140,6 +141,7 @@ func TestRefused(t *testing.T) {
 		{"logging.verbosity=-1", "/logging/verbosity"},
 		{"extender.enabled=true", "/extender/tlsSecret"},
 		{"scheduler.profiles={}", "/scheduler/profiles"},
+		{"scheduler.defaultScheduler=perhaps", "/scheduler/defaultScheduler"},
 		{"scheduler.extraArgs={v=3}", "/scheduler/extraArgs/0"},
 		{"scheduler.config.kind=Deployment", "/scheduler/config"},
 		{"scheduler.repliccas=3", "repliccas"},
@@ -161,6 +163,44 @@ func TestRefused(t *testing.T) {
 				t.Errorf("the refusal does not name %s: %v", test.want, err)
 			}
 		})
+	}
+}
+
+// TestDefaultScheduler: where it is asked for, and only there, the scheduler has the profile
+// default-scheduler, and tenants' GPU pods may name no scheduler.
+func TestDefaultScheduler(t *testing.T) {
+	t.Parallel()
+	for _, on := range []bool{false, true} {
+		text, err := runHelm(t, "", "template", release, chartDir, "--set", fmt.Sprintf("scheduler.defaultScheduler=%t,tenants.enforce=true", on))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := 0
+		for _, o := range objects(t, text) {
+			spec := fmt.Sprint(o["spec"])
+			switch metadata, _ := o["metadata"].(map[string]any); {
+			case o["kind"] == "ConfigMap" && metadata["name"] == "gpu-scheduler":
+				found++
+				settings, _ := o["data"].(map[string]any)["config.yaml"].(string)
+				var c struct {
+					Profiles []struct{ SchedulerName string }
+				}
+				if err := yaml.Unmarshal([]byte(settings), &c); err != nil {
+					t.Fatal(err)
+				}
+				if got := slices.ContainsFunc(c.Profiles, func(p struct{ SchedulerName string }) bool { return p.SchedulerName == "default-scheduler" }); got != on {
+					t.Errorf("defaultScheduler %t: profiles %v", on, c.Profiles)
+				}
+			case metadata["name"] == "tangram-tenants-pods" && o["kind"] == "ValidatingAdmissionPolicy":
+				found++
+				if got := strings.Contains(spec, "in ['default-scheduler', 'gpu-scheduler',"); got != on {
+					t.Errorf("defaultScheduler %t: GPU pods may name default-scheduler: %t", on, got)
+				}
+			}
+		}
+		if found != 2 {
+			t.Errorf("%d of configuration and policy", found)
+		}
 	}
 }
 

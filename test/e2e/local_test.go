@@ -186,6 +186,7 @@ func TestLocalCluster(t *testing.T) {
 	c.checkIdentities()
 	c.checkPods()
 	c.checkVolcanoJob()
+	c.checkNoScheduler()
 	out, err = c.tangram("up", "--dir", c.dir)
 	if err == nil || !strings.Contains(out, fmt.Sprintf("already running (pid %d, since ", c.owner())) ||
 		!strings.Contains(out, "stop it with tangram down --dir "+c.dir) {
@@ -340,13 +341,13 @@ func (c *localCluster) checkPods() {
 // checkVolcanoJob: a manifest written for Volcano runs as it is.
 func (c *localCluster) checkVolcanoJob() {
 	c.t.Helper()
-	if out, err := c.kubectl("apply", "-f", filepath.Join("..", "..", "examples", "volcano", "20-gang.yaml")); err != nil {
+	if out, err := c.kubectl("apply", "-f", filepath.Join("..", "..", "examples", "documents", "000", "4.3.1-gang.yaml")); err != nil {
 		c.t.Fatalf("apply: %v\n%s", err, out)
 	}
 	c.mustPrint("Running 4", "get", "vcjob", "gang-job", "-o", "jsonpath={.status.state.phase} {.status.running}")
 	c.mustPrint("Open", "get", "queue", "default", "-o", "jsonpath={.status.state}")
 	// The queue that manifest names comes with the cluster.
-	if out, err := c.kubectl("apply", "-f", filepath.Join("..", "..", "examples", "volcano", "40-multi-gpu.yaml")); err != nil {
+	if out, err := c.kubectl("apply", "-f", filepath.Join("..", "..", "examples", "documents", "004", "07-multi-gpu.yaml")); err != nil {
 		c.t.Fatalf("apply: %v\n%s", err, out)
 	}
 	c.mustPrint("Running 1", "get", "vcjob", "multi-gpu-training", "-o", "jsonpath={.status.state.phase} {.status.running}")
@@ -356,15 +357,36 @@ func (c *localCluster) checkVolcanoJob() {
 	c.mustPrint("0", "get", "pods", "-l", "volcano.sh/job-name=gang-job", "-o", "go-template={{len .items}}")
 }
 
-func (c *localCluster) checkShortPod() {
+// checkNoScheduler: pods that name no scheduler start, with GPUs and without; those with
+// GPUs have their devices like all others.
+func (c *localCluster) checkNoScheduler() {
 	c.t.Helper()
-	const manifest = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"short","annotations":{"tangram.dev/runtime":"1s"}},
-		"spec":{"schedulerName":"gpu-scheduler","containers":[{"name":"c","image":"none","resources":{"limits":{"nvidia.com/gpu":"1"}}}]}}`
+	for name, limits := range map[string]string{"plain": "{}", "plain-gpu": `{"nvidia.com/gpu":"1"}`} {
+		c.apply(`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"` + name + `"},"spec":{"containers":[{"name":"c","image":"none","resources":{"limits":` + limits + `}}]}}`)
+		c.mustPrint("Running default-scheduler", "get", "pod", name, "-o", "jsonpath={.status.phase} {.spec.schedulerName}")
+	}
+	record := `jsonpath={.metadata.annotations.tangram\.dev/devices}`
+	if out, err := c.kubectl("get", "pod", "plain-gpu", "-o", record); err != nil || !strings.Contains(out, `"nvidia.com/gpu"`) {
+		c.t.Errorf("record of plain-gpu: %v\n%s", err, out)
+	}
+	c.mustPrint("", "get", "pod", "plain", "-o", record)
+}
+
+// apply creates an object from a manifest.
+func (c *localCluster) apply(manifest string) {
+	c.t.Helper()
 	cmd := exec.Command(filepath.Join(c.bin, "kubectl"), "--kubeconfig", filepath.Join(c.dir, "kubeconfig"), "apply", "-f", "-")
 	cmd.Stdin = strings.NewReader(manifest)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		c.t.Fatalf("apply: %v\n%s", err, out)
 	}
+}
+
+func (c *localCluster) checkShortPod() {
+	c.t.Helper()
+	const manifest = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"short","annotations":{"tangram.dev/runtime":"1s"}},
+		"spec":{"schedulerName":"gpu-scheduler","containers":[{"name":"c","image":"none","resources":{"limits":{"nvidia.com/gpu":"1"}}}]}}`
+	c.apply(manifest)
 	begin := time.Now()
 	c.mustPrint("Succeeded", "get", "pod", "short", "-o", "jsonpath={.status.phase}")
 	if took := time.Since(begin); took > 20*time.Second {
@@ -449,7 +471,7 @@ func (c *localCluster) interrupt(cmd *exec.Cmd) error {
 func (c *localCluster) checkForeground() {
 	c.t.Helper()
 	cmd, output := c.foreground("Ctrl-C ends it.")
-	c.mustPrint("ml-training-job", "get", "job", "-n", "ml-team", "-o", "jsonpath={.items[*].metadata.name}")
+	c.mustPrint("ml-training-job", "get", "job", "ml-training-job", "-n", "ml-team", "-o", "jsonpath={.metadata.name}")
 	c.checkShortPod()
 	if err := c.interrupt(cmd); err != nil || !strings.Contains(output(), "stopped (") {
 		c.t.Errorf("after Ctrl-C: %v\n%s", err, output())

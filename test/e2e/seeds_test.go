@@ -13,7 +13,8 @@ import (
 	"github.com/tangram-dev/tangram/examples"
 )
 
-// TestSeedJobs: the Volcano manifests of the requirement documents run.
+// TestSeedJobs: the Volcano Jobs of the requirement documents run, and their queue counts
+// them. test/examples has all manifests, and where their pods go.
 func TestSeedJobs(t *testing.T) {
 	t.Parallel()
 	w := newJobWorld(t)
@@ -24,15 +25,18 @@ func TestSeedJobs(t *testing.T) {
 	})
 	// The queue, then those on parts of cards: one node sells parts, and whole cards,
 	// which are to be had everywhere, would take it.
-	manifests := examples.Volcano()
-	last := len(manifests) - 1
-	w.apply(string(manifests[0]))
-	w.apply(string(manifests[last]))
+	for _, path := range []string{"queue.yaml", "004/03-gpu-sharing.yaml", "004/05-vgpu.yaml"} {
+		w.apply(string(examples.Document(path)))
+	}
 	w.running("gpu-sharing-job", 2)
-	for _, manifest := range manifests[1:last] {
-		w.apply(string(manifest))
+	for _, path := range []string{
+		"000/4.2.3-gpu-job.yaml", "000/4.3.1-gang.yaml", "001/13-gang-job.yaml", "004/07-multi-gpu.yaml", "004/07-multi-node.yaml",
+	} {
+		w.apply(string(examples.Document(path)))
 	}
 	w.apply(guideExample(t))
+	// As in document 001, beside a Job that makes a PodGroup of its own.
+	w.apply("{apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, metadata: {name: distributed-training}, spec: {minMember: 4, minResources: {nvidia.com/gpu: 32}, queue: default}}")
 	for name, pods := range map[string]int{
 		"gpu-job": 1, "gang-job": 4, "pytorch-distributed": 4, "multi-gpu-training": 1, "distributed-gpu-training": 4,
 		"gpu-sharing-job": 2, "vgpu-training": 1, "train": 3,

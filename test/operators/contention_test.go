@@ -7,6 +7,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/tangram-dev/tangram/examples"
 )
 
 // load is one object of a contended cluster and the units of pods that must be whole.
@@ -99,7 +101,7 @@ func (w *world) contenders(i int) []load {
 		}
 		out = append(out, load{o, gpus, units, units})
 	}
-	seed := parse(w.t, seedRayCluster)[0]
+	seed := parse(w.t, string(examples.Document("002/09-raycluster.yaml")))[0]
 	seed.SetName(name("seed"))
 	seed.SetNamespace("default")
 	add(seed, 4, unit{"", label(rayCluster, seed.GetName()), 4})

@@ -1,7 +1,6 @@
 package operators
 
 import (
-	_ "embed"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,9 +11,6 @@ import (
 
 	"github.com/tangram-dev/tangram/internal/operators"
 )
-
-//go:embed testdata/seed-raycluster.yaml
-var seedRayCluster string
 
 // sample is one of an operator's own manifests: the nth of a kind in a file. Of a README
 // its YAML blocks are read.

@@ -55,6 +55,8 @@ type Options struct {
 	Bare bool
 	// Docs are applied before Tangram starts.
 	Docs [][]byte
+	// Scheduler is gpu-scheduler's configuration; the default one when empty.
+	Scheduler []byte
 }
 
 // bin is the folder of programs; the test is skipped where they are not built.
@@ -107,7 +109,7 @@ func Start(t testing.TB, o Options) *World {
 		w.must(w.ApplyManifests(ctx, d))
 	}
 	if !o.Bare {
-		w.tangram(ctx)
+		w.tangram(ctx, o.Scheduler)
 	}
 	if o.Fleet != "" {
 		f, err := fleet.Parse("fleet.yaml", []byte(o.Fleet))
@@ -151,8 +153,8 @@ func (w *World) connect() (err error) {
 	return err
 }
 
-// tangram starts gpu-scheduler and gpu-controller.
-func (w *World) tangram(ctx context.Context) {
+// tangram starts gpu-scheduler, with a configuration if there is one, and gpu-controller.
+func (w *World) tangram(ctx context.Context, configuration []byte) {
 	w.T.Helper()
 	for _, name := range []string{"gpu-scheduler", "gpu-controller"} {
 		kubeconfig, err := w.KubeconfigFor("system:tangram:" + name)
@@ -164,6 +166,11 @@ func (w *World) tangram(ctx context.Context) {
 		args := append(w.ListenArgs(port), "--kubeconfig="+kubeconfig)
 		if name == "gpu-scheduler" {
 			args = w.ServeArgs(port, kubeconfig)
+			if len(configuration) > 0 {
+				file := filepath.Join(w.Dir(), "scheduler.yaml")
+				w.must(os.WriteFile(file, configuration, 0o600))
+				args = append(args, "--config="+file)
+			}
 		}
 		_, err = w.Run(ctx, local.Program{Name: name, Path: filepath.Join(w.Bin, name), Args: append(args, "--leader-elect=false"), Ready: ready})
 		w.must(err)

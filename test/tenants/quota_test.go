@@ -2,6 +2,7 @@ package tenants
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -18,7 +19,8 @@ func TestQuotaAndLimits(t *testing.T) {
 	t.Parallel()
 	w := sharedWorld(t)
 	job := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal(examples.Tenants()[4], &job.Object); err != nil {
+	manifests := strings.Split(string(examples.Document("003/5.1-training-job.yaml")), "\n---\n")
+	if err := yaml.Unmarshal([]byte(manifests[len(manifests)-1]), &job.Object); err != nil {
 		t.Fatal(err)
 	}
 	spec, _, err := unstructured.NestedMap(job.Object, "spec", "template", "spec")

@@ -133,7 +133,7 @@ func startWorld(bin string) (w *world, err error) {
 		config.CRDs(), config.VolcanoCRDs(), config.RBAC(), config.ControllerRBAC(), config.AgentRBAC(),
 		config.TenantRoles(), config.TenantPolicies(), config.TenantBindings(),
 	}
-	for _, doc := range append(docs, examples.Tenants()[:4]...) { // without the job
+	for _, doc := range append(docs, examples.Tenants()...) {
 		if err := cluster.ApplyManifests(ctx, doc); err != nil {
 			return nil, err
 		}

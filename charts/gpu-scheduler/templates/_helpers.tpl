@@ -181,11 +181,20 @@ arguments of plugins from the values over its own.
 {{- $plugins = append $plugins (dict "name" $name "args" (get $args $name)) -}}
 {{- end -}}
 {{- $profiles := list -}}
-{{- range .Values.scheduler.profiles -}}
+{{- range include "tangram.profiles" . | fromJsonArray -}}
 {{- $profiles = append $profiles (merge (dict "schedulerName" . "pluginConfig" $plugins) (deepCopy $profile)) -}}
 {{- end -}}
 {{- toYaml (set $config "profiles" $profiles) -}}
 {{- end -}}
+{{- end }}
+
+{{/* The names that the scheduler answers to, as a JSON list. */}}
+{{- define "tangram.profiles" -}}
+{{- $profiles := .Values.scheduler.profiles -}}
+{{- if .Values.scheduler.defaultScheduler -}}
+{{- $profiles = append $profiles "default-scheduler" | uniq -}}
+{{- end -}}
+{{- toJson $profiles -}}
 {{- end }}
 
 {{/*
