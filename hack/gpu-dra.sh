@@ -10,7 +10,7 @@
 #   hack/gpu-dra.sh run [LOG]  there, as root, when all parts are unpacked
 #
 # There no Go, no network and nothing else of the repository is needed. A part is smaller than
-# PART_MIB (48): where less can be brought in one go than all parts together (about 115 MiB),
+# PART_MIB (50): where less can be brought in one go than all parts together (about 99 MiB),
 # bring them one after the other. GPU_DRA_BACKEND=simulated tries the script without a GPU.
 #
 # The GPU must be idle with MIG off; it is left so. It takes about two minutes.
@@ -18,7 +18,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 dir=${GPU_DRA_DIR:-/tmp/gpu-dra}
 out=bin/gpu-dra
-part=$((${PART_MIB:-48} * 1024 * 1024))
+part=$((${PART_MIB:-50} * 1024 * 1024))
 
 build() {
 	local stage=$out/stage file size=0 n=1

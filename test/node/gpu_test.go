@@ -62,15 +62,15 @@ func TestRealGPU(t *testing.T) {
 		w.claim("whole", gpuClass, 1, "", "")
 		w.Create(w.realPod("whole"))
 		w.print("whole")
-		w.Delete("whole")
-		w.awaitUnprepared()
+		w.end("whole")
 	})
 	t.Run("MIG on demand", func(t *testing.T) {
 		w := w.in(t)
-		profile := ""
+		profile, least := "", resource.Quantity{}
 		for _, d := range pool {
-			if p := d.Attributes["profile"].StringValue; p != nil && strings.HasPrefix(*p, "1g.") && !strings.Contains(*p, "+") && (profile == "" || len(*p) < len(profile)) {
-				profile = *p
+			memory := d.Capacity["memory"].Value
+			if p := d.Attributes["profile"].StringValue; p != nil && !strings.Contains(*p, "+") && (profile == "" || memory.Cmp(least) < 0) {
+				profile, least = *p, memory
 			}
 		}
 		if profile == "" {
@@ -84,8 +84,7 @@ func TestRealGPU(t *testing.T) {
 		w.print("mig-a")
 		w.print("mig-b")
 		t.Logf("The GPU with %s twice:\n%s", profile, gpuState(t))
-		w.Delete("mig-a", "mig-b")
-		w.awaitUnprepared()
+		w.end("mig-a", "mig-b")
 	})
 	w.stop(agent)
 	t.Run("shares", func(t *testing.T) {
@@ -101,8 +100,7 @@ func TestRealGPU(t *testing.T) {
 		}
 		w.print("share-a")
 		w.print("share-b")
-		w.Delete("share-a", "share-b")
-		w.awaitUnprepared()
+		w.end("share-a", "share-b")
 	})
 }
 
@@ -256,7 +254,30 @@ func (w *agentWorld) print(name string) {
 		w.t.Logf("claim %s: device %s %v", name, r.Device, r.ConsumedCapacity)
 	}
 	w.t.Logf("pod %s sees:\n%s", name, text)
-	if err := w.client.ResourceV1().ResourceClaims(metav1.NamespaceDefault).Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
-		w.t.Fatal(err)
+}
+
+// end deletes pods and their claims, and waits until the agent has given all back. There is
+// no kube-controller-manager, which deallocates otherwise.
+func (w *agentWorld) end(names ...string) {
+	w.t.Helper()
+	w.Delete(names...)
+	w.awaitUnprepared()
+	ctx, claims := context.Background(), w.client.ResourceV1().ResourceClaims(metav1.NamespaceDefault)
+	for _, name := range names {
+		c, err := claims.Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		c.Status = resourceapi.ResourceClaimStatus{}
+		if c, err = claims.UpdateStatus(ctx, c, metav1.UpdateOptions{}); err != nil {
+			w.t.Fatal(err)
+		}
+		c.Finalizers = nil
+		if _, err = claims.Update(ctx, c, metav1.UpdateOptions{}); err != nil {
+			w.t.Fatal(err)
+		}
+		if err := claims.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+			w.t.Fatal(err)
+		}
 	}
 }
