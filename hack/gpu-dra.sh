@@ -18,10 +18,11 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 dir=${GPU_DRA_DIR:-/tmp/gpu-dra}
 out=bin/gpu-dra
+cache=bin/.gpu-dra
 part=$((${PART_MIB:-50} * 1024 * 1024))
 
 build() {
-	local stage=$out/stage file size=0 n=1
+	local stage=$out/stage file known size=0 n=1
 	rm -rf "$out"
 	mkdir -p "$stage/cni" "$stage/lib" "$stage/tools"
 	CGO_ENABLED=0 go build -ldflags="-s -w" -o "$stage/" ./test/node/inspect ./test/node/holder
@@ -42,8 +43,11 @@ build() {
 	done
 	[[ -x $stage/cni/ptp ]] || { echo "gpu-dra.sh: no CNI plugins found" >&2; exit 1; }
 	(cd "$stage" && find . -type f | LC_ALL=C sort) | while read -r file; do
-		mkdir -p "$out/packed/$(dirname "$file")"
-		xz -6 -T0 -c "$stage/$file" >"$out/packed/$file.xz"
+		mkdir -p "$out/packed/$(dirname "$file")" "$cache"
+		# Packing takes minutes, and most programs stay what they were.
+		known=$cache/$(sha256sum "$stage/$file" | cut -c1-32).xz
+		[[ -s $known ]] || { xz -6 -T0 -c "$stage/$file" >"$known.new" && mv "$known.new" "$known"; }
+		cp "$known" "$out/packed/$file.xz"
 	done
 	rm -rf "$stage"
 	# The largest first: each goes into the first part that has room.
