@@ -10,7 +10,7 @@
 #   hack/gpu-dra.sh run [LOG]  there, as root, when all parts are unpacked
 #
 # There no Go, no network and nothing else of the repository is needed. A part is smaller than
-# PART_MIB (48): where less can be brought in one go than all parts together (about 95 MiB),
+# PART_MIB (50): where less can be brought in one go than all parts together (about 99 MiB),
 # bring them one after the other. GPU_DRA_BACKEND=simulated tries the script without a GPU.
 #
 # The GPU must be idle with MIG off; it is left so. It takes about two minutes.
@@ -18,10 +18,11 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 dir=${GPU_DRA_DIR:-/tmp/gpu-dra}
 out=bin/gpu-dra
-part=$((${PART_MIB:-48} * 1024 * 1024))
+cache=bin/.gpu-dra
+part=$((${PART_MIB:-50} * 1024 * 1024))
 
 build() {
-	local stage=$out/stage file size=0 n=1
+	local stage=$out/stage file known size=0 n=1
 	rm -rf "$out"
 	mkdir -p "$stage/cni" "$stage/lib" "$stage/tools"
 	CGO_ENABLED=0 go build -ldflags="-s -w" -o "$stage/" ./test/node/inspect ./test/node/holder
@@ -42,8 +43,11 @@ build() {
 	done
 	[[ -x $stage/cni/ptp ]] || { echo "gpu-dra.sh: no CNI plugins found" >&2; exit 1; }
 	(cd "$stage" && find . -type f | LC_ALL=C sort) | while read -r file; do
-		mkdir -p "$out/packed/$(dirname "$file")"
-		xz -6 -T0 -c "$stage/$file" >"$out/packed/$file.xz"
+		mkdir -p "$out/packed/$(dirname "$file")" "$cache"
+		# Packing takes minutes, and most programs stay what they were.
+		known=$cache/$(sha256sum "$stage/$file" | cut -c1-32).xz
+		[[ -s $known ]] || { xz -6 -T0 -c "$stage/$file" >"$known.new" && mv "$known.new" "$known"; }
+		cp "$known" "$out/packed/$file.xz"
 	done
 	rm -rf "$stage"
 	# The largest first: each goes into the first part that has room.

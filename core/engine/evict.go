@@ -210,7 +210,7 @@ func (e *Engine) mayGo(o, k *known, over map[string]bool, now int64) bool {
 // yields says whether a gang matters less than another that needs its place.
 func yields(o, k *known, over map[string]bool) bool {
 	if o.queue() == k.queue() {
-		return o.Priority < k.Priority
+		return o.Priority < k.Priority && (!o.InCompany || o.Company < k.Priority)
 	}
 	return over[o.queue()]
 }

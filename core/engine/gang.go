@@ -68,6 +68,10 @@ type Gang struct {
 	Runtime time.Duration
 	// Preemptible: others may take its place.
 	Preemptible bool
+	// InCompany: pods of other gangs are evicted with it, the highest priority of which is
+	// Company.
+	InCompany bool
+	Company   int32
 	// NeverPreempts: it waits rather than take the place of others.
 	NeverPreempts bool
 	// MinRuntime is how long it is left alone once it runs.

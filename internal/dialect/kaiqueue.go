@@ -66,7 +66,8 @@ func KAIQueueOf(o *unstructured.Unstructured) (arbiter.Queue, error) {
 		if !hasLimit {
 			limit = quota
 		}
-		for field, n := range map[string]float64{"quota": quota, "limit": limit} {
+		for i, n := range []float64{quota, limit} { // a limit that is left out is the quota
+			field := []string{"quota", "limit"}[i]
 			if (n < 0 && n != unlimitedKAI || n*r.mul/r.div > float64(arbiter.MaxAmount)) && err == nil {
 				err = fmt.Errorf("spec.resources.%s.%s: %v is not an amount, nor -1 for no limit", r.word, field, n)
 			}

@@ -265,6 +265,25 @@ func TestClaims(t *testing.T) {
 		w.bound("preemption", "high")
 		w.sound()
 	})
+	t.Run("preemption of pods that share a claim", func(t *testing.T) {
+		w := w.on(t, "sharers")
+		w.apply("{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: high}, value: 1000}")
+		c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: resourceapi.ResourceClaimSpec{Devices: devices(request("gpu.tangram.dev", 4))}}
+		if _, err := w.client.ResourceV1().ResourceClaims("sharers").Create(context.Background(), c, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		w.create(pod("sharers", "a", sharing("c"), on("only-0")), pod("sharers", "b", sharing("c"), on("only-0")))
+		w.bound("sharers", "a", "b")
+		w.template("sharers", "four", devices(request("gpu.tangram.dev", 4)))
+		w.create(pod("sharers", "high", by("four"), on("only-0"), func(p *v1.Pod) { p.Spec.PriorityClassName = "high" }))
+		w.bound("sharers", "high")
+		for _, name := range []string{"a", "b"} {
+			if p, err := w.client.CoreV1().Pods("sharers").Get(context.Background(), name, metav1.GetOptions{}); err == nil && p.DeletionTimestamp == nil {
+				t.Errorf("pod %s uses the GPUs of another", name)
+			}
+		}
+		w.sound()
+	})
 	// Last: the class makes claims of what was a device plugin's before.
 	t.Run("extended resource", func(t *testing.T) {
 		w := w.on(t, "extended")

@@ -107,6 +107,7 @@ func (w *world) claimOf(namespace, name string) *resourceapi.ResourceClaim {
 // TestGiveBack: allocations that starts left behind which failed, or whose scheduler ended in
 // the middle, are given back; members of a gang try again at their own places.
 func TestGiveBack(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	w := newWorld(t, `[{name: only, count: 2}]`)
 	w.publish("only-0", 4)
 	w.publish("only-1", 4)

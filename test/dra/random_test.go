@@ -30,6 +30,7 @@ type load struct {
 // restarted on the way. No card is held twice, every allocation is what was planned, no
 // gang starts in part, and no claim is lost: in the end all cards are free again.
 func TestRandom(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, `[{name: both, count: 4, gpu: {model: A100-80GB, count: 8}}]`)
 	w.publish("both-0", 8)
 	w.publish("both-1", 8)

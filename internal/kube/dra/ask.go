@@ -26,9 +26,9 @@ type Ask struct {
 	Key string
 	// Loose: the allocator, not the plan, chooses which devices of the planned node.
 	Loose bool
-	// Shared: a claim that the bound pod is counted for has other users, so its devices do
-	// not come free with the pod.
-	Shared bool
+	// With are other pods that use a claim which the bound pod is counted for: its devices
+	// come free when all of them are gone.
+	With []*v1.Pod
 	// Alternatives: a request has several that some node could ever fulfil, and this is what
 	// one of them asks for.
 	Alternatives bool
@@ -511,14 +511,14 @@ func (a *Ask) Uses(claim string) bool {
 // counted for it.
 func (b *Book) held(pod *v1.Pod) *Ask {
 	by := &dialect.ByClaim{Vendor: model.NVIDIA, Field: "spec.resourceClaims"}
-	shared := false
+	var with []*v1.Pod
 	b.carried(pod, func(c *resourceapi.ResourceClaim, h Hold) {
 		if s := pod.Status.ExtendedResourceClaimStatus; s != nil && s.ResourceClaimName == c.Name {
 			if r, err := dialect.Request(pod); err != nil || r != nil {
 				return // its extended resource counts
 			}
 		}
-		shared = shared || len(c.Status.ReservedFor) > 1
+		with = append(with, b.others(c, pod)...)
 		if len(h.Whole) > 0 {
 			by.Containers = append(by.Containers, model.Container{Name: c.Name, Count: len(h.Whole)})
 		}
@@ -534,5 +534,26 @@ func (b *Book) held(pod *v1.Pod) *Ask {
 			return nil // counted by its ledger claim
 		}
 	}
-	return &Ask{By: by, Shared: shared, Key: fmt.Sprintf("holds %v", by.Containers)}
+	return &Ask{By: by, With: with, Key: fmt.Sprintf("holds %v", by.Containers)}
+}
+
+// others are the pods beside one that a claim is reserved for and that have not ended.
+func (b *Book) others(c *resourceapi.ResourceClaim, but *v1.Pod) (out []*v1.Pod) {
+	for _, ref := range c.Status.ReservedFor {
+		if ref.Resource != "pods" || ref.APIGroup != "" || ref.UID == but.UID {
+			continue
+		}
+		if p, err := b.pods.Pods(c.Namespace).Get(ref.Name); err == nil && p.UID == ref.UID && !ended(p) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// Named are the claims that a pod names, by namespace/name.
+func (b *Book) Named(pod *v1.Pod) (keys []string) {
+	for _, name := range claimNames(pod) {
+		keys = append(keys, pod.Namespace+"/"+name)
+	}
+	return keys
 }

@@ -341,3 +341,34 @@ func TestMissing(t *testing.T) {
 		}
 	}
 }
+
+// TestShareAmounts: memory without which a share is all of a card, and cores in hundredths;
+// all of the memory is the whole card.
+func TestShareAmounts(t *testing.T) {
+	for name, c := range map[string]struct {
+		amounts map[string]string
+		want    model.Part
+	}{
+		"nothing":          {nil, model.Part{Kind: model.Share, MemoryMilli: model.FullMilli}},
+		"cores alone":      {map[string]string{"cores": "20"}, model.Part{Kind: model.Share, MemoryMilli: model.FullMilli}},
+		"memory":           {map[string]string{"memory": "1Gi"}, model.Part{Kind: model.Share, Memory: 1024}},
+		"memory and cores": {map[string]string{"memory": "1500k", "cores": "25"}, model.Part{Kind: model.Share, Memory: 2, Milli: 250}},
+		"no cores":         {map[string]string{"memory": "1Gi", "cores": "0"}, model.Part{Kind: model.Share, Memory: 1024}},
+		"too many cores":   {map[string]string{"memory": "1Gi", "cores": "900"}, model.Part{Kind: model.Share, Memory: 1024, Milli: model.FullMilli}},
+	} {
+		asks, has := resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{}}, resourceapi.DeviceRequestAllocationResult{Driver: "gpu.tangram.dev", ConsumedCapacity: map[resourceapi.QualifiedName]resource.Quantity{}}
+		for key, amount := range c.amounts {
+			asks.Requests[resourceapi.QualifiedName(key)] = resource.MustParse(amount)
+			has.ConsumedCapacity[resourceapi.QualifiedName("gpu.tangram.dev/"+key)] = resource.MustParse(amount)
+		}
+		if got := shareAsked(&option{capacity: &asks}); got != c.want {
+			t.Errorf("%s: asked %+v, want %+v", name, got, c.want)
+		}
+		if got := shareOf(&has); got != c.want {
+			t.Errorf("%s: has %+v, want %+v", name, got, c.want)
+		}
+		if err := shareOf(&has).Validate(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -42,6 +42,9 @@ type claims struct {
 	// made, so this process leads.
 	left  map[string]*leftover
 	leads bool
+	// vacated are shared claims whose users were evicted together, and until when no pod
+	// starts with them.
+	vacated sync.Map // namespace/name -> time.Time
 	// awaiting are pods that wait for selectors to be evaluated, by the selectors' key.
 	awaiting awaiting
 }
@@ -137,6 +140,9 @@ func (e *Engine) ask(pod *v1.Pod) (*dra.Ask, error) {
 		if a, ok := e.claims.asks.Load(pod.UID); ok {
 			return a.(*dra.Ask), nil
 		}
+	}
+	if key, _ := e.vacated(pod); key != "" && pod.Spec.NodeName == "" {
+		return nil, errVacated(key)
 	}
 	a, err := e.book.Ask(pod)
 	if key := dra.AwaitedSelectors(err); key != "" {
@@ -413,6 +419,10 @@ func (e *Engine) placeClaims(node model.NodeID, now time.Time) {
 // never come, which it is told; or they turn out not to be about GPUs.
 func (e *Engine) awaitClaims(pod *v1.Pod, now time.Time) {
 	if e.book == nil || len(pod.Spec.ResourceClaims) == 0 && !dra.Implicit(pod) || !e.reader.Owns(pod.Spec.SchedulerName) {
+		return
+	}
+	if key, until := e.vacated(pod); key != "" {
+		e.claims.rechecks[pod.UID] = recheck{pod: pod, at: until}
 		return
 	}
 	if m := e.work.Member(model.HolderID(pod.UID)); m != nil {

@@ -157,15 +157,26 @@ func (e *Engine) victims(evicts []engine.Evict, now time.Time) (out []Victim) {
 			by, queue = g.Name, cmp.Or(g.Queue, arbiter.Default)
 		}
 		var pods []Victim
+		add := func(p *v1.Pod, why string) {
+			h := model.HolderID(p.UID)
+			v := Victim{Pod: p, Why: why, Guarded: len(e.facts.budgets.of(p)) > 0, Gang: e.nameOf(h), Queue: e.core.QueueOf(h), For: by, Cause: metrics.CauseReclaim, GPUHours: e.gpuHours(h, now)}
+			if v.Queue == queue {
+				v.Cause = metrics.CausePriority
+			}
+			pods = append(pods, v)
+		}
+		var members []*workload.Member
 		for _, h := range x.Members {
 			if m := e.work.Member(h); m != nil {
-				guarded := len(e.facts.budgets.of(m.Pod)) > 0
-				v := Victim{Pod: m.Pod, Why: "evicted for " + by, Guarded: guarded, Gang: e.nameOf(h), Queue: e.core.QueueOf(h), For: by, Cause: metrics.CauseReclaim, GPUHours: e.gpuHours(h, now)}
-				if v.Queue == queue {
-					v.Cause = metrics.CausePriority
-				}
-				pods = append(pods, v)
+				members = append(members, m)
+				add(m.Pod, "evicted for "+by)
 			}
+		}
+		if company := e.work.Company(members); len(company) > 0 {
+			for _, p := range company {
+				add(p, "evicted for "+by+", with a pod that shares its ResourceClaim")
+			}
+			e.vacate(pods, now)
 		}
 		slices.SortStableFunc(pods, func(a, b Victim) int {
 			return len(e.facts.budgets.of(b.Pod)) - len(e.facts.budgets.of(a.Pod))
@@ -287,6 +298,9 @@ func (e *Engine) Succeeded(l workload.Lookup, pods []v1.Pod, ok bool) {
 
 // EvictionRefused tells that a victim may not be evicted now.
 func (e *Engine) EvictionRefused(v Victim) {
-	e.do("evicted", func(time.Time) { e.core.EvictionRefused(model.HolderID(v.Pod.UID)) })
+	e.do("evicted", func(time.Time) {
+		e.core.EvictionRefused(model.HolderID(v.Pod.UID))
+		e.stay(v.Pod)
+	})
 	e.feed.kick()
 }

@@ -49,10 +49,11 @@ func (w *Gangs) Describe(id engine.ID, now time.Time, hasPlace func(model.Holder
 	for _, m := range pods {
 		gang.Runtime = max(gang.Runtime, m.Runtime)
 		gang.MinRuntime = max(gang.MinRuntime, m.MinRuntime)
-		gang.Preemptible = gang.Preemptible && m.Preemptible && !w.reader.Protected(m.Pod) && (m.ask == nil || !m.ask.Shared)
+		gang.Preemptible = gang.Preemptible && m.Preemptible && !w.reader.Protected(m.Pod)
 		gang.NeverPreempts = gang.NeverPreempts || m.Pod.Spec.PreemptionPolicy != nil && *m.Pod.Spec.PreemptionPolicy == v1.PreemptNever
 	}
 	w.wordsSay(g, pods, &gang, minOf, now)
+	w.companySays(pods, &gang)
 	var inside *nested
 	if g.real {
 		var problem string
