@@ -228,12 +228,14 @@ var kaiConstraints = []string{
 	"kai.scheduler/segment-size", "kai.scheduler/segment-topology-required-placement",
 }
 
+const noSegments = "segments are not supported; describe them as subGroups of a PodGroup (scheduling.run.ai), each with its topologyConstraint"
+
 // checkKAI refuses what cannot be kept of KAI's words about a whole workload; words are the
 // annotations of a pod or of its owner.
 func checkKAI(words map[string]string) error {
 	for _, key := range kaiConstraints {
 		if _, ok := words[key]; ok {
-			return fmt.Errorf("%s: segments are not supported; describe them as subGroups of a PodGroup (scheduling.run.ai), each with its topologyConstraint", annotation(key))
+			return fmt.Errorf("%s: %s", annotation(key), noSegments)
 		}
 	}
 	return nil
