@@ -10,6 +10,7 @@
 //	GET  /query/v1/why        Why: why one gang waits, what would help, and when it starts
 //	GET  /query/v1/explain    Explain: why a pod is where it is
 //	GET  /query/v1/timeline   Timeline: what was decided lately
+//	GET  /query/v1/usage      Usage: GPU hours and their cost
 //	POST /query/v1/whatif     WhatIf: what would become of a manifest
 //	GET  /query/v1/dump       what `why` and `whatif` need to be answered elsewhere
 //

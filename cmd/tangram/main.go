@@ -1,16 +1,14 @@
-// Command tangram runs local clusters, benchmarks and simulations.
+// Command tangram asks the scheduler what it does and why, and runs local clusters,
+// benchmarks and simulations. As kubectl-tangram it is a plugin of kubectl.
 package main
 
 import (
-	"fmt"
+	"context"
 	"os"
 
 	"github.com/tangram-dev/tangram/internal/cli"
 )
 
 func main() {
-	if err := cli.New().Execute(); err != nil {
-		fmt.Fprintln(os.Stderr, "tangram:", err)
-		os.Exit(1)
-	}
+	os.Exit(cli.Main(context.Background(), os.Args, os.Stdin, os.Stdout, os.Stderr))
 }

@@ -51,6 +51,11 @@ type Meter struct {
 	of map[string]int
 	// folded counts holders that were charged to Other.
 	folded uint64
+	// past are accounts that were dropped, bounded like accounts, pastOf how many of each
+	// namespace; since is when the sums began.
+	past   map[Key]*Row
+	pastOf map[string]int
+	since  int64
 }
 
 // holding is what one holder holds, and since when.
@@ -79,7 +84,7 @@ type account struct {
 
 // NewMeter returns a meter without holders.
 func NewMeter(l Limits) *Meter {
-	return &Meter{limits: l, models: NewNames(l.Models), holders: map[model.HolderID]*holding{}, accounts: map[Key]*account{}, of: map[string]int{}}
+	return &Meter{limits: l, models: NewNames(l.Models), holders: map[model.HolderID]*holding{}, accounts: map[Key]*account{}, of: map[string]int{}, past: map[Key]*Row{}, pastOf: map[string]int{}}
 }
 
 // SetPrices changes the prices from a time on; what was used before is charged with those
@@ -182,6 +187,7 @@ func (x *holding) used(now int64) int64 {
 
 // Restart forgets all sums: what is counted from now on is this process's alone.
 func (m *Meter) Restart(now int64) {
+	m.past, m.pastOf, m.since = map[Key]*Row{}, map[string]int{}, now
 	for key, a := range m.accounts { // each for itself
 		*a = account{model: a.model, milli: a.milli, holders: a.holders, at: now}
 		if a.holders == 0 {
@@ -206,6 +212,7 @@ func (m *Meter) Read(now int64) []Row {
 	out := make([]Row, 0, len(m.accounts))
 	for key, a := range m.accounts { // sorted below
 		if a.holders == 0 && now-a.at > m.limits.KeepFor {
+			m.keep(key, a)
 			m.drop(key)
 			continue
 		}

@@ -25,7 +25,7 @@ func Table() []Row {
 	std := set(nil, "std")
 	kube := set(std, "k8s.io/...", "sigs.k8s.io/...")
 	translator := set(kube, "./core/...", "./api/...", "./internal/dialect")
-	scheduling := set(translator, "./internal/kube/metrics", "./internal/kube/watch", "./internal/kube/workload", "./internal/kube/report", "./internal/kube/scoring", "./internal/kube/engine", "./internal/kube/binding", "./internal/version", "./internal/kube/memory", "./internal/kube/audit")
+	scheduling := set(translator, "./internal/kube/metrics", "./internal/kube/watch", "./internal/kube/workload", "./internal/kube/report", "./internal/kube/scoring", "./internal/kube/engine", "./internal/kube/binding", "./internal/version", "./internal/kube/memory", "./internal/kube/audit", "./internal/kube/access", "./internal/kube/query")
 	controller := set(translator, "./internal/kube/controller/...")
 	client := set(kube, "./api/...", "./config", "go.yaml.in/yaml/...", "github.com/spf13/cobra")
 	whole := set(kube, "k8s.io/kubernetes/...", "./api/...", "./config", "./examples", "./core/...", "./internal/...", "github.com/spf13/...")
@@ -79,6 +79,8 @@ func Table() []Row {
 			Why: "a device plugin or agent decodes records without Kubernetes libraries"},
 		{Folder: "api/demand", May: std, Tests: tests,
 			Why: "what scheduler and controller say to each other about autoscalers"},
+		{Folder: "api/query", May: std, Tests: tests,
+			Why: "what the scheduler answers, for any client"},
 		{Folder: "api/nodelabels", May: set(std, "k8s.io/apimachinery/..."), Tests: tests,
 			Why: "how labels are spelt, for all who write them"},
 		{Folder: "api/v1alpha1", May: set(std, "./api/names", "k8s.io/apimachinery/..."), Tests: tests,
@@ -120,6 +122,8 @@ func Table() []Row {
 			Why: "serves the extender protocol and is a command of its own"},
 		{Folder: "internal/kube/access", May: kube, Tests: tests,
 			Why: "who may read what our programs serve; the API server decides"},
+		{Folder: "internal/kube/query", May: set(kube, "./api/...", "./internal/kube/access", "./internal/endpoint"), Tests: coreTests,
+			Why: "who may ask and see what; what is answered others know"},
 		{Folder: "internal/kube/recovery", May: set(translator, "./internal/metrictable", "volcano.sh/apis/...", "github.com/prometheus/..."), Tests: coreTests,
 			Why: "shows core's recovery the API and does what it says"},
 		{Folder: "internal/kube/autoscale", May: set(kube, "./api/..."), Tests: tests,
@@ -128,6 +132,8 @@ func Table() []Row {
 			Why: "serves Volcano's kinds, whose types live in volcano.sh/apis"},
 		{Folder: "internal/kube/controller/lifecycle", May: set(std, "k8s.io/api/...", "k8s.io/apimachinery/...", "volcano.sh/apis/..."), Tests: coreTests, Pure: true,
 			Why: "decides about a job from values alone, so that every decision can be replayed"},
+		{Folder: "internal/ask", May: set(kube, "./api/names", "./api/query", "github.com/spf13/cobra"), Tests: tests,
+			Why: "asks the scheduler as any client would; the answers are not its own"},
 		{Folder: "internal/local", May: set(client, "./internal/fleet"), Tests: tests,
 			Why: "runs a control plane as any client would; it must not know how Tangram decides"},
 		{Folder: "internal/podrun", May: set(client, "./internal/local"), Tests: tests,
@@ -138,7 +144,11 @@ func Table() []Row {
 			Why: "measures all schedulers from outside, ours like the others"},
 		{Folder: "internal/drill", May: set(client, "./internal/fleet", "./internal/local"), Tests: tests,
 			Why: "breaks a cluster and measures from outside; what the controller decides it must not know"},
-		{Folder: "internal/cli", May: set(client, "./internal/fleet", "./internal/local", "./internal/drill", "./internal/operators", "./internal/podrun", "./internal/version", "./internal/bench", "./internal/sim", "./examples", "./monitoring"), Tests: tests,
+		{Folder: "internal/terminal", May: set(std, "golang.org/x/term", "sigs.k8s.io/yaml"), Tests: tests,
+			Why: "how text reaches people; what it says is for others"},
+		{Folder: "internal/cli/see", May: set(client, "./internal/ask", "./internal/terminal"), Tests: tests,
+			Why: "questions to the scheduler and their answers as tables; it computes nothing"},
+		{Folder: "internal/cli", May: set(client, "./internal/fleet", "./internal/local", "./internal/drill", "./internal/operators", "./internal/podrun", "./internal/version", "./internal/bench", "./internal/sim", "./internal/ask", "./internal/cli/see", "./internal/terminal", "./internal/web", "./examples", "./monitoring"), Tests: tests,
 			Why: "what people type; it composes, and decides nothing"},
 		// The node agent: parts that know the hardware through device alone and not each
 		// other; the root wires them.

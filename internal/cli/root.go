@@ -6,22 +6,40 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tangram-dev/tangram/internal/bench"
+	"github.com/tangram-dev/tangram/internal/cli/see"
 	"github.com/tangram-dev/tangram/internal/sim"
 	"github.com/tangram-dev/tangram/internal/version"
+	"github.com/tangram-dev/tangram/internal/web"
 )
 
 // New returns the tangram command.
 func New() *cobra.Command {
 	root := &cobra.Command{
-		Use:   "tangram",
+		Use:   program,
 		Short: "Tangram, a GPU scheduler for Kubernetes",
+		Long: `Ask Tangram, a GPU scheduler for Kubernetes, what it does and why; run it on this machine;
+simulate and measure it.
+
+Exit codes: 0 fine, 1 error, 2 usage, 3 not found, 4 forbidden or not authenticated,
+5 unreachable; why and whatif with --exit-code: 10 waits, 11 will not start as things are.`,
 		// main prints the error; usage would only help after a mistyped flag, which
 		// cobra's own message already names.
 		SilenceErrors: true,
 		Version:       version.Get().String(),
 		SilenceUsage:  true,
 	}
-	root.AddCommand(newUp(), newDown(), newFault(), newDrill(), bench.NewCommand(), sim.NewCommand(), newVersion())
+	asks := &cobra.Group{ID: "ask", Title: "Ask the scheduler:"}
+	runs := &cobra.Group{ID: "run", Title: "Run it here, simulate, measure:"}
+	root.AddGroup(asks, runs)
+	for _, c := range see.Commands(see.Config{Page: web.Handler}) {
+		c.GroupID = asks.ID
+		root.AddCommand(c)
+	}
+	for _, c := range []*cobra.Command{newUp(), newDown(), newFault(), newDrill(), bench.NewCommand(), sim.NewCommand()} {
+		c.GroupID = runs.ID
+		root.AddCommand(c)
+	}
+	root.AddCommand(newVersion())
 	return root
 }
 

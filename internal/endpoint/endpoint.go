@@ -58,7 +58,7 @@ func (o Options) Serve(ctx context.Context, ready func() bool, metrics http.Hand
 		err = server.ListenAndServeTLS(o.Cert, o.Key)
 	case o.SelfSigned:
 		var own tls.Certificate
-		if own, err = selfSigned(); err != nil {
+		if own, err = SelfSigned(); err != nil {
 			return fmt.Errorf("a certificate for --listen: %w", err)
 		}
 		server.TLSConfig = &tls.Config{Certificates: []tls.Certificate{own}}

@@ -14,9 +14,10 @@ import (
 	"time"
 )
 
-// selfSigned is a certificate that lives as long as the process. It keeps tokens from
-// those who only listen; who the server is, it does not prove.
-func selfSigned() (tls.Certificate, error) {
+// SelfSigned is a certificate that lives as long as the process, for this host, localhost
+// and more names. It keeps tokens from those who only listen; who the server is, it proves
+// only to those who were given the certificate itself.
+func SelfSigned(more ...string) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return tls.Certificate{}, err
@@ -31,8 +32,8 @@ func selfSigned() (tls.Certificate, error) {
 	}
 	now := time.Now()
 	template := &x509.Certificate{
-		SerialNumber: serial, Subject: pkix.Name{CommonName: host}, DNSNames: []string{host, "localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
-		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(1, 0, 0),
+		SerialNumber: serial, Subject: pkix.Name{CommonName: host}, DNSNames: append(more, host, "localhost"), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(10, 0, 0),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, BasicConstraintsValid: true,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)

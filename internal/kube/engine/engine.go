@@ -43,9 +43,11 @@ type Engine struct {
 	book *dra.Book
 	// suspended: the API server could not be written to.
 	suspended atomic.Bool
-	clock     func() time.Time
-	logger    klog.Logger
-	report    report.Reporter
+	// leading: this process decides, as observed.leads says, for those without the lock.
+	leading atomic.Bool
+	clock   func() time.Time
+	logger  klog.Logger
+	report  report.Reporter
 
 	// checked is the node that CheckSome looked at last; it has one caller.
 	checked int

@@ -111,6 +111,7 @@ func (o *observed) waitsFor(id engine.ID, reason explain.Code, pods int) {
 func (e *Engine) lead(now time.Time) {
 	if !e.observed.leads {
 		e.observed.leads = true
+		e.leading.Store(true)
 		e.observed.meter.Restart(now.UnixMilli())
 	}
 }
@@ -188,15 +189,15 @@ func (e *Engine) State() metrics.State {
 		return e.shown.State
 	}
 	s := metrics.State{At: now}
-	e.look(func() {
+	e.look("metrics", func() {
 		if e.fleetChanged && !e.observed.leads { // a leader does so in its steps
 			e.fleetChanged = false
 			e.core.CountFleet()
 		}
 	})
-	e.look(func() { s.Census = e.core.CountWork(e.condition) })
-	e.look(func() { s.Census.Fleet = e.core.CountDevices(e.condition, e.observed.idle, now.UnixNano()) })
-	e.look(func() {
+	e.look("metrics", func() { s.Census = e.core.CountWork(e.condition) })
+	e.look("metrics", func() { s.Census.Fleet = e.core.CountDevices(e.condition, e.observed.idle, now.UnixNano()) })
+	e.look("metrics", func() {
 		if o := &e.observed; o.leads {
 			s.Usage, s.Folded, s.Prices = o.meter.Read(now.UnixMilli()), o.meter.Folded(), *o.meter.Prices()
 		}
@@ -207,13 +208,13 @@ func (e *Engine) State() metrics.State {
 
 // look reads under the lock. Events that have come are not applied: that is the next
 // question's business.
-func (e *Engine) look(f func()) {
+func (e *Engine) look(what string, f func()) {
 	e.mu.Lock()
 	began := time.Now()
 	f()
 	held := time.Since(began)
 	e.mu.Unlock()
-	metrics.LockHeld("metrics", held)
+	metrics.LockHeld(what, held)
 }
 
 // condition is what a node's object says about it.

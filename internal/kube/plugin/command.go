@@ -29,6 +29,8 @@ import (
 func NewCommand(defaults []byte) *cobra.Command {
 	gateProblem := changeDefaults()
 	opts := options.NewOptions()
+	asked := &questions{}
+	asked.addFlags(opts.Flags)
 	cmd := &cobra.Command{
 		Use: "gpu-scheduler",
 		Long: `gpu-scheduler is kube-scheduler with Tangram's plugins: it gives every pod that
@@ -43,7 +45,7 @@ flags override the configuration file.`,
 			}
 			return opts.ComponentGlobalsRegistry.Set()
 		},
-		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd, opts, defaults) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd, opts, asked, defaults) },
 	}
 	verflag.AddFlags(opts.Flags.FlagSet("global"))
 	globalflag.AddGlobalFlags(opts.Flags.FlagSet("global"), cmd.Name(), logs.SkipLoggingConfigurationFlags())
@@ -74,7 +76,10 @@ func changeDefaults() error {
 	return nil
 }
 
-func run(cmd *cobra.Command, opts *options.Options, defaults []byte) error {
+func run(cmd *cobra.Command, opts *options.Options, asked *questions, defaults []byte) error {
+	if err := asked.validate(); err != nil {
+		return err
+	}
 	if cmd.Flags().Lookup("version").Value.String() == "true" {
 		_, err := fmt.Fprintf(cmd.OutOrStdout(), "gpu-scheduler version %s, kube-scheduler %s\n", version.Get(), kubeversion.Get().GitVersion)
 		return err
@@ -100,6 +105,9 @@ func run(cmd *cobra.Command, opts *options.Options, defaults []byte) error {
 	}
 	if shared.Engine() != nil { // a configuration may leave our plugins out
 		shared.checkItself(ctx)
+	}
+	if err := shared.answerQuestions(ctx, asked, opts, cc); err != nil {
+		return err
 	}
 	if mutable, ok := gates.(featuregate.MutableFeatureGate); ok {
 		mutable.AddMetrics()

@@ -1,0 +1,131 @@
+package see
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tangram-dev/tangram/api/query"
+	"github.com/tangram-dev/tangram/internal/ask"
+	"github.com/tangram-dev/tangram/internal/terminal"
+)
+
+// completionTimeout is how long a shell waits for names: then the user types on without.
+const completionTimeout = 3 * time.Second
+
+// completionLimit is how many names are asked for: nobody reads more.
+const completionLimit = 500
+
+// lister finds names for a shell to complete, some with a description behind a tab.
+type lister func(ctx context.Context, c *ask.Client) []string
+
+// complete makes a lister a completion of cobra's. What goes wrong gives no names: a
+// message would land in the user's command line.
+func (a *asking) complete(list lister) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		const directive = cobra.ShellCompDirectiveNoFileComp
+		ctx := cmd.Context()
+		if ctx == nil {
+			ctx = context.Background()
+		}
+		ctx, cancel := context.WithTimeout(ctx, completionTimeout)
+		defer cancel()
+		a.options.Timeout = completionTimeout
+		client, err := a.connect()
+		if err != nil {
+			return nil, directive
+		}
+		prefix := ""
+		if kind, name, ok := strings.Cut(typed, "/"); ok {
+			prefix, typed = kind+"/", name
+		}
+		var out []string
+		for _, item := range list(ctx, client) {
+			name, about, described := strings.Cut(item, "\t")
+			if !strings.HasPrefix(name, typed) || terminal.Clean(name) != name {
+				continue
+			}
+			item = prefix + name
+			if described {
+				item += "\t" + terminal.Clean(about)
+			}
+			out = append(out, item)
+		}
+		return out, directive
+	}
+}
+
+func namespaces(ctx context.Context, c *ask.Client) []string {
+	list, err := c.Kube().CoreV1().Namespaces().List(ctx, metav1.ListOptions{Limit: completionLimit})
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, n := range list.Items {
+		out = append(out, n.Name)
+	}
+	return out
+}
+
+func nodes(ctx context.Context, c *ask.Client) []string {
+	answer, err := c.Nodes(ctx, 0)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, n := range answer.Items {
+		out = append(out, n.Name)
+	}
+	return out
+}
+
+func queueNames(ctx context.Context, c *ask.Client) []string {
+	answer, err := c.Queues(ctx)
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, q := range answer.Items {
+		out = append(out, q.Name)
+	}
+	return out
+}
+
+func pods(ctx context.Context, c *ask.Client) []string {
+	list, err := c.Kube().CoreV1().Pods(c.Namespace()).List(ctx, metav1.ListOptions{Limit: completionLimit})
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, p := range list.Items {
+		out = append(out, p.Name+"\t"+string(p.Status.Phase))
+	}
+	return out
+}
+
+// gangsAndPods are what `why` can be asked about: gangs with their phase, then pods.
+func gangsAndPods(ctx context.Context, c *ask.Client) []string {
+	var out []string
+	seen := map[string]bool{}
+	if answer, err := c.Gangs(ctx, ask.GangsParams{Namespace: c.Namespace(), Limit: completionLimit}); err == nil {
+		for _, g := range answer.Items {
+			out = append(out, g.Name+"\t"+describeGang(&g))
+			seen[g.Name] = true
+		}
+	}
+	for _, p := range pods(ctx, c) {
+		if name, _, _ := strings.Cut(p, "\t"); !seen[name] {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+func describeGang(g *query.Gang) string { return g.Kind + ", " + g.Phase }
+
+func (a *asking) completeContexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return a.options.Contexts(), cobra.ShellCompDirectiveNoFileComp
+}

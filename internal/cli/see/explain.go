@@ -1,0 +1,124 @@
+package see
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tangram-dev/tangram/api/query"
+	"github.com/tangram-dev/tangram/internal/ask"
+	"github.com/tangram-dev/tangram/internal/terminal"
+)
+
+func secondsOf(n int64) time.Duration { return time.Duration(n) * time.Second }
+
+func newExplain(c Config) *cobra.Command {
+	var a *asking
+	cmd := &cobra.Command{
+		Use:   "explain POD",
+		Short: "Say why a pod is where it is",
+		Long: `Say on which node and devices a pod is, how that place scores by each objective, which
+other nodes could take it and how they score, and why the rest cannot.
+
+Scores are as found now, with the pod taken out: what was true when it was placed is not
+kept.`,
+		Example: `  tangram explain train-0 -n ml-team
+  tangram explain train-0 -o wide       # every objective of every runner-up`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s := a.screen(cmd)
+			o, err := a.object(args)
+			if err != nil {
+				return err
+			}
+			if o.Kind == "" {
+				o.Kind = "Pod"
+			}
+			body, err := a.answer(cmd.Context(), s, ask.ExplainQuestion(o))
+			if err != nil {
+				return err
+			}
+			return print(a, s, body, func(e *query.Explain) { a.printExplain(s, e) })
+		},
+	}
+	a = newAsking(c, cmd)
+	a.addFormat(cmd)
+	cmd.ValidArgsFunction = a.complete(pods)
+	return cmd
+}
+
+func (a *asking) printExplain(s *terminal.Screen, e *query.Explain) {
+	s.Line(terminal.Bold, "%s is on %s, devices %s", podName(e.Pod), or(e.Node), parts(e.Devices))
+	if e.Gang.Name != "" && e.Gang.Name != e.Pod.Name {
+		s.Field("Gang", label, terminal.Plain, gangName(e.Gang))
+	}
+	if e.Decided != nil {
+		s.Field("Decided", label, terminal.Plain, span(s.Now().Sub(*e.Decided))+" ago ("+e.Decided.Local().Format("2006-01-02 15:04:05")+")")
+	}
+	s.Blank()
+	t := terminal.NewTable("OBJECTIVE", ">SCORE", ">WEIGHT")
+	for _, term := range e.Terms {
+		t.Add(term.Name, strconv.Itoa(term.Score), strconv.Itoa(term.Weight))
+	}
+	t.Add(terminal.Cell{Text: "total", Style: terminal.Bold}, terminal.Cell{Text: strconv.Itoa(e.Total), Style: terminal.Bold})
+	t.Write(s)
+	if a.wide() && len(e.Fleet) > 0 {
+		s.Blank()
+		t := terminal.NewTable("COST TO THE FLEET", ">VALUE")
+		for _, name := range slices.Sorted(maps.Keys(e.Fleet)) {
+			t.Add(name, strconv.FormatInt(e.Fleet[name], 10))
+		}
+		t.Write(s)
+	}
+	s.Blank()
+	a.printRunnersUp(s, e)
+	if len(e.Refused) > 0 {
+		s.Blank()
+		name := "Others"
+		for _, c := range e.Refused {
+			text := fmt.Sprintf("%s: %s", count(c.Nodes, "node"), c.Text)
+			if len(c.Examples) > 0 {
+				text += " (" + some(c.Examples, 3) + ")"
+			}
+			s.Field(name, label, terminal.Plain, text)
+			name = ""
+		}
+	}
+	if text := hidden(e.Hidden, "node", "nodes"); text != "" {
+		s.Line(terminal.Dim, "%s", text)
+	}
+	asOf(s, e.At)
+}
+
+func (a *asking) printRunnersUp(s *terminal.Screen, e *query.Explain) {
+	if len(e.RunnersUp) == 0 {
+		s.Line(terminal.Plain, "No other node can take it.")
+		return
+	}
+	columns := []string{"RUNNER-UP", ">TOTAL"}
+	if a.wide() {
+		for _, term := range e.Terms {
+			columns = append(columns, ">"+term.Name)
+		}
+	}
+	t := terminal.NewTable(columns...)
+	for _, r := range e.RunnersUp {
+		row := []any{r.Node, strconv.Itoa(r.Total)}
+		if a.wide() {
+			for _, want := range e.Terms {
+				i := slices.IndexFunc(r.Terms, func(x query.Term) bool { return x.Name == want.Name })
+				if i < 0 {
+					row = append(row, none)
+					continue
+				}
+				row = append(row, strconv.Itoa(r.Terms[i].Score))
+			}
+		}
+		t.Add(row...)
+	}
+	t.Write(s)
+}

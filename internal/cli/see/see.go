@@ -1,0 +1,173 @@
+package see
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tangram-dev/tangram/internal/ask"
+	"github.com/tangram-dev/tangram/internal/terminal"
+)
+
+// Config is what the commands are made with; the zero value is what people get.
+type Config struct {
+	// Screen, if not nil, replaces the command's own streams, for tests.
+	Screen func(*cobra.Command) *terminal.Screen
+	// Options, if set, are defaults of the connection.
+	Options ask.Options
+	// Replica answers why and whatif from a dump; nil: offline answers are not built in.
+	Replica Replica
+	// Page serves the web page, and passes its questions on to upstream; nil: there is none.
+	Page func(upstream http.Handler) http.Handler
+}
+
+// Replica answers questions from a dump instead of a cluster. Answers are as of the time of
+// the dump.
+type Replica func(ctx context.Context, dump io.Reader, q ask.Question) ([]byte, error)
+
+// Commands returns the commands, for a root to add.
+func Commands(c Config) []*cobra.Command {
+	return []*cobra.Command{
+		newWhy(c), newWhatIf(c), newExplain(c), newJobs(c), newQueues(c), newTop(c), newCost(c), newDump(c), newWeb(c),
+	}
+}
+
+// Formats of -o.
+const (
+	formatTable = ""
+	formatWide  = "wide"
+	formatJSON  = "json"
+	formatYAML  = "yaml"
+)
+
+// asking is one command at work.
+type asking struct {
+	config  Config
+	options ask.Options
+	format  string
+	client  *ask.Client // nil until needed
+}
+
+func newAsking(c Config, cmd *cobra.Command) *asking {
+	a := &asking{config: c, options: c.Options}
+	a.options.AddFlags(cmd)
+	_ = cmd.RegisterFlagCompletionFunc("namespace", a.complete(namespaces))
+	_ = cmd.RegisterFlagCompletionFunc("context", a.completeContexts)
+	return a
+}
+
+// addFormat adds -o.
+func (a *asking) addFormat(cmd *cobra.Command) {
+	cmd.Flags().VarP((*formatValue)(&a.format), "output", "o", "json and yaml: the scheduler's answer, unchanged; wide: more columns")
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{formatJSON, formatYAML, formatWide}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// formatValue is the value of -o.
+type formatValue string
+
+func (v *formatValue) String() string { return string(*v) }
+func (v *formatValue) Type() string   { return "json|yaml|wide" }
+func (v *formatValue) Set(s string) error {
+	switch s {
+	case formatWide, formatJSON, formatYAML:
+		*v = formatValue(s)
+		return nil
+	}
+	return fmt.Errorf("%q is none of json, yaml, wide", s)
+}
+
+func (a *asking) wide() bool  { return a.format == formatWide }
+func (a *asking) table() bool { return a.format == formatTable || a.format == formatWide }
+
+func (a *asking) screen(cmd *cobra.Command) *terminal.Screen {
+	if a.config.Screen != nil {
+		return a.config.Screen(cmd)
+	}
+	return terminal.New(cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+}
+
+// connect reads the kubeconfig, once.
+func (a *asking) connect() (*ask.Client, error) {
+	if a.client == nil {
+		c, err := ask.New(a.options)
+		if err != nil {
+			return nil, err
+		}
+		a.client = c
+	}
+	return a.client, nil
+}
+
+// answer asks the scheduler, and says on standard error when that takes long.
+func (a *asking) answer(ctx context.Context, s *terminal.Screen, q ask.Question) ([]byte, error) {
+	client, err := a.connect()
+	if err != nil {
+		return nil, err
+	}
+	p := s.Progress("waiting for the scheduler's answer")
+	defer p.End()
+	return client.Ask(ctx, q)
+}
+
+// print writes an answer in the format that was asked for; table writes it for people.
+func print[T any](a *asking, s *terminal.Screen, body []byte, table func(*T)) error {
+	switch a.format {
+	case formatJSON:
+		return s.JSON(body)
+	case formatYAML:
+		return s.YAML(body)
+	}
+	v, err := decode[T](body)
+	if err != nil {
+		return err
+	}
+	table(v)
+	return s.Failed()
+}
+
+func decode[T any](body []byte) (*T, error) {
+	v := new(T)
+	if err := json.Unmarshal(body, v); err != nil {
+		return nil, fmt.Errorf("the scheduler's answer is not understood (is this program older than it?): %w", err)
+	}
+	return v, nil
+}
+
+// object reads KIND/NAME, KIND NAME or NAME.
+func (a *asking) object(args []string) (ask.Object, error) {
+	kind, name := "", args[0]
+	if len(args) == 2 {
+		kind, name = args[0], args[1]
+	} else if k, n, ok := strings.Cut(args[0], "/"); ok {
+		kind, name = k, n
+	}
+	if name == "" || len(args) == 2 && kind == "" {
+		return ask.Object{}, &ask.UsageError{Message: fmt.Sprintf("%q names no object: want NAME or KIND/NAME", strings.Join(args, " "))}
+	}
+	client, err := a.connect()
+	if err != nil {
+		return ask.Object{}, err
+	}
+	return ask.Object{Kind: kindOf(kind), Namespace: client.Namespace(), Name: name}, nil
+}
+
+// kindOf knows kubectl's short forms; other kinds go on as they are, without their group.
+func kindOf(word string) string {
+	word, _, _ = strings.Cut(word, ".")
+	switch strings.ToLower(word) {
+	case "po", "pod", "pods":
+		return "Pod"
+	case "gang", "gangs":
+		return "Gang"
+	case "job", "jobs", "vcjob", "vj":
+		return "Job"
+	case "pg", "podgroup", "podgroups":
+		return "PodGroup"
+	}
+	return word
+}

@@ -1,0 +1,340 @@
+package see
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tangram-dev/tangram/api/query"
+	"github.com/tangram-dev/tangram/internal/ask"
+	"github.com/tangram-dev/tangram/internal/terminal"
+)
+
+// Views of top.
+const (
+	viewFleet   = "fleet"
+	viewNodes   = "nodes"
+	viewDevices = "devices"
+	viewQueues  = "queues"
+)
+
+func newTop(c Config) *cobra.Command {
+	var a *asking
+	var every time.Duration
+	var once bool
+	views := []string{viewFleet, viewNodes, viewDevices, viewQueues}
+	cmd := &cobra.Command{
+		Use:   "top [fleet|nodes|devices|queues] [NODE...]",
+		Short: "Show the fleet, its nodes, devices or queues, live in a terminal",
+		Long: `Show what there is and what it does: the fleet in sums, every node, every device with its
+holders, or the queues. In a terminal it is renewed every two seconds; f, n, d and u choose
+the view, j, k, space and b scroll, q ends it. Elsewhere, and with -o or --once, it is shown
+once.`,
+		Example: `  tangram top
+  tangram top devices a100-0 a100-1
+  tangram top nodes --once | grep cordoned`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			view := viewFleet
+			if len(args) > 0 {
+				view, args = args[0], args[1:]
+			}
+			if !slices.Contains(views, view) {
+				return &ask.UsageError{Message: fmt.Sprintf("%q is no view: want one of %s", view, strings.Join(views, ", "))}
+			}
+			if len(args) > 0 && view != viewNodes && view != viewDevices {
+				return &ask.UsageError{Message: fmt.Sprintf("view %s takes no names of nodes", view)}
+			}
+			if every < 500*time.Millisecond {
+				return &ask.UsageError{Message: "--interval: must be 500ms or more"}
+			}
+			s := a.screen(cmd)
+			t := &top{asking: a, only: args}
+			if !s.Terminal || once || a.format != formatTable {
+				return t.once(cmd.Context(), view, s)
+			}
+			if _, err := a.connect(); err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT)
+			defer stop()
+			return s.Live(ctx, terminal.Live{
+				Every: every, First: view,
+				Views: map[byte]string{'f': viewFleet, 'n': viewNodes, 'd': viewDevices, 'u': viewQueues},
+				Draw:  t.draw,
+				Help:  "f fleet  n nodes  d devices  u queues  j k space b scroll  q quit",
+			})
+		},
+	}
+	a = newAsking(c, cmd)
+	a.addFormat(cmd)
+	cmd.Flags().DurationVar(&every, "interval", 2*time.Second, "how often a terminal is renewed")
+	cmd.Flags().BoolVar(&once, "once", false, "show it once, in a terminal too")
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+		switch {
+		case len(args) == 0:
+			return views, cobra.ShellCompDirectiveNoFileComp
+		case args[0] == viewNodes || args[0] == viewDevices:
+			return a.complete(nodes)(cmd, args, typed)
+		}
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return cmd
+}
+
+// top is a run of the command.
+type top struct {
+	*asking
+	only []string // nodes to show; empty: all
+
+	// What a live view keeps between two frames, which are drawn one at a time: the nodes,
+	// of which only those that changed are asked for again, and the last good frame.
+	nodes query.Nodes
+}
+
+func (t *top) question(view string) ask.Question {
+	switch view {
+	case viewNodes, viewDevices:
+		return ask.NodesQuestion(0)
+	case viewQueues:
+		return ask.QueuesQuestion()
+	}
+	return ask.FleetQuestion()
+}
+
+func (t *top) once(ctx context.Context, view string, s *terminal.Screen) error {
+	body, err := t.answer(ctx, s, t.question(view))
+	if err != nil {
+		return err
+	}
+	switch view {
+	case viewNodes:
+		return print(t.asking, s, body, func(n *query.Nodes) { t.printNodes(s, n) })
+	case viewDevices:
+		return print(t.asking, s, body, func(n *query.Nodes) { t.printDevices(s, n) })
+	case viewQueues:
+		return print(t.asking, s, body, func(q *query.Queues) { printQueues(s, q, t.wide()) })
+	}
+	return print(t.asking, s, body, func(f *query.Fleet) { printFleet(s, f) })
+}
+
+// draw draws a frame. An error is shown in place of the answer, and asked again.
+func (t *top) draw(ctx context.Context, view string, s *terminal.Screen) {
+	var err error
+	switch view {
+	case viewNodes, viewDevices:
+		if err = t.refresh(ctx); err != nil {
+			break
+		}
+		if view == viewNodes {
+			t.printNodes(s, &t.nodes)
+		} else {
+			t.printDevices(s, &t.nodes)
+		}
+	case viewQueues:
+		var q *query.Queues
+		if q, err = t.client.Queues(ctx); err == nil {
+			printQueues(s, q, false)
+		}
+	default:
+		var f *query.Fleet
+		if f, err = t.client.Fleet(ctx); err == nil {
+			printFleet(s, f)
+		}
+	}
+	if err != nil {
+		s.Line(terminal.Bad, "%v", err)
+		s.Line(terminal.Dim, "Asked at %s; it is asked again.", s.Now().Local().Format("15:04:05"))
+	}
+}
+
+// refresh asks for nodes that changed since the last frame and puts them in their places.
+func (t *top) refresh(ctx context.Context) error {
+	n, err := t.client.Nodes(ctx, t.nodes.Version)
+	if err != nil {
+		return err
+	}
+	if n.Partial {
+		byName := map[string]query.Node{}
+		for _, x := range append(t.nodes.Items, n.Items...) {
+			byName[x.Name] = x
+		}
+		for _, gone := range n.Removed {
+			delete(byName, gone)
+		}
+		n.Items = nil
+		for _, name := range slices.Sorted(maps.Keys(byName)) {
+			n.Items = append(n.Items, byName[name])
+		}
+	}
+	t.nodes = *n
+	return nil
+}
+
+// states are the columns of the fleet's table, in this order; others follow by name.
+var states = []string{"free", "allocated", "idle_allocated", "degraded", "cordoned", "failed"}
+
+func printFleet(s *terminal.Screen, f *query.Fleet) {
+	head := fmt.Sprintf("%s, leader %s", or(f.Scheduler.Version), or(f.Scheduler.Holder))
+	if f.Scheduler.Suspended {
+		s.Line(terminal.Bad, "%s: the API server does not answer it, and nothing is started", head)
+	} else {
+		s.Line(terminal.Bold, "%s", head)
+	}
+	n, w := f.Nodes, f.Work
+	s.Field("Nodes", label, terminal.Plain, fmt.Sprintf("%d with GPUs: %d ready, %d cordoned, %d lost", n.Total, n.Ready, n.Cordoned, n.Lost))
+	s.Field("Runs", label, terminal.Plain, fmt.Sprintf("%s, %s", count(w.RunningGangs, "job"), count(w.RunningPods, "pod")))
+	waits := fmt.Sprintf("%s, %s", count(w.WaitingGangs, "job"), count(w.WaitingPods, "pod"))
+	if w.WaitingGangs > 0 {
+		waits += ", the oldest for " + span(secondsOf(w.OldestSeconds))
+	}
+	if w.Reservations > 0 {
+		waits += "; nodes are kept for " + count(w.Reservations, "job")
+	}
+	s.Field("Waits", label, terminal.Plain, waits)
+	s.Field("Unusable", label, terminal.Plain, fmt.Sprintf("%.1f %% of the free GPUs, for what waits or is typical", 100*f.Fragmentation))
+	s.Blank()
+	shown := slices.Clone(states)
+	for _, m := range f.Models {
+		for _, name := range slices.Sorted(maps.Keys(m.ByState)) {
+			if !slices.Contains(shown, name) {
+				shown = append(shown, name)
+			}
+		}
+	}
+	columns := []string{"MODEL", ">GPUS"}
+	for _, name := range shown {
+		columns = append(columns, ">"+strings.ToUpper(strings.ReplaceAll(name, "_", " ")))
+	}
+	t := terminal.NewTable(columns...)
+	for _, m := range f.Models {
+		row := []any{m.Vendor + " " + m.Model, thousandths(m.Milli)}
+		for _, name := range shown {
+			cell := terminal.Cell{Text: thousandths(m.ByState[name])}
+			if m.ByState[name] > 0 {
+				cell.Style = stateStyle(name)
+			}
+			row = append(row, cell)
+		}
+		t.Add(row...)
+	}
+	t.Write(s)
+	asOf(s, f.At)
+}
+
+// shows says whether a node is among those asked for.
+func (t *top) shows(name string) bool { return len(t.only) == 0 || slices.Contains(t.only, name) }
+
+func (t *top) printNodes(s *terminal.Screen, n *query.Nodes) {
+	columns := []string{"NODE", "STATE", ">GPUS", ">HELD", "MODELS", "KEPT FOR"}
+	for _, level := range n.Levels {
+		columns = append(columns, strings.ToUpper(level))
+	}
+	if t.wide() {
+		columns = append(columns, ">FREE CPUS", ">FREE MEMORY")
+	}
+	table := terminal.NewTable(columns...)
+	for i := range n.Items {
+		x := &n.Items[i]
+		if !t.shows(x.Name) {
+			continue
+		}
+		var held int64
+		var models []string
+		for _, d := range x.Devices {
+			held += d.HeldMilli
+			if !slices.Contains(models, d.Model) {
+				models = append(models, d.Model)
+			}
+		}
+		kept := none
+		switch {
+		case x.KeptFor != nil:
+			kept = gangName(*x.KeptFor)
+		case x.Kept:
+			kept = "a job that you may not see"
+		}
+		row := []any{x.Name, terminal.Cell{Text: x.State, Style: stateStyle(x.State)}, strconv.Itoa(len(x.Devices)), thousandths(held), or(strings.Join(models, ", ")), kept}
+		for _, level := range n.Levels {
+			row = append(row, or(x.Domains[level]))
+		}
+		if t.wide() {
+			row = append(row, thousandths(x.CPUMilliFree), mebibytes(x.MemoryMiBFree))
+		}
+		table.Add(row...)
+	}
+	t.end(s, table, n)
+}
+
+func (t *top) printDevices(s *terminal.Screen, n *query.Nodes) {
+	columns := []string{"NODE", ">GPU", "MODEL", "STATE", ">HELD", "MODE", ">MEMORY", ">UTIL", ">TEMP", "HELD BY"}
+	if t.wide() {
+		columns = append(columns, "UUID", "HEALTH")
+	}
+	table := terminal.NewTable(columns...)
+	for i := range n.Items {
+		x := &n.Items[i]
+		if !t.shows(x.Name) {
+			continue
+		}
+		for j := range x.Devices {
+			d := &x.Devices[j]
+			row := []any{x.Name, strconv.Itoa(d.Index), d.Model, terminal.Cell{Text: d.State, Style: stateStyle(d.State)}, thousandths(d.HeldMilli),
+				or(d.Mode), mebibytes(d.MemoryMiB), measured(d.Utilization, "%"), measured(d.Temperature, "°C"), holders(d)}
+			if t.wide() {
+				row = append(row, or(d.UUID), strings.TrimSuffix(d.Health+": "+d.Detail, ": "))
+			}
+			table.Add(row...)
+		}
+	}
+	t.end(s, table, n)
+}
+
+// end writes a table of nodes and the remarks under it.
+func (t *top) end(s *terminal.Screen, table *terminal.Table, n *query.Nodes) {
+	switch {
+	case !table.Empty():
+		table.Write(s)
+	case n.Hidden == 0:
+		s.Line(terminal.Plain, "There is no such node with GPUs.")
+	}
+	if text := hidden(n.Hidden, "node", "nodes"); text != "" {
+		s.Line(terminal.Dim, "%s", text)
+	}
+	asOf(s, n.At)
+}
+
+func measured(v *int64, unit string) string {
+	if v == nil {
+		return none
+	}
+	return strconv.FormatInt(*v, 10) + unit
+}
+
+func holders(d *query.Device) string {
+	var out []string
+	for _, h := range d.Holders {
+		text := podName(h.Pod)
+		switch {
+		case h.Profile != "":
+			text += " (" + h.Profile + ")"
+		case h.Milli < 1000:
+			text += " (" + thousandths(h.Milli) + ")"
+		}
+		if h.Starting {
+			text += " (starting)"
+		}
+		out = append(out, text)
+	}
+	if d.Hidden > 0 {
+		out = append(out, fmt.Sprintf("%d that you may not see", d.Hidden))
+	}
+	return or(strings.Join(out, ", "))
+}

@@ -1,0 +1,175 @@
+package see
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tangram-dev/tangram/api/query"
+	"github.com/tangram-dev/tangram/internal/ask"
+	"github.com/tangram-dev/tangram/internal/terminal"
+)
+
+func newWhatIf(c Config) *cobra.Command {
+	var a *asking
+	var exitCode bool
+	var file, dump string
+	cmd := &cobra.Command{
+		Use:   "whatif -f FILE",
+		Short: "Say what would become of a manifest, without submitting it",
+		Long: `Say where the pods of a manifest would go, when, whom they would displace and whom they
+would delay. The scheduler decides on a copy of its state; nothing is created or changed.
+
+Objects without a namespace are taken to be in that of -n or of the context. The exit code
+is 1 when an object was refused.
+
+With --dump the answer comes from a file of tangram dump, without a cluster.`,
+		Example: `  tangram whatif -f job.yaml
+  kubectl kustomize overlays/large | tangram whatif -f - -n research
+  tangram whatif -f job.yaml --dump cluster.dump`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s := a.screen(cmd)
+			manifest, err := readManifest(s, file)
+			if err != nil {
+				return err
+			}
+			body, err := a.whatIfAnswer(cmd.Context(), s, manifest, dump)
+			if err != nil {
+				return err
+			}
+			v, err := decode[query.WhatIf](body)
+			if err != nil {
+				return err
+			}
+			if err := print(a, s, body, func(w *query.WhatIf) { a.printWhatIf(s, w) }); err != nil {
+				return err
+			}
+			if len(v.Refused) > 0 {
+				return fmt.Errorf("%s refused: see above", count(len(v.Refused), "object"))
+			}
+			if exitCode {
+				return outcomeCode(v.Gangs)
+			}
+			return nil
+		},
+	}
+	a = newAsking(c, cmd)
+	a.addFormat(cmd)
+	cmd.Flags().StringVarP(&file, "filename", "f", "", "file with the manifests, YAML or JSON; - is standard input")
+	_ = cmd.MarkFlagRequired("filename")
+	_ = cmd.MarkFlagFilename("filename", "yaml", "yml", "json")
+	cmd.Flags().BoolVar(&exitCode, "exit-code", false, "exit with 10 when some of it would wait, 11 when some of it would not start as things are")
+	cmd.Flags().StringVar(&dump, "dump", "", "answer from a file of tangram dump instead of a cluster")
+	return cmd
+}
+
+// outcomeCode is the exit code of the worst outcome.
+func outcomeCode(gangs []query.Outcome) error {
+	worst := error(nil)
+	for _, g := range gangs {
+		if err := startCode(g.Gang.Phase, g.Start); ExitCode(err) > ExitCode(worst) {
+			worst = err
+		}
+	}
+	return worst
+}
+
+// readManifest reads a file or standard input, and no more than the scheduler takes.
+func readManifest(s *terminal.Screen, file string) ([]byte, error) {
+	in := s.In
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, &ask.UsageError{Message: "-f: " + err.Error()}
+		}
+		defer f.Close()
+		in = f
+	}
+	data, err := io.ReadAll(io.LimitReader(in, query.MaxBody+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("-f %s: %w", file, err)
+	case len(data) == 0:
+		return nil, &ask.UsageError{Message: fmt.Sprintf("-f %s: it is empty", file)}
+	case len(data) > query.MaxBody:
+		return nil, &ask.UsageError{Message: fmt.Sprintf("-f %s: it has more than %d KiB", file, query.MaxBody>>10)}
+	}
+	return data, nil
+}
+
+func (a *asking) whatIfAnswer(ctx context.Context, s *terminal.Screen, manifest []byte, dump string) ([]byte, error) {
+	if dump != "" {
+		namespace := a.options.Namespace
+		if namespace == "" {
+			namespace = "default"
+		}
+		return a.replay(ctx, s, dump, ask.WhatIfQuestion(namespace, manifest))
+	}
+	client, err := a.connect()
+	if err != nil {
+		return nil, err
+	}
+	return a.answer(ctx, s, ask.WhatIfQuestion(client.Namespace(), manifest))
+}
+
+func (a *asking) printWhatIf(s *terminal.Screen, w *query.WhatIf) {
+	for i := range w.Gangs {
+		if i > 0 {
+			s.Blank()
+		}
+		a.printOutcome(s, &w.Gangs[i])
+	}
+	if len(w.Assumed) > 0 {
+		s.Blank()
+		for _, text := range w.Assumed {
+			s.Field("Assumed", label, terminal.Plain, text)
+		}
+	}
+	if len(w.Refused) > 0 {
+		s.Blank()
+		t := terminal.NewTable("REFUSED", "FIELD", "PROBLEM")
+		for _, r := range w.Refused {
+			t.Add(terminal.Cell{Text: r.Object, Style: terminal.Bad}, or(r.Field), r.Message)
+		}
+		t.Write(s)
+	}
+	asOf(s, w.At)
+}
+
+func (a *asking) printOutcome(s *terminal.Screen, o *query.Outcome) {
+	g := &o.Gang
+	s.Line(terminal.Bold, "%s (%s, queue %s, priority %d, %s GPUs)", gangName(g.GangRef), g.Kind, or(g.Queue), g.Priority, thousandths(g.Milli))
+	s.Field("Starts", label, startStyle(o.Start), startText(o.Start, s))
+	if o.Reason != nil {
+		s.Field("Because", label, terminal.Plain, o.Reason.Text)
+		printCauses(s, o.Reason.Nodes)
+	}
+	if text := gangNames(o.Displaces, o.DisplacesHidden); text != "" {
+		s.Field("Evicts", label, terminal.Warn, text)
+	}
+	if len(o.Delays) > 0 || o.DelaysHidden > 0 {
+		var text string
+		for i, d := range o.Delays {
+			if i > 0 {
+				text += ", "
+			}
+			text += fmt.Sprintf("%s by %s", gangName(d.Gang), span(secondsOf(d.Seconds)))
+		}
+		if o.DelaysHidden > 0 {
+			if text != "" {
+				text += ", "
+			}
+			text += fmt.Sprintf("%d that you may not see", o.DelaysHidden)
+		}
+		s.Field("Delays", label, terminal.Warn, text)
+	}
+	printHelps(s, o.Helps)
+	if len(o.Members) > 0 {
+		s.Blank()
+		printMembers(s, o.Members)
+	}
+}

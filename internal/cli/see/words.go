@@ -1,0 +1,186 @@
+package see
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tangram-dev/tangram/api/query"
+	"github.com/tangram-dev/tangram/internal/terminal"
+)
+
+// none stands for what is not there.
+const none = "-"
+
+// thousandths of something as a decimal: 8, 0.5, 1.25.
+func thousandths(milli int64) string {
+	text := strconv.FormatFloat(float64(milli)/1000, 'f', 3, 64)
+	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
+}
+
+// limit is an amount that may not be set.
+func limit(milli *int64) string {
+	if milli == nil {
+		return none
+	}
+	return thousandths(*milli)
+}
+
+// count and a noun: 1 node, 3 nodes.
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// span is a duration as kubectl writes ages: the two largest units.
+func span(d time.Duration) string {
+	d = max(d, 0).Round(time.Second)
+	days, hours, minutes, seconds := int(d.Hours())/24, int(d.Hours())%24, int(d.Minutes())%60, int(d.Seconds())%60
+	parts := []struct {
+		n    int
+		unit string
+	}{{days, "d"}, {hours, "h"}, {minutes, "m"}, {seconds, "s"}}
+	i := slices.IndexFunc(parts, func(p struct {
+		n    int
+		unit string
+	}) bool {
+		return p.n > 0
+	})
+	if i < 0 {
+		return "0s"
+	}
+	out := fmt.Sprintf("%d%s", parts[i].n, parts[i].unit)
+	if i+1 < len(parts) && parts[i+1].n > 0 {
+		out += fmt.Sprintf("%d%s", parts[i+1].n, parts[i+1].unit)
+	}
+	return out
+}
+
+// moment is a time that was told, seen from when it was told: "in 5m (09:46:07)".
+func moment(at, now time.Time) string {
+	clock := at.Local().Format("15:04:05")
+	if d := at.Sub(now); d > 24*time.Hour || d < -24*time.Hour {
+		clock = at.Local().Format("2006-01-02 15:04")
+	}
+	if !at.After(now) {
+		return "any moment (" + clock + ")"
+	}
+	return "in " + span(at.Sub(now)) + " (" + clock + ")"
+}
+
+// mebibytes with the unit that people would use.
+func mebibytes(n int64) string {
+	if n >= 1024 && n%1024 == 0 || n >= 10*1024 {
+		return strconv.FormatInt(n/1024, 10) + "Gi"
+	}
+	return strconv.FormatInt(n, 10) + "Mi"
+}
+
+func gangName(g query.GangRef) string { return g.Namespace + "/" + g.Name }
+
+func podName(p query.PodRef) string { return p.Namespace + "/" + p.Name }
+
+// names lists gangs, and how many cannot be named.
+func gangNames(gangs []query.GangRef, hidden int) string {
+	var out []string
+	for _, g := range gangs {
+		out = append(out, gangName(g))
+	}
+	if hidden > 0 {
+		out = append(out, fmt.Sprintf("%d that you may not see", hidden))
+	}
+	return strings.Join(out, ", ")
+}
+
+// parts are devices: "0,1" for whole ones, "3 (0.25, 5120Mi)", "2 (1g.10gb)".
+func parts(devices []query.Part) string {
+	var out []string
+	for _, d := range devices {
+		text := strconv.Itoa(d.Index)
+		switch {
+		case d.Profile != "":
+			text += " (" + d.Profile + ")"
+		case d.Milli < 1000 && d.MemoryMiB > 0:
+			text += fmt.Sprintf(" (%s, %s)", thousandths(d.Milli), mebibytes(d.MemoryMiB))
+		case d.Milli < 1000:
+			text += " (" + thousandths(d.Milli) + ")"
+		}
+		out = append(out, text)
+	}
+	if len(out) == 0 {
+		return none
+	}
+	return strings.Join(out, ",")
+}
+
+// some are the first few of names, and how many more there are.
+func some(names []string, n int) string {
+	if len(names) <= n {
+		return strings.Join(names, ", ")
+	}
+	return strings.Join(names[:n], ", ") + fmt.Sprintf(" and %d more", len(names)-n)
+}
+
+// or is text, or a dash for none.
+func or(text string) string {
+	if text == "" {
+		return none
+	}
+	return text
+}
+
+// phaseStyle is the colour of a gang's phase.
+func phaseStyle(phase string) terminal.Style {
+	switch phase {
+	case query.PhaseRunning:
+		return terminal.Good
+	case query.PhaseStarting:
+		return terminal.Blue
+	case query.PhaseWaiting, query.PhasePartial:
+		return terminal.Warn
+	}
+	return terminal.Plain
+}
+
+// stateStyle is the colour of a state of a device, node or queue.
+func stateStyle(state string) terminal.Style {
+	switch state {
+	case "failed", "lost":
+		return terminal.Bad
+	case "degraded", "cordoned", "idle_allocated", "Closing", "Closed":
+		return terminal.Warn
+	case "free", "ready":
+		return terminal.Good
+	}
+	return terminal.Plain
+}
+
+// asOf says how old the answer is, by this machine's clock.
+func asOf(s *terminal.Screen, at time.Time) {
+	s.Blank()
+	s.Line(terminal.Dim, "%s", asOfText(at, s.Now()))
+}
+
+func asOfText(at, now time.Time) string {
+	text := "As of " + at.Local().Format("2006-01-02 15:04:05 MST")
+	switch age := now.Sub(at); {
+	case age < -2*time.Second:
+		return text + fmt.Sprintf(" by the scheduler's clock, which is %s ahead of this machine's.", span(-age))
+	case age < 2*time.Second:
+		return text + " (now)."
+	default:
+		return text + " (" + span(age) + " ago)."
+	}
+}
+
+// hidden is the remark about what the caller may not see; empty for 0.
+func hidden(n int, noun, right string) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s not shown: you may not list %s.", count(n, noun), right)
+}

@@ -1,0 +1,107 @@
+package query
+
+import (
+	"context"
+	"sync"
+
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/util/workqueue"
+)
+
+// Caller is who asks, and what they may list. The API server is asked (its answers are kept
+// for ten seconds); where it cannot be asked, the whole question fails.
+type Caller interface {
+	User() string
+	// MayListPods says so of one namespace's pods.
+	MayListPods(namespace string) bool
+	MayListNodes() bool
+	MayListQueues() bool
+}
+
+// Rights are what access.Guard answers about a user.
+type Rights interface {
+	MayList(ctx context.Context, who user.Info, group, resource, namespace string) (bool, error)
+}
+
+// queueGroups are the API groups whose queues Tangram reads: who may list one of them may
+// see all queues.
+var queueGroups = []string{"scheduling.volcano.sh", "scheduling.run.ai"}
+
+// caller asks each right once for a question.
+type caller struct {
+	ctx    context.Context
+	who    user.Info
+	rights Rights
+
+	mu    sync.Mutex
+	known map[right]bool
+	err   error
+}
+
+// right is a resource in a namespace, or in all.
+type right struct{ group, resource, namespace string }
+
+func newCaller(ctx context.Context, who user.Info, rights Rights) *caller {
+	return &caller{ctx: ctx, who: who, rights: rights, known: map[right]bool{}}
+}
+
+// User is the caller's name.
+func (c *caller) User() string { return c.who.GetName() }
+
+// MayListNodes implements Caller.
+func (c *caller) MayListNodes() bool { return c.may(right{resource: "nodes"}) }
+
+// MayListQueues implements Caller.
+func (c *caller) MayListQueues() bool {
+	for _, group := range queueGroups {
+		if c.may(right{group: group, resource: "queues"}) {
+			return true
+		}
+	}
+	return false
+}
+
+// MayListPods implements Caller. Most who may list pods of many namespaces may list those
+// of all, which is one question.
+func (c *caller) MayListPods(namespace string) bool {
+	return c.may(right{resource: "pods"}) || c.may(right{resource: "pods", namespace: namespace})
+}
+
+// askAtOnce is how many namespaces the API server is asked about at the same time.
+const askAtOnce = 16
+
+// prefetch asks about many namespaces at once.
+func (c *caller) prefetch(namespaces []string) {
+	if len(namespaces) == 0 || c.may(right{resource: "pods"}) {
+		return
+	}
+	workqueue.ParallelizeUntil(c.ctx, askAtOnce, len(namespaces), func(i int) {
+		c.may(right{resource: "pods", namespace: namespaces[i]})
+	})
+}
+
+func (c *caller) may(r right) bool {
+	c.mu.Lock()
+	may, known := c.known[r]
+	failed := c.err != nil
+	c.mu.Unlock()
+	if known || failed {
+		return may
+	}
+	may, err := c.rights.MayList(c.ctx, c.who, r.group, r.resource, r.namespace)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil {
+		c.err = err
+		return false
+	}
+	c.known[r] = may
+	return may
+}
+
+// failed is why the API server could not be asked, if so.
+func (c *caller) failed() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.err
+}
