@@ -61,3 +61,6 @@ func groupSystem(group string) string {
 	}
 	return ""
 }
+
+// Concerns says whether an API group belongs to one of the systems that Check knows.
+func Concerns(group string) bool { return groupSystem(group) != "" }

@@ -140,7 +140,7 @@ var volcanoPluginTable = map[string]answer{
 	"nodeorder":              {Always, "", "kube-scheduler's own scores beside GPUScore"},
 	"binpack":                {Set, "GPUScore.volcano", "GPUs count without being listed"},
 	"resource-strategy-fit":  {Differs, "GPUScore.placement", "see its arguments"},
-	"deviceshare":            {Set, "GPUScore.volcano", "devices are chosen with the node, and written with the Binding"},
+	"deviceshare":            {Always, "GPUScore.volcano", "devices are chosen with the node, and written with the Binding"},
 	"network-topology-aware": {Always, "GPUScore.weights.topology", "HyperNodes are read as levels of domains; networkTopology of PodGroups counts"},
 	"numa-aware":             {Differs, "tangram.dev/topology: required=numa", "of GPUs; Numatopology objects are not read, NodeResourceTopology objects are"},
 	"task-topology":          {None, "", "describe tasks that must be close as subgroups with a level (docs/guides/hierarchical-gangs.md), or use tangram.dev/device-affinity"},
@@ -149,7 +149,7 @@ var volcanoPluginTable = map[string]answer{
 	"rescheduling":           {None, "", "Tangram does not move pods that run; a descheduler may"},
 	"tdm":                    {None, "", "taint the nodes outside their hours (a CronJob with kubectl taint), or use GPUNode spec.cordoned for single devices"},
 	"cdp":                    {Differs, "tangram.dev/min-runtime", "write volcano.sh/cooldown-time of pods as tangram.dev/min-runtime, with the same duration"},
-	"sla":                    {Set, "GPUQueue.patience", ""},
+	"sla":                    {Always, "GPUQueue.patience", "6h, unless its argument says otherwise"},
 	"pdb":                    {Always, "", "victims are chosen by PodDisruptionBudgets, and leave through the eviction API"},
 	"resourcequota":          {Differs, "tangram.dev/quota", "the API server itself refuses pods above a ResourceQuota; the annotation on a Namespace makes them wait instead"},
 	"extender":               {None, "", "kube-scheduler's extenders (field extenders of the configuration) have another protocol: rewrite the webhook for it, or leave it out"},
@@ -162,6 +162,9 @@ func (b *builder) volcanoPlugin(p tree, name string) {
 		return
 	}
 	b.row(p, p.get("name").line(), p.path, name, a)
+	if name == "binpack" && !p.get("arguments", "binpack.weight").has() {
+		b.set(p, names.PluginScore, 1, "volcano", "binpack.weight") // its default
+	}
 	for _, e := range p.entries() {
 		switch {
 		case e.key == "name":
