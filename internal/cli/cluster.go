@@ -66,7 +66,12 @@ func (c *cluster) served(wanted func(group, resource string) bool) ([]schema.Gro
 
 // each visits all objects of a kind, page by page.
 func (c *cluster) each(ctx context.Context, kind schema.GroupVersionResource, visit func(*unstructured.Unstructured) error) error {
-	o := metav1.ListOptions{Limit: pageSize}
+	return c.eachOf(ctx, kind, "", visit)
+}
+
+// eachOf is each of those that a field selector selects.
+func (c *cluster) eachOf(ctx context.Context, kind schema.GroupVersionResource, fields string, visit func(*unstructured.Unstructured) error) error {
+	o := metav1.ListOptions{Limit: pageSize, FieldSelector: fields}
 	for {
 		list, err := c.dynamic.Resource(kind).List(ctx, o)
 		if err != nil {
