@@ -193,7 +193,8 @@ func (c *checker) foreign(d tree, group, kind, system string) {
 	}
 	if message := c.reads(d, group, kind); message != "" {
 		field, text, _ := strings.Cut(message, ": ")
-		c.find(d, d.line(), field, system, Malformed, text)
+		at := d.locate(field)
+		c.find(at, at.line(), field, system, Malformed, text)
 	}
 }
 
@@ -399,14 +400,16 @@ func (c *checker) pod(t tree) {
 	}
 }
 
-// locate is the value of a field as Tangram's errors write it: metadata.labels[a/b].
+// locate is the value of a field as Tangram's errors write it, metadata.labels[a/b] or
+// spec.weight; t itself when it is not there.
 func (t tree) locate(field string) tree {
+	path, key, keyed := strings.Cut(strings.TrimSuffix(field, "]"), "[")
 	at := t
-	if before, key, ok := strings.Cut(field, "["); ok && strings.HasSuffix(key, "]") && strings.HasPrefix(before, "metadata.") {
-		for part := range strings.SplitSeq(before, ".") {
-			at = at.get(part)
-		}
-		at = at.get(strings.TrimSuffix(key, "]"))
+	for part := range strings.SplitSeq(path, ".") {
+		at = at.get(part)
+	}
+	if keyed {
+		at = at.get(key)
 	}
 	if !at.has() {
 		return t
