@@ -16,6 +16,9 @@ func node(f *Facts) Result {
 	for _, p := range n.Pressures {
 		x.add(Warn, "kubectl describe node "+n.Name, "%s", p)
 	}
+	if n.ReadySince.IsZero() {
+		return x.result("", "Ready")
+	}
 	return x.result("", "Ready since "+strings.TrimSuffix(f.ago(n.ReadySince), " ago"))
 }
 

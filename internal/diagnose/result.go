@@ -170,9 +170,17 @@ func span(d time.Duration) string {
 	case d < time.Minute:
 		return d.String()
 	case d < time.Hour:
-		return strings.TrimSuffix(d.Round(time.Second).String(), "0s")
+		return pair(int(d.Minutes()), "m", int(d.Seconds())%60, "s")
 	case d < 48*time.Hour:
-		return strings.TrimSuffix(strings.TrimSuffix(d.Round(time.Minute).String(), "0s"), "0m")
+		return pair(int(d.Hours()), "h", int(d.Minutes())%60, "m")
 	}
 	return fmt.Sprintf("%d days", int(d.Hours()/24))
+}
+
+// pair writes two units, the second only if there is any of it.
+func pair(a int, unitA string, b int, unitB string) string {
+	if b == 0 {
+		return itoa(a) + unitA
+	}
+	return itoa(a) + unitA + itoa(b) + unitB
 }
