@@ -43,14 +43,12 @@ func allocations(f *Facts) Result {
 		}
 		recorded++
 		for _, h := range p.Held {
-			key := h.UUID
+			key := "device " + itoa(h.Index)
 			if d := find(f.GPUs, h); d != nil {
 				key = "device " + itoa(d.Index)
 			} else if f.GPUs != nil {
 				x.add(Fail, "the device was replaced or renumbered: delete the pod, its owner makes it anew", "pod %s holds device %d (%s), which the node does not have", p.Name, h.Index, h.UUID)
 				continue
-			} else {
-				key = "device " + itoa(h.Index)
 			}
 			if h.Whole {
 				whole[key] = append(whole[key], p.Name)

@@ -66,7 +66,11 @@ func KAIQueueOf(o *unstructured.Unstructured) (arbiter.Queue, error) {
 		if !hasLimit {
 			limit = quota
 		}
-		for field, n := range map[string]float64{"quota": quota, "limit": limit} {
+		for _, x := range []struct {
+			field string
+			n     float64
+		}{{"quota", quota}, {"limit", limit}} {
+			field, n := x.field, x.n
 			if (n < 0 && n != unlimitedKAI || n*r.mul/r.div > float64(arbiter.MaxAmount)) && err == nil {
 				err = fmt.Errorf("spec.resources.%s.%s: %v is not an amount, nor -1 for no limit", r.word, field, n)
 			}
