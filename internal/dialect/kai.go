@@ -200,7 +200,7 @@ func recordedShare(pod *v1.Pod) *model.Request {
 // thousandths reads a decimal fraction above 0 and below 1; digits after the third are cut
 // off, so that equal parts of a card always fit together.
 func thousandths(text string) (int, bool) {
-	q, err := resource.ParseQuantity(text)
+	q, err := ParseQuantity(text)
 	if err != nil || strings.Trim(text, "0123456789.") != "" {
 		return 0, false
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
 // kueueWorld is what Kueue's objects of all inputs say together.
@@ -88,7 +89,7 @@ func (w *kueueWorld) weightScale() int64 {
 		for _, q := range set {
 			milli := int64(1000)
 			if f := q.get("spec", "fairSharing", "weight"); f.has() {
-				if x, err := resource.ParseQuantity(f.text()); err == nil {
+				if x, err := dialect.ParseQuantity(f.text()); err == nil {
 					milli = x.MilliValue()
 				}
 			}
@@ -171,7 +172,7 @@ func (k *kueueTranslation) amounts(groups tree) amounts {
 }
 
 func (k *kueueTranslation) quantity(t tree) (resource.Quantity, bool) {
-	q, err := resource.ParseQuantity(t.text())
+	q, err := dialect.ParseQuantity(t.text())
 	if err != nil || q.Sign() < 0 {
 		k.problem(t.problem("%q is not an amount", t.text()))
 		return q, false

@@ -109,6 +109,9 @@ func (in *Input) problem(line int, path, format string, args ...any) Problem {
 	return Problem{File: in.Name, Line: line, Field: path, Text: fmt.Sprintf(format, args...)}
 }
 
+// hugeNumber is a number whose exponent takes readers of quantities minutes.
+var hugeNumber = regexp.MustCompile(`^[0-9.+-]+[eE][+-]?[0-9]{3,}$`)
+
 // bounded refuses documents that are too deep or too large once aliases are followed, and
 // keys that are there twice.
 func (t tree) bounded(n *yaml.Node, depth int, budget *int) *Problem {
@@ -124,6 +127,9 @@ func (t tree) bounded(n *yaml.Node, depth int, budget *int) *Problem {
 	}
 	if n.Kind == yaml.AliasNode {
 		return t.bounded(n.Alias, depth+1, budget)
+	}
+	if n.Kind == yaml.ScalarNode && hugeNumber.MatchString(n.Value) {
+		return fail("%.40s: an exponent of at most 2 digits", n.Value)
 	}
 	seen := map[string]bool{}
 	for i, c := range n.Content {
