@@ -54,6 +54,8 @@ func Words() []Word {
 		listed(Label, Reads,
 			names.LabelQueue, names.LabelWorkload, names.LabelGang, names.LabelGangSize, names.LabelGangGroup, names.LabelJobID,
 			names.LabelPlaceholder, names.LabelPlaceholderGang,
+			// Of nodes: where agents run (the chart), and of the local cluster.
+			names.Group+"/gpu-agent", names.Group+"/pool", names.Group+"/local-runner",
 			names.LabelAccelerator, names.LabelGPUCount, names.LabelGPUMemory, names.LabelInterconnect,
 			names.LabelNVIDIAProduct, names.LabelNVIDIACount, names.LabelNVIDIAMemory, names.LabelAMDProduct,
 			replicasLabel, sharingLabel, mpsLabel,
