@@ -111,7 +111,11 @@ func (l *look) migrationTable(s *terminal.Screen, r *migrate.Report) {
 	t := terminal.NewTable(columns...)
 	styles := map[migrate.Verdict]terminal.Style{migrate.Set: terminal.Good, migrate.Differs: terminal.Warn, migrate.None: terminal.Warn}
 	for _, row := range r.Rows {
-		cells := []any{row.Field, row.Value, terminal.Cell{Text: string(row.Verdict), Style: styles[row.Verdict]}, row.Here, row.Do}
+		field := row.Field
+		if row.Object != "" && !strings.HasPrefix(field, row.Object) {
+			field = row.Object + " " + field
+		}
+		cells := []any{field, row.Value, terminal.Cell{Text: string(row.Verdict), Style: styles[row.Verdict]}, row.Here, row.Do}
 		if wide {
 			cells = append([]any{row.From, place(row.File, row.Line)}, cells...)
 		}

@@ -125,7 +125,7 @@ func levelsOf(docs []tree) topology.Levels {
 		if kind != "Topology" || group != dialect.KAITopologies.Group && group != dialect.KueueTopologies.Group {
 			continue
 		}
-		object, err := d.object()
+		object, err := d.asObject()
 		if err != nil {
 			continue
 		}
@@ -200,7 +200,7 @@ func (c *checker) foreign(d tree, group, kind, system string) {
 
 // reads lets the reader of a kind say what is invalid.
 func (c *checker) reads(d tree, group, kind string) string {
-	object, err := d.object()
+	object, err := d.asObject()
 	if err != nil {
 		return "object: " + err.Error()
 	}
@@ -365,7 +365,7 @@ func (c *checker) scheduler(e entry) {
 
 // pod lets Tangram's own readers look at a pod or a pod's template.
 func (c *checker) pod(t tree) {
-	object, err := t.object()
+	object, err := t.asObject()
 	if err != nil {
 		c.Problems = append(c.Problems, t.problem("%v", err))
 		return

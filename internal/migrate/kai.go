@@ -324,7 +324,7 @@ func kaiGlobal(field, value string) answer {
 // kaiQueue reads a Queue of scheduling.run.ai, which needs no translation; -o queues has it
 // as a Queue of Volcano's kind, for clusters from which KAI's definitions are removed.
 func (b *builder) kaiQueue(t tree) {
-	object, err := t.object()
+	object, err := t.asObject()
 	if err != nil {
 		b.problem(t.problem("%v", err))
 		return
@@ -350,9 +350,9 @@ func (b *builder) kaiQueue(t tree) {
 	b.Result.queues = append(b.Result.queues, queueObject(q))
 }
 
-// object is the value as objects of the API are: mappings with words as keys, int64 and
+// asObject is the value as objects of the API are: mappings with words as keys, int64 and
 // float64, no dates.
-func (t tree) object() (map[string]any, error) {
+func (t tree) asObject() (map[string]any, error) {
 	var v any
 	if err := t.decode(&v); err != nil {
 		return nil, err

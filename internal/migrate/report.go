@@ -25,6 +25,7 @@ type Row struct {
 	From    string  `json:"from"` // volcano, kai, hami, kueue
 	File    string  `json:"file"`
 	Line    int     `json:"line,omitempty"`
+	Object  string  `json:"object,omitempty"` // kind/name; empty for plain configurations
 	Field   string  `json:"field"`
 	Value   string  `json:"value,omitempty"`
 	Verdict Verdict `json:"verdict"`
@@ -73,7 +74,7 @@ func (b *builder) row(t tree, line int, field, value string, a answer) {
 	if t.in.Object {
 		line = 0
 	}
-	b.Rows = append(b.Rows, Row{From: b.from, File: t.in.Name, Line: line, Field: field, Value: value, Verdict: a.verdict, Here: a.here, Do: a.do})
+	b.Rows = append(b.Rows, Row{From: b.from, File: t.in.Name, Line: line, Object: t.object, Field: field, Value: value, Verdict: a.verdict, Here: a.here, Do: a.do})
 }
 
 // of adds a row about a value at its own place.

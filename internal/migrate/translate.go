@@ -55,6 +55,9 @@ func translate(r *Report, w *kueueWorld, d tree, o Options) {
 	}
 	group, kind := d.kindOf()
 	name := d.get("metadata", "name").text()
+	if kind != "" {
+		d.object = d.objectName()
+	}
 	switch {
 	case kind == "List":
 		for _, item := range d.get("items").items() {

@@ -54,6 +54,8 @@ func (p Problem) Error() string {
 type tree struct {
 	in   *Input
 	path string
+	// object is kind/name of the object that it is part of; empty for plain configurations.
+	object string
 	// base is added to lines: those of a document inside another (a ConfigMap's entry).
 	base int
 	n    *yaml.Node
@@ -277,7 +279,7 @@ func (t tree) items() []tree {
 // get is the value at a path of keys; without a node when it is not there.
 func (t tree) get(keys ...string) tree {
 	for _, key := range keys {
-		next := tree{in: t.in, path: child(t.path, key), base: t.base}
+		next := tree{in: t.in, path: child(t.path, key), object: t.object, base: t.base}
 		for _, e := range t.entries() {
 			if e.key == key {
 				next = e.tree
@@ -301,7 +303,11 @@ func (t tree) inside() ([]tree, []Problem) {
 			base--
 		}
 	}
-	return parseAt(t.in, []byte(t.text()), t.path, base)
+	docs, problems := parseAt(t.in, []byte(t.text()), t.path, base)
+	for i := range docs {
+		docs[i].object = t.object
+	}
+	return docs, problems
 }
 
 // decode reads the value into Go's types.
