@@ -148,8 +148,12 @@ func (b *builder) kaiShard(t tree) {
 		switch e.key {
 		case "actions":
 			for _, a := range e.entries() {
-				b.kaiAction(a.tree, a.keyLine(), a.key)
 				off := a.get("enabled").text() == "false"
+				if _, known := kaiActionTable[a.key]; off && known {
+					b.row(a.tree, a.keyLine(), a.path, a.key+" (disabled)", kaiOff(a.key))
+				} else {
+					b.kaiAction(a.tree, a.keyLine(), a.key)
+				}
 				preempt, reclaim = preempt && !(off && a.key == "preempt"), reclaim && !(off && a.key == "reclaim")
 				b.kaiSwitches(a, "enabled", "priority")
 			}
@@ -170,22 +174,29 @@ func (b *builder) kaiShard(t tree) {
 	}
 }
 
+// kaiOff is an action that is switched off.
+func kaiOff(action string) answer {
+	switch action {
+	case "preempt", "reclaim":
+		return answer{Set, "GPUQueue.preemption", "one switch for preempt and reclaim"}
+	case "allocate":
+		return answer{None, "scheduler.replicas: 0", "a scheduler that starts nothing is one that does not run"}
+	}
+	return answer{Always, "", "never done here"}
+}
+
 // kaiSwitches are enabled and priority of an action or plugin.
 func (b *builder) kaiSwitches(e entry, fields ...string) {
 	for _, f := range e.entries() {
 		switch {
 		case !slices.Contains(fields, f.key):
 			b.unknown(f.tree, "there are "+strings.Join(fields, ", "))
-		case f.key == "enabled" && f.text() == "false" && e.key != "preempt" && e.key != "reclaim" && kaiAlways(e.key):
+		case f.key == "enabled" && f.text() == "false" && kaiPluginTable[e.key].verdict == Always:
 			b.of(f.tree, answer{None, "", "it cannot be switched off: it is part of every decision"})
 		case f.key == "priority":
 			b.of(f.tree, answer{None, "", "plugins and actions have no order here"})
 		}
 	}
-}
-
-func kaiAlways(name string) bool {
-	return kaiPluginTable[name].verdict == Always || kaiActionTable[name].verdict == Always
 }
 
 // kaiShardField is a field of a SchedulingShard, or of the scheduler's configuration.
