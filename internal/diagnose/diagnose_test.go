@@ -73,6 +73,7 @@ func TestChecks(t *testing.T) {
 		{"agent restarts", "agent", Warn, "after 9 restarts", "--previous", func(f *Facts) { f.Agents[0].Restarts = 9 }},
 		{"two agents", "agent", Warn, "2 agents", "kubectl get pods", func(f *Facts) { f.Agents = append(f.Agents, Program{Name: "a/b", Ready: true}) }},
 		{"agent gone", "agent", Fail, "no agent pod", "daemonset", func(f *Facts) { f.Agents, f.GPUs.MeasuredAt = nil, now.Add(-time.Hour) }},
+		{"GPUNode by hand", "agent", Warn, "does not say when", "daemonset", func(f *Facts) { f.Agents, f.GPUs.MeasuredAt = nil, time.Time{} }},
 		{"never an agent", "agent", Warn, "derived from labels", "agent.enabled", func(f *Facts) { f.Agents, f.GPUs = nil, nil }},
 		{"no agent, no GPU", "agent", Unknown, "offers no GPU", "label", func(f *Facts) { f.Agents, f.GPUs, f.Node.Capacity = nil, nil, nil }},
 		{"late", "published", Warn, "measured 7m ago", "GPUAgentNotPublishing", func(f *Facts) { f.GPUs.MeasuredAt = now.Add(-7 * time.Minute) }},

@@ -155,6 +155,12 @@ var fieldAdvice = map[string]map[string]string{
 	},
 }
 
+// asHere are values of fields without effect that mean what Tangram does anyway: definitions
+// set them on every object.
+var asHere = map[string]map[string]string{
+	"scheduling.volcano.sh/Queue": {"spec.dequeueStrategy": "traverse"},
+}
+
 // adviseKind is what to do about a kind that is not read.
 func adviseKind(group, kind string) string {
 	if do, ok := kindAdvice[group+"/"+kind]; ok {

@@ -177,7 +177,7 @@ func (c *checker) foreign(d tree, group, kind, system string) {
 			continue
 		}
 		walkLeaves(e.tree, e.key, func(leaf tree, path string) {
-			if k.Knows(path) {
+			if k.Knows(path) || leaf.text() != "" && asHere[group+"/"+kind][path] == leaf.text() {
 				c.Known[system]++
 				return
 			}

@@ -102,6 +102,14 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+// TestDefaults: what definitions set on every object is nothing to report.
+func TestDefaults(t *testing.T) {
+	r := checkText("apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: q}\nspec: {weight: 1, dequeueStrategy: traverse}\n")
+	if len(r.Findings) > 0 {
+		t.Errorf("%v", r.Findings)
+	}
+}
+
 // TestEveryWordIsKnown: what a vocabulary reads is never called unknown, whatever its place.
 func TestEveryWordIsKnown(t *testing.T) {
 	for _, w := range dialect.Words() {

@@ -172,6 +172,9 @@ func (w *world) breakNodes() {
 	w.t.Helper()
 	ctx := context.Background()
 	w.status("n-0", well())
+	if _, err := w.dynamic.Resource(v1alpha1.GPUNodes).Patch(ctx, "n-0", types.MergePatchType, []byte(`{"spec":{"driver":{"version":"580.1","cuda":"13.0"}}}`), metav1.PatchOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
 	sick := well()
 	xid, hot := int32(79), int32(91)
 	sick.Devices[3] = v1alpha1.DeviceStatus{Index: 3, Health: v1alpha1.Failed, Cause: "OffTheBus", Reason: "XID 79 (GPU has fallen off the bus)", LastXID: &xid}
