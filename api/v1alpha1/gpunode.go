@@ -434,6 +434,13 @@ type DeviceStatus struct {
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
+	// Cause is the code of the worst cause of the device's state, such as NVLinkDown
+	// (docs/reference/agent.md); Reason is the sentence about it.
+	//
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	Cause string `json:"cause,omitempty"`
+
 	// Since is when the device came into this state.
 	//
 	// +optional

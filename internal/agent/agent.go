@@ -298,7 +298,7 @@ func (a *Agent) healthChanged(c health.Change) {
 func (a *Agent) publishHealth() {
 	var all []publish.Health
 	for _, r := range a.monitor.Readings() {
-		h := publish.Health{UUID: r.Device.UUID, State: stateOf[r.Health.State], Reason: r.Health.Reason, Since: r.Health.Since}
+		h := publish.Health{UUID: r.Device.UUID, State: stateOf[r.Health.State], Reason: r.Health.Reason, Cause: string(r.Health.Code), Since: r.Health.Since}
 		if xid, ok := r.Sample.Values[device.LastXID]; ok {
 			h.LastXID = int(xid)
 		}

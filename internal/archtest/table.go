@@ -148,11 +148,15 @@ func Table() []Row {
 			Why: "measures all schedulers from outside, ours like the others"},
 		{Folder: "internal/drill", May: set(client, "./internal/fleet", "./internal/local"), Tests: tests,
 			Why: "breaks a cluster and measures from outside; what the controller decides it must not know"},
+		{Folder: "internal/migrate", May: set(translator, "./config", "go.yaml.in/yaml/..."), Tests: set(tests, "volcano.sh/apis/...", "./internal/kube/controller/blueprint"),
+			Why: "compares words and settings of others with dialect's; it talks to no cluster"},
+		{Folder: "internal/diagnose", May: translator, Tests: tests,
+			Why: "what is wrong with a node, from objects as values"},
 		{Folder: "internal/terminal", May: set(std, "golang.org/x/term", "sigs.k8s.io/yaml"), Tests: set(tests, "golang.org/x/sys/unix"),
 			Why: "how text reaches people; what it says is for others"},
 		{Folder: "internal/cli/see", May: set(client, "./internal/ask", "./internal/terminal"), Tests: set(tests, "./internal/ask/asktest"),
 			Why: "questions to the scheduler and their answers as tables; it computes nothing"},
-		{Folder: "internal/cli", May: set(client, "./internal/fleet", "./internal/local", "./internal/drill", "./internal/operators", "./internal/podrun", "./internal/version", "./internal/bench", "./internal/sim", "./internal/ask", "./internal/cli/see", "./internal/replica", "./internal/terminal", "./internal/web", "./examples", "./monitoring"), Tests: tests,
+		{Folder: "internal/cli", May: set(client, "./internal/fleet", "./internal/local", "./internal/drill", "./internal/operators", "./internal/podrun", "./internal/version", "./internal/bench", "./internal/sim", "./internal/ask", "./internal/cli/see", "./internal/replica", "./internal/terminal", "./internal/web", "./internal/migrate", "./internal/diagnose", "./examples", "./monitoring"), Tests: tests,
 			Why: "what people type; it composes, and decides nothing"},
 		// The node agent: parts that know the hardware through device alone and not each
 		// other; the root wires them.

@@ -20,7 +20,8 @@ func New() *cobra.Command {
 simulate and measure it.
 
 Exit codes: 0 fine, 1 error, 2 usage, 3 not found, 4 forbidden or not authenticated,
-5 unreachable; why and whatif with --exit-code: 10 waits, 11 will not start as things are.`,
+5 unreachable; why and whatif with --exit-code: 10 waits, 11 will not start as things are; diagnose and
+migrate check: 20 something was found.`,
 		// main prints the error; usage would only help after a mistyped flag, which
 		// cobra's own message already names.
 		SilenceErrors: true,
@@ -29,13 +30,18 @@ Exit codes: 0 fine, 1 error, 2 usage, 3 not found, 4 forbidden or not authentica
 	}
 	asks := &cobra.Group{ID: "ask", Title: "Ask the scheduler:"}
 	runs := &cobra.Group{ID: "run", Title: "Run it here, simulate, measure:"}
-	root.AddGroup(asks, runs)
+	looks := &cobra.Group{ID: "look", Title: "Look at nodes, and at other schedulers' configuration:"}
+	root.AddGroup(asks, looks, runs)
 	for _, c := range see.Commands(see.Config{Page: web.Handler, Replica: offline}) {
 		c.GroupID = asks.ID
 		root.AddCommand(c)
 	}
 	for _, c := range []*cobra.Command{newUp(), newDown(), newFault(), newDrill(), bench.NewCommand(), newSimulate()} {
 		c.GroupID = runs.ID
+		root.AddCommand(c)
+	}
+	for _, c := range []*cobra.Command{newDiagnose(), newMigrate()} {
+		c.GroupID = looks.ID
 		root.AddCommand(c)
 	}
 	root.AddCommand(newVersion())

@@ -101,3 +101,17 @@ func cutPrefixFold(s, prefix string) (string, bool) {
 	}
 	return s[len(prefix):], true
 }
+
+// AscendTemplate is a template of a card by its name; false when there is none of the name.
+func AscendTemplate(card, name string) (memory model.MiB, cores int, ok bool) {
+	chip := ascendChipOf(card)
+	if chip == nil {
+		return 0, 0, false
+	}
+	for _, t := range chip.templates {
+		if t.name == name {
+			return t.memory, t.cores, true
+		}
+	}
+	return 0, 0, false
+}

@@ -200,7 +200,7 @@ func recordedShare(pod *v1.Pod) *model.Request {
 // thousandths reads a decimal fraction above 0 and below 1; digits after the third are cut
 // off, so that equal parts of a card always fit together.
 func thousandths(text string) (int, bool) {
-	q, err := resource.ParseQuantity(text)
+	q, err := ParseQuantity(text)
 	if err != nil || strings.Trim(text, "0123456789.") != "" {
 		return 0, false
 	}
@@ -228,12 +228,14 @@ var kaiConstraints = []string{
 	"kai.scheduler/segment-size", "kai.scheduler/segment-topology-required-placement",
 }
 
+const noSegments = "segments are not supported; describe them as subGroups of a PodGroup (scheduling.run.ai), each with its topologyConstraint"
+
 // checkKAI refuses what cannot be kept of KAI's words about a whole workload; words are the
 // annotations of a pod or of its owner.
 func checkKAI(words map[string]string) error {
 	for _, key := range kaiConstraints {
 		if _, ok := words[key]; ok {
-			return fmt.Errorf("%s: segments are not supported; describe them as subGroups of a PodGroup (scheduling.run.ai), each with its topologyConstraint", annotation(key))
+			return fmt.Errorf("%s: %s", annotation(key), noSegments)
 		}
 	}
 	return nil

@@ -217,14 +217,12 @@ func minMember(annotations map[string]string) (int, error) {
 // Unheeded says which words of a pod have no effect, naming the fields; nil when all have.
 func Unheeded(pod *v1.Pod) error {
 	var fields []string
-	for _, key := range []string{"kai.scheduler/staleness-grace-period"} {
-		if _, ok := pod.Annotations[key]; ok {
-			fields = append(fields, annotation(key))
+	for _, w := range ignored {
+		if _, ok := pod.Annotations[w.Name]; ok && w.Kind == Annotation {
+			fields = append(fields, annotation(w.Name))
 		}
-	}
-	for _, key := range []string{"kai.scheduler/task-priority"} {
-		if _, ok := pod.Labels[key]; ok {
-			fields = append(fields, label(key))
+		if _, ok := pod.Labels[w.Name]; ok && w.Kind == Label {
+			fields = append(fields, label(w.Name))
 		}
 	}
 	if fields == nil {

@@ -31,6 +31,8 @@ const (
 	koordLightMin   = "pod-group.scheduling.sigs.k8s.io/min-available"
 )
 
+const noNetworkSpec = "not supported; tangram.dev/topology: required=LEVEL or preferred=LEVEL says the same"
+
 var koordGroups = OwnerKind{
 	Kind: "PodGroup", Resource: KoordGroups, Label: koordGroupLabel, group: true, field: label(koordGroupLabel), size: groupSize,
 	find: func(pod *v1.Pod) (Owned, bool) {
@@ -68,7 +70,7 @@ func (m *Membership) koordGang(pod *v1.Pod) error {
 		return err
 	}
 	if _, ok := pod.Annotations[koordNetwork]; ok {
-		return fmt.Errorf("%s: not supported; tangram.dev/topology: required=LEVEL or preferred=LEVEL says the same", annotation(koordNetwork))
+		return fmt.Errorf("%s: %s", annotation(koordNetwork), noNetworkSpec)
 	}
 	m.Key, m.Size = "koord/"+pod.Namespace+"/"+name, n
 	gangs, err := koordBundle(pod, name)

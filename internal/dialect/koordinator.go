@@ -30,6 +30,8 @@ const (
 	koordVendor    = "node.koordinator.sh/gpu-vendor"
 )
 
+const noJointDevices = "not supported; devices that are linked go first by themselves, tangram.dev/topology requires it"
+
 // koordWords are all resources of the family, for Unpublished.
 var koordWords = []v1.ResourceName{koordGPU, koordCore, koordMemory, koordRatio, koordShared}
 
@@ -46,7 +48,7 @@ var koordinator = vocabulary{
 	wishes: func(pod *v1.Pod, r *model.Request) error {
 		for _, key := range []string{koordJoint, koordPartition} {
 			if _, ok := pod.Annotations[key]; ok {
-				return fmt.Errorf("%s: not supported; devices that are linked go first by themselves, tangram.dev/topology requires it", annotation(key))
+				return fmt.Errorf("%s: %s", annotation(key), noJointDevices)
 			}
 		}
 		return koordHints(pod, r)

@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tangram-dev/tangram/api/names"
@@ -289,7 +288,7 @@ func labelledMemory(node *v1.Node, v model.Vendor, count int) (model.MiB, error)
 		return 0, fmt.Errorf("node %q: metadata.labels[%s]: %q is not an amount of MiB", node.Name, names.LabelNVIDIAMemory, value)
 	}
 	if value := node.Labels[names.LabelGPUMemory]; value != "" {
-		q, err := resource.ParseQuantity(value)
+		q, err := ParseQuantity(value)
 		if err == nil && q.Value() >= leastMemory {
 			return model.MiB(q.Value() >> 20), nil
 		}

@@ -158,7 +158,7 @@ func (r reader) amounts(path ...string) map[arbiter.Resource]int64 {
 	}
 	out := map[arbiter.Resource]int64{}
 	for _, name := range slices.Sorted(maps.Keys(list)) {
-		q, err := resource.ParseQuantity(fmt.Sprint(list[name]))
+		q, err := ParseQuantity(fmt.Sprint(list[name]))
 		if err != nil {
 			r.note(fmt.Errorf("%v is not a quantity", list[name]), append(slices.Clone(path), name))
 			continue

@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/tangram-dev/tangram/api/names"
@@ -39,7 +38,7 @@ func QuotaOf(ns *v1.Namespace) (map[arbiter.Resource]int64, error) {
 		if !ok {
 			return nil, fail("%q is not written resource=amount", word)
 		}
-		q, err := resource.ParseQuantity(strings.TrimSpace(amount))
+		q, err := ParseQuantity(strings.TrimSpace(amount))
 		if err != nil || q.Sign() < 0 || q.Value() > maxQuota {
 			return nil, fail("%q is not an amount", amount)
 		}

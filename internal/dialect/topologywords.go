@@ -29,6 +29,8 @@ const (
 	volcanoTopologyTier = "volcano.sh/network-topology-highest-tier"
 )
 
+const noSlices = "slices of a pod set are kept by Kueue's topology-aware scheduling only; it did not assign this pod a node"
+
 // readTopologyWords adds what annotations of Kueue, KAI and Volcano say, where
 // tangram.dev/topology names no level.
 func readTopologyWords(pod *v1.Pod, r *model.Request, levels topology.Levels) error {
@@ -48,7 +50,7 @@ func readTopologyWords(pod *v1.Pod, r *model.Request, levels topology.Levels) er
 		*word.into = level
 	}
 	if label, ok := pod.Annotations[kueueSlice]; ok && !assigned(pod, label) {
-		return fmt.Errorf("%s: slices of a pod set are kept by Kueue's topology-aware scheduling only; it did not assign this pod a node", annotation(kueueSlice))
+		return fmt.Errorf("%s: %s", annotation(kueueSlice), noSlices)
 	}
 	require, prefer, err := kaiPlacement(pod.Annotations, levels)
 	if err != nil {

@@ -24,6 +24,7 @@ const (
 	maxLinks     = 128
 	maxName      = 128
 	maxReason    = 1024
+	maxCause     = 64
 	maxMemoryMiB = 16777216
 	maxNUMA      = 63
 	maxOver      = 16
@@ -155,6 +156,7 @@ func statusOf(s *state, devices []v1alpha1.Device) v1alpha1.GPUNodeStatus {
 			status.Since = timeOf(s.problem.Since)
 		} else if h := s.healthOf(d.UUID); h != nil {
 			status.Health, status.Reason, status.Since = stateOf(h), clip(h.Reason, maxReason), timeOf(h.Since)
+			status.Cause = clip(h.Cause, maxCause)
 			if h.LastXID > 0 {
 				xid := natural(h.LastXID)
 				status.LastXID = &xid

@@ -11,8 +11,8 @@ import (
 type Health struct {
 	UUID  string
 	State v1alpha1.Health
-	// Reason says why it is not healthy.
-	Reason string
+	// Reason says why it is not healthy, Cause is the code of it.
+	Reason, Cause string
 	// Since is when it came into the state; zero when that is not known.
 	Since time.Time
 	// LastXID is the driver's last error number on the device; 0 for none.

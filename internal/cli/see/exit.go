@@ -3,6 +3,9 @@ package see
 import (
 	"errors"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+
 	"github.com/tangram-dev/tangram/internal/ask"
 )
 
@@ -18,7 +21,13 @@ const (
 	// will not start as things are.
 	ExitWaits = 10
 	ExitNever = 11
+	// ExitFound is of commands that look for something wrong and found it: diagnose,
+	// migrate check.
+	ExitFound = 20
 )
+
+// Found is the result of a command that found something wrong.
+func Found() error { return answered(ExitFound) }
 
 // answered is an exit code of a command that did what it was asked to.
 type answered int
@@ -40,8 +49,13 @@ func ExitCode(err error) int {
 		return ExitNotFound
 	case ask.IsForbidden(err):
 		return ExitForbidden
-	case ask.IsUnreachable(err):
+	case ask.IsUnreachable(err), utilnet.IsConnectionRefused(err):
 		return ExitUnreachable
+	// Answers of the API server itself.
+	case apierrors.IsNotFound(err):
+		return ExitNotFound
+	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+		return ExitForbidden
 	}
 	return ExitError
 }

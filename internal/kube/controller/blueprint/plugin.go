@@ -41,6 +41,9 @@ func makers() map[string]maker {
 	return map[string]maker{"env": newEnv, "pytorch": newPyTorch, "ssh": newSSH, "svc": newSvc}
 }
 
+// PluginNames are the plugins that jobs may name, sorted.
+func PluginNames() []string { return slices.Sorted(maps.Keys(makers())) }
+
 // Plugins are the job's, in the order of their names. An error names the entry that
 // is wrong.
 func Plugins(job *batch.Job, spec *lifecycle.Spec) ([]Plugin, error) {
@@ -53,7 +56,7 @@ func Plugins(job *batch.Job, spec *lifecycle.Spec) ([]Plugin, error) {
 	for _, name := range slices.Sorted(maps.Keys(asked)) {
 		create, ok := known[name]
 		if !ok {
-			return nil, fmt.Errorf("spec.plugins.%s: unknown plugin; known are %s", name, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+			return nil, fmt.Errorf("spec.plugins.%s: unknown plugin; known are %s", name, strings.Join(PluginNames(), ", "))
 		}
 		p, err := create(job, spec, asked[name])
 		if err != nil {

@@ -1,0 +1,260 @@
+package diagnose
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+	resourceapi "k8s.io/api/resource/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/api/record"
+	"github.com/tangram-dev/tangram/api/v1alpha1"
+	"github.com/tangram-dev/tangram/internal/dialect"
+)
+
+// Objects are what the API server has about one node.
+type Objects struct {
+	Node *v1.Node
+	// GPUNode may be nil; Defined: the cluster has the kind.
+	GPUNode *v1alpha1.GPUNode
+	Defined bool
+	// Pods are those on the node.
+	Pods []*v1.Pod
+	// Slices are those of the node; nil where the cluster does not have the kind.
+	Slices []resourceapi.ResourceSlice
+}
+
+// FactsOf are the facts that objects tell.
+func FactsOf(o Objects, now time.Time) *Facts {
+	f := &Facts{Now: now, Node: nodeFacts(o.Node), Defined: o.Defined}
+	byUID := map[string]string{}
+	for _, p := range o.Pods {
+		byUID[string(p.UID)] = p.Namespace + "/" + p.Name
+		switch {
+		case isAgent(p):
+			f.Agents = append(f.Agents, programOf(p))
+		case isPlugin(p):
+			f.Plugins = append(f.Plugins, programOf(p))
+		}
+		if p.Status.Phase != v1.PodSucceeded && p.Status.Phase != v1.PodFailed {
+			f.Pods = append(f.Pods, podFacts(p))
+		}
+	}
+	slices.SortFunc(f.Pods, func(a, b Pod) int { return strings.Compare(a.Name, b.Name) })
+	if o.GPUNode != nil {
+		f.GPUs = gpuFacts(o.Node, o.GPUNode, byUID)
+	}
+	if o.Slices != nil {
+		f.Slices = []Slice{}
+	}
+	for _, s := range o.Slices {
+		f.Slices = append(f.Slices, Slice{
+			Name: s.Name, Driver: s.Spec.Driver, Pool: s.Spec.Pool.Name, Devices: len(s.Spec.Devices),
+			Generation: s.Spec.Pool.Generation, Count: s.Spec.Pool.ResourceSliceCount,
+		})
+	}
+	return f
+}
+
+func nodeFacts(n *v1.Node) Node {
+	out := Node{
+		Name: n.Name, Unschedulable: n.Spec.Unschedulable, Labels: n.Labels,
+		Maintenance: n.Annotations[names.AnnotationMaintenance], Isolated: n.Annotations[names.AnnotationIsolated],
+		Capacity: gpuAmounts(n.Status.Capacity), Allocatable: gpuAmounts(n.Status.Allocatable),
+	}
+	for _, c := range n.Status.Conditions {
+		switch {
+		case c.Type == v1.NodeReady:
+			out.Ready, out.ReadyMessage, out.ReadySince = string(c.Status), c.Message, c.LastTransitionTime.Time
+		case c.Status == v1.ConditionTrue:
+			out.Pressures = append(out.Pressures, string(c.Type)+": "+c.Message)
+		}
+	}
+	for _, t := range n.Spec.Taints {
+		if t.Key == names.TaintIsolated && out.Isolated == "" {
+			out.Isolated = t.Value
+		}
+	}
+	return out
+}
+
+// gpuAmounts are the extended resources of GPUs that are counted by the piece.
+func gpuAmounts(list v1.ResourceList) map[string]int64 {
+	out := map[string]int64{}
+	for name, q := range list {
+		if _, known := dialect.FindWord(dialect.Resource, string(name)); known && !strings.Contains(string(name), "mem") && !strings.Contains(string(name), "core") {
+			out[string(name)] = q.Value()
+		}
+	}
+	return out
+}
+
+func gpuFacts(node *v1.Node, gn *v1alpha1.GPUNode, byUID map[string]string) *GPUs {
+	g := &GPUs{Cordoned: gn.Spec.Cordoned}
+	if d := gn.Spec.Driver; d != nil {
+		g.Driver, g.CUDA = d.Version, d.CUDA
+	}
+	if a := gn.Spec.Agent; a != nil {
+		g.AgentVersion, g.Serving = a.Version, a.Mode == v1alpha1.Serving
+	}
+	if s := gn.Spec.Sharing; s != nil {
+		g.Replicas, g.Renamed = int(s.Replicas), s.Renamed
+	}
+	if t := gn.Status.MeasuredAt; t != nil {
+		g.MeasuredAt = t.Time
+	}
+	for _, c := range gn.Status.Conditions {
+		if c.Type == v1alpha1.DriverReady {
+			g.DriverReady, g.DriverMessage = string(c.Status), c.Message
+		}
+	}
+	linked := map[int32]bool{}
+	for _, l := range gn.Spec.Links {
+		if l.Class == "NVLink" || l.Class == "NVSwitch" {
+			for _, index := range l.Between {
+				linked[index] = true
+			}
+		}
+	}
+	for i := range gn.Spec.Devices {
+		d := &gn.Spec.Devices[i]
+		out := deviceFacts(d, statusOf(gn, d), byUID)
+		out.Linked = linked[d.Index]
+		g.Devices = append(g.Devices, out)
+	}
+	if _, err := dialect.Inventory(node, gn); err != nil {
+		g.Problem = err.Error()
+	}
+	return g
+}
+
+// statusOf is a device's status; nil without one, or when it is of another card.
+func statusOf(gn *v1alpha1.GPUNode, d *v1alpha1.Device) *v1alpha1.DeviceStatus {
+	for i := range gn.Status.Devices {
+		if s := &gn.Status.Devices[i]; s.Index == d.Index && (s.UUID == "" || d.UUID == "" || s.UUID == d.UUID) {
+			return s
+		}
+	}
+	return nil
+}
+
+func deviceFacts(d *v1alpha1.Device, s *v1alpha1.DeviceStatus, byUID map[string]string) Device {
+	out := Device{
+		Index: int(d.Index), UUID: d.UUID, Vendor: d.Vendor, Model: d.Model, MemoryMiB: d.MemoryMiB, NVLinks: int(d.NVLinks),
+		Health: string(v1alpha1.Healthy), XID: -1, Utilization: -1, Temperature: -1, Watts: -1, UsedMiB: -1,
+	}
+	if m := d.MIG; m != nil {
+		out.MIG, out.Cut, out.Instances = true, m.Enabled, map[string]int{}
+		for _, in := range m.Instances {
+			out.Instances[in.Profile]++
+			if in.Owned {
+				out.Owned++
+			}
+		}
+		out.Cut = out.Cut || len(m.Instances) > 0
+	}
+	if s == nil {
+		return out
+	}
+	out.Health, out.Cause, out.Reason = string(s.Health), s.Cause, s.Reason
+	if s.Since != nil {
+		out.Since = s.Since.Time
+	}
+	for _, x := range []struct {
+		from *int32
+		into *int
+	}{{s.LastXID, &out.XID}, {s.UtilizationPercent, &out.Utilization}, {s.TemperatureCelsius, &out.Temperature}, {s.PowerWatts, &out.Watts}} {
+		if x.from != nil {
+			*x.into = int(*x.from)
+		}
+	}
+	if s.MemoryUsedMiB != nil {
+		out.UsedMiB = *s.MemoryUsedMiB
+	}
+	for _, o := range s.OverMemory {
+		name := byUID[o.PodUID]
+		if name == "" {
+			name = "with UID " + o.PodUID
+		}
+		out.Over = append(out.Over, Over{Pod: name, Used: o.UsedMiB, GivenM: o.GivenMiB})
+	}
+	return out
+}
+
+// isAgent says whether a pod is gpu-agent, by the chart's label.
+func isAgent(p *v1.Pod) bool {
+	return p.Labels["app.kubernetes.io/name"] == "gpu-agent" && ofDaemonSet(p)
+}
+
+// pluginNames are parts of the names of device plugins of GPUs.
+var pluginNames = []string{"nvidia-device-plugin", "hami-device-plugin", "vgpu-device-plugin", "volcano-device-plugin", "gpushare-device-plugin", "ascend-device-plugin", "amdgpu-device-plugin", "intel-gpu-plugin"}
+
+func isPlugin(p *v1.Pod) bool {
+	return ofDaemonSet(p) && slices.ContainsFunc(pluginNames, func(n string) bool { return strings.Contains(p.Name, n) })
+}
+
+// ofDaemonSet: a tenant's pod may have any label and name.
+func ofDaemonSet(p *v1.Pod) bool {
+	owner := metav1.GetControllerOf(p)
+	return owner != nil && owner.Kind == "DaemonSet"
+}
+
+func programOf(p *v1.Pod) Program {
+	out := Program{Name: p.Namespace + "/" + p.Name}
+	for _, c := range p.Status.Conditions {
+		if c.Type == v1.PodReady {
+			out.Ready = c.Status == v1.ConditionTrue
+		}
+	}
+	for _, c := range p.Status.ContainerStatuses {
+		out.Restarts += int(c.RestartCount)
+		if w := c.State.Waiting; w != nil {
+			out.Waiting = w.Reason
+		}
+	}
+	return out
+}
+
+func podFacts(p *v1.Pod) Pod {
+	out := Pod{Name: p.Namespace + "/" + p.Name, Started: p.Status.Phase == v1.PodRunning, ByClaim: len(p.Spec.ResourceClaims) > 0}
+	_, out.Ours = p.Annotations[names.AnnotationCharged]
+	r, err := dialect.Request(p)
+	out.Asks = r != nil
+	if err != nil {
+		out.AskError = err.Error()
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == v1.PodScheduled && c.Status == v1.ConditionTrue {
+			out.BoundAt = c.LastTransitionTime.Time
+		}
+	}
+	if t := p.DeletionTimestamp; t != nil {
+		out.DeleteBy = t.Time
+	}
+	text, ok := p.Annotations[names.AnnotationDevices]
+	if !ok {
+		return out
+	}
+	rec, err := record.Decode(text)
+	switch {
+	case err != nil:
+		out.RecordError = err.Error()
+		return out
+	case rec.Node != p.Spec.NodeName:
+		out.RecordError = "it names node " + rec.Node
+		return out
+	}
+	out.Record = true
+	for _, c := range rec.Containers {
+		for _, d := range c.Devices {
+			h := Held{Index: d.Index, UUID: d.UUID, Whole: d.MemoryMiB == 0 && d.ComputeMilli == 0 && !d.Turn && d.MIG == ""}
+			if !slices.Contains(out.Held, h) { // init containers hold what containers get
+				out.Held = append(out.Held, h)
+			}
+		}
+	}
+	return out
+}

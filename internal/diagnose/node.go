@@ -1,0 +1,67 @@
+package diagnose
+
+import "strings"
+
+// node: the Node is ready.
+func node(f *Facts) Result {
+	var x finding
+	n := &f.Node
+	switch n.Ready {
+	case "True":
+	case "":
+		x.add(Fail, "kubectl describe node "+n.Name, "the Node has no condition Ready: no kubelet has reported")
+	default:
+		x.add(Fail, "on the node: journalctl -u kubelet -n 100; systemctl status kubelet", "Ready is %s since %s: %s", n.Ready, strings.TrimSuffix(f.ago(n.ReadySince), " ago"), n.ReadyMessage)
+	}
+	for _, p := range n.Pressures {
+		x.add(Warn, "kubectl describe node "+n.Name, "%s", p)
+	}
+	if n.ReadySince.IsZero() {
+		return x.result("", "Ready")
+	}
+	return x.result("", "Ready since "+strings.TrimSuffix(f.ago(n.ReadySince), " ago"))
+}
+
+// cordons: nothing keeps pods off by intention.
+func cordons(f *Facts) Result {
+	var x finding
+	n := &f.Node
+	if n.Unschedulable {
+		x.add(Warn, "kubectl uncordon "+n.Name, "the node is cordoned")
+	}
+	if n.Isolated != "" {
+		x.add(Warn, "kubectl get node "+n.Name+` -o jsonpath='{.metadata.annotations.tangram\.dev/isolated}'; it ends when its cause does`, "gpu-controller has isolated the node: %s", n.Isolated)
+	}
+	if n.Maintenance != "" {
+		x.add(Warn, "kubectl annotate node "+n.Name+" tangram.dev/maintenance-", "maintenance: %s", n.Maintenance)
+	}
+	if f.GPUs == nil {
+		return x.result("", "the node is not cordoned")
+	}
+	for _, entry := range f.GPUs.Cordoned {
+		id, ours := strings.CutPrefix(entry, "gpu-controller:")
+		if !hasDevice(f.GPUs, id) {
+			x.add(Warn, uncordonDevice(n.Name), "spec.cordoned names %q, which no device of the node is", entry)
+			continue
+		}
+		if ours {
+			x.add(Warn, "it ends when the device's cause does; see the checks above", "gpu-controller has cordoned device %s", id)
+		} else {
+			x.add(Warn, uncordonDevice(n.Name), "device %s is cordoned", id)
+		}
+	}
+	return x.result("", "neither the node nor a device is cordoned")
+}
+
+func uncordonDevice(node string) string {
+	return "kubectl edit gpunode " + node + " and remove the entry of spec.cordoned"
+}
+
+func hasDevice(g *GPUs, id string) bool {
+	for _, d := range g.Devices {
+		if d.UUID == id || id == itoa(d.Index) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,186 @@
+package diagnose
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// State is the result of a check.
+type State string
+
+// The states, mildest first.
+const (
+	OK      State = "ok"
+	Unknown State = "unknown" // what the check needs is not there
+	Warn    State = "warn"
+	Fail    State = "fail"
+)
+
+// rank orders states by how bad they are.
+func (s State) rank() int {
+	switch s {
+	case Fail:
+		return 3
+	case Warn:
+		return 2
+	case Unknown:
+		return 1
+	}
+	return 0
+}
+
+// Result is what one check found.
+type Result struct {
+	Check string `json:"check"`
+	State State  `json:"result"`
+	// Seen are the numbers, Do what to do; empty when nothing is.
+	Seen string `json:"seen"`
+	Do   string `json:"do,omitempty"`
+}
+
+// Report is the diagnosis of one node.
+type Report struct {
+	Node    string   `json:"node"`
+	Worst   State    `json:"result"`
+	Results []Result `json:"checks"`
+}
+
+// finding collects what a check sees; the worst of it is the check's result, and what is said
+// of lesser ones stands behind.
+type finding struct {
+	state State
+	seen  [4][]string
+	do    [4][]string
+}
+
+// add adds one observation. do may be empty.
+func (f *finding) add(s State, do, format string, args ...any) {
+	if f.state == "" || s.rank() > f.state.rank() {
+		f.state = s
+	}
+	f.seen[s.rank()] = append(f.seen[s.rank()], fmt.Sprintf(format, args...))
+	for _, have := range f.do[s.rank()] {
+		if have == do {
+			return
+		}
+	}
+	if do != "" {
+		f.do[s.rank()] = append(f.do[s.rank()], do)
+	}
+}
+
+// most is how many observations of a kind are spelt out.
+const most = 6
+
+// result is the finding as a check's result; without observations it is ok and says so.
+func (f *finding) result(check, ok string) Result {
+	r := Result{Check: check, State: f.state}
+	if f.state == "" {
+		r.State, r.Seen = OK, ok
+		return r
+	}
+	var seen []string
+	for rank := 3; rank >= 0; rank-- {
+		list := f.seen[rank]
+		if len(list) > most {
+			list = append(list[:most:most], fmt.Sprintf("and %d more", len(list)-most))
+		}
+		seen = append(seen, list...)
+		if r.Do == "" && rank > 0 {
+			r.Do = strings.Join(f.do[rank], "; ")
+		}
+	}
+	r.Seen = strings.Join(seen, "; ")
+	return r
+}
+
+// check is one row of the table.
+type check struct {
+	name string
+	run  func(*Facts) Result
+}
+
+// checks in the order they are shown: what explains others first.
+var checks = []check{
+	{"node", node}, {"agent", agent}, {"published", published}, {"driver", driver},
+	{"devices", devices}, {"ecc", ecc}, {"xid", xid}, {"links", links}, {"throttling", throttling},
+	{"temperature", temperature}, {"power", power}, {"memory", memory},
+	{"plugin", plugin}, {"capacity", capacity}, {"labels", labels},
+	{"allocations", allocations}, {"stuck", stuck}, {"cordons", cordons}, {"mig", mig}, {"slices", slicesOf},
+}
+
+// Names are the names of the checks, in order.
+func Names() []string {
+	var out []string
+	for _, c := range checks {
+		out = append(out, c.name)
+	}
+	return out
+}
+
+// Run makes all checks.
+func Run(f *Facts) Report {
+	r := Report{Node: f.Node.Name, Worst: OK}
+	for _, c := range checks {
+		result := c.run(f)
+		result.Check = c.name
+		r.Results = append(r.Results, result)
+		if result.State.rank() > r.Worst.rank() {
+			r.Worst = result.State
+		}
+	}
+	return r
+}
+
+// Of are the results of a state.
+func (r *Report) Of(s State) (out []Result) {
+	for _, x := range r.Results {
+		if x.State == s {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// unknown is the result of a check that needs what is not there.
+func unknown(format string, args ...any) Result {
+	return Result{State: Unknown, Seen: fmt.Sprintf(format, args...)}
+}
+
+// noGPUNode is the result of checks that need what the agent publishes.
+func noGPUNode(f *Facts) Result {
+	return Result{State: Unknown, Seen: "no GPUNode says it", Do: ""}
+}
+
+// ago writes a time as an age.
+func (f *Facts) ago(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return span(f.Now.Sub(t)) + " ago"
+}
+
+// span writes a duration in its two largest units.
+func span(d time.Duration) string {
+	d = d.Round(time.Second)
+	switch {
+	case d < 0:
+		return "-" + span(-d)
+	case d < time.Minute:
+		return d.String()
+	case d < time.Hour:
+		return pair(int(d.Minutes()), "m", int(d.Seconds())%60, "s")
+	case d < 48*time.Hour:
+		return pair(int(d.Hours()), "h", int(d.Minutes())%60, "m")
+	}
+	return fmt.Sprintf("%d days", int(d.Hours()/24))
+}
+
+// pair writes two units, the second only if there is any of it.
+func pair(a int, unitA string, b int, unitB string) string {
+	if b == 0 {
+		return itoa(a) + unitA
+	}
+	return itoa(a) + unitA + itoa(b) + unitB
+}
