@@ -22,11 +22,6 @@ type Account struct {
 	Members []AccountMember
 	// Milli is what all members ask for of devices, in thousandths.
 	Milli int64
-	// Position is its place among all gangs that wait, from 1; 0 when it does not wait, or
-	// waits for members or an administrator. Ahead are the gangs before it, those of its own
-	// namespace first, not too many.
-	Position int
-	Ahead    []ID
 	// Lower is how many running gangs of its queue could be evicted for it if its priority
 	// were above Above; 0: none, or it has what it needs.
 	Lower int
@@ -45,9 +40,6 @@ type AccountMember struct {
 	// Bound: the API has confirmed it. Leaving: it is being evicted or terminates.
 	Bound, Leaving bool
 }
-
-// maxAccountAhead bounds how many gangs are named that are before another one.
-const maxAccountAhead = 10
 
 // Account says what is known of a gang; false when it is not known. Cost: its members, and
 // the running gangs once.
@@ -115,33 +107,25 @@ func (e *Engine) nextEnd() int64 {
 	return at
 }
 
-// Place fills in where a gang is among those that wait. Cost: an offer for each of them
-// that is before it.
-func (e *Engine) Place(id ID, a *Account) {
-	k := e.gangs[id]
-	if k == nil || len(k.placed) > 0 {
-		return
-	}
-	var others []ID
-	before := 0
+// Turn is a gang that waits, in the order in which gangs are offered a start.
+type Turn struct {
+	ID              ID
+	Namespace, Name string
+}
+
+// Turns are the gangs that wait, in the order of their turns, not more than so many; those
+// that wait for members or an administrator are not there. Cost: an offer for each, about a
+// microsecond.
+func (e *Engine) Turns(most int) (out []Turn) {
 	for job := range e.tree.Order(e.now) {
-		if ID(job.ID) == id {
-			a.Position = before + 1
+		if k := e.gangs[ID(job.ID)]; k != nil && len(k.placed) == 0 {
+			out = append(out, Turn{k.ID, k.Namespace, k.Name})
+		}
+		if len(out) >= most {
 			break
 		}
-		before++
-		switch o := e.gangs[ID(job.ID)]; {
-		case o.Namespace == k.Namespace && len(a.Ahead) < maxAccountAhead:
-			a.Ahead = append(a.Ahead, o.ID)
-		case len(others) < maxAccountAhead:
-			others = append(others, o.ID)
-		}
 	}
-	if a.Position == 0 {
-		a.Ahead = nil
-		return
-	}
-	a.Ahead = append(a.Ahead, others[:min(len(others), maxAccountAhead-len(a.Ahead))]...)
+	return out
 }
 
 // Knowledge is how a start is known.

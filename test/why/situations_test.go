@@ -520,24 +520,6 @@ func turns() []situation {
 				p.pod("waits", 1, label(names.LabelQueue, "kept-b"))
 			}, run: "Declare how long it runs", starts: []string{"waits"},
 		}, {
-			name: "quota-kept", pool: "qkept", scheduler: keepingScheduler, code: "QuotaKept", says: []string{"kept for quota-kept/big"}, helps: []string{"Declare how long it runs"},
-			make: func(p *place) {
-				p.queue("qkept", "{weight: 1, capability: {nvidia.com/gpu: 12}}")
-				p.queue("qkept-x", "{weight: 1, parent: qkept}")
-				p.queue("qkept-y", "{weight: 1, parent: qkept}")
-				p.queue("qkept-z", "{weight: 1}")
-				p.pod("holder", 4, label(names.LabelQueue, "qkept-x"))
-				p.pod("other-0", 4, hour, label(names.LabelQueue, "qkept-z"))
-				p.pod("other-1", 4, hour, label(names.LabelQueue, "qkept-z"))
-				p.bound("holder", "other-0", "other-1")
-				p.gang("big", 0, 2, 2, 4, label(names.LabelQueue, "qkept-x"))
-				p.eventually("nodes are kept", func() (bool, string) {
-					w := p.why("Gang", "big")
-					return w.Start.Known == apiquery.StartsReserved, fmt.Sprintf("%s %+v", w.Text, w.Start)
-				})
-				p.pod("waits", 1, label(names.LabelQueue, "qkept-y"))
-			}, run: "Declare how long it runs", starts: []string{"waits"},
-		}, {
 			name: "scale", pool: "scale", scheduler: strictScheduler, code: "Nodes|NoDomain", kind: "Gang", object: "g", says: []string{"nodes are asked for"}, helps: []string{"time: An autoscaler was asked for nodes"},
 			make: func(p *place) {
 				p.queue("scale", "{weight: 1}")

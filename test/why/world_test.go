@@ -70,7 +70,6 @@ pools:
 - {name: contest, count: 1, gpu: {model: A100-80GB, count: 2}, labels: {pool: contest}}
 - {name: strict, count: 2, gpu: {model: A100-80GB, count: 4}, labels: {pool: strict}}
 - {name: kept, count: 2, gpu: {model: A100-80GB, count: 4}, labels: {pool: kept}}
-- {name: qkept, count: 4, gpu: {model: A100-80GB, count: 4}, labels: {pool: qkept}}
 - {name: scale, count: 4, gpu: {model: A100-80GB, count: 2}, labels: {pool: scale}, rack: {size: 2}}
 `
 

@@ -60,6 +60,9 @@ type Engine struct {
 	shown    shown
 	pictures pictures
 
+	// turns is the order of waiting gangs that a question was last shown.
+	turns turnPicture
+
 	mu sync.Mutex
 	// Everything below is guarded by mu.
 	core   *engine.Engine

@@ -72,7 +72,6 @@ func (e *Engine) Why(ctx context.Context, kind, namespace, name string, see Sigh
 		s.reason = explain.Reason{Code: explain.Unseen}
 		return e.whyNot(&out, &s, namespace, name)
 	}
-	e.look("why", func() { e.core.Place(id, &a) })
 	var expect engine.Expectation
 	e.look("why", func() {
 		about.Reason = e.core.Why(id)
@@ -81,12 +80,12 @@ func (e *Engine) Why(ctx context.Context, kind, namespace, name string, see Sigh
 		}
 		expect = e.core.Expect(id, &about.Reason)
 	})
-	e.look("why", func() { out.Ahead, out.AheadHidden = e.ahead(&a) })
 
 	out.Found = true
-	out.Gang.Position = a.Position
-	if r := &about.Reason; r.Code == explain.Turn && a.Position > 0 {
-		r.Ahead = a.Position - 1 // of those that are alike as well
+	out.Gang.Position, out.Ahead = e.turnOf(id, a.Gang.Namespace)
+	out.AheadHidden = max(0, out.Gang.Position-1-len(out.Ahead))
+	if r := &about.Reason; r.Code == explain.Turn && out.Gang.Position > 0 {
+		r.Ahead = out.Gang.Position - 1 // of those that are alike as well
 	} else if !r.Is() && contested != "" {
 		*r = explain.Reason{Code: explain.Contested, Detail: contested}
 	}
@@ -97,6 +96,9 @@ func (e *Engine) Why(ctx context.Context, kind, namespace, name string, see Sigh
 	out.Reason = ReasonAnswer(&about.Reason, see.MayListNodes())
 	out.Helps = HelpAnswers(&about)
 	out.Start = e.foresee(id, &expect, StartAnswer(&expect, see.MayListNodes()))
+	if !see.MayListNodes() {
+		out.Start.Nodes = nil
+	}
 	out.Gang.ExpectedStart = out.Start.At
 	if see.MayListNodes() {
 		out.Gang.Reserved = nodeNames(about.Reason.Prospect.Nodes)
@@ -282,17 +284,6 @@ func (e *Engine) objectOf(a *engine.Account) string {
 		}
 	}
 	return ""
-}
-
-// ahead are the gangs before one by name, and how many are not named. The caller holds the
-// lock.
-func (e *Engine) ahead(a *engine.Account) (refs []apiquery.GangRef, more int) {
-	for _, id := range a.Ahead {
-		if g, ok := e.core.Gang(id); ok {
-			refs = append(refs, gangRef(&g))
-		}
-	}
-	return refs, max(0, a.Position-1-len(refs))
 }
 
 // fillCase adds what remedies need to know.
