@@ -81,8 +81,8 @@ func TestTenants(t *testing.T) {
 				}
 				status, text, _ := a.do(t, method, path, body)
 				switch {
-				case status == http.StatusForbidden && path == apiquery.PathDump: // it has all names
-				case status == http.StatusNotFound && strings.Contains(path, "-victim"): // it is gone
+				case status == http.StatusForbidden && (path == apiquery.PathDump || path == apiquery.PathWhatIf): // all names; namespace default
+				case status == http.StatusNotFound && (strings.Contains(path, "-victim") || strings.HasPrefix(path, apiquery.PathExplain)): // gone; it waits
 				case status == http.StatusBadRequest && !strings.Contains(path, "?"): // a name is needed
 				case status != http.StatusOK:
 					t.Errorf("%s: %d: %s", path, status, text)

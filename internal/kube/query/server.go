@@ -65,9 +65,8 @@ func (s *Server) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "no-store")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
-		body, wrong := s.serve(w, r)
-		if wrong != nil {
-			body = encode(wrong)
+		if wrong := s.serve(w, r); wrong != nil {
+			body := encode(wrong)
 			w.Header().Set("Content-Type", "application/json")
 			switch wrong.Status {
 			case http.StatusUnauthorized:
@@ -85,14 +84,14 @@ func (s *Server) Handler() http.Handler {
 }
 
 // serve checks who asks, and answers.
-func (s *Server) serve(w http.ResponseWriter, r *http.Request) ([]byte, *apiquery.Error) {
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) *apiquery.Error {
 	who := s.options.Access.Who(r)
 	if who == nil {
-		return nil, &apiquery.Error{Status: http.StatusUnauthorized, Reason: ReasonUnauthorized, Message: "no valid bearer token or client certificate"}
+		return &apiquery.Error{Status: http.StatusUnauthorized, Reason: ReasonUnauthorized, Message: "no valid bearer token or client certificate"}
 	}
 	leave, ok := s.doorman.enter(who.GetName())
 	if !ok {
-		return nil, busy()
+		return busy()
 	}
 	defer leave()
 	ctx, cancel := context.WithTimeout(r.Context(), s.options.Limits.Timeout)
@@ -101,27 +100,27 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) ([]byte, *apiquer
 	may, _, err := s.options.Access.MayGet(ctx, who, path)
 	switch {
 	case err != nil:
-		return nil, unavailable()
+		return unavailable()
 	case !may: // they do not learn either what there is
-		return nil, &apiquery.Error{Status: http.StatusForbidden, Reason: ReasonForbidden, Message: fmt.Sprintf("user %q may not get %s", who.GetName(), shorten(path))}
+		return &apiquery.Error{Status: http.StatusForbidden, Reason: ReasonForbidden, Message: fmt.Sprintf("user %q may not get %s", who.GetName(), shorten(path))}
 	case q == nil:
-		return nil, NotFound("no such path; see docs/reference/query.md")
+		return NotFound("no such path; see docs/reference/query.md")
 	case r.Method != q.Method:
 		w.Header().Set("Allow", q.Method)
-		return nil, &apiquery.Error{Status: http.StatusMethodNotAllowed, Reason: ReasonMethod, Message: fmt.Sprintf("%s takes a %s", path, q.Method)}
+		return &apiquery.Error{Status: http.StatusMethodNotAllowed, Reason: ReasonMethod, Message: fmt.Sprintf("%s takes a %s", path, q.Method)}
 	case s.options.Leads != nil && !s.options.Leads():
-		return nil, &apiquery.Error{Status: http.StatusServiceUnavailable, Reason: ReasonNotLeader, Message: "this replica does not lead; the leader's Lease says where to ask (annotation " + apiquery.AnnotationEndpoint + ")"}
+		return &apiquery.Error{Status: http.StatusServiceUnavailable, Reason: ReasonNotLeader, Message: "this replica does not lead; the leader's Lease says where to ask (annotation " + apiquery.AnnotationEndpoint + ")"}
 	}
 	request, wrong := read(q, r)
 	if wrong != nil {
-		return nil, wrong
+		return wrong
 	}
 	kind, body, wrong := s.answer(ctx, q, newCaller(ctx, who, s.options.Access), request)
 	if wrong != nil {
-		return nil, wrong
+		return wrong
 	}
 	write(w, r, kind, body)
-	return nil, nil
+	return nil
 }
 
 // answer computes an answer when its turn has come. Writing it is not part of the turn: a
