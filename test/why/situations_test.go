@@ -517,7 +517,8 @@ func turns() []situation {
 					w := p.why("Gang", "big")
 					return w.Start.Known == apiquery.StartsReserved && w.Start.At != nil && len(w.Start.Nodes) == 2, fmt.Sprintf("%s %+v", w.Text, w.Start)
 				})
-				p.pod("waits", 1, label(names.LabelQueue, "kept-b"))
+				// Of other users' pods that are alike it is learned how long they run.
+				p.pod("waits", 1, label(names.LabelQueue, "kept-b"), annotate(names.AnnotationUser, "kept"))
 			}, run: "Declare how long it runs", starts: []string{"waits"},
 		}, {
 			name: "scale", pool: "scale", scheduler: strictScheduler, code: "Nodes|NoDomain", kind: "Gang", object: "g", says: []string{"nodes are asked for"}, helps: []string{"time: An autoscaler was asked for nodes"},
