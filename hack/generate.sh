@@ -24,6 +24,7 @@ go run ./hack/monitoring . "$to"
 
 mkdir -p "$to/docs/reference"
 go run ./hack/metricsdoc "$to/docs/reference/metrics.md"
+go run ./hack/querydoc api/query "$to/docs/reference/query.md"
 go run ./hack/reasonsdoc "$to/docs/reference/reasons.md"
 
 hack/chart.sh "$to"

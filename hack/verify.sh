@@ -13,6 +13,7 @@ hack/generate.sh "$fresh"
 diff -u api/v1alpha1/zz_generated.deepcopy.go "$fresh/api/v1alpha1/zz_generated.deepcopy.go" &&
 	diff -ru config/crd "$fresh/config/crd" &&
 	diff -u docs/reference/metrics.md "$fresh/docs/reference/metrics.md" &&
+	diff -u docs/reference/query.md "$fresh/docs/reference/query.md" &&
 	diff -u docs/reference/reasons.md "$fresh/docs/reference/reasons.md" &&
 	diff -ru charts/gpu-scheduler/files "$fresh/charts/gpu-scheduler/files" || {
 	echo "generated files are out of date: run make generate" >&2

@@ -1,13 +1,11 @@
 package engine
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/explain"
-	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
 )
 
@@ -24,11 +22,6 @@ type Account struct {
 	Members []AccountMember
 	// Milli is what all members ask for of devices, in thousandths.
 	Milli int64
-	// Position is its place among all gangs that wait, from 1; 0 when it does not wait, or
-	// waits for members or an administrator. Ahead are the gangs before it, those of its own
-	// namespace first, not too many.
-	Position int
-	Ahead    []ID
 	// Lower is how many running gangs of its queue could be evicted for it if its priority
 	// were above Above; 0: none, or it has what it needs.
 	Lower int
@@ -47,9 +40,6 @@ type AccountMember struct {
 	// Bound: the API has confirmed it. Leaving: it is being evicted or terminates.
 	Bound, Leaving bool
 }
-
-// maxAccountAhead bounds how many gangs are named that are before another one.
-const maxAccountAhead = 10
 
 // Account says what is known of a gang; false when it is not known. Cost: its members, and
 // the running gangs once.
@@ -117,86 +107,24 @@ func (e *Engine) nextEnd() int64 {
 	return at
 }
 
-// Place fills in where a gang is among those that wait. Cost: an offer for each of them
-// that is before it.
-func (e *Engine) Place(id ID, a *Account) {
-	k := e.gangs[id]
-	if k == nil || len(k.placed) > 0 {
-		return
-	}
-	var others []ID
-	before := 0
+// Turn is a gang that waits, in the order in which gangs are offered a start.
+type Turn struct {
+	ID              ID
+	Namespace, Name string
+}
+
+// Turns are the gangs that wait, in the order of their turns, not more than so many; those
+// that wait for members or an administrator are not there. Cost: an offer for each, about a
+// microsecond.
+func (e *Engine) Turns(most int) (out []Turn) {
 	for job := range e.tree.Order(e.now) {
-		if ID(job.ID) == id {
-			a.Position = before + 1
+		if k := e.gangs[ID(job.ID)]; k != nil && len(k.placed) == 0 {
+			out = append(out, Turn{k.ID, k.Namespace, k.Name})
+		}
+		if len(out) >= most {
 			break
 		}
-		before++
-		switch o := e.gangs[ID(job.ID)]; {
-		case o.Namespace == k.Namespace && len(a.Ahead) < maxAccountAhead:
-			a.Ahead = append(a.Ahead, o.ID)
-		case len(others) < maxAccountAhead:
-			others = append(others, o.ID)
-		}
 	}
-	if a.Position == 0 {
-		a.Ahead = nil
-		return
-	}
-	a.Ahead = append(a.Ahead, others[:min(len(others), maxAccountAhead-len(a.Ahead))]...)
-}
-
-// Named are the gangs that people call by a name, sorted; a single pod's gang has the pod's.
-// Cost: all gangs.
-func (e *Engine) Named(name string) (out []ID) {
-	for id, k := range e.gangs { // sorted below
-		if k.Name == name {
-			out = append(out, id)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
-// HeldDevice is a device that a holder has, or a part of one.
-type HeldDevice struct {
-	Index int
-	UUID  string
-	// Milli is how much of it, in thousandths; MemoryMiB of a share; Profile and Start of a
-	// slice.
-	Milli, MemoryMiB int64
-	Profile          string
-	Start            int
-}
-
-// Parts are the devices that a holder has or will have, by index. Cost: its devices.
-func (e *Engine) Parts(h model.HolderID) (out []HeldDevice) {
-	node, claim, held := e.ledger.Claim(h)
-	v, there := e.ledger.View(node)
-	if !held || !there {
-		return nil
-	}
-	if len(claim.Parts) == 0 {
-		_, set := e.ledger.Held(h)
-		for slot := range set.Slots() {
-			d := &v.Node.Devices[slot]
-			milli := int64(model.FullMilli)
-			if d.Replicated {
-				milli /= int64(max(1, d.Tenants))
-			}
-			out = append(out, HeldDevice{Index: d.Index, UUID: d.UUID, Milli: milli})
-		}
-	}
-	for _, p := range claim.Parts {
-		x := HeldDevice{Index: p.Device.Index, UUID: p.Device.UUID, MemoryMiB: int64(p.Memory), Profile: p.Profile, Start: p.Start}
-		var d *model.Device
-		if slot := v.Node.Slot(p.Device.Index, p.Device.UUID); p.Known && slot >= 0 {
-			d = &v.Node.Devices[slot]
-		}
-		x.Milli = int64(ledger.Fraction(p.Part, d))
-		out = append(out, x)
-	}
-	slices.SortStableFunc(out, func(a, b HeldDevice) int { return cmp.Or(cmp.Compare(a.Index, b.Index), cmp.Compare(a.Start, b.Start)) })
 	return out
 }
 

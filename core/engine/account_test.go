@@ -15,9 +15,9 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// TestPosition: gangs that are alike start in the order of their positions, which are 1, 2,
-// 3, ..., whatever the policy of their queue.
-func TestPosition(t *testing.T) {
+// TestTurns: gangs that are alike start in the order of their turns, whatever the policy of
+// their queue, and each has one.
+func TestTurns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		policy := rapid.SampledFrom([]arbiter.Policy{arbiter.FIFO, arbiter.Priority, arbiter.ShortestFirst}).Draw(t, "policy")
 		w := newWorld(t, options(), []arbiter.Queue{{Name: "q", Order: policy}}, nodes(1, 1)...)
@@ -31,22 +31,17 @@ func TestPosition(t *testing.T) {
 			g.NeverPreempts = true
 			w.submit(g)
 		}
-		at := map[int]engine.ID{}
-		for i := range count {
-			id := engine.ID(fmt.Sprintf("g%d", i))
-			a, ok := w.e.Account(id)
-			if w.e.Place(id, &a); !ok || a.Position < 1 || at[a.Position] != "" || len(a.Ahead) != min(a.Position-1, 10) {
-				t.Fatalf("%s: %+v, %v have positions", id, a, at)
-			}
-			at[a.Position] = id
+		turns := w.e.Turns(100)
+		if len(turns) != count || len(w.e.Turns(1)) != 1 {
+			t.Fatalf("%d gangs wait, %v have turns", count, turns)
 		}
 		w.withdraw("holder")
-		for i := 1; i <= count; i++ {
+		for _, turn := range turns {
 			plan := w.decide()
-			if len(plan.Starts) != 1 || plan.Starts[0].Gang != at[i] {
-				t.Fatalf("%v start, %s is next", plan.Starts, at[i])
+			if len(plan.Starts) != 1 || plan.Starts[0].Gang != turn.ID {
+				t.Fatalf("%v start, %s is next", plan.Starts, turn.ID)
 			}
-			w.withdraw(at[i])
+			w.withdraw(turn.ID)
 		}
 	})
 }
@@ -72,7 +67,6 @@ func TestAccount(t *testing.T) {
 		t.Errorf("runs: %+v", s)
 	}
 	a, _ = w.e.Account("waits")
-	w.e.Place("waits", &a)
 	if a.Milli != 4000 || a.Missing != 2 || a.Lower != 1 || a.Above != 5 || a.NextEnd != int64(time.Hour) {
 		t.Errorf("waits: %+v", a)
 	}

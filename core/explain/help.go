@@ -95,7 +95,7 @@ func Helps(c *Case) []Help {
 		add(Help{Who: Passage, Text: "An autoscaler was asked for nodes " + r.Asked + ": it starts when they come."})
 	}
 	of := func(code Code, l Line) {
-		for _, m := range remedies[code] {
+		for _, m := range remediesFor(code) {
 			if m.say == nil {
 				add(Help{Who: m.who, Text: m.what})
 			} else if text, command := m.say(c, l); text != "" {
@@ -110,7 +110,7 @@ func Helps(c *Case) []Help {
 		}
 	}
 	if len(out) == 0 { // nothing about this case in particular
-		m := remedies[r.Code][0]
+		m := remediesFor(r.Code)[0]
 		out = append(out, Help{Who: m.who, Text: m.what})
 	}
 	return out[:min(len(out), maxHelps)]

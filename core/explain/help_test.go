@@ -37,7 +37,7 @@ func TestEveryCodeHelps(t *testing.T) {
 		explain.SmallMemory: {"5 MiB", "7 MiB"}, explain.SmallHost: {"0.005 CPUs", "0.007 CPUs"}, explain.Unhealthy: {"5", "7"},
 		explain.DevicesCordoned: {"2 GPUs", "5 GPUs"}, explain.Apart: {"5 GPUs", "7 GPUs"}, explain.Taken: {"7 GPUs of one node have cpu", "2 more"},
 		explain.FreeApart: {"7 GPUs", "2 more"}, explain.BusyHost: {"0.007 CPUs", "0.002 CPUs", "0.005 CPUs"}, explain.TooClose: {"5 of 7"},
-		explain.NoCompany: {"5 of 7"}, explain.TooSmall: {"5 of 7"}, explain.Cordoned: {"3 nodes"}, explain.Tainted: {"3 nodes"},
+		explain.NoCompany: {"5 of 7"}, explain.TooSmall: {"5 of 7 GPUs"}, explain.Cordoned: {"3 nodes"}, explain.Tainted: {"3 nodes"},
 		explain.Neighbor: {"3 nodes"}, explain.Filtered: {"3 nodes"}, explain.NoDevices: {"3 nodes"}, explain.Unselected: {"3 nodes"},
 		explain.Members: {"2 more members", "from 7 to 5"}, explain.NoDomain: {"7 members", "rack"},
 		explain.OverQuota:      {"from 8 nvidia GPUs to 10 nvidia GPUs", "use 2 nvidia GPUs", "at most 2 nvidia GPUs"},

@@ -18,7 +18,7 @@ func Reference() []Entry {
 	var out []Entry
 	for c := Code(1); c < codes; c++ {
 		e := Entry{Code: c, Meaning: rows[c].meaning}
-		for _, r := range remedies[c] {
+		for _, r := range remediesFor(c) {
 			e.Helps = append(e.Helps, Remedy{r.who, r.what})
 		}
 		out = append(out, e)

@@ -46,6 +46,12 @@ func (i *Idle) Held(node model.NodeID, slot int, held int64, utilization model.R
 	return now-q.since >= i.After
 }
 
+// Is says whether a device is idle, as of what Held was last told, without telling anything.
+func (i *Idle) Is(node model.NodeID, slot int, now int64) bool {
+	q := i.since[spot{node, slot}]
+	return q != nil && now-q.since >= i.After
+}
+
 // Sweep ends a round: devices that were not quiet in it are forgotten.
 func (i *Idle) Sweep() {
 	for at, q := range i.since { // each for itself

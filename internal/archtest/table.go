@@ -211,6 +211,8 @@ func Table() []Row {
 			Why: "a step of make generate"},
 		{Folder: "hack/metricsdoc", May: set(std, "./internal/metrictable", "./internal/version/metric", "./internal/kube/audit", "./internal/kube/metrics", "./internal/kube/controller", "./internal/agent/export"), Tests: tests,
 			Why: "a step of make generate: it reads the tables of all programs"},
+		{Folder: "hack/querydoc", May: set(std, "./internal/kube/query"), Tests: tests,
+			Why: "a step of make generate: it reads the server's table of questions"},
 		{Folder: "hack/reasonsdoc", May: set(std, "./core/explain"), Tests: tests,
 			Why: "writes the page of reasons from their table"},
 		{Folder: "hack/volcanocrd", May: set(std, "sigs.k8s.io/yaml"), Tests: tests,

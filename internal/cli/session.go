@@ -239,6 +239,10 @@ func (s *session) startScheduler(ctx context.Context) error {
 		return err
 	}
 	s.serving[schedulerProgram] = []int{port}
+	asked, err := local.FreePort()
+	if err != nil {
+		return err
+	}
 	ready, err := s.cluster.ReadyAt(port, "/readyz")
 	if err != nil {
 		return err
@@ -246,7 +250,7 @@ func (s *session) startScheduler(ctx context.Context) error {
 	_, err = s.cluster.Run(ctx, local.Program{
 		Name: schedulerProgram, Path: filepath.Join(s.options.bin, schedulerProgram), Restart: true, Ready: ready,
 		// One scheduler needs no election, and starts sooner without.
-		Args: append(s.cluster.ServeArgs(port, kubeconfig), "--config="+path, "--leader-elect=false"),
+		Args: append(s.cluster.ServeArgs(port, kubeconfig), "--config="+path, "--leader-elect=false", local.QueryArg(asked)),
 	})
 	return err
 }

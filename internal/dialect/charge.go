@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -205,6 +206,15 @@ func Quantities(amounts map[arbiter.Resource]int64) v1.ResourceList {
 		}
 	}
 	return out
+}
+
+// ResourceName is the name under which people know a resource that queues count: that of
+// Kubernetes where it has one.
+func ResourceName(r arbiter.Resource) string {
+	if name, own := strings.CutPrefix(string(r), resourcePrefix); own {
+		return name
+	}
+	return cmp.Or(milliName(r), string(r))
 }
 
 // milliName is Kubernetes' name of a resource that is counted in thousandths. Ascend's

@@ -259,6 +259,11 @@ func (c *Cluster) ServeArgs(port int, kubeconfig string) []string {
 	}
 }
 
+// QueryArg is the flag with which gpu-scheduler answers questions on a loopback port.
+func QueryArg(port int) string {
+	return "--query-listen=" + net.JoinHostPort(loopback, strconv.Itoa(port))
+}
+
 // ListenArgs are the flags with which a program of ours serves on a loopback port
 // under the cluster's authority.
 func (c *Cluster) ListenArgs(port int) []string {

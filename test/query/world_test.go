@@ -15,7 +15,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -95,7 +94,8 @@ func sharedWorld(t *testing.T) *world {
 // The fleet: pool n is the tenants', each other pool one test's alone.
 const pools = `pools:
 - {name: n, count: 4, gpu: {model: A100-80GB, count: 8}}
-- {name: s, count: 3, labels: {pool: s}, gpu: {model: A100-80GB, count: 4}}
+- {name: s, count: 3, gpu: {model: A100-80GB, count: 4}}
+- {name: x, count: 4, gpu: {model: A100-80GB, count: 4}}
 `
 
 func startWorld(bin string) (w *world, err error) {
@@ -134,8 +134,20 @@ func startWorld(bin string) (w *world, err error) {
 		if err := w.scheduler(ctx, fmt.Sprintf("gpu-scheduler-%d", i), bin); err != nil {
 			return nil, err
 		}
+		if err := w.awaitLeader(ctx, ""); err != nil {
+			return nil, err
+		}
 	}
-	return w, w.awaitLeader(ctx)
+	// The second one has to say where it answers when it comes to lead; a third follows.
+	first := w.endpoint.Holder
+	if err := w.Process("gpu-scheduler-0").Stop(); err != nil {
+		return nil, err
+	}
+	if err := w.scheduler(ctx, "gpu-scheduler-2", bin); err != nil {
+		return nil, err
+	}
+	w.ports = w.ports[1:]
+	return w, w.awaitLeader(ctx, first)
 }
 
 // scheduler starts a replica.
@@ -158,12 +170,12 @@ func (w *world) scheduler(ctx context.Context, name, bin string) error {
 	}
 	w.ports = append(w.ports, asked)
 	_, err = w.Run(ctx, local.Program{Name: name, Path: filepath.Join(bin, "gpu-scheduler"), Ready: ready,
-		Args: append(w.ServeArgs(port, kubeconfig), "--query-listen=127.0.0.1:"+strconv.Itoa(asked))})
+		Args: append(w.ServeArgs(port, kubeconfig), local.QueryArg(asked))})
 	return err
 }
 
-// awaitLeader reads from the Lease where to ask.
-func (w *world) awaitLeader(ctx context.Context) error {
+// awaitLeader reads from the Lease where to ask, once another than before leads.
+func (w *world) awaitLeader(ctx context.Context, before string) error {
 	for {
 		lease, err := w.client.CoordinationV1().Leases("kube-system").Get(ctx, "gpu-scheduler", metav1.GetOptions{})
 		if err == nil {
@@ -171,7 +183,7 @@ func (w *world) awaitLeader(ctx context.Context) error {
 				if err := json.Unmarshal([]byte(text), &w.endpoint); err != nil {
 					return err
 				}
-				if w.endpoint.Holder == *lease.Spec.HolderIdentity {
+				if w.endpoint.Holder == *lease.Spec.HolderIdentity && w.endpoint.Holder != before {
 					return nil
 				}
 			}
@@ -246,6 +258,39 @@ kind: RoleBinding
 metadata: {name: pods, namespace: team-b}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: pods}
 subjects: [{kind: ServiceAccount, name: bob, namespace: team-b}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: nodes}
+rules: [{apiGroups: [""], resources: [nodes], verbs: [list]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: nodes}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: nodes}
+subjects:
+- {kind: ServiceAccount, name: alice, namespace: team-a}
+- {kind: ServiceAccount, name: bob, namespace: team-b}
+---
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: low}
+value: 10
+---
+apiVersion: scheduling.k8s.io/v1
+kind: PriorityClass
+metadata: {name: high}
+value: 1000
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: asecret-queue}
+spec: {weight: 2, capability: {nvidia.com/gpu: 64}}
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: bsecret-queue}
+spec: {weight: 1}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole

@@ -230,7 +230,7 @@ func capacity() []situation {
 				p.gang("h", 0, 2, 2, 2, annotate(names.AnnotationTopology, "preferred=rack"))
 			}, starts: []string{"h-0", "h-1"},
 		}, {
-			name: "share", code: "Nodes", node: "SmallMemory", never: true, says: []string{"MiB"}, helps: []string{"Ask for at most 8"},
+			name: "share", code: "Nodes", node: "TooSmall", never: true, says: []string{"200000 MiB"}, helps: []string{"owner: Ask for a smaller share or profile: 0 of 1 GPU needed could ever have 200000 MiB free"},
 			make: waits(0, needs("nvidia.com/gpu", "1"), needs("nvidia.com/gpumem", "200000")),
 		}, {
 			name: "memory", code: "Nodes", node: "SmallMemory", never: true, says: []string{"204800 MiB"}, helps: []string{"Ask for at most 81920 MiB of memory per GPU"},
@@ -367,14 +367,14 @@ func limits() []situation {
 				p.run("kubectl annotate queues.scheduling.volcano.sh others tangram.dev/namespaces=team-x,forbidden --overwrite")
 			}, starts: []string{"waits"},
 		}, {
-			name: "guaranteed", pool: "l4", code: "Guaranteed", never: true, says: []string{"guaranteed to other queues", "4 GPUs of model l4"}, helps: []string{"Lower guarantees of other queues by 1 GPUs of model l4"},
+			name: "guaranteed", pool: "l4", code: "Guaranteed", never: true, says: []string{"guaranteed to other queues", "4 GPUs of model a10"}, helps: []string{"Lower guarantees of other queues by 1 GPUs of model a10"},
 			make: func(p *place) {
-				p.queue("keeper", "{weight: 1, guarantee: {resource: {gpu.tangram.dev/l4: 4}}}")
+				p.queue("keeper", "{weight: 1, guarantee: {resource: {gpu.tangram.dev/a10: 4}}}")
 				p.queue("asks", "{weight: 1}")
-				p.pod("waits", 1, model("L4"), inQueue("asks"))
+				p.pod("waits", 1, model("A10"), inQueue("asks"))
 			},
 			cure: func(p *place, _ *apiquery.Why) {
-				p.run(`kubectl patch queues.scheduling.volcano.sh keeper --type=merge -p '{"spec":{"guarantee":{"resource":{"gpu.tangram.dev/l4":"3"}}}}'`)
+				p.run(`kubectl patch queues.scheduling.volcano.sh keeper --type=merge -p '{"spec":{"guarantee":{"resource":{"gpu.tangram.dev/a10":"3"}}}}'`)
 			}, starts: []string{"waits"},
 		},
 	}
@@ -419,7 +419,7 @@ func owners() []situation {
 			},
 			starts: []string{"waits"},
 		}, {
-			name: "no-group", code: "Invalid", says: []string{`PodGroup "nowhere" does not exist`}, helps: []string{"Change the field that is named"},
+			name: "no-group", code: "Invalid", says: []string{`PodGroup "no-group/nowhere" does not exist`}, helps: []string{"Change the field that is named"},
 			make: func(p *place) { p.pod("waits", 1, poolOf("free"), annotate(names.AnnotationKubeGroup, "nowhere")) },
 			cure: func(p *place, _ *apiquery.Why) {
 				p.apply("apiVersion: scheduling.volcano.sh/v1beta1\nkind: PodGroup\nmetadata: {name: nowhere, namespace: NS}\nspec: {minMember: 1}\n")
@@ -463,7 +463,7 @@ func owners() []situation {
 		}, {
 			name: "job", code: "Members", kind: "jobs", object: "train", says: []string{"job/train: waits for members: 1 of 2 exist"}, helps: []string{"kubectl -n job describe job/train"},
 			make: func(p *place) {
-				p.apply("apiVersion: batch/v1\nkind: Job\nmetadata: {name: train, namespace: NS}\nspec: {parallelism: 2, completions: 2, template: {spec: {restartPolicy: Never, containers: [{name: c, image: pause}]}}}\n")
+				p.apply("apiVersion: batch/v1\nkind: Job\nmetadata: {name: train, namespace: NS}\nspec: {parallelism: 2, completions: 2, completionMode: Indexed, template: {spec: {restartPolicy: Never, containers: [{name: c, image: pause}]}}}\n")
 				job, err := p.client.BatchV1().Jobs(p.namespace).Get(p.t.Context(), "train", metav1.GetOptions{})
 				if err != nil {
 					p.t.Fatal(err)
@@ -476,7 +476,7 @@ func owners() []situation {
 		}, {
 			name: "contested", code: "Contested", says: []string{"device 0 is held by pods that had it first"}, helps: []string{"administrator: Delete one of the pods"},
 			make: func(p *place) {
-				record := annotate(names.AnnotationDevices, `{"v":1,"node":"contest-0","containers":[{"name":"main","resource":"nvidia.com/gpu","devices":[{"index":0}]}]}`)
+				record := annotate(names.AnnotationDevices, `{"version":1,"node":"contest-0","containers":[{"name":"main","resource":"nvidia.com/gpu","devices":[{"index":0}]}]}`)
 				on := func(pod *v1.Pod) { pod.Spec.NodeName = "contest-0" }
 				p.pod("holder", 1, record, on)
 				p.pod("waits", 1, record, on)
@@ -490,7 +490,7 @@ func turns() []situation {
 	hour := annotate(names.AnnotationRuntime, "1h")
 	return []situation{
 		{
-			name: "turn", pool: "strict", scheduler: strictScheduler, code: "Turn", says: []string{"waits for its turn: 1 job ahead of it"}, helps: []string{"it starts after 1 job ahead of it"},
+			name: "turn", pool: "strict", scheduler: strictScheduler, code: "Turn", says: []string{"waits for its turn:", "the next is turn/first"}, helps: []string{"Nothing has to be done: it starts after"},
 			make: func(p *place) {
 				p.queue("turns", "{weight: 1}")
 				q := label(names.LabelQueue, "turns")
@@ -506,7 +506,7 @@ func turns() []situation {
 			},
 			cure: func(p *place, _ *apiquery.Why) { p.gone("first") }, starts: []string{"waits"},
 		}, {
-			name: "kept", pool: "kept", scheduler: strictScheduler, code: "NodesKept", says: []string{"nodes it could use are kept for kept/big"}, helps: []string{"Declare how long it runs", "kubectl -n kept annotate pod/waits tangram.dev/runtime=30m"},
+			name: "kept", pool: "kept", scheduler: keepingScheduler, code: "NodesKept", says: []string{"nodes it could use are kept for kept/big"}, helps: []string{"Declare how long it runs", "kubectl -n kept annotate pod/waits tangram.dev/runtime=30m"},
 			make: func(p *place) {
 				p.queue("kept-a", "{weight: 1}")
 				p.queue("kept-b", "{weight: 1}")
@@ -518,24 +518,6 @@ func turns() []situation {
 					return w.Start.Known == apiquery.StartsReserved && w.Start.At != nil && len(w.Start.Nodes) == 2, fmt.Sprintf("%s %+v", w.Text, w.Start)
 				})
 				p.pod("waits", 1, label(names.LabelQueue, "kept-b"))
-			}, run: "Declare how long it runs", starts: []string{"waits"},
-		}, {
-			name: "quota-kept", pool: "qkept", scheduler: strictScheduler, code: "QuotaKept", says: []string{"kept for quota-kept/big"}, helps: []string{"Declare how long it runs"},
-			make: func(p *place) {
-				p.queue("qkept", "{weight: 1, capability: {nvidia.com/gpu: 12}}")
-				p.queue("qkept-x", "{weight: 1, parent: qkept}")
-				p.queue("qkept-y", "{weight: 1, parent: qkept}")
-				p.queue("qkept-z", "{weight: 1}")
-				p.pod("holder", 4, label(names.LabelQueue, "qkept-x"))
-				p.pod("other-0", 4, hour, label(names.LabelQueue, "qkept-z"))
-				p.pod("other-1", 4, hour, label(names.LabelQueue, "qkept-z"))
-				p.bound("holder", "other-0", "other-1")
-				p.gang("big", 0, 2, 2, 4, label(names.LabelQueue, "qkept-x"))
-				p.eventually("nodes are kept", func() (bool, string) {
-					w := p.why("Gang", "big")
-					return w.Start.Known == apiquery.StartsReserved, fmt.Sprintf("%s %+v", w.Text, w.Start)
-				})
-				p.pod("waits", 1, label(names.LabelQueue, "qkept-y"))
 			}, run: "Declare how long it runs", starts: []string{"waits"},
 		}, {
 			name: "scale", pool: "scale", scheduler: strictScheduler, code: "Nodes|NoDomain", kind: "Gang", object: "g", says: []string{"nodes are asked for"}, helps: []string{"time: An autoscaler was asked for nodes"},

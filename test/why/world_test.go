@@ -65,17 +65,16 @@ pools:
 - {name: quota, count: 1, gpu: {model: A100-80GB, count: 8}, labels: {pool: quota}}
 - {name: low, count: 1, gpu: {model: A100-80GB, count: 2}, labels: {pool: low}}
 - {name: victims, count: 1, gpu: {model: A100-80GB, count: 2}, labels: {pool: victims}}
-- {name: l4, count: 1, gpu: {model: L4, count: 4}, labels: {pool: l4}}
+- {name: l4, count: 1, gpu: {model: A10, count: 4}, labels: {pool: l4}}
 - {name: mig, count: 1, gpu: {model: A100-80GB, count: 1, mig: true}, labels: {pool: mig}}
 - {name: contest, count: 1, gpu: {model: A100-80GB, count: 2}, labels: {pool: contest}}
 - {name: strict, count: 2, gpu: {model: A100-80GB, count: 4}, labels: {pool: strict}}
 - {name: kept, count: 2, gpu: {model: A100-80GB, count: 4}, labels: {pool: kept}}
-- {name: qkept, count: 4, gpu: {model: A100-80GB, count: 4}, labels: {pool: qkept}}
 - {name: scale, count: 4, gpu: {model: A100-80GB, count: 2}, labels: {pool: scale}, rack: {size: 2}}
 `
 
-// world is the cluster: two schedulers, of which one is strict, keeps nodes early and asks
-// autoscalers.
+// world is the cluster: three schedulers, of which one is strict and asks autoscalers, and
+// one keeps nodes early.
 type world struct {
 	*local.Cluster
 	bin    string
@@ -85,8 +84,11 @@ type world struct {
 	token string
 }
 
-// strictScheduler is the other scheduler's name.
-const strictScheduler = "strict-scheduler"
+// Names of the other schedulers.
+const (
+	strictScheduler  = "strict-scheduler"
+	keepingScheduler = "keeping-scheduler"
+)
 
 var shared struct {
 	sync.Mutex
@@ -176,6 +178,18 @@ kind: ClusterRole
 metadata: {name: pods}
 rules: [{apiGroups: [""], resources: [pods], verbs: [list]}]
 ---
+# The other schedulers have Leases of their own.
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: other-leases}
+rules: [{apiGroups: [coordination.k8s.io], resources: [leases], verbs: [get, create, update]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: other-leases}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: other-leases}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: "system:tangram:gpu-scheduler"}]
+---
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
 metadata: {name: no-binding}
@@ -239,8 +253,13 @@ func startWorld(bin string) (w *world, err error) {
 	if err := w.scheduler(ctx, names.SchedulerName, "gpu-scheduler", string(config.Scheduler())); err != nil {
 		return nil, err
 	}
-	if err := w.scheduler(ctx, strictScheduler, "strict", strictConfig); err != nil {
-		return nil, err
+	for name, args := range map[string]string{
+		strictScheduler:  "{backfill: false, preemption: false, autoscaling: {enabled: true}}",
+		keepingScheduler: "{reservations: 8, patience: 1s, backfill: true, preemption: false}",
+	} {
+		if err := w.scheduler(ctx, name, name, fmt.Sprintf(otherConfig, name, name, args)); err != nil {
+			return nil, err
+		}
 	}
 	if w.token, err = w.tokenOf(ctx, "ops", "operator"); err != nil {
 		return nil, err
@@ -248,21 +267,20 @@ func startWorld(bin string) (w *world, err error) {
 	return w, nil
 }
 
-// strictConfig lets no job pass another of its queue, keeps nodes for up to 8 gangs at once,
-// and asks autoscalers for nodes.
-const strictConfig = `
+// otherConfig is a scheduler of another name with other arguments.
+const otherConfig = `
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
-leaderElection: {leaderElect: false, resourceName: strict, resourceNamespace: kube-system}
+leaderElection: {leaderElect: false, resourceName: %s, resourceNamespace: kube-system}
 clientConnection: {qps: 5000, burst: 5000}
 profiles:
-- schedulerName: strict-scheduler
+- schedulerName: %s
   plugins:
     filter: {enabled: [{name: GPUFilter}]}
     score: {enabled: [{name: GPUScore, weight: 10}]}
   pluginConfig:
   - name: GPUQueue
-    args: {reservations: 8, patience: 1s, backfill: false, preemption: false, autoscaling: {enabled: true}}
+    args: %s
 `
 
 // scheduler starts a scheduler and waits until its Lease says where it answers.

@@ -127,6 +127,12 @@ securityContext:
 env:
 - name: POD_IP
   valueFrom: {fieldRef: {fieldPath: status.podIP}}
+{{- if eq .name "scheduler" }}
+- name: POD_NAME
+  valueFrom: {fieldRef: {fieldPath: metadata.name}}
+- name: POD_NAMESPACE
+  valueFrom: {fieldRef: {fieldPath: metadata.namespace}}
+{{- end }}
 {{- with $component.extraEnv }}
 {{- toYaml . | nindent 0 }}
 {{- end }}

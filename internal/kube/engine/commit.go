@@ -78,11 +78,14 @@ func (e *Engine) Took(pod *v1.Pod, node model.NodeID) {
 // stop waiting for it.
 func (e *Engine) Refused(pod *v1.Pod, t engine.Ticket, verdicts []Verdict) (stop []model.HolderID) {
 	h := model.HolderID(pod.UID)
-	e.do("refused", func(time.Time) {
+	e.do("refused", func(now time.Time) {
+		said := ""
 		for _, v := range verdicts {
 			e.core.Refused(h, v.Node, explain.Refusal{Code: explain.Filtered, Detail: v.Said}, v.Late)
+			said = v.Said
 		}
 		e.core.StartFailed(h, t, true, "")
+		e.recordFailure(h, said, now)
 		stop = e.stopped()
 	})
 	return stop
@@ -105,9 +108,10 @@ func (e *Engine) Excluded(pod *v1.Pod, verdicts []Verdict) {
 // when except is not nil, and takes its start back.
 func (e *Engine) RefusedEverywhere(pod *v1.Pod, t engine.Ticket, said string, except []model.NodeID) (stop []model.HolderID) {
 	h := model.HolderID(pod.UID)
-	e.do("refused", func(time.Time) {
+	e.do("refused", func(now time.Time) {
 		e.core.RefusedEverywhere(h, explain.Refusal{Code: explain.Filtered, Detail: said}, except)
 		e.core.StartFailed(h, t, true, "")
+		e.recordFailure(h, said, now)
 		stop = e.stopped()
 	})
 	return stop
@@ -116,8 +120,9 @@ func (e *Engine) RefusedEverywhere(pod *v1.Pod, t engine.Ticket, said string, ex
 // Failed tells that a pod's cycle failed for reasons other than its planned node. It
 // returns the members that must stop waiting for it.
 func (e *Engine) Failed(pod *v1.Pod, t engine.Ticket, why string) (stop []model.HolderID) {
-	e.do("failed", func(time.Time) {
+	e.do("failed", func(now time.Time) {
 		e.core.StartFailed(model.HolderID(pod.UID), t, false, why)
+		e.recordFailure(model.HolderID(pod.UID), why, now)
 		stop = e.stopped()
 	})
 	return stop

@@ -56,8 +56,12 @@ type Engine struct {
 
 	// checked is the node that CheckSome looked at last; it has one caller.
 	checked int
-	// state is what a scrape was last shown.
-	shown shown
+	// shown is what a scrape was last shown, pictures what questions are answered with.
+	shown    shown
+	pictures pictures
+
+	// turns is the order of waiting gangs that a question was last shown.
+	turns turnPicture
 
 	mu sync.Mutex
 	// Everything below is guarded by mu.
@@ -88,9 +92,11 @@ type Engine struct {
 	outbox     outbox
 	complaints []report.Complaint
 	observed   observed
-	refusals   refusals
-	demands    demands
-	claims     claims
+	// stages is what the timeline has told of gangs.
+	stages   map[engine.ID]stage
+	refusals refusals
+	demands  demands
+	claims   claims
 }
 
 // outbox gathers what must not be done under the lock: it waits for the next step.
@@ -137,7 +143,7 @@ func blank(factory informers.SharedInformerFactory) *Engine {
 		objects: workload.Objects{}, quotas: map[string]arbiter.Quota{}, queues: newQueues(), desk: report.NewDesk(), timing: DefaultTiming(),
 		arrived: map[model.HolderID]bool{}, contested: map[string]*contest{}, fleetChanged: true,
 		agents: map[model.NodeID]bool{}, paths: map[model.NodeID][]string{}, telemetry: staleness{maxAge: TelemetryMaxAge, until: map[model.NodeID]time.Time{}},
-		observed: newObserved(),
+		observed: newObserved(), stages: map[engine.ID]stage{},
 	}
 }
 

@@ -12,6 +12,17 @@ import (
 // server to decide. Each takes the lock in parts that are short (look), and does what can be
 // done without it afterwards.
 
+// pictures are what questions are answered with, each with a lock of its own: drawing one
+// takes the engine's lock many times for a short while. timeline and history are written
+// while nobody asks.
+type pictures struct {
+	nodes    nodePicture
+	gangs    gangPicture
+	queues   queuePicture
+	history  history
+	timeline timeline
+}
+
 // Leads says whether this process decides: it has made its first step.
 func (e *Engine) Leads() bool { return e.leading.Load() }
 

@@ -44,9 +44,7 @@ func (e *Engine) Explain(namespace, name string, see Sight) (out apiquery.Explai
 			g, _ := e.core.Gang(id)
 			out.Gang = gangRef(&g)
 		}
-		for _, p := range e.core.Parts(h) {
-			out.Devices = append(out.Devices, partAnswer(p))
-		}
+		out.Devices = append(out.Devices, e.parts(h)...)
 		out.Decided = decided(pod)
 		out.Node = string(merits.Node)
 	})

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	resourcehelper "k8s.io/component-helpers/resource"
 
 	apiquery "github.com/tangram-dev/tangram/api/query"
 	"github.com/tangram-dev/tangram/core/arbiter"
@@ -61,18 +60,18 @@ func (e *Engine) Why(ctx context.Context, kind, namespace, name string, see Sigh
 	var a engine.Account
 	var there bool
 	var about explain.Case
+	contested := ""
 	e.look("why", func() {
 		if a, there = e.core.Account(id); there {
-			out.Gang = e.gangAnswer(&a)
-			about.Reason.Detail = e.contestOf(&a)
+			out.Gang, _ = e.gangAnswer(id)
+			out.Gang.Members, out.Gang.Reason, out.Gang.ExpectedStart = e.members(id), nil, nil
+			about.Object, contested = e.objectOf(&a), e.contestOf(&a)
 		}
 	})
 	if !there {
 		s.reason = explain.Reason{Code: explain.Unseen}
 		return e.whyNot(&out, &s, namespace, name)
 	}
-	contested := about.Reason.Detail
-	e.look("why", func() { e.core.Place(id, &a) })
 	var expect engine.Expectation
 	e.look("why", func() {
 		about.Reason = e.core.Why(id)
@@ -81,12 +80,12 @@ func (e *Engine) Why(ctx context.Context, kind, namespace, name string, see Sigh
 		}
 		expect = e.core.Expect(id, &about.Reason)
 	})
-	e.look("why", func() { out.Ahead, out.AheadHidden = e.ahead(&a) })
 
 	out.Found = true
-	out.Gang.Position = a.Position
-	if r := &about.Reason; r.Code == explain.Turn && a.Position > 0 {
-		r.Ahead = a.Position - 1 // of those that are alike as well
+	out.Gang.Position, out.Ahead = e.turnOf(id, a.Gang.Namespace)
+	out.AheadHidden = max(0, out.Gang.Position-1-len(out.Ahead))
+	if r := &about.Reason; r.Code == explain.Turn && out.Gang.Position > 0 {
+		r.Ahead = out.Gang.Position - 1 // of those that are alike as well
 	} else if !r.Is() && contested != "" {
 		*r = explain.Reason{Code: explain.Contested, Detail: contested}
 	}
@@ -97,6 +96,9 @@ func (e *Engine) Why(ctx context.Context, kind, namespace, name string, see Sigh
 	out.Reason = ReasonAnswer(&about.Reason, see.MayListNodes())
 	out.Helps = HelpAnswers(&about)
 	out.Start = e.foresee(id, &expect, StartAnswer(&expect, see.MayListNodes()))
+	if !see.MayListNodes() {
+		out.Start.Nodes = nil
+	}
 	out.Gang.ExpectedStart = out.Start.At
 	if see.MayListNodes() {
 		out.Gang.Reserved = nodeNames(about.Reason.Prospect.Nodes)
@@ -116,9 +118,11 @@ func (e *Engine) Why(ctx context.Context, kind, namespace, name string, see Sigh
 		}
 	}
 	out.Ahead = named
-	for _, other := range s.gangs {
-		if other != id {
-			out.Others++
+	out.Others = len(s.gangs) - 1
+	queues, _ := e.Queues() // the caller has a pod in it
+	for i := range queues.Items {
+		if q := &queues.Items[i]; q.Name == a.Queue {
+			out.Queue = q
 		}
 	}
 	out.Text = whyText(&out)
@@ -267,93 +271,18 @@ func (e *Engine) contestOf(a *engine.Account) string {
 	return ""
 }
 
-// ahead are the gangs before one by name, and how many are not named. The caller holds the
-// lock.
-func (e *Engine) ahead(a *engine.Account) (refs []apiquery.GangRef, more int) {
-	for _, id := range a.Ahead {
-		if g, ok := e.core.Gang(id); ok {
-			refs = append(refs, gangRef(&g))
-		}
-	}
-	return refs, max(0, a.Position-1-len(refs))
-}
-
-// gangRef is a gang's name.
-func gangRef(g *engine.Gang) apiquery.GangRef {
-	namespace, name, ok := strings.Cut(g.Name, "/")
-	if !ok {
-		return apiquery.GangRef{Namespace: g.Namespace, Name: g.Name}
-	}
-	return apiquery.GangRef{Namespace: namespace, Name: name}
-}
-
-// gangAnswer is a gang with its members. The caller holds the lock.
-func (e *Engine) gangAnswer(a *engine.Account) apiquery.Gang {
-	g := &a.Gang
-	out := apiquery.Gang{
-		GangRef: gangRef(g), Kind: "Pod", Queue: a.Queue, User: g.User, Priority: g.Priority, Phase: apiquery.PhaseWaiting,
-		Submitted: time.Unix(0, g.Submitted), Need: g.Min, Exist: a.Exist, Milli: a.Milli, RuntimeSeconds: int64(g.Runtime / time.Second),
-	}
-	bound, declared := 0, false
-	for i, m := range a.Members {
-		member := apiquery.Member{Pod: apiquery.PodRef{UID: string(m.Holder)}, Role: g.Roles[m.Role].Name, Subgroup: g.Roles[m.Role].Subgroup, Node: string(m.Node), State: "waiting"}
-		if pod := e.work.Member(m.Holder); pod != nil {
-			member.Pod.Namespace, member.Pod.Name = pod.Pod.Namespace, pod.Pod.Name
-			member.Asks = asks(pod.Pod)
-			declared = declared || pod.Runtime > 0
-			if i == 0 {
-				out.Kind, out.Owner = pod.Kind()
+// objectOf is what a gang's pods are changed through, as kubectl names it; empty for pods
+// that labels put together. The caller holds the lock.
+func (e *Engine) objectOf(a *engine.Account) string {
+	for _, m := range a.Members {
+		if member := e.work.Member(m.Holder); member != nil {
+			if kind, name := member.Kind(); kind != "Gang" {
+				return strings.ToLower(kind) + "/" + name
 			}
-		}
-		switch {
-		case m.Leaving:
-			member.State = "leaving"
-		case m.Bound:
-			member.State = "bound"
-		case m.Node != "":
-			member.State = "starting"
-		}
-		if m.Node != "" {
-			out.Placed++
-		}
-		if m.Bound {
-			bound++
-		}
-		for _, p := range e.core.Parts(m.Holder) {
-			member.Devices = append(member.Devices, partAnswer(p))
-		}
-		out.Members = append(out.Members, member)
-	}
-	if out.Kind == "Pod" || out.Kind == "Gang" {
-		out.Owner = ""
-	}
-	out.Learned = g.Runtime > 0 && !declared
-	switch {
-	case out.Placed == 0:
-	case a.Missing > 0 || out.Placed < out.Exist:
-		out.Phase = apiquery.PhasePartial
-	case bound < out.Placed:
-		out.Phase = apiquery.PhaseStarting
-	default:
-		out.Phase = apiquery.PhaseRunning
-	}
-	return out
-}
-
-// partAnswer is a device, or a part of one, as it travels.
-func partAnswer(p engine.HeldDevice) apiquery.Part {
-	return apiquery.Part{Index: p.Index, UUID: p.UUID, Milli: p.Milli, MemoryMiB: p.MemoryMiB, Profile: p.Profile, Start: p.Start}
-}
-
-// asks are the resources that a pod asks for.
-func asks(pod *v1.Pod) (out []apiquery.Asked) {
-	for name, q := range resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{}) {
-		if !q.IsZero() {
-			out = append(out, apiquery.Asked{Resource: string(name), Amount: q.String()})
+			return ""
 		}
 	}
-	slices.SortFunc(out, func(a, b apiquery.Asked) int { return strings.Compare(a.Resource, b.Resource) })
-	return out
+	return ""
 }
 
 // fillCase adds what remedies need to know.
@@ -361,12 +290,6 @@ func (e *Engine) fillCase(c *explain.Case, a *engine.Account, g *apiquery.Gang) 
 	c.Namespace, c.Queue, c.Priority, c.Size, c.Declared = g.Namespace, a.Queue, g.Priority, a.Exist, g.RuntimeSeconds > 0
 	c.Lower, c.Above, c.Spell = a.Lower, a.Above, spell
 	c.Fixed = len(a.Gang.Subgroups) > 0 || a.Gang.Min <= 1 || slices.ContainsFunc(a.Gang.Roles, func(r engine.Role) bool { return r.Min > 0 })
-	switch {
-	case g.Kind == "Pod" && len(g.Members) > 0:
-		c.Object = "pod/" + g.Members[0].Pod.Name
-	case g.Owner != "":
-		c.Object = strings.ToLower(g.Kind) + "/" + g.Owner
-	}
 	now := e.clock().UnixNano()
 	if a.NextEnd > now {
 		c.NextEnd = time.Duration(a.NextEnd - now)

@@ -78,6 +78,7 @@ func (e *Engine) Step() (t Turn) {
 		plan := e.core.Step(now.UnixNano())
 		e.observed.step.ended = time.Now()
 		e.stepped(&plan, now)
+		e.recordStep(&plan, now)
 		for _, s := range plan.Starts {
 			e.demands.drop(s.Gang)
 		}
@@ -105,6 +106,7 @@ func (e *Engine) describeChanged(now time.Time) {
 			gangs = append(gangs, gang)
 			continue
 		}
+		e.recordEnd(id, now)
 		e.core.Withdraw(id)
 		e.forget(id)
 	}
@@ -137,6 +139,7 @@ func (e *Engine) submit(g engine.Gang, now time.Time) error {
 	}
 	e.desk.Touched(g.ID, now)
 	e.meterGang(&g, now)
+	e.recordKnown(g.ID)
 	return nil
 }
 

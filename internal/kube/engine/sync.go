@@ -177,6 +177,7 @@ func (e *Engine) syncPod(pod *v1.Pod, now time.Time) {
 	e.work.Set(latest, now)
 	e.takeOver(latest)
 	e.core.Bound(node, dialect.Holders(latest), claims)
+	e.recordBound(id, now)
 	if over := e.core.Overbooked(node); problem == nil && over > before {
 		problem = fmt.Errorf("node %s is overbooked: the pods bound to it ask for %d more GPUs than it has", node, over)
 		e.complain("pod/"+string(pod.UID), podRef(latest), problem, "OverbookedNode")

@@ -140,6 +140,24 @@ func (i *Inventory) Describe(name string) (Description, bool) {
 	return d, true
 }
 
+// Troubles says why devices of a node are not healthy, by index, as its agent does.
+func (i *Inventory) Troubles(name string) map[int]string {
+	gn := i.gpuNodes.Get(name)
+	if gn == nil {
+		return nil
+	}
+	var out map[int]string
+	for _, d := range gn.Status.Devices {
+		if d.Health != v1alpha1.Healthy && d.Reason != "" {
+			if out == nil {
+				out = map[int]string{}
+			}
+			out[int(d.Index)] = d.Reason
+		}
+	}
+	return out
+}
+
 // All describes every node.
 func (i *Inventory) All() []Description {
 	var out []Description

@@ -106,6 +106,7 @@ func (s *Shared) answerQuestions(ctx context.Context, q *questions, opts *option
 		Leads: leads, Endpoint: func() apiquery.Endpoint { return port.Endpoint(holder) },
 	}
 	go guard.Run(ctx)
+	go s.Engine().KeepHistory(ctx)
 	go func() {
 		for !port.Opened() {
 			select {

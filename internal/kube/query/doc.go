@@ -8,6 +8,7 @@
 //	caller.go    what a caller may list
 //	busy.go      how many questions run at once, of all and of one caller
 //	source.go    where answers come from: internal/kube/engine
+//	lists.go     fleet, nodes, queues, history, gangs, timeline
 //	filter.go    what a caller may not list is taken out of answers, and counted
 //	serve.go     the port, its certificate
 //	announce.go  where the leader answers, in its Lease

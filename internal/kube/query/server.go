@@ -97,17 +97,13 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) ([]byte, *apiquer
 	defer leave()
 	ctx, cancel := context.WithTimeout(r.Context(), s.options.Limits.Timeout)
 	defer cancel()
-	q := s.table[r.URL.Path]
-	path := r.URL.Path
-	if q == nil {
-		path = apiquery.Prefix // who may not ask anything does not learn what there is
-	}
+	q, path := s.table[r.URL.Path], r.URL.Path
 	may, _, err := s.options.Access.MayGet(ctx, who, path)
 	switch {
 	case err != nil:
 		return nil, unavailable()
-	case !may && q != nil:
-		return nil, &apiquery.Error{Status: http.StatusForbidden, Reason: ReasonForbidden, Message: fmt.Sprintf("user %q may not get %s", who.GetName(), path)}
+	case !may: // they do not learn either what there is
+		return nil, &apiquery.Error{Status: http.StatusForbidden, Reason: ReasonForbidden, Message: fmt.Sprintf("user %q may not get %s", who.GetName(), shorten(path))}
 	case q == nil:
 		return nil, NotFound("no such path; see docs/reference/query.md")
 	case r.Method != q.Method:

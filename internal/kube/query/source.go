@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -21,6 +22,19 @@ type Source interface {
 	Why(ctx context.Context, kind, namespace, name string, see Sight, find FindPod) apiquery.Why
 	// Explain is about a pod of such a namespace; a problem says why there is no answer.
 	Explain(namespace, name string, see Sight) (out apiquery.Explain, problem string)
+	// Nodes are all nodes with devices, or those that changed after a version; 0: all.
+	Nodes(since uint64) apiquery.Nodes
+	// Queues are all queues, and the namespaces that have gangs in them or below.
+	Queues() (queues apiquery.Queues, namespaces map[string][]string)
+	// History is samples of the queues that a predicate names.
+	History(shows func(queue string) bool) apiquery.History
+	// Gangs are all gangs without members, in the order in which they start.
+	Gangs() (at time.Time, items []apiquery.Gang)
+	// Members are the gangs of a name, or of the pod of the name, with their members.
+	Members(of apiquery.GangRef) []apiquery.Gang
+	// Timeline are the events after a version, 0: all; at most so many, the latest. Texts
+	// name no other gang.
+	Timeline(since uint64, most int) apiquery.Timeline
 }
 
 // Sight is what a caller may see by name: a Caller.

@@ -26,12 +26,13 @@ func (s *Server) questions() []Question {
 		{apiquery.PathWhatIf, http.MethodPost, []string{apiquery.ParamNamespace}, s.whatIf},
 		{apiquery.PathDump, http.MethodGet, nil, s.dump},
 		{apiquery.PathExplain, http.MethodGet, []string{apiquery.ParamNamespace, apiquery.ParamName}, s.explain},
+		{apiquery.PathNodes, http.MethodGet, []string{apiquery.ParamSince}, s.nodes},
+		{apiquery.PathQueues, http.MethodGet, nil, s.queues},
+		{apiquery.PathHistory, http.MethodGet, []string{apiquery.ParamQueue}, s.history},
+		{apiquery.PathGangs, http.MethodGet, []string{apiquery.ParamNamespace, apiquery.ParamName, apiquery.ParamPhase, apiquery.ParamQueue, apiquery.ParamLimit, apiquery.ParamContinue}, s.gangs},
+		{apiquery.PathTimeline, http.MethodGet, []string{apiquery.ParamSince, apiquery.ParamLimit}, s.timeline},
 	}
 }
 
-// fleet answers with sums alone: they are for everyone who may ask.
-func (s *Server) fleet(_ context.Context, _ Caller, _ *Request) (any, *apiquery.Error) {
-	f := s.source.Fleet()
-	f.Scheduler.Holder, f.Scheduler.Version = s.options.Holder, s.options.Version
-	return f, nil
-}
+// Table is all questions, for those who describe them: their Answers must not be called.
+func Table() []Question { return (&Server{}).questions() }

@@ -133,6 +133,7 @@ func (d *Desk) Forget(id engine.ID) {
 // told is what a gang's owner was last told.
 type told struct {
 	text, kind string
+	reason     explain.Reason
 	// pods are those that were told.
 	pods map[model.HolderID]bool
 	// at is when the first of them was; pause is for how long that will do.
@@ -161,7 +162,10 @@ func (d *Desk) next(t *told, text, kind string, now time.Time) *told {
 // it: Kind, or names.ReasonWaitingForNodes.
 func (d *Desk) Tell(id engine.ID, r *explain.Reason, kind string, waiting []*v1.Pod, shows func(*v1.Pod) string, now time.Time) []Notice {
 	t := d.next(d.told[id], r.String(), kind, now)
-	d.told[id] = t
+	if t != d.told[id] {
+		t.reason = *r
+		d.told[id] = t
+	}
 	var out []Notice
 	for _, p := range waiting {
 		h := model.HolderID(p.UID)
@@ -171,6 +175,14 @@ func (d *Desk) Tell(id engine.ID, r *explain.Reason, kind string, waiting []*v1.
 		t.pods[h] = true
 	}
 	return out
+}
+
+// Told is the reason that a gang's owner was last told; nil when they were told none.
+func (d *Desk) Told(id engine.ID) *explain.Reason {
+	if t := d.told[id]; t != nil {
+		return &t.reason
+	}
+	return nil
 }
 
 // Kind is one word for what a gang waits for: the reason of its pods' condition.

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
+	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
@@ -77,6 +78,21 @@ func (w *Gangs) estimate(g *group, first *Member) time.Duration {
 		}
 	}
 	return g.run.estimate
+}
+
+// Learned says whether a gang's runtime is an estimate by earlier ones like it, and nobody
+// declared it.
+func (w *Gangs) Learned(id engine.ID, runtime time.Duration) bool {
+	g := w.groups[id]
+	if g == nil || runtime == 0 || g.run.estimate != runtime {
+		return false
+	}
+	for _, m := range g.pods {
+		if m.Runtime > 0 {
+			return false
+		}
+	}
+	return true
 }
 
 // Runtimes returns a copy of what was learned of how long gangs run.

@@ -1,0 +1,212 @@
+package engine
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	apiquery "github.com/tangram-dev/tangram/api/query"
+	"github.com/tangram-dev/tangram/core/arbiter"
+	"github.com/tangram-dev/tangram/core/engine"
+	"github.com/tangram-dev/tangram/internal/dialect"
+)
+
+// queuePicture is the queues as they were last shown.
+type queuePicture struct {
+	mu     sync.Mutex
+	queues apiquery.Queues
+	// namespaces are those with gangs in a queue, or in one below it.
+	namespaces map[string][]string
+}
+
+// Queues are all queues, and the namespaces that have gangs in them or in queues below. The
+// answer is shared and must not be changed.
+func (e *Engine) Queues() (queues apiquery.Queues, namespaces map[string][]string) {
+	p := &e.pictures.queues
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if now := e.clock(); p.namespaces == nil || now.Sub(p.queues.At) >= pictureEvery || now.Before(p.queues.At) {
+		p.draw(e, now)
+	}
+	return p.queues, p.namespaces
+}
+
+func (p *queuePicture) draw(e *Engine, now time.Time) {
+	var accounts []arbiter.Account
+	var gangs []engine.Listed
+	e.look("query", func() { accounts = e.core.Tree().Accounts() })
+	e.look("query", func() { gangs = e.core.List() })
+	work := workOf(gangs)
+	p.queues = apiquery.Queues{At: now, Items: make([]apiquery.Queue, len(accounts))}
+	p.namespaces = map[string][]string{}
+	place := map[string]int{}
+	for i := range accounts {
+		place[accounts[i].Queue] = i
+		p.queues.Items[i] = queueAnswer(&accounts[i])
+	}
+	for i := len(accounts) - 1; i >= 0; i-- { // children before parents
+		q := &p.queues.Items[i]
+		w := work[q.Name]
+		q.Running += w.running
+		q.Waiting += w.waiting
+		p.namespaces[q.Name] = append(p.namespaces[q.Name], slices.Sorted(maps.Keys(w.namespaces))...)
+		if above, ok := place[q.Parent]; ok && q.Parent != "" {
+			parent := &p.queues.Items[above]
+			parent.Running += q.Running
+			parent.Waiting += q.Waiting
+			p.namespaces[parent.Name] = append(p.namespaces[parent.Name], p.namespaces[q.Name]...)
+		}
+		if q.State == "Closed" && q.Running > 0 {
+			q.State = "Closing"
+		}
+	}
+}
+
+// queueWork is what runs and waits in one queue, and of which namespaces.
+type queueWork struct {
+	running, waiting int
+	namespaces       map[string]bool
+}
+
+// workOf counts gangs by queue.
+func workOf(gangs []engine.Listed) map[string]queueWork {
+	out := map[string]queueWork{}
+	for i := range gangs {
+		w, known := out[gangs[i].Queue]
+		if !known {
+			w.namespaces = map[string]bool{}
+		}
+		if gangs[i].Waits {
+			w.waiting++
+		} else {
+			w.running++
+		}
+		w.namespaces[gangs[i].Namespace] = true
+		out[gangs[i].Queue] = w
+	}
+	return out
+}
+
+// queueAnswer is a queue as it travels, without what runs and waits.
+func queueAnswer(a *arbiter.Account) apiquery.Queue {
+	q := apiquery.Queue{Name: a.Queue, Parent: a.Parent, Weight: a.Weight, State: "Open", Resources: []apiquery.QueueResource{}, GPUs: apiquery.QueueResource{Resource: "gpus"}}
+	if a.Closed {
+		q.State = "Closed"
+	}
+	owed := int64(0)
+	for _, l := range a.Lines {
+		line := apiquery.QueueResource{Resource: dialect.ResourceName(l.Resource), Entitled: l.Share, Used: l.Used, Wanted: l.Wanted, Guarantee: limit(l.Guarantee), Capability: limit(l.Capability)}
+		q.Resources = append(q.Resources, line)
+		if strings.HasPrefix(string(l.Resource), string(engine.GPU(""))) {
+			q.GPUs.Entitled += l.Share
+			q.GPUs.Used += l.Used
+			q.GPUs.Wanted += l.Wanted
+			q.GPUs.Guarantee, q.GPUs.Capability = sum(q.GPUs.Guarantee, line.Guarantee), sum(q.GPUs.Capability, line.Capability)
+			owed += l.Owed
+		}
+	}
+	q.Balance = float64(owed) / (1000 * 1000) // thousandths of a GPU times milliseconds
+	return q
+}
+
+// limit is an amount that may not be given.
+func limit(n int64) *int64 {
+	if n < 0 {
+		return nil
+	}
+	return &n
+}
+
+// sum adds limits, of which either may not be given.
+func sum(a, b *int64) *int64 {
+	switch {
+	case b == nil:
+		return a
+	case a == nil:
+		return b
+	}
+	n := *a + *b
+	return &n
+}
+
+// How much history is kept: an hour. Of more queues than maxHistory the first are kept, by
+// the order of the tree.
+const (
+	historyEvery = 10 * time.Second
+	historySize  = 360
+	maxHistory   = 1000
+)
+
+// history is samples of the queues, the oldest first.
+type history struct {
+	mu      sync.Mutex
+	samples []sample
+}
+
+// sample is the queues at one time.
+type sample struct {
+	at     time.Time
+	queues map[string]point
+}
+
+// point is GPUs in thousandths.
+type point struct{ entitled, used, wanted int64 }
+
+// KeepHistory takes samples while this process leads, until the context ends.
+func (e *Engine) KeepHistory(ctx context.Context) {
+	tick := time.NewTicker(historyEvery)
+	defer tick.Stop()
+	for {
+		if e.Leads() {
+			e.sampleQueues(e.clock())
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// sampleQueues takes one sample.
+func (e *Engine) sampleQueues(now time.Time) {
+	var accounts []arbiter.Account
+	e.look("query", func() { accounts = e.core.Tree().Accounts() })
+	s := sample{at: now, queues: make(map[string]point, min(len(accounts), maxHistory))}
+	for i := range accounts[:min(len(accounts), maxHistory)] {
+		q := queueAnswer(&accounts[i])
+		s.queues[q.Name] = point{q.GPUs.Entitled, q.GPUs.Used, q.GPUs.Wanted}
+	}
+	h := &e.pictures.history
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.samples = append(h.samples, s); len(h.samples) > historySize {
+		h.samples = append(h.samples[:0], h.samples[len(h.samples)-historySize:]...)
+	}
+}
+
+// History is the samples of queues that a predicate names, in the order of Queues.
+func (e *Engine) History(shows func(queue string) bool) apiquery.History {
+	queues, _ := e.Queues()
+	h := &e.pictures.history
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	out := apiquery.History{EverySeconds: int64(historyEvery / time.Second), Queues: []apiquery.QueueSeries{}}
+	for i := range queues.Items {
+		name := queues.Items[i].Name
+		if !shows(name) {
+			continue
+		}
+		s := apiquery.QueueSeries{Queue: name, At: []time.Time{}, Entitled: []int64{}, Used: []int64{}, Wanted: []int64{}}
+		for _, at := range h.samples {
+			if p, there := at.queues[name]; there {
+				s.At, s.Entitled, s.Used, s.Wanted = append(s.At, at.at), append(s.Entitled, p.entitled), append(s.Used, p.used), append(s.Wanted, p.wanted)
+			}
+		}
+		out.Queues = append(out.Queues, s)
+	}
+	return out
+}

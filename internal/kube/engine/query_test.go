@@ -1,0 +1,254 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	v1 "k8s.io/api/core/v1"
+
+	apiquery "github.com/tangram-dev/tangram/api/query"
+	"github.com/tangram-dev/tangram/core/model"
+)
+
+// TestFleetAnswer: the sums of a fleet with work.
+func TestFleetAnswer(t *testing.T) {
+	s := newSetup(t, 3)
+	if s.Leads() {
+		t.Error("leads before its first step")
+	}
+	used := map[string]bool{}
+	for _, p := range s.runs("gang", 2, 8) {
+		used[s.latest(p.Name).Spec.NodeName] = true
+	}
+	s.gang("large", 2, 8)
+	s.Step()
+	idle := "n0"
+	for used[idle] {
+		idle = fmt.Sprintf("n%d", idle[1]-'0'+1)
+	}
+	node := testNode(idle, 8)
+	node.Spec.Unschedulable = true
+	s.addNode(node)
+	s.Step()
+	s.now = s.now.Add(time.Minute)
+	f := s.Fleet()
+	if !s.Leads() || f.Nodes != (apiquery.NodeSums{Total: 3, Ready: 2, Cordoned: 1}) {
+		t.Errorf("nodes %+v", f.Nodes)
+	}
+	if w := f.Work; w.RunningGangs != 1 || w.RunningPods != 2 || w.WaitingGangs != 1 || w.WaitingPods != 2 || w.OldestSeconds < 50 {
+		t.Errorf("work %+v", w)
+	}
+	if len(f.Models) != 1 || f.Models[0].Milli != 24_000 || f.Models[0].ByState["allocated"] != 16_000 || f.Models[0].ByState["cordoned"] != 8_000 {
+		t.Errorf("models %+v", f.Models)
+	}
+}
+
+// TestNodesAnswer: holders by name, and what changed since a version.
+func TestNodesAnswer(t *testing.T) {
+	s := newSetup(t, 2)
+	s.runs("gang", 1, 3)
+	first := s.Nodes(0)
+	if len(first.Items) != 2 || first.Partial || first.Items[0].Name != "n0" {
+		t.Fatalf("%+v", first)
+	}
+	holders := map[string]int{}
+	for _, n := range first.Items {
+		for _, d := range n.Devices {
+			for _, h := range d.Holders {
+				holders[h.Pod.Namespace+"/"+h.Pod.Name+" of "+h.Gang.Name+" in "+h.Queue]++
+				if d.State != "allocated" || d.Mode != "whole" || d.HeldMilli != 1000 || h.Starting {
+					t.Errorf("%+v", d)
+				}
+			}
+		}
+	}
+	if len(holders) != 1 {
+		t.Errorf("holders %v, want one of three devices", holders)
+	}
+	for what, n := range holders {
+		if n != 3 || !strings.HasPrefix(what, "default/gang0 of gang in default") {
+			t.Errorf("%s holds %d", what, n)
+		}
+	}
+	// Within a second nothing is drawn anew; after it only what changed is told.
+	if again := s.Nodes(first.Version); !again.Partial || len(again.Items) != 0 || again.Version != first.Version {
+		t.Errorf("at once: %+v", again)
+	}
+	pods := s.runs("more", 1, 8)
+	s.now = s.now.Add(2 * pictureEvery)
+	changed := s.Nodes(first.Version)
+	if !changed.Partial || len(changed.Items) != 1 || changed.Items[0].Name != string(s.core.NodeOf(model.HolderID(pods[0].UID))) {
+		t.Errorf("changed: %+v", changed)
+	}
+	node := testNode("n0", 8)
+	must(t, s.nodes.Delete(node))
+	s.feed.nodeHandler().OnDelete(node)
+	s.Sync()
+	s.now = s.now.Add(2 * pictureEvery)
+	gone := s.Nodes(changed.Version)
+	if fmt.Sprint(gone.Removed) != "[n0]" || len(gone.Items) != 0 {
+		t.Errorf("gone: %+v", gone)
+	}
+	for _, since := range []uint64{1, gone.Version + 1000} { // of another process
+		if all := s.Nodes(since); all.Partial || len(all.Items) != 1 {
+			t.Errorf("since %d: %+v", since, all)
+		}
+	}
+	s.addNode(testNode("n0", 8))
+	s.Sync()
+	s.now = s.now.Add(2 * pictureEvery)
+	if back := s.Nodes(gone.Version); len(back.Items) != 1 || back.Items[0].Name != "n0" || len(back.Removed) != 0 {
+		t.Errorf("back: %+v", back)
+	}
+}
+
+// TestGangsAnswer: order, position, phase, reason and members.
+func TestGangsAnswer(t *testing.T) {
+	s := newSetup(t, 2)
+	s.runs("runs", 2, 8)
+	s.gang("first", 1, 8)
+	s.gang("second", 2, 4)
+	s.gang("parts", 1, 8, func(p *v1.Pod) { p.Labels["pod-group.scheduling.sigs.k8s.io/name"] = "" })
+	s.Step()
+	s.after(time.Minute) // reasons are told
+	_, items := s.Gangs()
+	if len(items) != 4 {
+		t.Fatalf("%d gangs: %+v", len(items), items)
+	}
+	for i, g := range items[:3] {
+		if g.Phase != apiquery.PhaseWaiting || g.Position != i+1 || g.Reason == nil || g.Reason.Code == "" || g.Reason.Text == "" {
+			t.Errorf("%d: %+v", i, g)
+		}
+	}
+	if items[0].Name != "first" || items[1].Name != "second" || items[1].Need != 2 || items[1].Milli != 8000 {
+		t.Errorf("order: %s, %s (%+v)", items[0].Name, items[1].Name, items[1])
+	}
+	last := items[3]
+	if last.Name != "runs" || last.Phase != apiquery.PhaseRunning || last.Position != 0 || last.Reason != nil || last.Placed != 2 || last.Milli != 16_000 {
+		t.Errorf("%+v", last)
+	}
+	for _, name := range []string{"runs", "runs1"} { // by its own name, and by a pod's
+		got := s.Members(apiquery.GangRef{Namespace: "default", Name: name})
+		if len(got) != 1 || len(got[0].Members) != 2 {
+			t.Fatalf("%s: %+v", name, got)
+		}
+		for _, m := range got[0].Members {
+			if m.State != "bound" || m.Node == "" || len(m.Devices) != 8 || m.Devices[7].Milli != 1000 || len(m.Asks) != 1 {
+				t.Errorf("%+v", m)
+			}
+		}
+	}
+	if got := s.Members(apiquery.GangRef{Namespace: "other", Name: "runs"}); len(got) != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestQueuesAnswer: use, wants and history of queues.
+func TestQueuesAnswer(t *testing.T) {
+	s := newSetup(t, 1)
+	s.runs("runs", 1, 6)
+	s.gang("waits", 1, 4)
+	s.Step()
+	queues, namespaces := s.Queues()
+	if len(queues.Items) != 2 || queues.Items[0].Name != "root" || queues.Items[1].Parent != "root" {
+		t.Fatalf("%+v", queues)
+	}
+	q := queues.Items[1]
+	if q.Name != "default" || q.GPUs.Used != 6000 || q.GPUs.Wanted != 10_000 || q.GPUs.Entitled != 8000 || q.Running != 1 || q.Waiting != 1 || q.State != "Open" {
+		t.Errorf("%+v", q)
+	}
+	if queues.Items[0].Running != 1 || fmt.Sprint(namespaces) != "map[default:[default] root:[default]]" {
+		t.Errorf("root %+v, namespaces %v", queues.Items[0], namespaces)
+	}
+	found := false
+	for _, r := range q.Resources {
+		found = found || r.Resource == "nvidia.com/gpu" && r.Used == 6000 && r.Guarantee == nil
+	}
+	if !found {
+		t.Errorf("resources %+v", q.Resources)
+	}
+	for i := range historySize + 5 {
+		s.sampleQueues(start.Add(time.Duration(i) * historyEvery))
+	}
+	h := s.History(func(queue string) bool { return queue == "default" })
+	if len(h.Queues) != 1 || len(h.Queues[0].At) != historySize || h.Queues[0].Used[0] != 6000 || !h.Queues[0].At[0].Equal(start.Add(5*historyEvery)) {
+		t.Errorf("history of %d queues: %+v", len(h.Queues), h.Queues[0].At[:3])
+	}
+}
+
+// TestTimelineAnswer: what becomes of a gang, once each.
+func TestTimelineAnswer(t *testing.T) {
+	s := newSetup(t, 1)
+	kinds := func(since uint64) (out []string) {
+		for _, e := range s.Timeline(since, 0).Items {
+			out = append(out, e.Kind+" "+e.Gang.Name)
+		}
+		return out
+	}
+	if tl := s.Timeline(0, 0); len(tl.Items) != 0 || tl.Lost {
+		t.Errorf("%+v", tl)
+	}
+	pods := s.runs("gang", 2, 2)
+	if got, want := fmt.Sprint(kinds(0)), "[Placed gang Started gang]"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	at := s.Timeline(0, 0).Version
+	if tl := s.Timeline(at, 0); len(tl.Items) != 0 || tl.Lost || tl.Version != at {
+		t.Errorf("%+v", tl)
+	}
+	// A start that fails.
+	failing := s.gang("fails", 1, 1)
+	s.Step()
+	c, ok := s.Begin(failing[0])
+	if !ok {
+		t.Fatal("not released")
+	}
+	s.Failed(failing[0], c.Ticket, "no volume")
+	if got, want := fmt.Sprint(kinds(at)), "[Placed fails StartFailed fails]"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	s.deletePod(failing[0].Name)
+	for _, p := range pods {
+		s.deletePod(p.Name)
+	}
+	s.Step()
+	if got, want := fmt.Sprint(kinds(at)), "[Placed fails StartFailed fails Ended gang]"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if len(s.stages) != 0 {
+		t.Errorf("%d gangs are remembered", len(s.stages))
+	}
+	// Versions of another process, and limits.
+	if tl := s.Timeline(1, 0); !tl.Lost || len(tl.Items) != 5 {
+		t.Errorf("%+v", tl)
+	}
+	if tl := s.Timeline(0, 2); tl.Lost || len(tl.Items) != 2 || tl.Items[1].Kind != apiquery.EventEnded {
+		t.Errorf("%+v", tl)
+	}
+}
+
+// TestTimelineForgets: the ring keeps the last events, and says when some are lost.
+func TestTimelineForgets(t *testing.T) {
+	e := &Engine{}
+	for i := range maxEvents + 10 {
+		e.pictures.timeline.add(apiquery.Event{At: start, Milli: int64(i)})
+	}
+	first := uint64(start.UnixMicro())
+	for _, c := range []struct {
+		since uint64
+		items int
+		lost  bool
+	}{{0, maxEvents, false}, {first, maxEvents, true}, {first + 9, maxEvents, false}, {first + 10, maxEvents - 1, false}, {first + maxEvents + 9, 0, false}, {first + maxEvents + 10, maxEvents, true}} {
+		tl := e.Timeline(c.since, 0)
+		if len(tl.Items) != c.items || tl.Lost != c.lost || tl.Version != first+maxEvents+9 {
+			t.Errorf("since %d: %d items, lost %v, version %d", c.since, len(tl.Items), tl.Lost, tl.Version)
+		}
+		for i := range tl.Items[:max(0, len(tl.Items)-1)] {
+			if tl.Items[i+1].Version != tl.Items[i].Version+1 || tl.Items[i].Milli != int64(tl.Items[i].Version-first) {
+				t.Fatalf("since %d: %+v", c.since, tl.Items[i])
+			}
+		}
+	}
+}

@@ -1,0 +1,193 @@
+package query
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"math/big"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	apiquery "github.com/tangram-dev/tangram/api/query"
+)
+
+// every is all questions, as a caller without a name in mind asks them.
+var every = []string{
+	apiquery.PathFleet, apiquery.PathNodes, apiquery.PathQueues, apiquery.PathHistory, apiquery.PathGangs, apiquery.PathWhy, apiquery.PathExplain,
+	apiquery.PathTimeline, apiquery.PathWhatIf, apiquery.PathDump,
+}
+
+// TestWhoMayAsk: no token, a bad one and one without the right see nothing, whatever they
+// ask.
+func TestWhoMayAsk(t *testing.T) {
+	t.Parallel()
+	w := sharedWorld(t)
+	nobody := w.as(t, "ops/nobody")
+	for _, path := range every {
+		if e := refused(t, w.bearer(""), http.MethodGet, path, nil, http.StatusUnauthorized); e.Reason != "Unauthorized" {
+			t.Errorf("%s without a token: %+v", path, e)
+		}
+		refused(t, w.bearer("not.a.token"), http.MethodGet, path, nil, http.StatusUnauthorized)
+	}
+	for _, path := range append(every, "/", apiquery.Prefix+"secrets") {
+		if e := refused(t, nobody, http.MethodGet, path, nil, http.StatusForbidden); e.Reason != "Forbidden" {
+			t.Errorf("%s without the right: %+v", path, e)
+		}
+	}
+}
+
+// TestClientCertificates: certificates of the cluster's authority are as good as tokens,
+// others are not.
+func TestClientCertificates(t *testing.T) {
+	t.Parallel()
+	w := sharedWorld(t)
+	with := func(c tls.Certificate) *asker {
+		a := w.bearer("")
+		a.http = w.transport(&c)
+		return a
+	}
+	of := func(user string) *asker {
+		path, err := w.KubeconfigFor(user)
+		if err != nil {
+			t.Fatal(err)
+		}
+		config, err := clientcmd.BuildConfigFromFlags("", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pair, err := tls.X509KeyPair(config.CertData, config.KeyData)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return with(pair)
+	}
+	// The authorities are read from the API server when the scheduler starts.
+	carol := of("carol")
+	eventually(t, "carol's certificate", func() (bool, string) {
+		status, text, _ := carol.do(t, http.MethodGet, apiquery.PathFleet, nil)
+		return status == http.StatusOK, string(text)
+	})
+	refused(t, of("mallory"), http.MethodGet, apiquery.PathFleet, nil, http.StatusForbidden)
+	refused(t, with(forged(t, "carol")), http.MethodGet, apiquery.PathFleet, nil, http.StatusUnauthorized)
+}
+
+// forged is a certificate that nobody signed.
+func forged(t *testing.T, name string) tls.Certificate {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// TestStandby: who does not lead says so, to those who may ask.
+func TestStandby(t *testing.T) {
+	t.Parallel()
+	w := sharedWorld(t)
+	viewer, anonymous, leads := w.as(t, "ops/viewer"), w.bearer(""), 0
+	for _, port := range w.ports {
+		base := "https://127.0.0.1:" + strconv.Itoa(port)
+		if strings.HasSuffix(w.endpoint.Address, ":"+strconv.Itoa(port)) {
+			leads++
+			continue
+		}
+		viewer.base, anonymous.base = base, base
+		if e := refused(t, viewer, http.MethodGet, apiquery.PathFleet, nil, http.StatusServiceUnavailable); e.Reason != "NotLeader" {
+			t.Errorf("%+v, want NotLeader", e)
+		}
+		refused(t, anonymous, http.MethodGet, apiquery.PathFleet, nil, http.StatusUnauthorized)
+	}
+	if leads != 1 {
+		t.Errorf("%d of %v lead, want 1: the Lease says %s", leads, w.ports, w.endpoint.Address)
+	}
+}
+
+// TestMalformed: what cannot be read is refused, and the field is named.
+func TestMalformed(t *testing.T) {
+	t.Parallel()
+	w := sharedWorld(t)
+	viewer := w.as(t, "ops/viewer")
+	long := strings.Repeat("x", apiquery.MaxQuery)
+	for _, c := range []struct {
+		what, method, path string
+		body               string
+		status             int
+		field              string
+	}{
+		{"unknown parameter", "GET", apiquery.PathFleet + "?bogus=1", "", 400, "bogus"},
+		{"parameter of another question", "GET", apiquery.PathQueues + "?since=1", "", 400, "since"},
+		{"long unknown parameter", "GET", apiquery.PathFleet + "?" + long[:200] + "=1", "", 400, long[:64] + "..."},
+		{"parameter twice", "GET", apiquery.PathNodes + "?since=1&since=2", "", 400, "since"},
+		{"no number", "GET", apiquery.PathNodes + "?since=yesterday", "", 400, "since"},
+		{"negative number", "GET", apiquery.PathTimeline + "?since=-1", "", 400, "since"},
+		{"number beyond 64 bits", "GET", apiquery.PathTimeline + "?since=99999999999999999999", "", 400, "since"},
+		{"limit beyond the bound", "GET", apiquery.PathGangs + "?limit=10001", "", 400, "limit"},
+		{"limit of nothing", "GET", apiquery.PathGangs + "?limit=0", "", 400, "limit"},
+		{"unknown phase", "GET", apiquery.PathGangs + "?phase=Asleep", "", 400, "phase"},
+		{"name without namespace", "GET", apiquery.PathGangs + "?name=x", "", 400, "namespace"},
+		{"place that no answer gave", "GET", apiquery.PathGangs + "?continue=AAAA", "", 400, "continue"},
+		{"bad escape", "GET", apiquery.PathGangs + "?name=%zz", "", 400, "query"},
+		{"semicolon", "GET", apiquery.PathGangs + "?a;b", "", 400, "query"},
+		{"parameters too long", "GET", apiquery.PathGangs + "?name=" + long, "", 414, "query"},
+		{"body of a GET", "GET", apiquery.PathFleet, "{}", 400, "body"},
+		{"wrong method", "POST", apiquery.PathFleet, "", 405, ""},
+		{"delete", "DELETE", apiquery.PathGangs, "", 405, ""},
+		{"unknown path", "GET", apiquery.Prefix + "secrets", "", 404, ""},
+		{"path with dots", "GET", apiquery.Prefix + "../v1/fleet", "", 404, ""},
+		{"path beyond the right", "GET", "/metrics", "", 403, ""},
+		{"unknown queue", "GET", apiquery.PathHistory + "?queue=nowhere", "", 404, ""},
+	} {
+		var body *strings.Reader
+		if c.body != "" {
+			body = strings.NewReader(c.body)
+		}
+		var e *apiquery.Error
+		if body == nil {
+			e = refused(t, viewer, c.method, c.path, nil, c.status)
+		} else {
+			e = refused(t, viewer, c.method, c.path, body, c.status)
+		}
+		if e.Field != c.field {
+			t.Errorf("%s: field %q, want %q: %s", c.what, e.Field, c.field, e.Message)
+		}
+	}
+	large := w.as(t, "ops/viewer")
+	large.headers["X-Large"] = strings.Repeat("x", 64<<10)
+	if status, _, _ := large.do(t, http.MethodGet, apiquery.PathFleet, nil); status != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("64 KiB of headers: %d", status)
+	}
+	// The server still answers.
+	get[apiquery.Fleet](t, viewer, apiquery.PathFleet)
+}
+
+// TestGzip: large answers are compressed for those who can read that.
+func TestGzip(t *testing.T) {
+	t.Parallel()
+	w := sharedWorld(t)
+	operator := w.as(t, "ops/operator")
+	operator.headers["Accept-Encoding"] = "gzip"
+	_, text, header := operator.do(t, http.MethodGet, apiquery.PathNodes, nil)
+	if header.Get("Content-Encoding") != "gzip" || !strings.Contains(string(text), `"devices"`) {
+		t.Errorf("encoding %q: %.100s", header.Get("Content-Encoding"), text)
+	}
+	operator.headers["Accept-Encoding"] = "identity"
+	if _, _, header := operator.do(t, http.MethodGet, apiquery.PathNodes, nil); header.Get("Content-Encoding") != "" {
+		t.Errorf("compressed for who cannot read it: %q", header.Get("Content-Encoding"))
+	}
+}

@@ -1,0 +1,227 @@
+package query
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tangram-dev/tangram/api/names"
+	apiquery "github.com/tangram-dev/tangram/api/query"
+	"github.com/tangram-dev/tangram/internal/fleet"
+)
+
+// TestTenants: two tenants hold devices of the same nodes, wait for each other and are
+// evicted for each other, and none learns a name of the other's in any answer. Everything
+// that team-b has is called bsecret-..., what team-a has asecret-....
+func TestTenants(t *testing.T) {
+	t.Parallel()
+	w := sharedWorld(t)
+	on := func(pool string) func(*v1.Pod) {
+		return func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{fleet.LabelPool: pool} }
+	}
+	in := func(queue string) func(*v1.Pod) {
+		return func(p *v1.Pod) { p.Labels[names.LabelQueue] = queue }
+	}
+	class := func(name string) func(*v1.Pod) {
+		return func(p *v1.Pod) { p.Spec.PriorityClassName = name }
+	}
+	// Both hold devices of one node, and of others.
+	for i := range 4 {
+		w.pod(t, "team-b", fmt.Sprintf("bsecret-run-%d", i), 4, in("bsecret-queue"), on("n"))
+		w.pod(t, "team-a", fmt.Sprintf("asecret-run-%d", i), 4, in("asecret-queue"), on("n"))
+	}
+	for _, ns := range []string{"team-a", "team-b"} {
+		w.bound(t, ns, 4)
+	}
+	// Both wait in one queue, b before a and a before b.
+	w.pod(t, "team-b", "bsecret-wait-0", 8, on("n"))
+	w.pod(t, "team-a", "asecret-wait-0", 8, on("n"))
+	w.pod(t, "team-b", "bsecret-wait-1", 8, on("n"))
+	w.pod(t, "team-a", "asecret-wait-1", 8, on("n"))
+	// One of b's is evicted for one of a's, and the other way round.
+	w.pod(t, "team-b", "bsecret-victim", 4, on("s"), class("low"))
+	w.pod(t, "team-a", "asecret-victim", 4, on("s"), class("low"))
+	w.pod(t, "ops", "filler", 4, on("s"), class("high"))
+	w.bound(t, "team-b", 5)
+	w.bound(t, "team-a", 5)
+	w.bound(t, "ops", 1)
+	w.pod(t, "team-a", "asecret-urgent", 4, on("s"), class("high"))
+	w.pod(t, "team-b", "bsecret-urgent", 4, on("s"), class("high"))
+	operator := w.as(t, "ops/operator")
+	eventually(t, "evictions in the timeline, reasons of those that wait", func() (bool, string) {
+		evicted, told := 0, 0
+		for _, e := range get[apiquery.Timeline](t, operator, apiquery.PathTimeline).Items {
+			if e.Kind == apiquery.EventEvicted && e.For != nil {
+				evicted++
+			}
+		}
+		for _, g := range get[apiquery.Gangs](t, operator, apiquery.PathGangs+"?phase=Waiting").Items {
+			if strings.Contains(g.Name, "-wait-") && g.Reason != nil && g.Position > 0 {
+				told++
+			}
+		}
+		return evicted >= 2 && told == 4, fmt.Sprintf("%d evicted, %d told", evicted, told)
+	})
+	for _, who := range []struct{ account, namespace, own, others string }{
+		{"team-a/alice", "team-a", "asecret", "bsecret"},
+		{"team-b/bob", "team-b", "bsecret", "asecret"},
+	} {
+		t.Run(who.namespace, func(t *testing.T) {
+			a := w.as(t, who.account)
+			other := map[string]string{"team-a": "team-b", "team-b": "team-a"}[who.namespace]
+			for _, path := range questionsOf(who.namespace, who.own) {
+				status, text, _ := a.do(t, http.MethodGet, path, nil)
+				if status == http.StatusNotFound || status == http.StatusMethodNotAllowed {
+					continue // not a question here
+				}
+				if status != http.StatusOK {
+					t.Errorf("%s: %d: %s", path, status, text)
+				}
+				for _, secret := range []string{who.others, other} {
+					if i := strings.Index(string(text), secret); i >= 0 {
+						t.Errorf("%s shows %q to %s: ...%s", path, secret, who.account, text[max(0, i-200):min(len(text), i+60)])
+					}
+				}
+			}
+			seesOwn(t, a, who.namespace, who.own)
+			// Names that the caller brings themselves tell nothing about whether they exist.
+			for _, path := range []string{
+				apiquery.PathGangs + "?namespace=" + other,
+				apiquery.PathGangs + "?namespace=" + other + "&name=" + who.others + "-run-0",
+				apiquery.PathGangs + "?queue=" + who.others + "-queue",
+			} {
+				if g := get[apiquery.Gangs](t, a, path); len(g.Items) > 0 {
+					t.Errorf("%s: %+v", path, g.Items)
+				}
+			}
+			real := refused(t, a, http.MethodGet, apiquery.PathHistory+"?queue="+who.others+"-queue", nil, http.StatusNotFound)
+			made := refused(t, a, http.MethodGet, apiquery.PathHistory+"?queue="+who.others+"-other", nil, http.StatusNotFound)
+			if strings.ReplaceAll(real.Message, "-queue", "-other") != made.Message {
+				t.Errorf("a queue that exists is told apart: %q, %q", real.Message, made.Message)
+			}
+		})
+	}
+	t.Run("viewer", func(t *testing.T) {
+		viewer := w.as(t, "ops/viewer")
+		for _, path := range questionsOf("ops", "filler") {
+			_, text, _ := viewer.do(t, http.MethodGet, path, nil)
+			for _, secret := range []string{"asecret", "bsecret", "team-a", "team-b", "filler\"", `"n-0"`} {
+				if strings.Contains(string(text), secret) {
+					t.Errorf("%s shows %q to a viewer: %.300s", path, secret, text)
+				}
+			}
+		}
+		g := get[apiquery.Gangs](t, viewer, apiquery.PathGangs)
+		if len(g.Items) > 0 || g.Hidden[apiquery.PhaseRunning] < 9 || g.Hidden[apiquery.PhaseWaiting] < 4 {
+			t.Errorf("gangs: %d items, hidden %v", len(g.Items), g.Hidden)
+		}
+		if n := get[apiquery.Nodes](t, viewer, apiquery.PathNodes); len(n.Items) > 0 || n.Hidden < 10 {
+			t.Errorf("nodes: %d items, %d hidden", len(n.Items), n.Hidden)
+		}
+	})
+	t.Run("operator", func(t *testing.T) { // what is looked for above is there
+		all := ""
+		for _, path := range []string{apiquery.PathNodes, apiquery.PathQueues, apiquery.PathHistory, apiquery.PathGangs, apiquery.PathTimeline} {
+			_, text, _ := operator.do(t, http.MethodGet, path, nil)
+			for _, name := range []string{"asecret", "bsecret"} {
+				if !strings.Contains(string(text), name) {
+					t.Errorf("%s does not show %q to an operator", path, name)
+				}
+			}
+			all += string(text)
+		}
+		for _, name := range []string{`"bsecret-victim"`, `"asecret-victim"`, "for team-a/asecret-urgent", "for team-b/bsecret-urgent"} {
+			if !strings.Contains(all, name) {
+				t.Errorf("no answer has %s", name)
+			}
+		}
+	})
+}
+
+// seesOwn checks that a tenant's answers have their own names, and sums of the rest.
+func seesOwn(t *testing.T, a *asker, namespace, own string) {
+	t.Helper()
+	g := get[apiquery.Gangs](t, a, apiquery.PathGangs)
+	var last *apiquery.Gang
+	for i := range g.Items {
+		if g.Items[i].Phase == apiquery.PhaseWaiting {
+			last = &g.Items[i]
+		}
+	}
+	if last == nil || g.Hidden[apiquery.PhaseRunning] == 0 || g.Hidden[apiquery.PhaseWaiting] == 0 {
+		t.Fatalf("gangs: %+v", g)
+	}
+	if last.Position < 3 { // at least one of the other tenant's is before it
+		t.Errorf("position of %s: %d", last.Name, last.Position)
+	}
+	shared := 0
+	for _, n := range get[apiquery.Nodes](t, a, apiquery.PathNodes).Items {
+		for _, d := range n.Devices {
+			for _, h := range d.Holders {
+				if h.Pod.Namespace != namespace {
+					t.Errorf("%s shows a holder of %s", n.Name, h.Pod.Namespace)
+				}
+			}
+			shared += d.Hidden
+		}
+	}
+	if shared == 0 {
+		t.Error("no device has a hidden holder")
+	}
+	queues := get[apiquery.Queues](t, a, apiquery.PathQueues)
+	seen := map[string]bool{}
+	for _, q := range queues.Items {
+		seen[q.Name] = true
+	}
+	if !seen[own+"-queue"] || !seen["default"] || queues.Hidden == 0 {
+		t.Errorf("queues: %v, %d hidden", seen, queues.Hidden)
+	}
+	eventually(t, "a sample of the queue", func() (bool, string) {
+		h := get[apiquery.History](t, a, apiquery.PathHistory+"?queue="+own+"-queue")
+		return len(h.Queues) == 1 && len(h.Queues[0].At) > 0, fmt.Sprintf("%+v", h)
+	})
+	tl := get[apiquery.Timeline](t, a, apiquery.PathTimeline)
+	evicted := false
+	for _, e := range tl.Items {
+		evicted = evicted || e.Kind == apiquery.EventEvicted && e.Gang.Name == own+"-victim" && e.For == nil && strings.Contains(e.Text, "another namespace")
+	}
+	if !evicted || tl.Hidden == 0 {
+		t.Errorf("timeline: no eviction of %s-victim, or nothing hidden (%d): %+v", own, tl.Hidden, tl.Items)
+	}
+	one := get[apiquery.Gangs](t, a, apiquery.PathGangs+"?namespace="+namespace+"&name="+own+"-run-0")
+	if len(one.Items) != 1 || len(one.Items[0].Members) != 1 || one.Items[0].Members[0].State != "bound" || len(one.Items[0].Members[0].Devices) != 4 {
+		t.Errorf("one gang: %+v", one.Items)
+	}
+}
+
+// questionsOf are all questions, with a name of the caller's own where one is needed.
+func questionsOf(namespace, own string) (out []string) {
+	out = append(out, every...)
+	for _, name := range []string{own + "-run-0", own + "-wait-1", own + "-victim", own + "-urgent"} {
+		about := "?namespace=" + namespace + "&name=" + name
+		out = append(out, apiquery.PathGangs+about, apiquery.PathWhy+about, apiquery.PathExplain+about)
+	}
+	return append(out, apiquery.PathGangs+"?phase=Waiting", apiquery.PathGangs+"?limit=1", apiquery.PathNodes+"?since=1", apiquery.PathTimeline+"?limit=5")
+}
+
+// bound waits until a namespace has so many pods with a node.
+func (w *world) bound(t *testing.T, namespace string, want int) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("%d bound pods in %s", want, namespace), func() (bool, string) {
+		list, err := w.client.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return false, err.Error()
+		}
+		n := 0
+		for i := range list.Items {
+			if list.Items[i].Spec.NodeName != "" {
+				n++
+			}
+		}
+		return n == want, fmt.Sprint(n)
+	})
+}
