@@ -55,3 +55,9 @@ func given(m map[Resource]int64, r Resource) int64 {
 	}
 	return -1
 }
+
+// Takes says whether a queue exists and takes jobs of a namespace, as do the queues above.
+func (t *Tree) Takes(queue, namespace string) bool {
+	n := t.byName[queue]
+	return n != nil && n.leaf() && n.refuses(namespace) == nil
+}

@@ -54,6 +54,19 @@ func TestAccounts(t *testing.T) {
 	}
 }
 
+// A queue takes jobs of the namespaces that it and those above it name.
+func TestTakes(t *testing.T) {
+	tree := newTree(t, amounts{"gpu": 1}, arbiter.Queue{Name: "up", Namespaces: []string{"a", "b"}}, arbiter.Queue{Name: "low", Parent: "up", Namespaces: []string{"b", "c"}}, arbiter.Queue{Name: "open"})
+	for _, c := range []struct {
+		queue, namespace string
+		want             bool
+	}{{"low", "a", false}, {"low", "b", true}, {"low", "c", false}, {"open", "x", true}, {"up", "a", false}, {"none", "a", false}} {
+		if got := tree.Takes(c.queue, c.namespace); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
 // Order has every job that waits for room or its turn, once, and no other.
 func TestOrder(t *testing.T) {
 	tree := newTree(t, amounts{"gpu": 2000}, arbiter.Queue{Name: "a"}, arbiter.Queue{Name: "b", Capability: amounts{"gpu": 500}}, arbiter.Queue{Name: "shut", Closed: true})

@@ -17,13 +17,16 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	apiquery "github.com/tangram-dev/tangram/api/query"
+	kubequery "github.com/tangram-dev/tangram/internal/kube/query"
 )
 
-// every is all questions, as a caller without a name in mind asks them.
-var every = []string{
-	apiquery.PathFleet, apiquery.PathNodes, apiquery.PathQueues, apiquery.PathHistory, apiquery.PathGangs, apiquery.PathWhy, apiquery.PathExplain,
-	apiquery.PathTimeline, apiquery.PathWhatIf, apiquery.PathDump,
-}
+// every is the path of every question.
+var every = func() (out []string) {
+	for _, q := range kubequery.Table() {
+		out = append(out, q.Path)
+	}
+	return out
+}()
 
 // TestWhoMayAsk: no token, a bad one and one without the right see nothing, whatever they
 // ask.
@@ -37,7 +40,7 @@ func TestWhoMayAsk(t *testing.T) {
 		}
 		refused(t, w.bearer("not.a.token"), http.MethodGet, path, nil, http.StatusUnauthorized)
 	}
-	for _, path := range append(every, "/", apiquery.Prefix+"secrets") {
+	for _, path := range append([]string{"/", apiquery.Prefix + "secrets"}, every...) {
 		if e := refused(t, nobody, http.MethodGet, path, nil, http.StatusForbidden); e.Reason != "Forbidden" {
 			t.Errorf("%s without the right: %+v", path, e)
 		}
@@ -148,8 +151,8 @@ func TestMalformed(t *testing.T) {
 		{"body of a GET", "GET", apiquery.PathFleet, "{}", 400, "body"},
 		{"wrong method", "POST", apiquery.PathFleet, "", 405, ""},
 		{"delete", "DELETE", apiquery.PathGangs, "", 405, ""},
-		{"unknown path", "GET", apiquery.Prefix + "secrets", "", 404, ""},
-		{"path with dots", "GET", apiquery.Prefix + "../v1/fleet", "", 404, ""},
+		{"path with dots", "GET", apiquery.Prefix + "../v1/fleet", "", 403, ""},
+		{"large manifest", "POST", apiquery.PathWhatIf, strings.Repeat(" ", apiquery.MaxBody+1), 413, "body"},
 		{"path beyond the right", "GET", "/metrics", "", 403, ""},
 		{"unknown queue", "GET", apiquery.PathHistory + "?queue=nowhere", "", 404, ""},
 	} {
@@ -167,6 +170,8 @@ func TestMalformed(t *testing.T) {
 			t.Errorf("%s: field %q, want %q: %s", c.what, e.Field, c.field, e.Message)
 		}
 	}
+	// Who may get all paths learns which there are.
+	refused(t, w.as(t, "ops/operator"), http.MethodGet, apiquery.Prefix+"secrets", nil, http.StatusNotFound)
 	large := w.as(t, "ops/viewer")
 	large.headers["X-Large"] = strings.Repeat("x", 64<<10)
 	if status, _, _ := large.do(t, http.MethodGet, apiquery.PathFleet, nil); status != http.StatusRequestHeaderFieldsTooLarge {

@@ -2,6 +2,7 @@ package query
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -74,11 +75,16 @@ func TestTenants(t *testing.T) {
 			a := w.as(t, who.account)
 			other := map[string]string{"team-a": "team-b", "team-b": "team-a"}[who.namespace]
 			for _, path := range questionsOf(who.namespace, who.own) {
-				status, text, _ := a.do(t, http.MethodGet, path, nil)
-				if status == http.StatusNotFound || status == http.StatusMethodNotAllowed {
-					continue // not a question here
+				method, body := http.MethodGet, io.Reader(nil)
+				if strings.HasPrefix(path, apiquery.PathWhatIf) {
+					method, body = http.MethodPost, strings.NewReader(greedy)
 				}
-				if status != http.StatusOK {
+				status, text, _ := a.do(t, method, path, body)
+				switch {
+				case status == http.StatusForbidden && path == apiquery.PathDump: // it has all names
+				case status == http.StatusNotFound && strings.Contains(path, "-victim"): // it is gone
+				case status == http.StatusBadRequest && !strings.Contains(path, "?"): // a name is needed
+				case status != http.StatusOK:
 					t.Errorf("%s: %d: %s", path, status, text)
 				}
 				for _, secret := range []string{who.others, other} {
@@ -142,6 +148,27 @@ func TestTenants(t *testing.T) {
 	})
 }
 
+// TestForeignQueue: who names a queue that does not take their pods learns nothing of it.
+func TestForeignQueue(t *testing.T) {
+	t.Parallel()
+	w := sharedWorld(t)
+	w.pod(t, "team-c", "curious", 1, func(p *v1.Pod) { p.Labels[names.LabelQueue] = "bsecret-queue" })
+	mallory := w.as(t, "team-c/mallory")
+	eventually(t, "the pod is refused", func() (bool, string) {
+		g := get[apiquery.Gangs](t, mallory, apiquery.PathGangs)
+		return len(g.Items) == 1 && g.Items[0].Reason != nil && g.Items[0].Reason.Code == "QueueForbidden", fmt.Sprintf("%+v", g.Items)
+	})
+	for _, q := range get[apiquery.Queues](t, mallory, apiquery.PathQueues).Items {
+		if q.Name == "bsecret-queue" {
+			t.Errorf("queues: %+v", q)
+		}
+	}
+	refused(t, mallory, http.MethodGet, apiquery.PathHistory+"?queue=bsecret-queue", nil, http.StatusNotFound)
+	if why := get[apiquery.Why](t, mallory, apiquery.PathWhy+"?namespace=team-c&name=curious"); why.Queue != nil {
+		t.Errorf("why: %+v", why.Queue)
+	}
+}
+
 // seesOwn checks that a tenant's answers have their own names, and sums of the rest.
 func seesOwn(t *testing.T, a *asker, namespace, own string) {
 	t.Helper()
@@ -198,6 +225,10 @@ func seesOwn(t *testing.T, a *asker, namespace, own string) {
 	}
 }
 
+// greedy is a pod that would have others evicted, of both tenants.
+const greedy = `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "greedy"}, "spec": {"schedulerName": "gpu-scheduler", "priorityClassName": "high", "priority": 1000,
+"containers": [{"name": "c", "image": "pause", "resources": {"limits": {"nvidia.com/gpu": "8"}}}]}}`
+
 // questionsOf are all questions, with a name of the caller's own where one is needed.
 func questionsOf(namespace, own string) (out []string) {
 	out = append(out, every...)
@@ -205,7 +236,7 @@ func questionsOf(namespace, own string) (out []string) {
 		about := "?namespace=" + namespace + "&name=" + name
 		out = append(out, apiquery.PathGangs+about, apiquery.PathWhy+about, apiquery.PathExplain+about)
 	}
-	return append(out, apiquery.PathGangs+"?phase=Waiting", apiquery.PathGangs+"?limit=1", apiquery.PathNodes+"?since=1", apiquery.PathTimeline+"?limit=5")
+	return append(out, apiquery.PathWhatIf+"?namespace="+namespace, apiquery.PathGangs+"?phase=Waiting", apiquery.PathGangs+"?limit=1", apiquery.PathNodes+"?since=1", apiquery.PathTimeline+"?limit=5")
 }
 
 // bound waits until a namespace has so many pods with a node.

@@ -238,6 +238,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: tangram-
 subjects:
 - {kind: ServiceAccount, name: alice, namespace: team-a}
 - {kind: ServiceAccount, name: bob, namespace: team-b}
+- {kind: ServiceAccount, name: mallory, namespace: team-c}
 - {kind: ServiceAccount, name: viewer, namespace: ops}
 - {kind: ServiceAccount, name: operator, namespace: ops}
 - {apiGroup: rbac.authorization.k8s.io, kind: User, name: carol}
@@ -289,13 +290,28 @@ spec: {weight: 2, capability: {nvidia.com/gpu: 64}}
 ---
 apiVersion: scheduling.volcano.sh/v1beta1
 kind: Queue
-metadata: {name: bsecret-queue}
+metadata: {name: bsecret-queue, annotations: {tangram.dev/namespaces: team-b}}
 spec: {weight: 1}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: team-c}
+---
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: mallory, namespace: team-c}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: pods, namespace: team-c}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: pods}
+subjects: [{kind: ServiceAccount, name: mallory, namespace: team-c}]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: everything}
 rules:
+- {nonResourceURLs: ["/query/v1/*"], verbs: [get]}
 - {apiGroups: [""], resources: [pods, nodes], verbs: [list]}
 - {apiGroups: [scheduling.volcano.sh], resources: [queues], verbs: [list]}
 ---

@@ -96,7 +96,7 @@ func (e *Engine) gangAnswer(id engine.ID) (apiquery.Gang, bool) {
 	}
 	if s.Phase == engine.Waiting || s.Phase == engine.Partial {
 		if r := e.desk.Told(id); r != nil {
-			reason := reasonAnswer(r)
+			reason := ReasonAnswer(r, false) // Reserved has the nodes, for those who may see them
 			out.Reason = &reason
 		}
 	}

@@ -18,7 +18,7 @@ import (
 type queuePicture struct {
 	mu     sync.Mutex
 	queues apiquery.Queues
-	// namespaces are those with gangs in a queue, or in one below it.
+	// namespaces are those with gangs in a queue that takes them, or in one below it.
 	namespaces map[string][]string
 }
 
@@ -40,6 +40,15 @@ func (p *queuePicture) draw(e *Engine, now time.Time) {
 	e.look("query", func() { accounts = e.core.Tree().Accounts() })
 	e.look("query", func() { gangs = e.core.List() })
 	work := workOf(gangs)
+	e.look("query", func() {
+		for queue, w := range work { // each for itself
+			for namespace := range w.namespaces {
+				if !e.core.Tree().Takes(queue, namespace) {
+					delete(w.namespaces, namespace) // who names a queue learns nothing of it by that
+				}
+			}
+		}
+	})
 	p.queues = apiquery.Queues{At: now, Items: make([]apiquery.Queue, len(accounts))}
 	p.namespaces = map[string][]string{}
 	place := map[string]int{}

@@ -119,9 +119,10 @@ func (e *Engine) Why(ctx context.Context, kind, namespace, name string, see Sigh
 	}
 	out.Ahead = named
 	out.Others = len(s.gangs) - 1
-	queues, _ := e.Queues() // the caller has a pod in it
+	queues, namespaces := e.Queues()
 	for i := range queues.Items {
-		if q := &queues.Items[i]; q.Name == a.Queue {
+		// Who names a queue that does not take their pods learns nothing of it by that.
+		if q := &queues.Items[i]; q.Name == a.Queue && (see.MayListQueues() || slices.Contains(namespaces[q.Name], namespace)) {
 			out.Queue = q
 		}
 	}

@@ -141,7 +141,44 @@ const (
 	writeTimeout = 2 * time.Minute
 	idleTimeout  = 2 * time.Minute
 	maxHeader    = 32 << 10
+	// maxConnections is how many callers may be connected: more wait to be accepted. Each
+	// costs the scheduler memory and a file, whether or not it may ask anything.
+	maxConnections = 1000
 )
+
+// bounded is a listener with a bound on open connections.
+type bounded struct {
+	net.Listener
+	free chan struct{}
+}
+
+func newBounded(l net.Listener, most int) *bounded {
+	return &bounded{l, make(chan struct{}, most)}
+}
+
+// Accept waits until there is room for a connection.
+func (b *bounded) Accept() (net.Conn, error) {
+	b.free <- struct{}{}
+	c, err := b.Listener.Accept()
+	if err != nil {
+		<-b.free
+		return nil, err
+	}
+	return &counted{Conn: c, free: b.free}, nil
+}
+
+// counted is a connection that makes room when it is closed.
+type counted struct {
+	net.Conn
+	once sync.Once
+	free chan struct{}
+}
+
+// Close closes the connection.
+func (c *counted) Close() error {
+	c.once.Do(func() { <-c.free })
+	return c.Conn.Close()
+}
 
 // Serve answers until the context ends; then it returns nil.
 func (p *Port) Serve(ctx context.Context, handler http.Handler) error {
@@ -158,7 +195,7 @@ func (p *Port) Serve(ctx context.Context, handler http.Handler) error {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
-	if err := server.ServeTLS(p.listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.ServeTLS(newBounded(p.listener, maxConnections), "", ""); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("--query-listen: %w", err)
 	}
 	return nil
