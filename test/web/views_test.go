@@ -36,10 +36,6 @@ func TestScreenshots(t *testing.T) {
 		{"plan-light", "#/plan/research/waits-0", "light", 1280, 500, 1},
 		{"plan-dark", "#/plan/research/waits-0", "dark", 1280, 500, 1},
 		{"plan-phone", "#/plan/research/waits-0", "dark", 360, 740, 2},
-		{"pending-light", "#/pending", "light", 1280, 760, 1},
-		{"timeline-light", "#/timeline", "light", 1280, 760, 1},
-		{"health-dark", "#/health", "dark", 1280, 760, 1},
-		{"whatif-light", "#/whatif", "light", 1280, 760, 1},
 	} {
 		v.do(func(ctx context.Context) error { return v.Resize(ctx, shot.width, shot.height, shot.ratio) })
 		v.do(func(ctx context.Context) error { return v.Prefers(ctx, shot.scheme) })

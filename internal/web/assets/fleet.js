@@ -10,6 +10,7 @@ const WORDS = { free: 'free', allocated: 'allocated', idle_allocated: 'allocated
 
 export function fleet({ query, go }) {
   const want = { by: query.get('by') || 'state', group: query.get('group'), find: query.get('find') || '', as: query.get('as') || 'map', page: 0, only: '' };
+  const counted = new Map(); // by what is coloured: sums of nodes
   let known = null, sums = null, picked = null, error = null, main = null;
   const map = new FleetMap({
     picked: (node, device) => {
@@ -57,11 +58,22 @@ export function fleet({ query, go }) {
       h('button', { type: 'button', id: 'as', onclick: () => set({ as: want.as === 'map' ? 'table' : 'map', page: 0 }) }, want.as === 'map' ? 'Show as table' : 'Show as map'));
   }
 
+  // nodeTotals are the sums of one node by colour. A node that did not change is the same
+  // object as before, so an update adds up only those that did.
+  function nodeTotals(node) {
+    let own = counted.get(want.by)?.get(node);
+    if (!own) {
+      own = new Map();
+      for (const device of node.devices) for (const [from, to, key] of parts(device, want.by)) own.set(key, (own.get(key) || 0) + to - from);
+      if (!counted.has(want.by)) counted.set(want.by, new WeakMap());
+      counted.get(want.by).set(node, own);
+    }
+    return own;
+  }
+
   function legend() {
     const totals = new Map();
-    for (const node of known.items.values()) {
-      for (const device of node.devices) for (const [from, to, key] of parts(device, want.by)) totals.set(key, (totals.get(key) || 0) + to - from);
-    }
+    for (const node of known.items.values()) for (const [key, milli] of nodeTotals(node)) totals.set(key, (totals.get(key) || 0) + milli);
     const all = [...totals].sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1));
     const more = all.slice(14);
     return h('ul', { class: 'legend', 'aria-label': 'Legend: GPUs by colour; a button shows one colour alone' },
