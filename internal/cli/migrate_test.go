@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// runMain is the command with its exit code.
-func runMain(t *testing.T, stdin string, args ...string) (code int, out, errOut string) {
+// runWith is the command with its exit code.
+func runWith(t *testing.T, stdin string, args ...string) (code int, out, errOut string) {
 	t.Helper()
 	var a, b bytes.Buffer
 	code = Main(context.Background(), append([]string{"tangram"}, args...), strings.NewReader(stdin), &a, &b)
@@ -58,7 +58,7 @@ func TestMigrate(t *testing.T) {
 		{"diagnose both", []string{"diagnose", "n", "--all"}, "", 2, "", "--all", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			code, out, errOut := runMain(t, c.stdin, c.args...)
+			code, out, errOut := runWith(t, c.stdin, c.args...)
 			if code != c.code || !strings.Contains(out, c.out) || !strings.Contains(errOut, c.err) || c.never != "" && strings.Contains(out+errOut, c.never) {
 				t.Errorf("exit %d, want %d\n%s\n%s", code, c.code, out, errOut)
 			}
