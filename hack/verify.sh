@@ -12,6 +12,8 @@ step generated files
 hack/generate.sh "$fresh"
 diff -u api/v1alpha1/zz_generated.deepcopy.go "$fresh/api/v1alpha1/zz_generated.deepcopy.go" &&
 	diff -ru config/crd "$fresh/config/crd" &&
+	diff -u docs/reference/crds.md "$fresh/docs/reference/crds.md" &&
+	diff -u docs/reference/labels.md "$fresh/docs/reference/labels.md" &&
 	diff -u docs/reference/metrics.md "$fresh/docs/reference/metrics.md" &&
 	diff -u docs/reference/query.md "$fresh/docs/reference/query.md" &&
 	diff -u docs/reference/reasons.md "$fresh/docs/reference/reasons.md" &&
@@ -33,7 +35,7 @@ if [[ -n $foreign ]]; then
 fi
 
 step go mod tidy
-for mod in . hack/tools hack/controlplane hack/kwok hack/kubelet hack/containerd hack/prometheus hack/helm; do
+for mod in . hack/tools hack/controlplane hack/kwok hack/kubelet hack/containerd hack/prometheus hack/helm hack/site; do
 	go -C "$mod" mod tidy -diff || {
 		echo "$mod/go.mod is not tidy: run go mod tidy there" >&2
 		exit 1

@@ -106,8 +106,8 @@ const (
 
 	// Karpenter's and cluster-autoscaler's words for nodes and pods that must stay.
 	AnnotationDoNotDisrupt      = "karpenter.sh/do-not-disrupt"
-	AnnotationScaleDownDisabled = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
-	AnnotationSafeToEvict       = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+	AnnotationScaleDownDisabled = "cluster-autoscaler.kubernetes.io/scale-down-disabled" // on a Node
+	AnnotationSafeToEvict       = "cluster-autoscaler.kubernetes.io/safe-to-evict"       // on a pod
 )
 
 // Health and recovery (docs/guides/recovery.md).
@@ -145,32 +145,33 @@ const (
 
 // Extended resources of whole GPUs, and the minimum memory that goes with them.
 const (
-	ResourceNVIDIA    = "nvidia.com/gpu"
-	ResourceAMD       = "amd.com/gpu"
-	ResourceIntel     = "gpu.intel.com/i915"
-	ResourceGPUMemory = "nvidia.com/gpu-memory"
+	ResourceNVIDIA    = "nvidia.com/gpu"        // whole GPUs; turns on nodes that sell those under this name
+	ResourceAMD       = "amd.com/gpu"           // whole GPUs
+	ResourceIntel     = "gpu.intel.com/i915"    // whole GPUs
+	ResourceGPUMemory = "nvidia.com/gpu-memory" // memory of all the container's GPUs together, at least
 )
 
 // Node labels that describe a node's GPUs: the seeds' own and GPU Feature
 // Discovery's.
 const (
-	LabelAccelerator  = "accelerator"
-	LabelGPUCount     = "gpu-count"
-	LabelGPUMemory    = "gpu-memory"
-	LabelInterconnect = "gpu-interconnect"
+	LabelAccelerator  = "accelerator"      // model, such as nvidia-tesla-v100
+	LabelGPUCount     = "gpu-count"        // how many GPUs the node has
+	LabelGPUMemory    = "gpu-memory"       // memory of one GPU, such as 32Gi
+	LabelInterconnect = "gpu-interconnect" // how GPUs are linked, such as nvlink
 
-	LabelNVIDIAProduct = "nvidia.com/gpu.product"
-	LabelNVIDIACount   = "nvidia.com/gpu.count"
-	LabelNVIDIAMemory  = "nvidia.com/gpu.memory"
-	LabelAMDProduct    = "amd.com/gpu.product-name"
+	LabelNVIDIAProduct = "nvidia.com/gpu.product"   // model, as GPU Feature Discovery spells it
+	LabelNVIDIACount   = "nvidia.com/gpu.count"     // how many GPUs the node has
+	LabelNVIDIAMemory  = "nvidia.com/gpu.memory"    // memory of one GPU in MiB
+	LabelAMDProduct    = "amd.com/gpu.product-name" // model, as AMD's node labeller spells it
 )
 
-// LabelQueue is the pod label that names the queue of a pod without a PodGroup.
-const LabelQueue = Group + "/queue"
-
-// LabelWorkload is the pod label that says what kind of work a pod does:
-// training, inference or development.
-const LabelWorkload = "workload-type"
+// Pod labels.
+const (
+	// LabelQueue names the queue of a pod without a PodGroup.
+	LabelQueue = Group + "/queue"
+	// LabelWorkload says what kind of work a pod does: training, inference or development.
+	LabelWorkload = "workload-type"
+)
 
 // Gangs: pod labels that make a gang of plain pods, and what pods say of their runs.
 const (
@@ -194,32 +195,51 @@ const (
 	AnnotationQuota = Group + "/quota"
 	// AnnotationUser is whose turn a pod takes where queues go round users.
 	AnnotationUser = Group + "/user"
+	// LabelJobID is requirement document 002's barrier: pods with the same value start
+	// together.
+	LabelJobID = "job-id"
+)
+
+// Annotations of a Queue for what Volcano's type has no field for (docs/concepts/queues.md).
+const (
+	// AnnotationOrder is the order of the queue's jobs: priority (default), fifo, sjf or
+	// roundrobin.
+	AnnotationOrder = Group + "/order"
+	// AnnotationAging is how long a job waits before it goes ahead of that order, as a Go
+	// duration; negative: never.
+	AnnotationAging = Group + "/aging"
+	// AnnotationNamespaces are the namespaces whose pods the queue takes, comma-separated.
+	AnnotationNamespaces = Group + "/namespaces"
+)
+
+// Nodes.
+const (
+	// LabelAgent is for GPU nodes that no other label shows to be one: with the value true
+	// the chart's agent runs there.
+	LabelAgent = Group + "/gpu-agent"
+	// LabelPool is on simulated Nodes and GPUNodes and names their pool of the fleet file.
+	LabelPool = Group + "/pool"
 )
 
 // Volcano's words on pods.
 const (
-	AnnotationVolcanoGroup       = "scheduling.volcano.sh/group-name"
-	AnnotationKubeGroup          = "scheduling.k8s.io/group-name"
-	LabelPluginGroup             = "scheduling.x-k8s.io/pod-group" // PodGroups of scheduler-plugins
-	AnnotationVolcanoQueue       = "scheduling.volcano.sh/queue-name"
-	AnnotationVolcanoJobQueue    = "volcano.sh/queue-name" // on the pods of a Volcano Job
-	AnnotationVolcanoTask        = "volcano.sh/task-spec"
-	AnnotationVolcanoPreemptable = "volcano.sh/preemptable"
+	AnnotationVolcanoGroup       = "scheduling.volcano.sh/group-name" // the pod's PodGroup
+	AnnotationKubeGroup          = "scheduling.k8s.io/group-name"     // the same
+	LabelPluginGroup             = "scheduling.x-k8s.io/pod-group"    // PodGroups of scheduler-plugins
+	AnnotationVolcanoQueue       = "scheduling.volcano.sh/queue-name" // the pod's queue
+	AnnotationVolcanoJobQueue    = "volcano.sh/queue-name"            // on the pods of a Volcano Job
+	AnnotationVolcanoTask        = "volcano.sh/task-spec"             // the task of a Volcano Job that the pod is of
+	AnnotationVolcanoPreemptable = "volcano.sh/preemptable"           // whether others may take the pod's place: true or false
 )
 
-// Words of KAI and Run:ai for queues, on pods and on the objects that own them.
+// Others' words for queues, on pods and on the objects that own them.
 const (
-	LabelKAIQueue     = "kai.scheduler/queue"
-	LabelRunaiQueue   = "runai/queue"
-	LabelRunaiProject = "project" // counts for KAI's schedulers only
+	LabelKAIQueue     = "kai.scheduler/queue" // KAI's
+	LabelRunaiQueue   = "runai/queue"         // Run:ai's
+	LabelRunaiProject = "project"             // Run:ai's; counts for KAI's schedulers only
+	// LabelKoordQuota is Koordinator's label for a pod's quota, which is a queue here.
+	LabelKoordQuota = "quota.scheduling.koordinator.sh/name"
 )
-
-// LabelKoordQuota is Koordinator's label for a pod's quota, which is a queue here.
-const LabelKoordQuota = "quota.scheduling.koordinator.sh/name"
-
-// LabelJobID is requirement document 002's barrier: pods with the same value start
-// together.
-const LabelJobID = "job-id"
 
 // Plugins of queues and gangs.
 const (

@@ -40,10 +40,9 @@ var (
 
 // Annotations of a Queue for what Volcano's type has no field for.
 const (
-	annotationOrder = names.Group + "/order"
-	annotationAging = names.Group + "/aging"
-	// annotationNamespaces are the namespaces whose pods the queue takes, comma-separated.
-	annotationNamespaces = names.Group + "/namespaces"
+	annotationOrder      = names.AnnotationOrder
+	annotationAging      = names.AnnotationAging
+	annotationNamespaces = names.AnnotationNamespaces
 	// modelPrefix makes a resource name of a GPU model: gpu.tangram.dev/a100.
 	modelPrefix = "gpu." + names.Group + "/"
 )

@@ -55,7 +55,7 @@ func Words() []Word {
 			names.LabelQueue, names.LabelWorkload, names.LabelGang, names.LabelGangSize, names.LabelGangGroup, names.LabelJobID,
 			names.LabelPlaceholder, names.LabelPlaceholderGang,
 			// Of nodes: where agents run (the chart), and of the local cluster.
-			names.Group+"/gpu-agent", names.Group+"/pool", names.Group+"/local-runner",
+			names.LabelAgent, names.LabelPool, names.Group+"/local-runner",
 			names.LabelAccelerator, names.LabelGPUCount, names.LabelGPUMemory, names.LabelInterconnect,
 			names.LabelNVIDIAProduct, names.LabelNVIDIACount, names.LabelNVIDIAMemory, names.LabelAMDProduct,
 			replicasLabel, sharingLabel, mpsLabel,

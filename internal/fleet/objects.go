@@ -16,7 +16,7 @@ import (
 )
 
 // LabelPool is the label of simulated Nodes and GPUNodes that names their pool.
-const LabelPool = names.Group + "/pool"
+const LabelPool = names.LabelPool
 
 // KWOK plays the kubelet of every node that has the annotation with this value.
 const (
