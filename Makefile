@@ -123,6 +123,11 @@ chart: build helm ## Test the chart and the release; ARGS=-update accepts new ou
 release: helm ## Make dist/VERSION: VERSION=v0.2.0 [PLATFORMS="linux/amd64"] [SIGNING_KEY=FILE].
 	@hack/release.sh
 
+.PHONY: site
+site: ## Make a site of the documentation in dist/site, to read from the disk.
+	go -C hack/site test .
+	go -C hack/site run . "$(CURDIR)" "$(CURDIR)/dist/site"
+
 .PHONY: fuzz
 fuzz: ## Fuzz every parser for FUZZTIME each.
 	hack/fuzz.sh $(FUZZTIME)
