@@ -114,8 +114,10 @@ run() {
 	export LD_LIBRARY_PATH=$dir/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 	export TANGRAM_BIN=$dir TANGRAM_GPU=${GPU_DRA_BACKEND:-nvml}
 	cd "$dir"
-	echo "gpu-dra.sh: built of $(cat sources)"
-	./node.test -test.run '^TestRealGPU$' -test.v -test.timeout 8m 2>&1 | tee "$log"
+	{
+		echo "gpu-dra.sh: built of $(cat sources)"
+		./node.test -test.run '^TestRealGPU$' -test.v -test.timeout 8m 2>&1
+	} | tee "$log"
 }
 
 case ${1:-} in
