@@ -5,6 +5,7 @@
 #
 #   hack/gpu-dra.sh build      on a machine with Go, a C compiler, runc, the CNI plugins and
 #                              bin/ as `make build` leaves it: fills bin/gpu-dra/part-1, -2, ...
+#   hack/gpu-dra.sh check      before they are brought there: whether the parts are of these sources
 #   hack/gpu-dra.sh unpack     on the machine with the GPU, once for each part that was brought
 #                              there: bin/gpu-dra/part-* into $GPU_DRA_DIR (/tmp/gpu-dra)
 #   hack/gpu-dra.sh run [LOG]  there, as root, when all parts are unpacked
@@ -13,13 +14,42 @@
 # PART_MIB (50): where less can be brought in one go than all parts together (about 99 MiB),
 # bring them one after the other. GPU_DRA_BACKEND=simulated tries the script without a GPU.
 #
-# The GPU must be idle with MIG off; it is left so. It takes about two minutes.
+# The GPU must be idle with MIG off; it is left so. It takes about two minutes. The parts whole,
+# MIG on demand and shares all run, whichever fails; one that fails says within a minute who
+# holds what, what the node publishes, and how the logs end. Programs that were built of other
+# sources than those beside this script are not run, unless GPU_DRA_STALE=1.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 dir=${GPU_DRA_DIR:-/tmp/gpu-dra}
 out=bin/gpu-dra
 cache=bin/.gpu-dra
 part=$((${PART_MIB:-50} * 1024 * 1024))
+
+# sources names what is packed: equal exactly when it would be built of the same files.
+sources() {
+	find api cmd config core internal test/node test/gpu/load hack/gpu-dra.sh go.mod go.sum -type f -print0 |
+		LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum | cut -c1-32
+}
+
+# fresh FILE: fails when FILE, which build wrote, is of other sources than those here, if any.
+fresh() {
+	local built now
+	built=$(head -n 1 "$1" 2>/dev/null) || true
+	built=${built:-unknown}
+	if [[ ! -f go.mod ]]; then return; fi
+	now=$(sources)
+	if [[ ${built%% *} == "$now" ]]; then return; fi
+	echo "gpu-dra.sh: built of other sources ($built) than those here ($now): build, and bring all parts again" >&2
+	[[ ${GPU_DRA_STALE:-} == 1 ]]
+}
+
+check() {
+	local file
+	file=$(mktemp)
+	xz -dc "$out"/part-*/sources.xz >"$file" || true
+	fresh "$file" || { rm -f "$file"; exit 1; }
+	rm -f "$file"
+}
 
 build() {
 	local stage=$out/stage file known size=0 n=1
@@ -42,6 +72,7 @@ build() {
 		fi
 	done
 	[[ -x $stage/cni/ptp ]] || { echo "gpu-dra.sh: no CNI plugins found" >&2; exit 1; }
+	echo "$(sources) of $(git describe --always --dirty 2>/dev/null || echo unknown), $(date -u +%FT%TZ)" >"$stage/sources"
 	(cd "$stage" && find . -type f | LC_ALL=C sort) | while read -r file; do
 		mkdir -p "$out/packed/$(dirname "$file")" "$cache"
 		# Packing takes minutes, and most programs stay what they were.
@@ -78,15 +109,20 @@ run() {
 	for file in node.test gpu-agent gpu-scheduler etcd kube-apiserver kubelet containerd containerd-shim-runc-v2 ctr inspect holder runc cni/ptp; do
 		[[ -x $dir/$file ]] || { echo "gpu-dra.sh: $dir/$file is missing: unpack all parts" >&2; exit 1; }
 	done
+	fresh "$dir/sources" || exit 1
 	# runc's library, for those that lack it. Kept from the GPU's programs by their own paths.
 	export LD_LIBRARY_PATH=$dir/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 	export TANGRAM_BIN=$dir TANGRAM_GPU=${GPU_DRA_BACKEND:-nvml}
 	cd "$dir"
-	./node.test -test.run '^TestRealGPU$' -test.v -test.timeout 8m 2>&1 | tee "$log"
+	{
+		echo "gpu-dra.sh: built of $(cat sources)"
+		./node.test -test.run '^TestRealGPU$' -test.v -test.timeout 8m 2>&1
+	} | tee "$log"
 }
 
 case ${1:-} in
 build) build ;;
+check) check ;;
 unpack) unpack ;;
 run) shift; run "$@" ;;
 *)

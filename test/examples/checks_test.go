@@ -2,6 +2,7 @@ package examples
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	kubelet "k8s.io/kubelet/config/v1beta1"
 	"sigs.k8s.io/yaml"
 
@@ -40,7 +42,15 @@ func holdLease(w *opworld.World) {
 		ObjectMeta: metav1.ObjectMeta{Name: "gpu-scheduler", Namespace: "kube-system"},
 		Spec:       coordination.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, AcquireTime: &now, RenewTime: &now},
 	}
-	if _, err := w.Client.CoordinationV1().Leases(lease.Namespace).Create(context.Background(), lease, metav1.CreateOptions{}); err != nil {
+	// The scheduler of the cluster says on the same Lease where it answers questions, before
+	// or after this.
+	lease.APIVersion, lease.Kind = "coordination.k8s.io/v1", "Lease"
+	data, err := json.Marshal(lease)
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	force := true
+	if _, err := w.Client.CoordinationV1().Leases(lease.Namespace).Patch(context.Background(), lease.Name, types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: "test", Force: &force}); err != nil {
 		w.T.Fatal(err)
 	}
 }

@@ -54,6 +54,7 @@ type agentState struct {
 	dynamic dynamic.Interface
 	nodes   string // folder of the device nodes
 	runs    int
+	started []*local.Process // by run
 }
 
 // newAgentWorld starts a control plane, a node and the scheduler. The agent is up to
@@ -139,6 +140,7 @@ func (w *agentWorld) run(t *testing.T, program local.Program) *local.Process {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.started = append(w.started, p)
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Logf("%s:\n%s", p.Name(), tail(p.Log(), 25))

@@ -3,6 +3,7 @@ package node
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,6 +15,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -50,20 +52,36 @@ func TestRealGPU(t *testing.T) {
 		})
 		t.Logf("The GPU after:\n%s", gpuState(t))
 	})
-	pool := w.awaitPool(func(d resourceapi.Device) bool { return strings.HasPrefix(d.Name, "gpu-") })
+	var pool []resourceapi.Device
+	t.Cleanup(func() {
+		if pool == nil {
+			w.show()
+		}
+	})
+	pool = w.awaitPool(func(d resourceapi.Device) bool { return strings.HasPrefix(d.Name, "gpu-") })
 	for _, d := range pool {
 		t.Logf("published: %s %v", d.Name, capacity(d))
 	}
 
-	t.Run("whole", func(t *testing.T) {
-		w := w.in(t)
+	// part runs what does not depend on the parts before it, whether or not they failed.
+	part := func(name string, run func(t *testing.T, w *agentWorld)) {
+		t.Run(name, func(t *testing.T) {
+			w := w.in(t)
+			t.Cleanup(w.endAll)
+			t.Cleanup(func() {
+				if t.Failed() {
+					w.show() // before it is all given back
+				}
+			})
+			run(t, w)
+		})
+	}
+	part("whole", func(_ *testing.T, w *agentWorld) {
 		w.claim("whole", gpuClass, 1, "", "")
 		w.Create(w.realPod("whole"))
 		w.print("whole")
-		w.end("whole")
 	})
-	t.Run("MIG on demand", func(t *testing.T) {
-		w := w.in(t)
+	part("MIG on demand", func(t *testing.T, w *agentWorld) {
 		profile, least := "", resource.Quantity{}
 		for _, d := range pool {
 			memory := d.Capacity["memory"].Value
@@ -82,11 +100,9 @@ func TestRealGPU(t *testing.T) {
 		w.print("mig-a")
 		w.print("mig-b")
 		t.Logf("The GPU with %s twice:\n%s", profile, gpuState(t))
-		w.end("mig-a", "mig-b")
 	})
 	w.stop(agent)
-	t.Run("shares", func(t *testing.T) {
-		w := w.in(t)
+	part("shares", func(t *testing.T, w *agentWorld) {
 		w.startRealAgent(backend, append(flags, "--mig-on-demand=false", "--shares-per-gpu=4", "--isolation="+isolation(backend))...)
 		shared := w.awaitPool(func(d resourceapi.Device) bool {
 			return d.AllowMultipleAllocations != nil && *d.AllowMultipleAllocations
@@ -98,7 +114,6 @@ func TestRealGPU(t *testing.T) {
 		}
 		w.print("share-a")
 		w.print("share-b")
-		w.end("share-a", "share-b")
 	})
 }
 
@@ -114,7 +129,7 @@ func isolation(backend string) string {
 func (w *agentWorld) startRealAgent(backend string, flags ...string) *local.Process {
 	w.t.Helper()
 	if backend != "nvml" {
-		return w.startAgent(agentOptions{fleet: `pools: [{name: real, count: 1, gpu: {model: H100-80GB, count: 1, mig: true}}]`,
+		return w.startAgent(agentOptions{fleet: `pools: [{name: real, count: 1, gpu: {model: H200, count: 1, mig: true}}]`,
 			flags: append(flags, "--simulated-memory="+w.Dir("memory"))})
 	}
 	w.runs++
@@ -257,18 +272,31 @@ func (w *agentWorld) print(name string) {
 	}
 }
 
-// end deletes pods and their claims, and waits until the agent has given all back. There is
-// no kube-controller-manager, which deallocates otherwise.
-func (w *agentWorld) end(names ...string) {
+// endAll deletes all pods, waits until the agent has given all back, and deletes all claims.
+func (w *agentWorld) endAll() {
 	w.t.Helper()
-	w.Delete(names...)
+	defer w.deallocate() // also when waiting fails, so that the next part can begin
+	pods, err := w.client.CoreV1().Pods(metav1.NamespaceDefault).List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, p := range pods.Items {
+		w.Delete(p.Name)
+	}
 	w.awaitUnprepared()
+}
+
+// deallocate deletes all claims. There is no kube-controller-manager, which does it otherwise:
+// a claim that stays allocated holds its GPU, also while it is being deleted.
+func (w *agentWorld) deallocate() {
+	w.t.Helper()
 	ctx, claims := context.Background(), w.client.ResourceV1().ResourceClaims(metav1.NamespaceDefault)
-	for _, name := range names {
-		c, err := claims.Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			w.t.Fatal(err)
-		}
+	list, err := claims.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for i := range list.Items {
+		c := &list.Items[i]
 		c.Status = resourceapi.ResourceClaimStatus{}
 		if c, err = claims.UpdateStatus(ctx, c, metav1.UpdateOptions{}); err != nil {
 			w.t.Fatal(err)
@@ -277,8 +305,59 @@ func (w *agentWorld) end(names ...string) {
 		if _, err = claims.Update(ctx, c, metav1.UpdateOptions{}); err != nil {
 			w.t.Fatal(err)
 		}
-		if err := claims.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
+		if err := claims.Delete(ctx, c.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			w.t.Fatal(err)
 		}
 	}
+}
+
+// show prints what tells why a claim gets no device or a pod does not run: who holds what, what
+// the node publishes, and the ends of the logs.
+func (w *agentWorld) show() {
+	w.t.Helper()
+	ctx := context.Background()
+	var out strings.Builder
+	if list, err := w.client.ResourceV1().ResourceClaims(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{}); err != nil {
+		fmt.Fprintln(&out, err)
+	} else {
+		for _, c := range list.Items {
+			fmt.Fprintf(&out, "claim %s: deleted %v, status %s\n", c.Name, c.DeletionTimestamp, compact(c.Status))
+		}
+	}
+	if list, err := w.client.CoreV1().Pods(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{}); err != nil {
+		fmt.Fprintln(&out, err)
+	} else {
+		for i := range list.Items {
+			p := &list.Items[i]
+			fmt.Fprintf(&out, "pod %s: deleted %v, %s%s\n", p.Name, p.DeletionTimestamp, describe(p), w.events(ctx, p.Name))
+		}
+	}
+	if list, err := w.client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{}); err != nil {
+		fmt.Fprintln(&out, err)
+	} else {
+		for _, s := range list.Items {
+			fmt.Fprintf(&out, "slice %s: generation %d, %d slices, %d counter sets\n", s.Name, s.Spec.Pool.Generation, s.Spec.Pool.ResourceSliceCount, len(s.Spec.SharedCounters))
+			for _, d := range s.Spec.Devices {
+				fmt.Fprintf(&out, "  %s %s %s\n", d.Name, capacity(d), compact(d.Taints))
+			}
+		}
+	}
+	if n, err := w.gpuNode(); err != nil {
+		fmt.Fprintln(&out, err)
+	} else {
+		fmt.Fprintf(&out, "GPUNode: spec %s\nstatus %s\n", compact(n.Spec), compact(n.Status))
+	}
+	fmt.Fprintf(&out, "the agent's claims: %s\n", tail(filepath.Join(w.Dir("agent"), "claims.json"), 60))
+	for _, p := range w.started {
+		fmt.Fprintf(&out, "%s:\n%s\n", p.Name(), tail(p.Log(), 30))
+	}
+	w.t.Logf("%s\nThe GPU now:\n%s", out.String(), gpuState(w.t))
+}
+
+func compact(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
 }

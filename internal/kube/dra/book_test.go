@@ -17,6 +17,7 @@ import (
 
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
 const gpuClass = `device.driver == "gpu.tangram.dev" && device.attributes["gpu.tangram.dev"].type == "gpu"`
@@ -314,6 +315,92 @@ func TestHolds(t *testing.T) {
 	}
 	if a, err := b.Ask(p); err != nil || a.By.Containers[0].Count != 2 {
 		t.Errorf("the bound pod: %+v, %v", a, err)
+	}
+}
+
+// cutH200 is a node with one H200 as gpu-agent publishes it with --dra while MIG is off: whole,
+// and every place for an instance (driver 580, read from the hardware).
+func cutH200(node string) *resourceapi.ResourceSlice {
+	return sliceOf(node, 1, func(s *resourceapi.ResourceSlice) {
+		whole := &s.Spec.Devices[0]
+		whole.Attributes["productName"], whole.Attributes["uuid"] = text("NVIDIA H200"), text("GPU-h200")
+		whole.Capacity["memory"] = resourceapi.DeviceCapacity{Value: resource.MustParse("143771Mi")}
+		takes := func(from, size int) []resourceapi.DeviceCounterConsumption {
+			c := resourceapi.DeviceCounterConsumption{CounterSet: "gpu-0-counter-set", Counters: map[string]resourceapi.Counter{}}
+			for i := from; i < from+size; i++ {
+				c.Counters[fmt.Sprintf("memory-slice-%d", i)] = resourceapi.Counter{Value: resource.MustParse("1")}
+			}
+			return []resourceapi.DeviceCounterConsumption{c}
+		}
+		whole.ConsumesCounters = takes(0, 8)
+		for _, p := range []struct {
+			name, memory string
+			id, size     int
+			starts       []int
+		}{
+			{"7g.141gb", "140Gi", 0, 8, []int{0}}, {"4g.71gb", "71424Mi", 5, 4, []int{0}}, {"3g.71gb", "71424Mi", 9, 4, []int{0, 4}},
+			{"2g.35gb", "33280Mi", 14, 2, []int{0, 2, 4}}, {"1g.35gb", "33280Mi", 15, 2, []int{0, 2, 4, 6}},
+			{"1g.18gb", "16Gi", 19, 1, []int{0, 1, 2, 3, 4, 5, 6}}, {"1g.18gb+me", "16Gi", 20, 1, []int{0, 1, 2, 3, 4, 5, 6}},
+		} {
+			for _, start := range p.starts {
+				s.Spec.Devices = append(s.Spec.Devices, resourceapi.Device{
+					Name:             fmt.Sprintf("gpu-0-mig-%d-%d", p.id, start),
+					Attributes:       map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"type": text("mig"), "parentUUID": text("GPU-h200"), "productName": text("NVIDIA H200"), "profile": text(p.name)},
+					Capacity:         map[resourceapi.QualifiedName]resourceapi.DeviceCapacity{"memory": {Value: resource.MustParse(p.memory)}},
+					ConsumesCounters: takes(start, p.size),
+				})
+			}
+		}
+	})
+}
+
+// TestMIGAfterWhole: of an H200 every profile has room by a claim; none has while a claim for
+// the whole GPU is allocated, also when its pod is gone and the claim is being deleted, for
+// its device may still be prepared; and all have room again once it is deallocated.
+func TestMIGAfterWhole(t *testing.T) {
+	const migClass = `device.driver == "gpu.tangram.dev" && device.attributes["gpu.tangram.dev"].type == "mig"`
+	whole := claimOf("whole", exactly("gpu", 1))
+	whole.DeletionTimestamp, whole.Finalizers = &metav1.Time{}, []string{resourceapi.Finalizer}
+	whole.Status.Allocation = &resourceapi.AllocationResult{Devices: resourceapi.DeviceAllocationResult{Results: []resourceapi.DeviceRequestAllocationResult{{Driver: "gpu.tangram.dev", Pool: "n1", Device: "gpu-0"}}}}
+	deallocated := whole.DeepCopy()
+	deallocated.Status = resourceapi.ResourceClaimStatus{}
+	for i, profile := range []string{"7g.141gb", "4g.71gb", "3g.71gb", "2g.35gb", "1g.35gb", "1g.18gb", "1g.18gb+me"} {
+		for held, claim := range map[bool]*resourceapi.ResourceClaim{true: whole, false: deallocated} {
+			name := fmt.Sprintf("cut-%d", i)
+			b := bookWith(t, class("gpu", gpuClass), class("mig", migClass), cutH200("n1"), claim,
+				claimOf(name, exactly("mig", 1, fmt.Sprintf(`device.attributes["gpu.tangram.dev"].profile == %q`, profile))))
+			a, err := asked(t, b, podWith("p", name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			part := a.By.Containers[0].Part
+			if want := (model.Part{Kind: model.Slice, Profile: profile}); part != want {
+				t.Fatalf("asks for %+v, want %+v", part, want)
+			}
+			if r := a.May(nodeOf("n1")); r != nil {
+				t.Errorf("%s: %+v", profile, r)
+			}
+			inventory, _ := dialect.Describe(nodeOf("n1"), dialect.Facts{})
+			if _, err := dialect.AddPublished(inventory, nodeOf("n1"), b.Published("n1"), nil); err != nil {
+				t.Fatal(err)
+			}
+			l := ledger.New()
+			if err := l.SetNode(inventory); err != nil {
+				t.Fatal(err)
+			}
+			for node, claims := range b.Standing(never) {
+				for _, c := range claims {
+					l.Put(model.NodeID(node), c)
+				}
+			}
+			v, ok := l.View("n1")
+			if !ok || len(v.Node.Devices) != 1 {
+				t.Fatalf("the node has %+v", v.Node)
+			}
+			if _, fits := v.Fits(0, v.Usage(0), part); fits == held {
+				t.Errorf("%s fits: %v, while the whole GPU is held: %v", profile, fits, held)
+			}
+		}
 	}
 }
 
