@@ -86,9 +86,13 @@ func TestHelpsAreBounded(t *testing.T) {
 		if rapid.Bool().Draw(t, "kept") {
 			c.Reason.Prospect = explain.Prospect{Nodes: []model.NodeID{"a"}, At: rapid.Int64Range(0, 1e18).Draw(t, "at"), Freeing: rapid.Bool().Draw(t, "freeing")}
 		}
-		for range rapid.IntRange(0, 8).Draw(t, "lines") {
+		need := rapid.Int64Range(1, 20).Draw(t, "need") // all lines of a tally are of one request
+		lines := rapid.IntRange(0, 8).Draw(t, "lines")
+		if lines > 0 {
+			c.Reason.Nodes = explain.Tally{}
+		}
+		for range lines {
 			code := explain.Code(rapid.IntRange(1, int(explain.Filtered)).Draw(t, "line"))
-			need := rapid.Int64Range(1, 20).Draw(t, "need")
 			c.Reason.Nodes.Add(explain.Refusal{Code: code, Need: need, Best: rapid.Int64Range(0, need-1).Draw(t, "best"), Detail: rapid.SampledFrom([]string{"", "cpu", "a=b:NoSchedule"}).Draw(t, "detail")}, rapid.IntRange(1, 9).Draw(t, "nodes"))
 		}
 		helps := explain.Helps(c)
