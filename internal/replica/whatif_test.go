@@ -277,6 +277,15 @@ func TestWhatIfDelaysAreReal(t *testing.T) {
 	if !unknown {
 		t.Error("it is never said that delays are not known")
 	}
+	class(s, "high", 1000)
+	s.Pods[1].Spec.Priority = new(int32(0))
+	forever := strings.Replace(gpus("8"), "spec:\n", "spec:\n  priorityClassName: high\n", 1)
+	s.Pods[0].Spec.Priority, s.Pods[2].Spec.Priority = new(int32(1000)), new(int32(1000))
+	s.Pods = s.Pods[:2]
+	s.Nodes = s.Nodes[:1]
+	if g := ask(t, s, forever, nil).Gangs[0]; len(g.Delays) != 1 || g.Delays[0].Gang.Name != "b" || g.Delays[0].Seconds <= 0 {
+		t.Errorf("for good: %+v, start %+v", g.Delays, g.Start)
+	}
 }
 
 // TestWhatIfQueues: who may not list queues cannot put one into a manifest: it could replace
