@@ -116,7 +116,7 @@ func Table() []Row {
 			Why: "decisions in, lines of JSON out; it knows no engine"},
 		{Folder: "internal/kube/binding", May: set(translator, "./internal/kube/engine"), Tests: coreTests,
 			Why: "what the engine gave a pod, as a Binding"},
-		{Folder: "internal/replica", May: set(translator, "./internal/kube/engine", "./internal/kube/inventory", "./internal/kube/workload", "./internal/kube/controller/blueprint", "./internal/kube/controller/lifecycle", "./internal/sim", "volcano.sh/apis/...", "github.com/spf13/cobra"), Tests: coreTests,
+		{Folder: "internal/replica", May: set(translator, "./internal/kube/engine", "./internal/kube/inventory", "./internal/kube/workload", "./internal/kube/controller/blueprint", "./internal/kube/controller/lifecycle", "./internal/sim", "volcano.sh/apis/...", "github.com/spf13/cobra", "go.yaml.in/yaml/..."), Tests: coreTests,
 			Why: "a copy of the scheduler's state, stepped without a cluster"},
 		{Folder: "internal/kube/plugin", May: set(scheduling, "k8s.io/kubernetes/...", "github.com/spf13/cobra"), Tests: coreTests,
 			Why: "implements the scheduler framework and extends its command, which live in k8s.io/kubernetes"},

@@ -32,6 +32,10 @@ func (r *reader) expand(o *unstructured.Unstructured) *problem {
 		if problem := into(o, p); problem != nil {
 			return problem
 		}
+		if problem := r.reserve(1, &v1.PodTemplateSpec{ObjectMeta: p.ObjectMeta, Spec: p.Spec}, 0, ""); problem != nil {
+			problem.field = strings.TrimPrefix(problem.field, ".")
+			return problem
+		}
 		return r.add(p, "spec")
 	case schema.GroupKind{Group: "batch", Kind: "Job"}:
 		return r.job(o)
@@ -76,6 +80,10 @@ func (r *reader) describes(o *unstructured.Unstructured, gk schema.GroupKind) *p
 		if k.Kind == gk.Kind && k.Resource.Group == gk.Group && strings.HasPrefix(gk.Kind, "Pod") {
 			return r.put(k.Resource, o)
 		}
+	}
+	// Who replaces a queue, or adds one beside or below it, can read its use by the answer.
+	if gk.Kind == "Queue" && (gk.Group == dialect.Queues.Group || gk.Group == dialect.KAIQueues.Group) && !r.queues {
+		return wrong("kind", "you may not list queues, so a manifest of yours may hold none")
 	}
 	switch {
 	case gk == schema.GroupKind{Group: "scheduling.k8s.io", Kind: "PriorityClass"}:
@@ -144,6 +152,9 @@ func (r *reader) replicas(o *unstructured.Unstructured, by owner, n int, t *v1.P
 	if p := enough(n, "spec.replicas"); p != nil {
 		return p
 	}
+	if p := r.reserve(n, t, 0, "spec.template"); p != nil {
+		return p
+	}
 	for i := range n {
 		if p := r.add(made(o, by, fmt.Sprintf("%s-whatif%d", by.name, i), t, labels), "spec.template.spec"); p != nil {
 			return p
@@ -169,6 +180,9 @@ func (r *reader) statefulSet(o *unstructured.Unstructured) *problem {
 	if s.Spec.PodManagementPolicy != appsv1.ParallelPodManagement && n > 1 {
 		r.assume("%s creates its pods one after the other, each when the one before is ready: the answer is about the first", name(o))
 		n = 1
+	}
+	if p := r.reserve(n, &s.Spec.Template, 0, "spec.template"); p != nil {
+		return p
 	}
 	for i := range n {
 		pod := fmt.Sprintf("%s-%d", o.GetName(), i)
@@ -206,6 +220,9 @@ func (r *reader) jobPods(o *unstructured.Unstructured, by owner, s *batchv1.JobS
 		n = min(n, max(0, int(*c)))
 	}
 	if p := enough(n, field+".parallelism"); p != nil {
+		return p
+	}
+	if p := r.reserve(n, &s.Template, 0, field+".template"); p != nil {
 		return p
 	}
 	indexed := s.CompletionMode != nil && *s.CompletionMode == batchv1.IndexedCompletion

@@ -3,6 +3,7 @@ package replica
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -31,6 +32,13 @@ const (
 	maxDocuments = 500
 	// MaxPods is how many pods a manifest may make.
 	MaxPods = 5000
+	// maxBytes bounds the pods of a manifest, as JSON, and leastContainer is what a container
+	// counts at least, since in memory it takes that much. maxContainers are a pod's.
+	maxBytes       = 32 << 20
+	leastContainer = 1 << 10
+	maxContainers  = 100
+	// maxAssumed is how many assumptions are told.
+	maxAssumed = 100
 )
 
 // problem is what is wrong with one object, naming the field.
@@ -51,6 +59,7 @@ func wrong(field, format string, args ...any) *problem {
 // the text; what is wrong with one object is found later.
 func parse(text []byte) ([]*unstructured.Unstructured, error) {
 	var out []*unstructured.Unstructured
+	left := maxExpanded
 	docs := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
 	for n := 1; ; n++ {
 		doc, err := docs.Read()
@@ -58,6 +67,9 @@ func parse(text []byte) ([]*unstructured.Unstructured, error) {
 			break
 		}
 		if err != nil {
+			return nil, fmt.Errorf("document %d: %w", n, err)
+		}
+		if err := boundAliases(doc, &left); err != nil {
 			return nil, fmt.Errorf("document %d: %w", n, err)
 		}
 		asJSON, err := yaml.YAMLToJSONStrict(doc)
@@ -152,7 +164,10 @@ func fieldOf(err error) string {
 // reader completes objects as the API server and its admission plugins would, and makes the
 // pods that controllers make.
 type reader struct {
+	ctx     context.Context // of the question: who is gone needs no pods
 	replica *kubeengine.Replica
+	// queues says that the caller may list queues.
+	queues bool
 	// namespace is for objects that name none, offline says that images are digests.
 	namespace string
 	offline   bool
@@ -162,6 +177,10 @@ type reader struct {
 	pods    []*v1.Pod
 	refused []query.Refused
 	assumed []string
+	// bytes is how large the pods are, see maxBytes.
+	bytes int
+	// halt is why no more is read.
+	halt *problem
 }
 
 // name is an object in words.
@@ -173,18 +192,15 @@ func name(o *unstructured.Unstructured) string {
 // into r.pods.
 func (r *reader) read(objects []*unstructured.Unstructured) *problem {
 	r.now = metav1.NewTime(r.replica.Now().Truncate(time.Second))
-	for _, o := range objects { // what others refer to goes first
-		if rank(o) == 0 {
-			r.readOne(o)
+	for turn := range 2 { // what others refer to goes first
+		for _, o := range objects {
+			if rank(o) != turn {
+				continue
+			}
+			if r.readOne(o); r.halt != nil {
+				return r.halt
+			}
 		}
-	}
-	for _, o := range objects {
-		if rank(o) == 1 {
-			r.readOne(o)
-		}
-	}
-	if len(r.pods) > MaxPods {
-		return wrong("", "the manifest makes more than %d pods", MaxPods)
 	}
 	return nil
 }
@@ -202,10 +218,9 @@ func (r *reader) readOne(o *unstructured.Unstructured) {
 		r.refuse(o, p)
 		return
 	}
-	if len(r.pods) > MaxPods {
-		return
-	}
+	had := len(r.pods)
 	if p := r.expand(o); p != nil {
+		r.pods = r.pods[:had] // an object has all of its pods, or none
 		r.refuse(o, p)
 	}
 }
@@ -215,7 +230,11 @@ func (r *reader) refuse(o *unstructured.Unstructured, p *problem) {
 }
 
 func (r *reader) assume(format string, args ...any) {
-	if text := fmt.Sprintf(format, args...); !slices.Contains(r.assumed, text) {
+	switch text := fmt.Sprintf(format, args...); {
+	case len(r.assumed) > maxAssumed || slices.Contains(r.assumed, text):
+	case len(r.assumed) == maxAssumed:
+		r.assumed = append(r.assumed, "and more like these")
+	default:
 		r.assumed = append(r.assumed, text)
 	}
 }
@@ -257,10 +276,49 @@ func (r *reader) uid(kind string) types.UID {
 	return types.UID(fmt.Sprintf("whatif-%s-%d", strings.ToLower(kind), r.serial))
 }
 
+// stop says why no more pods are made: there are as many as may be, or nobody waits for the
+// answer. Loops over what a manifest counts ask it, or add, each time.
+func (r *reader) stop() *problem {
+	switch {
+	case r.halt != nil:
+	case r.ctx.Err() != nil:
+		r.halt = wrong("", "%v", r.ctx.Err())
+	case len(r.pods) >= MaxPods:
+		r.halt = wrong("", "the manifest makes more than %d pods", MaxPods)
+	}
+	return r.halt
+}
+
+// reserve accounts for n pods (enough has looked at n) of a template that lies at a field,
+// before they are made. extra is what is added to each, in bytes.
+func (r *reader) reserve(n int, t *v1.PodTemplateSpec, extra int, field string) *problem {
+	if n <= 0 {
+		return nil
+	}
+	for _, list := range []struct {
+		field string
+		n     int
+	}{{"containers", len(t.Spec.Containers)}, {"initContainers", len(t.Spec.InitContainers)}, {"ephemeralContainers", len(t.Spec.EphemeralContainers)}} {
+		if list.n > maxContainers {
+			return wrong(field+".spec."+list.field, "%d: a pod may have %d at most here", list.n, maxContainers)
+		}
+	}
+	text, err := json.Marshal(t)
+	if err != nil {
+		return wrong(field, "%v", err)
+	}
+	one := max(len(text), leastContainer*(len(t.Spec.Containers)+len(t.Spec.InitContainers)+len(t.Spec.EphemeralContainers))) + extra
+	if r.bytes+n*one > maxBytes {
+		return wrong(field, "%s of %d bytes each: the pods of a manifest may have %d MiB in all", count(n, "pod"), one, maxBytes>>20)
+	}
+	r.bytes += n * one
+	return nil
+}
+
 // add completes a pod and takes it. field is where its spec lies in its object.
 func (r *reader) add(p *v1.Pod, field string) *problem {
-	if len(r.pods) > MaxPods {
-		return nil
+	if problem := r.stop(); problem != nil {
+		return problem
 	}
 	if p.UID == "" {
 		p.UID = r.uid("pod")

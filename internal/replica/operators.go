@@ -78,22 +78,25 @@ func (r *reader) jobSet(o *unstructured.Unstructured) *problem {
 		if p := enough(replicasOf(j.Replicas), field+".replicas"); p != nil {
 			return p
 		}
+		t := j.Template.Spec.Template.DeepCopy()
+		for key, value := range o.GetAnnotations() { // JobSet hands its own words on
+			if strings.Contains(key, "jobset.sigs.k8s.io/") {
+				metav1.SetMetaDataAnnotation(&t.ObjectMeta, key, value)
+			}
+		}
+		js := j.Template.Spec
+		js.Template = *t
+		if js.CompletionMode == nil {
+			js.CompletionMode = new(batchv1.IndexedCompletion)
+		}
 		for n := range replicasOf(j.Replicas) {
+			if p := r.stop(); p != nil { // jobs may have no pods
+				return p
+			}
 			by := owner{"batch/v1", "Job", fmt.Sprintf("%s-%s-%d", o.GetName(), j.Name, n), r.uid("job")}
 			labels := map[string]string{
 				"jobset.sigs.k8s.io/jobset-name": o.GetName(), "jobset.sigs.k8s.io/replicatedjob-name": j.Name, "jobset.sigs.k8s.io/job-index": strconv.Itoa(n),
 				"jobset.sigs.k8s.io/replicatedjob-replicas": strconv.Itoa(replicasOf(j.Replicas)),
-			}
-			t := j.Template.Spec.Template.DeepCopy()
-			for key, value := range o.GetAnnotations() { // JobSet hands its own words on
-				if strings.Contains(key, "jobset.sigs.k8s.io/") {
-					metav1.SetMetaDataAnnotation(&t.ObjectMeta, key, value)
-				}
-			}
-			js := j.Template.Spec
-			js.Template = *t
-			if js.CompletionMode == nil {
-				js.CompletionMode = new(batchv1.IndexedCompletion)
 			}
 			if p := r.jobPods(o, by, &js, labels, field+".template.spec"); p != nil {
 				return p
@@ -126,6 +129,11 @@ func (r *reader) volcanoJob(o *unstructured.Unstructured) *problem {
 	if p := r.put(dialect.PodGroups, object); p != nil {
 		return p
 	}
+	rest := *job
+	rest.Spec.Tasks = nil // annotations and volumes of the job are every pod's
+	if text, err = json.Marshal(&rest); err != nil {
+		return wrong("", "%v", err)
+	}
 	for i := range spec.Tasks {
 		t := &spec.Tasks[i]
 		if !released[t.Name] {
@@ -133,6 +141,9 @@ func (r *reader) volcanoJob(o *unstructured.Unstructured) *problem {
 			continue
 		}
 		if p := enough(int(t.Replicas), fmt.Sprintf("spec.tasks[%d].replicas", i)); p != nil {
+			return p
+		}
+		if p := r.reserve(int(t.Replicas), t.Template, len(text), fmt.Sprintf("spec.tasks[%d].template", i)); p != nil {
 			return p
 		}
 		for index := range t.Replicas {
@@ -174,6 +185,9 @@ func (r *reader) rayCluster(o *unstructured.Unstructured) *problem {
 	labels := func(group, kind string) map[string]string {
 		return map[string]string{"ray.io/cluster": o.GetName(), "ray.io/group": group, "ray.io/node-type": kind, "ray.io/is-ray-node": "yes"}
 	}
+	if p := r.reserve(1, spec.Head.Template, 0, "spec.headGroupSpec.template"); p != nil {
+		return p
+	}
 	if p := r.add(made(o, by, o.GetName()+"-head", spec.Head.Template, labels("headgroup", "head")), "spec.headGroupSpec.template.spec"); p != nil {
 		return p
 	}
@@ -197,6 +211,9 @@ func (r *reader) rayCluster(o *unstructured.Unstructured) *problem {
 		}
 		n = max(0, n) * max(1, replicasOf(g.NumOfHosts))
 		if p := enough(n, field+".replicas"); p != nil {
+			return p
+		}
+		if p := r.reserve(n, g.Template, 0, field+".template"); p != nil {
 			return p
 		}
 		for k := range n {
@@ -263,6 +280,16 @@ func (r *reader) leaderWorkerSet(o *unstructured.Unstructured) *problem {
 	if leadersFirst && size > 1 {
 		r.assume("%s creates workers when their leader has its place: the answer is about the leaders", name(o))
 	}
+	workers := groups * (size - 1)
+	if leadersFirst {
+		workers = 0
+	}
+	if p := r.reserve(groups, leader, 0, strings.TrimSuffix(field, ".spec")); p != nil {
+		return p
+	}
+	if p := r.reserve(workers, spec.Template.Worker, 0, "spec.leaderWorkerTemplate.workerTemplate"); p != nil {
+		return p
+	}
 	for g := range groups {
 		for i := range size {
 			t, at, pod := spec.Template.Worker, "spec.leaderWorkerTemplate.workerTemplate.spec", fmt.Sprintf("%s-%d-%d", o.GetName(), g, i)
@@ -313,6 +340,9 @@ func (r *reader) kubeflow(o *unstructured.Unstructured) *problem {
 				return wrong(at+".template", "missing")
 			}
 			if p := enough(replicasOf(s.Replicas), at+".replicas"); p != nil {
+				return p
+			}
+			if p := r.reserve(replicasOf(s.Replicas), s.Template, 0, at+".template"); p != nil {
 				return p
 			}
 			for i := range replicasOf(s.Replicas) {

@@ -64,8 +64,11 @@ func (s *State) WhatIf(ctx context.Context, q Question) (*query.WhatIf, error) {
 		return nil, err
 	}
 	a := &asked{run: x, see: q.Sight, waited: x.Waiting()}
-	r := &reader{replica: x.Replica, namespace: namespace, offline: s.offline}
+	r := &reader{ctx: ctx, replica: x.Replica, namespace: namespace, offline: s.offline, queues: q.Sight.MayListQueues()}
 	if p := r.read(objects); p != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
 		return nil, invalid(p.field, p.message)
 	}
 	for _, p := range r.pods {
@@ -104,7 +107,9 @@ type asked struct {
 
 // candidate is a gang of the manifest.
 type candidate struct {
-	id   engine.ID
+	id engine.ID
+	// name is the gang's, as victims name who they go for; kept, since it may end meanwhile.
+	name string
 	pod  *v1.Pod // one of its pods
 	out  query.Outcome
 	done bool
@@ -176,9 +181,17 @@ func (a *asked) look(ctx context.Context, c *candidate, first bool) {
 	}
 	w := a.run.Engine.Why(ctx, "Pod", c.pod.Namespace, c.pod.Name, a.see, nil)
 	if first {
-		c.out.Gang = w.Gang
+		g, _ := a.run.Gang(c.id)
+		if c.name, c.out.Gang = g.Name, w.Gang; c.out.Gang.Name == "" { // the engine has not seen it as a gang yet
+			c.out.Gang.GangRef = query.GangRef{Namespace: c.pod.Namespace, Name: c.pod.Name}
+		}
 	}
 	c.out.Members, c.out.Gang.Members = w.Gang.Members, nil
+	if !a.see.MayListNodes() { // no pod names these nodes: they are the copy's
+		for i := range c.out.Members {
+			c.out.Members[i].Node, c.out.Members[i].Devices = "", nil
+		}
+	}
 	if c.out.Members == nil {
 		c.out.Members = []query.Member{}
 	}
@@ -257,14 +270,11 @@ func (a *asked) nodes(members []query.Member) (out []string) {
 	return slices.Compact(out)
 }
 
-// displaced adds the gangs that are evicted for a gang of the manifest.
+// displaced adds the gangs that are evicted for a gang of the manifest, and its outcome to
+// the answer: also when it has ended by now.
 func (a *asked) displaced(c *candidate) {
-	g, ok := a.run.Gang(c.id)
-	if !ok {
-		return
-	}
 	seen := map[string]bool{}
-	for _, v := range a.run.victimsOf(g.Name) {
+	for _, v := range a.run.victimsOf(c.name) {
 		if seen[v.Gang] {
 			continue
 		}
@@ -304,6 +314,10 @@ func (a *asked) findDelays(ctx context.Context, s *State) error {
 			return !slices.ContainsFunc(a.waited, func(id engine.ID) bool { _, ok := x.starts[id]; return !ok })
 		}
 	}
+	names := make(map[engine.ID]engine.Gang, len(a.waited)) // some are gone at the end
+	for _, id := range a.waited {
+		names[id], _ = without.Gang(id)
+	}
 	if _, err := without.forward(ctx, all(without)); err != nil {
 		return err
 	}
@@ -322,14 +336,18 @@ func (a *asked) findDelays(ctx context.Context, s *State) error {
 		}
 	}
 	// Of several gangs of one manifest it is not told which delays whom: the first has them.
-	first := &a.out.Gangs[0]
+	first, unknown := &a.out.Gangs[0], 0
 	for _, id := range a.waited {
 		before, ok := without.starts[id]
 		after, still := a.run.starts[id]
 		if !ok || still && after.Sub(before) < tick {
 			continue
 		}
-		g, _ := without.Gang(id)
+		if !still && a.run.Now().Sub(before) < tick {
+			unknown++ // the simulation did not come as far: it may start just as early
+			continue
+		}
+		g := names[id]
 		switch {
 		case !a.see.MayListPods(g.Namespace):
 			first.DelaysHidden++
@@ -338,6 +356,9 @@ func (a *asked) findDelays(ctx context.Context, s *State) error {
 		default:
 			first.Delays = append(first.Delays, query.Delay{Gang: refOf(g.Name, g.Namespace), Seconds: int64(after.Sub(before) / time.Second)})
 		}
+	}
+	if unknown > 0 {
+		a.out.Assumed = append(a.out.Assumed, fmt.Sprintf("whether %s that wait would start later is not known: the simulation goes to %s only", count(unknown, "gang"), clock(a.run.Now())))
 	}
 	return nil
 }

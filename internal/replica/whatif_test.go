@@ -226,3 +226,77 @@ func TestWhatIfWrong(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatIfHidesPlaces: who may not list nodes does not learn them, nor the devices by which
+// they can be told.
+func TestWhatIfHidesPlaces(t *testing.T) {
+	s := world(1)
+	s.Pods = []*v1.Pod{pod("a", 4, on("n0", 30*time.Minute), lasting("1h"))}
+	for _, gpu := range []string{"2", "8"} { // now, and later
+		m := ask(t, s, gpus(gpu), only("default")).Gangs[0].Members
+		if len(m) != 1 || m[0].State != "starting" || m[0].Node != "" || m[0].Devices != nil {
+			t.Errorf("%s GPUs: %+v", gpu, m)
+		}
+	}
+}
+
+// TestWhatIfEnds: what ends within the simulation is in the answer all the same.
+func TestWhatIfEnds(t *testing.T) {
+	s := world(1)
+	s.Pods = []*v1.Pod{pod("a", 7, on("n0", 30*time.Minute), lasting("1h")), pod("b", 8, lasting("1h"))}
+	short := strings.Replace(gpus("1"), "metadata:\n", "metadata:\n  annotations: {tangram.dev/runtime: 1m}\n", 1)
+	if out := ask(t, s, short, nil); len(out.Gangs) != 1 || out.Gangs[0].Gang.Name != "train" || len(out.Gangs[0].Members) != 1 || out.Gangs[0].Start.Known != query.StartsNow {
+		t.Errorf("alone: %+v", out)
+	}
+	long := strings.Replace(gpus("8"), "name: train", "name: second", 1)
+	out := ask(t, s, short+"---"+long, nil)
+	if len(out.Gangs) != 2 || out.Gangs[0].Gang.Name != "train" || out.Gangs[1].Gang.Name != "second" || out.Gangs[1].Start.Known != query.StartsForecast {
+		t.Errorf("with another: %+v", out)
+	}
+}
+
+// TestWhatIfDelaysAreReal: wherever the simulation stops, a gang that is not delayed is not
+// said to be, and no delay is negative; one that the manifest delays for good is named.
+func TestWhatIfDelaysAreReal(t *testing.T) {
+	s := world(2)
+	s.Pods = []*v1.Pod{pod("a", 8, on("n0", 30*time.Minute), lasting("1h")), pod("b", 8, lasting("1h")), pod("c", 8, on("n1", 30*time.Minute), lasting("10h"))}
+	short := strings.Replace(gpus("8"), "metadata:\n", "metadata:\n  annotations: {tangram.dev/runtime: 1m}\n", 1) // behind b
+	unknown := false
+	for steps := range 120 {
+		state := stateOf(s)
+		state.limits.Steps = steps
+		out, err := state.WhatIf(t.Context(), Question{Manifest: []byte(short)})
+		must(t, err)
+		for _, g := range out.Gangs {
+			if len(g.Delays) > 0 {
+				t.Errorf("%d steps: %+v", steps, g.Delays)
+			}
+		}
+		unknown = unknown || slices.ContainsFunc(out.Assumed, func(text string) bool { return strings.HasPrefix(text, "whether 1 gang") })
+	}
+	if !unknown {
+		t.Error("it is never said that delays are not known")
+	}
+	class(s, "high", 1000)
+	s.Pods[1].Spec.Priority = new(int32(0))
+	forever := strings.Replace(gpus("8"), "spec:\n", "spec:\n  priorityClassName: high\n", 1)
+	s.Pods[0].Spec.Priority, s.Pods[2].Spec.Priority = new(int32(1000)), new(int32(1000))
+	s.Pods = s.Pods[:2]
+	s.Nodes = s.Nodes[:1]
+	if g := ask(t, s, forever, nil).Gangs[0]; len(g.Delays) != 1 || g.Delays[0].Gang.Name != "b" || g.Delays[0].Seconds <= 0 {
+		t.Errorf("for good: %+v, start %+v", g.Delays, g.Start)
+	}
+}
+
+// TestWhatIfQueues: who may not list queues cannot put one into a manifest: it could replace
+// another tenant's, and the answer would say what is used of it.
+func TestWhatIfQueues(t *testing.T) {
+	manifest := "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: theirs}\nspec: {weight: 1}\n---" + gpus("1")
+	out := ask(t, world(1), manifest, only("default"))
+	if len(out.Refused) != 1 || out.Refused[0].Field != "kind" || len(out.Gangs) != 1 {
+		t.Errorf("got %+v", out)
+	}
+	if out := ask(t, world(1), manifest, nil); len(out.Refused) > 0 || len(out.Gangs) != 1 {
+		t.Errorf("who may: %+v", out)
+	}
+}

@@ -61,7 +61,7 @@ func (e *Engine) Explain(namespace, name string, see Sight) (out apiquery.Explai
 		out.Hidden = len(merits.Others)
 		merits.Others = nil
 		if out.Decided == nil {
-			out.Node = "" // the pod does not name it yet
+			out.Node, out.Devices = "", []apiquery.Part{} // the pod does not name them yet
 		}
 	}
 	for _, o := range merits.Others {

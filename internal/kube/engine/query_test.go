@@ -252,3 +252,28 @@ func TestTimelineForgets(t *testing.T) {
 		}
 	}
 }
+
+// blind may list the pods of every namespace, and nothing else.
+type blind struct{}
+
+func (blind) MayListPods(string) bool { return true }
+func (blind) MayListNodes() bool      { return false }
+func (blind) MayListQueues() bool     { return false }
+
+// TestPlannedPlaceIsHidden: where a pod will be, and on which devices, is not told to who
+// may not list nodes before its pod says so.
+func TestPlannedPlaceIsHidden(t *testing.T) {
+	s := newSetup(t, 1)
+	pods, releases := s.planned("gang", 1, 2)
+	if len(releases) != 1 {
+		t.Fatalf("%d releases", len(releases))
+	}
+	out, problem := s.Explain("default", pods[0].Name, blind{})
+	if problem != "" || out.Node != "" || len(out.Devices) > 0 || out.Devices == nil {
+		t.Errorf("explain: node %q, devices %+v, problem %q", out.Node, out.Devices, problem)
+	}
+	members := s.Why(t.Context(), "Pod", "default", pods[0].Name, blind{}, nil).Gang.Members
+	if len(members) != 1 || members[0].State != "starting" || members[0].Node != "" || len(members[0].Devices) > 0 {
+		t.Errorf("why: %+v", members)
+	}
+}

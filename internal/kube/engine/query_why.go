@@ -348,13 +348,13 @@ func nodeNames(ids []model.NodeID) (out []string) {
 	return out
 }
 
-// hideNodes takes names of nodes out of a gang, but for those where its own pods are: pods
-// name them, and the caller may list the pods.
+// hideNodes takes names of nodes, and devices by which nodes can be told, out of a gang, but
+// for those where its own pods are: pods name them, and the caller may list the pods.
 func hideNodes(g *apiquery.Gang) {
 	g.Reserved = nil
 	for i := range g.Members {
-		if g.Members[i].State == "starting" { // the pod does not name it yet
-			g.Members[i].Node = ""
+		if m := &g.Members[i]; m.State != "bound" { // the pod does not name it yet
+			m.Node, m.Devices = "", nil
 		}
 	}
 }

@@ -114,6 +114,12 @@ func filterQueues(q apiquery.Queues, sees func(string) bool) apiquery.Queues {
 func filterGang(g apiquery.Gang, c Caller) apiquery.Gang {
 	if !c.MayListNodes() {
 		g.Reserved = nil
+		g.Members = slices.Clone(g.Members)
+		for i := range g.Members {
+			if m := &g.Members[i]; m.State != "bound" { // the pod names no node yet
+				m.Node, m.Devices = "", nil
+			}
+		}
 		if g.Reason != nil && len(g.Reason.Nodes) > 0 {
 			r := *g.Reason
 			r.Nodes = slices.Clone(r.Nodes)

@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"reflect"
@@ -260,7 +261,7 @@ func TestContinue(t *testing.T) {
 		{list("c"), ""},            // a is gone, too, and c may be missed
 	} {
 		got := ""
-		if i := at.in(c.now); i < len(c.now) {
+		if i := at.in(c.now, rights{namespaces: []string{"x"}}); i < len(c.now) {
 			got = c.now[i].Name
 		}
 		if got != c.want {
@@ -271,5 +272,44 @@ func TestContinue(t *testing.T) {
 		if p, wrong := readPlace(text); wrong == nil && p.gang != "" {
 			t.Errorf("%q is read as %+v", text, p)
 		}
+	}
+}
+
+// TestContinueIsNoOracle: a token that names another tenant's gang answers the same whether
+// there is such a gang or not.
+func TestContinueIsNoOracle(t *testing.T) {
+	gang := func(namespace, name string) apiquery.Gang {
+		return apiquery.Gang{GangRef: apiquery.GangRef{Namespace: namespace, Name: name}, Phase: apiquery.PhaseRunning}
+	}
+	all := &books{gangs: []apiquery.Gang{gang("mine", "a"), gang("theirs", "secret"), gang("mine", "b"), gang("mine", "c")}}
+	ask := func(guess string) []apiquery.Gang {
+		token := base64.RawURLEncoding.EncodeToString([]byte("0 theirs/" + guess))
+		answer, wrong := (&Server{source: all}).gangs(context.Background(), rights{namespaces: []string{"mine"}}, &Request{params: map[string][]string{apiquery.ParamContinue: {token}}})
+		if wrong != nil {
+			t.Fatal(wrong)
+		}
+		return answer.(apiquery.Gangs).Items
+	}
+	if right, wrong := ask("secret"), ask("guess"); !reflect.DeepEqual(right, wrong) || len(right) != 3 {
+		t.Errorf("%v for a gang that is there, %v for one that is not", right, wrong)
+	}
+}
+
+// TestFilterGangMembers: where a member will be is for those who may list nodes; where one
+// is, its pod says. What callers share is not changed.
+func TestFilterGangMembers(t *testing.T) {
+	member := func(state string) apiquery.Member {
+		return apiquery.Member{State: state, Node: "node-1", Devices: []apiquery.Part{{UUID: "GPU-1"}}}
+	}
+	g := apiquery.Gang{Members: []apiquery.Member{member("starting"), member("bound")}}
+	got := filterGang(g, rights{})
+	if m := got.Members[0]; m.Node != "" || m.Devices != nil {
+		t.Errorf("starting: %+v", m)
+	}
+	if m := got.Members[1]; m.Node != "node-1" || len(m.Devices) != 1 {
+		t.Errorf("bound: %+v", m)
+	}
+	if g.Members[0].Node == "" || filterGang(g, rights{nodes: true}).Members[0].Node == "" {
+		t.Error("lost for those who may list nodes")
 	}
 }

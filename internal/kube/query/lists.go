@@ -87,7 +87,7 @@ func (s *Server) gangs(_ context.Context, c Caller, r *Request) (any, *apiquery.
 		}
 		return out, nil
 	}
-	first := from.in(items)
+	first := from.in(items, c)
 	for i := range items {
 		g := &items[i]
 		if !c.MayListPods(g.Namespace) {
@@ -153,11 +153,12 @@ func readPlace(text string) (place, *apiquery.Error) {
 
 // in is from where on a page goes on: behind the gang, wherever it is now, or where it was
 // when it is gone. A list changes between pages: what started or came meanwhile may be
-// missing.
-func (p place) in(items []apiquery.Gang) int {
-	if p.gang != "" {
+// missing. A gang that the caller may not see is as one that is gone: who makes up a token
+// does not learn by it whether there is a gang of a name.
+func (p place) in(items []apiquery.Gang, c Caller) int {
+	if namespace, _, _ := strings.Cut(p.gang, "/"); p.gang != "" {
 		for i := range items {
-			if items[i].Namespace+"/"+items[i].Name == p.gang {
+			if items[i].Namespace == namespace && items[i].Namespace+"/"+items[i].Name == p.gang && c.MayListPods(namespace) {
 				return i + 1
 			}
 		}
