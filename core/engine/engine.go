@@ -396,8 +396,8 @@ func (e *Engine) take(k *known, plan *gang.Plan, now int64) {
 		e.freed++ // others may wait for its company
 	}
 	if k.missing() == 0 {
-		if r := e.reservationOf(k.ID); r != nil {
-			k.futile.kept = r.nodes
+		if e.reservationOf(k.ID) != nil {
+			k.futile.kept = k.nodes()
 		}
 		e.unreserve(func(r *reservation) bool { return r.id == k.ID })
 	}

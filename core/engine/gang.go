@@ -223,6 +223,16 @@ func (g *known) missing() int {
 	return max(roles, g.Min-len(g.placed))
 }
 
+// nodes are where its members have their places, sorted.
+func (g *known) nodes() []model.NodeID {
+	var out []model.NodeID
+	for _, s := range g.placed { // sorted below
+		out = append(out, s.node)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // ask is what the gang wants now: members without a place, at least least of them.
 func (g *known) ask(least int) *gang.Ask {
 	if g.tree != nil {

@@ -249,6 +249,7 @@ func (w *world) gang(t *testing.T, namespace, name string, pods int, gpus int64)
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	v := visit(t)
+	defer expect(v, "401", "403", "404", "503") // visitors without rights, and another's gang; also when a step ends the test
 	w := cluster(t)
 	carol, alice, dave := w.token(t, "team-a", "carol"), w.token(t, "team-a", "alice"), w.token(t, "team-b", "dave")
 	ask := asker(w.url)
@@ -360,7 +361,6 @@ func TestCluster(t *testing.T) {
 	if hosts := v.Hosts(); len(hosts) != 1 || hosts[w.url] == 0 {
 		t.Errorf("requests went to %v, want only %s", hosts, w.url)
 	}
-	expect(v, "401", "403", "404", "503")
 }
 
 const manifest = `apiVersion: batch/v1

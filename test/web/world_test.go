@@ -25,7 +25,7 @@ import (
 var screenshots = flag.String("screenshots", "", "folder to write screenshots to; empty for none")
 
 // patience is how long anything may take that should take a second: test machines are slow.
-const patience = 60 * time.Second
+const patience = 2 * time.Minute
 
 // chromium is the one browser of all tests, started by the first that needs it.
 var chromium struct {
