@@ -97,6 +97,8 @@ type Engine struct {
 	refusals refusals
 	demands  demands
 	claims   claims
+	// kept is what questions found.
+	kept keptAnswers
 }
 
 // outbox gathers what must not be done under the lock: it waits for the next step.
