@@ -25,10 +25,10 @@ func TestPanicUnderLock(t *testing.T) {
 			}()
 			f()
 		}()
-		if !s.mu.TryLock() {
+		if !s.Engine.mu.TryLock() {
 			t.Fatalf("%s leaves the engine locked", what)
 		}
-		s.mu.Unlock()
+		s.Engine.mu.Unlock()
 	}
 }
 

@@ -101,7 +101,7 @@ func TestOrderIsNotWaitedFor(t *testing.T) {
 	s.Step()
 	s.now = s.now.Add(turnsEvery)
 	shown := make(chan int, 1)
-	s.mu.Lock() // a step is under way
+	s.Engine.mu.Lock() // a step is under way
 	go func() {
 		position, _ := s.turnOf(&payer{}, id, "default", true)
 		shown <- position
@@ -114,7 +114,7 @@ func TestOrderIsNotWaitedFor(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Error("it waits for the lock")
 	}
-	s.mu.Unlock()
+	s.Engine.mu.Unlock()
 	if position, _ := s.turnOf(&payer{}, s.gangOf(second[0]), "default", true); position != 2 {
 		t.Errorf("the new one has position %d", position)
 	}
