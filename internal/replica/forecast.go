@@ -17,6 +17,8 @@ type Forecast struct {
 	// Starts are the gangs that start in the simulation, Until is how far it went.
 	Starts map[engine.ID]time.Time
 	Until  time.Time
+	// Waited are the gangs that waited when it was made: it knows nothing of others.
+	Waited map[engine.ID]bool
 	// Unknown is how many of the gangs that ran have no known end.
 	Unknown int
 	guesses string
@@ -35,6 +37,10 @@ func (s *State) Forecast(ctx context.Context) (*Forecast, error) {
 
 func (x *run) forecast(ctx context.Context) (*Forecast, error) {
 	waiting := x.Waiting()
+	waited := make(map[engine.ID]bool, len(waiting))
+	for _, id := range waiting {
+		waited[id] = true
+	}
 	unknown := x.unknownEnds()
 	why, err := x.forward(ctx, func() bool {
 		waiting = slices.DeleteFunc(waiting, func(id engine.ID) bool { _, ok := x.starts[id]; return ok })
@@ -43,19 +49,28 @@ func (x *run) forecast(ctx context.Context) (*Forecast, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Forecast{At: x.began, Starts: x.starts, Until: x.Now(), Unknown: unknown, guesses: x.guesses(), stopped: why}, nil
+	return &Forecast{At: x.began, Starts: x.starts, Until: x.Now(), Waited: waited, Unknown: unknown, guesses: x.guesses(), stopped: why}, nil
 }
 
-// Start is when a gang is expected to start.
-func (f *Forecast) Start(id engine.ID) query.Start {
-	at, ok := f.Starts[id]
-	switch {
-	case ok:
-		return query.Start{Known: query.StartsForecast, At: &at, Because: "by the expected ends of what runs and of what starts before it, if nothing else comes" + f.guesses}
-	case f.stopped == stopSteps || f.stopped == stopHorizon || f.stopped == stopContext:
-		return query.Start{Known: query.StartsUnknown, Because: fmt.Sprintf("not before %s; the forecast goes no further", clock(f.Until))}
-	case f.Unknown > 0:
-		return query.Start{Known: query.StartsUnknown, Because: fmt.Sprintf("it is not known how long %s that run will take: they declare no runtime, and none was learned", count(f.Unknown, "gang"))}
+// Start is when a gang is expected to start, told at a time; false when the forecast does
+// not know: the gang came after it was made, or should have started already.
+func (f *Forecast) Start(id engine.ID, now time.Time) (query.Start, bool) {
+	at, starts := f.Starts[id]
+	if !f.Waited[id] || starts && !at.After(now) {
+		return query.Start{}, false
 	}
-	return query.Start{Known: query.StartsUnknown, Because: "it does not start in the forecast, although all that runs and waits before it ends"}
+	out := query.Start{Known: query.StartsUnknown}
+	switch {
+	case starts:
+		out.Known, out.At = query.StartsForecast, &at
+		out.Because = "by the expected ends of what runs and of what starts before it, if nothing else comes" + f.guesses
+	case f.stopped == stopSteps || f.stopped == stopHorizon || f.stopped == stopContext:
+		out.Because = fmt.Sprintf("not before %s; the forecast goes no further", clock(f.Until))
+	case f.Unknown > 0:
+		out.Because = fmt.Sprintf("it is not known how long %s that run will take: they declare no runtime, and none was learned", count(f.Unknown, "gang"))
+	default:
+		out.Because = "it does not start in the forecast, although all that runs and waits before it ends"
+	}
+	out.Because += fmt.Sprintf(" (a forecast of %s ago)", max(0, now.Sub(f.At)).Round(time.Second))
+	return out, true
 }

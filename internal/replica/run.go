@@ -113,7 +113,12 @@ func (e *events) Pop() any {
 	return last
 }
 
+// push expects an event. What should have happened already happens now: a pod may be stuck
+// beyond its deletion, a gang may run for longer than was expected.
 func (x *run) push(e event) {
+	if now := x.Now(); e.at.Before(now) {
+		e.at = now
+	}
 	x.serial++
 	e.serial = x.serial
 	heap.Push(&x.events, e)
@@ -292,7 +297,9 @@ func (x *run) pass() stop {
 // window is how far apart things may happen to be taken as happening together, the later of
 // their times: the hundredth part of how far ahead they are. So a forecast of hours costs
 // little more than one of minutes, and is not off by more than that for it.
-func (x *run) window(at time.Time) time.Duration { return at.Sub(x.began) / 100 }
+func (x *run) window(at time.Time) time.Duration {
+	return max(0, at.Sub(x.began)/100)
+}
 
 // finish ends a gang: its pods succeed.
 func (x *run) finish(id engine.ID) {

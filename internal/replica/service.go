@@ -2,11 +2,15 @@ package replica
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net/http"
+	"runtime/debug"
 	"strings"
 	"sync"
 	"time"
+
+	"k8s.io/klog/v2"
 
 	"github.com/tangram-dev/tangram/api/query"
 	"github.com/tangram-dev/tangram/core/engine"
@@ -97,7 +101,7 @@ func (s *Service) Dump(user string, w io.Writer) error {
 }
 
 // Start is when a waiting gang is expected to start, by the last forecast; false when there
-// is none yet. It does not wait: a forecast that is stale is made anew meanwhile.
+// is none yet, or it does not know. It does not wait: a forecast that is stale is made anew meanwhile.
 func (s *Service) Start(id engine.ID) (query.Start, bool) { return s.forecast.start(id) }
 
 func (s *Service) foresee(ctx context.Context) (*Forecast, error) {
@@ -140,13 +144,13 @@ func (f *forecaster) start(id engine.ID) (query.Start, bool) {
 	if f.last == nil || time.Since(f.last.At) > forecastKept {
 		return query.Start{}, false
 	}
-	return f.last.Start(id), true
+	return f.last.Start(id, time.Now())
 }
 
 func (f *forecaster) renew(began time.Time) {
 	ctx, cancel := context.WithTimeout(context.Background(), forecastMost)
 	defer cancel()
-	made, err := f.make(ctx)
+	made, err := f.try(ctx)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.making = false
@@ -154,4 +158,15 @@ func (f *forecaster) renew(began time.Time) {
 	if err == nil {
 		f.last = made
 	}
+}
+
+// try makes a forecast. A panic of a simulation is an error: it must not end the scheduler.
+func (f *forecaster) try(ctx context.Context) (made *Forecast, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			made, err = nil, fmt.Errorf("panic: %v", p)
+			klog.FromContext(ctx).Error(err, "A forecast panicked", "stack", string(debug.Stack()))
+		}
+	}()
+	return f.make(ctx)
 }

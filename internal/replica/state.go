@@ -61,7 +61,7 @@ func (s *State) Why(ctx context.Context, namespace, kind, name string) (*query.W
 				return query.Start{}, false
 			}
 		}
-		return forecast.Start(id), true
+		return forecast.Start(id, s.snapshot.At)
 	})
 	out := r.Engine.Why(ctx, kind, namespace, name, All{}, nil)
 	return &out, err

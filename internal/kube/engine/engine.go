@@ -97,6 +97,8 @@ type Engine struct {
 	refusals refusals
 	demands  demands
 	claims   claims
+	// kept is what questions found.
+	kept keptAnswers
 }
 
 // outbox gathers what must not be done under the lock: it waits for the next step.
@@ -207,21 +209,20 @@ func (e *Engine) follow(factory informers.SharedInformerFactory) error {
 }
 
 // do runs a function on core under the lock, with all events that have come applied
-// before.
+// before. The lock is released also when f panics: callers may recover.
 func (e *Engine) do(what string, f func(now time.Time)) {
-	e.mu.Lock()
-	began := time.Now()
-	now := e.clock()
-	e.core.Tick(now.UnixNano())
-	e.drain(now)
-	f(now)
-	e.mirror()
-	e.suspended.Store(e.core.Suspended())
-	complaints := e.complaints
-	e.complaints = nil
-	waiting := len(e.outbox.activate)+len(e.outbox.requeue)+len(e.outbox.stop) > 0
-	held := time.Since(began) // unlocking may let a waiter run first
-	e.mu.Unlock()
+	var complaints []report.Complaint
+	waiting := false
+	held := e.locked(func() {
+		now := e.clock()
+		e.core.Tick(now.UnixNano())
+		e.drain(now)
+		f(now)
+		e.mirror()
+		e.suspended.Store(e.core.Suspended())
+		complaints, e.complaints = e.complaints, nil
+		waiting = len(e.outbox.activate)+len(e.outbox.requeue)+len(e.outbox.stop) > 0
+	})
 	if !e.copied {
 		metrics.LockHeld(what, held)
 	}

@@ -207,14 +207,22 @@ func (e *Engine) State() metrics.State {
 }
 
 // look reads under the lock. Events that have come are not applied: that is the next
-// question's business.
-func (e *Engine) look(what string, f func()) {
+// question's business. The lock is released also when f panics: the query server goes on.
+func (e *Engine) look(what string, f func()) (held time.Duration) {
+	held = e.locked(f)
+	if !e.copied {
+		metrics.LockHeld(what, held)
+	}
+	return held
+}
+
+// locked runs a function under the lock and says how long it was held.
+func (e *Engine) locked(f func()) (held time.Duration) {
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	began := time.Now()
 	f()
-	held := time.Since(began)
-	e.mu.Unlock()
-	metrics.LockHeld(what, held)
+	return time.Since(began) // before unlocking, which may let a waiter run first
 }
 
 // condition is what a node's object says about it.

@@ -23,7 +23,7 @@ const runnersUp = 5
 func (e *Engine) Explain(namespace, name string, see Sight) (out apiquery.Explain, problem string) {
 	out = apiquery.Explain{At: e.clock(), Devices: []apiquery.Part{}, Terms: []apiquery.Term{}, RunnersUp: []apiquery.RunnerUp{}}
 	var merits engine.Merits
-	e.look("explain", func() {
+	e.lookFor(see, "explain", func() {
 		pod, err := e.pods.Pods(namespace).Get(name)
 		if err != nil {
 			problem = fmt.Sprintf("there is no pod %s/%s that has not ended", namespace, name)
@@ -35,7 +35,7 @@ func (e *Engine) Explain(namespace, name string, see Sight) (out apiquery.Explai
 			return
 		}
 		var placed bool
-		if merits, placed = e.core.Merits(h, runnersUp); !placed {
+		if merits, placed = e.meritsOf(h); !placed {
 			problem = fmt.Sprintf("pod %s/%s has no place that the planner chose: why says what it waits for", namespace, name)
 			return
 		}

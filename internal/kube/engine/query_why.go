@@ -47,7 +47,12 @@ type subject struct {
 func (e *Engine) Why(ctx context.Context, kind, namespace, name string, see Sight, find FindPod) apiquery.Why {
 	out := apiquery.Why{At: e.clock(), Helps: []apiquery.Help{}}
 	var s subject
-	e.look("why", func() { s = e.subject(kind, namespace, name) })
+	var x examined
+	e.lookFor(see, "why", func() {
+		if s = e.subject(kind, namespace, name); len(s.gangs) == 1 {
+			x = e.examine(s.gangs[0]) // the lock is waited for once
+		}
+	})
 	if s.reason.Code == explain.NoObject && find != nil && podKind(kind) {
 		if pod := find(ctx, namespace, name); pod != nil {
 			s.pod, s.reason = pod, e.stranger(pod)
@@ -56,33 +61,23 @@ func (e *Engine) Why(ctx context.Context, kind, namespace, name string, see Sigh
 	if len(s.gangs) == 0 {
 		return e.whyNot(&out, &s, namespace, name)
 	}
-	id := e.firstWaiting(s.gangs)
-	var a engine.Account
-	var there bool
-	var about explain.Case
-	contested := ""
-	e.look("why", func() {
-		if a, there = e.core.Account(id); there {
-			out.Gang, _ = e.gangAnswer(id)
-			out.Gang.Members, out.Gang.Reason, out.Gang.ExpectedStart = e.members(id), nil, nil
-			about.Object, contested = e.objectOf(&a), e.contestOf(&a)
-		}
-	})
-	if !there {
+	if len(s.gangs) > 1 {
+		id := e.firstWaiting(s.gangs)
+		e.lookFor(see, "why", func() { x = e.examine(id) })
+	}
+	if !x.there {
 		s.reason = explain.Reason{Code: explain.Unseen}
 		return e.whyNot(&out, &s, namespace, name)
 	}
-	var expect engine.Expectation
-	e.look("why", func() {
-		about.Reason = e.core.Why(id)
-		if w := e.demands.of[id]; w != nil {
-			about.Reason.Asked = w.where()
-		}
-		expect = e.core.Expect(id, &about.Reason)
-	})
+	if !x.explained {
+		e.lookFor(see, "why", func() { x.explain(e) })
+	}
+	id, a, expect, contested := x.account.Gang.ID, x.account, x.expect, x.contested
+	about := explain.Case{Reason: x.reason, Object: x.object}
+	out.Gang = x.gang
 
 	out.Found = true
-	out.Gang.Position, out.Ahead = e.turnOf(id, a.Gang.Namespace)
+	out.Gang.Position, out.Ahead = e.turnOf(see, id, a.Gang.Namespace, out.Gang.Phase == apiquery.PhaseWaiting)
 	out.AheadHidden = max(0, out.Gang.Position-1-len(out.Ahead))
 	if r := &about.Reason; r.Code == explain.Turn && out.Gang.Position > 0 {
 		r.Ahead = out.Gang.Position - 1 // of those that are alike as well
@@ -128,6 +123,43 @@ func (e *Engine) Why(ctx context.Context, kind, namespace, name string, see Sigh
 	}
 	out.Text = whyText(&out)
 	return out
+}
+
+// examined is what is found out about a gang under the lock.
+type examined struct {
+	there   bool
+	account engine.Account
+	gang    apiquery.Gang
+	// object is what its pods are changed through, contested whose record contradicts
+	// another's.
+	object, contested string
+	explained         bool
+	reason            explain.Reason
+	expect            engine.Expectation
+}
+
+// examineMost is up to how many members a gang is explained in the same hold of the lock:
+// waiting for the lock takes longer than that.
+const examineMost = 256
+
+// examine looks at a gang. The caller holds the lock.
+func (e *Engine) examine(id engine.ID) (x examined) {
+	if x.account, x.there = e.core.Account(id); !x.there {
+		return x
+	}
+	x.gang, _ = e.gangAnswer(id)
+	x.gang.Members, x.gang.Reason, x.gang.ExpectedStart = e.members(id), nil, nil
+	x.object, x.contested = e.objectOf(&x.account), e.contestOf(&x.account)
+	if x.gang.Exist <= examineMost {
+		x.explain(e)
+	}
+	return x
+}
+
+// explain finds why a gang waits. The caller holds the lock.
+func (x *examined) explain(e *Engine) {
+	x.reason, x.expect = e.reasonOf(x.account.Gang.ID, &x.gang)
+	x.explained = true
 }
 
 // podKind says whether a kind that is asked for can be a pod.

@@ -3,6 +3,7 @@ package query
 import (
 	"context"
 	"sync"
+	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/util/workqueue"
@@ -32,6 +33,8 @@ type caller struct {
 	ctx    context.Context
 	who    user.Info
 	rights Rights
+	// charge is told for how long the engine's lock was held; may be nil.
+	charge func(held time.Duration)
 
 	mu    sync.Mutex
 	known map[right]bool
@@ -47,6 +50,13 @@ func newCaller(ctx context.Context, who user.Info, rights Rights) *caller {
 
 // User is the caller's name.
 func (c *caller) User() string { return c.who.GetName() }
+
+// Charge tells for how long the engine's lock was held for the caller.
+func (c *caller) Charge(held time.Duration) {
+	if c.charge != nil {
+		c.charge(held)
+	}
+}
 
 // MayListNodes implements Caller.
 func (c *caller) MayListNodes() bool { return c.may(right{resource: "nodes"}) }
@@ -78,6 +88,21 @@ func (c *caller) prefetch(namespaces []string) {
 	workqueue.ParallelizeUntil(c.ctx, askAtOnce, len(namespaces), func(i int) {
 		c.may(right{resource: "pods", namespace: namespaces[i]})
 	})
+}
+
+// ask asks for rights at once that a question will need, so that they are not waited for one
+// after the other.
+func (c *caller) ask(rights ...right) {
+	workqueue.ParallelizeUntil(c.ctx, len(rights), len(rights), func(i int) { c.may(rights[i]) })
+}
+
+// rightsInWords are what an answer in words about a namespace needs.
+func rightsInWords(namespace string) []right {
+	out := []right{{resource: "pods"}, {resource: "pods", namespace: namespace}, {resource: "nodes"}}
+	for _, group := range queueGroups {
+		out = append(out, right{group: group, resource: "queues"})
+	}
+	return out
 }
 
 func (c *caller) may(r right) bool {

@@ -144,6 +144,8 @@ const (
 	// maxConnections is how many callers may be connected: more wait to be accepted. Each
 	// costs the scheduler memory and a file, whether or not it may ask anything.
 	maxConnections = 1000
+	// maxStreams is how many requests one connection may have open at once.
+	maxStreams = 16
 )
 
 // bounded is a listener with a bound on open connections.
@@ -191,6 +193,7 @@ func (p *Port) Serve(ctx context.Context, handler http.Handler) error {
 			ClientAuth:     tls.RequestClientCert,
 			GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return p.certificate(), nil },
 		},
+		HTTP2:       &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })

@@ -1,6 +1,7 @@
 package query
 
 import (
+	"bytes"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -9,6 +10,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/klog/v2"
@@ -44,6 +46,9 @@ type Server struct {
 	options Options
 	source  Source
 	doorman *doorman
+	porch   *porch
+	shelf   *shelf
+	toll    *toll
 	table   map[string]*Question
 }
 
@@ -52,7 +57,7 @@ func New(o Options) *Server {
 	if o.Limits == (Limits{}) {
 		o.Limits = DefaultLimits()
 	}
-	s := &Server{options: o, source: o.Source, doorman: newDoorman(o.Limits), table: map[string]*Question{}}
+	s := &Server{options: o, source: o.Source, doorman: newDoorman(o.Limits), porch: newPorch(), shelf: newShelf(), toll: newToll(), table: map[string]*Question{}}
 	for _, q := range s.questions() {
 		s.table[q.Path] = &q
 	}
@@ -85,7 +90,10 @@ func (s *Server) Handler() http.Handler {
 
 // serve checks who asks, and answers.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) *apiquery.Error {
-	who := s.options.Access.Who(r)
+	who, ok := s.who(r)
+	if !ok {
+		return busy()
+	}
 	if who == nil {
 		return &apiquery.Error{Status: http.StatusUnauthorized, Reason: ReasonUnauthorized, Message: "no valid bearer token or client certificate"}
 	}
@@ -97,7 +105,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) *apiquery.Error {
 	ctx, cancel := context.WithTimeout(r.Context(), s.options.Limits.Timeout)
 	defer cancel()
 	q, path := s.table[r.URL.Path], r.URL.Path
-	may, _, err := s.options.Access.MayGet(ctx, who, path)
+	asked := path
+	if q == nil {
+		asked = noPath // not one question to the API server for every path that someone invents
+	}
+	may, _, err := s.options.Access.MayGet(ctx, who, asked)
 	switch {
 	case err != nil:
 		return unavailable()
@@ -115,41 +127,75 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) *apiquery.Error {
 	if wrong != nil {
 		return wrong
 	}
-	kind, body, wrong := s.answer(ctx, q, newCaller(ctx, who, s.options.Access), request)
+	c := newCaller(ctx, who, s.options.Access)
+	c.charge = func(held time.Duration) { s.toll.charge(who.GetName(), held) }
+	if s.shelf.full(who.GetName()) || q.Locks && !s.toll.wait(ctx, who.GetName()) {
+		return busy()
+	}
+	made, wrong := s.answer(ctx, q, c, request, acceptsGzip(r.Header.Get("Accept-Encoding")))
 	if wrong != nil {
 		return wrong
 	}
-	write(w, r, kind, body)
+	take, ok := s.shelf.put(who.GetName(), len(made.body))
+	if !ok {
+		return busy()
+	}
+	defer take()
+	made.write(w)
 	return nil
+}
+
+// noPath stands for all paths that are no question: who may get all paths may get it.
+const noPath = apiquery.Prefix + "none"
+
+// who says who asks, nil: nobody who is known. False: too many are being asked who they are.
+func (s *Server) who(r *http.Request) (user.Info, bool) {
+	leave, ok := s.porch.knock(r)
+	if !ok {
+		return nil, false
+	}
+	defer leave()
+	return s.options.Access.Who(r), true
+}
+
+// made is an answer as it is sent.
+type made struct {
+	kind string
+	body []byte
+	zip  bool // compressed
 }
 
 // answer computes an answer when its turn has come. Writing it is not part of the turn: a
 // caller who reads slowly holds up nobody.
-func (s *Server) answer(ctx context.Context, q *Question, c *caller, r *Request) (kind string, body []byte, wrong *apiquery.Error) {
+func (s *Server) answer(ctx context.Context, q *Question, c *caller, r *Request, zips bool) (out made, wrong *apiquery.Error) {
 	end, ok := s.doorman.begin(ctx, c.User())
 	if !ok {
-		return "", nil, busy()
+		return made{}, busy()
 	}
 	defer end()
 	defer func() {
 		if p := recover(); p != nil {
 			klog.FromContext(ctx).Error(nil, "A question made the query server panic", "path", q.Path, "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			body, wrong = nil, &apiquery.Error{Status: http.StatusInternalServerError, Reason: ReasonInternal, Message: "the question could not be answered; the scheduler's log says why"}
+			out, wrong = made{}, &apiquery.Error{Status: http.StatusInternalServerError, Reason: ReasonInternal, Message: "the question could not be answered; the scheduler's log says why"}
 		}
 	}()
 	answer, wrong := q.Answer(ctx, c, r)
 	switch {
 	case c.failed() != nil && ctx.Err() == nil:
-		return "", nil, unavailable()
+		return made{}, unavailable()
 	case ctx.Err() != nil:
-		return "", nil, &apiquery.Error{Status: http.StatusGatewayTimeout, Reason: ReasonTimeout, Message: "the answer took too long"}
+		return made{}, &apiquery.Error{Status: http.StatusGatewayTimeout, Reason: ReasonTimeout, Message: "the answer took too long"}
 	case wrong != nil:
-		return "", nil, wrong
+		return made{}, wrong
 	}
 	if b, ok := answer.(Blob); ok {
-		return b.Type, b.Bytes, nil
+		return made{kind: b.Type, body: b.Bytes}, nil
 	}
-	return "application/json", encode(answer), nil
+	out = made{kind: "application/json", body: encode(answer)}
+	if zips && len(out.body) >= zipFrom {
+		out.body, out.zip = compress(out.body), true // it may be kept for a while
+	}
+	return out, nil
 }
 
 func busy() *apiquery.Error {
@@ -172,23 +218,28 @@ func encode(answer any) []byte {
 // zipFrom is from which size on answers are compressed.
 const zipFrom = 1 << 10
 
-// write sends an answer, compressed for callers who say that they can read it.
-func write(w http.ResponseWriter, r *http.Request, kind string, body []byte) {
-	h := w.Header()
-	h.Set("Content-Type", kind)
-	h.Set("Vary", "Accept-Encoding")
-	if len(body) < zipFrom || kind != "application/json" || !acceptsGzip(r.Header.Get("Accept-Encoding")) {
-		h.Set("Content-Length", strconv.Itoa(len(body)))
-		_, _ = w.Write(body) // a caller who is gone needs no answer
-		return
-	}
-	h.Set("Content-Encoding", "gzip")
-	z, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
+// compress is what callers get who say that they can read it.
+func compress(body []byte) []byte {
+	var b bytes.Buffer
+	z, err := gzip.NewWriterLevel(&b, gzip.BestSpeed)
 	if err != nil {
 		panic(err) // the level is valid
 	}
-	_, _ = z.Write(body)
+	_, _ = z.Write(body) // a buffer takes all
 	_ = z.Close()
+	return b.Bytes()
+}
+
+// write sends an answer.
+func (m *made) write(w http.ResponseWriter) {
+	h := w.Header()
+	h.Set("Content-Type", m.kind)
+	h.Set("Vary", "Accept-Encoding")
+	if m.zip {
+		h.Set("Content-Encoding", "gzip")
+	}
+	h.Set("Content-Length", strconv.Itoa(len(m.body)))
+	_, _ = w.Write(m.body) // a caller who is gone needs no answer
 }
 
 // acceptsGzip reads an Accept-Encoding header.

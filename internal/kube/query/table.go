@@ -16,22 +16,24 @@ type Question struct {
 	// who may get the path, on the leader only. The context ends when the caller is gone or
 	// the question has taken too long.
 	Answer func(ctx context.Context, c Caller, r *Request) (any, *apiquery.Error)
+	// Locks: it holds the engine's lock for every caller anew, so callers pay for it.
+	Locks bool
 }
 
 // questions is the table of all questions.
 func (s *Server) questions() []Question {
 	return []Question{
-		{apiquery.PathFleet, http.MethodGet, nil, s.fleet},
-		{apiquery.PathWhy, http.MethodGet, []string{apiquery.ParamNamespace, apiquery.ParamName, apiquery.ParamKind}, s.why},
-		{apiquery.PathWhatIf, http.MethodPost, []string{apiquery.ParamNamespace}, s.whatIf},
-		{apiquery.PathDump, http.MethodGet, nil, s.dump},
-		{apiquery.PathExplain, http.MethodGet, []string{apiquery.ParamNamespace, apiquery.ParamName}, s.explain},
-		{apiquery.PathUsage, http.MethodGet, []string{apiquery.ParamBy}, s.usage},
-		{apiquery.PathNodes, http.MethodGet, []string{apiquery.ParamSince}, s.nodes},
-		{apiquery.PathQueues, http.MethodGet, nil, s.queues},
-		{apiquery.PathHistory, http.MethodGet, []string{apiquery.ParamQueue}, s.history},
-		{apiquery.PathGangs, http.MethodGet, []string{apiquery.ParamNamespace, apiquery.ParamName, apiquery.ParamPhase, apiquery.ParamQueue, apiquery.ParamLimit, apiquery.ParamContinue}, s.gangs},
-		{apiquery.PathTimeline, http.MethodGet, []string{apiquery.ParamSince, apiquery.ParamLimit}, s.timeline},
+		{Path: apiquery.PathFleet, Method: http.MethodGet, Answer: s.fleet},
+		{Path: apiquery.PathWhy, Method: http.MethodGet, Params: []string{apiquery.ParamNamespace, apiquery.ParamName, apiquery.ParamKind}, Answer: s.why, Locks: true},
+		{Path: apiquery.PathWhatIf, Method: http.MethodPost, Params: []string{apiquery.ParamNamespace}, Answer: s.whatIf},
+		{Path: apiquery.PathDump, Method: http.MethodGet, Answer: s.dump},
+		{Path: apiquery.PathExplain, Method: http.MethodGet, Params: []string{apiquery.ParamNamespace, apiquery.ParamName}, Answer: s.explain, Locks: true},
+		{Path: apiquery.PathUsage, Method: http.MethodGet, Params: []string{apiquery.ParamBy}, Answer: s.usage},
+		{Path: apiquery.PathNodes, Method: http.MethodGet, Params: []string{apiquery.ParamSince}, Answer: s.nodes},
+		{Path: apiquery.PathQueues, Method: http.MethodGet, Answer: s.queues},
+		{Path: apiquery.PathHistory, Method: http.MethodGet, Params: []string{apiquery.ParamQueue}, Answer: s.history},
+		{Path: apiquery.PathGangs, Method: http.MethodGet, Params: []string{apiquery.ParamNamespace, apiquery.ParamName, apiquery.ParamPhase, apiquery.ParamQueue, apiquery.ParamLimit, apiquery.ParamContinue}, Answer: s.gangs},
+		{Path: apiquery.PathTimeline, Method: http.MethodGet, Params: []string{apiquery.ParamSince, apiquery.ParamLimit}, Answer: s.timeline},
 	}
 }
 
