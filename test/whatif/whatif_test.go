@@ -61,6 +61,11 @@ func TestAgrees(t *testing.T) {
 		g.settle()
 		pods := g.gang("low", "mid", "high", "high")
 		manifest := manifestOf(pods)
+		var dump []byte
+		keep := os.Getenv("WHATIF_KEEP") // a folder for the state of cases that disagree
+		if keep != "" {
+			dump = w.askText(http.MethodGet, apiquery.PathDump, "")
+		}
 		var said apiquery.WhatIf
 		w.ask(http.MethodPost, apiquery.PathWhatIf, manifest, &said)
 		kind, problem := g.compare(pods, &said)
@@ -68,6 +73,10 @@ func TestAgrees(t *testing.T) {
 		if problem == "" {
 			agreed++
 			continue
+		}
+		if keep != "" {
+			must(t, os.WriteFile(filepath.Join(keep, fmt.Sprintf("%d.dump.gz", n)), dump, 0o600))
+			must(t, os.WriteFile(filepath.Join(keep, fmt.Sprintf("%d.yaml", n)), []byte(manifest), 0o600))
 		}
 		answer, _ := json.Marshal(said.Gangs)
 		t.Logf("case %d (%s): %s\nsaid %s", n, kind, problem, clip(string(answer), 1500))
