@@ -67,9 +67,12 @@ type PassingShort struct {
 	Since int64  `json:"since"`
 }
 
-// PassingGang is what was tried for a gang without success, and when it may be tried again.
+// PassingGang is what was tried for a gang without success, and when it may be tried again;
+// and since when one runs: objects tell seconds only, and who has lost less work by a moment
+// is evicted.
 type PassingGang struct {
 	Gang        ID             `json:"gang"`
+	Started     int64          `json:"started,omitempty"`
 	RestUntil   int64          `json:"restUntil,omitempty"`
 	Failures    int            `json:"failures,omitempty"`
 	LastRefusal string         `json:"lastRefusal,omitempty"`
@@ -150,6 +153,9 @@ func (e *Engine) passingOf(k *known) PassingGang {
 		RestUntil: k.restUntil, Failures: k.failures, LastRefusal: k.lastRefusal, Promised: k.promised,
 		Evicted: f.evicted, Kept: slices.Clone(f.kept), Futile: f.times, FutileAfter: f.after, Rekept: f.rekept,
 	}
+	if len(k.placed) > 0 {
+		out.Started = k.started
+	}
 	for a, x := range k.retries {
 		if x.failed {
 			tried := PassingAttempt{Attempt: uint8(a), Pause: x.pause, Freed: x.freed != e.freed, Changed: x.generation != e.generation}
@@ -164,7 +170,7 @@ func (e *Engine) passingOf(k *known) PassingGang {
 
 // is says whether there is anything to tell.
 func (g *PassingGang) is() bool {
-	return g.RestUntil != 0 || g.Failures != 0 || g.LastRefusal != "" || g.Promised != 0 || g.Evicted || len(g.Kept) > 0 || g.Futile != 0 ||
+	return g.Started != 0 || g.RestUntil != 0 || g.Failures != 0 || g.LastRefusal != "" || g.Promised != 0 || g.Evicted || len(g.Kept) > 0 || g.Futile != 0 ||
 		g.FutileAfter != 0 || g.Rekept != 0 || len(g.Tried) > 0
 }
 
@@ -232,6 +238,9 @@ func (v *vetoes) restore(p PassingVeto) {
 func (e *Engine) restoreGang(k *known, g *PassingGang) {
 	k.restUntil, k.failures, k.lastRefusal, k.promised = g.RestUntil, g.Failures, g.LastRefusal, g.Promised
 	k.futile = futileEvictions{evicted: g.Evicted, kept: slices.Clone(g.Kept), times: g.Futile, after: g.FutileAfter, rekept: g.Rekept}
+	if len(k.placed) > 0 && g.Started > 0 {
+		k.started = g.Started
+	}
 	if k.restUntil > 0 {
 		e.wakeAt(k.restUntil)
 	}

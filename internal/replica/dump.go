@@ -44,6 +44,7 @@ const (
 	MaxDump     = 256 << 20
 	MaxDumpText = 1 << 30
 	maxObjects  = 2_000_000
+	maxArrival  = 1 << 60
 )
 
 // dump is the JSON form of a Snapshot.
@@ -56,6 +57,7 @@ type dump struct {
 	Learned   json.RawMessage             `json:"learned"`
 	Estimates map[engine.ID]time.Duration `json:"estimates,omitempty"`
 	Passing   engine.Passing              `json:"passing"`
+	Arrivals  map[engine.ID]int64         `json:"arrivals,omitempty"`
 
 	Nodes          []*v1.Node                              `json:"nodes"`
 	GPUNodes       []*v1alpha1.GPUNode                     `json:"gpuNodes,omitempty"`
@@ -92,7 +94,7 @@ type profile struct {
 // WriteDump writes a snapshot, reduced to what scheduling reads.
 func WriteDump(w io.Writer, s *kubeengine.Snapshot, scheduler string) error {
 	d := dump{
-		Format: Format, Version: Version, Scheduler: scheduler, At: s.At, Estimates: s.Estimates, Passing: s.Passing,
+		Format: Format, Version: Version, Scheduler: scheduler, At: s.At, Estimates: s.Estimates, Passing: s.Passing, Arrivals: s.Arrivals,
 		Networks: kinds(s.Networks), Groups: kinds(s.Groups), Dynamic: s.Dynamic, Slices: s.Slices, Claims: s.Claims, Classes: s.Classes,
 		NodeTopologies: s.NodeTopologies, Nodes: []*v1.Node{}, Pods: []*v1.Pod{},
 		Settings: settings{Options: s.Settings.Options, Timing: s.Settings.Timing, Levels: s.Settings.Levels, Protected: s.Settings.Protected, TelemetryMaxAge: s.Settings.TelemetryMaxAge, Profiles: map[string]profile{}},
@@ -231,7 +233,7 @@ func (d *dump) snapshot() (*kubeengine.Snapshot, error) {
 		return nil, fmt.Errorf("learned: %w", err)
 	}
 	s := &kubeengine.Snapshot{
-		At: d.At, Learned: learned, Estimates: d.Estimates, Passing: d.Passing, Pods: d.Pods, Nodes: d.Nodes, Namespaces: d.Namespaces, Budgets: d.Budgets,
+		At: d.At, Learned: learned, Estimates: d.Estimates, Passing: d.Passing, Arrivals: d.Arrivals, Pods: d.Pods, Nodes: d.Nodes, Namespaces: d.Namespaces, Budgets: d.Budgets,
 		Objects: inventory.Objects{GPUNodes: d.GPUNodes, NodeTopologies: d.NodeTopologies}, Dynamic: d.Dynamic, Slices: d.Slices, Claims: d.Claims, Classes: d.Classes,
 	}
 	if s.Settings, err = d.Settings.read(); err != nil {
@@ -246,6 +248,11 @@ func (d *dump) snapshot() (*kubeengine.Snapshot, error) {
 	for id, e := range d.Estimates {
 		if e < 0 {
 			return nil, fmt.Errorf("estimates[%s]: is negative", clip(string(id)))
+		}
+	}
+	for id, n := range d.Arrivals {
+		if n < 0 || n > maxArrival {
+			return nil, fmt.Errorf("arrivals[%s]: %d is no number of a gang", clip(string(id)), n)
 		}
 	}
 	return s, errors.Join(

@@ -263,6 +263,9 @@ func (x *run) pass() stop {
 		return stopQuiet
 	}
 	at := x.events[0].at
+	if at.Before(x.Now()) { // a pod whose grace period is over and that is still there
+		at = x.Now()
+	}
 	if wake := x.Wake(); !wake.IsZero() && wake.After(x.Now()) && wake.Before(at) {
 		at = wake
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tangram-dev/tangram/api/query"
 	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
@@ -64,6 +65,18 @@ func TestWhatIfForecast(t *testing.T) {
 	}
 	if !strings.Contains(g.Start.Because, "1 gang") || len(g.Members) != 1 || g.Members[0].Node != "n0" {
 		t.Errorf("because %q, members %+v", g.Start.Because, g.Members)
+	}
+}
+
+// TestWhatIfOverdue: a pod that should be gone by now holds up nothing.
+func TestWhatIfOverdue(t *testing.T) {
+	s := world(2)
+	overdue := pod("late", 1, on("n1", time.Hour), lasting("2h"))
+	at := metav1.NewTime(start.Add(-time.Second))
+	overdue.DeletionTimestamp = &at
+	s.Pods = []*v1.Pod{pod("a", 8, on("n0", 30*time.Minute), lasting("1h")), pod("b", 7, on("n1", 30*time.Minute), lasting("1h")), overdue}
+	if g := ask(t, s, gpus("8"), nil).Gangs[0]; g.Start.Known != query.StartsForecast || g.Start.At.Sub(start) != 30*time.Minute {
+		t.Errorf("got %+v", g.Start)
 	}
 }
 

@@ -61,6 +61,11 @@ func TestAgrees(t *testing.T) {
 		g.settle()
 		pods := g.gang("low", "mid", "high", "high")
 		manifest := manifestOf(pods)
+		var dump []byte
+		keep := os.Getenv("WHATIF_KEEP") // a folder for the state of cases that disagree
+		if keep != "" {
+			dump = w.askText(http.MethodGet, apiquery.PathDump, "")
+		}
 		var said apiquery.WhatIf
 		w.ask(http.MethodPost, apiquery.PathWhatIf, manifest, &said)
 		kind, problem := g.compare(pods, &said)
@@ -68,6 +73,10 @@ func TestAgrees(t *testing.T) {
 		if problem == "" {
 			agreed++
 			continue
+		}
+		if keep != "" {
+			must(t, os.WriteFile(filepath.Join(keep, fmt.Sprintf("%d.dump.gz", n)), dump, 0o600))
+			must(t, os.WriteFile(filepath.Join(keep, fmt.Sprintf("%d.yaml", n)), []byte(manifest), 0o600))
 		}
 		answer, _ := json.Marshal(said.Gangs)
 		t.Logf("case %d (%s): %s\nsaid %s", n, kind, problem, clip(string(answer), 1500))
@@ -198,11 +207,12 @@ func (g *load) change() {
 	}
 }
 
-// settle waits until everything is decided: each pod is bound or has been told that it
-// waits, and victims are gone.
+// settle waits until the cluster is quiet: each pod is bound or has been told that it waits,
+// nothing is leaving, and the scheduler has decided nothing while a pod that came after all
+// of them was scheduled. Victims are gone at once.
 func (g *load) settle() {
 	g.t.Helper()
-	for {
+	for deadline := time.Now().Add(patience); ; {
 		var leaving []*v1.Pod
 		if !g.until(func() bool {
 			leaving = nil
@@ -216,15 +226,29 @@ func (g *load) settle() {
 				}
 			}
 			return !undecided || len(leaving) > 0
-		}) {
+		}) || time.Now().After(deadline) {
 			g.t.Fatal("the cluster does not settle")
 		}
-		if len(leaving) == 0 {
-			g.barrier()
+		if len(leaving) > 0 {
+			g.gone(leaving)
+			continue
+		}
+		before := g.decided(0).Version
+		g.barrier()
+		going := slices.ContainsFunc(g.all(), func(p *v1.Pod) bool {
+			return p.DeletionTimestamp != nil || p.Spec.NodeName == "" && !waits(p)
+		})
+		if !going && g.decided(0).Version == before {
 			return
 		}
-		g.gone(leaving)
 	}
+}
+
+// decided is what the scheduler has decided since a version of its timeline.
+func (g *load) decided(since uint64) (out apiquery.Timeline) {
+	g.t.Helper()
+	g.ask(http.MethodGet, fmt.Sprintf("%s?%s=%d", apiquery.PathTimeline, apiquery.ParamSince, since), "", &out)
+	return out
 }
 
 // barrier waits until kube-scheduler's own cache has heard of all pods that went: it
@@ -248,20 +272,19 @@ func (g *load) compare(pods []*v1.Pod, said *apiquery.WhatIf) (kind, problem str
 		return "refused", fmt.Sprintf("%d gangs, refused %+v", len(said.Gangs), said.Refused)
 	}
 	s := &said.Gangs[0]
-	before := map[string]bool{}
-	for _, p := range g.all() {
-		before[p.Name] = true
-	}
+	since := g.decided(0).Version
 	g.create(pods)
 	bound := func(p *v1.Pod) bool { q := g.pod(p.Name); return q != nil && q.Spec.NodeName != "" }
-	evicted := func() []string {
-		var out []string
-		for _, p := range g.all() {
-			if p.DeletionTimestamp != nil && before[p.Name] {
-				out = append(out, p.Name)
+	// evicted are the gangs that go for this one: others may find victims meanwhile, since
+	// they look for some only now and then.
+	evicted := func() (out []string) {
+		for _, e := range g.decided(since).Items {
+			if e.Kind == apiquery.EventEvicted && e.For != nil && e.For.Name == s.Gang.Name {
+				out = append(out, e.Gang.Name)
 			}
 		}
-		return out
+		slices.Sort(out)
+		return slices.Compact(out)
 	}
 	soon := s.Start.Known == apiquery.StartsForecast && s.Start.At.Sub(said.At) <= 31*time.Second
 	// Decided: all are bound, or others go, or, where that was said, all have been told that
@@ -277,7 +300,7 @@ func (g *load) compare(pods []*v1.Pod, said *apiquery.WhatIf) (kind, problem str
 			}
 		}
 		waited := s.Start.Known != apiquery.StartsNow && !(soon && len(s.Displaces) > 0) && some+told == len(pods)
-		return some == len(pods) || len(evicted()) > 0 || waited
+		return some == len(pods) || waited || s.Start.Known != apiquery.StartsNow && len(evicted()) > 0
 	}) {
 		return "undecided", fmt.Sprintf("said %s, displaces %v; nothing of that happens", s.Start.Known, s.Displaces)
 	}
@@ -296,17 +319,12 @@ func (g *load) compare(pods []*v1.Pod, said *apiquery.WhatIf) (kind, problem str
 	case soon && len(s.Displaces) > 0:
 		var want []string
 		for _, v := range s.Displaces {
-			want = append(want, strings.Split(v.Name, "-")[0])
+			want = append(want, v.Name)
 		}
 		slices.Sort(want)
 		var got []string
 		g.until(func() bool {
-			got = nil
-			for _, name := range evicted() {
-				got = append(got, strings.Split(name, "-")[0])
-			}
-			slices.Sort(got)
-			got = slices.Compact(got)
+			got = evicted()
 			return len(got) >= len(want)
 		})
 		if !slices.Equal(got, want) {
@@ -381,8 +399,16 @@ func (g *load) dumped() {
 		if bytes.Equal(a, b) && live.Gangs[0].Start.Known == offline.Gangs[0].Start.Known {
 			same++
 		} else {
+			if keep := os.Getenv("WHATIF_KEEP"); keep != "" {
+				must(t, os.WriteFile(filepath.Join(keep, "dumped.yaml"), []byte(manifest), 0o600))
+			}
 			t.Logf("live %s %s\noffline %s %s", live.Gangs[0].Start.Known, a, offline.Gangs[0].Start.Known, b)
 		}
+	}
+	if keep := os.Getenv("WHATIF_KEEP"); same < 5 && keep != "" {
+		text, err := os.ReadFile(file)
+		must(t, err)
+		must(t, os.WriteFile(filepath.Join(keep, "dumped.dump.gz"), text, 0o600))
 	}
 	if same < 5 {
 		t.Errorf("the dump answers %d of 5 questions as the scheduler does", same)

@@ -177,6 +177,7 @@ func (r *Replica) fill(s *Snapshot) error {
 	}
 	r.work.RestoreRuntimes(s.Learned.Runtimes)
 	r.work.Foretell(s.Estimates)
+	r.work.Arrived(s.Arrivals)
 	r.started = true // the order is the snapshot's
 	r.sync()         // nodes first: claims name their devices
 	for _, p := range s.Pods {

@@ -83,6 +83,7 @@ func TestReplicaDecides(t *testing.T) {
 				})
 			}
 			for range 10 + r.IntN(30) {
+				s.now = s.now.Add(time.Duration(r.IntN(900)) * time.Millisecond) // seconds are cut off in objects
 				switch r.IntN(5) {
 				case 0, 1, 2:
 					submit()

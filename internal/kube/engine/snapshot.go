@@ -38,9 +38,11 @@ type Snapshot struct {
 	Learned   *state.State
 	Estimates map[engine.ID]time.Duration
 	Passing   engine.Passing
+	// Arrivals number gangs in the order in which they were first seen.
+	Arrivals map[engine.ID]int64
 	// Pods are in the order in which they are to be read: those that are bound first, the
-	// oldest of them at the front, then those that wait as their gangs were first seen. A
-	// pod that has its place and is not bound yet is there as if it were.
+	// oldest of them at the front, then those that wait. A pod that has its place and is not
+	// bound yet is there as if it were.
 	Pods       []*v1.Pod
 	Nodes      []*v1.Node
 	Namespaces []*v1.Namespace
@@ -73,13 +75,12 @@ type Settings struct {
 func (e *Engine) Snapshot() (*Snapshot, error) {
 	s := &Snapshot{Learned: &state.State{}, Groups: map[schema.GroupVersionResource][]*unstructured.Unstructured{}}
 	var runtimes *arbiter.Runtimes
-	var arrivals map[model.HolderID]int64
 	promised := map[model.HolderID]promise{}
 	e.do("snapshot", func(now time.Time) {
 		began := time.Now()
 		defer func() { s.Held = time.Since(began) }()
 		s.At, s.Learned.At, s.Learned.Learned = now, now.UnixNano(), e.core.Save()
-		runtimes, s.Estimates, s.Passing, arrivals = e.work.Runtimes(), e.work.Estimates(), e.core.Passing(), e.work.Arrivals()
+		runtimes, s.Estimates, s.Passing, s.Arrivals = e.work.Runtimes(), e.work.Estimates(), e.core.Passing(), e.work.Arrivals()
 		s.Settings = e.settings()
 		e.core.EachRelease(func(r engine.Release) {
 			if m := e.work.Member(r.Holder); m != nil && m.Ask() == nil {
@@ -111,7 +112,7 @@ func (e *Engine) Snapshot() (*Snapshot, error) {
 			s.Pods[i] = bound
 		}
 	}
-	e.sortPods(s.Pods, arrivals)
+	e.sortPods(s.Pods)
 	return s, nil
 }
 
@@ -143,7 +144,7 @@ func (x *promise) bind(p *v1.Pod, at time.Time) (*v1.Pod, error) {
 }
 
 // sortPods orders pods as Snapshot.Pods says.
-func (e *Engine) sortPods(pods []*v1.Pod, arrivals map[model.HolderID]int64) {
+func (e *Engine) sortPods(pods []*v1.Pod) {
 	waits := func(p *v1.Pod) int {
 		if p.Spec.NodeName == "" {
 			return 1
@@ -151,15 +152,8 @@ func (e *Engine) sortPods(pods []*v1.Pod, arrivals map[model.HolderID]int64) {
 		return 0
 	}
 	slices.SortFunc(pods, func(p, q *v1.Pod) int {
-		a, b := arrivals[model.HolderID(p.UID)], arrivals[model.HolderID(q.UID)]
-		if a == 0 || b == 0 {
-			a, b = b, a // not seen yet: after the others
-		}
-		if waits(p) == 0 {
-			a, b = 0, 0
-		}
 		return cmp.Or(
-			cmp.Compare(waits(p), waits(q)), cmp.Compare(dialect.BoundSince(p), dialect.BoundSince(q)), cmp.Compare(a, b), cmp.Compare(e.foreign(p), e.foreign(q)),
+			cmp.Compare(waits(p), waits(q)), cmp.Compare(dialect.BoundSince(p), dialect.BoundSince(q)), cmp.Compare(e.foreign(p), e.foreign(q)),
 			p.CreationTimestamp.Time.Compare(q.CreationTimestamp.Time), cmp.Compare(waitingName(p), waitingName(q)), cmp.Compare(p.UID, q.UID))
 	})
 }

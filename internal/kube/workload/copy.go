@@ -1,20 +1,30 @@
 package workload
 
 import (
+	"maps"
 	"time"
 
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// Arrivals are the numbers of the gangs of all members, in the order in which gangs were
-// first seen.
-func (w *Gangs) Arrivals() map[model.HolderID]int64 {
-	out := make(map[model.HolderID]int64, len(w.members))
-	for h, m := range w.members {
-		out[h] = m.group.arrival
+// Arrivals are the numbers of all gangs, in the order in which they were first seen.
+func (w *Gangs) Arrivals() map[engine.ID]int64 {
+	out := make(map[engine.ID]int64, len(w.groups))
+	for id, g := range w.groups {
+		out[id] = g.arrival
 	}
 	return out
+}
+
+// Arrived gives gangs that come from now on the numbers that they had in another process;
+// others come after all of these. Who came first within a second is first in its queue, and
+// the last to be evicted.
+func (w *Gangs) Arrived(numbers map[engine.ID]int64) {
+	w.arrived = maps.Clone(numbers)
+	for _, n := range numbers {
+		w.arrivals = max(w.arrivals, n)
+	}
 }
 
 // Estimates are the runtimes that were learned for gangs when they came, 0 when nothing was

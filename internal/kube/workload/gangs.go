@@ -28,8 +28,10 @@ type Gangs struct {
 	objects Objects
 
 	groups map[engine.ID]*group
-	// arrivals counts gangs that came.
+	// arrivals counts gangs that came, arrived are numbers of gangs in another process
+	// (Arrived).
 	arrivals int64
+	arrived  map[engine.ID]int64
 	members  map[model.HolderID]*Member
 	// changed are gangs whose description is new.
 	changed map[engine.ID]bool
@@ -166,8 +168,13 @@ func (w *Gangs) Set(pod *v1.Pod, now time.Time) {
 	}
 	g := w.groups[key]
 	if g == nil {
-		w.arrivals++
-		g = &group{id: key, real: real, arrival: w.arrivals, pods: map[model.HolderID]*Member{}, counts: m.Object.Resource == dialect.Jobs}
+		arrival, before := w.arrived[key]
+		if !before {
+			w.arrivals++
+			arrival = w.arrivals
+		}
+		delete(w.arrived, key) // one that comes again is new
+		g = &group{id: key, real: real, arrival: arrival, pods: map[model.HolderID]*Member{}, counts: m.Object.Resource == dialect.Jobs}
 		g.unsure = real && !g.counts
 		w.groups[key] = g
 	}
