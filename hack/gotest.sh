@@ -31,7 +31,7 @@ failed() {
 
 # causes: the lines in which tests say what is wrong, without the logs below them.
 causes() {
-	grep -E '^ *--- FAIL|^FAIL|^panic: |^fatal error: |^ +[a-z0-9_]+_test\.go:[0-9]+: ' "$log" | grep -vE '_test\.go:[0-9]+: [a-z-]+:$' | cut -c 1-300 | tail -n 40
+	grep -aE '^ *--- FAIL|^FAIL|^panic: |^fatal error: |^ +[a-z0-9_]+_test\.go:[0-9]+: ' "$log" | grep -avE '_test\.go:[0-9]+: [a-z-]+:$' | cut -c 1-300 | tail -n 40
 }
 
 if go test "$@" 2>&1 | tee "$log"; then

@@ -54,6 +54,20 @@ func (s *setup) stepLive() string {
 	return outcomeOf(starts, turn.Evict)
 }
 
+// passingText is what passes, without gangs that pods are leaving: when all that is left of a
+// gang is leaving, who has not known it before (a copy, or the next process) takes each pod
+// for a gang of its own.
+func passingText(p engine.Passing) string {
+	leaves := map[engine.ID]bool{}
+	for _, l := range p.Leaving {
+		name := strings.TrimPrefix(string(l.Holder), "uid-")
+		leaves[engine.ID("pod/uid-"+name)] = true
+		leaves[engine.ID("label/default/"+name[:strings.LastIndex(name, "-")+1])] = true
+	}
+	p.Gangs = slices.DeleteFunc(slices.Clone(p.Gangs), func(g engine.PassingGang) bool { return leaves[g.Gang] })
+	return fmt.Sprintf("%+v", p)
+}
+
 // TestReplicaDecides: on random states the replica of a snapshot decides, for many steps,
 // what the live engine decides after it, and whatever becomes of it the live engine is as
 // before.
@@ -105,7 +119,7 @@ func TestReplicaDecides(t *testing.T) {
 			must(t, err)
 			copied, err := NewReplica(snapshot)
 			must(t, err)
-			if got, want := fmt.Sprintf("%+v", copied.core.Passing()), fmt.Sprintf("%+v", snapshot.Passing); got != want {
+			if got, want := passingText(copied.core.Passing()), passingText(snapshot.Passing); got != want {
 				t.Fatalf("passing\n%s\nwant\n%s", got, want)
 			}
 			before := s.core.Confirmed()
