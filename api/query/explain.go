@@ -11,8 +11,8 @@ type Explain struct {
 	Devices []Part    `json:"devices"`
 	// Terms are the objectives that decided, with weights; Total is their weighted mean, 0 to
 	// 100.
-	// They are as found now with the pod taken out, since nobody keeps what was true then;
-	// Decided says when it was.
+	// They are computed now, with the pod taken out: the scores of the moment of the decision
+	// are not kept. Decided says when that was.
 	Decided *time.Time `json:"decided,omitempty"`
 	Terms   []Term     `json:"terms"`
 	Total   int        `json:"total"`

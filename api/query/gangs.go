@@ -45,8 +45,8 @@ type Gang struct {
 	// ExpectedStart is absent when it is not known, Reserved the nodes that are kept.
 	ExpectedStart *time.Time `json:"expectedStart,omitempty"`
 	Reserved      []string   `json:"reserved,omitempty"`
-	// RuntimeSeconds is how long it is expected to run; 0 when not known. Learned: nobody
-	// declared it.
+	// RuntimeSeconds is how long it is expected to run; 0 when not known. Learned: the
+	// pods do not declare it.
 	RuntimeSeconds int64 `json:"runtimeSeconds,omitempty"`
 	Learned        bool  `json:"learned,omitempty"`
 	// Members are there when one gang is asked for, and in Why.

@@ -60,7 +60,7 @@ const (
 	HeldInTurns
 )
 
-// String is the mode's stable name; empty for a device that nobody holds.
+// String is the mode's stable name; empty for a device without holders.
 func (m Mode) String() string { return [...]string{"", "whole", "shared", "mig", "replicated"}[m] }
 
 // NodeState is a node with who holds what of it.

@@ -10,7 +10,7 @@ import (
 )
 
 // TestUndoneStartComesFirst: a gang's start is undone because kube-scheduler has not heard
-// yet that pods on its nodes are gone. Whoever reserved these nodes meanwhile, for the time
+// yet that pods on its nodes are gone. A gang that reserved these nodes meanwhile, for the time
 // at which the gang would have ended, must not keep it off them.
 func TestUndoneStartComesFirst(t *testing.T) {
 	for _, freed := range []string{"holder", "rival"} {

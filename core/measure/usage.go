@@ -5,7 +5,7 @@ import (
 )
 
 // Usage is what a meter has counted since it began, complete: accounts that Read has dropped
-// because nobody holds anything any more are in it.
+// because no pod holds anything any more are in it.
 //
 // There may be as many past accounts as present ones; what exceeds that is summed under the
 // namespace, with Other for queue and user, and then under Other.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -394,18 +393,6 @@ func (r *Replica) Reason(id engine.ID) (out explain.Reason) {
 	return out
 }
 
-// Reservation is when nodes are kept for a gang from, zero when that is not known, and
-// which.
-func (r *Replica) Reservation(id engine.ID) (at time.Time, nodes []model.NodeID, ok bool) {
-	r.do("why", func(time.Time) {
-		ns, list, found := r.core.Reservation(id)
-		if nodes, ok = list, found; ns > 0 {
-			at = time.Unix(0, ns)
-		}
-	})
-	return at, nodes, ok
-}
-
 // Waiting are the gangs of which no member has a place, in the order in which they came.
 func (r *Replica) Waiting() (out []engine.ID) {
 	r.do("waiting", func(now time.Time) {
@@ -413,12 +400,6 @@ func (r *Replica) Waiting() (out []engine.ID) {
 		out = r.core.Unplaced()
 	})
 	return out
-}
-
-// String names the replica for errors.
-func (r *Replica) String() string {
-	pods, gangs := r.work.Size()
-	return strings.TrimSpace(fmt.Sprintf("replica of %d pods in %d gangs at %s", pods, gangs, r.now.Format(time.RFC3339)))
 }
 
 // Leaving are the bound pods that were told to go, sorted by when they will be gone.

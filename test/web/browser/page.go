@@ -168,13 +168,6 @@ func (p *Page) Wait(ctx context.Context, condition string) error {
 	}
 }
 
-// Text is the visible text of the element that a selector finds.
-func (p *Page) Text(ctx context.Context, selector string) (string, error) {
-	var out string
-	err := p.Eval(ctx, `document.querySelector(`+quote(selector)+`).innerText`, &out)
-	return out, err
-}
-
 // Click presses the mouse button in the middle of an element (of its first line), as a
 // person would: what lies over it gets the click.
 func (p *Page) Click(ctx context.Context, selector string) error {
@@ -189,12 +182,6 @@ func (p *Page) Click(ctx context.Context, selector string) error {
 		}
 	}
 	return nil
-}
-
-// Point moves the mouse to a place in the window.
-func (p *Page) Point(ctx context.Context, x, y float64) error {
-	_, err := p.call(ctx, "Input.dispatchMouseEvent", map[string]any{"type": "mouseMoved", "x": x, "y": y})
-	return err
 }
 
 // Type writes text where the focus is.
