@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -173,6 +174,9 @@ func (a *asker) ask(ctx context.Context, namespace, name string) {
 		if answer.StatusCode != http.StatusOK {
 			err = fmt.Errorf("%s", answer.Status)
 		}
+	}
+	if took := time.Since(began); err == nil && took > 40*time.Millisecond {
+		fmt.Fprintln(os.Stderr, "SLOW", took.Round(time.Millisecond), answer.Header.Get("Server-Timing"))
 	}
 	if ctx.Err() == nil {
 		a.note(time.Since(began), err)

@@ -208,12 +208,13 @@ func (e *Engine) State() metrics.State {
 
 // look reads under the lock. Events that have come are not applied: that is the next
 // question's business. The lock is released also when f panics: the query server goes on.
-func (e *Engine) look(what string, f func()) (held time.Duration) {
+func (e *Engine) look(what string, f func()) (waited, held time.Duration) {
+	began := time.Now()
 	held = e.locked(f)
 	if !e.copied {
 		metrics.LockHeld(what, held)
 	}
-	return held
+	return time.Since(began) - held, held
 }
 
 // locked runs a function under the lock and says how long it was held.

@@ -12,14 +12,17 @@ import (
 // Reasons and merits are planned for under the engine's lock. So what was found is kept for
 // a while, and who asks is told what it took.
 
-// Payer is a Sight that is told for how long the engine's lock was held for it.
-type Payer interface{ Charge(held time.Duration) }
+// Payer is a Sight that is told for how long the engine's lock was waited for and held for
+// it.
+type Payer interface {
+	Charge(waited, held time.Duration)
+}
 
 // lookFor is look for a caller, who is charged for it.
 func (e *Engine) lookFor(see Sight, what string, f func()) {
-	held := e.look(what, f)
+	waited, held := e.look(what, f)
 	if p, ok := see.(Payer); ok {
-		p.Charge(held)
+		p.Charge(waited, held)
 	}
 }
 

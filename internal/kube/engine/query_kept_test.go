@@ -13,7 +13,7 @@ type payer struct{ held time.Duration }
 func (*payer) MayListPods(string) bool     { return true }
 func (*payer) MayListNodes() bool          { return true }
 func (*payer) MayListQueues() bool         { return true }
-func (p *payer) Charge(held time.Duration) { p.held += held }
+func (p *payer) Charge(_, held time.Duration) { p.held += held }
 
 // TestReasonsAreKept: a gang is planned for once a second, however often it is asked about,
 // and at once when its members changed.

@@ -35,6 +35,8 @@ type caller struct {
 	rights Rights
 	// charge is told for how long the engine's lock was held; may be nil.
 	charge func(held time.Duration)
+	// spent is what the question's time goes into.
+	spent *timing
 
 	mu    sync.Mutex
 	known map[right]bool
@@ -45,14 +47,16 @@ type caller struct {
 type right struct{ group, resource, namespace string }
 
 func newCaller(ctx context.Context, who user.Info, rights Rights) *caller {
-	return &caller{ctx: ctx, who: who, rights: rights, known: map[right]bool{}}
+	return &caller{ctx: ctx, who: who, rights: rights, known: map[right]bool{}, spent: &timing{began: time.Now()}}
 }
 
 // User is the caller's name.
 func (c *caller) User() string { return c.who.GetName() }
 
-// Charge tells for how long the engine's lock was held for the caller.
-func (c *caller) Charge(held time.Duration) {
+// Charge tells for how long the engine's lock was waited for and held for the caller.
+func (c *caller) Charge(waited, held time.Duration) {
+	c.spent.add(&c.spent.lock, waited)
+	c.spent.add(&c.spent.held, held)
 	if c.charge != nil {
 		c.charge(held)
 	}
@@ -113,7 +117,9 @@ func (c *caller) may(r right) bool {
 	if known || failed {
 		return may
 	}
+	began := time.Now()
 	may, err := c.rights.MayList(c.ctx, c.who, r.group, r.resource, r.namespace)
+	c.spent.add(&c.spent.access, time.Since(began))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err != nil {

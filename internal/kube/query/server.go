@@ -90,6 +90,7 @@ func (s *Server) Handler() http.Handler {
 
 // serve checks who asks, and answers.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) *apiquery.Error {
+	spent := &timing{began: time.Now()}
 	who, ok := s.who(r)
 	if !ok {
 		return busy()
@@ -110,6 +111,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) *apiquery.Error {
 		asked = noPath // not one question to the API server for every path that someone invents
 	}
 	may, _, err := s.options.Access.MayGet(ctx, who, asked)
+	spent.add(&spent.access, time.Since(spent.began))
 	switch {
 	case err != nil:
 		return unavailable()
@@ -128,10 +130,12 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) *apiquery.Error {
 		return wrong
 	}
 	c := newCaller(ctx, who, s.options.Access)
-	c.charge = func(held time.Duration) { s.toll.charge(who.GetName(), held) }
+	c.spent, c.charge = spent, func(held time.Duration) { s.toll.charge(who.GetName(), held) }
+	waits := time.Now()
 	if s.shelf.full(who.GetName()) || q.Locks && !s.toll.wait(ctx, who.GetName()) {
 		return busy()
 	}
+	spent.add(&spent.turn, time.Since(waits))
 	made, wrong := s.answer(ctx, q, c, request, acceptsGzip(r.Header.Get("Accept-Encoding")))
 	if wrong != nil {
 		return wrong
@@ -141,6 +145,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) *apiquery.Error {
 		return busy()
 	}
 	defer take()
+	spent.tell(w.Header())
 	made.write(w)
 	return nil
 }
@@ -168,10 +173,12 @@ type made struct {
 // answer computes an answer when its turn has come. Writing it is not part of the turn: a
 // caller who reads slowly holds up nobody.
 func (s *Server) answer(ctx context.Context, q *Question, c *caller, r *Request, zips bool) (out made, wrong *apiquery.Error) {
+	waits := time.Now()
 	end, ok := s.doorman.begin(ctx, c.User())
 	if !ok {
 		return made{}, busy()
 	}
+	c.spent.add(&c.spent.turn, time.Since(waits))
 	defer end()
 	defer func() {
 		if p := recover(); p != nil {
