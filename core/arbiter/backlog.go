@@ -14,11 +14,16 @@ import (
 // Aging needs no sorting anew: a bucket keeps its jobs by rank and by age, and
 // neither key ever changes. A pass first merges the jobs that are over age, by
 // age, then the others by rank.
+//
+// A lenient pass leaves next to nothing out and mostly ends early: it does not merge, it
+// walks the queue's own lists (walk.go).
 type backlog struct {
 	node    *node
 	byKey   map[bucketKey]*bucket
 	buckets []*bucket
-	turns   *turns // of users, under RoundRobin
+	// byAge and byRank are the jobs of all buckets, as in a bucket.
+	byAge, byRank list
+	turns         *turns // of users, under RoundRobin
 
 	// The pass under way: its number, the space it is over (0: any), the jobs submitted up to this moment that are
 	// over age, whether those are being merged, and the heads of the buckets.
@@ -27,6 +32,9 @@ type backlog struct {
 	overAge int64
 	aged    bool
 	heads   []*bucket
+	// walks: the pass walks, and is at this job.
+	walks bool
+	at    cursor
 }
 
 type bucketKey struct {
@@ -51,7 +59,7 @@ type bucket struct {
 }
 
 func newBacklog(n *node) *backlog {
-	return &backlog{node: n, byKey: map[bucketKey]*bucket{}, turns: newTurns()}
+	return &backlog{node: n, byKey: map[bucketKey]*bucket{}, byAge: list{compare: byAge}, byRank: list{compare: byRank}, turns: newTurns()}
 }
 
 func byAge(a, b *entry) int {
@@ -78,8 +86,10 @@ func (b *backlog) add(e *entry) {
 	}
 	e.bucket = k
 	k.byAge.insert(e)
+	b.byAge.insert(e)
 	if b.ranked() {
 		k.byRank.insert(e)
+		b.byRank.insert(e)
 	}
 }
 
@@ -94,8 +104,10 @@ func (b *backlog) remove(e *entry) {
 	k := e.bucket
 	e.bucket = nil
 	k.byAge.remove(e)
+	b.byAge.remove(e)
 	if b.ranked() {
 		k.byRank.remove(e)
+		b.byRank.remove(e)
 	}
 	if k.byAge.empty() {
 		delete(b.byKey, k.key)
@@ -109,12 +121,16 @@ func (b *backlog) remove(e *entry) {
 }
 
 // begin starts a pass.
-func (b *backlog) begin(pass, space uint64, now int64) {
+func (b *backlog) begin(m mode, pass, space uint64, now int64) {
 	b.pass, b.space = pass, space
 	aging := int64(b.node.aging())
 	b.aged = b.ranked() && aging > 0
 	b.overAge = now - aging
-	b.gather()
+	if b.walks = m == lenient && b.node.Order != RoundRobin; b.walks {
+		b.setOut()
+	} else {
+		b.gather()
+	}
 }
 
 // gather puts the buckets' heads in order, for the merge that is next.
@@ -156,6 +172,9 @@ func (b *backlog) step(k *bucket) bool {
 // next returns the job to offer, nil when there is none left in this pass. It may
 // be asked again, and answers anew when limits have been reached since.
 func (b *backlog) next(t *Tree) *entry {
+	if b.walks {
+		return b.walk(t)
+	}
 	for {
 		if len(b.heads) == 0 {
 			if !b.aged {
@@ -199,6 +218,10 @@ func (b *backlog) blocked(t *Tree, k *bucket) bool {
 
 // offered goes on behind the job that next returned.
 func (b *backlog) offered() {
+	if b.walks {
+		b.at.move()
+		return
+	}
 	k := b.heads[0]
 	if k.user != nil {
 		b.turns.visit(k.user, b.pass)
@@ -211,7 +234,10 @@ func (b *backlog) offered() {
 }
 
 // close ends the pass for this queue.
-func (b *backlog) close() { b.heads, b.aged = b.heads[:0], false }
+func (b *backlog) close() {
+	b.heads, b.aged = b.heads[:0], false
+	b.at = cursor{list: &list{}}
+}
 
 // The heap of heads.
 

@@ -80,3 +80,24 @@ func (l *list) after(e *entry) *entry {
 }
 
 func (l *list) empty() bool { return len(l.chunks) == 0 }
+
+// cursor is a place in a list that does not change meanwhile.
+type cursor struct {
+	list      *list
+	chunk, at int
+}
+
+// job is the one at the cursor; nil behind the last.
+func (c *cursor) job() *entry {
+	if c.chunk == len(c.list.chunks) {
+		return nil
+	}
+	return c.list.chunks[c.chunk][c.at]
+}
+
+// move goes to the next job.
+func (c *cursor) move() {
+	if c.at++; c.at == len(c.list.chunks[c.chunk]) {
+		c.chunk, c.at = c.chunk+1, 0
+	}
+}

@@ -150,7 +150,7 @@ func (t *Tree) begin(now int64) {
 	for i := len(t.nodes) - 1; i >= 0; i-- {
 		n := t.nodes[i]
 		if n.leaf() {
-			n.jobs.begin(t.passes, t.space, now)
+			n.jobs.begin(t.mode, t.passes, t.space, now)
 		}
 		n.position.offering = n.position.offering[:0]
 		for _, c := range n.children {
