@@ -1,7 +1,6 @@
 package gang
 
 import (
-	"slices"
 
 	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/ledger"
@@ -59,12 +58,11 @@ func Tally(l *ledger.Ledger, r *model.Request, rules func(model.NodeID) *explain
 		if first, ok := b.View(nil); ok && alike {
 			refusal = place.Judge(r, first)
 		}
-		for id := range b.Nodes() {
-			v, _ := l.View(id)
+		for v := range b.Views() {
 			if !alike {
 				refusal = place.Judge(r, v)
 			}
-			count(&t, r, v, refusal, rules(id))
+			count(&t, r, v, refusal, rules(v.Node.ID))
 		}
 	}
 	return t
@@ -80,20 +78,20 @@ func count(t *explain.Tally, r *model.Request, v ledger.View, devices, rules *ex
 		t.AddNode(*rules, v.Node.ID)
 	case devices != nil:
 		t.AddNode(*devices, v.Node.ID)
-	case !v.Covers(r):
-		t.AddNode(hostRefusal(v.Shortages(r)), v.Node.ID)
-	case rules != nil:
-		t.AddNode(*rules, v.Node.ID)
 	default:
-		t.AddFit(1)
+		switch short, is := v.Shortage(r); {
+		case is:
+			t.AddNode(hostRefusal(short), v.Node.ID)
+		case rules != nil:
+			t.AddNode(*rules, v.Node.ID)
+		default:
+			t.AddFit(1)
+		}
 	}
 }
 
-// hostRefusal is the first shortage as a refusal, preferring one that remains when all
-// pods have ended.
-func hostRefusal(short []model.Shortage) explain.Refusal {
-	at := max(0, slices.IndexFunc(short, func(s model.Shortage) bool { return s.Need > s.Total }))
-	s := short[at]
+// hostRefusal is a shortage as a refusal.
+func hostRefusal(s model.Shortage) explain.Refusal {
 	out := explain.Refusal{Code: explain.BusyHost, Need: s.Need, Best: max(0, s.Free), Detail: s.Name}
 	if s.Need > s.Total {
 		out.Code, out.Best = explain.SmallHost, s.Total

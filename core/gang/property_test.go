@@ -127,8 +127,8 @@ func TestAllOrNothing(t *testing.T) {
 		for _, p := range plan.Placements {
 			v, _ := w.l.View(p.Node)
 			r := a.Roles[p.Role].Request
-			if short := v.Shortages(r); !v.Covers(r) || len(short) > 0 {
-				t.Fatalf("%s: %+v", p.Holder, short)
+			if missing, short := v.Shortage(r); !v.Covers(r) || short {
+				t.Fatalf("%s: %+v", p.Holder, missing)
 			}
 			if r.Vendor != "" {
 				if _, refusal := place.Fit(r, v); refusal != nil {

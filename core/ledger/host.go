@@ -122,21 +122,33 @@ func (v View) Covers(r *model.Request) bool {
 	return true
 }
 
-// Shortages lists what a request needs beside devices and the node has too little of:
-// CPU, memory, then extras by name. None exactly when Covers is true.
-func (v View) Shortages(r *model.Request) []model.Shortage {
-	var out []model.Shortage
-	check := func(name string, need, free, total int64) {
-		if need > 0 && need > free {
-			out = append(out, model.Shortage{Name: name, Need: need, Free: free, Total: total})
+// Shortage is what a request needs beside devices and the node has too little of, false
+// exactly when Covers is true: the first, CPU before memory before extras by name, of what
+// is missing even when no pod is there, else of all.
+func (v View) Shortage(r *model.Request) (out model.Shortage, short bool) {
+	check := func(name string, need, free, total int64) (decided bool) {
+		if need <= 0 || need <= free || short && need <= total {
+			return false
+		}
+		out, short = model.Shortage{Name: name, Need: need, Free: free, Total: total}, true
+		return need > total
+	}
+	if check(model.CPUName, r.Host.CPU, v.FreeHost.CPU, v.Node.Host.CPU) ||
+		check(model.MemoryName, int64(r.Host.Memory), int64(v.FreeHost.Memory), int64(v.Node.Host.Memory)) {
+		return out, true
+	}
+	at := 0
+	for i := range r.Extras {
+		need := &r.Extras[i]
+		free, total := int64(0), int64(0)
+		if at = seek(v.Node.Extras, need.Name, at); at < len(v.Node.Extras) && v.Node.Extras[at].Name == need.Name {
+			free, total = v.leftOf(at), v.Node.Extras[at].Amount
+		}
+		if check(need.Name, need.Amount, free, total) {
+			break
 		}
 	}
-	check(model.CPUName, r.Host.CPU, v.FreeHost.CPU, v.Node.Host.CPU)
-	check(model.MemoryName, int64(r.Host.Memory), int64(v.FreeHost.Memory), int64(v.Node.Host.Memory))
-	for _, need := range r.Extras {
-		check(need.Name, need.Amount, v.FreeExtra(need.Name), v.Node.Extras.Amount(need.Name))
-	}
-	return out
+	return out, short
 }
 
 // FreeExtra is how much of a resource the claims leave: 0 when the node does not

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
 	"github.com/tangram-dev/tangram/core/coretest"
@@ -62,14 +61,14 @@ func TestCoversAddsUp(t *testing.T) {
 			if len(claims) > 1 && len(claims)/2 < 2 && name == "hypothesis" {
 				continue // the claim that goes is one of those that come
 			}
-			if short := v.Shortages(r); v.Covers(r) != want || (len(short) == 0) != want {
-				t.Fatalf("%s: covers %v, short of %v, want %v; left %v for %+v", name, v.Covers(r), short, want, left, r)
+			if missing, short := v.Shortage(r); v.Covers(r) != want || short == want {
+				t.Fatalf("%s: covers %v, short of %v, want %v; left %v for %+v", name, v.Covers(r), missing, want, left, r)
 			}
 		}
 	})
 }
 
-func TestShortages(t *testing.T) {
+func TestShortage(t *testing.T) {
 	l := ledger.New()
 	n := coretest.Node("n").Extra("nvidia.com/gpu", 8).Extra("pods", 2).Build()
 	n.Host = model.Host{CPU: 4000, Memory: 1 << 30}
@@ -78,18 +77,20 @@ func TestShortages(t *testing.T) {
 	}
 	l.Put("n", ledger.Claim{Holder: "a", Host: model.Host{CPU: 3000}, Extras: model.Extras{{Name: "nvidia.com/gpu", Amount: 9}, {Name: "rdma/hca", Amount: 1}}})
 	v, _ := l.View("n")
-	got := v.Shortages(&model.Request{
-		Host:   model.Host{CPU: 2000, Memory: 2 << 30},
-		Extras: model.Extras{{Name: "nvidia.com/gpu", Amount: 1}, {Name: "pods", Amount: 1}, {Name: "rdma/hca", Amount: 2}},
-	})
-	want := []model.Shortage{
-		{Name: "cpu", Need: 2000, Free: 1000, Total: 4000},
-		{Name: "memory", Need: 2 << 30, Free: 1 << 30, Total: 1 << 30},
-		{Name: "nvidia.com/gpu", Need: 1, Free: -1, Total: 8},
-		{Name: "rdma/hca", Need: 2, Free: 0, Total: 0},
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
+	for _, test := range []struct {
+		request model.Request
+		want    model.Shortage
+	}{
+		{model.Request{Host: model.Host{CPU: 1000}}, model.Shortage{}},
+		{model.Request{Host: model.Host{CPU: 2000}, Extras: model.Extras{{Name: "nvidia.com/gpu", Amount: 1}}}, model.Shortage{Name: "cpu", Need: 2000, Free: 1000, Total: 4000}},
+		{model.Request{Host: model.Host{CPU: 2000, Memory: 2 << 30}, Extras: model.Extras{{Name: "rdma/hca", Amount: 2}}}, model.Shortage{Name: "memory", Need: 2 << 30, Free: 1 << 30, Total: 1 << 30}},
+		{model.Request{Extras: model.Extras{{Name: "nvidia.com/gpu", Amount: 1}, {Name: "pods", Amount: 1}}}, model.Shortage{Name: "nvidia.com/gpu", Need: 1, Free: -1, Total: 8}},
+		{model.Request{Extras: model.Extras{{Name: "nvidia.com/gpu", Amount: 1}, {Name: "pods", Amount: 1}, {Name: "rdma/hca", Amount: 2}}}, model.Shortage{Name: "rdma/hca", Need: 2}},
+	} {
+		got, short := v.Shortage(&test.request)
+		if got != test.want || short != (test.want.Name != "") {
+			t.Errorf("%+v: %+v, want %+v", test.request, got, test.want)
+		}
 	}
 	// A node that publishes more is another inventory, but of the same kind.
 	more := *n

@@ -48,6 +48,17 @@ func (b *Bucket) Nodes() iter.Seq[model.NodeID] {
 	}
 }
 
+// Views yields the nodes of the bucket by ascending ID, as they are now.
+func (b *Bucket) Views() iter.Seq[View] {
+	return func(yield func(View) bool) {
+		for _, n := range b.nodes {
+			if !yield(n.view()) {
+				return
+			}
+		}
+	}
+}
+
 // index groups the nodes that are there into buckets. Moving a node costs a
 // binary search and a memmove inside two buckets.
 type index struct{ buckets map[bucketKey]*Bucket }
