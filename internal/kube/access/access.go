@@ -21,18 +21,17 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// How long answers of the API server are kept: as kube-scheduler keeps them.
+// authenticatedFor is how long it is kept who a token's owner is, as kube-scheduler keeps
+// it; timeout is of a question to the API server.
 const (
 	authenticatedFor = 10 * time.Second
-	allowedFor       = 10 * time.Second
-	deniedFor        = 10 * time.Second
 	timeout          = 10 * time.Second
 )
 
 // Guard knows who asks, and what they may do. It is safe for concurrent use.
 type Guard struct {
 	authenticate authenticator.Request
-	authorize    authorizer.Authorizer
+	verdicts     *verdicts
 	// authorities are of client certificates; nil: none are accepted.
 	authorities *dynamiccertificates.ConfigMapCAController
 }
@@ -62,11 +61,12 @@ func New(o Options) (*Guard, error) {
 	if g.authenticate, _, err = who.New(); err != nil {
 		return nil, fmt.Errorf("authentication: %w", err)
 	}
-	if g.authorize, err = (authorizerfactory.DelegatingAuthorizerConfig{
-		SubjectAccessReviewClient: o.Client.AuthorizationV1(), AllowCacheTTL: allowedFor, DenyCacheTTL: deniedFor, WebhookRetryBackoff: retry,
-	}).New(); err != nil {
+	// It keeps nothing (times of 0): verdicts does.
+	ask, err := (authorizerfactory.DelegatingAuthorizerConfig{SubjectAccessReviewClient: o.Client.AuthorizationV1(), WebhookRetryBackoff: retry}).New()
+	if err != nil {
 		return nil, fmt.Errorf("authorization: %w", err)
 	}
+	g.verdicts = newVerdicts(ask)
 	return g, nil
 }
 
@@ -91,8 +91,7 @@ func (g *Guard) Who(r *http.Request) user.Info {
 // May asks whether the attributes' user may do what they say, and why not. An error means
 // that the API server could not be asked.
 func (g *Guard) May(ctx context.Context, what authorizer.AttributesRecord) (may bool, why string, err error) {
-	verdict, why, err := g.authorize.Authorize(ctx, what)
-	return err == nil && verdict == authorizer.DecisionAllow, why, err
+	return g.verdicts.may(ctx, &what)
 }
 
 // MayGet asks whether a user may get a path that is no resource.

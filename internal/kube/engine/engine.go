@@ -61,7 +61,7 @@ type Engine struct {
 	pictures pictures
 
 	// turns is the order of waiting gangs that a question was last shown.
-	turns turnPicture
+	turns picture[turnOrder]
 
 	mu sync.Mutex
 	// Everything below is guarded by mu.

@@ -18,7 +18,7 @@ import (
 type pictures struct {
 	nodes    nodePicture
 	gangs    gangPicture
-	queues   queuePicture
+	queues   picture[shownQueues]
 	history  history
 	timeline timeline
 }

@@ -10,9 +10,9 @@ import (
 // payer sees all, and sums up what it is charged.
 type payer struct{ held time.Duration }
 
-func (*payer) MayListPods(string) bool     { return true }
-func (*payer) MayListNodes() bool          { return true }
-func (*payer) MayListQueues() bool         { return true }
+func (*payer) MayListPods(string) bool        { return true }
+func (*payer) MayListNodes() bool             { return true }
+func (*payer) MayListQueues() bool            { return true }
 func (p *payer) Charge(_, held time.Duration) { p.held += held }
 
 // TestReasonsAreKept: a gang is planned for once a second, however often it is asked about,

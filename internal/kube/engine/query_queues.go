@@ -14,9 +14,8 @@ import (
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
-// queuePicture is the queues as they were last shown.
-type queuePicture struct {
-	mu     sync.Mutex
+// shownQueues are the queues at a time.
+type shownQueues struct {
 	queues apiquery.Queues
 	// namespaces are those with gangs in a queue that takes them, or in one below it.
 	namespaces map[string][]string
@@ -25,16 +24,17 @@ type queuePicture struct {
 // Queues are all queues, and the namespaces that have gangs in them or in queues below. The
 // answer is shared and must not be changed.
 func (e *Engine) Queues() (queues apiquery.Queues, namespaces map[string][]string) {
-	p := &e.pictures.queues
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if now := e.clock(); p.namespaces == nil || now.Sub(p.queues.At) >= pictureEvery || now.Before(p.queues.At) {
-		p.draw(e, now)
-	}
+	p := e.queuesUpTo(pictureEvery)
 	return p.queues, p.namespaces
 }
 
-func (p *queuePicture) draw(e *Engine, now time.Time) {
+// queuesUpTo are the queues as they were so long ago, or later.
+func (e *Engine) queuesUpTo(most time.Duration) shownQueues {
+	return e.pictures.queues.show(e, ages{pictureEvery, most}, e.drawQueues, nil)
+}
+
+func (e *Engine) drawQueues() (p shownQueues) {
+	now := e.clock()
 	var accounts []arbiter.Account
 	var gangs []engine.Listed
 	e.look("query", func() { accounts = e.core.Tree().Accounts() })
@@ -72,6 +72,7 @@ func (p *queuePicture) draw(e *Engine, now time.Time) {
 			q.State = "Closing"
 		}
 	}
+	return p
 }
 
 // queueWork is what runs and waits in one queue, and of which namespaces.

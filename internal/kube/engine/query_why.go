@@ -114,10 +114,10 @@ func (e *Engine) Why(ctx context.Context, kind, namespace, name string, see Sigh
 	}
 	out.Ahead = named
 	out.Others = len(s.gangs) - 1
-	queues, namespaces := e.Queues()
-	for i := range queues.Items {
+	shown := e.queuesUpTo(turnsMost)
+	for i := range shown.queues.Items {
 		// Who names a queue that does not take their pods learns nothing of it by that.
-		if q := &queues.Items[i]; q.Name == a.Queue && (see.MayListQueues() || slices.Contains(namespaces[q.Name], namespace)) {
+		if q := &shown.queues.Items[i]; q.Name == a.Queue && (see.MayListQueues() || slices.Contains(shown.namespaces[q.Name], namespace)) {
 			out.Queue = q
 		}
 	}

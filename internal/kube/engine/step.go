@@ -196,8 +196,9 @@ func (e *Engine) nameOf(h model.HolderID) string {
 // A step looks for few reasons: finding one costs a plan and a look at every node.
 const (
 	tellPerStep = 32
-	// nodesPerStep bounds how many nodes are looked at for that.
-	nodesPerStep = 10_000
+	// nodesPerStep bounds how many nodes are looked at for that: about a millisecond, for
+	// which scheduling cycles and questions wait.
+	nodesPerStep = 4_000
 )
 
 // tellWhy finds what is new about gangs that wait.

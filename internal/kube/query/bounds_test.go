@@ -299,7 +299,7 @@ func TestToll(t *testing.T) {
 func TestCharged(t *testing.T) {
 	g := &gate{}
 	answer := func(_ context.Context, c Caller, _ *Request) (any, *apiquery.Error) {
-		c.(interface{ Charge(time.Duration) }).Charge(time.Minute)
+		c.(interface{ Charge(_, held time.Duration) }).Charge(0, time.Minute)
 		return "ok", nil
 	}
 	o := Options{Access: g}
