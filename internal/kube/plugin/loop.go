@@ -76,13 +76,39 @@ func (l *loop) run(ctx context.Context) {
 		go l.demander.run(ctx)
 	}
 	for ctx.Err() == nil {
-		next := time.NewTimer(l.step(ctx))
-		select {
-		case <-ctx.Done():
-		case <-next.C:
-		case <-l.engine.Kicked():
+		began := time.Now()
+		wait := l.step(ctx)
+		// Steps that follow each other at once would hold the engine's lock nearly always:
+		// scheduling cycles and questions have it for as long as the step took. What comes
+		// meanwhile is decided together.
+		pause := min(time.Since(began), longestPause)
+		if sleep(ctx, pause); wait > pause {
+			l.await(ctx, wait-pause)
 		}
-		next.Stop()
+	}
+}
+
+// longestPause is the most that a decision is delayed for that.
+const longestPause = 5 * time.Millisecond
+
+// sleep waits, or until the context ends.
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// await waits until something happens, and not longer than that.
+func (l *loop) await(ctx context.Context, most time.Duration) {
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	case <-l.engine.Kicked():
 	}
 }
 
