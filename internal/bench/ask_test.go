@@ -1,8 +1,10 @@
 package bench
 
 import (
+	"net/http"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestAskFlag: a question and a rate, nothing else.
@@ -55,7 +57,19 @@ func TestAskedRatio(t *testing.T) {
 	if a := s[1].Asked; a == nil || a.Answers != 3 || a.OfUnasked == nil || *a.OfUnasked != 0.98 || s[0].Asked != nil {
 		t.Errorf("%+v", s)
 	}
-	if rows := askedRows(s); len(rows) != 2 || rows[1][5] != "0.980" {
+	if rows := askedRows(s); len(rows) != 2 || rows[1][8] != "0.980" {
 		t.Errorf("%v", rows)
+	}
+}
+
+// TestServedIn: what the scheduler says about its own part is read from its header.
+func TestServedIn(t *testing.T) {
+	h := http.Header{}
+	h.Set("Server-Timing", "access;dur=0.3, turn;dur=0.0, lock;dur=2.0, held;dur=0.4, total;dur=12.5")
+	if got := servedIn(h); got != 12500*time.Microsecond {
+		t.Error(got)
+	}
+	if got := servedIn(http.Header{}); got != 0 {
+		t.Error(got)
 	}
 }
