@@ -64,6 +64,8 @@ type Case struct {
 	NextEnd time.Duration
 	// Retry is how long a back-off lasts; 0 when there is none.
 	Retry time.Duration
+	// Idle are claims that are in the way, of a gang that waits for nodes.
+	Idle IdleClaims
 	// Examples are nodes that refuse for a cause, a few of each.
 	Examples func(Line) []string
 	// Spell is an amount of a resource as Kubernetes writes it ("nvidia.com/gpu", "8"); empty
@@ -93,6 +95,9 @@ func Helps(c *Case) []Help {
 	}
 	if r.Asked != "" {
 		add(Help{Who: Passage, Text: "An autoscaler was asked for nodes " + r.Asked + ": it starts when they come."})
+	}
+	for _, h := range c.Idle.helps(c) {
+		add(h)
 	}
 	of := func(code Code, l Line) {
 		for _, m := range remediesFor(code) {

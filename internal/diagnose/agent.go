@@ -53,6 +53,8 @@ func agent(f *Facts) Result {
 			x.add(OK, "", "no agent pod was found, but one publishes (outside the cluster, or with other labels)")
 		case f.GPUs != nil && f.GPUs.MeasuredAt.IsZero():
 			x.add(Warn, "kubectl get daemonset -A -l app.kubernetes.io/name=gpu-agent", "no agent pod was found, and the GPUNode does not say when it was measured")
+		case f.GPUs != nil && f.Node.Simulated:
+			x.add(Warn, "look whether `tangram up` still runs, and at the log of gpu-agent in its folder", "the node is simulated: its agent is a process of the local cluster and no pod, and measured %s", f.ago(f.GPUs.MeasuredAt))
 		case f.GPUs != nil:
 			x.add(Fail, "kubectl get daemonset -A -l app.kubernetes.io/name=gpu-agent; label the node tangram.dev/gpu-agent=true if it is not selected", "no agent pod runs on the node")
 		case f.sells():

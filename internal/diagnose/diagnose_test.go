@@ -7,7 +7,11 @@ import (
 	"testing"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/tangram-dev/tangram/api/nodelabels"
+	"github.com/tangram-dev/tangram/api/v1alpha1"
 )
 
 var now = time.Date(2026, 11, 16, 10, 0, 0, 0, time.UTC)
@@ -73,6 +77,9 @@ func TestChecks(t *testing.T) {
 		{"agent restarts", "agent", Warn, "after 9 restarts", "--previous", func(f *Facts) { f.Agents[0].Restarts = 9 }},
 		{"two agents", "agent", Warn, "2 agents", "kubectl get pods", func(f *Facts) { f.Agents = append(f.Agents, Program{Name: "a/b", Ready: true}) }},
 		{"agent gone", "agent", Fail, "no agent pod", "daemonset", func(f *Facts) { f.Agents, f.GPUs.MeasuredAt = nil, now.Add(-time.Hour) }},
+		{"simulated agent is late", "agent", Warn, "the node is simulated: its agent is a process of the local cluster and no pod, and measured 7m", "tangram up", func(f *Facts) {
+			f.Agents, f.GPUs.MeasuredAt, f.Node.Simulated = nil, now.Add(-7*time.Minute), true
+		}},
 		{"GPUNode by hand", "agent", Warn, "does not say when", "daemonset", func(f *Facts) { f.Agents, f.GPUs.MeasuredAt = nil, time.Time{} }},
 		{"never an agent", "agent", Warn, "derived from labels", "agent.enabled", func(f *Facts) { f.Agents, f.GPUs = nil, nil }},
 		{"no agent, no GPU", "agent", Unknown, "offers no GPU", "label", func(f *Facts) { f.Agents, f.GPUs, f.Node.Capacity = nil, nil, nil }},
@@ -233,6 +240,21 @@ func TestSpan(t *testing.T) {
 	} {
 		if got := span(d); got != want {
 			t.Errorf("%s: %s, want %s", d, got, want)
+		}
+	}
+}
+
+// TestSimulatedNode: a node that KWOK plays is told from a real one, whose missing agent fails.
+func TestSimulatedNode(t *testing.T) {
+	for value, want := range map[string]State{"": Fail, "fake": Warn} {
+		n := &v1.Node{}
+		if value != "" {
+			n.Annotations = map[string]string{"kwok.x-k8s.io/node": value}
+		}
+		measured := metav1.NewTime(now.Add(-time.Hour))
+		f := FactsOf(Objects{Node: n, GPUNode: &v1alpha1.GPUNode{Status: v1alpha1.GPUNodeStatus{MeasuredAt: &measured}}, Defined: true}, now)
+		if got := agent(f); got.State != want {
+			t.Errorf("%q: got %+v, want %s", value, got, want)
 		}
 	}
 }

@@ -30,7 +30,10 @@ type Node struct {
 	// the operator's annotation; empty without.
 	Unschedulable         bool
 	Isolated, Maintenance string
-	Labels                map[string]string
+	// Simulated: kubelet is played by KWOK, as on clusters of `tangram up`, where agents are
+	// processes and not pods.
+	Simulated bool
+	Labels    map[string]string
 	// Capacity and Allocatable are of extended resources that are about GPUs.
 	Capacity, Allocatable map[string]int64
 }

@@ -59,11 +59,15 @@ func FactsOf(o Objects, now time.Time) *Facts {
 	return f
 }
 
+// annotationSimulated is on nodes whose kubelet KWOK plays.
+const annotationSimulated = "kwok.x-k8s.io/node"
+
 func nodeFacts(n *v1.Node) Node {
 	out := Node{
 		Name: n.Name, Unschedulable: n.Spec.Unschedulable, Labels: n.Labels,
 		Maintenance: n.Annotations[names.AnnotationMaintenance], Isolated: n.Annotations[names.AnnotationIsolated],
-		Capacity: gpuAmounts(n.Status.Capacity), Allocatable: gpuAmounts(n.Status.Allocatable),
+		Simulated: n.Annotations[annotationSimulated] != "",
+		Capacity:  gpuAmounts(n.Status.Capacity), Allocatable: gpuAmounts(n.Status.Allocatable),
 	}
 	for _, c := range n.Status.Conditions {
 		switch {

@@ -269,15 +269,3 @@ func TestKAIQueue(t *testing.T) {
 		}
 	}
 }
-
-// TestUnheeded: words without effect are named.
-func TestUnheeded(t *testing.T) {
-	p := kaiPod(nil)
-	if err := Unheeded(p); err != nil {
-		t.Error(err)
-	}
-	p.Labels["kai.scheduler/task-priority"] = "1"
-	if err := Unheeded(p); err == nil || !strings.Contains(err.Error(), "metadata.labels[kai.scheduler/task-priority]") {
-		t.Errorf("got %v", err)
-	}
-}

@@ -213,20 +213,3 @@ func minMember(annotations map[string]string) (int, error) {
 	}
 	return n, nil
 }
-
-// Unheeded says which words of a pod have no effect, naming the fields; nil when all have.
-func Unheeded(pod *v1.Pod) error {
-	var fields []string
-	for _, w := range ignored {
-		if _, ok := pod.Annotations[w.Name]; ok && w.Kind == Annotation {
-			fields = append(fields, annotation(w.Name))
-		}
-		if _, ok := pod.Labels[w.Name]; ok && w.Kind == Label {
-			fields = append(fields, label(w.Name))
-		}
-	}
-	if fields == nil {
-		return nil
-	}
-	return fmt.Errorf("%s: has no effect here", strings.Join(fields, ", "))
-}

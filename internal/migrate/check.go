@@ -308,14 +308,14 @@ func (c *checker) named(kind dialect.WordKind, name string, e entry, field strin
 		c.judge(w, system, e, field)
 		return
 	}
-	do := adviseWord(kind, name)
+	do := ""
 	for _, other := range []dialect.WordKind{dialect.Label, dialect.Annotation, dialect.Resource} {
 		if w, ok := c.lookup(other, name); do == "" && other != kind && ok && w.Effect == dialect.Reads {
 			do = fmt.Sprintf("known as %s, not as %s: write it there", article(other), article(kind))
 		}
 	}
 	if do == "" {
-		do = "not read by Tangram" + c.near(kind, name)
+		do = cmp.Or(adviseWord(kind, name), "not read by Tangram"+c.near(kind, name))
 	}
 	c.find(e.tree, e.keyLine(), field, system, Unknown, do)
 }

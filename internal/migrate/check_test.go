@@ -219,6 +219,29 @@ func TestVolcanoPlugins(t *testing.T) {
 	}
 }
 
+// TestCheckPlaces: a resource that is written as an annotation, or the other way round, is
+// named with its place.
+func TestCheckPlaces(t *testing.T) {
+	r := checkText(`apiVersion: v1
+kind: Pod
+metadata: {name: p, annotations: {volcano.sh/vgpu-number: "1"}}
+spec: {containers: [{name: c, resources: {limits: {nvidia.com/use-gputype: 1, volcano.sh/gpu-index: 1}}}]}
+`)
+	var have []string
+	for _, f := range r.Findings {
+		have = append(have, f.Field+" "+f.What+": "+f.Do)
+	}
+	slices.Sort(have)
+	want := []string{
+		"metadata.annotations[volcano.sh/vgpu-number] unknown: known as a resource, not as an annotation: write it there",
+		"spec.containers[0].resources.limits[nvidia.com/use-gputype] unknown: known as an annotation, not as a resource: write it there",
+		"spec.containers[0].resources.limits[volcano.sh/gpu-index] unknown: known as an annotation, not as a resource: write it there",
+	}
+	if diff := cmp.Diff(want, have); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestCheckProblems(t *testing.T) {
 	for text, want := range map[string]string{
 		"a: b": "f:1: not an object",

@@ -193,6 +193,10 @@ func (w *world) breakNodes() {
 	if err := w.dynamic.Resource(v1alpha1.GPUNodes).Delete(ctx, "n-3", metav1.DeleteOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
+	// A real node, of which an agent must run.
+	if _, err := w.client.CoreV1().Nodes().Patch(ctx, "n-2", types.MergePatchType, []byte(`{"metadata":{"annotations":{"kwok.x-k8s.io/node":null}}}`), metav1.PatchOptions{}); err != nil {
+		w.t.Fatal(err)
+	}
 	if _, err := w.client.CoreV1().Nodes().Patch(ctx, "n-3", types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{}); err != nil {
 		w.t.Fatal(err)
 	}

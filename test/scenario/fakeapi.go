@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -36,8 +37,10 @@ type fakeAPI struct {
 	// Sources of objects that the clientset has no types for.
 	topologies, queues, podGroups *cachetesting.FakeControllerSource
 
-	// writes makes Bindings, evictions and statuses of pods follow each other.
-	writes sync.Mutex
+	// writes makes Bindings, evictions and statuses of pods follow each other; lastVersion is the
+	// resource version of the last.
+	writes      sync.Mutex
+	lastVersion int
 
 	mu sync.Mutex
 	// stored are the objects that the clientset does not keep.
@@ -54,12 +57,41 @@ func newFakeAPI() *fakeAPI {
 		podGroups:  cachetesting.NewFakeControllerSource(),
 		stored:     newState(),
 	}
+	a.client.PrependReactor("create", "pods", a.version)
+	a.client.PrependReactor("update", "pods", a.version)
 	a.client.PrependReactor("create", "pods", a.evict)
 	a.client.PrependReactor("update", "pods", a.updateStatus)
 	a.client.PrependReactor("create", "pods", a.bind)
 	a.client.PrependReactor("list", "pods", a.listLive)
 	a.client.PrependWatchReactor("pods", a.watchLive)
 	return a
+}
+
+// version does what the API server does with a pod that people write: it gets a resource
+// version.
+func (a *fakeAPI) version(action clienttesting.Action) (bool, runtime.Object, error) {
+	if action.GetSubresource() != "" {
+		return false, nil, nil
+	}
+	a.writes.Lock()
+	defer a.writes.Unlock()
+	pod := action.(interface{ GetObject() runtime.Object }).GetObject().(*v1.Pod).DeepCopy()
+	if action.GetVerb() == "create" {
+		a.newVersion(pod)
+		return true, pod, a.client.Tracker().Create(action.GetResource(), pod, pod.Namespace)
+	}
+	return true, pod, a.update(pod)
+}
+
+// update stores a pod under a new resource version.
+func (a *fakeAPI) update(pod *v1.Pod) error {
+	a.newVersion(pod)
+	return a.client.Tracker().Update(v1.SchemeGroupVersion.WithResource("pods"), pod, pod.Namespace)
+}
+
+func (a *fakeAPI) newVersion(pod *v1.Pod) {
+	a.lastVersion++
+	pod.ResourceVersion = strconv.Itoa(a.lastVersion)
 }
 
 // bind does what the API server does with a Binding: node, annotations and
@@ -89,7 +121,7 @@ func (a *fakeAPI) bind(action clienttesting.Action) (bool, runtime.Object, error
 	pod.Status.Conditions = append(pod.Status.Conditions, v1.PodCondition{
 		Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: metav1.Now(),
 	})
-	return true, binding, a.client.Tracker().Update(action.GetResource(), pod, pod.Namespace)
+	return true, binding, a.update(pod)
 }
 
 // updateStatus does what the API server does with a pod's status: nothing else is
@@ -110,7 +142,7 @@ func (a *fakeAPI) updateStatus(action clienttesting.Action) (bool, runtime.Objec
 		return true, nil, apierrors.NewConflict(action.GetResource().GroupResource(), pod.Name, errors.New("the object has been modified"))
 	}
 	pod.Status = sent.Status
-	return true, pod, a.client.Tracker().Update(action.GetResource(), pod, pod.Namespace)
+	return true, pod, a.update(pod)
 }
 
 // evict does what the API server does with an eviction: it keeps disruption budgets and
@@ -140,7 +172,7 @@ func (a *fakeAPI) evict(action clienttesting.Action) (bool, runtime.Object, erro
 		}
 	}
 	if leaves := terminating(pod, time.Now()); leaves != nil {
-		return true, eviction, a.client.Tracker().Update(action.GetResource(), leaves, pod.Namespace)
+		return true, eviction, a.update(leaves)
 	}
 	return true, eviction, a.client.Tracker().Delete(action.GetResource(), pod.Namespace, pod.Name)
 }

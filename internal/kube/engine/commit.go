@@ -64,7 +64,7 @@ func (e *Engine) Confirm(pod *v1.Pod, t engine.Ticket) (ok bool) {
 type Verdict struct {
 	Node model.NodeID
 	Said string
-	// Late: they judged by pods that are gone.
+	// Late: they judged by pods that are gone, or do not know the node yet.
 	Late bool
 }
 

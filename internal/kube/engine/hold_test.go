@@ -294,6 +294,33 @@ func TestComplaintsAreMadeOnce(t *testing.T) {
 	}
 }
 
+// TestFieldsIgnored: a pod whose words have no effect is told so once, also one that was bound
+// before it was seen, but not one that has run for long.
+func TestFieldsIgnored(t *testing.T) {
+	s := newSetup(t, 1)
+	wrong := func(name, node string, age time.Duration) {
+		p := testPod(name, 0)
+		p.Spec.SchedulerName, p.Spec.NodeName = names.SchedulerName, node
+		p.CreationTimestamp = metav1.NewTime(s.now.Add(-age))
+		p.Annotations = map[string]string{"volcano.sh/gpu-memory": "4096"}
+		s.add(p)
+	}
+	wrong("waits", "", time.Hour)
+	wrong("bound", "n", time.Second)
+	wrong("runs", "n", time.Hour)
+	s.eventually("two complaints", func() bool { s.Sync(); return strings.Count(s.said(), "FieldIgnored") == 2 })
+	for range 3 {
+		s.edit("bound", func(p *v1.Pod) { p.Labels = map[string]string{"x": "y"} })
+		s.Sync()
+	}
+	said := s.said()
+	for _, name := range []string{"waits", "bound"} {
+		if want := "Pod " + name + ": FieldIgnored: metadata.annotations[volcano.sh/gpu-memory]: has no effect here: it is a resource"; strings.Count(said, want) != 1 {
+			t.Errorf("not once %q: %s", want, said)
+		}
+	}
+}
+
 // onDevice2 is a pod that is bound to device 2 of node n.
 func onDevice2(name string) *v1.Pod {
 	p := testPod(name, 1)

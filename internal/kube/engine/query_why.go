@@ -85,6 +85,7 @@ func (e *Engine) Why(ctx context.Context, kind, namespace, name string, see Sigh
 		*r = explain.Reason{Code: explain.Contested, Detail: contested}
 	}
 	e.fillCase(&about, &a, &out.Gang)
+	about.Idle = idleAnswer(x.idle, see)
 	if see.MayListNodes() {
 		about.Examples = exampleNames
 	}
@@ -136,6 +137,7 @@ type examined struct {
 	explained         bool
 	reason            explain.Reason
 	expect            engine.Expectation
+	idle              []idleClaim
 }
 
 // examineMost is up to how many members a gang is explained in the same hold of the lock:
@@ -159,6 +161,9 @@ func (e *Engine) examine(id engine.ID) (x examined) {
 // explain finds why a gang waits. The caller holds the lock.
 func (x *examined) explain(e *Engine) {
 	x.reason, x.expect = e.reasonOf(x.account.Gang.ID, &x.gang)
+	if x.reason.Class() == explain.ForCapacity && !x.reason.Never {
+		x.idle = e.idleClaimsFor(&x.account.Gang)
+	}
 	x.explained = true
 }
 

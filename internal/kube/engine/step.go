@@ -249,19 +249,19 @@ func (e *Engine) tellWhy(t *Turn, now time.Time) {
 	}
 }
 
-// shows is the reason that a pod's condition gives for its waiting; empty when it gives
-// none.
-func (e *Engine) shows(pod *v1.Pod) string {
+// shows is what a pod's condition says of why it waits, in one word and in a sentence;
+// empty when it says nothing.
+func (e *Engine) shows(pod *v1.Pod) (kind, text string) {
 	latest, err := e.pods.Pods(pod.Namespace).Get(pod.Name)
 	if err != nil || latest.UID != pod.UID {
-		return ""
+		return "", ""
 	}
 	for _, c := range latest.Status.Conditions {
 		if c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse {
-			return c.Reason
+			return c.Reason, c.Message
 		}
 	}
-	return ""
+	return "", ""
 }
 
 // next is when to step again.

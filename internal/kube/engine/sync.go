@@ -136,6 +136,11 @@ func (e *Engine) syncNode(name string, now time.Time) {
 	e.findContested(id, now)
 }
 
+// wordsFor is how old a bound pod may be to be told that words of it have no effect: a pod
+// that asks for nothing is bound before it is seen here, and a scheduler that starts must not
+// tell all pods again.
+const wordsFor = time.Minute
+
 // syncPod makes what core knows of a pod equal to what the store says. The argument only
 // says which pod; it may be out of date.
 func (e *Engine) syncPod(pod *v1.Pod, now time.Time) {
@@ -155,10 +160,10 @@ func (e *Engine) syncPod(pod *v1.Pod, now time.Time) {
 		return
 	}
 	e.arrive(latest)
+	if e.reader.Owns(latest.Spec.SchedulerName) && (latest.Spec.NodeName == "" || now.Sub(latest.CreationTimestamp.Time) < wordsFor) {
+		e.complain("words/"+string(pod.UID), podRef(latest), dialect.Unheeded(latest), "FieldIgnored")
+	}
 	if latest.Spec.NodeName == "" {
-		if e.reader.Owns(latest.Spec.SchedulerName) {
-			e.complain("words/"+string(pod.UID), podRef(latest), dialect.Unheeded(latest), "FieldIgnored")
-		}
 		e.observed.waitsSince(latest, now)
 		e.work.Set(latest, now)
 		e.awaitClaims(latest, now)

@@ -81,12 +81,17 @@ func TestShown(t *testing.T) {
 	if got := turn.Notices; len(got) != 2 || got[0].Reason != v1.PodReasonUnschedulable || !got[0].Event || len(turn.Activate) > 0 {
 		t.Fatalf("%+v, %d activated; it waits for capacity", got, len(turn.Activate))
 	}
+	for _, n := range turn.Notices { // as the scheduler does
+		s.edit(n.Pod.Name, func(p *v1.Pod) { p.Status.Conditions[0].Message = n.Text })
+	}
 	if got := s.after(report.Every).Notices; len(got) > 0 {
 		t.Errorf("told twice: %+v", got)
 	}
-	// A condition that was lost is written again, without another event.
+	// A condition that was lost, or that an older write undid, is written again, without another
+	// event.
 	s.edit("b", func(p *v1.Pod) { p.Status.Conditions = nil })
-	if got := s.after(report.Every).Notices; len(got) != 1 || got[0].Pod.Name != "b" || got[0].Event {
+	s.edit("a", func(p *v1.Pod) { p.Status.Conditions[0].Message = "an older word" })
+	if got := s.after(report.Every).Notices; len(got) != 2 || got[0].Event || got[1].Event {
 		t.Errorf("told %+v", got)
 	}
 	s.deletePod("b")

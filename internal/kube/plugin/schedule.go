@@ -3,7 +3,6 @@ package plugin
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -42,7 +41,7 @@ func (s *Shared) ScheduleByPlan(sched *scheduler.Scheduler) {
 		}
 		cs.Write(cycleKey, &cycle{Cycle: c})
 		if c.Alone && !c.ByClaim() && (p.priority || len(sched.Extenders) > 0 || !plain(info.Pod) || unwelcome(ctx, f, info.Pod, c.Node.ID)) {
-			return s.byScores(ctx, f, cs, info, whole, &c)
+			return s.byScores(ctx, f, cs, info, whole, len(sched.Extenders) > 0, &c)
 		}
 		return s.toItsPlace(ctx, f, cs, info.Pod, &c)
 	}
@@ -123,27 +122,10 @@ func (s *Shared) toItsPlace(ctx context.Context, f framework.Framework, cs fwk.C
 	return s.refused(ctx, f, pod, c, refusals)
 }
 
-// judge asks kube-scheduler's filters about one node. A refusal is late when the node is
-// not known yet, or when pods are counted there that are gone.
-func (s *Shared) judge(ctx context.Context, f framework.Framework, cs fwk.CycleState, pod *v1.Pod, node model.NodeID) (kubeengine.Verdict, bool) {
-	info, err := f.SnapshotSharedLister().NodeInfos().Get(string(node))
-	if err != nil {
-		return kubeengine.Verdict{Node: node, Said: "node(s) are not known yet", Late: true}, false
-	}
-	status := f.RunFilterPluginsWithNominatedPods(ctx, cs, pod, info)
-	if status.IsSuccess() {
-		return kubeengine.Verdict{}, true
-	}
-	late := slices.ContainsFunc(info.GetPods(), func(p fwk.PodInfo) bool { return s.engine.Gone(p.GetPod()) })
-	if !late {
-		metrics.Vetoed(status.Plugin())
-	}
-	return kubeengine.Verdict{Node: node, Said: status.Message(), Late: late}, false
-}
-
 // byScores lets kube-scheduler's scores of all nodes decide, ours among them, for a pod
 // that starts alone and prefers nodes or neighbours. That it fits somewhere is planned.
-func (s *Shared) byScores(ctx context.Context, f framework.Framework, cs fwk.CycleState, info *framework.QueuedPodInfo, whole schedulePod, c *kubeengine.Cycle) (scheduler.ScheduleResult, error) {
+// extended: extenders have a say as well.
+func (s *Shared) byScores(ctx context.Context, f framework.Framework, cs fwk.CycleState, info *framework.QueuedPodInfo, whole schedulePod, extended bool, c *kubeengine.Cycle) (scheduler.ScheduleResult, error) {
 	result, err := whole(ctx, f, cs, info)
 	if err == nil {
 		return result, nil
@@ -156,6 +138,12 @@ func (s *Shared) byScores(ctx context.Context, f framework.Framework, cs fwk.Cyc
 	}
 	if fit.Diagnosis.PreFilterMsg != "" {
 		return s.refusedEverywhere(ctx, f, info.Pod, c, fit.Diagnosis.PreFilterMsg, nil)
+	}
+	if planned, err := f.SnapshotSharedLister().NodeInfos().Get(string(c.Node.ID)); err == nil && !extended {
+		if s.takes(ctx, f, cs, info.Pod, planned).IsSuccess() { // but for pods that are gone
+			s.engine.Took(info.Pod, c.Node.ID)
+			return scheduler.ScheduleResult{SuggestedHost: string(c.Node.ID), EvaluatedNodes: fit.NumAllNodes, FeasibleNodes: 1}, nil
+		}
 	}
 	var refusals []kubeengine.Verdict
 	fit.Diagnosis.NodeToStatus.ForEachExplicitNode(func(node string, status *fwk.Status) {

@@ -160,7 +160,7 @@ func (d *Desk) next(t *told, text, kind string, now time.Time) *told {
 // Tell returns what the waiting pods of a gang have to be told: those that have not been
 // told the latest, and those whose condition does not show it. kind is the one word for
 // it: Kind, or names.ReasonWaitingForNodes.
-func (d *Desk) Tell(id engine.ID, r *explain.Reason, kind string, waiting []*v1.Pod, shows func(*v1.Pod) string, now time.Time) []Notice {
+func (d *Desk) Tell(id engine.ID, r *explain.Reason, kind string, waiting []*v1.Pod, shows func(*v1.Pod) (kind, text string), now time.Time) []Notice {
 	t := d.next(d.told[id], r.String(), kind, now)
 	if t != d.told[id] {
 		t.reason = *r
@@ -169,7 +169,8 @@ func (d *Desk) Tell(id engine.ID, r *explain.Reason, kind string, waiting []*v1.
 	var out []Notice
 	for _, p := range waiting {
 		h := model.HolderID(p.UID)
-		if first := !t.pods[h]; first || shows(p) != t.kind {
+		shownKind, shownText := shows(p)
+		if first := !t.pods[h]; first || shownKind != t.kind || shownText != t.text {
 			out = append(out, Notice{Pod: p, Reason: t.kind, Text: t.text, Event: first})
 		}
 		t.pods[h] = true

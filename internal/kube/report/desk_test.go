@@ -104,12 +104,12 @@ func TestTell(t *testing.T) {
 	}
 	a, b := pod("a"), pod("b")
 	reason := explain.Reason{Code: explain.Members, Need: 3, Exist: 1}
-	shown := map[string]string{}
-	shows := func(p *v1.Pod) string { return shown[p.Name] }
+	shown := map[string]Notice{}
+	shows := func(p *v1.Pod) (kind, text string) { return shown[p.Name].Reason, shown[p.Name].Text }
 	tell := func(at time.Duration, pods ...*v1.Pod) (out string) {
 		for _, n := range d.Tell("g", &reason, Kind(&reason), pods, shows, start.Add(at)) {
 			out += fmt.Sprintf("%s %s %v %s;", n.Pod.Name, n.Reason, n.Event, n.Text)
-			shown[n.Pod.Name] = n.Reason
+			shown[n.Pod.Name] = n
 		}
 		return out
 	}
@@ -123,6 +123,7 @@ func TestTell(t *testing.T) {
 		{nil, time.Second, []*v1.Pod{a}, ""},
 		{nil, time.Second, []*v1.Pod{a, b}, "b WaitingForMembers true waits for members: 1 of 3 exist;"},
 		{func() { delete(shown, "a") }, 2 * time.Second, []*v1.Pod{a, b}, "a WaitingForMembers false waits for members: 1 of 3 exist;"},
+		{func() { shown["b"] = Notice{Reason: "WaitingForMembers", Text: "an older word"} }, 2 * time.Second, []*v1.Pod{a, b}, "b WaitingForMembers false waits for members: 1 of 3 exist;"},
 		{func() { reason.Exist = 2 }, 3 * time.Second, []*v1.Pod{a, b}, ""}, // not so soon
 		{nil, Every, []*v1.Pod{a}, "a WaitingForMembers true waits for members: 2 of 3 exist;"},
 		{func() { d.Forget("g") }, Every, []*v1.Pod{a}, "a WaitingForMembers true waits for members: 2 of 3 exist;"},
