@@ -214,6 +214,7 @@ func printFleet(s *terminal.Screen, f *query.Fleet) {
 		columns = append(columns, ">"+strings.ToUpper(strings.ReplaceAll(name, "_", " ")))
 	}
 	t := terminal.NewTable(columns...)
+	t.Optional("IDLE ALLOCATED")
 	for _, m := range f.Models {
 		row := []any{m.Vendor + " " + m.Model, thousandths(m.Milli)}
 		for _, name := range shown {
@@ -241,6 +242,9 @@ func (t *top) printNodes(s *terminal.Screen, n *query.Nodes) {
 		columns = append(columns, ">FREE CPUS", ">FREE MEMORY")
 	}
 	table := terminal.NewTable(columns...)
+	for _, level := range slices.Backward(n.Levels) {
+		table.Optional(strings.ToUpper(level))
+	}
 	for i := range n.Items {
 		x := &n.Items[i]
 		if !t.shows(x.Name) {
@@ -279,6 +283,7 @@ func (t *top) printDevices(s *terminal.Screen, n *query.Nodes) {
 		columns = append(columns, "UUID", "HEALTH")
 	}
 	table := terminal.NewTable(columns...)
+	table.Optional("MODE", "MEMORY", "MODEL")
 	for i := range n.Items {
 		x := &n.Items[i]
 		if !t.shows(x.Name) {

@@ -208,6 +208,7 @@ func printHelps(s *terminal.Screen, helps []query.Help) {
 
 func printMembers(s *terminal.Screen, members []query.Member) {
 	t := terminal.NewTable("POD", "ROLE", "STATE", "ASKS FOR", "NODE", "DEVICES")
+	t.Optional("ROLE", "ASKS FOR")
 	for _, m := range members {
 		role := m.Role
 		if m.Subgroup != "" {
