@@ -74,7 +74,7 @@ func (l *look) printMigration(s *terminal.Screen, errOut io.Writer, r *migrate.R
 		fmt.Fprintln(errOut, "note:", terminal.Clean(text))
 	}
 	if len(r.Rows) == 0 && failed == nil {
-		return errors.New("no configuration of Volcano, KAI, HAMi or Kueue was found")
+		return errors.New("no configuration of Volcano, KAI, HAMi or Kueue was found: -f FILE reads one from a file, --from says whose it is")
 	}
 	var out []byte
 	var err error

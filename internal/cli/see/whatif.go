@@ -95,7 +95,7 @@ func readManifest(s *terminal.Screen, file string) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(in, query.MaxBody+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("-f %s: %w", file, err)
+		return nil, &ask.UsageError{Message: fmt.Sprintf("-f %s: %v", file, err)}
 	case len(data) == 0:
 		return nil, &ask.UsageError{Message: fmt.Sprintf("-f %s: it is empty", file)}
 	case len(data) > query.MaxBody:
