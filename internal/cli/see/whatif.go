@@ -105,6 +105,9 @@ func readManifest(s *terminal.Screen, file string) ([]byte, error) {
 }
 
 func (a *asking) printWhatIf(s *terminal.Screen, w *query.WhatIf) {
+	if len(w.Gangs)+len(w.Assumed)+len(w.Refused) == 0 {
+		s.Line(terminal.Plain, "The manifest makes no pods.")
+	}
 	for i := range w.Gangs {
 		if i > 0 {
 			s.Blank()
