@@ -272,7 +272,11 @@ func TestCompletion(t *testing.T) {
 	}{
 		{[]string{"why", ""}, []string{"train\tJob, Waiting", "too-large\tPod, Waiting", "infer-1\tDeployment, Starting", "notebook\tPod, Running", "train-0\tRunning"}},
 		{[]string{"why", "tr"}, []string{"train\tJob, Waiting", "train-0\tRunning"}},
-		{[]string{"why", "job/tr"}, []string{"job/train\tJob, Waiting", "job/train-0\tRunning"}},
+		{[]string{"why", "job/tr"}, []string{"job/train\tJob, Waiting"}},
+		{[]string{"why", "jobs", ""}, []string{"train\tJob, Waiting"}},
+		{[]string{"why", "pod/"}, []string{"pod/train-0\tRunning", "pod/notebook\tRunning"}},
+		{[]string{"why", "gang/t"}, []string{"gang/train\tJob, Waiting", "gang/too-large\tPod, Waiting"}},
+		{[]string{"why", "train", "x/"}, nil},
 		{[]string{"explain", "n"}, []string{"notebook\tRunning"}},
 		{[]string{"why", "-n", "ml"}, []string{"ml-team", "ml-ops"}},
 		{[]string{"jobs", "--queue", "t"}, []string{"training"}},

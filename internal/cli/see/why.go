@@ -60,7 +60,7 @@ With --dump the answer comes from a file of tangram dump, without a cluster.`,
 	a.addFormat(cmd)
 	cmd.Flags().BoolVar(&exitCode, "exit-code", false, "exit with 10 when it waits, 11 when it will not start as things are")
 	a.addDump(cmd)
-	cmd.ValidArgsFunction = a.complete(gangsAndPods)
+	cmd.ValidArgsFunction = a.completeObjects
 	return cmd
 }
 
