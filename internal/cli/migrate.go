@@ -121,6 +121,9 @@ func (l *look) migrationTable(s *terminal.Screen, r *migrate.Report) {
 		}
 		t.Add(cells...)
 	}
+	if t.Empty() {
+		return // nothing could be read, and was complained about
+	}
 	t.Write(s)
 	s.Blank()
 	s.Line(terminal.Plain, "%d settings: %d set, %d always so, %d differ, %d without counterpart. -o config, values, queues write what is set.",
@@ -220,6 +223,9 @@ func complain(w io.Writer, problems []migrate.Problem) error {
 		fmt.Fprintln(w, terminal.Clean(p.Error()))
 	}
 	if len(problems) > 0 {
+		if len(problems) == 1 {
+			return errors.New("a problem in the input, listed above")
+		}
 		return fmt.Errorf("%d problems in the input, listed above", len(problems))
 	}
 	return nil

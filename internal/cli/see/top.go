@@ -287,7 +287,7 @@ func (t *top) printNodes(s *terminal.Screen, n *query.Nodes) {
 		columns = append(columns, ">FREE CPUS", ">FREE MEMORY")
 	}
 	table := terminal.NewTable(columns...)
-	for _, level := range slices.Backward(n.Levels) {
+	for _, level := range n.Levels { // the widest first
 		table.Optional(strings.ToUpper(level))
 	}
 	for i := range n.Items {
