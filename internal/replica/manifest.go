@@ -102,7 +102,7 @@ func decodeObject(text []byte, o *unstructured.Unstructured) error {
 	var content map[string]any
 	err := sigsjson.UnmarshalCaseSensitivePreserveInts(text, &content)
 	if t := (*json.UnmarshalTypeError)(nil); errors.As(err, &t) {
-		return fmt.Errorf("is a %s, want an object with apiVersion and kind", t.Value)
+		return fmt.Errorf("want an object with apiVersion and kind, not %s", t.Value)
 	}
 	if err != nil {
 		return err
