@@ -192,3 +192,26 @@ func TestAnonymous(t *testing.T) {
 		t.Error("the reason itself was changed")
 	}
 }
+
+// What describes hardware is not to be written on another node by hand, and pods that take a
+// share of a card are not told to make room for CPUs.
+func TestHelpsOfDevices(t *testing.T) {
+	tests := []struct {
+		refusal   explain.Refusal
+		want, not string
+	}{
+		{explain.Refusal{Code: explain.WrongNode, Detail: "accelerator=nvidia-tesla-a100"}, "Add a node with the label accelerator=nvidia-tesla-a100", "kubectl label"},
+		{explain.Refusal{Code: explain.Unselected, Detail: "nodeSelector nvidia.com/gpu.product=H200"}, "Add a node with the label nvidia.com/gpu.product=H200", "kubectl label"},
+		{explain.Refusal{Code: explain.Unselected, Detail: "nodeSelector disk=ssd"}, "kubectl label node NODE disk=ssd", "hardware"},
+		{explain.Refusal{Code: explain.BusyHost, Need: 1, Detail: "nvidia.com/gpu"}, "more nvidia.com/gpu for each card", "pods without GPUs"},
+		{explain.Refusal{Code: explain.BusyHost, Need: 1, Detail: "cpu"}, "Move pods without GPUs", "for each card"},
+	}
+	for _, tt := range tests {
+		c := &explain.Case{Reason: explain.Reason{Code: explain.Nodes}}
+		c.Reason.Nodes.AddNode(tt.refusal, "n0")
+		said := fmt.Sprint(explain.Helps(c))
+		if !strings.Contains(said, tt.want) || strings.Contains(said, tt.not) {
+			t.Errorf("%v: %s; want %q and not %q", tt.refusal, said, tt.want, tt.not)
+		}
+	}
+}

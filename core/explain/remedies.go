@@ -41,9 +41,12 @@ func remediesFor(c Code) []remedy {
 	case WrongNode:
 		return []remedy{
 			{Owner, "Remove what asks for the label.", func(_ *Case, l Line) (string, string) {
-				return fmt.Sprintf("Do not ask for the node label %s, which %s not.", l.Detail, have(l, "has", "have")), ""
+				return fmt.Sprintf("Do not ask for the node label %s, which %s not have.", l.Detail, have(l, "does", "do")), ""
 			}},
 			{Administrator, "Label nodes.", func(c *Case, l Line) (string, string) {
+				if key, _, _ := strings.Cut(l.Detail, "="); ofHardware(key) {
+					return fmt.Sprintf("Add a node with the label %s: it says what hardware the node has.", l.Detail), ""
+				}
 				return fmt.Sprintf("Give a node the label %s.", l.Detail), command("kubectl label node %s %s", c.onOne(l), labelArgument(l.Detail))
 			}},
 		}
@@ -116,6 +119,9 @@ func remediesFor(c Code) []remedy {
 				key, value, plain := strings.Cut(strings.TrimPrefix(l.Detail, "nodeSelector "), "=")
 				if !plain || strings.ContainsAny(value, ", ") {
 					return "Give a node the labels that the pod asks for.", ""
+				}
+				if ofHardware(key) {
+					return fmt.Sprintf("Add a node with the label %s=%s: it says what hardware the node has.", key, value), ""
 				}
 				return fmt.Sprintf("Give a node the label %s=%s.", key, value), command("kubectl label node %s %s=%s", c.onOne(l), key, value)
 			}},
@@ -228,6 +234,9 @@ func remediesFor(c Code) []remedy {
 				return fmt.Sprintf("Ask for at most %s per pod: a node with free GPUs has that free now.", Quantity(l.Detail, l.Best)), ""
 			}},
 			{Administrator, "Move pods without GPUs off GPU nodes, or add nodes.", func(c *Case, l Line) (string, string) {
+				if ofDevices(l.Detail) {
+					return fmt.Sprintf("Let the device plugin offer more %s for each card (HAMi: deviceSplitCount; gpu-agent: --shares-per-gpu), or add a node: every pod with a share takes one of them.", l.Detail), ""
+				}
 				return fmt.Sprintf("Move pods without GPUs that use %s off GPU nodes, or add a node.", resourceName(l.Detail)), command("kubectl get pods -A -o wide --field-selector spec.nodeName=%s", c.onOne(l))
 			}},
 		}
@@ -583,6 +592,31 @@ func have(l Line, one, many string) string {
 		return "1 node " + one
 	}
 	return fmt.Sprintf("%d nodes %s", l.Nodes, many)
+}
+
+// ofHardware says that a label describes what a node is, as agents and cloud providers write
+// it: given to another node by hand it would be a lie, or be taken back.
+func ofHardware(label string) bool {
+	switch label {
+	case "accelerator", "gpu-count", "gpu-memory", "gpu-interconnect", "kubernetes.io/hostname", "kubernetes.io/arch", "kubernetes.io/os", "node.kubernetes.io/instance-type":
+		return true
+	}
+	for _, prefix := range []string{"nvidia.com/", "amd.com/", "gpu.intel.com/", "feature.node.kubernetes.io/", "cloud.google.com/gke-accelerator", "k8s.amazonaws.com/accelerator"} {
+		if strings.HasPrefix(label, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// ofDevices says that a resource is a number of devices, or of places on them, which a
+// device plugin offers and kubelet counts.
+func ofDevices(resource string) bool {
+	switch resource {
+	case "nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "volcano.sh/vgpu-number":
+		return true
+	}
+	return false
 }
 
 // verb is a verb for a number of things.

@@ -29,8 +29,10 @@ func (c *Client) find(ctx context.Context) (query.Endpoint, error) {
 		switch {
 		case apierrors.IsNotFound(err):
 			return end, &UnreachableError{"gpu-scheduler", fmt.Errorf("there is no Lease %s/%s: it is not installed, or has another Lease (--lease)", namespace, name)}
-		case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
-			return end, fmt.Errorf("find the scheduler: %w", err)
+		case apierrors.IsUnauthorized(err):
+			return end, fmt.Errorf("find the scheduler: the API server does not accept the credentials (expired, or of another cluster): %w", err)
+		case apierrors.IsForbidden(err):
+			return end, fmt.Errorf("find the scheduler: %w (an administrator can bind ClusterRole tangram-viewer to you)", err)
 		case err != nil:
 			return end, &UnreachableError{"the API server " + c.rest.Host, err}
 		}

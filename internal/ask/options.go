@@ -146,9 +146,9 @@ func (o *Options) RESTConfig() (*rest.Config, error) {
 	config, err := loader.ClientConfig()
 	if err != nil {
 		if clientcmd.IsEmptyConfig(err) {
-			return nil, errors.New("there is no kubeconfig: set --kubeconfig or KUBECONFIG, or start a local cluster with tangram up")
+			return nil, &UsageError{"there is no kubeconfig: set --kubeconfig or KUBECONFIG, or start a local cluster with tangram up"}
 		}
-		return nil, fmt.Errorf("kubeconfig: %w", err)
+		return nil, &UsageError{fmt.Sprintf("kubeconfig: %v", err)}
 	}
 	if config.Impersonate.UserName != "" {
 		return nil, errors.New("kubeconfig: the scheduler does not know impersonation (act-as): use the user's own credentials")

@@ -2,8 +2,8 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
+	"github.com/tangram-dev/tangram/api/query"
 	"github.com/tangram-dev/tangram/internal/migrate"
 )
 
@@ -197,7 +198,8 @@ func (c *cluster) read(ctx context.Context, kinds []schema.GroupVersionResource,
 		}
 	}
 	if len(refused) > 0 {
-		return nil, errors.New("the credentials may not list " + strings.Join(refused, ", ") + " of all namespaces")
+		return nil, &query.Error{Status: http.StatusForbidden, Reason: "Forbidden",
+			Message: "the credentials may not list " + strings.Join(refused, ", ") + " of all namespaces; -f FILE reads files instead"}
 	}
 	return out, nil
 }

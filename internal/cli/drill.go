@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tangram-dev/tangram/internal/ask"
 	"github.com/tangram-dev/tangram/internal/drill"
 )
 
@@ -24,7 +25,8 @@ func newDrill() *cobra.Command {
 break one thing after the other, and measure how long it takes until the fault is acted
 on, until the service is whole again, and until what was repaired is back in service.
 
-The exit status is not 0 when the service was not whole again within the target.
+All faults take about 15 minutes, with --fast about one. The exit status is not 0 when the
+service was not whole again within the target.
 
 Faults: ` + strings.Join(drill.Names(), ", ") + `.`,
 		Example: `  tangram drill --fast                       # seconds instead of minutes: does it work
@@ -33,7 +35,7 @@ Faults: ` + strings.Join(drill.Names(), ", ") + `.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.Validate(); err != nil {
-				return err
+				return &ask.UsageError{Message: err.Error()}
 			}
 			if o.Bin == "" {
 				self, err := os.Executable()
@@ -56,6 +58,7 @@ Faults: ` + strings.Join(drill.Names(), ", ") + `.`,
 			}
 			ctx, stop := untilSignalled(cmd.Context())
 			defer stop()
+			o.Say("starting a cluster of %d nodes in %s", o.Nodes, o.Dir)
 			report, err := drill.Run(ctx, o)
 			if report != nil {
 				if asJSON {
@@ -66,6 +69,9 @@ Faults: ` + strings.Join(drill.Names(), ", ") + `.`,
 					err = errors.Join(err, report.Write(cmd.OutOrStdout()))
 				}
 			}
+			if ctx.Err() != nil {
+				return errors.New("interrupted: faults after the last that was measured were not tried")
+			}
 			if err == nil && !report.OK() {
 				err = errors.New("the target was missed")
 			}
@@ -75,6 +81,7 @@ Faults: ` + strings.Join(drill.Names(), ", ") + `.`,
 	f := cmd.Flags()
 	f.BoolVar(&o.Fast, "fast", false, "look every second instead of at the documents' intervals (30 s, 60 s)")
 	f.StringSliceVar(&o.Faults, "faults", nil, "faults to inject (default all)")
+	_ = cmd.RegisterFlagCompletionFunc("faults", cobra.FixedCompletions(drill.Names(), cobra.ShellCompDirectiveNoFileComp))
 	f.IntVar(&o.Nodes, "nodes", 20, "number of simulated nodes of 8 GPUs")
 	f.DurationVar(&o.Target, "target", 5*time.Minute, "time within which the service must be whole again")
 	f.BoolVar(&asJSON, "json", false, "print the report as JSON; progress goes to standard error in any case")

@@ -47,6 +47,21 @@ kubectl annotate sets as well.`,
   tangram fault a100-0 --device 3 --clear
   tangram fault a100-0 --clear`,
 		Args: cobra.ExactArgs(1),
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			nodes, err := gpuNodesOf(dir)
+			if err != nil || len(args) > 0 {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			list, err := nodes.List(cmd.Context(), metav1.ListOptions{Limit: 500})
+			if err != nil {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			var out []string
+			for i := range list.Items {
+				out = append(out, list.Items[i].GetName())
+			}
+			return out, cobra.ShellCompDirectiveNoFileComp
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			asked.faults = askedFaults(cmd)
 			if err := asked.check(); err != nil {

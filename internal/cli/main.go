@@ -45,7 +45,12 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Write
 	markBegun(root, begun)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil && !*begun {
-		// A flag, an argument or a command that does not exist: nothing has run.
+		// A flag, an argument or a command that does not exist: nothing has run. Cobra takes
+		// an argument too many for a command.
+		if _, arg, ok := strings.Cut(err.Error(), "unknown command "); ok && !cmd.HasSubCommands() {
+			arg, _, _ = strings.Cut(arg, " for ")
+			err = fmt.Errorf("%s takes no arguments, but %s was given", cmd.CommandPath(), arg)
+		}
 		err = &ask.UsageError{Message: fmt.Sprintf("%v\nSee '%s --help'.", err, cmd.CommandPath())}
 	}
 	if err != nil && err.Error() != "" {

@@ -74,7 +74,7 @@ func (l *look) printMigration(s *terminal.Screen, errOut io.Writer, r *migrate.R
 		fmt.Fprintln(errOut, "note:", terminal.Clean(text))
 	}
 	if len(r.Rows) == 0 && failed == nil {
-		return errors.New("no configuration of Volcano, KAI, HAMi or Kueue was found")
+		return errors.New("no configuration of Volcano, KAI, HAMi or Kueue was found: -f FILE reads one from a file, --from says whose it is")
 	}
 	var out []byte
 	var err error
@@ -120,6 +120,9 @@ func (l *look) migrationTable(s *terminal.Screen, r *migrate.Report) {
 			cells = append([]any{row.From, place(row.File, row.Line)}, cells...)
 		}
 		t.Add(cells...)
+	}
+	if t.Empty() {
+		return // nothing could be read, and was complained about
 	}
 	t.Write(s)
 	s.Blank()
@@ -220,6 +223,9 @@ func complain(w io.Writer, problems []migrate.Problem) error {
 		fmt.Fprintln(w, terminal.Clean(p.Error()))
 	}
 	if len(problems) > 0 {
+		if len(problems) == 1 {
+			return errors.New("a problem in the input, listed above")
+		}
 		return fmt.Errorf("%d problems in the input, listed above", len(problems))
 	}
 	return nil

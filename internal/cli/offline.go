@@ -15,7 +15,7 @@ import (
 func offline(ctx context.Context, file string, q ask.Question) ([]byte, error) {
 	state, err := replica.Load(file)
 	if err != nil {
-		return nil, fmt.Errorf("--dump %s: %w", file, err)
+		return nil, &ask.UsageError{Message: "--dump " + err.Error()}
 	}
 	namespace, name := q.Params.Get(query.ParamNamespace), q.Params.Get(query.ParamName)
 	var answer any

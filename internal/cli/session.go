@@ -284,10 +284,10 @@ func (s *session) startController(ctx context.Context) error {
 }
 
 func (s *session) sayNextSteps() {
-	kubectl := short(filepath.Join(s.options.bin, "kubectl"))
+	kubectl, tangram := short(filepath.Join(s.options.bin, "kubectl")), short(filepath.Join(s.options.bin, program))
 	s.say("\n  export KUBECONFIG=%s\n  %s get gpunodes", s.cluster.Kubeconfig(), kubectl)
 	if s.options.demo {
-		s.say("  %s describe pod too-large -n %s", kubectl, demoNamespace)
+		s.say("  %s why too-large -n %s", tangram, demoNamespace)
 	} else {
 		s.say("  %s apply -f examples/demo/00-namespace.yaml -f examples/demo/10-training-job.yaml", kubectl)
 	}

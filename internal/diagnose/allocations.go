@@ -63,7 +63,7 @@ func allocations(f *Facts) Result {
 			x.add(Fail, "the younger pod has to go: kubectl delete pod; the scheduler does so after 30s where an agent corrects records (docs/runbooks/GPUContestedRecords.md)", "%s is held whole by %s", key, strings.Join(holders, " and "))
 		}
 	}
-	return x.result("", fmt.Sprintf("%d pods ask for GPUs, %d records, no device is held twice", asking, recorded))
+	return x.result("", fmt.Sprintf("pods that ask for GPUs: %d, records: %d; no device is held twice", asking, recorded))
 }
 
 func describePod(p *Pod) string {
@@ -110,5 +110,5 @@ func stuck(f *Facts) Result {
 			x.add(Warn, describePod(p)+": image, volumes, the device plugin's PreStartContainer", "pod %s was bound %s and does not run", p.Name, f.ago(p.BoundAt))
 		}
 	}
-	return x.result("", fmt.Sprintf("%d pods hold GPUs, all run or go as they should", holding))
+	return x.result("", fmt.Sprintf("pods that hold GPUs: %d; all run or go as they should", holding))
 }

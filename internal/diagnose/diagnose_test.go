@@ -140,13 +140,13 @@ func TestChecks(t *testing.T) {
 		{"replaced", "allocations", Fail, "holds device 2 (GPU-old), which the node does not have", "replaced", func(f *Facts) {
 			f.Pods = append(f.Pods, Pod{Name: "ml/x", Asks: true, Record: true, Held: []Held{{Index: 2, UUID: "GPU-old", Whole: true}}})
 		}},
-		{"two shares", "allocations", OK, "3 pods ask", "", func(f *Facts) {
+		{"two shares", "allocations", OK, "pods that ask for GPUs: 3", "", func(f *Facts) {
 			for _, n := range []string{"a/a", "a/b"} {
 				f.Pods = append(f.Pods, Pod{Name: n, Asks: true, Record: true, Held: []Held{{Index: 1, UUID: "GPU-1"}}})
 			}
 		}},
 		{"terminating", "stuck", Fail, "pod ml/train should have been gone 2h ago", "--force", func(f *Facts) { f.Pods[0].DeleteBy = now.Add(-2 * time.Hour) }},
-		{"terminating in time", "stuck", OK, "1 pods hold", "", func(f *Facts) { f.Pods[0].DeleteBy = now.Add(20 * time.Second) }},
+		{"terminating in time", "stuck", OK, "pods that hold GPUs: 1", "", func(f *Facts) { f.Pods[0].DeleteBy = now.Add(20 * time.Second) }},
 		{"does not start", "stuck", Warn, "was bound 1h ago and does not run", "describe pod train", func(f *Facts) { f.Pods[0].Started = false }},
 		{"cordoned", "cordons", Warn, "the node is cordoned", "kubectl uncordon n", func(f *Facts) { f.Node.Unschedulable = true }},
 		{"isolated", "cordons", Warn, "isolated the node: XID", "isolated", func(f *Facts) { f.Node.Isolated = "XID" }},

@@ -137,11 +137,14 @@ func replicasOf(n *int32) int {
 	if n == nil {
 		return 1
 	}
-	return max(0, int(*n))
+	return int(*n)
 }
 
-// enough says that a number of pods is too large to be made.
+// enough says that a number of pods cannot be, or is too large to be made.
 func enough(n int, field string) *problem {
+	if n < 0 {
+		return wrong(field, "%d is negative", n)
+	}
 	if n > MaxPods {
 		return wrong(field, "%d: a manifest may make %d pods at most", n, MaxPods)
 	}
@@ -214,10 +217,13 @@ func (r *reader) job(o *unstructured.Unstructured) *problem {
 func (r *reader) jobPods(o *unstructured.Unstructured, by owner, s *batchv1.JobSpec, labels map[string]string, field string) *problem {
 	n := replicasOf(s.Parallelism)
 	if c := s.Completions; c != nil {
+		if *c < 0 {
+			return wrong(field+".completions", "%d is negative", *c)
+		}
 		if int(*c) > n && n > 0 {
 			r.assume("%s runs %d pods at a time: the answer is about the first", name(o), n)
 		}
-		n = min(n, max(0, int(*c)))
+		n = min(n, int(*c))
 	}
 	if p := enough(n, field+".parallelism"); p != nil {
 		return p

@@ -100,7 +100,11 @@ func parse(text []byte) ([]*unstructured.Unstructured, error) {
 // decodeObject reads an object with its integers as integers.
 func decodeObject(text []byte, o *unstructured.Unstructured) error {
 	var content map[string]any
-	if err := sigsjson.UnmarshalCaseSensitivePreserveInts(text, &content); err != nil {
+	err := sigsjson.UnmarshalCaseSensitivePreserveInts(text, &content)
+	if t := (*json.UnmarshalTypeError)(nil); errors.As(err, &t) {
+		return fmt.Errorf("want an object with apiVersion and kind, not %s", t.Value)
+	}
+	if err != nil {
 		return err
 	}
 	o.Object = content
@@ -179,6 +183,8 @@ type reader struct {
 	assumed []string
 	// bytes is how large the pods are, see maxBytes.
 	bytes int
+	// template says that the object that is read has a template of pods.
+	template bool
 	// halt is why no more is read.
 	halt *problem
 }
@@ -219,9 +225,12 @@ func (r *reader) readOne(o *unstructured.Unstructured) {
 		return
 	}
 	had := len(r.pods)
+	r.template = false
 	if p := r.expand(o); p != nil {
 		r.pods = r.pods[:had] // an object has all of its pods, or none
 		r.refuse(o, p)
+	} else if r.template && len(r.pods) == had {
+		r.assume("%s makes no pods: it asks for 0", name(o))
 	}
 }
 
@@ -259,6 +268,9 @@ func (r *reader) settleObject(o *unstructured.Unstructured) *problem {
 		r.serial++
 		o.SetName(fmt.Sprintf("%swhatif%d", o.GetGenerateName(), r.serial))
 	}
+	if given, ok := o.Object["metadata"].(map[string]any)["name"]; ok && given != nil && given != "" && o.GetName() == "" {
+		return wrong("metadata.name", "%s is not a text: put it in quotes", clip(fmt.Sprint(given)))
+	}
 	if o.GetName() == "" {
 		return wrong("metadata.name", "missing")
 	}
@@ -292,6 +304,7 @@ func (r *reader) stop() *problem {
 // reserve accounts for n pods (enough has looked at n) of a template that lies at a field,
 // before they are made. extra is what is added to each, in bytes.
 func (r *reader) reserve(n int, t *v1.PodTemplateSpec, extra int, field string) *problem {
+	r.template = true
 	if n <= 0 {
 		return nil
 	}

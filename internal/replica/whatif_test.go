@@ -211,6 +211,10 @@ func TestWhatIfWrong(t *testing.T) {
 		"bound":          {strings.Replace(gpus("1"), "spec:\n", "spec:\n  nodeName: n0\n", 1), "spec.nodeName"},
 		"gated":          {strings.Replace(gpus("1"), "spec:\n", "spec:\n  schedulingGates: [{name: a}]\n", 1), "spec.schedulingGates"},
 		"too many":       {`{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {parallelism: 1000000000, template: {}}}`, "spec.parallelism"},
+		"negative job":   {`{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {parallelism: -1, template: {}}}`, "spec.parallelism"},
+		"completions":    {`{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {completions: -1, template: {}}}`, "spec.completions"},
+		"negative set":   {`{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {replicas: -7, template: {}}}`, "spec.replicas"},
+		"name of yaml":   {strings.Replace(gpus("1"), "name: train", "name: y", 1), "metadata.name"},
 		"of a type":      {`{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {parallelism: many, template: {}}}`, "spec.parallelism"},
 		"suspended":      {`{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {suspend: true, template: {}}}`, "spec.suspend"},
 		"metadata":       {`{apiVersion: v1, kind: Pod}`, "metadata"},
@@ -225,6 +229,9 @@ func TestWhatIfWrong(t *testing.T) {
 				t.Errorf("got %+v", out)
 			}
 		})
+	}
+	if out := ask(t, world(1), `{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {replicas: 0, template: {}}}`, nil); len(out.Refused) > 0 || len(out.Assumed) != 1 || !strings.Contains(out.Assumed[0], "makes no pods") {
+		t.Errorf("0 replicas: %+v", out)
 	}
 	for name, manifest := range map[string]string{
 		"empty": "", "no kind": "a: b", "not yaml": "a: [", "a list": "- a\n- b", "scalar": "3", "twice": "kind: Pod\nkind: Pod\napiVersion: v1",

@@ -100,6 +100,63 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// A terminal that is too narrow for a table gets all of its names and texts, and no line
+// that is too long where there is another way.
+func TestTableFitsTerminal(t *testing.T) {
+	long := "waits for capacity: 0/16 nodes fit: 4 have too few free GPUs (0 of 1)"
+	write := func(width int) string {
+		var out bytes.Buffer
+		s := terminal.New(nil, &out, io.Discard)
+		s.Size = func() (int, int) { return width, 24 }
+		table := terminal.NewTable("NAME", "KIND", ">N", "REASON")
+		table.Optional("KIND")
+		table.Add("inference-service", "ReplicaSet", "1", long)
+		table.Add("other", "Job", "100", "-")
+		table.Write(s)
+		return out.String()
+	}
+	tests := []struct {
+		width int
+		want  string
+	}{
+		{0, `NAME                KIND           N   REASON
+inference-service   ReplicaSet     1   ` + long + `
+other               Job          100   -
+`},
+		{80, `NAME               KIND          N  REASON
+inference-service  ReplicaSet    1  waits for capacity: 0/16 nodes fit: 4 have
+                                    too few free GPUs (0 of 1)
+other              Job         100  -
+`},
+		{50, `NAME               KIND          N
+inference-service  ReplicaSet    1
+    reason: waits for capacity: 0/16 nodes fit: 4
+    have too few free GPUs (0 of 1)
+other              Job         100
+`},
+		{30, `NAME                 N
+inference-service    1
+    reason: waits for
+    capacity: 0/16 nodes fit:
+    4 have too few free GPUs
+    (0 of 1)
+other              100
+Not shown, for the terminal is too narrow: KIND.
+`},
+	}
+	for _, tt := range tests {
+		if got := write(tt.width); got != tt.want {
+			t.Errorf("%d columns:\n%s\nwant:\n%s", tt.width, got, tt.want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		width := rapid.IntRange(1, 200).Draw(t, "width")
+		if got := write(width); !strings.Contains(got, "inference-service") || !strings.Contains(strings.Join(strings.Fields(got), " "), "GPUs (0 of 1)") {
+			t.Fatalf("%d columns: a name or a text is cut:\n%s", width, got)
+		}
+	})
+}
+
 // Neither a pipe nor a buffer is a terminal: no colour.
 func TestNoTerminal(t *testing.T) {
 	r, w, err := os.Pipe()

@@ -106,6 +106,59 @@ func pods(ctx context.Context, c *ask.Client) []string {
 	return out
 }
 
+// completeObjects completes NAME, KIND/NAME and KIND NAME for `why`. Behind a kind come the
+// objects of that kind: a pod, a gang, or what owns the pods of a gang.
+func (a *asking) completeObjects(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
+	kind, _, ok := strings.Cut(typed, "/")
+	switch {
+	case len(args) > 1 || len(args) == 1 && (ok || strings.Contains(args[0], "/")):
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	case len(args) == 1:
+		kind = args[0]
+	case !ok:
+		return a.complete(gangsAndPods)(cmd, args, typed)
+	}
+	list := ownersOf(kindOf(kind))
+	switch kindOf(kind) {
+	case "Pod":
+		list = pods
+	case "Gang":
+		list = gangs
+	}
+	return a.complete(list)(cmd, args, typed)
+}
+
+func gangs(ctx context.Context, c *ask.Client) []string {
+	answer, err := c.Gangs(ctx, ask.GangsParams{Namespace: c.Namespace(), Limit: completionLimit})
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, g := range answer.Items {
+		out = append(out, g.Name+"\t"+describeGang(&g))
+	}
+	return out
+}
+
+// ownersOf are the objects of a kind that gangs are made by, in any case.
+func ownersOf(kind string) lister {
+	return func(ctx context.Context, c *ask.Client) []string {
+		answer, err := c.Gangs(ctx, ask.GangsParams{Namespace: c.Namespace(), Limit: completionLimit})
+		if err != nil {
+			return nil
+		}
+		var out []string
+		seen := map[string]bool{}
+		for _, g := range answer.Items {
+			if name := g.Owner; name != "" && !seen[name] && (strings.EqualFold(g.Kind, kind) || strings.EqualFold(g.Kind+"s", kind)) {
+				seen[name] = true
+				out = append(out, name+"\t"+describeGang(&g))
+			}
+		}
+		return out
+	}
+}
+
 // gangsAndPods are what `why` can be asked about: gangs with their phase, then pods.
 func gangsAndPods(ctx context.Context, c *ask.Client) []string {
 	var out []string

@@ -35,6 +35,7 @@ var now = time.Date(2026, 11, 16, 9, 41, 11, 0, time.UTC)
 type run struct {
 	args     []string
 	terminal bool
+	columns  int // of the terminal; 0: 100
 	in       string
 	config   see.Config
 	now      time.Time // zero: now
@@ -53,12 +54,16 @@ func (r run) do(t *testing.T, c *asktest.Cluster) result {
 	if r.now.IsZero() {
 		r.now = now
 	}
+	columns := r.columns
+	if columns == 0 {
+		columns = 100
+	}
 	config.Screen = func(*cobra.Command) *terminal.Screen {
 		s := terminal.New(strings.NewReader(r.in), &out, &errOut)
 		s.Now = func() time.Time { return r.now }
 		if r.terminal {
 			s.Terminal, s.Color = true, true
-			s.Size = func() (int, int) { return 100, 30 }
+			s.Size = func() (int, int) { return columns, 30 }
 		}
 		return s
 	}

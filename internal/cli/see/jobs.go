@@ -128,6 +128,7 @@ func (a *asking) printJobs(s *terminal.Screen, g *query.Gangs, p ask.GangsParams
 		columns = append([]string{"NAMESPACE"}, columns...)
 	}
 	t := terminal.NewTable(columns...)
+	t.Optional("USER", "KIND", "RUNS FOR", "OWNER", "KEPT NODES", "PRIORITY", "QUEUE", "AGE", "POS")
 	for i := range g.Items {
 		t.Add(a.jobRow(s, &g.Items[i], all)...)
 	}
@@ -152,6 +153,15 @@ func (a *asking) printJobs(s *terminal.Screen, g *query.Gangs, p ask.GangsParams
 	asOf(s, g.At)
 }
 
+// shortName is what people call a gang: Volcano calls the PodGroup of a Job by the Job's
+// name and UID, and every command takes the Job's name for it.
+func shortName(g *query.Gang) string {
+	if rest, ok := strings.CutPrefix(g.Name, g.Owner+"-"); ok && g.Owner != "" && len(rest) == 36 && strings.Count(rest, "-") == 4 {
+		return g.Owner
+	}
+	return g.Name
+}
+
 func (a *asking) jobRow(s *terminal.Screen, g *query.Gang, all bool) []any {
 	pods := fmt.Sprintf("%d/%d", g.Placed, g.Need)
 	position, starts, reason := "", none, ""
@@ -171,7 +181,11 @@ func (a *asking) jobRow(s *terminal.Screen, g *query.Gang, all bool) []any {
 	if !g.Submitted.IsZero() {
 		age = span(s.Now().Sub(g.Submitted))
 	}
-	row := []any{g.Name, g.Kind, or(g.Queue), terminal.Cell{Text: g.Phase, Style: phaseStyle(g.Phase)}, thousandths(g.Milli), pods, age, position, starts}
+	name := g.Name
+	if !a.wide() {
+		name = shortName(g)
+	}
+	row := []any{name, g.Kind, or(g.Queue), terminal.Cell{Text: g.Phase, Style: phaseStyle(g.Phase)}, thousandths(g.Milli), pods, age, position, starts}
 	if a.wide() {
 		runs := none
 		if g.RuntimeSeconds > 0 {

@@ -43,6 +43,7 @@ func printQueues(s *terminal.Screen, q *query.Queues, wide bool) {
 		columns = append(columns, "OTHER RESOURCES (USED/ENTITLED)")
 	}
 	t := terminal.NewTable(columns...)
+	t.Optional("WEIGHT", "GUARANTEE", "STATE", "BALANCE")
 	for _, x := range inTree(q.Items) {
 		used := terminal.Cell{Text: thousandths(x.GPUs.Used)}
 		if x.GPUs.Used > x.GPUs.Entitled {

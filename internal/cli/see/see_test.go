@@ -135,6 +135,37 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// Named nodes are shown alone, in JSON too; names that there are not are an error. Who may
+// not list nodes learns nothing from it.
+func TestTopNamed(t *testing.T) {
+	node := func(name string) string { return `{"name":"` + name + `","state":"ready","devices":[],"added":1}` }
+	tests := []struct {
+		name, answer string
+		args         []string
+		code         int
+		want, not    string
+	}{
+		{"table", `{"items":[` + node("a") + "," + node("b") + `]}`, []string{"top", "nodes", "b"}, see.ExitOK, "b   ", "a   "},
+		{"json", `{"version":7,"items":[` + node("a") + "," + node("b") + `]}`, []string{"top", "devices", "b", "-o", "json"}, see.ExitOK, `"added": 1`, `"a"`},
+		{"missing", `{"items":[` + node("a") + `]}`, []string{"top", "nodes", "a", "x"}, see.ExitNotFound, "no such node with GPUs: x", "such node with GPUs: a"},
+		{"hidden", `{"items":[],"hidden":2}`, []string{"top", "nodes", "x"}, see.ExitOK, "2 nodes not shown", "no such"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := asktest.New(t, "")
+			c.Answer(query.PathNodes, asktest.Answer{Body: tt.answer})
+			r := run{args: tt.args}.do(t, c)
+			if r.code != tt.code {
+				t.Errorf("exit code %d, want %d: %s", r.code, tt.code, r.errOut)
+			}
+			out := r.out + r.errOut
+			if !strings.Contains(out, tt.want) || strings.Contains(out, tt.not) {
+				t.Errorf("want %q and not %q in\n%s", tt.want, tt.not, out)
+			}
+		})
+	}
+}
+
 // hostile is text that would drive a terminal, hide itself or break a table.
 const hostile = "\x1b]0;owned\x07\x1b[2J\u009b31m\u202eevil\u200b\r\n\tx\x7f\xff"
 
@@ -157,12 +188,12 @@ func TestHostileText(t *testing.T) {
 					args = args[:len(args)-1]
 				}
 				c := asktest.New(t, "testdata/answers")
-				clean := run{args: args, terminal: true, in: "kind: Pod\n"}.do(t, c)
+				clean := run{args: args, terminal: true, columns: 10000, in: "kind: Pod\n"}.do(t, c)
 				files, _ := filepath.Glob("testdata/answers/*.json")
 				for _, f := range files {
 					c.Replace(query.Prefix+strings.TrimSuffix(filepath.Base(f), ".json"), asktest.Answer{Body: poison(t, f)})
 				}
-				r := run{args: args, terminal: true, in: "kind: Pod\n"}.do(t, c)
+				r := run{args: args, terminal: true, columns: 10000, in: "kind: Pod\n"}.do(t, c)
 				if r.code != 0 && r.code != see.ExitError {
 					t.Fatalf("exit code %d: %s", r.code, r.errOut)
 				}
@@ -241,7 +272,11 @@ func TestCompletion(t *testing.T) {
 	}{
 		{[]string{"why", ""}, []string{"train\tJob, Waiting", "too-large\tPod, Waiting", "infer-1\tDeployment, Starting", "notebook\tPod, Running", "train-0\tRunning"}},
 		{[]string{"why", "tr"}, []string{"train\tJob, Waiting", "train-0\tRunning"}},
-		{[]string{"why", "job/tr"}, []string{"job/train\tJob, Waiting", "job/train-0\tRunning"}},
+		{[]string{"why", "job/tr"}, []string{"job/train\tJob, Waiting"}},
+		{[]string{"why", "jobs", ""}, []string{"train\tJob, Waiting"}},
+		{[]string{"why", "pod/"}, []string{"pod/train-0\tRunning", "pod/notebook\tRunning"}},
+		{[]string{"why", "gang/t"}, []string{"gang/train\tJob, Waiting", "gang/too-large\tPod, Waiting"}},
+		{[]string{"why", "train", "x/"}, nil},
 		{[]string{"explain", "n"}, []string{"notebook\tRunning"}},
 		{[]string{"why", "-n", "ml"}, []string{"ml-team", "ml-ops"}},
 		{[]string{"jobs", "--queue", "t"}, []string{"training"}},

@@ -2,8 +2,10 @@ package see
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"os/signal"
 	"slices"
 	"strconv"
@@ -115,14 +117,57 @@ func (t *top) once(ctx context.Context, view string, s *terminal.Screen) error {
 		return err
 	}
 	switch view {
-	case viewNodes:
-		return print(t.asking, s, body, func(n *query.Nodes) { t.printNodes(s, n) })
-	case viewDevices:
-		return print(t.asking, s, body, func(n *query.Nodes) { t.printDevices(s, n) })
+	case viewNodes, viewDevices:
+		body, missing, err := t.choose(body)
+		if err != nil {
+			return err
+		}
+		err = print(t.asking, s, body, func(n *query.Nodes) {
+			if view == viewNodes {
+				t.printNodes(s, n)
+			} else {
+				t.printDevices(s, n)
+			}
+		})
+		if err == nil && len(missing) > 0 {
+			return &query.Error{Status: http.StatusNotFound, Message: "no such node with GPUs: " + strings.Join(missing, ", ")}
+		}
+		return err
 	case viewQueues:
 		return print(t.asking, s, body, func(q *query.Queues) { printQueues(s, q, t.wide()) })
 	}
 	return print(t.asking, s, body, func(f *query.Fleet) { printFleet(s, f) })
+}
+
+// choose leaves the nodes that were asked for in an answer, with all their fields, and says
+// which of them it has not. Who may not list nodes is not told which there are.
+func (t *top) choose(body []byte) (chosen []byte, missing []string, err error) {
+	if len(t.only) == 0 {
+		return body, nil, nil
+	}
+	var answer map[string]json.RawMessage
+	var items []json.RawMessage
+	if err := json.Unmarshal(body, &answer); err != nil {
+		return nil, nil, fmt.Errorf("the scheduler's answer is not understood: %w", err)
+	}
+	_ = json.Unmarshal(answer["items"], &items) // null, or a list: checked when it is printed
+	missing = slices.Compact(slices.Sorted(slices.Values(t.only)))
+	kept := []json.RawMessage{}
+	for _, item := range items {
+		var n query.Node
+		if json.Unmarshal(item, &n) == nil && t.shows(n.Name) {
+			kept = append(kept, item)
+			missing = slices.DeleteFunc(missing, func(name string) bool { return name == n.Name })
+		}
+	}
+	if answer["hidden"] != nil {
+		missing = nil
+	}
+	if answer["items"], err = json.Marshal(kept); err != nil {
+		return nil, nil, err
+	}
+	chosen, err = json.Marshal(answer)
+	return chosen, missing, err
 }
 
 // draw draws a frame. An error is shown in place of the answer, and asked again.
@@ -214,6 +259,7 @@ func printFleet(s *terminal.Screen, f *query.Fleet) {
 		columns = append(columns, ">"+strings.ToUpper(strings.ReplaceAll(name, "_", " ")))
 	}
 	t := terminal.NewTable(columns...)
+	t.Optional("IDLE ALLOCATED")
 	for _, m := range f.Models {
 		row := []any{m.Vendor + " " + m.Model, thousandths(m.Milli)}
 		for _, name := range shown {
@@ -241,6 +287,9 @@ func (t *top) printNodes(s *terminal.Screen, n *query.Nodes) {
 		columns = append(columns, ">FREE CPUS", ">FREE MEMORY")
 	}
 	table := terminal.NewTable(columns...)
+	for _, level := range n.Levels { // the widest first
+		table.Optional(strings.ToUpper(level))
+	}
 	for i := range n.Items {
 		x := &n.Items[i]
 		if !t.shows(x.Name) {
@@ -279,6 +328,7 @@ func (t *top) printDevices(s *terminal.Screen, n *query.Nodes) {
 		columns = append(columns, "UUID", "HEALTH")
 	}
 	table := terminal.NewTable(columns...)
+	table.Optional("MODE", "MEMORY", "MODEL")
 	for i := range n.Items {
 		x := &n.Items[i]
 		if !t.shows(x.Name) {
@@ -302,8 +352,8 @@ func (t *top) end(s *terminal.Screen, table *terminal.Table, n *query.Nodes) {
 	switch {
 	case !table.Empty():
 		table.Write(s)
-	case n.Hidden == 0:
-		s.Line(terminal.Plain, "There is no such node with GPUs.")
+	case n.Hidden == 0 && len(t.only) == 0:
+		s.Line(terminal.Plain, "There are no nodes with GPUs.")
 	}
 	if text := hidden(n.Hidden, "node", "nodes"); text != "" {
 		s.Line(terminal.Dim, "%s", text)

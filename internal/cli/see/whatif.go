@@ -95,7 +95,7 @@ func readManifest(s *terminal.Screen, file string) ([]byte, error) {
 	data, err := io.ReadAll(io.LimitReader(in, query.MaxBody+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("-f %s: %w", file, err)
+		return nil, &ask.UsageError{Message: fmt.Sprintf("-f %s: %v", file, err)}
 	case len(data) == 0:
 		return nil, &ask.UsageError{Message: fmt.Sprintf("-f %s: it is empty", file)}
 	case len(data) > query.MaxBody:
@@ -105,6 +105,9 @@ func readManifest(s *terminal.Screen, file string) ([]byte, error) {
 }
 
 func (a *asking) printWhatIf(s *terminal.Screen, w *query.WhatIf) {
+	if len(w.Gangs)+len(w.Assumed)+len(w.Refused) == 0 {
+		s.Line(terminal.Plain, "The manifest makes no pods.")
+	}
 	for i := range w.Gangs {
 		if i > 0 {
 			s.Blank()

@@ -60,7 +60,7 @@ With --dump the answer comes from a file of tangram dump, without a cluster.`,
 	a.addFormat(cmd)
 	cmd.Flags().BoolVar(&exitCode, "exit-code", false, "exit with 10 when it waits, 11 when it will not start as things are")
 	a.addDump(cmd)
-	cmd.ValidArgsFunction = a.complete(gangsAndPods)
+	cmd.ValidArgsFunction = a.completeObjects
 	return cmd
 }
 
@@ -208,6 +208,7 @@ func printHelps(s *terminal.Screen, helps []query.Help) {
 
 func printMembers(s *terminal.Screen, members []query.Member) {
 	t := terminal.NewTable("POD", "ROLE", "STATE", "ASKS FOR", "NODE", "DEVICES")
+	t.Optional("ROLE", "ASKS FOR")
 	for _, m := range members {
 		role := m.Role
 		if m.Subgroup != "" {

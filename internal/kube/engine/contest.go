@@ -67,7 +67,11 @@ func (e *Engine) findContested(id model.NodeID, now time.Time) {
 		}
 		x.message = dialect.Contested(c)
 		if older := e.podOf(dialect.UIDOf(e.core.HolderOf(id, c.Index))); older != nil {
-			x.message += fmt.Sprintf("; pod %s/%s holds it", older.Namespace, older.Name)
+			holder := fmt.Sprintf("pod %s/%s", older.Namespace, older.Name)
+			if x.pod == nil || x.pod.Namespace != older.Namespace {
+				holder = "a pod of another namespace" // the message is an event that the pod's owner reads
+			}
+			x.message += "; " + holder + " holds it"
 		}
 	}
 	for uid, x := range e.contested { // each for itself

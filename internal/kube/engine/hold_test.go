@@ -329,6 +329,23 @@ func onDevice2(name string) *v1.Pod {
 	return p
 }
 
+// TestContestedByOthers: the event on a pod does not name the holder when that is a pod of
+// another namespace: a record that claims a device must not be a way to ask who has it.
+func TestContestedByOthers(t *testing.T) {
+	s := newSetup(t, 0)
+	s.addNode(testNode("n", 4))
+	s.runs("z", 3, 1) // devices 0 to 2
+	p := onDevice2("a")
+	p.Namespace = "rivals"
+	s.add(p)
+	for range 3 {
+		s.look(s.latest("z2"), "n")
+	}
+	if got := s.said(); !strings.Contains(got, "a pod of another namespace holds it") || strings.Contains(got, "z2") {
+		t.Errorf("got %s", got)
+	}
+}
+
 // TestContestedRecord: a record that names a device which this process gave to another is
 // reported on its pod, once, and the pod is told to go (hole H14), whatever times and
 // names say; if that fails, again.

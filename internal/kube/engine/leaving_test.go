@@ -103,6 +103,21 @@ func TestEvictFor(t *testing.T) {
 	}
 }
 
+// TestEvictForOthers: the owner of a victim does not learn the name of a gang of another
+// namespace; the audit log does.
+func TestEvictForOthers(t *testing.T) {
+	s := newSetup(t, 1)
+	s.runs("low-", 1, 8, priority(1))
+	urgent := s.member("urgent", "", 0, 8)
+	urgent.Namespace = "rivals"
+	priority(1000)(urgent)
+	s.add(urgent)
+	turn := s.after(time.Second)
+	if len(turn.Evict) != 1 || turn.Evict[0].Why != "evicted for work of another namespace" || turn.Evict[0].For != "rivals/urgent" {
+		t.Fatalf("%+v", turn.Evict)
+	}
+}
+
 // TestSystemPodsStay: system-critical pods and those of kube-system are no victims,
 // whatever the priority of others (hole H2).
 func TestSystemPodsStay(t *testing.T) {

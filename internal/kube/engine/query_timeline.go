@@ -47,9 +47,9 @@ func (t *timeline) add(e apiquery.Event) {
 	t.next++
 }
 
-// Timeline are the events after a version, the oldest first; 0: all that are remembered. At
-// most so many of them, the latest; 0: all. Texts name no other gang.
-func (e *Engine) Timeline(since uint64, most int) apiquery.Timeline {
+// Timeline are the events after a version, the oldest first; 0: all that are remembered.
+// Texts name no other gang.
+func (e *Engine) Timeline(since uint64) apiquery.Timeline {
 	t := &e.pictures.timeline
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -66,10 +66,6 @@ func (e *Engine) Timeline(since uint64, most int) apiquery.Timeline {
 		out.Lost = since+1 < oldest
 	} else {
 		out.Lost = since > 0 // of another process
-	}
-	if n := t.next - from; most > 0 && n > uint64(most) {
-		from = t.next - uint64(most)
-		out.Lost = out.Lost || since > 0
 	}
 	for v := from; v < t.next; v++ {
 		out.Items = append(out.Items, t.ring[(v-t.first)%maxEvents])

@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -169,12 +170,12 @@ func (e *Engine) victims(evicts []engine.Evict, now time.Time) (out []Victim) {
 		for _, h := range x.Members {
 			if m := e.work.Member(h); m != nil {
 				members = append(members, m)
-				add(m.Pod, "evicted for "+by)
+				add(m.Pod, "evicted for "+toldTo(m.Pod, by))
 			}
 		}
 		if company := e.work.Company(members); len(company) > 0 {
 			for _, p := range company {
-				add(p, "evicted for "+by+", with a pod that shares its ResourceClaim")
+				add(p, "evicted for "+toldTo(p, by)+", with a pod that shares its ResourceClaim")
 			}
 			e.vacate(pods, now)
 		}
@@ -184,6 +185,15 @@ func (e *Engine) victims(evicts []engine.Evict, now time.Time) (out []Victim) {
 		out = append(out, pods...)
 	}
 	return out
+}
+
+// toldTo is a gang, NAMESPACE/NAME, as the owner of a pod may know it: whoever may read the
+// pod's events need not know what there is in other namespaces.
+func toldTo(p *v1.Pod, gang string) string {
+	if namespace, _, _ := strings.Cut(gang, "/"); namespace != p.Namespace {
+		return "work of another namespace"
+	}
+	return gang
 }
 
 // nameOf is the name of a holder's gang; empty when it has none.

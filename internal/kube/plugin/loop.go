@@ -247,7 +247,7 @@ func (l *loop) evict(ctx context.Context, v kubeengine.Victim) bool {
 		l.audit.evicted(v, "Preempted")
 	case apierrors.IsNotFound(err) || apierrors.IsConflict(err):
 	default:
-		klog.FromContext(ctx).Info("Victim not evicted", "pod", klog.KObj(v.Pod), "why", v.Why, "cause", err.Error())
+		klog.FromContext(ctx).Info("Victim not evicted", "pod", klog.KObj(v.Pod), "why", v.Why, "for", v.For, "cause", err.Error())
 		l.engine.EvictionRefused(v)
 		return false
 	}

@@ -165,3 +165,14 @@ func filterTimeline(t apiquery.Timeline, c Caller) apiquery.Timeline {
 	t.Items = items
 	return t
 }
+
+// latest bounds the events that the caller may see to the latest so many; 0: all. It counts
+// after the filter: what others do must not push a caller's own events out of the answer.
+// Asked for what came since a version, what is left out is lost.
+func latest(t apiquery.Timeline, most int, since bool) apiquery.Timeline {
+	if n := len(t.Items); most > 0 && n > most {
+		t.Items = t.Items[n-most:]
+		t.Lost = t.Lost || since
+	}
+	return t
+}

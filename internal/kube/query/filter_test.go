@@ -141,6 +141,15 @@ func TestFilterTimeline(t *testing.T) {
 			if len(got.Items)+got.Hidden != len(all.Items) {
 				t.Fatalf("%d shown, %d hidden of %d", len(got.Items), got.Hidden, len(all.Items))
 			}
+			// A bound counts what the caller sees, the latest; what others did takes no place.
+			most := rapid.IntRange(0, 6).Draw(t, "most")
+			want := got.Items
+			if most > 0 && len(want) > most {
+				want = want[len(want)-most:]
+			}
+			if few := latest(got, most, true); !slices.EqualFunc(few.Items, want, func(a, b apiquery.Event) bool { return a.Gang == b.Gang && a.Text == b.Text }) || few.Lost != (len(want) < len(got.Items)) {
+				t.Fatalf("at most %d: %+v of %+v", most, few, got)
+			}
 		})
 	})
 }

@@ -177,5 +177,5 @@ func (s *Server) timeline(_ context.Context, c Caller, r *Request) (any, *apique
 	if wrong != nil {
 		return nil, wrong
 	}
-	return filterTimeline(s.source.Timeline(since, int(limit)), c), nil
+	return latest(filterTimeline(s.source.Timeline(since), c), int(limit), since > 0), nil
 }

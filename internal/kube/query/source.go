@@ -35,9 +35,8 @@ type Source interface {
 	Gangs() (at time.Time, items []apiquery.Gang)
 	// Members are the gangs of a name, or of the pod of the name, with their members.
 	Members(of apiquery.GangRef) []apiquery.Gang
-	// Timeline are the events after a version, 0: all; at most so many, the latest. Texts
-	// name no other gang.
-	Timeline(since uint64, most int) apiquery.Timeline
+	// Timeline are the events after a version, 0: all. Texts name no other gang.
+	Timeline(since uint64) apiquery.Timeline
 }
 
 // Sight is what a caller may see by name: a Caller.
