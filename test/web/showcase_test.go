@@ -60,8 +60,9 @@ const (
 // mine is the gang that the person of the test looks for.
 var mine = types.NamespacedName{Namespace: "language", Name: "mixture-8x22b"}
 
-// waves are what is submitted, each once the one before it is decided. The last one waits: with
-// a reservation, with a forecast, for members, for quota, and for ever.
+// waves are what is submitted, each once the one before it is decided. The last ones wait: mine
+// with a reservation, of which there is one at a time, so it comes first; others with a
+// forecast, for members, for quota, and for ever.
 var waves = [][]work{{
 	{namespace: "serving", name: "chat", queue: "serving", user: "ops", pods: 6, limits: "nvidia.com/mig-3g.40gb=1", class: "production", busy: 64},
 	{namespace: "serving", name: "embed", queue: "serving", user: "ops", pods: 9, limits: "nvidia.com/mig-1g.10gb=1", class: "production", busy: 41},
@@ -83,6 +84,7 @@ var waves = [][]work{{
 	{namespace: "batch", name: "reindex", queue: "batch", user: "noor", pods: 2, limits: "nvidia.com/gpu=1", model: t4, runtime: "8h", class: "urgent", busy: 68},
 }, {
 	{namespace: mine.Namespace, name: mine.Name, queue: "language", user: "mei", pods: 4, limits: "nvidia.com/gpu=8", model: h100, runtime: "10h", topology: "required=rack"},
+}, {
 	{namespace: "vision", name: "video-diffusion", queue: "vision", user: "ivan", pods: 4, limits: "nvidia.com/gpu=8", model: a100, runtime: "12h", topology: "required=rack"},
 	{namespace: "vision", name: "world-model", queue: "vision", user: "ivan", pods: 2, limits: "nvidia.com/gpu=8", model: "nvidia-tesla-h200", runtime: "24h"},
 	{namespace: "speech", name: "tts", queue: "speech", user: "omar", pods: 4, limits: "nvidia.com/gpu=1", model: l40s, runtime: "2h"},
@@ -192,6 +194,9 @@ func (w *world) showcase(t *testing.T, between time.Duration) {
 			total += o.pods - o.missing
 		}
 		w.until(t, fmt.Sprintf("wave %d", i), func() string { return w.undecided(t, wave, total, i >= placed) })
+		if i == placed {
+			w.until(t, "nodes are kept for "+mine.String(), func() string { return w.unkept(t) })
+		}
 		time.Sleep(between) // nothing but with -update
 	}
 }
@@ -219,6 +224,23 @@ func (w *world) undecided(t *testing.T, all []work, total int, told bool) string
 		return fmt.Sprintf("%d of %d pods exist", seen, total)
 	}
 	return ""
+}
+
+// unkept is what the pods of mine were told, as long as that is not that nodes are kept.
+func (w *world) unkept(t *testing.T) string {
+	pods, err := w.client.CoreV1().Pods(mine.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app=" + mine.Name})
+	if err != nil {
+		return err.Error()
+	}
+	told := "nothing"
+	for _, p := range pods.Items {
+		for _, c := range p.Status.Conditions {
+			if told = c.Message; c.Type == v1.PodScheduled && strings.Contains(c.Message, "kept for it") {
+				return ""
+			}
+		}
+	}
+	return told
 }
 
 // until waits until a question has the answer "".
