@@ -38,7 +38,9 @@ func (e *Engine) nodesChanged(before uint64) bool {
 	e.generation++
 	e.freed++
 	// Where and when gangs can start is found anew; what is being freed stays.
-	e.unreserve(func(r *reservation) bool { return r.until == 0 })
+	for _, r := range e.reserved {
+		r.doubtful = r.until == 0
+	}
 	return true
 }
 

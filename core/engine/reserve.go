@@ -20,6 +20,9 @@ type reservation struct {
 	until int64
 	// short: a victim stays after all, and others must be found.
 	short bool
+	// doubtful: nodes have changed since, so it is found anew before others are offered
+	// anything.
+	doubtful bool
 	// tried is Engine.freed plus one when the gang was last tried on them.
 	tried uint64
 	// forecast is what queues will use by then, made at Engine.steps and
@@ -196,6 +199,48 @@ func (e *Engine) expire(now int64) {
 			e.reserve(k, now)
 		}
 	}
+	e.renew(now)
+}
+
+// renew finds reservations anew after nodes have changed, in the order in which they were
+// made: gangs that came later must not slip in meanwhile, nor find an earlier one's nodes.
+// What was promised stays as long as it holds, unless there is something sooner.
+func (e *Engine) renew(now int64) {
+	for _, r := range slices.Clone(e.reserved) {
+		if !r.doubtful || e.reservationOf(r.id) != r {
+			continue
+		}
+		r.doubtful, r.tried = false, 0
+		k, holds := e.gangs[r.id], e.holds(r, now)
+		e.unreserve(func(o *reservation) bool { return o == r })
+		e.reserve(k, now)
+		if found := e.reservationOf(k.ID); holds && (found == nil || found.at >= r.at) {
+			e.unreserve(func(o *reservation) bool { return o == found })
+			e.reserved = append(e.reserved, r)
+			e.generation++
+		}
+	}
+}
+
+// holds says whether a gang still fits on the nodes that are kept for it, once those have
+// ended that are expected to end by then.
+func (e *Engine) holds(r *reservation, now int64) bool {
+	k := e.gangs[r.id]
+	tx := e.ledger.Begin()
+	defer tx.Rollback()
+	for _, o := range slices.Collect(e.runningOn(r.nodes)) {
+		if o == k || r.at != never && e.expected(o, now) > r.at {
+			continue
+		}
+		for h := range o.placed { // the order does not matter
+			e.ledger.Drop(h)
+		}
+	}
+	ask := k.demand()
+	ask.Within = r.nodes
+	e.constrain(k, ask, slices.DeleteFunc(slices.Clone(e.reserved), func(o *reservation) bool { return o == r }))
+	_, failure := gang.Make(e.ledger, e.planner, ask)
+	return failure == nil
 }
 
 // mayCome says whether queues and quotas may let a gang start by the time of its

@@ -10,8 +10,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
+	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/explain"
+	"github.com/tangram-dev/tangram/core/model"
 )
 
 // timed lets gangs run for exactly as long as they say.
@@ -42,7 +44,8 @@ func (w *timed) advance(to int64, after func()) {
 }
 
 // TestBackfillDelaysNobody: with exact runtimes, a gang starts no later than the
-// first reservation it was given, whatever passes it.
+// first reservation it was given, whatever passes it, and whatever changes about nodes that
+// gives them no less room.
 func TestBackfillDelaysNobody(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := options()
@@ -90,10 +93,63 @@ func TestBackfillDelaysNobody(t *testing.T) {
 			g.Runtime = time.Duration(rapid.IntRange(1, 50).Draw(t, "runtime")) * time.Second
 			w.truth[g.ID] = g.Runtime
 			w.submit(g)
+			if rapid.Bool().Draw(t, "node changes") {
+				n := nodes(3, 4)[rapid.IntRange(0, 2).Draw(t, "node")]
+				n.Extras = coretest.Node("").Extra("beside", int64(i+1)).Build().Extras
+				if _, err := w.e.SetNode(n, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
 			w.advance(w.now+rapid.Int64Range(0, 20).Draw(t, "later")*second, check)
 		}
 		w.advance(w.now+int64(time.Hour), check)
 	})
+}
+
+// TestNodeChangeKeepsReservation: while a reservation is found anew because a node changed,
+// no gang takes what was kept.
+func TestNodeChangeKeepsReservation(t *testing.T) {
+	for _, change := range []struct {
+		what string
+		node *model.Node
+		at   int64 // of the reservation afterwards, seconds
+	}{
+		{"nothing", nil, 100},
+		{"a resource beside devices", coretest.Node("n000").GPUs(4, "A100").Domains("z", "r0").Extra("beside", 1).Build(), 100},
+		{"a node that is no help", coretest.Node("small").GPUs(1, "A100").Domains("z", "r9").Build(), 100},
+		{"a node on which it can start sooner", coretest.Node("n999").GPUs(4, "A100").Domains("z", "r9").Build(), 50},
+	} {
+		t.Run(change.what, func(t *testing.T) {
+			o := options()
+			o.Preempt = false
+			w := newWorld(t, o, nil, nodes(2, 4)...)
+			for id, g := range map[string]struct{ gpus, runtime int }{"long": {4, 100}, "short": {2, 50}} {
+				gang := simple(id, 1, g.gpus)
+				gang.Runtime = time.Duration(g.runtime) * time.Second
+				w.submit(gang)
+			}
+			w.decide()
+			big := simple("big", 2, 4)
+			big.Runtime = time.Hour
+			w.submit(big)
+			w.decide()
+			if at, _, ok := w.e.Reservation("big"); !ok || at != 100*second {
+				t.Fatalf("reserved %v for %d", ok, at/second)
+			}
+			if change.node != nil {
+				if changed, err := w.e.SetNode(change.node, nil); err != nil || !changed {
+					t.Fatal(changed, err)
+				}
+			}
+			late := simple("late", 1, 2) // fits, and would not end before big is to start
+			late.Runtime = time.Hour
+			w.submit(late)
+			w.decide()
+			if at, nodes, ok := w.e.Reservation("big"); !ok || at != change.at*second || w.runs("late") {
+				t.Errorf("reserved %v for %d on %v; late runs: %v", ok, at/second, nodes, w.runs("late"))
+			}
+		})
+	}
 }
 
 // TestNoStarvation: a large gang among an endless stream of small ones that fill

@@ -14,8 +14,9 @@ type Band struct {
 }
 
 // Bands are the groups of devices with links that are better than the node's common ones,
-// the best first; none when all pairs are alike. A group that a better class joins already
-// is not there twice. Cost: devices squared times classes.
+// the best first. Where all pairs are alike there is one group if NVLink or a switch joins
+// them, and none otherwise: what every bus does is no news. A group that a better class joins
+// already is not there twice. Cost: devices squared times classes.
 func Bands(node *model.Node) (out []Band) {
 	n := len(node.Devices)
 	class := make([]model.LinkClass, n*n)
@@ -36,7 +37,7 @@ func Bands(node *model.Node) (out []Band) {
 			}
 		}
 	}
-	for c := model.NVSwitch; c > common; c-- {
+	for c := model.NVSwitch; c > common || c == common && c >= model.NVLink; c-- {
 		for _, group := range components(n, func(a, b int) bool { return class[a*n+b] >= c }) {
 			devices := make([]int, len(group))
 			for i, slot := range group {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,7 @@ const (
 	agentUser         = "system:tangram:" + agentProgram
 	fleetFile         = "fleet.yaml"       // in the state directory: the last --fleet
 	agentFleetFile    = "agent-fleet.yaml" // beside it: what the agent simulates
+	firstJobFile      = "first-job.yaml"   // beside it: the namespace and the job of examples/demo to begin with
 )
 
 // session is one run of tangram up.
@@ -100,6 +102,10 @@ func (s *session) start(ctx context.Context) error {
 		}
 	}
 	if err := s.startPage(); err != nil {
+		return err
+	}
+	// In a file of its own: there may be no checkout of the repository.
+	if err := os.WriteFile(filepath.Join(s.options.dir, firstJobFile), bytes.Join(examples.Demo()[:2], []byte("---\n")), 0o600); err != nil {
 		return err
 	}
 	s.say("\nTangram is up (%s).", local.Elapsed(begin))
@@ -283,21 +289,42 @@ func (s *session) startController(ctx context.Context) error {
 	return err
 }
 
+// sayNextSteps ends with what a newcomer can do now. Each line works as it is printed, from
+// the directory that tangram up was started in.
 func (s *session) sayNextSteps() {
-	kubectl, tangram := short(filepath.Join(s.options.bin, "kubectl")), short(filepath.Join(s.options.bin, program))
-	s.say("\n  export KUBECONFIG=%s\n  %s get gpunodes", s.cluster.Kubeconfig(), kubectl)
-	if s.options.demo {
-		s.say("  %s why too-large -n %s", tangram, demoNamespace)
-	} else {
-		s.say("  %s apply -f examples/demo/00-namespace.yaml -f examples/demo/10-training-job.yaml", kubectl)
+	s.say("\nNext, in a shell:\n\n  export KUBECONFIG=%s", s.cluster.Kubeconfig())
+	for _, step := range s.nextSteps() {
+		s.say("  %-52s # %s", step.command, step.what)
 	}
-	s.say("  %s get pods -n %s -o wide\n\nLogs are in %s.", kubectl, demoNamespace, filepath.Join(s.options.dir, "logs"))
+	s.say("")
 	if s.prometheus != "" {
 		s.say("Prometheus is at %s; without pages for a browser, so ask it with Grafana or\n  %s query instant %s 'ALERTS'",
 			s.prometheus, short(filepath.Join(s.options.bin, "promtool")), s.prometheus)
 	}
+	s.say("Logs are in %s.", filepath.Join(s.options.dir, "logs"))
 	s.say("The web page is at %s", s.page.URL)
 	s.sayHowToEnd()
+}
+
+// nextStep is a command to try, and what it shows.
+type nextStep struct{ command, what string }
+
+func (s *session) nextSteps() []nextStep {
+	tangram, kubectl := short(filepath.Join(s.options.bin, "tangram")), short(filepath.Join(s.options.bin, "kubectl"))
+	if s.options.demo {
+		return []nextStep{
+			{fmt.Sprintf("%s why too-large -n %s", tangram, demoNamespace), "why it waits, and what would help"},
+			{fmt.Sprintf("%s explain llm-pretraining-worker-0 -n %s", tangram, demoNamespace), "why it runs where it runs"},
+			{fmt.Sprintf("%s jobs -n %s", tangram, demoNamespace), "what runs and what waits"},
+			{tangram + " top", "the fleet, live"},
+		}
+	}
+	return []nextStep{
+		{fmt.Sprintf("%s apply -f %s", kubectl, short(filepath.Join(s.options.dir, firstJobFile))), "a job that wants four linked GPUs"},
+		{fmt.Sprintf("%s why ml-training-job -n %s", tangram, demoNamespace), "whether it runs, and why not"},
+		{fmt.Sprintf("%s jobs -n %s", tangram, demoNamespace), "what runs and what waits"},
+		{tangram + " top", "the fleet, live"},
+	}
 }
 
 func (s *session) sayHowToEnd() {

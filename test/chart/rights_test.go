@@ -72,10 +72,11 @@ func TestRights(t *testing.T) {
 		}
 	})
 	w.reader()
-	w.install(chartDir, append(w.extenderTLS(), "--set", "autoscaling.enabled=true", "--set", "monitoring.enabled=true", "--set", "monitoring.readers[0].kind=ServiceAccount,monitoring.readers[0].name=reader,monitoring.readers[0].namespace=default")...)
+	w.install(chartDir, append(append(w.extenderTLS(), pageFlags("extender-tls")...), "--set", "autoscaling.enabled=true", "--set", "monitoring.enabled=true", "--set", "monitoring.readers[0].kind=ServiceAccount,monitoring.readers[0].name=reader,monitoring.readers[0].namespace=default")...)
 	w.throughExtender()
 	w.helm("test", release, "--namespace", namespace, "--timeout", "60s") // the first GPU pod
 	w.work()
+	w.throughPage()
 	w.readMetrics()
 
 	requests := readAudit(t, log)

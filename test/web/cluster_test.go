@@ -16,12 +16,9 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
-	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/api/query"
 	"github.com/tangram-dev/tangram/config"
 	"github.com/tangram-dev/tangram/internal/fleet"
@@ -31,8 +28,8 @@ import (
 // world is a cluster with the scheduler and a controller that serves the page.
 type world struct {
 	*local.Cluster
-	client kubernetes.Interface
-	url    string
+	client   kubernetes.Interface
+	url, bin string
 }
 
 var shared struct {
@@ -60,7 +57,7 @@ func cluster(t *testing.T) *world {
 	if bin == "" {
 		bin, _ = filepath.Abs(filepath.Join("..", "..", "bin"))
 	}
-	if err := local.RequirePrograms(bin, "etcd", "kube-apiserver", "kwok", "gpu-scheduler", "gpu-controller"); err != nil {
+	if err := local.RequirePrograms(bin, "etcd", "kube-apiserver", "kwok", "kube-controller-manager", "gpu-scheduler", "gpu-controller", "gpu-agent"); err != nil {
 		if os.Getenv("TANGRAM_BIN") != "" {
 			t.Fatal(err) // make has built them: a skip would hide a broken build
 		}
@@ -73,40 +70,28 @@ func cluster(t *testing.T) *world {
 	return shared.world
 }
 
-const pools = `pools:
-- {name: n, count: 4, labels: {topology.kubernetes.io/rack: r1}, gpu: {model: A100-80GB, count: 8}}
-`
-
-// visitors: alice may list pods of team-a and nothing else, carol everything, dave has a
-// token that may not ask.
+// visitors: alice may list pods of namespace language and nothing else, carol everything,
+// dave has a token that may not ask.
 const visitors = `
 apiVersion: v1
-kind: Namespace
-metadata: {name: team-a}
----
-apiVersion: v1
-kind: Namespace
-metadata: {name: team-b}
+kind: ServiceAccount
+metadata: {name: alice, namespace: language}
 ---
 apiVersion: v1
 kind: ServiceAccount
-metadata: {name: alice, namespace: team-a}
+metadata: {name: carol, namespace: language}
 ---
 apiVersion: v1
 kind: ServiceAccount
-metadata: {name: carol, namespace: team-a}
----
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: dave, namespace: team-b}
+metadata: {name: dave, namespace: vision}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
 metadata: {name: page-visitors}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: tangram-viewer}
 subjects:
-- {kind: ServiceAccount, name: alice, namespace: team-a}
-- {kind: ServiceAccount, name: carol, namespace: team-a}
+- {kind: ServiceAccount, name: alice, namespace: language}
+- {kind: ServiceAccount, name: carol, namespace: language}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -115,9 +100,9 @@ rules: [{apiGroups: [""], resources: [pods], verbs: [list]}]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: RoleBinding
-metadata: {name: pods, namespace: team-a}
+metadata: {name: pods, namespace: language}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: page-pods}
-subjects: [{kind: ServiceAccount, name: alice, namespace: team-a}]
+subjects: [{kind: ServiceAccount, name: alice, namespace: language}]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -130,7 +115,7 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
 metadata: {name: page-everything}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: page-everything}
-subjects: [{kind: ServiceAccount, name: carol, namespace: team-a}]
+subjects: [{kind: ServiceAccount, name: carol, namespace: language}]
 `
 
 func startWorld(bin string) (w *world, err error) {
@@ -140,11 +125,11 @@ func startWorld(bin string) (w *world, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	c, err := local.Start(ctx, local.Options{Dir: dir, Bin: bin, KWOK: true})
+	c, err := local.Start(ctx, local.Options{Dir: dir, Bin: bin, ControllerManager: true, KWOK: true})
 	if err != nil {
 		return nil, err
 	}
-	w = &world{Cluster: c}
+	w = &world{Cluster: c, bin: bin}
 	defer func() {
 		if err != nil {
 			_ = c.Stop()
@@ -153,16 +138,31 @@ func startWorld(bin string) (w *world, err error) {
 	if w.client, err = kubernetes.NewForConfig(c.RESTConfig()); err != nil {
 		return nil, err
 	}
-	for _, doc := range [][]byte{config.CRDs(), config.VolcanoCRDs(), config.RBAC(), config.ControllerRBAC(), []byte(visitors)} {
+	for _, doc := range [][]byte{config.CRDs(), config.VolcanoCRDs(), config.RBAC(), config.ControllerRBAC(), config.AgentRBAC(), tenants, []byte(visitors)} {
 		if err := c.ApplyManifests(ctx, doc); err != nil {
 			return nil, err
 		}
 	}
-	f, err := fleet.Parse("fleet.yaml", []byte(pools))
+	f, err := fleet.Parse("fleet.yaml", fleetFile)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.CreateFleet(ctx, f); err != nil {
+	if err := c.CreateNodes(ctx, f); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(dir, "fleet.yaml")
+	if err := os.WriteFile(path, fleetFile, 0o600); err != nil {
+		return nil, err
+	}
+	if err := w.program(ctx, bin, "gpu-agent", func(port, _ int, kubeconfig string) []string {
+		return append(c.ListenArgs(port), "--kubeconfig="+kubeconfig, "--backend=simulated", "--fleet="+path)
+	}); err != nil {
+		return nil, err
+	}
+	if err := c.AwaitFleet(ctx, f); err != nil {
+		return nil, err
+	}
+	if err := w.damage(ctx); err != nil {
 		return nil, err
 	}
 	if err := w.program(ctx, bin, "gpu-controller", func(port, other int, kubeconfig string) []string {
@@ -176,8 +176,8 @@ func startWorld(bin string) (w *world, err error) {
 
 // scheduler starts the scheduler, and returns once its Lease says where it answers. Until
 // then the page has nobody to ask.
-func (w *world) scheduler(ctx context.Context, bin string) error {
-	err := w.program(ctx, bin, "gpu-scheduler", func(port, other int, kubeconfig string) []string {
+func (w *world) scheduler(ctx context.Context) error {
+	err := w.program(ctx, w.bin, "gpu-scheduler", func(port, other int, kubeconfig string) []string {
 		return append(w.ServeArgs(port, kubeconfig), "--query-listen=127.0.0.1:"+strconv.Itoa(other))
 	})
 	if err != nil {
@@ -227,31 +227,16 @@ func (w *world) token(t *testing.T, namespace, name string) string {
 	return token.Status.Token
 }
 
-// gang creates the pods of a gang.
-func (w *world) gang(t *testing.T, namespace, name string, pods int, gpus int64) {
-	t.Helper()
-	amount := v1.ResourceList{names.ResourceNVIDIA: *resource.NewQuantity(gpus, resource.DecimalSI)}
-	for i := range pods {
-		p := &v1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s-%d", name, i), Labels: map[string]string{"tangram.dev/gang": name, "tangram.dev/gang-size": strconv.Itoa(pods)}, Annotations: map[string]string{"tangram.dev/runtime": "1h"}},
-			Spec: v1.PodSpec{SchedulerName: names.SchedulerName, Containers: []v1.Container{{
-				Name: "main", Image: "pause", Resources: v1.ResourceRequirements{Requests: amount, Limits: amount},
-			}}},
-		}
-		if _, err := w.client.CoreV1().Pods(namespace).Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // TestCluster is the page as it is deployed: gpu-controller serves it with TLS, and passes
-// questions on to the scheduler with the visitor's token.
+// questions on to the scheduler with the visitor's token. A person whose gang waits logs in,
+// finds it, sees why, what would help and when; then there is room, and it starts. The
+// pictures of docs/img are taken on the way.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	v := visit(t)
 	defer expect(v, "401", "403", "404", "503") // visitors without rights, and another's gang; also when a step ends the test
 	w := cluster(t)
-	carol, alice, dave := w.token(t, "team-a", "carol"), w.token(t, "team-a", "alice"), w.token(t, "team-b", "dave")
+	carol, alice, dave := w.token(t, "language", "carol"), w.token(t, "language", "alice"), w.token(t, "vision", "dave")
 	ask := asker(w.url)
 
 	// Without a scheduler the page is there, and says what is missing.
@@ -260,18 +245,14 @@ func TestCluster(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	bin := os.Getenv("TANGRAM_BIN")
-	if bin == "" {
-		bin, _ = filepath.Abs(filepath.Join("..", "..", "bin"))
-	}
-	if err := w.scheduler(ctx, bin); err != nil {
+	if err := w.scheduler(ctx); err != nil {
 		t.Fatal(err)
 	}
-	w.gang(t, "team-a", "holder", 2, 8)
-	w.gang(t, "team-b", "rival", 2, 8)
-	w.await(t, "team-a", "team-b")
-	w.gang(t, "team-a", "llama", 2, 8)
-	w.gang(t, "team-b", "secret", 3, 8)
+	pause := time.Duration(0)
+	if *update {
+		pause = 30 * time.Second // a chart over time needs some
+	}
+	w.showcase(t, pause)
 
 	t.Run("refused", func(t *testing.T) {
 		for _, c := range []struct {
@@ -303,57 +284,70 @@ func TestCluster(t *testing.T) {
 	v.click("#logout")
 	v.login(carol)
 	v.shown()
-	v.reads("team-b/secret")
-	v.fill("#ns", "team-a")
-	v.until(`document.querySelectorAll('tbody tr').length === 1 && document.querySelector('tbody a')?.textContent === 'team-a/llama'`)
+	v.reads("vision/video-diffusion")
+	v.fill("#ns", mine.Namespace)
+	v.fill("#q", "mixture")
+	v.until(`document.querySelectorAll('tbody tr').length === 1 && document.querySelector('tbody a')?.textContent === ` + js(mine.String()))
 	v.click("tbody a")
-	v.until(`location.hash === '#/why/team-a/llama' && document.querySelector('#answer')?.innerText.length > 10`)
-	v.until(`document.querySelector('#when').innerText.length > 'Expected start: '.length`)
-	v.until(`document.querySelectorAll('#helps li').length > 0`)
+	v.until(`location.hash === ` + js("#/why/"+mine.String()))
+	v.until(`document.querySelector('#answer')?.innerText.includes('4 members in one rack')`)
+	v.until(`document.querySelector('#when').innerText.includes('nodes are reserved')`)
+	v.until(`/in \d+ min/.test(document.querySelector('#when b').innerText)`)
+	v.until(`document.querySelectorAll('#helps li').length > 1`)
 	t.Logf("why: %s | %s | %s", eval[string](v, `document.querySelector('#answer').innerText`), eval[string](v, `document.querySelector('#when').innerText`), eval[string](v, `document.querySelector('#helps').innerText`))
+	v.click("aside a[href^='#/plan/']")
+	v.until(`document.querySelectorAll('.plan figure').length === 4 && document.querySelectorAll('.plan .linkgroup').length === 4`)
+	v.reads("kept for it")
 	v.click("#nav a[href='#/fleet']")
 	v.shown()
-	v.reads("32 of 32")
+	v.reads("28 of 30")
 	v.click("#as")
-	v.until(`document.querySelectorAll('tbody a[href="#/why/team-b/rival"]').length === 16`)
+	v.until(`document.querySelector('tbody tr')`)
+	v.fill("#find", "llama")
+	v.until(`document.querySelectorAll('tbody a[href="#/why/language/llama-70b"]').length === 24`)
 	v.click("#nav a[href='#/queues']")
 	v.shown()
-	v.reads("default")
+	v.reads("research")
 	v.click("#nav a[href='#/timeline']")
 	v.shown()
-	v.reads("team-a/holder")
+	v.reads("batch/reindex") // for whom two of thumbnails were evicted
 	v.click("#nav a[href='#/health']")
 	v.shown()
-	v.reads("All nodes are ready.")
-	v.open(w.url + "/#/plan/team-a/holder")
-	v.until(`document.querySelectorAll('.device.mine').length === 16`)
+	v.reads("XID 79")
+	v.reads("lost")
+	v.open(w.url + "/#/plan/language/llama-70b")
+	v.until(`document.querySelectorAll('.plan .device.mine').length === 24`)
 	v.open(w.url + "/#/whatif")
 	v.fill("#manifest", manifest)
 	v.click("#ask")
-	v.reads("team-a/trial")
+	v.reads("language/trial")
+	v.pictures(w.url, *update)
 	v.click("#logout")
 
 	// A visitor who may list one namespace sees no other's names and no nodes.
 	v.login(alice)
-	for _, hash := range []string{"#/pending", "#/fleet", "#/queues", "#/timeline", "#/health", "#/why/team-a/llama"} {
+	for _, hash := range []string{"#/pending", "#/fleet", "#/queues", "#/timeline", "#/health", "#/why/" + mine.String()} {
 		v.open(w.url + "/" + hash)
 		v.shown()
 		text := eval[string](v, `document.body.innerText`)
-		for _, name := range []string{"team-b", "secret", "rival"} {
-			if strings.Contains(text, name) {
-				t.Errorf("%s shows %q to a visitor who may only list pods of team-a", hash, name)
+		for _, other := range waves {
+			for _, o := range other {
+				if name := o.namespace + "/" + o.name; o.namespace != mine.Namespace && strings.Contains(text, name) {
+					t.Errorf("%s shows %q to a visitor who may only list pods of %s", hash, name, mine.Namespace)
+				}
 			}
 		}
 	}
-	v.open(w.url + "/#/why/team-b/secret")
+	v.open(w.url + "/#/why/vision/world-model")
 	v.until(`document.querySelector('#trouble .error') || document.querySelector('#answer')`)
 	t.Logf("another's gang: %s", eval[string](v, `document.querySelector('main').innerText`))
 
 	// Room is made: the page says by itself that it runs.
-	v.open(w.url + "/#/why/team-a/llama")
+	v.open(w.url + "/#/why/" + mine.String())
 	v.shown()
-	for i := range 2 {
-		if err := w.client.CoreV1().Pods("team-b").Delete(t.Context(), fmt.Sprintf("rival-%d", i), metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
+	for _, name := range []string{"llama-70b", "code-eval", "tokenizer"} {
+		policy := metav1.DeletePropagationBackground
+		if err := w.client.BatchV1().Jobs(mine.Namespace).Delete(t.Context(), name, metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -365,7 +359,7 @@ func TestCluster(t *testing.T) {
 
 const manifest = `apiVersion: batch/v1
 kind: Job
-metadata: {name: trial, namespace: team-a}
+metadata: {name: trial, namespace: language}
 spec:
   template:
     spec:
@@ -374,27 +368,6 @@ spec:
       containers:
       - {name: main, image: pause, resources: {limits: {nvidia.com/gpu: 1}}}
 `
-
-// await returns once all pods of some namespaces have a node.
-func (w *world) await(t *testing.T, namespaces ...string) {
-	t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
-		waiting := 0
-		for _, namespace := range namespaces {
-			pods, err := w.client.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{FieldSelector: "spec.nodeName="})
-			if err != nil {
-				t.Fatal(err)
-			}
-			waiting += len(pods.Items)
-		}
-		if waiting == 0 {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%d pods wait", waiting)
-		}
-	}
-}
 
 // asker asks without a browser.
 func asker(url string) func(t *testing.T, method, path, token string, body io.Reader) (int, string) {

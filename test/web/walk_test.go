@@ -10,8 +10,9 @@ import (
 	"github.com/tangram-dev/tangram/test/web/fake"
 )
 
-// TestWalk is the way of a person whose gang waits: log in, find it, see why, see what would
-// help, see when; then it starts, and its plan is a picture.
+// TestWalk is the way of a person whose gang waits among 1,000 nodes: log in, find it, see
+// why, what would help and when; then it starts, and its plan is a picture. TestCluster is
+// the same on a cluster.
 func TestWalk(t *testing.T) {
 	t.Parallel()
 	fleet := fake.New(1000, false)
@@ -26,13 +27,13 @@ func TestWalk(t *testing.T) {
 	v.fill("#ns", "research")
 	v.fill("#q", "llama")
 	v.until(`document.querySelectorAll('tbody tr').length === 1 && document.querySelector('tbody a')?.textContent === 'research/llama'`)
-	v.reads("8 needed, best 6")
+	v.reads("for the next: 0/16 nodes fit")
 	v.until(`location.hash === '#/pending?ns=research&q=llama'`) // it can be passed on
 	v.click("tbody a")
 	v.until(`location.hash === '#/why/research/llama'`)
 	v.until(`document.activeElement.id === 'title'`)
 	for _, part := range []struct{ selector, text string }{
-		{"#answer", "0/1000 nodes fit"}, {"#when", "in 1"}, {"#when", "nodes are reserved"}, {"#helps", "Let the gang use more than one rack"}, {"#helps pre", "kubectl annotate job llama"}, {"#ahead", "research/waits-0"},
+		{"#answer", "needs 4 members in one rack"}, {"#answer", "0/16 nodes fit"}, {"#when", "in 1"}, {"#when", "nodes are reserved"}, {"#helps", "Uncordon a node"}, {"#helps pre", "kubectl uncordon"}, {"#ahead", "research/waits-0"},
 	} {
 		v.until(`document.querySelector('` + part.selector + `')?.innerText.includes('` + part.text + `')`)
 	}
@@ -40,7 +41,7 @@ func TestWalk(t *testing.T) {
 	v.until(`document.querySelector('#answer').innerText === 'It runs.'`)
 	v.until(`document.querySelector('#said').textContent === 'It runs.'`) // and is said aloud
 	v.click("a[href='#/plan/research/llama']")
-	v.until(`document.querySelectorAll('.plan figure').length === 4 && document.querySelectorAll('.device.mine').length === 32 && document.querySelectorAll('.linkgroup').length === 4`)
+	v.until(`document.querySelectorAll('.plan figure').length === 4 && document.querySelectorAll('.plan .device.mine').length === 32 && document.querySelectorAll('.plan .linkgroup').length === 4`)
 	v.click("#nav a[href='#/whatif']")
 	v.fill("#manifest", "kind: Job\nmetadata: {name: trial}\n")
 	v.click("#ask")
@@ -48,7 +49,7 @@ func TestWalk(t *testing.T) {
 	v.reads("batch/sweep-1")
 	v.reads("and 1 gang that you may not see")
 	v.reads("fractions of a GPU need")
-	v.until(`document.querySelectorAll('.device.mine').length === 4`)
+	v.until(`document.querySelectorAll('.plan .device.mine').length === 4`)
 	if got := eval[string](v, `document.querySelector('#manifest').value`); !strings.Contains(got, "trial") {
 		t.Errorf("the manifest is gone after the answer: %q", got)
 	}

@@ -1,10 +1,10 @@
 // Package web tests the page in a real browser (Chromium, headless), by what a person does:
-// against a fake of the query API for scale, failures and hostile names, and on a local
-// cluster as it is deployed.
+// on a local cluster as it is deployed, and against a fake of the query API for scale,
+// failures and hostile names.
 //
 //	go test ./test/web                       # all
 //	go test ./test/web -run Measure -v       # first paint and update cost at 1,000 nodes
-//	go test ./test/web -run Screenshots -screenshots ../../docs/img
+//	go test ./test/web -run Cluster -update  # the pictures of docs/img, anew
 package web
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/tangram-dev/tangram/test/web/fake"
 )
 
-var screenshots = flag.String("screenshots", "", "folder to write screenshots to; empty for none")
+var update = flag.Bool("update", false, "write the pictures of docs/img, which takes two minutes more")
 
 // patience is how long anything may take that should take a second: test machines are slow.
 const patience = 2 * time.Minute

@@ -23,3 +23,19 @@ func (e *Engine) foresee(id engine.ID, x *engine.Expectation, out apiquery.Start
 	}
 	return out
 }
+
+// foreseeAll fills in the starts that only a forecast knows, so that lists say what Why says
+// of each. ids are the gangs', one for each.
+func (e *Engine) foreseeAll(gangs []apiquery.Gang, ids []engine.ID) {
+	f := e.foreseer.Load()
+	if f == nil {
+		return
+	}
+	for i := range gangs {
+		if g := &gangs[i]; g.Phase == apiquery.PhaseWaiting && g.ExpectedStart == nil {
+			if start, ok := (*f)(ids[i]); ok {
+				g.ExpectedStart = start.At
+			}
+		}
+	}
+}

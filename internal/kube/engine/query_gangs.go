@@ -53,7 +53,7 @@ func (e *Engine) drawGangs() []apiquery.Gang {
 		}
 		return a.Compare(b)
 	})
-	out := make([]apiquery.Gang, 0, len(list))
+	out, ids := make([]apiquery.Gang, 0, len(list)), make([]engine.ID, 0, len(list))
 	for part := range slices.Chunk(list, gangsAtOnce) {
 		e.look("query", func() {
 			for _, l := range part {
@@ -61,11 +61,12 @@ func (e *Engine) drawGangs() []apiquery.Gang {
 					if g.Phase == apiquery.PhaseWaiting {
 						g.Position = positions[l.ID]
 					}
-					out = append(out, g)
+					out, ids = append(out, g), append(ids, l.ID)
 				}
 			}
 		})
 	}
+	e.foreseeAll(out, ids)
 	// What started meanwhile is not before what waits.
 	slices.SortStableFunc(out, func(a, b apiquery.Gang) int { return waitsLast(&a) - waitsLast(&b) })
 	return out

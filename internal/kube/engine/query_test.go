@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	apiquery "github.com/tangram-dev/tangram/api/query"
+	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/model"
 )
 
@@ -142,6 +144,30 @@ func TestGangsAnswer(t *testing.T) {
 	}
 	if got := s.Members(apiquery.GangRef{Namespace: "other", Name: "runs"}); len(got) != 0 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestGangsForecast: lists have the starts that only a forecast knows, of gangs that wait.
+func TestGangsForecast(t *testing.T) {
+	s := newSetup(t, 1)
+	s.runs("runs", 1, 8)
+	s.gang("later", 1, 8)
+	s.gang("unknown", 1, 8)
+	s.Step()
+	at := s.now.Add(time.Hour)
+	s.Foresee(func(id engine.ID) (apiquery.Start, bool) {
+		if strings.Contains(string(id), "unknown") {
+			return apiquery.Start{}, false
+		}
+		return apiquery.Start{Known: apiquery.StartsForecast, At: &at}, true
+	})
+	got := map[string]bool{}
+	_, items := s.Gangs()
+	for _, g := range items {
+		got[g.Name] = g.ExpectedStart != nil && g.ExpectedStart.Equal(at)
+	}
+	if want := map[string]bool{"runs": false, "later": true, "unknown": false}; !maps.Equal(got, want) {
+		t.Errorf("with the forecast's start: %v, want %v", got, want)
 	}
 }
 

@@ -2,7 +2,7 @@
 import { s } from './dom.js';
 import { gpus, moment } from './format.js';
 
-const H = 240, LEFT = 46, BOTTOM = 24, TOP = 10;
+const H = 260, LEFT = 46, BOTTOM = 24, TOP = 10;
 
 /** lines is one queue's series (query.QueueSeries) as a chart of the given width. */
 export function lines(series, everySeconds, width) {
@@ -14,8 +14,10 @@ export function lines(series, everySeconds, width) {
   // Without a leader there are no samples: the line has a gap.
   const gap = (i) => i === 0 || at[i] - at[i - 1] > everySeconds * 3500;
   const point = (i, v) => `${x(at[i]).toFixed(1)} ${y(v).toFixed(1)}`;
-  const path = (values) => values.map((v, i) => `${gap(i) ? 'M' : 'L'}${point(i, v)}`).join('');
-  const area = series.used.map((v, i) => (gap(i) ? `${i ? `L${point(i - 1, 0)}Z` : ''}M${point(i, 0)}` : '') + `L${point(i, v)}`).join('') + `L${point(at.length - 1, 0)}Z`;
+  // A sample holds until the next one: what happened in between is not known, so no slope.
+  const step = (i, v) => `H${x(at[i]).toFixed(1)}V${y(v).toFixed(1)}`;
+  const path = (values) => values.map((v, i) => (gap(i) ? `M${point(i, v)}` : step(i, v))).join('');
+  const area = series.used.map((v, i) => (gap(i) ? `${i ? `L${point(i - 1, 0)}Z` : ''}M${point(i, 0)}L${point(i, v)}` : step(i, v))).join('') + `L${point(at.length - 1, 0)}Z`;
   const ticks = [0, 0.25, 0.5, 0.75, 1].map((f) => f * top);
   const times = width < 500 ? 3 : 6;
   return s('svg', { class: 'chart', viewBox: `0 0 ${width} ${H}`, role: 'img', 'aria-label': summary(series) },

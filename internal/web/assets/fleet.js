@@ -2,7 +2,7 @@
 import { ask } from './api.js';
 import { choice, field, h, morph, s, table } from './dom.js';
 import { count, gpus, lasting, memory, named, path, plain } from './format.js';
-import { FleetMap, domain, parts, tint } from './map.js';
+import { FleetMap, domain, parts, tint, used } from './map.js';
 import { nodes } from './nodes.js';
 
 const PAGE = 64; // devices on a page of the table
@@ -15,7 +15,10 @@ export function fleet({ query, go }) {
   const map = new FleetMap({
     picked: (node, device) => {
       picked = [node.name, device.index];
-      if (main) morph(main.querySelector('#detail'), detail());
+      const place = main?.querySelector('#detail');
+      if (!place) return;
+      place.className = 'detail picked';
+      morph(place, detail());
     },
     opened: (node, device) => {
       const holder = device.holders?.[0];
@@ -48,13 +51,13 @@ export function fleet({ query, go }) {
   };
   map.by = want.by;
 
-  const level = () => (want.group ?? known.levels.at(-1) ?? '');
+  const level = () => (want.group ?? used(known.levels, known.items).at(-1) ?? '');
 
   function controls() {
     return h('div', { class: 'controls' },
       choice('Colour by', [['state', 'State'], ['namespace', 'Owner (namespace)'], ['queue', 'Queue']], want.by, (by) => set({ by })),
-      choice('Group by', [...known.levels.map((l) => [l, l]), ['', 'nothing']], level(), (group) => set({ group })),
-      field('Find node, model, gang or pod', h('input', { type: 'search', id: 'find', value: want.find, oninput: (e) => set({ find: e.target.value, page: 0 }) })),
+      choice('Group by', [...used(known.levels, known.items).map((l) => [l, l]), ['', 'nothing']], level(), (group) => set({ group })),
+      field('Find', h('input', { type: 'search', id: 'find', placeholder: 'node, model, gang or pod', value: want.find, oninput: (e) => set({ find: e.target.value, page: 0 }) })),
       h('button', { type: 'button', id: 'as', onclick: () => set({ as: want.as === 'map' ? 'table' : 'map', page: 0 }) }, want.as === 'map' ? 'Show as table' : 'Show as map'));
   }
 
@@ -86,15 +89,15 @@ export function fleet({ query, go }) {
   function detail() {
     const node = picked && known?.items.get(picked[0]);
     const device = node?.devices.find((d) => d.index === picked[1]);
-    if (!device) return h('p', { class: 'note', id: 'map-help' }, 'Point at a device. By keyboard: arrow keys, Page keys for the next group, Enter for its holder.');
-    const where = Object.values(node.domains || {}).join(' / ');
-    const known_ = [device.utilization !== undefined && `${device.utilization} % busy`, device.temperature !== undefined && `${device.temperature} °C`].filter(Boolean).join(', ');
+    if (!device) return h('p', { class: 'note', id: 'map-help' }, 'Point at a device to see who holds it. A dashed frame: the node is kept for a gang. ', h('span', { class: 'wide' }, 'By keyboard: arrow keys, Page keys for the next group, Enter for its holder.'));
+    const where = known.levels.map((l) => node.domains?.[l]).filter(Boolean).join(' / ');
+    const measured = [device.utilization !== undefined && `${device.utilization} % busy`, device.temperature !== undefined && `${device.temperature} °C`].filter(Boolean).join(', ');
     return [
-      h('p', {}, h('b', {}, `${node.name}, device ${device.index}`), ` ${device.model}, ${memory(device.memoryMiB)}${where ? `, in ${where}` : ''}. `,
+      h('p', {}, h('b', {}, `${node.name}, device ${device.index}`), ` ${device.model}, ${memory(device.memoryMiB)}${where ? `, in ${where}` : ''}: `,
         h('span', { class: `state-${device.state}` }, WORDS[device.state] || device.state),
         node.state !== 'ready' ? [', node ', h('span', { class: `state-${node.state}` }, node.state)] : '',
-        device.detail ? `: ${device.detail}` : '', known_ ? `. ${known_}` : '', node.keptFor ? ['. Kept for ', gangLink(node.keptFor)] : node.kept ? '. Kept for a gang' : '', '.'),
-      (device.holders || []).map((o) => h('p', {}, gangLink(o.gang), ` pod ${named(o.pod)}, queue ${o.queue || 'none'}: ${held(o)}${o.starting ? ', starting' : ''}`)),
+        device.detail ? ` (${device.detail})` : '', measured ? `, ${measured}` : '', node.keptFor ? ['. Kept for ', gangLink(node.keptFor)] : node.kept ? '. Kept for a gang' : '', '.'),
+      (device.holders || []).map((o) => h('p', {}, gangLink(o.gang), `${o.pod.name === o.gang.name ? '' : `, pod ${o.pod.name}`}, queue ${o.queue || 'none'}: ${held(o)}${o.starting ? ', starting' : ''}`)),
       device.hidden ? h('p', { class: 'note' }, `and ${count(device.hidden, 'holder')} that you may not see.`) : null,
     ];
   }
@@ -128,7 +131,7 @@ export function fleet({ query, go }) {
       return;
     }
     morph(main, error ? h('p', { class: 'error' }, error) : null, tiles(sums), controls(), legend(),
-      want.as === 'map' ? h('div', { id: 'map-box' }, h('div', { id: 'map-place', 'data-own': true }), h('div', { id: 'detail', class: 'detail', 'aria-live': 'polite' }, detail())) : asTable(),
+      want.as === 'map' ? h('div', { id: 'map-box' }, h('div', { id: 'map-place', 'data-own': true }), h('div', { id: 'detail', class: picked ? 'detail picked' : 'detail', 'aria-live': 'polite' }, detail())) : asTable(),
       models(sums));
     if (want.as === 'map') {
       const place = main.querySelector('#map-place');
@@ -180,21 +183,34 @@ export function tiles(f) {
     total += m.milli;
     for (const [state, v] of Object.entries(m.byState || {})) by[state] = (by[state] || 0) + v;
   }
-  const tile = (name, value, note) => h('li', { key: name }, h('span', {}, name), h('b', {}, value), h('span', {}, note));
+  const tile = (name, value, note, more) => h('li', { key: name }, h('span', {}, name), h('b', {}, value), more, h('span', {}, note));
   const n = f.nodes, w = f.work;
   return [
     f.scheduler.suspended ? h('p', { class: 'error' }, 'The scheduler cannot reach the API server: nothing is started until it answers.') : null,
     h('ul', { class: 'tiles', 'aria-label': 'Sums' },
-      tile('GPUs allocated', `${gpus((by.allocated || 0) + (by.idle_allocated || 0))} of ${gpus(total)}`, `${gpus(by.free)} free`),
+      tile('GPUs allocated', `${gpus((by.allocated || 0) + (by.idle_allocated || 0))} of ${gpus(total)}`, `${gpus(by.free)} free`, states(by, total)),
       tile('Out of service', gpus((by.failed || 0) + (by.cordoned || 0) + (by.degraded || 0)), `${gpus(by.failed)} failed`),
-      tile('Nodes', `${plain(n.ready)} of ${plain(n.total)}`, `ready; ${plain(n.cordoned)} cordoned, ${plain(n.lost)} lost`),
+      tile('Nodes ready', `${plain(n.ready)} of ${plain(n.total)}`, `${plain(n.cordoned)} cordoned, ${plain(n.lost)} lost`),
       tile('Running', count(w.runningGangs, 'gang'), count(w.runningPods, 'pod')),
       tile('Waiting', count(w.waitingGangs, 'gang'), w.waitingGangs ? `${count(w.waitingPods, 'pod')}, oldest ${lasting(w.oldestSeconds)}` : count(w.waitingPods, 'pod')),
       tile('Fragmentation', `${plain(Math.round(f.fragmentation * 1000) / 10)} %`, 'of free GPUs unusable'))];
 }
 
+const STATES = ['allocated', 'idle_allocated', 'degraded', 'cordoned', 'failed', 'free'];
+
+// states is a bar of GPUs by state, in the colours of the map. The figures stand beside it.
+function states(by, total) {
+  let at = 0;
+  return s('svg', { class: 'statebar', viewBox: '0 0 1000 10', preserveAspectRatio: 'none', 'aria-hidden': 'true' }, s('rect', { class: 'track', width: 1000, height: 10 }),
+    STATES.map((state) => {
+      const width = (1000 * (by?.[state] || 0)) / Math.max(1, total);
+      const x = at;
+      at += width;
+      return state !== 'free' && width ? s('rect', { x: x.toFixed(1), width: width.toFixed(1), height: 10, style: { fill: `var(--${state})` } }) : null;
+    }));
+}
+
 function models(f) {
-  const states = ['free', 'allocated', 'idle_allocated', 'degraded', 'cordoned', 'failed'];
-  return [h('h2', {}, 'Models'), table('GPUs by model and state', [['Model'], ['All', 'num'], ...states.map((st) => [WORDS[st], st === 'free' || st === 'allocated' ? 'num' : 'num wide'])],
-    (f?.models || []).map((m) => ({ key: `${m.vendor} ${m.model}`, cells: [`${m.vendor} ${m.model}`, gpus(m.milli), ...states.map((st) => gpus(m.byState?.[st]))] })))];
+  return [h('h2', {}, 'Models'), table('GPUs by model and state', [['Model'], ['Use', 'use wide'], ['All', 'num'], ...STATES.map((st) => [WORDS[st], st === 'free' || st === 'allocated' ? 'num' : 'num wide'])],
+    (f?.models || []).map((m) => ({ key: `${m.vendor} ${m.model}`, cells: [`${m.vendor} ${m.model}`, states(m.byState, m.milli), gpus(m.milli), ...STATES.map((st) => (m.byState?.[st] ? gpus(m.byState[st]) : h('span', { class: 'note' }, '0')))] })))];
 }

@@ -51,6 +51,24 @@ export function start(st) {
   }
 }
 
+/** expected is start for a heading: what is read first, and the rest. */
+export function expected(st) {
+  switch (st.known) {
+    case 'now': return ['now', ''];
+    case 'reserved': case 'forecast': {
+      const how = st.known === 'reserved' ? 'nodes are reserved' : 'a forecast';
+      if (!st.at) return [how, ''];
+      const left = (Date.parse(st.at) - serverNow()) / 1000;
+      return left <= 0 ? ['now', `was expected at ${moment(st.at)}; ${how}`] : [`in ${lasting(left)}`, `at ${moment(st.at)}; ${how}`];
+    }
+    case 'never': return ['never, as things are', ''];
+    default: return ['not known', ''];
+  }
+}
+
+/** sentence begins with a capital letter and ends with a full stop. */
+export const sentence = (text) => (text ? `${text[0].toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? '' : '.'}` : '');
+
 /** path is the address of a view of an object. */
 export const path = (view, ...parts) => '#/' + [view, ...parts].map(encodeURIComponent).join('/');
 

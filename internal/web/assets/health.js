@@ -3,7 +3,7 @@ import { ask } from './api.js';
 import { h, morph, table } from './dom.js';
 import { gangLink, tiles } from './fleet.js';
 import { count, plain } from './format.js';
-import { domain } from './map.js';
+import { domain, used } from './map.js';
 import { optionalNodes } from './plan.js';
 
 const ROWS = 200;
@@ -20,7 +20,7 @@ export function health() {
     show: (answer) => {
       if (!answer) return;
       const { sums, all } = answer;
-      const level = all.levels?.at(-1) || '';
+      const level = used(all.levels, all.items).at(-1) || '';
       const nodes = [], devices = [], hot = [];
       for (const node of all.items.values()) {
         if (node.state !== 'ready') nodes.push(node);

@@ -5,7 +5,11 @@ import { colour, category } from './theme.js';
 import { h } from './dom.js';
 
 const order = new Intl.Collator('en', { numeric: true }).compare;
-const HEAD = 20; // px above a block, for its name
+const HEAD = 24;  // px above a block's nodes, for its name
+const PAD = 8;    // px between a block's border and its nodes
+const GUTTER = 12; // px between blocks
+const FONT = '12px system-ui, sans-serif';
+const number = new Intl.NumberFormat('en', { maximumFractionDigits: 1 });
 const STATES = ['free', 'allocated', 'idle_allocated', 'degraded', 'cordoned', 'failed'];
 
 /** parts are the pieces of a device as they are coloured: [from, to, key] in thousandths of
@@ -118,47 +122,55 @@ export class FleetMap {
   layout() {
     if (!this.items || !this.el.isConnected) return;
     const width = this.el.clientWidth || 300;
-    const total = this.items.size;
-    const cell = total <= 24 ? 28 : total <= 120 ? 18 : total <= 400 ? 13 : 10;
-    this.cell = cell;
-    this.label = cell >= 18 ? 14 : 0; // names of nodes only where they can be read
     const groups = new Map();
     for (const node of this.items.values()) {
       const name = domain(node, this.level);
       if (!groups.has(name)) groups.set(name, []);
       groups.get(name).push(node);
     }
+    const lists = [...groups.keys()].sort(order).map((name) => [name, groups.get(name).sort((a, b) => order(a.name, b.name))]);
+    // Devices are as large as lets the whole fleet be seen at once, and never too small to
+    // be pointed at.
+    const high = width < 600 ? 640 : Math.max(320, innerHeight * 0.52);
+    for (const cell of sizes(this.items.size, width)) {
+      this.arrange(lists, width, cell);
+      if (this.height <= high) break;
+    }
+    this.el.style.setProperty('height', `${Math.max(this.height, 40)}px`);
+    this.request();
+  }
+
+  // arrange places the blocks in rows; lists are [name, nodes].
+  arrange(lists, width, cell) {
+    this.cell = cell;
+    this.label = cell >= 15 ? 14 : 0; // names of nodes only where they can be read
     this.blocks = [];
     this.tiles = [];
     this.byName = new Map();
     let x = 0, y = 0, tall = 0;
-    for (const name of [...groups.keys()].sort(order)) {
-      const list = groups.get(name).sort((a, b) => order(a.name, b.name));
+    for (const [name, list] of lists) {
       const most = Math.max(1, ...list.map((node) => node.devices.length));
       const cols = most <= 4 ? most : most <= 8 ? 4 : 8;
-      const w = cols * (cell + 1) + 6;
-      const tileH = Math.ceil(most / cols) * (cell + 1) + 6 + this.label;
-      const fit = Math.max(1, Math.floor(width / w));
-      const across = Math.min(list.length, fit, groups.size === 1 ? fit : Math.max(2, Math.ceil(Math.sqrt(list.length * 1.5))));
-      const blockW = Math.max(across * w, 64);
-      const blockH = HEAD + Math.ceil(list.length / across) * tileH + 8;
+      const w = cols * (cell + 1) + 8;
+      const tileH = Math.ceil(most / cols) * (cell + 1) + 7 + this.label;
+      const across = columns(list.length, Math.max(1, Math.floor((width - 2 * PAD) / w)), lists.length === 1);
+      const blockW = Math.max(across * w + 2 * PAD - 4, 72);
+      const blockH = HEAD + Math.ceil(list.length / across) * tileH + PAD - (this.label ? 4 : 1);
       if (x && x + blockW > width) {
         x = 0;
-        y += tall;
+        y += tall + GUTTER;
         tall = 0;
       }
-      this.blocks.push({ name, x, y, w: blockW, h: blockH, first: this.tiles.length });
+      this.blocks.push({ name, x, y, w: blockW, h: blockH, first: this.tiles.length, count: list.length });
       list.forEach((node, i) => {
-        const tile = { node, x: x + (i % across) * w, y: y + HEAD + Math.floor(i / across) * tileH, w, h: tileH, cols, block: this.blocks.length - 1, paint: null };
+        const tile = { node, x: x + PAD + (i % across) * w, y: y + HEAD + Math.floor(i / across) * tileH, w, h: tileH, cols, block: this.blocks.length - 1, paint: null };
         this.byName.set(node.name, tile);
         this.tiles.push(tile);
       });
-      x += blockW + 14;
+      x += blockW + GUTTER;
       tall = Math.max(tall, blockH);
     }
-    this.height = y + tall;
-    this.el.style.setProperty('height', `${Math.max(this.height, 40)}px`);
-    this.request();
+    this.height = y + tall + 2;
   }
 
   request() {
@@ -185,12 +197,10 @@ export class FleetMap {
     g.setTransform(ratio, 0, 0, ratio, 0, 0);
     g.clearRect(0, 0, width, height);
     g.translate(0, -this.top);
-    g.font = '12px system-ui, sans-serif';
+    g.font = FONT;
     g.textBaseline = 'alphabetic';
     for (const block of this.blocks) {
-      if (!this.visible(block.y, block.h, height)) continue;
-      g.fillStyle = colour('soft');
-      g.fillText(fitted(g, block.name, block.w), block.x + 1, block.y + 14);
+      if (this.visible(block.y, block.h, height)) this.drawBlock(g, block);
     }
     for (const tile of this.tiles) if (this.visible(tile.y, tile.h, height)) this.drawTile(g, tile);
     this.drawChosen(g);
@@ -199,19 +209,46 @@ export class FleetMap {
 
   visible(y, tall, height) { return y + tall >= this.top && y <= this.top + height; }
 
+  drawBlock(g, block) {
+    g.beginPath();
+    g.roundRect(block.x + 0.5, block.y + 0.5, block.w - 1, block.h - 1, 7);
+    g.fillStyle = colour('panel');
+    g.fill();
+    g.strokeStyle = colour('line');
+    g.lineWidth = 1;
+    g.stroke();
+    let free = 0;
+    for (let i = block.first; i < block.first + block.count; i++) free += this.paint(this.tiles[i]).free;
+    const text = `${number.format(free / 1000)} free`;
+    const room = block.w - 2 * PAD;
+    const wide = g.measureText(text).width;
+    const both = g.measureText(block.name).width + wide + 10 <= room;
+    g.fillStyle = colour('soft');
+    if (both) g.fillText(text, block.x + block.w - PAD - wide, block.y + 16);
+    g.font = '600 12px system-ui, sans-serif';
+    g.fillStyle = colour('text');
+    g.fillText(fitted(g, block.name, both ? room - wide - 8 : room), block.x + PAD, block.y + 16);
+    g.font = FONT;
+  }
+
+  // paint is how a node's devices are drawn, and what of them is free; kept until it changes.
+  paint(tile) {
+    if (!tile.paint) {
+      tile.paint = tile.node.devices.map((device) => parts(device, this.by).map(([from, to, key]) => [from, to, key, colour(tint(key, this.by))]));
+      tile.free = tile.node.devices.reduce((sum, d) => sum + (d.state === 'free' ? 1000 : d.state === 'allocated' || d.state === 'idle_allocated' ? Math.max(0, 1000 - d.heldMilli) : 0), 0);
+    }
+    return tile;
+  }
+
   drawTile(g, tile) {
     const { node } = tile;
-    tile.paint ||= node.devices.map((device) => parts(device, this.by).map(([from, to, key]) => [from, to, key, colour(tint(key, this.by))]));
+    this.paint(tile);
     const faded = !this.find(node);
     const c = this.cell;
     if (node.state !== 'ready') {
-      g.strokeStyle = colour(node.state === 'lost' ? 'failed' : 'cordoned');
-      g.lineWidth = 2;
-      g.strokeRect(tile.x, tile.y, tile.w - 3, tile.h - 3 - this.label);
+      this.outline(g, tile, node.state === 'lost' ? 'failed' : 'cordoned', []);
     } else if (node.kept) {
-      g.strokeStyle = colour('control');
-      g.lineWidth = 1;
-      g.strokeRect(tile.x + 0.5, tile.y + 0.5, tile.w - 4, tile.h - 4 - this.label);
+      this.outline(g, tile, 'text', [3, 2]);
     }
     node.devices.forEach((device, i) => {
       const [x, y] = this.place(tile, i);
@@ -231,8 +268,18 @@ export class FleetMap {
       g.globalAlpha = faded ? 0.4 : 1;
       g.fillText(fitted(g, node.name, tile.w - 4), tile.x + 2, tile.y + tile.h - 5);
       g.globalAlpha = 1;
-      g.font = '12px system-ui, sans-serif';
+      g.font = FONT;
     }
+  }
+
+  // outline is a frame around the devices of a node that is not as others are.
+  outline(g, tile, name, dash) {
+    const rows = Math.ceil(Math.max(1, tile.node.devices.length) / tile.cols);
+    g.strokeStyle = colour(name);
+    g.lineWidth = dash.length ? 1 : 2;
+    g.setLineDash(dash);
+    g.strokeRect(tile.x - 0.5, tile.y - 0.5, tile.cols * (this.cell + 1) + 4, rows * (this.cell + 1) + 4);
+    g.setLineDash([]);
   }
 
   place(tile, i) {
@@ -330,5 +377,31 @@ function fitted(g, text, width) {
   return text.slice(0, n) + '…';
 }
 
+// sizes are the widths of a device to try, px, the largest first.
+function sizes(nodes, width) {
+  if (nodes > 400) return [10];
+  if (nodes > 120) return width < 600 ? [13] : [18, 15, 13];
+  return width < 600 ? [18, 16, 15] : [34, 30, 26, 22, 18];
+}
+
+// columns is how many of n nodes are side by side in a block: wider than high, with no node
+// left over where that is possible.
+function columns(n, fit, alone) {
+  if (alone) return Math.min(n, fit);
+  const ideal = Math.sqrt(n * 1.5);
+  let best = Math.min(n, fit), least = Infinity;
+  for (let c = Math.max(1, Math.floor(ideal / 1.6)); c <= Math.min(n, fit, Math.ceil(ideal * 1.6)); c++) {
+    const cost = ((c - (n % c)) % c) + Math.abs(c - ideal) / 2;
+    if (cost < least) [best, least] = [c, cost];
+  }
+  return best;
+}
+
 /** domain is where a node is at a level; without a level, or without a label, all are one. */
 export const domain = (node, level) => (level ? node.domains?.[level] || `no ${level}` : 'all nodes');
+
+/** used are the levels, of those that the scheduler knows, at which some node has a place. */
+export const used = (levels, items) => (levels || []).filter((level) => {
+  for (const node of items.values()) if (node.domains?.[level]) return true;
+  return false;
+});

@@ -8,6 +8,12 @@ const ROWS = 200;     // shown at once
 const SOME = 500;     // asked for without a filter
 const ALL = 10_000;   // asked for to search among: query.MaxLimit
 
+// reason begins with what is waited for, as a mark that can be found at a glance.
+function reason(r) {
+  const kind = r.never ? 'Never' : r.class;
+  return [kind ? h('span', { class: `who class-${kind}` }, kind) : null, r.text.replace(/^waits for (capacity|quota|members|its turn): /, '')];
+}
+
 export function pending({ query, say }) {
   const want = { ns: query.get('ns') || '', q: query.get('q') || '', phase: query.get('phase') ?? 'Waiting', queue: query.get('queue') || '' };
   let main = null, answer = null, before = null, again = () => {};
@@ -41,7 +47,7 @@ export function pending({ query, say }) {
         found.slice(0, ROWS).map((g) => ({
           key: `${g.namespace}/${g.name}`,
           cells: [g.position ? plain(g.position) : '', h('a', { href: path('why', g.namespace, g.name) }, `${g.namespace}/${g.name}`), g.kind, g.queue, gpus(g.milli), ago(g.submitted),
-            g.reason?.text || g.phase, g.expectedStart ? due(g.expectedStart) : g.phase === 'Waiting' ? (g.reason?.never ? 'never, as things are' : 'not known') : ''],
+            g.reason?.text ? reason(g.reason) : g.phase, g.expectedStart ? due(g.expectedStart) : g.phase === 'Waiting' ? (g.reason?.never ? 'never, as things are' : 'not known') : ''],
         })), want.ns || want.q ? 'None matches.' : 'Nothing waits.'),
       hidden ? h('p', { class: 'note' }, `and ${count(hidden, 'gang')} that you may not see.`) : null);
   }

@@ -1,7 +1,7 @@
 // Queues: the tree with shares, and one queue over time.
 import { ask } from './api.js';
 import { bar, lines } from './chart.js';
-import { choice, h, morph, table } from './dom.js';
+import { choice, h, morph, s, table } from './dom.js';
 import { count, gpus, moment, path, plain } from './format.js';
 
 export function queues({ args, go }) {
@@ -18,7 +18,7 @@ export function queues({ args, go }) {
     const byName = new Map(all.items.map((q) => [q.name, q]));
     const top = Math.max(1, ...all.items.filter((q) => !byName.get(q.parent)).map((q) => Math.max(q.gpus.entitled, q.gpus.used, q.gpus.capability || 0)));
     return table('GPUs of queues: used (filled), share (line), limit (dashed line)',
-      [['Queue', 'tree'], ['Use and share'], ['Used', 'num'], ['Share', 'num'], ['Wanted', 'num wide'], ['Guarantee', 'num wide'], ['Limit', 'num wide'], ['Weight', 'num wide'], ['Balance', 'num wide'], ['Running', 'num wide'], ['Waiting', 'num'], ['State', 'wide']],
+      [['Queue', 'tree'], ['Use'], ['Used', 'num'], ['Share', 'num'], ['Wanted', 'num wide'], ['Guarantee', 'num wide'], ['Limit', 'num wide'], ['Weight', 'num wide'], ['Balance', 'num wide'], ['Running', 'num wide'], ['Waiting', 'num wide'], ['State', 'wide']],
       inOrder(byName).map((q) => ({
         key: q.name,
         cells: [h('a', { href: path('queues', q.name), style: { 'margin-left': `${depth(q, byName) * 1.2}em` }, 'aria-current': q.name === chosen() ? 'true' : null }, q.name),
@@ -49,11 +49,12 @@ export function queues({ args, go }) {
     const series = past.queues.find((q) => q.queue === name);
     const samples = series?.at?.length || 0;
     morph(main, tree(), all.hidden ? h('p', { class: 'note' }, `and ${count(all.hidden, 'queue')} that you may not see.`) : null,
-      h('h2', {}, name ? `${name}: share and use over time` : 'Over time'),
-      past.queues.length ? h('div', { class: 'controls' }, choice('Queue', past.queues.map((q) => [q.queue, q.queue]), name, (q) => go(path('queues', q)))) : null,
+      h('div', { class: 'heading' }, h('h2', {}, name ? `${name}: share and use over time` : 'Over time'),
+        samples > 1 ? h('ul', { class: 'legend', 'aria-label': 'Lines' }, [['used-line', 'used'], ['entitled-line', 'share (entitlement)'], ['wanted-line', 'wanted']].map(([cls, text]) =>
+          h('li', { class: 'plain' }, s('svg', { class: 'line', viewBox: '0 0 28 8', width: 28, height: 8, 'aria-hidden': 'true' }, s('path', { class: cls, d: 'M0 4H28' })), text))) : null,
+        past.queues.length ? choice('Queue', past.queues.map((q) => [q.queue, q.queue]), name, (q) => go(path('queues', q))) : null),
       samples > 1 ? [
         h('div', { id: 'chart' }, lines(series, past.everySeconds, Math.max(300, main.clientWidth - 2))),
-        h('p', { class: 'note' }, 'Solid: used. Dashed: share (entitlement). Dotted: wanted. GPUs.'),
         h('details', { id: 'figures' }, h('summary', {}, 'The same in figures'),
           table(`Last samples of ${name}, GPUs`, [['Time'], ['Used', 'num'], ['Share', 'num'], ['Wanted', 'num']],
             series.at.map((t, i) => ({ key: t, cells: [moment(t), gpus(series.used[i]), gpus(series.entitled[i]), gpus(series.wanted[i])] })).reverse().slice(0, 60))),
@@ -77,5 +78,10 @@ export function queues({ args, go }) {
   };
 }
 
-const limit = (v) => (v === undefined ? 'none' : gpus(v));
-const balance = (seconds) => `${seconds > 0 ? '+' : ''}${plain(Math.round(seconds / 360) / 10)} GPU h`;
+const limit = (v) => (v === undefined ? h('span', { class: 'note' }, 'none') : gpus(v));
+// balance is in GPU hours, or minutes below one.
+function balance(seconds) {
+  const [unit, name] = Math.abs(seconds) < 3600 ? [60, 'min'] : [3600, 'h'];
+  const v = Math.round((seconds / unit) * 10) / 10;
+  return v === 0 ? '0' : `${v > 0 ? '+' : ''}${plain(v)} GPU ${name}`;
+}

@@ -2,10 +2,17 @@
 import { ask } from './api.js';
 import { choice, h, morph, s, table } from './dom.js';
 import { gangLink } from './fleet.js';
-import { count, gpus, moment } from './format.js';
+import { count, gpus, moment, named } from './format.js';
 
 const KEPT = 2000, ROWS = 200;
 const KINDS = [['Placed', 'c0'], ['Started', 'c2'], ['Reserved', 'c5'], ['Evicted', 'c8'], ['StartFailed', 'c1'], ['Ended', 'c11']];
+
+// forWhom is the text of an event, in which the name of the gang that gained by it is a link.
+function forWhom(e) {
+  if (!e.for) return e.text;
+  const [before, ...after] = e.text.split(named(e.for));
+  return after.length ? [before, gangLink(e.for), after.join(named(e.for))] : [e.text, ', for ', gangLink(e.for)];
+}
 
 export function timeline({ query, say }) {
   let main = null, version = 0, items = [], lost = false, hidden = 0, kind = query.get('kind') || '';
@@ -19,7 +26,7 @@ export function timeline({ query, say }) {
       KINDS.map(([k, colour], i) => [
         s('text', { class: 'soft', x: 0, y: i * row + 17 }, k),
         s('line', { class: 'axis', x1: left, x2: width - 8, y1: i * row + 13, y2: i * row + 13 }),
-        list.filter((e) => e.kind === k).map((e) => s('circle', { cx: x(e.at).toFixed(1), cy: i * row + 13, r: 5, style: { fill: `var(--${colour})` } })),
+        list.filter((e) => e.kind === k).map((e) => s('circle', { cx: x(e.at).toFixed(1), cy: i * row + 13, r: 5, style: { fill: `var(--${colour})`, 'fill-opacity': 0.75 } })),
       ]),
       s('text', { class: 'soft', x: left, y: height - 4 }, moment(list[0].at)), s('text', { class: 'soft', x: width - 8, y: height - 4, 'text-anchor': 'end' }, moment(list.at(-1).at)));
   }
@@ -39,7 +46,7 @@ export function timeline({ query, say }) {
       table(`${count(list.length, 'event')}, the latest first`, [['Time'], ['What'], ['Gang', 'name'], ['GPUs', 'num wide'], ['Nodes', 'wide'], ['Text', 'reason']],
         list.slice(-ROWS).reverse().map((e) => ({
           key: String(e.version),
-          cells: [moment(e.at), h('span', { class: `state-${e.kind}` }, e.kind), gangLink(e.gang), e.milli ? gpus(e.milli) : '', (e.nodes || []).slice(0, 6).join(', ') + ((e.nodes || []).length > 6 ? ` and ${e.nodes.length - 6} more` : ''), [e.text, e.for ? [' For ', gangLink(e.for), '.'] : '']],
+          cells: [moment(e.at), h('span', { class: `state-${e.kind}` }, e.kind), gangLink(e.gang), e.milli ? gpus(e.milli) : '', (e.nodes || []).slice(0, 6).join(', ') + ((e.nodes || []).length > 6 ? ` and ${e.nodes.length - 6} more` : ''), forWhom(e)],
         })), 'Nothing yet.'));
   }
 

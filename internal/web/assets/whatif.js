@@ -2,7 +2,7 @@
 import { ask } from './api.js';
 import { facts, field, h, morph, table } from './dom.js';
 import { gangLink } from './fleet.js';
-import { count, gpus, lasting, named, start } from './format.js';
+import { count, gpus, lasting, named, sentence, start } from './format.js';
 import { message } from './live.js';
 import { key, optionalNodes, picture } from './plan.js';
 import { helps, memberTable, reason } from './why.js';
@@ -36,7 +36,7 @@ export function whatif({ say, refused }) {
   function outcome(o) {
     return h('section', { key: named(o.gang), 'aria-label': named(o.gang) },
       h('h2', {}, `${named(o.gang)}: ${count(o.members?.length || 0, 'pod')}, ${gpus(o.gang.milli)} GPUs`),
-      h('p', { class: 'answer' }, h('b', {}, 'Would start: '), start(o.start), o.start.because ? `. ${o.start.because}` : '', o.reason ? ` ${o.reason.text}` : ''),
+      h('div', { class: 'answer' }, h('p', {}, h('b', {}, 'Would start: '), start(o.start), o.start.because ? `: ${o.start.because}` : '', o.reason?.text ? `. ${sentence(o.reason.text)}` : '.')),
       facts([['Queue', o.gang.queue], ['Priority', String(o.gang.priority)], ['Nodes', (o.start.nodes || []).join(', ')]]),
       o.displaces?.length || o.displacesHidden ? h('p', {}, h('b', {}, 'It would evict: '), (o.displaces || []).map((ref, i) => [i ? ', ' : '', gangLink(ref)]), o.displacesHidden ? ` and ${count(o.displacesHidden, 'gang')} that you may not see` : '') : h('p', {}, 'It would evict nothing.'),
       o.delays?.length || o.delaysHidden ? h('div', {}, h('b', {}, 'It would delay:'), h('ul', {}, (o.delays || []).map((d) => h('li', {}, gangLink(d.gang), ` by ${lasting(d.seconds)}`))), o.delaysHidden ? `and ${count(o.delaysHidden, 'gang')} that you may not see` : '') : null,

@@ -3,7 +3,7 @@ import { ask } from './api.js';
 import { bar } from './chart.js';
 import { facts, h, morph, table } from './dom.js';
 import { gangLink } from './fleet.js';
-import { ago, count, gpus, lasting, moment, named, path, plain, start } from './format.js';
+import { ago, count, expected, gpus, lasting, moment, named, path, plain, sentence } from './format.js';
 
 const WHO = { owner: 'you can', administrator: 'an administrator can', time: 'time' };
 
@@ -23,22 +23,34 @@ export function why({ args: [namespace, name], say }) {
 }
 
 function answer(w, say) {
-  if (!w.found) return [h('p', { class: 'answer', id: 'answer' }, w.text), helps(w.helps, say)];
+  if (!w.found) return [h('div', { class: 'answer' }, h('p', { id: 'answer' }, w.text)), helps(w.helps, say)];
   const g = w.gang;
   const waits = g.phase === 'Waiting' || g.phase === 'Partial';
+  const [when, how] = waits ? expected(w.start) : [g.phase, ''];
   return [
-    h('p', { class: 'answer', id: 'answer' }, w.text),
-    h('p', { class: 'when', id: 'when' }, h('b', {}, 'Expected start: '), start(w.start), w.start.because ? `. ${w.start.because}` : ''),
-    h('p', {}, h('a', { href: path('plan', g.namespace, g.name) }, 'Plan as a picture')),
-    facts([['Phase', g.phase], ['Queue', g.queue], ['GPUs', gpus(g.milli)], ['Members', `${plain(g.placed)} placed, ${plain(g.exist)} exist, ${plain(g.need)} needed`],
-      ['Turn', g.position ? plain(g.position) : ''], ['Priority', plain(g.priority)], ['Submitted', `${moment(g.submitted)} (${ago(g.submitted)} ago)`], ['Kind', g.owner ? `${g.kind} ${g.owner}` : g.kind],
-      ['User', g.user], ['Expected runtime', g.runtimeSeconds ? `${lasting(g.runtimeSeconds)}${g.learned ? ' (learned)' : ''}` : '']]),
-    waits || w.helps?.length ? [h('h2', {}, 'What would help'), helps(w.helps, say)] : null,
-    waits && w.reason?.code ? reason(w.reason) : null,
-    w.queue ? [h('h2', {}, 'Its queue'), queue(w.queue)] : null,
-    waits ? [h('h2', {}, 'Ahead of it'), ahead(w)] : null,
-    h('h2', {}, 'Members'), memberTable(g.members || []),
+    h('div', { class: 'verdict' },
+      h('div', { class: waits ? 'answer' : 'answer well' }, h('span', { class: 'label' }, waits ? 'Why it waits' : 'What it does'), h('p', { id: 'answer' }, own(w))),
+      h('div', { class: 'when', id: 'when' }, h('span', { class: 'label' }, waits ? 'Expected start' : 'Phase'), h('b', {}, when), how ? h('span', {}, how) : null, waits && w.start.because ? h('p', {}, sentence(w.start.because)) : null)),
+    h('div', { class: 'columns' },
+      h('div', {},
+        waits || w.helps?.length ? [h('h2', {}, 'What would help'), helps(w.helps, say)] : null,
+        waits && w.reason?.code ? reason(w.reason) : null,
+        h('h2', {}, 'Members'), memberTable(g.members || [])),
+      h('aside', { 'aria-label': 'The gang and its queue' },
+        h('h2', {}, 'The gang'),
+        facts([['Phase', g.phase], ['GPUs', gpus(g.milli)], ['Members', `${plain(g.placed)} of ${plain(g.need)} placed${g.exist === g.need ? '' : `, ${plain(g.exist)} exist`}`],
+          ['Turn', g.position ? plain(g.position) : ''], ['Priority', plain(g.priority)], ['Submitted', `${ago(g.submitted)} ago, ${moment(g.submitted)}`], ['Kind', g.owner ? `${g.kind} ${g.owner}` : g.kind],
+          ['User', g.user], ['Expected runtime', g.runtimeSeconds ? `${lasting(g.runtimeSeconds)}${g.learned ? ', learned' : ''}` : ''],
+          ['Plan', h('a', { href: path('plan', g.namespace, g.name) }, 'as a picture')]]),
+        w.queue ? [h('h2', {}, 'Its queue'), queue(w.queue)] : null,
+        waits ? [h('h2', {}, 'Ahead of it'), ahead(w)] : null)),
   ];
+}
+
+// own is the answer without the name, which stands above it.
+function own(w) {
+  const name = `${named(w.gang)}: `;
+  return sentence(w.text.startsWith(name) ? w.text.slice(name.length) : w.text);
 }
 
 /** helps is a list of query.Help. */
@@ -68,12 +80,12 @@ export function reason(r) {
       ['Level', r.level], ['Queue', r.queue], ['Namespace', r.namespace], ['Resource', r.resource], ['Wants', r.want ? plain(r.want) : ''], ['Limit', r.want || r.limit ? plain(r.limit || 0) : ''], ['Used', r.want || r.used ? plain(r.used || 0) : ''],
       ['Ahead', r.ahead ? plain(r.ahead) : ''], ['Nodes that fit', r.nodes?.length ? plain(r.fit) : ''], ['Detail', r.detail], ['Could ever start', r.never ? 'no' : '']]),
     r.nodes?.length ? table('Nodes that cannot take a member, by cause', [['Nodes', 'num'], ['Cause'], ['Needs', 'num'], ['Best', 'num'], ['For example', 'wide']],
-      r.nodes.map((n) => ({ key: `${n.code} ${n.detail || ''}`, cells: [plain(n.nodes), n.text || n.code, plain(n.need), plain(n.best), (n.examples || []).join(', ')] }))) : null];
+      r.nodes.map((n) => ({ key: `${n.code} ${n.detail || ''}`, cells: [plain(n.nodes), n.text || n.code, n.need ? plain(n.need) : '', n.need ? plain(n.best) : '', (n.examples || []).join(', ')] }))) : null];
 }
 
 function queue(q) {
-  return [h('p', {}, h('a', { href: path('queues', q.name) }, q.name), `: uses ${gpus(q.gpus.used)} GPUs of a share of ${gpus(q.gpus.entitled)}${q.gpus.capability !== undefined ? `, limit ${gpus(q.gpus.capability)}` : ''}; ${plain(q.running)} running, ${plain(q.waiting)} waiting.`),
-    bar(q.gpus, Math.max(q.gpus.entitled, q.gpus.used, q.gpus.capability || 0))];
+  return [bar(q.gpus, Math.max(q.gpus.entitled, q.gpus.used, q.gpus.capability || 0)),
+    h('p', {}, h('a', { href: path('queues', q.name) }, q.name), ` uses ${gpus(q.gpus.used)} GPUs of a share of ${gpus(q.gpus.entitled)}${q.gpus.capability !== undefined ? `, limit ${gpus(q.gpus.capability)}` : ''}; ${plain(q.running)} running, ${plain(q.waiting)} waiting.`)];
 }
 
 function ahead(w) {
@@ -87,10 +99,14 @@ function ahead(w) {
 /** memberTable lists query.Member. */
 export function memberTable(members) {
   const SHOWN = 200;
-  return table(`${count(members.length, 'member')}${members.length > SHOWN ? `, the first ${SHOWN} shown` : ''}`, [['Pod'], ['Role', 'wide'], ['State'], ['Node'], ['Devices'], ['Asks for', 'wide']],
-    members.slice(0, SHOWN).map((m) => ({
-      key: named(m.pod),
-      cells: [m.node && m.state === 'bound' ? h('a', { href: path('explain', m.pod.namespace, m.pod.name), 'aria-label': `Why ${m.pod.name} is where it is` }, m.pod.name) : m.pod.name, [m.role, m.subgroup].filter(Boolean).join(' / '), m.state, m.node || '',
-        (m.devices || []).map((d) => `${d.index}${d.profile ? ` ${d.profile}` : d.milli && d.milli < 1000 ? ` (${gpus(d.milli)})` : ''}`).join(', '), (m.asks || []).map((a) => `${a.amount} ${a.resource}`).join(', ')],
-    })));
+  const columns = [['Pod'], ['Role', 'wide'], ['State'], ['Node'], ['Devices'], ['Asks for', 'wide']];
+  const rows = members.slice(0, SHOWN).map((m) => ({
+    key: named(m.pod),
+    cells: [m.node && m.state === 'bound' ? h('a', { href: path('explain', m.pod.namespace, m.pod.name), 'aria-label': `Why ${m.pod.name} is where it is` }, m.pod.name) : m.pod.name, [m.role, m.subgroup].filter(Boolean).join(' / '), m.state, m.node || '',
+      (m.devices || []).map((d) => `${d.index}${d.profile ? ` ${d.profile}` : d.milli && d.milli < 1000 ? ` (${gpus(d.milli)})` : ''}`).join(', '), (m.asks || []).map((a) => `${a.amount} ${a.resource}`).join(', ')],
+  }));
+  // A column in which nothing stands says nothing.
+  const filled = columns.map((_, i) => !rows.length || rows.some((row) => row.cells[i] !== ''));
+  return table(`${count(members.length, 'member')}${members.length > SHOWN ? `, the first ${SHOWN} shown` : ''}`, columns.filter((_, i) => filled[i]),
+    rows.map((row) => ({ key: row.key, cells: row.cells.filter((_, i) => filled[i]) })));
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/tangram-dev/tangram/api/query"
+	"github.com/tangram-dev/tangram/core/explain"
+	"github.com/tangram-dev/tangram/internal/kube/engine"
 )
 
 // Tokens that the fake knows: one that sees all, one that may list pods of one namespace
@@ -237,14 +239,16 @@ func (f *Fleet) why(ref query.GangRef, limited bool) (any, *query.Error) {
 		out.Text, out.Start = "It runs.", query.Start{Known: query.StartsNow}
 		return out, nil
 	}
-	out.Reason, out.Text = *out.Gang.Reason, out.Gang.Reason.Text
+	out.Reason, out.Text = *out.Gang.Reason, ref.Namespace+"/"+ref.Name+": "+out.Gang.Reason.Text+"."
 	at := time.Now().Add(13 * time.Minute)
-	out.Start = query.Start{Known: query.StartsReserved, At: &at, Because: "2 of its 4 nodes are kept; vision/train-12 is expected to end then.", Nodes: []string{"node-0003", "node-0004"}}
-	out.Helps = []query.Help{
-		{Who: "owner", Text: "Let the gang use more than one rack: 6 nodes with 8 free GPUs are in 5 racks.", Command: "kubectl annotate job llama -n research tangram.dev/topology=block --overwrite"},
-		{Who: "administrator", Text: "Uncordon node-0005: its 8 GPUs are free."},
-		{Who: "time", Text: "vision/train-12 ends in 13 minutes and frees 16 GPUs in rack r000."},
-	}
+	out.Start = query.Start{Known: query.StartsReserved, At: &at, Because: "what runs on the nodes that are kept for it is expected to end by then", Nodes: []string{"node-0003", "node-0004"}}
+	out.Helps = engine.HelpAnswers(&explain.Case{Reason: f.reason(), Namespace: ref.Namespace, Object: "job/" + out.Gang.Owner, Size: members, Queue: out.Gang.Queue, Declared: true, NextEnd: 13 * time.Minute,
+		Examples: func(l explain.Line) (names []string) {
+			for _, id := range l.Examples() {
+				names = append(names, string(id))
+			}
+			return names
+		}})
 	return out, nil
 }
 

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tangram-dev/tangram/api/query"
+	"github.com/tangram-dev/tangram/internal/kube/engine"
 )
 
 // Hostile are names that would run a script or break a layout if they were taken for
@@ -147,6 +148,7 @@ func (f *Fleet) hold(n *query.Node, d int, gang query.GangRef, mode string, h qu
 
 // wait adds gangs that wait; one of them, research/llama, is the one that tests look for.
 func (f *Fleet) wait(hostile bool) {
+	why := f.reason()
 	for i := range 60 {
 		ref := query.GangRef{Namespace: namespaces[i%len(namespaces)], Name: fmt.Sprintf("waits-%d", i)}
 		if i == 6 {
@@ -158,14 +160,10 @@ func (f *Fleet) wait(hostile bool) {
 		}
 		submitted := time.Now().Add(-time.Duration(60-i) * time.Minute)
 		g := query.Gang{
-			GangRef: ref, Kind: "Job", Owner: ref.Name, Queue: queueOf(ref.Namespace), User: user, Priority: 500, Phase: query.PhaseWaiting, Submitted: submitted, Need: 4, Exist: 4, Milli: 32000, Position: i + 1, RuntimeSeconds: 7200, Learned: true,
-			Reason: &query.Reason{Code: "NoFit", Class: "Capacity", Need: 4, Exist: 4, Placed: 2, Level: "rack", Text: "0/1000 nodes fit all members in one rack: 2 of 4 can be placed; 941 nodes have too few free GPUs (8 needed, best 6)",
-				Nodes: []query.NodesCause{
-					{Code: "TooFewGPUs", Nodes: 941, Need: 8, Best: 6, Text: "too few free GPUs: 8 needed, the best node has 6", Examples: []string{"node-0001", "node-0002"}},
-					{Code: "Cordoned", Nodes: 11, Text: "the node is cordoned"},
-				}},
+			GangRef: ref, Kind: "Job", Owner: ref.Name, Queue: queueOf(ref.Namespace), User: user, Priority: 500, Phase: query.PhaseWaiting, Submitted: submitted, Need: members, Exist: members, Milli: members * 8000, Position: i + 1, RuntimeSeconds: 7200, Learned: true,
 		}
-		for m := range 4 {
+		g.Reason = new(engine.ReasonAnswer(&why, true))
+		for m := range members {
 			g.Members = append(g.Members, query.Member{Pod: query.PodRef{Namespace: ref.Namespace, Name: fmt.Sprintf("%s-%d", ref.Name, m)}, Role: "worker", State: "waiting", Asks: []query.Asked{{Resource: "nvidia.com/gpu", Amount: "8"}}})
 		}
 		if i%2 == 0 {
@@ -176,10 +174,10 @@ func (f *Fleet) wait(hostile bool) {
 			g.Reserved = []string{"node-0003", "node-0004"}
 		}
 		f.gangs = append(f.gangs, g)
-		f.event(query.EventReserved, ref, g.Reserved, g.Milli, "Two nodes are kept for it.")
+		f.event(query.EventReserved, ref, g.Reserved, g.Milli, "2 nodes kept for it")
 	}
 	victim := query.GangRef{Namespace: "batch", Name: "sweep-3"}
-	f.event(query.EventEvicted, victim, []string{"node-0007"}, 8000, "Evicted: its queue uses more than its share.")
+	f.event(query.EventEvicted, victim, []string{"node-0007"}, 8000, "1 pod evicted")
 	f.events[len(f.events)-1].For = &query.GangRef{Namespace: "research", Name: "llama"}
 }
 
