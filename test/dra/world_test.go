@@ -77,7 +77,7 @@ func newWorld(t testing.TB, pools string) *world {
 				}
 			}
 		}
-		if err := cluster.Stop(); err != nil {
+		if err := cluster.Discard(); err != nil {
 			t.Error(err)
 		}
 	})

@@ -93,7 +93,7 @@ func startWorld(t *testing.T, o local.Options, docs ...[]byte) *world {
 				}
 			}
 		}
-		if err := cluster.Stop(); err != nil {
+		if err := cluster.Discard(); err != nil {
 			t.Error(err)
 		}
 	})

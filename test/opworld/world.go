@@ -188,7 +188,7 @@ func (w *World) end() {
 			}
 		}
 	}
-	if err := w.Stop(); err != nil {
+	if err := w.Discard(); err != nil {
 		w.T.Error(err)
 	}
 }

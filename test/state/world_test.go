@@ -71,7 +71,7 @@ func newWorld(t *testing.T, pools string) *world {
 				}
 			}
 		}
-		if err := cluster.Stop(); err != nil {
+		if err := cluster.Discard(); err != nil {
 			t.Error(err)
 		}
 	})

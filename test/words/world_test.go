@@ -54,7 +54,7 @@ var shared struct {
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if w := shared.world; w != nil {
-		err := w.Stop()
+		err := w.Discard()
 		if err == nil && code == 0 { // logs of a failure are kept
 			err = os.RemoveAll(w.Dir())
 		}
@@ -89,7 +89,7 @@ func ownWorld(t *testing.T, more ...[]byte) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := w.Stop(); err != nil {
+		if err := w.Discard(); err != nil {
 			t.Error(err)
 		}
 		if !t.Failed() {
