@@ -140,7 +140,7 @@ fuzz: ## Fuzz every parser for FUZZTIME each.
 
 .PHONY: lint
 lint: tools ## Check format, vet, staticcheck and the dependency rule.
-	@hack/lint.sh
+	@GOGC=400 hack/lint.sh
 
 .PHONY: generate
 generate: tools ## Regenerate deepcopy functions, CRDs (ours and Volcano's), dashboards.
