@@ -12,19 +12,18 @@ const files = "../scenarios"
 
 // TestScenarios tells every story to every engine. All must give the bytes in the
 // file, so they agree with each other. Engines know nothing of each other and mostly
-// wait, so they listen side by side; not when one of them writes files that the others
-// read.
+// wait, so they listen side by side, and two of a kind that takes long.
 func TestScenarios(t *testing.T) {
-	for name, engine := range map[string]func(*testing.T) Engine{
-		"core":    func(*testing.T) Engine { return NewCore() },
-		"plugin":  NewPlugin,
-		"cluster": NewCluster,
+	for name, engines := range map[string]func(*testing.T) []Engine{
+		"core":    func(*testing.T) []Engine { return []Engine{NewCore()} },
+		"plugin":  func(t *testing.T) []Engine { return []Engine{NewPlugin(t), NewPlugin(t)} },
+		"cluster": func(t *testing.T) []Engine { return []Engine{NewCluster(t), NewCluster(t)} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			if !rewriting() {
 				t.Parallel()
 			}
-			Run(t, files, engine(t))
+			Run(t, files, engines(t)...)
 		})
 	}
 }
