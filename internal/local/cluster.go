@@ -202,6 +202,27 @@ func (c *Cluster) Stop() error {
 	return errors.Join(append(errs, c.lock.Close())...)
 }
 
+// Discard ends everything at once (SIGKILL) and waits for it: for a cluster whose state
+// nobody reads again. Tests end theirs so, because a kube-apiserver that is asked to stop
+// takes more than a second to let go of its clients. Discarding a stopped cluster is no
+// error.
+func (c *Cluster) Discard() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopped {
+		return nil
+	}
+	c.stopped = true
+	errs := make([]error, len(c.processes))
+	var ending sync.WaitGroup
+	for i, p := range c.processes {
+		ending.Go(func() { errs[i] = p.Kill() })
+	}
+	ending.Wait()
+	c.spawn.close()
+	return errors.Join(append(errs, c.lock.Close())...)
+}
+
 func (c *Cluster) fail(err error) {
 	select {
 	case c.failed <- err:

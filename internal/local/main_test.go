@@ -28,11 +28,11 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	case roleSleep:
 		fmt.Println("sleeping")
-		select {}
+		forever()
 	case roleStubborn:
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println("ignoring SIGTERM")
-		select {}
+		forever()
 	case roleCrash:
 		fmt.Println("cannot go on: the reason")
 		os.Exit(3)
@@ -52,7 +52,7 @@ func forkAndWait() {
 		panic(err)
 	}
 	fmt.Println(p.Pid)
-	select {}
+	forever()
 }
 
 // parent prints its child's process id and waits to be killed. Meanwhile it ends
@@ -76,10 +76,18 @@ func parent() {
 	}
 	time.Sleep(100 * time.Millisecond)
 	fmt.Println(p.Pid())
-	select {}
+	forever()
 }
 
 // program is the test binary in a role.
 func program(name, role string) Program {
 	return Program{Name: name, Path: os.Args[0], Env: []string{roleVar + "=" + role}, Restart: true}
+}
+
+// forever blocks until the process is killed. Not select {}: without cgo there is no other
+// thread, and Go takes it for a deadlock.
+func forever() {
+	for {
+		time.Sleep(time.Hour)
+	}
 }

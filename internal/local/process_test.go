@@ -255,6 +255,40 @@ func TestStopEndsGrandchildrenAndRefusesMore(t *testing.T) {
 	}
 }
 
+// TestDiscard: programs that would not stop when asked end at once, too.
+func TestDiscard(t *testing.T) {
+	c, _ := openTest(t)
+	var all []*Process
+	for name, role := range map[string]string{"sleeper": roleSleep, "stubborn": roleStubborn} {
+		p, err := c.Run(t.Context(), program(name, role))
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, name+" runs", func() bool { return contents(t, p.Log()) != "" })
+		all = append(all, p)
+	}
+	begin := time.Now()
+	if err := c.Discard(); err != nil {
+		t.Fatal(err)
+	}
+	if took := time.Since(begin); took >= stopGrace {
+		t.Errorf("took %s: it waited for a program that ignores being asked", took)
+	}
+	for _, p := range all {
+		select {
+		case <-p.Done():
+		default:
+			t.Errorf("%s still runs", p.Name())
+		}
+	}
+	if _, err := c.Run(t.Context(), program("late", roleSleep)); err == nil {
+		t.Error("a program was started in a discarded cluster")
+	}
+	if err := errors.Join(c.Discard(), c.Stop()); err != nil {
+		t.Error(err)
+	}
+}
+
 // Killing the supervisor must not leave a control plane behind.
 func TestChildrenDieWithAKilledParent(t *testing.T) {
 	dir := t.TempDir()

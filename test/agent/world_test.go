@@ -172,6 +172,7 @@ func (n *node) start(args ...string) {
 	n.agent, err = n.Run(ctx, local.Program{
 		Name: fmt.Sprintf("gpu-agent-%s-%d", n.name, n.runs), Path: filepath.Join(n.bin, "gpu-agent"), Args: append(args, "--listen="+n.listen),
 		Ready: func(ctx context.Context) error { _, err := n.get("/readyz"); return err },
+		Env:   []string{"GOGC="}, // as on a node: make sets another one for tests
 	})
 	if err != nil {
 		n.t.Fatal(err)

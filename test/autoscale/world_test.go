@@ -112,7 +112,7 @@ func newWorld(t *testing.T) *world {
 				}
 			}
 		}
-		if err := cluster.Stop(); err != nil {
+		if err := cluster.Discard(); err != nil {
 			t.Error(err)
 		}
 	})

@@ -26,6 +26,7 @@ import (
 	"github.com/tangram-dev/tangram/internal/fleet"
 	"github.com/tangram-dev/tangram/internal/local"
 	"github.com/tangram-dev/tangram/internal/podrun"
+	"github.com/tangram-dev/tangram/test/await"
 )
 
 const (
@@ -183,17 +184,9 @@ func (w *world) apply(file string) {
 // does.
 func (w *world) eventually(what string, limit time.Duration, holds func() (bool, string)) {
 	w.t.Helper()
-	limit *= 4 // the machine may run other tests, or others' work
-	deadline := time.Now().Add(limit)
-	for {
-		ok, seen := holds()
-		if ok {
-			return
-		}
-		if time.Now().After(deadline) {
-			w.t.Fatalf("%s: not within %s; last seen: %s", what, limit, seen)
-		}
-		time.Sleep(50 * time.Millisecond)
+	limit *= await.Patience
+	if ok, seen := await.Until(limit, holds); !ok {
+		w.t.Fatalf("%s: not within %s; last seen: %s", what, limit, seen)
 	}
 }
 

@@ -27,6 +27,7 @@ import (
 	"github.com/tangram-dev/tangram/config"
 	"github.com/tangram-dev/tangram/internal/fleet"
 	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/test/await"
 )
 
 const schedulerUser = "system:tangram:gpu-scheduler"
@@ -93,7 +94,7 @@ func startWorld(t *testing.T, o local.Options, docs ...[]byte) *world {
 				}
 			}
 		}
-		if err := cluster.Stop(); err != nil {
+		if err := cluster.Discard(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -219,17 +220,9 @@ func (w *world) pods() []v1.Pod {
 // never does.
 func (w *world) eventually(what string, limit time.Duration, holds func() (bool, string)) {
 	w.t.Helper()
-	limit *= 4 // the machine may run other tests, or others' work
-	deadline := time.Now().Add(limit)
-	for {
-		ok, seen := holds()
-		if ok {
-			return
-		}
-		if time.Now().After(deadline) {
-			w.t.Fatalf("%s: not within %s; last seen: %s", what, limit, seen)
-		}
-		time.Sleep(50 * time.Millisecond)
+	limit *= await.Patience
+	if ok, seen := await.Until(limit, holds); !ok {
+		w.t.Fatalf("%s: not within %s; last seen: %s", what, limit, seen)
 	}
 }
 

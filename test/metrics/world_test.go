@@ -67,7 +67,7 @@ func newWorld(t *testing.T, nodes, configuration string, manifests ...string) *w
 	must(t, err)
 	w := &world{Cluster: cluster, t: t, bin: bin}
 	t.Cleanup(func() {
-		if err := cluster.Stop(); err != nil {
+		if err := cluster.Discard(); err != nil {
 			t.Error(err)
 		}
 	})

@@ -26,6 +26,7 @@ import (
 // kubelet and containerd, whatever is restarted, broken or changed meanwhile. One node
 // serves all parts, in order; each begins without pods.
 func TestAgent(t *testing.T) {
+	t.Parallel()
 	w := newAgentWorld(t)
 	agent := w.startAgent(agentOptions{})
 	w.AwaitDevices(gpuResource, gpuCount)

@@ -35,6 +35,7 @@ const cutFleet = `pools: [{name: real, count: 1, gpu: {model: H100-80GB, count: 
 // evicts. The agent is the node's device plugin at the same time. One node serves all
 // parts, in order; each begins without pods.
 func TestClaims(t *testing.T) {
+	t.Parallel()
 	m := require(t)
 	if err := local.RequirePrograms(m.bin, "gpu-agent", "kube-controller-manager", "kube-scheduler"); err != nil {
 		t.Skipf("skipped: %v", err)

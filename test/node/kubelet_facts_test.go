@@ -146,6 +146,7 @@ func (f *facts) setRefuse(refuse bool) {
 
 // Kubelet believes what the harness tells it about NUMA nodes, and aligns accordingly.
 func TestTopologyManagerFacts(t *testing.T) {
+	t.Parallel()
 	n := Start(t, Options{Cluster: startCluster(t), Name: "facts-0", NUMANodes: 2})
 	plugin := &fakePlugin{
 		prestart: func([]string) error { return nil },
@@ -206,6 +207,7 @@ func makeNodes(t *testing.T, folder string, names ...string) {
 // What the agent's design takes for granted about kubelet and containerd, with a
 // device plugin of 30 lines in the agent's place.
 func TestKubeletFacts(t *testing.T) {
+	t.Parallel()
 	n := Start(t, Options{Cluster: startCluster(t), Name: "facts-0"})
 	f := &facts{node: n, deviced: n.Dir("nodes"), edits: []string{"NVIDIA_VISIBLE_DEVICES=void", "SET_BY_ALL=cdi", "ADDED=cdi"}}
 	makeNodes(t, f.deviced, "fact0", "fact1", "fact2", "fact3")

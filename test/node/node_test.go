@@ -39,6 +39,7 @@ func startCluster(t testing.TB, change ...func(*local.Options)) *local.Cluster {
 // A pod bound to the node runs as a real container, and what it prints can be read;
 // containers survive restarts of kubelet and containerd.
 func TestPodRuns(t *testing.T) {
+	t.Parallel()
 	n := Start(t, Options{Cluster: startCluster(t), Name: "real-0"})
 	n.Create(n.Pod("first", nil))
 	seen := n.Look("first")

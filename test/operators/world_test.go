@@ -65,7 +65,7 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	if w := shared.world; w != nil {
 		w.judge.stop()
-		err := w.Stop()
+		err := w.Discard()
 		if err == nil && code == 0 { // logs of a failure are kept
 			err = os.RemoveAll(w.Dir())
 		}

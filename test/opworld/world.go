@@ -27,6 +27,7 @@ import (
 	"github.com/tangram-dev/tangram/internal/fleet"
 	"github.com/tangram-dev/tangram/internal/local"
 	"github.com/tangram-dev/tangram/internal/operators"
+	"github.com/tangram-dev/tangram/test/await"
 )
 
 // World is one cluster.
@@ -188,7 +189,7 @@ func (w *World) end() {
 			}
 		}
 	}
-	if err := w.Stop(); err != nil {
+	if err := w.Discard(); err != nil {
 		w.T.Error(err)
 	}
 }
@@ -267,15 +268,9 @@ func Set(w *World, o *unstructured.Unstructured, text string, path ...string) {
 // Eventually waits until a condition holds, and says what was last seen when it never does.
 func (w *World) Eventually(what string, limit time.Duration, holds func() (bool, string)) {
 	w.T.Helper()
-	limit *= 4 // the machine may run other tests, or others' work
-	for deadline := time.Now().Add(limit); ; time.Sleep(100 * time.Millisecond) {
-		ok, seen := holds()
-		if ok {
-			return
-		}
-		if time.Now().After(deadline) {
-			w.T.Fatalf("%s: not within %s; last seen: %s", what, limit, seen)
-		}
+	limit *= await.Patience
+	if ok, seen := await.Until(limit, holds); !ok {
+		w.T.Fatalf("%s: not within %s; last seen: %s", what, limit, seen)
 	}
 }
 

@@ -52,7 +52,7 @@ var shared struct {
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if w := shared.world; w != nil {
-		err := w.Stop()
+		err := w.Discard()
 		if err == nil && code == 0 { // logs of a failure are kept
 			err = os.RemoveAll(w.Dir())
 		}

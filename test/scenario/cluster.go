@@ -100,7 +100,7 @@ func NewCluster(t *testing.T) Engine {
 		if p := cluster.Process(schedulerProgram); t.Failed() && p != nil {
 			t.Logf("the scheduler's last words:\n%s", lastLines(p.Log(), 20))
 		}
-		if err := cluster.Stop(); err != nil {
+		if err := cluster.Discard(); err != nil {
 			t.Error(err)
 		}
 	})

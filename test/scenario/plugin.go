@@ -55,7 +55,7 @@ func NewPlugin(t *testing.T) Engine {
 }
 
 func (p *pluginEngine) Name() string            { return "plugin" }
-func (p *pluginEngine) Patience() time.Duration { return 10 * time.Second }
+func (p *pluginEngine) Patience() time.Duration { return 30 * time.Second }
 func (p *pluginEngine) Now() time.Time          { return time.Now() }
 
 func (p *pluginEngine) Tick(ctx context.Context, d time.Duration) error { return sleep(ctx, d) }

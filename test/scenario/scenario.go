@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,33 +23,47 @@ import (
 // stepTimeout ends a step that hangs; far above any engine's patience.
 const stepTimeout = 2 * time.Minute
 
-// Run runs every file of a folder on an engine, each as a subtest. Files that
-// name other engines only are skipped. With -rewrite the first engine a file
-// names writes it, and the others look on: they must agree, not overwrite each
+// Run runs every file of a folder as a subtest, on whichever of several equal engines is
+// free. Files that name other engines only are skipped. With -rewrite the first engine a
+// file names writes it, and the others look on: they must agree, not overwrite each
 // other.
-func Run(t *testing.T, dir string, e Engine) {
+func Run(t *testing.T, dir string, equal ...Engine) {
 	paths, err := filepath.Glob(filepath.Join(dir, "*.txt"))
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("no scenario files in %s (%v)", dir, err)
 	}
+	left := make(chan string, len(paths))
 	for _, path := range paths {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
-			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
+		left <- path
+	}
+	close(left)
+	var running sync.WaitGroup
+	for _, e := range equal {
+		running.Go(func() {
+			for path := range left {
+				t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) { tell(t, path, e) })
 			}
-			engines, err := header(string(text))
-			switch {
-			case err != nil:
-				t.Fatalf("%s: %v", path, err)
-			case !slices.Contains(engines, e.Name()):
-				t.Skipf("the file runs on %s only", strings.Join(engines, " and "))
-			case rewriting() && engines[0] != e.Name():
-				t.Skipf("-rewrite leaves the file to the %s engine", engines[0])
-			}
-			runFile(t, path, e)
 		})
 	}
+	running.Wait()
+}
+
+// tell runs a file on an engine, if it is for it.
+func tell(t *testing.T, path string, e Engine) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	engines, err := header(string(text))
+	switch {
+	case err != nil:
+		t.Fatalf("%s: %v", path, err)
+	case !slices.Contains(engines, e.Name()):
+		t.Skipf("the file runs on %s only", strings.Join(engines, " and "))
+	case rewriting() && engines[0] != e.Name():
+		t.Skipf("-rewrite leaves the file to the %s engine", engines[0])
+	}
+	runFile(t, path, e)
 }
 
 // allEngines is the order in which engines are asked.

@@ -18,6 +18,7 @@ import (
 	"github.com/tangram-dev/tangram/config"
 	"github.com/tangram-dev/tangram/internal/fleet"
 	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/test/await"
 )
 
 const schedulerUser = "system:tangram:gpu-scheduler"
@@ -71,7 +72,7 @@ func newWorld(t *testing.T, pools string) *world {
 				}
 			}
 		}
-		if err := cluster.Stop(); err != nil {
+		if err := cluster.Discard(); err != nil {
 			t.Error(err)
 		}
 	})
@@ -187,15 +188,9 @@ func (w *world) bound(name string) {
 // eventually waits until a condition holds; it says what was last seen when it never does.
 func (w *world) eventually(what string, limit time.Duration, holds func() (bool, string)) {
 	w.t.Helper()
-	limit *= 4 // the machine may run other tests, or others' work
-	for deadline := time.Now().Add(limit); ; time.Sleep(50 * time.Millisecond) {
-		ok, seen := holds()
-		if ok {
-			return
-		}
-		if time.Now().After(deadline) {
-			w.t.Fatalf("%s: not within %s; last seen: %s", what, limit, seen)
-		}
+	limit *= await.Patience
+	if ok, seen := await.Until(limit, holds); !ok {
+		w.t.Fatalf("%s: not within %s; last seen: %s", what, limit, seen)
 	}
 }
 

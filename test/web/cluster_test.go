@@ -40,7 +40,7 @@ var shared struct {
 
 func stopWorld() {
 	if w := shared.world; w != nil {
-		if err := w.Stop(); err != nil {
+		if err := w.Discard(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 		}
 		_ = os.RemoveAll(w.Dir())

@@ -66,7 +66,7 @@ func newWorld(t *testing.T, pools string) *world {
 	must(t, err)
 	w := &world{Cluster: cluster, t: t, changed: make(chan struct{}, 1)}
 	t.Cleanup(func() {
-		if err := cluster.Stop(); err != nil {
+		if err := cluster.Discard(); err != nil {
 			t.Error(err)
 		}
 	})

@@ -23,6 +23,7 @@ import (
 	"github.com/tangram-dev/tangram/config"
 	"github.com/tangram-dev/tangram/internal/fleet"
 	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/test/await"
 )
 
 //go:embed testdata
@@ -54,7 +55,7 @@ var shared struct {
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if w := shared.world; w != nil {
-		err := w.Stop()
+		err := w.Discard()
 		if err == nil && code == 0 { // logs of a failure are kept
 			err = os.RemoveAll(w.Dir())
 		}
@@ -89,7 +90,7 @@ func ownWorld(t *testing.T, more ...[]byte) *world {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := w.Stop(); err != nil {
+		if err := w.Discard(); err != nil {
 			t.Error(err)
 		}
 		if !t.Failed() {
@@ -290,14 +291,9 @@ func message(p *v1.Pod) string {
 // eventually waits until something holds.
 func (w *world) eventually(t *testing.T, what string, holds func() (bool, string)) {
 	t.Helper()
-	last := ""
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		var ok bool
-		if ok, last = holds(); ok {
-			return
-		}
+	if ok, last := await.Until(patience, holds); !ok {
+		t.Fatalf("not within %s: %s; last: %s (logs: %s)", patience, what, last, filepath.Join(w.Dir(), "logs"))
 	}
-	t.Fatalf("not within %s: %s; last: %s (logs: %s)", patience, what, last, filepath.Join(w.Dir(), "logs"))
 }
 
 // never checks that no device is given twice: what all records give of a device is at most

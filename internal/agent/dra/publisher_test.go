@@ -182,7 +182,7 @@ func (s *server) count() int {
 
 func eventually(t *testing.T, what string, lacks func() string) {
 	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for {
 		missing := lacks()
 		if missing == "" {

@@ -93,6 +93,7 @@ func TestReleaseRace(t *testing.T) {
 	s := newSetup(t, nodes)
 	released := make(chan *v1.Pod, 10_000)
 	stop := make(chan struct{})
+	created := make(chan struct{}) // closed when the owners are done
 	var stepping, wg sync.WaitGroup
 	stepping.Go(func() {
 		for {
@@ -117,12 +118,17 @@ func TestReleaseRace(t *testing.T) {
 					s.cycle(p, random)
 					idle = 0
 				case <-time.After(2 * time.Millisecond):
-					idle++
+					select {
+					case <-created:
+						idle++
+					default:
+					}
 				}
 			}
 		})
 	}
 	wg.Go(func() { // owners
+		defer close(created)
 		random := rand.New(rand.NewPCG(5, 5))
 		for i := range rounds {
 			if size := random.IntN(3); size == 0 {

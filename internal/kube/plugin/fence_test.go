@@ -18,21 +18,21 @@ import (
 type lease struct {
 	resourcelock.Interface
 	err error
-	// takes is how long a write takes.
-	takes time.Duration
+	// during happens while a renewal is under way; nil: nothing.
+	during func()
 }
 
-func (l *lease) Create(context.Context, resourcelock.LeaderElectionRecord) error {
-	time.Sleep(l.takes)
-	return l.err
-}
+func (l *lease) Create(context.Context, resourcelock.LeaderElectionRecord) error { return l.err }
 
 func (l *lease) Update(context.Context, resourcelock.LeaderElectionRecord) error {
-	time.Sleep(l.takes)
+	if l.during != nil {
+		l.during()
+	}
 	return l.err
 }
 
-const renewDeadline = 200 * time.Millisecond
+// renewDeadline is longer than a busy machine stops a test: only pass lets it go by.
+const renewDeadline = 10 * time.Minute
 
 // fenced is a fence that follows a lease, and the lock that leader election uses.
 func fenced() (*fence, *lease, resourcelock.Interface) {
@@ -104,7 +104,7 @@ func TestFence(t *testing.T) {
 	may("after a renewal", true)
 	// A renewal counts from when it was asked for: its answer may come late.
 	f.ago(2 * renewDeadline)
-	l.takes = renewDeadline + 50*time.Millisecond
+	l.during = func() { f.ago(2 * renewDeadline) }
 	renew()
 	may("after a renewal whose answer came late", false)
 }
@@ -139,7 +139,7 @@ func TestFenceStopsBindings(t *testing.T) {
 	}
 	renew()
 	cs, _ := b.begin(pod)
-	f.ago(time.Minute) // SIGSTOP
+	f.ago(2 * renewDeadline) // SIGSTOP
 	if got := binder.Bind(t.Context(), cs, pod, "n"); got.IsSuccess() || posted() != 0 {
 		t.Errorf("got %v, %d posted", got, posted())
 	}

@@ -47,7 +47,7 @@ func within(t *testing.T, what string, f func()) {
 	go func() { defer close(done); f() }()
 	select {
 	case <-done:
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatalf("hangs: %s", what)
 	}
 }
@@ -137,7 +137,7 @@ func TestLoopAndQueue(t *testing.T) {
 		if err := b.client.Tracker().Add(p.DeepCopy()); err != nil {
 			t.Error(err)
 		}
-		for deadline := time.Now().Add(10 * time.Second); b.Gone(p) && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(time.Minute); b.Gone(p) && time.Now().Before(deadline); {
 			time.Sleep(100 * time.Microsecond) // the fake API server queues few events
 		}
 		return p

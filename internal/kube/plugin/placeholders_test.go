@@ -60,7 +60,7 @@ func TestPlaceholdersFollow(t *testing.T) {
 	defer cancel()
 	factory.Start(ctx.Done())
 	factory.WaitForCacheSync(ctx.Done())
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
 		if n, _ := p.left("a"); n == 1 {
 			break
 		} else if n > 1 || time.Now().After(end) {
@@ -70,7 +70,7 @@ func TestPlaceholdersFollow(t *testing.T) {
 	if err := client.CoreV1().Pods("ours").Delete(ctx, "x", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if n := p.await(ctx, "a", 10*time.Second); n != 0 {
+	if n := p.await(ctx, "a", time.Minute); n != 0 {
 		t.Errorf("%d are left", n)
 	}
 }

@@ -99,7 +99,7 @@ func TestTeller(t *testing.T) {
 		}
 		return p.Status.Conditions[0].Reason + ": " + p.Status.Conditions[0].Message
 	}
-	for deadline := time.Now().Add(10 * time.Second); writes.Load() < 5 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Minute); writes.Load() < 5 && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
 	time.Sleep(50 * time.Millisecond) // no sixth
