@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"iter"
 	"slices"
 
 	"github.com/tangram-dev/tangram/core/model"
@@ -122,30 +123,40 @@ func (v View) Covers(r *model.Request) bool {
 	return true
 }
 
-// Shortage is what a request needs beside devices and the node has too little of, false
-// exactly when Covers is true: the first, CPU before memory before extras by name, of what
-// is missing even when no pod is there, else of all.
+// Shortages yields what a request needs beside devices and the node has too little of:
+// CPU, memory, then extras by name. None exactly when Covers is true.
+func (v View) Shortages(r *model.Request) iter.Seq[model.Shortage] {
+	return func(yield func(model.Shortage) bool) {
+		goOn := func(name string, need, free, total int64) bool {
+			return need <= 0 || need <= free || yield(model.Shortage{Name: name, Need: need, Free: free, Total: total})
+		}
+		if !goOn(model.CPUName, r.Host.CPU, v.FreeHost.CPU, v.Node.Host.CPU) ||
+			!goOn(model.MemoryName, int64(r.Host.Memory), int64(v.FreeHost.Memory), int64(v.Node.Host.Memory)) {
+			return
+		}
+		at := 0
+		for i := range r.Extras {
+			need := &r.Extras[i]
+			free, total := int64(0), int64(0)
+			if at = seek(v.Node.Extras, need.Name, at); at < len(v.Node.Extras) && v.Node.Extras[at].Name == need.Name {
+				free, total = v.leftOf(at), v.Node.Extras[at].Amount
+			}
+			if !goOn(need.Name, need.Amount, free, total) {
+				return
+			}
+		}
+	}
+}
+
+// Shortage is the decisive one: the first of what is missing even when no pod is there, else
+// the first of all. False when there is none.
 func (v View) Shortage(r *model.Request) (out model.Shortage, short bool) {
-	check := func(name string, need, free, total int64) (decided bool) {
-		if need <= 0 || need <= free || short && need <= total {
-			return false
+	for s := range v.Shortages(r) {
+		if s.Need > s.Total {
+			return s, true
 		}
-		out, short = model.Shortage{Name: name, Need: need, Free: free, Total: total}, true
-		return need > total
-	}
-	if check(model.CPUName, r.Host.CPU, v.FreeHost.CPU, v.Node.Host.CPU) ||
-		check(model.MemoryName, int64(r.Host.Memory), int64(v.FreeHost.Memory), int64(v.Node.Host.Memory)) {
-		return out, true
-	}
-	at := 0
-	for i := range r.Extras {
-		need := &r.Extras[i]
-		free, total := int64(0), int64(0)
-		if at = seek(v.Node.Extras, need.Name, at); at < len(v.Node.Extras) && v.Node.Extras[at].Name == need.Name {
-			free, total = v.leftOf(at), v.Node.Extras[at].Amount
-		}
-		if check(need.Name, need.Amount, free, total) {
-			break
+		if !short {
+			out, short = s, true
 		}
 	}
 	return out, short

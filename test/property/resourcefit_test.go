@@ -144,7 +144,7 @@ func TestCoversAsNodeResourcesFitDoes(t *testing.T) {
 		}
 		v, _ := l.View("n")
 		if v.Covers(r) != status.IsSuccess() {
-			t.Fatalf("covers: %v, kube-scheduler: %v; %+v of %+v", v.Covers(r), status, v.Shortages(r), inv.Extras)
+			t.Fatalf("covers: %v, kube-scheduler: %v; %+v of %+v", v.Covers(r), status, shortNames(v, r), inv.Extras)
 		}
 		if got, want := shortNames(v, r), insufficient(status); !slices.Equal(got, want) {
 			t.Fatalf("short of %v, kube-scheduler: %v", got, want)
@@ -163,7 +163,7 @@ func TestCoversAsNodeResourcesFitDoes(t *testing.T) {
 
 func shortNames(v ledger.View, r *model.Request) []string {
 	var out []string
-	for _, s := range v.Shortages(r) {
+	for s := range v.Shortages(r) {
 		out = append(out, s.Name)
 	}
 	slices.Sort(out)
