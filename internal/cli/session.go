@@ -294,7 +294,7 @@ func (s *session) startController(ctx context.Context) error {
 func (s *session) sayNextSteps() {
 	s.say("\nNext, in a shell:\n\n  export KUBECONFIG=%s", s.cluster.Kubeconfig())
 	for _, step := range s.nextSteps() {
-		s.say("  %-52s # %s", step.command, step.what)
+		s.say("  %-58s # %s", step.command, step.what)
 	}
 	s.say("")
 	if s.prometheus != "" {

@@ -111,6 +111,39 @@ func TestTenants(t *testing.T) {
 			}
 		})
 	}
+	// What the scheduler writes into a tenant's namespace: events, and conditions of pods.
+	for namespace, others := range map[string]string{"team-a": "bsecret", "team-b": "asecret"} {
+		t.Run("objects of "+namespace, func(t *testing.T) {
+			var seen []string
+			eventually(t, "the event of an eviction", func() (bool, string) {
+				events, err := w.client.EventsV1().Events(namespace).List(t.Context(), metav1.ListOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				seen = nil
+				evicted := false
+				for _, e := range events.Items {
+					seen = append(seen, e.Note)
+					evicted = evicted || e.Reason == "Preempted"
+				}
+				return evicted, fmt.Sprintf("%d events", len(seen))
+			})
+			pods, err := w.client.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range pods.Items {
+				for _, c := range p.Status.Conditions {
+					seen = append(seen, c.Message)
+				}
+			}
+			for _, text := range seen {
+				if strings.Contains(text, others) {
+					t.Errorf("%q", text)
+				}
+			}
+		})
+	}
 	t.Run("viewer", func(t *testing.T) {
 		viewer := w.as(t, "ops/viewer")
 		for _, path := range questionsOf("ops", "filler") {

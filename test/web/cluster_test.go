@@ -250,7 +250,7 @@ func TestCluster(t *testing.T) {
 	}
 	pause := time.Duration(0)
 	if *update {
-		pause = 30 * time.Second // a chart over time needs some
+		pause = 22 * time.Second // a chart over time needs some
 	}
 	w.showcase(t, pause)
 
