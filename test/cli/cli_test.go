@@ -99,7 +99,7 @@ func TestDump(t *testing.T) {
 	if r := c.run("why", "no-such-pod", "-n", "ml-team", "--dump", file); r.code != 3 {
 		t.Errorf("of a pod that is not in it: %s", r)
 	}
-	if r := c.run("why", "x", "--dump", filepath.Join(c.bin, "tangram")); r.code != 1 {
+	if r := c.run("why", "x", "--dump", filepath.Join(c.bin, "tangram")); r.code != 2 {
 		t.Errorf("a file that is no dump: %s", r)
 	}
 }

@@ -130,7 +130,7 @@ func (g *Granter) preStart(ctx context.Context, resource string, ids []string) e
 	for i := range all {
 		if o := &all[i]; o.Excludes(h) && o.Before(h) {
 			return fmt.Errorf("%s: %s of pod %s/%s cannot start on %s: %s holds it, or a part of it that excludes this use",
-				resource, h.Path, h.Pod.Namespace, h.Pod.Name, strings.Join(h.IDs, ", "), o.String())
+				resource, h.Path, h.Pod.Namespace, h.Pod.Name, strings.Join(h.IDs, ", "), o.ToldTo(h.Pod.Namespace))
 		}
 	}
 	if who := g.o.Book.ClaimedBy(h); who != "" {

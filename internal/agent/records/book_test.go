@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/tangram-dev/tangram/api/record"
 	"github.com/tangram-dev/tangram/internal/agent/device"
 )
@@ -290,5 +293,19 @@ func TestWithhold(t *testing.T) {
 	}
 	if err != nil || !slices.Equal(healthy, []bool{false, true, true, true, false}) {
 		t.Errorf("%v, %v", healthy, err)
+	}
+}
+
+// TestToldTo: a message on a pod names holders of its own namespace alone.
+func TestToldTo(t *testing.T) {
+	h := &Held{Pod: &v1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "secret"}}, Container: "main"}
+	if got := h.ToldTo("a"); got != "pod a/secret, container main" {
+		t.Error(got)
+	}
+	if got := h.ToldTo("b"); got != "a pod of another namespace" {
+		t.Error(got)
+	}
+	if got := (&Held{}).ToldTo("b"); got != "a container that is being started" {
+		t.Error(got)
 	}
 }

@@ -44,6 +44,15 @@ func (h *Held) String() string {
 	return fmt.Sprintf("pod %s/%s, container %s", h.Pod.Namespace, h.Pod.Name, h.Container)
 }
 
+// ToldTo names the holder in a message that becomes an event of a pod of a namespace: who
+// reads it need not know what runs in others.
+func (h *Held) ToldTo(namespace string) string {
+	if h.Pod != nil && h.Pod.Namespace != namespace {
+		return "a pod of another namespace"
+	}
+	return h.String()
+}
+
 // unlisted is how long an answered Allocate counts that kubelet does not list. Kubelet
 // notes an answer at once; one that it does not list then has failed.
 const unlisted = time.Second

@@ -8,9 +8,11 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -137,55 +139,99 @@ func (p *Port) address() string {
 
 // Bounds of connections: who sends or reads slowly is cut off.
 const (
-	readTimeout  = 30 * time.Second
-	writeTimeout = 2 * time.Minute
-	idleTimeout  = 2 * time.Minute
-	maxHeader    = 32 << 10
-	// maxConnections is how many callers may be connected: more wait to be accepted. Each
-	// costs the scheduler memory and a file, whether or not it may ask anything.
+	headerTimeout = 10 * time.Second
+	readTimeout   = 30 * time.Second
+	writeTimeout  = 2 * time.Minute
+	idleTimeout   = 2 * time.Minute
+	maxHeader     = 32 << 10
+	// maxConnections is how many callers may be connected, see bounded. Each costs the
+	// scheduler memory and a file, whether or not it may ask anything.
 	maxConnections = 1000
 	// maxStreams is how many requests one connection may have open at once.
 	maxStreams = 16
 )
 
-// bounded is a listener with a bound on open connections.
+// bounded is a listener with a bound on open connections. Who opens more than there may be
+// does not keep others out: then a connection is closed, the oldest of the address that has
+// the most. A question takes milliseconds, so its connection is seldom the oldest; callers
+// ask again on a new one.
 type bounded struct {
 	net.Listener
-	free chan struct{}
+	most int
+
+	mu    sync.Mutex
+	total int
+	open  map[string][]*counted // by address, the oldest first
 }
 
 func newBounded(l net.Listener, most int) *bounded {
-	return &bounded{l, make(chan struct{}, most)}
+	return &bounded{Listener: l, most: most, open: map[string][]*counted{}}
 }
 
-// Accept waits until there is room for a connection.
+// Accept takes a connection, and closes another where there are too many.
 func (b *bounded) Accept() (net.Conn, error) {
-	b.free <- struct{}{}
 	c, err := b.Listener.Accept()
 	if err != nil {
-		<-b.free
 		return nil, err
 	}
-	return &counted{Conn: c, free: b.free}, nil
+	n := &counted{Conn: c, of: b, address: c.RemoteAddr().String()}
+	if host, _, err := net.SplitHostPort(n.address); err == nil {
+		n.address = host
+	}
+	if surplus := b.add(n); surplus != nil {
+		_ = surplus.Close()
+	}
+	return n, nil
+}
+
+// add notes a connection, and returns the one that has to go for it, if any.
+func (b *bounded) add(n *counted) *counted {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.open[n.address] = append(b.open[n.address], n)
+	if b.total++; b.total <= b.most {
+		return nil
+	}
+	heaviest := n.address // also where others have as many: who comes makes room
+	for _, address := range slices.Sorted(maps.Keys(b.open)) {
+		if len(b.open[address]) > len(b.open[heaviest]) {
+			heaviest = address
+		}
+	}
+	return b.open[heaviest][0]
+}
+
+func (b *bounded) remove(n *counted) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	list := b.open[n.address]
+	if i := slices.Index(list, n); i >= 0 {
+		b.total--
+		if list = slices.Delete(list, i, i+1); len(list) == 0 {
+			delete(b.open, n.address)
+		} else {
+			b.open[n.address] = list
+		}
+	}
 }
 
 // counted is a connection that makes room when it is closed.
 type counted struct {
 	net.Conn
-	once sync.Once
-	free chan struct{}
+	of      *bounded
+	address string
 }
 
-// Close closes the connection.
+// Close closes the connection, once or again.
 func (c *counted) Close() error {
-	c.once.Do(func() { <-c.free })
+	c.of.remove(c)
 	return c.Conn.Close()
 }
 
 // Serve answers until the context ends; then it returns nil.
 func (p *Port) Serve(ctx context.Context, handler http.Handler) error {
 	server := &http.Server{
-		Handler: handler, ReadHeaderTimeout: readTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		Handler: handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		TLSConfig: &tls.Config{
 			MinVersion: tls.VersionTLS12,
 			// A certificate is asked for and checked with the request (access.Guard): who

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -80,43 +81,59 @@ func TestAdvertise(t *testing.T) {
 	}
 }
 
-// TestBounded: connections beyond the bound wait until one is closed.
+// TestBounded: who opens more connections than there may be loses their own, the oldest
+// first; others are let in, and stay.
 func TestBounded(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	b := newBounded(l, 1)
-	accepted := make(chan net.Conn)
-	go func() {
-		for {
-			c, err := b.Accept()
-			if err != nil {
-				close(accepted)
-				return
-			}
-			accepted <- c
+	b := newBounded(l, 3)
+	// All of 127.0.0.0/8 is this machine: two callers.
+	dial := func(from string) (client, server net.Conn) {
+		t.Helper()
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+		c, err := d.DialContext(t.Context(), "tcp", l.Addr().String())
+		if err != nil {
+			t.Skipf("%s: %v", from, err) // no such addresses here
 		}
-	}()
-	for range 2 {
-		c, err := net.Dial("tcp", l.Addr().String())
+		t.Cleanup(func() { c.Close() })
+		s, err := b.Accept()
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.Close()
+		return c, s
 	}
-	first := <-accepted
-	select {
-	case <-accepted:
-		t.Fatal("two connections")
-	case <-time.After(20 * time.Millisecond):
+	closed := func(c net.Conn) bool {
+		_ = c.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+		_, err := c.Read(make([]byte, 1))
+		var timeout net.Error
+		return !errors.As(err, &timeout) || !timeout.Timeout()
 	}
-	first.Close()
-	first.Close() // makes room once
-	second := <-accepted
-	second.Close()
-	l.Close()
-	for range accepted {
+	var hostile []net.Conn
+	for range 3 {
+		c, _ := dial("127.0.0.2")
+		hostile = append(hostile, c)
+	}
+	guest, server := dial("127.0.0.3")
+	for range 5 {
+		c, _ := dial("127.0.0.2")
+		hostile = append(hostile, c)
+	}
+	if closed(guest) {
+		t.Error("a caller with one connection was put out")
+	}
+	for i, c := range hostile {
+		if got, want := closed(c), i < len(hostile)-2; got != want {
+			t.Errorf("connection %d of %d: closed %v, want %v", i, len(hostile), got, want)
+		}
+	}
+	server.Close()
+	server.Close() // makes room once
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.total != 2 || len(b.open) != 1 {
+		t.Errorf("%d connections of %d addresses", b.total, len(b.open))
 	}
 }
