@@ -39,8 +39,8 @@ FEATURES := ./test/chart/... ./test/metrics/... ./test/monitoring/... ./test/rec
 SEE := ./test/cli/... ./test/diagnose/... ./test/query/... ./test/web/... ./test/whatif/... ./test/why/...
 # With the operators that people use, and what they share GPUs with.
 ECOSYSTEM := ./test/autoscale/... ./test/dra/... ./test/examples/... ./test/kubeflow/... ./test/kueue/... ./test/multikueue/... ./test/operators/... ./test/words/...
-CHAOS := ./test/chaos/...
-NODE := ./test/node/... ./test/devicemanager/... ./test/agent/...
+CHAOS := ./test/chaos/... ./test/devicemanager/...
+NODE := ./test/node/... ./test/agent/...
 # Tests that measure shares or compare times, or have leases so short that a busy machine
 # ends them. They run before the others of their packages.
 MEASURING := TestFairShares|TestFairSharesInATree|TestGangPreemptionKilled|TestHoleNoNodeMatches|TestHoleOtherResources|TestRestartKeepsShares
@@ -104,8 +104,8 @@ unit: ## Run the tests that need no cluster.
 e2e: build node monitoring helm operators browser ## Run the end-to-end tests on a real control plane.
 	GORACE=atexit_sleep_ms=50 CGO_ENABLED=$(if $(RACE),1,0) $(AGAIN) $(RACE) -timeout 15m $(SCENARIO)
 	$(if $(ASKED),,$(AGAIN) -p 2 -timeout 15m -run '^($(MEASURING))$$' $(MEASURED))
-	@# Alone: its time limits are not for a machine that runs another cluster.
-	$(AGAIN) -timeout 10m $(CHAOS)
+	@# Alone: their time limits are not for a machine that runs another cluster.
+	$(AGAIN) -p 1 -timeout 10m $(CHAOS)
 	@# They mostly wait, so more of them at once than there are processors; the longest first.
 	$(AGAIN) -p 3 -parallel 3 -timeout 30m $(if $(ASKED),,-skip '^($(MEASURING))$$') $(E2E) $(NODE) $(ECOSYSTEM) $(FEATURES) $(SEE)
 

@@ -11,21 +11,12 @@ import (
 const files = "../scenarios"
 
 // TestScenarios tells every story to every engine. All must give the bytes in the
-// file, so they agree with each other. Engines know nothing of each other and mostly
-// wait, so they listen side by side, and two of a kind that takes long.
+// file, so they agree with each other. Clusters know nothing of each other and mostly
+// wait, so two of them share the files.
 func TestScenarios(t *testing.T) {
-	for name, engines := range map[string]func(*testing.T) []Engine{
-		"core":    func(*testing.T) []Engine { return []Engine{NewCore()} },
-		"plugin":  func(t *testing.T) []Engine { return []Engine{NewPlugin(t), NewPlugin(t)} },
-		"cluster": func(t *testing.T) []Engine { return []Engine{NewCluster(t), NewCluster(t)} },
-	} {
-		t.Run(name, func(t *testing.T) {
-			if !rewriting() {
-				t.Parallel()
-			}
-			Run(t, files, engines(t)...)
-		})
-	}
+	t.Run("core", func(t *testing.T) { Run(t, files, NewCore()) })
+	t.Run("plugin", func(t *testing.T) { Run(t, files, NewPlugin(t)) })
+	t.Run("cluster", func(t *testing.T) { Run(t, files, NewCluster(t), NewCluster(t)) })
 }
 
 // manual is the language's description.
