@@ -4,14 +4,12 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -32,22 +30,7 @@ type world struct {
 	url, bin string
 }
 
-var shared struct {
-	sync.Once
-	world *world
-	err   error
-}
-
-func stopWorld() {
-	if w := shared.world; w != nil {
-		if err := w.Discard(); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-		}
-		_ = os.RemoveAll(w.Dir())
-	}
-}
-
-// cluster starts the cluster once.
+// cluster starts a cluster that ends with the test.
 func cluster(t *testing.T) *world {
 	t.Helper()
 	if testing.Short() {
@@ -63,11 +46,16 @@ func cluster(t *testing.T) *world {
 		}
 		t.Skipf("skipped: %v", err)
 	}
-	shared.Do(func() { shared.world, shared.err = startWorld(bin) })
-	if shared.err != nil {
-		t.Fatal(shared.err)
+	w, err := startWorld(t.TempDir(), bin)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return shared.world
+	t.Cleanup(func() {
+		if err := w.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return w
 }
 
 // visitors: alice may list pods of namespace language and nothing else, carol everything,
@@ -118,11 +106,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: page-eve
 subjects: [{kind: ServiceAccount, name: carol, namespace: language}]
 `
 
-func startWorld(bin string) (w *world, err error) {
-	dir, err := os.MkdirTemp("", "tangram-web-")
-	if err != nil {
-		return nil, err
-	}
+func startWorld(dir, bin string) (w *world, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
 	c, err := local.Start(ctx, local.Options{Dir: dir, Bin: bin, ControllerManager: true, KWOK: true})

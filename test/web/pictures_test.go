@@ -18,11 +18,11 @@ var imgDir = filepath.Join("..", "..", "docs", "img")
 var pictured = []struct {
 	name, hash, scheme string
 	width, height      int
-	before             string // JavaScript: what a person does before
+	before             string // JavaScript: what a person does before, true once it is done
 }{
 	{"fleet-light", "#/fleet?by=queue", "light", 1280, 900, pickSlices},
 	{"fleet-dark", "#/fleet", "dark", 1280, 900, pickSlices},
-	{"fleet-phone", "#/fleet?by=queue", "light", 360, 740, `scrollTo(0, 300)`},
+	{"fleet-phone", "#/fleet?by=queue", "light", 360, 740, `scrollTo(0, 300) || scrollY > 0`},
 	{"queues-light", "#/queues/vision", "light", 1280, 860, ""},
 	{"queues-dark", "#/queues/vision", "dark", 1280, 860, ""},
 	{"queues-phone", "#/queues/vision", "dark", 360, 740, ""},
@@ -41,9 +41,9 @@ const pickSlices = `(() => {
 	const box = canvas.getBoundingClientRect();
 	for (let y = box.top; y < box.bottom; y += 6) for (let x = box.left; x < box.right; x += 6) {
 		canvas.dispatchEvent(new PointerEvent('pointermove', { clientX: x, clientY: y, bubbles: true }));
-		if ((document.querySelector('#detail').innerText.match(/MIG /g) || []).length > 2) return;
+		if ((document.querySelector('#detail').innerText.match(/MIG /g) || []).length > 1) return true;
 	}
-	throw new Error('no device has three slices');
+	return false; // not drawn yet
 })()`
 
 // pictures takes all pictures and looks whether there is something to be seen; write puts
@@ -62,7 +62,7 @@ func (v *visitor) pictures(url string, write bool) {
 		v.open(url + "/" + p.hash)
 		v.shown()
 		if p.before != "" {
-			eval[any](v, p.before)
+			v.until(p.before)
 		}
 		eval[any](v, `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))`)
 		var png []byte

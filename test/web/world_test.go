@@ -42,7 +42,6 @@ func TestMain(m *testing.M) {
 			fmt.Fprintln(os.Stderr, "chromium:", err)
 		}
 	}
-	stopWorld()
 	os.Exit(code)
 }
 
