@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -65,6 +66,8 @@ type Asked struct {
 	// Served is the part that the scheduler says it spent (Server-Timing): the rest is the
 	// way, and waiting for a processor on both sides.
 	Served Latency `json:"servedMs"`
+	// Slowest is what the scheduler says about the answer that took longest.
+	Slowest string `json:"slowest,omitempty"`
 	// OfUnasked is the ratio of pods per second to that of the same scheduler without
 	// questions in the same round; nil if that did not run.
 	OfUnasked *float64 `json:"ofUnasked,omitempty"`
@@ -78,8 +81,10 @@ type asker struct {
 	mu     sync.Mutex
 	took   []time.Duration
 	served []time.Duration
-	failed int
-	first  error
+	// slowest is what the scheduler says of the answer that took longest.
+	slowest string
+	failed  int
+	first   error
 }
 
 // newAsker finds where the scheduler answers, in its Lease, and asks with the
@@ -166,11 +171,11 @@ func (a *asker) ask(ctx context.Context, namespace, name string) {
 	params := url.Values{query.ParamNamespace: {namespace}, query.ParamName: {name}, query.ParamKind: {"Pod"}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, a.base+query.PathWhy+"?"+params.Encode(), nil)
 	if err != nil {
-		a.note(0, 0, err)
+		a.note(0, "", err)
 		return
 	}
 	began := time.Now()
-	served := time.Duration(0)
+	said := ""
 	answer, err := a.client.Do(request)
 	if err == nil {
 		_, err = io.Copy(io.Discard, answer.Body)
@@ -178,16 +183,16 @@ func (a *asker) ask(ctx context.Context, namespace, name string) {
 		if answer.StatusCode != http.StatusOK {
 			err = fmt.Errorf("%s", answer.Status)
 		}
-		served = servedIn(answer.Header)
+		said = answer.Header.Get("Server-Timing")
 	}
 	if ctx.Err() == nil {
-		a.note(time.Since(began), served, err)
+		a.note(time.Since(began), said, err)
 	}
 }
 
-// servedIn is how long the scheduler says that an answer took.
-func servedIn(h http.Header) time.Duration {
-	_, total, _ := strings.Cut(h.Get("Server-Timing"), "total;dur=")
+// servedIn is how long the scheduler says that an answer took, in a Server-Timing header.
+func servedIn(said string) time.Duration {
+	_, total, _ := strings.Cut(said, "total;dur=")
 	ms, err := strconv.ParseFloat(total, 64)
 	if err != nil {
 		return 0
@@ -195,7 +200,7 @@ func servedIn(h http.Header) time.Duration {
 	return time.Duration(ms * float64(time.Millisecond))
 }
 
-func (a *asker) note(took, served time.Duration, err error) {
+func (a *asker) note(took time.Duration, said string, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err != nil {
@@ -205,15 +210,18 @@ func (a *asker) note(took, served time.Duration, err error) {
 		}
 		return
 	}
+	if len(a.took) == 0 || took > slices.Max(a.took) {
+		a.slowest = said
+	}
 	a.took = append(a.took, took)
-	a.served = append(a.served, served)
+	a.served = append(a.served, servedIn(said))
 }
 
 // result sums up; a problem when not one question was answered.
 func (a *asker) result() (*Asked, string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	out := &Asked{Answers: len(a.took), Failed: a.failed, Took: latencyOf(slices.Clone(a.took)), Served: latencyOf(slices.Clone(a.served))}
+	out := &Asked{Answers: len(a.took), Failed: a.failed, Took: latencyOf(slices.Clone(a.took)), Served: latencyOf(slices.Clone(a.served)), Slowest: a.slowest}
 	if a.failed > 0 {
 		return out, fmt.Sprintf("%d of %d questions were not answered: %v", a.failed, a.failed+len(a.took), a.first)
 	}
@@ -264,6 +272,7 @@ func medianAsked(trials []Result) *Asked {
 		Took:    medianLatency(asked, func(a *Asked) Latency { return a.Took }),
 		Served:  medianLatency(asked, func(a *Asked) Latency { return a.Served }),
 	}
+	out.Slowest = slices.MaxFunc(asked, func(a, b Asked) int { return cmp.Compare(a.Took.Max, b.Took.Max) }).Slowest
 	if len(ratios) > 0 {
 		m := median(ratios)
 		out.OfUnasked = &m

@@ -36,6 +36,11 @@ func (r *Report) writeTable(w io.Writer) error {
 	if rows := askedRows(r.Summary); len(rows) > 1 {
 		fmt.Fprintf(&b, "\nasked %s with %s waiting\n", s.Ask, plural(s.Pending, "pod"))
 		alignRows(&b, rows)
+		for i := range r.Summary {
+			if a := r.Summary[i].Asked; a != nil && a.Slowest != "" {
+				fmt.Fprintf(&b, "the slowest answer in ms: %s\n", strings.ReplaceAll(a.Slowest, ";dur=", " "))
+			}
+		}
 	}
 	if noise := r.worstNoise(); noise > noisyShare {
 		fmt.Fprintf(&b, "\nOther processes took up to %.0f%% of the machine: repeat on a quiet one, or with more --rounds.\n", 100*noise)
