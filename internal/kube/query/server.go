@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -225,13 +226,21 @@ func encode(answer any) []byte {
 // zipFrom is from which size on answers are compressed.
 const zipFrom = 1 << 10
 
-// compress is what callers get who say that they can read it.
-func compress(body []byte) []byte {
-	var b bytes.Buffer
-	z, err := gzip.NewWriterLevel(&b, gzip.BestSpeed)
+// zippers are writers that are used again: a new one takes a megabyte.
+var zippers = sync.Pool{New: func() any {
+	z, err := gzip.NewWriterLevel(nil, gzip.BestSpeed)
 	if err != nil {
 		panic(err) // the level is valid
 	}
+	return z
+}}
+
+// compress is what callers get who say that they can read it.
+func compress(body []byte) []byte {
+	var b bytes.Buffer
+	z := zippers.Get().(*gzip.Writer)
+	defer zippers.Put(z)
+	z.Reset(&b)
 	_, _ = z.Write(body) // a buffer takes all
 	_ = z.Close()
 	return b.Bytes()
