@@ -26,9 +26,8 @@ type Account struct {
 	// were above Above; 0: none, or it has what it needs.
 	Lower int
 	Above int32
-	// NextEnd is when the first running gang is expected to end, in nanoseconds; 0 when that
-	// is not known. RestUntil is when a failed start is tried again; 0: it does not rest.
-	NextEnd, RestUntil int64
+	// RestUntil is when a failed start is tried again, in nanoseconds; 0: it does not rest.
+	RestUntil int64
 }
 
 // AccountMember is a member, and where it is.
@@ -41,8 +40,7 @@ type AccountMember struct {
 	Bound, Leaving bool
 }
 
-// Account says what is known of a gang; false when it is not known. Cost: its members, and
-// the running gangs once.
+// Account says what is known of a gang; false when it is not known. Cost: its members.
 func (e *Engine) Account(id ID) (Account, bool) {
 	k := e.gangs[id]
 	if k == nil {
@@ -73,7 +71,6 @@ func (e *Engine) Account(id ID) (Account, bool) {
 	}
 	if len(k.placed) < k.exists {
 		a.Lower, a.Above = e.lower(k)
-		a.NextEnd = e.nextEnd()
 	}
 	if k.rests(e.now) {
 		a.RestUntil = k.restUntil
@@ -95,8 +92,9 @@ func (e *Engine) lower(k *known) (count int, above int32) {
 	return count, above
 }
 
-// nextEnd is when the first running gang is expected to end; 0 when no end is known.
-func (e *Engine) nextEnd() int64 {
+// NextEnd is when the first running gang is expected to end, in nanoseconds; 0 when no end is
+// known. Cost: the running gangs once.
+func (e *Engine) NextEnd() int64 {
 	at := never
 	for _, k := range e.running { // the first does not depend on the order
 		at = min(at, e.expected(k, e.now))

@@ -67,7 +67,7 @@ func TestAccount(t *testing.T) {
 		t.Errorf("runs: %+v", s)
 	}
 	a, _ = w.e.Account("waits")
-	if a.Milli != 4000 || a.Missing != 2 || a.Lower != 1 || a.Above != 5 || a.NextEnd != int64(time.Hour) {
+	if a.Milli != 4000 || a.Missing != 2 || a.Lower != 1 || a.Above != 5 || w.e.NextEnd() != int64(time.Hour) {
 		t.Errorf("waits: %+v", a)
 	}
 	if _, ok := w.e.Account("none"); ok {

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -63,7 +62,7 @@ type Engine struct {
 	// turns is the order of waiting gangs that a question was last shown.
 	turns picture[turnOrder]
 
-	mu sync.Mutex
+	mu lock
 	// Everything below is guarded by mu.
 	core   *engine.Engine
 	work   *workload.Gangs

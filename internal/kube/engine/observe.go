@@ -207,10 +207,12 @@ func (e *Engine) State() metrics.State {
 }
 
 // look reads under the lock. Events that have come are not applied: that is the next
-// question's business. The lock is released also when f panics: the query server goes on.
+// question's business. It goes before those that wait for their turn (lock). The lock is
+// released also when f panics: the query server goes on.
 func (e *Engine) look(what string, f func()) (waited, held time.Duration) {
 	began := time.Now()
-	held = e.locked(f)
+	unlock := e.mu.LockAhead()
+	held = e.under(unlock, f)
 	if !e.copied {
 		metrics.LockHeld(what, held)
 	}
@@ -220,7 +222,12 @@ func (e *Engine) look(what string, f func()) (waited, held time.Duration) {
 // locked runs a function under the lock and says how long it was held.
 func (e *Engine) locked(f func()) (held time.Duration) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
+	return e.under(e.mu.Unlock, f)
+}
+
+// under runs a function under the lock, which is held, and gives it back.
+func (e *Engine) under(unlock, f func()) (held time.Duration) {
+	defer unlock()
 	began := time.Now()
 	f()
 	return time.Since(began) // before unlocking, which may let a waiter run first

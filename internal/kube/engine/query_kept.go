@@ -34,6 +34,8 @@ type keptAnswers struct {
 	since   time.Time
 	reasons map[engine.ID]keptReason
 	merits  map[model.HolderID]engine.Merits
+	// nextEnd is when the first running gang is expected to end; nil: not looked for.
+	nextEnd *int64
 }
 
 // keptReason is why a gang waited while so many of its members existed and had a place.
@@ -78,4 +80,15 @@ func (e *Engine) meritsOf(h model.HolderID) (engine.Merits, bool) {
 		e.kept.merits[h] = m
 	}
 	return m, placed
+}
+
+// nextEnd is when the first running gang is expected to end, in nanoseconds; 0 when no end is
+// known. The caller holds the lock.
+func (e *Engine) nextEnd() int64 {
+	e.kept.fresh(e)
+	if e.kept.nextEnd == nil {
+		at := e.core.NextEnd()
+		e.kept.nextEnd = &at
+	}
+	return *e.kept.nextEnd
 }

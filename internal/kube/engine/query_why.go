@@ -84,7 +84,7 @@ func (e *Engine) Why(ctx context.Context, kind, namespace, name string, see Sigh
 	} else if !r.Is() && contested != "" {
 		*r = explain.Reason{Code: explain.Contested, Detail: contested}
 	}
-	e.fillCase(&about, &a, &out.Gang)
+	e.fillCase(&about, &a, &out.Gang, x.nextEnd)
 	about.Idle = idleAnswer(x.idle, see)
 	if see.MayListNodes() {
 		about.Examples = exampleNames
@@ -138,6 +138,8 @@ type examined struct {
 	reason            explain.Reason
 	expect            engine.Expectation
 	idle              []idleClaim
+	// nextEnd is when the first running gang is expected to end, in nanoseconds.
+	nextEnd int64
 }
 
 // examineMost is up to how many members a gang is explained in the same hold of the lock:
@@ -161,6 +163,9 @@ func (e *Engine) examine(id engine.ID) (x examined) {
 // explain finds why a gang waits. The caller holds the lock.
 func (x *examined) explain(e *Engine) {
 	x.reason, x.expect = e.reasonOf(x.account.Gang.ID, &x.gang)
+	if x.gang.Placed < x.gang.Exist {
+		x.nextEnd = e.nextEnd()
+	}
 	if x.reason.Class() == explain.ForCapacity && !x.reason.Never {
 		x.idle = e.idleClaimsFor(&x.account.Gang)
 	}
@@ -324,13 +329,13 @@ func (e *Engine) objectOf(a *engine.Account) string {
 }
 
 // fillCase adds what remedies need to know.
-func (e *Engine) fillCase(c *explain.Case, a *engine.Account, g *apiquery.Gang) {
+func (e *Engine) fillCase(c *explain.Case, a *engine.Account, g *apiquery.Gang, nextEnd int64) {
 	c.Namespace, c.Queue, c.Priority, c.Size, c.Declared = g.Namespace, a.Queue, g.Priority, a.Exist, g.RuntimeSeconds > 0
 	c.Lower, c.Above, c.Spell = a.Lower, a.Above, spell
 	c.Fixed = len(a.Gang.Subgroups) > 0 || a.Gang.Min <= 1 || slices.ContainsFunc(a.Gang.Roles, func(r engine.Role) bool { return r.Min > 0 })
 	now := e.clock().UnixNano()
-	if a.NextEnd > now {
-		c.NextEnd = time.Duration(a.NextEnd - now)
+	if nextEnd > now {
+		c.NextEnd = time.Duration(nextEnd - now)
 	}
 	if a.RestUntil > now {
 		c.Retry = time.Duration(a.RestUntil - now)
