@@ -62,7 +62,8 @@ func Unheeded(pod *v1.Pod) error {
 	return fmt.Errorf("%s%s", strings.Join(found, "; "), more)
 }
 
-// quiet are annotations without effect that nobody misses: what they say is true here anyway.
+// quiet are annotations without effect that pods are not warned of: what they ask for is done
+// anyway.
 var quiet = map[string]bool{kaiTopologyName: true}
 
 // vocabularyIndex finds words without a walk over all of them: every pod is looked at.

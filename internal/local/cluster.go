@@ -202,8 +202,8 @@ func (c *Cluster) Stop() error {
 	return errors.Join(append(errs, c.lock.Close())...)
 }
 
-// Discard ends everything at once (SIGKILL) and waits for it: for a cluster whose state
-// nobody reads again. Tests end theirs so, because a kube-apiserver that is asked to stop
+// Discard ends all processes at once (SIGKILL) and waits for them: for a cluster whose state
+// is not needed any more. Tests end theirs so, because a kube-apiserver that is asked to stop
 // takes more than a second to let go of its clients. Discarding a stopped cluster is no
 // error.
 func (c *Cluster) Discard() error {

@@ -2,15 +2,15 @@ package engine
 
 import "sync"
 
-// lock guards the engine. Those who decide and bind take it in turn, and dozens of pods that
-// are being bound may be waiting for it. A question goes before them, one at a time: it waits
-// for who has the lock and for the first in line, and holds up nobody for more than one
-// question between two turns.
+// lock guards the engine. Steps and scheduling cycles take it in turn, and the cycles of dozens
+// of pods may be waiting for it. A question goes before them, one at a time: it waits for the
+// step or cycle that has the lock and for the first in line, and between two turns there is
+// at most one question.
 type lock struct {
 	held sync.Mutex
-	// line is held by the first of those that wait for their turn.
+	// line is held by the first step or cycle that waits for its turn.
 	line sync.Mutex
-	// ahead is held by the question that goes before them.
+	// ahead is held by the question that goes before the line.
 	ahead sync.Mutex
 }
 
@@ -24,7 +24,7 @@ func (l *lock) Lock() {
 // Unlock gives it back.
 func (l *lock) Unlock() { l.held.Unlock() }
 
-// LockAhead takes the lock before those that wait for their turn, if no other question does.
+// LockAhead takes the lock before the line, unless another question does so at the moment.
 // unlock gives it back.
 func (l *lock) LockAhead() (unlock func()) {
 	if !l.ahead.TryLock() {
@@ -37,6 +37,3 @@ func (l *lock) LockAhead() (unlock func()) {
 		l.ahead.Unlock()
 	}
 }
-
-// TryLock takes the lock if nobody has it.
-func (l *lock) TryLock() bool { return l.held.TryLock() }

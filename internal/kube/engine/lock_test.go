@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A question waits for the one that has the lock and about one more, not for all that wait
-// in line; and all get their turn.
+// A question waits for the turn that has the lock and about one more, not for the whole line;
+// and every turn comes.
 func TestLockAhead(t *testing.T) {
 	var l lock
 	var order []string // guarded by l
@@ -30,7 +30,7 @@ func TestLockAhead(t *testing.T) {
 		l.ahead.Unlock()
 		time.Sleep(time.Millisecond)
 	}
-	for l.line.TryLock() { // and somebody in line
+	for l.line.TryLock() { // and the line is not empty
 		l.line.Unlock()
 		time.Sleep(time.Millisecond)
 	}
@@ -44,7 +44,7 @@ func TestLockAhead(t *testing.T) {
 	}
 }
 
-// Nobody is inside together with another, whichever way they came.
+// Turns and questions exclude each other.
 func TestLockExcludes(t *testing.T) {
 	var l lock
 	inside, most := 0, 0

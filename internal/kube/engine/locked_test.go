@@ -25,7 +25,7 @@ func TestPanicUnderLock(t *testing.T) {
 			}()
 			f()
 		}()
-		if !s.Engine.mu.TryLock() {
+		if !s.Engine.mu.held.TryLock() {
 			t.Fatalf("%s leaves the engine locked", what)
 		}
 		s.Engine.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 
 // picture is something that costs a walk over all gangs or queues, as it was last drawn. It
 // is drawn once for all who ask, and one that is a little old is shown while it is drawn
-// anew: then nobody waits for the engine's lock.
+// anew: then questions do not wait for the engine's lock.
 type picture[T any] struct {
 	mu      sync.Mutex // held for long only while there is nothing to show
 	drawing bool

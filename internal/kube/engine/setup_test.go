@@ -99,7 +99,7 @@ func (s *setup) wire(from watch.Sources) {
 	var err error
 	s.Engine, err = New(s.t.Context(), factory, from, func(c report.Complaint) {
 		// Reports lead to kube-scheduler, which asks the engine under its own locks.
-		if s.Engine.mu.TryLock() {
+		if s.Engine.mu.held.TryLock() {
 			s.Engine.mu.Unlock()
 		} else {
 			s.t.Error("reported under the engine's lock")

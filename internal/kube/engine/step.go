@@ -187,8 +187,8 @@ func (e *Engine) victims(evicts []engine.Evict, now time.Time) (out []Victim) {
 	return out
 }
 
-// toldTo is a gang, NAMESPACE/NAME, as the owner of a pod may know it: whoever may read the
-// pod's events need not know what there is in other namespaces.
+// toldTo is the name of a gang, NAMESPACE/NAME, for an event of a pod: a tenant who may read
+// the pod's events may not be allowed to see other namespaces.
 func toldTo(p *v1.Pod, gang string) string {
 	if namespace, _, _ := strings.Cut(gang, "/"); namespace != p.Namespace {
 		return "work of another namespace"
