@@ -269,7 +269,7 @@ func (r *reader) settleObject(o *unstructured.Unstructured) *problem {
 		o.SetName(fmt.Sprintf("%swhatif%d", o.GetGenerateName(), r.serial))
 	}
 	if given, ok := o.Object["metadata"].(map[string]any)["name"]; ok && given != nil && given != "" && o.GetName() == "" {
-		return wrong("metadata.name", "%s is not a text: put it in quotes", clip(fmt.Sprint(given)))
+		return wrong("metadata.name", "%s is not a string: put it in quotes", clip(fmt.Sprint(given)))
 	}
 	if o.GetName() == "" {
 		return wrong("metadata.name", "missing")
