@@ -167,8 +167,9 @@ func (e *Engine) explain(k *known) *gang.Failure {
 	return failure
 }
 
-// maxNever bounds how many shapes' fate is remembered.
-const maxNever = 4096
+// maxNever bounds how many shapes' fate is remembered: more than wait in all but the largest
+// clusters, and some megabytes.
+const maxNever = 16384
 
 // never says why a gang can never fit, or nil: no change of running pods, cordons,
 // taints or queues would let it. It is asked once per shape, until the fleet changes.

@@ -104,6 +104,7 @@ func (p *pluginEngine) start(parent context.Context) error {
 		return err
 	}
 	p.shared.Engine().ReportEvery(reportEvery)
+	p.shared.KeepOut(p.sched)
 	p.shared.ScheduleByPlan(p.sched)
 	p.shared.HandleFailures(p.sched)
 	p.shared.RunLoop(ctx, p.sched)

@@ -55,6 +55,6 @@ func (s *Shared) putBack(ctx context.Context, sched *scheduler.Scheduler, f fram
 		logger.Error(err, "Pod not put back into the scheduling queue", "pod", klog.KObj(latest))
 	}
 	if s.engine.Released(latest) { // while the cycle ended: activation came too early
-		s.handle.Activate(logger, map[string]*v1.Pod{latest.Namespace + "/" + latest.Name: latest})
+		sched.SchedulingQueue.Activate(logger, map[string]*v1.Pod{latest.Namespace + "/" + latest.Name: latest})
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
-	internalqueue "k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/tangram-dev/tangram/api/names"
@@ -39,20 +38,20 @@ func queued(t *testing.T, pod *v1.Pod) *framework.QueuedPodInfo {
 
 // failing is a scheduler whose failures are handled, with kube-scheduler's own queue.
 // It returns who was told the usual way.
-func (b *bench) failing(q *internalqueue.PriorityQueue) (*scheduler.Scheduler, map[string]bool) {
+func (b *bench) failing(q *waitingRoom) (*scheduler.Scheduler, map[string]bool) {
 	told := map[string]bool{}
 	sched := &scheduler.Scheduler{SchedulingQueue: q, FailureHandler: func(_ context.Context, _ framework.Framework, info *framework.QueuedPodInfo, _ *fwk.Status, _ *fwk.NominatingInfo, _ time.Time) {
 		told[info.Pod.Name] = true
 	}}
 	s := NewShared(watch.Sources{})
-	s.engine, s.handle = b.Engine, handle{client: b.client, queue: q}
+	s.engine, s.handle = b.Engine, handle{client: b.client}
 	s.profile(names.SchedulerName).filters = true
 	s.HandleFailures(sched)
 	return sched, told
 }
 
 // popped releases a pod and takes it out of the queue, as a scheduling cycle does.
-func (b *bench) popped(q *internalqueue.PriorityQueue, pod *v1.Pod) *framework.QueuedPodInfo {
+func (b *bench) popped(q *waitingRoom, pod *v1.Pod) *framework.QueuedPodInfo {
 	b.t.Helper()
 	b.Step()
 	q.Add(b.t.Context(), pod)

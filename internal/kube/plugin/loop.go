@@ -137,7 +137,7 @@ func (l *loop) step(ctx context.Context) time.Duration {
 		for _, p := range t.Activate {
 			pods[p.Namespace+"/"+p.Name] = p
 		}
-		l.handle.Activate(logger, pods)
+		l.sched.SchedulingQueue.Activate(logger, pods)
 	}
 	for _, p := range t.Requeue {
 		if l.queued(p) {

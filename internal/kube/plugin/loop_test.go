@@ -31,13 +31,22 @@ import (
 )
 
 // newLoop is a loop over kube-scheduler's own queue.
-func (b *bench) newLoop(q *internalqueue.PriorityQueue) *loop {
-	h := handle{client: b.client, queue: q, recorder: events.NewFakeRecorder(100)}
-	// Whatever kube-scheduler asks while pods are activated must be answered: nothing is
-	// activated under the engine's lock.
-	h.before = b.Sync
+func (b *bench) newLoop(q *waitingRoom) *loop {
+	h := handle{client: b.client, recorder: events.NewFakeRecorder(100)}
 	r := &recorders{any: h.recorder}
-	return &loop{engine: b.Engine, handle: h, client: b.client, sched: &scheduler.Scheduler{SchedulingQueue: q}, teller: newTeller(b.Engine, h, b.client, r), fence: &fence{}, recorders: r}
+	return &loop{engine: b.Engine, handle: h, client: b.client, sched: &scheduler.Scheduler{SchedulingQueue: unlocked{q, b.Engine}}, teller: newTeller(b.Engine, h, b.client, r), fence: &fence{}, recorders: r}
+}
+
+// unlocked is a queue in which nothing is activated under the engine's lock: whatever
+// kube-scheduler asks meanwhile must be answered.
+type unlocked struct {
+	internalqueue.SchedulingQueue
+	engine *kubeengine.Engine
+}
+
+func (u unlocked) Activate(logger klog.Logger, pods map[string]*v1.Pod) {
+	u.engine.Sync()
+	u.SchedulingQueue.Activate(logger, pods)
 }
 
 // within fails when something does not come to its end.

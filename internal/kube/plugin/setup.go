@@ -17,9 +17,10 @@ import (
 )
 
 // Setup builds a scheduler from command-line options, as kube-scheduler's own
-// Setup does, with four differences: --kubeconfig and the other connection flags
+// Setup does, with five differences: --kubeconfig and the other connection flags
 // override the configuration file, so that one file serves everywhere; profiles
-// are completed; pods go to the places the engine has planned; and events stand back for
+// are completed; pods go to the places the engine has planned; those that
+// wait for it are kept out of the queue; and events stand back for
 // bindings.
 func (s *Shared) Setup(ctx context.Context, opts *options.Options) (*schedulerserverconfig.CompletedConfig, *scheduler.Scheduler, error) {
 	cfg, err := s.loadConfig(ctx, opts.ConfigFile)
@@ -76,6 +77,7 @@ func (s *Shared) Setup(ctx context.Context, opts *options.Options) (*schedulerse
 	if err := options.LogOrWriteConfig(klog.FromContext(ctx), opts.WriteConfigTo, &cc.ComponentConfig, completed); err != nil {
 		return nil, nil, err
 	}
+	s.KeepOut(sched)
 	s.ScheduleByPlan(sched)
 	s.HandleFailures(sched)
 	s.keep(cc.Client, cc.ComponentConfig.LeaderElection.ResourceNamespace)

@@ -18,7 +18,6 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	cachetesting "k8s.io/client-go/tools/cache/testing"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/klog/v2"
 	fwk "k8s.io/kube-scheduler/framework"
 	internalqueue "k8s.io/kubernetes/pkg/scheduler/backend/queue"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
@@ -138,24 +137,15 @@ func eventually(t *testing.T, what string, within time.Duration, holds func() bo
 type handle struct {
 	fwk.Handle
 	client   *fake.Clientset
-	queue    *internalqueue.PriorityQueue
 	recorder events.EventRecorderLogger
-	// before is called when pods are activated.
-	before func()
 }
 
 func (h handle) ClientSet() kubernetes.Interface           { return h.client }
 func (h handle) EventRecorder() events.EventRecorderLogger { return h.recorder }
 func (h handle) GetWaitingPod(types.UID) fwk.WaitingPod    { return nil }
-func (h handle) Activate(logger klog.Logger, pods map[string]*v1.Pod) {
-	if h.before != nil {
-		h.before()
-	}
-	h.queue.Activate(logger, pods)
-}
-
-// newQueue is kube-scheduler's own queue with GPUQueue in it, as a profile has it.
-func (b *bench) newQueue(ctx context.Context) *internalqueue.PriorityQueue {
+// newQueue is kube-scheduler's own queue with GPUQueue in it, as a profile has it, and the
+// waiting room before it.
+func (b *bench) newQueue(ctx context.Context) *waitingRoom {
 	metrics.Register() // the queue counts from the start
 	q := &queue{engine: b.Engine}
 	hints := internalqueue.QueueingHintMap{}
@@ -168,7 +158,7 @@ func (b *bench) newQueue(ctx context.Context) *internalqueue.PriorityQueue {
 		internalqueue.WithQueueingHintMapPerProfile(internalqueue.QueueingHintMapPerProfile{names.SchedulerName: hints}),
 		internalqueue.WithPodInitialBackoffDuration(time.Millisecond), internalqueue.WithPodMaxBackoffDuration(time.Millisecond))
 	b.t.Cleanup(out.Close)
-	return out
+	return newWaitingRoom(out, b.Waits)
 }
 
 // bindings makes a fake API server carry Bindings out, and counts them.

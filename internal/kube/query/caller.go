@@ -94,19 +94,24 @@ func (c *caller) prefetch(namespaces []string) {
 	})
 }
 
-// ask asks for rights at once that a question will need, so that they are not waited for one
-// after the other.
-func (c *caller) ask(rights ...right) {
-	workqueue.ParallelizeUntil(c.ctx, len(rights), len(rights), func(i int) { c.may(rights[i]) })
-}
-
-// rightsInWords are what an answer in words about a namespace needs.
-func rightsInWords(namespace string) []right {
-	out := []right{{resource: "pods"}, {resource: "pods", namespace: namespace}, {resource: "nodes"}}
+// rightsEverywhere are rights that nearly every answer depends on. They are the same for all
+// questions, so that inventing names makes nobody ask the API server.
+func rightsEverywhere() []right {
+	out := []right{{resource: "pods"}, {resource: "nodes"}}
 	for _, group := range queueGroups {
 		out = append(out, right{group: group, resource: "queues"})
 	}
 	return out
+}
+
+// askAhead asks for rights that a question will need, while others are being asked for. done
+// waits for the answers.
+func (c *caller) askAhead() (done func()) {
+	var asked sync.WaitGroup
+	for _, r := range rightsEverywhere() {
+		asked.Go(func() { c.may(r) })
+	}
+	return asked.Wait
 }
 
 func (c *caller) may(r right) bool {

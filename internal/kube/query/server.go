@@ -111,8 +111,12 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) *apiquery.Error {
 	if q == nil {
 		asked = noPath // not one question to the API server for every path that someone invents
 	}
+	c := newCaller(ctx, who, s.options.Access)
+	c.spent, c.charge = spent, func(held time.Duration) { s.toll.charge(who.GetName(), held) }
+	known := c.askAhead()
 	may, _, err := s.options.Access.MayGet(ctx, who, asked)
 	spent.add(&spent.access, time.Since(spent.began))
+	known()
 	switch {
 	case err != nil:
 		return unavailable()
@@ -130,8 +134,6 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) *apiquery.Error {
 	if wrong != nil {
 		return wrong
 	}
-	c := newCaller(ctx, who, s.options.Access)
-	c.spent, c.charge = spent, func(held time.Duration) { s.toll.charge(who.GetName(), held) }
 	waits := time.Now()
 	if s.shelf.full(who.GetName()) || q.Locks && !s.toll.wait(ctx, who.GetName()) {
 		return busy()

@@ -35,9 +35,6 @@ func object(c Caller, r *Request) (namespace, name string, wrong *apiquery.Error
 	if problems := validation.NameIsDNSSubdomain(name, false); len(problems) > 0 {
 		return "", "", Invalid(apiquery.ParamName, "%q is not a name: %s", shorten(name), problems[0])
 	}
-	if p, ok := c.(interface{ ask(...right) }); ok {
-		p.ask(rightsInWords(namespace)...)
-	}
 	if !c.MayListPods(namespace) {
 		return "", "", NotFound("there is no %s in namespace %s, or you may not list its pods", name, namespace)
 	}
