@@ -109,7 +109,7 @@ func (a *Agent) serveClaims(ctx context.Context) error {
 // plugin, or it is being reset. Allocate is refused what claims hold in the same way:
 // whoever comes second is sent away.
 func (a *Agent) door(ctx context.Context, c *dra.Claim, note func() error) error {
-	return a.book.Take(ctx, c.String(), a.devicesOf(c), func() error {
+	return a.book.Take(ctx, a.claimedAs(c), func() error {
 		a.mu.Lock() // a reset waits until the claim is noted, or the claim until it is over
 		defer a.mu.Unlock()
 		for _, h := range c.Devices {
@@ -143,9 +143,14 @@ func (a *Agent) claimedDevices() (out []records.Claimed) {
 		return nil
 	}
 	for _, c := range a.claims.List() {
-		out = append(out, records.Claimed{Who: c.String(), Devices: a.devicesOf(&c)})
+		out = append(out, a.claimedAs(&c))
 	}
 	return out
+}
+
+// claimedAs is what a claim holds.
+func (a *Agent) claimedAs(c *dra.Claim) records.Claimed {
+	return records.Claimed{Namespace: c.Namespace, Who: c.String(), Devices: a.devicesOf(c)}
 }
 
 // inClaim says whether a claim holds a device, or a part of it.

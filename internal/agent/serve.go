@@ -83,7 +83,14 @@ func (a *Agent) makePlugin() (err error) {
 		ByIndex:    c.Flags.DeviceIDStrategy == config.ByIndex, PassDeviceSpecs: c.Flags.PassDeviceSpecs,
 		OneOnly: oneOnly(c), Amounts: a.amounts(), Spec: a.prepare, Share: a.share,
 		Granted: a.corrector.Look,
-		Refused: func(resource string, err error) { a.log.Error(err, "A container was refused", "resource", resource) },
+		Refused: func(resource string, err error) {
+			var excluded *records.Excluded
+			if errors.As(err, &excluded) {
+				a.log.Error(err, "A container was refused", "resource", resource, "holder", excluded.By)
+				return
+			}
+			a.log.Error(err, "A container was refused", "resource", resource)
+		},
 	})
 	if err != nil {
 		return err

@@ -239,7 +239,7 @@ func secondDoor(w *agentWorld) {
 	seen := w.LookInto(w.AwaitRunning("beside"), "main")
 	w.disjoint(map[string]*view.View{"claimed": first["claimed"], "beside": seen}, gpuCount)
 	w.Create(bound("second", 1))
-	if p := w.AwaitFailed("second"); !strings.Contains(p.Status.Message, "ResourceClaim default/claimed-gpus-") {
+	if p := w.AwaitFailed("second"); !strings.Contains(p.Status.Message, "another container or claim holds it") {
 		w.t.Errorf("the second at the device plugin's door: %s", describe(p))
 	}
 	// The other way round: the scheduler cannot know, and the claim is not prepared.

@@ -133,9 +133,9 @@ func (g *Granter) preStart(ctx context.Context, resource string, ids []string) e
 				resource, h.Path, h.Pod.Namespace, h.Pod.Name, strings.Join(h.IDs, ", "), o.ToldTo(h.Pod.Namespace))
 		}
 	}
-	if who := g.o.Book.ClaimedBy(h); who != "" {
+	if c := g.o.Book.ClaimedBy(h); c != nil {
 		return fmt.Errorf("%s: %s of pod %s/%s cannot start on %s: %s holds it, or a part of it that excludes this use",
-			resource, h.Path, h.Pod.Namespace, h.Pod.Name, strings.Join(h.IDs, ", "), who)
+			resource, h.Path, h.Pod.Namespace, h.Pod.Name, strings.Join(h.IDs, ", "), c.ToldTo(h.Pod.Namespace))
 	}
 	if err := fits(g.o.Inventory(), h, all); err != nil {
 		return err

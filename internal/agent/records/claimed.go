@@ -11,9 +11,18 @@ import (
 
 // Claimed is what one ResourceClaim holds.
 type Claimed struct {
+	Namespace string
 	// Who names the claim for messages.
 	Who     string
 	Devices []record.Device
+}
+
+// ToldTo names the claim in a message to a pod of a namespace.
+func (c *Claimed) ToldTo(namespace string) string {
+	if c.Namespace != namespace {
+		return "a claim of another namespace"
+	}
+	return c.Who
 }
 
 // Take lets a ResourceClaim have devices, unless a container holds one of them, or a part
@@ -22,20 +31,20 @@ type Claimed struct {
 //
 // Devices that kubelet has given and not yet taken back count as held: kubelet asks for
 // the claim again.
-func (b *Book) Take(ctx context.Context, who string, devices []record.Device, note func() error) error {
+func (b *Book) Take(ctx context.Context, c Claimed, note func() error) error {
 	b.reserving.Lock()
 	defer b.reserving.Unlock()
 	asked, cancel := context.WithTimeout(ctx, patience)
 	listing, err := b.list(asked)
 	cancel()
 	if err != nil {
-		return fmt.Errorf("%s: who holds which device is not known: %w", who, err)
+		return fmt.Errorf("%s: who holds which device is not known: %w", c.Who, err)
 	}
 	inv := b.o.Inventory()
 	for _, h := range b.holdings(listing) {
-		for _, d := range devices {
+		for _, d := range c.Devices {
 			if anyOf([]use{useOf(d, inv)}, h.uses, use.excludes) {
-				return fmt.Errorf("%s: device %s cannot be given: %s holds it, or a part of it that excludes this use, as %s", who, nameOf(d), h.String(), h.Resource)
+				return fmt.Errorf("%s: device %s cannot be given: %s holds it, or a part of it that excludes this use, as %s", c.Who, nameOf(d), h.ToldTo(c.Namespace), h.Resource)
 			}
 		}
 	}
@@ -50,26 +59,26 @@ func nameOf(d record.Device) string {
 	return fmt.Sprintf("%d (%s)", d.Index, d.UUID)
 }
 
-// claimedBy names the claim that excludes a use; empty for none.
-func (b *Book) claimedBy(u use, inv *device.Inventory) string {
+// claimedBy is the claim that excludes a use; nil for none.
+func (b *Book) claimedBy(u use, inv *device.Inventory) *Claimed {
 	for _, c := range b.o.Claimed() {
 		for _, d := range c.Devices {
 			if u.excludes(useOf(d, inv)) {
-				return c.Who
+				return &c
 			}
 		}
 	}
-	return ""
+	return nil
 }
 
-// ClaimedBy names the claim that holds a device of a holding; empty for none.
-func (b *Book) ClaimedBy(h *Holding) string {
+// ClaimedBy is the claim that holds a device of a holding; nil for none.
+func (b *Book) ClaimedBy(h *Holding) *Claimed {
 	for _, u := range h.uses {
-		if who := b.claimedBy(u, b.o.Inventory()); who != "" {
-			return who
+		if c := b.claimedBy(u, b.o.Inventory()); c != nil {
+			return c
 		}
 	}
-	return ""
+	return nil
 }
 
 // ClaimListed returns who says whether kubelet lists a container that uses a claim.

@@ -15,8 +15,9 @@ import (
 type claims []Claimed
 
 func (c *claims) take(b *Book, t *testing.T, who string, devices ...record.Device) error {
-	return b.Take(t.Context(), who, devices, func() error {
-		*c = append(*c, Claimed{Who: who, Devices: devices})
+	taken := Claimed{Namespace: "ns", Who: who, Devices: devices}
+	return b.Take(t.Context(), taken, func() error {
+		*c = append(*c, taken)
 		return nil
 	})
 }
@@ -39,12 +40,18 @@ func TestTake(t *testing.T) {
 	if err := held.take(b, t, "claim x", gpuOf(1)); err == nil || !strings.Contains(err.Error(), "pod ns/b") {
 		t.Errorf("a card with turns on it: %v", err)
 	}
+	// Another tenant is not told whose pods they are.
+	if err := b.Take(t.Context(), Claimed{Namespace: "other", Who: "claim o", Devices: []record.Device{gpuOf(0)}}, nil); err == nil || !strings.Contains(err.Error(), "a pod of another namespace holds it") {
+		t.Errorf("told to another namespace: %v", err)
+	}
 	if err := held.take(b, t, "claim x", slice("1g.18gb", 0)); err != nil {
 		t.Error(err)
 	}
 	// The other door.
 	for _, id := range []string{"GPU-m", "GPU-m::mig-1g.18gb@0"} {
-		if err := b.Reserve(t.Context(), "nvidia.com/x", []string{id}); err == nil || !strings.Contains(err.Error(), "claim x holds it") {
+		// It is not known who asks, so the holder is for the log alone.
+		var excluded *Excluded
+		if err := b.Reserve(t.Context(), "nvidia.com/x", []string{id}); !errors.As(err, &excluded) || excluded.By != "claim x" || strings.Contains(err.Error(), "claim x") {
 			t.Errorf("%s: %v", id, err)
 		}
 	}
@@ -69,7 +76,7 @@ func TestTake(t *testing.T) {
 		t.Errorf("without kubelet: %v", err)
 	}
 	k.away = false
-	if err := b.Take(t.Context(), "claim z", []record.Device{gpuOf(1)}, func() error { return errors.New("disk full") }); err == nil || !strings.Contains(err.Error(), "disk full") {
+	if err := b.Take(t.Context(), Claimed{Who: "claim z", Devices: []record.Device{gpuOf(1)}}, func() error { return errors.New("disk full") }); err == nil || !strings.Contains(err.Error(), "disk full") {
 		t.Errorf("%v", err)
 	}
 }

@@ -11,15 +11,17 @@ import (
 	"github.com/tangram-dev/tangram/internal/agent/device"
 )
 
-// Excluded is an error about devices that somebody else holds.
+// Excluded is an error about devices that somebody else holds. Kubelet does not say for which
+// pod it asks, and that pod is told the error: it does not name the holder.
 type Excluded struct {
 	Resource, ID string
-	By           string
+	// By names the holder, for logs.
+	By string
 }
 
-// Error says which device, and who holds it.
+// Error says which device.
 func (e *Excluded) Error() string {
-	return fmt.Sprintf("%s: device %s cannot be given: %s holds it, or a part of it that excludes this use", e.Resource, e.ID, e.By)
+	return fmt.Sprintf("%s: device %s cannot be given: another container or claim holds it, or a part of it that excludes this use", e.Resource, e.ID)
 }
 
 // Reserve notes that kubelet gives devices to a container that is about to be started,
@@ -40,7 +42,7 @@ func (b *Book) Reserve(ctx context.Context, resource string, ids []string) error
 		u := useOf(d, inv)
 		for k, v := range wanted {
 			if u.excludes(v) && ids[k] != id {
-				return &Excluded{resource, id, "the same container (device " + ids[k] + ")"}
+				return fmt.Errorf("%s: device %s cannot be given: the same container has device %s, which excludes this use", resource, id, ids[k])
 			}
 		}
 		if i > 0 && ids[i-1] == id {
@@ -51,8 +53,8 @@ func (b *Book) Reserve(ctx context.Context, resource string, ids []string) error
 	b.reserving.Lock()
 	defer b.reserving.Unlock()
 	for i, u := range wanted {
-		if who := b.claimedBy(u, inv); who != "" {
-			return &Excluded{resource, ids[i], who}
+		if c := b.claimedBy(u, inv); c != nil {
+			return &Excluded{resource, ids[i], c.Who}
 		}
 	}
 	var listing Listing

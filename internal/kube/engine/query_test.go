@@ -252,30 +252,6 @@ func TestTimelineAnswer(t *testing.T) {
 	}
 }
 
-// TestTimelineForgets: the ring keeps the last events, and says when some are lost.
-func TestTimelineForgets(t *testing.T) {
-	e := &Engine{}
-	for i := range maxEvents + 10 {
-		e.pictures.timeline.add(apiquery.Event{At: start, Milli: int64(i)})
-	}
-	first := uint64(start.UnixMicro())
-	for _, c := range []struct {
-		since uint64
-		items int
-		lost  bool
-	}{{0, maxEvents, false}, {first, maxEvents, true}, {first + 9, maxEvents, false}, {first + 10, maxEvents - 1, false}, {first + maxEvents + 9, 0, false}, {first + maxEvents + 10, maxEvents, true}} {
-		tl := e.Timeline(c.since)
-		if len(tl.Items) != c.items || tl.Lost != c.lost || tl.Version != first+maxEvents+9 {
-			t.Errorf("since %d: %d items, lost %v, version %d", c.since, len(tl.Items), tl.Lost, tl.Version)
-		}
-		for i := range tl.Items[:max(0, len(tl.Items)-1)] {
-			if tl.Items[i+1].Version != tl.Items[i].Version+1 || tl.Items[i].Milli != int64(tl.Items[i].Version-first) {
-				t.Fatalf("since %d: %+v", c.since, tl.Items[i])
-			}
-		}
-	}
-}
-
 // blind may list the pods of every namespace, and nothing else.
 type blind struct{}
 

@@ -3,7 +3,6 @@ package engine
 import (
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	apiquery "github.com/tangram-dev/tangram/api/query"
@@ -12,66 +11,12 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// maxEvents is how many decisions are remembered.
-const maxEvents = 10_000
-
 // maxEventNodes bounds how many nodes an event names.
 const maxEventNodes = 16
 
-// timeline is the last decisions. Writing one costs a copy of a few words: names are those
-// of the objects.
-type timeline struct {
-	mu sync.Mutex
-	// ring holds the events; the next one goes to next % maxEvents. Versions begin at the
-	// time when this process began, so that those of an earlier leader are known to be of
-	// the past.
-	ring  []apiquery.Event
-	first uint64 // version of the first event ever; 0 before
-	next  uint64
-}
-
-// add writes an event down.
-func (t *timeline) add(e apiquery.Event) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.first == 0 {
-		t.first = uint64(e.At.UnixMicro())
-		t.next = t.first
-	}
-	e.Version = t.next
-	if len(t.ring) < maxEvents {
-		t.ring = append(t.ring, e)
-	} else {
-		t.ring[(t.next-t.first)%maxEvents] = e
-	}
-	t.next++
-}
-
 // Timeline are the events after a version, the oldest first; 0: all that are remembered.
 // Texts name no other gang.
-func (e *Engine) Timeline(since uint64) apiquery.Timeline {
-	t := &e.pictures.timeline
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	out := apiquery.Timeline{Items: []apiquery.Event{}}
-	if t.first == 0 {
-		out.Lost = since > 0
-		return out
-	}
-	out.Version = t.next - 1
-	oldest := t.next - uint64(len(t.ring))
-	from := oldest
-	if since >= t.first-1 && since < t.next {
-		from = max(oldest, since+1)
-		out.Lost = since+1 < oldest
-	} else {
-		out.Lost = since > 0 // of another process
-	}
-	for v := from; v < t.next; v++ {
-		out.Items = append(out.Items, t.ring[(v-t.first)%maxEvents])
-	}
-	return out
-}
+func (e *Engine) Timeline(since uint64) apiquery.Timeline { return e.pictures.timeline.after(since) }
 
 // event begins an event about a gang. The caller holds the lock.
 func (e *Engine) event(kind string, g *engine.Gang, now time.Time) apiquery.Event {
