@@ -158,16 +158,24 @@ func TestReserve(t *testing.T) {
 			t.Errorf("%s %v: %v, want %q", resource, ids, err, words)
 		}
 	}
+	// Who asks is not known, so the holder is named in logs only.
+	holds := func(who, resource string, ids ...string) {
+		t.Helper()
+		var excluded *Excluded
+		if err := b.Reserve(t.Context(), resource, ids); !errors.As(err, &excluded) || !strings.Contains(excluded.By, who) || strings.Contains(err.Error(), who) {
+			t.Errorf("%s %v: %v, want it to be held by %s", resource, ids, err, who)
+		}
+	}
 	k.admit("a")
 	ok(gpu, "GPU-a")
 	k.give("a", "c", gpu, "GPU-a")
-	refused("ns/a", gpu, "GPU-a")       // twice
-	refused("ns/a", shared, "GPU-a::0") // a turn on a whole one
+	holds("ns/a", gpu, "GPU-a")       // twice
+	holds("ns/a", shared, "GPU-a::0") // a turn on a whole one
 	k.admit("b")
 	ok(shared, "GPU-b::0")
 	k.give("b", "c", shared, "GPU-b::0")
-	refused("ns/b", gpu, "GPU-b") // a whole one with a turn on it
-	ok(shared, "GPU-b::1")        // another turn
+	holds("ns/b", gpu, "GPU-b") // a whole one with a turn on it
+	ok(shared, "GPU-b::1")      // another turn
 	refused("asked for twice", gpu, "GPU-c", "GPU-c")
 	refused("the same container", "nvidia.com/mig-3g.71gb", "GPU-m::mig-3g.71gb@4", "MIG-i")
 	refused("names no device", gpu, "GPU-unknown")
@@ -179,7 +187,7 @@ func TestReserve(t *testing.T) {
 	ok(gpu, "GPU-c")
 	ok(gpu, "GPU-c")
 	k.give("w", "c", gpu, "GPU-c")
-	refused("ns/w", gpu, "GPU-c")
+	holds("ns/w", gpu, "GPU-c")
 	// When the pod is gone, all is free: of the init container, too.
 	k.end("w")
 	p.remove("w")
