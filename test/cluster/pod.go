@@ -106,7 +106,10 @@ func (c *Cluster) Bound(t testing.TB, limit time.Duration, namespace string, pod
 func (c *Cluster) Waits(t testing.TB, limit time.Duration, namespace, pod string, words ...string) {
 	t.Helper()
 	await.Eventually(t, "pod "+pod+" waits: "+strings.Join(words, ", "), limit, func() (bool, string) {
-		p := c.Get(t, namespace, pod)
+		p, err := c.Client.CoreV1().Pods(namespace).Get(context.Background(), pod, metav1.GetOptions{})
+		if err != nil {
+			return false, err.Error()
+		}
 		if p.Spec.NodeName != "" {
 			return false, "it is bound to " + p.Spec.NodeName
 		}

@@ -18,6 +18,8 @@ type Program struct {
 	Config []byte
 	// Answers makes gpu-scheduler answer questions, at the process's QueryPort.
 	Answers bool
+	// Ready is the path that says that it may be used; /healthz when empty.
+	Ready string
 	// Flags are added to those of where it serves, and with what identity.
 	Flags []string
 }
@@ -25,9 +27,9 @@ type Program struct {
 // Alone is the flag of a program that has no replicas: it need not wait to lead.
 const Alone = "--leader-elect=false"
 
-// Tangram are a scheduler and a controller, each alone.
-func Tangram() []Program {
-	return []Program{{Name: "gpu-scheduler", Flags: []string{Alone}}, {Name: "gpu-controller", Flags: []string{Alone}}}
+// Tangram are a scheduler, with a configuration or nil, and a controller, each alone.
+func Tangram(scheduler []byte) []Program {
+	return []Program{{Name: "gpu-scheduler", Config: scheduler, Flags: []string{Alone}}, {Name: "gpu-controller", Flags: []string{Alone}}}
 }
 
 // Process is a program of Tangram that runs. It serves with TLS on loopback.
@@ -37,10 +39,13 @@ type Process struct {
 	Port, QueryPort int
 }
 
-// Launch starts a program and returns once it says that it is healthy. ctx bounds the wait.
+// Launch starts a program and returns once it says that it is ready. ctx bounds the wait.
 func (c *Cluster) Launch(ctx context.Context, p Program) (*Process, error) {
 	if p.As == "" {
 		p.As = p.Name
+	}
+	if p.Ready == "" {
+		p.Ready = "/healthz"
 	}
 	kubeconfig, err := c.KubeconfigFor("system:tangram:" + p.Name)
 	if err != nil {
@@ -67,7 +72,7 @@ func (c *Cluster) Launch(ctx context.Context, p Program) (*Process, error) {
 		}
 		args = append(args, local.QueryArg(out.QueryPort))
 	}
-	ready, err := c.ReadyAt(out.Port, "/healthz")
+	ready, err := c.ReadyAt(out.Port, p.Ready)
 	if err != nil {
 		return nil, err
 	}
