@@ -11,14 +11,20 @@ import (
 // binVariable names the folder of the programs. make sets it, once it has built them.
 const binVariable = "TANGRAM_BIN"
 
-// Bin is the absolute path of the folder that has etcd, kube-apiserver and the other programs
-// that a test needs: $TANGRAM_BIN, or bin of the repository for tests two folders below it.
-// Tests that start a control plane do not run with -short.
+// Bin is Programs for a test that starts a control plane: it needs etcd and kube-apiserver,
+// and does not run with -short.
 func Bin(t testing.TB, programs ...string) string {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("skipped: -short, and this test starts a control plane")
 	}
+	return Programs(t, append([]string{"etcd", "kube-apiserver"}, programs...)...)
+}
+
+// Programs is the absolute path of the folder that has the programs that a test needs:
+// $TANGRAM_BIN, or bin of the repository for tests two folders below it.
+func Programs(t testing.TB, names ...string) string {
+	t.Helper()
 	dir := os.Getenv(binVariable)
 	if dir == "" {
 		dir = filepath.Join("..", "..", "bin")
@@ -27,7 +33,7 @@ func Bin(t testing.TB, programs ...string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	Built(t, local.RequirePrograms(dir, append([]string{"etcd", "kube-apiserver"}, programs...)...))
+	Built(t, local.RequirePrograms(dir, names...))
 	return dir
 }
 

@@ -40,8 +40,12 @@ func (s *Shared[C]) Get(t testing.TB, start func() (C, error)) C {
 
 // Run runs the tests of a package, ends the cluster if one of them started it, and returns
 // the exit code.
-func (s *Shared[C]) Run(m *testing.M) (code int) {
-	code = m.Run()
+func (s *Shared[C]) Run(m *testing.M) int {
+	return s.end(m.Run())
+}
+
+// end ends the cluster after tests with an exit code, and returns that of the package.
+func (s *Shared[C]) end(code int) int {
 	if !s.started || s.err != nil {
 		return code
 	}
