@@ -21,7 +21,7 @@ const (
 // least once. After limit it gives up and returns false, with what was last seen.
 func Until(limit time.Duration, holds func() (ok bool, seen string)) (bool, string) {
 	deadline := time.Now().Add(limit)
-	for pause := first; ; pause = min(pause*3/2, longest) {
+	for pause := first; ; pause = min(pause*5/4, longest) {
 		ok, seen := holds()
 		if ok || time.Now().After(deadline) {
 			return ok, seen
