@@ -29,8 +29,8 @@ type Options struct {
 	Manifests [][]byte
 	// Fleet is a fleet file (YAML): Nodes and GPUNodes that nothing measures. None when empty.
 	Fleet string
-	// Programs of Tangram start in this order.
-	Programs []Program
+	// Tangram are the components that start, in this order.
+	Tangram []local.Component
 }
 
 // Cluster is a control plane with what Options say, and the administrator's clients, which
@@ -89,7 +89,7 @@ func (c *Cluster) fill(ctx context.Context, o Options) error {
 			return err
 		}
 	}
-	for _, p := range o.Programs {
+	for _, p := range o.Tangram {
 		if _, err := c.Launch(ctx, p); err != nil {
 			return err
 		}

@@ -55,7 +55,7 @@ const pools = `pools:
 func startWorld(bin string) (*world, error) {
 	c, err := cluster.Start(cluster.Options{
 		Kubernetes: local.Options{Bin: bin, KWOK: true},
-		Manifests:  [][]byte{config.CRDs(), config.VolcanoCRDs(), config.RBAC(), []byte(callers)},
+		Manifests:  [][]byte{config.CRDs(), config.VolcanoCRDs(), config.RBAC(), []byte(objects), callers},
 		Fleet:      pools,
 	})
 	if err != nil {
@@ -91,7 +91,7 @@ func (w *world) replicas(ctx context.Context) error {
 
 // scheduler starts a replica.
 func (w *world) scheduler(ctx context.Context, replica int) error {
-	p, err := w.Launch(ctx, cluster.Program{Name: "gpu-scheduler", As: fmt.Sprintf("gpu-scheduler-%d", replica), Answers: true})
+	p, err := w.Launch(ctx, local.Component{Name: "gpu-scheduler", As: fmt.Sprintf("gpu-scheduler-%d", replica), Answers: true})
 	if err != nil {
 		return err
 	}
@@ -108,52 +108,33 @@ func (w *world) awaitLeader(ctx context.Context, before string) (err error) {
 	return err
 }
 
-// callers are the service accounts that ask. viewer and the tenants may get the paths;
-// tenants may list the pods of their own namespace.
-const callers = `
-apiVersion: v1
-kind: Namespace
-metadata: {name: team-a}
+// callers ask: viewer and the tenants may get the paths, tenants may list the pods of their
+// own namespace.
+var callers = cluster.Accounts(
+	cluster.Account{Namespace: "team-a", Name: "alice", Everywhere: []string{"tangram-viewer", "nodes"}, Own: []string{"pods"}},
+	cluster.Account{Namespace: "team-b", Name: "bob", Everywhere: []string{"tangram-viewer", "nodes"}, Own: []string{"pods"}},
+	cluster.Account{Namespace: "team-c", Name: "mallory", Everywhere: []string{"tangram-viewer"}, Own: []string{"pods"}},
+	cluster.Account{Namespace: "ops", Name: "viewer", Everywhere: []string{"tangram-viewer"}},
+	cluster.Account{Namespace: "ops", Name: "operator", Everywhere: []string{"tangram-viewer", "everything"}},
+	cluster.Account{Namespace: "ops", Name: "nobody"},
+)
+
+// objects are the callers' namespaces and roles, a user with a certificate, and what pods
+// name.
+const objects = `
+{apiVersion: v1, kind: Namespace, metadata: {name: team-a}}
 ---
-apiVersion: v1
-kind: Namespace
-metadata: {name: team-b}
+{apiVersion: v1, kind: Namespace, metadata: {name: team-b}}
 ---
-apiVersion: v1
-kind: Namespace
-metadata: {name: ops}
+{apiVersion: v1, kind: Namespace, metadata: {name: team-c}}
 ---
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: alice, namespace: team-a}
----
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: bob, namespace: team-b}
----
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: viewer, namespace: ops}
----
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: operator, namespace: ops}
----
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: nobody, namespace: ops}
+{apiVersion: v1, kind: Namespace, metadata: {name: ops}}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
-metadata: {name: query-viewers}
+metadata: {name: carol}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: tangram-viewer}
-subjects:
-- {kind: ServiceAccount, name: alice, namespace: team-a}
-- {kind: ServiceAccount, name: bob, namespace: team-b}
-- {kind: ServiceAccount, name: mallory, namespace: team-c}
-- {kind: ServiceAccount, name: viewer, namespace: ops}
-- {kind: ServiceAccount, name: operator, namespace: ops}
-- {apiGroup: rbac.authorization.k8s.io, kind: User, name: carol}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: carol}]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -161,39 +142,21 @@ metadata: {name: pods}
 rules: [{apiGroups: [""], resources: [pods], verbs: [list]}]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: pods, namespace: team-a}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: pods}
-subjects: [{kind: ServiceAccount, name: alice, namespace: team-a}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: pods, namespace: team-b}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: pods}
-subjects: [{kind: ServiceAccount, name: bob, namespace: team-b}]
----
-apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: nodes}
 rules: [{apiGroups: [""], resources: [nodes], verbs: [list]}]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: nodes}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: nodes}
-subjects:
-- {kind: ServiceAccount, name: alice, namespace: team-a}
-- {kind: ServiceAccount, name: bob, namespace: team-b}
+kind: ClusterRole
+metadata: {name: everything}
+rules:
+- {nonResourceURLs: ["/query/v1/*"], verbs: [get]}
+- {apiGroups: [""], resources: [pods, nodes], verbs: [list]}
+- {apiGroups: [scheduling.volcano.sh], resources: [queues], verbs: [list]}
 ---
-apiVersion: scheduling.k8s.io/v1
-kind: PriorityClass
-metadata: {name: low}
-value: 10
+{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: low}, value: 10}
 ---
-apiVersion: scheduling.k8s.io/v1
-kind: PriorityClass
-metadata: {name: high}
-value: 1000
+{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: high}, value: 1000}
 ---
 apiVersion: scheduling.volcano.sh/v1beta1
 kind: Queue
@@ -204,34 +167,6 @@ apiVersion: scheduling.volcano.sh/v1beta1
 kind: Queue
 metadata: {name: bsecret-queue, annotations: {tangram.dev/namespaces: team-b}}
 spec: {weight: 1}
----
-apiVersion: v1
-kind: Namespace
-metadata: {name: team-c}
----
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: mallory, namespace: team-c}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: pods, namespace: team-c}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: pods}
-subjects: [{kind: ServiceAccount, name: mallory, namespace: team-c}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: everything}
-rules:
-- {nonResourceURLs: ["/query/v1/*"], verbs: [get]}
-- {apiGroups: [""], resources: [pods, nodes], verbs: [list]}
-- {apiGroups: [scheduling.volcano.sh], resources: [queues], verbs: [list]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: operators}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: everything}
-subjects: [{kind: ServiceAccount, name: operator, namespace: ops}]
 `
 
 // asker asks with some credentials.

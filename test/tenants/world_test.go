@@ -65,7 +65,7 @@ func startWorld(bin string) (*world, error) {
 		},
 		Manifests: append(docs, examples.Tenants()...),
 		Fleet:     "pools: [{name: n, count: 4, gpu: {model: A100-80GB, count: 8}}, {name: x, count: 1, gpu: {model: A100-80GB, count: 8}}]",
-		Programs:  cluster.Tangram(nil),
+		Tangram:   cluster.Tangram(nil),
 	})
 	if err != nil {
 		return nil, err

@@ -53,7 +53,7 @@ func newWorld(t *testing.T, pools string) *world {
 	w.follow()
 	// What waits is told sooner than by default.
 	text := strings.Replace(string(config.Scheduler()), "      patience: 6h\n", "      patience: 6h\n      reportEvery: 1s\n", 1)
-	_, err := w.Launch(ctx, cluster.Program{Name: "gpu-scheduler", Config: []byte(text), Answers: true, Flags: []string{cluster.Alone}})
+	_, err := w.Launch(ctx, local.Component{Name: "gpu-scheduler", Config: []byte(text), Answers: true, Flags: []string{cluster.Alone}})
 	must(t, err)
 	endpoint, err := w.Endpoint(ctx, "gpu-scheduler", nil)
 	must(t, err)

@@ -108,15 +108,14 @@ func sharedWorld(t *testing.T) *world {
 	return shared.Get(t, func() (*world, error) { return startWorld(bin) })
 }
 
-// objects of the cluster: who asks, and what VAP refuses.
+// operator is who asks.
+var operator = cluster.Accounts(cluster.Account{Namespace: "ops", Name: "operator", Everywhere: []string{"everything"}})
+
+// objects of the cluster: the operator's rights, and what VAP refuses.
 const objects = `
 apiVersion: v1
 kind: Namespace
 metadata: {name: ops}
----
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: operator, namespace: ops}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -125,12 +124,6 @@ rules:
 - {apiGroups: [""], resources: [pods, nodes], verbs: [list]}
 - {apiGroups: [scheduling.volcano.sh], resources: [queues], verbs: [list]}
 - {nonResourceURLs: [/query/*], verbs: [get, post]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: everything}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: everything}
-subjects: [{kind: ServiceAccount, name: operator, namespace: ops}]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -183,7 +176,7 @@ value: 500
 func startWorld(bin string) (*world, error) {
 	c, err := cluster.Start(cluster.Options{
 		Kubernetes: local.Options{Bin: bin},
-		Manifests:  [][]byte{config.CRDs(), config.VolcanoCRDs(), config.RBAC(), []byte(objects)},
+		Manifests:  [][]byte{config.CRDs(), config.VolcanoCRDs(), config.RBAC(), []byte(objects), operator},
 		Fleet:      pools,
 	})
 	if err != nil {
@@ -231,7 +224,7 @@ profiles:
 
 // scheduler starts a scheduler and waits until its Lease says where it answers.
 func (w *world) scheduler(ctx context.Context, name, lease, configuration string) error {
-	if _, err := w.Launch(ctx, cluster.Program{Name: "gpu-scheduler", As: name, Config: []byte(configuration), Answers: true, Flags: []string{cluster.Alone}}); err != nil {
+	if _, err := w.Launch(ctx, local.Component{Name: "gpu-scheduler", As: name, Config: []byte(configuration), Answers: true, Flags: []string{cluster.Alone}}); err != nil {
 		return err
 	}
 	e, err := w.Endpoint(ctx, lease, nil)

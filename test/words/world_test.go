@@ -87,7 +87,7 @@ func startWorld(bin string, more ...[]byte) (*world, error) {
 		Kubernetes: local.Options{Bin: bin, ControllerManager: true, KWOK: true},
 		Manifests:  append([][]byte{config.CRDs(), config.VolcanoCRDs(), config.RBAC(), config.ControllerRBAC(), config.AgentRBAC()}, more...),
 		Fleet:      nodes,
-		Programs:   cluster.Tangram(nil),
+		Tangram:    cluster.Tangram(nil),
 	})
 	return &world{c}, err
 }
