@@ -38,6 +38,18 @@ type Serving struct {
 
 // Launch starts a component and returns once it is ready. ctx bounds the wait, as in Run.
 func (c *Cluster) Launch(ctx context.Context, o Component) (*Serving, error) {
+	program, out, err := c.program(o)
+	if err != nil {
+		return nil, err
+	}
+	if out.Process, err = c.Run(ctx, program); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// program is what Run needs to know of a component, with the ports on which it will serve.
+func (c *Cluster) program(o Component) (Program, *Serving, error) {
 	if o.As == "" {
 		o.As = o.Name
 	}
@@ -46,11 +58,11 @@ func (c *Cluster) Launch(ctx context.Context, o Component) (*Serving, error) {
 	}
 	kubeconfig, err := c.KubeconfigFor("system:tangram:" + o.Name)
 	if err != nil {
-		return nil, err
+		return Program{}, nil, err
 	}
 	ports, err := freePorts(2)
 	if err != nil {
-		return nil, err
+		return Program{}, nil, err
 	}
 	out := &Serving{Port: ports[0]}
 	args := append(c.ListenArgs(out.Port), "--kubeconfig="+kubeconfig)
@@ -60,7 +72,7 @@ func (c *Cluster) Launch(ctx context.Context, o Component) (*Serving, error) {
 	if o.Config != nil {
 		file := filepath.Join(c.dir, o.As+".yaml")
 		if err := os.WriteFile(file, o.Config, 0o600); err != nil {
-			return nil, err
+			return Program{}, nil, err
 		}
 		args = append(args, "--config="+file)
 	}
@@ -70,12 +82,9 @@ func (c *Cluster) Launch(ctx context.Context, o Component) (*Serving, error) {
 	}
 	ready, err := c.ReadyAt(out.Port, o.Ready)
 	if err != nil {
-		return nil, err
+		return Program{}, nil, err
 	}
-	if out.Process, err = c.Run(ctx, Program{
+	return Program{
 		Name: o.As, Path: filepath.Join(c.bin, o.Name), Args: append(args, o.Flags...), Restart: o.Restart, Ready: ready,
-	}); err != nil {
-		return nil, err
-	}
-	return out, nil
+	}, out, nil
 }
