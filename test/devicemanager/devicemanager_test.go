@@ -48,8 +48,8 @@ func TestVolume(t *testing.T) {
 			if p.policy == "none" && w.followed*100 < w.recorded*95 {
 				t.Errorf("%d of %d pods were given the devices of their record; kubelet leaves the choice to the agent", w.followed, w.recorded)
 			}
-			t.Logf("%d calls granted, %d refused, %d records written, %d problems; restarts: kubelet %d, agent %d, both %d; pods failed by restarts %d, refused by kubelet %d, followed their record %d of %d",
-				w.n.allocated.Load(), w.n.refused.Load(), w.api.writes, w.n.problems.Load(), w.restarts[0], w.restarts[1], w.restarts[2], w.failed, w.rejected, w.followed, w.recorded)
+			t.Logf("%d calls granted, %d refused, %d records written, %d problems; restarts: kubelet %d, agent %d, both %d; pods failed by restarts %d, refused by kubelet %d, followed their record %d of %d; checkpoints overtaken %d",
+				w.n.allocated.Load(), w.n.refused.Load(), w.api.writes, w.n.problems.Load(), w.restarts[0], w.restarts[1], w.restarts[2], w.failed, w.rejected, w.followed, w.recorded, w.kubelet.overtaken.Load())
 		})
 	}
 }

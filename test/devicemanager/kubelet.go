@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	_ "unsafe" // for go:linkname
 
 	cadvisor "github.com/google/cadvisor/info/v1"
@@ -45,6 +46,12 @@ type kubelet struct {
 	// that list was made, and has its devices before it is used, loses them. That takes a
 	// thread that stands still for as long as an Allocate; on a busy test machine it does.
 	listing sync.RWMutex
+
+	// writing, when not nil, is called before each write of the checkpoint, with the
+	// containers in it (pod UID and name). overtaken counts writes that were left out because a
+	// newer one had come before.
+	writing   func(containers map[[2]string]bool)
+	overtaken atomic.Int64
 
 	manager  *devicemanager.ManagerImpl
 	topology topologymanager.Manager
@@ -87,6 +94,7 @@ func (k *kubelet) start(ctx context.Context) (refused []*v1.Pod, err error) {
 	if err != nil {
 		return nil, err
 	}
+	watchCheckpoints(k, k.manager)
 	k.topology.AddHintProvider(klog.Background(), k.manager)
 	containers, alive := containermap.NewContainerMap(), sets.New[string]()
 	k.mu.Lock()
