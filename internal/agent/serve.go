@@ -270,7 +270,8 @@ func (a *Agent) collectOnce(ctx context.Context) {
 	defer cancel()
 	live, err := a.live(ctx)
 	if err != nil {
-		// The corrector reports that kubelet does not answer; nothing is taken away meanwhile.
+		// Kubelet does not answer, which the corrector reports, or is still starting: nothing is
+		// taken away meanwhile.
 		return
 	}
 	before, beforeErr := a.sharing.Owned(ctx)
