@@ -1,10 +1,13 @@
 package devicemanager
 
 import (
+	"path/filepath"
 	"reflect"
+	"slices"
 	"sync"
 	"unsafe"
 
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/kubernetes/pkg/kubelet/checkpointmanager"
 	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager"
 	"k8s.io/kubernetes/pkg/kubelet/cm/devicemanager/checkpoint"
@@ -42,7 +45,7 @@ func (c *checkpoints) CreateCheckpoint(key string, what checkpointmanager.Checkp
 		now[[2]string{e.PodUID, e.ContainerName}] = true
 	}
 	if c.k.writing != nil {
-		c.k.writing(now)
+		defer c.k.writing(now)()
 		return c.CheckpointManager.CreateCheckpoint(key, what)
 	}
 	c.mu.Lock()
@@ -55,4 +58,20 @@ func (c *checkpoints) CreateCheckpoint(key string, what checkpointmanager.Checkp
 	}
 	c.last = now
 	return c.CheckpointManager.CreateCheckpoint(key, what)
+}
+
+// forget takes a pod out of the checkpoint of a kubelet that is stopped.
+func (k *kubelet) forget(pod *v1.Pod) error {
+	store, err := checkpointmanager.NewCheckpointManager(filepath.Join(k.dir, "plugins"))
+	if err != nil {
+		return err
+	}
+	const name = "kubelet_internal_checkpoint"
+	have := checkpoint.New(nil, nil)
+	if err := store.GetCheckpoint(name, have); err != nil {
+		return err
+	}
+	entries, registered := have.GetData()
+	entries = slices.DeleteFunc(entries, func(e checkpoint.PodDevicesEntry) bool { return e.PodUID == string(pod.UID) })
+	return store.CreateCheckpoint(name, checkpoint.New(entries, registered))
 }

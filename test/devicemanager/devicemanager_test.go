@@ -202,22 +202,32 @@ func (w *world) restart(what int) {
 		w.agent.stop()
 	}
 	if what != 1 {
-		if err := w.kubelet.stop(); err != nil {
-			w.t.Fatal(err)
-		}
-		refused, err := w.kubelet.start(w.ctx)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		for _, p := range refused {
-			w.failed++
-			w.forget(p)
-		}
+		w.restartKubelet()
 	}
 	if what != 0 {
 		w.agent = startAgent(w.t, w.api, w.kubelet, w.specs, &w.n)
 	}
 	w.ready()
+}
+
+func (w *world) restartKubelet(forgets ...*v1.Pod) {
+	w.t.Helper()
+	if err := w.kubelet.stop(); err != nil {
+		w.t.Fatal(err)
+	}
+	for _, p := range forgets {
+		if err := w.kubelet.forget(p); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	refused, err := w.kubelet.start(w.ctx)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, p := range refused {
+		w.failed++
+		w.forget(p)
+	}
 }
 
 // end takes a random pod away.

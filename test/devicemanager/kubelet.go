@@ -48,9 +48,9 @@ type kubelet struct {
 	listing sync.RWMutex
 
 	// writing, when not nil, is called before each write of the checkpoint, with the
-	// containers in it (pod UID and name). overtaken counts writes that were left out because a
+	// containers in it (pod UID and name), and what it returns is called after. overtaken counts writes that were left out because a
 	// newer one had come before.
-	writing   func(containers map[[2]string]bool)
+	writing   func(containers map[[2]string]bool) func()
 	overtaken atomic.Int64
 
 	manager  *devicemanager.ManagerImpl
