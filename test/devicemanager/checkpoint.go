@@ -45,7 +45,10 @@ func (c *checkpoints) CreateCheckpoint(key string, what checkpointmanager.Checkp
 		now[[2]string{e.PodUID, e.ContainerName}] = true
 	}
 	if c.k.writing != nil {
-		defer c.k.writing(now)()
+		done := c.k.writing(now)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		defer done()
 		return c.CheckpointManager.CreateCheckpoint(key, what)
 	}
 	c.mu.Lock()

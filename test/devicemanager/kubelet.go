@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 	_ "unsafe" // for go:linkname
 
 	cadvisor "github.com/google/cadvisor/info/v1"
@@ -50,6 +51,9 @@ type kubelet struct {
 	// writing, when not nil, is called before each write of the checkpoint, with the
 	// containers in it (pod UID and name), and what it returns is called after. overtaken counts writes that were left out because a
 	// newer one had come before.
+	// deaf is how long after its start kubelet hears of no pods, as it does without a
+	// container runtime.
+	deaf      time.Duration
 	writing   func(containers map[[2]string]bool) func()
 	overtaken atomic.Int64
 
@@ -118,8 +122,17 @@ func (k *kubelet) start(ctx context.Context) (refused []*v1.Pod, err error) {
 	if err != nil {
 		return nil, err
 	}
+	// Kubelet serves podresources before it hears of pods, and then takes them one by one.
+	k.mu.Lock()
+	pods := k.pods
+	k.pods = nil
+	k.mu.Unlock()
 	go func() { _ = k.served.Serve(l) }()
-	for _, p := range k.active() {
+	time.Sleep(k.deaf)
+	for _, p := range pods {
+		k.mu.Lock()
+		k.pods = append(k.pods, p)
+		k.mu.Unlock()
 		if !k.topology.Admit(&lifecycle.PodAdmitAttributes{Pod: p}).Admit {
 			refused = append(refused, p)
 		}
