@@ -151,6 +151,7 @@ func (w *world) watchLive(done <-chan struct{}) {
 		}
 		return out
 	}
+	told := map[string]bool{}
 	for {
 		select {
 		case <-done:
@@ -170,7 +171,8 @@ func (w *world) watchLive(done <-chan struct{}) {
 		}
 		after := uids()
 		for uid := range before {
-			if after[uid] {
+			if after[uid] && !told[uid] {
+				told[uid] = true
 				w.t.Errorf("the agent takes %s for ended, and it runs", uid)
 				w.tell("the agent takes %s for ended, and it runs", uid)
 			}
