@@ -2,6 +2,7 @@ package records
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -243,7 +244,10 @@ func (b *Book) Holdings(ctx context.Context) ([]Holding, error) {
 	return b.holdings(listing), nil
 }
 
-// AllHoldings are Holdings when it is certain that none is missing. It fails while kubelet
+// ErrStarting: kubelet has not heard yet of all pods of its node.
+var ErrStarting = errors.New("kubelet is still starting")
+
+// AllHoldings are Holdings when it is certain that none is missing. It fails with ErrStarting while kubelet
 // does not list a pod whose container runs on GPUs: for some seconds after its start, and
 // for as long as the container runtime is away then, kubelet lists no pods at all. Who
 // takes away what nobody holds must ask here.
@@ -253,7 +257,7 @@ func (b *Book) AllHoldings(ctx context.Context) ([]Holding, error) {
 		return nil, err
 	}
 	if p := unheard(b.o.Pods.List(), listing); p != nil {
-		return nil, fmt.Errorf("kubelet does not list pod %s/%s, whose containers run: it is still starting", p.Namespace, p.Name)
+		return nil, fmt.Errorf("%w: it does not list pod %s/%s, whose containers run", ErrStarting, p.Namespace, p.Name)
 	}
 	return b.holdings(listing), nil
 }
