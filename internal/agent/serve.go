@@ -223,6 +223,11 @@ func (a *Agent) ownedInstances(ctx context.Context) map[string]bool {
 
 // prepare makes an allocation real before its container starts.
 func (a *Agent) prepare(ctx context.Context, x device.Allocation) error {
+	if !a.tookOver.Load() {
+		if a.collectOnce(ctx); !a.tookOver.Load() {
+			return errors.New("who uses what an earlier agent left is not known yet, because kubelet does not list all pods: it is tried again")
+		}
+	}
 	err := a.sharing.Prepare(ctx, x)
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.EDQUOT) {
 		a.o.Metrics.NotWritten("allocation")
@@ -266,13 +271,21 @@ func (a *Agent) collect(ctx context.Context) {
 }
 
 func (a *Agent) collectOnce(ctx context.Context) {
+	a.collecting.Lock()
+	defer a.collecting.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	live, err := a.live(ctx)
 	if err != nil {
-		// The corrector reports that kubelet does not answer; nothing is taken away meanwhile.
+		// Kubelet does not answer, which the corrector reports, or is still starting: nothing is
+		// taken away meanwhile.
+		if text := errorText(err); errors.Is(err, records.ErrStarting) && text != a.uncollected {
+			a.uncollected = text
+			a.log.Info("Nothing is taken away that nobody seems to hold", "err", err)
+		}
 		return
 	}
+	a.tookOver.Store(true)
 	before, beforeErr := a.sharing.Owned(ctx)
 	err = a.sharing.Collect(ctx, live)
 	if text := errorText(err); text != a.uncollected {
