@@ -158,7 +158,7 @@ func (b *bench) newQueue(ctx context.Context) *waitingRoom {
 		internalqueue.WithQueueingHintMapPerProfile(internalqueue.QueueingHintMapPerProfile{names.SchedulerName: hints}),
 		internalqueue.WithPodInitialBackoffDuration(time.Millisecond), internalqueue.WithPodMaxBackoffDuration(time.Millisecond))
 	b.t.Cleanup(out.Close)
-	return newWaitingRoom(out, b.Waits)
+	return newWaitingRoom(out, b.Waits, b.Gone)
 }
 
 // bindings makes a fake API server carry Bindings out, and counts them.
