@@ -128,6 +128,13 @@ func (w *world) fleet(text string) {
 // flags.
 func (w *world) scheduler(configuration []byte, flags ...string) *local.Process {
 	w.t.Helper()
+	p, _ := w.schedulerAt(configuration, flags...)
+	return p
+}
+
+// schedulerAt is scheduler; it also returns the port of its metrics.
+func (w *world) schedulerAt(configuration []byte, flags ...string) (*local.Process, int) {
+	w.t.Helper()
 	if configuration == nil {
 		configuration = config.Scheduler()
 	}
@@ -159,7 +166,7 @@ func (w *world) scheduler(configuration []byte, flags ...string) *local.Process 
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return p
+	return p, port
 }
 
 // pod is a pod that asks for GPUs; change may make it anything else.
