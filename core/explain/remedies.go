@@ -140,8 +140,8 @@ func remediesFor(c Code) []remedy {
 		}
 	case DevicesCordoned:
 		return []remedy{
-			{Administrator, "Take GPUs out of their GPUNode's spec.cordoned.", func(c *Case, l Line) (string, string) {
-				return fmt.Sprintf("Take at least %s out of spec.cordoned of a GPUNode: %s GPUs that are cordoned.", plural(int(l.Need-l.Best), "GPU"), have(l, "has", "have")),
+			{Administrator, "Take GPUs out of their GPUNode's spec.cordoned; entries of gpu-controller go by themselves when the GPU is well.", func(c *Case, l Line) (string, string) {
+				return fmt.Sprintf("Take at least %s out of spec.cordoned of a GPUNode: %s GPUs that are cordoned. Entries that begin with gpu-controller: are of GPUs that it isolated, and go by themselves when those are well again (tangram diagnose).", plural(int(l.Need-l.Best), "GPU"), have(l, "has", "have")),
 					command("kubectl edit gpunode %s", c.onOne(l))
 			}},
 			{Owner, "Ask for as many GPUs as are not cordoned.", func(_ *Case, l Line) (string, string) {
@@ -163,9 +163,15 @@ func remediesFor(c Code) []remedy {
 	case Tainted:
 		return []remedy{
 			{Owner, "Tolerate the taint.", func(_ *Case, l Line) (string, string) {
+				if ofCondition(l.Detail) {
+					return "", ""
+				}
 				return fmt.Sprintf("Tolerate the taint %s (spec.tolerations), if the pods are meant for such nodes.", l.Detail), ""
 			}},
-			{Administrator, "Remove the taint.", func(c *Case, l Line) (string, string) {
+			{Administrator, "Remove the taint, or repair the node if Kubernetes set it.", func(c *Case, l Line) (string, string) {
+				if ofCondition(l.Detail) {
+					return fmt.Sprintf("Repair %s: Kubernetes set the taint %s for a condition of the node, and removes it by itself.", plural(l.Nodes, "node"), l.Detail), command("kubectl describe node %s", c.onOne(l))
+				}
 				return fmt.Sprintf("Remove the taint %s from %s.", l.Detail, plural(l.Nodes, "node")), command("kubectl taint node %s %s-", c.on(l), l.Detail)
 			}},
 		}
@@ -174,6 +180,10 @@ func remediesFor(c Code) []remedy {
 			{Administrator, "Uncordon nodes.", func(c *Case, l Line) (string, string) {
 				return fmt.Sprintf("Uncordon a node: %s cordoned.", are(l)), command("kubectl uncordon %s", c.on(l))
 			}},
+		}
+	case Isolated:
+		return []remedy{
+			{Administrator, "Repair the node, or end its maintenance: gpu-controller then puts it back into service by itself.", isolated},
 		}
 	case NoCompany:
 		return []remedy{
@@ -520,6 +530,34 @@ func remediesFor(c Code) []remedy {
 		}
 	}
 	return nil
+}
+
+// isolated says who keeps new pods off a node, for what, and that it ends by itself: who
+// uncordons a sick node by hand gets pods that fail there.
+func isolated(c *Case, l Line) (string, string) {
+	nodes, they, it := "a node", have(l, "is", "are"), "the node is well again"
+	switch l.Detail {
+	case "Maintenance":
+		return fmt.Sprintf("End the maintenance of %s: %s isolated by gpu-controller for it (annotation tangram.dev/maintenance), and put back into service by itself when it ends.", nodes, they), command("tangram diagnose %s", c.onOne(l))
+	case "NodeNotReady":
+		it = "kubelet reports it as ready again"
+	case "DriverNotReady":
+		it = "the GPU driver answers again"
+	case "AgentSilent":
+		it = "its gpu-agent reports again"
+	}
+	return fmt.Sprintf("Repair %s: %s isolated by gpu-controller (%s), and put back into service by itself when %s.", nodes, they, cmp.Or(l.Detail, "cause unknown"), it), command("tangram diagnose %s", c.onOne(l))
+}
+
+// ofCondition says that a taint is one that Kubernetes sets and removes by itself, for what
+// a node's conditions say: taken away by hand it comes back.
+func ofCondition(taint string) bool {
+	for _, prefix := range []string{"node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"} {
+		if strings.HasPrefix(taint, prefix) {
+			return true
+		}
+	}
+	return false
 }
 
 // enough is the limit that would let the gang start.
