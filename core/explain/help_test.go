@@ -2,6 +2,7 @@ package explain_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -245,5 +246,18 @@ func TestNotByHand(t *testing.T) {
 				t.Error(text)
 			}
 		})
+	}
+}
+
+// TestLevelHelps: the level and its label are named, each where it belongs.
+func TestLevelHelps(t *testing.T) {
+	c := &explain.Case{Reason: explain.Reason{Code: explain.Nodes, Need: 2, Level: "rack"}}
+	c.Reason.Nodes.AddNode(explain.Refusal{Code: explain.WrongDomain, Detail: model.Level{Name: "rack", Label: "l/rack"}.Labelled()}, "n1")
+	want := []explain.Help{
+		{Who: explain.Administrator, Text: "Give nodes the label l/rack, with the name of their rack: 1 node has none.", Command: "kubectl get nodes -L l/rack"},
+		{Who: explain.Owner, Text: "Do not require one rack, only prefer it (annotation tangram.dev/topology: preferred=rack)."},
+	}
+	if got := explain.Helps(c); !slices.Equal(got, want) {
+		t.Errorf("%+v", got)
 	}
 }

@@ -53,10 +53,15 @@ func remediesFor(c Code) []remedy {
 	case WrongDomain:
 		return []remedy{
 			{Administrator, "Label nodes with their domain.", func(c *Case, l Line) (string, string) {
-				return fmt.Sprintf("Give nodes the label of their %s: %s none.", l.Detail, have(l, "has", "have")), "kubectl get nodes --show-labels"
+				level, label := levelOf(l)
+				if label == "" {
+					return fmt.Sprintf("Give nodes the label of their %s: %s none.", level, have(l, "has", "have")), "kubectl get nodes --show-labels"
+				}
+				return fmt.Sprintf("Give nodes the label %s, with the name of their %s: %s none.", label, level, have(l, "has", "have")), command("kubectl get nodes -L %s", label)
 			}},
 			{Owner, "Do not require the level.", func(_ *Case, l Line) (string, string) {
-				return fmt.Sprintf("Do not require one %s: annotation tangram.dev/topology: preferred=%s instead of required.", l.Detail, l.Detail), ""
+				level, _ := levelOf(l)
+				return fmt.Sprintf("Do not require one %s, only prefer it (annotation tangram.dev/topology: preferred=%s).", level, level), ""
 			}},
 		}
 	case WrongModel:
@@ -630,6 +635,13 @@ func have(l Line, one, many string) string {
 		return "1 node " + one
 	}
 	return fmt.Sprintf("%d nodes %s", l.Nodes, many)
+}
+
+// levelOf is the level that a line of WrongDomain is about, and its label: see
+// model.Level.Labelled.
+func levelOf(l Line) (level, label string) {
+	level, label, _ = strings.Cut(strings.TrimSuffix(l.Detail, ")"), " (label ")
+	return level, label
 }
 
 // ofHardware says that a label describes what a node is, as agents and cloud providers write

@@ -197,12 +197,12 @@ func capacity() []situation {
 			}, starts: []string{"waits"},
 		}, {
 			name: "no-rack", pool: "free", code: "Nodes", node: "WrongDomain", never: true, kind: "Gang", object: "g",
-			says:  []string{"can never fit", "needs 2 members in one block, 0 can be placed; for the next: 0/", "have no block (label topology.tangram.dev/block)"},
-			helps: []string{"administrator: Give nodes the label of their block (label topology.tangram.dev/block)", "owner: Do not require one block"}, start: apiquery.StartsNever,
+			says:  []string{"can never fit", "needs 2 members in one block, 0 can be placed; for the next: 0/", "have no block (label network.topology.nvidia.com/block)"},
+			helps: []string{"administrator: Give nodes the label network.topology.nvidia.com/block, with the name of their block", "[kubectl get nodes -L network.topology.nvidia.com/block]", "owner: Do not require one block, only prefer it"}, start: apiquery.StartsNever,
 			make: func(p *place) { p.gang("g", 0, 2, 2, 1, annotate(names.AnnotationTopology, "required=block")) },
 		}, {
 			name: "no-label", code: "Nodes", node: "Unselected", never: true, kind: "Gang", object: "g",
-			says:  []string{"needs 2 members in one rack, 0 can be placed; for the next: 0/29 nodes fit: ", " do not match nodeSelector nobody=has"},
+			says:  []string{"needs 2 members in one rack, 0 can be placed; for the next: 0/31 nodes fit: 8 do not match nodeSelector nobody=has, 23 have no rack"},
 			helps: []string{"owner: Change nodeSelector nobody=has", "Give a node the label nobody=has"}, start: apiquery.StartsNever,
 			make: func(p *place) {
 				p.gang("g", 0, 2, 2, 1, annotate(names.AnnotationTopology, "required=rack"), func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"nobody": "has"} })
