@@ -143,6 +143,7 @@ type handle struct {
 func (h handle) ClientSet() kubernetes.Interface           { return h.client }
 func (h handle) EventRecorder() events.EventRecorderLogger { return h.recorder }
 func (h handle) GetWaitingPod(types.UID) fwk.WaitingPod    { return nil }
+
 // newQueue is kube-scheduler's own queue with GPUQueue in it, as a profile has it, and the
 // waiting room before it.
 func (b *bench) newQueue(ctx context.Context) *waitingRoom {
