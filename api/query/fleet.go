@@ -48,6 +48,9 @@ type Work struct {
 	WaitingGangs int `json:"waitingGangs"`
 	WaitingPods  int `json:"waitingPods"`
 	Reservations int `json:"reservations"`
+	// ChargedMilli is what queues and quotas count for what runs, in thousandths of a GPU.
+	// What is allocated of Models can be another number: see Device.ChargedMilli.
+	ChargedMilli int64 `json:"chargedMilli,omitempty"`
 	// OldestSeconds is how long the oldest waits.
 	OldestSeconds int64 `json:"oldestSeconds"`
 }

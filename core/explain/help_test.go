@@ -261,3 +261,25 @@ func TestLevelHelps(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// TestLargestOfSome: what the largest node has is said of all nodes only where they all lack
+// it: beside nodes that are merely taken it would be wrong.
+func TestLargestOfSome(t *testing.T) {
+	tally := func(refusals ...explain.Refusal) string {
+		c := &explain.Case{Reason: explain.Reason{Code: explain.Nodes, Need: 1}}
+		for i, r := range refusals {
+			c.Reason.Nodes.AddNode(r, model.NodeID(fmt.Sprint("n", i)))
+		}
+		return fmt.Sprint(explain.Helps(c))
+	}
+	few, small, taken := explain.Refusal{Code: explain.TooFew, Need: 8, Best: 4}, explain.Refusal{Code: explain.SmallMemory, Need: 80000, Best: 40000}, explain.Refusal{Code: explain.Taken, Need: 8, Best: 7}
+	if got := tally(few, few); !strings.Contains(got, "Ask for at most 4 GPUs per pod, which is what the largest node has") || !strings.Contains(got, "Add a node with at least 8 GPUs.") {
+		t.Error(got)
+	}
+	if got := tally(few, few, taken); !strings.Contains(got, "Ask for at most 4 GPUs per pod, which is what the largest of 2 nodes has") || strings.Contains(got, "Add a node with at least") {
+		t.Error(got)
+	}
+	if got := tally(small, taken); !strings.Contains(got, "40000 MiB of memory per GPU: the largest GPU of 1 node has that") || strings.Contains(got, "Add a node with GPUs of at least") {
+		t.Error(got)
+	}
+}

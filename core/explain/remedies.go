@@ -31,10 +31,17 @@ func remediesFor(c Code) []remedy {
 		}
 	case TooFew:
 		return []remedy{
-			{Owner, "Ask for fewer GPUs per pod, and use more pods.", func(_ *Case, l Line) (string, string) {
-				return fmt.Sprintf("Ask for at most %s per pod, which is what the largest node has, and use more pods.", plural(int(l.Best), "GPU")), ""
+			{Owner, "Ask for fewer GPUs per pod, and use more pods.", func(c *Case, l Line) (string, string) {
+				largest := "the largest node has"
+				if c.others(l) {
+					largest = fmt.Sprintf("the largest of %s has", plural(l.Nodes, "node"))
+				}
+				return fmt.Sprintf("Ask for at most %s per pod, which is what %s, and use more pods.", plural(int(l.Best), "GPU"), largest), ""
 			}},
-			{Administrator, "Add a node with as many GPUs.", func(_ *Case, l Line) (string, string) {
+			{Administrator, "Add a node with as many GPUs.", func(c *Case, l Line) (string, string) {
+				if c.others(l) {
+					return "", "" // there is such a node, and another cause is its own
+				}
 				return fmt.Sprintf("Add a node with at least %s.", plural(int(l.Need), "GPU")), ""
 			}},
 		}
@@ -84,13 +91,19 @@ func remediesFor(c Code) []remedy {
 		}
 	case SmallMemory:
 		return []remedy{
-			{Owner, "Ask for less GPU memory.", func(_ *Case, l Line) (string, string) {
+			{Owner, "Ask for less GPU memory.", func(c *Case, l Line) (string, string) {
 				if l.Best == 0 {
 					return "Ask for less GPU memory.", ""
 				}
+				if c.others(l) {
+					return fmt.Sprintf("Ask for at most %d MiB of memory per GPU: the largest GPU of %s has that, and %d MiB are asked for.", l.Best, plural(l.Nodes, "node"), l.Need), ""
+				}
 				return fmt.Sprintf("Ask for at most %d MiB of memory per GPU: the largest GPU has that, and %d MiB are asked for.", l.Best, l.Need), ""
 			}},
-			{Administrator, "Add nodes with larger GPUs.", func(_ *Case, l Line) (string, string) {
+			{Administrator, "Add nodes with larger GPUs.", func(c *Case, l Line) (string, string) {
+				if c.others(l) {
+					return "", ""
+				}
 				return fmt.Sprintf("Add a node with GPUs of at least %d MiB.", l.Need), ""
 			}},
 		}
@@ -635,6 +648,17 @@ func have(l Line, one, many string) string {
 		return "1 node " + one
 	}
 	return fmt.Sprintf("%d nodes %s", l.Nodes, many)
+}
+
+// others says whether nodes got further than those of a line: they have what these lack, and
+// lack something else.
+func (c *Case) others(l Line) bool {
+	for _, o := range c.Reason.Nodes.Lines() {
+		if o.Code > l.Code {
+			return true
+		}
+	}
+	return c.Reason.Nodes.Fit() > 0
 }
 
 // levelOf is the level that a line of WrongDomain is about, and its label: see

@@ -238,7 +238,11 @@ func printFleet(s *terminal.Screen, f *query.Fleet) {
 	}
 	n, w := f.Nodes, f.Work
 	s.Field("Nodes", label, terminal.Plain, fmt.Sprintf("%d with GPUs: %d ready, %d cordoned, %d lost", n.Total, n.Ready, n.Cordoned, n.Lost))
-	s.Field("Runs", label, terminal.Plain, fmt.Sprintf("%s, %s", count(w.RunningGangs, "job"), count(w.RunningPods, "pod")))
+	runs := fmt.Sprintf("%s, %s", count(w.RunningGangs, "job"), count(w.RunningPods, "pod"))
+	if w.ChargedMilli > 0 {
+		runs += ", charged " + gpus(w.ChargedMilli)
+	}
+	s.Field("Runs", label, terminal.Plain, runs)
 	waits := fmt.Sprintf("%s, %s", count(w.WaitingGangs, "job"), count(w.WaitingPods, "pod"))
 	if w.WaitingGangs > 0 {
 		waits += ", the oldest for " + span(secondsOf(w.OldestSeconds))

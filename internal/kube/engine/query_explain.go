@@ -23,6 +23,7 @@ const runnersUp = 5
 func (e *Engine) Explain(namespace, name string, see Sight) (out apiquery.Explain, problem string) {
 	out = apiquery.Explain{At: e.clock(), Devices: []apiquery.Part{}, Terms: []apiquery.Term{}, RunnersUp: []apiquery.RunnerUp{}}
 	var merits engine.Merits
+	gang := false // of several members
 	e.lookFor(see, "explain", func() {
 		pod, err := e.pods.Pods(namespace).Get(name)
 		if err != nil {
@@ -42,7 +43,7 @@ func (e *Engine) Explain(namespace, name string, see Sight) (out apiquery.Explai
 		out.Pod = apiquery.PodRef{Namespace: namespace, Name: name, UID: string(pod.UID)}
 		if id, ok := e.core.Of(h); ok {
 			g, _ := e.core.Gang(id)
-			out.Gang = gangRef(&g)
+			out.Gang, gang = gangRef(&g), g.Min > 1
 		}
 		out.Devices = append(out.Devices, e.parts(h)...)
 		out.Decided = decided(pod)
@@ -55,6 +56,12 @@ func (e *Engine) Explain(namespace, name string, see Sight) (out apiquery.Explai
 	out.Fleet = fleetTerms(&merits.Rating.Fleet)
 	if merits.Refusal != nil {
 		out.Note = "Its node would not take it now: it has " + merits.Refusal.String() + "."
+	}
+	if out.Note == "" && len(merits.Others) > 0 && merits.Others[0].Rating.Total > merits.Rating.Total {
+		out.Note = "Other nodes score higher now: pods have come or gone since it was placed."
+		if gang {
+			out.Note = "Other nodes score higher for this pod alone: a gang is placed as a whole, where all of its members have a place together."
+		}
 	}
 	nodes := see.MayListNodes()
 	if !nodes {

@@ -276,3 +276,27 @@ func TestPlannedPlaceIsHidden(t *testing.T) {
 		t.Errorf("why: %+v", members)
 	}
 }
+
+// TestExplainNote: that other nodes score higher is explained: it is the first thing that
+// somebody asks who reads the scores.
+func TestExplainNote(t *testing.T) {
+	s := newSetup(t, 2)
+	first := s.runs("first", 1, 1)
+	out, problem := s.Explain("default", first[0].Name, &payer{})
+	if problem != "" || out.Note != "" {
+		t.Fatalf("%q, %q: %+v", problem, out.Note, out)
+	}
+	// Its node is filled, then the other but for one GPU, which is the best place for it once
+	// its own node is empty again.
+	filler := s.runs("filler", 1, 7)
+	s.runs("other", 1, 7)
+	s.deletePod(filler[0].Name)
+	s.Step()
+	out, problem = s.Explain("default", first[0].Name, &payer{})
+	if problem != "" || len(out.RunnersUp) != 1 || out.RunnersUp[0].Total <= out.Total {
+		t.Fatalf("%q: %+v", problem, out)
+	}
+	if !strings.HasPrefix(out.Note, "Other nodes score higher now") {
+		t.Errorf("%q", out.Note)
+	}
+}
