@@ -31,10 +31,17 @@ func remediesFor(c Code) []remedy {
 		}
 	case TooFew:
 		return []remedy{
-			{Owner, "Ask for fewer GPUs per pod, and use more pods.", func(_ *Case, l Line) (string, string) {
-				return fmt.Sprintf("Ask for at most %s per pod, which is what the largest node has, and use more pods.", plural(int(l.Best), "GPU")), ""
+			{Owner, "Ask for fewer GPUs per pod, and use more pods.", func(c *Case, l Line) (string, string) {
+				largest := "the largest node has"
+				if c.others(l) {
+					largest = fmt.Sprintf("the largest of %s has", plural(l.Nodes, "node"))
+				}
+				return fmt.Sprintf("Ask for at most %s per pod, which is what %s, and use more pods.", plural(int(l.Best), "GPU"), largest), ""
 			}},
-			{Administrator, "Add a node with as many GPUs.", func(_ *Case, l Line) (string, string) {
+			{Administrator, "Add a node with as many GPUs.", func(c *Case, l Line) (string, string) {
+				if c.others(l) {
+					return "", "" // there is such a node, and another cause is its own
+				}
 				return fmt.Sprintf("Add a node with at least %s.", plural(int(l.Need), "GPU")), ""
 			}},
 		}
@@ -53,10 +60,15 @@ func remediesFor(c Code) []remedy {
 	case WrongDomain:
 		return []remedy{
 			{Administrator, "Label nodes with their domain.", func(c *Case, l Line) (string, string) {
-				return fmt.Sprintf("Give nodes the label of their %s: %s none.", l.Detail, have(l, "has", "have")), "kubectl get nodes --show-labels"
+				level, label := levelOf(l)
+				if label == "" {
+					return fmt.Sprintf("Give nodes the label of their %s: %s none.", level, have(l, "has", "have")), "kubectl get nodes --show-labels"
+				}
+				return fmt.Sprintf("Give nodes the label %s, with the name of their %s: %s none.", label, level, have(l, "has", "have")), command("kubectl get nodes -L %s", label)
 			}},
 			{Owner, "Do not require the level.", func(_ *Case, l Line) (string, string) {
-				return fmt.Sprintf("Do not require one %s: annotation tangram.dev/topology: preferred=%s instead of required.", l.Detail, l.Detail), ""
+				level, _ := levelOf(l)
+				return fmt.Sprintf("Do not require one %s, only prefer it (annotation tangram.dev/topology: preferred=%s).", level, level), ""
 			}},
 		}
 	case WrongModel:
@@ -79,13 +91,19 @@ func remediesFor(c Code) []remedy {
 		}
 	case SmallMemory:
 		return []remedy{
-			{Owner, "Ask for less GPU memory.", func(_ *Case, l Line) (string, string) {
+			{Owner, "Ask for less GPU memory.", func(c *Case, l Line) (string, string) {
 				if l.Best == 0 {
 					return "Ask for less GPU memory.", ""
 				}
+				if c.others(l) {
+					return fmt.Sprintf("Ask for at most %d MiB of memory per GPU: the largest GPU of %s has that, and %d MiB are asked for.", l.Best, plural(l.Nodes, "node"), l.Need), ""
+				}
 				return fmt.Sprintf("Ask for at most %d MiB of memory per GPU: the largest GPU has that, and %d MiB are asked for.", l.Best, l.Need), ""
 			}},
-			{Administrator, "Add nodes with larger GPUs.", func(_ *Case, l Line) (string, string) {
+			{Administrator, "Add nodes with larger GPUs.", func(c *Case, l Line) (string, string) {
+				if c.others(l) {
+					return "", ""
+				}
 				return fmt.Sprintf("Add a node with GPUs of at least %d MiB.", l.Need), ""
 			}},
 		}
@@ -140,8 +158,8 @@ func remediesFor(c Code) []remedy {
 		}
 	case DevicesCordoned:
 		return []remedy{
-			{Administrator, "Take GPUs out of their GPUNode's spec.cordoned.", func(c *Case, l Line) (string, string) {
-				return fmt.Sprintf("Take at least %s out of spec.cordoned of a GPUNode: %s GPUs that are cordoned.", plural(int(l.Need-l.Best), "GPU"), have(l, "has", "have")),
+			{Administrator, "Take GPUs out of their GPUNode's spec.cordoned; entries of gpu-controller go by themselves when the GPU is well.", func(c *Case, l Line) (string, string) {
+				return fmt.Sprintf("Take at least %s out of spec.cordoned of a GPUNode: %s GPUs that are cordoned. Entries that begin with gpu-controller: are of GPUs that it isolated, and go by themselves when those are well again (tangram diagnose).", plural(int(l.Need-l.Best), "GPU"), have(l, "has", "have")),
 					command("kubectl edit gpunode %s", c.onOne(l))
 			}},
 			{Owner, "Ask for as many GPUs as are not cordoned.", func(_ *Case, l Line) (string, string) {
@@ -163,9 +181,15 @@ func remediesFor(c Code) []remedy {
 	case Tainted:
 		return []remedy{
 			{Owner, "Tolerate the taint.", func(_ *Case, l Line) (string, string) {
+				if ofCondition(l.Detail) {
+					return "", ""
+				}
 				return fmt.Sprintf("Tolerate the taint %s (spec.tolerations), if the pods are meant for such nodes.", l.Detail), ""
 			}},
-			{Administrator, "Remove the taint.", func(c *Case, l Line) (string, string) {
+			{Administrator, "Remove the taint, or repair the node if Kubernetes set it.", func(c *Case, l Line) (string, string) {
+				if ofCondition(l.Detail) {
+					return fmt.Sprintf("Repair %s: Kubernetes set the taint %s for a condition of the node, and removes it by itself.", plural(l.Nodes, "node"), l.Detail), command("kubectl describe node %s", c.onOne(l))
+				}
 				return fmt.Sprintf("Remove the taint %s from %s.", l.Detail, plural(l.Nodes, "node")), command("kubectl taint node %s %s-", c.on(l), l.Detail)
 			}},
 		}
@@ -174,6 +198,10 @@ func remediesFor(c Code) []remedy {
 			{Administrator, "Uncordon nodes.", func(c *Case, l Line) (string, string) {
 				return fmt.Sprintf("Uncordon a node: %s cordoned.", are(l)), command("kubectl uncordon %s", c.on(l))
 			}},
+		}
+	case Isolated:
+		return []remedy{
+			{Administrator, "Repair the node, or end its maintenance: gpu-controller then puts it back into service by itself.", isolated},
 		}
 	case NoCompany:
 		return []remedy{
@@ -522,6 +550,34 @@ func remediesFor(c Code) []remedy {
 	return nil
 }
 
+// isolated says who keeps new pods off a node, for what, and that it ends by itself: who
+// uncordons a sick node by hand gets pods that fail there.
+func isolated(c *Case, l Line) (string, string) {
+	nodes, they, it := "a node", have(l, "is", "are"), "the node is well again"
+	switch l.Detail {
+	case "Maintenance":
+		return fmt.Sprintf("End the maintenance of %s: %s isolated by gpu-controller for it (annotation tangram.dev/maintenance), and put back into service by itself when it ends.", nodes, they), command("tangram diagnose %s", c.onOne(l))
+	case "NodeNotReady":
+		it = "kubelet reports it as ready again"
+	case "DriverNotReady":
+		it = "the GPU driver answers again"
+	case "AgentSilent":
+		it = "its gpu-agent reports again"
+	}
+	return fmt.Sprintf("Repair %s: %s isolated by gpu-controller (%s), and put back into service by itself when %s.", nodes, they, cmp.Or(l.Detail, "cause unknown"), it), command("tangram diagnose %s", c.onOne(l))
+}
+
+// ofCondition says that a taint is one that Kubernetes sets and removes by itself, for what
+// a node's conditions say: taken away by hand it comes back.
+func ofCondition(taint string) bool {
+	for _, prefix := range []string{"node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"} {
+		if strings.HasPrefix(taint, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
 // enough is the limit that would let the gang start.
 func (r *Reason) enough() int64 { return r.Used + r.Want }
 
@@ -592,6 +648,24 @@ func have(l Line, one, many string) string {
 		return "1 node " + one
 	}
 	return fmt.Sprintf("%d nodes %s", l.Nodes, many)
+}
+
+// others says whether nodes got further than those of a line: they have what these lack, and
+// lack something else.
+func (c *Case) others(l Line) bool {
+	for _, o := range c.Reason.Nodes.Lines() {
+		if o.Code > l.Code {
+			return true
+		}
+	}
+	return c.Reason.Nodes.Fit() > 0
+}
+
+// levelOf is the level that a line of WrongDomain is about, and its label: see
+// model.Level.Labelled.
+func levelOf(l Line) (level, label string) {
+	level, label, _ = strings.Cut(strings.TrimSuffix(l.Detail, ")"), " (label ")
+	return level, label
 }
 
 // ofHardware says that a label describes what a node is, as agents and cloud providers write

@@ -5,6 +5,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/model"
 )
 
@@ -24,6 +25,7 @@ func (t *nest) plan() (Plan, *Failure) {
 	if !t.fits(goal) {
 		t.failure.Placed = max(t.failure.Placed, 0)
 		t.failure.Bounded = t.cut
+		t.explain()
 		return Plan{}, &t.failure
 	}
 	t.more(goal)
@@ -231,7 +233,7 @@ func (t *nest) put(g int, s scope, then func() bool) bool {
 	if !ok {
 		tx.Rollback()
 		if p.failure.Placed <= 0 {
-			p.furthest = s // not only a tight part of it
+			p.within = s // not only a tight part of it
 		}
 		t.note(g, p)
 		return false
@@ -316,6 +318,33 @@ func (t *nest) note(g int, p *part) {
 	}
 }
 
+// explain says of a gang of which no member has a place why, of all nodes and not only of
+// those of the attempt.
+func (t *nest) explain() {
+	if t.Terse || t.failure.Placed > 0 || t.failure.Need == 0 || len(t.near(t.lacking)) > 0 {
+		return
+	}
+	t.search(false)
+	leaves, _ := t.minimum(t.lacking)
+	var level model.Level // the tightest that is required of it
+	for g := t.lacking; g >= 0; g = t.Tree.Groups[g].Parent {
+		if r := t.Tree.Groups[g].Require; r.Name != "" && (level.Name == "" || tighter(r, level)) {
+			level = r
+		}
+	}
+	var nodes explain.Tally // of the first leaf that no node takes, else of the last
+	for _, l := range leaves {
+		if p := t.leaf(l); len(p.order) > 0 {
+			if nodes = newFilling(p.maker, scope{}).tally(p.firstShort(), level); nodes.Fit() == 0 {
+				break
+			}
+		}
+	}
+	if t.failure.Level != "" || nodes.Fit() == 0 {
+		t.failure.nowhere(nodes)
+	}
+}
+
 // short takes down that a group could not be placed, with how many of its members.
 func (t *nest) short(g, had int) {
 	if t.all || t.joint || len(t.placed)+had <= t.failure.Placed {
@@ -327,6 +356,7 @@ func (t *nest) short(g, had int) {
 	for _, l := range leaves {
 		need += t.leastOf(l)
 	}
+	t.lacking = g
 	t.failure = Failure{
 		Need: t.failure.Need, Placed: len(t.placed) + had, Level: group.Require.Name,
 		Subgroup: group.Name, SubNeed: need, SubPlaced: had,

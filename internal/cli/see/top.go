@@ -39,7 +39,10 @@ func newTop(c Config) *cobra.Command {
 		Long: `Show what there is and what it does: the fleet in sums, every node, every device with its
 holders, or the queues. In a terminal it is renewed every two seconds; f, n, d and u choose
 the view, j, k, space and b scroll, q ends it. Elsewhere, and with -o or --once, it is shown
-once.`,
+once.
+
+HELD is what of a GPU is not left for others. Where GPUs are cut or shared, CHARGED is shown
+beside it: what queues and quotas count, as in tangram queues.`,
 		Example: `  tangram top
   tangram top devices a100-0 a100-1
   tangram top nodes --once | grep cordoned`,
@@ -235,7 +238,11 @@ func printFleet(s *terminal.Screen, f *query.Fleet) {
 	}
 	n, w := f.Nodes, f.Work
 	s.Field("Nodes", label, terminal.Plain, fmt.Sprintf("%d with GPUs: %d ready, %d cordoned, %d lost", n.Total, n.Ready, n.Cordoned, n.Lost))
-	s.Field("Runs", label, terminal.Plain, fmt.Sprintf("%s, %s", count(w.RunningGangs, "job"), count(w.RunningPods, "pod")))
+	runs := fmt.Sprintf("%s, %s", count(w.RunningGangs, "job"), count(w.RunningPods, "pod"))
+	if w.ChargedMilli > 0 {
+		runs += ", charged " + gpus(w.ChargedMilli)
+	}
+	s.Field("Runs", label, terminal.Plain, runs)
 	waits := fmt.Sprintf("%s, %s", count(w.WaitingGangs, "job"), count(w.WaitingPods, "pod"))
 	if w.WaitingGangs > 0 {
 		waits += ", the oldest for " + span(secondsOf(w.OldestSeconds))
@@ -278,8 +285,25 @@ func printFleet(s *terminal.Screen, f *query.Fleet) {
 // shows says whether a node is among those asked for.
 func (t *top) shows(name string) bool { return len(t.only) == 0 || slices.Contains(t.only, name) }
 
+// heldColumns are what is held of devices, and beside it what is charged for them if that
+// is another number somewhere.
+func (t *top) heldColumns(n *query.Nodes) []string {
+	for i := range n.Items {
+		for _, d := range n.Items[i].Devices {
+			if t.shows(n.Items[i].Name) && d.ChargedMilli > 0 && d.ChargedMilli != d.HeldMilli {
+				return []string{">HELD", ">CHARGED"}
+			}
+		}
+	}
+	return []string{">HELD"}
+}
+
+// heldNote explains the two columns.
+const heldNote = "HELD is what is not left for others, CHARGED what queues and quotas count: they differ where GPUs are cut or shared."
+
 func (t *top) printNodes(s *terminal.Screen, n *query.Nodes) {
-	columns := []string{"NODE", "STATE", ">GPUS", ">HELD", "MODELS", "KEPT FOR"}
+	amounts := t.heldColumns(n)
+	columns := slices.Concat([]string{"NODE", "STATE", ">GPUS"}, amounts, []string{"MODELS", "KEPT FOR"})
 	for _, level := range n.Levels {
 		columns = append(columns, strings.ToUpper(level))
 	}
@@ -295,10 +319,10 @@ func (t *top) printNodes(s *terminal.Screen, n *query.Nodes) {
 		if !t.shows(x.Name) {
 			continue
 		}
-		var held int64
+		var held, charged int64
 		var models []string
 		for _, d := range x.Devices {
-			held += d.HeldMilli
+			held, charged = held+d.HeldMilli, charged+d.ChargedMilli
 			if !slices.Contains(models, d.Model) {
 				models = append(models, d.Model)
 			}
@@ -310,7 +334,11 @@ func (t *top) printNodes(s *terminal.Screen, n *query.Nodes) {
 		case x.Kept:
 			kept = "a job that you may not see"
 		}
-		row := []any{x.Name, terminal.Cell{Text: x.State, Style: stateStyle(x.State)}, strconv.Itoa(len(x.Devices)), thousandths(held), or(strings.Join(models, ", ")), kept}
+		row := []any{x.Name, terminal.Cell{Text: x.State, Style: stateStyle(x.State)}, strconv.Itoa(len(x.Devices)), thousandths(held)}
+		if len(amounts) > 1 {
+			row = append(row, thousandths(charged))
+		}
+		row = append(row, or(strings.Join(models, ", ")), kept)
 		for _, level := range n.Levels {
 			row = append(row, or(x.Domains[level]))
 		}
@@ -319,11 +347,12 @@ func (t *top) printNodes(s *terminal.Screen, n *query.Nodes) {
 		}
 		table.Add(row...)
 	}
-	t.end(s, table, n)
+	t.end(s, table, n, len(amounts) > 1)
 }
 
 func (t *top) printDevices(s *terminal.Screen, n *query.Nodes) {
-	columns := []string{"NODE", ">GPU", "MODEL", "STATE", ">HELD", "MODE", ">MEMORY", ">UTIL", ">TEMP", "HELD BY"}
+	amounts := t.heldColumns(n)
+	columns := slices.Concat([]string{"NODE", ">GPU", "MODEL", "STATE"}, amounts, []string{"MODE", ">MEMORY", ">UTIL", ">TEMP", "HELD BY"})
 	if t.wide() {
 		columns = append(columns, "UUID", "HEALTH")
 	}
@@ -336,19 +365,22 @@ func (t *top) printDevices(s *terminal.Screen, n *query.Nodes) {
 		}
 		for j := range x.Devices {
 			d := &x.Devices[j]
-			row := []any{x.Name, strconv.Itoa(d.Index), d.Model, terminal.Cell{Text: d.State, Style: stateStyle(d.State)}, thousandths(d.HeldMilli),
-				or(d.Mode), mebibytes(d.MemoryMiB), measured(d.Utilization, "%"), measured(d.Temperature, "°C"), holders(d)}
+			row := []any{x.Name, strconv.Itoa(d.Index), d.Model, terminal.Cell{Text: d.State, Style: stateStyle(d.State)}, thousandths(d.HeldMilli)}
+			if len(amounts) > 1 {
+				row = append(row, thousandths(d.ChargedMilli))
+			}
+			row = append(row, or(d.Mode), mebibytes(d.MemoryMiB), measured(d.Utilization, "%"), measured(d.Temperature, "°C"), holders(d))
 			if t.wide() {
 				row = append(row, or(d.UUID), strings.TrimSuffix(d.Health+": "+d.Detail, ": "))
 			}
 			table.Add(row...)
 		}
 	}
-	t.end(s, table, n)
+	t.end(s, table, n, len(amounts) > 1)
 }
 
-// end writes a table of nodes and the remarks under it.
-func (t *top) end(s *terminal.Screen, table *terminal.Table, n *query.Nodes) {
+// end writes a table of nodes and the remarks under it; charged: it has that column.
+func (t *top) end(s *terminal.Screen, table *terminal.Table, n *query.Nodes, charged bool) {
 	switch {
 	case !table.Empty():
 		table.Write(s)
@@ -357,6 +389,9 @@ func (t *top) end(s *terminal.Screen, table *terminal.Table, n *query.Nodes) {
 	}
 	if text := hidden(n.Hidden, "node", "nodes"); text != "" {
 		s.Line(terminal.Dim, "%s", text)
+	}
+	if charged {
+		s.Line(terminal.Dim, "%s", heldNote)
 	}
 	asOf(s, n.At)
 }
