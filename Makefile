@@ -28,7 +28,7 @@ export TANGRAM_BIN := $(CURDIR)/bin
 
 # Packages without goroutines need no race detector: core must not have any
 # (archtest), and the others are values. Some tests of publish are too long for it.
-PURE := ./api/... ./core/... ./config/... ./examples/... ./monitoring/... ./hack/... ./internal/agent/publish ./test/await
+PURE := ./api/... ./core/... ./config/... ./examples/... ./monitoring/... ./hack/... ./internal/agent/publish ./test/await ./test/cluster
 CONCURRENT := ./internal/... ./cmd/... ./test/property/...
 # End-to-end tests drive programs and ask from outside: the race detector would see
 # only the tests. Those that run the scheduler's code in the test itself have it.

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// lastLines returns the last n lines of a file, indented, for an error message.
+// LastLines returns the last n lines of a file, indented, for an error message.
 // A file that cannot be read gives an empty text: the message it would go into
 // already tells of a worse problem.
-func lastLines(path string, n int) string {
+func LastLines(path string, n int) string {
 	f, err := os.Open(path)
 	if err != nil {
 		return ""

@@ -210,7 +210,7 @@ func (p *Process) supervise() {
 		pause, again := p.mayRestart(time.Now())
 		if !again {
 			err := fmt.Errorf("%s keeps crashing (%s): %d restarts within %v; its last lines (%s):\n%s",
-				p.program.Name, describeExit(exit), p.policy.limit, p.policy.window, p.log, lastLines(p.log, logLinesQuoted))
+				p.program.Name, describeExit(exit), p.policy.limit, p.policy.window, p.log, LastLines(p.log, logLinesQuoted))
 			p.giveUp(err)
 			p.onFail(err)
 			return
@@ -304,10 +304,10 @@ func (p *Process) awaitReady(ctx context.Context) error {
 			p.mu.Lock()
 			exit := p.exit
 			p.mu.Unlock()
-			return fmt.Errorf("%w; its last lines (%s):\n%s", orStopped(exit), p.log, lastLines(p.log, logLinesQuoted))
+			return fmt.Errorf("%w; its last lines (%s):\n%s", orStopped(exit), p.log, LastLines(p.log, logLinesQuoted))
 		case <-ctx.Done():
 			return fmt.Errorf("not ready: %w (%w); its last lines (%s):\n%s",
-				ctx.Err(), err, p.log, lastLines(p.log, logLinesQuoted))
+				ctx.Err(), err, p.log, LastLines(p.log, logLinesQuoted))
 		case <-time.After(readyInterval):
 		}
 	}

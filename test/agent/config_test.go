@@ -5,11 +5,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // TestBadConfiguration: the program refuses to start and names the field.
 func TestBadConfiguration(t *testing.T) {
-	bin := binDir(t)
+	bin := cluster.Programs(t, "gpu-agent")
 	mps := func(resource string) string {
 		return "version: v1\nsharing: {mps: {resources: [" + resource + "]}}\n"
 	}

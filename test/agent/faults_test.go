@@ -75,7 +75,7 @@ func driverMissing(n *node) {
 // ends runs the agent to its end.
 func (n *node) ends(args ...string) (code int, out string) {
 	n.t.Helper()
-	return runToEnd(n.t, n.bin, args...)
+	return runToEnd(n.t, n.Bin, args...)
 }
 
 func runToEnd(t *testing.T, bin string, args ...string) (code int, out string) {
@@ -408,7 +408,7 @@ func (n *node) staysOut() {
 	}
 	n.shows(0, "tangram_agent_serving")
 	n.await("labels", func() string {
-		node, err := n.client.CoreV1().Nodes().Get(n.t.Context(), n.name, metav1.GetOptions{})
+		node, err := n.Client.CoreV1().Nodes().Get(n.t.Context(), n.name, metav1.GetOptions{})
 		if err != nil {
 			return err.Error()
 		}

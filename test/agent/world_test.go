@@ -22,14 +22,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/api/record"
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 	"github.com/tangram-dev/tangram/config"
 	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/test/await"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 const (
@@ -41,63 +41,20 @@ const (
 
 // world is a control plane; each test has a node of its own in it.
 type world struct {
-	*local.Cluster
-	bin     string
-	client  kubernetes.Interface
-	objects dynamic.Interface
+	*cluster.Cluster
 	// kubeconfig is that of agents.
 	kubeconfig string
 }
 
-func binDir(t *testing.T) string {
-	t.Helper()
-	dir := os.Getenv("TANGRAM_BIN")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "bin")
-	}
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := local.RequirePrograms(dir, "etcd", "kube-apiserver", "gpu-agent"); err != nil {
-		if os.Getenv("TANGRAM_BIN") != "" {
-			t.Fatal(err) // make has built them: a skip would hide a broken build
-		}
-		t.Skipf("skipped: %v", err)
-	}
-	return dir
-}
-
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("skipped: -short, and this test starts a control plane")
-	}
-	w := &world{bin: binDir(t)}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
+	w := &world{Cluster: cluster.ForTest(t, cluster.Options{
+		Kubernetes: local.Options{Bin: cluster.Bin(t, "gpu-agent")},
+		Manifests:  [][]byte{config.CRDs(), config.AgentRBAC()},
+	})}
 	var err error
-	if w.Cluster, err = local.Start(ctx, local.Options{Dir: t.TempDir(), Bin: w.bin}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := w.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	if w.client, err = kubernetes.NewForConfig(w.RESTConfig()); err != nil {
-		t.Fatal(err)
-	}
-	if w.objects, err = dynamic.NewForConfig(w.RESTConfig()); err != nil {
-		t.Fatal(err)
-	}
 	if w.kubeconfig, err = w.KubeconfigFor(agentUser); err != nil {
 		t.Fatal(err)
-	}
-	for _, docs := range [][]byte{config.CRDs(), config.AgentRBAC()} {
-		if err := w.ApplyManifests(ctx, docs); err != nil {
-			t.Fatal(err)
-		}
 	}
 	return w
 }
@@ -126,7 +83,7 @@ func (w *world) newNode(t *testing.T, pool string, labels map[string]string) *no
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	n := &node{world: w, t: t, name: pool + "-0", dir: dir, kubeconfig: w.kubeconfig}
-	_, err = w.client.CoreV1().Nodes().Create(t.Context(), &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.name, Labels: labels}}, metav1.CreateOptions{FieldManager: "gpu-feature-discovery"})
+	_, err = w.Client.CoreV1().Nodes().Create(t.Context(), &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.name, Labels: labels}}, metav1.CreateOptions{FieldManager: "gpu-feature-discovery"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +127,7 @@ func (n *node) start(args ...string) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	n.agent, err = n.Run(ctx, local.Program{
-		Name: fmt.Sprintf("gpu-agent-%s-%d", n.name, n.runs), Path: filepath.Join(n.bin, "gpu-agent"), Args: append(args, "--listen="+n.listen),
+		Name: fmt.Sprintf("gpu-agent-%s-%d", n.name, n.runs), Path: filepath.Join(n.Bin, "gpu-agent"), Args: append(args, "--listen="+n.listen),
 		Ready: func(ctx context.Context) error { _, err := n.get("/readyz"); return err },
 		Env:   []string{"GOGC="}, // as on a node: make sets another one for tests
 	})
@@ -213,17 +170,7 @@ func (n *node) log() string {
 // await polls until check returns "", which else says what is missing.
 func (n *node) await(what string, check func() string) {
 	n.t.Helper()
-	end := time.Now().Add(patience)
-	for {
-		missing := check()
-		if missing == "" {
-			return
-		}
-		if time.Now().After(end) {
-			n.t.Fatalf("%s: %s", what, missing)
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
+	await.Complete(n.t, what, patience, check)
 }
 
 // logs waits for a text in the log.
@@ -291,7 +238,7 @@ func (n *node) gpuNode(what string, check func(*v1alpha1.GPUNode) string) *v1alp
 	n.t.Helper()
 	var out v1alpha1.GPUNode
 	n.await("GPUNode "+what, func() string {
-		o, err := n.objects.Resource(v1alpha1.GPUNodes).Get(n.t.Context(), n.name, metav1.GetOptions{})
+		o, err := n.Dynamic.Resource(v1alpha1.GPUNodes).Get(n.t.Context(), n.name, metav1.GetOptions{})
 		if err != nil {
 			return err.Error()
 		}
@@ -339,7 +286,7 @@ func (n *node) event(kind, name, reason string) string {
 	n.t.Helper()
 	var text string
 	n.await("event "+reason, func() string {
-		list, err := n.client.CoreV1().Events(metav1.NamespaceDefault).List(n.t.Context(), metav1.ListOptions{})
+		list, err := n.Client.CoreV1().Events(metav1.NamespaceDefault).List(n.t.Context(), metav1.ListOptions{})
 		if err != nil {
 			return err.Error()
 		}
@@ -358,7 +305,7 @@ func (n *node) event(kind, name, reason string) string {
 func (n *node) fault(text string) {
 	n.t.Helper()
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, names.AnnotationSimulatedFaults, text)
-	_, err := n.objects.Resource(v1alpha1.GPUNodes).Patch(n.t.Context(), n.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	_, err := n.Dynamic.Resource(v1alpha1.GPUNodes).Patch(n.t.Context(), n.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 	if err != nil {
 		n.t.Fatal(err)
 	}
@@ -390,7 +337,7 @@ func (n *node) pod(name, wanted string, count int64, devices ...record.Device) {
 		}
 		p.Annotations[names.AnnotationDevices] = text
 	}
-	if _, err := n.client.CoreV1().Pods(metav1.NamespaceDefault).Create(n.t.Context(), p, metav1.CreateOptions{}); err != nil {
+	if _, err := n.Client.CoreV1().Pods(metav1.NamespaceDefault).Create(n.t.Context(), p, metav1.CreateOptions{}); err != nil {
 		n.t.Fatal(err)
 	}
 }
@@ -399,7 +346,7 @@ func (n *node) pod(name, wanted string, count int64, devices ...record.Device) {
 func (n *node) phase(name string, phase v1.PodPhase) {
 	n.t.Helper()
 	patch := fmt.Sprintf(`{"status":{"phase":%q}}`, phase)
-	if _, err := n.client.CoreV1().Pods(metav1.NamespaceDefault).Patch(n.t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
+	if _, err := n.Client.CoreV1().Pods(metav1.NamespaceDefault).Patch(n.t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
 		n.t.Fatal(err)
 	}
 }
@@ -416,7 +363,7 @@ func (n *node) running(name string) {
 // record is the record of a pod.
 func (n *node) record(name string) record.Record {
 	n.t.Helper()
-	p, err := n.client.CoreV1().Pods(metav1.NamespaceDefault).Get(n.t.Context(), name, metav1.GetOptions{})
+	p, err := n.Client.CoreV1().Pods(metav1.NamespaceDefault).Get(n.t.Context(), name, metav1.GetOptions{})
 	if err != nil {
 		n.t.Fatal(err)
 	}

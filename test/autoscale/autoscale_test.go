@@ -58,7 +58,7 @@ func rack(t *testing.T, w *world) {
 	p.waits(names.ReasonWaitingForNodes, members[0])
 	p.await("placeholders", func() string {
 		for _, x := range p.placeholders() {
-			err := w.client.CoreV1().Pods(x.Namespace).Bind(t.Context(), &v1.Binding{
+			err := w.Client.CoreV1().Pods(x.Namespace).Bind(t.Context(), &v1.Binding{
 				ObjectMeta: metav1.ObjectMeta{Namespace: x.Namespace, Name: x.Name}, Target: v1.ObjectReference{Kind: "Node", Name: "rack-r2-0"},
 			}, metav1.CreateOptions{})
 			switch {

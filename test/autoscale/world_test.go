@@ -15,14 +15,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/config"
 	"github.com/tangram-dev/tangram/internal/fleet"
 	"github.com/tangram-dev/tangram/internal/local"
 	"github.com/tangram-dev/tangram/internal/operators"
+	"github.com/tangram-dev/tangram/test/await"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 const (
@@ -61,127 +61,47 @@ spec: {capability: {nvidia.com/gpu: "8"}}
 `
 
 // world is the cluster of all tests.
-type world struct {
-	*local.Cluster
-	client  kubernetes.Interface
-	dynamic dynamic.Interface
-}
-
-// binDir is where the programs are; the test is skipped when they are not.
-func binDir(t *testing.T) string {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("skipped: -short, and this test starts a control plane")
-	}
-	dir := os.Getenv("TANGRAM_BIN")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "bin")
-	}
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = local.RequirePrograms(dir, "etcd", "kube-apiserver", "kube-controller-manager", "kwok", "gpu-scheduler", "gpu-controller")
-	if err == nil {
-		err = operators.Require(dir, "karpenter")
-	}
-	if err != nil {
-		if os.Getenv("TANGRAM_BIN") != "" {
-			t.Fatal(err) // make has built them: a skip would hide a broken build
-		}
-		t.Skipf("skipped: %v", err)
-	}
-	return dir
-}
+type world struct{ *cluster.Cluster }
 
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	bin := binDir(t)
+	bin := cluster.Bin(t, "kube-controller-manager", "kwok", "gpu-scheduler", "gpu-controller")
+	cluster.Built(t, operators.Require(bin, "karpenter"))
+	w := &world{cluster.ForTest(t, cluster.Options{
+		Kubernetes: local.Options{Bin: bin, ControllerManager: true, KWOK: true},
+		Manifests:  [][]byte{config.CRDs(), config.VolcanoCRDs(), config.RBAC(), config.ControllerRBAC(), config.Autoscaling()},
+	})}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	cluster, err := local.Start(ctx, local.Options{Dir: t.TempDir(), Bin: bin, ControllerManager: true, KWOK: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{Cluster: cluster}
-	t.Cleanup(func() {
-		if t.Failed() {
-			for _, p := range cluster.Processes() {
-				if strings.HasPrefix(p.Name(), "gpu-") || strings.HasPrefix(p.Name(), "operator-") {
-					t.Logf("%s:\n%s", p.Name(), tail(p.Log(), 60))
-				}
-			}
-		}
-		if err := cluster.Discard(); err != nil {
-			t.Error(err)
-		}
-	})
-	if w.client, err = kubernetes.NewForConfig(cluster.RESTConfig()); err != nil {
-		t.Fatal(err)
-	}
-	if w.dynamic, err = dynamic.NewForConfig(cluster.RESTConfig()); err != nil {
-		t.Fatal(err)
-	}
-	for _, docs := range [][]byte{config.CRDs(), config.VolcanoCRDs(), config.RBAC(), config.ControllerRBAC(), config.Autoscaling()} {
-		if err := cluster.ApplyManifests(ctx, docs); err != nil {
-			t.Fatal(err)
-		}
-	}
-	types := filepath.Join(cluster.Dir(), "machines.json")
+	types := filepath.Join(w.Dir(), "machines.json")
 	if err := os.WriteFile(types, []byte(machines), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := operators.Run(ctx, "karpenter", operators.Options{Cluster: cluster, Bin: bin, Env: []string{
+	if _, err := operators.Run(ctx, "karpenter", operators.Options{Cluster: w.Cluster.Cluster, Bin: bin, Env: []string{
 		"INSTANCE_TYPES_FILE_PATH=" + types, "BATCH_IDLE_DURATION=500ms", "BATCH_MAX_DURATION=3s", "LOG_LEVEL=debug",
 	}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := cluster.ApplyManifests(ctx, []byte(class)); err != nil {
+	if err := w.ApplyManifests(ctx, []byte(class)); err != nil {
 		t.Fatal(err)
 	}
-	w.start(t, bin, "gpu-scheduler", "--config="+w.schedulerConfig(t), "--leader-elect=false")
-	w.start(t, bin, "gpu-controller", "--leader-elect=false", "--recovery=false", "--autoscaling")
+	for _, p := range []local.Component{
+		{Name: "gpu-scheduler", Config: schedulerConfig(), Flags: []string{cluster.Alone}},
+		{Name: "gpu-controller", Flags: []string{cluster.Alone, "--recovery=false", "--autoscaling"}},
+	} {
+		if _, err := w.Launch(ctx, p); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return w
 }
 
 // schedulerConfig is the default configuration with autoscaling.
-func (w *world) schedulerConfig(t *testing.T) string {
-	t.Helper()
+func schedulerConfig() []byte {
 	const before = "      preemption: true\n"
 	text := string(config.Scheduler())
 	at := strings.Index(text, before) + len(before)
-	text = text[:at] + "      reportEvery: 1s\n      autoscaling: {enabled: true, patience: 20s}\n" + text[at:]
-	file := filepath.Join(w.Dir(), "scheduler.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
-}
-
-// start runs a program of ours under its own rights.
-func (w *world) start(t *testing.T, bin, name string, flags ...string) {
-	t.Helper()
-	kubeconfig, err := w.KubeconfigFor("system:tangram:" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	port, err := local.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
-	ready, err := w.ReadyAt(port, "/healthz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	args := append(w.ListenArgs(port), "--kubeconfig="+kubeconfig)
-	if name == "gpu-scheduler" {
-		args = w.ServeArgs(port, kubeconfig)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	if _, err := w.Run(ctx, local.Program{Name: name, Path: filepath.Join(bin, name), Args: append(args, flags...), Ready: ready}); err != nil {
-		t.Fatal(err)
-	}
+	return []byte(text[:at] + "      reportEvery: 1s\n      autoscaling: {enabled: true, patience: 20s}\n" + text[at:])
 }
 
 // pool is one test's part of the cluster.
@@ -231,14 +151,14 @@ func (p *pool) stock(rack string, count int) {
 			},
 			Status: v1.NodeStatus{Capacity: has, Allocatable: has},
 		}
-		if _, err := p.client.CoreV1().Nodes().Create(p.t.Context(), n, metav1.CreateOptions{}); err != nil {
+		if _, err := p.Client.CoreV1().Nodes().Create(p.t.Context(), n, metav1.CreateOptions{}); err != nil {
 			p.t.Fatal(err)
 		}
 		made = append(made, name)
 	}
 	for _, name := range made {
 		p.await("node "+name+" is ready", func() string {
-			n, err := p.client.CoreV1().Nodes().Get(p.t.Context(), name, metav1.GetOptions{})
+			n, err := p.Client.CoreV1().Nodes().Get(p.t.Context(), name, metav1.GetOptions{})
 			if err != nil {
 				return err.Error()
 			}
@@ -255,22 +175,12 @@ func (p *pool) stock(rack string, count int) {
 // pod creates a pod of the pool.
 func (p *pool) pod(name string, gpus int64, change ...func(*v1.Pod)) {
 	p.t.Helper()
-	pod := &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: p.name + "-" + name, Namespace: "default", Labels: map[string]string{poolLabel: p.name}, Annotations: map[string]string{}},
-		Spec: v1.PodSpec{
-			SchedulerName: names.SchedulerName, NodeSelector: map[string]string{poolLabel: p.name},
-			Containers: []v1.Container{{
-				Name: "main", Image: "pause",
-				Resources: v1.ResourceRequirements{Limits: v1.ResourceList{names.ResourceNVIDIA: *resource.NewQuantity(gpus, resource.DecimalSI)}},
-			}},
-		},
-	}
+	pod := cluster.Pod("default", p.name+"-"+name, gpus, cluster.Label(poolLabel, p.name))
+	pod.Spec.NodeSelector = map[string]string{poolLabel: p.name}
 	for _, c := range change {
 		c(pod)
 	}
-	if _, err := p.client.CoreV1().Pods("default").Create(p.t.Context(), pod, metav1.CreateOptions{}); err != nil {
-		p.t.Fatal(err)
-	}
+	p.Create(p.t, pod)
 }
 
 // gang creates the first members of a gang of a size.
@@ -293,7 +203,7 @@ func required(level string) func(*v1.Pod) {
 
 func (p *pool) get(name string) *v1.Pod {
 	p.t.Helper()
-	pod, err := p.client.CoreV1().Pods("default").Get(p.t.Context(), p.name+"-"+name, metav1.GetOptions{})
+	pod, err := p.Client.CoreV1().Pods("default").Get(p.t.Context(), p.name+"-"+name, metav1.GetOptions{})
 	if err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil
@@ -307,7 +217,7 @@ func (p *pool) get(name string) *v1.Pod {
 func (p *pool) delete(name string) {
 	p.t.Helper()
 	now := int64(0)
-	err := p.client.CoreV1().Pods("default").Delete(p.t.Context(), p.name+"-"+name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+	err := p.Client.CoreV1().Pods("default").Delete(p.t.Context(), p.name+"-"+name, metav1.DeleteOptions{GracePeriodSeconds: &now})
 	if err != nil && !apierrors.IsNotFound(err) {
 		p.t.Fatal(err)
 	}
@@ -316,15 +226,7 @@ func (p *pool) delete(name string) {
 // await polls until check returns "", which else says what is missing.
 func (p *pool) await(what string, check func() string) {
 	p.t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(100 * time.Millisecond) {
-		missing := check()
-		if missing == "" {
-			return
-		}
-		if time.Now().After(end) {
-			p.t.Fatalf("%s: %s", what, missing)
-		}
-	}
+	await.Complete(p.t, what, patience, check)
 }
 
 // bound waits until pods are bound and returns their nodes, in order.
@@ -365,10 +267,8 @@ func (p *pool) waits(reason string, pods ...string) {
 
 // said is what a pod's condition says.
 func said(p *v1.Pod) string {
-	for _, c := range p.Status.Conditions {
-		if c.Type == v1.PodScheduled {
-			return c.Reason + ": " + c.Message
-		}
+	if c := cluster.Scheduled(p); c.Type != "" {
+		return c.Reason + ": " + c.Message
 	}
 	return "no condition"
 }
@@ -378,7 +278,7 @@ var nodeClaims = schema.GroupVersionResource{Group: "karpenter.sh", Version: "v1
 // rented is how many nodes Karpenter has, or has asked for.
 func (p *pool) rented() int {
 	p.t.Helper()
-	list, err := p.dynamic.Resource(nodeClaims).List(p.t.Context(), metav1.ListOptions{LabelSelector: ownedLabel + "=" + p.name})
+	list, err := p.Dynamic.Resource(nodeClaims).List(p.t.Context(), metav1.ListOptions{LabelSelector: ownedLabel + "=" + p.name})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -388,7 +288,7 @@ func (p *pool) rented() int {
 // nodes are Karpenter's nodes of the pool, by name.
 func (p *pool) nodes() map[string]*v1.Node {
 	p.t.Helper()
-	list, err := p.client.CoreV1().Nodes().List(p.t.Context(), metav1.ListOptions{LabelSelector: ownedLabel + "=" + p.name})
+	list, err := p.Client.CoreV1().Nodes().List(p.t.Context(), metav1.ListOptions{LabelSelector: ownedLabel + "=" + p.name})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -418,7 +318,7 @@ func (p *pool) exactly(n, free int) {
 // placeholders are the pods that stand for members of the pool's pods.
 func (p *pool) placeholders() (out []v1.Pod) {
 	p.t.Helper()
-	list, err := p.client.CoreV1().Pods("tangram-system").List(p.t.Context(), metav1.ListOptions{LabelSelector: names.LabelPlaceholder})
+	list, err := p.Client.CoreV1().Pods("tangram-system").List(p.t.Context(), metav1.ListOptions{LabelSelector: names.LabelPlaceholder})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -433,17 +333,7 @@ func (p *pool) placeholders() (out []v1.Pod) {
 // patch applies a merge patch to a pod.
 func (p *pool) patch(name, patch string) {
 	p.t.Helper()
-	if _, err := p.client.CoreV1().Pods("default").Patch(p.t.Context(), p.name+"-"+name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	if _, err := p.Client.CoreV1().Pods("default").Patch(p.t.Context(), p.name+"-"+name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		p.t.Fatal(err)
 	}
-}
-
-// tail is the end of a file.
-func tail(path string, lines int) string {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return err.Error()
-	}
-	all := strings.Split(strings.TrimSpace(string(data)), "\n")
-	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }

@@ -3,7 +3,10 @@
 // question costs the API server about a thousandth of a second.
 package await
 
-import "time"
+import (
+	"testing"
+	"time"
+)
 
 // Patience is by how much a test's limit is longer than what a quiet machine needs: the
 // machine may run other tests, or others' work.
@@ -18,11 +21,30 @@ const (
 // least once. After limit it gives up and returns false, with what was last seen.
 func Until(limit time.Duration, holds func() (ok bool, seen string)) (bool, string) {
 	deadline := time.Now().Add(limit)
-	for pause := first; ; pause = min(pause*3/2, longest) {
+	for pause := first; ; pause = min(pause*5/4, longest) {
 		ok, seen := holds()
 		if ok || time.Now().After(deadline) {
 			return ok, seen
 		}
 		time.Sleep(pause)
 	}
+}
+
+// Eventually is Until for what must come to hold: else the test ends, with what was last
+// seen.
+func Eventually(t testing.TB, what string, limit time.Duration, holds func() (ok bool, seen string)) {
+	t.Helper()
+	if ok, seen := Until(limit, holds); !ok {
+		t.Fatalf("%s: not within %s; last seen: %s", what, limit, seen)
+	}
+}
+
+// Complete is Eventually for a question whose answer is what is missing: it waits until
+// nothing is.
+func Complete(t testing.TB, what string, limit time.Duration, missing func() string) {
+	t.Helper()
+	Eventually(t, what, limit, func() (bool, string) {
+		seen := missing()
+		return seen == "", seen
+	})
 }

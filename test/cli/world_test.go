@@ -12,85 +12,53 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // patience bounds a command: all answer in a second or two.
 const patience = time.Minute
 
-// cluster is a local cluster and the folder in which it was started: commands run there
+// demoCluster is a local cluster and the folder in which it was started: commands run there
 // find it without a kubeconfig.
-type cluster struct {
+type demoCluster struct {
 	bin, dir string
 }
 
-var shared struct {
-	sync.Mutex
-	cluster *cluster
-	err     error
-}
+var shared cluster.Shared[*demoCluster]
 
-// TestMain ends the cluster after the last test.
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if c := shared.cluster; c != nil {
-		if r := c.run("down"); r.code != 0 {
-			fmt.Fprintln(os.Stderr, r)
-			code = 1
-		}
-		if code == 0 { // logs of a failure are kept
-			_ = os.RemoveAll(c.dir)
-		}
-	}
-	os.Exit(code)
-}
+func TestMain(m *testing.M) { os.Exit(shared.Run(m)) }
 
 // demo is the cluster, with the sample workloads decided.
-func demo(t *testing.T) *cluster {
+func demo(t *testing.T) *demoCluster {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("skipped: -short, and this test starts a control plane")
-	}
-	bin := os.Getenv("TANGRAM_BIN")
-	if bin == "" {
-		bin = filepath.Join("..", "..", "bin")
-	}
-	bin, err := filepath.Abs(bin)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = local.RequirePrograms(bin, "tangram", "gpu-scheduler", "gpu-controller", "gpu-agent", "etcd", "kube-apiserver", "kube-controller-manager", "kwok", "kubectl")
-	if err != nil {
-		if os.Getenv("TANGRAM_BIN") != "" {
-			t.Fatal(err) // make has built them: a skip would hide a broken build
-		}
-		t.Skipf("skipped: %v", err)
-	}
-	shared.Lock()
-	defer shared.Unlock()
-	if shared.cluster == nil && shared.err == nil {
-		shared.cluster, shared.err = start(bin)
-	}
-	if shared.err != nil {
-		t.Fatal(shared.err)
-	}
-	return shared.cluster
+	bin := cluster.Bin(t, "tangram", "gpu-scheduler", "gpu-controller", "gpu-agent", "kube-controller-manager", "kwok", "kubectl")
+	return shared.Get(t, func() (*demoCluster, error) { return start(bin) })
 }
 
-func start(bin string) (*cluster, error) {
+func start(bin string) (*demoCluster, error) {
 	dir, err := os.MkdirTemp("", "tangram-cli-")
 	if err != nil {
 		return nil, err
 	}
-	c := &cluster{bin: bin, dir: dir}
+	c := &demoCluster{bin: bin, dir: dir}
 	if r := c.runFor(3*time.Minute, "up", "--detach", "--demo"); r.code != 0 {
 		return nil, errors.New(r.String())
 	}
 	return c, nil
+}
+
+// End ends the cluster as users do; logs of a failure are kept.
+func (c *demoCluster) End(failed bool) error {
+	if r := c.run("down"); r.code != 0 {
+		return errors.New(r.String())
+	}
+	if failed {
+		return nil
+	}
+	return os.RemoveAll(c.dir)
 }
 
 // result is what a command did.
@@ -105,13 +73,13 @@ func (r result) String() string {
 }
 
 // run runs a command in the folder of the cluster, as a user without any configuration.
-func (c *cluster) run(args ...string) result { return c.runFor(patience, args...) }
+func (c *demoCluster) run(args ...string) result { return c.runFor(patience, args...) }
 
-func (c *cluster) runFor(limit time.Duration, args ...string) result {
+func (c *demoCluster) runFor(limit time.Duration, args ...string) result {
 	return c.program(limit, "", filepath.Join(c.bin, "tangram"), args...)
 }
 
-func (c *cluster) program(limit time.Duration, in, path string, args ...string) result {
+func (c *demoCluster) program(limit time.Duration, in, path string, args ...string) result {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, path, args...)
@@ -132,12 +100,12 @@ func (c *cluster) program(limit time.Duration, in, path string, args ...string) 
 }
 
 // environment is that of a user who has set nothing.
-func (c *cluster) environment() []string {
+func (c *demoCluster) environment() []string {
 	return []string{"PATH=" + c.bin + string(os.PathListSeparator) + os.Getenv("PATH"), "HOME=" + filepath.Join(c.dir, "home")}
 }
 
 // kubectl runs kubectl as the administrator.
-func (c *cluster) kubectl(t *testing.T, in string, args ...string) string {
+func (c *demoCluster) kubectl(t *testing.T, in string, args ...string) string {
 	t.Helper()
 	r := c.program(patience, in, filepath.Join(c.bin, "kubectl"), append([]string{"--kubeconfig", filepath.Join(c.dir, ".tangram", "kubeconfig")}, args...)...)
 	if r.code != 0 {
@@ -147,7 +115,7 @@ func (c *cluster) kubectl(t *testing.T, in string, args ...string) string {
 }
 
 // must runs a command that has to succeed, and to print all of some texts.
-func (c *cluster) must(t *testing.T, args []string, texts ...string) result {
+func (c *demoCluster) must(t *testing.T, args []string, texts ...string) result {
 	t.Helper()
 	r := c.run(args...)
 	if r.code != 0 {

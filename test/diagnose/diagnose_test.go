@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,9 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/api/record"
@@ -27,8 +23,8 @@ import (
 	"github.com/tangram-dev/tangram/config"
 	"github.com/tangram-dev/tangram/internal/cli"
 	"github.com/tangram-dev/tangram/internal/diagnose"
-	"github.com/tangram-dev/tangram/internal/fleet"
 	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // patience is how long something may take that happens within seconds on a quiet machine.
@@ -40,63 +36,17 @@ pools:
 `
 
 type world struct {
-	*local.Cluster
-	t       *testing.T
-	bin     string
-	client  kubernetes.Interface
-	dynamic dynamic.Interface
+	*cluster.Cluster
+	t *testing.T
 }
 
 func start(t *testing.T) *world {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("skipped: -short, and this test starts a control plane")
-	}
-	bin := os.Getenv("TANGRAM_BIN")
-	if bin == "" {
-		wd, err := os.Getwd()
-		if err != nil {
-			t.Fatal(err)
-		}
-		bin = filepath.Join(wd, "..", "..", "bin")
-	}
-	if err := local.RequirePrograms(bin, "etcd", "kube-apiserver", "gpu-scheduler"); err != nil {
-		if os.Getenv("TANGRAM_BIN") != "" {
-			t.Fatal(err)
-		}
-		t.Skipf("skipped: %v", err)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	cluster, err := local.Start(ctx, local.Options{Dir: t.TempDir(), Bin: bin})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := cluster.Discard(); err != nil {
-			t.Error(err)
-		}
-	})
-	w := &world{Cluster: cluster, t: t, bin: bin}
-	if w.client, err = kubernetes.NewForConfig(cluster.RESTConfig()); err != nil {
-		t.Fatal(err)
-	}
-	if w.dynamic, err = dynamic.NewForConfig(cluster.RESTConfig()); err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range [][]byte{config.RBAC(), config.CRDs(), config.VolcanoCRDs()} {
-		if err := cluster.ApplyManifests(ctx, d); err != nil {
-			t.Fatal(err)
-		}
-	}
-	f, err := fleet.Parse("fleet.yaml", []byte(nodes))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cluster.CreateFleet(ctx, f); err != nil {
-		t.Fatal(err)
-	}
-	return w
+	return &world{t: t, Cluster: cluster.ForTest(t, cluster.Options{
+		Kubernetes: local.Options{Bin: cluster.Bin(t, "gpu-scheduler")},
+		Manifests:  [][]byte{config.RBAC(), config.CRDs(), config.VolcanoCRDs()},
+		Fleet:      nodes,
+	})}
 }
 
 // tangram runs the command as a user of a kubeconfig would.
@@ -118,7 +68,7 @@ func (w *world) status(node string, s v1alpha1.GPUNodeStatus) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if _, err := w.dynamic.Resource(v1alpha1.GPUNodes).Patch(context.Background(), node, types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
+	if _, err := w.Dynamic.Resource(v1alpha1.GPUNodes).Patch(context.Background(), node, types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -148,7 +98,7 @@ func (w *world) pod(name, node string, device int) {
 		Spec: v1.PodSpec{NodeName: node, Containers: []v1.Container{{Name: "c", Image: "i",
 			Resources: v1.ResourceRequirements{Limits: v1.ResourceList{names.ResourceNVIDIA: resource.MustParse("1")}}}}},
 	}
-	if _, err := w.client.CoreV1().Pods("default").Create(context.Background(), p, metav1.CreateOptions{}); err != nil {
+	if _, err := w.Client.CoreV1().Pods("default").Create(context.Background(), p, metav1.CreateOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -156,7 +106,7 @@ func (w *world) pod(name, node string, device int) {
 func TestOnACluster(t *testing.T) {
 	w := start(t)
 	ctx := context.Background()
-	if _, err := w.client.CoreV1().ServiceAccounts("default").Create(ctx, &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := w.Client.CoreV1().ServiceAccounts("default").Create(ctx, &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{}); err != nil {
 		t.Log(err) // a controller manager may have made it
 	}
 	w.breakNodes()
@@ -172,7 +122,7 @@ func (w *world) breakNodes() {
 	w.t.Helper()
 	ctx := context.Background()
 	w.status("n-0", well())
-	if _, err := w.dynamic.Resource(v1alpha1.GPUNodes).Patch(ctx, "n-0", types.MergePatchType, []byte(`{"spec":{"driver":{"version":"580.1","cuda":"13.0"}}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := w.Dynamic.Resource(v1alpha1.GPUNodes).Patch(ctx, "n-0", types.MergePatchType, []byte(`{"spec":{"driver":{"version":"580.1","cuda":"13.0"}}}`), metav1.PatchOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
 	sick := well()
@@ -185,19 +135,19 @@ func (w *world) breakNodes() {
 	hour := metav1.NewTime(time.Now().Add(-time.Hour))
 	old.MeasuredAt = &hour
 	w.status("n-2", old)
-	if _, err := w.client.CoreV1().Nodes().Patch(ctx, "n-2", types.MergePatchType, []byte(`{"status":{"capacity":{"nvidia.com/gpu":"0"},"allocatable":{"nvidia.com/gpu":"0"}}}`), metav1.PatchOptions{}, "status"); err != nil {
+	if _, err := w.Client.CoreV1().Nodes().Patch(ctx, "n-2", types.MergePatchType, []byte(`{"status":{"capacity":{"nvidia.com/gpu":"0"},"allocatable":{"nvidia.com/gpu":"0"}}}`), metav1.PatchOptions{}, "status"); err != nil {
 		w.t.Fatal(err)
 	}
 	w.pod("first", "n-2", 0)
 	w.pod("second", "n-2", 0)
-	if err := w.dynamic.Resource(v1alpha1.GPUNodes).Delete(ctx, "n-3", metav1.DeleteOptions{}); err != nil {
+	if err := w.Dynamic.Resource(v1alpha1.GPUNodes).Delete(ctx, "n-3", metav1.DeleteOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
 	// A real node, of which an agent must run.
-	if _, err := w.client.CoreV1().Nodes().Patch(ctx, "n-2", types.MergePatchType, []byte(`{"metadata":{"annotations":{"kwok.x-k8s.io/node":null}}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := w.Client.CoreV1().Nodes().Patch(ctx, "n-2", types.MergePatchType, []byte(`{"metadata":{"annotations":{"kwok.x-k8s.io/node":null}}}`), metav1.PatchOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
-	if _, err := w.client.CoreV1().Nodes().Patch(ctx, "n-3", types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := w.Client.CoreV1().Nodes().Patch(ctx, "n-3", types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -275,22 +225,10 @@ func (w *world) migrate(t *testing.T) {
 		}
 		p := w.scheduler(c.name, conf)
 		name := "of-" + c.name
-		pod := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1.PodSpec{SchedulerName: c.profile, Containers: []v1.Container{{Name: "c", Image: "i",
-			Resources: v1.ResourceRequirements{Limits: v1.ResourceList{names.ResourceNVIDIA: resource.MustParse("1")}}}}}}
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		if _, err := w.client.CoreV1().Pods("default").Create(ctx, pod, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		var last *v1.Pod
-		err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
-			var err error
-			last, err = w.client.CoreV1().Pods("default").Get(ctx, name, metav1.GetOptions{})
-			return err == nil && last.Spec.NodeName != "", err
-		})
-		cancel()
-		if err != nil {
-			t.Errorf("%s: pod of %s was not bound: %v", c.name, c.profile, last.Status.Conditions)
-		}
+		pod := cluster.Pod("default", name, 1)
+		pod.Spec.SchedulerName = c.profile
+		w.Create(t, pod)
+		w.Bound(t, patience, "default", name)
 		if err := p.Stop(); err != nil {
 			t.Error(err)
 		}
@@ -311,30 +249,11 @@ func (w *world) migrate(t *testing.T) {
 // scheduler starts gpu-scheduler with a configuration.
 func (w *world) scheduler(name, conf string) *local.Process {
 	w.t.Helper()
-	file := filepath.Join(w.Dir(), name+".yaml")
-	if err := os.WriteFile(file, []byte(conf), 0o600); err != nil {
-		w.t.Fatal(err)
-	}
-	kubeconfig, err := w.KubeconfigFor("system:tangram:gpu-scheduler")
+	p, err := w.Launch(context.Background(), local.Component{Name: "gpu-scheduler", As: "gpu-scheduler-" + name, Config: []byte(conf), Flags: []string{cluster.Alone}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	port, err := local.FreePort()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	ready, err := w.ReadyAt(port, "/healthz")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	p, err := w.Run(ctx, local.Program{Name: "gpu-scheduler-" + name, Path: filepath.Join(w.bin, "gpu-scheduler"),
-		Args: append(w.ServeArgs(port, kubeconfig), "--config="+file, "--leader-elect=false"), Ready: ready})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return p
+	return p.Process
 }
 
 // check reads the cluster itself: its manifests, and the configuration that it has.

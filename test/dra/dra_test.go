@@ -71,7 +71,7 @@ func (w *world) counters(node string, cards int) {
 		}
 		s.Spec.SharedCounters = append(s.Spec.SharedCounters, set)
 	}
-	if _, err := w.client.ResourceV1().ResourceSlices().Create(context.Background(), s, metav1.CreateOptions{}); err != nil {
+	if _, err := w.Client.ResourceV1().ResourceSlices().Create(context.Background(), s, metav1.CreateOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -232,7 +232,7 @@ func TestClaims(t *testing.T) {
 	t.Run("shared claim", func(t *testing.T) {
 		w := w.on(t, "shared")
 		c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: resourceapi.ResourceClaimSpec{Devices: devices(request("gpu.tangram.dev", 2))}}
-		if _, err := w.client.ResourceV1().ResourceClaims("shared").Create(context.Background(), c, metav1.CreateOptions{}); err != nil {
+		if _, err := w.Client.ResourceV1().ResourceClaims("shared").Create(context.Background(), c, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		w.create(pod("shared", "a", sharing("c"), on("only-0")), pod("shared", "b", sharing("c"), on("only-0")))
@@ -269,7 +269,7 @@ func TestClaims(t *testing.T) {
 		w := w.on(t, "sharers")
 		w.apply("{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: high}, value: 1000}")
 		c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: resourceapi.ResourceClaimSpec{Devices: devices(request("gpu.tangram.dev", 4))}}
-		if _, err := w.client.ResourceV1().ResourceClaims("sharers").Create(context.Background(), c, metav1.CreateOptions{}); err != nil {
+		if _, err := w.Client.ResourceV1().ResourceClaims("sharers").Create(context.Background(), c, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		w.create(pod("sharers", "a", sharing("c"), on("only-0")), pod("sharers", "b", sharing("c"), on("only-0")))
@@ -278,7 +278,7 @@ func TestClaims(t *testing.T) {
 		w.create(pod("sharers", "high", by("four"), on("only-0"), func(p *v1.Pod) { p.Spec.PriorityClassName = "high" }))
 		w.bound("sharers", "high")
 		for _, name := range []string{"a", "b"} {
-			if p, err := w.client.CoreV1().Pods("sharers").Get(context.Background(), name, metav1.GetOptions{}); err == nil && p.DeletionTimestamp == nil {
+			if p, err := w.Client.CoreV1().Pods("sharers").Get(context.Background(), name, metav1.GetOptions{}); err == nil && p.DeletionTimestamp == nil {
 				t.Errorf("pod %s uses the GPUs of another", name)
 			}
 		}

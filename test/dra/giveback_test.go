@@ -44,7 +44,7 @@ spec:
 		return err != nil && strings.Contains(err.Error(), "denied by the test"), fmt.Sprint(err)
 	})
 	return func() {
-		api := w.client.AdmissionregistrationV1()
+		api := w.Client.AdmissionregistrationV1()
 		if err := api.ValidatingAdmissionPolicyBindings().Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
 			w.t.Fatal(err)
 		}
@@ -60,7 +60,7 @@ func (w *world) denyBindings(namespace, prefix string) (end func()) {
 	probe := pod(namespace, prefix+"-probe", func(p *v1.Pod) { p.Spec.SchedulerName = "nobody" })
 	w.create(probe)
 	return w.deny(namespace, "", "v1", "pods/binding", "CREATE", prefix, func() error {
-		return w.client.CoreV1().Pods(namespace).Bind(context.Background(), &v1.Binding{
+		return w.Client.CoreV1().Pods(namespace).Bind(context.Background(), &v1.Binding{
 			ObjectMeta: metav1.ObjectMeta{Name: probe.Name}, Target: v1.ObjectReference{Kind: "Node", Name: "only-0"},
 		}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 	})
@@ -69,7 +69,7 @@ func (w *world) denyBindings(namespace, prefix string) (end func()) {
 // denyAllocations refuses writes of the status of claims whose names begin with a prefix.
 func (w *world) denyAllocations(namespace, prefix string) (end func()) {
 	w.t.Helper()
-	ctx, api := context.Background(), w.client.ResourceV1().ResourceClaims(namespace)
+	ctx, api := context.Background(), w.Client.ResourceV1().ResourceClaims(namespace)
 	probe, err := api.Create(ctx, &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: prefix + "-probe"}, Spec: resourceapi.ResourceClaimSpec{Devices: devices(request("gpu.tangram.dev", 1))}}, metav1.CreateOptions{})
 	if err != nil {
 		w.t.Fatal(err)
@@ -84,7 +84,7 @@ func (w *world) denyAllocations(namespace, prefix string) (end func()) {
 func (w *world) cordon(node string, yes bool) {
 	w.t.Helper()
 	patch := fmt.Sprintf(`{"spec": {"unschedulable": %v}}`, yes)
-	if _, err := w.client.CoreV1().Nodes().Patch(context.Background(), node, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	if _, err := w.Client.CoreV1().Nodes().Patch(context.Background(), node, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -94,7 +94,7 @@ func (w *world) claimOf(namespace, name string) *resourceapi.ResourceClaim {
 	w.t.Helper()
 	for _, s := range w.get(namespace, name).Status.ResourceClaimStatuses {
 		if s.ResourceClaimName != nil {
-			c, err := w.client.ResourceV1().ResourceClaims(namespace).Get(context.Background(), *s.ResourceClaimName, metav1.GetOptions{})
+			c, err := w.Client.ResourceV1().ResourceClaims(namespace).Get(context.Background(), *s.ResourceClaimName, metav1.GetOptions{})
 			if err != nil {
 				w.t.Fatal(err)
 			}
@@ -117,7 +117,7 @@ func TestGiveBack(t *testing.T) {
 	// reserved for the pod, and the pod is not bound. Its node takes no more pods.
 	crash := w.on(t, "crash")
 	claim := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: resourceapi.ResourceClaimSpec{Devices: devices(request("gpu.tangram.dev", 1))}}
-	claim, err := w.client.ResourceV1().ResourceClaims("crash").Create(ctx, claim, metav1.CreateOptions{})
+	claim, err := w.Client.ResourceV1().ResourceClaims("crash").Create(ctx, claim, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestGiveBack(t *testing.T) {
 		{Request: "gpus", Driver: driver, Pool: "only-0", Device: "gpu-0"}}},
 		NodeSelector: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{MatchFields: []v1.NodeSelectorRequirement{{Key: "metadata.name", Operator: v1.NodeSelectorOpIn, Values: []string{"only-0"}}}}}}}
 	claim.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "p", UID: crash.get("crash", "p").UID}}
-	if _, err := w.client.ResourceV1().ResourceClaims("crash").UpdateStatus(ctx, claim, metav1.UpdateOptions{}); err != nil {
+	if _, err := w.Client.ResourceV1().ResourceClaims("crash").UpdateStatus(ctx, claim, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.cordon("only-0", true)
@@ -143,7 +143,7 @@ func TestGiveBack(t *testing.T) {
 		w := w.on(t, "failed")
 		end := w.denyBindings("failed", "p")
 		w.template("failed", "one", devices(request("gpu.tangram.dev", 1)))
-		seen, err := w.client.ResourceV1().ResourceClaims("failed").Watch(ctx, metav1.ListOptions{})
+		seen, err := w.Client.ResourceV1().ResourceClaims("failed").Watch(ctx, metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -47,15 +47,15 @@ type judgement struct {
 func (w *world) judge() judgement {
 	w.t.Helper()
 	ctx := context.Background()
-	published, err := w.client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{})
+	published, err := w.Client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	claims, err := w.client.ResourceV1().ResourceClaims("").List(ctx, metav1.ListOptions{})
+	claims, err := w.Client.ResourceV1().ResourceClaims("").List(ctx, metav1.ListOptions{})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	pods, err := w.client.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+	pods, err := w.Client.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -109,7 +109,7 @@ func (l *load) step() {
 		at := l.random.IntN(len(l.groups))
 		now := int64(0)
 		for _, name := range l.groups[at] {
-			err := l.client.CoreV1().Pods(l.namespace).Delete(context.Background(), name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+			err := l.Client.CoreV1().Pods(l.namespace).Delete(context.Background(), name, metav1.DeleteOptions{GracePeriodSeconds: &now})
 			if err != nil && !apierrors.IsNotFound(err) {
 				l.t.Fatal(err)
 			}
@@ -149,7 +149,7 @@ func (l *load) settled() {
 
 // wholeGangs says whether of every gang all members are bound, or none.
 func (l *load) wholeGangs() (bool, string) {
-	list, err := l.client.CoreV1().Pods(l.namespace).List(context.Background(), metav1.ListOptions{})
+	list, err := l.Client.CoreV1().Pods(l.namespace).List(context.Background(), metav1.ListOptions{})
 	if err != nil {
 		return false, err.Error()
 	}

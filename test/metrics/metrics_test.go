@@ -193,6 +193,6 @@ func TestMetrics(t *testing.T) {
 func (w *world) finish(name string, phase v1.PodPhase) {
 	w.t.Helper()
 	patch := fmt.Sprintf(`{"status":{"phase":%q}}`, phase)
-	_, err := w.client.CoreV1().Pods("default").Patch(context.Background(), name, "application/merge-patch+json", []byte(patch), metav1.PatchOptions{}, "status")
+	_, err := w.Client.CoreV1().Pods("default").Patch(context.Background(), name, "application/merge-patch+json", []byte(patch), metav1.PatchOptions{}, "status")
 	must(w.t, err)
 }

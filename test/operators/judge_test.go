@@ -45,7 +45,7 @@ type unit struct {
 // watchPods starts to follow pods and returns once it knows them.
 func watchPods(ctx context.Context, w *world) (*judge, error) {
 	facts := checker.Facts{Nodes: map[string]checker.Node{}}
-	list, err := w.dynamic.Resource(v1alpha1.GPUNodes).List(ctx, metav1.ListOptions{})
+	list, err := w.Dynamic.Resource(v1alpha1.GPUNodes).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func watchPods(ctx context.Context, w *world) (*judge, error) {
 	j.Able(time.Now(), true, "the tests begin")
 	life, stop := context.WithCancel(context.Background())
 	j.stop = stop
-	factory := informers.NewSharedInformerFactoryWithOptions(w.client, 0, informers.WithNamespace(v1.NamespaceDefault))
+	factory := informers.NewSharedInformerFactoryWithOptions(w.Client, 0, informers.WithNamespace(v1.NamespaceDefault))
 	informer := factory.Core().V1().Pods().Informer()
 	handler, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { j.see(o, false) },

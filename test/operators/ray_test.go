@@ -77,7 +77,7 @@ func TestRayScaling(t *testing.T) {
 func (w *world) scale(name string, n int) {
 	w.t.Helper()
 	patch := fmt.Sprintf(`[{"op": "replace", "path": "/spec/workerGroupSpecs/0/replicas", "value": %d}]`, n)
-	if _, err := w.dynamic.Resource(kinds["RayCluster"]).Namespace(v1.NamespaceDefault).Patch(context.Background(), name, types.JSONPatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	if _, err := w.Dynamic.Resource(kinds["RayCluster"]).Namespace(v1.NamespaceDefault).Patch(context.Background(), name, types.JSONPatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -119,7 +119,7 @@ func (w *world) eventuallyObject(kind schema.GroupVersionResource, name, what st
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	watch, err := w.dynamic.Resource(kind).Namespace(v1.NamespaceDefault).Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
+	watch, err := w.Dynamic.Resource(kind).Namespace(v1.NamespaceDefault).Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
 	if err != nil {
 		w.t.Fatal(err)
 	}

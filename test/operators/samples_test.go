@@ -10,13 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tangram-dev/tangram/internal/operators"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // sample is one of an operator's own manifests: the nth of a kind in a file. Of a README
 // its YAML blocks are read.
 func (w *world) sample(operator, file, kind string, nth int) *unstructured.Unstructured {
 	w.t.Helper()
-	data, err := os.ReadFile(filepath.Join(operators.Samples(w.bin, operator), file))
+	data, err := os.ReadFile(filepath.Join(operators.Samples(w.Bin, operator), file))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -131,7 +132,7 @@ func index(text string) (n int) {
 
 // TestSamples: the samples are there, and adapt changes their pods.
 func TestSamples(t *testing.T) {
-	w := &world{bin: binDir(t, "kuberay"), t: t}
+	w := &world{Cluster: &cluster.Cluster{Bin: binDir(t, "kuberay")}, t: t}
 	o := adapt(w.sample("kuberay", "samples/ray-cluster.sample.yaml", "RayCluster", 0), "x", workers(2))
 	found := map[string]int64{}
 	podSpecs(o.Object, "", func(path string, spec map[string]any) {

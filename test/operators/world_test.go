@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,14 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
 	"github.com/tangram-dev/tangram/config"
-	"github.com/tangram-dev/tangram/internal/fleet"
 	"github.com/tangram-dev/tangram/internal/local"
 	"github.com/tangram-dev/tangram/internal/operators"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // nodes is the cluster: 8 nodes with 8 GPUs each, two to a rack.
@@ -44,37 +41,21 @@ var pluginGroups []byte
 
 // world is the cluster that all tests share.
 type world struct {
-	*local.Cluster
-	bin     string
-	client  kubernetes.Interface
-	dynamic dynamic.Interface
-	judge   *judge
+	*cluster.Cluster
+	judge *judge
 	// operators that run.
 	operators map[string]*local.Process
 	t         *testing.T // of the test that runs
 }
 
-var shared struct {
-	sync.Mutex
-	world *world
-	err   error
-}
+var shared cluster.Shared[*world]
 
-// TestMain stops the shared cluster after the last test.
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if w := shared.world; w != nil {
-		w.judge.stop()
-		err := w.Discard()
-		if err == nil && code == 0 { // logs of a failure are kept
-			err = os.RemoveAll(w.Dir())
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	os.Exit(code)
+func TestMain(m *testing.M) { os.Exit(shared.Run(m)) }
+
+// End ends the cluster after the last test.
+func (w *world) End(failed bool) error {
+	w.judge.stop()
+	return w.Cluster.End(failed)
 }
 
 // newWorld starts the cluster once and hands it to a test, empty, with the operators that it
@@ -82,15 +63,7 @@ func TestMain(m *testing.M) {
 func newWorld(t *testing.T, needed ...string) *world {
 	t.Helper()
 	bin := binDir(t, needed...)
-	shared.Lock()
-	defer shared.Unlock()
-	if shared.world == nil && shared.err == nil {
-		shared.world, shared.err = startWorld(bin)
-	}
-	if shared.err != nil {
-		t.Fatal(shared.err)
-	}
-	w := shared.world
+	w := shared.Get(t, func() (*world, error) { return startWorld(bin) })
 	w.t = t
 	for _, name := range needed {
 		if w.operators[name] == nil {
@@ -109,105 +82,32 @@ func newWorld(t *testing.T, needed ...string) *world {
 	return w
 }
 
-// binDir is where the programs are; the test is skipped when they are not.
+// binDir is where the programs are, and the operators that a test needs.
 func binDir(t *testing.T, needed ...string) string {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("skipped: -short, and this test starts a control plane")
-	}
-	dir, given := os.LookupEnv("TANGRAM_BIN")
-	if !given {
-		dir = filepath.Join("..", "..", "bin")
-	}
-	dir, err := filepath.Abs(dir)
-	if err == nil {
-		err = local.RequirePrograms(dir, "etcd", "kube-apiserver", "kube-controller-manager", "kwok", "gpu-scheduler", "gpu-controller")
-	}
-	if err == nil {
-		err = operators.Require(dir, needed...)
-	}
-	switch {
-	case err != nil && given:
-		t.Fatal(err) // make has built them: a skip would hide a broken build
-	case err != nil:
-		t.Skipf("skipped: %v", err)
-	}
-	return dir
+	bin := cluster.Bin(t, "kube-controller-manager", "kwok", "gpu-scheduler", "gpu-controller")
+	cluster.Built(t, operators.Require(bin, needed...))
+	return bin
 }
 
-func startWorld(bin string) (w *world, err error) {
-	dir, err := os.MkdirTemp("", "tangram-operators-")
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-	defer cancel()
-	cluster, err := local.Start(ctx, local.Options{
-		Dir: dir, Bin: bin, ControllerManager: true, KWOK: true,
-		APIServer: []string{"--feature-gates=GenericWorkload=true,GangScheduling=true", "--runtime-config=scheduling.k8s.io/v1alpha2=true"},
+func startWorld(bin string) (*world, error) {
+	c, err := cluster.Start(cluster.Options{
+		Kubernetes: local.Options{
+			Bin: bin, ControllerManager: true, KWOK: true,
+			APIServer: []string{"--feature-gates=GenericWorkload=true,GangScheduling=true", "--runtime-config=scheduling.k8s.io/v1alpha2=true"},
+		},
+		Manifests: [][]byte{config.CRDs(), config.VolcanoCRDs(), config.RBAC(), config.ControllerRBAC(), pluginGroups},
+		Fleet:     nodes,
+		Tangram:   cluster.Tangram(config.Scheduler()),
 	})
 	if err != nil {
 		return nil, err
 	}
-	w = &world{Cluster: cluster, bin: bin, operators: map[string]*local.Process{}}
-	defer func() {
-		if err != nil {
-			_ = cluster.Stop()
-		}
-	}()
-	if w.client, err = kubernetes.NewForConfig(cluster.RESTConfig()); err != nil {
-		return nil, err
-	}
-	if w.dynamic, err = dynamic.NewForConfig(cluster.RESTConfig()); err != nil {
-		return nil, err
-	}
-	for _, doc := range [][]byte{config.CRDs(), config.VolcanoCRDs(), config.RBAC(), config.ControllerRBAC(), pluginGroups} {
-		if err := cluster.ApplyManifests(ctx, doc); err != nil {
-			return nil, err
-		}
-	}
-	f, err := fleet.Parse("fleet.yaml", []byte(nodes))
-	if err != nil {
-		return nil, err
-	}
-	if err := cluster.CreateFleet(ctx, f); err != nil {
-		return nil, err
-	}
-	if err := w.run(ctx, "gpu-scheduler", func(port int, kubeconfig string) ([]string, error) {
-		file := filepath.Join(dir, "scheduler.yaml")
-		return append(cluster.ServeArgs(port, kubeconfig), "--config="+file, "--leader-elect=false"), os.WriteFile(file, config.Scheduler(), 0o600)
-	}); err != nil {
-		return nil, err
-	}
-	if err := w.run(ctx, "gpu-controller", func(port int, kubeconfig string) ([]string, error) {
-		return append(cluster.ListenArgs(port), "--kubeconfig="+kubeconfig, "--leader-elect=false"), nil
-	}); err != nil {
-		return nil, err
-	}
+	w := &world{Cluster: c, operators: map[string]*local.Process{}}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
 	w.judge, err = watchPods(ctx, w)
-	return w, err
-}
-
-// run starts a program of ours as the user it has.
-func (w *world) run(ctx context.Context, name string, args func(port int, kubeconfig string) ([]string, error)) error {
-	kubeconfig, err := w.KubeconfigFor("system:tangram:" + name)
-	if err != nil {
-		return err
-	}
-	port, err := local.FreePort()
-	if err != nil {
-		return err
-	}
-	ready, err := w.ReadyAt(port, "/healthz")
-	if err != nil {
-		return err
-	}
-	list, err := args(port, kubeconfig)
-	if err != nil {
-		return err
-	}
-	_, err = w.Run(ctx, local.Program{Name: name, Path: filepath.Join(w.bin, name), Args: list, Ready: ready})
-	return err
+	return w, c.EndIf(err)
 }
 
 // restart runs an operator, instead of the one that runs.
@@ -220,7 +120,7 @@ func (w *world) restart(name string, o operators.Options) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	o.Cluster, o.Bin = w.Cluster, w.bin
+	o.Cluster, o.Bin = w.Cluster.Cluster, w.Bin
 	p, err := operators.Run(ctx, name, o)
 	if err != nil {
 		w.t.Fatal(err)
@@ -275,7 +175,7 @@ func (w *world) remove(kind, name string) {
 	w.t.Helper()
 	w.judge.ends(name)
 	background := metav1.DeletePropagationBackground
-	err := w.dynamic.Resource(kinds[kind]).Namespace(v1.NamespaceDefault).Delete(context.Background(), name, metav1.DeleteOptions{PropagationPolicy: &background})
+	err := w.Dynamic.Resource(kinds[kind]).Namespace(v1.NamespaceDefault).Delete(context.Background(), name, metav1.DeleteOptions{PropagationPolicy: &background})
 	if err != nil && !apierrors.IsNotFound(err) {
 		w.t.Fatal(err)
 	}
@@ -284,7 +184,7 @@ func (w *world) remove(kind, name string) {
 // change merges a patch into an object.
 func (w *world) change(kind, name, patch string) {
 	w.t.Helper()
-	if _, err := w.dynamic.Resource(kinds[kind]).Namespace(v1.NamespaceDefault).Patch(context.Background(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+	if _, err := w.Dynamic.Resource(kinds[kind]).Namespace(v1.NamespaceDefault).Patch(context.Background(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -294,7 +194,7 @@ func (w *world) clear() {
 	w.judge.ends("")
 	background := metav1.DeletePropagationBackground
 	for _, name := range []string{"RayJob", "RayService", "RayCluster", "JobSet", "LeaderWorkerSet", "StatefulSet", "Deployment", "Job", "Pod", "PodGroup"} {
-		err := w.dynamic.Resource(kinds[name]).Namespace(v1.NamespaceDefault).DeleteCollection(context.Background(), metav1.DeleteOptions{PropagationPolicy: &background}, metav1.ListOptions{})
+		err := w.Dynamic.Resource(kinds[name]).Namespace(v1.NamespaceDefault).DeleteCollection(context.Background(), metav1.DeleteOptions{PropagationPolicy: &background}, metav1.ListOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			w.t.Errorf("delete all of kind %s: %v", name, err)
 		}
@@ -369,7 +269,7 @@ func (w *world) racks(key, value string) map[string]int {
 	w.t.Helper()
 	out := map[string]int{}
 	for _, p := range labelled(w.judge.pods(), key, value) {
-		if node, err := w.client.CoreV1().Nodes().Get(context.Background(), p.Spec.NodeName, metav1.GetOptions{}); err == nil {
+		if node, err := w.Client.CoreV1().Nodes().Get(context.Background(), p.Spec.NodeName, metav1.GetOptions{}); err == nil {
 			out[node.Labels[rackLabel]]++
 		}
 	}
@@ -380,12 +280,7 @@ const rackLabel = "topology.kubernetes.io/rack"
 
 // waitsFor is what the pod's PodScheduled condition says.
 func waitsFor(p *v1.Pod) string {
-	for _, c := range p.Status.Conditions {
-		if c.Type == v1.PodScheduled {
-			return c.Message
-		}
-	}
-	return ""
+	return cluster.Scheduled(p).Message
 }
 
 func summary(pods []*v1.Pod) string {

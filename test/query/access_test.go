@@ -14,10 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/client-go/tools/clientcmd"
-
 	apiquery "github.com/tangram-dev/tangram/api/query"
 	kubequery "github.com/tangram-dev/tangram/internal/kube/query"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // every is the path of every question.
@@ -54,15 +53,11 @@ func TestClientCertificates(t *testing.T) {
 	w := sharedWorld(t)
 	with := func(c tls.Certificate) *asker {
 		a := w.bearer("")
-		a.http = w.transport(&c)
+		a.http = cluster.HTTPClient(w.endpoint, c)
 		return a
 	}
 	of := func(user string) *asker {
-		path, err := w.KubeconfigFor(user)
-		if err != nil {
-			t.Fatal(err)
-		}
-		config, err := clientcmd.BuildConfigFromFlags("", path)
+		config, err := w.As(user)
 		if err != nil {
 			t.Fatal(err)
 		}

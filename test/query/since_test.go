@@ -68,7 +68,7 @@ func TestNodesSince(t *testing.T) {
 	if p.changed["x-0"] || p.changed["x-2"] || !p.changed["x-1"] {
 		t.Errorf("changed: %v, want x-1 of pool x alone", p.changed)
 	}
-	if err := w.client.CoreV1().Nodes().Delete(t.Context(), "x-3", metav1.DeleteOptions{}); err != nil {
+	if err := w.Client.CoreV1().Nodes().Delete(t.Context(), "x-3", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "x-3 is gone", func() (bool, string) {

@@ -116,7 +116,7 @@ func TestTenants(t *testing.T) {
 		t.Run("objects of "+namespace, func(t *testing.T) {
 			var seen []string
 			eventually(t, "the event of an eviction", func() (bool, string) {
-				events, err := w.client.EventsV1().Events(namespace).List(t.Context(), metav1.ListOptions{})
+				events, err := w.Client.EventsV1().Events(namespace).List(t.Context(), metav1.ListOptions{})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -128,7 +128,7 @@ func TestTenants(t *testing.T) {
 				}
 				return evicted, fmt.Sprintf("%d events", len(seen))
 			})
-			pods, err := w.client.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
+			pods, err := w.Client.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -276,7 +276,7 @@ func questionsOf(namespace, own string) (out []string) {
 func (w *world) bound(t *testing.T, namespace string, want int) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d bound pods in %s", want, namespace), func() (bool, string) {
-		list, err := w.client.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
+		list, err := w.Client.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			return false, err.Error()
 		}

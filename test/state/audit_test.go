@@ -93,7 +93,7 @@ func TestAuditLog(t *testing.T) {
 	}
 
 	// Every pod that was bound has one start.
-	list, err := w.client.CoreV1().Pods("").List(context.Background(), metav1.ListOptions{})
+	list, err := w.Client.CoreV1().Pods("").List(context.Background(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestAuditLog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out := output(t, filepath.Join(binDir(t), "gpu-scheduler"), append(w.ServeArgs(port, kubeconfig), "--config="+file, "--leader-elect=false")...)
+		out := output(t, filepath.Join(w.Bin, "gpu-scheduler"), append(w.ServeArgs(port, kubeconfig), "--config="+file, "--leader-elect=false")...)
 		if !strings.Contains(out, "audit.path: open /no/folder/audit.log") {
 			t.Errorf("got %s", out)
 		}
@@ -131,7 +131,7 @@ func TestAuditLog(t *testing.T) {
 		w.create(pod("full", "", 1))
 		w.bound("full")
 		w.eventually("the log says that the disk is full", 20*time.Second, func() (bool, string) {
-			return len(logged(t, p, "no space left")) == 1, tail(p.Log(), 5)
+			return len(logged(t, p, "no space left")) == 1, local.LastLines(p.Log(), 5)
 		})
 		if err := p.Stop(); err != nil {
 			t.Fatal(err)

@@ -91,7 +91,7 @@ func share(t *testing.T, restart func(s *shares, kill func(), start func())) flo
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	factory := informers.NewSharedInformerFactory(s.client, 0)
+	factory := informers.NewSharedInformerFactory(s.Client, 0)
 	if _, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { s.see(o.(*v1.Pod), false) },
 		UpdateFunc: func(_, o any) { s.see(o.(*v1.Pod), false) },

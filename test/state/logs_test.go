@@ -12,6 +12,7 @@ import (
 
 	"github.com/tangram-dev/tangram/config"
 	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // output runs a program that ends by itself, and returns what it says.
@@ -50,13 +51,31 @@ func checkJSON(t *testing.T, path string) {
 	t.Logf("%s: %d lines", filepath.Base(path), n)
 }
 
+// extender starts gpu-extender. It serves no health, and is a client that may read what the
+// scheduler may.
+func (w *world) extender(flags ...string) *local.Process {
+	w.t.Helper()
+	kubeconfig, err := w.KubeconfigFor(schedulerUser)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	port, err := local.FreePort()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	p, err := w.Run(context.Background(), local.Program{Name: "gpu-extender", Path: filepath.Join(w.Bin, "gpu-extender"), Args: append(append(w.ListenArgs(port), "--kubeconfig="+kubeconfig), flags...)})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return p
+}
+
 // TestJSONLogs: with --logging-format=json every line that a program writes while it
 // starts, works, loses its API server and ends is JSON, libraries' lines included; so is
 // the error it ends with.
 func TestJSONLogs(t *testing.T) {
 	t.Parallel()
-	bin := binDir(t, "gpu-controller", "gpu-agent", "gpu-extender")
-	w := newWorld(t, `[{name: n, count: 1, gpu: {model: A100-80GB, count: 2}}]`)
+	w := newWorld(t, `[{name: n, count: 1, gpu: {model: A100-80GB, count: 2}}]`, "gpu-controller", "gpu-agent", "gpu-extender")
 	w.apply(string(config.ControllerRBAC()))
 	w.apply(string(config.AgentRBAC()))
 	flags := []string{"--logging-format=json", "-v=2"}
@@ -64,34 +83,11 @@ func TestJSONLogs(t *testing.T) {
 	if err := os.WriteFile(file, []byte("pools: [{name: n, count: 1, gpu: {model: A100-80GB, count: 2}}]"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	processes := []*local.Process{w.scheduler(config.Scheduler(), append(flags, "--leader-elect=false")...)}
-	for program, args := range map[string][]string{
-		"gpu-controller": {"--leader-elect=false"},
-		"gpu-agent":      {"--backend=simulated", "--fleet=" + file},
-		"gpu-extender":   nil,
-	} {
-		// The extender serves no health; it is a client that may read what the scheduler may.
-		user := map[string]string{"gpu-controller": "system:tangram:gpu-controller", "gpu-agent": "system:tangram:gpu-agent", "gpu-extender": schedulerUser}[program]
-		kubeconfig, err := w.KubeconfigFor(user)
-		if err != nil {
-			t.Fatal(err)
-		}
-		port, err := local.FreePort()
-		if err != nil {
-			t.Fatal(err)
-		}
-		args = append(append(args, "--kubeconfig="+kubeconfig), append(w.ListenArgs(port), flags...)...)
-		if program == "gpu-extender" {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-			defer cancel()
-			p, err := w.Run(ctx, local.Program{Name: program, Path: filepath.Join(bin, program), Args: args, Ready: func(context.Context) error { return nil }})
-			if err != nil {
-				t.Fatal(err)
-			}
-			processes = append(processes, p)
-			continue
-		}
-		processes = append(processes, w.run(program, program, port, args))
+	processes := []*local.Process{
+		w.scheduler(config.Scheduler(), append(flags, cluster.Alone)...),
+		w.launch(local.Component{Name: "gpu-controller", Flags: append(flags, cluster.Alone)}),
+		w.launch(local.Component{Name: "gpu-agent", Flags: append(flags, "--backend=simulated", "--fleet="+file)}),
+		w.extender(flags...),
 	}
 	w.create(pod("a", "", 2))
 	w.bound("a")
@@ -101,7 +97,7 @@ func TestJSONLogs(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.eventually("the API server is back", time.Minute, func() (bool, string) {
-		_, err := w.client.Discovery().ServerVersion()
+		_, err := w.Client.Discovery().ServerVersion()
 		return err == nil && api.Restarts() > 0, ""
 	})
 	for _, p := range processes {
@@ -111,12 +107,12 @@ func TestJSONLogs(t *testing.T) {
 		checkJSON(t, p.Log())
 	}
 	for _, program := range []string{"gpu-controller", "gpu-agent", "gpu-extender"} {
-		out := output(t, filepath.Join(bin, program), "--logging-format=json", "--kubeconfig=/no/such/file", "--listen=nonsense")
+		out := output(t, filepath.Join(w.Bin, program), "--logging-format=json", "--kubeconfig=/no/such/file", "--listen=nonsense")
 		var line map[string]any
 		if err := json.Unmarshal([]byte(out), &line); err != nil || line["err"] == nil {
 			t.Errorf("%s ends with %s", program, out)
 		}
-		if out := output(t, filepath.Join(bin, program), "--logging-format=yaml"); len(out) == 0 {
+		if out := output(t, filepath.Join(w.Bin, program), "--logging-format=yaml"); len(out) == 0 {
 			t.Errorf("%s takes any format", program)
 		}
 	}

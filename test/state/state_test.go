@@ -41,7 +41,7 @@ func TestStateOnAPIServer(t *testing.T) {
 
 	t.Run("rights", func(t *testing.T) {
 		may := func(verb, name string) bool {
-			r, err := w.client.AuthorizationV1().SubjectAccessReviews().Create(context.Background(), &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			r, err := w.Client.AuthorizationV1().SubjectAccessReviews().Create(context.Background(), &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 				User:               schedulerUser,
 				ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: "kube-system", Verb: verb, Resource: "configmaps", Name: name},
 			}}, metav1.CreateOptions{})
@@ -102,7 +102,7 @@ func TestStateOnAPIServer(t *testing.T) {
 	}
 
 	// Of a missing object the log says once what to do, and scheduling goes on.
-	if err := w.client.CoreV1().ConfigMaps("kube-system").Delete(context.Background(), names.StateName, metav1.DeleteOptions{}); err != nil {
+	if err := w.Client.CoreV1().ConfigMaps("kube-system").Delete(context.Background(), names.StateName, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	p := w.scheduler(configuration)
@@ -125,7 +125,7 @@ func TestStateOnAPIServer(t *testing.T) {
 	leader := w.scheduler(arguments("state: {every: 1h}"), lead...)
 	restored := func(p *local.Process) {
 		w.eventually(p.Name()+" restores the state", 30*time.Second, func() (bool, string) {
-			return len(logged(t, p, "Saved state restored")) == 1, tail(p.Log(), 3)
+			return len(logged(t, p, "Saved state restored")) == 1, local.LastLines(p.Log(), 3)
 		})
 	}
 	restored(leader)

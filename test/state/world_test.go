@@ -4,94 +4,38 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/config"
-	"github.com/tangram-dev/tangram/internal/fleet"
 	"github.com/tangram-dev/tangram/internal/local"
 	"github.com/tangram-dev/tangram/test/await"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 const schedulerUser = "system:tangram:gpu-scheduler"
 
 // world is a control plane with Tangram's kinds and rights, and a fleet.
 type world struct {
-	*local.Cluster
-	t      *testing.T
-	client kubernetes.Interface
-	runs   int
+	*cluster.Cluster
+	t    *testing.T
+	runs int
 }
 
-// binDir is where the programs are; the test is skipped when they are not.
-func binDir(t *testing.T, programs ...string) string {
+// newWorld starts a control plane and creates nodes. Tests of more than the scheduler name
+// its other programs.
+func newWorld(t *testing.T, pools string, programs ...string) *world {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("skipped: -short, and this test starts a control plane")
-	}
-	dir := os.Getenv("TANGRAM_BIN")
-	if dir == "" {
-		wd, err := os.Getwd()
-		if err != nil {
-			t.Fatal(err)
-		}
-		dir = filepath.Join(wd, "..", "..", "bin")
-	}
-	if err := local.RequirePrograms(dir, append([]string{"etcd", "kube-apiserver", "gpu-scheduler"}, programs...)...); err != nil {
-		if os.Getenv("TANGRAM_BIN") != "" {
-			t.Fatal(err) // make has built them: a skip would hide a broken build
-		}
-		t.Skipf("skipped: %v", err)
-	}
-	return dir
-}
-
-// newWorld starts a control plane and creates nodes.
-func newWorld(t *testing.T, pools string) *world {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	cluster, err := local.Start(ctx, local.Options{Dir: t.TempDir(), Bin: binDir(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{Cluster: cluster, t: t}
-	t.Cleanup(func() {
-		if t.Failed() {
-			for _, p := range cluster.Processes() {
-				if strings.HasPrefix(p.Name(), "gpu-") {
-					t.Logf("%s:\n%s", p.Name(), tail(p.Log(), 20))
-				}
-			}
-		}
-		if err := cluster.Discard(); err != nil {
-			t.Error(err)
-		}
-	})
-	if w.client, err = kubernetes.NewForConfig(cluster.RESTConfig()); err != nil {
-		t.Fatal(err)
-	}
-	for _, docs := range [][]byte{config.RBAC(), config.CRDs(), config.VolcanoCRDs()} {
-		if err := cluster.ApplyManifests(ctx, docs); err != nil {
-			t.Fatal(err)
-		}
-	}
-	f, err := fleet.Parse("fleet.yaml", []byte("pools: "+pools))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cluster.CreateFleet(ctx, f); err != nil {
-		t.Fatal(err)
-	}
-	return w
+	return &world{t: t, Cluster: cluster.ForTest(t, cluster.Options{
+		Kubernetes: local.Options{Bin: cluster.Bin(t, append(programs, "gpu-scheduler")...)},
+		Manifests:  [][]byte{config.RBAC(), config.CRDs(), config.VolcanoCRDs()},
+		Fleet:      "pools: " + pools,
+	})}
 }
 
 // apply applies manifests.
@@ -115,89 +59,53 @@ func arguments(lines ...string) []byte {
 func (w *world) scheduler(configuration []byte, flags ...string) *local.Process {
 	w.t.Helper()
 	w.runs++
-	name := fmt.Sprintf("gpu-scheduler-%d", w.runs)
-	file := filepath.Join(w.Dir(), name+".yaml")
-	if err := os.WriteFile(file, configuration, 0o600); err != nil {
-		w.t.Fatal(err)
-	}
-	kubeconfig, err := w.KubeconfigFor(schedulerUser)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	port, err := local.FreePort()
-	if err != nil {
-		w.t.Fatal(err)
-	}
 	if len(flags) == 0 {
-		flags = []string{"--leader-elect=false"}
+		flags = []string{cluster.Alone}
 	}
-	return w.run(name, "gpu-scheduler", port, append(append(w.ServeArgs(port, kubeconfig), "--config="+file), flags...))
+	return w.launch(local.Component{Name: "gpu-scheduler", As: fmt.Sprintf("gpu-scheduler-%d", w.runs), Config: configuration, Flags: flags})
 }
 
-// run starts a program and waits until it is healthy.
-func (w *world) run(name, program string, port int, args []string) *local.Process {
+// launch starts a program of ours and waits until it is healthy.
+func (w *world) launch(p local.Component) *local.Process {
 	w.t.Helper()
-	ready, err := w.ReadyAt(port, "/healthz")
+	started, err := w.Launch(context.Background(), p)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	p, err := w.Run(ctx, local.Program{Name: name, Path: filepath.Join(binDir(w.t), program), Args: args, Ready: ready})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return p
+	return started.Process
 }
 
 // pod is a pod that asks for GPUs, in a queue.
 func pod(name, queue string, gpus int64) *v1.Pod {
-	return &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", Labels: map[string]string{names.LabelQueue: queue}},
-		Spec: v1.PodSpec{
-			SchedulerName: names.SchedulerName,
-			Containers: []v1.Container{{
-				Name: "main", Image: "pause",
-				Resources: v1.ResourceRequirements{Limits: v1.ResourceList{names.ResourceNVIDIA: *resource.NewQuantity(gpus, resource.DecimalSI)}},
-			}},
-		},
-	}
+	return cluster.Pod("default", name, gpus, cluster.Label(names.LabelQueue, queue))
 }
 
 func (w *world) create(p *v1.Pod) {
 	w.t.Helper()
-	if _, err := w.client.CoreV1().Pods(p.Namespace).Create(context.Background(), p, metav1.CreateOptions{}); err != nil {
-		w.t.Fatal(err)
-	}
+	w.Create(w.t, p)
 }
 
 func (w *world) delete(name string) error {
 	now := int64(0)
-	return w.client.CoreV1().Pods("default").Delete(context.Background(), name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+	return w.Client.CoreV1().Pods("default").Delete(context.Background(), name, metav1.DeleteOptions{GracePeriodSeconds: &now})
 }
 
 // bound waits until a pod is bound.
 func (w *world) bound(name string) {
 	w.t.Helper()
-	w.eventually("pod "+name+" is bound", 30*time.Second, func() (bool, string) {
-		p, err := w.client.CoreV1().Pods("default").Get(context.Background(), name, metav1.GetOptions{})
-		return err == nil && p.Spec.NodeName != "", fmt.Sprint(err)
-	})
+	w.Bound(w.t, 30*time.Second*await.Patience, "default", name)
 }
 
 // eventually waits until a condition holds; it says what was last seen when it never does.
 func (w *world) eventually(what string, limit time.Duration, holds func() (bool, string)) {
 	w.t.Helper()
-	limit *= await.Patience
-	if ok, seen := await.Until(limit, holds); !ok {
-		w.t.Fatalf("%s: not within %s; last seen: %s", what, limit, seen)
-	}
+	await.Eventually(w.t, what, limit*await.Patience, holds)
 }
 
 // state is the ConfigMap with the state.
 func (w *world) state() *v1.ConfigMap {
 	w.t.Helper()
-	object, err := w.client.CoreV1().ConfigMaps("kube-system").Get(context.Background(), names.StateName, metav1.GetOptions{})
+	object, err := w.Client.CoreV1().ConfigMaps("kube-system").Get(context.Background(), names.StateName, metav1.GetOptions{})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -212,7 +120,7 @@ func (w *world) setState(text string) {
 	if text == "" {
 		object.Data = nil
 	}
-	if _, err := w.client.CoreV1().ConfigMaps("kube-system").Update(context.Background(), object, metav1.UpdateOptions{}); err != nil {
+	if _, err := w.Client.CoreV1().ConfigMaps("kube-system").Update(context.Background(), object, metav1.UpdateOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -230,14 +138,4 @@ func logged(t *testing.T, p *local.Process, words string) (out []string) {
 		}
 	}
 	return out
-}
-
-// tail is the end of a file.
-func tail(path string, lines int) string {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return err.Error()
-	}
-	all := strings.Split(strings.TrimSpace(string(data)), "\n")
-	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/config"
 	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // TestExtenderCertificates: a stock kube-scheduler with a client certificate has gpu-extender
@@ -26,13 +27,7 @@ import (
 func TestExtenderCertificates(t *testing.T) {
 	t.Parallel()
 	w := sharedWorld(t)
-	bin, err := filepath.Abs(binOf())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := local.RequirePrograms(bin, "gpu-extender", "kube-scheduler"); err != nil {
-		t.Skip(err)
-	}
+	bin := cluster.Bin(t, "gpu-extender", "kube-scheduler")
 	dir := t.TempDir()
 	write := func(name string, data []byte) string {
 		path := filepath.Join(dir, name)

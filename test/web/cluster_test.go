@@ -13,84 +13,51 @@ import (
 	"testing"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/tangram-dev/tangram/api/query"
 	"github.com/tangram-dev/tangram/config"
 	"github.com/tangram-dev/tangram/internal/fleet"
 	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // world is a cluster with the scheduler and a controller that serves the page.
 type world struct {
-	*local.Cluster
-	client   kubernetes.Interface
-	url, bin string
+	*cluster.Cluster
+	url string
 }
 
-// cluster starts a cluster that ends with the test.
-func cluster(t *testing.T) *world {
+// startWorld starts a cluster that ends with the test.
+func startWorld(t *testing.T) *world {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("skipped: -short, and this test starts a control plane")
-	}
-	bin := os.Getenv("TANGRAM_BIN")
-	if bin == "" {
-		bin, _ = filepath.Abs(filepath.Join("..", "..", "bin"))
-	}
-	if err := local.RequirePrograms(bin, "etcd", "kube-apiserver", "kwok", "kube-controller-manager", "gpu-scheduler", "gpu-controller", "gpu-agent"); err != nil {
-		if os.Getenv("TANGRAM_BIN") != "" {
-			t.Fatal(err) // make has built them: a skip would hide a broken build
-		}
-		t.Skipf("skipped: %v", err)
-	}
-	w, err := startWorld(t.TempDir(), bin)
-	if err != nil {
+	bin := cluster.Bin(t, "kwok", "kube-controller-manager", "gpu-scheduler", "gpu-controller", "gpu-agent")
+	w := &world{Cluster: cluster.ForTest(t, cluster.Options{
+		Kubernetes: local.Options{Bin: bin, ControllerManager: true, KWOK: true},
+		Manifests:  [][]byte{config.CRDs(), config.VolcanoCRDs(), config.RBAC(), config.ControllerRBAC(), config.AgentRBAC(), tenants, []byte(visitorRoles), visitors},
+	})}
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	if err := w.fill(ctx); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := w.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
 	return w
 }
 
 // visitors: alice may list pods of namespace language and nothing else, carol everything,
 // dave has a token that may not ask.
-const visitors = `
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: alice, namespace: language}
----
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: carol, namespace: language}
----
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: dave, namespace: vision}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: page-visitors}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: tangram-viewer}
-subjects:
-- {kind: ServiceAccount, name: alice, namespace: language}
-- {kind: ServiceAccount, name: carol, namespace: language}
----
+var visitors = cluster.Accounts(
+	cluster.Account{Namespace: "language", Name: "alice", Everywhere: []string{"tangram-viewer"}, Own: []string{"page-pods"}},
+	cluster.Account{Namespace: "language", Name: "carol", Everywhere: []string{"tangram-viewer", "page-everything"}},
+	cluster.Account{Namespace: "vision", Name: "dave"},
+)
+
+// visitorRoles are what visitors may list.
+const visitorRoles = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: page-pods}
 rules: [{apiGroups: [""], resources: [pods], verbs: [list]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: pods, namespace: language}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: page-pods}
-subjects: [{kind: ServiceAccount, name: alice, namespace: language}]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -98,117 +65,57 @@ metadata: {name: page-everything}
 rules:
 - {apiGroups: [""], resources: [pods, nodes], verbs: [list]}
 - {apiGroups: [scheduling.volcano.sh], resources: [queues], verbs: [list]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: page-everything}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: page-everything}
-subjects: [{kind: ServiceAccount, name: carol, namespace: language}]
 `
 
-func startWorld(dir, bin string) (w *world, err error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-	defer cancel()
-	c, err := local.Start(ctx, local.Options{Dir: dir, Bin: bin, ControllerManager: true, KWOK: true})
-	if err != nil {
-		return nil, err
-	}
-	w = &world{Cluster: c, bin: bin}
-	defer func() {
-		if err != nil {
-			_ = c.Stop()
-		}
-	}()
-	if w.client, err = kubernetes.NewForConfig(c.RESTConfig()); err != nil {
-		return nil, err
-	}
-	for _, doc := range [][]byte{config.CRDs(), config.VolcanoCRDs(), config.RBAC(), config.ControllerRBAC(), config.AgentRBAC(), tenants, []byte(visitors)} {
-		if err := c.ApplyManifests(ctx, doc); err != nil {
-			return nil, err
-		}
-	}
+// fill makes the fleet, which an agent describes, and starts the controller.
+func (w *world) fill(ctx context.Context) error {
 	f, err := fleet.Parse("fleet.yaml", fleetFile)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.CreateNodes(ctx, f); err != nil {
-		return nil, err
-	}
-	path := filepath.Join(dir, "fleet.yaml")
-	if err := os.WriteFile(path, fleetFile, 0o600); err != nil {
-		return nil, err
-	}
-	if err := w.program(ctx, bin, "gpu-agent", func(port, _ int, kubeconfig string) []string {
-		return append(c.ListenArgs(port), "--kubeconfig="+kubeconfig, "--backend=simulated", "--fleet="+path)
-	}); err != nil {
-		return nil, err
-	}
-	if err := c.AwaitFleet(ctx, f); err != nil {
-		return nil, err
-	}
-	if err := w.damage(ctx); err != nil {
-		return nil, err
-	}
-	if err := w.program(ctx, bin, "gpu-controller", func(port, other int, kubeconfig string) []string {
-		w.url = "https://127.0.0.1:" + strconv.Itoa(other)
-		return append(c.ListenArgs(port), "--kubeconfig="+kubeconfig, "--leader-elect=false", "--web-listen=127.0.0.1:"+strconv.Itoa(other))
-	}); err != nil {
-		return nil, err
-	}
-	return w, nil
-}
-
-// scheduler starts the scheduler, and returns once its Lease says where it answers. Until
-// then the page has nobody to ask.
-func (w *world) scheduler(ctx context.Context) error {
-	err := w.program(ctx, w.bin, "gpu-scheduler", func(port, other int, kubeconfig string) []string {
-		return append(w.ServeArgs(port, kubeconfig), "--query-listen=127.0.0.1:"+strconv.Itoa(other))
-	})
 	if err != nil {
 		return err
 	}
-	for {
-		lease, err := w.client.CoordinationV1().Leases("kube-system").Get(ctx, "gpu-scheduler", metav1.GetOptions{})
-		if err == nil && lease.Annotations[query.AnnotationEndpoint] != "" {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(50 * time.Millisecond):
-		}
+	if err := w.CreateNodes(ctx, f); err != nil {
+		return err
 	}
-}
-
-func (w *world) program(ctx context.Context, bin, name string, args func(port, other int, kubeconfig string) []string) error {
-	kubeconfig, err := w.KubeconfigFor("system:tangram:" + name)
-	if err != nil {
+	path := filepath.Join(w.Dir(), "fleet.yaml")
+	if err := os.WriteFile(path, fleetFile, 0o600); err != nil {
+		return err
+	}
+	if _, err := w.Launch(ctx, local.Component{Name: "gpu-agent", Flags: []string{"--backend=simulated", "--fleet=" + path}}); err != nil {
+		return err
+	}
+	if err := w.AwaitFleet(ctx, f); err != nil {
+		return err
+	}
+	if err := w.damage(ctx); err != nil {
 		return err
 	}
 	port, err := local.FreePort()
 	if err != nil {
 		return err
 	}
-	other, err := local.FreePort()
-	if err != nil {
+	at := "127.0.0.1:" + strconv.Itoa(port)
+	w.url = "https://" + at
+	_, err = w.Launch(ctx, local.Component{Name: "gpu-controller", Flags: []string{cluster.Alone, "--web-listen=" + at}})
+	return err
+}
+
+// scheduler starts the scheduler, and returns once its Lease says where it answers. Until
+// then the page has nobody to ask.
+func (w *world) scheduler(ctx context.Context) error {
+	if _, err := w.Launch(ctx, local.Component{Name: "gpu-scheduler", Answers: true}); err != nil {
 		return err
 	}
-	ready, err := w.ReadyAt(port, "/healthz")
-	if err != nil {
-		return err
-	}
-	_, err = w.Run(ctx, local.Program{Name: name, Path: filepath.Join(bin, name), Ready: ready, Args: args(port, other, kubeconfig)})
+	_, err := w.Endpoint(ctx, "gpu-scheduler", nil)
 	return err
 }
 
 func (w *world) token(t *testing.T, namespace, name string) string {
 	t.Helper()
-	seconds := int64(3600)
-	token, err := w.client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), name, &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}, metav1.CreateOptions{})
+	token, err := w.Token(t.Context(), namespace, name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return token.Status.Token
+	return token
 }
 
 // TestCluster is the page as it is deployed: gpu-controller serves it with TLS, and passes
@@ -219,7 +126,7 @@ func TestCluster(t *testing.T) {
 	t.Parallel()
 	v := visit(t)
 	defer expect(v, "401", "403", "404", "503") // visitors without rights, and another's gang; also when a step ends the test
-	w := cluster(t)
+	w := startWorld(t)
 	carol, alice, dave := w.token(t, "language", "carol"), w.token(t, "language", "alice"), w.token(t, "vision", "dave")
 	ask := asker(w.url)
 
@@ -331,7 +238,7 @@ func TestCluster(t *testing.T) {
 	v.shown()
 	for _, name := range []string{"llama-70b", "code-eval", "tokenizer"} {
 		policy := metav1.DeletePropagationBackground
-		if err := w.client.BatchV1().Jobs(mine.Namespace).Delete(t.Context(), name, metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
+		if err := w.Client.BatchV1().Jobs(mine.Namespace).Delete(t.Context(), name, metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -16,10 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/api/v1alpha1"
+	"github.com/tangram-dev/tangram/test/await"
 )
 
 // The cluster that the pictures of docs/img show: five teams, a fleet that is almost full,
@@ -122,7 +122,7 @@ func (w *world) submit(ctx context.Context, all []work) error {
 		}
 		var err error
 		if o.runtime == "" {
-			_, err = w.client.AppsV1().Deployments(o.namespace).Create(ctx, &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
+			_, err = w.Client.AppsV1().Deployments(o.namespace).Create(ctx, &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
 				Replicas: &pods, Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": o.name}}, Template: template,
 			}}, metav1.CreateOptions{})
 		} else {
@@ -132,7 +132,7 @@ func (w *world) submit(ctx context.Context, all []work) error {
 				mode := batchv1.IndexedCompletion
 				job.Spec.CompletionMode = &mode
 			}
-			_, err = w.client.BatchV1().Jobs(o.namespace).Create(ctx, job, metav1.CreateOptions{})
+			_, err = w.Client.BatchV1().Jobs(o.namespace).Create(ctx, job, metav1.CreateOptions{})
 		}
 		if err != nil {
 			return err
@@ -153,11 +153,7 @@ func limits(text string) v1.ResourceList {
 // damage makes the fleet as fleets are: devices that failed or are hot, one that an operator
 // keeps out of use, a node that is cordoned and one that does not answer.
 func (w *world) damage(ctx context.Context) error {
-	client, err := dynamic.NewForConfig(w.RESTConfig())
-	if err != nil {
-		return err
-	}
-	gpuNodes := client.Resource(v1alpha1.GPUNodes)
+	gpuNodes := w.Dynamic.Resource(v1alpha1.GPUNodes)
 	patch := func(name, text string) error {
 		_, err := gpuNodes.Patch(ctx, name, types.MergePatchType, []byte(text), metav1.PatchOptions{})
 		return err
@@ -170,14 +166,14 @@ func (w *world) damage(ctx context.Context) error {
 	if err := patch("a100-7", `{"spec":{"cordoned":["6"]}}`); err != nil {
 		return err
 	}
-	if _, err := w.client.CoreV1().Nodes().Patch(ctx, "l40s-5", types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{}); err != nil {
+	if _, err := w.Client.CoreV1().Nodes().Patch(ctx, "l40s-5", types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{}); err != nil {
 		return err
 	}
 	lost := fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}},"status":{"conditions":[{"type":"Ready","status":"Unknown","reason":"NodeStatusUnknown"}]}}`, names.AnnotationSimulatedLost)
-	if _, err = w.client.CoreV1().Nodes().Patch(ctx, "t4-3", types.MergePatchType, []byte(lost), metav1.PatchOptions{}); err != nil {
+	if _, err := w.Client.CoreV1().Nodes().Patch(ctx, "t4-3", types.MergePatchType, []byte(lost), metav1.PatchOptions{}); err != nil {
 		return err
 	}
-	_, err = w.client.CoreV1().Nodes().Patch(ctx, "t4-3", types.StrategicMergePatchType, []byte(lost), metav1.PatchOptions{}, "status")
+	_, err := w.Client.CoreV1().Nodes().Patch(ctx, "t4-3", types.StrategicMergePatchType, []byte(lost), metav1.PatchOptions{}, "status")
 	return err
 }
 
@@ -205,7 +201,7 @@ func (w *world) showcase(t *testing.T, between time.Duration) {
 func (w *world) undecided(t *testing.T, all []work, total int, told bool) string {
 	seen := 0
 	for _, o := range all {
-		pods, err := w.client.CoreV1().Pods(o.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app=" + o.name})
+		pods, err := w.Client.CoreV1().Pods(o.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app=" + o.name})
 		if err != nil {
 			return err.Error()
 		}
@@ -228,7 +224,7 @@ func (w *world) undecided(t *testing.T, all []work, total int, told bool) string
 
 // unkept is what the pods of mine were told, as long as that is not that nodes are kept.
 func (w *world) unkept(t *testing.T) string {
-	pods, err := w.client.CoreV1().Pods(mine.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app=" + mine.Name})
+	pods, err := w.Client.CoreV1().Pods(mine.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app=" + mine.Name})
 	if err != nil {
 		return err.Error()
 	}
@@ -246,13 +242,5 @@ func (w *world) unkept(t *testing.T) string {
 // until waits until a question has the answer "".
 func (w *world) until(t *testing.T, what string, missing func() string) {
 	t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
-		last := missing()
-		if last == "" {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%s: not within %s: %s", what, patience, last)
-		}
-	}
+	await.Complete(t, what, patience, missing)
 }

@@ -146,7 +146,7 @@ func manifestOf(pods []*v1.Pod) string {
 func (g *load) create(pods []*v1.Pod) {
 	g.t.Helper()
 	for _, p := range pods {
-		_, err := g.client.CoreV1().Pods("default").Create(g.t.Context(), p, metav1.CreateOptions{})
+		_, err := g.Client.CoreV1().Pods("default").Create(g.t.Context(), p, metav1.CreateOptions{})
 		must(g.t, err)
 	}
 }
@@ -163,7 +163,7 @@ func (g *load) gone(pods []*v1.Pod) {
 	g.t.Helper()
 	at := int64(0)
 	for _, p := range pods {
-		if err := g.client.CoreV1().Pods("default").Delete(g.t.Context(), p.Name, metav1.DeleteOptions{GracePeriodSeconds: &at}); err != nil && !strings.Contains(err.Error(), "not found") {
+		if err := g.Client.CoreV1().Pods("default").Delete(g.t.Context(), p.Name, metav1.DeleteOptions{GracePeriodSeconds: &at}); err != nil && !strings.Contains(err.Error(), "not found") {
 			g.t.Fatal(err)
 		}
 	}
@@ -198,11 +198,11 @@ func (g *load) change() {
 		g.create(g.gang("low", "low", "mid", "high"))
 	}
 	if g.r.IntN(5) == 0 {
-		nodes, err := g.client.CoreV1().Nodes().List(g.t.Context(), metav1.ListOptions{})
+		nodes, err := g.Client.CoreV1().Nodes().List(g.t.Context(), metav1.ListOptions{})
 		must(g.t, err)
 		n := nodes.Items[g.r.IntN(len(nodes.Items))]
 		n.Spec.Unschedulable = !n.Spec.Unschedulable
-		_, err = g.client.CoreV1().Nodes().Update(g.t.Context(), &n, metav1.UpdateOptions{})
+		_, err = g.Client.CoreV1().Nodes().Update(g.t.Context(), &n, metav1.UpdateOptions{})
 		must(g.t, err)
 	}
 }

@@ -7,8 +7,6 @@ package why
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -17,24 +15,21 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/tangram-dev/tangram/api/names"
 	apiquery "github.com/tangram-dev/tangram/api/query"
 	"github.com/tangram-dev/tangram/config"
-	"github.com/tangram-dev/tangram/internal/fleet"
 	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/test/await"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // patience is for what takes two seconds on a quiet machine.
@@ -77,12 +72,17 @@ pools:
 // world is the cluster: three schedulers, of which one is strict and asks autoscalers, and
 // one keeps nodes early.
 type world struct {
-	*local.Cluster
-	bin    string
+	*cluster.Cluster
 	client kubernetes.Interface
-	// ask are the schedulers' endpoints, by scheduler name.
-	ask   map[string]apiquery.Endpoint
+	// ask are the schedulers, by name.
+	ask   map[string]scheduler
 	token string
+}
+
+// scheduler is where one answers.
+type scheduler struct {
+	url  string
+	http *http.Client
 }
 
 // Names of the other schedulers.
@@ -91,69 +91,32 @@ const (
 	keepingScheduler = "keeping-scheduler"
 )
 
-var shared struct {
-	sync.Mutex
-	world *world
-	err   error
-}
+var shared cluster.Shared[*world]
 
-// TestMain stops the shared cluster after the last test.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if err := flag.Set("test.parallel", "24"); err != nil { // they mostly wait
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
 	}
-	code := m.Run()
-	if w := shared.world; w != nil {
-		err := w.Discard()
-		if err == nil && code == 0 { // logs of a failure are kept
-			err = os.RemoveAll(w.Dir())
-		}
-		if err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			code = 1
-		}
-	}
-	os.Exit(code)
+	os.Exit(shared.Run(m))
 }
 
 // sharedWorld starts the cluster once.
 func sharedWorld(t *testing.T) *world {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("skipped: -short, and this test starts a control plane")
-	}
-	dir := os.Getenv("TANGRAM_BIN")
-	if dir == "" {
-		dir, _ = filepath.Abs(filepath.Join("..", "..", "bin"))
-	}
-	if err := local.RequirePrograms(dir, "etcd", "kube-apiserver", "kubectl", "gpu-scheduler"); err != nil {
-		if os.Getenv("TANGRAM_BIN") != "" {
-			t.Fatal(err) // make has built them: a skip would hide a broken build
-		}
-		t.Skipf("skipped: %v", err)
-	}
-	shared.Lock()
-	defer shared.Unlock()
-	if shared.world == nil && shared.err == nil {
-		shared.world, shared.err = startWorld(dir)
-	}
-	if shared.err != nil {
-		t.Fatal(shared.err)
-	}
-	return shared.world
+	bin := cluster.Bin(t, "kubectl", "gpu-scheduler")
+	return shared.Get(t, func() (*world, error) { return startWorld(bin) })
 }
 
-// objects of the cluster: who asks, and what VAP refuses.
+// operator is who asks.
+var operator = cluster.Accounts(cluster.Account{Namespace: "ops", Name: "operator", Everywhere: []string{"everything"}})
+
+// objects of the cluster: the operator's rights, and what VAP refuses.
 const objects = `
 apiVersion: v1
 kind: Namespace
 metadata: {name: ops}
----
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: operator, namespace: ops}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -162,12 +125,6 @@ rules:
 - {apiGroups: [""], resources: [pods, nodes], verbs: [list]}
 - {apiGroups: [scheduling.volcano.sh], resources: [queues], verbs: [list]}
 - {nonResourceURLs: [/query/*], verbs: [get, post]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: everything}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: everything}
-subjects: [{kind: ServiceAccount, name: operator, namespace: ops}]
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -217,55 +174,37 @@ metadata: {name: middle}
 value: 500
 `
 
-func startWorld(bin string) (w *world, err error) {
-	dir, err := os.MkdirTemp("", "tangram-why-")
+func startWorld(bin string) (*world, error) {
+	c, err := cluster.Start(cluster.Options{
+		Kubernetes: local.Options{Bin: bin},
+		Manifests:  [][]byte{config.CRDs(), config.VolcanoCRDs(), config.RBAC(), []byte(objects), operator},
+		Fleet:      pools,
+	})
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
 	defer cancel()
-	cluster, err := local.Start(ctx, local.Options{Dir: dir, Bin: bin})
-	if err != nil {
-		return nil, err
+	w := &world{Cluster: c, client: c.Client, ask: map[string]scheduler{}}
+	if w.token, err = c.Token(ctx, "ops", "operator"); err != nil {
+		return nil, c.EndIf(err)
 	}
-	w = &world{Cluster: cluster, bin: bin, ask: map[string]apiquery.Endpoint{}}
-	defer func() {
-		if err != nil {
-			_ = cluster.Stop()
-		}
-	}()
-	settings := cluster.RESTConfig()
-	settings.QPS, settings.Burst = -1, -1
-	if w.client, err = kubernetes.NewForConfig(settings); err != nil {
-		return nil, err
-	}
-	for _, doc := range [][]byte{config.CRDs(), config.VolcanoCRDs(), config.RBAC(), []byte(objects)} {
-		if err := cluster.ApplyManifests(ctx, doc); err != nil {
-			return nil, err
-		}
-	}
-	f, err := fleet.Parse("fleet.yaml", []byte(pools))
-	if err != nil {
-		return nil, err
-	}
-	if err := cluster.CreateFleet(ctx, f); err != nil {
-		return nil, err
-	}
+	return w, c.EndIf(w.schedulers(ctx))
+}
+
+func (w *world) schedulers(ctx context.Context) error {
 	if err := w.scheduler(ctx, names.SchedulerName, "gpu-scheduler", string(config.Scheduler())); err != nil {
-		return nil, err
+		return err
 	}
 	for name, args := range map[string]string{
 		strictScheduler:  "{backfill: false, preemption: false, autoscaling: {enabled: true}}",
 		keepingScheduler: "{reservations: 8, patience: 1s, backfill: true, preemption: false}",
 	} {
 		if err := w.scheduler(ctx, name, name, fmt.Sprintf(otherConfig, name, name, args)); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	if w.token, err = w.tokenOf(ctx, "ops", "operator"); err != nil {
-		return nil, err
-	}
-	return w, nil
+	return nil
 }
 
 // otherConfig is a scheduler of another name with other arguments.
@@ -286,68 +225,28 @@ profiles:
 
 // scheduler starts a scheduler and waits until its Lease says where it answers.
 func (w *world) scheduler(ctx context.Context, name, lease, configuration string) error {
-	file := filepath.Join(w.Dir(), name+".yaml")
-	if err := os.WriteFile(file, []byte(configuration), 0o600); err != nil {
+	if _, err := w.Launch(ctx, local.Component{Name: "gpu-scheduler", As: name, Config: []byte(configuration), Answers: true, Flags: []string{cluster.Alone}}); err != nil {
 		return err
 	}
-	kubeconfig, err := w.KubeconfigFor("system:tangram:gpu-scheduler")
-	if err != nil {
-		return err
-	}
-	port, err := local.FreePort()
-	if err != nil {
-		return err
-	}
-	asked, err := local.FreePort()
-	if err != nil {
-		return err
-	}
-	ready, err := w.ReadyAt(port, "/healthz")
-	if err != nil {
-		return err
-	}
-	if _, err = w.Run(ctx, local.Program{Name: name, Path: filepath.Join(w.bin, "gpu-scheduler"), Ready: ready,
-		Args: append(w.ServeArgs(port, kubeconfig), "--config="+file, "--leader-elect=false", "--query-listen=127.0.0.1:"+strconv.Itoa(asked))}); err != nil {
-		return err
-	}
-	for ctx.Err() == nil {
-		l, err := w.client.CoordinationV1().Leases("kube-system").Get(ctx, lease, metav1.GetOptions{})
-		if err == nil && l.Annotations[apiquery.AnnotationEndpoint] != "" {
-			var e apiquery.Endpoint
-			if err := json.Unmarshal([]byte(l.Annotations[apiquery.AnnotationEndpoint]), &e); err != nil {
-				return err
-			}
-			w.ask[name] = e
-			return nil
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	return fmt.Errorf("%s does not say where it answers: %w", name, ctx.Err())
+	e, err := w.Endpoint(ctx, lease, nil)
+	w.ask[name] = scheduler{"https://" + e.Address, cluster.HTTPClient(e)}
+	return err
 }
 
 // tokenOf is a service account's token.
 func (w *world) tokenOf(ctx context.Context, namespace, name string) (string, error) {
-	seconds := int64(3600)
-	token, err := w.client.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, name,
-		&authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}, metav1.CreateOptions{})
-	if err != nil {
-		return "", err
-	}
-	return token.Status.Token, nil
+	return w.Token(ctx, namespace, name)
 }
 
 // get asks a scheduler with a token.
 func (w *world) get(ctx context.Context, scheduler, token, path string, params url.Values) (int, []byte, error) {
-	e := w.ask[scheduler]
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM([]byte(e.CA))
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool, ServerName: e.ServerName}, DisableKeepAlives: true}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+e.Address+path+"?"+params.Encode(), nil)
+	s := w.ask[scheduler]
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+path+"?"+params.Encode(), nil)
 	if err != nil {
 		return 0, nil, err
 	}
 	r.Header.Set("Authorization", "Bearer "+token)
-	answer, err := (&http.Client{Transport: transport, Timeout: time.Minute}).Do(r)
+	answer, err := s.http.Do(r)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -383,15 +282,7 @@ func (p *place) why(kind, name string) apiquery.Why {
 // eventually waits until something is true; the last answer says what is wrong.
 func (p *place) eventually(what string, done func() (bool, string)) {
 	p.t.Helper()
-	last := ""
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		ok, why := done()
-		if ok {
-			return
-		}
-		last = why
-	}
-	p.t.Fatalf("%s: not within %s: %s", what, patience, last)
+	await.Eventually(p.t, what, patience, done)
 }
 
 // apply creates objects from YAML; NS is the situation's namespace.
@@ -411,7 +302,7 @@ func (p *place) queue(name, spec string) {
 func (p *place) run(command string) {
 	p.t.Helper()
 	cmd := exec.CommandContext(p.t.Context(), "bash", "-c", command)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+p.Kubeconfig(), "PATH="+p.bin+":"+os.Getenv("PATH"))
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+p.Kubeconfig(), "PATH="+p.Bin+":"+os.Getenv("PATH"))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		p.t.Fatalf("%s: %v: %s", command, err, out)
 	}
@@ -423,24 +314,15 @@ type change = func(*v1.Pod)
 // pod creates a pod that asks for GPUs.
 func (p *place) pod(name string, gpus int64, changes ...change) *v1.Pod {
 	p.t.Helper()
-	pod := &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: p.namespace, Name: name, Labels: map[string]string{}, Annotations: map[string]string{}},
-		Spec:       v1.PodSpec{SchedulerName: p.scheduler, Containers: []v1.Container{{Name: "main", Image: "pause"}}},
-	}
-	if gpus > 0 {
-		pod.Spec.Containers[0].Resources.Limits = v1.ResourceList{names.ResourceNVIDIA: *resource.NewQuantity(gpus, resource.DecimalSI)}
-	}
+	pod := cluster.Pod(p.namespace, name, gpus)
+	pod.Spec.SchedulerName = p.scheduler
 	if p.pool != "" {
 		pod.Spec.NodeSelector = map[string]string{"pool": p.pool}
 	}
 	for _, c := range changes {
 		c(pod)
 	}
-	out, err := p.client.CoreV1().Pods(p.namespace).Create(p.t.Context(), pod, metav1.CreateOptions{})
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	return out
+	return p.Create(p.t, pod)
 }
 
 // gang creates members that start together.
@@ -454,37 +336,17 @@ func (p *place) gang(name string, from, to, size int, gpus int64, changes ...cha
 // bound waits until pods are placed.
 func (p *place) bound(pods ...string) {
 	p.t.Helper()
-	p.eventually(fmt.Sprint(pods, " start"), func() (bool, string) {
-		for _, name := range pods {
-			pod, err := p.client.CoreV1().Pods(p.namespace).Get(p.t.Context(), name, metav1.GetOptions{})
-			if err != nil || pod.Spec.NodeName == "" {
-				return false, fmt.Sprintf("%s: %v; %s", name, err, conditions(pod))
-			}
-		}
-		return true, ""
-	})
-}
-
-func conditions(pod *v1.Pod) string {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == v1.PodScheduled {
-			return c.Message
-		}
-	}
-	return "nothing is said"
+	p.Bound(p.t, patience, p.namespace, pods...)
 }
 
 // gone deletes a pod at once.
 func (p *place) gone(name string) {
 	p.t.Helper()
-	now := int64(0)
-	if err := p.client.CoreV1().Pods(p.namespace).Delete(p.t.Context(), name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
-		p.t.Fatal(err)
-	}
+	p.Delete(p.t, p.namespace, name)
 }
 
-func label(key, value string) change    { return func(p *v1.Pod) { p.Labels[key] = value } }
-func annotate(key, value string) change { return func(p *v1.Pod) { p.Annotations[key] = value } }
+func label(key, value string) change    { return cluster.Label(key, value) }
+func annotate(key, value string) change { return cluster.Annotate(key, value) }
 
 // needs adds requests, and limits for what needs them.
 func needs(name, amount string) change {

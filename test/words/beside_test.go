@@ -95,7 +95,7 @@ func (w *world) kueue(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	if _, err := operators.Run(ctx, "kueue", operators.Options{Cluster: w.Cluster, Bin: w.bin, Config: "integrations: {frameworks: [batch/job]}"}); err != nil {
+	if _, err := operators.Run(ctx, "kueue", operators.Options{Cluster: w.Cluster.Cluster, Bin: w.Bin, Config: "integrations: {frameworks: [batch/job]}"}); err != nil {
 		t.Fatal(err)
 	}
 	w.apply(t, []byte(kueueQueues))
@@ -106,7 +106,7 @@ func inOneRack(t *testing.T, w *world, pods []v1.Pod) {
 	t.Helper()
 	racks := map[string]bool{}
 	for _, p := range pods {
-		n, err := w.client.CoreV1().Nodes().Get(t.Context(), p.Spec.NodeName, metav1.GetOptions{})
+		n, err := w.Client.CoreV1().Nodes().Get(t.Context(), p.Spec.NodeName, metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}

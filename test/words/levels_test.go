@@ -80,7 +80,7 @@ func TestTopologyObject(t *testing.T) {
 	w.namespace(t, "rows")
 	for i := range 8 {
 		patch := fmt.Sprintf(`{"metadata":{"labels":{"example.com/row":"r%d"}}}`, i%2)
-		if _, err := w.client.CoreV1().Nodes().Patch(t.Context(), fmt.Sprintf("n-%d", i), "application/merge-patch+json", []byte(patch), metav1.PatchOptions{}); err != nil {
+		if _, err := w.Client.CoreV1().Nodes().Patch(t.Context(), fmt.Sprintf("n-%d", i), "application/merge-patch+json", []byte(patch), metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -92,7 +92,7 @@ func TestTopologyObject(t *testing.T) {
   spec: {parallelism: 3, completions: 3, template: {spec: {schedulerName: kai-scheduler, restartPolicy: Never, containers: [{name: c, image: x, resources: {limits: {nvidia.com/gpu: 8}}}]}}}}`))
 	rows := map[string]bool{}
 	for _, p := range w.bound(t, "rows", "row-", 3) {
-		n, err := w.client.CoreV1().Nodes().Get(t.Context(), p.Spec.NodeName, metav1.GetOptions{})
+		n, err := w.Client.CoreV1().Nodes().Get(t.Context(), p.Spec.NodeName, metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +102,7 @@ func TestTopologyObject(t *testing.T) {
 		t.Errorf("the gang is in rows %v", rows)
 	}
 	w.eventually(t, "the broken object is told", func() (bool, string) {
-		list, err := w.client.EventsV1().Events("").List(t.Context(), metav1.ListOptions{})
+		list, err := w.Client.EventsV1().Events("").List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			return false, err.Error()
 		}
@@ -142,7 +142,7 @@ func TestWithoutKAI(t *testing.T) {
 	w.apply(t, pod("of-volcano", "twice")) // which has no limit
 	w.bound(t, "bare", "of-volcano", 1)
 	w.eventually(t, "the queue without effect is told", func() (bool, string) {
-		list, err := w.client.EventsV1().Events("").List(t.Context(), metav1.ListOptions{})
+		list, err := w.Client.EventsV1().Events("").List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			return false, err.Error()
 		}
@@ -166,7 +166,7 @@ func TestTranslated(t *testing.T) {
 		return fmt.Appendf(nil, `{apiVersion: v1, kind: Pod, metadata: {name: %s, namespace: parts, annotations: {%s}}, spec: {schedulerName: kai-scheduler, containers: [{name: a, image: x}, {name: b, image: x%s}]}}`, name, annotations, rest)
 	}
 	amounts := func(name string, container int) string {
-		p, err := w.client.CoreV1().Pods("parts").Get(t.Context(), name, metav1.GetOptions{})
+		p, err := w.Client.CoreV1().Pods("parts").Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -186,7 +186,7 @@ func TestTranslated(t *testing.T) {
 		got := amounts("probe", 0)
 		if got == "" {
 			now := int64(0)
-			_ = w.client.CoreV1().Pods("parts").Delete(t.Context(), "probe", metav1.DeleteOptions{GracePeriodSeconds: &now})
+			_ = w.Client.CoreV1().Pods("parts").Delete(t.Context(), "probe", metav1.DeleteOptions{GracePeriodSeconds: &now})
 		}
 		return got == "gpu=1 gpumem-percentage=50 gpu=1 gpumem-percentage=50", got
 	})
