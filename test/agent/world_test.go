@@ -355,7 +355,7 @@ func (n *node) phase(name string, phase v1.PodPhase) {
 func (n *node) running(name string) {
 	n.t.Helper()
 	const patch = `{"status":{"phase":"Running","containerStatuses":[{"name":"main","image":"none","imageID":"","restartCount":0,"ready":true,"started":true,"state":{"running":{}}}]}}`
-	if _, err := n.client.CoreV1().Pods(metav1.NamespaceDefault).Patch(n.t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
+	if _, err := n.Client.CoreV1().Pods(metav1.NamespaceDefault).Patch(n.t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
 		n.t.Fatal(err)
 	}
 }
