@@ -245,7 +245,7 @@ func (b *Book) Holdings(ctx context.Context) ([]Holding, error) {
 	return b.holdings(listing), nil
 }
 
-// ErrIncomplete: kubelet or the agent has not heard yet of all pods of the node.
+// ErrIncomplete says that kubelet or the agent has not heard yet of all pods of the node.
 var ErrIncomplete = errors.New("who holds which devices is not fully known yet")
 
 // AllHoldings are Holdings when it is certain that none is missing. It fails with
