@@ -137,6 +137,11 @@ func (g *counted) PreStart(ctx context.Context, resource string, ids []string) e
 func (a *Agent) claim(uuid string) (release func(), ok bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
+	if a.book != nil {
+		if _, err := a.book.AllHoldings(ctx); err != nil {
+			return nil, false // who holds it is not known
+		}
+	}
 	a.refreshHolders(ctx)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -225,7 +230,7 @@ func (a *Agent) ownedInstances(ctx context.Context) map[string]bool {
 func (a *Agent) prepare(ctx context.Context, x device.Allocation) error {
 	if !a.tookOver.Load() {
 		if a.collectOnce(ctx); !a.tookOver.Load() {
-			return errors.New("who uses what an earlier agent left is not known yet, because kubelet does not list all pods: it is tried again")
+			return errors.New("who uses what an earlier agent left is not known yet: it is tried again")
 		}
 	}
 	err := a.sharing.Prepare(ctx, x)
@@ -260,11 +265,15 @@ const collectEvery = 10 * time.Second
 // collect does that until the context ends.
 func (a *Agent) collect(ctx context.Context) {
 	for {
+		every := collectEvery
+		if !a.tookOver.Load() {
+			every = time.Second
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-a.sweep:
-		case <-time.After(collectEvery):
+		case <-time.After(every):
 		}
 		a.collectOnce(ctx)
 	}
@@ -277,9 +286,9 @@ func (a *Agent) collectOnce(ctx context.Context) {
 	defer cancel()
 	live, err := a.live(ctx)
 	if err != nil {
-		// Kubelet does not answer, which the corrector reports, or is still starting: nothing is
-		// taken away meanwhile.
-		if text := errorText(err); errors.Is(err, records.ErrStarting) && text != a.uncollected {
+		// Kubelet does not answer, which the corrector reports, or has not heard of all pods:
+		// nothing is taken away meanwhile.
+		if text := errorText(err); errors.Is(err, records.ErrIncomplete) && a.o.Pods.Synced() && text != a.uncollected {
 			a.uncollected = text
 			a.log.Info("Nothing is taken away that nobody seems to hold", "err", err)
 		}

@@ -209,6 +209,7 @@ type knownPods map[string]*v1.Pod
 func (k knownPods) List() []*v1.Pod                               { return nil }
 func (k knownPods) Get(namespace, name string) *v1.Pod            { return k[namespace+"/"+name] }
 func (k knownPods) Await(context.Context, string, string) *v1.Pod { return nil }
+func (k knownPods) Synced() bool                                  { return true }
 
 // patience is how long kubelet's list is waited for: kubelet waits for the answer and
 // does nothing else.
@@ -244,20 +245,24 @@ func (b *Book) Holdings(ctx context.Context) ([]Holding, error) {
 	return b.holdings(listing), nil
 }
 
-// ErrStarting: kubelet has not heard yet of all pods of its node.
-var ErrStarting = errors.New("kubelet is still starting")
+// ErrIncomplete says that kubelet or the agent has not heard yet of all pods of the node.
+var ErrIncomplete = errors.New("who holds which devices is not fully known yet")
 
-// AllHoldings are Holdings when it is certain that none is missing. It fails with ErrStarting while kubelet
-// does not list a pod whose container runs on GPUs: for some seconds after its start, and
-// for as long as the container runtime is away then, kubelet lists no pods at all. Who
-// takes away what nobody holds must ask here.
+// AllHoldings are Holdings when it is certain that none is missing. It fails with
+// ErrIncomplete before the pods were read, and while kubelet does not list a pod whose
+// container runs on GPUs: for some seconds after its start, and for as long as the
+// container runtime is away then, kubelet lists no pods at all. Who takes away what nobody
+// holds must ask here.
 func (b *Book) AllHoldings(ctx context.Context) ([]Holding, error) {
+	if !b.o.Pods.Synced() {
+		return nil, fmt.Errorf("%w: the pods of the node were not read from the API server", ErrIncomplete)
+	}
 	listing, err := b.list(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if p := unheard(b.o.Pods.List(), listing); p != nil {
-		return nil, fmt.Errorf("%w: it does not list pod %s/%s, whose containers run", ErrStarting, p.Namespace, p.Name)
+		return nil, fmt.Errorf("%w: kubelet does not list pod %s/%s, whose containers run", ErrIncomplete, p.Namespace, p.Name)
 	}
 	return b.holdings(listing), nil
 }

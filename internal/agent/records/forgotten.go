@@ -125,7 +125,7 @@ func unheard(pods []*v1.Pod, listing Listing) *v1.Pod {
 	return nil
 }
 
-// ReasonForgotten: kubelet does not know any more which devices a container has.
+// ReasonForgotten says that kubelet does not know any more which devices a container has.
 const ReasonForgotten = "ForgottenDevices"
 
 // forgottenFor is how long kubelet may not list the devices of a running container before

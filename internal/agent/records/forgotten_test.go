@@ -56,7 +56,7 @@ func TestKubeletStarts(t *testing.T) {
 		t.Fatalf("%+v, %v", all, err)
 	}
 	k.end("a") // it has not heard of it
-	if all, err := b.AllHoldings(t.Context()); !errors.Is(err, ErrStarting) {
+	if all, err := b.AllHoldings(t.Context()); !errors.Is(err, ErrIncomplete) {
 		t.Errorf("taken for all that is held: %+v", all)
 	}
 	if all, err := b.Holdings(t.Context()); err != nil || len(all) != 1 || all[0].IDs[0] != "GPU-a" {
@@ -66,9 +66,17 @@ func TestKubeletStarts(t *testing.T) {
 
 	// An agent that starts meanwhile does not know what a pod without a record holds, but
 	// that something is missing.
-	if all, err := hurried(k, p).AllHoldings(t.Context()); !errors.Is(err, ErrStarting) {
+	if all, err := hurried(k, p).AllHoldings(t.Context()); !errors.Is(err, ErrIncomplete) {
 		t.Errorf("taken for all that is held: %+v", all)
 	}
+
+	// Nor does one that has not read the pods.
+	p.unread = true
+	k.give("a", "c", gpu, "GPU-a")
+	if all, err := hurried(k, p).AllHoldings(t.Context()); !errors.Is(err, ErrIncomplete) {
+		t.Errorf("taken for all that is held: %+v", all)
+	}
+	p.unread = false
 
 	// Kubelet has heard of it.
 	k.give("a", "c", gpu, "GPU-a")
