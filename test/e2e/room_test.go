@@ -41,7 +41,7 @@ import (
 func TestWaitingRoom(t *testing.T) {
 	t.Parallel()
 	r := newRoomWorld(t)
-	const workers, rounds = 8, 110
+	const workers, rounds = 8, 350
 	var done atomic.Int64
 	var all sync.WaitGroup
 	for i := range workers {
@@ -58,11 +58,15 @@ func TestWaitingRoom(t *testing.T) {
 			}
 		})
 	}
-	r.eventually("half of it happened", 30*time.Second, func() (bool, string) { n := done.Load(); return n > workers*rounds/2, fmt.Sprint(n) })
+	r.eventually("a quarter of it happened", 30*time.Second, func() (bool, string) { n := done.Load(); return n > workers*rounds/4, fmt.Sprint(n) })
+	gated, inside, pending, err := r.counts(r.metricsAt)
+	t.Logf("when the leader is killed: %d gated, %d in the queue, %d wait for the engine; %v", gated, inside, pending, err)
 	if err := r.leader.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	all.Wait()
+	gated, inside, pending, err = r.counts(r.standbyAt)
+	t.Logf("when everything has happened: %d gated, %d in the queue, %d wait for the engine; %v", gated, inside, pending, err)
 	r.leader, r.metricsAt = r.standby, r.standbyAt
 	r.standby, r.standbyAt = r.replica()
 	r.settle()
@@ -134,7 +138,7 @@ func roomKinds() []kind {
 		{name: "queued", count: 32, make: queued, edits: toQueue},
 		{name: "other", count: 16, make: func(p *v1.Pod, _ int) { withoutGPU(p); p.Spec.SchedulerName = "plain-scheduler" }, edits: toQueue},
 		{name: "gated", count: 24, make: gated, edits: []string{ungated}},
-		{name: "gated-cpu", count: 16, make: func(p *v1.Pod, n int) { withoutGPU(p); gated(p, n) }, edits: append(slices.Clone(toQueue), ungated)},
+		{name: "gated-cpu", count: 16, make: func(p *v1.Pod, n int) { queued(p, n/2); gated(p, n) }, edits: append(slices.Clone(toQueue), ungated)},
 		{name: "held", count: 16, make: func(p *v1.Pod, _ int) { p.Finalizers = []string{"example.com/held"} }, edits: []string{freed}},
 		{name: "job", count: 32, make: bare, job: true},
 		{name: "nic", count: 24, make: tolerant, claim: "nic"},
@@ -214,8 +218,8 @@ pools:
 // replica starts a scheduler whose metrics anybody may read.
 func (r *roomWorld) replica() (*local.Process, int) {
 	r.t.Helper()
-	return r.schedulerAt([]byte(roomConfiguration), "--leader-elect=true", "--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=4s",
-		"--leader-elect-retry-period=1s", "--authorization-always-allow-paths=/healthz,/readyz,/livez,/metrics")
+	return r.schedulerAt([]byte(roomConfiguration), "--leader-elect=true", "--leader-elect-lease-duration=5s", "--leader-elect-renew-deadline=3500ms",
+		"--leader-elect-retry-period=500ms", "--authorization-always-allow-paths=/healthz,/readyz,/livez,/metrics")
 }
 
 // publish makes a node publish its GPUs, and 32 network cards.
@@ -466,16 +470,17 @@ func (r *roomWorld) checkAll() {
 }
 
 // counted waits until kube-scheduler counts so many pods that wait outside its queue and none
-// inside, and the engine so many that wait for it.
+// inside, in both replicas, and the engine so many that wait for it.
 func (r *roomWorld) counted(gated, managed int) {
 	r.t.Helper()
-	want := fmt.Sprintf("gated %d, inside 0, pending %d", gated, managed)
+	want := fmt.Sprintf("gated %d, inside 0, pending %d; standby: gated %d, inside 0", gated, managed, gated)
 	r.eventually(want, 20*time.Second, func() (bool, string) {
 		gated, inside, pending, err := r.counts(r.metricsAt)
-		seen := fmt.Sprintf("gated %d, inside %d, pending %d", gated, inside, pending)
-		if err != nil {
-			seen = err.Error()
+		standby, insideIt, _, err2 := r.counts(r.standbyAt)
+		if err := errors.Join(err, err2); err != nil {
+			return false, err.Error()
 		}
+		seen := fmt.Sprintf("gated %d, inside %d, pending %d; standby: gated %d, inside %d", gated, inside, pending, standby, insideIt)
 		return seen == want, seen
 	})
 }
