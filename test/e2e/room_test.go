@@ -446,6 +446,7 @@ func (r *roomWorld) checkAll() {
 	if twice := r.doubles.ever(); len(twice) > 0 {
 		r.t.Errorf("devices that were held twice: %v", twice)
 	}
+	r.claimedOnce()
 	for _, p := range []*local.Process{r.leader, r.standby} {
 		lines, _ := r.logLines(p, 0)
 		for _, line := range lines {
@@ -467,6 +468,44 @@ func (r *roomWorld) checkAll() {
 	}
 	all.Wait()
 	r.counted(0, 0)
+}
+
+// claimedOnce checks that no device is in two claims, or in a claim and in another pod's
+// record. Each pod's claim has its name.
+func (r *roomWorld) claimedOnce() {
+	r.t.Helper()
+	holder, claimed := map[string]string{}, 0
+	hold := func(device, pod string) {
+		if other := holder[device]; other != "" && other != pod {
+			r.t.Errorf("device %s is held by %s and %s", device, other, pod)
+		}
+		holder[device] = pod
+	}
+	list, err := r.client.ResourceV1().ResourceClaims("default").List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, c := range list.Items {
+		if c.Status.Allocation == nil {
+			continue
+		}
+		for _, d := range c.Status.Allocation.Devices.Results {
+			claimed++
+			if d.Driver == gpuDriver { // as records have it
+				hold(d.Pool+"/"+strings.TrimPrefix(d.Device, "dev-"), c.Name)
+			} else {
+				hold(d.Driver+"/"+d.Pool+"/"+d.Device, c.Name)
+			}
+		}
+	}
+	if claimed == 0 {
+		r.t.Error("no claim is allocated")
+	}
+	for _, p := range r.pods() {
+		for _, device := range wholeDevices(&p) {
+			hold(device, p.Name)
+		}
+	}
 }
 
 // counted waits until kube-scheduler counts so many pods that wait outside its queue and none
