@@ -41,7 +41,7 @@ import (
 func TestWaitingRoom(t *testing.T) {
 	t.Parallel()
 	r := newRoomWorld(t)
-	const workers, rounds = 8, 110
+	const workers, rounds = 8, 350
 	var done atomic.Int64
 	var all sync.WaitGroup
 	for i := range workers {
@@ -58,11 +58,15 @@ func TestWaitingRoom(t *testing.T) {
 			}
 		})
 	}
-	r.eventually("half of it happened", 30*time.Second, func() (bool, string) { n := done.Load(); return n > workers*rounds/2, fmt.Sprint(n) })
+	r.eventually("a quarter of it happened", 30*time.Second, func() (bool, string) { n := done.Load(); return n > workers*rounds/4, fmt.Sprint(n) })
+	gated, inside, pending, err := r.counts(r.metricsAt)
+	t.Logf("when the leader is killed: %d gated, %d in the queue, %d wait for the engine; %v", gated, inside, pending, err)
 	if err := r.leader.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	all.Wait()
+	gated, inside, pending, err = r.counts(r.standbyAt)
+	t.Logf("when everything has happened: %d gated, %d in the queue, %d wait for the engine; %v", gated, inside, pending, err)
 	r.leader, r.metricsAt = r.standby, r.standbyAt
 	r.standby, r.standbyAt = r.replica()
 	r.settle()
@@ -134,7 +138,7 @@ func roomKinds() []kind {
 		{name: "queued", count: 32, make: queued, edits: toQueue},
 		{name: "other", count: 16, make: func(p *v1.Pod, _ int) { withoutGPU(p); p.Spec.SchedulerName = "plain-scheduler" }, edits: toQueue},
 		{name: "gated", count: 24, make: gated, edits: []string{ungated}},
-		{name: "gated-cpu", count: 16, make: func(p *v1.Pod, n int) { withoutGPU(p); gated(p, n) }, edits: append(slices.Clone(toQueue), ungated)},
+		{name: "gated-cpu", count: 16, make: func(p *v1.Pod, n int) { queued(p, n/2); gated(p, n) }, edits: append(slices.Clone(toQueue), ungated)},
 		{name: "held", count: 16, make: func(p *v1.Pod, _ int) { p.Finalizers = []string{"example.com/held"} }, edits: []string{freed}},
 		{name: "job", count: 32, make: bare, job: true},
 		{name: "nic", count: 24, make: tolerant, claim: "nic"},
@@ -214,8 +218,8 @@ pools:
 // replica starts a scheduler whose metrics anybody may read.
 func (r *roomWorld) replica() (*local.Process, int) {
 	r.t.Helper()
-	return r.schedulerAt([]byte(roomConfiguration), "--leader-elect=true", "--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=4s",
-		"--leader-elect-retry-period=1s", "--authorization-always-allow-paths=/healthz,/readyz,/livez,/metrics")
+	return r.schedulerAt([]byte(roomConfiguration), "--leader-elect=true", "--leader-elect-lease-duration=5s", "--leader-elect-renew-deadline=3500ms",
+		"--leader-elect-retry-period=500ms", "--authorization-always-allow-paths=/healthz,/readyz,/livez,/metrics")
 }
 
 // publish makes a node publish its GPUs, and 32 network cards.
@@ -442,6 +446,7 @@ func (r *roomWorld) checkAll() {
 	if twice := r.doubles.ever(); len(twice) > 0 {
 		r.t.Errorf("devices that were held twice: %v", twice)
 	}
+	r.claimedOnce()
 	for _, p := range []*local.Process{r.leader, r.standby} {
 		lines, _ := r.logLines(p, 0)
 		for _, line := range lines {
@@ -465,17 +470,56 @@ func (r *roomWorld) checkAll() {
 	r.counted(0, 0)
 }
 
+// claimedOnce checks that no device is in two claims, or in a claim and in another pod's
+// record. Each pod's claim has its name.
+func (r *roomWorld) claimedOnce() {
+	r.t.Helper()
+	holder, claimed := map[string]string{}, 0
+	hold := func(device, pod string) {
+		if other := holder[device]; other != "" && other != pod {
+			r.t.Errorf("device %s is held by %s and %s", device, other, pod)
+		}
+		holder[device] = pod
+	}
+	list, err := r.client.ResourceV1().ResourceClaims("default").List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for _, c := range list.Items {
+		if c.Status.Allocation == nil {
+			continue
+		}
+		for _, d := range c.Status.Allocation.Devices.Results {
+			claimed++
+			if d.Driver == gpuDriver { // as records have it
+				hold(d.Pool+"/"+strings.TrimPrefix(d.Device, "dev-"), c.Name)
+			} else {
+				hold(d.Driver+"/"+d.Pool+"/"+d.Device, c.Name)
+			}
+		}
+	}
+	if claimed == 0 {
+		r.t.Error("no claim is allocated")
+	}
+	for _, p := range r.pods() {
+		for _, device := range wholeDevices(&p) {
+			hold(device, p.Name)
+		}
+	}
+}
+
 // counted waits until kube-scheduler counts so many pods that wait outside its queue and none
-// inside, and the engine so many that wait for it.
+// inside, in both replicas, and the engine so many that wait for it.
 func (r *roomWorld) counted(gated, managed int) {
 	r.t.Helper()
-	want := fmt.Sprintf("gated %d, inside 0, pending %d", gated, managed)
+	want := fmt.Sprintf("gated %d, inside 0, pending %d; standby: gated %d, inside 0", gated, managed, gated)
 	r.eventually(want, 20*time.Second, func() (bool, string) {
 		gated, inside, pending, err := r.counts(r.metricsAt)
-		seen := fmt.Sprintf("gated %d, inside %d, pending %d", gated, inside, pending)
-		if err != nil {
-			seen = err.Error()
+		standby, insideIt, _, err2 := r.counts(r.standbyAt)
+		if err := errors.Join(err, err2); err != nil {
+			return false, err.Error()
 		}
+		seen := fmt.Sprintf("gated %d, inside %d, pending %d; standby: gated %d, inside %d", gated, inside, pending, standby, insideIt)
 		return seen == want, seen
 	})
 }

@@ -143,23 +143,21 @@ func (r *waitingRoom) AddUnschedulableIfNotPresent(logger klog.Logger, info *fra
 	return r.SchedulingQueue.AddUnschedulableIfNotPresent(logger, info, cycle)
 }
 
-// lookEvery is how often the room is searched for pods that need not be there.
-const lookEvery = 15 * time.Second
+// lookEvery is how often the room is searched for pods that need not be there; one that was
+// released is let in sooner than onItsWay.
+const (
+	lookEvery = time.Minute
+	onItsWay  = 3 * time.Second
+)
 
 // Run also searches the room, as kube-scheduler's queue does with what has been in it for
 // long: no pod may wait for ever because nobody said that it need not wait any more.
 func (r *waitingRoom) Run(logger klog.Logger) {
 	r.SchedulingQueue.Run(logger)
 	go func() {
-		tick := time.NewTicker(lookEvery)
-		defer tick.Stop()
-		var before map[types.UID]bool
-		for {
-			select {
-			case <-r.closed:
-				return
-			case <-tick.C:
-				before = r.search(logger, before)
+		for r.sleep(lookEvery) {
+			if found := r.needless(); len(found) > 0 && r.sleep(onItsWay) {
+				r.letIn(logger, found)
 			}
 		}
 	}()
@@ -171,27 +169,41 @@ func (r *waitingRoom) Close() {
 	r.SchedulingQueue.Close()
 }
 
-// search lets pods in that need not wait and were found before: those found for the first
-// time it returns, since they may be on their way.
-func (r *waitingRoom) search(logger klog.Logger, before map[types.UID]bool) map[types.UID]bool {
+// sleep says whether the queue is still open after a time.
+func (r *waitingRoom) sleep(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-r.closed:
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// needless are pods in the room that need not wait. They are asked about without the lock,
+// for which events would wait.
+func (r *waitingRoom) needless() []*v1.Pod {
 	r.mu.Lock()
 	all := slices.Collect(maps.Values(r.pods))
 	r.mu.Unlock()
-	found, forgotten := map[types.UID]bool{}, map[string]*v1.Pod{}
-	for _, pod := range all { // asked without the lock, for which events would wait
-		switch {
-		case r.waits(pod):
-		case before[pod.UID]:
-			logger.Info("Pod was kept out of the scheduling queue though it need not wait", "pod", klog.KObj(pod))
-			forgotten[nameOf(pod).String()] = pod
-		default:
-			found[pod.UID] = true
+	return slices.DeleteFunc(all, r.waits)
+}
+
+// letIn lets pods in that are still in the room and need not wait.
+func (r *waitingRoom) letIn(logger klog.Logger, found []*v1.Pod) {
+	forgotten := map[string]*v1.Pod{}
+	r.mu.Lock()
+	for _, pod := range found {
+		if kept := r.pods[nameOf(pod)]; kept != nil && kept.UID == pod.UID && !r.waits(kept) {
+			logger.Info("Pod was kept out of the scheduling queue though it need not wait", "pod", klog.KObj(kept))
+			forgotten[nameOf(pod).String()] = kept
 		}
 	}
+	r.mu.Unlock()
 	if len(forgotten) > 0 {
 		r.Activate(logger, forgotten)
 	}
-	return found
 }
 
 func (r *waitingRoom) enter(pod *v1.Pod) {
