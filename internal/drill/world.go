@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -65,7 +64,7 @@ type World struct {
 	MetricsPort int
 
 	mu    sync.Mutex
-	loner *local.Process
+	loner *local.Serving
 	runs  int
 }
 
@@ -166,26 +165,14 @@ func (w *World) pool(name string, count int) (*fleet.Fleet, error) {
 
 func (w *World) fleetFile(pool string) string { return filepath.Join(w.Dir(), "fleet-"+pool+".yaml") }
 
-func (w *World) startAgent(ctx context.Context, pool string) (*local.Process, error) {
-	kubeconfig, err := w.KubeconfigFor("system:tangram:gpu-agent")
-	if err != nil {
-		return nil, err
-	}
-	port, err := local.FreePort()
-	if err != nil {
-		return nil, err
-	}
-	ready, err := w.ReadyAt(port, "/healthz")
-	if err != nil {
-		return nil, err
-	}
+func (w *World) startAgent(ctx context.Context, pool string) (*local.Serving, error) {
 	w.mu.Lock()
 	w.runs++
 	name := fmt.Sprintf("gpu-agent-%s-%d", pool, w.runs)
 	w.mu.Unlock()
-	return w.Run(ctx, local.Program{
-		Name: name, Path: filepath.Join(w.setup.Bin, "gpu-agent"), Ready: ready,
-		Args: slices.Concat(w.ListenArgs(port), []string{"--kubeconfig=" + kubeconfig, "--backend=simulated", "--fleet=" + w.fleetFile(pool)}, w.setup.Agent),
+	return w.Launch(ctx, local.Component{
+		Name: "gpu-agent", As: name,
+		Flags: append([]string{"--backend=simulated", "--fleet=" + w.fleetFile(pool)}, w.setup.Agent...),
 	})
 }
 
@@ -195,26 +182,7 @@ func (w *World) leaseArgs() []string {
 }
 
 func (w *World) startScheduler(ctx context.Context, name string) error {
-	file := filepath.Join(w.Dir(), name+".yaml")
-	if err := os.WriteFile(file, config.Scheduler(), 0o600); err != nil {
-		return err
-	}
-	kubeconfig, err := w.KubeconfigFor("system:tangram:gpu-scheduler")
-	if err != nil {
-		return err
-	}
-	port, err := local.FreePort()
-	if err != nil {
-		return err
-	}
-	ready, err := w.ReadyAt(port, "/healthz")
-	if err != nil {
-		return err
-	}
-	_, err = w.Run(ctx, local.Program{
-		Name: name, Path: filepath.Join(w.setup.Bin, "gpu-scheduler"), Restart: true, Ready: ready,
-		Args: slices.Concat(w.ServeArgs(port, kubeconfig), []string{"--config=" + file}, w.leaseArgs()),
-	})
+	_, err := w.Launch(ctx, local.Component{Name: "gpu-scheduler", As: name, Config: config.Scheduler(), Restart: true, Flags: w.leaseArgs()})
 	return err
 }
 
@@ -223,22 +191,12 @@ func (w *World) startController(ctx context.Context) error {
 	if err := os.WriteFile(file, []byte(w.setup.Recovery), 0o600); err != nil {
 		return err
 	}
-	kubeconfig, err := w.KubeconfigFor("system:tangram:gpu-controller")
+	p, err := w.Launch(ctx, local.Component{Name: "gpu-controller", As: Controller, Restart: true, Ready: "/readyz", Flags: []string{"--recovery-config=" + file}})
 	if err != nil {
 		return err
 	}
-	if w.MetricsPort, err = local.FreePort(); err != nil {
-		return err
-	}
-	ready, err := w.ReadyAt(w.MetricsPort, "/readyz")
-	if err != nil {
-		return err
-	}
-	_, err = w.Run(ctx, local.Program{
-		Name: Controller, Path: filepath.Join(w.setup.Bin, "gpu-controller"), Restart: true, Ready: ready,
-		Args: slices.Concat(w.ListenArgs(w.MetricsPort), []string{"--kubeconfig=" + kubeconfig, "--recovery-config=" + file}),
-	})
-	return err
+	w.MetricsPort = p.Port
+	return nil
 }
 
 // KillAgent ends the loner's agent for good.

@@ -112,7 +112,7 @@ func (r right) covers(q request) bool {
 // rights are all that the API server grants to our ServiceAccounts by name.
 func (w *world) rights() []right {
 	w.t.Helper()
-	ctx, api := w.t.Context(), w.client.RbacV1()
+	ctx, api := w.t.Context(), w.Client.RbacV1()
 	var all []right
 	add := func(subjects []rbacv1.Subject, in string, ref rbacv1.RoleRef, roleNamespace string) {
 		for _, s := range subjects {

@@ -20,13 +20,12 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/tangram-dev/tangram/internal/fleet"
 	"github.com/tangram-dev/tangram/internal/local"
 	"github.com/tangram-dev/tangram/internal/podrun"
 	"github.com/tangram-dev/tangram/test/await"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 const (
@@ -37,30 +36,10 @@ const (
 	release   = "gpu-scheduler"
 )
 
-// programs finds the folder of programs; the test is skipped when some are not built.
-func programs(t *testing.T, names ...string) string {
-	t.Helper()
-	dir := os.Getenv("TANGRAM_BIN")
-	if dir == "" {
-		dir = root + "/bin"
-	}
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := local.RequirePrograms(dir, names...); err != nil {
-		if os.Getenv("TANGRAM_BIN") != "" {
-			t.Fatal(err) // make has built them: a skip would hide a broken build
-		}
-		t.Skipf("skipped: %v", err)
-	}
-	return dir
-}
-
 // runHelm runs helm apart from the user's own configuration.
 func runHelm(t *testing.T, kubeconfig string, args ...string) (stdout string, err error) {
 	t.Helper()
-	cmd := exec.Command(filepath.Join(programs(t, "helm"), "helm"), args...)
+	cmd := exec.Command(filepath.Join(cluster.Programs(t, "helm"), "helm"), args...)
 	home := t.TempDir()
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
 	var out, problems bytes.Buffer
@@ -73,44 +52,27 @@ func runHelm(t *testing.T, kubeconfig string, args ...string) (stdout string, er
 
 // world is one cluster without Tangram, as tangram up --bare starts it.
 type world struct {
-	*local.Cluster
-	t       *testing.T
-	client  kubernetes.Interface
-	dynamic dynamic.Interface
-	bin     string
-	fleet   *fleet.Fleet
+	*cluster.Cluster
+	t     *testing.T
+	fleet *fleet.Fleet
 }
 
 // newWorld starts a cluster with the nodes of a fleet file and one node for our own pods.
 func newWorld(t *testing.T, fleetText string, apiServer ...string) *world {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("skipped: -short, and this test starts a control plane")
-	}
-	bin := programs(t, "helm", "etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kwok", "gpu-scheduler", "gpu-controller", "gpu-agent", "gpu-extender")
-	ctx := t.Context()
-	cluster, err := local.Start(ctx, local.Options{
-		Dir: t.TempDir(), Bin: bin, ControllerManager: true, KubeScheduler: true, KWOK: true, APIServer: apiServer,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{Cluster: cluster, t: t, bin: bin}
-	t.Cleanup(w.stop)
-	if w.client, err = kubernetes.NewForConfig(cluster.RESTConfig()); err != nil {
-		t.Fatal(err)
-	}
-	if w.dynamic, err = dynamic.NewForConfig(cluster.RESTConfig()); err != nil {
-		t.Fatal(err)
-	}
+	bin := cluster.Bin(t, "helm", "kube-controller-manager", "kube-scheduler", "kwok", "gpu-scheduler", "gpu-controller", "gpu-agent", "gpu-extender")
+	w := &world{t: t, Cluster: cluster.ForTest(t, cluster.Options{
+		Kubernetes: local.Options{Bin: bin, ControllerManager: true, KubeScheduler: true, KWOK: true, APIServer: apiServer},
+	})}
+	var err error
 	if w.fleet, err = fleet.Parse("fleet.yaml", []byte(fleetText)); err != nil {
 		t.Fatal(err)
 	}
-	if err := cluster.CreateNodes(ctx, w.fleet); err != nil {
+	if err := w.CreateNodes(t.Context(), w.fleet); err != nil {
 		t.Fatal(err)
 	}
 	life, end := context.WithCancel(context.Background())
-	runner, err := podrun.Start(life, podrun.Options{Cluster: cluster, Name: "tangram-runner", Bin: bin})
+	runner, err := podrun.Start(life, podrun.Options{Cluster: w.Cluster.Cluster, Name: "tangram-runner", Bin: bin})
 	if err != nil {
 		end()
 		t.Fatal(err)
@@ -127,29 +89,6 @@ func newWorld(t *testing.T, fleetText string, apiServer ...string) *world {
 		t.Fatal(err)
 	}
 	return w
-}
-
-func (w *world) stop() {
-	if w.t.Failed() {
-		for _, p := range w.Processes() {
-			if strings.HasPrefix(p.Name(), "gpu-") {
-				w.t.Logf("%s:\n%s", p.Name(), tail(p.Log(), 15))
-			}
-		}
-	}
-	if err := w.Stop(); err != nil {
-		w.t.Error(err)
-	}
-}
-
-// tail is the end of a file.
-func tail(path string, lines int) string {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return err.Error()
-	}
-	all := strings.Split(strings.TrimSpace(string(data)), "\n")
-	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }
 
 // helm runs helm against the cluster and fails the test with it.
@@ -184,17 +123,14 @@ func (w *world) apply(file string) {
 // does.
 func (w *world) eventually(what string, limit time.Duration, holds func() (bool, string)) {
 	w.t.Helper()
-	limit *= await.Patience
-	if ok, seen := await.Until(limit, holds); !ok {
-		w.t.Fatalf("%s: not within %s; last seen: %s", what, limit, seen)
-	}
+	await.Eventually(w.t, what, limit*await.Patience, holds)
 }
 
 // pod waits until a pod of the default namespace is as wanted.
 func (w *world) pod(name, what string, holds func(*v1.Pod) bool) {
 	w.t.Helper()
 	w.eventually("pod "+name+" "+what, 30*time.Second, func() (bool, string) {
-		p, err := w.client.CoreV1().Pods("default").Get(w.t.Context(), name, metav1.GetOptions{})
+		p, err := w.Client.CoreV1().Pods("default").Get(w.t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			return false, err.Error()
 		}

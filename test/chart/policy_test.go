@@ -22,30 +22,19 @@ import (
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 	"github.com/tangram-dev/tangram/internal/fleet"
 	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // newAPI starts an API server alone.
 func newAPI(t *testing.T) *world {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("skipped: -short, and this test starts a control plane")
-	}
-	bin := programs(t, "helm", "etcd", "kube-apiserver")
-	cluster, err := local.Start(t.Context(), local.Options{Dir: t.TempDir(), Bin: bin})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{Cluster: cluster, t: t, bin: bin}
-	t.Cleanup(w.stop)
-	if w.client, err = kubernetes.NewForConfig(cluster.RESTConfig()); err != nil {
-		t.Fatal(err)
-	}
-	return w
+	bin := cluster.Bin(t, "helm")
+	return &world{t: t, Cluster: cluster.ForTest(t, cluster.Options{Kubernetes: local.Options{Bin: bin}})}
 }
 
 func (w *world) namespace(name string, labels map[string]string) {
 	w.t.Helper()
-	if _, err := w.client.CoreV1().Namespaces().Create(w.t.Context(), &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{}); err != nil {
+	if _, err := w.Client.CoreV1().Namespaces().Create(w.t.Context(), &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -69,7 +58,7 @@ func TestTrustedRegistry(t *testing.T) {
 		for _, m := range more {
 			m(p)
 		}
-		_, err := w.client.CoreV1().Pods(namespace).Create(t.Context(), p, metav1.CreateOptions{})
+		_, err := w.Client.CoreV1().Pods(namespace).Create(t.Context(), p, metav1.CreateOptions{})
 		return err
 	}
 	w.eventually("the policy is in force", 30*time.Second, func() (bool, string) {
@@ -105,18 +94,18 @@ func TestTrustedRegistry(t *testing.T) {
 		})
 	}
 	t.Run("ephemeral container", func(t *testing.T) {
-		p, err := w.client.CoreV1().Pods("trusting").Create(t.Context(), &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "debugged"}, Spec: v1.PodSpec{Containers: []v1.Container{{Name: "main", Image: good}}}}, metav1.CreateOptions{})
+		p, err := w.Client.CoreV1().Pods("trusting").Create(t.Context(), &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "debugged"}, Spec: v1.PodSpec{Containers: []v1.Container{{Name: "main", Image: good}}}}, metav1.CreateOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		p.Spec.EphemeralContainers = []v1.EphemeralContainer{{EphemeralContainerCommon: v1.EphemeralContainerCommon{Name: "debug", Image: "evil.org/a"}}}
-		if _, err := w.client.CoreV1().Pods("trusting").UpdateEphemeralContainers(t.Context(), p.Name, p, metav1.UpdateOptions{}); err == nil || !strings.Contains(err.Error(), "image evil.org/a is not from a trusted registry") {
+		if _, err := w.Client.CoreV1().Pods("trusting").UpdateEphemeralContainers(t.Context(), p.Name, p, metav1.UpdateOptions{}); err == nil || !strings.Contains(err.Error(), "image evil.org/a is not from a trusted registry") {
 			t.Errorf("%v, want a refusal", err)
 		}
 	})
 	t.Run("image of a running pod", func(t *testing.T) {
 		patch := []byte(`{"spec":{"containers":[{"name":"main","image":"evil.org/a"}]}}`)
-		if _, err := w.client.CoreV1().Pods("trusting").Patch(t.Context(), "debugged", types.StrategicMergePatchType, patch, metav1.PatchOptions{}); err == nil || !strings.Contains(err.Error(), "evil.org/a") {
+		if _, err := w.Client.CoreV1().Pods("trusting").Patch(t.Context(), "debugged", types.StrategicMergePatchType, patch, metav1.PatchOptions{}); err == nil || !strings.Contains(err.Error(), "evil.org/a") {
 			t.Errorf("%v, want a refusal", err)
 		}
 	})
@@ -137,14 +126,14 @@ func TestAgentPolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"own", "other"} {
-		if _, err := w.client.CoreV1().Nodes().Create(t.Context(), &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+		if _, err := w.Client.CoreV1().Nodes().Create(t.Context(), &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		p := &v1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Name: "on-" + name, Labels: map[string]string{"team": "a"}},
 			Spec:       v1.PodSpec{NodeName: name, ServiceAccountName: "gpu-agent", Containers: []v1.Container{{Name: "main", Image: "x"}}},
 		}
-		if _, err := w.client.CoreV1().Pods(namespace).Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
+		if _, err := w.Client.CoreV1().Pods(namespace).Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -177,7 +166,7 @@ func TestAgentPolicy(t *testing.T) {
 			s := slice(node, "gpu.tangram.dev")
 			s.Name = ""
 			s.GenerateName = "of-" + node + "-"
-			made, err := w.client.ResourceV1().ResourceSlices().Create(t.Context(), s, metav1.CreateOptions{})
+			made, err := w.Client.ResourceV1().ResourceSlices().Create(t.Context(), s, metav1.CreateOptions{})
 			if err != nil {
 				return err
 			}
@@ -234,11 +223,11 @@ func createGPUNode(ctx context.Context, nodes dynamic.ResourceInterface, o *v1al
 func (w *world) agentOn(node string) (kubernetes.Interface, dynamic.Interface) {
 	t := w.t
 	t.Helper()
-	p, err := w.client.CoreV1().Pods(namespace).Get(t.Context(), "on-"+node, metav1.GetOptions{})
+	p, err := w.Client.CoreV1().Pods(namespace).Get(t.Context(), "on-"+node, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	token, err := w.client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), "gpu-agent", &authenticationv1.TokenRequest{
+	token, err := w.Client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), "gpu-agent", &authenticationv1.TokenRequest{
 		Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: p.Name, UID: p.UID}},
 	}, metav1.CreateOptions{})
 	if err != nil {

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // buildAt builds the program that writes SBOMs, as a release is built, from a copy of its
@@ -68,7 +70,7 @@ func TestReproducible(t *testing.T) {
 // TestSBOM describes a program that is known: this repository's scheduler.
 func TestSBOM(t *testing.T) {
 	t.Parallel()
-	program := filepath.Join(programs(t, "gpu-scheduler"), "gpu-scheduler")
+	program := filepath.Join(cluster.Programs(t, "gpu-scheduler"), "gpu-scheduler")
 	tool := buildAt(t)
 	describe := func() []byte {
 		out, err := exec.Command(tool, program).Output()
@@ -124,7 +126,7 @@ func TestSBOM(t *testing.T) {
 func TestVersions(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"gpu-scheduler", "gpu-controller", "gpu-extender", "gpu-agent", "tangram"} {
-		out, err := exec.Command(filepath.Join(programs(t, name), name), "--version").CombinedOutput()
+		out, err := exec.Command(filepath.Join(cluster.Programs(t, name), name), "--version").CombinedOutput()
 		text := string(out)
 		if err != nil || !strings.HasPrefix(text, name+" version ") || strings.Contains(text, "unknown") || strings.Count(text, "\n") != 1 {
 			t.Errorf("%s --version: %q, %v", name, text, err)

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	v1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -120,7 +119,7 @@ func (w *world) compareWithUpstream(granted []right) {
 		}
 	}
 	for _, name := range []string{"system:kube-scheduler", "system:volume-scheduler"} {
-		role, err := w.client.RbacV1().ClusterRoles().Get(w.t.Context(), name, metav1.GetOptions{})
+		role, err := w.Client.RbacV1().ClusterRoles().Get(w.t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			w.t.Fatal(err)
 		}
@@ -156,7 +155,7 @@ func notNeeded(r right, ours map[right]bool) bool {
 func (w *world) work() {
 	t := w.t
 	w.eventually("agents describe the nodes", 30*time.Second, func() (bool, string) {
-		list, err := w.dynamic.Resource(v1alpha1.GPUNodes).List(t.Context(), metav1.ListOptions{})
+		list, err := w.Dynamic.Resource(v1alpha1.GPUNodes).List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			return false, err.Error()
 		}
@@ -173,7 +172,7 @@ func (w *world) work() {
 		return slices.ContainsFunc(p.Status.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.PodScheduled && c.Message != "" })
 	})
 	w.eventually("the claim is sent to a node", 30*time.Second, func() (bool, string) {
-		claim, err := w.client.CoreV1().PersistentVolumeClaims("default").Get(t.Context(), "made", metav1.GetOptions{})
+		claim, err := w.Client.CoreV1().PersistentVolumeClaims("default").Get(t.Context(), "made", metav1.GetOptions{})
 		if err != nil {
 			return false, err.Error()
 		}
@@ -190,11 +189,11 @@ func (w *world) work() {
 	}
 	w.abort("long")
 	w.gone("job short, after its time to live", func(ctx context.Context) error {
-		_, err := w.dynamic.Resource(jobs).Namespace("default").Get(ctx, "short", metav1.GetOptions{})
+		_, err := w.Dynamic.Resource(jobs).Namespace("default").Get(ctx, "short", metav1.GetOptions{})
 		return err
 	})
 	w.gone("pods of the aborted job", func(ctx context.Context) error {
-		_, err := w.client.CoreV1().Pods("default").Get(ctx, "long-worker-0", metav1.GetOptions{})
+		_, err := w.Client.CoreV1().Pods("default").Get(ctx, "long-worker-0", metav1.GetOptions{})
 		return err
 	})
 	w.breakDevice()
@@ -208,7 +207,7 @@ var (
 // abort ends a job by a command.
 func (w *world) abort(name string) {
 	w.t.Helper()
-	job, err := w.dynamic.Resource(jobs).Namespace("default").Get(w.t.Context(), name, metav1.GetOptions{})
+	job, err := w.Dynamic.Resource(jobs).Namespace("default").Get(w.t.Context(), name, metav1.GetOptions{})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -219,7 +218,7 @@ func (w *world) abort(name string) {
 func (w *world) scale(name string, replicas int) {
 	w.t.Helper()
 	patch := fmt.Appendf(nil, `[{"op":"replace","path":"/spec/tasks/0/replicas","value":%d},{"op":"replace","path":"/spec/minAvailable","value":%d}]`, replicas, replicas)
-	if _, err := w.dynamic.Resource(jobs).Namespace("default").Patch(w.t.Context(), name, types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err := w.Dynamic.Resource(jobs).Namespace("default").Patch(w.t.Context(), name, types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
 	w.pod(fmt.Sprintf("%s-worker-%d", name, replicas-1), "is bound", isBound)
@@ -231,7 +230,7 @@ func (w *world) command(name, job string, uid types.UID) {
 		"apiVersion": "bus.volcano.sh/v1alpha1", "kind": "Command", "metadata": map[string]any{"name": name}, "action": "AbortJob",
 		"target": map[string]any{"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": job, "uid": string(uid)},
 	}}
-	if _, err := w.dynamic.Resource(commands).Namespace("default").Create(w.t.Context(), command, metav1.CreateOptions{}); err != nil {
+	if _, err := w.Dynamic.Resource(commands).Namespace("default").Create(w.t.Context(), command, metav1.CreateOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -249,7 +248,7 @@ func (w *world) gone(what string, get func(context.Context) error) {
 func (w *world) breakDevice() {
 	w.t.Helper()
 	patch := []byte(`{"metadata":{"annotations":{"tangram.dev/simulated-faults":"device=0,xid=79"}}}`)
-	nodes := w.dynamic.Resource(v1alpha1.GPUNodes)
+	nodes := w.Dynamic.Resource(v1alpha1.GPUNodes)
 	if _, err := nodes.Patch(w.t.Context(), "a100-3", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
@@ -260,7 +259,7 @@ func (w *world) breakDevice() {
 
 // hasEvent looks for an event of a component about an object.
 func (w *world) hasEvent(component, about, words string) (bool, string) {
-	events, err := w.client.EventsV1().Events("").List(w.t.Context(), metav1.ListOptions{})
+	events, err := w.Client.EventsV1().Events("").List(w.t.Context(), metav1.ListOptions{})
 	if err != nil {
 		return false, err.Error()
 	}
@@ -281,7 +280,7 @@ func (w *world) hasEvent(component, about, words string) (bool, string) {
 func (w *world) reader() {
 	w.t.Helper()
 	account := &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "reader"}}
-	if _, err := w.client.CoreV1().ServiceAccounts("default").Create(w.t.Context(), account, metav1.CreateOptions{}); err != nil {
+	if _, err := w.Client.CoreV1().ServiceAccounts("default").Create(w.t.Context(), account, metav1.CreateOptions{}); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -290,16 +289,16 @@ func (w *world) reader() {
 func (w *world) readMetrics() {
 	t := w.t
 	t.Helper()
-	token, err := w.client.CoreV1().ServiceAccounts("default").CreateToken(t.Context(), "reader", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	token, err := w.Token(t.Context(), "default", "reader")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, port := range map[string]string{"gpu-scheduler": "10259", "gpu-controller": "8889"} {
-		pods, err := w.client.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + name})
+		pods, err := w.Client.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + name})
 		if err != nil || len(pods.Items) != 2 {
 			t.Fatalf("%d pods of %s, want 2: %v", len(pods.Items), name, err)
 		}
-		w.readMetricsOf("https://"+pods.Items[0].Status.PodIP+":"+port+"/metrics", token.Status.Token)
+		w.readMetricsOf("https://"+pods.Items[0].Status.PodIP+":"+port+"/metrics", token)
 	}
 }
 
@@ -333,12 +332,12 @@ func (w *world) readMetricsOf(url, token string) {
 // withoutBinding takes one right away: the test above must see it.
 func (w *world) withoutBinding(log string) {
 	t := w.t
-	role, err := w.client.RbacV1().ClusterRoles().Get(t.Context(), "system:tangram:gpu-scheduler", metav1.GetOptions{})
+	role, err := w.Client.RbacV1().ClusterRoles().Get(t.Context(), "system:tangram:gpu-scheduler", metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	role.Rules = slices.DeleteFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "pods/binding") })
-	if _, err := w.client.RbacV1().ClusterRoles().Update(t.Context(), role, metav1.UpdateOptions{}); err != nil {
+	if _, err := w.Client.RbacV1().ClusterRoles().Update(t.Context(), role, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	w.apply("late.yaml")

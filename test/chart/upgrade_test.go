@@ -115,7 +115,7 @@ func (w *world) chartWithField() string {
 // hasField says whether the API server knows the field of the upgrade.
 func (w *world) hasField() bool {
 	w.t.Helper()
-	crd, err := w.dynamic.Resource(definitions).Get(w.t.Context(), "gpunodes.tangram.dev", metav1.GetOptions{})
+	crd, err := w.Dynamic.Resource(definitions).Get(w.t.Context(), "gpunodes.tangram.dev", metav1.GetOptions{})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func (w *world) hasField() bool {
 
 func (w *world) podsOf(component string) []string {
 	w.t.Helper()
-	list, err := w.client.CoreV1().Pods(namespace).List(w.t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + component})
+	list, err := w.Client.CoreV1().Pods(namespace).List(w.t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + component})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func (w *world) facts() checker.Facts {
 func (w *world) watch(ctx context.Context, judge *checker.Checker) {
 	w.t.Helper()
 	judge.Able(time.Now(), true, "installed")
-	factory := informers.NewSharedInformerFactoryWithOptions(w.client, 0, informers.WithNamespace("default"))
+	factory := informers.NewSharedInformerFactoryWithOptions(w.Client, 0, informers.WithNamespace("default"))
 	informer := factory.Core().V1().Pods().Informer()
 	see := func(obj any, gone bool) {
 		if tomb, ok := obj.(cache.DeletedFinalStateUnknown); ok {
@@ -214,7 +214,7 @@ func (w *world) startLoad(ctx context.Context, judge *checker.Checker) *load {
 // all of it though the load ends meanwhile: a gang without all its members would wait.
 func (l *load) unit(judge *checker.Checker, name string, members int) {
 	ctx := context.Background()
-	pods := l.w.client.CoreV1().Pods("default")
+	pods := l.w.Client.CoreV1().Pods("default")
 	for i := range members {
 		if _, err := pods.Create(ctx, gpuPod(fmt.Sprintf("%s-%d", name, i), name, members, 1, "1500ms"), metav1.CreateOptions{}); err != nil {
 			l.w.t.Errorf("create pod: %v", err)
@@ -281,7 +281,7 @@ func (w *world) fill() {
 	w.t.Helper()
 	for i := range fleetGPUs {
 		name := fmt.Sprintf("fill-%d", i)
-		if _, err := w.client.CoreV1().Pods("default").Create(w.t.Context(), gpuPod(name, name, 1, 1, "1h"), metav1.CreateOptions{}); err != nil {
+		if _, err := w.Client.CoreV1().Pods("default").Create(w.t.Context(), gpuPod(name, name, 1, 1, "1h"), metav1.CreateOptions{}); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -314,7 +314,7 @@ func (w *world) inventory() map[string]bool {
 		{Version: "v1", Resource: "services"},
 		{Version: "v1", Resource: "namespaces"},
 	} {
-		list, err := w.dynamic.Resource(kind).List(w.t.Context(), metav1.ListOptions{})
+		list, err := w.Dynamic.Resource(kind).List(w.t.Context(), metav1.ListOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			w.t.Fatal(err)
 		}

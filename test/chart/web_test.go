@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	v1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,24 +32,24 @@ func (w *world) throughPage() {
 	ctx := t.Context()
 	tokens := map[string]string{"no token": "", "a wrong token": "wrong"}
 	for _, name := range []string{"viewer", "stranger"} {
-		if _, err := w.client.CoreV1().ServiceAccounts("default").Create(ctx, &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+		if _, err := w.Client.CoreV1().ServiceAccounts("default").Create(ctx, &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		token, err := w.client.CoreV1().ServiceAccounts("default").CreateToken(ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+		token, err := w.Token(ctx, "default", name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		tokens[name] = token.Status.Token
+		tokens[name] = token
 	}
 	// The two commands of docs/guides/web.md.
 	viewer := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: "viewer"}}
 	role := func(name string) rbacv1.RoleRef {
 		return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name}
 	}
-	if _, err := w.client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "viewer-tangram"}, RoleRef: role("tangram-viewer"), Subjects: viewer}, metav1.CreateOptions{}); err != nil {
+	if _, err := w.Client.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "viewer-tangram"}, RoleRef: role("tangram-viewer"), Subjects: viewer}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.client.RbacV1().RoleBindings("default").Create(ctx, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "viewer-pods"}, RoleRef: role("view"), Subjects: viewer}, metav1.CreateOptions{}); err != nil {
+	if _, err := w.Client.RbacV1().RoleBindings("default").Create(ctx, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "viewer-pods"}, RoleRef: role("view"), Subjects: viewer}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 
@@ -105,11 +104,11 @@ func (w *world) throughPage() {
 func (w *world) behind(name string) (urls []string) {
 	t := w.t
 	t.Helper()
-	service, err := w.client.CoreV1().Services(namespace).Get(t.Context(), name, metav1.GetOptions{})
+	service, err := w.Client.CoreV1().Services(namespace).Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	pods, err := w.client.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: labels.SelectorFromSet(service.Spec.Selector).String()})
+	pods, err := w.Client.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: labels.SelectorFromSet(service.Spec.Selector).String()})
 	if err != nil {
 		t.Fatal(err)
 	}

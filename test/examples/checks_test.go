@@ -66,27 +66,9 @@ func schedulerStarts(e *example) {
 			settings = []byte(text)
 		}
 	}
-	file := filepath.Join(e.T.TempDir(), "config.yaml")
-	if err := os.WriteFile(file, settings, 0o600); err != nil {
-		e.T.Fatal(err)
-	}
-	kubeconfig, err := e.KubeconfigFor("system:tangram:gpu-scheduler")
-	if err != nil {
-		e.T.Fatal(err)
-	}
-	port, err := local.FreePort()
-	if err != nil {
-		e.T.Fatal(err)
-	}
-	ready, err := e.ReadyAt(port, "/healthz")
-	if err != nil {
-		e.T.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	p, err := e.Run(ctx, local.Program{
-		Name: "start-" + e.namespace, Path: filepath.Join(e.Bin, "gpu-scheduler"), Ready: ready,
-		Args: append(e.ServeArgs(port, kubeconfig), "--config="+file, "--leader-elect=true", "--leader-elect-resource-name=gpu-scheduler", "--leader-elect-resource-namespace=kube-system"),
+	p, err := e.Launch(context.Background(), local.Component{
+		Name: "gpu-scheduler", As: "start-" + e.namespace, Config: settings,
+		Flags: []string{"--leader-elect=true", "--leader-elect-resource-name=gpu-scheduler", "--leader-elect-resource-namespace=kube-system"},
 	})
 	if err != nil {
 		e.T.Fatal(err)

@@ -16,6 +16,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // rare are metrics that a cluster without kubelets does not show within two minutes. Queries
@@ -65,7 +67,7 @@ func TestLive(t *testing.T) {
 // TestWithoutPrometheus: up says what to do, before it starts anything.
 func TestWithoutPrometheus(t *testing.T) {
 	t.Parallel()
-	bin := binDir(t, "tangram", "gpu-scheduler", "gpu-controller", "gpu-agent", "kubectl")
+	bin := cluster.Programs(t, "tangram", "gpu-scheduler", "gpu-controller", "gpu-agent", "kubectl")
 	empty := t.TempDir()
 	for _, name := range []string{"gpu-scheduler", "gpu-controller", "gpu-agent", "kubectl"} {
 		if err := os.Symlink(filepath.Join(bin, name), filepath.Join(empty, name)); err != nil {
@@ -115,7 +117,7 @@ var address = regexp.MustCompile(`Prometheus is at (http://127\.0\.0\.1:\d+)`)
 
 func startCluster(t *testing.T) *liveCluster {
 	t.Helper()
-	bin := binDir(t, "tangram", "gpu-scheduler", "gpu-controller", "gpu-agent", "etcd", "kube-apiserver", "kube-controller-manager", "kwok", "kubectl", "prometheus")
+	bin := cluster.Programs(t, "tangram", "gpu-scheduler", "gpu-controller", "gpu-agent", "etcd", "kube-apiserver", "kube-controller-manager", "kwok", "kubectl", "prometheus")
 	c := &liveCluster{t: t, bin: bin, dir: filepath.Join(t.TempDir(), "state")}
 	fleet := filepath.Join(t.TempDir(), "fleet.yaml")
 	if err := os.WriteFile(fleet, []byte(liveFleet), 0o600); err != nil {

@@ -18,32 +18,13 @@ import (
 	"time"
 
 	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
-
-// binDir is where the programs are; the test is skipped when they are not.
-func binDir(t *testing.T, programs ...string) string {
-	t.Helper()
-	dir := os.Getenv("TANGRAM_BIN")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "bin")
-	}
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := local.RequirePrograms(dir, programs...); err != nil {
-		if os.Getenv("TANGRAM_BIN") != "" {
-			t.Fatal(err) // make has built them: a skip would hide a broken build
-		}
-		t.Skipf("skipped: %v (make monitoring)", err)
-	}
-	return dir
-}
 
 // promtool runs a command of promtool in a folder and returns what it printed.
 func promtool(t *testing.T, folder string, args ...string) (string, error) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), filepath.Join(binDir(t, "promtool"), "promtool"), args...)
+	cmd := exec.CommandContext(t.Context(), filepath.Join(cluster.Programs(t, "promtool"), "promtool"), args...)
 	cmd.Dir = folder
 	out, err := cmd.CombinedOutput()
 	return string(out), err
@@ -69,7 +50,7 @@ func TestMain(m *testing.M) {
 
 func theParser(t *testing.T) prometheus {
 	t.Helper()
-	bin := binDir(t, "prometheus")
+	bin := cluster.Programs(t, "prometheus")
 	parser.Lock()
 	defer parser.Unlock()
 	if parser.stop != nil {

@@ -19,24 +19,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
 	"github.com/tangram-dev/tangram/config"
-	"github.com/tangram-dev/tangram/internal/fleet"
 	"github.com/tangram-dev/tangram/internal/local"
 	"github.com/tangram-dev/tangram/internal/operators"
 	"github.com/tangram-dev/tangram/test/await"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // World is one cluster.
 type World struct {
-	*local.Cluster
-	T       testing.TB
-	Bin     string
-	Client  kubernetes.Interface
-	Dynamic dynamic.Interface
+	*cluster.Cluster
+	T testing.TB
 }
 
 // Operator is one operator to run, with what is added to its configuration and arguments.
@@ -60,63 +55,28 @@ type Options struct {
 	Scheduler []byte
 }
 
-// bin is the folder of programs; the test is skipped where they are not built.
-func bin(t testing.TB, o Options) string {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("skipped: -short, and this test starts a control plane")
-	}
-	dir, given := os.LookupEnv("TANGRAM_BIN")
-	if !given {
-		wd, err := os.Getwd()
-		if err != nil {
-			t.Fatal(err)
-		}
-		dir = filepath.Join(wd, "..", "..", "bin")
-	}
-	err := local.RequirePrograms(dir, "etcd", "kube-apiserver", "kube-controller-manager", "kwok", "gpu-scheduler", "gpu-controller")
-	for _, op := range o.Operators {
-		if err == nil {
-			err = operators.Require(dir, op.Name)
-		}
-	}
-	switch {
-	case err != nil && given:
-		t.Fatal(err) // make has built them: a skip would hide a broken build
-	case err != nil:
-		t.Skipf("skipped: %v", err)
-	}
-	return dir
-}
-
 // Start starts a cluster, which ends with the test.
 func Start(t testing.TB, o Options) *World {
 	t.Helper()
-	w := &World{T: t, Bin: bin(t, o)}
-	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
-	defer cancel()
-	var err error
-	w.Cluster, err = local.Start(ctx, local.Options{Dir: t.TempDir(), Bin: w.Bin, ControllerManager: true, KWOK: !o.Bare})
-	if err != nil {
-		t.Fatal(err)
+	bin := cluster.Bin(t, "kube-controller-manager", "kwok", "gpu-scheduler", "gpu-controller")
+	for _, op := range o.Operators {
+		cluster.Built(t, operators.Require(bin, op.Name))
 	}
-	t.Cleanup(w.end)
-	w.must(w.connect())
 	docs := append([][]byte{config.CRDs(), config.VolcanoCRDs(), config.RBAC(), config.ControllerRBAC()}, o.Docs...)
 	for _, op := range o.Operators { // before any operator starts, and before gpu-scheduler
-		docs = append(docs, w.definitions(op.Name))
+		docs = append(docs, definitions(t, bin, op.Name))
 	}
-	for _, d := range docs {
-		w.must(w.ApplyManifests(ctx, d))
+	options := cluster.Options{
+		Kubernetes: local.Options{Bin: bin, ControllerManager: true, KWOK: !o.Bare},
+		Manifests:  docs,
+		Fleet:      o.Fleet,
 	}
 	if !o.Bare {
-		w.tangram(ctx, o.Scheduler)
+		options.Tangram = cluster.Tangram(o.Scheduler)
 	}
-	if o.Fleet != "" {
-		f, err := fleet.Parse("fleet.yaml", []byte(o.Fleet))
-		w.must(err)
-		w.must(w.CreateFleet(ctx, f))
-	}
+	w := &World{cluster.ForTest(t, options), t}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
 	for _, op := range o.Operators {
 		w.Operator(ctx, op)
 	}
@@ -126,16 +86,19 @@ func Start(t testing.TB, o Options) *World {
 // Operator starts one more operator.
 func (w *World) Operator(ctx context.Context, op Operator) *local.Process {
 	w.T.Helper()
-	p, err := operators.Run(ctx, op.Name, operators.Options{Cluster: w.Cluster, Bin: w.Bin, Config: op.Config, Args: op.Args})
+	p, err := operators.Run(ctx, op.Name, operators.Options{Cluster: w.Cluster.Cluster, Bin: w.Bin, Config: op.Config, Args: op.Args})
 	w.must(err)
 	return p
 }
 
 // definitions are the plain CRDs among an operator's manifests, without conversion: their
 // webhooks follow when the operator runs.
-func (w *World) definitions(operator string) []byte {
-	data, err := os.ReadFile(filepath.Join(w.Bin, "operators", operator+".crds.yaml"))
-	w.must(err)
+func definitions(t testing.TB, bin, operator string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(bin, "operators", operator+".crds.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	var out []string
 	for _, doc := range strings.Split("\n"+string(data), "\n---") {
 		if strings.Contains(doc, "\nkind: CustomResourceDefinition") && !strings.Contains(doc, "\n  conversion:") {
@@ -143,55 +106,6 @@ func (w *World) definitions(operator string) []byte {
 		}
 	}
 	return []byte(strings.Join(out, "\n---\n"))
-}
-
-func (w *World) connect() (err error) {
-	c := w.RESTConfig()
-	c.QPS, c.Burst = -1, -1
-	if w.Client, err = kubernetes.NewForConfig(c); err == nil {
-		w.Dynamic, err = dynamic.NewForConfig(c)
-	}
-	return err
-}
-
-// tangram starts gpu-scheduler, with a configuration if there is one, and gpu-controller.
-func (w *World) tangram(ctx context.Context, configuration []byte) {
-	w.T.Helper()
-	for _, name := range []string{"gpu-scheduler", "gpu-controller"} {
-		kubeconfig, err := w.KubeconfigFor("system:tangram:" + name)
-		w.must(err)
-		port, err := local.FreePort()
-		w.must(err)
-		ready, err := w.ReadyAt(port, "/healthz")
-		w.must(err)
-		args := append(w.ListenArgs(port), "--kubeconfig="+kubeconfig)
-		if name == "gpu-scheduler" {
-			args = w.ServeArgs(port, kubeconfig)
-			if len(configuration) > 0 {
-				file := filepath.Join(w.Dir(), "scheduler.yaml")
-				w.must(os.WriteFile(file, configuration, 0o600))
-				args = append(args, "--config="+file)
-			}
-		}
-		_, err = w.Run(ctx, local.Program{Name: name, Path: filepath.Join(w.Bin, name), Args: append(args, "--leader-elect=false"), Ready: ready})
-		w.must(err)
-	}
-}
-
-// end stops the cluster; of a test that failed it shows what the programs said last.
-func (w *World) end() {
-	if w.T.Failed() {
-		for _, p := range w.Processes() {
-			if name := p.Name(); strings.HasPrefix(name, "gpu-") || strings.HasPrefix(name, "operator-") {
-				data, _ := os.ReadFile(p.Log())
-				lines := strings.Split(strings.TrimSpace(string(data)), "\n")
-				w.T.Logf("%s:\n%s", name, strings.Join(lines[max(0, len(lines)-15):], "\n"))
-			}
-		}
-	}
-	if err := w.Discard(); err != nil {
-		w.T.Error(err)
-	}
 }
 
 func (w *World) must(err error) {
@@ -268,10 +182,7 @@ func Set(w *World, o *unstructured.Unstructured, text string, path ...string) {
 // Eventually waits until a condition holds, and says what was last seen when it never does.
 func (w *World) Eventually(what string, limit time.Duration, holds func() (bool, string)) {
 	w.T.Helper()
-	limit *= await.Patience
-	if ok, seen := await.Until(limit, holds); !ok {
-		w.T.Fatalf("%s: not within %s; last seen: %s", what, limit, seen)
-	}
+	await.Eventually(w.T, what, limit*await.Patience, holds)
 }
 
 // Pods are the pods of the namespace default with a label; all when the key is empty.
@@ -295,10 +206,8 @@ func Live(p *v1.Pod) bool {
 
 // Waits is what a pod's PodScheduled condition says.
 func Waits(p *v1.Pod) string {
-	for _, c := range p.Status.Conditions {
-		if c.Type == v1.PodScheduled {
-			return c.Reason + ": " + c.Message
-		}
+	if c := cluster.Scheduled(p); c.Type != "" {
+		return c.Reason + ": " + c.Message
 	}
 	return "no PodScheduled condition"
 }

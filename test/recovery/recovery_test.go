@@ -81,8 +81,8 @@ func deviceIsVerified(t *testing.T, w *world) {
 	hurt, beside := w.running(t, "hurt"), w.running(t, "beside")
 	index := drill.DevicesOf(hurt)[0]
 	w.breaks(t, node, fmt.Sprintf("device=%d,gone", index))
-	await(t, "isolation", w.isolated(t, node, index))
-	await(t, "eviction", w.gone(t, hurt))
+	complete(t, "isolation", w.isolated(t, node, index))
+	complete(t, "eviction", w.gone(t, hurt))
 	for _, about := range []struct{ kind, name, reason string }{{"GPUNode", node, "GPUIsolated"}, {"Node", node, "GPUIsolated"}, {"Pod", "hurt", "EvictedByRecovery"}} {
 		if note := w.event(t, about.kind, about.name, about.reason); !strings.Contains(note, "is Failed") {
 			t.Errorf("event on %s: %q", about.kind, note)
@@ -108,7 +108,7 @@ func deviceIsVerified(t *testing.T, w *world) {
 			t.Fatal("no test pod")
 		}
 	}
-	await(t, "return", w.isolated(t, node))
+	complete(t, "return", w.isolated(t, node))
 	if wrong := w.there(t, beside)(); wrong != "" {
 		t.Error(wrong)
 	}
@@ -127,10 +127,10 @@ func operatorsDeviceCordon(t *testing.T, w *world) {
 	his, both := gn.Spec.Devices[2].UUID, gn.Spec.Devices[3].UUID
 	w.cordon(t, node, his)
 	w.breaks(t, node, "device=2,gone; device=3,gone")
-	await(t, "isolation", w.isolated(t, node, 3))
+	complete(t, "isolation", w.isolated(t, node, 3))
 	w.cordon(t, node, both)
 	w.breaks(t, node, "")
-	await(t, "return", w.isolated(t, node))
+	complete(t, "return", w.isolated(t, node))
 	if gn, err = w.GPUNode(t.Context(), node); err != nil || strings.Join(gn.Spec.Cordoned, ",") != his+","+both {
 		t.Errorf("cordoned are %v, want what the operator wrote (%v)", gn.Spec.Cordoned, err)
 	}
@@ -186,7 +186,7 @@ func (w *world) budget(t *testing.T, pod string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	await(t, "budget of "+pod, func() string {
+	complete(t, "budget of "+pod, func() string {
 		b, err := w.Client.PolicyV1().PodDisruptionBudgets("default").Get(t.Context(), pod, metav1.GetOptions{})
 		if err != nil || b.Status.ObservedGeneration == 0 || b.Status.CurrentHealthy == 0 {
 			return fmt.Sprintf("is not known yet (%v)", err)
@@ -210,9 +210,9 @@ func disruptionBudget(t *testing.T, w *world) {
 	if err := w.Client.PolicyV1().PodDisruptionBudgets("default").Delete(t.Context(), "guarded", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "eviction", w.gone(t, p))
+	complete(t, "eviction", w.gone(t, p))
 	w.breaks(t, node, "")
-	await(t, "return", w.isolated(t, node))
+	complete(t, "return", w.isolated(t, node))
 }
 
 func ofGang(name string, size int) func(*v1.Pod) {
@@ -228,8 +228,8 @@ func gangAsAWhole(t *testing.T, w *world) {
 	w.pod(t, "a-6", "stranger")
 	first, second, stranger := w.running(t, "member-0"), w.running(t, "member-1"), w.running(t, "stranger")
 	w.breaks(t, "a-5", fmt.Sprintf("device=%d,gone", drill.DevicesOf(first)[0]))
-	await(t, "the member on the failed GPU", w.gone(t, first))
-	await(t, "the other member", w.gone(t, second))
+	complete(t, "the member on the failed GPU", w.gone(t, first))
+	complete(t, "the other member", w.gone(t, second))
 	if note := w.event(t, "Pod", "member-1", "EvictedByRecovery"); !strings.Contains(note, "fewer than 2 members") {
 		t.Errorf("event %q", note)
 	}
@@ -237,7 +237,7 @@ func gangAsAWhole(t *testing.T, w *world) {
 		t.Error(wrong)
 	}
 	w.breaks(t, "a-5", "")
-	await(t, "return", w.isolated(t, "a-5"))
+	complete(t, "return", w.isolated(t, "a-5"))
 }
 
 // guardedGang: a budget that guards one member keeps all.
@@ -250,7 +250,7 @@ func guardedGang(t *testing.T, w *world) {
 	w.event(t, "Pod", "guarded-member", "EvictionRefused")
 	stays(t, "the gang", func() string { return w.there(t, free)() + w.there(t, guarded)() })
 	w.breaks(t, "a-7", "")
-	await(t, "return", w.isolated(t, "a-7"))
+	complete(t, "return", w.isolated(t, "a-7"))
 }
 
 // maintenance: at its time all pods but a DaemonSet's leave the node, and at its end it is
@@ -267,16 +267,16 @@ func maintenance(t *testing.T, w *world) {
 		}
 		return ""
 	}
-	await(t, "the agent's pod", agents)
+	complete(t, "the agent's pod", agents)
 	start := time.Now().Add(6 * time.Second).UTC().Truncate(time.Second)
 	if err := w.AnnotateNode(t.Context(), node, names.AnnotationMaintenance, start.Format(time.RFC3339)+"/12s"); err != nil {
 		t.Fatal(err)
 	}
-	await(t, "eviction", w.gone(t, gpu))
+	complete(t, "eviction", w.gone(t, gpu))
 	if early := time.Until(start); early > 0 {
 		t.Errorf("evicted %s before the maintenance", early)
 	}
-	await(t, "eviction", w.gone(t, cpu))
+	complete(t, "eviction", w.gone(t, cpu))
 	w.node(t, node, "is isolated", func(n *v1.Node) bool { return marked(n) && tainted(n) && n.Spec.Unschedulable })
 	if wrong := agents(); wrong != "" {
 		t.Error(wrong)
@@ -306,14 +306,14 @@ func overMemory(t *testing.T, w *world) {
 	w.pod(t, node, "fair", share("8000"))
 	w.pod(t, node, "greedy", share("20000"))
 	fair, greedy := w.running(t, "fair"), w.running(t, "greedy")
-	await(t, "eviction", w.gone(t, greedy))
+	complete(t, "eviction", w.gone(t, greedy))
 	if note := w.event(t, "Pod", "greedy", "EvictedByRecovery"); !strings.Contains(note, "uses 20000 MiB") {
 		t.Errorf("event %q", note)
 	}
 	if wrong := w.there(t, fair)(); wrong != "" {
 		t.Error(wrong)
 	}
-	await(t, "GPUNode", func() string { // and it is forgotten
+	complete(t, "GPUNode", func() string { // and it is forgotten
 		gn, err := w.GPUNode(t.Context(), node)
 		if err != nil {
 			return err.Error()
@@ -377,7 +377,7 @@ func metricsAccess(t *testing.T, w *world) {
 		t.Fatal(err)
 	}
 	reader := token("reader")
-	await(t, "metrics", func() string { // RBAC is cached
+	complete(t, "metrics", func() string { // RBAC is cached
 		code, body := get(reader)
 		if code != http.StatusOK {
 			return fmt.Sprintf("%d %s", code, body)

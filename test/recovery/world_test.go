@@ -8,14 +8,11 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -23,6 +20,8 @@ import (
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 	"github.com/tangram-dev/tangram/internal/drill"
 	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/test/await"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // patience is how long anything may take on a loaded machine.
@@ -53,24 +52,7 @@ type world struct {
 
 func binDir(t *testing.T) string {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("skipped: -short, and this test starts a control plane")
-	}
-	dir := os.Getenv("TANGRAM_BIN")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "bin")
-	}
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := local.RequirePrograms(dir, "etcd", "kube-apiserver", "kube-controller-manager", "kwok", "gpu-scheduler", "gpu-controller", "gpu-agent"); err != nil {
-		if os.Getenv("TANGRAM_BIN") != "" {
-			t.Fatal(err)
-		}
-		t.Skipf("skipped: %v", err)
-	}
-	return dir
+	return cluster.Bin(t, "kube-controller-manager", "kwok", "gpu-scheduler", "gpu-controller", "gpu-agent")
 }
 
 func newWorld(t *testing.T) *world {
@@ -86,9 +68,7 @@ func newWorld(t *testing.T) *world {
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			text, _ := os.ReadFile(w.Process(drill.Controller).Log())
-			lines := strings.Split(string(text), "\n")
-			t.Logf("gpu-controller:\n%s", strings.Join(lines[max(0, len(lines)-60):], "\n"))
+			t.Logf("gpu-controller:\n%s", local.LastLines(w.Process(drill.Controller).Log(), 60))
 		}
 		if err := w.Stop(); err != nil {
 			t.Error(err)
@@ -97,20 +77,10 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// await polls until check returns "", which else says what is missing.
-func await(t *testing.T, what string, check func() string) {
+// complete waits until check says "", which else says what is missing.
+func complete(t *testing.T, what string, check func() string) {
 	t.Helper()
-	end := time.Now().Add(patience)
-	for {
-		missing := check()
-		if missing == "" {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%s: %s", what, missing)
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
+	await.Complete(t, what, patience, check)
 }
 
 // stays fails when something changes while the controller looks several times: by then it
@@ -127,13 +97,8 @@ func stays(t *testing.T, what string, check func() string) {
 // pod creates a GPU pod on a node and waits until it runs.
 func (w *world) pod(t *testing.T, node, name string, change ...func(*v1.Pod)) *v1.Pod {
 	t.Helper()
-	p := &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", Labels: map[string]string{"pod": name}, Annotations: map[string]string{}},
-		Spec: v1.PodSpec{
-			SchedulerName: names.SchedulerName, NodeSelector: map[string]string{v1.LabelHostname: node},
-			Containers: []v1.Container{{Name: "main", Image: "pause", Resources: v1.ResourceRequirements{Limits: v1.ResourceList{names.ResourceNVIDIA: resource.MustParse("1")}}}},
-		},
-	}
+	p := cluster.Pod("default", name, 1, cluster.Label("pod", name))
+	p.Spec.NodeSelector = map[string]string{v1.LabelHostname: node}
 	for _, c := range change {
 		c(p)
 	}
@@ -146,7 +111,7 @@ func (w *world) pod(t *testing.T, node, name string, change ...func(*v1.Pod)) *v
 func (w *world) running(t *testing.T, name string) *v1.Pod {
 	t.Helper()
 	var out *v1.Pod
-	await(t, "pod "+name+" runs", func() string {
+	complete(t, "pod "+name+" runs", func() string {
 		p, err := w.Client.CoreV1().Pods("default").Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			return err.Error()
@@ -206,7 +171,7 @@ func (w *world) breaks(t *testing.T, node, faults string) {
 // cordon adds operators' entries to a GPUNode.
 func (w *world) cordon(t *testing.T, node string, entries ...string) {
 	t.Helper()
-	await(t, "cordon", func() string {
+	complete(t, "cordon", func() string {
 		gn, err := w.Objects.Resource(v1alpha1.GPUNodes).Get(t.Context(), node, metav1.GetOptions{})
 		if err != nil {
 			return err.Error()
@@ -227,7 +192,7 @@ func (w *world) cordon(t *testing.T, node string, entries ...string) {
 // node waits until a Node is as wanted.
 func (w *world) node(t *testing.T, name, what string, check func(*v1.Node) bool) {
 	t.Helper()
-	await(t, "node "+name+" "+what, func() string {
+	complete(t, "node "+name+" "+what, func() string {
 		n, err := w.Client.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
 		if err != nil {
 			return err.Error()
@@ -255,7 +220,7 @@ func tainted(n *v1.Node) bool {
 // event waits for an event with a reason about an object, and returns its note.
 func (w *world) event(t *testing.T, kind, name, reason string) (note string) {
 	t.Helper()
-	await(t, fmt.Sprintf("event %s on %s %s", reason, kind, name), func() string {
+	complete(t, fmt.Sprintf("event %s on %s %s", reason, kind, name), func() string {
 		list, err := w.Client.EventsV1().Events("").List(t.Context(), metav1.ListOptions{})
 		if err != nil {
 			return err.Error()

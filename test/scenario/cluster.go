@@ -3,11 +3,7 @@ package scenario
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -19,20 +15,16 @@ import (
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 	"github.com/tangram-dev/tangram/config"
 	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
-const (
-	schedulerProgram = "gpu-scheduler"
-	schedulerUser    = "system:tangram:gpu-scheduler" // as config/rbac.yaml names it
-	startTimeout     = 2 * time.Minute
-)
+const startTimeout = 2 * time.Minute
 
 // clusterEngine is a real API server with gpu-scheduler beside it. All files
 // share one: between files the objects are deleted, the processes stay.
 type clusterEngine struct {
-	bin       string
-	cluster   *local.Cluster
-	scheduler *local.Process
+	cluster   *cluster.Cluster
+	scheduler *local.Serving
 
 	client   kubernetes.Interface
 	gpuNodes dynamic.ResourceInterface
@@ -51,61 +43,24 @@ type clusterEngine struct {
 	asked int
 }
 
-// BinDir finds the folder of the programs: $TANGRAM_BIN, or bin beside the go.mod
-// above the working directory.
-func BinDir() (string, error) {
-	if dir := os.Getenv("TANGRAM_BIN"); dir != "" {
-		return dir, nil
-	}
-	dir, err := os.Getwd()
-	if err != nil {
-		return "", err
-	}
-	for {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
-			return filepath.Join(dir, "bin"), nil
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return "", errors.New("no go.mod above the working directory; set TANGRAM_BIN")
-		}
-		dir = parent
-	}
-}
-
 // NewCluster starts the control plane and the scheduler, and ends them with the
 // test. It skips the test, and says why, when programs are missing or in -short.
 func NewCluster(t *testing.T) Engine {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("SKIPPED: -short, and this engine starts a control plane")
-	}
-	bin, err := BinDir()
-	if err == nil {
-		err = local.RequirePrograms(bin, "etcd", "kube-apiserver", schedulerProgram)
-	}
-	switch {
-	case err != nil && os.Getenv("TANGRAM_BIN") != "":
-		t.Fatal(err) // make has built them: a skip would hide a broken build
-	case err != nil:
-		t.Skipf("SKIPPED: %v", err)
+	started := cluster.ForTest(t, cluster.Options{
+		Kubernetes: local.Options{Bin: cluster.Bin(t, "gpu-scheduler")},
+		Manifests:  [][]byte{config.CRDs(), config.VolcanoCRDs(), NodeTopologyCRD, config.RBAC()},
+	})
+	c := &clusterEngine{
+		cluster: started, client: started.Client, gpuNodes: started.Dynamic.Resource(v1alpha1.GPUNodes), objects: started.Dynamic,
+		known: newState(), written: newState(), classes: map[string]bool{},
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), startTimeout)
 	defer cancel()
-	cluster, err := local.Start(ctx, local.Options{Dir: t.TempDir(), Bin: bin})
-	if err != nil {
+	if err := c.namespace(ctx, askNamespace); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if p := cluster.Process(schedulerProgram); t.Failed() && p != nil {
-			t.Logf("the scheduler's last words:\n%s", lastLines(p.Log(), 20))
-		}
-		if err := cluster.Discard(); err != nil {
-			t.Error(err)
-		}
-	})
-	c := &clusterEngine{bin: bin, cluster: cluster, known: newState(), written: newState(), classes: map[string]bool{}}
-	if err := c.prepare(ctx); err != nil {
+	if err := c.startScheduler(ctx); err != nil {
 		t.Fatal(err)
 	}
 	watching, stop := context.WithCancel(context.Background())
@@ -120,63 +75,11 @@ func NewCluster(t *testing.T) Engine {
 	return c
 }
 
-func lastLines(path string, n int) string {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return err.Error()
-	}
-	lines := strings.Split(strings.TrimSpace(string(data)), "\n")
-	return strings.Join(lines[max(0, len(lines)-n):], "\n")
-}
-
-// prepare connects, and makes what the scheduler expects to find.
-func (c *clusterEngine) prepare(ctx context.Context) error {
-	connection := c.cluster.RESTConfig()
-	connection.QPS = -1 // the test is the only client that matters
-	var err error
-	if c.client, err = kubernetes.NewForConfig(connection); err != nil {
-		return err
-	}
-	objects, err := dynamic.NewForConfig(connection)
-	if err != nil {
-		return err
-	}
-	c.gpuNodes, c.objects = objects.Resource(v1alpha1.GPUNodes), objects
-	for _, docs := range [][]byte{config.CRDs(), config.VolcanoCRDs(), NodeTopologyCRD, config.RBAC()} {
-		if err := c.cluster.ApplyManifests(ctx, docs); err != nil {
-			return err
-		}
-	}
-	if err := c.namespace(ctx, askNamespace); err != nil {
-		return err
-	}
+// startScheduler starts the scheduler, which says often why pods wait.
+func (c *clusterEngine) startScheduler(ctx context.Context) (err error) {
 	const where = "      reservations: 1\n" // among GPUQueue's arguments
 	settings := bytes.Replace(config.Scheduler(), []byte(where), fmt.Appendf(nil, "      reportEvery: %v\n%s", reportEvery, where), 1)
-	if err := os.WriteFile(c.configFile(), settings, 0o600); err != nil {
-		return err
-	}
-	return c.startScheduler(ctx)
-}
-
-func (c *clusterEngine) configFile() string { return filepath.Join(c.cluster.Dir(), "scheduler.yaml") }
-
-func (c *clusterEngine) startScheduler(ctx context.Context) error {
-	kubeconfig, err := c.cluster.KubeconfigFor(schedulerUser)
-	if err != nil {
-		return err
-	}
-	port, err := local.FreePort()
-	if err != nil {
-		return err
-	}
-	ready, err := c.cluster.ReadyAt(port, "/healthz")
-	if err != nil {
-		return err
-	}
-	c.scheduler, err = c.cluster.Run(ctx, local.Program{
-		Name: schedulerProgram, Path: filepath.Join(c.bin, schedulerProgram), Ready: ready,
-		Args: append(c.cluster.ServeArgs(port, kubeconfig), "--config="+c.configFile(), "--leader-elect=false"),
-	})
+	c.scheduler, err = c.cluster.Launch(ctx, local.Component{Name: "gpu-scheduler", Config: settings, Flags: []string{cluster.Alone}})
 	return err
 }
 

@@ -13,13 +13,14 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/config"
 	"github.com/tangram-dev/tangram/internal/local"
 	"github.com/tangram-dev/tangram/test/cluster"
 )
+
+const schedulerUser = "system:tangram:gpu-scheduler"
 
 // TestExtenderCertificates: a stock kube-scheduler with a client certificate has gpu-extender
 // place a pod, by weights of a file; a client without one gets 401, a tenant with a valid
@@ -29,54 +30,43 @@ func TestExtenderCertificates(t *testing.T) {
 	w := sharedWorld(t)
 	bin := cluster.Bin(t, "gpu-extender", "kube-scheduler")
 	dir := t.TempDir()
-	write := func(name string, data []byte) string {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	kubeconfig, err := w.KubeconfigFor("system:tangram:gpu-scheduler")
+	identity, err := w.As(schedulerUser)
 	if err != nil {
 		t.Fatal(err)
 	}
-	identity, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	files, err := cluster.CertificateFiles(dir, identity)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ca, cert, key := write("ca.crt", identity.CAData), write("client.crt", identity.CertData), write("client.key", identity.KeyData)
-	ports := make([]int, 2)
-	for i := range ports {
-		if ports[i], err = local.FreePort(); err != nil {
-			t.Fatal(err)
-		}
+	weights := filepath.Join(dir, "weights.yaml")
+	if err := os.WriteFile(weights, []byte("weights: {fragmentation: 60, topology: 40}\ntenants: {namespaces: {kube-system: 90}}\n"), 0o600); err != nil {
+		t.Fatal(err)
 	}
-	ready, err := w.ReadyAt(ports[0], "/healthz")
+	kubeconfig, err := w.KubeconfigFor(schedulerUser)
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := local.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ready, err := w.ReadyAt(port, "/healthz")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	weights := write("weights.yaml", []byte("weights: {fragmentation: 60, topology: 40}\ntenants: {namespaces: {kube-system: 90}}\n"))
 	extender, err := w.Run(ctx, local.Program{
 		Name: "gpu-extender", Path: filepath.Join(bin, "gpu-extender"), Ready: ready,
-		Args: append(w.ListenArgs(ports[0]), "--kubeconfig="+kubeconfig, "--config="+weights, "--client-ca-file="+ca, "--client-allowed-names=system:tangram:gpu-scheduler"),
+		Args: append(w.ListenArgs(port), "--kubeconfig="+kubeconfig, "--config="+weights, "--client-ca-file="+filepath.Join(dir, "ca.crt"), "--client-allowed-names="+schedulerUser),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = extender.Stop() })
-	url := fmt.Sprintf("https://127.0.0.1:%d", ports[0])
-	text := strings.Replace(string(config.Extender()), "http://127.0.0.1:8888", url+fmt.Sprintf("\n  enableHTTPS: true\n  tlsConfig: {caFile: %s, certFile: %s, keyFile: %s}", ca, cert, key), 1)
-	text += "clientConnection: {kubeconfig: " + kubeconfig + "}\nleaderElection: {leaderElect: false}\n"
-	serves, err := w.ReadyAt(ports[1], "/healthz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	stock, err := w.Run(ctx, local.Program{
-		Name: "kube-scheduler", Path: filepath.Join(bin, "kube-scheduler"), Ready: serves,
-		Args: append(w.ServeArgs(ports[1], kubeconfig), "--config="+write("scheduler.yaml", []byte(text))),
-	})
+	url := fmt.Sprintf("https://127.0.0.1:%d", port)
+	text := strings.Replace(string(config.Extender()), "http://127.0.0.1:8888", url+"\n  enableHTTPS: true\n  tlsConfig: {"+files+"}", 1)
+	stock, err := w.StockScheduler(ctx, "kube-scheduler", schedulerUser, text)
 	if err != nil {
 		t.Fatal(err)
 	}
