@@ -48,6 +48,9 @@ type Work struct {
 	WaitingGangs int `json:"waitingGangs"`
 	WaitingPods  int `json:"waitingPods"`
 	Reservations int `json:"reservations"`
+	// ChargedMilli is what queues and quotas count for what runs, in thousandths of a GPU.
+	// What is allocated of Models can be another number: see Device.ChargedMilli.
+	ChargedMilli int64 `json:"chargedMilli,omitempty"`
 	// OldestSeconds is how long the oldest waits.
 	OldestSeconds int64 `json:"oldestSeconds"`
 }
@@ -107,8 +110,12 @@ type Device struct {
 	Detail string `json:"detail,omitempty"`
 	// Mode is whole, shared, mig or replicated: how it is handed out now; free: empty.
 	Mode string `json:"mode,omitempty"`
-	// HeldMilli is how much of it is held, 0..1000; HeldMemoryMiB of its memory.
+	// HeldMilli is how much of it is not left for others, 0..1000; HeldMemoryMiB of its
+	// memory. ChargedMilli is what queues and quotas count for it, the sum of its holders:
+	// of a device that is cut or shared it can be another number (three MIG slices 1g of 7
+	// are charged 0.375, and leave half of it).
 	HeldMilli     int64 `json:"heldMilli"`
+	ChargedMilli  int64 `json:"chargedMilli,omitempty"`
 	HeldMemoryMiB int64 `json:"heldMemoryMiB,omitempty"`
 	// Utilization in percent and temperature as measured; absent when not known.
 	Utilization *int64   `json:"utilization,omitempty"`

@@ -79,8 +79,11 @@ type DeviceState struct {
 	Use  Use
 	Mode Mode
 	// Held is how much of it is not left to sell, in thousandths, Memory what of its memory
-	// is held.
+	// is held. Charged is what its holders have, as queues and quotas count it: of a device
+	// that is cut or shared it can be another number, because what is left beside the parts
+	// may be of no use, and because of each part its largest measure counts.
 	Held      int
+	Charged   int
 	Memory    model.MiB
 	Telemetry model.Telemetry
 	Holders   []HeldBy
@@ -135,6 +138,7 @@ func (e *Engine) NodeState(id model.NodeID, condition Condition, idle *measure.I
 			state := &s.Devices[slot]
 			for _, h := range heldBy(c, &v.Node.Devices[slot]) {
 				state.Holders = append(state.Holders, h)
+				state.Charged += h.Milli
 				state.Memory = min(state.Memory+h.Memory, v.Node.Devices[slot].Memory)
 			}
 		}

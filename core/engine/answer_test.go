@@ -35,7 +35,7 @@ func TestAnswersAgree(t *testing.T) {
 		}
 		idle := measure.NewIdle(1, 0)
 		c := w.e.Count(open, idle, second)
-		var census, devices, held int64
+		var census, devices, held, charged int64
 		for _, f := range c.Fleet {
 			census += f.Milli[engine.Allocated]
 		}
@@ -49,6 +49,7 @@ func TestAnswersAgree(t *testing.T) {
 				for _, h := range d.Holders {
 					held += int64(h.Milli)
 				}
+				charged += int64(d.Charged)
 				if (d.Mode == engine.NotHeld) != (len(d.Holders) == 0) || (d.Use == engine.Free) != (d.Held == 0) {
 					t.Fatalf("%s: %+v", id, d)
 				}
@@ -93,7 +94,7 @@ func TestAnswersAgree(t *testing.T) {
 				}
 			}
 		}
-		if census != devices || devices != held || held != milli {
+		if census != devices || devices != held || held != milli || charged != held {
 			t.Fatalf("allocated: census %d, devices %d, holders %d, gangs %d", census, devices, held, milli)
 		}
 		sums := w.e.Sums(open)

@@ -7,6 +7,7 @@ import (
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/engine"
+	"github.com/tangram-dev/tangram/core/measure"
 	"github.com/tangram-dev/tangram/core/model"
 )
 
@@ -38,6 +39,24 @@ func TestSlicesKeepLimits(t *testing.T) {
 	}
 	if got := w.tree.Used("q").Of(gpu); got != 2000 {
 		t.Errorf("%d thousandths are charged", got)
+	}
+}
+
+// What is charged for a cut device is what its queue uses, not what of it is left over: three
+// small slices are charged for three eighths, and leave half of the card.
+func TestChargedIsNotHeld(t *testing.T) {
+	w := newWorld(t, options(), []arbiter.Queue{{Name: "q"}}, coretest.Node("cut").GPUs(1, "A100").Cuttable().Build())
+	for i := range 3 {
+		g := simple(fmt.Sprint("g", i), 1, 1)
+		g.Queue = "q"
+		g.Roles[0].Request = coretest.Request(1)
+		g.Roles[0].Request.Containers[0].Part = model.Part{Kind: model.Slice, Profile: "1g.5gb"}
+		w.submit(g)
+	}
+	w.decide()
+	s, _ := w.e.NodeState("cut", engine.Open, measure.NewIdle(1, 0), second)
+	if d, used := s.Devices[0], w.tree.Used("q").Of(gpu); int64(d.Charged) != used || d.Charged != 375 || d.Held != 500 || len(d.Holders) != 3 {
+		t.Errorf("charged %d, held %d, by %d; the queue uses %d", d.Charged, d.Held, len(d.Holders), used)
 	}
 }
 

@@ -43,6 +43,8 @@ const (
 	Tainted
 	// Cordoned: the node is marked unschedulable.
 	Cordoned
+	// Isolated: gpu-controller keeps new pods off the node, until what Detail names is over.
+	Isolated
 	// NoCompany: too few devices where those are that the request must be with.
 	// Counts devices. No pod's end helps; a pod's start does.
 	NoCompany
@@ -208,6 +210,7 @@ var rows = [codes]row{
 	Apart:           {"Apart", OfNode, Fixed, "the node never has as many GPUs that are linked as closely as is required"},
 	Tainted:         {"Tainted", OfNode, Administered, "the node has a taint that the pod does not tolerate"},
 	Cordoned:        {"Cordoned", OfNode, Administered, "the node is marked unschedulable"},
+	Isolated:        {"Isolated", OfNode, Administered, "gpu-controller keeps new pods off the node, because it is faulty or under maintenance"},
 	NoCompany:       {"NoCompany", OfNode, Administered, "too few GPUs are where the pods are that this one must be with"},
 	TooClose:        {"TooClose", OfNode, Passing, "too few GPUs are away from pods that this one must not be with"},
 	Taken:           {"Taken", OfNode, Passing, "the node has enough GPUs, but other pods hold them"},

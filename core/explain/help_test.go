@@ -2,6 +2,7 @@ package explain_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,7 +38,7 @@ func TestEveryCodeHelps(t *testing.T) {
 		explain.SmallMemory: {"5 MiB", "7 MiB"}, explain.SmallHost: {"0.005 CPUs", "0.007 CPUs"}, explain.Unhealthy: {"5", "7"},
 		explain.DevicesCordoned: {"2 GPUs", "5 GPUs"}, explain.Apart: {"5 GPUs", "7 GPUs"}, explain.Taken: {"7 GPUs of one node have cpu", "2 more"},
 		explain.FreeApart: {"7 GPUs", "2 more"}, explain.BusyHost: {"0.007 CPUs", "0.002 CPUs", "0.005 CPUs"}, explain.TooClose: {"5 of 7"},
-		explain.NoCompany: {"5 of 7"}, explain.TooSmall: {"5 of 7 GPUs"}, explain.Cordoned: {"3 nodes"}, explain.Tainted: {"3 nodes"},
+		explain.NoCompany: {"5 of 7"}, explain.TooSmall: {"5 of 7 GPUs"}, explain.Cordoned: {"3 nodes"}, explain.Tainted: {"3 nodes"}, explain.Isolated: {"3 nodes are isolated by gpu-controller"},
 		explain.Neighbor: {"3 nodes"}, explain.Filtered: {"3 nodes"}, explain.NoDevices: {"3 nodes"}, explain.Unselected: {"3 nodes"},
 		explain.Members: {"2 more members", "from 7 to 5"}, explain.NoDomain: {"7 members", "rack"},
 		explain.OverQuota:      {"from 8 nvidia GPUs to 10 nvidia GPUs", "use 2 nvidia GPUs", "at most 2 nvidia GPUs"},
@@ -213,5 +214,72 @@ func TestHelpsOfDevices(t *testing.T) {
 		if !strings.Contains(said, tt.want) || strings.Contains(said, tt.not) {
 			t.Errorf("%v: %s; want %q and not %q", tt.refusal, said, tt.want, tt.not)
 		}
+	}
+}
+
+// TestNotByHand: what a controller set and takes back by itself is not to be taken away by
+// hand: pods would come to a node that is sick.
+func TestNotByHand(t *testing.T) {
+	for name, c := range map[string]struct {
+		refusal explain.Refusal
+		says    []string
+		command string
+	}{
+		"isolated":    {explain.Refusal{Code: explain.Isolated, Detail: "NodeNotReady"}, []string{"isolated by gpu-controller (NodeNotReady)", "by itself when kubelet reports it as ready again"}, "tangram diagnose n1"},
+		"driver":      {explain.Refusal{Code: explain.Isolated, Detail: "DriverNotReady"}, []string{"(DriverNotReady)", "when the GPU driver answers again"}, "tangram diagnose n1"},
+		"maintenance": {explain.Refusal{Code: explain.Isolated, Detail: "Maintenance"}, []string{"End the maintenance", "annotation tangram.dev/maintenance"}, "tangram diagnose n1"},
+		"not ready":   {explain.Refusal{Code: explain.Tainted, Detail: "node.kubernetes.io/unreachable:NoSchedule"}, []string{"Kubernetes set the taint node.kubernetes.io/unreachable:NoSchedule"}, "kubectl describe node n1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			kase := &explain.Case{Reason: explain.Reason{Code: explain.Nodes, Need: 1}, Examples: func(l explain.Line) []string { return []string{string(l.Examples()[0])} }}
+			kase.Reason.Nodes.AddNode(c.refusal, "n1")
+			helps := explain.Helps(kase)
+			if len(helps) != 1 || helps[0].Who != explain.Administrator || helps[0].Command != c.command {
+				t.Fatalf("%+v", helps)
+			}
+			for _, part := range c.says {
+				if !strings.Contains(helps[0].Text, part) {
+					t.Errorf("%q lacks %q", helps[0].Text, part)
+				}
+			}
+			if text := kase.Reason.String(); c.refusal.Code == explain.Isolated && !strings.Contains(text, "1 is isolated by gpu-controller ("+c.refusal.Detail+")") {
+				t.Error(text)
+			}
+		})
+	}
+}
+
+// TestLevelHelps: the level and its label are named, each where it belongs.
+func TestLevelHelps(t *testing.T) {
+	c := &explain.Case{Reason: explain.Reason{Code: explain.Nodes, Need: 2, Level: "rack"}}
+	c.Reason.Nodes.AddNode(explain.Refusal{Code: explain.WrongDomain, Detail: model.Level{Name: "rack", Label: "l/rack"}.Labelled()}, "n1")
+	want := []explain.Help{
+		{Who: explain.Administrator, Text: "Give nodes the label l/rack, with the name of their rack: 1 node has none.", Command: "kubectl get nodes -L l/rack"},
+		{Who: explain.Owner, Text: "Do not require one rack, only prefer it (annotation tangram.dev/topology: preferred=rack)."},
+	}
+	if got := explain.Helps(c); !slices.Equal(got, want) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestLargestOfSome: what the largest node has is said of all nodes only where they all lack
+// it: beside nodes that are merely taken it would be wrong.
+func TestLargestOfSome(t *testing.T) {
+	tally := func(refusals ...explain.Refusal) string {
+		c := &explain.Case{Reason: explain.Reason{Code: explain.Nodes, Need: 1}}
+		for i, r := range refusals {
+			c.Reason.Nodes.AddNode(r, model.NodeID(fmt.Sprint("n", i)))
+		}
+		return fmt.Sprint(explain.Helps(c))
+	}
+	few, small, taken := explain.Refusal{Code: explain.TooFew, Need: 8, Best: 4}, explain.Refusal{Code: explain.SmallMemory, Need: 80000, Best: 40000}, explain.Refusal{Code: explain.Taken, Need: 8, Best: 7}
+	if got := tally(few, few); !strings.Contains(got, "Ask for at most 4 GPUs per pod, which is what the largest node has") || !strings.Contains(got, "Add a node with at least 8 GPUs.") {
+		t.Error(got)
+	}
+	if got := tally(few, few, taken); !strings.Contains(got, "Ask for at most 4 GPUs per pod, which is what the largest of 2 nodes has") || strings.Contains(got, "Add a node with at least") {
+		t.Error(got)
+	}
+	if got := tally(small, taken); !strings.Contains(got, "40000 MiB of memory per GPU: the largest GPU of 1 node has that") || strings.Contains(got, "Add a node with GPUs of at least") {
+		t.Error(got)
 	}
 }

@@ -207,9 +207,18 @@ func (r *Reason) nodes() string {
 		if r.Role != "" {
 			next += fmt.Sprintf(" of role %q", r.Role)
 		}
-		text += "; " + next + ": "
+		text += "; " + next + r.there(r.Placed) + ": "
 	}
 	return text + r.Nodes.String()
+}
+
+// there says that the nodes which follow are those of one domain: of the one that takes most
+// members, if any takes some. Else all nodes are counted.
+func (r *Reason) there(placed int) string {
+	if r.Level == "" || placed == 0 {
+		return ""
+	}
+	return " in that " + r.Level
 }
 
 // subgroup says why the members of a subgroup have no place.
@@ -221,7 +230,7 @@ func (r *Reason) subgroup() string {
 	if r.Code == NoDomain {
 		return fmt.Sprintf("%s, and no %s has room for them", text, r.Level)
 	}
-	return fmt.Sprintf("%s, %d of them can be placed; for the next: %s", text, r.SubPlaced, r.Nodes.String())
+	return fmt.Sprintf("%s, %d of them can be placed; for the next%s: %s", text, r.SubPlaced, r.there(r.SubPlaced), r.Nodes.String())
 }
 
 // before names gangs with a reservation.

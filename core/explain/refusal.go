@@ -50,6 +50,8 @@ func (r Refusal) String() string {
 		return "an untolerated taint " + r.Detail
 	case Cordoned:
 		return "been cordoned"
+	case Isolated:
+		return "been isolated by gpu-controller (" + cmp.Or(r.Detail, "cause unknown") + ")"
 	case Unhealthy:
 		return fmt.Sprintf("too few healthy GPUs (%d of %d)", r.Best, r.Need)
 	case DevicesCordoned:
@@ -101,7 +103,7 @@ func (t *Tally) Fit() int { return t.fit }
 // are few different ones, and each needs another cure.
 func (c Code) details() bool {
 	switch c {
-	case Tainted, SmallHost, BusyHost, Neighbor, Filtered:
+	case Tainted, Isolated, SmallHost, BusyHost, Neighbor, Filtered:
 		return true
 	}
 	return false
@@ -220,6 +222,8 @@ func (l Line) String() string {
 		return verb("does not match", "do not match") + cmp.Or(l.Detail, "the pod's node affinity")
 	case Cordoned:
 		return strings.TrimSpace(verb("is cordoned", "are cordoned"))
+	case Isolated:
+		return verb("is isolated", "are isolated") + "by gpu-controller (" + cmp.Or(l.Detail, "cause unknown") + ")"
 	case Filtered:
 		return verb("was refused:", "were refused:") + l.Detail
 	}

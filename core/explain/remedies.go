@@ -31,10 +31,17 @@ func remediesFor(c Code) []remedy {
 		}
 	case TooFew:
 		return []remedy{
-			{Owner, "Ask for fewer GPUs per pod, and use more pods.", func(_ *Case, l Line) (string, string) {
-				return fmt.Sprintf("Ask for at most %s per pod, which is what the largest node has, and use more pods.", plural(int(l.Best), "GPU")), ""
+			{Owner, "Ask for fewer GPUs per pod, and use more pods.", func(c *Case, l Line) (string, string) {
+				largest := "the largest node has"
+				if c.others(l) {
+					largest = fmt.Sprintf("the largest of %s has", plural(l.Nodes, "node"))
+				}
+				return fmt.Sprintf("Ask for at most %s per pod, which is what %s, and use more pods.", plural(int(l.Best), "GPU"), largest), ""
 			}},
-			{Administrator, "Add a node with as many GPUs.", func(_ *Case, l Line) (string, string) {
+			{Administrator, "Add a node with as many GPUs.", func(c *Case, l Line) (string, string) {
+				if c.others(l) {
+					return "", "" // there is such a node, and another cause is its own
+				}
 				return fmt.Sprintf("Add a node with at least %s.", plural(int(l.Need), "GPU")), ""
 			}},
 		}
@@ -53,10 +60,15 @@ func remediesFor(c Code) []remedy {
 	case WrongDomain:
 		return []remedy{
 			{Administrator, "Label nodes with their domain.", func(c *Case, l Line) (string, string) {
-				return fmt.Sprintf("Give nodes the label of their %s: %s none.", l.Detail, have(l, "has", "have")), "kubectl get nodes --show-labels"
+				level, label := levelOf(l)
+				if label == "" {
+					return fmt.Sprintf("Give nodes the label of their %s: %s none.", level, have(l, "has", "have")), "kubectl get nodes --show-labels"
+				}
+				return fmt.Sprintf("Give nodes the label %s, with the name of their %s: %s none.", label, level, have(l, "has", "have")), command("kubectl get nodes -L %s", label)
 			}},
 			{Owner, "Do not require the level.", func(_ *Case, l Line) (string, string) {
-				return fmt.Sprintf("Do not require one %s: annotation tangram.dev/topology: preferred=%s instead of required.", l.Detail, l.Detail), ""
+				level, _ := levelOf(l)
+				return fmt.Sprintf("Do not require one %s, only prefer it (annotation tangram.dev/topology: preferred=%s).", level, level), ""
 			}},
 		}
 	case WrongModel:
@@ -79,13 +91,19 @@ func remediesFor(c Code) []remedy {
 		}
 	case SmallMemory:
 		return []remedy{
-			{Owner, "Ask for less GPU memory.", func(_ *Case, l Line) (string, string) {
+			{Owner, "Ask for less GPU memory.", func(c *Case, l Line) (string, string) {
 				if l.Best == 0 {
 					return "Ask for less GPU memory.", ""
 				}
+				if c.others(l) {
+					return fmt.Sprintf("Ask for at most %d MiB of memory per GPU: the largest GPU of %s has that, and %d MiB are asked for.", l.Best, plural(l.Nodes, "node"), l.Need), ""
+				}
 				return fmt.Sprintf("Ask for at most %d MiB of memory per GPU: the largest GPU has that, and %d MiB are asked for.", l.Best, l.Need), ""
 			}},
-			{Administrator, "Add nodes with larger GPUs.", func(_ *Case, l Line) (string, string) {
+			{Administrator, "Add nodes with larger GPUs.", func(c *Case, l Line) (string, string) {
+				if c.others(l) {
+					return "", ""
+				}
 				return fmt.Sprintf("Add a node with GPUs of at least %d MiB.", l.Need), ""
 			}},
 		}
@@ -140,8 +158,8 @@ func remediesFor(c Code) []remedy {
 		}
 	case DevicesCordoned:
 		return []remedy{
-			{Administrator, "Take GPUs out of their GPUNode's spec.cordoned.", func(c *Case, l Line) (string, string) {
-				return fmt.Sprintf("Take at least %s out of spec.cordoned of a GPUNode: %s GPUs that are cordoned.", plural(int(l.Need-l.Best), "GPU"), have(l, "has", "have")),
+			{Administrator, "Take GPUs out of their GPUNode's spec.cordoned; entries of gpu-controller go by themselves when the GPU is well.", func(c *Case, l Line) (string, string) {
+				return fmt.Sprintf("Take at least %s out of spec.cordoned of a GPUNode: %s GPUs that are cordoned. Entries that begin with gpu-controller: are of GPUs that it isolated, and go by themselves when those are well again (tangram diagnose).", plural(int(l.Need-l.Best), "GPU"), have(l, "has", "have")),
 					command("kubectl edit gpunode %s", c.onOne(l))
 			}},
 			{Owner, "Ask for as many GPUs as are not cordoned.", func(_ *Case, l Line) (string, string) {
@@ -163,9 +181,15 @@ func remediesFor(c Code) []remedy {
 	case Tainted:
 		return []remedy{
 			{Owner, "Tolerate the taint.", func(_ *Case, l Line) (string, string) {
+				if ofCondition(l.Detail) {
+					return "", ""
+				}
 				return fmt.Sprintf("Tolerate the taint %s (spec.tolerations), if the pods are meant for such nodes.", l.Detail), ""
 			}},
-			{Administrator, "Remove the taint.", func(c *Case, l Line) (string, string) {
+			{Administrator, "Remove the taint, or repair the node if Kubernetes set it.", func(c *Case, l Line) (string, string) {
+				if ofCondition(l.Detail) {
+					return fmt.Sprintf("Repair %s: Kubernetes set the taint %s for a condition of the node, and removes it by itself.", plural(l.Nodes, "node"), l.Detail), command("kubectl describe node %s", c.onOne(l))
+				}
 				return fmt.Sprintf("Remove the taint %s from %s.", l.Detail, plural(l.Nodes, "node")), command("kubectl taint node %s %s-", c.on(l), l.Detail)
 			}},
 		}
@@ -174,6 +198,10 @@ func remediesFor(c Code) []remedy {
 			{Administrator, "Uncordon nodes.", func(c *Case, l Line) (string, string) {
 				return fmt.Sprintf("Uncordon a node: %s cordoned.", are(l)), command("kubectl uncordon %s", c.on(l))
 			}},
+		}
+	case Isolated:
+		return []remedy{
+			{Administrator, "Repair the node, or end its maintenance: gpu-controller then puts it back into service by itself.", isolated},
 		}
 	case NoCompany:
 		return []remedy{
@@ -520,127 +548,4 @@ func remediesFor(c Code) []remedy {
 		}
 	}
 	return nil
-}
-
-// enough is the limit that would let the gang start.
-func (r *Reason) enough() int64 { return r.Used + r.Want }
-
-// excess is by how much it is beyond the limit.
-func (r *Reason) excess() int64 { return max(0, r.Used+r.Want-r.Limit) }
-
-// release says how much has to be given back below a limit.
-func release(whose string) func(*Case, Line) (string, string) {
-	return func(c *Case, _ Line) (string, string) {
-		r := &c.Reason
-		return fmt.Sprintf("It starts when pods of %s end that use %s.", whose, Quantity(r.Resource, r.excess())) + c.ends(), ""
-	}
-}
-
-// smaller says what would fit below a limit.
-func smaller(c *Case, _ Line) (string, string) {
-	r := &c.Reason
-	left := r.Limit - r.Used
-	if r.Never {
-		left = r.Limit
-	}
-	if left <= 0 {
-		return "", ""
-	}
-	return fmt.Sprintf("Ask for at most %s in all: %s are asked for.", Quantity(r.Resource, left), Quantity(r.Resource, r.Want)), ""
-}
-
-// missing says which members have to be created.
-func missing(c *Case, _ Line) (string, string) {
-	r := &c.Reason
-	of := ""
-	switch {
-	case r.Subgroup != "":
-		of = fmt.Sprintf(" of subgroup %q", r.Subgroup)
-	case r.Role != "":
-		of = fmt.Sprintf(" of role %q", r.Role)
-	}
-	do := c.kubectl("get events --field-selector reason=FailedCreate")
-	if c.Object != "" && !strings.HasPrefix(c.Object, "pod/") {
-		do = c.kubectl("describe %s", c.Object)
-	}
-	return fmt.Sprintf("Create %s%s: a ResourceQuota or a controller that does not run may keep them from being created.", plural(max(1, r.Need-r.Exist), "more member"), of), do
-}
-
-// priority says what a higher priority would do.
-func priority(c *Case, _ Line) (string, string) {
-	if c.Lower == 0 {
-		return "", ""
-	}
-	return fmt.Sprintf("Submit it with a priority above %d: it may then take the place of %s that can be evicted.", c.Above, plural(c.Lower, "running job")), "kubectl get priorityclasses"
-}
-
-// declare says that a declared runtime lets a gang pass a reservation.
-func declare(c *Case, _ Line) (string, string) {
-	if c.Declared {
-		return "Declare a shorter runtime, if it is shorter: a job that ends before may start now (annotation tangram.dev/runtime).", ""
-	}
-	do := ""
-	if strings.HasPrefix(c.Object, "pod/") {
-		do = c.kubectl("annotate %s tangram.dev/runtime=30m", c.Object)
-	}
-	return "Declare how long it runs (annotation tangram.dev/runtime, such as 30m): a job that ends before may start now.", do
-}
-
-// have is the nodes of a line with a verb: "3 nodes have".
-func have(l Line, one, many string) string {
-	if l.Nodes == 1 {
-		return "1 node " + one
-	}
-	return fmt.Sprintf("%d nodes %s", l.Nodes, many)
-}
-
-// ofHardware says that a label describes what a node is, as agents and cloud providers write
-// it: given to another node by hand it would be a lie, or be taken back.
-func ofHardware(label string) bool {
-	switch label {
-	case "accelerator", "gpu-count", "gpu-memory", "gpu-interconnect", "kubernetes.io/hostname", "kubernetes.io/arch", "kubernetes.io/os", "node.kubernetes.io/instance-type":
-		return true
-	}
-	for _, prefix := range []string{"nvidia.com/", "amd.com/", "gpu.intel.com/", "feature.node.kubernetes.io/", "cloud.google.com/gke-accelerator", "k8s.amazonaws.com/accelerator"} {
-		if strings.HasPrefix(label, prefix) {
-			return true
-		}
-	}
-	return false
-}
-
-// ofDevices says that a resource is a number of devices, or of places on them, which a
-// device plugin offers and kubelet counts.
-func ofDevices(resource string) bool {
-	switch resource {
-	case "nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "volcano.sh/vgpu-number":
-		return true
-	}
-	return false
-}
-
-// verb is a verb for a number of things.
-func verb(n int64, one, many string) string {
-	if n == 1 {
-		return one
-	}
-	return many
-}
-
-func are(l Line) string { return have(l, "is", "are") }
-
-// haveNoun is a number of things with "have": "2 jobs have".
-func haveNoun(n int, what string) string {
-	if n <= 1 {
-		return "1 " + what + " has"
-	}
-	return plural(n, what) + " have"
-}
-
-// labelArgument is a label as kubectl label takes it.
-func labelArgument(label string) string {
-	if strings.Contains(label, "=") {
-		return label
-	}
-	return label + "=VALUE"
 }

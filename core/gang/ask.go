@@ -144,7 +144,7 @@ func (f *Failure) Reason() explain.Reason {
 	switch {
 	case f.Exist > 0:
 		r.Code, r.Exist = explain.Members, f.Exist
-	case f.Level != "" && f.Domains == 0 && (f.Need > 1 || f.SubNeed > 1):
+	case f.Level != "" && f.Domains == 0 && f.Nodes.Nodes() == 0 && (f.Need > 1 || f.SubNeed > 1):
 		r.Code = explain.NoDomain
 	}
 	return r

@@ -14,11 +14,42 @@ func (m *maker) explain() {
 	m.failure.Placed = max(m.failure.Placed, 0)
 	switch {
 	case m.ask.Terse || len(m.order) == 0:
-	case m.failure.Placed == 0 && (m.failure.Need == 1 || m.ask.Require.Name == "" || m.failure.Domains > 0):
-		m.failure.Nodes = newFilling(m, m.furthest).tally(m.firstShort())
+	case m.failure.Placed == 0:
+		m.failure.nowhere(newFilling(m, m.widest()).tally(m.firstShort(), m.ask.Require))
 	case m.failure.Placed > 0:
-		m.fill(m.furthest, func(f *filling, role int) { m.failure.Nodes = f.tally(max(role, 0)) })
+		m.fill(m.furthest, func(f *filling, role int) { m.failure.Nodes = f.tally(max(role, 0), m.ask.Require) })
 	}
+}
+
+// nowhere takes down why no member at all has a place. If a member alone would have one, but
+// not in a domain with room for all, the required level is what is in the way: then no
+// domain does, and the nodes' causes are of no use.
+func (f *Failure) nowhere(nodes explain.Tally) {
+	if f.Level != "" && max(f.Need, f.SubNeed) > 1 && nodes.Fit() > 0 {
+		f.Domains, f.Nodes = 0, explain.Tally{}
+		return
+	}
+	f.Nodes = nodes
+}
+
+// widest is all nodes that the gang could use if they had room: those of which the attempts
+// were parts.
+func (m *maker) widest() scope {
+	require, beside := m.ask.Require, m.beside()
+	switch {
+	case m.within.nodes != nil:
+		return m.within
+	case m.ask.Within != nil:
+		return scope{nodes: m.ask.Within}
+	case require.Name == "" || len(beside) == 0:
+	case require.Depth == model.NodeDepth:
+		return scope{string(beside[0]), beside[:1]}
+	default:
+		if d, ok := m.l.Domains().Of(beside[0], require.Depth); ok {
+			return scope{d.Path, m.l.Domains().Nodes(d)}
+		}
+	}
+	return scope{}
 }
 
 // firstShort is the first role that must be placed, in the order of placing.
@@ -31,10 +62,19 @@ func (m *maker) firstShort() int {
 	return m.order[0]
 }
 
-// tally counts why the nodes of the scope, or all nodes, reject a member of a role.
-func (f *filling) tally(role int) explain.Tally {
+// tally counts why the nodes of the scope, or all nodes, reject a member of a role. level is
+// required of all members: a node that is in no domain of it takes none.
+func (f *filling) tally(role int, level model.Level) explain.Tally {
 	r := f.ask.Roles[role].Request
-	rules := func(id model.NodeID) *explain.Refusal { return f.refusal(role, id) }
+	rules := func(id model.NodeID) *explain.Refusal {
+		if refusal := f.refusal(role, id); refusal != nil || level.Name == "" || level.Depth == model.NodeDepth {
+			return refusal
+		}
+		if _, in := f.l.Domains().Of(id, level.Depth); !in {
+			return &explain.Refusal{Code: explain.WrongDomain, Need: int64(r.Distinct()), Detail: level.Labelled()}
+		}
+		return nil
+	}
 	if f.scope.nodes == nil {
 		return Tally(f.l, r, rules)
 	}

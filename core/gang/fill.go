@@ -91,7 +91,9 @@ func (f *filling) fail(undo func(), explain func(*filling, int)) (Plan, bool) {
 	if explain != nil {
 		explain(f, f.short)
 	}
-	if len(f.placed) > f.failure.Placed && f.goal == f.least {
+	// Of attempts that came as far, the one in the whole cluster tells of all nodes.
+	further := len(f.placed) > f.failure.Placed || len(f.placed) == f.failure.Placed && f.scope.nodes == nil
+	if further && f.goal == f.least {
 		f.failure.Placed, f.failure.Domain, f.failure.Role = len(f.placed), f.scope.path, ""
 		f.furthest = f.scope
 		if len(f.ask.Roles) > 1 {

@@ -24,6 +24,7 @@ func (t *nest) plan() (Plan, *Failure) {
 	if !t.fits(goal) {
 		t.failure.Placed = max(t.failure.Placed, 0)
 		t.failure.Bounded = t.cut
+		t.explain()
 		return Plan{}, &t.failure
 	}
 	t.more(goal)
@@ -231,7 +232,7 @@ func (t *nest) put(g int, s scope, then func() bool) bool {
 	if !ok {
 		tx.Rollback()
 		if p.failure.Placed <= 0 {
-			p.furthest = s // not only a tight part of it
+			p.within = s // not only a tight part of it
 		}
 		t.note(g, p)
 		return false
@@ -294,43 +295,6 @@ func (s scope) size() int {
 		return int(^uint(0) >> 1)
 	}
 	return len(s.nodes)
-}
-
-// note takes down how far an attempt came that failed at a leaf, if further than others.
-func (t *nest) note(g int, p *part) {
-	had := max(0, p.failure.Placed)
-	if t.all || t.joint || len(t.placed)+had <= t.failure.Placed {
-		return
-	}
-	t.short(g, had)
-	t.failure.Domains, t.failure.Domain = 1, p.failure.Domain
-	if len(p.ask.Roles) > 1 {
-		t.failure.Role = p.failure.Role
-	}
-	if !t.Terse {
-		p.ask.Terse = false
-		p.failure.Domains = 1
-		p.explain()
-		t.failure.Nodes = p.failure.Nodes
-		p.ask.Terse = true
-	}
-}
-
-// short takes down that a group could not be placed, with how many of its members.
-func (t *nest) short(g, had int) {
-	if t.all || t.joint || len(t.placed)+had <= t.failure.Placed {
-		return
-	}
-	group := &t.Tree.Groups[g]
-	leaves, _ := t.minimum(g)
-	need := 0
-	for _, l := range leaves {
-		need += t.leastOf(l)
-	}
-	t.failure = Failure{
-		Need: t.failure.Need, Placed: len(t.placed) + had, Level: group.Require.Name,
-		Subgroup: group.Name, SubNeed: need, SubPlaced: had,
-	}
 }
 
 // more places what is optional inside the goal once its minimum is: further groups, each

@@ -79,9 +79,10 @@ type maker struct {
 	// the present search is for.
 	least, members, goal int
 	failure              Failure
-	// furthest is the scope of the attempt that failure describes.
-	furthest scope
-	usable   map[usable]model.Mask
+	// furthest is the scope of the attempt that failure describes; within is where a part of
+	// a gang was to be placed.
+	furthest, within scope
+	usable           map[usable]model.Mask
 }
 
 // scope is where members may go: some nodes, or all.

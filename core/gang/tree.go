@@ -88,7 +88,9 @@ type nest struct {
 	// failed are domains in which groups alike were tried in vain, in the present attempt.
 	failed map[sameGroup][]string
 
+	// failure describes the best attempt, and lacking is the group that it could not place.
 	failure Failure
+	lacking int
 }
 
 // sameGroup is groups of one parent that are alike.
@@ -224,7 +226,7 @@ func (t *nest) leaf(g int) *part {
 		p.ask.Beside = t.near(g)
 		t.leaves[g] = p
 	}
-	p.failure, p.furthest = Failure{Need: p.least, Placed: -1}, scope{}
+	p.failure, p.furthest, p.within = Failure{Need: p.least, Placed: -1}, scope{}, scope{}
 	return p
 }
 

@@ -28,6 +28,9 @@ type Level struct {
 	Depth int
 }
 
+// Labelled is the level with its label, for messages: "rack (label example.com/rack)".
+func (l Level) Labelled() string { return l.Name + " (label " + l.Label + ")" }
+
 // Closeness is how near to each other things must be: the devices of one holder
 // (Bond), and the members of one gang (Level).
 type Closeness struct {

@@ -80,7 +80,7 @@ func FitWith(r *model.Request, v ledger.View, how Choose) (Grant, *explain.Refus
 		}
 	}
 	if level := r.Require.Level; lacks(v.Node, level) {
-		return refuse(explain.WrongDomain, 0, level.Name+" (label "+level.Label+")")
+		return refuse(explain.WrongDomain, 0, level.Labelled())
 	}
 	allowed := keep(devices, v, func(d *model.Device) bool { return modelAllowed(r, d.Model) })
 	if allowed.Count() < need {

@@ -91,7 +91,11 @@ type Agent struct {
 	mu      sync.Mutex
 	claimed map[string]bool // devices that are being reset
 
-	uncollected string // what the last collection failed with; the collector's own
+	// tookOver: what an earlier agent left was compared with who holds what. uncollected is
+	// what the last collection failed with, under collecting.
+	tookOver    atomic.Bool
+	collecting  sync.Mutex
+	uncollected string
 }
 
 // New checks the settings and makes the agent of one node; Run starts it.

@@ -137,6 +137,11 @@ func (g *counted) PreStart(ctx context.Context, resource string, ids []string) e
 func (a *Agent) claim(uuid string) (release func(), ok bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()
+	if a.book != nil {
+		if _, err := a.book.AllHoldings(ctx); err != nil {
+			return nil, false // who holds it is not known
+		}
+	}
 	a.refreshHolders(ctx)
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -223,6 +228,11 @@ func (a *Agent) ownedInstances(ctx context.Context) map[string]bool {
 
 // prepare makes an allocation real before its container starts.
 func (a *Agent) prepare(ctx context.Context, x device.Allocation) error {
+	if !a.tookOver.Load() {
+		if a.collectOnce(ctx); !a.tookOver.Load() {
+			return errors.New("who uses what an earlier agent left is not known yet: it is tried again")
+		}
+	}
 	err := a.sharing.Prepare(ctx, x)
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.EDQUOT) {
 		a.o.Metrics.NotWritten("allocation")
@@ -255,24 +265,36 @@ const collectEvery = 10 * time.Second
 // collect does that until the context ends.
 func (a *Agent) collect(ctx context.Context) {
 	for {
+		every := collectEvery
+		if !a.tookOver.Load() {
+			every = time.Second
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-a.sweep:
-		case <-time.After(collectEvery):
+		case <-time.After(every):
 		}
 		a.collectOnce(ctx)
 	}
 }
 
 func (a *Agent) collectOnce(ctx context.Context) {
+	a.collecting.Lock()
+	defer a.collecting.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	live, err := a.live(ctx)
 	if err != nil {
-		// The corrector reports that kubelet does not answer; nothing is taken away meanwhile.
+		// Kubelet does not answer, which the corrector reports, or has not heard of all pods:
+		// nothing is taken away meanwhile.
+		if text := errorText(err); errors.Is(err, records.ErrIncomplete) && a.o.Pods.Synced() && text != a.uncollected {
+			a.uncollected = text
+			a.log.Info("Nothing is taken away that nobody seems to hold", "err", err)
+		}
 		return
 	}
+	a.tookOver.Store(true)
 	before, beforeErr := a.sharing.Owned(ctx)
 	err = a.sharing.Collect(ctx, live)
 	if text := errorText(err); text != a.uncollected {

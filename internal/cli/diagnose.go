@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -134,7 +133,7 @@ func (c *cluster) diagnose(ctx context.Context, nodes []string, now time.Time) (
 		}
 	}
 	if len(reports) == 0 {
-		return nil, errors.New("no node has GPUs: none offers any, and there is no GPUNode")
+		return nil, missing("no node has GPUs: none offers any, and there is no GPUNode")
 	}
 	slices.SortFunc(reports, func(a, b diagnose.Report) int { return strings.Compare(a.Node, b.Node) })
 	return reports, nil

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"strings"
 
@@ -17,6 +18,7 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/api/query"
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 	"github.com/tangram-dev/tangram/internal/fleet"
 	"github.com/tangram-dev/tangram/internal/local"
@@ -65,7 +67,7 @@ kubectl annotate sets as well.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			asked.faults = askedFaults(cmd)
 			if err := asked.check(); err != nil {
-				return err
+				return misused(err)
 			}
 			nodes, err := gpuNodesOf(dir)
 			if err != nil {
@@ -187,7 +189,7 @@ func gpuNodesOf(dir string) (dynamic.ResourceInterface, error) {
 	if _, running, err := local.Running(dir); err != nil {
 		return nil, err
 	} else if !running {
-		return nil, fmt.Errorf("nothing runs in %s: tangram up starts a cluster", dir)
+		return nil, &query.Error{Status: http.StatusServiceUnavailable, Message: fmt.Sprintf("nothing runs in %s: tangram up starts a cluster", dir)}
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(dir, "kubeconfig"))
 	if err != nil {
@@ -248,7 +250,7 @@ func checkDevices(node *unstructured.Unstructured, list []fleet.Fault) error {
 	}
 	for _, f := range list {
 		if f.Device >= len(devices) {
-			return fmt.Errorf("--device: %s has %d devices, there is no %d", node.GetName(), len(devices), f.Device)
+			return misused(fmt.Errorf("--device: %s has %d devices, there is no %d", node.GetName(), len(devices), f.Device))
 		}
 	}
 	return nil

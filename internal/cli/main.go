@@ -41,6 +41,12 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Write
 	root.SetIn(in)
 	root.SetOut(out)
 	root.SetErr(errOut)
+	root.InitDefaultCompletionCmd() // it writes to what root's output is now
+	for _, c := range root.Commands() {
+		if !c.Runnable() { // completion: it would answer a shell that it does not know with its help
+			c.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+		}
+	}
 	begun := new(bool)
 	markBegun(root, begun)
 	cmd, err := root.ExecuteContextC(ctx)
@@ -51,12 +57,15 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Write
 			arg, _, _ = strings.Cut(arg, " for ")
 			err = fmt.Errorf("%s takes no arguments, but %s was given", cmd.CommandPath(), arg)
 		}
+		if _, count, ok := strings.Cut(err.Error(), " arg(s), received "); ok {
+			err = fmt.Errorf("want %q, but %s arguments were given", strings.TrimSuffix(cmd.UseLine(), " [flags]"), count)
+		}
 		err = &ask.UsageError{Message: fmt.Sprintf("%v\nSee '%s --help'.", err, cmd.CommandPath())}
 	}
 	if err != nil && err.Error() != "" {
 		fmt.Fprintf(errOut, "%s: %s\n", name, terminal.CleanLines(err.Error()))
 	}
-	return see.ExitCode(err)
+	return see.ExitCode(byKind(err))
 }
 
 // markBegun notes when a command's own function is called: errors before are mistakes in the

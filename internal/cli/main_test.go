@@ -58,6 +58,9 @@ func TestMainUsage(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	t.Setenv("HOME", t.TempDir())
 	t.Chdir(t.TempDir())
+	if err := os.WriteFile("bad.yaml", []byte("pools: [{name: 3, count: -1}]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	tests := []struct {
 		args []string
 		code int
@@ -74,6 +77,34 @@ func TestMainUsage(t *testing.T) {
 		{args: []string{"tangram", "whatif", "-f", "."}, code: see.ExitUsage, err: "is a directory"},
 		{args: []string{"tangram", "why", "x", "--dump", "."}, code: see.ExitUsage, err: "--dump ."},
 		{args: []string{"tangram", "jobs", "--\x1b[2J"}, code: see.ExitUsage, err: `\x1b[2J`},
+		{args: []string{"tangram", "why"}, code: see.ExitUsage, err: `want "tangram why POD|JOB|GANG", but 0 arguments were given`},
+		{args: []string{"tangram", "completion", "nosuch"}, code: see.ExitUsage, err: `unknown command "nosuch"`},
+		{args: []string{"tangram", "up", "--fleet", "none.yaml"}, code: see.ExitUsage, err: "--fleet: open "},
+		{args: []string{"tangram", "up", "--fleet", "bad.yaml"}, code: see.ExitUsage, err: "--fleet: bad.yaml:1: pools[0].count: -1 is not between"},
+		{args: []string{"tangram", "up", "--detach", "--fleet", "bad.yaml"}, code: see.ExitUsage, err: "--fleet: bad.yaml:1: pools[0].count"},
+		{args: []string{"tangram", "up", "--operators", "nosuch"}, code: see.ExitUsage, err: `--operators: no operator "nosuch"`},
+		{args: []string{"tangram", "up", "--bare", "--demo"}, code: see.ExitUsage, err: "--bare, --demo"},
+		{args: []string{"tangram", "fault", "n", "--xid", "79"}, code: see.ExitUsage, err: "--device is missing"},
+		{args: []string{"tangram", "fault", "n"}, code: see.ExitUnreachable, err: "nothing runs in "},
+		{args: []string{"tangram", "drill", "--faults", "nosuch"}, code: see.ExitUsage, err: `--faults: "nosuch" is none of`},
+		{args: []string{"tangram", "bench", "--nodes", "-1"}, code: see.ExitUsage, err: "--nodes: must be at least 1"},
+		{args: []string{"tangram", "bench", "--gangs", "2", "--pods", "3"}, code: see.ExitUsage, err: "--pods: with --gangs"},
+		{args: []string{"tangram", "simulate", "pack", "--nodes", "none.csv", "--pods", "none.csv"}, code: see.ExitUsage, err: "--nodes: open none.csv"},
+		{args: []string{"tangram", "simulate", "pack", "--policy", "nosuch"}, code: see.ExitUsage, err: "nosuch"},
+		{args: []string{"tangram", "simulate", "queue", "--jobs", "bad.yaml"}, code: see.ExitUsage, err: "--jobs: bad.yaml:1: column"},
+		{args: []string{"tangram", "simulate", "queue", "--jobs", "x", "--policy", "fifo", "--aging", "1h"}, code: see.ExitUsage, err: "--aging is a setting of tangram"},
+		{args: []string{"tangram", "simulate", "starts", "--jobs", "bad.yaml"}, code: see.ExitUsage, err: "--jobs: bad.yaml:1: column"},
+		{args: []string{"tangram", "simulate", "starts", "--jobs", "bad.yaml", "--runtimes", "x"}, code: see.ExitUsage, err: "--runtimes"},
+		{args: []string{"tangram", "simulate", "generate", "--pods", "x"}, code: see.ExitUsage, err: "--nodes and --pods are needed"},
+		{args: []string{"tangram", "simulate", "generate", "queue", "--jobs", "x", "--job-count", "0"}, code: see.ExitUsage, err: "--job-count 0"},
+		{args: []string{"tangram", "migrate", "-f", "none.yaml"}, code: see.ExitUsage, err: "-f: stat none.yaml"},
+		{args: []string{"tangram", "migrate", "-f", "bad.yaml"}, code: see.ExitUsage, err: "bad.yaml:1: neither"},
+		{args: []string{"tangram", "migrate", "-f", "-"}, code: see.ExitUsage, err: "no configuration of Volcano"},
+		{args: []string{"tangram", "migrate", "check", "-f", "none.yaml"}, code: see.ExitUsage, err: "-f: stat none.yaml"},
+		{args: []string{"tangram", "migrate", "check", "-f", "-"}, code: see.ExitOK},
+		{args: []string{"tangram", "why", "x", "--server", "https://127.0.0.1:1", "--token", "x"}, code: see.ExitUnreachable, err: "does not answer"},
+		{args: []string{"tangram", "diagnose", "x", "--server", "https://127.0.0.1:1", "--token", "x"}, code: see.ExitUnreachable, err: "connection refused"},
+		{args: []string{"tangram", "migrate", "--server", "https://127.0.0.1:1", "--token", "x"}, code: see.ExitUnreachable, err: "connection refused"},
 		{args: []string{"tangram", "version"}, out: "tangram "},
 		{args: []string{"/usr/bin/kubectl-tangram", "why", "--help"}, out: "kubectl tangram why POD|JOB|GANG"},
 		{args: []string{"kubectl-tangram", "whatif", "--help"}, out: "| kubectl tangram whatif -f -"},

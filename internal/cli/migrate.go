@@ -37,7 +37,7 @@ without -f. Fields are those of Volcano 1.14, KAI 0.17, HAMi 2.10 and Kueue 0.16
 
 What is set stands in the configuration that -o config writes; -o values has the same for
 the chart, -o queues the Queue objects. Input that cannot be read is an error with file,
-line and field; the exit code is then 1.`,
+line and field; the exit code is then 2.`,
 		Example: `  tangram migrate -f volcano-scheduler.conf
   tangram migrate -f volcano-scheduler.conf -o config > scheduler.yaml
   tangram migrate -f hami-values.yaml --serve -o values > values.yaml
@@ -54,7 +54,7 @@ line and field; the exit code is then 1.`,
 				return err
 			}
 			r := migrate.Translate(inputs, o)
-			return l.printMigration(s, cmd.ErrOrStderr(), r)
+			return l.printMigration(s, cmd.ErrOrStderr(), r, len(files) > 0)
 		},
 	}
 	l.addTo(cmd, "json, yaml, wide; config: a KubeSchedulerConfiguration; values: values of the chart; queues: Queue objects", "config", "values", "queues")
@@ -67,14 +67,19 @@ line and field; the exit code is then 1.`,
 	return cmd
 }
 
-// printMigration writes the comparison in the format that was asked for.
-func (l *look) printMigration(s *terminal.Screen, errOut io.Writer, r *migrate.Report) error {
+// printMigration writes the comparison in the format that was asked for. given: the input
+// was named, and not looked for in a cluster.
+func (l *look) printMigration(s *terminal.Screen, errOut io.Writer, r *migrate.Report, given bool) error {
 	failed := complain(errOut, r.Problems)
 	for _, text := range r.Skipped {
 		fmt.Fprintln(errOut, "note:", terminal.Clean(text))
 	}
 	if len(r.Rows) == 0 && failed == nil {
-		return errors.New("no configuration of Volcano, KAI, HAMi or Kueue was found: -f FILE reads one from a file, --from says whose it is")
+		const none = "no configuration of Volcano, KAI, HAMi or Kueue was found: -f FILE reads one from a file, --from says whose it is"
+		if given {
+			return &ask.UsageError{Message: none}
+		}
+		return missing(none)
 	}
 	var out []byte
 	var err error
@@ -145,7 +150,7 @@ known is counted.
 Of a cluster, pods of Deployments, Jobs and the like are not looked at: their owners are.
 Workloads of Kueue and BindRequests of KAI, which those write themselves, are left out.
 
-The exit code is 20 when something was found, 1 when input could not be read.`,
+The exit code is 20 when something was found, 2 when input could not be read.`,
 		Example: `  tangram migrate check -f manifests/
   helm template mychart | tangram migrate check -f -
   tangram migrate check -o json | jq '.findings[] | select(.what=="refused")'`,
@@ -224,9 +229,9 @@ func complain(w io.Writer, problems []migrate.Problem) error {
 	}
 	if len(problems) > 0 {
 		if len(problems) == 1 {
-			return errors.New("a problem in the input, listed above")
+			return &ask.UsageError{Message: "a problem in the input, listed above"}
 		}
-		return fmt.Errorf("%d problems in the input, listed above", len(problems))
+		return &ask.UsageError{Message: fmt.Sprintf("%d problems in the input, listed above", len(problems))}
 	}
 	return nil
 }
@@ -246,12 +251,12 @@ func (l *look) inputs(cmd *cobra.Command, s *terminal.Screen, files []string, fe
 	for _, name := range files {
 		list, err := readInputs(cmd.InOrStdin(), name)
 		if err != nil {
-			return nil, err
+			return nil, misused(fmt.Errorf("-f: %w", err))
 		}
 		out = append(out, list...)
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("%s: no *.yaml, *.yml, *.json or *.conf files", strings.Join(files, ", "))
+		return nil, misused(fmt.Errorf("-f: %s: no *.yaml, *.yml, *.json or *.conf files", strings.Join(files, ", ")))
 	}
 	return out, nil
 }

@@ -165,6 +165,10 @@ func (s *session) loadFleet() (nodeFleet, error) {
 		s.say("fleet: as last time (%s); --fleet FILE sets another", kept)
 		path = kept
 	}
+	return readFleet(path)
+}
+
+func readFleet(path string) (nodeFleet, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nodeFleet{}, err

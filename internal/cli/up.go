@@ -7,12 +7,14 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tangram-dev/tangram/internal/ask"
 	"github.com/tangram-dev/tangram/internal/local"
 	"github.com/tangram-dev/tangram/internal/operators"
 )
@@ -60,19 +62,22 @@ one (docs/guides/install.md). Its pods run as processes of this machine.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.bare && o.monitoring {
-				return errors.New("--bare, --monitoring: what is watched is Tangram, which --bare leaves out")
+				return &ask.UsageError{Message: "--bare, --monitoring: what is watched is Tangram, which --bare leaves out"}
 			}
 			if o.bare && o.dra {
-				return errors.New("--bare, --dra: the driver is Tangram's agent, which --bare leaves out; install it with agent.dra.enabled=true")
+				return &ask.UsageError{Message: "--bare, --dra: the driver is Tangram's agent, which --bare leaves out; install it with agent.dra.enabled=true"}
 			}
 			if o.bare && o.demo {
-				return errors.New("--bare, --demo: the sample workloads need Tangram, which --bare leaves out")
+				return &ask.UsageError{Message: "--bare, --demo: the sample workloads need Tangram, which --bare leaves out"}
 			}
 			if o.bare && len(o.operators) > 0 {
-				return errors.New("--bare, --operators: operators need pods to be placed, and --bare leaves Tangram out")
+				return &ask.UsageError{Message: "--bare, --operators: operators need pods to be placed, and --bare leaves Tangram out"}
 			}
 			if err := o.complete(); err != nil {
 				return err
+			}
+			if err := o.check(); err != nil {
+				return misused(err)
 			}
 			ctx, stop := untilSignalled(cmd.Context())
 			defer stop()
@@ -122,6 +127,23 @@ func (o *upOptions) complete() error {
 			return err
 		}
 		*path = abs
+	}
+	return nil
+}
+
+// check refuses names and files that cannot be used, before anything is started: also
+// before the background process is, which could tell of them by a text alone.
+func (o *upOptions) check() error {
+	for _, name := range o.operators {
+		if !slices.Contains(operators.Names(), name) {
+			return fmt.Errorf("--operators: no operator %q; there are: %s", name, strings.Join(operators.Names(), ", "))
+		}
+	}
+	if o.fleet == "" {
+		return nil
+	}
+	if _, err := readFleet(o.fleet); err != nil {
+		return fmt.Errorf("--fleet: %w", err)
 	}
 	return nil
 }

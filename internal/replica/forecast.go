@@ -67,7 +67,7 @@ func (f *Forecast) Start(id engine.ID, now time.Time) (query.Start, bool) {
 	case f.stopped == stopSteps || f.stopped == stopHorizon || f.stopped == stopContext:
 		out.Because = fmt.Sprintf("not before %s; the forecast goes no further", clock(f.Until))
 	case f.Unknown > 0:
-		out.Because = fmt.Sprintf("it is not known how long %s that run will take: they declare no runtime, and none was learned", count(f.Unknown, "gang"))
+		out.Because = runtimesUnknown(f.Unknown)
 	default:
 		out.Because = "it does not start in the forecast, although all that runs and waits before it ends"
 	}

@@ -34,30 +34,32 @@ The trace is that of tangram simulate queue (tangram simulate generate queue mak
 			cmd.SilenceUsage = true
 			switch {
 			case file == "":
-				return fmt.Errorf("--jobs is missing: a timed trace")
+				return sim.Inputf("--jobs is missing: a timed trace")
 			case p.GPUsPerNode < 1 || p.GPUsPerNode > 64:
-				return fmt.Errorf("--gpus-per-node: %d is not from 1 to 64", p.GPUsPerNode)
+				return sim.Inputf("--gpus-per-node: %d is not from 1 to 64", p.GPUsPerNode)
 			case p.GPUs < p.GPUsPerNode || p.GPUs%p.GPUsPerNode != 0:
-				return fmt.Errorf("--gpus: %d is not a multiple of --gpus-per-node, %d", p.GPUs, p.GPUsPerNode)
+				return sim.Inputf("--gpus: %d is not a multiple of --gpus-per-node, %d", p.GPUs, p.GPUsPerNode)
 			case p.Every < 1 || p.Most < 1 || jobs < 0:
-				return fmt.Errorf("--every and --most must be above 0, --first not below")
+				return sim.Inputf("--every and --most must be above 0, --first not below")
+			}
+			for _, r := range runtimes {
+				if r != "declared" && r != "learned" {
+					return sim.Inputf("--runtimes: %q is not declared or learned", r)
+				}
 			}
 			f, err := os.Open(file)
 			if err != nil {
-				return fmt.Errorf("--jobs: %w", err)
+				return sim.Inputf("--jobs: %w", err)
 			}
 			defer f.Close()
 			if p.Jobs, err = sim.ReadJobs(file, f); err != nil {
-				return err
+				return sim.Inputf("--jobs: %w", err)
 			}
 			if jobs > 0 && jobs < len(p.Jobs) {
 				p.Jobs = p.Jobs[:jobs]
 			}
 			var all []*StartErrors
 			for _, r := range runtimes {
-				if r != "declared" && r != "learned" {
-					return fmt.Errorf("--runtimes: %q is not declared or learned", r)
-				}
 				p.Declared = r == "declared"
 				said := time.Now()
 				out, err := p.Measure(cmd.Context(), func(part float64) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tangram-dev/tangram/api/query"
 	"github.com/tangram-dev/tangram/core/engine"
+	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/internal/dialect"
 	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 )
@@ -112,7 +113,9 @@ type candidate struct {
 	name string
 	pod  *v1.Pod // one of its pods
 	out  query.Outcome
-	done bool
+	// refused is the start that was told when it came, if it had no place then.
+	refused query.Start
+	done    bool
 }
 
 // answer steps the replica until all gangs of the manifest have a place.
@@ -197,7 +200,12 @@ func (a *asked) look(ctx context.Context, c *candidate, first bool) {
 	}
 	if !has {
 		reason := w.Reason
-		c.out.Reason, c.out.Helps = &reason, w.Helps
+		c.out.Reason, c.out.Helps, c.refused = &reason, w.Helps, w.Start
+		for i := range c.out.Helps { // there is nothing to look at or to change in the cluster
+			if h := &c.out.Helps[i]; c.names(h.Command) {
+				h.Command = ""
+			}
+		}
 		return
 	}
 	c.done = true
@@ -213,6 +221,21 @@ func (a *asked) look(ctx context.Context, c *candidate, first bool) {
 	}
 	c.out.Start.Known, c.out.Start.At, c.out.Start.Because = query.StartsForecast, &started, a.because()+a.run.guesses()
 	c.out.Gang.ExpectedStart = &started
+}
+
+// names says whether a command names the candidate's pod or what made it.
+func (c *candidate) names(command string) bool {
+	for _, name := range []string{c.pod.Name, c.out.Gang.Owner} {
+		if name != "" && slices.ContainsFunc(strings.Fields(command), func(word string) bool { return strings.HasSuffix(word, "/"+name) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// runtimesUnknown is why no start is known beside gangs that run for ever, as far as is known.
+func runtimesUnknown(gangs int) string {
+	return fmt.Sprintf("of %s that run it is not known for how long: they declare no runtime, and none was learned", count(gangs, "gang"))
 }
 
 // because says what a start hangs on.
@@ -246,12 +269,16 @@ func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 func (a *asked) never(c *candidate, why stop) query.Start {
 	x := a.run
 	switch unknown := x.unknownEnds(); {
+	case c.out.Reason != nil && c.out.Reason.Class == explain.ForOwner.String():
+		return query.Start{Known: query.StartsNever, Because: "its specification has to be changed first"}
+	case c.refused.Known == query.StartsNever:
+		return c.refused
 	case c.out.Reason != nil && c.out.Reason.Never:
 		return query.Start{Known: query.StartsNever, Because: "nothing that ends or is freed would let it start"}
 	case why == stopSteps || why == stopHorizon:
 		return query.Start{Known: query.StartsUnknown, Because: fmt.Sprintf("not before %s; the simulation goes no further", clock(x.Now()))}
 	case unknown > 0:
-		return query.Start{Known: query.StartsUnknown, Because: fmt.Sprintf("it is not known how long %s that run will take: they declare no runtime, and none was learned", count(unknown, "gang"))}
+		return query.Start{Known: query.StartsUnknown, Because: runtimesUnknown(unknown)}
 	}
 	return query.Start{Known: query.StartsNever, Because: "it would not start even after everything that runs and waits has ended"}
 }

@@ -92,6 +92,25 @@ func TestWhatIfUnknown(t *testing.T) {
 	}
 }
 
+// TestWhatIfInvalid: what only its owner or an administrator can change does not start by
+// itself, however long what runs takes; and no command names an object that is not there.
+func TestWhatIfInvalid(t *testing.T) {
+	s := world(1)
+	s.Pods = []*v1.Pod{pod("a", 8, on("n0", time.Hour))}
+	for label, code := range map[string]string{`tangram.dev/gang: g, tangram.dev/gang-size: "x"`: "Invalid", "tangram.dev/queue: nowhere": "NoQueue"} {
+		manifest := strings.Replace(gpus("1"), "metadata:\n", "metadata:\n  labels: {"+label+"}\n", 1)
+		g := ask(t, s, manifest, nil).Gangs[0]
+		if g.Reason.Code != code || g.Start.Known != query.StartsNever || g.Start.Because == "" || len(g.Helps) == 0 {
+			t.Errorf("%s: %+v, %+v", label, g.Reason, g.Start)
+		}
+		for _, h := range g.Helps {
+			if strings.Contains(h.Command, "train") {
+				t.Errorf("%s: %q", label, h.Command)
+			}
+		}
+	}
+}
+
 // TestWhatIfDisplaces: who has to go is told, by name to who may see it only.
 func TestWhatIfDisplaces(t *testing.T) {
 	s := world(1)

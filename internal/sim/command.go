@@ -3,7 +3,6 @@ package sim
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -75,11 +74,11 @@ func newGenerateCommand() *cobra.Command {
 			cmd.SilenceUsage = true
 			switch {
 			case nodes == "" || pods == "":
-				return errors.New("--nodes and --pods are needed: the files to write")
+				return Inputf("--nodes and --pods are needed: the files to write")
 			case size.Nodes < 1 || size.Nodes > 100_000:
-				return fmt.Errorf("--node-count %d is not in 1..100000", size.Nodes)
+				return Inputf("--node-count %d is not in 1..100000", size.Nodes)
 			case size.Pods < 1 || size.Pods > 1_000_000:
-				return fmt.Errorf("--pod-count %d is not in 1..1000000", size.Pods)
+				return Inputf("--pod-count %d is not in 1..1000000", size.Pods)
 			}
 			var n, p bytes.Buffer
 			if err := Generate(&n, &p, size, seed); err != nil {
@@ -108,9 +107,9 @@ func newGenerateQueueCommand() *cobra.Command {
 			cmd.SilenceUsage = true
 			switch {
 			case jobs == "":
-				return errors.New("--jobs is needed: the file to write")
+				return Inputf("--jobs is needed: the file to write")
 			case count < 1 || count > 1_000_000:
-				return fmt.Errorf("--job-count %d is not in 1..1000000", count)
+				return Inputf("--job-count %d is not in 1..1000000", count)
 			}
 			var out bytes.Buffer
 			if err := GenerateJobs(&out, count, seed); err != nil {

@@ -34,7 +34,7 @@ Policies:
 			cmd.SilenceUsage = true
 			for _, name := range []string{"order", "aging", "preempt", "reservations", "patience"} {
 				if cmd.Flags().Changed(name) && !slices.Contains(config.Policies, "tangram") {
-					return fmt.Errorf("--%s is a setting of tangram, which --policy %s does not name", name, strings.Join(config.Policies, ","))
+					return Inputf("--%s is a setting of tangram, which --policy %s does not name", name, strings.Join(config.Policies, ","))
 				}
 			}
 			return RunQueue(config, cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -68,7 +68,7 @@ func listPolicies() string {
 // RunQueue replays a timed trace and reports.
 func RunQueue(config QueueConfig, out, log io.Writer) error {
 	if err := config.complete(); err != nil {
-		return err
+		return inputError(err)
 	}
 	var jobs []TimedJob
 	err := readFile("--jobs", config.Jobs, func(name string, r io.Reader) (err error) {
@@ -76,7 +76,7 @@ func RunQueue(config QueueConfig, out, log io.Writer) error {
 		return err
 	})
 	if err != nil {
-		return err
+		return inputError(err)
 	}
 	reports, err := simulateQueue(jobs, &config, newProgress(log))
 	if err != nil {

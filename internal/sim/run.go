@@ -13,20 +13,20 @@ import (
 // Run replays and reports.
 func Run(config Config, out, log io.Writer) error {
 	if err := config.complete(); err != nil {
-		return err
+		return inputError(err)
 	}
 	t, err := ReadTrace(config.Nodes, config.Pods)
 	if err != nil {
-		return err
+		return inputError(err)
 	}
 	if t.Demand() == 0 {
-		return fmt.Errorf("--pods: %s: no pod asks for a GPU", config.Pods)
+		return Inputf("--pods: %s: no pod asks for a GPU", config.Pods)
 	}
 	if t.Capacity() == 0 {
-		return fmt.Errorf("--nodes: %s: no node has a GPU", config.Nodes)
+		return Inputf("--nodes: %s: no node has a GPU", config.Nodes)
 	}
 	if len(t.Nodes)*config.Scale > pack.MaxNodes {
-		return fmt.Errorf("--scale %d: more than %d nodes", config.Scale, pack.MaxNodes)
+		return Inputf("--scale %d: more than %d nodes", config.Scale, pack.MaxNodes)
 	}
 	if config.Scale > 1 {
 		t = t.Times(config.Scale)

@@ -35,6 +35,7 @@ func TestFaults(t *testing.T) {
 		{"hang", "a device whose calls hang", nil, deviceHangs},
 		{"xid", "an error of the driver", nil, driverError},
 		{"kubelet", "kubelet gone and back", nil, kubeletGone},
+		{"starting", "kubelet starts and knows no pods yet", nil, kubeletStarts},
 		{"apiserver", "API server gone and back", nil, apiServerGone},
 		{"mps", "MPS daemon killed", nil, mpsDaemonKilled},
 		{"mig", "MIG busy", nil, migBusy},
@@ -168,6 +169,53 @@ func kubeletGone(n *node) {
 	if _, err := n.kubelet.give("after", gpu, n.uuid(0)); err != nil {
 		n.t.Errorf("a container after kubelet came back: %v", err)
 	}
+}
+
+// kubeletStarts: a kubelet that has just started, or whose container runtime is away, lists
+// no pods. What their containers use stays, for an agent that starts then, too.
+func kubeletStarts(n *node) {
+	control := n.mpsControl()
+	args := n.args("simulated", "--serve", "--mps-control="+control,
+		"--config-file="+n.file("config.yaml", "version: v1\nsharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 2}]}}\n"))
+	n.start(args...)
+	ids := n.offers(gpu, 16)
+	slices.Sort(ids)
+	uuid, _, _ := strings.Cut(ids[0], "::")
+	n.pod("heard", gpu, 1, record.Device{Index: n.index(uuid), UUID: uuid, Turn: true})
+	answer, err := n.kubelet.give("heard", gpu, ids[0])
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.running("heard")
+	pid := filepath.Join(n.dir, "state", "mps", uuid, "pipe", mpsControl+".pid")
+	daemon := n.pidIn(pid)
+	n.t.Cleanup(func() { _ = syscall.Kill(daemon, syscall.SIGKILL) })
+	stays := func(what string) {
+		n.t.Helper()
+		n.cdi(answer.CdiDevices[0].Name)
+		if err := syscall.Kill(daemon, 0); err != nil || n.pidIn(pid) != daemon {
+			n.t.Errorf("%s: the MPS daemon of a container that runs has ended: %v", what, err)
+		}
+	}
+	held := n.kubelet.forget("heard")
+	n.logs("Nothing is taken away that nobody seems to hold")
+	stays("the agent runs")
+	if err := n.agent.Stop(); err != nil {
+		n.t.Fatal(err)
+	}
+	n.start(args...)
+	n.logs("Nothing is taken away that nobody seems to hold")
+	stays("the agent starts")
+	n.pod("next", gpu, 1, record.Device{Index: n.index(uuid), UUID: uuid, Turn: true})
+	n.offers(gpu, 16)
+	if _, err := n.kubelet.give("next", gpu, ids[1]); err == nil || !strings.Contains(err.Error(), "not known yet") {
+		n.t.Errorf("a container is started before it is known what others use: %v", err)
+	}
+	n.kubelet.hear("heard", held)
+	if _, err := n.kubelet.give("next", gpu, ids[1]); err != nil {
+		n.t.Errorf("kubelet has heard of all pods: %v", err)
+	}
+	stays("kubelet has heard of the pod")
 }
 
 // apiServerGone: containers of known pods start meanwhile, and what kubelet decided

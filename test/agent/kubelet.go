@@ -171,6 +171,22 @@ func (k *kubelet) registered() int {
 	return k.registrations
 }
 
+// forget makes podresources not list a pod, as before kubelet has heard of it; hear ends
+// that.
+func (k *kubelet) forget(pod string) *podresources.ContainerDevices {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	held := k.held[pod]
+	delete(k.held, pod)
+	return held
+}
+
+func (k *kubelet) hear(pod string, held *podresources.ContainerDevices) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.held[pod] = held
+}
+
 // give gives a pod devices and starts its container: Allocate, then PreStartContainer.
 // The devices stay given when the start fails, as with kubelet.
 func (k *kubelet) give(pod, resource string, ids ...string) (*plugins.ContainerAllocateResponse, error) {

@@ -89,9 +89,9 @@ func fakeMPS() int {
 	}
 }
 
-// mpsDaemonKilled: turns of a device get their percents; when the daemon is killed, the
-// pods are told, and it runs again.
-func mpsDaemonKilled(n *node) {
+// mpsControl is the path of the fake.
+func (n *node) mpsControl() string {
+	n.t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		n.t.Fatal(err)
@@ -100,6 +100,13 @@ func mpsDaemonKilled(n *node) {
 	if err := os.Symlink(self, control); err != nil {
 		n.t.Fatal(err)
 	}
+	return control
+}
+
+// mpsDaemonKilled: turns of a device get their percents; when the daemon is killed, the
+// pods are told, and it runs again.
+func mpsDaemonKilled(n *node) {
+	control := n.mpsControl()
 	n.start(n.args("simulated", "--serve", "--mps-control="+control,
 		"--config-file="+n.file("config.yaml", "version: v1\nsharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 2, percents: [70, 30]}]}}\n"))...)
 	ids := n.offers(gpu, 16)

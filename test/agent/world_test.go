@@ -351,6 +351,15 @@ func (n *node) phase(name string, phase v1.PodPhase) {
 	}
 }
 
+// running says that a pod's container runs, as kubelet reports it.
+func (n *node) running(name string) {
+	n.t.Helper()
+	const patch = `{"status":{"phase":"Running","containerStatuses":[{"name":"main","image":"none","imageID":"","restartCount":0,"ready":true,"started":true,"state":{"running":{}}}]}}`
+	if _, err := n.Client.CoreV1().Pods(metav1.NamespaceDefault).Patch(n.t.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}, "status"); err != nil {
+		n.t.Fatal(err)
+	}
+}
+
 // record is the record of a pod.
 func (n *node) record(name string) record.Record {
 	n.t.Helper()

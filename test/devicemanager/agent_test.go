@@ -76,6 +76,7 @@ type agent struct {
 	granter   *grant.Granter
 	plugin    *plugin.Plugin
 	corrector *records.Corrector
+	pods      records.Source
 	stop      func()
 }
 
@@ -92,8 +93,8 @@ func startAgent(t *testing.T, c *cluster, k *kubelet, s *specs, n *counts) *agen
 	inv := inventory()
 	pods := records.NewPods(fakePods{c.client.CoreV1().Pods("")}, node)
 	reader := records.NewKubelet(k.socket())
-	a := &agent{}
-	a.book = records.NewBook(records.Options{Node: node, Pods: pods.On(node), Kubelet: reader, Inventory: func() *device.Inventory { return inv }})
+	a := &agent{pods: pods.On(node)}
+	a.book = records.NewBook(records.Options{Node: node, Pods: a.pods, Kubelet: reader, Inventory: func() *device.Inventory { return inv }})
 	a.corrector = records.NewCorrector(records.CorrectorOptions{
 		Book: a.book, Pods: func(ns string) records.PodWriter { return c.client.CoreV1().Pods(ns) }, Every: 300 * time.Millisecond, Soon: 10 * time.Millisecond,
 		Problem: func(records.Problem) { n.problems.Add(1) },

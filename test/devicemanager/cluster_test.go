@@ -112,6 +112,43 @@ func (c *cluster) create(pod *v1.Pod) {
 	}
 }
 
+// run says that a container runs, as its kubelet reports it; init containers before it
+// have ended.
+func (c *cluster) run(pod *v1.Pod, container string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	obj, err := c.client.Tracker().Get(podKind, pod.Namespace, pod.Name)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	now := obj.(*v1.Pod).DeepCopy()
+	now.Status = v1.PodStatus{Phase: v1.PodRunning}
+	for i := range now.Spec.InitContainers {
+		s := v1.ContainerStatus{Name: now.Spec.InitContainers[i].Name, State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}}
+		if s.Name != container && !sidecar(&now.Spec.InitContainers[i]) {
+			s.State = v1.ContainerState{Terminated: &v1.ContainerStateTerminated{}}
+		}
+		now.Status.InitContainerStatuses = append(now.Status.InitContainerStatuses, s)
+		if s.Name == container {
+			break
+		}
+	}
+	for _, x := range now.Spec.Containers {
+		if len(now.Status.InitContainerStatuses) > 0 && now.Status.InitContainerStatuses[len(now.Status.InitContainerStatuses)-1].Name == container {
+			break
+		}
+		now.Status.ContainerStatuses = append(now.Status.ContainerStatuses, v1.ContainerStatus{Name: x.Name, State: v1.ContainerState{Running: &v1.ContainerStateRunning{}}})
+		if x.Name == container {
+			break
+		}
+	}
+	c.version++
+	now.ResourceVersion = strconv.Itoa(c.version)
+	if err := c.client.Tracker().Update(podKind, now, now.Namespace); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
 // finish ends a pod, as its kubelet reports it.
 func (c *cluster) finish(pod *v1.Pod) {
 	c.mu.Lock()

@@ -18,6 +18,7 @@ import (
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/internal/agent/device"
+	"github.com/tangram-dev/tangram/internal/agent/grant"
 )
 
 var (
@@ -48,8 +49,8 @@ func TestVolume(t *testing.T) {
 			if p.policy == "none" && w.followed*100 < w.recorded*95 {
 				t.Errorf("%d of %d pods were given the devices of their record; kubelet leaves the choice to the agent", w.followed, w.recorded)
 			}
-			t.Logf("%d calls granted, %d refused, %d records written, %d problems; restarts: kubelet %d, agent %d, both %d; pods failed by restarts %d, refused by kubelet %d, followed their record %d of %d",
-				w.n.allocated.Load(), w.n.refused.Load(), w.api.writes, w.n.problems.Load(), w.restarts[0], w.restarts[1], w.restarts[2], w.failed, w.rejected, w.followed, w.recorded)
+			t.Logf("%d calls granted, %d refused, %d records written, %d problems; restarts: kubelet %d, agent %d, both %d, with a lost checkpoint %d; pods failed by restarts %d, refused by kubelet %d, followed their record %d of %d; checkpoints overtaken %d",
+				w.n.allocated.Load(), w.n.refused.Load(), w.api.writes, w.n.problems.Load(), w.restarts[0], w.restarts[1], w.restarts[2], w.restarts[3], w.failed, w.rejected, w.followed, w.recorded, w.kubelet.overtaken.Load())
 		})
 	}
 }
@@ -63,17 +64,21 @@ type world struct {
 	api     *cluster
 	kubelet *kubelet
 	agent   *agent
+	granter *grant.Granter // of the agent that runs, or ran last
 	specs   *specs
 	n       counts
 
 	serial    int
 	live      []*v1.Pod // admitted
 	allocated int64     // containers that were given devices
-	started   map[string][]part
+	// started are the parts of containers that run, lost the records of pods that kubelet
+	// has forgotten; by pod UID.
+	started map[string][]part
+	lost    map[string]string
 
 	telling                              sync.Mutex
 	story                                []string // of the last life
-	restarts                             [3]int
+	restarts                             [4]int
 	failed, rejected, followed, recorded int
 }
 
@@ -106,13 +111,14 @@ func newWorld(t *testing.T, policy, scope string, seed uint64) *world {
 	}
 	w := &world{
 		t: t, ctx: t.Context(), rng: rand.New(rand.NewPCG(seed, 1)), api: newCluster(t),
-		kubelet: newKubelet(dir, policy, scope, 2), specs: &specs{made: map[string]device.Allocation{}}, started: map[string][]part{},
+		kubelet: newKubelet(dir, policy, scope, 2), specs: &specs{made: map[string]device.Allocation{}}, started: map[string][]part{}, lost: map[string]string{},
 	}
+	w.kubelet.deaf = 20 * time.Millisecond
 	w.api.judge, w.api.tell = noContest, w.tell
 	if _, err := w.kubelet.start(w.ctx); err != nil {
 		t.Fatal(err)
 	}
-	w.agent = startAgent(t, w.api, w.kubelet, w.specs, &w.n)
+	w.startAgent()
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log("what happened last:\n" + strings.Join(w.story[max(0, len(w.story)-60):], "\n"))
@@ -123,7 +129,62 @@ func newWorld(t *testing.T, policy, scope string, seed uint64) *world {
 		}
 	})
 	w.ready()
+	watched := make(chan struct{})
+	done := make(chan struct{})
+	go func() {
+		defer close(watched)
+		w.watchLive(done)
+	}()
+	t.Cleanup(func() { close(done); <-watched })
 	return w
+}
+
+// watchLive looks whether the agent ever says that a container which runs holds nothing:
+// what was made for it would be taken down.
+func (w *world) watchLive(done <-chan struct{}) {
+	uids := func() map[string]bool {
+		w.telling.Lock()
+		defer w.telling.Unlock()
+		out := map[string]bool{}
+		for uid := range w.started {
+			out[uid] = true
+		}
+		return out
+	}
+	told := map[string]bool{}
+	for {
+		select {
+		case <-done:
+			return
+		case <-time.After(5 * time.Millisecond):
+		}
+		w.telling.Lock()
+		granter := w.granter
+		w.telling.Unlock()
+		before := uids()
+		live, err := granter.Live(w.ctx)
+		if err != nil {
+			continue
+		}
+		for _, a := range live {
+			delete(before, a.PodUID)
+		}
+		after := uids()
+		for uid := range before {
+			if after[uid] && !told[uid] {
+				told[uid] = true
+				w.t.Errorf("the agent takes %s for ended, and it runs", uid)
+				w.tell("the agent takes %s for ended, and it runs", uid)
+			}
+		}
+	}
+}
+
+func (w *world) startAgent() {
+	a := startAgent(w.t, w.api, w.kubelet, w.specs, &w.n)
+	w.telling.Lock()
+	defer w.telling.Unlock()
+	w.agent, w.granter = a, a.granter
 }
 
 // ready waits until kubelet can give all resources.
@@ -178,6 +239,8 @@ func (w *world) until(allocations int64) {
 			w.restart(1)
 		case n < 5:
 			w.restart(2)
+		case n < 6:
+			w.lose()
 		case n < 40 || len(w.live) > 7:
 			w.end()
 		default:
@@ -194,6 +257,32 @@ func (w *world) until(allocations int64) {
 	w.check()
 }
 
+// lose lets kubelet forget a pod over a restart, and sometimes restarts the agent, too.
+// The pod's record is true by then: it is all that is left.
+func (w *world) lose() {
+	if len(w.live) == 0 {
+		return
+	}
+	w.check()
+	w.restarts[3]++
+	p := w.live[w.rng.IntN(len(w.live))]
+	w.tell("kubelet loses %s", p.Name)
+	for _, q := range w.api.podsByUID() {
+		if q.UID == p.UID {
+			w.lost[string(p.UID)] = q.Annotations[names.AnnotationDevices]
+		}
+	}
+	both := w.rng.IntN(2) == 0
+	if both {
+		w.agent.stop()
+	}
+	w.restartKubelet(p)
+	if both {
+		w.startAgent()
+	}
+	w.ready()
+}
+
 // restart ends and starts kubelet (0), the agent (1) or both (2).
 func (w *world) restart(what int) {
 	w.restarts[what]++
@@ -202,22 +291,32 @@ func (w *world) restart(what int) {
 		w.agent.stop()
 	}
 	if what != 1 {
-		if err := w.kubelet.stop(); err != nil {
-			w.t.Fatal(err)
-		}
-		refused, err := w.kubelet.start(w.ctx)
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		for _, p := range refused {
-			w.failed++
-			w.forget(p)
-		}
+		w.restartKubelet()
 	}
 	if what != 0 {
-		w.agent = startAgent(w.t, w.api, w.kubelet, w.specs, &w.n)
+		w.startAgent()
 	}
 	w.ready()
+}
+
+func (w *world) restartKubelet(forgets ...*v1.Pod) {
+	w.t.Helper()
+	if err := w.kubelet.stop(); err != nil {
+		w.t.Fatal(err)
+	}
+	for _, p := range forgets {
+		if err := w.kubelet.forget(p); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	refused, err := w.kubelet.start(w.ctx)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	for _, p := range refused {
+		w.failed++
+		w.forget(p)
+	}
 }
 
 // end takes a random pod away.
@@ -230,9 +329,12 @@ func (w *world) end() {
 func (w *world) forget(p *v1.Pod) {
 	w.tell("%s ends", p.Name)
 	w.kubelet.remove(p)
+	w.telling.Lock()
+	delete(w.started, string(p.UID))
+	delete(w.lost, string(p.UID))
+	w.telling.Unlock()
 	w.api.finish(p)
 	w.live = slices.DeleteFunc(w.live, func(q *v1.Pod) bool { return q.UID == p.UID })
-	delete(w.started, string(p.UID))
 }
 
 // arrive binds some pods, and lets kubelet hear of them in any order.
@@ -291,8 +393,17 @@ func (w *world) start(p *v1.Pod) {
 				w.t.Fatalf("%s, container %s was started on %v, which pod %s uses: %v", p.Name, c.Name, partsOf(a), uid, other)
 			}
 		}
+		w.api.run(p, c.Name)
+		w.await("the agent knows that a container runs", func() error {
+			if q := w.agent.pods.Get(p.Namespace, p.Name); q == nil || !slices.ContainsFunc(slices.Concat(q.Status.InitContainerStatuses, q.Status.ContainerStatuses), func(s v1.ContainerStatus) bool { return s.Name == c.Name }) {
+				return fmt.Errorf("%s, container %s", p.Name, c.Name)
+			}
+			return nil
+		})
 		if i >= len(p.Spec.InitContainers) || sidecar(&c) {
+			w.telling.Lock()
 			w.started[string(p.UID)] = append(w.started[string(p.UID)], partsOf(a)...)
+			w.telling.Unlock()
 		}
 	}
 }

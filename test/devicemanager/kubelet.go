@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 	_ "unsafe" // for go:linkname
 
 	cadvisor "github.com/google/cadvisor/info/v1"
@@ -45,6 +47,15 @@ type kubelet struct {
 	// that list was made, and has its devices before it is used, loses them. That takes a
 	// thread that stands still for as long as an Allocate; on a busy test machine it does.
 	listing sync.RWMutex
+
+	// writing, when not nil, is called before each write of the checkpoint, with the
+	// containers in it (pod UID and name), and what it returns is called after. overtaken counts writes that were left out because a
+	// newer one had come before.
+	// deaf is how long after its start kubelet hears of no pods, as it does without a
+	// container runtime.
+	deaf      time.Duration
+	writing   func(containers map[[2]string]bool) func()
+	overtaken atomic.Int64
 
 	manager  *devicemanager.ManagerImpl
 	topology topologymanager.Manager
@@ -87,6 +98,7 @@ func (k *kubelet) start(ctx context.Context) (refused []*v1.Pod, err error) {
 	if err != nil {
 		return nil, err
 	}
+	watchCheckpoints(k, k.manager)
 	k.topology.AddHintProvider(klog.Background(), k.manager)
 	containers, alive := containermap.NewContainerMap(), sets.New[string]()
 	k.mu.Lock()
@@ -110,8 +122,17 @@ func (k *kubelet) start(ctx context.Context) (refused []*v1.Pod, err error) {
 	if err != nil {
 		return nil, err
 	}
+	// Kubelet serves podresources before it hears of pods, and then takes them one by one.
+	k.mu.Lock()
+	pods := k.pods
+	k.pods = nil
+	k.mu.Unlock()
 	go func() { _ = k.served.Serve(l) }()
-	for _, p := range k.active() {
+	time.Sleep(k.deaf)
+	for _, p := range pods {
+		k.mu.Lock()
+		k.pods = append(k.pods, p)
+		k.mu.Unlock()
 		if !k.topology.Admit(&lifecycle.PodAdmitAttributes{Pod: p}).Admit {
 			refused = append(refused, p)
 		}

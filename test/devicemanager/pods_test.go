@@ -131,6 +131,12 @@ func (w *world) isTrue(p *v1.Pod) error {
 	if r == nil {
 		return fmt.Errorf("%s has no record", p.Name)
 	}
+	if was, ok := w.lost[string(p.UID)]; ok {
+		if now := p.Annotations[names.AnnotationDevices]; now != was {
+			return fmt.Errorf("kubelet has lost %s; its record was %s and is %s", p.Name, was, now)
+		}
+		return nil
+	}
 	for _, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
 		if slices.ContainsFunc(p.Spec.InitContainers, func(i v1.Container) bool { return i.Name == c.Name && !sidecar(&i) }) {
 			continue // nobody but the agent that answered knows; what it says must be the pod's

@@ -80,25 +80,33 @@ func (w *world) fleet(text string) {
 // flags.
 func (w *world) scheduler(configuration []byte, flags ...string) *local.Process {
 	w.t.Helper()
+	p, _ := w.schedulerAt(configuration, flags...)
+	return p
+}
+
+// schedulerAt is scheduler; it also returns the port of its metrics.
+func (w *world) schedulerAt(configuration []byte, flags ...string) (*local.Process, int) {
+	w.t.Helper()
 	if configuration == nil {
 		configuration = config.Scheduler()
 	}
 	if len(flags) == 0 {
 		flags = []string{cluster.Alone}
 	}
-	return w.launch(local.Component{Name: "gpu-scheduler", Config: configuration, Flags: flags})
+	p := w.launch(local.Component{Name: "gpu-scheduler", Config: configuration, Flags: flags})
+	return p.Process, p.Port
 }
 
 // launch starts a program of ours beside those of its name that run.
-func (w *world) launch(p local.Component) *local.Process {
+func (w *world) launch(c local.Component) *local.Serving {
 	w.t.Helper()
 	w.runs++
-	p.As = fmt.Sprintf("%s-%d", p.Name, w.runs)
-	started, err := w.Launch(context.Background(), p)
+	c.As = fmt.Sprintf("%s-%d", c.Name, w.runs)
+	p, err := w.Launch(context.Background(), c)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	return started.Process
+	return p
 }
 
 // pod is a pod that asks for GPUs; change may make it anything else.

@@ -49,7 +49,7 @@ func (w *world) controller(flags ...string) *local.Process {
 	if len(flags) == 0 {
 		flags = []string{cluster.Alone}
 	}
-	return w.launch(local.Component{Name: "gpu-controller", Ready: "/readyz", Flags: flags})
+	return w.launch(local.Component{Name: "gpu-controller", Ready: "/readyz", Flags: flags}).Process
 }
 
 // jobManifest is a job; fields are lines of its spec. Its pods ask for one GPU each

@@ -159,7 +159,7 @@ func (c *coreEngine) tell() (lookedUp bool) {
 		if !waits(pod) || !known {
 			continue
 		}
-		why := c.engine.Why(id)
+		why := c.engine.Why(id).Anonymous() // as pods are told
 		if !why.Is() {
 			continue
 		}

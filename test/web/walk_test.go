@@ -27,7 +27,7 @@ func TestWalk(t *testing.T) {
 	v.fill("#ns", "research")
 	v.fill("#q", "llama")
 	v.until(`document.querySelectorAll('tbody tr').length === 1 && document.querySelector('tbody a')?.textContent === 'research/llama'`)
-	v.reads("for the next: 0/16 nodes fit")
+	v.reads("0/16 nodes fit")
 	v.until(`location.hash === '#/pending?ns=research&q=llama'`) // it can be passed on
 	v.click("tbody a")
 	v.until(`location.hash === '#/why/research/llama'`)

@@ -186,6 +186,28 @@ func capacity() []situation {
 				p.pod("waits", 1)
 			}, run: "Uncordon", starts: []string{"waits"},
 		}, {
+			name: "isolated", pool: "isolated", code: "Nodes", node: "Isolated", says: []string{"1 is isolated by gpu-controller (NodeNotReady)"},
+			helps: []string{"administrator: Repair a node: 1 node is isolated by gpu-controller (NodeNotReady), and put back into service by itself when kubelet reports it as ready again. [tangram diagnose isolated-0]"},
+			make: func(p *place) { // as gpu-controller writes it
+				p.run(`kubectl patch node isolated-0 --type=merge -p '{"spec":{"unschedulable":true,"taints":[{"key":"tangram.dev/isolated","value":"NodeNotReady","effect":"NoSchedule"}]}}'`)
+				p.pod("waits", 1)
+			},
+			cure: func(p *place, _ *apiquery.Why) {
+				p.run(`kubectl patch node isolated-0 --type=merge -p '{"spec":{"unschedulable":null,"taints":null}}'`)
+			}, starts: []string{"waits"},
+		}, {
+			name: "no-rack", pool: "free", code: "Nodes", node: "WrongDomain", never: true, kind: "Gang", object: "g",
+			says:  []string{"can never fit", "needs 2 members in one block, 0 can be placed; for the next: 0/", "have no block (label network.topology.nvidia.com/block)"},
+			helps: []string{"administrator: Give nodes the label network.topology.nvidia.com/block, with the name of their block", "[kubectl get nodes -L network.topology.nvidia.com/block]", "owner: Do not require one block, only prefer it"}, start: apiquery.StartsNever,
+			make: func(p *place) { p.gang("g", 0, 2, 2, 1, annotate(names.AnnotationTopology, "required=block")) },
+		}, {
+			name: "no-label", code: "Nodes", node: "Unselected", never: true, kind: "Gang", object: "g",
+			says:  []string{"needs 2 members in one rack, 0 can be placed; for the next: 0/31 nodes fit: 8 do not match nodeSelector nobody=has, 23 have no rack"},
+			helps: []string{"owner: Change nodeSelector nobody=has", "Give a node the label nobody=has"}, start: apiquery.StartsNever,
+			make: func(p *place) {
+				p.gang("g", 0, 2, 2, 1, annotate(names.AnnotationTopology, "required=rack"), func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"nobody": "has"} })
+			},
+		}, {
 			name: "sick", pool: "sick", code: "Nodes", node: "Unhealthy", says: []string{"too few healthy GPUs (1 of 2)"}, helps: []string{"Repair GPUs of 1 node: 1 healthy on the best of them, 2 needed", "tangram diagnose sick-0"},
 			make: func(p *place) {
 				p.run(`kubectl patch gpunode sick-0 --subresource=status --type=merge -p '{"status":{"devices":[{"index":0,"health":"Failed","reason":"test"}]}}'`)

@@ -44,6 +44,7 @@ pools:
 - {name: taken, count: 1, gpu: {model: A100-80GB, count: 4}, labels: {pool: taken}}
 - {name: part, count: 1, gpu: {model: A100-80GB, count: 3}, labels: {pool: part}}
 - {name: cordon, count: 1, gpu: {model: A100-80GB, count: 2}, labels: {pool: cordon}}
+- {name: isolated, count: 1, gpu: {model: A100-80GB, count: 2}, labels: {pool: isolated}}
 - {name: taint, count: 1, gpu: {model: A100-80GB, count: 2}, labels: {pool: taint}, taints: [{key: keep, value: out, effect: NoSchedule}]}
 - {name: sick, count: 1, gpu: {model: A100-80GB, count: 2}, labels: {pool: sick}}
 - {name: held, count: 1, gpu: {model: A100-80GB, count: 2}, labels: {pool: held}}

@@ -229,7 +229,7 @@ func allocation(h *records.Holding) device.Allocation {
 // Live are all allocations that are held now, so that what was made for others can be
 // taken down. On an error nothing may be taken down.
 func (g *Granter) Live(ctx context.Context) ([]device.Allocation, error) {
-	all, err := g.o.Book.Holdings(ctx)
+	all, err := g.o.Book.AllHoldings(ctx)
 	if err != nil {
 		return nil, err
 	}

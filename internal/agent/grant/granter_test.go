@@ -44,6 +44,8 @@ func (n *node) Get(namespace, name string) *v1.Pod {
 	}
 	return nil
 }
+func (n *node) Synced() bool { return true }
+
 func (n *node) Await(_ context.Context, namespace, name string) *v1.Pod {
 	return n.Get(namespace, name)
 }

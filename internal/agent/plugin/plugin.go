@@ -39,6 +39,9 @@ type Options struct {
 	Granter Granter
 	// Poll is how often sockets are looked at; 0 means one second.
 	Poll time.Duration
+	// Settle is how long after an answer to Allocate the list of devices is sent again; 0
+	// means two seconds.
+	Settle time.Duration
 	// Registered, when not nil, hears of each registration that kubelet accepted.
 	Registered func(resource string)
 }
@@ -53,6 +56,10 @@ type Plugin struct {
 	mu       sync.Mutex
 	services map[string]*service
 	added    chan struct{}
+	// answered is when an Allocate was answered last; settling says that its list is still
+	// to be sent.
+	answered time.Time
+	settling bool
 }
 
 // New prepares; Run starts it.
@@ -62,6 +69,9 @@ func New(o Options) *Plugin {
 	}
 	if o.Poll == 0 {
 		o.Poll = time.Second
+	}
+	if o.Settle == 0 {
+		o.Settle = 2 * time.Second
 	}
 	var tag [4]byte
 	_, _ = rand.Read(tag[:]) // never fails
@@ -91,6 +101,36 @@ func (p *Plugin) Set(offers []device.Offer) {
 		if !sold[resource] {
 			s.set(nil)
 		}
+	}
+}
+
+// settle lets the list of a resource be sent again a while after an answer to Allocate.
+//
+// Kubelet writes who has which devices to its checkpoint with each answer to Allocate and
+// with each list. It copies them under a lock and writes them without, so that of two at a
+// time the older copy may be written last: then a kubelet that restarts does not know of
+// the container that was just given devices, takes them for free, and cannot start it
+// again. A list that comes when nothing else happens makes the checkpoint right.
+func (p *Plugin) settle(s *service) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.answered = time.Now()
+	if p.settling {
+		return
+	}
+	p.settling = true
+	time.AfterFunc(p.o.Settle, func() { p.settled(s) })
+}
+
+// settled sends the list, and once more if there were answers meanwhile.
+func (p *Plugin) settled(s *service) {
+	p.mu.Lock()
+	left := p.o.Settle - time.Since(p.answered)
+	p.settling = left > 0
+	p.mu.Unlock()
+	s.again()
+	if left > 0 {
+		time.AfterFunc(left, func() { p.settled(s) })
 	}
 }
 

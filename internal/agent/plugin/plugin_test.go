@@ -245,6 +245,32 @@ func TestComesBack(t *testing.T) {
 	}
 }
 
+// TestSettles: some time after Allocate the list is sent again, so that kubelet writes its
+// checkpoint when it writes nothing else.
+func TestSettles(t *testing.T) {
+	dir := tempDir(t)
+	k := startKubelet(t, dir)
+	p := New(Options{Dir: dir, Granter: granter{}, Poll: 20 * time.Millisecond, Settle: 50 * time.Millisecond})
+	p.Set([]device.Offer{offer})
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = p.Run(ctx) })
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	c, _, s := k.connect(t, <-k.calls)
+	first := receive(t, s)
+	for range 3 {
+		asked := time.Now()
+		if _, err := c.Allocate(t.Context(), &api.AllocateRequest{ContainerRequests: []*api.ContainerAllocateRequest{{DevicesIds: []string{"a"}}}}); err != nil {
+			t.Fatal(err)
+		}
+		for last := false; !last; last = time.Since(asked) >= 50*time.Millisecond {
+			if got := receive(t, s); got != first {
+				t.Errorf("%s, want %s", got, first)
+			}
+		}
+	}
+}
+
 // TestTwoAgents run side by side during an upgrade and leave each other's sockets alone.
 func TestTwoAgents(t *testing.T) {
 	dir := tempDir(t)

@@ -46,6 +46,14 @@ func (s *service) set(devices []device.Sold) {
 	s.changed = make(chan struct{})
 }
 
+// again sends the list once more.
+func (s *service) again() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
 func (s *service) state() ([]device.Sold, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,7 +70,8 @@ func options() *api.DevicePluginOptions {
 	return &api.DevicePluginOptions{PreStartRequired: true, GetPreferredAllocationAvailable: true}
 }
 
-// ListAndWatch sends what is sold, at once and after each change.
+// ListAndWatch sends what is sold: at once, after each change, and after answers to
+// Allocate.
 func (s *service) ListAndWatch(_ *api.Empty, stream api.DevicePlugin_ListAndWatchServer) error {
 	s.mu.Lock()
 	s.stream++
@@ -122,6 +131,7 @@ func (s *service) GetPreferredAllocation(ctx context.Context, r *api.PreferredAl
 
 // Allocate answers with what containers on devices need.
 func (s *service) Allocate(ctx context.Context, r *api.AllocateRequest) (*api.AllocateResponse, error) {
+	defer s.plugin.settle(s)
 	out := &api.AllocateResponse{}
 	for _, c := range r.GetContainerRequests() {
 		a, err := s.plugin.o.Granter.Allocate(ctx, s.resource, c.GetDevicesIds())

@@ -2,6 +2,8 @@ package records
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -174,19 +176,27 @@ func (b *Book) list(ctx context.Context) (Listing, error) {
 	if err != nil {
 		return nil, err
 	}
-	known := map[string]*v1.Pod{}
-	for _, p := range listing {
-		known[p.Namespace+"/"+p.Name] = b.o.Pods.Get(p.Namespace, p.Name)
+	known, pods := map[string]*v1.Pod{}, b.o.Pods.List()
+	for _, p := range pods {
+		known[p.Namespace+"/"+p.Name] = p
 	}
+	inv := b.o.Inventory()
+	recorded := forgotten(pods, listing, b.o.Node, inv, asked)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if asked.Before(b.asked) {
 		return listing, nil // a later one has come before
 	}
 	b.asked = asked
+	before := b.journal
 	b.journal.refresh(listing, knownPods(known), asked)
+	b.journal.remember(recorded, before, inv)
+	here := map[string]bool{}
+	for _, p := range listing {
+		here[p.Namespace+"/"+p.Name] = true
+	}
 	for key := range b.strangers {
-		if p, listed := known[key]; !listed || p != nil {
+		if !here[key] || known[key] != nil {
 			delete(b.strangers, key)
 		}
 	}
@@ -199,6 +209,7 @@ type knownPods map[string]*v1.Pod
 func (k knownPods) List() []*v1.Pod                               { return nil }
 func (k knownPods) Get(namespace, name string) *v1.Pod            { return k[namespace+"/"+name] }
 func (k knownPods) Await(context.Context, string, string) *v1.Pod { return nil }
+func (k knownPods) Synced() bool                                  { return true }
 
 // patience is how long kubelet's list is waited for: kubelet waits for the answer and
 // does nothing else.
@@ -230,6 +241,28 @@ func (b *Book) Holdings(ctx context.Context) ([]Holding, error) {
 	listing, err := b.list(ctx)
 	if err != nil {
 		return nil, err
+	}
+	return b.holdings(listing), nil
+}
+
+// ErrIncomplete says that kubelet or the agent has not heard yet of all pods of the node.
+var ErrIncomplete = errors.New("who holds which devices is not fully known yet")
+
+// AllHoldings are Holdings when it is certain that none is missing. It fails with
+// ErrIncomplete before the pods were read, and while kubelet does not list a pod whose
+// container runs on GPUs: for some seconds after its start, and for as long as the
+// container runtime is away then, kubelet lists no pods at all. Who takes away what nobody
+// holds must ask here.
+func (b *Book) AllHoldings(ctx context.Context) ([]Holding, error) {
+	if !b.o.Pods.Synced() {
+		return nil, fmt.Errorf("%w: the pods of the node were not read from the API server", ErrIncomplete)
+	}
+	listing, err := b.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if p := unheard(b.o.Pods.List(), listing); p != nil {
+		return nil, fmt.Errorf("%w: kubelet does not list pod %s/%s, whose containers run", ErrIncomplete, p.Namespace, p.Name)
 	}
 	return b.holdings(listing), nil
 }

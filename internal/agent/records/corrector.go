@@ -112,7 +112,7 @@ func (c *Corrector) Round(ctx context.Context) (int, error) {
 	pods := b.o.Pods.List()
 	b.forget(pods)
 	corrections, problems := b.facts().plan(pods, listing)
-	c.tell(problems)
+	c.tell(append(problems, b.forgotten(listing)...))
 	for n, x := range corrections {
 		// The order matters, so nothing is written after a write that failed.
 		if err := c.write(ctx, x); err != nil {

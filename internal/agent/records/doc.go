@@ -9,7 +9,7 @@
 // Reading order: id.go and forms.go (what a device ID means), kubelet.go and pods.go
 // (the two sources), asks.go, use.go (which uses of a GPU exclude each other), truth.go
 // (the record that a pod should have), plan.go (which records to write, in which order),
-// corrector.go (writes them), journal.go and book.go (who holds what now), next.go and
-// identify.go (which container kubelet means), reserve.go (what must not be given),
-// preferred.go and pack.go (what kubelet should take).
+// corrector.go (writes them), journal.go, forgotten.go and book.go (who holds what now),
+// next.go and identify.go (which container kubelet means), reserve.go (what must not be
+// given), preferred.go and pack.go (what kubelet should take).
 package records

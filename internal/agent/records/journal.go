@@ -27,6 +27,11 @@ type Held struct {
 	at time.Time
 	// started: PreStartContainer has passed.
 	started bool
+	// forgotten: the container runs, and kubelet does not list its devices. since is when
+	// that was seen first. recorded: the pod's record alone says what it holds.
+	forgotten bool
+	since     time.Time
+	recorded  bool
 }
 
 func (h *Held) uid() types.UID {
@@ -57,9 +62,10 @@ func (h *Held) ToldTo(namespace string) string {
 // notes an answer at once; one that it does not list then has failed.
 const unlisted = time.Second
 
-// journal is who holds what: what kubelet lists, and answers that it does not list yet
-// or never does. Kubelet alone decides when devices are free again: when the pod is gone
-// from its list.
+// journal is who holds what: what kubelet lists, answers that it does not list yet or
+// never does, and what running containers hold that it has forgotten. Devices are free
+// again when kubelet does not list them and the API server does not say that their
+// container runs.
 type journal struct{ entries []*Held }
 
 // refresh makes the journal follow a listing that was asked for at a time.
@@ -100,7 +106,7 @@ func (j *journal) stays(e *Held, listed []*Held, listing Listing, pods Source, a
 	same := slices.ContainsFunc(listed, func(h *Held) bool {
 		return h.Resource == e.Resource && slices.Equal(h.IDs, e.IDs) && (!e.Init || h.uid() != e.uid())
 	})
-	if same {
+	if same || e.recorded { // a record is read anew each time
 		return false
 	}
 	if asked.Before(e.at) {
@@ -110,19 +116,28 @@ func (j *journal) stays(e *Held, listed []*Held, listing Listing, pods Source, a
 	if e.Pod == nil {
 		return fresh
 	}
-	// Kubelet lists a pod from before its first Allocate until it is over.
 	p := listing.Find(e.Pod.Namespace, e.Pod.Name)
 	pod := pods.Get(e.Pod.Namespace, e.Pod.Name)
+	if pod == nil || pod.UID != e.Pod.UID || !live(pod) {
+		return false
+	}
+	if running(pod, e.Container) && (p == nil || len(p.Devices(e.Container, e.Resource)) == 0) {
+		if !e.Init && !e.forgotten {
+			e.forgotten, e.since = true, asked
+		}
+		return true
+	}
+	e.forgotten = false
+	// Kubelet lists a pod from before its first Allocate until it is over.
 	switch {
-	case p == nil || pod == nil || pod.UID != e.Pod.UID || !live(pod):
+	case p == nil:
 		return false
 	case e.Init:
 		return true
 	case !e.listed:
 		return fresh
 	}
-	// Kubelet has lost its checkpoint: the container runs on, and kubelet takes its
-	// devices for free.
+	// Kubelet has lost its checkpoint, and the container may run.
 	return len(p.Devices(e.Container, e.Resource)) == 0
 }
 

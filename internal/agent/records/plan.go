@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 
@@ -41,7 +42,8 @@ const (
 type state struct {
 	pod      *v1.Pod
 	old, now *record.Record
-	// real: kubelet lists devices of the pod, so that now is a fact and no plan.
+	// real: kubelet lists devices of the pod, or its containers run on them though kubelet
+	// has forgotten them, so that now is a fact and no plan.
 	real      bool
 	oldU      []use
 	nowU      []use
@@ -81,7 +83,7 @@ func (f facts) states(pods []*v1.Pod, listing Listing) (out []*state, problems [
 			continue // nothing is known that could replace it
 		default:
 			s.now = now
-			s.real = listed != nil && holds(listed)
+			s.real = listed != nil && holds(listed) || slices.ContainsFunc(forgotten([]*v1.Pod{pod}, listing, f.node, f.inv, time.Time{}), func(h *Held) bool { return !h.Init })
 		}
 		if s.now != nil && s.now != s.old {
 			if _, err := record.Encode(*s.now); err != nil {

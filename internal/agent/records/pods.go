@@ -23,6 +23,8 @@ type Source interface {
 	// Await waits until a pod of the node is known, or the context ends; then it
 	// returns nil. Kubelet may hear of a pod before the agent does.
 	Await(ctx context.Context, namespace, name string) *v1.Pod
+	// Synced says whether all pods of the node were read once.
+	Synced() bool
 }
 
 // Pods follows the pods of one node, or of all for a process that stands for many.
@@ -105,6 +107,8 @@ type nodePods struct {
 	all  *Pods
 	node string
 }
+
+func (n *nodePods) Synced() bool { return n.all.Synced() }
 
 func (n *nodePods) List() []*v1.Pod {
 	objs, err := n.all.informer.GetIndexer().ByIndex(byNode, n.node)

@@ -81,11 +81,11 @@ func (b *Book) Reserve(ctx context.Context, resource string, ids []string) error
 		if conflict == nil {
 			break
 		}
-		if !pending || err != nil {
+		if !pending || err != nil || b.o.Now().Sub(begun) >= patience {
 			return conflict
 		}
-		// Only an answer that kubelet does not list stands in the way: it counts for a
-		// second, then it has failed.
+		// Only what kubelet does not list stands in the way: an answer counts for a second,
+		// then it has failed; a container that the API server calls running may have ended.
 		select {
 		case <-ctx.Done():
 			return conflict
@@ -147,7 +147,7 @@ func (b *Book) Withhold(ctx context.Context, offers []device.Offer) ([]device.Of
 			}
 			u := []use{useOf(r, inv)}
 			for _, h := range held {
-				if h.Resource == o.Resource && slices.Contains(h.IDs, d.ID) {
+				if h.Resource == o.Resource && slices.Contains(h.IDs, d.ID) && !h.forgotten {
 					out[i].Devices[j].Healthy = d.Healthy
 					break
 				}
@@ -161,7 +161,7 @@ func (b *Book) Withhold(ctx context.Context, offers []device.Offer) ([]device.Of
 }
 
 // conflict returns who stands in the way of giving devices; pending is true when it is
-// only an answer that kubelet does not list.
+// only an answer that kubelet does not list, or a container that it has forgotten.
 func (b *Book) conflict(listing Listing, resource string, ids []string, wanted []use) (e error, pending bool) {
 	for _, h := range b.holdings(listing) {
 		for i, id := range ids {
@@ -174,7 +174,7 @@ func (b *Book) conflict(listing Listing, resource string, ids []string, wanted [
 				continue
 			}
 			found := &Excluded{resource, id, h.String()}
-			if h.listed || h.Init {
+			if !h.forgotten && (h.listed || h.Init) {
 				return found, false
 			}
 			e, pending = found, true

@@ -85,7 +85,11 @@ type fakePods struct {
 	mu   sync.Mutex
 	pods []*v1.Pod
 	sig  *signal
+	// unread: they were not read yet.
+	unread bool
 }
+
+func (f *fakePods) Synced() bool { return !f.unread }
 
 func newFakePods(pods ...*v1.Pod) *fakePods { return &fakePods{pods: pods, sig: newSignal()} }
 

@@ -48,6 +48,13 @@ func (a *asking) saveDump(ctx context.Context, s *terminal.Screen, file string, 
 	if _, err := os.Stat(file); file != "-" && err == nil && !force {
 		return &ask.UsageError{Message: fmt.Sprintf("-f: %s exists (--force replaces it)", file)}
 	}
+	if dir := filepath.Dir(file); file != "-" {
+		if info, err := os.Stat(dir); err != nil {
+			return &ask.UsageError{Message: "-f: " + err.Error()}
+		} else if !info.IsDir() {
+			return &ask.UsageError{Message: fmt.Sprintf("-f: %s is no folder", dir)}
+		}
+	}
 	client, err := a.connect()
 	if err != nil {
 		return err

@@ -83,6 +83,10 @@ func (a *asking) printExplain(s *terminal.Screen, e *query.Explain) {
 	if text := hidden(e.Hidden, "node", "nodes"); text != "" {
 		s.Line(terminal.Dim, "%s", text)
 	}
+	if e.Note != "" {
+		s.Blank()
+		s.Field("Note", label, terminal.Plain, e.Note)
+	}
 	asOf(s, e.At)
 }
 

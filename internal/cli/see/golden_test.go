@@ -110,11 +110,20 @@ func TestTables(t *testing.T) {
 	if err := os.WriteFile(manifest, []byte("kind: Job\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	// Three replicas of a Deployment: one starts, two wait alike.
+	const (
+		replica = `"kind":"ReplicaSet","owner":"web-1","queue":"default","priority":0,"submitted":"2026-11-16T09:41:07Z","need":1,"exist":1,"milli":1000,`
+		full    = `"start":{"known":"unknown","because":"x"},"reason":{"code":"Nodes","class":"Capacity","fit":0,"text":"0/1 nodes fit"},"helps":[{"who":"time","text":"Wait."}],`
+		alike0  = `{"gang":{"namespace":"ml-team","name":"web-1-a",` + replica + `"phase":"Starting","placed":1},"start":{"known":"now","nodes":["n0"]},"members":[{"pod":{"namespace":"ml-team","name":"web-1-a"},"node":"n0","state":"starting"}]}`
+		alike1  = `{"gang":{"namespace":"ml-team","name":"web-1-b",` + replica + `"phase":"Waiting","placed":0},` + full + `"members":[{"pod":{"namespace":"ml-team","name":"web-1-b"},"state":"waiting"}]}`
+		alike2  = `{"gang":{"namespace":"ml-team","name":"web-1-c",` + replica + `"phase":"Waiting","placed":0},` + full + `"members":[{"pod":{"namespace":"ml-team","name":"web-1-c"},"state":"waiting"}]}`
+	)
 	const (
 		running  = `{"at":"2026-11-16T09:41:07Z","found":true,"gang":{"namespace":"ml-team","name":"notebook","kind":"Pod","queue":"default","priority":0,"phase":"Running","submitted":"2026-11-13T09:41:06Z","need":1,"exist":1,"placed":1,"milli":250},"reason":{"code":"","class":"","text":"","fit":0},"text":"notebook runs on a100-0 since 3 days.","helps":[],"start":{"known":"now"}}`
 		reserved = `{"at":"2026-11-16T09:41:07Z","found":true,"gang":{"namespace":"ml-team","name":"train","kind":"RayCluster","owner":"search","queue":"training","priority":10,"phase":"Waiting","submitted":"2026-11-16T07:38:03Z","need":8,"exist":8,"placed":0,"milli":64000,"position":1},"reason":{"code":"Insufficient","class":"Capacity","text":"x","fit":2},"text":"train waits for 8 nodes with 8 free GPUs each; 2 have them.","helps":[{"who":"time","text":"2 nodes are expected to be free at 10:03"}],"start":{"known":"reserved","at":"2026-11-16T10:03:30Z","because":"ml-team/long ends by then","nodes":["a100-0","a100-1"]}}`
 		unknown  = `{"at":"2026-11-16T09:41:07Z","found":false,"gang":{"namespace":"ml-team","name":"web","kind":"","queue":"","priority":0,"phase":"","submitted":"0001-01-01T00:00:00Z","need":0,"exist":0,"placed":0,"milli":0},"reason":{"code":"","class":"","text":"","fit":0},"text":"pod ml-team/web names schedulerName default-scheduler, which is not Tangram's.","helps":[{"who":"owner","text":"set schedulerName: gpu-scheduler"}],"start":{"known":"unknown"}}`
 		refused  = `{"at":"2026-11-16T09:41:07Z","gangs":[],"refused":[{"object":"Pod ml-team/x","field":"spec.containers[0].resources","message":"half a GPU of nvidia.com/gpu"}]}`
+		alike    = `{"at":"2026-11-16T09:41:07Z","gangs":[` + alike0 + `,` + alike1 + `,` + alike2 + `]}`
 		nobody   = `{"at":"2026-11-16T09:41:07Z","items":[],"levels":[],"version":1,"hidden":12}`
 		unpriced = `{"at":"2026-11-16T09:41:07Z","since":"2026-11-16T09:11:07Z","by":["queue","model"],"items":[{"queue":"training","model":"a100-80gb-sxm4","milli":16000,"milliSeconds":28800000}],"hidden":{"milli":0,"milliSeconds":0},"total":{"milli":16000,"milliSeconds":28800000}}`
 	)
@@ -139,6 +148,9 @@ func TestTables(t *testing.T) {
 		{name: "whatif", args: "whatif -f " + manifest},
 		{name: "whatif-stdin", args: "whatif -f - --exit-code", in: "kind: Pod\n"},
 		{name: "whatif-refused", args: "whatif -f -", in: "kind: Pod\n", answers: map[string]string{query.PathWhatIf: refused}},
+		{name: "whatif-alike", args: "whatif -f -", in: "kind: Deployment\n", answers: map[string]string{query.PathWhatIf: alike}},
+		{name: "why-short-kind", args: "why rs/web-1", answers: map[string]string{query.PathWhy: running}},
+		{name: "jobs-hidden", args: "jobs -n other", answers: map[string]string{query.PathGangs: `{"at":"2026-11-16T09:41:07Z","items":[],"hidden":{"Running":3}}`}},
 		{name: "explain", args: "explain train-0"},
 		{name: "explain-wide", args: "explain train-0 -o wide"},
 		{name: "jobs", args: "jobs"},

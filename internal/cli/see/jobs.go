@@ -132,13 +132,17 @@ func (a *asking) printJobs(s *terminal.Screen, g *query.Gangs, p ask.GangsParams
 	for i := range g.Items {
 		t.Add(a.jobRow(s, &g.Items[i], all)...)
 	}
-	switch where := "namespace " + p.Namespace; {
+	nothing := "Nothing runs or waits"
+	if len(g.Hidden) > 0 {
+		nothing = "Nothing that you may see runs or waits"
+	}
+	switch {
 	case !t.Empty():
 		t.Write(s)
 	case all:
-		s.Line(terminal.Plain, "Nothing runs or waits.")
+		s.Line(terminal.Plain, "%s.", nothing)
 	default:
-		s.Line(terminal.Plain, "Nothing runs or waits in %s (-A: in all namespaces).", where)
+		s.Line(terminal.Plain, "%s in namespace %s (-A: in all namespaces).", nothing, p.Namespace)
 	}
 	if g.Continue != "" {
 		s.Line(terminal.Dim, "There are more: --limit 0 shows all.")

@@ -204,6 +204,18 @@ func kindOf(word string) string {
 		return "Job"
 	case "pg", "podgroup", "podgroups":
 		return "PodGroup"
+	case "deploy":
+		return "Deployment"
+	case "rs":
+		return "ReplicaSet"
+	case "sts":
+		return "StatefulSet"
+	case "ds":
+		return "DaemonSet"
+	case "cj":
+		return "CronJob"
+	case "lws":
+		return "LeaderWorkerSet"
 	}
 	return word
 }

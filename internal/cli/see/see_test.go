@@ -335,6 +335,12 @@ func TestDumpFile(t *testing.T) {
 	if r := (run{args: []string{"dump", "-f", file}}).do(t, c); r.code != see.ExitUsage {
 		t.Errorf("a file that exists: %+v", r)
 	}
+	if r := (run{args: []string{"dump", "-f", filepath.Join(dir, "nowhere", "x")}}).do(t, c); r.code != see.ExitUsage || !strings.Contains(r.errOut, "-f: stat ") {
+		t.Errorf("no such folder: %+v", r)
+	}
+	if r := (run{args: []string{"dump", "-f", filepath.Join(file, "x")}}).do(t, c); r.code != see.ExitUsage {
+		t.Errorf("a file as a folder: %+v", r)
+	}
 	c.Replace(query.PathDump, failure(403, "Forbidden", "no"))
 	if r := (run{args: []string{"dump", "-f", file, "--force"}}).do(t, c); r.code != see.ExitForbidden {
 		t.Errorf("forbidden: %+v", r)

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os/signal"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -39,7 +38,10 @@ func newTop(c Config) *cobra.Command {
 		Long: `Show what there is and what it does: the fleet in sums, every node, every device with its
 holders, or the queues. In a terminal it is renewed every two seconds; f, n, d and u choose
 the view, j, k, space and b scroll, q ends it. Elsewhere, and with -o or --once, it is shown
-once.`,
+once.
+
+HELD is what of a GPU is not left for others. Where GPUs are cut or shared, CHARGED is shown
+beside it: what queues and quotas count, as in tangram queues.`,
 		Example: `  tangram top
   tangram top devices a100-0 a100-1
   tangram top nodes --once | grep cordoned`,
@@ -235,7 +237,11 @@ func printFleet(s *terminal.Screen, f *query.Fleet) {
 	}
 	n, w := f.Nodes, f.Work
 	s.Field("Nodes", label, terminal.Plain, fmt.Sprintf("%d with GPUs: %d ready, %d cordoned, %d lost", n.Total, n.Ready, n.Cordoned, n.Lost))
-	s.Field("Runs", label, terminal.Plain, fmt.Sprintf("%s, %s", count(w.RunningGangs, "job"), count(w.RunningPods, "pod")))
+	runs := fmt.Sprintf("%s, %s", count(w.RunningGangs, "job"), count(w.RunningPods, "pod"))
+	if w.ChargedMilli > 0 {
+		runs += ", charged " + gpus(w.ChargedMilli)
+	}
+	s.Field("Runs", label, terminal.Plain, runs)
 	waits := fmt.Sprintf("%s, %s", count(w.WaitingGangs, "job"), count(w.WaitingPods, "pod"))
 	if w.WaitingGangs > 0 {
 		waits += ", the oldest for " + span(secondsOf(w.OldestSeconds))
@@ -273,118 +279,4 @@ func printFleet(s *terminal.Screen, f *query.Fleet) {
 	}
 	t.Write(s)
 	asOf(s, f.At)
-}
-
-// shows says whether a node is among those asked for.
-func (t *top) shows(name string) bool { return len(t.only) == 0 || slices.Contains(t.only, name) }
-
-func (t *top) printNodes(s *terminal.Screen, n *query.Nodes) {
-	columns := []string{"NODE", "STATE", ">GPUS", ">HELD", "MODELS", "KEPT FOR"}
-	for _, level := range n.Levels {
-		columns = append(columns, strings.ToUpper(level))
-	}
-	if t.wide() {
-		columns = append(columns, ">FREE CPUS", ">FREE MEMORY")
-	}
-	table := terminal.NewTable(columns...)
-	for _, level := range n.Levels { // the widest first
-		table.Optional(strings.ToUpper(level))
-	}
-	for i := range n.Items {
-		x := &n.Items[i]
-		if !t.shows(x.Name) {
-			continue
-		}
-		var held int64
-		var models []string
-		for _, d := range x.Devices {
-			held += d.HeldMilli
-			if !slices.Contains(models, d.Model) {
-				models = append(models, d.Model)
-			}
-		}
-		kept := none
-		switch {
-		case x.KeptFor != nil:
-			kept = gangName(*x.KeptFor)
-		case x.Kept:
-			kept = "a job that you may not see"
-		}
-		row := []any{x.Name, terminal.Cell{Text: x.State, Style: stateStyle(x.State)}, strconv.Itoa(len(x.Devices)), thousandths(held), or(strings.Join(models, ", ")), kept}
-		for _, level := range n.Levels {
-			row = append(row, or(x.Domains[level]))
-		}
-		if t.wide() {
-			row = append(row, thousandths(x.CPUMilliFree), mebibytes(x.MemoryMiBFree))
-		}
-		table.Add(row...)
-	}
-	t.end(s, table, n)
-}
-
-func (t *top) printDevices(s *terminal.Screen, n *query.Nodes) {
-	columns := []string{"NODE", ">GPU", "MODEL", "STATE", ">HELD", "MODE", ">MEMORY", ">UTIL", ">TEMP", "HELD BY"}
-	if t.wide() {
-		columns = append(columns, "UUID", "HEALTH")
-	}
-	table := terminal.NewTable(columns...)
-	table.Optional("MODE", "MEMORY", "MODEL")
-	for i := range n.Items {
-		x := &n.Items[i]
-		if !t.shows(x.Name) {
-			continue
-		}
-		for j := range x.Devices {
-			d := &x.Devices[j]
-			row := []any{x.Name, strconv.Itoa(d.Index), d.Model, terminal.Cell{Text: d.State, Style: stateStyle(d.State)}, thousandths(d.HeldMilli),
-				or(d.Mode), mebibytes(d.MemoryMiB), measured(d.Utilization, "%"), measured(d.Temperature, "°C"), holders(d)}
-			if t.wide() {
-				row = append(row, or(d.UUID), strings.TrimSuffix(d.Health+": "+d.Detail, ": "))
-			}
-			table.Add(row...)
-		}
-	}
-	t.end(s, table, n)
-}
-
-// end writes a table of nodes and the remarks under it.
-func (t *top) end(s *terminal.Screen, table *terminal.Table, n *query.Nodes) {
-	switch {
-	case !table.Empty():
-		table.Write(s)
-	case n.Hidden == 0 && len(t.only) == 0:
-		s.Line(terminal.Plain, "There are no nodes with GPUs.")
-	}
-	if text := hidden(n.Hidden, "node", "nodes"); text != "" {
-		s.Line(terminal.Dim, "%s", text)
-	}
-	asOf(s, n.At)
-}
-
-func measured(v *int64, unit string) string {
-	if v == nil {
-		return none
-	}
-	return strconv.FormatInt(*v, 10) + unit
-}
-
-func holders(d *query.Device) string {
-	var out []string
-	for _, h := range d.Holders {
-		text := podName(h.Pod)
-		switch {
-		case h.Profile != "":
-			text += " (" + h.Profile + ")"
-		case h.Milli < 1000:
-			text += " (" + thousandths(h.Milli) + ")"
-		}
-		if h.Starting {
-			text += " (starting)"
-		}
-		out = append(out, text)
-	}
-	if d.Hidden > 0 {
-		out = append(out, fmt.Sprintf("%d that you may not see", d.Hidden))
-	}
-	return or(strings.Join(out, ", "))
 }

@@ -1,6 +1,7 @@
 package see
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -108,11 +109,11 @@ func (a *asking) printWhatIf(s *terminal.Screen, w *query.WhatIf) {
 	if len(w.Gangs)+len(w.Assumed)+len(w.Refused) == 0 {
 		s.Line(terminal.Plain, "The manifest makes no pods.")
 	}
-	for i := range w.Gangs {
+	for i, same := range alike(w.Gangs) {
 		if i > 0 {
 			s.Blank()
 		}
-		a.printOutcome(s, &w.Gangs[i])
+		a.printOutcome(s, same)
 	}
 	if len(w.Assumed) > 0 {
 		if len(w.Gangs) > 0 {
@@ -135,9 +136,36 @@ func (a *asking) printWhatIf(s *terminal.Screen, w *query.WhatIf) {
 	asOf(s, w.At)
 }
 
-func (a *asking) printOutcome(s *terminal.Screen, o *query.Outcome) {
+// alike puts outcomes together that say the same of pods of one object, as those of a
+// Deployment's replicas do: first ones stay where they are.
+func alike(all []query.Outcome) (out [][]query.Outcome) {
+	at := map[string]int{}
+	for _, o := range all {
+		key := o
+		key.Gang = query.Gang{Kind: o.Gang.Kind, Owner: o.Gang.Owner, Queue: o.Gang.Queue, Priority: o.Gang.Priority, Milli: o.Gang.Milli, Phase: o.Gang.Phase, Need: o.Gang.Need}
+		key.Gang.Namespace = o.Gang.Namespace
+		key.Start.Nodes, key.Members = nil, nil
+		text, err := json.Marshal(key)
+		i, known := at[string(text)]
+		if err != nil || !known || o.Gang.Owner == "" {
+			at[string(text)] = len(out)
+			out = append(out, []query.Outcome{o})
+			continue
+		}
+		out[i] = append(out[i], o)
+	}
+	return out
+}
+
+// printOutcome writes what becomes of a gang, and of others that are like it.
+func (a *asking) printOutcome(s *terminal.Screen, same []query.Outcome) {
+	o := &same[0]
 	g := &o.Gang
-	s.Line(terminal.Bold, "%s (%s, queue %s, priority %d, %s GPUs)", gangName(g.GangRef), g.Kind, or(g.Queue), g.Priority, thousandths(g.Milli))
+	who, each := gangName(g.GangRef), ""
+	if more := len(same) - 1; more > 0 {
+		who, each = fmt.Sprintf("%s and %d more alike", who, more), " each"
+	}
+	s.Line(terminal.Bold, "%s (%s, queue %s, priority %d, %s%s)", who, g.Kind, or(g.Queue), g.Priority, gpus(g.Milli), each)
 	s.Field("Starts", label, startStyle(o.Start), startText(o.Start, s))
 	if o.Reason != nil {
 		s.Field("Because", label, terminal.Plain, o.Reason.Text)
@@ -163,8 +191,12 @@ func (a *asking) printOutcome(s *terminal.Screen, o *query.Outcome) {
 		s.Field("Delays", label, terminal.Warn, text)
 	}
 	printHelps(s, o.Helps)
-	if len(o.Members) > 0 {
+	var members []query.Member
+	for i := range same {
+		members = append(members, same[i].Members...)
+	}
+	if len(members) > 0 {
 		s.Blank()
-		printMembers(s, o.Members)
+		printMembers(s, members)
 	}
 }

@@ -118,7 +118,7 @@ func printGang(s *terminal.Screen, g *query.Gang) {
 	if g.Owner != "" && g.Owner != g.Name {
 		kind += " " + g.Owner
 	}
-	text := fmt.Sprintf("%s (%s, queue %s, priority %d, %s GPUs)", gangName(g.GangRef), kind, or(g.Queue), g.Priority, thousandths(g.Milli))
+	text := fmt.Sprintf("%s (%s, queue %s, priority %d, %s)", gangName(g.GangRef), kind, or(g.Queue), g.Priority, gpus(g.Milli))
 	s.Line(terminal.Bold, "%s", text)
 	state := g.Phase
 	if g.Phase == query.PhaseWaiting && !g.Submitted.IsZero() {
@@ -181,7 +181,7 @@ func startText(st query.Start, s *terminal.Screen) string {
 }
 
 func queueText(q *query.Queue) string {
-	text := fmt.Sprintf("%s: %s GPUs used, %s entitled", q.Name, thousandths(q.GPUs.Used), thousandths(q.GPUs.Entitled))
+	text := fmt.Sprintf("%s: %s used, %s entitled", q.Name, gpus(q.GPUs.Used), thousandths(q.GPUs.Entitled))
 	if q.GPUs.Guarantee != nil {
 		text += ", guarantee " + thousandths(*q.GPUs.Guarantee)
 	}

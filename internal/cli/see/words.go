@@ -20,6 +20,14 @@ func thousandths(milli int64) string {
 	return strings.TrimSuffix(strings.TrimRight(text, "0"), ".")
 }
 
+// gpus is an amount of GPUs with its noun: 1 GPU, 0.5 GPUs.
+func gpus(milli int64) string {
+	if milli == 1000 {
+		return "1 GPU"
+	}
+	return thousandths(milli) + " GPUs"
+}
+
 // limit is an amount that may not be set.
 func limit(milli *int64) string {
 	if milli == nil {

@@ -7,6 +7,7 @@ import (
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 
+	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/model"
@@ -58,9 +59,16 @@ func May(rules *workload.Rules, node *v1.Node) *explain.Refusal {
 	if !node.Spec.Unschedulable && len(node.Spec.Taints) == 0 {
 		return nil
 	}
+	isolation := slices.IndexFunc(node.Spec.Taints, func(t v1.Taint) bool { return t.Key == names.TaintIsolated })
+	cordoned := func() *explain.Refusal {
+		if isolation >= 0 { // gpu-controller cordons what it isolates
+			return &explain.Refusal{Code: explain.Isolated, Detail: node.Spec.Taints[isolation].Value}
+		}
+		return &explain.Refusal{Code: explain.Cordoned}
+	}
 	cordon := v1.Taint{Key: v1.TaintNodeUnschedulable, Effect: v1.TaintEffectNoSchedule}
 	if node.Spec.Unschedulable && !corev1helpers.TolerationsTolerateTaint(klog.Background(), rules.Tolerations, &cordon, false) {
-		return &explain.Refusal{Code: explain.Cordoned}
+		return cordoned()
 	}
 	taint, found := corev1helpers.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, rules.Tolerations,
 		func(t *v1.Taint) bool {
@@ -69,8 +77,8 @@ func May(rules *workload.Rules, node *v1.Node) *explain.Refusal {
 	switch {
 	case !found:
 		return nil
-	case taint.Key == v1.TaintNodeUnschedulable:
-		return &explain.Refusal{Code: explain.Cordoned}
+	case taint.Key == v1.TaintNodeUnschedulable, taint.Key == names.TaintIsolated:
+		return cordoned()
 	}
 	return &explain.Refusal{Code: explain.Tainted, Detail: taint.ToString()}
 }

@@ -99,6 +99,34 @@ func TestOwnerGone(t *testing.T) {
 	}
 }
 
+// TestStandbyRests: a process that does not lead says which pods are kube-scheduler's, once,
+// and then waits for the next event: with nothing to do it would look again and again.
+func TestStandbyRests(t *testing.T) {
+	s := newSetup(t, 1, dialect.Jobs)
+	cpu := owned(s.member("cpu", "", 0, 0))
+	cpu.Spec.Containers[0].Resources = v1.ResourceRequirements{}
+	s.add(cpu)
+	s.Sync()
+	s.groups[dialect.Jobs].Add(job(1))
+	var free []*v1.Pod
+	s.eventually("the Job's only pod is kube-scheduler's", func() bool {
+		free = append(free, s.Sync()...)
+		return !s.Manages(cpu)
+	})
+	select {
+	case <-s.Kicked(): // by the events until here
+	default:
+	}
+	if len(free) != 1 || free[0].UID != cpu.UID || len(s.Sync()) > 0 {
+		t.Errorf("%d pods are kube-scheduler's, or one twice", len(free))
+	}
+	select {
+	case <-s.Kicked():
+		t.Error("a standby looks again though nothing happened")
+	default:
+	}
+}
+
 // TestSucceeded: members that succeeded are not missing. They are looked up once when
 // a gang waits for members, and again when it lost some; where as many live as are
 // needed, those of an earlier run count for nothing.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	apiquery "github.com/tangram-dev/tangram/api/query"
+	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/measure"
 )
@@ -44,6 +45,11 @@ func (e *Engine) Fleet() apiquery.Fleet {
 		f.Models = append(f.Models, out)
 	}
 	f.Work = apiquery.Work{RunningGangs: sums.RunningGangs, RunningPods: sums.RunningPods, Reservations: s.Census.Reservations}
+	for _, q := range s.Census.Queues {
+		if q.Queue == arbiter.Root {
+			f.Work.ChargedMilli = q.Used
+		}
+	}
 	for _, p := range s.Census.Pending {
 		f.Work.WaitingGangs += p.Gangs
 		f.Work.WaitingPods += p.Pods

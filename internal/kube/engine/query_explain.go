@@ -23,6 +23,7 @@ const runnersUp = 5
 func (e *Engine) Explain(namespace, name string, see Sight) (out apiquery.Explain, problem string) {
 	out = apiquery.Explain{At: e.clock(), Devices: []apiquery.Part{}, Terms: []apiquery.Term{}, RunnersUp: []apiquery.RunnerUp{}}
 	var merits engine.Merits
+	gang := false // of several members
 	e.lookFor(see, "explain", func() {
 		pod, err := e.pods.Pods(namespace).Get(name)
 		if err != nil {
@@ -42,7 +43,7 @@ func (e *Engine) Explain(namespace, name string, see Sight) (out apiquery.Explai
 		out.Pod = apiquery.PodRef{Namespace: namespace, Name: name, UID: string(pod.UID)}
 		if id, ok := e.core.Of(h); ok {
 			g, _ := e.core.Gang(id)
-			out.Gang = gangRef(&g)
+			out.Gang, gang = gangRef(&g), g.Min > 1
 		}
 		out.Devices = append(out.Devices, e.parts(h)...)
 		out.Decided = decided(pod)
@@ -53,9 +54,7 @@ func (e *Engine) Explain(namespace, name string, see Sight) (out apiquery.Explai
 	}
 	out.Terms, out.Total = terms(&merits.Rating, merits.Weights), total(&merits.Rating)
 	out.Fleet = fleetTerms(&merits.Rating.Fleet)
-	if merits.Refusal != nil {
-		out.Note = "Its node would not take it now: it has " + merits.Refusal.String() + "."
-	}
+	out.Note = note(&merits, gang)
 	nodes := see.MayListNodes()
 	if !nodes {
 		out.Hidden = len(merits.Others)
@@ -69,6 +68,20 @@ func (e *Engine) Explain(namespace, name string, see Sight) (out apiquery.Explai
 	}
 	out.Refused, out.Fit = causes(&merits.Refused, nodes), merits.Refused.Fit()
 	return out, ""
+}
+
+// note says what else has to be known of a pod's place. That other nodes score higher is the
+// first thing that a reader of the scores asks about. gang: it came with others.
+func note(m *engine.Merits, gang bool) string {
+	switch {
+	case m.Refusal != nil:
+		return "Its node would not take it now: it has " + m.Refusal.String() + "."
+	case len(m.Others) == 0 || total(&m.Others[0].Rating) <= total(&m.Rating):
+		return ""
+	case gang:
+		return "Other nodes score higher for this pod alone: a gang is placed as a whole, where all of its members have a place together."
+	}
+	return "Other nodes score higher now: pods have come or gone since it was placed."
 }
 
 // decided is when a pod was bound; nil when it is not yet.

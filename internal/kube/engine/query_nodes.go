@@ -194,7 +194,7 @@ func (e *Engine) nodeAnswer(s *nodeState, levels []string) apiquery.Node {
 		d, state := &inv.Devices[slot], &s.Devices[slot]
 		out := apiquery.Device{
 			Index: d.Index, UUID: d.UUID, Vendor: string(d.Vendor), Model: d.Model.String(), MemoryMiB: int64(d.Memory),
-			State: state.Use.String(), Health: healthName(d.Health), Mode: state.Mode.String(), HeldMilli: int64(state.Held), HeldMemoryMiB: int64(state.Memory),
+			State: state.Use.String(), Health: healthName(d.Health), Mode: state.Mode.String(), HeldMilli: int64(state.Held), ChargedMilli: int64(state.Charged), HeldMemoryMiB: int64(state.Memory),
 			Utilization: reading(state.Telemetry.Utilization), Temperature: reading(state.Telemetry.Temperature),
 		}
 		if d.Health != model.Healthy {

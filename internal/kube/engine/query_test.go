@@ -11,7 +11,10 @@ import (
 
 	apiquery "github.com/tangram-dev/tangram/api/query"
 	"github.com/tangram-dev/tangram/core/engine"
+	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/planner"
+	"github.com/tangram-dev/tangram/core/score"
 )
 
 // TestFleetAnswer: the sums of a fleet with work.
@@ -39,7 +42,7 @@ func TestFleetAnswer(t *testing.T) {
 	if !s.Leads() || f.Nodes != (apiquery.NodeSums{Total: 3, Ready: 2, Cordoned: 1}) {
 		t.Errorf("nodes %+v", f.Nodes)
 	}
-	if w := f.Work; w.RunningGangs != 1 || w.RunningPods != 2 || w.WaitingGangs != 1 || w.WaitingPods != 2 || w.OldestSeconds < 50 {
+	if w := f.Work; w.RunningGangs != 1 || w.RunningPods != 2 || w.WaitingGangs != 1 || w.WaitingPods != 2 || w.ChargedMilli != 16_000 || w.OldestSeconds < 50 {
 		t.Errorf("work %+v", w)
 	}
 	if len(f.Models) != 1 || f.Models[0].Milli != 24_000 || f.Models[0].ByState["allocated"] != 16_000 || f.Models[0].ByState["cordoned"] != 8_000 {
@@ -274,5 +277,29 @@ func TestPlannedPlaceIsHidden(t *testing.T) {
 	members := s.Why(t.Context(), "Pod", "default", pods[0].Name, blind{}, nil).Gang.Members
 	if len(members) != 1 || members[0].State != "starting" || members[0].Node != "" || len(members[0].Devices) > 0 {
 		t.Errorf("why: %+v", members)
+	}
+}
+
+// TestExplainNote: that other nodes score higher is explained, and nothing is said where none
+// does, as far as is shown.
+func TestExplainNote(t *testing.T) {
+	merits := func(own, other int) *engine.Merits {
+		return &engine.Merits{Rating: planner.Rating{Total: own * score.Scale / 100}, Others: []engine.RatedNode{{Node: "n1", Rating: planner.Rating{Total: other * score.Scale / 100}}}}
+	}
+	sick := merits(50, 60)
+	sick.Refusal = &explain.Refusal{Code: explain.Cordoned}
+	for _, c := range []struct {
+		merits *engine.Merits
+		gang   bool
+		want   string
+	}{
+		{merits(60, 50), true, ""}, {merits(50, 50), true, ""}, {&engine.Merits{}, true, ""},
+		{merits(50, 60), true, "Other nodes score higher for this pod alone: a gang is placed as a whole"},
+		{merits(50, 60), false, "Other nodes score higher now: pods have come or gone"},
+		{sick, false, "Its node would not take it now: it has been cordoned."},
+	} {
+		if got := note(c.merits, c.gang); !strings.HasPrefix(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("%q, want %q", got, c.want)
+		}
 	}
 }

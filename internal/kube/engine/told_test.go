@@ -105,8 +105,8 @@ func TestShown(t *testing.T) {
 	}
 }
 
-// TestProspect: a waiting gang is told which nodes are kept for it, and when it is
-// expected to start.
+// TestProspect: a waiting gang is told how many nodes are kept for it, and when it is
+// expected to start. Nodes are not named: not everybody who reads pods may list them.
 func TestProspect(t *testing.T) {
 	s := newSetup(t, 3)
 	s.runs("short", 1, 8, func(p *v1.Pod) { p.Annotations = map[string]string{names.AnnotationRuntime: "1h"} })
@@ -116,7 +116,7 @@ func TestProspect(t *testing.T) {
 	}
 	s.add(wide...)
 	notices := s.told()
-	want := "; nodes n0, n1, n2 kept for it, start expected by 2026-03-01 13:01 UTC"
+	want := "; 3 nodes kept for it, start expected by 2026-03-01 13:01 UTC"
 	if text := notices[0].Text; len(notices) != 3 || !strings.Contains(text, "waits for capacity: needs 3 members, 2 can be placed") || !strings.HasSuffix(text, want) {
 		t.Errorf("told %q, want %q", text, want)
 	}

@@ -10,6 +10,7 @@
 //	GPUBind     Bind: the last checks, and the Binding with the record on it
 //	GPUPriority Score: nodes with more GPUs are better; needs none of the others
 //
+// waitingroom.go keeps pods that wait for the engine before kube-scheduler's queue.
 // loop.go steps the engine and carries out what it decides: activations, evictions,
 // healing, notices. schedule.go takes a released pod to its planned node, or to another
 // one when kube-scheduler's filters refuse that. failure.go puts a pod back without

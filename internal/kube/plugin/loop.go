@@ -112,7 +112,8 @@ func (l *loop) await(ctx context.Context, most time.Duration) {
 	}
 }
 
-// follow keeps the ledger up to date until this process leads.
+// follow keeps the ledger up to date until this process leads. Pods that turn out not to be
+// the engine's go into the queue, which nobody empties yet.
 func (l *loop) follow(ctx context.Context) bool {
 	for {
 		select {
@@ -121,7 +122,7 @@ func (l *loop) follow(ctx context.Context) bool {
 		case <-l.leads:
 			return true
 		case <-l.engine.Kicked():
-			l.engine.Sync()
+			l.activate(ctx, l.engine.Sync())
 		}
 	}
 }
@@ -130,20 +131,13 @@ func (l *loop) follow(ctx context.Context) bool {
 // though nothing happens.
 func (l *loop) step(ctx context.Context) time.Duration {
 	t := l.engine.Step()
-	logger := klog.FromContext(ctx)
 	stopAll(l.handle, t.Stop)
-	if len(t.Activate) > 0 {
-		pods := make(map[string]*v1.Pod, len(t.Activate))
-		for _, p := range t.Activate {
-			pods[p.Namespace+"/"+p.Name] = p
-		}
-		l.sched.SchedulingQueue.Activate(logger, pods)
-	}
+	l.activate(ctx, t.Activate)
 	for _, p := range t.Requeue {
 		if l.queued(p) {
 			continue // other pods are before it, or another plugin keeps it out
 		}
-		logger.Info("Released pod did not come to its scheduling cycle and is queued again", "pod", klog.KObj(p))
+		klog.FromContext(ctx).Info("Released pod did not come to its scheduling cycle and is queued again", "pod", klog.KObj(p))
 		l.sched.SchedulingQueue.Add(ctx, p)
 	}
 	if len(t.Lookups) > 0 {
@@ -159,6 +153,18 @@ func (l *loop) step(ctx context.Context) time.Duration {
 		go l.giveBack(ctx, t.GiveBack)
 	}
 	return t.Next
+}
+
+// activate puts pods into the active part of kube-scheduler's queue.
+func (l *loop) activate(ctx context.Context, list []*v1.Pod) {
+	if len(list) == 0 {
+		return
+	}
+	pods := make(map[string]*v1.Pod, len(list))
+	for _, p := range list {
+		pods[p.Namespace+"/"+p.Name] = p
+	}
+	l.sched.SchedulingQueue.Activate(klog.FromContext(ctx), pods)
 }
 
 // queued says whether a pod is in a part of kube-scheduler's queue, or in its cycle.

@@ -143,6 +143,7 @@ type handle struct {
 func (h handle) ClientSet() kubernetes.Interface           { return h.client }
 func (h handle) EventRecorder() events.EventRecorderLogger { return h.recorder }
 func (h handle) GetWaitingPod(types.UID) fwk.WaitingPod    { return nil }
+
 // newQueue is kube-scheduler's own queue with GPUQueue in it, as a profile has it, and the
 // waiting room before it.
 func (b *bench) newQueue(ctx context.Context) *waitingRoom {
@@ -158,7 +159,7 @@ func (b *bench) newQueue(ctx context.Context) *waitingRoom {
 		internalqueue.WithQueueingHintMapPerProfile(internalqueue.QueueingHintMapPerProfile{names.SchedulerName: hints}),
 		internalqueue.WithPodInitialBackoffDuration(time.Millisecond), internalqueue.WithPodMaxBackoffDuration(time.Millisecond))
 	b.t.Cleanup(out.Close)
-	return newWaitingRoom(out, b.Waits)
+	return newWaitingRoom(out, b.Waits, b.Gone)
 }
 
 // bindings makes a fake API server carry Bindings out, and counts them.

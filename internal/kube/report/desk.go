@@ -159,9 +159,11 @@ func (d *Desk) next(t *told, text, kind string, now time.Time) *told {
 
 // Tell returns what the waiting pods of a gang have to be told: those that have not been
 // told the latest, and those whose condition does not show it. kind is the one word for
-// it: Kind, or names.ReasonWaitingForNodes.
+// it: Kind, or names.ReasonWaitingForNodes. Nodes are counted and not named: who may read
+// a pod need not be allowed to list nodes, and the query API names them to those who are.
 func (d *Desk) Tell(id engine.ID, r *explain.Reason, kind string, waiting []*v1.Pod, shows func(*v1.Pod) (kind, text string), now time.Time) []Notice {
-	t := d.next(d.told[id], r.String(), kind, now)
+	shown := r.Anonymous()
+	t := d.next(d.told[id], shown.String(), kind, now)
 	if t != d.told[id] {
 		t.reason = *r
 		d.told[id] = t

@@ -20,6 +20,7 @@ export function explain({ args: [namespace, name] }) {
         table('Objectives', [['Objective'], ['Score', 'num'], ['Weight', 'num']], terms.map((t) => ({ key: t.name, cells: [t.name, plain(t.score), plain(t.weight)] }))),
         table('This node and the runners-up', [['Node'], ['Total', 'num'], ...terms.map((t) => [t.name, 'num wide'])],
           [{ node: e.node, total: e.total, terms }, ...(e.runnersUp || [])].map((r) => ({ key: r.node, cells: [r.node, plain(r.total), ...terms.map((t) => score(r, t.name))] }))),
+        e.note ? h('p', {}, e.note) : null,
         e.hidden ? h('p', { class: 'note' }, `and ${count(e.hidden, 'node')} that you may not see.`) : null,
         e.refused?.length ? table('Nodes that cannot take it', [['Nodes', 'num'], ['Cause']], e.refused.map((n) => ({ key: `${n.code} ${n.detail || ''}`, cells: [plain(n.nodes), n.text || n.code] }))) : null);
     },

@@ -97,6 +97,7 @@ export function fleet({ query, go }) {
         h('span', { class: `state-${device.state}` }, WORDS[device.state] || device.state),
         node.state !== 'ready' ? [', node ', h('span', { class: `state-${node.state}` }, node.state)] : '',
         device.detail ? ` (${device.detail})` : '', measured ? `, ${measured}` : '', node.keptFor ? ['. Kept for ', gangLink(node.keptFor)] : node.kept ? '. Kept for a gang' : '', '.'),
+      differs(device) ? h('p', { class: 'note' }, `${gpus(device.heldMilli)} of it is not left for others; queues and quotas count ${gpus(device.chargedMilli)}.`) : null,
       (device.holders || []).map((o) => h('p', {}, gangLink(o.gang), `${o.pod.name === o.gang.name ? '' : `, pod ${o.pod.name}`}, queue ${o.queue || 'none'}: ${held(o)}${o.starting ? ', starting' : ''}`)),
       device.hidden ? h('p', { class: 'note' }, `and ${count(device.hidden, 'holder')} that you may not see.`) : null,
     ];
@@ -114,9 +115,10 @@ export function fleet({ query, go }) {
         rows.slice(want.page * PAGE, (want.page + 1) * PAGE).map(([node, device]) => ({
           key: `${node.name} ${device.index}`,
           cells: [domain(node, lvl), node.state === 'ready' ? node.name : `${node.name} (${node.state})`, device.index, device.model,
-            h('span', { class: `state-${device.state}` }, WORDS[device.state] || device.state), gpus(device.heldMilli),
+            h('span', { class: `state-${device.state}` }, WORDS[device.state] || device.state), differs(device) ? `${gpus(device.heldMilli)} (charged ${gpus(device.chargedMilli)})` : gpus(device.heldMilli),
             [(device.holders || []).map((o, i) => [i ? ', ' : '', gangLink(o.gang), ` ${held(o)}`]), device.hidden ? ` ${count(device.hidden, 'hidden holder')}` : '']],
         }))),
+      rows.some(([, device]) => differs(device)) ? h('p', { class: 'note' }, 'Held: what is not left for others. Charged: what queues and quotas count, another number where a GPU is cut or shared.') : null,
       h('div', { class: 'controls' },
         h('button', { type: 'button', disabled: want.page === 0, onclick: () => set({ page: want.page - 1 }) }, 'Previous page'),
         h('button', { type: 'button', disabled: want.page >= pages - 1, onclick: () => set({ page: want.page + 1 }) }, 'Next page')),
@@ -161,6 +163,9 @@ export function fleet({ query, go }) {
     close: () => map.close(),
   };
 }
+
+/** differs: what queues count for a device is not what of it is held. */
+const differs = (d) => d.chargedMilli > 0 && d.chargedMilli !== d.heldMilli;
 
 const held = (o) => (o.profile ? `MIG ${o.profile}` : o.memoryMiB ? `${gpus(o.milli)} GPU, ${memory(o.memoryMiB)}` : `${gpus(o.milli)} GPU`);
 

@@ -1,0 +1,176 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+)
+
+// isolated says who keeps new pods off a node, for what, and that it ends by itself: who
+// uncordons a sick node by hand gets pods that fail there.
+func isolated(c *Case, l Line) (string, string) {
+	nodes, they, it := "a node", have(l, "is", "are"), "the node is well again"
+	switch l.Detail {
+	case "Maintenance":
+		return fmt.Sprintf("End the maintenance of %s: %s isolated by gpu-controller for it (annotation tangram.dev/maintenance), and put back into service by itself when it ends.", nodes, they), command("tangram diagnose %s", c.onOne(l))
+	case "NodeNotReady":
+		it = "kubelet reports it as ready again"
+	case "DriverNotReady":
+		it = "the GPU driver answers again"
+	case "AgentSilent":
+		it = "its gpu-agent reports again"
+	}
+	return fmt.Sprintf("Repair %s: %s isolated by gpu-controller (%s), and put back into service by itself when %s.", nodes, they, cmp.Or(l.Detail, "cause unknown"), it), command("tangram diagnose %s", c.onOne(l))
+}
+
+// ofCondition says that a taint is one that Kubernetes sets and removes by itself, for what
+// a node's conditions say: taken away by hand it comes back.
+func ofCondition(taint string) bool {
+	for _, prefix := range []string{"node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"} {
+		if strings.HasPrefix(taint, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// enough is the limit that would let the gang start.
+func (r *Reason) enough() int64 { return r.Used + r.Want }
+
+// excess is by how much it is beyond the limit.
+func (r *Reason) excess() int64 { return max(0, r.Used+r.Want-r.Limit) }
+
+// release says how much has to be given back below a limit.
+func release(whose string) func(*Case, Line) (string, string) {
+	return func(c *Case, _ Line) (string, string) {
+		r := &c.Reason
+		return fmt.Sprintf("It starts when pods of %s end that use %s.", whose, Quantity(r.Resource, r.excess())) + c.ends(), ""
+	}
+}
+
+// smaller says what would fit below a limit.
+func smaller(c *Case, _ Line) (string, string) {
+	r := &c.Reason
+	left := r.Limit - r.Used
+	if r.Never {
+		left = r.Limit
+	}
+	if left <= 0 {
+		return "", ""
+	}
+	return fmt.Sprintf("Ask for at most %s in all: %s are asked for.", Quantity(r.Resource, left), Quantity(r.Resource, r.Want)), ""
+}
+
+// missing says which members have to be created.
+func missing(c *Case, _ Line) (string, string) {
+	r := &c.Reason
+	of := ""
+	switch {
+	case r.Subgroup != "":
+		of = fmt.Sprintf(" of subgroup %q", r.Subgroup)
+	case r.Role != "":
+		of = fmt.Sprintf(" of role %q", r.Role)
+	}
+	do := c.kubectl("get events --field-selector reason=FailedCreate")
+	if c.Object != "" && !strings.HasPrefix(c.Object, "pod/") {
+		do = c.kubectl("describe %s", c.Object)
+	}
+	return fmt.Sprintf("Create %s%s: a ResourceQuota or a controller that does not run may keep them from being created.", plural(max(1, r.Need-r.Exist), "more member"), of), do
+}
+
+// priority says what a higher priority would do.
+func priority(c *Case, _ Line) (string, string) {
+	if c.Lower == 0 {
+		return "", ""
+	}
+	return fmt.Sprintf("Submit it with a priority above %d: it may then take the place of %s that can be evicted.", c.Above, plural(c.Lower, "running job")), "kubectl get priorityclasses"
+}
+
+// declare says that a declared runtime lets a gang pass a reservation.
+func declare(c *Case, _ Line) (string, string) {
+	if c.Declared {
+		return "Declare a shorter runtime, if it is shorter: a job that ends before may start now (annotation tangram.dev/runtime).", ""
+	}
+	do := ""
+	if strings.HasPrefix(c.Object, "pod/") {
+		do = c.kubectl("annotate %s tangram.dev/runtime=30m", c.Object)
+	}
+	return "Declare how long it runs (annotation tangram.dev/runtime, such as 30m): a job that ends before may start now.", do
+}
+
+// have is the nodes of a line with a verb: "3 nodes have".
+func have(l Line, one, many string) string {
+	if l.Nodes == 1 {
+		return "1 node " + one
+	}
+	return fmt.Sprintf("%d nodes %s", l.Nodes, many)
+}
+
+// others says whether nodes got further than those of a line: they have what these lack, and
+// lack something else.
+func (c *Case) others(l Line) bool {
+	for _, o := range c.Reason.Nodes.Lines() {
+		if o.Code > l.Code {
+			return true
+		}
+	}
+	return c.Reason.Nodes.Fit() > 0
+}
+
+// levelOf is the level that a line of WrongDomain is about, and its label: see
+// model.Level.Labelled.
+func levelOf(l Line) (level, label string) {
+	level, label, _ = strings.Cut(strings.TrimSuffix(l.Detail, ")"), " (label ")
+	return level, label
+}
+
+// ofHardware says that a label describes what a node is, as agents and cloud providers write
+// it: given to another node by hand it would be a lie, or be taken back.
+func ofHardware(label string) bool {
+	switch label {
+	case "accelerator", "gpu-count", "gpu-memory", "gpu-interconnect", "kubernetes.io/hostname", "kubernetes.io/arch", "kubernetes.io/os", "node.kubernetes.io/instance-type":
+		return true
+	}
+	for _, prefix := range []string{"nvidia.com/", "amd.com/", "gpu.intel.com/", "feature.node.kubernetes.io/", "cloud.google.com/gke-accelerator", "k8s.amazonaws.com/accelerator"} {
+		if strings.HasPrefix(label, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// ofDevices says that a resource is a number of devices, or of places on them, which a
+// device plugin offers and kubelet counts.
+func ofDevices(resource string) bool {
+	switch resource {
+	case "nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "volcano.sh/vgpu-number":
+		return true
+	}
+	return false
+}
+
+// verb is a verb for a number of things.
+func verb(n int64, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+func are(l Line) string { return have(l, "is", "are") }
+
+// haveNoun is a number of things with "have": "2 jobs have".
+func haveNoun(n int, what string) string {
+	if n <= 1 {
+		return "1 " + what + " has"
+	}
+	return plural(n, what) + " have"
+}
+
+// labelArgument is a label as kubectl label takes it.
+func labelArgument(label string) string {
+	if strings.Contains(label, "=") {
+		return label
+	}
+	return label + "=VALUE"
+}
