@@ -109,26 +109,11 @@ func (w *agentWorld) in(t *testing.T) *agentWorld {
 
 func (w *agentWorld) startScheduler() {
 	w.t.Helper()
-	file := filepath.Join(w.cluster.Dir(), "scheduler.yaml")
-	if err := os.WriteFile(file, config.Scheduler(), 0o600); err != nil {
-		w.t.Fatal(err)
-	}
-	kubeconfig, err := w.cluster.KubeconfigFor("system:tangram:gpu-scheduler")
+	p, err := w.cluster.Launch(context.Background(), local.Component{Name: "gpu-scheduler", Config: config.Scheduler(), Flags: []string{"--leader-elect=false"}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	port, err := local.FreePort()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	ready, err := w.cluster.ReadyAt(port, "/healthz")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.run(w.t, local.Program{
-		Name: "gpu-scheduler", Path: filepath.Join(w.bin, "gpu-scheduler"), Ready: ready,
-		Args: append(w.cluster.ServeArgs(port, kubeconfig), "--config="+file, "--leader-elect=false"),
-	})
+	w.follow(w.t, p.Process)
 }
 
 // run starts a program beside the control plane; when the test fails its log is shown.
@@ -140,13 +125,18 @@ func (w *agentWorld) run(t *testing.T, program local.Program) *local.Process {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.follow(t, p)
+	return p
+}
+
+// follow shows the log of a program when the test fails.
+func (w *agentWorld) follow(t *testing.T, p *local.Process) {
 	w.started = append(w.started, p)
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("%s:\n%s", p.Name(), tail(p.Log(), 25))
+			t.Logf("%s:\n%s", p.Name(), local.LastLines(p.Log(), 25))
 		}
 	})
-	return p
 }
 
 // agentOptions say how the agent is set up. The zero value sells wholeFleet's GPUs whole.
