@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/config"
 	"github.com/tangram-dev/tangram/examples"
 	"github.com/tangram-dev/tangram/internal/cli/see"
@@ -21,11 +20,8 @@ import (
 
 const (
 	schedulerProgram  = "gpu-scheduler"
-	schedulerUser     = "system:tangram:" + names.SchedulerName
 	controllerProgram = "gpu-controller"
-	controllerUser    = "system:tangram:" + controllerProgram
 	agentProgram      = "gpu-agent"
-	agentUser         = "system:tangram:" + agentProgram
 	fleetFile         = "fleet.yaml"       // in the state directory: the last --fleet
 	agentFleetFile    = "agent-fleet.yaml" // beside it: what the agent simulates
 	firstJobFile      = "first-job.yaml"   // beside it: the namespace and the job of examples/demo to begin with
@@ -196,29 +192,15 @@ func (s *session) startAgent(ctx context.Context, nodes nodeFleet) error {
 	if err := os.WriteFile(path, nodes.file, 0o600); err != nil {
 		return err
 	}
-	kubeconfig, err := s.cluster.KubeconfigFor(agentUser)
-	if err != nil {
-		return err
-	}
-	port, err := local.FreePort()
-	if err != nil {
-		return err
-	}
-	s.serving[agentProgram] = []int{port}
-	ready, err := s.cluster.ReadyAt(port, "/healthz")
-	if err != nil {
-		return err
-	}
-	args := append(s.cluster.ListenArgs(port), "--kubeconfig="+kubeconfig, "--backend=simulated", "--fleet="+path)
+	flags := []string{"--backend=simulated", "--fleet=" + path}
 	if s.options.dra {
-		args = append(args, "--dra")
+		flags = append(flags, "--dra")
 	}
-	agent, err := s.cluster.Run(ctx, local.Program{
-		Name: agentProgram, Path: filepath.Join(s.options.bin, agentProgram), Restart: true, Ready: ready, Args: args,
-	})
+	agent, err := s.cluster.Launch(ctx, local.Component{Name: agentProgram, Restart: true, Flags: flags})
 	if err != nil {
 		return err
 	}
+	s.serving[agentProgram] = []int{agent.Port}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	go func() {
@@ -246,51 +228,25 @@ func (s *session) startScheduler(ctx context.Context) error {
 	if err := os.WriteFile(path, settings, 0o600); err != nil {
 		return err
 	}
-	kubeconfig, err := s.cluster.KubeconfigFor(schedulerUser)
-	if err != nil {
-		return err
-	}
-	port, err := local.FreePort()
-	if err != nil {
-		return err
-	}
-	s.serving[schedulerProgram] = []int{port}
-	asked, err := local.FreePort()
-	if err != nil {
-		return err
-	}
-	ready, err := s.cluster.ReadyAt(port, "/readyz")
-	if err != nil {
-		return err
-	}
-	_, err = s.cluster.Run(ctx, local.Program{
-		Name: schedulerProgram, Path: filepath.Join(s.options.bin, schedulerProgram), Restart: true, Ready: ready,
-		// One scheduler needs no election, and starts sooner without.
-		Args: append(s.cluster.ServeArgs(port, kubeconfig), "--config="+path, "--leader-elect=false", local.QueryArg(asked)),
+	// One scheduler needs no election, and starts sooner without.
+	scheduler, err := s.cluster.Launch(ctx, local.Component{
+		Name: schedulerProgram, Answers: true, Restart: true, Ready: "/readyz", Flags: []string{"--config=" + path, "--leader-elect=false"},
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	s.serving[schedulerProgram] = []int{scheduler.Port}
+	return nil
 }
 
 // startController runs gpu-controller, which creates the pods of Volcano Jobs.
 func (s *session) startController(ctx context.Context) error {
-	kubeconfig, err := s.cluster.KubeconfigFor(controllerUser)
+	controller, err := s.cluster.Launch(ctx, local.Component{Name: controllerProgram, Restart: true, Ready: "/readyz", Flags: []string{"--leader-elect=false"}})
 	if err != nil {
 		return err
 	}
-	port, err := local.FreePort()
-	if err != nil {
-		return err
-	}
-	s.serving[controllerProgram] = []int{port}
-	ready, err := s.cluster.ReadyAt(port, "/readyz")
-	if err != nil {
-		return err
-	}
-	_, err = s.cluster.Run(ctx, local.Program{
-		Name: controllerProgram, Path: filepath.Join(s.options.bin, controllerProgram), Restart: true, Ready: ready,
-		Args: append(s.cluster.ListenArgs(port), "--kubeconfig="+kubeconfig, "--leader-elect=false"),
-	})
-	return err
+	s.serving[controllerProgram] = []int{controller.Port}
+	return nil
 }
 
 // sayNextSteps ends with what a newcomer can do now. Each line works as it is printed, from

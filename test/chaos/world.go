@@ -3,7 +3,6 @@ package chaos
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -118,52 +117,20 @@ func (w *world) connect() error {
 }
 
 func (w *world) startScheduler(ctx context.Context, name string) error {
-	file := filepath.Join(w.Dir(), name+".yaml")
-	if err := os.WriteFile(file, config.Scheduler(), 0o600); err != nil {
-		return err
-	}
-	kubeconfig, err := w.KubeconfigFor("system:tangram:gpu-scheduler")
-	if err != nil {
-		return err
-	}
-	port, err := local.FreePort()
-	if err != nil {
-		return err
-	}
-	ready, err := w.ReadyAt(port, "/healthz")
-	if err != nil {
-		return err
-	}
 	lease := w.cfg.Lease // the proportions of the default: 15 s, 10 s, 2 s
-	_, err = w.Run(ctx, local.Program{
-		Name: name, Path: filepath.Join(w.cfg.Bin, "gpu-scheduler"), Restart: true, Ready: ready,
-		Args: append(w.ServeArgs(port, kubeconfig), "--config="+file, "--leader-elect=true",
-			"--leader-elect-lease-duration="+lease.String(),
-			"--leader-elect-renew-deadline="+(lease*2/3).String(),
-			"--leader-elect-retry-period="+retryPeriod(lease).String()),
-	})
+	_, err := w.Launch(ctx, local.Component{Name: "gpu-scheduler", As: name, Config: config.Scheduler(), Restart: true, Flags: []string{
+		"--leader-elect=true",
+		"--leader-elect-lease-duration=" + lease.String(),
+		"--leader-elect-renew-deadline=" + (lease * 2 / 3).String(),
+		"--leader-elect-retry-period=" + retryPeriod(lease).String(),
+	}})
 	return err
 }
 
 func retryPeriod(lease time.Duration) time.Duration { return lease * 2 / 15 }
 
 func (w *world) startController(ctx context.Context) error {
-	kubeconfig, err := w.KubeconfigFor("system:tangram:gpu-controller")
-	if err != nil {
-		return err
-	}
-	port, err := local.FreePort()
-	if err != nil {
-		return err
-	}
-	ready, err := w.ReadyAt(port, "/readyz")
-	if err != nil {
-		return err
-	}
-	_, err = w.Run(ctx, local.Program{
-		Name: controller, Path: filepath.Join(w.cfg.Bin, "gpu-controller"), Restart: true, Ready: ready,
-		Args: append(w.ListenArgs(port), "--kubeconfig="+kubeconfig, "--leader-elect=false"),
-	})
+	_, err := w.Launch(ctx, local.Component{Name: "gpu-controller", As: controller, Restart: true, Ready: "/readyz", Flags: []string{"--leader-elect=false"}})
 	return err
 }
 

@@ -1,11 +1,9 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,6 +16,7 @@ import (
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/config"
 	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // TestExtender: a stock kube-scheduler with gpu-extender beside it gives pods their
@@ -113,21 +112,12 @@ pools:
 // the extender's URL.
 func (w *world) extender() string {
 	w.t.Helper()
-	bin := binDir(w.t)
-	if err := local.RequirePrograms(bin, "gpu-extender", "kube-scheduler"); err != nil {
-		w.t.Fatal(err)
-	}
-	kubeconfig, err := w.KubeconfigFor(schedulerUser)
+	bin := cluster.Bin(w.t, "gpu-extender", "kube-scheduler")
+	port, err := local.FreePort()
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	ports := make([]int, 2)
-	for i := range ports {
-		if ports[i], err = local.FreePort(); err != nil {
-			w.t.Fatal(err)
-		}
-	}
-	url := fmt.Sprintf("http://127.0.0.1:%d", ports[0])
+	url := fmt.Sprintf("http://127.0.0.1:%d", port)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if err := w.ApplyManifests(ctx, config.ExtenderRBAC()); err != nil {
@@ -139,7 +129,7 @@ func (w *world) extender() string {
 	}
 	_, err = w.Run(ctx, local.Program{
 		Name: "gpu-extender", Path: filepath.Join(bin, "gpu-extender"),
-		Args: []string{"--kubeconfig=" + own, fmt.Sprintf("--listen=127.0.0.1:%d", ports[0])},
+		Args: []string{"--kubeconfig=" + own, fmt.Sprintf("--listen=127.0.0.1:%d", port)},
 		Ready: func(ctx context.Context) error {
 			req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/healthz", nil)
 			if err != nil {
@@ -155,25 +145,7 @@ func (w *world) extender() string {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	file := filepath.Join(w.Dir(), "extender.yaml")
-	if err := os.WriteFile(file, bytes.Replace(config.Extender(), []byte("http://127.0.0.1:8888"), []byte(url), 1), 0o600); err != nil {
-		w.t.Fatal(err)
-	}
-	// A stock scheduler takes its connection from the file alone.
-	text, err := os.ReadFile(file)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	text = append(text, []byte("clientConnection:\n  kubeconfig: "+kubeconfig+"\nleaderElection:\n  leaderElect: false\n")...)
-	if err := os.WriteFile(file, text, 0o600); err != nil {
-		w.t.Fatal(err)
-	}
-	ready, err := w.ReadyAt(ports[1], "/healthz")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	_, err = w.Run(ctx, local.Program{Name: "kube-scheduler", Path: filepath.Join(bin, "kube-scheduler"), Args: append(w.ServeArgs(ports[1], kubeconfig), "--config="+file), Ready: ready})
-	if err != nil {
+	if _, err := w.StockScheduler(ctx, "kube-scheduler", schedulerUser, strings.Replace(string(config.Extender()), "http://127.0.0.1:8888", url, 1)); err != nil {
 		w.t.Fatal(err)
 	}
 	return url

@@ -10,14 +10,11 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -28,13 +25,14 @@ import (
 	"github.com/tangram-dev/tangram/internal/fleet"
 	"github.com/tangram-dev/tangram/internal/local"
 	"github.com/tangram-dev/tangram/test/await"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 const schedulerUser = "system:tangram:gpu-scheduler"
 
 // world is one control plane and what a test does to it.
 type world struct {
-	*local.Cluster
+	*cluster.Cluster
 	t       *testing.T
 	client  kubernetes.Interface
 	dynamic dynamic.Interface
@@ -44,24 +42,7 @@ type world struct {
 // binDir is where the programs are; the test is skipped when they are not.
 func binDir(t *testing.T) string {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("skipped: -short, and this test starts a control plane")
-	}
-	dir := os.Getenv("TANGRAM_BIN")
-	if dir == "" {
-		wd, err := os.Getwd()
-		if err != nil {
-			t.Fatal(err)
-		}
-		dir = filepath.Join(wd, "..", "..", "bin")
-	}
-	if err := local.RequirePrograms(dir, "etcd", "kube-apiserver", "gpu-scheduler"); err != nil {
-		if os.Getenv("TANGRAM_BIN") != "" {
-			t.Fatal(err) // make has built them: a skip would hide a broken build
-		}
-		t.Skipf("skipped: %v", err)
-	}
-	return dir
+	return cluster.Bin(t, "gpu-scheduler")
 }
 
 // newWorld starts a control plane with Tangram's permissions, and with its CRDs
@@ -78,38 +59,9 @@ func newWorld(t *testing.T, crds bool) *world {
 // startWorld starts a control plane and applies manifests.
 func startWorld(t *testing.T, o local.Options, docs ...[]byte) *world {
 	t.Helper()
-	o.Dir, o.Bin = t.TempDir(), binDir(t)
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	cluster, err := local.Start(ctx, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := &world{Cluster: cluster, t: t}
-	t.Cleanup(func() {
-		if t.Failed() {
-			for _, p := range cluster.Processes() {
-				if strings.HasPrefix(p.Name(), "gpu-") {
-					t.Logf("%s:\n%s", p.Name(), tail(p.Log(), 20))
-				}
-			}
-		}
-		if err := cluster.Discard(); err != nil {
-			t.Error(err)
-		}
-	})
-	if w.client, err = kubernetes.NewForConfig(cluster.RESTConfig()); err != nil {
-		t.Fatal(err)
-	}
-	if w.dynamic, err = dynamic.NewForConfig(cluster.RESTConfig()); err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range docs {
-		if err := cluster.ApplyManifests(ctx, d); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return w
+	o.Bin = binDir(t)
+	c := cluster.ForTest(t, cluster.Options{Kubernetes: o, Manifests: docs})
+	return &world{Cluster: c, t: t, client: c.Client, dynamic: c.Dynamic}
 }
 
 // fleet creates nodes, and GPUNodes where the API has them.
@@ -138,80 +90,44 @@ func (w *world) schedulerAt(configuration []byte, flags ...string) (*local.Proce
 	if configuration == nil {
 		configuration = config.Scheduler()
 	}
-	w.runs++
-	name := fmt.Sprintf("gpu-scheduler-%d", w.runs)
-	file := filepath.Join(w.Dir(), name+".yaml")
-	if err := os.WriteFile(file, configuration, 0o600); err != nil {
-		w.t.Fatal(err)
-	}
-	kubeconfig, err := w.KubeconfigFor(schedulerUser)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	port, err := local.FreePort()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	ready, err := w.ReadyAt(port, "/healthz")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	args := append(w.ServeArgs(port, kubeconfig), "--config="+file)
 	if len(flags) == 0 {
-		flags = []string{"--leader-elect=false"}
+		flags = []string{cluster.Alone}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	p, err := w.Run(ctx, local.Program{Name: name, Path: filepath.Join(binDir(w.t), "gpu-scheduler"), Args: append(args, flags...), Ready: ready})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return p, port
+	p := w.launch(local.Component{Name: "gpu-scheduler", Config: configuration, Flags: flags})
+	return p.Process, p.Port
 }
 
-// pod is a pod that asks for GPUs; change may make it anything else.
-func pod(name string, gpus int, change ...func(*v1.Pod)) *v1.Pod {
-	p := &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", Annotations: map[string]string{}, Labels: map[string]string{}},
-		Spec: v1.PodSpec{
-			SchedulerName: names.SchedulerName,
-			Containers: []v1.Container{{
-				Name: "main", Image: "pause",
-				Resources: v1.ResourceRequirements{Limits: v1.ResourceList{names.ResourceNVIDIA: *resource.NewQuantity(int64(gpus), resource.DecimalSI)}},
-			}},
-		},
-	}
-	for _, c := range change {
-		c(p)
+// launch starts a program of ours beside those of its name that run.
+func (w *world) launch(c local.Component) *local.Serving {
+	w.t.Helper()
+	w.runs++
+	c.As = fmt.Sprintf("%s-%d", c.Name, w.runs)
+	p, err := w.Launch(context.Background(), c)
+	if err != nil {
+		w.t.Fatal(err)
 	}
 	return p
 }
 
+// pod is a pod that asks for GPUs; change may make it anything else.
+func pod(name string, gpus int, change ...func(*v1.Pod)) *v1.Pod {
+	return cluster.Pod("default", name, int64(gpus), change...)
+}
+
 func (w *world) create(p *v1.Pod) *v1.Pod {
 	w.t.Helper()
-	out, err := w.client.CoreV1().Pods(p.Namespace).Create(context.Background(), p, metav1.CreateOptions{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return out
+	return w.Create(w.t, p)
 }
 
 // gone deletes a pod at once; without kubelets nobody else would.
 func (w *world) gone(name string) {
 	w.t.Helper()
-	now := int64(0)
-	if err := w.client.CoreV1().Pods("default").Delete(context.Background(), name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
-		w.t.Fatal(err)
-	}
+	w.Delete(w.t, "default", name)
 }
 
 func (w *world) get(name string) *v1.Pod {
 	w.t.Helper()
-	p, err := w.client.CoreV1().Pods("default").Get(context.Background(), name, metav1.GetOptions{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return p
+	return w.Get(w.t, "default", name)
 }
 
 func (w *world) pods() []v1.Pod {
@@ -227,10 +143,7 @@ func (w *world) pods() []v1.Pod {
 // never does.
 func (w *world) eventually(what string, limit time.Duration, holds func() (bool, string)) {
 	w.t.Helper()
-	limit *= await.Patience
-	if ok, seen := await.Until(limit, holds); !ok {
-		w.t.Fatalf("%s: not within %s; last seen: %s", what, limit, seen)
-	}
+	await.Eventually(w.t, what, limit*await.Patience, holds)
 }
 
 // bound waits until a pod is placed and returns its node and record.
@@ -264,10 +177,8 @@ func (w *world) waits(name string, reasons ...string) {
 
 // waitsFor is what the pod's PodScheduled condition says.
 func waitsFor(p *v1.Pod) string {
-	for _, c := range p.Status.Conditions {
-		if c.Type == v1.PodScheduled {
-			return string(c.Status) + ": " + c.Message
-		}
+	if c := cluster.Scheduled(p); c.Type != "" {
+		return string(c.Status) + ": " + c.Message
 	}
 	return "no PodScheduled condition"
 }
@@ -326,14 +237,4 @@ func (w *world) checkRecords() int {
 		}
 	}
 	return len(holder)
-}
-
-// tail is the end of a file.
-func tail(path string, lines int) string {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return err.Error()
-	}
-	all := strings.Split(strings.TrimSpace(string(data)), "\n")
-	return strings.Join(all[max(0, len(all)-lines):], "\n")
 }

@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -19,9 +18,8 @@ import (
 
 	"github.com/tangram-dev/tangram/config"
 	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
-
-const controllerUser = "system:tangram:gpu-controller"
 
 // newJobWorld is a whole cluster: nodes start pods, owners' deletions cascade, and
 // Volcano's kinds are served.
@@ -48,32 +46,10 @@ func (w *world) within(t *testing.T) *world {
 // controller starts gpu-controller.
 func (w *world) controller(flags ...string) *local.Process {
 	w.t.Helper()
-	w.runs++
-	kubeconfig, err := w.KubeconfigFor(controllerUser)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	port, err := local.FreePort()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	ready, err := w.ReadyAt(port, "/readyz")
-	if err != nil {
-		w.t.Fatal(err)
-	}
 	if len(flags) == 0 {
-		flags = []string{"--leader-elect=false"}
+		flags = []string{cluster.Alone}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	p, err := w.Run(ctx, local.Program{
-		Name: fmt.Sprintf("gpu-controller-%d", w.runs), Path: filepath.Join(binDir(w.t), "gpu-controller"), Ready: ready,
-		Args: append(append(w.ListenArgs(port), "--kubeconfig="+kubeconfig), flags...),
-	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return p
+	return w.launch(local.Component{Name: "gpu-controller", Ready: "/readyz", Flags: flags}).Process
 }
 
 // jobManifest is a job; fields are lines of its spec. Its pods ask for one GPU each

@@ -18,6 +18,7 @@ import (
 	"github.com/tangram-dev/tangram/config"
 	"github.com/tangram-dev/tangram/internal/fleet"
 	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // liveTerms are the objectives that depend on what agents measure; there is a profile of
@@ -49,9 +50,7 @@ func (w *world) agent(text string, flags ...string) *local.Process {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if err := local.RequirePrograms(binDir(w.t), "gpu-agent"); err != nil {
-		w.t.Skipf("skipped: %v", err)
-	}
+	cluster.Bin(w.t, "gpu-agent")
 	f, err := fleet.Parse("fleet.yaml", []byte(text))
 	if err != nil {
 		w.t.Fatal(err)
@@ -63,27 +62,14 @@ func (w *world) agent(text string, flags ...string) *local.Process {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		w.t.Fatal(err)
 	}
-	kubeconfig, err := w.KubeconfigFor("system:tangram:gpu-agent")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	port, err := local.FreePort()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	ready, err := w.ReadyAt(port, "/healthz")
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	args := append(w.ListenArgs(port), "--kubeconfig="+kubeconfig, "--backend=simulated", "--fleet="+file)
-	p, err := w.Run(ctx, local.Program{Name: "gpu-agent", Path: filepath.Join(binDir(w.t), "gpu-agent"), Args: append(args, flags...), Ready: ready})
+	p, err := w.Launch(ctx, local.Component{Name: "gpu-agent", Flags: append([]string{"--backend=simulated", "--fleet=" + file}, flags...)})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	if err := w.AwaitFleet(ctx, f); err != nil {
 		w.t.Fatal(err)
 	}
-	return p
+	return p.Process
 }
 
 // reading is what is published of the first device of a node; -1 for what is not.

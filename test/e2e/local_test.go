@@ -16,6 +16,7 @@ import (
 
 	"github.com/tangram-dev/tangram/internal/fleet"
 	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // localCluster drives bin/tangram as a person does: by its commands and what they
@@ -28,21 +29,7 @@ type localCluster struct {
 
 func newLocalCluster(t *testing.T) *localCluster {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("skipped: -short, and this test starts a control plane")
-	}
-	bin := os.Getenv("TANGRAM_BIN")
-	if bin == "" {
-		bin = filepath.Join("..", "..", "bin")
-	}
-	bin, err := filepath.Abs(bin)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = local.RequirePrograms(bin, "tangram", "gpu-scheduler", "gpu-controller", "gpu-agent", "etcd", "kube-apiserver", "kube-controller-manager", "kwok", "kubectl")
-	if err != nil {
-		t.Skipf("skipped: %v", err)
-	}
+	bin := cluster.Bin(t, "tangram", "gpu-scheduler", "gpu-controller", "gpu-agent", "kube-controller-manager", "kwok", "kubectl")
 	c := &localCluster{t: t, bin: bin, dir: filepath.Join(t.TempDir(), "state")}
 	t.Cleanup(func() {
 		c.tangram("down", "--dir", c.dir) // a no-op unless the test failed half way
