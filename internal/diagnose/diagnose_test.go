@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/api/nodelabels"
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 )
@@ -149,7 +150,8 @@ func TestChecks(t *testing.T) {
 		{"terminating in time", "stuck", OK, "pods that hold GPUs: 1", "", func(f *Facts) { f.Pods[0].DeleteBy = now.Add(20 * time.Second) }},
 		{"does not start", "stuck", Warn, "was bound 1h ago and does not run", "describe pod train", func(f *Facts) { f.Pods[0].Started = false }},
 		{"cordoned", "cordons", Warn, "the node is cordoned", "kubectl uncordon n", func(f *Facts) { f.Node.Unschedulable = true }},
-		{"isolated", "cordons", Warn, "isolated the node: XID", "isolated", func(f *Facts) { f.Node.Isolated = "XID" }},
+		{"isolated", "cordons", Warn, "isolated the node: XID", "do not uncordon the node: it is put back", func(f *Facts) { f.Node.Isolated, f.Node.Unschedulable = "XID", true }},
+		{"isolated, and cordoned before", "cordons", Warn, "was cordoned before", "kubectl uncordon n, when the node is well", func(f *Facts) { f.Node.Isolated, f.Node.Unschedulable, f.Node.OwnCordon = "XID", true, true }},
 		{"maintenance", "cordons", Warn, "maintenance: now", "annotate node n", func(f *Facts) { f.Node.Maintenance = "now" }},
 		{"device cordoned", "cordons", Warn, "device 3 is cordoned", "kubectl edit gpunode n", func(f *Facts) { f.GPUs.Cordoned = []string{"3"} }},
 		{"device isolated", "cordons", Warn, "gpu-controller has cordoned device GPU-3", "cause", func(f *Facts) { f.GPUs.Cordoned = []string{"gpu-controller:GPU-3"} }},
@@ -255,6 +257,29 @@ func TestSimulatedNode(t *testing.T) {
 		f := FactsOf(Objects{Node: n, GPUNode: &v1alpha1.GPUNode{Status: v1alpha1.GPUNodeStatus{MeasuredAt: &measured}}, Defined: true}, now)
 		if got := agent(f); got.State != want {
 			t.Errorf("%q: got %+v, want %s", value, got, want)
+		}
+	}
+}
+
+// TestIsolated: gpu-controller's mark is read, whatever is in it; a cordon is the operator's
+// only if the mark says so.
+func TestIsolated(t *testing.T) {
+	taint := []v1.Taint{{Key: names.TaintIsolated, Value: "NodeNotReady", Effect: v1.TaintEffectNoSchedule}}
+	for _, c := range []struct {
+		taints     []v1.Taint
+		mark, want string
+		own        bool
+	}{
+		{taint, `{"cause":"NodeNotReady","why":"the node is not ready","began":"2026-01-01T00:00:00Z","detected":"2026-01-01T00:00:00Z","cordoned":true}`, "NodeNotReady: the node is not ready", false},
+		{taint, `{"cause":"NodeNotReady","began":"2026-01-01T00:00:00Z","detected":"2026-01-01T00:00:00Z"}`, "NodeNotReady", true},
+		{taint, "nonsense", "NodeNotReady", false},
+		{taint, "", "NodeNotReady", false},
+		{nil, `{"cause":"NodeNotReady","lifted":true}`, "", false},
+		{[]v1.Taint{{Key: names.TaintIsolated}}, "", "cause unknown", false},
+	} {
+		n := nodeFacts(&v1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{names.AnnotationIsolated: c.mark}}, Spec: v1.NodeSpec{Unschedulable: true, Taints: c.taints}})
+		if n.Isolated != c.want || n.OwnCordon != c.own {
+			t.Errorf("%s: %q, own cordon %v", c.mark, n.Isolated, n.OwnCordon)
 		}
 	}
 }

@@ -30,6 +30,8 @@ type Node struct {
 	// the operator's annotation; empty without.
 	Unschedulable         bool
 	Isolated, Maintenance string
+	// OwnCordon, of an isolated node: an operator had cordoned it before.
+	OwnCordon bool
 	// Simulated: kubelet is played by KWOK, as on clusters of `tangram up`, where agents are
 	// processes and not pods.
 	Simulated bool

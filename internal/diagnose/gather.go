@@ -1,6 +1,8 @@
 package diagnose
 
 import (
+	"cmp"
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
@@ -65,9 +67,9 @@ const annotationSimulated = "kwok.x-k8s.io/node"
 func nodeFacts(n *v1.Node) Node {
 	out := Node{
 		Name: n.Name, Unschedulable: n.Spec.Unschedulable, Labels: n.Labels,
-		Maintenance: n.Annotations[names.AnnotationMaintenance], Isolated: n.Annotations[names.AnnotationIsolated],
-		Simulated: n.Annotations[annotationSimulated] != "",
-		Capacity:  gpuAmounts(n.Status.Capacity), Allocatable: gpuAmounts(n.Status.Allocatable),
+		Maintenance: n.Annotations[names.AnnotationMaintenance],
+		Simulated:   n.Annotations[annotationSimulated] != "",
+		Capacity:    gpuAmounts(n.Status.Capacity), Allocatable: gpuAmounts(n.Status.Allocatable),
 	}
 	for _, c := range n.Status.Conditions {
 		switch {
@@ -77,12 +79,28 @@ func nodeFacts(n *v1.Node) Node {
 			out.Pressures = append(out.Pressures, string(c.Type)+": "+c.Message)
 		}
 	}
-	for _, t := range n.Spec.Taints {
-		if t.Key == names.TaintIsolated && out.Isolated == "" {
-			out.Isolated = t.Value
+	for _, t := range n.Spec.Taints { // a mark without the taint is of what an operator put back
+		if t.Key == names.TaintIsolated {
+			out.isolate(t.Value, n.Annotations[names.AnnotationIsolated])
 		}
 	}
 	return out
+}
+
+// isolate reads gpu-controller's mark of a node that it keeps new pods off: the cause, in
+// words if the mark has them, and whose the cordon is. Without a mark that can be read it is
+// taken for gpu-controller's.
+func (n *Node) isolate(cause, mark string) {
+	var m struct { // of core/recovery.Mark
+		Why      string `json:"why"`
+		Cordoned bool   `json:"cordoned"` // it was not cordoned before
+	}
+	readable := json.Unmarshal([]byte(mark), &m) == nil
+	n.Isolated = cmp.Or(cause, "cause unknown")
+	if readable && m.Why != "" {
+		n.Isolated += ": " + m.Why
+	}
+	n.OwnCordon = n.Unschedulable && readable && !m.Cordoned
 }
 
 // gpuAmounts are the extended resources of GPUs that are counted by the piece.

@@ -26,11 +26,14 @@ func node(f *Facts) Result {
 func cordons(f *Facts) Result {
 	var x finding
 	n := &f.Node
-	if n.Unschedulable {
+	switch {
+	case n.Isolated != "":
+		x.add(Warn, "repair the cause, and do not uncordon the node: it is put back into service by itself when it is well", "gpu-controller has isolated the node: %s", n.Isolated)
+		if n.OwnCordon {
+			x.add(Warn, "kubectl uncordon "+n.Name+", when the node is well", "the node was cordoned before that, and stays so")
+		}
+	case n.Unschedulable:
 		x.add(Warn, "kubectl uncordon "+n.Name, "the node is cordoned")
-	}
-	if n.Isolated != "" {
-		x.add(Warn, "kubectl get node "+n.Name+` -o jsonpath='{.metadata.annotations.tangram\.dev/isolated}'; it ends when its cause does`, "gpu-controller has isolated the node: %s", n.Isolated)
 	}
 	if n.Maintenance != "" {
 		x.add(Warn, "kubectl annotate node "+n.Name+" tangram.dev/maintenance-", "maintenance: %s", n.Maintenance)

@@ -250,7 +250,7 @@ var ErrIncomplete = errors.New("who holds which devices is not fully known yet")
 
 // AllHoldings are Holdings when it is certain that none is missing. It fails with
 // ErrIncomplete before the pods were read, and while kubelet does not list a pod whose
-// container runs on GPUs: for some seconds after its start, and for as long as the
+// container runs on GPUs: for a moment after its start, and for as long as the
 // container runtime is away then, kubelet lists no pods at all. Who takes away what nobody
 // holds must ask here.
 func (b *Book) AllHoldings(ctx context.Context) ([]Holding, error) {
