@@ -284,8 +284,10 @@ func (e *Engine) mirror() {
 		}
 	}
 	for _, p := range e.work.Freed() {
-		e.gate.free.put(model.HolderID(p.UID), true)
-		e.outbox.activate = append(e.outbox.activate, p)
+		if h := model.HolderID(p.UID); e.work.Member(h) == nil { // else it became the engine's again
+			e.gate.free.put(h, true)
+			e.outbox.activate = append(e.outbox.activate, p)
+		}
 	}
 }
 

@@ -20,7 +20,8 @@ type gate struct {
 	// paused are members whose release is suspended until they try again: they keep their
 	// place and what was planned for it.
 	paused table[bool]
-	// free are pods of gangs' owners that turned out to come alone and to ask for no GPU.
+	// free are pods that turned out not to be the engine's, as long as they are not: of
+	// gangs' owners, but alone and without GPUs; with claims for other devices.
 	free table[bool]
 	// ranks give each pod its place in kube-scheduler's queue, for as long as it
 	// exists: an order that changes would corrupt the heap.

@@ -99,6 +99,21 @@ func TestOwnerGone(t *testing.T) {
 	}
 }
 
+// TestFreeNoMore: a pod that was kube-scheduler's and becomes one of a gang is the engine's
+// again: else nobody would take it to the place that is planned for it.
+func TestFreeNoMore(t *testing.T) {
+	s := newSetup(t, 1, dialect.Jobs)
+	cpu := owned(s.member("cpu", "", 0, 0))
+	cpu.Spec.Containers[0].Resources = v1.ResourceRequirements{}
+	s.add(cpu)
+	s.groups[dialect.Jobs].Add(job(1))
+	s.eventually("the Job's only pod is kube-scheduler's", func() bool { s.Step(); return !s.Manages(cpu) })
+	s.edit("cpu", func(p *v1.Pod) { p.Labels[names.LabelGang], p.Labels[names.LabelGangSize] = "g", "1" })
+	if s.Step(); !s.Manages(s.latest("cpu")) || !s.Released(cpu) {
+		t.Errorf("managed %v, released %v", s.Manages(s.latest("cpu")), s.Released(cpu))
+	}
+}
+
 // TestStandbyRests: a process that does not lead says which pods are kube-scheduler's, once,
 // and then waits for the next event: with nothing to do it would look again and again.
 func TestStandbyRests(t *testing.T) {

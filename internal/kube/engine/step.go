@@ -137,6 +137,7 @@ func (e *Engine) submit(g engine.Gang, now time.Time) error {
 		return err
 	}
 	for _, m := range e.work.Pods(g.ID) {
+		e.gate.free.remove(model.HolderID(m.Pod.UID)) // it may have been kube-scheduler's before
 		if m.Leaving() {
 			e.core.Leaves(model.HolderID(m.Pod.UID), m.Pod.DeletionTimestamp.Add(e.timing.Terminating).UnixNano())
 		}
