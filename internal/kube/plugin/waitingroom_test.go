@@ -249,12 +249,18 @@ func TestWaitingRoomIsSearched(t *testing.T) {
 		r.Run(klog.New(nil))
 		defer r.Close()
 		d.release(pod.UID, true)
-		if time.Sleep(lookEvery + time.Second); len(q.pods) > 0 {
+		count := func() (in, kept int) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return len(q.pods), len(r.pods)
+		}
+		time.Sleep(lookEvery + time.Second)
+		if in, _ := count(); in > 0 {
 			t.Error("let in at first sight: it may be on its way")
 		}
 		time.Sleep(onItsWay)
-		if len(q.pods) != 1 || q.pods[0] != pod || len(r.pods) != 1 {
-			t.Errorf("%d were let in, %d are in the room", len(q.pods), len(r.pods))
+		if in, kept := count(); in != 1 || q.pods[0] != pod || kept != 1 {
+			t.Errorf("%d were let in, %d are in the room", in, kept)
 		}
 	})
 }
