@@ -30,7 +30,7 @@ type Options struct {
 	// Distributed: pods without a record get turns of the GPU with the fewest tenants;
 	// else of one that has some already.
 	Distributed bool
-	// Claimed are the devices that ResourceClaims hold: they are given to nobody else.
+	// Claimed are the devices that ResourceClaims hold: no pod is given them.
 	// Nil for none.
 	Claimed func() []Claimed
 	// Patience is how long a pod is waited for that kubelet knows and the agent does
@@ -251,8 +251,8 @@ var ErrIncomplete = errors.New("who holds which devices is not fully known yet")
 // AllHoldings are Holdings when it is certain that none is missing. It fails with
 // ErrIncomplete before the pods were read, and while kubelet does not list a pod whose
 // container runs on GPUs: for a moment after its start, and for as long as the
-// container runtime is away then, kubelet lists no pods at all. Who takes away what nobody
-// holds must ask here.
+// container runtime is away then, kubelet lists no pods at all. Code
+// that takes down what no container holds must call this and not Holdings.
 func (b *Book) AllHoldings(ctx context.Context) ([]Holding, error) {
 	if !b.o.Pods.Synced() {
 		return nil, fmt.Errorf("%w: the pods of the node were not read from the API server", ErrIncomplete)

@@ -37,7 +37,7 @@ func byClaim(pod *v1.Pod, container, resource string) bool {
 }
 
 // forgotten are the devices of running containers of which kubelet lists none, as the
-// pods' records say. Init containers are among them, whom kubelet never lists.
+// pods' records say. Init containers are among them: kubelet never lists those.
 func forgotten(pods []*v1.Pod, listing Listing, node string, inv *device.Inventory, asked time.Time) (out []*Held) {
 	for _, pod := range pods {
 		if !live(pod) {
@@ -129,7 +129,7 @@ func unheard(pods []*v1.Pod, listing Listing) *v1.Pod {
 const ReasonForgotten = "ForgottenDevices"
 
 // forgottenFor is how long kubelet may not list the devices of a running container before
-// somebody is told: what the API server says of containers may be late.
+// the pod gets the event: the API server's status of containers may be old.
 const forgottenFor = 30 * time.Second
 
 // forgotten are problems: containers that run on devices which kubelet takes for free.
@@ -140,7 +140,7 @@ func (b *Book) forgotten(listing Listing) (out []Problem) {
 	for _, e := range b.journal.entries {
 		if e.forgotten && now.Sub(e.since) >= forgottenFor && listing.Find(e.Pod.Namespace, e.Pod.Name) != nil {
 			out = append(out, Problem{e.Pod, ReasonForgotten, fmt.Sprintf(
-				"kubelet has lost which devices of %s container %s has. It keeps them, and they are given to nobody else, but kubelet may not be able to start the container again: delete the pod when it can be spared", e.Resource, e.Container)})
+				"kubelet does not know any more which devices of %s container %s has. The container keeps its devices, and no other pod gets them, but kubelet may not be able to start the container again: delete the pod when it can be spared", e.Resource, e.Container)})
 		}
 	}
 	return out

@@ -11,7 +11,7 @@ import (
 	"github.com/tangram-dev/tangram/internal/agent/device"
 )
 
-// Excluded is an error about devices that somebody else holds. Kubelet does not say for which
+// Excluded is an error about devices that another container or claim holds. Kubelet does not say for which
 // pod it asks, and that pod is told the error: it does not name the holder.
 type Excluded struct {
 	Resource, ID string

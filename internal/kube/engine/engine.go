@@ -342,8 +342,8 @@ func (e *Engine) WaitForSync(ctx context.Context) bool {
 
 // Sync applies the events that have come, without deciding: for a process that does not
 // lead. Core hears of gangs meanwhile, also of those that are gone. It returns the pods that
-// turned out to be kube-scheduler's; nothing else is left for a step to carry out, or
-// whoever is woken for that would be woken again at once.
+// turned out to be kube-scheduler's; nothing else is left for a step to carry out,
+// because the loop would be woken for it again at once.
 func (e *Engine) Sync() (free []*v1.Pod) {
 	e.do("sync", func(now time.Time) {
 		e.describeChanged(now)

@@ -15,9 +15,9 @@ const (
 	spareRoom = maxEvents / 8
 )
 
-// timeline is the last decisions. Where there are too many, the oldest are forgotten of the
-// namespaces that have most: who starts thousands of pods takes nobody else's history away.
-// Writing one costs a copy of a few words: names are those of the objects.
+// timeline has the last decisions. If there are too many, it drops the oldest of the namespaces
+// that have most: a tenant who starts thousands of pods does not push out the history of other
+// tenants. Writing an event costs a copy of a few words: names are those of the objects.
 type timeline struct {
 	mu     sync.Mutex
 	events []apiquery.Event // by version
@@ -81,7 +81,7 @@ func shares(count map[string]int, keep int) (each, more int) {
 		}
 		keep -= n
 	}
-	return sizes[len(sizes)-1], 0 // nobody has too many
+	return sizes[len(sizes)-1], 0 // no namespace has too many
 }
 
 // after are the events after a version, the oldest first; 0: all.

@@ -113,7 +113,7 @@ func (l *loop) await(ctx context.Context, most time.Duration) {
 }
 
 // follow keeps the ledger up to date until this process leads. Pods that turn out not to be
-// the engine's go into the queue, which nobody empties yet.
+// the engine's go into the queue, from which only a leader takes pods.
 func (l *loop) follow(ctx context.Context) bool {
 	for {
 		select {

@@ -151,7 +151,7 @@ const (
 )
 
 // Run also searches the room, as kube-scheduler's queue does with what has been in it for
-// long: no pod may wait for ever because nobody said that it need not wait any more.
+// long: no pod may wait for ever because an activation was lost.
 func (r *waitingRoom) Run(logger klog.Logger) {
 	r.SchedulingQueue.Run(logger)
 	go func() {
@@ -181,8 +181,8 @@ func (r *waitingRoom) sleep(d time.Duration) bool {
 	}
 }
 
-// needless are pods in the room that need not wait. They are asked about without the lock,
-// for which events would wait.
+// needless are pods in the room that need not wait. The lock is not held for as long as that
+// takes, because the scheduler's events wait for it.
 func (r *waitingRoom) needless() []*v1.Pod {
 	r.mu.Lock()
 	all := slices.Collect(maps.Values(r.pods))

@@ -95,7 +95,7 @@ func (c *caller) prefetch(namespaces []string) {
 }
 
 // rightsEverywhere are rights that nearly every answer depends on. They are the same for all
-// questions, so that inventing names makes nobody ask the API server.
+// questions, so a caller who invents names causes no further question to the API server.
 func rightsEverywhere() []right {
 	out := []right{{resource: "pods"}, {resource: "nodes"}}
 	for _, group := range queueGroups {

@@ -159,8 +159,8 @@ func (d *Desk) next(t *told, text, kind string, now time.Time) *told {
 
 // Tell returns what the waiting pods of a gang have to be told: those that have not been
 // told the latest, and those whose condition does not show it. kind is the one word for
-// it: Kind, or names.ReasonWaitingForNodes. Nodes are counted and not named: who may read
-// a pod need not be allowed to list nodes, and the query API names them to those who are.
+// it: Kind, or names.ReasonWaitingForNodes. Nodes are counted and not named: a tenant
+// who may read the pod may have no right to list nodes. The query API names them by rights.
 func (d *Desk) Tell(id engine.ID, r *explain.Reason, kind string, waiting []*v1.Pod, shows func(*v1.Pod) (kind, text string), now time.Time) []Notice {
 	shown := r.Anonymous()
 	t := d.next(d.told[id], shown.String(), kind, now)

@@ -190,7 +190,7 @@ func (t *trial) fault(ctx context.Context, p *process) error {
 		}
 		for key, value := range series {
 			if strings.HasPrefix(key, "DCGM_EXP_XID_ERRORS_COUNT{") && strings.Contains(key, `xid="31"`) && value > 0 && whole(series)[xid] == 31 {
-				t.s.Check(whole(series)[health] == 0, "a program that writes to an address that is nobody's: %s is 31 and DCGM_EXP_XID_ERRORS_COUNT is %.0f within %s; a program's fault leaves the health at %.0f",
+				t.s.Check(whole(series)[health] == 0, "a program that writes to an unmapped address: %s is 31 and DCGM_EXP_XID_ERRORS_COUNT is %.0f within %s; a program's fault leaves the health at %.0f",
 					xid, value, time.Since(began).Round(100*time.Millisecond), whole(series)[health])
 				return nil
 			}

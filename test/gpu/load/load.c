@@ -9,7 +9,7 @@
  * It works for -seconds (0: one kernel), after it has allocated -allocate-mib and written
  * to all of it. It writes one JSON object to -out, or to standard output, and "ready" to
  * standard error as soon as its first kernel has run. With -fault the kernel writes to an
- * address that is nobody's (XID 31) or is no multiple of four (XID 13), or executes a trap
+ * address that is not mapped (XID 31) or is no multiple of four (XID 13), or executes a trap
  * instruction (XID 43), and the error is what is wanted.
  *
  * Exit status: 0 when the kernels ran (also when the allocation was refused: "allocated"

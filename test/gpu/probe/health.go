@@ -60,7 +60,7 @@ var faults = map[string]struct {
 	what string
 	xid  int
 }{
-	"address":    {"a kernel that writes to an address that is nobody's", 31},
+	"address":    {"a kernel that writes to an unmapped address", 31},
 	"misaligned": {"a kernel that writes a word to an address that is no multiple of four", 13},
 	"trap":       {"a kernel that executes a trap instruction", 43},
 }
