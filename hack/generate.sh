@@ -23,10 +23,6 @@ go run ./hack/volcanocrd "$raw" "$to/config/crd/volcano"
 go run ./hack/monitoring . "$to"
 
 mkdir -p "$to/docs/reference"
-go run ./hack/crdsdoc "$to/config/crd" "$to/docs/reference/crds.md"
-go run ./hack/labelsdoc api/names/names.go "$to/docs/reference/labels.md"
-go run ./hack/metricsdoc "$to/docs/reference/metrics.md"
-go run ./hack/querydoc api/query "$to/docs/reference/query.md"
-go run ./hack/reasonsdoc "$to/docs/reference/reasons.md"
+go run ./hack/docs . "$to/docs/reference"
 
 hack/chart.sh "$to"

@@ -15,8 +15,8 @@
 # bring them one after the other. GPU_DRA_BACKEND=simulated tries the script without a GPU.
 #
 # The GPU must be idle with MIG off; it is left so. It takes about two minutes. The parts whole,
-# MIG on demand and shares all run, whichever fails; one that fails says within a minute who
-# holds what, what the node publishes, and how the logs end. Programs that were built of other
+# MIG on demand and shares all run, whichever fails; one that fails says within a minute which pods
+# hold what, what the node publishes, and how the logs end. Programs that were built of other
 # sources than those beside this script are not run, unless GPU_DRA_STALE=1.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

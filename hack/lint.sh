@@ -16,8 +16,8 @@ if [[ -n $unformatted ]]; then
 	exit 1
 fi
 
-step dependency rule
-go test ./internal/archtest
+step rules of the repository
+go test ./test/archtest
 
 step go vet
 go vet ./...

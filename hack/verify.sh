@@ -10,19 +10,19 @@ trap 'rm -rf "$fresh"' EXIT
 
 step generated files
 hack/generate.sh "$fresh"
-diff -u api/v1alpha1/zz_generated.deepcopy.go "$fresh/api/v1alpha1/zz_generated.deepcopy.go" &&
-	diff -ru config/crd "$fresh/config/crd" &&
-	diff -u docs/reference/crds.md "$fresh/docs/reference/crds.md" &&
-	diff -u docs/reference/labels.md "$fresh/docs/reference/labels.md" &&
-	diff -u docs/reference/metrics.md "$fresh/docs/reference/metrics.md" &&
-	diff -u docs/reference/query.md "$fresh/docs/reference/query.md" &&
-	diff -u docs/reference/reasons.md "$fresh/docs/reference/reasons.md" &&
-	diff -ru charts/gpu-scheduler/files "$fresh/charts/gpu-scheduler/files" || {
+stale=
+while read -r file; do
+	diff -u "$file" "$fresh/$file" || stale=1
+done < <(cd "$fresh" && find . -type f)
+for folder in config/crd charts/gpu-scheduler/files; do # what is not generated any more
+	diff -rq "$folder" "$fresh/$folder" || stale=1
+done
+if [[ -n $stale ]]; then
 	echo "generated files are out of date: run make generate" >&2
 	exit 1
-}
+fi
 
-# The second net under the dependency rule (the first is internal/archtest):
+# The second net under the dependency rule (the first is test/archtest):
 # what the compiler sees of core's dependencies. coretest is for tests.
 step core depends on the standard library only
 foreign=$(go list ./core/... | grep -v '/coretest$' |
@@ -44,3 +44,18 @@ done
 
 step go mod verify
 go mod verify
+
+# Subjects are read in lists and mails. Checked are the commits since BASE, or else since
+# origin/main or the last tag.
+step subjects of commits
+for base in "${BASE:-}" origin/main "$(git describe --tags --abbrev=0 2>/dev/null || true)"; do
+	if [[ -n $base ]] && git rev-parse --quiet --verify "$base^{commit}" >/dev/null; then
+		long=$(git log --no-merges --format='%h %s' "$base..HEAD" | awk '{ hash = $1; sub(/^[^ ]+ /, "") } length >= 72 { print hash, $0 }')
+		if [[ -n $long ]]; then
+			echo "these subjects are longer than 71 characters (git rebase -i $base, reword):" >&2
+			echo "$long" >&2
+			exit 1
+		fi
+		break
+	fi
+done

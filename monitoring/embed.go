@@ -3,7 +3,8 @@
 //
 // rules/ has plain rule groups for Prometheus, dashboards/ has Grafana's JSON model,
 // operator/ the same rules and the scrape targets as objects of prometheus-operator, and
-// rbac.yaml what Prometheus may read. hack/monitoring generates dashboards/ and operator/.
+// rbac.yaml what Prometheus may read. hack/monitoring generates dashboards/ and the rules
+// of operator/.
 package monitoring
 
 import (

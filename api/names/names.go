@@ -1,6 +1,6 @@
 // Package names holds the words Tangram shares with other programs: scheduler
 // profile and plugin names, labels, annotations and resource names. It imports
-// nothing, so anybody may import it.
+// nothing, so every package may import it.
 package names
 
 // Group is the API group of Tangram's own objects and the prefix of its labels
@@ -49,7 +49,7 @@ const (
 	// AnnotationPlacement is in which direction nodes and devices are filled: binpack
 	// or spread. On a Namespace it is for the pods in it that say nothing.
 	AnnotationPlacement = Group + "/placement"
-	// AnnotationAffinity are rules on who else may be on the pod's devices and node.
+	// AnnotationAffinity are rules on which other pods may be on the pod's devices and node.
 	AnnotationAffinity = Group + "/device-affinity"
 	// AnnotationTopology is how close the pod's GPUs, and a gang's members, must be:
 	// required=LEVEL and preferred=LEVEL, comma-separated.
@@ -193,7 +193,7 @@ const (
 	// AnnotationQuota, on a Namespace, is how much its pods may use at once:
 	// resource=amount, comma-separated.
 	AnnotationQuota = Group + "/quota"
-	// AnnotationUser is whose turn a pod takes where queues go round users.
+	// AnnotationUser is the user that a pod counts for where a queue takes users in turn.
 	AnnotationUser = Group + "/user"
 	// LabelJobID is requirement document 002's barrier: pods with the same value start
 	// together.
@@ -202,8 +202,8 @@ const (
 
 // Annotations of a Queue for what Volcano's type has no field for (docs/concepts/queues.md).
 const (
-	// AnnotationOrder is the order of the queue's jobs: priority (default), fifo, sjf or
-	// roundrobin.
+	// AnnotationOrder is the order of the queue's jobs, one of those that
+	// docs/concepts/queues.md lists; absent: by priority.
 	AnnotationOrder = Group + "/order"
 	// AnnotationAging is how long a job waits before it goes ahead of that order, as a Go
 	// duration; negative: never.

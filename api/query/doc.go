@@ -22,5 +22,6 @@
 // Times are RFC 3339, durations seconds, memory MiB, GPUs thousandths of one (milli) unless
 // a name says otherwise. Fields are only ever added.
 //
-// Read paths.go, then the file of an answer.
+// Read paths.go, then the files of the answers: fleet.go, queues.go, gangs.go, why.go,
+// explain.go, usage.go, whatif.go.
 package query

@@ -36,7 +36,7 @@ type Model struct {
 	Vendor string `json:"vendor"`
 	Model  string `json:"model"`
 	Milli  int64  `json:"milli"`
-	// ByState has the stable names of core/engine.Use: free, allocated, idle_allocated,
+	// ByState has the stable names of core/answer.Use: free, allocated, idle_allocated,
 	// failed, cordoned, degraded.
 	ByState map[string]int64 `json:"byState"`
 }

@@ -3,7 +3,7 @@
 // was given. The scheduler writes it with the Binding itself; after a restart
 // the sum of the records on live pods is the state of the cluster.
 //
-// A record is text that anybody who may edit a pod can forge, so Decode is
+// A record is text that every user who may edit a pod can forge, so Decode is
 // strict: it bounds its input, refuses what it does not know, and returns
 // either a whole valid Record or an *Error that names the field. What it cannot
 // know is whether the record agrees with the pod that carries it: that is the

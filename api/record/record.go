@@ -63,7 +63,7 @@ type Device struct {
 	// Index is the device's number on its node, 0 to MaxIndex.
 	Index int
 	// UUID identifies the device across reboots. It is empty on nodes without
-	// an agent, where nobody knows it.
+	// an agent, where it is not known.
 	UUID string
 	// MemoryMiB and ComputeMilli are a share's memory, and its compute in
 	// thousandths of the device's. Both are 0 for a whole device and a slice.

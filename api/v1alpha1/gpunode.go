@@ -177,7 +177,7 @@ type Device struct {
 	// +optional
 	UUID string `json:"uuid,omitempty"`
 
-	// Vendor says whose device it is, and so which extended resource sells it.
+	// Vendor is the device's maker, which decides which extended resource sells it.
 	//
 	// +kubebuilder:validation:Enum=nvidia;amd;intel;ascend
 	Vendor string `json:"vendor"`
@@ -213,11 +213,14 @@ type Device struct {
 	// +optional
 	PCIBusID string `json:"pciBusID,omitempty"`
 
-	// PCIeGeneration and PCIeLanes are the most that the device can do.
+	// PCIeGeneration is the newest PCIe generation that the device can use.
 	//
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	PCIeGeneration int32 `json:"pcieGeneration,omitempty"`
+
+	// PCIeLanes is how many PCIe lanes the device can use.
+	//
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	PCIeLanes int32 `json:"pcieLanes,omitempty"`

@@ -8,6 +8,7 @@ import (
 	"k8s.io/component-base/cli"
 
 	"github.com/tangram-dev/tangram/internal/agent"
+	"github.com/tangram-dev/tangram/lab/simulated"
 )
 
-func main() { os.Exit(cli.Run(agent.NewCommand())) }
+func main() { os.Exit(cli.Run(agent.NewCommand(&simulated.Simulator{}))) }

@@ -7,8 +7,9 @@ import (
 	"os"
 
 	"github.com/tangram-dev/tangram/internal/cli"
+	labcli "github.com/tangram-dev/tangram/lab/cli"
 )
 
 func main() {
-	os.Exit(cli.Main(context.Background(), os.Args, os.Stdin, os.Stdout, os.Stderr))
+	os.Exit(cli.Main(context.Background(), os.Args, os.Stdin, os.Stdout, os.Stderr, labcli.Commands()...))
 }

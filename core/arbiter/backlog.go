@@ -3,6 +3,8 @@ package arbiter
 import (
 	"cmp"
 	"container/heap"
+
+	"github.com/tangram-dev/tangram/core/explain"
 )
 
 // backlog is the jobs that wait in one leaf, in order.
@@ -23,7 +25,7 @@ type backlog struct {
 	buckets []*bucket
 	// byAge and byRank are the jobs of all buckets, as in a bucket.
 	byAge, byRank list
-	turns         *turns // of users, under RoundRobin
+	turns         *turns // of users, where they take turns
 
 	// The pass under way: its number, the space it is over (0: any), the jobs submitted up to this moment that are
 	// over age, whether those are being merged, and the heads of the buckets.
@@ -46,7 +48,7 @@ type bucketKey struct {
 type bucket struct {
 	key   bucketKey
 	place int   // in backlog.buckets
-	user  *user // under RoundRobin
+	user  *user // where users take turns
 	// byAge is by (submitted, ID); byRank by (rank, submitted, ID), kept only where
 	// it differs.
 	byAge, byRank list
@@ -68,11 +70,15 @@ func byAge(a, b *entry) int {
 
 func byRank(a, b *entry) int { return cmp.Or(cmp.Compare(a.rank, b.rank), byAge(a, b)) }
 
-func (b *backlog) ranked() bool { return b.node.Order != FIFO }
+// ranked says that the order is not that of submission alone.
+func (b *backlog) ranked() bool { return policies[b.node.Order].rank != nil }
+
+// takesTurns says that users take turns.
+func (b *backlog) takesTurns() bool { return policies[b.node.Order].turns }
 
 func (b *backlog) add(e *entry) {
 	key := bucketKey{class: e.class, namespace: e.Namespace}
-	if b.node.Order == RoundRobin {
+	if b.takesTurns() {
 		key.user = e.User
 	}
 	k := b.byKey[key]
@@ -80,7 +86,7 @@ func (b *backlog) add(e *entry) {
 		k = &bucket{key: key, place: len(b.buckets), byAge: list{compare: byAge}, byRank: list{compare: byRank}}
 		b.byKey[key] = k
 		b.buckets = append(b.buckets, k)
-		if b.node.Order == RoundRobin {
+		if b.takesTurns() {
 			k.user = b.turns.join(e.User)
 		}
 	}
@@ -95,7 +101,7 @@ func (b *backlog) add(e *entry) {
 
 // served says that a user had a turn.
 func (b *backlog) served(user string) {
-	if b.node.Order == RoundRobin {
+	if b.takesTurns() {
 		b.turns.serve(user)
 	}
 }
@@ -126,7 +132,7 @@ func (b *backlog) begin(m mode, pass, space uint64, now int64) {
 	aging := int64(b.node.aging())
 	b.aged = b.ranked() && aging > 0
 	b.overAge = now - aging
-	if b.walks = m == lenient && b.node.Order != RoundRobin; b.walks {
+	if b.walks = m == lenient && !b.takesTurns(); b.walks {
 		b.setOut()
 	} else {
 		b.gather()
@@ -206,10 +212,10 @@ func (b *backlog) next(t *Tree) *entry {
 // so the bucket is out for all of it, and when the cluster as a whole is used up,
 // so are all of its class.
 func (b *backlog) blocked(t *Tree, k *bucket) bool {
-	switch code := t.may(k.head, k.key.class.needs).Code; {
-	case code == 0 || t.mode == lenient && code > QueueClosed:
+	switch w := t.may(k.head, k.key.class.needs); {
+	case w.Code == 0 || t.mode == lenient && w.forRoom():
 		return false
-	case code == OverTotal:
+	case w.Code == explain.OverTotal:
 		k.key.class.full = b.pass
 	}
 	k.blocked = b.pass

@@ -51,7 +51,7 @@ func benchJob(tree *arbiter.Tree, i int) (arbiter.Job, int64) {
 		ID: arbiter.JobID(fmt.Sprint("job", i)), Queue: fmt.Sprintf("dept%d-%d", i%4, i/4%5),
 		Namespace: fmt.Sprint("ns", i%10), User: fmt.Sprint("user", i%50),
 		Submitted: int64(i) * int64(time.Second), ExpectedRuntime: time.Duration(runs), Priority: int32(i % 3),
-		Demand: tree.Amounts(amounts{gpu: size, cpu: 8 * size, mem: 64 * size}),
+		Demand: arbiter.NewAmounts(amounts{gpu: size, cpu: 8 * size, mem: 64 * size}),
 	}, runs
 }
 
@@ -60,7 +60,7 @@ func benchJob(tree *arbiter.Tree, i int) (arbiter.Job, int64) {
 // cluster can just carry.
 func BenchmarkLife(b *testing.B) {
 	const jobs, gpus = 50_000, 4096
-	for _, order := range []arbiter.Policy{arbiter.FIFO, arbiter.Priority, arbiter.ShortestFirst, arbiter.RoundRobin} {
+	for _, order := range arbiter.Policies() {
 		for _, load := range []string{"flood", "stream"} {
 			b.Run(fmt.Sprint(load, "/", order), func(b *testing.B) {
 				passes := 0

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
+	"github.com/tangram-dev/tangram/core/explain"
 )
 
 // TestMadeUpResources: resources that no queue, quota or total names widen nothing,
@@ -46,22 +47,22 @@ func TestLaterLimit(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		set  func(tree *arbiter.Tree) error
-		want arbiter.Code
+		want explain.Code
 	}{
-		{"capability", func(tree *arbiter.Tree) error { return tree.SetQueues([]arbiter.Queue{limited}) }, arbiter.OverCapability},
+		{"capability", func(tree *arbiter.Tree) error { return tree.SetQueues([]arbiter.Queue{limited}) }, explain.OverCapability},
 		{"above", func(tree *arbiter.Tree) error {
 			return tree.SetQueues([]arbiter.Queue{queue, {Name: "root", Capability: amounts{model: 4}}})
-		}, arbiter.OverCapability},
+		}, explain.OverCapability},
 		{"quota", func(tree *arbiter.Tree) error {
 			return tree.SetQuotas([]arbiter.Quota{{Namespace: "n", Hard: amounts{model: 4}}})
-		}, arbiter.OverQuota},
-		{"total", func(tree *arbiter.Tree) error { return tree.SetTotal(amounts{gpu: 8, model: 4}) }, arbiter.OverTotal},
+		}, explain.OverQuota},
+		{"total", func(tree *arbiter.Tree) error { return tree.SetTotal(amounts{gpu: 8, model: 4}) }, explain.OverTotal},
 		{"guarantee", func(tree *arbiter.Tree) error {
 			if err := tree.SetTotal(amounts{gpu: 8, model: 8}); err != nil {
 				return err
 			}
 			return tree.SetQueues([]arbiter.Queue{queue, {Name: "r", Guarantee: amounts{model: 5}}})
-		}, arbiter.Reserved},
+		}, explain.Guaranteed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			tree := newTree(t, amounts{gpu: 8}, queue)

@@ -27,9 +27,12 @@
 // The tree is not safe for concurrent use; the caller brings the lock. Time is
 // given. All arithmetic is in integers, and comparisons of shares are exact.
 //
-// Read queue.go, job.go and amounts.go, the values; tree.go, dictionary.go for which
-// resources are counted, and usage.go for what is charged; share.go with divide.go for what queues are entitled to, and balance.go for that over
-// time; wait.go for what keeps a job waiting; pass.go for the order of queues and
-// backlog.go with turns.go for that of jobs; reclaim.go for what may be taken back. runtimes.go
-// learns how long jobs run; saved.go is what outlives a restart.
+// Read queue.go, policy.go, job.go and amounts.go, the values, with validate.go for what is
+// refused; tree.go, dictionary.go for which resources are counted, and usage.go for what is
+// charged; share.go with divide.go and rational.go for what queues are entitled to, and
+// balance.go for that over time; wait.go for what keeps a job waiting; pass.go
+// with modes.go for the order of queues, and backlog.go with list.go, walk.go and turns.go
+// for that of jobs; reclaim.go for what may be taken back, forecast.go for what will be free.
+// account.go, holding.go and status.go are queues in numbers; runtimes.go learns how long
+// jobs run; saved.go is what outlives a restart.
 package arbiter

@@ -25,14 +25,14 @@ func Example() {
 		gpus  int64
 	}{{"a1", "team-a", 2}, {"a2", "team-a", 2}, {"b1", "team-b", 1}, {"b2", "team-b", 4}, {"b3", "team-b", 2}} {
 		err := tree.Submit(arbiter.Job{
-			ID: j.id, Queue: j.queue, Submitted: int64(i), Demand: tree.Amounts(map[arbiter.Resource]int64{gpu: j.gpus}),
+			ID: j.id, Queue: j.queue, Submitted: int64(i), Demand: arbiter.NewAmounts(map[arbiter.Resource]int64{gpu: j.gpus}),
 		})
 		if err != nil {
 			fmt.Println(err)
 		}
 	}
 	for offer := range tree.Candidates(10) {
-		if tree.Map(offer.Job.Demand)[gpu] == 4 {
+		if offer.Job.Demand.Map()[gpu] == 4 {
 			fmt.Println(offer.Job.ID, "has no place")
 			offer.NoCapacity()
 			continue
@@ -40,15 +40,15 @@ func Example() {
 		offer.Place(nil)
 		fmt.Println(offer.Job.ID, "starts")
 	}
-	fmt.Println("a2", tree.Why("a2"))
-	fmt.Println("b2", tree.Why("b2"))
+	fmt.Println("a2", sentence(tree.Why("a2")))
+	fmt.Println("b2", sentence(tree.Why("b2")))
 	// Output:
 	// a1 starts
 	// b1 starts
 	// b2 has no place
 	// b3 starts
-	// a2 waits for quota: queue team-a may use 3 nvidia.com/gpu, 2 in use, needs 2
-	// b2 waits for capacity: the cluster has 8 nvidia.com/gpu, 5 in use, needs 4
+	// a2 waits for quota: queue team-a may use 3 nvidia.com/gpu, 2 nvidia.com/gpu in use, needs 2 nvidia.com/gpu
+	// b2 waits for capacity: the cluster has 8 nvidia.com/gpu, 5 nvidia.com/gpu in use, needs 4 nvidia.com/gpu
 }
 
 // The worked example of docs/concepts/queues.md: how 64 GPUs are divided, and how
@@ -74,7 +74,7 @@ func Example_shares() {
 		for range jobs {
 			seq++
 			if err := tree.Submit(arbiter.Job{
-				ID: arbiter.JobID(fmt.Sprintf("%s-%03d", queue, seq)), Queue: queue, Submitted: int64(seq), Demand: tree.Amounts(gpus(1)),
+				ID: arbiter.JobID(fmt.Sprintf("%s-%03d", queue, seq)), Queue: queue, Submitted: int64(seq), Demand: arbiter.NewAmounts(gpus(1)),
 			}); err != nil {
 				fmt.Println(err)
 			}
@@ -101,7 +101,7 @@ func Example_shares() {
 
 	if r, ok := tree.Reclaim("speech-121"); ok {
 		for _, x := range r.Over() {
-			fmt.Println(x.Queue, "can give back", tree.Map(x.Over)[gpu])
+			fmt.Println(x.Queue, "can give back", x.Over.Map()[gpu])
 		}
 	}
 	for id := 1; id <= 40; id++ { // ranking's jobs end

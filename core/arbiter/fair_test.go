@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
+	"github.com/tangram-dev/tangram/core/explain"
 )
 
 // TestDRFPaper is the running example of "Dominant Resource Fairness" (Ghodsi et
@@ -25,7 +26,7 @@ func TestDRFPaper(t *testing.T) {
 		t.Errorf("order %s", got)
 	}
 	if used(tree, "a", cpu) != 3 || used(tree, "a", mem) != 12 || used(tree, "b", cpu) != 6 || used(tree, "b", mem) != 2 {
-		t.Errorf("a has %v, b has %v", tree.Map(tree.Used("a")), tree.Map(tree.Used("b")))
+		t.Errorf("a has %v, b has %v", tree.Used("a").Map(), tree.Used("b").Map())
 	}
 }
 
@@ -216,7 +217,7 @@ func TestGuaranteeIsKept(t *testing.T) {
 		t.Errorf("%d of 7 in use", got)
 	}
 	w := tree.Why("a-0008")
-	if w.Code != arbiter.Reserved || w.ForQuota() || w.String() != "waits for capacity: of 10 nvidia.com/gpu in root, 10 are in use or kept for guarantees, needs 1" {
+	if said := sentence(w); w.Code != explain.Guaranteed || w.ForQuota() || said != "waits for capacity: of 10 nvidia.com/gpu in queue root, 10 nvidia.com/gpu are in use or kept for guarantees, needs 1 nvidia.com/gpu" {
 		t.Errorf("%v", w)
 	}
 	submitMany(t, tree, "c", 9, amounts{gpu: 1})
@@ -224,7 +225,7 @@ func TestGuaranteeIsKept(t *testing.T) {
 	if used(tree, "c", gpu) != 3 {
 		t.Errorf("c has %d", used(tree, "c", gpu))
 	}
-	if w := tree.Why("c-0008"); w.Code != arbiter.OverTotal || w.Limit != w.Used {
+	if w := tree.Why("c-0008"); w.Code != explain.OverTotal || w.Limit != w.Used {
 		t.Errorf("%v", w)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
+	"github.com/tangram-dev/tangram/core/explain"
 )
 
 // TestForecast: a forecast says of a job what the tree says once it has come true; and
@@ -23,7 +24,7 @@ func TestForecast(t *testing.T) {
 		future := m.tree
 		m.tree = m.rebuilt(t)
 		charge := func(id arbiter.JobID) {
-			if err := future.Charge(arbiter.Job{ID: id}, future.Amounts(m.tree.Map(m.jobs[id].Demand))); err != nil {
+			if err := future.Charge(arbiter.Job{ID: id}, arbiter.NewAmounts(m.jobs[id].Demand.Map())); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -46,7 +47,7 @@ func TestForecast(t *testing.T) {
 			w := future.Why(id)
 			// Whether a queue is closed then, and whether there are as many in all, is not
 			// forecast.
-			return w.Code == 0, w.Code != arbiter.QueueClosed && w.Code != arbiter.OverTotal
+			return w.Code == 0, w.Code != explain.QueueClosed && w.Code != explain.OverTotal
 		}
 		for _, id := range waiting {
 			if yes, known := lets(id); known && forecast.Lets(id) != yes {

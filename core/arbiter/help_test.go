@@ -27,7 +27,7 @@ func newTree(t testing.TB, total amounts, queues ...arbiter.Queue) *arbiter.Tree
 // submit adds a job that asks for the demand.
 func submit(t testing.TB, tree *arbiter.Tree, j arbiter.Job, demand amounts) {
 	t.Helper()
-	j.Demand = tree.Amounts(demand)
+	j.Demand = arbiter.NewAmounts(demand)
 	if err := tree.Submit(j); err != nil {
 		t.Fatal(err)
 	}
@@ -61,9 +61,9 @@ func offers(tree *arbiter.Tree, now int64) []arbiter.JobID {
 }
 
 func used(tree *arbiter.Tree, queue string, r arbiter.Resource) int64 {
-	return tree.Map(tree.Used(queue))[r]
+	return tree.Used(queue).Map()[r]
 }
 
 func share(tree *arbiter.Tree, queue string, r arbiter.Resource) int64 {
-	return tree.Map(tree.Share(queue))[r]
+	return tree.Share(queue).Map()[r]
 }

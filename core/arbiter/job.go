@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"time"
@@ -18,8 +17,8 @@ type Job struct {
 	ID JobID
 	// Queue is where it waits; empty is Default.
 	Queue string
-	// Namespace has the quota that it counts against; under RoundRobin it takes a turn of
-	// User.
+	// Namespace has the quota that it counts against; where users take turns (RoundRobin), it
+	// takes one of User.
 	Namespace, User string
 	Priority        int32
 	// Submitted is nanoseconds since a moment of the caller's choice.
@@ -157,7 +156,7 @@ func (t *Tree) enqueue(e *entry) {
 		e.node = nil
 	}
 	if e.node != nil {
-		e.rank = e.node.rank(&e.Job)
+		e.rank = e.node.Order.rank(&e.Job)
 	}
 	switch {
 	case e.runs:
@@ -215,18 +214,4 @@ func (t *Tree) needs(e *entry, a Amounts) []need {
 		return e.class.needs
 	}
 	return t.dict.needs(a)
-}
-
-// rank is a job's place in its queue, before submission and ID decide.
-func (n *node) rank(j *Job) int64 {
-	switch n.Order {
-	case Priority, RoundRobin:
-		return -int64(j.Priority)
-	case ShortestFirst:
-		if j.ExpectedRuntime == 0 {
-			return math.MaxInt64
-		}
-		return int64(j.ExpectedRuntime)
-	}
-	return 0
 }

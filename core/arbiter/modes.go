@@ -1,6 +1,10 @@
 package arbiter
 
-import "iter"
+import (
+	"iter"
+
+	"github.com/tangram-dev/tangram/core/explain"
+)
 
 // mode is what a pass does with jobs that have to wait for room.
 type mode uint8
@@ -23,7 +27,8 @@ func (t *Tree) InOrder(now int64) iter.Seq[*Offer] { return t.pass(now, strict, 
 // waits says whether a bucket's first job waits for room that may come.
 func (k *bucket) waits(t *Tree) bool {
 	w := t.may(k.head, k.key.class.needs)
-	return w.Code > OverQuota && !w.Never() && (w.Code != Reserved || t.never(k.head, k.key.class.needs).Code == 0)
+	return w.forRoom() && w.Code != explain.OverQuota && !w.Never() &&
+		(w.Code != explain.Guaranteed || t.never(k.head, k.key.class.needs).Code == 0)
 }
 
 // Ever says whether queues and guarantees let a waiting job start once nothing is in
@@ -54,7 +59,7 @@ func (t *Tree) never(e *entry, needs []need) Wait {
 			}
 			booked := max(n.floor[r], kept+added)
 			if limit := t.limit(n, r); booked > limit {
-				return t.short(Reserved, n, d, limit, kept)
+				return t.short(explain.Guaranteed, n, d, limit, kept)
 			}
 			added = booked - n.floor[r]
 		}

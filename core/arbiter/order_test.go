@@ -32,6 +32,9 @@ func TestOrderInsideAQueue(t *testing.T) {
 		{arbiter.ShortestFirst, "[d b e a c]", "[a b c d e]"},
 		{arbiter.RoundRobin, "[b d c e a]", "[a b c d e]"},
 	}
+	if len(tests) != len(arbiter.Policies()) {
+		t.Errorf("%d policies are tested, there are %s", len(tests), arbiter.PolicyChoice())
+	}
 	for _, tt := range tests {
 		t.Run(tt.policy.String(), func(t *testing.T) {
 			tree := newTree(t, amounts{gpu: 99}, arbiter.Queue{Name: "q", Order: tt.policy, Aging: time.Hour})
@@ -50,17 +53,6 @@ func TestOrderInsideAQueue(t *testing.T) {
 				t.Errorf("placed %s, want %s", got, tt.want)
 			}
 		})
-	}
-}
-
-func TestPolicyNames(t *testing.T) {
-	for p := arbiter.FIFO; p <= arbiter.RoundRobin; p++ {
-		if got, ok := arbiter.ParsePolicy(p.String()); !ok || got != p {
-			t.Errorf("%v parses as %v", p, got)
-		}
-	}
-	if _, ok := arbiter.ParsePolicy("lifo"); ok {
-		t.Error("lifo is no policy")
 	}
 }
 
@@ -133,7 +125,7 @@ func TestOutcomes(t *testing.T) {
 // starts in the pass it is over age at the latest, plus one for each older job.
 func TestNothingStarves(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		policy := rapid.SampledFrom([]arbiter.Policy{arbiter.FIFO, arbiter.Priority, arbiter.ShortestFirst, arbiter.RoundRobin}).Draw(t, "policy")
+		policy := rapid.SampledFrom(arbiter.Policies()).Draw(t, "policy")
 		aging := rapid.Int64Range(1, 20).Draw(t, "aging")
 		older := rapid.Int64Range(0, 5).Draw(t, "older")
 		tree, err := arbiter.NewTree([]arbiter.Queue{{Name: "q", Order: policy, Aging: time.Duration(aging)}, {Name: "other"}}, amounts{gpu: 1 << 20})
@@ -143,7 +135,7 @@ func TestNothingStarves(t *testing.T) {
 		add := func(id string, user string, priority int32, at int64) {
 			if err := tree.Submit(arbiter.Job{
 				ID: arbiter.JobID(id), Queue: "q", User: user, Priority: priority, Submitted: at,
-				ExpectedRuntime: time.Duration(1000 - priority), Demand: tree.Amounts(amounts{gpu: 1}),
+				ExpectedRuntime: time.Duration(1000 - priority), Demand: arbiter.NewAmounts(amounts{gpu: 1}),
 			}); err != nil {
 				t.Fatal(err)
 			}

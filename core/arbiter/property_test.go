@@ -60,7 +60,7 @@ func drawQueues(t *rapid.T) map[string]arbiter.Queue {
 			Priority:    rapid.SampledFrom([]int32{0, 0, 0, 1}).Draw(t, "priority"),
 			Reclaimable: rapid.Bool().Draw(t, "reclaimable"),
 			Closed:      rapid.IntRange(0, 9).Draw(t, "closed") == 0,
-			Order:       arbiter.Policy(rapid.IntRange(0, 3).Draw(t, "order")),
+			Order:       rapid.SampledFrom(arbiter.Policies()).Draw(t, "order"),
 			Aging:       time.Duration(rapid.Int64Range(-1, 8).Draw(t, "aging")),
 		}
 		if rapid.IntRange(0, 3).Draw(t, "listed") == 0 {
@@ -130,7 +130,7 @@ func (m *machine) step(t *rapid.T) {
 	case "shrink":
 		if runs && m.charged[id][gpu] > 0 {
 			m.charged[id][gpu]--
-			if err := m.tree.Shrink(id, m.tree.Amounts(amounts{gpu: 1})); err != nil {
+			if err := m.tree.Shrink(id, arbiter.NewAmounts(amounts{gpu: 1})); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -200,7 +200,7 @@ func (m *machine) submit(t *rapid.T, id arbiter.JobID) {
 		Namespace: fmt.Sprint("n", rapid.IntRange(0, 2).Draw(t, "namespace")), User: fmt.Sprint("u", rapid.IntRange(0, 2).Draw(t, "user")),
 		Priority: rapid.Int32Range(-1, 1).Draw(t, "priority"), Submitted: m.now,
 		ExpectedRuntime: time.Duration(rapid.IntRange(0, 3).Draw(t, "runtime")),
-		Demand:          m.tree.Amounts(drawAmounts(t, "demand", 5)), Extra: m.tree.Amounts(drawAmounts(t, "extra", 2)),
+		Demand:          arbiter.NewAmounts(drawAmounts(t, "demand", 5)), Extra: arbiter.NewAmounts(drawAmounts(t, "extra", 2)),
 	}
 	if err := m.tree.Submit(j); err != nil {
 		t.Fatal(err)
@@ -216,10 +216,10 @@ func (m *machine) rebuilt(t *rapid.T) *arbiter.Tree {
 	r.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
 	for _, id := range ids {
 		j := m.jobs[id]
-		j.Demand, j.Extra = tree.Amounts(m.tree.Map(j.Demand)), tree.Amounts(m.tree.Map(j.Extra))
+		j.Demand, j.Extra = arbiter.NewAmounts(j.Demand.Map()), arbiter.NewAmounts(j.Extra.Map())
 		var err error
 		if c, ok := m.charged[id]; ok {
-			err = tree.Charge(j, tree.Amounts(c))
+			err = tree.Charge(j, arbiter.NewAmounts(c))
 		} else {
 			err = tree.Submit(j)
 		}
@@ -312,7 +312,7 @@ func (m *machine) pass(t *rapid.T) {
 		switch rapid.IntRange(0, 5).Draw(t, "outcome") {
 		case 0:
 			o.NoCapacity()
-			full[fmt.Sprint(m.tree.Map(j.Demand))] = true
+			full[fmt.Sprint(j.Demand.Map())] = true
 		case 1:
 			o.CloseQueue()
 			closed[j.Queue] = true
@@ -323,7 +323,7 @@ func (m *machine) pass(t *rapid.T) {
 				before[r] = m.booked("root", r)
 			}
 			o.Place(nil)
-			m.charged[j.ID] = m.tree.Map(j.Demand)
+			m.charged[j.ID] = j.Demand.Map()
 			if m.queues[j.Queue].Order == arbiter.RoundRobin {
 				m.served[j.Queue+"/"+j.User] = m.clock
 			}
@@ -337,7 +337,7 @@ func (m *machine) pass(t *rapid.T) {
 
 // checkLimits: nothing that counts a placed job is above its limit.
 func (m *machine) checkLimits(t *rapid.T, j arbiter.Job, before map[arbiter.Resource]int64) {
-	for r := range m.tree.Map(j.Demand) {
+	for r := range j.Demand.Map() {
 		for _, q := range m.home(j) {
 			if c, ok := q.Capability[r]; ok && m.used(q.Name, r) > c {
 				t.Fatalf("%s uses %d %s of %d", q.Name, m.used(q.Name, r), r, c)
@@ -365,7 +365,7 @@ func (m *machine) choose(offered map[arbiter.JobID]bool, full, closed map[string
 	best := map[string]arbiter.Job{} // by queue, inner ones too
 	for _, id := range slices.Sorted(maps.Keys(m.jobs)) {
 		j := m.jobs[id]
-		if _, runs := m.charged[id]; runs || offered[id] || closed[j.Queue] || full[fmt.Sprint(m.tree.Map(j.Demand))] || m.tree.Why(id) != (arbiter.Wait{}) {
+		if _, runs := m.charged[id]; runs || offered[id] || closed[j.Queue] || full[fmt.Sprint(j.Demand.Map())] || m.tree.Why(id) != (arbiter.Wait{}) {
 			continue
 		}
 		if b, ok := best[j.Queue]; !ok || m.jobBefore(j, b, visited) {
@@ -428,6 +428,9 @@ func (m *machine) jobBefore(a, b arbiter.Job, visited map[string]int) bool {
 		fifo = cmp.Or(cmp.Compare(runtime(a), runtime(b)), fifo)
 	case arbiter.RoundRobin:
 		fifo = cmp.Or(cmp.Compare(turn(a), turn(b)), cmp.Compare(b.Priority, a.Priority), fifo)
+	case arbiter.FIFO:
+	default:
+		panic(fmt.Sprintf("policy %s: say here, in a naive way, which of two jobs goes first", q.Order))
 	}
 	return fifo < 0
 }
@@ -452,7 +455,7 @@ func (m *machine) queueBefore(a string, aj arbiter.Job, b string, bj arbiter.Job
 func (m *machine) position(queue string, j arbiter.Job) (guaranteed, entitled bool, dominant *big.Rat) {
 	within := true
 	entitled, dominant = true, new(big.Rat)
-	for r, v := range m.tree.Map(j.Demand) {
+	for r, v := range j.Demand.Map() {
 		u := m.used(queue, r)
 		if f := m.floor(queue, r); f > 0 {
 			guaranteed, within = true, within && u+v <= f
@@ -570,7 +573,7 @@ func (m *machine) check(t *rapid.T) {
 		}
 	}
 	for id := range m.jobs {
-		if got, want := m.tree.Map(m.tree.Charged(id)), m.charged[id]; !maps.Equal(got, m.tree.Map(m.tree.Amounts(want))) {
+		if got, want := m.tree.Charged(id).Map(), m.charged[id]; !maps.Equal(got, arbiter.NewAmounts(want).Map()) {
 			t.Fatalf("%s is charged %v, want %v", id, got, want)
 		}
 	}

@@ -21,51 +21,6 @@ const DefaultAging = 6 * time.Hour
 // MaxWeight bounds Queue.Weight, so that shares compare exactly.
 const MaxWeight = 1 << 20
 
-// Policy is the order of jobs inside one queue.
-type Policy uint8
-
-// Policies. All of them end in (submitted, ID), so every order is total.
-const (
-	// FIFO: first submitted, first offered.
-	FIFO Policy = iota
-	// Priority: the highest priority first, then FIFO.
-	Priority
-	// ShortestFirst: the shortest expected runtime first, then FIFO. A job of
-	// unknown runtime comes after all others.
-	ShortestFirst
-	// RoundRobin: users take turns, the one served longest ago first; a user's own
-	// jobs by priority, then FIFO.
-	RoundRobin
-)
-
-// String is the policy's name in configuration.
-func (p Policy) String() string {
-	switch p {
-	case FIFO:
-		return "fifo"
-	case Priority:
-		return "priority"
-	case ShortestFirst:
-		return "sjf"
-	case RoundRobin:
-		return "roundrobin"
-	}
-	return "unknown"
-}
-
-// ParsePolicy is the reverse of String; an empty name is FIFO.
-func ParsePolicy(name string) (Policy, bool) {
-	if name == "" {
-		return FIFO, true
-	}
-	for p := FIFO; p <= RoundRobin; p++ {
-		if p.String() == name {
-			return p, true
-		}
-	}
-	return FIFO, false
-}
-
 // Queue says how much its jobs may use. Jobs go to leaves only; the queues above
 // divide what they have among those below.
 //

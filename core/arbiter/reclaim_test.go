@@ -29,7 +29,7 @@ func lent(t *testing.T) *arbiter.Tree {
 func over(tree *arbiter.Tree, r *arbiter.Reclaim) string {
 	s := ""
 	for _, x := range r.Over() {
-		s += fmt.Sprintf("%s %d;", x.Queue, tree.Map(x.Over)[gpu])
+		s += fmt.Sprintf("%s %d;", x.Queue, x.Over.Map()[gpu])
 	}
 	return s
 }
@@ -44,13 +44,13 @@ func TestReclaim(t *testing.T) {
 	if got := over(tree, r); got != "lab-a 8;" {
 		t.Errorf("over: %s", got)
 	}
-	if r.Take("lab-b", tree.Amounts(amounts{gpu: 1})) {
+	if r.Take("lab-b", arbiter.NewAmounts(amounts{gpu: 1})) {
 		t.Error("took from a queue that is not above its share")
 	}
-	if r.Take("lab-a", tree.Amounts(amounts{cpu: 1})) {
+	if r.Take("lab-a", arbiter.NewAmounts(amounts{cpu: 1})) {
 		t.Error("took what does not help")
 	}
-	if !r.Take("lab-a", tree.Amounts(amounts{gpu: 5})) || r.Take("lab-a", tree.Amounts(amounts{gpu: 4})) || !r.Take("lab-a", tree.Amounts(amounts{gpu: 3})) {
+	if !r.Take("lab-a", arbiter.NewAmounts(amounts{gpu: 5})) || r.Take("lab-a", arbiter.NewAmounts(amounts{gpu: 4})) || !r.Take("lab-a", arbiter.NewAmounts(amounts{gpu: 3})) {
 		t.Error("what was taken before must count")
 	}
 	if got := over(tree, r); got != "" {
@@ -71,7 +71,7 @@ func TestWhoMayNotReclaim(t *testing.T) {
 		}
 	}
 	// eng's queue is reclaimable, eng is not: no queue outside eng takes from it.
-	one := tree.Amounts(amounts{gpu: 1})
+	one := arbiter.NewAmounts(amounts{gpu: 1})
 	if tree.MayReclaim("eng-a", "lab-b", one) || !tree.MayReclaim("lab-a", "eng-a", one) {
 		t.Error("MayReclaim disagrees")
 	}
@@ -85,12 +85,12 @@ func TestWhoMayNotReclaim(t *testing.T) {
 func TestReclaimKeepsGuarantees(t *testing.T) {
 	tree := newTree(t, amounts{gpu: 10, cpu: 10},
 		arbiter.Queue{Name: "v", Reclaimable: true, Guarantee: amounts{cpu: 2}}, arbiter.Queue{Name: "w"})
-	if err := tree.Charge(arbiter.Job{ID: "v", Queue: "v"}, tree.Amounts(amounts{gpu: 10, cpu: 4})); err != nil {
+	if err := tree.Charge(arbiter.Job{ID: "v", Queue: "v"}, arbiter.NewAmounts(amounts{gpu: 10, cpu: 4})); err != nil {
 		t.Fatal(err)
 	}
 	submit(t, tree, arbiter.Job{ID: "w", Queue: "w"}, amounts{gpu: 2})
 	r, ok := tree.Reclaim("w")
-	if !ok || r.Take("v", tree.Amounts(amounts{gpu: 1, cpu: 3})) || !r.Take("v", tree.Amounts(amounts{gpu: 1, cpu: 2})) {
+	if !ok || r.Take("v", arbiter.NewAmounts(amounts{gpu: 1, cpu: 3})) || !r.Take("v", arbiter.NewAmounts(amounts{gpu: 1, cpu: 2})) {
 		t.Error("the guarantee was not kept, or too much was")
 	}
 }
@@ -124,7 +124,7 @@ func TestNoReclaimLoop(t *testing.T) {
 		var ids []arbiter.JobID
 		for i, free := 0, int64(gpus); i < 24; i++ {
 			demand := amounts{gpu: rapid.Int64Range(1, 3).Draw(t, "gpus"), cpu: rapid.Int64Range(0, 3).Draw(t, "cpus")}
-			j := arbiter.Job{ID: arbiter.JobID(fmt.Sprintf("j%02d", i)), Queue: rapid.SampledFrom(leaves).Draw(t, "queue"), Demand: tree.Amounts(demand)}
+			j := arbiter.Job{ID: arbiter.JobID(fmt.Sprintf("j%02d", i)), Queue: rapid.SampledFrom(leaves).Draw(t, "queue"), Demand: arbiter.NewAmounts(demand)}
 			if err := tree.Submit(j); err != nil {
 				t.Fatal(err)
 			}
@@ -168,7 +168,7 @@ func reclaimOne(t *rapid.T, tree *arbiter.Tree, order []arbiter.JobID) (claimant
 		for _, v := range order {
 			victim, _ = tree.Job(v)
 			gone := tree.Charged(v)
-			if gone == nil || tree.Map(gone)[gpu] < tree.Map(claimant.Demand)[gpu] || !r.Take(victim.Queue, gone) {
+			if gone == nil || gone.Map()[gpu] < claimant.Demand.Map()[gpu] || !r.Take(victim.Queue, gone) {
 				continue
 			}
 			if err := tree.Evict(v); err != nil {

@@ -27,7 +27,7 @@ type SavedQueue struct {
 	Owed map[Resource]int64
 	// Part and Held are with what the queue competes until the next Elapse.
 	Part, Held map[Resource]int64
-	// Turns are of users, under RoundRobin.
+	// Turns are of users, in queues where they take turns.
 	Turns SavedTurns
 }
 
@@ -122,7 +122,7 @@ func (t *turns) restore(s SavedTurns) {
 		u.served, u.pass = s.Forgotten, 0
 	}
 	for _, u := range s.Users {
-		t.of(u.User).served = u.Served
+		t.user(u.User).served = u.Served
 	}
 	t.trim()
 }

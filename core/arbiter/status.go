@@ -1,6 +1,6 @@
 package arbiter
 
-// Status is a queue in numbers, for people and for status fields. It shares no
+// Status is a queue in numbers, for tests. It shares no
 // memory with the tree.
 type Status struct {
 	Queue, Parent string
@@ -71,9 +71,9 @@ func (t *Tree) Used(queue string) Amounts {
 	return t.status(queue, func(s *Status) map[Resource]int64 { return s.Used })
 }
 
-func (t *Tree) status(queue string, of func(*Status) map[Resource]int64) Amounts {
+func (t *Tree) status(queue string, field func(*Status) map[Resource]int64) Amounts {
 	if n := t.byName[queue]; n != nil {
-		return NewAmounts(of(&t.Status()[n.number]))
+		return NewAmounts(field(&t.Status()[n.number]))
 	}
 	return nil
 }

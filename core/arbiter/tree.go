@@ -279,14 +279,26 @@ func (t *Tree) release(s *namespace) {
 	}
 }
 
-// Amounts is NewAmounts.
-func (t *Tree) Amounts(m map[Resource]int64) Amounts { return NewAmounts(m) }
-
-// Map is Amounts.Map.
-func (t *Tree) Map(a Amounts) map[Resource]int64 { return a.Map() }
-
 // changed ends passes under way and makes shares be computed anew.
 func (t *Tree) changed() {
 	t.stale = true
 	t.version++
+}
+
+// Queues are the queues as they were set; Root and Default are among them.
+func (t *Tree) Queues() (out []Queue) {
+	for _, n := range t.nodes {
+		out = append(out, n.Queue)
+	}
+	return out
+}
+
+// Quotas are the quotas as they were set, sorted by namespace.
+func (t *Tree) Quotas() (out []Quota) {
+	for _, name := range slices.Sorted(maps.Keys(t.namespaces)) {
+		if s := t.namespaces[name]; s.quota != nil {
+			out = append(out, Quota{Namespace: name, Hard: s.quota})
+		}
+	}
+	return out
 }

@@ -10,9 +10,9 @@ import (
 // with more users than this at a time is not expected.
 const idleUsers = 1024
 
-// turns says when each user of a queue was last served, under RoundRobin. Users are
-// remembered when they have no waiting jobs left, so that removing and submitting jobs
-// again puts no user first.
+// turns says when each user of a queue was last served, in queues where users take
+// turns (RoundRobin). They are remembered when they have no waiting jobs left, so that
+// removing and submitting jobs again puts no user first.
 //
 // Invariant: len(users) <= users with waiting jobs + 2*idleUsers.
 type turns struct {
@@ -39,7 +39,7 @@ type user struct {
 
 func newTurns() *turns { return &turns{users: map[string]*user{}} }
 
-// turn is when the user was last served, as seen by a pass under way.
+// turn is the user's last turn, as seen by a pass under way.
 func (u *user) turn(pass uint64) int64 {
 	if u.pass == pass {
 		return max(u.served, u.visited)
@@ -47,8 +47,8 @@ func (u *user) turn(pass uint64) int64 {
 	return u.served
 }
 
-// of returns a user, made if it is not known.
-func (t *turns) of(name string) *user {
+// user returns a user, made if it is not there.
+func (t *turns) user(name string) *user {
 	u := t.users[name]
 	if u == nil {
 		u = &user{served: t.forgotten}
@@ -60,7 +60,7 @@ func (t *turns) of(name string) *user {
 
 // join adds a bucket of a user's jobs.
 func (t *turns) join(name string) *user {
-	u := t.of(name)
+	u := t.user(name)
 	if u.buckets == 0 {
 		t.idle--
 	}
@@ -79,7 +79,7 @@ func (t *turns) leave(u *user) {
 // serve says that a user had a turn.
 func (t *turns) serve(name string) {
 	t.clock++
-	t.of(name).served = t.clock
+	t.user(name).served = t.clock
 	t.trim()
 }
 

@@ -102,7 +102,7 @@ func checkQueue(q *Queue, byName map[string]*Queue) error {
 	if q.Weight > MaxWeight {
 		return fmt.Errorf("spec.weight: %d is above %d", q.Weight, MaxWeight)
 	}
-	if q.Order > RoundRobin {
+	if q.Order >= numPolicies {
 		return fmt.Errorf("order: %d is no policy", q.Order)
 	}
 	if err := cmp.Or(

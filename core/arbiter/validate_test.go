@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
+	"github.com/tangram-dev/tangram/core/explain"
 )
 
 func TestBadQueuesAreRejectedByName(t *testing.T) {
@@ -56,7 +57,7 @@ func TestBadQueuesChangeNothing(t *testing.T) {
 	if err := tree.SetQueues([]arbiter.Queue{{Name: "a"}, {Name: "b", Weight: -1}}); err == nil {
 		t.Fatal("no error")
 	}
-	if w := tree.Why("j"); w.Code != arbiter.OverCapability || w.Limit != 4 {
+	if w := tree.Why("j"); w.Code != explain.OverCapability || w.Limit != 4 {
 		t.Errorf("the rejected queues took effect: %v", w)
 	}
 }

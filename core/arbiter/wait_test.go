@@ -4,7 +4,14 @@ import (
 	"testing"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
+	"github.com/tangram-dev/tangram/core/explain"
 )
+
+// sentence is a wait in words; empty when nothing keeps the job.
+func sentence(w arbiter.Wait) string {
+	r := w.Reason()
+	return r.String()
+}
 
 func TestWhyAJobWaits(t *testing.T) {
 	tree := newTree(t, amounts{gpu: 16, cpu: 100},
@@ -22,7 +29,7 @@ func TestWhyAJobWaits(t *testing.T) {
 		queue string
 		gpus  int64
 	}{"a": {"team-a", 6}, "b": {"team-b", 4}} {
-		if err := tree.Charge(arbiter.Job{ID: id, Queue: j.queue}, tree.Amounts(amounts{gpu: j.gpus})); err != nil {
+		if err := tree.Charge(arbiter.Job{ID: id, Queue: j.queue}, arbiter.NewAmounts(amounts{gpu: j.gpus})); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -34,26 +41,26 @@ func TestWhyAJobWaits(t *testing.T) {
 		quota  bool
 		never  bool
 	}{
-		{"capability", arbiter.Job{Queue: "team-a"}, amounts{gpu: 4}, "waits for quota: queue team-a may use 8 nvidia.com/gpu, 6 in use, needs 4", true, false},
-		{"capability above", arbiter.Job{Queue: "team-b"}, amounts{gpu: 3}, "waits for quota: queue dept may use 12 nvidia.com/gpu, 10 in use, needs 3", true, false},
-		{"more than it ever may", arbiter.Job{Queue: "team-a"}, amounts{gpu: 9}, "waits for quota: queue team-a may use 8 nvidia.com/gpu, 6 in use, needs 9", true, true},
-		{"quota", arbiter.Job{Queue: "team-a", Namespace: "small"}, amounts{gpu: 2}, "waits for quota: namespace small may use 1 nvidia.com/gpu, 0 in use, needs 2", true, true},
-		{"closed", arbiter.Job{Queue: "shut"}, amounts{gpu: 1}, "waits for quota: queue shut is closed", true, false},
-		{"namespace not in the list", arbiter.Job{Queue: "inner", Namespace: "team-b"}, amounts{gpu: 1}, "waits for quota: namespace team-b may not use queue private", true, false},
-		{"namespace not in the list of an inner queue", arbiter.Job{Queue: "private", Namespace: "team-b"}, amounts{gpu: 1}, "waits for quota: namespace team-b may not use queue private", true, false},
-		{"namespace in the list", arbiter.Job{Queue: "inner", Namespace: "team-c"}, amounts{gpu: 1}, "waits for its turn", false, false},
-		{"no queue", arbiter.Job{Queue: "typo"}, amounts{gpu: 1}, "waits for quota: there is no queue typo", true, false},
-		{"inner queue", arbiter.Job{Queue: "dept"}, amounts{gpu: 1}, "waits for quota: queue dept takes no jobs, only the queues below it do", true, false},
-		{"total", arbiter.Job{}, amounts{gpu: 7}, "waits for capacity: the cluster has 16 nvidia.com/gpu, 10 in use, needs 7", false, false},
-		{"turn", arbiter.Job{Queue: "team-a"}, amounts{gpu: 2, "never/heard-of": 1}, "waits for its turn", false, false},
+		{"capability", arbiter.Job{Queue: "team-a"}, amounts{gpu: 4}, "waits for quota: queue team-a may use 8 nvidia.com/gpu, 6 nvidia.com/gpu in use, needs 4 nvidia.com/gpu", true, false},
+		{"capability above", arbiter.Job{Queue: "team-b"}, amounts{gpu: 3}, "waits for quota: queue dept may use 12 nvidia.com/gpu, 10 nvidia.com/gpu in use, needs 3 nvidia.com/gpu", true, false},
+		{"more than it ever may", arbiter.Job{Queue: "team-a"}, amounts{gpu: 9}, "can never start: queue team-a may use 8 nvidia.com/gpu, 6 nvidia.com/gpu in use, needs 9 nvidia.com/gpu", true, true},
+		{"quota", arbiter.Job{Queue: "team-a", Namespace: "small"}, amounts{gpu: 2}, "can never start: namespace small may use 1 nvidia.com/gpu, 0 nvidia.com/gpu in use, needs 2 nvidia.com/gpu", true, true},
+		{"closed", arbiter.Job{Queue: "shut"}, amounts{gpu: 1}, `queue "shut" is closed`, true, false},
+		{"namespace not in the list", arbiter.Job{Queue: "inner", Namespace: "team-b"}, amounts{gpu: 1}, `namespace "team-b" may not use queue "private"`, true, false},
+		{"namespace not in the list of an inner queue", arbiter.Job{Queue: "private", Namespace: "team-b"}, amounts{gpu: 1}, `namespace "team-b" may not use queue "private"`, true, false},
+		{"namespace in the list", arbiter.Job{Queue: "inner", Namespace: "team-c"}, amounts{gpu: 1}, "", false, false},
+		{"no queue", arbiter.Job{Queue: "typo"}, amounts{gpu: 1}, `there is no queue "typo"`, true, false},
+		{"inner queue", arbiter.Job{Queue: "dept"}, amounts{gpu: 1}, `queue "dept" takes no jobs, only the queues below it do`, true, false},
+		{"total", arbiter.Job{}, amounts{gpu: 7}, "waits for capacity: the cluster has 16 nvidia.com/gpu, 10 nvidia.com/gpu in use, needs 7 nvidia.com/gpu", false, false},
+		{"turn", arbiter.Job{Queue: "team-a"}, amounts{gpu: 2, "never/heard-of": 1}, "", false, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.job.ID = "j"
 			submit(t, tree, tt.job, tt.demand)
 			w := tree.Why("j")
-			if w.String() != tt.want || w.ForQuota() != tt.quota || w.Never() != tt.never {
-				t.Errorf("%s (for quota %v, never %v), want %s", w, w.ForQuota(), w.Never(), tt.want)
+			if said := sentence(w); said != tt.want || w.ForQuota() != tt.quota || w.Never() != tt.never {
+				t.Errorf("%s (for quota %v, never %v), want %s", said, w.ForQuota(), w.Never(), tt.want)
 			}
 			if offered := len(offers(tree, 0)) > 0; offered != (w == arbiter.Wait{}) {
 				t.Errorf("offered %v", offered)
@@ -68,19 +75,19 @@ func TestMay(t *testing.T) {
 	const a100 arbiter.Resource = "model/a100"
 	tree := newTree(t, amounts{gpu: 16, a100: 8}, arbiter.Queue{Name: "q", Capability: amounts{a100: 2, gpu: 6}})
 	submit(t, tree, arbiter.Job{ID: "j", Queue: "q"}, amounts{gpu: 4})
-	if w := tree.May("j", tree.Amounts(amounts{gpu: 4, a100: 4})); w.Code != arbiter.OverCapability || w.Resource != a100 {
+	if w := tree.May("j", arbiter.NewAmounts(amounts{gpu: 4, a100: 4})); w.Code != explain.OverCapability || w.Resource != a100 {
 		t.Errorf("%v", w)
 	}
-	if w := tree.May("j", tree.Amounts(amounts{gpu: 4, a100: 2})); w != (arbiter.Wait{}) {
+	if w := tree.May("j", arbiter.NewAmounts(amounts{gpu: 4, a100: 2})); w != (arbiter.Wait{}) {
 		t.Errorf("%v", w)
 	}
 	for o := range tree.Candidates(0) {
-		o.Place(tree.Amounts(amounts{gpu: 4, a100: 2}))
+		o.Place(arbiter.NewAmounts(amounts{gpu: 4, a100: 2}))
 	}
 	if used(tree, "q", a100) != 2 {
 		t.Error("charged for what it was not given")
 	}
-	if w := tree.May("j", tree.Amounts(amounts{gpu: 3})); w.Limit-w.Used != 2 {
+	if w := tree.May("j", arbiter.NewAmounts(amounts{gpu: 3})); w.Limit-w.Used != 2 {
 		t.Errorf("%v", w)
 	}
 }
@@ -88,7 +95,7 @@ func TestMay(t *testing.T) {
 // TestElastic: a job starts at its minimum, grows by charges and shrinks.
 func TestElastic(t *testing.T) {
 	tree := newTree(t, amounts{gpu: 16}, arbiter.Queue{Name: "q"}, arbiter.Queue{Name: "r"})
-	if err := tree.Submit(arbiter.Job{ID: "j", Queue: "q", Demand: tree.Amounts(amounts{gpu: 2}), Extra: tree.Amounts(amounts{gpu: 6})}); err != nil {
+	if err := tree.Submit(arbiter.Job{ID: "j", Queue: "q", Demand: arbiter.NewAmounts(amounts{gpu: 2}), Extra: arbiter.NewAmounts(amounts{gpu: 6})}); err != nil {
 		t.Fatal(err)
 	}
 	want := func(inUse, wanted int64) {
@@ -100,15 +107,15 @@ func TestElastic(t *testing.T) {
 	want(0, 8)
 	placeAll(tree, 0)
 	want(2, 8)
-	if err := tree.Charge(arbiter.Job{ID: "j"}, tree.Amounts(amounts{gpu: 8})); err != nil {
+	if err := tree.Charge(arbiter.Job{ID: "j"}, arbiter.NewAmounts(amounts{gpu: 8})); err != nil {
 		t.Fatal(err)
 	}
 	want(10, 10)
-	if err := tree.Shrink("j", tree.Amounts(amounts{gpu: 7})); err != nil {
+	if err := tree.Shrink("j", arbiter.NewAmounts(amounts{gpu: 7})); err != nil {
 		t.Fatal(err)
 	}
 	want(3, 8)
-	if err := tree.Shrink("j", tree.Amounts(amounts{gpu: 4})); err == nil {
+	if err := tree.Shrink("j", arbiter.NewAmounts(amounts{gpu: 4})); err == nil {
 		t.Error("shrunk below nothing")
 	}
 	if err := tree.Submit(arbiter.Job{ID: "j"}); err == nil {
@@ -134,7 +141,7 @@ func TestQueueRemoved(t *testing.T) {
 	if err := tree.SetQueues(queues[1:]); err != nil {
 		t.Fatal(err)
 	}
-	if w := tree.Why("a-0008"); w.Code != arbiter.NoQueue || w.Queue != "a" {
+	if w := tree.Why("a-0008"); w.Code != explain.NoQueue || w.Queue != "a" {
 		t.Errorf("%v", w)
 	}
 	if used(tree, "root", gpu) != 8 || used(tree, "default", gpu) != 0 || used(tree, "b", gpu) != 2 {
@@ -165,7 +172,7 @@ func TestNamespaces(t *testing.T) {
 	list := func(namespaces ...string) arbiter.Queue { return arbiter.Queue{Name: "q", Namespaces: namespaces} }
 	tree := newTree(t, amounts{gpu: 8}, list("a"))
 	for _, namespace := range []string{"a", "b"} {
-		if err := tree.Charge(arbiter.Job{ID: arbiter.JobID(namespace), Queue: "q", Namespace: namespace}, tree.Amounts(amounts{gpu: 2})); err != nil {
+		if err := tree.Charge(arbiter.Job{ID: arbiter.JobID(namespace), Queue: "q", Namespace: namespace}, arbiter.NewAmounts(amounts{gpu: 2})); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -15,11 +15,10 @@ import (
 // is that of offers (which merges buckets); and of jobs that are alike Waiting has the first.
 func TestWalkIsTheMerge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		policies := []arbiter.Policy{arbiter.FIFO, arbiter.Priority, arbiter.ShortestFirst, arbiter.RoundRobin}
 		var queues []arbiter.Queue
 		for i := range rapid.IntRange(1, 3).Draw(t, "queues") {
 			queues = append(queues, arbiter.Queue{
-				Name: fmt.Sprint("q", i), Order: rapid.SampledFrom(policies).Draw(t, "policy"),
+				Name: fmt.Sprint("q", i), Order: rapid.SampledFrom(arbiter.Policies()).Draw(t, "policy"),
 				Aging: time.Duration(rapid.SampledFrom([]int{0, 5, 30}).Draw(t, "aging")), Closed: rapid.IntRange(0, 9).Draw(t, "closed") == 0,
 			})
 		}
@@ -36,7 +35,7 @@ func TestWalkIsTheMerge(t *testing.T) {
 				ExpectedRuntime: time.Duration(rapid.IntRange(0, 3).Draw(t, "runtime")),
 			}
 			size := int64(rapid.IntRange(1, 3).Draw(t, "size"))
-			j.Demand = tree.Amounts(amounts{gpu: size})
+			j.Demand = arbiter.NewAmounts(amounts{gpu: size})
 			if err := tree.Submit(j); err != nil {
 				t.Fatal(err)
 			}

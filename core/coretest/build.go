@@ -100,6 +100,24 @@ func (b *NodeBuilder) Extra(name string, amount int64) *NodeBuilder {
 // Build returns the node.
 func (b *NodeBuilder) Build() *model.Node { return &b.n }
 
+// T is a test or a property.
+type T interface {
+	Helper()
+	Fatal(...any)
+}
+
+// Ledger is a ledger of some nodes, which must be valid.
+func Ledger(t T, nodes ...*model.Node) *ledger.Ledger {
+	t.Helper()
+	l := ledger.New()
+	for _, n := range nodes {
+		if err := l.SetNode(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return l
+}
+
 // Request asks for whole NVIDIA devices in one container.
 func Request(count int) *model.Request {
 	return &model.Request{Vendor: model.NVIDIA, Containers: []model.Container{{Name: "main", Count: count}}}

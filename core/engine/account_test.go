@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/tangram-dev/tangram/core/answer"
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/engine"
@@ -31,8 +32,8 @@ func TestTurns(t *testing.T) {
 			g.NeverPreempts = true
 			w.submit(g)
 		}
-		turns := w.e.Turns(100)
-		if len(turns) != count || len(w.e.Turns(1)) != 1 {
+		turns := w.e.Gangs.Turns(100)
+		if len(turns) != count || len(w.e.Gangs.Turns(1)) != 1 {
 			t.Fatalf("%d gangs wait, %v have turns", count, turns)
 		}
 		w.withdraw("holder")
@@ -63,11 +64,11 @@ func TestAccount(t *testing.T) {
 	if !ok || a.Milli != 2000 || a.Missing != 0 || a.Exist != 2 || len(a.Members) != 2 || a.Members[0].Node != "n000" || a.Members[0].Bound || a.Lower != 0 {
 		t.Errorf("runs: %+v", a)
 	}
-	if s := w.e.Expect("runs", &explain.Reason{}); s.Known != engine.Now {
+	if s := w.e.Expect("runs", &explain.Reason{}); s.Known != answer.Now {
 		t.Errorf("runs: %+v", s)
 	}
 	a, _ = w.e.Account("waits")
-	if a.Milli != 4000 || a.Missing != 2 || a.Lower != 1 || a.Above != 5 || w.e.NextEnd() != int64(time.Hour) {
+	if a.Milli != 4000 || a.Missing != 2 || a.Lower != 1 || a.Above != 5 || w.e.Gangs.NextEnd() != int64(time.Hour) {
 		t.Errorf("waits: %+v", a)
 	}
 	if _, ok := w.e.Account("none"); ok {
@@ -90,10 +91,10 @@ func TestExpect(t *testing.T) {
 	big := simple("big", 2, 4)
 	w.submit(large, shut, few, big)
 	w.decide()
-	for id, want := range map[engine.ID]engine.Knowledge{"large": engine.NotEver, "shut": engine.NotEver, "few": engine.NotKnown, "big": engine.Reserved} {
+	for id, want := range map[engine.ID]answer.Knowledge{"large": answer.NotEver, "shut": answer.NotEver, "few": answer.NotKnown, "big": answer.Reserved} {
 		r := w.e.Why(id)
 		s := w.e.Expect(id, &r)
-		if s.Known != want || (s.Known == engine.Reserved) != (s.At > 0) || s.Because == "" {
+		if s.Known != want || (s.Known == answer.Reserved) != (s.At > 0) || s.Because == "" {
 			t.Errorf("%s: %+v for %s", id, s, r.String())
 		}
 		if id == "big" && (s.At != int64(time.Hour) || len(s.Nodes) != 2) {
@@ -115,7 +116,7 @@ func TestMerits(t *testing.T) {
 		before := w.l.String()
 		for id, placed := range w.placed {
 			for h, node := range placed {
-				m, ok := w.e.Merits(h, 3)
+				m, ok := w.e.Nodes.Merits(h, 3)
 				if !ok || m.Node != node || !m.Fits || m.Rating.Total <= 0 || m.Rating.Total != m.Weights.Total(m.Rating.Card) {
 					t.Fatalf("%s on %s: %+v", h, node, m)
 				}
@@ -135,7 +136,7 @@ func TestMerits(t *testing.T) {
 			}
 			_ = id
 		}
-		if _, ok := w.e.Merits("nobody", 3); ok {
+		if _, ok := w.e.Nodes.Merits("nobody", 3); ok {
 			t.Fatal("who is nowhere has merits")
 		}
 	})

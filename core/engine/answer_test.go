@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/tangram-dev/tangram/core/answer"
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/engine"
@@ -31,16 +32,16 @@ func TestAnswersAgree(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for w.e.Step(second).More {
+		for w.e.Decide(second).More {
 		}
 		idle := measure.NewIdle(1, 0)
 		c := w.e.Count(open, idle, second)
 		var census, devices, held, charged int64
 		for _, f := range c.Fleet {
-			census += f.Milli[engine.Allocated]
+			census += f.Milli[answer.Allocated]
 		}
-		for _, id := range w.e.DeviceNodes() {
-			s, there := w.e.NodeState(id, engine.Open, idle, second)
+		for _, id := range w.e.Nodes.DeviceNodes() {
+			s, there := w.e.Nodes.NodeState(id, answer.Open, idle, second)
 			if !there {
 				t.Fatalf("%s is not there", id)
 			}
@@ -50,14 +51,17 @@ func TestAnswersAgree(t *testing.T) {
 					held += int64(h.Milli)
 				}
 				charged += int64(d.Charged)
-				if (d.Mode == engine.NotHeld) != (len(d.Holders) == 0) || (d.Use == engine.Free) != (d.Held == 0) {
+				if (d.Mode == answer.NotHeld) != (len(d.Holders) == 0) || (d.Use == answer.Free) != (d.Held == 0) {
 					t.Fatalf("%s: %+v", id, d)
 				}
 			}
 		}
-		list := w.e.List()
-		slices.SortFunc(list, engine.Listed.Compare)
-		order := w.e.Order(n)
+		list := w.e.Gangs.List()
+		slices.SortFunc(list, answer.Listed.Compare)
+		var order []engine.ID
+		for _, turn := range w.e.Gangs.Turns(n) {
+			order = append(order, turn.ID)
+		}
 		var ids []engine.ID
 		for _, l := range list {
 			ids = append(ids, l.ID)
@@ -72,11 +76,11 @@ func TestAnswersAgree(t *testing.T) {
 			if !there {
 				t.Fatalf("%s is not there", id)
 			}
-			placed, bound := w.e.CountSeats(id)
-			if s.Placed != placed || s.Bound != bound || (s.Phase == engine.Waiting) != (placed == 0) {
+			placed, bound := w.e.Gangs.CountSeats(id)
+			if s.Placed != placed || s.Bound != bound || (s.Phase == answer.Waiting) != (placed == 0) {
 				t.Fatalf("%+v: %d placed, %d bound", s, placed, bound)
 			}
-			if s.Phase == engine.Waiting {
+			if s.Phase == answer.Waiting {
 				if running > 0 {
 					t.Fatalf("%s waits, and is behind one that runs: %v", id, ids)
 				}
@@ -84,11 +88,11 @@ func TestAnswersAgree(t *testing.T) {
 				running++
 				milli += s.Milli
 			}
-			if slices.Contains(order, id) && s.Phase != engine.Waiting {
+			if slices.Contains(order, id) && s.Phase != answer.Waiting {
 				t.Fatalf("%s has a turn, and runs", id)
 			}
 			for _, h := range s.Roles[0].Members {
-				parts := w.e.PartsOf(h)
+				parts := w.e.Nodes.PartsOf(h)
 				if (w.e.NodeOf(h) != "") != (len(parts) > 0) {
 					t.Fatalf("%s is on %q with %v", h, w.e.NodeOf(h), parts)
 				}
@@ -97,8 +101,8 @@ func TestAnswersAgree(t *testing.T) {
 		if census != devices || devices != held || held != milli || charged != held {
 			t.Fatalf("allocated: census %d, devices %d, holders %d, gangs %d", census, devices, held, milli)
 		}
-		sums := w.e.Sums(open)
-		if sums.Nodes[engine.Open] != 3 || sums.RunningGangs != running {
+		sums := w.e.Figures.Sums(open)
+		if sums.Nodes[answer.Open] != 3 || sums.RunningGangs != running {
 			t.Fatalf("%+v, %d run", sums, running)
 		}
 		for _, l := range list {
@@ -115,22 +119,22 @@ func TestNodeState(t *testing.T) {
 	if _, err := w.e.SetNode(coretest.Node("sick").GPUs(2, "V100").Health(0, model.Failed).Health(1, model.Suspect).Build(), nil); err != nil {
 		t.Fatal(err)
 	}
-	s, _ := w.e.NodeState("sick", engine.Open, measure.NewIdle(1, 0), second)
-	if s.Devices[0].Use != engine.FailedDevice || s.Devices[1].Use != engine.DegradedDevice {
+	s, _ := w.e.Nodes.NodeState("sick", answer.Open, measure.NewIdle(1, 0), second)
+	if s.Devices[0].Use != answer.FailedDevice || s.Devices[1].Use != answer.DegradedDevice {
 		t.Errorf("%+v", s.Devices)
 	}
-	if s, _ := w.e.NodeState("sick", engine.NodeLost, measure.NewIdle(1, 0), second); s.Devices[1].Use != engine.FailedDevice {
+	if s, _ := w.e.Nodes.NodeState("sick", answer.NodeLost, measure.NewIdle(1, 0), second); s.Devices[1].Use != answer.FailedDevice {
 		t.Errorf("lost: %+v", s.Devices)
 	}
-	if _, there := w.e.NodeState("nowhere", engine.Open, measure.NewIdle(1, 0), second); there {
+	if _, there := w.e.Nodes.NodeState("nowhere", answer.Open, measure.NewIdle(1, 0), second); there {
 		t.Error("a node that is not there")
 	}
 	w.submit(simple("one", 1, 2))
 	w.decide()
 	at, _ := w.l.Held("one/000")
-	s, _ = w.e.NodeState(at, engine.NodeCordoned, measure.NewIdle(1, 0), second)
+	s, _ = w.e.Nodes.NodeState(at, answer.NodeCordoned, measure.NewIdle(1, 0), second)
 	for _, d := range s.Devices {
-		if d.Use != engine.Allocated || d.Mode.String() != "whole" || d.Held != model.FullMilli || len(d.Holders) != 1 || d.Holders[0].Holder != "one/000" || !d.Holders[0].Assumed {
+		if d.Use != answer.Allocated || d.Mode.String() != "whole" || d.Held != model.FullMilli || len(d.Holders) != 1 || d.Holders[0].Holder != "one/000" || !d.Holders[0].Assumed {
 			t.Errorf("%+v", d)
 		}
 	}
@@ -161,35 +165,35 @@ func BenchmarkAnswers(b *testing.B) {
 		}
 	}
 	submit("run", 7000, func(int) int { return 1 })
-	for w.e.Step(second).More {
+	for w.e.Decide(second).More {
 	}
 	submit("wait", 5000, func(int) int { return 8 })
-	for w.e.Step(second).More {
+	for w.e.Decide(second).More {
 	}
 	idle := measure.NewIdle(1, 0)
-	ids := w.e.Order(1000)
-	at := w.e.DeviceNodes()
+	ids := w.e.Gangs.Turns(1000)
+	at := w.e.Nodes.DeviceNodes()
 	for _, part := range []struct {
 		name string
 		run  func()
 	}{
-		{"order of 5,000 gangs", func() { w.e.Order(5000) }},
-		{"order of 1,000 gangs", func() { w.e.Order(1000) }},
-		{"list of gangs", func() { w.e.List() }},
+		{"order of 5,000 gangs", func() { w.e.Gangs.Turns(5000) }},
+		{"order of 1,000 gangs", func() { w.e.Gangs.Turns(1000) }},
+		{"list of gangs", func() { w.e.Gangs.List() }},
 		{"256 gangs", func() {
-			for _, id := range ids[:256] {
-				w.e.GangState(id)
+			for _, turn := range ids[:256] {
+				w.e.GangState(turn.ID)
 			}
 		}},
 		{"64 nodes", func() {
 			for _, id := range at[:64] {
-				w.e.NodeState(id, engine.Open, idle, second)
+				w.e.Nodes.NodeState(id, answer.Open, idle, second)
 			}
 		}},
-		{"names of nodes", func() { w.e.DeviceNodes() }},
-		{"sums", func() { w.e.Sums(open) }},
+		{"names of nodes", func() { w.e.Nodes.DeviceNodes() }},
+		{"sums", func() { w.e.Figures.Sums(open) }},
 		{"accounts", func() { w.e.Tree().Accounts() }},
-		{"find by name", func() { w.e.Named("x/y") }},
+		{"find by name", func() { w.e.Gangs.Named("x/y") }},
 	} {
 		b.Run(part.name, func(b *testing.B) {
 			longest := time.Duration(0)

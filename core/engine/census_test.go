@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/tangram-dev/tangram/core/answer"
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/engine"
@@ -15,7 +16,7 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-func open(model.NodeID) engine.Condition { return engine.Open }
+func open(model.NodeID) answer.Condition { return answer.Open }
 
 // Six nodes of two: one in use, one idle, one sick, one cordoned, one lost, one open.
 func TestCensus(t *testing.T) {
@@ -41,23 +42,23 @@ func TestCensus(t *testing.T) {
 	idle := measure.NewIdle(1, 0)
 	at, _ := w.l.Held("big/000")
 	w.l.SetTelemetry(at, []model.Telemetry{{Utilization: model.Measured(0)}, {Utilization: model.Measured(90)}})
-	c := w.e.Count(func(id model.NodeID) engine.Condition {
+	c := w.e.Count(func(id model.NodeID) answer.Condition {
 		switch id {
 		case "lost":
-			return engine.NodeLost
+			return answer.NodeLost
 		case "shut":
-			return engine.NodeCordoned
+			return answer.NodeCordoned
 		}
-		return engine.Open
+		return answer.Open
 	}, idle, second)
-	want := []engine.Fleet{
-		{Vendor: model.NVIDIA, Model: model.ParseModel("a100"), Milli: [engine.Uses]int64{engine.Free: 4000, engine.Allocated: 1000, engine.IdleAllocated: 1000}},
-		{Vendor: model.NVIDIA, Model: model.ParseModel("v100"), Milli: [engine.Uses]int64{engine.FailedDevice: 3000, engine.CordonedDevice: 2000, engine.DegradedDevice: 1000}},
+	want := []answer.Fleet{
+		{Vendor: model.NVIDIA, Model: model.ParseModel("a100"), Milli: [answer.Uses]int64{answer.Free: 4000, answer.Allocated: 1000, answer.IdleAllocated: 1000}},
+		{Vendor: model.NVIDIA, Model: model.ParseModel("v100"), Milli: [answer.Uses]int64{answer.FailedDevice: 3000, answer.CordonedDevice: 2000, answer.DegradedDevice: 1000}},
 	}
 	if diff := cmp.Diff(want, c.Fleet, cmp.AllowUnexported(model.GPUModel{})); diff != "" {
 		t.Errorf("fleet: %s", diff)
 	}
-	if diff := cmp.Diff([]engine.Pending{{Queue: "b", Pods: 3, Gangs: 1, Oldest: 7}}, c.Pending); diff != "" {
+	if diff := cmp.Diff([]answer.Pending{{Queue: "b", Pods: 3, Gangs: 1, Oldest: 7}}, c.Pending); diff != "" {
 		t.Errorf("pending: %s", diff)
 	}
 	for _, q := range c.Queues {
@@ -83,7 +84,7 @@ func TestCensus(t *testing.T) {
 		holder model.HolderID
 		want   []measure.Hold
 	}{{"big/000", []measure.Hold{{Model: model.ParseModel("a100"), Milli: 2000}}}, {"late/000", nil}} {
-		if diff := cmp.Diff(h.want, w.e.Holding(h.holder), cmp.AllowUnexported(model.GPUModel{})); diff != "" {
+		if diff := cmp.Diff(h.want, w.e.Figures.Holding(h.holder), cmp.AllowUnexported(model.GPUModel{})); diff != "" {
 			t.Errorf("%s holds: %s", h.holder, diff)
 		}
 	}
@@ -102,7 +103,7 @@ func TestHolding(t *testing.T) {
 	c := claim("turn", turns, 1, 1)
 	l.e.Bound("turns", []model.HolderID{"turn"}, append(l.l.Claims("nowhere"), c))
 	want := []measure.Hold{{Model: model.ParseModel("T4"), Milli: 250}}
-	if diff := cmp.Diff(want, l.e.Holding("turn"), cmp.AllowUnexported(model.GPUModel{})); diff != "" {
+	if diff := cmp.Diff(want, l.e.Figures.Holding("turn"), cmp.AllowUnexported(model.GPUModel{})); diff != "" {
 		t.Errorf("a turn of four: %s", diff)
 	}
 }
@@ -144,13 +145,13 @@ func TestCensusAddsUp(t *testing.T) {
 					t.Fatalf("%v: %d", f, use)
 				}
 			}
-			held += f.Milli[engine.Allocated]
+			held += f.Milli[answer.Allocated]
 		}
 		placed, want := 0, int64(0)
 		for id := range w.gangs {
 			placed += len(w.placed[id])
 			for h := range w.placed[id] {
-				for _, x := range w.e.Holding(h) {
+				for _, x := range w.e.Figures.Holding(h) {
 					want += x.Milli
 				}
 			}
@@ -231,17 +232,17 @@ func BenchmarkCount(b *testing.B) {
 		}
 	}
 	submit("run", 7000, func(int) int { return 1 })
-	for w.e.Step(second).More {
+	for w.e.Decide(second).More {
 	}
 	submit("wait", 5000, func(int) int { return 8 })
-	for w.e.Step(second).More {
+	for w.e.Decide(second).More {
 	}
 	waiting, running := w.e.Size()
 	if running < 6000 || waiting < 4000 {
 		b.Fatalf("%d wait, %d run", waiting, running)
 	}
 	idle := measure.NewIdle(1, 0)
-	var c engine.Census
+	var c answer.Census
 	b.ResetTimer()
 	for b.Loop() {
 		c = w.e.Count(open, idle, second)

@@ -7,7 +7,7 @@ type effort struct {
 	left int
 	// futile is what a plan costs that finds no place: it looks at every kind of node.
 	futile int
-	// spent is what plans in vain cost by namespace, share what one may spend so: a
+	// spent is what plans that found no place cost by namespace, share what one may spend so: a
 	// namespace whose gangs fit nowhere leaves the rest of the step to the others.
 	spent map[string]int
 	share int
@@ -15,14 +15,14 @@ type effort struct {
 
 const (
 	startEffort  = 5  // of a member that gets a place
-	futileEffort = 10 // of a plan in vain, and one more for so many nodes:
+	futileEffort = 10 // of a plan that finds no place, and one more for so many nodes:
 	futileNodes  = 50
-	// namespaceShare is which part of a step one namespace may spend in vain.
+	// namespaceShare is which part of a step one namespace may spend so.
 	namespaceShare = 2
 )
 
 func (e *Engine) newEffort() effort {
-	nodes, _ := e.ledger.Size()
+	nodes, _ := e.cluster.Ledger().Size()
 	return effort{
 		left: e.options.Effort, share: max(1, e.options.Effort/namespaceShare),
 		futile: futileEffort + nodes/futileNodes, spent: map[string]int{},
@@ -35,9 +35,9 @@ func (f *effort) offered() { f.left-- }
 // started counts members that got a place.
 func (f *effort) started(members int) { f.left -= startEffort * members }
 
-// failed counts a plan in vain for a gang. That of a gang with subgroups looks at nodes for
+// failed counts a plan that found no place for a gang. That of a gang with subgroups looks at nodes for
 // each of them.
-func (f *effort) failed(k *known) {
+func (f *effort) failed(k *tracked) {
 	cost := f.futile * (1 + len(k.Subgroups))
 	f.left -= cost
 	f.spent[k.Namespace] += cost

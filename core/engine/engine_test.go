@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
+	"github.com/tangram-dev/tangram/core/cluster"
 	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/explain"
@@ -155,10 +156,10 @@ func TestLauncher(t *testing.T) {
 	g.Roles = append(g.Roles, engine.Role{Name: "launcher", Request: &model.Request{Host: model.Host{CPU: 1000}}, Members: holders("launcher", 0, 1), Min: 1})
 	g.Min = 3
 	w.submit(g)
-	if d := w.e.Step(0); len(d.Starts) != 1 || len(d.Starts[0].Plan.Placements) != 3 {
+	if d := w.e.Decide(0); len(d.Starts) != 1 || len(d.Starts[0].Plan.Placements) != 3 {
 		t.Fatalf("%+v", d)
 	}
-	if got := w.tree.Used("default").Map()[engine.CPU]; got != 1000 {
+	if got := w.tree.Used("default").Map()[cluster.CPU]; got != 1000 {
 		t.Errorf("%d CPU in use", got)
 	}
 }
@@ -189,8 +190,8 @@ func TestOtherPodEnds(t *testing.T) {
 	v, _ := w.l.View("n000")
 	w.e.Bound("n000", []model.HolderID{"other"}, []ledger.Claim{coretest.WholeClaim("other", v.Node, coretest.Request(4), v.Free(model.NVIDIA))})
 	w.submit(simple("g", 4, 1))
-	w.e.Step(0)
-	w.e.Step(1)
+	w.e.Decide(0)
+	w.e.Decide(1)
 	w.e.Ended("other")
 	w.now = int64(time.Second)
 	w.decide()

@@ -24,9 +24,9 @@ func BenchmarkEvict(b *testing.B) {
 				b.ResetTimer()
 				for range b.N {
 					w.submit(g)
-					d := w.e.Step(w.now)
+					d := w.e.Decide(w.now)
 					for d.More && len(d.Evicts) == 0 {
-						d = w.e.Step(w.now)
+						d = w.e.Decide(w.now)
 					}
 					if len(d.Evicts) != 1 {
 						b.Fatal("no victims")

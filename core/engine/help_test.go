@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
+	"github.com/tangram-dev/tangram/core/cluster"
 	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/explain"
@@ -19,7 +20,7 @@ import (
 
 const second = int64(time.Second)
 
-var gpu = engine.GPU(model.NVIDIA)
+var gpu = cluster.GPU(model.NVIDIA)
 
 // fataler is a test or a property.
 type fataler interface {
@@ -210,7 +211,7 @@ func (w *world) decide() engine.Plan {
 	for id := range w.gangs {
 		waiting[id] = len(w.placed[id]) == 0
 	}
-	d := w.e.Step(w.now)
+	d := w.e.Decide(w.now)
 	w.last = d
 	for _, s := range d.Starts {
 		g := w.gangs[s.Gang]
@@ -336,7 +337,7 @@ func (w *world) checkEvict(x engine.Evict, used, share map[string]map[arbiter.Re
 	}
 	for q, n := range taken {
 		// Shares are those before the decision; starts may have changed use since.
-		if u := w.tree.Used(q).Map()[gpu]; u-n < share[q][gpu] && u-n < w.tree.Map(w.tree.Share(q))[gpu] {
+		if u := w.tree.Used(q).Map()[gpu]; u-n < share[q][gpu] && u-n < w.tree.Share(q).Map()[gpu] {
 			w.t.Fatalf("queue %s uses %d, its share is %d, and %d are taken", q, u, share[q][gpu], n)
 		}
 	}

@@ -4,8 +4,8 @@ import (
 	"testing"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
+	"github.com/tangram-dev/tangram/core/cluster"
 	"github.com/tangram-dev/tangram/core/coretest"
-	"github.com/tangram-dev/tangram/core/engine"
 )
 
 // A pod whose queue may not use the devices that were planned for it says nothing about
@@ -13,7 +13,7 @@ import (
 func TestLimitOfOneQueueStopsNoOther(t *testing.T) {
 	w := newWorld(t, options(), []arbiter.Queue{
 		{Name: "a"},
-		{Name: "b", Priority: 5, Capability: map[arbiter.Resource]int64{engine.Model("a100"): 0}},
+		{Name: "b", Priority: 5, Capability: map[arbiter.Resource]int64{cluster.Model("a100"): 0}},
 	}, coretest.Node("n").GPUs(8, "A100").Build())
 	limited, free := simple("limited", 1, 1), simple("free", 1, 1)
 	limited.Queue, free.Queue = "b", "a"

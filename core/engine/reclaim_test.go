@@ -61,7 +61,7 @@ func (s *scene) lawful(vs []victim) bool {
 		need += int64(len(r.Members)) * s.p.Demand(r.Request)
 	}
 	use := func(q string) int64 { return s.tree.Used(q).Map()[gpu] }
-	share := func(q string) int64 { return s.tree.Map(s.tree.Share(q))[gpu] }
+	share := func(q string) int64 { return s.tree.Share(q).Map()[gpu] }
 	for i, q := range s.queues {
 		limit, limited := q.Capability[gpu]
 		switch {

@@ -27,7 +27,7 @@ func releasing(t *testing.T, count, gpus int) *world {
 func (w *world) step(later int64) engine.Effects {
 	w.t.Helper()
 	w.now += later
-	w.e.Step(w.now)
+	w.e.Decide(w.now)
 	if err := w.l.Audit(); err != nil {
 		w.t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestBatchTimeout(t *testing.T) {
 		if fx := w.step(int64(batchTimeout) - 1); len(fx.Stop) > 0 || w.held() != 2 {
 			t.Fatalf("too early: %+v", fx)
 		}
-		if wake := w.e.Wake(); wake > w.now+1 {
+		if wake := w.e.Figures.Wake(); wake > w.now+1 {
 			t.Fatalf("the next step is due in %s, the batch ends in 1ns", time.Duration(wake-w.now))
 		}
 		fx := w.step(1)
@@ -159,7 +159,7 @@ func TestBatchTimeout(t *testing.T) {
 		}
 		began := w.now
 		for !w.released("g/000") {
-			if w.step(w.e.Wake() - w.now); w.now > began+int64(time.Hour) {
+			if w.step(w.e.Figures.Wake() - w.now); w.now > began+int64(time.Hour) {
 				t.Fatal("it is not started again")
 			}
 		}
@@ -179,7 +179,7 @@ func TestBatchTimeout(t *testing.T) {
 	w.step(int64(batchTimeout))
 	began := w.now
 	for !w.released("g/001") && w.now < began+int64(time.Minute) {
-		w.step(w.e.Wake() - w.now)
+		w.step(w.e.Figures.Wake() - w.now)
 	}
 	if w.now-began != second {
 		t.Errorf("after it ran it rests for %s", time.Duration(w.now-began))
@@ -196,7 +196,7 @@ func TestNudges(t *testing.T) {
 	w.e.Seen("seen/000", w.release("seen/000").Ticket)
 	var activated, requeued []int64
 	for w.now < 20*second {
-		fx := w.step(max(1, w.e.Wake()-w.now))
+		fx := w.step(max(1, w.e.Figures.Wake()-w.now))
 		if slices.Contains(fx.Activate, "seen/000") || slices.Contains(fx.Requeue, "seen/000") {
 			t.Fatalf("its cycle began: %+v", fx)
 		}
@@ -279,7 +279,7 @@ func TestBindTriesPause(t *testing.T) {
 	if fx := w.step(second - 1); again(fx) {
 		t.Errorf("tried again within a second: %+v", fx)
 	}
-	if wake := w.e.Wake(); wake != w.now+1 {
+	if wake := w.e.Figures.Wake(); wake != w.now+1 {
 		t.Errorf("the next step is due in %s", time.Duration(wake-w.now))
 	}
 	if fx := w.step(1); !again(fx) || w.held() != 2 {
@@ -374,7 +374,7 @@ func TestHoldsBesideUnrecorded(t *testing.T) {
 	}
 	w.e.Ended("y")
 	w.e.Bound("n000", []model.HolderID{"npu"}, []ledger.Claim{{Holder: "npu", Vendor: model.Vendors[1], Count: 1}})
-	if w.e.Overbooked("n000") == 0 || !w.e.Holds("g/000", r.Ticket) {
+	if w.e.Nodes.Overbooked("n000") == 0 || !w.e.Holds("g/000", r.Ticket) {
 		t.Error("another vendor's devices are missing, and it is kept from being bound")
 	}
 }
@@ -433,7 +433,7 @@ func TestSuspend(t *testing.T) {
 			t.Fatal("started meanwhile")
 		}
 		for w.held() == 0 && w.now < began+int64(time.Minute) {
-			w.step(w.e.Wake() - w.now)
+			w.step(w.e.Figures.Wake() - w.now)
 		}
 		pauses = append(pauses, (w.now-began)/second)
 		w.e.StartFailed("g/000", w.release("g/000").Ticket, true, "")

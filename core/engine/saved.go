@@ -18,18 +18,16 @@ type Learned struct {
 }
 
 // Save returns what was learned.
-func (e *Engine) Save() Learned { return Learned{e.tree.Save(), e.planner.Save()} }
+func (e *Engine) Save() Learned {
+	return Learned{e.cluster.Tree().Save(), e.cluster.Planner().Save()}
+}
 
 // restoreGap is for how long queues are taken to have gone on as they were between Save
-// and Restore: a restart takes seconds, a failover with a state that was saved a minute
+// and Restored: a restart takes seconds, a failover with a state that was saved a minute
 // ago up to two minutes. After a longer time most jobs are others.
 const restoreGap = 10 * time.Minute
 
-// Restore replaces what was learned. Call it before the first step, when nodes, queues and
-// gangs are known and the fleet is counted.
-func (e *Engine) Restore(l Learned, now int64) {
-	e.Tick(now)
-	e.tree.Restore(l.Queues, now, restoreGap)
-	e.planner.Restore(l.Mix)
-	e.Changed()
+func (v Restored) apply(e *Engine) Outcome {
+	e.cluster.Restore(v.Learned.Queues, v.Learned.Mix, e.memo.Now(), restoreGap)
+	return Outcome{}
 }

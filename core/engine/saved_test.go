@@ -84,7 +84,7 @@ func (f *fairRun) submit(queue int, runs time.Duration, preemptible bool) {
 }
 
 func (f *fairRun) decide() {
-	for _, s := range f.e.Step(f.now).Starts {
+	for _, s := range f.e.Decide(f.now).Starts {
 		f.jobs[s.Gang].end = f.now + int64(f.jobs[s.Gang].runs)
 	}
 }

@@ -30,7 +30,7 @@ func released(t *testing.T) (*engine.Engine, engine.Release) {
 	if err := e.Submit(engine.Gang{ID: "g", Name: "g", Min: 1, Roles: []engine.Role{{Request: r, Members: []model.HolderID{"p"}}}}); err != nil {
 		t.Fatal(err)
 	}
-	e.Step(1)
+	e.Decide(1)
 	out, ok := e.Release("p")
 	if !ok {
 		t.Fatalf("not released: %v", e.Why("g"))
@@ -70,10 +70,10 @@ func TestSettle(t *testing.T) {
 	if _, refusal := e.Settle("p", r.Ticket+1, ledger.Claim{}); refusal == nil {
 		t.Error("a ticket that is not good was honoured")
 	}
-	if !e.Assumes("p") || e.Assumes("q") {
+	if !e.Nodes.Assumes("p") || e.Nodes.Assumes("q") {
 		t.Error("what is assumed")
 	}
-	if err := e.Audit(); err != nil {
+	if err := e.Nodes.Audit(); err != nil {
 		t.Error(err)
 	}
 	if err := e.Verify(); err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/tangram-dev/tangram/core/answer"
 	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/model"
@@ -40,14 +41,14 @@ func TestShortages(t *testing.T) {
 	w := newWorld(t, options(), nil, racks(3, 9, 0)...)
 	w.submit(inRack("g", 12))
 	w.decide()
-	members, where, fixed := w.e.Shortages("g", nil)
+	members, where, fixed := w.e.Shortages.Of("g", nil)
 	if len(members) != 12 || fixed || len(where) != 2 {
 		t.Fatalf("%d members, fixed %v, %+v", len(members), fixed, where)
 	}
 	if s := where[0]; s.Placed != 9 || !slices.Equal(s.Values, []string{"z", "r1"}) || where[1].Placed != 3 {
 		t.Errorf("%+v", where)
 	}
-	if got := w.e.Domains(byRack); !slices.Equal(got, []string{"r0", "r1"}) {
+	if got := w.e.Shortages.Domains(byRack); !slices.Equal(got, []string{"r0", "r1"}) {
 		t.Errorf("racks %v", got)
 	}
 }
@@ -64,13 +65,13 @@ func TestNoShortage(t *testing.T) {
 	w := newWorld(t, options(), nil, racks(2)...)
 	w.submit(free, few, invalid, single)
 	for _, id := range []engine.ID{"free", "few", "invalid", "single", "unknown"} {
-		if members, _, _ := w.e.Shortages(id, nil); len(members) > 0 {
+		if members, _, _ := w.e.Shortages.Of(id, nil); len(members) > 0 {
 			t.Errorf("%s: %d members need nodes", id, len(members))
 		}
 	}
 	w = newWorld(t, options(), nil, racks(1, 3)...)
 	w.submit(inRack("fits", 3))
-	if members, _, _ := w.e.Shortages("fits", nil); len(members) > 0 {
+	if members, _, _ := w.e.Shortages.Of("fits", nil); len(members) > 0 {
 		t.Error("nodes are missing for a gang that fits")
 	}
 }
@@ -93,7 +94,7 @@ func TestShortageOfRunning(t *testing.T) {
 		}
 	})[0])
 	w.submit(inRack("g", 3))
-	members, where, fixed := w.e.Shortages("g", nil)
+	members, where, fixed := w.e.Shortages.Of("g", nil)
 	if len(members) != 1 || !fixed || len(where) != 1 || where[0].Values[1] != "r0" {
 		t.Errorf("%v, fixed %v, %+v", members, fixed, where)
 	}
@@ -110,7 +111,7 @@ func TestShortageTouchesNothing(t *testing.T) {
 		w.decide()
 		before := w.e.Confirmed()
 		for id := range w.gangs {
-			members, where, _ := w.e.Shortages(id, nil)
+			members, where, _ := w.e.Shortages.Of(id, nil)
 			for i, s := range where {
 				if s.Placed >= len(members) || s.Placed < 0 || i > 0 && s.Placed > where[i-1].Placed {
 					t.Fatalf("%s: %+v for %d members", id, where, len(members))
@@ -157,10 +158,10 @@ func TestKept(t *testing.T) {
 	}
 }
 
-func shortages(placed ...int) []engine.Shortage {
-	var out []engine.Shortage
+func shortages(placed ...int) []answer.Shortage {
+	var out []answer.Shortage
 	for i, n := range placed {
-		out = append(out, engine.Shortage{Domain: topology.Domain{Depth: 1, Path: fmt.Sprint("z/r", i)}, Values: []string{"z", fmt.Sprint("r", i)}, Placed: n})
+		out = append(out, answer.Shortage{Domain: topology.Domain{Depth: 1, Path: fmt.Sprint("z/r", i)}, Values: []string{"z", fmt.Sprint("r", i)}, Placed: n})
 	}
 	return out
 }
@@ -169,10 +170,10 @@ func shortages(placed ...int) []engine.Shortage {
 // then a new one, then the first again.
 func TestPursuit(t *testing.T) {
 	const patience = 10
-	var p engine.Pursuit
+	var p answer.Pursuit
 	for i, tt := range []struct {
 		now   int64
-		where []engine.Shortage
+		where []answer.Shortage
 		fixed bool
 		want  string
 	}{
@@ -208,7 +209,7 @@ func TestPursuit(t *testing.T) {
 // TestPursuitInto: once a node of a new domain has come, the rest is asked for there, until
 // none came for the patience.
 func TestPursuitInto(t *testing.T) {
-	p := engine.Pursuit{}.Next(nil, false, 0, 10)
+	p := answer.Pursuit{}.Next(nil, false, 0, 10)
 	came := shortages(0, 1)[1]
 	if !p.New() || !came.NewTo([]string{"r0"}) || came.NewTo([]string{"r0", "r1"}) {
 		t.Fatalf("%+v", p)
@@ -229,13 +230,13 @@ func TestPursuitReachesAll(t *testing.T) {
 		n := rapid.IntRange(1, 6).Draw(t, "domains")
 		fixed := rapid.Bool().Draw(t, "fixed")
 		where := shortages(rapid.SliceOfN(rapid.IntRange(0, 5), n, n).Draw(t, "placed")...)
-		var p engine.Pursuit
+		var p answer.Pursuit
 		seen := map[string]bool{}
 		now := int64(0)
 		for range n + 1 {
 			p = p.Next(where, fixed, now, 10)
 			seen[fmt.Sprint(p.Values, p.New())] = true
-			if at := slices.IndexFunc(where, func(s engine.Shortage) bool { return s.Domain == p.Domain }); at >= 0 && rapid.Bool().Draw(t, "comes") {
+			if at := slices.IndexFunc(where, func(s answer.Shortage) bool { return s.Domain == p.Domain }); at >= 0 && rapid.Bool().Draw(t, "comes") {
 				where[at].Placed++
 				now += 1000
 				if next := p.Next(where, fixed, now, 10); next.Domain != p.Domain || next.New() != p.New() {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/tangram-dev/tangram/core/answer"
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/engine"
@@ -54,7 +55,7 @@ func TestChargedIsNotHeld(t *testing.T) {
 		w.submit(g)
 	}
 	w.decide()
-	s, _ := w.e.NodeState("cut", engine.Open, measure.NewIdle(1, 0), second)
+	s, _ := w.e.Nodes.NodeState("cut", answer.Open, measure.NewIdle(1, 0), second)
 	if d, used := s.Devices[0], w.tree.Used("q").Of(gpu); int64(d.Charged) != used || d.Charged != 375 || d.Held != 500 || len(d.Holders) != 3 {
 		t.Errorf("charged %d, held %d, by %d; the queue uses %d", d.Charged, d.Held, len(d.Holders), used)
 	}

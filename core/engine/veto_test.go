@@ -29,9 +29,9 @@ func (w *world) refuse(id string, late bool) time.Duration {
 	w.e.Refused(h, r.Node.ID, explain.Refusal{Code: explain.Filtered, Detail: "no"}, late)
 	w.e.StartFailed(h, r.Ticket, true, "")
 	began := w.now
-	for w.step(0); !w.released(h); w.step(w.e.Wake() - w.now) {
-		if w.e.Wake() <= w.now || w.now > began+int64(time.Hour) {
-			w.t.Fatalf("%s is not planned again: the next step is due at %d, now is %d", id, w.e.Wake(), w.now)
+	for w.step(0); !w.released(h); w.step(w.e.Figures.Wake() - w.now) {
+		if w.e.Figures.Wake() <= w.now || w.now > began+int64(time.Hour) {
+			w.t.Fatalf("%s is not planned again: the next step is due at %d, now is %d", id, w.e.Figures.Wake(), w.now)
 		}
 	}
 	return time.Duration(w.now - began)
@@ -154,7 +154,7 @@ func TestRefusedEverywhere(t *testing.T) {
 	if r := w.e.Why("g"); r.Never || r.Detail != said.Detail || r.Class() != explain.ForCapacity {
 		t.Errorf("%+v", r)
 	}
-	if w.step(w.e.Wake() - w.now); !w.released("g/000") {
+	if w.step(w.e.Figures.Wake() - w.now); !w.released("g/000") {
 		t.Fatal("not tried again")
 	}
 	w.e.RefusedEverywhere("g/000", said, []model.NodeID{"n002", "n003"})

@@ -23,7 +23,7 @@ func BenchmarkWhy(b *testing.B) {
 		}
 	}
 	for more := true; more; {
-		more = w.e.Step(0).More
+		more = w.e.Decide(0).More
 	}
 	for i := range 5000 {
 		r := coretest.Request(1)
@@ -33,7 +33,7 @@ func BenchmarkWhy(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	w.e.Step(0)
+	w.e.Decide(0)
 	times := map[string][]time.Duration{}
 	i := 0
 	for b.Loop() {
@@ -45,7 +45,7 @@ func BenchmarkWhy(b *testing.B) {
 			times[name] = append(times[name], time.Since(began))
 		}
 		part("account", func() { _, _ = w.e.Account(id) })
-		part("turns", func() { w.e.Turns(10_000) })
+		part("turns", func() { w.e.Gangs.Turns(10_000) })
 		part("why", func() {
 			r := w.e.Why(id)
 			w.e.Expect(id, &r)

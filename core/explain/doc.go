@@ -12,6 +12,13 @@
 // The words are here and nowhere else: no other package composes or compares them. Texts
 // may change, codes do not.
 //
-// Read code.go, then refusal.go (nodes), reason.go (gangs), quantity.go (amounts), help.go
-// and remedies.go (what helps) and reference.go (all of it, for docs/reference/reasons.md).
+// Invariants, tested: every code has its row, its words and a remedy, and is given by some
+// package; the limit that a remedy proposes is exactly enough; what a tenant wrote never
+// becomes part of a command that a shell could misread.
+//
+// Read code.go, class.go and table.go (the list); refusal.go (nodes), reason.go (gangs) and
+// quantity.go (amounts) for the words; help.go for what helps, with idle.go (claims that no
+// pod uses), remedies.go, remedies_nodes.go, remedies_use.go, remedies_gangs.go,
+// remedies_queues.go and remedywords.go; reference.go, all of it for
+// docs/reference/reasons.md.
 package explain

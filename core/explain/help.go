@@ -9,12 +9,12 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// Actor is who can bring about what would help.
+// Actor is the party that can bring about what would help.
 type Actor uint8
 
 // Actors.
 const (
-	// Owner: who submitted the pods can change them.
+	// Owner: the user that submitted the pods can change them.
 	Owner Actor = iota + 1
 	// Administrator: of nodes, queues or quotas.
 	Administrator
@@ -71,6 +71,10 @@ type Case struct {
 	// Spell is an amount of a resource as Kubernetes writes it ("nvidia.com/gpu", "8"); empty
 	// when it has no name there. nil: none has.
 	Spell func(resource string, amount int64) (name, quantity string)
+	// Devices says that a resource is a number of devices, or of places on them, which a
+	// device plugin offers and kubelet counts; Hardware that a label describes what a node
+	// is: given to another node by hand it would be wrong, or be taken back. nil: none.
+	Devices, Hardware func(name string) bool
 }
 
 // maxHelps bounds how many helps are given: the first ones are the surest.
@@ -99,7 +103,7 @@ func Helps(c *Case) []Help {
 	for _, h := range c.Idle.helps(c) {
 		add(h)
 	}
-	of := func(code Code, l Line) {
+	addFor := func(code Code, l Line) {
 		for _, m := range remediesFor(code) {
 			if m.say == nil {
 				add(Help{Who: m.who, Text: m.what})
@@ -108,15 +112,14 @@ func Helps(c *Case) []Help {
 			}
 		}
 	}
-	of(r.Code, Line{})
+	addFor(r.Code, Line{})
 	if r.Code == Nodes || r.Code == NoDomain || r.Code == BackOff {
 		for _, l := range r.Nodes.Lines() {
-			of(l.Code, l)
+			addFor(l.Code, l)
 		}
 	}
-	if len(out) == 0 { // nothing about this case in particular
-		m := remediesFor(r.Code)[0]
-		out = append(out, Help{Who: m.who, Text: m.what})
+	if all := remediesFor(r.Code); len(out) == 0 && len(all) > 0 { // nothing about this case in particular
+		out = append(out, Help{Who: all[0].who, Text: all[0].what})
 	}
 	return out[:min(len(out), maxHelps)]
 }

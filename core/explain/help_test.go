@@ -30,6 +30,16 @@ func caseOf(code explain.Code) *explain.Case {
 	return c
 }
 
+// ofNodes are the codes that are counted per node.
+func ofNodes() (out []explain.Code) {
+	for c := explain.Code(1); c < explain.Codes; c++ {
+		if c.Class() == explain.OfNode {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
 // TestEveryCodeHelps: for every code there is a remedy with a person or time behind it, for
 // the page and for a case, and it has the numbers of the case where the code has any.
 func TestEveryCodeHelps(t *testing.T) {
@@ -93,7 +103,7 @@ func TestHelpsAreBounded(t *testing.T) {
 			c.Reason.Nodes = explain.Tally{}
 		}
 		for range lines {
-			code := explain.Code(rapid.IntRange(1, int(explain.Filtered)).Draw(t, "line"))
+			code := rapid.SampledFrom(ofNodes()).Draw(t, "line")
 			c.Reason.Nodes.Add(explain.Refusal{Code: code, Need: need, Best: rapid.Int64Range(0, need-1).Draw(t, "best"), Detail: rapid.SampledFrom([]string{"", "cpu", "a=b:NoSchedule"}).Draw(t, "detail")}, rapid.IntRange(1, 9).Draw(t, "nodes"))
 		}
 		helps := explain.Helps(c)
@@ -208,7 +218,9 @@ func TestHelpsOfDevices(t *testing.T) {
 		{explain.Refusal{Code: explain.BusyHost, Need: 1, Detail: "cpu"}, "Move pods without GPUs", "for each card"},
 	}
 	for _, tt := range tests {
-		c := &explain.Case{Reason: explain.Reason{Code: explain.Nodes}}
+		c := &explain.Case{Reason: explain.Reason{Code: explain.Nodes},
+			Devices:  func(resource string) bool { return resource == "nvidia.com/gpu" },
+			Hardware: func(label string) bool { return label != "disk" }}
 		c.Reason.Nodes.AddNode(tt.refusal, "n0")
 		said := fmt.Sprint(explain.Helps(c))
 		if !strings.Contains(said, tt.want) || strings.Contains(said, tt.not) {

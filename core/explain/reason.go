@@ -66,6 +66,16 @@ type Prospect struct {
 // Class is what the gang waits for.
 func (r *Reason) Class() Class { return r.Code.Class() }
 
+// Condition is the reason of the condition PodScheduled of the gang's pods: see
+// Code.Condition. A single pod that kube-scheduler rejects is Unschedulable; of a gang, the
+// other members would start alone on nodes that were added.
+func (r *Reason) Condition() string {
+	if r.Code == Rejected && r.Need <= 1 {
+		return classes[ForCapacity].condition
+	}
+	return r.Code.Condition()
+}
+
 // Is says whether there is a reason.
 func (r *Reason) Is() bool { return r.Code != 0 }
 
@@ -124,11 +134,11 @@ func (r *Reason) sentence() string {
 	case Invalid:
 		return r.Detail
 	}
-	return r.stranger()
+	return r.ofObject()
 }
 
-// stranger is the sentence for what is no gang that waits here.
-func (r *Reason) stranger() string {
+// ofObject is the sentence about an object that is no waiting gang.
+func (r *Reason) ofObject() string {
 	switch r.Code {
 	case NoObject:
 		return "there is no such object: " + r.Detail
@@ -255,7 +265,7 @@ func (r *Reason) turn() string {
 	return fmt.Sprintf("waits for its turn: %s ahead of it, the next is %s", plural(r.Ahead, "job"), r.First)
 }
 
-// Anonymous is the reason without the names of nodes, for readers who may not list them.
+// Anonymous is the reason without the names of nodes, for readers without the right to list nodes.
 // What kube-scheduler's filters said is kept: it is about the pod.
 func (r Reason) Anonymous() Reason {
 	r.Prospect.Anonymous = true

@@ -99,16 +99,6 @@ func (t *Tally) AddFit(nodes int) { t.fit += nodes }
 // Fit is how many nodes would take the request.
 func (t *Tally) Fit() int { return t.fit }
 
-// details says whether refusals of a code are counted apart by their detail: there
-// are few different ones, and each needs another cure.
-func (c Code) details() bool {
-	switch c {
-	case Tainted, Isolated, SmallHost, BusyHost, Neighbor, Filtered:
-		return true
-	}
-	return false
-}
-
 // maxDetails bounds how many lines one code has: what filters say may name nodes.
 const maxDetails = 4
 
@@ -141,7 +131,7 @@ func (t *Tally) add(r Refusal, nodes int) *Line {
 	for i, l := range t.lines {
 		if l.Code == r.Code {
 			same = i
-			if lines++; !r.Code.details() || l.Detail == r.Detail || lines == maxDetails {
+			if lines++; !rows[r.Code].apart || l.Detail == r.Detail || lines == maxDetails {
 				break
 			}
 			same = -1
@@ -155,7 +145,7 @@ func (t *Tally) add(r Refusal, nodes int) *Line {
 	l.Nodes += nodes
 	l.Devices += nodes * r.Devices
 	l.Best = max(l.Best, r.Best)
-	if !r.Code.details() {
+	if !rows[r.Code].apart {
 		l.Detail = min(l.Detail, r.Detail) // any will do, but always the same one
 	}
 	return l

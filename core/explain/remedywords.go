@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// isolated says who keeps new pods off a node, for what, and that it ends by itself: who
-// uncordons a sick node by hand gets pods that fail there.
+// isolated says that gpu-controller keeps new pods off a node, for what, and that it ends by
+// itself: on a faulty node that is uncordoned by hand pods would fail.
 func isolated(c *Case, l Line) (string, string) {
 	nodes, they, it := "a node", have(l, "is", "are"), "the node is well again"
 	switch l.Detail {
@@ -48,6 +48,14 @@ func release(whose string) func(*Case, Line) (string, string) {
 	}
 }
 
+// fewer says how many GPUs the best of a line's nodes has.
+func fewer(_ *Case, l Line) (string, string) {
+	if l.Best == 0 {
+		return "", ""
+	}
+	return fmt.Sprintf("Ask for at most %s per pod.", plural(int(l.Best), "GPU")), ""
+}
+
 // smaller says what would fit below a limit.
 func smaller(c *Case, _ Line) (string, string) {
 	r := &c.Reason
@@ -64,18 +72,18 @@ func smaller(c *Case, _ Line) (string, string) {
 // missing says which members have to be created.
 func missing(c *Case, _ Line) (string, string) {
 	r := &c.Reason
-	of := ""
+	part := ""
 	switch {
 	case r.Subgroup != "":
-		of = fmt.Sprintf(" of subgroup %q", r.Subgroup)
+		part = fmt.Sprintf(" of subgroup %q", r.Subgroup)
 	case r.Role != "":
-		of = fmt.Sprintf(" of role %q", r.Role)
+		part = fmt.Sprintf(" of role %q", r.Role)
 	}
 	do := c.kubectl("get events --field-selector reason=FailedCreate")
 	if c.Object != "" && !strings.HasPrefix(c.Object, "pod/") {
 		do = c.kubectl("describe %s", c.Object)
 	}
-	return fmt.Sprintf("Create %s%s: a ResourceQuota or a controller that does not run may keep them from being created.", plural(max(1, r.Need-r.Exist), "more member"), of), do
+	return fmt.Sprintf("Create %s%s: a ResourceQuota or a controller that does not run may keep them from being created.", plural(max(1, r.Need-r.Exist), "more member"), part), do
 }
 
 // priority says what a higher priority would do.
@@ -124,30 +132,8 @@ func levelOf(l Line) (level, label string) {
 	return level, label
 }
 
-// ofHardware says that a label describes what a node is, as agents and cloud providers write
-// it: given to another node by hand it would be a lie, or be taken back.
-func ofHardware(label string) bool {
-	switch label {
-	case "accelerator", "gpu-count", "gpu-memory", "gpu-interconnect", "kubernetes.io/hostname", "kubernetes.io/arch", "kubernetes.io/os", "node.kubernetes.io/instance-type":
-		return true
-	}
-	for _, prefix := range []string{"nvidia.com/", "amd.com/", "gpu.intel.com/", "feature.node.kubernetes.io/", "cloud.google.com/gke-accelerator", "k8s.amazonaws.com/accelerator"} {
-		if strings.HasPrefix(label, prefix) {
-			return true
-		}
-	}
-	return false
-}
-
-// ofDevices says that a resource is a number of devices, or of places on them, which a
-// device plugin offers and kubelet counts.
-func ofDevices(resource string) bool {
-	switch resource {
-	case "nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "volcano.sh/vgpu-number":
-		return true
-	}
-	return false
-}
+func (c *Case) ofHardware(label string) bool   { return c.Hardware != nil && c.Hardware(label) }
+func (c *Case) ofDevices(resource string) bool { return c.Devices != nil && c.Devices(resource) }
 
 // verb is a verb for a number of things.
 func verb(n int64, one, many string) string {

@@ -10,6 +10,10 @@
 // the minimum. The cost grows with the number of distinct requests, of domains tried
 // and of nodes used, not with the size of the fleet.
 //
+// Invariants, tested: a plan places at least the minimum of the gang and of every role, no
+// device twice, inside one domain of the required level; a failure leaves the ledger as it
+// was; the same question has the same answer, because limits are counted in steps.
+//
 // Completeness: members that ask for whole devices, without rules about links, named
 // devices or other pods, on nodes with equal devices, are placed whenever a placement
 // exists. One role is laid out directly. Several are placed one after the other, the
@@ -20,7 +24,8 @@
 //
 // Read ask.go (input and output), plan.go (the decision), domains.go and scarce.go
 // (where to try), fill.go (inside one domain), weigh.go, mixes.go and table.go (roles
-// that compete), never.go (what can never fit). Gangs with subgroups: subgroup.go, tree.go
-// (input), nest.go (the search), nestscopes.go (where to try), together.go (members of
-// several leaves that compete).
+// that compete), explain.go (why not) and never.go (what can never fit). Gangs with
+// subgroups: subgroup.go, tree.go (input), nest.go (the search), nestscopes.go with
+// nestbounds.go (where to try), together.go (members of several leaves that compete),
+// nestexplain.go (why not).
 package gang

@@ -9,7 +9,6 @@ import (
 
 	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/gang"
-	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/planner"
 	"github.com/tangram-dev/tangram/core/score"
@@ -101,7 +100,7 @@ func (s *headroom) wrong(r *model.Request) bool {
 func TestCompleteForRoles(t *testing.T) {
 	greedy, exact, refused := 0, 0, 0
 	rapid.Check(t, func(t *rapid.T) {
-		l := ledger.New()
+		l := coretest.Ledger(t)
 		a := &gang.Ask{Weights: score.DefaultWeights(), Terse: true}
 		count := rapid.IntRange(2, 3).Draw(t, "roles")
 		for i := range count {

@@ -10,9 +10,7 @@ import (
 	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/gang"
-	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
-	"github.com/tangram-dev/tangram/core/planner"
 )
 
 // unselected refuses all nodes.
@@ -87,13 +85,7 @@ func TestCountsNodesOnce(t *testing.T) {
 			}
 			nodes = append(nodes, n.Build())
 		}
-		w := world{l: ledger.New()}
-		for _, n := range nodes {
-			if err := w.l.SetNode(n); err != nil {
-				t.Fatal(err)
-			}
-		}
-		w.p = planner.New(w.l)
+		w := newWorld(t, nodes...)
 		a := ask(rapid.IntRange(1, 4).Draw(t, "members"), rapid.IntRange(1, 4).Draw(t, "each"))
 		a.Require = rapid.SampledFrom([]model.Level{{}, rack, zone, node}).Draw(t, "level")
 		if nested := rapid.Bool().Draw(t, "nested"); nested {

@@ -26,14 +26,9 @@ type world struct {
 	p *planner.Planner
 }
 
-func newWorld(t testing.TB, nodes ...*model.Node) world {
+func newWorld(t coretest.T, nodes ...*model.Node) world {
 	t.Helper()
-	l := ledger.New()
-	for _, n := range nodes {
-		if err := l.SetNode(n); err != nil {
-			t.Fatal(err)
-		}
-	}
+	l := coretest.Ledger(t, nodes...)
 	return world{l, planner.New(l)}
 }
 

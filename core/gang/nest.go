@@ -253,7 +253,7 @@ func (t *nest) put(g int, s scope, then func() bool) bool {
 // take writes down placements of a part.
 func (t *nest) take(p *part, placements []Placement) {
 	for _, x := range placements {
-		x.Role = p.of[x.Role]
+		x.Role = p.roleOf[x.Role]
 		t.placed = append(t.placed, x)
 		t.taken[x.Role]++
 	}
@@ -266,7 +266,7 @@ func (t *nest) allows(p *part) bool {
 	}
 	counts := slices.Clone(t.taken)
 	for i, r := range p.ask.Roles {
-		counts[p.of[i]] += len(r.Members)
+		counts[p.roleOf[i]] += len(r.Members)
 	}
 	return t.Allow(counts)
 }
@@ -325,21 +325,21 @@ func (t *nest) more(goal int) {
 // fill places members of a leaf beyond those that it must have, as many as fit.
 func (t *nest) fill(g int) {
 	ask := &Ask{Weights: t.Weights, Terse: true}
-	var of []int
+	var roleOf []int
 	for _, role := range t.roles[g] {
 		r := t.Roles[role]
 		if r.Members, r.Min = r.Members[t.taken[role]:], 0; len(r.Members) > 0 {
-			ask.Roles, of = append(ask.Roles, r), append(of, role)
+			ask.Roles, roleOf = append(ask.Roles, r), append(roleOf, role)
 		}
 	}
-	if len(of) == 0 {
+	if len(roleOf) == 0 {
 		return
 	}
 	if t.Allow != nil {
 		ask.Allow = func(counts []int) bool {
 			all := slices.Clone(t.taken)
 			for i, n := range counts {
-				all[of[i]] += n
+				all[roleOf[i]] += n
 			}
 			return t.Allow(all)
 		}
@@ -350,7 +350,7 @@ func (t *nest) fill(g int) {
 			ask.Beside = append(ask.Beside, x.Node)
 		}
 	}
-	p := t.partOf(ask, of)
+	p := t.partOf(ask, roleOf)
 	f := newFilling(p.maker, t.scopes[g])
 	for _, role := range p.order {
 		f.upTo(role, len(ask.Roles[role].Members))

@@ -10,7 +10,6 @@ import (
 	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/gang"
-	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/planner"
 	"github.com/tangram-dev/tangram/core/score"
@@ -178,7 +177,7 @@ func drawTree(t *rapid.T, most int) *gang.Ask {
 
 // small is a fleet of a few nodes, in racks and zones.
 func small(t *rapid.T) (world, []*headroom, []model.NodeID) {
-	l := ledger.New()
+	l := coretest.Ledger(t)
 	var free []*headroom
 	var ids []model.NodeID
 	for i := range rapid.IntRange(1, 5).Draw(t, "nodes") {
@@ -516,7 +515,7 @@ func BenchmarkSubgroups(b *testing.B) {
 		}{
 			{"8 and 16", []int{8, 16}, []int{4, 2}, []int{8, 8}, count / 4, []int{8, 8, 8, 8}, true},
 			{"one rack too few", []int{8, 16}, []int{4, 2}, []int{8, 8}, 15, []int{8, 8, 8, 8}, false},
-			{"compete in vain", []int{4, 3}, []int{2, 3}, []int{4, 3}, 6, []int{4, 4, 3, 3}, false},
+			{"compete without success", []int{4, 3}, []int{2, 3}, []int{4, 3}, 6, []int{4, 4, 3, 3}, false},
 		} {
 			b.Run(fmt.Sprintf("%s/nodes=%d", c.name, count), func(b *testing.B) {
 				w := newWorld(b, uniform(count, 8)...)

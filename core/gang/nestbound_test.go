@@ -10,7 +10,7 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// A search in vain ends after work that grows with the gang, not with the number of ways
+// A search without success ends after work that grows with the gang, not with the number of ways
 // to spread it: counted in questions whether a member may use a node.
 func TestSubgroupsWorkBounded(t *testing.T) {
 	// Groups of a rack each, whose leaves may be anywhere in it: none is placed before all

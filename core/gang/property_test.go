@@ -9,7 +9,6 @@ import (
 
 	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/gang"
-	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/place"
 	"github.com/tangram-dev/tangram/core/planner"
@@ -18,7 +17,7 @@ import (
 
 // drawWorld is a few nodes of all sorts, with some holders.
 func drawWorld(t *rapid.T) world {
-	l := ledger.New()
+	l := coretest.Ledger(t)
 	for i := range rapid.IntRange(1, 6).Draw(t, "nodes") {
 		n := coretest.DrawNode(t, fmt.Sprintf("n%d", i))
 		n.Host = model.Host{CPU: rapid.Int64Range(0, 8).Draw(t, "cpu"), Memory: 8}
@@ -195,7 +194,7 @@ func check(t *rapid.T, w world, a *gang.Ask, plan gang.Plan) {
 // nodes as the roomiest ones allow.
 func TestCompleteForOneRole(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := ledger.New()
+		l := coretest.Ledger(t)
 		room := map[model.NodeID]int{}
 		domain := map[string][]model.NodeID{}
 		level := rapid.SampledFrom([]model.Level{{}, node, zone, rack}).Draw(t, "level")

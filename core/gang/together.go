@@ -13,7 +13,7 @@ import (
 func (t *nest) together() bool {
 	ask := &Ask{Weights: t.Weights, Terse: true, Allow: nil}
 	// Leaves whose members are alike, and whose scope is the same, are one role.
-	var of [][]int // the gang's roles of each role, one entry for each member
+	var rolesOf [][]int // the gang's roles of each role, one entry for each member
 	var scopes []scope
 	at := map[string]int{}
 	for _, g := range t.last {
@@ -33,13 +33,13 @@ func (t *nest) together() bool {
 				to = len(ask.Roles)
 				at[key] = to
 				ask.Roles = append(ask.Roles, Role{Name: r.Name, Request: r.Request})
-				of, scopes = append(of, nil), append(scopes, s)
+				rolesOf, scopes = append(rolesOf, nil), append(scopes, s)
 			}
 			into := &ask.Roles[to]
 			into.Members = append(into.Members, r.Members[:n]...)
 			into.Min += n
 			for range n {
-				of[to] = append(of[to], role)
+				rolesOf[to] = append(rolesOf[to], role)
 			}
 		}
 	}
@@ -53,11 +53,11 @@ func (t *nest) together() bool {
 		if t.May == nil {
 			return nil
 		}
-		return t.May(of[role][0], id)
+		return t.May(rolesOf[role][0], id)
 	}
 	p := t.partOf(ask, nil)
 	counts := slices.Clone(t.taken)
-	for _, roles := range of {
+	for _, roles := range rolesOf {
 		for _, role := range roles {
 			counts[role]++
 		}
@@ -74,7 +74,7 @@ func (t *nest) together() bool {
 	}
 	for _, x := range plan.Placements {
 		r := ask.Roles[x.Role]
-		x.Role = of[x.Role][slices.Index(r.Members, x.Holder)]
+		x.Role = rolesOf[x.Role][slices.Index(r.Members, x.Holder)]
 		t.placed = append(t.placed, x)
 		t.taken[x.Role]++
 	}

@@ -85,7 +85,7 @@ type nest struct {
 	chosen []bool
 	scopes []scope
 	last   []int
-	// failed are domains in which groups alike were tried in vain, in the present attempt.
+	// failed are domains in which groups alike were tried without success in the present attempt.
 	failed map[sameGroup][]string
 
 	// failure describes the best attempt, and lacking is the group that it could not place.
@@ -214,8 +214,8 @@ func (t *nest) minimum(g int) (leaves []int, choice bool) {
 // part is leaves of a gang as a plain gang.
 type part struct {
 	*maker
-	// of is the gang's role of each of its roles.
-	of []int
+	// roleOf is the gang's role of each of its roles.
+	roleOf []int
 }
 
 // leaf is a leaf as a plain gang of the members that it must have.
@@ -243,25 +243,25 @@ func (t *nest) near(g int) []model.NodeID {
 // flat is leaves as a plain gang: the members that they must have, all of them needed.
 func (t *nest) flat(leaves []int) *part {
 	ask := &Ask{Weights: t.Weights, Terse: true}
-	var of []int
+	var roleOf []int
 	for _, g := range leaves {
 		for i, n := range t.counts(g) {
 			if role := t.roles[g][i]; n > 0 {
 				r := t.Roles[role]
 				r.Members, r.Min = r.Members[:n], n
-				ask.Roles, of = append(ask.Roles, r), append(of, role)
+				ask.Roles, roleOf = append(ask.Roles, r), append(roleOf, role)
 			}
 		}
 	}
-	return t.partOf(ask, of)
+	return t.partOf(ask, roleOf)
 }
 
 // partOf completes a part of which the members are known.
-func (t *nest) partOf(ask *Ask, of []int) *part {
+func (t *nest) partOf(ask *Ask, roleOf []int) *part {
 	if t.May != nil && ask.May == nil {
-		ask.May = func(role int, id model.NodeID) *explain.Refusal { return t.May(of[role], id) }
+		ask.May = func(role int, id model.NodeID) *explain.Refusal { return t.May(roleOf[role], id) }
 	}
-	p := &part{newMaker(t.maker.l, t.maker.p, ask), of}
+	p := &part{newMaker(t.maker.l, t.maker.p, ask), roleOf}
 	p.goal = p.least
 	return p
 }

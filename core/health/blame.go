@@ -12,7 +12,7 @@ import (
 //   - Each error is remembered for BlameWindow with the tenants that used the device.
 //   - The device is suspect when fewer than Options.Tenants tenants cannot have caused
 //     all remembered errors: among every Tenants-1 of them, some error happened while
-//     none of these used the device. So one tenant who fails in a loop is never enough,
+//     none of these used the device. So one tenant that fails in a loop is never enough,
 //     however many share the device with him and come and go.
 //   - It is suspect for the quiet time and not longer, whatever errors follow, and not
 //     again before BlameWindow has passed. So application errors cost a device at most
@@ -21,7 +21,7 @@ import (
 // The bounds keep the work per error small, however many errors a tenant provokes.
 const (
 	maxErrors  = 16 // remembered, of different sets of tenants
-	maxTenants = 8  // of one error; with more of them it cannot be told who is to blame
+	maxTenants = 8  // of one error; with more of them no tenant can be blamed
 	maxGroup   = 4  // bound of Options.Tenants: the search takes maxTenants to its power
 )
 

@@ -21,5 +21,6 @@
 //
 // Read in this order: state.go (states, what helps), xid.go (the table of driver
 // errors), code.go (causes), input.go (events and samples), options.go, device.go (the
-// state machine), cause.go (how causes begin and end), blame.go (application errors), saved.go (over a restart of the agent).
+// state machine), cause.go (how causes begin and end), blame.go (application errors),
+// saved.go (over a restart of the agent).
 package health

@@ -21,8 +21,8 @@ type Event struct {
 	Kind EventKind
 	// XID is the driver's error number, for XIDEvent.
 	XID int
-	// Tenants are those who used the device when it happened, for XIDEvent; whatever
-	// the caller calls a tenant (a namespace). Empty when unknown: then no tenant
+	// Tenants used the device when it happened, for XIDEvent; a tenant is what the caller
+	// says it is (a namespace). Empty when unknown: then no tenant
 	// can be blamed, and an application's error counts for nothing.
 	Tenants []string
 	// Verdict is for VerdictEvent.

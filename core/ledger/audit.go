@@ -24,13 +24,13 @@ func (l *Ledger) Audit() error {
 			if l.holders[c.Holder] != n {
 				return fmt.Errorf("node %q: holder %q is not indexed to it", id, c.Holder)
 			}
-			if n.of[i]&seen&^n.shared != 0 {
+			if n.byClaim[i]&seen&^n.shared != 0 {
 				return fmt.Errorf("node %q: holder %q holds a device that another claim holds", id, c.Holder)
 			}
-			if n.of[i].Count() > c.Count+len(c.Parts) {
-				return fmt.Errorf("node %q: holder %q holds %d devices, claims %d", id, c.Holder, n.of[i].Count(), c.Count+len(c.Parts))
+			if n.byClaim[i].Count() > c.Count+len(c.Parts) {
+				return fmt.Errorf("node %q: holder %q holds %d devices, claims %d", id, c.Holder, n.byClaim[i].Count(), c.Count+len(c.Parts))
 			}
-			seen |= n.of[i]
+			seen |= n.byClaim[i]
 		}
 		for slot, u := range n.usage {
 			d := &n.inv.Devices[slot]
@@ -187,7 +187,7 @@ func (l *Ledger) String() string {
 			}
 			var held string
 			if n.inv != nil {
-				held = indexes(n.inv, n.of[i])
+				held = indexes(n.inv, n.byClaim[i])
 			}
 			fmt.Fprintf(&b, "  %s %s %d %s: %s (since %d, priority %d, recorded %v %v, labels %v, apart %v, host %v, extras %v)\n", c.Holder, state, c.Count, c.Vendor, held, c.Since, c.Priority, c.Devices, c.Parts, c.Labels, c.Apart, c.Host, c.Extras)
 		}

@@ -8,7 +8,7 @@ type Contested struct {
 	Holder model.HolderID
 	// Index is the first such device.
 	Index int
-	// Certain: this process itself gave the device to those who have it. Otherwise both
+	// Certain: this process itself gave the device to its present holders. Otherwise both
 	// sides are known from their records only, and one of these may be forged.
 	Certain bool
 }
@@ -29,12 +29,12 @@ func (l *Ledger) Contested(id model.NodeID) []Contested {
 	return out
 }
 
-// given says whether this process gave a contested device to all who have it.
+// given says whether this process gave a contested device to all its present holders.
 func (n *node) given(c contest) bool {
 	some := false
 	for j := range n.claims {
 		o := &n.claims[j]
-		if j == c.claim || !n.of[j].Has(c.slot) {
+		if j == c.claim || !n.byClaim[j].Has(c.slot) {
 			continue
 		}
 		for _, p := range o.places() {

@@ -69,7 +69,7 @@ func TestUsageKeySeesEveryField(t *testing.T) {
 // bucket, or no request's answer depends on it.
 func TestBucketKeySeesOccupancy(t *testing.T) {
 	noAnswerDependsOn := map[string]string{
-		"of":        "which claim holds which device; affinity rules ask node by node",
+		"byClaim":   "which claim holds which device; affinity rules ask node by node",
 		"debt":      "what could not be assigned to a device; it is in no free device",
 		"contested": "claims with an overruled record; the devices are counted in held",
 	}

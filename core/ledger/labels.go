@@ -115,7 +115,7 @@ func (l *Ledger) KeptApart(labels []model.Label) bool {
 func (v View) Matching(rule model.AffinityRule) (devices model.Mask, here, anywhere bool) {
 	for i := range v.claims {
 		if rule.Matches(v.claims[i].Labels) {
-			devices |= v.of[i]
+			devices |= v.byClaim[i]
 			here = true
 		}
 	}
@@ -136,7 +136,7 @@ func (v View) KeptFrom(labels []model.Label) (devices model.Mask, by model.Affin
 			if rule.Kind == model.DifferentNode {
 				devices = model.FullMask(len(v.Node.Devices))
 			}
-			devices |= v.of[i]
+			devices |= v.byClaim[i]
 		}
 	}
 	return devices, by

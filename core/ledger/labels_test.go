@@ -17,7 +17,7 @@ func about(kind model.AffinityKind, match ...model.Label) model.AffinityRule {
 }
 
 func TestMatching(t *testing.T) {
-	l := newLedger(t, coretest.Node("a").GPUs(2, "A100").Build(), coretest.Node("b").GPUs(2, "A100").Build())
+	l := coretest.Ledger(t, coretest.Node("a").GPUs(2, "A100").Build(), coretest.Node("b").GPUs(2, "A100").Build())
 	db := claim("db", 1, 1, 1)
 	db.Labels = []model.Label{label("x", "app", "db"), label("x", "tier", "gold")}
 	l.Put("a", db)
@@ -52,7 +52,7 @@ func TestMatching(t *testing.T) {
 }
 
 func TestKeptApart(t *testing.T) {
-	l := newLedger(t, coretest.Node("a").GPUs(2, "A100").Build())
+	l := coretest.Ledger(t, coretest.Node("a").GPUs(2, "A100").Build())
 	shy := claim("shy", 1, 1, 0)
 	shy.Apart = []model.AffinityRule{about(model.DifferentDevice, label("x", "app", "web"))}
 	l.Put("a", shy)
@@ -79,7 +79,7 @@ func TestKeptApart(t *testing.T) {
 // are readings of devices that the node does not have.
 func TestTelemetryGoesWithItsInventory(t *testing.T) {
 	n := coretest.Node("a").GPUs(2, "A100").Build()
-	l := newLedger(t, n)
+	l := coretest.Ledger(t, n)
 	l.SetTelemetry("a", []model.Telemetry{{}, {Utilization: model.Measured(90)}})
 	if v, _ := l.View("a"); v.Telemetry(1).Utilization != model.Measured(90) || v.Telemetry(0).Utilization.Known || !l.Measured() {
 		t.Errorf("got %v", v.Telemetry(1))

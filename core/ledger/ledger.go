@@ -3,6 +3,7 @@ package ledger
 import (
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 
 	"github.com/tangram-dev/tangram/core/mig"
@@ -30,7 +31,7 @@ func (n *node) view() View { return n.viewAs(n.claims, &n.occupancy, n.host, n.e
 // viewAs is the node as it would be with other claims.
 func (n *node) viewAs(claims []Claim, o *occupancy, used model.Host, left extrasLeft) View {
 	v := viewOf(n.inv, n.kind, o, used)
-	v.claims, v.of, v.extras, v.telemetry, v.labels = claims, o.of, left, n.telemetry, n.labels
+	v.claims, v.byClaim, v.extras, v.telemetry, v.labels = claims, o.byClaim, left, n.telemetry, n.labels
 	return v
 }
 
@@ -129,7 +130,7 @@ func (l *Ledger) Put(id model.NodeID, c Claim) {
 		l.setClaim(old.id, c.Holder, nil)
 	}
 	if c.Order == 0 {
-		c.Standing = l.stand(&c, before)
+		c.Standing = l.standing(&c, before)
 	}
 	l.setClaim(id, c.Holder, &c)
 }
@@ -167,7 +168,7 @@ func (l *Ledger) Held(h model.HolderID) (model.NodeID, model.Mask) {
 	if n.inv == nil {
 		return n.id, 0
 	}
-	return n.id, n.of[n.find(h)]
+	return n.id, n.byClaim[n.find(h)]
 }
 
 // View returns a node as it is now; false when it is not there.
@@ -362,4 +363,18 @@ func (l *Ledger) Claims(id model.NodeID) []Claim {
 		return slices.Clone(n.claims)
 	}
 	return nil
+}
+
+// AllClaims are the claims on all nodes, those that are gone included, sorted by node and in
+// the order in which claims get devices.
+func (l *Ledger) AllClaims() iter.Seq2[model.NodeID, Claim] {
+	return func(yield func(model.NodeID, Claim) bool) {
+		for _, id := range slices.Sorted(maps.Keys(l.nodes)) {
+			for _, c := range l.Claims(id) {
+				if !yield(id, c) {
+					return
+				}
+			}
+		}
+	}
 }

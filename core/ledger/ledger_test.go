@@ -30,19 +30,8 @@ func held(l *ledger.Ledger, h string) model.Mask {
 	return m
 }
 
-func newLedger(t *testing.T, nodes ...*model.Node) *ledger.Ledger {
-	t.Helper()
-	l := ledger.New()
-	for _, n := range nodes {
-		if err := l.SetNode(n); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return l
-}
-
 func TestRecordedDevicesAreHeld(t *testing.T) {
-	l := newLedger(t, coretest.Node("n").GPUs(4, "A100").Build())
+	l := coretest.Ledger(t, coretest.Node("n").GPUs(4, "A100").Build())
 	l.Put("n", claim("a", 1, 2, 1, 3))
 	if got := held(l, "a"); got != 0b1010 {
 		t.Errorf("held %b", got)
@@ -57,7 +46,7 @@ func TestRecordedDevicesAreHeld(t *testing.T) {
 // without a record. The lowest free ones are presumed, and they move when a record
 // gives them to another pod.
 func TestUnrecordedHoldersAreCounted(t *testing.T) {
-	l := newLedger(t, coretest.Node("n").GPUs(4, "A100").Build())
+	l := coretest.Ledger(t, coretest.Node("n").GPUs(4, "A100").Build())
 	l.Put("n", claim("stranger", 1, 2))
 	if got := held(l, "stranger"); got != 0b0011 {
 		t.Errorf("presumed %b", got)
@@ -93,7 +82,7 @@ func TestContestedRecordsAreKnown(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			l := newLedger(t, coretest.Node("n").GPUs(4, "A100").Build())
+			l := coretest.Ledger(t, coretest.Node("n").GPUs(4, "A100").Build())
 			for _, c := range tt.claims {
 				l.Put("n", c)
 			}
@@ -110,7 +99,7 @@ func TestFixedDevices(t *testing.T) {
 	n := coretest.Node("n").GPUs(2, "A100-40GB").Cuttable().Build()
 	n.Devices[0].Fixed = true
 	n.Devices[0].MIG = []model.MIGProfile{{ID: 19, Name: "1g.5gb", Size: 1, Starts: []int{2, 5}}}
-	l := newLedger(t, n)
+	l := coretest.Ledger(t, n)
 	part := func(p model.Part, at ...int) ledger.HeldPart {
 		if len(at) == 0 {
 			return ledger.HeldPart{Part: p}
@@ -146,7 +135,7 @@ func TestFixedDevices(t *testing.T) {
 // TestPercentOfUnknownMemory: a percentage of an unknown amount of memory fits nowhere,
 // instead of everywhere.
 func TestPercentOfUnknownMemory(t *testing.T) {
-	l := newLedger(t, coretest.Node("n").Devices(1, model.Device{Vendor: model.NVIDIA}).Build())
+	l := coretest.Ledger(t, coretest.Node("n").Devices(1, model.Device{Vendor: model.NVIDIA}).Build())
 	l.Put("n", ledger.Claim{Holder: "a", Vendor: model.NVIDIA, Parts: []ledger.HeldPart{{Part: model.Part{Kind: model.Share, MemoryMilli: 500}}}})
 	if held(l, "a") != 0 || l.Debt("n") != 1 {
 		t.Errorf("held %b, debt %d", held(l, "a"), l.Debt("n"))
@@ -154,7 +143,7 @@ func TestPercentOfUnknownMemory(t *testing.T) {
 }
 
 func TestShrinkingNodeLeavesDebtThatFreedDevicesPay(t *testing.T) {
-	l := newLedger(t, coretest.Node("n").GPUs(4, "A100").Build())
+	l := coretest.Ledger(t, coretest.Node("n").GPUs(4, "A100").Build())
 	for i := range 4 {
 		l.Put("n", claim(fmt.Sprint(i), int64(i), 1, i))
 	}
@@ -173,7 +162,7 @@ func TestShrinkingNodeLeavesDebtThatFreedDevicesPay(t *testing.T) {
 
 func TestVanishedNodeKeepsItsHolders(t *testing.T) {
 	n := coretest.Node("n").GPUs(2, "A100").Build()
-	l := newLedger(t, n)
+	l := coretest.Ledger(t, n)
 	l.Put("n", claim("a", 1, 1, 1))
 	l.RemoveNode("n")
 	if _, ok := l.View("n"); ok {
@@ -193,7 +182,7 @@ func TestVanishedNodeKeepsItsHolders(t *testing.T) {
 }
 
 func TestAssumeConfirmForget(t *testing.T) {
-	l := newLedger(t, coretest.Node("n").GPUs(2, "A100").Build())
+	l := coretest.Ledger(t, coretest.Node("n").GPUs(2, "A100").Build())
 	assumed := claim("a", 0, 1, 1)
 	assumed.Assumed = true
 	l.Put("n", assumed)
@@ -215,7 +204,7 @@ func TestAssumeConfirmForget(t *testing.T) {
 }
 
 func TestAgentMayAllowFewerThanListed(t *testing.T) {
-	l := newLedger(t, coretest.Node("n").GPUs(4, "A100").Sellable(model.NVIDIA, 3).Build())
+	l := coretest.Ledger(t, coretest.Node("n").GPUs(4, "A100").Sellable(model.NVIDIA, 3).Build())
 	l.Put("n", claim("a", 1, 2, 0, 1))
 	if v, _ := l.View("n"); v.Room(model.NVIDIA) != 1 || v.Free(model.NVIDIA).Count() != 2 {
 		t.Errorf("room %d of %d free", v.Room(model.NVIDIA), v.Free(model.NVIDIA).Count())
@@ -224,7 +213,7 @@ func TestAgentMayAllowFewerThanListed(t *testing.T) {
 
 // TestSwappedDevice: a replaced card is another device, though alike.
 func TestSwappedDevice(t *testing.T) {
-	l := newLedger(t, coretest.Node("n").GPUs(1, "A100").Build())
+	l := coretest.Ledger(t, coretest.Node("n").GPUs(1, "A100").Build())
 	swapped := coretest.Node("n").GPUs(1, "A100").Build()
 	swapped.Devices[0].UUID = "new"
 	if err := l.SetNode(swapped); err != nil {
@@ -240,7 +229,7 @@ func TestSwappedDevice(t *testing.T) {
 }
 
 func TestInvalidNodeChangesNothing(t *testing.T) {
-	l := newLedger(t, coretest.Node("n").GPUs(2, "A100").Build())
+	l := coretest.Ledger(t, coretest.Node("n").GPUs(2, "A100").Build())
 	before := l.String()
 	bad := coretest.Node("n").GPUs(2, "A100").Build()
 	bad.Devices[1].UUID = bad.Devices[0].UUID

@@ -12,8 +12,8 @@ type occupancy struct {
 	held, shared model.Mask
 	// usage of each device; nil while none is shared.
 	usage []Usage
-	// of has one mask per claim: the devices that claim holds (a part of).
-	of []model.Mask
+	// byClaim has one mask per claim: the devices of which it holds all or a part.
+	byClaim []model.Mask
 	// room is how many more whole devices of each vendor may be sold.
 	room [model.NumVendors]int16
 	// debt is how many claimed devices and parts could not be assigned to a device,
@@ -41,7 +41,7 @@ func (o *occupancy) contest(claim, index, slot int) {
 // claims without a valid record get the lowest devices they fit on; what remains is
 // debt.
 func occupy(n *model.Node, kind *Kind, claims []Claim) occupancy {
-	o := occupancy{of: make([]model.Mask, len(claims))}
+	o := occupancy{byClaim: make([]model.Mask, len(claims))}
 	var lost [][]HeldPart // parts of each claim whose record did not hold
 	for _, b := range bids(claims) {
 		i, c := b.claim, &claims[b.claim]
@@ -54,14 +54,14 @@ func occupy(n *model.Node, kind *Kind, claims []Claim) occupancy {
 				continue // another bid's
 			}
 			slot := n.Slot(ref.Index, ref.UUID)
-			if slot < 0 || !(kind.vendor[vendor] &^ kind.fixed).Has(slot) || o.of[i].Has(slot) || o.of[i].Count() == c.Count {
+			if slot < 0 || !(kind.vendor[vendor] &^ kind.fixed).Has(slot) || o.byClaim[i].Has(slot) || o.byClaim[i].Count() == c.Count {
 				continue
 			}
 			if !o.tryWhole(n, kind, vendor, slot) {
 				o.contest(i, ref.Index, slot)
 				continue
 			}
-			o.of[i] = o.of[i].With(slot)
+			o.byClaim[i] = o.byClaim[i].With(slot)
 		}
 		for _, p := range c.Parts {
 			if at := p.place(); p.Known && c.order(at) != b.order || !p.Known && b.order != c.Order {
@@ -69,7 +69,7 @@ func occupy(n *model.Node, kind *Kind, claims []Claim) occupancy {
 			}
 			if slot := n.Slot(p.Device.Index, p.Device.UUID); p.Known && slot >= 0 {
 				if o.tryPart(n, kind, vendor, slot, p) {
-					o.of[i] = o.of[i].With(slot)
+					o.byClaim[i] = o.byClaim[i].With(slot)
 					continue
 				}
 				if kind.vendor[vendor].Has(slot) && o.held.Has(slot) {
@@ -91,10 +91,10 @@ func occupy(n *model.Node, kind *Kind, claims []Claim) occupancy {
 		}
 		used[vendor] += c.Count
 		if c.Count > 0 {
-			missing := c.Count - o.of[i].Count()
+			missing := c.Count - o.byClaim[i].Count()
 			presumed := (kind.vendor[vendor] &^ kind.fixed &^ kind.replicated &^ o.held).Lowest(missing)
 			o.held |= presumed
-			o.of[i] |= presumed
+			o.byClaim[i] |= presumed
 			missing -= presumed.Count()
 			missing -= o.presumeTurns(n, kind, vendor, i, missing)
 			o.debt[vendor] += int16(missing)
@@ -140,7 +140,7 @@ func (o *occupancy) presumeTurns(n *model.Node, kind *Kind, vendor, claim, missi
 				continue
 			}
 			rank := tenants
-			if o.of[claim].Has(slot) {
+			if o.byClaim[claim].Has(slot) {
 				rank += model.MaxDevices
 			}
 			if best < 0 || rank < bestRank {
@@ -150,7 +150,7 @@ func (o *occupancy) presumeTurns(n *model.Node, kind *Kind, vendor, claim, missi
 		if best < 0 || !o.tryWhole(n, kind, vendor, best) {
 			return given
 		}
-		o.of[claim] = o.of[claim].With(best)
+		o.byClaim[claim] = o.byClaim[claim].With(best)
 	}
 	return max(0, missing)
 }
@@ -162,7 +162,7 @@ func (o *occupancy) presume(n *model.Node, kind *Kind, vendor, claim int, parts 
 		placed := false
 		for slot := range kind.vendor[vendor].Slots() {
 			if o.tryPart(n, kind, vendor, slot, p) {
-				o.of[claim] = o.of[claim].With(slot)
+				o.byClaim[claim] = o.byClaim[claim].With(slot)
 				placed = true
 				break
 			}

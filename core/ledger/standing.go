@@ -63,9 +63,9 @@ func (s *Standing) order(p Place) uint64 {
 // owns says whether this process gave the place to the holder.
 func (s *Standing) owns(p Place) bool { return s.Own && s.order(p) == s.Order }
 
-// stand finds the standing of a claim that replaces another of the same holder on the
+// standing is that of a claim that replaces another of the same holder on the
 // same node, or none. What is assumed is this process's own new decision.
-func (l *Ledger) stand(c, old *Claim) Standing {
+func (l *Ledger) standing(c, old *Claim) Standing {
 	l.order++
 	if old == nil || c.Assumed {
 		return Standing{Order: l.order, Own: c.Assumed}

@@ -15,9 +15,9 @@ func assumed(c ledger.Claim) ledger.Claim {
 	return c
 }
 
-// TestStanding: a record that names a held device takes nothing from who holds it,
+// TestStanding: a record that names a held device takes nothing from its holder,
 // whatever its times and name are, whichever of the two is changed, and however. Only
-// where this process gave the device away itself it is certain who is wrong.
+// where this process gave the device away itself it is certain which record is wrong.
 func TestStanding(t *testing.T) {
 	slice := func(holder string, device, start int) ledger.Claim {
 		return ledger.Claim{Holder: model.HolderID(holder), Vendor: model.NVIDIA, Parts: []ledger.HeldPart{
@@ -41,7 +41,7 @@ func TestStanding(t *testing.T) {
 		{"seen first, and read again", []ledger.Claim{claim("z", 9, 1, 2), claim("a", 1, 1, 2), claim("z", 9, 1, 2)}, masks{"z": 0b100, "a": 0b1}, "a", false},
 		{"given by this process, confirmed before the other came", []ledger.Claim{assumed(claim("z", 0, 1, 2)), claim("z", 9, 1, 2), claim("a", 1, 1, 2)}, masks{"z": 0b100, "a": 0b1}, "a", true},
 		{"given by this process, the other came before it was confirmed", []ledger.Claim{assumed(claim("z", 0, 1, 2)), claim("a", 1, 1, 2), claim("z", 9, 1, 2)}, masks{"z": 0b100, "a": 0b1}, "a", true},
-		{"only promised: planned anew, nobody is wrong", []ledger.Claim{assumed(claim("z", 0, 1, 2)), claim("a", 1, 1, 2)}, masks{"z": 0b1, "a": 0b100}, "", false},
+		{"only promised: planned anew, no record is wrong", []ledger.Claim{assumed(claim("z", 0, 1, 2)), claim("a", 1, 1, 2)}, masks{"z": 0b1, "a": 0b100}, "", false},
 		{"edited into a held device", []ledger.Claim{claim("old", 1, 1, 0), claim("z", 9, 1, 2), claim("old", 1, 1, 2)}, masks{"z": 0b100, "old": 0b1}, "old", false},
 		{"edited into a given device", []ledger.Claim{claim("old", 1, 1, 0), assumed(claim("z", 0, 1, 2)), claim("z", 9, 1, 2), claim("old", 1, 1, 2)}, masks{"z": 0b100, "old": 0b1}, "old", true},
 		{"edited, then read again", []ledger.Claim{claim("old", 1, 1, 0), claim("z", 9, 1, 2), claim("old", 1, 1, 2), claim("old", 1, 1, 2)}, masks{"z": 0b100, "old": 0b1}, "old", false},
@@ -62,7 +62,7 @@ func TestStanding(t *testing.T) {
 			for i := range n.Devices {
 				n.Devices[i].UUID = "n-" + string(rune('0'+i))
 			}
-			l := newLedger(t, n)
+			l := coretest.Ledger(t, n)
 			for _, c := range tt.puts {
 				if c.Holder == "elsewhere" {
 					l.Put("other", claim("a", 1, 1, 2))
@@ -89,12 +89,12 @@ func TestStanding(t *testing.T) {
 	}
 }
 
-// TestNobodyIsDisplaced: nothing that others put takes a named device away from a holder
+// TestNoHolderIsDisplaced: nothing that others put takes a named device away from a holder
 // that has it and does not change.
-func TestNobodyIsDisplaced(t *testing.T) {
+func TestNoHolderIsDisplaced(t *testing.T) {
 	const devices = 4
 	for seed := range 2000 {
-		l := newLedger(t, coretest.Node("n").GPUs(devices, "A100").Build())
+		l := coretest.Ledger(t, coretest.Node("n").GPUs(devices, "A100").Build())
 		l.Put("n", claim("honest", 1<<40, 2, seed%devices, (seed+1)%devices))
 		want := held(l, "honest")
 		x := uint32(seed)*2654435761 + 1

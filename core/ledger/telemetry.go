@@ -40,3 +40,6 @@ func (v View) Telemetry(slot int) model.Telemetry {
 	}
 	return v.telemetry[slot]
 }
+
+// AllTelemetry is what was last measured on all devices; nil when nothing was. Not to be changed.
+func (v View) AllTelemetry() []model.Telemetry { return v.telemetry }

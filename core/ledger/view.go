@@ -21,7 +21,7 @@ type View struct {
 	usage     []Usage
 	room      [model.NumVendors]int16
 	claims    []Claim
-	of        []model.Mask // by claim
+	byClaim   []model.Mask
 	telemetry []model.Telemetry
 	labels    *labels
 }
@@ -158,7 +158,7 @@ func (v View) With(slot int, u Usage, p model.Part, start int) Usage {
 // is known; 0 when it is not.
 func (v View) HeldSince(slot int) (since int64) {
 	for i := range v.claims {
-		if s := v.claims[i].Since; v.of[i].Has(slot) && s < math.MaxInt64 {
+		if s := v.claims[i].Since; v.byClaim[i].Has(slot) && s < math.MaxInt64 {
 			since = max(since, s)
 		}
 	}

@@ -9,12 +9,12 @@ type Idle struct {
 	Below int
 	After int64
 
-	since map[spot]*quiet
+	since map[device]*quiet
 	round uint64
 }
 
-// spot is a device.
-type spot struct {
+// device names one.
+type device struct {
 	node model.NodeID
 	slot int
 }
@@ -27,7 +27,7 @@ type quiet struct {
 
 // NewIdle returns a watch over no device.
 func NewIdle(below int, after int64) *Idle {
-	return &Idle{Below: below, After: after, since: map[spot]*quiet{}}
+	return &Idle{Below: below, After: after, since: map[device]*quiet{}}
 }
 
 // Held tells of a device that is held since a time, with what was measured on it last. It
@@ -36,7 +36,7 @@ func (i *Idle) Held(node model.NodeID, slot int, held int64, utilization model.R
 	if !utilization.Known || utilization.Value > i.Below {
 		return false // Sweep forgets it
 	}
-	at := spot{node, slot}
+	at := device{node, slot}
 	q := i.since[at]
 	if q == nil {
 		q = &quiet{since: now}
@@ -48,7 +48,7 @@ func (i *Idle) Held(node model.NodeID, slot int, held int64, utilization model.R
 
 // Is says whether a device is idle, as of what Held was last told, without telling anything.
 func (i *Idle) Is(node model.NodeID, slot int, now int64) bool {
-	q := i.since[spot{node, slot}]
+	q := i.since[device{node, slot}]
 	return q != nil && now-q.since >= i.After
 }
 

@@ -114,7 +114,7 @@ func TestMeterBounded(t *testing.T) {
 	if m.Folded() == 0 {
 		t.Error("nothing was folded")
 	}
-	// Who comes after they are gone has an account of its own.
+	// An owner that comes after they are gone has an account of its own.
 	for i := range 100_000 {
 		m.End(model.HolderID(fmt.Sprint(i)), hour)
 	}

@@ -12,7 +12,7 @@ import (
 // Key is what GPU hours are counted by.
 type Key struct{ Queue, Namespace, User, Model string }
 
-// Owner is who is charged for a holder.
+// Owner is the queue, namespace and user that are charged for a holder.
 type Owner struct{ Queue, Namespace, User string }
 
 // Hold is what a holder holds of one model, in thousandths of a device.

@@ -87,3 +87,12 @@ func (m GPUModel) String() string {
 	}
 	return m.name + " " + m.qualifiers
 }
+
+// MarshalText is the model as String has it, so that recordings can be written.
+func (m GPUModel) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (m *GPUModel) UnmarshalText(text []byte) error {
+	m.name, m.qualifiers, _ = strings.Cut(string(text), " ")
+	return nil
+}

@@ -100,19 +100,15 @@ var (
 // TestRequestKeysSeeEveryField: every field is in the key it belongs to and in no
 // other, or listed as unread.
 func TestRequestKeysSeeEveryField(t *testing.T) {
-	fit, rank, labels := fullRequest().FitKey(), fullRequest().RankKey(), fullRequest().LabelsKey()
+	fit, rank := fullRequest().FitKey(), fullRequest().RankKey()
 	coretest.EachChange(t, fullRequest, func(path string, r *model.Request) {
 		_, ranked := coretest.Listed(onlyRanked, path)
 		_, skipped := coretest.Listed(unread, path)
-		_, label := coretest.Listed(map[string]string{"Labels": ""}, path)
 		if got := r.FitKey() != fit; got != (!ranked && !skipped) {
 			t.Errorf("%s: in FitKey %v, want %v", path, got, !ranked && !skipped)
 		}
 		if got := r.RankKey() != rank; got != ranked {
 			t.Errorf("%s: in RankKey %v, want %v", path, got, ranked)
-		}
-		if got := r.LabelsKey() != labels; got != label {
-			t.Errorf("%s: in LabelsKey %v, want %v", path, got, label)
 		}
 	})
 }
@@ -134,7 +130,7 @@ func TestLabelsInKeys(t *testing.T) {
 	if with(true, app).FitKey() == with(true).FitKey() {
 		t.Error("labels do not matter to the request's own rules")
 	}
-	if with(true, group, app).FitKey() != with(true, app).FitKey() || with(true, group, app).LabelsKey() != with(true, app).LabelsKey() {
+	if with(true, group, app).FitKey() != with(true, app).FitKey() {
 		t.Error("a group is taken for a label")
 	}
 	if with(true, group).RankKey() == with(true, model.GroupLabel("h")).RankKey() {

@@ -5,9 +5,9 @@ package model
 //
 // Labels are part of it only beside affinity rules, because a request may match its own
 // rule. Anti-affinity rules of present holders (ledger.KeptApart) can make labels
-// matter as well: when KeptApart is true of a request's labels, a verdict depends on
-// LabelsKey too, and must be neither stored nor looked up under FitKey alone. These
-// rules change with the holders, so KeptApart is asked each time.
+// matter as well: when KeptApart is true of a request's labels, an answer depends on them
+// too, and must be neither stored nor looked up under FitKey alone. These rules change with
+// the holders, so KeptApart is asked each time.
 //
 // It leaves out what only decides between nodes that can all take the request
 // (RankKey), and what no placement decision reads: Priority, and the containers' names
@@ -56,14 +56,6 @@ func (r *Request) FitKey() string {
 		k.text(e.Name)
 		k.number(e.Amount)
 	}
-	return string(k)
-}
-
-// LabelsKey is equal exactly for requests that the same affinity rules match. The label
-// of the request's group is not part of it: no rule matches groups.
-func (r *Request) LabelsKey() string {
-	var k key
-	k.labels(r.ownLabels())
 	return string(k)
 }
 

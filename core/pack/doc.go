@@ -14,9 +14,10 @@
 //   - index.go, how the best node is found without looking at all, with
 //     ranking.go (the order of one class), shapeset.go, gate.go, keys.go and lists.go
 //     below it;
-//     candidates.go goes on after the best. Tests hold it to a scan of all nodes.
+//     candidates.go goes on after the best. Tests hold it to a scan of all nodes;
+//   - typical.go, which classes make up most of the workload.
 //
-// Published policies to compare with live in internal/sim, on the same Index.
+// Published policies to compare with live in lab/sim, on the same Index.
 //
 // Invariant: every result is a function of the calls made, in their order. Sums
 // that are compared are integers; floats are summed in the order of classes.

@@ -97,19 +97,24 @@ func TestIndexIsScan(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
 				f := newFleetTest(p.make())
-				classes := rapid.SliceOfN(genClass(), 1, 8).Draw(t, "classes")
-				for range rapid.IntRange(1, 150).Draw(t, "steps") {
-					switch roll := rapid.IntRange(0, 19).Draw(t, "event"); {
-					case roll == 0:
-						f.toggle(rapid.IntRange(0, len(f.shapes)-1).Draw(t, "node"))
-					case roll < 6 && len(f.guests) > 0:
-						f.end(rapid.IntRange(0, len(f.guests)-1).Draw(t, "guest"))
-					default:
-						f.arrive(t, rapid.SampledFrom(classes).Draw(t, "class"))
-					}
-				}
+				f.live(t)
 			})
 		})
+	}
+}
+
+// live lets nodes come and go, and guests arrive and end.
+func (f *fleetTest) live(t *rapid.T) {
+	classes := rapid.SliceOfN(genClass(), 1, 8).Draw(t, "classes")
+	for range rapid.IntRange(1, 150).Draw(t, "steps") {
+		switch roll := rapid.IntRange(0, 19).Draw(t, "event"); {
+		case roll < 2:
+			f.toggle(rapid.IntRange(0, len(f.shapes)-1).Draw(t, "node"))
+		case roll < 7 && len(f.guests) > 0:
+			f.end(rapid.IntRange(0, len(f.guests)-1).Draw(t, "guest"))
+		default:
+			f.arrive(t, rapid.SampledFrom(classes).Draw(t, "class"))
+		}
 	}
 }
 
@@ -183,17 +188,7 @@ func TestSupplyIsExact(t *testing.T) {
 func TestShapeSet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := newFleetTest(NewPotential())
-		classes := rapid.SliceOfN(genClass(), 1, 8).Draw(t, "classes")
-		for range rapid.IntRange(1, 150).Draw(t, "steps") {
-			switch roll := rapid.IntRange(0, 9).Draw(t, "event"); {
-			case roll == 0:
-				f.toggle(rapid.IntRange(0, len(f.shapes)-1).Draw(t, "node"))
-			case roll < 4 && len(f.guests) > 0:
-				f.end(rapid.IntRange(0, len(f.guests)-1).Draw(t, "guest"))
-			default:
-				f.arrive(t, rapid.SampledFrom(classes).Draw(t, "class"))
-			}
-		}
+		f.live(t)
 		want := map[Shape]int32{}
 		for i := range f.x.nodes {
 			if f.there[i] {

@@ -2,7 +2,6 @@ package place_test
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -36,12 +35,7 @@ func TestFitAffinity(t *testing.T) {
 	// Two nodes of two devices; db has a quarter of the second device of a.
 	setup := func(t *testing.T, rules ...model.AffinityRule) *ledger.Ledger {
 		t.Helper()
-		l := ledger.New()
-		for _, id := range []string{"a", "b"} {
-			if err := l.SetNode(coretest.Node(id).GPUs(2, "A100").Build()); err != nil {
-				t.Fatal(err)
-			}
-		}
+		l := coretest.Ledger(t, coretest.Node("a").GPUs(2, "A100").Build(), coretest.Node("b").GPUs(2, "A100").Build())
 		r := quarter(1, app("db"), rules...)
 		r.UseIndexes = []int{1}
 		v, _ := l.View("a")
@@ -99,28 +93,10 @@ func TestFitAffinity(t *testing.T) {
 					t.Errorf("on %s: got %b, %+v, want %b, %+v", on.id, grant.Set, refusal, on.set, on.want)
 				}
 			}
-			if got, want := place.Fits(l, tt.request), tt.onA|tt.onB != 0; got != want {
+			if got, want := len(place.Ask(l, tt.request).Groups) > 0, tt.onA|tt.onB != 0; got != want {
 				t.Errorf("Fits: got %v", got)
 			}
 		})
-	}
-}
-
-// TestPreemptionKeepsApart: holders that violate an anti-affinity rule can be victims.
-func TestPreemptionKeepsApart(t *testing.T) {
-	l := ledger.New()
-	_ = l.SetNode(coretest.Node("a").GPUs(1, "A100").Build())
-	low := quarter(1, app("db"))
-	low.Priority = -1
-	v, _ := l.View("a")
-	grant, _ := place.Fit(low, v)
-	l.Put("a", grant.Claim("db", low, v.Node))
-	victims, ok := place.Victims(l, quarter(1, app("web"), rule(model.DifferentDevice, app("db")...)), "a", nil)
-	if !ok || !slices.Equal(victims, []model.HolderID{"db"}) {
-		t.Errorf("got %v, %v", victims, ok)
-	}
-	if _, ok := place.Victims(l, quarter(1, app("web"), rule(model.SameDevice, app("cache")...)), "a", nil); ok {
-		t.Error("evictions cannot satisfy an affinity rule")
 	}
 }
 
@@ -129,7 +105,7 @@ func TestPreemptionKeepsApart(t *testing.T) {
 // group.
 func TestRulesHold(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := ledger.New()
+		l := coretest.Ledger(t)
 		for i := range rapid.IntRange(1, 4).Draw(t, "nodes") {
 			_ = l.SetNode(coretest.DrawNode(t, fmt.Sprintf("n%d", i)))
 		}
@@ -194,8 +170,7 @@ func TestSharesGoToTheLessBusy(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			l := ledger.New()
-			_ = l.SetNode(coretest.Node("a").GPUs(3, "A100").Build())
+			l := coretest.Ledger(t, coretest.Node("a").GPUs(3, "A100").Build())
 			l.SetTelemetry("a", tt.telemetry)
 			v, _ := l.View("a")
 			if grant, _ := place.Fit(quarter(1, nil), v); grant.Set != tt.want {

@@ -140,10 +140,7 @@ func TestNearness(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			l := ledger.New()
-			if err := l.SetNode(tt.node); err != nil {
-				t.Fatal(err)
-			}
+			l := coretest.Ledger(t, tt.node)
 			if tt.held != 0 {
 				l.Put("n", coretest.WholeClaim("other", tt.node, coretest.Request(tt.held.Count()), tt.held))
 			}
@@ -163,8 +160,7 @@ func TestNearness(t *testing.T) {
 // TestNearParts: shares of several cards keep to linked ones.
 func TestNearParts(t *testing.T) {
 	n := islands().Build()
-	l := ledger.New()
-	_ = l.SetNode(n)
+	l := coretest.Ledger(t, n)
 	// Three cards of the first island are held whole.
 	l.Put("n", coretest.WholeClaim("other", n, coretest.Request(3), 0b111))
 	r := &model.Request{Vendor: model.NVIDIA, Containers: []model.Container{{Count: 2, Part: model.Part{Kind: model.Share, Memory: 1 << 10}}}}
@@ -185,10 +181,7 @@ func TestNearParts(t *testing.T) {
 // request and the node's kubelet require, by a second implementation of both.
 func TestGrantsAreNear(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := ledger.New()
-		if err := l.SetNode(coretest.DrawNode(t, "n0")); err != nil {
-			t.Fatal(err)
-		}
+		l := coretest.Ledger(t, coretest.DrawNode(t, "n0"))
 		for i := range rapid.IntRange(1, 12).Draw(t, "steps") {
 			r := coretest.DrawRequest(t)
 			v, _ := l.View("n0")

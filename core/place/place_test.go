@@ -5,11 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/explain"
-	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/place"
 )
@@ -64,10 +61,7 @@ func TestFitRefusals(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			l := ledger.New()
-			if err := l.SetNode(tt.node); err != nil {
-				t.Fatal(err)
-			}
+			l := coretest.Ledger(t, tt.node)
 			r := coretest.Request(tt.count)
 			if tt.request != nil {
 				tt.request(r)
@@ -90,7 +84,7 @@ func each(n *model.Node, change func(*model.Device)) *model.Node {
 }
 
 func TestTallyCountsNodesAndDevices(t *testing.T) {
-	l := ledger.New()
+	l := coretest.Ledger(t)
 	for i := range 3 {
 		n := coretest.Node(fmt.Sprintf("a%d", i)).GPUs(4, "A100").Build()
 		_ = l.SetNode(n)
@@ -99,7 +93,7 @@ func TestTallyCountsNodesAndDevices(t *testing.T) {
 	}
 	_ = l.SetNode(coretest.Node("t").GPUs(2, "T4").Build())
 	res := place.Ask(l, coretest.Request(3))
-	if res.Fits() {
+	if len(res.Groups) > 0 {
 		t.Fatal("nothing should fit")
 	}
 	if got, want := res.Refused.String(), "0/4 nodes fit: 3 have too few free GPUs (2 of 3), 1 has too few GPUs in all (2 of 3)"; got != want {
@@ -108,54 +102,6 @@ func TestTallyCountsNodesAndDevices(t *testing.T) {
 	if res.Refused.Permanent() {
 		t.Error("an eviction could help")
 	}
-}
-
-// TestVictims: every victim is needed, their evictions are enough, and all have lower
-// priority.
-func TestVictims(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		l := ledger.New()
-		if err := l.SetNode(coretest.DrawNode(t, "n0")); err != nil {
-			t.Fatal(err)
-		}
-		for i := range rapid.IntRange(0, 8).Draw(t, "placed") {
-			r := coretest.DrawRequest(t)
-			v, _ := l.View("n0")
-			if grant, refusal := place.Fit(r, v); refusal == nil {
-				l.Put("n0", grant.Claim(model.HolderID(fmt.Sprint(i)), r, v.Node))
-			}
-		}
-		r := coretest.DrawRequest(t)
-		fitsWithout := func(gone []model.HolderID) bool {
-			v, _ := l.ViewWith("n0", func(h model.HolderID) bool { return slices.Contains(gone, h) }, nil)
-			_, refusal := place.Fit(r, v)
-			return refusal == nil
-		}
-		var lower []model.HolderID
-		for _, c := range l.Claims("n0") {
-			if c.Priority < r.Priority {
-				lower = append(lower, c.Holder)
-			}
-		}
-		victims, ok := place.Victims(l, r, "n0", nil)
-		if ok != fitsWithout(lower) {
-			t.Fatalf("says %v; without all %d less important holders it fits: %v", ok, len(lower), fitsWithout(lower))
-		}
-		if !ok {
-			return
-		}
-		if !fitsWithout(victims) {
-			t.Fatalf("victims %v do not help", victims)
-		}
-		for i, h := range victims {
-			if !slices.Contains(lower, h) {
-				t.Fatalf("victim %s is too important", h)
-			}
-			if fitsWithout(slices.Delete(slices.Clone(victims), i, i+1)) {
-				t.Fatalf("victim %s of %v is not needed", h, victims)
-			}
-		}
-	})
 }
 
 // TestHold: what a pod keeps of a device is the most that any of its moments needs,

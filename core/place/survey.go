@@ -110,33 +110,6 @@ func (s *Survey) judge(r *model.Request, v ledger.View, n int, b *ledger.Bucket,
 	s.Groups = append(s.Groups, Group{v.Node.ID, v.Held.Count(), b, skip})
 }
 
-// Fits says whether any node can take the request.
-func (s *Survey) Fits() bool { return len(s.Groups) > 0 }
-
-// Fits says whether any node can take a request. It stops at the first that can.
-func Fits(l *ledger.Ledger, r *model.Request) bool {
-	if len(r.UseUUIDs) > 0 || len(r.AvoidUUIDs) > 0 {
-		s := Ask(l, r)
-		return s.Fits()
-	}
-	if affinityMatters(l, r) {
-		for v := range everyNode(l) {
-			if _, refusal := Fit(r, v); refusal == nil {
-				return true
-			}
-		}
-		return false
-	}
-	for b := range l.Buckets() {
-		if v, ok := b.View(nil); ok {
-			if _, refusal := Fit(r, v); refusal == nil {
-				return true
-			}
-		}
-	}
-	return false
-}
-
 // Judge says why a node's devices do not take a request, or nil; nil for a request of
 // no device.
 func Judge(r *model.Request, v ledger.View) *explain.Refusal {

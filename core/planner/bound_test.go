@@ -16,7 +16,7 @@ import (
 
 // drawUsed is a fleet of nodes with one model each, holders, and what was measured.
 func drawUsed(t *rapid.T) (*ledger.Ledger, *planner.Planner) {
-	l := ledger.New()
+	l := coretest.Ledger(t)
 	for _, n := range drawFleet(t, l) {
 		if slices.ContainsFunc(n.Devices, func(d model.Device) bool {
 			return d.Vendor != n.Devices[0].Vendor || d.Model != n.Devices[0].Model || d.Memory != n.Devices[0].Memory

@@ -33,8 +33,8 @@ type Planner struct {
 	nodes    []entry // by ordinal
 	unused   []int   // ordinals without a node
 	models   models
-	// odd counts the nodes that the index does not represent exactly.
-	odd int
+	// inexact counts the nodes that the index does not represent exactly.
+	inexact int
 
 	// bounds caches the best score a request can get, see bound.
 	bounds      map[boundKey]bound
@@ -49,7 +49,7 @@ type Planner struct {
 type entry struct {
 	id         model.NodeID
 	empty, now pack.Shape
-	odd        bool
+	inexact    bool
 }
 
 // New returns the planner of a ledger. It learns the mix of requests from Arrive.
@@ -108,7 +108,7 @@ func (p *Planner) look(id model.NodeID) (fleet bool) {
 	if !there {
 		if known {
 			p.ranking.Remove(ordinal)
-			p.countOdd(ordinal, false)
+			p.countInexact(ordinal, false)
 			delete(p.ordinals, id)
 			p.nodes[ordinal] = entry{}
 			p.unused = append(p.unused, ordinal)
@@ -130,19 +130,19 @@ func (p *Planner) look(id model.NodeID) (fleet bool) {
 		}
 		p.ordinals[id] = ordinal
 	}
-	p.countOdd(ordinal, odd(v.Node))
-	p.nodes[ordinal] = entry{id, empty, now, p.nodes[ordinal].odd}
+	p.countInexact(ordinal, inexact(v.Node))
+	p.nodes[ordinal] = entry{id, empty, now, p.nodes[ordinal].inexact}
 	p.ranking.Set(ordinal, p.order(id), empty, now)
 	return true
 }
 
-func (p *Planner) countOdd(ordinal int, odd bool) {
-	if e := &p.nodes[ordinal]; e.odd != odd {
-		e.odd = odd
-		if odd {
-			p.odd++
+func (p *Planner) countInexact(ordinal int, inexact bool) {
+	if e := &p.nodes[ordinal]; e.inexact != inexact {
+		e.inexact = inexact
+		if inexact {
+			p.inexact++
 		} else {
-			p.odd--
+			p.inexact--
 		}
 	}
 }

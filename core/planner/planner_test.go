@@ -44,7 +44,7 @@ func drawFleet(t *rapid.T, l *ledger.Ledger) []*model.Node {
 // count the other nodes.
 func TestCandidatesAreAllThatFit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := ledger.New()
+		l := coretest.Ledger(t)
 		old := planner.New(l)
 		nodes := drawFleet(t, l)
 		for i, n := range nodes {
@@ -108,7 +108,7 @@ func TestCandidatesAreAllThatFit(t *testing.T) {
 		if slices.Sort(got); !slices.Equal(got, want) {
 			t.Fatalf("proposed %v, fits on %v", got, want)
 		}
-		if fits := place.Fits(l, r); fits != deviceFits {
+		if fits := len(place.Ask(l, r).Groups) > 0; fits != deviceFits {
 			t.Fatalf("Fits says %v, devices fit: %v", fits, deviceFits)
 		}
 		if reasons := old.Reasons(r); counts(reasons) != counts(tally) {
@@ -140,7 +140,7 @@ func enough(l *ledger.Ledger, n *model.Node, r *model.Request) bool {
 // as whole points go.
 func TestRateAgreesWithCandidates(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := ledger.New()
+		l := coretest.Ledger(t)
 		p := planner.New(l)
 		nodes := drawFleet(t, l)
 		w := score.DefaultWeights()
@@ -186,7 +186,7 @@ func counts(t explain.Tally) string {
 // and departures, never gives a device to two holders and never to the wrong one.
 func TestPlacedNeverOverlaps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := ledger.New()
+		l := coretest.Ledger(t)
 		for i := range rapid.IntRange(1, 4).Draw(t, "nodes") {
 			if err := l.SetNode(coretest.DrawNode(t, fmt.Sprintf("n%d", i))); err != nil {
 				t.Fatal(err)
@@ -257,7 +257,7 @@ func decide(b *testing.B, nodes int, extras model.Extras) {
 	if extras != nil {
 		r.Extras = model.Extras{{Name: "nvidia.com/gpu", Amount: 2}, {Name: "pods", Amount: 1}}
 	}
-	l := ledger.New()
+	l := coretest.Ledger(b)
 	for i := range nodes {
 		name := []string{"A100", "H100", "V100", "T4"}[i%4]
 		n := coretest.Node(fmt.Sprintf("n%05d", i)).GPUs(8, name).Link(model.NVSwitch, 12, 0, 1, 2, 3, 4, 5, 6, 7).Build()

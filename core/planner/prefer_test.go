@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/tangram-dev/tangram/core/coretest"
-	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/planner"
 	"github.com/tangram-dev/tangram/core/score"
@@ -15,7 +14,7 @@ import (
 // other nodes cost the fleet less. Without a group, or while the group runs nowhere, it
 // goes where it costs least. The preference is not a requirement.
 func TestPreferredLevel(t *testing.T) {
-	l := ledger.New()
+	l := coretest.Ledger(t)
 	for i := range 1200 {
 		_ = l.SetNode(coretest.Node(fmt.Sprintf("n%04d", i)).GPUs(2, "A100").Domains("z", fmt.Sprintf("r%d", i/4)).Build())
 	}
@@ -64,7 +63,7 @@ func TestMeasuredNodesOfOneBucket(t *testing.T) {
 	} {
 		for _, placement := range []model.Placement{model.Auto, model.Spread} {
 			for want := range 3 {
-				l := ledger.New()
+				l := coretest.Ledger(t)
 				for i := range 3 {
 					id := fmt.Sprintf("n%d", i)
 					_ = l.SetNode(coretest.Node(id).GPUs(2, "A100-80GB").Build())

@@ -9,7 +9,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tangram-dev/tangram/core/coretest"
-	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/planner"
 	"github.com/tangram-dev/tangram/core/score"
@@ -28,12 +27,7 @@ func TestRestoredMixDecidesAlike(t *testing.T) {
 			nodes = append(nodes, n)
 		}
 		build := func(order []*model.Node) *planner.Planner {
-			l := ledger.New()
-			for _, n := range order {
-				if err := l.SetNode(n); err != nil {
-					t.Fatal(err)
-				}
-			}
+			l := coretest.Ledger(t, order...)
 			p := planner.New(l)
 			for _, n := range order { // numbers in the order of appearance
 				p.Know(&n.Devices[0])
@@ -88,13 +82,11 @@ func TestRestoredMixDecidesAlike(t *testing.T) {
 // that mean all of this one's models mean any.
 func TestMixOfAnotherFleet(t *testing.T) {
 	fleet := func(models ...string) *planner.Planner {
-		l := ledger.New()
+		var nodes []*model.Node
 		for i, m := range models {
-			if err := l.SetNode(coretest.Node(fmt.Sprint("n", i)).GPUs(8, m).Build()); err != nil {
-				t.Fatal(err)
-			}
+			nodes = append(nodes, coretest.Node(fmt.Sprint("n", i)).GPUs(8, m).Build())
 		}
-		return planner.New(l)
+		return planner.New(coretest.Ledger(t, nodes...))
 	}
 	want := func(m string) *model.Request {
 		r := coretest.Request(1)

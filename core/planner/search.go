@@ -65,7 +65,7 @@ func cares(r *model.Request, w score.Weights) bool {
 // sees one amount per device, so a share of memory may fit where compute is taken;
 // one geometry per model; and one model per node.
 func (p *Planner) knowsAll(r *model.Request) bool {
-	return p.odd == 0 && (r.Vendor == "" || r.Kind() == model.Whole || exact(r, true) && p.models.computeOnly())
+	return p.inexact == 0 && (r.Vendor == "" || r.Kind() == model.Whole || exact(r, true) && p.models.computeOnly())
 }
 
 // surveyed evaluates every bucket of nodes and yields those that fit, ranked by the

@@ -48,8 +48,8 @@ func (p *Planner) shapes(v ledger.View) (empty, now pack.Shape) {
 	return empty, now
 }
 
-// odd says whether the shape represents a node only in part.
-func odd(n *model.Node) bool {
+// inexact says whether the shape represents a node only in part.
+func inexact(n *model.Node) bool {
 	for i := range n.Devices {
 		d := &n.Devices[i]
 		if i == pack.MaxGPUs || d.Vendor != n.Devices[0].Vendor || d.Model != n.Devices[0].Model || d.NominalMemory() != n.Devices[0].NominalMemory() {

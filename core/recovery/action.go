@@ -1,6 +1,10 @@
 package recovery
 
-import "time"
+import (
+	"time"
+
+	"github.com/tangram-dev/tangram/core/health"
+)
 
 // Plan is what to do now, in this order, and what to count.
 type Plan struct {
@@ -12,7 +16,7 @@ type Plan struct {
 	// Suppressed counts faults that nothing is done about because there are too many.
 	Suppressed map[Cause]int
 	Nodes      NodeCounts
-	Devices    [Failed + 1]int
+	Devices    [health.Failed + 1]int
 	// SchedulerSilence is for how long the scheduler's lease was not renewed; 0 without
 	// one.
 	SchedulerSilence time.Duration
@@ -34,8 +38,8 @@ const (
 	ReleaseDevice Do = "ReleaseDevice"
 	// MarkDevice: write the mark, leave the entry.
 	MarkDevice Do = "MarkDevice"
-	// IsolateNode: cordon and taint the node, and mark it. Cordoned of the mark is for the
-	// one who writes to set, from the version of the node that is written to.
+	// IsolateNode: cordon and taint the node, and mark it. The writer
+	// sets Cordoned of the mark, from the version of the node that it writes to.
 	IsolateNode Do = "IsolateNode"
 	// ReleaseNode: remove taint and mark, and the cordon if the mark says it is ours.
 	ReleaseNode Do = "ReleaseNode"

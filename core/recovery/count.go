@@ -1,5 +1,7 @@
 package recovery
 
+import "github.com/tangram-dev/tangram/core/health"
+
 // count fills in how many nodes and devices are in which state, and the time that devices
 // were in service.
 func (s *step) count() {
@@ -9,9 +11,9 @@ func (s *step) count() {
 		sick := false
 		for j := range n.Devices {
 			d := &n.Devices[j]
-			s.plan.Devices[min(max(d.State, Healthy), Failed)]++
-			sick = sick || d.State > Suspect || d.Isolated
-			if n.Ready && n.DriverReady && d.State <= Suspect && !d.isolated() {
+			s.plan.Devices[min(max(d.State, health.Healthy), health.Failed)]++
+			sick = sick || d.State > health.Suspect || d.Isolated
+			if n.Ready && n.DriverReady && d.State <= health.Suspect && !d.isolated() {
 				serving++
 			}
 		}

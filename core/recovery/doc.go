@@ -18,6 +18,6 @@
 //     that are of a gang which cannot go on without one of those.
 //
 // Read config.go, observe.go (what it is told), action.go (what it says), then machine.go
-// and what it calls in order: suspect.go, budget.go, isolate.go, evict.go, agent.go,
-// scheduler.go.
+// with backoff.go, and what it calls in order: suspect.go, isolate.go with budget.go,
+// release.go, agent.go, evict.go, scheduler.go, count.go.
 package recovery

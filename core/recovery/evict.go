@@ -75,7 +75,7 @@ func (s *step) affectedByNode(n *Node, add func(*Pod, Cause, string)) {
 	}
 	cause, _, _ := s.fault(n)
 	if cause != n.Mark.Cause {
-		t.moved = false // who is still there may stay
+		t.moved = false // pods that are still there may stay
 		return
 	}
 	for _, p := range s.onNode[n.Name] {
@@ -97,7 +97,7 @@ func (s *step) affectedByDevice(n *Node, d *Device, add func(*Pod, Cause, string
 	cause, why, _ := s.faultOf(n, d)
 	t := s.device(n, d)
 	if cause != DeviceFailed && (cause != DeviceDegraded || s.c.Evict != EvictDegraded) {
-		t.moved = t.moved && t.gone // who is still there may stay
+		t.moved = t.moved && t.gone // pods that are still there may stay
 		return
 	}
 	left := 0

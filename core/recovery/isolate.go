@@ -8,13 +8,55 @@ import (
 // isolated says whether a node is isolated for a fault, as far as the API shows.
 func (n *Node) isolated() bool { return n.Mark != nil && !n.Mark.Lifted && n.Mark.Cause != UnderRepair }
 
+// candidates are the nodes, or the devices, that are isolated or suspected of a fault.
+type candidates struct {
+	// what names them in notices.
+	what            string
+	total, isolated int
+	// suspects have a fault, whether or not it has been confirmed; names are their nodes'.
+	suspects []*target
+	names    []string
+	// ready have one that has been confirmed.
+	ready []isolation
+}
+
+// isolation is a confirmed fault, and the action that it leads to.
+type isolation struct {
+	t *target
+	a Action
+}
+
+// isolate keeps new pods off what is ready, as far as a budget in percent goes. It returns
+// whether the budget holds it back.
+func (s *step) isolate(c *candidates, percent int) (held bool) {
+	most := limit(c.total, percent)
+	if !room(c.isolated, len(c.suspects), most) {
+		if len(c.ready) > 0 {
+			s.hold(c.what, c.suspects, c.names, c.isolated, most)
+		}
+		return true
+	}
+	for _, r := range c.ready {
+		t, a := r.t, r.a
+		if s.rising(t, c.suspects) {
+			continue
+		}
+		a.Cause, a.Why, a.Mark = t.cause, t.why, &Mark{Cause: t.cause, Why: t.why, Began: t.began, Detected: s.now}
+		if s.do(a) {
+			t.pending, t.told = s.now, false
+			if a.Do == IsolateDevice {
+				s.reliability.Failures++
+			}
+			s.detected(t)
+		}
+	}
+	return false
+}
+
 // isolateNodes keeps new pods off nodes that are under maintenance, and off sick ones as
 // far as the budget goes.
 func (s *step) isolateNodes() {
-	isolated := 0
-	var suspects []*target
-	var names []string
-	var ready []*Node
+	c := candidates{what: "nodes", total: len(s.fleet.Nodes)}
 	for i := range s.fleet.Nodes {
 		n := &s.fleet.Nodes[i]
 		t := s.node(n)
@@ -25,38 +67,19 @@ func (s *step) isolateNodes() {
 		case n.Maintenance.inEffect(s.now) && n.Mark == nil, n.Maintenance.inEffect(s.now) && n.Mark.Cause != UnderRepair:
 			s.maintain(n)
 			if n.isolated() {
-				isolated++ // until the new mark is seen
+				c.isolated++ // until the new mark is seen
 			}
 		case n.isolated(), !t.pending.IsZero():
-			isolated++
+			c.isolated++
 		case n.Mark == nil && t.cause != NoCause && s.nodeCounts(n, t):
-			suspects, names = append(suspects, t), append(names, n.Name)
+			c.suspects, c.names = append(c.suspects, t), append(c.names, n.Name)
 			if t.looks >= s.c.Confirmations && is(s.fault(n)) {
-				ready = append(ready, n)
+				c.ready = append(c.ready, isolation{t, Action{Do: IsolateNode, Node: n.Name}})
 			}
 		}
 	}
-	if !s.c.IsolateNodes {
-		return
-	}
-	most := limit(len(s.fleet.Nodes), s.c.MaxNodesPercent)
-	if !room(isolated, len(suspects), most) {
-		s.heldNodes = true
-		if len(ready) > 0 {
-			s.hold("nodes", suspects, names, isolated, most)
-		}
-		return
-	}
-	for _, n := range ready {
-		t := s.nodes[n.Name]
-		if s.rising(t, suspects) {
-			continue
-		}
-		a := Action{Do: IsolateNode, Node: n.Name, Cause: t.cause, Why: t.why, Mark: &Mark{Cause: t.cause, Why: t.why, Began: t.began, Detected: s.now}}
-		if s.do(a) {
-			t.pending, t.told = s.now, false
-			s.detected(t)
-		}
+	if s.c.IsolateNodes {
+		s.heldNodes = s.isolate(&c, s.c.MaxNodesPercent)
 	}
 }
 
@@ -105,214 +128,36 @@ func (s *step) maintain(n *Node) {
 func (d *Device) isolated() bool { return d.Isolated && (d.Mark == nil || !d.Mark.Lifted) }
 
 // isolateDevices keeps new pods off sick devices as far as the budget goes. A device that
-// an operator has cordoned is his.
+// an operator has cordoned is left to the operator.
 func (s *step) isolateDevices() {
-	total, isolated := 0, 0
-	var suspects []*target
-	var names []string
-	type found struct {
-		n *Node
-		d *Device
-	}
-	var ready []found
+	c := candidates{what: "GPUs"}
 	for i := range s.fleet.Nodes {
 		n := &s.fleet.Nodes[i]
 		told := false
 		for j := range n.Devices {
 			d := &n.Devices[j]
-			total++
+			c.total++
 			t := s.device(n, d)
 			if d.Isolated || s.pendingIsOver(t) {
 				t.pending = time.Time{}
 			}
 			switch {
 			case d.isolated(), !t.pending.IsZero():
-				isolated++
+				c.isolated++
 			case !s.readable(n) && n.Mark != nil: // isolated with its node
 			case d.Mark == nil && !d.Cordoned && t.cause != NoCause:
 				name := ""
 				if !told { // one event for a node is enough
 					name, told = n.Name, true
 				}
-				suspects, names = append(suspects, t), append(names, name)
+				c.suspects, c.names = append(c.suspects, t), append(c.names, name)
 				if t.looks >= s.c.Confirmations && is(s.faultOf(n, d)) {
-					ready = append(ready, found{n, d})
+					c.ready = append(c.ready, isolation{t, Action{Do: IsolateDevice, Node: n.Name, Device: d.ID}})
 				}
 			}
 		}
 	}
-	if !s.c.IsolateDevices {
-		return
+	if s.c.IsolateDevices {
+		s.heldDevices = s.isolate(&c, s.c.MaxDevicesPercent)
 	}
-	most := limit(total, s.c.MaxDevicesPercent)
-	if !room(isolated, len(suspects), most) {
-		s.heldDevices = true
-		if len(ready) > 0 {
-			s.hold("GPUs", suspects, names, isolated, most)
-		}
-		return
-	}
-	for _, f := range ready {
-		t := s.device(f.n, f.d)
-		if s.rising(t, suspects) {
-			continue
-		}
-		a := Action{Do: IsolateDevice, Node: f.n.Name, Device: f.d.ID, Cause: t.cause, Why: t.why, Mark: &Mark{Cause: t.cause, Why: t.why, Began: t.began, Detected: s.now}}
-		if s.do(a) {
-			t.pending, t.told = s.now, false
-			s.reliability.Failures++
-			s.detected(t)
-		}
-	}
-}
-
-// recoverNodes puts nodes back into service that have been well for long enough, and
-// leaves those alone that an operator put back himself.
-func (s *step) recoverNodes() {
-	for i := range s.fleet.Nodes {
-		n := &s.fleet.Nodes[i]
-		t := s.node(n)
-		s.released(t, n.Mark, "node")
-		if n.Mark == nil {
-			t.well, t.uncordoned = time.Time{}, false
-			s.settle(Action{Do: ReleaseNode, Node: n.Name})
-			s.settle(Action{Do: MarkNode, Node: n.Name})
-			continue
-		}
-		s.settle(Action{Do: IsolateNode, Node: n.Name})
-		cause, _, _ := s.fault(n)
-		switch {
-		case n.Mark.Lifted:
-			t.well, t.uncordoned = time.Time{}, false
-			if cause == NoCause && !n.Maintenance.inEffect(s.now) {
-				t.suspicion = suspicion{}
-				s.do(Action{Do: ReleaseNode, Node: n.Name, Cause: n.Mark.Cause, Why: "the fault is over; an operator had put the node back into service before", Mark: n.Mark})
-			}
-		case t.uncordoned, !n.Tainted, n.Mark.Cordoned && !n.Unschedulable:
-			t.uncordoned = t.uncordoned || n.Mark.Cordoned && !n.Unschedulable
-			mark := *n.Mark
-			mark.Lifted, mark.Cordoned = true, mark.Cordoned && !t.uncordoned
-			s.do(Action{Do: MarkNode, Node: n.Name, Cause: mark.Cause, Why: "an operator put the node back into service; nothing more is done about this fault", Mark: &mark})
-		case cause != NoCause || n.Maintenance.inEffect(s.now):
-			t.well = time.Time{}
-		default:
-			if t.well.IsZero() {
-				t.well = s.now
-			}
-			if n.Mark.Cause == UnderRepair || s.now.Sub(t.well) >= s.c.RecoverAfter {
-				if s.do(Action{Do: ReleaseNode, Node: n.Name, Cause: n.Mark.Cause, Why: fmt.Sprintf("%s is over", n.Mark.Cause), Mark: n.Mark}) {
-					t.releasing = n.Mark
-				}
-			}
-		}
-	}
-}
-
-// released measures what was asked to be put back and now is.
-func (s *step) released(t *target, mark *Mark, of string) {
-	if t.releasing == nil || mark != nil {
-		return
-	}
-	if t.releasing.Cause != UnderRepair {
-		s.plan.Recovered = append(s.plan.Recovered, Recovery{Of: of, Took: s.now.Sub(t.releasing.Detected)})
-	}
-	t.releasing, t.well, t.moved, t.gone = nil, time.Time{}, false, false
-}
-
-// recoverDevices does the same for devices, each verified by a test pod where that is
-// wanted.
-func (s *step) recoverDevices() {
-	for i := range s.fleet.Nodes {
-		n := &s.fleet.Nodes[i]
-		for j := range n.Devices {
-			s.recoverDevice(n, &n.Devices[j])
-		}
-		for _, id := range n.Replaced {
-			s.do(Action{Do: ReleaseDevice, Node: n.Name, Device: id, Why: fmt.Sprintf("GPU %s is no longer in the node", id), Mark: &Mark{}})
-		}
-	}
-}
-
-func (s *step) recoverDevice(n *Node, d *Device) {
-	t := s.device(n, d)
-	mark := d.Mark
-	if d.Isolated && mark == nil { // its mark was lost; ours it is all the same
-		mark = &Mark{Cause: DeviceDegraded, Why: "isolated earlier", Began: s.now, Detected: s.now}
-	}
-	s.released(t, mark, "device")
-	base := Action{Node: n.Name, Device: d.ID, Mark: mark}
-	if d.Test == nil {
-		s.settle(Action{Do: EndTest, Node: n.Name, Device: d.ID})
-	}
-	if mark == nil {
-		t.well, t.restarts = time.Time{}, 0
-		for _, do := range []Do{ReleaseDevice, MarkDevice, StartTest} {
-			s.settle(Action{Do: do, Node: n.Name, Device: d.ID})
-		}
-		if d.Test != nil {
-			base.Do = EndTest
-			s.do(base)
-		}
-		return
-	}
-	base.Cause = mark.Cause
-	s.settle(Action{Do: IsolateDevice, Node: n.Name, Device: d.ID})
-	cause, _, _ := s.faultOf(n, d)
-	readable := s.readable(n) // else its state is old
-	switch {
-	case mark.Lifted:
-		if cause == NoCause && readable {
-			t.suspicion = suspicion{}
-			base.Do, base.Why = ReleaseDevice, "the fault is over; an operator had put the GPU back into service before"
-			s.do(base)
-		}
-		return
-	case !d.Isolated:
-		lifted := *mark
-		lifted.Lifted = true
-		base.Do, base.Mark, base.Why = MarkDevice, &lifted, "an operator put GPU "+d.ID+" back into service; nothing more is done about this fault"
-		s.do(base)
-		return
-	case cause != NoCause || !readable || d.State == Suspect:
-		t.well = time.Time{}
-		if d.Test != nil {
-			base.Do = EndTest
-			s.do(base)
-		}
-		return
-	case t.well.IsZero():
-		t.well = s.now
-	}
-	if s.now.Sub(t.well) < s.c.RecoverAfter {
-		return
-	}
-	base.Do, base.Why = ReleaseDevice, fmt.Sprintf("GPU %s is healthy again", d.ID)
-	if s.c.Verify && !s.tested(n, d, t, base) {
-		return
-	}
-	if s.do(base) {
-		t.releasing = mark
-	}
-}
-
-// tested says whether a test pod has run on the device, and starts or removes it.
-func (s *step) tested(n *Node, d *Device, t *target, base Action) bool {
-	base.Why = ""
-	switch {
-	case d.Test == nil:
-		base.Do = StartTest
-		s.do(base)
-	case d.Test.Outcome == TestPassed:
-		return true
-	case d.Test.Outcome == TestFailed, s.now.Sub(d.Test.Started) > s.c.VerifyTimeout:
-		base.Do, base.Why = EndTest, "the test pod did not end within "+s.c.VerifyTimeout.String()
-		if d.Test.Outcome == TestFailed {
-			base.Why = "the test pod failed: " + d.Test.Why
-		}
-		if s.do(base) {
-			s.plan.Notices = append(s.plan.Notices, Notice{Node: n.Name, Reason: "VerificationFailed", Text: fmt.Sprintf("GPU %s stays isolated: %s", d.ID, base.Why)})
-			t.well = s.now // well for long enough again, before the next
-		}
-	}
-	return false
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tangram-dev/tangram/core/health"
 )
 
 // drill is a small fleet that a test breaks, with an API that does what it is told.
@@ -66,28 +68,47 @@ func (d *drill) node(name string) *Node {
 }
 
 func (d *drill) apply(a Action) {
-	n := d.node(a.Node)
-	var dev *Device
+	switch a.Do {
+	case EvictPods:
+		d.f.Pods = slices.DeleteFunc(d.f.Pods, func(p Pod) bool { return slices.Contains(a.Pods, p.UID) })
+	default:
+		carryOut(d.node(a.Node), a, &Test{Started: d.now, Outcome: TestPassed})
+	}
+}
+
+// carryOut does to a node what the adapter would, on the object as it is now; test is the
+// test pod that comes of a StartTest.
+func carryOut(n *Node, a Action, test *Test) {
+	var d *Device
 	if i := slices.IndexFunc(n.Devices, func(x Device) bool { return x.ID == a.Device }); i >= 0 {
-		dev = &n.Devices[i]
+		d = &n.Devices[i]
+	}
+	var mark Mark
+	if a.Mark != nil {
+		mark = *a.Mark
 	}
 	switch a.Do {
 	case IsolateNode:
-		mark := *a.Mark
 		mark.Cordoned = !n.Unschedulable
 		n.Mark, n.Unschedulable, n.Tainted = &mark, true, true
 	case ReleaseNode:
-		n.Unschedulable, n.Tainted, n.Mark = n.Unschedulable && !n.Mark.Cordoned, false, nil
+		if n.Mark != nil {
+			n.Unschedulable, n.Tainted, n.Mark = n.Unschedulable && !n.Mark.Cordoned, false, nil
+		}
+	case MarkNode:
+		if n.Mark != nil {
+			n.Mark, n.Tainted = &mark, n.Tainted && !mark.Lifted
+		}
 	case IsolateDevice:
-		dev.Isolated, dev.Mark = true, a.Mark
+		d.Mark, d.Isolated = &mark, true
 	case ReleaseDevice:
-		dev.Isolated, dev.Mark = false, nil
-	case EvictPods:
-		d.f.Pods = slices.DeleteFunc(d.f.Pods, func(p Pod) bool { return slices.Contains(a.Pods, p.UID) })
+		d.Mark, d.Isolated = nil, false
+	case MarkDevice:
+		d.Mark = &mark
 	case StartTest:
-		dev.Test = &Test{Started: d.now, Outcome: TestPassed}
+		d.Test = test
 	case EndTest:
-		dev.Test = nil
+		d.Test = nil
 	}
 }
 
@@ -108,10 +129,10 @@ func TestFailedDevice(t *testing.T) {
 	d.run(time.Minute)
 	d.wants()
 	dev := &d.node("n01").Devices[3]
-	dev.State, dev.Reason, dev.Since = Failed, "XID 79", d.now
+	dev.State, dev.Reason, dev.Since = health.Failed, "XID 79", d.now
 	d.run(3 * time.Minute)
 	d.wants("IsolateDevice n01 GPU-3 ", "EvictPods n01  hurt")
-	dev.State = Healthy
+	dev.State = health.Healthy
 	d.run(time.Minute)
 	d.wants()
 	d.run(5 * time.Minute)
@@ -128,9 +149,9 @@ func TestFailedDevice(t *testing.T) {
 func TestVerify(t *testing.T) {
 	d := newDrill(t, 4, func(c *Config) { c.Verify, c.RestartAgent = true, false })
 	dev := &d.node("n01").Devices[3]
-	dev.State = Failed
+	dev.State = health.Failed
 	d.run(3 * time.Minute)
-	dev.State = Healthy
+	dev.State = health.Healthy
 	d.run(5 * time.Minute)
 	d.wants("IsolateDevice n01 GPU-3 ", "StartTest n01 GPU-3 ", "ReleaseDevice n01 GPU-3 ", "EndTest n01 GPU-3 ")
 }
@@ -141,7 +162,7 @@ func TestFalseAlarm(t *testing.T) {
 	d := newDrill(t, 20, nil)
 	for i := range d.f.Nodes {
 		for j := range d.f.Nodes[i].Devices {
-			d.f.Nodes[i].Devices[j].State = Failed
+			d.f.Nodes[i].Devices[j].State = health.Failed
 		}
 		d.f.Pods = append(d.f.Pods, Pod{UID: fmt.Sprint(i), Node: d.f.Nodes[i].Name, Devices: []string{"GPU-0"}, GPUs: true})
 	}
@@ -161,7 +182,7 @@ func TestRollingAlarm(t *testing.T) {
 	}
 	for i := range d.f.Nodes {
 		for j := range d.f.Nodes[i].Devices {
-			d.f.Nodes[i].Devices[j].State = Failed
+			d.f.Nodes[i].Devices[j].State = health.Failed
 		}
 		d.run(30 * time.Second)
 	}
@@ -179,7 +200,7 @@ func TestAlarmOfSilentAgents(t *testing.T) {
 	d := newDrill(t, 20, nil)
 	for i := range d.f.Nodes {
 		for j := range d.f.Nodes[i].Devices {
-			d.f.Nodes[i].Devices[j].State = Failed
+			d.f.Nodes[i].Devices[j].State = health.Failed
 		}
 	}
 	d.run(5 * time.Minute)
@@ -291,7 +312,7 @@ func TestOverMemory(t *testing.T) {
 func TestRefusedEviction(t *testing.T) {
 	d := newDrill(t, 4, nil)
 	n := d.node("n01")
-	n.Devices[0].State = Failed
+	n.Devices[0].State = health.Failed
 	n.Devices[0].Isolated, n.Devices[0].Mark = true, &Mark{Cause: DeviceFailed, Detected: d.now}
 	pods := []Pod{{UID: "guarded", Node: "n01", GPUs: true, Devices: []string{"GPU-0"}}}
 	tries := 0

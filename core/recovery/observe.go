@@ -1,6 +1,10 @@
 package recovery
 
-import "time"
+import (
+	"time"
+
+	"github.com/tangram-dev/tangram/core/health"
+)
 
 // Fleet is what the API shows: all nodes that have GPUs, the pods on them, and the rest of
 // the members of their gangs. Order does not matter.
@@ -53,26 +57,12 @@ type Agent struct {
 	Pod string
 }
 
-// State is a device's state, as its agent says, best first.
-type State int
-
-// The states.
-const (
-	Healthy State = iota
-	Suspect
-	Degraded
-	Failed
-)
-
-func (s State) String() string {
-	return [...]string{"Healthy", "Suspect", "Degraded", "Failed"}[min(max(s, Healthy), Failed)]
-}
-
 // Device is one device of a node.
 type Device struct {
 	// ID identifies it on its node: its UUID, else its index.
-	ID    string
-	State State
+	ID string
+	// State is what its agent says.
+	State health.State
 	// Reason is the agent's.
 	Reason string
 	// Since is when it came into this state.

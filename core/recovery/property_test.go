@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/tangram-dev/tangram/core/health"
 )
 
 // world is an API server in miniature, with operators who cordon and uncordon, faults
@@ -94,42 +96,9 @@ func (w *world) step() {
 	w.check()
 }
 
-// apply does what the adapter would, on the object as it is now.
+// apply does what the adapter would.
 func (w *world) apply(a Action) {
-	n := w.nodes[a.Node]
-	var d *Device
-	if n != nil {
-		if i := slices.IndexFunc(n.Devices, func(d Device) bool { return d.ID == a.Device }); i >= 0 {
-			d = &n.Devices[i]
-		}
-	}
 	switch a.Do {
-	case IsolateNode:
-		mark := *a.Mark
-		mark.Cordoned = !n.Unschedulable
-		n.Mark, n.Unschedulable, n.Tainted = &mark, true, true
-	case ReleaseNode:
-		if n.Mark == nil {
-			return
-		}
-		if n.Mark.Cordoned {
-			n.Unschedulable = false
-		}
-		n.Mark, n.Tainted = nil, false
-	case MarkNode:
-		if n.Mark == nil {
-			return
-		}
-		mark := *a.Mark
-		n.Mark, n.Tainted = &mark, n.Tainted && !mark.Lifted
-	case IsolateDevice:
-		mark := *a.Mark
-		d.Mark, d.Isolated = &mark, true
-	case ReleaseDevice:
-		d.Mark, d.Isolated = nil, false
-	case MarkDevice:
-		mark := *a.Mark
-		d.Mark = &mark
 	case EvictPods:
 		for _, uid := range a.Pods {
 			if p := w.pods[uid]; p != nil {
@@ -137,11 +106,12 @@ func (w *world) apply(a Action) {
 			}
 		}
 	case RestartAgent:
-		n.Agent.Pod += "+"
+		w.nodes[a.Node].Agent.Pod += "+"
 	case StartTest:
-		d.Test = &Test{Started: w.now, Outcome: rapid.SampledFrom([]Outcome{TestRuns, TestPassed, TestFailed}).Draw(w.t, "test")}
-	case EndTest:
-		d.Test = nil
+		outcome := rapid.SampledFrom([]Outcome{TestRuns, TestPassed, TestFailed}).Draw(w.t, "test")
+		carryOut(w.nodes[a.Node], a, &Test{Started: w.now, Outcome: outcome})
+	default:
+		carryOut(w.nodes[a.Node], a, nil)
 	}
 }
 
@@ -212,7 +182,7 @@ func (w *world) affected(p *Pod) bool {
 		return true
 	}
 	for _, d := range n.Devices {
-		if slices.Contains(p.Devices, d.ID) && d.Isolated && (d.State == Failed || d.State == Degraded && w.c.Evict == EvictDegraded) {
+		if slices.Contains(p.Devices, d.ID) && d.Isolated && (d.State == health.Failed || d.State == health.Degraded && w.c.Evict == EvictDegraded) {
 			return true
 		}
 	}
@@ -264,7 +234,7 @@ func (w *world) unlift() {
 				delete(w.lifted, key)
 			}
 			for _, d := range n.Devices {
-				if key == n.Name+"/"+d.ID && d.State <= Suspect {
+				if key == n.Name+"/"+d.ID && d.State <= health.Suspect {
 					delete(w.lifted, key)
 				}
 			}
@@ -289,11 +259,11 @@ func TestAnySequenceKeepsThePromises(t *testing.T) {
 			},
 			"device": func(t *rapid.T) {
 				_, d := w.device()
-				d.State, d.Since = rapid.SampledFrom([]State{Healthy, Suspect, Degraded, Failed, Failed}).Draw(t, "state"), w.now
+				d.State, d.Since = rapid.SampledFrom([]health.State{health.Healthy, health.Suspect, health.Degraded, health.Failed, health.Failed}).Draw(t, "state"), w.now
 				w.unlift()
 			},
 			"alarm": func(t *rapid.T) { // a false alarm, or its end, on many nodes
-				s := rapid.SampledFrom([]State{Healthy, Healthy, Failed}).Draw(t, "state")
+				s := rapid.SampledFrom([]health.State{health.Healthy, health.Healthy, health.Failed}).Draw(t, "state")
 				for _, name := range slices.Sorted(maps.Keys(w.nodes)) {
 					if rapid.IntRange(0, 9).Draw(t, "spared") == 0 {
 						continue
@@ -347,7 +317,7 @@ func TestAnySequenceKeepsThePromises(t *testing.T) {
 			"freeDevice": func(t *rapid.T) {
 				n, d := w.device()
 				if d.Isolated && len(w.late) == 0 {
-					if d.Isolated = false; d.State > Suspect {
+					if d.Isolated = false; d.State > health.Suspect {
 						w.lifted[n.Name+"/"+d.ID] = true
 					}
 				}

@@ -3,6 +3,8 @@ package recovery
 import (
 	"fmt"
 	"time"
+
+	"github.com/tangram-dev/tangram/core/health"
 )
 
 // suspicion is a fault that was seen in a number of looks in a row.
@@ -107,9 +109,9 @@ func (s *step) faultOf(n *Node, d *Device) (cause Cause, why string, began time.
 		return NoCause, "", time.Time{}
 	}
 	switch d.State {
-	case Degraded:
+	case health.Degraded:
 		cause = DeviceDegraded
-	case Failed:
+	case health.Failed:
 		cause = DeviceFailed
 	default:
 		return NoCause, "", time.Time{}

@@ -5,20 +5,29 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// rateLive fills the objectives that depend on measurements. Utilization and memory are
-// those of the chosen devices: their other users (tenants of a shared device, processes
-// outside Kubernetes) compete with the request. Temperature and power are those of all
-// the node's devices of the vendor, because they share air and power supply, and free
-// devices are idle and cool anyway. Each is the mean over devices; devices without a
-// measurement count as neutral.
-func rateLive(c *Card, r *model.Request, v ledger.View, set model.Mask) {
-	all := v.Devices(r.Vendor)
-	c[LiveUtilization] = mean(set, func(slot int) int { return idle(v.Telemetry(slot).Utilization, 100) })
-	c[LiveMemory] = mean(set, func(slot int) int {
+// The objectives that depend on measurements. Utilization and memory are those of the
+// chosen devices: their other users (tenants of a shared device, processes outside
+// Kubernetes) compete with the request. Temperature and power are those of all the node's
+// devices of the vendor, because they share air and power supply, and free devices are idle
+// and cool anyway. Each is the mean over devices; devices without a measurement count as
+// neutral.
+
+func liveUtilization(_ *model.Request, v ledger.View, set model.Mask) int {
+	return mean(set, func(slot int) int { return idle(v.Telemetry(slot).Utilization, 100) })
+}
+
+func liveMemory(_ *model.Request, v ledger.View, set model.Mask) int {
+	return mean(set, func(slot int) int {
 		return idle(v.Telemetry(slot).MemoryUsed, int(v.Node.Devices[slot].Memory))
 	})
-	c[Temperature] = mean(all, func(slot int) int { return coolness(v.Telemetry(slot).Temperature) })
-	c[Power] = mean(all, func(slot int) int {
+}
+
+func temperature(r *model.Request, v ledger.View, _ model.Mask) int {
+	return mean(v.Devices(r.Vendor), func(slot int) int { return coolness(v.Telemetry(slot).Temperature) })
+}
+
+func power(r *model.Request, v ledger.View, _ model.Mask) int {
+	return mean(v.Devices(r.Vendor), func(slot int) int {
 		return idle(v.Telemetry(slot).Power, BoardPower(v.Node.Devices[slot].Model))
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"github.com/tangram-dev/tangram/core/coretest"
-	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/score"
 )
@@ -34,10 +33,7 @@ func TestLiveObjectives(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			n := coretest.Node("n").GPUs(2, tt.model).Build()
-			l := ledger.New()
-			if err := l.SetNode(n); err != nil {
-				t.Fatal(err)
-			}
+			l := coretest.Ledger(t, n)
 			l.SetTelemetry("n", tt.telemetry)
 			v, _ := l.View("n")
 			c := score.Rate(coretest.Request(1), v, 0b01)

@@ -8,24 +8,25 @@ import (
 )
 
 // Rate scores the placement of a request on a set of a node's free devices, in all
-// objectives but fragmentation, which depends on the whole fleet: the planner computes
-// it. The set must be one that place.Fit returned for the view.
+// objectives but those of the whole fleet, which are neutral here: the planner computes
+// them. The set must be one that place.Fit returned for the view.
 func Rate(r *model.Request, v ledger.View, set model.Mask) Card {
 	var c Card
-	first := 0
-	for slot := range set.Slots() {
-		first = slot
-		break
+	for o := range objectives {
+		c[o] = neutral
+		if rate := objectives[o].rate; rate != nil {
+			c[o] = rate(r, v, set)
+		}
 	}
-	m := v.Node.Devices[first].Model
-	c[Utilization] = utilization(r, v)
-	c[TypeMatch] = typeMatch(r, m)
-	c[Topology] = topology(r, v, set)
-	c[Fragmentation] = neutral
-	c[Priority] = priority(r, m)
-	c[Workload] = workload(r, v, m)
-	rateLive(&c, r, v, set)
 	return c
+}
+
+// modelOf is the model of the set's first device.
+func modelOf(v ledger.View, set model.Mask) model.GPUModel {
+	for slot := range set.Slots() {
+		return v.Node.Devices[slot].Model
+	}
+	return v.Node.Devices[0].Model
 }
 
 // neutral is the score of a node that an objective does not distinguish. If that holds
@@ -38,7 +39,7 @@ const neutral = 50
 // difference. Shared devices count by their fullness. Seed 003's curve, best at 60 to
 // 80 % use, contradicts packing above and spreading below; its intention, to fill
 // partly used nodes, is Binpack.
-func utilization(r *model.Request, v ledger.View) int {
+func utilization(r *model.Request, v ledger.View, _ model.Mask) int {
 	devices := v.Devices(r.Vendor)
 	if r.NodePlacement == model.Auto || devices == 0 {
 		return neutral
@@ -56,20 +57,20 @@ func utilization(r *model.Request, v ledger.View) int {
 
 // priority compares the tenant's priority with the hardware: better GPUs for higher
 // values. Any hardware suits a request without one.
-func priority(r *model.Request, m model.GPUModel) int {
+func priority(r *model.Request, v ledger.View, set model.Mask) int {
 	if r.TenantPriority == 0 {
 		return neutral
 	}
-	return closeness(r.TenantPriority, Grade(m))
+	return closeness(r.TenantPriority, Grade(modelOf(v, set)))
 }
 
 // typeMatch compares the device with the models the user prefers: 100 for one of them,
 // 70 for a compatible one, 0 for another, 50 without a preference.
-func typeMatch(r *model.Request, m model.GPUModel) int {
+func typeMatch(r *model.Request, v ledger.View, set model.Mask) int {
 	if len(r.UseModels) == 0 && len(r.PreferModels) == 0 {
 		return neutral
 	}
-	best := 0
+	m, best := modelOf(v, set), 0
 	for _, wishes := range [][]model.GPUModel{r.UseModels, r.PreferModels} {
 		for _, wish := range wishes {
 			switch {
@@ -93,18 +94,22 @@ var compatible = map[string][]string{
 // workload prefers the hardware that suits the kind of work (seed 003, 1.1):
 // training wants fast, linked devices; inference mid-range ones; development
 // entry-level ones.
-func workload(r *model.Request, v ledger.View, m model.GPUModel) int {
+func workload(r *model.Request, v ledger.View, set model.Mask) int {
+	if r.Workload == model.AnyWorkload {
+		return neutral
+	}
+	grade := Grade(modelOf(v, set))
 	switch r.Workload {
 	case model.Training:
 		links := 50
 		if devices := v.Devices(r.Vendor); devices.Count() > 1 {
 			links = v.Kind.Links.Grade(devices)
 		}
-		return (Grade(m) + links) / 2
+		return (grade + links) / 2
 	case model.Inference:
-		return closeness(40, Grade(m))
+		return closeness(40, grade)
 	case model.Development:
-		return closeness(20, Grade(m))
+		return closeness(20, grade)
 	}
 	return neutral
 }

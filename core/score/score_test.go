@@ -17,10 +17,7 @@ import (
 // rate places a request on a node of which the lowest devices are held.
 func rate(t *testing.T, n *model.Node, held int, r *model.Request) score.Card {
 	t.Helper()
-	l := ledger.New()
-	if err := l.SetNode(n); err != nil {
-		t.Fatal(err)
-	}
+	l := coretest.Ledger(t, n)
 	if held > 0 {
 		l.Put(n.ID, coretest.WholeClaim("other", n, coretest.Request(held), model.FullMask(held)))
 	}
@@ -71,10 +68,7 @@ func TestUtilization(t *testing.T) {
 // TestUtilizationCountsShares: half of one device of eight in use.
 func TestUtilizationCountsShares(t *testing.T) {
 	n := a100()
-	l := ledger.New()
-	if err := l.SetNode(n); err != nil {
-		t.Fatal(err)
-	}
+	l := coretest.Ledger(t, n)
 	l.Put(n.ID, ledger.Claim{Holder: "other", Vendor: model.NVIDIA, Parts: []ledger.HeldPart{{Part: model.Part{Kind: model.Share, MemoryMilli: 500}}}})
 	v, _ := l.View(n.ID)
 	r := coretest.Request(1)
@@ -164,7 +158,7 @@ func TestWeights(t *testing.T) {
 // TestScoresStayInRange: every objective is 0..100 and every total 0..Scale.
 func TestScoresStayInRange(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		l := ledger.New()
+		l := coretest.Ledger(t)
 		for i := range 3 {
 			n := coretest.DrawNode(t, string(rune('a'+i)))
 			_ = l.SetNode(n)

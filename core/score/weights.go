@@ -2,68 +2,6 @@ package score
 
 import "fmt"
 
-// Objective is one criterion of a good placement.
-type Objective uint8
-
-// The objectives, in the order reports use.
-const (
-	Utilization Objective = iota
-	TypeMatch
-	Topology
-	Fragmentation
-	Priority
-	Workload
-	LiveUtilization
-	LiveMemory
-	Temperature
-	Power
-	NumObjectives
-)
-
-// Basis says what, beside the request, an objective's score of a node depends on. It
-// decides what the planner may conclude from one node about others like it.
-type Basis uint8
-
-const (
-	// OfKind: the kind of node and the devices chosen there.
-	OfKind Basis = iota + 1
-	// OfClaims: also the holders on the node, for requests with a direction
-	// (NodePlacement).
-	OfClaims
-	// OfGroup: also the location of the request's group, for requests that prefer to be
-	// near it (Prefer.Level).
-	OfGroup
-	// OfTelemetry: also the measurements on the node.
-	OfTelemetry
-	// OfFleet: the whole fleet. The planner rates it, not this package.
-	OfFleet
-)
-
-// objectives has each objective's name in configuration and reports, its basis and its
-// default weight. A test fails for an objective that is not listed.
-var objectives = [NumObjectives]struct {
-	name   string
-	basis  Basis
-	weight int
-}{
-	Utilization:     {"utilization", OfClaims, 25},
-	TypeMatch:       {"typeMatch", OfKind, 20},
-	Topology:        {"topology", OfGroup, 20},
-	Fragmentation:   {"fragmentation", OfFleet, 15},
-	Priority:        {"priority", OfKind, 10},
-	Workload:        {"workload", OfKind, 10},
-	LiveUtilization: {"liveUtilization", OfTelemetry, 5},
-	LiveMemory:      {"liveMemory", OfTelemetry, 5},
-	Temperature:     {"temperature", OfTelemetry, 5},
-	Power:           {"power", OfTelemetry, 5},
-}
-
-// String is the objective's name in configuration and reports.
-func (o Objective) String() string { return objectives[o].name }
-
-// Basis is what the objective depends on.
-func (o Objective) Basis() Basis { return objectives[o].basis }
-
 // Weights say how much each objective counts; only their proportions matter.
 type Weights [NumObjectives]int
 

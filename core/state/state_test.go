@@ -242,7 +242,7 @@ func FuzzDecode(f *testing.F) {
 			t.Fatal(err)
 		}
 		e := newEngine(t)
-		e.Restore(s.Learned, 1000)
+		e.Apply(1000, engine.Restored{Learned: s.Learned})
 		e.Step(2000)
 		e.Step(1 << 62)
 	})

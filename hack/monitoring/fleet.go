@@ -1,6 +1,6 @@
 package main
 
-// fleet is the page to begin with: how much there is, how much of it works, who uses it.
+// fleet is the page to begin with: how much there is, how much of it works, which namespaces use it.
 func fleet() dashboard {
 	const gpus = "model_state:tangram_gpus:leader"
 	return dashboard{

@@ -1,9 +1,10 @@
 // Command monitoring writes what is generated in the folder monitoring: the Grafana
-// dashboards, and the rules as objects of prometheus-operator. make generate runs it.
+// dashboards, and the rules as an object of prometheus-operator. make generate runs it.
 //
 //	go run ./hack/monitoring FROM TO      # two roots: of the repository, and to write below
 //
-// Read grafana.go for the model, then one file per dashboard; operator.go for the objects.
+// Read grafana.go for the model, then the dashboards: fleet.go, queues.go, scheduler.go,
+// devices.go; operator.go for the object.
 package main
 
 import (
@@ -56,10 +57,5 @@ func generate(root string) (map[string][]byte, error) {
 		return nil, err
 	}
 	files["monitoring/operator/prometheusrule.yaml"] = rules
-	monitors, err := serviceMonitors()
-	if err != nil {
-		return nil, err
-	}
-	files["monitoring/operator/servicemonitor.yaml"] = monitors
 	return files, nil
 }

@@ -1,6 +1,6 @@
 package main
 
-// queues is who gets what, who waits and what it costs.
+// queues is what each queue uses, what waits in it and what it costs.
 func queues() dashboard {
 	const q = `{queue=~"$queue"}`
 	return dashboard{

@@ -16,14 +16,40 @@ const redirect = `<!doctype html>
 <body><a href="docs/index.html">Tangram's documentation</a></body></html>
 `
 
-// view is what a page is framed with.
+// view is a page in its frame.
 type view struct {
 	// Page is the page's path in the repository, or the site's file of a source.
-	Page, Title, Body string
+	Page, Title string
+	Body        template.HTML
 	// Order is the reading order; empty for sources.
 	Order    []string
 	Pages    map[string]*page
 	Contents []part
+}
+
+// Lang is the page's language.
+func (v view) Lang() string {
+	if v.Page == "README.zh-CN.md" {
+		return "zh-CN"
+	}
+	return "en"
+}
+
+// Home, Link and Style are for the layout.
+func (v view) Home() string            { return v.Link(index) }
+func (v view) Link(name string) string { return relative(v.Page, address(name)) }
+func (v view) Style() template.CSS     { return template.CSS(style) }
+
+// Previous and Next are the pages before and after, if there are any.
+func (v view) Previous() *page { return v.beside(-1) }
+func (v view) Next() *page     { return v.beside(1) }
+
+func (v view) beside(step int) *page {
+	at := slices.Index(v.Order, v.Page)
+	if at < 0 || at+step < 0 || at+step >= len(v.Order) {
+		return nil
+	}
+	return v.Pages[v.Order[at+step]]
 }
 
 // part is a part of the index, with its pages.
@@ -63,63 +89,26 @@ var layout = template.Must(template.New("page").Parse(`<!doctype html>
 <body>
 <a class="skip" href="#text">Skip to the text</a>
 <header><a href="{{.Home}}">Tangram</a></header>
-{{if .Parts}}<nav class="contents" aria-label="Contents">
+{{if .Contents}}<nav class="contents" aria-label="Contents">
 <details open><summary>Contents</summary>
-{{range .Parts}}<h2>{{.Title}}</h2>
-<ol>{{range .Lines}}<li><a href="{{.To}}"{{if .Here}} aria-current="page"{{end}}>{{.Text}}</a></li>{{end}}</ol>
+{{range .Contents}}<h2>{{.Title}}</h2>
+<ol>{{range .Items}}<li><a href="{{$.Link .File}}"{{if eq .File $.Page}} aria-current="page"{{end}}>{{.Text}}</a></li>{{end}}</ol>
 {{end}}</details>
 </nav>
 {{end}}<main id="text">
 {{.Body}}
-{{if or .Previous.To .Next.To}}<nav class="turn" aria-label="Previous and next page">
-{{if .Previous.To}}<a rel="prev" href="{{.Previous.To}}">&larr; {{.Previous.Text}}</a>{{else}}<span></span>{{end}}
-{{if .Next.To}}<a rel="next" href="{{.Next.To}}">{{.Next.Text}} &rarr;</a>{{end}}
+{{if or .Previous .Next}}<nav class="turn" aria-label="Previous and next page">
+{{with .Previous}}<a rel="prev" href="{{$.Link .Name}}">&larr; {{.Title}}</a>{{else}}<span></span>{{end}}
+{{with .Next}}<a rel="next" href="{{$.Link .Name}}">{{.Title}} &rarr;</a>{{end}}
 </nav>
 {{end}}</main>
 </body>
 </html>
 `))
 
-type line struct {
-	To, Text string
-	Here     bool
-}
-
-type lines struct {
-	Title string
-	Lines []line
-}
-
 // frame is a whole HTML file.
 func frame(v view) ([]byte, error) {
-	data := struct {
-		Title, Lang, Home string
-		Style             template.CSS
-		Body              template.HTML
-		Parts             []lines
-		Previous, Next    line
-	}{Title: v.Title, Lang: "en", Home: relative(v.Page, address(index)), Style: template.CSS(style), Body: template.HTML(v.Body)}
-	if v.Page == "README.zh-CN.md" {
-		data.Lang = "zh-CN"
-	}
-	for _, p := range v.Contents {
-		part := lines{Title: p.Title}
-		for _, i := range p.Items {
-			part.Lines = append(part.Lines, line{To: relative(v.Page, address(i.File)), Text: i.Text, Here: i.File == v.Page})
-		}
-		data.Parts = append(data.Parts, part)
-	}
-	to := func(i int) line {
-		if i < 0 || i >= len(v.Order) {
-			return line{}
-		}
-		name := v.Order[i]
-		return line{To: relative(v.Page, address(name)), Text: v.Pages[name].title}
-	}
-	if at := slices.Index(v.Order, v.Page); at >= 0 {
-		data.Previous, data.Next = to(at-1), to(at+1)
-	}
 	var b bytes.Buffer
-	err := layout.Execute(&b, data)
+	err := layout.Execute(&b, v)
 	return b.Bytes(), err
 }

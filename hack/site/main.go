@@ -9,6 +9,7 @@ package main
 
 import (
 	"fmt"
+	"html/template"
 	"io/fs"
 	"os"
 	"path"
@@ -54,7 +55,7 @@ func build(repo fs.FS) (map[string][]byte, error) {
 		for _, l := range linked {
 			sources[l] = true
 		}
-		text, err := frame(view{Page: name, Title: p.title, Body: html, Order: order, Pages: pages, Contents: contents})
+		text, err := frame(view{Page: name, Title: p.Title, Body: template.HTML(html), Order: order, Pages: pages, Contents: contents})
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}

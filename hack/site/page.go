@@ -20,7 +20,7 @@ import (
 
 // page is a Markdown file.
 type page struct {
-	name, title string
+	Name, Title string
 	source      []byte
 	tree        ast.Node
 	links       []link
@@ -53,7 +53,7 @@ func read(repo fs.FS, name string) (*page, error) {
 	}
 	ids := &anchors{seen: map[string]int{}, all: map[string]bool{}}
 	tree := markdown.Parser().Parse(text.NewReader(source), parser.WithContext(parser.NewContext(parser.WithIDs(ids))))
-	p := &page{name: name, title: path.Base(name), source: source, tree: tree, anchors: ids.all}
+	p := &page{Name: name, Title: path.Base(name), source: source, tree: tree, anchors: ids.all}
 	part := ""
 	err = ast.Walk(tree, func(n ast.Node, enter bool) (ast.WalkStatus, error) {
 		if !enter {
@@ -63,7 +63,7 @@ func read(repo fs.FS, name string) (*page, error) {
 		case *ast.Heading:
 			part = words(n, source)
 			if n.Level == 1 {
-				p.title = part
+				p.Title = part
 			}
 		case *ast.Link:
 			if file, anchor, ok := target(name, string(n.Destination)); ok {
@@ -105,7 +105,7 @@ func (p *page) render(repo fs.FS, pages map[string]*page) (string, []string, err
 		default:
 			return ast.WalkContinue, nil
 		}
-		file, anchor, ok := target(p.name, string(*to))
+		file, anchor, ok := target(p.Name, string(*to))
 		if !ok {
 			return ast.WalkContinue, nil
 		}
@@ -113,7 +113,7 @@ func (p *page) render(repo fs.FS, pages map[string]*page) (string, []string, err
 			if anchor != "" && !other.anchors[anchor] {
 				return ast.WalkStop, fmt.Errorf("links to %s#%s, and there is no such heading", file, anchor)
 			}
-			*to = []byte(relative(p.name, address(file)))
+			*to = []byte(relative(p.Name, address(file)))
 			if anchor != "" {
 				*to = append(*to, []byte("#"+url.PathEscape(anchor))...)
 			}
@@ -124,9 +124,9 @@ func (p *page) render(repo fs.FS, pages map[string]*page) (string, []string, err
 		}
 		sources = append(sources, file)
 		if image {
-			*to = []byte(relative(p.name, file))
+			*to = []byte(relative(p.Name, file))
 		} else {
-			*to = []byte(relative(p.name, sourceAddress(repo, file)))
+			*to = []byte(relative(p.Name, sourceAddress(repo, file)))
 		}
 		return ast.WalkContinue, nil
 	})
@@ -137,7 +137,7 @@ func (p *page) render(repo fs.FS, pages map[string]*page) (string, []string, err
 	err = markdown.Renderer().Render(&b, p.source, p.tree)
 	// Pictures in HTML: the site has the repository's folders, so their addresses hold.
 	for _, m := range picture.FindAllStringSubmatch(b.String(), -1) {
-		file, _, ok := target(address(p.name), m[1])
+		file, _, ok := target(address(p.Name), m[1])
 		if _, missing := fs.Stat(repo, file); ok && missing != nil {
 			return "", nil, fmt.Errorf("shows %s: %w", file, missing)
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"html"
+	"html/template"
 	"io/fs"
 	"path"
 	"slices"
@@ -93,7 +94,7 @@ func folder(repo fs.FS, name string, pages map[string]*page, out map[string][]by
 		fmt.Fprintf(&b, "<li><a href=\"%s\">%s</a></li>\n", html.EscapeString(relative(at, to)), html.EscapeString(e.Name()))
 	}
 	b.WriteString("</ul>\n")
-	text, err := frame(view{Page: at, Title: name, Body: b.String()})
+	text, err := frame(view{Page: at, Title: name, Body: template.HTML(b.String())})
 	out[at] = text
 	return below, err
 }
@@ -113,7 +114,7 @@ func file(repo fs.FS, name string, info fs.FileInfo, out map[string][]byte) erro
 		body = "<pre><code>" + html.EscapeString(string(text)) + "</code></pre>"
 	}
 	at := path.Join("source", name+".html")
-	page, err := frame(view{Page: at, Title: name, Body: "<h1>" + html.EscapeString(name) + "</h1>\n" + body})
+	page, err := frame(view{Page: at, Title: name, Body: template.HTML("<h1>" + html.EscapeString(name) + "</h1>\n" + body)})
 	out[at] = page
 	return err
 }

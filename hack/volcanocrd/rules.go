@@ -66,7 +66,7 @@ func kinds() []kind {
 }
 
 // Limits. The API server refuses a CEL rule whose cost it cannot bound, and a list
-// without a maximum has no bound. They are far above what anybody uses.
+// without a maximum has no bound. They are far above what is used.
 const (
 	maxTasks     = 100
 	maxPolicies  = 100
@@ -157,7 +157,7 @@ func commandAdditions() []addition {
 
 func podGroupAdditions() []addition {
 	return append(resources("spec.minResources"),
-		// The module says 0; a gang of nobody is a mistake, and leaving it out is not.
+		// The module says 0; a gang without members is a mistake, and leaving it out is not.
 		addition{path: "spec.minMember", set: map[string]any{"minimum": 1}},
 		addition{path: "spec.minTaskMember{}", set: map[string]any{"minimum": 0}},
 	)

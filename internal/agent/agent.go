@@ -17,7 +17,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tangram-dev/tangram/api/v1alpha1"
-	corehealth "github.com/tangram-dev/tangram/core/health"
 	"github.com/tangram-dev/tangram/internal/agent/config"
 	"github.com/tangram-dev/tangram/internal/agent/device"
 	"github.com/tangram-dev/tangram/internal/agent/dra"
@@ -67,12 +66,13 @@ type Agent struct {
 
 	publisher *publish.Publisher
 	monitor   *health.Monitor
-	// book, corrector: with a kubelet. plugin, granter, sharing: when serving.
+	// book, corrector: with a kubelet. plugin, granter, seller, sharing: when serving.
 	book      *records.Book
 	kubelet   *records.Kubelet
 	corrector *records.Corrector
 	plugin    *plugin.Plugin
 	granter   *grant.Granter
+	seller    *grant.Seller
 	sharing   *sharing.Sharing
 	guard     *mps.Guard
 	// pool: as a DRA driver. claims: with a kubelet, too.
@@ -91,7 +91,7 @@ type Agent struct {
 	mu      sync.Mutex
 	claimed map[string]bool // devices that are being reset
 
-	// tookOver: what an earlier agent left was compared with who holds what. uncollected is
+	// tookOver: what an earlier agent left was compared with what containers hold. uncollected is
 	// what the last collection failed with, under collecting.
 	tookOver    atomic.Bool
 	collecting  sync.Mutex
@@ -103,14 +103,14 @@ func New(o Options) (*Agent, error) {
 	a := &Agent{o: o, log: klog.Background().WithValues("node", o.Node), look: make(chan struct{}, 1), sweep: make(chan struct{}, 1), claimed: map[string]bool{}}
 	mode, shares := v1alpha1.Observing, published(o.Config)
 	switch {
-	case !o.Kubelet: // nobody else serves a node that is only played, and all is allowed there
+	case !o.Kubelet: // a simulated node has no other device plugin, and all ways of sharing
 		mode, shares = v1alpha1.Serving, &v1alpha1.Sharing{Strategy: v1alpha1.MPS, MaxShares: mps.MaxShares}
 	case o.Config.Agent.Mode == config.Serve:
 		mode = v1alpha1.Serving
 	}
 	a.publisher = publish.New(publish.Options{
 		Node: o.Node, API: publish.NewAPI(o.Client.Nodes(), o.Objects), Events: o.Events,
-		Version: o.Version, Mode: mode, Sharing: shares, MIGStrategy: a.migStrategy(), Machine: machine(), TelemetryEvery: o.Config.Agent.PublishInterval, Heartbeat: o.Config.Agent.HeartbeatInterval,
+		Version: o.Version, Mode: mode, Sharing: shares, MIGStrategy: migStrategy(a), Machine: machine(), TelemetryEvery: o.Config.Agent.PublishInterval, Heartbeat: o.Config.Agent.HeartbeatInterval,
 		Wrote: o.Metrics.GPUNodeWrite,
 	})
 	if err := a.makeMonitor(); err != nil {
@@ -124,13 +124,13 @@ func New(o Options) (*Agent, error) {
 	}
 	a.kubelet = records.NewKubelet(filepath.Join(o.Config.Agent.KubeletDir, "pod-resources", "kubelet.sock"))
 	a.book = records.NewBook(records.Options{
-		Node: o.Node, Pods: o.Pods, Kubelet: asked{a.kubelet, o.Metrics}, Inventory: a.Inventory, Amounts: a.amounts(), Distributed: o.Config.Flags.Distributed, Claimed: a.claimedDevices,
+		Node: o.Node, Pods: o.Pods, Kubelet: asked{a.kubelet, o.Metrics}, Inventory: a.Inventory, Amounts: amounts(a), Distributed: o.Config.Flags.Distributed, Claimed: a.claimedDevices,
 	})
 	a.corrector = records.NewCorrector(records.CorrectorOptions{
 		Book: a.book, Pods: func(namespace string) records.PodWriter { return o.Client.Pods(namespace) },
 		Corrected: a.recordCorrected, Problem: a.recordProblem,
 	})
-	if a.serves() || o.Config.Agent.DRA {
+	if serves(a) || o.Config.Agent.DRA {
 		if err := a.makeSharing(); err != nil {
 			return nil, err
 		}
@@ -140,21 +140,21 @@ func New(o Options) (*Agent, error) {
 			return nil, err
 		}
 	}
-	if a.serves() {
-		return a, a.makePlugin()
+	if serves(a) {
+		a.makePlugin()
 	}
 	return a, nil
 }
 
 // serves says whether the agent is the node's device plugin, or is about to be.
-func (a *Agent) serves() bool { return a.o.Config.Agent.Mode == config.Serve && !a.yielded.Load() }
+func serves(a *Agent) bool { return a.o.Config.Agent.Mode == config.Serve && !a.yielded.Load() }
 
 // onDemand says whether MIG instances are cut as pods need them.
-func (a *Agent) onDemand() bool { return a.o.MIGOnDemand && !a.yielded.Load() }
+func onDemand(a *Agent) bool { return a.o.MIGOnDemand && !a.yielded.Load() }
 
 // migStrategy is what is published; empty where another device plugin decides it.
-func (a *Agent) migStrategy() string {
-	if !a.serves() {
+func migStrategy(a *Agent) string {
+	if !serves(a) {
 		return ""
 	}
 	return string(a.o.Config.Flags.MIGStrategy)
@@ -171,7 +171,7 @@ func machine() string {
 
 // Run works until the context ends. It fails only when it cannot begin.
 func (a *Agent) Run(ctx context.Context) error {
-	if a.o.Config.Flags.FailOnInitError && a.serves() {
+	if a.o.Config.Flags.FailOnInitError && serves(a) {
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)
 		_, err := a.o.Backend.Inventory(ctx)
 		cancel()
@@ -184,6 +184,11 @@ func (a *Agent) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	run := func(f func(context.Context)) { running.Go(func() { f(ctx) }) }
+	try := func(f func(context.Context) error) {
+		if err := f(ctx); err != nil && ctx.Err() == nil {
+			cancel(err)
+		}
+	}
 	if a.sharing != nil {
 		defer a.sharing.Close()
 		a.takeOver(ctx)
@@ -199,21 +204,14 @@ func (a *Agent) Run(ctx context.Context) error {
 		}
 		a.publisher.Run(ctx)
 	})
-	run(func(ctx context.Context) {
-		if err := a.monitor.Run(ctx); err != nil && ctx.Err() == nil {
-			cancel(err)
-		}
-	})
+	run(a.monitor.Run)
 	if a.pool != nil {
 		run(a.pool.Run)
 	}
 	if a.claims != nil {
 		run(a.reconcileClaims)
-		run(func(ctx context.Context) {
-			if err := a.serveClaims(ctx); err != nil && ctx.Err() == nil {
-				cancel(err)
-			}
-		})
+		server := &dra.Server{KubeletDir: a.o.Config.Agent.KubeletDir, Claims: a.claims}
+		run(func(context.Context) { try(server.Run) })
 	}
 	run(a.followSamples)
 	run(a.followHolders)
@@ -238,9 +236,8 @@ func (a *Agent) Run(ctx context.Context) error {
 			close(decided)
 			a.o.Metrics.Serving(true)
 			run(a.collect)
-			if err := a.plugin.Run(ctx); err != nil && ctx.Err() == nil {
-				cancel(err)
-			}
+			run(a.seller.Run)
+			try(a.plugin.Run)
 		})
 	}
 	<-ctx.Done()
@@ -254,12 +251,12 @@ func (a *Agent) Run(ctx context.Context) error {
 // healthFile keeps the health of devices over a restart of the agent.
 const healthFile = "health.json"
 
-func (a *Agent) healthPath() string { return filepath.Join(a.o.Config.Agent.StateDir, healthFile) }
+func healthPath(a *Agent) string { return filepath.Join(a.o.Config.Agent.StateDir, healthFile) }
 
 func (a *Agent) makeMonitor() error {
 	var saved []byte
 	if a.o.Kubelet {
-		saved, _ = os.ReadFile(a.healthPath()) // absent at the first start
+		saved, _ = os.ReadFile(healthPath(a)) // absent at the first start
 	}
 	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	c := &a.o.Config.Agent
@@ -279,11 +276,11 @@ func (a *Agent) saveHealth() {
 	}
 	data, err := a.monitor.Save()
 	if err == nil {
-		err = atomicfile.Write(a.healthPath(), data, 0o600, nil)
+		err = atomicfile.Write(healthPath(a), data, 0o600, nil)
 	}
 	if err != nil {
 		a.o.Metrics.NotWritten("health")
-		a.log.Error(err, "The health of devices is not saved: after a restart it is found anew")
+		a.log.Error(err, "Could not save the health of devices: after a restart of the agent it is judged from samples alone")
 	}
 }
 
@@ -302,18 +299,13 @@ func (a *Agent) healthChanged(c health.Change) {
 func (a *Agent) publishHealth() {
 	var all []publish.Health
 	for _, r := range a.monitor.Readings() {
-		h := publish.Health{UUID: r.Device.UUID, State: stateOf[r.Health.State], Reason: r.Health.Reason, Cause: string(r.Health.Code), Since: r.Health.Since}
+		h := publish.Health{UUID: r.Device.UUID, State: v1alpha1.Health(r.Health.State.String()), Reason: r.Health.Reason, Cause: string(r.Health.Code), Since: r.Health.Since}
 		if xid, ok := r.Sample.Values[device.LastXID]; ok {
 			h.LastXID = int(xid)
 		}
 		all = append(all, h)
 	}
 	a.publisher.SetHealth(all)
-}
-
-var stateOf = map[corehealth.State]v1alpha1.Health{
-	corehealth.Healthy: v1alpha1.Healthy, corehealth.Suspect: v1alpha1.Suspect,
-	corehealth.Degraded: v1alpha1.Degraded, corehealth.Failed: v1alpha1.Failed,
 }
 
 // followSamples passes what was measured on, until the context ends.
@@ -382,13 +374,11 @@ func (k asked) List(ctx context.Context) (records.Listing, error) {
 
 func (a *Agent) recordCorrected(c records.Correction) {
 	a.o.Metrics.RecordCorrected()
-	a.log.Info("A record was corrected", "pod", klog.KObj(c.Pod), "why", c.Why)
 	a.event(c.Pod, v1.EventTypeNormal, "RecordCorrected", c.Why)
 }
 
 func (a *Agent) recordProblem(p records.Problem) {
-	kind, reason, message := p.Event()
-	a.event(p.Pod, kind, reason, message)
+	a.event(p.Pod, v1.EventTypeWarning, p.Reason, p.Message)
 }
 
 // event writes an event about a pod.

@@ -23,8 +23,8 @@ import (
 const claimsFile = "claims.json"
 
 // given is what claims may be given: an inventory with what is known of its cuts, read
-// together, so that an instance that the agent has just made never looks like somebody
-// else's.
+// together, so that an instance that the agent has just made never looks like another
+// program's.
 type given struct {
 	inv  *device.Inventory
 	cuts dra.Cuts
@@ -88,7 +88,7 @@ func (a *Agent) makeClaims() (err error) {
 		},
 		Release: func(ctx context.Context, id string) error {
 			err := a.sharing.Release(ctx, id)
-			select { // instances that nobody has any more
+			select { // instances that no claim has any more
 			case a.sweep <- struct{}{}:
 			default:
 			}
@@ -99,15 +99,9 @@ func (a *Agent) makeClaims() (err error) {
 	return err
 }
 
-// serveClaims speaks to kubelet until the context ends.
-func (a *Agent) serveClaims(ctx context.Context) error {
-	server := &dra.Server{KubeletDir: a.o.Config.Agent.KubeletDir, Claims: a.claims}
-	return server.Run(ctx)
-}
-
 // door lets a claim in, unless a container holds one of its devices through a device
 // plugin, or it is being reset. Allocate is refused what claims hold in the same way:
-// whoever comes second is sent away.
+// of two that want a device, the second is refused.
 func (a *Agent) door(ctx context.Context, c *dra.Claim, note func() error) error {
 	return a.book.Take(ctx, a.claimedAs(c), func() error {
 		a.mu.Lock() // a reset waits until the claim is noted, or the claim until it is over
@@ -161,7 +155,7 @@ func (a *Agent) inClaim(uuid string) bool {
 }
 
 // claimHolders adds the containers that use claims.
-func (a *Agent) claimHolders(add func(uuid string, h export.Holder)) {
+func (a *Agent) claimHolders(add func(d record.Device, h export.Holder)) {
 	if a.claims == nil {
 		return
 	}
@@ -173,8 +167,7 @@ func (a *Agent) claimHolders(add func(uuid string, h export.Holder)) {
 			}
 			for _, container := range usersOf(pod, c.Name) {
 				for _, d := range devices {
-					add(d.UUID, export.Holder{Namespace: pod.Namespace, Pod: pod.Name, Container: container})
-					add(a.instanceAt(d), export.Holder{Namespace: pod.Namespace, Pod: pod.Name, Container: container})
+					add(d, export.Holder{Namespace: pod.Namespace, Pod: pod.Name, Container: container})
 				}
 			}
 		}

@@ -25,21 +25,19 @@ import (
 
 // flags are those that are not settings of how devices are sold.
 type flags struct {
-	backend, fleet, node            string
+	backend, node                   string
 	kubeconfig                      string
 	endpoint                        endpoint.Options
-	serve                           bool
 	migOnDemand                     bool
-	deviceNodes, simulatedMemory    string
-	simulatedSpeed                  float64
 	hamiLibrary, mpsControl, mpsShm string
 
-	settings config.Loader
+	settings  config.Loader
+	simulator Simulator
 }
 
 // NewCommand is the gpu-agent command.
-func NewCommand() *cobra.Command {
-	var o flags
+func NewCommand(simulator Simulator) *cobra.Command {
+	o := flags{simulator: simulator}
 	var log *logging.Options
 	cmd := &cobra.Command{
 		Use:   "gpu-agent",
@@ -71,9 +69,7 @@ Settings of NVIDIA's device plugin are understood: its configuration file
 	f := cmd.Flags()
 	log = logging.New(cmd)
 	f.StringVar(&o.backend, "backend", "nvml", "where devices come from: nvml, or simulated (with --fleet)")
-	f.StringVar(&o.fleet, "fleet", "", "fleet file of the simulated back end")
 	f.StringVar(&o.node, "node", os.Getenv("NODE_NAME"), "name of this node [NODE_NAME]; simulated and empty: all nodes of the fleet, without kubelets")
-	f.BoolVar(&o.serve, "serve", false, "be the node's device plugin (the same as --mode=serve)")
 	f.BoolVar(&o.migOnDemand, "mig-on-demand", true, "with --serve and migStrategy mixed, or with --dra, cut MIG instances as pods need them")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "file that says how to reach the API server; empty inside a cluster")
 	f.StringVar(&o.endpoint.Listen, "listen", "127.0.0.1:9400", "address of /metrics, /healthz and /readyz; empty for none")
@@ -82,9 +78,7 @@ Settings of NVIDIA's device plugin are understood: its configuration file
 	f.StringVar(&o.hamiLibrary, "hami-library-dir", "", "folder of the node with HAMi-core's libvgpu.so and ld.so.preload, for --isolation=hami")
 	f.StringVar(&o.mpsControl, "mps-control", "nvidia-cuda-mps-control", "program that controls MPS daemons")
 	f.StringVar(&o.mpsShm, "mps-shm-dir", "/dev/shm", "folder of the node that is the daemons' /dev/shm")
-	f.StringVar(&o.deviceNodes, "simulated-device-nodes", "", "folder, or comma-separated paths, of device nodes that stand for the simulated devices")
-	f.StringVar(&o.simulatedMemory, "simulated-memory", "", "folder in which simulated devices keep MIG instances over a restart")
-	f.Float64Var(&o.simulatedSpeed, "simulated-speed", 1, "how much faster than in reality simulated devices warm up")
+	simulator.AddFlags(f)
 	settings := flag.NewFlagSet("", flag.ContinueOnError)
 	o.settings.Register(settings)
 	f.AddGoFlagSet(settings)
@@ -96,14 +90,11 @@ func (o *flags) validate() error {
 	switch {
 	case o.backend != "nvml" && o.backend != "simulated":
 		return fmt.Errorf("--backend: must be nvml or simulated, is %q", o.backend)
-	case o.backend == "simulated" && o.fleet == "":
-		return errors.New("--fleet: missing, the simulated back end needs one")
-	case o.backend == "nvml" && o.fleet != "":
-		return errors.New("--fleet: is for --backend=simulated")
 	case o.backend == "nvml" && o.node == "":
 		return errors.New("--node: missing; in a DaemonSet set NODE_NAME from spec.nodeName")
-	case o.simulatedSpeed <= 0:
-		return fmt.Errorf("--simulated-speed: must be above 0, is %v", o.simulatedSpeed)
+	}
+	if err := o.simulator.Validate(o.backend == "simulated"); err != nil {
+		return err
 	}
 	return o.endpoint.Validate()
 }
@@ -116,14 +107,11 @@ func (o *flags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if o.serve {
-		settings.Agent.Mode = config.Serve
-	}
 	if settings.Agent.Mode == config.Serve && o.node == "" {
 		return errors.New("--serve: needs --node")
 	}
 	for _, note := range settings.Notes {
-		klog.Background().Info("Setting", "note", note)
+		klog.Background().Info("Setting has no effect", "setting", note)
 	}
 	rest, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/metadata"
 	restclient "k8s.io/client-go/rest"
 
 	"github.com/tangram-dev/tangram/internal/agent/config"
@@ -26,8 +25,6 @@ import (
 	"github.com/tangram-dev/tangram/internal/agent/sharing"
 	"github.com/tangram-dev/tangram/internal/agent/sharing/hami"
 	"github.com/tangram-dev/tangram/internal/agent/sharing/mps"
-	"github.com/tangram-dev/tangram/internal/agent/simulated"
-	"github.com/tangram-dev/tangram/internal/fleet"
 	"github.com/tangram-dev/tangram/internal/version"
 )
 
@@ -63,53 +60,36 @@ func (o *flags) agents(ctx context.Context, settings *config.Config, rest *restc
 		slicesOfDriver = dra.NewObserved(client.Slices(), o.node)
 		out.also = append(out.also, func(ctx context.Context) error { slicesOfDriver.Run(ctx); return nil })
 	}
-	var backend func(node string, metrics *export.Metrics) (device.Backend, error)
+	var backend func(node string, metrics *export.Metrics) device.Backend
 	nodes := []string{o.node}
 	switch o.backend {
 	case "nvml":
 		if err := imexMissing(settings); err != nil {
 			return nil, err
 		}
-		backend = func(_ string, metrics *export.Metrics) (device.Backend, error) {
-			return &late{open: func() (device.Backend, error) {
-				return nvml.New(nvml.Options{
-					DriverRoot: settings.Flags.DriverRoot, DriverRootHere: here(settings.Flags.DriverRoot, settings.Flags.ContainerDriverRoot),
-					DevRoot: settings.Flags.DevRoot, IMEXChannels: settings.IMEX.Channels, Observe: metrics.Call,
-				})
-			}}, nil
+		backend = func(_ string, metrics *export.Metrics) device.Backend {
+			return nvml.New(nvml.Options{
+				DriverRoot: settings.Flags.DriverRoot, DriverRootHere: here(settings.Flags.DriverRoot, settings.Flags.ContainerDriverRoot),
+				DevRoot: settings.Flags.DevRoot, IMEXChannels: settings.IMEX.Channels, Observe: metrics.Call,
+			})
 		}
 	case "simulated":
-		hardware, err := o.simulate()
-		if err != nil {
+		if err := o.simulator.Open(rest, client.Pods("")); err != nil {
 			return nil, err
 		}
 		if o.node == "" {
-			nodes = hardware.Nodes()
-		} else if !slices.Contains(hardware.Nodes(), o.node) {
+			nodes = o.simulator.Nodes()
+		} else if !slices.Contains(o.simulator.Nodes(), o.node) {
 			return nil, fmt.Errorf("--node: %q is not in the fleet, or has no GPUs", o.node)
 		}
-		backend = func(node string, _ *export.Metrics) (device.Backend, error) { return hardware.Backend(node), nil }
-		faults, err := metadata.NewForConfig(rest)
-		if err != nil {
-			return nil, err
-		}
-		running, err := simulated.PodInformer(client.Pods(""))
-		if err != nil {
-			return nil, err
-		}
-		out.also = append(out.also, func(ctx context.Context) error {
-			return simulated.Watch(ctx, running, simulated.FaultInformer(faults), hardware)
-		})
+		backend = func(node string, _ *export.Metrics) device.Backend { return o.simulator.Backend(node) }
+		out.also = append(out.also, o.simulator.Run)
 	}
 	onDemand := o.node == "" || settings.Agent.Mode == config.Serve && settings.Flags.MIGStrategy == config.MIGMixed && o.migOnDemand
 	for _, node := range nodes {
 		metrics := export.NewMetrics(node)
-		b, err := backend(node, metrics)
-		if err != nil {
-			return nil, err
-		}
 		a, err := New(Options{
-			Node: node, Backend: b, Config: settings, Version: version.Get().Version, Kubelet: o.node != "", MIGOnDemand: onDemand,
+			Node: node, Backend: backend(node, metrics), Config: settings, Version: version.Get().Version, Kubelet: o.node != "", MIGOnDemand: onDemand,
 			Slices: slicesOfDriver, MIGClaims: o.migOnDemand,
 			Sharing: o.sharing(), Pods: pods.On(node), Client: client, Objects: objects, Events: recorder, Metrics: metrics,
 		})
@@ -142,25 +122,6 @@ func here(root, mounted string) string {
 		return mounted
 	}
 	return root
-}
-
-// simulate makes the hardware of the fleet file.
-func (o *flags) simulate() (*simulated.Fleet, error) {
-	text, err := os.ReadFile(o.fleet)
-	if err != nil {
-		return nil, fmt.Errorf("--fleet: %w", err)
-	}
-	f, err := fleet.Parse(filepath.Base(o.fleet), text)
-	if err != nil {
-		return nil, fmt.Errorf("--fleet: %w", err)
-	}
-	options := simulated.Options{Speed: o.simulatedSpeed, Memory: o.simulatedMemory}
-	if o.deviceNodes != "" {
-		if options.DeviceNodes, err = simulated.ParseDeviceNodes(o.deviceNodes); err != nil {
-			return nil, fmt.Errorf("--simulated-device-nodes: %w", err)
-		}
-	}
-	return simulated.New(f, options)
 }
 
 // sharing are the settings of shares that flags give.

@@ -15,8 +15,8 @@ import (
 	"github.com/tangram-dev/tangram/internal/agent/sharing/mps"
 )
 
-// holders remembers who holds which device, for metrics and for blame: what is asked
-// often must not ask kubelet each time.
+// holders remembers which containers hold which device, for metrics and for the judgement of
+// errors: kubelet must not be asked each time.
 type holders struct {
 	mu       sync.Mutex
 	byDevice map[string][]export.Holder // by UUID of device or instance
@@ -31,7 +31,7 @@ func (h *holders) of(uuid string) []export.Holder {
 	return h.byDevice[uuid]
 }
 
-// tenants are the namespaces of those who hold a device.
+// tenants are the namespaces of the containers that hold a device.
 func (h *holders) tenants(uuid string, _ int) []string {
 	var out []string
 	for _, x := range h.of(uuid) {
@@ -61,9 +61,11 @@ func (a *Agent) followHolders(ctx context.Context) {
 
 func (a *Agent) refreshHolders(ctx context.Context) {
 	out := map[string][]export.Holder{}
-	add := func(uuid string, h export.Holder) {
-		if uuid != "" && !slices.Contains(out[uuid], h) {
-			out[uuid] = append(out[uuid], h)
+	add := func(d record.Device, h export.Holder) {
+		for _, uuid := range []string{d.UUID, a.instanceAt(d)} {
+			if uuid != "" && !slices.Contains(out[uuid], h) {
+				out[uuid] = append(out[uuid], h)
+			}
 		}
 	}
 	if a.book != nil {
@@ -78,43 +80,40 @@ func (a *Agent) refreshHolders(ctx context.Context) {
 				continue
 			}
 			for _, d := range h.Devices {
-				add(d.UUID, export.Holder{Namespace: h.Pod.Namespace, Pod: h.Pod.Name, Container: h.Container})
-				add(a.instanceAt(d), export.Holder{Namespace: h.Pod.Namespace, Pod: h.Pod.Name, Container: h.Container})
+				add(d, export.Holder{Namespace: h.Pod.Namespace, Pod: h.Pod.Name, Container: h.Container})
 			}
 		}
 		a.claimHolders(add)
 	} else { // no kubelet: what was recorded is what was given
-		for _, pod := range a.o.Pods.List() {
-			if pod.Status.Phase != v1.PodRunning {
-				continue
-			}
-			r, err := record.Decode(pod.Annotations[names.AnnotationDevices])
-			if err != nil || r.Node != a.o.Node {
-				continue
-			}
-			for _, c := range r.Containers {
-				for _, d := range c.Devices {
-					add(d.UUID, export.Holder{Namespace: pod.Namespace, Pod: pod.Name, Container: c.Name})
-				}
-			}
-		}
+		a.eachRecorded(func(pod *v1.Pod, container string, d record.Device) {
+			add(d, export.Holder{Namespace: pod.Namespace, Pod: pod.Name, Container: container})
+		})
 	}
 	a.holders.set(out)
 }
 
+// eachRecorded visits the devices that the records of running pods name.
+func (a *Agent) eachRecorded(visit func(pod *v1.Pod, container string, d record.Device)) {
+	for _, pod := range a.o.Pods.List() {
+		if pod.Status.Phase != v1.PodRunning {
+			continue
+		}
+		r, err := record.Decode(pod.Annotations[names.AnnotationDevices])
+		if err != nil || r.Node != a.o.Node {
+			continue
+		}
+		for _, c := range r.Containers {
+			for _, d := range c.Devices {
+				visit(pod, c.Name, d)
+			}
+		}
+	}
+}
+
 // instanceAt is the UUID of the MIG instance that a recorded slice is, or "".
 func (a *Agent) instanceAt(d record.Device) string {
-	if d.MIG == "" {
-		return ""
-	}
-	gpu := a.Inventory().Find(d.UUID)
-	if gpu == nil || gpu.MIG == nil {
-		return ""
-	}
-	for _, i := range gpu.MIG.Instances {
-		if i.Start == d.Start && strings.ReplaceAll(i.Profile, "+", ".") == strings.ReplaceAll(d.MIG, "+", ".") {
-			return i.UUID
-		}
+	if i := a.Inventory().Find(d.UUID).InstanceAt(d.MIG, d.Start); i != nil && d.MIG != "" {
+		return i.UUID
 	}
 	return ""
 }

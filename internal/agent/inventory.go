@@ -12,7 +12,7 @@ import (
 )
 
 // How often the inventory is read: it changes when a card is replaced, a driver comes or
-// goes, or somebody cuts a device. What the agent itself cuts is read at once.
+// goes, or another program cuts a device. What the agent itself cuts is read at once.
 const (
 	inventoryEvery = time.Minute
 	inventoryRetry = 5 * time.Second
@@ -54,7 +54,7 @@ func (a *Agent) lookSoon() {
 	}
 }
 
-// readInventory reads it, and tells everybody who needs it.
+// readInventory reads it and passes it on.
 func (a *Agent) readInventory(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -70,7 +70,7 @@ func (a *Agent) readInventory(ctx context.Context) error {
 			reason = "DriverDoesNotAnswer"
 		}
 		if was := a.problem.Swap(&reason); was == nil || *was != reason {
-			a.log.Error(err, "The GPU driver cannot be used; it is tried again", "reason", reason)
+			a.log.Error(err, "GPU driver cannot be used; will retry", "reason", reason)
 		}
 		if reason == "DriverDoesNotAnswer" && a.someAnswer() {
 			return err // a device that hangs is sick by itself; the others are not
@@ -81,7 +81,7 @@ func (a *Agent) readInventory(ctx context.Context) error {
 		return err
 	}
 	if a.problem.Swap(nil) != nil {
-		a.log.Info("The GPU driver can be used again", "devices", len(inv.Devices))
+		a.log.Info("GPU driver can be used again", "devices", len(inv.Devices))
 	}
 	a.inventory.Store(inv)
 	owned := a.ownedInstances(ctx)
@@ -106,7 +106,7 @@ func (a *Agent) someAnswer() bool {
 // shown is the inventory as the scheduler is to see it: a device that the agent does not
 // cut on demand has the cuts that exist and no others.
 func (a *Agent) shown(inv *device.Inventory, owned map[string]bool) *device.Inventory {
-	if a.onDemand() {
+	if onDemand(a) {
 		return inv
 	}
 	out := *inv

@@ -37,11 +37,11 @@ func (a *Agent) awaitTurn(ctx context.Context) string {
 		cancel()
 		switch other := a.otherOffer(offered); {
 		case status.Code(err) == codes.Unimplemented:
-			a.log.Info("This kubelet does not say what other device plugins offer; the agent serves", "err", err)
+			a.log.Info("Kubelet cannot list the devices of other plugins (GetAllocatableResources); serving without that check", "err", err)
 			return ""
 		case err != nil:
 			if !said {
-				a.log.Error(err, "Kubelet does not say whether another device plugin serves; the agent waits before it does")
+				a.log.Error(err, "Could not ask kubelet whether another device plugin serves; waiting before the agent does")
 				said = true
 			}
 			a.o.Metrics.Kubelet(false)
@@ -62,7 +62,7 @@ func (a *Agent) awaitTurn(ctx context.Context) string {
 	return ""
 }
 
-// otherOffer says what somebody else offers of the node's GPUs; "" for nothing. Another
+// otherOffer says what another device plugin offers of the node's GPUs; "" for nothing. Another
 // agent of ours, which this one replaces during an upgrade, does not count.
 func (a *Agent) otherOffer(offered map[string][]string) string {
 	for _, resource := range slices.Sorted(maps.Keys(offered)) {

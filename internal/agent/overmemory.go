@@ -23,31 +23,20 @@ const overSlackMiB = 512
 // cannot.
 func (a *Agent) overMemory(samples []device.Sample) map[string][]v1alpha1.MemoryUse {
 	given := map[string]map[string]*v1alpha1.MemoryUse{} // by device, by namespace/name
-	for _, pod := range a.o.Pods.List() {
-		if pod.Status.Phase != v1.PodRunning {
-			continue
+	a.eachRecorded(func(pod *v1.Pod, _ string, d record.Device) {
+		if d.MemoryMiB == 0 || d.UUID == "" {
+			return
 		}
-		r, err := record.Decode(pod.Annotations[names.AnnotationDevices])
-		if err != nil || r.Node != a.o.Node {
-			continue
+		if given[d.UUID] == nil {
+			given[d.UUID] = map[string]*v1alpha1.MemoryUse{}
 		}
-		for _, c := range r.Containers {
-			for _, d := range c.Devices {
-				if d.MemoryMiB == 0 || d.UUID == "" {
-					continue
-				}
-				if given[d.UUID] == nil {
-					given[d.UUID] = map[string]*v1alpha1.MemoryUse{}
-				}
-				use := given[d.UUID][pod.Namespace+"/"+pod.Name]
-				if use == nil {
-					use = &v1alpha1.MemoryUse{PodUID: string(pod.UID), UsedMiB: a.simulatedMemory(pod)}
-					given[d.UUID][pod.Namespace+"/"+pod.Name] = use
-				}
-				use.GivenMiB += d.MemoryMiB
-			}
+		use := given[d.UUID][pod.Namespace+"/"+pod.Name]
+		if use == nil {
+			use = &v1alpha1.MemoryUse{PodUID: string(pod.UID), UsedMiB: a.simulatedMemory(pod)}
+			given[d.UUID][pod.Namespace+"/"+pod.Name] = use
 		}
-	}
+		use.GivenMiB += d.MemoryMiB
+	})
 	for _, s := range samples {
 		if len(given[s.UUID]) == 0 || s.Err != nil {
 			continue

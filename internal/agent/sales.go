@@ -2,7 +2,6 @@ package agent
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/api/v1alpha1"
@@ -57,17 +56,17 @@ func profilesOf(inv *device.Inventory) (out []string) {
 			continue
 		}
 		for _, p := range d.MIG.Profiles {
-			out = append(out, strings.ReplaceAll(p.Name, "+", "."))
+			out = append(out, device.ProfileName(p.Name))
 		}
 		for _, i := range d.MIG.Instances {
-			out = append(out, strings.ReplaceAll(i.Profile, "+", "."))
+			out = append(out, device.ProfileName(i.Profile))
 		}
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
 }
 
-// turnsSold are the turns of each resource, for those who make them real.
+// turnsSold are the turns of each resource, as package sharing makes them real.
 func turnsSold(c *config.Config) map[string]sharing.Turns {
 	turns, mode := replicated(c)
 	if turns == nil {

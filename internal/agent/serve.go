@@ -19,15 +19,17 @@ import (
 	"github.com/tangram-dev/tangram/internal/agent/plugin"
 	"github.com/tangram-dev/tangram/internal/agent/records"
 	"github.com/tangram-dev/tangram/internal/agent/sharing"
+	"github.com/tangram-dev/tangram/internal/agent/sharing/cdi"
+	"github.com/tangram-dev/tangram/internal/agent/sharing/mig"
 	"github.com/tangram-dev/tangram/internal/agent/sharing/mps"
 )
 
 // amounts says which resources are sold by amounts of memory and compute.
-func (a *Agent) amounts() func(resource string) bool {
-	if !a.serves() || a.o.Config.Agent.SharesPerGPU == 0 {
+func amounts(a *Agent) func(resource string) bool {
+	if !serves(a) || a.o.Config.Agent.SharesPerGPU == 0 {
 		return nil
 	}
-	return func(resource string) bool { return resource == names.ResourceNVIDIA && a.serves() }
+	return func(resource string) bool { return resource == names.ResourceNVIDIA && serves(a) }
 }
 
 // makeSharing makes what makes allocations real.
@@ -35,10 +37,10 @@ func (a *Agent) makeSharing() error {
 	c := a.o.Config
 	o := a.o.Sharing
 	o.Backend, o.CDIDir, o.StateDir, o.Live = a.o.Backend, c.Agent.CDIDir, c.Agent.StateDir, a.live
-	if a.serves() {
+	if serves(a) {
 		o.Turns = turnsSold(c)
 	}
-	if (a.serves() || c.Agent.DRA) && c.Agent.SharesPerGPU > 0 {
+	if (serves(a) || c.Agent.DRA) && c.Agent.SharesPerGPU > 0 {
 		o.Shares = map[config.Isolation]sharing.Mode{config.IsolationMPS: sharing.MPS, config.IsolationHAMi: sharing.HAMi, config.IsolationNone: sharing.TimeSlicing}[c.Agent.Isolation]
 	}
 	// Both were tried on a real GPU: docs/gpu-report.md.
@@ -51,6 +53,7 @@ func (a *Agent) makeSharing() error {
 	}
 	o.MIG.Linger, o.Grace = migLinger, prepareGrace
 	o.MIG.Manager = a.migManager
+	o.MIG.Busy = func(mig.Placement) { a.o.Metrics.MIG("destroy", device.ErrBusy) }
 	var err error
 	if a.sharing, err = sharing.New(o); err != nil {
 		return err
@@ -75,38 +78,33 @@ func (a *Agent) live(ctx context.Context) (out []device.Allocation, err error) {
 }
 
 // makePlugin makes what serves kubelet.
-func (a *Agent) makePlugin() (err error) {
+func (a *Agent) makePlugin() {
 	c := a.o.Config
-	a.granter, err = grant.New(grant.Options{
+	o := grant.Options{
 		Book: a.book, Inventory: a.Inventory, Edits: a.o.Backend.Edits,
-		Strategies: []grant.Strategy{grant.Strategy(c.Flags.DeviceListStrategy)},
-		ByIndex:    c.Flags.DeviceIDStrategy == config.ByIndex, PassDeviceSpecs: c.Flags.PassDeviceSpecs,
-		OneOnly: oneOnly(c), Amounts: a.amounts(), Spec: a.prepare, Share: a.share,
-		Granted: a.corrector.Look,
-		Refused: func(resource string, err error) {
-			var excluded *records.Excluded
-			if errors.As(err, &excluded) {
-				a.log.Error(err, "A container was refused", "resource", resource, "holder", excluded.By)
-				return
-			}
-			a.log.Error(err, "A container was refused", "resource", resource)
-		},
-	})
-	if err != nil {
-		return err
+		Mounts:  c.Flags.DeviceListStrategy == config.VolumeMounts,
+		ByIndex: c.Flags.DeviceIDStrategy == config.ByIndex, PassDeviceSpecs: c.Flags.PassDeviceSpecs,
+		OneOnly: oneOnly(c), Amounts: amounts(a), Spec: a.prepare, Share: a.share,
+		Granted: func() { a.corrector.Look(); a.offer() },
 	}
+	if c.Flags.DeviceListStrategy == config.CDICRI {
+		o.CDI = cdi.Name
+	}
+	a.granter = grant.New(o)
 	a.plugin = plugin.New(plugin.Options{Dir: filepath.Join(c.Agent.KubeletDir, "device-plugins"), Granter: &counted{a}})
-	return nil
+	a.seller = grant.NewSeller(grant.SellerOptions{
+		Offers: a.offers, Set: a.plugin.Set, TopologyManager: c.Agent.TopologyManager, Book: a.book, Pods: a.o.Pods,
+	})
 }
 
-// migLinger is how long an instance is kept that nobody uses: the next container often
+// migLinger is how long an instance without an allocation is kept: the next container often
 // wants the same.
 const migLinger = 10 * time.Second
 
 // prepareGrace is how long a container that was prepared may take until kubelet lists it.
 const prepareGrace = 10 * time.Second
 
-// counted is the granter with metrics, and without devices that are being reset.
+// counted is the granter with metrics and logs, and without devices that are being reset.
 type counted struct{ a *Agent }
 
 func (g *counted) Preferred(ctx context.Context, resource string, available, must []string, size int) []string {
@@ -119,7 +117,7 @@ func (g *counted) Allocate(ctx context.Context, resource string, ids []string) (
 	if err == nil {
 		answer, err = g.a.granter.Allocate(ctx, resource, ids)
 	}
-	g.a.o.Metrics.Allocation("allocate", err)
+	g.done("allocate", resource, ids, err)
 	return answer, err
 }
 
@@ -128,8 +126,21 @@ func (g *counted) PreStart(ctx context.Context, resource string, ids []string) e
 	if err == nil {
 		err = g.a.granter.PreStart(ctx, resource, ids)
 	}
-	g.a.o.Metrics.Allocation("prestart", err)
+	g.done("prestart", resource, ids, err)
 	return err
+}
+
+// done counts an answer, and logs a refusal with the holder, which kubelet is not told.
+func (g *counted) done(step, resource string, ids []string, err error) {
+	g.a.o.Metrics.Allocation(step, err)
+	if err == nil {
+		return
+	}
+	holder := ""
+	if excluded := (*records.Excluded)(nil); errors.As(err, &excluded) {
+		holder = excluded.By
+	}
+	g.a.log.Error(err, "Refused devices to a container", "step", step, "resource", resource, "devices", ids, "holder", holder)
 }
 
 // claim takes a device out of use, to reset it; not when a container holds it, or is
@@ -139,7 +150,7 @@ func (a *Agent) claim(uuid string) (release func(), ok bool) {
 	defer cancel()
 	if a.book != nil {
 		if _, err := a.book.AllHoldings(ctx); err != nil {
-			return nil, false // who holds it is not known
+			return nil, false // which containers hold it is not known
 		}
 	}
 	a.refreshHolders(ctx)
@@ -178,8 +189,15 @@ func (a *Agent) unclaimed(resource string, ids []string) error {
 
 // offer tells kubelet what is sold now.
 func (a *Agent) offer() {
-	if a.plugin == nil || a.inventory.Load() == nil {
-		return
+	if a.seller != nil {
+		a.seller.Update()
+	}
+}
+
+// offers are what is sold now; nil while the inventory is not known.
+func (a *Agent) offers() []device.Offer {
+	if a.inventory.Load() == nil {
+		return nil
 	}
 	inv, owned := a.Inventory(), map[string]bool{}
 	if known := a.owned.Load(); known != nil {
@@ -192,7 +210,7 @@ func (a *Agent) offer() {
 		s, ok := a.monitor.Status(uuid)
 		return ok && s.Usable() && !claimed
 	}
-	a.plugin.Set(grant.Offers(inv, sales(a.o.Config, a.onDemand(), inv), owned, healthy))
+	return grant.Offers(inv, sales(a.o.Config, onDemand(a), inv), owned, healthy)
 }
 
 // ownedInstances are the UUIDs of MIG instances in the inventory that the agent has cut;
@@ -204,7 +222,7 @@ func (a *Agent) ownedInstances(ctx context.Context) map[string]bool {
 	}
 	placements, err := a.sharing.Owned(ctx)
 	if err != nil {
-		a.log.Error(err, "Which MIG instances are the agent's own is not known; the last answer counts")
+		a.log.Error(err, "Could not list the agent's own MIG instances; using the last known")
 		if known := a.owned.Load(); known != nil {
 			return *known
 		}
@@ -213,13 +231,11 @@ func (a *Agent) ownedInstances(ctx context.Context) map[string]bool {
 	defer a.owned.Store(&out)
 	inv := a.Inventory()
 	for p := range placements { // the order does not matter
-		d := inv.Find(p.GPU)
-		if d == nil || d.MIG == nil {
-			continue
-		}
-		for _, i := range d.MIG.Instances {
-			if i.Start == p.Start && strings.ReplaceAll(i.Profile, "+", ".") == strings.ReplaceAll(p.Profile, "+", ".") {
-				out[i.UUID] = true
+		if d := inv.Find(p.GPU); d != nil && d.MIG != nil {
+			for _, i := range d.MIG.Instances {
+				if i.Start == p.Start && device.SameProfile(i.Profile, p.Profile) {
+					out[i.UUID] = true
+				}
 			}
 		}
 	}
@@ -230,7 +246,7 @@ func (a *Agent) ownedInstances(ctx context.Context) map[string]bool {
 func (a *Agent) prepare(ctx context.Context, x device.Allocation) error {
 	if !a.tookOver.Load() {
 		if a.collectOnce(ctx); !a.tookOver.Load() {
-			return errors.New("who uses what an earlier agent left is not known yet: it is tried again")
+			return errors.New("which devices running containers hold is not known yet: kubelet does not list all pods; the start is retried")
 		}
 	}
 	err := a.sharing.Prepare(ctx, x)
@@ -247,7 +263,6 @@ func (a *Agent) prepare(ctx context.Context, x device.Allocation) error {
 // share is what containers need besides their devices, where no CDI file says it.
 func (a *Agent) share(ctx context.Context, resource string, devices []device.Grant) (device.Edits, error) {
 	edits, err := a.sharing.Edits(ctx, device.Allocation{ID: resource, Resource: resource, Devices: devices})
-	edits.Nodes = nil // passDeviceSpecs decides about these
 	return edits, err
 }
 
@@ -259,7 +274,7 @@ func (a *Agent) takeOver(ctx context.Context) {
 	a.collectOnce(ctx)
 }
 
-// collectEvery is how often what nobody holds any more is taken away.
+// collectEvery is how often what ended allocations left is collected.
 const collectEvery = 10 * time.Second
 
 // collect does that until the context ends.
@@ -290,7 +305,7 @@ func (a *Agent) collectOnce(ctx context.Context) {
 		// nothing is taken away meanwhile.
 		if text := errorText(err); errors.Is(err, records.ErrIncomplete) && a.o.Pods.Synced() && text != a.uncollected {
 			a.uncollected = text
-			a.log.Info("Nothing is taken away that nobody seems to hold", "err", err)
+			a.log.Info("Ended allocations are not collected: kubelet does not list all pods yet", "err", err)
 		}
 		return
 	}
@@ -299,13 +314,10 @@ func (a *Agent) collectOnce(ctx context.Context) {
 	err = a.sharing.Collect(ctx, live)
 	if text := errorText(err); text != a.uncollected {
 		if a.uncollected = text; text != "" {
-			a.log.Error(err, "Not everything that nobody holds could be taken away; it is tried again")
+			a.log.Error(err, "Could not collect everything that ended allocations left (MIG instances, MPS daemons, CDI files); will retry")
 		} else {
-			a.log.Info("Everything that nobody holds was taken away")
+			a.log.Info("Collected everything that ended allocations left")
 		}
-	}
-	if errors.Is(err, device.ErrBusy) {
-		a.o.Metrics.MIG("destroy", device.ErrBusy)
 	}
 	if after, err := a.sharing.Owned(ctx); err == nil && beforeErr == nil && len(after) < len(before) {
 		a.o.Metrics.MIG("destroy", nil)
@@ -320,7 +332,7 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// migManager names who else cuts the node's devices, by its label; empty for nobody.
+// migManager names another program that cuts the node's devices, by its label; empty for none.
 func (a *Agent) migManager() string {
 	state := a.publisher.NodeLabel("nvidia.com/mig.config.state")
 	if state == "" {
@@ -343,14 +355,14 @@ func (a *Agent) containerByID(podUID, id string) (string, bool) {
 func (a *Agent) daemonDied(d mps.Death) {
 	for _, s := range d.Shares {
 		a.event(a.o.Pods.Get(s.Namespace, s.Pod), v1.EventTypeWarning, "MPSDaemonDied",
-			fmt.Sprintf("The MPS daemon of %s ended (%v), and programs of container %s on it with it; it is started again", d.GPU, d.Reason, s.Container))
+			fmt.Sprintf("The MPS daemon of %s ended (%v); CUDA programs of container %s on this GPU ended with it. The daemon is started again", d.GPU, d.Reason, s.Container))
 	}
 }
 
 // shareExceeded tells a pod that it used more than it was promised.
 func (a *Agent) shareExceeded(f mps.Finding) {
 	a.o.Metrics.MPS(string(f.Kind), f.Err)
-	a.log.Info("A container has more than its share", "kind", f.Kind, "pod", f.Share.Namespace+"/"+f.Share.Pod, "container", f.Share.Container,
+	a.log.Info("Container uses more than its share", "kind", f.Kind, "pod", f.Share.Namespace+"/"+f.Share.Pod, "container", f.Share.Container,
 		"gpu", f.GPU, "pid", f.PID, "detail", f.Detail, "ended", f.Ended, "err", f.Err)
 	a.event(a.o.Pods.Get(f.Share.Namespace, f.Share.Pod), v1.EventTypeWarning, string(f.Kind), f.Detail)
 }

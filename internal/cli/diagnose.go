@@ -230,7 +230,7 @@ func (l *look) printDiagnosis(s *terminal.Screen, reports []diagnose.Report, all
 		return err
 	}
 	switch {
-	case all && l.format.value != "wide":
+	case all && l.format != "wide":
 		fleetTable(s, reports)
 	case all:
 		t := terminal.NewTable("NODE", "CHECK", "RESULT", "SEEN", "DO")

@@ -2,13 +2,11 @@ package cli
 
 import (
 	"encoding/json"
-	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tangram-dev/tangram/internal/ask"
+	"github.com/tangram-dev/tangram/internal/cli/see"
 	"github.com/tangram-dev/tangram/internal/terminal"
 )
 
@@ -16,23 +14,7 @@ import (
 // and -o.
 type look struct {
 	options ask.Options
-	format  formatFlag
-}
-
-// formatFlag is the value of -o, one of a list; empty for a table.
-type formatFlag struct {
-	value string
-	of    []string
-}
-
-func (f *formatFlag) String() string { return f.value }
-func (f *formatFlag) Type() string   { return strings.Join(f.of, "|") }
-func (f *formatFlag) Set(s string) error {
-	if !slices.Contains(f.of, s) {
-		return fmt.Errorf("%q is none of %s", s, strings.Join(f.of, ", "))
-	}
-	f.value = s
-	return nil
+	format  string // of -o; empty for a table
 }
 
 // addTo adds the flags. Those of ask.Options that are about the scheduler's query port are
@@ -43,21 +25,19 @@ func (l *look) addTo(cmd *cobra.Command, help string, formats ...string) {
 	for _, name := range []string{"kubeconfig", "context", "cluster", "user", "server", "token", "certificate-authority", "insecure-skip-tls-verify"} {
 		cmd.Flags().AddFlag(all.Flags().Lookup(name))
 	}
-	l.format.of = append([]string{"json", "yaml", "wide"}, formats...)
-	cmd.Flags().VarP(&l.format, "output", "o", help)
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(l.format.of, cobra.ShellCompDirectiveNoFileComp))
+	see.AddFormat(cmd, &l.format, help, append([]string{"json", "yaml", "wide"}, formats...)...)
 }
 
 // data writes a value as JSON or YAML; false when a table was asked for.
 func (l *look) data(s *terminal.Screen, v any) (bool, error) {
-	if l.format.value != "json" && l.format.value != "yaml" {
+	if l.format != "json" && l.format != "yaml" {
 		return false, nil
 	}
 	text, err := json.Marshal(v)
 	if err != nil {
 		return true, err
 	}
-	if l.format.value == "yaml" {
+	if l.format == "yaml" {
 		return true, s.YAML(text)
 	}
 	return true, s.JSON(text)

@@ -24,9 +24,9 @@ const (
 
 // Main runs the command with its arguments, the first of which is the program's name, and
 // returns its exit code. An error is printed once, on errOut, with nothing in it that could
-// drive a terminal.
-func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer) int {
-	root := New()
+// drive a terminal. more are commands that the program adds to those of this package.
+func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer, more ...*cobra.Command) int {
+	root := New(more...)
 	name, rest := program, args[1:]
 	switch filepath.Base(args[0]) {
 	case kubectlPlugin:
@@ -65,7 +65,7 @@ func Main(ctx context.Context, args []string, in io.Reader, out, errOut io.Write
 	if err != nil && err.Error() != "" {
 		fmt.Fprintf(errOut, "%s: %s\n", name, terminal.CleanLines(err.Error()))
 	}
-	return see.ExitCode(byKind(err))
+	return see.ExitCode(err)
 }
 
 // markBegun notes when a command's own function is called: errors before are mistakes in the

@@ -60,7 +60,7 @@ line and field; the exit code is then 2.`,
 	l.addTo(cmd, "json, yaml, wide; config: a KubeSchedulerConfiguration; values: values of the chart; queues: Queue objects", "config", "values", "queues")
 	f := cmd.Flags()
 	f.StringSliceVarP(&files, "filename", "f", nil, "files or folders (*.yaml, *.yml, *.json, *.conf), - for standard input; without: the cluster")
-	f.StringVar(&o.From, "from", "", "whose configuration it is, where that is not plain: "+strings.Join(migrate.Systems(), ", "))
+	f.StringVar(&o.From, "from", "", "the system that the configuration belongs to, where that is not plain: "+strings.Join(migrate.Systems(), ", "))
 	f.BoolVar(&o.Serve, "serve", false, "gpu-agent takes the place of HAMi's device plugin, so its settings become the agent's")
 	_ = cmd.RegisterFlagCompletionFunc("from", cobra.FixedCompletions(migrate.Systems(), cobra.ShellCompDirectiveNoFileComp))
 	cmd.AddCommand(newMigrateCheck())
@@ -75,7 +75,7 @@ func (l *look) printMigration(s *terminal.Screen, errOut io.Writer, r *migrate.R
 		fmt.Fprintln(errOut, "note:", terminal.Clean(text))
 	}
 	if len(r.Rows) == 0 && failed == nil {
-		const none = "no configuration of Volcano, KAI, HAMi or Kueue was found: -f FILE reads one from a file, --from says whose it is"
+		const none = "no configuration of Volcano, KAI, HAMi or Kueue was found: -f FILE reads one from a file, --from names the system"
 		if given {
 			return &ask.UsageError{Message: none}
 		}
@@ -83,7 +83,7 @@ func (l *look) printMigration(s *terminal.Screen, errOut io.Writer, r *migrate.R
 	}
 	var out []byte
 	var err error
-	switch l.format.value {
+	switch l.format {
 	case "config":
 		out, err = r.Result.Config()
 	case "values":
@@ -108,7 +108,7 @@ func (l *look) printMigration(s *terminal.Screen, errOut io.Writer, r *migrate.R
 }
 
 func (l *look) migrationTable(s *terminal.Screen, r *migrate.Report) {
-	wide := l.format.value == "wide"
+	wide := l.format == "wide"
 	columns := []string{"FIELD", "VALUE", "VERDICT", "HERE", "WHAT TO DO, OR TO KNOW"}
 	if wide {
 		columns = append([]string{"FROM", "AT"}, columns...)
@@ -183,7 +183,7 @@ The exit code is 20 when something was found, 2 when input could not be read.`,
 }
 
 func (l *look) checkTable(s *terminal.Screen, r *migrate.CheckReport) {
-	wide := l.format.value == "wide"
+	wide := l.format == "wide"
 	columns := []string{"AT", "OBJECT", "FIELD", "IS", "DO"}
 	if wide {
 		columns = append([]string{"SYSTEM"}, columns...)

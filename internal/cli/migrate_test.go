@@ -1,21 +1,11 @@
 package cli
 
 import (
-	"bytes"
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 )
-
-// runWith is the command with its exit code.
-func runWith(t *testing.T, stdin string, args ...string) (code int, out, errOut string) {
-	t.Helper()
-	var a, b bytes.Buffer
-	code = Main(context.Background(), append([]string{"tangram"}, args...), strings.NewReader(stdin), &a, &b)
-	return code, a.String(), b.String()
-}
 
 func TestMigrate(t *testing.T) {
 	dir := t.TempDir()
@@ -58,7 +48,7 @@ func TestMigrate(t *testing.T) {
 		{"diagnose both", []string{"diagnose", "n", "--all"}, "", 2, "", "--all", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			code, out, errOut := runWith(t, c.stdin, c.args...)
+			code, out, errOut := run(c.stdin, append([]string{"tangram"}, c.args...)...)
 			if code != c.code || !strings.Contains(out, c.out) || !strings.Contains(errOut, c.err) || c.never != "" && strings.Contains(out+errOut, c.never) {
 				t.Errorf("exit %d, want %d\n%s\n%s", code, c.code, out, errOut)
 			}

@@ -11,7 +11,7 @@ import (
 )
 
 // offline answers why, whatif and explain from a file of tangram dump, by the scheduler's
-// own code. Whoever has the file sees all that is in it.
+// own code. All that is in the file is shown, whatever rights the reader has in the cluster.
 func offline(ctx context.Context, file string, q ask.Question) ([]byte, error) {
 	state, err := replica.Load(file)
 	if err != nil {

@@ -5,14 +5,14 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tangram-dev/tangram/internal/bench"
 	"github.com/tangram-dev/tangram/internal/cli/see"
 	"github.com/tangram-dev/tangram/internal/version"
 	"github.com/tangram-dev/tangram/internal/web"
 )
 
-// New returns the tangram command.
-func New() *cobra.Command {
+// New returns the tangram command. more are commands that the program adds, under a heading
+// of their own.
+func New(more ...*cobra.Command) *cobra.Command {
 	root := &cobra.Command{
 		Use:   program,
 		Short: "Tangram, a GPU scheduler for Kubernetes",
@@ -28,22 +28,18 @@ migrate check: 20 something was found.`,
 		Version:       version.Get().String(),
 		SilenceUsage:  true,
 	}
-	asks := &cobra.Group{ID: "ask", Title: "Ask the scheduler:"}
-	runs := &cobra.Group{ID: "run", Title: "Run it here, simulate, measure:"}
-	looks := &cobra.Group{ID: "look", Title: "Look at nodes, and at other schedulers' configuration:"}
-	root.AddGroup(asks, looks, runs)
-	for _, c := range see.Commands(see.Config{Page: web.Handler, Replica: offline}) {
-		c.GroupID = asks.ID
-		root.AddCommand(c)
+	add := func(id, title string, commands ...*cobra.Command) {
+		if len(commands) > 0 {
+			root.AddGroup(&cobra.Group{ID: id, Title: title})
+		}
+		for _, c := range commands {
+			c.GroupID = id
+			root.AddCommand(c)
+		}
 	}
-	for _, c := range []*cobra.Command{newUp(), newDown(), newFault(), newDrill(), bench.NewCommand(), newSimulate()} {
-		c.GroupID = runs.ID
-		root.AddCommand(c)
-	}
-	for _, c := range []*cobra.Command{newDiagnose(), newMigrate()} {
-		c.GroupID = looks.ID
-		root.AddCommand(c)
-	}
+	add("ask", "Ask the scheduler:", see.Commands(see.Config{Page: web.Handler, Replica: offline})...)
+	add("look", "Look at nodes, and at other schedulers' configuration:", newDiagnose(), newMigrate(), newReplay())
+	add("run", "Run it here, simulate, measure:", more...)
 	root.AddCommand(newVersion())
 	return root
 }
@@ -59,6 +55,3 @@ func newVersion() *cobra.Command {
 		},
 	}
 }
-
-// defaultDir is where up keeps its state and down looks for it.
-const defaultDir = ".tangram"

@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -63,7 +64,7 @@ func agent(f *Facts) Result {
 			x.add(Unknown, "label the node tangram.dev/gpu-agent=true if it has GPUs", "no agent, and kubelet offers no GPU")
 		}
 	}
-	return x.result("", "")
+	return x.result("")
 }
 
 // published: the GPUNode is there and fresh.
@@ -96,17 +97,17 @@ func published(f *Facts) Result {
 			x.add(Fail, "kubectl get gpunode "+f.Node.Name+" -o yaml", "%s", f.GPUs.Problem)
 		}
 	}
-	return x.result("", "")
+	return x.result("")
 }
 
 // driver: the agent can talk to it.
 func driver(f *Facts) Result {
 	if f.GPUs == nil {
-		return noGPUNode(f)
+		return noGPUNode()
 	}
 	var x finding
 	g := f.GPUs
-	name := "driver " + orUnknown(g.Driver) + ", CUDA " + orUnknown(g.CUDA)
+	name := "driver " + cmp.Or(g.Driver, "unknown") + ", CUDA " + cmp.Or(g.CUDA, "unknown")
 	switch g.DriverReady {
 	case "True":
 		if g.Driver == "" {
@@ -119,12 +120,5 @@ func driver(f *Facts) Result {
 	default:
 		x.add(Unknown, "kubectl get gpunode "+f.Node.Name+" -o yaml", "%s; the GPUNode has no condition DriverReady", name)
 	}
-	return x.result("", "")
-}
-
-func orUnknown(s string) string {
-	if s == "" {
-		return "unknown"
-	}
-	return s
+	return x.result("")
 }

@@ -63,7 +63,7 @@ func allocations(f *Facts) Result {
 			x.add(Fail, "the younger pod has to go: kubectl delete pod; the scheduler does so after 30s where an agent corrects records (docs/runbooks/GPUContestedRecords.md)", "%s is held whole by %s", key, strings.Join(holders, " and "))
 		}
 	}
-	return x.result("", fmt.Sprintf("pods that ask for GPUs: %d, records: %d; no device is held twice", asking, recorded))
+	return x.result(fmt.Sprintf("pods that ask for GPUs: %d, records: %d; no device is held twice", asking, recorded))
 }
 
 func describePod(p *Pod) string {
@@ -105,10 +105,10 @@ func stuck(f *Facts) Result {
 		switch {
 		case !p.DeleteBy.IsZero() && f.Now.Sub(p.DeleteBy) > goesWithin:
 			x.add(Fail, fmt.Sprintf("kubectl -n %s get pod %s -o jsonpath='{.metadata.finalizers}'; if kubelet is gone: kubectl -n %s delete pod %s --force --grace-period=0", ns, name, ns, name),
-				"pod %s should have been gone %s and still holds its devices", p.Name, f.ago(p.DeleteBy))
+				"pod %s was to end %s and still holds its devices", p.Name, f.ago(p.DeleteBy))
 		case p.DeleteBy.IsZero() && !p.Started && !p.BoundAt.IsZero() && f.Now.Sub(p.BoundAt) > startsWithin:
 			x.add(Warn, describePod(p)+": image, volumes, the device plugin's PreStartContainer", "pod %s was bound %s and does not run", p.Name, f.ago(p.BoundAt))
 		}
 	}
-	return x.result("", fmt.Sprintf("pods that hold GPUs: %d; all run or go as they should", holding))
+	return x.result(fmt.Sprintf("pods that hold GPUs: %d; none is late to start or to end", holding))
 }

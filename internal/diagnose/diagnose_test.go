@@ -102,7 +102,7 @@ func TestChecks(t *testing.T) {
 		{"xid of hardware", "xid", Fail, "XID 79 (GPU has fallen off the bus), REBOOT", "reboot", func(f *Facts) { sick(5, "Failed", "OffTheBus", "x")(f); f.GPUs.Devices[5].XID = 79 }},
 		{"xid that passed", "xid", Warn, "healthy again", "watch", func(f *Facts) { f.GPUs.Devices[5].XID = 48 }},
 		{"xid of an application", "xid", Warn, "XID 31 (illegal memory access)", "program", func(f *Facts) { f.GPUs.Devices[5].XID = 31 }},
-		{"xid of no consequence", "xid", OK, "of no consequence", "", func(f *Facts) { f.GPUs.Devices[5].XID = 43 }},
+		{"harmless xid", "xid", OK, "harmless", "", func(f *Facts) { f.GPUs.Devices[5].XID = 43 }},
 		{"link down", "links", Fail, "11 of 12 NVLinks", "nvidia-smi nvlink", sick(6, "Degraded", "NVLinkDown", "11 of 12 NVLinks are up")},
 		{"narrow", "links", Fail, "PCIeNarrow", "reseat", sick(6, "Degraded", "PCIeNarrow", "8 of 16")},
 		{"not linked", "links", Warn, "device 7 has 12 NVLinks", "topo -m", func(f *Facts) { f.GPUs.Devices[7].Linked = false }},
@@ -146,7 +146,7 @@ func TestChecks(t *testing.T) {
 				f.Pods = append(f.Pods, Pod{Name: n, Asks: true, Record: true, Held: []Held{{Index: 1, UUID: "GPU-1"}}})
 			}
 		}},
-		{"terminating", "stuck", Fail, "pod ml/train should have been gone 2h ago", "--force", func(f *Facts) { f.Pods[0].DeleteBy = now.Add(-2 * time.Hour) }},
+		{"terminating", "stuck", Fail, "pod ml/train was to end 2h ago", "--force", func(f *Facts) { f.Pods[0].DeleteBy = now.Add(-2 * time.Hour) }},
 		{"terminating in time", "stuck", OK, "pods that hold GPUs: 1", "", func(f *Facts) { f.Pods[0].DeleteBy = now.Add(20 * time.Second) }},
 		{"does not start", "stuck", Warn, "was bound 1h ago and does not run", "describe pod train", func(f *Facts) { f.Pods[0].Started = false }},
 		{"cordoned", "cordons", Warn, "the node is cordoned", "kubectl uncordon n", func(f *Facts) { f.Node.Unschedulable = true }},

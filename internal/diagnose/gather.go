@@ -88,7 +88,7 @@ func nodeFacts(n *v1.Node) Node {
 }
 
 // isolate reads gpu-controller's mark of a node that it keeps new pods off: the cause, in
-// words if the mark has them, and whose the cordon is. Without a mark that can be read it is
+// words if the mark has them, and whether gpu-controller set the cordon. Without a mark that can be read it is
 // taken for gpu-controller's.
 func (n *Node) isolate(cause, mark string) {
 	var m struct { // of core/recovery.Mark
@@ -107,7 +107,7 @@ func (n *Node) isolate(cause, mark string) {
 func gpuAmounts(list v1.ResourceList) map[string]int64 {
 	out := map[string]int64{}
 	for name, q := range list {
-		if _, known := dialect.FindWord(dialect.Resource, string(name)); known && !strings.Contains(string(name), "mem") && !strings.Contains(string(name), "core") {
+		if dialect.CountsDevices(string(name)) {
 			out[string(name)] = q.Value()
 		}
 	}

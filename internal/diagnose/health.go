@@ -65,8 +65,8 @@ func about(f *Facts, d *Device) string {
 	return text
 }
 
-// badly is how bad a state of a device is.
-func badly(d *Device) State {
+// severity is how bad the state of a device is.
+func severity(d *Device) State {
 	switch d.Health {
 	case "Healthy", "":
 		return OK
@@ -79,37 +79,37 @@ func badly(d *Device) State {
 // devices: all are healthy.
 func devices(f *Facts) Result {
 	if f.GPUs == nil {
-		return noGPUNode(f)
+		return noGPUNode()
 	}
 	var x finding
 	healthy := 0
 	for i := range f.GPUs.Devices {
 		d := &f.GPUs.Devices[i]
-		if badly(d) == OK {
+		if severity(d) == OK {
 			healthy++
 			continue
 		}
-		x.add(badly(d), helps(health.Code(d.Cause), d), "%s", about(f, d))
+		x.add(severity(d), helps(health.Code(d.Cause), d), "%s", about(f, d))
 	}
 	if len(f.GPUs.Devices) == 0 {
 		x.add(Fail, "on the node: nvidia-smi -L; lspci -d 10de:", "the GPUNode lists no device")
 	}
-	return x.result("", fmt.Sprintf("%d of %d devices are healthy", healthy, len(f.GPUs.Devices)))
+	return x.result(fmt.Sprintf("%d of %d devices are healthy", healthy, len(f.GPUs.Devices)))
 }
 
 // caused is a check of devices whose state has one of the causes.
 func caused(f *Facts, causes []health.Code, ok string) Result {
 	if f.GPUs == nil {
-		return noGPUNode(f)
+		return noGPUNode()
 	}
 	var x finding
 	for i := range f.GPUs.Devices {
 		d := &f.GPUs.Devices[i]
-		if slices.Contains(causes, health.Code(d.Cause)) && badly(d) != OK {
-			x.add(badly(d), helps(health.Code(d.Cause), d), "%s", about(f, d))
+		if slices.Contains(causes, health.Code(d.Cause)) && severity(d) != OK {
+			x.add(severity(d), helps(health.Code(d.Cause), d), "%s", about(f, d))
 		}
 	}
-	return x.result("", ok)
+	return x.result(ok)
 }
 
 // ecc: no memory errors, no rows that wait to be remapped.
@@ -124,7 +124,7 @@ func throttling(f *Facts) Result {
 // xid: the last error of the driver on each device, by what it asks for.
 func xid(f *Facts) Result {
 	if f.GPUs == nil {
-		return noGPUNode(f)
+		return noGPUNode()
 	}
 	var x finding
 	table, last := health.DefaultTable(), 0
@@ -135,10 +135,10 @@ func xid(f *Facts) Result {
 		}
 		last++
 		text := fmt.Sprintf("device %d: %s", d.Index, health.Describe(d.XID))
-		over := badly(d) == OK // it was acted on, or passed
+		over := severity(d) == OK // it was acted on, or passed
 		switch class := table.Class(d.XID); {
 		case class == health.Ignore:
-			x.add(OK, "", "%s, of no consequence", text)
+			x.add(OK, "", "%s, harmless", text)
 		case class == health.Application || class == health.AskDriver:
 			x.add(Warn, "look at the program that ran there: kubectl get events -A --field-selector involvedObject.name="+f.Node.Name+"; dmesg | grep -i xid", "%s, as a rule a fault of the application", text)
 		case over:
@@ -147,13 +147,13 @@ func xid(f *Facts) Result {
 			x.add(Fail, helps(health.Code(d.Cause), d), "%s, %s", text, class)
 		}
 	}
-	return x.result("", fmt.Sprintf("no XID on %d devices", len(f.GPUs.Devices)))
+	return x.result(fmt.Sprintf("no XID on %d devices", len(f.GPUs.Devices)))
 }
 
 // links: NVLinks and PCIe lanes are all there.
 func links(f *Facts) Result {
 	if f.GPUs == nil {
-		return noGPUNode(f)
+		return noGPUNode()
 	}
 	r := caused(f, linkCauses, "")
 	if r.State != OK {
@@ -171,15 +171,15 @@ func links(f *Facts) Result {
 		}
 	}
 	if with == 0 {
-		return x.result("", fmt.Sprintf("%d devices without NVLink; PCIe has all lanes, as far as the agent sees", len(f.GPUs.Devices)))
+		return x.result(fmt.Sprintf("%d devices without NVLink; PCIe has all lanes, as far as the agent sees", len(f.GPUs.Devices)))
 	}
-	return x.result("", fmt.Sprintf("%d of %d devices have NVLinks, all of them up", with, len(f.GPUs.Devices)))
+	return x.result(fmt.Sprintf("%d of %d devices have NVLinks, all of them up", with, len(f.GPUs.Devices)))
 }
 
 // measured is a check of numbers that agents measure; stale ones count as unknown.
 func measured(f *Facts) (Result, bool) {
 	if f.GPUs == nil {
-		return noGPUNode(f), false
+		return noGPUNode(), false
 	}
 	if f.GPUs.MeasuredAt.IsZero() || f.Now.Sub(f.GPUs.MeasuredAt) >= staleAfter {
 		return unknown("nothing was measured within %s", span(staleAfter)), false
@@ -196,7 +196,7 @@ func temperature(f *Facts) Result {
 	for i := range f.GPUs.Devices {
 		d := &f.GPUs.Devices[i]
 		switch {
-		case slices.Contains(heatCauses, health.Code(d.Cause)) && badly(d) != OK:
+		case slices.Contains(heatCauses, health.Code(d.Cause)) && severity(d) != OK:
 			x.add(Fail, helps(health.Hot, d), "%s", about(f, d))
 		case d.Temperature < 0:
 			continue
@@ -210,7 +210,7 @@ func temperature(f *Facts) Result {
 	if known == 0 && x.state == "" {
 		return unknown("no device reports its temperature")
 	}
-	return x.result("", fmt.Sprintf("the hottest of %d devices has %d °C", known, hottest))
+	return x.result(fmt.Sprintf("the hottest of %d devices has %d °C", known, hottest))
 }
 
 // power: the draw. The GPUNode has no limit to compare it with.
@@ -254,5 +254,5 @@ func memory(f *Facts) Result {
 	if known == 0 && x.state == "" {
 		return unknown("no device reports its memory")
 	}
-	return x.result("", fmt.Sprintf("the fullest of %d devices uses %d %% of its memory", known, fullest))
+	return x.result(fmt.Sprintf("the fullest of %d devices uses %d %% of its memory", known, fullest))
 }

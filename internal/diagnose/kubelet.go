@@ -9,11 +9,9 @@ import (
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/api/nodelabels"
+	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/internal/dialect"
 )
-
-// resourceOf is the extended resource that sells a vendor's devices whole; empty for vendors
-// with several.
-var resourceOf = map[string]string{"nvidia": names.ResourceNVIDIA, "amd": names.ResourceAMD, "intel": names.ResourceIntel}
 
 // plugin: kubelet has GPUs from a device plugin.
 func plugin(f *Facts) Result {
@@ -39,15 +37,15 @@ func plugin(f *Facts) Result {
 		} else if len(f.Plugins) > 0 {
 			server = f.Plugins[0].Name
 		}
-		return x.result("", "kubelet offers "+list+", from "+server)
+		return x.result("kubelet offers " + list + ", from " + server)
 	case f.GPUs != nil && len(f.GPUs.Devices) > 0 && len(f.Slices) > 0:
-		return x.result("", "kubelet offers no extended resource of GPUs; they are offered as ResourceSlices")
+		return x.result("kubelet offers no extended resource of GPUs; they are offered as ResourceSlices")
 	case f.GPUs != nil && len(f.GPUs.Devices) > 0:
 		x.add(Fail, do+"; start a device plugin, or run the agent with --mode=serve", "kubelet offers no GPU, and the driver sees %d: pods cannot ask for them", len(f.GPUs.Devices))
 	default:
 		x.add(Unknown, do, "kubelet offers no GPU, and no agent says whether the node has any")
 	}
-	return x.result("", "")
+	return x.result("")
 }
 
 func amounts(list map[string]int64) string {
@@ -66,14 +64,14 @@ func amounts(list map[string]int64) string {
 // capacity: what kubelet offers is what the GPUNode has.
 func capacity(f *Facts) Result {
 	if f.GPUs == nil {
-		return noGPUNode(f)
+		return noGPUNode()
 	}
 	var x finding
 	do := "restart the device plugin; on the node: nvidia-smi -L; kubectl describe node " + f.Node.Name
 	want, healthy := map[string]int64{}, map[string]int64{}
 	for i := range f.GPUs.Devices {
 		d := &f.GPUs.Devices[i]
-		name := resourceOf[d.Vendor]
+		name := string(dialect.ResourceOf(model.Vendor(d.Vendor)))
 		if name == "" || d.Cut {
 			continue // sold by product, or in slices: the check mig
 		}
@@ -85,13 +83,13 @@ func capacity(f *Facts) Result {
 			}
 		}
 		want[name] += each
-		if badly(d) == OK {
+		if severity(d) == OK {
 			healthy[name] += each
 		}
 	}
 	if !f.sells() {
 		if len(want) == 0 || len(f.Slices) > 0 {
-			return x.result("", "kubelet offers none, as the check plugin says")
+			return x.result("kubelet offers none, as the check plugin says")
 		}
 		return unknown("kubelet offers no GPU: see the check plugin")
 	}
@@ -111,7 +109,7 @@ func capacity(f *Facts) Result {
 			x.add(Warn, "the device plugin calls devices unhealthy that the agent does not: look at its log", "%d of %d %s are allocatable, %d are healthy", offered, have, name, healthy[name])
 		}
 	}
-	return x.result("", "as the GPUNode says: "+amounts(want))
+	return x.result("as the GPUNode says: " + amounts(want))
 }
 
 // labels: those that describe GPUs say what the GPUNode says.
@@ -120,7 +118,7 @@ func labels(f *Facts) Result {
 		if f.Node.Labels[names.LabelNVIDIAProduct] == "" && f.Node.Labels[names.LabelAccelerator] == "" && f.sells() {
 			return Result{State: Warn, Seen: "no label says which GPUs the node has", Do: "run gpu-agent, or GPU Feature Discovery; or kubectl label node " + f.Node.Name + " accelerator=nvidia-a100"}
 		}
-		return noGPUNode(f)
+		return noGPUNode()
 	}
 	// Where models differ, labels describe the most frequent.
 	byModel := map[string]int{}
@@ -157,7 +155,7 @@ func labels(f *Facts) Result {
 	if len(byModel) > 1 {
 		x.add(OK, "", "%d models on one node: labels describe the %d of %s", len(byModel), byModel[best.Model], best.Model)
 	}
-	return x.result("", fmt.Sprintf("%d labels say what the GPUNode says", len(want)))
+	return x.result(fmt.Sprintf("%d labels say what the GPUNode says", len(want)))
 }
 
 // near: programs round a device's memory differently.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // Labels of NVIDIA's MIG manager: what is wanted, and what became of it.
@@ -25,15 +26,15 @@ func mig(f *Facts) Result {
 	}
 	offered := map[string]int64{}
 	for name, n := range f.Node.Capacity {
-		if profile, ok := cutPrefix(name, "nvidia.com/mig-"); ok && n > 0 {
+		if profile, ok := strings.CutPrefix(name, "nvidia.com/mig-"); ok && n > 0 {
 			offered[profile] = n
 		}
 	}
 	if f.GPUs == nil {
 		if len(offered) == 0 && x.state == "" {
-			return noGPUNode(f)
+			return noGPUNode()
 		}
-		return x.result("", fmt.Sprintf("kubelet offers %d kinds of slices", len(offered)))
+		return x.result(fmt.Sprintf("kubelet offers %d kinds of slices", len(offered)))
 	}
 	exist, capable, cut := map[string]int64{}, 0, 0
 	for i := range f.GPUs.Devices {
@@ -50,7 +51,7 @@ func mig(f *Facts) Result {
 			total += n
 		}
 		if d.Cut && total == 0 && !f.GPUs.Serving {
-			x.add(Fail, "nvidia-smi mig -i "+itoa(d.Index)+" -cgi PROFILE -C, or nvidia-smi -i "+itoa(d.Index)+" -mig 0", "device %d is in MIG mode and has no slice: nobody can use it", d.Index)
+			x.add(Fail, "nvidia-smi mig -i "+itoa(d.Index)+" -cgi PROFILE -C, or nvidia-smi -i "+itoa(d.Index)+" -mig 0", "device %d is in MIG mode and has no slice: no pod can use it", d.Index)
 		}
 		if d.Cut && total > d.Owned && wanted == "" && f.GPUs.Serving {
 			x.add(Warn, "nvidia-smi mig -i "+itoa(d.Index)+" -dci; nvidia-smi mig -i "+itoa(d.Index)+" -dgi, if nothing else uses them", "device %d has %d slices that the agent did not make: it is not cut on demand", d.Index, total-d.Owned)
@@ -60,7 +61,7 @@ func mig(f *Facts) Result {
 		if wanted != "" && wanted != "all-disabled" {
 			x.add(Fail, "kubectl label node "+f.Node.Name+" "+migConfig+"-", "%s=%s is wanted, and no device can be cut", migConfig, wanted)
 		}
-		return x.result("", "no device can be cut")
+		return x.result("no device can be cut")
 	}
 	if !f.GPUs.Serving { // else slices are cut as pods need them
 		for _, profile := range keysOf(exist, offered) {
@@ -69,17 +70,10 @@ func mig(f *Facts) Result {
 			}
 		}
 	}
-	return x.result("", fmt.Sprintf("%d of %d devices can be cut, %d are in MIG mode, %d slices exist", capable, len(f.GPUs.Devices), cut, total(exist)))
+	return x.result(fmt.Sprintf("%d of %d devices can be cut, %d are in MIG mode, %d slices exist", capable, len(f.GPUs.Devices), cut, sum(exist)))
 }
 
-func cutPrefix(s, prefix string) (string, bool) {
-	if len(s) > len(prefix) && s[:len(prefix)] == prefix {
-		return s[len(prefix):], true
-	}
-	return s, false
-}
-
-func total(m map[string]int64) (n int64) {
+func sum[N int | int64](m map[string]N) (n N) {
 	for _, x := range m {
 		n += x
 	}
@@ -89,9 +83,7 @@ func total(m map[string]int64) (n int64) {
 // keysOf are the keys of two maps, sorted.
 func keysOf(a, b map[string]int64) []string {
 	all := maps.Clone(a)
-	for k := range b {
-		all[k] += 0
-	}
+	maps.Copy(all, b)
 	return slices.Sorted(maps.Keys(all))
 }
 
@@ -139,7 +131,7 @@ func slicesOf(f *Facts) Result {
 			if n := byDriver[d]; n < len(f.GPUs.Devices) && (d == "gpu.tangram.dev" || d == "gpu.nvidia.com") {
 				healthy := 0
 				for i := range f.GPUs.Devices {
-					if badly(&f.GPUs.Devices[i]) == OK {
+					if severity(&f.GPUs.Devices[i]) == OK {
 						healthy++
 					}
 				}
@@ -149,12 +141,5 @@ func slicesOf(f *Facts) Result {
 			}
 		}
 	}
-	return x.result("", fmt.Sprintf("%d devices in slices of %v", sum(byDriver), slices.Sorted(maps.Keys(byDriver))))
-}
-
-func sum(m map[string]int) (n int) {
-	for _, x := range m {
-		n += x
-	}
-	return n
+	return x.result(fmt.Sprintf("%d devices in slices of %v", sum(byDriver), slices.Sorted(maps.Keys(byDriver))))
 }

@@ -17,9 +17,9 @@ func node(f *Facts) Result {
 		x.add(Warn, "kubectl describe node "+n.Name, "%s", p)
 	}
 	if n.ReadySince.IsZero() {
-		return x.result("", "Ready")
+		return x.result("Ready")
 	}
-	return x.result("", "Ready since "+strings.TrimSuffix(f.ago(n.ReadySince), " ago"))
+	return x.result("Ready since " + strings.TrimSuffix(f.ago(n.ReadySince), " ago"))
 }
 
 // cordons: nothing keeps pods off by intention.
@@ -39,7 +39,7 @@ func cordons(f *Facts) Result {
 		x.add(Warn, "kubectl annotate node "+n.Name+" tangram.dev/maintenance-", "maintenance: %s", n.Maintenance)
 	}
 	if f.GPUs == nil {
-		return x.result("", "the node is not cordoned")
+		return x.result("the node is not cordoned")
 	}
 	for _, entry := range f.GPUs.Cordoned {
 		id, ours := strings.CutPrefix(entry, "gpu-controller:")
@@ -53,7 +53,7 @@ func cordons(f *Facts) Result {
 			x.add(Warn, uncordonDevice(n.Name), "device %s is cordoned", id)
 		}
 	}
-	return x.result("", "neither the node nor a device is cordoned")
+	return x.result("neither the node nor a device is cordoned")
 }
 
 func uncordonDevice(node string) string {

@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -18,17 +19,7 @@ const (
 )
 
 // rank orders states by how bad they are.
-func (s State) rank() int {
-	switch s {
-	case Fail:
-		return 3
-	case Warn:
-		return 2
-	case Unknown:
-		return 1
-	}
-	return 0
-}
+func (s State) rank() int { return slices.Index([]State{OK, Unknown, Warn, Fail}, s) }
 
 // Result is what one check found.
 type Result struct {
@@ -60,12 +51,7 @@ func (f *finding) add(s State, do, format string, args ...any) {
 		f.state = s
 	}
 	f.seen[s.rank()] = append(f.seen[s.rank()], fmt.Sprintf(format, args...))
-	for _, have := range f.do[s.rank()] {
-		if have == do {
-			return
-		}
-	}
-	if do != "" {
+	if do != "" && !slices.Contains(f.do[s.rank()], do) {
 		f.do[s.rank()] = append(f.do[s.rank()], do)
 	}
 }
@@ -74,8 +60,8 @@ func (f *finding) add(s State, do, format string, args ...any) {
 const most = 6
 
 // result is the finding as a check's result; without observations it is ok and says so.
-func (f *finding) result(check, ok string) Result {
-	r := Result{Check: check, State: f.state}
+func (f *finding) result(ok string) Result {
+	r := Result{State: f.state}
 	if f.state == "" {
 		r.State, r.Seen = OK, ok
 		return r
@@ -149,9 +135,7 @@ func unknown(format string, args ...any) Result {
 }
 
 // noGPUNode is the result of checks that need what the agent publishes.
-func noGPUNode(f *Facts) Result {
-	return Result{State: Unknown, Seen: "no GPUNode says it", Do: ""}
-}
+func noGPUNode() Result { return unknown("not known: the node has no GPUNode, which gpu-agent writes") }
 
 // ago writes a time as an age.
 func (f *Facts) ago(t time.Time) string {

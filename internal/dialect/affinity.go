@@ -31,7 +31,7 @@ func readAffinity(pod *v1.Pod, r *model.Request) error {
 	for _, word := range words {
 		rule, err := parseRule(pod.Namespace, word)
 		if err != nil {
-			return fmt.Errorf("metadata.annotations[%s]: %q: %w", names.AnnotationAffinity, word, err)
+			return fmt.Errorf("%s: %q: %w", annotation(names.AnnotationAffinity), word, err)
 		}
 		r.Affinity = append(r.Affinity, rule)
 	}

@@ -30,13 +30,6 @@ const (
 	ascendMode = "huawei.com/vnpu-mode"
 )
 
-var ascend = vocabulary{
-	read:     readAscend,
-	wishes:   ascendWishes,
-	annotate: annotateAscend,
-	devices:  ascendDevices,
-}
-
 // ascendWords are what a container requests of one kind of card.
 type ascendWords struct {
 	card                   string // Ascend310P
@@ -160,7 +153,12 @@ func readNPUCore(w *words) (*ask, error) {
 // ascendWishes reads which cards a pod selects or excludes:
 // hami.io/use-Ascend310P-uuid.
 func ascendWishes(pod *v1.Pod, r *model.Request) error {
-	card := ""
+	card := ascendCardOf(r)
+	return readUUIDs(pod, r, "hami.io/use-"+card+"-uuid", "hami.io/no-use-"+card+"-uuid")
+}
+
+// ascendCardOf is the kind of card that a request names.
+func ascendCardOf(r *model.Request) (card string) {
 	for _, c := range r.Containers {
 		if rest, ok := cutPrefixFold(c.Resource, "huawei.com/"); ok && c.Count > 0 {
 			if card = rest; ascendChipOf(rest) != nil {
@@ -168,32 +166,15 @@ func ascendWishes(pod *v1.Pod, r *model.Request) error {
 			}
 		}
 	}
-	use, err := wordList(pod, "hami.io/use-"+card+"-uuid")
-	if err != nil {
-		return err
-	}
-	avoid, err := wordList(pod, "hami.io/no-use-"+card+"-uuid")
-	if err != nil {
-		return err
-	}
-	r.UseUUIDs, r.AvoidUUIDs = append(r.UseUUIDs, use...), append(r.AvoidUUIDs, avoid...)
-	return nil
+	return card
 }
 
 // annotateAscend is what HAMi's and MindCluster's device plugins read. Whole cards
 // without a UUID (not registered by a HAMi plugin) need no annotation.
 func annotateAscend(p placed) map[string]string {
-	card := ""
-	for _, c := range p.request.Containers {
-		if rest, ok := cutPrefixFold(c.Resource, "huawei.com/"); ok && c.Count > 0 {
-			card = rest
-		}
-	}
+	card := ascendCardOf(p.request)
 	if card == "npu-core" {
 		return annotateNPUCore(p)
-	}
-	if chip := ascendChipOf(card); chip != nil {
-		card = chip.name
 	}
 	registered := false
 	for slot := range p.grant.Set.Slots() {
@@ -203,17 +184,12 @@ func annotateAscend(p placed) map[string]string {
 		return nil
 	}
 	given, _ := json.Marshal(ascendGiven(p, card)) // strings and numbers
-	cards, now := encodeCards(withoutTemplates(p, card), card, true), strconv.FormatInt(p.now.Unix(), 10)
-	return map[string]string{
-		"hami.io/" + card + "-devices-to-allocate": cards,
-		"hami.io/" + card + "-devices-allocated":   cards,
-		"huawei.com/" + card:                       string(given),
-		"hami.io/vgpu-node":                        string(p.node.ID),
-		"hami.io/vgpu-time":                        now,
-		"hami.io/bind-time":                        now,
-		"hami.io/bind-phase":                       "allocating",
-		"predicate-time":                           now,
-	}
+	cards, out := encodeCards(withoutTemplates(p, card), card, true), allocating(p, "hami.io/")
+	out["hami.io/"+card+"-devices-to-allocate"] = cards
+	out["hami.io/"+card+"-devices-allocated"] = cards
+	out["huawei.com/"+card] = string(given)
+	out["predicate-time"] = out["hami.io/vgpu-time"]
+	return out
 }
 
 // ascendCard is a card as HAMi's runtime hook reads it: a template, or amounts.

@@ -32,7 +32,7 @@ func TestAscendNodes(t *testing.T) {
 	tests := []struct {
 		name    string
 		node    *v1.Node
-		want    string // "index model MiB tenants" of each device, sick ones with a minus
+		want    string // "index model MiB tenants" of each device, sick and cordoned ones with a minus
 		problem string
 	}{
 		{"two kinds, published", ascendNode("huawei.com/Ascend910B3=1 huawei.com/Ascend310P=2"), "0 ascend-310p 21527 0, 1 ascend-310p 21527 0, 2 ascend-910b3 65536 0", ""},
@@ -63,7 +63,7 @@ func TestAscendNodes(t *testing.T) {
 			var got []string
 			for _, d := range inv.Devices {
 				sick := ""
-				if d.Health != model.Healthy {
+				if d.Health != model.Healthy || d.Cordoned {
 					sick = "-"
 				}
 				got = append(got, fmt.Sprintf("%s%d %s %d %d", sick, d.Index, d.Model, d.Memory, d.Tenants))

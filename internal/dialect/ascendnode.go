@@ -10,7 +10,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/tangram-dev/tangram/api/record"
 	"github.com/tangram-dev/tangram/core/model"
 )
 
@@ -102,54 +101,42 @@ func registeredCards(node *v1.Node, key, card string) ([]model.Device, error) {
 	var cards []hamiCard
 	if strings.HasPrefix(strings.TrimSpace(text), "[") {
 		if err := json.Unmarshal([]byte(text), &cards); err != nil {
-			return nil, fmt.Errorf("metadata.annotations[%s]: %w", key, err)
+			return nil, fmt.Errorf("%s: %w", annotation(key), err)
 		}
 	} else {
 		for i, entry := range splitAt(text, ":") {
 			c, err := legacyCard(entry, i)
 			if err != nil {
-				return nil, fmt.Errorf("metadata.annotations[%s]: entry %d: %w", key, i, err)
+				return nil, fmt.Errorf("%s: entry %d: %w", annotation(key), i, err)
 			}
 			cards = append(cards, c)
 		}
 	}
-	cordoned := split(node.Annotations[hamiCordon])
-	var out []model.Device
-	for i, c := range cards {
-		if c.ID == "" || c.Memory <= 0 || c.Memory > maxMiB || c.Count < 0 || c.Index < 0 || c.Index > record.MaxIndex || !recordable(c.ID) {
-			return nil, fmt.Errorf("metadata.annotations[%s]: entry %d: id, devmem, count or index is out of range: %+v", key, i, c)
-		}
-		d := model.Device{Index: c.Index, UUID: c.ID, Vendor: model.Ascend, Model: ascendModel(card), Memory: model.MiB(c.Memory), NUMA: c.NUMA, Tenants: c.Count}
-		if !c.Healthy || slices.Contains(cordoned, c.ID) {
-			d.Health = model.Failed
-		}
-		out = append(out, d)
+	devices, err := hamiCards(node, key, cards)
+	for i := range devices {
+		devices[i].Vendor, devices[i].Model = model.Ascend, ascendModel(card)
 	}
-	return out, nil
+	return devices, err
 }
 
-// legacyCard reads the older form of one card.
-func legacyCard(entry string, i int) (hamiCard, error) {
+// legacyCard reads the older form of one card; at is its place in the list.
+func legacyCard(entry string, at int) (hamiCard, error) {
 	f := strings.Split(entry, ",")
 	if len(f) != 7 && len(f) != 9 {
 		return hamiCard{}, fmt.Errorf("%d fields, needs 7 or 9", len(f))
 	}
-	c := hamiCard{ID: f[0], Index: i, Type: f[4], Healthy: f[6] == "true"}
-	for at, into := range map[int]func(int64){
-		1: func(n int64) { c.Count = int(n) }, 2: func(n int64) { c.Memory = n }, 5: func(n int64) { c.NUMA = int(n) },
-	} {
-		n, err := strconv.ParseInt(f[at], 10, 32)
-		if err != nil {
-			return c, fmt.Errorf("%q is not a number", f[at])
+	c := hamiCard{ID: f[0], Index: at, Type: f[4], Healthy: f[6] == "true"}
+	var bad error
+	number := func(i int) int {
+		n, err := strconv.ParseInt(f[i], 10, 32)
+		if err != nil && bad == nil {
+			bad = fmt.Errorf("%q is not a number", f[i])
 		}
-		into(n)
+		return int(n)
 	}
+	c.Count, c.Memory, c.NUMA = number(1), int64(number(2)), number(5)
 	if len(f) == 9 {
-		n, err := strconv.Atoi(f[7])
-		if err != nil {
-			return c, fmt.Errorf("%q is not an index", f[7])
-		}
-		c.Index = n
+		c.Index = number(7)
 	}
-	return c, nil
+	return c, bad
 }

@@ -79,17 +79,17 @@ func Contradiction(a, b Member, group *Group) error {
 	queue := func(m *Member) string { return fmt.Sprintf("%q", QueueOrDefault(m.Queue)) }
 	switch {
 	case group.Queue == "" && queue(&a) != queue(&b):
-		return differ("metadata.labels["+names.LabelQueue+"]", queue(&a), queue(&b))
+		return differ(label(names.LabelQueue), queue(&a), queue(&b))
 	case a.Size != b.Size && a.Size > 0 && b.Size > 0:
-		field := "metadata.labels[" + names.LabelGangSize + "]"
+		field := label(names.LabelGangSize)
 		if a.ofKueue() {
-			field = "metadata.annotations[" + annotationKueueTotal + "]"
+			field = annotation(annotationKueueTotal)
 		}
 		return differ(field, fmt.Sprint(a.Size), fmt.Sprint(b.Size))
 	case a.GangGroups != b.GangGroups:
-		return differ("metadata.annotations["+names.AnnotationGangGroups+"]", fmt.Sprintf("%q", a.GangGroups), fmt.Sprintf("%q", b.GangGroups))
+		return differ(annotation(names.AnnotationGangGroups), fmt.Sprintf("%q", a.GangGroups), fmt.Sprintf("%q", b.GangGroups))
 	case group.Require.Name == "" && a.Require != b.Require && a.Require.Name != "" && b.Require.Name != "":
-		return differ("metadata.annotations["+names.AnnotationTopology+"]", "required="+a.Require.Name, "required="+b.Require.Name)
+		return differ(annotation(names.AnnotationTopology), "required="+a.Require.Name, "required="+b.Require.Name)
 	case group.Priority == "" && a.Priority != b.Priority:
 		return differ("spec.priority", fmt.Sprint(a.Priority), fmt.Sprint(b.Priority))
 	}

@@ -23,103 +23,101 @@ const (
 	cgpuCountLabel = "aliyun.com/gpu-count"
 )
 
-var cgpu = vocabulary{
-	read: func(pod *v1.Pod, c *v1.Container, path string) (*ask, error) {
-		w := &words{c: c, path: path}
-		gib, field, hasMemory := w.number(cgpuMemory, 0, maxMiB>>10)
-		core, coreField, hasCore := w.number(cgpuCore, 1, 100*maxCount)
-		pct, pctField, hasPct := w.number(cgpuCorePercent, 1, 100*maxCount)
-		switch {
-		case w.err != nil:
-			return nil, w.err
-		case hasCore && hasPct:
-			return nil, fmt.Errorf("%s: given beside %s", pctField, coreField)
-		case hasPct:
-			core, coreField, hasCore = pct, pctField, true
+func readCGPU(pod *v1.Pod, c *v1.Container, path string) (*ask, error) {
+	w := &words{c: c, path: path}
+	gib, field, hasMemory := w.number(cgpuMemory, 0, maxMiB>>10)
+	core, coreField, hasCore := w.number(cgpuCore, 1, 100*maxCount)
+	pct, pctField, hasPct := w.number(cgpuCorePercent, 1, 100*maxCount)
+	switch {
+	case w.err != nil:
+		return nil, w.err
+	case hasCore && hasPct:
+		return nil, fmt.Errorf("%s: given beside %s", pctField, coreField)
+	case hasPct:
+		core, coreField, hasCore = pct, pctField, true
+	}
+	if !hasMemory || gib == 0 {
+		if hasCore {
+			return nil, fmt.Errorf("%s: given without %s", coreField, cgpuMemory)
 		}
-		if !hasMemory || gib == 0 {
-			if hasCore {
-				return nil, fmt.Errorf("%s: given without %s", coreField, cgpuMemory)
-			}
-			return nil, nil
+		return nil, nil
+	}
+	cards, err := cgpuSpread(pod, c.Name, gib, core)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range []struct {
+		n     int64
+		field string
+	}{{gib, field}, {core, coreField}} {
+		if f.n%cards != 0 {
+			return nil, fmt.Errorf("%s: %d cannot be divided by the %d cards of metadata.labels[%s]", f.field, f.n, cards, cgpuCountLabel)
 		}
-		cards, err := cgpuSpread(pod, c.Name, gib, core)
-		if err != nil {
-			return nil, err
-		}
-		for _, f := range []struct {
-			n     int64
-			field string
-		}{{gib, field}, {core, coreField}} {
-			if f.n%cards != 0 {
-				return nil, fmt.Errorf("%s: %d cannot be divided by the %d cards of metadata.labels[%s]", f.field, f.n, cards, cgpuCountLabel)
-			}
-		}
-		if core/cards > 100 {
-			return nil, fmt.Errorf("%s: %d%% on each card", coreField, core/cards)
-		}
-		return &ask{vendor: model.NVIDIA, resource: cgpuMemory, count: int(cards), field: field,
-			part: model.Part{Kind: model.Share, Memory: model.MiB(gib / cards << 10), Milli: int(core/cards) * 10}}, nil
-	},
-	// What the gpushare device plugin reads. A pod on several cards needs the form
-	// that names them by container.
-	annotate: func(p placed) map[string]string {
-		out := map[string]string{
-			"ALIYUN_COM_GPU_MEM_ASSIGNED":    "false",
-			"ALIYUN_COM_GPU_MEM_ASSUME_TIME": strconv.FormatInt(p.now.UnixNano(), 10),
-		}
-		allocation := ""
-		total, last := model.MiB(0), 0
-		for i := range p.request.Containers {
-			cards := ""
-			for _, g := range p.grant.Parts {
-				if g.Container == i {
-					cards += fmt.Sprintf(`,"%d":%d`, p.node.Devices[g.Slot].Index, g.Memory>>10)
-					total, last = total+g.Memory, g.Slot
-				}
-			}
-			if cards != "" {
-				allocation += fmt.Sprintf(`,"%d":{%s}`, i, cards[1:])
+	}
+	if core/cards > 100 {
+		return nil, fmt.Errorf("%s: %d%% on each card", coreField, core/cards)
+	}
+	return &ask{vendor: model.NVIDIA, resource: cgpuMemory, count: int(cards), field: field,
+		part: model.Part{Kind: model.Share, Memory: model.MiB(gib / cards << 10), Milli: int(core/cards) * 10}}, nil
+}
+
+// annotateCGPU is what the gpushare device plugin reads. A pod on several cards needs the
+// form that names them by container.
+func annotateCGPU(p placed) map[string]string {
+	out := map[string]string{
+		"ALIYUN_COM_GPU_MEM_ASSIGNED":    "false",
+		"ALIYUN_COM_GPU_MEM_ASSUME_TIME": strconv.FormatInt(p.now.UnixNano(), 10),
+	}
+	allocation := ""
+	total, last := model.MiB(0), 0
+	for i := range p.request.Containers {
+		cards := ""
+		for _, g := range p.grant.Parts {
+			if g.Container == i {
+				cards += fmt.Sprintf(`,"%d":%d`, p.node.Devices[g.Slot].Index, g.Memory>>10)
+				total, last = total+g.Memory, g.Slot
 			}
 		}
-		if allocation != "" {
-			out["scheduler.framework.gpushare.allocation"] = "{" + allocation[1:] + "}"
-			out["scheduler.framework.gpushare.assume-time"] = out["ALIYUN_COM_GPU_MEM_ASSUME_TIME"]
-			out["scheduler.framework.gpushare.assigned"] = "false"
+		if cards != "" {
+			allocation += fmt.Sprintf(`,"%d":{%s}`, i, cards[1:])
 		}
-		if p.grant.Set.Count() == 1 {
-			out["ALIYUN_COM_GPU_MEM_IDX"] = strconv.Itoa(p.node.Devices[last].Index)
-			out["ALIYUN_COM_GPU_MEM_DEV"] = strconv.FormatInt(int64(p.node.Devices[last].Memory>>10), 10)
-			out["ALIYUN_COM_GPU_MEM_POD"] = strconv.FormatInt(int64(total>>10), 10)
-		}
-		return out
-	},
-	devices: func(node *v1.Node) (*registration, error) {
-		cards := quantity(node.Status.Allocatable, cgpuCards)
-		if cards == 0 || cards > maxCount {
-			return nil, nil
-		}
-		memory := quantity(node.Status.Allocatable, cgpuMemory) / cards
-		return equalDevices(node, model.NVIDIA, int(cards), model.MiB(memory<<10)), nil
-	},
+	}
+	if allocation != "" {
+		out["scheduler.framework.gpushare.allocation"] = "{" + allocation[1:] + "}"
+		out["scheduler.framework.gpushare.assume-time"] = out["ALIYUN_COM_GPU_MEM_ASSUME_TIME"]
+		out["scheduler.framework.gpushare.assigned"] = "false"
+	}
+	if p.grant.Set.Count() == 1 {
+		out["ALIYUN_COM_GPU_MEM_IDX"] = strconv.Itoa(p.node.Devices[last].Index)
+		out["ALIYUN_COM_GPU_MEM_DEV"] = strconv.FormatInt(int64(p.node.Devices[last].Memory>>10), 10)
+		out["ALIYUN_COM_GPU_MEM_POD"] = strconv.FormatInt(int64(total>>10), 10)
+	}
+	return out
+}
+
+// cgpuDevices derives cards from their number and the memory of all of them together.
+func cgpuDevices(node *v1.Node) (*registration, error) {
+	cards := quantity(node.Status.Allocatable, cgpuCards)
+	if cards == 0 || cards > maxCount {
+		return nil, nil
+	}
+	memory := quantity(node.Status.Allocatable, cgpuMemory) / cards
+	return equalDevices(node, model.NVIDIA, int(cards), model.MiB(memory<<10)), nil
 }
 
 // cgpuSpread reads over how many cards a container's request is spread. Labels may be
 // edited while a pod runs, so for a bound pod its record is read first; an edit can
 // only change how the amount is spread, not reduce it.
 func cgpuSpread(pod *v1.Pod, container string, gib, core int64) (int64, error) {
-	text, labelled := pod.Labels[cgpuCountLabel]
-	label, err := strconv.ParseInt(text, 10, 64)
-	if labelled && (err != nil || label < 1 || label > maxCount) {
-		err = fmt.Errorf("metadata.labels[%s]: %q is not a number of cards", cgpuCountLabel, text)
-	} else {
-		err = nil
+	said, err := int64(1), error(nil)
+	if text, ok := pod.Labels[cgpuCountLabel]; ok {
+		var n int
+		if n, err = wholeNumber(text, label(cgpuCountLabel), maxCount); err == nil {
+			said = int64(n)
+		}
 	}
 	if pod.Spec.NodeName == "" {
-		if !labelled {
-			label = 1
-		}
-		return label, err
+		return said, err
 	}
 	var tell []int64
 	if rec, err := record.Decode(pod.Annotations[names.AnnotationDevices]); err == nil {
@@ -129,14 +127,12 @@ func cgpuSpread(pod *v1.Pod, container string, gib, core int64) (int64, error) {
 			}
 		}
 	}
-	if labelled && err == nil {
-		tell = append(tell, label)
-	}
+	tell = append(tell, said)
 	for n := int64(1); n <= maxCount; n++ {
 		tell = append(tell, n)
 	}
 	for _, n := range tell {
-		if gib%n == 0 && core%n == 0 && core/n <= 100 {
+		if n > 0 && gib%n == 0 && core%n == 0 && core/n <= 100 {
 			return n, nil
 		}
 	}

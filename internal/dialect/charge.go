@@ -75,7 +75,7 @@ func Charge(pod *v1.Pod, node *model.Node) map[arbiter.Resource]int64 {
 }
 
 // plannedByClaims is what the annotation says that was planned for a pod's ResourceClaims,
-// for those who do not read claims; nil when it says nothing. Limits do not rely on it.
+// for callers that do not read claims; nil when it says nothing. Limits do not rely on it.
 func plannedByClaims(pod *v1.Pod) *ledger.Claim {
 	rec, err := record.Decode(pod.Annotations[names.AnnotationClaims])
 	if len(pod.Spec.ResourceClaims) == 0 || err != nil || rec.Node != pod.Spec.NodeName {
@@ -152,10 +152,8 @@ func ownUnits(name string) (arbiter.Resource, bool) {
 	if name == string(v1.ResourceCPU) || name == string(v1.ResourceMemory) || strings.HasPrefix(name, modelPrefix) {
 		return "", false
 	}
-	for _, w := range whole {
-		if string(w.resource) == name {
-			return "", false
-		}
+	if vendorOf(name) != "" {
+		return "", false
 	}
 	return arbiter.Resource(resourcePrefix + canonical(name)), true
 }
@@ -221,8 +219,8 @@ func ResourceName(r arbiter.Resource) string {
 // cards have no common one: they are shown by the names that pods ask for.
 func milliName(r arbiter.Resource) string {
 	for _, w := range whole {
-		if engine.GPU(w.vendor) == r {
-			return string(w.resource)
+		if engine.GPU(w.Vendor) == r {
+			return w.Name
 		}
 	}
 	if model, ok := strings.CutPrefix(string(r), string(engine.Model(""))); ok {

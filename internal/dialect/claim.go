@@ -201,7 +201,7 @@ func countedClaims(pod *v1.Pod) []ledger.Claim {
 	for _, vendor := range model.Vendors {
 		whole, parts := model.Request{Vendor: vendor}, model.Request{Vendor: vendor}
 		_ = eachContainer(pod, func(c *v1.Container, path string, phase model.Phase) error {
-			sold := resourceOf(vendor)
+			sold := ResourceOf(vendor)
 			q, _, _ := amount(c, path, sold)
 			n := int(max(0, min(q.Value(), model.MaxDevices)))
 			for _, v := range vocabularies {

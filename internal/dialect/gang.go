@@ -70,9 +70,9 @@ func MembershipOf(pod *v1.Pod) (Membership, error) {
 	m := Membership{Task: pod.Annotations[names.AnnotationVolcanoTask], Queue: NamedQueue(pod), Preemptible: true}
 	m.User = pod.Annotations[names.AnnotationUser]
 	if text, ok := pod.Labels[names.LabelGangSize]; ok {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > maxGang {
-			return m, fmt.Errorf("metadata.labels[%s]: %q is not a number from 1 to %d", names.LabelGangSize, text, maxGang)
+		n, err := wholeNumber(text, label(names.LabelGangSize), maxGang)
+		if err != nil {
+			return m, err
 		}
 		m.Size = n
 	}
@@ -95,7 +95,7 @@ func MembershipOf(pod *v1.Pod) (Membership, error) {
 			continue
 		}
 		if m.Preemptible, err = strconv.ParseBool(text); err != nil {
-			return m, fmt.Errorf("metadata.annotations[%s]: %q is not true or false", key, text)
+			return m, fmt.Errorf("%s: %q is not true or false", annotation(key), text)
 		}
 		break
 	}
@@ -107,7 +107,7 @@ func (m *Membership) join(pod *v1.Pod) error {
 	owner := metav1.GetControllerOf(pod)
 	switch name := pod.Labels[names.LabelGang]; {
 	case name != "" && m.Size == 0 && pod.Labels[names.LabelGangGroup] == "" && pod.Annotations[names.AnnotationGangGroups] == "":
-		return fmt.Errorf("metadata.labels[%s]: missing, how many members gang %q has", names.LabelGangSize, name)
+		return fmt.Errorf("%s: missing, how many members gang %q has", label(names.LabelGangSize), name)
 	case name != "":
 		m.Key = "label/" + pod.Namespace + "/" + name
 		m.beside(pod, labelledKinds, func(*OwnerKind) bool { return true })
@@ -116,7 +116,8 @@ func (m *Membership) join(pod *v1.Pod) error {
 	case isKoordGang(pod):
 		return m.koordGang(pod)
 	case m.Size == 0 && pod.Labels[labelKueueGroup] != "":
-		if err := m.joinKueue(pod); err != nil || m.Key != "" {
+		var err error
+		if m.Key, m.Size, err = kueueGroup(pod); err != nil || m.Key != "" {
 			return err
 		}
 		m.follow(pod, controllerKinds)
@@ -126,7 +127,7 @@ func (m *Membership) join(pod *v1.Pod) error {
 	case m.Size > 0 && pod.Labels[names.LabelJobID] != "":
 		m.Key = jobIDGang(pod)
 	case m.Size > 1:
-		return fmt.Errorf("metadata.labels[%s]: %d, but neither %s nor a controller says which pods belong together", names.LabelGangSize, m.Size, names.LabelGang)
+		return fmt.Errorf("%s: %d, but neither %s nor a controller says which pods belong together", label(names.LabelGangSize), m.Size, names.LabelGang)
 	case m.follow(pod, controllerKinds):
 	case pod.Labels[names.LabelJobID] != "" && pod.Spec.SchedulerName == names.CustomSchedulerName:
 		return fmt.Errorf("%s: missing, how many pods of %s=%s start together", label(names.LabelGangSize), names.LabelJobID, pod.Labels[names.LabelJobID])
@@ -141,12 +142,6 @@ func (m *Membership) join(pod *v1.Pod) error {
 	return nil
 }
 
-// joinKueue takes the gang from Kueue's words, if they make one.
-func (m *Membership) joinKueue(pod *v1.Pod) (err error) {
-	m.Key, m.Size, err = kueueGroup(pod)
-	return err
-}
-
 // jobIDGang names the gang of requirement document 002's barrier.
 func jobIDGang(pod *v1.Pod) string {
 	return "job-id/" + pod.Namespace + "/" + pod.Labels[names.LabelJobID]
@@ -157,7 +152,7 @@ func jobIDGang(pod *v1.Pod) string {
 func (m *Membership) beside(pod *v1.Pod, kinds []OwnerKind, counts func(*OwnerKind) bool) {
 	for i := range kinds {
 		k := &kinds[i]
-		if found, ok := k.Find(pod); ok && counts(k) {
+		if found, ok := k.find(pod); ok && counts(k) {
 			m.Also, m.Leader = Object{k.Resource, pod.Namespace + "/" + found.Name}, found.Leader
 			return
 		}
@@ -168,7 +163,7 @@ func (m *Membership) beside(pod *v1.Pod, kinds []OwnerKind, counts func(*OwnerKi
 func (m *Membership) follow(pod *v1.Pod, kinds []OwnerKind) bool {
 	for i := range kinds {
 		k := &kinds[i]
-		found, ok := k.Find(pod)
+		found, ok := k.find(pod)
 		if !ok {
 			continue
 		}
@@ -213,6 +208,15 @@ func SharedLabel(pod *v1.Pod) (key, value string) {
 	return key, value
 }
 
+// wholeNumber reads a number of text that a pod carries; field is where.
+func wholeNumber(text, field string, most int) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > most {
+		return 0, fmt.Errorf("%s: %q is not a number from 1 to %d", field, text, most)
+	}
+	return n, nil
+}
+
 func duration(pod *v1.Pod, key string) (time.Duration, error) {
 	text, ok := pod.Annotations[key]
 	if !ok {
@@ -220,7 +224,7 @@ func duration(pod *v1.Pod, key string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
-		return 0, fmt.Errorf("metadata.annotations[%s]: %q is not a duration like 90m or 12h", key, text)
+		return 0, fmt.Errorf("%s: %q is not a duration like 90m or 12h", annotation(key), text)
 	}
 	return d, nil
 }

@@ -91,7 +91,7 @@ func deviceFrom(d *v1alpha1.Device) model.Device {
 // cut sets how a device can be cut, and whether it is sold in no other way. An agent
 // that serves turns MIG mode on and off as needed and makes instances for pods, so only
 // instances that it did not make keep the device as it is. Beside an agent that
-// observes, nobody cuts for Tangram's pods.
+// observes, devices are not cut for Tangram's pods.
 func cut(d *model.Device, m *v1alpha1.MIG, gn *v1alpha1.GPUNode) error {
 	d.MIG, d.MIGSlices = cuts(*d, m)
 	stays := slices.ContainsFunc(m.Instances, func(in v1alpha1.MIGInstance) bool { return !in.Owned || !serves(gn) })
@@ -108,8 +108,7 @@ func cut(d *model.Device, m *v1alpha1.MIG, gn *v1alpha1.GPUNode) error {
 }
 
 // setCordons marks the devices that operators, or gpu-controller (names.CordonedBy), keep
-// new pods off, by index or UUID. The
-// error names an entry that is no device of the GPUNode.
+// new pods off, by index or UUID. The error names an entry that is no device of the GPUNode.
 func setCordons(n *model.Node, gn *v1alpha1.GPUNode) error {
 	var problem error
 	for i, id := range gn.Spec.Cordoned {

@@ -1,8 +1,6 @@
 package dialect
 
 import (
-	"fmt"
-
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -24,81 +22,52 @@ const (
 var groveGangs = OwnerKind{
 	Kind: "PodGang", Resource: GroveGangs, Label: groveGang, group: true, field: label(groveGang), size: groupSize,
 	find: func(pod *v1.Pod) (Owned, bool) {
-		name := pod.Labels[groveGang]
-		return Owned{Name: name, Gang: "grove/" + pod.Namespace + "/" + name, Subgroup: pod.Labels[groveClique]}, name != ""
+		o, ok := labelledWith(groveGang, "grove/")(pod)
+		o.Subgroup = pod.Labels[groveClique]
+		return o, ok
 	},
 }
 
 // groveGroup reads a PodGang: its pod groups are leaves, of which all are needed; those that
 // share a topology constraint are inside a subgroup that stands for it.
 func groveGroup(o *unstructured.Unstructured, levels topology.Levels) (Group, error) {
-	var err error
-	spec := reader{o.Object, &err}
-	g := Group{Min: 1, Priority: spec.text("spec", "priorityClassName")}
-	g.Require, g.Prefer = spec.packConstraint(levels, "spec", "topologyConstraint")
-	for _, list := range []string{"topologyConstraintGroupConfigs", "podgroups"} {
-		if long := fewer(o, gang.MaxSubgroups, list); long != nil {
-			return g, long
-		}
-	}
+	spec := readerOf(o).in("spec")
+	g := Group{Min: 1, Priority: spec.text("priorityClassName")}
+	g.Require, g.Prefer = spec.packConstraint(levels)
 	parents, least := map[string]string{}, 0
-	each := func(list string, do func(r reader, at func(fields ...string) []string)) {
-		entries, _, _ := unstructured.NestedSlice(o.Object, "spec", list)
-		for i, entry := range entries {
-			object, _ := entry.(map[string]any)
-			name := fmt.Sprintf("%s[%d]", list, i)
-			do(reader{map[string]any{"spec": map[string]any{name: object}}, &err}, func(fields ...string) []string {
-				return append([]string{"spec", name}, fields...)
-			})
-		}
-	}
-	each("topologyConstraintGroupConfigs", func(r reader, at func(...string) []string) {
-		s := Subgroup{Name: "topology/" + r.text(at("name")...)}
-		s.Require, s.Prefer = r.packConstraint(levels, at("topologyConstraint")...)
-		members, _, _ := unstructured.NestedStringSlice(r.object, at("podGroupNames")...)
+	for _, r := range spec.listOf("topologyConstraintGroupConfigs", gang.MaxSubgroups) {
+		s := Subgroup{Name: "topology/" + r.text("name")}
+		s.Require, s.Prefer = r.packConstraint(levels)
+		members, _, _ := unstructured.NestedStringSlice(r.object, "podGroupNames")
 		for _, name := range members {
 			if other, twice := parents[name]; twice {
-				r.note(fmt.Errorf("pod group %q is also in %s", name, other), at("podGroupNames"))
+				r.fail("podGroupNames", "pod group %q is also in %s", name, other)
 			}
 			parents[name] = s.Name
 		}
 		if len(members) > 0 {
 			g.Subgroups = append(g.Subgroups, s)
 		}
-	})
-	each("podgroups", func(r reader, at func(...string) []string) {
-		s := Subgroup{Name: r.text(at("name")...), Min: 1}
+	}
+	for _, r := range spec.listOf("podgroups", gang.MaxSubgroups) {
+		s := Subgroup{Name: r.text("name"), Min: 1}
 		s.Parent = parents[s.Name]
-		if n, ok := r.number(at("minReplicas")...); ok {
+		if n, ok := r.number("minReplicas"); ok {
 			s.Min = int(max(0, min(n, maxGang+1)))
 		}
-		s.Require, s.Prefer = r.packConstraint(levels, at("topologyConstraint")...)
+		s.Require, s.Prefer = r.packConstraint(levels)
 		g.Subgroups = append(g.Subgroups, s)
 		least += s.Min
-	})
-	g.Min = max(1, min(least, maxGang))
-	if err == nil {
-		err = g.CheckSubgroups(map[string]string{"": "spec.podgroups", "min": "minReplicas"})
 	}
-	return g, err
+	g.Min = max(1, min(least, maxGang))
+	if spec.err() != nil {
+		return g, spec.err()
+	}
+	return g, g.CheckSubgroups(map[string]string{"": "spec.podgroups", "min": "minReplicas"})
 }
 
-// packConstraint reads Grove's topologyConstraint, whose levels are labels of nodes.
-func (r reader) packConstraint(levels topology.Levels, path ...string) (require, prefer model.Level) {
-	for _, x := range []struct {
-		field string
-		into  *model.Level
-	}{{"required", &require}, {"preferred", &prefer}} {
-		at := append(append([]string{}, path...), "packConstraint", x.field)
-		word := r.text(at...)
-		if word == "" {
-			continue
-		}
-		level, err := levelCalled(levels, word)
-		if x.field == "required" { // a wish for what is unknown is met as well as any
-			r.note(err, at)
-		}
-		*x.into = level
-	}
-	return require, prefer
+// packConstraint reads Grove's topologyConstraint, whose levels are labels of nodes. A wish
+// for what is unknown is met as well as any.
+func (r reader) packConstraint(levels topology.Levels) (require, prefer model.Level) {
+	return r.level(levels, "topologyConstraint.packConstraint.required", true), r.level(levels, "topologyConstraint.packConstraint.preferred", false)
 }

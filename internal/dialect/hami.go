@@ -24,32 +24,32 @@ const (
 	hamiCordon   = "hami.io/device-cordon"
 )
 
-var hami = vocabulary{
-	read: func(_ *v1.Pod, c *v1.Container, path string) (*ask, error) {
-		w := &words{c: c, path: path}
-		if !usesHAMi(w) {
-			return nil, nil
-		}
-		return perCard(w, nvidiaGPU, hamiMemory, hamiPercent, hamiCores)
-	},
-	wishes: func(pod *v1.Pod, r *model.Request) error {
-		return modeOf(pod, r, hamiMode, "hami-core", "mig", "mps")
-	},
-	// What HAMi's device plugin reads: the cards of every container in order, and a
-	// phase it moves on to success.
-	annotate: func(p placed) map[string]string {
-		cards := encodeCards(p, "NVIDIA", true)
-		now := strconv.FormatInt(p.now.Unix(), 10)
-		return map[string]string{
-			"hami.io/vgpu-node":                string(p.node.ID),
-			"hami.io/vgpu-time":                now,
-			"hami.io/vgpu-devices-to-allocate": cards,
-			"hami.io/vgpu-devices-allocated":   cards,
-			"hami.io/bind-phase":               "allocating",
-			"hami.io/bind-time":                now,
-		}
-	},
-	devices: hamiDevices,
+func readHAMi(_ *v1.Pod, c *v1.Container, path string) (*ask, error) {
+	w := &words{c: c, path: path}
+	if !usesHAMi(w) {
+		return nil, nil
+	}
+	return perCard(w, nvidiaGPU, hamiMemory, hamiPercent, hamiCores)
+}
+
+func hamiWishes(pod *v1.Pod, r *model.Request) error { return modeOf(pod, r, hamiMode) }
+
+// annotateHAMi is what HAMi's device plugin reads: the cards of every container in order.
+func annotateHAMi(p placed) map[string]string {
+	cards, out := encodeCards(p, "NVIDIA", true), allocating(p, "hami.io/")
+	out["hami.io/vgpu-devices-to-allocate"] = cards
+	out["hami.io/vgpu-devices-allocated"] = cards
+	return out
+}
+
+// allocating is what HAMi's scheduler, and those that are made of it, write first: the node,
+// and a phase that the device plugin moves on.
+func allocating(p placed, domain string) map[string]string {
+	now := strconv.FormatInt(p.now.Unix(), 10)
+	return map[string]string{
+		domain + "vgpu-node": string(p.node.ID), domain + "vgpu-time": now,
+		domain + "bind-phase": "allocating", domain + "bind-time": now,
+	}
 }
 
 // usesHAMi says whether a container uses a word that only HAMi has.
@@ -76,24 +76,32 @@ func hamiDevices(node *v1.Node) (*registration, error) {
 	}
 	var cards []hamiCard
 	if err := json.Unmarshal([]byte(text), &cards); err != nil {
-		return nil, fmt.Errorf("metadata.annotations[%s]: %w", hamiRegister, err)
+		return nil, fmt.Errorf("%s: %w", annotation(hamiRegister), err)
 	}
-	reg := &registration{}
+	devices, err := hamiCards(node, hamiRegister, cards)
+	reg := &registration{devices: devices, sellable: len(devices)}
+	for i := range devices {
+		devices[i].Vendor, devices[i].Model = model.NVIDIA, model.ParseModel(cards[i].Type)
+		if mode := cards[i].Mode; mode != "" {
+			reg.attributes = []model.Attribute{{Key: hamiMode, Value: mode}}
+		}
+	}
+	return reg, err
+}
+
+// hamiCards are registered cards as devices, without vendor and model.
+func hamiCards(node *v1.Node, key string, cards []hamiCard) ([]model.Device, error) {
 	cordoned := split(node.Annotations[hamiCordon])
+	var out []model.Device
 	for i, c := range cards {
 		if c.ID == "" || c.Memory <= 0 || c.Memory > maxMiB || c.Count < 0 || c.Index < 0 || c.Index > record.MaxIndex || !recordable(c.ID) {
-			return nil, fmt.Errorf("metadata.annotations[%s]: entry %d: id, devmem, count or index is out of range: %+v", hamiRegister, i, c)
+			return nil, fmt.Errorf("%s: entry %d: id, devmem, count or index is out of range: %+v", annotation(key), i, c)
 		}
-		d := model.Device{Index: c.Index, UUID: c.ID, Vendor: model.NVIDIA, Model: model.ParseModel(c.Type), Memory: model.MiB(c.Memory), NUMA: c.NUMA, Tenants: c.Count}
+		d := model.Device{Index: c.Index, UUID: c.ID, Memory: model.MiB(c.Memory), NUMA: c.NUMA, Tenants: c.Count, Cordoned: slices.Contains(cordoned, c.ID)}
 		if !c.Healthy {
 			d.Health = model.Failed
 		}
-		d.Cordoned = slices.Contains(cordoned, c.ID)
-		reg.devices = append(reg.devices, d)
-		if c.Mode != "" {
-			reg.attributes = []model.Attribute{{Key: hamiMode, Value: c.Mode}}
-		}
+		out = append(out, d)
 	}
-	reg.sellable = len(reg.devices)
-	return reg, nil
+	return out, nil
 }

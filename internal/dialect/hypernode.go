@@ -17,8 +17,8 @@ import (
 	"github.com/tangram-dev/tangram/core/topology"
 )
 
-// Kinds that describe a cluster's network. All of them are cluster-scoped: who may write
-// them decides for the whole cluster.
+// Kinds that describe a cluster's network. All of them are cluster-scoped: the
+// right to write them is one over the whole cluster.
 var (
 	// HyperNodes are Volcano's: groups of nodes, and groups of groups, in tiers.
 	HyperNodes = schema.GroupVersionResource{Group: "topology.volcano.sh", Version: "v1alpha1", Resource: "hypernodes"}

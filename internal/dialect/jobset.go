@@ -13,8 +13,8 @@ const (
 	// jobSetExclusive gives each Job a domain of its own: JobSet's webhook refuses the
 	// other pods of a Job until its first one has a place, and sends them to its domain.
 	jobSetExclusive = "alpha.jobset.sigs.k8s.io/exclusive-topology"
-	// jobSetBySelector: the same by labels that somebody put on the nodes before; no pod
-	// waits for another.
+	// jobSetBySelector: the same by labels that were put on the nodes before; no pod waits
+	// for another.
 	jobSetBySelector = "alpha.jobset.sigs.k8s.io/node-selector"
 )
 
@@ -37,12 +37,9 @@ const jobIndex = "batch.kubernetes.io/job-completion-index"
 
 // jobSetSize: the pods of all replicated jobs, but those of jobs that JobSet has not
 // created yet because they wait for others (dependsOn, or startupPolicy InOrder), and of
-// those that are over.
-func jobSetSize(o *unstructured.Unstructured) int { return jobSetCount(o, false, "") }
-
-// jobSetSizeFor: a pod of a replicated job shows that the job was created, which JobSet
+// those that are over. A pod of a replicated job shows that the job was created, which JobSet
 // writes into its status a moment later.
-func jobSetSizeFor(o *unstructured.Unstructured, task string) int { return jobSetCount(o, false, task) }
+func jobSetSize(o *unstructured.Unstructured, task string) int { return jobSetCount(o, false, task) }
 
 // jobSetFirst: of a Job with a domain of its own the first pod.
 func jobSetFirst(o *unstructured.Unstructured, task string) int { return jobSetCount(o, true, task) }
@@ -50,22 +47,12 @@ func jobSetFirst(o *unstructured.Unstructured, task string) int { return jobSetC
 // jobSetCount counts pods that can exist now; leaders: only those that can exist before
 // any has a place; created: a replicated job that has been created, whatever the status says.
 func jobSetCount(o *unstructured.Unstructured, leaders bool, created string) int {
-	var err error
-	set := reader{o.Object, &err}
-	inOrder := set.text("spec", "startupPolicy", "startupPolicyOrder") == "InOrder"
+	set := readerOf(o)
+	inOrder := set.text("spec.startupPolicy.startupPolicyOrder") == "InOrder"
 	total, reached := 0, false
-	jobs, _, _ := unstructured.NestedSlice(o.Object, "spec", "replicatedJobs")
-	replicas := map[string]int64{}
-	for _, j := range jobs {
-		job, ok := j.(map[string]any)
-		if !ok {
-			continue
-		}
-		r := reader{job, &err}
-		name, n := r.text("name"), int64(1)
-		if given, ok := r.number("replicas"); ok {
-			n = max(0, min(given, maxGang))
-		}
+	replicas := map[string]int{}
+	for _, job := range set.list("spec.replicatedJobs") {
+		name, n := job.text("name"), job.count("replicas", 1, 0)
 		replicas[name] = n
 		if name != created && !set.dependenciesMet(job, replicas) {
 			continue
@@ -74,11 +61,11 @@ func jobSetCount(o *unstructured.Unstructured, leaders bool, created string) int
 		if name != created && set.jobIs(name, "Complete", n) {
 			continue
 		}
-		each := max(1, r.parallelism("template", "spec"))
-		if leaders && (waitsForLeader(o.Object) || waitsForLeader(job, "template")) {
+		each := max(1, job.in("template.spec").parallelism())
+		if leaders && (set.waitsForLeader() || job.in("template").waitsForLeader()) {
 			each = 1
 		}
-		total += int(n) * each
+		total += n * each
 		if inOrder && (created == "" || reached) && !set.jobIs(name, "Ready", n) {
 			break // those after it are created when it is ready
 		}
@@ -88,27 +75,19 @@ func jobSetCount(o *unstructured.Unstructured, leaders bool, created string) int
 
 // jobOver says whether a replicated job of a JobSet is over: its pods do not count any more.
 func jobOver(o *unstructured.Unstructured, task string) bool {
-	var err error
-	jobs, _, _ := unstructured.NestedSlice(o.Object, "spec", "replicatedJobs")
-	for _, j := range jobs {
-		job, _ := j.(map[string]any)
-		r := reader{job, &err}
-		if r.text("name") != task {
-			continue
+	set := readerOf(o)
+	for _, job := range set.list("spec.replicatedJobs") {
+		if job.text("name") == task {
+			return set.jobIs(task, "Complete", job.count("replicas", 1, 0))
 		}
-		n := int64(1)
-		if given, ok := r.number("replicas"); ok {
-			n = max(0, min(given, maxGang))
-		}
-		return reader{o.Object, &err}.jobIs(task, "Complete", n)
 	}
 	return false
 }
 
-// waitsForLeader says whether what lies at a path of an object asks for a domain of its own
-// for each Job, in the way that makes pods wait.
-func waitsForLeader(object map[string]any, path ...string) bool {
-	annotations, _, _ := unstructured.NestedMap(object, append(path, "metadata", "annotations")...)
+// waitsForLeader says whether an object asks for a domain of its own for each Job, in the way
+// that makes pods wait.
+func (r reader) waitsForLeader() bool {
+	annotations := r.in("metadata.annotations").object
 	_, exclusive := annotations[jobSetExclusive]
 	_, bySelector := annotations[jobSetBySelector]
 	return exclusive && !bySelector
@@ -116,14 +95,10 @@ func waitsForLeader(object map[string]any, path ...string) bool {
 
 // dependenciesMet says whether a JobSet has created a replicated job: all jobs that it
 // depends on have the required status.
-func (r reader) dependenciesMet(job map[string]any, replicas map[string]int64) bool {
-	list, _, _ := unstructured.NestedSlice(job, "dependsOn")
-	for _, d := range list {
-		if on, ok := d.(map[string]any); ok {
-			dependency := reader{on, r.err}
-			if name := dependency.text("name"); !r.jobIs(name, dependency.text("status"), replicas[name]) {
-				return false
-			}
+func (r reader) dependenciesMet(job reader, replicas map[string]int) bool {
+	for _, on := range job.list("dependsOn") {
+		if name := on.text("name"); !r.jobIs(name, on.text("status"), replicas[name]) {
+			return false
 		}
 	}
 	return true
@@ -131,22 +106,18 @@ func (r reader) dependenciesMet(job map[string]any, replicas map[string]int64) b
 
 // jobIs says whether all replicas of a JobSet's replicated job are Ready, or Complete. As
 // for JobSet, what has failed has been ready.
-func (r reader) jobIs(name, status string, replicas int64) bool {
-	list, _, _ := unstructured.NestedSlice(r.object, "status", "replicatedJobsStatus")
-	for _, s := range list {
-		if state, ok := s.(map[string]any); ok {
-			of := reader{state, r.err}
-			if of.text("name") != name {
-				continue
-			}
-			done, _ := of.number("succeeded")
-			if status != "Complete" {
-				ready, _ := of.number("ready")
-				failed, _ := of.number("failed")
-				done += ready + failed
-			}
-			return done >= replicas
+func (r reader) jobIs(name, status string, replicas int) bool {
+	for _, state := range r.list("status.replicatedJobsStatus") {
+		if state.text("name") != name {
+			continue
 		}
+		done, _ := state.number("succeeded")
+		if status != "Complete" {
+			ready, _ := state.number("ready")
+			failed, _ := state.number("failed")
+			done += ready + failed
+		}
+		return done >= int64(replicas)
 	}
 	return replicas == 0
 }

@@ -23,6 +23,11 @@ const (
 	kaiContainer = "gpu-fraction-container-name" // which container has them
 	kaiCompute   = "gpu-sm-percentage"           // of each card's compute
 
+	// Words that ask for more than a share.
+	kaiFractionLimit = "gpu-fraction.limit"
+	kaiMemoryLimit   = "gpu-memory.limit"
+	kaiCores         = "gpu-sm-cores"
+
 	// kaiShare is the name under which the record lists such a part: kubelet knows no
 	// resource for it.
 	kaiShare v1.ResourceName = "kai.scheduler/gpu-fraction"
@@ -31,41 +36,27 @@ const (
 	labelNodePool = "kai.scheduler/node-pool"
 )
 
-// kaiBeyond are words that ask for more than a share: they cannot be given, and a pod with
-// them is refused.
-var kaiBeyond = []struct{ annotation, why string }{
-	{"gpu-fraction.limit", "a share may not grow above gpu-fraction: what is asked for is what is enforced"},
-	{"gpu-memory.limit", "a share may not grow above gpu-memory: what is asked for is what is enforced"},
-	{"gpu-sm-cores", "write gpu-sm-percentage: compute is counted in percent of a card"},
+func readKAI(pod *v1.Pod, c *v1.Container, path string) (*ask, error) {
+	if !asksKAI(pod) || usesHAMi(&words{c: c, path: path}) && SpeaksKAI(pod) {
+		// In the second case the words were translated when the pod was created
+		// (config/admission/kai.yaml), so that kubelet allocates the devices.
+		return nil, nil
+	}
+	name, err := kaiHolder(pod)
+	if err != nil || c.Name != name {
+		return nil, err
+	}
+	return kaiAsk(pod)
 }
 
-// kai is the vocabulary of KAI and Run:ai: memory of one or several cards.
-var kai = vocabulary{
-	read: func(pod *v1.Pod, c *v1.Container, path string) (*ask, error) {
-		if !asksKAI(pod) || usesHAMi(&words{c: c, path: path}) && speaksKAI(pod) {
-			// In the second case the words were translated when the pod was created
-			// (config/admission/kai.yaml), so that kubelet allocates the devices.
-			return nil, nil
-		}
-		name, err := kaiHolder(pod)
-		if err != nil || c.Name != name {
-			return nil, err
-		}
-		return kaiAsk(pod)
-	},
-	wishes: func(pod *v1.Pod, _ *model.Request) error {
-		for _, b := range kaiBeyond {
-			if _, ok := pod.Annotations[b.annotation]; ok {
-				return fmt.Errorf("metadata.annotations[%s]: %s", b.annotation, b.why)
-			}
-		}
-		return nil
-	},
+// kaiWishes refuses words that ask for more than a share: they cannot be given.
+func kaiWishes(pod *v1.Pod, _ *model.Request) error {
+	return refuse(pod.Annotations, kaiFractionLimit, kaiMemoryLimit, kaiCores)
 }
 
-// speaksKAI says whether a pod was written for KAI or Run:ai: it names their scheduler or
+// SpeaksKAI says whether a pod was written for KAI or Run:ai: it names their scheduler or
 // has a label or an annotation of theirs. Only then words without a prefix are theirs.
-func speaksKAI(pod *v1.Pod) bool {
+func SpeaksKAI(pod *v1.Pod) bool {
 	if slices.Contains(names.KAISchedulerNames, pod.Spec.SchedulerName) {
 		return true
 	}
@@ -86,17 +77,16 @@ func asksKAI(pod *v1.Pod) bool {
 	_, fraction := pod.Annotations[kaiFraction]
 	_, memory := pod.Annotations[kaiMemory]
 	_, devices := pod.Annotations[kaiDevices]
-	return fraction || (memory || devices) && (speaksKAI(pod) || !asksByResource(pod))
+	return fraction || (memory || devices) && (SpeaksKAI(pod) || !asksByResource(pod))
 }
 
 // asksByResource says whether a container asks for devices by an extended resource.
 func asksByResource(pod *v1.Pod) bool {
-	found := false
+	found, domains := false, DeviceDomains()
 	_ = eachContainer(pod, func(c *v1.Container, _ string, _ model.Phase) error {
 		for _, name := range named(c, "") {
-			for _, prefix := range []string{"nvidia.com/", "amd.com/", "gpu.intel.com/", "huawei.com/", "volcano.sh/", "aliyun.com/", "koordinator.sh/"} {
-				found = found || strings.HasPrefix(string(name), prefix)
-			}
+			domain, _, _ := strings.Cut(string(name), "/")
+			found = found || slices.Contains(domains, domain)
 		}
 		return nil
 	})
@@ -117,7 +107,7 @@ func kaiHolder(pod *v1.Pod) (string, error) {
 			return name, nil
 		}
 	}
-	return "", fmt.Errorf("metadata.annotations[%s]: the pod has no container %q", kaiContainer, name)
+	return "", fmt.Errorf("%s: the pod has no container %q", annotation(kaiContainer), name)
 }
 
 // kaiAsk reads the amounts.
@@ -143,17 +133,16 @@ func kaiAsk(pod *v1.Pod) (*ask, error) {
 	default:
 		return nil, fmt.Errorf("%s: given without %s or %s", annotation(kaiDevices), kaiFraction, kaiMemory)
 	}
+	var err error
 	if text, ok := pod.Annotations[kaiDevices]; ok {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > maxCount {
-			return nil, fmt.Errorf("%s: %q is not a number from 1 to %d", annotation(kaiDevices), text, maxCount)
+		if a.count, err = wholeNumber(text, annotation(kaiDevices), maxCount); err != nil {
+			return nil, err
 		}
-		a.count = n
 	}
 	if text, ok := pod.Annotations[kaiCompute]; ok {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 || n > 100 {
-			return nil, fmt.Errorf("%s: %q is not a number from 1 to 100", annotation(kaiCompute), text)
+		n, err := wholeNumber(text, annotation(kaiCompute), 100)
+		if err != nil {
+			return nil, err
 		}
 		a.part.Milli = n * 10
 	}
@@ -212,9 +201,6 @@ func thousandths(text string) (int, bool) {
 	return milli, milli > 0
 }
 
-func annotation(key string) string { return "metadata.annotations[" + key + "]" }
-func label(key string) string      { return "metadata.labels[" + key + "]" }
-
 // readPool reads the node pool of a pod.
 func readPool(pod *v1.Pod, r *model.Request) {
 	if pool := pod.Labels[labelNodePool]; pool != "" {
@@ -222,20 +208,20 @@ func readPool(pod *v1.Pod, r *model.Request) {
 	}
 }
 
-// kaiConstraints are words that restrict where pods may be, and that cannot be kept: a pod
-// with them is refused.
-var kaiConstraints = []string{
-	"kai.scheduler/segment-size", "kai.scheduler/segment-topology-required-placement",
-}
+// Words of KAI that restrict where pods may be, and that cannot be kept.
+const (
+	kaiSegmentSize     = "kai.scheduler/segment-size"
+	kaiSegmentTopology = "kai.scheduler/segment-topology-required-placement"
+)
 
 const noSegments = "segments are not supported; describe them as subGroups of a PodGroup (scheduling.run.ai), each with its topologyConstraint"
 
-// checkKAI refuses what cannot be kept of KAI's words about a whole workload; words are the
-// annotations of a pod or of its owner.
-func checkKAI(words map[string]string) error {
-	for _, key := range kaiConstraints {
+// refuse is an error about the first of the annotations that is there, with the table's note.
+func refuse(words map[string]string, keys ...string) error {
+	for _, key := range keys {
 		if _, ok := words[key]; ok {
-			return fmt.Errorf("%s: %s", annotation(key), noSegments)
+			w, _ := FindWord(Annotation, key)
+			return fmt.Errorf("%s: %s", annotation(key), w.Note)
 		}
 	}
 	return nil

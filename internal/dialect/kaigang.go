@@ -4,9 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,7 +41,7 @@ var kaiGroups = OwnerKind{
 	Kind: "PodGroup", Resource: KAIGroups, group: true, field: annotation(kaiGroupName), size: groupSize,
 	find: func(pod *v1.Pod) (Owned, bool) {
 		name := pod.Annotations[kaiGroupName]
-		if name == "" || !speaksKAI(pod) {
+		if name == "" || !SpeaksKAI(pod) {
 			return Owned{}, false
 		}
 		return Owned{Name: name, Gang: "kai/" + pod.Namespace + "/" + name}, true
@@ -52,10 +50,10 @@ var kaiGroups = OwnerKind{
 
 // kai reads KAI's words about a pod's gang, of a pod that was written for KAI.
 func (m *Membership) kai(pod *v1.Pod) error {
-	if !speaksKAI(pod) {
+	if !SpeaksKAI(pod) {
 		return nil
 	}
-	if err := checkKAI(pod.Annotations); err != nil {
+	if err := refuse(pod.Annotations, kaiSegmentSize, kaiSegmentTopology); err != nil {
 		return err
 	}
 	if _, err := minMember(pod.Annotations); err != nil {
@@ -67,10 +65,10 @@ func (m *Membership) kai(pod *v1.Pod) error {
 	if m.PreemptionDelay, err = duration(pod, kaiPreemptionDelay); err != nil {
 		return err
 	}
-	preemptible, said, err := preemptibility(pod.Labels[kaiPreemptibility], label(kaiPreemptibility))
+	preemptible, said, err := preemptibility(pod.Labels[kaiPreemptibility])
 	switch {
 	case err != nil:
-		return err
+		return fmt.Errorf("%s: %w", label(kaiPreemptibility), err)
 	case said:
 		m.Preemptible = preemptible
 	case slices.Contains(names.KAISchedulerNames, pod.Spec.SchedulerName):
@@ -85,7 +83,7 @@ func (m *Membership) kai(pod *v1.Pod) error {
 func (m *Membership) Adopt(owner *unstructured.Unstructured, scheduler string, levels topology.Levels) error {
 	labels, annotations := owner.GetLabels(), owner.GetAnnotations()
 	like := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: annotations}, Spec: v1.PodSpec{SchedulerName: scheduler}}
-	if !speaksKAI(like) {
+	if !SpeaksKAI(like) {
 		return nil
 	}
 	var said Membership
@@ -105,7 +103,7 @@ func (m *Membership) Adopt(owner *unstructured.Unstructured, scheduler string, l
 
 // preemptibility reads KAI's word for whether others may take a workload's place; not said
 // when it is empty.
-func preemptibility(word, field string) (preemptible, said bool, err error) {
+func preemptibility(word string) (preemptible, said bool, err error) {
 	switch strings.ToLower(word) {
 	case "":
 		return false, false, nil
@@ -114,58 +112,35 @@ func preemptibility(word, field string) (preemptible, said bool, err error) {
 	case "non-preemptible":
 		return false, true, nil
 	}
-	return false, false, fmt.Errorf("%s: %q is not supported; it may be preemptible or non-preemptible", field, word)
+	return false, false, fmt.Errorf("%q is not supported; it may be preemptible or non-preemptible", word)
 }
 
 // kaiGroup reads a PodGroup of scheduling.run.ai.
 func kaiGroup(o *unstructured.Unstructured, levels topology.Levels) (Group, error) {
-	var err error
-	spec := reader{o.Object, &err}
-	g := Group{Min: 1, Queue: spec.text("spec", "queue"), Priority: spec.text("spec", "priorityClassName")}
-	if n, ok := spec.number("spec", "minMember"); ok {
-		g.Min = int(max(1, min(n, maxGang)))
+	spec := readerOf(o).in("spec")
+	g := Group{
+		Min: spec.count("minMember", 1, 1), MinGroups: spec.count("minSubGroup", 0, 0),
+		Queue: spec.text("queue"), Priority: spec.text("priorityClassName"), PreemptionDelay: spec.duration("preemptionDelay"),
 	}
-	if n, ok := spec.number("spec", "minSubGroup"); ok {
-		g.MinGroups = int(max(0, min(n, maxGang)))
-	}
-	preemptible, said, problem := preemptibility(spec.text("spec", "preemptibility"), "spec.preemptibility")
-	if problem != nil && err == nil {
-		err = problem
-	}
+	preemptible, said, problem := preemptibility(spec.text("preemptibility"))
+	spec.note(problem, "preemptibility")
 	if said {
 		g.Preemptible = &preemptible
 	}
-	if text := spec.text("spec", "preemptionDelay"); text != "" {
-		d, problem := time.ParseDuration(text)
-		if problem != nil || d < 0 {
-			spec.note(fmt.Errorf("%q is not a duration like 5m", text), []string{"spec", "preemptionDelay"})
-		}
-		g.PreemptionDelay = d
-	}
-	g.Require, g.Prefer = spec.kaiTopology(levels, "spec", "topologyConstraint")
-	if long := fewer(o, gang.MaxSubgroups, "subGroups"); long != nil {
-		return g, long
-	}
-	list, _, _ := unstructured.NestedSlice(o.Object, "spec", "subGroups")
-	for i, entry := range list {
-		object, _ := entry.(map[string]any)
-		sub := reader{map[string]any{"spec": map[string]any{fmt.Sprintf("subGroups[%d]", i): object}}, &err}
-		at := func(field string) []string { return []string{"spec", fmt.Sprintf("subGroups[%d]", i), field} }
-		s := Subgroup{Name: sub.text(at("name")...), Parent: sub.text(at("parent")...)}
-		if n, ok := sub.number(at("minMember")...); ok {
+	g.Require, g.Prefer = spec.kaiTopology(levels)
+	for _, sub := range spec.listOf("subGroups", gang.MaxSubgroups) {
+		s := Subgroup{Name: sub.text("name"), Parent: sub.text("parent"), MinGroups: sub.count("minSubGroup", 0, 0)}
+		if n, ok := sub.number("minMember"); ok {
 			s.Min = int(max(0, min(n, maxGang+1)))
 		}
-		if n, ok := sub.number(at("minSubGroup")...); ok {
-			s.MinGroups = int(max(0, min(n, maxGang)))
-		}
-		s.Require, s.Prefer = sub.kaiTopology(levels, at("topologyConstraint")...)
+		s.Require, s.Prefer = sub.kaiTopology(levels)
 		g.Subgroups = append(g.Subgroups, s)
 	}
 	g.defaultSubgroupMinimums()
-	if err == nil {
-		err = g.CheckSubgroups(map[string]string{"": "spec.subGroups", "name": "name", "parent": "parent", "min": "minMember", "minGroups": "minSubGroup"})
+	if spec.err() != nil {
+		return g, spec.err()
 	}
-	return g, err
+	return g, g.CheckSubgroups(map[string]string{"": "spec.subGroups", "name": "name", "parent": "parent", "min": "minMember", "minGroups": "minSubGroup"})
 }
 
 // defaultSubgroupMinimums: a leaf without minMember needs one member, as in KAI.
@@ -189,11 +164,10 @@ func kaiSize(o *unstructured.Unstructured, kind schema.GroupVersionResource) (in
 		return 0, false
 	}
 	if kind == Jobs {
-		var bad error
-		job := reader{o.Object, &bad}
-		left := int64(job.parallelism("spec"))
-		if completions, ok := job.number("spec", "completions"); ok {
-			done, _ := job.number("status", "succeeded")
+		job := readerOf(o)
+		left := int64(job.in("spec").parallelism())
+		if completions, ok := job.number("spec.completions"); ok {
+			done, _ := job.number("status.succeeded")
 			left = min(left, max(0, completions-done))
 		}
 		n = min(n, int(left))
@@ -207,9 +181,5 @@ func minMember(annotations map[string]string) (int, error) {
 	if !ok {
 		return 0, nil
 	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > maxGang {
-		return 0, fmt.Errorf("%s: %q is not a number from 1 to %d", annotation(kaiMinMember), text, maxGang)
-	}
-	return n, nil
+	return wholeNumber(text, annotation(kaiMinMember), maxGang)
 }

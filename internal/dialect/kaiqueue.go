@@ -1,7 +1,7 @@
 package dialect
 
 import (
-	"fmt"
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -47,29 +47,27 @@ const unlimitedKAI = -1
 // A resource that is left out is not limited.
 func KAIQueueOf(o *unstructured.Unstructured) (arbiter.Queue, error) {
 	q := arbiter.Queue{Name: o.GetName(), Weight: 1, Reclaimable: true, Order: arbiter.Priority}
-	var err error
-	spec := reader{o.Object, &err}
-	if q.Parent = spec.text("spec", "parentQueue"); q.Parent == arbiter.Root {
+	spec := readerOf(o).in("spec")
+	if q.Parent = spec.text("parentQueue"); q.Parent == arbiter.Root {
 		q.Parent = ""
 	}
-	if n, ok := spec.number("spec", "priority"); ok {
+	if n, ok := spec.number("priority"); ok {
 		q.Priority = int32(max(-1<<30, min(n, 1<<30))) - kaiPriority
 	}
 	weights := map[string]float64{}
 	for _, r := range kaiResources {
-		at := func(field string) []string { return []string{"spec", "resources", r.word, field} }
-		if _, ok, _ := unstructured.NestedMap(o.Object, "spec", "resources", r.word); !ok {
+		of := spec.in("resources." + r.word)
+		if of.object == nil {
 			continue
 		}
-		quota, _ := spec.float(at("quota")...)
-		limit, hasLimit := spec.float(at("limit")...)
+		quota, _ := of.float("quota")
+		limit, hasLimit := of.float("limit")
 		if !hasLimit {
 			limit = quota
 		}
 		for i, n := range []float64{quota, limit} { // a limit that is left out is the quota
-			field := []string{"quota", "limit"}[i]
-			if (n < 0 && n != unlimitedKAI || n*r.mul/r.div > float64(arbiter.MaxAmount)) && err == nil {
-				err = fmt.Errorf("spec.resources.%s.%s: %v is not an amount, nor -1 for no limit", r.word, field, n)
+			if n < 0 && n != unlimitedKAI || n*r.mul/r.div > float64(arbiter.MaxAmount) {
+				of.fail([]string{"quota", "limit"}[i], "%v is not an amount, nor -1 for no limit", n)
 			}
 		}
 		if limit != unlimitedKAI {
@@ -81,47 +79,49 @@ func KAIQueueOf(o *unstructured.Unstructured) (arbiter.Queue, error) {
 		if quota != unlimitedKAI {
 			q.Deserved = with(q.Deserved, r.resource, int64(quota*r.mul/r.div))
 		}
-		if w, ok := spec.float(at("overQuotaWeight")...); ok {
+		if w, ok := of.float("overQuotaWeight"); ok {
 			weights[r.word] = w
 		}
 	}
-	if err == nil {
-		q.Weight, err = kaiWeight(weights)
+	q.Weight = kaiWeight(spec.in("resources"), weights)
+	q.MinRuntime = max(spec.duration("preemptMinRuntime"), spec.duration("reclaimMinRuntime"))
+	return q, cmp.Or(spec.err(), annotatedQueue(&q, o))
+}
+
+// duration reads how long something takes; 0 when the object does not say it.
+func (r reader) duration(path string) time.Duration {
+	text := r.text(path)
+	if text == "" {
+		return 0
 	}
-	for _, field := range []string{"preemptMinRuntime", "reclaimMinRuntime"} {
-		if text := spec.text("spec", field); text != "" {
-			d, bad := time.ParseDuration(text)
-			if bad != nil || d < 0 {
-				spec.note(fmt.Errorf("%q is not a duration like 5m", text), []string{"spec", field})
-			}
-			q.MinRuntime = max(q.MinRuntime, d)
-		}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		r.fail(path, "%q is not a duration like 5m", text)
 	}
-	if bad := annotatedQueue(&q, o); err == nil {
-		err = bad
-	}
-	return q, err
+	return d
 }
 
 // kaiWeight is the one weight of a queue: KAI has one for each resource, and they must
 // agree where they differ from 0 and GPUs have one.
-func kaiWeight(weights map[string]float64) (int64, error) {
+func kaiWeight(of reader, weights map[string]float64) int64 {
 	weight, word := 1.0, ""
 	for _, r := range []string{"memory", "cpu", "gpu"} {
 		if w, ok := weights[r]; ok {
 			weight, word = w, r
 		}
 	}
-	field := "spec.resources." + word + ".overQuotaWeight"
+	field := word + ".overQuotaWeight"
 	for _, other := range slices.Sorted(maps.Keys(weights)) {
 		if w := weights[other]; w != weight && w > 0 {
-			return 1, fmt.Errorf("spec.resources.%s.overQuotaWeight: %v, but %s is %v, and a queue has one weight here", other, w, field, weight)
+			of.fail(other+".overQuotaWeight", "%v, but %s%s is %v, and a queue has one weight here", w, of.at, field, weight)
+			return 1
 		}
 	}
 	if weight != float64(int64(weight)) || weight < 0 || weight > arbiter.MaxWeight {
-		return 1, fmt.Errorf("%s: %v is not a whole number from 0 to %d", field, weight, arbiter.MaxWeight)
+		of.fail(field, "%v is not a whole number from 0 to %d", weight, arbiter.MaxWeight)
+		return 1
 	}
-	return max(1, int64(weight)), nil
+	return max(1, int64(weight))
 }
 
 // with adds an amount to a map that may be nil.
@@ -131,20 +131,4 @@ func with(m map[arbiter.Resource]int64, r arbiter.Resource, n int64) map[arbiter
 	}
 	m[r] = n
 	return m
-}
-
-// float reads a number that may have a fraction.
-func (r reader) float(path ...string) (float64, bool) {
-	v, ok, err := unstructured.NestedFieldNoCopy(r.object, path...)
-	if err != nil || !ok {
-		return 0, false
-	}
-	switch n := v.(type) {
-	case int64:
-		return float64(n), true
-	case float64:
-		return n, true
-	}
-	r.note(fmt.Errorf("%v is not a number", v), path)
-	return 0, false
 }

@@ -35,10 +35,7 @@ const noNetworkSpec = "not supported; tangram.dev/topology: required=LEVEL or pr
 
 var koordGroups = OwnerKind{
 	Kind: "PodGroup", Resource: KoordGroups, Label: koordGroupLabel, group: true, field: label(koordGroupLabel), size: groupSize,
-	find: func(pod *v1.Pod) (Owned, bool) {
-		name := pod.Labels[koordGroupLabel]
-		return Owned{Name: name, Gang: "koordgroup/" + pod.Namespace + "/" + name}, name != ""
-	},
+	find: labelledWith(koordGroupLabel, "koordgroup/"),
 }
 
 // isKoordGang says whether a pod's own annotations or labels make it a member of a gang in
@@ -54,9 +51,9 @@ func (m *Membership) koordGang(pod *v1.Pod) error {
 	if name == "" {
 		name, least, field = pod.Labels[koordLightName], pod.Labels[koordLightMin], label(koordLightMin)
 	}
-	n, err := strconv.Atoi(least)
-	if err != nil || n < 1 || n > maxGang {
-		return fmt.Errorf("%s: %q is not a number from 1 to %d", field, least, maxGang)
+	n, err := wholeNumber(least, field, maxGang)
+	if err != nil {
+		return err
 	}
 	if text, ok := pod.Annotations[koordTotal]; ok {
 		if total, err := strconv.Atoi(text); err != nil || total < n || total > maxGang {
@@ -69,8 +66,8 @@ func (m *Membership) koordGang(pod *v1.Pod) error {
 	if _, err := duration(pod, koordWait); err != nil {
 		return err
 	}
-	if _, ok := pod.Annotations[koordNetwork]; ok {
-		return fmt.Errorf("%s: %s", annotation(koordNetwork), noNetworkSpec)
+	if err := refuse(pod.Annotations, koordNetwork); err != nil {
+		return err
 	}
 	m.Key, m.Size = "koord/"+pod.Namespace+"/"+name, n
 	gangs, err := koordBundle(pod, name)
@@ -83,7 +80,7 @@ func (m *Membership) koordGang(pod *v1.Pod) error {
 }
 
 // koordBundle are the gangs that start together with a pod's own, sorted; all of them in
-// the pod's namespace, since nobody decides for pods of others.
+// the pod's namespace: a pod does not decide about pods of another one.
 func koordBundle(pod *v1.Pod, own string) ([]string, error) {
 	text, ok := pod.Annotations[koordGangs]
 	if !ok || text == "" {

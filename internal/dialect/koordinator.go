@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -32,127 +33,90 @@ const (
 
 const noJointDevices = "not supported; devices that are linked go first by themselves, tangram.dev/topology requires it"
 
-// koordWords are all resources of the family, for Unpublished.
-var koordWords = []v1.ResourceName{koordGPU, koordCore, koordMemory, koordRatio, koordShared}
-
-var koordinator = vocabulary{
-	read: func(_ *v1.Pod, c *v1.Container, path string) (*ask, error) {
-		w := &words{c: c, path: path}
-		k := koordAmounts{w: w}
-		k.read()
-		if w.err != nil || k.none() {
-			return nil, w.err
-		}
-		return k.ask()
-	},
-	wishes: func(pod *v1.Pod, r *model.Request) error {
-		for _, key := range []string{koordJoint, koordPartition} {
-			if _, ok := pod.Annotations[key]; ok {
-				return fmt.Errorf("%s: %s", annotation(key), noJointDevices)
-			}
-		}
-		return koordHints(pod, r)
-	},
-	// What koordlet's hook reads.
-	annotate: func(p placed) map[string]string {
-		return map[string]string{koordAllocated: koordAllocation(p)}
-	},
-	devices: koordDevices,
+// koordAmount is one of a container's amounts, with the field that says so.
+type koordAmount struct {
+	n  int64
+	at string
 }
 
-// koordAmounts are a container's amounts, with the fields that say so.
-type koordAmounts struct {
-	w                        *words
-	gpu, core, ratio, shared int64
-	memory                   model.MiB // of all cards
-
-	gpuAt, coreAt, ratioAt, memoryAt, sharedAt string
-	// anyOne is the first field that is there.
-	anyOne string
+func readKoordinator(_ *v1.Pod, c *v1.Container, path string) (*ask, error) {
+	w := &words{c: c, path: path}
+	read := func(name v1.ResourceName, most int64) koordAmount {
+		n, at, _ := w.number(name, 0, most)
+		return koordAmount{n, at}
+	}
+	gpu, core, ratio := read(koordGPU, 100*maxCount), read(koordCore, 100*maxCount), read(koordRatio, 100*maxCount)
+	shared, memory := read(koordShared, maxCount), koordMemoryOf(w)
+	switch {
+	case w.err != nil || gpu.n == 0 && core.n == 0 && ratio.n == 0 && memory.n == 0 && shared.n == 0:
+		return nil, w.err
+	case gpu.n > 0 && (core.n > 0 || ratio.n > 0 || memory.n > 0):
+		return nil, fmt.Errorf("%s: given beside gpu-core, gpu-memory or gpu-memory-ratio", gpu.at)
+	case memory.n > 0 && ratio.n > 0:
+		return nil, fmt.Errorf("%s: given beside %s", memory.at, ratio.at)
+	case gpu.n == 0 && memory.n == 0 && ratio.n == 0:
+		return nil, fmt.Errorf("%s: given without %s or %s", cmp.Or(gpu.at, core.at, ratio.at, shared.at), koordMemory, koordRatio)
+	}
+	a := &ask{vendor: model.NVIDIA, resource: koordRatio, field: ratio.at}
+	switch {
+	case gpu.n > 0:
+		a.resource, a.field = koordGPU, gpu.at
+		core, ratio = gpu, gpu
+	case memory.n > 0:
+		a.resource, a.field = koordMemory, memory.at
+	}
+	return koordParts(a, core, ratio, shared, memory)
 }
 
-func (k *koordAmounts) read() {
-	var ok [4]bool
-	k.gpu, k.gpuAt, ok[0] = k.w.number(koordGPU, 0, 100*maxCount)
-	k.core, k.coreAt, ok[1] = k.w.number(koordCore, 0, 100*maxCount)
-	k.ratio, k.ratioAt, ok[2] = k.w.number(koordRatio, 0, 100*maxCount)
-	k.shared, k.sharedAt, ok[3] = k.w.number(koordShared, 0, maxCount)
-	for i, at := range []string{k.gpuAt, k.coreAt, k.ratioAt, k.sharedAt} {
-		if ok[i] && k.anyOne == "" {
-			k.anyOne = at
-		}
+// koordMemoryOf is the memory of all cards, in MiB.
+func koordMemoryOf(w *words) koordAmount {
+	q, at, has := amount(w.c, w.path, koordMemory)
+	if !has || w.err != nil {
+		return koordAmount{}
 	}
-	q, at, has := amount(k.w.c, k.w.path, koordMemory)
-	if !has || k.w.err != nil {
-		return
-	}
-	k.memoryAt = at
 	bytes, exact := q.AsInt64()
 	if !exact || bytes < 0 || bytes > maxMiB<<20 || bytes > 0 && bytes < leastMemory {
-		k.w.err = fmt.Errorf("%s: %s is not an amount of memory, write for example 16Gi", at, q.String())
-		return
+		w.err = fmt.Errorf("%s: %s is not an amount of memory, write for example 16Gi", at, q.String())
 	}
-	k.memory = model.MiB(bytes >> 20)
+	return koordAmount{bytes >> 20, at}
 }
 
-// none says whether the container asks for nothing in these words.
-func (k *koordAmounts) none() bool {
-	return k.gpu == 0 && k.core == 0 && k.ratio == 0 && k.memory == 0 && k.shared == 0
-}
-
-func (k *koordAmounts) ask() (*ask, error) {
-	switch {
-	case k.gpu > 0 && (k.core > 0 || k.ratio > 0 || k.memory > 0):
-		return nil, fmt.Errorf("%s: given beside gpu-core, gpu-memory or gpu-memory-ratio", k.gpuAt)
-	case k.memory > 0 && k.ratio > 0:
-		return nil, fmt.Errorf("%s: given beside %s", k.memoryAt, k.ratioAt)
-	case k.gpu == 0 && k.memory == 0 && k.ratio == 0:
-		return nil, fmt.Errorf("%s: given without %s or %s", k.anyOne, koordMemory, koordRatio)
-	}
-	if k.gpu > 0 {
-		k.core, k.ratio, k.coreAt, k.ratioAt = k.gpu, k.gpu, k.gpuAt, k.gpuAt
-	}
-	cards := max(1, k.shared)
-	if k.shared == 0 && k.ratio > 100 {
-		if k.ratio%100 != 0 {
-			return nil, fmt.Errorf("%s: %d, above 100 it is a multiple of 100", k.ratioAt, k.ratio)
+// koordParts divides amounts of all cards over the cards.
+func koordParts(a *ask, core, ratio, shared, memory koordAmount) (*ask, error) {
+	cards := max(1, shared.n)
+	if shared.n == 0 && ratio.n > 100 {
+		if ratio.n%100 != 0 {
+			return nil, fmt.Errorf("%s: %d, above 100 it is a multiple of 100", ratio.at, ratio.n)
 		}
-		cards = k.ratio / 100
+		cards = ratio.n / 100
 	}
-	for _, f := range []struct {
-		n     int64
-		field string
-	}{{k.core, k.coreAt}, {k.ratio, k.ratioAt}} {
-		if f.n%cards != 0 {
-			return nil, fmt.Errorf("%s: %d cannot be divided by %d cards", f.field, f.n, cards)
+	for _, x := range []koordAmount{core, ratio} {
+		switch {
+		case x.n%cards != 0:
+			return nil, fmt.Errorf("%s: %d cannot be divided by %d cards", x.at, x.n, cards)
+		case x.n/cards > 100:
+			return nil, fmt.Errorf("%s: %d%% of each of %d cards", x.at, x.n/cards, cards)
 		}
 	}
-	core, ratio := k.core/cards, k.ratio/cards
-	switch {
-	case core > 100:
-		return nil, fmt.Errorf("%s: %d%% of each of %d cards", k.coreAt, core, cards)
-	case ratio > 100:
-		return nil, fmt.Errorf("%s: %d%% of each of %d cards", k.ratioAt, ratio, cards)
-	}
-	a := &ask{vendor: model.NVIDIA, count: int(cards)}
-	switch {
-	case k.gpu > 0:
-		a.resource, a.field = koordGPU, k.gpuAt
-	case k.memory > 0:
-		a.resource, a.field = koordMemory, k.memoryAt
-	default:
-		a.resource, a.field = koordRatio, k.ratioAt
-	}
-	if k.shared == 0 && ratio == 100 && (core == 100 || core == 0) {
+	a.count = int(cards)
+	if each := core.n / cards; shared.n == 0 && ratio.n/cards == 100 && (each == 100 || each == 0) {
 		return a, nil // whole cards
 	}
-	a.part = model.Part{Kind: model.Share, Memory: k.memory / model.MiB(cards), MemoryMilli: int(ratio) * 10, Milli: int(core) * 10}
+	a.part = model.Part{Kind: model.Share, Memory: model.MiB(memory.n / cards), MemoryMilli: int(ratio.n/cards) * 10, Milli: int(core.n/cards) * 10}
 	return a, nil
 }
 
-// koordHints reads where devices must be inside a node. Selectors of devices by label, and
-// rules about who else is on them, are not offered.
-func koordHints(pod *v1.Pod, r *model.Request) error {
+// annotateKoordinator is what koordlet's hook reads.
+func annotateKoordinator(p placed) map[string]string {
+	return map[string]string{koordAllocated: koordAllocation(p)}
+}
+
+// koordWishes reads where devices must be inside a node. Selectors of devices by label, and
+// rules about the other pods on them, are not offered.
+func koordWishes(pod *v1.Pod, r *model.Request) error {
+	if err := refuse(pod.Annotations, koordJoint, koordPartition); err != nil {
+		return err
+	}
 	text, ok := pod.Annotations[koordHint]
 	if !ok {
 		return nil

@@ -1,7 +1,6 @@
 package dialect
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -39,7 +38,7 @@ func kubeflowKind(kind, resource, replicas string) OwnerKind {
 			o.Task = pod.Labels[labelKubeflowType]
 			return o, ok && o.Reference.APIVersion == kubeflowGroupVersion.String()
 		},
-		size: func(o *unstructured.Unstructured) int {
+		size: func(o *unstructured.Unstructured, _ string) int {
 			g, _ := says(o)
 			return g.Min
 		},
@@ -51,31 +50,26 @@ func kubeflowKind(kind, resource, replicas string) OwnerKind {
 // both. The fields count as if the operator had made a PodGroup of them, which it does
 // with --gang-scheduler-name=volcano.
 func kubeflowGroup(o *unstructured.Unstructured, replicas string) (Group, error) {
-	var err error
-	job := reader{o.Object, &err}
-	total, least := int64(0), int64(0)
-	specs, _, bad := unstructured.NestedMap(o.Object, "spec", replicas)
-	job.note(bad, []string{"spec", replicas})
-	for _, kind := range slices.Sorted(maps.Keys(specs)) {
-		n, ok := job.number("spec", replicas, kind, "replicas")
-		if !ok {
-			n = 1
-		}
-		n = max(0, min(n, maxGang))
+	spec := readerOf(o).in("spec")
+	total, least := 0, 0
+	kinds := spec.in(replicas)
+	if _, there := spec.value(replicas); there && kinds.object == nil {
+		spec.fail(replicas, "not a mapping of replicas")
+	}
+	for _, kind := range slices.Sorted(maps.Keys(kinds.object)) {
+		n := kinds.in(kind).count("replicas", 1, 0)
 		total += n
-		if m, ok := job.number("spec", "elasticPolicy", "minReplicas"); ok && kind == "Worker" {
-			n = min(n, max(1, m))
+		if m, ok := spec.number("elasticPolicy.minReplicas"); ok && kind == "Worker" {
+			n = min(n, int(max(1, min(m, maxGang))))
 		}
 		least += n
 	}
-	policy := []string{"spec", "runPolicy", "schedulingPolicy"}
-	if n, ok := job.number(append(policy, "minAvailable")...); ok {
-		if n < 1 || n > total {
-			job.note(fmt.Errorf("%d is not from 1 to %d, the number of replicas", n, total), append(policy, "minAvailable"))
+	policy := spec.in("runPolicy.schedulingPolicy")
+	if n, ok := policy.number("minAvailable"); ok {
+		if n < 1 || n > int64(total) {
+			policy.fail("minAvailable", "%d is not from 1 to %d, the number of replicas", n, total)
 		}
-		least = min(n, total)
+		least = int(min(n, int64(total)))
 	}
-	return Group{
-		Min: int(max(1, min(least, maxGang))), Queue: job.text(append(policy, "queue")...), Priority: job.text(append(policy, "priorityClass")...),
-	}, err
+	return Group{Min: max(1, min(least, maxGang)), Queue: policy.text("queue"), Priority: policy.text("priorityClass")}, spec.err()
 }

@@ -53,7 +53,7 @@ func TestKubeflow(t *testing.T) {
 	// mpi-operator's MPIJob has the same group and kind.
 	other := podWith(nil, nil, &metav1.OwnerReference{APIVersion: "kubeflow.org/v2beta1", Kind: "MPIJob", Name: "m"})
 	for i := range kubeflowKinds {
-		if _, ok := kubeflowKinds[i].Find(other); ok {
+		if _, ok := kubeflowKinds[i].find(other); ok {
 			t.Errorf("%s: a pod of another version's MPIJob was found", kubeflowKinds[i].Kind)
 		}
 	}

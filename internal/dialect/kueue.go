@@ -2,7 +2,6 @@ package dialect
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -36,13 +35,10 @@ func kueueGroup(pod *v1.Pod) (key string, size int, err error) {
 	}
 	text, ok := pod.Annotations[annotationKueueTotal]
 	if !ok {
-		return "", 0, fmt.Errorf("metadata.annotations[%s]: missing, how many pods group %q has", annotationKueueTotal, name)
+		return "", 0, fmt.Errorf("%s: missing, how many pods group %q has", annotation(annotationKueueTotal), name)
 	}
-	size, err = strconv.Atoi(text)
-	if err != nil || size < 1 || size > maxGang {
-		return "", 0, fmt.Errorf("metadata.annotations[%s]: %q is not a number from 1 to %d", annotationKueueTotal, text, maxGang)
-	}
-	return kueueGang + pod.Namespace + "/" + name, size, nil
+	size, err = wholeNumber(text, annotation(annotationKueueTotal), maxGang)
+	return kueueGang + pod.Namespace + "/" + name, size, err
 }
 
 // ofKueue says whether a gang is a pod group of Kueue.

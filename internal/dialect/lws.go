@@ -1,9 +1,6 @@
 package dialect
 
 import (
-	"fmt"
-	"strconv"
-
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -37,29 +34,19 @@ func lwsMembers(pod *v1.Pod) (int, error) {
 	if !ok {
 		return 0, nil
 	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > maxGang {
-		return 0, fmt.Errorf("metadata.annotations[%s]: %q is not a number from 1 to %d", annotationLWSSize, text, maxGang)
-	}
-	return n, nil
+	return wholeNumber(text, annotation(annotationLWSSize), maxGang)
 }
 
 // lwsSize: the leader and its workers.
-func lwsSize(o *unstructured.Unstructured) int {
-	var err error
-	n, ok := reader{o.Object, &err}.number("spec", "leaderWorkerTemplate", "size")
-	if !ok {
-		n = 1
-	}
-	return int(max(1, min(n, maxGang)))
+func lwsSize(o *unstructured.Unstructured, _ string) int {
+	return readerOf(o).count("spec.leaderWorkerTemplate.size", 1, 1)
 }
 
 // lwsFirst: where workers are created when the leader is ready, or has a place, the leader
 // alone.
 func lwsFirst(o *unstructured.Unstructured, _ string) int {
-	var err error
 	_, exclusive := o.GetAnnotations()[annotationLWSExclusive]
-	if exclusive || (reader{o.Object, &err}).text("spec", "startupPolicy") == "LeaderReady" {
+	if exclusive || readerOf(o).text("spec.startupPolicy") == "LeaderReady" {
 		return 1
 	}
 	return 0

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -22,6 +23,22 @@ import (
 var attributeLabels = []string{
 	names.LabelAccelerator, names.LabelAMDProduct, names.LabelGPUCount, names.LabelInterconnect, names.LabelGPUMemory, labelNodePool,
 	names.LabelNVIDIACount, names.LabelNVIDIAMemory, names.LabelNVIDIAProduct,
+}
+
+// kubeLabels begin labels that describe nodes as well, as kubelet and cloud providers write
+// them.
+var kubeLabels = []string{
+	v1.LabelHostname, v1.LabelArchStable, v1.LabelOSStable, v1.LabelInstanceTypeStable,
+	"feature.node.kubernetes.io/", "cloud.google.com/gke-accelerator", "k8s.amazonaws.com/accelerator",
+}
+
+// DescribesHardware says whether a label describes what a node is, as agents, GPU vendors and
+// cloud providers write it.
+func DescribesHardware(label string) bool {
+	domain, _, _ := strings.Cut(label, "/")
+	return slices.Contains(attributeLabels, label) && label != labelNodePool ||
+		slices.ContainsFunc(deviceFamilies, func(f family) bool { return f.vendors() && slices.Contains(f.domains, domain) }) ||
+		slices.ContainsFunc(kubeLabels, func(l string) bool { return strings.HasPrefix(label, l) })
 }
 
 // Facts are what is known of a node beside its Node object.
@@ -219,11 +236,11 @@ func base(node *v1.Node, shared replicas) *model.Node {
 	}
 	for _, w := range whole {
 		most := int64(model.MaxDevices)
-		if w.vendor == model.NVIDIA {
+		if w.Vendor == model.NVIDIA {
 			most *= int64(shared.asWhole()) // counted once for every turn
 		}
-		if q, ok := node.Status.Allocatable[w.resource]; ok && q.Sign() > 0 {
-			n.Sellable[w.vendor] = int(min(q.Value(), most))
+		if q, ok := node.Status.Allocatable[v1.ResourceName(w.Name)]; ok && q.Sign() > 0 {
+			n.Sellable[w.Vendor] = int(min(q.Value(), most))
 		}
 	}
 	return n
@@ -238,8 +255,8 @@ func fromLabels(node *v1.Node) (*model.Node, error) {
 	var problem error
 	for _, w := range whole {
 		shared := replicas{}
-		count := n.Sellable[w.vendor]
-		if w.vendor == model.NVIDIA {
+		count := n.Sellable[w.Vendor]
+		if w.Vendor == model.NVIDIA {
 			if shared = turns; shared.turns > 0 {
 				count = shared.cards
 			}
@@ -247,14 +264,14 @@ func fromLabels(node *v1.Node) (*model.Node, error) {
 		if count = min(count, model.MaxDevices-len(n.Devices)); count == 0 {
 			continue
 		}
-		memory, err := labelledMemory(node, w.vendor, count)
+		memory, err := labelledMemory(node, w.Vendor, count)
 		if err != nil {
 			problem = err
 		}
 		first := len(n.Devices)
 		var indexes []int
 		for i := range count {
-			d := model.Device{Index: first + i, Vendor: w.vendor, Model: labelledModel(node, w.vendor), Memory: memory, NUMA: model.NUMAUnknown}
+			d := model.Device{Index: first + i, Vendor: w.Vendor, Model: labelledModel(node, w.Vendor), Memory: memory, NUMA: model.NUMAUnknown}
 			shared.apply(&d)
 			n.Devices = append(n.Devices, d)
 			indexes = append(indexes, first+i)

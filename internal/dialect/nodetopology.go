@@ -58,7 +58,7 @@ func align(n *model.Node, object *unstructured.Unstructured) error {
 	}
 	n.NUMA, n.NUMAPerContainer = policy, perContainer
 	for _, w := range whole {
-		spreadOverZones(n, w.vendor, string(w.resource), zones)
+		spreadOverZones(n, w.Vendor, w.Name, zones)
 	}
 	return nil
 }

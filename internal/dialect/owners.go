@@ -1,7 +1,6 @@
 package dialect
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,8 +23,10 @@ type OwnerKind struct {
 	Label string
 	// find is the object a pod belongs to; false when it belongs to none of the kind.
 	find func(pod *v1.Pod) (Owned, bool)
-	// size is how many pods can exist together now; 0 when each may start alone.
-	size func(o *unstructured.Unstructured) int
+	// size is how many pods can exist together now; 0 when each may start alone. task is that
+	// of a pod, whose existence may tell more than the object's status, which is written
+	// after it; empty to know by the object alone.
+	size func(o *unstructured.Unstructured, task string) int
 	// says is what a controller states about its gang besides the size, as a PodGroup
 	// would; nil for kinds that state nothing else.
 	says func(o *unstructured.Unstructured) (Group, error)
@@ -39,9 +40,6 @@ type OwnerKind struct {
 	// members is how many a pod itself says belong together, of kinds whose objects stand
 	// for several gangs. An error names the field.
 	members func(pod *v1.Pod) (int, error)
-	// sizeFor is size to a pod of a task, whose existence may tell more than the object's
-	// status, which is written after it.
-	sizeFor func(o *unstructured.Unstructured, task string) int
 	// first is how many can exist before the leaders among them have places, where the
 	// others are created only then; 0 where all are created at once.
 	first func(o *unstructured.Unstructured, task string) int
@@ -58,7 +56,7 @@ type OwnerKind struct {
 	// writes the PodGroup does not change it with what has happened.
 	ahead bool
 	// bounds: a PodGroup that was made for the object, or for what controls it, needs no more
-	// than this says, since who writes the PodGroup counts pods of all times.
+	// than this says: the program that writes the PodGroup counts pods that have ended as well.
 	bounds bool
 }
 
@@ -100,13 +98,7 @@ func NeedsOf(kind schema.GroupVersionResource, o *unstructured.Unstructured, siz
 		return Needs{}
 	}
 	found, _ := k.find(pod)
-	n := Needs{Whole: k.sizeNow(o)}
-	if k.sizeFor != nil {
-		n.Whole = k.sizeFor(o, found.Task)
-		if fixed, ok := kaiSize(o, k.Resource); ok {
-			n.Whole = min(n.Whole, fixed)
-		}
-	}
+	n := Needs{Whole: k.sizeNow(o, found.Task)}
 	if k.members != nil && size > 0 {
 		n.Whole = size
 	}
@@ -125,13 +117,15 @@ func NeedsOf(kind schema.GroupVersionResource, o *unstructured.Unstructured, siz
 // sizeNow is how many pods of an object start together: what an annotation of KAI's says,
 // else the kind's own rule. Of a JobSet not more than it can create now: it waits for those
 // before it creates others.
-func (k *OwnerKind) sizeNow(o *unstructured.Unstructured) int {
-	if n, ok := kaiSize(o, k.Resource); ok && k.Resource == JobSets {
-		return min(n, k.size(o))
-	} else if ok {
+func (k *OwnerKind) sizeNow(o *unstructured.Unstructured, task string) int {
+	n, ok := kaiSize(o, k.Resource)
+	if ok && k.Resource != JobSets {
 		return n
 	}
-	return k.size(o)
+	if size := k.size(o, task); !ok || size < n {
+		return size
+	}
+	return n
 }
 
 // Object names an object of a kind by its resource and namespace/name.
@@ -140,14 +134,17 @@ type Object struct {
 	Key      string
 }
 
-// Owners are the kinds in order of precedence: PodGroups first.
-func Owners() []OwnerKind { return slices.Concat(podGroupKinds, controllerKinds, labelledKinds) }
+// owners are the kinds in order of precedence: PodGroups first.
+var owners = slices.Concat(podGroupKinds, controllerKinds, labelledKinds)
+
+// Owners are the kinds in order of precedence. They are read only.
+func Owners() []OwnerKind { return owners }
 
 // Watched are the kinds of objects that say something about gangs.
 func Watched() []schema.GroupVersionResource {
 	var out []schema.GroupVersionResource
-	for _, k := range Owners() {
-		out = append(out, k.Resource)
+	for i := range owners {
+		out = append(out, owners[i].Resource)
 	}
 	return out
 }
@@ -180,23 +177,20 @@ func Bounds(kind schema.GroupVersionResource) bool {
 	return k != nil && k.bounds
 }
 
-// Find is the object of this kind that a pod belongs to.
-func (k *OwnerKind) Find(pod *v1.Pod) (Owned, bool) { return k.find(pod) }
-
 // SizeOf is how many pods of an object of a kind in the table start together now; 0 for
 // other kinds, and when each may start alone.
 func SizeOf(o *unstructured.Unstructured) int {
 	if k := kindOfObject(o); k != nil {
-		return k.sizeNow(o)
+		return k.sizeNow(o, "")
 	}
 	return 0
 }
 
 // kindOfObject is the row of an object, or nil.
 func kindOfObject(o *unstructured.Unstructured) *OwnerKind {
-	for _, k := range Owners() {
-		if k.Kind == o.GetKind() && (o.GetAPIVersion() == "" || k.Resource.GroupVersion().String() == o.GetAPIVersion()) {
-			return &k
+	for i := range owners {
+		if k := &owners[i]; k.Kind == o.GetKind() && (o.GetAPIVersion() == "" || k.Resource.GroupVersion().String() == o.GetAPIVersion()) {
+			return k
 		}
 	}
 	return nil
@@ -204,9 +198,9 @@ func kindOfObject(o *unstructured.Unstructured) *OwnerKind {
 
 // kindOf is the row of a resource, or nil.
 func kindOf(r schema.GroupVersionResource) *OwnerKind {
-	for _, k := range Owners() {
-		if k.Resource == r {
-			return &k
+	for i := range owners {
+		if owners[i].Resource == r {
+			return &owners[i]
 		}
 	}
 	return nil
@@ -227,7 +221,7 @@ var podGroupKinds = []OwnerKind{
 		},
 	},
 	{
-		Kind: "PodGroup", Resource: PodGroups, group: true, field: "metadata.annotations[" + names.AnnotationKubeGroup + "]", size: groupSize,
+		Kind: "PodGroup", Resource: PodGroups, group: true, field: annotation(names.AnnotationKubeGroup), size: groupSize,
 		find: func(pod *v1.Pod) (Owned, bool) {
 			for _, key := range []string{names.AnnotationKubeGroup, names.AnnotationVolcanoGroup} {
 				if name := pod.Annotations[key]; name != "" {
@@ -241,11 +235,8 @@ var podGroupKinds = []OwnerKind{
 	koordGroups,
 	groveGangs,
 	{
-		Kind: "PodGroup", Resource: PluginGroups, Label: names.LabelPluginGroup, group: true, field: "metadata.labels[" + names.LabelPluginGroup + "]", size: groupSize,
-		find: func(pod *v1.Pod) (Owned, bool) {
-			name := pod.Labels[names.LabelPluginGroup]
-			return Owned{Name: name, Gang: "plugingroup/" + pod.Namespace + "/" + name}, name != ""
-		},
+		Kind: "PodGroup", Resource: PluginGroups, Label: names.LabelPluginGroup, group: true, field: label(names.LabelPluginGroup), size: groupSize,
+		find: labelledWith(names.LabelPluginGroup, "plugingroup/"),
 	},
 }
 
@@ -253,7 +244,7 @@ var podGroupKinds = []OwnerKind{
 // controlled by its Jobs and a LeaderWorkerSet's by StatefulSets, so they precede them.
 var controllerKinds = slices.Concat([]OwnerKind{
 	{
-		Kind: "JobSet", Resource: JobSets, Label: labelJobSet, find: findJobSet, size: jobSetSize, sizeFor: jobSetSizeFor, first: jobSetFirst, over: jobOver, bounds: true,
+		Kind: "JobSet", Resource: JobSets, Label: labelJobSet, find: findJobSet, size: jobSetSize, first: jobSetFirst, over: jobOver, bounds: true,
 	},
 	{
 		Kind: "RayCluster", Resource: RayClusters, Label: labelRayCluster, find: findRay, size: raySize, running: rayRunning, ahead: true,
@@ -272,9 +263,17 @@ var controllerKinds = slices.Concat([]OwnerKind{
 var labelledKinds = []OwnerKind{
 	{
 		Kind: "StatefulSet", Resource: StatefulSets, later: statefulSetLater,
-		size: func(*unstructured.Unstructured) int { return 0 },
+		size: func(*unstructured.Unstructured, string) int { return 0 },
 		find: func(pod *v1.Pod) (Owned, bool) { return controlledBy(pod, "StatefulSet", StatefulSets.Group) },
 	},
+}
+
+// labelledWith finds the object that a label of the pod names; prefix begins the gang's name.
+func labelledWith(key, prefix string) func(pod *v1.Pod) (Owned, bool) {
+	return func(pod *v1.Pod) (Owned, bool) {
+		name := pod.Labels[key]
+		return Owned{Name: name, Gang: prefix + pod.Namespace + "/" + name}, name != ""
+	}
 }
 
 // controlledBy is the pod's controller, if it is of a kind.
@@ -286,37 +285,36 @@ func controlledBy(pod *v1.Pod, kind, group string) (Owned, bool) {
 	return Owned{Name: owner.Name, Gang: ownerGang(pod, owner), Reference: *owner}, true
 }
 
-// ownerGang names the gang of a controller's pods. The namespace is part of it: anyone who
-// may create pods may write the UID of an object of another namespace into one.
+// ownerGang names the gang of a controller's pods. The namespace is part of it: a pod may
+// name the UID of an object of another namespace.
 func ownerGang(pod *v1.Pod, owner *metav1.OwnerReference) string {
 	return "owner/" + pod.Namespace + "/" + string(owner.UID)
 }
 
 // groupSize: the group's minimum. Invalid values are reported by GroupOf.
-func groupSize(o *unstructured.Unstructured) int {
+func groupSize(o *unstructured.Unstructured, _ string) int {
 	g, _ := podGroup(o, topology.DefaultLevels())
 	return g.Min
 }
 
 // jobSize: a Job without indexes, or with more indexes than run at a time, is a set of
 // single pods. Completed indexes are not run again.
-func jobSize(o *unstructured.Unstructured) int {
-	var err error
-	job := reader{o.Object, &err}
-	n := job.parallelism("spec")
-	if c, ok := job.number("spec", "completions"); ok && c > int64(n) || job.text("spec", "completionMode") != "Indexed" {
+func jobSize(o *unstructured.Unstructured, _ string) int {
+	job := readerOf(o)
+	n := job.in("spec").parallelism()
+	if c, ok := job.number("spec.completions"); ok && c > int64(n) || job.text("spec.completionMode") != "Indexed" {
 		return 0
 	}
-	return max(0, n-job.indexes("status", "completedIndexes")-job.indexes("status", "failedIndexes"))
+	return max(0, n-job.indexes("status.completedIndexes")-job.indexes("status.failedIndexes"))
 }
 
 // indexes counts a Job's indexes, written like 1,3-5,7.
-func (r reader) indexes(path ...string) (n int) {
-	text := r.text(path...)
+func (r reader) indexes(path string) (n int) {
+	text := r.text(path)
 	if text == "" {
 		return 0
 	}
-	for _, part := range strings.Split(text, ",") {
+	for part := range strings.SplitSeq(text, ",") {
 		first, last, isRange := strings.Cut(part, "-")
 		a, err := strconv.Atoi(first)
 		b := a
@@ -324,7 +322,7 @@ func (r reader) indexes(path ...string) (n int) {
 			b, err = strconv.Atoi(last)
 		}
 		if err != nil || b < a {
-			r.note(fmt.Errorf("%q are no indexes", text), path)
+			r.fail(path, "%q are no indexes", text)
 			return 0
 		}
 		n += b - a + 1
@@ -332,13 +330,18 @@ func (r reader) indexes(path ...string) (n int) {
 	return n
 }
 
-func (r reader) parallelism(path ...string) int {
-	n, ok := r.number(append(slices.Clone(path), "parallelism")...)
-	if !ok {
-		n = 1
+// parallelism is how many pods the spec of a Job runs at once.
+func (r reader) parallelism() int {
+	n := r.count("parallelism", 1, 0)
+	return min(n, r.count("completions", n, 0))
+}
+
+// statefulSetLater: by default a StatefulSet creates each pod when those before it are
+// ready. With podManagementPolicy Parallel it creates all at once.
+func statefulSetLater(o *unstructured.Unstructured) int {
+	set := readerOf(o)
+	if set.text("spec.podManagementPolicy") == "Parallel" {
+		return 0
 	}
-	if c, ok := r.number(append(slices.Clone(path), "completions")...); ok {
-		n = min(n, c)
-	}
-	return int(max(0, min(n, maxGang)))
+	return max(0, set.count("spec.replicas", 1, 0)-set.count("status.readyReplicas", 0, 0)-1)
 }

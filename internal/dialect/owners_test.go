@@ -66,16 +66,16 @@ func TestOwners(t *testing.T) {
 			if !ok {
 				t.Fatal("no test case for this kind")
 			}
-			found, ok := k.Find(tt.pod)
+			found, ok := k.find(tt.pod)
 			found.Reference = metav1.OwnerReference{}
 			if !ok || found != tt.found {
 				t.Errorf("found %+v, want %+v", found, tt.found)
 			}
-			if _, ok := k.Find(podWith(nil, nil, by("Job", "batch.volcano.sh/v1alpha1"))); ok {
+			if _, ok := k.find(podWith(nil, nil, by("Job", "batch.volcano.sh/v1alpha1"))); ok {
 				t.Error("found in a pod of another kind")
 			}
 			object := parsed(t, tt.object)
-			if got := k.size(object); got != tt.size || SizeOf(object) != tt.size || object.GetKind() != k.Kind {
+			if got := k.size(object, ""); got != tt.size || SizeOf(object) != tt.size || object.GetKind() != k.Kind {
 				t.Errorf("size %d and %d, want %d", got, SizeOf(object), tt.size)
 			}
 			m, err := MembershipOf(tt.pod)

@@ -39,7 +39,7 @@ func placementAt(annotations map[string]string, key string) (model.Placement, er
 	}
 	p, err := ParsePlacement(strings.TrimSpace(value))
 	if err != nil {
-		return model.Auto, fmt.Errorf("metadata.annotations[%s]: %w", key, err)
+		return model.Auto, fmt.Errorf("%s: %w", annotation(key), err)
 	}
 	return p, nil
 }
@@ -81,7 +81,7 @@ func readDevicePolicy(pod *v1.Pod, r *model.Request) error {
 			r.Affinity = append(r.Affinity, model.AffinityRule{Kind: model.DifferentDevice})
 		case word == "numa" || word == "topology-aware":
 		default:
-			return fmt.Errorf("metadata.annotations[%s]: %q is not one of binpack, spread, numa, topology-aware, mutex", hamiDevicePolicy, word)
+			return fmt.Errorf("%s: %q is not one of binpack, spread, numa, topology-aware, mutex", annotation(hamiDevicePolicy), word)
 		}
 	}
 	return nil

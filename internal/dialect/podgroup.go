@@ -71,50 +71,36 @@ func podGroupOf(o *unstructured.Unstructured, levels topology.Levels) (Group, er
 	case GroveGangs.Group:
 		return groveGroup(o, levels)
 	}
-	var err error
-	spec := reader{o.Object, &err}
-	g := Group{Min: 1, MinTask: map[string]int{}}
+	spec := readerOf(o).in("spec")
+	g := Group{Min: spec.count("minMember", 1, 1), MinTask: map[string]int{}}
 	if group == PodGroups.Group || group == "" { // others have no such fields
-		g.Queue, g.Priority = spec.text("spec", "queue"), spec.text("spec", "priorityClassName")
+		g.Queue, g.Priority = spec.text("queue"), spec.text("priorityClassName")
 	}
-	if n, ok := spec.number("spec", "minMember"); ok {
-		g.Min = int(max(1, min(n, maxGang)))
+	tasks := spec.in("minTaskMember")
+	for task := range tasks.object {
+		g.MinTask[task] = tasks.count(task, 0, 0)
 	}
-	tasks, _, _ := unstructured.NestedMap(o.Object, "spec", "minTaskMember")
-	for task := range tasks {
-		if n, ok := spec.number("spec", "minTaskMember", task); ok {
-			g.MinTask[task] = int(max(0, min(n, maxGang)))
-		}
+	g.Require, g.Prefer = spec.networkTopology(levels)
+	if spec.err() == nil {
+		g.volcanoPolicies(spec, levels)
 	}
-	if _, ok, _ := unstructured.NestedMap(o.Object, "spec", "networkTopology"); ok {
-		g.Require, g.Prefer = spec.networkTopology(levels, "spec", "networkTopology")
-	}
-	if err == nil {
-		err = g.volcanoPolicies(o, levels)
-	}
-	return g, err
+	return g, spec.err()
 }
 
 // kubeGroup reads a PodGroup of scheduling.k8s.io.
 func kubeGroup(o *unstructured.Unstructured, levels topology.Levels) (Group, error) {
-	var err error
-	spec := reader{o.Object, &err}
-	g := Group{Priority: spec.text("spec", "priorityClassName")}
-	if n, ok := spec.number("spec", "schedulingPolicy", "gang", "minCount"); ok {
-		g.Min = int(max(1, min(n, maxGang)))
-	}
-	constraints, _, _ := unstructured.NestedSlice(o.Object, "spec", "schedulingConstraints", "topology")
-	for _, c := range constraints { // one at most
-		constraint, _ := c.(map[string]any)
-		label := reader{constraint, &err}.text("key")
+	spec := readerOf(o).in("spec")
+	g := Group{Priority: spec.text("priorityClassName"), Min: spec.count("schedulingPolicy.gang.minCount", 0, 1)}
+	for _, c := range spec.list("schedulingConstraints.topology") { // one at most
+		label := c.text("key")
 		level, ok := levels.OfLabel(label)
 		if label == v1.LabelHostname {
 			level, ok = model.Level{Name: "node", Depth: model.NodeDepth}, true
 		}
 		if !ok {
-			spec.note(fmt.Errorf("%q is not the label of a level of domains", label), []string{"spec", "schedulingConstraints", "topology", "key"})
+			spec.fail("schedulingConstraints.topology.key", "%q is not the label of a level of domains", label)
 		}
 		g.Require = level
 	}
-	return g, err
+	return g, spec.err()
 }

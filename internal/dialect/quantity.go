@@ -8,7 +8,7 @@ import (
 )
 
 // longExponent is one that no amount needs. Reading 1e-999999999 takes Kubernetes' parser
-// minutes: a tenant who may write an annotation could stop the scheduler with it.
+// minutes: a tenant could stop the scheduler with an annotation.
 var longExponent = regexp.MustCompile(`[eE][+-]?[0-9]{3,}`)
 
 // maxQuantity is the longest text of a quantity.

@@ -2,7 +2,6 @@ package dialect
 
 import (
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -38,14 +37,8 @@ var (
 	StatefulSets     = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "statefulsets"}
 )
 
-// Annotations of a Queue for what Volcano's type has no field for.
-const (
-	annotationOrder      = names.AnnotationOrder
-	annotationAging      = names.AnnotationAging
-	annotationNamespaces = names.AnnotationNamespaces
-	// modelPrefix makes a resource name of a GPU model: gpu.tangram.dev/a100.
-	modelPrefix = "gpu." + names.Group + "/"
-)
+// modelPrefix makes a resource name of a GPU model: gpu.tangram.dev/a100.
+const modelPrefix = "gpu." + names.Group + "/"
 
 // QueueOf reads a Volcano Queue. An error names the field.
 func QueueOf(o *unstructured.Unstructured) (arbiter.Queue, error) {
@@ -53,51 +46,52 @@ func QueueOf(o *unstructured.Unstructured) (arbiter.Queue, error) {
 	if q.Name == arbiter.Root {
 		return q, nil
 	}
-	var err error
-	spec := reader{o.Object, &err}
-	q.Parent = spec.text("spec", "parent")
+	r := readerOf(o)
+	q.Parent = r.text("spec.parent")
 	if q.Parent == arbiter.Root {
 		q.Parent = ""
 	}
-	if n, ok := spec.number("spec", "weight"); ok {
+	if n, ok := r.number("spec.weight"); ok {
 		if q.Weight = n; n < 1 {
 			return q, fmt.Errorf("spec.weight: %d is below 1", n)
 		}
 	}
-	if n, ok := spec.number("spec", "priority"); ok {
+	if n, ok := r.number("spec.priority"); ok {
 		q.Priority = int32(n)
 	}
-	if b, ok, _ := unstructured.NestedBool(o.Object, "spec", "reclaimable"); ok {
-		q.Reclaimable = b
+	if value, _ := r.value("spec.reclaimable"); value == false {
+		q.Reclaimable = false
 	}
-	q.Capability = spec.amounts("spec", "capability")
-	q.Deserved = spec.amounts("spec", "deserved")
-	q.Guarantee = spec.amounts("spec", "guarantee", "resource")
-	state := spec.text("status", "state")
+	q.Capability = r.amounts("spec.capability")
+	q.Deserved = r.amounts("spec.deserved")
+	q.Guarantee = r.amounts("spec.guarantee.resource")
+	state := r.text("status.state")
 	q.Closed = state == "Closed" || state == "Closing"
 	if bad := annotatedQueue(&q, o); bad != nil {
 		return q, bad
 	}
-	return q, err
+	return q, r.err()
 }
 
 // annotatedQueue reads Tangram's own annotations of a queue of any kind.
 func annotatedQueue(q *arbiter.Queue, o metav1.Object) error {
-	if text, ok := o.GetAnnotations()[annotationOrder]; ok {
-		if q.Order, ok = arbiter.ParsePolicy(text); !ok {
-			return fmt.Errorf("metadata.annotations[%s]: %q is not fifo, priority, sjf or roundrobin", annotationOrder, text)
+	words := o.GetAnnotations()
+	if text, ok := words[names.AnnotationOrder]; ok {
+		var err error
+		if q.Order, err = arbiter.ParsePolicy(text); err != nil {
+			return fmt.Errorf("%s: %w", annotation(names.AnnotationOrder), err)
 		}
 	}
-	if text, ok := o.GetAnnotations()[annotationAging]; ok {
+	if text, ok := words[names.AnnotationAging]; ok {
 		d, bad := time.ParseDuration(text)
 		if bad != nil || d == 0 {
-			return fmt.Errorf("metadata.annotations[%s]: %q is not a duration", annotationAging, text)
+			return fmt.Errorf("%s: %q is not a duration", annotation(names.AnnotationAging), text)
 		}
 		q.Aging = d
 	}
-	if text, ok := o.GetAnnotations()[annotationNamespaces]; ok {
+	if text, ok := words[names.AnnotationNamespaces]; ok {
 		if q.Namespaces, ok = QueueNamespaces(o); !ok {
-			return fmt.Errorf("metadata.annotations[%s]: %q is not a list of namespaces like team-a, team-b", annotationNamespaces, text)
+			return fmt.Errorf("%s: %q is not a list of namespaces like team-a, team-b", annotation(names.AnnotationNamespaces), text)
 		}
 	}
 	return nil
@@ -107,7 +101,7 @@ func annotatedQueue(q *arbiter.Queue, o metav1.Object) error {
 // those of all. False: the list is invalid. An empty list is: it is most likely a mistake,
 // and a queue that takes no pods is a closed one.
 func QueueNamespaces(queue metav1.Object) (list []string, ok bool) {
-	text, ok := queue.GetAnnotations()[annotationNamespaces]
+	text, ok := queue.GetAnnotations()[names.AnnotationNamespaces]
 	if !ok {
 		return nil, true
 	}
@@ -119,60 +113,6 @@ func QueueNamespaces(queue metav1.Object) (list []string, ok bool) {
 	}
 	slices.Sort(list)
 	return slices.Compact(list), true
-}
-
-// reader reads fields of an unstructured object; err keeps the first invalid one.
-type reader struct {
-	object map[string]any
-	err    *error
-}
-
-func (r reader) text(path ...string) string {
-	s, _, err := unstructured.NestedString(r.object, path...)
-	r.note(err, path)
-	return s
-}
-
-func (r reader) number(path ...string) (int64, bool) {
-	v, ok, err := unstructured.NestedFieldNoCopy(r.object, path...)
-	if err != nil || !ok {
-		return 0, false
-	}
-	switch n := v.(type) {
-	case int64:
-		return n, true
-	case float64:
-		return int64(n), true
-	}
-	r.note(fmt.Errorf("%v is not a number", v), path)
-	return 0, false
-}
-
-// amounts reads a list of resources into the names and units of Charge.
-func (r reader) amounts(path ...string) map[arbiter.Resource]int64 {
-	list, ok, err := unstructured.NestedMap(r.object, path...)
-	r.note(err, path)
-	if !ok {
-		return nil
-	}
-	out := map[arbiter.Resource]int64{}
-	for _, name := range slices.Sorted(maps.Keys(list)) {
-		q, err := ParseQuantity(fmt.Sprint(list[name]))
-		if err != nil {
-			r.note(fmt.Errorf("%v is not a quantity", list[name]), append(slices.Clone(path), name))
-			continue
-		}
-		if q.Sign() < 0 {
-			r.note(fmt.Errorf("%v is negative", list[name]), append(slices.Clone(path), name))
-			continue
-		}
-		if tooMuch(name, q) {
-			r.note(fmt.Errorf("%v is too much", list[name]), append(slices.Clone(path), name))
-			continue
-		}
-		countAmount(out, name, q)
-	}
-	return out
 }
 
 // Amounts reads a list of resources into the names and units of Charge. What no limit can
@@ -206,11 +146,9 @@ func countAmount(to map[arbiter.Resource]int64, name string, q resource.Quantity
 		to[engine.Model(limitedModel(strings.TrimPrefix(name, modelPrefix)).Name())] += q.MilliValue()
 		return
 	}
-	for _, w := range whole {
-		if string(w.resource) == name {
-			to[engine.GPU(w.vendor)] += q.MilliValue()
-			return
-		}
+	if vendor := vendorOf(name); vendor != "" {
+		to[engine.GPU(vendor)] += q.MilliValue()
+		return
 	}
 	to[arbiter.Resource(resourcePrefix+canonical(name))] += q.Value()
 }
@@ -221,10 +159,4 @@ func limitedModel(name string) model.GPUModel {
 		return ascendModel(name)
 	}
 	return model.ParseModel(name)
-}
-
-func (r reader) note(err error, path []string) {
-	if err != nil && *r.err == nil {
-		*r.err = fmt.Errorf("%s: %w", strings.Join(path, "."), err)
-	}
 }

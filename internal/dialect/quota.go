@@ -30,7 +30,7 @@ func QuotaOf(ns *v1.Namespace) (map[arbiter.Resource]int64, error) {
 		return nil, nil
 	}
 	fail := func(format string, args ...any) error {
-		return fmt.Errorf("metadata.annotations[%s]: %s", names.AnnotationQuota, fmt.Sprintf(format, args...))
+		return fmt.Errorf("%s: %s", annotation(names.AnnotationQuota), fmt.Sprintf(format, args...))
 	}
 	out := map[arbiter.Resource]int64{}
 	for _, word := range split(text) {

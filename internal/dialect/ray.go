@@ -19,7 +19,7 @@ func findRay(pod *v1.Pod) (Owned, bool) {
 }
 
 // raySize: the head and the workers; of autoscaled worker groups the minimum.
-func raySize(o *unstructured.Unstructured) int {
+func raySize(o *unstructured.Unstructured, _ string) int {
 	total, _ := rayCount(o, false)
 	return total
 }
@@ -38,45 +38,32 @@ func rayRunning(o *unstructured.Unstructured) int {
 // rayCount is the head and the workers, as KubeRay counts them; leastOnly: the groups'
 // minimums.
 func rayCount(o *unstructured.Unstructured, leastOnly bool) (total int, severalHosts bool) {
-	var err error
+	spec := readerOf(o).in("spec")
 	total = 1
-	scales, _, _ := unstructured.NestedBool(o.Object, "spec", "enableInTreeAutoscaling")
-	groups, _, _ := unstructured.NestedSlice(o.Object, "spec", "workerGroupSpecs")
-	for _, g := range groups {
-		group, ok := g.(map[string]any)
-		if !ok {
+	scales := spec.flag("enableInTreeAutoscaling")
+	for _, r := range spec.list("workerGroupSpecs") {
+		if r.object == nil || r.flag("suspend") {
 			continue
 		}
-		if suspended, _, _ := unstructured.NestedBool(group, "suspend"); suspended {
-			continue
-		}
-		r := reader{group, &err}
-		n, given := r.number("replicas")
-		least, hasLeast := r.number("minReplicas")
-		if most, ok := r.number("maxReplicas"); ok {
-			n = min(n, most)
-		}
-		switch n = max(n, least); {
-		case leastOnly, hasLeast && (scales || !given):
+		_, given := r.number("replicas")
+		_, hasLeast := r.number("minReplicas")
+		least := r.count("minReplicas", 0, 0)
+		n := max(least, min(r.count("replicas", 0, 0), r.count("maxReplicas", maxGang, 0)))
+		if leastOnly || hasLeast && (scales || !given) {
 			n = least // the rest comes when there is room
 		}
-		hosts, ok := r.number("numOfHosts")
-		if !ok {
-			hosts = 1
-		}
-		hosts = max(1, min(hosts, maxGang))
+		hosts := r.count("numOfHosts", 1, 1)
 		severalHosts = severalHosts || hosts > 1
-		total += int(max(0, min(n, maxGang)) * hosts)
+		total = min(total+n*hosts, maxGang)
 	}
-	return min(total, maxGang), severalHosts
+	return total, severalHosts
 }
 
 // hasCondition says whether a condition of an object's status is True.
 func hasCondition(o *unstructured.Unstructured, name string) bool {
-	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
-	for _, c := range conditions {
-		if condition, ok := c.(map[string]any); ok && condition["type"] == name {
-			return condition["status"] == "True"
+	for _, c := range readerOf(o).list("status.conditions") {
+		if c.text("type") == name {
+			return c.text("status") == "True"
 		}
 	}
 	return false

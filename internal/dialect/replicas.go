@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -122,4 +123,13 @@ func (r replicas) apply(d *model.Device) {
 	case r.shares > 0:
 		d.Tenants = r.shares
 	}
+}
+
+// labelNumber is the number that a label of a node says; 0 when it says none.
+func labelNumber(node *v1.Node, key string) int64 {
+	n, err := strconv.ParseInt(node.Labels[key], 10, 64)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
 }

@@ -25,7 +25,7 @@ func RequestOn(pod *v1.Pod, levels topology.Levels) (*model.Request, error) {
 type ByClaim struct {
 	Vendor model.Vendor
 	// Containers has one entry for each request of a claim, not for each container of the
-	// pod: which containers see a claim is kubelet's business.
+	// pod: kubelet decides which containers see a claim.
 	Containers []model.Container
 	// UseUUIDs, when not empty, are the only cards that the claims' selectors match.
 	UseUUIDs []string
@@ -98,7 +98,7 @@ func counts(pod *v1.Pod) (*model.Request, []*vocabulary, error) {
 				first = a
 				r.Vendor = a.vendor
 			case first.vendor != a.vendor:
-				return fmt.Errorf("%s: GPUs of two vendors in one pod, the other is %s", a.field, first.field)
+				return twoVendors(a, first)
 			case first.part.Kind != a.part.Kind:
 				return fmt.Errorf("%s: whole GPUs and parts of GPUs in one pod, the other is %s", a.field, first.field)
 			}

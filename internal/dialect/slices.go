@@ -89,22 +89,14 @@ func generations(from []*resourceapi.ResourceSlice) map[pool]int64 {
 	for _, s := range from {
 		have[generation{poolOf(s), s.Spec.Pool.Generation}]++
 	}
-	type choice struct {
-		number   int64
-		complete bool
-	}
-	best := map[pool]choice{}
+	out, complete := map[pool]int64{}, map[pool]bool{}
 	for _, s := range from {
 		p, g := poolOf(s), s.Spec.Pool.Generation
-		complete := have[generation{p, g}] >= s.Spec.Pool.ResourceSliceCount
-		b, there := best[p]
-		if !there || complete && !b.complete || complete == b.complete && g > b.number {
-			best[p] = choice{g, complete}
+		whole := have[generation{p, g}] >= s.Spec.Pool.ResourceSliceCount
+		best, there := out[p]
+		if !there || whole && !complete[p] || whole == complete[p] && g > best {
+			out[p], complete[p] = g, whole
 		}
-	}
-	out := make(map[pool]int64, len(best))
-	for p, b := range best {
-		out[p] = b.number
 	}
 	return out
 }
@@ -363,7 +355,7 @@ func offerByClaims(n *model.Node, node *v1.Node, resource v1.ResourceName) {
 	}
 	whole := 0
 	for _, d := range n.Devices {
-		if resourceOf(d.Vendor) == resource && !d.Fixed {
+		if ResourceOf(d.Vendor) == resource && !d.Fixed {
 			whole++
 		}
 	}

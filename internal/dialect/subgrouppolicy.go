@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,88 +28,57 @@ type policy struct {
 
 // volcanoPolicies reads subGroupPolicy. An entry is a subgroup of the gang, and the
 // subgroups that its pods' labels make are inside it: which there are, the pods say
-// (Group.WithLeaves).
-func (g *Group) volcanoPolicies(o *unstructured.Unstructured, levels topology.Levels) (err error) {
-	defer func() {
-		if err != nil { // members that run go on as those of a gang without subgroups
-			g.policies = nil
-		}
-	}()
-	if err := fewer(o, maxPolicies, "subGroupPolicy"); err != nil {
-		return err
-	}
-	list, _, _ := unstructured.NestedSlice(o.Object, "spec", "subGroupPolicy")
+// (Group.WithLeaves). With an invalid one the gang is one without subgroups: members that
+// run go on.
+func (g *Group) volcanoPolicies(spec reader, levels topology.Levels) {
+	list := spec.listOf("subGroupPolicy", maxPolicies)
 	sum, groups := 0, len(list)
-	for i, entry := range list {
-		object, _ := entry.(map[string]any)
-		name := fmt.Sprintf("subGroupPolicy[%d]", i)
-		r := reader{map[string]any{"spec": map[string]any{name: object}}, &err}
-		at := func(field string) []string { return []string{"spec", name, field} }
-		p := policy{name: r.text(at("name")...), size: 1}
-		if p.name == "" {
-			p.name = fmt.Sprint(i)
-		}
+	for i, r := range list {
+		p := policy{name: cmp.Or(r.text("name"), fmt.Sprint(i)), size: r.count("subGroupSize", 1, 1), least: r.count("minSubGroups", 0, 0)}
 		if strings.Contains(p.name, "/") {
-			r.note(fmt.Errorf("%q has a slash", p.name), at("name"))
+			r.fail("name", "%q has a slash", p.name)
 		}
 		if slices.ContainsFunc(g.policies, func(o policy) bool { return o.name == p.name }) {
-			r.note(fmt.Errorf("%q is there twice", p.name), at("name"))
-		}
-		if n, ok := r.number(at("subGroupSize")...); ok {
-			p.size = int(max(1, min(n, maxGang)))
-		}
-		if n, ok := r.number(at("minSubGroups")...); ok {
-			p.least = int(max(0, min(n, maxGang)))
+			r.fail("name", "%q is there twice", p.name)
 		}
 		if p.least == 0 && len(list) == 1 && g.Min%p.size == 0 {
 			p.least = g.Min / p.size // the gang's own minimum says it
 		}
 		if p.least == 0 {
-			r.note(fmt.Errorf("0: say how many subgroups start together, or one policy and a minMember that is a multiple of subGroupSize"), at("minSubGroups"))
+			r.fail("minSubGroups", "0: say how many subgroups start together, or one policy and a minMember that is a multiple of subGroupSize")
 		}
 		if p.least > maxPolicyGroups {
-			r.note(fmt.Errorf("%d is above %d", p.least, maxPolicyGroups), at("minSubGroups"))
+			r.fail("minSubGroups", "%d is above %d", p.least, maxPolicyGroups)
 		}
 		sum += p.least * p.size
 		groups += p.least
-		p.keys, _, _ = unstructured.NestedStringSlice(r.object, at("matchLabelKeys")...)
+		p.keys, _, _ = unstructured.NestedStringSlice(r.object, "matchLabelKeys")
 		var selector metav1.LabelSelector
-		if said, ok, _ := unstructured.NestedMap(r.object, at("labelSelector")...); ok {
-			r.note(runtime.DefaultUnstructuredConverter.FromUnstructured(said, &selector), at("labelSelector"))
+		if said := r.in("labelSelector").object; said != nil {
+			r.note(runtime.DefaultUnstructuredConverter.FromUnstructured(said, &selector), "labelSelector")
 		}
 		var problem error
 		p.selector, problem = metav1.LabelSelectorAsSelector(&selector)
-		r.note(problem, at("labelSelector"))
-		if _, ok, _ := unstructured.NestedMap(r.object, at("networkTopology")...); ok {
-			p.require, p.prefer = r.networkTopology(levels, at("networkTopology")...)
-		}
+		r.note(problem, "labelSelector")
+		p.require, p.prefer = r.networkTopology(levels)
 		g.policies = append(g.policies, p)
 	}
-	spec := reader{o.Object, &err}
 	switch {
 	case len(list) == 0:
 	case groups > gang.MaxSubgroups:
-		spec.note(fmt.Errorf("%d subgroups, at most %d", groups, gang.MaxSubgroups), []string{"spec", "subGroupPolicy"})
+		spec.fail("subGroupPolicy", "%d subgroups, at most %d", groups, gang.MaxSubgroups)
 	case len(g.MinTask) > 0:
-		spec.note(fmt.Errorf("not beside spec.subGroupPolicy"), []string{"spec", "minTaskMember"})
+		spec.fail("minTaskMember", "not beside spec.subGroupPolicy")
 	case g.Min > sum:
-		spec.note(fmt.Errorf("%d, but the subgroups that start together by spec.subGroupPolicy have %d members", g.Min, sum), []string{"spec", "minMember"})
+		spec.fail("minMember", "%d, but the subgroups that start together by spec.subGroupPolicy have %d members", g.Min, sum)
 	}
-	return err
+	if spec.err() != nil {
+		g.policies = nil
+	}
 }
 
 // maxPolicies bounds the policies of a gang, maxPolicyGroups the subgroups of one.
 const maxPolicies, maxPolicyGroups = 128, 512
-
-// fewer says whether a list of an object's spec is longer than it may be, before its entries
-// are read. The error names the field.
-func fewer(o *unstructured.Unstructured, most int, field string) error {
-	value, _, _ := unstructured.NestedFieldNoCopy(o.Object, "spec", field)
-	if list, _ := value.([]any); len(list) > most {
-		return fmt.Errorf("spec.%s: %d entries, at most %d", field, len(list), most)
-	}
-	return nil
-}
 
 // policyLeaf is the subgroup that a pod is in by its labels.
 func (g *Group) policyLeaf(of map[string]string) (string, error) {

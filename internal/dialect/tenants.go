@@ -3,7 +3,7 @@ package dialect
 import v1 "k8s.io/api/core/v1"
 
 // Tenants is the standing of tenants: 1 to 100, by the PriorityClass of a pod, else by its
-// namespace. Who may use a class or a namespace is decided by the API server.
+// namespace. The API server decides which pods may use a class or a namespace.
 type Tenants struct {
 	PriorityClasses, Namespaces map[string]int
 }

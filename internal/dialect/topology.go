@@ -26,7 +26,7 @@ func readTopology(pod *v1.Pod, r *model.Request, levels topology.Levels) error {
 	if value, ok := pod.Annotations[names.AnnotationNUMABind]; ok {
 		bind, err := strconv.ParseBool(value)
 		if err != nil {
-			return fmt.Errorf("metadata.annotations[%s]: %q is neither true nor false", names.AnnotationNUMABind, value)
+			return fmt.Errorf("%s: %q is neither true nor false", annotation(names.AnnotationNUMABind), value)
 		}
 		r.Require.NUMA = bind
 	}
@@ -39,10 +39,10 @@ func readTopology(pod *v1.Pod, r *model.Request, levels topology.Levels) error {
 		strength, name = strings.TrimSpace(strength), strings.TrimSpace(name)
 		into := map[string]*model.Closeness{"required": &r.Require, "preferred": &r.Prefer}[strength]
 		if into == nil {
-			return fmt.Errorf("metadata.annotations[%s]: %q is neither required=LEVEL nor preferred=LEVEL", names.AnnotationTopology, word)
+			return fmt.Errorf("%s: %q is neither required=LEVEL nor preferred=LEVEL", annotation(names.AnnotationTopology), word)
 		}
 		if err := closer(into, name, levels); err != nil {
-			return fmt.Errorf("metadata.annotations[%s]: %q: %w", names.AnnotationTopology, word, err)
+			return fmt.Errorf("%s: %q: %w", annotation(names.AnnotationTopology), word, err)
 		}
 	}
 	return readTopologyWords(pod, r, levels)

@@ -153,37 +153,41 @@ func kaiPlacement(words map[string]string, levels topology.Levels) (require, pre
 }
 
 // kaiTopology reads a topologyConstraint of KAI's PodGroup.
-func (r reader) kaiTopology(levels topology.Levels, path ...string) (require, prefer model.Level) {
-	for _, x := range []struct {
-		field string
-		into  *model.Level
-	}{{"requiredTopologyLevel", &require}, {"preferredTopologyLevel", &prefer}} {
-		at := append(slices.Clone(path), x.field)
-		if word := r.text(at...); word != "" {
-			level, err := levelCalled(levels, word)
-			r.note(err, at)
-			*x.into = level
-		}
+func (r reader) kaiTopology(levels topology.Levels) (require, prefer model.Level) {
+	return r.level(levels, "topologyConstraint.requiredTopologyLevel", true), r.level(levels, "topologyConstraint.preferredTopologyLevel", true)
+}
+
+// level reads a field that names a level; strict: an unknown one is invalid.
+func (r reader) level(levels topology.Levels, path string, strict bool) model.Level {
+	word := r.text(path)
+	if word == "" {
+		return model.Level{}
 	}
-	return require, prefer
+	level, err := levelCalled(levels, word)
+	if strict {
+		r.note(err, path)
+	}
+	return level
 }
 
 // networkTopology reads Volcano's networkTopology of a PodGroup. Without a tier it asks for
 // nothing more than what is tried anyway: the tightest domain first.
-func (r reader) networkTopology(levels topology.Levels, path ...string) (require, prefer model.Level) {
-	at := func(field string) []string { return append(slices.Clone(path), field) }
-	hard, err := isHard(r.text(at("mode")...))
-	r.note(err, at("mode"))
+func (r reader) networkTopology(levels topology.Levels) (require, prefer model.Level) {
+	if r = r.in("networkTopology"); r.object == nil {
+		return require, prefer
+	}
+	hard, err := isHard(r.text("mode"))
+	r.note(err, "mode")
 	var level model.Level
-	number, numbered := r.number(at("highestTierAllowed")...)
-	name := r.text(at("highestTierName")...)
+	number, numbered := r.number("highestTierAllowed")
+	name := r.text("highestTierName")
 	switch {
 	case numbered && name != "":
-		r.note(fmt.Errorf("given beside highestTierAllowed"), at("highestTierName"))
+		r.fail("highestTierName", "given beside highestTierAllowed")
 	case numbered:
 		level, err = tierLevel(levels, number)
 		if hard { // a wish for what is unknown is met as well as any
-			r.note(err, at("highestTierAllowed"))
+			r.note(err, "highestTierAllowed")
 		}
 	case name != "":
 		var ok bool
@@ -191,7 +195,7 @@ func (r reader) networkTopology(levels topology.Levels, path ...string) (require
 			level, ok = levels.Find(levelName(name))
 		}
 		if !ok && hard {
-			r.note(fmt.Errorf("%q is not one of %s", name, strings.Join(levels.Names(), ", ")), at("highestTierName"))
+			r.fail("highestTierName", "%q is not one of %s", name, strings.Join(levels.Names(), ", "))
 		}
 	}
 	if hard {

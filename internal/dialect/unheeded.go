@@ -5,9 +5,10 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/tangram-dev/tangram/core/model"
 )
 
 // maxUnheeded bounds how many fields one message names.
@@ -19,39 +20,26 @@ const maxUnheeded = 8
 // offered by no node.
 func Unheeded(pod *v1.Pod) error {
 	var found []string
-	say := func(field, why string) { found = append(found, field+": "+why) }
-	for _, key := range slices.Sorted(maps.Keys(pod.Annotations)) {
-		switch w, known := wordOf(Annotation, key); {
-		case known && w.Effect == Ignores && !quiet[key]:
-			say(annotation(key), "has no effect here")
-		case known:
-		case reads(Resource, key):
-			say(annotation(key), "has no effect here: it is a resource, to be written under resources.limits of a container")
+	look := func(kind WordKind, name, field string, other WordKind, otherwise string) {
+		switch w, known := FindWord(kind, name); {
+		case known && w.Effect == Ignores && !quiet[name]:
+			found = append(found, field+": has no effect here")
+		case !known && isRead(other, name):
+			found = append(found, field+": "+otherwise)
 		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(pod.Annotations)) {
+		look(Annotation, key, annotation(key), Resource, "has no effect here: it is a resource, to be written under resources.limits of a container")
 	}
 	for _, key := range slices.Sorted(maps.Keys(pod.Labels)) {
-		if w, known := wordOf(Label, key); known && w.Effect == Ignores {
-			say(label(key), "has no effect here")
-		}
+		look(Label, key, label(key), "", "")
 	}
-	for _, list := range []struct {
-		field      string
-		containers []v1.Container
-	}{{"spec.initContainers", pod.Spec.InitContainers}, {"spec.containers", pod.Spec.Containers}} {
-		for i := range list.containers {
-			r := &list.containers[i].Resources
-			for _, name := range slices.Sorted(maps.Keys(r.Limits)) { // requests of extended resources have limits
-				field := fmt.Sprintf("%s[%d].resources.limits[%s]", list.field, i, name)
-				switch w, known := wordOf(Resource, string(name)); {
-				case known && w.Effect == Ignores:
-					say(field, "has no effect here")
-				case known:
-				case reads(Annotation, string(name)):
-					say(field, "is no resource: it is an annotation, to be written under metadata.annotations")
-				}
-			}
+	_ = eachContainer(pod, func(c *v1.Container, path string, _ model.Phase) error {
+		for _, name := range slices.Sorted(maps.Keys(c.Resources.Limits)) { // requests of extended resources have limits
+			look(Resource, string(name), path+".resources.limits["+string(name)+"]", Annotation, "is no resource: it is an annotation, to be written under metadata.annotations")
 		}
-	}
+		return nil
+	})
 	if len(found) == 0 {
 		return nil
 	}
@@ -66,34 +54,7 @@ func Unheeded(pod *v1.Pod) error {
 // anyway.
 var quiet = map[string]bool{kaiTopologyName: true}
 
-// vocabularyIndex finds words without a walk over all of them: every pod is looked at.
-type vocabularyIndex struct {
-	exact    map[WordKind]map[string]Word
-	patterns []Word
-}
-
-var indexed = sync.OnceValue(func() vocabularyIndex {
-	out := vocabularyIndex{exact: map[WordKind]map[string]Word{Label: {}, Annotation: {}, Resource: {}}}
-	for _, w := range Words() {
-		if strings.Contains(w.Name, "*") {
-			out.patterns = append(out.patterns, w)
-		} else {
-			out.exact[w.Kind][w.Name] = w
-		}
-	}
-	return out
-})
-
-// wordOf is FindWord, at little cost.
-func wordOf(kind WordKind, name string) (Word, bool) {
-	x := indexed()
-	if w, ok := x.exact[kind][name]; ok {
-		return w, true
-	}
-	return findWord(x.patterns, kind, name)
-}
-
-func reads(kind WordKind, name string) bool {
-	w, known := wordOf(kind, name)
+func isRead(kind WordKind, name string) bool {
+	w, known := FindWord(kind, name)
 	return known && w.Effect == Reads
 }

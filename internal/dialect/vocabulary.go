@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -11,15 +12,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/tangram-dev/tangram/api/names"
-	"github.com/tangram-dev/tangram/core/mig"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/place"
 )
 
-// vocabulary is one family of names for GPUs: how a container asks for them, and what
-// its device plugin reads. To add a vocabulary, add one file with a value of this type,
-// and its name to the list below.
+// vocabulary is a family of words for devices with what is done about them: how a container
+// asks for devices by them, and what its device plugin reads.
 type vocabulary struct {
+	*family
 	// read returns what a container asks for in these words, nil when it uses none
 	// of them, and an error that names the field when it uses them wrongly.
 	read func(pod *v1.Pod, c *v1.Container, path string) (*ask, error)
@@ -33,8 +33,39 @@ type vocabulary struct {
 	devices func(node *v1.Node) (*registration, error)
 }
 
+// behaviours are the functions of the families, by name. A family without an entry is read
+// by what its words count, and its devices are those that nodes publish by these words;
+// devices of vendors' own resources are found by fromLabels.
+var behaviours = map[string]vocabulary{
+	"NVIDIA":             {read: readNVIDIA},
+	"HAMi":               {read: readHAMi, wishes: hamiWishes, annotate: annotateHAMi, devices: hamiDevices},
+	"MIG":                {read: readSlices, devices: sliceDevices},
+	"Volcano GPU share":  {annotate: volcanoIndexes, devices: volcanoPlainDevices},
+	"Volcano GPU number": {annotate: volcanoIndexes},
+	"Volcano vGPU":       {read: readVolcanoVGPU, wishes: volcanoWishes, annotate: annotateVolcanoVGPU, devices: volcanoVDevices},
+	"cGPU":               {read: readCGPU, annotate: annotateCGPU, devices: cgpuDevices},
+	"Ascend":             {read: readAscend, wishes: ascendWishes, annotate: annotateAscend, devices: ascendDevices},
+	"Koordinator":        {read: readKoordinator, wishes: koordWishes, annotate: annotateKoordinator, devices: koordDevices},
+	"KAI and Run:ai":     {read: readKAI, wishes: kaiWishes},
+}
+
 // vocabularies in the order they are asked. A container may use one of them.
-var vocabularies = []*vocabulary{&wholeGPUs, &hami, &migSlices, &turns, &volcanoShare, &volcanoNumber, &volcanoVGPU, &cgpu, &ascend, &koordinator, &kai}
+var vocabularies = func() []*vocabulary {
+	var out []*vocabulary
+	for i := range deviceFamilies {
+		f := &deviceFamilies[i]
+		v, special := behaviours[f.name]
+		v.family = f
+		if v.read == nil {
+			v.read = f.readCounted
+		}
+		if !special && !f.vendors() {
+			v.devices = f.publishedDevices
+		}
+		out = append(out, &v)
+	}
+	return out
+}()
 
 // ask is what a container wants of its devices.
 type ask struct {
@@ -76,41 +107,96 @@ func asks(pod *v1.Pod, c *v1.Container, path string) (*ask, *vocabulary, error) 
 	var in *vocabulary
 	for _, v := range vocabularies {
 		a, err := v.read(pod, c, path)
-		if err != nil {
+		switch {
+		case err != nil:
 			return nil, nil, err
-		}
-		if a == nil {
+		case a == nil:
 			continue
-		}
-		if found != nil {
-			return nil, nil, fmt.Errorf("%s: two vocabularies in one container, the other is %s", a.field, found.field)
+		case found != nil && found.vendor != a.vendor:
+			return nil, nil, twoVendors(a, found)
+		case found != nil:
+			return nil, nil, twoVocabularies(a, found)
 		}
 		found, in = a, v
 	}
 	return found, in, nil
 }
 
-// Unpublished are resources that pods request and nodes need not publish, because
-// Tangram counts them itself, device by device.
-func Unpublished() []string {
-	out := []string{
-		names.ResourceGPUMemory, string(hamiMemory), string(hamiPercent), string(hamiCores), "nvidia.com/priority",
-		string(cgpuCore), // the requirement documents' spelling, which no plugin publishes
+func twoVendors(a, other *ask) error {
+	return fmt.Errorf("%s: GPUs of two vendors in one pod, the other is %s", a.field, other.field)
+}
+
+func twoVocabularies(a, other *ask) error {
+	return fmt.Errorf("%s: two vocabularies in one container, the other is %s", a.field, other.field)
+}
+
+// asksAlone are what words count that ask by themselves, with the most of it in a container.
+var asksAlone = map[Counts]int64{Devices: maxCount, Turns: maxCount, MiB: maxMiB}
+
+// readCounted reads words that ask by themselves: whole devices, turns on devices, memory of
+// one device.
+func (f *family) readCounted(_ *v1.Pod, c *v1.Container, path string) (found *ask, err error) {
+	w := words{c: c, path: path}
+	for i := range f.words {
+		word := &f.words[i]
+		most, alone := asksAlone[word.Counts]
+		if word.Kind != Resource || !alone {
+			continue
+		}
+		n, field, _ := w.number(v1.ResourceName(word.Name), 0, most)
+		if w.err != nil || n == 0 {
+			err = w.err
+			continue
+		}
+		a := &ask{vendor: f.vendor, resource: v1.ResourceName(word.Name), count: int(n), field: field}
+		switch word.Counts {
+		case Turns:
+			a.part = model.Part{Kind: model.Share, Turn: true}
+		case MiB:
+			a.count, a.part = 1, model.Part{Kind: model.Share, Memory: model.MiB(n)}
+		}
+		if found != nil {
+			return nil, twoVocabularies(a, found)
+		}
+		found = a
 	}
-	for _, name := range koordWords {
-		out = append(out, string(name))
+	return found, err
+}
+
+// publishedDevices derives devices from what nodes publish in words that count devices, or
+// turns on them. It assumes equal devices.
+func (f *family) publishedDevices(node *v1.Node) (*registration, error) {
+	for _, word := range f.words {
+		n := quantity(node.Status.Allocatable, v1.ResourceName(word.Name))
+		switch {
+		case word.Kind != Resource || n == 0:
+		case word.Counts == Devices:
+			return equalDevices(node, f.vendor, int(min(n, maxCount)), 0), nil
+		case word.Counts == Turns:
+			return f.turnsOn(node, v1.ResourceName(word.Name), n)
+		}
 	}
-	for _, profile := range mig.Names() {
-		out = append(out, slicePrefix+profile)
+	return nil, nil
+}
+
+// turnsOn are the devices of a node that sells so many turns on them.
+func (f *family) turnsOn(node *v1.Node, resource v1.ResourceName, turns int64) (*registration, error) {
+	each := labelNumber(node, replicasLabel)
+	cards := labelNumber(node, names.LabelNVIDIACount)
+	if cards == 0 && each > 0 {
+		cards = turns / each
 	}
-	for _, chip := range ascendChips {
-		name := "huawei.com/" + chip.name
-		out = append(out, name+ascendMemory, name+ascendPercent)
-		// The requirement documents' spelling, which no plugin publishes.
-		lower := strings.ToLower(name)
-		out = append(out, lower, lower+ascendMemory, lower+ascendPercent)
+	if cards == 0 {
+		cards = turns // nothing says how turns are shared out: count them singly
 	}
-	return out
+	if cards > maxCount || turns < cards {
+		return nil, fmt.Errorf("status.allocatable[%s]: %d turns on %d cards", resource, turns, cards)
+	}
+	reg := equalDevices(node, f.vendor, int(cards), 0)
+	for i := range reg.devices {
+		reg.devices[i].Tenants = int(turns / cards)
+	}
+	return reg, nil
 }
 
 // named returns the resources a container names that begin with a prefix, by name.
@@ -174,7 +260,6 @@ const (
 // each. Without memory it is all of a card's; without compute it is what the other
 // shares leave.
 func perCard(w *words, number, memory, percent, cores v1.ResourceName) (*ask, error) {
-	var a ask
 	mib, memoryField, hasMemory := w.number(memory, 1, maxMiB)
 	pct, percentField, hasPercent := w.number(percent, 1, 100)
 	core, coreField, hasCores := w.number(cores, 0, 100)
@@ -189,41 +274,31 @@ func perCard(w *words, number, memory, percent, cores v1.ResourceName) (*ask, er
 	case !hasNumber && !hasMemory && !hasPercent && !hasCores, hasNumber && n == 0:
 		return nil, nil
 	}
-	a.field = numberField
-	for _, f := range []struct {
-		ok    bool
-		field string
-	}{{hasCores, coreField}, {hasPercent, percentField}, {hasMemory, memoryField}} {
-		if f.ok && !hasNumber {
-			a.field = f.field
-		}
-	}
 	if !hasNumber {
 		n = 1 // as their webhooks fill in
 	}
-	a.vendor, a.resource, a.count = model.NVIDIA, number, int(n)
+	a := &ask{vendor: model.NVIDIA, resource: number, count: int(n), field: cmp.Or(numberField, memoryField, percentField, coreField)}
 	a.part = model.Part{Kind: model.Share, Memory: model.MiB(mib), MemoryMilli: int(pct) * 10, Milli: int(core) * 10}
 	if !hasMemory && !hasPercent {
 		a.part.MemoryMilli = model.FullMilli
 	}
-	return &a, nil
+	return a, nil
 }
 
 // encodeCards spells granted cards the way HAMi and Volcano do: a card is
-// "uuid,type,MiB,cores:", containers are separated by ";".
+// "uuid,type,MiB,cores:", containers are separated by ";". Where everyContainer has its
+// place, each is followed by it.
 func encodeCards(p placed, kind string, everyContainer bool) string {
-	var b strings.Builder
-	first := true
 	var whole []model.Mask
 	if len(p.grant.Parts) == 0 {
 		whole = p.request.Share(p.grant.Set)
 	}
+	var out []string
 	for i := range p.request.Containers {
-		var cards string
+		cards := ""
 		for _, g := range p.grant.Parts {
 			if g.Container == i {
-				d := p.node.Devices[g.Slot]
-				cards += fmt.Sprintf("%s,%s,%d,%d:", deviceName(d), kind, g.Memory, g.Part.Milli/10)
+				cards += fmt.Sprintf("%s,%s,%d,%d:", deviceName(p.node.Devices[g.Slot]), kind, g.Memory, g.Part.Milli/10)
 			}
 		}
 		if whole != nil {
@@ -232,19 +307,14 @@ func encodeCards(p placed, kind string, everyContainer bool) string {
 				cards += fmt.Sprintf("%s,%s,%d,0:", deviceName(d), kind, d.Memory)
 			}
 		}
-		if cards == "" && !everyContainer {
-			continue
+		if cards != "" || everyContainer {
+			out = append(out, cards)
 		}
-		if !first && !everyContainer {
-			b.WriteString(";")
-		}
-		b.WriteString(cards)
-		if everyContainer {
-			b.WriteString(";")
-		}
-		first = false
 	}
-	return b.String()
+	if everyContainer {
+		out = append(out, "")
+	}
+	return strings.Join(out, ";")
 }
 
 // deviceName is a device's UUID, or its index where the UUID is unknown.
@@ -255,19 +325,18 @@ func deviceName(d model.Device) string {
 	return fmt.Sprint(d.Index)
 }
 
-// modeOf reads an annotation that names a sharing mode, which a node must offer.
-func modeOf(pod *v1.Pod, r *model.Request, annotation string, modes ...string) error {
-	mode, ok := pod.Annotations[annotation]
+// modeOf reads an annotation that names one of HAMi's sharing modes, which a node must offer.
+func modeOf(pod *v1.Pod, r *model.Request, key string) error {
+	mode, ok := pod.Annotations[key]
 	if !ok {
 		return nil
 	}
-	for _, m := range modes {
-		if m == mode {
-			r.Attributes = append(r.Attributes, model.Want{Key: annotation, Values: []string{mode}})
-			return nil
-		}
+	modes := []string{"hami-core", "mig", "mps"}
+	if slices.Contains(modes, mode) {
+		r.Attributes = append(r.Attributes, model.Want{Key: key, Values: []string{mode}})
+		return nil
 	}
-	return fmt.Errorf("metadata.annotations[%s]: %q is not one of %s", annotation, mode, strings.Join(modes, ", "))
+	return fmt.Errorf("%s: %q is not one of %s", annotation(key), mode, strings.Join(modes, ", "))
 }
 
 // quantity reads a node's allocatable resource as a number.

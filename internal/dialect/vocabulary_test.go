@@ -11,6 +11,7 @@ import (
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/api/record"
+	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/place"
@@ -23,6 +24,8 @@ func assumedClaim(pod *v1.Pod, r *model.Request, n *model.Node, g place.Grant) l
 	return c
 }
 
+// TestVocabularies: every resource of the table is read, alone or with those that belong to
+// it, and what it asks for is charged.
 func TestVocabularies(t *testing.T) {
 	share := func(memory model.MiB, percent, milli int) model.Part {
 		return model.Part{Kind: model.Share, Memory: memory, MemoryMilli: percent * 10, Milli: milli}
@@ -36,6 +39,10 @@ func TestVocabularies(t *testing.T) {
 		count          int
 		part           model.Part
 	}{
+		{"NVIDIA", "nvidia.com/gpu=2", "", model.NVIDIA, 2, model.Part{}},
+		{"NVIDIA with memory", "nvidia.com/gpu=2 nvidia.com/gpu-memory=64Gi", "", model.NVIDIA, 2, model.Part{}},
+		{"AMD", "amd.com/gpu=4", "", model.AMD, 4, model.Part{}},
+		{"Intel", "gpu.intel.com/i915=1", "", model.Intel, 1, model.Part{}},
 		{"HAMi memory", "nvidia.com/gpu=2 nvidia.com/gpumem=3000", "", model.NVIDIA, 2, share(3000, 0, 0)},
 		{"HAMi memory and cores", "nvidia.com/gpu=1 nvidia.com/gpumem=3000 nvidia.com/gpucores=30", "", model.NVIDIA, 1, share(3000, 0, 300)},
 		{"HAMi percent", "nvidia.com/gpu=1 nvidia.com/gpumem-percentage=50", "", model.NVIDIA, 1, share(0, 50, 0)},
@@ -48,6 +55,7 @@ func TestVocabularies(t *testing.T) {
 		{"Volcano share", "volcano.sh/gpu-memory=4096", "", model.NVIDIA, 1, share(4096, 0, 0)},
 		{"Volcano number", "volcano.sh/gpu-number=2", "", model.NVIDIA, 2, model.Part{}},
 		{"Volcano vGPU", "volcano.sh/vgpu-number=2 volcano.sh/vgpu-memory=4096 volcano.sh/vgpu-cores=25", "", model.NVIDIA, 2, share(4096, 0, 250)},
+		{"Volcano vGPU, percent", "volcano.sh/vgpu-number=2 volcano.sh/vgpu-memory-percentage=50", "", model.NVIDIA, 2, share(0, 50, 0)},
 		{"Volcano vGPU without memory", "volcano.sh/vgpu-number=1", "", model.NVIDIA, 1, share(0, 100, 0)},
 		{"cGPU", "aliyun.com/gpu-mem=8", "", model.NVIDIA, 1, share(8<<10, 0, 0)},
 		{"cGPU and core, the seeds' word", "aliyun.com/gpu-mem=8 aliyun.com/gpu-core=50", "", model.NVIDIA, 1, share(8<<10, 0, 500)},
@@ -64,7 +72,11 @@ func TestVocabularies(t *testing.T) {
 		{"Ascend cut beforehand", "huawei.com/Ascend310P-2c=1", "", model.Ascend, 1, model.Part{}},
 		{"AI cores of a card", "huawei.com/npu-core=2", "", model.Ascend, 1, share(0, 0, 250)},
 		{"AI cores of whole cards", "huawei.com/npu-core=16", "", model.Ascend, 2, model.Part{}},
+		{"Koordinator", "koordinator.sh/gpu=200", "", model.NVIDIA, 2, model.Part{}},
+		{"Koordinator compute and memory", "koordinator.sh/gpu-core=50 koordinator.sh/gpu-memory=8Gi", "", model.NVIDIA, 1, share(8<<10, 0, 500)},
+		{"Koordinator shared", "koordinator.sh/gpu.shared=2 koordinator.sh/gpu-memory-ratio=100", "", model.NVIDIA, 2, share(0, 50, 0)},
 	}
+	var tried []string
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			p := podOf(container("main", tt.requests), container("idle", "cpu=1"))
@@ -72,8 +84,8 @@ func TestVocabularies(t *testing.T) {
 				p.Labels = map[string]string{cgpuCountLabel: tt.label}
 			}
 			r, err := Request(p)
-			if err != nil {
-				t.Fatal(err)
+			if err != nil || r == nil {
+				t.Fatalf("%s is not read: %v", tt.requests, err)
 			}
 			if err := r.Validate(); err != nil {
 				t.Fatal(err)
@@ -81,7 +93,21 @@ func TestVocabularies(t *testing.T) {
 			if c := r.Containers[0]; r.Vendor != tt.vendor || c.Count != tt.count || c.Part != tt.part || c.Resource == "" {
 				t.Errorf("got %s %+v", r.Vendor, c)
 			}
+			if charged := Charge(p, nil)[engine.GPU(tt.vendor)]; charged == 0 || !Charged(p) {
+				t.Errorf("charged with %d thousandths of %s, counts against queues: %v", charged, tt.vendor, Charged(p))
+			}
+			for word := range strings.FieldsSeq(tt.requests) {
+				name, _, _ := strings.Cut(word, "=")
+				tried = append(tried, name)
+			}
 		})
+	}
+	for _, f := range deviceFamilies {
+		for _, w := range f.words {
+			if w.Kind == Resource && w.Effect == Reads && w.Source != NodeOnly && !slices.ContainsFunc(tried, w.Matches) {
+				t.Errorf("no case has %s, a word of %s: nothing shows that it is read", w.Name, f.name)
+			}
+		}
 	}
 }
 
@@ -98,7 +124,7 @@ func TestVocabularyRefusals(t *testing.T) {
 		{"HAMi negative", "nvidia.com/gpu=-1 nvidia.com/gpumem=1", "", at("nvidia.com/gpu") + ": -1"},
 		{"HAMi more cards than a node has", "nvidia.com/gpu=65 nvidia.com/gpumem=1", "", at("nvidia.com/gpu") + ": 65"},
 		{"HAMi zero percent", "nvidia.com/gpu=1 nvidia.com/gpumem-percentage=0", "", at("nvidia.com/gpumem-percentage") + ": 0"},
-		{"HAMi beside AMD", "amd.com/gpu=1 nvidia.com/gpumem=1", "", at("nvidia.com/gpumem") + ": two vocabularies"},
+		{"HAMi beside AMD", "amd.com/gpu=1 nvidia.com/gpumem=1", "", at("nvidia.com/gpumem") + ": GPUs of two vendors"},
 		{"HAMi unknown mode", "nvidia.com/gpu=1 nvidia.com/gpumem=1", hamiMode + "=quantum", `metadata.annotations[nvidia.com/vgpu-mode]: "quantum"`},
 		{"MIG form", "nvidia.com/mig-huge=1", "", at("nvidia.com/mig-huge") + `: "huge" is not a MIG profile`},
 		{"MIG negative", "nvidia.com/mig-1g.5gb=-1", "", at("nvidia.com/mig-1g.5gb") + ": -1"},
@@ -111,7 +137,7 @@ func TestVocabularyRefusals(t *testing.T) {
 		{"time-sliced too many", "nvidia.com/gpu.shared=65", "", at("nvidia.com/gpu.shared") + ": 65"},
 		{"time-sliced beside whole", "nvidia.com/gpu.shared=1 nvidia.com/gpu=1", "", at("nvidia.com/gpu.shared") + ": two vocabularies"},
 		{"vGPU fraction", "nvidia.com/vgpu=500m", "", at("nvidia.com/vgpu") + ": 500m"},
-		{"vGPU beside Intel", "nvidia.com/vgpu=1 gpu.intel.com/i915=1", "", at("nvidia.com/vgpu") + ": two vocabularies"},
+		{"vGPU beside Intel", "nvidia.com/vgpu=1 gpu.intel.com/i915=1", "", at("nvidia.com/vgpu") + ": GPUs of two vendors"},
 		{"time-sliced beside vGPU", "nvidia.com/gpu.shared=1 nvidia.com/vgpu=1", "", at("nvidia.com/vgpu") + ": two vocabularies"},
 		{"Volcano beside HAMi", "volcano.sh/gpu-memory=1 nvidia.com/gpumem=1", "", at("volcano.sh/gpu-memory") + ": two vocabularies"},
 		{"Volcano share negative", "volcano.sh/gpu-memory=-1", "", at("volcano.sh/gpu-memory") + ": -1"},
@@ -147,7 +173,7 @@ func TestVocabularyRefusals(t *testing.T) {
 		{"Ascend core of a card over 100 %", "huawei.com/Ascend310P-core=101", "", at("huawei.com/Ascend310P-core") + ": 101"},
 		{"Ascend two spellings of two cards", "huawei.com/ascend310p=1 huawei.com/Ascend910B3=1", "", at("huawei.com/ascend310p") + ": two kinds"},
 		{"Ascend memory of another card", "huawei.com/Ascend910=1 huawei.com/Ascend310P-memory=1", "", at("huawei.com/Ascend910") + ": two kinds"},
-		{"Ascend beside NVIDIA", "huawei.com/Ascend910=1 nvidia.com/gpu=1", "", at("huawei.com/Ascend910") + ": two vocabularies"},
+		{"Ascend beside NVIDIA", "huawei.com/Ascend910=1 nvidia.com/gpu=1", "", at("huawei.com/Ascend910") + ": GPUs of two vendors"},
 		{"AMD fraction", "amd.com/gpu=500m", "", at("amd.com/gpu") + ": 500m"},
 		{"AMD too many", "amd.com/gpu=65", "", at("amd.com/gpu") + ": 65"},
 		{"Intel negative", "gpu.intel.com/i915=-1", "", at("gpu.intel.com/i915") + ": -1"},
@@ -204,7 +230,7 @@ func TestRegistrations(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			n := nodeOf(nil, tt.allocatable)
-			if strings.HasPrefix(tt.allocatable, string(sharedGPU)) {
+			if strings.HasPrefix(tt.allocatable, string("nvidia.com/gpu.shared")) {
 				n.Labels = map[string]string{replicasLabel: "4"}
 			}
 			if tt.annotation != "" {
@@ -300,6 +326,10 @@ func TestAnnotationsForDevicePlugins(t *testing.T) {
 		{"Ascend share", nodeOf(nil, "huawei.com/Ascend910B3=2 huawei.com/Ascend910B3-memory=131072"), podOf(container("a", "huawei.com/Ascend910B3=1 huawei.com/Ascend910B3-memory=16384")), map[string]string{
 			"hami.io/Ascend910B3-devices-to-allocate": "0,Ascend910B3,16384,0:;",
 		}},
+		{"AI cores", nodeOf(nil, "huawei.com/npu-core=16"), podOf(container("a", "huawei.com/npu-core=2")), map[string]string{"huawei.com/npu-core": "0-vir02"}},
+		{"Koordinator", nodeOf(nil, "nvidia.com/gpu=2"), podOf(container("a", "koordinator.sh/gpu=100")), map[string]string{
+			koordAllocated: `{"gpu":[{"minor":0,"resources":{"koordinator.sh/gpu-core":"100","koordinator.sh/gpu-memory":"0"}}]}`,
+		}},
 		{"whole GPUs need nothing", nodeOf(nil, "nvidia.com/gpu=2"), podOf(container("a", "nvidia.com/gpu=1")), map[string]string{}},
 		{"static MIG needs nothing", nodeOf(nil, "nvidia.com/mig-1g.5gb=2"), podOf(container("a", "nvidia.com/mig-1g.5gb=2")), map[string]string{}},
 	}
@@ -313,6 +343,11 @@ func TestAnnotationsForDevicePlugins(t *testing.T) {
 			}
 			if len(tt.want) == 0 && len(p.Annotations) != 1 {
 				t.Errorf("got %v", slices.Sorted(maps.Keys(p.Annotations)))
+			}
+			for key := range p.Annotations {
+				if w, _ := FindWord(Annotation, key); w.Source != Binding && key != names.AnnotationDevices && key != names.AnnotationUseIndex { // people write indexes, too
+					t.Errorf("%s is written and not among the boundWords of the table: tenants could forge it", key)
+				}
 			}
 		})
 	}

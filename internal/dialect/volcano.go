@@ -27,31 +27,6 @@ const (
 	volcanoAvoid    = "volcano.sh/vgpu-nouse-gpuuuid"
 )
 
-var volcanoShare = vocabulary{
-	read: func(_ *v1.Pod, c *v1.Container, path string) (*ask, error) {
-		w := &words{c: c, path: path}
-		mib, field, ok := w.number(volcanoMemory, 0, maxMiB)
-		if w.err != nil || !ok || mib == 0 {
-			return nil, w.err
-		}
-		return &ask{vendor: model.NVIDIA, resource: volcanoMemory, count: 1, field: field, part: model.Part{Kind: model.Share, Memory: model.MiB(mib)}}, nil
-	},
-	annotate: volcanoIndexes,
-	devices:  volcanoPlainDevices,
-}
-
-var volcanoNumber = vocabulary{
-	read: func(_ *v1.Pod, c *v1.Container, path string) (*ask, error) {
-		w := &words{c: c, path: path}
-		n, field, ok := w.number(volcanoCards, 0, maxCount)
-		if w.err != nil || !ok || n == 0 {
-			return nil, w.err
-		}
-		return &ask{vendor: model.NVIDIA, resource: volcanoCards, count: int(n), field: field}, nil
-	},
-	annotate: volcanoIndexes,
-}
-
 // volcanoIndexes is what volcano-sh/devices reads: which cards, and since when.
 func volcanoIndexes(p placed) map[string]string {
 	var indexes []string
@@ -76,36 +51,24 @@ func volcanoPlainDevices(node *v1.Node) (*registration, error) {
 	return equalDevices(node, model.NVIDIA, int(cards), model.MiB(memory/cards)), nil
 }
 
-var volcanoVGPU = vocabulary{
-	read: func(_ *v1.Pod, c *v1.Container, path string) (*ask, error) {
-		return perCard(&words{c: c, path: path}, volcanoVCards, volcanoVMemory, volcanoVPercent, volcanoVCores)
-	},
-	wishes: func(pod *v1.Pod, r *model.Request) error {
-		use, err := wordList(pod, volcanoUse)
-		if err != nil {
-			return err
-		}
-		avoid, err := wordList(pod, volcanoAvoid)
-		if err != nil {
-			return err
-		}
-		r.UseUUIDs, r.AvoidUUIDs = append(r.UseUUIDs, use...), append(r.AvoidUUIDs, avoid...)
-		return modeOf(pod, r, volcanoMode, "hami-core", "mig", "mps")
-	},
-	// What volcano-vgpu-device-plugin reads. Containers without vGPUs have no entry.
-	annotate: func(p placed) map[string]string {
-		cards := encodeCards(p, "NVIDIA", false)
-		now := strconv.FormatInt(p.now.Unix(), 10)
-		return map[string]string{
-			"volcano.sh/vgpu-node":           string(p.node.ID),
-			"volcano.sh/vgpu-time":           now,
-			"volcano.sh/vgpu-ids-new":        cards,
-			"volcano.sh/devices-to-allocate": cards,
-			"volcano.sh/bind-phase":          "allocating",
-			"volcano.sh/bind-time":           now,
-		}
-	},
-	devices: volcanoVDevices,
+func readVolcanoVGPU(_ *v1.Pod, c *v1.Container, path string) (*ask, error) {
+	return perCard(&words{c: c, path: path}, volcanoVCards, volcanoVMemory, volcanoVPercent, volcanoVCores)
+}
+
+func volcanoWishes(pod *v1.Pod, r *model.Request) error {
+	if err := readUUIDs(pod, r, volcanoUse, volcanoAvoid); err != nil {
+		return err
+	}
+	return modeOf(pod, r, volcanoMode)
+}
+
+// annotateVolcanoVGPU is what volcano-vgpu-device-plugin reads. Containers without vGPUs
+// have no entry.
+func annotateVolcanoVGPU(p placed) map[string]string {
+	cards, out := encodeCards(p, "NVIDIA", false), allocating(p, "volcano.sh/")
+	out["volcano.sh/vgpu-ids-new"] = cards
+	out["volcano.sh/devices-to-allocate"] = cards
+	return out
 }
 
 // volcanoVDevices reads "uuid,count,MiB,type,health,mode:" of each card.
@@ -118,12 +81,12 @@ func volcanoVDevices(node *v1.Node) (*registration, error) {
 	for i, card := range splitAt(text, ":") {
 		f := strings.Split(card, ",")
 		if len(f) < 6 {
-			return nil, fmt.Errorf("metadata.annotations[%s]: card %d has %d fields, needs 6", volcanoRegister, i, len(f))
+			return nil, fmt.Errorf("%s: card %d has %d fields, needs 6", annotation(volcanoRegister), i, len(f))
 		}
 		count, err1 := strconv.Atoi(f[1])
 		memory, err2 := strconv.ParseInt(f[2], 10, 64)
 		if f[0] == "" || err1 != nil || err2 != nil || count < 0 || memory <= 0 || memory > maxMiB || !recordable(f[0]) {
-			return nil, fmt.Errorf("metadata.annotations[%s]: card %d: uuid, count or memory is out of range: %s", volcanoRegister, i, card)
+			return nil, fmt.Errorf("%s: card %d: uuid, count or memory is out of range: %s", annotation(volcanoRegister), i, card)
 		}
 		d := model.Device{Index: i, UUID: f[0], Vendor: model.NVIDIA, Model: model.ParseModel(f[3]), Memory: model.MiB(memory), NUMA: model.NUMAUnknown, Tenants: count}
 		if f[4] != "true" {

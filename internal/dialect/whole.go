@@ -2,6 +2,7 @@ package dialect
 
 import (
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -13,23 +14,41 @@ import (
 // nvidiaGPU counts NVIDIA's GPUs, whole unless HAMi's words stand beside it.
 const nvidiaGPU v1.ResourceName = names.ResourceNVIDIA
 
-// whole are the extended resources of whole GPUs.
-var whole = []struct {
-	resource v1.ResourceName
-	vendor   model.Vendor
-}{
-	{nvidiaGPU, model.NVIDIA},
-	{names.ResourceAMD, model.AMD},
-	{names.ResourceIntel, model.Intel},
+// whole are the extended resources that sell vendors' devices whole, in the order of the
+// table.
+var whole = func() []Word {
+	return slices.DeleteFunc(DeviceResources(), func(w Word) bool { return w.Vendor == "" })
+}()
+
+// ResourceOf is the extended resource that sells a vendor's devices whole; empty for vendors
+// with a resource for every product.
+func ResourceOf(vendor model.Vendor) v1.ResourceName {
+	for _, w := range whole {
+		if w.Vendor == vendor {
+			return v1.ResourceName(w.Name)
+		}
+	}
+	return ""
 }
+
+// vendorOf is the vendor whose devices a resource sells whole; empty for other resources.
+func vendorOf(name string) model.Vendor {
+	for _, w := range whole {
+		if w.Name == name {
+			return w.Vendor
+		}
+	}
+	return ""
+}
+
+// IsWholeResource says whether an extended resource sells whole GPUs.
+func IsWholeResource(name v1.ResourceName) bool { return vendorOf(string(name)) != "" }
 
 // WholeResource is the extended resource that sells a request's devices whole; of
 // vendors with a resource for every product, the one the request names.
 func WholeResource(r *model.Request) v1.ResourceName {
-	for _, w := range whole {
-		if w.vendor == r.Vendor {
-			return w.resource
-		}
+	if name := ResourceOf(r.Vendor); name != "" {
+		return name
 	}
 	for _, c := range r.Containers {
 		if c.Count > 0 {
@@ -39,34 +58,31 @@ func WholeResource(r *model.Request) v1.ResourceName {
 	return ""
 }
 
-// wholeGPUs is the vocabulary of whole GPUs: one extended resource per vendor, and
-// the minimum memory of NVIDIA's.
-var wholeGPUs = vocabulary{
-	read: func(_ *v1.Pod, c *v1.Container, path string) (*ask, error) {
-		shared := usesHAMi(&words{c: c, path: path}) // then nvidia.com/gpu is HAMi's word
-		if q, field, ok := amount(c, path, names.ResourceGPUMemory); shared && ok && !q.IsZero() {
-			return nil, fmt.Errorf("%s: memory of whole GPUs, beside shares of GPUs", field)
+// readNVIDIA reads NVIDIA's whole GPUs, and the memory that each must have at least.
+func readNVIDIA(_ *v1.Pod, c *v1.Container, path string) (*ask, error) {
+	memory, memoryField, hasMemory := amount(c, path, names.ResourceGPUMemory)
+	hasMemory = hasMemory && !memory.IsZero()
+	if usesHAMi(&words{c: c, path: path}) { // then nvidia.com/gpu is HAMi's word
+		if hasMemory {
+			return nil, fmt.Errorf("%s: memory of whole GPUs, beside shares of GPUs", memoryField)
 		}
-		n, vendor, field, err := wholeOf(c, path, shared)
-		if err != nil {
-			return nil, err
-		}
-		memory, err := memoryOf(c, path, n, vendor)
-		if err != nil || n == 0 {
-			return nil, err
-		}
-		return &ask{vendor: vendor, resource: resourceOf(vendor), count: n, minMemory: memory, field: field}, nil
-	},
-}
-
-// resourceOf is the extended resource that sells a vendor's whole GPUs.
-func resourceOf(v model.Vendor) v1.ResourceName {
-	for _, w := range whole {
-		if w.vendor == v {
-			return w.resource
-		}
+		return nil, nil
 	}
-	return ""
+	q, field, _ := amount(c, path, nvidiaGPU)
+	n, err := count(q, field)
+	switch {
+	case err != nil:
+		return nil, err
+	case n == 0 && hasMemory:
+		return nil, fmt.Errorf("%s: the container asks for no %s", memoryField, nvidiaGPU)
+	case n == 0:
+		return nil, nil
+	}
+	a := &ask{vendor: model.NVIDIA, resource: nvidiaGPU, count: n, field: field}
+	if hasMemory {
+		a.minMemory, err = memoryOf(memory, memoryField, n)
+	}
+	return a, err
 }
 
 // amount reads a container's request for an extended resource. The API server
@@ -95,54 +111,16 @@ func count(q resource.Quantity, field string) (int, error) {
 	return int(n), nil
 }
 
-// wholeOf reads a container's whole GPUs: how many, of which vendor, requested by which
-// field. Two vendors in one container are rejected. NVIDIA's are left out when they are
-// shared.
-func wholeOf(c *v1.Container, path string, shared bool) (n int, vendor model.Vendor, field string, err error) {
-	for _, w := range whole {
-		q, f, ok := amount(c, path, w.resource)
-		if !ok || q.IsZero() || shared && w.vendor == model.NVIDIA {
-			continue
-		}
-		if vendor != "" {
-			return 0, "", "", fmt.Errorf("%s: GPUs of two vendors in one pod, the other is %s", f, field)
-		}
-		if n, err = count(q, f); err != nil {
-			return 0, "", "", err
-		}
-		vendor, field = w.vendor, f
-	}
-	return n, vendor, field, nil
-}
-
 // leastMemory is the smallest amount of GPU memory that is not a typing error.
 const leastMemory = 1 << 20
 
-// memoryOf reads nvidia.com/gpu-memory: the memory of all the container's GPUs
-// together, as seed 003 counts it (4 GPUs with 128Gi are GPUs of 32Gi). It
-// returns what each GPU must have at least.
-func memoryOf(c *v1.Container, path string, gpus int, vendor model.Vendor) (model.MiB, error) {
-	q, field, ok := amount(c, path, names.ResourceGPUMemory)
-	if !ok || q.IsZero() {
-		return 0, nil
-	}
-	if gpus == 0 || vendor != model.NVIDIA {
-		return 0, fmt.Errorf("%s: the container asks for no %s", field, names.ResourceNVIDIA)
-	}
+// memoryOf is what each GPU must have at least of nvidia.com/gpu-memory: the memory of all
+// the container's GPUs together, as seed 003 counts it (4 GPUs with 128Gi are GPUs of 32Gi).
+func memoryOf(q resource.Quantity, field string, gpus int) (model.MiB, error) {
 	bytes, exact := q.AsInt64()
 	if !exact || bytes < leastMemory {
 		return 0, fmt.Errorf("%s: %s is not an amount of memory, write for example 32Gi", field, q.String())
 	}
 	each := (bytes + int64(gpus) - 1) / int64(gpus)
 	return model.MiB((each + 1<<20 - 1) >> 20), nil
-}
-
-// IsWholeResource says whether an extended resource sells whole GPUs.
-func IsWholeResource(name v1.ResourceName) bool {
-	for _, w := range whole {
-		if w.resource == name {
-			return true
-		}
-	}
-	return false
 }

@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -25,19 +26,10 @@ func readWishes(pod *v1.Pod, r *model.Request) error {
 	if r.AvoidModels, err = modelList(pod, names.AnnotationAvoidModel); err != nil {
 		return err
 	}
-	uuids, err := wordList(pod, names.AnnotationUseUUID)
-	if err != nil {
+	if err := readUUIDs(pod, r, names.AnnotationUseUUID, names.AnnotationAvoidUUID, names.AnnotationAvoidUnhealthy); err != nil {
 		return err
 	}
-	r.UseUUIDs = append(r.UseUUIDs, uuids...)
-	for _, key := range []string{names.AnnotationAvoidUUID, names.AnnotationAvoidUnhealthy} {
-		uuids, err := wordList(pod, key)
-		if err != nil {
-			return err
-		}
-		r.AvoidUUIDs = append(r.AvoidUUIDs, uuids...)
-	}
-	if r.UseIndexes, err = indexList(pod, names.AnnotationUseIndex); err != nil {
+	if r.UseIndexes, err = parsedList(pod, names.AnnotationUseIndex, parseIndex); err != nil {
 		return err
 	}
 	if err := readPlacement(pod, r); err != nil {
@@ -47,6 +39,22 @@ func readWishes(pod *v1.Pod, r *model.Request) error {
 		return err
 	}
 	readSelector(pod, r)
+	return nil
+}
+
+// readUUIDs reads annotations that select devices, and those that exclude devices.
+func readUUIDs(pod *v1.Pod, r *model.Request, use string, avoid ...string) error {
+	list, err := wordList(pod, use)
+	if err != nil {
+		return err
+	}
+	r.UseUUIDs = append(r.UseUUIDs, list...)
+	for _, key := range avoid {
+		if list, err = wordList(pod, key); err != nil {
+			return err
+		}
+		r.AvoidUUIDs = append(r.AvoidUUIDs, list...)
+	}
 	return nil
 }
 
@@ -112,10 +120,10 @@ func wordList(pod *v1.Pod, key string) ([]string, error) {
 	var out []string
 	for word := range strings.SplitSeq(value, ",") {
 		if word = strings.TrimSpace(word); word == "" {
-			return nil, fmt.Errorf("metadata.annotations[%s]: %q has an empty entry", key, value)
+			return nil, fmt.Errorf("%s: %q has an empty entry", annotation(key), value)
 		}
 		if out = append(out, word); len(out) > maxWords {
-			return nil, fmt.Errorf("metadata.annotations[%s]: more than %d entries", key, maxWords)
+			return nil, fmt.Errorf("%s: more than %d entries", annotation(key), maxWords)
 		}
 	}
 	return out, nil
@@ -124,36 +132,36 @@ func wordList(pod *v1.Pod, key string) ([]string, error) {
 // maxWords bounds lists in annotations, which cost time for every node looked at.
 const maxWords = 256
 
-func modelList(pod *v1.Pod, key string) ([]model.GPUModel, error) {
+// parsedList is wordList of values that are written as words.
+func parsedList[T any](pod *v1.Pod, key string, parse func(word string) (T, error)) ([]T, error) {
 	words, err := wordList(pod, key)
-	if err != nil {
-		return nil, err
-	}
-	var out []model.GPUModel
+	var out []T
 	for _, w := range words {
-		m := model.ParseModel(w)
-		if !m.Known() {
-			return nil, fmt.Errorf("metadata.annotations[%s]: %q does not name a GPU model", key, w)
+		value, err := parse(w)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %q %w", annotation(key), w, err)
 		}
-		out = append(out, m)
+		out = append(out, value)
 	}
-	return out, nil
+	return out, err
 }
 
-func indexList(pod *v1.Pod, key string) ([]int, error) {
-	words, err := wordList(pod, key)
-	if err != nil {
-		return nil, err
-	}
-	var out []int
-	for _, w := range words {
-		n, err := strconv.Atoi(w)
-		if err != nil || n < 0 || n >= model.MaxDevices {
-			return nil, fmt.Errorf("metadata.annotations[%s]: %q is not a device index (0 to %d)", key, w, model.MaxDevices-1)
+func modelList(pod *v1.Pod, key string) ([]model.GPUModel, error) {
+	return parsedList(pod, key, func(word string) (model.GPUModel, error) {
+		m := model.ParseModel(word)
+		if !m.Known() {
+			return m, errors.New("does not name a GPU model")
 		}
-		out = append(out, n)
+		return m, nil
+	})
+}
+
+func parseIndex(word string) (int, error) {
+	n, err := strconv.Atoi(word)
+	if err != nil || n < 0 || n >= model.MaxDevices {
+		return 0, fmt.Errorf("is not a device index (0 to %d)", model.MaxDevices-1)
 	}
-	return out, nil
+	return n, nil
 }
 
 // split cuts a comma-separated list, leaving empty entries out.

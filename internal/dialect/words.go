@@ -1,13 +1,10 @@
 package dialect
 
 import (
-	"slices"
 	"strings"
+	"sync"
 
-	v1 "k8s.io/api/core/v1"
-
-	"github.com/tangram-dev/tangram/api/names"
-	"github.com/tangram-dev/tangram/core/topology"
+	"github.com/tangram-dev/tangram/core/model"
 )
 
 // WordKind is where a manifest writes a word.
@@ -35,6 +32,49 @@ const (
 	Ignores Effect = "ignored"
 )
 
+// Counts is what an amount of a resource, or of an annotation in its place, is an amount of.
+type Counts string
+
+// What words count. Words that count Devices, Turns or MiB ask by themselves; the others
+// are read together with those of their family.
+const (
+	Devices Counts = "whole devices"
+	Turns   Counts = "turns on devices"
+	MiB     Counts = "MiB of one device"
+	Slices  Counts = "MIG slices"
+	Cards   Counts = "devices of which others say how much"
+	Memory  Counts = "memory"
+	Compute Counts = "compute"
+	Holder  Counts = "the container that has them"
+)
+
+// Source is what publishes a resource on nodes, or when an annotation is written.
+type Source string
+
+// The sources.
+const (
+	// Plugin: a device plugin publishes it, so kube-scheduler counts it as well.
+	Plugin Source = "device plugin"
+	// Tangram: no node need publish it; it is counted device by device.
+	Tangram Source = "Tangram"
+	// NodeOnly: a device plugin publishes it to describe the node; pods do not ask for it.
+	NodeOnly Source = "device plugin, on nodes only"
+	// Binding: it is written with the pod's Binding, for device plugins.
+	Binding Source = "Binding"
+)
+
+// Right is what a pod gets by a word and what a tenant needs a right for
+// (config/tenants/policies.yaml).
+type Right string
+
+// The rights.
+const (
+	QueueRight     Right = "queue"
+	PriorityRight  Right = "priority class"
+	UserRight      Right = "user name"
+	ExemptionRight Right = "exemption from preemption"
+)
+
 // Word is a name that this package knows.
 type Word struct {
 	Kind WordKind
@@ -44,95 +84,79 @@ type Word struct {
 	Effect Effect
 	// Note says what to do instead, of words that are refused or ignored.
 	Note string
-}
-
-// Words are all labels, annotations and resources that this package reads, refuses or
-// writes. They are what `tangram migrate check` takes for known: a word that a vocabulary
-// reads needs a row here, or TestWords fails.
-func Words() []Word {
-	out := slices.Concat(
-		listed(Label, Reads,
-			names.LabelQueue, names.LabelWorkload, names.LabelGang, names.LabelGangSize, names.LabelGangGroup, names.LabelJobID,
-			names.LabelPlaceholder, names.LabelPlaceholderGang,
-			// Of nodes: where agents run (the chart), and of the local cluster.
-			names.LabelAgent, names.LabelPool, names.Group+"/local-runner",
-			names.LabelAccelerator, names.LabelGPUCount, names.LabelGPUMemory, names.LabelInterconnect,
-			names.LabelNVIDIAProduct, names.LabelNVIDIACount, names.LabelNVIDIAMemory, names.LabelAMDProduct,
-			replicasLabel, sharingLabel, mpsLabel,
-			names.LabelPluginGroup, names.LabelKAIQueue, names.LabelRunaiQueue, names.LabelRunaiProject, names.LabelKoordQuota,
-			labelNodePool, KAISubgroup, kaiPreemptibility, kaiPriorityClass,
-			koordGroupLabel, koordLightName, koordLightMin, koordVendor,
-			labelKueueGroup, cgpuCountLabel, labelVolcanoJob, groveGang, groveClique,
-			labelJobSet, labelReplicatedJob, labelLWS, labelLWSGroup, labelLWSWorker,
-			labelRayCluster, labelRayGroup, labelKubeflowJob, labelKubeflowType,
-			tierPrefix+"*"),
-		listed(Annotation, Reads,
-			names.AnnotationDevices, names.AnnotationClaims, names.AnnotationCharged,
-			names.AnnotationPlacement, names.AnnotationAffinity, names.AnnotationTopology, names.AnnotationNUMABind,
-			names.AnnotationUseModel, names.AnnotationAvoidModel, names.AnnotationUseUUID, names.AnnotationAvoidUUID,
-			names.AnnotationUseIndex, names.AnnotationAvoidUnhealthy,
-			names.AnnotationRuntime, names.AnnotationMinRuntime, names.AnnotationPreemptible, names.AnnotationQuota, names.AnnotationUser,
-			names.AnnotationGangGroups, names.AnnotationMaintenance, names.AnnotationIsolated, names.AnnotationVerifies, names.AnnotationKept,
-			names.AnnotationPlaceholderFor, names.AnnotationSavedAt, names.AnnotationSavedBy,
-			names.AnnotationSimulatedFaults, names.AnnotationSimulatedLost, names.AnnotationSimulatedUtilization, names.AnnotationSimulatedMemory,
-			annotationOrder, annotationAging, annotationNamespaces,
-			names.AnnotationVolcanoGroup, names.AnnotationKubeGroup, names.AnnotationVolcanoQueue, names.AnnotationVolcanoJobQueue,
-			names.AnnotationVolcanoTask, names.AnnotationVolcanoPreemptable,
-			volcanoMode, volcanoRegister, volcanoUse, volcanoAvoid, volcanoTopologyMode, volcanoTopologyTier,
-			hamiMode, hamiRegister, hamiCordon, hamiNodePolicy, hamiDevicePolicy,
-			ascendMode, "hami.io/use-*-uuid", "hami.io/no-use-*-uuid", "hami.io/node-register-*",
-			kaiFraction, kaiMemory, kaiDevices, kaiContainer, kaiCompute, kaiGroupName, kaiMinMember, kaiPreemptionDelay,
-			kaiRequired, kaiPreferred,
-			koordGang, koordMin, koordTotal, koordMode, koordWait, koordGangs, koordHint,
-			annotationKueueTotal, annotationKueueParent, annotationKueueFast, kueueRequired, kueuePreferred,
-			jobSetExclusive, jobSetBySelector, jobIndex, annotationLWSSize, annotationLWSExclusive),
-		listed(Resource, Reads,
-			string(nvidiaGPU), names.ResourceAMD, names.ResourceIntel, names.ResourceGPUMemory,
-			string(hamiMemory), string(hamiPercent), string(hamiCores), slicePrefix+"*", string(sharedGPU), string(vGPU),
-			string(volcanoMemory), string(volcanoCards), string(volcanoVCards), string(volcanoVMemory), string(volcanoVPercent), string(volcanoVCores),
-			string(cgpuMemory), string(cgpuCards), string(cgpuCore), string(cgpuCorePercent),
-			string(koordGPU), string(koordCore), string(koordMemory), string(koordRatio), string(koordShared),
-			ascendPrefix+"*", string(ascendCore), modelPrefix+"*"),
-		listed(Annotation, Writes,
-			"hami.io/vgpu-node", "hami.io/vgpu-time", "hami.io/vgpu-devices-to-allocate", "hami.io/vgpu-devices-allocated", "hami.io/bind-phase", "hami.io/bind-time",
-			"hami.io/*-devices-to-allocate", "hami.io/*-devices-allocated", "huawei.com/Ascend*", string(ascendCore),
-			"volcano.sh/vgpu-node", "volcano.sh/vgpu-time", "volcano.sh/vgpu-ids-new", "volcano.sh/devices-to-allocate", "volcano.sh/bind-phase", "volcano.sh/bind-time",
-			"volcano.sh/predicate-time", koordAllocated,
-			// gpu-controller, on what it makes for a Volcano Job.
-			"volcano.sh/job-name", "volcano.sh/task-index", "volcano.sh/job-version", "volcano.sh/job-retry-count", "volcano.sh/template-uid"),
-		listed(Label, Writes,
-			"volcano.sh/job-namespace", "volcano.sh/task-spec", "volcano.sh/task-index", "volcano.sh/queue-name", "volcano.sh/partition-id"),
-	)
-	for _, l := range topology.DefaultLevels() {
-		out = append(out, Word{Label, l.Label, Reads, ""})
-	}
-	for _, b := range kaiBeyond {
-		out = append(out, Word{Annotation, b.annotation, Refuses, b.why})
-	}
-	for _, key := range kaiConstraints {
-		out = append(out, Word{Annotation, key, Refuses, noSegments})
-	}
-	for _, key := range []string{koordJoint, koordPartition} {
-		out = append(out, Word{Annotation, key, Refuses, noJointDevices})
-	}
-	out = append(out,
-		Word{Annotation, kaiTopologyName, Ignores, "nothing to do: the levels of all Topology objects count, by their node labels"},
-		Word{Annotation, koordNetwork, Refuses, noNetworkSpec},
-		Word{Annotation, kueueSlice, Refuses, noSlices})
-	return append(out, ignored...)
-}
-
-// ignored are words without effect that a pod is told about.
-var ignored = []Word{
-	{Annotation, "kai.scheduler/staleness-grace-period", Ignores, "nothing to do: a gang that lost members gets them back first, it is not ended"},
-	{Label, "kai.scheduler/task-priority", Ignores, "nothing to do: members of a gang start together"},
-	{Resource, "nvidia.com/priority", Ignores, "write a PriorityClass: what a card's compute is worth to its containers is not ranked"},
+	// Counts is set for words by which pods ask for devices; Source for resources, and for
+	// annotations that are written with a Binding.
+	Counts Counts
+	Source Source
+	// Vendor is set for the resource that sells a vendor's devices whole.
+	Vendor model.Vendor
+	// Right is what a tenant needs to use the word; empty when it is open to all.
+	Right Right
 }
 
 func listed(kind WordKind, effect Effect, words ...string) []Word {
 	out := make([]Word, len(words))
 	for i, w := range words {
 		out[i] = Word{Kind: kind, Name: w, Effect: effect}
+	}
+	return out
+}
+
+func labelWords(words ...string) []Word      { return listed(Label, Reads, words...) }
+func annotationWords(words ...string) []Word { return listed(Annotation, Reads, words...) }
+
+// boundWords are annotations that are written with a Binding.
+func boundWords(words ...string) []Word {
+	out := listed(Annotation, Writes, words...)
+	for i := range out {
+		out[i].Source = Binding
+	}
+	return out
+}
+
+// refusedWords are annotations that cannot be kept, with what to do instead.
+func refusedWords(note string, words ...string) []Word {
+	out := listed(Annotation, Refuses, words...)
+	for i := range out {
+		out[i].Note = note
+	}
+	return out
+}
+
+// granting are words that need a right.
+func granting(right Right, words []Word) []Word {
+	for i := range words {
+		words[i].Right = right
+	}
+	return words
+}
+
+func counted(source Source, counts Counts, words []string) []Word {
+	out := listed(Resource, Reads, words...)
+	for i := range out {
+		out[i].Source, out[i].Counts = source, counts
+	}
+	return out
+}
+
+// plugin are resources that device plugins publish, here those that Tangram counts alone,
+// onNodes those that describe nodes.
+func plugin(counts Counts, words ...string) []Word  { return counted(Plugin, counts, words) }
+func here(counts Counts, words ...string) []Word    { return counted(Tangram, counts, words) }
+func onNodes(counts Counts, words ...string) []Word { return counted(NodeOnly, counts, words) }
+
+// sold is the resource that sells a vendor's devices whole.
+func sold(vendor model.Vendor, word string) []Word {
+	return []Word{{Kind: Resource, Name: word, Effect: Reads, Counts: Devices, Source: Plugin, Vendor: vendor}}
+}
+
+// Words are all labels, annotations and resources that this package reads, refuses or
+// writes. They are what `tangram migrate check` takes for known: a word that a vocabulary
+// reads needs a place in the table, or TestWords fails.
+func Words() []Word {
+	var out []Word
+	for _, f := range families {
+		out = append(out, f.words...)
 	}
 	return out
 }
@@ -147,26 +171,46 @@ func (w *Word) Matches(name string) bool {
 	return ok && len(rest) > len(end) && strings.EqualFold(rest[len(rest)-len(end):], end)
 }
 
-// FindWord is the row of a word; names without a pattern go before.
-func FindWord(kind WordKind, name string) (Word, bool) {
-	return findWord(Words(), kind, name)
+// wordIndex finds words without a walk over all of them: every pod is looked at.
+type wordIndex struct {
+	exact    map[WordKind]map[string]indexedWord
+	patterns []Word
 }
 
-func findWord(words []Word, kind WordKind, name string) (found Word, ok bool) {
-	for _, w := range words {
-		if w.Kind != kind || !w.Matches(name) {
-			continue
-		}
-		if w.Name == name {
-			return w, true
-		}
-		if !ok {
-			found, ok = w, true
+type indexedWord struct {
+	Word
+	system string
+}
+
+var indexed = sync.OnceValue(func() wordIndex {
+	out := wordIndex{exact: map[WordKind]map[string]indexedWord{Label: {}, Annotation: {}, Resource: {}}}
+	for _, f := range families {
+		for _, w := range f.words {
+			if strings.Contains(w.Name, "*") {
+				out.patterns = append(out.patterns, w)
+			} else {
+				out.exact[w.Kind][w.Name] = indexedWord{w, f.system}
+			}
 		}
 	}
-	return found, ok
+	return out
+})
+
+// FindWord is the row of a word; names without a pattern go before, then patterns in the
+// order of the table.
+func FindWord(kind WordKind, name string) (Word, bool) {
+	x := indexed()
+	if w, ok := x.exact[kind][name]; ok {
+		return w.Word, true
+	}
+	for _, w := range x.patterns {
+		if w.Kind == kind && w.Matches(name) {
+			return w, true
+		}
+	}
+	return Word{}, false
 }
 
-// SpeaksKAI says whether a pod was written for KAI or Run:ai: only then words without a
-// prefix are theirs.
-func SpeaksKAI(pod *v1.Pod) bool { return speaksKAI(pod) }
+// annotation and label are the fields of a pod that have a word, for messages.
+func annotation(key string) string { return "metadata.annotations[" + key + "]" }
+func label(key string) string      { return "metadata.labels[" + key + "]" }

@@ -3,6 +3,7 @@ package migrate
 import (
 	"strings"
 
+	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
@@ -80,10 +81,6 @@ var advice = []advised{
 	{dialect.Annotation, "kueue.x-k8s.io/podset-slice-size", "slices of a pod set are kept by Kueue's topology-aware scheduling only"},
 	{dialect.Annotation, "kueue.x-k8s.io/podset-group-name", "describe pod sets that must be close as one gang with a level"},
 	{dialect.Annotation, "kueue.x-k8s.io/*", systemOwn},
-	// Device plugins
-	{dialect.Resource, "nvidia.com/*", "kube-scheduler counts it where nodes publish it, as any extended resource"},
-	{dialect.Resource, "aliyun.com/*", "kube-scheduler counts it where nodes publish it, as any extended resource"},
-	{dialect.Resource, "huawei.com/*", "kube-scheduler counts it where nodes publish it, as any extended resource"},
 }
 
 // kindAdvice is about kinds of other systems that Tangram does not read, by group/kind.
@@ -125,7 +122,7 @@ var fieldAdvice = map[string]map[string]string{
 		"spec.type":              notNeeded,
 		"spec.extendClusters":    "none: one cluster",
 		"spec.extendClusters.**": "none: one cluster",
-		"spec.dequeueStrategy":   "write annotation tangram.dev/order: fifo, priority, sjf or roundrobin; backfill and reservations decide what passes a job that does not fit",
+		"spec.dequeueStrategy":   "write annotation tangram.dev/order: " + arbiter.PolicyChoice() + "; backfill and reservations decide what passes a job that does not fit",
 	},
 	"batch.volcano.sh/Job": {
 		"spec.tasks[].topologyPolicy": "write annotation tangram.dev/topology: required=numa in the task's template",

@@ -2,7 +2,6 @@ package migrate
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
-	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/config"
 	"github.com/tangram-dev/tangram/core/topology"
 	"github.com/tangram-dev/tangram/internal/dialect"
@@ -56,8 +54,8 @@ func (r *CheckReport) KnownWords() (n int) {
 
 // Check looks at manifests.
 func Check(inputs []Input) *CheckReport {
-	c := &checker{CheckReport: CheckReport{Known: map[string]int{}, Findings: []Finding{}}, words: dialect.Words(), kinds: dialect.KnownKinds(), profiles: profileNames()}
-	var docs []tree
+	c := &checker{CheckReport: CheckReport{Known: map[string]int{}, Findings: []Finding{}}, profiles: profileNames()}
+	var docs []node
 	for i := range inputs {
 		list, problems := parse(&inputs[i])
 		c.Problems = append(c.Problems, problems...)
@@ -89,8 +87,6 @@ func profileNames() []string {
 
 type checker struct {
 	CheckReport
-	words    []dialect.Word
-	kinds    []dialect.KnownKind
 	profiles []string
 	levels   topology.Levels
 
@@ -100,32 +96,32 @@ type checker struct {
 }
 
 // objects are the objects of a document: itself, or those of a List.
-func (c *checker) objects(d tree) []tree {
-	_, kind := d.kindOf()
+func (c *checker) objects(d node) []node {
+	_, kind := kindOf(d)
 	switch {
-	case !d.isMap() || kind == "" || d.get("apiVersion").text() == "":
-		c.Problems = append(c.Problems, d.problem("not an object: apiVersion and kind are missing"))
+	case !d.IsMap() || kind == "" || d.Get("apiVersion").Text() == "":
+		c.Problems = append(c.Problems, d.Problem("not an object: apiVersion and kind are missing"))
 		return nil
-	case strings.HasSuffix(kind, "List") && d.get("items").isList():
-		var out []tree
-		for _, item := range d.get("items").items() {
-			item.path = ""
+	case strings.HasSuffix(kind, "List") && d.Get("items").IsList():
+		var out []node
+		for _, item := range d.Get("items").Items() {
+			item.Path = ""
 			out = append(out, c.objects(item)...)
 		}
 		return out
 	}
-	return []tree{d}
+	return []node{d}
 }
 
 // levelsOf are the levels of domains that the manifests define besides the default ones.
-func levelsOf(docs []tree) topology.Levels {
+func levelsOf(docs []node) topology.Levels {
 	levels := topology.DefaultLevels()
 	for _, d := range docs {
-		group, kind := d.kindOf()
+		group, kind := kindOf(d)
 		if kind != "Topology" || group != dialect.KAITopologies.Group && group != dialect.KueueTopologies.Group {
 			continue
 		}
-		object, err := d.asObject()
+		object, err := asObject(d)
 		if err != nil {
 			continue
 		}
@@ -139,23 +135,20 @@ func levelsOf(docs []tree) topology.Levels {
 	return levels
 }
 
-func (c *checker) find(t tree, line int, field, system, what, do string) {
+// find adds a finding, once for each field and what is wrong with it.
+func (c *checker) find(n node, field, system, what, do string) {
 	key := field + "|" + what
-	if c.reported[key] {
-		return
+	if !c.reported[key] {
+		c.reported[key] = true
+		c.Findings = append(c.Findings, Finding{File: n.File(), Line: n.Line(), Object: c.name, Field: field, System: system, What: what, Do: do})
 	}
-	c.reported[key] = true
-	if t.in.Object {
-		line = 0
-	}
-	c.Findings = append(c.Findings, Finding{File: t.in.Name, Line: line, Object: c.name, Field: field, System: system, What: what, Do: do})
 }
 
 // object checks one object.
-func (c *checker) object(d tree) {
+func (c *checker) object(d node) {
 	c.Objects++
-	c.name, c.reported = d.objectName(), map[string]bool{}
-	group, kind := d.kindOf()
+	c.name, c.reported = objectName(d), map[string]bool{}
+	group, kind := kindOf(d)
 	if system := groupSystem(group); system != "" {
 		c.foreign(d, group, kind, system)
 	}
@@ -163,44 +156,43 @@ func (c *checker) object(d tree) {
 }
 
 // foreign checks kind and fields of an object of another system.
-func (c *checker) foreign(d tree, group, kind, system string) {
-	at := slices.IndexFunc(c.kinds, func(k dialect.KnownKind) bool { return k.Group == group && k.Kind == kind })
-	if at < 0 {
+func (c *checker) foreign(d node, group, kind, system string) {
+	k, known := knownKind(group, kind)
+	if !known {
 		do := cmp.Or(adviseKind(group, kind), "no counterpart is known")
-		c.find(d, d.line(), "kind", system, Unknown, do)
+		c.find(d, "kind", system, Unknown, do)
 		return
 	}
 	c.Known[system]++
-	k := c.kinds[at]
-	for _, e := range d.entries() {
-		if slices.Contains([]string{"apiVersion", "kind", "metadata", "status"}, e.key) {
+	for _, e := range d.Entries() {
+		if slices.Contains([]string{"apiVersion", "kind", "metadata", "status"}, e.Key) {
 			continue
 		}
-		walkLeaves(e.tree, e.key, func(leaf tree, path string) {
-			if k.Knows(path) || leaf.text() != "" && asHere[group+"/"+kind][path] == leaf.text() {
+		walkLeaves(e.Node, e.Key, func(leaf node, path string) {
+			if k.Knows(path) || leaf.Text() != "" && asHere[group+"/"+kind][path] == leaf.Text() {
 				c.Known[system]++
 				return
 			}
-			if leaf.isNull() || (leaf.isMap() || leaf.isList()) && leaf.shown() == "{}" {
+			if leaf.IsNull() || (leaf.IsMap() || leaf.IsList()) && shown(leaf) == "{}" {
 				return
 			}
 			what, do := NoEffect, adviseField(group, kind, path)
 			if do == "" {
-				what, do = Unknown, "not a field that is read"+c.nearField(k, path)
+				what, do = Unknown, "not a field that is read"+nearest(k.Fields, path)
 			}
-			c.find(leaf, leaf.line(), leaf.path, system, what, do)
+			c.find(leaf, leaf.Path, system, what, do)
 		})
 	}
 	if message := c.reads(d, group, kind); message != "" {
 		field, text, _ := strings.Cut(message, ": ")
-		at := d.locate(field)
-		c.find(at, at.line(), field, system, Malformed, text)
+		at := locate(d, field)
+		c.find(at, field, system, Malformed, text)
 	}
 }
 
 // reads lets the reader of a kind say what is invalid.
-func (c *checker) reads(d tree, group, kind string) string {
-	object, err := d.asObject()
+func (c *checker) reads(d node, group, kind string) string {
+	object, err := asObject(d)
 	if err != nil {
 		return "object: " + err.Error()
 	}
@@ -221,103 +213,107 @@ func (c *checker) reads(d tree, group, kind string) string {
 
 // walk looks for words in every part of an object: labels and annotations of metadata,
 // resources of containers, and pods.
-func (c *checker) walk(t tree, kind string) {
-	for _, e := range t.entries() {
+func (c *checker) walk(t node, kind string) {
+	for _, e := range t.Entries() {
 		switch {
-		case e.key == "status" && t.path == "":
-		case e.key == "managedFields":
-		case e.key == "metadata":
-			c.metadata(e.tree, kind, t)
-		case e.key == "resources" && (e.get("limits").isMap() || e.get("requests").isMap()):
-			for _, list := range []tree{e.get("limits"), e.get("requests")} {
-				for _, r := range list.entries() {
-					c.word(dialect.Resource, r, list.path+"["+r.key+"]")
+		case e.Key == "status" && t.Path == "":
+		case e.Key == "managedFields":
+		case e.Key == "metadata":
+			c.metadata(e.Node, kind, t)
+		case e.Key == "resources" && (e.Get("limits").IsMap() || e.Get("requests").IsMap()):
+			for _, list := range []node{e.Get("limits"), e.Get("requests")} {
+				for _, r := range list.Entries() {
+					c.named(dialect.Resource, r.Key, r, list.Path+"["+r.Key+"]")
 				}
 			}
-		case e.key == "hard" && kind == "ResourceQuota":
-			for _, r := range e.entries() {
-				name := strings.TrimPrefix(strings.TrimPrefix(r.key, "requests."), "limits.")
-				c.named(dialect.Resource, name, r, e.path+"["+r.key+"]")
+		case e.Key == "hard" && kind == "ResourceQuota":
+			for _, r := range e.Entries() {
+				name := strings.TrimPrefix(strings.TrimPrefix(r.Key, "requests."), "limits.")
+				c.named(dialect.Resource, name, r, e.Path+"["+r.Key+"]")
 			}
-		case e.key == "schedulerName":
+		case e.Key == "schedulerName":
 			c.scheduler(e)
 		default:
-			c.walk(e.tree, kind)
+			c.walk(e.Node, kind)
 		}
 	}
-	for _, item := range t.items() {
+	for _, item := range t.Items() {
 		c.walk(item, kind)
 	}
-	if t.get("spec", "containers").isList() {
+	if t.Get("spec", "containers").IsList() {
 		c.pod(t)
 	}
 }
 
 // metadata looks at labels and annotations; owner is what they are about.
-func (c *checker) metadata(t tree, kind string, owner tree) {
+func (c *checker) metadata(t node, kind string, owner node) {
 	kai := speaks(owner)
 	for _, x := range []struct {
-		words tree
+		words node
 		kind  dialect.WordKind
-	}{{t.get("labels"), dialect.Label}, {t.get("annotations"), dialect.Annotation}} {
-		for _, e := range x.words.entries() {
-			field := x.words.path + "[" + e.key + "]"
-			if !strings.Contains(e.key, "/") && systemOf(x.kind, e.key) == "" {
+	}{{t.Get("labels"), dialect.Label}, {t.Get("annotations"), dialect.Annotation}} {
+		for _, e := range x.words.Entries() {
+			field := x.words.Path + "[" + e.Key + "]"
+			if !strings.Contains(e.Key, "/") && dialect.SystemOf(x.kind, e.Key) == "" {
 				if kai && kind != "Node" {
 					c.unprefixed(x.kind, e, field)
 				}
 				continue
 			}
-			c.word(x.kind, e, field)
+			c.named(x.kind, e.Key, e, field)
 		}
 	}
 }
 
 // speaks says whether labels and annotations, or the scheduler's name, are of KAI.
-func speaks(owner tree) bool {
+func speaks(owner node) bool {
 	pod := &v1.Pod{}
-	pod.Spec.SchedulerName = owner.get("spec", "schedulerName").text()
+	pod.Spec.SchedulerName = owner.Get("spec", "schedulerName").Text()
 	pod.Labels, pod.Annotations = map[string]string{}, map[string]string{}
-	for _, e := range owner.get("metadata", "labels").entries() {
-		pod.Labels[e.key] = e.text()
+	for _, e := range owner.Get("metadata", "labels").Entries() {
+		pod.Labels[e.Key] = e.Text()
 	}
-	for _, e := range owner.get("metadata", "annotations").entries() {
-		pod.Annotations[e.key] = e.text()
+	for _, e := range owner.Get("metadata", "annotations").Entries() {
+		pod.Annotations[e.Key] = e.Text()
 	}
 	return dialect.SpeaksKAI(pod)
 }
 
 // unprefixed is a word without a domain, of a pod that was written for KAI.
 func (c *checker) unprefixed(kind dialect.WordKind, e entry, field string) {
-	if w, ok := c.lookup(kind, e.key); ok {
+	if w, ok := dialect.FindWord(kind, e.Key); ok {
 		c.judge(w, "kai", e, field)
-	} else if do := adviseWord(kind, e.key); do != "" {
-		c.find(e.tree, e.keyLine(), field, "kai", Unknown, do)
+	} else if do := adviseWord(kind, e.Key); do != "" {
+		c.find(e.Node, field, "kai", Unknown, do)
 	}
 }
 
-func (c *checker) word(kind dialect.WordKind, e entry, field string) { c.named(kind, e.key, e, field) }
-
 // named judges a word by its name.
 func (c *checker) named(kind dialect.WordKind, name string, e entry, field string) {
-	system := systemOf(kind, name)
+	system := dialect.SystemOf(kind, name)
 	if system == "" {
 		return
 	}
-	if w, ok := c.lookup(kind, name); ok {
+	if w, ok := dialect.FindWord(kind, name); ok {
 		c.judge(w, system, e, field)
 		return
 	}
 	do := ""
 	for _, other := range []dialect.WordKind{dialect.Label, dialect.Annotation, dialect.Resource} {
-		if w, ok := c.lookup(other, name); do == "" && other != kind && ok && w.Effect == dialect.Reads {
+		if w, ok := dialect.FindWord(other, name); do == "" && other != kind && ok && w.Effect == dialect.Reads {
 			do = fmt.Sprintf("known as %s, not as %s: write it there", article(other), article(kind))
 		}
 	}
-	if do == "" {
-		do = cmp.Or(adviseWord(kind, name), "not read by Tangram"+c.near(kind, name))
+	switch {
+	case do != "":
+	case adviseWord(kind, name) != "":
+		do = adviseWord(kind, name)
+	case kind == dialect.Resource:
+		do = "kube-scheduler counts it where nodes publish it, as any extended resource" + nearWord(kind, name)
+	default:
+		do = "not read by Tangram" + nearWord(kind, name)
 	}
-	c.find(e.tree, e.keyLine(), field, system, Unknown, do)
+	c.find(e.Node, field, system, Unknown, do)
 }
 
 func article(kind dialect.WordKind) string {
@@ -327,146 +323,13 @@ func article(kind dialect.WordKind) string {
 	return "a " + string(kind)
 }
 
-func (c *checker) lookup(kind dialect.WordKind, name string) (found dialect.Word, ok bool) {
-	for _, w := range c.words {
-		if w.Kind == kind && w.Matches(name) && (!ok || w.Name == name) {
-			found, ok = w, true
-		}
-	}
-	return found, ok
-}
-
 func (c *checker) judge(w dialect.Word, system string, e entry, field string) {
 	switch w.Effect {
 	case dialect.Refuses:
-		c.find(e.tree, e.keyLine(), field, system, Refused, w.Note)
+		c.find(e.Node, field, system, Refused, w.Note)
 	case dialect.Ignores:
-		c.find(e.tree, e.keyLine(), field, system, NoEffect, w.Note)
+		c.find(e.Node, field, system, NoEffect, w.Note)
 	default:
 		c.Known[system]++
 	}
-}
-
-// scheduler checks which scheduler a pod asks for: another system's that is not a profile.
-func (c *checker) scheduler(e entry) {
-	name := e.text()
-	if slices.Contains(c.profiles, name) {
-		c.Known["schedulerName"]++
-		return
-	}
-	foreign := slices.Contains(names.KAISchedulerNames, name) || slices.ContainsFunc([]string{"volcano", "hami", "vgpu", "koord", "runai", "kai"}, func(w string) bool {
-		return strings.Contains(name, w)
-	})
-	if foreign {
-		c.find(e.tree, e.line(), e.path, "schedulerName", Unknown,
-			fmt.Sprintf("%q is not a profile: add one of the name to the configuration (profiles, or scheduler.profiles of the chart), or write %s", name, names.SchedulerName))
-	}
-}
-
-// pod lets Tangram's own readers look at a pod or a pod's template.
-func (c *checker) pod(t tree) {
-	object, err := t.asObject()
-	if err != nil {
-		c.Problems = append(c.Problems, t.problem("%v", err))
-		return
-	}
-	text, err := json.Marshal(object)
-	if err != nil {
-		c.Problems = append(c.Problems, t.problem("%v", err))
-		return
-	}
-	pod := &v1.Pod{}
-	if err := json.Unmarshal(text, pod); err != nil {
-		c.Problems = append(c.Problems, t.problem("not a pod: %v", err))
-		return
-	}
-	pod.Spec.NodeName = "" // what it asks for, not what it was given
-	_, ask := dialect.RequestOn(pod, c.levels)
-	_, gang := dialect.MembershipOf(pod)
-	for _, err := range []error{ask, gang} {
-		if err == nil {
-			continue
-		}
-		field, text, ok := strings.Cut(err.Error(), ": ")
-		if !ok {
-			field, text = "spec", err.Error()
-		}
-		full := child(t.path, field)
-		if c.reported[full+"|"+Refused] {
-			continue
-		}
-		at := t.locate(field)
-		c.find(at, at.line(), full, "tangram", Malformed, text)
-	}
-}
-
-// locate is the value of a field as Tangram's errors write it, metadata.labels[a/b] or
-// spec.weight; t itself when it is not there.
-func (t tree) locate(field string) tree {
-	path, key, keyed := strings.Cut(strings.TrimSuffix(field, "]"), "[")
-	at := t
-	for part := range strings.SplitSeq(path, ".") {
-		at = at.get(part)
-	}
-	if keyed {
-		at = at.get(key)
-	}
-	if !at.has() {
-		return t
-	}
-	return at
-}
-
-// near suggests the known word that is closest to a name.
-func (c *checker) near(kind dialect.WordKind, name string) string {
-	best, least := "", 4 // a distance above 3 is another word
-	for _, w := range c.words {
-		if w.Kind == kind && !strings.Contains(w.Name, "*") && w.Effect == dialect.Reads {
-			if d := distance(w.Name, name); d < least {
-				best, least = w.Name, d
-			}
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return "; did you mean " + best + "?"
-}
-
-func (c *checker) nearField(k dialect.KnownKind, path string) string {
-	best, least := "", 4
-	for _, f := range k.Fields {
-		if d := distance(f, path); d < least {
-			best, least = f, d
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return "; did you mean " + best + "?"
-}
-
-// distance is how many letters must be inserted, removed or replaced; it is only meant for
-// names, and gives up on long ones.
-func distance(a, b string) int {
-	if len(a) > 128 || len(b) > 128 || len(a)-len(b) > 3 || len(b)-len(a) > 3 {
-		return 128
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		diagonal := row[0]
-		row[0] = i
-		for j := 1; j <= len(b); j++ {
-			cost := diagonal
-			if a[i-1] != b[j-1] {
-				cost++
-			}
-			diagonal = row[j]
-			row[j] = min(row[j]+1, row[j-1]+1, cost)
-		}
-	}
-	return row[len(b)]
 }

@@ -15,6 +15,7 @@
 // malformed, or that no table knows, is a Problem with file, line and field; nothing is left
 // out in silence.
 //
-// Reading order: tree.go, report.go, volcano.go, kai.go, hami.go, kueue.go, output.go;
-// check.go, scope.go, advice.go.
+// Reading order: input.go, report.go, rules.go, then the tables with what they cannot say in
+// volcano.go, kai.go, hami.go, kueue.go, kueuequota.go; translate.go, output.go; check.go,
+// checkpod.go, near.go, scope.go, advice.go.
 package migrate

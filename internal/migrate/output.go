@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
 	"github.com/tangram-dev/tangram/api/names"
@@ -54,6 +55,24 @@ func (r *Result) value(value any, path ...string) bool {
 	return setAt(r.values, value, path...)
 }
 
+// flag adds a flag of the agent, once.
+func (r *Result) flag(flag string) {
+	agent, _ := r.values["agent"].(map[string]any)
+	list, _ := agent["extraArgs"].([]any)
+	if !slices.Contains(list, any(flag)) {
+		delete(agent, "extraArgs")
+		r.value(append(list, flag), "agent", "extraArgs")
+	}
+}
+
+// score sets the weight of one of kube-scheduler's own scores.
+func (r *Result) score(name string, weight int) {
+	if r.scores == nil {
+		r.scores = map[string]int{}
+	}
+	r.scores[name] = weight
+}
+
 func setAt(in map[string]any, value any, path ...string) bool {
 	for _, key := range path[:len(path)-1] {
 		next, ok := in[key].(map[string]any)
@@ -95,13 +114,13 @@ func (r *Result) config() (map[string]any, error) {
 	}
 	for _, name := range r.profiles {
 		if !have(name) {
-			p := clone(list[0]).(map[string]any)
+			p := runtime.DeepCopyJSONValue(list[0]).(map[string]any)
 			p["schedulerName"] = name
 			list = append(list, p)
 		}
 	}
 	for i := range list {
-		p := clone(list[i]).(map[string]any)
+		p := runtime.DeepCopyJSONValue(list[i]).(map[string]any)
 		r.applyTo(p)
 		list[i] = p
 	}
@@ -155,25 +174,6 @@ func merge(under, over map[string]any) map[string]any {
 		out[key] = value
 	}
 	return out
-}
-
-// clone copies what YAML is made of.
-func clone(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		out := map[string]any{}
-		for k, x := range v {
-			out[k] = clone(x)
-		}
-		return out
-	case []any:
-		out := make([]any, len(v))
-		for i, x := range v {
-			out[i] = clone(x)
-		}
-		return out
-	}
-	return v
 }
 
 // chartProfiles are the profiles of the chart's default values.

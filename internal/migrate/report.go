@@ -70,21 +70,16 @@ type builder struct {
 	serve bool
 }
 
-func (b *builder) row(t tree, line int, field, value string, a answer) {
-	if t.in.Object {
-		line = 0
-	}
-	b.Rows = append(b.Rows, Row{From: b.from, File: t.in.Name, Line: line, Object: t.object, Field: field, Value: value, Verdict: a.verdict, Here: a.here, Do: a.do})
+// row adds a row.
+func (b *builder) row(p at, a answer) {
+	b.Rows = append(b.Rows, Row{From: b.from, File: p.File(), Line: p.Line(), Object: p.Part, Field: p.field, Value: p.value, Verdict: a.verdict, Here: a.here, Do: a.do})
 }
-
-// of adds a row about a value at its own place.
-func (b *builder) of(t tree, a answer) { b.row(t, t.line(), t.path, t.shown(), a) }
 
 func (b *builder) problem(p Problem) { b.Problems = append(b.Problems, p) }
 
 // unknown is a setting that no table knows.
-func (b *builder) unknown(t tree, what string) {
-	b.problem(t.problem("%s; --help says which systems and versions are known", what))
+func (b *builder) unknown(n node, what string) {
+	b.problem(n.Problem("%s; --help says which systems and versions are known", what))
 }
 
 // sorted puts rows in the order of files and lines, those of objects in theirs.

@@ -4,14 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/resource"
-
+	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/arbiter"
-	"github.com/tangram-dev/tangram/core/engine"
-	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
@@ -30,7 +26,7 @@ func Systems() []string { return []string{"volcano", "kai", "hami", "kueue"} }
 // could be read is in it all the same.
 func Translate(inputs []Input, o Options) *Report {
 	r := &Report{}
-	w := &kueueWorld{map[string]tree{}, map[string]tree{}, map[string]tree{}, map[string]tree{}}
+	w := &kueueWorld{}
 	for i := range inputs {
 		docs, problems := parse(&inputs[i])
 		r.Problems = append(r.Problems, problems...)
@@ -48,51 +44,48 @@ func builderFor(r *Report, from string, o Options) *builder {
 	return &builder{Report: r, from: from, serve: o.Serve}
 }
 
-func translate(r *Report, w *kueueWorld, d tree, o Options) {
-	if !d.isMap() {
-		r.Problems = append(r.Problems, d.problem("a configuration is a mapping, this is %s", cmp.Or(d.shown(), "empty")))
+// kinds are the objects that are configurations, by group/kind.
+var kinds = map[string]struct {
+	system string
+	read   func(b *builder, n node)
+}{
+	"kai.scheduler/SchedulingShard": {"kai", (*builder).kaiShard},
+	"kai.scheduler/Config":          {"kai", (*builder).kaiConfig},
+	"scheduling.run.ai/Queue":       {"kai", (*builder).kaiQueue},
+}
+
+func translate(r *Report, w *kueueWorld, d node, o Options) {
+	if !d.IsMap() {
+		r.Problems = append(r.Problems, d.Problem("a configuration is a mapping, this is %s", cmp.Or(shown(d), "empty")))
 		return
 	}
-	group, kind := d.kindOf()
-	name := d.get("metadata", "name").text()
+	group, kind := kindOf(d)
 	if kind != "" {
-		d.object = d.objectName()
+		d.Part = objectName(d)
+	}
+	if k, ok := kinds[group+"/"+kind]; ok {
+		k.read(builderFor(r, k.system, o), d)
+		return
 	}
 	switch {
 	case kind == "List":
-		for _, item := range d.get("items").items() {
-			item.path = ""
-			translate(r, w, item, o)
+		for _, item := range d.Get("items").Items() {
+			translate(r, w, item.Named(""), o)
 		}
-	case group == "kai.scheduler" && kind == "SchedulingShard":
-		builderFor(r, "kai", o).kaiShard(d)
-	case group == "kai.scheduler" && kind == "Config":
-		builderFor(r, "kai", o).kaiConfig(d)
-	case group == dialect.KAIQueues.Group && kind == "Queue":
-		builderFor(r, "kai", o).kaiQueue(d)
-	case group == "kueue.x-k8s.io" && kind == "ClusterQueue":
-		w.queues[name] = d
-	case group == "kueue.x-k8s.io" && kind == "LocalQueue":
-		w.locals[cmp.Or(d.get("metadata", "namespace").text(), "default")+"/"+name] = d
-	case group == "kueue.x-k8s.io" && kind == "Cohort":
-		w.cohorts[name] = d
-	case group == "kueue.x-k8s.io" && kind == "ResourceFlavor":
-		w.flavors[name] = d
+	case group == "kueue.x-k8s.io" && w.add(kind, d):
 	case kind == "ConfigMap":
 		configMap(r, d, o)
 	case kind != "":
-		r.Skipped = append(r.Skipped, d.in.Name+": "+d.objectName()+" is no configuration of a scheduler; tangram migrate check looks at its words")
-	default:
-		if !plainConfig(r, d, o) {
-			r.Problems = append(r.Problems, d.problem("neither volcano-scheduler.conf, KAI's configuration nor HAMi's values: it has %s; --from says which it is", keysOf(d)))
-		}
+		r.Skipped = append(r.Skipped, d.File()+": "+objectName(d)+" is no configuration of a scheduler; tangram migrate check looks at its words")
+	case !plainConfig(r, d, o):
+		r.Problems = append(r.Problems, d.Problem("neither volcano-scheduler.conf, KAI's configuration nor HAMi's values: it has %s; --from says which it is", keysOf(d)))
 	}
 }
 
-func keysOf(d tree) string {
+func keysOf(d node) string {
 	var keys []string
-	for _, e := range d.entries() {
-		keys = append(keys, e.key)
+	for _, e := range d.Entries() {
+		keys = append(keys, e.Key)
 	}
 	if len(keys) > 8 {
 		keys = append(keys[:8], "...")
@@ -101,47 +94,43 @@ func keysOf(d tree) string {
 }
 
 // configMap looks at the entries of a ConfigMap for configurations.
-func configMap(r *Report, d tree, o Options) {
+func configMap(r *Report, d node, o Options) {
 	found := false
-	for _, e := range d.get("data").entries() {
-		if !strings.HasSuffix(e.key, ".conf") && !strings.HasSuffix(e.key, ".yaml") && !strings.HasSuffix(e.key, ".json") {
+	for _, e := range d.Get("data").Entries() {
+		if !strings.HasSuffix(e.Key, ".conf") && !strings.HasSuffix(e.Key, ".yaml") && !strings.HasSuffix(e.Key, ".json") {
 			continue
 		}
-		docs, problems := e.inside()
-		if len(problems) > 0 {
-			r.Problems = append(r.Problems, problems...)
-			found = true
-			continue
-		}
+		docs, problems := e.Inside()
+		r.Problems = append(r.Problems, problems...)
+		found = found || len(problems) > 0
 		for _, doc := range docs {
-			if _, kind := doc.kindOf(); kind == "KubeSchedulerConfiguration" {
+			if _, kind := kindOf(doc); kind == "KubeSchedulerConfiguration" {
 				found = true
 				kubeScheduler(builderFor(r, cmp.Or(o.From, "hami"), o), doc)
 				continue
 			}
-			found = doc.isMap() && plainConfig(r, doc, o) || found
+			found = doc.IsMap() && plainConfig(r, doc, o) || found
 		}
 	}
 	if !found {
-		r.Skipped = append(r.Skipped, d.in.Name+": "+d.objectName()+" has no configuration of a scheduler")
+		r.Skipped = append(r.Skipped, d.File()+": "+objectName(d)+" has no configuration of a scheduler")
 	}
 }
 
 // plainConfig reads a configuration that is no object; false when it is none.
-func plainConfig(r *Report, d tree, o Options) bool {
-	has := func(key string) bool { return d.get(key).has() }
+func plainConfig(r *Report, d node, o Options) bool {
+	has := func(keys ...string) bool { return d.Get(keys...).Has() }
 	tiers := has("actions") || has("tiers")
-	nvidia := d.get("nvidia")
 	switch {
-	case tiers && (o.From == "kai" || o.From == "" && speaksKAI(d)):
+	case tiers && (o.From == "kai" || o.From == "" && isKAI(d)):
 		builderFor(r, "kai", o).kaiConf(d)
-	case tiers && (o.From == "volcano" || o.From == ""), o.From == "volcano":
+	case tiers && o.From == "", o.From == "volcano":
 		builderFor(r, "volcano", o).volcano(d)
 	case has("nodeconfig"):
 		builderFor(r, "hami", o).hamiNodes(d)
-	case nvidia.get("resourceCountName").has() || nvidia.isMap() && !has("devicePlugin") || has("vnpus"):
+	case has("nvidia", "resourceCountName") || d.Get("nvidia").IsMap() && !has("devicePlugin") || has("vnpus"):
 		builderFor(r, "hami", o).hamiDevices(d)
-	case has("devicePlugin") || has("scheduler") && d.get("scheduler").get("defaultSchedulerPolicy").has() || o.From == "hami":
+	case has("devicePlugin") || has("scheduler", "defaultSchedulerPolicy") || o.From == "hami":
 		builderFor(r, "hami", o).hamiValues(d)
 	default:
 		return false
@@ -149,23 +138,20 @@ func plainConfig(r *Report, d tree, o Options) bool {
 	return true
 }
 
-// speaksKAI says whether a configuration with actions and tiers is KAI's: it names an action
-// or a plugin that only KAI has.
-func speaksKAI(d tree) bool {
-	for _, a := range strings.Split(d.get("actions").text(), ",") {
-		name := strings.TrimSpace(a)
-		_, volcano := volcanoActionTable[name]
-		_, kai := kaiActionTable[name]
-		if kai && !volcano {
+// isKAI says whether a configuration with actions and tiers is KAI's: it names an action or a
+// plugin that only KAI has.
+func isKAI(d node) bool {
+	only := func(path string) bool {
+		return len(about("kai", path)) > 0 && len(about("volcano", path)) == 0
+	}
+	for _, a := range strings.Split(d.Get("actions").Text(), ",") {
+		if only("action/" + strings.TrimSpace(a)) {
 			return true
 		}
 	}
-	for _, tier := range d.get("tiers").items() {
-		for _, p := range tier.get("plugins").items() {
-			name := p.get("name").text()
-			_, volcano := volcanoPluginTable[name]
-			_, kai := kaiPluginTable[name]
-			if kai && !volcano {
+	for _, tier := range d.Get("tiers").Items() {
+		for _, p := range tier.Get("plugins").Items() {
+			if only("plugin/" + p.Get("name").Text()) {
 				return true
 			}
 		}
@@ -174,34 +160,34 @@ func speaksKAI(d tree) bool {
 }
 
 // kubeScheduler reads a KubeSchedulerConfiguration with an extender, as HAMi installs.
-func kubeScheduler(b *builder, d tree) {
-	for _, e := range d.entries() {
-		switch e.key {
+func kubeScheduler(b *builder, d node) {
+	for _, e := range d.Entries() {
+		switch e.Key {
 		case "apiVersion", "kind":
 		case "profiles":
-			for _, p := range e.items() {
-				name := p.get("schedulerName")
-				b.Result.profile(name.text())
-				b.of(name, answer{Set, "profiles[].schedulerName", "a profile of that name"})
-				for _, f := range p.entries() {
-					if f.key != "schedulerName" {
-						b.of(f.tree, answer{Differs, f.path, "fields of kube-scheduler itself: take them over by hand"})
+			for _, p := range e.Items() {
+				b.Result.profile(p.Get("schedulerName").Text())
+				for _, f := range p.Entries() {
+					a := answer{Set, "profiles[].schedulerName", "a profile of that name"}
+					if f.Key != "schedulerName" {
+						a = answer{Differs, f.Path, "fields of kube-scheduler itself: take them over by hand"}
 					}
+					b.row(of(f.Node), a)
 				}
 			}
 		case "extenders":
-			b.row(e.tree, e.keyLine(), e.path, e.shown(), answer{Always, "", "not needed: what HAMi's extender does is done by GPUFilter, GPUScore, GPUReserve and GPUBind"})
+			b.row(of(e.Node), answer{Always, "", "not needed: what HAMi's extender does is done by GPUFilter, GPUScore, GPUReserve and GPUBind"})
 		case "leaderElection":
-			b.row(e.tree, e.keyLine(), e.path, e.shown(), answer{Always, "leaderElection", "a Lease of its own"})
+			b.row(of(e.Node), answer{Always, "leaderElection", "a Lease of its own"})
 		default:
-			b.row(e.tree, e.keyLine(), e.path, e.shown(), answer{Differs, e.key, "a field of kube-scheduler itself: take it over by hand"})
+			b.row(of(e.Node), answer{Differs, e.Key, "a field of kube-scheduler itself: take it over by hand"})
 		}
 	}
 }
 
 // queueObject is a queue as an object of Volcano's kind.
 func queueObject(q arbiter.Queue) map[string]any {
-	spec := map[string]any{"weight": q.Weight, "reclaimable": q.Reclaimable}
+	spec, annotations := map[string]any{"weight": q.Weight, "reclaimable": q.Reclaimable}, map[string]any{}
 	if q.Parent != "" {
 		spec["parent"] = q.Parent
 	}
@@ -214,9 +200,17 @@ func queueObject(q arbiter.Queue) map[string]any {
 	if len(q.Capability) > 0 {
 		spec["capability"] = resourceList(q.Capability)
 	}
-	metadata := map[string]any{"name": q.Name}
 	if len(q.Namespaces) > 0 {
-		metadata["annotations"] = map[string]any{"tangram.dev/namespaces": strings.Join(q.Namespaces, ",")}
+		annotations[names.AnnotationNamespaces] = strings.Join(q.Namespaces, ",")
+	}
+	return volcanoQueue(q.Name, annotations, spec)
+}
+
+// volcanoQueue is a Queue object.
+func volcanoQueue(name string, annotations, spec map[string]any) map[string]any {
+	metadata := map[string]any{"name": name}
+	if len(annotations) > 0 {
+		metadata["annotations"] = annotations
 	}
 	return map[string]any{"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": metadata, "spec": spec}
 }
@@ -224,17 +218,8 @@ func queueObject(q arbiter.Queue) map[string]any {
 // resourceList writes amounts of the arbiter as quantities.
 func resourceList(amounts map[arbiter.Resource]int64) map[string]any {
 	out := map[string]any{}
-	for r, n := range amounts {
-		switch r {
-		case engine.CPU:
-			out["cpu"] = resource.NewMilliQuantity(n, resource.DecimalSI).String()
-		case engine.Memory:
-			out["memory"] = strconv.FormatInt(n, 10) + "Mi"
-		case engine.GPU(model.NVIDIA):
-			out["nvidia.com/gpu"] = resource.NewMilliQuantity(n, resource.DecimalSI).String()
-		default:
-			out[strings.TrimPrefix(string(r), "resource/")] = fmt.Sprint(n)
-		}
+	for name, q := range dialect.Quantities(amounts) {
+		out[string(name)] = q.String()
 	}
 	return out
 }

@@ -245,7 +245,7 @@ func TestProblems(t *testing.T) {
 		"actions: allocate\ntiers:\n- plugins:\n  - {name: gang, x: 1}":                                             "f:4: tiers[0].plugins[0].x: not a field of a plugin",
 		"actions: allocate\ntiers:\n- plugins:\n  - name: nodeorder\n    arguments: {nodeaffinity.weight: many}":    `f:5: tiers[0].plugins[0].arguments.nodeaffinity.weight: "many" is not a whole number`,
 		"actions: allocate\ntiers:\n- plugins:\n  - name: sla\n    arguments: {sla-waiting-time: soon}":             `f:5: tiers[0].plugins[0].arguments.sla-waiting-time: "soon" is not a duration`,
-		"actions: allocate\nactions: backfill":                                                                      "f:2: actions is there twice",
+		"actions: allocate\nactions: backfill":                                                                      "f:2: actions: is there twice",
 		"color: blue":                                                                                               "f:1: neither volcano-scheduler.conf, KAI's configuration nor HAMi's values: it has color",
 		"- a":                                                                                                       "f:1: a configuration is a mapping",
 		"apiVersion: kai.scheduler/v1\nkind: SchedulingShard\nspec:\n  wings: 2":                                    "f:4: spec.wings: not a field of a SchedulingShard",

@@ -48,7 +48,7 @@ func BenchmarkQuestions(b *testing.B) {
 	}
 	b.Run("replica", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := kubeengine.NewReplica(settled); err != nil {
+			if _, err := NewReplica(settled); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -6,10 +6,12 @@
 //
 //	state.go     a copy, from the live engine or from a dump
 //	dump.go      the dump's format; reduce.go what is left out of it
-//	manifest.go  a manifest, read and completed as the API server would
-//	expand.go    the pods that controllers make of objects; volcano.go, operators.go
+//	manifest.go  a manifest, read and completed as the API server would; aliases.go
+//	             bounds its YAML aliases
+//	expand.go    the pods that controllers make of objects; operators.go those of others
+//	replica.go   a copy: the engine over stores that its owner fills
 //	run.go       a copy that is stepped through time
 //	whatif.go    what becomes of a manifest
 //	forecast.go  expected starts; service.go who may ask how often
-//	measure.go   how far expected starts are off, on a trace
+//	timeline.go  a trace that is replayed, for lab/starts
 package replica

@@ -27,7 +27,6 @@ import (
 	"github.com/tangram-dev/tangram/core/topology"
 	"github.com/tangram-dev/tangram/internal/dialect"
 	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
-	"github.com/tangram-dev/tangram/internal/kube/inventory"
 	"github.com/tangram-dev/tangram/internal/kube/workload"
 )
 
@@ -68,6 +67,9 @@ type dump struct {
 	Budgets        []*policyv1.PodDisruptionBudget         `json:"budgets,omitempty"`
 	Pods           []*v1.Pod                               `json:"pods"`
 
+	// Recording is for tangram replay.
+	Recording string `json:"recording,omitempty"`
+
 	Dynamic bool                         `json:"dynamic,omitempty"`
 	Slices  []*resourceapi.ResourceSlice `json:"slices,omitempty"`
 	Claims  []*resourceapi.ResourceClaim `json:"claims,omitempty"`
@@ -96,7 +98,7 @@ func WriteDump(w io.Writer, s *kubeengine.Snapshot, scheduler string) error {
 	d := dump{
 		Format: Format, Version: Version, Scheduler: scheduler, At: s.At, Estimates: s.Estimates, Passing: s.Passing, Arrivals: s.Arrivals,
 		Networks: kinds(s.Networks), Groups: kinds(s.Groups), Dynamic: s.Dynamic, Slices: s.Slices, Claims: s.Claims, Classes: s.Classes,
-		NodeTopologies: s.NodeTopologies, Nodes: []*v1.Node{}, Pods: []*v1.Pod{},
+		NodeTopologies: s.NodeTopologies, Recording: string(s.Recording), Nodes: []*v1.Node{}, Pods: []*v1.Pod{},
 		Settings: settings{Options: s.Settings.Options, Timing: s.Settings.Timing, Levels: s.Settings.Levels, Protected: s.Settings.Protected, TelemetryMaxAge: s.Settings.TelemetryMaxAge, Profiles: map[string]profile{}},
 	}
 	for name, p := range s.Settings.Profiles {
@@ -234,8 +236,9 @@ func (d *dump) snapshot() (*kubeengine.Snapshot, error) {
 	}
 	s := &kubeengine.Snapshot{
 		At: d.At, Learned: learned, Estimates: d.Estimates, Passing: d.Passing, Arrivals: d.Arrivals, Pods: d.Pods, Nodes: d.Nodes, Namespaces: d.Namespaces, Budgets: d.Budgets,
-		Objects: inventory.Objects{GPUNodes: d.GPUNodes, NodeTopologies: d.NodeTopologies}, Dynamic: d.Dynamic, Slices: d.Slices, Claims: d.Claims, Classes: d.Classes,
+		Dynamic: d.Dynamic, Slices: d.Slices, Claims: d.Claims, Classes: d.Classes,
 	}
+	s.GPUNodes, s.NodeTopologies = d.GPUNodes, d.NodeTopologies
 	if s.Settings, err = d.Settings.read(); err != nil {
 		return nil, fmt.Errorf("settings.%w", err)
 	}

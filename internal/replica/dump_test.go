@@ -59,7 +59,7 @@ func future(t *testing.T, s *kubeengine.Snapshot) string {
 	must(t, err)
 	var lines []string
 	for uid, p := range x.places {
-		lines = append(lines, fmt.Sprintf("%s %s %b %s", uid, p.Node, p.Grant.Set, x.starts[p.Gang].UTC()))
+		lines = append(lines, fmt.Sprintf("%s %s %b %s", uid, p.Node.ID, p.Grant.Set, x.starts[p.Gang].UTC()))
 	}
 	for by, v := range x.evicted {
 		for _, v := range v {

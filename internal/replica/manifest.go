@@ -24,7 +24,6 @@ import (
 
 	"github.com/tangram-dev/tangram/api/query"
 	"github.com/tangram-dev/tangram/internal/dialect"
-	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 )
 
 // Limits of manifests.
@@ -169,7 +168,7 @@ func fieldOf(err error) string {
 // pods that controllers make.
 type reader struct {
 	ctx     context.Context // of the question: who is gone needs no pods
-	replica *kubeengine.Replica
+	replica *Replica
 	// queues says that the caller may list queues.
 	queues bool
 	// namespace is for objects that name none, offline says that images are digests.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 	"github.com/tangram-dev/tangram/core/arbiter"
+	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
 // What a dump has of an object is what scheduling reads. Programs, their arguments and
@@ -19,26 +20,20 @@ import (
 // their name, which still says whether two jobs run the same program: runtimes are learned
 // by that.
 
-// words are the prefixes of annotations that scheduling reads, with all below them.
-var words = []string{
-	"tangram.dev", "nvidia.com", "volcano.sh", "aliyun.com", "amd.com", "intel.com", "huawei.com", "hami.io", "koordinator.sh",
-	"kai.scheduler", "run.ai", "runai", "grove.io", "ray.io", "kubeflow.org", "k8s.io", "x-k8s.io", "kubernetes.io",
-}
+// projects are the domains of projects whose pods are gangs, and of Kubernetes itself: the
+// table of internal/dialect has the words of theirs that are read today.
+var projects = []string{"grove.io", "ray.io", "kubeflow.org", "k8s.io", "x-k8s.io", "kubernetes.io"}
 
-// plainWords are annotations without a prefix.
-var plainWords = []string{"gpu-fraction", "gpu-memory", "gpu-fraction-num-devices", "gpu-fraction-container-name", "gpu-sm-percentage", "pod-group-name", "user"}
-
-// unread are annotations below words that hold whole objects.
-var unread = []string{"kubectl.kubernetes.io"}
-
-// keeps says whether an annotation is one that scheduling may read.
+// keeps says whether an annotation is one that scheduling may read. kubectl's hold whole
+// objects.
 func keeps(key string) bool {
-	prefix, _, found := strings.Cut(key, "/")
-	if !found {
-		return slices.Contains(plainWords, key)
+	if _, known := dialect.FindWord(dialect.Annotation, key); known || dialect.SystemOf(dialect.Annotation, key) != "" {
+		return true
 	}
-	is := func(word string) bool { return prefix == word || strings.HasSuffix(prefix, "."+word) }
-	return slices.ContainsFunc(words, is) && !slices.ContainsFunc(unread, is)
+	domain, _, found := strings.Cut(key, "/")
+	return found && domain != "kubectl.kubernetes.io" && slices.ContainsFunc(projects, func(p string) bool {
+		return domain == p || strings.HasSuffix(domain, "."+p)
+	})
 }
 
 func annotationsOf(in map[string]string) map[string]string {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tangram-dev/tangram/api/names"
+	coreanswer "github.com/tangram-dev/tangram/core/answer"
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/engine"
 	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
@@ -42,7 +43,7 @@ const (
 // run is a replica that is stepped through time: gangs end when they are expected to,
 // victims go when their grace period ends and are created anew by their controllers.
 type run struct {
-	*kubeengine.Replica
+	*Replica
 	limits Limits
 	began  time.Time
 	steps  int
@@ -60,7 +61,7 @@ type run struct {
 	guessed int
 	// starts is when gangs got their first place here, places where pods did.
 	starts map[engine.ID]time.Time
-	places map[types.UID]kubeengine.Started
+	places map[types.UID]Started
 	// evicted are victims, by the name of the gang that they go for.
 	evicted map[string][]kubeengine.Victim
 	// ended counts gangs that ended, lastEnd when the last did.
@@ -71,13 +72,13 @@ type run struct {
 }
 
 func newRun(s *kubeengine.Snapshot, l Limits) (*run, error) {
-	r, err := kubeengine.NewReplica(s)
+	r, err := NewReplica(s)
 	if err != nil {
 		return nil, err
 	}
 	x := &run{
 		Replica: r, limits: l, began: r.Now(), ends: map[engine.ID]int{}, starts: map[engine.ID]time.Time{},
-		places: map[types.UID]kubeengine.Started{}, evicted: map[string][]kubeengine.Victim{}, usual: usualOf(s.Learned.Runtimes),
+		places: map[types.UID]Started{}, evicted: map[string][]kubeengine.Victim{}, usual: usualOf(s.Learned.Runtimes),
 	}
 	for _, p := range r.Leaving() { // pods that were told to go before
 		x.push(event{at: p.DeletionTimestamp.Time, gone: p})
@@ -190,7 +191,7 @@ func (x *run) expectEnds() {
 
 // guess is when a gang is taken to end of which nothing is known: after what is usual here,
 // or once more after as long as it has run already. Services have no end.
-func (x *run) guess(e *engine.Ending) time.Time {
+func (x *run) guess(e *coreanswer.Ending) time.Time {
 	pods := x.GangPods(e.Gang)
 	if x.usual == 0 || len(pods) == 0 {
 		return time.Time{}

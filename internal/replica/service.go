@@ -97,6 +97,7 @@ func (s *Service) Dump(user string, w io.Writer) error {
 	if err != nil {
 		return err
 	}
+	snapshot.Recording = kubeengine.Recording(s.engine)
 	return WriteDump(w, snapshot, s.version)
 }
 

@@ -132,7 +132,7 @@ func TestForecastTells(t *testing.T) {
 		{"a", time.Hour, ""},
 	} {
 		s, ok := f.Start(c.id, start.Add(c.after))
-		if ok != (c.known != "") || string(s.Known) != c.known {
+		if ok != (c.known != "") || s.Known != c.known {
 			t.Errorf("%s after %s: %+v, %v", c.id, c.after, s, ok)
 		}
 		if ok && !strings.Contains(s.Because, "1m0s ago") {

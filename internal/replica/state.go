@@ -8,7 +8,6 @@ import (
 
 	"github.com/tangram-dev/tangram/api/query"
 	"github.com/tangram-dev/tangram/core/engine"
-
 	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 )
 
@@ -50,7 +49,7 @@ func (s *State) At() time.Time { return s.snapshot.At }
 // Why says why an object's pods wait, as the scheduler would have said then, with the
 // expected start by a forecast on the same state. kind may be empty.
 func (s *State) Why(ctx context.Context, namespace, kind, name string) (*query.Why, error) {
-	r, err := kubeengine.NewReplica(s.snapshot)
+	r, err := NewReplica(s.snapshot)
 	if err != nil {
 		return nil, err
 	}
@@ -63,17 +62,17 @@ func (s *State) Why(ctx context.Context, namespace, kind, name string) (*query.W
 		}
 		return forecast.Start(id, s.snapshot.At)
 	})
-	out := r.Engine.Why(ctx, kind, namespace, name, All{}, nil)
+	out := r.Why(ctx, kind, namespace, name, All{}, nil)
 	return &out, err
 }
 
 // Explain says why a pod is where it is; a problem says why there is no answer.
 func (s *State) Explain(namespace, name string) (*query.Explain, error) {
-	r, err := kubeengine.NewReplica(s.snapshot)
+	r, err := NewReplica(s.snapshot)
 	if err != nil {
 		return nil, err
 	}
-	out, problem := r.Engine.Explain(namespace, name, All{})
+	out, problem := r.Explain(namespace, name, All{})
 	if problem != "" {
 		return nil, &query.Error{Status: 404, Reason: "NotFound", Message: problem}
 	}

@@ -15,11 +15,11 @@ import (
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/internal/dialect"
-	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
+	"github.com/tangram-dev/tangram/internal/kube/answer"
 )
 
 // Sight is what a caller may see by name.
-type Sight = kubeengine.Sight
+type Sight = answer.Sight
 
 // All sees everything: for who has the dump.
 type All struct{}
@@ -182,7 +182,7 @@ func (a *asked) look(ctx context.Context, c *candidate, first bool) {
 	if !has && !first {
 		return
 	}
-	w := a.run.Engine.Why(ctx, "Pod", c.pod.Namespace, c.pod.Name, a.see, nil)
+	w := a.run.Why(ctx, "Pod", c.pod.Namespace, c.pod.Name, a.see, nil)
 	if first {
 		g, _ := a.run.Gang(c.id)
 		if c.name, c.out.Gang = g.Name, w.Gang; c.out.Gang.Name == "" { // the engine has not seen it as a gang yet

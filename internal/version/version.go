@@ -8,7 +8,7 @@ import (
 	"runtime/debug"
 )
 
-// version is set by the linker: -X github.com/tangram-dev/tangram/internal/version.version=v1.2.3
+// version is set by the linker (-X github.com/tangram-dev/tangram/internal/version.version=v1.2.3).
 var version string
 
 // Unknown is the version of a program that neither the linker nor Go knows one of, such

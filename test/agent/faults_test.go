@@ -39,6 +39,7 @@ func TestFaults(t *testing.T) {
 		{"apiserver", "API server gone and back", nil, apiServerGone},
 		{"mps", "MPS daemon killed", nil, mpsDaemonKilled},
 		{"mig", "MIG busy", nil, migBusy},
+		{"topology", "kubelet with Topology Manager", nil, topologyManager},
 		{"disk", "disk full", nil, diskFull},
 		{"observer", "observer beside another device plugin", gfd, observes},
 		{"other", "told to serve beside another device plugin", gfd, yields},
@@ -59,7 +60,7 @@ func driverMissing(n *node) {
 	}
 	n.start(n.args("nvml")...)
 	n.condition(v1alpha1.DriverReady, "False", "NoDriver")
-	n.logs("The GPU driver cannot be used; it is tried again")
+	n.logs("GPU driver cannot be used; will retry")
 	n.event("Node", n.name, "GPUDriverNotReady")
 	n.shows(0, "tangram_agent_driver_answering")
 	n.counts("tangram_agent_backend_calls_total", `call="inventory"`, `result="no_driver"`)
@@ -101,7 +102,7 @@ func driverUnloaded(n *node) {
 	n.event("Node", n.name, "GPUDriverNotReady") // the next look at the inventory is within a minute
 	n.condition(v1alpha1.DriverReady, "False", "NoDriver")
 	n.health(0, v1alpha1.Failed)
-	n.logs("The GPU driver cannot be used; it is tried again")
+	n.logs("GPU driver cannot be used; will retry")
 	n.shows(0, "tangram_agent_driver_answering")
 	n.fault("")
 	n.condition(v1alpha1.DriverReady, "True", "")
@@ -159,7 +160,7 @@ func kubeletGone(n *node) {
 	n.shows(1, "tangram_agent_kubelet_answering")
 	n.kubelet.stop()
 	n.shows(0, "tangram_agent_kubelet_answering")
-	n.logs("Records could not be compared with kubelet's devices; trying again")
+	n.logs("Could not compare records with kubelet's devices; will retry")
 	if err := n.kubelet.start(); err != nil {
 		n.t.Fatal(err)
 	}
@@ -198,13 +199,13 @@ func kubeletStarts(n *node) {
 		}
 	}
 	held := n.kubelet.forget("heard")
-	n.logs("Nothing is taken away that nobody seems to hold")
+	n.logs("Ended allocations are not collected: kubelet does not list all pods yet")
 	stays("the agent runs")
 	if err := n.agent.Stop(); err != nil {
 		n.t.Fatal(err)
 	}
 	n.start(args...)
-	n.logs("Nothing is taken away that nobody seems to hold")
+	n.logs("Ended allocations are not collected: kubelet does not list all pods yet")
 	stays("the agent starts")
 	n.pod("next", gpu, 1, record.Device{Index: n.index(uuid), UUID: uuid, Turn: true})
 	n.offers(gpu, 16)
@@ -264,7 +265,7 @@ func apiServerGone(n *node) {
 	n.health(5, v1alpha1.Failed)
 }
 
-// migBusy: a device that somebody uses is not cut; it is when it is free.
+// migBusy: a device that a process uses is not cut; it is when it is free.
 func migBusy(n *node) {
 	n.start(n.args("simulated", "--serve", "--mig-strategy=mixed")...)
 	n.offers(gpu, 8)
@@ -285,7 +286,7 @@ func migBusy(n *node) {
 		n.t.Errorf("on a device in use: %v", err)
 	}
 	n.counts("tangram_agent_mig_actions_total", `action="create"`, `result="busy"`)
-	n.logs("A container was refused")
+	n.logs("Refused devices to a container")
 	n.phase("hog", v1.PodSucceeded)
 	n.await("the slice", func() string { // kubelet tries again and again
 		if _, err := n.kubelet.give("slice", slice, id); err != nil {
@@ -302,6 +303,33 @@ func migBusy(n *node) {
 		}
 		return "has it not"
 	})
+}
+
+// topologyManager: while a slice of a GPU is held, the GPU and slices that overlap it are
+// offered to kubelet as unhealthy, and again as healthy when the slice is free. Health itself
+// does not change.
+func topologyManager(n *node) {
+	n.start(n.args("simulated", "--serve", "--mig-strategy=mixed", "--topology-manager")...)
+	n.offers(gpu, 8)
+	const small, large = "nvidia.com/mig-1g.10gb", "nvidia.com/mig-3g.40gb"
+	smalls, larges := len(n.offers(small, 8*7)), len(n.offers(large, 8*2))
+	id := n.uuid(0) + "::mig-1g.10gb@2"
+	n.pod("aligned", small, 1, record.Device{Index: 0, UUID: n.uuid(0), MIG: "1g.10gb", Start: 2})
+	if _, err := n.kubelet.give("aligned", small, id); err != nil {
+		n.t.Fatal(err)
+	}
+	if ids := n.offers(gpu, 7); slices.Contains(ids, n.uuid(0)) {
+		n.t.Errorf("%s is offered whole, and a slice of it is held: %v", n.uuid(0), ids)
+	}
+	n.offers(small, smalls) // kubelet knows by itself that the held one is taken
+	if ids := n.offers(large, larges-1); slices.Contains(ids, n.uuid(0)+"::mig-3g.40gb@0") {
+		n.t.Errorf("a slice that overlaps the held one is offered: %v", ids)
+	}
+	n.health(0, v1alpha1.Healthy)
+	n.kubelet.forget("aligned")
+	n.phase("aligned", v1.PodSucceeded)
+	n.offers(gpu, 8)
+	n.offers(large, larges)
 }
 
 // diskFull: no container starts without its CDI file, the health of devices is still
@@ -341,7 +369,7 @@ func diskFull(n *node) {
 	n.health(5, v1alpha1.Failed)
 	n.offers(gpu, 7)
 	n.counts("tangram_agent_failed_file_writes_total", `file="health"`)
-	n.logs("The health of devices is not saved")
+	n.logs("Could not save the health of devices")
 	n.logs("no space left on device")
 	for _, f := range fillers {
 		if err := os.Remove(f); err != nil {
@@ -368,7 +396,7 @@ func diskFull(n *node) {
 	})
 }
 
-// others is what a device plugin of somebody else offers: NVIDIA's IDs look like ours.
+// others is what another device plugin offers: NVIDIA's IDs look like ours.
 func (n *node) others() {
 	n.kubelet.mu.Lock()
 	defer n.kubelet.mu.Unlock()
@@ -384,7 +412,7 @@ func observes(n *node) {
 	n.staysOut()
 }
 
-// yields: an agent that was told to serve sees that somebody does, says so and observes.
+// yields: an agent that was told to serve sees that another plugin does, says so and observes.
 func yields(n *node) {
 	n.others()
 	n.start(n.args("simulated", "--serve", "--shares-per-gpu=4", "--isolation=none")...)

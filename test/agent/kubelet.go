@@ -17,7 +17,7 @@ import (
 )
 
 // kubelet plays the part of kubelet that agents talk to: it lets plugins register,
-// watches their devices, and says who holds what.
+// watches their devices, and lists which pods hold what.
 type kubelet struct {
 	podresources.UnimplementedPodResourcesListerServer
 	plugins.UnimplementedRegistrationServer
@@ -194,7 +194,7 @@ func (k *kubelet) give(pod, resource string, ids ...string) (*plugins.ContainerA
 	socket := k.endpoints[resource]
 	k.mu.Unlock()
 	if socket == "" {
-		return nil, fmt.Errorf("nobody sells %s", resource)
+		return nil, fmt.Errorf("no plugin sells %s", resource)
 	}
 	conn, err := dial(socket)
 	if err != nil {

@@ -27,7 +27,7 @@ import (
 	"github.com/tangram-dev/tangram/api/record"
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 	"github.com/tangram-dev/tangram/config"
-	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/lab/local"
 	"github.com/tangram-dev/tangram/test/await"
 	"github.com/tangram-dev/tangram/test/cluster"
 )
@@ -49,9 +49,9 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{Cluster: cluster.ForTest(t, cluster.Options{
-		Kubernetes: local.Options{Bin: cluster.Bin(t, "gpu-agent")},
-		Manifests:  [][]byte{config.CRDs(), config.AgentRBAC()},
-	})}
+		Programs:  []string{"gpu-agent"},
+		Manifests: [][]byte{config.CRDs(), config.AgentRBAC()},
+	}).Cluster}
 	var err error
 	if w.kubeconfig, err = w.KubeconfigFor(agentUser); err != nil {
 		t.Fatal(err)

@@ -10,7 +10,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tangram-dev/tangram/api/names"
 )
@@ -48,7 +47,7 @@ func plain(t *testing.T, w *world) {
 }
 
 // rack: the same where all must share a rack, and 12 nodes are free in two racks: exactly 3
-// nodes are added, in the rack with 9. Placeholders ask for them, cannot be bound by anybody
+// nodes are added, in the rack with 9. Placeholders ask for them, cannot be bound by any client
 // meanwhile, and are gone afterwards.
 func rack(t *testing.T, w *world) {
 	p := w.newPool(t, "rack", "Never", "r1", "r2")
@@ -56,11 +55,9 @@ func rack(t *testing.T, w *world) {
 	p.stock("r2", 3)
 	members := p.gang("g", 12, 12, 8, required("rack"))
 	p.waits(names.ReasonWaitingForNodes, members[0])
-	p.await("placeholders", func() string {
+	p.Complete("placeholders", func() string {
 		for _, x := range p.placeholders() {
-			err := w.Client.CoreV1().Pods(x.Namespace).Bind(t.Context(), &v1.Binding{
-				ObjectMeta: metav1.ObjectMeta{Namespace: x.Namespace, Name: x.Name}, Target: v1.ObjectReference{Kind: "Node", Name: "rack-r2-0"},
-			}, metav1.CreateOptions{})
+			err := w.Within(x.Namespace).Bind(x.Name, "rack-r2-0", nil)
 			switch {
 			case err == nil:
 				t.Fatal("a placeholder was bound")
@@ -82,7 +79,7 @@ func rack(t *testing.T, w *world) {
 			t.Errorf("node %s was added in rack %s", name, n.Labels[rackLabel])
 		}
 	}
-	p.await("placeholders are gone", func() string {
+	p.Complete("placeholders are gone", func() string {
 		if n := len(p.placeholders()); n > 0 {
 			return fmt.Sprintf("%d are left", n)
 		}
@@ -122,7 +119,7 @@ func oneNode(t *testing.T, w *world) {
 	p.exactly(1, 0)
 }
 
-// none: no node is added for who waits for quota, for members, or has a specification that
+// none: no node is added for a pod that waits for quota or members, or has a specification that
 // no node can satisfy. A pod that waits for a node gets one, and there is no other.
 func none(t *testing.T, w *world) {
 	p := w.newPool(t, "none", "Never", "r1")
@@ -138,7 +135,7 @@ func none(t *testing.T, w *world) {
 	p.waits("InvalidQueue", queue...)
 	p.exactly(0, 0)
 	if n := len(p.placeholders()); n > 0 {
-		t.Errorf("%d placeholders stand for who does not wait for nodes", n)
+		t.Errorf("%d placeholders stand for pods that do not wait for nodes", n)
 	}
 }
 
@@ -160,7 +157,7 @@ func kept(t *testing.T, w *world) {
 	p.delete("other")
 	members := p.gang("g", 2, 2, 8, in("r1"), func(x *v1.Pod) { x.Spec.PriorityClassName = "urgent" })
 	p.waits("WaitingForVictims", members...)
-	p.await("two nodes are kept", func() string {
+	p.Complete("two nodes are kept", func() string {
 		var marked []string
 		for name, n := range p.nodes() {
 			if n.Annotations[names.AnnotationDoNotDisrupt] == "true" && n.Annotations[names.AnnotationScaleDownDisabled] == "true" {
@@ -172,7 +169,7 @@ func kept(t *testing.T, w *world) {
 		}
 		return ""
 	})
-	p.await("the empty node that is not kept is removed", func() string {
+	p.Complete("the empty node that is not kept is removed", func() string {
 		if n := p.rented(); n != 2 {
 			return fmt.Sprintf("there are %d nodes", n)
 		}
@@ -186,7 +183,7 @@ func kept(t *testing.T, w *world) {
 	p.patch("victim", `{"metadata":{"finalizers":null}}`)
 	p.delete("victim")
 	p.bound(members...)
-	p.await("no node is kept", func() string {
+	p.Complete("no node is kept", func() string {
 		for name, n := range p.nodes() {
 			for _, key := range []string{names.AnnotationDoNotDisrupt, names.AnnotationScaleDownDisabled, names.AnnotationKept} {
 				if _, there := n.Annotations[key]; there {
@@ -219,7 +216,7 @@ func running(t *testing.T, w *world) {
 	for _, name := range []string{"five0", "five1", "five2"} {
 		p.delete(name)
 	}
-	p.await("the node of the other pod is emptied", func() string {
+	p.Complete("the node of the other pod is emptied", func() string {
 		now := p.nodes()
 		for _, node := range nodes {
 			if now[node] == nil || now[node].DeletionTimestamp != nil {
@@ -252,7 +249,7 @@ func order(t *testing.T, w *world) {
 	}
 	p.delete("fillera")
 	p.delete("fillerb")
-	p.await("a node is emptied", func() string {
+	p.Complete("a node is emptied", func() string {
 		now := p.nodes()
 		switch {
 		case now[many] == nil || now[many].DeletionTimestamp != nil:

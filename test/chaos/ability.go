@@ -10,6 +10,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tangram-dev/tangram/lab/local"
 )
 
 // ability follows whether the scheduler is able to work: the API server serves, the
@@ -78,7 +80,7 @@ func (a *ability) sinceWhen() (time.Time, bool) {
 
 // follow asks the API server and looks at the lease until ctx ends.
 func (a *ability) follow(ctx context.Context) {
-	stale := 2*retryPeriod(a.w.cfg.Lease) + time.Second
+	stale := 2*local.RetryPeriod(a.w.cfg.Lease) + time.Second
 	eachTick(ctx, 200*time.Millisecond, func() {
 		asked := time.Now()
 		call, cancel := context.WithTimeout(ctx, time.Second)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/lab/local"
 )
 
 // TestShortRun is 80 seconds of load and faults with a fixed seed. A lease of three

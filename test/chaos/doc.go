@@ -11,6 +11,7 @@
 // processes interleave: a breach of one run may need several runs to be seen again.
 // The history around it is in the result.
 //
-// Reading order: config.go, run.go, world.go, watch.go, load.go, faults.go, settle.go,
-// report.go.
+// Reading order: config.go, run.go, world.go, fleet.go, watch.go, load.go and units.go,
+// faults.go with handbind.go, nodeloss.go and leader.go, ability.go (when the scheduler
+// can work), settle.go, report.go.
 package chaos

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tangram-dev/tangram/api/v1alpha1"
-	"github.com/tangram-dev/tangram/internal/fleet"
+	"github.com/tangram-dev/tangram/lab/fleet"
 	"github.com/tangram-dev/tangram/test/chaos/checker"
 )
 

@@ -211,7 +211,7 @@ func (l *load) healNodes(ctx context.Context) {
 	}
 }
 
-var jobs = batch.SchemeGroupVersion.WithResource("jobs") //nolint:gochecknoglobals // a name
+var jobs = batch.SchemeGroupVersion.WithResource("jobs")
 
 // lookAtJobs reads the phases of all Jobs.
 func (l *load) lookAtJobs(ctx context.Context) {

@@ -41,11 +41,13 @@ type Result struct {
 	AllBound time.Duration    `json:"allBoundAfterNanos"`
 	Restarts map[string]int   `json:"restarts"`
 	Breaches []checker.Breach `json:"breaches"`
+	// Recordings are the schedulers', played again.
+	Recordings []Recording `json:"recordings"`
 }
 
 // OK says whether every invariant held.
 func (r *Result) OK() bool {
-	return len(r.Breaches) == 0 && !slices.ContainsFunc(r.Faults, func(f Fault) bool { return !f.Recovered })
+	return len(r.Breaches) == 0 && !slices.ContainsFunc(r.Recordings, func(x Recording) bool { return !x.OK() }) && !slices.ContainsFunc(r.Faults, func(f Fault) bool { return !f.Recovered })
 }
 
 // Save writes result.json.
@@ -70,6 +72,8 @@ func (r *Result) Print(out io.Writer) {
 		fmt.Fprintf(out, "after the faults: %d units, all bound after %s\n\n", r.Left, r.AllBound.Round(time.Millisecond))
 	}
 	r.printFaults(out)
+	fmt.Fprintln(out)
+	r.printRecordings(out)
 	if r.OK() {
 		fmt.Fprintln(out, "\nno invariant was broken")
 		return

@@ -13,7 +13,10 @@ import (
 // Run does one run. The error says that the run itself failed; what it found is in
 // the result.
 func Run(ctx context.Context, cfg Config) (*Result, error) {
-	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+	if err := os.RemoveAll(recordings(cfg.Dir)); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(recordings(cfg.Dir), 0o700); err != nil {
 		return nil, err
 	}
 	start, cancel := context.WithTimeout(ctx, 3*time.Minute)
@@ -29,7 +32,13 @@ func Run(ctx context.Context, cfg Config) (*Result, error) {
 	w.checker.Log(history)
 	result, err := w.play(ctx)
 	w.checker.Log(nil)
-	return result, errors.Join(err, w.Stop(), history.Close())
+	if err := errors.Join(err, w.Stop(), history.Close()); err != nil {
+		return result, err
+	}
+	if result.Recordings, err = playAll(cfg.Dir); err != nil {
+		return result, err
+	}
+	return result, result.Save(cfg.Dir)
 }
 
 // play is the run on a cluster that stands.
@@ -75,5 +84,5 @@ func (w *world) play(ctx context.Context) (*Result, error) {
 	for _, p := range w.Processes() {
 		result.Restarts[p.Name()] = p.Restarts()
 	}
-	return result, result.Save(w.cfg.Dir)
+	return result, nil
 }

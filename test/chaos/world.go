@@ -13,9 +13,10 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tangram-dev/tangram/config"
-	"github.com/tangram-dev/tangram/internal/fleet"
-	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/lab/fleet"
+	"github.com/tangram-dev/tangram/lab/local"
 	"github.com/tangram-dev/tangram/test/chaos/checker"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // Names of processes that faults are about.
@@ -55,19 +56,22 @@ func newWorld(ctx context.Context, cfg Config) (*world, error) {
 	if cfg.Bin, err = filepath.Abs(cfg.Bin); err != nil {
 		return nil, err
 	}
+	if cfg.Dir, err = filepath.Abs(cfg.Dir); err != nil {
+		return nil, err
+	}
 	if err := local.RequirePrograms(cfg.Bin, "gpu-scheduler", "gpu-controller"); err != nil {
 		return nil, err
 	}
-	cluster, err := local.Start(ctx, local.Options{
+	started, err := local.Start(ctx, local.Options{
 		Dir: filepath.Join(cfg.Dir, "cluster"), Bin: cfg.Bin, ControllerManager: true, KWOK: true, KeepRestarting: true,
 	})
 	if err != nil {
 		return nil, err
 	}
-	w := &world{Cluster: cluster, cfg: cfg, fleet: parsed, checker: checker.New(facts(parsed), checker.DefaultLimits()), began: time.Now()}
+	w := &world{Cluster: started, cfg: cfg, fleet: parsed, checker: checker.New(facts(parsed), checker.DefaultLimits()), began: time.Now()}
 	w.able = newAbility(w)
 	if err := w.prepare(ctx); err != nil {
-		_ = cluster.Stop() // the first error says more
+		_ = started.Stop() // the first error says more
 		return nil, err
 	}
 	return w, nil
@@ -117,17 +121,12 @@ func (w *world) connect() error {
 }
 
 func (w *world) startScheduler(ctx context.Context, name string) error {
-	lease := w.cfg.Lease // the proportions of the default: 15 s, 10 s, 2 s
-	_, err := w.Launch(ctx, local.Component{Name: "gpu-scheduler", As: name, Config: config.Scheduler(), Restart: true, Flags: []string{
-		"--leader-elect=true",
-		"--leader-elect-lease-duration=" + lease.String(),
-		"--leader-elect-renew-deadline=" + (lease * 2 / 3).String(),
-		"--leader-elect-retry-period=" + retryPeriod(lease).String(),
-	}})
+	file := filepath.Join(recordings(w.cfg.Dir), name)
+	_, err := w.Launch(ctx, local.Component{
+		Name: "gpu-scheduler", As: name, Config: cluster.QueueArguments(fmt.Sprintf("recording: {file: %q}", file)), Restart: true, Lease: w.cfg.Lease,
+	})
 	return err
 }
-
-func retryPeriod(lease time.Duration) time.Duration { return lease * 2 / 15 }
 
 func (w *world) startController(ctx context.Context) error {
 	_, err := w.Launch(ctx, local.Component{Name: "gpu-controller", As: controller, Restart: true, Ready: "/readyz", Flags: []string{"--leader-elect=false"}})

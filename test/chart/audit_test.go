@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// auditPolicy logs who asked for what, of ServiceAccounts in our namespace alone.
+// auditPolicy logs the requests of ServiceAccounts in our namespace alone.
 const auditPolicy = `
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -56,7 +56,7 @@ func (r request) component() string {
 	return name
 }
 
-func readAudit(t *testing.T, log string) []request {
+func readAudit(t testing.TB, log string) []request {
 	t.Helper()
 	f, err := os.Open(log)
 	if err != nil {
@@ -111,8 +111,8 @@ func (r right) covers(q request) bool {
 
 // rights are all that the API server grants to our ServiceAccounts by name.
 func (w *world) rights() []right {
-	w.t.Helper()
-	ctx, api := w.t.Context(), w.Client.RbacV1()
+	w.T.Helper()
+	ctx, api := w.T.Context(), w.Client.RbacV1()
 	var all []right
 	add := func(subjects []rbacv1.Subject, in string, ref rbacv1.RoleRef, roleNamespace string) {
 		for _, s := range subjects {
@@ -123,31 +123,23 @@ func (w *world) rights() []right {
 			var rules []rbacv1.PolicyRule
 			if ref.Kind == "ClusterRole" {
 				role, err := api.ClusterRoles().Get(ctx, ref.Name, metav1.GetOptions{})
-				if err != nil {
-					w.t.Fatal(err)
-				}
+				w.Must(err)
 				rules = role.Rules
 			} else {
 				role, err := api.Roles(roleNamespace).Get(ctx, ref.Name, metav1.GetOptions{})
-				if err != nil {
-					w.t.Fatal(err)
-				}
+				w.Must(err)
 				rules = role.Rules
 			}
 			all = append(all, expandRules(component, in, rules)...)
 		}
 	}
 	clusterBindings, err := api.ClusterRoleBindings().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.Must(err)
 	for _, b := range clusterBindings.Items {
 		add(b.Subjects, "", b.RoleRef, "")
 	}
 	bindings, err := api.RoleBindings("").List(ctx, metav1.ListOptions{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.Must(err)
 	for _, b := range bindings.Items {
 		add(b.Subjects, b.Namespace, b.RoleRef, b.Namespace)
 	}
@@ -175,7 +167,7 @@ func expandRules(component, in string, rules []rbacv1.PolicyRule) []right {
 }
 
 // refused are the requests that were refused for want of a right, each once. A kind that
-// is so young that the API server cannot say who may own it is no such want.
+// is so young that the API server cannot say which users may own it is no such want.
 func refused(all []request) []string {
 	var out []string
 	for _, r := range all {

@@ -20,23 +20,14 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/tangram-dev/tangram/api/v1alpha1"
-	"github.com/tangram-dev/tangram/internal/fleet"
-	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/lab/fleet"
 	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // newAPI starts an API server alone.
 func newAPI(t *testing.T) *world {
 	t.Helper()
-	bin := cluster.Bin(t, "helm")
-	return &world{t: t, Cluster: cluster.ForTest(t, cluster.Options{Kubernetes: local.Options{Bin: bin}})}
-}
-
-func (w *world) namespace(name string, labels map[string]string) {
-	w.t.Helper()
-	if _, err := w.Client.CoreV1().Namespaces().Create(w.t.Context(), &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{}); err != nil {
-		w.t.Fatal(err)
-	}
+	return &world{World: cluster.ForTest(t, cluster.Options{Programs: []string{"helm"}})}
 }
 
 // TestTrustedRegistry applies the example policy: images of other registries are refused,
@@ -48,11 +39,9 @@ func TestTrustedRegistry(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.ApplyManifests(t.Context(), policy); err != nil {
-		t.Fatal(err)
-	}
-	w.namespace("trusting", map[string]string{"tangram.dev/trusted-images": "true"})
-	w.namespace("open", nil)
+	w.Apply(string(policy))
+	w.AddNamespace("trusting", `tangram.dev/trusted-images: "true"`)
+	w.AddNamespace("open")
 	create := func(namespace, image string, more ...func(*v1.Pod)) error {
 		p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "p-"}, Spec: v1.PodSpec{Containers: []v1.Container{{Name: "main", Image: image}}}}
 		for _, m := range more {
@@ -61,7 +50,7 @@ func TestTrustedRegistry(t *testing.T) {
 		_, err := w.Client.CoreV1().Pods(namespace).Create(t.Context(), p, metav1.CreateOptions{})
 		return err
 	}
-	w.eventually("the policy is in force", 30*time.Second, func() (bool, string) {
+	w.Eventually("the policy is in force", func() (bool, string) {
 		err := create("trusting", "docker.io/library/busybox")
 		return err != nil, "a foreign image is admitted"
 	})
@@ -77,7 +66,7 @@ func TestTrustedRegistry(t *testing.T) {
 		{name: "trusted", namespace: "trusting", image: good},
 		{name: "trusted by digest", namespace: "trusting", image: "registry.example.com/a/b@sha256:" + strings.Repeat("0", 64)},
 		{name: "no registry", namespace: "trusting", image: "busybox", refused: "busybox"},
-		{name: "other path of the registry", namespace: "trusting", image: "ghcr.io/somebody/gpu-scheduler", refused: "ghcr.io/somebody/gpu-scheduler"},
+		{name: "other path of the registry", namespace: "trusting", image: "ghcr.io/others/gpu-scheduler", refused: "ghcr.io/others/gpu-scheduler"},
 		{name: "name that begins alike", namespace: "trusting", image: "registry.example.com.evil.org/a", refused: "registry.example.com.evil.org/a"},
 		{name: "init container", namespace: "trusting", image: good, more: []func(*v1.Pod){initImage("evil.org/a")}, refused: "evil.org/a"},
 		{name: "init container, trusted", namespace: "trusting", image: good, more: []func(*v1.Pod){initImage(good)}},
@@ -116,26 +105,18 @@ func TestTrustedRegistry(t *testing.T) {
 func TestAgentPolicy(t *testing.T) {
 	t.Parallel()
 	w := newAPI(t)
-	w.namespace(namespace, nil)
+	w.AddNamespace(namespace)
 	out, err := runHelm(t, "", "template", release, chartDir, "--namespace", namespace, "--kube-version", "1.36.0",
 		"-s", "templates/crds.yaml", "-s", "templates/rbac.yaml", "-s", "templates/agent-policy.yaml", "--set", "crds.volcano=false,agent.dra.enabled=true")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.ApplyManifests(t.Context(), []byte(out)); err != nil {
-		t.Fatal(err)
-	}
+	w.Apply(out)
 	for _, name := range []string{"own", "other"} {
 		if _, err := w.Client.CoreV1().Nodes().Create(t.Context(), &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		p := &v1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Name: "on-" + name, Labels: map[string]string{"team": "a"}},
-			Spec:       v1.PodSpec{NodeName: name, ServiceAccountName: "gpu-agent", Containers: []v1.Container{{Name: "main", Image: "x"}}},
-		}
-		if _, err := w.Client.CoreV1().Pods(namespace).Create(t.Context(), p, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
+		w.Within(namespace).Create(cluster.Pod("on-"+name, 0, cluster.Label("team", "a"), func(p *v1.Pod) { p.Spec.NodeName, p.Spec.ServiceAccountName = name, "gpu-agent" }))
 	}
 	simulated, err := fleet.Parse("fleet.yaml", []byte("pools:\n- {name: a, count: 1, gpu: {model: T4, count: 1}}\n"))
 	if err != nil {
@@ -174,7 +155,7 @@ func TestAgentPolicy(t *testing.T) {
 		},
 	}
 	for what, write := range writes {
-		w.eventually("the policy refuses to "+what+" of another node", 30*time.Second, func() (bool, string) {
+		w.Eventually("the policy refuses to "+what+" of another node", func() (bool, string) {
 			err := write("other")
 			return err != nil && strings.Contains(err.Error(), `gpu-agent of node "own" may not write about node "other"`), fmt.Sprint(err)
 		})
@@ -221,28 +202,19 @@ func createGPUNode(ctx context.Context, nodes dynamic.ResourceInterface, o *v1al
 
 // agentOn are clients with the token of the agent's pod on a node.
 func (w *world) agentOn(node string) (kubernetes.Interface, dynamic.Interface) {
-	t := w.t
+	t := w.T
 	t.Helper()
-	p, err := w.Client.CoreV1().Pods(namespace).Get(t.Context(), "on-"+node, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := w.Within(namespace).Get("on-" + node)
 	token, err := w.Client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), "gpu-agent", &authenticationv1.TokenRequest{
 		Spec: authenticationv1.TokenRequestSpec{BoundObjectRef: &authenticationv1.BoundObjectReference{Kind: "Pod", APIVersion: "v1", Name: p.Name, UID: p.UID}},
 	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.Must(err)
 	admin := w.RESTConfig()
 	config := &rest.Config{Host: admin.Host, BearerToken: token.Status.Token, TLSClientConfig: rest.TLSClientConfig{CAData: admin.CAData}}
 	client, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.Must(err)
 	objects, err := dynamic.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.Must(err)
 	return client, objects
 }
 

@@ -124,7 +124,7 @@ func objects(t *testing.T, text string) []map[string]any {
 	return all
 }
 
-// TestRefused gives the chart values that make no sense: each is refused by its field.
+// TestRefused gives the chart invalid values: each is refused by its field.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ set, want string }{
@@ -225,11 +225,11 @@ func TestKAITooOld(t *testing.T) {
 		if (err == nil) != want || err != nil && !strings.Contains(err.Error(), "kai.fractions: needs Kubernetes 1.36") {
 			t.Errorf("Kubernetes %s: %v, want accepted=%t", version, err, want)
 		}
-		if has := strings.Contains(string(out), "MutatingAdmissionPolicyBinding"); has != want {
+		if has := strings.Contains(out, "MutatingAdmissionPolicyBinding"); has != want {
 			t.Errorf("Kubernetes %s: policy rendered %t", version, has)
 		}
 	}
-	if out, err := runHelm(t, "", "template", release, chartDir, "--kube-version", "1.36.0"); err != nil || strings.Contains(string(out), "MutatingAdmission") {
+	if out, err := runHelm(t, "", "template", release, chartDir, "--kube-version", "1.36.0"); err != nil || strings.Contains(out, "MutatingAdmission") {
 		t.Errorf("by default: %v, policy rendered %t", err, err == nil)
 	}
 }

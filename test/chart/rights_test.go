@@ -1,24 +1,19 @@
 package chart
 
 import (
-	"context"
-	"crypto/tls"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/tangram-dev/tangram/api/v1alpha1"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 const rightsFleet = `
@@ -111,7 +106,7 @@ func TestRights(t *testing.T) {
 // it is built from: what they have and ours have not must be on the list here, so that a
 // new version of Kubernetes with a new rule fails the test.
 func (w *world) compareWithUpstream(granted []right) {
-	w.t.Helper()
+	w.T.Helper()
 	ours := map[right]bool{}
 	for _, r := range granted {
 		if r.component == "scheduler" {
@@ -119,14 +114,12 @@ func (w *world) compareWithUpstream(granted []right) {
 		}
 	}
 	for _, name := range []string{"system:kube-scheduler", "system:volume-scheduler"} {
-		role, err := w.Client.RbacV1().ClusterRoles().Get(w.t.Context(), name, metav1.GetOptions{})
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		role, err := w.Client.RbacV1().ClusterRoles().Get(w.T.Context(), name, metav1.GetOptions{})
+		w.Must(err)
 		for _, r := range expandRules("", "", role.Rules) {
 			r.name = ""
 			if !ours[r] && !notNeeded(r, ours) {
-				w.t.Errorf("%s may %s %s %q, gpu-scheduler may not: does it need to?", name, r.verb, r.resource, r.group)
+				w.T.Errorf("%s may %s %s %q, gpu-scheduler may not: does it need to?", name, r.verb, r.resource, r.group)
 			}
 		}
 	}
@@ -153,13 +146,13 @@ func notNeeded(r right, ours map[right]bool) bool {
 
 // work submits work.yaml and after.yaml and waits until all of it has happened.
 func (w *world) work() {
-	t := w.t
-	w.eventually("agents describe the nodes", 30*time.Second, func() (bool, string) {
-		list, err := w.Dynamic.Resource(v1alpha1.GPUNodes).List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			return false, err.Error()
+	t := w.T
+	w.Eventually("agents describe the nodes", func() (bool, string) {
+		if w.Object(definitions, "gpunodes.tangram.dev") == nil {
+			return false, "no GPUNodes yet"
 		}
-		return len(list.Items) == 5, fmt.Sprintf("%d of 5", len(list.Items))
+		n := len(w.List(cluster.GPUNodes))
+		return n == 5, fmt.Sprintf("%d of 5", n)
 	})
 	w.apply("work.yaml")
 	for _, name := range []string{"victim", "cpu-victim", "with-volume", "with-claim", "with-port"} {
@@ -168,17 +161,15 @@ func (w *world) work() {
 	for _, name := range []string{"long-worker-0", "long-worker-1"} {
 		w.pod(name, "runs", func(p *v1.Pod) bool { return p.Status.Phase == v1.PodRunning })
 	}
-	w.pod("too-large", "is told why it waits", func(p *v1.Pod) bool {
-		return slices.ContainsFunc(p.Status.Conditions, func(c v1.PodCondition) bool { return c.Type == v1.PodScheduled && c.Message != "" })
-	})
-	w.eventually("the claim is sent to a node", 30*time.Second, func() (bool, string) {
+	w.Waits("too-large")
+	w.Eventually("the claim is sent to a node", func() (bool, string) {
 		claim, err := w.Client.CoreV1().PersistentVolumeClaims("default").Get(t.Context(), "made", metav1.GetOptions{})
 		if err != nil {
 			return false, err.Error()
 		}
 		return claim.Annotations["volume.kubernetes.io/selected-node"] != "", fmt.Sprint(claim.Annotations)
 	})
-	w.eventually("job taken is told that its pod's name is", 30*time.Second, func() (bool, string) {
+	w.Eventually("job taken is told that its pod's name is", func() (bool, string) {
 		return w.hasEvent("gpu-controller", "taken", "exists and is not part of this job")
 	})
 	w.scale("long", 3)
@@ -188,78 +179,45 @@ func (w *world) work() {
 		w.pod(name, "is bound", isBound)
 	}
 	w.abort("long")
-	w.gone("job short, after its time to live", func(ctx context.Context) error {
-		_, err := w.Dynamic.Resource(jobs).Namespace("default").Get(ctx, "short", metav1.GetOptions{})
-		return err
-	})
-	w.gone("pods of the aborted job", func(ctx context.Context) error {
-		_, err := w.Client.CoreV1().Pods("default").Get(ctx, "long-worker-0", metav1.GetOptions{})
-		return err
-	})
+	w.Eventually("job short is gone after its time to live", func() (bool, string) { return w.Object(jobs, "short") == nil, "it is there" })
+	w.Eventually("pods of the aborted job are gone", func() (bool, string) { return w.Find("long-worker-0") == nil, "they are there" })
 	w.breakDevice()
 }
 
-var (
-	jobs     = schema.GroupVersionResource{Group: "batch.volcano.sh", Version: "v1alpha1", Resource: "jobs"}
-	commands = schema.GroupVersionResource{Group: "bus.volcano.sh", Version: "v1alpha1", Resource: "commands"}
-)
+var jobs = schema.GroupVersionResource{Group: "batch.volcano.sh", Version: "v1alpha1", Resource: "jobs"}
 
 // abort ends a job by a command.
 func (w *world) abort(name string) {
-	w.t.Helper()
-	job, err := w.Dynamic.Resource(jobs).Namespace("default").Get(w.t.Context(), name, metav1.GetOptions{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.command("abort-"+name, name, job.GetUID())
+	w.T.Helper()
+	w.command("abort-"+name, name, w.Object(jobs, name).GetUID())
 }
 
 // scale gives a job more pods, which changes its lists of hosts and its PodGroup.
 func (w *world) scale(name string, replicas int) {
-	w.t.Helper()
+	w.T.Helper()
 	patch := fmt.Appendf(nil, `[{"op":"replace","path":"/spec/tasks/0/replicas","value":%d},{"op":"replace","path":"/spec/minAvailable","value":%d}]`, replicas, replicas)
-	if _, err := w.Dynamic.Resource(jobs).Namespace("default").Patch(w.t.Context(), name, types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
-		w.t.Fatal(err)
-	}
+	_, err := w.Dynamic.Resource(jobs).Namespace("default").Patch(w.T.Context(), name, types.JSONPatchType, patch, metav1.PatchOptions{})
+	w.Must(err)
 	w.pod(fmt.Sprintf("%s-worker-%d", name, replicas-1), "is bound", isBound)
 }
 
 func (w *world) command(name, job string, uid types.UID) {
-	w.t.Helper()
-	command := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "bus.volcano.sh/v1alpha1", "kind": "Command", "metadata": map[string]any{"name": name}, "action": "AbortJob",
-		"target": map[string]any{"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": job, "uid": string(uid)},
-	}}
-	if _, err := w.Dynamic.Resource(commands).Namespace("default").Create(w.t.Context(), command, metav1.CreateOptions{}); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-// gone waits until a get finds nothing.
-func (w *world) gone(what string, get func(context.Context) error) {
-	w.t.Helper()
-	w.eventually(what+" gone", 30*time.Second, func() (bool, string) {
-		err := get(w.t.Context())
-		return apierrors.IsNotFound(err), fmt.Sprint(err)
-	})
+	w.T.Helper()
+	w.Apply(fmt.Sprintf(`{apiVersion: bus.volcano.sh/v1alpha1, kind: Command, metadata: {name: %s, namespace: default}, action: AbortJob, target: {apiVersion: batch.volcano.sh/v1alpha1, kind: Job, name: %s, uid: %s}}`, name, job, uid))
 }
 
 // breakDevice lets a simulated device fail, which its agent must report.
 func (w *world) breakDevice() {
-	w.t.Helper()
-	patch := []byte(`{"metadata":{"annotations":{"tangram.dev/simulated-faults":"device=0,xid=79"}}}`)
-	nodes := w.Dynamic.Resource(v1alpha1.GPUNodes)
-	if _, err := nodes.Patch(w.t.Context(), "a100-3", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		w.t.Fatal(err)
-	}
-	w.eventually("event about the device", 30*time.Second, func() (bool, string) {
+	w.T.Helper()
+	w.Patch(cluster.GPUNodes, "a100-3", `{"metadata":{"annotations":{"tangram.dev/simulated-faults":"device=0,xid=79"}}}`)
+	w.Eventually("event about the device", func() (bool, string) {
 		return w.hasEvent("gpu-agent", "a100-3", "")
 	})
 }
 
 // hasEvent looks for an event of a component about an object.
 func (w *world) hasEvent(component, about, words string) (bool, string) {
-	events, err := w.Client.EventsV1().Events("").List(w.t.Context(), metav1.ListOptions{})
+	events, err := w.Client.EventsV1().Events("").List(w.T.Context(), metav1.ListOptions{})
 	if err != nil {
 		return false, err.Error()
 	}
@@ -276,72 +234,51 @@ func (w *world) hasEvent(component, about, words string) (bool, string) {
 	return false, strings.Join(seen, "; ")
 }
 
-// reader makes a ServiceAccount for who reads metrics.
+// reader makes a ServiceAccount that reads metrics.
 func (w *world) reader() {
-	w.t.Helper()
-	account := &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "reader"}}
-	if _, err := w.Client.CoreV1().ServiceAccounts("default").Create(w.t.Context(), account, metav1.CreateOptions{}); err != nil {
-		w.t.Fatal(err)
-	}
+	w.T.Helper()
+	w.Apply("{apiVersion: v1, kind: ServiceAccount, metadata: {name: reader, namespace: default}}")
 }
 
 // readMetrics reads the scheduler's metrics: with a token that may, and without.
 func (w *world) readMetrics() {
-	t := w.t
+	t := w.T
 	t.Helper()
-	token, err := w.Token(t.Context(), "default", "reader")
-	if err != nil {
-		t.Fatal(err)
-	}
+	token := w.Token("default", "reader")
 	for name, port := range map[string]string{"gpu-scheduler": "10259", "gpu-controller": "8889"} {
-		pods, err := w.Client.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + name})
-		if err != nil || len(pods.Items) != 2 {
-			t.Fatalf("%d pods of %s, want 2: %v", len(pods.Items), name, err)
+		pods := w.podsOf(name)
+		if len(pods) != 2 {
+			t.Fatalf("%d pods of %s, want 2", len(pods), name)
 		}
-		w.readMetricsOf("https://"+pods.Items[0].Status.PodIP+":"+port+"/metrics", token)
+		w.readMetricsOf("https://"+pods[0].Status.PodIP+":"+port, token)
 	}
 }
 
 // readMetricsOf reads an address with a token that may, without one, and with a wrong one.
 func (w *world) readMetricsOf(url, token string) {
-	t := w.t
+	t := w.T
 	t.Helper()
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	program := cluster.Asker{Client: cluster.HTTPClient(nil, ""), Base: url}
 	for _, test := range []struct {
 		token string
 		want  []int
 	}{{token, []int{http.StatusOK}}, {"", []int{http.StatusUnauthorized, http.StatusForbidden}}, {"wrong", []int{http.StatusUnauthorized}}} {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if test.token != "" {
-			request.Header.Set("Authorization", "Bearer "+test.token)
-		}
-		response, err := client.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		response.Body.Close()
-		if !slices.Contains(test.want, response.StatusCode) {
-			t.Errorf("%s with token %.5q...: %s, want one of %d", url, test.token, response.Status, test.want)
+		if a := program.Bearer(test.token).Do(t, http.MethodGet, "/metrics", nil); !slices.Contains(test.want, a.Status) {
+			t.Errorf("%s with token %.5q...: %d, want one of %d", url, test.token, a.Status, test.want)
 		}
 	}
 }
 
 // withoutBinding takes one right away: the test above must see it.
 func (w *world) withoutBinding(log string) {
-	t := w.t
+	t := w.T
 	role, err := w.Client.RbacV1().ClusterRoles().Get(t.Context(), "system:tangram:gpu-scheduler", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.Must(err)
 	role.Rules = slices.DeleteFunc(role.Rules, func(r rbacv1.PolicyRule) bool { return slices.Contains(r.Resources, "pods/binding") })
-	if _, err := w.Client.RbacV1().ClusterRoles().Update(t.Context(), role, metav1.UpdateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	_, err = w.Client.RbacV1().ClusterRoles().Update(t.Context(), role, metav1.UpdateOptions{})
+	w.Must(err)
 	w.apply("late.yaml")
-	w.eventually("a refused binding in the audit log", 30*time.Second, func() (bool, string) {
+	w.Eventually("a refused binding in the audit log", func() (bool, string) {
 		list := refused(readAudit(t, log))
 		return slices.ContainsFunc(list, func(s string) bool { return strings.Contains(s, "/pods/late/binding") }), strings.Join(list, ", ")
 	})

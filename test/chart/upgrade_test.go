@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -13,15 +14,13 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/test/chaos/checker"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 const (
@@ -54,14 +53,19 @@ func TestUpgrade(t *testing.T) {
 	load := w.startLoad(ctx, judge)
 	load.await(10)
 
-	old := w.podsOf("gpu-scheduler")
+	old := map[string]bool{}
+	for _, p := range w.podsOf("gpu-scheduler") {
+		old[p.Name] = true
+	}
 	next := w.chartWithField()
 	w.helm("upgrade", release, next, "--namespace", namespace, "-f", localFile, "--set", "scheduler.pluginArgs.GPUQueue.patience=2h,logging.verbosity=3", "--wait", "--timeout", "2m")
 	if !w.hasField() {
 		t.Error("the upgrade did not change the definition of GPUNode")
 	}
-	if both := w.podsOf("gpu-scheduler"); slices.ContainsFunc(both, func(name string) bool { return slices.Contains(old, name) }) {
-		t.Errorf("schedulers %v were not replaced: %v", old, both)
+	for _, p := range w.podsOf("gpu-scheduler") {
+		if old[p.Name] {
+			t.Errorf("scheduler %s was not replaced", p.Name)
+		}
 	}
 	load.await(10)
 	w.helm("rollback", release, "1", "--namespace", namespace, "--wait", "--timeout", "2m")
@@ -86,11 +90,9 @@ func TestUpgrade(t *testing.T) {
 
 // chartWithField is a copy of the chart in which GPUNode has a new optional field.
 func (w *world) chartWithField() string {
-	w.t.Helper()
-	dir := filepath.Join(w.t.TempDir(), "gpu-scheduler")
-	if err := os.CopyFS(dir, os.DirFS(chartDir)); err != nil {
-		w.t.Fatal(err)
-	}
+	w.T.Helper()
+	dir := filepath.Join(w.T.TempDir(), "gpu-scheduler")
+	w.Must(os.CopyFS(dir, os.DirFS(chartDir)))
 	const at = "              devices:\n"
 	for file, change := range map[string][2]string{
 		"files/crd/tangram.dev_gpunodes.yaml": {at, "              later:\n                type: string\n" + at},
@@ -98,48 +100,33 @@ func (w *world) chartWithField() string {
 	} {
 		path := filepath.Join(dir, file)
 		data, err := os.ReadFile(path)
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		w.Must(err)
 		text := strings.Replace(string(data), change[0], change[1], 1)
 		if text == string(data) {
-			w.t.Fatalf("%s has no %q to change", file, change[0])
+			w.T.Fatalf("%s has no %q to change", file, change[0])
 		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			w.t.Fatal(err)
-		}
+		w.Must(os.WriteFile(path, []byte(text), 0o600))
 	}
 	return dir
 }
 
 // hasField says whether the API server knows the field of the upgrade.
 func (w *world) hasField() bool {
-	w.t.Helper()
-	crd, err := w.Dynamic.Resource(definitions).Get(w.t.Context(), "gpunodes.tangram.dev", metav1.GetOptions{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.T.Helper()
+	crd, err := w.Dynamic.Resource(definitions).Get(w.T.Context(), "gpunodes.tangram.dev", metav1.GetOptions{})
+	w.Must(err)
 	versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
 	if err != nil || len(versions) != 1 {
-		w.t.Fatalf("%d versions: %v", len(versions), err)
+		w.T.Fatalf("%d versions: %v", len(versions), err)
 	}
 	_, has, _ := unstructured.NestedMap(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties", "spec", "properties", "later")
 	return has
 }
 
-func (w *world) podsOf(component string) []string {
-	w.t.Helper()
-	list, err := w.Client.CoreV1().Pods(namespace).List(w.t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=" + component})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	var all []string
-	for _, p := range list.Items {
-		if p.DeletionTimestamp == nil {
-			all = append(all, p.Name)
-		}
-	}
-	return all
+// podsOf are the pods of one of the release's components.
+func (w *world) podsOf(component string) []v1.Pod {
+	w.T.Helper()
+	return slices.DeleteFunc(w.Within(namespace).Pods("app.kubernetes.io/name="+component), func(p v1.Pod) bool { return p.DeletionTimestamp != nil })
 }
 
 // facts are what the judge is told of the fleet.
@@ -157,26 +144,14 @@ func (w *world) facts() checker.Facts {
 
 // watch shows every change of the load's pods to the judge.
 func (w *world) watch(ctx context.Context, judge *checker.Checker) {
-	w.t.Helper()
+	w.T.Helper()
 	judge.Able(time.Now(), true, "installed")
-	factory := informers.NewSharedInformerFactoryWithOptions(w.Client, 0, informers.WithNamespace("default"))
-	informer := factory.Core().V1().Pods().Informer()
-	see := func(obj any, gone bool) {
-		if tomb, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-			obj = tomb.Obj
+	_, err := w.Follow(ctx, func(before, after *v1.Pod) {
+		if p := cmp.Or(after, before); p.Namespace == "default" {
+			judge.See(time.Now(), checker.FromAPI(p), after == nil)
 		}
-		judge.See(time.Now(), checker.FromAPI(obj.(*v1.Pod)), gone)
-	}
-	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { see(obj, false) }, UpdateFunc: func(_, obj any) { see(obj, false) }, DeleteFunc: func(obj any) { see(obj, true) },
 	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	factory.Start(ctx.Done())
-	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
-		w.t.Fatal("pods cannot be watched")
-	}
+	w.Must(err)
 }
 
 // load creates single pods and gangs that run for a second or two, and waits for each.
@@ -216,8 +191,8 @@ func (l *load) unit(judge *checker.Checker, name string, members int) {
 	ctx := context.Background()
 	pods := l.w.Client.CoreV1().Pods("default")
 	for i := range members {
-		if _, err := pods.Create(ctx, gpuPod(fmt.Sprintf("%s-%d", name, i), name, members, 1, "1500ms"), metav1.CreateOptions{}); err != nil {
-			l.w.t.Errorf("create pod: %v", err)
+		if _, err := pods.Create(ctx, gpuPod(fmt.Sprintf("%s-%d", name, i), name, members, "1500ms"), metav1.CreateOptions{}); err != nil {
+			l.w.T.Errorf("create pod: %v", err)
 		}
 	}
 	for range 1200 {
@@ -229,61 +204,48 @@ func (l *load) unit(judge *checker.Checker, name string, members int) {
 	}
 	judge.UnitEnds(time.Now(), name, "it has run")
 	if err := pods.DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}, metav1.ListOptions{LabelSelector: checker.LabelUnit + "=" + name}); err != nil {
-		l.w.t.Errorf("delete unit %s: %v", name, err)
+		l.w.T.Errorf("delete unit %s: %v", name, err)
 	}
 	l.done.Add(1)
 }
 
 // gpuPod is one member of a gang that ends by itself.
-func gpuPod(name, unit string, members, gpus int, runtime string) *v1.Pod {
-	p := &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{
-			Name:        name,
-			Labels:      map[string]string{checker.LabelUnit: unit, checker.LabelMinimum: fmt.Sprint(members)},
-			Annotations: map[string]string{names.AnnotationRuntime: runtime},
-		},
-		Spec: v1.PodSpec{
-			SchedulerName: names.SchedulerName, RestartPolicy: v1.RestartPolicyNever,
-			Containers: []v1.Container{{Name: "main", Image: "train", Resources: v1.ResourceRequirements{
-				Limits: v1.ResourceList{names.ResourceNVIDIA: *resource.NewQuantity(int64(gpus), resource.DecimalSI)},
-			}}},
-		},
-	}
+func gpuPod(name, unit string, members int, runtime string) *v1.Pod {
+	p := cluster.Pod(name, 1, cluster.Label(checker.LabelUnit, unit), cluster.Label(checker.LabelMinimum, fmt.Sprint(members)), cluster.Annotate(names.AnnotationRuntime, runtime))
+	p.Spec.RestartPolicy = v1.RestartPolicyNever
 	if members > 1 {
-		p.Labels[names.LabelGang], p.Labels[names.LabelGangSize] = unit, fmt.Sprint(members)
+		cluster.Gang(unit, members)(p)
 	}
 	return p
 }
 
 // await waits until that many more units have run.
 func (l *load) await(units int64) {
-	l.w.t.Helper()
+	l.w.T.Helper()
 	target := l.done.Load() + units
-	l.w.eventually("units of load run", time.Minute, func() (bool, string) {
+	l.w.Eventually("units of load run", func() (bool, string) {
 		return l.done.Load() >= target, fmt.Sprintf("%d of %d", l.done.Load(), target)
 	})
 }
 
 // stop ends the load and waits for what is under way.
 func (l *load) stop() {
-	l.w.t.Helper()
+	l.w.T.Helper()
 	l.end()
 	select {
 	case <-l.over:
 	case <-time.After(2 * time.Minute):
-		l.w.t.Fatal("the load's last units do not end")
+		l.w.T.Fatal("the load's last units do not end")
 	}
 }
 
 // fill asks for every GPU of the fleet at once: a device that was lost on the way is
 // missing here.
 func (w *world) fill() {
-	w.t.Helper()
+	w.T.Helper()
 	for i := range fleetGPUs {
 		name := fmt.Sprintf("fill-%d", i)
-		if _, err := w.Client.CoreV1().Pods("default").Create(w.t.Context(), gpuPod(name, name, 1, 1, "1h"), metav1.CreateOptions{}); err != nil {
-			w.t.Fatal(err)
-		}
+		w.Create(gpuPod(name, name, 1, "1h"))
 	}
 	for i := range fleetGPUs {
 		w.pod(fmt.Sprintf("fill-%d", i), "is bound", isBound)
@@ -292,40 +254,41 @@ func (w *world) fill() {
 
 // inventory lists what a cluster has by kind and name, of the kinds that a chart makes.
 func (w *world) inventory() map[string]bool {
-	w.t.Helper()
+	w.T.Helper()
 	all := map[string]bool{}
-	for _, kind := range []schema.GroupVersionResource{
-		definitions,
-		{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"},
-		{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterrolebindings"},
-		{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"},
-		{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"},
-		{Group: "scheduling.k8s.io", Version: "v1", Resource: "priorityclasses"},
-		{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicies"},
-		{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingadmissionpolicybindings"},
-		{Group: "apps", Version: "v1", Resource: "deployments"},
-		{Group: "apps", Version: "v1", Resource: "daemonsets"},
-		{Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"},
-		{Group: "networking.k8s.io", Version: "v1", Resource: "networkpolicies"},
-		{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"},
-		{Version: "v1", Resource: "serviceaccounts"},
-		{Version: "v1", Resource: "configmaps"},
-		{Version: "v1", Resource: "secrets"},
-		{Version: "v1", Resource: "services"},
-		{Version: "v1", Resource: "namespaces"},
-	} {
-		list, err := w.Dynamic.Resource(kind).List(w.t.Context(), metav1.ListOptions{})
-		if err != nil && !apierrors.IsNotFound(err) {
-			w.t.Fatal(err)
-		}
-		for _, o := range list.Items {
-			if o.GetNamespace() == v1.NamespaceNodeLease {
-				continue
-			}
-			all[strings.TrimPrefix(kind.Resource+" "+o.GetNamespace()+"/"+o.GetName(), "/")] = true
+	for group, resources := range chartKinds {
+		for _, resource := range resources {
+			w.inventoryOf(all, schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource})
 		}
 	}
 	return all
+}
+
+// inventoryOf adds the objects of one kind.
+func (w *world) inventoryOf(all map[string]bool, kind schema.GroupVersionResource) {
+	w.T.Helper()
+	list, err := w.Dynamic.Resource(kind).List(w.T.Context(), metav1.ListOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		w.T.Fatal(err)
+	}
+	for _, o := range list.Items {
+		if o.GetNamespace() != v1.NamespaceNodeLease {
+			all[strings.TrimPrefix(kind.Resource+" "+o.GetNamespace()+"/"+o.GetName(), "/")] = true
+		}
+	}
+}
+
+// chartKinds are the resources that a chart makes, by group; all have a version v1.
+var chartKinds = map[string][]string{
+	"apiextensions.k8s.io":         {"customresourcedefinitions"},
+	"rbac.authorization.k8s.io":    {"clusterroles", "clusterrolebindings", "roles", "rolebindings"},
+	"scheduling.k8s.io":            {"priorityclasses"},
+	"admissionregistration.k8s.io": {"validatingadmissionpolicies", "validatingadmissionpolicybindings"},
+	"apps":                         {"deployments", "daemonsets"},
+	"policy":                       {"poddisruptionbudgets"},
+	"networking.k8s.io":            {"networkpolicies"},
+	"coordination.k8s.io":          {"leases"},
+	"":                             {"serviceaccounts", "configmaps", "secrets", "services", "namespaces"},
 }
 
 // left is what docs/guides/install.md says that an uninstallation leaves.
@@ -343,7 +306,7 @@ var left = []string{
 // checkLeft compares what there is with what there was. What Kubernetes itself puts into
 // every namespace goes with the namespace.
 func (w *world) checkLeft(before map[string]bool) {
-	w.t.Helper()
+	w.T.Helper()
 	var got []string
 	for name := range w.inventory() {
 		if !before[name] && name != "serviceaccounts "+namespace+"/default" && name != "configmaps "+namespace+"/kube-root-ca.crt" {
@@ -352,15 +315,13 @@ func (w *world) checkLeft(before map[string]bool) {
 	}
 	slices.Sort(got)
 	if !slices.Equal(got, left) {
-		w.t.Errorf("left behind:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(left, "\n"))
+		w.T.Errorf("left behind:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(left, "\n"))
 	}
 	page, err := os.ReadFile(root + "/docs/guides/install.md")
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.Must(err)
 	for _, name := range left {
 		if _, object, _ := strings.Cut(name, "/"); !strings.Contains(string(page), object) {
-			w.t.Errorf("docs/guides/install.md does not say that %s is left", name)
+			w.T.Errorf("docs/guides/install.md does not say that %s is left", name)
 		}
 	}
 }

@@ -3,8 +3,8 @@ package cli
 import (
 	"bufio"
 	"context"
+	"encoding/base64"
 	"encoding/json"
-	"io"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/tangram-dev/tangram/api/query"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // A user's job does not run. They ask what there is, find it, learn why it waits, that it
@@ -25,26 +26,26 @@ func TestFindOutWhyAJobWaits(t *testing.T) {
 	c := demo(t)
 	c.must(t, []string{"jobs", "-n", "ml-team", "--phase", "Waiting"}, "too-large", "Waiting", "16")
 	c.must(t, []string{"why", "too-large", "-n", "ml-team"}, "ml-team/too-large (Pod", "16 GPUs", "8", "never, as things are", "What would help", "As of ")
-	if r := c.run("why", "too-large", "-n", "ml-team", "--exit-code"); r.code != 11 {
+	if r := c.run("why", "too-large", "-n", "ml-team", "--exit-code"); r.Code != 11 {
 		t.Errorf("--exit-code of what never starts: %s", r)
 	}
 	var why query.Why
 	r := c.must(t, []string{"why", "pod/too-large", "-n", "ml-team", "-o", "json"})
-	if err := json.Unmarshal([]byte(r.out), &why); err != nil {
+	if err := json.Unmarshal([]byte(r.Out), &why); err != nil {
 		t.Fatal(err)
 	}
 	if !why.Found || !why.Reason.Never || why.Start.Known != query.StartsNever || len(why.Helps) == 0 {
-		t.Errorf("why: %s", r.out)
+		t.Errorf("why: %s", r.Out)
 	}
 	c.must(t, []string{"why", "too-large", "-n", "ml-team", "-o", "yaml"}, "found: true")
 
 	smaller := `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"smaller"},"spec":{"schedulerName":"gpu-scheduler","containers":[{"name":"c","image":"x","resources":{"limits":{"nvidia.com/gpu":"1"}}}]}}`
-	file := filepath.Join(c.dir, "smaller.json")
+	file := filepath.Join(c.Dir, "smaller.json")
 	if err := os.WriteFile(file, []byte(smaller), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	c.must(t, []string{"whatif", "-f", file, "-n", "ml-team", "--exit-code"}, "ml-team/smaller", "now", "POD")
-	if r := c.program(patience, strings.Replace(smaller, `"1"`, `"16"`, 1), filepath.Join(c.bin, "tangram"), "whatif", "-f", "-", "--exit-code"); r.code != 11 {
+	if r := c.Feed(strings.Replace(smaller, `"1"`, `"16"`, 1), "tangram", "whatif", "-f", "-", "--exit-code"); r.Code != 11 {
 		t.Errorf("whatif of what never starts: %s", r)
 	}
 }
@@ -64,7 +65,7 @@ func TestLookAround(t *testing.T) {
 	c.must(t, []string{"__complete", "why", "-n", "ml-team", "too"}, "too-large\tPod, Waiting")
 	for _, args := range [][]string{{"top"}, {"top", "nodes"}, {"queues"}, {"jobs", "-A"}, {"cost"}} {
 		var v map[string]any
-		if r := c.must(t, append(args, "-o", "json")); json.Unmarshal([]byte(r.out), &v) != nil || v["at"] == nil {
+		if r := c.must(t, append(args, "-o", "json")); json.Unmarshal([]byte(r.Out), &v) != nil || v["at"] == nil {
 			t.Errorf("%s", r)
 		}
 	}
@@ -74,8 +75,8 @@ func TestLookAround(t *testing.T) {
 func TestKubectlPlugin(t *testing.T) {
 	t.Parallel()
 	c := demo(t)
-	r := c.program(patience, "", filepath.Join(c.bin, "kubectl"), "tangram", "why", "too-large", "-n", "ml-team", "--kubeconfig", filepath.Join(c.dir, ".tangram", "kubeconfig"))
-	if r.code != 0 || !strings.Contains(r.out, "never, as things are") {
+	r := c.Run("kubectl", "tangram", "why", "too-large", "-n", "ml-team", "--kubeconfig", c.Kubeconfig)
+	if r.Code != 0 || !strings.Contains(r.Out, "never, as things are") {
 		t.Error(r)
 	}
 }
@@ -84,96 +85,79 @@ func TestKubectlPlugin(t *testing.T) {
 func TestDump(t *testing.T) {
 	t.Parallel()
 	c := demo(t)
-	file := filepath.Join(c.dir, "cluster.dump")
+	file := filepath.Join(c.Dir, "cluster.dump")
 	c.must(t, []string{"dump", "-f", file})
 	var live, offline query.Why
 	for out, args := range map[*query.Why][]string{&live: nil, &offline: {"--dump", file, "--kubeconfig", "/does/not/exist"}} {
 		r := c.must(t, append([]string{"why", "too-large", "-n", "ml-team", "-o", "json"}, args...))
-		if err := json.Unmarshal([]byte(r.out), out); err != nil {
+		if err := json.Unmarshal([]byte(r.Out), out); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if live.Text != offline.Text || live.Reason.Code != offline.Reason.Code || live.Start.Known != offline.Start.Known || !offline.Found {
 		t.Errorf("live %+v\noffline %+v", live, offline)
 	}
-	if r := c.run("why", "no-such-pod", "-n", "ml-team", "--dump", file); r.code != 3 {
+	if r := c.run("why", "no-such-pod", "-n", "ml-team", "--dump", file); r.Code != 3 {
 		t.Errorf("of a pod that is not in it: %s", r)
 	}
-	if r := c.run("why", "x", "--dump", filepath.Join(c.bin, "tangram")); r.code != 2 {
+	if r := c.run("why", "x", "--dump", filepath.Join(c.Bin, "tangram")); r.Code != 2 {
 		t.Errorf("a file that is no dump: %s", r)
 	}
 }
 
 // tenant may ask, and list pods of its own namespace.
-const tenant = `
-apiVersion: v1
-kind: Namespace
-metadata: {name: tenant}
----
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: user, namespace: tenant}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: tenant-asks}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: tangram-viewer}
-subjects: [{kind: ServiceAccount, name: user, namespace: tenant}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: view, namespace: tenant}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: view}
-subjects: [{kind: ServiceAccount, name: user, namespace: tenant}]
-`
+var tenant = string(cluster.Accounts(cluster.Account{Namespace: "tenant", Name: "user", Everywhere: []string{"tangram-viewer"}, Own: []string{"view"}}))
 
-// A tenant sees sums of others and no names; who may not ask learns so, and exit codes tell
-// scripts what went wrong.
+// A tenant sees sums of others and no names; a caller that may not ask is told so, and exit
+// codes tell scripts what went wrong.
 func TestRights(t *testing.T) {
 	t.Parallel()
 	c := demo(t)
 	c.kubectl(t, tenant, "apply", "-f", "-")
 	token := c.kubectl(t, "", "create", "token", "user", "-n", "tenant")
 	api := c.kubectl(t, "", "config", "view", "--minify", "-o", "jsonpath={.clusters[0].cluster.server}")
-	ca := filepath.Join(c.dir, "ca.crt")
+	ca := filepath.Join(c.Dir, "ca.crt")
 	data := c.kubectl(t, "", "config", "view", "--minify", "--raw", "-o", "jsonpath={.clusters[0].cluster.certificate-authority-data}")
-	decoded := c.program(patience, data, "/usr/bin/env", "base64", "-d")
-	if err := os.WriteFile(ca, []byte(decoded.out), 0o600); err != nil {
+	decoded, err := base64.StdEncoding.DecodeString(data)
+	if err != nil {
 		t.Fatal(err)
 	}
-	as := func(token string, args ...string) result {
+	if err := os.WriteFile(ca, decoded, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	as := func(token string, args ...string) cluster.Result {
 		return c.run(append(args, "--server", api, "--certificate-authority", ca, "--token", token)...)
 	}
 	for _, args := range [][]string{{"jobs", "-A"}, {"jobs", "-A", "-o", "json"}, {"top"}, {"top", "devices"}, {"cost", "--by", "queue,namespace,user"}, {"queues"}} {
 		r := as(token, args...)
-		if r.code != 0 || strings.Contains(r.out, "too-large") || strings.Contains(r.out, "ml-team") {
-			t.Errorf("a tenant sees another's names, or nothing at all: %s", r)
+		if r.Code != 0 || strings.Contains(r.Out, "too-large") || strings.Contains(r.Out, "ml-team") {
+			t.Errorf("a tenant sees names of others, or nothing at all: %s", r)
 		}
 	}
-	for want, r := range map[int]result{
+	for want, r := range map[int]cluster.Result{
 		3: as(token, "why", "too-large", "-n", "ml-team"),
 		4: as(token, "dump", "-f", "-"),
 		2: as(token, "jobs", "--phase", "Dancing"),
 		5: c.run("jobs", "--server", "https://127.0.0.1:1"),
 	} {
-		if r.code != want || r.errOut == "" && r.out == "" {
+		if r.Code != want || r.Err == "" && r.Out == "" {
 			t.Errorf("want exit code %d: %s", want, r)
 		}
 	}
-	if r := as("nonsense", "jobs"); r.code != 4 {
+	if r := as("nonsense", "jobs"); r.Code != 4 {
 		t.Errorf("a bad token: %s", r)
 	}
 }
 
-// The web page is there for who has the printed URL, with the credentials of the
+// The web page is there for the browser that has the printed URL, with the credentials of the
 // kubeconfig behind it.
 func TestWeb(t *testing.T) {
 	t.Parallel()
 	c := demo(t)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), cluster.Limit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, filepath.Join(c.bin, "tangram"), "web", "--no-open")
-	cmd.Dir, cmd.Env = c.dir, c.environment()
+	cmd := exec.CommandContext(ctx, filepath.Join(c.Bin, "tangram"), "web", "--no-open")
+	cmd.Dir, cmd.Env = c.Dir, c.Env
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -204,16 +188,8 @@ func TestWeb(t *testing.T) {
 		if path != "" {
 			target.Path, target.RawQuery = path, ""
 		}
-		r, err := client.Get(target.String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer r.Body.Close()
-		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r.StatusCode, string(body)
+		answer := cluster.Asker{Client: client, Base: target.String()}.Do(t, http.MethodGet, "", nil)
+		return answer.Status, answer.Text
 	}
 	browser, other := &http.Client{Jar: jar}, &http.Client{}
 	if code, _ := get(other, "/query/v1/fleet"); code != http.StatusUnauthorized {

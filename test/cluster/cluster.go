@@ -12,26 +12,13 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/tangram-dev/tangram/internal/fleet"
-	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/lab/fleet"
+	"github.com/tangram-dev/tangram/lab/local"
 )
 
 // startLimit is how long a cluster of a test may take to start: it takes seconds on a quiet
 // machine.
 const startLimit = 3 * time.Minute
-
-// Options say what a cluster consists of, in the order in which it comes.
-type Options struct {
-	// Kubernetes says which components run, and where their programs are (Bin). Without a
-	// Dir the cluster gets a new folder among the temporary ones, which End removes.
-	Kubernetes local.Options
-	// Manifests are applied in this order.
-	Manifests [][]byte
-	// Fleet is a fleet file (YAML): Nodes and GPUNodes that nothing measures. None when empty.
-	Fleet string
-	// Tangram are the components that start, in this order.
-	Tangram []local.Component
-}
 
 // Cluster is a control plane with what Options say, and the administrator's clients, which
 // have no rate limit.
@@ -41,15 +28,16 @@ type Cluster struct {
 	Bin     string
 	Client  kubernetes.Interface
 	Dynamic dynamic.Interface
-	// temporary: the cluster made its folder.
-	temporary bool
+	// temporary: the cluster made its folder. accounts: every namespace gets a service
+	// account, without which it takes no pods.
+	temporary, accounts bool
 }
 
 // Start starts a cluster, within a few minutes at the longest. The caller ends it.
 func Start(o Options) (*Cluster, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), startLimit)
 	defer cancel()
-	c := &Cluster{Bin: o.Kubernetes.Bin, temporary: o.Kubernetes.Dir == ""}
+	c := &Cluster{Bin: o.Kubernetes.Bin, temporary: o.Kubernetes.Dir == "", accounts: o.Kubernetes.ControllerManager}
 	var err error
 	if c.temporary {
 		program := strings.TrimSuffix(filepath.Base(os.Args[0]), ".test")
@@ -66,19 +54,27 @@ func Start(o Options) (*Cluster, error) {
 	return c, nil
 }
 
-// fill brings to a control plane what belongs on it.
-func (c *Cluster) fill(ctx context.Context, o Options) error {
-	var err error
+// connect makes the administrator's clients.
+func (c *Cluster) connect() (err error) {
 	if c.Client, err = kubernetes.NewForConfig(c.RESTConfig()); err != nil {
 		return err
 	}
-	if c.Dynamic, err = dynamic.NewForConfig(c.RESTConfig()); err != nil {
+	c.Dynamic, err = dynamic.NewForConfig(c.RESTConfig())
+	return err
+}
+
+// fill brings to a control plane what Options say.
+func (c *Cluster) fill(ctx context.Context, o Options) error {
+	if err := c.connect(); err != nil {
 		return err
 	}
 	for _, doc := range o.Manifests {
 		if err := c.ApplyManifests(ctx, doc); err != nil {
 			return err
 		}
+	}
+	if err := c.defineKinds(ctx, o.Operators); err != nil {
+		return err
 	}
 	if o.Fleet != "" {
 		f, err := fleet.Parse("fleet.yaml", []byte(o.Fleet))
@@ -94,27 +90,31 @@ func (c *Cluster) fill(ctx context.Context, o Options) error {
 			return err
 		}
 	}
+	for _, op := range o.Operators {
+		if _, err := c.RunOperator(ctx, op); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
-// ForTest starts a cluster that ends with the test. Of a test that failed it shows what the
-// programs of Tangram and the operators said last.
-func ForTest(t testing.TB, o Options) *Cluster {
-	t.Helper()
-	o.Kubernetes.Dir = t.TempDir()
-	c, err := Start(o)
-	if err != nil {
-		t.Fatal(err)
+// End kills all processes of the cluster and removes the folder that Start made, except
+// after a failure: its logs are kept then.
+func (c *Cluster) End(failed bool) error {
+	err := c.Discard()
+	if err == nil && c.temporary && !failed {
+		err = os.RemoveAll(c.Dir())
 	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			c.logTails(t)
-		}
-		if err := c.End(t.Failed()); err != nil {
-			t.Error(err)
-		}
-	})
-	return c
+	return err
+}
+
+// EndIf ends a cluster whose setup failed, and returns the cause; without an error it does
+// nothing.
+func (c *Cluster) EndIf(err error) error {
+	if err == nil {
+		return nil
+	}
+	return errors.Join(err, c.End(true))
 }
 
 // logTails shows the end of the logs of all programs that are not Kubernetes' own.
@@ -125,23 +125,4 @@ func (c *Cluster) logTails(t testing.TB) {
 			t.Logf("%s:\n%s", name, local.LastLines(p.Log(), lines))
 		}
 	}
-}
-
-// End kills whatever runs in the cluster and removes the folder that Start made, except
-// after a failure: its logs are kept then.
-func (c *Cluster) End(failed bool) error {
-	err := c.Discard()
-	if err == nil && c.temporary && !failed {
-		err = os.RemoveAll(c.Dir())
-	}
-	return err
-}
-
-// EndIf ends a cluster that did not become what it should be, and returns why it did not;
-// without an error it does nothing.
-func (c *Cluster) EndIf(err error) error {
-	if err == nil {
-		return nil
-	}
-	return errors.Join(err, c.End(true))
 }

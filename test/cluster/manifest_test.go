@@ -14,9 +14,10 @@ import (
 // TestAccounts: an account has the roles that are named, and none of them further than said.
 func TestAccounts(t *testing.T) {
 	docs := strings.Split(string(Accounts(Account{Namespace: "a", Name: "eve", Everywhere: []string{"viewer"}, Own: []string{"pods"}})), "\n---\n")
-	if len(docs) != 3 {
+	if len(docs) != 8 {
 		t.Fatalf("%d documents: %q", len(docs), docs)
 	}
+	docs = docs[5:] // after the roles and the namespace
 	var account v1.ServiceAccount
 	var everywhere rbacv1.ClusterRoleBinding
 	var own rbacv1.RoleBinding
@@ -38,15 +39,15 @@ func TestAccounts(t *testing.T) {
 }
 
 func TestPod(t *testing.T) {
-	p := Pod("a", "x", 2, Label("l", "1"), Annotate("n", "2"))
+	p := Pod("x", 2, Label("l", "1"), Annotate("n", "2"))
 	if got := p.Spec.Containers[0].Resources.Limits[names.ResourceNVIDIA]; got.Value() != 2 || p.Labels["l"] != "1" || p.Annotations["n"] != "2" || p.Spec.SchedulerName != names.SchedulerName {
 		t.Errorf("got %+v", p)
 	}
-	if limits := Pod("a", "x", 0).Spec.Containers[0].Resources.Limits; len(limits) > 0 {
+	if limits := Pod("x", 0).Spec.Containers[0].Resources.Limits; len(limits) > 0 {
 		t.Errorf("a pod without GPUs asks for %v", limits)
 	}
 	if c := Scheduled(p); c.Type != "" {
-		t.Errorf("nobody said %+v", c)
+		t.Errorf("a condition that is not there: %+v", c)
 	}
 	p.Status.Conditions = []v1.PodCondition{{Type: v1.PodReady, Message: "no"}, {Type: v1.PodScheduled, Message: "2 GPUs are missing"}}
 	if c := Scheduled(p); c.Message != "2 GPUs are missing" {

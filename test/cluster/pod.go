@@ -1,75 +1,104 @@
 package cluster
 
 import (
-	"context"
+	"fmt"
 	"strings"
-	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tangram-dev/tangram/api/names"
-	"github.com/tangram-dev/tangram/test/await"
 )
 
-// Pod is a pod of gpu-scheduler that asks for GPUs; change may make it anything else.
-func Pod(namespace, name string, gpus int64, change ...func(*v1.Pod)) *v1.Pod {
+// Change makes a pod something else.
+type Change = func(*v1.Pod)
+
+// Pod is a pod of gpu-scheduler that asks for GPUs. It gets its namespace when it is
+// created.
+func Pod(name string, gpus int, change ...Change) *v1.Pod {
 	p := &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Annotations: map[string]string{}, Labels: map[string]string{}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{}, Labels: map[string]string{}},
 		Spec: v1.PodSpec{
 			SchedulerName: names.SchedulerName,
 			Containers: []v1.Container{{
 				Name: "main", Image: "pause",
-				Resources: v1.ResourceRequirements{Limits: v1.ResourceList{}},
+				Resources: v1.ResourceRequirements{Limits: v1.ResourceList{}, Requests: v1.ResourceList{}},
 			}},
 		},
 	}
 	if gpus > 0 {
-		p.Spec.Containers[0].Resources.Limits[names.ResourceNVIDIA] = *resource.NewQuantity(gpus, resource.DecimalSI)
+		p.Spec.Containers[0].Resources.Limits[names.ResourceNVIDIA] = *resource.NewQuantity(int64(gpus), resource.DecimalSI)
 	}
+	return changed(p, change)
+}
+
+// changed is a pod after changes.
+func changed(p *v1.Pod, change []Change) *v1.Pod {
 	for _, c := range change {
 		c(p)
 	}
 	return p
 }
 
-// Label changes a pod to one with a label.
-func Label(key, value string) func(*v1.Pod) { return func(p *v1.Pod) { p.Labels[key] = value } }
+// Label adds a label.
+func Label(key, value string) Change { return func(p *v1.Pod) { p.Labels[key] = value } }
 
-// Annotate changes a pod to one with an annotation.
-func Annotate(key, value string) func(*v1.Pod) {
-	return func(p *v1.Pod) { p.Annotations[key] = value }
+// Annotate adds an annotation.
+func Annotate(key, value string) Change { return func(p *v1.Pod) { p.Annotations[key] = value } }
+
+// Queue puts a pod into a queue.
+func Queue(name string) Change { return Label(names.LabelQueue, name) }
+
+// Priority gives a pod a PriorityClass.
+func Priority(class string) Change { return func(p *v1.Pod) { p.Spec.PriorityClassName = class } }
+
+// Model asks for GPUs of a model.
+func Model(name string) Change { return Annotate(names.AnnotationUseModel, name) }
+
+// Gang makes a pod a member of a gang by labels.
+func Gang(name string, size any) Change {
+	return func(p *v1.Pod) {
+		p.Labels[names.LabelGang], p.Labels[names.LabelGangSize] = name, fmt.Sprint(size)
+	}
 }
 
-// Create creates a pod.
-func (c *Cluster) Create(t testing.TB, p *v1.Pod) *v1.Pod {
-	t.Helper()
-	out, err := c.Client.CoreV1().Pods(p.Namespace).Create(context.Background(), p, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
+// Members are the pods of a gang: name-0, name-1 and so on.
+func Members(gang string, size, gpus int, change ...Change) (out []*v1.Pod) {
+	for i := range size {
+		out = append(out, changed(Pod(fmt.Sprintf("%s-%d", gang, i), gpus, Gang(gang, size)), change))
 	}
 	return out
 }
 
-// Get is a pod as it is now.
-func (c *Cluster) Get(t testing.TB, namespace, name string) *v1.Pod {
-	t.Helper()
-	p, err := c.Client.CoreV1().Pods(namespace).Get(context.Background(), name, metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
+// In puts a pod into a namespace.
+func In(namespace string) Change { return func(p *v1.Pod) { p.Namespace = namespace } }
+
+// On binds a pod to nodes with a label.
+func On(key, value string) Change {
+	return func(p *v1.Pod) {
+		if p.Spec.NodeSelector == nil {
+			p.Spec.NodeSelector = map[string]string{}
+		}
+		p.Spec.NodeSelector[key] = value
 	}
-	return p
 }
 
-// Delete deletes a pod at once: where no kubelets run, nobody else would end it.
-func (c *Cluster) Delete(t testing.TB, namespace, name string) {
-	t.Helper()
-	now := int64(0)
-	if err := c.Client.CoreV1().Pods(namespace).Delete(context.Background(), name, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
-		t.Fatal(err)
+// Needs adds a request, and for an extended resource the limit that it needs.
+func Needs(name, amount string) Change {
+	return func(p *v1.Pod) {
+		r := p.Spec.Containers[0].Resources
+		r.Requests[v1.ResourceName(name)] = resource.MustParse(amount)
+		if strings.Contains(name, "/") {
+			r.Limits[v1.ResourceName(name)] = resource.MustParse(amount)
+		}
 	}
+}
+
+// Immediate ends a pod at once when it is deleted.
+func Immediate(p *v1.Pod) {
+	now := int64(0)
+	p.Spec.TerminationGracePeriodSeconds = &now
 }
 
 // Scheduled is a pod's PodScheduled condition, which says why it waits; without one, the
@@ -83,42 +112,15 @@ func Scheduled(p *v1.Pod) v1.PodCondition {
 	return v1.PodCondition{}
 }
 
-// Bound waits until pods have nodes, each within limit, and returns them.
-func (c *Cluster) Bound(t testing.TB, limit time.Duration, namespace string, pods ...string) (out []*v1.Pod) {
-	t.Helper()
-	for _, name := range pods {
-		await.Eventually(t, "pod "+name+" is bound", limit, func() (bool, string) {
-			p, err := c.Client.CoreV1().Pods(namespace).Get(context.Background(), name, metav1.GetOptions{})
-			if err != nil {
-				return false, err.Error()
-			}
-			if p.Spec.NodeName == "" {
-				return false, Scheduled(p).Message
-			}
-			out = append(out, p)
-			return true, ""
-		})
+// Waiting is the reason and the message of a pod's PodScheduled condition.
+func Waiting(p *v1.Pod) string {
+	if c := Scheduled(p); c.Type != "" {
+		return c.Reason + ": " + c.Message
 	}
-	return out
+	return "no PodScheduled condition"
 }
 
-// Waits waits until a pod has no node and is told why, in these words among others.
-func (c *Cluster) Waits(t testing.TB, limit time.Duration, namespace, pod string, words ...string) {
-	t.Helper()
-	await.Eventually(t, "pod "+pod+" waits: "+strings.Join(words, ", "), limit, func() (bool, string) {
-		p, err := c.Client.CoreV1().Pods(namespace).Get(context.Background(), pod, metav1.GetOptions{})
-		if err != nil {
-			return false, err.Error()
-		}
-		if p.Spec.NodeName != "" {
-			return false, "it is bound to " + p.Spec.NodeName
-		}
-		said := Scheduled(p).Message
-		for _, w := range words {
-			if !strings.Contains(said, w) {
-				return false, said
-			}
-		}
-		return said != "", said
-	})
+// Live says whether a pod wants or holds devices.
+func Live(p *v1.Pod) bool {
+	return p.DeletionTimestamp == nil && p.Status.Phase != v1.PodSucceeded && p.Status.Phase != v1.PodFailed
 }

@@ -14,26 +14,30 @@ import (
 //
 //	func TestMain(m *testing.M) { os.Exit(shared.Run(m)) }
 //
-//	func sharedWorld(t *testing.T) *world { return shared.Get(t, startWorld) }
+//	func sharedWorld(t *testing.T) *world {
+//		return shared.Get(t, func() *world { return &world{cluster.Open(t, options)} })
+//	}
 type Shared[C interface{ End(failed bool) error }] struct {
 	mu      sync.Mutex
+	tried   bool
 	started bool
 	cluster C
-	err     error
 }
 
-// Get is the cluster, which start starts. When that fails, it fails for all tests: none
-// tries again.
-func (s *Shared[C]) Get(t testing.TB, start func() (C, error)) C {
+// Get is the cluster, which start starts. A start that fails its test fails all others, too:
+// it is not tried again. One that skips its test, as Open does without programs, skips each.
+func (s *Shared[C]) Get(t testing.TB, start func() C) C {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.started {
+	if !s.tried {
+		s.tried = true
+		defer func() { s.tried = s.started || !t.Skipped() }()
+		s.cluster = start()
 		s.started = true
-		s.cluster, s.err = start()
 	}
-	if s.err != nil {
-		t.Fatal(s.err)
+	if !s.started {
+		t.Fatal("the cluster of these tests did not start: the first of them says why")
 	}
 	return s.cluster
 }
@@ -46,7 +50,7 @@ func (s *Shared[C]) Run(m *testing.M) int {
 
 // end ends the cluster after tests with an exit code, and returns that of the package.
 func (s *Shared[C]) end(code int) int {
-	if !s.started || s.err != nil {
+	if !s.started {
 		return code
 	}
 	if err := s.cluster.End(code != 0); err != nil {

@@ -21,16 +21,18 @@ func (f *fake) End(failed bool) error {
 // spy is a test that tells how it ended.
 type spy struct {
 	testing.TB
-	ended string
+	ended   string
+	skipped bool
 }
 
-func (s *spy) Helper() {}
+func (s *spy) Helper()       {}
+func (s *spy) Skipped() bool { return s.skipped }
 func (s *spy) Fatal(args ...any) {
 	s.ended = "failed: " + fmt.Sprint(args...)
 	runtime.Goexit()
 }
 func (s *spy) Skipf(format string, args ...any) {
-	s.ended = fmt.Sprintf(format, args...)
+	s.ended, s.skipped = fmt.Sprintf(format, args...), true
 	runtime.Goexit()
 }
 
@@ -59,7 +61,7 @@ func TestShared(t *testing.T) {
 		s, f := &Shared[*fake]{}, &fake{err: tt.err}
 		starts := 0
 		for range 2 {
-			if got := s.Get(t, func() (*fake, error) { starts++; return f, nil }); got != f {
+			if got := s.Get(t, func() *fake { starts++; return f }); got != f {
 				t.Errorf("%s: got %v", tt.name, got)
 			}
 		}
@@ -74,12 +76,12 @@ func TestShared(t *testing.T) {
 func TestSharedFails(t *testing.T) {
 	s, f := &Shared[*fake]{}, &fake{}
 	starts := 0
-	for range 2 {
+	for _, want := range []string{"failed: no port is free", "failed: the cluster of these tests did not start: the first of them says why"} {
 		ended := within(func(t testing.TB) {
-			s.Get(t, func() (*fake, error) { starts++; return f, errors.New("no port is free") })
+			s.Get(t, func() *fake { starts++; t.Fatal("no port is free"); return f })
 		})
-		if ended != "failed: no port is free" {
-			t.Errorf("the test %s", ended)
+		if ended != want {
+			t.Errorf("the test %s, want %s", ended, want)
 		}
 	}
 	if code := s.end(1); starts != 1 || code != 1 || len(f.ends) != 0 {
@@ -87,6 +89,19 @@ func TestSharedFails(t *testing.T) {
 	}
 	if code := (&Shared[*fake]{}).end(0); code != 0 {
 		t.Errorf("a package that needed no cluster: exit code %d", code)
+	}
+}
+
+// TestSharedSkips: without programs every test is skipped, and none fails.
+func TestSharedSkips(t *testing.T) {
+	s := &Shared[*fake]{}
+	for range 2 {
+		ended := within(func(t testing.TB) {
+			s.Get(t, func() *fake { t.Skipf("bin lacks %s", "etcd"); return nil })
+		})
+		if ended != "bin lacks etcd" {
+			t.Errorf("the test %s", ended)
+		}
 	}
 }
 

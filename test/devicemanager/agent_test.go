@@ -9,10 +9,15 @@ import (
 	"testing"
 	"time"
 
+	v1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/cache"
+
 	"github.com/tangram-dev/tangram/internal/agent/device"
 	"github.com/tangram-dev/tangram/internal/agent/grant"
+	"github.com/tangram-dev/tangram/internal/agent/kubeapi"
 	"github.com/tangram-dev/tangram/internal/agent/plugin"
 	"github.com/tangram-dev/tangram/internal/agent/records"
+	"github.com/tangram-dev/tangram/internal/agent/sharing/cdi"
 )
 
 const node = "node-1"
@@ -81,7 +86,7 @@ type agent struct {
 }
 
 // fakePods say, as the fake clientset does, that they cannot list by watching.
-type fakePods struct{ records.PodReader }
+type fakePods struct{ kubeapi.Reader[v1.PodList] }
 
 func (fakePods) IsWatchListSemanticsUnSupported() bool { return true }
 
@@ -99,27 +104,20 @@ func startAgent(t *testing.T, c *cluster, k *kubelet, s *specs, n *counts) *agen
 		Book: a.book, Pods: func(ns string) records.PodWriter { return c.client.CoreV1().Pods(ns) }, Every: 300 * time.Millisecond, Soon: 10 * time.Millisecond,
 		Problem: func(records.Problem) { n.problems.Add(1) },
 	})
-	again := make(chan struct{}, 1)
-	look := func() {
-		select {
-		case again <- struct{}{}:
-		default:
-		}
-	}
-	granter, err := grant.New(grant.Options{
-		Book: a.book, Inventory: func() *device.Inventory { return inv }, Spec: s.write,
-		Granted: func() { n.allocated.Add(1); a.corrector.Look(); look() },
+	var seller *grant.Seller
+	a.granter = grant.New(grant.Options{
+		Book: a.book, Inventory: func() *device.Inventory { return inv }, Spec: s.write, CDI: cdi.Name,
+		Granted: func() { n.allocated.Add(1); a.corrector.Look(); seller.Update() },
 		Refused: func(string, error) { n.refused.Add(1) },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.granter = granter
-	a.plugin = plugin.New(plugin.Options{Dir: filepath.Join(k.dir, "plugins"), Granter: granter, Poll: 20 * time.Millisecond})
-	a.plugin.Set(offers(inv, func(string) bool { return true }))
+	a.plugin = plugin.New(plugin.Options{Dir: filepath.Join(k.dir, "plugins"), Granter: a.granter, Poll: 20 * time.Millisecond})
+	seller = grant.NewSeller(grant.SellerOptions{
+		Offers: func() []device.Offer { return offers(inv, func(string) bool { return true }) },
+		Set:    a.plugin.Set, TopologyManager: k.policy != "none", Book: a.book, Pods: a.pods,
+	})
 	var running sync.WaitGroup
 	running.Go(func() { pods.Run(ctx) })
-	if !pods.WaitSynced(ctx) {
+	if !cache.WaitForCacheSync(ctx.Done(), a.pods.Synced) {
 		t.Fatal("the pods were never read")
 	}
 	running.Go(func() { a.corrector.Run(ctx) })
@@ -128,22 +126,8 @@ func startAgent(t *testing.T, c *cluster, k *kubelet, s *specs, n *counts) *agen
 			t.Error(err)
 		}
 	})
-	if k.policy != "none" {
-		running.Go(func() { // what excludes each other is not sold at the same time
-			for ctx.Err() == nil {
-				changed := pods.Changed()
-				if sold, err := a.book.Withhold(ctx, offers(inv, func(string) bool { return true })); err == nil {
-					a.plugin.Set(sold)
-				}
-				select {
-				case <-ctx.Done():
-				case <-changed:
-				case <-again:
-				case <-time.After(time.Second):
-				}
-			}
-		})
-	}
+	seller.Update()
+	running.Go(func() { seller.Run(ctx) })
 	a.stop = func() {
 		cancel()
 		running.Wait()

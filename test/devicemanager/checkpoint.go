@@ -15,7 +15,7 @@ import (
 
 // checkpoints is kubelet's checkpoint manager, with a look at what is written.
 //
-// Kubelet copies who has which devices under a lock, and writes the copy without it.
+// Kubelet copies which containers have which devices under a lock, and writes the copy without it.
 // An answer to Allocate and a message of a device plugin make two such copies at the same
 // time, and the older one may be written last. Kubelet's next life then does not know of
 // the pod that was given devices in between: while its containers run it is admitted with

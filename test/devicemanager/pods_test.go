@@ -139,7 +139,7 @@ func (w *world) isTrue(p *v1.Pod) error {
 	}
 	for _, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
 		if slices.ContainsFunc(p.Spec.InitContainers, func(i v1.Container) bool { return i.Name == c.Name && !sidecar(&i) }) {
-			continue // nobody but the agent that answered knows; what it says must be the pod's
+			continue // only the agent that answered knows; what it says must be the pod's
 		}
 		var have, want []string
 		for _, devices := range w.kubelet.manager.GetDevices(string(p.UID), c.Name) {

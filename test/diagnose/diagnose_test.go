@@ -13,45 +13,35 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/api/record"
 	"github.com/tangram-dev/tangram/api/v1alpha1"
-	"github.com/tangram-dev/tangram/config"
 	"github.com/tangram-dev/tangram/internal/cli"
 	"github.com/tangram-dev/tangram/internal/diagnose"
-	"github.com/tangram-dev/tangram/internal/local"
 	"github.com/tangram-dev/tangram/test/cluster"
 )
-
-// patience is how long something may take that happens within seconds on a quiet machine.
-const patience = 60 * time.Second
 
 const nodes = `
 pools:
 - {name: n, count: 4, gpu: {model: A100-80GB, count: 8}}
 `
 
-type world struct {
-	*cluster.Cluster
-	t *testing.T
-}
+type world struct{ *cluster.World }
 
 func start(t *testing.T) *world {
 	t.Helper()
-	return &world{t: t, Cluster: cluster.ForTest(t, cluster.Options{
-		Kubernetes: local.Options{Bin: cluster.Bin(t, "gpu-scheduler")},
-		Manifests:  [][]byte{config.RBAC(), config.CRDs(), config.VolcanoCRDs()},
-		Fleet:      nodes,
+	return &world{cluster.ForTest(t, cluster.Options{
+		Programs:  []string{"gpu-scheduler"},
+		Manifests: cluster.Manifests(),
+		Fleet:     nodes,
 	})}
 }
 
 // tangram runs the command as a user of a kubeconfig would.
 func (w *world) tangram(kubeconfig string, args ...string) (code int, out, errOut string) {
-	w.t.Helper()
+	w.T.Helper()
 	var a, b bytes.Buffer
 	args = append([]string{"tangram"}, args...)
 	if kubeconfig != "" {
@@ -63,14 +53,10 @@ func (w *world) tangram(kubeconfig string, args ...string) (code int, out, errOu
 
 // status writes a GPUNode's status, as an agent would.
 func (w *world) status(node string, s v1alpha1.GPUNodeStatus) {
-	w.t.Helper()
+	w.T.Helper()
 	patch, err := json.Marshal(map[string]any{"status": s})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if _, err := w.Dynamic.Resource(v1alpha1.GPUNodes).Patch(context.Background(), node, types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
-		w.t.Fatal(err)
-	}
+	w.Must(err)
+	w.Patch(cluster.GPUNodes, node, string(patch), "status")
 }
 
 // well is the status of a node with which nothing is wrong.
@@ -88,43 +74,28 @@ func well() v1alpha1.GPUNodeStatus {
 
 // pod puts a pod with one GPU on a node, with a record of a device, as if it were bound.
 func (w *world) pod(name, node string, device int) {
-	w.t.Helper()
-	text, err := record.Encode(record.Record{Node: node, Containers: []record.Container{{Name: "c", Resource: names.ResourceNVIDIA, Devices: []record.Device{{Index: device}}}}})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	p := &v1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{names.AnnotationDevices: text}},
-		Spec: v1.PodSpec{NodeName: node, Containers: []v1.Container{{Name: "c", Image: "i",
-			Resources: v1.ResourceRequirements{Limits: v1.ResourceList{names.ResourceNVIDIA: resource.MustParse("1")}}}}},
-	}
-	if _, err := w.Client.CoreV1().Pods("default").Create(context.Background(), p, metav1.CreateOptions{}); err != nil {
-		w.t.Fatal(err)
-	}
+	w.T.Helper()
+	text, err := record.Encode(record.Record{Node: node, Containers: []record.Container{{Name: "main", Resource: names.ResourceNVIDIA, Devices: []record.Device{{Index: device}}}}})
+	w.Must(err)
+	w.Create(cluster.Pod(name, 1, cluster.Annotate(names.AnnotationDevices, text), func(p *v1.Pod) { p.Spec.NodeName = node }))
 }
 
 func TestOnACluster(t *testing.T) {
 	w := start(t)
-	ctx := context.Background()
-	if _, err := w.Client.CoreV1().ServiceAccounts("default").Create(ctx, &v1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{}); err != nil {
-		t.Log(err) // a controller manager may have made it
-	}
+	w.Apply("{apiVersion: v1, kind: ServiceAccount, metadata: {name: default, namespace: default}}")
 	w.breakNodes()
-	t.Run("diagnose", w.diagnose)
-	t.Run("migrate", w.migrate)
-	t.Run("check", w.check)
+	t.Run("diagnose", func(t *testing.T) { (&world{w.In(t)}).diagnose(t) })
+	t.Run("migrate", func(t *testing.T) { (&world{w.In(t)}).migrate(t) })
+	t.Run("check", func(t *testing.T) { (&world{w.In(t)}).check(t) })
 }
 
 // breakNodes: n-0 is well; n-1 has a failed device, a link that is down and a hot device; n-2
 // is not visible to kubelet, was last measured an hour ago, and two pods hold one device; n-3
 // is cordoned and has no GPUNode.
 func (w *world) breakNodes() {
-	w.t.Helper()
-	ctx := context.Background()
+	w.T.Helper()
 	w.status("n-0", well())
-	if _, err := w.Dynamic.Resource(v1alpha1.GPUNodes).Patch(ctx, "n-0", types.MergePatchType, []byte(`{"spec":{"driver":{"version":"580.1","cuda":"13.0"}}}`), metav1.PatchOptions{}); err != nil {
-		w.t.Fatal(err)
-	}
+	w.Patch(cluster.GPUNodes, "n-0", `{"spec":{"driver":{"version":"580.1","cuda":"13.0"}}}`)
 	sick := well()
 	xid, hot := int32(79), int32(91)
 	sick.Devices[3] = v1alpha1.DeviceStatus{Index: 3, Health: v1alpha1.Failed, Cause: "OffTheBus", Reason: "XID 79 (GPU has fallen off the bus)", LastXID: &xid}
@@ -135,21 +106,13 @@ func (w *world) breakNodes() {
 	hour := metav1.NewTime(time.Now().Add(-time.Hour))
 	old.MeasuredAt = &hour
 	w.status("n-2", old)
-	if _, err := w.Client.CoreV1().Nodes().Patch(ctx, "n-2", types.MergePatchType, []byte(`{"status":{"capacity":{"nvidia.com/gpu":"0"},"allocatable":{"nvidia.com/gpu":"0"}}}`), metav1.PatchOptions{}, "status"); err != nil {
-		w.t.Fatal(err)
-	}
+	w.Patch(cluster.Nodes, "n-2", `{"status":{"capacity":{"nvidia.com/gpu":"0"},"allocatable":{"nvidia.com/gpu":"0"}}}`, "status")
 	w.pod("first", "n-2", 0)
 	w.pod("second", "n-2", 0)
-	if err := w.Dynamic.Resource(v1alpha1.GPUNodes).Delete(ctx, "n-3", metav1.DeleteOptions{}); err != nil {
-		w.t.Fatal(err)
-	}
-	// A real node, of which an agent must run.
-	if _, err := w.Client.CoreV1().Nodes().Patch(ctx, "n-2", types.MergePatchType, []byte(`{"metadata":{"annotations":{"kwok.x-k8s.io/node":null}}}`), metav1.PatchOptions{}); err != nil {
-		w.t.Fatal(err)
-	}
-	if _, err := w.Client.CoreV1().Nodes().Patch(ctx, "n-3", types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{}); err != nil {
-		w.t.Fatal(err)
-	}
+	w.Remove(cluster.GPUNodes, "n-3")
+	// A real node, on which an agent must run.
+	w.Patch(cluster.Nodes, "n-2", `{"metadata":{"annotations":{"kwok.x-k8s.io/node":null}}}`)
+	w.Patch(cluster.Nodes, "n-3", `{"spec":{"unschedulable":true}}`)
 }
 
 func (w *world) diagnose(t *testing.T) {
@@ -193,11 +156,9 @@ func (w *world) diagnose(t *testing.T) {
 	if code, _, errOut = w.tangram(kubeconfig, "diagnose"); code != 2 {
 		t.Errorf("without a node: exit %d, %s", code, errOut)
 	}
-	nobody, err := w.KubeconfigFor("nobody")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if code, out, errOut = w.tangram(nobody, "diagnose", "n-0"); code != 4 || out != "" {
+	stranger, err := w.KubeconfigFor("stranger")
+	w.Must(err)
+	if code, out, errOut = w.tangram(stranger, "diagnose", "n-0"); code != 4 || out != "" {
 		t.Errorf("without rights: exit %d, %s%s", code, out, errOut)
 	}
 }
@@ -223,15 +184,11 @@ func (w *world) migrate(t *testing.T) {
 		if code != 0 {
 			t.Fatalf("%s: exit %d, %s", c.name, code, errOut)
 		}
-		p := w.scheduler(c.name, conf)
+		p := w.Scheduler([]byte(conf))
 		name := "of-" + c.name
-		pod := cluster.Pod("default", name, 1)
-		pod.Spec.SchedulerName = c.profile
-		w.Create(t, pod)
-		w.Bound(t, patience, "default", name)
-		if err := p.Stop(); err != nil {
-			t.Error(err)
-		}
+		w.Create(cluster.Pod(name, 1, func(p *v1.Pod) { p.Spec.SchedulerName = c.profile }))
+		w.Bound(name)
+		w.Must(p.Stop())
 	}
 	code, queues, errOut := w.tangram("", "migrate", "-f", filepath.Join(testdata, "kueue.yaml"), "-o", "queues")
 	if code != 0 {
@@ -244,16 +201,6 @@ func (w *world) migrate(t *testing.T) {
 	if err := w.ApplyManifests(context.Background(), []byte(queues)); err != nil || code != 0 {
 		t.Errorf("exit %d, the API server refuses queues: %v\n%s", code, err, queues)
 	}
-}
-
-// scheduler starts gpu-scheduler with a configuration.
-func (w *world) scheduler(name, conf string) *local.Process {
-	w.t.Helper()
-	p, err := w.Launch(context.Background(), local.Component{Name: "gpu-scheduler", As: "gpu-scheduler-" + name, Config: []byte(conf), Flags: []string{cluster.Alone}})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return p.Process
 }
 
 // check reads the cluster itself: its manifests, and the configuration that it has.
@@ -274,9 +221,7 @@ data:
     - plugins:
       - name: tdm
 `
-	if err := w.ApplyManifests(context.Background(), []byte(manifest)); err != nil {
-		t.Fatal(err)
-	}
+	w.Apply(manifest)
 	code, out, errOut := w.tangram(w.Kubeconfig(), "migrate", "check")
 	for _, want := range []string{"metadata.annotations[volcano.sh/hierarchy]", "spec.dequeueStrategy", "words are known"} {
 		if code != 20 || !strings.Contains(out, want) {
@@ -287,11 +232,9 @@ data:
 	if code != 0 || !strings.Contains(out, "tdm") || !strings.Contains(out, "no counterpart") {
 		t.Errorf("migrate: exit %d\n%s%s", code, out, errOut)
 	}
-	nobody, err := w.KubeconfigFor("nobody")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if code, out, errOut = w.tangram(nobody, "migrate", "check"); code == 0 || !strings.Contains(errOut, "may not list") {
+	stranger, err := w.KubeconfigFor("stranger")
+	w.Must(err)
+	if code, out, errOut = w.tangram(stranger, "migrate", "check"); code == 0 || !strings.Contains(errOut, "may not list") {
 		t.Errorf("without rights: exit %d, %s%s", code, out, errOut)
 	}
 }

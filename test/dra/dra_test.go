@@ -9,16 +9,15 @@ import (
 	"strings"
 	"testing"
 
-	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // on pins a pod to a node.
-func on(node string) func(*v1.Pod) {
-	return func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"kubernetes.io/hostname": node} }
-}
+func on(node string) cluster.Change { return cluster.On("kubernetes.io/hostname", node) }
 
 // cuttable adds counters and MIG devices to the first GPUs, as many as a slice has room for:
 // a card has 8 memory slices.
@@ -59,7 +58,7 @@ const maxCuttable = 4
 
 // counters creates the slice with the counters of a node's cards.
 func (w *world) counters(node string, cards int) {
-	w.t.Helper()
+	w.T.Helper()
 	s := &resourceapi.ResourceSlice{
 		ObjectMeta: metav1.ObjectMeta{Name: node + "-counters"},
 		Spec:       resourceapi.ResourceSliceSpec{Driver: driver, NodeName: &node, Pool: resourceapi.ResourcePool{Name: node, ResourceSliceCount: 2, Generation: 1}},
@@ -71,9 +70,8 @@ func (w *world) counters(node string, cards int) {
 		}
 		s.Spec.SharedCounters = append(s.Spec.SharedCounters, set)
 	}
-	if _, err := w.Client.ResourceV1().ResourceSlices().Create(context.Background(), s, metav1.CreateOptions{}); err != nil {
-		w.t.Fatal(err)
-	}
+	_, err := w.Client.ResourceV1().ResourceSlices().Create(context.Background(), s, metav1.CreateOptions{})
+	w.Must(err)
 }
 
 // shareable lets several claims have a card at once.
@@ -99,86 +97,86 @@ func TestClaims(t *testing.T) {
 
 	t.Run("one card, two doors", func(t *testing.T) {
 		w := w.on(t, "doors")
-		w.template("doors", "one", devices(request("gpu.tangram.dev", 1)))
-		w.create(pod("doors", "claim", by("one"), on("both-0")))
-		w.bound("doors", "claim")
+		w.template("one", devices(request("gpu.tangram.dev", 1)))
+		w.create(pod("claim", by("one"), on("both-0")))
+		w.Bound("claim")
 		if j := w.sound(); len(j.planned["doors/claim"]) != 1 {
 			t.Fatalf("planned: %v", j.planned)
 		}
-		w.create(pod("doors", "plugin-8", limit("nvidia.com/gpu", 8), on("both-0")))
-		w.waits("doors", "plugin-8", "(7 of 8)")
-		w.create(pod("doors", "plugin-7", limit("nvidia.com/gpu", 7), on("both-0")))
-		w.bound("doors", "plugin-7")
-		w.create(pod("doors", "claim-2", by("one"), on("both-0")))
-		w.waits("doors", "claim-2", "(0 of 1)")
+		w.create(pod("plugin-8", limit("nvidia.com/gpu", 8), on("both-0")))
+		w.Waits("plugin-8", "(7 of 8)")
+		w.create(pod("plugin-7", limit("nvidia.com/gpu", 7), on("both-0")))
+		w.Bound("plugin-7")
+		w.create(pod("claim-2", by("one"), on("both-0")))
+		w.Waits("claim-2", "(0 of 1)")
 		w.sound()
 	})
 	t.Run("gang", func(t *testing.T) {
 		w := w.on(t, "gang")
-		w.template("gang", "four", devices(request("gpu.tangram.dev", 4)))
+		w.template("four", devices(request("gpu.tangram.dev", 4)))
 		var names []string
 		for i := range 3 {
 			names = append(names, fmt.Sprintf("m-%d", i))
-			w.create(pod("gang", names[i], by("four"), gang("g", 3)))
+			w.create(pod(names[i], by("four"), cluster.Gang("g", 3)))
 		}
-		w.bound("gang", names...)
+		w.Bound(names...)
 		w.sound()
 		for i := range 3 { // 2 of them would fit
-			w.create(pod("gang", fmt.Sprintf("n-%d", i), by("four"), gang("h", 3)))
+			w.create(pod(fmt.Sprintf("n-%d", i), by("four"), cluster.Gang("h", 3)))
 		}
-		w.waits("gang", "n-0", "2 can be placed")
+		w.Waits("n-0", "2 can be placed")
 		w.sound()
 	})
 	t.Run("queue", func(t *testing.T) {
 		w := w.on(t, "queue")
-		w.apply("{apiVersion: scheduling.volcano.sh/v1beta1, kind: Queue, metadata: {name: small}, spec: {capability: {nvidia.com/gpu: 3}}}")
-		w.template("queue", "two", devices(request("gpu.tangram.dev", 2)))
-		w.create(pod("queue", "a", by("two"), label("tangram.dev/queue", "small")))
-		w.bound("queue", "a")
-		w.create(pod("queue", "b", by("two"), label("tangram.dev/queue", "small")))
-		w.waits("queue", "b", "queue small may use 3", "2 nvidia GPUs in use")
+		w.AddQueue("small", "{capability: {nvidia.com/gpu: 3}}")
+		w.template("two", devices(request("gpu.tangram.dev", 2)))
+		w.create(pod("a", by("two"), cluster.Queue("small")))
+		w.Bound("a")
+		w.create(pod("b", by("two"), cluster.Queue("small")))
+		w.Waits("b", "queue small may use 3", "2 nvidia GPUs in use")
 	})
 	t.Run("selectors", func(t *testing.T) {
 		w := w.on(t, "selectors")
 		card := w.uuids("both-1")[5]
-		w.template("selectors", "card", devices(request("gpu.tangram.dev", 1, fmt.Sprintf(`device.attributes["gpu.tangram.dev"].uuid == %q`, card))))
-		w.create(pod("selectors", "a", by("card")))
-		w.bound("selectors", "a")
+		w.template("card", devices(request("gpu.tangram.dev", 1, fmt.Sprintf(`device.attributes["gpu.tangram.dev"].uuid == %q`, card))))
+		w.create(pod("a", by("card")))
+		w.Bound("a")
 		if got := w.sound().allocated["selectors/a"]; !slices.Equal(got, []string{card}) {
 			t.Errorf("got %v, want %s", got, card)
 		}
-		w.create(pod("selectors", "b", by("card")))
-		w.waits("selectors", "b", "(0 of 1)")
-		w.template("selectors", "none", devices(request("gpu.tangram.dev", 1, `device.capacity["gpu.tangram.dev"].memory.compareTo(quantity("100Gi")) > 0`)))
-		w.create(pod("selectors", "c", by("none")))
-		w.waits("selectors", "c", "DeviceClass gpu.tangram.dev", "(0 of 1)")
-		w.create(pod("selectors", "d", by("missing")))
-		w.waits("selectors", "d", "missing")
-		w.template("selectors", "classless", devices(request("nowhere", 1)))
-		w.create(pod("selectors", "e", by("classless")))
-		w.waits("selectors", "e", `DeviceClass "nowhere" does not exist`)
+		w.create(pod("b", by("card")))
+		w.Waits("b", "(0 of 1)")
+		w.template("none", devices(request("gpu.tangram.dev", 1, `device.capacity["gpu.tangram.dev"].memory.compareTo(quantity("100Gi")) > 0`)))
+		w.create(pod("c", by("none")))
+		w.Waits("c", "DeviceClass gpu.tangram.dev", "(0 of 1)")
+		w.create(pod("d", by("missing")))
+		w.Waits("d", "missing")
+		w.template("classless", devices(request("nowhere", 1)))
+		w.create(pod("e", by("classless")))
+		w.Waits("e", `DeviceClass "nowhere" does not exist`)
 	})
 	t.Run("alternatives and constraints", func(t *testing.T) {
 		w := w.on(t, "lists")
-		w.template("lists", "first", devices(resourceapi.DeviceRequest{Name: "gpus", FirstAvailable: []resourceapi.DeviceSubRequest{
+		w.template("first", devices(resourceapi.DeviceRequest{Name: "gpus", FirstAvailable: []resourceapi.DeviceSubRequest{
 			{Name: "large", DeviceClassName: "gpu.tangram.dev", Selectors: request("", 0, `device.capacity["gpu.tangram.dev"].memory.compareTo(quantity("100Gi")) > 0`).Exactly.Selectors, AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 1},
 			{Name: "two", DeviceClassName: "gpu.tangram.dev", AllocationMode: resourceapi.DeviceAllocationModeExactCount, Count: 2},
 		}}))
-		w.create(pod("lists", "a", by("first"), on("only-0")))
-		w.bound("lists", "a")
+		w.create(pod("a", by("first"), on("only-0")))
+		w.Bound("a")
 		if got := w.sound().allocated["lists/a"]; len(got) != 2 {
 			t.Errorf("got %v", got)
 		}
 		root := resourceapi.FullyQualifiedName("resource.kubernetes.io/pcieRoot")
 		near := devices(request("gpu.tangram.dev", 2))
 		near.Constraints = []resourceapi.DeviceConstraint{{MatchAttribute: &root}}
-		w.template("lists", "near", near)
+		w.template("near", near)
 		far := devices(request("gpu.tangram.dev", 3))
 		far.Constraints = near.Constraints
-		w.template("lists", "far", far)
-		w.create(pod("lists", "b", by("near"), on("both-0")), pod("lists", "c", by("near"), on("both-0")), pod("lists", "d", by("far"), on("both-0")))
-		w.bound("lists", "b", "c")
-		w.waits("lists", "d", "(2 of 3)")
+		w.template("far", far)
+		w.create(pod("b", by("near"), on("both-0")), pod("c", by("near"), on("both-0")), pod("d", by("far"), on("both-0")))
+		w.Bound("b", "c")
+		w.Waits("d", "(2 of 3)")
 		for _, p := range []string{"b", "c"} {
 			if got := w.sound().allocated["lists/"+p]; len(got) != 2 || index(w.uuids("both-0"), got[0])/2 != index(w.uuids("both-0"), got[1])/2 {
 				t.Errorf("%s: %v are not behind one root", p, got)
@@ -189,17 +187,17 @@ func TestClaims(t *testing.T) {
 		w := w.on(t, "mig")
 		small := request("mig.tangram.dev", 1, `device.attributes["gpu.tangram.dev"].profile == "1g.10gb"`)
 		large := request("mig.tangram.dev", 1, `device.attributes["gpu.tangram.dev"].profile == "3g.40gb"`)
-		w.template("mig", "small", devices(small))
-		w.template("mig", "large", devices(large))
-		w.template("mig", "whole", devices(request("gpu.tangram.dev", 1)))
-		w.create(pod("mig", "s0", by("small"), on("mig-0")), pod("mig", "s1", by("small"), on("mig-0")), pod("mig", "l0", by("large"), on("mig-0")))
-		w.bound("mig", "s0", "s1", "l0")
+		w.template("small", devices(small))
+		w.template("large", devices(large))
+		w.template("whole", devices(request("gpu.tangram.dev", 1)))
+		w.create(pod("s0", by("small"), on("mig-0")), pod("s1", by("small"), on("mig-0")), pod("l0", by("large"), on("mig-0")))
+		w.Bound("s0", "s1", "l0")
 		w.sound()
 		// All three are on one card, so the other one is whole.
-		w.create(pod("mig", "w0", by("whole"), on("mig-0")))
-		w.bound("mig", "w0")
-		w.create(pod("mig", "w1", by("whole"), on("mig-0")))
-		w.waits("mig", "w1", "(0 of 1)")
+		w.create(pod("w0", by("whole"), on("mig-0")))
+		w.Bound("w0")
+		w.create(pod("w1", by("whole"), on("mig-0")))
+		w.Waits("w1", "(0 of 1)")
 		w.sound()
 	})
 	t.Run("capacity", func(t *testing.T) {
@@ -207,78 +205,72 @@ func TestClaims(t *testing.T) {
 		r := request("gpu.tangram.dev", 1)
 		r.Exactly.Capacity = &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{"memory": resource.MustParse("30Gi")}}
 		r.Exactly.Selectors = request("", 0, `device.allowMultipleAllocations`).Exactly.Selectors
-		w.template("capacity", "part", devices(r))
+		w.template("part", devices(r))
 		for i := range 4 {
-			w.create(pod("capacity", fmt.Sprintf("p%d", i), by("part"), on("share-0")))
+			w.create(pod(fmt.Sprintf("p%d", i), by("part"), on("share-0")))
 		}
-		w.bound("capacity", "p0", "p1", "p2", "p3")
-		w.create(pod("capacity", "p4", by("part"), on("share-0")))
-		w.waits("capacity", "p4", "30720 MiB")
+		w.Bound("p0", "p1", "p2", "p3")
+		w.create(pod("p4", by("part"), on("share-0")))
+		w.Waits("p4", "30720 MiB")
 		w.sound()
-		// Cores count, too; and who says no amount gets a card of his own.
-		w.clear("capacity")
+		// Cores count, too; and a claim without an amount gets a card of its own.
+		w.clear()
 		r = *r.DeepCopy()
 		r.Exactly.Capacity.Requests = map[resourceapi.QualifiedName]resource.Quantity{"memory": resource.MustParse("10Gi"), "cores": resource.MustParse("60")}
-		w.template("capacity", "cores", devices(r))
-		w.template("capacity", "whole", devices(request("gpu.tangram.dev", 1, `device.allowMultipleAllocations`)))
-		w.create(pod("capacity", "c0", by("cores"), on("share-0")), pod("capacity", "w0", by("whole"), on("share-0")))
-		w.bound("capacity", "c0", "w0")
-		w.create(pod("capacity", "c1", by("cores"), on("share-0")))
-		w.waits("capacity", "c1", "(0 of 1)")
-		w.create(pod("capacity", "p5", by("part"), on("share-0"))) // beside c0
-		w.bound("capacity", "p5")
+		w.template("cores", devices(r))
+		w.template("whole", devices(request("gpu.tangram.dev", 1, `device.allowMultipleAllocations`)))
+		w.create(pod("c0", by("cores"), on("share-0")), pod("w0", by("whole"), on("share-0")))
+		w.Bound("c0", "w0")
+		w.create(pod("c1", by("cores"), on("share-0")))
+		w.Waits("c1", "(0 of 1)")
+		w.create(pod("p5", by("part"), on("share-0"))) // beside c0
+		w.Bound("p5")
 		w.sound()
 	})
 	t.Run("shared claim", func(t *testing.T) {
 		w := w.on(t, "shared")
-		c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: resourceapi.ResourceClaimSpec{Devices: devices(request("gpu.tangram.dev", 2))}}
-		if _, err := w.Client.ResourceV1().ResourceClaims("shared").Create(context.Background(), c, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		w.create(pod("shared", "a", sharing("c"), on("only-0")), pod("shared", "b", sharing("c"), on("only-0")))
-		w.bound("shared", "a", "b")
-		w.template("shared", "three", devices(request("gpu.tangram.dev", 3)))
-		w.create(pod("shared", "d", by("three"), on("only-0")))
-		w.waits("shared", "d", "(2 of 3)")
+		w.claim("c", devices(request("gpu.tangram.dev", 2)))
+		w.create(pod("a", sharing("c"), on("only-0")), pod("b", sharing("c"), on("only-0")))
+		w.Bound("a", "b")
+		w.template("three", devices(request("gpu.tangram.dev", 3)))
+		w.create(pod("d", by("three"), on("only-0")))
+		w.Waits("d", "(2 of 3)")
 	})
 	t.Run("admin access", func(t *testing.T) {
 		w := w.on(t, "admin")
-		w.template("admin", "all", devices(request("gpu.tangram.dev", 4)))
-		w.create(pod("admin", "user", by("all"), on("only-0")))
-		w.bound("admin", "user")
+		w.template("all", devices(request("gpu.tangram.dev", 4)))
+		w.create(pod("user", by("all"), on("only-0")))
+		w.Bound("user")
 		r := request("gpu.tangram.dev", 1)
 		yes := true
 		r.Exactly.AdminAccess = &yes
-		w.template("admin", "look", devices(r))
-		w.create(pod("admin", "monitor", by("look"), on("only-0")))
-		w.bound("admin", "monitor")
+		w.template("look", devices(r))
+		w.create(pod("monitor", by("look"), on("only-0")))
+		w.Bound("monitor")
 		w.sound()
 	})
 	t.Run("preemption", func(t *testing.T) {
 		w := w.on(t, "preemption")
-		w.apply("{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: high}, value: 1000}")
-		w.template("preemption", "two", devices(request("gpu.tangram.dev", 2)))
-		w.template("preemption", "four", devices(request("gpu.tangram.dev", 4)))
-		w.create(pod("preemption", "low-0", by("two"), on("only-0")), pod("preemption", "low-1", by("two"), on("only-0")))
-		w.bound("preemption", "low-0", "low-1")
-		w.create(pod("preemption", "high", by("four"), on("only-0"), func(p *v1.Pod) { p.Spec.PriorityClassName = "high" }))
-		w.bound("preemption", "high")
+		w.AddPriorityClass("high", 1000)
+		w.template("two", devices(request("gpu.tangram.dev", 2)))
+		w.template("four", devices(request("gpu.tangram.dev", 4)))
+		w.create(pod("low-0", by("two"), on("only-0")), pod("low-1", by("two"), on("only-0")))
+		w.Bound("low-0", "low-1")
+		w.create(pod("high", by("four"), on("only-0"), cluster.Priority("high")))
+		w.Bound("high")
 		w.sound()
 	})
 	t.Run("preemption of pods that share a claim", func(t *testing.T) {
 		w := w.on(t, "sharers")
-		w.apply("{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: high}, value: 1000}")
-		c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "c"}, Spec: resourceapi.ResourceClaimSpec{Devices: devices(request("gpu.tangram.dev", 4))}}
-		if _, err := w.Client.ResourceV1().ResourceClaims("sharers").Create(context.Background(), c, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		w.create(pod("sharers", "a", sharing("c"), on("only-0")), pod("sharers", "b", sharing("c"), on("only-0")))
-		w.bound("sharers", "a", "b")
-		w.template("sharers", "four", devices(request("gpu.tangram.dev", 4)))
-		w.create(pod("sharers", "high", by("four"), on("only-0"), func(p *v1.Pod) { p.Spec.PriorityClassName = "high" }))
-		w.bound("sharers", "high")
+		w.AddPriorityClass("high", 1000)
+		w.claim("c", devices(request("gpu.tangram.dev", 4)))
+		w.create(pod("a", sharing("c"), on("only-0")), pod("b", sharing("c"), on("only-0")))
+		w.Bound("a", "b")
+		w.template("four", devices(request("gpu.tangram.dev", 4)))
+		w.create(pod("high", by("four"), on("only-0"), cluster.Priority("high")))
+		w.Bound("high")
 		for _, name := range []string{"a", "b"} {
-			if p, err := w.Client.CoreV1().Pods("sharers").Get(context.Background(), name, metav1.GetOptions{}); err == nil && p.DeletionTimestamp == nil {
+			if p := w.Find(name); p != nil && p.DeletionTimestamp == nil {
 				t.Errorf("pod %s uses the GPUs of another", name)
 			}
 		}
@@ -287,15 +279,15 @@ func TestClaims(t *testing.T) {
 	// Last: the class makes claims of what was a device plugin's before.
 	t.Run("extended resource", func(t *testing.T) {
 		w := w.on(t, "extended")
-		w.create(pod("extended", "before", limit("nvidia.com/gpu", 3), on("only-0")))
-		w.waits("extended", "before", "nvidia.com/gpu")
-		w.apply(`{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: backed}, spec: {extendedResourceName: nvidia.com/gpu, selectors: [{cel: {expression: 'device.driver == "gpu.tangram.dev" && device.attributes["gpu.tangram.dev"].type == "gpu"'}}]}}`)
-		w.bound("extended", "before")
-		w.template("extended", "two", devices(request("gpu.tangram.dev", 2)))
-		w.create(pod("extended", "claim", by("two"), on("only-0")), pod("extended", "plugin", limit("nvidia.com/gpu", 2), on("both-0")))
-		w.waits("extended", "claim", "(1 of 2)")
-		w.bound("extended", "plugin")
-		if s := w.get("extended", "plugin").Status.ExtendedResourceClaimStatus; s != nil {
+		w.create(pod("before", limit("nvidia.com/gpu", 3), on("only-0")))
+		w.Waits("before", "nvidia.com/gpu")
+		w.Apply(`{apiVersion: resource.k8s.io/v1, kind: DeviceClass, metadata: {name: backed}, spec: {extendedResourceName: nvidia.com/gpu, selectors: [{cel: {expression: 'device.driver == "gpu.tangram.dev" && device.attributes["gpu.tangram.dev"].type == "gpu"'}}]}}`)
+		w.Bound("before")
+		w.template("two", devices(request("gpu.tangram.dev", 2)))
+		w.create(pod("claim", by("two"), on("only-0")), pod("plugin", limit("nvidia.com/gpu", 2), on("both-0")))
+		w.Waits("claim", "(1 of 2)")
+		w.Bound("plugin")
+		if s := w.Get("plugin").Status.ExtendedResourceClaimStatus; s != nil {
 			t.Errorf("a device plugin serves it, but it has claim %s", s.ResourceClaimName)
 		}
 		w.sound()

@@ -10,20 +10,10 @@ import (
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/api/record"
 )
-
-func unstructuredList(obj map[string]any, path ...string) ([]map[string]any, bool, error) {
-	list, ok, err := unstructured.NestedSlice(obj, path...)
-	var out []map[string]any
-	for _, o := range list {
-		out = append(out, o.(map[string]any))
-	}
-	return out, ok, err
-}
 
 // held is one hold on a card, as the API shows it.
 type held struct {
@@ -34,7 +24,7 @@ type held struct {
 	memory int64
 }
 
-// judgement is what the API shows of who holds what, read without Tangram's code but for
+// judgement is what the API shows of which pod and claim holds which card, read without Tangram's code but for
 // the record's format.
 type judgement struct {
 	holds []held
@@ -45,20 +35,13 @@ type judgement struct {
 
 // judge reads all pods, claims and slices.
 func (w *world) judge() judgement {
-	w.t.Helper()
+	w.T.Helper()
 	ctx := context.Background()
 	published, err := w.Client.ResourceV1().ResourceSlices().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.Must(err)
 	claims, err := w.Client.ResourceV1().ResourceClaims("").List(ctx, metav1.ListOptions{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	pods, err := w.Client.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.Must(err)
+	pods := w.Within("").Pods("")
 	devices := map[string]*resourceapi.Device{}
 	for i := range published.Items {
 		s := &published.Items[i].Spec
@@ -76,7 +59,7 @@ func (w *world) judge() judgement {
 		for _, r := range c.Status.Allocation.Devices.Results {
 			d := devices[r.Driver+"|"+r.Pool+"|"+r.Device]
 			if d == nil {
-				w.t.Errorf("claim %s has device %s, which nothing publishes", c.Name, r.Device)
+				w.T.Errorf("claim %s has device %s, which nothing publishes", c.Name, r.Device)
 				continue
 			}
 			if r.AdminAccess != nil && *r.AdminAccess {
@@ -102,8 +85,8 @@ func (w *world) judge() judgement {
 			byClaim[c.Namespace+"/"+c.Name] = append(byClaim[c.Namespace+"/"+c.Name], h.card)
 		}
 	}
-	for i := range pods.Items {
-		p := &pods.Items[i]
+	for i := range pods {
+		p := &pods[i]
 		if p.Spec.NodeName == "" || p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
 			continue
 		}
@@ -123,7 +106,7 @@ func (w *world) judge() judgement {
 		if note := p.Annotations[names.AnnotationDevices]; note != "" && p.Status.ExtendedResourceClaimStatus == nil {
 			rec, err := record.Decode(note)
 			if err != nil {
-				w.t.Errorf("pod %s: %v", key, err)
+				w.T.Errorf("pod %s: %v", key, err)
 				continue
 			}
 			for _, c := range rec.Containers {
@@ -139,7 +122,7 @@ func (w *world) judge() judgement {
 func cardsOf(w *world, note string) (out []string) {
 	rec, err := record.Decode(note)
 	if err != nil {
-		w.t.Errorf("annotation: %v", err)
+		w.T.Errorf("annotation: %v", err)
 	}
 	for _, c := range rec.Containers {
 		for _, d := range c.Devices {
@@ -202,10 +185,10 @@ func share(list []held) bool {
 
 // sound fails the test when a card is held twice.
 func (w *world) sound() judgement {
-	w.t.Helper()
+	w.T.Helper()
 	j := w.judge()
 	for _, c := range j.conflicts() {
-		w.t.Error(c)
+		w.T.Error(c)
 	}
 	return j
 }

@@ -1,7 +1,6 @@
 package dra
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -10,17 +9,16 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // load creates and deletes pods of all kinds at random.
 type load struct {
 	*world
-	random    *rand.Rand
-	namespace string
-	next      int
+	random *rand.Rand
+	next   int
 	// groups are the pods that were created and not deleted, members of a gang together.
 	groups [][]string
 }
@@ -38,53 +36,50 @@ func TestRandom(t *testing.T) {
 	w.counters("both-2", maxCuttable)
 	w.publish("both-3", 8, shareable)
 	process := w.scheduler()
-	const namespace = "random"
-	w.createNamespace(namespace)
+	w = w.in("random")
 	for _, n := range []int64{1, 2, 4, 8} {
-		w.template(namespace, fmt.Sprintf("gpus-%d", n), devices(request("gpu.tangram.dev", n)))
+		w.template(fmt.Sprintf("gpus-%d", n), devices(request("gpu.tangram.dev", n)))
 	}
-	w.template(namespace, "slice", devices(request("mig.tangram.dev", 1, `device.attributes["gpu.tangram.dev"].profile == "1g.10gb"`)))
+	w.template("slice", devices(request("mig.tangram.dev", 1, `device.attributes["gpu.tangram.dev"].profile == "1g.10gb"`)))
 	// On cards that several claims may have: by memory, and by memory and cores.
 	part := request("gpu.tangram.dev", 1, `device.allowMultipleAllocations`)
 	part.Exactly.Capacity = &resourceapi.CapacityRequirements{Requests: map[resourceapi.QualifiedName]resource.Quantity{"memory": resource.MustParse("24Gi")}}
-	w.template(namespace, "share", devices(part))
+	w.template("share", devices(part))
 	part = *part.DeepCopy()
 	part.Exactly.Capacity.Requests["memory"], part.Exactly.Capacity.Requests["cores"] = resource.MustParse("9Gi"), resource.MustParse("40")
-	w.template(namespace, "cores", devices(part))
-	l := &load{world: w, random: rand.New(rand.NewPCG(12, 36)), namespace: namespace}
+	w.template("cores", devices(part))
+	l := &load{world: w, random: rand.New(rand.NewPCG(12, 36))}
 	for step := range 160 {
 		l.step()
 		if step%10 == 9 {
 			l.settled()
 		}
 		if step == 75 {
-			if err := process.Stop(); err != nil {
-				t.Fatal(err)
-			}
+			w.Must(process.Stop())
 			process = w.scheduler()
 		}
 	}
-	w.eventually("no gang is there in part", time.Minute, l.wholeGangs)
+	w.Eventually("no gang is there in part", l.wholeGangs)
 	l.settled()
-	w.clear(namespace)
+	w.clear()
 	var all []string
 	for i := range 4 {
 		all = append(all, fmt.Sprintf("all-%d", i))
-		w.create(pod(namespace, all[i], by("gpus-8"), gang("all", 4)))
+		w.create(pod(all[i], by("gpus-8"), cluster.Gang("all", 4)))
 	}
-	w.bound(namespace, all...)
+	w.Bound(all...)
 	w.sound()
 }
 
 // step creates or deletes something.
 func (l *load) step() {
-	l.t.Helper()
+	l.T.Helper()
 	name := fmt.Sprintf("p-%d", l.next)
 	l.next++
 	claim := func() func(*v1.Pod) { return by(fmt.Sprintf("gpus-%d", 1<<l.random.IntN(3))) }
 	switch pick := l.random.IntN(100); {
 	case pick < 25:
-		l.add(pod(l.namespace, name, claim()))
+		l.add(pod(name, claim()))
 	case pick < 40:
 		size, ask := 2+l.random.IntN(3), claim()
 		if l.random.IntN(3) == 0 {
@@ -92,34 +87,30 @@ func (l *load) step() {
 		}
 		var members []*v1.Pod
 		for i := range size {
-			members = append(members, pod(l.namespace, fmt.Sprintf("%s-%d", name, i), ask, gang(name, size)))
+			members = append(members, pod(fmt.Sprintf("%s-%d", name, i), ask, cluster.Gang(name, size)))
 		}
 		l.add(members...)
 	case pick < 55:
-		l.add(pod(l.namespace, name, limit("nvidia.com/gpu", 1+l.random.Int64N(3))))
+		l.add(pod(name, limit("nvidia.com/gpu", 1+l.random.Int64N(3))))
 	case pick < 63:
-		l.add(pod(l.namespace, name, limit("nvidia.com/gpu", 1), limit("nvidia.com/gpumem", 20000)))
+		l.add(pod(name, limit("nvidia.com/gpu", 1), limit("nvidia.com/gpumem", 20000)))
 	case pick < 69:
-		l.add(pod(l.namespace, name, by("slice")))
+		l.add(pod(name, by("slice")))
 	case pick < 73:
-		l.add(pod(l.namespace, name, by("share")))
+		l.add(pod(name, by("share")))
 	case pick < 76:
-		l.add(pod(l.namespace, name, by("cores")))
+		l.add(pod(name, by("cores")))
 	case len(l.groups) > 0:
 		at := l.random.IntN(len(l.groups))
-		now := int64(0)
 		for _, name := range l.groups[at] {
-			err := l.Client.CoreV1().Pods(l.namespace).Delete(context.Background(), name, metav1.DeleteOptions{GracePeriodSeconds: &now})
-			if err != nil && !apierrors.IsNotFound(err) {
-				l.t.Fatal(err)
-			}
+			l.DeleteIf(name)
 		}
 		l.groups = slices.Delete(l.groups, at, at+1)
 	}
 }
 
 func (l *load) add(pods ...*v1.Pod) {
-	l.t.Helper()
+	l.T.Helper()
 	l.create(pods...)
 	var names []string
 	for _, p := range pods {
@@ -131,7 +122,7 @@ func (l *load) add(pods ...*v1.Pod) {
 // settled fails the test when a card is held twice, or a plan was not followed, in two
 // readings one after the other: the objects of one reading are not of one moment.
 func (l *load) settled() {
-	l.t.Helper()
+	l.T.Helper()
 	var before []string
 	for range 5 {
 		j := l.judge()
@@ -140,7 +131,7 @@ func (l *load) settled() {
 			return
 		}
 		if slices.Equal(found, before) {
-			l.t.Fatal(found)
+			l.T.Fatal(found)
 		}
 		before = found
 		time.Sleep(100 * time.Millisecond)
@@ -149,12 +140,8 @@ func (l *load) settled() {
 
 // wholeGangs says whether of every gang all members are bound, or none.
 func (l *load) wholeGangs() (bool, string) {
-	list, err := l.Client.CoreV1().Pods(l.namespace).List(context.Background(), metav1.ListOptions{})
-	if err != nil {
-		return false, err.Error()
-	}
 	node := map[string]string{}
-	for _, p := range list.Items {
+	for _, p := range l.Pods("") {
 		node[p.Name] = p.Spec.NodeName
 	}
 	for _, g := range l.groups {

@@ -4,85 +4,56 @@ import (
 	"context"
 	"fmt"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/api/v1alpha1"
-	"github.com/tangram-dev/tangram/config"
-	"github.com/tangram-dev/tangram/internal/local"
-	"github.com/tangram-dev/tangram/test/await"
+	"github.com/tangram-dev/tangram/lab/local"
 	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 const driver = "gpu.tangram.dev"
 
 // world is a control plane with simulated nodes that publish ResourceSlices.
-type world struct {
-	*cluster.Cluster
-	t    testing.TB
-	runs int
-}
+type world struct{ *cluster.World }
 
 // newWorld starts a control plane with DeviceClasses, and nodes.
 func newWorld(t testing.TB, pools string) *world {
 	t.Helper()
-	return &world{t: t, Cluster: cluster.ForTest(t, cluster.Options{
-		Kubernetes: local.Options{Bin: cluster.Bin(t, "kube-controller-manager", "kwok", "gpu-scheduler"), ControllerManager: true, KWOK: true},
-		Manifests:  [][]byte{config.RBAC(), config.CRDs(), config.VolcanoCRDs(), []byte(classes)},
+	return &world{cluster.ForTest(t, cluster.Options{
+		Programs:   []string{"gpu-scheduler"},
+		Kubernetes: local.Options{ControllerManager: true, KWOK: true},
+		Manifests:  cluster.Manifests([]byte(fmt.Sprintf(class, "gpu")), []byte(fmt.Sprintf(class, "mig"))),
 		Fleet:      "pools: " + pools,
 	})}
 }
 
-// classes are the classes of gpu-agent's driver, as its page has them.
-const classes = `
+// class is a class of gpu-agent's driver, as its page has them.
+const class = `
 apiVersion: resource.k8s.io/v1
 kind: DeviceClass
-metadata: {name: gpu.tangram.dev}
+metadata: {name: %[1]s.tangram.dev}
 spec:
   selectors:
-  - cel: {expression: 'device.driver == "gpu.tangram.dev" && device.attributes["gpu.tangram.dev"].type == "gpu"'}
----
-apiVersion: resource.k8s.io/v1
-kind: DeviceClass
-metadata: {name: mig.tangram.dev}
-spec:
-  selectors:
-  - cel: {expression: 'device.driver == "gpu.tangram.dev" && device.attributes["gpu.tangram.dev"].type == "mig"'}
+  - cel: {expression: 'device.driver == "gpu.tangram.dev" && device.attributes["gpu.tangram.dev"].type == "%[1]s"'}
 `
 
-func (w *world) apply(docs string) {
-	w.t.Helper()
-	if err := w.ApplyManifests(context.Background(), []byte(docs)); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
 // scheduler starts gpu-scheduler.
-func (w *world) scheduler() *local.Process {
-	w.t.Helper()
-	w.runs++
-	p, err := w.Launch(context.Background(), local.Component{Name: "gpu-scheduler", As: fmt.Sprintf("gpu-scheduler-%d", w.runs), Config: config.Scheduler(), Flags: []string{cluster.Alone, "-v=3"}})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return p.Process
+func (w *world) scheduler() *local.Serving {
+	w.T.Helper()
+	return w.Scheduler(nil, cluster.Alone, "-v=3")
 }
 
 // uuids are the cards of a node as its GPUNode lists them; none when it has no GPUNode.
 func (w *world) uuids(node string) (out []string) {
-	w.t.Helper()
-	gn, err := w.Dynamic.Resource(v1alpha1.GPUNodes).Get(context.Background(), node, metav1.GetOptions{})
-	if err != nil {
-		return nil
-	}
-	devices, _, _ := unstructuredList(gn.Object, "spec", "devices")
-	for _, d := range devices {
-		out = append(out, d["uuid"].(string))
+	w.T.Helper()
+	if gn := cluster.ReadIf[v1alpha1.GPUNode](w.World, cluster.GPUNodes, node); gn != nil {
+		for _, d := range gn.Spec.Devices {
+			out = append(out, d.UUID)
+		}
 	}
 	return out
 }
@@ -90,7 +61,7 @@ func (w *world) uuids(node string) (out []string) {
 // publish creates a node's ResourceSlice with whole GPUs: those of its GPUNode, or so many
 // new ones.
 func (w *world) publish(node string, count int, change ...func(*resourceapi.ResourceSlice)) {
-	w.t.Helper()
+	w.T.Helper()
 	ids := w.uuids(node)
 	for i := len(ids); i < count; i++ {
 		ids = append(ids, fmt.Sprintf("GPU-%s-%d", node, i))
@@ -109,9 +80,8 @@ func (w *world) publish(node string, count int, change ...func(*resourceapi.Reso
 	for _, c := range change {
 		c(s)
 	}
-	if _, err := w.Client.ResourceV1().ResourceSlices().Create(context.Background(), s, metav1.CreateOptions{}); err != nil {
-		w.t.Fatal(err)
-	}
+	_, err := w.Client.ResourceV1().ResourceSlices().Create(context.Background(), s, metav1.CreateOptions{})
+	w.Must(err)
 }
 
 func attributes(pairs ...string) map[resourceapi.QualifiedName]resourceapi.DeviceAttribute {
@@ -131,138 +101,81 @@ func request(class string, count int64, selectors ...string) resourceapi.DeviceR
 	return resourceapi.DeviceRequest{Name: "gpus", Exactly: r}
 }
 
-// template creates a ResourceClaimTemplate in a namespace.
-func (w *world) template(namespace, name string, spec resourceapi.DeviceClaim) {
-	w.t.Helper()
-	o := &resourceapi.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}, Spec: resourceapi.ResourceClaimTemplateSpec{Spec: resourceapi.ResourceClaimSpec{Devices: spec}}}
-	if _, err := w.Client.ResourceV1().ResourceClaimTemplates(namespace).Create(context.Background(), o, metav1.CreateOptions{}); err != nil {
-		w.t.Fatal(err)
-	}
+// template creates a ResourceClaimTemplate.
+func (w *world) template(name string, spec resourceapi.DeviceClaim) {
+	w.T.Helper()
+	o := &resourceapi.ResourceClaimTemplate{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: resourceapi.ResourceClaimTemplateSpec{Spec: resourceapi.ResourceClaimSpec{Devices: spec}}}
+	_, err := w.Client.ResourceV1().ResourceClaimTemplates(w.Namespace).Create(context.Background(), o, metav1.CreateOptions{})
+	w.Must(err)
+}
+
+// claim creates a ResourceClaim.
+func (w *world) claim(name string, spec resourceapi.DeviceClaim) *resourceapi.ResourceClaim {
+	w.T.Helper()
+	o := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: resourceapi.ResourceClaimSpec{Devices: spec}}
+	o, err := w.Client.ResourceV1().ResourceClaims(w.Namespace).Create(context.Background(), o, metav1.CreateOptions{})
+	w.Must(err)
+	return o
 }
 
 func devices(r ...resourceapi.DeviceRequest) resourceapi.DeviceClaim {
 	return resourceapi.DeviceClaim{Requests: r}
 }
 
-// pod is a pod of a namespace.
-func pod(namespace, name string, change ...func(*v1.Pod)) *v1.Pod {
+// pod is a pod without GPUs, until a change asks for some.
+func pod(name string, change ...cluster.Change) *v1.Pod {
 	no := false
-	p := cluster.Pod(namespace, name, 0)
-	p.Spec.AutomountServiceAccountToken = &no
-	for _, c := range change {
-		c(p)
-	}
-	return p
+	return cluster.Pod(name, 0, append([]cluster.Change{func(p *v1.Pod) { p.Spec.AutomountServiceAccountToken = &no }}, change...)...)
 }
 
 // by makes a pod use a claim of its own from a template.
-func by(template string) func(*v1.Pod) {
+func by(template string) cluster.Change {
 	return func(p *v1.Pod) {
 		p.Spec.ResourceClaims = append(p.Spec.ResourceClaims, v1.PodResourceClaim{Name: "c" + fmt.Sprint(len(p.Spec.ResourceClaims)), ResourceClaimTemplateName: &template})
 	}
 }
 
 // sharing makes a pod use a claim by name.
-func sharing(claim string) func(*v1.Pod) {
+func sharing(claim string) cluster.Change {
 	return func(p *v1.Pod) {
 		p.Spec.ResourceClaims = append(p.Spec.ResourceClaims, v1.PodResourceClaim{Name: "s", ResourceClaimName: &claim})
 	}
 }
 
 // limit adds an extended resource to a pod.
-func limit(name string, amount int64) func(*v1.Pod) {
-	return func(p *v1.Pod) {
-		p.Spec.Containers[0].Resources.Limits[v1.ResourceName(name)] = *resource.NewQuantity(amount, resource.DecimalSI)
-	}
-}
+func limit(name string, amount int64) cluster.Change { return cluster.Needs(name, fmt.Sprint(amount)) }
 
-func label(key, value string) func(*v1.Pod) { return cluster.Label(key, value) }
-
-// gang makes a pod a member of a gang.
-func gang(name string, size int) func(*v1.Pod) {
-	return func(p *v1.Pod) {
-		p.Labels[names.LabelGang], p.Labels[names.LabelGangSize] = name, fmt.Sprint(size)
-	}
-}
-
-func (w *world) createNamespace(name string) {
-	w.t.Helper()
-	ns := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"resource.kubernetes.io/admin-access": "true"}}}
-	if _, err := w.Client.CoreV1().Namespaces().Create(context.Background(), ns, metav1.CreateOptions{}); err != nil {
-		w.t.Fatal(err)
-	}
-	w.eventually("service account", 20*time.Second, func() (bool, string) {
-		_, err := w.Client.CoreV1().ServiceAccounts(name).Get(context.Background(), "default", metav1.GetOptions{})
-		return err == nil, fmt.Sprint(err)
-	})
-}
-
+// create creates pods.
 func (w *world) create(pods ...*v1.Pod) {
-	w.t.Helper()
+	w.T.Helper()
 	for _, p := range pods {
-		w.Create(w.t, p)
+		w.Create(p)
 	}
 }
 
-func (w *world) get(namespace, name string) *v1.Pod {
-	w.t.Helper()
-	return w.Get(w.t, namespace, name)
-}
-
-// clear deletes all pods and claims of a namespace and waits until they are gone.
-func (w *world) clear(namespace string) {
-	w.t.Helper()
-	ctx, now := context.Background(), int64(0)
-	if err := w.Client.CoreV1().Pods(namespace).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{}); err != nil {
-		w.t.Fatal(err)
-	}
-	if err := w.Client.ResourceV1().ResourceClaims(namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}); err != nil {
-		w.t.Fatal(err)
-	}
-	w.eventually("namespace "+namespace+" is empty", 30*time.Second, func() (bool, string) {
-		pods, err := w.Client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return false, err.Error()
-		}
-		claims, err := w.Client.ResourceV1().ResourceClaims(namespace).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return false, err.Error()
-		}
-		return len(pods.Items)+len(claims.Items) == 0, fmt.Sprintf("%d pods, %d claims", len(pods.Items), len(claims.Items))
+// clear deletes all pods and claims and waits until they are gone.
+func (w *world) clear() {
+	w.T.Helper()
+	ctx, claims := context.Background(), w.Client.ResourceV1().ResourceClaims(w.Namespace)
+	w.Clear()
+	w.Must(claims.DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
+	w.Eventually("namespace "+w.Namespace+" has no claims", func() (bool, string) {
+		list, err := claims.List(ctx, metav1.ListOptions{})
+		w.Must(err)
+		return len(list.Items) == 0, fmt.Sprint(len(list.Items))
 	})
 }
 
-func (w *world) eventually(what string, limit time.Duration, holds func() (bool, string)) {
-	w.t.Helper()
-	await.Eventually(w.t, what, limit*await.Patience, holds)
-}
-
-// bound waits until pods are bound.
-func (w *world) bound(namespace string, pods ...string) {
-	w.t.Helper()
-	w.Bound(w.t, 30*time.Second*await.Patience, namespace, pods...)
+// in is the world in a new namespace.
+func (w *world) in(namespace string) *world {
+	w.T.Helper()
+	return &world{w.AddNamespace(namespace, `resource.kubernetes.io/admin-access: "true"`)}
 }
 
 // on is the world for a subtest with a namespace of its own, which is emptied at its end.
 func (w *world) on(t *testing.T, namespace string) *world {
 	t.Helper()
-	out := *w
-	out.t = t
-	out.createNamespace(namespace)
-	t.Cleanup(func() { out.clear(namespace) })
-	return &out
-}
-
-// waits waits until a pod is told that it waits, with words.
-func (w *world) waits(namespace, name string, words ...string) {
-	w.t.Helper()
-	w.Waits(w.t, 30*time.Second*await.Patience, namespace, name, words...)
-}
-
-// condition is what a pod that waits is told.
-func condition(p *v1.Pod) string {
-	if c := cluster.Scheduled(p); c.Status == v1.ConditionFalse {
-		return c.Message
-	}
-	return ""
+	out := (&world{w.In(t)}).in(namespace)
+	t.Cleanup(out.clear)
+	return out
 }

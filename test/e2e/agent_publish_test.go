@@ -21,34 +21,31 @@ import (
 	"github.com/tangram-dev/tangram/internal/agent/device"
 	"github.com/tangram-dev/tangram/internal/agent/kubeapi"
 	"github.com/tangram-dev/tangram/internal/agent/publish"
-	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/lab/local"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // publisher publishes what a test says of a node, until the test ends or stop is called.
 func (w *world) publisher(node string, mode v1alpha1.AgentMode) (p *publish.Publisher, stop func()) {
-	w.t.Helper()
+	w.T.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	client, err := kubeapi.New(w.RESTConfig())
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.Must(err)
 	recorder := client.NewRecorder(ctx, publish.Manager)
-	p = publish.New(publish.Options{Node: node, API: publish.NewAPI(client.Nodes(), w.dynamic), Events: recorder, Version: "test", Mode: mode})
+	p = publish.New(publish.Options{Node: node, API: publish.NewAPI(client.Nodes(), w.Dynamic), Events: recorder, Version: "test", Mode: mode})
 	done := make(chan struct{})
 	go func() { p.Run(ctx); close(done) }()
 	stop = func() { cancel(); <-done }
-	w.t.Cleanup(stop)
+	w.T.Cleanup(stop)
 	return p, stop
 }
 
 // plainNode creates a node of which nothing is known but what every kubelet says. Of one
 // that is created empty, the API server does not note who writes what.
 func (w *world) plainNode(name string) *v1.Node {
-	w.t.Helper()
-	n, err := w.client.CoreV1().Nodes().Create(context.Background(), &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.LabelHostname: name}}}, metav1.CreateOptions{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.T.Helper()
+	n, err := w.Client.CoreV1().Nodes().Create(context.Background(), &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1.LabelHostname: name}}}, metav1.CreateOptions{})
+	w.Must(err)
 	return n
 }
 
@@ -67,9 +64,9 @@ func h200s(n int) *device.Inventory {
 
 // published waits until a GPUNode is as a test wants it.
 func (w *world) published(what, name string, holds func(*v1alpha1.GPUNode) bool) (gn v1alpha1.GPUNode) {
-	w.t.Helper()
-	w.eventually(what, 20*time.Second, func() (bool, string) {
-		o, err := w.dynamic.Resource(v1alpha1.GPUNodes).Get(context.Background(), name, metav1.GetOptions{})
+	w.T.Helper()
+	w.Eventually(what, func() (bool, string) {
+		o, err := w.Dynamic.Resource(v1alpha1.GPUNodes).Get(context.Background(), name, metav1.GetOptions{})
 		if err != nil {
 			return false, err.Error()
 		}
@@ -89,8 +86,8 @@ func TestAgentPublishes(t *testing.T) {
 	t.Parallel()
 	w := startWorld(t, local.Options{ControllerManager: true, KeepRestarting: true}, config.RBAC(), config.CRDs())
 	node := w.plainNode("n-0")
-	// Somebody has labelled the node, and GPU Feature Discovery has been here.
-	if _, err := w.client.CoreV1().Nodes().Patch(context.Background(), "n-0", types.MergePatchType,
+	// An administrator has labelled the node, and so has GPU Feature Discovery.
+	if _, err := w.Client.CoreV1().Nodes().Patch(context.Background(), "n-0", types.MergePatchType,
 		[]byte(`{"metadata":{"labels":{"accelerator":"our-best","nvidia.com/gpu.count":"9"}}}`), metav1.PatchOptions{FieldManager: "nfd-master"}); err != nil {
 		t.Fatal(err)
 	}
@@ -102,8 +99,8 @@ func TestAgentPublishes(t *testing.T) {
 	}
 	labels := func(what string, want map[string]string) {
 		t.Helper()
-		w.eventually(what, 20*time.Second, func() (bool, string) {
-			n, err := w.client.CoreV1().Nodes().Get(context.Background(), "n-0", metav1.GetOptions{})
+		w.Eventually(what, func() (bool, string) {
+			n, err := w.Client.CoreV1().Nodes().Get(context.Background(), "n-0", metav1.GetOptions{})
 			if err != nil {
 				return false, err.Error()
 			}
@@ -127,23 +124,21 @@ func TestAgentPublishes(t *testing.T) {
 	if len(gn.Spec.Cordoned) != 1 {
 		t.Error("the cordon is gone")
 	}
-	w.event("Node", "n-0", "GPU 0 (GPU-0) was Healthy and is Failed", "XID 79")
+	w.Event("Node", "n-0", "GPU 0 (GPU-0) was Healthy and is Failed", "XID 79")
 	// The API server knows who set a label: ours follow the hardware.
 	labels("labels that follow", map[string]string{"accelerator": "our-best", "nvidia.com/gpu.count": "9", "gpu-count": "3"})
 
 	// An outage: the newest state is written afterwards.
 	server := w.Process("kube-apiserver")
-	if err := syscall.Kill(server.Pid(), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	w.Must(syscall.Kill(server.Pid(), syscall.SIGKILL))
 	for i := range 20 {
 		p.SetHealth([]publish.Health{{UUID: "GPU-0", State: v1alpha1.Suspect, Reason: fmt.Sprint("reason ", i)}})
 		time.Sleep(50 * time.Millisecond)
 	}
 	p.SetInventory(h200s(1), nil)
 	p.SetSamples([]device.Sample{{UUID: "GPU-0", At: time.Now(), Values: map[device.Field]float64{device.Utilization: 77, device.Temperature: 50}}})
-	w.eventually("the API server serves again", time.Minute, func() (bool, string) {
-		_, err := w.client.Discovery().ServerVersion()
+	w.Eventually("the API server serves again", func() (bool, string) {
+		_, err := w.Client.Discovery().ServerVersion()
 		return err == nil, fmt.Sprint(err)
 	})
 	gn = w.published("the newest state", "n-0", func(gn *v1alpha1.GPUNode) bool {
@@ -154,16 +149,14 @@ func TestAgentPublishes(t *testing.T) {
 	}
 
 	// With its node, the GPUNode goes, and is not written again.
-	if err := w.client.CoreV1().Nodes().Delete(context.Background(), "n-0", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	w.eventually("the GPUNode goes with its node", 90*time.Second, func() (bool, string) {
-		_, err := w.dynamic.Resource(v1alpha1.GPUNodes).Get(context.Background(), "n-0", metav1.GetOptions{})
+	w.Remove(cluster.Nodes, "n-0")
+	w.Eventually("the GPUNode goes with its node", func() (bool, string) {
+		_, err := w.Dynamic.Resource(v1alpha1.GPUNodes).Get(context.Background(), "n-0", metav1.GetOptions{})
 		return apierrors.IsNotFound(err), fmt.Sprint(err)
 	})
 	p.SetHealth(nil)
 	time.Sleep(3 * time.Second)
-	if _, err := w.dynamic.Resource(v1alpha1.GPUNodes).Get(context.Background(), "n-0", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := w.Dynamic.Resource(v1alpha1.GPUNodes).Get(context.Background(), "n-0", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("a GPUNode without a node: %v", err)
 	}
 }
@@ -173,7 +166,7 @@ func TestAgentPublishes(t *testing.T) {
 func TestAgentOfAnOlderVersion(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
-	crds := w.dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	crds := w.Dynamic.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
 	field := `{"type":"object","x-kubernetes-preserve-unknown-fields":true}`
 	root := "/spec/versions/0/schema/openAPIV3Schema/properties"
 	if _, err := crds.Patch(context.Background(), "gpunodes.tangram.dev", types.JSONPatchType, []byte(fmt.Sprintf(
@@ -188,15 +181,15 @@ func TestAgentOfAnOlderVersion(t *testing.T) {
 	stop()
 	write := func(patch string, sub ...string) func() (bool, string) {
 		return func() (bool, string) { // the API server takes a moment to know the new fields
-			o, err := w.dynamic.Resource(v1alpha1.GPUNodes).Patch(context.Background(), "n-0", types.JSONPatchType, []byte(patch), metav1.PatchOptions{}, sub...)
+			o, err := w.Dynamic.Resource(v1alpha1.GPUNodes).Patch(context.Background(), "n-0", types.JSONPatchType, []byte(patch), metav1.PatchOptions{}, sub...)
 			if err != nil {
 				return false, err.Error()
 			}
 			return strings.Contains(fmt.Sprint(o.Object), "newer"), fmt.Sprint(o.Object)
 		}
 	}
-	w.eventually("a newer agent writes", 20*time.Second, write(`[{"op":"add","path":"/spec/future","value":{"by":"newer"}},{"op":"add","path":"/spec/devices/0/future","value":{"by":"newer"}}]`))
-	w.eventually("also the status", 20*time.Second, write(`[{"op":"add","path":"/status/devices/1/future","value":{"by":"newer"}}]`, "status"))
+	w.Eventually("a newer agent writes", write(`[{"op":"add","path":"/spec/future","value":{"by":"newer"}},{"op":"add","path":"/spec/devices/0/future","value":{"by":"newer"}}]`))
+	w.Eventually("also the status", write(`[{"op":"add","path":"/status/devices/1/future","value":{"by":"newer"}}]`, "status"))
 	p, _ = w.publisher("n-0", v1alpha1.Serving)
 	newer := h200s(2)
 	newer.Driver = "590.1"
@@ -237,5 +230,5 @@ func TestAgentWithABrokenDriver(t *testing.T) {
 	if len(gn.Spec.Devices) != 13 || len(gn.Status.Devices) != 13 {
 		t.Errorf("%d devices", len(gn.Spec.Devices))
 	}
-	w.event("Node", "n-0", `"ACME" is not a vendor`, "a GPUNode has devices 0 to 15")
+	w.Event("Node", "n-0", `"ACME" is not a vendor`, "a GPUNode has devices 0 to 15")
 }

@@ -16,7 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tangram-dev/tangram/api/names"
-	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/lab/local"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 const mixedFleet = `
@@ -68,7 +69,7 @@ func mixedPod(i int, random *rand.Rand) *v1.Pod {
 func TestKilledThreeTimes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
-	w.fleet(mixedFleet)
+	w.Fleet(mixedFleet)
 	const total = 500
 	random := rand.New(rand.NewPCG(1, 2))
 	pods := make([]*v1.Pod, total)
@@ -76,11 +77,11 @@ func TestKilledThreeTimes(t *testing.T) {
 		pods[i] = mixedPod(i, random)
 	}
 
-	scheduler := w.scheduler(nil)
+	scheduler := w.Scheduler(nil)
 	var creating sync.WaitGroup
 	creating.Go(func() {
 		for i, p := range pods {
-			if _, err := w.client.CoreV1().Pods(p.Namespace).Create(context.Background(), p, metav1.CreateOptions{}); err != nil {
+			if _, err := w.Client.CoreV1().Pods(p.Namespace).Create(context.Background(), p, metav1.CreateOptions{}); err != nil {
 				t.Errorf("create %s: %v", p.Name, err)
 				return
 			}
@@ -93,7 +94,7 @@ func TestKilledThreeTimes(t *testing.T) {
 	})
 	boundPods := func() int {
 		n := 0
-		for _, p := range w.pods() {
+		for _, p := range w.AllPods() {
 			if p.Spec.NodeName != "" {
 				n++
 			}
@@ -101,35 +102,33 @@ func TestKilledThreeTimes(t *testing.T) {
 		return n
 	}
 	for _, at := range []int{50, 175, 300} {
-		w.eventually(fmt.Sprintf("%d pods bound", at), time.Minute, func() (bool, string) {
+		w.Eventually(fmt.Sprintf("%d pods bound", at), func() (bool, string) {
 			n := boundPods()
 			return n >= at, fmt.Sprint(n)
 		})
-		if err := scheduler.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		scheduler = w.scheduler(nil)
+		w.Must(scheduler.Kill())
+		scheduler = w.Scheduler(nil)
 	}
 	creating.Wait()
-	w.eventually("all pods bound", 2*time.Minute, func() (bool, string) {
+	w.Eventually("all pods bound", func() (bool, string) {
 		waiting := ""
-		for _, p := range w.pods() {
+		for _, p := range w.AllPods() {
 			if p.Spec.NodeName == "" {
-				waiting += p.Name + " " + waitsFor(&p) + "\n"
+				waiting += p.Name + " " + cluster.Waiting(&p) + "\n"
 			}
 		}
-		return waiting == "" && len(w.pods()) == total, waiting
+		return waiting == "" && len(w.AllPods()) == total, waiting
 	})
-	devices := w.checkRecords()
+	devices := w.CheckRecords()
 	t.Logf("%d pods hold %d devices", total, devices)
 	w.selfCheck(scheduler, total)
 }
 
 // selfCheck asks a scheduler to compare its ledger with the API.
-func (w *world) selfCheck(scheduler *local.Process, holders int) {
-	w.t.Helper()
+func (w *world) selfCheck(scheduler *local.Serving, holders int) {
+	w.T.Helper()
 	want := fmt.Sprintf("holders=%d", holders)
-	w.eventually("the ledger equals the records", 10*time.Second, func() (bool, string) {
+	w.Eventually("the ledger equals the records", func() (bool, string) {
 		if err := syscall.Kill(scheduler.Pid(), syscall.SIGUSR2); err != nil {
 			return false, err.Error()
 		}
@@ -153,32 +152,30 @@ func (w *world) selfCheck(scheduler *local.Process, holders int) {
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
-	w.fleet(mixedFleet)
-	flags := []string{"--leader-elect=true", "--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms"}
-	first := w.scheduler(nil, flags...)
-	w.create(pod("before", 1))
-	w.bound("before")
-	second := w.scheduler(nil, flags...)
+	w.Fleet(mixedFleet)
+	flags := cluster.Elect(3 * time.Second)
+	first := w.Scheduler(nil, flags...)
+	w.Create(pod("before", 1))
+	w.Placed("before")
+	second := w.Scheduler(nil, flags...)
 
 	random := rand.New(rand.NewPCG(3, 4))
 	const total = 200
 	for i := range total {
-		w.create(mixedPod(i, random))
+		w.Create(mixedPod(i, random))
 		if i == total/2 {
-			if err := first.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			w.Must(first.Kill())
 		}
 	}
-	w.eventually("all pods bound", time.Minute, func() (bool, string) {
+	w.Eventually("all pods bound", func() (bool, string) {
 		waiting := 0
-		for _, p := range w.pods() {
+		for _, p := range w.AllPods() {
 			if p.Spec.NodeName == "" {
 				waiting++
 			}
 		}
 		return waiting == 0, fmt.Sprintf("%d wait", waiting)
 	})
-	w.checkRecords()
+	w.CheckRecords()
 	w.selfCheck(second, total+1)
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,136 +14,116 @@ import (
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/config"
-	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/lab/local"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 //go:embed testdata/owners.yaml
 var ownerKinds []byte
 
 // TestGangsByOwner: the pods of a Job, a JobSet and a RayCluster start together, and
-// nobody had to say so. The kinds may come after the scheduler has started; what a
+// no label has to say so. The kinds may come after the scheduler has started; what a
 // scheduler left half done the next one completes.
 func TestGangsByOwner(t *testing.T) {
 	t.Parallel()
 	w := startWorld(t, local.Options{ControllerManager: true, KWOK: true}, config.RBAC(), config.CRDs())
-	w.fleet(`
+	w.Fleet(`
 pools:
 - {name: n, count: 4, gpu: {model: A100-80GB, count: 8}, rack: {size: 2}}
 `)
-	scheduler := w.scheduler(nil)
+	scheduler := w.Scheduler(nil)
 	w.createGang("labels", 2, 8) // without any CRD
-	w.gangNodes("labels-", 2, 20*time.Second)
+	w.gangNodes("labels-", 2)
 
 	// Two nodes are left: a Job of three waits whole, one of two starts.
-	w.apply(indexedJob("three", 3))
+	w.Apply(indexedJob("three", 3))
 	w.waitsAll("three-", 3, "waits for capacity: needs 3 members, 2 can be placed")
-	w.apply(indexedJob("two", 2))
-	w.gangNodes("two-", 2, 20*time.Second)
+	w.Apply(indexedJob("two", 2))
+	w.gangNodes("two-", 2)
 	w.noneBound("three-", 500*time.Millisecond)
 	w.deleteJob("two")
-	w.gone("labels-0")
-	w.gangNodes("three-", 3, 20*time.Second)
+	w.Delete("labels-0")
+	w.gangNodes("three-", 3)
 	w.deleteJob("three")
-	w.gone("labels-1")
+	w.Delete("labels-1")
 
 	// A scheduler dies in the middle of a gang's binding: 20 of 28 are bound, and the
 	// rest fits only beside them.
 	w.createGang("half", 28, 1)
-	w.gangNodes("half-", 28, 20*time.Second)
-	if err := scheduler.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	w.gangNodes("half-", 28)
+	w.Must(scheduler.Kill())
 	for i := 20; i < 28; i++ {
-		w.gone(fmt.Sprintf("half-%d", i))
-		w.create(pod(fmt.Sprintf("half-again-%d", i), 1, gangLabels("half", 28)))
+		w.Delete(fmt.Sprintf("half-%d", i))
+		w.Create(pod(fmt.Sprintf("half-again-%d", i), 1, cluster.Gang("half", 28)))
 	}
-	scheduler = w.scheduler(nil)
-	w.gangNodes("half-", 28, 20*time.Second)
-	w.checkRecords()
-	for _, p := range w.pods() {
-		w.gone(p.Name)
+	scheduler = w.Scheduler(nil)
+	w.gangNodes("half-", 28)
+	w.CheckRecords()
+	for _, p := range w.AllPods() {
+		w.Delete(p.Name)
 	}
 	w.selfCheck(scheduler, 0)
 
 	// Kinds that come later are noticed.
-	w.apply(string(config.VolcanoCRDs()))
-	w.apply(string(ownerKinds))
-	w.eventually("the scheduler has noticed the new kinds", time.Minute, func() (bool, string) {
-		w.t.Helper()
+	w.Apply(string(config.VolcanoCRDs()))
+	w.Apply(string(ownerKinds))
+	w.Eventually("the scheduler has noticed the new kinds", func() (bool, string) {
+		w.T.Helper()
 		name := fmt.Sprintf("probe-%d", time.Now().UnixNano())
-		w.apply(podGroup(name, 2))
-		w.create(pod(name, 1, annotated(names.AnnotationKubeGroup, name)))
+		w.Apply(podGroup(name, 2))
+		w.Create(pod(name, 1, cluster.Annotate(names.AnnotationKubeGroup, name)))
 		time.Sleep(2 * time.Second)
-		bound := w.get(name).Spec.NodeName
-		w.gone(name)
+		bound := w.Get(name).Spec.NodeName
+		w.Delete(name)
 		return bound == "", "a lone member of two started on " + bound
 	})
-	w.apply(podGroup("late", 3))
+	w.Apply(podGroup("late", 3))
 	for i := range 3 {
 		if i == 2 {
-			w.event("Pod", "late-0", "waits for members: 2 of 3 exist")
+			w.Event("Pod", "late-0", "waits for members: 2 of 3 exist")
 		}
-		w.create(pod(fmt.Sprintf("late-%d", i), 1, annotated(names.AnnotationKubeGroup, "late")))
+		w.Create(pod(fmt.Sprintf("late-%d", i), 1, cluster.Annotate(names.AnnotationKubeGroup, "late")))
 	}
-	w.gangNodes("late-", 3, 20*time.Second)
-	w.create(pod("stray", 1, annotated(names.AnnotationKubeGroup, "nobody")))
-	w.waits("stray", "PodGroup", "nobody", "does not exist")
-	w.apply(podGroup("nobody", 1))
-	w.bound("stray")
+	w.gangNodes("late-", 3)
+	w.Create(pod("stray", 1, cluster.Annotate(names.AnnotationKubeGroup, "absent")))
+	w.Waits("stray", "PodGroup", "absent", "does not exist")
+	w.Apply(podGroup("absent", 1))
+	w.Placed("stray")
 
-	w.apply(`{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, metadata: {name: js, namespace: default}, spec: {replicatedJobs: [
+	w.Apply(`{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, metadata: {name: js, namespace: default}, spec: {replicatedJobs: [
   {name: leader, template: {spec: {parallelism: 1, completions: 1}}}, {name: worker, replicas: 2, template: {spec: {parallelism: 1, completions: 1}}}]}}`)
 	for i, role := range []string{"leader", "worker", "worker"} {
 		if i == 2 {
-			w.event("Pod", "js-0", "waits for members: 2 of 3 exist")
+			w.Event("Pod", "js-0", "waits for members: 2 of 3 exist")
 		}
-		w.create(pod(fmt.Sprintf("js-%d", i), 1, labelled("jobset.sigs.k8s.io/jobset-name", "js"), labelled("jobset.sigs.k8s.io/replicatedjob-name", role)))
+		w.Create(pod(fmt.Sprintf("js-%d", i), 1, cluster.Label("jobset.sigs.k8s.io/jobset-name", "js"), cluster.Label("jobset.sigs.k8s.io/replicatedjob-name", role)))
 	}
-	w.gangNodes("js-", 3, 20*time.Second)
+	w.gangNodes("js-", 3)
 
-	w.apply(`{apiVersion: ray.io/v1, kind: RayCluster, metadata: {name: ray, namespace: default}, spec: {workerGroupSpecs: [{groupName: gpu, replicas: 2}]}}`)
-	ray, err := w.dynamic.Resource(schema.GroupVersionResource{Group: "ray.io", Version: "v1", Resource: "rayclusters"}).Namespace("default").Get(context.Background(), "ray", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.Apply(`{apiVersion: ray.io/v1, kind: RayCluster, metadata: {name: ray, namespace: default}, spec: {workerGroupSpecs: [{groupName: gpu, replicas: 2}]}}`)
+	ray, err := w.Dynamic.Resource(schema.GroupVersionResource{Group: "ray.io", Version: "v1", Resource: "rayclusters"}).Namespace("default").Get(context.Background(), "ray", metav1.GetOptions{})
+	w.Must(err)
 	yes := true
 	for i := range 3 {
 		if i == 2 {
-			w.event("Pod", "ray-0", "waits for members: 2 of 3 exist")
+			w.Event("Pod", "ray-0", "waits for members: 2 of 3 exist")
 		}
-		w.create(pod(fmt.Sprintf("ray-%d", i), 1, func(p *v1.Pod) {
+		w.Create(pod(fmt.Sprintf("ray-%d", i), 1, func(p *v1.Pod) {
 			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "ray.io/v1", Kind: "RayCluster", Name: "ray", UID: ray.GetUID(), Controller: &yes}}
 			if i == 0 { // the head has no GPU
 				p.Spec.Containers[0].Resources = v1.ResourceRequirements{}
 			}
 		}))
 	}
-	w.gangNodes("ray-", 3, 20*time.Second)
+	w.gangNodes("ray-", 3)
 
 	// The guide's manifests, as people copy them.
-	for _, manifest := range guideManifests(t, "gangs-and-queues.md") {
-		w.apply(manifest)
+	for _, manifest := range w.Guide("gangs-and-queues.md") {
+		w.Apply(manifest)
 	}
-	w.gangNodes("train-", 4, 20*time.Second)
-	w.gangNodes("worker-", 2, 20*time.Second)
-	w.gangNodes("elastic-", 4, 20*time.Second)
-}
-
-// guideManifests are the YAML blocks of a guide.
-func guideManifests(t *testing.T, name string) (out []string) {
-	t.Helper()
-	data, err := os.ReadFile(filepath.Join("..", "..", "docs", "guides", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, block := range strings.Split(string(data), "```yaml\n")[1:] {
-		manifest, _, _ := strings.Cut(block, "```")
-		out = append(out, manifest)
-	}
-	if len(out) == 0 {
-		t.Fatal("the guide has no manifests")
-	}
-	return out
+	w.gangNodes("train-", 4)
+	w.gangNodes("worker-", 2)
+	w.gangNodes("elastic-", 4)
 }
 
 func podGroup(name string, least int) string {
@@ -154,12 +132,12 @@ func podGroup(name string, least int) string {
 
 // waitsAll waits until n pods with a prefix are told why they wait.
 func (w *world) waitsAll(prefix string, n int, reason string) {
-	w.t.Helper()
-	w.eventually(fmt.Sprintf("%d pods %s* wait for %s", n, prefix, reason), 20*time.Second, func() (bool, string) {
+	w.T.Helper()
+	w.Eventually(fmt.Sprintf("%d pods %s* wait for %s", n, prefix, reason), func() (bool, string) {
 		told, seen := 0, ""
-		for _, p := range w.pods() {
+		for _, p := range w.AllPods() {
 			if strings.HasPrefix(p.Name, prefix) {
-				if seen = waitsFor(&p); strings.Contains(seen, reason) {
+				if seen = cluster.Waiting(&p); strings.Contains(seen, reason) {
 					told++
 				}
 			}
@@ -170,11 +148,9 @@ func (w *world) waitsAll(prefix string, n int, reason string) {
 
 // deleteJob deletes a Job with its pods.
 func (w *world) deleteJob(name string) {
-	w.t.Helper()
+	w.T.Helper()
 	background := metav1.DeletePropagationBackground
-	if err := w.client.BatchV1().Jobs("default").Delete(context.Background(), name, metav1.DeleteOptions{PropagationPolicy: &background}); err != nil {
-		w.t.Fatal(err)
-	}
+	w.Must(w.Client.BatchV1().Jobs("default").Delete(context.Background(), name, metav1.DeleteOptions{PropagationPolicy: &background}))
 }
 
 // indexedJob is a Kubernetes Job of n pods of a whole node each.

@@ -14,7 +14,8 @@ import (
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/api/record"
-	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/lab/local"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // doubles notices every device that is in the records of two live bound pods at once. It
@@ -32,8 +33,9 @@ type doubles struct {
 func watchDoubles(w *world) *doubles {
 	d := &doubles{holders: map[string]map[string]bool{}, since: map[string]time.Time{}, seen: map[string]bool{}}
 	ctx, cancel := context.WithCancel(context.Background())
-	w.t.Cleanup(cancel)
-	w.follow(ctx, d.see)
+	w.T.Cleanup(cancel)
+	_, err := w.Follow(ctx, d.see)
+	w.Must(err)
 	return d
 }
 
@@ -96,34 +98,33 @@ func (d *doubles) ever() []string {
 // twice. A Binding that is already in flight is detected afterwards and healed.
 func TestHoleStoppedLeader(t *testing.T) {
 	t.Parallel()
-	knownHole(t, "H14-fencing")
 	w := newGangWorld(t, local.Options{}, `pools: [{name: n, count: 25, gpu: {model: A100-80GB, count: 8}}]`)
-	lead := []string{"--leader-elect=true", "--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms"}
-	w.priorityClass("high", 1000, ", preemptionPolicy: Never")
+	lead := cluster.Elect(3 * time.Second)
+	w.AddPriorityClass("high", 1000, "preemptionPolicy: Never")
 	watch := watchDoubles(w)
 	const devices, rounds = 200, 3
-	leader := w.scheduler(nil, lead...)
+	leader := w.Scheduler(nil, lead...)
 	for round := range rounds {
 		probe := fmt.Sprintf("probe-%d", round)
-		w.startsWithin(30*time.Second, pod(probe, 1))
-		w.gone(probe)
-		standby := w.scheduler(nil, lead...)
+		w.starts(pod(probe, 1))
+		w.Delete(probe)
+		standby := w.Scheduler(nil, lead...)
 		prefix := func(class string) string { return fmt.Sprintf("%s-%d-", class, round) }
 		var low, high []*v1.Pod
 		for i := range devices {
 			low = append(low, pod(fmt.Sprintf("%s%d", prefix("low"), i), 1))
-			high = append(high, pod(fmt.Sprintf("%s%d", prefix("high"), i), 1, ofPriority("high")))
+			high = append(high, pod(fmt.Sprintf("%s%d", prefix("high"), i), 1, cluster.Priority("high")))
 		}
 		var creating sync.WaitGroup
-		creating.Go(func() { w.createAll(low) })
-		w.eventually("the leader is in the middle of work", 30*time.Second, func() (bool, string) {
+		creating.Go(func() { w.CreateAll(low) })
+		w.Eventually("the leader is in the middle of work", func() (bool, string) {
 			n := w.boundIn(prefix("low"))
 			return n >= 10, fmt.Sprint(n)
 		})
 		signal(t, leader, syscall.SIGSTOP)
 		creating.Wait()
-		w.createAll(high)
-		w.eventually("the standby has given out everything", time.Minute, func() (bool, string) {
+		w.CreateAll(high)
+		w.Eventually("the standby has given out everything", func() (bool, string) {
 			n := w.boundIn("low-") + w.boundIn("high-")
 			return n >= devices, fmt.Sprintf("%d pods are bound", n)
 		})
@@ -133,12 +134,12 @@ func TestHoleStoppedLeader(t *testing.T) {
 		signal(t, leader, syscall.SIGCONT)
 		// Bindings that the old leader still holds are written within moments.
 		time.Sleep(5 * time.Second)
-		w.eventually("devices with two holders are healed", 15*time.Second, func() (bool, string) {
+		w.Eventually("devices with two holders are healed", func() (bool, string) {
 			return len(watch.open()) == 0, fmt.Sprint(watch.open())
 		})
-		for _, p := range w.pods() {
+		for _, p := range w.AllPods() {
 			now := int64(0)
-			_ = w.client.CoreV1().Pods(p.Namespace).Delete(context.Background(), p.Name, metav1.DeleteOptions{GracePeriodSeconds: &now})
+			_ = w.Client.CoreV1().Pods(p.Namespace).Delete(context.Background(), p.Name, metav1.DeleteOptions{GracePeriodSeconds: &now})
 		}
 		_ = leader.Kill() // the usual end of a leader that lost its lease
 		leader = standby
@@ -152,7 +153,7 @@ func TestHoleStoppedLeader(t *testing.T) {
 	}
 }
 
-func signal(t *testing.T, p *local.Process, s syscall.Signal) {
+func signal(t *testing.T, p *local.Serving, s syscall.Signal) {
 	t.Helper()
 	if err := syscall.Kill(p.Pid(), s); err != nil {
 		t.Fatal(err)
@@ -164,32 +165,23 @@ func signal(t *testing.T, p *local.Process, s syscall.Signal) {
 // one stays.
 func TestHoleDoubleHealed(t *testing.T) {
 	t.Parallel()
-	knownHole(t, "H14-healing")
 	w := newGangWorld(t, local.Options{}, `pools: [{name: n, count: 1, gpu: {model: A100-80GB, count: 1}}]`)
-	w.scheduler(nil)
-	w.create(pod("older", 1))
-	w.bound("older")
+	w.Scheduler(nil)
+	w.Create(pod("older", 1))
+	w.Placed("older")
 	time.Sleep(1100 * time.Millisecond) // the API has the time of binding in whole seconds
-	w.create(pod("younger", 1))
-	w.waits("younger", "too few free GPUs (0 of 1)")
-	err := w.client.CoreV1().Pods("default").Bind(context.Background(), &v1.Binding{
-		ObjectMeta: metav1.ObjectMeta{Name: "younger", Annotations: map[string]string{
-			names.AnnotationDevices: w.get("older").Annotations[names.AnnotationDevices],
-		}},
-		Target: v1.ObjectReference{Kind: "Node", Name: "n-0"},
-	}, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.eventually("the younger pod is evicted", 20*time.Second, func() (bool, string) {
-		p := w.find("default", "younger")
-		return p == nil || p.DeletionTimestamp != nil || !live(p), strings.Join(w.notesOn("Pod", "younger"), "; ")
+	w.Create(pod("younger", 1))
+	w.Waits("younger", "too few free GPUs (0 of 1)")
+	w.Must(w.Bind("younger", "n-0", map[string]string{names.AnnotationDevices: w.Get("older").Annotations[names.AnnotationDevices]}))
+	w.Eventually("the younger pod is evicted", func() (bool, string) {
+		p := w.Find("younger")
+		return p == nil || p.DeletionTimestamp != nil || !live(p), strings.Join(w.Events("Pod", "younger"), "; ")
 	})
-	w.eventually("an event says why", 20*time.Second, func() (bool, string) {
-		seen := strings.Join(w.notesOn("Pod", "younger"), "; ")
+	w.Eventually("an event says why", func() (bool, string) {
+		seen := strings.Join(w.Events("Pod", "younger"), "; ")
 		return strings.Contains(seen, "Evict") && strings.Contains(seen, "older"), seen
 	})
-	if p := w.get("older"); p.DeletionTimestamp != nil {
+	if p := w.Get("older"); p.DeletionTimestamp != nil {
 		t.Error("the older pod is evicted")
 	}
 }

@@ -11,7 +11,8 @@ import (
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/config"
-	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/lab/local"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // limitFleet has whole GPUs of two models, cards that can be cut, and Ascend cards.
@@ -40,11 +41,10 @@ func TestHoleLimits(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			knownHole(t, tt.hole)
 			w := startWorld(t, local.Options{}, config.RBAC(), config.CRDs(), config.VolcanoCRDs(), config.ControllerRBAC())
-			w.fleet(limitFleet)
+			w.Fleet(limitFleet)
 			w.publish("ascend-0", map[string]string{"huawei.com/Ascend910B3": "4", "huawei.com/Ascend910B3-memory": "262144"}, nil)
-			w.scheduler(nil)
+			w.Scheduler(nil)
 			tt.run(w)
 		})
 	}
@@ -52,9 +52,9 @@ func TestHoleLimits(t *testing.T) {
 
 // boundIn counts bound pods with a prefix.
 func (w *world) boundIn(prefix string) int {
-	w.t.Helper()
+	w.T.Helper()
 	n := 0
-	for _, p := range w.pods() {
+	for _, p := range w.AllPods() {
 		if strings.HasPrefix(p.Name, prefix) && p.Spec.NodeName != "" && live(&p) {
 			n++
 		}
@@ -65,42 +65,40 @@ func (w *world) boundIn(prefix string) int {
 // atMost waits until n pods with a prefix are bound, and checks for a while that it
 // does not become more.
 func (w *world) atMost(n int, prefix string) {
-	w.t.Helper()
-	w.eventually(fmt.Sprintf("%d pods %s* are bound", n, prefix), 30*time.Second, func() (bool, string) {
+	w.T.Helper()
+	w.Eventually(fmt.Sprintf("%d pods %s* are bound", n, prefix), func() (bool, string) {
 		got := w.boundIn(prefix)
 		return got >= n, fmt.Sprintf("%d are bound", got)
 	})
 	for end := time.Now().Add(4 * time.Second); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
 		if got := w.boundIn(prefix); got != n {
-			w.t.Fatalf("%d pods %s* are bound, the queue's limit allows %d", got, prefix, n)
+			w.T.Fatalf("%d pods %s* are bound, the queue's limit allows %d", got, prefix, n)
 		}
 	}
 }
 
 // relabelled: what a running pod's owner edits does not free what it holds.
 func relabelled(w *world) {
-	w.queueOf("small", "{weight: 1, capability: {nvidia.com/gpu: 2}}")
-	w.queueOf("other", "{weight: 1}")
+	w.AddQueue("small", "{weight: 1, capability: {nvidia.com/gpu: 2}}")
+	w.AddQueue("other", "{weight: 1}")
 	for i := range 4 {
-		w.create(pod(fmt.Sprintf("p-%d", i), 1, inQueue("small")))
+		w.Create(pod(fmt.Sprintf("p-%d", i), 1, cluster.Queue("small")))
 	}
 	w.atMost(2, "p-")
 	var running []string
-	for _, p := range w.pods() {
+	for _, p := range w.AllPods() {
 		if p.Spec.NodeName != "" {
 			running = append(running, p.Name)
 		}
 	}
-	w.patchPod(running[0], fmt.Sprintf(`{"metadata":{"labels":{%q:"other"}}}`, names.LabelQueue))
-	w.patchPod(running[1], fmt.Sprintf(`{"metadata":{"labels":{%q:null}}}`, names.LabelQueue))
+	w.Patch(cluster.Pods, running[0], fmt.Sprintf(`{"metadata":{"labels":{%q:"other"}}}`, names.LabelQueue))
+	w.Patch(cluster.Pods, running[1], fmt.Sprintf(`{"metadata":{"labels":{%q:null}}}`, names.LabelQueue))
 	w.atMost(2, "p-")
-	w.scheduler(nil) // nor does a restart forget it
-	if err := w.Process("gpu-scheduler-1").Kill(); err != nil {
-		w.t.Fatal(err)
-	}
+	w.Scheduler(nil) // nor does a restart forget it
+	w.Must(w.Process("gpu-scheduler-1").Kill())
 	w.atMost(2, "p-")
-	w.gone(running[0]) // what ends, frees it
-	w.eventually("another starts", 30*time.Second, func() (bool, string) {
+	w.Delete(running[0]) // what ends, frees it
+	w.Eventually("another starts", func() (bool, string) {
 		return w.boundIn("p-") == 2, fmt.Sprintf("%d are bound", w.boundIn("p-"))
 	})
 }
@@ -108,34 +106,36 @@ func relabelled(w *world) {
 // contradictions: a gang whose members contradict each other is refused, and each field
 // is named.
 func contradictions(w *world) {
-	w.queueOf("first", "{weight: 1}")
-	w.queueOf("second", "{weight: 1, capability: {nvidia.com/gpu: 1}}")
-	w.priorityClass("high", 1000, "")
+	w.AddQueue("first", "{weight: 1}")
+	w.AddQueue("second", "{weight: 1, capability: {nvidia.com/gpu: 1}}")
+	w.AddPriorityClass("high", 1000)
 	cases := []struct {
 		name, field string
 		change      func(i int) func(*v1.Pod)
 	}{
-		{"queues", names.LabelQueue, func(i int) func(*v1.Pod) { return inQueue([]string{"first", "second"}[i]) }},
-		{"sizes", names.LabelGangSize, func(i int) func(*v1.Pod) { return labelled(names.LabelGangSize, fmt.Sprint(2+i)) }},
+		{"queues", names.LabelQueue, func(i int) func(*v1.Pod) { return cluster.Queue([]string{"first", "second"}[i]) }},
+		{"sizes", names.LabelGangSize, func(i int) func(*v1.Pod) { return cluster.Label(names.LabelGangSize, fmt.Sprint(2+i)) }},
 		{"topologies", names.AnnotationTopology, func(i int) func(*v1.Pod) {
-			return annotated(names.AnnotationTopology, []string{"required=rack", "required=zone"}[i])
+			return cluster.Annotate(names.AnnotationTopology, []string{"required=rack", "required=zone"}[i])
 		}},
-		{"priorities", "priority", func(i int) func(*v1.Pod) { return ofPriority([]string{"", "high"}[i]) }},
+		{"priorities", "priority", func(i int) func(*v1.Pod) { return cluster.Priority([]string{"", "high"}[i]) }},
 	}
 	for _, tt := range cases {
 		for i := range 2 {
-			w.create(pod(fmt.Sprintf("%s-%d", tt.name, i), 1, gangLabels(tt.name, 2), tt.change(i)))
+			w.Create(pod(fmt.Sprintf("%s-%d", tt.name, i), 1, cluster.Gang(tt.name, 2), tt.change(i)))
 		}
 	}
 	// Each has the same time to be refused; all that are not are reported.
 	deadline := time.Now().Add(20 * time.Second)
 	for _, tt := range cases {
-		told := func() string { return waitsFor(w.get(tt.name+"-0")) + "; " + waitsFor(w.get(tt.name+"-1")) }
+		told := func() string {
+			return cluster.Waiting(w.Get(tt.name+"-0")) + "; " + cluster.Waiting(w.Get(tt.name+"-1"))
+		}
 		for !strings.Contains(told(), tt.field) && time.Now().Before(deadline) {
 			time.Sleep(200 * time.Millisecond)
 		}
 		if !strings.Contains(told(), tt.field) || w.boundIn(tt.name+"-") > 0 {
-			w.t.Errorf("gang %s: %d of 2 members are bound, and they are told %q: want none, and %q", tt.name, w.boundIn(tt.name+"-"), told(), tt.field)
+			w.T.Errorf("gang %s: %d of 2 members are bound, and they are told %q: want none, and %q", tt.name, w.boundIn(tt.name+"-"), told(), tt.field)
 		}
 	}
 }
@@ -143,43 +143,43 @@ func contradictions(w *world) {
 // volcanoQueueName: pods that name their queue as Volcano's jobs do are charged to the
 // queue whose status shows them.
 func volcanoQueueName(w *world) {
-	w.controller()
-	w.queueOf("small", "{weight: 1, capability: {nvidia.com/gpu: 1}}")
+	w.Controller()
+	w.AddQueue("small", "{weight: 1, capability: {nvidia.com/gpu: 1}}")
 	for i := range 3 {
-		w.create(pod(fmt.Sprintf("p-%d", i), 1, annotated(batch.QueueNameKey, "small")))
+		w.Create(pod(fmt.Sprintf("p-%d", i), 1, cluster.Annotate(batch.QueueNameKey, "small")))
 	}
-	w.eventually("the first starts", 20*time.Second, func() (bool, string) { return w.boundIn("p-") > 0, "none is bound" })
+	w.Eventually("the first starts", func() (bool, string) { return w.boundIn("p-") > 0, "none is bound" })
 	for end := time.Now().Add(8 * time.Second); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
 		charged := w.queue("small").Allocated[names.ResourceNVIDIA]
 		if charged.MilliValue() > 1000 {
-			w.t.Fatalf("the status of queue small shows %s GPUs in use, its capability is 1", charged.String())
+			w.T.Fatalf("the status of queue small shows %s GPUs in use, its capability is 1", charged.String())
 		}
 	}
 }
 
 // sharesInStatus: half a GPU is charged as half a GPU, and shown as that.
 func sharesInStatus(w *world) {
-	w.controller()
-	w.queueOf("halves", "{weight: 1, capability: {nvidia.com/gpu: 1}}")
+	w.Controller()
+	w.AddQueue("halves", "{weight: 1, capability: {nvidia.com/gpu: 1}}")
 	half := asking(map[string]string{"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "50"})
 	for i := range 3 {
-		w.create(pod(fmt.Sprintf("half-%d", i), 0, half, inQueue("halves"), annotated(names.AnnotationUseModel, "T4")))
+		w.Create(pod(fmt.Sprintf("half-%d", i), 0, half, cluster.Queue("halves"), cluster.Annotate(names.AnnotationUseModel, "T4")))
 	}
 	w.atMost(2, "half-")
-	w.eventually("the status shows one GPU", 20*time.Second, func() (bool, string) {
+	w.Eventually("the status shows one GPU", func() (bool, string) {
 		shown := w.queue("halves").Allocated[names.ResourceNVIDIA]
 		return shown.MilliValue() == 1000, shown.String()
 	})
-	for _, p := range w.pods() {
+	for _, p := range w.AllPods() {
 		if p.Spec.NodeName == "" {
-			w.gone(p.Name) // the one that waits
+			w.Delete(p.Name) // the one that waits
 		}
 	}
-	for _, p := range w.pods() {
-		w.gone(p.Name)
+	for _, p := range w.AllPods() {
+		w.Delete(p.Name)
 		break
 	}
-	w.eventually("the status shows half a GPU", 20*time.Second, func() (bool, string) {
+	w.Eventually("the status shows half a GPU", func() (bool, string) {
 		shown := w.queue("halves").Allocated[names.ResourceNVIDIA]
 		return shown.MilliValue() == 500, shown.String()
 	})
@@ -187,18 +187,18 @@ func sharesInStatus(w *world) {
 
 // migCapability: a limit on slices is a limit.
 func migCapability(w *world) {
-	w.queueOf("slices", "{weight: 1, capability: {nvidia.com/mig-1g.10gb: 2}}")
+	w.AddQueue("slices", "{weight: 1, capability: {nvidia.com/mig-1g.10gb: 2}}")
 	for i := range 4 {
-		w.create(pod(fmt.Sprintf("slice-%d", i), 0, asking(map[string]string{"nvidia.com/mig-1g.10gb": "1"}), inQueue("slices")))
+		w.Create(pod(fmt.Sprintf("slice-%d", i), 0, asking(map[string]string{"nvidia.com/mig-1g.10gb": "1"}), cluster.Queue("slices")))
 	}
 	w.atMost(2, "slice-")
 }
 
 // ascendCapability: a limit on Ascend cards is a limit.
 func ascendCapability(w *world) {
-	w.queueOf("cards", "{weight: 1, capability: {huawei.com/Ascend910B3: 2}}")
+	w.AddQueue("cards", "{weight: 1, capability: {huawei.com/Ascend910B3: 2}}")
 	for i := range 4 {
-		w.create(pod(fmt.Sprintf("card-%d", i), 0, asking(map[string]string{"huawei.com/Ascend910B3": "1"}), inQueue("cards")))
+		w.Create(pod(fmt.Sprintf("card-%d", i), 0, asking(map[string]string{"huawei.com/Ascend910B3": "1"}), cluster.Queue("cards")))
 	}
 	w.atMost(2, "card-")
 }
@@ -206,9 +206,9 @@ func ascendCapability(w *world) {
 // migOnMixedFleet: a slice of all seven parts is a whole GPU, whatever other models
 // there are that cannot be cut.
 func migOnMixedFleet(w *world) {
-	w.queueOf("two", "{weight: 1, capability: {nvidia.com/gpu: 2}}")
+	w.AddQueue("two", "{weight: 1, capability: {nvidia.com/gpu: 2}}")
 	for i := range 6 {
-		w.create(pod(fmt.Sprintf("seven-%d", i), 0, asking(map[string]string{"nvidia.com/mig-7g.80gb": "1"}), inQueue("two")))
+		w.Create(pod(fmt.Sprintf("seven-%d", i), 0, asking(map[string]string{"nvidia.com/mig-7g.80gb": "1"}), cluster.Queue("two")))
 	}
 	w.atMost(2, "seven-")
 }

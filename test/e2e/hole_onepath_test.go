@@ -9,14 +9,14 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/lab/local"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // TestHoleOnePath: an idle queue that no pod names changes nothing: the same single pods
 // start on the same nodes, the same ones are evicted, and the same reasons are given.
 func TestHoleOnePath(t *testing.T) {
 	t.Parallel()
-	knownHole(t, "B")
 	without, with := storyOfSingles(t, false), storyOfSingles(t, true)
 	t.Logf("without a queue:\n%s", strings.Join(without, "\n"))
 	if !slices.Equal(without, with) {
@@ -33,25 +33,25 @@ pools:
 - {name: b, count: 1, gpu: {model: V100-32GB, count: 4}}
 `)
 	if queue {
-		w.queueOf("idle", "{weight: 1}")
+		w.AddQueue("idle", "{weight: 1}")
 	}
-	w.priorityClass("low", 10, "")
-	w.priorityClass("high", 1000, "")
-	w.scheduler(nil)
+	w.AddPriorityClass("low", 10)
+	w.AddPriorityClass("high", 1000)
+	w.Scheduler(nil)
 	tell := func(format string, args ...any) { story = append(story, fmt.Sprintf(format, args...)) }
 	submit := func(name string, gpus int, class string) {
-		w.create(pod(name, gpus, ofPriority(class), func(p *v1.Pod) { now := int64(0); p.Spec.TerminationGracePeriodSeconds = &now }))
+		w.Create(pod(name, gpus, cluster.Priority(class), func(p *v1.Pod) { now := int64(0); p.Spec.TerminationGracePeriodSeconds = &now }))
 	}
 	starts := func(name string) {
-		node, rec := w.bound(name)
+		node, rec := w.Placed(name)
 		tell("%s starts on %s, device %d", name, node, rec.Containers[0].Devices[0].Index)
 	}
 	waits := func(name string) {
-		w.eventually(name+" is told why it waits", 20*time.Second, func() (bool, string) {
-			return scheduled(w.get(name)).Message != "", "no condition"
+		w.Eventually(name+" is told why it waits", func() (bool, string) {
+			return cluster.Scheduled(w.Get(name)).Message != "", "no condition"
 		})
 		time.Sleep(2 * time.Second) // the last word counts
-		tell("%s waits: %s", name, scheduled(w.get(name)).Message)
+		tell("%s waits: %s", name, cluster.Scheduled(w.Get(name)).Message)
 	}
 	for i := range 8 {
 		submit(fmt.Sprintf("low-%d", i), 1, "low")
@@ -64,11 +64,11 @@ pools:
 	submit("important", 2, "high")
 	starts("important")
 	for i := range 8 {
-		if w.find("default", fmt.Sprintf("low-%d", i)) == nil {
+		if w.Find(fmt.Sprintf("low-%d", i)) == nil {
 			tell("low-%d is evicted", i)
 		}
 	}
-	w.gone("important")
+	w.Delete("important")
 	starts("equal")
 	return story
 }

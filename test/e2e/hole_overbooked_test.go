@@ -3,24 +3,22 @@ package e2e
 import (
 	"strings"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/lab/local"
 )
 
 // TestHoleOverbookedByHand: two pods are put on a node by hand, with more GPUs than it
 // has. Nothing can be done about it, but an event of the pod or the node says so.
 func TestHoleOverbookedByHand(t *testing.T) {
 	t.Parallel()
-	knownHole(t, "H8")
 	w := newGangWorld(t, local.Options{}, `pools: [{name: n, count: 2, gpu: {model: A100-80GB, count: 8}}]`)
-	w.scheduler(nil)
+	w.Scheduler(nil)
 	on := func(node string) func(*v1.Pod) { return func(p *v1.Pod) { p.Spec.NodeName = node } }
 	warnings := func(objects ...[2]string) (found []string) {
 		for _, o := range objects {
-			for _, note := range w.notesOn(o[0], o[1]) {
+			for _, note := range w.Events(o[0], o[1]) {
 				if strings.HasPrefix(note, v1.EventTypeWarning) {
 					found = append(found, note)
 				}
@@ -28,10 +26,10 @@ func TestHoleOverbookedByHand(t *testing.T) {
 		}
 		return found
 	}
-	w.create(pod("fits", 8, on("n-1")))
-	w.create(pod("first", 5, on("n-0")))
-	w.create(pod("second", 5, on("n-0")))
-	w.eventually("an event says that n-0 is overbooked", 30*time.Second, func() (bool, string) {
+	w.Create(pod("fits", 8, on("n-1")))
+	w.Create(pod("first", 5, on("n-0")))
+	w.Create(pod("second", 5, on("n-0")))
+	w.Eventually("an event says that n-0 is overbooked", func() (bool, string) {
 		found := warnings([2]string{"Pod", "first"}, [2]string{"Pod", "second"}, [2]string{"Node", "n-0"})
 		return strings.Contains(strings.Join(found, "; "), "GPU"), strings.Join(found, "; ")
 	})

@@ -13,7 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tangram-dev/tangram/api/names"
-	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/lab/local"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // cause is why a pod cannot start, and what its owner must be told.
@@ -37,20 +38,20 @@ pools:
 // causes are kube-scheduler's filters, one by one. Parts that are stable are numbers
 // and the names of what is asked for.
 func causes() []cause {
-	model := func(m string) func(*v1.Pod) { return annotated(names.AnnotationUseModel, m) }
+	model := func(m string) func(*v1.Pod) { return cluster.Annotate(names.AnnotationUseModel, m) }
 	both := func(a, b func(*v1.Pod)) func(*v1.Pod) { return func(p *v1.Pod) { a(p); b(p) } }
 	return []cause{
 		{"cordon", model("H100"), []string{"cordon|unschedulable"}, true},
 		{"taint", model("L40S"), []string{"taint", "keep"}, true},
-		{"selector", func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": "ssd"} }, []string{"disk=ssd|disk: ssd"}, false},
-		{"cpu", needing("cpu", "500"), []string{"CPU|cpu", "500", "96"}, false},
-		{"memory", needing("memory", "4Ti"), []string{"memory", "4096|4Ti|4 Ti", "768"}, false},
+		{"selector", cluster.On("disk", "ssd"), []string{"disk=ssd|disk: ssd"}, false},
+		{"cpu", cluster.Needs("cpu", "500"), []string{"CPU|cpu", "500", "96"}, false},
+		{"memory", cluster.Needs("memory", "4Ti"), []string{"memory", "4096|4Ti|4 Ti", "768"}, false},
 		{"ports", both(model("V100"), hostPort), []string{"port", "8080"}, true},
 		{"claim-missing", claiming("nope"), []string{"nope"}, true},
 		{"claim-unbound", claiming("pending-data"), []string{"pending-data"}, true},
 		{"anti-affinity", both(model("V100"), apartFrom("holder")), []string{"anti-affinity"}, true},
-		{"resource", needing("rdma/hca", "1"), []string{"rdma/hca"}, false},
-		{"gpus", func(p *v1.Pod) { needing(names.ResourceNVIDIA, "16")(p) }, []string{"GPU", "8", "16"}, false},
+		{"resource", cluster.Needs("rdma/hca", "1"), []string{"rdma/hca"}, false},
+		{"gpus", func(p *v1.Pod) { cluster.Needs(names.ResourceNVIDIA, "16")(p) }, []string{"GPU", "8", "16"}, false},
 	}
 }
 
@@ -97,14 +98,12 @@ func (c cause) isTold(reason string) (problem string) {
 func reasonsIn(t *testing.T, wanted []cause, queue bool) map[string]string {
 	w := newGangWorld(t, local.Options{}, reasonFleet)
 	if queue {
-		w.queueOf("idle", "{weight: 1}")
+		w.AddQueue("idle", "{weight: 1}")
 	}
 	ctx := context.Background()
-	if _, err := w.client.CoreV1().Nodes().Patch(ctx, "cordoned-0", "application/merge-patch+json", []byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	w.Patch(cluster.Nodes, "cordoned-0", `{"spec":{"unschedulable":true}}`)
 	class := ""
-	if _, err := w.client.CoreV1().PersistentVolumeClaims("default").Create(ctx, &v1.PersistentVolumeClaim{
+	if _, err := w.Client.CoreV1().PersistentVolumeClaims("default").Create(ctx, &v1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: "pending-data"},
 		Spec: v1.PersistentVolumeClaimSpec{
 			AccessModes: []v1.PersistentVolumeAccessMode{v1.ReadWriteOnce}, StorageClassName: &class,
@@ -113,11 +112,11 @@ func reasonsIn(t *testing.T, wanted []cause, queue bool) map[string]string {
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.scheduler(nil)
-	w.create(pod("holder", 1, annotated(names.AnnotationUseModel, "V100"), labelled("app", "holder"), hostPort))
-	w.bound("holder")
+	w.Scheduler(nil)
+	w.Create(pod("holder", 1, cluster.Annotate(names.AnnotationUseModel, "V100"), cluster.Label("app", "holder"), hostPort))
+	w.Placed("holder")
 	for _, c := range wanted {
-		w.create(pod(c.name, 1, c.pod))
+		w.Create(pod(c.name, 1, c.pod))
 	}
 	// All have the same time to be told: the last word counts.
 	told := map[string]string{}
@@ -125,7 +124,7 @@ func reasonsIn(t *testing.T, wanted []cause, queue bool) map[string]string {
 	for least := time.Now().Add(5 * time.Second); ; time.Sleep(500 * time.Millisecond) {
 		done := time.Now().After(least)
 		for _, c := range wanted {
-			told[c.name] = scheduled(w.get(c.name)).Message
+			told[c.name] = cluster.Scheduled(w.Get(c.name)).Message
 			done = done && told[c.name] != "" && c.isTold(told[c.name]) == ""
 		}
 		if done || time.Now().After(deadline) {
@@ -139,19 +138,9 @@ func reasonsIn(t *testing.T, wanted []cause, queue bool) map[string]string {
 // no difference.
 func TestHoleReasons(t *testing.T) {
 	t.Parallel()
-	var closed []cause
-	for _, c := range causes() {
-		if isOpen("H9-" + c.name) {
-			t.Run(c.name, func(t *testing.T) { knownHole(t, "H9-"+c.name) })
-		} else {
-			closed = append(closed, c)
-		}
-	}
-	if len(closed) == 0 {
-		t.Skip("skipped: all of them are open")
-	}
-	without, with := reasonsIn(t, closed, false), reasonsIn(t, closed, true)
-	for _, c := range closed {
+	all := causes()
+	without, with := reasonsIn(t, all, false), reasonsIn(t, all, true)
+	for _, c := range all {
 		t.Run(c.name, func(t *testing.T) {
 			for where, told := range map[string]string{"without a queue": without[c.name], "with an idle queue": with[c.name]} {
 				t.Logf("%s: %s", where, told)

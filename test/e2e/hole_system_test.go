@@ -8,37 +8,37 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/lab/local"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // TestHoleSystemPods: a queue is due three quarters of the cluster and takes them back.
 // Pods of kube-system and of the system priority classes are never victims, neither of reclaim nor of preemption by priority.
 func TestHoleSystemPods(t *testing.T) {
 	t.Parallel()
-	knownHole(t, "H2")
 	w := newGangWorld(t, local.Options{}, `pools: [{name: n, count: 2, gpu: {model: A100-80GB, count: 8}}]`)
-	w.queueOf("lender", "{weight: 3}")
-	w.queueOf("borrower", "{weight: 1}")
-	w.priorityClass("urgent", 1_000_000, "")
-	w.scheduler(nil)
+	w.AddQueue("lender", "{weight: 3}")
+	w.AddQueue("borrower", "{weight: 1}")
+	w.AddPriorityClass("urgent", 1_000_000)
+	w.Scheduler(nil)
 	quick := func(p *v1.Pod) { now := int64(0); p.Spec.TerminationGracePeriodSeconds = &now }
 	for i := range 8 {
-		w.create(pod(fmt.Sprintf("ordinary-%d", i), 1, inQueue("borrower"), quick))
+		w.Create(pod(fmt.Sprintf("ordinary-%d", i), 1, cluster.Queue("borrower"), quick))
 	}
 	for i := range 3 {
-		w.create(pod(fmt.Sprintf("system-node-%d", i), 1, inQueue("borrower"), quick, inNamespace("kube-system"), ofPriority("system-node-critical")))
-		w.create(pod(fmt.Sprintf("system-cluster-%d", i), 1, inQueue("borrower"), quick, ofPriority("system-cluster-critical")))
+		w.Create(pod(fmt.Sprintf("system-node-%d", i), 1, cluster.Queue("borrower"), quick, cluster.In("kube-system"), cluster.Priority("system-node-critical")))
+		w.Create(pod(fmt.Sprintf("system-cluster-%d", i), 1, cluster.Queue("borrower"), quick, cluster.Priority("system-cluster-critical")))
 	}
 	for i := range 2 {
-		w.create(pod(fmt.Sprintf("system-plain-%d", i), 1, inQueue("borrower"), quick, inNamespace("kube-system")))
+		w.Create(pod(fmt.Sprintf("system-plain-%d", i), 1, cluster.Queue("borrower"), quick, cluster.In("kube-system")))
 	}
-	w.gangNodes("ordinary-", 8, 30*time.Second)
-	w.gangNodes("system-", 8, 30*time.Second)
+	w.gangNodes("ordinary-", 8)
+	w.gangNodes("system-", 8)
 	spared := func(when string) {
 		t.Helper()
 		if n := w.left("system-"); n != 8 {
 			var left []string
-			for _, p := range w.pods() {
+			for _, p := range w.AllPods() {
 				if strings.HasPrefix(p.Name, "system-") && p.DeletionTimestamp == nil {
 					left = append(left, p.Name)
 				}
@@ -48,11 +48,11 @@ func TestHoleSystemPods(t *testing.T) {
 	}
 
 	for i := range 12 { // its share
-		w.create(pod(fmt.Sprintf("lender-%d", i), 1, inQueue("lender"), quick))
+		w.Create(pod(fmt.Sprintf("lender-%d", i), 1, cluster.Queue("lender"), quick))
 	}
-	w.eventually("the ordinary pods have made room", 90*time.Second, func() (bool, string) {
+	w.Eventually("the ordinary pods have made room", func() (bool, string) {
 		bound := 0
-		for _, p := range w.pods() {
+		for _, p := range w.AllPods() {
 			if strings.HasPrefix(p.Name, "lender-") && p.Spec.NodeName != "" {
 				bound++
 			}
@@ -63,10 +63,10 @@ func TestHoleSystemPods(t *testing.T) {
 		time.Sleep(500 * time.Millisecond)
 		spared("reclaim")
 	}
-	w.create(pod("important", 1, inQueue("borrower"), quick, ofPriority("urgent")))
+	w.Create(pod("important", 1, cluster.Queue("borrower"), quick, cluster.Priority("urgent")))
 	for range 10 {
 		time.Sleep(500 * time.Millisecond)
 		spared("preemption by priority")
 	}
-	w.checkRecords()
+	w.CheckRecords()
 }

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tangram-dev/tangram/api/names"
-	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/lab/local"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // TestHoleVisibleWaits: a pod that waits for quota, for members, for a queue that does
@@ -26,39 +26,38 @@ func TestHoleVisibleWaits(t *testing.T) {
 		never     []string
 	}{
 		{"quota", "second", func(w *world) {
-			w.queueOf("small", "{weight: 1, capability: {nvidia.com/gpu: 1}}")
-			w.create(pod("first", 1, inQueue("small")))
-			w.bound("first")
-			w.create(pod("second", 1, inQueue("small")))
+			w.AddQueue("small", "{weight: 1, capability: {nvidia.com/gpu: 1}}")
+			w.Create(pod("first", 1, cluster.Queue("small")))
+			w.Placed("first")
+			w.Create(pod("second", 1, cluster.Queue("small")))
 		}, []string{"quota", "small", "1"}, nil},
 		{"members", "m-0", func(w *world) {
 			for i := range 2 {
-				w.create(pod(fmt.Sprintf("m-%d", i), 1, gangLabels("m", 3)))
+				w.Create(pod(fmt.Sprintf("m-%d", i), 1, cluster.Gang("m", 3)))
 			}
 		}, []string{"members", "2", "3"}, nil},
 		{"no-queue", "lost", func(w *world) {
-			w.queueOf("research", "{weight: 1}")
-			w.create(pod("lost", 1, inQueue("resarch")))
+			w.AddQueue("research", "{weight: 1}")
+			w.Create(pod("lost", 1, cluster.Queue("resarch")))
 		}, []string{"no queue", "resarch"}, []string{"waits for quota"}},
 		{"ahead", "small", func(w *world) {
 			// One node is busy for an hour, and both are kept for a gang of two.
-			w.create(pod("runs", 8, annotated(names.AnnotationRuntime, "1h")))
-			w.bound("runs")
+			w.Create(pod("runs", 8, cluster.Annotate(names.AnnotationRuntime, "1h")))
+			w.Placed("runs")
 			w.createGang("big", 2, 8)
-			w.waits("big-0", "kept for it")
-			w.create(pod("small", 1))
+			w.Waits("big-0", "kept for it")
+			w.Create(pod("small", 1))
 		}, []string{"big"}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			knownHole(t, "H9-visible-"+tt.name)
 			w := newGangWorld(t, local.Options{}, `pools: [{name: n, count: 2, gpu: {model: A100-80GB, count: 8}}]`)
-			w.queueOf("idle", "{weight: 1}")
-			w.scheduler(nil)
+			w.AddQueue("idle", "{weight: 1}")
+			w.Scheduler(nil)
 			tt.make(w)
-			w.eventually("pod "+tt.pod+" has a condition that says why it waits", 20*time.Second, func() (bool, string) {
-				c := scheduled(w.get(tt.pod))
-				seen := fmt.Sprintf("status %q reason %q message %q; events %q", c.Status, c.Reason, c.Message, w.notesOn("Pod", tt.pod))
+			w.Eventually("pod "+tt.pod+" has a condition that says why it waits", func() (bool, string) {
+				c := cluster.Scheduled(w.Get(tt.pod))
+				seen := fmt.Sprintf("status %q reason %q message %q; events %q", c.Status, c.Reason, c.Message, w.Events("Pod", tt.pod))
 				ok := c.Status == v1.ConditionFalse && c.Reason != "" && (c.Reason != v1.PodReasonUnschedulable || tt.name == "ahead")
 				for _, s := range tt.says {
 					ok = ok && strings.Contains(c.Message, s)
@@ -80,36 +79,35 @@ func TestHoleEvents(t *testing.T) {
 		name := map[bool]string{false: "without-queue", true: "with-queue"}[queue]
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			knownHole(t, "H9-events-"+name)
 			w := newGangWorld(t, local.Options{}, `pools: [{name: n, count: 1, gpu: {model: A100-80GB, count: 2}}]`)
 			if queue {
-				w.queueOf("idle", "{weight: 1}")
+				w.AddQueue("idle", "{weight: 1}")
 			}
-			w.priorityClass("low", 10, "")
-			w.priorityClass("high", 1000, "")
-			w.scheduler(nil)
+			w.AddPriorityClass("low", 10)
+			w.AddPriorityClass("high", 1000)
+			w.Scheduler(nil)
 			quick := func(p *v1.Pod) { now := int64(0); p.Spec.TerminationGracePeriodSeconds = &now }
 			for i := range 2 {
-				w.create(pod(fmt.Sprintf("low-%d", i), 1, ofPriority("low"), quick))
+				w.Create(pod(fmt.Sprintf("low-%d", i), 1, cluster.Priority("low"), quick))
 			}
-			w.gangNodes("low-", 2, 20*time.Second)
-			w.create(pod("equal", 1, ofPriority("low")))
-			w.waits("equal", "too few free GPUs (0 of 1)")
-			w.create(pod("important", 1, ofPriority("high"), quick))
-			w.bound("important")
-			uid := string(w.get("important").UID)
+			w.gangNodes("low-", 2)
+			w.Create(pod("equal", 1, cluster.Priority("low")))
+			w.Waits("equal", "too few free GPUs (0 of 1)")
+			w.Create(pod("important", 1, cluster.Priority("high"), quick))
+			w.Placed("important")
+			uid := string(w.Get("important").UID)
 			victim := ""
 			for i := range 2 {
-				if name := fmt.Sprintf("low-%d", i); w.find("default", name) == nil {
+				if name := fmt.Sprintf("low-%d", i); w.Find(name) == nil {
 					victim = name
 				}
 			}
-			w.eventually("victim "+victim+" reads for whom it goes", 15*time.Second, func() (bool, string) {
-				seen := strings.Join(w.notesOn("Pod", victim), "; ")
+			w.Eventually("victim "+victim+" reads for which pod it goes", func() (bool, string) {
+				seen := strings.Join(w.Events("Pod", victim), "; ")
 				return strings.Contains(seen, "default/important") && !strings.Contains(seen, uid), seen
 			})
-			w.eventually("events come from gpu-scheduler", 15*time.Second, func() (bool, string) {
-				list, err := w.client.EventsV1().Events("default").List(context.Background(), metav1.ListOptions{})
+			w.Eventually("events come from gpu-scheduler", func() (bool, string) {
+				list, err := w.Client.EventsV1().Events("default").List(context.Background(), metav1.ListOptions{})
 				if err != nil {
 					return false, err.Error()
 				}

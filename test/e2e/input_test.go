@@ -18,20 +18,21 @@ import (
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/api/v1alpha1"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // TestBadConfiguration: the scheduler does not start, and says which field is to
 // blame.
 func TestBadConfiguration(t *testing.T) {
 	t.Parallel()
-	bin := binDir(t)
+	bin := cluster.Bin(t, "gpu-scheduler")
 	const head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n- schedulerName: gpu-scheduler\n  plugins: {score: {enabled: [{name: GPUScore}]}, filter: {enabled: [{name: GPUFilter}]}}\n  pluginConfig:\n"
 	tests := []struct {
 		name, args string
 		want       []string
 	}{
 		{"unknown argument", "  - name: GPUFilter\n    args: {gpuTypez: [T4]}\n", []string{"GPUFilter", `unknown field "gpuTypez"`}},
-		{"unknown weight", "  - name: GPUScore\n    args: {weights: {utilisation: 1}}\n", []string{"GPUScore", `unknown field "weights.utilisation"`}},
+		{"unknown weight", "  - name: GPUScore\n    args: {weights: {utilisation: 1}}\n", []string{"GPUScore", `weights.utilisation: no such objective`}},
 		{"negative weight", "  - name: GPUScore\n    args: {weights: {utilization: -40, topology: 30}}\n", []string{"GPUScore", "weights.utilization: -40"}},
 		{"all weights zero", "  - name: GPUScore\n    args: {weights: {}}\n", []string{"GPUScore", "weights: all are 0"}},
 		{"wrong type", "  - name: GPUScore\n    args: {weights: {topology: much}}\n", []string{"GPUScore", "weights.topology"}},
@@ -71,13 +72,11 @@ func TestBadConfiguration(t *testing.T) {
 // TestBadPods: each nonsensical pod is refused by name; none stops the others.
 func TestBadPods(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, true)
-	w.fleet(`pools: [{name: a100, count: 2, gpu: {model: A100-80GB, count: 8}}]`)
-	w.scheduler(nil)
+	w := fleetWorld(t, `pools: [{name: a100, count: 2, gpu: {model: A100-80GB, count: 8}}]`)
 	limits := func(p *v1.Pod) v1.ResourceList { return p.Spec.Containers[0].Resources.Limits }
 
 	half := pod("half", 1, func(p *v1.Pod) { limits(p)[names.ResourceNVIDIA] = resource.MustParse("1500m") })
-	_, err := w.client.CoreV1().Pods("default").Create(context.Background(), half, metav1.CreateOptions{})
+	_, err := w.Client.CoreV1().Pods("default").Create(context.Background(), half, metav1.CreateOptions{})
 	if err == nil || !strings.Contains(err.Error(), "spec.containers[0].resources.limits[nvidia.com/gpu]") {
 		t.Errorf("1.5 GPUs: got %v", err)
 	}
@@ -107,7 +106,7 @@ func TestBadPods(t *testing.T) {
 			[]string{"resources.requests[nvidia.com/gpu-memory]", "32Gi"}},
 		"bad-index": {func(p *v1.Pod) { p.Annotations[names.AnnotationUseIndex] = "0,x" },
 			[]string{"metadata.annotations[volcano.sh/gpu-index]", `"x"`}},
-		"no-model": {func(p *v1.Pod) { p.Annotations[names.AnnotationUseModel] = "A100,,T4" },
+		"no-model": {cluster.Model("A100,,T4"),
 			[]string{"metadata.annotations[nvidia.com/use-gputype]", "empty entry"}},
 	}
 	// Every vocabulary refuses by the field what it cannot mean.
@@ -116,8 +115,8 @@ func TestBadPods(t *testing.T) {
 		amounts map[string]string
 		want    string
 	}{
-		"amd-too-many":      {map[string]string{"amd.com/gpu": "65"}, at("amd.com/gpu") + "65 GPUs"},
-		"intel-too-many":    {map[string]string{"gpu.intel.com/i915": "65"}, at("gpu.intel.com/i915") + "65 GPUs"},
+		"amd-too-many":      {map[string]string{"amd.com/gpu": "65"}, at("amd.com/gpu") + "65"},
+		"intel-too-many":    {map[string]string{"gpu.intel.com/i915": "65"}, at("gpu.intel.com/i915") + "65"},
 		"hami-over-100":     {map[string]string{"nvidia.com/gpu": "1", "nvidia.com/gpucores": "101"}, at("nvidia.com/gpucores") + "101"},
 		"hami-zero":         {map[string]string{"nvidia.com/gpu": "1", "nvidia.com/gpumem": "0"}, at("nvidia.com/gpumem") + "0"},
 		"hami-and-memory":   {map[string]string{"nvidia.com/gpu": "1", "nvidia.com/gpumem": "1", "nvidia.com/gpu-memory": "1Gi"}, at("nvidia.com/gpu-memory") + "memory of whole GPUs"},
@@ -140,59 +139,54 @@ func TestBadPods(t *testing.T) {
 		}{asking(b.amounts), []string{b.want}}
 	}
 	for name, b := range bad {
-		w.create(pod(name, 1, b.change))
+		w.Create(pod(name, 1, b.change))
 	}
 	for name, b := range bad {
-		w.waits(name, b.want...)
-		w.event("Pod", name, b.want...)
+		w.Waits(name, b.want...)
+		w.Event("Pod", name, b.want...)
 	}
-	w.create(pod("good", 8))
-	w.bound("good")
+	w.Create(pod("good", 8))
+	w.Placed("good")
 	// A gang's member is refused for the same reasons, and the others wait for it.
 	for i, gpus := range []int{65, 1} {
-		w.create(pod(fmt.Sprintf("member-%d", i), gpus, func(p *v1.Pod) {
+		w.Create(pod(fmt.Sprintf("member-%d", i), gpus, func(p *v1.Pod) {
 			p.Labels = map[string]string{names.LabelGang: "g", names.LabelGangSize: "2"}
 		}))
 	}
-	w.waits("member-0", at("nvidia.com/gpu")+"65 GPUs")
-	w.event("Pod", "member-1", "waits for members: 1 of 2 exist")
+	w.Waits("member-0", at("nvidia.com/gpu")+"65 GPUs")
+	w.Event("Pod", "member-1", "waits for members: 1 of 2 exist")
 }
 
-// TestForgedRecords: records that nobody can prove are reported, and the pods
+// TestForgedRecords: records that cannot be proved are reported, and the pods
 // they are on are counted by what they asked for.
 func TestForgedRecords(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
-	w.fleet(`pools: [{name: a100, count: 1, gpu: {model: A100-80GB, count: 8}}]`)
+	w.Fleet(`pools: [{name: a100, count: 1, gpu: {model: A100-80GB, count: 8}}]`)
 	bind := func(name string, gpus int, annotation string) {
-		w.create(pod(name, gpus, func(p *v1.Pod) {
-			p.Spec.SchedulerName = "somebody-else"
+		w.Create(pod(name, gpus, func(p *v1.Pod) {
+			p.Spec.SchedulerName = "other-scheduler"
 			p.Annotations[names.AnnotationDevices] = annotation
 		}))
-		err := w.client.CoreV1().Pods("default").Bind(context.Background(), &v1.Binding{
-			ObjectMeta: metav1.ObjectMeta{Name: name}, Target: v1.ObjectReference{Kind: "Node", Name: "a100-0"},
-		}, metav1.CreateOptions{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.Must(w.Bind(name, "a100-0", nil))
 	}
 	bind("malformed", 1, `{"version":1,"node":`)
 	bind("greedy", 1, `{"version":1,"node":"a100-0","containers":[{"name":"main","resource":"nvidia.com/gpu","devices":[{"index":0},{"index":1},{"index":2},{"index":3},{"index":4},{"index":5},{"index":6},{"index":7}]}]}`)
 	bind("elsewhere", 1, `{"version":1,"node":"other","containers":[{"name":"main","resource":"nvidia.com/gpu","devices":[{"index":3}]}]}`)
-	w.scheduler(nil)
-	w.event("Pod", "malformed", names.AnnotationDevices)
-	w.event("Pod", "greedy", "was given 8 devices, but asks for 1")
-	w.event("Pod", "elsewhere", `node: "other"`)
+	w.Scheduler(nil)
+	w.Event("Pod", "malformed", names.AnnotationDevices)
+	w.Event("Pod", "greedy", "was given 8 devices, but asks for 1")
+	w.Event("Pod", "elsewhere", `node: "other"`)
 	bind("first", 1, `{"version":1,"node":"a100-0","containers":[{"name":"main","resource":"nvidia.com/gpu","devices":[{"index":7}]}]}`)
-	time.Sleep(1100 * time.Millisecond) // the API tells in seconds who was bound first
+	time.Sleep(1100 * time.Millisecond) // times of the API are in seconds, and the order of bindings counts
 	bind("thief", 1, `{"version":1,"node":"a100-0","containers":[{"name":"main","resource":"nvidia.com/gpu","devices":[{"index":7}]}]}`)
-	w.event("Pod", "thief", "device 7 is held by pods that had it first")
-	w.gone("first")
-	w.gone("thief")
-	w.create(pod("six", 6))
-	w.waits("six", "too few free GPUs (5 of 6)")
-	w.create(pod("five", 5))
-	w.bound("five")
+	w.Event("Pod", "thief", "device 7 is held by pods that had it first")
+	w.Delete("first")
+	w.Delete("thief")
+	w.Create(pod("six", 6))
+	w.Waits("six", "too few free GPUs (5 of 6)")
+	w.Create(pod("five", 5))
+	w.Placed("five")
 }
 
 // TestContradictingGPUNodes: what the CRD's rules can see is refused at the door;
@@ -201,8 +195,8 @@ func TestForgedRecords(t *testing.T) {
 func TestContradictingGPUNodes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
-	w.fleet(`pools: [{name: a100, count: 1, gpu: {model: A100-80GB, count: 4}}]`)
-	gpuNodes := w.dynamic.Resource(v1alpha1.GPUNodes)
+	w.Fleet(`pools: [{name: a100, count: 1, gpu: {model: A100-80GB, count: 4}}]`)
+	gpuNodes := w.Dynamic.Resource(v1alpha1.GPUNodes)
 	refused := map[string]string{
 		`{devices: [{index: 0, uuid: a, vendor: nvidia, model: T4, memoryMiB: 1}, {index: 1, uuid: a, vendor: nvidia, model: T4, memoryMiB: 1}]}`:                        "two devices have the same uuid",
 		`{devices: [{index: 0, vendor: nvidia, model: T4, memoryMiB: 1}, {index: 0, vendor: nvidia, model: T4, memoryMiB: 1}]}`:                                          "spec.devices[1]",
@@ -216,9 +210,7 @@ func TestContradictingGPUNodes(t *testing.T) {
 	for spec, want := range refused {
 		object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": v1alpha1.GroupVersion.String(), "kind": "GPUNode", "metadata": map[string]any{"name": "bad"}}}
 		var body map[string]any
-		if err := yaml.Unmarshal([]byte(spec), &body); err != nil {
-			t.Fatal(err)
-		}
+		w.Must(yaml.Unmarshal([]byte(spec), &body))
 		object.Object["spec"] = body
 		if _, err := gpuNodes.Create(context.Background(), object, metav1.CreateOptions{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s:\ngot  %v\nwant %s", spec, err, want)
@@ -226,19 +218,17 @@ func TestContradictingGPUNodes(t *testing.T) {
 	}
 
 	gn, err := gpuNodes.Get(context.Background(), "a100-0", metav1.GetOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	w.Must(err)
 	gn.Object["status"] = map[string]any{"devices": []any{map[string]any{"index": int64(9), "health": "Failed"}, map[string]any{"index": int64(0), "health": "Failed"}}}
 	if _, err := gpuNodes.UpdateStatus(context.Background(), gn, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	w.scheduler(nil)
-	w.event("GPUNode", "a100-0", "contradicts itself", "status.devices[0].index")
-	w.create(pod("p", 3))
-	if _, rec := w.bound("p"); len(rec.Containers[0].Devices) != 3 || rec.Containers[0].Devices[0].Index != 1 || rec.Containers[0].Devices[0].UUID == "" {
+	w.Scheduler(nil)
+	w.Event("GPUNode", "a100-0", "contradicts itself", "status.devices[0].index")
+	w.Create(pod("p", 3))
+	if _, rec := w.Placed("p"); len(rec.Containers[0].Devices) != 3 || rec.Containers[0].Devices[0].Index != 1 || rec.Containers[0].Devices[0].UUID == "" {
 		t.Errorf("all but the failed device should be used: %+v", rec)
 	}
-	w.create(pod("q", 1))
-	w.waits("q", "too few free GPUs (0 of 1)")
+	w.Create(pod("q", 1))
+	w.Waits("q", "too few free GPUs (0 of 1)")
 }

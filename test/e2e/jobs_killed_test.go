@@ -17,17 +17,17 @@ import (
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 
 	"github.com/tangram-dev/tangram/config"
-	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/lab/local"
 )
 
 // TestControllerKilled: the controller dies again and again, at moments of no
-// choosing, and nobody can tell from the jobs: each ends as it should, restarts are
+// choosing, and the jobs do not show it: each ends as it should, restarts are
 // counted once, and no pod is made for a version that is over.
 func TestControllerKilled(t *testing.T) {
 	t.Parallel()
 	w := newJobWorld(t)
 	past := w.watchHistory()
-	p := w.controller()
+	p := w.Controller()
 
 	// Half the jobs just run; in the other half the first worker fails five times.
 	const jobs, fails = 12, 5
@@ -40,7 +40,7 @@ func TestControllerKilled(t *testing.T) {
 			text = append(text, jobManifest(name(i), "maxRetry: 5\npolicies: [{event: PodFailed, action: RestartJob}]", task("worker", 3)))
 		}
 	}
-	w.apply(strings.Join(text, "---\n"))
+	w.Apply(strings.Join(text, "---\n"))
 
 	// Fail and end pods of the unlucky half by what their version says, whatever the
 	// controller does meanwhile.
@@ -74,11 +74,9 @@ func TestControllerKilled(t *testing.T) {
 			t.Fatal("not all jobs end")
 		}
 		if kills < 8 && time.Now().After(next) {
-			if err := p.Kill(); err != nil {
-				t.Fatal(err)
-			}
+			w.Must(p.Kill())
 			kills++
-			p = w.controller()
+			p = w.Controller()
 			next = time.Now().Add(time.Duration(100+70*kills) * time.Millisecond)
 		}
 		time.Sleep(20 * time.Millisecond)
@@ -105,7 +103,7 @@ func (w *world) endIfThere(p *v1.Pod, code int32) {
 	p.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "main", State: v1.ContainerState{
 		Terminated: &v1.ContainerStateTerminated{ExitCode: code, FinishedAt: metav1.Now()},
 	}}}
-	_, err := w.client.CoreV1().Pods(p.Namespace).UpdateStatus(context.Background(), p, metav1.UpdateOptions{})
+	_, err := w.Client.CoreV1().Pods(p.Namespace).UpdateStatus(context.Background(), p, metav1.UpdateOptions{})
 	_ = err // a conflict: the next look sees what is there then
 }
 
@@ -128,18 +126,14 @@ type made struct {
 
 // watchHistory watches from now on.
 func (w *world) watchHistory() *history {
-	w.t.Helper()
+	w.T.Helper()
 	h := &history{pods: map[types.UID]made{}, began: map[string]map[int64]int64{}}
-	pods, err := w.client.CoreV1().Pods("default").Watch(context.Background(), metav1.ListOptions{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	jobs, err := w.dynamic.Resource(batch.SchemeGroupVersion.WithResource("jobs")).Watch(context.Background(), metav1.ListOptions{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.t.Cleanup(pods.Stop)
-	w.t.Cleanup(jobs.Stop)
+	pods, err := w.Client.CoreV1().Pods("default").Watch(context.Background(), metav1.ListOptions{})
+	w.Must(err)
+	jobs, err := w.Dynamic.Resource(batch.SchemeGroupVersion.WithResource("jobs")).Watch(context.Background(), metav1.ListOptions{})
+	w.Must(err)
+	w.T.Cleanup(pods.Stop)
+	w.T.Cleanup(jobs.Stop)
 	go func() {
 		for e := range pods.ResultChan() {
 			if p, ok := e.Object.(*v1.Pod); ok && e.Type == watch.Added {
@@ -200,15 +194,15 @@ func (h *history) check(t *testing.T) {
 func TestControllerElection(t *testing.T) {
 	t.Parallel()
 	w := startWorld(t, local.Options{KWOK: true}, config.CRDs(), config.RBAC(), config.ControllerRBAC())
-	w.fleet("pools: [{name: a100, count: 1, gpu: {model: A100-80GB, count: 8}}]")
-	w.scheduler(nil)
-	first := w.controller("--leader-elect=true")
-	second := w.controller("--leader-elect=true")
-	w.apply(string(config.VolcanoCRDs()))
-	w.apply(jobManifest("one", "", task("worker", 1)))
+	w.Fleet("pools: [{name: a100, count: 1, gpu: {model: A100-80GB, count: 8}}]")
+	w.Scheduler(nil)
+	first := w.Controller("--leader-elect=true")
+	second := w.Controller("--leader-elect=true")
+	w.Apply(string(config.VolcanoCRDs()))
+	w.Apply(jobManifest("one", "", task("worker", 1)))
 	w.reaches("one", batch.Running)
 	holder := func() string {
-		lease, err := w.client.CoordinationV1().Leases("kube-system").Get(context.Background(), "gpu-controller", metav1.GetOptions{})
+		lease, err := w.Client.CoordinationV1().Leases("kube-system").Get(context.Background(), "gpu-controller", metav1.GetOptions{})
 		if err != nil || lease.Spec.HolderIdentity == nil {
 			return ""
 		}
@@ -218,18 +212,16 @@ func TestControllerElection(t *testing.T) {
 	if err := first.Stop(); err != nil { // lets go of the lease
 		t.Fatal(err)
 	}
-	w.apply(jobManifest("two", "", task("worker", 1)))
+	w.Apply(jobManifest("two", "", task("worker", 1)))
 	w.reaches("two", batch.Running)
 	if now := holder(); now == "" || now == was {
 		t.Errorf("the lease is held by %q", now)
 	}
 	// One that is killed keeps the lease until it runs out.
-	third := w.controller("--leader-elect=true")
+	third := w.Controller("--leader-elect=true")
 	was = holder()
-	if err := second.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	w.apply(jobManifest("three", "", task("worker", 1)))
+	w.Must(second.Kill())
+	w.Apply(jobManifest("three", "", task("worker", 1)))
 	w.reaches("three", batch.Running)
 	if now := holder(); now == "" || now == was {
 		t.Errorf("the lease is held by %q", now)

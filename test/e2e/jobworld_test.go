@@ -1,23 +1,20 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 	bus "volcano.sh/apis/pkg/apis/bus/v1alpha1"
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/tangram-dev/tangram/config"
-	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/lab/local"
 	"github.com/tangram-dev/tangram/test/cluster"
 )
 
@@ -27,33 +24,17 @@ func newJobWorld(t *testing.T) *world {
 	t.Helper()
 	w := startWorld(t, local.Options{ControllerManager: true, KWOK: true},
 		config.CRDs(), config.VolcanoCRDs(), config.RBAC(), config.ControllerRBAC())
-	w.fleet(`
+	w.Fleet(`
 pools:
 - {name: a100, count: 12, gpu: {model: A100-80GB, count: 8}}
 - {name: plain, count: 1}
 `)
-	w.scheduler(nil)
+	w.Scheduler(nil)
 	return w
 }
 
-// within is the world as a subtest sees it.
-func (w *world) within(t *testing.T) *world {
-	sub := *w
-	sub.t = t
-	return &sub
-}
-
-// controller starts gpu-controller.
-func (w *world) controller(flags ...string) *local.Process {
-	w.t.Helper()
-	if len(flags) == 0 {
-		flags = []string{cluster.Alone}
-	}
-	return w.launch(local.Component{Name: "gpu-controller", Ready: "/readyz", Flags: flags}).Process
-}
-
 // jobManifest is a job; fields are lines of its spec. Its pods ask for one GPU each
-// and run until somebody ends them, unless a task says more.
+// and run until they are ended, unless a task says more.
 func jobManifest(name, fields string, tasks ...string) string {
 	text := "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: " + name + "}\nspec:\n"
 	for line := range strings.SplitSeq(strings.TrimSpace(fields), "\n") {
@@ -80,72 +61,33 @@ func task(name string, replicas int, more ...string) string {
 		"        - {name: main, image: train, resources: {limits: {nvidia.com/gpu: 1}}}\n"
 }
 
-func (w *world) apply(manifest string) {
-	w.t.Helper()
-	if err := w.ApplyManifests(context.Background(), []byte(manifest)); err != nil {
-		w.t.Fatal(err)
-	}
-}
-
-// refused checks that the API server refuses a manifest for the reasons given.
-func (w *world) refused(manifest string, words ...string) {
-	w.t.Helper()
-	err := w.ApplyManifests(context.Background(), []byte(manifest))
-	if err == nil {
-		w.t.Errorf("accepted:\n%s", manifest)
-		return
-	}
-	for _, word := range words {
-		if !strings.Contains(err.Error(), word) {
-			w.t.Errorf("refused without %q: %v", word, err)
-		}
-	}
-}
-
-// read decodes an object of a custom kind; false if there is none.
-func (w *world) read(gv schema.GroupVersion, resource, namespace, name string, into any) bool {
-	w.t.Helper()
-	o, err := w.dynamic.Resource(gv.WithResource(resource)).Namespace(namespace).Get(context.Background(), name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return false
-	}
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, into); err != nil {
-		w.t.Fatal(err)
-	}
-	return true
-}
+// volcanoJobs are Volcano's.
+var volcanoJobs = batch.SchemeGroupVersion.WithResource("jobs")
 
 func (w *world) job(name string) *batch.Job {
-	w.t.Helper()
-	job := &batch.Job{}
-	if !w.read(batch.SchemeGroupVersion, "jobs", "default", name, job) {
-		w.t.Fatalf("job %s is gone", name)
-	}
-	return job
+	w.T.Helper()
+	return cluster.Read[batch.Job](w.World, volcanoJobs, name)
 }
 
 func (w *world) queue(name string) scheduling.QueueStatus {
-	w.t.Helper()
-	q := &scheduling.Queue{}
-	w.read(scheduling.SchemeGroupVersion, "queues", "", name, q)
-	return q.Status
+	w.T.Helper()
+	if q := cluster.ReadIf[scheduling.Queue](w.World, cluster.Queues, name); q != nil {
+		return q.Status
+	}
+	return scheduling.QueueStatus{}
 }
 
+// group is a PodGroup; the zero value when there is none.
 func (w *world) group(name string) *scheduling.PodGroup {
-	w.t.Helper()
-	g := &scheduling.PodGroup{}
-	w.read(scheduling.SchemeGroupVersion, "podgroups", "default", name, g)
-	return g
+	w.T.Helper()
+	return cmp.Or(cluster.ReadIf[scheduling.PodGroup](w.World, cluster.PodGroups, name), &scheduling.PodGroup{})
 }
 
 // reaches waits until a job is in a phase, and returns it.
 func (w *world) reaches(name string, phase batch.JobPhase) *batch.Job {
-	w.t.Helper()
+	w.T.Helper()
 	var job *batch.Job
-	w.eventually(fmt.Sprintf("job %s is %s", name, phase), 30*time.Second, func() (bool, string) {
+	w.Eventually(fmt.Sprintf("job %s is %s", name, phase), func() (bool, string) {
 		job = w.job(name)
 		st := job.Status
 		return st.State.Phase == phase, fmt.Sprintf("%+v pending %d running %d succeeded %d failed %d terminating %d version %d retries %d",
@@ -156,8 +98,8 @@ func (w *world) reaches(name string, phase batch.JobPhase) *batch.Job {
 
 // says waits until a job that does not start says why.
 func (w *world) says(name, reason, message string) {
-	w.t.Helper()
-	w.eventually("job "+name+" says why it waits", 20*time.Second, func() (bool, string) {
+	w.T.Helper()
+	w.Eventually("job "+name+" says why it waits", func() (bool, string) {
 		st := w.job(name).Status.State
 		return st.Phase == batch.Pending && st.Reason == reason && strings.Contains(st.Message, message), fmt.Sprintf("%+v", st)
 	})
@@ -165,13 +107,9 @@ func (w *world) says(name, reason, message string) {
 
 // podsOf are the pods of a job that are not being deleted, by name.
 func (w *world) podsOf(job string) map[string]v1.Pod {
-	w.t.Helper()
-	list, err := w.client.CoreV1().Pods("default").List(context.Background(), metav1.ListOptions{LabelSelector: batch.JobNameKey + "=" + job})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.T.Helper()
 	out := map[string]v1.Pod{}
-	for _, p := range list.Items {
+	for _, p := range w.Pods(batch.JobNameKey + "=" + job) {
 		if p.DeletionTimestamp == nil {
 			out[p.Name] = p
 		}
@@ -181,9 +119,9 @@ func (w *world) podsOf(job string) map[string]v1.Pod {
 
 // running waits until a job has so many pods and all of them run.
 func (w *world) running(job string, n int) map[string]v1.Pod {
-	w.t.Helper()
+	w.T.Helper()
 	var pods map[string]v1.Pod
-	w.eventually(fmt.Sprintf("%d pods of %s run", n, job), 30*time.Second, func() (bool, string) {
+	w.Eventually(fmt.Sprintf("%d pods of %s run", n, job), func() (bool, string) {
 		pods = w.podsOf(job)
 		up := 0
 		for _, p := range pods {
@@ -198,9 +136,9 @@ func (w *world) running(job string, n int) map[string]v1.Pod {
 
 // ends makes a pod end as if its container had, with an exit code.
 func (w *world) ends(name string, code int32) {
-	w.t.Helper()
-	w.eventually("pod "+name+" ends", 10*time.Second, func() (bool, string) {
-		p := w.get(name)
+	w.T.Helper()
+	w.Eventually("pod "+name+" ends", func() (bool, string) {
+		p := w.Get(name)
 		p.Status.Phase = v1.PodSucceeded
 		if code != 0 {
 			p.Status.Phase = v1.PodFailed
@@ -208,18 +146,18 @@ func (w *world) ends(name string, code int32) {
 		p.Status.ContainerStatuses = []v1.ContainerStatus{{Name: "main", State: v1.ContainerState{
 			Terminated: &v1.ContainerStateTerminated{ExitCode: code, FinishedAt: metav1.Now()},
 		}}}
-		_, err := w.client.CoreV1().Pods("default").UpdateStatus(context.Background(), p, metav1.UpdateOptions{})
+		_, err := w.Client.CoreV1().Pods("default").UpdateStatus(context.Background(), p, metav1.UpdateOptions{})
 		return err == nil, fmt.Sprint(err)
 	})
 }
 
 // command gives an order to a job or a queue, as vcctl does.
 func (w *world) command(kind, name string, action bus.Action) {
-	w.t.Helper()
+	w.T.Helper()
 	api := batch.SchemeGroupVersion
 	if kind == "Queue" {
 		api = scheduling.SchemeGroupVersion
 	}
-	w.apply(fmt.Sprintf(`{apiVersion: bus.volcano.sh/v1alpha1, kind: Command, metadata: {name: %s-%s}, action: %s,
+	w.Apply(fmt.Sprintf(`{apiVersion: bus.volcano.sh/v1alpha1, kind: Command, metadata: {name: %s-%s}, action: %s,
   target: {apiVersion: %s, kind: %s, name: %s, uid: "1"}}`, name, strings.ToLower(string(action)), action, api, kind, name))
 }

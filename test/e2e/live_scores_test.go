@@ -9,15 +9,12 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 	"github.com/tangram-dev/tangram/config"
-	"github.com/tangram-dev/tangram/internal/fleet"
-	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/lab/fleet"
+	"github.com/tangram-dev/tangram/lab/local"
 	"github.com/tangram-dev/tangram/test/cluster"
 )
 
@@ -46,45 +43,27 @@ profiles:`
 }
 
 // agent starts gpu-agent for all nodes of a fleet, and waits until it has described them.
-func (w *world) agent(text string, flags ...string) *local.Process {
-	w.t.Helper()
+func (w *world) agent(text string, flags ...string) *local.Serving {
+	w.T.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	cluster.Bin(w.t, "gpu-agent")
+	cluster.Bin(w.T, "gpu-agent")
 	f, err := fleet.Parse("fleet.yaml", []byte(text))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if err := w.CreateNodes(ctx, f); err != nil {
-		w.t.Fatal(err)
-	}
+	w.Must(err)
+	w.Must(w.CreateNodes(ctx, f))
 	file := filepath.Join(w.Dir(), "agent-fleet.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		w.t.Fatal(err)
-	}
-	p, err := w.Launch(ctx, local.Component{Name: "gpu-agent", Flags: append([]string{"--backend=simulated", "--fleet=" + file}, flags...)})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	if err := w.AwaitFleet(ctx, f); err != nil {
-		w.t.Fatal(err)
-	}
-	return p.Process
+	w.Must(os.WriteFile(file, []byte(text), 0o600))
+	p := w.Start(local.Component{Name: "gpu-agent", Flags: append([]string{"--backend=simulated", "--fleet=" + file}, flags...)})
+	w.Must(w.AwaitFleet(ctx, f))
+	return p
 }
 
 // reading is what is published of the first device of a node; -1 for what is not.
 type reading struct{ utilization, memory, temperature, power int }
 
 func (w *world) reading(node string) reading {
-	w.t.Helper()
-	object, err := w.dynamic.Resource(v1alpha1.GPUNodes).Get(context.Background(), node, metav1.GetOptions{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	var gn v1alpha1.GPUNode
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &gn); err != nil {
-		w.t.Fatal(err)
-	}
+	w.T.Helper()
+	gn := cluster.Read[v1alpha1.GPUNode](w.World, cluster.GPUNodes, node)
 	if len(gn.Status.Devices) == 0 {
 		return reading{-1, -1, -1, -1}
 	}
@@ -101,46 +80,40 @@ func measured[T int32 | int64](p *T) int {
 
 // tenant starts a share on a node that keeps it busy to some percent.
 func (w *world) tenant(name, node string, percent int) {
-	w.t.Helper()
-	w.create(pod(name, 0, asking(map[string]string{"nvidia.com/gpu": "1", "nvidia.com/gpumem": "30000", "nvidia.com/gpucores": "90"}), func(p *v1.Pod) {
+	w.T.Helper()
+	w.Create(pod(name, 0, asking(map[string]string{"nvidia.com/gpu": "1", "nvidia.com/gpumem": "30000", "nvidia.com/gpucores": "90"}), func(p *v1.Pod) {
 		p.Spec.SchedulerName = "power"
 		p.Spec.NodeSelector = map[string]string{v1.LabelHostname: node}
 		p.Annotations[names.AnnotationSimulatedUtilization] = fmt.Sprint(percent)
 	}))
-	w.bound(name)
-	p := w.get(name)
+	w.Placed(name)
+	p := w.Get(name)
 	p.Status.Phase = v1.PodRunning // there is no kubelet
-	if _, err := w.client.CoreV1().Pods("default").UpdateStatus(context.Background(), p, metav1.UpdateOptions{}); err != nil {
-		w.t.Fatal(err)
-	}
+	w.UpdateStatus(p)
 }
 
 // busies changes how busy a pod keeps its device.
 func (w *world) busies(name string, percent int) {
-	w.t.Helper()
-	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"%d"}}}`, names.AnnotationSimulatedUtilization, percent)
-	if _, err := w.client.CoreV1().Pods("default").Patch(context.Background(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
-		w.t.Fatal(err)
-	}
+	w.T.Helper()
+	w.Patch(cluster.Pods, name, fmt.Sprintf(`{"metadata":{"annotations":{%q:"%d"}}}`, names.AnnotationSimulatedUtilization, percent))
 }
 
 // chosen is where a profile puts a share, which goes again at once.
 func (w *world) chosen(profile string) string {
-	w.t.Helper()
-	w.runs++
-	name := fmt.Sprintf("probe-%d", w.runs)
-	w.create(pod(name, 0, asking(map[string]string{"nvidia.com/gpu": "1", "nvidia.com/gpumem": "1000"}), func(p *v1.Pod) { p.Spec.SchedulerName = profile }))
-	node, _ := w.bound(name)
-	w.gone(name)
+	w.T.Helper()
+	const name = "probe"
+	w.Create(pod(name, 0, asking(map[string]string{"nvidia.com/gpu": "1", "nvidia.com/gpumem": "1000"}), func(p *v1.Pod) { p.Spec.SchedulerName = profile }))
+	node, _ := w.Placed(name)
+	w.Delete(name)
 	return node
 }
 
 // choose expects each profile to come to choose a node: the scheduler hears of telemetry
 // moments after this test.
 func (w *world) choose(why, want string, profiles ...string) {
-	w.t.Helper()
+	w.T.Helper()
 	for _, profile := range profiles {
-		w.eventually(fmt.Sprintf("%s: %s chooses %s", why, profile, want), 10*time.Second, func() (bool, string) {
+		w.Eventually(fmt.Sprintf("%s: %s chooses %s", why, profile, want), func() (bool, string) {
 			node := w.chosen(profile)
 			return node == want, node
 		})
@@ -157,8 +130,8 @@ func TestLiveScores(t *testing.T) {
 	for _, node := range []string{"n-0", "n-1"} {
 		w.publish(node, map[string]string{"nvidia.com/gpu": "10"}, nil)
 	}
-	s := w.scheduler(liveProfiles("15m"))
-	w.eventually("idle devices are measured", 20*time.Second, func() (bool, string) {
+	s := w.Scheduler(liveProfiles("15m"))
+	w.Eventually("idle devices are measured", func() (bool, string) {
 		a, b := w.reading("n-0"), w.reading("n-1")
 		return a.utilization == 0 && b.utilization == 0 && a.power > 0 && b.power > 0 && a.temperature > 0 && b.temperature > 0, fmt.Sprint(a, b)
 	})
@@ -166,7 +139,7 @@ func TestLiveScores(t *testing.T) {
 	w.tenant("b", "n-1", 95)
 	differ := func(busy, idle string) {
 		t.Helper()
-		w.eventually(busy+" is busy and hot, "+idle+" is not", 40*time.Second, func() (bool, string) {
+		w.Eventually(busy+" is busy and hot, "+idle+" is not", func() (bool, string) {
 			x, y := w.reading(busy), w.reading(idle)
 			return x.utilization > 70 && y.utilization < 10 && x.power > y.power+100 && x.temperature > y.temperature+15 &&
 				x.memory >= 30000 && y.memory >= 30000, fmt.Sprintf("busy %+v, idle %+v", x, y)
@@ -182,7 +155,7 @@ func TestLiveScores(t *testing.T) {
 
 	// The idle node gets hotter than the busy one: that is another's matter than power.
 	w.fault("n-1", "device=0,hot=89")
-	w.eventually("n-1 is hot", 20*time.Second, func() (bool, string) {
+	w.Eventually("n-1 is hot", func() (bool, string) {
 		x, y := w.reading("n-1"), w.reading("n-0")
 		return x.temperature >= 89 && x.temperature > y.temperature, fmt.Sprint(x, y)
 	})
@@ -191,22 +164,16 @@ func TestLiveScores(t *testing.T) {
 
 	// No agent any more. For fifteen minutes what it said counts; with a shorter time it
 	// is unknown which node is better, and the first one is as good as any.
-	if err := agent.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	w.Must(agent.Kill())
 	w.choose("the agent is gone", "n-1", "power", "liveutilization")
-	if err := s.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	w.scheduler(liveProfiles("1s"))
+	w.Must(s.Kill())
+	w.Scheduler(liveProfiles("1s"))
 	w.choose("what the agent said is too old", "n-0", liveTerms...)
 }
 
 // fault sets what is wrong with a node's simulated devices.
 func (w *world) fault(node, faults string) {
-	w.t.Helper()
+	w.T.Helper()
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, names.AnnotationSimulatedFaults, faults)
-	if _, err := w.dynamic.Resource(v1alpha1.GPUNodes).Patch(context.Background(), node, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
-		w.t.Fatal(err)
-	}
+	w.Patch(cluster.GPUNodes, node, patch)
 }

@@ -7,41 +7,35 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tangram-dev/tangram/api/v1alpha1"
-	"github.com/tangram-dev/tangram/internal/fleet"
+	"github.com/tangram-dev/tangram/lab/fleet"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // bareNodes creates the nodes of a fleet without GPUNodes.
 func (w *world) bareNodes(text string) {
-	w.t.Helper()
+	w.T.Helper()
 	f, err := fleet.Parse("fleet.yaml", []byte(text))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	nodes := w.client.CoreV1().Nodes()
+	w.Must(err)
+	nodes := w.Client.CoreV1().Nodes()
 	for _, n := range f.Nodes() {
 		created, err := nodes.Create(context.Background(), n, metav1.CreateOptions{})
-		if err != nil {
-			w.t.Fatal(err)
-		}
+		w.Must(err)
 		created.Status = n.Status
 		if _, err := nodes.UpdateStatus(context.Background(), created, metav1.UpdateOptions{}); err != nil {
-			w.t.Fatal(err)
+			w.T.Fatal(err)
 		}
 	}
 }
 
 func (w *world) gpuNode(name string) *unstructured.Unstructured {
-	w.t.Helper()
-	gn, err := w.dynamic.Resource(v1alpha1.GPUNodes).Get(context.Background(), name, metav1.GetOptions{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.T.Helper()
+	gn := w.Object(cluster.GPUNodes, name)
 	return gn
 }
 
 // uuid is the UUID of a device.
 func (w *world) uuid(node string, index int) string {
-	w.t.Helper()
+	w.T.Helper()
 	devices, _, _ := unstructured.NestedSlice(w.gpuNode(node).Object, "spec", "devices")
 	uuid, _ := devices[index].(map[string]any)["uuid"].(string)
 	return uuid
@@ -49,10 +43,10 @@ func (w *world) uuid(node string, index int) string {
 
 // health sets the state of a device, as an agent would.
 func (w *world) health(node string, index int, h v1alpha1.Health) {
-	w.t.Helper()
+	w.T.Helper()
 	gn := w.gpuNode(node)
 	gn.Object["status"] = map[string]any{"devices": []any{map[string]any{"index": int64(index), "health": string(h), "reason": "test"}}}
-	if _, err := w.dynamic.Resource(v1alpha1.GPUNodes).UpdateStatus(context.Background(), gn, metav1.UpdateOptions{}); err != nil {
-		w.t.Fatal(err)
+	if _, err := w.Dynamic.Resource(v1alpha1.GPUNodes).UpdateStatus(context.Background(), gn, metav1.UpdateOptions{}); err != nil {
+		w.T.Fatal(err)
 	}
 }

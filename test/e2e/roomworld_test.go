@@ -1,17 +1,11 @@
 package e2e
 
 import (
-	"bufio"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
-	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -22,24 +16,21 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tangram-dev/tangram/api/names"
-	"github.com/tangram-dev/tangram/api/v1alpha1"
-	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/lab/local"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // roomWorld is a control plane with a leader, a standby and slots for pods.
 type roomWorld struct {
 	*world
-	seed                 uint64
-	leader, standby      *local.Process
-	metricsAt, standbyAt int
-	doubles              *doubles
-	slots                []*slot
-	classes              sync.Mutex
-	anyNode              string
+	seed            uint64
+	leader, standby *local.Serving
+	doubles         *doubles
+	slots           []*slot
+	classes         sync.Mutex
+	anyNode         string
 }
 
 // kind is what pods of a slot are like.
@@ -90,7 +81,7 @@ func roomKinds() []kind {
 	toQueue := []string{inQueueEdit(`"closed"`), inQueueEdit(`"missing"`), inQueueEdit(`"open"`), inQueueEdit("null")}
 	return []kind{
 		{name: "gpu", count: 64, edits: []string{`{"metadata":{"labels":{"x":"y"}}}`}},
-		{name: "gang", count: 16, size: 2, make: func(p *v1.Pod, n int) { gangLabels(fmt.Sprint("gang-", n), 2)(p) }},
+		{name: "gang", count: 16, size: 2, make: func(p *v1.Pod, n int) { cluster.Gang(fmt.Sprint("gang-", n), 2)(p) }},
 		{name: "cpu", count: 32, make: bare, edits: toQueue},
 		{name: "queued", count: 32, make: queued, edits: toQueue},
 		{name: "other", count: 16, make: func(p *v1.Pod, _ int) { withoutGPU(p); p.Spec.SchedulerName = "plain-scheduler" }, edits: toQueue},
@@ -123,15 +114,7 @@ profiles:
 `
 
 func newRoomWorld(t *testing.T) *roomWorld {
-	r := &roomWorld{seed: uint64(time.Now().UnixNano())}
-	if text := os.Getenv("TANGRAM_SEED"); text != "" {
-		n, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			t.Fatalf("TANGRAM_SEED: %v", err)
-		}
-		r.seed = n
-	}
-	t.Logf("TANGRAM_SEED=%d", r.seed)
+	r := &roomWorld{seed: cluster.Seed(t, "TANGRAM_SEED", uint64(time.Now().UnixNano()))}
 	// All but two nodes are full until the end, so most pods wait.
 	r.world = newGangWorld(t, local.Options{}, `
 pools:
@@ -139,29 +122,21 @@ pools:
 - {name: d, count: 6, gpu: {model: A100-80GB, count: 8}, taints: [{key: only, value: claims, effect: NoSchedule}]}
 `)
 	for _, queue := range []string{"open", "closed"} {
-		r.queueOf(queue, "{weight: 1}")
+		r.AddQueue(queue, "{weight: 1}")
 	}
-	patch := []byte(`{"status":{"state":"Closed"}}`)
-	queues := schema.GroupVersionResource{Group: "scheduling.volcano.sh", Version: "v1beta1", Resource: "queues"}
-	if _, err := r.dynamic.Resource(queues).Patch(t.Context(), "closed", types.MergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
-		t.Fatal(err)
-	}
-	nodes, err := r.client.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, n := range nodes.Items {
+	r.Patch(cluster.Queues, "closed", `{"status":{"state":"Closed"}}`, "status")
+	for _, n := range cluster.ReadAll[v1.Node](r.World, cluster.Nodes) {
 		if r.anyNode = n.Name; len(n.Spec.Taints) > 0 {
 			r.publish(n.Name)
 		}
 	}
 	r.class("gpu", gpuDriver)
-	r.leader, r.metricsAt = r.replica()
+	r.leader = r.replica()
 	for i := range 18 {
-		r.create(pod(fmt.Sprint("filler-", i), 8))
+		r.Create(pod(fmt.Sprint("filler-", i), 8))
 	}
-	r.gangNodes("filler-", 18, 30*time.Second)
-	r.standby, r.standbyAt = r.replica()
+	r.gangNodes("filler-", 18)
+	r.standby = r.replica()
 	r.doubles = watchDoubles(r.world)
 	for _, k := range roomKinds() {
 		for n := range k.count {
@@ -172,20 +147,16 @@ pools:
 	return r
 }
 
-// replica starts a scheduler whose metrics anybody may read.
-func (r *roomWorld) replica() (*local.Process, int) {
-	r.t.Helper()
-	return r.schedulerAt([]byte(roomConfiguration), "--leader-elect=true", "--leader-elect-lease-duration=5s", "--leader-elect-renew-deadline=3500ms",
-		"--leader-elect-retry-period=500ms", "--authorization-always-allow-paths=/healthz,/readyz,/livez,/metrics")
+// replica starts a scheduler whose metrics need no token.
+func (r *roomWorld) replica() *local.Serving {
+	r.T.Helper()
+	return r.Scheduler([]byte(roomConfiguration), append(cluster.Elect(5*time.Second), cluster.OpenMetrics)...)
 }
 
 // publish makes a node publish its GPUs, and 32 network cards.
 func (r *roomWorld) publish(node string) {
-	r.t.Helper()
-	gn, err := r.dynamic.Resource(v1alpha1.GPUNodes).Get(context.Background(), node, metav1.GetOptions{})
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	r.T.Helper()
+	gn := r.Object(cluster.GPUNodes, node)
 	cards, _, _ := unstructured.NestedSlice(gn.Object, "spec", "devices")
 	for driver, count := range map[string]int{gpuDriver: len(cards), nicDriver: 32} {
 		s := &resourceapi.ResourceSlice{
@@ -199,8 +170,8 @@ func (r *roomWorld) publish(node string) {
 			}
 			s.Spec.Devices = append(s.Spec.Devices, resourceapi.Device{Name: fmt.Sprint("dev-", i), Attributes: map[resourceapi.QualifiedName]resourceapi.DeviceAttribute{"type": {StringValue: &kind}, "uuid": {StringValue: &id}}})
 		}
-		if _, err := r.client.ResourceV1().ResourceSlices().Create(context.Background(), s, metav1.CreateOptions{}); err != nil {
-			r.t.Fatal(err)
+		if _, err := r.Client.ResourceV1().ResourceSlices().Create(context.Background(), s, metav1.CreateOptions{}); err != nil {
+			r.T.Fatal(err)
 		}
 	}
 }
@@ -209,7 +180,7 @@ func (r *roomWorld) publish(node string) {
 func (r *roomWorld) class(name, driver string) {
 	r.classes.Lock()
 	defer r.classes.Unlock()
-	api, ctx := r.client.ResourceV1().DeviceClasses(), context.Background()
+	api, ctx := r.Client.ResourceV1().DeviceClasses(), context.Background()
 	if driver == "" {
 		r.check(api.Delete(ctx, name, metav1.DeleteOptions{}))
 		return
@@ -235,18 +206,18 @@ func (r *roomWorld) flipClass(rng *rand.Rand) {
 // deletion.
 func (r *roomWorld) check(err error) {
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
-		r.t.Errorf("%v", err)
+		r.T.Errorf("%v", err)
 	}
 }
 
 // counted waits until kube-scheduler counts so many pods that wait outside its queue and none
 // inside, in both replicas, and the engine so many that wait for it.
 func (r *roomWorld) counted(gated, managed int) {
-	r.t.Helper()
+	r.T.Helper()
 	want := fmt.Sprintf("gated %d, inside 0, pending %d; standby: gated %d, inside 0", gated, managed, gated)
-	r.eventually(want, 20*time.Second, func() (bool, string) {
-		gated, inside, pending, err := r.counts(r.metricsAt)
-		standby, insideIt, _, err2 := r.counts(r.standbyAt)
+	r.Eventually(want, func() (bool, string) {
+		gated, inside, pending, err := r.counts(r.leader)
+		standby, insideIt, _, err2 := r.counts(r.standby)
 		if err := errors.Join(err, err2); err != nil {
 			return false, err.Error()
 		}
@@ -256,28 +227,8 @@ func (r *roomWorld) counted(gated, managed int) {
 }
 
 // counts are kube-scheduler's and our gauges of pods that wait.
-func (r *roomWorld) counts(port int) (gated, inside, pending int, err error) {
-	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}}
-	response, err := client.Get(fmt.Sprintf("https://127.0.0.1:%d/metrics", port))
-	if err != nil {
-		return 0, 0, 0, err
-	}
-	defer func() { err = errors.Join(err, response.Body.Close()) }()
-	if response.StatusCode != http.StatusOK {
-		return 0, 0, 0, errors.New(response.Status)
-	}
-	lines := bufio.NewScanner(response.Body)
-	for lines.Scan() {
-		name, value, _ := strings.Cut(lines.Text(), " ")
-		n, _ := strconv.ParseFloat(value, 64)
-		switch {
-		case name == `scheduler_pending_pods{queue="gated"}`:
-			gated += int(n)
-		case strings.HasPrefix(name, "scheduler_pending_pods{"):
-			inside += int(n)
-		case strings.HasPrefix(name, "tangram_pending_pods{"):
-			pending += int(n)
-		}
-	}
-	return gated, inside, pending, lines.Err()
+func (r *roomWorld) counts(p *local.Serving) (gated, inside, pending int, err error) {
+	samples, err := cluster.Scrape(p)
+	gated = int(samples[`scheduler_pending_pods{queue="gated"}`])
+	return gated, int(samples.Sum("scheduler_pending_pods", "")) - gated, int(samples.Sum("tangram_pending_pods", "")), err
 }

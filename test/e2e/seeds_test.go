@@ -1,11 +1,7 @@
 package e2e
 
 import (
-	"os"
-	"path/filepath"
-	"strings"
 	"testing"
-	"time"
 
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
@@ -18,7 +14,7 @@ import (
 func TestSeedJobs(t *testing.T) {
 	t.Parallel()
 	w := newJobWorld(t)
-	w.controller()
+	w.Controller()
 	w.publish("a100-6", map[string]string{"volcano.sh/gpu-memory": "655360", "volcano.sh/gpu-number": "8"}, nil)
 	w.publish("plain-0", map[string]string{"volcano.sh/vgpu-number": "10", "volcano.sh/vgpu-memory": "32768", "volcano.sh/vgpu-cores": "100"}, map[string]string{
 		"volcano.sh/node-vgpu-register": "GPU-v,10,32768,NVIDIA-Tesla V100,true,hami-core:",
@@ -26,17 +22,17 @@ func TestSeedJobs(t *testing.T) {
 	// The queue, then those on parts of cards: one node sells parts, and whole cards,
 	// which are to be had everywhere, would take it.
 	for _, path := range []string{"queue.yaml", "004/03-gpu-sharing.yaml", "004/05-vgpu.yaml"} {
-		w.apply(string(examples.Document(path)))
+		w.Apply(string(examples.Document(path)))
 	}
 	w.running("gpu-sharing-job", 2)
 	for _, path := range []string{
 		"000/4.2.3-gpu-job.yaml", "000/4.3.1-gang.yaml", "001/13-gang-job.yaml", "004/07-multi-gpu.yaml", "004/07-multi-node.yaml",
 	} {
-		w.apply(string(examples.Document(path)))
+		w.Apply(string(examples.Document(path)))
 	}
-	w.apply(guideExample(t))
+	w.Apply(w.Guide("jobs.md")[0])
 	// As in document 001, beside a Job that makes a PodGroup of its own.
-	w.apply("{apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, metadata: {name: distributed-training}, spec: {minMember: 4, minResources: {nvidia.com/gpu: 32}, queue: default}}")
+	w.Apply("{apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, metadata: {name: distributed-training}, spec: {minMember: 4, minResources: {nvidia.com/gpu: 32}, queue: default}}")
 	for name, pods := range map[string]int{
 		"gpu-job": 1, "gang-job": 4, "pytorch-distributed": 4, "multi-gpu-training": 1, "distributed-gpu-training": 4,
 		"gpu-sharing-job": 2, "vgpu-training": 1, "train": 3,
@@ -44,29 +40,14 @@ func TestSeedJobs(t *testing.T) {
 		w.running(name, pods)
 		w.reaches(name, batch.Running)
 	}
-	w.checkRecords()
-	w.eventually("the PodGroup without members may have them", 10*time.Second, func() (bool, string) {
+	w.CheckRecords()
+	w.Eventually("the PodGroup without members may have them", func() (bool, string) {
 		phase := w.group("distributed-training").Status.Phase
 		return phase == scheduling.PodGroupInqueue, string(phase)
 	})
-	w.eventually("the queue counts them", 10*time.Second, func() (bool, string) {
+	w.Eventually("the queue counts them", func() (bool, string) {
 		st := w.queue("training")
 		gpus := st.Allocated["nvidia.com/gpu"]
 		return st.Running == 5 && gpus.MilliValue() == 36_225, gpus.String() // shares count by their part
 	})
-}
-
-// guideExample is the manifest of the guide, which should run as people copy it.
-func guideExample(t *testing.T) string {
-	t.Helper()
-	data, err := os.ReadFile(filepath.Join("..", "..", "docs", "guides", "jobs.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, text, _ := strings.Cut(string(data), "```yaml\n")
-	text, _, ok := strings.Cut(text, "```")
-	if !ok {
-		t.Fatal("the guide has no example")
-	}
-	return text
 }

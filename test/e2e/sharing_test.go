@@ -27,12 +27,10 @@ func asking(amounts map[string]string) func(*v1.Pod) {
 
 // publish adds to what a node offers and says of itself, as a device plugin does.
 func (w *world) publish(node string, allocatable, annotations map[string]string) {
-	w.t.Helper()
-	nodes := w.client.CoreV1().Nodes()
+	w.T.Helper()
+	nodes := w.Client.CoreV1().Nodes()
 	n, err := nodes.Get(context.Background(), node, metav1.GetOptions{})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.Must(err)
 	if n.Annotations == nil {
 		n.Annotations = map[string]string{}
 	}
@@ -40,52 +38,52 @@ func (w *world) publish(node string, allocatable, annotations map[string]string)
 		n.Annotations[k] = v
 	}
 	if n, err = nodes.Update(context.Background(), n, metav1.UpdateOptions{}); err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 	for k, v := range allocatable {
 		n.Status.Allocatable[v1.ResourceName(k)] = resource.MustParse(v)
 		n.Status.Capacity[v1.ResourceName(k)] = resource.MustParse(v)
 	}
 	if _, err := nodes.UpdateStatus(context.Background(), n, metav1.UpdateOptions{}); err != nil {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 }
 
 // TestOneCardSharedByThree: three pods share a card, a fourth opens the next one, a
-// whole-GPU pod gets neither, and who asks for all compute is alone.
+// whole-GPU pod gets neither, and one that asks for all compute is alone.
 func TestOneCardSharedByThree(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
-	w.fleet(`pools: [{name: a100, count: 1, gpu: {model: A100-80GB, count: 4}}]`)
+	w.Fleet(`pools: [{name: a100, count: 1, gpu: {model: A100-80GB, count: 4}}]`)
 	w.health("a100-0", 3, v1alpha1.Failed)
 	// A device plugin that shares cards offers each several times.
 	w.publish("a100-0", map[string]string{"nvidia.com/gpu": "40"}, nil)
-	w.scheduler(nil)
+	w.Scheduler(nil)
 	third := map[string]string{"nvidia.com/gpu": "1", "nvidia.com/gpumem": "25000", "nvidia.com/gpucores": "30"}
 	device := func(name string) record.Device {
-		_, rec := w.bound(name)
+		_, rec := w.Placed(name)
 		return rec.Containers[0].Devices[0]
 	}
 	for i, want := range []int{0, 0, 0, 1} {
 		name := fmt.Sprintf("share-%d", i)
-		w.create(pod(name, 0, asking(third)))
+		w.Create(pod(name, 0, asking(third)))
 		if d := device(name); d.Index != want || d.MemoryMiB != 25000 || d.ComputeMilli != 300 {
 			t.Errorf("%s got %+v, want device %d", name, d, want)
 		}
 	}
-	w.create(pod("whole", 1))
+	w.Create(pod("whole", 1))
 	if d := device("whole"); d.Index != 2 || d.MemoryMiB != 0 {
 		t.Errorf("whole got %+v: a whole GPU is never shared, a failed one never given", d)
 	}
-	w.create(pod("alone", 0, asking(map[string]string{"nvidia.com/gpu": "1", "nvidia.com/gpucores": "100", "nvidia.com/gpumem": "1000"})))
-	w.waits("alone", "too few GPUs with 1000 MiB and 100% of compute free (0 of 1)")
-	w.gone("whole")
+	w.Create(pod("alone", 0, asking(map[string]string{"nvidia.com/gpu": "1", "nvidia.com/gpucores": "100", "nvidia.com/gpumem": "1000"})))
+	w.Waits("alone", "too few GPUs with 1000 MiB and 100% of compute free (0 of 1)")
+	w.Delete("whole")
 	if d := device("alone"); d.Index != 2 {
 		t.Errorf("alone got %+v", d)
 	}
-	w.create(pod("huge", 0, asking(map[string]string{"nvidia.com/gpu": "1", "nvidia.com/gpumem": "90000"})))
-	w.waits("huge", "too few GPUs that ever have 90000 MiB free (0 of 1)")
-	w.create(pod("spread", 0, asking(third), func(p *v1.Pod) { p.Annotations[names.AnnotationPlacement] = "spread" }))
+	w.Create(pod("huge", 0, asking(map[string]string{"nvidia.com/gpu": "1", "nvidia.com/gpumem": "90000"})))
+	w.Waits("huge", "too few GPUs that ever have 90000 MiB free (0 of 1)")
+	w.Create(pod("spread", 0, asking(third), func(p *v1.Pod) { p.Annotations[names.AnnotationPlacement] = "spread" }))
 	if d := device("spread"); d.Index != 1 {
 		t.Errorf("spread got %+v, the emptiest card with room is 1", d)
 	}
@@ -96,11 +94,11 @@ func TestOneCardSharedByThree(t *testing.T) {
 func TestSlices(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
-	w.fleet(`pools: [{name: a100, count: 1, gpu: {model: A100-80GB, count: 2, mig: true}}]`)
-	s := w.scheduler(nil)
+	w.Fleet(`pools: [{name: a100, count: 1, gpu: {model: A100-80GB, count: 2, mig: true}}]`)
+	s := w.Scheduler(nil)
 	slice := func(name, profile string) record.Device {
-		w.create(pod(name, 0, asking(map[string]string{"nvidia.com/mig-" + profile: "1"})))
-		_, rec := w.bound(name)
+		w.Create(pod(name, 0, asking(map[string]string{"nvidia.com/mig-" + profile: "1"})))
+		_, rec := w.Placed(name)
 		return rec.Containers[0].Devices[0]
 	}
 	if d := slice("small", "1g.10gb"); d.Index != 0 || d.MIG != "1g.10gb" || d.Start != 6 {
@@ -109,14 +107,14 @@ func TestSlices(t *testing.T) {
 	if d := slice("large", "4g.40gb"); d.Index != 0 || d.Start != 0 {
 		t.Errorf("large got %+v: the small one must have left it room", d)
 	}
-	w.create(pod("whole", 1))
-	if _, rec := w.bound("whole"); rec.Containers[0].Devices[0].Index != 1 {
+	w.Create(pod("whole", 1))
+	if _, rec := w.Placed("whole"); rec.Containers[0].Devices[0].Index != 1 {
 		t.Errorf("whole got %+v", rec)
 	}
-	w.create(pod("second", 0, asking(map[string]string{"nvidia.com/mig-4g.40gb": "1"})))
-	w.waits("second", "too few GPUs with room for MIG 4g.40gb (0 of 1)")
-	w.create(pod("unknown", 0, asking(map[string]string{"nvidia.com/mig-9g.99gb": "1"})))
-	w.waits("unknown", "too few GPUs that ever have room for MIG 9g.99gb (0 of 1)")
+	w.Create(pod("second", 0, asking(map[string]string{"nvidia.com/mig-4g.40gb": "1"})))
+	w.Waits("second", "too few GPUs with room for MIG 4g.40gb (0 of 1)")
+	w.Create(pod("unknown", 0, asking(map[string]string{"nvidia.com/mig-9g.99gb": "1"})))
+	w.Waits("unknown", "too few GPUs that ever have room for MIG 9g.99gb (0 of 1)")
 	w.selfCheck(s, 3)
 }
 
@@ -133,7 +131,7 @@ func TestOtherDevicePlugins(t *testing.T) {
 		"volcano.sh/node-vgpu-register": "GPU-v,10,32768,NVIDIA-Tesla V100,true,hami-core:",
 	})
 	w.publish("n-2", map[string]string{"aliyun.com/gpu-count": "2", "aliyun.com/gpu-mem": "32"}, nil)
-	w.scheduler(nil)
+	w.Scheduler(nil)
 	for _, tt := range []struct {
 		name, node string
 		amounts    map[string]string
@@ -146,21 +144,21 @@ func TestOtherDevicePlugins(t *testing.T) {
 		{"cgpu", "n-2", map[string]string{"aliyun.com/gpu-mem": "8"},
 			map[string]string{"ALIYUN_COM_GPU_MEM_IDX": "0", "ALIYUN_COM_GPU_MEM_POD": "8", "ALIYUN_COM_GPU_MEM_DEV": "16", "ALIYUN_COM_GPU_MEM_ASSIGNED": "false"}},
 	} {
-		w.create(pod(tt.name, 0, asking(tt.amounts)))
-		if node, _ := w.bound(tt.name); node != tt.node {
+		w.Create(pod(tt.name, 0, asking(tt.amounts)))
+		if node, _ := w.Placed(tt.name); node != tt.node {
 			t.Errorf("%s went to %s", tt.name, node)
 		}
 		for key, want := range tt.want {
-			if got := w.get(tt.name).Annotations[key]; got != want {
+			if got := w.Get(tt.name).Annotations[key]; got != want {
 				t.Errorf("%s: %s is %q, want %q", tt.name, key, got, want)
 			}
 		}
 	}
 	// The second card of n-0 is unhealthy.
-	w.create(pod("two", 0, asking(map[string]string{"nvidia.com/gpu": "2", "nvidia.com/gpumem": "1"})))
-	w.waits("two", "too few healthy GPUs (1 of 2)")
-	w.create(pod("mps", 0, asking(map[string]string{"nvidia.com/gpu": "1", "nvidia.com/gpumem": "1"}), func(p *v1.Pod) { p.Annotations["nvidia.com/vgpu-mode"] = "mps" }))
-	w.waits("mps", "no label nvidia.com/vgpu-mode=mps")
-	w.create(pod("mixed", 0, asking(map[string]string{"volcano.sh/gpu-memory": "1", "aliyun.com/gpu-mem": "1"})))
-	w.waits("mixed", "two vocabularies in one container")
+	w.Create(pod("two", 0, asking(map[string]string{"nvidia.com/gpu": "2", "nvidia.com/gpumem": "1"})))
+	w.Waits("two", "too few healthy GPUs (1 of 2)")
+	w.Create(pod("mps", 0, asking(map[string]string{"nvidia.com/gpu": "1", "nvidia.com/gpumem": "1"}), func(p *v1.Pod) { p.Annotations["nvidia.com/vgpu-mode"] = "mps" }))
+	w.Waits("mps", "no label nvidia.com/vgpu-mode=mps")
+	w.Create(pod("mixed", 0, asking(map[string]string{"volcano.sh/gpu-memory": "1", "aliyun.com/gpu-mem": "1"})))
+	w.Waits("mixed", "two vocabularies in one container")
 }

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"time"
 
 	authorization "k8s.io/api/authorization/v1"
 	coordination "k8s.io/api/coordination/v1"
@@ -22,8 +21,7 @@ import (
 
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 	manifests "github.com/tangram-dev/tangram/examples"
-	"github.com/tangram-dev/tangram/internal/local"
-	"github.com/tangram-dev/tangram/test/opworld"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // nothingToRun: the objects are there, and no pod comes of them.
@@ -34,8 +32,9 @@ func nothingToRun(e *example) {
 	}
 }
 
-// holdLease keeps schedulers that are only to be started from deciding: somebody else leads.
-func holdLease(w *opworld.World) {
+// holdLease keeps schedulers that are only to be started from deciding: the Lease has another
+// holder.
+func holdLease(w *cluster.World) {
 	w.T.Helper()
 	holder, seconds, now := "test", int32(3600), metav1.NowMicro()
 	lease := &coordination.Lease{
@@ -46,13 +45,10 @@ func holdLease(w *opworld.World) {
 	// or after this.
 	lease.APIVersion, lease.Kind = "coordination.k8s.io/v1", "Lease"
 	data, err := json.Marshal(lease)
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	w.Must(err)
 	force := true
-	if _, err := w.Client.CoordinationV1().Leases(lease.Namespace).Patch(context.Background(), lease.Name, types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: "test", Force: &force}); err != nil {
-		w.T.Fatal(err)
-	}
+	_, err = w.Client.CoordinationV1().Leases(lease.Namespace).Patch(context.Background(), lease.Name, types.ApplyPatchType, data, metav1.PatchOptions{FieldManager: "test", Force: &force})
+	w.Must(err)
 }
 
 // schedulerStarts: gpu-scheduler takes the file, or the one in its ConfigMap, with all
@@ -66,16 +62,8 @@ func schedulerStarts(e *example) {
 			settings = []byte(text)
 		}
 	}
-	p, err := e.Launch(context.Background(), local.Component{
-		Name: "gpu-scheduler", As: "start-" + e.namespace, Config: settings,
-		Flags: []string{"--leader-elect=true", "--leader-elect-resource-name=gpu-scheduler", "--leader-elect-resource-namespace=kube-system"},
-	})
-	if err != nil {
-		e.T.Fatal(err)
-	}
-	if err := p.Kill(); err != nil {
-		e.T.Error(err)
-	}
+	p := e.Scheduler(settings, "--leader-elect=true", "--leader-elect-resource-name=gpu-scheduler", "--leader-elect-resource-namespace=kube-system")
+	e.Must(p.Kill())
 }
 
 // kubeletReads: the file has only fields that kubelet knows, and what is said in it.
@@ -94,18 +82,7 @@ func kubeletReads(e *example) {
 func oneNUMANode(e *example) {
 	e.T.Helper()
 	for _, p := range e.live("*") {
-		o, err := e.Dynamic.Resource(v1alpha1.GPUNodes).Get(context.Background(), p.Spec.NodeName, metav1.GetOptions{})
-		if err != nil {
-			e.T.Fatal(err)
-		}
-		text, err := o.MarshalJSON()
-		if err != nil {
-			e.T.Fatal(err)
-		}
-		var node v1alpha1.GPUNode
-		if err := yaml.Unmarshal(text, &node); err != nil {
-			e.T.Fatal(err)
-		}
+		node := cluster.Read[v1alpha1.GPUNode](e.World, cluster.GPUNodes, p.Spec.NodeName)
 		numa := map[string]bool{}
 		for _, held := range devices(&p) {
 			for _, d := range node.Spec.Devices {
@@ -137,10 +114,10 @@ func oneCard(e *example) {
 // nodeIsReady: the node has its GPUs and takes pods.
 func nodeIsReady(e *example) {
 	e.T.Helper()
-	e.Eventually("gpu-node-1 is ready", patience, func() (bool, string) {
-		n, err := e.Client.CoreV1().Nodes().Get(context.Background(), "gpu-node-1", metav1.GetOptions{})
-		if err != nil {
-			return false, err.Error()
+	e.Eventually("gpu-node-1 is ready", func() (bool, string) {
+		n := cluster.ReadIf[v1.Node](e.World, cluster.Nodes, "gpu-node-1")
+		if n == nil {
+			return false, "no Node"
 		}
 		gpus := n.Status.Allocatable["nvidia.com/gpu"]
 		for _, c := range n.Status.Conditions {
@@ -155,8 +132,8 @@ func nodeIsReady(e *example) {
 // serviceHasThree: the Service finds the three replicas.
 func serviceHasThree(e *example) {
 	e.T.Helper()
-	e.Eventually("the Service has three endpoints", patience, func() (bool, string) {
-		list, err := e.Client.DiscoveryV1().EndpointSlices(e.namespace).List(context.Background(), metav1.ListOptions{LabelSelector: "kubernetes.io/service-name=inference-service"})
+	e.Eventually("the Service has three endpoints", func() (bool, string) {
+		list, err := e.Client.DiscoveryV1().EndpointSlices(e.Namespace).List(context.Background(), metav1.ListOptions{LabelSelector: "kubernetes.io/service-name=inference-service"})
 		if err != nil {
 			return false, err.Error()
 		}
@@ -212,10 +189,10 @@ func rightsAreGranted(e *example) {
 		verb, resource, namespace string
 		want                      bool
 	}{
-		{"list", "nodes", "", true}, {"list", "pods", e.namespace, true},
-		{"list", "pods", "default", false}, {"create", "pods", e.namespace, false}, {"update", "nodes", "", false},
+		{"list", "nodes", "", true}, {"list", "pods", e.Namespace, true},
+		{"list", "pods", "default", false}, {"create", "pods", e.Namespace, false}, {"update", "nodes", "", false},
 	} {
-		e.Eventually(fmt.Sprintf("ml-engineer may %s %s in %q: %t", right.verb, right.resource, right.namespace, right.want), 20*time.Second, func() (bool, string) {
+		e.Eventually(fmt.Sprintf("ml-engineer may %s %s in %q: %t", right.verb, right.resource, right.namespace, right.want), func() (bool, string) {
 			return may(right.verb, right.resource, right.namespace) == right.want, ""
 		})
 	}
@@ -225,7 +202,7 @@ func rightsAreGranted(e *example) {
 func quotaCounts(e *example) {
 	e.T.Helper()
 	ask := func(gpus int64) error {
-		_, err := e.Client.CoreV1().Pods(e.namespace).Create(context.Background(), &v1.Pod{
+		_, err := e.Client.CoreV1().Pods(e.Namespace).Create(context.Background(), &v1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Name: "asks"},
 			Spec: v1.PodSpec{Containers: []v1.Container{{Name: "main", Image: "training:latest", Resources: v1.ResourceRequirements{
 				Limits: v1.ResourceList{"nvidia.com/gpu": *resource.NewQuantity(gpus, resource.DecimalSI)},
@@ -233,15 +210,15 @@ func quotaCounts(e *example) {
 		}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return err
 	}
-	e.Eventually("the quota is counted", patience, func() (bool, string) {
-		q, err := e.Client.CoreV1().ResourceQuotas(e.namespace).Get(context.Background(), "gpu-quota-ml-team", metav1.GetOptions{})
+	e.Eventually("the quota is counted", func() (bool, string) {
+		q, err := e.Client.CoreV1().ResourceQuotas(e.Namespace).Get(context.Background(), "gpu-quota-ml-team", metav1.GetOptions{})
 		if err != nil {
 			return false, err.Error()
 		}
 		_, counted := q.Status.Used["requests.nvidia.com/gpu"]
 		return counted, fmt.Sprint(q.Status.Used)
 	})
-	e.Eventually("five GPUs in one container are refused, four are not", 20*time.Second, func() (bool, string) {
+	e.Eventually("five GPUs in one container are refused, four are not", func() (bool, string) {
 		five, four := ask(5), ask(4)
 		return five != nil && strings.Contains(five.Error(), "maximum nvidia.com/gpu usage per Container is 4") && four == nil, fmt.Sprint(five, "; ", four)
 	})

@@ -28,7 +28,7 @@ import (
 	"github.com/tangram-dev/tangram/api/record"
 	"github.com/tangram-dev/tangram/config"
 	manifests "github.com/tangram-dev/tangram/examples"
-	"github.com/tangram-dev/tangram/test/opworld"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // row says what one file does.
@@ -64,8 +64,6 @@ const (
 	anywhere       = "*"
 	nothing        = "nothing"
 	differentNodes = "different nodes"
-
-	patience = 60 * time.Second
 )
 
 // TestEveryManifestHasARow: no file is left out, here and in examples/README.md; none is named
@@ -101,16 +99,13 @@ func TestEveryManifestHasARow(t *testing.T) {
 
 // TestDocuments applies all files, each in a namespace of its own, and checks the table.
 func TestDocuments(t *testing.T) {
-	w := opworld.Start(t, opworld.Options{
-		Fleet:     string(manifests.Document("fleet.yaml")),
-		Operators: []opworld.Operator{{Name: "kuberay"}},
-		Docs:      [][]byte{manifests.Document("queue.yaml"), manifests.Document("volumes.yaml")},
-		Scheduler: config.SchedulerForAll(), // as in the local cluster
-	})
+	o := cluster.Whole(string(manifests.Document("fleet.yaml")), manifests.Document("queue.yaml"), manifests.Document("volumes.yaml"))
+	o.Tangram = cluster.Tangram(config.SchedulerForAll()) // as in the local cluster
+	w := cluster.ForTest(t, o.With(cluster.Operator{Name: "kuberay"}))
 	holdLease(w)
 	var all []*example
 	for _, r := range documents {
-		all = append(all, &example{World: w, row: r, namespace: namespaceOf(r.file), objects: decode(t, r.file)})
+		all = append(all, &example{World: w.Within(namespaceOf(r.file)), row: r, objects: decode(t, r.file)})
 	}
 	// All at once, and only then are they looked at: they mostly wait for others.
 	var running sync.WaitGroup
@@ -128,10 +123,10 @@ func TestDocuments(t *testing.T) {
 	running.Wait()
 	for _, e := range all {
 		t.Run(e.row.file, func(t *testing.T) {
-			e.World = w.In(t)
+			e.World = e.In(t)
 			if e.row.after != "" {
 				i := slices.IndexFunc(documents, func(r row) bool { return r.file == e.row.after })
-				all[i].World = w.In(t)
+				all[i].World = all[i].In(t)
 				all[i].verify()
 				e.apply()
 			}
@@ -148,11 +143,10 @@ func TestDocuments(t *testing.T) {
 
 // example is one file in the cluster.
 type example struct {
-	*opworld.World
-	row       row
-	namespace string
-	objects   []*unstructured.Unstructured
-	failed    error
+	*cluster.World
+	row     row
+	objects []*unstructured.Unstructured
+	failed  error
 }
 
 var notInNames = regexp.MustCompile(`[^a-z0-9]+`)
@@ -184,18 +178,18 @@ var fileKinds = []string{"KubeSchedulerConfiguration", "KubeletConfiguration"}
 // apply creates the file's namespace and its objects.
 func (e *example) apply() {
 	ctx := context.Background()
-	ns := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.namespace}}
+	ns := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.Namespace}}
 	if _, e.failed = e.Client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{}); e.failed != nil {
 		return
 	}
 	// A namespace takes no pods until its service account is there.
-	for deadline := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
-		_, err := e.Client.CoreV1().ServiceAccounts(e.namespace).Get(ctx, "default", metav1.GetOptions{})
+	for deadline := time.Now().Add(cluster.Limit); ; time.Sleep(50 * time.Millisecond) {
+		_, err := e.Client.CoreV1().ServiceAccounts(e.Namespace).Get(ctx, "default", metav1.GetOptions{})
 		if err == nil {
 			break
 		}
 		if !apierrors.IsNotFound(err) || time.Now().After(deadline) {
-			e.failed = fmt.Errorf("service account of namespace %s: %w", e.namespace, err)
+			e.failed = fmt.Errorf("service account of namespace %s: %w", e.Namespace, err)
 			return
 		}
 	}
@@ -228,12 +222,12 @@ func (e *example) apply() {
 func (e *example) own(o *unstructured.Unstructured) *unstructured.Unstructured {
 	o = o.DeepCopy()
 	if !slices.Contains(clusterKinds, o.GetKind()) {
-		o.SetNamespace(e.namespace)
+		o.SetNamespace(e.Namespace)
 	}
 	subjects, _, _ := unstructured.NestedSlice(o.Object, "subjects")
 	for _, s := range subjects {
 		if m, ok := s.(map[string]any); ok && m["kind"] == "ServiceAccount" {
-			m["namespace"] = e.namespace
+			m["namespace"] = e.Namespace
 		}
 	}
 	if len(subjects) > 0 {
@@ -260,10 +254,7 @@ func (e *example) create(ctx context.Context, o *unstructured.Unstructured) erro
 func (e *example) verify() {
 	e.T.Helper()
 	for _, want := range e.row.pods {
-		e.Eventually(want.name, patience, func() (bool, string) {
-			problem := e.differs(want)
-			return problem == "", problem
-		})
+		e.Complete(want.name, func() string { return e.differs(want) })
 	}
 	for _, p := range e.live("*") {
 		if !slices.ContainsFunc(e.row.pods, func(want pods) bool { return matches(want.name, p.Name) }) {
@@ -280,12 +271,8 @@ func matches(pattern, name string) bool {
 // live are the file's pods of that name that have not ended.
 func (e *example) live(name string) (found []v1.Pod) {
 	e.T.Helper()
-	list, err := e.Client.CoreV1().Pods(e.namespace).List(context.Background(), metav1.ListOptions{})
-	if err != nil {
-		e.T.Fatal(err)
-	}
-	for _, p := range list.Items {
-		if matches(name, p.Name) && opworld.Live(&p) {
+	for _, p := range e.Pods("") {
+		if matches(name, p.Name) && cluster.Live(&p) {
 			found = append(found, p)
 		}
 	}
@@ -298,13 +285,9 @@ func (e *example) differs(want pods) string {
 	found := e.live(want.name)
 	count, onEach := want.count, map[string]bool{}
 	if want.each != nil {
-		list, err := e.Client.CoreV1().Nodes().List(context.Background(), metav1.ListOptions{})
-		if err != nil {
-			return err.Error()
-		}
-		for _, n := range list.Items {
-			if want.each(n.Labels) {
-				onEach[n.Name] = true
+		for _, n := range e.List(cluster.Nodes) {
+			if want.each(n.GetLabels()) {
+				onEach[n.GetName()] = true
 			}
 		}
 		count = len(onEach)
@@ -334,13 +317,13 @@ func (e *example) differs(want pods) string {
 // judge says how one pod is not as wanted; empty if it is.
 func (want pods) judge(p *v1.Pod, onEach map[string]bool) string {
 	if want.nodes == "" && want.each == nil {
-		if says := opworld.Waits(p); p.Spec.NodeName != "" || !strings.Contains(says, want.waits) {
+		if says := cluster.Waiting(p); p.Spec.NodeName != "" || !strings.Contains(says, want.waits) {
 			return fmt.Sprintf("on node %q, %s; want it to wait: %s", p.Spec.NodeName, says, want.waits)
 		}
 		return ""
 	}
 	if p.Status.Phase != v1.PodRunning {
-		return fmt.Sprintf("%s, %s", p.Status.Phase, opworld.Waits(p))
+		return fmt.Sprintf("%s, %s", p.Status.Phase, cluster.Waiting(p))
 	}
 	node := p.Spec.NodeName
 	pool := node[:max(0, strings.LastIndex(node, "-"))]

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
-	"github.com/tangram-dev/tangram/internal/operators"
-	"github.com/tangram-dev/tangram/test/opworld"
+	"github.com/tangram-dev/tangram/lab/operators"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // kubeflow is a resource of training-operator.
@@ -20,12 +20,10 @@ func kubeflow(resource string) schema.GroupVersionResource {
 }
 
 // sample is the first object of one of an operator's own manifests.
-func sample(w *opworld.World, operator, path string) *unstructured.Unstructured {
+func sample(w *cluster.World, operator, path string) *unstructured.Unstructured {
 	w.T.Helper()
 	data, err := os.ReadFile(filepath.Join(operators.Samples(w.Bin, operator), path))
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	w.Must(err)
 	o := &unstructured.Unstructured{}
 	first, _, _ := bytes.Cut(bytes.TrimPrefix(data, []byte("---\n")), []byte("\n---"))
 	if err := yaml.Unmarshal(first, &o.Object); err != nil {
@@ -69,12 +67,10 @@ func eachPodSpec(at any, change func(template, spec map[string]any)) {
 }
 
 // apply applies an object.
-func apply(w *opworld.World, o *unstructured.Unstructured) {
+func apply(w *cluster.World, o *unstructured.Unstructured) {
 	w.T.Helper()
 	data, err := yaml.Marshal(o.Object)
-	if err != nil {
-		w.T.Fatal(err)
-	}
+	w.Must(err)
 	w.Apply(string(data))
 }
 

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/tangram-dev/tangram/test/opworld"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 const labelJobSet = "jobset.sigs.k8s.io/jobset-name"
@@ -19,10 +19,8 @@ var trainJobs = schema.GroupVersionResource{Group: "trainer.kubeflow.org", Versi
 // TestTrainer: TrainJobs of Trainer's own runtimes, through JobSet.
 func TestTrainer(t *testing.T) {
 	t.Parallel()
-	w := opworld.Start(t, opworld.Options{
-		Fleet:     "pools: [{name: n, count: 4, gpu: {model: A100-80GB, count: 8}}]",
-		Operators: []opworld.Operator{{Name: "jobset"}, {Name: "trainer"}},
-	})
+	w := cluster.ForTest(t, cluster.Whole("pools: [{name: n, count: 4, gpu: {model: A100-80GB, count: 8}}]").
+		With(cluster.Operator{Name: "jobset"}, cluster.Operator{Name: "trainer"}))
 	runtime := func(path, name, policy string) {
 		t.Helper()
 		o := sample(w, "trainer", path)
@@ -37,7 +35,7 @@ func TestTrainer(t *testing.T) {
 		})
 		unstructured.RemoveNestedField(o.Object, "spec", "template", "spec", "volumeClaimPolicies")
 		if policy != "" {
-			opworld.Set(w, o, policy, "spec", "podGroupPolicy")
+			w.Set(o, policy, "spec", "podGroupPolicy")
 		}
 		apply(w, o)
 	}
@@ -45,7 +43,7 @@ func TestTrainer(t *testing.T) {
 	runtime("runtimes/torch_distributed.yaml", "torch-volcano", "{volcano: {}}")
 	runtime("runtimes/torchtune/llama3_2/llama3_2_1B.yaml", "tune", "")
 	runtime("runtimes/torchtune/llama3_2/llama3_2_1B.yaml", "tune-volcano", "{volcano: {}}")
-	train := func(w *opworld.World, name, runtime string, nodes int) {
+	train := func(w *cluster.World, name, runtime string, nodes int) {
 		w.T.Helper()
 		w.Apply(fmt.Sprintf(`{apiVersion: trainer.kubeflow.org/v1alpha1, kind: TrainJob, metadata: {name: %s, namespace: default},
 			spec: {runtimeRef: {name: %s}, trainer: {numNodes: %d, resourcesPerNode: {limits: {nvidia.com/gpu: 8}}}}}`, name, runtime, nodes))
@@ -53,9 +51,9 @@ func TestTrainer(t *testing.T) {
 	t.Run("guide", func(t *testing.T) {
 		w := w.In(t)
 		w.Apply(w.Guide("kubeflow.md")[1])
-		w.Bound(labelJobSet, "train", 4)
-		w.Delete(trainJobs, "train")
-		noPods(w)
+		w.BoundAll(labelJobSet+"=train", 4)
+		w.Remove(trainJobs, "train")
+		w.Gone()
 	})
 	for _, runtime := range []string{"torch", "torch-volcano", "tune", "tune-volcano"} {
 		t.Run(runtime, func(t *testing.T) {
@@ -66,22 +64,22 @@ func TestTrainer(t *testing.T) {
 				left[name] = true
 				train(w, name, runtime, 3)
 			}
-			gangOf := func(p *v1.Pod) opworld.Gang {
+			gangOf := func(p *v1.Pod) (string, int) {
 				if p.Labels["jobset.sigs.k8s.io/replicatedjob-name"] != "node" || !left[p.Labels[labelJobSet]] {
-					return opworld.Gang{} // initializers come first, and go; or it is being deleted
+					return "", 0 // initializers come first, and go; or it is being deleted
 				}
-				return opworld.Gang{Name: p.Labels[labelJobSet], Size: 3}
+				return p.Labels[labelJobSet], 3
 			}
 			for len(left) > 0 {
-				for _, name := range w.Whole(1, gangOf) {
-					if strings.HasSuffix(runtime, "volcano") && w.Get(podGroups, name) == nil {
+				for _, name := range w.WholeGangs(1, gangOf) {
+					if strings.HasSuffix(runtime, "volcano") && w.Object(cluster.PodGroups, name) == nil {
 						t.Errorf("%s has no PodGroup", name)
 					}
-					w.Delete(trainJobs, name)
+					w.Remove(trainJobs, name)
 					delete(left, name)
 				}
 			}
-			noPods(w)
+			w.Gone()
 		})
 	}
 }

@@ -1,7 +1,6 @@
 package metrics
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"os"
@@ -10,10 +9,8 @@ import (
 	"testing"
 	"time"
 
-	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
+	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 const queues = `
@@ -55,12 +52,14 @@ profiles:
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	prices := filepath.Join(t.TempDir(), "prices.yaml")
-	must(t, os.WriteFile(prices, []byte("currency: CNY\nperGPUHour: {A100: 65}\n"), 0o600))
+	if err := os.WriteFile(prices, []byte("currency: CNY\nperGPUHour: {A100: 65}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	settings := configuration(fmt.Sprintf(`{priceTable: %q, targets: {allocation: {target: 20s, alert: 40s}, inferenceLatency: {target: 100ms, alert: 150ms, metric: serving_seconds}}}`, prices))
-	w := newWorld(t, nodes, settings, queues)
+	w := newWorld(t, nodes, settings, []byte(queues), []byte(metricsRole), readers)
 
-	// Who may read them.
-	reader, stranger := w.token("prometheus", true), w.token("stranger", false)
+	// Only a token with the right reads them.
+	reader, stranger := w.Token("default", "prometheus"), w.Token("default", "stranger")
 	for _, c := range []struct {
 		name, token string
 		want        int
@@ -68,13 +67,13 @@ func TestMetrics(t *testing.T) {
 		{"no token", "", http.StatusForbidden}, {"a wrong token", "abc", http.StatusUnauthorized},
 		{"a token without the right", stranger, http.StatusForbidden}, {"a token with it", reader, http.StatusOK},
 	} {
-		if status, body := w.get(c.token); status != c.want {
-			t.Errorf("%s: status %d, want %d: %.200s", c.name, status, c.want, body)
-		} else if status != http.StatusOK && strings.Contains(body, "tangram_") {
+		if a := w.asker.Bearer(c.token).Do(t, http.MethodGet, "/metrics", nil); a.Status != c.want {
+			t.Errorf("%s: status %d, want %d: %.200s", c.name, a.Status, c.want, a.Text)
+		} else if a.Status != http.StatusOK && strings.Contains(a.Text, "tangram_") {
 			t.Errorf("%s: metrics in the answer", c.name)
 		}
 	}
-	plain, err := http.Get(strings.Replace(w.url, "https", "http", 1))
+	plain, err := http.Get(strings.Replace(w.asker.Base, "https", "http", 1) + "/metrics")
 	if err == nil {
 		defer plain.Body.Close()
 		if plain.StatusCode == http.StatusOK {
@@ -83,7 +82,7 @@ func TestMetrics(t *testing.T) {
 	}
 
 	// An empty cluster.
-	w.expect(reader, samples{
+	w.expect(reader, cluster.Samples{
 		`tangram_leader`: 1, `tangram_scheduler_available_ratio`: 1, `tangram_reservations`: 0, `tangram_gpu_fragmentation_ratio`: 0,
 		`tangram_gpus{model="a100-80gb-sxm4",state="free",vendor="nvidia"}`: 8, `tangram_gpus{model="t4",state="free",vendor="nvidia"}`: 2,
 		`tangram_queue_gpus{kind="capability",queue="research"}`: 4, `tangram_queue_gpus{kind="guarantee",queue="research"}`: 2,
@@ -93,11 +92,11 @@ func TestMetrics(t *testing.T) {
 
 	// A single pod on a T4, and a gang of four that fills its queue.
 	began := time.Now()
-	w.create(pod("single", 1, onModel("T4")))
+	w.Create(cluster.Pod("single", 1, cluster.Model("T4")))
 	for i := range 4 {
-		w.create(pod(fmt.Sprint("gang-", i), 1, inQueue("research"), inGang("gang", 4), ofUser("ada"), onModel("A100")))
+		w.Create(cluster.Pod(fmt.Sprint("gang-", i), 1, cluster.Queue("research"), cluster.Gang("gang", 4), cluster.Annotate(names.AnnotationUser, "ada"), cluster.Model("A100")))
 	}
-	w.expect(reader, samples{
+	w.expect(reader, cluster.Samples{
 		`tangram_scheduling_attempts_total{reason="",result="scheduled"}`:        5,
 		`tangram_scheduling_duration_seconds_count{phase="queue"}`:               5,
 		`tangram_scheduling_duration_seconds_count{phase="decision"}`:            5,
@@ -112,8 +111,9 @@ func TestMetrics(t *testing.T) {
 	bound := time.Now()
 
 	// A fifth pod waits for its queue's limit, a sixth for a queue that does not exist.
-	w.create(pod("fifth", 1, inQueue("research")), pod("sixth", 1, inQueue("nowhere")))
-	w.expect(reader, samples{
+	w.Create(cluster.Pod("fifth", 1, cluster.Queue("research")))
+	w.Create(cluster.Pod("sixth", 1, cluster.Queue("nowhere")))
+	w.expect(reader, cluster.Samples{
 		`tangram_pending_pods{queue="research"}`: 1, `tangram_pending_gangs{queue="research"}`: 1, `tangram_pending_pods{queue="other"}`: 1,
 		`tangram_scheduling_attempts_total{reason="OverCapability",result="unschedulable"}`: 1,
 		`tangram_scheduling_attempts_total{reason="NoQueue",result="unschedulable"}`:        1,
@@ -121,11 +121,11 @@ func TestMetrics(t *testing.T) {
 
 	// Four pods of low priority fill the rest; one of high priority takes the place of one.
 	for i := range 4 {
-		w.create(pod(fmt.Sprint("low-", i), 1, inQueue("prod"), ofPriority("low"), onModel("A100")))
+		w.Create(cluster.Pod(fmt.Sprint("low-", i), 1, cluster.Queue("prod"), cluster.Priority("low"), cluster.Model("A100")))
 	}
-	w.expect(reader, samples{`tangram_gpus{model="a100-80gb-sxm4",state="allocated",vendor="nvidia"}`: 8, `tangram_gpus{model="a100-80gb-sxm4",state="free",vendor="nvidia"}`: 0})
-	w.create(pod("urgent", 1, inQueue("prod"), ofPriority("high"), onModel("A100")))
-	got := w.expect(reader, samples{
+	w.expect(reader, cluster.Samples{`tangram_gpus{model="a100-80gb-sxm4",state="allocated",vendor="nvidia"}`: 8, `tangram_gpus{model="a100-80gb-sxm4",state="free",vendor="nvidia"}`: 0})
+	w.Create(cluster.Pod("urgent", 1, cluster.Queue("prod"), cluster.Priority("high"), cluster.Model("A100")))
+	got := w.expect(reader, cluster.Samples{
 		`tangram_preemptions_total{cause="priority",queue="prod"}`:        1,
 		`tangram_scheduling_attempts_total{reason="",result="scheduled"}`: 10,
 		`tangram_queue_gpus{kind="used",queue="prod"}`:                    4,
@@ -137,8 +137,8 @@ func TestMetrics(t *testing.T) {
 	}
 
 	// A pod that succeeds holds nothing any more.
-	w.finish("single", v1.PodSucceeded)
-	got = w.expect(reader, samples{`tangram_gpus{model="t4",state="free",vendor="nvidia"}`: 2})
+	w.Finish("single")
+	got = w.expect(reader, cluster.Samples{`tangram_gpus{model="t4",state="free",vendor="nvidia"}`: 2})
 
 	// Hours and cost: four A100s since they were bound, one T4 without a price.
 	key := `{model="a100-80gb-sxm4",namespace="default",queue="research",user="ada"}`
@@ -161,38 +161,24 @@ func TestMetrics(t *testing.T) {
 	}
 
 	// A replica that follows shows the same fleet, and counts nothing: sums are right.
-	leader := w.url
-	w.url, _ = w.scheduler("gpu-scheduler-2", settings)
-	follower := w.expect(reader, samples{
+	leader := w.asker
+	w.scheduler(settings)
+	follower := w.expect(reader, cluster.Samples{
 		`tangram_leader`: 0, `tangram_scheduler_available_ratio`: 1, `tangram_gpus{model="a100-80gb-sxm4",state="allocated",vendor="nvidia"}`: 8,
 		`tangram_queue_gpus{kind="used",queue="prod"}`: 4,
 	})
 	for _, name := range []string{"tangram_gpu_hours_total", "tangram_cost_total", "tangram_preemptions_total", "tangram_scheduling_attempts_total"} {
-		if s := follower.of(name); s != "" {
+		if s := follower.Of(name); s != "" {
 			t.Errorf("a follower counts: %s", s)
 		}
 	}
-	w.url = leader
+	w.asker = leader
 
 	// Series of a queue end with it.
-	client, err := dynamic.NewForConfig(w.RESTConfig())
-	must(t, err)
-	kind := schema.GroupVersionResource{Group: "scheduling.volcano.sh", Version: "v1beta1", Resource: "queues"}
-	must(t, client.Resource(kind).Delete(context.Background(), "prod", metav1.DeleteOptions{}))
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+	w.Remove(cluster.Queues, "prod")
+	w.Eventually("the series of a queue that is gone end", func() (bool, string) {
 		rest := w.scrape(reader)
-		if s := rest.of("tangram_queue_wait_seconds_count") + rest.of("tangram_queue_gpus") + rest.of("tangram_preemptions_total"); !strings.Contains(s, `queue="prod"`) {
-			break
-		} else if time.Now().After(deadline) {
-			t.Fatalf("the queue is gone, its series are not:\n%s", s)
-		}
-	}
-}
-
-// finish makes a pod end, as kubelet would.
-func (w *world) finish(name string, phase v1.PodPhase) {
-	w.t.Helper()
-	patch := fmt.Sprintf(`{"status":{"phase":%q}}`, phase)
-	_, err := w.Client.CoreV1().Pods("default").Patch(context.Background(), name, "application/merge-patch+json", []byte(patch), metav1.PatchOptions{}, "status")
-	must(w.t, err)
+		s := rest.Of("tangram_queue_wait_seconds_count") + rest.Of("tangram_queue_gpus") + rest.Of("tangram_preemptions_total")
+		return !strings.Contains(s, `queue="prod"`), s
+	})
 }

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -51,7 +50,7 @@ func TestLive(t *testing.T) {
 	c.wantNoEntry("gpu-scheduler")
 	c.wantNoEntry("gpu-controller")
 	load := c.load()
-	c.tangram("fault", "a100-0", "--device", "3", "--xid", "79", "--dir", c.dir)
+	c.Must(t, nil, "tangram", "fault", "a100-0", "--device", "3", "--xid", "79", "--dir", c.dir)
 	c.wantPictures()
 	eventually(t, "GPUXIDError fires", time.Minute, func() error {
 		found, err := c.query(t.Context(), `ALERTS{alertname="GPUXIDError",alertstate="firing",severity="critical",Hostname="a100-0",gpu="3",xid="79"}`)
@@ -74,17 +73,18 @@ func TestWithoutPrometheus(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	out, err := exec.CommandContext(t.Context(), filepath.Join(bin, "tangram"), "up", "--monitoring", "--bin", empty, "--dir", filepath.Join(t.TempDir(), "state")).CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "lacks prometheus: run make monitoring") {
-		t.Errorf("%v: %s", err, out)
+	r := cluster.Commands{Bin: bin}.Run("tangram", "up", "--monitoring", "--bin", empty, "--dir", filepath.Join(t.TempDir(), "state"))
+	if r.Code == 0 || !strings.Contains(r.Err, "lacks prometheus: run make monitoring") {
+		t.Error(r)
 	}
 }
 
 // liveCluster is what tangram up --monitoring started.
 type liveCluster struct {
 	prometheus
-	t        *testing.T
-	bin, dir string
+	cluster.Commands
+	t   *testing.T
+	dir string
 }
 
 const liveFleet = `pools:
@@ -118,48 +118,29 @@ var address = regexp.MustCompile(`Prometheus is at (http://127\.0\.0\.1:\d+)`)
 func startCluster(t *testing.T) *liveCluster {
 	t.Helper()
 	bin := cluster.Programs(t, "tangram", "gpu-scheduler", "gpu-controller", "gpu-agent", "etcd", "kube-apiserver", "kube-controller-manager", "kwok", "kubectl", "prometheus")
-	c := &liveCluster{t: t, bin: bin, dir: filepath.Join(t.TempDir(), "state")}
+	c := &liveCluster{t: t, dir: filepath.Join(t.TempDir(), "state")}
+	c.Commands = cluster.Commands{Bin: bin, Kubeconfig: filepath.Join(c.dir, "kubeconfig")}
 	fleet := filepath.Join(t.TempDir(), "fleet.yaml")
 	if err := os.WriteFile(fleet, []byte(liveFleet), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		out, err := exec.Command(filepath.Join(bin, "tangram"), "down", "--dir", c.dir).CombinedOutput()
-		if err != nil {
-			t.Errorf("down: %v: %s", err, out)
+		if r := c.Run("tangram", "down", "--dir", c.dir); r.Code != 0 {
+			t.Error(r)
 		}
 		if t.Failed() {
 			log, _ := os.ReadFile(filepath.Join(c.dir, "logs", "prometheus.log"))
 			t.Logf("prometheus.log:\n%s", log)
 		}
 	})
-	out := c.tangram("up", "--detach", "--monitoring", "--dir", c.dir, "--fleet", fleet)
-	found := address.FindStringSubmatch(out)
+	r := c.Must(t, nil, "tangram", "up", "--detach", "--monitoring", "--dir", c.dir, "--fleet", fleet)
+	found := address.FindStringSubmatch(r.Out)
 	if found == nil {
-		t.Fatalf("up does not say where Prometheus is:\n%s", out)
+		t.Fatalf("up does not say where Prometheus is:\n%s", r)
 	}
 	c.url = found[1]
-	c.apply(liveObjects)
+	c.Apply(t, liveObjects)
 	return c
-}
-
-// tangram runs a command that must succeed.
-func (c *liveCluster) tangram(args ...string) string {
-	c.t.Helper()
-	out, err := exec.CommandContext(c.t.Context(), filepath.Join(c.bin, "tangram"), args...).CombinedOutput()
-	if err != nil {
-		c.t.Fatalf("tangram %s: %v: %s", args[0], err, out)
-	}
-	return string(out)
-}
-
-// apply creates objects; errors fail the test unless it is over.
-func (c *liveCluster) apply(manifests string) {
-	cmd := exec.CommandContext(c.t.Context(), filepath.Join(c.bin, "kubectl"), "--kubeconfig", filepath.Join(c.dir, "kubeconfig"), "apply", "-f", "-")
-	cmd.Stdin = strings.NewReader(manifests)
-	if out, err := cmd.CombinedOutput(); err != nil && c.t.Context().Err() == nil {
-		c.t.Errorf("kubectl apply: %v: %s", err, out)
-	}
 }
 
 // load submits pods until the function that it returns is called.
@@ -168,7 +149,9 @@ func (c *liveCluster) load() (stop func()) {
 	var done sync.WaitGroup
 	done.Go(func() {
 		for round := 0; ctx.Err() == nil; round++ {
-			c.apply(manifests(round))
+			if r := c.Kubectl(manifests(round), "apply", "-f", "-"); r.Code != 0 && c.t.Context().Err() == nil {
+				c.t.Error(r)
+			}
 			select {
 			case <-ctx.Done():
 			case <-time.After(2 * time.Second):
@@ -258,14 +241,9 @@ func (c *liveCluster) wantNoEntry(job string) {
 	if err != nil || len(found) != 1 {
 		c.t.Fatalf("%v, %d targets", err, len(found))
 	}
-	client := http.Client{Transport: trusting()}
-	response, err := client.Get("https://" + found[0].Metric["instance"] + "/metrics")
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusUnauthorized && response.StatusCode != http.StatusForbidden {
-		c.t.Errorf("%s without a token: %s, want 401 or 403", job, response.Status)
+	program := cluster.Asker{Client: cluster.HTTPClient(nil, ""), Base: "https://" + found[0].Metric["instance"]}
+	if a := program.Do(c.t, http.MethodGet, "/metrics", nil); a.Status != http.StatusUnauthorized && a.Status != http.StatusForbidden {
+		c.t.Errorf("%s without a token: %d, want 401 or 403", job, a.Status)
 	}
 }
 

@@ -2,10 +2,8 @@ package monitoring
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -17,17 +15,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/lab/local"
+	"github.com/tangram-dev/tangram/test/await"
 	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // promtool runs a command of promtool in a folder and returns what it printed.
 func promtool(t *testing.T, folder string, args ...string) (string, error) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), filepath.Join(cluster.Programs(t, "promtool"), "promtool"), args...)
-	cmd.Dir = folder
-	out, err := cmd.CombinedOutput()
-	return string(out), err
+	r := cluster.Commands{Bin: cluster.Programs(t, "promtool"), Dir: folder}.Run("promtool", args...)
+	if r.Code != 0 {
+		return r.Out + r.Err, fmt.Errorf("promtool %s: exit code %d", args[0], r.Code)
+	}
+	return r.Out + r.Err, nil
 }
 
 // A prometheus is a server that answers queries.
@@ -89,21 +89,12 @@ func theParser(t *testing.T) prometheus {
 }
 
 // get returns the body of a path that answers 200.
-func (p prometheus) get(ctx context.Context, path string) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+path, nil)
-	if err != nil {
-		return nil, err
+func (p prometheus) get(ctx context.Context, path string) (string, error) {
+	answer, err := cluster.Asker{Client: http.DefaultClient, Base: p.url}.Try(ctx, http.MethodGet, path, nil)
+	if err == nil && answer.Status != http.StatusOK {
+		err = fmt.Errorf("GET %s: %d: %s", path, answer.Status, answer.Text)
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("GET %s: %s: %s", path, response.Status, body)
-	}
-	return body, err
+	return answer.Text, err
 }
 
 // api asks one of Prometheus' APIs and decodes the field data of the answer.
@@ -112,7 +103,7 @@ func (p prometheus) api(ctx context.Context, path string, values url.Values, int
 	if err != nil {
 		return err
 	}
-	return json.Unmarshal(body, &struct {
+	return json.Unmarshal([]byte(body), &struct {
 		Data any `json:"data"`
 	}{into})
 }
@@ -140,23 +131,12 @@ func (p prometheus) query(ctx context.Context, expr string) ([]sample, error) {
 }
 
 // eventually asks until there is no error, or fails with the last one.
-func eventually(t *testing.T, what string, limit time.Duration, ask func() error) {
+func eventually(t testing.TB, what string, limit time.Duration, ask func() error) {
 	t.Helper()
-	limit *= 4 // the machine may run other tests, or others' work
-	deadline := time.Now().Add(limit)
-	for {
-		err := ask()
-		if err == nil {
-			return
+	await.Complete(t, what, limit*await.Patience, func() string {
+		if err := ask(); err != nil {
+			return err.Error()
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within %v: %v", what, limit, err)
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-}
-
-// trusting accepts every certificate: of interest is what a server says, not who it is.
-func trusting() *http.Transport {
-	return &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}, DisableKeepAlives: true} //nolint:gosec // as above
+		return ""
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tangram-dev/tangram/internal/cli"
+	labcli "github.com/tangram-dev/tangram/lab/cli"
 )
 
 var (
@@ -82,7 +83,7 @@ func checkCommands(t *testing.T, block string) {
 			t.Errorf("%q: is no command that is known here", line)
 		}
 		if words[0] == "bin/tangram" {
-			if cmd, _, err := cli.New().Find(words[1:2]); err != nil || cmd.Name() != words[1] {
+			if cmd, _, err := cli.New(labcli.Commands()...).Find(words[1:2]); err != nil || cmd.Name() != words[1] {
 				t.Errorf("%q: tangram has no such command", line)
 			}
 		}

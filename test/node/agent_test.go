@@ -19,7 +19,7 @@ import (
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/api/record"
 	"github.com/tangram-dev/tangram/api/v1alpha1"
-	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/lab/local"
 )
 
 // TestAgent: what the scheduler decided is what a real container gets from a real
@@ -105,7 +105,7 @@ func stealsNothing(w *agentWorld) {
 	}
 }
 
-// A pod that somebody bound by hand, with a record that names a device that another pod
+// A pod that was bound by hand, with a record that names a device that another pod
 // has: kubelet cannot follow it, and the record is to say what the container really got.
 // A pod without any record gets one.
 func correctsRecords(w *agentWorld) {
@@ -157,7 +157,7 @@ func survivesRestarts(w *agentWorld, agent *local.Process) *local.Process {
 			w.t.Errorf("after %s: the restarted container has %v, before it had %v", what, now, devices)
 		}
 		if n := w.Get("steady").Status.ContainerStatuses[0].RestartCount; n != 0 {
-			w.t.Errorf("after %s: a container was restarted %d times that nobody touched", what, n)
+			w.t.Errorf("after %s: a container was restarted %d times without a cause", what, n)
 		}
 		w.Delete(name)
 	}
@@ -334,7 +334,7 @@ sharing:
 func givesTurns(w *agentWorld) {
 	w.AwaitDevices(gpuResource, 4*gpuCount)
 	var pods []string
-	for i := range gpuCount + 1 { // one more than devices: somebody shares
+	for i := range gpuCount + 1 { // one more than devices: two share
 		name := fmt.Sprintf("turn-%d", i)
 		w.Create(w.gpuPod(name, gpus(1)))
 		pods = append(pods, name)
@@ -408,7 +408,7 @@ func givesShares(w *agentWorld) {
 	}
 }
 
-// migFleet is two cards in MIG mode that nobody has cut yet.
+// migFleet is two cards in MIG mode that are not cut yet.
 const migFleet = `pools: [{name: real, count: 1, gpu: {model: H100-80GB, count: 2, mig: true}}]`
 
 const migConfig = `version: v1

@@ -23,7 +23,7 @@ import (
 	"github.com/tangram-dev/tangram/api/record"
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 	"github.com/tangram-dev/tangram/config"
-	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/lab/local"
 	"github.com/tangram-dev/tangram/test/node/view"
 )
 
@@ -161,6 +161,16 @@ func (w *agentWorld) startAgent(o agentOptions) *local.Process {
 		}
 		return path
 	}
+	program := w.agentProgram(name, append([]string{"--backend=simulated", "--fleet=" + file("-fleet.yaml", o.fleet), "--simulated-device-nodes=" + w.nodes}, o.flags...)...)
+	if o.config != "" {
+		program.Env = []string{"CONFIG_FILE=" + file("-config.yaml", o.config)}
+	}
+	return w.run(w.t, program)
+}
+
+// agentProgram is an agent that serves kubelet.
+func (w *agentWorld) agentProgram(name string, flags ...string) local.Program {
+	w.t.Helper()
 	kubeconfig, err := w.cluster.KubeconfigFor(agentUser)
 	if err != nil {
 		w.t.Fatal(err)
@@ -169,18 +179,10 @@ func (w *agentWorld) startAgent(o agentOptions) *local.Process {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	program := local.Program{
-		Name: name, Path: filepath.Join(w.bin, "gpu-agent"),
-		Args: append([]string{
-			"--backend=simulated", "--fleet=" + file("-fleet.yaml", o.fleet), "--node=" + w.Name, "--serve",
-			"--kubeconfig=" + kubeconfig, "--kubelet-dir=" + w.KubeletDir(), "--cdi-dir=" + w.CDIDir(),
-			"--state-dir=" + w.Dir("agent"), "--simulated-device-nodes=" + w.nodes, "--listen=127.0.0.1:" + strconv.Itoa(port),
-		}, o.flags...),
-	}
-	if o.config != "" {
-		program.Env = []string{"CONFIG_FILE=" + file("-config.yaml", o.config)}
-	}
-	return w.run(w.t, program)
+	return local.Program{Name: name, Path: filepath.Join(w.bin, "gpu-agent"), Args: append([]string{
+		"--node=" + w.Name, "--serve", "--kubeconfig=" + kubeconfig, "--kubelet-dir=" + w.KubeletDir(), "--cdi-dir=" + w.CDIDir(),
+		"--state-dir=" + w.Dir("agent"), "--listen=127.0.0.1:" + strconv.Itoa(port),
+	}, flags...)}
 }
 
 // stop ends an agent as kubelet would end its container.

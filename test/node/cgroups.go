@@ -38,59 +38,49 @@ func cgroupHierarchies() ([]string, error) {
 	return roots, nil
 }
 
-// cgroupsWritable tries to make a control group.
-func cgroupsWritable() error {
+// eachHierarchy does something at the root of every hierarchy of control groups.
+func eachHierarchy(do func(root string) error) error {
 	roots, err := cgroupHierarchies()
 	if err != nil {
 		return err
 	}
 	for _, root := range roots {
-		probe, err := os.MkdirTemp(root, cgroupPrefix+"probe-")
-		if err != nil {
-			return fmt.Errorf("does not let us make control groups: %w", err)
-		}
-		if err := os.Remove(probe); err != nil {
+		if err := do(root); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// cgroupsWritable tries to make a control group.
+func cgroupsWritable() error {
+	return eachHierarchy(func(root string) error {
+		probe, err := os.MkdirTemp(root, cgroupPrefix+"probe-")
+		if err != nil {
+			return fmt.Errorf("does not let us make control groups: %w", err)
+		}
+		return os.Remove(probe)
+	})
+}
+
 // makeCgroup makes a group in every hierarchy.
 func makeCgroup(name string) error {
-	roots, err := cgroupHierarchies()
-	if err != nil {
-		return err
-	}
-	for _, root := range roots {
-		if err := os.MkdirAll(filepath.Join(root, name), 0o755); err != nil {
-			return err
-		}
-	}
-	return nil
+	return eachHierarchy(func(root string) error { return os.MkdirAll(filepath.Join(root, name), 0o755) })
 }
 
 // removeCgroup removes a group with all below it once its processes have ended. Its
 // processes must have been killed: the kernel lets go of them a little later.
 func removeCgroup(name string) error {
-	roots, err := cgroupHierarchies()
-	if err != nil {
-		return err
-	}
 	deadline := time.Now().Add(10 * time.Second)
-	for _, root := range roots {
+	return eachHierarchy(func(root string) error {
 		for {
 			err := removeTree(filepath.Join(root, name))
-			if err == nil {
-				break
-			}
-			if time.Now().After(deadline) {
+			if err == nil || time.Now().After(deadline) {
 				return err
 			}
 			time.Sleep(20 * time.Millisecond) // there is no event for it
 		}
-	}
-	return nil
+	})
 }
 
 // removeTree removes the folders of a group from the leaves up; files in it go with

@@ -17,5 +17,6 @@
 // hack/build.sh node leaves them in bin/. Where one is missing the tests are skipped
 // and say why; [require] has the list.
 //
-// Reading order: node.go, namespace.go, containerd.go, kubelet.go, pods.go.
+// Reading order: node.go, require.go, namespace.go, cgroups.go, containerd.go, image.go,
+// kubelet.go, pods.go, text.go.
 package node

@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tangram-dev/tangram/config"
-	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/lab/local"
 	"github.com/tangram-dev/tangram/test/node/view"
 )
 
@@ -26,7 +26,7 @@ const (
 	migClass  = "mig.tangram.dev"
 )
 
-// cutFleet is eight cards that can be cut, and that nobody has cut.
+// cutFleet is eight cards that can be cut, and are not cut yet.
 const cutFleet = `pools: [{name: real, count: 1, gpu: {model: H100-80GB, count: 8, numaNodes: 2, mig: true}}]`
 
 // TestClaims: what a ResourceClaim was given is what a real container gets from a real
@@ -73,7 +73,7 @@ func TestClaims(t *testing.T) {
 			w.t.Errorf("devices %v, before kubelet's restart %v", now, before)
 		}
 	})
-	part("admin access beside who has the card", adminAccess)
+	part("admin access beside the holder of the card", adminAccess)
 	part("a device that is gone", deviceGone)
 	part("a failed device is tainted, and its pod evicted", failedDevice)
 }
@@ -226,7 +226,7 @@ func getsItsCards(w *agentWorld) {
 	w.awaitUnprepared()
 }
 
-// Kubelet's device plugin pods and claims want the same cards: whoever comes second waits,
+// Kubelet's device plugin pods and claims want the same cards: the one that comes second waits,
 // or is refused, and is told why.
 func secondDoor(w *agentWorld) {
 	bound := func(name string, count int64) *v1.Pod {
@@ -375,25 +375,26 @@ func failedDevice(w *agentWorld) {
 	w.Create(w.claimPod("victim", w.template("victim", gpuClass, 1, pin)))
 	w.checkClaims("victim")
 	uid := w.Get("victim").UID
-	tainted := func(devices map[string]resourceapi.Device) (n int) {
-		for name, d := range devices {
-			if len(d.Taints) == 0 {
-				continue
+	awaitTainted := func(what string, want int) {
+		w.awaitSlices(what, func(devices map[string]resourceapi.Device) string {
+			n := 0
+			for name, d := range devices {
+				if len(d.Taints) == 0 {
+					continue
+				}
+				n++
+				if !strings.HasPrefix(name, "gpu-2") || d.Taints[0].Key != draDriver+"/health" || d.Taints[0].Effect != resourceapi.DeviceTaintEffectNoExecute {
+					w.t.Errorf("%s: %+v", name, d.Taints)
+				}
 			}
-			n++
-			if !strings.HasPrefix(name, "gpu-2") || d.Taints[0].Key != draDriver+"/health" || d.Taints[0].Effect != resourceapi.DeviceTaintEffectNoExecute {
-				w.t.Errorf("%s: %+v", name, d.Taints)
+			if n != want {
+				return fmt.Sprintf("%d devices are tainted", n)
 			}
-		}
-		return n
+			return ""
+		})
 	}
 	w.faults("device=2,xid=79,gone")
-	w.awaitSlices("has a failed card", func(devices map[string]resourceapi.Device) string {
-		if n := tainted(devices); n != 26 {
-			return fmt.Sprintf("%d devices are tainted", n)
-		}
-		return ""
-	})
+	awaitTainted("has a failed card", 26)
 	eventually(w.t, time.Minute, "the pod is evicted", func(ctx context.Context) error {
 		p, err := w.client.CoreV1().Pods(metav1.NamespaceDefault).Get(ctx, "victim", metav1.GetOptions{})
 		if err == nil && p.UID == uid {
@@ -411,11 +412,6 @@ func failedDevice(w *agentWorld) {
 		return false
 	})
 	w.faults("")
-	w.awaitSlices("is well again", func(devices map[string]resourceapi.Device) string {
-		if n := tainted(devices); n != 0 {
-			return fmt.Sprintf("%d devices are tainted", n)
-		}
-		return ""
-	})
+	awaitTainted("is well again", 0)
 	w.checkClaims("victim")
 }

@@ -21,12 +21,12 @@ import (
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/config"
-	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/lab/local"
 )
 
 // TestRealGPU runs claims on one GPU, whole, cut and shared: gpu-agent with --dra, a real
 // kubelet and containerd, Tangram's scheduler. It prints what containers see. hack/gpu-dra.sh
-// runs it on a real GPU that nobody uses (TANGRAM_GPU=nvml); otherwise the GPU is simulated.
+// runs it on a real GPU that is not in use (TANGRAM_GPU=nvml); otherwise the GPU is simulated.
 func TestRealGPU(t *testing.T) {
 	backend := cmp.Or(os.Getenv("TANGRAM_GPU"), "simulated")
 	m := require(t)
@@ -133,19 +133,7 @@ func (w *agentWorld) startRealAgent(backend string, flags ...string) *local.Proc
 			flags: append(flags, "--simulated-memory="+w.Dir("memory"))})
 	}
 	w.runs++
-	kubeconfig, err := w.cluster.KubeconfigFor(agentUser)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	port, err := local.FreePort()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return w.run(w.t, local.Program{
-		Name: fmt.Sprintf("gpu-agent-%d", w.runs), Path: filepath.Join(w.bin, "gpu-agent"),
-		Args: append([]string{"--backend=nvml", "--node=" + w.Name, "--serve", "--kubeconfig=" + kubeconfig, "--kubelet-dir=" + w.KubeletDir(),
-			"--cdi-dir=" + w.CDIDir(), "--state-dir=" + w.Dir("agent"), "--listen=127.0.0.1:" + strconv.Itoa(port)}, flags...),
-	})
+	return w.run(w.t, w.agentProgram(fmt.Sprintf("gpu-agent-%d", w.runs), append([]string{"--backend=nvml"}, flags...)...))
 }
 
 // gpuState is what must be as before when all is over.
@@ -311,7 +299,7 @@ func (w *agentWorld) deallocate() {
 	}
 }
 
-// show prints what tells why a claim gets no device or a pod does not run: who holds what, what
+// show prints what tells why a claim gets no device or a pod does not run: which pod holds what, what
 // the node publishes, and the ends of the logs.
 func (w *agentWorld) show() {
 	w.t.Helper()

@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kubeletv1beta1 "k8s.io/kubelet/config/v1beta1"
 
-	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/lab/local"
 )
 
 // Kubelet is what a test chooses of kubelet's configuration.
@@ -151,7 +151,7 @@ func (n *Node) awaitAnchor() {
 	})
 }
 
-// answers says whether somebody listens on a socket.
+// answers says whether a process listens on a socket.
 func answers(socket string) error {
 	c, err := net.Dial("unix", socket)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 
-	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/lab/local"
 )
 
 // Options say what node to start.
@@ -317,7 +317,7 @@ func (n *Node) AwaitDevices(resource string, count int64) {
 	})
 }
 
-// PodResources is kubelet's own word on who has what.
+// PodResources is what kubelet says that containers hold.
 func (n *Node) PodResources() podresources.PodResourcesListerClient {
 	n.t.Helper()
 	return podresources.NewPodResourcesListerClient(dial(n.t, n.path("kubelet", "pod-resources", "kubelet.sock")))

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/tangram-dev/tangram/config"
-	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/lab/local"
 )
 
 // startCluster starts a control plane with Tangram's permissions and kinds.

@@ -90,7 +90,7 @@ func (l load) ran(pods []*v1.Pod) bool {
 
 // contenders are one of each kind: together they ask for more than the whole cluster.
 func (w *world) contenders(i int) []load {
-	w.t.Helper()
+	w.T.Helper()
 	name := func(kind string) string { return fmt.Sprintf("%s-%d", kind, i) }
 	var out []load
 	add := func(o *unstructured.Unstructured, gpus int, units ...unit) {
@@ -101,7 +101,7 @@ func (w *world) contenders(i int) []load {
 		}
 		out = append(out, load{o, gpus, units, units})
 	}
-	seed := parse(w.t, string(examples.Document("002/09-raycluster.yaml")))[0]
+	seed := parse(w.T, string(examples.Document("002/09-raycluster.yaml")))[0]
 	seed.SetName(name("seed"))
 	seed.SetNamespace("default")
 	add(seed, 4, unit{"", label(rayCluster, seed.GetName()), 4})

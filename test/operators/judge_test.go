@@ -11,13 +11,10 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 	"github.com/tangram-dev/tangram/test/chaos/checker"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // judge follows all pods of the cluster and shows them to the checker, which knows
@@ -43,39 +40,27 @@ type unit struct {
 }
 
 // watchPods starts to follow pods and returns once it knows them.
-func watchPods(ctx context.Context, w *world) (*judge, error) {
+func (w *world) watchPods() {
+	w.T.Helper()
 	facts := checker.Facts{Nodes: map[string]checker.Node{}}
-	list, err := w.Dynamic.Resource(v1alpha1.GPUNodes).List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, err
-	}
-	for _, item := range list.Items {
-		var node v1alpha1.GPUNode
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(item.Object, &node); err != nil {
-			return nil, err
-		}
+	for _, node := range cluster.ReadAll[v1alpha1.GPUNode](w.World, cluster.GPUNodes) {
 		devices := map[int]checker.Device{}
 		for _, d := range node.Spec.Devices {
-			devices[int(d.Index)] = checker.Device{UUID: d.UUID, MemoryMiB: int64(d.MemoryMiB)}
+			devices[int(d.Index)] = checker.Device{UUID: d.UUID, MemoryMiB: d.MemoryMiB}
 		}
 		facts.Nodes[node.Name] = checker.Node{Devices: devices}
 	}
 	j := &judge{Checker: checker.New(facts, checker.DefaultLimits()), known: map[string]*v1.Pod{}, changes: make(chan struct{})}
+	w.judge = j
 	j.Able(time.Now(), true, "the tests begin")
 	life, stop := context.WithCancel(context.Background())
 	j.stop = stop
-	factory := informers.NewSharedInformerFactoryWithOptions(w.Client, 0, informers.WithNamespace(v1.NamespaceDefault))
-	informer := factory.Core().V1().Pods().Informer()
-	handler, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { j.see(o, false) },
-		UpdateFunc: func(_, o any) { j.see(o, false) },
-		DeleteFunc: func(o any) { j.see(o, true) },
+	_, err := w.Follow(life, func(before, after *v1.Pod) {
+		if p := cmp.Or(after, before); p.Namespace == v1.NamespaceDefault {
+			j.see(p, after == nil)
+		}
 	})
-	if err != nil {
-		stop()
-		return nil, err
-	}
-	factory.Start(life.Done())
+	w.Must(err)
 	go func() {
 		tick := time.NewTicker(100 * time.Millisecond)
 		defer tick.Stop()
@@ -88,19 +73,10 @@ func watchPods(ctx context.Context, w *world) (*judge, error) {
 			}
 		}
 	}()
-	if !cache.WaitForCacheSync(ctx.Done(), handler.HasSynced) {
-		stop()
-		return nil, ctx.Err()
-	}
-	return j, nil
 }
 
 // see takes a pod as the API server delivered it.
-func (j *judge) see(o any, gone bool) {
-	if d, ok := o.(cache.DeletedFinalStateUnknown); ok {
-		o = d.Obj
-	}
-	p := o.(*v1.Pod)
+func (j *judge) see(p *v1.Pod, gone bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if gone {

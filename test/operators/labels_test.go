@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // workload is a StatefulSet or a Deployment whose pods are a gang by two labels.
@@ -60,7 +62,7 @@ func TestKubeGroups(t *testing.T) {
 	for i := range 3 {
 		if i == 2 {
 			w.eventually("two members wait for the third", func(pods []*v1.Pod) (bool, string) {
-				return len(pods) == 2 && bound(pods) == 0 && waitsFor(pods[0]) == "waits for members: 2 of 3 exist", summary(pods)
+				return len(pods) == 2 && bound(pods) == 0 && cluster.Scheduled(pods[0]).Message == "waits for members: 2 of 3 exist", summary(pods)
 			})
 		}
 		w.apply(fmt.Sprintf(`{apiVersion: v1, kind: Pod, metadata: {name: pg-%d, namespace: default, labels: {gang: pg}}, spec: {schedulerName: gpu-scheduler, schedulingGroup: {podGroupName: pg}, containers: [{name: main, image: pause, resources: {limits: {nvidia.com/gpu: 8}}}]}}`, i))

@@ -7,12 +7,12 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/tangram-dev/tangram/internal/operators"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // groups is LeaderWorkerSet's sample with n groups of size pods of a whole node each.
 func (w *world) groups(name string, n, size int64) *unstructured.Unstructured {
-	w.t.Helper()
+	w.T.Helper()
 	o := adapt(w.sample("lws", "samples/leaderworkerset_v1_leaderworkerset.yaml", "LeaderWorkerSet", 0), name, everywhere(8))
 	set(o, size, "spec", "leaderWorkerTemplate", "size")
 	return set(o, n, "spec", "replicas")
@@ -28,7 +28,7 @@ func (w *world) expectGroups(name string, n, size int) {
 // wholeGroups waits until n pods of a set exist and as many groups run whole, the others
 // not at all.
 func (w *world) wholeGroups(name string, n, groups, size int) {
-	w.t.Helper()
+	w.T.Helper()
 	w.eventually(fmt.Sprintf("%d groups of %s run", groups, name), func(pods []*v1.Pod) (bool, string) {
 		of, whole, none := labelled(pods, lws, name), 0, 0
 		byGroup := map[string][]*v1.Pod{}
@@ -49,16 +49,16 @@ func (w *world) wholeGroups(name string, n, groups, size int) {
 
 // TestLWS: each group starts whole or not at all, with and without PodGroups.
 func TestLWS(t *testing.T) {
-	for name, o := range map[string]operators.Options{
-		"plain":   {},
-		"volcano": {Config: "gangSchedulingManagement: {schedulerProvider: volcano}"},
+	for name, o := range map[string]cluster.Operator{
+		"plain":   {Name: "lws"},
+		"volcano": {Name: "lws", Config: "gangSchedulingManagement: {schedulerProvider: volcano}"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, "lws")
 			if o.Config != "" {
-				w.with("lws", o)
+				w.with(o)
 			}
-			// Eight nodes: two groups of three, and two nodes that nobody gets.
+			// Eight nodes: two groups of three, and two nodes that stay free.
 			w.expectGroups("three", 3, 3)
 			w.create(w.groups("three", 3, 3))
 			w.wholeGroups("three", 9, 2, 3)
@@ -72,7 +72,7 @@ func TestLWS(t *testing.T) {
 		t.Run(name+", when the leader is ready", func(t *testing.T) {
 			w := newWorld(t, "lws")
 			if o.Config != "" {
-				w.with("lws", o)
+				w.with(o)
 			}
 			// Leaders are of no use without their workers, but exist before these.
 			o := set(w.groups("ready", 2, 4), "LeaderReady", "spec", "startupPolicy")

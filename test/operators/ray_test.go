@@ -13,12 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tangram-dev/tangram/api/names"
-	"github.com/tangram-dev/tangram/internal/operators"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // ray is KubeRay's sample cluster with a head without GPUs and n workers.
 func (w *world) ray(name string, n, gpus int64) *unstructured.Unstructured {
-	w.t.Helper()
+	w.T.Helper()
 	o := adapt(w.sample("kuberay", "samples/ray-cluster.sample.yaml", "RayCluster", 0), name, workers(gpus))
 	set(o, int64(20), "spec", "workerGroupSpecs", "0", "maxReplicas")
 	return set(o, n, "spec", "workerGroupSpecs", "0", "replicas")
@@ -75,16 +75,15 @@ func TestRayScaling(t *testing.T) {
 
 // scale changes the number of workers.
 func (w *world) scale(name string, n int) {
-	w.t.Helper()
+	w.T.Helper()
 	patch := fmt.Sprintf(`[{"op": "replace", "path": "/spec/workerGroupSpecs/0/replicas", "value": %d}]`, n)
-	if _, err := w.Dynamic.Resource(kinds["RayCluster"]).Namespace(v1.NamespaceDefault).Patch(context.Background(), name, types.JSONPatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
-		w.t.Fatal(err)
-	}
+	_, err := w.Dynamic.Resource(kinds["RayCluster"]).Namespace(v1.NamespaceDefault).Patch(context.Background(), name, types.JSONPatchType, []byte(patch), metav1.PatchOptions{})
+	w.Must(err)
 }
 
 // places waits until n pods match, of which some have places and the others are told why.
 func (w *world) places(has func(*v1.Pod) bool, n, some int, why string) {
-	w.t.Helper()
+	w.T.Helper()
 	w.eventually(fmt.Sprintf("%d of %d pods have places", some, n), func(pods []*v1.Pod) (bool, string) {
 		var of []*v1.Pod
 		told := 0
@@ -92,7 +91,7 @@ func (w *world) places(has func(*v1.Pod) bool, n, some int, why string) {
 			if !has(p) {
 				continue
 			}
-			if of = append(of, p); p.Spec.NodeName == "" && strings.Contains(waitsFor(p), why) {
+			if of = append(of, p); p.Spec.NodeName == "" && strings.Contains(cluster.Scheduled(p).Message, why) {
 				told++
 			}
 		}
@@ -102,7 +101,7 @@ func (w *world) places(has func(*v1.Pod) bool, n, some int, why string) {
 
 // provisioned waits until KubeRay says that a cluster has been whole.
 func (w *world) provisioned(name string) {
-	w.t.Helper()
+	w.T.Helper()
 	w.eventuallyObject(kinds["RayCluster"], name, "has been whole", func(o *unstructured.Unstructured) bool {
 		conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
 		for _, c := range conditions {
@@ -116,13 +115,11 @@ func (w *world) provisioned(name string) {
 
 // eventuallyObject waits until an object is as a test wants it.
 func (w *world) eventuallyObject(kind schema.GroupVersionResource, name, what string, holds func(*unstructured.Unstructured) bool) {
-	w.t.Helper()
+	w.T.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	watch, err := w.Dynamic.Resource(kind).Namespace(v1.NamespaceDefault).Watch(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.Must(err)
 	defer watch.Stop()
 	var last any
 	for event := range watch.ResultChan() {
@@ -134,7 +131,7 @@ func (w *world) eventuallyObject(kind schema.GroupVersionResource, name, what st
 			return
 		}
 	}
-	w.t.Fatalf("%s %s: not within %s; status: %v", name, what, patience, last)
+	w.T.Fatalf("%s %s: not within %s; status: %v", name, what, patience, last)
 }
 
 // madeBy matches the pods of the RayCluster that a RayJob or a RayService made.
@@ -173,7 +170,7 @@ func TestRayBatchSchedulers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, "kuberay")
-			w.with("kuberay", operators.Options{Args: []string{"--batch-scheduler=" + name}})
+			w.with(cluster.Operator{Name: "kuberay", Args: []string{"--batch-scheduler=" + name}})
 			if tt.extra != "" {
 				w.apply(tt.extra)
 			}

@@ -9,18 +9,16 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/tangram-dev/tangram/internal/operators"
+	"github.com/tangram-dev/tangram/lab/operators"
 	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // sample is one of an operator's own manifests: the nth of a kind in a file. Of a README
 // its YAML blocks are read.
 func (w *world) sample(operator, file, kind string, nth int) *unstructured.Unstructured {
-	w.t.Helper()
+	w.T.Helper()
 	data, err := os.ReadFile(filepath.Join(operators.Samples(w.Bin, operator), file))
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	w.Must(err)
 	text := string(data)
 	if strings.HasSuffix(file, ".md") {
 		var blocks []string
@@ -30,7 +28,7 @@ func (w *world) sample(operator, file, kind string, nth int) *unstructured.Unstr
 		}
 		text = strings.Join(blocks[:nth+1], "\n---\n") // those after it may be unfinished
 	}
-	for _, o := range parse(w.t, text) {
+	for _, o := range parse(w.T, text) {
 		if o.GetKind() != kind {
 			continue
 		}
@@ -40,7 +38,7 @@ func (w *world) sample(operator, file, kind string, nth int) *unstructured.Unstr
 		}
 		nth--
 	}
-	w.t.Fatalf("%s of %s has no %s number %d", file, operator, kind, nth)
+	w.T.Fatalf("%s of %s has no %s number %d", file, operator, kind, nth)
 	return nil
 }
 
@@ -132,7 +130,7 @@ func index(text string) (n int) {
 
 // TestSamples: the samples are there, and adapt changes their pods.
 func TestSamples(t *testing.T) {
-	w := &world{Cluster: &cluster.Cluster{Bin: binDir(t, "kuberay")}, t: t}
+	w := &world{World: &cluster.World{Cluster: &cluster.Cluster{Bin: require(t, "kuberay")}, T: t}}
 	o := adapt(w.sample("kuberay", "samples/ray-cluster.sample.yaml", "RayCluster", 0), "x", workers(2))
 	found := map[string]int64{}
 	podSpecs(o.Object, "", func(path string, spec map[string]any) {

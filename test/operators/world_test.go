@@ -16,12 +16,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/yaml"
 
 	"github.com/tangram-dev/tangram/config"
-	"github.com/tangram-dev/tangram/internal/local"
-	"github.com/tangram-dev/tangram/internal/operators"
+	"github.com/tangram-dev/tangram/lab/local"
+	"github.com/tangram-dev/tangram/lab/operators"
 	"github.com/tangram-dev/tangram/test/cluster"
 )
 
@@ -41,11 +40,10 @@ var pluginGroups []byte
 
 // world is the cluster that all tests share.
 type world struct {
-	*cluster.Cluster
+	*cluster.World
 	judge *judge
 	// operators that run.
 	operators map[string]*local.Process
-	t         *testing.T // of the test that runs
 }
 
 var shared cluster.Shared[*world]
@@ -55,19 +53,19 @@ func TestMain(m *testing.M) { os.Exit(shared.Run(m)) }
 // End ends the cluster after the last test.
 func (w *world) End(failed bool) error {
 	w.judge.stop()
-	return w.Cluster.End(failed)
+	return w.World.End(failed)
 }
 
 // newWorld starts the cluster once and hands it to a test, empty, with the operators that it
 // needs. Breaches of what the checker watches fail the test in which they happen.
 func newWorld(t *testing.T, needed ...string) *world {
 	t.Helper()
-	bin := binDir(t, needed...)
-	w := shared.Get(t, func() (*world, error) { return startWorld(bin) })
-	w.t = t
+	require(t, needed...)
+	w := shared.Get(t, func() *world { return startWorld(t) })
+	w.World = w.In(t)
 	for _, name := range needed {
 		if w.operators[name] == nil {
-			w.restart(name, operators.Options{})
+			w.restart(cluster.Operator{Name: name})
 		}
 	}
 	t.Cleanup(func() {
@@ -82,57 +80,41 @@ func newWorld(t *testing.T, needed ...string) *world {
 	return w
 }
 
-// binDir is where the programs are, and the operators that a test needs.
-func binDir(t *testing.T, needed ...string) string {
+// require skips a test whose operators are not built, and returns where those are that are.
+func require(t *testing.T, needed ...string) string {
 	t.Helper()
-	bin := cluster.Bin(t, "kube-controller-manager", "kwok", "gpu-scheduler", "gpu-controller")
+	bin := cluster.Bin(t)
 	cluster.Built(t, operators.Require(bin, needed...))
 	return bin
 }
 
-func startWorld(bin string) (*world, error) {
-	c, err := cluster.Start(cluster.Options{
-		Kubernetes: local.Options{
-			Bin: bin, ControllerManager: true, KWOK: true,
-			APIServer: []string{"--feature-gates=GenericWorkload=true,GangScheduling=true", "--runtime-config=scheduling.k8s.io/v1alpha2=true"},
-		},
-		Manifests: [][]byte{config.CRDs(), config.VolcanoCRDs(), config.RBAC(), config.ControllerRBAC(), pluginGroups},
-		Fleet:     nodes,
-		Tangram:   cluster.Tangram(config.Scheduler()),
-	})
-	if err != nil {
-		return nil, err
-	}
-	w := &world{Cluster: c, operators: map[string]*local.Process{}}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	w.judge, err = watchPods(ctx, w)
-	return w, c.EndIf(err)
+func startWorld(t *testing.T) *world {
+	o := cluster.Whole(nodes, pluginGroups)
+	o.Kubernetes.APIServer = []string{"--feature-gates=GenericWorkload=true,GangScheduling=true", "--runtime-config=scheduling.k8s.io/v1alpha2=true"}
+	o.Tangram = cluster.Tangram(config.Scheduler())
+	w := &world{World: cluster.Open(t, o), operators: map[string]*local.Process{}}
+	w.watchPods()
+	return w
 }
 
 // restart runs an operator, instead of the one that runs.
-func (w *world) restart(name string, o operators.Options) {
-	w.t.Helper()
-	if old := w.operators[name]; old != nil {
-		if err := old.Stop(); err != nil {
-			w.t.Error(err)
-		}
+func (w *world) restart(o cluster.Operator) {
+	w.T.Helper()
+	if old := w.operators[o.Name]; old != nil {
+		w.Must(old.Stop())
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	o.Cluster, o.Bin = w.Cluster.Cluster, w.Bin
-	p, err := operators.Run(ctx, name, o)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	w.operators[name] = p
+	p, err := w.RunOperator(ctx, o)
+	w.Must(err)
+	w.operators[o.Name] = p
 }
 
 // with runs an operator with other options until the test ends.
-func (w *world) with(name string, o operators.Options) {
-	w.t.Helper()
-	w.restart(name, o)
-	w.t.Cleanup(func() { w.restart(name, operators.Options{}) })
+func (w *world) with(o cluster.Operator) {
+	w.T.Helper()
+	w.restart(o)
+	w.T.Cleanup(func() { w.restart(cluster.Operator{Name: o.Name}) })
 }
 
 // resources of the kinds that tests make, in the order in which they are deleted.
@@ -151,42 +133,34 @@ var kinds = map[string]schema.GroupVersionResource{
 
 // apply creates what manifests describe, in the namespace default.
 func (w *world) apply(docs string) {
-	w.t.Helper()
-	for _, o := range parse(w.t, docs) {
+	w.T.Helper()
+	for _, o := range parse(w.T, docs) {
 		w.create(o)
 	}
 }
 
 func (w *world) create(o *unstructured.Unstructured) {
-	w.t.Helper()
+	w.T.Helper()
 	data, err := yaml.Marshal(o.Object)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	if err := w.ApplyManifests(ctx, data); err != nil {
-		w.t.Fatal(err)
-	}
+	w.Must(err)
+	w.Apply(string(data))
 }
 
 // remove deletes an object, and tells the judge that its pods go because of that.
 func (w *world) remove(kind, name string) {
-	w.t.Helper()
+	w.T.Helper()
 	w.judge.ends(name)
 	background := metav1.DeletePropagationBackground
 	err := w.Dynamic.Resource(kinds[kind]).Namespace(v1.NamespaceDefault).Delete(context.Background(), name, metav1.DeleteOptions{PropagationPolicy: &background})
 	if err != nil && !apierrors.IsNotFound(err) {
-		w.t.Fatal(err)
+		w.T.Fatal(err)
 	}
 }
 
 // change merges a patch into an object.
 func (w *world) change(kind, name, patch string) {
-	w.t.Helper()
-	if _, err := w.Dynamic.Resource(kinds[kind]).Namespace(v1.NamespaceDefault).Patch(context.Background(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
-		w.t.Fatal(err)
-	}
+	w.T.Helper()
+	w.Patch(kinds[kind], name, patch)
 }
 
 // clear deletes everything that tests make and waits until no pod is left.
@@ -196,7 +170,7 @@ func (w *world) clear() {
 	for _, name := range []string{"RayJob", "RayService", "RayCluster", "JobSet", "LeaderWorkerSet", "StatefulSet", "Deployment", "Job", "Pod", "PodGroup"} {
 		err := w.Dynamic.Resource(kinds[name]).Namespace(v1.NamespaceDefault).DeleteCollection(context.Background(), metav1.DeleteOptions{PropagationPolicy: &background}, metav1.ListOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
-			w.t.Errorf("delete all of kind %s: %v", name, err)
+			w.T.Errorf("delete all of kind %s: %v", name, err)
 		}
 	}
 	w.eventually("no pod is left", func(pods []*v1.Pod) (bool, string) { return len(pods) == 0, summary(pods) })
@@ -206,7 +180,7 @@ func (w *world) clear() {
 // eventually waits until pods are as a test wants them; it says what was last seen when
 // they never are.
 func (w *world) eventually(what string, holds func(pods []*v1.Pod) (bool, string)) {
-	w.t.Helper()
+	w.T.Helper()
 	deadline := time.After(patience)
 	for {
 		changed := w.judge.changed()
@@ -217,7 +191,7 @@ func (w *world) eventually(what string, holds func(pods []*v1.Pod) (bool, string
 		select {
 		case <-changed:
 		case <-deadline:
-			w.t.Fatalf("%s: not within %s; last seen: %s", what, patience, seen)
+			w.T.Fatalf("%s: not within %s; last seen: %s", what, patience, seen)
 		}
 	}
 }
@@ -243,7 +217,7 @@ func bound(pods []*v1.Pod) (n int) {
 
 // running waits until n pods with a label exist and all have places.
 func (w *world) running(key, value string, n int) {
-	w.t.Helper()
+	w.T.Helper()
 	w.eventually(fmt.Sprintf("%d pods with %s=%s run", n, key, value), func(pods []*v1.Pod) (bool, string) {
 		of := labelled(pods, key, value)
 		return len(of) == n && bound(of) == n, summary(of)
@@ -252,11 +226,11 @@ func (w *world) running(key, value string, n int) {
 
 // waiting waits until n pods with a label exist, have no place and are told why.
 func (w *world) waiting(key, value string, n int, why string) {
-	w.t.Helper()
+	w.T.Helper()
 	w.eventually(fmt.Sprintf("%d pods with %s=%s wait: %s", n, key, value, why), func(pods []*v1.Pod) (bool, string) {
 		of, told := labelled(pods, key, value), 0
 		for _, p := range of {
-			if strings.Contains(waitsFor(p), why) {
+			if strings.Contains(cluster.Scheduled(p).Message, why) {
 				told++
 			}
 		}
@@ -266,10 +240,10 @@ func (w *world) waiting(key, value string, n int, why string) {
 
 // racks are those in which pods with a label run.
 func (w *world) racks(key, value string) map[string]int {
-	w.t.Helper()
+	w.T.Helper()
 	out := map[string]int{}
 	for _, p := range labelled(w.judge.pods(), key, value) {
-		if node, err := w.Client.CoreV1().Nodes().Get(context.Background(), p.Spec.NodeName, metav1.GetOptions{}); err == nil {
+		if node := cluster.ReadIf[v1.Node](w.World, cluster.Nodes, p.Spec.NodeName); node != nil {
 			out[node.Labels[rackLabel]]++
 		}
 	}
@@ -278,21 +252,16 @@ func (w *world) racks(key, value string) map[string]int {
 
 const rackLabel = "topology.kubernetes.io/rack"
 
-// waitsFor is what the pod's PodScheduled condition says.
-func waitsFor(p *v1.Pod) string {
-	return cluster.Scheduled(p).Message
-}
-
 func summary(pods []*v1.Pod) string {
 	var b strings.Builder
 	for _, p := range pods {
-		fmt.Fprintf(&b, "\n  %s on %q %s %s", p.Name, p.Spec.NodeName, p.Status.Phase, waitsFor(p))
+		fmt.Fprintf(&b, "\n  %s on %q %s %s", p.Name, p.Spec.NodeName, p.Status.Phase, cluster.Scheduled(p).Message)
 	}
 	return fmt.Sprintf("%d pods, %d with a place%s", len(pods), bound(pods), b.String())
 }
 
 // parse reads YAML documents.
-func parse(t *testing.T, docs string) (out []*unstructured.Unstructured) {
+func parse(t testing.TB, docs string) (out []*unstructured.Unstructured) {
 	t.Helper()
 	for _, doc := range bytes.Split([]byte(docs), []byte("\n---")) {
 		o := &unstructured.Unstructured{}

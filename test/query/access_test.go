@@ -32,15 +32,15 @@ var every = func() (out []string) {
 func TestWhoMayAsk(t *testing.T) {
 	t.Parallel()
 	w := sharedWorld(t)
-	nobody := w.as(t, "ops/nobody")
+	stranger := w.as("ops/stranger")
 	for _, path := range every {
-		if e := refused(t, w.bearer(""), http.MethodGet, path, nil, http.StatusUnauthorized); e.Reason != "Unauthorized" {
+		if e := unanswered(t, w.bearer(""), path, http.StatusUnauthorized); e.Reason != "Unauthorized" {
 			t.Errorf("%s without a token: %+v", path, e)
 		}
-		refused(t, w.bearer("not.a.token"), http.MethodGet, path, nil, http.StatusUnauthorized)
+		unanswered(t, w.bearer("not.a.token"), path, http.StatusUnauthorized)
 	}
 	for _, path := range append([]string{"/", apiquery.Prefix + "secrets"}, every...) {
-		if e := refused(t, nobody, http.MethodGet, path, nil, http.StatusForbidden); e.Reason != "Forbidden" {
+		if e := unanswered(t, stranger, path, http.StatusForbidden); e.Reason != "Forbidden" {
 			t.Errorf("%s without the right: %+v", path, e)
 		}
 	}
@@ -51,33 +51,24 @@ func TestWhoMayAsk(t *testing.T) {
 func TestClientCertificates(t *testing.T) {
 	t.Parallel()
 	w := sharedWorld(t)
-	with := func(c tls.Certificate) *asker {
-		a := w.bearer("")
-		a.http = cluster.HTTPClient(w.endpoint, c)
-		return a
-	}
-	of := func(user string) *asker {
+	of := func(user string) cluster.Asker {
 		config, err := w.As(user)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.Must(err)
 		pair, err := tls.X509KeyPair(config.CertData, config.KeyData)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return with(pair)
+		w.Must(err)
+		return cluster.AskerFor(w.endpoint, pair)
 	}
 	// The authorities are read from the API server when the scheduler starts.
 	carol := of("carol")
-	eventually(t, "carol's certificate", func() (bool, string) {
-		status, text, _ := carol.do(t, http.MethodGet, apiquery.PathFleet, nil)
-		return status == http.StatusOK, string(text)
+	w.Eventually("carol's certificate", func() (bool, string) {
+		a := carol.Do(t, http.MethodGet, apiquery.PathFleet, nil)
+		return a.Status == http.StatusOK, a.Text
 	})
-	refused(t, of("mallory"), http.MethodGet, apiquery.PathFleet, nil, http.StatusForbidden)
-	refused(t, with(forged(t, "carol")), http.MethodGet, apiquery.PathFleet, nil, http.StatusUnauthorized)
+	unanswered(t, of("mallory"), apiquery.PathFleet, http.StatusForbidden)
+	unanswered(t, cluster.AskerFor(w.endpoint, forged(t, "carol")), apiquery.PathFleet, http.StatusUnauthorized)
 }
 
-// forged is a certificate that nobody signed.
+// forged is a certificate that no authority signed.
 func forged(t *testing.T, name string) tls.Certificate {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -94,22 +85,22 @@ func forged(t *testing.T, name string) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// TestStandby: who does not lead says so, to those who may ask.
+// TestStandby: a replica that does not lead says so to callers that may ask.
 func TestStandby(t *testing.T) {
 	t.Parallel()
 	w := sharedWorld(t)
-	viewer, anonymous, leads := w.as(t, "ops/viewer"), w.bearer(""), 0
+	viewer, anonymous, leads := w.as("ops/viewer"), w.bearer(""), 0
 	for _, port := range w.ports {
 		base := "https://127.0.0.1:" + strconv.Itoa(port)
 		if strings.HasSuffix(w.endpoint.Address, ":"+strconv.Itoa(port)) {
 			leads++
 			continue
 		}
-		viewer.base, anonymous.base = base, base
-		if e := refused(t, viewer, http.MethodGet, apiquery.PathFleet, nil, http.StatusServiceUnavailable); e.Reason != "NotLeader" {
+		viewer.Base, anonymous.Base = base, base
+		if e := unanswered(t, viewer, apiquery.PathFleet, http.StatusServiceUnavailable); e.Reason != "NotLeader" {
 			t.Errorf("%+v, want NotLeader", e)
 		}
-		refused(t, anonymous, http.MethodGet, apiquery.PathFleet, nil, http.StatusUnauthorized)
+		unanswered(t, anonymous, apiquery.PathFleet, http.StatusUnauthorized)
 	}
 	if leads != 1 {
 		t.Errorf("%d of %v lead, want 1: the Lease says %s", leads, w.ports, w.endpoint.Address)
@@ -120,7 +111,7 @@ func TestStandby(t *testing.T) {
 func TestMalformed(t *testing.T) {
 	t.Parallel()
 	w := sharedWorld(t)
-	viewer := w.as(t, "ops/viewer")
+	viewer := w.as("ops/viewer")
 	long := strings.Repeat("x", apiquery.MaxQuery)
 	for _, c := range []struct {
 		what, method, path string
@@ -151,43 +142,33 @@ func TestMalformed(t *testing.T) {
 		{"path beyond the right", "GET", "/metrics", "", 403, ""},
 		{"unknown queue", "GET", apiquery.PathHistory + "?queue=nowhere", "", 404, ""},
 	} {
-		var body *strings.Reader
-		if c.body != "" {
-			body = strings.NewReader(c.body)
-		}
-		var e *apiquery.Error
-		if body == nil {
-			e = refused(t, viewer, c.method, c.path, nil, c.status)
-		} else {
-			e = refused(t, viewer, c.method, c.path, body, c.status)
-		}
-		if e.Field != c.field {
+		if e := refused(t, viewer, c.method, c.path, strings.NewReader(c.body), c.status); e.Field != c.field {
 			t.Errorf("%s: field %q, want %q: %s", c.what, e.Field, c.field, e.Message)
 		}
 	}
-	// Who may get all paths learns which there are.
-	refused(t, w.as(t, "ops/operator"), http.MethodGet, apiquery.Prefix+"secrets", nil, http.StatusNotFound)
-	large := w.as(t, "ops/viewer")
-	large.headers["X-Large"] = strings.Repeat("x", 64<<10)
-	if status, _, _ := large.do(t, http.MethodGet, apiquery.PathFleet, nil); status != http.StatusRequestHeaderFieldsTooLarge {
-		t.Errorf("64 KiB of headers: %d", status)
+	// A caller that may get all paths learns which there are.
+	unanswered(t, w.as("ops/operator"), apiquery.Prefix+"secrets", http.StatusNotFound)
+	large := w.as("ops/viewer")
+	large.Headers["X-Large"] = strings.Repeat("x", 64<<10)
+	if a := large.Do(t, http.MethodGet, apiquery.PathFleet, nil); a.Status != http.StatusRequestHeaderFieldsTooLarge {
+		t.Errorf("64 KiB of headers: %d", a.Status)
 	}
 	// The server still answers.
-	get[apiquery.Fleet](t, viewer, apiquery.PathFleet)
+	cluster.Ask[apiquery.Fleet](t, viewer, apiquery.PathFleet)
 }
 
-// TestGzip: large answers are compressed for those who can read that.
+// TestGzip: large answers are compressed for callers that accept it.
 func TestGzip(t *testing.T) {
 	t.Parallel()
 	w := sharedWorld(t)
-	operator := w.as(t, "ops/operator")
-	operator.headers["Accept-Encoding"] = "gzip"
-	_, text, header := operator.do(t, http.MethodGet, apiquery.PathNodes, nil)
-	if header.Get("Content-Encoding") != "gzip" || !strings.Contains(string(text), `"devices"`) {
-		t.Errorf("encoding %q: %.100s", header.Get("Content-Encoding"), text)
+	operator := w.as("ops/operator")
+	operator.Headers["Accept-Encoding"] = "gzip"
+	a := operator.Do(t, http.MethodGet, apiquery.PathNodes, nil)
+	if a.Header.Get("Content-Encoding") != "gzip" || !strings.Contains(a.Text, `"devices"`) {
+		t.Errorf("encoding %q: %.100s", a.Header.Get("Content-Encoding"), a.Text)
 	}
-	operator.headers["Accept-Encoding"] = "identity"
-	if _, _, header := operator.do(t, http.MethodGet, apiquery.PathNodes, nil); header.Get("Content-Encoding") != "" {
-		t.Errorf("compressed for who cannot read it: %q", header.Get("Content-Encoding"))
+	operator.Headers["Accept-Encoding"] = "identity"
+	if a := operator.Do(t, http.MethodGet, apiquery.PathNodes, nil); a.Header.Get("Content-Encoding") != "" {
+		t.Errorf("compressed for a caller that cannot read it: %q", a.Header.Get("Content-Encoding"))
 	}
 }

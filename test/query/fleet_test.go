@@ -4,13 +4,14 @@ import (
 	"testing"
 
 	apiquery "github.com/tangram-dev/tangram/api/query"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
-// TestFleet: everyone who may ask gets the sums.
+// TestFleet: every caller that may ask gets the sums.
 func TestFleet(t *testing.T) {
 	w := sharedWorld(t)
-	viewer := w.as(t, "ops/viewer")
-	f := get[apiquery.Fleet](t, viewer, apiquery.PathFleet)
+	viewer := w.as("ops/viewer")
+	f := cluster.Ask[apiquery.Fleet](t, viewer, apiquery.PathFleet)
 	if f.Nodes.Total < 10 || f.Nodes.Ready < 10 { // another test deletes one of eleven
 		t.Errorf("nodes: %+v, want 10 or 11", f.Nodes)
 	}

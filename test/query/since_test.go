@@ -7,13 +7,13 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	apiquery "github.com/tangram-dev/tangram/api/query"
-	"github.com/tangram-dev/tangram/internal/fleet"
+	"github.com/tangram-dev/tangram/lab/fleet"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
-// picture is what a caller knows of nodes who only ever asks what changed.
+// picture is what a caller knows of nodes that only asks what changed.
 type picture struct {
 	version uint64
 	nodes   map[string]apiquery.Node
@@ -22,9 +22,9 @@ type picture struct {
 	changed map[string]bool
 }
 
-func (p *picture) ask(t *testing.T, a *asker) {
+func (p *picture) ask(t *testing.T, a cluster.Asker) {
 	t.Helper()
-	n := get[apiquery.Nodes](t, a, fmt.Sprintf("%s?since=%d", apiquery.PathNodes, p.version))
+	n := cluster.Ask[apiquery.Nodes](t, a, fmt.Sprintf("%s?since=%d", apiquery.PathNodes, p.version))
 	if p.version > 0 && !n.Partial {
 		t.Fatalf("since %d: all nodes, version %d", p.version, n.Version)
 	}
@@ -38,26 +38,22 @@ func (p *picture) ask(t *testing.T, a *asker) {
 	}
 }
 
-// TestNodesSince: who asks what changed gets only that, and has the same picture in the end.
+// TestNodesSince: a caller that asks what changed gets only that, and has the same picture in
+// the end.
 func TestNodesSince(t *testing.T) {
 	t.Parallel()
 	w := sharedWorld(t)
-	operator := w.as(t, "ops/operator")
+	operator := w.as("ops/operator")
 	p := &picture{nodes: map[string]apiquery.Node{}, removed: map[string]bool{}, changed: map[string]bool{}}
 	p.ask(t, operator)
 	if len(p.nodes) < 10 {
 		t.Fatalf("%d nodes", len(p.nodes))
 	}
 	clear(p.changed)
-	on := func(node string) func(*v1.Pod) {
-		return func(pod *v1.Pod) {
-			pod.Spec.NodeSelector = map[string]string{fleet.LabelPool: "x", v1.LabelHostname: node}
-		}
-	}
 	for i := range 3 {
-		w.pod(t, "default", fmt.Sprintf("since-%d", i), 1, on("x-1"))
+		w.pod("default", fmt.Sprintf("since-%d", i), 1, cluster.On(fleet.LabelPool, "x"), cluster.On(v1.LabelHostname, "x-1"))
 	}
-	eventually(t, "three pods on x-1", func() (bool, string) {
+	w.Eventually("three pods on x-1", func() (bool, string) {
 		p.ask(t, operator)
 		holders := 0
 		for _, d := range p.nodes["x-1"].Devices {
@@ -68,18 +64,16 @@ func TestNodesSince(t *testing.T) {
 	if p.changed["x-0"] || p.changed["x-2"] || !p.changed["x-1"] {
 		t.Errorf("changed: %v, want x-1 of pool x alone", p.changed)
 	}
-	if err := w.Client.CoreV1().Nodes().Delete(t.Context(), "x-3", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "x-3 is gone", func() (bool, string) {
+	w.Remove(cluster.Nodes, "x-3")
+	w.Eventually("x-3 is gone", func() (bool, string) {
 		p.ask(t, operator)
 		_, there := p.nodes["x-3"]
 		return !there && p.removed["x-3"], fmt.Sprint(there)
 	})
 	// Other tests change other nodes meanwhile: the pictures are the same once nothing does.
-	eventually(t, "the same picture", func() (bool, string) {
+	w.Eventually("the same picture", func() (bool, string) {
 		p.ask(t, operator)
-		all := get[apiquery.Nodes](t, operator, apiquery.PathNodes)
+		all := cluster.Ask[apiquery.Nodes](t, operator, apiquery.PathNodes)
 		names := []string{}
 		for _, node := range all.Items {
 			names = append(names, node.Name)
@@ -89,9 +83,9 @@ func TestNodesSince(t *testing.T) {
 		}
 		return len(names) == len(p.nodes) && !all.Partial && slices.IsSorted(names), fmt.Sprintf("%d nodes, %d by changes", len(names), len(p.nodes))
 	})
-	// A version of nobody's gets all.
+	// A version that no answer had gets all.
 	for _, since := range []string{"1", "18446744073709551615"} {
-		if n := get[apiquery.Nodes](t, operator, apiquery.PathNodes+"?since="+since); n.Partial || len(n.Items) != len(p.nodes) {
+		if n := cluster.Ask[apiquery.Nodes](t, operator, apiquery.PathNodes+"?since="+since); n.Partial || len(n.Items) != len(p.nodes) {
 			t.Errorf("since %s: partial %v, %d nodes", since, n.Partial, len(n.Items))
 		}
 	}
@@ -101,17 +95,17 @@ func TestNodesSince(t *testing.T) {
 func TestPages(t *testing.T) {
 	t.Parallel()
 	w := sharedWorld(t)
-	operator := w.as(t, "ops/operator")
+	operator := w.as("ops/operator")
 	for i := range 5 {
-		w.pod(t, "default", fmt.Sprintf("page-%d", i), 99) // nobody has as many
+		w.pod("default", fmt.Sprintf("page-%d", i), 99) // no node has as many
 	}
-	eventually(t, "five gangs wait", func() (bool, string) {
-		g := get[apiquery.Gangs](t, operator, apiquery.PathGangs+"?namespace=default&phase=Waiting")
+	w.Eventually("five gangs wait", func() (bool, string) {
+		g := cluster.Ask[apiquery.Gangs](t, operator, apiquery.PathGangs+"?namespace=default&phase=Waiting")
 		return len(g.Items) == 5 && g.Continue == "", fmt.Sprint(len(g.Items))
 	})
 	seen, from := []string{}, ""
 	for range 10 {
-		g := get[apiquery.Gangs](t, operator, apiquery.PathGangs+"?namespace=default&phase=Waiting&limit=2&continue="+from)
+		g := cluster.Ask[apiquery.Gangs](t, operator, apiquery.PathGangs+"?namespace=default&phase=Waiting&limit=2&continue="+from)
 		for _, item := range g.Items {
 			seen = append(seen, item.Name)
 		}

@@ -7,12 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/tangram-dev/tangram/api/names"
 	apiquery "github.com/tangram-dev/tangram/api/query"
-	"github.com/tangram-dev/tangram/internal/fleet"
+	"github.com/tangram-dev/tangram/lab/fleet"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // TestTenants: two tenants hold devices of the same nodes, wait for each other and are
@@ -21,46 +20,39 @@ import (
 func TestTenants(t *testing.T) {
 	t.Parallel()
 	w := sharedWorld(t)
-	on := func(pool string) func(*v1.Pod) {
-		return func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{fleet.LabelPool: pool} }
-	}
-	in := func(queue string) func(*v1.Pod) {
-		return func(p *v1.Pod) { p.Labels[names.LabelQueue] = queue }
-	}
-	class := func(name string) func(*v1.Pod) {
-		return func(p *v1.Pod) { p.Spec.PriorityClassName = name }
-	}
+	on := func(pool string) cluster.Change { return cluster.On(fleet.LabelPool, pool) }
+	in, class := cluster.Queue, cluster.Priority
 	// Both hold devices of one node, and of others.
 	for i := range 4 {
-		w.pod(t, "team-b", fmt.Sprintf("bsecret-run-%d", i), 4, in("bsecret-queue"), on("n"))
-		w.pod(t, "team-a", fmt.Sprintf("asecret-run-%d", i), 4, in("asecret-queue"), on("n"))
+		w.pod("team-b", fmt.Sprintf("bsecret-run-%d", i), 4, in("bsecret-queue"), on("n"))
+		w.pod("team-a", fmt.Sprintf("asecret-run-%d", i), 4, in("asecret-queue"), on("n"))
 	}
 	for _, ns := range []string{"team-a", "team-b"} {
-		w.bound(t, ns, 4)
+		w.bound(ns, 4)
 	}
 	// Both wait in one queue, b before a and a before b.
-	w.pod(t, "team-b", "bsecret-wait-0", 8, on("n"))
-	w.pod(t, "team-a", "asecret-wait-0", 8, on("n"))
-	w.pod(t, "team-b", "bsecret-wait-1", 8, on("n"))
-	w.pod(t, "team-a", "asecret-wait-1", 8, on("n"))
+	w.pod("team-b", "bsecret-wait-0", 8, on("n"))
+	w.pod("team-a", "asecret-wait-0", 8, on("n"))
+	w.pod("team-b", "bsecret-wait-1", 8, on("n"))
+	w.pod("team-a", "asecret-wait-1", 8, on("n"))
 	// One of b's is evicted for one of a's, and the other way round.
-	w.pod(t, "team-b", "bsecret-victim", 4, on("s"), class("low"))
-	w.pod(t, "team-a", "asecret-victim", 4, on("s"), class("low"))
-	w.pod(t, "ops", "filler", 4, on("s"), class("high"))
-	w.bound(t, "team-b", 5)
-	w.bound(t, "team-a", 5)
-	w.bound(t, "ops", 1)
-	w.pod(t, "team-a", "asecret-urgent", 4, on("s"), class("high"))
-	w.pod(t, "team-b", "bsecret-urgent", 4, on("s"), class("high"))
-	operator := w.as(t, "ops/operator")
-	eventually(t, "evictions in the timeline, reasons of those that wait", func() (bool, string) {
+	w.pod("team-b", "bsecret-victim", 4, on("s"), class("low"))
+	w.pod("team-a", "asecret-victim", 4, on("s"), class("low"))
+	w.pod("ops", "filler", 4, on("s"), class("high"))
+	w.bound("team-b", 5)
+	w.bound("team-a", 5)
+	w.bound("ops", 1)
+	w.pod("team-a", "asecret-urgent", 4, on("s"), class("high"))
+	w.pod("team-b", "bsecret-urgent", 4, on("s"), class("high"))
+	operator := w.as("ops/operator")
+	w.Eventually("evictions in the timeline, reasons of those that wait", func() (bool, string) {
 		evicted, told := 0, 0
-		for _, e := range get[apiquery.Timeline](t, operator, apiquery.PathTimeline).Items {
+		for _, e := range cluster.Ask[apiquery.Timeline](t, operator, apiquery.PathTimeline).Items {
 			if e.Kind == apiquery.EventEvicted && e.For != nil {
 				evicted++
 			}
 		}
-		for _, g := range get[apiquery.Gangs](t, operator, apiquery.PathGangs+"?phase=Waiting").Items {
+		for _, g := range cluster.Ask[apiquery.Gangs](t, operator, apiquery.PathGangs+"?phase=Waiting").Items {
 			if strings.Contains(g.Name, "-wait-") && g.Reason != nil && g.Position > 0 {
 				told++
 			}
@@ -72,14 +64,16 @@ func TestTenants(t *testing.T) {
 		{"team-b/bob", "team-b", "bsecret", "asecret"},
 	} {
 		t.Run(who.namespace, func(t *testing.T) {
-			a := w.as(t, who.account)
+			w := w.in(t)
+			a := w.as(who.account)
 			other := map[string]string{"team-a": "team-b", "team-b": "team-a"}[who.namespace]
 			for _, path := range questionsOf(who.namespace, who.own) {
 				method, body := http.MethodGet, io.Reader(nil)
 				if strings.HasPrefix(path, apiquery.PathWhatIf) {
 					method, body = http.MethodPost, strings.NewReader(greedy)
 				}
-				status, text, _ := a.do(t, method, path, body)
+				answer := a.Do(t, method, path, body)
+				status, text := answer.Status, answer.Text
 				switch {
 				case status == http.StatusForbidden && (path == apiquery.PathDump || path == apiquery.PathWhatIf): // all names; namespace default
 				case status == http.StatusNotFound && (strings.Contains(path, "-victim") || strings.HasPrefix(path, apiquery.PathExplain)): // gone; it waits
@@ -88,24 +82,24 @@ func TestTenants(t *testing.T) {
 					t.Errorf("%s: %d: %s", path, status, text)
 				}
 				for _, secret := range []string{who.others, other} {
-					if i := strings.Index(string(text), secret); i >= 0 {
+					if i := strings.Index(text, secret); i >= 0 {
 						t.Errorf("%s shows %q to %s: ...%s", path, secret, who.account, text[max(0, i-200):min(len(text), i+60)])
 					}
 				}
 			}
-			seesOwn(t, a, who.namespace, who.own)
-			// Names that the caller brings themselves tell nothing about whether they exist.
+			w.seesOwn(t, a, who.namespace, who.own)
+			// The answer about a name that the caller gives does not say whether it exists.
 			for _, path := range []string{
 				apiquery.PathGangs + "?namespace=" + other,
 				apiquery.PathGangs + "?namespace=" + other + "&name=" + who.others + "-run-0",
 				apiquery.PathGangs + "?queue=" + who.others + "-queue",
 			} {
-				if g := get[apiquery.Gangs](t, a, path); len(g.Items) > 0 {
+				if g := cluster.Ask[apiquery.Gangs](t, a, path); len(g.Items) > 0 {
 					t.Errorf("%s: %+v", path, g.Items)
 				}
 			}
-			real := refused(t, a, http.MethodGet, apiquery.PathHistory+"?queue="+who.others+"-queue", nil, http.StatusNotFound)
-			made := refused(t, a, http.MethodGet, apiquery.PathHistory+"?queue="+who.others+"-other", nil, http.StatusNotFound)
+			real := unanswered(t, a, apiquery.PathHistory+"?queue="+who.others+"-queue", http.StatusNotFound)
+			made := unanswered(t, a, apiquery.PathHistory+"?queue="+who.others+"-other", http.StatusNotFound)
 			if strings.ReplaceAll(real.Message, "-queue", "-other") != made.Message {
 				t.Errorf("a queue that exists is told apart: %q, %q", real.Message, made.Message)
 			}
@@ -114,12 +108,11 @@ func TestTenants(t *testing.T) {
 	// What the scheduler writes into a tenant's namespace: events, and conditions of pods.
 	for namespace, others := range map[string]string{"team-a": "bsecret", "team-b": "asecret"} {
 		t.Run("objects of "+namespace, func(t *testing.T) {
+			w := w.in(t)
 			var seen []string
-			eventually(t, "the event of an eviction", func() (bool, string) {
+			w.Eventually("the event of an eviction", func() (bool, string) {
 				events, err := w.Client.EventsV1().Events(namespace).List(t.Context(), metav1.ListOptions{})
-				if err != nil {
-					t.Fatal(err)
-				}
+				w.Must(err)
 				seen = nil
 				evicted := false
 				for _, e := range events.Items {
@@ -128,11 +121,7 @@ func TestTenants(t *testing.T) {
 				}
 				return evicted, fmt.Sprintf("%d events", len(seen))
 			})
-			pods, err := w.Client.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, p := range pods.Items {
+			for _, p := range w.Within(namespace).Pods("") {
 				for _, c := range p.Status.Conditions {
 					seen = append(seen, c.Message)
 				}
@@ -145,33 +134,34 @@ func TestTenants(t *testing.T) {
 		})
 	}
 	t.Run("viewer", func(t *testing.T) {
-		viewer := w.as(t, "ops/viewer")
+		w := w.in(t)
+		viewer := w.as("ops/viewer")
 		for _, path := range questionsOf("ops", "filler") {
-			_, text, _ := viewer.do(t, http.MethodGet, path, nil)
+			text := viewer.Do(t, http.MethodGet, path, nil).Text
 			for _, secret := range []string{"asecret", "bsecret", "team-a", "team-b", "filler\"", `"n-0"`} {
-				if strings.Contains(string(text), secret) {
+				if strings.Contains(text, secret) {
 					t.Errorf("%s shows %q to a viewer: %.300s", path, secret, text)
 				}
 			}
 		}
-		g := get[apiquery.Gangs](t, viewer, apiquery.PathGangs)
+		g := cluster.Ask[apiquery.Gangs](t, viewer, apiquery.PathGangs)
 		if len(g.Items) > 0 || g.Hidden[apiquery.PhaseRunning] < 9 || g.Hidden[apiquery.PhaseWaiting] < 4 {
 			t.Errorf("gangs: %d items, hidden %v", len(g.Items), g.Hidden)
 		}
-		if n := get[apiquery.Nodes](t, viewer, apiquery.PathNodes); len(n.Items) > 0 || n.Hidden < 10 {
+		if n := cluster.Ask[apiquery.Nodes](t, viewer, apiquery.PathNodes); len(n.Items) > 0 || n.Hidden < 10 {
 			t.Errorf("nodes: %d items, %d hidden", len(n.Items), n.Hidden)
 		}
 	})
 	t.Run("operator", func(t *testing.T) { // what is looked for above is there
 		all := ""
 		for _, path := range []string{apiquery.PathNodes, apiquery.PathQueues, apiquery.PathHistory, apiquery.PathGangs, apiquery.PathTimeline} {
-			_, text, _ := operator.do(t, http.MethodGet, path, nil)
+			text := operator.Do(t, http.MethodGet, path, nil).Text
 			for _, name := range []string{"asecret", "bsecret"} {
-				if !strings.Contains(string(text), name) {
+				if !strings.Contains(text, name) {
 					t.Errorf("%s does not show %q to an operator", path, name)
 				}
 			}
-			all += string(text)
+			all += text
 		}
 		for _, name := range []string{`"bsecret-victim"`, `"asecret-victim"`, "for team-a/asecret-urgent", "for team-b/bsecret-urgent"} {
 			if !strings.Contains(all, name) {
@@ -181,31 +171,32 @@ func TestTenants(t *testing.T) {
 	})
 }
 
-// TestForeignQueue: who names a queue that does not take their pods learns nothing of it.
+// TestForeignQueue: a tenant that names a queue which does not take its pods learns nothing
+// of it.
 func TestForeignQueue(t *testing.T) {
 	t.Parallel()
 	w := sharedWorld(t)
-	w.pod(t, "team-c", "curious", 1, func(p *v1.Pod) { p.Labels[names.LabelQueue] = "bsecret-queue" })
-	mallory := w.as(t, "team-c/mallory")
-	eventually(t, "the pod is refused", func() (bool, string) {
-		g := get[apiquery.Gangs](t, mallory, apiquery.PathGangs)
+	w.pod("team-c", "curious", 1, cluster.Queue("bsecret-queue"))
+	mallory := w.as("team-c/mallory")
+	w.Eventually("the pod is refused", func() (bool, string) {
+		g := cluster.Ask[apiquery.Gangs](t, mallory, apiquery.PathGangs)
 		return len(g.Items) == 1 && g.Items[0].Reason != nil && g.Items[0].Reason.Code == "QueueForbidden", fmt.Sprintf("%+v", g.Items)
 	})
-	for _, q := range get[apiquery.Queues](t, mallory, apiquery.PathQueues).Items {
+	for _, q := range cluster.Ask[apiquery.Queues](t, mallory, apiquery.PathQueues).Items {
 		if q.Name == "bsecret-queue" {
 			t.Errorf("queues: %+v", q)
 		}
 	}
-	refused(t, mallory, http.MethodGet, apiquery.PathHistory+"?queue=bsecret-queue", nil, http.StatusNotFound)
-	if why := get[apiquery.Why](t, mallory, apiquery.PathWhy+"?namespace=team-c&name=curious"); why.Queue != nil {
+	unanswered(t, mallory, apiquery.PathHistory+"?queue=bsecret-queue", http.StatusNotFound)
+	if why := cluster.Ask[apiquery.Why](t, mallory, apiquery.PathWhy+"?namespace=team-c&name=curious"); why.Queue != nil {
 		t.Errorf("why: %+v", why.Queue)
 	}
 }
 
 // seesOwn checks that a tenant's answers have their own names, and sums of the rest.
-func seesOwn(t *testing.T, a *asker, namespace, own string) {
+func (w *world) seesOwn(t *testing.T, a cluster.Asker, namespace, own string) {
 	t.Helper()
-	g := get[apiquery.Gangs](t, a, apiquery.PathGangs)
+	g := cluster.Ask[apiquery.Gangs](t, a, apiquery.PathGangs)
 	var last *apiquery.Gang
 	for i := range g.Items {
 		if g.Items[i].Phase == apiquery.PhaseWaiting {
@@ -219,7 +210,7 @@ func seesOwn(t *testing.T, a *asker, namespace, own string) {
 		t.Errorf("position of %s: %d", last.Name, last.Position)
 	}
 	shared := 0
-	for _, n := range get[apiquery.Nodes](t, a, apiquery.PathNodes).Items {
+	for _, n := range cluster.Ask[apiquery.Nodes](t, a, apiquery.PathNodes).Items {
 		for _, d := range n.Devices {
 			for _, h := range d.Holders {
 				if h.Pod.Namespace != namespace {
@@ -232,7 +223,7 @@ func seesOwn(t *testing.T, a *asker, namespace, own string) {
 	if shared == 0 {
 		t.Error("no device has a hidden holder")
 	}
-	queues := get[apiquery.Queues](t, a, apiquery.PathQueues)
+	queues := cluster.Ask[apiquery.Queues](t, a, apiquery.PathQueues)
 	seen := map[string]bool{}
 	for _, q := range queues.Items {
 		seen[q.Name] = true
@@ -240,11 +231,11 @@ func seesOwn(t *testing.T, a *asker, namespace, own string) {
 	if !seen[own+"-queue"] || !seen["default"] || queues.Hidden == 0 {
 		t.Errorf("queues: %v, %d hidden", seen, queues.Hidden)
 	}
-	eventually(t, "a sample of the queue", func() (bool, string) {
-		h := get[apiquery.History](t, a, apiquery.PathHistory+"?queue="+own+"-queue")
+	w.Eventually("a sample of the queue", func() (bool, string) {
+		h := cluster.Ask[apiquery.History](t, a, apiquery.PathHistory+"?queue="+own+"-queue")
 		return len(h.Queues) == 1 && len(h.Queues[0].At) > 0, fmt.Sprintf("%+v", h)
 	})
-	tl := get[apiquery.Timeline](t, a, apiquery.PathTimeline)
+	tl := cluster.Ask[apiquery.Timeline](t, a, apiquery.PathTimeline)
 	evicted := false
 	for _, e := range tl.Items {
 		evicted = evicted || e.Kind == apiquery.EventEvicted && e.Gang.Name == own+"-victim" && e.For == nil && strings.Contains(e.Text, "another namespace")
@@ -252,7 +243,7 @@ func seesOwn(t *testing.T, a *asker, namespace, own string) {
 	if !evicted || tl.Hidden == 0 {
 		t.Errorf("timeline: no eviction of %s-victim, or nothing hidden (%d): %+v", own, tl.Hidden, tl.Items)
 	}
-	one := get[apiquery.Gangs](t, a, apiquery.PathGangs+"?namespace="+namespace+"&name="+own+"-run-0")
+	one := cluster.Ask[apiquery.Gangs](t, a, apiquery.PathGangs+"?namespace="+namespace+"&name="+own+"-run-0")
 	if len(one.Items) != 1 || len(one.Items[0].Members) != 1 || one.Items[0].Members[0].State != "bound" || len(one.Items[0].Members[0].Devices) != 4 {
 		t.Errorf("one gang: %+v", one.Items)
 	}
@@ -273,16 +264,12 @@ func questionsOf(namespace, own string) (out []string) {
 }
 
 // bound waits until a namespace has so many pods with a node.
-func (w *world) bound(t *testing.T, namespace string, want int) {
-	t.Helper()
-	eventually(t, fmt.Sprintf("%d bound pods in %s", want, namespace), func() (bool, string) {
-		list, err := w.Client.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{})
-		if err != nil {
-			return false, err.Error()
-		}
+func (w *world) bound(namespace string, want int) {
+	w.T.Helper()
+	w.Eventually(fmt.Sprintf("%d bound pods in %s", want, namespace), func() (bool, string) {
 		n := 0
-		for i := range list.Items {
-			if list.Items[i].Spec.NodeName != "" {
+		for _, p := range w.Within(namespace).Pods("") {
+			if p.Spec.NodeName != "" {
 				n++
 			}
 		}

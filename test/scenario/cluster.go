@@ -14,7 +14,7 @@ import (
 
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 	"github.com/tangram-dev/tangram/config"
-	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/lab/local"
 	"github.com/tangram-dev/tangram/test/cluster"
 )
 
@@ -48,9 +48,9 @@ type clusterEngine struct {
 func NewCluster(t *testing.T) Engine {
 	t.Helper()
 	started := cluster.ForTest(t, cluster.Options{
-		Kubernetes: local.Options{Bin: cluster.Bin(t, "gpu-scheduler")},
-		Manifests:  [][]byte{config.CRDs(), config.VolcanoCRDs(), NodeTopologyCRD, config.RBAC()},
-	})
+		Programs:  []string{"gpu-scheduler"},
+		Manifests: [][]byte{config.CRDs(), config.VolcanoCRDs(), NodeTopologyCRD, config.RBAC()},
+	}).Cluster
 	c := &clusterEngine{
 		cluster: started, client: started.Client, gpuNodes: started.Dynamic.Resource(v1alpha1.GPUNodes), objects: started.Dynamic,
 		known: newState(), written: newState(), classes: map[string]bool{},

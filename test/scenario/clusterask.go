@@ -181,11 +181,10 @@ func (a *answers) to(question *v1.Pod) string {
 	options := engine.DefaultOptions()
 	options.Facts = &coreFacts{work: work, api: a.state}
 	e := engine.New(a.ledger, planner.New(a.ledger), tree, options)
-	e.CountFleet()
-	if err := e.Submit(gang); err != nil {
+	if err := e.Apply(0, engine.FleetCounted{}, engine.Submitted{Gang: gang}).Err; err != nil {
 		return err.Error()
 	}
-	why := e.Why(gang.ID)
+	why := e.Reasons.Why(gang.ID)
 	return why.String()
 }
 

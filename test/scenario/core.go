@@ -118,8 +118,12 @@ func (c *coreEngine) start(ctx context.Context) error {
 	options := engine.DefaultOptions()
 	options.Facts = c.facts
 	c.engine = engine.New(c.ledger, planner.New(c.ledger), tree, options)
-	c.engine.Tick(c.now.UnixNano())
 	return nil
+}
+
+// tellCore tells the engine of an event.
+func (c *coreEngine) tellCore(e engine.Event) engine.Outcome {
+	return c.engine.Apply(c.now.UnixNano(), e)
 }
 
 // Restart makes an engine anew and shows it all objects, as a list would.
@@ -169,7 +173,7 @@ func (c *coreEngine) apply(object metav1.Object) error {
 		before := c.api.Nodes[o.Name]
 		c.api.Nodes[o.Name] = o.DeepCopy()
 		if before != nil {
-			c.engine.NodeRulesChanged(model.NodeID(o.Name))
+			c.tellCore(engine.NodeRulesChanged{Node: model.NodeID(o.Name)})
 		}
 		return c.syncNode(o.Name)
 	case *v1alpha1.GPUNode:
@@ -244,14 +248,14 @@ func (c *coreEngine) remove(object metav1.Object) error {
 // Settle has nothing to wait for, and checks the ledger instead.
 func (c *coreEngine) Settle(context.Context) error {
 	c.warnOfQueues()
-	rebuilt, err := c.api.LedgerWith(c.engine.Standing)
+	rebuilt, err := c.api.LedgerWith(c.engine.Nodes.Standing)
 	if err != nil {
 		return err
 	}
 	if was, now := c.ledger.String(), rebuilt.String(); was != now {
 		return fmt.Errorf("the ledger is not what the objects say:\n%s\nrebuilt:\n%s", was, now)
 	}
-	return errors.Join(c.engine.Audit(), c.api.checkWaiting(rebuilt))
+	return errors.Join(c.engine.Nodes.Audit(), c.api.checkWaiting(rebuilt))
 }
 
 func (c *coreEngine) Observe(context.Context) (*State, error) {

@@ -15,7 +15,6 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/internal/kube/binding"
 	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
-	"github.com/tangram-dev/tangram/internal/kube/report"
 )
 
 // goneBy is how long after its grace period a pod is still expected to go.
@@ -28,7 +27,6 @@ const maxSteps = 1000
 // down why pods wait.
 func (c *coreEngine) run() error {
 	for range maxSteps {
-		c.engine.Tick(c.now.UnixNano())
 		c.work.Due(c.now)
 		if err := c.describeChanged(); err != nil {
 			return err
@@ -65,23 +63,23 @@ func (c *coreEngine) describeChanged() error {
 		if g, there := c.work.Describe(id, c.now, noPlace); there {
 			gangs = append(gangs, g)
 		} else {
-			c.engine.Withdraw(id)
+			c.tellCore(engine.Withdrawn{Gang: id})
 		}
 	}
 	for _, g := range gangs {
-		if c.engine.Submit(g) != nil { // a member has to leave another gang first
+		if c.tellCore(engine.Submitted{Gang: g}).Err != nil { // a member has to leave another gang first
 			refused = append(refused, g)
 		}
 	}
 	for _, g := range refused {
-		if err := c.engine.Submit(g); err != nil {
+		if err := c.tellCore(engine.Submitted{Gang: g}).Err; err != nil {
 			return err
 		}
 	}
 	for _, g := range gangs {
 		for _, m := range c.work.Pods(g.ID) {
 			if m.Leaving() {
-				c.engine.Leaves(model.HolderID(m.Pod.UID), m.Pod.DeletionTimestamp.Add(goneBy).UnixNano())
+				c.tellCore(engine.Leaving{Holder: model.HolderID(m.Pod.UID), Until: m.Pod.DeletionTimestamp.Add(goneBy).UnixNano()})
 			}
 		}
 	}
@@ -93,7 +91,7 @@ func (c *coreEngine) bind(p gang.Placement) error {
 	m := c.work.Member(p.Holder)
 	pod := c.api.Pods[m.Pod.Name].DeepCopy()
 	annotations, err := binding.Annotations(pod, &kubeengine.Cycle{
-		Release: engine.Release{Node: c.nodes[string(p.Node)], Grant: p.Grant}, Request: m.Request, Queue: c.engine.QueueOf(p.Holder),
+		Release: engine.Release{Node: c.nodes[string(p.Node)], Grant: p.Grant}, Request: m.Request, Queue: c.engine.Gangs.QueueOf(p.Holder),
 	})
 	if err != nil {
 		return err
@@ -123,7 +121,7 @@ func (c *coreEngine) evictAll(evicts []engine.Evict) (evicted bool, err error) {
 		slices.SortStableFunc(pods, func(a, b *v1.Pod) int { return len(c.api.budgetsOf(b)) - len(c.api.budgetsOf(a)) })
 		for _, pod := range pods {
 			if !c.api.spend(pod) {
-				c.engine.EvictionRefused(model.HolderID(pod.UID))
+				c.tellCore(engine.EvictionRefused{Holder: model.HolderID(pod.UID)})
 				break
 			}
 			evicted = true
@@ -155,11 +153,11 @@ func (s *State) spend(pod *v1.Pod) bool {
 func (c *coreEngine) tell() (lookedUp bool) {
 	for _, name := range slices.Sorted(maps.Keys(c.api.Pods)) {
 		pod := c.api.Pods[name]
-		id, known := c.engine.Of(model.HolderID(pod.UID))
+		id, known := c.engine.Gangs.Of(model.HolderID(pod.UID))
 		if !waits(pod) || !known {
 			continue
 		}
-		why := c.engine.Why(id).Anonymous() // as pods are told
+		why := c.engine.Reasons.Why(id).Anonymous() // as pods are told
 		if !why.Is() {
 			continue
 		}
@@ -178,7 +176,7 @@ func (c *coreEngine) tell() (lookedUp bool) {
 		}
 		pod = pod.DeepCopy()
 		pod.Status.Conditions = []v1.PodCondition{{
-			Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: report.Kind(&why), Message: why.String(), LastTransitionTime: metav1.NewTime(c.now),
+			Type: v1.PodScheduled, Status: v1.ConditionFalse, Reason: why.Condition(), Message: why.String(), LastTransitionTime: metav1.NewTime(c.now),
 		}}
 		c.api.Pods[name] = pod
 	}

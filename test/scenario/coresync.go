@@ -68,8 +68,8 @@ func (c *coreEngine) syncNode(name string) error {
 	node, id := c.api.Nodes[name], model.NodeID(name)
 	if node == nil { // a GPUNode alone is no node
 		delete(c.nodes, name)
-		if c.engine.RemoveNode(id) {
-			c.engine.CountFleet()
+		if c.tellCore(engine.NodeGone{Node: id}).Changed {
+			c.tellCore(engine.FleetCounted{})
 		}
 		return nil
 	}
@@ -82,12 +82,12 @@ func (c *coreEngine) syncNode(name string) error {
 		}
 		c.warn(Warning{kind, name, "InvalidInventory", problem.Error()})
 	}
-	changed, err := c.engine.SetNode(inv, dialect.Telemetry(inv, gn))
-	if err != nil {
-		return err
+	set := c.tellCore(engine.NodeSet{Node: inv, Telemetry: dialect.Telemetry(inv, gn)})
+	if set.Err != nil {
+		return set.Err
 	}
-	if changed {
-		c.engine.CountFleet()
+	if set.Changed {
+		c.tellCore(engine.FleetCounted{})
 	}
 	c.nodes[name] = inv
 	return c.heal(name)
@@ -96,14 +96,14 @@ func (c *coreEngine) syncNode(name string) error {
 // heal reports pods whose records name devices that others had first, each once, and
 // deletes those of this scheduler's whose devices it gave to others itself.
 func (c *coreEngine) heal(node string) error {
-	for _, contest := range c.engine.Contested(model.NodeID(node)) {
+	for _, contest := range c.engine.Nodes.Contested(model.NodeID(node)) {
 		pod := c.podOf(contest.Holder)
 		if pod == nil || c.contested[string(pod.UID)] {
 			continue
 		}
 		c.contested[string(pod.UID)] = true
 		message := dialect.Contested(contest)
-		if older := c.podOf(c.engine.HolderOf(model.NodeID(node), contest.Index)); older != nil {
+		if older := c.podOf(c.engine.Nodes.HolderOf(model.NodeID(node), contest.Index)); older != nil {
 			message += fmt.Sprintf("; pod %s/%s holds it", older.Namespace, older.Name)
 		}
 		c.warn(Warning{"Pod", pod.Name, dialect.ContestedRecord, message})
@@ -147,7 +147,7 @@ func (c *coreEngine) syncPod(pod *v1.Pod) error {
 		if err := c.pods.Delete(pod); err != nil {
 			return err
 		}
-		c.engine.Ended(dialect.Holders(pod)...)
+		c.tellCore(engine.Ended{Holders: dialect.Holders(pod)})
 		c.work.Forget(pod, c.now)
 		delete(c.arrived, string(pod.UID))
 		delete(c.contested, string(pod.UID))
@@ -159,7 +159,7 @@ func (c *coreEngine) syncPod(pod *v1.Pod) error {
 	if !c.arrived[string(pod.UID)] {
 		c.arrived[string(pod.UID)] = true
 		if r, err := dialect.Request(pod); err == nil && r != nil {
-			c.engine.Arrive(r)
+			c.tellCore(engine.Arrived{Request: r})
 		}
 	}
 	c.work.Set(pod, c.now)
@@ -169,9 +169,9 @@ func (c *coreEngine) syncPod(pod *v1.Pod) error {
 	}
 	node := model.NodeID(pod.Spec.NodeName)
 	claims, problem := dialect.Claims(pod)
-	before := c.engine.Overbooked(node)
-	c.engine.Bound(node, dialect.Holders(pod), claims)
-	over := c.engine.Overbooked(node)
+	before := c.engine.Nodes.Overbooked(node)
+	c.tellCore(engine.Bound{Node: node, Holders: dialect.Holders(pod), Claims: claims})
+	over := c.engine.Nodes.Overbooked(node)
 	switch {
 	case problem != nil:
 		c.warn(Warning{"Pod", pod.Name, "InvalidRecord", problem.Error()})
@@ -234,7 +234,7 @@ func (s *State) usableQueues() (usable []arbiter.Queue, problems map[string]erro
 // syncQueues makes the tree equal to the Queues.
 func (c *coreEngine) syncQueues() error {
 	usable, _ := c.api.usableQueues()
-	return c.engine.SetQueues(usable)
+	return c.tellCore(engine.QueuesSet{Queues: usable}).Err
 }
 
 // warnOfQueues reports invalid Queues, once they have all come.
@@ -257,7 +257,7 @@ func (c *coreEngine) syncQuotas() error {
 			list = append(list, arbiter.Quota{Namespace: name, Hard: hard})
 		}
 	}
-	return c.engine.SetQuotas(list)
+	return c.tellCore(engine.QuotasSet{Quotas: list}).Err
 }
 
 // syncGroup shows a PodGroup to the translation, which watches them, and waits until it

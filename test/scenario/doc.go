@@ -17,9 +17,9 @@
 // itself, in every file and on every engine: no device is given to two pods, and
 // the scheduler's own ledger equals one that is rebuilt from the API alone.
 //
-// Read scenario.go (files and steps), verbs.go, podverbs.go and gangverbs.go, then
-// line.go, node.go and pod.go (the words), state.go and report.go (the answers),
-// engine.go and the engines: core.go with coresync.go and corestep.go; plugin.go with
-// fakeapi.go; cluster.go with clusterapi.go and clusterask.go. ask.go is how a story
-// lets a scheduler catch up.
+// Read scenario.go (files and steps), verbs.go, podverbs.go, gangverbs.go and measure.go,
+// then line.go, node.go, nodetopology.go and pod.go (the words), state.go and report.go
+// (the answers), engine.go and the engines: core.go with coresync.go and corestep.go;
+// plugin.go with fakeapi.go; cluster.go with clusterapi.go, clusterother.go and
+// clusterask.go. ask.go and question.go are how a story lets a scheduler catch up.
 package scenario

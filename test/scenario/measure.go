@@ -75,6 +75,7 @@ func statusOf(gn *v1alpha1.GPUNode, index int32) *v1alpha1.DeviceStatus {
 // readings show nowhere else.
 func (p *pluginEngine) rate(n *model.Node, rebuilt *ledger.Ledger) error {
 	fresh := planner.New(rebuilt)
+	p.shared.Engine().Drain() // scores are as of the last events that were applied
 	for _, vendor := range model.Vendors {
 		r := &model.Request{Vendor: vendor, Containers: []model.Container{{Name: "main", Count: 1}}}
 		want, _ := fresh.Rate(r, score.DefaultWeights(), n.ID)

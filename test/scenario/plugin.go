@@ -187,7 +187,7 @@ func (p *pluginEngine) Settle(ctx context.Context) error {
 
 // compare says how the scheduler's view differs from the API.
 func (p *pluginEngine) compare(state *State) error {
-	rebuilt, err := state.LedgerWith(p.shared.Engine().Standings())
+	rebuilt, err := state.LedgerWith(p.shared.Engine().Checker().Standings())
 	if err != nil {
 		return err
 	}
@@ -204,7 +204,7 @@ func (p *pluginEngine) compare(state *State) error {
 	if err := p.compareNodes(state); err != nil {
 		return err
 	}
-	if _, err := p.shared.Engine().Check(); err != nil {
+	if _, err := p.shared.Engine().Checker().All(); err != nil {
 		return err
 	}
 	bound := 0

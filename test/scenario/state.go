@@ -177,7 +177,7 @@ func (s *State) checkWaiting(l *ledger.Ledger) error {
 		if r.Kind() != model.Whole {
 			continue // kubelet may count fewer tenants than the device has room for
 		}
-		if survey := place.Ask(l, r); survey.Fits() {
+		if survey := place.Ask(l, r); len(survey.Groups) > 0 {
 			return fmt.Errorf("pod %s fits on node %s, and waits", name, survey.Groups[0].First)
 		}
 	}

@@ -2,7 +2,6 @@ package state
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -10,11 +9,10 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/internal/kube/audit"
-	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/lab/local"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // entries reads an audit log.
@@ -43,12 +41,12 @@ func entries(t *testing.T, path string) (out []audit.Entry) {
 func TestAuditLog(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, `[{name: n, count: 1, gpu: {model: A100-80GB, count: 2}}]`)
-	w.apply("{apiVersion: scheduling.k8s.io/v1, kind: PriorityClass, metadata: {name: high}, value: 1000}")
-	path := filepath.Join(t.TempDir(), "audit.log")
-	p := w.scheduler(arguments("audit: {path: "+path+"}", "reportEvery: 200ms", "stepEvery: 100ms"))
-	w.create(pod("first", "", 2))
-	w.bound("first")
-	w.create(pod("second", "", 1))
+	w.AddPriorityClass("high", 1000)
+	path, began := filepath.Join(t.TempDir(), "audit.log"), time.Now()
+	p := w.Scheduler(cluster.QueueArguments("audit: {path: "+path+"}", "reportEvery: 200ms", "stepEvery: 100ms"))
+	w.Create(pod("first", "", 2))
+	w.Bound("first")
+	w.Create(pod("second", "", 1))
 	find := func(kind, name string) (out []audit.Entry) {
 		for _, e := range entries(t, path) {
 			if e.Kind == kind && e.Pod == name {
@@ -57,23 +55,19 @@ func TestAuditLog(t *testing.T) {
 		}
 		return out
 	}
-	w.eventually("the second pod is refused", 20*time.Second, func() (bool, string) { return len(find(audit.Refuse, "second")) > 0, "" })
+	w.Eventually("the second pod is refused", func() (bool, string) { return len(find(audit.Refuse, "second")) > 0, "" })
 	time.Sleep(3 * time.Second) // it is tried thirty times meanwhile
-	high := pod("high", "", 1)
-	high.Spec.PriorityClassName = "high"
-	w.create(high)
-	w.eventually("the first pod is evicted", 20*time.Second, func() (bool, string) { return len(find(audit.Evict, "first")) > 0, "" })
-	_ = w.delete("first") // no kubelet ends it
-	w.bound("high")
-	w.bound("second")
-	if err := p.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	w.Create(cluster.Pod("high", 1, cluster.Queue(""), cluster.Priority("high")))
+	w.Eventually("the first pod is evicted", func() (bool, string) { return len(find(audit.Evict, "first")) > 0, "" })
+	w.Delete("first") // no kubelet ends it
+	w.Bound("high")
+	w.Bound("second")
+	w.Must(p.Stop())
 
 	for _, e := range entries(t, path) {
 		line, _ := json.Marshal(e)
 		t.Log(string(line))
-		if e.Version != audit.Version || time.Since(e.Time) > time.Minute || e.Time.After(time.Now()) || e.UID == "" || e.Namespace != "default" || e.Scheduler != names.SchedulerName {
+		if e.Version != audit.Version || e.Time.Before(began.Truncate(time.Second)) || e.Time.After(time.Now()) || e.UID == "" || e.Namespace != "default" || e.Scheduler != names.SchedulerName {
 			t.Errorf("%+v", e)
 		}
 	}
@@ -93,48 +87,34 @@ func TestAuditLog(t *testing.T) {
 	}
 
 	// Every pod that was bound has one start.
-	list, err := w.Client.CoreV1().Pods("").List(context.Background(), metav1.ListOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range list.Items {
+	for _, p := range w.Pods("") {
 		if p.Spec.NodeName != "" && len(find(audit.Start, p.Name)) != 1 {
 			t.Errorf("%s has no start", p.Name)
 		}
 	}
 
 	t.Run("unwritable", func(t *testing.T) {
+		w := w.In(t)
 		file := filepath.Join(w.Dir(), "bad.yaml")
-		if err := os.WriteFile(file, arguments("audit: {path: /no/folder/audit.log}"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		kubeconfig, err := w.KubeconfigFor(schedulerUser)
-		if err != nil {
-			t.Fatal(err)
-		}
-		port, err := local.FreePort()
-		if err != nil {
-			t.Fatal(err)
-		}
-		out := output(t, filepath.Join(w.Bin, "gpu-scheduler"), append(w.ServeArgs(port, kubeconfig), "--config="+file, "--leader-elect=false")...)
+		w.Must(os.WriteFile(file, cluster.QueueArguments("audit: {path: /no/folder/audit.log}"), 0o600))
+		kubeconfig, err := w.KubeconfigFor(cluster.SchedulerUser)
+		w.Must(err)
+		out := output(t, filepath.Join(w.Bin, "gpu-scheduler"), "--kubeconfig="+kubeconfig, "--secure-port=0", "--config="+file, cluster.Alone)
 		if !strings.Contains(out, "audit.path: open /no/folder/audit.log") {
 			t.Errorf("got %s", out)
 		}
 	})
 	t.Run("full", func(t *testing.T) {
-		p := w.scheduler(arguments("audit: {path: /dev/full}"))
+		w := w.In(t)
+		p := w.Scheduler(cluster.QueueArguments("audit: {path: /dev/full}"))
 		for _, name := range []string{"high", "second"} {
-			if err := w.delete(name); err != nil {
-				t.Fatal(err)
-			}
+			w.Delete(name)
 		}
-		w.create(pod("full", "", 1))
-		w.bound("full")
-		w.eventually("the log says that the disk is full", 20*time.Second, func() (bool, string) {
-			return len(logged(t, p, "no space left")) == 1, local.LastLines(p.Log(), 5)
+		w.Create(pod("full", "", 1))
+		w.Bound("full")
+		w.Eventually("the log says that the disk is full", func() (bool, string) {
+			return len(w.Log(p.Process, "no space left")) == 1, local.LastLines(p.Log(), 5)
 		})
-		if err := p.Stop(); err != nil {
-			t.Fatal(err)
-		}
+		w.Must(p.Stop())
 	})
 }

@@ -1,19 +1,23 @@
 package state
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/tools/cache"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/state"
+	"github.com/tangram-dev/tangram/lab/local"
+	"github.com/tangram-dev/tangram/test/await"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // shares is a run of two queues of equal weight on 16 GPUs. For the first seconds pods of
@@ -34,11 +38,11 @@ type held struct {
 }
 
 const (
-	gpus     = 16
-	alone    = 8 * time.Second  // how long a has everything
-	downtime = 20 * time.Second // when the scheduler is killed
-	whole    = 70 * time.Second // the run
-	podRuns  = 2 * time.Second  // one to two of it
+	gpus    = 16
+	alone   = 8 * time.Second // how long a has everything
+	podRuns = 2 * time.Second // one to two of it
+	// grain is how far a balance is paid back, in GPU-seconds: ten seconds of one pod.
+	grain = 10
 )
 
 // see plays owners and kubelets, as the API server tells of pods.
@@ -69,7 +73,8 @@ func (s *shares) end(name, queue string) {
 	if over {
 		return
 	}
-	_ = s.delete(name) // the end of the test may be before it
+	now := int64(0)
+	_ = s.Client.CoreV1().Pods("default").Delete(context.Background(), name, metav1.DeleteOptions{GracePeriodSeconds: &now}) // the end of the test may be before it
 	s.another(queue, "")
 }
 
@@ -79,117 +84,117 @@ func (s *shares) another(queue, runs string) {
 	p := pod(fmt.Sprintf("%s-%d", queue, s.made), queue, 1)
 	s.mu.Unlock()
 	p.Annotations = map[string]string{"runs": runs, names.AnnotationPreemptible: "false"}
-	s.create(p)
+	_, err := s.Client.CoreV1().Pods("default").Create(context.Background(), p, metav1.CreateOptions{})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil && !s.over {
+		s.T.Error(err)
+	}
 }
 
-// share lets the run go on, with what happens to the scheduler in the middle of it, and
-// returns what part of all GPU-seconds queue b has used.
-func share(t *testing.T, restart func(s *shares, kill func(), start func())) float64 {
-	s := &shares{world: newWorld(t, `[{name: n, count: 2, gpu: {model: A100-80GB, count: 8}}]`), held: map[string]held{}, used: map[string]float64{}}
+// missed is how many GPU-seconds less queue b has used than queue a, and how many both used.
+func (s *shares) missed() (less, total float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	used := maps.Clone(s.used)
+	for _, h := range s.held {
+		used[h.queue] += time.Since(h.since).Seconds()
+	}
+	return used["a"] - used["b"], used["a"] + used["b"]
+}
+
+// owing starts a run and returns it when b is being paid back what it missed, and the
+// scheduler has saved that it is owed more.
+func owing(t *testing.T) (s *shares, scheduler *local.Serving) {
+	s = &shares{world: newWorld(t, `[{name: n, count: 2, gpu: {model: A100-80GB, count: 8}}]`), held: map[string]held{}, used: map[string]float64{}}
 	for _, q := range []string{"a", "b"} {
-		s.apply(fmt.Sprintf("{apiVersion: scheduling.volcano.sh/v1beta1, kind: Queue, metadata: {name: %s}, spec: {weight: 1}}", q))
+		s.AddQueue(q, "{weight: 1}")
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	factory := informers.NewSharedInformerFactory(s.Client, 0)
-	if _, err := factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { s.see(o.(*v1.Pod), false) },
-		UpdateFunc: func(_, o any) { s.see(o.(*v1.Pod), false) },
-		DeleteFunc: func(o any) {
-			if unknown, ok := o.(cache.DeletedFinalStateUnknown); ok {
-				o = unknown.Obj
-			}
-			s.see(o.(*v1.Pod), true)
-		},
-	}); err != nil {
-		t.Fatal(err)
-	}
-	factory.Start(ctx.Done())
-	factory.WaitForCacheSync(ctx.Done())
-	configuration := arguments("state: {every: 1s}")
-	process := s.scheduler(configuration)
+	t.Cleanup(func() {
+		cancel()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.over = true
+	})
+	_, err := s.Follow(ctx, func(before, after *v1.Pod) { s.see(cmp.Or(after, before), after == nil) })
+	s.Must(err)
+	scheduler = s.Scheduler(saving)
 	for range gpus {
 		s.another("a", "long")
 	}
-	s.eventually("a has everything", 30*time.Second, func() (bool, string) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return len(s.held) == gpus, fmt.Sprint(s.held)
-	})
-	begin := time.Now()
+	holds := func(queue string, n int) {
+		s.Eventually(fmt.Sprintf("queue %s has %d GPUs", queue, n), func() (bool, string) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			has := map[string]int{}
+			for _, h := range s.held {
+				has[h.queue]++
+			}
+			return has[queue] >= n, fmt.Sprint(has)
+		})
+	}
+	holds("a", gpus)
 	for range gpus + 4 {
 		s.another("a", "")
 		s.another("b", "")
 	}
-	time.Sleep(time.Until(begin.Add(downtime)))
-	restart(s, func() {
-		if err := process.Kill(); err != nil {
-			t.Error(err)
+	holds("b", gpus/2)
+	s.saved("what b is owed", func(x *state.State) bool {
+		for _, q := range x.Learned.Queues.Queues {
+			if q.Queue == "b" && q.Owed["gpu/nvidia"] > 0 {
+				return true
+			}
 		}
-	}, func() { process = s.scheduler(configuration) })
-	time.Sleep(time.Until(begin.Add(whole)))
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.over = true
-	for _, h := range s.held {
-		s.used[h.queue] += time.Since(h.since).Seconds()
-	}
-	b := s.used["b"] / (s.used["a"] + s.used["b"])
-	t.Logf("queue b has %.4f of %.0f GPU-seconds", b, s.used["a"]+s.used["b"])
-	return b
+		return false
+	})
+	return s, scheduler
 }
 
-// TestRestartKeepsShares: a scheduler is killed in the middle of a run in which one queue
-// is owed what it missed, and started anew. Over the whole run the queue has its half,
-// as it does without the restart; without the state it does not. A balance is paid back as
-// far as ten seconds of one pod, which is the grain of what a run of a minute can show.
+// saving is the configuration of a scheduler that saves its state every second.
+var saving = cluster.QueueArguments("state: {every: 1s}")
+
+// paid waits until b has been paid back.
+func (s *shares) paid() {
+	s.T.Helper()
+	await.Eventually(s.T, "b has used as much as a", 2*cluster.Limit, func() (bool, string) {
+		less, total := s.missed()
+		return less <= grain+0.02*total/2, fmt.Sprintf("%.0f of %.0f GPU-seconds less", less, total)
+	})
+	less, total := s.missed()
+	s.T.Logf("after %.0f GPU-seconds b has used %.0f less than a", total, less)
+}
+
+// TestRestartKeepsShares: a scheduler is killed while a queue is paid back what it missed,
+// and started anew. The queue gets all of it, as it does without the restart; without the
+// state it does not.
 func TestRestartKeepsShares(t *testing.T) {
-	const grain = 10.0 / (gpus * float64(whole/time.Second))
-	owed := func(s *shares) {
-		s.saved("what b is owed", func(x *state.State) bool {
-			for _, q := range x.Learned.Queues.Queues {
-				if q.Queue == "b" && q.Owed["gpu/nvidia"] > 0 {
-					return true
-				}
-			}
-			return false
+	t.Parallel()
+	t.Run("without a restart", func(t *testing.T) {
+		t.Parallel()
+		s, _ := owing(t)
+		s.paid()
+	})
+	t.Run("with a restart", func(t *testing.T) {
+		t.Parallel()
+		s, scheduler := owing(t)
+		s.Must(scheduler.Kill())
+		s.Scheduler(saving)
+		s.paid()
+	})
+	t.Run("with a restart that forgets", func(t *testing.T) {
+		t.Parallel()
+		s, scheduler := owing(t)
+		s.Must(scheduler.Kill())
+		s.setState("")
+		s.Scheduler(saving)
+		owed, before := s.missed()
+		await.Eventually(t, "as much is used as pays b back where its balance is kept", 2*cluster.Limit, func() (bool, string) {
+			_, total := s.missed()
+			return total-before >= 6*owed, fmt.Sprintf("%.0f of %.0f GPU-seconds", total-before, 6*owed)
 		})
-	}
-	var group sync.WaitGroup
-	var plain, kept, lost float64
-	for _, c := range []struct {
-		name    string
-		result  *float64
-		restart func(s *shares, kill, start func())
-	}{
-		{"without a restart", &plain, func(*shares, func(), func()) {}},
-		{"with a restart", &kept, func(s *shares, kill, start func()) {
-			owed(s)
-			kill()
-			start()
-		}},
-		{"with a restart that forgets", &lost, func(s *shares, kill, start func()) {
-			owed(s)
-			kill()
-			s.setState("")
-			start()
-		}},
-	} {
-		group.Go(func() { t.Run(c.name, func(t *testing.T) { *c.result = share(t, c.restart) }) })
-	}
-	group.Wait()
-	if t.Failed() {
-		return
-	}
-	for name, b := range map[string]float64{"without a restart": plain, "with a restart": kept} {
-		if off := max(b-0.5, 0.5-b); off > 0.02*0.5+grain {
-			t.Errorf("%s b has %.4f, more than 2 %% from a half", name, b)
+		if less, _ := s.missed(); less < owed/2 {
+			t.Errorf("b had missed %.0f GPU-seconds, and %.0f at the end: this test shows nothing", owed, less)
 		}
-	}
-	if off := 0.5 - lost; off <= 0.02*0.5+grain {
-		t.Errorf("with a restart that forgets b has %.4f: this test shows nothing", lost)
-	}
-	if off := max(plain-kept, kept-plain); off > 0.02 {
-		t.Errorf("the restart changes b's share from %.4f to %.4f", plain, kept)
-	}
+	})
 }

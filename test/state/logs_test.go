@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/tangram-dev/tangram/config"
-	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/lab/local"
 	"github.com/tangram-dev/tangram/test/cluster"
 )
 
@@ -51,52 +51,30 @@ func checkJSON(t *testing.T, path string) {
 	t.Logf("%s: %d lines", filepath.Base(path), n)
 }
 
-// extender starts gpu-extender. It serves no health, and is a client that may read what the
-// scheduler may.
-func (w *world) extender(flags ...string) *local.Process {
-	w.t.Helper()
-	kubeconfig, err := w.KubeconfigFor(schedulerUser)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	port, err := local.FreePort()
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	p, err := w.Run(context.Background(), local.Program{Name: "gpu-extender", Path: filepath.Join(w.Bin, "gpu-extender"), Args: append(append(w.ListenArgs(port), "--kubeconfig="+kubeconfig), flags...)})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	return p
-}
-
 // TestJSONLogs: with --logging-format=json every line that a program writes while it
 // starts, works, loses its API server and ends is JSON, libraries' lines included; so is
 // the error it ends with.
 func TestJSONLogs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, `[{name: n, count: 1, gpu: {model: A100-80GB, count: 2}}]`, "gpu-controller", "gpu-agent", "gpu-extender")
-	w.apply(string(config.ControllerRBAC()))
-	w.apply(string(config.AgentRBAC()))
+	w.Apply(string(config.ExtenderRBAC()))
 	flags := []string{"--logging-format=json", "-v=2"}
 	file := filepath.Join(w.Dir(), "fleet.yaml")
-	if err := os.WriteFile(file, []byte("pools: [{name: n, count: 1, gpu: {model: A100-80GB, count: 2}}]"), 0o600); err != nil {
-		t.Fatal(err)
+	w.Must(os.WriteFile(file, []byte("pools: [{name: n, count: 1, gpu: {model: A100-80GB, count: 2}}]"), 0o600))
+	processes := []*local.Serving{
+		w.Scheduler(config.Scheduler(), append(flags, cluster.Alone)...),
+		w.Start(local.Component{Name: "gpu-controller", Flags: append(flags, cluster.Alone)}),
+		w.Start(local.Component{Name: "gpu-agent", Flags: append(flags, "--backend=simulated", "--fleet="+file)}),
+		w.Start(local.Component{Name: "gpu-extender", Flags: flags}),
 	}
-	processes := []*local.Process{
-		w.scheduler(config.Scheduler(), append(flags, cluster.Alone)...),
-		w.launch(local.Component{Name: "gpu-controller", Flags: append(flags, cluster.Alone)}),
-		w.launch(local.Component{Name: "gpu-agent", Flags: append(flags, "--backend=simulated", "--fleet="+file)}),
-		w.extender(flags...),
-	}
-	w.create(pod("a", "", 2))
-	w.bound("a")
-	w.create(pod("b", "", 5)) // refused
+	w.Create(pod("a", "", 2))
+	w.Bound("a")
+	w.Create(pod("b", "", 5)) // refused
 	api := w.Process("kube-apiserver")
 	if err := api.Signal(9); err != nil { // it is started anew
 		t.Fatal(err)
 	}
-	w.eventually("the API server is back", time.Minute, func() (bool, string) {
+	w.Eventually("the API server is back", func() (bool, string) {
 		_, err := w.Client.Discovery().ServerVersion()
 		return err == nil && api.Restarts() > 0, ""
 	})

@@ -11,15 +11,16 @@ import (
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/state"
-	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/lab/local"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // saved waits until the scheduler has written a state that has what is asked for.
 func (w *world) saved(what string, has func(*state.State) bool) *state.State {
-	w.t.Helper()
+	w.T.Helper()
 	var out *state.State
-	w.eventually("the state has "+what, 30*time.Second, func() (bool, string) {
-		text := w.state().Data["state.json"]
+	w.Eventually("the state has "+what, func() (bool, string) {
+		text := w.state()
 		s, err := state.Decode([]byte(text))
 		if err != nil {
 			return false, err.Error()
@@ -37,17 +38,16 @@ func (w *world) saved(what string, has func(*state.State) bool) *state.State {
 func TestStateOnAPIServer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, `[{name: n, count: 2, gpu: {model: A100-80GB, count: 8}}]`)
-	configuration := arguments("state: {every: 1s}")
+	configuration := cluster.QueueArguments("state: {every: 1s}")
 
 	t.Run("rights", func(t *testing.T) {
+		w := w.In(t)
 		may := func(verb, name string) bool {
 			r, err := w.Client.AuthorizationV1().SubjectAccessReviews().Create(context.Background(), &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
-				User:               schedulerUser,
+				User:               cluster.SchedulerUser,
 				ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: "kube-system", Verb: verb, Resource: "configmaps", Name: name},
 			}}, metav1.CreateOptions{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			w.Must(err)
 			return r.Status.Allowed
 		}
 		for _, verb := range []string{"get", "update"} {
@@ -78,14 +78,14 @@ func TestStateOnAPIServer(t *testing.T) {
 	}
 	for name, text := range hostile {
 		w.setState(text)
-		p := w.scheduler(configuration)
+		p := w.Scheduler(configuration)
 		pod := pod("pod-"+strings.ReplaceAll(strings.ToLower(name), " ", "-"), "", 1)
 		pod.Labels = nil
 		start := time.Now()
-		w.create(pod)
-		w.bound(pod.Name)
+		w.Create(pod)
+		w.Bound(pod.Name)
 		t.Logf("%s: a pod was bound after %s", name, time.Since(start).Round(time.Millisecond))
-		ignored, want := logged(t, p, "tate ignored"), 1
+		ignored, want := w.Log(p.Process, "tate ignored"), 1
 		if name == "long ago" || name == "no object" { // valid, or nothing to read
 			want = 0
 		}
@@ -93,47 +93,41 @@ func TestStateOnAPIServer(t *testing.T) {
 			t.Errorf("%s: logged %q", name, ignored)
 		}
 		w.saved("the request", func(s *state.State) bool { return s.At > 1 && s.Learned.Mix.Arrivals > 0 })
-		if err := p.Kill(); err != nil {
-			t.Fatal(err)
-		}
+		w.Must(p.Kill())
 	}
-	if size := len(w.state().Data["state.json"]); size > 256<<10 {
+	if size := len(w.state()); size > 256<<10 {
 		t.Errorf("the state has %d bytes", size)
 	}
 
 	// Of a missing object the log says once what to do, and scheduling goes on.
-	if err := w.Client.CoreV1().ConfigMaps("kube-system").Delete(context.Background(), names.StateName, metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	p := w.scheduler(configuration)
-	w.eventually("the log says what to do", 20*time.Second, func() (bool, string) {
-		lines := logged(t, p, "kubectl -n kube-system create configmap tangram-state")
+	w.Within("kube-system").Remove(cluster.ConfigMaps, names.StateName)
+	p := w.Scheduler(configuration)
+	w.Eventually("the log says what to do", func() (bool, string) {
+		lines := w.Log(p.Process, "kubectl -n kube-system create configmap tangram-state")
 		return len(lines) == 1, strings.Join(lines, "\n")
 	})
-	w.apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: tangram-state, namespace: kube-system}}")
+	w.Apply("{apiVersion: v1, kind: ConfigMap, metadata: {name: tangram-state, namespace: kube-system}}")
 	before := w.saved("the requests", func(s *state.State) bool { return s.Learned.Mix.Arrivals >= int64(len(hostile)) })
-	if lines := logged(t, p, "not saved"); len(lines) != 1 {
+	if lines := w.Log(p.Process, "not saved"); len(lines) != 1 {
 		t.Errorf("logged %q", lines)
 	}
 	// One that is told to end saves what it learned since the last time.
-	if err := p.Stop(); err != nil {
-		t.Fatal(err)
-	}
+	w.Must(p.Stop())
 
 	// A standby takes over; pods that were counted are not counted again.
-	lead := []string{"--leader-elect=true", "--leader-elect-lease-duration=3s", "--leader-elect-renew-deadline=2s", "--leader-elect-retry-period=500ms"}
-	leader := w.scheduler(arguments("state: {every: 1h}"), lead...)
-	restored := func(p *local.Process) {
-		w.eventually(p.Name()+" restores the state", 30*time.Second, func() (bool, string) {
-			return len(logged(t, p, "Saved state restored")) == 1, local.LastLines(p.Log(), 3)
+	lead := cluster.Elect(3 * time.Second)
+	leader := w.Scheduler(cluster.QueueArguments("state: {every: 1h}"), lead...)
+	restored := func(p *local.Serving) {
+		w.Eventually(p.Name()+" restores the state", func() (bool, string) {
+			return len(w.Log(p.Process, "Saved state restored")) == 1, local.LastLines(p.Log(), 3)
 		})
 	}
 	restored(leader)
 	last := pod("last", "", 1)
 	last.Labels = nil
-	w.create(last)
-	w.bound("last")
-	standby := w.scheduler(configuration, lead...)
+	w.Create(last)
+	w.Bound("last")
+	standby := w.Scheduler(configuration, lead...)
 	if err := leader.Stop(); err != nil { // it saves before it ends, though its next turn is in an hour
 		t.Fatal(err)
 	}

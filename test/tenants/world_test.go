@@ -22,14 +22,13 @@ import (
 
 	"github.com/tangram-dev/tangram/config"
 	"github.com/tangram-dev/tangram/examples"
-	"github.com/tangram-dev/tangram/internal/local"
 	"github.com/tangram-dev/tangram/test/await"
 	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // world is the cluster that all tests share.
 type world struct {
-	*cluster.Cluster
+	*cluster.World
 	admin *user
 }
 
@@ -48,60 +47,39 @@ func TestMain(m *testing.M) { os.Exit(shared.Run(m)) }
 // sharedWorld starts the cluster once.
 func sharedWorld(t *testing.T) *world {
 	t.Helper()
-	bin := cluster.Bin(t, "kube-controller-manager", "kwok", "gpu-scheduler", "gpu-controller")
-	return shared.Get(t, func() (*world, error) { return startWorld(bin) })
+	return shared.Get(t, func() *world { return startWorld(t) })
 }
 
-func startWorld(bin string) (*world, error) {
-	docs := [][]byte{
-		config.CRDs(), config.VolcanoCRDs(), config.RBAC(), config.ControllerRBAC(), config.AgentRBAC(),
-		config.TenantRoles(), config.TenantPolicies(), config.TenantBindings(),
-	}
-	c, err := cluster.Start(cluster.Options{
-		Kubernetes: local.Options{
-			Bin: bin, ControllerManager: true, KWOK: true,
-			// Kubernetes' own PodGroups name a priority class, too.
-			APIServer: []string{"--feature-gates=GenericWorkload=true,GangScheduling=true,WorkloadAwarePreemption=true", "--runtime-config=scheduling.k8s.io/v1alpha2=true"},
-		},
-		Manifests: append(docs, examples.Tenants()...),
-		Fleet:     "pools: [{name: n, count: 4, gpu: {model: A100-80GB, count: 8}}, {name: x, count: 1, gpu: {model: A100-80GB, count: 8}}]",
-		Tangram:   cluster.Tangram(nil),
-	})
-	if err != nil {
-		return nil, err
-	}
-	w := &world{Cluster: c, admin: &user{"tangram-admin", c.RESTConfig(), c.Client, c.Dynamic}}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	return w, c.EndIf(w.enforced(ctx))
+func startWorld(t *testing.T) *world {
+	docs := [][]byte{config.TenantRoles(), config.TenantPolicies(), config.TenantBindings()}
+	o := cluster.Whole("pools: [{name: n, count: 4, gpu: {model: A100-80GB, count: 8}}, {name: x, count: 1, gpu: {model: A100-80GB, count: 8}}]", append(docs, examples.Tenants()...)...)
+	// Kubernetes' own PodGroups name a priority class, too.
+	o.Kubernetes.APIServer = []string{"--feature-gates=GenericWorkload=true,GangScheduling=true,WorkloadAwarePreemption=true", "--runtime-config=scheduling.k8s.io/v1alpha2=true"}
+	w := &world{World: cluster.Open(t, o)}
+	w.admin = &user{"tangram-admin", w.RESTConfig(), w.Client, w.Dynamic}
+	w.enforced()
+	return w
 }
 
 // enforced waits until the API server applies every policy: it learns of them by a watch.
-func (w *world) enforced(ctx context.Context) error {
+func (w *world) enforced() {
+	w.T.Helper()
 	b, err := w.user("probe", "team-b")
-	if err != nil {
-		return err
-	}
+	w.Must(err)
 	probes := map[string]*unstructured.Unstructured{
 		"pods":      object(`{apiVersion: v1, kind: Pod, metadata: {name: probe, labels: {tangram.dev/queue: team-a}}, spec: {containers: [{name: c, image: pause}]}}`),
 		"podgroups": object(`{apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, metadata: {name: probe}, spec: {minMember: 1, queue: team-a}}`),
 		"workloads": object(`{apiVersion: batch/v1, kind: Job, metadata: {name: probe}, spec: {template: {metadata: {labels: {tangram.dev/queue: team-a}}, spec: {restartPolicy: Never, containers: [{name: c, image: pause}]}}}}`),
 		"objects":   object(`{apiVersion: bus.volcano.sh/v1alpha1, kind: Command, metadata: {name: probe}, action: CloseQueue, target: {apiVersion: scheduling.volcano.sh/v1beta1, kind: Queue, name: team-a, uid: x}}`),
 	}
-	for ; ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
-		open := ""
+	w.Complete("policies are in force", func() string {
 		for policy, probe := range probes {
-			_, err := b.dryRun("team-b", probe)
-			if err == nil || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy") {
-				open = fmt.Sprintf("policy %s: %v", policy, err)
+			if _, err := b.dryRun("team-b", probe); err == nil || !strings.Contains(err.Error(), "ValidatingAdmissionPolicy") {
+				return fmt.Sprintf("policy %s: %v", policy, err)
 			}
 		}
-		if open == "" {
-			return nil
-		}
-		err = fmt.Errorf("policies are not in force: %s", open)
-	}
-	return err
+		return ""
+	})
 }
 
 // user is a user of some groups, with a client certificate.
@@ -167,12 +145,8 @@ func (u *user) patch(o *unstructured.Unstructured, patch string, subresources ..
 // pod is a pod that asks for GPUs of gpu-scheduler, with a name of its own; change may make
 // it anything else.
 func pod(name string, gpus int, change ...func(*v1.Pod)) *v1.Pod {
-	grace := int64(0)
-	p := cluster.Pod("", "", int64(gpus))
-	p.GenerateName, p.Spec.TerminationGracePeriodSeconds = name+"-", &grace
-	for _, c := range change {
-		c(p)
-	}
+	p := cluster.Pod("", gpus, append([]cluster.Change{cluster.Immediate}, change...)...)
+	p.GenerateName = name + "-"
 	return p
 }
 

@@ -1,14 +1,12 @@
 package web
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/tangram-dev/tangram/test/web/browser"
 	"github.com/tangram-dev/tangram/test/web/fake"
 )
 
@@ -27,18 +25,16 @@ func TestAccessible(t *testing.T) {
 	url := site(t, fake.New(64, false), true)
 	v := visit(t)
 	for _, scheme := range []string{"light", "dark"} {
-		v.do(func(ctx context.Context) error { return v.Prefers(ctx, scheme) })
+		v.prefers(scheme)
 		for _, hash := range views {
 			v.open(url + "/" + hash)
 			v.until(`document.querySelector('h1') && document.getElementById('status').dataset.kind !== 'loading' || document.title.startsWith('Not found')`)
 			name := scheme + " " + hash
-			var things []browser.Thing
-			v.do(func(ctx context.Context) (err error) { things, err = v.Things(ctx); return err })
 			counts := map[string]int{}
-			for _, thing := range things {
-				counts[thing.Role]++
-				if thing.Name == "" && (thing.Focusable && thing.Role != "RootWebArea" && thing.Role != "main" || slices.Contains([]string{"image", "button", "link", "textbox", "combobox", "table", "region"}, thing.Role)) {
-					t.Errorf("%s: a %s has no name", name, thing.Role)
+			for _, thing := range v.things() {
+				counts[thing.role]++
+				if thing.name == "" && (thing.focusable && thing.role != "RootWebArea" && thing.role != "main" || slices.Contains([]string{"image", "button", "link", "textbox", "combobox", "table", "region"}, thing.role)) {
+					t.Errorf("%s: a %s has no name", name, thing.role)
 				}
 			}
 			for _, landmark := range []string{"banner", "navigation", "main", "status"} {
@@ -105,7 +101,7 @@ func TestPhone(t *testing.T) {
 	t.Parallel()
 	url := site(t, fake.New(1000, true), true)
 	v := visit(t)
-	v.do(func(ctx context.Context) error { return v.Resize(ctx, 360, 740, 2) })
+	v.resize(360, 740, 2)
 	for _, hash := range views {
 		v.open(url + "/" + hash)
 		v.until(`document.querySelector('h1') && document.getElementById('status').dataset.kind !== 'loading' || document.title.startsWith('Not found')`)
@@ -153,7 +149,7 @@ func TestKeyboard(t *testing.T) {
 			t.Errorf("%s: Tab reaches %d of %d controls", hash, len(seen), want)
 		}
 	}
-	// The map by keys, with what a reader of the screen hears.
+	// The map by keys, with what a screen reader says.
 	v.open("about:blank")
 	v.open(url + "/#/fleet")
 	v.shown()
@@ -194,11 +190,11 @@ func TestThemes(t *testing.T) {
 	background := func() string {
 		return eval[string](v, `getComputedStyle(document.body).backgroundColor`)
 	}
-	v.do(func(ctx context.Context) error { return v.Prefers(ctx, "dark") })
+	v.prefers("dark")
 	v.open(url)
 	v.shown()
 	dark := background()
-	v.do(func(ctx context.Context) error { return v.Prefers(ctx, "light") })
+	v.prefers("light")
 	v.until(`getComputedStyle(document.body).backgroundColor === 'rgb(255, 255, 255)'`)
 	if dark == background() {
 		t.Errorf("light and dark are both %s", dark)

@@ -2,10 +2,7 @@ package web
 
 import (
 	"bytes"
-	"context"
-	"crypto/tls"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -13,110 +10,49 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/tangram-dev/tangram/api/query"
-	"github.com/tangram-dev/tangram/config"
-	"github.com/tangram-dev/tangram/internal/fleet"
-	"github.com/tangram-dev/tangram/internal/local"
+	"github.com/tangram-dev/tangram/lab/fleet"
+	"github.com/tangram-dev/tangram/lab/local"
 	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // world is a cluster with the scheduler and a controller that serves the page.
 type world struct {
-	*cluster.Cluster
+	*cluster.World
 	url string
 }
 
-// startWorld starts a cluster that ends with the test.
+// startWorld starts a cluster that ends with the test. Its fleet is described by an agent.
 func startWorld(t *testing.T) *world {
 	t.Helper()
-	bin := cluster.Bin(t, "kwok", "kube-controller-manager", "gpu-scheduler", "gpu-controller", "gpu-agent")
-	w := &world{Cluster: cluster.ForTest(t, cluster.Options{
-		Kubernetes: local.Options{Bin: bin, ControllerManager: true, KWOK: true},
-		Manifests:  [][]byte{config.CRDs(), config.VolcanoCRDs(), config.RBAC(), config.ControllerRBAC(), config.AgentRBAC(), tenants, []byte(visitorRoles), visitors},
+	w := &world{World: cluster.ForTest(t, cluster.Options{
+		Programs:   []string{"gpu-scheduler", "gpu-controller", "gpu-agent"},
+		Kubernetes: local.Options{ControllerManager: true, KWOK: true},
+		Manifests:  cluster.Manifests(tenants, visitors),
 	})}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
-	defer cancel()
-	if err := w.fill(ctx); err != nil {
-		t.Fatal(err)
-	}
+	f, err := fleet.Parse("fleet.yaml", fleetFile)
+	w.Must(err)
+	w.Must(w.CreateNodes(t.Context(), f))
+	path := filepath.Join(w.Dir(), "fleet.yaml")
+	w.Must(os.WriteFile(path, fleetFile, 0o600))
+	w.Start(local.Component{Name: "gpu-agent", Flags: []string{"--backend=simulated", "--fleet=" + path}})
+	w.Must(w.AwaitFleet(t.Context(), f))
+	w.damage()
+	port, err := local.FreePort()
+	w.Must(err)
+	at := "127.0.0.1:" + strconv.Itoa(port)
+	w.url = "https://" + at
+	w.Controller(cluster.Alone, "--web-listen="+at)
 	return w
 }
 
 // visitors: alice may list pods of namespace language and nothing else, carol everything,
 // dave has a token that may not ask.
 var visitors = cluster.Accounts(
-	cluster.Account{Namespace: "language", Name: "alice", Everywhere: []string{"tangram-viewer"}, Own: []string{"page-pods"}},
-	cluster.Account{Namespace: "language", Name: "carol", Everywhere: []string{"tangram-viewer", "page-everything"}},
+	cluster.Account{Namespace: "language", Name: "alice", Everywhere: []string{"tangram-viewer"}, Own: []string{"list-pods"}},
+	cluster.Account{Namespace: "language", Name: "carol", Everywhere: []string{"tangram-viewer", "list-everything"}},
 	cluster.Account{Namespace: "vision", Name: "dave"},
 )
-
-// visitorRoles are what visitors may list.
-const visitorRoles = `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: page-pods}
-rules: [{apiGroups: [""], resources: [pods], verbs: [list]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: page-everything}
-rules:
-- {apiGroups: [""], resources: [pods, nodes], verbs: [list]}
-- {apiGroups: [scheduling.volcano.sh], resources: [queues], verbs: [list]}
-`
-
-// fill makes the fleet, which an agent describes, and starts the controller.
-func (w *world) fill(ctx context.Context) error {
-	f, err := fleet.Parse("fleet.yaml", fleetFile)
-	if err != nil {
-		return err
-	}
-	if err := w.CreateNodes(ctx, f); err != nil {
-		return err
-	}
-	path := filepath.Join(w.Dir(), "fleet.yaml")
-	if err := os.WriteFile(path, fleetFile, 0o600); err != nil {
-		return err
-	}
-	if _, err := w.Launch(ctx, local.Component{Name: "gpu-agent", Flags: []string{"--backend=simulated", "--fleet=" + path}}); err != nil {
-		return err
-	}
-	if err := w.AwaitFleet(ctx, f); err != nil {
-		return err
-	}
-	if err := w.damage(ctx); err != nil {
-		return err
-	}
-	port, err := local.FreePort()
-	if err != nil {
-		return err
-	}
-	at := "127.0.0.1:" + strconv.Itoa(port)
-	w.url = "https://" + at
-	_, err = w.Launch(ctx, local.Component{Name: "gpu-controller", Flags: []string{cluster.Alone, "--web-listen=" + at}})
-	return err
-}
-
-// scheduler starts the scheduler, and returns once its Lease says where it answers. Until
-// then the page has nobody to ask.
-func (w *world) scheduler(ctx context.Context) error {
-	if _, err := w.Launch(ctx, local.Component{Name: "gpu-scheduler", Answers: true}); err != nil {
-		return err
-	}
-	_, err := w.Endpoint(ctx, "gpu-scheduler", nil)
-	return err
-}
-
-func (w *world) token(t *testing.T, namespace, name string) string {
-	t.Helper()
-	token, err := w.Token(t.Context(), namespace, name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return token
-}
 
 // TestCluster is the page as it is deployed: gpu-controller serves it with TLS, and passes
 // questions on to the scheduler with the visitor's token. A person whose gang waits logs in,
@@ -125,25 +61,28 @@ func (w *world) token(t *testing.T, namespace, name string) string {
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	v := visit(t)
-	defer expect(v, "401", "403", "404", "503") // visitors without rights, and another's gang; also when a step ends the test
+	defer expect(v, "401", "403", "404", "503") // visitors without rights, and a gang of another namespace; also when a step ends the test
 	w := startWorld(t)
-	carol, alice, dave := w.token(t, "language", "carol"), w.token(t, "language", "alice"), w.token(t, "vision", "dave")
-	ask := asker(w.url)
+	carol, alice, dave := w.Token("language", "carol"), w.Token("language", "alice"), w.Token("vision", "dave")
+	page := cluster.Asker{Client: cluster.HTTPClient(nil, ""), Base: w.url} // what is tested is what it answers
 
 	// Without a scheduler the page is there, and says what is missing.
-	if status, text := ask(t, "GET", query.PathFleet, carol, nil); status != 503 || !strings.Contains(text, "NotLeader") {
-		t.Fatalf("without a scheduler: %d %s", status, text)
+	w.Complete("the page's port is open", func() string { // a little after the other
+		if _, err := page.Try(t.Context(), "GET", "/", nil); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	if a := page.Bearer(carol).Do(t, "GET", query.PathFleet, nil); a.Status != 503 || !strings.Contains(a.Text, "NotLeader") {
+		t.Fatalf("without a scheduler: %d %s", a.Status, a.Text)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	defer cancel()
-	if err := w.scheduler(ctx); err != nil {
-		t.Fatal(err)
-	}
+	w.Start(local.Component{Name: "gpu-scheduler", Answers: true})
+	w.Endpoint("gpu-scheduler", nil) // until then the page has no scheduler to ask
 	pause := time.Duration(0)
 	if *update {
 		pause = 22 * time.Second // a chart over time needs some
 	}
-	w.showcase(t, pause)
+	w.showcase(pause)
 
 	t.Run("refused", func(t *testing.T) {
 		for _, c := range []struct {
@@ -154,15 +93,15 @@ func TestCluster(t *testing.T) {
 			{"no token", "GET", query.PathFleet, "", nil, 401},
 			{"bad token", "GET", query.PathFleet, "bad", nil, 401},
 			{"no right", "GET", query.PathFleet, dave, nil, 403},
-			// The role names the questions: of others nobody learns whether there are any.
+			// The role names the questions: of others the answer does not say whether they exist.
 			{"no such question", "GET", "/query/v1/secrets", carol, nil, 403},
 			{"the controller's metrics", "GET", "/metrics", carol, nil, 404},
 			{"the API server's paths", "GET", "/api/v1/pods", carol, nil, 404},
 			{"oversized", "POST", query.PathWhatIf, carol, bytes.NewReader(make([]byte, query.MaxBody+1)), 413},
 			{"a write to the page", "POST", "/", carol, nil, 405},
 		} {
-			if status, text := ask(t, c.method, c.path, c.token, c.body); status != c.status || !strings.Contains(text, `"reason"`) {
-				t.Errorf("%s: %d %.200s, want %d", c.name, status, text, c.status)
+			if a := page.Bearer(c.token).Do(t, c.method, c.path, c.body); a.Status != c.status || !strings.Contains(a.Text, `"reason"`) {
+				t.Errorf("%s: %d %.200s, want %d", c.name, a.Status, a.Text, c.status)
 			}
 		}
 	})
@@ -201,7 +140,7 @@ func TestCluster(t *testing.T) {
 	v.reads("research")
 	v.click("#nav a[href='#/timeline']")
 	v.shown()
-	v.reads("batch/reindex") // for whom two of thumbnails were evicted
+	v.reads("batch/reindex") // two of thumbnails were evicted for it
 	v.click("#nav a[href='#/health']")
 	v.shown()
 	v.reads("XID 79")
@@ -215,7 +154,7 @@ func TestCluster(t *testing.T) {
 	v.pictures(w.url, *update)
 	v.click("#logout")
 
-	// A visitor who may list one namespace sees no other's names and no nodes.
+	// A visitor that may list one namespace sees no names of others and no nodes.
 	v.login(alice)
 	for _, hash := range []string{"#/pending", "#/fleet", "#/queues", "#/timeline", "#/health", "#/why/" + mine.String()} {
 		v.open(w.url + "/" + hash)
@@ -224,7 +163,7 @@ func TestCluster(t *testing.T) {
 		for _, other := range waves {
 			for _, o := range other {
 				if name := o.namespace + "/" + o.name; o.namespace != mine.Namespace && strings.Contains(text, name) {
-					t.Errorf("%s shows %q to a visitor who may only list pods of %s", hash, name, mine.Namespace)
+					t.Errorf("%s shows %q to a visitor that may only list pods of %s", hash, name, mine.Namespace)
 				}
 			}
 		}
@@ -237,13 +176,10 @@ func TestCluster(t *testing.T) {
 	v.open(w.url + "/#/why/" + mine.String())
 	v.shown()
 	for _, name := range []string{"llama-70b", "code-eval", "tokenizer"} {
-		policy := metav1.DeletePropagationBackground
-		if err := w.Client.BatchV1().Jobs(mine.Namespace).Delete(t.Context(), name, metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
-			t.Fatal(err)
-		}
+		w.Within(mine.Namespace).Remove(cluster.Jobs, name)
 	}
 	v.until(`[...document.querySelectorAll('.facts dd')].some((e) => e.textContent === 'Running')`)
-	if hosts := v.Hosts(); len(hosts) != 1 || hosts[w.url] == 0 {
+	if hosts := v.asked(); len(hosts) != 1 || hosts[w.url] == 0 {
 		t.Errorf("requests went to %v, want only %s", hosts, w.url)
 	}
 }
@@ -259,33 +195,3 @@ spec:
       containers:
       - {name: main, image: pause, resources: {limits: {nvidia.com/gpu: 1}}}
 `
-
-// asker asks without a browser.
-func asker(url string) func(t *testing.T, method, path, token string, body io.Reader) (int, string) {
-	client := &http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} // what is tested is what it answers
-	return func(t *testing.T, method, path, token string, body io.Reader) (int, string) {
-		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), method, url+path, body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if token != "" {
-			r.Header.Set("Authorization", "Bearer "+token)
-		}
-		var answer *http.Response
-		for end := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) { // the page's port opens a little after the other
-			if answer, err = client.Do(r); err == nil || time.Now().After(end) || body != nil {
-				break
-			}
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer answer.Body.Close()
-		text, err := io.ReadAll(answer.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return answer.StatusCode, string(text)
-	}
-}

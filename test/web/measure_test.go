@@ -10,8 +10,8 @@ import (
 )
 
 // TestMeasure measures what docs/guides/web.md states, at 1,000 nodes with 8 devices each:
-// how long until something, and until the map, is seen, and what an update costs. The bounds
-// are ten times what a quiet machine needs.
+// how long until something, and until the map, is seen, and what an update costs. Times are
+// only logged; what is checked is that an update transfers and draws what changed.
 func TestMeasure(t *testing.T) {
 	fleet := fake.New(1000, false)
 	url := site(t, fleet, true)
@@ -48,8 +48,11 @@ func TestMeasure(t *testing.T) {
 	if asks := fleet.Asks(); asks[query.PathNodes] != 1 {
 		t.Errorf("all nodes were asked for %d times, want once", asks[query.PathNodes])
 	}
-	if start.Map > 15_000 || show > 500 || draw > 300 {
-		t.Errorf("too slow: map after %.0f ms, update %.0f + %.0f ms", start.Map, show, draw)
+	if bytes > start.Nodes/5 {
+		t.Errorf("an update of 50 of 1,000 nodes transfers %.0f bytes, all nodes are %.0f", bytes, start.Nodes)
+	}
+	if shows, draws := len(updates.Show), len(updates.Draw); draws > 2*shows {
+		t.Errorf("%d updates drew the map %d times", shows, draws)
 	}
 }
 

@@ -2,12 +2,13 @@ package web
 
 import (
 	"bytes"
-	"context"
 	"image"
 	"image/color"
 	_ "image/png" // what a browser's pictures are
 	"os"
 	"path/filepath"
+
+	"github.com/chromedp/chromedp"
 )
 
 // imgDir is where the pictures of the documentation are.
@@ -56,8 +57,8 @@ func (v *visitor) pictures(url string, write bool) {
 		if p.width < 600 {
 			ratio = 2
 		}
-		v.do(func(ctx context.Context) error { return v.Resize(ctx, p.width, p.height, ratio) })
-		v.do(func(ctx context.Context) error { return v.Prefers(ctx, p.scheme) })
+		v.resize(p.width, p.height, ratio)
+		v.prefers(p.scheme)
 		v.open("about:blank")
 		v.open(url + "/" + p.hash)
 		v.shown()
@@ -65,8 +66,7 @@ func (v *visitor) pictures(url string, write bool) {
 			v.until(p.before)
 		}
 		eval[any](v, `new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))`)
-		var png []byte
-		v.do(func(ctx context.Context) (err error) { png, err = v.Screenshot(ctx); return err })
+		png := run(v, chromedp.CaptureScreenshot())
 		if problem := blank(png, p.scheme == "dark"); problem != "" {
 			v.t.Errorf("picture %s: %s", p.name, problem)
 		}
@@ -76,8 +76,8 @@ func (v *visitor) pictures(url string, write bool) {
 			}
 		}
 	}
-	v.do(func(ctx context.Context) error { return v.Resize(ctx, 1280, 900, 1) })
-	v.do(func(ctx context.Context) error { return v.Prefers(ctx, "light") })
+	v.resize(1280, 900, 1)
+	v.prefers("light")
 }
 
 // blank says what is wrong with a picture: too few colours, too little on the ground, or a

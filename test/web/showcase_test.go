@@ -4,10 +4,8 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
-	"maps"
 	"strconv"
 	"strings"
-	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -18,8 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tangram-dev/tangram/api/names"
-	"github.com/tangram-dev/tangram/api/v1alpha1"
-	"github.com/tangram-dev/tangram/test/await"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // The cluster that the pictures of docs/img show: five teams, a fleet that is almost full,
@@ -98,7 +95,9 @@ const placed = 4
 var faults = map[string]string{"v100-2": "device=5,xid=79", "l40s-1": "device=2,remap=pending"}
 
 // submit creates the pods' owners.
-func (w *world) submit(ctx context.Context, all []work) error {
+func (w *world) submit(all []work) {
+	w.T.Helper()
+	ctx := context.Background()
 	for _, o := range all {
 		template := v1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{
@@ -118,7 +117,7 @@ func (w *world) submit(ctx context.Context, all []work) error {
 		}
 		meta, pods := metav1.ObjectMeta{Namespace: o.namespace, Name: o.name}, int32(o.pods-o.missing)
 		if o.missing > 0 {
-			maps.Copy(template.Labels, map[string]string{names.LabelGang: o.name, names.LabelGangSize: strconv.Itoa(o.pods)})
+			template.Labels[names.LabelGang], template.Labels[names.LabelGangSize] = o.name, strconv.Itoa(o.pods)
 		}
 		var err error
 		if o.runtime == "" {
@@ -134,11 +133,8 @@ func (w *world) submit(ctx context.Context, all []work) error {
 			}
 			_, err = w.Client.BatchV1().Jobs(o.namespace).Create(ctx, job, metav1.CreateOptions{})
 		}
-		if err != nil {
-			return err
-		}
+		w.Must(err)
 	}
-	return nil
 }
 
 func limits(text string) v1.ResourceList {
@@ -152,65 +148,46 @@ func limits(text string) v1.ResourceList {
 
 // damage makes the fleet as fleets are: devices that failed or are hot, one that an operator
 // keeps out of use, a node that is cordoned and one that does not answer.
-func (w *world) damage(ctx context.Context) error {
-	gpuNodes := w.Dynamic.Resource(v1alpha1.GPUNodes)
-	patch := func(name, text string) error {
-		_, err := gpuNodes.Patch(ctx, name, types.MergePatchType, []byte(text), metav1.PatchOptions{})
-		return err
-	}
+func (w *world) damage() {
+	w.T.Helper()
 	for node, fault := range faults {
-		if err := patch(node, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, names.AnnotationSimulatedFaults, fault)); err != nil {
-			return err
-		}
+		w.Patch(cluster.GPUNodes, node, fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, names.AnnotationSimulatedFaults, fault))
 	}
-	if err := patch("a100-7", `{"spec":{"cordoned":["6"]}}`); err != nil {
-		return err
-	}
-	if _, err := w.Client.CoreV1().Nodes().Patch(ctx, "l40s-5", types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{}); err != nil {
-		return err
-	}
+	w.Patch(cluster.GPUNodes, "a100-7", `{"spec":{"cordoned":["6"]}}`)
+	w.Patch(cluster.Nodes, "l40s-5", `{"spec":{"unschedulable":true}}`)
 	lost := fmt.Sprintf(`{"metadata":{"annotations":{%q:"true"}},"status":{"conditions":[{"type":"Ready","status":"Unknown","reason":"NodeStatusUnknown"}]}}`, names.AnnotationSimulatedLost)
-	if _, err := w.Client.CoreV1().Nodes().Patch(ctx, "t4-3", types.MergePatchType, []byte(lost), metav1.PatchOptions{}); err != nil {
-		return err
-	}
-	_, err := w.Client.CoreV1().Nodes().Patch(ctx, "t4-3", types.StrategicMergePatchType, []byte(lost), metav1.PatchOptions{}, "status")
-	return err
+	w.Patch(cluster.Nodes, "t4-3", lost)
+	// Conditions are merged by their type, which only a strategic merge patch does.
+	_, err := w.Client.CoreV1().Nodes().Patch(context.Background(), "t4-3", types.StrategicMergePatchType, []byte(lost), metav1.PatchOptions{}, "status")
+	w.Must(err)
 }
 
 // showcase brings the cluster to the state that is shown. Between waves it waits as long as
 // between says: a chart over time needs some.
-func (w *world) showcase(t *testing.T, between time.Duration) {
-	t.Helper()
+func (w *world) showcase(between time.Duration) {
+	w.T.Helper()
 	for i, wave := range waves {
-		if err := w.submit(t.Context(), wave); err != nil {
-			t.Fatal(err)
-		}
+		w.submit(wave)
 		total := 0
 		for _, o := range wave {
 			total += o.pods - o.missing
 		}
-		w.until(t, fmt.Sprintf("wave %d", i), func() string { return w.undecided(t, wave, total, i >= placed) })
+		w.Complete(fmt.Sprintf("wave %d", i), func() string { return w.undecided(wave, total, i >= placed) })
 		if i == placed {
-			w.until(t, "nodes are kept for "+mine.String(), func() string { return w.unkept(t) })
+			w.Complete("nodes are kept for "+mine.String(), w.unkept)
 		}
 		time.Sleep(between) // nothing but with -update
 	}
 }
 
-// undecided says which pods of some work have no node; with told, nor were told why not.
-func (w *world) undecided(t *testing.T, all []work, total int, told bool) string {
+// undecided says which pods of some work have no node; with told, nor a condition that says
+// why not.
+func (w *world) undecided(all []work, total int, told bool) string {
 	seen := 0
 	for _, o := range all {
-		pods, err := w.Client.CoreV1().Pods(o.namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app=" + o.name})
-		if err != nil {
-			return err.Error()
-		}
-		for _, p := range pods.Items {
-			decided := p.Spec.NodeName != ""
-			for _, c := range p.Status.Conditions {
-				decided = decided || told && c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse && c.Message != ""
-			}
-			if !decided {
+		for _, p := range w.Within(o.namespace).Pods("app=" + o.name) {
+			c := cluster.Scheduled(&p)
+			if p.Spec.NodeName == "" && !(told && c.Status == v1.ConditionFalse && c.Message != "") {
 				return p.Namespace + "/" + p.Name
 			}
 			seen++
@@ -223,24 +200,12 @@ func (w *world) undecided(t *testing.T, all []work, total int, told bool) string
 }
 
 // unkept is what the pods of mine were told, as long as that is not that nodes are kept.
-func (w *world) unkept(t *testing.T) string {
-	pods, err := w.Client.CoreV1().Pods(mine.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app=" + mine.Name})
-	if err != nil {
-		return err.Error()
-	}
+func (w *world) unkept() string {
 	told := "nothing"
-	for _, p := range pods.Items {
-		for _, c := range p.Status.Conditions {
-			if told = c.Message; c.Type == v1.PodScheduled && strings.Contains(c.Message, "kept for it") {
-				return ""
-			}
+	for _, p := range w.Within(mine.Namespace).Pods("app=" + mine.Name) {
+		if told = cluster.Scheduled(&p).Message; strings.Contains(told, "kept for it") {
+			return ""
 		}
 	}
 	return told
-}
-
-// until waits until a question has the answer "".
-func (w *world) until(t *testing.T, what string, missing func() string) {
-	t.Helper()
-	await.Complete(t, what, patience, missing)
 }

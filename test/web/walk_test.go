@@ -1,7 +1,6 @@
 package web
 
 import (
-	"context"
 	"strings"
 	"testing"
 	"time"
@@ -53,14 +52,14 @@ func TestWalk(t *testing.T) {
 	if got := eval[string](v, `document.querySelector('#manifest').value`); !strings.Contains(got, "trial") {
 		t.Errorf("the manifest is gone after the answer: %q", got)
 	}
-	if hosts := v.Hosts(); len(hosts) != 1 || hosts[url] == 0 {
+	if hosts := v.asked(); len(hosts) != 1 || hosts[url] == 0 {
 		t.Errorf("requests went to %v, want only %s", hosts, url)
 	}
 	expect(v, "401")
 }
 
-// TestTokens: no token sees nothing, a bad one is refused with a reason, one that may list
-// one namespace sees no other's names.
+// TestTokens: without a token nothing is seen, a bad one is refused with a reason, and one
+// that may list one namespace shows no names of others.
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	url := site(t, fake.New(64, false), false)
@@ -74,9 +73,7 @@ func TestTokens(t *testing.T) {
 	v.reads("This token was refused: the API server does not know this token")
 	v.login("two words")
 	v.reads("A token is one word")
-	v.do(func(ctx context.Context) error {
-		return v.Eval(ctx, `document.querySelector('#token').value = ''`, nil)
-	})
+	eval[any](v, `document.querySelector('#token').value = ''`)
 	v.login("Bearer " + fake.Tenant) // as people copy it
 	v.shown()
 	v.reads("research/llama")
@@ -89,7 +86,7 @@ func TestTokens(t *testing.T) {
 		text := eval[string](v, `document.body.innerText`)
 		for _, other := range []string{"vision/", "speech/", "platform/", "serving/", "node-0001"} {
 			if strings.Contains(text, other) && hash != "#/why/vision/waits-1" && hash != "#/why/research/llama" {
-				t.Errorf("%s shows %q to who may not see it", hash, other)
+				t.Errorf("%s shows %q to a visitor that may not see it", hash, other)
 			}
 		}
 	}
@@ -100,20 +97,6 @@ func TestTokens(t *testing.T) {
 		t.Errorf("%d tokens are left in the browser after logging out", left)
 	}
 	expect(v, "401", "403")
-}
-
-// expect takes the browser's own complaints about refused requests, and fails for others.
-func expect(v *visitor, statuses ...string) {
-	v.t.Helper()
-	for _, problem := range v.Problems() {
-		known := false
-		for _, status := range statuses {
-			known = known || strings.HasPrefix(problem, "network:") && strings.Contains(problem, "status of "+status)
-		}
-		if !known {
-			v.t.Errorf("the browser complains: %.600s", problem)
-		}
-	}
 }
 
 // TestHostileNames: names with markup are text, wherever they are shown.

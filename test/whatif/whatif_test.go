@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,18 +16,13 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/tangram-dev/tangram/api/names"
 	apiquery "github.com/tangram-dev/tangram/api/query"
 	"github.com/tangram-dev/tangram/api/record"
 	"github.com/tangram-dev/tangram/internal/replica"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
-
-func handler(kick func()) cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerFuncs{AddFunc: func(any) { kick() }, UpdateFunc: func(_, _ any) { kick() }, DeleteFunc: func(any) { kick() }}
-}
 
 const pools = `pools:
 - {name: a, count: 6, labels: {pool: a}, gpu: {model: A100-80GB, count: 8}}
@@ -43,15 +37,9 @@ const (
 
 // TestAgrees: what the scheduler says would become of a manifest is what becomes of it, on a
 // cluster with random load on which nothing else happens: its nodes and devices, or that it
-// waits and for which reason, or whom it displaces.
+// waits and for which reason, or which gangs it displaces.
 func TestAgrees(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("WHATIF_SEED"); text != "" {
-		n, err := strconv.ParseUint(text, 10, 64)
-		must(t, err)
-		seed = n
-	}
-	t.Logf("seed %d", seed)
+	seed := cluster.Seed(t, "WHATIF_SEED", uint64(time.Now().UnixNano()))
 	w := newWorld(t, pools)
 	g := &load{world: w, r: rand.New(rand.NewPCG(seed, 0))}
 	began := time.Now()
@@ -61,22 +49,21 @@ func TestAgrees(t *testing.T) {
 		g.settle()
 		pods := g.gang("low", "mid", "high", "high")
 		manifest := manifestOf(pods)
-		var dump []byte
+		var dump string
 		keep := os.Getenv("WHATIF_KEEP") // a folder for the state of cases that disagree
 		if keep != "" {
 			dump = w.askText(http.MethodGet, apiquery.PathDump, "")
 		}
-		var said apiquery.WhatIf
-		w.ask(http.MethodPost, apiquery.PathWhatIf, manifest, &said)
-		kind, problem := g.compare(pods, &said)
+		said := ask[apiquery.WhatIf](w, http.MethodPost, apiquery.PathWhatIf, manifest)
+		kind, problem := g.compare(pods, said)
 		kinds[kind]++
 		if problem == "" {
 			agreed++
 			continue
 		}
 		if keep != "" {
-			must(t, os.WriteFile(filepath.Join(keep, fmt.Sprintf("%d.dump.gz", n)), dump, 0o600))
-			must(t, os.WriteFile(filepath.Join(keep, fmt.Sprintf("%d.yaml", n)), []byte(manifest), 0o600))
+			w.Must(os.WriteFile(filepath.Join(keep, fmt.Sprintf("%d.dump.gz", n)), []byte(dump), 0o600))
+			w.Must(os.WriteFile(filepath.Join(keep, fmt.Sprintf("%d.yaml", n)), []byte(manifest), 0o600))
 		}
 		answer, _ := json.Marshal(said.Gangs)
 		t.Logf("case %d (%s): %s\nsaid %s", n, kind, problem, clip(string(answer), 1500))
@@ -111,20 +98,17 @@ type load struct {
 func (g *load) gang(classes ...string) (pods []*v1.Pod) {
 	g.serial++
 	pick := func(values ...string) string { return values[g.r.IntN(len(values))] }
-	size, gpus := []int{1, 1, 1, 2, 3, 4}[g.r.IntN(6)], []int64{1, 1, 2, 4, 4, 8, 8, 9}[g.r.IntN(8)]
+	size, gpus := []int{1, 1, 1, 2, 3, 4}[g.r.IntN(6)], []int{1, 1, 2, 4, 4, 8, 8, 9}[g.r.IntN(8)]
 	class, pool, runtime := pick(classes...), pick("", "", "a", "b", "c"), pick("", "20m", "3h")
 	for i := range size {
-		p := &v1.Pod{
-			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
-			ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("g%d-%d", g.serial, i), Namespace: "default", Labels: map[string]string{}, Annotations: map[string]string{}},
-			Spec: v1.PodSpec{SchedulerName: names.SchedulerName, PriorityClassName: class, Containers: []v1.Container{{Name: "main", Image: "pause", Resources: v1.ResourceRequirements{
-				Limits: v1.ResourceList{names.ResourceNVIDIA: *resource.NewQuantity(gpus, resource.DecimalSI), v1.ResourceCPU: *resource.NewQuantity(gpus, resource.DecimalSI)}}}}},
-		}
+		p := cluster.Pod(fmt.Sprintf("g%d-%d", g.serial, i), gpus, cluster.Priority(class))
+		p.TypeMeta, p.Namespace = metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, "default"
+		p.Spec.Containers[0].Resources.Limits[v1.ResourceCPU] = *resource.NewQuantity(int64(gpus), resource.DecimalSI)
 		if size > 1 {
-			p.Labels[names.LabelGang], p.Labels[names.LabelGangSize] = fmt.Sprintf("g%d", g.serial), strconv.Itoa(size)
+			cluster.Gang(fmt.Sprintf("g%d", g.serial), size)(p)
 		}
 		if pool != "" {
-			p.Spec.NodeSelector = map[string]string{"pool": pool}
+			cluster.On("pool", pool)(p)
 		}
 		if runtime != "" {
 			p.Annotations[names.AnnotationRuntime] = runtime
@@ -144,33 +128,22 @@ func manifestOf(pods []*v1.Pod) string {
 }
 
 func (g *load) create(pods []*v1.Pod) {
-	g.t.Helper()
+	g.T.Helper()
 	for _, p := range pods {
-		_, err := g.Client.CoreV1().Pods("default").Create(g.t.Context(), p, metav1.CreateOptions{})
-		must(g.t, err)
+		g.Create(p)
 	}
-}
-
-func (g *load) all() []*v1.Pod {
-	pods, err := g.pods.List(labels.Everything())
-	must(g.t, err)
-	slices.SortFunc(pods, func(a, b *v1.Pod) int { return strings.Compare(a.Name, b.Name) })
-	return pods
 }
 
 // gone deletes pods at once: there is no kubelet to wait for.
 func (g *load) gone(pods []*v1.Pod) {
-	g.t.Helper()
-	at := int64(0)
+	g.T.Helper()
 	for _, p := range pods {
-		if err := g.Client.CoreV1().Pods("default").Delete(g.t.Context(), p.Name, metav1.DeleteOptions{GracePeriodSeconds: &at}); err != nil && !strings.Contains(err.Error(), "not found") {
-			g.t.Fatal(err)
-		}
+		g.DeleteIf(p.Name)
 	}
 	if !g.until(func() bool {
 		return !slices.ContainsFunc(pods, func(p *v1.Pod) bool { q := g.pod(p.Name); return q != nil && q.UID == p.UID })
 	}) {
-		g.t.Fatal("deleted pods do not go")
+		g.T.Fatal("deleted pods do not go")
 	}
 }
 
@@ -184,7 +157,7 @@ func gangOf(p *v1.Pod) string {
 func (g *load) change() {
 	var ended []*v1.Pod
 	ends := map[string]bool{}
-	pods := g.all()
+	pods := g.pods.Pods()
 	for _, p := range pods {
 		if _, known := ends[gangOf(p)]; !known {
 			ends[gangOf(p)] = g.r.IntN(9) == 0 || len(pods) > 40 && g.r.IntN(3) == 0 || p.Spec.NodeName == "" && g.r.IntN(2) == 0
@@ -198,12 +171,9 @@ func (g *load) change() {
 		g.create(g.gang("low", "low", "mid", "high"))
 	}
 	if g.r.IntN(5) == 0 {
-		nodes, err := g.Client.CoreV1().Nodes().List(g.t.Context(), metav1.ListOptions{})
-		must(g.t, err)
-		n := nodes.Items[g.r.IntN(len(nodes.Items))]
-		n.Spec.Unschedulable = !n.Spec.Unschedulable
-		_, err = g.Client.CoreV1().Nodes().Update(g.t.Context(), &n, metav1.UpdateOptions{})
-		must(g.t, err)
+		nodes := cluster.ReadAll[v1.Node](g.World, cluster.Nodes)
+		n := nodes[g.r.IntN(len(nodes))]
+		g.Patch(cluster.Nodes, n.Name, fmt.Sprintf(`{"spec":{"unschedulable":%v}}`, !n.Spec.Unschedulable))
 	}
 }
 
@@ -211,13 +181,13 @@ func (g *load) change() {
 // nothing is leaving, and the scheduler has decided nothing while a pod that came after all
 // of them was scheduled. Victims are gone at once.
 func (g *load) settle() {
-	g.t.Helper()
+	g.T.Helper()
 	for deadline := time.Now().Add(patience); ; {
 		var leaving []*v1.Pod
 		if !g.until(func() bool {
 			leaving = nil
 			undecided := false
-			for _, p := range g.all() {
+			for _, p := range g.pods.Pods() {
 				switch {
 				case p.DeletionTimestamp != nil:
 					leaving = append(leaving, p)
@@ -227,7 +197,7 @@ func (g *load) settle() {
 			}
 			return !undecided || len(leaving) > 0
 		}) || time.Now().After(deadline) {
-			g.t.Fatal("the cluster does not settle")
+			g.T.Fatal("the cluster does not settle")
 		}
 		if len(leaving) > 0 {
 			g.gone(leaving)
@@ -235,7 +205,7 @@ func (g *load) settle() {
 		}
 		before := g.decided(0).Version
 		g.barrier()
-		going := slices.ContainsFunc(g.all(), func(p *v1.Pod) bool {
+		going := slices.ContainsFunc(g.pods.Pods(), func(p *v1.Pod) bool {
 			return p.DeletionTimestamp != nil || p.Spec.NodeName == "" && !waits(p)
 		})
 		if !going && g.decided(0).Version == before {
@@ -245,29 +215,26 @@ func (g *load) settle() {
 }
 
 // decided is what the scheduler has decided since a version of its timeline.
-func (g *load) decided(since uint64) (out apiquery.Timeline) {
-	g.t.Helper()
-	g.ask(http.MethodGet, fmt.Sprintf("%s?%s=%d", apiquery.PathTimeline, apiquery.ParamSince, since), "", &out)
-	return out
+func (g *load) decided(since uint64) *apiquery.Timeline {
+	g.T.Helper()
+	return cluster.Ask[apiquery.Timeline](g.T, g.api, fmt.Sprintf("%s?%s=%d", apiquery.PathTimeline, apiquery.ParamSince, since))
 }
 
 // barrier waits until kube-scheduler's own cache has heard of all pods that went: it
 // schedules a pod without GPUs that came after them.
 func (g *load) barrier() {
-	g.t.Helper()
+	g.T.Helper()
 	g.serial++
-	p := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("barrier%d", g.serial), Namespace: "default"},
-		Spec: v1.PodSpec{SchedulerName: names.SchedulerName, Containers: []v1.Container{{Name: "main", Image: "pause"}}}}
-	g.create([]*v1.Pod{p})
+	p := g.Create(cluster.Pod(fmt.Sprintf("barrier%d", g.serial), 0))
 	if !g.until(func() bool { q := g.pod(p.Name); return q != nil && q.Spec.NodeName != "" }) {
-		g.t.Fatal("a pod without GPUs is not scheduled")
+		g.T.Fatal("a pod without GPUs is not scheduled")
 	}
 	g.gone([]*v1.Pod{g.pod(p.Name)})
 }
 
 // compare creates the pods and says what became of them other than was said.
 func (g *load) compare(pods []*v1.Pod, said *apiquery.WhatIf) (kind, problem string) {
-	g.t.Helper()
+	g.T.Helper()
 	if len(said.Gangs) != 1 || len(said.Refused) > 0 {
 		return "refused", fmt.Sprintf("%d gangs, refused %+v", len(said.Gangs), said.Refused)
 	}
@@ -288,8 +255,8 @@ func (g *load) compare(pods []*v1.Pod, said *apiquery.WhatIf) (kind, problem str
 	}
 	soon := s.Start.Known == apiquery.StartsForecast && s.Start.At.Sub(said.At) <= 31*time.Second
 	// Decided: all are bound, or others go, or, where that was said, all have been told that
-	// they wait. Who is told so may still be bound a moment later: kube-scheduler may not have
-	// heard yet of pods that are gone.
+	// they wait. A pod that was told so may still be bound a moment later: kube-scheduler may
+	// not have heard yet of pods that are gone.
 	if !g.until(func() bool {
 		some, told := 0, 0
 		for _, p := range pods {
@@ -340,8 +307,7 @@ func (g *load) compare(pods []*v1.Pod, said *apiquery.WhatIf) (kind, problem str
 	if e := evicted(); len(e) > 0 {
 		return "waits", fmt.Sprintf("%v were evicted, said that it waits", e)
 	}
-	var why apiquery.Why
-	g.ask(http.MethodGet, apiquery.PathWhy+"?namespace=default&name="+pods[0].Name, "", &why)
+	why := cluster.Ask[apiquery.Why](g.T, g.api, apiquery.PathWhy+"?namespace=default&name="+pods[0].Name)
 	if s.Reason == nil || why.Reason.Code != s.Reason.Code || why.Reason.Never != s.Reason.Never {
 		return "waits", fmt.Sprintf("waits for %s, said %+v", why.Reason.Code, s.Reason)
 	}
@@ -380,43 +346,42 @@ func saidPlace(members []apiquery.Member, pod string) string {
 
 // dumped takes a dump, and asks it offline what the live scheduler is asked.
 func (g *load) dumped() {
-	t := g.t
+	t := g.T
 	t.Helper()
 	g.settle()
 	file := filepath.Join(t.TempDir(), "dump.gz")
-	must(t, os.WriteFile(file, g.askText(http.MethodGet, apiquery.PathDump, ""), 0o600))
+	g.Must(os.WriteFile(file, []byte(g.askText(http.MethodGet, apiquery.PathDump, "")), 0o600))
 	state, err := replica.Load(file)
-	must(t, err)
+	g.Must(err)
 	same := 0
 	for range 5 {
 		manifest := manifestOf(g.gang("low", "mid", "high"))
-		var live apiquery.WhatIf
-		g.ask(http.MethodPost, apiquery.PathWhatIf, manifest, &live)
+		live := ask[apiquery.WhatIf](g.world, http.MethodPost, apiquery.PathWhatIf, manifest)
 		offline, err := state.WhatIf(t.Context(), replica.Question{Manifest: []byte(manifest)})
-		must(t, err)
+		g.Must(err)
 		a, _ := json.Marshal(live.Gangs[0].Members)
 		b, _ := json.Marshal(offline.Gangs[0].Members)
 		if bytes.Equal(a, b) && live.Gangs[0].Start.Known == offline.Gangs[0].Start.Known {
 			same++
 		} else {
 			if keep := os.Getenv("WHATIF_KEEP"); keep != "" {
-				must(t, os.WriteFile(filepath.Join(keep, "dumped.yaml"), []byte(manifest), 0o600))
+				g.Must(os.WriteFile(filepath.Join(keep, "dumped.yaml"), []byte(manifest), 0o600))
 			}
 			t.Logf("live %s %s\noffline %s %s", live.Gangs[0].Start.Known, a, offline.Gangs[0].Start.Known, b)
 		}
 	}
 	if keep := os.Getenv("WHATIF_KEEP"); same < 5 && keep != "" {
 		text, err := os.ReadFile(file)
-		must(t, err)
-		must(t, os.WriteFile(filepath.Join(keep, "dumped.dump.gz"), text, 0o600))
+		g.Must(err)
+		g.Must(os.WriteFile(filepath.Join(keep, "dumped.dump.gz"), text, 0o600))
 	}
 	if same < 5 {
 		t.Errorf("the dump answers %d of 5 questions as the scheduler does", same)
 	}
-	for _, p := range g.all() {
+	for _, p := range g.pods.Pods() {
 		if waits(p) {
 			why, err := state.Why(t.Context(), "default", "Pod", p.Name)
-			must(t, err)
+			g.Must(err)
 			if !why.Found || why.Reason.Code == "" {
 				t.Errorf("%s: %+v", p.Name, why)
 			}

@@ -2,8 +2,6 @@ package why
 
 import (
 	"fmt"
-	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +11,7 @@ import (
 
 	"github.com/tangram-dev/tangram/api/names"
 	apiquery "github.com/tangram-dev/tangram/api/query"
+	"github.com/tangram-dev/tangram/test/cluster"
 )
 
 // situation is one way in which something waits.
@@ -104,19 +103,15 @@ func TestSituations(t *testing.T) {
 	for _, s := range all {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			p := &place{world: w, t: t, namespace: s.name, pool: s.pool, scheduler: s.scheduler}
-			if p.scheduler == "" {
-				p.scheduler = names.SchedulerName
-			}
+			p := w.in(t, s.name, s.pool, s.scheduler)
 			ns := &v1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.name, Labels: s.labels, Annotations: s.annotations}}
-			if _, err := w.client.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
-				t.Fatal(err)
-			}
+			_, err := w.Client.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{})
+			p.Must(err)
 			s.make(p)
-			var answer apiquery.Why
-			p.eventually("the right answer", func() (bool, string) {
+			var answer *apiquery.Why
+			p.Eventually("the right answer", func() (bool, string) {
 				answer = p.why(s.kind, s.asked())
-				problem := s.wrong(&answer)
+				problem := s.wrong(answer)
 				return problem == "", fmt.Sprintf("%s; %q, helps %+v, start %+v", problem, answer.Text, answer.Helps, answer.Start)
 			})
 			t.Log(answer.Text)
@@ -124,14 +119,14 @@ func TestSituations(t *testing.T) {
 				t.Logf("  %s: %s  %s", h.Who, h.Text, h.Command)
 			}
 			if s.run != "" {
-				p.run(command(t, &answer, s.run))
+				p.run(command(t, answer, s.run))
 			}
 			if s.cure != nil {
-				s.cure(p, &answer)
+				s.cure(p, answer)
 			}
 			if len(s.starts) > 0 {
-				p.bound(s.starts...)
-				p.eventually("it is told to run", func() (bool, string) {
+				p.Bound(s.starts...)
+				p.Eventually("it is told to run", func() (bool, string) {
 					now := p.why("", s.starts[0])
 					return now.Reason.Code == "" && now.Start.Known == apiquery.StartsNow, now.Text
 				})
@@ -140,11 +135,9 @@ func TestSituations(t *testing.T) {
 	}
 }
 
-func model(m string) change { return annotate(names.AnnotationUseModel, m) }
-
 // capacity are situations that nodes are the cause of.
 func capacity() []situation {
-	waits := func(gpus int64, changes ...change) func(*place) {
+	waits := func(gpus int, changes ...cluster.Change) func(*place) {
 		return func(p *place) { p.pod("waits", gpus, changes...) }
 	}
 	return []situation{
@@ -153,7 +146,7 @@ func capacity() []situation {
 			helps: []string{"time: It starts when 2 GPUs of one node are free, 1 more than now", "owner: Ask for at most 1 GPU per pod"}, start: apiquery.StartsUnknown,
 			make: func(p *place) {
 				p.pod("holder", 3)
-				p.bound("holder")
+				p.Bound("holder")
 				p.pod("waits", 2)
 			},
 			cure: func(p *place, _ *apiquery.Why) { p.pod("smaller", 1) }, starts: []string{"smaller"},
@@ -163,7 +156,7 @@ func capacity() []situation {
 			make: func(p *place) { p.gang("g", 0, 4, 4, 1) }, kind: "Gang", object: "g",
 			cure: func(p *place, _ *apiquery.Why) {
 				for i := range 4 {
-					p.gone(fmt.Sprint("g-", i))
+					p.Delete(fmt.Sprint("g-", i))
 				}
 				p.gang("h", 0, 3, 3, 1)
 			}, starts: []string{"h-0", "h-1", "h-2"},
@@ -175,7 +168,7 @@ func capacity() []situation {
 			make: waits(1, model("H200")),
 		}, {
 			name: "selector", code: "Nodes", node: "Unselected", never: true, says: []string{"disk=ssd"}, helps: []string{"Give a node the label disk=ssd", "kubectl label node aaa-0 disk=ssd"},
-			make: waits(1, func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"disk": "ssd"} }), run: "Give a node the label", starts: []string{"waits"},
+			make: waits(1, cluster.On("disk", "ssd")), run: "Give a node the label", starts: []string{"waits"},
 		}, {
 			name: "taint", pool: "taint", code: "Nodes", node: "Tainted", says: []string{"1 has an untolerated taint keep=out:NoSchedule"}, helps: []string{"owner: Tolerate the taint keep=out:NoSchedule"},
 			start: apiquery.StartsNever, make: waits(1), run: "Remove the taint", starts: []string{"waits"},
@@ -202,10 +195,10 @@ func capacity() []situation {
 			make: func(p *place) { p.gang("g", 0, 2, 2, 1, annotate(names.AnnotationTopology, "required=block")) },
 		}, {
 			name: "no-label", code: "Nodes", node: "Unselected", never: true, kind: "Gang", object: "g",
-			says:  []string{"needs 2 members in one rack, 0 can be placed; for the next: 0/31 nodes fit: 8 do not match nodeSelector nobody=has, 23 have no rack"},
-			helps: []string{"owner: Change nodeSelector nobody=has", "Give a node the label nobody=has"}, start: apiquery.StartsNever,
+			says:  []string{"needs 2 members in one rack, 0 can be placed; for the next: 0/31 nodes fit: 8 do not match nodeSelector missing=here, 23 have no rack"},
+			helps: []string{"owner: Change nodeSelector missing=here", "Give a node the label missing=here"}, start: apiquery.StartsNever,
 			make: func(p *place) {
-				p.gang("g", 0, 2, 2, 1, annotate(names.AnnotationTopology, "required=rack"), func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"nobody": "has"} })
+				p.gang("g", 0, 2, 2, 1, annotate(names.AnnotationTopology, "required=rack"), cluster.On("missing", "here"))
 			},
 		}, {
 			name: "sick", pool: "sick", code: "Nodes", node: "Unhealthy", says: []string{"too few healthy GPUs (1 of 2)"}, helps: []string{"Repair GPUs of 1 node: 1 healthy on the best of them, 2 needed", "tangram diagnose sick-0"},
@@ -233,22 +226,22 @@ func capacity() []situation {
 			make: func(p *place) {
 				p.pod("a", 1, annotate(names.AnnotationUseIndex, "1"))
 				p.pod("b", 1, annotate(names.AnnotationUseIndex, "5"))
-				p.bound("a", "b")
+				p.Bound("a", "b")
 				p.pod("waits", 4, annotate(names.AnnotationTopology, "required=nvlink"))
 			},
-			cure: func(p *place, _ *apiquery.Why) { p.gone("b") }, starts: []string{"waits"},
+			cure: func(p *place, _ *apiquery.Why) { p.Delete("b") }, starts: []string{"waits"},
 		}, {
 			name: "domain", pool: "rack", code: "NoDomain|Nodes", says: []string{"rack"}, helps: []string{"owner: Prefer one rack instead of requiring it"}, kind: "Gang", object: "g",
 			make: func(p *place) {
 				for _, node := range []string{"rack-0", "rack-2"} {
-					p.pod("on-"+node, 2, func(pod *v1.Pod) { pod.Spec.NodeSelector = map[string]string{v1.LabelHostname: node} })
-					p.bound("on-" + node)
+					p.pod("on-"+node, 2, cluster.On(v1.LabelHostname, node))
+					p.Bound("on-" + node)
 				}
 				p.gang("g", 0, 2, 2, 2, annotate(names.AnnotationTopology, "required=rack"))
 			},
 			cure: func(p *place, _ *apiquery.Why) {
-				p.gone("g-0")
-				p.gone("g-1")
+				p.Delete("g-0")
+				p.Delete("g-1")
 				p.gang("h", 0, 2, 2, 2, annotate(names.AnnotationTopology, "preferred=rack"))
 			}, starts: []string{"h-0", "h-1"},
 		}, {
@@ -267,7 +260,7 @@ func capacity() []situation {
 			name: "cpu", pool: "cpu", code: "Nodes", node: "BusyHost", says: []string{"needs 4 CPUs, at most 2 CPUs free"}, helps: []string{"4 CPUs free, 2 CPUs more than now", "Ask for at most 2 CPUs per pod"},
 			make: func(p *place) {
 				p.pod("holder", 1, needs("cpu", "6"))
-				p.bound("holder")
+				p.Bound("holder")
 				p.pod("waits", 1, needs("cpu", "4"))
 			},
 			cure: func(p *place, _ *apiquery.Why) { p.pod("smaller", 1, needs("cpu", "2")) }, starts: []string{"smaller"},
@@ -281,15 +274,15 @@ func capacity() []situation {
 					pod.Spec.Containers[0].Ports = []v1.ContainerPort{{ContainerPort: 8080, HostPort: 8080}}
 				}
 				p.pod("holder", 1, port)
-				p.bound("holder")
+				p.Bound("holder")
 				p.pod("waits", 1, port)
 			},
-			cure: func(p *place, _ *apiquery.Why) { p.gone("holder") }, starts: []string{"waits"},
+			cure: func(p *place, _ *apiquery.Why) { p.Delete("holder") }, starts: []string{"waits"},
 		}, {
 			name: "anti-affinity", pool: "port", code: "Nodes", node: "Neighbor", says: []string{"pod anti-affinity"}, helps: []string{"(pod anti-affinity)"},
 			make: func(p *place) {
 				p.pod("holder", 1, label("app", "x"))
-				p.bound("holder")
+				p.Bound("holder")
 				p.pod("waits", 1, func(pod *v1.Pod) {
 					pod.Spec.Affinity = &v1.Affinity{PodAntiAffinity: &v1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []v1.PodAffinityTerm{{
 						TopologyKey: v1.LabelHostname, LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "x"}}}}}}
@@ -309,26 +302,26 @@ func capacity() []situation {
 		}, {
 			name: "priority", pool: "low", code: "Nodes|OverTotal", helps: []string{"Submit it with a priority above 500: it may then take the place of 1 running job that can be evicted"},
 			make: func(p *place) {
-				p.queue("low", "{weight: 1}")
-				p.pod("holder", 2, label(names.LabelQueue, "low"), func(pod *v1.Pod) { pod.Spec.PriorityClassName = "middle" })
-				p.bound("holder")
-				p.pod("waits", 1, label(names.LabelQueue, "low"))
+				p.AddQueue("low", "{weight: 1}")
+				p.pod("holder", 2, inQueue("low"), cluster.Priority("middle"))
+				p.Bound("holder")
+				p.pod("waits", 1, inQueue("low"))
 			},
 			cure: func(p *place, _ *apiquery.Why) {
-				p.pod("higher", 2, label(names.LabelQueue, "low"), func(pod *v1.Pod) { pod.Spec.PriorityClassName = "high" })
-				p.eventually("the holder is evicted", func() (bool, string) {
-					pod, err := p.client.CoreV1().Pods(p.namespace).Get(p.t.Context(), "holder", metav1.GetOptions{})
-					return err != nil || pod.DeletionTimestamp != nil, "it runs"
+				p.pod("higher", 2, inQueue("low"), cluster.Priority("high"))
+				p.Eventually("the holder is evicted", func() (bool, string) {
+					pod := p.Find("holder")
+					return pod == nil || pod.DeletionTimestamp != nil, "it runs"
 				})
 			},
 		}, {
 			name: "victims", pool: "victims", code: "Nodes|OverTotal", says: []string{"pods are being evicted for it on node victims-0"}, helps: []string{"time: Pods are being evicted on 1 node for it"}, start: apiquery.StartsReserved,
 			make: func(p *place) {
 				p.pod("holder", 2)
-				p.bound("holder")
-				p.pod("waits", 2, func(pod *v1.Pod) { pod.Spec.PriorityClassName = "high" })
+				p.Bound("holder")
+				p.pod("waits", 2, cluster.Priority("high"))
 			},
-			cure: func(p *place, _ *apiquery.Why) { p.gone("holder") }, starts: []string{"waits"},
+			cure: func(p *place, _ *apiquery.Why) { p.Delete("holder") }, starts: []string{"waits"},
 		}, {
 			name: "never", pool: "part", code: "Nodes|NoDomain", never: true, says: []string{"can never fit", "needs 20 members, 3 can be placed"}, kind: "Gang", object: "g", helps: []string{"owner: "}, start: apiquery.StartsNever,
 			make: func(p *place) { p.gang("g", 0, 20, 20, 1) },
@@ -338,14 +331,13 @@ func capacity() []situation {
 
 // limits are situations that queues and quotas are the cause of.
 func limits() []situation {
-	inQueue := func(name string) change { return label(names.LabelQueue, name) }
 	return []situation{
 		{
 			name: "quota", pool: "quota", annotations: map[string]string{names.AnnotationQuota: "nvidia.com/gpu=2"}, code: "OverQuota",
 			says: []string{"namespace quota may use 2 nvidia GPUs, 2 nvidia GPUs in use, needs 1 nvidia GPUs"}, helps: []string{"from 2 nvidia GPUs to 3 nvidia GPUs", "nvidia.com/gpu=3", "time: It starts when pods of the namespace end that use 1 nvidia GPUs"},
 			make: func(p *place) {
 				p.pod("holder", 2)
-				p.bound("holder")
+				p.Bound("holder")
 				p.pod("waits", 1)
 			},
 			cure: func(p *place, _ *apiquery.Why) {
@@ -357,15 +349,15 @@ func limits() []situation {
 		}, {
 			name: "capability", pool: "quota", code: "OverCapability", says: []string{"queue capped may use 2 nvidia GPUs, 2 nvidia GPUs in use, needs 1"}, helps: []string{"from 2 nvidia GPUs to 3 nvidia GPUs"},
 			make: func(p *place) {
-				p.queue("capped", "{weight: 1, capability: {nvidia.com/gpu: 2}}")
+				p.AddQueue("capped", "{weight: 1, capability: {nvidia.com/gpu: 2}}")
 				p.pod("holder", 2, inQueue("capped"))
-				p.bound("holder")
+				p.Bound("holder")
 				p.pod("waits", 1, inQueue("capped"))
 			}, run: "Raise the capability", starts: []string{"waits"},
 		}, {
 			name: "closed", pool: "free", code: "QueueClosed", says: []string{`queue "closed" is closed`}, helps: []string{`administrator: Open the queue "closed"`}, start: apiquery.StartsNever,
 			make: func(p *place) {
-				p.queue("closed", "{weight: 1}")
+				p.AddQueue("closed", "{weight: 1}")
 				p.run(`kubectl patch queues.scheduling.volcano.sh closed --subresource=status --type=merge -p '{"status":{"state":"Closed"}}'`)
 				p.pod("waits", 1, inQueue("closed"))
 			}, run: "Open the queue", starts: []string{"waits"},
@@ -375,8 +367,8 @@ func limits() []situation {
 		}, {
 			name: "inner-queue", pool: "free", code: "InnerQueue", says: []string{`queue "inner" takes no jobs, only the queues below it do`}, helps: []string{`Name a queue below "inner"`},
 			make: func(p *place) {
-				p.queue("inner", "{weight: 1}")
-				p.queue("leaf", "{weight: 1, parent: inner}")
+				p.AddQueue("inner", "{weight: 1}")
+				p.AddQueue("leaf", "{weight: 1, parent: inner}")
 				p.pod("waits", 1, inQueue("inner"))
 			}, cure: func(p *place, _ *apiquery.Why) { p.pod("below", 1, inQueue("leaf")) }, starts: []string{"below"},
 		}, {
@@ -391,8 +383,8 @@ func limits() []situation {
 		}, {
 			name: "guaranteed", pool: "l4", code: "Guaranteed", never: true, says: []string{"guaranteed to other queues", "4 GPUs of model a10"}, helps: []string{"Lower guarantees of other queues by 1 GPUs of model a10"},
 			make: func(p *place) {
-				p.queue("keeper", "{weight: 1, guarantee: {resource: {gpu.tangram.dev/a10: 4}}}")
-				p.queue("asks", "{weight: 1}")
+				p.AddQueue("keeper", "{weight: 1, guarantee: {resource: {gpu.tangram.dev/a10: 4}}}")
+				p.AddQueue("asks", "{weight: 1}")
 				p.pod("waits", 1, model("A10"), inQueue("asks"))
 			},
 			cure: func(p *place, _ *apiquery.Why) {
@@ -402,7 +394,8 @@ func limits() []situation {
 	}
 }
 
-// owners are situations that the specification, or who creates pods, is the cause of.
+// owners are situations that the specification, or the controller that creates pods, is the
+// cause of.
 func owners() []situation {
 	groups := annotate(names.AnnotationGangGroups, "a b: min=2")
 	return []situation{
@@ -486,13 +479,10 @@ func owners() []situation {
 			name: "job", code: "Members", kind: "jobs", object: "train", says: []string{"job/train: waits for members: 1 of 2 exist"}, helps: []string{"kubectl -n job describe job/train"},
 			make: func(p *place) {
 				p.apply("apiVersion: batch/v1\nkind: Job\nmetadata: {name: train, namespace: NS}\nspec: {parallelism: 2, completions: 2, completionMode: Indexed, template: {spec: {restartPolicy: Never, containers: [{name: c, image: pause}]}}}\n")
-				job, err := p.client.BatchV1().Jobs(p.namespace).Get(p.t.Context(), "train", metav1.GetOptions{})
-				if err != nil {
-					p.t.Fatal(err)
-				}
+				job := p.Object(cluster.Jobs, "train")
 				p.pod("train-0", 1, poolOf("free"), func(pod *v1.Pod) {
 					yes := true
-					pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "train", UID: job.UID, Controller: &yes}}
+					pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "train", UID: job.GetUID(), Controller: &yes}}
 				})
 			},
 		}, {
@@ -514,43 +504,43 @@ func turns() []situation {
 		{
 			name: "turn", pool: "strict", scheduler: strictScheduler, code: "Turn", says: []string{"waits for its turn:", "the next is turn/first"}, helps: []string{"Nothing has to be done: it starts after"},
 			make: func(p *place) {
-				p.queue("turns", "{weight: 1}")
-				q := label(names.LabelQueue, "turns")
-				full := func(pod *v1.Pod) { pod.Spec.NodeSelector = map[string]string{v1.LabelHostname: "strict-0"} }
+				p.AddQueue("turns", "{weight: 1}")
+				q := inQueue("turns")
+				full := cluster.On(v1.LabelHostname, "strict-0")
 				p.pod("holder", 4, q, full)
-				p.bound("holder")
+				p.Bound("holder")
 				p.pod("first", 1, q, full)
-				p.eventually("the first waits", func() (bool, string) {
+				p.Eventually("the first waits", func() (bool, string) {
 					w := p.why("", "first")
 					return w.Reason.Code == "Nodes", w.Text
 				})
 				p.pod("waits", 1, q)
 			},
-			cure: func(p *place, _ *apiquery.Why) { p.gone("first") }, starts: []string{"waits"},
+			cure: func(p *place, _ *apiquery.Why) { p.Delete("first") }, starts: []string{"waits"},
 		}, {
 			name: "kept", pool: "kept", scheduler: keepingScheduler, code: "NodesKept", says: []string{"nodes it could use are kept for kept/big"}, helps: []string{"Declare how long it runs", "kubectl -n kept annotate pod/waits tangram.dev/runtime=30m"},
 			make: func(p *place) {
-				p.queue("kept-a", "{weight: 1}")
-				p.queue("kept-b", "{weight: 1}")
-				p.pod("holder", 4, hour, label(names.LabelQueue, "kept-a"))
-				p.bound("holder")
-				p.gang("big", 0, 2, 2, 4, label(names.LabelQueue, "kept-a"))
-				p.eventually("nodes are kept", func() (bool, string) {
+				p.AddQueue("kept-a", "{weight: 1}")
+				p.AddQueue("kept-b", "{weight: 1}")
+				p.pod("holder", 4, hour, inQueue("kept-a"))
+				p.Bound("holder")
+				p.gang("big", 0, 2, 2, 4, inQueue("kept-a"))
+				p.Eventually("nodes are kept", func() (bool, string) {
 					w := p.why("Gang", "big")
 					return w.Start.Known == apiquery.StartsReserved && w.Start.At != nil && len(w.Start.Nodes) == 2, fmt.Sprintf("%s %+v", w.Text, w.Start)
 				})
 				// Of other users' pods that are alike it is learned how long they run.
-				p.pod("waits", 1, label(names.LabelQueue, "kept-b"), annotate(names.AnnotationUser, "kept"))
+				p.pod("waits", 1, inQueue("kept-b"), annotate(names.AnnotationUser, "kept"))
 			}, run: "Declare how long it runs", starts: []string{"waits"},
 		}, {
 			name: "scale", pool: "scale", scheduler: strictScheduler, code: "Nodes|NoDomain", kind: "Gang", object: "g", says: []string{"nodes are asked for"}, helps: []string{"time: An autoscaler was asked for nodes"},
 			make: func(p *place) {
-				p.queue("scale", "{weight: 1}")
+				p.AddQueue("scale", "{weight: 1}")
 				for _, node := range []string{"scale-0", "scale-2"} {
-					p.pod("on-"+node, 2, label(names.LabelQueue, "scale"), func(pod *v1.Pod) { pod.Spec.NodeSelector = map[string]string{v1.LabelHostname: node} })
-					p.bound("on-" + node)
+					p.pod("on-"+node, 2, inQueue("scale"), cluster.On(v1.LabelHostname, node))
+					p.Bound("on-" + node)
 				}
-				p.gang("g", 0, 2, 2, 2, label(names.LabelQueue, "scale"), annotate(names.AnnotationTopology, "required=rack"))
+				p.gang("g", 0, 2, 2, 2, inQueue("scale"), annotate(names.AnnotationTopology, "required=rack"))
 			},
 		}, {
 			name: "back-off", pool: "aaa", labels: map[string]string{"bind": "never"}, code: "BackOff", says: []string{"its last start failed and is tried again"}, helps: []string{"time: It is tried again by itself"},
@@ -561,121 +551,4 @@ func turns() []situation {
 }
 
 // poolOf binds a pod to a pool.
-func poolOf(pool string) change {
-	return func(p *v1.Pod) { p.Spec.NodeSelector = map[string]string{"pool": pool} }
-}
-
-// TestTenantSees: a tenant who may list the pods of one namespace learns why they wait, with
-// sums, and no name of a node or of another's pod; of other namespaces nothing at all.
-func TestTenantSees(t *testing.T) {
-	w := sharedWorld(t)
-	p := &place{world: w, t: t, namespace: "tenant", pool: "sees", scheduler: names.SchedulerName}
-	p.apply(`
-apiVersion: v1
-kind: Namespace
-metadata: {name: tenant}
----
-apiVersion: v1
-kind: Namespace
-metadata: {name: secret-neighbour}
----
-apiVersion: v1
-kind: ServiceAccount
-metadata: {name: me, namespace: tenant}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: tenant-asks}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: asks}
-subjects: [{kind: ServiceAccount, name: me, namespace: tenant}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: pods, namespace: tenant}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: pods}
-subjects: [{kind: ServiceAccount, name: me, namespace: tenant}]
-`)
-	token, err := w.tokenOf(t.Context(), "tenant", "me")
-	if err != nil {
-		t.Fatal(err)
-	}
-	other := &place{world: w, t: t, namespace: "secret-neighbour", scheduler: names.SchedulerName}
-	other.pod("secret-pod", 9)
-	p.pool = ""
-	p.pod("waits", 9)
-	ask := func(path, namespace, name string) (int, string) {
-		t.Helper()
-		status, body, err := w.get(t.Context(), names.SchedulerName, token, path, url.Values{"namespace": {namespace}, "name": {name}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return status, string(body)
-	}
-	p.eventually("the tenant is told", func() (bool, string) {
-		status, body := ask(apiquery.PathWhy, "tenant", "waits")
-		return status == http.StatusOK && strings.Contains(body, `"code":"TooFew"`), body
-	})
-	_, body := ask(apiquery.PathWhy, "tenant", "waits")
-	for _, name := range []string{"secret", "aaa-0", "links-0", "taken-0"} {
-		if strings.Contains(body, name) {
-			t.Errorf("the tenant reads %q: %s", name, body)
-		}
-	}
-	for _, path := range []string{apiquery.PathWhy, apiquery.PathExplain} {
-		exists, one := ask(path, "secret-neighbour", "secret-pod")
-		not, another := ask(path, "secret-neighbour", "nothing-here")
-		if exists != http.StatusNotFound || not != exists || strings.ReplaceAll(one, "secret-pod", "X") != strings.ReplaceAll(another, "nothing-here", "X") {
-			t.Errorf("%s tells whether a pod exists: %d %s, %d %s", path, exists, one, not, another)
-		}
-		for _, bad := range [][2]string{{"", "x"}, {"tenant", ""}, {"tenant", "../x"}, {"tenant", strings.Repeat("a", 300)}, {"TENANT", "x"}} {
-			if status, body := ask(path, bad[0], bad[1]); status != http.StatusBadRequest || !strings.Contains(body, `"field"`) {
-				t.Errorf("%s of %.20q: %d %s", path, bad, status, body)
-			}
-		}
-	}
-}
-
-// TestExplain: a placed pod's score term by term adds up, others are named with theirs, and
-// a pod without a place has none.
-func TestExplain(t *testing.T) {
-	w := sharedWorld(t)
-	p := &place{world: w, t: t, namespace: "explained", scheduler: names.SchedulerName}
-	p.apply("apiVersion: v1\nkind: Namespace\nmetadata: {name: explained}\n")
-	p.pod("placed", 1, func(pod *v1.Pod) {
-		pod.Spec.Affinity = &v1.Affinity{NodeAffinity: &v1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &v1.NodeSelector{NodeSelectorTerms: []v1.NodeSelectorTerm{{
-			MatchExpressions: []v1.NodeSelectorRequirement{{Key: "pool", Operator: v1.NodeSelectorOpIn, Values: []string{"aaa", "quota"}}}}}}}}
-	})
-	p.bound("placed")
-	p.pod("waits", 99)
-	params := url.Values{"namespace": {"explained"}, "name": {"placed"}}
-	var out apiquery.Explain
-	p.eventually("it is explained", func() (bool, string) {
-		status, body, err := w.get(t.Context(), p.scheduler, w.token, apiquery.PathExplain, params)
-		if err != nil || status != http.StatusOK {
-			return false, fmt.Sprint(status, string(body), err)
-		}
-		out = decode[apiquery.Explain](t, body)
-		return out.Decided != nil, string(body)
-	})
-	sum, weights := 0, 0
-	for _, term := range out.Terms {
-		sum += term.Score * term.Weight
-		weights += term.Weight
-	}
-	if weights == 0 || out.Total < sum/weights-1 || out.Total > sum/weights+1 || len(out.Terms) < 6 {
-		t.Errorf("total %d of %+v", out.Total, out.Terms)
-	}
-	if len(out.Devices) != 1 || out.Node == "" || out.Fleet["potentialBefore"] <= out.Fleet["potentialAfter"] {
-		t.Errorf("%+v", out)
-	}
-	if len(out.RunnersUp) != 1 || out.RunnersUp[0].Node == out.Node || out.Fit != 2 || len(out.RunnersUp[0].Terms) != len(out.Terms) {
-		t.Errorf("runners-up %+v, %d fit", out.RunnersUp, out.Fit)
-	}
-	if !slices.ContainsFunc(out.Refused, func(c apiquery.NodesCause) bool { return c.Code == "Unselected" && len(c.Examples) > 0 }) {
-		t.Errorf("refused: %+v", out.Refused)
-	}
-	params.Set("name", "waits")
-	if status, body, err := w.get(t.Context(), p.scheduler, w.token, apiquery.PathExplain, params); err != nil || status != http.StatusNotFound {
-		t.Errorf("a pod without a place: %d %s %v", status, body, err)
-	}
-}
+func poolOf(pool string) cluster.Change { return cluster.On("pool", pool) }

@@ -6,34 +6,23 @@
 package why
 
 import (
-	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/tangram-dev/tangram/api/names"
 	apiquery "github.com/tangram-dev/tangram/api/query"
 	"github.com/tangram-dev/tangram/config"
-	"github.com/tangram-dev/tangram/internal/local"
-	"github.com/tangram-dev/tangram/test/await"
+	"github.com/tangram-dev/tangram/lab/local"
 	"github.com/tangram-dev/tangram/test/cluster"
 )
-
-// patience is for what takes two seconds on a quiet machine.
-const patience = 60 * time.Second
 
 // pools: one for each situation in which it matters what is free. Pool aaa is free, and its
 // node is the first by name.
@@ -72,17 +61,9 @@ pools:
 // world is the cluster: three schedulers, of which one is strict and asks autoscalers, and
 // one keeps nodes early.
 type world struct {
-	*cluster.Cluster
-	client kubernetes.Interface
-	// ask are the schedulers, by name.
-	ask   map[string]scheduler
-	token string
-}
-
-// scheduler is where one answers.
-type scheduler struct {
-	url  string
-	http *http.Client
+	*cluster.World
+	// askers ask the schedulers as the operator, by the scheduler's name.
+	askers map[string]cluster.Asker
 }
 
 // Names of the other schedulers.
@@ -105,36 +86,22 @@ func TestMain(m *testing.M) {
 // sharedWorld starts the cluster once.
 func sharedWorld(t *testing.T) *world {
 	t.Helper()
-	bin := cluster.Bin(t, "kubectl", "gpu-scheduler")
-	return shared.Get(t, func() (*world, error) { return startWorld(bin) })
+	w := shared.Get(t, func() *world { return startWorld(t) })
+	return &world{w.In(t), w.askers}
 }
 
-// operator is who asks.
-var operator = cluster.Accounts(cluster.Account{Namespace: "ops", Name: "operator", Everywhere: []string{"everything"}})
+// callers ask: the operator everything, the tenant about pods of its own namespace.
+var callers = cluster.Accounts(
+	cluster.Account{Namespace: "ops", Name: "operator", Everywhere: []string{"everything"}},
+	cluster.Account{Namespace: "tenant", Name: "me", Everywhere: []string{"asks"}, Own: []string{"list-pods"}},
+)
 
-// objects of the cluster: the operator's rights, and what VAP refuses.
+// objects of the cluster: a role, and an admission policy that refuses bindings.
 const objects = `
-apiVersion: v1
-kind: Namespace
-metadata: {name: ops}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: everything}
-rules:
-- {apiGroups: [""], resources: [pods, nodes], verbs: [list]}
-- {apiGroups: [scheduling.volcano.sh], resources: [queues], verbs: [list]}
-- {nonResourceURLs: [/query/*], verbs: [get, post]}
----
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: asks}
 rules: [{nonResourceURLs: [/query/*], verbs: [get, post]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: pods}
-rules: [{apiGroups: [""], resources: [pods], verbs: [list]}]
 ---
 # The other schedulers have Leases of their own.
 apiVersion: rbac.authorization.k8s.io/v1
@@ -174,37 +141,20 @@ metadata: {name: middle}
 value: 500
 `
 
-func startWorld(bin string) (*world, error) {
-	c, err := cluster.Start(cluster.Options{
-		Kubernetes: local.Options{Bin: bin},
-		Manifests:  [][]byte{config.CRDs(), config.VolcanoCRDs(), config.RBAC(), []byte(objects), operator},
-		Fleet:      pools,
-	})
-	if err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-	defer cancel()
-	w := &world{Cluster: c, client: c.Client, ask: map[string]scheduler{}}
-	if w.token, err = c.Token(ctx, "ops", "operator"); err != nil {
-		return nil, c.EndIf(err)
-	}
-	return w, c.EndIf(w.schedulers(ctx))
-}
-
-func (w *world) schedulers(ctx context.Context) error {
-	if err := w.scheduler(ctx, names.SchedulerName, "gpu-scheduler", string(config.Scheduler())); err != nil {
-		return err
-	}
+func startWorld(t *testing.T) *world {
+	w := &world{World: cluster.Open(t, cluster.Options{
+		Programs:  []string{"kubectl", "gpu-scheduler"},
+		Manifests: cluster.Manifests([]byte(objects), callers),
+		Fleet:     pools,
+	}), askers: map[string]cluster.Asker{}}
+	w.scheduler(names.SchedulerName, "gpu-scheduler", string(config.Scheduler()))
 	for name, args := range map[string]string{
 		strictScheduler:  "{backfill: false, preemption: false, autoscaling: {enabled: true}}",
 		keepingScheduler: "{reservations: 8, patience: 1s, backfill: true, preemption: false}",
 	} {
-		if err := w.scheduler(ctx, name, name, fmt.Sprintf(otherConfig, name, name, args)); err != nil {
-			return err
-		}
+		w.scheduler(name, name, fmt.Sprintf(otherConfig, name, name, args))
 	}
-	return nil
+	return w
 }
 
 // otherConfig is a scheduler of another name with other arguments.
@@ -224,152 +174,85 @@ profiles:
 `
 
 // scheduler starts a scheduler and waits until its Lease says where it answers.
-func (w *world) scheduler(ctx context.Context, name, lease, configuration string) error {
-	if _, err := w.Launch(ctx, local.Component{Name: "gpu-scheduler", As: name, Config: []byte(configuration), Answers: true, Flags: []string{cluster.Alone}}); err != nil {
-		return err
-	}
-	e, err := w.Endpoint(ctx, lease, nil)
-	w.ask[name] = scheduler{"https://" + e.Address, cluster.HTTPClient(e)}
-	return err
-}
-
-// tokenOf is a service account's token.
-func (w *world) tokenOf(ctx context.Context, namespace, name string) (string, error) {
-	return w.Token(ctx, namespace, name)
-}
-
-// get asks a scheduler with a token.
-func (w *world) get(ctx context.Context, scheduler, token, path string, params url.Values) (int, []byte, error) {
-	s := w.ask[scheduler]
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+path+"?"+params.Encode(), nil)
-	if err != nil {
-		return 0, nil, err
-	}
-	r.Header.Set("Authorization", "Bearer "+token)
-	answer, err := s.http.Do(r)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	return answer.StatusCode, body, err
+func (w *world) scheduler(name, lease, configuration string) {
+	w.T.Helper()
+	w.Start(local.Component{Name: "gpu-scheduler", As: name, Config: []byte(configuration), Answers: true, Flags: []string{cluster.Alone}})
+	w.askers[name] = cluster.AskerFor(w.Endpoint(lease, nil)).Bearer(w.Token("ops", "operator"))
 }
 
 // place is a situation's namespace, pool and scheduler.
 type place struct {
 	*world
-	t         *testing.T
-	namespace string
 	// pool that its pods are bound to by nodeSelector; empty: any.
 	pool      string
 	scheduler string
 }
 
-// why asks about an object; kind may be empty.
-func (p *place) why(kind, name string) apiquery.Why {
-	p.t.Helper()
-	status, body, err := p.get(p.t.Context(), p.scheduler, p.token, apiquery.PathWhy, url.Values{"namespace": {p.namespace}, "name": {name}, "kind": {kind}})
-	if err != nil || status != http.StatusOK {
-		p.t.Fatalf("why %s %s: %d %s %v", kind, name, status, body, err)
+// in is a place in a namespace, with the scheduler of that name.
+func (w *world) in(t *testing.T, namespace, pool, scheduler string) *place {
+	if scheduler == "" {
+		scheduler = names.SchedulerName
 	}
-	var out apiquery.Why
-	if err := json.Unmarshal(body, &out); err != nil {
-		p.t.Fatalf("%v in %s", err, body)
-	}
-	return out
+	return &place{&world{w.In(t).Within(namespace), w.askers}, pool, scheduler}
 }
 
-// eventually waits until something is true; the last answer says what is wrong.
-func (p *place) eventually(what string, done func() (bool, string)) {
-	p.t.Helper()
-	await.Eventually(p.t, what, patience, done)
+// ask asks a question about an object of a namespace; more are further parameters.
+func (p *place) ask(a cluster.Asker, path, namespace, name, more string) cluster.Answer {
+	p.T.Helper()
+	return a.Do(p.T, http.MethodGet, path+"?"+url.Values{"namespace": {namespace}, "name": {name}}.Encode()+more, nil)
+}
+
+// why asks about an object; kind may be empty.
+func (p *place) why(kind, name string) *apiquery.Why {
+	p.T.Helper()
+	answer := p.ask(p.askers[p.scheduler], apiquery.PathWhy, p.Namespace, name, "&kind="+kind)
+	if answer.Status != http.StatusOK {
+		p.T.Fatalf("why %s %s: %d %s", kind, name, answer.Status, answer.Text)
+	}
+	return cluster.Decode[apiquery.Why](p.T, answer.Text)
 }
 
 // apply creates objects from YAML; NS is the situation's namespace.
 func (p *place) apply(text string) {
-	p.t.Helper()
-	if err := p.ApplyManifests(p.t.Context(), []byte(strings.ReplaceAll(text, "NS", p.namespace))); err != nil {
-		p.t.Fatal(err)
-	}
-}
-
-// queue creates or changes a queue.
-func (p *place) queue(name, spec string) {
-	p.apply(fmt.Sprintf("apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: %s}\nspec: %s\n", name, spec))
+	p.T.Helper()
+	p.Apply(strings.ReplaceAll(text, "NS", p.Namespace))
 }
 
 // run runs a command of an answer, or another, in a shell with kubectl.
 func (p *place) run(command string) {
-	p.t.Helper()
-	cmd := exec.CommandContext(p.t.Context(), "bash", "-c", command)
+	p.T.Helper()
+	cmd := exec.CommandContext(p.T.Context(), "bash", "-c", command)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+p.Kubeconfig(), "PATH="+p.Bin+":"+os.Getenv("PATH"))
 	if out, err := cmd.CombinedOutput(); err != nil {
-		p.t.Fatalf("%s: %v: %s", command, err, out)
+		p.T.Fatalf("%s: %v: %s", command, err, out)
 	}
 }
 
-// change makes a pod something else.
-type change = func(*v1.Pod)
-
 // pod creates a pod that asks for GPUs.
-func (p *place) pod(name string, gpus int64, changes ...change) *v1.Pod {
-	p.t.Helper()
-	pod := cluster.Pod(p.namespace, name, gpus)
+func (p *place) pod(name string, gpus int, changes ...cluster.Change) *v1.Pod {
+	p.T.Helper()
+	pod := cluster.Pod(name, gpus)
 	pod.Spec.SchedulerName = p.scheduler
 	if p.pool != "" {
-		pod.Spec.NodeSelector = map[string]string{"pool": p.pool}
+		cluster.On("pool", p.pool)(pod)
 	}
 	for _, c := range changes {
 		c(pod)
 	}
-	return p.Create(p.t, pod)
+	return p.Create(pod)
 }
 
 // gang creates members that start together.
-func (p *place) gang(name string, from, to, size int, gpus int64, changes ...change) {
-	p.t.Helper()
+func (p *place) gang(name string, from, to, size, gpus int, changes ...cluster.Change) {
+	p.T.Helper()
 	for i := from; i < to; i++ {
-		p.pod(fmt.Sprintf("%s-%d", name, i), gpus, append(changes, label(names.LabelGang, name), label(names.LabelGangSize, strconv.Itoa(size)))...)
+		p.pod(fmt.Sprintf("%s-%d", name, i), gpus, append(changes, cluster.Gang(name, size))...)
 	}
 }
 
-// bound waits until pods are placed.
-func (p *place) bound(pods ...string) {
-	p.t.Helper()
-	p.Bound(p.t, patience, p.namespace, pods...)
-}
-
-// gone deletes a pod at once.
-func (p *place) gone(name string) {
-	p.t.Helper()
-	p.Delete(p.t, p.namespace, name)
-}
-
-func label(key, value string) change    { return cluster.Label(key, value) }
-func annotate(key, value string) change { return cluster.Annotate(key, value) }
-
-// needs adds requests, and limits for what needs them.
-func needs(name, amount string) change {
-	return func(p *v1.Pod) {
-		r := &p.Spec.Containers[0].Resources
-		if r.Requests == nil {
-			r.Requests = v1.ResourceList{}
-		}
-		if r.Limits == nil {
-			r.Limits = v1.ResourceList{}
-		}
-		r.Requests[v1.ResourceName(name)] = resource.MustParse(amount)
-		if strings.Contains(name, "/") {
-			r.Limits[v1.ResourceName(name)] = resource.MustParse(amount)
-		}
-	}
-}
-
-// decode reads an answer.
-func decode[A any](t *testing.T, body []byte) (out A) {
-	t.Helper()
-	if err := json.Unmarshal(body, &out); err != nil {
-		t.Fatalf("%v in %s", err, body)
-	}
-	return out
-}
+// The changes that situations make to pods.
+var (
+	label, annotate = cluster.Label, cluster.Annotate
+	model, needs    = cluster.Model, cluster.Needs
+	inQueue         = cluster.Queue
+)

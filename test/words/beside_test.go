@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tangram-dev/tangram/api/names"
-	"github.com/tangram-dev/tangram/internal/operators"
+	"github.com/tangram-dev/tangram/lab/operators"
 )
 
 // TestSideBySide: what users of KAI, Volcano, HAMi, Koordinator and Kueue apply runs

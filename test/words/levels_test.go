@@ -30,7 +30,7 @@ func TestTiers(t *testing.T) {
 	t.Parallel()
 	w := ownWorld(t, manifest(t, "crds.yaml"))
 	w.namespace(t, "tiers")
-	// Without HyperNodes nobody knows what tier 1 is.
+	// Without HyperNodes tier 1 is unknown.
 	w.apply(t, group("early", "tiers", "{mode: hard, highestTierAllowed: 1}", 3))
 	w.says(t, "tiers", "early-0", "PodGroup tiers/early: spec.networkTopology.highestTierAllowed: 1, but the cluster has no HyperNodes")
 

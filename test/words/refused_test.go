@@ -57,7 +57,7 @@ spec: {minMember: 1, subGroups: [{name: a, minMember: 1, topologyConstraint: {re
   spec: {schedulerName: %s, containers: [{name: c, image: x, %s}]}}`, name, tt.labels, tt.annotations, tt.scheduler, strings.TrimSpace(tt.container)))
 		t.Run(name, func(t *testing.T) { w.says(t, "refused", name, tt.want) })
 	}
-	// They stop nobody.
+	// They keep no other pod from starting.
 	w.apply(t, []byte(`{apiVersion: v1, kind: Pod, metadata: {name: fine, namespace: refused, annotations: {gpu-fraction: "0.25"}}, spec: {schedulerName: kai-scheduler, containers: [{name: c, image: x}]}}`))
 	w.bound(t, "refused", "fine", 1)
 }

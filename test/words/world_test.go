@@ -18,8 +18,6 @@ import (
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/api/record"
-	"github.com/tangram-dev/tangram/config"
-	"github.com/tangram-dev/tangram/internal/local"
 	"github.com/tangram-dev/tangram/test/await"
 	"github.com/tangram-dev/tangram/test/cluster"
 )
@@ -37,7 +35,7 @@ pools:
 `
 
 // world is a control plane with Tangram on it.
-type world struct{ *cluster.Cluster }
+type world struct{ *cluster.World }
 
 var shared cluster.Shared[*world]
 
@@ -46,23 +44,14 @@ func TestMain(m *testing.M) { os.Exit(shared.Run(m)) }
 // sharedWorld is the cluster that most tests share, with the kinds of KAI and Volcano.
 func sharedWorld(t *testing.T) *world {
 	t.Helper()
-	bin := binDir(t)
-	return shared.Get(t, func() (*world, error) { return startWorld(bin, manifest(t, "crds.yaml")) })
+	w := shared.Get(t, func() *world { return &world{cluster.Open(t, cluster.Whole(nodes, manifest(t, "crds.yaml")))} })
+	return &world{w.In(t)}
 }
 
 // ownWorld is a cluster for one test alone.
 func ownWorld(t *testing.T, more ...[]byte) *world {
 	t.Helper()
-	w, err := startWorld(binDir(t), more...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := w.End(t.Failed()); err != nil {
-			t.Error(err)
-		}
-	})
-	return w
+	return &world{cluster.ForTest(t, cluster.Whole(nodes, more...))}
 }
 
 // manifest is a file of testdata.
@@ -73,23 +62,6 @@ func manifest(t *testing.T, name string) []byte {
 		t.Fatal(err)
 	}
 	return text
-}
-
-// binDir is where the programs are; the test is skipped when they are not.
-func binDir(t *testing.T) string {
-	t.Helper()
-	return cluster.Bin(t, "kube-controller-manager", "kwok", "gpu-scheduler", "gpu-controller")
-}
-
-// startWorld starts a cluster and applies more manifests than Tangram's own.
-func startWorld(bin string, more ...[]byte) (*world, error) {
-	c, err := cluster.Start(cluster.Options{
-		Kubernetes: local.Options{Bin: bin, ControllerManager: true, KWOK: true},
-		Manifests:  append([][]byte{config.CRDs(), config.VolcanoCRDs(), config.RBAC(), config.ControllerRBAC(), config.AgentRBAC()}, more...),
-		Fleet:      nodes,
-		Tangram:    cluster.Tangram(nil),
-	})
-	return &world{c}, err
 }
 
 // apply applies manifests.
@@ -164,7 +136,7 @@ func (w *world) bound(t *testing.T, namespace, prefix string, count int) (out []
 // says waits until a pod's condition contains a text.
 func (w *world) says(t *testing.T, namespace, name, text string) {
 	t.Helper()
-	w.Waits(t, patience, namespace, name, text)
+	w.In(t).Within(namespace).Waits(name, text)
 }
 
 // eventually waits until something holds.

@@ -34,6 +34,9 @@ func (c *Config) check() error {
 	if err := a.Health.Validate(); err != nil {
 		fail("health: %w", err)
 	}
+	if a.TopologyManager && a.Mode != Serve {
+		c.Notes = append(c.Notes, "--topology-manager: has no effect: another device plugin offers the node's devices to kubelet")
+	}
 	if c.Flags.DevRoot == "" {
 		c.Flags.DevRoot = c.Flags.DriverRoot
 	}

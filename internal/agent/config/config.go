@@ -164,8 +164,11 @@ type Agent struct {
 	Health health.Options
 	// DRA makes the agent a driver of Dynamic Resource Allocation.
 	DRA bool
-	// Reset allows the agent to reset devices that nobody uses.
+	// Reset allows the agent to reset devices that no process uses and no container holds.
 	Reset bool
+	// TopologyManager: kubelet's topologyManagerPolicy is not none. Devices that cannot be
+	// given at the moment are withheld from kubelet then.
+	TopologyManager bool
 }
 
 // Default is what holds when nothing is set.

@@ -39,9 +39,9 @@ func load(t *testing.T, file string, env map[string]string, args ...string) (*Co
 var bad = map[string]string{
 	"version":                 `version.bad.yaml:1: version: "v2": want v1`,
 	"version-number":          `version-number.bad.yaml:1: version: 1, want a text`,
-	"not-yaml":                `not-yaml.bad.yaml: yaml: line 1: did not find expected ',' or ']'`,
-	"not-an-object":           `not-an-object.bad.yaml:1: file: a list, want an object with the fields flags, imex, resources, sharing, version`,
-	"two-documents":           `two-documents.bad.yaml: more than one YAML document`,
+	"not-yaml":                `not-yaml.bad.yaml:1: not YAML: did not find expected ',' or ']'`,
+	"not-an-object":           `not-an-object.bad.yaml:1: a list, want an object with the fields flags, imex, resources, sharing, version`,
+	"two-documents":           `two-documents.bad.yaml:2: a second document, want one`,
 	"manifest":                `manifest.bad.yaml:1: kind: this is a Kubernetes object; want the text below its data, as a mounted ConfigMap has it`,
 	"unknown-field":           `unknown-field.bad.yaml:3: sharing.timeslicing: unknown field; is timeSlicing meant?`,
 	"unknown-flag":            `unknown-flag.bad.yaml:3: flags.colour: unknown field; the fields here are deviceDiscoveryStrategy, failOnInitError, gdrcopyEnabled, gdsEnabled, gfd, migStrategy, mofedEnabled, mpsRoot, nvidiaDevRoot, nvidiaDriverRoot, plugin, useNodeFeatureAPI`,
@@ -197,19 +197,33 @@ func TestPrecedence(t *testing.T) {
 func TestOwnFlags(t *testing.T) {
 	c, err := load(t, "", nil, "--mode=serve", "--shares-per-gpu=10", "--isolation=hami", "--state-dir=/s", "--kubelet-dir=/k/", "--cdi-dir=/c",
 		"--sample-interval=5s", "--publish-interval=1m", "--heartbeat-interval=3m", "--hot-celsius=85", "--hot-for=1m", "--throttled-for=2m", "--silent-for=20s", "--quiet-percent=50",
-		"--blame-tenants=2", "--xid=31=RESTART_APP", "--ignore-causes=PCIeNarrow, Hot", "--reset")
+		"--blame-tenants=2", "--xid=31=RESTART_APP", "--ignore-causes=PCIeNarrow, Hot", "--reset", "--topology-manager")
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := Default().Agent
 	want.Mode, want.SharesPerGPU, want.Isolation, want.StateDir, want.KubeletDir, want.CDIDir = Serve, 10, IsolationHAMi, "/s", "/k", "/c"
-	want.SampleInterval, want.PublishInterval, want.HeartbeatInterval, want.Reset = 5*time.Second, time.Minute, 3*time.Minute, true
+	want.SampleInterval, want.PublishInterval, want.HeartbeatInterval, want.Reset, want.TopologyManager = 5*time.Second, time.Minute, 3*time.Minute, true, true
 	h := &want.Health
 	h.HotCelsius, h.HotFor, h.ThrottledFor, h.SilentFor, h.QuietPercent, h.Tenants = 85, time.Minute, 2*time.Minute, 20*time.Second, 50, 2
 	h.Table[31] = health.RestartApp
 	h.Disabled = []health.Code{health.PCIeNarrow, health.Hot}
 	if diff := cmp.Diff(want, c.Agent); diff != "" {
 		t.Error(diff)
+	}
+	for _, tt := range []struct {
+		args []string
+		mode Mode
+		note string
+	}{
+		{args: []string{"--serve", "--topology-manager"}, mode: Serve},
+		{args: []string{"--mode=serve", "--serve=false"}, mode: Serve},
+		{args: []string{"--topology-manager=true"}, mode: Observe, note: "--topology-manager: has no effect: another device plugin offers the node's devices to kubelet"},
+	} {
+		c, err := load(t, "", nil, tt.args...)
+		if err != nil || c.Agent.Mode != tt.mode || strings.Join(c.Notes, "; ") != tt.note {
+			t.Errorf("%v: %v, mode %s, notes %q", tt.args, err, c.Agent.Mode, c.Notes)
+		}
 	}
 }
 
@@ -225,6 +239,8 @@ func TestBadFlagsAndVariables(t *testing.T) {
 		{name: "boolean variable", env: map[string]string{"PASS_DEVICE_SPECS": "yes"}, want: `environment variable PASS_DEVICE_SPECS: "yes": want true or false`},
 		{name: "channel", env: map[string]string{"IMEX_CHANNEL_IDS": "0,1"}, want: `environment variable IMEX_CHANNEL_IDS: "0,1": want 0 or nothing`},
 		{name: "flag", args: []string{"--mode=both"}, want: `invalid value "both" for flag -mode: "both": want observe or serve`},
+		{name: "policy of Topology Manager", args: []string{"--topology-manager=single-numa-node"}, want: `invalid boolean value "single-numa-node" for -topology-manager: "single-numa-node": want true or false`},
+		{name: "serve", args: []string{"--serve=please"}, want: `invalid boolean value "please" for -serve: "please": want true or false`},
 		{name: "share", args: []string{"--shares-per-gpu=1"}, want: `--shares-per-gpu: 1: want 0 for none, or 2 to 48`},
 		{name: "49 shares", args: []string{"--shares-per-gpu=49"}, want: `invalid value "49" for flag -shares-per-gpu: "49": want a number from 0 to 48`},
 		{name: "shares by environment", args: []string{"--shares-per-gpu=8", "--device-list-strategy=envvar"}, want: `--shares-per-gpu: needs deviceListStrategy cdi-cri, not envvar: shares differ by container, and only a CDI specification can`},

@@ -20,7 +20,7 @@ func TestReference(t *testing.T) {
 			t.Errorf("docs/reference/agent.md does not name %s", word)
 		}
 	}
-	for _, s := range settings() {
+	for _, s := range settings(Default()) {
 		want("--" + s.flag)
 		for _, name := range s.env {
 			want(name)

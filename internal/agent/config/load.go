@@ -28,14 +28,14 @@ type Loader struct {
 func (l *Loader) Register(flags *flag.FlagSet) {
 	l.given = map[string]string{}
 	flags.StringVar(&l.file, configFileFlag, "", fmt.Sprintf("configuration file of the NVIDIA device plugin, version v1 [%s]", configFileVariable))
-	for _, s := range settings() {
+	for _, s := range settings(Default()) {
 		help := s.help
 		if len(s.env) > 0 {
 			help += fmt.Sprintf(" [%s]", s.env[0])
 		}
 		set := func(text string) error {
 			l.given[s.flag] = text
-			return s.set(Default(), text) // refuse at once what cannot be right
+			return s.set(text) // refuse at once what cannot be right
 		}
 		if s.boolean {
 			flags.BoolFunc(s.flag, help, set)
@@ -68,20 +68,20 @@ func (l *Loader) Load(from Sources) (*Config, error) {
 			errs = append(errs, err)
 		}
 	}
-	for _, s := range settings() {
+	for _, s := range settings(c) {
 		for _, name := range s.env {
 			// An empty variable is not set: manifests leave them empty to say so.
 			text, _ := from.Env(name)
 			if text = strings.TrimSpace(text); text == "" {
 				continue
 			}
-			if err := s.set(c, text); err != nil {
+			if err := s.set(text); err != nil {
 				errs = append(errs, fmt.Errorf("environment variable %s: %w", name, err))
 			}
 			break
 		}
 		if text, ok := l.given[s.flag]; ok {
-			if err := s.set(c, text); err != nil {
+			if err := s.set(text); err != nil {
 				errs = append(errs, fmt.Errorf("--%s: %w", s.flag, err))
 			}
 		}

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/tangram-dev/tangram/core/health"
+	"github.com/tangram-dev/tangram/internal/strictyaml"
 )
 
 // setting is one thing that can be set from text: by a flag, by an environment variable,
@@ -22,85 +24,89 @@ type setting struct {
 	list bool
 	// boolean: the flag may stand without a value; the file holds a boolean.
 	boolean bool
-	set     func(c *Config, text string) error
+	set     func(text string) error
 }
 
-// settings is the table of all of them. A flag goes before a variable, a variable before
-// the file.
-func settings() []setting {
+// settings is the table of all of them, which set fields of c. A flag goes before a variable,
+// a variable before the file.
+func settings(c *Config) []setting {
 	return []setting{
 		{flag: "mig-strategy", env: []string{"MIG_STRATEGY"}, field: "migStrategy",
 			help: "how MIG instances are sold: none, single or mixed",
-			set:  choice(func(c *Config) *MIGStrategy { return &c.Flags.MIGStrategy }, MIGNone, MIGSingle, MIGMixed)},
+			set:  choice(&c.Flags.MIGStrategy, MIGNone, MIGSingle, MIGMixed)},
 		{flag: "fail-on-init-error", env: []string{"FAIL_ON_INIT_ERROR"}, field: "failOnInitError", boolean: true,
 			help: "end when there is no driver; else wait for one",
-			set:  boolean(func(c *Config) *bool { return &c.Flags.FailOnInitError })},
+			set:  boolean(&c.Flags.FailOnInitError)},
 		{flag: "mps-root", env: []string{"MPS_ROOT"}, field: "mpsRoot",
 			help: "where MPS daemons keep their pipes, on the node",
-			set:  absolute(func(c *Config) *string { return &c.Flags.MPSRoot })},
+			set:  absolute(&c.Flags.MPSRoot)},
 		{flag: "nvidia-driver-root", env: []string{"NVIDIA_DRIVER_ROOT"}, field: "nvidiaDriverRoot",
 			help: "root of the driver's installation on the node",
-			set:  absolute(func(c *Config) *string { return &c.Flags.DriverRoot })},
+			set:  absolute(&c.Flags.DriverRoot)},
 		{flag: "nvidia-dev-root", env: []string{"NVIDIA_DEV_ROOT"}, field: "nvidiaDevRoot",
 			help: "root of the driver's device nodes on the node; the driver's root when empty",
-			set:  absolute(func(c *Config) *string { return &c.Flags.DevRoot })},
+			set:  absolute(&c.Flags.DevRoot)},
 		{flag: "container-driver-root", env: []string{"CONTAINER_DRIVER_ROOT", "DRIVER_ROOT_CTR_PATH"}, field: "plugin.containerDriverRoot",
 			help: "where the driver's root is mounted in the agent's container",
-			set:  absolute(func(c *Config) *string { return &c.Flags.ContainerDriverRoot })},
+			set:  absolute(&c.Flags.ContainerDriverRoot)},
 		{flag: "pass-device-specs", env: []string{"PASS_DEVICE_SPECS"}, field: "plugin.passDeviceSpecs", boolean: true,
 			help: "list device nodes in the answer to kubelet",
-			set:  boolean(func(c *Config) *bool { return &c.Flags.PassDeviceSpecs })},
+			set:  boolean(&c.Flags.PassDeviceSpecs)},
 		{flag: "device-list-strategy", env: []string{"DEVICE_LIST_STRATEGY"}, field: "plugin.deviceListStrategy", list: true,
 			help: "how a container is told its devices: cdi-cri, envvar or volume-mounts",
-			set:  setDeviceList},
+			set:  c.setDeviceList},
 		{flag: "device-id-strategy", env: []string{"DEVICE_ID_STRATEGY"}, field: "plugin.deviceIDStrategy",
 			help: "how devices are named towards a container: uuid or index",
-			set:  choice(func(c *Config) *DeviceIDStrategy { return &c.Flags.DeviceIDStrategy }, ByUUID, ByIndex)},
+			set:  choice(&c.Flags.DeviceIDStrategy, ByUUID, ByIndex)},
 		{flag: "imex-channel-ids", env: []string{"IMEX_CHANNEL_IDS"},
 			help: "IMEX channels that every container gets: 0 or nothing",
-			set:  setChannels},
+			set:  c.setChannels},
 		{flag: "imex-required", env: []string{"IMEX_REQUIRED"}, boolean: true,
 			help: "refuse to serve when the IMEX channels do not exist",
-			set:  boolean(func(c *Config) *bool { return &c.IMEX.Required })},
+			set:  boolean(&c.IMEX.Required)},
 
 		{flag: "mode", help: "observe (another device plugin serves the node) or serve (this one does)",
-			set: choice(func(c *Config) *Mode { return &c.Agent.Mode }, Observe, Serve)},
+			set: choice(&c.Agent.Mode, Observe, Serve)},
+		{flag: "serve", boolean: true, help: "the same as --mode=serve",
+			set: c.setServe},
+		{flag: "topology-manager", boolean: true, help: "kubelet's topologyManagerPolicy is not none: withhold devices from kubelet while another use of their GPU excludes them",
+			set: boolean(&c.Agent.TopologyManager)},
 		{flag: "shares-per-gpu", help: "shares by amount of memory and compute that a GPU may have at once, 2 to 48; 0 for none",
-			set: number(func(c *Config) *int { return &c.Agent.SharesPerGPU }, 0, maxShares)},
+			set: number(&c.Agent.SharesPerGPU, 0, maxShares)},
 		{flag: "isolation", help: "what enforces shares by amount: mps, hami or none",
-			set: choice(func(c *Config) *Isolation { return &c.Agent.Isolation }, IsolationMPS, IsolationHAMi, IsolationNone)},
+			set: choice(&c.Agent.Isolation, IsolationMPS, IsolationHAMi, IsolationNone)},
 		{flag: "state-dir", help: "where the agent keeps what must survive its restart",
-			set: absolute(func(c *Config) *string { return &c.Agent.StateDir })},
+			set: absolute(&c.Agent.StateDir)},
 		{flag: "kubelet-dir", help: "kubelet's directory, with device-plugins and pod-resources below",
-			set: absolute(func(c *Config) *string { return &c.Agent.KubeletDir })},
+			set: absolute(&c.Agent.KubeletDir)},
 		{flag: "cdi-dir", help: "where CDI specifications are written",
-			set: absolute(func(c *Config) *string { return &c.Agent.CDIDir })},
+			set: absolute(&c.Agent.CDIDir)},
 		{flag: "sample-interval", help: "time between samples of all devices",
-			set: duration(func(c *Config) *time.Duration { return &c.Agent.SampleInterval }, time.Second, 10*time.Minute)},
+			set: duration(&c.Agent.SampleInterval, time.Second, 10*time.Minute)},
 		{flag: "publish-interval", help: "least time between two writes of telemetry to the GPUNode",
-			set: duration(func(c *Config) *time.Duration { return &c.Agent.PublishInterval }, time.Second, 2*time.Minute)},
+			set: duration(&c.Agent.PublishInterval, time.Second, 2*time.Minute)},
 		{flag: "heartbeat-interval", help: "time after which telemetry is written though nothing moved, up to a quarter more; by it others see that the agent lives",
-			set: duration(func(c *Config) *time.Duration { return &c.Agent.HeartbeatInterval }, time.Second, 10*time.Minute)},
+			set: duration(&c.Agent.HeartbeatInterval, time.Second, 10*time.Minute)},
 		{flag: "hot-celsius", help: "temperature from which a GPU counts as hot; 0 for never",
-			set: number(func(c *Config) *int { return &c.Agent.Health.HotCelsius }, 0, 200)},
+			set: number(&c.Agent.Health.HotCelsius, 0, 200)},
 		{flag: "hot-for", help: "how long a GPU must be hot before it is degraded",
-			set: duration(func(c *Config) *time.Duration { return &c.Agent.Health.HotFor }, 0, 24*time.Hour)},
+			set: duration(&c.Agent.Health.HotFor, 0, 24*time.Hour)},
 		{flag: "throttled-for", help: "how long the hardware must hold clocks down before a GPU is degraded",
-			set: duration(func(c *Config) *time.Duration { return &c.Agent.Health.ThrottledFor }, 0, 24*time.Hour)},
+			set: duration(&c.Agent.Health.ThrottledFor, 0, 24*time.Hour)},
 		{flag: "silent-for", help: "how long the driver may not answer before a GPU is degraded",
-			set: duration(func(c *Config) *time.Duration { return &c.Agent.Health.SilentFor }, 0, 24*time.Hour)},
+			set: duration(&c.Agent.Health.SilentFor, 0, 24*time.Hour)},
 		{flag: "quiet-percent", help: "scale of the quiet times after which a GPU is healthy again",
-			set: number(func(c *Config) *int { return &c.Agent.Health.QuietPercent }, 0, 10000)},
+			set: number(&c.Agent.Health.QuietPercent, 0, 10000)},
 		{flag: "blame-tenants", help: "namespaces whose application errors within an hour make a GPU suspect",
-			set: number(func(c *Config) *int { return &c.Agent.Health.Tenants }, 2, 4)},
+			set: number(&c.Agent.Health.Tenants, 2, 4)},
 		{flag: "xid", help: "corrections of the table of driver errors, such as 109=RESET_GPU,31=IGNORE",
-			set: func(c *Config, text string) error { return c.Agent.Health.Table.Override(text) }},
+			set: c.Agent.Health.Table.Override},
 		{flag: "ignore-causes", help: "causes that never make a GPU unhealthy, such as PCIeNarrow,Hot",
-			set: setDisabled},
+			set: c.setDisabled},
 		{flag: "dra", boolean: true, help: "publish the node's GPUs as ResourceSlices, and prepare ResourceClaims for kubelet",
-			set: boolean(func(c *Config) *bool { return &c.Agent.DRA })},
-		{flag: "reset", boolean: true, help: "reset GPUs that need it and that nobody uses; needs CAP_SYS_ADMIN on the node",
-			set: boolean(func(c *Config) *bool { return &c.Agent.Reset })},
+			set: boolean(&c.Agent.DRA)},
+		{flag: "reset", boolean: true, help: "reset GPUs that need it, that no process uses and no container holds; needs CAP_SYS_ADMIN on the node",
+			set: boolean(&c.Agent.Reset)},
 	}
 }
 
@@ -111,15 +117,15 @@ const (
 	maxReplicas    = 1000 // of GPUNode
 )
 
-func choice[T ~string](at func(*Config) *T, values ...T) func(*Config, string) error {
-	return func(c *Config, text string) error {
-		for _, v := range values {
-			if string(v) == text {
-				*at(c) = v
-				return nil
-			}
+// The kinds of values: each sets what it points to.
+
+func choice[T ~string](to *T, values ...T) func(string) error {
+	return func(text string) error {
+		if !slices.Contains(values, T(text)) {
+			return unknownChoice(text, values...)
 		}
-		return unknownChoice(text, values...)
+		*to = T(text)
+		return nil
 	}
 }
 
@@ -128,65 +134,75 @@ func unknownChoice[T ~string](text string, values ...T) error {
 	for i, v := range values {
 		words[i] = string(v)
 	}
-	return fmt.Errorf("%q: want %s or %s", clip(text), strings.Join(words[:len(words)-1], ", "), words[len(words)-1])
+	return fmt.Errorf("%q: want %s or %s", strictyaml.Clip(text), strings.Join(words[:len(words)-1], ", "), words[len(words)-1])
 }
 
-func boolean(at func(*Config) *bool) func(*Config, string) error {
-	return func(c *Config, text string) error {
+func boolean(to *bool) func(string) error {
+	return func(text string) error {
 		v, err := strconv.ParseBool(text)
 		if err != nil {
-			return fmt.Errorf("%q: want true or false", clip(text))
+			return fmt.Errorf("%q: want true or false", strictyaml.Clip(text))
 		}
-		*at(c) = v
+		*to = v
 		return nil
 	}
 }
 
-func number(at func(*Config) *int, least, most int) func(*Config, string) error {
-	return func(c *Config, text string) error {
+func number(to *int, least, most int) func(string) error {
+	return func(text string) error {
 		v, err := strconv.Atoi(text)
 		if err != nil || v < least || v > most {
-			return fmt.Errorf("%q: want a number from %d to %d", clip(text), least, most)
+			return fmt.Errorf("%q: want a number from %d to %d", strictyaml.Clip(text), least, most)
 		}
-		*at(c) = v
+		*to = v
 		return nil
 	}
 }
 
-func duration(at func(*Config) *time.Duration, least, most time.Duration) func(*Config, string) error {
-	return func(c *Config, text string) error {
+func duration(to *time.Duration, least, most time.Duration) func(string) error {
+	return func(text string) error {
 		v, err := time.ParseDuration(text)
 		if err != nil || v < least || v > most {
-			return fmt.Errorf("%q: want a duration such as 30s, from %s to %s", clip(text), least, most)
+			return fmt.Errorf("%q: want a duration such as 30s, from %s to %s", strictyaml.Clip(text), least, most)
 		}
-		*at(c) = v
+		*to = v
 		return nil
 	}
 }
 
 // absolute is a path; an empty text leaves what was there.
-func absolute(at func(*Config) *string) func(*Config, string) error {
-	return func(c *Config, text string) error {
+func absolute(to *string) func(string) error {
+	return func(text string) error {
 		if text == "" {
 			return nil
 		}
 		if !path.IsAbs(text) || strings.ContainsRune(text, 0) {
-			return fmt.Errorf("%q: want a path that begins with /", clip(text))
+			return fmt.Errorf("%q: want a path that begins with /", strictyaml.Clip(text))
 		}
-		*at(c) = path.Clean(text)
+		*to = path.Clean(text)
 		return nil
 	}
 }
 
+// setServe takes true for mode serve; false changes nothing.
+func (c *Config) setServe(text string) error {
+	var yes bool
+	if err := boolean(&yes)(text); err != nil || !yes {
+		return err
+	}
+	c.Agent.Mode = Serve
+	return nil
+}
+
 // setDeviceList takes one strategy; the NVIDIA plugin takes several, and a container
 // would get its devices by each of them.
-func setDeviceList(c *Config, text string) error {
+func (c *Config) setDeviceList(text string) error {
 	var chosen DeviceListStrategy
 	for word := range strings.SplitSeq(text, ",") {
 		switch s := DeviceListStrategy(strings.TrimSpace(word)); s {
 		case EnvVar, VolumeMounts, CDICRI:
 			if chosen != "" && chosen != s {
-				return fmt.Errorf("%q: want one strategy; cdi-cri goes before the others", clip(text))
+				return fmt.Errorf("%q: want one strategy; cdi-cri goes before the others", strictyaml.Clip(text))
 			}
 			chosen = s
 		case "cdi-annotations":
@@ -200,32 +216,23 @@ func setDeviceList(c *Config, text string) error {
 }
 
 // setChannels takes nothing or 0: kubelet has no other way to divide channels.
-func setChannels(c *Config, text string) error {
+func (c *Config) setChannels(text string) error {
 	c.IMEX.Channels = nil
 	switch strings.Trim(text, "[] ") {
 	case "":
 	case "0":
 		c.IMEX.Channels = []int{0}
 	default:
-		return fmt.Errorf("%q: want 0 or nothing", clip(text))
+		return fmt.Errorf("%q: want 0 or nothing", strictyaml.Clip(text))
 	}
 	return nil
 }
 
-func setDisabled(c *Config, text string) error {
+func (c *Config) setDisabled(text string) error {
 	for word := range strings.SplitSeq(text, ",") {
 		if word = strings.TrimSpace(word); word != "" {
 			c.Agent.Health.Disabled = append(c.Agent.Health.Disabled, health.Code(word))
 		}
 	}
 	return c.Agent.Health.Validate()
-}
-
-// clip bounds what is repeated of somebody's input.
-func clip(text string) string {
-	const longest = 80
-	if len(text) > longest {
-		return strings.ToValidUTF8(text[:longest], "") + "..."
-	}
-	return text
 }

@@ -6,13 +6,13 @@ type Allocation struct {
 	// ID names the allocation: a hash of resource and device IDs, so that kubelet's
 	// repeated calls for the same devices name the same allocation.
 	ID string
-	// Namespace, Pod, PodUID and Container say whose it is.
+	// Namespace, Pod, PodUID and Container name its holder.
 	Namespace, Pod, PodUID, Container string
 	// Resource is the extended resource that was asked for.
 	Resource string
 	Devices  []Grant
-	// Admin: the container may look at the devices as they are, whoever uses them.
-	// Nothing is changed on them for it, and it keeps nobody from them.
+	// Admin: the container may look at the devices as they are, whatever uses them.
+	// Nothing is changed on them for it, and other containers can be given them.
 	Admin bool
 }
 
@@ -40,8 +40,6 @@ type Answer struct {
 	// Edits are environment, device nodes and mounts that kubelet passes on itself.
 	// Hooks cannot be passed this way.
 	Edits Edits
-	// Annotations are the container's, read by the runtime.
-	Annotations map[string]string
 	// CDI are fully qualified names of CDI devices.
 	CDI []string
 }

@@ -10,9 +10,9 @@ var (
 	// ErrNoDriver: there is no driver to talk to. The agent says so, publishes that
 	// the node has no usable devices, and tries again.
 	ErrNoDriver = errors.New("no GPU driver")
-	// ErrNotSupported: the hardware or the driver cannot do it; trying again is vain.
+	// ErrNotSupported: the hardware or the driver cannot do it; a retry does not help.
 	ErrNotSupported = errors.New("not supported")
-	// ErrBusy: somebody uses the device or the instance. Try again later.
+	// ErrBusy: a process uses the device or the instance. A retry may help.
 	ErrBusy = errors.New("in use")
 	// ErrNotFound: no such device or instance.
 	ErrNotFound = errors.New("not found")

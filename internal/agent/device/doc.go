@@ -4,5 +4,6 @@
 // else in the agent is written against it and does not know which one runs.
 //
 // Reading order: backend.go (the interface), inventory.go, fields.go and sample.go
-// (telemetry), event.go, edits.go (what a container needs to use a device).
+// (telemetry), event.go, offer.go and allocation.go (what is sold, and what a container
+// was given), edits.go (what a container needs to use a device).
 package device

@@ -1,5 +1,7 @@
 package device
 
+import "strings"
+
 // Inventory is what is built into a node.
 type Inventory struct {
 	// Driver and CUDA are versions such as 580.159.03 and 13.0; empty when unknown.
@@ -48,12 +50,12 @@ type Device struct {
 type MIG struct {
 	// Enabled: MIG mode is on. Profiles may be listed without it.
 	Enabled bool
-	// Fixed: the mode changes with a reset of the device only, so nobody can be promised
-	// another one (Ampere).
+	// Fixed: the mode changes with a reset of the device only, so another one cannot be
+	// promised (Ampere).
 	Fixed bool
 	// Profiles are sorted by ID.
 	Profiles []Profile
-	// Instances are those that exist, whoever made them, sorted by Start.
+	// Instances are those that exist, made by the agent or by others, sorted by Start.
 	Instances []Instance
 }
 
@@ -104,15 +106,33 @@ func (inv *Inventory) Find(uuid string) *Device {
 // Parent returns the device that a MIG instance belongs to and the instance, or nils.
 func (inv *Inventory) Parent(instance string) (*Device, *Instance) {
 	for i := range inv.Devices {
-		d := &inv.Devices[i]
-		if d.MIG == nil || instance == "" {
-			continue
-		}
-		for j := range d.MIG.Instances {
-			if d.MIG.Instances[j].UUID == instance {
-				return d, &d.MIG.Instances[j]
-			}
+		if found := inv.Devices[i].Instance(func(x *Instance) bool { return x.UUID == instance && instance != "" }); found != nil {
+			return &inv.Devices[i], found
 		}
 	}
 	return nil, nil
 }
+
+// Instance returns the first MIG instance that is wanted, or nil.
+func (d *Device) Instance(wanted func(*Instance) bool) *Instance {
+	if d == nil || d.MIG == nil {
+		return nil
+	}
+	for i := range d.MIG.Instances {
+		if x := &d.MIG.Instances[i]; wanted(x) {
+			return x
+		}
+	}
+	return nil
+}
+
+// InstanceAt returns the MIG instance of a profile that begins at a memory slice, or nil.
+func (d *Device) InstanceAt(profile string, start int) *Instance {
+	return d.Instance(func(x *Instance) bool { return x.Start == start && SameProfile(x.Profile, profile) })
+}
+
+// ProfileName is the name of a MIG profile as resources spell it: 1g.18gb.me for 1g.18gb+me.
+func ProfileName(name string) string { return strings.ReplaceAll(name, "+", ".") }
+
+// SameProfile compares names of MIG profiles in either spelling.
+func SameProfile(a, b string) bool { return ProfileName(a) == ProfileName(b) }

@@ -32,7 +32,7 @@ type Held struct {
 	Pool    string `json:"pool"`
 	Device  string `json:"device"`
 	Share   string `json:"share,omitempty"`
-	// Admin: access beside whoever has the device.
+	// Admin: access beside the claim or container that has the device.
 	Admin bool `json:"admin,omitempty"`
 	// GPU is the card's UUID, Instance that of a MIG instance that another program has cut.
 	GPU      string `json:"gpu"`

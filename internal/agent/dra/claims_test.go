@@ -243,7 +243,7 @@ func parameters(driver string) []resourceapi.DeviceAllocationConfiguration {
 	}}
 }
 
-// A claim that was allocated anew while nobody looked has what it was given last.
+// A claim that was allocated anew while neither kubelet nor the agent ran has what it was given last.
 func TestAllocatedAnew(t *testing.T) {
 	n := newNode(t)
 	n.claim("a", "gpu-2")

@@ -88,7 +88,7 @@ func (s describer) device(p Part) resourceapi.Device {
 
 // share lets several claims have a GPU. A claim that names no amount of memory takes all of
 // it; one that names none of cores, in hundredths of the GPU, gets them unlimited, as a share
-// of the device plugin does. Multiprocessors are for selectors: nobody consumes them.
+// of the device plugin does. Multiprocessors are for selectors: no claim consumes them.
 func share(out *resourceapi.Device, p Part) {
 	yes := true
 	out.AllowMultipleAllocations = &yes

@@ -12,7 +12,7 @@
 // two sockets (server.go), and slices that are written by difference (publisher.go).
 //
 // The package knows no kubelet journal, no MIG and no CDI: a [Door] decides whether a
-// device is free, and those who make allocations real are passed in.
+// device is free, and what makes allocations real is passed in.
 //
 // Reading order: part.go (what can be given), describe.go (as devices), slices.go (as
 // slices), publisher.go and observed.go (written by difference), claim.go (what a claim was

@@ -68,11 +68,11 @@ func TestParts(t *testing.T) {
 		{"another vendor", func(d *device.Device) { d.Vendor = "amd" }, onDemand, 0, ""},
 		{"on demand", func(*device.Device) {}, onDemand, 26, "gpu-0"},
 		{"not on demand", func(*device.Device) {}, Cuts{}, 1, "gpu-0"},
-		{"mode by somebody else", func(d *device.Device) { d.MIG.Enabled = true }, onDemand, 25, "gpu-0-mig-7g141gb-0-0"},
+		{"mode by another program", func(d *device.Device) { d.MIG.Enabled = true }, onDemand, 25, "gpu-0-mig-7g141gb-0-0"},
 		{"mode of the agent", func(d *device.Device) { d.MIG.Enabled = true }, Cuts{OnDemand: true, Modes: map[string]bool{"GPU-0": true}}, 26, "gpu-0"},
 		{"mode that needs a reset", func(d *device.Device) { d.MIG.Fixed = true }, onDemand, 1, "gpu-0"},
 		{"mode that needs a reset, on", func(d *device.Device) { d.MIG.Fixed, d.MIG.Enabled = true, true }, onDemand, 25, "gpu-0-mig-7g141gb-0-0"},
-		{"cut by somebody else", func(d *device.Device) { d.MIG.Enabled, d.MIG.Instances = true, []device.Instance{foreign} }, onDemand, 1, "gpu-0-mig-3g71gb-9-4"},
+		{"cut by another program", func(d *device.Device) { d.MIG.Enabled, d.MIG.Instances = true, []device.Instance{foreign} }, onDemand, 1, "gpu-0-mig-3g71gb-9-4"},
 		{"cut by the agent", func(d *device.Device) { d.MIG.Enabled, d.MIG.Instances = true, []device.Instance{foreign} },
 			Cuts{OnDemand: true, Modes: map[string]bool{"GPU-0": true}, Instances: map[string]bool{"MIG-x": true}}, 26, "gpu-0"},
 	}
@@ -89,8 +89,8 @@ func TestParts(t *testing.T) {
 	// Who cut it decides how it is given.
 	inv := inventory(1, 1)
 	inv.Devices[0].MIG.Enabled, inv.Devices[0].MIG.Instances = true, []device.Instance{foreign}
-	if g := Parts(inv, onDemand)[0].grant(); g != (device.Grant{UUID: "MIG-x", Profile: "3g.71gb", Start: 4}) {
-		t.Errorf("%+v", g)
+	if p := Parts(inv, onDemand)[0]; p.Instance != "MIG-x" || p.Profile.Name != "3g.71gb" || p.Start != 4 {
+		t.Errorf("%+v", p)
 	}
 }
 

@@ -14,9 +14,9 @@ import (
 	"github.com/tangram-dev/tangram/internal/agent/device"
 )
 
-// Door decides whether a claim may have its devices. It calls note while nobody else can
-// be given a device, and returns an error, without calling it, when somebody who is no
-// claim holds one of them.
+// Door decides whether a claim may have its devices. It calls note while no other
+// container or claim can be given a device, and returns an error, without calling it, when a
+// container holds one of them.
 type Door func(ctx context.Context, c *Claim, note func() error) error
 
 // DriverOptions are what a Claims works with.
@@ -35,8 +35,7 @@ type DriverOptions struct {
 	Release func(ctx context.Context, id string) error
 	// CDI is the full name of an allocation's CDI device.
 	CDI func(id string) string
-	// Done hears of each call that changed or refused something, for metrics; nil for
-	// nobody.
+	// Done hears of each call that changed or refused something, for metrics; it may be nil.
 	Done func(call string, err error)
 }
 
@@ -77,7 +76,7 @@ func (d *Claims) refresh() {
 	}
 	j, err := readJournal(d.o.Journal)
 	if err != nil {
-		d.log.Error(err, "What another agent has written of claims cannot be read; the last known counts")
+		d.log.Error(err, "Could not read the journal of claims that another agent wrote; using the last known")
 		return
 	}
 	d.journal, d.written = j, at
@@ -160,7 +159,7 @@ func (d *Claims) read(ctx context.Context, namespace, name, uid string, known *C
 	return c, err
 }
 
-// admit notes a claim, unless somebody holds one of its devices.
+// admit notes a claim, unless a container or another claim holds one of its devices.
 func (d *Claims) admit(ctx context.Context, c *Claim) error {
 	if other, h := d.rival(c); other != nil {
 		return fmt.Errorf("%s: device %s is prepared for %s, which kubelet has not given back yet", c, h.Device, other)
@@ -237,7 +236,7 @@ func (d *Claims) Unprepare(ctx context.Context, uid string) (err error) {
 	if err := d.drop(ctx, c); err != nil {
 		return err
 	}
-	d.log.Info("Claim given back", "claim", klog.KRef(c.Namespace, c.Name), "devices", c.names())
+	d.log.Info("Claim unprepared", "claim", klog.KRef(c.Namespace, c.Name), "devices", c.names())
 	return nil
 }
 
@@ -281,9 +280,9 @@ func (d *Claims) Reconcile(ctx context.Context, listed func(namespace, name stri
 		}
 		d.mu.Unlock()
 		if orphan && was {
-			d.log.Info("A claim is gone that kubelet did not give back", "claim", klog.KRef(c.Namespace, c.Name))
+			d.log.Info("Claim no longer exists, and kubelet did not unprepare it", "claim", klog.KRef(c.Namespace, c.Name))
 			if err := d.Unprepare(ctx, c.UID); err != nil {
-				d.log.Error(err, "It is tried again")
+				d.log.Error(err, "Unprepare failed; will retry", "claim", klog.KRef(c.Namespace, c.Name))
 			}
 		}
 	}

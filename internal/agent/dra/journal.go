@@ -44,7 +44,7 @@ func stampOf(path string) stamp {
 }
 
 // load reads the journal. A file that cannot be understood stops the agent: devices that
-// nobody remembers would be given twice.
+// the agent does not remember would be given twice.
 func load(path string) (journal, error) {
 	if err := atomicfile.Sweep(filepath.Dir(path)); err != nil {
 		return journal{}, fmt.Errorf("journal of claims: %w", err)

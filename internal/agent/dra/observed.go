@@ -6,17 +6,14 @@ import (
 	"time"
 
 	resourceapi "k8s.io/api/resource/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
+
+	"github.com/tangram-dev/tangram/internal/agent/kubeapi"
 )
 
 // API is where slices are written.
 type API interface {
-	List(ctx context.Context, o metav1.ListOptions) (*resourceapi.ResourceSliceList, error)
-	Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error)
+	kubeapi.Reader[resourceapi.ResourceSliceList]
 	Create(ctx context.Context, slice *resourceapi.ResourceSlice) (*resourceapi.ResourceSlice, error)
 	Update(ctx context.Context, slice *resourceapi.ResourceSlice) (*resourceapi.ResourceSlice, error)
 	Delete(ctx context.Context, name string) error
@@ -27,7 +24,7 @@ type API interface {
 // what becomes of them.
 type Observed struct {
 	api      API
-	informer cache.SharedIndexInformer
+	informer kubeapi.Informer[resourceapi.ResourceSlice]
 
 	mu      sync.Mutex
 	nodes   map[string]chan struct{} // what each node's publisher waits for
@@ -41,11 +38,9 @@ type written struct {
 	at    time.Time
 }
 
-// unseen is how long a write counts that does not come back: somebody deleted the slice
+// unseen is how long a write counts that does not come back: the slice was deleted
 // while the watch was away.
 const unseen = 30 * time.Second
-
-const byNode = "node"
 
 // NewObserved prepares; Run starts it.
 func NewObserved(api API, node string) *Observed {
@@ -54,39 +49,8 @@ func NewObserved(api API, node string) *Observed {
 	if node != "" {
 		selector[resourceapi.ResourceSliceSelectorNodeName] = node
 	}
-	tweak := func(l *metav1.ListOptions) { l.FieldSelector = selector.String() }
-	lw := &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, l metav1.ListOptions) (runtime.Object, error) {
-			tweak(&l)
-			return api.List(ctx, l)
-		},
-		WatchFuncWithContext: func(ctx context.Context, l metav1.ListOptions) (watch.Interface, error) {
-			tweak(&l)
-			return api.Watch(ctx, l)
-		},
-	}
-	o.informer = cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(lw, api), &resourceapi.ResourceSlice{}, 0, cache.Indexers{
-		byNode: func(obj any) ([]string, error) {
-			if s, ok := obj.(*resourceapi.ResourceSlice); ok {
-				return []string{nodeOf(s)}, nil
-			}
-			return nil, nil
-		},
-	})
-	_ = o.informer.SetTransform(func(obj any) (any, error) { // fails only after the start
-		if s, ok := obj.(*resourceapi.ResourceSlice); ok {
-			s.ManagedFields = nil
-		}
-		return obj, nil
-	})
-	_, _ = o.informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) { o.seen(obj, false) }, UpdateFunc: func(_, obj any) { o.seen(obj, false) },
-		DeleteFunc: func(obj any) {
-			if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = gone.Obj
-			}
-			o.seen(obj, true)
-		},
+	o.informer = kubeapi.NewInformer(api, kubeapi.InformerOptions[resourceapi.ResourceSlice]{
+		Selector: selector.String(), Node: nodeOf, Slim: func(s *resourceapi.ResourceSlice) { s.ManagedFields = nil }, Changed: o.seen,
 	})
 	return o
 }
@@ -103,23 +67,13 @@ func (o *Observed) Run(ctx context.Context) { o.informer.RunWithContext(ctx) }
 
 // seen hears of every event: what the API server sends counts from then on, unless it is
 // older than what was written.
-func (o *Observed) seen(obj any, deleted bool) {
-	s, ok := obj.(*resourceapi.ResourceSlice)
-	if !ok {
-		return
-	}
+func (o *Observed) seen(s *resourceapi.ResourceSlice, deleted bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if w, ok := o.written[s.Name]; ok && (w.slice == nil && deleted || w.slice != nil && !older(s, w.slice)) {
+	if w, ok := o.written[s.Name]; ok && (w.slice == nil && deleted || w.slice != nil && !kubeapi.Older(s, w.slice)) {
 		delete(o.written, s.Name)
 	}
 	o.wake(nodeOf(s))
-}
-
-// older compares resource versions, which are numbers that grow.
-func older(a, b *resourceapi.ResourceSlice) bool {
-	x, y := a.ResourceVersion, b.ResourceVersion
-	return len(x) < len(y) || len(x) == len(y) && x < y
 }
 
 // wake needs the lock.
@@ -145,11 +99,8 @@ func (o *Observed) changed(node string) <-chan struct{} {
 // of are a node's slices by name, with what was written and has not come back.
 func (o *Observed) of(node string) map[string]*resourceapi.ResourceSlice {
 	out := map[string]*resourceapi.ResourceSlice{}
-	objs, _ := o.informer.GetIndexer().ByIndex(byNode, node) // the index exists
-	for _, obj := range objs {
-		if s, ok := obj.(*resourceapi.ResourceSlice); ok {
-			out[s.Name] = s
-		}
+	for _, s := range o.informer.On(node) {
+		out[s.Name] = s
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -159,7 +110,7 @@ func (o *Observed) of(node string) map[string]*resourceapi.ResourceSlice {
 			delete(o.written, name)
 		case w.slice == nil:
 			delete(out, name)
-		case nodeOf(w.slice) == node && (out[name] == nil || older(out[name], w.slice)):
+		case nodeOf(w.slice) == node && (out[name] == nil || kubeapi.Older(out[name], w.slice)):
 			out[name] = w.slice
 		}
 	}

@@ -58,7 +58,7 @@ func (c Cuts) of(d *device.Device) (out []Part) {
 		return []Part{whole}
 	}
 	foreign := slices.ContainsFunc(d.MIG.Instances, func(i device.Instance) bool { return !c.Instances[i.UUID] })
-	// Only who turned MIG mode on may turn it off, and a GPU in that mode is not whole.
+	// The agent turns MIG mode off only where it turned it on; a GPU in that mode is not whole.
 	if !d.MIG.Enabled || c.Modes[d.UUID] && !foreign {
 		out = append(out, whole)
 	}
@@ -82,15 +82,4 @@ func (c Cuts) of(d *device.Device) (out []Part) {
 // label is a profile's name as part of a device's: 1g18gb, 1g18gb-me.
 func label(profile string) string {
 	return strings.ToLower(strings.NewReplacer(".", "", "+", "-").Replace(profile))
-}
-
-// grant is the part as an allocation names it.
-func (p Part) grant() device.Grant {
-	switch {
-	case p.Instance != "":
-		return device.Grant{UUID: p.Instance, Profile: p.Profile.Name, Start: p.Start}
-	case p.Profile != nil:
-		return device.Grant{UUID: p.GPU.UUID, Profile: p.Profile.Name, Start: p.Start}
-	}
-	return device.Grant{UUID: p.GPU.UUID}
 }

@@ -26,8 +26,6 @@ type PublisherOptions struct {
 	Observed *Observed
 	// UID is the node's, so that the slices go with it.
 	UID func(ctx context.Context) (string, error)
-	// Wrote hears of each write, for a metric; nil for nobody.
-	Wrote func(err error)
 }
 
 // Publisher keeps the slices of one node equal to what the node has. The newest state is
@@ -88,13 +86,13 @@ func (p *Publisher) Run(ctx context.Context) {
 			return
 		case err != nil:
 			if pause == 0 {
-				p.log.Error(err, "ResourceSlices are not written; trying again")
+				p.log.Error(err, "Could not write ResourceSlices; will retry")
 			}
 			pause = min(max(2*pause, retryFirst), retryMost)
 			again = time.After(pause)
 		default:
 			if pause > 0 {
-				p.log.Info("ResourceSlices are written")
+				p.log.Info("ResourceSlices are written again")
 			}
 			pause = 0
 			again = time.After(unseen) // a write of ours may have been undone unseen
@@ -186,9 +184,6 @@ func (p *Publisher) write(ctx context.Context, name string, old *resourceapi.Res
 		next.Spec = spec
 		kept, err = p.o.Observed.api.Update(ctx, next)
 	}
-	if p.o.Wrote != nil {
-		p.o.Wrote(err)
-	}
 	if err != nil {
 		if apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 			p.o.Observed.forget(name) // the watch will tell
@@ -198,21 +193,14 @@ func (p *Publisher) write(ctx context.Context, name string, old *resourceapi.Res
 	p.o.Observed.wrote(name, kept)
 	delete(p.taken, name)
 	if !apiequality.Semantic.DeepEqual(kept.Spec, spec) {
-		p.log.Info("The API server keeps a ResourceSlice otherwise than it was written: features of DRA are off there", "slice", name)
+		p.log.Info("The API server dropped fields of a ResourceSlice: feature gates of DRA are off there", "slice", name)
 		p.taken[name] = taken{spec, kept.Spec}
 	}
 	return nil
 }
 
 func (p *Publisher) remove(ctx context.Context, name string) error {
-	err := p.o.Observed.api.Delete(ctx, name)
-	if apierrors.IsNotFound(err) {
-		err = nil
-	}
-	if p.o.Wrote != nil {
-		p.o.Wrote(err)
-	}
-	if err != nil {
+	if err := p.o.Observed.api.Delete(ctx, name); err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("ResourceSlice %s: %w", name, err)
 	}
 	p.o.Observed.wrote(name, nil)

@@ -295,7 +295,7 @@ func TestServerDropsFields(t *testing.T) {
 	}
 }
 
-// A slice that somebody else wrote over is put right.
+// A slice that another writer changed is put right.
 func TestWrittenOver(t *testing.T) {
 	s := newServer()
 	p := start(t, s)

@@ -24,7 +24,7 @@ func (n *node) share(name, device, memory, cores string) {
 }
 
 // TestShares: claims have parts of a GPU by amount, as much as there is; all of its memory is
-// the whole GPU; and whoever has the whole keeps out shares, and the other way round.
+// the whole GPU; and a claim for the whole keeps out shares, and the other way round.
 func TestShares(t *testing.T) {
 	n := newNode(t)
 	n.parts = Parts(inventory(2, 1), Cuts{OnDemand: true, Shares: 3})

@@ -12,8 +12,8 @@ import (
 	"github.com/tangram-dev/tangram/internal/agent/device"
 )
 
-// Metrics are the agent's metrics about itself on one node. Other parts call its methods;
-// all may be called at any time, also on a nil *Metrics, which counts nothing.
+// Metrics are the agent's metrics about itself on one node. Its methods may be called at any
+// time.
 type Metrics struct {
 	calls       *prometheus.CounterVec
 	took        *prometheus.HistogramVec
@@ -83,89 +83,49 @@ func (a *Metrics) Collect(out chan<- prometheus.Metric) {
 
 // Call counts a call of the back end, by the name of its method.
 func (a *Metrics) Call(call string, err error, took time.Duration) {
-	if a != nil {
-		a.calls.WithLabelValues(call, result(err)).Inc()
-		a.took.WithLabelValues(call).Observe(took.Seconds())
-	}
+	a.calls.WithLabelValues(call, result(err)).Inc()
+	a.took.WithLabelValues(call).Observe(took.Seconds())
 }
 
 // Driver notes whether the driver answers and whether its errors are received.
 func (a *Metrics) Driver(answers, watched bool) {
-	if a != nil {
-		a.answering.Set(number(answers))
-		a.watched.Set(number(watched))
-	}
+	a.answering.Set(number(answers))
+	a.watched.Set(number(watched))
 }
 
 // Kubelet notes whether kubelet answers.
-func (a *Metrics) Kubelet(answers bool) {
-	if a != nil {
-		a.kubelet.Set(number(answers))
-	}
-}
+func (a *Metrics) Kubelet(answers bool) { a.kubelet.Set(number(answers)) }
 
 // Serving notes whether the agent is the node's device plugin.
-func (a *Metrics) Serving(yes bool) {
-	if a != nil {
-		a.serving.Set(number(yes))
-	}
-}
+func (a *Metrics) Serving(yes bool) { a.serving.Set(number(yes)) }
 
 // NotWritten counts a file that could not be written: health or allocation.
-func (a *Metrics) NotWritten(file string) {
-	if a != nil {
-		a.unsaved.WithLabelValues(file).Inc()
-	}
-}
+func (a *Metrics) NotWritten(file string) { a.unsaved.WithLabelValues(file).Inc() }
 
 // HealthChange counts a change of a device's state.
-func (a *Metrics) HealthChange(to health.State) {
-	if a != nil {
-		a.changes.WithLabelValues(to.String()).Inc()
-	}
-}
+func (a *Metrics) HealthChange(to health.State) { a.changes.WithLabelValues(to.String()).Inc() }
 
 // Reset counts a reset of a device.
-func (a *Metrics) Reset(err error) {
-	if a != nil {
-		a.resets.WithLabelValues(result(err)).Inc()
-	}
-}
+func (a *Metrics) Reset(err error) { a.resets.WithLabelValues(result(err)).Inc() }
 
 // RecordCorrected counts a record that was corrected.
-func (a *Metrics) RecordCorrected() {
-	if a != nil {
-		a.corrected.Inc()
-	}
-}
+func (a *Metrics) RecordCorrected() { a.corrected.Inc() }
 
 // Allocation counts an answer to kubelet; step is such as Allocate or PreStartContainer.
 func (a *Metrics) Allocation(step string, err error) {
-	if a != nil {
-		a.allocations.WithLabelValues(step, result(err)).Inc()
-	}
+	a.allocations.WithLabelValues(step, result(err)).Inc()
 }
 
 // GPUNodeWrite counts a write; part is spec, status or labels.
 func (a *Metrics) GPUNodeWrite(part string, err error) {
-	if a != nil {
-		a.writes.WithLabelValues(part, result(err)).Inc()
-	}
+	a.writes.WithLabelValues(part, result(err)).Inc()
 }
 
 // MPS counts an action on an MPS daemon, such as start, stop or restart.
-func (a *Metrics) MPS(action string, err error) {
-	if a != nil {
-		a.mps.WithLabelValues(action, result(err)).Inc()
-	}
-}
+func (a *Metrics) MPS(action string, err error) { a.mps.WithLabelValues(action, result(err)).Inc() }
 
 // MIG counts an action on a MIG instance, such as create or destroy.
-func (a *Metrics) MIG(action string, err error) {
-	if a != nil {
-		a.mig.WithLabelValues(action, result(err)).Inc()
-	}
-}
+func (a *Metrics) MIG(action string, err error) { a.mig.WithLabelValues(action, result(err)).Inc() }
 
 // result is an error as one of few words.
 func result(err error) string {
@@ -195,7 +155,7 @@ func number(yes bool) float64 {
 }
 
 // Handler serves what a registry gathers. Two scrapes at a time: more of them are a
-// mistake of somebody, and must not cost the node.
+// mistake of configuration, and must not cost the node.
 func Handler(registry prometheus.Gatherer) http.Handler {
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{MaxRequestsInFlight: 2, Timeout: 10 * time.Second})
 }

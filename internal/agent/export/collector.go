@@ -189,7 +189,7 @@ func (c *Collector) shares(out chan<- prometheus.Metric, r *Reading, base series
 	for k, s := range sums {
 		series := base.with("", "", k.holder)
 		if k.instance != "" {
-			i := find(&r.Device, k.instance)
+			i := r.Device.Instance(func(i *device.Instance) bool { return i.UUID == k.instance })
 			if i == nil {
 				continue // gone since the sample
 			}
@@ -201,18 +201,6 @@ func (c *Collector) shares(out chan<- prometheus.Metric, r *Reading, base series
 			out <- &value{c.sm, prometheus.GaugeValue, float64(min(s.sm, 100)), pairs}
 		}
 	}
-}
-
-func find(d *device.Device, instance string) *device.Instance {
-	if d.MIG == nil {
-		return nil
-	}
-	for i := range d.MIG.Instances {
-		if d.MIG.Instances[i].UUID == instance {
-			return &d.MIG.Instances[i]
-		}
-	}
-	return nil
 }
 
 // series are the labels of one series: names and values in turn.

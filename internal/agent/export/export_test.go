@@ -131,7 +131,7 @@ func TestEveryField(t *testing.T) {
 	}
 }
 
-// series are the lines of a scrape that are no comments, without their values.
+// lines are the lines of a scrape that are no comments, without their values.
 func lines(text string) []string {
 	var out []string
 	for line := range strings.SplitSeq(text, "\n") {
@@ -253,16 +253,6 @@ func TestAgent(t *testing.T) {
 			t.Errorf("missing: %s", want)
 		}
 	}
-	var none *Metrics
-	none.Call("sample", nil, 0)
-	none.Driver(true, true)
-	none.HealthChange(health.Failed)
-	none.Reset(nil)
-	none.RecordCorrected()
-	none.Allocation("Allocate", nil)
-	none.GPUNodeWrite("spec", nil)
-	none.MPS("start", nil)
-	none.MIG("create", nil)
 }
 
 // BenchmarkScrape is one scrape of a node with 8 GPUs that report every field, each

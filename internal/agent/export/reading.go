@@ -26,7 +26,7 @@ type Sources struct {
 	Driver func() string
 	// Readings are the node's devices.
 	Readings func() []Reading
-	// Holders are those who hold a device or a MIG instance, by UUID; nil for unknown.
+	// Holders are the containers that hold a device or a MIG instance, by UUID; nil for unknown.
 	Holders func(uuid string) []Holder
 	// Process is the container of a process, by its id on the node; false when it is
 	// none of a pod's.

@@ -3,12 +3,9 @@ package grant
 import (
 	"fmt"
 
-	"github.com/tangram-dev/tangram/api/record"
 	"github.com/tangram-dev/tangram/internal/agent/device"
 	"github.com/tangram-dev/tangram/internal/agent/records"
 )
-
-type recordDevice = record.Device
 
 // sum is what was promised of one GPU.
 type sum struct {

@@ -3,6 +3,7 @@
 // answers in the form that the container runtime understands. Who holds what it asks of
 // package records; what makes a share real is passed in.
 //
-// Reading order: granter.go (the two calls), strategy.go (the forms of an answer),
-// amounts.go (sums of what was promised), offers.go (what a node sells).
+// Reading order: granter.go (the two calls), answer.go (the forms of an answer),
+// amounts.go (sums of what was promised), offers.go and seller.go (what a node sells, and
+// when).
 package grant

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	v1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
 
+	"github.com/tangram-dev/tangram/api/record"
 	"github.com/tangram-dev/tangram/internal/agent/device"
 	"github.com/tangram-dev/tangram/internal/agent/records"
 )
@@ -28,10 +28,13 @@ type Options struct {
 	// Edits are what containers need to use devices; the back end's. For device nodes
 	// with PassDeviceSpecs.
 	Edits func(ctx context.Context, uuids []string) (device.Edits, error)
-	// Strategies are the forms of an answer, at least one; Strategy CDICRI is the default.
-	Strategies []Strategy
-	// CDIAnnotationPrefix begins the annotation of CDIAnnotations; empty for cdi.k8s.io/.
-	CDIAnnotationPrefix string
+	// CDI is the full name of an allocation's CDI device (deviceListStrategy cdi-cri): kubelet
+	// is told that name, and Spec is called before each start. Nil: NVIDIA's container runtime
+	// reads the devices from an environment variable (envvar) or, with Mounts, from the names
+	// of mounts, which a container cannot forge (volume-mounts).
+	CDI    func(id string) string
+	Spec   Spec
+	Mounts bool
 	// ByIndex names GPUs by index instead of UUID in environment variables and mounts.
 	ByIndex bool
 	// PassDeviceSpecs adds device nodes to answers that are not CDI.
@@ -41,12 +44,10 @@ type Options struct {
 	OneOnly func(resource string) bool
 	// Amounts says whether a resource is sold by amounts, as in records.Options.
 	Amounts func(resource string) bool
-	// Spec is called before each start with a CDI strategy.
-	Spec Spec
-	// Share is what containers need besides, with the other strategies; nil for nothing.
+	// Share is what containers need besides where CDI is nil; nil for nothing.
 	Share func(ctx context.Context, resource string, devices []device.Grant) (device.Edits, error)
 	// Granted is called after each call that succeeded: records may have to be
-	// corrected. Refused hears of each refusal. Nil for nobody.
+	// corrected. Refused hears of each refusal. They may be nil.
 	Granted func()
 	Refused func(resource string, err error)
 }
@@ -54,30 +55,15 @@ type Options struct {
 // Granter answers kubelet's calls for one node.
 type Granter struct{ o Options }
 
-// New checks the options.
-func New(o Options) (*Granter, error) {
-	if len(o.Strategies) == 0 {
-		o.Strategies = []Strategy{CDICRI}
-	}
-	for i, s := range o.Strategies {
-		if !slices.Contains(strategies, s) {
-			return nil, fmt.Errorf("deviceListStrategy[%d]: %q is none of %v", i, s, strategies)
-		}
-	}
-	if o.CDIAnnotationPrefix == "" {
-		o.CDIAnnotationPrefix = "cdi.k8s.io/"
-	}
+// New makes a Granter.
+func New(o Options) *Granter {
 	if o.OneOnly == nil {
 		o.OneOnly = func(string) bool { return false }
 	}
 	if o.Amounts == nil {
 		o.Amounts = func(string) bool { return false }
 	}
-	g := &Granter{o}
-	if g.cdi() && o.Spec == nil {
-		return nil, fmt.Errorf("deviceListStrategy: %v needs somebody who writes CDI specifications", o.Strategies)
-	}
-	return g, nil
+	return &Granter{o}
 }
 
 // Preferred is what kubelet should take; see records.Book.
@@ -106,7 +92,7 @@ func (g *Granter) allocate(ctx context.Context, resource string, ids []string) (
 	return answer, g.o.Book.Reserve(ctx, resource, ids)
 }
 
-// PreStart is called before each start of a container: now kubelet knows whose it is. A
+// PreStart is called before each start of a container: now kubelet lists its pod. A
 // refusal keeps the container from starting; kubelet tries again.
 func (g *Granter) PreStart(ctx context.Context, resource string, ids []string) error {
 	return g.done(resource, g.preStart(ctx, resource, ids))
@@ -127,20 +113,24 @@ func (g *Granter) preStart(ctx context.Context, resource string, ids []string) e
 	if err != nil {
 		return err
 	}
+	holder := ""
+	if c := g.o.Book.ClaimedBy(h); c != nil {
+		holder = c.ToldTo(h.Pod.Namespace)
+	}
 	for i := range all {
 		if o := &all[i]; o.Excludes(h) && o.Before(h) {
-			return fmt.Errorf("%s: %s of pod %s/%s cannot start on %s: %s holds it, or a part of it that excludes this use",
-				resource, h.Path, h.Pod.Namespace, h.Pod.Name, strings.Join(h.IDs, ", "), o.ToldTo(h.Pod.Namespace))
+			holder = o.ToldTo(h.Pod.Namespace)
+			break
 		}
 	}
-	if c := g.o.Book.ClaimedBy(h); c != nil {
+	if holder != "" {
 		return fmt.Errorf("%s: %s of pod %s/%s cannot start on %s: %s holds it, or a part of it that excludes this use",
-			resource, h.Path, h.Pod.Namespace, h.Pod.Name, strings.Join(h.IDs, ", "), c.ToldTo(h.Pod.Namespace))
+			resource, h.Path, h.Pod.Namespace, h.Pod.Name, strings.Join(h.IDs, ", "), holder)
 	}
 	if err := fits(g.o.Inventory(), h, all); err != nil {
 		return err
 	}
-	if g.cdi() {
+	if g.o.CDI != nil {
 		if err := g.o.Spec(ctx, allocation(h)); err != nil {
 			return fmt.Errorf("%s: %s of pod %s/%s: %w", resource, h.Path, h.Pod.Namespace, h.Pod.Name, err)
 		}
@@ -164,13 +154,13 @@ func (g *Granter) promised(h *records.Holding) error {
 	if !g.o.Amounts(h.Resource) {
 		return nil
 	}
-	word, asks := records.AmountWord(h.Pod, h.Container)
+	word, asks := records.ByAmount(h.Pod, h.Container)
 	has := slices.ContainsFunc(grants(h), func(d device.Grant) bool { return d.MemoryMiB > 0 || d.ComputeMilli > 0 })
 	switch {
 	case asks && !has:
 		return fmt.Errorf("%s.resources.limits[%s]: no valid record says what the container was promised: only pods that Tangram scheduled can have amounts of a GPU", h.Path, word)
-	case has && !g.cdi():
-		return fmt.Errorf("%s.resources.limits[%s]: amounts of a GPU need a CDI strategy, deviceListStrategy is %v", h.Path, word, g.o.Strategies)
+	case has && g.o.CDI == nil:
+		return fmt.Errorf("%s.resources.limits[%s]: amounts of a GPU need deviceListStrategy cdi-cri", h.Path, word)
 	}
 	return nil
 }
@@ -179,21 +169,8 @@ func (g *Granter) promised(h *records.Holding) error {
 // strategies that are not CDI a container's own variable wins over the device plugin's.
 // What comes from a ConfigMap or Secret cannot be seen and is only logged.
 func (g *Granter) environment(h *records.Holding) error {
-	if !g.byEnvironment() {
-		return nil
-	}
-	var c *v1.Container
-	for i := range h.Pod.Spec.InitContainers {
-		if h.Pod.Spec.InitContainers[i].Name == h.Container {
-			c = &h.Pod.Spec.InitContainers[i]
-		}
-	}
-	for i := range h.Pod.Spec.Containers {
-		if h.Pod.Spec.Containers[i].Name == h.Container {
-			c = &h.Pod.Spec.Containers[i]
-		}
-	}
-	if c == nil {
+	c := records.ContainerOf(h.Pod, h.Container)
+	if g.o.CDI != nil || c == nil {
 		return nil
 	}
 	for i, e := range c.Env {
@@ -250,11 +227,11 @@ func grants(h *records.Holding) (out []device.Grant) {
 			continue // not one of ours
 		}
 		g := device.Grant{UUID: id.UUID, Turn: id.Kind == records.Turn, Number: id.Turn}
-		i := slices.IndexFunc(left, func(d recordDevice) bool {
+		i := slices.IndexFunc(left, func(d record.Device) bool {
 			return d.UUID == id.UUID && (id.Kind != records.NewSlice || d.Start == id.Start)
 		})
 		if i < 0 { // an existing instance: the record names its GPU
-			i = slices.IndexFunc(left, func(d recordDevice) bool { return d.MIG != "" })
+			i = slices.IndexFunc(left, func(d record.Device) bool { return d.MIG != "" })
 		}
 		if i >= 0 {
 			d := left[i]

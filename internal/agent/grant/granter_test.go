@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
@@ -31,8 +32,10 @@ func inventory() *device.Inventory {
 
 // node is the pods and what kubelet gave them, as the test says.
 type node struct {
-	pods []*v1.Pod
-	list records.Listing
+	pods    []*v1.Pod
+	list    records.Listing
+	away    atomic.Bool   // kubelet does not answer
+	changed chan struct{} // nil for pods that never change
 }
 
 func (n *node) List() []*v1.Pod { return slices.Clone(n.pods) }
@@ -44,15 +47,17 @@ func (n *node) Get(namespace, name string) *v1.Pod {
 	}
 	return nil
 }
-func (n *node) Synced() bool { return true }
-
-func (n *node) Await(_ context.Context, namespace, name string) *v1.Pod {
-	return n.Get(namespace, name)
-}
+func (n *node) Synced() bool             { return true }
+func (n *node) Changed() <-chan struct{} { return n.changed }
 
 type lister struct{ n *node }
 
-func (l lister) List(context.Context) (records.Listing, error) { return slices.Clone(l.n.list), nil }
+func (l lister) List(context.Context) (records.Listing, error) {
+	if l.n.away.Load() {
+		return nil, errors.New("kubelet is away")
+	}
+	return slices.Clone(l.n.list), nil
+}
 
 // add makes a pod that kubelet has given devices.
 func (n *node) add(name, devices string, limits map[string]string, ids ...string) *v1.Pod {
@@ -72,7 +77,7 @@ func (n *node) add(name, devices string, limits map[string]string, ids ...string
 
 func newGranter(t *testing.T, n *node, change func(*Options)) *Granter {
 	t.Helper()
-	o := Options{Inventory: inventory, Spec: func(context.Context, device.Allocation) error { return nil },
+	o := Options{Inventory: inventory, CDI: func(id string) string { return "k=" + id }, Spec: func(context.Context, device.Allocation) error { return nil },
 		Edits: func(_ context.Context, uuids []string) (device.Edits, error) {
 			return device.Edits{Nodes: []device.Node{{Path: "/dev/" + uuids[0]}}}, nil
 		}}
@@ -80,14 +85,11 @@ func newGranter(t *testing.T, n *node, change func(*Options)) *Granter {
 		change(&o)
 	}
 	o.Book = records.NewBook(records.Options{Node: "n", Pods: n, Kubelet: lister{n}, Inventory: inventory, Amounts: o.Amounts})
-	g, err := New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return g
+	return New(o)
 }
 
 func TestStrategies(t *testing.T) {
+	byEnv := func(o *Options) { o.CDI = nil }
 	cases := []struct {
 		name   string
 		change func(*Options)
@@ -99,12 +101,12 @@ func TestStrategies(t *testing.T) {
 		wrong  string
 	}{
 		{name: "default", ids: []string{"GPU-b", "GPU-a"}, cdi: 1},
-		{name: "envvar", change: func(o *Options) { o.Strategies = []Strategy{EnvVar} }, ids: []string{"GPU-b", "GPU-a"}, env: "NVIDIA_VISIBLE_DEVICES=GPU-a,GPU-b"},
-		{name: "index", change: func(o *Options) { o.Strategies, o.ByIndex = []Strategy{EnvVar}, true }, ids: []string{"GPU-b", "MIG-i"}, env: "NVIDIA_VISIBLE_DEVICES=1,MIG-i"},
-		{name: "turns", change: func(o *Options) { o.Strategies = []Strategy{EnvVar} }, ids: []string{"GPU-b::0", "GPU-b::1"}, env: "NVIDIA_VISIBLE_DEVICES=GPU-b"},
-		{name: "volume-mounts", change: func(o *Options) { o.Strategies, o.PassDeviceSpecs = []Strategy{VolumeMounts}, true }, ids: []string{"GPU-b"},
+		{name: "envvar", change: byEnv, ids: []string{"GPU-b", "GPU-a"}, env: "NVIDIA_VISIBLE_DEVICES=GPU-a,GPU-b"},
+		{name: "index", change: func(o *Options) { o.CDI, o.ByIndex = nil, true }, ids: []string{"GPU-b", "MIG-i"}, env: "NVIDIA_VISIBLE_DEVICES=1,MIG-i"},
+		{name: "turns", change: byEnv, ids: []string{"GPU-b::0", "GPU-b::1"}, env: "NVIDIA_VISIBLE_DEVICES=GPU-b"},
+		{name: "volume-mounts", change: func(o *Options) { o.CDI, o.Mounts, o.PassDeviceSpecs = nil, true, true }, ids: []string{"GPU-b"},
 			env: "NVIDIA_VISIBLE_DEVICES=/var/run/nvidia-container-devices", mounts: "/var/run/nvidia-container-devices/GPU-b", nodes: 1},
-		{name: "a slice to be made", change: func(o *Options) { o.Strategies = []Strategy{EnvVar} }, ids: []string{"GPU-m::mig-1g.18gb+me@0"}, wrong: "CDI strategy"},
+		{name: "a slice to be made", change: byEnv, ids: []string{"GPU-m::mig-1g.18gb+me@0"}, wrong: "needs deviceListStrategy cdi-cri"},
 		{name: "one only", change: func(o *Options) { o.OneOnly = func(string) bool { return true } }, ids: []string{"GPU-a::0", "GPU-b::0"}, wrong: "failRequestsGreaterThanOne"},
 		{name: "none", ids: nil, wrong: "no devices"},
 		{name: "nonsense", ids: []string{"GPU-a::x"}, wrong: "device ID"},
@@ -129,15 +131,6 @@ func TestStrategies(t *testing.T) {
 				t.Errorf("%+v, %v", a, err)
 			}
 		})
-	}
-	g := newGranter(t, &node{}, func(o *Options) { o.Strategies = []Strategy{CDIAnnotations} })
-	a, err := g.Allocate(t.Context(), gpu, []string{"GPU-a"})
-	key := "cdi.k8s.io/tangram_" + AllocationID(gpu, []string{"GPU-a"})
-	if err != nil || a.Annotations[key] != "tangram.dev/allocation="+AllocationID(gpu, []string{"GPU-a"}) || len(strings.TrimPrefix(key, "cdi.k8s.io/")) > 63 {
-		t.Errorf("%+v, %v", a, err)
-	}
-	if _, err := New(Options{Strategies: []Strategy{"magic"}}); err == nil || !strings.Contains(err.Error(), "deviceListStrategy[0]") {
-		t.Errorf("%v", err)
 	}
 }
 
@@ -182,10 +175,10 @@ func TestPreStart(t *testing.T) {
 			n.add("p", `{"index":0,"uuid":"GPU-a"}`, map[string]string{gpu: "1"}, "GPU-a::1")
 		}, []string{"GPU-a::1"}, nil, "ns/o"},
 		{"amounts without a record", byAmount, func(n *node) { n.add("p", "", map[string]string{gpu: "1", "nvidia.com/gpucores": "30"}, "GPU-a::0") }, []string{"GPU-a::0"}, nil, "spec.containers[0].resources.limits[nvidia.com/gpucores]"},
-		{"amounts without CDI", func(o *Options) { byAmount(o); o.Strategies = []Strategy{EnvVar} }, func(n *node) {
+		{"amounts without CDI", func(o *Options) { byAmount(o); o.CDI = nil }, func(n *node) {
 			n.add("p", `{"index":0,"uuid":"GPU-a","memoryMiB":600}`, map[string]string{gpu: "1", "nvidia.com/gpumem": "600"}, "GPU-a::0")
-		}, []string{"GPU-a::0"}, nil, "need a CDI strategy"},
-		{"own environment", func(o *Options) { o.Strategies = []Strategy{VolumeMounts} }, func(n *node) {
+		}, []string{"GPU-a::0"}, nil, "need deviceListStrategy cdi-cri"},
+		{"own environment", func(o *Options) { o.CDI, o.Mounts = nil, true }, func(n *node) {
 			p := n.add("p", "", map[string]string{gpu: "1"}, "GPU-a")
 			p.Spec.Containers[0].Env = []v1.EnvVar{{Name: "A"}, {Name: "NVIDIA_VISIBLE_DEVICES", Value: "all"}}
 		}, []string{"GPU-a"}, nil, "spec.containers[0].env[1]"},

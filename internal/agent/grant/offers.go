@@ -20,7 +20,7 @@ type Sale struct {
 	Profile string
 	Any     bool
 	// OnDemand sells every place an instance of the profile may be made at, on devices
-	// that nobody else has cut; on those, what exists. Cuttable is the same for a sale of
+	// that no other program has cut; on those, what exists. Cuttable is the same for a sale of
 	// whole GPUs: what is cut by the agent itself is whole again when the cuts are gone.
 	OnDemand, Cuttable bool
 }
@@ -91,5 +91,5 @@ func (s Sale) times(uuid string) (out []records.ID) {
 }
 
 func (s Sale) sells(profile string) bool {
-	return s.Any || strings.ReplaceAll(profile, "+", ".") == strings.ReplaceAll(s.Profile, "+", ".")
+	return s.Any || device.SameProfile(profile, s.Profile)
 }

@@ -24,11 +24,8 @@ func (m *Monitor) event(e device.Event) {
 			m.feed(t, now, e, tenants)
 		}
 	}
-	m.collect(now)
+	m.collect()
 	m.mu.Unlock()
-	if e.Kind == device.XID && m.o.OnXID != nil {
-		m.o.OnXID(XID{UUID: e.UUID, GPUInstance: e.GPUInstance, Code: e.Code, Class: m.rules.Table.Class(e.Code), Tenants: tenants, At: now})
-	}
 	m.tell()
 	// The driver's verdict on it is in the next sample.
 	m.Poke()
@@ -112,7 +109,7 @@ func (m *Monitor) samples(samples []device.Sample, err error, asked time.Time) (
 			reports = append(reports, r)
 		}
 	}
-	m.collect(now)
+	m.collect()
 	m.mu.Unlock()
 	m.tell()
 	for _, r := range reports {

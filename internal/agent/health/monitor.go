@@ -24,19 +24,15 @@ type Options struct {
 	// SampleEvery is the time between samples, 10 s when 0; CallTimeout how long one may
 	// take, 10 s when 0.
 	SampleEvery, CallTimeout time.Duration
-	// Tenants are those who use a device, or an instance of it (-1 for the whole), at
-	// the moment: namespaces. An application error is held against a device only when it
+	// Tenants are the namespaces that use a device, or an instance of it (-1 for the whole),
+	// at the moment. An application error is held against a device only when it
 	// happens to several of them.
 	Tenants func(uuid string, gpuInstance int) []string
 	// OnChange is told about each change, in their order, one at a time.
 	OnChange func(Change)
-	// OnXID is told about each error of the driver, whatever it does to the device's
-	// health: an application's own error is worth an Event on its pod. One may come many
-	// times a second.
-	OnXID func(XID)
 	// OnCall is told about each call of the back end.
 	OnCall func(call string, err error, took time.Duration)
-	// Reset: reset devices that need it and that nobody uses. Claim must be given then:
+	// Reset: reset devices that need it and that are idle. Claim must be given then:
 	// it takes a device out of the hands of the device plugin until release is called,
 	// or says that a container holds it.
 	Reset bool
@@ -59,26 +55,12 @@ type Change struct {
 	UUID, Instance string
 	Index          int
 	From, To       health.Status
-	At             time.Time
-}
-
-// XID is an error that the driver reported.
-type XID struct {
-	// UUID is the device, GPUInstance the MIG instance it happened on, -1 for none.
-	UUID              string
-	GPUInstance, Code int
-	Class             health.Class
-	// Tenants are those who used it, as Options.Tenants said.
-	Tenants []string
-	At      time.Time
 }
 
 // Reading is the last that is known of a device.
 type Reading struct {
 	Device device.Device
 	Health health.Status
-	// Instances is the health of MIG instances that differs from the device's, by UUID.
-	Instances map[string]health.Status
 	// Sample is the last one that the device answered; its At is zero when there was
 	// none. Its LastXID is filled in.
 	Sample device.Sample
@@ -144,7 +126,7 @@ func New(o Options) (*Monitor, error) {
 		return nil, errors.New("health: no back end")
 	}
 	if o.Reset && o.Claim == nil {
-		return nil, errors.New("health: Reset without Claim: nobody can say whether a device is in use")
+		return nil, errors.New("health: Reset without Claim: whether a device is in use cannot be asked")
 	}
 	m.o.SampleEvery = cmp.Or(o.SampleEvery, 10*time.Second)
 	m.o.CallTimeout = cmp.Or(o.CallTimeout, 10*time.Second)
@@ -188,7 +170,7 @@ func (m *Monitor) SetInventory(inv *device.Inventory) {
 			t.state.Event(now, health.Event{Kind: health.LostEvent})
 		}
 	}
-	m.collect(now)
+	m.collect()
 	m.mu.Unlock()
 	m.tell()
 }
@@ -256,14 +238,6 @@ func (m *Monitor) Readings() []Reading {
 		for code, c := range t.xids {
 			r.XIDs[code], r.RecentXIDs[code] = c.total, c.recent(now)
 		}
-		for _, i := range t.instances {
-			if s := i.state.Status(); s.State > r.Health.State {
-				if r.Instances == nil {
-					r.Instances = map[string]health.Status{}
-				}
-				r.Instances[i.uuid] = s
-			}
-		}
 		out = append(out, r)
 	}
 	slices.SortFunc(out, func(a, b Reading) int {
@@ -287,17 +261,17 @@ func (m *Monitor) Watched() bool {
 }
 
 // collect queues what changed. Call it with the lock held, after each input.
-func (m *Monitor) collect(now time.Time) {
+func (m *Monitor) collect() {
 	for _, uuid := range slices.Sorted(maps.Keys(m.devices)) {
 		t := m.devices[uuid]
 		if s := t.state.Status(); differ(s, t.told) {
-			m.changes = append(m.changes, Change{UUID: uuid, Index: t.device.Index, From: t.told, To: s, At: now})
+			m.changes = append(m.changes, Change{UUID: uuid, Index: t.device.Index, From: t.told, To: s})
 			t.told = s
 		}
 		for _, id := range slices.Sorted(maps.Keys(t.instances)) {
 			i := t.instances[id]
 			if s := i.state.Status(); differ(s, i.told) {
-				m.changes = append(m.changes, Change{UUID: uuid, Instance: i.uuid, Index: t.device.Index, From: i.told, To: s, At: now})
+				m.changes = append(m.changes, Change{UUID: uuid, Instance: i.uuid, Index: t.device.Index, From: i.told, To: s})
 				i.told = s
 			}
 		}

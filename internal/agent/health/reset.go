@@ -118,7 +118,7 @@ func (m *Monitor) reset(ctx context.Context, t *tracked, uuid string, why health
 	case errors.Is(err, device.ErrNotSupported):
 		t.reset.never = true
 	}
-	m.collect(now)
+	m.collect()
 	m.mu.Unlock()
 	m.tell()
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 
 // Run receives events and samples until the context ends; then it waits for resets that
 // run.
-func (m *Monitor) Run(ctx context.Context) error {
+func (m *Monitor) Run(ctx context.Context) {
 	watching := make(chan struct{})
 	go func() {
 		defer close(watching)
@@ -38,7 +38,6 @@ func (m *Monitor) Run(ctx context.Context) error {
 	}
 	<-watching
 	m.resetting.Wait()
-	return nil
 }
 
 // Poke asks for a sample soon.
@@ -59,7 +58,7 @@ func (m *Monitor) Observe(ctx context.Context) {
 	}
 	if m.samples(samples, err, asked) {
 		if log := klog.FromContext(ctx); err != nil {
-			log.Error(err, "Devices cannot be sampled, will be retried")
+			log.Error(err, "Could not sample devices; will retry")
 		} else {
 			log.Info("Devices are being sampled", "devices", len(samples))
 		}

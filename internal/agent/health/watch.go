@@ -47,7 +47,7 @@ func (m *Monitor) watch(ctx context.Context) {
 		if m.o.Now().Sub(begin) >= watchPauseMost {
 			wait = watchPause
 		}
-		log.Error(err, "Events of devices cannot be received, will be retried", "after", wait)
+		log.Error(err, "Could not receive events of devices; will retry", "after", wait)
 		pause(ctx, wait)
 		wait = min(2*wait, watchPauseMost)
 	}
@@ -85,7 +85,7 @@ func (m *Monitor) watching(yes bool) {
 	now := m.o.Now()
 	m.mu.Lock()
 	m.setWatched(yes, now)
-	m.collect(now)
+	m.collect()
 	m.mu.Unlock()
 	m.tell()
 }

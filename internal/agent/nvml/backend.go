@@ -17,19 +17,20 @@ import (
 // Backend is device.Backend on NVIDIA's driver.
 type Backend struct {
 	options Options
-	library nvml.Interface
+	load    func() (nvml.Interface, error)
 	guard   *guard
 	system  *lane // calls that concern no device
 	events  *lane // waiting for events
 
 	// using is held for reading while handles of the driver are in use, and for writing
-	// while the driver is closed and opened again (Reset).
-	using sync.RWMutex
+	// while the driver is opened and closed.
+	using   sync.RWMutex
+	library nvml.Interface // nil until it was loaded
+	// running: the driver is open. closed: Close was called, and it is not opened again.
+	running, closed bool
 	// epoch counts openings; what was got from the driver in one is void in the next.
 	epoch int
-	// closed: Close was called, or the driver could not be opened again.
-	closed bool
-	gpus   []*gpu
+	gpus  []*gpu
 }
 
 // gpu is what the back end keeps of one device between calls.
@@ -38,7 +39,7 @@ type gpu struct {
 	lane  *lane
 
 	// sampling is held while the device is sampled. It guards idle: the memory of MIG
-	// instances that nobody used in the last sample, by UUID.
+	// instances that no process used in the last sample, by UUID.
 	sampling sync.Mutex
 	idle     map[string]map[device.Field]float64
 
@@ -61,46 +62,39 @@ type gpu struct {
 
 var _ device.Backend = (*Backend)(nil)
 
-// New opens the driver. Without one it fails with device.ErrNoDriver.
-func New(options Options) (device.Backend, error) {
+// New makes a back end that opens the driver with its first call. While that cannot be done,
+// because the driver is missing or comes later, every call tries again and fails with
+// device.ErrNoDriver.
+func New(options Options) device.Backend {
 	o := options.withDefaults()
-	var use []nvml.LibraryOption
-	if o.DriverRootHere != "/" {
+	return newBackend(o, func() (nvml.Interface, error) {
+		if o.DriverRootHere == "/" {
+			return nvml.New(), nil
+		}
 		path, err := driverFiles{root: o.DriverRootHere}.library("libnvidia-ml.so.1")
 		if err != nil {
-			return nil, fmt.Errorf("nvml: %w: %w", device.ErrNoDriver, err)
+			return nil, fmt.Errorf("%w: %w", device.ErrNoDriver, err)
 		}
-		use = append(use, nvml.WithLibraryPath(path))
-	}
-	b, err := open(nvml.New(use...), o)
-	if err != nil {
-		return nil, err // and no Backend in the interface
-	}
-	return b, nil
+		return nvml.New(nvml.WithLibraryPath(path)), nil
+	})
 }
 
-// open makes a back end of a library.
-func open(library nvml.Interface, o Options) (*Backend, error) {
-	b := &Backend{
-		options: o.withDefaults(),
-		library: library,
-		system:  newLane("the driver"),
-		events:  newLane("the driver's events"),
-	}
-	b.guard = &guard{observe: b.options.Observe, lookup: library.Extensions().LookupSymbol}
-	// A symbol can be looked up only once the library is loaded.
-	b.guard.symbols = map[string]bool{"nvmlInit_v2": true}
-	if err := b.start(context.Background()); err != nil {
-		return nil, fmt.Errorf("nvml: %w", err)
-	}
-	return b, nil
+func newBackend(o Options, load func() (nvml.Interface, error)) *Backend {
+	return &Backend{options: o.withDefaults(), load: load, system: newLane("the driver"), events: newLane("the driver's events")}
 }
 
 // start opens the driver and takes the devices' handles. The caller holds using for
-// writing, or nobody else knows the back end.
-func (b *Backend) start(ctx context.Context) error {
+// writing.
+func (b *Backend) start(ctx context.Context) (err error) {
+	if b.library == nil {
+		if b.library, err = b.load(); err != nil {
+			return err
+		}
+		// A symbol can be looked up only once the library is loaded.
+		b.guard = &guard{observe: b.options.Observe, lookup: b.library.Extensions().LookupSymbol, symbols: map[string]bool{"nvmlInit_v2": true}}
+	}
 	// Without persistence mode the driver brings devices up now: that takes seconds each.
-	_, err := change(ctx, b, b.system, "nvmlInit_v2", func() (struct{}, nvml.Return) {
+	_, err = change(ctx, b, b.system, "nvmlInit_v2", func() (struct{}, nvml.Return) {
 		return struct{}{}, b.library.Init()
 	})
 	if err != nil {
@@ -110,6 +104,7 @@ func (b *Backend) start(ctx context.Context) error {
 		return fmt.Errorf("%w: %w", device.ErrNoDriver, err)
 	}
 	b.epoch++
+	b.running = true
 	count, err := get(ctx, b, b.system, "nvmlDeviceGetCount_v2", b.library.DeviceGetCount)
 	if err != nil {
 		return err
@@ -119,7 +114,7 @@ func (b *Backend) start(ctx context.Context) error {
 			b.gpus = append(b.gpus, &gpu{index: i, lane: newLane(fmt.Sprintf("device %d", i))})
 		}
 		if err := b.attach(ctx, b.gpus[i]); err != nil {
-			b.options.Log.Warn("a device does not answer; it is tried again with the next inventory", "index", i, "err", err)
+			b.options.Log.Warn("Device does not answer; will retry with the next inventory", "index", i, "err", err)
 		}
 	}
 	b.gpus = b.gpus[:count]
@@ -161,7 +156,9 @@ func (b *Backend) Close() error {
 	if b.closed {
 		return nil
 	}
-	b.closed = true
+	if b.closed = true; !b.running {
+		return nil
+	}
 	return b.stop(context.Background())
 }
 
@@ -191,17 +188,35 @@ func (b *Backend) stop(ctx context.Context) error {
 		g.handle, g.profiles, g.cuts = nil, nil, nil
 		g.mu.Unlock()
 	}
+	b.running = false
 	return do(ctx, b, b.system, "nvmlShutdown", b.library.Shutdown)
 }
 
-// use holds the driver open until the returned function is called.
+// use opens the driver where it is not, and holds it open until the returned function is
+// called.
 func (b *Backend) use() (release func(), err error) {
-	b.using.RLock()
-	if b.closed {
+	for {
+		b.using.RLock()
+		if b.running && !b.closed {
+			return b.using.RUnlock, nil
+		}
 		b.using.RUnlock()
-		return nil, fmt.Errorf("nvml: %w: closed", device.ErrNoDriver)
+		if err := b.open(); err != nil {
+			return nil, fmt.Errorf("nvml: %w", err)
+		}
 	}
-	return b.using.RUnlock, nil
+}
+
+func (b *Backend) open() error {
+	b.using.Lock()
+	defer b.using.Unlock()
+	switch {
+	case b.closed:
+		return fmt.Errorf("%w: closed", device.ErrNoDriver)
+	case b.running:
+		return nil
+	}
+	return b.start(context.Background())
 }
 
 // find returns a device that answers, by UUID. The caller holds using.

@@ -1,10 +1,11 @@
 // Package nvml is the agent's back end on NVIDIA's driver. It is the only package that
 // calls the driver, through NVIDIA's go-nvml, which opens libnvidia-ml at run time:
-// the program starts without a driver, and New then says so with device.ErrNoDriver.
+// the program starts without a driver, and calls fail with device.ErrNoDriver until there is
+// one.
 //
-// Reading order: options.go, backend.go (opening, and who may run at the same time),
+// Reading order: options.go, backend.go (opening, and what may run at the same time),
 // guard.go (every call of the driver goes through it), inventory.go with links.go and
-// mig.go, sample.go with fields.go and instances.go, watch.go, edits.go with driverfiles.go,
+// mig.go, cut.go (MIG instances made and destroyed), sample.go with fields.go and instances.go, watch.go, edits.go with driverfiles.go,
 // reset.go.
 //
 // # Symbols
@@ -29,6 +30,5 @@
 // Reading needs the device nodes. Listing, creating and destroying MIG instances,
 // switching MIG mode and resetting need CAP_SYS_ADMIN on the node.
 //
-// Without cgo (CGO_ENABLED=0) the package compiles to a New that always fails with
-// device.ErrNoDriver.
+// Without cgo (CGO_ENABLED=0) all calls fail with device.ErrNoDriver (nocgo.go).
 package nvml

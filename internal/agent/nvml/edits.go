@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -81,7 +82,7 @@ func (b *Backend) Edits(ctx context.Context, uuids []string) (device.Edits, erro
 	slices.SortFunc(edits.Mounts, func(x, y device.Mount) int { return cmp.Compare(x.ContainerPath, y.ContainerPath) })
 	if hook := b.hook(); hook != "" {
 		args := []string{"nvidia-cdi-hook", "update-ldcache"}
-		for _, folder := range sorted(folders) {
+		for _, folder := range slices.Sorted(maps.Keys(folders)) {
 			args = append(args, "--folder", folder)
 		}
 		edits.Hooks = append(edits.Hooks, device.Hook{Name: "createContainer", Path: hook, Args: args})
@@ -103,7 +104,7 @@ func (b *Backend) hook() string {
 }
 
 // capabilities are the nodes that give access to a MIG instance: one for the GPU
-// instance, one for the compute instance. Nodes that nobody made yet are made.
+// instance, one for the compute instance. Nodes that are missing are made.
 func (b *Backend) capabilities(minor int, instance *device.Instance) ([]string, error) {
 	gi := fmt.Sprintf("gpu%d/gi%d", minor, instance.GPUInstance)
 	var out []string
@@ -182,13 +183,4 @@ func lookup(path, word string) (int, error) {
 		return 0, err
 	}
 	return 0, fmt.Errorf("%s says nothing of %s: %w", path, word, device.ErrNotFound)
-}
-
-func sorted(set map[string]bool) []string {
-	var out []string
-	for s := range set {
-		out = append(out, s)
-	}
-	slices.Sort(out)
-	return out
 }

@@ -188,10 +188,15 @@ func migHandle(gpu, gi, ci int) nvml.Device {
 	return h
 }
 
+// backend is a back end that has not opened the driver.
+func (m *machine) backend() *Backend {
+	return newBackend(m.options, func() (nvml.Interface, error) { return m.Server, nil })
+}
+
 func (m *machine) open() *Backend {
 	m.t.Helper()
-	b, err := open(m.Server, m.options)
-	if err != nil {
+	b := m.backend()
+	if err := b.open(); err != nil {
 		m.t.Fatal(err)
 	}
 	m.t.Cleanup(func() { b.Close() })

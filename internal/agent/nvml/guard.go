@@ -78,7 +78,7 @@ func call[T any](ctx context.Context, g *guard, l *lane, limit time.Duration, na
 		value T
 		ret   nvml.Return
 	}
-	done := make(chan result, 1) // so that a call nobody waits for can end
+	done := make(chan result, 1) // so that a call that was given up can end
 	finished := false            // guarded by l.mu
 	go func() {
 		value, ret := fn()

@@ -9,7 +9,7 @@ import (
 )
 
 // sampleInstances reads what can be told apart by MIG instance: memory. The memory of an
-// instance that nobody uses does not change, and the driver needs a millisecond to say it,
+// instance that no process uses does not change, and the driver needs a millisecond to say it,
 // so it is read once.
 //
 // Utilization is not among it. NVML has it from a performance monitor only. On an H200

@@ -53,7 +53,7 @@ func (b *Backend) Inventory(ctx context.Context) (*device.Inventory, error) {
 			if !broken(err) {
 				return nil, fmt.Errorf("nvml: device %d: %w", i, err)
 			}
-			b.options.Log.Warn("a device does not answer; what was known of it is published", "index", i, "known", devices[i] != nil, "err", err)
+			b.options.Log.Warn("Device does not answer; its last known description is published", "index", i, "known", devices[i] != nil, "err", err)
 		}
 		if devices[i] == nil {
 			continue

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -17,20 +18,32 @@ import (
 )
 
 func TestNewWithoutDriver(t *testing.T) {
-	b, err := New(Options{DriverRoot: t.TempDir()})
-	if !errors.Is(err, device.ErrNoDriver) {
+	b := New(Options{DriverRoot: t.TempDir()})
+	if _, err := b.Inventory(t.Context()); !errors.Is(err, device.ErrNoDriver) {
 		t.Errorf("error %v, want ErrNoDriver", err)
 	}
-	if b != nil {
-		t.Errorf("back end %v without a driver", b)
+	if err := b.Close(); err != nil {
+		t.Error(err)
 	}
 
+	// The driver may come later.
 	m := newMachine(t, 1)
+	late, init := m.backend(), m.InitFunc
 	for _, ret := range []nvml.Return{nvml.ERROR_LIBRARY_NOT_FOUND, nvml.ERROR_DRIVER_NOT_LOADED, nvml.ERROR_NO_PERMISSION, nvml.ERROR_UNKNOWN} {
 		m.InitFunc = func() nvml.Return { return ret }
-		if _, err := open(m.Server, m.options); !errors.Is(err, device.ErrNoDriver) {
+		if _, err := late.Inventory(t.Context()); !errors.Is(err, device.ErrNoDriver) {
 			t.Errorf("Init returns %v: error %v, want ErrNoDriver", ret, err)
 		}
+		if err := late.Watch(t.Context(), nil); !errors.Is(err, device.ErrNoDriver) {
+			t.Errorf("Init returns %v: watch: %v, want ErrNoDriver", ret, err)
+		}
+	}
+	m.InitFunc = init
+	if inv, err := late.Inventory(t.Context()); err != nil || len(inv.Devices) != 1 {
+		t.Errorf("the driver has come: %v", err)
+	}
+	if err := late.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -73,6 +86,12 @@ func TestInventory(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("device 5 (-want +got):\n%s", diff)
+	}
+	elsewhere := []string{"MIG", "PCIeRoot", "Serial"} // below, in TestPCIeRoot; the mock has no serial number
+	for f, v := range reflect.ValueOf(got).Fields() {
+		if v.IsZero() && !slices.Contains(elsewhere, f.Name) {
+			t.Errorf("device.Device.%s is not read from the driver (inventory.go), or not in this test", f.Name)
+		}
 	}
 	if diff := cmp.Diff([]device.Link{{Between: []int{0, 1, 2, 3, 4, 5, 6, 7}, Class: "NVSwitch", Count: 12}}, inv.Links); diff != "" {
 		t.Errorf("links (-want +got):\n%s", diff)
@@ -176,7 +195,7 @@ func TestNUMAFromDriver(t *testing.T) {
 		{"the kernel knows", "1\n", []uint{1 << 3}, nvml.SUCCESS, 1},
 		{"the driver names one", "-1\n", []uint{0, 1 << 3}, nvml.SUCCESS, 67},
 		{"the driver names two", "-1\n", []uint{3}, nvml.SUCCESS, -1},
-		{"nobody knows", "", nil, nvml.ERROR_NOT_SUPPORTED, -1},
+		{"unknown", "", nil, nvml.ERROR_NOT_SUPPORTED, -1},
 		{"nonsense", "north\n", nil, nvml.ERROR_NOT_SUPPORTED, -1},
 	} {
 		t.Run(test.name, func(t *testing.T) {

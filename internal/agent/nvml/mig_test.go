@@ -130,7 +130,7 @@ func TestSetMIGNeedsReset(t *testing.T) {
 	}
 }
 
-// TestInstanceWithoutCompute: an instance that somebody left half made is listed.
+// TestInstanceWithoutCompute: an instance that another program left half made is listed.
 func TestInstanceWithoutCompute(t *testing.T) {
 	m := newMachine(t, 1)
 	b := m.open()

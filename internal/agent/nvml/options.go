@@ -1,6 +1,7 @@
 package nvml
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"time"
@@ -42,11 +43,11 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	o.DriverRoot = orElse(o.DriverRoot, "/")
-	o.DriverRootHere = orElse(o.DriverRootHere, o.DriverRoot)
-	o.DevRoot = orElse(o.DevRoot, "/")
-	o.SysRoot = orElse(o.SysRoot, "/sys")
-	o.ProcRoot = orElse(o.ProcRoot, "/proc")
+	o.DriverRoot = cmp.Or(o.DriverRoot, "/")
+	o.DriverRootHere = cmp.Or(o.DriverRootHere, o.DriverRoot)
+	o.DevRoot = cmp.Or(o.DevRoot, "/")
+	o.SysRoot = cmp.Or(o.SysRoot, "/sys")
+	o.ProcRoot = cmp.Or(o.ProcRoot, "/proc")
 	if o.Timeout <= 0 {
 		o.Timeout = 5 * time.Second
 	}
@@ -60,13 +61,6 @@ func (o Options) withDefaults() Options {
 		o.Log = slog.Default()
 	}
 	return o
-}
-
-func orElse(s, other string) string {
-	if s == "" {
-		return other
-	}
-	return s
 }
 
 // IMEXPath is the device node of an IMEX channel.

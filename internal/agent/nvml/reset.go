@@ -14,7 +14,7 @@ import (
 )
 
 // Reset implements device.Backend with nvidia-smi, since NVML has no call for it. The
-// driver resets a device only when nobody has it open, so this process closes the driver
+// driver resets a device only when no process has it open, so this process closes the driver
 // for that time: other calls wait, and Watch registers anew.
 func (b *Backend) Reset(ctx context.Context, uuid string) error {
 	program, err := b.smi()
@@ -23,7 +23,7 @@ func (b *Backend) Reset(ctx context.Context, uuid string) error {
 	}
 	b.using.Lock()
 	defer b.using.Unlock()
-	if b.closed {
+	if b.closed || !b.running {
 		return fmt.Errorf("nvml: reset: %w: closed", device.ErrNoDriver)
 	}
 	if _, _, err := b.find(uuid); errors.Is(err, device.ErrNotFound) { // and not: lost
@@ -38,8 +38,7 @@ func (b *Backend) Reset(ctx context.Context, uuid string) error {
 	limited, cancel := context.WithTimeout(ctx, b.options.ChangeTimeout)
 	defer cancel()
 	out, failed := exec.CommandContext(limited, program, "--gpu-reset", "-i", uuid).CombinedOutput()
-	if err := b.start(context.WithoutCancel(ctx)); err != nil {
-		b.closed = true
+	if err := b.start(context.WithoutCancel(ctx)); err != nil { // the next call tries again
 		return fmt.Errorf("nvml: open the driver after the reset of %s: %w", uuid, errors.Join(err, failed))
 	}
 	if failed != nil {
@@ -53,7 +52,7 @@ func (b *Backend) Reset(ctx context.Context, uuid string) error {
 
 // idle fails with device.ErrBusy when a process uses a device. A device that does not
 // even say is taken for idle: its reset is the way to make it answer, and the driver
-// itself refuses where somebody has it open.
+// itself refuses where a process has it open.
 func (b *Backend) idle(ctx context.Context, uuid string) error {
 	g, h, err := b.find(uuid)
 	if err != nil {

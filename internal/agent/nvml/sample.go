@@ -141,7 +141,7 @@ func clockReasons(r *reader, h nvml.Device) (uint64, bool) {
 	return read(r, "nvmlDeviceGetCurrentClocksThrottleReasons", h.GetCurrentClocksThrottleReasons)
 }
 
-// processes lists who uses the device, sorted by process and instance.
+// processes are those that use the device, sorted by process and instance.
 func (b *Backend) processes(r *reader, g *gpu, h nvml.Device, devices []migDevice) []device.Process {
 	const none = math.MaxUint32 // of instance numbers
 	found, _ := read(r, "nvmlDeviceGetComputeRunningProcesses_v3", h.GetComputeRunningProcesses)
@@ -190,7 +190,7 @@ func (b *Backend) processShares(r *reader, g *gpu, h nvml.Device) (map[uint32]in
 	g.mu.Unlock()
 	samples, ok := read(r, "nvmlDeviceGetProcessUtilization", func() ([]nvml.ProcessUtilizationSample, nvml.Return) {
 		samples, ret := h.GetProcessUtilization(uint64(since.UnixMicro()))
-		if ret == nvml.ERROR_NOT_FOUND { // nobody did anything
+		if ret == nvml.ERROR_NOT_FOUND { // no process was busy
 			return nil, nvml.SUCCESS
 		}
 		return samples, ret

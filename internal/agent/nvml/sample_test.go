@@ -136,7 +136,7 @@ func TestSample(t *testing.T) {
 }
 
 // TestSampleInstances: of an instance that is used the memory is read each time, of one
-// that nobody uses once; one that somebody else destroyed is noticed.
+// that no process uses once; one that another program destroyed is noticed.
 func TestSampleInstances(t *testing.T) {
 	m := newMachine(t, 1)
 	b := m.open()
@@ -183,7 +183,7 @@ func TestSampleInstances(t *testing.T) {
 		t.Errorf("memory was read %d times, want %d", n, 2*rounds+1)
 	}
 
-	// Somebody else destroys one.
+	// Another program destroys one.
 	for ci := range instancesOf(d)[0].ComputeInstances {
 		ci.Destroy()
 	}

@@ -97,7 +97,7 @@ func (b *Backend) register(ctx context.Context, lost map[int]bool, report func(d
 			report(g.unavailable())
 		default:
 			last = err
-			b.options.Log.Warn("no events will be seen of a device", "index", g.index, "err", err)
+			b.options.Log.Warn("Events of the device cannot be received", "index", g.index, "err", err)
 		}
 	}
 	if count == 0 {

@@ -1,24 +1,18 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 
-	"k8s.io/klog/v2"
-
 	"github.com/tangram-dev/tangram/internal/agent/device"
+	"github.com/tangram-dev/tangram/internal/agent/socket"
 )
-
-// DefaultDir is where kubelet has its socket and looks for those of plugins.
-const DefaultDir = "/var/lib/kubelet/device-plugins"
 
 // Granter decides what kubelet's calls are answered with.
 type Granter interface {
@@ -34,7 +28,7 @@ type Granter interface {
 
 // Options say how a node's plugin works.
 type Options struct {
-	// Dir is kubelet's directory; empty for DefaultDir.
+	// Dir is where kubelet has its socket and looks for those of plugins.
 	Dir     string
 	Granter Granter
 	// Poll is how often sockets are looked at; 0 means one second.
@@ -42,16 +36,12 @@ type Options struct {
 	// Settle is how long after an answer to Allocate the list of devices is sent again; 0
 	// means two seconds.
 	Settle time.Duration
-	// Registered, when not nil, hears of each registration that kubelet accepted.
-	Registered func(resource string)
 }
 
 // Plugin sells the resources of one node to kubelet.
 type Plugin struct {
-	o Options
-	// tag tells this process's sockets from those of another agent, which may run beside
-	// it during an upgrade: two that shared a name would delete each other's for ever.
-	tag string
+	o   Options
+	tag string // of this process's sockets
 
 	mu       sync.Mutex
 	services map[string]*service
@@ -64,18 +54,8 @@ type Plugin struct {
 
 // New prepares; Run starts it.
 func New(o Options) *Plugin {
-	if o.Dir == "" {
-		o.Dir = DefaultDir
-	}
-	if o.Poll == 0 {
-		o.Poll = time.Second
-	}
-	if o.Settle == 0 {
-		o.Settle = 2 * time.Second
-	}
-	var tag [4]byte
-	_, _ = rand.Read(tag[:]) // never fails
-	return &Plugin{o: o, tag: hex.EncodeToString(tag[:]), services: map[string]*service{}, added: make(chan struct{}, 1)}
+	o.Poll, o.Settle = cmp.Or(o.Poll, time.Second), cmp.Or(o.Settle, 2*time.Second)
+	return &Plugin{o: o, tag: socket.Tag(), services: map[string]*service{}, added: make(chan struct{}, 1)}
 }
 
 // Set says what is sold from now on. A resource that is not among the offers any more
@@ -106,7 +86,7 @@ func (p *Plugin) Set(offers []device.Offer) {
 
 // settle lets the list of a resource be sent again a while after an answer to Allocate.
 //
-// Kubelet writes who has which devices to its checkpoint with each answer to Allocate and
+// Kubelet writes which containers have which devices to its checkpoint with each answer to Allocate and
 // with each list. It copies them under a lock and writes them without, so that of two at a
 // time the older copy may be written last: then a kubelet that restarts does not know of
 // the container that was just given devices, takes them for free, and cannot start it
@@ -140,7 +120,7 @@ func (p *Plugin) Run(ctx context.Context) error {
 	if err := os.MkdirAll(p.o.Dir, 0o750); err != nil {
 		return fmt.Errorf("kubelet's device plugin directory: %w", err)
 	}
-	p.sweep()
+	socket.Sweep(filepath.Join(p.o.Dir, socketPrefix+"*.sock"))
 	var running sync.WaitGroup
 	defer running.Wait()
 	started := map[string]bool{}
@@ -163,31 +143,12 @@ func (p *Plugin) Run(ctx context.Context) error {
 
 const socketPrefix = "tangram-"
 
-// sweep removes sockets that a killed agent left behind: nobody answers there.
-func (p *Plugin) sweep() {
-	old, _ := filepath.Glob(filepath.Join(p.o.Dir, socketPrefix+"*.sock"))
-	for _, path := range old {
-		conn, err := net.DialTimeout("unix", path, time.Second)
-		if err == nil {
-			conn.Close()
-			continue
-		}
-		if err := os.Remove(path); err == nil {
-			klog.Background().Info("Removed a socket that nobody serves", "path", path)
-		}
-	}
-}
-
 // Served says whether another agent serves a resource here, now: one that this one takes
 // over from, during an upgrade.
 func (p *Plugin) Served(resource string) bool {
 	paths, _ := filepath.Glob(filepath.Join(p.o.Dir, fmt.Sprintf("%s%.40s-*.sock", socketPrefix, clean(resource))))
 	for _, path := range paths {
-		if strings.Contains(path, p.tag) {
-			continue
-		}
-		if conn, err := net.DialTimeout("unix", path, time.Second); err == nil {
-			conn.Close()
+		if !strings.Contains(path, p.tag) && socket.Answers(path) {
 			return true
 		}
 	}

@@ -30,7 +30,7 @@ func (granter) Allocate(_ context.Context, resource string, ids []string) (devic
 	if ids[0] == "bad" {
 		return device.Answer{}, errors.New("not this one")
 	}
-	return device.Answer{CDI: []string{"k=" + resource + strings.Join(ids, "")}, Annotations: map[string]string{"a": "b"}, Edits: device.Edits{
+	return device.Answer{CDI: []string{"k=" + resource + strings.Join(ids, "")}, Edits: device.Edits{
 		Env: []string{"A=b=c"}, Nodes: []device.Node{{Path: "/dev/x"}}, Mounts: []device.Mount{{HostPath: "/h", ContainerPath: "/c", Options: []string{"ro"}}},
 	}}, nil
 }
@@ -166,7 +166,7 @@ func TestCalls(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := a.ContainerResponses[0]
-	if x.Envs["A"] != "b=c" || x.CdiDevices[0].Name != "k=nvidia.com/gpua" || x.Devices[0].HostPath != "/dev/x" || x.Devices[0].Permissions != "rw" || !x.Mounts[0].ReadOnly || x.Annotations["a"] != "b" {
+	if x.Envs["A"] != "b=c" || x.CdiDevices[0].Name != "k=nvidia.com/gpua" || x.Devices[0].HostPath != "/dev/x" || x.Devices[0].Permissions != "rw" || !x.Mounts[0].ReadOnly {
 		t.Errorf("%+v", x)
 	}
 	if _, err := c.Allocate(t.Context(), &api.AllocateRequest{ContainerRequests: []*api.ContainerAllocateRequest{{DevicesIds: []string{"bad"}}}}); err == nil || !strings.Contains(err.Error(), "not this one") {

@@ -8,7 +8,6 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"k8s.io/klog/v2"
 	api "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 
 	"github.com/tangram-dev/tangram/internal/agent/device"
@@ -136,7 +135,6 @@ func (s *service) Allocate(ctx context.Context, r *api.AllocateRequest) (*api.Al
 	for _, c := range r.GetContainerRequests() {
 		a, err := s.plugin.o.Granter.Allocate(ctx, s.resource, c.GetDevicesIds())
 		if err != nil {
-			klog.FromContext(ctx).Info("Refused an allocation", "resource", s.resource, "devices", c.GetDevicesIds(), "err", err)
 			return nil, status.Error(codes.FailedPrecondition, err.Error())
 		}
 		out.ContainerResponses = append(out.ContainerResponses, response(a))
@@ -147,14 +145,13 @@ func (s *service) Allocate(ctx context.Context, r *api.AllocateRequest) (*api.Al
 // PreStartContainer makes devices ready for the container that kubelet starts.
 func (s *service) PreStartContainer(ctx context.Context, r *api.PreStartContainerRequest) (*api.PreStartContainerResponse, error) {
 	if err := s.plugin.o.Granter.PreStart(ctx, s.resource, r.GetDevicesIds()); err != nil {
-		klog.FromContext(ctx).Info("Refused a start", "resource", s.resource, "devices", r.GetDevicesIds(), "err", err)
 		return nil, status.Error(codes.FailedPrecondition, err.Error())
 	}
 	return &api.PreStartContainerResponse{}, nil
 }
 
 func response(a device.Answer) *api.ContainerAllocateResponse {
-	out := &api.ContainerAllocateResponse{Envs: map[string]string{}, Annotations: a.Annotations}
+	out := &api.ContainerAllocateResponse{Envs: map[string]string{}}
 	for _, e := range a.Edits.Env {
 		name, value, _ := strings.Cut(e, "=")
 		out.Envs[name] = value

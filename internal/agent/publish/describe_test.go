@@ -10,7 +10,7 @@ import (
 	"github.com/tangram-dev/tangram/internal/agent/device"
 )
 
-// Hostile is what a broken driver may report; test/e2e asks a real API server whether it
+// hostile is what a broken driver may report; test/e2e asks a real API server whether it
 // takes what is made of it.
 func hostile() *device.Inventory {
 	long := strings.Repeat("é", 200)

@@ -210,9 +210,9 @@ func ours(key string) bool {
 //     who did (managedFields; of objects that were created empty it does not, and then
 //     the agent's own memory counts). So a label follows the hardware, also after a
 //     restart.
-//   - A label that somebody else set, GPU Feature Discovery or an operator, is theirs and
+//   - A label that another program set, GPU Feature Discovery or an operator, is theirs and
 //     stays. Where this agent serves, NVIDIA's labels are the device plugin's to write:
-//     it takes them over, each once in its life; if somebody writes them back, they stay.
+//     it takes them over, each once in its life; if they are written back, they stay.
 //   - A label that this agent set and that is no longer true is removed.
 //
 // taken are the labels that were taken over, and grows; wrote are the values that were
@@ -244,7 +244,7 @@ func patchLabels(node *v1.Node, want map[string]string, serves bool, taken map[s
 	return patch
 }
 
-// managed are the labels of a node that the agent has set and nobody else has changed
+// managed are the labels of a node that the agent has set and no other program has changed
 // since.
 func managed(node *v1.Node) map[string]bool {
 	out := map[string]bool{}

@@ -85,7 +85,7 @@ func TestLabelRule(t *testing.T) {
 	s.label(n, "gpu-count", "2", "kubectl-label")
 	s.label(n, "nvidia.com/gpu.family", "old", Manager)
 	s.label(n, "nvidia.com/gfd.timestamp", "1", "nfd-master")
-	s.label(n, "kubernetes.io/arch", "amd64", Manager) // not of ours, whoever wrote it
+	s.label(n, "kubernetes.io/arch", "amd64", Manager) // not of a family that the agent writes
 	want := map[string]string{"nvidia.com/gpu.count": "2", "nvidia.com/gpu.memory": "2", "accelerator": "x", "gpu-count": "2", "gpu-memory": "1Gi"}
 	taken := map[string]bool{}
 	got := patchLabels(n, want, false, taken, nil)
@@ -107,7 +107,7 @@ func TestLabelRule(t *testing.T) {
 }
 
 // TestLabelsFollow: labels follow the hardware also after a restart, and a label that
-// somebody else sets from then on is theirs.
+// another program sets from then on is theirs.
 func TestLabelsFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer(t, "n")

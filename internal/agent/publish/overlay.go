@@ -9,7 +9,7 @@ import (
 
 // An agent lays what it knows over the object that exists: a key that its own version of
 // the types has is set, or removed when there is nothing to say; every other key was
-// written by a newer agent, by an operator or by somebody else, and stays. That holds in
+// written by a newer agent, an operator or another program, and stays. That holds in
 // every map, also in the items of lists, which are found again by their identity.
 
 // identities are the fields that tell the items of a list apart, by the list's name. An

@@ -9,7 +9,7 @@ import (
 )
 
 // How often telemetry is written. Scores use it in steps of this size, so finer changes
-// are not worth a write; and what nobody renews counts as unknown after 15 minutes.
+// are not worth a write; and what is not renewed counts as unknown after 15 minutes.
 const (
 	// telemetryEvery is the default of Options.TelemetryEvery; up to a fifth is added.
 	// After an agent's first write it may be less.

@@ -40,9 +40,7 @@ type Options struct {
 	Heartbeat time.Duration
 	// Machine is the machine's product name, for a label; may be empty.
 	Machine string
-	// NoLabels leaves the node's labels alone.
-	NoLabels bool
-	// Wrote hears what came of each write: of spec, status or labels. Nil for nobody.
+	// Wrote hears what came of each write: of spec, status or labels. It may be nil.
 	Wrote func(part string, err error)
 }
 
@@ -234,11 +232,11 @@ func (p *Publisher) Run(ctx context.Context) {
 		case err != nil:
 			next = pause/2 + rand.N(pause)
 			p.retryAt = now.Add(next)
-			p.logger.Error(err, "Could not write what is known of the node's GPUs; it is tried again", "in", next.Round(time.Millisecond))
+			p.logger.Error(err, "Could not write the GPUNode or the node's labels; will retry", "in", next.Round(time.Millisecond))
 			pause = min(2*pause, longest)
 		default:
 			if pause > firstPause {
-				p.logger.Info("What is known of the node's GPUs is written again")
+				p.logger.Info("GPUNode and labels are written again")
 			}
 			pause, p.retryAt = firstPause, time.Time{}
 		}

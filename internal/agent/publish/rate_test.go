@@ -28,7 +28,7 @@ import (
 type load func(random *rand.Rand, node, gpu int, at time.Duration) map[device.Field]float64
 
 // counter is an API server that counts writes and keeps nothing but what was written
-// last, which is enough for objects that nobody else writes.
+// last, which is enough for objects that have one writer.
 type counter struct {
 	mu           sync.Mutex
 	spec, status int
@@ -113,7 +113,7 @@ func TestWritesOfAThousandNodes(t *testing.T) {
 				inv := inventory(gpus)
 				for i := range all {
 					name := fmt.Sprint("n", i)
-					all[i] = New(Options{Node: name, API: s, Version: "v1", Mode: v1alpha1.Observing, NoLabels: true})
+					all[i] = New(Options{Node: name, API: s, Version: "v1", Mode: v1alpha1.Observing})
 					go all[i].Run(t.Context())
 					all[i].SetInventory(inv, nil)
 				}

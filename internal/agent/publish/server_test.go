@@ -225,7 +225,7 @@ func (s *server) prune(value any) {
 	}
 }
 
-// edit changes an object as somebody else.
+// edit changes an object as another writer.
 func (s *server) edit(name string, change func(spec, status map[string]any)) {
 	s.do(func() {
 		o := (&unstructured.Unstructured{Object: s.objects[name]}).DeepCopy().Object

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 )
 
 // ask is what one container asks of one resource that kubelet hands out.
@@ -22,20 +23,17 @@ type ask struct {
 
 // asks are a pod's requests of a resource in the order in which kubelet serves them:
 // init containers first.
-func asks(pod *v1.Pod, resource string) (out []ask) {
-	eachContainer(pod, func(c *v1.Container, path string, init bool) {
-		if q, ok := c.Resources.Limits[v1.ResourceName(resource)]; ok && q.Value() > 0 {
-			out = append(out, ask{c.Name, path, init, resource, int(min(q.Value(), 1<<20))})
-		}
-	})
-	return out
+func asks(pod *v1.Pod, resource string) []ask {
+	return asksOf(pod, func(r string) bool { return r == resource })
 }
 
 // gpuAsks are a pod's requests of all resources that are of GPUs.
-func gpuAsks(pod *v1.Pod) (out []ask) {
+func gpuAsks(pod *v1.Pod) []ask { return asksOf(pod, readable) }
+
+func asksOf(pod *v1.Pod, wanted func(resource string) bool) (out []ask) {
 	eachContainer(pod, func(c *v1.Container, path string, init bool) {
 		for _, name := range slices.Sorted(maps.Keys(c.Resources.Limits)) {
-			if q := c.Resources.Limits[name]; readable(string(name)) && q.Value() > 0 {
+			if q := c.Resources.Limits[name]; wanted(string(name)) && q.Value() > 0 {
 				out = append(out, ask{c.Name, path, init, string(name), int(min(q.Value(), 1<<20))})
 			}
 		}
@@ -59,23 +57,23 @@ func eachContainer(pod *v1.Pod, visit func(c *v1.Container, path string, init bo
 // their amounts are in the record, not in device IDs.
 var amountWords = []v1.ResourceName{"nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores"}
 
-// byAmount says whether a container asks for amounts of its cards, and with which word.
-func byAmount(pod *v1.Pod, container string) (word v1.ResourceName, yes bool) {
-	eachContainer(pod, func(c *v1.Container, _ string, _ bool) {
-		if c.Name != container {
-			return
+// ByAmount says whether a container asks for amounts of its cards, and by which resource.
+func ByAmount(pod *v1.Pod, container string) (word v1.ResourceName, yes bool) {
+	c := ContainerOf(pod, container)
+	for _, w := range amountWords {
+		if c != nil && !c.Resources.Limits.Name(w, resource.DecimalSI).IsZero() {
+			word, yes = w, true
 		}
-		for _, w := range amountWords {
-			if q, ok := c.Resources.Limits[w]; ok && !q.IsZero() {
-				word, yes = w, true
-			}
-		}
-	})
+	}
 	return word, yes
 }
 
-// AmountWord is the resource by which a container asks for an amount of its cards.
-func AmountWord(pod *v1.Pod, container string) (word string, yes bool) {
-	w, yes := byAmount(pod, container)
-	return string(w), yes
+// ContainerOf is a pod's container of a name; nil when there is none.
+func ContainerOf(pod *v1.Pod, name string) (out *v1.Container) {
+	eachContainer(pod, func(c *v1.Container, _ string, _ bool) {
+		if c.Name == name {
+			out = c
+		}
+	})
+	return out
 }

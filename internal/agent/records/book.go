@@ -1,9 +1,11 @@
 package records
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/api/record"
 	"github.com/tangram-dev/tangram/internal/agent/device"
+	"github.com/tangram-dev/tangram/internal/agent/kubeapi"
 )
 
 // Options are what a Book needs to know of its node.
@@ -40,7 +43,7 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Book is who should get which devices of one node, and who got them. Its methods may
+// Book knows which pods should get which devices of one node, and which got them. Its methods may
 // be called at the same time.
 type Book struct {
 	o Options
@@ -49,16 +52,10 @@ type Book struct {
 
 	mu        sync.Mutex
 	journal   journal
-	asked     time.Time       // of the listing that the journal follows
-	strangers map[string]bool // pods that kubelet lists and the API server does not have
-	written   map[types.UID]written
-	cleared   map[types.UID]bool // pods whose record the agent took away once
-}
-
-// written is a record that the agent wrote and that may not have come back yet.
-type written struct {
-	over map[string]bool // resource versions that were written over
-	pod  *v1.Pod
+	asked     time.Time             // of the listing that the journal follows
+	strangers map[string]bool       // pods that kubelet lists and the API server does not have
+	written   map[types.UID]*v1.Pod // what the agent wrote and may not have come back yet
+	cleared   map[types.UID]bool    // pods whose record the agent took away once
 }
 
 // NewBook returns a book that knows nothing yet; it reads podresources when it is asked.
@@ -69,13 +66,11 @@ func NewBook(o Options) *Book {
 	if o.Claimed == nil {
 		o.Claimed = func() []Claimed { return nil }
 	}
-	if o.Patience == 0 {
-		o.Patience = 500 * time.Millisecond
-	}
+	o.Patience = cmp.Or(o.Patience, 500*time.Millisecond)
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	b := &Book{o: o, strangers: map[string]bool{}, written: map[types.UID]written{}, cleared: map[types.UID]bool{}}
+	b := &Book{o: o, strangers: map[string]bool{}, written: map[types.UID]*v1.Pod{}, cleared: map[types.UID]bool{}}
 	b.o.Pods = &latest{o.Pods, b}
 	return b
 }
@@ -98,41 +93,27 @@ func (l *latest) List() []*v1.Pod {
 	return out
 }
 
-func (l *latest) Await(ctx context.Context, namespace, name string) *v1.Pod {
-	return l.book.latest(l.Source.Await(ctx, namespace, name))
-}
-
 func (b *Book) latest(p *v1.Pod) *v1.Pod {
 	if p == nil {
 		return nil
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	w, ok := b.written[p.UID]
-	if !ok {
-		return p
-	}
-	if !w.over[p.ResourceVersion] {
-		if p.ResourceVersion != w.pod.ResourceVersion {
-			delete(b.written, p.UID) // somebody else wrote after
+	if w := b.written[p.UID]; w != nil {
+		if kubeapi.Older(p, w) {
+			return w
 		}
-		return p
+		delete(b.written, p.UID)
 	}
-	return w.pod
+	return p
 }
 
 // wrote notes a write of the agent, so that it counts before the API server sends it
 // back.
-func (b *Book) wrote(looked, before, after *v1.Pod) {
+func (b *Book) wrote(after *v1.Pod) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	w := b.written[after.UID]
-	if w.over == nil {
-		w.over = map[string]bool{}
-	}
-	w.over[looked.ResourceVersion], w.over[before.ResourceVersion] = true, true
-	w.pod = after
-	b.written[after.UID] = w
+	b.written[after.UID] = after
 	if _, has := after.Annotations[names.AnnotationDevices]; !has {
 		b.cleared[after.UID] = true
 	}
@@ -146,16 +127,8 @@ func (b *Book) forget(pods []*v1.Pod) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for uid := range b.written {
-		if !here[uid] {
-			delete(b.written, uid)
-		}
-	}
-	for uid := range b.cleared {
-		if !here[uid] {
-			delete(b.cleared, uid)
-		}
-	}
+	maps.DeleteFunc(b.written, func(uid types.UID, _ *v1.Pod) bool { return !here[uid] })
+	maps.DeleteFunc(b.cleared, func(uid types.UID, _ bool) bool { return !here[uid] })
 }
 
 func (b *Book) facts() facts {
@@ -178,7 +151,7 @@ func (b *Book) list(ctx context.Context) (Listing, error) {
 	}
 	known, pods := map[string]*v1.Pod{}, b.o.Pods.List()
 	for _, p := range pods {
-		known[p.Namespace+"/"+p.Name] = p
+		known[p.Namespace+"/"+p.Name] = p // looked up before the lock is taken
 	}
 	inv := b.o.Inventory()
 	recorded := forgotten(pods, listing, b.o.Node, inv, asked)
@@ -189,7 +162,7 @@ func (b *Book) list(ctx context.Context) (Listing, error) {
 	}
 	b.asked = asked
 	before := b.journal
-	b.journal.refresh(listing, knownPods(known), asked)
+	b.journal.refresh(listing, known, asked)
 	b.journal.remember(recorded, before, inv)
 	here := map[string]bool{}
 	for _, p := range listing {
@@ -202,14 +175,6 @@ func (b *Book) list(ctx context.Context) (Listing, error) {
 	}
 	return listing, nil
 }
-
-// knownPods is a Source of pods that were looked up before, without a lock.
-type knownPods map[string]*v1.Pod
-
-func (k knownPods) List() []*v1.Pod                               { return nil }
-func (k knownPods) Get(namespace, name string) *v1.Pod            { return k[namespace+"/"+name] }
-func (k knownPods) Await(context.Context, string, string) *v1.Pod { return nil }
-func (k knownPods) Synced() bool                                  { return true }
 
 // patience is how long kubelet's list is waited for: kubelet waits for the answer and
 // does nothing else.
@@ -246,7 +211,7 @@ func (b *Book) Holdings(ctx context.Context) ([]Holding, error) {
 }
 
 // ErrIncomplete says that kubelet or the agent has not heard yet of all pods of the node.
-var ErrIncomplete = errors.New("who holds which devices is not fully known yet")
+var ErrIncomplete = errors.New("which containers hold which devices is not fully known yet")
 
 // AllHoldings are Holdings when it is certain that none is missing. It fails with
 // ErrIncomplete before the pods were read, and while kubelet does not list a pod whose

@@ -289,8 +289,9 @@ func TestWithhold(t *testing.T) {
 	k, p := &fakeKubelet{}, newFakePods(pod("a", want{name: "c", resource: shared, count: 1}))
 	b := newTestBook(k, p, false)
 	k.give("a", "c", shared, "GPU-a::0")
+	b.o.Claimed = func() []Claimed { return []Claimed{{Devices: []record.Device{gpuOf(2)}}} }
 	got, err := b.Withhold(t.Context(), []device.Offer{
-		{Resource: gpu, Devices: []device.Sold{{ID: "GPU-a", Healthy: true}, {ID: "GPU-b", Healthy: true}}},
+		{Resource: gpu, Devices: []device.Sold{{ID: "GPU-a", Healthy: true}, {ID: "GPU-b", Healthy: true}, {ID: gpuOf(2).UUID, Healthy: true}}},
 		{Resource: shared, Devices: []device.Sold{{ID: "GPU-a::0", Healthy: true}, {ID: "GPU-a::1", Healthy: true}, {ID: "GPU-b::0"}}},
 	})
 	var healthy []bool
@@ -299,7 +300,7 @@ func TestWithhold(t *testing.T) {
 			healthy = append(healthy, d.Healthy)
 		}
 	}
-	if err != nil || !slices.Equal(healthy, []bool{false, true, true, true, false}) {
+	if err != nil || !slices.Equal(healthy, []bool{false, true, false, true, true, false}) {
 		t.Errorf("%v, %v", healthy, err)
 	}
 }

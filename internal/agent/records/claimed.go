@@ -26,8 +26,8 @@ func (c *Claimed) ToldTo(namespace string) string {
 }
 
 // Take lets a ResourceClaim have devices, unless a container holds one of them, or a part
-// that excludes it, through a device plugin. note is called before anybody else can be
-// given a device; from then on the claim is to be among those that Options.Claimed lists.
+// that excludes it, through a device plugin. note is called before any other container or
+// claim can be given a device; from then on the claim is to be among those that Options.Claimed lists.
 //
 // Devices that kubelet has given and not yet taken back count as held: kubelet asks for
 // the claim again.
@@ -38,7 +38,7 @@ func (b *Book) Take(ctx context.Context, c Claimed, note func() error) error {
 	listing, err := b.list(asked)
 	cancel()
 	if err != nil {
-		return fmt.Errorf("%s: who holds which device is not known: %w", c.Who, err)
+		return fmt.Errorf("%s: which containers hold which devices is not known: %w", c.Who, err)
 	}
 	inv := b.o.Inventory()
 	for _, h := range b.holdings(listing) {
@@ -81,7 +81,7 @@ func (b *Book) ClaimedBy(h *Holding) *Claimed {
 	return nil
 }
 
-// ClaimListed returns who says whether kubelet lists a container that uses a claim.
+// ClaimListed returns a function that says whether kubelet lists a container that uses a claim.
 func (b *Book) ClaimListed(ctx context.Context) (func(namespace, name string) bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

@@ -1,6 +1,7 @@
 package records
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,9 +31,8 @@ type CorrectorOptions struct {
 	// Every is how often all records are compared without a call of kubelet's; 0 means
 	// 30 s. Soon is how long after such a call they are; 0 means 200 ms.
 	Every, Soon time.Duration
-	// Corrected, Problem and Failed hear of what happens: each written record, each new
-	// problem of a pod (once, until it changes), each round that could not be finished.
-	// Nil for nobody.
+	// Corrected hears of each record that was written, Problem of each new problem of a pod,
+	// once until it changes, Failed of each round that could not be finished. They may be nil.
 	Corrected func(Correction)
 	Problem   func(Problem)
 	Failed    func(error)
@@ -51,12 +51,7 @@ type Corrector struct {
 
 // NewCorrector prepares; Run starts it.
 func NewCorrector(o CorrectorOptions) *Corrector {
-	if o.Every == 0 {
-		o.Every = 30 * time.Second
-	}
-	if o.Soon == 0 {
-		o.Soon = 200 * time.Millisecond
-	}
+	o.Every, o.Soon = cmp.Or(o.Every, 30*time.Second), cmp.Or(o.Soon, 200*time.Millisecond)
 	return &Corrector{o: o, poke: make(chan struct{}, 1), told: map[types.UID]Problem{}}
 }
 
@@ -90,7 +85,7 @@ func (c *Corrector) Run(ctx context.Context) {
 		if _, err := c.Round(ctx); err != nil && ctx.Err() == nil {
 			retry = min(2*retry, c.o.Every)
 			next = retry
-			klog.FromContext(ctx).Info("Records could not be compared with kubelet's devices; trying again", "node", c.o.Book.o.Node, "in", next, "err", err)
+			klog.FromContext(ctx).Info("Could not compare records with kubelet's devices; will retry", "node", c.o.Book.o.Node, "in", next, "err", err)
 			if c.o.Failed != nil {
 				c.o.Failed(err)
 			}
@@ -163,8 +158,8 @@ func (c *Corrector) write(ctx context.Context, x Correction) error {
 		}
 		pod = now
 	}
-	c.o.Book.wrote(x.Pod, pod, after)
-	klog.FromContext(ctx).Info("Corrected a record", "pod", klog.KObj(pod), "why", x.Why, "before", pod.Annotations[names.AnnotationDevices], "after", x.Record)
+	c.o.Book.wrote(after)
+	klog.FromContext(ctx).Info("Record corrected", "pod", klog.KObj(pod), "why", x.Why, "before", pod.Annotations[names.AnnotationDevices], "after", x.Record)
 	if c.o.Corrected != nil {
 		c.o.Corrected(x)
 	}
@@ -185,14 +180,9 @@ func (c *Corrector) tell(problems []Problem) {
 	c.told = now
 	c.mu.Unlock()
 	for _, p := range fresh {
-		klog.Background().Info("A record cannot be made true", "pod", klog.KObj(p.Pod), "reason", p.Reason, "problem", p.Message)
+		klog.Background().Info("Record cannot be corrected", "pod", klog.KObj(p.Pod), "reason", p.Reason, "problem", p.Message)
 		if c.o.Problem != nil {
 			c.o.Problem(p)
 		}
 	}
-}
-
-// Event is the type and text under which a problem is reported on its pod.
-func (p Problem) Event() (kind, reason, message string) {
-	return v1.EventTypeWarning, p.Reason, p.Message
 }

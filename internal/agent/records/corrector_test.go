@@ -3,6 +3,7 @@ package records
 import (
 	"encoding/json"
 	"errors"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -72,12 +73,17 @@ func (a *api) client() *fake.Clientset {
 				p.Annotations[k] = *v
 			}
 		}
-		a.version++
-		p.ResourceVersion = "v" + string(rune('a'+a.version))
+		p.ResourceVersion = a.next()
 		a.pods[p.Name] = p
 		return true, p.DeepCopy(), nil
 	})
 	return c
+}
+
+// next is a version that is younger than all others.
+func (a *api) next() string {
+	a.version++
+	return strconv.Itoa(1e6 + a.version)
 }
 
 func (a *api) get(name string) *v1.Pod {
@@ -111,13 +117,13 @@ func TestCorrector(t *testing.T) {
 	round(0)
 	// Kubelet wrote the status meanwhile: the version is another, the record is not.
 	status := server.get("p").DeepCopy()
-	status.ResourceVersion = "status"
+	status.ResourceVersion = server.next()
 	server.pods["p"] = status
 	k.give("p", "c", gpu, "GPU-c")
 	round(1)
-	// Somebody wrote another record: it is looked at again first.
+	// The record was changed by another writer: it is looked at again first.
 	other := server.get("p").DeepCopy()
-	other.ResourceVersion = "other"
+	other.ResourceVersion = server.next()
 	other.Annotations[names.AnnotationDevices] = p.Annotations[names.AnnotationDevices]
 	server.pods["p"] = other
 	k.give("p", "c", gpu, "GPU-d")
@@ -136,7 +142,7 @@ func TestCorrector(t *testing.T) {
 	// A pod of the same name is another pod.
 	k.give("p", "c", gpu, "GPU-a")
 	again := server.get("p").DeepCopy()
-	again.UID, again.ResourceVersion = "other-uid", "x"
+	again.UID, again.ResourceVersion = "other-uid", server.next()
 	server.pods["p"] = again
 	before := server.get("p").Annotations[names.AnnotationDevices]
 	round(1)

@@ -140,7 +140,7 @@ func (b *Book) forgotten(listing Listing) (out []Problem) {
 	for _, e := range b.journal.entries {
 		if e.forgotten && now.Sub(e.since) >= forgottenFor && listing.Find(e.Pod.Namespace, e.Pod.Name) != nil {
 			out = append(out, Problem{e.Pod, ReasonForgotten, fmt.Sprintf(
-				"kubelet does not know any more which devices of %s container %s has. The container keeps its devices, and no other pod gets them, but kubelet may not be able to start the container again: delete the pod when it can be spared", e.Resource, e.Container)})
+				"kubelet has lost track of the devices of %s that container %s has. The container keeps its devices, and no other pod gets them, but kubelet may not be able to start the container again: delete the pod when it can be spared", e.Resource, e.Container)})
 		}
 	}
 	return out

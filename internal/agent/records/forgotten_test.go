@@ -46,7 +46,7 @@ func given(t *testing.T, b *Book, resource string, ids ...string) {
 }
 
 // TestKubeletStarts: after its start kubelet lists no pods until it has heard of them.
-// Their containers run on, and nobody may take away what they hold.
+// Their containers run on and keep what they hold.
 func TestKubeletStarts(t *testing.T) {
 	a := runs(pod("a", want{name: "c", resource: gpu, count: 1}), "c")
 	k, p := &fakeKubelet{}, newFakePods(a)

@@ -2,6 +2,7 @@ package records
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tangram-dev/tangram/api/record"
@@ -40,12 +41,7 @@ func nvidiaGPU(r string) bool {
 
 // readable says whether a resource may be one of GPUs: IDs of others are not read.
 func readable(resource string) bool {
-	for _, f := range forms {
-		if f.resource(resource) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(forms, func(f form) bool { return f.resource(resource) })
 }
 
 // ReadID says which device of a node an ID names, as a record would: index, UUID, and
@@ -79,14 +75,7 @@ func under(prefix string) func(string) bool {
 }
 
 func is(names ...string) func(string) bool {
-	return func(r string) bool {
-		for _, n := range names {
-			if r == n {
-				return true
-			}
-		}
-		return false
-	}
+	return func(r string) bool { return slices.Contains(names, r) }
 }
 
 // ownForm reads the agent's own IDs, which NVIDIA's plugin spells the same: the UUID of
@@ -119,22 +108,11 @@ func profileOf(d *device.Device, name string, start int) *device.Profile {
 		return nil
 	}
 	for i := range d.MIG.Profiles {
-		p := &d.MIG.Profiles[i]
-		if !sameProfile(p.Name, name) {
-			continue
-		}
-		for _, s := range p.Starts {
-			if s == start {
-				return p
-			}
+		if p := &d.MIG.Profiles[i]; device.SameProfile(p.Name, name) && slices.Contains(p.Starts, start) {
+			return p
 		}
 	}
 	return nil
-}
-
-// sameProfile compares names of profiles, which resources spell with a dot for a plus.
-func sameProfile(a, b string) bool {
-	return strings.ReplaceAll(a, "+", ".") == strings.ReplaceAll(b, "+", ".")
 }
 
 // slotForm reads <UUID><between><number>: a slot that does not tell the device.

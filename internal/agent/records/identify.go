@@ -10,7 +10,7 @@ import (
 )
 
 // Identify says which container kubelet is about to start with these devices. Kubelet
-// lists them by then, except for init containers: of those the agent remembers whom it
+// lists them by then, except for init containers: of those the agent remembers which it
 // answered, or finds the pod whose later containers were given the same devices.
 //
 // Where an init container and a later one hold the same devices, the first call is
@@ -35,7 +35,7 @@ func (b *Book) Identify(ctx context.Context, resource string, ids []string) (*Ho
 func (b *Book) identify(ctx context.Context, resource string, ids []string) (*Holding, error) {
 	listing, err := b.list(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%s: whose container is to be started is not known: %w", resource, err)
+		return nil, fmt.Errorf("%s: which container is to be started is not known: %w", resource, err)
 	}
 	var found *Holding
 	for _, h := range b.holdings(listing) {

@@ -12,7 +12,7 @@ import (
 
 // Held is one container's devices of one resource.
 type Held struct {
-	// Pod is whose they are; nil for an Allocate of which nobody knows yet.
+	// Pod holds them; nil for an Allocate whose pod is not known yet.
 	Pod       *v1.Pod
 	Container string
 	// Init: the container ends before the next one starts, and kubelet may give its
@@ -49,8 +49,8 @@ func (h *Held) String() string {
 	return fmt.Sprintf("pod %s/%s, container %s", h.Pod.Namespace, h.Pod.Name, h.Container)
 }
 
-// ToldTo names the holder in a message that becomes an event of a pod of a namespace: who
-// reads it need not know what runs in others.
+// ToldTo names the holder in a message that becomes an event of a pod of a namespace. Its
+// readers must not learn what runs in other namespaces.
 func (h *Held) ToldTo(namespace string) string {
 	if h.Pod != nil && h.Pod.Namespace != namespace {
 		return "a pod of another namespace"
@@ -62,17 +62,18 @@ func (h *Held) ToldTo(namespace string) string {
 // notes an answer at once; one that it does not list then has failed.
 const unlisted = time.Second
 
-// journal is who holds what: what kubelet lists, answers that it does not list yet or
+// journal is what containers hold: what kubelet lists, answers that it does not list yet or
 // never does, and what running containers hold that it has forgotten. Devices are free
 // again when kubelet does not list them and the API server does not say that their
 // container runs.
 type journal struct{ entries []*Held }
 
-// refresh makes the journal follow a listing that was asked for at a time.
-func (j *journal) refresh(listing Listing, pods Source, asked time.Time) {
+// refresh makes the journal follow a listing that was asked for at a time. pods are the
+// node's, by namespace/name.
+func (j *journal) refresh(listing Listing, pods map[string]*v1.Pod, asked time.Time) {
 	var next []*Held
 	for _, p := range listing {
-		pod := pods.Get(p.Namespace, p.Name)
+		pod := pods[p.Namespace+"/"+p.Name]
 		for _, c := range p.Containers {
 			for _, resource := range slices.Sorted(maps.Keys(c.Devices)) {
 				ids := c.Devices[resource]
@@ -102,7 +103,7 @@ func (j *journal) refresh(listing Listing, pods Source, asked time.Time) {
 }
 
 // stays says whether an entry that a listing does not have is still true.
-func (j *journal) stays(e *Held, listed []*Held, listing Listing, pods Source, asked time.Time) bool {
+func (j *journal) stays(e *Held, listed []*Held, listing Listing, pods map[string]*v1.Pod, asked time.Time) bool {
 	same := slices.ContainsFunc(listed, func(h *Held) bool {
 		return h.Resource == e.Resource && slices.Equal(h.IDs, e.IDs) && (!e.Init || h.uid() != e.uid())
 	})
@@ -117,7 +118,7 @@ func (j *journal) stays(e *Held, listed []*Held, listing Listing, pods Source, a
 		return fresh
 	}
 	p := listing.Find(e.Pod.Namespace, e.Pod.Name)
-	pod := pods.Get(e.Pod.Namespace, e.Pod.Name)
+	pod := pods[e.Pod.Namespace+"/"+e.Pod.Name]
 	if pod == nil || pod.UID != e.Pod.UID || !live(pod) {
 		return false
 	}

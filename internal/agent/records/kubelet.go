@@ -8,16 +8,14 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 )
 
-// DefaultSocket is where kubelet serves podresources.
-const DefaultSocket = "/var/lib/kubelet/pod-resources/kubelet.sock"
-
-// Lister says which devices kubelet has given to whom.
+// Lister says which devices kubelet has given to which containers.
 type Lister interface {
 	// List returns the active pods that kubelet knows, with the devices of their
 	// containers. A pod that kubelet has admitted and given nothing is listed too, also
@@ -26,7 +24,7 @@ type Lister interface {
 	List(ctx context.Context) (Listing, error)
 }
 
-// Listing is who holds what at one time, in no order.
+// Listing is what the node's pods hold at one time, in no order.
 type Listing []Listed
 
 // Listed is one pod. Kubelet does not tell its UID.
@@ -76,13 +74,8 @@ type Kubelet struct {
 // Limits of a listing. A node of 500 pods with 100 devices each takes 5 MiB.
 const maxListing = 64 << 20
 
-// NewKubelet returns a client for a socket; empty for DefaultSocket.
-func NewKubelet(socket string) *Kubelet {
-	if socket == "" {
-		socket = DefaultSocket
-	}
-	return &Kubelet{socket: socket}
-}
+// NewKubelet returns a client for a socket.
+func NewKubelet(socket string) *Kubelet { return &Kubelet{socket: socket} }
 
 // List is Lister's. It returns within the context's deadline, or 5 s, and waits as long
 // for a kubelet that is away. Kubelet limits how often it answers (100 times a second):
@@ -142,6 +135,10 @@ func (k *Kubelet) Close() error {
 	return err
 }
 
+// reconnect is how often the socket is tried: kubelet is back within seconds of its restart,
+// and a container may wait for the answer.
+var reconnect = backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: time.Second}
+
 func (k *Kubelet) client() (podresources.PodResourcesListerClient, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -149,7 +146,7 @@ func (k *Kubelet) client() (podresources.PodResourcesListerClient, error) {
 		conn, err := grpc.NewClient("unix://"+k.socket,
 			grpc.WithTransportCredentials(insecure.NewCredentials()),
 			grpc.WithAuthority("localhost"),
-			grpc.WithConnectParams(grpc.ConnectParams{Backoff: quickly(), MinConnectTimeout: time.Second}),
+			grpc.WithConnectParams(grpc.ConnectParams{Backoff: reconnect, MinConnectTimeout: time.Second}),
 			grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxListing)))
 		if err != nil {
 			return nil, err

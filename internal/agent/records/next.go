@@ -13,19 +13,11 @@ type candidate struct {
 	ask ask
 }
 
-// next says which container kubelet is serving now: kubelet's calls carry no name. It
-// serves one pod at a time and lists that pod while it does, so it is the listed pod
-// that asks for as many devices of the resource and has none yet. Nil when none is found.
-func (b *Book) next(ctx context.Context, listing Listing, resource string, size int) (*v1.Pod, ask) {
-	if c := b.candidates(ctx, listing, resource, size); len(c) > 0 {
-		return c[0].pod, c[0].ask
-	}
-	return nil, ask{}
-}
-
-// candidates are the containers that kubelet may be serving, oldest Binding first. There
-// are several only when pods wait that kubelet could not serve before. Without a listing
-// they are all pods of the node that the journal knows nothing of.
+// candidates are the containers that kubelet may be serving, oldest Binding first: its calls
+// carry no name. It serves one pod at a time and lists that pod while it does, so they are of
+// listed pods that ask for as many devices of the resource and have none yet. There are
+// several only when pods wait that kubelet could not serve before. Without a listing they are
+// of all pods of the node that the journal knows nothing of.
 func (b *Book) candidates(ctx context.Context, listing Listing, resource string, size int) (out []candidate) {
 	if listing == nil {
 		for _, pod := range b.o.Pods.List() {
@@ -53,22 +45,28 @@ func (b *Book) candidates(ctx context.Context, listing Listing, resource string,
 	return out
 }
 
-// await waits for a pod that kubelet knows and the agent does not, once.
+// await waits for a pod that kubelet lists and the agent does not know yet, once: kubelet may
+// hear of a pod first. It returns nil when the context ends before the pod is known.
 func (b *Book) await(ctx context.Context, l *Listed) *v1.Pod {
 	key := l.Namespace + "/" + l.Name
 	b.mu.Lock()
 	stranger := b.strangers[key]
 	b.mu.Unlock()
-	if stranger {
-		return nil
+	for !stranger {
+		changed := b.o.Pods.Changed()
+		if pod := b.o.Pods.Get(l.Namespace, l.Name); pod != nil {
+			return pod
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			b.mu.Lock()
+			b.strangers[key] = true
+			b.mu.Unlock()
+			return nil
+		}
 	}
-	pod := b.o.Pods.Await(ctx, l.Namespace, l.Name)
-	if pod == nil {
-		b.mu.Lock()
-		b.strangers[key] = true
-		b.mu.Unlock()
-	}
-	return pod
+	return nil
 }
 
 // unserved is the first container of a pod that has not got its devices of a resource,

@@ -83,7 +83,7 @@ func (c *choice) known(ids []string) (out []string) {
 	return out
 }
 
-// pack adds devices one by one until there are enough: none that somebody's use excludes
+// pack adds devices one by one until there are enough: none that another use excludes
 // and none that was promised to another pod, as long as there are others; near to those
 // chosen already; of GPUs that have the least left. A container's turns go to different
 // GPUs: two on one would be no more than one, and no record could name them.

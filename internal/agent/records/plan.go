@@ -10,6 +10,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/tangram-dev/tangram/api/record"
+	"github.com/tangram-dev/tangram/internal/agent/device"
 )
 
 // Correction is one write: the record that a pod is to have.
@@ -20,7 +21,7 @@ type Correction struct {
 	Why    string
 }
 
-// Problem is what cannot be corrected and somebody should know.
+// Problem is what cannot be corrected; it is reported on the pod.
 type Problem struct {
 	Pod     *v1.Pod
 	Reason  string
@@ -140,9 +141,9 @@ func (f facts) resettle(states []*state) (problems []Problem) {
 		}
 		t.now = f.elsewhere(t, states)
 		t.nowU = usesOf(t.now, f.inv)
-		message := "another pod was given its devices; it is planned on others"
+		message := "kubelet gave its devices to another pod; its record names others now"
 		if t.now == nil {
-			message = "another pod was given its devices, and none is known to be free: its record is taken away until kubelet gives it some"
+			message = "kubelet gave its devices to another pod, and no other device is known to be free: the record is removed until kubelet gives the pod devices"
 		}
 		problems = append(problems, Problem{t.pod, ReasonDisplaced, message})
 	}
@@ -181,7 +182,7 @@ func (f facts) elsewhere(t *state, states []*state) *record.Record {
 				to = d
 				if !free(d, taken) {
 					i := slices.IndexFunc(left, func(l record.Device) bool {
-						return sameProfile(l.MIG, d.MIG) && free(moveTo(d, l), taken)
+						return device.SameProfile(l.MIG, d.MIG) && free(moveTo(d, l), taken)
 					})
 					if i < 0 {
 						return nil
@@ -229,7 +230,7 @@ func order(states []*state) (out []Correction) {
 		if i < 0 { // they have swapped; the youngest that is in the way makes room
 			for k := len(todo) - 1; k >= 0; k-- {
 				if s := todo[k]; len(s.oldU) > 0 {
-					write(s, nil, "its devices and those of other pods were exchanged: making room")
+					write(s, nil, "kubelet exchanged its devices with those of other pods: the record is removed until the others are corrected")
 					s.oldU = nil
 					break
 				}
@@ -240,7 +241,7 @@ func order(states []*state) (out []Correction) {
 		why := "kubelet gave it other devices than recorded"
 		switch {
 		case s.displaced:
-			why = "another pod was given its devices"
+			why = "kubelet gave its devices to another pod"
 		case s.old == nil:
 			why = "it holds devices and has no valid record"
 		}

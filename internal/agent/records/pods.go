@@ -7,11 +7,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"github.com/tangram-dev/tangram/internal/agent/kubeapi"
 )
 
 // Source is the pods of one node, as far as they are known here.
@@ -20,133 +17,57 @@ type Source interface {
 	List() []*v1.Pod
 	// Get returns a pod of the node by name, or nil.
 	Get(namespace, name string) *v1.Pod
-	// Await waits until a pod of the node is known, or the context ends; then it
-	// returns nil. Kubelet may hear of a pod before the agent does.
-	Await(ctx context.Context, namespace, name string) *v1.Pod
+	// Changed returns a channel that is closed when a pod changes after the call.
+	Changed() <-chan struct{}
 	// Synced says whether all pods of the node were read once.
 	Synced() bool
 }
 
 // Pods follows the pods of one node, or of all for a process that stands for many.
 type Pods struct {
-	informer cache.SharedIndexInformer
+	informer kubeapi.Informer[v1.Pod]
 	changed  *signal
-}
-
-const byNode = "node"
-
-// PodReader lists and follows pods.
-type PodReader interface {
-	List(ctx context.Context, o metav1.ListOptions) (*v1.PodList, error)
-	Watch(ctx context.Context, o metav1.ListOptions) (watch.Interface, error)
 }
 
 // NewPods prepares to follow pods: of one node, or of all nodes when node is empty. Run
 // starts it.
-func NewPods(client PodReader, node string) *Pods {
-	tweak := func(o *metav1.ListOptions) {
-		if node != "" {
-			o.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", node).String()
-		}
+func NewPods(client kubeapi.Reader[v1.PodList], node string) *Pods {
+	p := &Pods{changed: newSignal()}
+	o := kubeapi.InformerOptions[v1.Pod]{
+		Node:    func(p *v1.Pod) string { return p.Spec.NodeName },
+		Slim:    slim,
+		Changed: func(*v1.Pod, bool) { p.changed.raise() },
 	}
-	lw := &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			tweak(&o)
-			return client.List(ctx, o)
-		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			tweak(&o)
-			return client.Watch(ctx, o)
-		},
+	if node != "" {
+		o.Selector = fields.OneTermEqualSelector("spec.nodeName", node).String()
 	}
-	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(lw, client), &v1.Pod{}, 0, cache.Indexers{
-		byNode: func(obj any) ([]string, error) {
-			if p, ok := obj.(*v1.Pod); ok && p.Spec.NodeName != "" {
-				return []string{p.Spec.NodeName}, nil
-			}
-			return nil, nil
-		},
-	})
-	_ = informer.SetTransform(slim) // fails only after the start
-	p := &Pods{informer: informer, changed: newSignal()}
-	_, _ = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(any) { p.changed.raise() },
-		UpdateFunc: func(any, any) { p.changed.raise() },
-		DeleteFunc: func(any) { p.changed.raise() },
-	})
+	p.informer = kubeapi.NewInformer(client, o)
 	return p
 }
 
 // slim drops what the agent never reads and what makes most of a pod's size.
-func slim(obj any) (any, error) {
-	if p, ok := obj.(*v1.Pod); ok {
-		p.ManagedFields = nil
-		p.Spec.Volumes = nil
-	}
-	return obj, nil
-}
+func slim(p *v1.Pod) { p.ManagedFields, p.Spec.Volumes = nil, nil }
 
 // Run follows the pods until the context ends.
 func (p *Pods) Run(ctx context.Context) { p.informer.RunWithContext(ctx) }
-
-// Synced says whether all pods were read once.
-func (p *Pods) Synced() bool { return p.informer.HasSynced() }
-
-// WaitSynced waits for that; false when the context ended before.
-func (p *Pods) WaitSynced(ctx context.Context) bool {
-	return cache.WaitForCacheSync(ctx.Done(), p.informer.HasSynced)
-}
-
-// Changed returns a channel that is closed when any pod changes after the call.
-func (p *Pods) Changed() <-chan struct{} { return p.changed.wait() }
 
 // On is the pods of one node.
 func (p *Pods) On(node string) Source { return &nodePods{p, node} }
 
 type nodePods struct {
-	all  *Pods
+	*Pods
 	node string
 }
 
-func (n *nodePods) Synced() bool { return n.all.Synced() }
-
-func (n *nodePods) List() []*v1.Pod {
-	objs, err := n.all.informer.GetIndexer().ByIndex(byNode, n.node)
-	if err != nil {
-		return nil
-	}
-	out := make([]*v1.Pod, 0, len(objs))
-	for _, o := range objs {
-		if p, ok := o.(*v1.Pod); ok {
-			out = append(out, p)
-		}
-	}
-	return out
-}
+func (n *nodePods) Synced() bool             { return n.informer.HasSynced() }
+func (n *nodePods) Changed() <-chan struct{} { return n.changed.wait() }
+func (n *nodePods) List() []*v1.Pod          { return n.informer.On(n.node) }
 
 func (n *nodePods) Get(namespace, name string) *v1.Pod {
-	o, ok, err := n.all.informer.GetIndexer().GetByKey(namespace + "/" + name)
-	if err != nil || !ok {
-		return nil
-	}
-	if p, ok := o.(*v1.Pod); ok && p.Spec.NodeName == n.node {
+	if p := n.informer.Find(namespace, name); p != nil && p.Spec.NodeName == n.node {
 		return p
 	}
 	return nil
-}
-
-func (n *nodePods) Await(ctx context.Context, namespace, name string) *v1.Pod {
-	for {
-		changed := n.all.changed.wait()
-		if p := n.Get(namespace, name); p != nil {
-			return p
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return nil
-		}
-	}
 }
 
 // signal tells any number of goroutines that something happened since they asked.

@@ -25,7 +25,7 @@ func (e *Excluded) Error() string {
 }
 
 // Reserve notes that kubelet gives devices to a container that is about to be started,
-// unless somebody holds them or a part of them that excludes it. Kubelet itself gives
+// unless a container or claim holds them or a part of them that excludes it. Kubelet itself gives
 // out an ID once at a time; that two IDs are of one GPU only the agent knows.
 func (b *Book) Reserve(ctx context.Context, resource string, ids []string) error {
 	ids = slices.Sorted(slices.Values(ids))
@@ -73,7 +73,7 @@ func (b *Book) Reserve(ctx context.Context, resource string, ids []string) error
 				continue
 			}
 			if !b.informed() {
-				return fmt.Errorf("%s: who holds which device is not known: %w", resource, err)
+				return fmt.Errorf("%s: which containers hold which devices is not known: %w", resource, err)
 			}
 		}
 		// Without kubelet's list the journal alone counts.
@@ -92,16 +92,17 @@ func (b *Book) Reserve(ctx context.Context, resource string, ids []string) error
 		case <-time.After(unlisted / 4):
 		}
 	}
-	pod, a := b.next(ctx, listing, resource, len(ids))
-	h := &Held{Resource: resource, IDs: ids, at: b.o.Now()}
-	if pod != nil {
+	h := &Held{Resource: resource, IDs: ids}
+	if c := b.candidates(ctx, listing, resource, len(ids)); len(c) > 0 {
+		pod := c[0].pod
 		if sharedTwice(wanted) && b.promised(pod) {
 			return fmt.Errorf("%s: pod %s/%s was promised %d different GPUs, and kubelet can give it several turns on one only: %v", resource, pod.Namespace, pod.Name, len(ids), ids)
 		}
-		h.Pod, h.Container, h.Init = pod, a.container, a.init
+		h.Pod, h.Container, h.Init = pod, c[0].ask.container, c[0].ask.init
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	h.at = b.o.Now()
 	b.journal.add(h)
 	return nil
 }
@@ -125,42 +126,48 @@ func sharedTwice(uses []use) bool {
 	return false
 }
 
-// Withhold marks devices as unhealthy that nobody can be given now, because somebody
-// holds a part of their GPU that excludes them. Kubelet takes all IDs that nobody holds
-// for free: Preferred steers it away from such, but Topology Manager chooses NUMA nodes
-// before it asks. Without Topology Manager (policy none) nothing needs to be withheld,
-// and it is better not to: a device that is free again is sold again only when this was
-// called, and a pod that comes before is failed by kubelet.
+// Withhold marks the devices as unhealthy that cannot be given now, because a container or a
+// claim holds a part of their GPU that excludes them. Kubelet takes every ID that no container
+// has for free. Preferred steers it away from excluded ones, but Topology Manager chooses
+// NUMA nodes before Preferred is asked, and a pod whose Allocate is refused fails for good.
+//
+// With Topology Manager's policy none nothing should be withheld: a device that is free again
+// is sold again only after the next call, and kubelet fails a pod that comes before it.
+//
+// While kubelet does not answer, what was known last counts. It is an error when kubelet has
+// never answered.
 func (b *Book) Withhold(ctx context.Context, offers []device.Offer) ([]device.Offer, error) {
-	held, err := b.Holdings(ctx)
-	if err != nil {
-		return offers, err
+	listing, err := b.list(ctx)
+	if err != nil && !b.informed() {
+		return nil, err
 	}
-	inv := b.o.Inventory()
+	held, inv := b.holdings(listing), b.o.Inventory()
+	excluded := func(resource, id string) bool {
+		d, told, err := ReadID(resource, id, inv)
+		if err != nil || !told {
+			return false
+		}
+		u := useOf(d, inv)
+		out := b.claimedBy(u, inv) != nil
+		for _, h := range held {
+			if h.Resource == resource && slices.Contains(h.IDs, id) && !h.forgotten {
+				return false // kubelet knows that it is taken
+			}
+			out = out || anyOf([]use{u}, h.uses, use.excludes)
+		}
+		return out
+	}
 	out := slices.Clone(offers)
 	for i, o := range out {
 		out[i].Devices = slices.Clone(o.Devices)
 		for j, d := range o.Devices {
-			r, told, err := ReadID(o.Resource, d.ID, inv)
-			if err != nil || !told {
-				continue
-			}
-			u := []use{useOf(r, inv)}
-			for _, h := range held {
-				if h.Resource == o.Resource && slices.Contains(h.IDs, d.ID) && !h.forgotten {
-					out[i].Devices[j].Healthy = d.Healthy
-					break
-				}
-				if anyOf(u, h.uses, use.excludes) {
-					out[i].Devices[j].Healthy = false
-				}
-			}
+			out[i].Devices[j].Healthy = d.Healthy && !excluded(o.Resource, d.ID)
 		}
 	}
 	return out, nil
 }
 
-// conflict returns who stands in the way of giving devices; pending is true when it is
+// conflict is the holder that stands in the way of giving devices; pending is true when it is
 // only an answer that kubelet does not list, or a container that it has forgotten.
 func (b *Book) conflict(listing Listing, resource string, ids []string, wanted []use) (e error, pending bool) {
 	for _, h := range b.holdings(listing) {

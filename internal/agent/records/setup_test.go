@@ -122,19 +122,7 @@ func (f *fakePods) Get(namespace, name string) *v1.Pod {
 	return nil
 }
 
-func (f *fakePods) Await(ctx context.Context, namespace, name string) *v1.Pod {
-	for {
-		changed := f.sig.wait()
-		if p := f.Get(namespace, name); p != nil {
-			return p
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-changed:
-		}
-	}
-}
+func (f *fakePods) Changed() <-chan struct{} { return f.sig.wait() }
 
 // fakeKubelet lists what the test says: pod, container, resource, IDs.
 type fakeKubelet struct {

@@ -104,7 +104,7 @@ func (f facts) truth(pod *v1.Pod, old *record.Record, listed *Listed) (*record.R
 			if c := f.unrecordedInit(pod, a, held); c != nil {
 				add(*c)
 			} else {
-				wrong = fmt.Errorf("%s: nobody knows which devices of %s it was given", a.path, a.resource)
+				wrong = fmt.Errorf("%s: which devices of %s it was given is not known: podresources does not list init containers", a.path, a.resource)
 			}
 		}
 	}
@@ -148,7 +148,7 @@ func (f facts) container(pod *v1.Pod, old *record.Record, c ListedContainer) (*r
 		}
 		before := entryOf(old, c.Name, resource)
 		if before == nil && f.amounts(resource) {
-			if word, yes := byAmount(pod, c.Name); yes {
+			if word, yes := ByAmount(pod, c.Name); yes {
 				return nil, fmt.Errorf("%s: asks for an amount (%s), and no valid record says which it was promised", path, word)
 			}
 		}
@@ -287,10 +287,9 @@ func entryOf(r *record.Record, container, resource string) *record.Container {
 	return nil
 }
 
+// isInit says whether a container ends before the next one starts.
 func isInit(pod *v1.Pod, container string) (yes bool) {
-	eachContainer(pod, func(c *v1.Container, _ string, init bool) {
-		yes = yes || init && c.Name == container
-	})
+	eachContainer(pod, func(c *v1.Container, _ string, init bool) { yes = yes || init && c.Name == container })
 	return yes
 }
 

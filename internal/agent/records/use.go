@@ -36,7 +36,7 @@ func (u use) touches(v use) bool {
 }
 
 // useOf is the use that an entry of a record stands for. A device that the node does
-// not have is used by nobody else.
+// not have is used by no other pod.
 func useOf(d record.Device, inv *device.Inventory) use {
 	u := use{gpu: d.UUID, share: d.Turn || d.MemoryMiB > 0 || d.ComputeMilli > 0}
 	for i := range inv.Devices {
@@ -58,14 +58,12 @@ func useOf(d record.Device, inv *device.Inventory) use {
 
 // sizeOf is how many memory slices an instance covers; 1 when nothing says so.
 func sizeOf(d *device.Device, profile string, start int) int {
+	if i := d.InstanceAt(profile, start); i != nil && i.Size > 0 {
+		return i.Size
+	}
 	if d.MIG != nil {
-		for _, i := range d.MIG.Instances {
-			if i.Start == start && sameProfile(i.Profile, profile) && i.Size > 0 {
-				return i.Size
-			}
-		}
 		for _, p := range d.MIG.Profiles {
-			if sameProfile(p.Name, profile) && p.Size > 0 {
+			if device.SameProfile(p.Name, profile) && p.Size > 0 {
 				return p.Size
 			}
 		}
@@ -106,5 +104,5 @@ func sameDevice(a, b record.Device) bool {
 	if (a.UUID == "" || b.UUID == "") && a.Index != b.Index {
 		return false
 	}
-	return sameProfile(a.MIG, b.MIG) && a.Start == b.Start
+	return device.SameProfile(a.MIG, b.MIG) && a.Start == b.Start
 }

@@ -103,7 +103,7 @@ func (t Turns) parts(gpu mps.GPU, turns []device.Grant) (computeMilli int, memor
 	for _, g := range turns {
 		if g.Number >= 0 && g.Number < len(t.Percents) {
 			percent += t.Percents[g.Number]
-		} else { // of settings that were changed since: the least that anybody has
+		} else { // of settings that were changed since: the least that a turn has
 			percent += slices.Min(t.Percents)
 		}
 	}

@@ -87,7 +87,8 @@ type prepared struct {
 	at         time.Time
 }
 
-// New checks the settings and opens what is needed for them. Errors name the field.
+// New opens what is needed for the settings, which package config has checked. Errors name the
+// field.
 func New(o Options) (*Sharing, error) {
 	if o.Backend == nil {
 		return nil, errors.New("sharing.backend: missing")
@@ -95,19 +96,14 @@ func New(o Options) (*Sharing, error) {
 	o.CDIDir = cmp.Or(o.CDIDir, cdi.DefaultDir)
 	o.StateDir = cmp.Or(o.StateDir, "/run/tangram")
 	o.Grace = cmp.Or(o.Grace, 30*time.Second)
+	o.Log = cmp.Or(o.Log, slog.Default())
 	if o.Now == nil {
 		o.Now = time.Now
-	}
-	if o.Log == nil {
-		o.Log = slog.Default()
 	}
 	if !filepath.IsAbs(o.StateDir) {
 		return nil, fmt.Errorf("sharing.stateDir: must be an absolute path, is %q", o.StateDir)
 	}
-	needsMPS, err := o.modes()
-	if err != nil {
-		return nil, err
-	}
+	var err error
 	s := &Sharing{options: o, recent: map[string]prepared{}}
 	if s.specs, err = cdi.NewStore(o.CDIDir); err != nil {
 		return nil, fmt.Errorf("sharing.cdiDir: %w", err)
@@ -123,7 +119,7 @@ func New(o Options) (*Sharing, error) {
 			return nil, fmt.Errorf("sharing.%w", err)
 		}
 	}
-	if needsMPS {
+	if o.Shares == MPS || slices.ContainsFunc(slices.Collect(maps.Values(o.Turns)), func(t Turns) bool { return t.Mode == MPS }) {
 		o.MPS.StateDir = cmp.Or(o.MPS.StateDir, filepath.Join(o.StateDir, "mps"))
 		o.MPS.Log = cmp.Or(o.MPS.Log, o.Log)
 		if s.mps, err = mps.New(o.MPS); err != nil {
@@ -131,31 +127,6 @@ func New(o Options) (*Sharing, error) {
 		}
 	}
 	return s, nil
-}
-
-// modes checks how things are shared and returns whether MPS is needed.
-func (o Options) modes() (bool, error) {
-	if !slices.Contains([]Mode{"", MPS, HAMi, TimeSlicing}, o.Shares) {
-		return false, fmt.Errorf("sharing.shares: must be %q, %q or %q, is %q", MPS, HAMi, TimeSlicing, o.Shares)
-	}
-	needsMPS := o.Shares == MPS
-	for _, resource := range slices.Sorted(maps.Keys(o.Turns)) {
-		turns := o.Turns[resource]
-		switch turns.Mode {
-		case TimeSlicing:
-		case MPS:
-			if turns.Replicas < 2 || turns.Replicas > mps.MaxShares {
-				return false, fmt.Errorf("sharing.turns[%s].replicas: must be from 2 to %d, is %d", resource, mps.MaxShares, turns.Replicas)
-			}
-			if n := len(turns.Percents); n != 0 && n != turns.Replicas {
-				return false, fmt.Errorf("sharing.turns[%s].percents: %d values, want one for each of the %d replicas", resource, n, turns.Replicas)
-			}
-			needsMPS = true
-		default:
-			return false, fmt.Errorf("sharing.turns[%s].mode: must be %q or %q, is %q", resource, TimeSlicing, MPS, turns.Mode)
-		}
-	}
-	return needsMPS, nil
 }
 
 // MPS is the manager of MPS shares, for a Guard; nil when nothing is shared by MPS.

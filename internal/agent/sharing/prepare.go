@@ -22,7 +22,7 @@ func (s *Sharing) Prepare(ctx context.Context, a device.Allocation) error {
 		// What is in the way may belong to a container that has just ended.
 		if live, listErr := s.options.Live(ctx); listErr == nil {
 			if collectErr := s.Collect(ctx, live); collectErr != nil {
-				s.options.Log.Error("Ended allocations not collected", "err", collectErr)
+				s.options.Log.Error("Could not collect ended allocations", "err", collectErr)
 			}
 			edits, err = s.Edits(ctx, a)
 		}
@@ -87,17 +87,11 @@ func (s *Sharing) asTheyAre(ctx context.Context, inventory *device.Inventory, a 
 	for _, grant := range a.Devices {
 		uuid := grant.UUID
 		if grant.Profile != "" && !strings.HasPrefix(uuid, "MIG-") {
-			uuid = ""
-			if d := inventory.Find(grant.UUID); d != nil && d.MIG != nil {
-				for _, i := range d.MIG.Instances {
-					if i.Profile == grant.Profile && i.Start == grant.Start {
-						uuid = i.UUID
-					}
-				}
+			i := inventory.Find(grant.UUID).InstanceAt(grant.Profile, grant.Start)
+			if i == nil || i.UUID == "" {
+				return device.Edits{}, fmt.Errorf("MIG instance %v: %w: it does not exist, and admin access makes none", placement(grant), device.ErrNotFound)
 			}
-			if uuid == "" {
-				return device.Edits{}, fmt.Errorf("MIG instance %v: %w: nobody has cut it, and admin access cuts none", placement(grant), device.ErrNotFound)
-			}
+			uuid = i.UUID
 		}
 		uuids = append(uuids, uuid)
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/tangram-dev/tangram/internal/agent/device"
 	"github.com/tangram-dev/tangram/internal/agent/sharing/hami"
 	"github.com/tangram-dev/tangram/internal/agent/sharing/mig"
@@ -284,7 +285,7 @@ func TestGrace(t *testing.T) {
 	}
 }
 
-// Admin access shows devices as they are, and is in nobody's way.
+// Admin access shows devices as they are, and excludes no other use.
 func TestAdmin(t *testing.T) {
 	f := newFixture(t, nil)
 	f.prepare(allocation("a", device.Grant{UUID: "GPU-0", Profile: "1g.18gb", Start: 4}))
@@ -301,7 +302,7 @@ func TestAdmin(t *testing.T) {
 	f.want("slice", void, "DRIVER=1", pipe, "/dev/MIG-1")
 	none := allocation("none", device.Grant{UUID: "GPU-0", Profile: "1g.18gb", Start: 0})
 	none.Admin = true
-	if err := f.sharing.Prepare(t.Context(), none); !errors.Is(err, device.ErrNotFound) || !strings.Contains(err.Error(), "admin access cuts none") {
+	if err := f.sharing.Prepare(t.Context(), none); !errors.Is(err, device.ErrNotFound) || !strings.Contains(err.Error(), "admin access makes none") {
 		t.Errorf("error %v", err)
 	}
 	// The owner ends: its instance goes, and the admin's files stay.
@@ -392,15 +393,11 @@ func TestOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, change := range map[string]func(*Options){
-		"sharing.backend":                             func(o *Options) { o.Backend = nil },
-		"sharing.cdiDir":                              func(o *Options) { o.CDIDir = "x" },
-		"sharing.stateDir":                            func(o *Options) { o.StateDir = "x" },
-		`sharing.shares: must be "mps", "hami"`:       func(o *Options) { o.Shares = "fair" },
-		"sharing.turns[nvidia.com/gpu].mode":          func(o *Options) { o.Turns = map[string]Turns{"nvidia.com/gpu": {Mode: HAMi}} },
-		"sharing.turns[nvidia.com/gpu].replicas: mus": func(o *Options) { o.Turns = map[string]Turns{"nvidia.com/gpu": {Mode: MPS, Replicas: 49}} },
-		"sharing.mig.linger":                          func(o *Options) { o.MIG.Linger = -1 },
-		"sharing.mps.control":                         func(o *Options) { o.Shares, o.MPS.Control = MPS, "/no/such" },
-		"sharing.hami.libraryDir":                     func(o *Options) { o.Shares, o.HAMi.LibraryDir = HAMi, "/no/such" },
+		"sharing.backend":         func(o *Options) { o.Backend = nil },
+		"sharing.cdiDir":          func(o *Options) { o.CDIDir = "x" },
+		"sharing.stateDir":        func(o *Options) { o.StateDir = "x" },
+		"sharing.mps.control":     func(o *Options) { o.Shares, o.MPS.Control = MPS, "/no/such" },
+		"sharing.hami.libraryDir": func(o *Options) { o.Shares, o.HAMi.LibraryDir = HAMi, "/no/such" },
 	} {
 		o := good
 		change(&o)

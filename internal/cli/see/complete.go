@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/tangram-dev/tangram/api/query"
@@ -16,7 +17,7 @@ import (
 // completionTimeout is how long a shell waits for names: then the user types on without.
 const completionTimeout = 3 * time.Second
 
-// completionLimit is how many names are asked for: nobody reads more.
+// completionLimit is how many names are asked for: more are not read.
 const completionLimit = 500
 
 // lister finds names for a shell to complete, some with a description behind a tab.
@@ -58,16 +59,19 @@ func (a *asking) complete(list lister) cobra.CompletionFunc {
 	}
 }
 
+func named[T any](items []T, name func(*T) string) (out []string) {
+	for i := range items {
+		out = append(out, name(&items[i]))
+	}
+	return out
+}
+
 func namespaces(ctx context.Context, c *ask.Client) []string {
 	list, err := c.Kube().CoreV1().Namespaces().List(ctx, metav1.ListOptions{Limit: completionLimit})
 	if err != nil {
 		return nil
 	}
-	var out []string
-	for _, n := range list.Items {
-		out = append(out, n.Name)
-	}
-	return out
+	return named(list.Items, func(n *v1.Namespace) string { return n.Name })
 }
 
 func nodes(ctx context.Context, c *ask.Client) []string {
@@ -75,11 +79,7 @@ func nodes(ctx context.Context, c *ask.Client) []string {
 	if err != nil {
 		return nil
 	}
-	var out []string
-	for _, n := range answer.Items {
-		out = append(out, n.Name)
-	}
-	return out
+	return named(answer.Items, func(n *query.Node) string { return n.Name })
 }
 
 func queueNames(ctx context.Context, c *ask.Client) []string {
@@ -87,11 +87,7 @@ func queueNames(ctx context.Context, c *ask.Client) []string {
 	if err != nil {
 		return nil
 	}
-	var out []string
-	for _, q := range answer.Items {
-		out = append(out, q.Name)
-	}
-	return out
+	return named(answer.Items, func(q *query.Queue) string { return q.Name })
 }
 
 func pods(ctx context.Context, c *ask.Client) []string {
@@ -99,11 +95,7 @@ func pods(ctx context.Context, c *ask.Client) []string {
 	if err != nil {
 		return nil
 	}
-	var out []string
-	for _, p := range list.Items {
-		out = append(out, p.Name+"\t"+string(p.Status.Phase))
-	}
-	return out
+	return named(list.Items, func(p *v1.Pod) string { return p.Name + "\t" + string(p.Status.Phase) })
 }
 
 // completeObjects completes NAME, KIND/NAME and KIND NAME for `why`. Behind a kind come the
@@ -128,46 +120,45 @@ func (a *asking) completeObjects(cmd *cobra.Command, args []string, typed string
 	return a.complete(list)(cmd, args, typed)
 }
 
-func gangs(ctx context.Context, c *ask.Client) []string {
-	answer, err := c.Gangs(ctx, ask.GangsParams{Namespace: c.Namespace(), Limit: completionLimit})
-	if err != nil {
-		return nil
-	}
-	var out []string
-	for _, g := range answer.Items {
-		out = append(out, g.Name+"\t"+describeGang(&g))
-	}
-	return out
-}
-
-// ownersOf are the objects of a kind that gangs are made by, in any case.
-func ownersOf(kind string) lister {
-	return func(ctx context.Context, c *ask.Client) []string {
+// gangsBy are gangs of the namespace by a name that they have; empty for those without. A
+// name that several have is there once.
+func gangsBy(name func(*query.Gang) string) lister {
+	return func(ctx context.Context, c *ask.Client) (out []string) {
 		answer, err := c.Gangs(ctx, ask.GangsParams{Namespace: c.Namespace(), Limit: completionLimit})
 		if err != nil {
 			return nil
 		}
-		var out []string
-		seen := map[string]bool{}
-		for _, g := range answer.Items {
-			if name := g.Owner; name != "" && !seen[name] && (strings.EqualFold(g.Kind, kind) || strings.EqualFold(g.Kind+"s", kind)) {
-				seen[name] = true
-				out = append(out, name+"\t"+describeGang(&g))
+		seen := map[string]bool{"": true}
+		for i := range answer.Items {
+			g := &answer.Items[i]
+			if n := name(g); !seen[n] {
+				seen[n] = true
+				out = append(out, n+"\t"+g.Kind+", "+g.Phase)
 			}
 		}
 		return out
 	}
 }
 
+var gangs = gangsBy(func(g *query.Gang) string { return g.Name })
+
+// ownersOf are the objects of a kind that gangs are made by, in any case.
+func ownersOf(kind string) lister {
+	return gangsBy(func(g *query.Gang) string {
+		if strings.EqualFold(g.Kind, kind) || strings.EqualFold(g.Kind+"s", kind) {
+			return g.Owner
+		}
+		return ""
+	})
+}
+
 // gangsAndPods are what `why` can be asked about: gangs with their phase, then pods.
 func gangsAndPods(ctx context.Context, c *ask.Client) []string {
-	var out []string
+	out := gangs(ctx, c)
 	seen := map[string]bool{}
-	if answer, err := c.Gangs(ctx, ask.GangsParams{Namespace: c.Namespace(), Limit: completionLimit}); err == nil {
-		for _, g := range answer.Items {
-			out = append(out, g.Name+"\t"+describeGang(&g))
-			seen[g.Name] = true
-		}
+	for _, g := range out {
+		name, _, _ := strings.Cut(g, "\t")
+		seen[name] = true
 	}
 	for _, p := range pods(ctx, c) {
 		if name, _, _ := strings.Cut(p, "\t"); !seen[name] {
@@ -176,8 +167,6 @@ func gangsAndPods(ctx context.Context, c *ask.Client) []string {
 	}
 	return out
 }
-
-func describeGang(g *query.Gang) string { return g.Kind + ", " + g.Phase }
 
 func (a *asking) completeContexts(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return a.options.Contexts(), cobra.ShellCompDirectiveNoFileComp

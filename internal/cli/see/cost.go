@@ -29,12 +29,7 @@ without a price cost nothing and are shown apart.`,
   tangram cost --by user -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s := a.screen(cmd)
-			body, err := a.answer(cmd.Context(), s, ask.UsageQuestion(by))
-			if err != nil {
-				return err
-			}
-			return print(a, s, body, func(u *query.Usage) { a.printCost(s, u) })
+			return show(cmd, a, ask.UsageQuestion(by), a.printCost)
 		},
 	}
 	a = newAsking(c, cmd)

@@ -29,7 +29,6 @@ kept. With --dump the answer comes from a file of tangram dump, without a cluste
   tangram explain train-0 -o wide       # every objective of every runner-up`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s := a.screen(cmd)
 			o, err := a.object(args)
 			if err != nil {
 				return err
@@ -37,11 +36,7 @@ kept. With --dump the answer comes from a file of tangram dump, without a cluste
 			if o.Kind != "" && o.Kind != "Pod" {
 				return &ask.UsageError{Message: "explain is about one pod: " + o.Kind + " is none"}
 			}
-			body, err := a.answer(cmd.Context(), s, ask.ExplainQuestion(o))
-			if err != nil {
-				return err
-			}
-			return print(a, s, body, func(e *query.Explain) { a.printExplain(s, e) })
+			return show(cmd, a, ask.ExplainQuestion(o), a.printExplain)
 		},
 	}
 	a = newAsking(c, cmd)

@@ -24,12 +24,7 @@ BALANCE is what a queue is owed (above 0) or owes (below) of its share, in GPU h
   tangram queues -o wide       # every resource, not GPUs alone`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s := a.screen(cmd)
-			body, err := a.answer(cmd.Context(), s, ask.QueuesQuestion())
-			if err != nil {
-				return err
-			}
-			return print(a, s, body, func(q *query.Queues) { printQueues(s, q, a.wide()) })
+			return show(cmd, a, ask.QueuesQuestion(), func(s *terminal.Screen, q *query.Queues) { printQueues(s, q, a.wide()) })
 		},
 	}
 	a = newAsking(c, cmd)

@@ -39,14 +39,6 @@ func Commands(c Config) []*cobra.Command {
 	}
 }
 
-// Formats of -o.
-const (
-	formatTable = ""
-	formatWide  = "wide"
-	formatJSON  = "json"
-	formatYAML  = "yaml"
-)
-
 // asking is one command at work.
 type asking struct {
 	config  Config
@@ -66,22 +58,7 @@ func newAsking(c Config, cmd *cobra.Command) *asking {
 
 // addFormat adds -o.
 func (a *asking) addFormat(cmd *cobra.Command) {
-	cmd.Flags().VarP((*formatValue)(&a.format), "output", "o", "json and yaml: the scheduler's answer, unchanged; wide: more columns")
-	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{formatJSON, formatYAML, formatWide}, cobra.ShellCompDirectiveNoFileComp))
-}
-
-// formatValue is the value of -o.
-type formatValue string
-
-func (v *formatValue) String() string { return string(*v) }
-func (v *formatValue) Type() string   { return "json|yaml|wide" }
-func (v *formatValue) Set(s string) error {
-	switch s {
-	case formatWide, formatJSON, formatYAML:
-		*v = formatValue(s)
-		return nil
-	}
-	return fmt.Errorf("%q is none of json, yaml, wide", s)
+	AddFormat(cmd, &a.format, "json and yaml: the scheduler's answer, unchanged; wide: more columns", formatJSON, formatYAML, formatWide)
 }
 
 func (a *asking) wide() bool { return a.format == formatWide }
@@ -130,6 +107,16 @@ func (a *asking) replay(ctx context.Context, s *terminal.Screen, q ask.Question)
 	p := s.Progress("asking the dump " + a.dump)
 	defer p.End()
 	return a.config.Replica(ctx, a.dump, q)
+}
+
+// show asks a question and prints the answer; table writes it for people.
+func show[T any](cmd *cobra.Command, a *asking, q ask.Question, table func(*terminal.Screen, *T)) error {
+	s := a.screen(cmd)
+	body, err := a.answer(cmd.Context(), s, q)
+	if err != nil {
+		return err
+	}
+	return print(a, s, body, func(v *T) { table(s, v) })
 }
 
 // print writes an answer in the format that was asked for; table writes it for people.

@@ -142,7 +142,7 @@ func (t *top) once(ctx context.Context, view string, s *terminal.Screen) error {
 }
 
 // choose leaves the nodes that were asked for in an answer, with all their fields, and says
-// which of them it has not. Who may not list nodes is not told which there are.
+// which of them it has not. A caller who may not list nodes is not told which there are.
 func (t *top) choose(body []byte) (chosen []byte, missing []string, err error) {
 	if len(t.only) == 0 {
 		return body, nil, nil

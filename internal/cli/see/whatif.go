@@ -20,8 +20,8 @@ func newWhatIf(c Config) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "whatif -f FILE",
 		Short: "Say what would become of a manifest, without submitting it",
-		Long: `Say where the pods of a manifest would go, when, whom they would displace and whom they
-would delay. The scheduler decides on a copy of its state; nothing is created or changed.
+		Long: `Say where the pods of a manifest would go, when, and which pods and jobs they would displace
+or delay. The scheduler decides on a copy of its state; nothing is created or changed.
 
 Objects without a namespace are taken to be in that of -n or of the context. The exit code
 is 1 when an object was refused.

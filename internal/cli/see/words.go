@@ -92,7 +92,7 @@ func gangName(g query.GangRef) string { return g.Namespace + "/" + g.Name }
 
 func podName(p query.PodRef) string { return p.Namespace + "/" + p.Name }
 
-// names lists gangs, and how many cannot be named.
+// gangNames lists gangs, and how many cannot be named.
 func gangNames(gangs []query.GangRef, hidden int) string {
 	var out []string
 	for _, g := range gangs {

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -129,7 +130,7 @@ const maxDetail = 1024
 
 // Because adds why a gang waits.
 func (e *Entry) Because(r *explain.Reason) {
-	e.Reason, e.Class, e.Never, e.Message = r.Code.String(), className(r.Class()), r.Never, cut(r.String())
+	e.Reason, e.Class, e.Never, e.Message = r.Code.String(), strings.ToLower(r.Class().String()), r.Never, cut(r.String())
 	e.Numbers = &Numbers{r.Need, r.Exist, r.Placed, r.Resource, r.Want, r.Limit, r.Used, r.Ahead}
 	if *e.Numbers == (Numbers{}) {
 		e.Numbers = nil
@@ -140,17 +141,3 @@ func (e *Entry) Because(r *explain.Reason) {
 }
 
 func cut(s string) string { return s[:min(len(s), maxDetail)] }
-
-func className(c explain.Class) string {
-	switch c {
-	case explain.ForCapacity:
-		return "capacity"
-	case explain.ForQuota:
-		return "quota"
-	case explain.ForMembers:
-		return "members"
-	case explain.ForTurn:
-		return "turn"
-	}
-	return "owner"
-}

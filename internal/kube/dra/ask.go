@@ -123,6 +123,9 @@ func (b *Book) Concerns(pod *v1.Pod) bool {
 // ClaimsGPUs is the field by which a pod asks for GPUs, or has them, through a claim; empty
 // when it does not. The error is a Wait: a claim or a class is not there.
 func (b *Book) ClaimsGPUs(pod *v1.Pod) (field string, err error) {
+	if b == nil {
+		return "", nil
+	}
 	for i := range pod.Spec.ResourceClaims {
 		at := fmt.Sprintf("spec.resourceClaims[%d]", i)
 		name, notMade := claimName(pod, &pod.Spec.ResourceClaims[i])
@@ -154,6 +157,12 @@ func (b *Book) ClaimsGPUs(pod *v1.Pod) (field string, err error) {
 		}
 	}
 	return "", nil
+}
+
+// Decides says whether the GPUs of a pod come, or may come, by claims on a node: then the
+// plan alone decides where the pod goes.
+func (b *Book) Decides(pod *v1.Pod, node string) bool {
+	return b != nil && (len(pod.Spec.ResourceClaims) > 0 || len(b.Backed()) > 0 && len(b.Published(node)) > 0)
 }
 
 // ofGPUs says whether a class is of GPUs: its selectors name a GPU driver, or it stands for

@@ -34,7 +34,9 @@ type Changes struct {
 }
 
 // Book reads ResourceSlices, ResourceClaims and DeviceClasses from a scheduler's informers.
-// Its methods are safe for concurrent use, and wait for no other lock than its own.
+// Its methods are safe for concurrent use, and wait for no other lock than its own. A nil
+// *Book is that of a cluster whose claims are not followed: Published, Nodes, ClaimsGPUs and
+// Decides say that there is nothing.
 type Book struct {
 	slices  cache.Indexer
 	claims  resourcelisters.ResourceClaimLister
@@ -94,7 +96,7 @@ func New(factory informers.SharedInformerFactory, tell Changes) (*Book, error) {
 		users: map[string]map[types.UID]*v1.Pod{}, firsts: map[string]*v1.Pod{}, names: map[types.UID][]string{}, located: map[deviceID]location{},
 		turns: map[types.UID]int{},
 	}
-	b.matcher = newMatcher(b.Published, b.nodes, tell.Evaluated, tell.Matched)
+	b.matcher = newMatcher(b.Published, b.Nodes, tell.Evaluated, tell.Matched)
 	handlers := []struct {
 		informer cache.SharedIndexInformer
 		look     func(obj any)
@@ -141,6 +143,9 @@ func (b *Book) Synced() []cache.InformerSynced { return b.synced }
 
 // Published are the GPUs that a node's ResourceSlices publish.
 func (b *Book) Published(node string) []dialect.Published {
+	if b == nil {
+		return nil
+	}
 	objs, err := b.slices.ByIndex(byNode, node)
 	if err != nil || len(objs) == 0 {
 		return nil
@@ -153,8 +158,13 @@ func (b *Book) Published(node string) []dialect.Published {
 	return dialect.Publish(list)
 }
 
-// nodes are the names of all nodes that publish GPUs.
-func (b *Book) nodes() []string { return b.slices.ListIndexFuncValues(byNode) }
+// Nodes are the names of all nodes that publish GPUs.
+func (b *Book) Nodes() []string {
+	if b == nil {
+		return nil
+	}
+	return b.slices.ListIndexFuncValues(byNode)
+}
 
 // Backed are the extended resources of whole GPUs for which a DeviceClass stands.
 func (b *Book) Backed() (out []v1.ResourceName) {
@@ -198,26 +208,6 @@ func (b *Book) locate(r *resourceapi.DeviceRequestAllocationResult, nodes ...str
 	}
 	at, ok := b.located[id]
 	return at, ok
-}
-
-// Forget forgets where devices were that no claim holds.
-func (b *Book) Forget() {
-	held := map[deviceID]bool{}
-	claims, _ := b.claims.List(labels.Everything()) // the store knows no error
-	for _, c := range claims {
-		if c.Status.Allocation != nil {
-			for _, r := range c.Status.Allocation.Devices.Results {
-				held[deviceID{r.Driver, r.Pool, r.Device}] = true
-			}
-		}
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for id := range b.located {
-		if !held[id] {
-			delete(b.located, id)
-		}
-	}
 }
 
 // Set takes note of a pod that may name claims, and returns the keys of the claims that it

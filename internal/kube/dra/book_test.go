@@ -216,7 +216,7 @@ func TestNamespacesTakeTurns(t *testing.T) {
 		b.matcher.Want("hostile", []string{fmt.Sprintf("%d == 0", i)})
 	}
 	s := b.matcher.Want("other", []string{"true"})
-	for i := 0; i < 4; i++ {
+	for range 4 {
 		b.Work(context.Background())
 	}
 	if known, err := s.Known(); !known || err != nil || len(s.On("n1").Whole) != 1 {
@@ -303,11 +303,11 @@ func TestHolds(t *testing.T) {
 	p.Spec.NodeName = "n1"
 	c.Status.ReservedFor = []resourceapi.ResourceClaimConsumerReference{{Resource: "pods", Name: "p", UID: p.UID}}
 	b := bookWith(t, class("gpu", gpuClass), sliceOf("n1", 4), c)
-	if node, claim, ok := b.Stands(c, never); !ok || node != "n1" || claim.Count != 2 || claim.Devices[1].UUID != "n1-2" || claim.Holder != "uid-c/claim" {
+	if node, claim, ok := b.OwnHold(c, never); !ok || node != "n1" || claim.Count != 2 || claim.Devices[1].UUID != "n1-2" || claim.Holder != "uid-c/claim" {
 		t.Errorf("without its pod: %v %+v %v", node, claim, ok)
 	}
 	b = bookWith(t, class("gpu", gpuClass), sliceOf("n1", 4), c, p)
-	for len(b.Standing(never)) > 0 { // until the pod's informer has it
+	for len(b.OwnHolds(never)) > 0 { // until the pod's informer has it
 	}
 	claims, all := b.AddTo(p, []ledger.Claim{{Holder: model.HolderID(p.UID)}})
 	if !all || len(claims) != 1 || claims[0].Count != 2 || claims[0].Vendor != model.NVIDIA || len(claims[0].Devices) != 2 {
@@ -388,7 +388,7 @@ func TestMIGAfterWhole(t *testing.T) {
 			if err := l.SetNode(inventory); err != nil {
 				t.Fatal(err)
 			}
-			for node, claims := range b.Standing(never) {
+			for node, claims := range b.OwnHolds(never) {
 				for _, c := range claims {
 					l.Put(model.NodeID(node), c)
 				}

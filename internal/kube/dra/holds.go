@@ -227,24 +227,20 @@ func (b *Book) Allocated(pod *v1.Pod) bool {
 	return true
 }
 
-// Nodes are the names of all nodes that publish GPUs.
-func (b *Book) Nodes() []string { return b.nodes() }
-
-// Standing are claims that hold GPUs and that no pod carries, as the ledger counts them, by
-// node.
-func (b *Book) Standing(covers Covers) map[string][]ledger.Claim {
+// OwnHolds is what claims hold that no pod carries, as the ledger counts it, by node.
+func (b *Book) OwnHolds(covers Covers) map[string][]ledger.Claim {
 	out := map[string][]ledger.Claim{}
 	claims, _ := b.claims.List(labels.Everything()) // the store knows no error
 	for _, c := range claims {
-		if node, claim, ok := b.Stands(c, covers); ok {
+		if node, claim, ok := b.OwnHold(c, covers); ok {
 			out[node] = append(out[node], claim)
 		}
 	}
 	return out
 }
 
-// Stands is what one claim holds for itself.
-func (b *Book) Stands(c *resourceapi.ResourceClaim, covers Covers) (node string, claim ledger.Claim, ok bool) {
+// OwnHold is what a claim holds in its own name, since no pod carries it.
+func (b *Book) OwnHold(c *resourceapi.ResourceClaim, covers Covers) (node string, claim ledger.Claim, ok bool) {
 	h := b.Holds(c.Status.Allocation)
 	if h.Empty() || b.Carrier(c, &h, covers) != nil {
 		return "", ledger.Claim{}, false

@@ -126,7 +126,7 @@ func TestVetoes(t *testing.T) {
 			t.Errorf("veto %d lasted %s", i, d)
 		}
 	}
-	s.Took(p, "n0")
+	s.cycleOf(p, 0).Took("n0")
 	if d := s.refuse(p, false); d != first {
 		t.Errorf("after the node took it: %s", d)
 	}
@@ -146,7 +146,7 @@ func TestVetoIsNotForEver(t *testing.T) {
 	s.Refused(p, r.Ticket, []Verdict{{Node: "n0", Said: "node(s) didn't have free ports"}})
 	s.Step()
 	var why explain.Reason
-	s.do("test", func(time.Time) { why = s.core.Why("label/default/g") })
+	s.do("test", func(*driver, time.Time) { why = s.driver.core.Reasons.Why("label/default/g") })
 	if want := "waits for capacity: 0/1 nodes fit: 1 was refused: node(s) didn't have free ports"; why.Never || why.String() != want {
 		t.Errorf("told %q, want %q", why.String(), want)
 	}
@@ -201,7 +201,7 @@ func TestOnly(t *testing.T) {
 				failed = true
 				break
 			}
-			s.Took(p, home)
+			s.cycleOf(p, 0).Took(home)
 		}
 		if !failed {
 			return
@@ -216,7 +216,7 @@ func TestExcluded(t *testing.T) {
 	p, next := s.member("p", "", 0, 8), s.member("next", "", 0, 8)
 	s.add(p)
 	s.Step()
-	s.Excluded(p, []Verdict{{Node: "n1", Said: "no"}})
+	s.cycleOf(p, 0).Excluded([]Verdict{{Node: "n1", Said: "no"}})
 	if !s.Released(p) {
 		t.Error("it lost its place")
 	}

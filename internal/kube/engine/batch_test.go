@@ -184,7 +184,7 @@ func TestLostPod(t *testing.T) {
 
 // nextIn is when the loop would step again by itself.
 func (s *setup) nextIn() (d time.Duration) {
-	s.do("test", func(now time.Time) { d = s.next(now, false) })
+	s.do("test", func(_ *driver, now time.Time) { d = s.driver.next(now, false) })
 	return d
 }
 

@@ -20,8 +20,8 @@ type budget struct {
 	allowed  int
 }
 
-// sync reads a namespace's budgets.
-func (b *budgets) sync(namespace string) {
+// read reads a namespace's budgets.
+func (b *budgets) read(namespace string) {
 	delete(b.byNamespace, namespace)
 	list, _ := b.lister.PodDisruptionBudgets(namespace).List(labels.Everything()) // the store knows no error
 	for _, x := range list {
@@ -32,8 +32,8 @@ func (b *budgets) sync(namespace string) {
 	}
 }
 
-// of are the budgets that protect a pod.
-func (b *budgets) of(pod *v1.Pod) (out []budget) {
+// protecting are the budgets that protect a pod.
+func (b *budgets) protecting(pod *v1.Pod) (out []budget) {
 	for _, x := range b.byNamespace[pod.Namespace] {
 		if x.selector.Matches(labels.Set(pod.Labels)) {
 			out = append(out, x)

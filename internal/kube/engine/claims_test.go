@@ -25,8 +25,7 @@ type claimSetup struct {
 
 func newClaimSetup(t *testing.T) *claimSetup {
 	t.Helper()
-	s := &claimSetup{setup: newSetup(t, 1)}
-	must(t, s.FollowClaims(t.Context(), s.factory))
+	s := &claimSetup{setup: makeSetup(t, 1, true)}
 	api := s.factory.Resource().V1()
 	s.claimStore = api.ResourceClaims().Informer().GetStore()
 	must(t, api.DeviceClasses().Informer().GetStore().Add(&resourceapi.DeviceClass{
@@ -55,7 +54,7 @@ func (s *claimSetup) claim(name string, count int64, change func(*resourceapi.Re
 		change(c)
 	}
 	must(s.t, s.claimStore.Update(c))
-	s.feed.push(event{kind: aboutClaim, key: "default/" + name}, nil)
+	s.Push(ClaimEvent("default/" + name))
 }
 
 // allocate allocates a claim to cards of the node, reserved for a pod.
@@ -81,7 +80,7 @@ func (s *claimSetup) user(name, claim string) *v1.Pod {
 
 // free is how many GPUs of the node are free.
 func (s *claimSetup) free() (n int) {
-	s.do("test", func(time.Time) { n = 8 - s.core.Unfree("n0", "").Count() })
+	s.do("test", func(*driver, time.Time) { n = 8 - s.driver.core.Nodes.Unfree("n0", "").Count() })
 	return n
 }
 
@@ -170,19 +169,19 @@ func TestPend(t *testing.T) {
 	s := newClaimSetup(t)
 	c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c", UID: "uid-c"}}
 	allocate(nil, 0b1)(c)
-	if refusal := s.Pend([]*resourceapi.ResourceClaim{c}); refusal != nil || s.free() != 7 {
+	if refusal := s.HoldClaims([]*resourceapi.ResourceClaim{c}); refusal != nil || s.free() != 7 {
 		t.Fatalf("%v, %d free", refusal, s.free())
 	}
 	again := c.DeepCopy()
 	again.Name, again.UID = "d", "uid-d"
-	if refusal := s.Pend([]*resourceapi.ResourceClaim{again}); refusal == nil || s.free() != 7 {
+	if refusal := s.HoldClaims([]*resourceapi.ResourceClaim{again}); refusal == nil || s.free() != 7 {
 		t.Fatalf("held twice: %v, %d free", refusal, s.free())
 	}
 	s.claim("c", 1, nil) // seen before its allocation
 	if s.Sync(); s.free() != 7 {
 		t.Fatalf("%d free", s.free())
 	}
-	s.Unpend([]*resourceapi.ResourceClaim{c})
+	s.UnholdClaims([]*resourceapi.ResourceClaim{c})
 	if s.Sync(); s.free() != 8 {
 		t.Fatalf("%d free", s.free())
 	}
@@ -210,7 +209,7 @@ func TestImplicitResource(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	must(t, s.factory.Resource().V1().DeviceClasses().Informer().GetStore().Add(&resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "nic"}}))
-	s.feed.push(event{kind: aboutClasses}, nil)
+	s.Push(Event{about: about{kind: aboutClasses}})
 	if s.Step(); s.Waits(other) || !s.Waits(p) {
 		t.Errorf("GPUs wait: %v, other devices wait: %v", s.Waits(p), s.Waits(other))
 	}
@@ -233,12 +232,12 @@ func TestPendUnwritten(t *testing.T) {
 	s.add(p)
 	pend := func() {
 		t.Helper()
-		if refusal := s.Pend([]*resourceapi.ResourceClaim{unwritten(p)}); refusal != nil || s.free() != 6 {
+		if refusal := s.HoldClaims([]*resourceapi.ResourceClaim{unwritten(p)}); refusal != nil || s.free() != 6 {
 			t.Fatalf("%v, %d free", refusal, s.free())
 		}
 	}
 	pend()
-	s.Unpend([]*resourceapi.ResourceClaim{unwritten(p)})
+	s.UnholdClaims([]*resourceapi.ResourceClaim{unwritten(p)})
 	if s.free() != 8 {
 		t.Fatalf("%d free after it was taken back", s.free())
 	}
@@ -258,12 +257,12 @@ func TestPendUnwritten(t *testing.T) {
 	if _, err := s.Check(); err != nil {
 		t.Error(err)
 	}
-	if m := s.work.Member(model.HolderID(p.UID)); m == nil || m.Request.Count() != 2 {
+	if m := s.driver.work.Member(model.HolderID(p.UID)); m == nil || m.Request.Count() != 2 {
 		t.Errorf("its GPUs are charged to nobody: %+v", m)
 	}
 	s.deletePod("p")
 	must(t, s.claimStore.Delete(&resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p-extended"}}))
-	s.feed.push(event{kind: aboutClaim, key: "default/p-extended"}, nil)
+	s.Push(ClaimEvent("default/p-extended"))
 	if s.Step(); s.free() != 8 {
 		t.Errorf("%d free when all is gone", s.free())
 	}
@@ -273,8 +272,8 @@ func TestPendUnwritten(t *testing.T) {
 	s.Step()
 	pend()
 	s.deletePod("q")
-	if s.Step(); s.free() != 8 || len(s.claims.standing)+len(s.claims.pending) != 0 {
-		t.Errorf("%d free, standing %v", s.free(), s.claims.standing)
+	if s.Step(); s.free() != 8 || len(s.driver.claims.Holders()) != 0 {
+		t.Errorf("%d free, own %v", s.free(), s.driver.claims.Holders())
 	}
 }
 
@@ -287,7 +286,7 @@ func TestTakeOver(t *testing.T) {
 		s.claim("c", 2, nil)
 		c := &resourceapi.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "c", UID: "uid-c"}}
 		allocate(nil, 0b11)(c)
-		if refusal := s.Pend([]*resourceapi.ResourceClaim{c}); refusal != nil {
+		if refusal := s.HoldClaims([]*resourceapi.ResourceClaim{c}); refusal != nil {
 			t.Fatal(refusal)
 		}
 		s.add(p)
@@ -302,9 +301,9 @@ func TestTakeOver(t *testing.T) {
 			s.claim("c", 2, allocate(p, 0b11))
 		}
 		var victims []Victim
-		s.do("test", func(now time.Time) { victims = s.heal(now.Add(time.Hour)) })
-		if _, got := s.heldBy(p); got != 0b11 || s.free() != 6 || len(victims) != 0 || len(s.contested) != 0 {
-			t.Errorf("claim first %v: holds %b, %d free, %d told to go, %d contested", claimFirst, got, s.free(), len(victims), len(s.contested))
+		s.do("test", func(_ *driver, now time.Time) { victims = s.driver.heal(now.Add(time.Hour)) })
+		if _, got := s.heldBy(p); got != 0b11 || s.free() != 6 || len(victims) != 0 || s.driver.contests.Size() != 0 {
+			t.Errorf("claim first %v: holds %b, %d free, %d told to go, %d contested", claimFirst, got, s.free(), len(victims), s.driver.contests.Size())
 		}
 	}
 }
@@ -315,7 +314,7 @@ func TestManyShare(t *testing.T) {
 	const many = 100
 	s := newClaimSetup(t)
 	looks := 0
-	s.reader.Claims = func(p *v1.Pod) (*dra.Ask, error) { looks++; return s.ask(p) }
+	s.reader.Claims = func(p *v1.Pod) (*dra.Ask, error) { looks++; return s.driver.claims.Ask(p) }
 	s.claim("c", 2, nil)
 	var pods []*v1.Pod
 	for i := range many {
@@ -435,11 +434,11 @@ func TestNextAlternative(t *testing.T) {
 	})
 	p := s.user("p", "c")
 	s.add(p)
-	s.eventually("the pod is known", func() bool { s.Step(); return s.work.Member(model.HolderID(p.UID)) != nil })
-	if s.Released(p) || s.work.Member("uid-p").Request.Count() != 4 {
-		t.Fatalf("released %v, asks for %d", s.Released(p), s.work.Member("uid-p").Request.Count())
+	s.eventually("the pod is known", func() bool { s.Step(); return s.driver.work.Member(model.HolderID(p.UID)) != nil })
+	if s.Released(p) || s.driver.work.Member("uid-p").Request.Count() != 4 {
+		t.Fatalf("released %v, asks for %d", s.Released(p), s.driver.work.Member("uid-p").Request.Count())
 	}
-	s.after(alternativeFor)
+	s.after(5 * time.Second)
 	if _, set := s.heldBy(p); !s.Released(p) || set.Count() != 2 {
 		t.Errorf("released %v with %b", s.Released(p), set)
 	}

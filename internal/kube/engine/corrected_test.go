@@ -13,6 +13,8 @@ import (
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/score"
+	"github.com/tangram-dev/tangram/internal/kube/contest"
+	"github.com/tangram-dev/tangram/internal/kube/inventory"
 )
 
 // withAgent is a node n of four GPUs with an agent.
@@ -25,7 +27,7 @@ func withAgent(t *testing.T) *setup {
 	}
 	s.gpuNodes.Add(gn)
 	s.eventually("the agent is known", func() (there bool) {
-		s.do("test", func(time.Time) { there = s.agents["n"] })
+		s.do("test", func(*driver, time.Time) { d, _ := s.inventory.Describe("n"); there = d.Agent })
 		return there
 	})
 	return s
@@ -61,7 +63,7 @@ func TestExchangedDevices(t *testing.T) {
 			s.Step()
 			for i, which := range order {
 				s.corrects(pods[which].Name, (which+1)%3)
-				if turn := s.after(contestGrace / 4); len(turn.Heal) > 0 || turn.Next > contestGrace {
+				if turn := s.after(contest.Grace / 4); len(turn.Heal) > 0 || turn.Next > contest.Grace {
 					t.Fatalf("after %d corrections: %+v must go, next look in %s", i+1, turn.Heal, turn.Next)
 				}
 				if s.held() != 3 || s.room(request(t, testPod("x", 1))) != 1 || s.room(request(t, testPod("x", 2))) != 0 {
@@ -73,8 +75,8 @@ func TestExchangedDevices(t *testing.T) {
 					t.Errorf("%s holds %b", p.Name, set)
 				}
 			}
-			if turn := s.after(time.Hour); len(turn.Heal) > 0 || s.said() != "" || len(s.contested) > 0 {
-				t.Errorf("heals %v, said %q, remembers %v", turn.Heal, s.said(), s.contested)
+			if turn := s.after(time.Hour); len(turn.Heal) > 0 || s.said() != "" || s.driver.contests.Size() > 0 {
+				t.Errorf("heals %v, said %q, remembers %v", turn.Heal, s.said(), s.driver.contests.Size())
 			}
 			if _, err := s.Check(); err != nil {
 				t.Error(err)
@@ -89,10 +91,10 @@ func TestContestThatLasts(t *testing.T) {
 	s := withAgent(t)
 	s.runs("older", 1, 1)
 	s.holds("younger", 0, time.Second)
-	if turn := s.Step(); len(turn.Heal) > 0 || s.said() != "" || turn.Next > contestGrace {
+	if turn := s.Step(); len(turn.Heal) > 0 || s.said() != "" || turn.Next > contest.Grace {
 		t.Fatalf("at once: %+v, said %q, next look in %s", turn.Heal, s.said(), turn.Next)
 	}
-	s.now = s.now.Add(contestGrace - time.Second)
+	s.now = s.now.Add(contest.Grace - time.Second)
 	s.look(nil, "n") // an event does not restart the time
 	s.corrects("younger", 0)
 	if turn := s.Step(); len(turn.Heal) > 0 {
@@ -109,12 +111,12 @@ func TestContestThatLasts(t *testing.T) {
 	_, third := s.heldBy(s.runs("third", 1, 1)[0])
 	s.holds("fourth", bits.TrailingZeros64(uint64(third)), 3*time.Second)
 	s.Step()
-	s.now = s.now.Add(contestGrace - time.Second)
+	s.now = s.now.Add(contest.Grace - time.Second)
 	s.corrects("fourth", 0)
 	if turn := s.after(2 * time.Second); len(turn.Heal) > 0 {
 		t.Errorf("a record that was just corrected: %+v", turn.Heal)
 	}
-	if turn := s.after(contestGrace); len(turn.Heal) != 1 || turn.Heal[0].Pod.Name != "fourth" {
+	if turn := s.after(contest.Grace); len(turn.Heal) != 1 || turn.Heal[0].Pod.Name != "fourth" {
 		t.Errorf("%+v", turn.Heal)
 	}
 }
@@ -126,7 +128,7 @@ func TestContestThatEnded(t *testing.T) {
 	s.holds("older", 0, 0)
 	s.holds("younger", 0, time.Second)
 	s.Sync()
-	s.now = s.now.Add(2 * contestGrace)
+	s.now = s.now.Add(2 * contest.Grace)
 	s.look(nil, "n") // a replica that does not lead reports, too
 	if s.said() == "" {
 		t.Fatal("not reported")
@@ -155,17 +157,17 @@ func TestStaleTelemetry(t *testing.T) {
 	live := func() int { return s.Rate(r, score.DefaultWeights(), "n", "").Card[score.LiveUtilization] }
 	s.gpuNodes.Add(at(s.now))
 	s.eventually("measured", func() bool { return live() == 10 })
-	s.now = s.now.Add(TelemetryMaxAge)
+	s.now = s.now.Add(inventory.TelemetryMaxAge)
 	if live() != 10 {
 		t.Error("as old as allowed, and does not count")
 	}
-	s.now = s.now.Add(sweepEvery + time.Second)
+	s.now = s.now.Add(time.Minute + time.Second)
 	if live() != 50 {
 		t.Error("too old, and counts")
 	}
 	s.gpuNodes.Modify(at(s.now))
 	s.eventually("measured again", func() bool { return live() == 10 })
-	s.SetTelemetryMaxAge(time.Second)
+	s.Configure(func(set *Settings) { set.TelemetryMaxAge = time.Second })
 	s.now = s.now.Add(3 * time.Second)
 	if live() != 50 {
 		t.Error("the set age is not kept")
@@ -174,9 +176,4 @@ func TestStaleTelemetry(t *testing.T) {
 	s.eventually("without a time", func() bool { return live() == 10 })
 	s.gpuNodes.Modify(at(s.now.Add(time.Hour)))
 	s.eventually("from the future", func() bool { return live() == 50 })
-	s.do("test", func(time.Time) {
-		if len(s.telemetry.until) > 0 {
-			t.Errorf("remembered: %v", s.telemetry.until)
-		}
-	})
 }

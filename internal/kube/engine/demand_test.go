@@ -10,7 +10,6 @@ import (
 
 	"github.com/tangram-dev/tangram/api/demand"
 	"github.com/tangram-dev/tangram/api/names"
-	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/topology"
 	"github.com/tangram-dev/tangram/internal/kube/report"
 )
@@ -81,23 +80,10 @@ func TestDemand(t *testing.T) {
 
 // TestDemandWithoutTiers: tiers of HyperNodes are no labels, so no node is asked for by them.
 func TestDemandWithoutTiers(t *testing.T) {
-	levels := topology.Levels{
-		{Name: "tier-2", Label: "topology.volcano.sh/tier-2"}, {Name: "zone", Label: "topology.kubernetes.io/zone"},
-		{Name: "tier-1", Label: "topology.volcano.sh/tier-1"}, {Name: "rack", Label: "topology.kubernetes.io/rack"},
-	}
-	for want, values := range map[string][]string{
-		"map[]":                              {"s2"},
-		"map[topology.kubernetes.io/zone:z]": {"s2", "z", "s1"},
-		"map[topology.kubernetes.io/rack:r topology.kubernetes.io/zone:z]": {"s2", "z", "s1", "r", "more"},
-	} {
-		if got := fmt.Sprint(labelsOf(levels, values)); got != want {
-			t.Errorf("%v: %s, want %s", values, got, want)
-		}
-	}
 	s := newSetup(t, 4)
 	s.racks(4)
 	s.Autoscale(time.Hour)
-	s.SetLevels(topology.Levels{{Name: "zone", Label: "topology.kubernetes.io/zone"}, {Name: "rack", Label: "topology.volcano.sh/tier-1"}})
+	s.setLevels(topology.Levels{{Name: "zone", Label: "topology.kubernetes.io/zone"}, {Name: "rack", Label: "topology.volcano.sh/tier-1"}})
 	for i := range 3 {
 		s.add(inRack(s.member(fmt.Sprint("m", i), "g", 3, 8)))
 	}
@@ -166,30 +152,6 @@ func TestDemandKept(t *testing.T) {
 	}
 	s.Sync()
 	if doc, _ := s.last(2); doc == nil || len(doc.Kept) > 0 {
-		t.Errorf("kept %+v for nobody", doc)
-	}
-}
-
-// TestDemandFair: a namespace with many gangs does not crowd out the gang of another.
-func TestDemandFair(t *testing.T) {
-	d := demands{of: map[engine.ID]*wanting{}}
-	add := func(namespace, name string, members int, submitted int64) {
-		g := demand.Gang{Name: namespace + "/" + name}
-		for range members {
-			g.Members = append(g.Members, demand.Member{Namespace: namespace})
-		}
-		d.of[engine.ID(g.Name)] = &wanting{gang: g, submitted: submitted}
-	}
-	for i := range 10 {
-		add("greedy", fmt.Sprint("g", i), 10, int64(i))
-	}
-	add("modest", "m", 5, 100)
-	add("huge", "h", 1000, 0)
-	var got []string
-	for _, g := range d.fair(30) {
-		got = append(got, g.Name)
-	}
-	if fmt.Sprint(got) != "[greedy/g0 modest/m greedy/g1]" {
-		t.Errorf("asked for %v", got)
+		t.Errorf("kept %+v for no gang", doc)
 	}
 }

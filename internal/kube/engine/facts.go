@@ -4,13 +4,16 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	policylisters "k8s.io/client-go/listers/policy/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
 
 	"github.com/tangram-dev/tangram/api/names"
+	coreanswer "github.com/tangram-dev/tangram/core/answer"
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/internal/kube/inventory"
 	"github.com/tangram-dev/tangram/internal/kube/workload"
 )
 
@@ -26,6 +29,42 @@ type facts struct {
 }
 
 var _ engine.Facts = &facts{}
+
+func newFacts(work *workload.Gangs, budgetLister policylisters.PodDisruptionBudgetLister) *facts {
+	return &facts{
+		work: work, nodes: map[model.NodeID]*v1.Node{}, claimsOnly: map[model.NodeID]bool{},
+		budgets: budgets{lister: budgetLister, byNamespace: map[string][]budget{}},
+	}
+}
+
+func (f *facts) setNode(id model.NodeID, d *inventory.Description) {
+	f.nodes[id] = d.Object
+	if delete(f.claimsOnly, id); d.ClaimsOnly {
+		f.claimsOnly[id] = true
+	}
+}
+
+func (f *facts) removeNode(id model.NodeID) {
+	delete(f.nodes, id)
+	delete(f.claimsOnly, id)
+}
+
+// condition is what a node's object says about it.
+func (f *facts) condition(id model.NodeID) coreanswer.Condition {
+	node := f.nodes[id]
+	if node == nil {
+		return coreanswer.NodeLost
+	}
+	for _, c := range node.Status.Conditions {
+		if c.Type == v1.NodeReady && c.Status != v1.ConditionTrue {
+			return coreanswer.NodeLost
+		}
+	}
+	if node.Spec.Unschedulable {
+		return coreanswer.NodeCordoned
+	}
+	return coreanswer.Open
+}
 
 // May says why a node does not take pods of a shape, whatever runs there.
 func (f *facts) May(s engine.Shape, id model.NodeID) *explain.Refusal {
@@ -98,7 +137,7 @@ func (f *facts) Budgets(h model.HolderID) (out []engine.Budget) {
 	if m == nil {
 		return nil
 	}
-	for _, b := range f.budgets.of(m.Pod) {
+	for _, b := range f.budgets.protecting(m.Pod) {
 		out = append(out, engine.Budget{Name: b.name, Allowed: b.allowed})
 	}
 	return slices.Clip(out)

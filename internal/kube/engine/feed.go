@@ -11,7 +11,10 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/internal/dialect"
+	"github.com/tangram-dev/tangram/internal/kube/claims"
+	"github.com/tangram-dev/tangram/internal/kube/dra"
 	"github.com/tangram-dev/tangram/internal/kube/watch"
 )
 
@@ -38,41 +41,84 @@ const (
 	aboutClasses
 )
 
-// event says what to look at. It has no content: the latest is read from the stores.
-type event struct {
+// Event says what to look at. It has no content: the latest is read from the stores.
+type Event struct {
+	about
+	// pod is the pod in question: one that is gone is in no store.
+	pod *v1.Pod
+}
+
+// about is what makes two events the same.
+type about struct {
 	kind kind
 	// key is the object's name, or a pod's UID; owner is the kind of an owner.
 	key   string
 	owner schema.GroupVersionResource
 }
 
-// feed is the queue of events, each once, in the order in which they came.
+// PodEvent is about a pod.
+func PodEvent(p *v1.Pod) Event { return Event{about{kind: aboutPod, key: string(p.UID)}, p} }
+
+// NodeEvent is about a Node, or what describes its devices.
+func NodeEvent(name string) Event { return Event{about: about{kind: aboutNode, key: name}} }
+
+// LevelsEvent is about objects that define levels of domains.
+func LevelsEvent() Event { return Event{about: about{kind: aboutLevels}} }
+
+// BudgetEvent is about the PodDisruptionBudgets of a namespace.
+func BudgetEvent(namespace string) Event {
+	return Event{about: about{kind: aboutBudget, key: namespace}}
+}
+
+// QuotaEvent is about a Namespace that has a quota, or had one.
+func QuotaEvent(namespace string) Event { return Event{about: about{kind: aboutQuota, key: namespace}} }
+
+// ClaimEvent is about a ResourceClaim, by namespace/name.
+func ClaimEvent(key string) Event { return Event{about: about{kind: aboutClaim, key: key}} }
+
+// ObjectEvent is about an object that describes gangs, queues or priorities, by name or
+// namespace/name.
+func ObjectEvent(kind schema.GroupVersionResource, key string) Event {
+	switch kind {
+	case dialect.Queues, dialect.KAIQueues:
+		return Event{about: about{kind: aboutQueue, key: key}}
+	case dialect.Priorities:
+		return Event{about: about{kind: aboutPriorities}}
+	}
+	return Event{about: about{kind: aboutOwner, key: key, owner: kind}}
+}
+
+// feed is the queue of events, each once, in the order in which they came, and of what
+// scheduling cycles tell core without waiting for an answer.
 type feed struct {
 	mu     sync.Mutex
-	events []event
-	queued map[event]bool
-	// pods are the pods in question, by UID: one that is gone is in no store.
-	pods map[string]*v1.Pod
+	events []Event
+	told   []engine.Event
+	queued map[about]int // where in events
 	// kicked wakes the loop that steps the engine.
 	kicked chan struct{}
 }
 
-func newFeed() *feed {
-	return &feed{queued: map[event]bool{}, pods: map[string]*v1.Pod{}, kicked: make(chan struct{}, 1)}
-}
+func newFeed() *feed { return &feed{queued: map[about]int{}, kicked: make(chan struct{}, 1)} }
 
 // push queues an event. It does not wait for the engine.
-func (f *feed) push(e event, pod *v1.Pod) {
+func (f *feed) push(e Event) {
 	f.mu.Lock()
-	if pod != nil {
-		f.pods[e.key] = pod
-	}
-	if !f.queued[e] {
-		f.queued[e] = true
+	if at, queued := f.queued[e.about]; queued {
+		f.events[at].pod = e.pod
+	} else {
+		f.queued[e.about] = len(f.events)
 		f.events = append(f.events, e)
 	}
 	f.mu.Unlock()
 	f.kick()
+}
+
+// tell queues what a cycle tells core. It wakes nothing: that alone lets no gang start.
+func (f *feed) tell(events ...engine.Event) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.told = append(f.told, events...)
 }
 
 // kick makes the loop look again.
@@ -83,20 +129,32 @@ func (f *feed) kick() {
 	}
 }
 
-// drain takes all queued events.
-func (f *feed) drain() ([]event, map[string]*v1.Pod) {
+// drain takes all queued events, and what cycles told.
+func (f *feed) drain() ([]Event, []engine.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.events) == 0 {
-		return nil, nil
+	events, told := f.events, f.told
+	f.told = nil
+	if len(events) > 0 {
+		f.events, f.queued = nil, map[about]int{}
 	}
-	events, pods := f.events, f.pods
-	f.events, f.queued, f.pods = nil, map[event]bool{}, map[string]*v1.Pod{}
-	return events, pods
+	return events, told
+}
+
+// claimChanges are the feed's handlers of what ResourceSlices, ResourceClaims and
+// DeviceClasses say.
+func (f *feed) claimChanges() dra.Changes {
+	push := func(k kind) func(string) {
+		return func(key string) { f.push(Event{about: about{kind: k, key: key}}) }
+	}
+	return dra.Changes{
+		Node: push(aboutNode), Matched: push(aboutMatches), Evaluated: push(aboutSelectors), Claim: push(aboutClaim),
+		Classes: func() { push(aboutClasses)("") },
+	}
 }
 
 func (f *feed) podHandler() cache.ResourceEventHandler {
-	push := func(p *v1.Pod) { f.push(event{kind: aboutPod, key: string(p.UID)}, p) }
+	push := func(p *v1.Pod) { f.push(PodEvent(p)) }
 	some := func(obj any) {
 		if p, ok := watch.Object[*v1.Pod](obj); ok {
 			push(p)
@@ -123,7 +181,7 @@ func sameToUs(o, n *v1.Pod) bool {
 	if o.Annotations[names.AnnotationDevices] != n.Annotations[names.AnnotationDevices] || dialect.BoundSince(o) != dialect.BoundSince(n) || !dialect.SameCompany(o, n) {
 		return false
 	}
-	if !sameClaims(o, n) {
+	if !claims.Same(o, n) {
 		return false
 	}
 	return n.Spec.NodeName != "" || maps.Equal(o.Annotations, n.Annotations) && maps.Equal(o.Labels, n.Labels) &&
@@ -132,9 +190,9 @@ func sameToUs(o, n *v1.Pod) bool {
 
 func (f *feed) nodeHandler() cache.ResourceEventHandler {
 	push := func(n *v1.Node, rules bool) {
-		f.push(event{kind: aboutNode, key: n.Name}, nil)
+		f.push(NodeEvent(n.Name))
 		if rules {
-			f.push(event{kind: aboutRules, key: n.Name}, nil)
+			f.push(Event{about: about{kind: aboutRules, key: n.Name}})
 		}
 	}
 	some := func(obj any) {
@@ -155,12 +213,12 @@ func (f *feed) namespaceHandler() cache.ResourceEventHandler {
 	has := func(ns *v1.Namespace) bool { _, ok := ns.Annotations[names.AnnotationQuota]; return ok }
 	some := func(obj any) {
 		if ns, ok := watch.Object[*v1.Namespace](obj); ok && has(ns) {
-			f.push(event{kind: aboutQuota, key: ns.Name}, nil)
+			f.push(QuotaEvent(ns.Name))
 		}
 	}
 	update := func(before, after any) {
 		if o, n := before.(*v1.Namespace), after.(*v1.Namespace); has(o) || has(n) {
-			f.push(event{kind: aboutQuota, key: n.Name}, nil)
+			f.push(QuotaEvent(n.Name))
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{AddFunc: some, UpdateFunc: update, DeleteFunc: some}
@@ -169,7 +227,7 @@ func (f *feed) namespaceHandler() cache.ResourceEventHandler {
 func (f *feed) budgetHandler() cache.ResourceEventHandler {
 	some := func(obj any) {
 		if b, ok := watch.Object[*policyv1.PodDisruptionBudget](obj); ok {
-			f.push(event{kind: aboutBudget, key: b.Namespace}, nil)
+			f.push(BudgetEvent(b.Namespace))
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{AddFunc: some, UpdateFunc: func(_, obj any) { some(obj) }, DeleteFunc: some}

@@ -131,7 +131,7 @@ func TestReadAtOnce(t *testing.T) {
 				} else {
 					s.addNode(testNode("n", 4))
 				}
-				s.started = false // what is added now was there before this process
+				s.driver.started = false // what is added now was there before this process
 				for name, list := range map[string]changes{"a": tt.a, "b": tt.b} {
 					p := onDevice2(name)
 					for _, c := range list {

@@ -26,8 +26,8 @@ func TestGateWaitsForNoLock(t *testing.T) {
 	go func() {
 		var b strings.Builder
 		for _, p := range append(slices.Clone(pods[:1]), single, bad, cpu, foreign) {
-			_, ranked := s.RankOf(p)
-			fmt.Fprintln(&b, p.Name, s.Manages(p), s.Waits(p), s.Released(p), ranked, s.Owns(p.Spec.SchedulerName))
+			_, ranked := s.gate.RankOf(p)
+			fmt.Fprintln(&b, p.Name, s.Manages(p), s.Waits(p), s.Released(p), ranked, s.gate.Owns(p.Spec.SchedulerName))
 		}
 		answered <- b.String()
 	}()
@@ -54,7 +54,7 @@ func TestRanks(t *testing.T) {
 	pods, releases := s.planned("g", 2, 8)
 	rank := func(p *v1.Pod) int64 {
 		t.Helper()
-		r, ok := s.RankOf(p)
+		r, ok := s.gate.RankOf(p)
 		if !ok {
 			t.Fatalf("%s has no rank", p.Name)
 		}
@@ -75,7 +75,7 @@ func TestRanks(t *testing.T) {
 	waits := s.member("waits", "", 0, 8)
 	s.add(waits)
 	s.Step()
-	if _, ranked := s.RankOf(waits); ranked {
+	if _, ranked := s.gate.RankOf(waits); ranked {
 		t.Error("a pod that was never released has a rank")
 	}
 }
@@ -163,5 +163,28 @@ func TestOtherProfiles(t *testing.T) {
 	s.add(q)
 	if s.Step(); s.Released(q) {
 		t.Error("its devices were given to another pod")
+	}
+}
+
+// TestPodIsReadOnce: the gate, the waiting room, the gang, the cycle and the filter share one
+// reading of a pod's version.
+func TestPodIsReadOnce(t *testing.T) {
+	s := newSetup(t, 1)
+	p := s.member("p", "", 0, 1)
+	p.ResourceVersion = "1"
+	before := s.reader.Parsed()
+	if !s.Waits(p) || !s.Manages(p) {
+		t.Fatal("not the engine's")
+	}
+	s.add(p)
+	s.Step()
+	if _, ok := s.Begin(p); !ok {
+		t.Fatal("not released")
+	}
+	if _, err := s.Request(p); err != nil {
+		t.Fatal(err)
+	}
+	if n := s.reader.Parsed() - before; n != 1 {
+		t.Errorf("read %d times, want once", n)
 	}
 }

@@ -23,7 +23,7 @@ import (
 func (s *setup) noDoubles() {
 	s.t.Helper()
 	held := map[string]string{}
-	pods, _ := s.pods.List(labels.Everything()) // the store knows no error
+	pods, _ := s.driver.pods.List(labels.Everything()) // the store knows no error
 	for _, p := range pods {
 		if p.Spec.NodeName == "" {
 			continue
@@ -188,7 +188,7 @@ func (s *setup) cycle(p *v1.Pod, random *rand.Rand) {
 	}
 	bind(p, given)
 	for _, h := range others {
-		list, _ := s.pods.List(labels.Everything()) // the store knows no error
+		list, _ := s.driver.pods.List(labels.Everything()) // the store knows no error
 		for _, o := range list {
 			if string(o.UID) == string(h) {
 				if c, ok := s.Begin(o); ok {
@@ -389,11 +389,11 @@ func TestContestedRecord(t *testing.T) {
 			if _, err := s.Check(); err != nil {
 				t.Error(err)
 			}
-			if _, _, err := s.CheckSome(1); err != nil {
+			if _, _, err := s.Checker().Some(1); err != nil {
 				t.Error(err)
 			}
 			s.deletePod("a")
-			if s.Sync(); len(s.contested) != 0 {
+			if s.Sync(); s.driver.contests.Size() != 0 {
 				t.Error("not forgotten with its pod")
 			}
 		})

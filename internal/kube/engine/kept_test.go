@@ -17,21 +17,21 @@ func size(m *sync.Map) (n int) {
 
 // left says what is kept of pods; empty when nothing is.
 func (s *setup) left() (out string) {
-	s.do("test", func(time.Time) {
-		pods, gangs := s.work.Size()
-		waiting, running := s.core.Size()
+	s.do("test", func(*driver, time.Time) {
+		pods, gangs := s.driver.work.Size()
+		waiting, running := s.driver.core.Gangs.Size()
 		counts := []int{
-			pods, gangs, waiting, running, s.core.Open(), len(s.arrived), len(s.observed.since) + len(s.observed.planned) + len(s.observed.reasons) + s.observed.idle.Size(), len(s.contested), len(s.work.Changed()),
+			pods, gangs, waiting, running, s.driver.core.Releases.Open(), len(s.driver.arrived), s.observer.Size(), s.driver.contests.Size(), len(s.driver.work.Changed()),
 			size(&s.gate.releases.m), size(&s.gate.free.m), size(&s.gate.ranks.m),
-			len(s.outbox.activate) + len(s.outbox.requeue) + len(s.outbox.stop), len(s.complaints),
+			len(s.driver.outbox.activate) + len(s.driver.outbox.requeue) + len(s.driver.outbox.stop), len(s.driver.complaints.Take()),
 		}
 		for _, n := range counts {
 			if n > 0 {
 				out = fmt.Sprint(counts)
 			}
 		}
-		if !s.desk.Next().IsZero() || !s.work.Next().IsZero() {
-			out += fmt.Sprint(" to be looked at ", s.desk.Next(), s.work.Next())
+		if !s.driver.notices.Next().IsZero() || !s.driver.work.Next().IsZero() {
+			out += fmt.Sprint(" to be looked at ", s.driver.notices.Next(), s.driver.work.Next())
 		}
 	})
 	return out
@@ -69,7 +69,7 @@ func TestFollowerKeepsNothing(t *testing.T) {
 		s.now = s.now.Add(time.Second)
 	}
 	var changed []engine.ID
-	s.do("test", func(time.Time) { changed = s.work.Changed() })
+	s.do("test", func(*driver, time.Time) { changed = s.driver.work.Changed() })
 	if len(changed) > 0 {
 		t.Errorf("%d gangs are remembered", len(changed))
 	}

@@ -18,7 +18,7 @@ func priority(value int32) func(*v1.Pod) { return func(p *v1.Pod) { p.Spec.Prior
 
 // gangOf is the gang of a pod as core knows it.
 func (s *setup) gangOf(p *v1.Pod) (id engine.ID) {
-	s.do("test", func(time.Time) { id, _ = s.core.Of(model.HolderID(p.UID)) })
+	s.do("test", func(*driver, time.Time) { id, _ = s.driver.core.Gangs.Of(model.HolderID(p.UID)) })
 	return id
 }
 
@@ -128,7 +128,7 @@ func TestSystemPodsStay(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSetup(t, 1)
-			s.Protect([]string{"kube-system", "infra"})
+			s.Configure(func(set *Settings) { set.Protected = []string{"kube-system", "infra"} })
 			p := s.member("p", "", 0, 8)
 			change(p)
 			p.Spec.NodeName = "n0"
@@ -168,7 +168,7 @@ func TestRelabelledWhileRunning(t *testing.T) {
 	s := newSetup(t, 1)
 	p := s.runs("g", 1, 8, func(p *v1.Pod) { p.Labels[names.LabelQueue] = "" })[0]
 	charged := func() (q string) {
-		s.do("test", func(time.Time) { q = s.core.QueueOf(model.HolderID(p.UID)) })
+		s.do("test", func(*driver, time.Time) { q = s.driver.core.Gangs.QueueOf(model.HolderID(p.UID)) })
 		return q
 	}
 	before := charged()

@@ -9,18 +9,17 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
+	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/state"
-	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
 // Learned returns what was learned, to be kept for another process.
 func (e *Engine) Learned() *state.State {
 	s := &state.State{}
 	var runtimes *arbiter.Runtimes
-	e.do("save", func(now time.Time) {
-		s.At, s.Learned = now.UnixNano(), e.core.Save()
-		runtimes = e.work.Runtimes()
+	e.do("save", func(d *driver, now time.Time) {
+		s.At, s.Learned, runtimes = now.UnixNano(), d.core.Save(), d.work.Runtimes()
 	})
 	s.Runtimes = runtimes.Save() // sorts, which need not hold the lock
 	return s
@@ -30,27 +29,29 @@ func (e *Engine) Learned() *state.State {
 // before the first step, when everything has been seen that existed when this process
 // started.
 func (e *Engine) Restore(s *state.State) {
-	e.do("restore", func(now time.Time) {
-		e.work.RestoreRuntimes(s.Runtimes)
-		e.describeChanged(now)
-		e.fleetChanged = false
-		e.core.CountFleet()
-		e.core.Restore(s.Learned, now.UnixNano())
-		e.arriveSince(time.Unix(0, s.At))
+	e.do("restore", func(d *driver, now time.Time) {
+		d.work.RestoreRuntimes(s.Runtimes)
+		d.restore(s, now)
+		d.arriveSince(time.Unix(0, s.At))
 	})
+}
+
+// restore gives core what was learned, when gangs and nodes are known to it.
+func (d *driver) restore(s *state.State, now time.Time) {
+	d.describeChanged(now)
+	d.fleetChanged = true
+	d.countFleet()
+	d.tell(engine.Restored{Learned: s.Learned})
 }
 
 // arriveSince tells the planner of the pods that have come since a time: of those before,
 // the process that saved its state has told.
-func (e *Engine) arriveSince(at time.Time) {
-	pods, _ := e.pods.List(labels.Everything()) // the store knows no error
+func (d *driver) arriveSince(at time.Time) {
+	pods, _ := d.pods.List(labels.Everything()) // the store knows no error
 	slices.SortFunc(pods, func(a, b *v1.Pod) int { return cmp.Compare(a.UID, b.UID) })
 	for _, p := range pods {
-		if !e.arrived[model.HolderID(p.UID)] || !p.CreationTimestamp.Time.After(at) {
-			continue
-		}
-		if r, err := dialect.RequestOn(p, e.Levels()); err == nil && r != nil {
-			e.core.Arrive(r)
+		if d.arrived[model.HolderID(p.UID)] && p.CreationTimestamp.Time.After(at) {
+			d.learnOf(p)
 		}
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
-	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/model"
 )
@@ -30,9 +29,9 @@ func TestRestored(t *testing.T) {
 	second.add(second.member("c", "", 0, 1))
 	second.Sync()
 	runtime := func(name string) (d time.Duration) {
-		second.do("test", func(time.Time) {
-			id, _ := second.core.Of(model.HolderID(second.latest(name).UID))
-			g, _ := second.core.Gang(id)
+		second.do("test", func(*driver, time.Time) {
+			id, _ := second.driver.core.Gangs.Of(model.HolderID(second.latest(name).UID))
+			g, _ := second.driver.core.Gangs.Gang(id)
 			d = g.Runtime
 		})
 		return d
@@ -93,8 +92,8 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("after a cordon: got %v", got)
 	}
 	s.deletePod("waits")
-	if refused(); len(s.refusals) != 0 {
-		t.Errorf("%v is remembered of a gang that is gone", s.refusals)
+	if refused(); len(s.driver.refusals) != 0 {
+		t.Errorf("%v is remembered of a gang that is gone", s.driver.refusals)
 	}
 }
 
@@ -103,11 +102,13 @@ func TestTimingIsUsed(t *testing.T) {
 	s := newSetup(t, 1)
 	timing := DefaultTiming()
 	timing.Step = 7 * time.Minute
-	s.SetTiming(timing)
+	s.Configure(func(set *Settings) { set.Timing = timing })
 	if next := s.Step().Next; next != 7*time.Minute {
 		t.Errorf("the next step is in %s", next)
 	}
-	s.Configure(func(o *engine.Options) { o.BatchTimeout, o.Timing.NudgeAfter = time.Hour, 11*time.Second })
+	s.Configure(func(set *Settings) {
+		set.Options.BatchTimeout, set.Options.Timing.NudgeAfter = time.Hour, 11*time.Second
+	})
 	s.gang("g", 1, 1)
 	if n := len(s.Step().Activate); n != 1 {
 		t.Fatalf("%d pods are activated", n)

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	resourceapi "k8s.io/api/resource/v1"
+
+	"github.com/tangram-dev/tangram/internal/kube/answer"
 )
 
 // only sees one namespace by name.
@@ -26,7 +28,7 @@ func TestWhyNamesIdleClaims(t *testing.T) {
 	p.Namespace = "team"
 	s.add(p)
 	s.eventually("the claim stands", func() bool { s.Step(); return s.free() == 2 })
-	helps := func(see Sight) (out string) {
+	helps := func(see answer.Sight) (out string) {
 		for _, h := range s.Why(t.Context(), "", "team", "p", see, nil).Helps {
 			if strings.Contains(h.Text, "ResourceClaim") {
 				out += h.Who + ": " + h.Text + " " + h.Command

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/internal/kube/answer"
 )
 
 // payer sees all, and sums up what it is charged.
@@ -34,7 +35,7 @@ func TestReasonsAreKept(t *testing.T) {
 	if again := why(); again != first {
 		t.Errorf("%s became %s within a second: it was planned for again", first, again)
 	}
-	s.now = s.now.Add(answersKept)
+	s.now = s.now.Add(answer.DefaultAges().Reasons)
 	if later := why(); later == first {
 		t.Errorf("still %s", later)
 	}
@@ -57,7 +58,7 @@ func TestMeritsAreKept(t *testing.T) {
 		return x.Fit
 	}
 	first := fit()
-	node := string(s.core.NodeOf(model.HolderID(pods[0].UID)))
+	node := string(s.driver.core.Gangs.NodeOf(model.HolderID(pods[0].UID)))
 	other := map[string]string{"n0": "n1", "n1": "n0"}[node]
 	n := testNode(other, 8)
 	n.Spec.Unschedulable = true
@@ -66,7 +67,7 @@ func TestMeritsAreKept(t *testing.T) {
 	if again := fit(); again != first {
 		t.Errorf("%d nodes fit, then %d within a second", first, again)
 	}
-	s.now = s.now.Add(answersKept)
+	s.now = s.now.Add(answer.DefaultAges().Reasons)
 	if later := fit(); later != first-1 {
 		t.Errorf("%d nodes fit, then still %d", first, later)
 	}
@@ -83,44 +84,5 @@ func TestCallersPay(t *testing.T) {
 	s.Explain("default", pods[0].Name, explains)
 	if asks.held == 0 || explains.held == 0 {
 		t.Errorf("charged %s and %s", asks.held, explains.held)
-	}
-}
-
-// TestOrderIsNotWaitedFor: an order that is a little old is shown while it is drawn anew; a
-// gang that has no place in it waits for the new one.
-func TestOrderIsNotWaitedFor(t *testing.T) {
-	s := newSetup(t, 1)
-	s.runs("runs", 1, 8)
-	first := s.gang("first", 1, 8)
-	s.Step()
-	id := s.gangOf(first[0])
-	if position, _ := s.turnOf(&payer{}, id, "default", true); position != 1 {
-		t.Fatalf("position %d", position)
-	}
-	second := s.gang("second", 1, 8)
-	s.Step()
-	s.now = s.now.Add(turnsEvery)
-	shown := make(chan int, 1)
-	s.Engine.mu.Lock() // a step is under way
-	go func() {
-		position, _ := s.turnOf(&payer{}, id, "default", true)
-		shown <- position
-	}()
-	select {
-	case position := <-shown:
-		if position != 1 {
-			t.Errorf("position %d", position)
-		}
-	case <-time.After(time.Minute):
-		t.Error("it waits for the lock")
-	}
-	s.Engine.mu.Unlock()
-	if position, _ := s.turnOf(&payer{}, s.gangOf(second[0]), "default", true); position != 2 {
-		t.Errorf("the new one has position %d", position)
-	}
-	for drawn := false; !drawn; time.Sleep(time.Millisecond) { // the test must not end before it
-		s.turns.mu.Lock()
-		drawn = !s.turns.drawing
-		s.turns.mu.Unlock()
 	}
 }

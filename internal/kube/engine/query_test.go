@@ -11,16 +11,14 @@ import (
 
 	apiquery "github.com/tangram-dev/tangram/api/query"
 	"github.com/tangram-dev/tangram/core/engine"
-	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/model"
-	"github.com/tangram-dev/tangram/core/planner"
-	"github.com/tangram-dev/tangram/core/score"
+	"github.com/tangram-dev/tangram/internal/kube/answer"
 )
 
 // TestFleetAnswer: the sums of a fleet with work.
 func TestFleetAnswer(t *testing.T) {
 	s := newSetup(t, 3)
-	if s.Leads() {
+	if s.gate.Leads() {
 		t.Error("leads before its first step")
 	}
 	used := map[string]bool{}
@@ -39,7 +37,7 @@ func TestFleetAnswer(t *testing.T) {
 	s.Step()
 	s.now = s.now.Add(time.Minute)
 	f := s.Fleet()
-	if !s.Leads() || f.Nodes != (apiquery.NodeSums{Total: 3, Ready: 2, Cordoned: 1}) {
+	if !s.gate.Leads() || f.Nodes != (apiquery.NodeSums{Total: 3, Ready: 2, Cordoned: 1}) {
 		t.Errorf("nodes %+v", f.Nodes)
 	}
 	if w := f.Work; w.RunningGangs != 1 || w.RunningPods != 2 || w.WaitingGangs != 1 || w.WaitingPods != 2 || w.ChargedMilli != 16_000 || w.OldestSeconds < 50 {
@@ -82,16 +80,16 @@ func TestNodesAnswer(t *testing.T) {
 		t.Errorf("at once: %+v", again)
 	}
 	pods := s.runs("more", 1, 8)
-	s.now = s.now.Add(2 * pictureEvery)
+	s.now = s.now.Add(2 * answer.DefaultAges().Lists)
 	changed := s.Nodes(first.Version)
-	if !changed.Partial || len(changed.Items) != 1 || changed.Items[0].Name != string(s.core.NodeOf(model.HolderID(pods[0].UID))) {
+	if !changed.Partial || len(changed.Items) != 1 || changed.Items[0].Name != string(s.driver.core.Gangs.NodeOf(model.HolderID(pods[0].UID))) {
 		t.Errorf("changed: %+v", changed)
 	}
 	node := testNode("n0", 8)
 	must(t, s.nodes.Delete(node))
 	s.feed.nodeHandler().OnDelete(node)
 	s.Sync()
-	s.now = s.now.Add(2 * pictureEvery)
+	s.now = s.now.Add(2 * answer.DefaultAges().Lists)
 	gone := s.Nodes(changed.Version)
 	if fmt.Sprint(gone.Removed) != "[n0]" || len(gone.Items) != 0 {
 		t.Errorf("gone: %+v", gone)
@@ -103,7 +101,7 @@ func TestNodesAnswer(t *testing.T) {
 	}
 	s.addNode(testNode("n0", 8))
 	s.Sync()
-	s.now = s.now.Add(2 * pictureEvery)
+	s.now = s.now.Add(2 * answer.DefaultAges().Lists)
 	if back := s.Nodes(gone.Version); len(back.Items) != 1 || back.Items[0].Name != "n0" || len(back.Removed) != 0 {
 		t.Errorf("back: %+v", back)
 	}
@@ -198,13 +196,6 @@ func TestQueuesAnswer(t *testing.T) {
 	if !found {
 		t.Errorf("resources %+v", q.Resources)
 	}
-	for i := range historySize + 5 {
-		s.sampleQueues(start.Add(time.Duration(i) * historyEvery))
-	}
-	h := s.History(func(queue string) bool { return queue == "default" })
-	if len(h.Queues) != 1 || len(h.Queues[0].At) != historySize || h.Queues[0].Used[0] != 6000 || !h.Queues[0].At[0].Equal(start.Add(5*historyEvery)) {
-		t.Errorf("history of %d queues: %+v", len(h.Queues), h.Queues[0].At[:3])
-	}
 }
 
 // TestTimelineAnswer: what becomes of a gang, once each.
@@ -246,8 +237,8 @@ func TestTimelineAnswer(t *testing.T) {
 	if got, want := fmt.Sprint(kinds(at)), "[Placed fails StartFailed fails Ended gang]"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if len(s.stages) != 0 {
-		t.Errorf("%d gangs are remembered", len(s.stages))
+	if n := s.observer.Size(); n != 0 {
+		t.Errorf("%d gangs are remembered", n)
 	}
 	// Versions of another process.
 	if tl := s.Timeline(1); !tl.Lost || len(tl.Items) != 5 {
@@ -277,29 +268,5 @@ func TestPlannedPlaceIsHidden(t *testing.T) {
 	members := s.Why(t.Context(), "Pod", "default", pods[0].Name, blind{}, nil).Gang.Members
 	if len(members) != 1 || members[0].State != "starting" || members[0].Node != "" || len(members[0].Devices) > 0 {
 		t.Errorf("why: %+v", members)
-	}
-}
-
-// TestExplainNote: that other nodes score higher is explained, and nothing is said where none
-// does, as far as is shown.
-func TestExplainNote(t *testing.T) {
-	merits := func(own, other int) *engine.Merits {
-		return &engine.Merits{Rating: planner.Rating{Total: own * score.Scale / 100}, Others: []engine.RatedNode{{Node: "n1", Rating: planner.Rating{Total: other * score.Scale / 100}}}}
-	}
-	sick := merits(50, 60)
-	sick.Refusal = &explain.Refusal{Code: explain.Cordoned}
-	for _, c := range []struct {
-		merits *engine.Merits
-		gang   bool
-		want   string
-	}{
-		{merits(60, 50), true, ""}, {merits(50, 50), true, ""}, {&engine.Merits{}, true, ""},
-		{merits(50, 60), true, "Other nodes score higher for this pod alone: a gang is placed as a whole"},
-		{merits(50, 60), false, "Other nodes score higher now: pods have come or gone"},
-		{sick, false, "Its node would not take it now: it has been cordoned."},
-	} {
-		if got := note(c.merits, c.gang); !strings.HasPrefix(got, c.want) || (got == "") != (c.want == "") {
-			t.Errorf("%q, want %q", got, c.want)
-		}
 	}
 }

@@ -11,13 +11,16 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
+	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/internal/dialect"
-	"github.com/tangram-dev/tangram/internal/kube/metrics"
+	"github.com/tangram-dev/tangram/internal/kube/report"
+	"github.com/tangram-dev/tangram/internal/kube/workload"
 )
 
 // queues is the tree of queues as the API describes it.
 type queues struct {
-	byName map[string]arbiter.Queue
+	objects workload.Objects
+	byName  map[string]arbiter.Queue
 	// unread is what is wrong with those that could not be read, by name.
 	unread map[string]error
 	// tree is what can be used of them, problems is what is wrong with the others.
@@ -34,20 +37,19 @@ var defaultQueue = arbiter.Queue{Name: arbiter.Default, Weight: 1, Reclaimable: 
 // start, and when several are applied, queues above may come after those below.
 const queuePatience = time.Second
 
-func newQueues() queues {
-	return queues{byName: map[string]arbiter.Queue{}, unread: map[string]error{}, tree: []arbiter.Queue{defaultQueue}}
+func newQueues(objects workload.Objects) *queues {
+	return &queues{objects: objects, byName: map[string]arbiter.Queue{}, unread: map[string]error{}, tree: []arbiter.Queue{defaultQueue}}
 }
 
-// readQueue reads a Queue from the store, and says whether the tree is another one now.
-func (e *Engine) readQueue(name string) bool {
-	q := &e.queues
-	object := e.queueObject(name)
-	before, known := q.byName[name]
+// read reads a Queue from the store, and says whether the tree is another one now.
+func (q *queues) read(name string, c *report.Complaints) bool {
+	object := q.object(name)
+	before, was := q.byName[name]
 	wasUnread := q.unread[name]
 	delete(q.byName, name)
 	delete(q.unread, name)
 	if object == nil {
-		e.complain("queue/"+name, nil, nil, "")
+		c.Clear("queue/" + name)
 	} else if name != arbiter.Root {
 		if read, err := queueOf(object); err != nil {
 			q.unread[name] = err
@@ -55,17 +57,17 @@ func (e *Engine) readQueue(name string) bool {
 			q.byName[name] = read
 		}
 	}
-	after, still := q.byName[name]
-	return known != still || !reflect.DeepEqual(before, after) || fmt.Sprint(wasUnread) != fmt.Sprint(q.unread[name])
+	after, is := q.byName[name]
+	return was != is || !reflect.DeepEqual(before, after) || fmt.Sprint(wasUnread) != fmt.Sprint(q.unread[name])
 }
 
-// queueObject is the object that describes a queue: Volcano's, or KAI's if there is none of
+// object is the object that describes a queue: Volcano's, or KAI's if there is none of
 // Volcano's with the name.
-func (e *Engine) queueObject(name string) *unstructured.Unstructured {
-	if o := e.objects[dialect.Queues].Get(name); o != nil {
+func (q *queues) object(name string) *unstructured.Unstructured {
+	if o := q.objects[dialect.Queues].Get(name); o != nil {
 		return o
 	}
-	return e.objects[dialect.KAIQueues].Get(name)
+	return q.objects[dialect.KAIQueues].Get(name)
 }
 
 func queueOf(o *unstructured.Unstructured) (arbiter.Queue, error) {
@@ -75,10 +77,9 @@ func queueOf(o *unstructured.Unstructured) (arbiter.Queue, error) {
 	return dialect.QueueOf(o)
 }
 
-// setQueues makes core's tree equal to what the API says. An invalid queue is left out
-// and reported; the others count.
-func (e *Engine) setQueues(now time.Time) {
-	q := &e.queues
+// build makes the tree of all queues that can be used. An invalid queue is left out; the
+// others count.
+func (q *queues) build() {
 	list := []arbiter.Queue{}
 	if _, ok := q.byName[arbiter.Default]; !ok {
 		list = append(list, defaultQueue)
@@ -86,37 +87,33 @@ func (e *Engine) setQueues(now time.Time) {
 	list = slices.AppendSeq(list, maps.Values(q.byName))
 	q.tree, q.problems = arbiter.Usable(list)
 	maps.Copy(q.problems, q.unread)
-	if err := e.core.SetQueues(q.tree); err != nil {
-		e.logger.Error(err, "Queues ignored") // Usable has validated them
-	}
-	q.reportAt = now.Add(e.timing.InvalidQueue)
-	if e.copied {
-		return
-	}
+}
+
+// names are the names of the tree's queues, the root's first.
+func (q *queues) names() []string {
 	names := []string{arbiter.Root}
 	for i := range q.tree {
 		names = append(names, q.tree[i].Name)
 	}
-	metrics.SetQueues(names)
+	return names
 }
 
-// reportQueues reports what is wrong with queues once they have had time to come.
-func (e *Engine) reportQueues(now time.Time) {
-	q := &e.queues
+// report reports what is wrong with queues once they have had time to come.
+func (q *queues) report(now time.Time, c *report.Complaints) {
 	if q.reportAt.IsZero() || now.Before(q.reportAt) {
 		return
 	}
 	q.reportAt = time.Time{}
-	known := slices.AppendSeq(slices.Collect(maps.Keys(q.byName)), maps.Keys(q.unread))
-	slices.Sort(known)
-	for _, name := range known {
-		if object := e.queueObject(name); object != nil {
-			e.complain("queue/"+name, queueRef(object), q.problems[name], "InvalidQueue")
+	names := slices.AppendSeq(slices.Collect(maps.Keys(q.byName)), maps.Keys(q.unread))
+	slices.Sort(names)
+	for _, name := range names {
+		if object := q.object(name); object != nil {
+			c.Set("queue/"+name, queueRef(object), q.problems[name], "InvalidQueue")
 		}
-		if other := e.objects[dialect.KAIQueues].Get(name); other != nil && e.objects[dialect.Queues].Get(name) != nil {
-			e.complain("queue/kai/"+name, queueRef(other), errSameName, "InvalidQueue")
+		if other := q.objects[dialect.KAIQueues].Get(name); other != nil && q.objects[dialect.Queues].Get(name) != nil {
+			c.Set("queue/kai/"+name, queueRef(other), errSameName, "InvalidQueue")
 		} else {
-			e.complain("queue/kai/"+name, nil, nil, "")
+			c.Clear("queue/kai/" + name)
 		}
 	}
 }
@@ -126,4 +123,14 @@ var errSameName = fmt.Errorf("metadata.name: a Queue of %s has this name; it cou
 
 func queueRef(o *unstructured.Unstructured) *v1.ObjectReference {
 	return &v1.ObjectReference{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Name: o.GetName(), UID: o.GetUID()}
+}
+
+// setQueues makes core's tree equal to what the API says.
+func (d *driver) setQueues(now time.Time) {
+	d.queues.build()
+	if err := d.tell(engine.QueuesSet{Queues: d.queues.tree}).Err; err != nil {
+		d.logger.Error(err, "Queues ignored") // Usable has validated them
+	}
+	d.queues.reportAt = now.Add(d.timing.InvalidQueue)
+	d.observer.Queues(d.queues.names())
 }

@@ -23,8 +23,8 @@ func queue(name string, spec map[string]any) *unstructured.Unstructured {
 // inTree says which queues core's tree has.
 func (s *setup) inTree() string {
 	var names []string
-	s.do("test", func(time.Time) {
-		for _, q := range s.core.Tree().Status() {
+	s.do("test", func(*driver, time.Time) {
+		for _, q := range s.driver.core.Queues.Accounts() {
 			if q.Queue != arbiter.Root && q.Queue != arbiter.Default {
 				names = append(names, q.Queue)
 			}

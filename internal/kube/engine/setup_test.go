@@ -18,13 +18,20 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/cache"
 	cachetesting "k8s.io/client-go/tools/cache/testing"
+	"k8s.io/klog/v2"
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/api/record"
+	coreanswer "github.com/tangram-dev/tangram/core/answer"
 	"github.com/tangram-dev/tangram/core/engine"
+	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/planner"
 	"github.com/tangram-dev/tangram/core/score"
+	"github.com/tangram-dev/tangram/core/topology"
 	"github.com/tangram-dev/tangram/internal/dialect"
+	"github.com/tangram-dev/tangram/internal/kube/answer"
+	"github.com/tangram-dev/tangram/internal/kube/observe"
 	"github.com/tangram-dev/tangram/internal/kube/report"
 	"github.com/tangram-dev/tangram/internal/kube/watch"
 	"github.com/tangram-dev/tangram/internal/kube/workload"
@@ -35,6 +42,7 @@ import (
 // objects. The test plays kube-scheduler, too, and moves the clock.
 type setup struct {
 	*Engine
+	*answer.Answers
 	t        *testing.T
 	now      time.Time
 	factory  informers.SharedInformerFactory
@@ -48,6 +56,8 @@ type setup struct {
 	topologies *cachetesting.FakeControllerSource
 	groups     map[schema.GroupVersionResource]*cachetesting.FakeControllerSource
 	seen       []model.HolderID
+	// dynamic: ResourceClaims are followed.
+	dynamic bool
 
 	mu      sync.Mutex
 	reports []string
@@ -60,7 +70,12 @@ var start = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // are given.
 func newSetup(t *testing.T, nodes int, kinds ...schema.GroupVersionResource) *setup {
 	t.Helper()
-	s := &setup{t: t, now: start, gpuNodes: cachetesting.NewFakeControllerSource(), topologies: cachetesting.NewFakeControllerSource(),
+	return makeSetup(t, nodes, false, kinds...)
+}
+
+func makeSetup(t *testing.T, nodes int, dynamic bool, kinds ...schema.GroupVersionResource) *setup {
+	t.Helper()
+	s := &setup{t: t, now: start, dynamic: dynamic, gpuNodes: cachetesting.NewFakeControllerSource(), topologies: cachetesting.NewFakeControllerSource(),
 		groups: map[schema.GroupVersionResource]*cachetesting.FakeControllerSource{}}
 	from := watch.Sources{GPUNodes: s.gpuNodes, NodeTopologies: s.topologies, Groups: map[schema.GroupVersionResource]cache.ListerWatcher{}}
 	for _, kind := range kinds {
@@ -96,8 +111,8 @@ func (s *setup) wire(from watch.Sources) {
 	s.nodes = factory.Core().V1().Nodes().Informer().GetStore()
 	s.spaces = factory.Core().V1().Namespaces().Informer().GetStore()
 	s.budgets = factory.Policy().V1().PodDisruptionBudgets().Informer().GetStore()
-	var err error
-	s.Engine, err = New(s.t.Context(), factory, from, func(c report.Complaint) {
+	c := Config{Factory: factory, Sources: from, Claims: s.dynamic, Clock: func() time.Time { return s.now }, Observer: observe.New(), Logger: klog.FromContext(s.t.Context())}
+	c.Reporter = func(c report.Complaint) {
 		// Reports lead to kube-scheduler, which asks the engine under its own locks.
 		if s.Engine.mu.held.TryLock() {
 			s.Engine.mu.Unlock()
@@ -107,11 +122,12 @@ func (s *setup) wire(from watch.Sources) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.reports = append(s.reports, fmt.Sprintf("%s %s: %s: %s", c.About.Kind, c.About.Name, c.Reason, c.Message))
-	})
-	if err != nil {
-		s.t.Fatal(err)
 	}
-	s.clock = func() time.Time { return s.now }
+	var err error
+	s.Engine, err = New(c)
+	must(s.t, err)
+	s.Answers = s.Engine.Answers(answer.DefaultAges())
+	s.Run(s.t.Context())
 	s.t.Cleanup(func() {
 		s.gpuNodes.Shutdown()
 		s.topologies.Shutdown()
@@ -120,6 +136,66 @@ func (s *setup) wire(from watch.Sources) {
 		}
 	})
 }
+
+// cycleOf is the scheduling cycle of a pod that was given a ticket.
+func (s *setup) cycleOf(p *v1.Pod, t engine.Ticket) *Cycle {
+	h := model.HolderID(p.UID)
+	if c, ok := s.gate.releases.get(h); ok && c.Ticket == t {
+		now := *c
+		now.engine = s.Engine
+		return &now
+	}
+	return &Cycle{engine: s.Engine, pod: p, Release: Release{Holder: h, Ticket: t, Node: &model.Node{}}}
+}
+
+// The gate's answers, and what a cycle tells, by pod.
+
+func (s *setup) Manages(p *v1.Pod) bool  { return s.gate.Manages(p) }
+func (s *setup) Waits(p *v1.Pod) bool    { return s.gate.Waits(p) }
+func (s *setup) Released(p *v1.Pod) bool { return s.gate.Released(p) }
+
+func (s *setup) Reserved(p *v1.Pod, t engine.Ticket) (bool, []model.HolderID, bool) {
+	return s.cycleOf(p, t).Reserved()
+}
+
+func (s *setup) Failed(p *v1.Pod, t engine.Ticket, why string) []model.HolderID {
+	return s.cycleOf(p, t).Failed(why)
+}
+
+func (s *setup) Refused(p *v1.Pod, t engine.Ticket, v []Verdict) []model.HolderID {
+	return s.cycleOf(p, t).Refused(v)
+}
+
+func (s *setup) Confirm(p *v1.Pod, t engine.Ticket) bool {
+	_, ok := s.cycleOf(p, t).Confirm()
+	return ok
+}
+
+func (s *setup) Take(p *v1.Pod, t engine.Ticket, node model.NodeID) (Release, *explain.Refusal) {
+	c := s.cycleOf(p, t)
+	refusal := c.Take(node)
+	return c.Release, refusal
+}
+
+func (s *setup) RefusedEverywhere(p *v1.Pod, t engine.Ticket, said string, except []model.NodeID) []model.HolderID {
+	return s.cycleOf(p, t).RefusedEverywhere(said, except)
+}
+
+func (s *setup) Fit(r *model.Request, id model.NodeID, t *coreanswer.Trial) *explain.Refusal {
+	s.Drain()
+	return s.Engine.Fit(r, id, t)
+}
+
+func (s *setup) Rate(r *model.Request, w score.Weights, id model.NodeID, without model.HolderID) planner.Rating {
+	s.Drain()
+	return s.Engine.Rate(r, w, id, without)
+}
+
+func (s *setup) setLevels(levels topology.Levels) {
+	s.Configure(func(set *Settings) { set.Levels = levels })
+}
+
+func (s *setup) Check() (int, error) { return s.Checker().All() }
 
 func (s *setup) said() string {
 	s.mu.Lock()
@@ -207,7 +283,7 @@ func (s *setup) add(pods ...*v1.Pod) {
 // latest is a pod as the store has it.
 func (s *setup) latest(name string) *v1.Pod {
 	s.t.Helper()
-	p, err := s.pods.Pods("default").Get(name)
+	p, err := s.driver.pods.Pods("default").Get(name)
 	must(s.t, err)
 	return p
 }
@@ -236,10 +312,10 @@ func (s *setup) terminate(name string) {
 // look tells the feed of a pod or node once more, though nothing is new.
 func (s *setup) look(p *v1.Pod, node string) {
 	if p != nil {
-		s.feed.push(event{kind: aboutPod, key: string(p.UID)}, p)
+		s.Push(PodEvent(p))
 	}
 	if node != "" {
-		s.feed.push(event{kind: aboutNode, key: node}, nil)
+		s.Push(NodeEvent(node))
 	}
 	s.Sync()
 }
@@ -262,15 +338,15 @@ func request(t *testing.T, p *v1.Pod) *model.Request {
 
 // heldBy is what a pod holds.
 func (s *setup) heldBy(p *v1.Pod) (node model.NodeID, set model.Mask) {
-	s.do("test", func(time.Time) { node, set = s.core.Held(model.HolderID(p.UID)) })
+	s.do("test", func(d *driver, _ time.Time) { node, set = d.core.Nodes.Held(model.HolderID(p.UID)) })
 	return node, set
 }
 
 // held is how many of all pods that ever were hold something.
 func (s *setup) held() (n int) {
-	s.do("test", func(time.Time) {
+	s.do("test", func(d *driver, _ time.Time) {
 		for _, h := range s.seen {
-			if _, set := s.core.Held(h); set != 0 {
+			if _, set := d.core.Nodes.Held(h); set != 0 {
 				n++
 			}
 		}
@@ -328,8 +404,8 @@ func (s *setup) bind(p *v1.Pod, r engine.Release) {
 	text, err := record.Encode(dialect.Record(request(s.t, p), r.Node, r.Grant))
 	must(s.t, err)
 	metav1.SetMetaDataAnnotation(&bound.ObjectMeta, names.AnnotationDevices, text)
-	s.do("test", func(time.Time) {
-		metav1.SetMetaDataAnnotation(&bound.ObjectMeta, names.AnnotationCharged, s.core.QueueOf(model.HolderID(p.UID)))
+	s.do("test", func(d *driver, _ time.Time) {
+		metav1.SetMetaDataAnnotation(&bound.ObjectMeta, names.AnnotationCharged, d.core.Gangs.QueueOf(model.HolderID(p.UID)))
 	})
 	bound.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(s.now)}}
 	s.addPod(bound)

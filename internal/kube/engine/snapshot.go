@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -20,14 +19,13 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/score"
 	"github.com/tangram-dev/tangram/core/state"
-	"github.com/tangram-dev/tangram/core/topology"
 	"github.com/tangram-dev/tangram/internal/dialect"
-	"github.com/tangram-dev/tangram/internal/kube/inventory"
 	"github.com/tangram-dev/tangram/internal/kube/workload"
 )
 
-// Snapshot is what a copy of the engine is made of: the objects as the informers have them,
-// which are shared and must not be changed, and what the engine knows that no object says.
+// Snapshot is what a replica of the engine is made of: the objects as the informers have
+// them, which are shared and must not be changed, and what the engine knows that no object
+// says.
 type Snapshot struct {
 	At time.Time
 	// Held is how long the engine's lock was held to copy what is in memory.
@@ -47,136 +45,133 @@ type Snapshot struct {
 	Nodes      []*v1.Node
 	Namespaces []*v1.Namespace
 	Budgets    []*policyv1.PodDisruptionBudget
-	inventory.Objects
-	// Groups are the objects that describe gangs, queues and priorities; a kind that the
-	// API server does not serve has no entry.
-	Groups map[schema.GroupVersionResource][]*unstructured.Unstructured
+	Fixed
 	// Slices, Claims and Classes are there where ResourceClaims are followed.
 	Dynamic bool
-	Slices  []*resourceapi.ResourceSlice
-	Claims  []*resourceapi.ResourceClaim
-	Classes []*resourceapi.DeviceClass
-}
-
-// Settings are how the engine was configured.
-type Settings struct {
-	// Options has no Facts.
-	Options  engine.Options
-	Timing   Timing
-	Levels   topology.Levels
-	Profiles map[string]workload.Profile
-	// Protected are the namespaces whose pods are never victims; nil: the default.
-	Protected       []string
-	TelemetryMaxAge time.Duration
+	// Recording is what core was told and has decided (Recording), of a snapshot that is
+	// to be written into a dump.
+	Recording []byte
+	Slices    []*resourceapi.ResourceSlice
+	Claims    []*resourceapi.ResourceClaim
+	Classes   []*resourceapi.DeviceClass
 }
 
 // Snapshot takes one. The engine's lock is held while what is in memory is copied; objects
 // are listed without it, so they may be a little newer. Cost: docs/guides/whatif.md.
 func (e *Engine) Snapshot() (*Snapshot, error) {
-	s := &Snapshot{Learned: &state.State{}, Groups: map[schema.GroupVersionResource][]*unstructured.Unstructured{}}
+	s := &Snapshot{Learned: &state.State{}}
 	var runtimes *arbiter.Runtimes
-	promised := map[model.HolderID]promise{}
-	e.do("snapshot", func(now time.Time) {
+	placed := map[model.HolderID]*Cycle{}
+	e.do("snapshot", func(d *driver, now time.Time) {
 		began := time.Now()
 		defer func() { s.Held = time.Since(began) }()
-		s.At, s.Learned.At, s.Learned.Learned = now, now.UnixNano(), e.core.Save()
-		runtimes, s.Estimates, s.Passing, s.Arrivals = e.work.Runtimes(), e.work.Estimates(), e.core.Passing(), e.work.Arrivals()
-		s.Settings = e.settings()
-		e.core.EachRelease(func(r engine.Release) {
-			if m := e.work.Member(r.Holder); m != nil && m.Ask() == nil {
-				promised[r.Holder] = promise{r, m.Request, e.core.QueueOf(r.Holder)}
+		s.At, s.Learned.At, s.Learned.Learned = now, now.UnixNano(), d.core.Save()
+		runtimes, s.Estimates, s.Passing, s.Arrivals = d.work.Runtimes(), d.work.Estimates(), d.core.Passing(), d.work.Arrivals()
+		s.Settings = d.settings()
+		for _, c := range d.placed() {
+			if c.Claims == nil {
+				placed[c.Holder] = &c
 			}
-		})
+		}
 	})
 	s.Learned.Runtimes = runtimes.Save()
-	s.Objects = e.inventory.Objects()
+	s.Objects, s.Groups = e.inventory.Objects(), map[schema.GroupVersionResource][]*unstructured.Unstructured{}
 	for kind, w := range e.objects {
 		if !w.Absent() {
 			s.Groups[kind] = w.All()
 		}
 	}
-	s.Pods, _ = e.pods.List(labels.Everything()) // stores know no errors
+	d := e.driver // stores are read without the lock, and know no errors
+	s.Pods, _ = d.pods.List(labels.Everything())
 	s.Nodes, _ = e.inventory.Nodes().List(labels.Everything())
-	s.Namespaces, _ = e.namespaces.List(labels.Everything())
-	s.Budgets, _ = e.facts.budgets.lister.List(labels.Everything())
+	s.Namespaces, _ = e.reader.Namespaces.List(labels.Everything())
+	s.Budgets, _ = d.facts.budgets.lister.List(labels.Everything())
 	if e.book != nil {
 		s.Dynamic = true
 		s.Slices, s.Claims, s.Classes = e.book.Objects()
 	}
 	for i, p := range s.Pods {
-		if x, ok := promised[model.HolderID(p.UID)]; ok && p.Spec.NodeName == "" {
-			bound, err := x.bind(p, s.At)
+		if c := placed[model.HolderID(p.UID)]; c != nil && p.Spec.NodeName == "" {
+			bound, err := c.Bind(p, s.At)
 			if err != nil {
 				return nil, err
 			}
 			s.Pods[i] = bound
 		}
 	}
-	e.sortPods(s.Pods)
+	slices.SortFunc(s.Pods, func(p, q *v1.Pod) int { return compareAge(p, q, e.reader) })
 	return s, nil
 }
 
-// promise is a place that a pod was given and is not bound to yet.
-type promise struct {
-	engine.Release
-	request *model.Request
-	queue   string
+// placed are the pods that have a release, sorted by UID, as their cycles know them.
+func (d *driver) placed() (out []Cycle) {
+	for r := range d.core.Releases.Each() {
+		if m := d.work.Member(r.Holder); m != nil {
+			out = append(out, *d.cycle(m, r))
+		}
+	}
+	return out
 }
 
-// bind is the pod as if it had been bound at a time, with its record and the queue that is
-// charged.
-func (x *promise) bind(p *v1.Pod, at time.Time) (*v1.Pod, error) {
+// Starting begins the cycles of all pods that have a place and are not bound, and tells that
+// each of them waits for the others only: for an owner that binds them all (Bind).
+func (e *Engine) Starting() (out []Cycle) {
+	e.do("step", func(d *driver, _ time.Time) {
+		out = d.placed()
+		for i := range out {
+			c := &out[i]
+			c.engine = e
+			d.tell(engine.CycleBegan{Holder: c.Holder, Ticket: c.Ticket}, engine.MemberReserved{Holder: c.Holder, Ticket: c.Ticket})
+		}
+	})
+	return out
+}
+
+// Bind is a pod as if it had been bound to its place at a time, with its record and the queue
+// that is charged. Nothing is written.
+func (c *Cycle) Bind(p *v1.Pod, at time.Time) (*v1.Pod, error) {
 	out := p.DeepCopy()
-	out.Spec.NodeName = string(x.Node.ID)
-	if x.request.Vendor != "" {
-		text, err := record.Encode(dialect.Record(x.request, x.Node, x.Grant))
+	out.Spec.NodeName = string(c.Node.ID)
+	if c.Request.Vendor != "" {
+		text, err := record.Encode(dialect.Record(c.Request, c.Node, c.Grant))
 		if err != nil {
 			return nil, err
 		}
 		metav1.SetMetaDataAnnotation(&out.ObjectMeta, names.AnnotationDevices, text)
 	}
-	if x.queue != "" {
-		metav1.SetMetaDataAnnotation(&out.ObjectMeta, names.AnnotationCharged, x.queue)
+	if c.Queue != "" {
+		metav1.SetMetaDataAnnotation(&out.ObjectMeta, names.AnnotationCharged, c.Queue)
 	}
 	out.Status.Conditions = slices.DeleteFunc(slices.Clone(out.Status.Conditions), func(c v1.PodCondition) bool { return c.Type == v1.PodScheduled })
 	out.Status.Conditions = append(out.Status.Conditions, v1.PodCondition{Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: metav1.NewTime(at)})
 	return out, nil
 }
 
-// sortPods orders pods as Snapshot.Pods says.
-func (e *Engine) sortPods(pods []*v1.Pod) {
-	waits := func(p *v1.Pod) int {
-		if p.Spec.NodeName == "" {
-			return 1
-		}
-		return 0
-	}
-	slices.SortFunc(pods, func(p, q *v1.Pod) int {
-		return cmp.Or(
-			cmp.Compare(waits(p), waits(q)), cmp.Compare(dialect.BoundSince(p), dialect.BoundSince(q)), cmp.Compare(e.foreign(p), e.foreign(q)),
-			p.CreationTimestamp.Time.Compare(q.CreationTimestamp.Time), cmp.Compare(waitingName(p), waitingName(q)), cmp.Compare(p.UID, q.UID))
+// Inherit gives gangs that come from now on the numbers and the expected runtimes that they
+// had where a snapshot was taken. It is called before pods are read.
+func (e *Engine) Inherit(s *Snapshot) {
+	e.Configure(func(now *Settings) { *now = s.Settings })
+	e.do("replica", func(d *driver, _ time.Time) {
+		d.work.RestoreRuntimes(s.Learned.Runtimes)
+		d.work.Foretell(s.Estimates)
+		d.work.Arrived(s.Arrivals)
 	})
 }
 
-// settings are the engine's as they are now. The caller holds the lock.
-func (e *Engine) settings() Settings {
-	s := Settings{
-		Options: e.core.Options(), Timing: e.timing, Levels: e.inventory.Configured(), Profiles: e.reader.Profiles(),
-		Protected: e.reader.ProtectedNamespaces(), TelemetryMaxAge: e.telemetry.maxAge,
-	}
-	s.Options.Facts = nil
-	return s
+// Resume replaces what was learned, and what decisions led to, by what a snapshot says. It is
+// called before the first step, when all its objects have been read.
+func (e *Engine) Resume(s *Snapshot) {
+	e.do("replica", func(d *driver, now time.Time) {
+		d.restore(s.Learned, now)
+		d.tell(engine.PassingRestored{Passing: s.Passing})
+	})
 }
 
 // NewSnapshot is a cluster without nodes and pods, with the default configuration: of a
 // scheduler that places pods of the given scheduler names.
 func NewSnapshot(at time.Time, schedulerNames ...string) *Snapshot {
-	options := engine.DefaultOptions()
-	options.BatchTimeout, options.Facts = BatchTimeout, nil
-	s := &Snapshot{
-		At: at, Learned: &state.State{At: at.UnixNano()}, Groups: map[schema.GroupVersionResource][]*unstructured.Unstructured{},
-		Settings: Settings{Options: options, Timing: DefaultTiming(), Levels: topology.DefaultLevels(), Profiles: map[string]workload.Profile{}, TelemetryMaxAge: TelemetryMaxAge},
-	}
+	s := &Snapshot{At: at, Learned: &state.State{At: at.UnixNano()}, Settings: DefaultSettings()}
+	s.Groups = map[schema.GroupVersionResource][]*unstructured.Unstructured{}
 	for _, name := range schedulerNames {
 		s.Settings.Profiles[name] = workload.Profile{Weights: score.DefaultWeights()}
 	}

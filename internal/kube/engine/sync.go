@@ -9,131 +9,146 @@ import (
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/internal/dialect"
 	"github.com/tangram-dev/tangram/internal/kube/report"
+	"github.com/tangram-dev/tangram/internal/kube/workload"
 )
 
 // drain applies all events that have come. The stores are read here, under the lock, so
-// an old reading never overwrites a newer one. The caller holds the lock.
-func (e *Engine) drain(now time.Time) {
-	events, pods := e.feed.drain()
-	if !e.started && len(events) > 0 {
-		e.started = true
-		e.sortByAge(events, pods)
+// an old reading never overwrites a newer one.
+func (d *driver) drain(now time.Time) {
+	events, told := d.feed.drain()
+	if len(told) > 0 {
+		d.tell(told...)
+	}
+	if !d.started && len(events) > 0 {
+		d.started = true
+		sortByAge(events, d.reader)
 	}
 	queues := false
-	for _, ev := range events {
-		switch ev.kind {
+	for i := range events {
+		switch ev := &events[i]; ev.kind {
 		case aboutNode:
-			e.syncNode(ev.key, now)
+			d.readNode(ev.key, now)
 		case aboutRules:
-			e.core.NodeRulesChanged(model.NodeID(ev.key))
+			d.tell(engine.NodeRulesChanged{Node: model.NodeID(ev.key)})
 		case aboutPod:
-			e.syncPod(pods[ev.key], now)
-			e.syncClaimsOf(pods[ev.key], now)
+			d.readPod(ev.pod, now)
+			d.readClaimsOf(ev.pod, now)
 		case aboutOwner:
-			e.work.OwnerChanged(ev.owner, ev.key, now)
+			d.work.OwnerChanged(ev.owner, ev.key, now)
 		case aboutQueue:
-			queues = e.readQueue(ev.key) || queues
+			queues = d.queues.read(ev.key, &d.complaints) || queues
 		case aboutPriorities:
-			e.work.PrioritiesChanged()
+			d.work.PrioritiesChanged()
 		case aboutQuota:
-			e.syncQuota(ev.key)
+			d.readQuota(ev.key)
 		case aboutBudget:
-			e.facts.budgets.sync(ev.key)
+			d.facts.budgets.read(ev.key)
 		case aboutLevels:
-			e.levelsStale = true
-		case aboutClaim:
-			e.syncClaim(ev.key, now)
-		case aboutMatches:
-			e.matchesChanged(ev.key, now)
-		case aboutSelectors:
-			e.selectorsKnown(ev.key, now)
-		case aboutClasses:
-			e.classesChanged(now)
+			d.levelsStale = true
+		default:
+			d.readClaim(ev, now)
 		}
 	}
-	if e.levelsStale {
-		e.syncLevels(now)
+	if d.levelsStale {
+		d.readLevels(now)
 	}
 	if queues {
-		e.setQueues(now)
+		d.setQueues(now)
 	}
-	for _, id := range e.telemetry.stale(now) {
-		e.syncNode(string(id), now)
+	for _, id := range d.freshness.Stale(now) {
+		d.readNode(string(id), now)
 	}
-	e.recheckClaims(now)
-	e.work.Due(now)
+	d.readPods(d.claims.Due(now), now)
+	d.work.Due(now)
 }
 
-// sortByAge orders events about pods that were all there when this process started: a
-// list has no order that means something. Who comes first keeps a device that two records
-// name, so the order is of what the API server and kubelet write and users do not: when
-// pods were bound, then this scheduler's before others', then when they were created. A
-// record may be younger than its pod, so nothing is certain after this (ledger.Standing).
-// Waiting pods of one second go by name.
-func (e *Engine) sortByAge(events []event, pods map[string]*v1.Pod) {
-	slices.SortStableFunc(events, func(a, b event) int {
+// sortByAge orders events about pods that were all there when this process started: a list
+// has no order that means something. The first pod keeps a device that two records name, so
+// the order is by what the API server and kubelet write and users do not. A record may be
+// younger than its pod, so nothing is certain after this (ledger.Standing).
+func sortByAge(events []Event, reader *workload.Reader) {
+	slices.SortStableFunc(events, func(a, b Event) int {
 		if a.kind != aboutPod || b.kind != aboutPod {
 			return cmp.Compare(a.kind, b.kind)
 		}
-		p, q := pods[a.key], pods[b.key]
-		return cmp.Or(
-			cmp.Compare(dialect.BoundSince(p), dialect.BoundSince(q)), cmp.Compare(e.foreign(p), e.foreign(q)),
-			p.CreationTimestamp.Time.Compare(q.CreationTimestamp.Time), cmp.Compare(waitingName(p), waitingName(q)), cmp.Compare(p.UID, q.UID))
+		return compareAge(a.pod, b.pod, reader)
 	})
 }
 
-// waitingName is a pod's name if it waits.
-func waitingName(p *v1.Pod) string {
-	if p.Spec.NodeName != "" {
-		return "" // whoever creates a pod chooses its name
-	}
-	return p.Namespace + "/" + p.Name
-}
-
-// foreign is 1 for a pod of another scheduler.
-func (e *Engine) foreign(p *v1.Pod) int {
-	if e.reader.Owns(p.Spec.SchedulerName) {
+// compareAge orders pods: those that are bound before those that wait, by when they were
+// bound, then this scheduler's before others', then by when they were created. Those that
+// wait and were created in one second go by name; a user chooses the name of a pod, so it
+// counts for no pod that is bound.
+func compareAge(p, q *v1.Pod, reader *workload.Reader) int {
+	waits := func(p *v1.Pod) int {
+		if p.Spec.NodeName == "" {
+			return 1
+		}
 		return 0
 	}
-	return 1
+	foreign := func(p *v1.Pod) int {
+		if reader.Owns(p.Spec.SchedulerName) {
+			return 0
+		}
+		return 1
+	}
+	waitingName := func(p *v1.Pod) string {
+		if p.Spec.NodeName != "" {
+			return ""
+		}
+		return p.Namespace + "/" + p.Name
+	}
+	return cmp.Or(
+		cmp.Compare(waits(p), waits(q)), cmp.Compare(dialect.BoundSince(p), dialect.BoundSince(q)), cmp.Compare(foreign(p), foreign(q)),
+		p.CreationTimestamp.Time.Compare(q.CreationTimestamp.Time), cmp.Compare(waitingName(p), waitingName(q)), cmp.Compare(p.UID, q.UID))
 }
 
-// syncNode makes the ledger's node equal to what the stores say.
-func (e *Engine) syncNode(name string, now time.Time) {
+// readNode makes the ledger's node equal to what the stores say.
+func (d *driver) readNode(name string, now time.Time) {
 	id := model.NodeID(name)
-	d, there := e.inventory.Describe(name)
+	n, there := d.inventory.Describe(name)
 	if !there {
-		delete(e.facts.nodes, id)
-		delete(e.facts.claimsOnly, id)
-		delete(e.agents, id)
-		delete(e.telemetry.until, id)
-		delete(e.paths, id)
-		e.fleetChanged = e.core.RemoveNode(id) || e.fleetChanged
-		e.complain("node/"+name, nil, nil, "")
+		d.facts.removeNode(id)
+		d.contests.SetAgent(id, false)
+		d.freshness.Forget(id)
+		delete(d.domains, id)
+		d.fleetChanged = d.tell(engine.NodeGone{Node: id}).Changed || d.fleetChanged
+		d.complaints.Clear("node/" + name)
 		return
 	}
-	e.facts.nodes[id] = d.Object
-	if e.facts.claimsOnly[id] = d.ClaimsOnly; !d.ClaimsOnly {
-		delete(e.facts.claimsOnly, id)
-	}
-	if e.agents[id] = d.Agent; !d.Agent {
-		delete(e.agents, id)
-	}
-	e.followDomains(id, d.Node.Domains)
-	changed, err := e.core.SetNode(d.Node, e.telemetry.fresh(id, &d, now))
+	d.facts.setNode(id, &n)
+	d.contests.SetAgent(id, n.Agent)
+	d.followDomains(id, n.Node.Domains)
+	set := d.tell(engine.NodeSet{Node: n.Node, Telemetry: d.freshness.Telemetry(id, &n, now)})
+	changed, err := set.Changed, set.Err
 	if err != nil {
-		d.Problem = err
+		n.Problem = err
 	}
-	e.fleetChanged = e.fleetChanged || changed
 	if changed {
-		e.remeter(id, now)
+		d.fleetChanged = true
+		d.observer.NodeChanged(id, now)
 	}
-	e.placeClaims(id, now) // what it publishes may be known to it already
-	e.complain("node/"+name, d.About, d.Problem, "InvalidInventory")
-	e.findContested(id, now)
+	pods, claims := d.claims.NodeChanged(id) // what it publishes may be there now
+	d.readPods(pods, now)
+	for _, key := range claims {
+		d.updateClaim(key, now)
+	}
+	d.complaints.Set("node/"+name, n.About, n.Problem, "InvalidInventory")
+	d.lookAtContests(id, now)
+}
+
+// lookAtContests looks at records on a node that contradict each other.
+func (d *driver) lookAtContests(node model.NodeID, now time.Time) {
+	d.reportContests(d.contests.Look(node, now))
+}
+
+func (d *driver) reportContests(found []report.Complaint) {
+	d.observer.Contested(len(found))
+	d.complaints.Add(found...)
 }
 
 // wordsFor is how old a bound pod may be to be told that words of it have no effect: a pod
@@ -141,90 +156,94 @@ func (e *Engine) syncNode(name string, now time.Time) {
 // tell all pods again.
 const wordsFor = time.Minute
 
-// syncPod makes what core knows of a pod equal to what the store says. The argument only
+// readPods reads pods again.
+func (d *driver) readPods(pods []*v1.Pod, now time.Time) {
+	for _, p := range pods {
+		d.readPod(p, now)
+	}
+}
+
+// latest is a pod as the store has it; nil when it is gone or has ended.
+func (d *driver) latest(pod *v1.Pod) *v1.Pod { return latest(d.pods, pod) }
+
+// readPod makes what core knows of a pod equal to what the store says. The argument only
 // says which pod; it may be out of date.
-func (e *Engine) syncPod(pod *v1.Pod, now time.Time) {
+func (d *driver) readPod(pod *v1.Pod, now time.Time) {
 	id := model.HolderID(pod.UID)
-	latest, err := e.pods.Pods(pod.Namespace).Get(pod.Name)
-	if err != nil || latest.UID != pod.UID || latest.Status.Phase == v1.PodSucceeded || latest.Status.Phase == v1.PodFailed {
-		e.ended(pod, now)
-		e.core.Ended(dialect.Holders(pod)...)
-		e.fall(unwrittenKey(pod.UID))
-		e.work.Forget(pod, now)
-		delete(e.arrived, id)
-		delete(e.contested, string(pod.UID))
-		e.gate.ranks.remove(id)
-		e.gate.free.remove(id)
-		e.complain("pod/"+string(pod.UID), nil, nil, "")
-		e.complain("words/"+string(pod.UID), nil, nil, "")
+	latest := d.latest(pod)
+	if latest == nil {
+		d.observer.Ended(pod, now)
+		d.tell(engine.Ended{Holders: slices.Concat(dialect.Holders(pod), d.claims.Gone(pod))})
+		d.work.Forget(pod, now)
+		delete(d.arrived, id)
+		d.contests.Forget(string(pod.UID))
+		d.reader.Forget(pod.UID)
+		d.gate.forget(id)
+		d.complaints.Clear("pod/" + string(pod.UID))
+		d.complaints.Clear("words/" + string(pod.UID))
 		return
 	}
-	e.arrive(latest)
-	if e.reader.Owns(latest.Spec.SchedulerName) && (latest.Spec.NodeName == "" || now.Sub(latest.CreationTimestamp.Time) < wordsFor) {
-		e.complain("words/"+string(pod.UID), podRef(latest), dialect.Unheeded(latest), "FieldIgnored")
+	d.arrive(latest)
+	if d.reader.Owns(latest.Spec.SchedulerName) && (latest.Spec.NodeName == "" || now.Sub(latest.CreationTimestamp.Time) < wordsFor) {
+		d.complaints.Set("words/"+string(pod.UID), report.PodRef(latest), dialect.Unheeded(latest), "FieldIgnored")
 	}
 	if latest.Spec.NodeName == "" {
-		e.observed.waitsSince(latest, now)
-		e.work.Set(latest, now)
-		e.awaitClaims(latest, now)
+		d.observer.Waits(latest, now)
+		d.work.Set(latest, now)
+		if d.claims.Await(latest, d.work.Member(id), now) {
+			d.outbox.activate = append(d.outbox.activate, latest)
+		}
 		return // what was assumed for it stays
 	}
-	if e.claimsLag(latest) {
+	if d.claims.Lag(latest) {
 		return // what was assumed for it stays until its claims are seen
 	}
-	e.observed.forget(id)
 	node := model.NodeID(latest.Spec.NodeName)
-	claims, all, problem := e.claimsOf(latest, func() *model.Node { return e.core.Inventory(node) })
+	held, all, problem := d.claims.HeldBy(latest, func() *model.Node { return d.core.Nodes.Inventory(node) })
 	if !all {
-		e.await(node, string(latest.UID), latest)
+		d.claims.Unplaced(node, string(latest.UID), latest)
 	}
-	before := e.core.Overbooked(node)
-	e.work.Set(latest, now)
-	e.takeOver(latest)
-	e.core.Bound(node, dialect.Holders(latest), claims)
-	e.recordBound(id, now)
-	if over := e.core.Overbooked(node); problem == nil && over > before {
+	before := d.core.Nodes.Overbooked(node)
+	d.work.Set(latest, now)
+	d.tell(engine.Ended{Holders: d.claims.TakenOver(latest)}, engine.Bound{Node: node, Holders: dialect.Holders(latest), Claims: held})
+	d.reader.Forget(pod.UID)
+	d.observer.Bound(id, now)
+	reason := "InvalidRecord"
+	if over := d.core.Nodes.Overbooked(node); problem == nil && over > before {
 		problem = fmt.Errorf("node %s is overbooked: the pods bound to it ask for %d more GPUs than it has", node, over)
-		e.complain("pod/"+string(pod.UID), podRef(latest), problem, "OverbookedNode")
-	} else {
-		e.complain("pod/"+string(pod.UID), podRef(latest), problem, "InvalidRecord")
+		reason = "OverbookedNode"
 	}
-	e.findContested(node, now)
+	d.complaints.Set("pod/"+string(pod.UID), report.PodRef(latest), problem, reason)
+	d.lookAtContests(node, now)
 }
 
 // arrive tells the planner of a pod it has not heard of, so that it learns what this
 // cluster is asked for.
-func (e *Engine) arrive(pod *v1.Pod) {
-	if id := model.HolderID(pod.UID); !e.arrived[id] {
-		e.arrived[id] = true
-		if r, err := dialect.RequestOn(pod, e.Levels()); err == nil && r != nil {
-			e.core.Arrive(r)
-		}
+func (d *driver) arrive(pod *v1.Pod) {
+	if id := model.HolderID(pod.UID); !d.arrived[id] {
+		d.arrived[id] = true
+		d.learnOf(pod)
+	}
+}
+
+// learnOf tells the planner what a pod asks for.
+func (d *driver) learnOf(pod *v1.Pod) {
+	if x := d.reader.Read(pod); x.RequestErr == nil && x.Request != nil {
+		d.tell(engine.Arrived{Request: x.Request})
 	}
 }
 
 // podOf finds a pod by its UID. Of one that is in no gang that costs a walk over all
 // pods, for something that should never happen.
-func (e *Engine) podOf(uid string) *v1.Pod {
-	if m := e.work.Member(model.HolderID(uid)); m != nil {
+func (d *driver) podOf(uid string) *v1.Pod {
+	if m := d.work.Member(model.HolderID(uid)); m != nil {
 		return m.Pod
 	}
-	pods, _ := e.pods.List(labels.Everything()) // the store knows no error
+	pods, _ := d.pods.List(labels.Everything()) // the store knows no error
 	for _, p := range pods {
 		if string(p.UID) == uid {
 			return p
 		}
 	}
 	return nil
-}
-
-// complain reports a problem with an object, once; nil takes it back.
-func (e *Engine) complain(key string, about *v1.ObjectReference, problem error, reason string) {
-	if e.desk.New(key, problem) {
-		e.complaints = append(e.complaints, report.Complaint{About: about, Reason: reason, Message: problem.Error()})
-	}
-}
-
-func podRef(p *v1.Pod) *v1.ObjectReference {
-	return &v1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: p.UID}
 }

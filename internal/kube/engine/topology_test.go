@@ -20,6 +20,7 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/topology"
 	"github.com/tangram-dev/tangram/internal/dialect"
+	"github.com/tangram-dev/tangram/internal/kube/observe"
 	"github.com/tangram-dev/tangram/internal/kube/report"
 	"github.com/tangram-dev/tangram/internal/kube/watch"
 )
@@ -64,8 +65,9 @@ func (a *absent) serve() {
 func live(t *testing.T, gpus int64, from watch.Sources) *setup {
 	t.Helper()
 	factory := informers.NewSharedInformerFactory(fake.NewClientset(testNode("n", gpus)), 0)
-	e, err := New(t.Context(), factory, from, func(report.Complaint) {})
+	e, err := New(Config{Factory: factory, Sources: from, Observer: observe.New(), Reporter: func(report.Complaint) {}})
 	must(t, err)
+	e.Run(t.Context())
 	factory.Start(t.Context().Done())
 	if !e.WaitForSync(t.Context()) {
 		t.Fatal("not in sync")
@@ -164,13 +166,13 @@ func TestLevels(t *testing.T) {
 	if _, err := s.Request(pod); err == nil {
 		t.Error("rows are not configured")
 	}
-	s.SetLevels(topology.Levels{{Name: "row", Label: "example.com/row"}})
+	s.setLevels(topology.Levels{{Name: "row", Label: "example.com/row"}})
 	r, err := s.Request(pod)
 	must(t, err)
 	if s.room(r) != 1 {
 		t.Error("the node is not in a row")
 	}
-	s.SetLevels(topology.Levels{{Name: "row", Label: "example.com/other"}})
+	s.setLevels(topology.Levels{{Name: "row", Label: "example.com/other"}})
 	r, err = s.Request(pod)
 	must(t, err)
 	if refusal := s.Fit(r, "n", nil); refusal == nil || refusal.String() != "no row (label example.com/other)" {

@@ -137,18 +137,14 @@ func (o *options) run(ctx context.Context) error {
 	complain := func(c report.Complaint) {
 		klog.FromContext(ctx).Info("Invalid object", "kind", c.About.Kind, "object", klog.KRef(c.About.Namespace, c.About.Name), "reason", c.Reason, "problem", c.Message)
 	}
-	e, err := kubeengine.New(ctx, factory, sources, complain)
+	e, err := kubeengine.New(kubeengine.Config{Factory: factory, Sources: sources, Claims: servesClaims(client), Reporter: complain, Logger: klog.FromContext(ctx)})
 	if err != nil {
 		return err
 	}
-	if servesClaims(client) {
-		if err := e.FollowClaims(ctx, factory); err != nil {
-			return err
-		}
-	}
+	e.Run(ctx)
 	s := &Server{Engine: e, Pods: factory.Core().V1().Pods().Lister(), Writer: binding.Writer{Client: client}, Profile: settings.Profile(nil)}
 	if settings.TelemetryMaxAge > 0 {
-		e.SetTelemetryMaxAge(settings.TelemetryMaxAge)
+		e.Configure(func(set *kubeengine.Settings) { set.TelemetryMaxAge = settings.TelemetryMaxAge })
 	}
 	factory.Start(ctx.Done())
 	if !e.WaitForSync(ctx) {

@@ -72,7 +72,7 @@ var errNoPod = errors.New("pod: missing")
 // refused, naming the field: kube-scheduler allocates claims by itself, and does not ask an
 // extender which device.
 func (s *Server) request(pod *v1.Pod) (*model.Request, error) {
-	field, err := s.Engine.ClaimsGPUs(pod)
+	field, err := s.Engine.Claims().ClaimsGPUs(pod)
 	switch {
 	case err != nil:
 		return nil, err
@@ -196,7 +196,9 @@ func (s *Server) bind(ctx context.Context, args *extenderv1.ExtenderBindingArgs)
 }
 
 // preempt completes the scheduler's victims: the scheduler counts resources, not
-// devices, so its set may be too small. Nodes on which no eviction helps are left out.
+// devices, so its set may be too small, and it knows priorities alone. Nodes are left out on
+// which no eviction helps, or where the rules of preemption protect a victim: gangs that would
+// go on in part, other queues within their share, protected namespaces.
 func (s *Server) preempt(_ context.Context, args *extenderv1.ExtenderPreemptionArgs) (*extenderv1.ExtenderPreemptionResult, error) {
 	if args.Pod == nil {
 		return nil, errNoPod
@@ -223,7 +225,7 @@ func (s *Server) preempt(_ context.Context, args *extenderv1.ExtenderPreemptionA
 			for _, p := range v.Pods {
 				leaving = append(leaving, dialect.HoldersOf(p.UID)...)
 			}
-			more, ok := s.Engine.Victims(r, model.NodeID(node), leaving)
+			more, ok := s.Engine.Victims(args.Pod, r, model.NodeID(node), leaving)
 			if !ok {
 				continue
 			}

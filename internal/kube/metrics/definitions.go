@@ -22,7 +22,7 @@ var (
 	}
 	SchedulingAttempts = metrictable.Metric{
 		Name: "tangram_scheduling_attempts_total", Type: metrictable.Counter, Unit: "pods",
-		Labels: []metrictable.Label{{Name: "result", Values: "scheduled, unschedulable, error"}, {Name: "reason", Values: "empty when scheduled; else a reason code (docs/guides/gangs-and-queues.md), or what failed: Bind, Place, Lease, Cycle"}},
+		Labels: []metrictable.Label{{Name: "result", Values: "scheduled, unschedulable, error"}, {Name: "reason", Values: "empty when scheduled; else a reason code (docs/reference/reasons.md), or what failed: Bind, Place, Lease, Cycle"}},
 		Help: "Attempts to place a pod, by what came of them. scheduled: its Binding was written. unschedulable: it has to wait; counted once for each reason code that it waits for, one after the other, and not while it goes on waiting; and whenever kube-scheduler's filters refuse a planned node (Filtered, Rejected). " +
 			"error: it had a place and was not bound.",
 		Source: "GPUBind; reasons that the engine gives", StandsFor: []string{"003 success_rate", "003 scheduling_success_rate: scheduled / (scheduled + error)"},
@@ -64,7 +64,7 @@ var (
 	}
 	LockSeconds = metrictable.Metric{
 		Name: "tangram_engine_lock_seconds", Type: metrictable.Histogram, Unit: "seconds",
-		Labels: []metrictable.Label{{Name: "for", Values: "the question or step: step, begin, take, confirm, metrics, ..."}},
+		Labels: []metrictable.Label{{Name: "for", Values: "the question or step: step, reserved, confirm, query, metrics, ..."}},
 		Help:   "Time for which the engine's lock was held, by the question or step it was held for.", Source: "engine",
 	}
 	CheckFailures = metrictable.Metric{

@@ -4,4 +4,5 @@
 //
 // Nothing here grows with pods, gangs, nodes or devices. The values of queue, namespace,
 // user and model are bounded (bounds.go); what exceeds the bound is counted as "other".
+// targets.go reads what an operator wants of the figures.
 package metrics

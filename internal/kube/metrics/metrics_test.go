@@ -12,8 +12,8 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/textlogger"
 
+	coreanswer "github.com/tangram-dev/tangram/core/answer"
 	"github.com/tangram-dev/tangram/core/arbiter"
-	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/measure"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/internal/metrictable"
@@ -74,8 +74,8 @@ func count(series map[string]float64, m metrictable.Metric) (n int) {
 	return n
 }
 
-func fleetOf(name string, use engine.Use, gpus int64) engine.Fleet {
-	f := engine.Fleet{Vendor: model.NVIDIA, Model: model.ParseModel(name)}
+func fleetOf(name string, use coreanswer.Use, gpus int64) coreanswer.Fleet {
+	f := coreanswer.Fleet{Vendor: model.NVIDIA, Model: model.ParseModel(name)}
 	f.Milli[use] = gpus * 1000
 	return f
 }
@@ -91,10 +91,10 @@ func TestTable(t *testing.T) {
 	Show(func() State {
 		return State{
 			At: now, Prices: prices,
-			Census: engine.Census{
-				Fleet:  []engine.Fleet{fleetOf("t4", engine.Free, 3)},
+			Census: coreanswer.Census{
+				Fleet:  []coreanswer.Fleet{fleetOf("t4", coreanswer.Free, 3)},
 				Queues: []arbiter.Holding{{Queue: "default", Used: 2000, Share: 4000, Guarantee: 1000, Deserved: 4000, Capability: 8000}},
-				Quotas: []arbiter.QuotaUse{{Namespace: "ml", Used: 500, Hard: 2000}}, Pending: []engine.Pending{{Queue: "default", Pods: 2, Gangs: 1}},
+				Quotas: []arbiter.QuotaUse{{Namespace: "ml", Used: 500, Hard: 2000}}, Pending: []coreanswer.Pending{{Queue: "default", Pods: 2, Gangs: 1}},
 			},
 			Usage: []measure.Row{{Key: measure.Key{Queue: "default", Namespace: "ml", User: "ada", Model: "t4"}, Amount: gpuHour / 2, Cost: 4_250_000, Unpriced: 3}},
 		}
@@ -188,14 +188,14 @@ func TestCardinality(t *testing.T) {
 	const many = 100_000
 	now := time.Now()
 	var queues []string
-	census := engine.Census{}
+	census := coreanswer.Census{}
 	for i := range many {
 		name := fmt.Sprint("queue-", i)
 		queues = append(queues, name)
 		census.Queues = append(census.Queues, arbiter.Holding{Queue: name, Used: 1000, Share: 1000, Guarantee: 1, Deserved: 1, Capability: 1})
-		census.Pending = append(census.Pending, engine.Pending{Queue: fmt.Sprint("made-up-", i), Pods: 1, Gangs: 1})
+		census.Pending = append(census.Pending, coreanswer.Pending{Queue: fmt.Sprint("made-up-", i), Pods: 1, Gangs: 1})
 		census.Quotas = append(census.Quotas, arbiter.QuotaUse{Namespace: fmt.Sprint("space-", i), Used: 1000, Hard: 1000})
-		census.Fleet = append(census.Fleet, fleetOf(fmt.Sprint("model", i), engine.Free, 1))
+		census.Fleet = append(census.Fleet, fleetOf(fmt.Sprint("model", i), coreanswer.Free, 1))
 	}
 	Show(func() State { return State{At: now, Census: census} })
 	SetQueues(queues)
@@ -212,7 +212,7 @@ func TestCardinality(t *testing.T) {
 	}{
 		{QueueWait, maxQueues + 1}, {Preemptions, 2 * (maxQueues + 1)}, {LostHours, maxQueues + 1}, {Vetoes, maxPlugins + 1},
 		{PendingPods, maxQueues + 1}, {PendingGangs, maxQueues + 1}, {QueueGPUs, 5 * (maxQueues + 1)}, {QueueShareRatio, maxQueues + 1},
-		{NamespaceQuota, 2 * (maxSpaces + 1)}, {GPUs, int(engine.Uses) * (maxModels + 1)},
+		{NamespaceQuota, 2 * (maxSpaces + 1)}, {GPUs, int(coreanswer.Uses) * (maxModels + 1)},
 	} {
 		if n := count(series, m.Metric); n == 0 || n > m.most {
 			t.Errorf("%s has %d series, want 1 to %d", m.Name, n, m.most)

@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/component-base/metrics"
 
-	"github.com/tangram-dev/tangram/core/engine"
+	coreanswer "github.com/tangram-dev/tangram/core/answer"
 	"github.com/tangram-dev/tangram/core/measure"
 	"github.com/tangram-dev/tangram/internal/metrictable"
 )
@@ -15,7 +15,7 @@ import (
 // State is what gauges show, as of one moment.
 type State struct {
 	At     time.Time
-	Census engine.Census
+	Census coreanswer.Census
 	// Usage are the GPU hours, and Prices what they cost; nothing where this process does
 	// not lead.
 	Usage  []measure.Row
@@ -136,25 +136,25 @@ func (w writer) targets(t *Targets) {
 }
 
 // fleet sends what the devices do.
-func (w writer) fleet(c *engine.Census) {
+func (w writer) fleet(c *coreanswer.Census) {
 	var models []string
 	for _, f := range c.Fleet {
 		models = append(models, measure.ModelLabel(f.Model))
 	}
 	admit := fold(models, maxModels)
 	type key struct{ vendor, model string }
-	sums := map[key]*[engine.Uses]int64{}
+	sums := map[key]*[coreanswer.Uses]int64{}
 	for _, f := range c.Fleet {
 		k := key{string(f.Vendor), admit(measure.ModelLabel(f.Model))}
 		if sums[k] == nil {
-			sums[k] = &[engine.Uses]int64{}
+			sums[k] = &[coreanswer.Uses]int64{}
 		}
 		for use, milli := range f.Milli {
 			sums[k][use] += milli
 		}
 	}
 	for k, milli := range sums { // each is a series
-		for use := range engine.Uses {
+		for use := range coreanswer.Uses {
 			w.gauge(GPUs, float64(milli[use])/1000, k.vendor, k.model, use.String())
 		}
 	}
@@ -177,7 +177,7 @@ type queueSums struct {
 }
 
 // queues sends what waits in queues and what they use.
-func (w writer) queues(c *engine.Census, now time.Time) {
+func (w writer) queues(c *coreanswer.Census, now time.Time) {
 	var names []string
 	for _, q := range c.Queues {
 		names = append(names, q.Queue)
@@ -239,7 +239,7 @@ func (w writer) queues(c *engine.Census, now time.Time) {
 }
 
 // quotas sends what namespaces use of their quotas.
-func (w writer) quotas(c *engine.Census) {
+func (w writer) quotas(c *coreanswer.Census) {
 	var spaces []string
 	for _, q := range c.Quotas {
 		spaces = append(spaces, q.Namespace)

@@ -71,6 +71,8 @@ type QueueArgs struct {
 	State StateArgs `json:"state,omitzero"`
 	// Audit is the audit log of decisions.
 	Audit AuditArgs `json:"audit,omitzero"`
+	// Recording is of what the engine is told and decides.
+	Recording RecordingArgs `json:"recording,omitzero"`
 	// Autoscaling is about autoscalers of nodes.
 	Autoscaling AutoscalingArgs `json:"autoscaling,omitzero"`
 }
@@ -140,6 +142,19 @@ type StateArgs struct {
 	Name      string `json:"name,omitempty"`
 	Every     string `json:"every,omitempty"`
 }
+
+// RecordingArgs are about the recording of what the engine is told and decides, for `tangram
+// replay`.
+type RecordingArgs struct {
+	// Megabytes is how much of it, the latest, is kept in memory and taken along by `tangram
+	// dump`. Left out: 0, nothing is recorded.
+	Megabytes int `json:"megabytes,omitempty"`
+	// File has all of it, without a limit: for tests. Left out: there is none.
+	File string `json:"file,omitempty"`
+}
+
+// maxRecording bounds a typing error, in megabytes.
+const maxRecording = 4096
 
 // AuditArgs are about the audit log.
 type AuditArgs struct {

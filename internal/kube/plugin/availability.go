@@ -18,7 +18,7 @@ func (l *loop) sample(ctx context.Context) {
 	defer ticks.Stop()
 	for {
 		leads := l.leading()
-		metrics.Sample(leads, l.fence.fresh() && !(leads && l.engine.Suspended()), time.Now())
+		metrics.Sample(leads, l.fence.fresh() && !(leads && l.engine.Gate().Suspended()), time.Now())
 		select {
 		case <-ctx.Done():
 			return

@@ -61,17 +61,14 @@ func (b *bind) Bind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, node st
 	var annotations map[string]string
 	began := time.Now()
 	c := readCycle(cs)
-	var gang bool
-	var milli int64
 	if c.released() && b.autoscales.Load() {
-		var name string
-		name, gang, milli = b.engine.Weight(pod)
-		if n := b.placeholders.await(ctx, demand.Digest(name), placeholdersMost); n > 0 {
+		if n := b.placeholders.await(ctx, demand.Digest(c.Name), placeholdersMost); n > 0 {
 			klog.FromContext(ctx).Info("Bound though pods stand for it: an autoscaler may add nodes for them", "pod", klog.KObj(pod), "placeholders", n)
 		}
 	}
 	if c.released() {
-		if !b.engine.Confirm(pod, c.Ticket) {
+		weight, ok := c.Confirm()
+		if !ok {
 			metrics.Conflict(metrics.ConflictPlace)
 			metrics.Failed(metrics.FailedPlace)
 			return fwk.NewStatus(fwk.Unschedulable, takenBack)
@@ -81,7 +78,7 @@ func (b *bind) Bind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, node st
 			return fwk.AsStatus(err)
 		}
 		if b.autoscales.Load() {
-			binding.Mark(pod, annotations, gang, milli)
+			binding.Mark(pod, annotations, weight.Gang, weight.Milli)
 		}
 	}
 	b.events.bindingStarts()

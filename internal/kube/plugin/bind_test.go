@@ -94,7 +94,7 @@ func TestBindWritesTheRecord(t *testing.T) {
 	if err != nil || now.Spec.NodeName != "n" || now.Annotations[names.AnnotationDevices] == "" || now.Annotations[names.AnnotationCharged] != c.Queue || c.Queue == "" {
 		t.Errorf("got %+v, %v, charged %q", now, err, c.Queue)
 	}
-	eventually(t, "the ledger equals the records", 10*time.Second, func() bool { n, err := b.Check(); return n == 1 && err == nil })
+	eventually(t, "the ledger equals the records", 10*time.Second, func() bool { n, err := b.Checker().All(); return n == 1 && err == nil })
 }
 
 // TestBindUnconfirmed: no Binding is posted for devices that the ledger does not give
@@ -102,9 +102,9 @@ func TestBindWritesTheRecord(t *testing.T) {
 // them.
 func TestBindUnconfirmed(t *testing.T) {
 	for name, lose := range map[string]func(b *bench, pod *v1.Pod, c *cycle){
-		"taken back": func(b *bench, pod *v1.Pod, c *cycle) { b.Refused(pod, c.Ticket, nil) },
+		"taken back": func(b *bench, pod *v1.Pod, c *cycle) { c.Refused(nil) },
 		"released again": func(b *bench, pod *v1.Pod, c *cycle) {
-			b.Refused(pod, c.Ticket, nil)
+			c.Refused(nil)
 			b.Step()
 			if !b.Released(pod) {
 				t.Error("not released again")
@@ -116,7 +116,7 @@ func TestBindUnconfirmed(t *testing.T) {
 			if err := b.client.Tracker().Add(other); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "the other holds the devices", 10*time.Second, func() bool { n, err := b.Check(); return n == 1 && err == nil })
+			eventually(t, "the other holds the devices", 10*time.Second, func() bool { n, err := b.Checker().All(); return n == 1 && err == nil })
 		},
 		"the pod is gone": func(b *bench, pod *v1.Pod, _ *cycle) {
 			if err := b.client.CoreV1().Pods("default").Delete(context.Background(), pod.Name, metav1.DeleteOptions{}); err != nil {
@@ -147,11 +147,14 @@ func TestReserveTakesThePlan(t *testing.T) {
 		p.Labels[names.LabelGang], p.Labels[names.LabelGangSize] = "g", "2"
 	}
 	b := newBench(t, a.DeepCopy(), m.DeepCopy())
-	r, g := &reserve{b.Engine, handle{client: b.client}}, &gang{engine: b.Engine, handle: handle{client: b.client}, permit: permitFor}
+	r, g := &reserve{handle{client: b.client}}, &gang{handle: handle{client: b.client}, permit: permitFor}
 	for i, p := range []*v1.Pod{a, m} {
 		cs, c := b.begin(p)
-		if got := r.Reserve(t.Context(), cs, p, "n"); !got.IsSuccess() || !b.Confirm(p, c.Ticket) {
+		if got := r.Reserve(t.Context(), cs, p, "n"); !got.IsSuccess() {
 			t.Fatalf("%s: got %v", p.Name, got)
+		}
+		if _, ok := c.Confirm(); !ok {
+			t.Fatalf("%s: not confirmed", p.Name)
 		}
 		got, _ := g.Permit(t.Context(), cs, p, "n")
 		if want := []fwk.Code{fwk.Wait, fwk.Success}[i]; got.Code() != want {
@@ -196,7 +199,7 @@ func TestBindSuspends(t *testing.T) {
 		return down, nil, apierrors.NewServiceUnavailable("etcd is gone")
 	})
 	cs, c := b.begin(first)
-	b.Reserved(first, c.Ticket)
+	c.Reserved()
 	if got := b.binder().Bind(t.Context(), cs, first, "n"); got.IsSuccess() {
 		t.Fatal("bound without an API server")
 	}

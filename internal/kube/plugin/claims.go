@@ -117,10 +117,10 @@ func (p *claims) Reserve(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, no
 	}
 	var refusal *explain.Refusal
 	if c := readCycle(cs); c.released() {
-		c.Release, refusal = p.engine.Allocated(pod, c.Ticket, s.only == nil, s.chosen)
+		refusal = c.Allocated(s.only == nil, s.chosen)
 	} else {
-		refusal = p.engine.Pend(s.chosen)
-		s.pends = refusal == nil
+		refusal = p.engine.HoldClaims(s.chosen)
+		s.holds = refusal == nil
 	}
 	if refusal != nil {
 		metrics.Conflict(metrics.ConflictPlace)
@@ -133,9 +133,9 @@ func (p *claims) Reserve(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, no
 func (p *claims) Unreserve(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, node string) {
 	p.DynamicResources.Unreserve(ctx, cs, pod, node)
 	if data, err := cs.Read(steeringKey); err == nil {
-		if s := data.(*steering); s.pends {
-			s.pends = false
-			p.engine.Unpend(s.chosen)
+		if s := data.(*steering); s.holds {
+			s.holds = false
+			p.engine.UnholdClaims(s.chosen)
 		}
 	}
 }
@@ -153,10 +153,10 @@ type steering struct {
 	only sets.Set[structured.DeviceID]
 	// allocated is what the allocator was told is allocated.
 	allocated sets.Set[structured.DeviceID]
-	// chosen are the claims that the allocator has allocated, with their allocation; pends:
+	// chosen are the claims that the allocator has allocated, with their allocation; holds:
 	// the ledger holds their devices in the claims' own name.
 	chosen []*resourceapi.ResourceClaim
-	pends  bool
+	holds  bool
 }
 
 // Clone shares the steering: it is written by one goroutine.
@@ -169,7 +169,7 @@ func (s *steering) plan(c *cycle) {
 		return
 	}
 	s.only = sets.New[structured.DeviceID]()
-	for _, p := range s.engine.Published(s.node) {
+	for _, p := range s.engine.Claims().Published(s.node) {
 		if planned(&p, c) {
 			s.only.Insert(structured.MakeDeviceID(p.Driver, p.Pool, p.Device.Name))
 		}
@@ -199,15 +199,15 @@ func planned(p *dialect.Published, c *cycle) bool {
 func (s *steering) addTaken(allocated sets.Set[structured.DeviceID]) {
 	nodes := []string{s.node}
 	if s.node == "" {
-		nodes = s.engine.PublishingNodes()
+		nodes = s.engine.Claims().Nodes()
 	} else if s.only != nil {
 		return // it sees nothing but what is its own
 	}
-	for node, taken := range s.engine.AllTaken(nodes, s.pod) {
+	for node, taken := range s.engine.Taken(nodes, s.pod) {
 		if len(taken) == 0 {
 			continue
 		}
-		published := s.engine.Published(node)
+		published := s.engine.Claims().Published(node)
 		byClaim, whole := map[string]bool{}, map[string]bool{}
 		for _, p := range published {
 			byClaim[p.Card] = byClaim[p.Card] || allocated.Has(structured.MakeDeviceID(p.Driver, p.Pool, p.Device.Name))

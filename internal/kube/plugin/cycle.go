@@ -6,7 +6,7 @@ import (
 
 	fwk "k8s.io/kube-scheduler/framework"
 
-	"github.com/tangram-dev/tangram/core/engine"
+	coreanswer "github.com/tangram-dev/tangram/core/answer"
 	"github.com/tangram-dev/tangram/core/model"
 	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 )
@@ -19,7 +19,7 @@ const cycleKey fwk.StateKey = "tangram.dev/cycle"
 type cycle struct {
 	kubeengine.Cycle
 	// trials are hypotheses about nodes, as preemption and nominated pods make them.
-	trials map[model.NodeID]*engine.Trial
+	trials map[model.NodeID]*coreanswer.Trial
 }
 
 // Clone copies what dry runs change: the framework clones the state for each
@@ -27,9 +27,9 @@ type cycle struct {
 func (c *cycle) Clone() fwk.StateData {
 	out := *c
 	if c.trials != nil {
-		out.trials = make(map[model.NodeID]*engine.Trial, len(c.trials))
+		out.trials = make(map[model.NodeID]*coreanswer.Trial, len(c.trials))
 		for id, t := range c.trials {
-			out.trials[id] = &engine.Trial{Without: maps.Clone(t.Without), With: slices.Clone(t.With)}
+			out.trials[id] = &coreanswer.Trial{Without: maps.Clone(t.Without), With: slices.Clone(t.With)}
 		}
 	}
 	return &out
@@ -49,11 +49,11 @@ func readCycle(cs fwk.CycleState) *cycle {
 
 // hypothesis returns what the cycle supposes of a node: at first that the pod itself does
 // not hold what is planned for it. It changes nothing: filters judge nodes in parallel.
-func (c *cycle) hypothesis(id model.NodeID) *engine.Trial {
+func (c *cycle) hypothesis(id model.NodeID) *coreanswer.Trial {
 	if t := c.trials[id]; t != nil {
 		return t
 	}
-	t := &engine.Trial{Without: map[model.HolderID]bool{}}
+	t := &coreanswer.Trial{Without: map[model.HolderID]bool{}}
 	if c.released() {
 		t.Without[c.Holder] = true
 	}
@@ -62,9 +62,9 @@ func (c *cycle) hypothesis(id model.NodeID) *engine.Trial {
 
 // trial returns the cycle's hypothesis about a node, to be changed. It is called for the
 // clones of a cycle that dry runs have.
-func (c *cycle) trial(id model.NodeID) *engine.Trial {
+func (c *cycle) trial(id model.NodeID) *coreanswer.Trial {
 	if c.trials == nil {
-		c.trials = map[model.NodeID]*engine.Trial{}
+		c.trials = map[model.NodeID]*coreanswer.Trial{}
 	}
 	t := c.hypothesis(id)
 	c.trials[id] = t

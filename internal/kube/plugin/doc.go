@@ -19,5 +19,6 @@
 // events.go lets bindings go before events.
 //
 // setup.go assembles the scheduler; command.go is its command line; shared.go is what the
-// profiles share; profiles.go, args.go and levels.go read the configuration.
+// profiles share; profiles.go, args.go and levels.go read the configuration, recording.go
+// begins a recording.
 package plugin

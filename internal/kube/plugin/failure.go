@@ -25,7 +25,7 @@ func (s *Shared) HandleFailures(sched *scheduler.Scheduler) {
 			// nominated to no node, and walk through it with every failure and update.
 			nominating = nil
 		}
-		if p := s.profiles[f.ProfileName()]; p == nil || !p.filters || !s.engine.Manages(info.Pod) {
+		if p := s.profiles[f.ProfileName()]; p == nil || !p.filters || !s.engine.Gate().Manages(info.Pod) {
 			loud(ctx, f, info, status, nominating, start)
 			return
 		}
@@ -54,7 +54,7 @@ func (s *Shared) putBack(ctx context.Context, sched *scheduler.Scheduler, f fram
 	if err := sched.SchedulingQueue.AddUnschedulableIfNotPresent(logger, info, sched.SchedulingQueue.SchedulingCycle()); err != nil {
 		logger.Error(err, "Pod not put back into the scheduling queue", "pod", klog.KObj(latest))
 	}
-	if s.engine.Released(latest) { // while the cycle ended: activation came too early
+	if s.engine.Gate().Released(latest) { // while the cycle ended: activation came too early
 		sched.SchedulingQueue.Activate(logger, map[string]*v1.Pod{latest.Namespace + "/" + latest.Name: latest})
 	}
 }

@@ -78,7 +78,7 @@ func TestHandleFailures(t *testing.T) {
 			sched, told := b.failing(q)
 			info := b.popped(q, managed)
 			c, _ := b.Begin(managed)
-			b.Refused(managed, c.Ticket, nil)
+			c.Refused(nil)
 			fail := func(profile string, info *framework.QueuedPodInfo) {
 				sched.FailureHandler(t.Context(), profileOf{name: profile, factory: b.factory}, info, status, nil, time.Now())
 			}
@@ -104,7 +104,7 @@ func TestPutBackReleased(t *testing.T) {
 	sched, _ := b.failing(q)
 	info := b.popped(q, pod)
 	c, _ := b.Begin(pod)
-	b.Refused(pod, c.Ticket, nil)
+	c.Refused(nil)
 	if b.Step(); !b.Released(pod) {
 		t.Fatal("not released again")
 	}

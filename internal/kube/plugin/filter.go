@@ -88,7 +88,7 @@ func (f *filter) Filter(_ context.Context, cs fwk.CycleState, pod *v1.Pod, node 
 		return nil
 	case c.released() && id == c.Node.ID && c.trials[id] == nil:
 		return nil // its devices are held for it
-	case c.released() && f.engine.ByClaims(pod, id):
+	case c.released() && f.engine.Claims().Decides(pod, string(id)):
 		return fwk.NewStatus(fwk.Unschedulable, "node(s) give GPUs by claims, and were not planned")
 	}
 	return refusalStatus(f.engine.Fit(c.Request, id, c.hypothesis(id)))

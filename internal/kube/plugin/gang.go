@@ -12,14 +12,12 @@ import (
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/model"
-	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 	"github.com/tangram-dev/tangram/internal/kube/metrics"
 )
 
 // gang is GPUGang: members that were planned together wait here for the last of
 // them, and are bound together.
 type gang struct {
-	engine *kubeengine.Engine
 	handle fwk.Handle
 	permit time.Duration
 }
@@ -35,7 +33,7 @@ var (
 const permitFor = 2 * time.Minute
 
 func (s *Shared) newGang(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-	e, _, args, err := enlist[GangArgs](ctx, s, h, obj)
+	_, _, args, err := enlist[GangArgs](ctx, s, h, obj)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +41,7 @@ func (s *Shared) newGang(ctx context.Context, obj runtime.Object, h fwk.Handle) 
 	if err := readAll(gangSettings(), args, &t); err != nil {
 		return nil, fmt.Errorf("args: %w", err)
 	}
-	return &gang{engine: e, handle: h, permit: t.permit}, nil
+	return &gang{handle: h, permit: t.permit}, nil
 }
 
 // Name is the plugin's name in configurations.
@@ -56,12 +54,12 @@ func (g *gang) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 
 // Permit holds a member until all of its batch are here. Nothing is asked of the
 // framework while the engine's lock is held.
-func (g *gang) Permit(_ context.Context, cs fwk.CycleState, pod *v1.Pod, _ string) (*fwk.Status, time.Duration) {
+func (g *gang) Permit(_ context.Context, cs fwk.CycleState, _ *v1.Pod, _ string) (*fwk.Status, time.Duration) {
 	c := readCycle(cs)
 	if !c.released() {
 		return nil, 0
 	}
-	ready, others, ok := g.engine.Reserved(pod, c.Ticket)
+	ready, others, ok := c.Reserved()
 	switch {
 	case !ok:
 		metrics.Conflict(metrics.ConflictPlace)
@@ -83,9 +81,9 @@ const takenBack = "its place was taken back: a member planned with it could not 
 func (g *gang) Reserve(context.Context, fwk.CycleState, *v1.Pod, string) *fwk.Status { return nil }
 
 // Unreserve ends the wait of all members planned with one that failed.
-func (g *gang) Unreserve(_ context.Context, cs fwk.CycleState, pod *v1.Pod, _ string) {
+func (g *gang) Unreserve(_ context.Context, cs fwk.CycleState, _ *v1.Pod, _ string) {
 	if c := readCycle(cs); c.released() {
-		stopAll(g.handle, g.engine.Failed(pod, c.Ticket, "the pod could not be bound"))
+		stopAll(g.handle, c.Failed("the pod could not be bound"))
 	}
 }
 

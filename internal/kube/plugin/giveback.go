@@ -9,11 +9,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
-	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
+	kubeclaims "github.com/tangram-dev/tangram/internal/kube/claims"
 )
 
 // giveBack deallocates claims that failed starts left behind.
-func (l *loop) giveBack(ctx context.Context, list []kubeengine.GiveBack) {
+func (l *loop) giveBack(ctx context.Context, list []kubeclaims.GiveBack) {
 	for _, g := range list {
 		err := l.deallocate(ctx, &g)
 		if err != nil {
@@ -28,7 +28,7 @@ func (l *loop) giveBack(ctx context.Context, list []kubeengine.GiveBack) {
 // deallocate clears a claim's allocation, if the claim is as it was seen and none of its pods
 // is bound by now: what the API server says counts. A start that reserves the claim at the
 // same moment changes its resource version, so one of both writes fails.
-func (l *loop) deallocate(ctx context.Context, g *kubeengine.GiveBack) error {
+func (l *loop) deallocate(ctx context.Context, g *kubeclaims.GiveBack) error {
 	for _, p := range g.Pods {
 		now, err := l.client.CoreV1().Pods(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{})
 		switch {

@@ -26,7 +26,7 @@ func (s *Shared) judge(ctx context.Context, f framework.Framework, cs fwk.CycleS
 	if status.IsSuccess() {
 		return kubeengine.Verdict{}, true
 	}
-	late := slices.ContainsFunc(info.GetPods(), func(p fwk.PodInfo) bool { return s.engine.Gone(p.GetPod()) })
+	late := slices.ContainsFunc(info.GetPods(), func(p fwk.PodInfo) bool { return s.engine.Gate().Gone(p.GetPod()) })
 	if !late {
 		metrics.Vetoed(status.Plugin())
 	}
@@ -53,7 +53,7 @@ func (s *Shared) takes(ctx context.Context, f framework.Framework, cs fwk.CycleS
 // and not one per pod, and would drop that of the new pod with the old one.
 func (s *Shared) withoutGone(ctx context.Context, f framework.Framework, cs fwk.CycleState, pod *v1.Pod, info fwk.NodeInfo) (without fwk.NodeInfo, state fwk.CycleState) {
 	for _, p := range info.GetPods() {
-		if !s.engine.Gone(p.GetPod()) {
+		if !s.engine.Gate().Gone(p.GetPod()) {
 			continue
 		}
 		if without == nil {

@@ -90,7 +90,7 @@ func TestGonePodsAreNotCounted(t *testing.T) {
 			if tt.refused != (err != nil) || err == nil && got.SuggestedHost != "n" {
 				t.Errorf("got %+v, %v", got, err)
 			}
-			if s.engine.Released(pod) == tt.refused {
+			if s.engine.Gate().Released(pod) == tt.refused {
 				t.Errorf("has its release: %v", !tt.refused)
 			}
 		})

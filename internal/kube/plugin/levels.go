@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 )
 
 // setLevels takes over the levels of domains that a profile's arguments list. Nodes
@@ -23,7 +25,7 @@ func (s *Shared) setLevels(profile string, args *FilterArgs) error {
 		return nil
 	}
 	s.levels = profile
-	s.engine.SetLevels(levels)
+	s.engine.Configure(func(set *kubeengine.Settings) { set.Levels = levels })
 	return nil
 }
 
@@ -42,6 +44,6 @@ func (s *Shared) setTelemetryMaxAge(profile string, age time.Duration) error {
 		return nil
 	}
 	s.maxAge.profile, s.maxAge.age = profile, age
-	s.engine.SetTelemetryMaxAge(age)
+	s.engine.Configure(func(set *kubeengine.Settings) { set.TelemetryMaxAge = age })
 	return nil
 }

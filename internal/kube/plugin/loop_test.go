@@ -26,7 +26,6 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
 	"github.com/tangram-dev/tangram/api/names"
-	"github.com/tangram-dev/tangram/core/engine"
 	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 )
 
@@ -75,7 +74,7 @@ func TestQueueNeverWaits(t *testing.T) {
 	b.Step() // four of them fit
 	locked, unlock := make(chan struct{}), make(chan struct{})
 	defer close(unlock)
-	go b.Configure(func(*engine.Options) { close(locked); <-unlock })
+	go b.Configure(func(*kubeengine.Settings) { close(locked); <-unlock })
 	<-locked
 	logger := klog.FromContext(t.Context())
 	within(t, "Add", func() {
@@ -175,7 +174,7 @@ func TestLoopAndQueue(t *testing.T) {
 			}
 			cs := framework.NewCycleState()
 			cs.Write(cycleKey, &cycle{Cycle: c})
-			b.Reserved(info.Pod, c.Ticket)
+			c.Reserved()
 			if got := binder.Bind(t.Context(), cs, info.Pod, "n"); !got.IsSuccess() {
 				t.Error(got)
 			}

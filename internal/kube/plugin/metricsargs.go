@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tangram-dev/tangram/core/measure"
 	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 	"github.com/tangram-dev/tangram/internal/kube/metrics"
+	"github.com/tangram-dev/tangram/internal/kube/observe"
 )
 
 // MetricsArgs say what metrics need to know beside the cluster. They are a part of
@@ -129,14 +131,16 @@ func (s *Shared) setMetrics(ctx context.Context, e *kubeengine.Engine, a *Metric
 	if err != nil {
 		return err
 	}
-	e.SetIdle(below, after)
+	e.Observe(func(o *observe.Observer, _ time.Time) { o.SetIdle(below, after) })
 	metrics.SetTargets(targets)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if a.PriceTable == "" || s.prices != nil {
 		return nil
 	}
-	p := &prices{file: a.PriceTable, set: e.SetPrices}
+	p := &prices{file: a.PriceTable, set: func(table measure.Prices) {
+		e.Observe(func(o *observe.Observer, now time.Time) { o.SetPrices(table, now) })
+	}}
 	if err := p.read(); err != nil {
 		return fmt.Errorf("metrics.priceTable: %w", err)
 	}

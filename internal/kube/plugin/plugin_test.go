@@ -26,6 +26,7 @@ import (
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/score"
 	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
+	"github.com/tangram-dev/tangram/internal/kube/observe"
 	"github.com/tangram-dev/tangram/internal/kube/report"
 	"github.com/tangram-dev/tangram/internal/kube/watch"
 )
@@ -80,7 +81,12 @@ func TestArgs(t *testing.T) {
 		t.Errorf("no args: %v", err)
 	}
 	for name, text := range map[string]string{"unknown": `{"weight":{}}`, "nested": `{"weights":{"x":1}}`, "placements": `{"placements":{"queue":{}}}`, "tenants": `{"tenants":{"queues":{}}}`, "type": `{"weights":[]}`, "empty": ``} {
-		if err := decodeArgs(raw(text), &ScoreArgs{}); err == nil {
+		var args ScoreArgs
+		err := decodeArgs(raw(text), &args)
+		if err == nil {
+			_, err = args.Settings()
+		}
+		if err == nil {
 			t.Errorf("%s: accepted", name)
 		}
 	}
@@ -113,7 +119,7 @@ func TestTopologyLevels(t *testing.T) {
 func TestProfilesShareLevels(t *testing.T) {
 	gpuNodes := cachetesting.NewFakeControllerSource()
 	defer gpuNodes.Shutdown()
-	e, err := kubeengine.New(t.Context(), informers.NewSharedInformerFactory(fake.NewClientset(), 0), watch.Sources{GPUNodes: gpuNodes}, func(report.Complaint) {})
+	e, err := kubeengine.New(kubeengine.Config{Factory: informers.NewSharedInformerFactory(fake.NewClientset(), 0), Sources: watch.Sources{GPUNodes: gpuNodes}, Observer: observe.New(), Reporter: func(report.Complaint) {}})
 	if err != nil {
 		t.Fatal(err)
 	}

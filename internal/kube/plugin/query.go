@@ -80,7 +80,7 @@ func (s *Shared) answerQuestions(ctx context.Context, q *questions, opts *option
 	if cc.LeaderElection != nil {
 		holder = cc.LeaderElection.Lock.Identity()
 	}
-	leads := func() bool { return s.Engine().Leads() && s.fence.check() == nil }
+	leads := func() bool { return s.Engine().Gate().Leads() && s.fence.check() == nil }
 	find := func(ctx context.Context, namespace, name string) *v1.Pod {
 		pod, err := client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
 		if err != nil { // there is none, or it cannot be told now
@@ -89,8 +89,8 @@ func (s *Shared) answerQuestions(ctx context.Context, q *questions, opts *option
 		return pod
 	}
 	copies := replica.NewService(s.Engine(), version.Get().Version)
-	s.Engine().Foresee(copies.Start)
-	server := query.New(query.Options{Source: s.Engine(), Copies: copies, Access: guard, FindPod: find, Leads: leads, Holder: holder, Version: version.Get().Version})
+	s.answers.Foresee(copies.Start)
+	server := query.New(query.Options{Source: s.answers, Copies: copies, Access: guard, FindPod: find, Leads: leads, Holder: holder, Version: version.Get().Version})
 	port := &query.Port{Listen: q.listen, Advertise: cmp.Or(q.advertise, os.Getenv("POD_IP")), Pod: podName()}
 	if pair := opts.SecureServing; pair != nil {
 		port.Cert, port.Key = pair.ServerCert.CertKey.CertFile, pair.ServerCert.CertKey.KeyFile
@@ -106,7 +106,7 @@ func (s *Shared) answerQuestions(ctx context.Context, q *questions, opts *option
 		Leads: leads, Endpoint: func() apiquery.Endpoint { return port.Endpoint(holder) },
 	}
 	go guard.Run(ctx)
-	go s.Engine().KeepHistory(ctx)
+	go s.answers.KeepHistory(ctx)
 	go func() {
 		for !port.Opened() {
 			select {

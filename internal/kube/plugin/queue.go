@@ -15,13 +15,12 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/tangram-dev/tangram/api/names"
-	"github.com/tangram-dev/tangram/core/engine"
 	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 )
 
 // queue is GPUQueue: it keeps pods out of kube-scheduler's queue until the engine has
 // released them, and orders those inside.
-type queue struct{ engine *kubeengine.Engine }
+type queue struct{ gate *kubeengine.Gate }
 
 var (
 	_ fwk.PreEnqueuePlugin  = &queue{}
@@ -48,9 +47,16 @@ func (s *Shared) newQueue(ctx context.Context, obj runtime.Object, h fwk.Handle)
 	if err := s.tune(args); err != nil {
 		return nil, fmt.Errorf("args: %w", err)
 	}
-	e.Configure(options)
-	e.Configure(func(o *engine.Options) { o.BatchTimeout, o.Timing = s.tuning.batch, s.tuning.core })
-	e.SetTiming(s.tuning.engine)
+	if err := s.record(e, &args.Recording); err != nil {
+		return nil, fmt.Errorf("args: %w", err)
+	}
+	e.Configure(func(set *kubeengine.Settings) {
+		options(&set.Options)
+		set.Options.BatchTimeout, set.Options.Timing, set.Timing = s.tuning.batch, s.tuning.core, s.tuning.engine
+		if args.ProtectedNamespaces != nil {
+			set.Protected = *args.ProtectedNamespaces
+		}
+	})
 	e.ReportEvery(every)
 	if args.Autoscaling.Enabled {
 		namespace := cmp.Or(args.Autoscaling.PlaceholderNamespace, names.PlaceholderNamespace)
@@ -64,10 +70,7 @@ func (s *Shared) newQueue(ctx context.Context, obj runtime.Object, h fwk.Handle)
 		}
 		e.Autoscale(s.tuning.demand.patience)
 	}
-	if args.ProtectedNamespaces != nil {
-		e.Protect(*args.ProtectedNamespaces)
-	}
-	return &queue{engine: e}, nil
+	return &queue{gate: e.Gate()}, nil
 }
 
 // Name is the plugin's name in configurations.
@@ -76,7 +79,7 @@ func (q *queue) Name() string { return names.PluginQueue }
 // PreEnqueue lets a pod in that the engine has released, or does not place. It is called
 // under the lock of kube-scheduler's queue, so it waits for no other.
 func (q *queue) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
-	if q.engine.Waits(pod) {
+	if q.gate.Waits(pod) {
 		return fwk.NewStatus(fwk.UnschedulableAndUnresolvable, "waits for its turn")
 	}
 	return nil
@@ -123,7 +126,7 @@ type position struct {
 
 func (q *queue) positionOf(info fwk.QueuedPodInfo) position {
 	pod := info.GetPodInfo().GetPod()
-	rank, ranked := q.engine.RankOf(pod)
+	rank, ranked := q.gate.RankOf(pod)
 	return position{ranked, rank, corev1helpers.PodPriority(pod), info.GetTimestamp()}
 }
 

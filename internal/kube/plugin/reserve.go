@@ -10,16 +10,12 @@ import (
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/model"
-	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 	"github.com/tangram-dev/tangram/internal/kube/metrics"
 )
 
 // reserve is GPUReserve: it takes the devices that the engine holds for a pod, on the
 // planned node or on another one that the cycle prefers.
-type reserve struct {
-	engine *kubeengine.Engine
-	handle fwk.Handle
-}
+type reserve struct{ handle fwk.Handle }
 
 var (
 	_ fwk.ReservePlugin     = &reserve{}
@@ -27,11 +23,11 @@ var (
 )
 
 func (s *Shared) newReserve(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-	e, _, _, err := enlist[struct{}](ctx, s, h, obj)
+	_, _, _, err := enlist[struct{}](ctx, s, h, obj)
 	if err != nil {
 		return nil, err
 	}
-	return &reserve{e, h}, nil
+	return &reserve{h}, nil
 }
 
 // Name is the plugin's name in configurations.
@@ -43,7 +39,7 @@ func (r *reserve) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint,
 }
 
 // Reserve confirms that the pod has its devices on the node.
-func (r *reserve) Reserve(_ context.Context, cs fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
+func (r *reserve) Reserve(_ context.Context, cs fwk.CycleState, _ *v1.Pod, node string) *fwk.Status {
 	c := readCycle(cs)
 	switch {
 	case c == nil:
@@ -51,13 +47,12 @@ func (r *reserve) Reserve(_ context.Context, cs fwk.CycleState, pod *v1.Pod, nod
 	case !c.released():
 		return fwk.NewStatus(fwk.Unschedulable, takenBack)
 	}
-	given, refusal := r.engine.Take(pod, c.Ticket, model.NodeID(node))
-	if refusal != nil { // the node changed while it was looked at
+	if refusal := c.Take(model.NodeID(node)); refusal != nil { // the node changed while it was looked at
 		metrics.Conflict(metrics.ConflictPlace)
-		stopAll(r.handle, r.engine.Refused(pod, c.Ticket, nil))
+		stopAll(r.handle, c.Refused(nil))
 		return fwk.NewStatus(fwk.Unschedulable, takenBack)
 	}
-	c.Release, c.Timeline.Reserved = given, time.Now()
+	c.Timeline.Reserved = time.Now()
 	return nil
 }
 

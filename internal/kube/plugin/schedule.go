@@ -31,7 +31,7 @@ func (s *Shared) ScheduleByPlan(sched *scheduler.Scheduler) {
 	whole := sched.SchedulePod
 	sched.SchedulePod = func(ctx context.Context, f framework.Framework, cs fwk.CycleState, info *framework.QueuedPodInfo) (scheduler.ScheduleResult, error) {
 		p := s.profiles[f.ProfileName()]
-		if p == nil || !p.filters || !s.engine.Manages(info.Pod) {
+		if p == nil || !p.filters || !s.engine.Gate().Manages(info.Pod) {
 			return whole(ctx, f, cs, info)
 		}
 		s.awaitSync(ctx)
@@ -94,19 +94,19 @@ func (s *Shared) toItsPlace(ctx context.Context, f framework.Framework, cs fwk.C
 	}
 	refusals := []kubeengine.Verdict{}
 	found := func(node model.NodeID) (scheduler.ScheduleResult, error) {
-		s.engine.Excluded(pod, refusals)
+		c.Excluded(refusals)
 		return scheduler.ScheduleResult{SuggestedHost: string(node), EvaluatedNodes: len(refusals) + 1, FeasibleNodes: 1}, nil
 	}
 	verdict, ok := s.judge(ctx, f, cs, pod, node)
 	if ok {
-		s.engine.Took(pod, node)
+		c.Took(node)
 		return found(node)
 	}
 	refusals = append(refusals, verdict)
 	// What the allocator of claims saw was the planned node alone.
-	if !verdict.Late && !s.engine.ByClaims(pod, node) {
-		for _, other := range s.engine.Alternatives(pod, c.Ticket, maxAlternatives) {
-			if !allowed.AllNodes() && !allowed.NodeNames.Has(string(other)) || s.engine.ByClaims(pod, other) {
+	if !verdict.Late && !s.engine.Claims().Decides(pod, string(node)) {
+		for _, other := range c.Alternatives(maxAlternatives) {
+			if !allowed.AllNodes() && !allowed.NodeNames.Has(string(other)) || s.engine.Claims().Decides(pod, string(other)) {
 				continue
 			}
 			verdict, ok := s.judge(ctx, f, cs, pod, other)
@@ -133,7 +133,7 @@ func (s *Shared) byScores(ctx context.Context, f framework.Framework, cs fwk.Cyc
 	var fit *framework.FitError
 	if !errors.As(err, &fit) {
 		metrics.Failed(metrics.FailedCycle)
-		stopAll(s.handle, s.engine.Failed(info.Pod, c.Ticket, err.Error()))
+		stopAll(s.handle, c.Failed(err.Error()))
 		return result, err
 	}
 	if fit.Diagnosis.PreFilterMsg != "" {
@@ -141,7 +141,7 @@ func (s *Shared) byScores(ctx context.Context, f framework.Framework, cs fwk.Cyc
 	}
 	if planned, err := f.SnapshotSharedLister().NodeInfos().Get(string(c.Node.ID)); err == nil && !extended {
 		if s.takes(ctx, f, cs, info.Pod, planned).IsSuccess() { // but for pods that are gone
-			s.engine.Took(info.Pod, c.Node.ID)
+			c.Took(c.Node.ID)
 			return scheduler.ScheduleResult{SuggestedHost: string(c.Node.ID), EvaluatedNodes: fit.NumAllNodes, FeasibleNodes: 1}, nil
 		}
 	}
@@ -165,7 +165,7 @@ func (s *Shared) refused(ctx context.Context, f framework.Framework, pod *v1.Pod
 	}
 	klog.FromContext(ctx).V(2).Info("Planned node refused", "pod", klog.KObj(pod), "node", c.Node.ID, "refusedNodes", len(refusals), "reason", said)
 	metrics.Unschedulable(explain.Filtered.String(), 1)
-	stopAll(s.handle, s.engine.Refused(pod, c.Ticket, refusals))
+	stopAll(s.handle, c.Refused(refusals))
 	return scheduler.ScheduleResult{}, fitError(f, said)
 }
 
@@ -174,7 +174,7 @@ func (s *Shared) refusedEverywhere(ctx context.Context, f framework.Framework, p
 	said = withClaims(said, pod)
 	klog.FromContext(ctx).V(2).Info("Pod refused before its node was looked at", "pod", klog.KObj(pod), "reason", said, "allowedNodes", len(except))
 	metrics.Unschedulable(explain.Rejected.String(), 1)
-	stopAll(s.handle, s.engine.RefusedEverywhere(pod, c.Ticket, said, except))
+	stopAll(s.handle, c.RefusedEverywhere(said, except))
 	return scheduler.ScheduleResult{}, fitError(f, said)
 }
 

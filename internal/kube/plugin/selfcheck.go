@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/tangram-dev/tangram/api/names"
+	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 	"github.com/tangram-dev/tangram/internal/kube/metrics"
 )
 
@@ -23,6 +24,7 @@ import (
 func (s *Shared) checkItself(ctx context.Context) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGUSR2)
+	checker := s.Engine().Checker()
 	go func() {
 		defer signal.Stop(signals)
 		logger := klog.FromContext(ctx)
@@ -33,9 +35,9 @@ func (s *Shared) checkItself(ctx context.Context) {
 			case <-ctx.Done():
 				return
 			case <-now.C:
-				s.checkSome(ctx)
+				s.checkSome(ctx, checker)
 			case <-signals:
-				if holders, err := s.Engine().Check(); err != nil {
+				if holders, err := checker.All(); err != nil {
 					logger.Error(err, "Ledger check failed")
 				} else {
 					logger.Info("Ledger check passed: it equals the records; limits, gangs and lost pods checked", "holders", holders)
@@ -46,8 +48,8 @@ func (s *Shared) checkItself(ctx context.Context) {
 }
 
 // checkSome reports a difference that stays.
-func (s *Shared) checkSome(ctx context.Context) {
-	holders, node, err := s.Engine().CheckSome(s.tuning.check.nodes)
+func (s *Shared) checkSome(ctx context.Context, checker *kubeengine.Checker) {
+	holders, node, err := checker.Some(s.tuning.check.nodes)
 	if err == nil {
 		klog.FromContext(ctx).Info("Periodic ledger check passed: some nodes, all limits, gangs and lost pods checked", "holders", holders)
 		return
@@ -57,7 +59,7 @@ func (s *Shared) checkSome(ctx context.Context) {
 		return
 	case <-time.After(s.tuning.check.again):
 	}
-	if _, again := s.Engine().Check(); again == nil {
+	if _, again := checker.All(); again == nil {
 		return
 	}
 	metrics.CheckFailed("periodic")

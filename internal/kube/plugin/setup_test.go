@@ -25,6 +25,7 @@ import (
 
 	"github.com/tangram-dev/tangram/api/names"
 	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
+	"github.com/tangram-dev/tangram/internal/kube/observe"
 	"github.com/tangram-dev/tangram/internal/kube/report"
 	"github.com/tangram-dev/tangram/internal/kube/watch"
 	"github.com/tangram-dev/tangram/internal/kube/workload"
@@ -34,6 +35,7 @@ import (
 // kube-scheduler.
 type bench struct {
 	*kubeengine.Engine
+	*kubeengine.Gate
 	t       *testing.T
 	client  *fake.Clientset
 	factory informers.SharedInformerFactory
@@ -81,10 +83,12 @@ func newBench(t *testing.T, objects ...runtime.Object) *bench {
 	gpuNodes := cachetesting.NewFakeControllerSource()
 	t.Cleanup(gpuNodes.Shutdown)
 	var err error
-	if b.Engine, err = kubeengine.New(t.Context(), b.factory, watch.Sources{GPUNodes: gpuNodes}, func(report.Complaint) {}); err != nil {
+	if b.Engine, err = kubeengine.New(kubeengine.Config{Factory: b.factory, Sources: watch.Sources{GPUNodes: gpuNodes}, Observer: observe.New(), Reporter: func(report.Complaint) {}}); err != nil {
 		t.Fatal(err)
 	}
+	b.Gate = b.Engine.Gate()
 	b.Own(names.SchedulerName, workload.Profile{})
+	b.Run(t.Context())
 	b.factory.Start(t.Context().Done())
 	if !b.WaitForSync(t.Context()) {
 		t.Fatal("not in sync")
@@ -148,7 +152,7 @@ func (h handle) GetWaitingPod(types.UID) fwk.WaitingPod    { return nil }
 // waiting room before it.
 func (b *bench) newQueue(ctx context.Context) *waitingRoom {
 	metrics.Register() // the queue counts from the start
-	q := &queue{engine: b.Engine}
+	q := &queue{gate: b.Gate}
 	hints := internalqueue.QueueingHintMap{}
 	registered, _ := q.EventsToRegister(ctx) // knows no error
 	for _, e := range registered {

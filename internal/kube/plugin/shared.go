@@ -21,8 +21,10 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/score"
 	"github.com/tangram-dev/tangram/internal/dialect"
+	"github.com/tangram-dev/tangram/internal/kube/answer"
 	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 	"github.com/tangram-dev/tangram/internal/kube/metrics"
+	"github.com/tangram-dev/tangram/internal/kube/observe"
 	"github.com/tangram-dev/tangram/internal/kube/report"
 	"github.com/tangram-dev/tangram/internal/kube/watch"
 	"github.com/tangram-dev/tangram/internal/kube/workload"
@@ -34,7 +36,10 @@ import (
 type Shared struct {
 	mu       sync.Mutex
 	engine   *kubeengine.Engine
+	answers  *answer.Answers
 	profiles map[string]*profile
+	// recording: what the engine is told and decides is written down.
+	recording bool
 	// sources is where GPUNodes and the like come from; none: the scheduler's API
 	// server.
 	sources watch.Sources
@@ -149,19 +154,18 @@ func (s *Shared) join(ctx context.Context, h fwk.Handle) (*kubeengine.Engine, *p
 				return nil, nil, err
 			}
 		}
-		e, err := kubeengine.New(ctx, h.SharedInformerFactory(), s.sources, s.reporter(ctx))
+		e, err := kubeengine.New(kubeengine.Config{
+			Factory: h.SharedInformerFactory(), Sources: s.sources, Claims: utilfeature.DefaultFeatureGate.Enabled(features.DynamicResourceAllocation),
+			Observer: observe.New(), Reporter: s.reporter(ctx), Logger: klog.FromContext(ctx),
+		})
 		if err != nil {
 			return nil, nil, err
 		}
-		if utilfeature.DefaultFeatureGate.Enabled(features.DynamicResourceAllocation) {
-			if err := e.FollowClaims(ctx, h.SharedInformerFactory()); err != nil {
-				return nil, nil, err
-			}
-		}
+		e.Run(ctx)
+		s.engine, s.answers = e, e.Answers(answer.DefaultAges())
 		metrics.Register()
-		metrics.Show(e.State)
-		s.engine = e
-		s.events.outage = e.Suspended
+		metrics.Show(s.answers.State)
+		s.events.outage = e.Gate().Suspended
 	}
 	s.handle = h
 	s.recorders.add(h)

@@ -42,7 +42,7 @@ type waitingRoom struct {
 // KeepOut builds the room before a scheduler's queue. Events must not have begun.
 func (s *Shared) KeepOut(sched *scheduler.Scheduler) {
 	if s.engine != nil {
-		sched.SchedulingQueue = newWaitingRoom(sched.SchedulingQueue, s.engine.Waits, s.engine.Gone)
+		sched.SchedulingQueue = newWaitingRoom(sched.SchedulingQueue, s.engine.Gate().Waits, s.engine.Gate().Gone)
 	}
 }
 

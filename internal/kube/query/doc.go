@@ -7,9 +7,13 @@
 //	request.go   parameters and bodies, checked
 //	caller.go    what a caller may list
 //	busy.go      how many questions run at once, of all and of one caller
-//	source.go    where answers come from: internal/kube/engine
+//	bounds.go    bounds on tokens that are checked, answers, and the engine's lock
+//	source.go    where answers come from: internal/kube/answer
 //	lists.go     fleet, nodes, queues, history, gangs, timeline
+//	why.go, explain.go, usage.go, whatif.go
+//	             one question each
 //	filter.go    what a caller may not list is taken out of answers, and counted
+//	timing.go    what the time of a question was spent on
 //	serve.go     the port, its certificate
 //	announce.go  where the leader answers, in its Lease
 //

@@ -13,7 +13,7 @@ import (
 // afterwards. Answers are shared between callers and must not be changed. A source must not
 // hold up scheduling: it holds the engine's lock for 10 ms at most at a time.
 //
-// internal/kube/engine implements it, in files query_*.go.
+// internal/kube/answer implements it.
 type Source interface {
 	// Fleet is what there is, but for Scheduler.Holder and Version.
 	Fleet() apiquery.Fleet

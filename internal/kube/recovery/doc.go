@@ -7,5 +7,7 @@
 // annotation says is its own, evictions, the deletion of agents' pods, test pods, and one
 // ConfigMap with what the mean time between failures is computed from.
 //
-// Read settings.go (the configuration file), loop.go, then the files named above.
+// Read settings.go (the configuration file), loop.go, then the files named above, with
+// maintenance.go and memory.go (what they read of nodes), definitions.go (the metrics) and
+// save.go (figures that outlive the controller).
 package recovery

@@ -17,6 +17,7 @@ import (
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/api/record"
 	"github.com/tangram-dev/tangram/api/v1alpha1"
+	"github.com/tangram-dev/tangram/core/health"
 	"github.com/tangram-dev/tangram/core/recovery"
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
@@ -92,9 +93,7 @@ type readPod struct {
 // sellsGPUs says whether a node without a GPUNode has GPUs.
 func sellsGPUs(n *v1.Node) bool {
 	for name, q := range n.Status.Capacity {
-		switch {
-		case q.IsZero():
-		case name == names.ResourceNVIDIA, name == names.ResourceAMD, name == names.ResourceIntel, strings.HasPrefix(string(name), "huawei.com/Ascend"):
+		if !q.IsZero() && dialect.CountsDevices(string(name)) {
 			return true
 		}
 	}
@@ -192,11 +191,11 @@ func device(gn *v1alpha1.GPUNode, d v1alpha1.Device, marks map[string]*recovery.
 		switch s.Health {
 		case v1alpha1.Healthy, "":
 		case v1alpha1.Suspect:
-			out.State = recovery.Suspect
+			out.State = health.Suspect
 		case v1alpha1.Degraded:
-			out.State = recovery.Degraded
+			out.State = health.Degraded
 		default:
-			out.State = recovery.Failed
+			out.State = health.Failed
 		}
 		out.Reason = s.Reason
 		if s.Since != nil {

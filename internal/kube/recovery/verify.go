@@ -16,7 +16,9 @@ import (
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/api/record"
 	"github.com/tangram-dev/tangram/api/v1alpha1"
+	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/recovery"
+	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
 // startTest creates a pod that is bound to the node from the start, with a record that
@@ -48,12 +50,9 @@ func (r *Recovery) startTest(ctx context.Context, a recovery.Action) error {
 	return nil
 }
 
-// resources by vendor, as test pods ask for them.
-var resources = map[string]v1.ResourceName{"nvidia": names.ResourceNVIDIA, "amd": names.ResourceAMD, "intel": names.ResourceIntel}
-
 func (r *Recovery) testPod(node, id string, d v1alpha1.Device) (*v1.Pod, error) {
-	name, ok := resources[d.Vendor]
-	if !ok {
+	name := dialect.ResourceOf(model.Vendor(d.Vendor))
+	if name == "" {
 		return nil, fmt.Errorf("verify: it is not known how to ask for a device of %s", d.Vendor)
 	}
 	text, err := record.Encode(record.Record{Node: node, Containers: []record.Container{{

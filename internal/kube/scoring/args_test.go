@@ -1,6 +1,8 @@
 package scoring
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/score"
 )
@@ -67,6 +70,7 @@ func TestInvalidSettings(t *testing.T) {
 	for text, want := range map[string]string{
 		`{weights: {power: -1}}`:                          `weights.power: -1 is not between`,
 		`{weights: {}}`:                                   `weights: all are 0`,
+		`{weights: {beauty: 1}}`:                          `weights.beauty: no such objective; there are [utilization typeMatch `,
 		`{placement: tight}`:                              `placement: "tight" is not binpack or spread`,
 		`{placements: {queues: {a: x}}}`:                  `placements.queues[a]: "x" is not binpack or spread`,
 		`{placements: {namespaces: {a: ""}}}`:             `placements.namespaces[a]: "" is not binpack or spread`,
@@ -82,5 +86,57 @@ func TestInvalidSettings(t *testing.T) {
 		if _, err := parsed(t, text).Settings(); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", text, err, want)
 		}
+	}
+}
+
+// TestWeightOfWrongType: the error names the weight, not only the map.
+func TestWeightOfWrongType(t *testing.T) {
+	var a Args
+	err := yaml.UnmarshalStrict([]byte(`{weights: {topology: much}}`), &a)
+	if err == nil || !strings.Contains(err.Error(), `weights.topology: "much" is not a whole number`) {
+		t.Errorf("got %v", err)
+	}
+	if err := yaml.UnmarshalStrict([]byte(`{weights: null}`), &a); err != nil || a.Weights != nil {
+		t.Errorf("null: got %v, %v", a.Weights, err)
+	}
+}
+
+// TestShippedWeights: the configuration that is shipped names every objective, with its
+// default weight: values of the chart change one of them and keep the others.
+func TestShippedWeights(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("..", "..", "..", "config", "scheduler.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var shipped struct {
+		Profiles []struct {
+			PluginConfig []struct {
+				Name string
+				Args struct{ Weights map[string]int }
+			}
+		}
+	}
+	if err := yaml.Unmarshal(data, &shipped); err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for _, profile := range shipped.Profiles {
+		for _, plugin := range profile.PluginConfig {
+			if plugin.Name != names.PluginScore {
+				continue
+			}
+			found = true
+			for _, o := range score.Objectives() {
+				want := score.DefaultWeights()[o]
+				if got, named := plugin.Args.Weights[o.String()]; !named {
+					t.Errorf("config/scheduler.yaml names no weights.%s; its default is %d", o, want)
+				} else if got != want {
+					t.Errorf("config/scheduler.yaml: weights.%s is %d, its default is %d", o, got, want)
+				}
+			}
+		}
+	}
+	if !found {
+		t.Error("config/scheduler.yaml has no arguments of GPUScore")
 	}
 }

@@ -39,7 +39,7 @@ func (w *Gangs) Describe(id engine.ID, now time.Time, hasPlace func(model.Holder
 	minOf := map[string]int{}
 	if g.real {
 		w.groupSays(g, first, &gang, minOf)
-		gang.Invalid = g.contradiction(pods, w.said(first))
+		gang.Invalid = g.contradiction(pods, w.owners.said(first))
 	} else {
 		gang.Min, gang.Invalid = 1, first.invalid // it comes alone, or leaves its gang
 	}
@@ -162,7 +162,7 @@ func (g *group) contradiction(pods []*Member, said *dialect.Group) string {
 
 // groupSays adds what a PodGroup says of a gang, or its controller.
 func (w *Gangs) groupSays(from *group, first *Member, g *engine.Gang, minOf map[string]int) {
-	said := w.said(first)
+	said := w.owners.said(first)
 	if said == nil {
 		return
 	}
@@ -176,7 +176,7 @@ func (w *Gangs) groupSays(from *group, first *Member, g *engine.Gang, minOf map[
 	if said.Require.Name != "" {
 		g.Require = said.Require
 	}
-	if value, ok := w.classPriority(said.Priority); ok {
+	if value, ok := w.owners.classPriority(said.Priority); ok {
 		g.Priority = value
 	}
 	if object := w.objects[first.Object.Resource].Get(first.Object.Key); object != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/topology"
 	"github.com/tangram-dev/tangram/internal/dialect"
 	"github.com/tangram-dev/tangram/internal/kube/dra"
 	"github.com/tangram-dev/tangram/internal/kube/watch"
@@ -35,14 +36,7 @@ type Gangs struct {
 	members  map[model.HolderID]*Member
 	// changed are gangs whose description is new.
 	changed map[engine.ID]bool
-	// owned finds the pods of an object of dialect.Owners, owner the reverse: a pod may
-	// have a PodGroup and a controller.
-	owned map[string]map[model.HolderID]*v1.Pod
-	owner map[model.HolderID][2]string
-	// readings are what such objects were read as, as long as they have pods and have not
-	// changed; parsed counts them.
-	readings map[string]*reading
-	parsed   int
+	owners  *owners
 	// freed are pods that turned out not to be the engine's to place.
 	freed []*v1.Pod
 
@@ -107,8 +101,7 @@ func New(reader *Reader, pods corelisters.PodLister, objects Objects) *Gangs {
 	return &Gangs{
 		reader: reader, pods: pods, objects: objects,
 		groups: map[engine.ID]*group{}, members: map[model.HolderID]*Member{}, changed: map[engine.ID]bool{},
-		owned: map[string]map[model.HolderID]*v1.Pod{}, owner: map[model.HolderID][2]string{}, shapes: shapes{}, timing: DefaultTiming(),
-		readings: map[string]*reading{},
+		owners: newOwners(objects, func() topology.Levels { return reader.Levels() }), shapes: shapes{}, timing: DefaultTiming(),
 	}
 }
 
@@ -152,7 +145,7 @@ func (w *Gangs) Set(pod *v1.Pod, now time.Time) {
 	m, free := w.read(pod, now)
 	old := w.members[id]
 	if m == nil {
-		if free && (old != nil || w.owner[id] != [2]string{}) {
+		if free && (old != nil || w.owners.has(id)) {
 			w.freed = append(w.freed, pod)
 		}
 		w.Remove(pod, now)
@@ -203,7 +196,7 @@ func (w *Gangs) charge(g *group, m *Member) {
 		return
 	}
 	g.charged = m.Queue
-	if said := w.said(m); said != nil && said.Queue != "" {
+	if said := w.owners.said(m); said != nil && said.Queue != "" {
 		g.charged = said.Queue
 	}
 }
@@ -217,14 +210,18 @@ func (w *Gangs) read(pod *v1.Pod, now time.Time) (m *Member, free bool) {
 		return nil, false // not this scheduler's to place, or not ready to be
 	}
 	member := &Member{Pod: pod}
-	said, err := dialect.MembershipOf(pod)
+	by := w.reader.Read(pod)
+	said, err := by.Membership, by.MembershipErr
 	if err != nil {
 		member.invalid, said.Key = err.Error(), ""
 	} else {
-		w.own(id, pod, &said)
-		needs, known, problem := w.resolve(pod, &said, now)
+		w.owners.own(id, pod, &said)
+		needs, seen, problem := w.owners.resolve(pod, &said, now)
 		member.needs = needs
-		if !known && waits {
+		if !seen && problem == "" {
+			w.lookAgain(pod, now)
+		}
+		if !seen && waits {
 			if problem == "" {
 				return nil, false // until its PodGroup or owner is seen
 			}
@@ -304,7 +301,7 @@ func (w *Gangs) Remove(pod *v1.Pod, now time.Time) {
 // Forget forgets all about a pod that does not exist any more.
 func (w *Gangs) Forget(pod *v1.Pod, now time.Time) {
 	w.Remove(pod, now)
-	w.disown(model.HolderID(pod.UID))
+	w.owners.disown(model.HolderID(pod.UID))
 }
 
 // Waits says whether a gang is known and has a member for which the predicate says that

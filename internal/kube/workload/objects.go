@@ -39,7 +39,7 @@ func (w *Gangs) OwnedBy(kind, namespace, name string) (gangs []engine.ID, alone 
 		if o := w.objects[k.Resource]; o != nil && o.Get(key) != nil {
 			exists = true
 		}
-		for _, pod := range w.owned[ownerKey(k.Resource, key)] { // sorted below
+		for _, pod := range w.owners.pods[ownerKey(k.Resource, key)] { // sorted below
 			take(pod)
 		}
 	}

@@ -2,19 +2,18 @@ package workload
 
 import (
 	"cmp"
-	"container/heap"
 	"fmt"
-	"maps"
+	"slices"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/topology"
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
@@ -23,73 +22,71 @@ import (
 // is gone.
 const OwnerPatience = 5 * time.Second
 
-// OwnerChanged looks again at the pods of an object of dialect.Owners that changed: it says
-// how many of them belong together.
-func (w *Gangs) OwnerChanged(kind schema.GroupVersionResource, key string, now time.Time) {
-	delete(w.readings, ownerKey(kind, key))
-	for _, p := range w.owned[ownerKey(kind, key)] { // each on its own
-		w.again(p, now)
-	}
+// owners reads what PodGroups and controllers, the objects of dialect.Owners, say of the gangs
+// of their pods.
+type owners struct {
+	objects  Objects
+	levels   func() topology.Levels
+	patience time.Duration
+	// pods are those of an object, names the reverse: a pod may have a PodGroup and a
+	// controller.
+	pods  map[string]map[model.HolderID]*v1.Pod
+	names map[model.HolderID][2]string
+	// readings are what such objects were read as, as long as they have pods and have not
+	// changed; parsed counts them.
+	readings map[string]*reading
+	parsed   int
 }
 
-// LevelsChanged looks again at all pods: what they ask for names levels of domains.
-func (w *Gangs) LevelsChanged(now time.Time) {
-	for _, m := range maps.Clone(w.members) {
-		w.again(m.Pod, now)
-	}
-}
-
-// PrioritiesChanged looks again at gangs: PodGroups may name a PriorityClass that is new
-// or gone.
-func (w *Gangs) PrioritiesChanged() {
-	for id, g := range w.groups {
-		if g.real {
-			w.touch(id)
-		}
-	}
-}
-
-// again looks at the latest of a pod.
-func (w *Gangs) again(pod *v1.Pod, now time.Time) {
-	latest, err := w.pods.Pods(pod.Namespace).Get(pod.Name)
-	if err == nil && latest.UID == pod.UID { // else its deletion is heard of separately
-		w.Set(latest, now)
+func newOwners(objects Objects, levels func() topology.Levels) *owners {
+	return &owners{
+		objects: objects, levels: levels, patience: OwnerPatience,
+		pods: map[string]map[model.HolderID]*v1.Pod{}, names: map[model.HolderID][2]string{}, readings: map[string]*reading{},
 	}
 }
 
 // own keeps the index of pods by owner.
-func (w *Gangs) own(id model.HolderID, pod *v1.Pod, m *dialect.Membership) {
+func (o *owners) own(id model.HolderID, pod *v1.Pod, m *dialect.Membership) {
 	var keys [2]string
-	for i, o := range []dialect.Object{m.Object, m.Also} {
-		if o.Key != "" {
-			keys[i] = ownerKey(o.Resource, o.Key)
+	for i, x := range []dialect.Object{m.Object, m.Also} {
+		if x.Key != "" {
+			keys[i] = ownerKey(x.Resource, x.Key)
 		}
 	}
-	if w.owner[id] != keys {
-		w.disown(id)
+	if o.names[id] != keys {
+		o.disown(id)
 	}
 	for _, key := range keys {
 		if key == "" {
 			continue
 		}
-		if w.owned[key] == nil {
-			w.owned[key] = map[model.HolderID]*v1.Pod{}
+		if o.pods[key] == nil {
+			o.pods[key] = map[model.HolderID]*v1.Pod{}
 		}
-		w.owned[key][id] = pod
-		w.owner[id] = keys
+		o.pods[key][id] = pod
+		o.names[id] = keys
 	}
 }
 
-func (w *Gangs) disown(id model.HolderID) {
-	keys, ok := w.owner[id]
+// has says whether a pod has an owner here.
+func (o *owners) has(id model.HolderID) bool { return o.names[id] != [2]string{} }
+
+// changed forgets what an object was read as, and returns its pods.
+func (o *owners) changed(kind schema.GroupVersionResource, key string) map[model.HolderID]*v1.Pod {
+	delete(o.readings, ownerKey(kind, key))
+	return o.pods[ownerKey(kind, key)]
+}
+
+func (o *owners) disown(id model.HolderID) {
+	keys, ok := o.names[id]
 	if !ok {
 		return
 	}
-	delete(w.owner, id)
+	delete(o.names, id)
 	for _, key := range keys {
-		if delete(w.owned[key], id); len(w.owned[key]) == 0 {
-			delete(w.owned, key)
-			delete(w.readings, key)
+		if delete(o.pods[key], id); len(o.pods[key]) == 0 {
+			delete(o.pods, key)
+			delete(o.readings, key)
 		}
 	}
 }
@@ -101,33 +98,28 @@ func ownerKey(kind schema.GroupVersionResource, name string) string {
 
 // resolve reads what the PodGroup and the controller of a pod say of its gang. Not known:
 // they have not been seen yet, or, with a problem, will not be.
-func (w *Gangs) resolve(pod *v1.Pod, m *dialect.Membership, now time.Time) (needs dialect.Needs, known bool, problem string) {
+func (o *owners) resolve(pod *v1.Pod, m *dialect.Membership, now time.Time) (needs dialect.Needs, known bool, problem string) {
 	needs.Whole = m.Size
-	seen, problem := w.groupOf(pod, m, now)
+	seen, problem := o.groupOf(pod, m, now)
 	if !seen {
-		if problem == "" {
-			w.lookAgain(pod, now)
-		}
 		return needs, false, problem
 	}
 	switch {
 	case m.Also.Key != "":
-		also, seen := w.needsOf(pod, m.Also, m.Size, now)
+		also, seen := o.needsOf(pod, m.Also, m.Size, now)
 		if !seen {
-			w.lookAgain(pod, now)
 			return needs, false, ""
 		}
 		needs.Later = also.Later
-		if m.PodGroup != "" && (!dialect.Bounds(m.Also.Resource) || w.bounded(m, also.Whole)) {
+		if m.PodGroup != "" && (!dialect.Bounds(m.Also.Resource) || o.bounded(m, also.Whole)) {
 			needs = also
 		}
 	case m.PodGroup == "" && m.Object.Key != "":
-		if needs, seen = w.needsOf(pod, m.Object, m.Size, now); !seen {
-			w.lookAgain(pod, now)
+		if needs, seen = o.needsOf(pod, m.Object, m.Size, now); !seen {
 			return needs, false, ""
 		}
 		m.Size = needs.Whole
-		if said, problem := w.stated(m); problem != "" {
+		if said, problem := o.stated(m); problem != "" {
 			return needs, false, problem
 		} else if said != nil { // a single pod stays in its gang, for its priority
 			m.Queue = cmp.Or(said.Queue, m.Queue)
@@ -135,34 +127,27 @@ func (w *Gangs) resolve(pod *v1.Pod, m *dialect.Membership, now time.Time) (need
 			m.Key = ""
 		}
 	}
-	if problem := w.adopt(pod, m); problem != "" {
+	if problem := o.adopt(pod, m); problem != "" {
 		return needs, false, problem
 	}
 	return needs, true, ""
-}
-
-// lookAgain looks at a pod once more when its owner must have been seen.
-func (w *Gangs) lookAgain(pod *v1.Pod, now time.Time) {
-	if at := pod.CreationTimestamp.Add(w.timing.Owner + time.Millisecond); at.After(now) {
-		heap.Push(&w.alarms, alarm{at: at, pod: pod})
-	}
 }
 
 // groupOf says whether what the PodGroup a pod names says is known, if it names one;
 // what is wrong, if that will not come by itself. Where PodGroups are not served they
 // are not waited for; that is not believed at once: the pod is a sign that their definition
 // was installed a moment ago.
-func (w *Gangs) groupOf(pod *v1.Pod, m *dialect.Membership, now time.Time) (known bool, problem string) {
-	kind := w.objects[m.Groups]
+func (o *owners) groupOf(pod *v1.Pod, m *dialect.Membership, now time.Time) (known bool, problem string) {
+	kind := o.objects[m.Groups]
 	if m.PodGroup == "" {
 		return true, ""
 	}
 	if kind.Absent() {
 		kind.LookAgain()
-		return now.Sub(pod.CreationTimestamp.Time) > w.timing.Owner, ""
+		return now.Sub(pod.CreationTimestamp.Time) > o.patience, ""
 	}
 	if object := kind.Get(m.PodGroup); object != nil {
-		said, err := w.readGroup(dialect.Object{Resource: m.Groups, Key: m.PodGroup}, object)
+		said, err := o.readGroup(dialect.Object{Resource: m.Groups, Key: m.PodGroup}, object)
 		if err != nil {
 			return false, fmt.Sprintf("PodGroup %s: %v", m.PodGroup, err)
 		}
@@ -171,7 +156,7 @@ func (w *Gangs) groupOf(pod *v1.Pod, m *dialect.Membership, now time.Time) (know
 		}
 		return true, ""
 	}
-	if now.Sub(pod.CreationTimestamp.Time) <= w.timing.Owner || !kind.Listed() {
+	if now.Sub(pod.CreationTimestamp.Time) <= o.patience || !kind.Listed() {
 		return false, ""
 	}
 	return false, fmt.Sprintf("%s: PodGroup %q does not exist", dialect.GroupField(m.Groups), m.PodGroup)
@@ -180,8 +165,8 @@ func (w *Gangs) groupOf(pod *v1.Pod, m *dialect.Membership, now time.Time) (know
 // needsOf is what a pod's controller says of its gang; not known while the controller has
 // not been seen. One that is gone says nothing. That a kind is not served is not believed at
 // once: the pod is a sign that its operator was installed a moment ago.
-func (w *Gangs) needsOf(pod *v1.Pod, owner dialect.Object, size int, now time.Time) (needs dialect.Needs, known bool) {
-	kind := w.objects[owner.Resource]
+func (o *owners) needsOf(pod *v1.Pod, owner dialect.Object, size int, now time.Time) (needs dialect.Needs, known bool) {
+	kind := o.objects[owner.Resource]
 	if kind == nil {
 		return dialect.Needs{Whole: size}, true
 	}
@@ -191,15 +176,15 @@ func (w *Gangs) needsOf(pod *v1.Pod, owner dialect.Object, size int, now time.Ti
 	if kind.Absent() {
 		kind.LookAgain()
 	}
-	return dialect.Needs{Whole: size}, now.Sub(pod.CreationTimestamp.Time) > w.timing.Owner
+	return dialect.Needs{Whole: size}, now.Sub(pod.CreationTimestamp.Time) > o.patience
 }
 
 // bounded says whether the controller beside a PodGroup lets fewer pods exist now than the
 // PodGroup asks for, which was made for it: Kubeflow's Trainer makes a PodGroup of all pods
-// of a JobSet, of which JobSet creates some when others have ended. A PodGroup that somebody
+// of a JobSet, of which JobSet creates some when others have ended. A PodGroup that a user
 // made may be of several controllers.
-func (w *Gangs) bounded(m *dialect.Membership, now int) bool {
-	group, object := w.objects[m.Groups].Get(m.PodGroup), w.objects[m.Also.Resource].Get(m.Also.Key)
+func (o *owners) bounded(m *dialect.Membership, now int) bool {
+	group, object := o.objects[m.Groups].Get(m.PodGroup), o.objects[m.Also.Resource].Get(m.Also.Key)
 	if group == nil || object == nil {
 		return false
 	}
@@ -212,12 +197,12 @@ func (w *Gangs) bounded(m *dialect.Membership, now int) bool {
 
 // stated is what the controller of a gang states besides its size, of kinds that do; nil
 // otherwise. The problem names the field.
-func (w *Gangs) stated(m *dialect.Membership) (said *dialect.Group, problem string) {
-	object := w.objects[m.Object.Resource].Get(m.Object.Key)
+func (o *owners) stated(m *dialect.Membership) (said *dialect.Group, problem string) {
+	object := o.objects[m.Object.Resource].Get(m.Object.Key)
 	if object == nil || !dialect.States(m.Object.Resource) {
 		return nil, ""
 	}
-	g, err := w.readGroup(m.Object, object)
+	g, err := o.readGroup(m.Object, object)
 	if err != nil {
 		return nil, fmt.Sprintf("%s %s: %v", m.Owner.Kind, m.Object.Key, err)
 	}
@@ -226,18 +211,18 @@ func (w *Gangs) stated(m *dialect.Membership) (said *dialect.Group, problem stri
 
 // said is what the PodGroup of a member says, or its controller of a kind that says as
 // much; nil when there is none.
-func (w *Gangs) said(m *Member) *dialect.Group {
-	object := w.objects[m.Object.Resource].Get(m.Object.Key)
+func (o *owners) said(m *Member) *dialect.Group {
+	object := o.objects[m.Object.Resource].Get(m.Object.Key)
 	if object == nil || !dialect.States(m.Object.Resource) {
 		return nil
 	}
-	said, _ := w.readGroup(m.Object, object) // reported to members that wait; those that run go on
+	said, _ := o.readGroup(m.Object, object) // reported to members that wait; those that run go on
 	return &said
 }
 
 // classPriority is the value of a PriorityClass.
-func (w *Gangs) classPriority(name string) (int32, bool) {
-	class := w.objects[dialect.Priorities].Get(name)
+func (o *owners) classPriority(name string) (int32, bool) {
+	class := o.objects[dialect.Priorities].Get(name)
 	if name == "" || class == nil {
 		return 0, false
 	}
@@ -245,51 +230,58 @@ func (w *Gangs) classPriority(name string) (int32, bool) {
 	return int32(value), true
 }
 
-// Lookup is a gang of which it is not known which members have succeeded, and where its
-// pods are: kube-scheduler's informer knows nothing of pods that ended.
-type Lookup struct {
-	Gang      engine.ID
-	Namespace string
-	// Labels are on all its pods; may be empty.
-	Labels labels.Set
+// adopt adds what a pod's controller says in the words of other schedulers; empty, or what
+// is wrong with them.
+func (o *owners) adopt(pod *v1.Pod, m *dialect.Membership) (problem string) {
+	owner := m.Object
+	if m.PodGroup != "" || owner.Key == "" {
+		owner = m.Also
+	}
+	object := o.objects[owner.Resource].Get(owner.Key)
+	if object == nil {
+		return ""
+	}
+	if err := m.Adopt(object, pod.Spec.SchedulerName, o.levels()); err != nil {
+		return fmt.Sprintf("%s %s: %v", object.GetKind(), owner.Key, err)
+	}
+	return ""
 }
 
-// Unsure says whether it must be looked up which members of a gang have succeeded, and
-// where. Asked again it says no, until members went or Succeeded says that nothing could
-// be found out.
-func (w *Gangs) Unsure(id engine.ID) (Lookup, bool) {
-	g := w.groups[id]
-	if g == nil || !g.unsure {
-		return Lookup{}, false
+// kaiPriorities are the PriorityClasses that KAI installs. They count where the cluster has
+// no object of the name, so that its manifests mean the same without KAI.
+var kaiPriorities = map[string]int32{"train": 50, "build-preemptible": 75, "build": 100, "inference": 125}
+
+// priorityNamed is the value of a PriorityClass that a label names.
+func (o *owners) priorityNamed(class string) (int32, bool) {
+	if value, ok := o.classPriority(class); ok {
+		return value, true
 	}
-	g.unsure = false
-	l := Lookup{Gang: id}
-	for _, m := range g.pods { // in all the same
-		l.Namespace = m.Pod.Namespace
-		if key, value := dialect.SharedLabel(m.Pod); key != "" {
-			l.Labels = labels.Set{key: value}
-		}
-		break
-	}
-	return l, true
+	value, ok := kaiPriorities[class]
+	return value, ok
 }
 
-// Succeeded tells which pods that were looked up have succeeded; not ok when that could
-// not be found out. Those that are being deleted belong to an earlier run.
-func (w *Gangs) Succeeded(l Lookup, pods []v1.Pod, ok bool) {
-	g := w.groups[l.Gang]
-	if g == nil {
-		return
+// reading is what a PodGroup, or a controller, was read as. It is kept because each pod of a
+// gang asks for it several times, and an object may have a thousand subgroups.
+type reading struct {
+	uid     types.UID
+	version string
+	levels  topology.Levels
+	group   dialect.Group
+	err     error
+}
+
+// readGroup is what an object of dialect.Owners says of its gang. What the result refers to is not
+// to be changed.
+func (o *owners) readGroup(from dialect.Object, object *unstructured.Unstructured) (dialect.Group, error) {
+	levels, version := o.levels(), object.GetResourceVersion()
+	key := ownerKey(from.Resource, from.Key)
+	if r := o.readings[key]; r != nil && version != "" && r.version == version && r.uid == object.GetUID() && slices.Equal(r.levels, levels) {
+		return r.group, r.err
 	}
-	if g.unsure = !ok; ok {
-		g.done = map[model.HolderID]finished{}
-		for i := range pods {
-			p := &pods[i]
-			m, err := dialect.MembershipOf(p)
-			if err == nil && engine.ID(m.Key) == l.Gang && p.Status.Phase == v1.PodSucceeded && p.DeletionTimestamp == nil {
-				g.done[model.HolderID(p.UID)] = finished{m, p.Labels}
-			}
-		}
-	}
-	w.touch(l.Gang)
+	r := &reading{uid: object.GetUID(), version: version, levels: slices.Clone(levels)}
+	r.group, r.err = dialect.GroupOf(object, levels)
+	o.parsed++
+	r.group.Subgroups = slices.Clip(r.group.Subgroups)
+	o.readings[key] = r
+	return r.group, r.err
 }

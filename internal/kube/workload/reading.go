@@ -3,35 +3,65 @@ package workload
 import (
 	"slices"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/topology"
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
-// reading is what a PodGroup, or a controller, was read as. It is kept because each pod of a
-// gang asks for it several times, and an object may have a thousand subgroups.
-type reading struct {
-	uid     types.UID
-	version string
-	levels  topology.Levels
-	group   dialect.Group
-	err     error
+// Reading is what a pod says by itself of its gang and of what it asks for, whatever its
+// owners, its claims and its profile say. It is shared and must not be changed.
+type Reading struct {
+	pod    *v1.Pod
+	levels topology.Levels
+	// Membership is the pod's gang; MembershipErr names the field that is wrong.
+	Membership    dialect.Membership
+	MembershipErr error
+	// Request is nil when the pod asks for no GPU; RequestErr names the field that is wrong.
+	Request    *model.Request
+	RequestErr error
 }
 
-// readGroup is what an object of dialect.Owners says of its gang. What the result refers to is not
-// to be changed.
-func (w *Gangs) readGroup(of dialect.Object, object *unstructured.Unstructured) (dialect.Group, error) {
-	levels, version := w.reader.Levels(), object.GetResourceVersion()
-	key := ownerKey(of.Resource, of.Key)
-	if r := w.readings[key]; r != nil && version != "" && r.version == version && r.uid == object.GetUID() && slices.Equal(r.levels, levels) {
-		return r.group, r.err
+// maxReadings bounds how many readings are kept. Those of pods that wait are dropped when
+// the pods are bound or gone; a pod may be asked about once more after that.
+const maxReadings = 50_000
+
+// Read reads a pod. Each version of a pod that waits is read once: for the gate, the
+// waiting room, the gang and the scheduling cycle.
+func (r *Reader) Read(pod *v1.Pod) *Reading {
+	levels := r.Levels()
+	if kept, ok := r.readings.Load(pod.UID); ok {
+		if x := kept.(*Reading); x.is(pod) && slices.Equal(x.levels, levels) {
+			return x
+		}
 	}
-	r := &reading{uid: object.GetUID(), version: version, levels: slices.Clone(levels)}
-	r.group, r.err = dialect.GroupOf(object, levels)
-	w.parsed++
-	r.group.Subgroups = slices.Clip(r.group.Subgroups)
-	w.readings[key] = r
-	return r.group, r.err
+	x := &Reading{pod: pod, levels: levels}
+	x.Membership, x.MembershipErr = dialect.MembershipOf(pod)
+	x.Request, x.RequestErr = dialect.RequestOn(pod, levels)
+	r.parsed.Add(1)
+	if pod.Spec.NodeName != "" {
+		return x
+	}
+	if _, there := r.readings.Swap(pod.UID, x); !there && r.kept.Add(1) > maxReadings {
+		r.readings.Clear()
+		r.kept.Store(0)
+	}
+	return x
 }
+
+// is says whether a reading is of this version of a pod.
+func (x *Reading) is(pod *v1.Pod) bool {
+	return x.pod == pod || pod.ResourceVersion != "" && x.pod.ResourceVersion == pod.ResourceVersion && x.pod.UID == pod.UID
+}
+
+// Forget drops the reading of a pod that is bound or gone.
+func (r *Reader) Forget(uid types.UID) {
+	if _, there := r.readings.LoadAndDelete(uid); there {
+		r.kept.Add(-1)
+	}
+}
+
+// Parsed is how many readings were made: a measure of what pods cost.
+func (r *Reader) Parsed() int64 { return r.parsed.Load() }

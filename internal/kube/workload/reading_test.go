@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/topology"
@@ -29,8 +30,8 @@ func TestReadOnce(t *testing.T) {
 	expect := func(parsed, least int) {
 		t.Helper()
 		g := w.describe("podgroup/default/g")
-		if g.Min != least || w.parsed != parsed {
-			t.Errorf("needs %d members, want %d; read %d times, want %d", g.Min, least, w.parsed, parsed)
+		if g.Min != least || w.owners.parsed != parsed {
+			t.Errorf("needs %d members, want %d; read %d times, want %d", g.Min, least, w.owners.parsed, parsed)
 		}
 	}
 	w.set(pods...)
@@ -48,7 +49,56 @@ func TestReadOnce(t *testing.T) {
 		t.Errorf("rack is at depth %d, was at %d without regions", after, before)
 	}
 	w.gone(pods...)
-	if len(w.readings) > 0 {
-		t.Errorf("%d readings are kept", len(w.readings))
+	if len(w.owners.readings) > 0 {
+		t.Errorf("%d readings are kept", len(w.owners.readings))
+	}
+}
+
+// TestPodIsReadOnce: a version of a pod is read once, and again when it or the levels of
+// domains changed; bound pods are not kept, and those that are gone are forgotten.
+func TestPodIsReadOnce(t *testing.T) {
+	w := newWorld(t)
+	r := w.reader
+	first := w.pod("p", "", 0, 1)
+	first.ResourceVersion = "1"
+	for range 3 {
+		if x := r.Read(first.DeepCopy()); x.Request == nil || x.RequestErr != nil || x.MembershipErr != nil {
+			t.Fatalf("%+v", x)
+		}
+		if got, err := r.Request(first); err != nil || got == r.Read(first).Request {
+			t.Fatalf("%v, or the request is shared", err)
+		}
+	}
+	expect := func(parsed, kept int64) {
+		t.Helper()
+		if r.parsed.Load() != parsed || r.kept.Load() != kept {
+			t.Errorf("read %d times, want %d; %d kept, want %d", r.parsed.Load(), parsed, r.kept.Load(), kept)
+		}
+	}
+	expect(1, 1)
+	second := first.DeepCopy()
+	second.ResourceVersion, second.Labels[names.LabelGang] = "2", "bad name"
+	if x := r.Read(second); x.MembershipErr == nil {
+		t.Error("an old reading was used")
+	}
+	expect(2, 1)
+	levels := append(topology.Levels{{Name: "region", Label: "region"}}, topology.DefaultLevels()...)
+	r.Levels = func() topology.Levels { return levels }
+	r.Read(second)
+	expect(3, 1)
+	bound := first.DeepCopy()
+	bound.ResourceVersion, bound.Spec.NodeName = "3", "n"
+	r.Read(bound)
+	expect(4, 1)
+	r.Forget(bound.UID)
+	r.Forget(bound.UID)
+	expect(4, 0)
+	for i := range maxReadings + 10 {
+		p := &v1.Pod{}
+		p.UID = types.UID(fmt.Sprint(i))
+		r.Read(p)
+	}
+	if n := r.kept.Load(); n > 10 {
+		t.Errorf("%d are kept", n)
 	}
 }

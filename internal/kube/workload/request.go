@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"sync"
 	"sync/atomic"
 
 	v1 "k8s.io/api/core/v1"
@@ -45,6 +46,10 @@ type Reader struct {
 	Claims    func(*v1.Pod) (*dra.Ask, error)
 	profiles  atomic.Pointer[map[string]Profile]
 	protected atomic.Pointer[[]string]
+	// readings are those of waiting pods, by UID; kept is how many there are, parsed how many
+	// were made.
+	readings     sync.Map
+	kept, parsed atomic.Int64
 }
 
 // Own says that the pods of a scheduler name are placed by this scheduler, and what its
@@ -92,21 +97,27 @@ func (r *Reader) RequestIn(pod *v1.Pod, p Profile) (*model.Request, error) {
 // read is RequestIn, with what the pod's claims mean; nil when it has none that matter.
 func (r *Reader) read(pod *v1.Pod, p Profile) (*model.Request, *dra.Ask, error) {
 	var ask *dra.Ask
-	var by *dialect.ByClaim
 	if r.Claims != nil {
 		var err error
 		if ask, err = r.Claims(pod); err != nil {
 			return nil, nil, err
 		}
-		if ask != nil {
-			by = ask.By
+	}
+	var out *model.Request
+	if ask != nil && ask.By != nil {
+		var err error
+		if out, err = dialect.RequestBy(pod, r.Levels(), ask.By); err != nil {
+			return nil, ask, err
 		}
+	} else if x := r.Read(pod); x.RequestErr != nil {
+		return nil, ask, x.RequestErr
+	} else if x.Request != nil {
+		own := *x.Request
+		out = &own
 	}
-	out, err := dialect.RequestBy(pod, r.Levels(), by)
-	if err != nil || out == nil {
-		return nil, ask, err
+	if out != nil {
+		r.settle(out, pod, p)
 	}
-	r.settle(out, pod, p)
 	return out, ask, nil
 }
 

@@ -54,7 +54,7 @@ func (w *Gangs) subgroups(pods []*Member) (n *nested, problem string) {
 // saysSubgroups is what says which subgroups a gang has: its PodGroup, or its pods, those
 // that wait first; nil when none does.
 func (w *Gangs) saysSubgroups(pods []*Member) (*dialect.Group, error) {
-	if said := w.said(pods[0]); said != nil {
+	if said := w.owners.said(pods[0]); said != nil {
 		if said.HasSubgroups() {
 			return said, nil
 		}

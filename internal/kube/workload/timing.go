@@ -19,4 +19,4 @@ func DefaultTiming() Timing {
 }
 
 // SetTiming changes how long gangs are waited for.
-func (w *Gangs) SetTiming(t Timing) { w.timing = t }
+func (w *Gangs) SetTiming(t Timing) { w.timing, w.owners.patience = t, t.Owner }

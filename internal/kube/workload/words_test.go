@@ -7,6 +7,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 
 	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/core/topology"
 )
 
 // TestKAIWords: priority by label, non-preemptible from 100 on, and a delay before others
@@ -80,9 +81,10 @@ func TestLevelsChanged(t *testing.T) {
 	if g := w.describe("pod/uid-p"); g.Invalid == "" {
 		t.Fatal("an unknown level is known")
 	}
-	p.Annotations["kueue.x-k8s.io/podset-required-topology"] = "topology.kubernetes.io/rack"
+	levels := append(topology.Levels{{Name: "row", Label: "example.com/row"}}, topology.DefaultLevels()...)
+	w.reader.Levels = func() topology.Levels { return levels }
 	w.LevelsChanged(w.now)
-	if g := w.describe("pod/uid-p"); g.Invalid != "" || g.Require.Name != "rack" {
+	if g := w.describe("pod/uid-p"); g.Invalid != "" || g.Require.Name != "row" {
 		t.Errorf("got %+v", g)
 	}
 }

@@ -152,7 +152,7 @@ func TestNothingKept(t *testing.T) {
 		w.Changed()
 		w.now = w.now.Add(time.Hour)
 		w.Due(w.now)
-		if n := len(w.groups) + len(w.members) + len(w.changed) + len(w.owned) + len(w.owner) + len(w.freed) + len(w.shapes) + len(w.alarms); n > 0 {
+		if n := len(w.groups) + len(w.members) + len(w.changed) + len(w.owners.pods) + len(w.owners.names) + len(w.freed) + len(w.shapes) + len(w.alarms); n > 0 {
 			t.Errorf("%d: left %+v", i, w.Gangs)
 		}
 	}

@@ -1,6 +1,6 @@
 // Package checker decides from the outside whether a scheduler of GPUs keeps its
 // promises. It sees pods as a watch of the API server delivers them and imports no
-// code of this repository (internal/archtest holds that): the record on a pod is
+// code of this repository (test/archtest holds that): the record on a pod is
 // decoded here a second time, from docs/formats/record.md alone, and devices, queues
 // and gangs are what the load itself created and wrote on its pods as labels.
 //
@@ -24,5 +24,7 @@
 //
 // Time is passed in. Every method is safe for concurrent use.
 //
-// Reading order: checker.go, claims.go, devices.go, limits.go, gangs.go, fits.go.
+// Reading order: checker.go, facts.go and pod.go (what it knows), claims.go, record.go,
+// devices.go, doubles.go, limits.go, gangs.go, able.go, fits.go; breach.go and history.go
+// (what it reports).
 package checker

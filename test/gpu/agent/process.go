@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// kubeconfig points to a port where nobody listens.
+// kubeconfig points to a port without a listener.
 const kubeconfig = `apiVersion: v1
 kind: Config
 current-context: none

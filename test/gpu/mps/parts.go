@@ -15,7 +15,7 @@ import (
 	"github.com/tangram-dev/tangram/internal/agent/sharing/mps"
 )
 
-// The two shares: 70 and 30 % of compute and of memory.
+// shares are two: 70 and 30 % of compute and of memory.
 func (t *trial) shares() (large, small mps.Share) {
 	large = mps.Share{Allocation: "large", Namespace: "test", Pod: "large", PodUID: "uid-large", Container: "main",
 		ComputeMilli: 700, MemoryMiB: t.gpu.MemoryMiB * 7 / 10}

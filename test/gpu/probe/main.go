@@ -6,7 +6,7 @@
 //
 // It uses the first GPU and expects it idle and with MIG off. It changes MIG mode and
 // makes and destroys instances, and it provokes errors of programs: run it on a machine
-// that nobody needs.
+// that has no other use.
 package main
 
 import (
@@ -60,10 +60,7 @@ func main() {
 
 func run(ctx context.Context, load, sections string, reset bool) (failed int, err error) {
 	p := &probe{ctx: ctx, load: load, reset: reset, calls: &calls{}}
-	p.backend, err = nvml.New(nvml.Options{Observe: p.calls.observe, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
-	if err != nil {
-		return 0, err
-	}
+	p.backend = nvml.New(nvml.Options{Observe: p.calls.observe, Log: slog.New(slog.NewTextHandler(os.Stderr, nil))})
 	defer p.backend.Close()
 	inv, err := p.backend.Inventory(ctx)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/tangram-dev/tangram/api/query"
 	"github.com/tangram-dev/tangram/core/explain"
-	"github.com/tangram-dev/tangram/internal/kube/engine"
+	"github.com/tangram-dev/tangram/internal/kube/answer"
 )
 
 // Tokens that the fake knows: one that sees all, one that may list pods of one namespace
@@ -242,7 +242,7 @@ func (f *Fleet) why(ref query.GangRef, limited bool) (any, *query.Error) {
 	out.Reason, out.Text = *out.Gang.Reason, ref.Namespace+"/"+ref.Name+": "+out.Gang.Reason.Text+"."
 	at := time.Now().Add(13 * time.Minute)
 	out.Start = query.Start{Known: query.StartsReserved, At: &at, Because: "what runs on the nodes that are kept for it is expected to end by then", Nodes: []string{"node-0003", "node-0004"}}
-	out.Helps = engine.HelpAnswers(&explain.Case{Reason: f.reason(), Namespace: ref.Namespace, Object: "job/" + out.Gang.Owner, Size: members, Queue: out.Gang.Queue, Declared: true, NextEnd: 13 * time.Minute,
+	out.Helps = answer.HelpAnswers(&explain.Case{Reason: f.reason(), Namespace: ref.Namespace, Object: "job/" + out.Gang.Owner, Size: members, Queue: out.Gang.Queue, Declared: true, NextEnd: 13 * time.Minute,
 		Examples: func(l explain.Line) (names []string) {
 			for _, id := range l.Examples() {
 				names = append(names, string(id))

@@ -1,7 +1,7 @@
 // Package fake answers the questions of api/query from a made-up fleet, so that the page can
 // be tried at 1,000 nodes, with hostile names and with failures, without a cluster.
 //
-// Read fleet.go for what there is, answers.go for who sees what.
+// Read fleet.go for what there is, answers.go and reason.go for what a caller is answered.
 package fake
 
 import (
@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/tangram-dev/tangram/api/query"
-	"github.com/tangram-dev/tangram/internal/kube/engine"
+	"github.com/tangram-dev/tangram/internal/kube/answer"
 )
 
 // Hostile are names that would run a script or break a layout if they were taken for
@@ -162,7 +162,7 @@ func (f *Fleet) wait(hostile bool) {
 		g := query.Gang{
 			GangRef: ref, Kind: "Job", Owner: ref.Name, Queue: queueOf(ref.Namespace), User: user, Priority: 500, Phase: query.PhaseWaiting, Submitted: submitted, Need: members, Exist: members, Milli: members * 8000, Position: i + 1, RuntimeSeconds: 7200, Learned: true,
 		}
-		g.Reason = new(engine.ReasonAnswer(&why, true))
+		g.Reason = new(answer.ReasonAnswer(&why, true))
 		for m := range members {
 			g.Members = append(g.Members, query.Member{Pod: query.PodRef{Namespace: ref.Namespace, Name: fmt.Sprintf("%s-%d", ref.Name, m)}, Role: "worker", State: "waiting", Asks: []query.Asked{{Resource: "nvidia.com/gpu", Amount: "8"}}})
 		}

@@ -50,8 +50,8 @@ func Write(path string, data []byte, mode os.FileMode, check func(path string) e
 	return syncFolder(dir)
 }
 
-// Sweep removes what writers that died left behind in a folder. Nobody may be writing
-// there.
+// Sweep removes what writers that died left behind in a folder. It must not be called while
+// another writer is at work there.
 func Sweep(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

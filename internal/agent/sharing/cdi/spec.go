@@ -5,9 +5,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tangram-dev/tangram/internal/agent/device"
 	"tags.cncf.io/container-device-interface/pkg/parser"
 	specs "tags.cncf.io/container-device-interface/specs-go"
+
+	"github.com/tangram-dev/tangram/internal/agent/device"
 )
 
 // The parts of a CDI device's full name, tangram.dev/allocation=<ID>.

@@ -9,9 +9,10 @@ import (
 	"slices"
 	"strings"
 
+	library "tags.cncf.io/container-device-interface/pkg/cdi"
+
 	"github.com/tangram-dev/tangram/internal/agent/device"
 	"github.com/tangram-dev/tangram/internal/agent/sharing/atomicfile"
-	library "tags.cncf.io/container-device-interface/pkg/cdi"
 )
 
 // DefaultDir is where container runtimes look for specs that do not outlive a reboot.

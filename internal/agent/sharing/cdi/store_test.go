@@ -7,8 +7,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/tangram-dev/tangram/internal/agent/device"
 	library "tags.cncf.io/container-device-interface/pkg/cdi"
+
+	"github.com/tangram-dev/tangram/internal/agent/device"
 )
 
 func store(t *testing.T) *Store {
@@ -136,7 +137,7 @@ func TestCollect(t *testing.T) {
 		t.Error(diff)
 	}
 	if _, err := os.Stat(foreign); err != nil {
-		t.Error("a file of somebody else was removed")
+		t.Error("a file of another program was removed")
 	}
 	if err := s.Remove("a"); err != nil {
 		t.Errorf("removing what is gone: %v", err)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/tangram-dev/tangram/internal/agent/device"
@@ -21,10 +20,6 @@ const (
 	containerLock = "/tmp/vgpulock"
 )
 
-// policies are the values that GPU_CORE_UTILIZATION_POLICY may have: default lifts the
-// limit of a container that is alone on its GPU, force never does, disable always does.
-var policies = []string{"default", "force", "disable"}
-
 // Options are the settings.
 type Options struct {
 	// LibraryDir is the folder of the node with libvgpu.so and ld.so.preload.
@@ -35,9 +30,6 @@ type Options struct {
 	// LockDir is a folder of the node by which all containers' processes take turns at
 	// starting; default /tmp/vgpulock, which HAMi's own plugin uses.
 	LockDir string
-	// CorePolicy is default, force or disable; empty for force, because what a pod was
-	// promised is what it gets.
-	CorePolicy string
 }
 
 // Limiter gives containers their limits.
@@ -51,11 +43,7 @@ type Limit struct {
 
 // New checks that the library is installed. Errors name the field.
 func New(options Options) (*Limiter, error) {
-	options.CorePolicy = cmp.Or(options.CorePolicy, "force")
 	options.LockDir = cmp.Or(options.LockDir, containerLock)
-	if !slices.Contains(policies, options.CorePolicy) {
-		return nil, fmt.Errorf("hami.corePolicy: must be one of %v, is %q", policies, options.CorePolicy)
-	}
 	for field, dir := range map[string]string{"libraryDir": options.LibraryDir, "cacheDir": options.CacheDir, "lockDir": options.LockDir} {
 		if !filepath.IsAbs(dir) {
 			return nil, fmt.Errorf("hami.%s: must be an absolute path, is %q", field, dir)
@@ -93,7 +81,9 @@ func (l *Limiter) Edits(a device.Allocation, limits []Limit) (device.Edits, erro
 			// One region for all of the allocation's processes, also after a restart of
 			// the container: the library counts what each of them holds there.
 			"CUDA_DEVICE_MEMORY_SHARED_CACHE=" + filepath.Join(containerDir, a.ID+".cache"),
-			"GPU_CORE_UTILIZATION_POLICY=" + l.options.CorePolicy,
+			// A container that is alone on its GPU keeps to its limit, too: what it was
+			// promised is what it gets.
+			"GPU_CORE_UTILIZATION_POLICY=force",
 		},
 		Mounts: []device.Mount{
 			{HostPath: dir, ContainerPath: containerDir, Options: []string{"rw", "nosuid", "nodev", "rbind"}},

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/tangram-dev/tangram/internal/agent/device"
 )
 
@@ -92,8 +93,6 @@ func TestRefused(t *testing.T) {
 	if err := os.Remove(filepath.Join(half.LibraryDir, preload)); err != nil {
 		t.Fatal(err)
 	}
-	odd := o
-	odd.CorePolicy = "perhaps"
 	relative := o
 	relative.CacheDir = "x"
 	folder := o
@@ -109,7 +108,6 @@ func TestRefused(t *testing.T) {
 		{half, "hami.libraryDir: HAMi-core is not installed: stat " + filepath.Join(half.LibraryDir, preload)},
 		{folder, "hami.libraryDir: HAMi-core is not installed"},
 		{relative, "hami.cacheDir"},
-		{odd, "hami.corePolicy"},
 	} {
 		if _, err := New(test.options); err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("error %v, want %q", err, test.want)

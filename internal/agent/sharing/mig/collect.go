@@ -50,7 +50,7 @@ func (m *Manager) mark(live []Placement) {
 	for _, entry := range m.journal.Instances {
 		p := entry.placement()
 		used := slices.ContainsFunc(live, func(l Placement) bool {
-			return l.GPU == p.GPU && l.Start == p.Start && sameProfile(l.Profile, p.Profile)
+			return l.GPU == p.GPU && l.Start == p.Start && device.SameProfile(l.Profile, p.Profile)
 		})
 		switch s := m.states[p]; {
 		case used:
@@ -71,7 +71,7 @@ func (m *Manager) remove(ctx context.Context, entry owned, s *state) error {
 	}
 	m.options.Busy(entry.placement())
 	if !s.told {
-		m.options.Log.Warn("MIG instance without an allocation is still in use; trying again",
+		m.options.Log.Warn("MIG instance without an allocation is still in use; will retry",
 			"placement", entry.placement().String(), "uuid", entry.UUID, "err", err)
 		s.told = true
 	}
@@ -79,10 +79,10 @@ func (m *Manager) remove(ctx context.Context, entry owned, s *state) error {
 }
 
 // modes turns MIG mode off where the agent turned it on and no instance is left. The
-// driver is asked again, because somebody else may have cut the device meanwhile; its
+// driver is asked again, because another program may have cut the device meanwhile; its
 // own refusal covers the time since.
 func (m *Manager) modes(ctx context.Context, live []Placement) error {
-	if m.options.KeepMode || len(m.journal.Modes) == 0 {
+	if len(m.journal.Modes) == 0 {
 		return nil
 	}
 	inventory, err := m.driver.Inventory(ctx)

@@ -3,7 +3,7 @@
 //
 // It knows what it made from a journal on disk and never changes an instance that is not
 // in it, nor a MIG mode that it did not turn on. An instance that already exists at the
-// wanted placement is used whoever made it, but only its own are ever removed. Where
+// wanted placement is used, also one of another program, but only its own are ever removed. Where
 // another program manages MIG on the node (NVIDIA's MIG manager), it cuts and removes
 // nothing.
 //

@@ -22,7 +22,7 @@ type journal struct {
 	Version int `json:"version"`
 	// Boot is the boot that the instances belong to; none outlives it. GPU instance ids
 	// and even UUIDs are given again after a reboot, so without it an instance of
-	// somebody else could look like an old one of ours.
+	// another program could look like an old one of ours.
 	Boot      string  `json:"boot"`
 	Instances []owned `json:"instances"`
 	// Modes are the devices whose MIG mode the agent turned on. On some hardware the
@@ -52,7 +52,7 @@ func compareOwned(a, b owned) int {
 }
 
 // load reads the journal. A file that cannot be understood is kept aside and the agent
-// begins without one: then its old instances count as foreign and stay until somebody
+// begins without one: then its old instances count as foreign and stay until an operator
 // removes them, which is safe. aside is where it is kept, empty when all is well.
 func load(path string) (content journal, aside string, err error) {
 	if err := atomicfile.Sweep(filepath.Dir(path)); err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/tangram-dev/tangram/internal/agent/device"
@@ -17,7 +16,7 @@ import (
 type Manager struct {
 	driver  Driver
 	options Options
-	turn    chan struct{} // holds one value while nobody works
+	turn    chan struct{} // holds one value while no call is at work
 
 	journal journal
 	states  map[Placement]*state
@@ -50,12 +49,12 @@ func New(driver Driver, options Options) (*Manager, error) {
 }
 
 // Ensure makes the instance exist and returns it. One that exists already is returned as
-// it is, whoever made it. Own instances in the way that no allocation uses are removed;
+// it is, also one of another program. Own instances in the way that no allocation uses are removed;
 // anything else in the way is an error and stays.
 //
 // Errors: device.ErrNotFound and device.ErrNotSupported for a placement that the device
-// does not have, device.ErrBusy when something in use is in the way (try again),
-// ErrForeign when it belongs to somebody else.
+// does not have, device.ErrBusy when something in use is in the way (a retry may help),
+// ErrForeign when it belongs to another program.
 func (m *Manager) Ensure(ctx context.Context, want Placement) (device.Instance, error) {
 	if err := m.begin(ctx); err != nil {
 		return device.Instance{}, err
@@ -74,7 +73,7 @@ func (m *Manager) ensure(ctx context.Context, want Placement) (device.Instance, 
 		return device.Instance{}, err
 	}
 	for _, instance := range d.MIG.Instances {
-		if sameProfile(instance.Profile, want.Profile) && instance.Start == want.Start && instance.UUID != "" {
+		if device.SameProfile(instance.Profile, want.Profile) && instance.Start == want.Start && instance.UUID != "" {
 			if i := m.find(want.GPU, instance); i >= 0 {
 				m.use(m.journal.Instances[i].placement())
 			}
@@ -123,7 +122,7 @@ func (m *Manager) EnsureWhole(ctx context.Context, gpu string) error {
 
 func (m *Manager) whole(ctx context.Context, d *device.Device) error {
 	if !slices.Contains(m.journal.Modes, d.UUID) {
-		return fmt.Errorf("%w: its MIG mode was turned on by somebody else", ErrForeign)
+		return fmt.Errorf("%w: its MIG mode was not turned on by the agent", ErrForeign)
 	}
 	// All slices, and then some: the numbers of slices grow with hardware.
 	const all = 1 << 16
@@ -209,7 +208,7 @@ func (m *Manager) clear(ctx context.Context, d *device.Device, start, end int) e
 			return fmt.Errorf("%w: %s at slice %d (%s) is in the way", ErrForeign, instance.Profile, instance.Start, instance.UUID)
 		}
 		entry := m.journal.Instances[i]
-		// Without a compute instance it serves nobody, wanted or not.
+		// Without a compute instance it serves no container, wanted or not.
 		if m.states[entry.placement()].isWanted() && instance.UUID != "" {
 			return fmt.Errorf("%w: %s at slice %d (%s) is allocated", device.ErrBusy, entry.Profile, entry.Start, entry.UUID)
 		}
@@ -304,7 +303,7 @@ func (m *Manager) end() { m.turn <- struct{}{} }
 // profileOf finds a profile and checks the start.
 func profileOf(d *device.Device, want Placement) (device.Profile, error) {
 	for _, profile := range d.MIG.Profiles {
-		if !sameProfile(profile.Name, want.Profile) {
+		if !device.SameProfile(profile.Name, want.Profile) {
 			continue
 		}
 		if !slices.Contains(profile.Starts, want.Start) {
@@ -313,9 +312,4 @@ func profileOf(d *device.Device, want Placement) (device.Profile, error) {
 		return profile, nil
 	}
 	return device.Profile{}, fmt.Errorf("%w: %s has no such profile", device.ErrNotSupported, d.Model)
-}
-
-// sameProfile compares names; resources write 1g.18gb.me for 1g.18gb+me.
-func sameProfile(a, b string) bool {
-	return strings.ReplaceAll(a, "+", ".") == strings.ReplaceAll(b, "+", ".")
 }

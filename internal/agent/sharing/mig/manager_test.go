@@ -147,7 +147,7 @@ func TestRestart(t *testing.T) {
 	s := begin(t, nil)
 	first := s.ensure(small)
 	s.manager = manager(t, s.model, s.path, s.clock, nil)
-	// Nobody has said yet that it is not wanted.
+	// No Collect has said yet that it is not wanted.
 	if _, err := s.manager.Ensure(context.Background(), large); !errors.Is(err, device.ErrBusy) {
 		t.Errorf("error %v, want busy", err)
 	}
@@ -164,7 +164,7 @@ func TestRestart(t *testing.T) {
 	s.done()
 }
 
-// After a reboot the same ids and UUIDs come back in somebody else's hands.
+// After a reboot the same ids and UUIDs come back for instances of another program.
 func TestReboot(t *testing.T) {
 	s := begin(t, nil)
 	first := s.ensure(small)
@@ -193,7 +193,7 @@ func TestModeLostByHand(t *testing.T) {
 	s.later(time.Hour)
 	s.collect()
 	if !g.on {
-		t.Error("somebody else's MIG mode was turned off")
+		t.Error("another program's MIG mode was turned off")
 	}
 	s.ensure(small)
 	s.done()
@@ -339,12 +339,7 @@ func TestUnreadableJournal(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	for field, o := range map[string]Options{
-		"mig.journal": {Journal: "relative"},
-		"mig.linger":  {Journal: "/x", Linger: -1},
-	} {
-		if _, err := New(newModel(1), o); err == nil || !strings.Contains(err.Error(), field) {
-			t.Errorf("error %v, want %s", err, field)
-		}
+	if _, err := New(newModel(1), Options{Journal: "relative"}); err == nil || !strings.Contains(err.Error(), "mig.journal") {
+		t.Errorf("error %v, want mig.journal", err)
 	}
 }

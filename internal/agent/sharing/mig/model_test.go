@@ -100,7 +100,7 @@ func (m *model) SetMIG(_ context.Context, uuid string, on bool) error {
 	case !on && len(g.instances) > 0:
 		m.complain("MIG mode of %s turned off with instances", uuid)
 	case !on && g.on && !g.onByUs:
-		m.complain("MIG mode of %s turned off that somebody else turned on", uuid)
+		m.complain("MIG mode of %s turned off that another program turned on", uuid)
 	}
 	g.on, g.onByUs = on, on
 	return nil
@@ -150,7 +150,7 @@ func (m *model) DestroyInstance(_ context.Context, uuid string, gi int) error {
 		return device.ErrNotFound
 	}
 	if g.foreign[gi] {
-		m.complain("instance %d of %s destroyed, which is somebody else's", gi, uuid)
+		m.complain("instance %d of %s destroyed, which is another program's", gi, uuid)
 	}
 	if g.busyInst[gi] {
 		return device.ErrBusy

@@ -1,6 +1,7 @@
 package mig
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,8 +12,8 @@ import (
 	"github.com/tangram-dev/tangram/internal/agent/device"
 )
 
-// ErrForeign is the error where what is in the way belongs to somebody else, so that it
-// is not touched. Trying again helps only when that somebody acts.
+// ErrForeign is the error where what is in the way belongs to another program, so that it
+// is not touched. A retry helps only after that program or an operator has acted.
 var ErrForeign = errors.New("not managed by this agent")
 
 // Driver is what the package needs of a device.Backend.
@@ -44,11 +45,8 @@ type Options struct {
 	// Linger is how long an instance without an allocation is kept, because the next
 	// container often wants the same one and cutting takes time. 0 keeps none.
 	Linger time.Duration
-	// KeepMode leaves MIG mode on when the last instance is gone. Without it the mode
-	// is turned off again, so that the device can be handed out whole at once.
-	KeepMode bool
-	// Manager returns who else manages MIG on this node, such as
-	// "nvidia.com/mig.config.state=success"; empty for nobody. Asked before each change.
+	// Manager names another program that manages MIG on this node, such as
+	// "nvidia.com/mig.config.state=success"; empty for none. Asked before each change.
 	Manager func() string
 	// Busy is told each time that an instance cannot be removed because a process uses
 	// it, for a metric. It must not call back.
@@ -66,9 +64,6 @@ func (o Options) check() (Options, error) {
 	if !filepath.IsAbs(o.Journal) {
 		return o, fmt.Errorf("mig.journal: must be an absolute path, is %q", o.Journal)
 	}
-	if o.Linger < 0 {
-		return o, fmt.Errorf("mig.linger: must not be negative, is %v", o.Linger)
-	}
 	if o.Manager == nil {
 		o.Manager = func() string { return "" }
 	}
@@ -78,9 +73,7 @@ func (o Options) check() (Options, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
+	o.Log = cmp.Or(o.Log, slog.Default())
 	if o.Boot == "" {
 		boot, err := bootID()
 		if err != nil {

@@ -10,8 +10,8 @@ import (
 // state is what is known of an own instance besides its entry in the journal. It is
 // lost with the process.
 type state struct {
-	// unwanted: since when no allocation uses it; zero while one does, or while nobody
-	// has said so yet.
+	// unwanted: since when no allocation uses it; zero while one does, or before
+	// the first Collect.
 	unwanted time.Time
 	// told: a log line said that it is busy.
 	told bool

@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tangram-dev/tangram/internal/agent/device"
 	"pgregory.net/rapid"
+
+	"github.com/tangram-dev/tangram/internal/agent/device"
 )
 
 // Whatever containers, other programs, processes, crashes and reboots do: no foreign
@@ -57,7 +58,7 @@ func TestProperties(t *testing.T) {
 					t.Fatal("handed out whole with MIG mode on")
 				}
 			},
-			"somebody cuts": func(t *rapid.T) {
+			"another program cuts": func(t *rapid.T) {
 				g := rapid.SampledFrom(w.model.gpus).Draw(t, "gpu")
 				p := rapid.SampledFrom(profiles()).Draw(t, "profile")
 				at := rapid.SampledFrom(p.Starts).Draw(t, "start")
@@ -65,13 +66,13 @@ func TestProperties(t *testing.T) {
 					g.foreign[w.model.add(g, p, at).GPUInstance] = true
 				}
 			},
-			"somebody turns the mode on": func(t *rapid.T) {
+			"another program turns the mode on": func(t *rapid.T) {
 				g := rapid.SampledFrom(w.model.gpus).Draw(t, "gpu")
 				if !g.on && !g.busy {
 					g.on = true
 				}
 			},
-			"somebody removes": func(t *rapid.T) {
+			"another program removes": func(t *rapid.T) {
 				g := rapid.SampledFrom(w.model.gpus).Draw(t, "gpu")
 				if len(g.instances) == 0 {
 					return

@@ -71,7 +71,7 @@ func (d *daemon) run(ctx context.Context) {
 				break
 			}
 			d.set(false, err)
-			d.options.Log.Error("MPS daemon not started; trying again", "gpu", d.gpu.UUID, "after", pause, "err", err)
+			d.options.Log.Error("Could not start the MPS daemon; will retry", "gpu", d.gpu.UUID, "after", pause, "err", err)
 			d.options.Hooks.Failed(d.gpu.UUID, err)
 		}
 		kill(strays(d.options.Control, d.control.pipe))
@@ -109,7 +109,7 @@ func (d *daemon) died(reason error) {
 }
 
 // prepare sets the daemon's own limits and starts its server, so that the first client
-// does not wait for it and, in exclusive mode, nobody takes the device before.
+// does not wait for it and, in exclusive mode, no other process takes the device before.
 func (d *daemon) prepare(ctx context.Context) error {
 	d.mu.Lock()
 	l := ceiling(d.gpu, d.shares)
@@ -227,11 +227,11 @@ func (d *daemon) shutdown() {
 	waitGone(left, d.options.AnswerWithin)
 	if d.options.Exclusive != nil {
 		if err := d.options.Exclusive(ctx, d.gpu.UUID, false); err != nil {
-			d.options.Log.Error("Compute mode not set back to default", "gpu", d.gpu.UUID, "err", err)
+			d.options.Log.Error("Could not set the compute mode back to default", "gpu", d.gpu.UUID, "err", err)
 		}
 	}
 	if err := os.Remove(filepath.Join(d.control.pipe, pidFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
-		d.options.Log.Error("MPS daemon's files not removed", "gpu", d.gpu.UUID, "err", err)
+		d.options.Log.Error("Could not remove the MPS daemon's files", "gpu", d.gpu.UUID, "err", err)
 	}
 	d.options.Log.Info("MPS daemon stopped", "gpu", d.gpu.UUID, "killed", left)
 }

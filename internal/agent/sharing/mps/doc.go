@@ -5,7 +5,7 @@
 // stopped after the last, started again with back-off when it dies. It outlives the
 // agent, because all programs on the GPU end with it; a new agent takes it over.
 //
-// What is enforced, and by whom:
+// What is enforced, and by what:
 //
 //   - The driver limits each client process to the percentage of SMs and the device
 //     memory in its environment. The environment is set through CDI, and a container's
@@ -31,6 +31,6 @@
 // A container gets shares of one GPU only: a client has one daemon.
 //
 // Reading order: options.go, share.go (amounts), manager.go, daemon.go (supervision),
-// launch.go, control.go (the daemon's commands), process.go and owner.go (what /proc
-// says), guard.go.
+// launch.go, control.go (the daemon's commands), exclusive.go (compute modes), process.go
+// and owner.go (what /proc says), guard.go.
 package mps

@@ -53,7 +53,7 @@ type GuardOptions struct {
 	// Container names the container of a pod that has a runtime's container ID; false
 	// when unknown. Needed only for pods that have several shares of one GPU. May be nil.
 	Container func(podUID, containerID string) (string, bool)
-	// Owner says whose a process is; nil for OwnerOf.
+	// Owner is the container of a process; nil for OwnerOf.
 	Owner func(pid int) (Owner, bool)
 }
 

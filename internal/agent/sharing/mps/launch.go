@@ -16,7 +16,7 @@ import (
 // pidFile is written by the daemon into its pipe folder.
 const pidFile = "nvidia-cuda-mps-control.pid"
 
-// The folders of a GPU's daemon.
+// dir is the folder of a GPU's daemon, pipe and logs are below it.
 func (o Options) dir(gpu string) string  { return filepath.Join(o.StateDir, gpu) }
 func (o Options) pipe(gpu string) string { return filepath.Join(o.dir(gpu), "pipe") }
 func (o Options) logs(gpu string) string { return filepath.Join(o.dir(gpu), "log") }

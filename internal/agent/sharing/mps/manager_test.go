@@ -257,7 +257,7 @@ func TestKilled(t *testing.T) {
 	}
 	death := receive(t, n.died, "death")
 	if death.GPU != "GPU-a" || len(death.Shares) != 1 || death.Shares[0].Holder() != "team/pod-a/main" ||
-		// Its end is seen by its parent, or by who asks it; whoever comes first.
+		// Its end is seen by its parent, or by the next question to it.
 		!strings.Contains(death.Reason.Error(), "killed") && !strings.Contains(death.Reason.Error(), "is gone") {
 		t.Errorf("death %+v", death)
 	}
@@ -323,7 +323,7 @@ func TestRefuses(t *testing.T) {
 	add(t, m, share("a", 500, 1000))
 }
 
-// A daemon that does not take its limits serves nobody.
+// A daemon that does not take its limits does not serve.
 func TestLimitNotTaken(t *testing.T) {
 	for behaviour, says := range map[string]string{
 		"stubborn": "percentage is 100.0 after setting 50",

@@ -1,6 +1,7 @@
 package mps
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -55,7 +56,7 @@ type Options struct {
 type Hooks struct {
 	// Died: a daemon ended or does not answer, and its clients ended with it.
 	Died func(Death)
-	// Failed: a daemon could not be started; it is tried again.
+	// Failed: a daemon could not be started; the start is retried.
 	Failed func(gpu string, err error)
 	// Ready: a daemon serves, for the first time or again.
 	Ready func(gpu string)
@@ -69,54 +70,24 @@ type Death struct {
 	Shares []Share
 }
 
-// check fills in the defaults and names the field that is wrong.
+// check fills in the defaults and names the field that is wrong, of those that users set.
 func (o Options) check() (Options, error) {
-	if o.Control == "" {
-		o.Control = "nvidia-cuda-mps-control"
-	}
-	path, err := exec.LookPath(o.Control)
-	if err != nil {
+	var err error
+	if o.Control, err = exec.LookPath(cmp.Or(o.Control, "nvidia-cuda-mps-control")); err != nil {
 		return o, fmt.Errorf("mps.control: %w", err)
 	}
-	o.Control = path
-	for _, dir := range []struct {
-		field, standard string
-		value           *string
-	}{{"stateDir", "/run/tangram/mps", &o.StateDir}, {"shmDir", "/dev/shm", &o.ShmDir}} {
-		if *dir.value == "" {
-			*dir.value = dir.standard
-		}
-		if !filepath.IsAbs(*dir.value) {
-			return o, fmt.Errorf("mps.%s: must be an absolute path, is %q", dir.field, *dir.value)
+	o.StateDir, o.ShmDir = cmp.Or(o.StateDir, "/run/tangram/mps"), cmp.Or(o.ShmDir, "/dev/shm")
+	for field, dir := range map[string]string{"stateDir": o.StateDir, "shmDir": o.ShmDir} {
+		if !filepath.IsAbs(dir) {
+			return o, fmt.Errorf("mps.%s: must be an absolute path, is %q", field, dir)
 		}
 	}
-	for _, limit := range []struct {
-		field    string
-		value    *time.Duration
-		standard time.Duration
-	}{
-		{"startWithin", &o.StartWithin, 10 * time.Second},
-		{"answerWithin", &o.AnswerWithin, 10 * time.Second},
-		{"healthEvery", &o.HealthEvery, 10 * time.Second},
-		{"backoffMin", &o.BackoffMin, time.Second},
-		{"backoffMax", &o.BackoffMax, time.Minute},
-	} {
-		if *limit.value == 0 {
-			*limit.value = limit.standard
-		}
-		if *limit.value < 0 {
-			return o, fmt.Errorf("mps.%s: must not be negative, is %v", limit.field, *limit.value)
-		}
-	}
-	if o.Misses == 0 {
-		o.Misses = 3
-	}
-	if o.Misses < 0 {
-		return o, fmt.Errorf("mps.misses: must not be negative, is %d", o.Misses)
-	}
-	if o.BackoffMax < o.BackoffMin {
-		return o, fmt.Errorf("mps.backoffMax: must be at least backoffMin (%v), is %v", o.BackoffMin, o.BackoffMax)
-	}
+	o.StartWithin = cmp.Or(o.StartWithin, 10*time.Second)
+	o.AnswerWithin = cmp.Or(o.AnswerWithin, 10*time.Second)
+	o.HealthEvery = cmp.Or(o.HealthEvery, 10*time.Second)
+	o.BackoffMin, o.BackoffMax = cmp.Or(o.BackoffMin, time.Second), cmp.Or(o.BackoffMax, time.Minute)
+	o.Misses = cmp.Or(o.Misses, 3)
+	o.Log = cmp.Or(o.Log, slog.Default())
 	if o.Hooks.Died == nil {
 		o.Hooks.Died = func(Death) {}
 	}
@@ -125,9 +96,6 @@ func (o Options) check() (Options, error) {
 	}
 	if o.Hooks.Ready == nil {
 		o.Hooks.Ready = func(string) {}
-	}
-	if o.Log == nil {
-		o.Log = slog.Default()
 	}
 	return o, nil
 }

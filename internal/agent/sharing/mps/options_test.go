@@ -6,19 +6,14 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 )
 
 func TestOptions(t *testing.T) {
 	program := os.Args[0]
 	for field, o := range map[string]Options{
-		"mps.control":      {Control: "/no/such/program"},
-		"mps.stateDir":     {Control: program, StateDir: "relative"},
-		"mps.shmDir":       {Control: program, ShmDir: "relative"},
-		"mps.healthEvery":  {Control: program, HealthEvery: -1},
-		"mps.answerWithin": {Control: program, AnswerWithin: -1},
-		"mps.misses":       {Control: program, Misses: -1},
-		"mps.backoffMax":   {Control: program, BackoffMin: time.Hour},
+		"mps.control":  {Control: "/no/such/program"},
+		"mps.stateDir": {Control: program, StateDir: "relative"},
+		"mps.shmDir":   {Control: program, ShmDir: "relative"},
 	} {
 		if _, err := New(o); err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("error %v, want %s", err, field)

@@ -12,8 +12,8 @@ import (
 // serverProgram is the program that the daemon starts for its clients.
 const serverProgram = "nvidia-cuda-mps-server"
 
-// strays are processes of a daemon or of its servers with this pipe folder, whoever
-// started them: what an earlier agent or a daemon that died left behind.
+// strays are processes of a daemon or of its servers with this pipe folder:
+// what an earlier agent or a daemon that died left behind.
 func strays(program, pipe string) []int {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

@@ -11,6 +11,6 @@
 // deleted and ignored.
 //
 // Reading order: spec.go (the input), pod.go (the observed pods), floors.go, trigger.go
-// and policy.go (events and the policies' reactions), decide.go (the phases), survey.go
-// (the counts).
+// and policy.go (events and the policies' reactions), decide.go (the phases), plan.go
+// (what follows: pods to create and to delete), survey.go (the counts).
 package lifecycle

@@ -1,0 +1,161 @@
+package gang
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/tangram-dev/tangram/core/ledger"
+	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/topology"
+)
+
+// bounds are necessary conditions for a group to be placed, by counting: on nodes, and in
+// the domains of a depth. Where the group has a choice which of its children to start, only
+// the devices that it takes at least are counted.
+func (t *nest) bounds(g int) (could func([]model.NodeID) bool, enough func(depth int) iter.Seq[topology.Domain]) {
+	if t.isLeaf(g) {
+		p := t.leaf(g)
+		return p.could, p.enough()
+	}
+	leaves, choice := t.minimum(g)
+	if !choice {
+		p := t.flat(leaves)
+		return p.could, p.enough()
+	}
+	resource, most := 0, int64(0)
+	for _, v := range model.Vendors {
+		if n := t.devices(g, v); n > most {
+			resource, most = ledger.Resource(v), n
+		}
+	}
+	l := t.maker.l
+	could = func(nodes []model.NodeID) bool {
+		sum := int64(0)
+		for _, id := range nodes {
+			if v, there := l.View(id); there {
+				sum += int64(v.Room(model.Vendors[resource]))
+			}
+		}
+		return sum >= most
+	}
+	return could, func(depth int) iter.Seq[topology.Domain] { return l.Domains().Enough(depth, resource, most) }
+}
+
+// roomy counts whether a scope has as many free devices as a group takes at least.
+func (t *nest) roomy(g int, s scope) bool {
+	for _, v := range model.Vendors {
+		if need := t.devices(g, v); need > 0 && need > t.free(s, v) {
+			return false
+		}
+	}
+	return true
+}
+
+// free is how many devices of a vendor are free in a scope.
+func (t *nest) free(s scope, vendor model.Vendor) (sum int64) {
+	l := t.maker.l
+	if s.nodes == nil {
+		for b := range l.Buckets() { // sums do not depend on the order
+			if v, ok := b.View(nil); ok {
+				sum += int64(v.Room(vendor)) * int64(b.Len())
+			}
+		}
+		return sum
+	}
+	for _, id := range s.nodes {
+		if v, there := l.View(id); there {
+			sum += int64(v.Room(vendor))
+		}
+	}
+	return sum
+}
+
+// crowded proves by counting that the leaves that the goal needs cannot all be placed: of
+// leaves whose members ask for the same, in one domain of a level each, there are more of
+// some size than the domains of that level could take if they took only leaves of that size.
+func (t *nest) crowded(goal int, in scope) bool {
+	leaves, choice := t.minimum(goal)
+	if choice {
+		return false
+	}
+	type kind struct {
+		shape string
+		depth int
+	}
+	sizes := map[kind][]int{}
+	first := map[kind]int{}
+	var kinds []kind
+	for _, g := range leaves {
+		require := t.Tree.Groups[g].Require
+		if require.Name == "" || require.Depth == model.NodeDepth || len(t.roles[g]) != 1 || len(t.Tree.Groups[g].Beside) > 0 {
+			continue
+		}
+		r := &t.Roles[t.roles[g][0]]
+		k := kind{r.Shape, require.Depth}
+		if r.Shape == "" || r.Request.Kind() != model.Whole || r.Request.Count() == 0 {
+			continue
+		}
+		if sizes[k] == nil {
+			kinds, first[k] = append(kinds, k), g
+		}
+		sizes[k] = append(sizes[k], t.leastOf(g))
+	}
+	for _, k := range kinds {
+		list := sizes[k]
+		slices.Sort(list)
+		room := t.rooms(first[k], k.depth, in)
+		for i, size := range list {
+			if i > 0 && list[i-1] == size {
+				continue
+			}
+			takes := 0
+			for _, n := range room {
+				takes += n / max(1, size)
+			}
+			if takes < len(list)-i { // all from here on are as large, or larger
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// rooms is how many members of a leaf each domain of a depth could take, counted per node.
+func (t *nest) rooms(leaf, depth int, in scope) []int {
+	p := t.leaf(leaf)
+	size := p.ask.Roles[0].Request.Count()
+	domains := t.maker.l.Domains()
+	var out []int
+	for _, d := range domains.At(depth) {
+		n := 0
+		for _, id := range domains.Nodes(d) {
+			if v, there := t.maker.l.View(id); there && in.has(id) {
+				n += p.allowed(0, &v) / size
+			}
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+// devices is how many whole devices of a vendor a group takes at least.
+func (t *nest) devices(g int, v model.Vendor) int64 {
+	sum := int64(0)
+	if t.isLeaf(g) {
+		for i, n := range t.counts(g) {
+			if r := t.Roles[t.roles[g][i]].Request; r.Vendor == v && r.Kind() == model.Whole {
+				sum += int64(n) * int64(r.Count())
+			}
+		}
+		return sum
+	}
+	var each []int64
+	for _, c := range t.complete(g) {
+		each = append(each, t.devices(c, v))
+	}
+	slices.Sort(each)
+	for _, n := range each[:min(t.needed(g), len(each))] {
+		sum += n
+	}
+	return sum
+}

@@ -1,0 +1,23 @@
+package records
+
+import (
+	"testing"
+
+	"github.com/tangram-dev/tangram/internal/dialect"
+)
+
+// untold are resources whose device plugins spell device IDs in a way that is not known.
+var untold = map[string]string{
+	"nvidia.com/vgpu": "of a hypervisor's manager: its IDs name no card",
+}
+
+// TestEveryResource: of every resource by which pods ask for devices, and that a device
+// plugin publishes, there is a form of its device IDs. Else the agent would not see which
+// devices its containers have.
+func TestEveryResource(t *testing.T) {
+	for _, w := range dialect.DeviceResources() {
+		if w.Source == dialect.Plugin && dialect.CountsDevices(w.Name) && untold[w.Name] == "" && !readable(w.Name) {
+			t.Errorf("forms.go: no form of the device IDs of %s, a resource of internal/dialect: add one, or say in untold why there is none", w.Name)
+		}
+	}
+}
