@@ -13,5 +13,5 @@
 //
 // Reading order: config.go, run.go, world.go, fleet.go, watch.go, load.go and units.go,
 // faults.go with handbind.go, nodeloss.go and leader.go, ability.go (when the scheduler
-// can work), settle.go, report.go.
+// can work), settle.go, recordings.go (what the scheduler decided, played again), report.go.
 package chaos
