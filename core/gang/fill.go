@@ -116,13 +116,17 @@ func (f *filling) role(role int, members []model.HolderID) int {
 	}
 	for done < len(members) && most > 0 {
 		count := min(most, len(members)-done)
-		node, ok := f.find(role, count)
+		at, ok := f.find(role, count)
 		if !ok {
 			most = f.fewer(role, count)
 			continue
 		}
 		got := 0
-		for got < count && f.put(role, members[done+got], node) {
+		if count == 1 && at.grant != nil {
+			f.hold(role, members[done], at.node, *at.grant)
+			got++
+		}
+		for got < count && f.put(role, members[done+got], at.node) {
 			got++
 		}
 		done += got
@@ -150,28 +154,36 @@ func (f *filling) fewer(role, count int) int {
 	return high
 }
 
+// found is a node for members of a role; grant is what one member gets there, where the search
+// has chosen that with the node.
+type found struct {
+	node  model.NodeID
+	grant *place.Grant
+}
+
 // find is the best node of the scope for so many members of a role.
-func (f *filling) find(role, count int) (model.NodeID, bool) {
+func (f *filling) find(role, count int) (found, bool) {
 	want := Together(f.ask.Roles[role].Request, count)
 	// Nodes that the gang already uses go first.
 	for _, id := range f.near {
 		if f.inScope(id) && f.takes(want, role, id) {
-			return id, true
+			return found{node: id}, true
 		}
 	}
 	switch {
 	case f.scope.nodes != nil && len(f.scope.nodes) <= smallScope:
-		return f.scan(want, role)
+		id, ok := f.scan(want, role)
+		return found{node: id}, ok
 	case f.scope.nodes == nil && f.ask.May == nil:
 		c, ok := f.p.Best(want, f.ask.Weights)
-		return c.Node, ok
+		return found{c.Node, &c.Grant}, ok
 	}
 	for c := range f.p.Candidates(want, f.ask.Weights) {
 		if f.inScope(c.Node) && f.may(role, c.Node) {
-			return c.Node, true
+			return found{c.Node, &c.Grant}, true
 		}
 	}
-	return "", false
+	return found{}, false
 }
 
 // smallScope is the number of nodes up to which scanning a domain is cheaper than
@@ -257,7 +269,14 @@ func (f *filling) put(role int, holder model.HolderID, id model.NodeID) bool {
 		}
 		grant = g
 	}
-	claim := grant.Claim(holder, r, v.Node)
+	f.hold(role, holder, id, grant)
+	return true
+}
+
+// hold gives a member what was chosen for it on a node.
+func (f *filling) hold(role int, holder model.HolderID, id model.NodeID, grant place.Grant) {
+	v, _ := f.l.View(id)
+	claim := grant.Claim(holder, f.ask.Roles[role].Request, v.Node)
 	claim.Assumed = true
 	f.l.Put(id, claim)
 	f.placed = append(f.placed, Placement{holder, role, id, grant})
@@ -267,7 +286,6 @@ func (f *filling) put(role int, holder model.HolderID, id model.NodeID) bool {
 			f.near = append(f.near, id)
 		}
 	}
-	return true
 }
 
 // Together is the sum of what count members ask of one node. Closeness of devices is

@@ -48,16 +48,13 @@ type queuePolicy struct {
 // newQueuePolicy returns a policy by name.
 func newQueuePolicy(name string, c *QueueConfig) (queuePolicy, error) {
 	const never = -1
-	plain := engine.DefaultOptions() // with skipping, without reservations
-	plain.Reservations, plain.Preempt = 0, false
-	p := queuePolicy{options: plain, aging: never}
+	p := queuePolicy{options: plainOptions(), aging: never}
 	switch name {
 	case "fifo":
 		p.options.Backfill = false
 	case "drf":
 		p.own = true
 	case "tangram":
-		p.options = engine.DefaultOptions()
 		p.options.Preempt, p.options.Reservations, p.options.Patience = c.Preempt, c.Reservations, c.Patience
 		p.own = true
 		p.order, _ = arbiter.ParsePolicy(c.Order)
@@ -68,8 +65,16 @@ func newQueuePolicy(name string, c *QueueConfig) (queuePolicy, error) {
 			return p, fmt.Errorf("policy: %w", err)
 		}
 	}
-	p.options.Effort = math.MaxInt32 // no lock is held that others wait for, so a step need not end early
 	return p, nil
+}
+
+// plainOptions are the scheduler's without reservations and preemption: jobs that do not fit
+// are skipped.
+func plainOptions() engine.Options {
+	o := engine.DefaultOptions()
+	o.Reservations, o.Preempt = 0, false
+	o.Effort = math.MaxInt32 // no lock is held that others wait for, so a step need not end early
+	return o
 }
 
 // queues are the queues of a trace under the policy.
