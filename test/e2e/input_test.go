@@ -131,7 +131,7 @@ func TestBadPods(t *testing.T) {
 		"cgpu-core-alone":   {map[string]string{"aliyun.com/gpu-core": "50"}, at("aliyun.com/gpu-core") + "given without"},
 		"ascend-over-100":   {map[string]string{"huawei.com/npu-core": "101"}, at("huawei.com/npu-core") + "101"},
 		"ascend-zero":       {map[string]string{"huawei.com/Ascend910": "1", "huawei.com/Ascend910-memory": "0"}, at("huawei.com/Ascend910-memory") + "0"},
-		"ascend-and-nvidia": {map[string]string{"huawei.com/Ascend910": "1", "nvidia.com/gpu": "1"}, at("huawei.com/Ascend910") + "two vocabularies"},
+		"ascend-and-nvidia": {map[string]string{"huawei.com/Ascend910": "1", "nvidia.com/gpu": "1"}, at("huawei.com/Ascend910") + "GPUs of two vendors"},
 	} {
 		bad[name] = struct {
 			change func(*v1.Pod)
