@@ -1,7 +1,9 @@
 package ledger
 
 import (
+	"fmt"
 	"iter"
+	"maps"
 	"slices"
 
 	"github.com/tangram-dev/tangram/core/model"
@@ -85,13 +87,27 @@ func seek(all model.Extras, name string, from int) int {
 	return from
 }
 
-// publish counts one node more, or with -1 one less, that publishes extras.
-func (l *Ledger) publish(extras model.Extras, nodes int) {
+// publishers counts, by name, the nodes that publish an extra.
+type publishers map[string]int
+
+// count adds one node that publishes extras, or with -1 takes one away.
+func (p publishers) count(extras model.Extras, nodes int) {
 	for _, e := range extras {
-		if l.publishers[e.Name] += nodes; l.publishers[e.Name] == 0 {
-			delete(l.publishers, e.Name)
+		if p[e.Name] += nodes; p[e.Name] == 0 {
+			delete(p, e.Name)
 		}
 	}
+}
+
+func (p publishers) audit(nodes []*node) error {
+	again := publishers{}
+	for _, n := range nodes {
+		again.count(n.inv.Extras, +1)
+	}
+	if !maps.Equal(p, again) {
+		return fmt.Errorf("publishers %v, want %v", p, again)
+	}
+	return nil
 }
 
 // Publishes says whether, of everything a request needs beside devices, CPU and memory,

@@ -1,6 +1,9 @@
 package ledger
 
 import (
+	"fmt"
+	"iter"
+	"maps"
 	"slices"
 
 	"github.com/tangram-dev/tangram/core/model"
@@ -68,6 +71,24 @@ func (x *labels) remove(n *node, c *Claim) {
 			delete(x.anti, key)
 		}
 	}
+}
+
+// audit counts holders' labels and rules again.
+func (x *labels) audit(nodes iter.Seq[*node]) error {
+	again := newLabels()
+	for n := range nodes {
+		for i := range n.claims {
+			again.replace(n, nil, &n.claims[i])
+		}
+	}
+	sameRule := func(a, b *antiRule) bool { return a.holders == b.holders && a.rule.Equal(b.rule) }
+	switch {
+	case !maps.EqualFunc(again.at, x.at, maps.Equal):
+		return fmt.Errorf("labels: %v, want %v", x.at, again.at)
+	case !maps.EqualFunc(again.anti, x.anti, sameRule):
+		return fmt.Errorf("labels: %d anti-affinity rules, want %d", len(x.anti), len(again.anti))
+	}
+	return nil
 }
 
 // anywhere says whether a holder that a rule matches is on any existing node. It visits

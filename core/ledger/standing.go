@@ -63,17 +63,16 @@ func (s *Standing) order(p Place) uint64 {
 // owns says whether this process gave the place to the holder.
 func (s *Standing) owns(p Place) bool { return s.Own && s.order(p) == s.Order }
 
-// standing is that of a claim that replaces another of the same holder on the
-// same node, or none. What is assumed is this process's own new decision.
-func (l *Ledger) standing(c, old *Claim) Standing {
-	l.order++
+// standing is that of a claim, by the number of its Put, that replaces another of the same
+// holder on the same node, or none. What is assumed is this process's own new decision.
+func standing(now uint64, c, old *Claim) Standing {
 	if old == nil || c.Assumed {
-		return Standing{Order: l.order, Own: c.Assumed}
+		return Standing{Order: now, Own: c.Assumed}
 	}
 	s := Standing{Order: old.Order, Own: old.Own}
 	before := old.places()
 	for _, p := range c.places() {
-		order := l.order
+		order := now
 		if slices.Contains(before, p) {
 			order = old.order(p)
 		}

@@ -34,7 +34,6 @@ func MethodExceptions() map[string]int {
 	return map[string]int{
 		"core/arbiter.Tree":          67,
 		"core/gang.nest":             46,
-		"core/ledger.Ledger":         49,
 		"internal/kube/engine.setup": 52, // of its tests
 		"test/e2e.world":             63,
 	}
