@@ -26,14 +26,15 @@ type AccountLine struct {
 
 // Accounts returns all queues, parents before children. Cost: queues times resources.
 func (t *Tree) Accounts() []Account {
-	t.refresh()
-	out := make([]Account, len(t.nodes))
-	for i, n := range t.nodes {
+	q := &t.queues
+	q.refresh()
+	out := make([]Account, len(q.nodes))
+	for i, n := range q.nodes {
 		a := Account{Queue: n.Name, Weight: n.weight(), Closed: n.shut}
 		if n.parent != nil {
 			a.Parent = n.parent.Name
 		}
-		for r, name := range t.dict.names {
+		for r, name := range q.dict.names {
 			line := AccountLine{
 				Resource: name, Guarantee: given(n.Guarantee, name), Capability: given(n.Capability, name),
 				Share: n.share[r], Used: n.used[r], Wanted: n.wanted(r), Owed: n.owed[r],
@@ -54,10 +55,4 @@ func given(m map[Resource]int64, r Resource) int64 {
 		return v
 	}
 	return -1
-}
-
-// Takes says whether a queue exists and takes jobs of a namespace, as do the queues above.
-func (t *Tree) Takes(queue, namespace string) bool {
-	n := t.byName[queue]
-	return n != nil && n.leaf() && n.refuses(namespace) == nil
 }

@@ -20,10 +20,10 @@ type Holding struct {
 // that a predicate names and the cluster has or limits. Cost: queues times resources; not
 // jobs.
 func (t *Tree) Holdings(counts func(Resource) bool) []Holding {
-	t.refresh()
-	numbers := t.numbers(counts)
-	out := make([]Holding, len(t.nodes))
-	for i, n := range t.nodes {
+	t.queues.refresh()
+	numbers := t.queues.dict.numbers(counts)
+	out := make([]Holding, len(t.queues.nodes))
+	for i, n := range t.queues.nodes {
 		h := Holding{
 			Queue: n.Name, Guarantee: stated(n.Guarantee, counts), Deserved: stated(n.Deserved, counts), Capability: stated(n.Capability, counts),
 		}
@@ -44,9 +44,9 @@ type QuotaUse struct {
 // QuotaUses returns the namespaces that have a quota of a resource that a predicate
 // names, sorted, with their sums over such resources.
 func (t *Tree) QuotaUses(counts func(Resource) bool) (out []QuotaUse) {
-	numbers := t.numbers(counts)
-	for _, name := range slices.Sorted(maps.Keys(t.namespaces)) {
-		s := t.namespaces[name]
+	numbers := t.queues.dict.numbers(counts)
+	for _, name := range slices.Sorted(maps.Keys(t.jobs.namespaces)) {
+		s := t.jobs.namespaces[name]
 		u := QuotaUse{Namespace: name, Hard: stated(s.quota, counts)}
 		if u.Hard < 0 {
 			continue
@@ -60,8 +60,8 @@ func (t *Tree) QuotaUses(counts func(Resource) bool) (out []QuotaUse) {
 }
 
 // numbers are those of resources that a predicate names.
-func (t *Tree) numbers(counts func(Resource) bool) (out []int) {
-	for i, r := range t.dict.names {
+func (d *dictionary) numbers(counts func(Resource) bool) (out []int) {
+	for i, r := range d.names {
 		if counts(r) {
 			out = append(out, i)
 		}

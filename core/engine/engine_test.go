@@ -159,7 +159,7 @@ func TestLauncher(t *testing.T) {
 	if d := w.e.Decide(0); len(d.Starts) != 1 || len(d.Starts[0].Plan.Placements) != 3 {
 		t.Fatalf("%+v", d)
 	}
-	if got := w.tree.Used("default").Map()[cluster.CPU]; got != 1000 {
+	if got := lines(w.tree, "default")[cluster.CPU].Used; got != 1000 {
 		t.Errorf("%d CPU in use", got)
 	}
 }
