@@ -105,8 +105,7 @@ func (t *nest) sweep(goal int, scopes iter.Seq[scope], tries int) bool {
 // within makes a group whole inside a scope, in one domain after the other, and goes on
 // with then. If that fails for all of them, nothing is placed.
 func (t *nest) within(g int, in scope, then func() bool) bool {
-	if t.tries--; t.tries < 0 {
-		t.cut = true
+	if !t.spend() {
 		return false
 	}
 	same := sameGroup{t.Tree.Groups[g].Parent, t.groups.alike[g]}
@@ -155,13 +154,16 @@ func (t *nest) inside(g int, s scope, then func() bool) bool {
 	return ok
 }
 
+// spend takes one of the tries; false when there is none left.
+func (t *nest) spend() bool {
+	t.tries--
+	t.cut = t.cut || t.tries < 0
+	return t.tries >= 0
+}
+
 // could counts whether a leaf has room in a scope, as one of the tries.
 func (t *nest) could(g int, s scope) bool {
-	if t.tries--; t.tries < 0 {
-		t.cut = true
-		return false
-	}
-	return s.nodes == nil || t.sites.leaf(g).could(s.nodes)
+	return t.spend() && (s.nodes == nil || t.sites.leaf(g).could(s.nodes))
 }
 
 // roomyOnes are the children of a group that have room in a scope, by counting, each for
@@ -211,8 +213,7 @@ func (t *nest) some(g int, s scope, from []int, need int, then func() bool) bool
 
 // put places the members that a leaf must have, and goes on with then.
 func (t *nest) put(g int, s scope, then func() bool) bool {
-	if t.tries--; t.tries < 0 {
-		t.cut = true
+	if !t.spend() {
 		return false
 	}
 	p := t.sites.leaf(g)

@@ -28,17 +28,8 @@ func (t *sites) bounds(g int) (could func([]model.NodeID) bool, enough func(dept
 			resource, most = ledger.Resource(v), n
 		}
 	}
-	l := t.maker.l
-	could = func(nodes []model.NodeID) bool {
-		sum := int64(0)
-		for _, id := range nodes {
-			if v, there := l.View(id); there {
-				sum += int64(v.Room(model.Vendors[resource]))
-			}
-		}
-		return sum >= most
-	}
-	return could, func(depth int) iter.Seq[topology.Domain] { return l.Domains().Enough(depth, resource, most) }
+	could = func(nodes []model.NodeID) bool { return t.free(scope{nodes: nodes}, model.Vendors[resource]) >= most }
+	return could, func(depth int) iter.Seq[topology.Domain] { return t.maker.l.Domains().Enough(depth, resource, most) }
 }
 
 // roomy counts whether a scope has as many free devices as a group takes at least.

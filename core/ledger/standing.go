@@ -107,14 +107,8 @@ func bids(claims []Claim) []bid {
 		}
 	}
 	slices.SortFunc(out, func(a, b bid) int {
-		if a.assumed != b.assumed {
-			if b.assumed {
-				return -1
-			}
-			return 1
-		}
 		// Order 0 is behind all others: subtracting 1 makes it the largest number.
-		return cmp.Or(cmp.Compare(a.order-1, b.order-1), cmp.Compare(a.claim, b.claim))
+		return cmp.Or(falseFirst(a.assumed, b.assumed), cmp.Compare(a.order-1, b.order-1), cmp.Compare(a.claim, b.claim))
 	})
 	return out
 }

@@ -48,14 +48,11 @@ func (u *Usage) fits(d *model.Device, g *mig.Geometry, p model.Part) (start int,
 
 // fitsAt is fits for a slice with a known start.
 func (u *Usage) fitsAt(d *model.Device, g *mig.Geometry, p model.Part, start int) bool {
-	if p.Kind != model.Slice {
-		_, ok := u.fits(d, g, p)
+	_, ok := u.fits(d, g, p)
+	if !ok || p.Kind != model.Slice {
 		return ok
 	}
-	if _, ok := u.fits(d, g, p); !ok {
-		return false
-	}
-	_, ok := g.Take(u.Cut, g.Find(p.Profile), start)
+	_, ok = g.Take(u.Cut, g.Find(p.Profile), start)
 	return ok
 }
 
