@@ -59,8 +59,8 @@ func (t *Tree) needs(g, children int) int {
 // times that of a plain gang of the leaf's size; without competition one attempt per leaf.
 type nest struct {
 	*Ask
-	groups *groups
-	sites  *sites
+	groups groups
+	sites  sites
 
 	// joint: members are weighed against each other once all domains are chosen.
 	joint bool
@@ -102,11 +102,13 @@ const (
 )
 
 func newNest(m *maker) *nest {
-	groups, n := newGroups(m.ask), len(m.ask.Tree.Groups)
-	return &nest{
-		Ask: m.ask, groups: groups, sites: &sites{groups: groups, maker: m}, steps: maxSteps, failed: map[sameGroup][]string{},
+	n := len(m.ask.Tree.Groups)
+	t := &nest{
+		Ask: m.ask, groups: newGroups(m.ask), steps: maxSteps, failed: map[sameGroup][]string{},
 		taken: make([]int, len(m.ask.Roles)), chosen: make([]bool, n), scopes: make([]scope, n),
 	}
+	t.sites = sites{groups: &t.groups, maker: m}
+	return t
 }
 
 // groups says what each group of a gang has and needs. Only all changes.
@@ -122,9 +124,9 @@ type groups struct {
 	all bool
 }
 
-func newGroups(ask *Ask) *groups {
+func newGroups(ask *Ask) groups {
 	n := len(ask.Tree.Groups)
-	t := &groups{
+	t := groups{
 		Ask: ask, children: make([][]int, n), roles: make([][]int, n), members: make([]int, n), sizes: make([]int, n),
 		can: make([]bool, n), alike: make([]string, n),
 	}
