@@ -33,6 +33,6 @@
 // balance.go for that over time; wait.go for what keeps a job waiting; pass.go
 // with modes.go for the order of queues, and backlog.go with list.go, walk.go and turns.go
 // for that of jobs; reclaim.go for what may be taken back, forecast.go for what will be free.
-// account.go and holding.go are queues in numbers; runtimes.go learns how long
+// account.go is queues in numbers; runtimes.go learns how long
 // jobs run; saved.go is what outlives a restart.
 package arbiter

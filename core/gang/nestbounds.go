@@ -4,7 +4,6 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/topology"
 )
@@ -25,7 +24,7 @@ func (t *sites) bounds(g int) (could func([]model.NodeID) bool, enough func(dept
 	resource, most := 0, int64(0)
 	for _, v := range model.Vendors {
 		if n := t.groups.devices(g, v); n > most {
-			resource, most = ledger.Resource(v), n
+			resource, most = v.Index(), n
 		}
 	}
 	could = func(nodes []model.NodeID) bool { return t.free(scope{nodes: nodes}, model.Vendors[resource]) >= most }

@@ -8,13 +8,9 @@ import (
 )
 
 // Domains are the domains the nodes are in, and the whole devices free in each: the
-// sum of the nodes' View.Room, by Resource. Only to be read, and only until the
+// sum of the nodes' View.Room, by model.Vendor.Index. Only to be read, and only until the
 // ledger changes; trials and rollbacks keep it up to date.
 func (l *Ledger) Domains() *topology.Domains { return l.domains }
-
-// Resource is the index under which Domains counts a vendor's free devices; -1 for an
-// unknown vendor.
-func Resource(v model.Vendor) int { return v.Index() }
 
 // locate updates the domains of a changed node.
 func locate(domains *topology.Domains, n *node) {
