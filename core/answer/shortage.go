@@ -6,7 +6,6 @@ import (
 
 	"github.com/tangram-dev/tangram/core/cluster"
 	"github.com/tangram-dev/tangram/core/gang"
-	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/topology"
 )
@@ -87,7 +86,7 @@ func (a Shortages) roomiest(k *cluster.Tracked, ask *gang.Ask) (out []topology.D
 			vendor, most = r.Request.Vendor, n
 		}
 	}
-	resource := max(0, ledger.Resource(vendor))
+	resource := max(0, vendor.Index())
 	out = slices.Clone(domains.At(depth)) // sorted by path
 	slices.SortStableFunc(out, func(a, b topology.Domain) int {
 		return cmp.Compare(domains.Free(b, resource), domains.Free(a, resource))

@@ -27,10 +27,9 @@ type backlog struct {
 	byAge, byRank list
 	turns         *turns // of users, where they take turns
 
-	// The pass under way: its number, the space it is over (0: any), the jobs submitted up to this moment that are
-	// over age, whether those are being merged, and the heads of the buckets.
-	pass    uint64
-	space   uint64
+	// The pass under way, the moment up to which jobs were submitted that are over age, whether
+	// those are being merged, and the heads of the buckets.
+	pass    *pass
 	overAge int64
 	aged    bool
 	heads   []*bucket
@@ -127,12 +126,12 @@ func (b *backlog) remove(e *entry) {
 }
 
 // begin starts a pass.
-func (b *backlog) begin(m mode, pass, space uint64, now int64) {
-	b.pass, b.space = pass, space
+func (b *backlog) begin(p *pass, now int64) {
+	b.pass = p
 	aging := int64(b.node.aging())
 	b.aged = b.ranked() && aging > 0
 	b.overAge = now - aging
-	if b.walks = m == lenient && !b.takesTurns(); b.walks {
+	if b.walks = p.mode == lenient && !b.takesTurns(); b.walks {
 		b.setOut()
 	} else {
 		b.gather()
@@ -142,8 +141,9 @@ func (b *backlog) begin(m mode, pass, space uint64, now int64) {
 // gather puts the buckets' heads in order, for the merge that is next.
 func (b *backlog) gather() {
 	b.heads = b.heads[:0]
+	pass, space := b.pass.number, b.pass.space
 	for _, k := range b.buckets {
-		if k.blocked == b.pass || k.key.class.full == b.pass || b.space != 0 && k.key.class.fullIn == b.space {
+		if k.blocked == pass || k.key.class.full == pass || space != 0 && k.key.class.fullIn == space {
 			continue
 		}
 		k.head = nil
@@ -170,16 +170,16 @@ func (b *backlog) step(k *bucket) bool {
 		}
 	}
 	if k.user != nil {
-		k.turn = k.user.turn(b.pass)
+		k.turn = k.user.turn(b.pass.number)
 	}
 	return k.head != nil
 }
 
 // next returns the job to offer, nil when there is none left in this pass. It may
 // be asked again, and answers anew when limits have been reached since.
-func (b *backlog) next(t *Tree) *entry {
+func (b *backlog) next() *entry {
 	if b.walks {
-		return b.walk(t)
+		return b.walk()
 	}
 	for {
 		if len(b.heads) == 0 {
@@ -192,14 +192,14 @@ func (b *backlog) next(t *Tree) *entry {
 		}
 		k := b.heads[0]
 		switch {
-		case k.user != nil && k.turn < k.user.turn(b.pass):
-			k.turn = k.user.turn(b.pass) // another of the user's buckets had the turn
+		case k.user != nil && k.turn < k.user.turn(b.pass.number):
+			k.turn = k.user.turn(b.pass.number) // another of the user's buckets had the turn
 			heap.Fix(b, 0)
-		case k.key.class.full == b.pass || k.blocked == b.pass:
+		case k.key.class.full == b.pass.number || k.blocked == b.pass.number:
 			heap.Pop(b)
-		case b.blocked(t, k):
+		case b.blocked(k):
 			heap.Pop(b)
-			if t.mode == strict && k.waits(t) {
+			if b.pass.mode == strict && k.waits(b.pass.queues) {
 				b.close()
 			}
 		default:
@@ -211,14 +211,14 @@ func (b *backlog) next(t *Tree) *entry {
 // blocked says that a bucket's jobs may not start. Use only grows during a pass,
 // so the bucket is out for all of it, and when the cluster as a whole is used up,
 // so are all of its class.
-func (b *backlog) blocked(t *Tree, k *bucket) bool {
-	switch w := t.may(k.head, k.key.class.needs); {
-	case w.Code == 0 || t.mode == lenient && w.forRoom():
+func (b *backlog) blocked(k *bucket) bool {
+	switch w := b.pass.queues.may(k.head, k.key.class.needs); {
+	case w.Code == 0 || b.pass.mode == lenient && w.forRoom():
 		return false
 	case w.Code == explain.OverTotal:
-		k.key.class.full = b.pass
+		k.key.class.full = b.pass.number
 	}
-	k.blocked = b.pass
+	k.blocked = b.pass.number
 	return true
 }
 
@@ -230,7 +230,7 @@ func (b *backlog) offered() {
 	}
 	k := b.heads[0]
 	if k.user != nil {
-		b.turns.visit(k.user, b.pass)
+		b.turns.visit(k.user, b.pass.number)
 	}
 	if b.step(k) {
 		heap.Fix(b, 0)

@@ -36,10 +36,10 @@ const tick = time.Millisecond
 // until now. Call it before and after a round of decisions. Without it there are no
 // balances. Cost: queues times resources.
 func (t *Tree) Elapse(now int64) {
-	t.refresh()
+	t.queues.refresh()
 	passed := max(0, now-t.elapsed) / int64(tick)
 	t.elapsed += passed * int64(tick)
-	for _, n := range t.nodes {
+	for _, n := range t.queues.nodes {
 		for r := range n.share {
 			n.settle(r, passed)
 		}
@@ -48,7 +48,7 @@ func (t *Tree) Elapse(now int64) {
 
 // Forget clears all balances, as a restart does without what was saved.
 func (t *Tree) Forget() {
-	for _, n := range t.nodes {
+	for _, n := range t.queues.nodes {
 		clear(n.owed)
 		clear(n.competes.part)
 		clear(n.competes.held)
@@ -93,12 +93,12 @@ func (n *node) credit(r int, size int64) int64 { return max(-size, min(size, n.o
 // into it. Of one that has waited for long it asks only whether a queue is above its
 // share without it.
 func (t *Tree) Due(id JobID, long bool) bool {
-	t.refresh()
-	e := t.jobs[id]
+	t.queues.refresh()
+	e := t.jobs.byID[id]
 	if e == nil || e.node == nil {
 		return false
 	}
-	for _, d := range t.divided(e.class.needs) {
+	for _, d := range t.queues.divided(e.class.needs) {
 		r := d.resource
 		for n := e.node; n.parent != nil; n = n.parent {
 			with := n.held(r)
@@ -129,11 +129,11 @@ func (n *node) contended(r int) bool {
 // Overdue says whether a waiting job's queue is owed as much as the job would use in a
 // while, of all that it asks for.
 func (t *Tree) Overdue(id JobID, while time.Duration) bool {
-	e := t.jobs[id]
+	e := t.jobs.byID[id]
 	if e == nil || e.node == nil {
 		return false
 	}
-	needs := t.divided(e.class.needs)
+	needs := t.queues.divided(e.class.needs)
 	for _, d := range needs {
 		if e.node.owed[d.resource] < multiply(d.amount, int64(while/tick)) {
 			return false

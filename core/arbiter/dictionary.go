@@ -1,10 +1,5 @@
 package arbiter
 
-import (
-	"maps"
-	"slices"
-)
-
 // dictionary gives a number to every resource that can matter to a decision: those
 // that a queue, a quota or the cluster's total names. A job may ask for others; it is
 // charged for them (see Tree.Charged), but nothing limits them, so they have no number
@@ -69,75 +64,6 @@ func (d *dictionary) needs(a Amounts) []need {
 		}
 	}
 	return out
-}
-
-// named lists the resources that can matter to a decision: those that the total, a
-// quota or a queue names, and those of which a queue still has a balance. Such a
-// balance ends with the next call of Elapse.
-func (t *Tree) named() []Resource {
-	names := map[Resource]bool{}
-	add := func(m map[Resource]int64) {
-		for r := range m {
-			names[r] = true
-		}
-	}
-	add(t.have)
-	for _, s := range t.namespaces {
-		add(s.quota)
-	}
-	for _, n := range t.nodes {
-		add(n.Guarantee)
-		add(n.Deserved)
-		add(n.Capability)
-		for r, name := range t.dict.names {
-			if n.owed.at(r) != 0 || n.competes.part.at(r) != 0 {
-				names[name] = true
-			}
-		}
-	}
-	return slices.Sorted(maps.Keys(names))
-}
-
-// renumber makes the dictionary anew and with it all vectors, and counts every job
-// again. Cost: jobs times the depth of the tree, and queues times resources.
-func (t *Tree) renumber() {
-	t.numbering++
-	old := t.dict
-	t.dict = newDictionary(t.named())
-	t.total = t.dict.vector(t.have, 0)
-	for _, n := range slices.Backward(t.nodes) { // children first
-		t.fill(n, &old)
-	}
-	for _, s := range t.namespaces {
-		s.hard, s.used = t.dict.vector(s.quota, unlimited), make(vector, len(t.dict.names))
-	}
-	for _, c := range t.classes {
-		c.needs = t.dict.needs(c.demand)
-	}
-	for _, e := range t.jobs {
-		t.tally(e, 1)
-	}
-}
-
-// fill gives a queue its vectors, without jobs; its children have theirs. Balances are
-// taken over from vectors that the old dictionary numbered.
-func (t *Tree) fill(n *node, old *dictionary) {
-	n.cap = t.dict.vector(n.Capability, unlimited)
-	n.deserved = t.dict.vector(n.Deserved, -1)
-	n.floor = t.dict.vector(n.Guarantee, 0)
-	width := len(t.dict.names)
-	n.used, n.within = make(vector, width), make(vector, width)
-	n.want, n.share = make(vector, width), make(vector, width)
-	for r := range width {
-		for _, c := range n.children {
-			n.within[r] += c.booked[r]
-		}
-		n.floor[r] = max(n.floor[r], n.within[r])
-	}
-	n.booked = slices.Clone(n.floor)
-	for _, v := range []*vector{&n.owed, &n.competes.part, &n.competes.held} {
-		*v = t.dict.vector(old.amounts(*v).Map(), 0)
-	}
 }
 
 // at returns 0 for what lies beyond the end.

@@ -28,11 +28,11 @@
 // given. All arithmetic is in integers, and comparisons of shares are exact.
 //
 // Read queue.go, policy.go, job.go and amounts.go, the values, with validate.go for what is
-// refused; tree.go, dictionary.go for which resources are counted, and usage.go for what is
-// charged; share.go with divide.go and rational.go for what queues are entitled to, and
+// refused; tree.go with hierarchy.go, its queues; dictionary.go for which resources are counted, and
+// usage.go for what is charged; share.go with divide.go and rational.go for what queues are entitled to, and
 // balance.go for that over time; wait.go for what keeps a job waiting; pass.go
 // with modes.go for the order of queues, and backlog.go with list.go, walk.go and turns.go
 // for that of jobs; reclaim.go for what may be taken back, forecast.go for what will be free.
-// account.go, holding.go and status.go are queues in numbers; runtimes.go learns how long
+// account.go is queues in numbers; runtimes.go learns how long
 // jobs run; saved.go is what outlives a restart.
 package arbiter

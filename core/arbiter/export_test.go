@@ -5,9 +5,9 @@ package arbiter
 // within its own. If so, then after the move nothing of the same resources may
 // move back.
 func (t *Tree) MayReclaim(from, to string, amounts Amounts) bool {
-	t.refresh()
-	a, b := t.byName[from], t.byName[to]
-	needs := t.divided(t.dict.needs(amounts))
+	t.queues.refresh()
+	a, b := t.queues.byName[from], t.queues.byName[to]
+	needs := t.queues.divided(t.queues.dict.needs(amounts))
 	if a == nil || b == nil || a == b || !a.leaf() || !b.leaf() || len(needs) == 0 {
 		return false
 	}
@@ -19,20 +19,20 @@ func (t *Tree) MayReclaim(from, to string, amounts Amounts) bool {
 			}
 		}
 	}
-	return t.claims(b, top, needs)
+	return t.queues.claims(b, top, needs)
 }
 
 // Size returns how many jobs wait, those in no queue included, and how many run.
 func (t *Tree) Size() (waiting, running int) {
-	for _, n := range t.nodes {
+	for _, n := range t.queues.nodes {
 		running += n.running
 	}
-	return len(t.jobs) - running, running
+	return len(t.jobs.byID) - running, running
 }
 
 // Charged returns what a job is charged, nil when it waits.
 func (t *Tree) Charged(id JobID) Amounts {
-	if e := t.jobs[id]; e != nil && e.runs {
+	if e := t.jobs.byID[id]; e != nil && e.runs {
 		return append(Amounts{}, e.charged...)
 	}
 	return nil
@@ -50,12 +50,12 @@ func (t *Tree) Evict(id JobID) error {
 
 // Sizes returns how many of what the tree keeps in maps and vectors there is.
 func (t *Tree) Sizes() (resources, namespaces, classes, users int) {
-	for _, n := range t.nodes {
+	for _, n := range t.queues.nodes {
 		if n.jobs != nil {
 			users += len(n.jobs.turns.users)
 		}
 	}
-	return len(t.dict.names), len(t.namespaces), len(t.classes), users
+	return len(t.queues.dict.names), len(t.jobs.namespaces), len(t.jobs.classes), users
 }
 
 // IdleUsers is how many users without waiting jobs a queue remembers at most.

@@ -23,17 +23,17 @@ func (t *Tree) Forecast(ended, started []JobID) *Forecast {
 // count adds up what will be free, anew when queues or numbers of resources have changed.
 func (d *Forecast) count() {
 	t := d.tree
-	if d.numbering == t.numbering {
+	if d.numbering == t.queues.numbering {
 		return
 	}
-	d.numbering, d.queues, d.namespaces = t.numbering, map[*node]vector{}, map[*namespace]vector{}
+	d.numbering, d.queues, d.namespaces = t.queues.numbering, map[*node]vector{}, map[*namespace]vector{}
 	for _, id := range d.ended {
-		if e := t.jobs[id]; e != nil && e.runs {
+		if e := t.jobs.byID[id]; e != nil && e.runs {
 			d.free(e, e.charged, 1)
 		}
 	}
 	for _, id := range d.started {
-		if e := t.jobs[id]; e != nil && !e.runs {
+		if e := t.jobs.byID[id]; e != nil && !e.runs {
 			d.free(e, e.Demand, -1)
 		}
 	}
@@ -41,9 +41,9 @@ func (d *Forecast) count() {
 
 // free adds amounts, times 1 or -1, to what will be free where the job counts.
 func (d *Forecast) free(e *entry, amounts Amounts, sign int64) {
-	needs, width := d.tree.dict.needs(amounts), len(d.tree.dict.names)
+	needs, width := d.tree.queues.dict.needs(amounts), len(d.tree.queues.dict.names)
 	d.namespaces[e.namespace] = d.namespaces[e.namespace].add(needs, sign, width)
-	for n := d.tree.counted(e); n != nil; n = n.parent {
+	for n := d.tree.queues.counted(e); n != nil; n = n.parent {
 		d.queues[n] = d.queues[n].add(needs, sign, width)
 	}
 }
@@ -52,7 +52,7 @@ func (d *Forecast) free(e *entry, amounts Amounts, sign int64) {
 // is submitted.
 func (d *Forecast) Lets(waiting JobID) bool {
 	d.count()
-	e := d.tree.jobs[waiting]
+	e := d.tree.jobs.byID[waiting]
 	if e == nil || e.node == nil {
 		return false
 	}
@@ -75,14 +75,14 @@ func (d *Forecast) Lets(waiting JobID) bool {
 // both. Limits that count only one of them are not asked.
 func (d *Forecast) Crowds(waiting, other JobID, amounts Amounts) bool {
 	d.count()
-	a, b := d.tree.jobs[waiting], d.tree.jobs[other]
+	a, b := d.tree.jobs.byID[waiting], d.tree.jobs.byID[other]
 	if a == nil || b == nil || a.node == nil {
 		return false
 	}
-	leaf := d.tree.counted(b)
+	leaf := d.tree.queues.counted(b)
 	for _, need := range a.class.needs {
 		r, more := need.resource, map[*node]int64{a.node: need.amount}
-		added := amounts.Of(d.tree.dict.names[r])
+		added := amounts.Of(d.tree.queues.dict.names[r])
 		if added == 0 {
 			continue
 		}
@@ -114,8 +114,8 @@ func (d *Forecast) above(n *node, r int, sum int64, more, others map[*node]int64
 	if n.used[r]-d.queues[n].at(r)+sum > limit {
 		return true
 	}
-	if n == d.tree.root && d.tree.total[r] > 0 {
-		limit = min(limit, d.tree.total[r])
+	if n == d.tree.queues.root && d.tree.queues.total[r] > 0 {
+		limit = min(limit, d.tree.queues.total[r])
 	}
 	// Without guarantees the placement on nodes decides what fits, not sums.
 	if n.floor[r] == 0 {

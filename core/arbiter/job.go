@@ -65,77 +65,6 @@ type entry struct {
 	runs bool
 }
 
-// Submit adds a job that waits. A job that is already there is replaced, unless
-// it runs. Unknown queues are no error, since the queue may come later: see Why.
-func (t *Tree) Submit(j Job) error {
-	if e := t.jobs[j.ID]; e != nil && e.runs {
-		return fmt.Errorf("submit job %q: it is charged", j.ID)
-	}
-	if err := t.checkJob(&j); err != nil {
-		return fmt.Errorf("submit job %q: %w", j.ID, err)
-	}
-	t.Remove(j.ID)
-	e := t.enter(j)
-	t.enqueue(e)
-	t.tally(e, 1)
-	t.changed()
-	return nil
-}
-
-func (t *Tree) checkJob(j *Job) error {
-	if j.ID == "" {
-		return errors.New("id: is empty")
-	}
-	if j.ExpectedRuntime < 0 {
-		return fmt.Errorf("expected runtime: %v is negative", j.ExpectedRuntime)
-	}
-	return cmp.Or(j.Demand.check("demand"), j.Extra.check("extra"))
-}
-
-// Remove takes a job away, with what it is charged. Removing it twice is
-// harmless.
-func (t *Tree) Remove(id JobID) {
-	e := t.jobs[id]
-	if e == nil {
-		return
-	}
-	t.tally(e, -1)
-	t.dequeue(e)
-	delete(t.jobs, id)
-	if e.class.jobs--; e.class.jobs == 0 {
-		delete(t.classes, e.key())
-	}
-	e.namespace.jobs--
-	t.release(e.namespace)
-	t.changed()
-}
-
-// Job returns a job and whether it is there. The caller must not change what its
-// amounts point to.
-func (t *Tree) Job(id JobID) (Job, bool) {
-	if e := t.jobs[id]; e != nil {
-		return e.Job, true
-	}
-	return Job{}, false
-}
-
-// enter makes a job's entry, in no queue yet.
-func (t *Tree) enter(j Job) *entry {
-	j.Queue = cmp.Or(j.Queue, Default)
-	j.Demand, j.Extra = slices.Clone(j.Demand), slices.Clone(j.Extra)
-	e := &entry{Job: j, want: j.Demand.Plus(j.Extra), namespace: t.namespace(j.Namespace)}
-	e.namespace.jobs++
-	key := e.key()
-	e.class = t.classes[key]
-	if e.class == nil {
-		e.class = &class{demand: j.Demand, needs: t.dict.needs(j.Demand)}
-		t.classes[key] = e.class
-	}
-	e.class.jobs++
-	t.jobs[j.ID] = e
-	return e
-}
-
 // key is equal for jobs of one class.
 func (e *entry) key() string {
 	b := make([]byte, 0, 64)
@@ -148,70 +77,132 @@ func (e *entry) key() string {
 	return string(append(append(b, 0), e.Class...))
 }
 
-// enqueue finds a job's queue and adds the job to those that wait or run there. A running
-// job in no queue counts at the root. Amounts are counted by tally.
-func (t *Tree) enqueue(e *entry) {
-	e.node, e.bucket = t.byName[e.Queue], nil
-	if e.node != nil && (!e.node.leaf() || e.node.refuses(e.Namespace) != nil) {
-		e.node = nil
-	}
-	if e.node != nil {
-		e.rank = e.node.Order.rank(&e.Job)
-	}
-	switch {
-	case e.runs:
-		t.counted(e).running++
-	case e.node != nil:
-		e.node.waiting++
-		e.node.jobs.add(e)
-	}
+// jobs are the jobs of a tree, and what they have in common.
+//
+// Invariant: classes and namespaces count their jobs. Each class has some; each namespace
+// has some, or a quota.
+type jobs struct {
+	byID       map[JobID]*entry
+	classes    map[string]*class
+	namespaces map[string]*namespace
 }
 
-// refuses is the queue that does not take the jobs of a namespace: this one or the nearest
-// above it; nil when all take them.
-func (n *node) refuses(namespace string) *node {
-	for ; n != nil; n = n.parent {
-		if !n.takes(namespace) {
-			return n
-		}
+// namespace is what the jobs of one namespace use, and their limits.
+type namespace struct {
+	name  string
+	jobs  int                // waiting or running
+	quota map[Resource]int64 // nil: none
+	hard  vector             // the quota; unlimited where it says nothing
+	used  vector
+}
+
+// enter makes a job's entry, in no queue yet.
+func (x *jobs) enter(j Job, d *dictionary) *entry {
+	j.Queue = cmp.Or(j.Queue, Default)
+	j.Demand, j.Extra = slices.Clone(j.Demand), slices.Clone(j.Extra)
+	e := &entry{Job: j, want: j.Demand.Plus(j.Extra), namespace: x.namespace(j.Namespace, d)}
+	e.namespace.jobs++
+	key := e.key()
+	e.class = x.classes[key]
+	if e.class == nil {
+		e.class = &class{demand: j.Demand, needs: d.needs(j.Demand)}
+		x.classes[key] = e.class
+	}
+	e.class.jobs++
+	x.byID[j.ID] = e
+	return e
+}
+
+// leave is the reverse.
+func (x *jobs) leave(e *entry) {
+	delete(x.byID, e.ID)
+	if e.class.jobs--; e.class.jobs == 0 {
+		delete(x.classes, e.key())
+	}
+	e.namespace.jobs--
+	x.release(e.namespace)
+}
+
+// waiting is a job that waits; nil when it runs or is not there.
+func (x *jobs) waiting(id JobID) *entry {
+	if e := x.byID[id]; e != nil && !e.runs {
+		return e
 	}
 	return nil
 }
 
-// dequeue is the reverse.
-func (t *Tree) dequeue(e *entry) {
-	switch {
-	case e.runs:
-		t.counted(e).running--
-	case e.node != nil:
-		e.node.waiting--
-		e.node.jobs.remove(e)
+// namespace returns a namespace, made if it is not there.
+func (x *jobs) namespace(name string, d *dictionary) *namespace {
+	s := x.namespaces[name]
+	if s == nil {
+		s = &namespace{name: name, hard: d.vector(nil, unlimited), used: make(vector, len(d.names))}
+		x.namespaces[name] = s
 	}
-	e.node = nil
+	return s
 }
 
-// counted is the queue that counts a running job: its own, or the root.
-func (t *Tree) counted(e *entry) *node {
-	if e.node == nil {
-		return t.root
-	}
-	return e.node
-}
-
-// tally adds what a job wants and is charged, times 1 or -1, to all that count it.
-func (t *Tree) tally(e *entry, sign int64) {
-	if e.node != nil {
-		e.node.want.add(t.needs(e, e.want), sign, 0)
-	}
-	if e.runs {
-		t.book(e, t.needs(e, e.charged), sign)
+// release drops a namespace that has neither jobs nor a quota.
+func (x *jobs) release(s *namespace) {
+	if s.jobs == 0 && len(s.quota) == 0 {
+		delete(x.namespaces, s.name)
 	}
 }
 
-// needs translates amounts of a job. They are most often its demand, which is translated.
-func (t *Tree) needs(e *entry, a Amounts) []need {
-	if len(a) > 0 && len(a) == len(e.Demand) && &a[0] == &e.Demand[0] {
-		return e.class.needs
+// renumber makes all vectors anew, with nothing in use.
+func (x *jobs) renumber(d *dictionary) {
+	for _, s := range x.namespaces {
+		s.hard, s.used = d.vector(s.quota, unlimited), make(vector, len(d.names))
 	}
-	return t.dict.needs(a)
+	for _, c := range x.classes {
+		c.needs = d.needs(c.demand)
+	}
+}
+
+// Submit adds a job that waits. A job that is already there is replaced, unless
+// it runs. Unknown queues are no error, since the queue may come later: see Why.
+func (t *Tree) Submit(j Job) error {
+	if e := t.jobs.byID[j.ID]; e != nil && e.runs {
+		return fmt.Errorf("submit job %q: it is charged", j.ID)
+	}
+	if err := j.check(); err != nil {
+		return fmt.Errorf("submit job %q: %w", j.ID, err)
+	}
+	t.Remove(j.ID)
+	e := t.jobs.enter(j, &t.queues.dict)
+	t.queues.enqueue(e)
+	t.queues.tally(e, 1)
+	t.changed()
+	return nil
+}
+
+func (j *Job) check() error {
+	if j.ID == "" {
+		return errors.New("id: is empty")
+	}
+	if j.ExpectedRuntime < 0 {
+		return fmt.Errorf("expected runtime: %v is negative", j.ExpectedRuntime)
+	}
+	return cmp.Or(j.Demand.check("demand"), j.Extra.check("extra"))
+}
+
+// Remove takes a job away, with what it is charged. Removing it twice is
+// harmless.
+func (t *Tree) Remove(id JobID) {
+	e := t.jobs.byID[id]
+	if e == nil {
+		return
+	}
+	t.queues.tally(e, -1)
+	t.queues.dequeue(e)
+	t.jobs.leave(e)
+	t.changed()
+}
+
+// Job returns a job and whether it is there. The caller must not change what its
+// amounts point to.
+func (t *Tree) Job(id JobID) (Job, bool) {
+	if e := t.jobs.byID[id]; e != nil {
+		return e.Job, true
+	}
+	return Job{}, false
 }

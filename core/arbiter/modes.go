@@ -22,13 +22,13 @@ const (
 // first job of a queue has to wait for room in the queue or the cluster, the queue
 // offers nothing. A job that asks for more than the limit itself, or whose namespace
 // has no quota left, waits alone.
-func (t *Tree) InOrder(now int64) iter.Seq[*Offer] { return t.pass(now, strict, 0) }
+func (t *Tree) InOrder(now int64) iter.Seq[*Offer] { return t.offers(now, strict, 0) }
 
 // waits says whether a bucket's first job waits for room that may come.
-func (k *bucket) waits(t *Tree) bool {
-	w := t.may(k.head, k.key.class.needs)
+func (k *bucket) waits(queues *hierarchy) bool {
+	w := queues.may(k.head, k.key.class.needs)
 	return w.forRoom() && w.Code != explain.OverQuota && !w.Never() &&
-		(w.Code != explain.Guaranteed || t.never(k.head, k.key.class.needs).Code == 0)
+		(w.Code != explain.Guaranteed || queues.never(k.head, k.key.class.needs).Code == 0)
 }
 
 // Ever says whether queues and guarantees let a waiting job start once nothing is in
@@ -38,33 +38,14 @@ func (t *Tree) Ever(id JobID) bool { return t.Never(id).Code == 0 }
 // Never says what keeps a waiting job from starting even when nothing is in use. The
 // zero value: nothing does, or it does not wait. Cost: depth of the tree.
 func (t *Tree) Never(id JobID) Wait {
-	e := t.jobs[id]
+	e := t.jobs.waiting(id)
 	switch {
-	case e == nil || e.runs:
+	case e == nil:
 		return Wait{}
 	case e.node == nil:
 		return t.Why(id)
 	}
-	return t.never(e, e.class.needs)
-}
-
-// never compares with what is kept for others when nothing is in use.
-func (t *Tree) never(e *entry, needs []need) Wait {
-	for _, d := range needs {
-		r, added := d.resource, d.amount
-		for n := e.node; n != nil && added > 0; n = n.parent {
-			kept := int64(0)
-			for _, c := range n.children {
-				kept += c.floor[r]
-			}
-			booked := max(n.floor[r], kept+added)
-			if limit := t.limit(n, r); booked > limit {
-				return t.short(explain.Guaranteed, n, d, limit, kept)
-			}
-			added = booked - n.floor[r]
-		}
-	}
-	return Wait{}
+	return t.queues.never(e, e.class.needs)
 }
 
 // Waiting yields jobs that wait, in the order of Candidates, whether or not there is
@@ -74,18 +55,16 @@ func (t *Tree) never(e *entry, needs []need) Wait {
 // The tree must not change meanwhile.
 func (t *Tree) Waiting(now int64) iter.Seq[Job] {
 	return func(yield func(Job) bool) {
-		t.mode, t.space = lenient, 0
-		t.begin(now)
+		t.begin(now, lenient, 0)
 		version := t.version
-		for t.root.position.next != nil {
-			e := t.root.position.next
+		for e := t.pass.first(); e != nil; e = t.pass.first() {
 			if !yield(e.Job) || version != t.version {
 				return
 			}
 			leaf := e.node
-			e.bucket.blocked = t.passes
+			e.bucket.blocked = t.pass.number
 			leaf.jobs.offered()
-			leaf.moved(t)
+			t.pass.moved(leaf)
 		}
 	}
 }
@@ -95,7 +74,7 @@ func (t *Tree) Waiting(now int64) iter.Seq[Job] {
 // change meanwhile. Cost: that of an offer for each job.
 func (t *Tree) Order(now int64) iter.Seq[Job] {
 	return func(yield func(Job) bool) {
-		for o := range t.pass(now, lenient, 0) {
+		for o := range t.offers(now, lenient, 0) {
 			if !yield(o.Job) {
 				return
 			}

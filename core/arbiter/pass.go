@@ -39,7 +39,7 @@ func (o *Offer) Place(amounts Amounts) {
 	if amounts == nil {
 		amounts = o.entry.Demand
 	}
-	o.tree.charge(o.entry, amounts)
+	o.tree.queues.charge(o.entry, amounts)
 }
 
 // NoCapacity says that there is no place for the job. Nothing else of its class
@@ -86,23 +86,21 @@ func (o *Offer) say(what outcome) {
 // the tree ends it, and so does the next pass. Cost: queues and their buckets to
 // begin; then, per offer, the logarithms of the queue's siblings, level by level,
 // and of its waiting jobs; per placement, a look at every queue's next job.
-func (t *Tree) Candidates(now int64) iter.Seq[*Offer] { return t.pass(now, fair, 0) }
+func (t *Tree) Candidates(now int64) iter.Seq[*Offer] { return t.offers(now, fair, 0) }
 
 // CandidatesIn is Candidates without the classes of which NoCapacityYet was said in a pass
 // over the same space. space is the caller's number for what is free, not 0: it changes
 // when something is freed. Thousands of kinds that fit nowhere then cost one comparison
 // each per pass, not an offer.
 func (t *Tree) CandidatesIn(now int64, space uint64) iter.Seq[*Offer] {
-	return t.pass(now, fair, space)
+	return t.offers(now, fair, space)
 }
 
-func (t *Tree) pass(now int64, m mode, space uint64) iter.Seq[*Offer] {
+func (t *Tree) offers(now int64, m mode, space uint64) iter.Seq[*Offer] {
 	return func(yield func(*Offer) bool) {
-		t.mode, t.space = m, space
-		t.begin(now)
+		t.begin(now, m, space)
 		o := &Offer{tree: t, version: t.version}
-		for t.root.position.next != nil {
-			e := t.root.position.next
+		for e := t.pass.first(); e != nil; e = t.pass.first() {
 			leaf := e.node
 			o.Job, o.entry, o.outcome = e.Job, e, skipped
 			if !yield(o) || o.version != t.version {
@@ -110,7 +108,7 @@ func (t *Tree) pass(now int64, m mode, space uint64) iter.Seq[*Offer] {
 			}
 			switch o.outcome {
 			case full, fullYet:
-				e.class.full = t.passes
+				e.class.full = t.pass.number
 				if o.outcome == fullYet {
 					e.class.fullIn = space
 				}
@@ -120,13 +118,38 @@ func (t *Tree) pass(now int64, m mode, space uint64) iter.Seq[*Offer] {
 			default:
 				leaf.jobs.offered()
 			}
-			leaf.moved(t)
+			t.pass.moved(leaf)
 			if o.outcome != skipped && o.outcome != closed {
-				t.recheck()
+				t.pass.recheck()
 			}
 		}
 	}
 }
+
+// begin starts a pass and ends the one before.
+func (t *Tree) begin(now int64, m mode, space uint64) {
+	t.version++
+	t.pass.mode, t.pass.space = m, space
+	t.pass.begin(now)
+}
+
+// pass is the walk over the queues that is under way: which of them have what to offer.
+//
+// Invariant: a queue's position is that of the first job below it that may start, and its
+// parent's heap has the queue exactly when there is one.
+type pass struct {
+	queues *hierarchy
+	// number counts passes.
+	number uint64
+	mode   mode
+	// space is what the pass is over; 0: any.
+	space uint64
+	// active is the leaves that may still offer something.
+	active []*node
+}
+
+// first is the job whose turn it is; nil when the pass is over.
+func (p *pass) first() *entry { return p.queues.root.position.next }
 
 // position is what a queue is compared with its siblings by in the pass under way. It
 // changes only when something below the queue does.
@@ -141,16 +164,14 @@ type position struct {
 	index    int
 }
 
-// begin sets up a pass: every queue's next job and position, from the leaves up.
-func (t *Tree) begin(now int64) {
-	t.refresh()
-	t.passes++
-	t.version++ // ends the pass before
-	t.active = t.active[:0]
-	for i := len(t.nodes) - 1; i >= 0; i-- {
-		n := t.nodes[i]
+// begin sets up every queue's next job and position, from the leaves up.
+func (p *pass) begin(now int64) {
+	p.queues.refresh()
+	p.number++
+	p.active = p.active[:0]
+	for _, n := range slices.Backward(p.queues.nodes) {
 		if n.leaf() {
-			n.jobs.begin(t.mode, t.passes, t.space, now)
+			n.jobs.begin(p, now)
 		}
 		n.position.offering = n.position.offering[:0]
 		for _, c := range n.children {
@@ -160,9 +181,9 @@ func (t *Tree) begin(now int64) {
 			}
 		}
 		heap.Init(&n.position.offering)
-		n.reposition(t)
+		p.reposition(n)
 		if n.leaf() && n.position.next != nil {
-			t.active = append(t.active, n)
+			p.active = append(p.active, n)
 		}
 	}
 }
@@ -170,19 +191,19 @@ func (t *Tree) begin(now int64) {
 // recheck looks for queues whose next job is blocked by what has just happened: a
 // limit above them or of a namespace was reached, or a class has no capacity. The
 // job behind it may be ordered first, so this cannot wait until the queue's turn comes.
-func (t *Tree) recheck() {
-	t.active = slices.DeleteFunc(t.active, func(n *node) bool {
-		if n.position.next != nil && n.jobs.next(t) != n.position.next {
-			n.moved(t)
+func (p *pass) recheck() {
+	p.active = slices.DeleteFunc(p.active, func(n *node) bool {
+		if n.position.next != nil && n.jobs.next() != n.position.next {
+			p.moved(n)
 		}
 		return n.position.next == nil
 	})
 }
 
 // moved brings the position of a leaf and of all queues above it up to date.
-func (n *node) moved(t *Tree) {
+func (p *pass) moved(n *node) {
 	for ; n != nil; n = n.parent {
-		n.reposition(t)
+		p.reposition(n)
 		if n.parent == nil {
 			return
 		}
@@ -195,11 +216,11 @@ func (n *node) moved(t *Tree) {
 }
 
 // reposition finds a queue's next job and how it compares.
-func (n *node) reposition(t *Tree) {
-	s := &n.position
+func (p *pass) reposition(n *node) {
+	s, total := &n.position, p.queues.total
 	switch {
 	case n.leaf():
-		s.next = n.jobs.next(t)
+		s.next = n.jobs.next()
 	case len(s.offering) > 0:
 		s.next = s.offering[0].position.next
 	default:
@@ -217,12 +238,12 @@ func (n *node) reposition(t *Tree) {
 			s.guaranteed = true
 			within = within && n.used[r]+d.amount <= n.floor[r]
 		}
-		if t.total[r] <= 0 {
+		if total[r] <= 0 {
 			continue
 		}
 		credit := n.credit(r, d.amount)
 		s.entitled = s.entitled && n.held(r)-credit < n.share[r]
-		if f := (fraction{max(0, n.used[r]-credit), t.total[r]}); f.compare(s.share) > 0 {
+		if f := (fraction{max(0, n.used[r]-credit), total[r]}); f.compare(s.share) > 0 {
 			s.share = f
 		}
 	}

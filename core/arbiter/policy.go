@@ -3,6 +3,7 @@ package arbiter
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -97,10 +98,8 @@ func ParsePolicy(name string) (Policy, error) {
 	if name == "" {
 		return FIFO, nil
 	}
-	for p := range numPolicies {
-		if policies[p].name == name {
-			return p, nil
-		}
+	if p := slices.IndexFunc(policies[:], func(r policyRow) bool { return r.name == name }); p >= 0 {
+		return Policy(p), nil
 	}
 	return FIFO, fmt.Errorf("%q is not %s", name, PolicyChoice())
 }

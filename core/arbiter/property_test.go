@@ -302,6 +302,9 @@ func (m *machine) booked(queue string, r arbiter.Resource) int64 {
 func (m *machine) pass(t *rapid.T) {
 	offered, full, closed, visited := map[arbiter.JobID]bool{}, map[string]bool{}, map[string]bool{}, map[string]int{}
 	for o := range m.tree.Candidates(m.now) {
+		if err := m.tree.AuditPass(); err != nil {
+			t.Fatal(err)
+		}
 		j := o.Job
 		if want := m.choose(offered, full, closed, visited); want != j.ID {
 			t.Fatalf("offered %s, want %s", j.ID, want)
@@ -546,6 +549,9 @@ func (m *machine) floor(queue string, r arbiter.Resource) int64 {
 
 // check compares sums with the naive ones, and shares with their parents'.
 func (m *machine) check(t *rapid.T) {
+	if err := m.tree.Audit(); err != nil {
+		t.Fatal(err)
+	}
 	children := map[string]amounts{}
 	for _, s := range m.tree.Status() {
 		for _, r := range resources {

@@ -20,8 +20,8 @@ type Excess struct {
 // stay as they are, because an evicted job still wants what it wanted, and every
 // move lowers the sum of what is used above shares.
 type Reclaim struct {
-	tree  *Tree
-	claim *entry
+	queues *hierarchy
+	claim  *entry
 	// needs is what the claimant asks for and the cluster divides: of other resources no
 	// queue has a share.
 	needs []need
@@ -36,26 +36,27 @@ type Reclaim struct {
 // more, and one that is owed gives up to one job less: work is not evicted for what
 // time evens out.
 func (t *Tree) Reclaim(id JobID) (*Reclaim, bool) {
-	t.refresh()
-	e := t.jobs[id]
-	if e == nil || e.runs || e.node == nil || t.may(e, e.class.needs).ForQuota() {
+	q := &t.queues
+	q.refresh()
+	e := t.jobs.waiting(id)
+	if e == nil || e.node == nil || q.may(e, e.class.needs).ForQuota() {
 		return nil, false
 	}
-	needs := t.divided(e.class.needs)
-	if len(needs) == 0 || !t.claims(e.node, t.root, needs) {
+	needs := q.divided(e.class.needs)
+	if len(needs) == 0 || !q.claims(e.node, q.root, needs) {
 		return nil, false
 	}
-	return &Reclaim{t, e, needs, map[*node]vector{}}, true
+	return &Reclaim{q, e, needs, map[*node]vector{}}, true
 }
 
 // divided lists the needs that are divided among queues.
-func (t *Tree) divided(needs []need) []need {
-	return slices.DeleteFunc(slices.Clone(needs), func(d need) bool { return t.total[d.resource] <= 0 })
+func (h *hierarchy) divided(needs []need) []need {
+	return slices.DeleteFunc(slices.Clone(needs), func(d need) bool { return h.total[d.resource] <= 0 })
 }
 
 // claims says whether all queues from n up to, not including, top stay within
 // their shares with the needs added.
-func (t *Tree) claims(n, top *node, needs []need) bool {
+func (h *hierarchy) claims(n, top *node, needs []need) bool {
 	for _, d := range needs {
 		r, added := d.resource, d.amount
 		for m := n; m != top && added > 0; m = m.parent {
@@ -90,21 +91,21 @@ func (r *Reclaim) Over() []Excess {
 		most fraction
 	}
 	var list []ranked
-	for _, n := range r.tree.nodes {
+	for _, n := range r.queues.nodes {
 		if !n.leaf() || n == r.claim.node {
 			continue
 		}
-		over := make(vector, len(r.tree.dict.names))
+		over := make(vector, len(r.queues.dict.names))
 		most := fraction{0, 1}
 		for _, d := range r.needs {
 			v := r.over(n, d)
 			over[d.resource] = v
-			if f := (fraction{v, r.tree.total[d.resource]}); f.compare(most) > 0 {
+			if f := (fraction{v, r.queues.total[d.resource]}); f.compare(most) > 0 {
 				most = f
 			}
 		}
 		if most.p > 0 {
-			list = append(list, ranked{Excess{n.Name, r.tree.dict.amounts(over)}, n, most})
+			list = append(list, ranked{Excess{n.Name, r.queues.dict.amounts(over)}, n, most})
 		}
 	}
 	slices.SortStableFunc(list, func(a, b ranked) int { // stable: nodes come by level and name
@@ -135,19 +136,19 @@ func (r *Reclaim) over(leaf *node, d need) int64 {
 // give them: of what the claimant asks for, it must keep its share; of everything
 // else its guarantee. A victim that has nothing the claimant asks for is refused.
 func (r *Reclaim) Take(queue string, amounts Amounts) bool {
-	leaf := r.tree.byName[queue]
+	leaf := r.queues.byName[queue]
 	if leaf == nil || !leaf.leaf() || leaf == r.claim.node {
 		return false
 	}
 	useful := false
 	for _, d := range r.needs {
-		v := amounts.Of(r.tree.dict.names[d.resource])
+		v := amounts.Of(r.queues.dict.names[d.resource])
 		if v > r.over(leaf, d) {
 			return false
 		}
 		useful = useful || v > 0
 	}
-	top, given := meet(leaf, r.claim.node), r.tree.dict.needs(amounts)
+	top, given := meet(leaf, r.claim.node), r.queues.dict.needs(amounts)
 	for n := leaf; n != top; n = n.parent {
 		for _, d := range given {
 			if n.held(d.resource)-r.taken[n].at(d.resource)-d.amount < n.floor[d.resource] {
@@ -159,7 +160,7 @@ func (r *Reclaim) Take(queue string, amounts Amounts) bool {
 		return false
 	}
 	for n := leaf; n != top; n = n.parent {
-		r.taken[n] = r.taken[n].add(given, 1, len(r.tree.dict.names))
+		r.taken[n] = r.taken[n].add(given, 1, len(r.queues.dict.names))
 	}
 	return true
 }

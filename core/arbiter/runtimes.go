@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -107,8 +106,10 @@ func (r *Runtimes) Save() []SavedRuntime {
 		rank int // among the namespace's
 	}
 	var rows []row
-	for k := range r.keys() {
-		m, _ := r.mean(k)
+	all := map[RuntimeKey]mean{}
+	maps.Copy(all, r.before)
+	maps.Copy(all, r.means) // the newer
+	for k, m := range all { // sorted below
 		rows = append(rows, row{SavedRuntime: SavedRuntime{k, m.value, m.runs}, seen: m.seen})
 	}
 	slices.SortFunc(rows, func(a, b row) int {
@@ -160,20 +161,4 @@ func (s *SavedRuntime) Validate() error {
 		return fmt.Errorf("runs: %d, must be 1 to %d", s.Runs, memory)
 	}
 	return nil
-}
-
-// keys yields all keys, in any order.
-func (r *Runtimes) keys() iter.Seq[RuntimeKey] {
-	return func(yield func(RuntimeKey) bool) {
-		for k := range r.means {
-			if !yield(k) {
-				return
-			}
-		}
-		for k := range r.before {
-			if _, newer := r.means[k]; !newer && !yield(k) {
-				return
-			}
-		}
-	}
 }

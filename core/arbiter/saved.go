@@ -53,13 +53,13 @@ const MaxOwed = 1 << 60
 func (t *Tree) Save() Saved {
 	out := Saved{At: t.elapsed}
 	weight := map[string]float64{}
-	for _, n := range t.nodes {
+	for _, n := range t.queues.nodes {
 		if n.parent == nil {
 			continue
 		}
 		q := SavedQueue{
 			Queue: n.Name, Parent: n.parent.Name,
-			Owed: t.dict.amounts(n.owed).Map(), Part: t.dict.amounts(n.competes.part).Map(), Held: t.dict.amounts(n.competes.held).Map(),
+			Owed: t.queues.dict.amounts(n.owed).Map(), Part: t.queues.dict.amounts(n.competes.part).Map(), Held: t.queues.dict.amounts(n.competes.held).Map(),
 		}
 		if n.jobs != nil {
 			q.Turns = n.jobs.turns.save()
@@ -68,8 +68,8 @@ func (t *Tree) Save() Saved {
 			continue
 		}
 		for r, owed := range n.owed {
-			if t.total[r] > 0 {
-				weight[n.Name] = max(weight[n.Name], float64(max(owed, -owed))/float64(t.total[r]))
+			if t.queues.total[r] > 0 {
+				weight[n.Name] = max(weight[n.Name], float64(max(owed, -owed))/float64(t.queues.total[r]))
 			}
 		}
 		out.Queues = append(out.Queues, q)
@@ -86,17 +86,17 @@ func (t *Tree) Save() Saved {
 // for longer than gap: of a longer time nothing is known. Call it when the tree has its
 // queues and its total.
 func (t *Tree) Restore(s Saved, now int64, gap time.Duration) {
-	t.refresh()
+	t.queues.refresh()
 	t.Forget()
 	t.elapsed = max(min(s.At, now), now-int64(gap))
 	for _, q := range s.Queues {
-		n := t.byName[q.Queue]
+		n := t.queues.byName[q.Queue]
 		if n == nil || n.parent == nil {
 			continue
 		}
 		if n.parent.Name == q.Parent {
-			n.owed = t.dict.vector(q.Owed, 0)
-			n.competes.part, n.competes.held = t.dict.vector(q.Part, 0), t.dict.vector(q.Held, 0)
+			n.owed = t.queues.dict.vector(q.Owed, 0)
+			n.competes.part, n.competes.held = t.queues.dict.vector(q.Part, 0), t.queues.dict.vector(q.Held, 0)
 		}
 		if n.jobs != nil {
 			n.jobs.turns.restore(q.Turns)

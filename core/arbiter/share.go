@@ -19,32 +19,32 @@ import "math"
 // shares do not change during a pass.
 
 // refresh computes all shares, if anything changed. Cost: queues times resources.
-func (t *Tree) refresh() {
-	if !t.stale {
+func (h *hierarchy) refresh() {
+	if !h.stale {
 		return
 	}
-	t.stale = false
-	for _, n := range t.nodes {
+	h.stale = false
+	for _, n := range h.nodes {
 		if !n.leaf() {
 			clear(n.want)
 		}
 	}
-	for i := len(t.nodes) - 1; i > 0; i-- {
-		n := t.nodes[i]
+	for i := len(h.nodes) - 1; i > 0; i-- {
+		n := h.nodes[i]
 		for r := range n.want {
 			// What is kept for a child is not available to its siblings.
 			n.parent.want[r] = add(n.parent.want[r], max(n.floor[r], n.wanted(r)))
 		}
 	}
 	var parts []portion
-	for r, have := range t.total {
+	for r, have := range h.total {
 		// What jobs in no queue use is not there to be divided.
-		for _, c := range t.root.children {
+		for _, c := range h.root.children {
 			have += c.used[r]
 		}
-		t.root.share[r] = max(0, have-t.root.used[r])
+		h.root.share[r] = max(0, have-h.root.used[r])
 	}
-	for _, n := range t.nodes {
+	for _, n := range h.nodes {
 		if len(n.children) == 0 {
 			continue
 		}

@@ -5,106 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"time"
 )
 
-// unlimited is the capability of a queue that names none.
-const unlimited = math.MaxInt64
-
-// node is a queue with what is known of it. All vectors are as long as the
-// tree's dictionary.
-type node struct {
-	Queue
-	parent   *node
-	children []*node // sorted by name
-	// number is the queue's place in Tree.nodes: parents first.
-	number int
-	// shut: it is closed, or one above it is.
-	shut bool
-
-	// floor is what is kept for the queue: its guarantee, or its children's where
-	// that is more.
-	floor vector
-	// cap is the capability; deserved the explicit one, -1 where there is none.
-	cap, deserved vector
-
-	// used is what jobs below are charged. booked is what others may not have:
-	// used, and what is kept though idle. within is what booked would be without
-	// the queue's own floor. Invariant: booked = max(floor, within); within = used
-	// in a leaf, the sum of the children's booked elsewhere.
-	used, booked, within vector
-
-	// want is what the jobs of a leaf use or wait for; elsewhere what the children
-	// do, and what is kept for them.
-	want vector
-	// share is what the queue is entitled to now: see share.go.
-	share vector
-	// owed is the balance, in amounts times ticks: see balance.go. competes is the part
-	// and the use with which the queue competes until the next Elapse; 0 where it does not.
-	owed     vector
-	competes struct{ part, held vector }
-
-	running, waiting int
-
-	jobs     *backlog // of a leaf
-	position position // in the pass under way
-}
-
-func (n *node) leaf() bool { return len(n.children) == 0 && n.parent != nil }
-
-// held is what counts against the queue's share. Above the leaves that includes
-// guarantees that are idle: they were given to a child, whatever other children want.
-func (n *node) held(r int) int64 {
-	if n.leaf() {
-		return n.used[r]
-	}
-	return n.booked[r]
-}
-
 // Tree is the queues, the jobs in them and what they use. It is not safe for
 // concurrent use; the caller brings the lock.
 type Tree struct {
-	dict dictionary
-	// numbering counts how often the dictionary was made.
-	numbering uint64
-	// have is what the cluster has, total the same by number.
-	have  map[Resource]int64
-	total vector
-	root  *node
-	// nodes lists all queues, parents before children, siblings by name.
-	nodes  []*node
-	byName map[string]*node
-
-	jobs    map[JobID]*entry
-	classes map[string]*class
-	// namespaces has those that have jobs or a quota.
-	namespaces map[string]*namespace
-
-	// stale says that shares must be computed anew.
-	stale bool
-	// version counts changes; a pass over an older version ends.
-	version uint64
-	// passes counts passes; active is the leaves that may still offer something in
-	// the one under way.
-	passes uint64
-	active []*node
-	// mode and space are of the pass under way.
-	mode  mode
-	space uint64
-
+	queues hierarchy
+	jobs   jobs
+	pass   pass
 	// elapsed is the time up to which balances are settled.
 	elapsed int64
-}
-
-// namespace is what the jobs of one namespace use, and their limits.
-type namespace struct {
-	name  string
-	jobs  int                // waiting or running
-	quota map[Resource]int64 // nil: none
-	hard  vector             // the quota; unlimited where it says nothing
-	used  vector
+	// version counts changes; a pass over an older version ends.
+	version uint64
 }
 
 // NewTree builds a tree of queues over a cluster that has the given total. Root
@@ -115,9 +29,10 @@ func NewTree(queues []Queue, total map[Resource]int64) (*Tree, error) {
 		return nil, err
 	}
 	t := &Tree{
-		have: maps.Clone(total),
-		jobs: map[JobID]*entry{}, classes: map[string]*class{}, namespaces: map[string]*namespace{},
+		queues: hierarchy{have: maps.Clone(total)},
+		jobs:   jobs{byID: map[JobID]*entry{}, classes: map[string]*class{}, namespaces: map[string]*namespace{}},
 	}
+	t.pass.queues = &t.queues
 	if err := t.SetQueues(queues); err != nil {
 		return nil, err
 	}
@@ -132,14 +47,11 @@ func (t *Tree) SetTotal(total map[Resource]int64) error {
 	if err := checkAmounts("total", total); err != nil {
 		return err
 	}
-	same := len(total) == len(t.have)
-	for r := range total {
-		_, known := t.have[r]
-		same = same && known
-	}
-	t.have = maps.Clone(total)
+	q := &t.queues
+	same := maps.EqualFunc(total, q.have, func(_, _ int64) bool { return true })
+	q.have = maps.Clone(total)
 	if same {
-		t.total = t.dict.vector(t.have, 0)
+		q.total = q.dict.vector(q.have, 0)
 	} else {
 		t.renumber()
 	}
@@ -150,7 +62,7 @@ func (t *Tree) SetTotal(total map[Resource]int64) error {
 // MinRuntime is how long jobs of a queue are left alone once they run: what the queue says,
 // or else the nearest one above it that says something; 0 when none does.
 func (t *Tree) MinRuntime(queue string) time.Duration {
-	for n := t.byName[queue]; n != nil; n = n.parent {
+	for n := t.queues.byName[queue]; n != nil; n = n.parent {
 		if n.Queue.MinRuntime > 0 {
 			return n.Queue.MinRuntime
 		}
@@ -158,12 +70,10 @@ func (t *Tree) MinRuntime(queue string) time.Duration {
 	return 0
 }
 
-// limit is the most that may be booked of a resource in a queue.
-func (t *Tree) limit(n *node, r int) int64 {
-	if n != t.root || t.total[r] <= 0 {
-		return n.cap[r]
-	}
-	return min(n.cap[r], t.total[r])
+// Takes says whether a queue exists and takes jobs of a namespace, as do the queues above.
+func (t *Tree) Takes(queue, namespace string) bool {
+	n := t.queues.byName[queue]
+	return n != nil && n.leaf() && n.refuses(namespace) == nil
 }
 
 // SetQueues replaces the queues; jobs and what they use stay. A job whose queue
@@ -177,9 +87,9 @@ func (t *Tree) SetQueues(queues []Queue) error {
 	if err := ValidateQueues(queues); err != nil {
 		return err
 	}
-	old := t.byName
-	t.build(queues)
-	for name, n := range t.byName {
+	old := t.queues.byName
+	t.queues.build(queues)
+	for name, n := range t.queues.byName {
 		o := old[name]
 		if o == nil {
 			continue
@@ -191,44 +101,12 @@ func (t *Tree) SetQueues(queues []Queue) error {
 			n.jobs.turns = o.jobs.turns.withoutBuckets()
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(t.jobs)) {
-		t.enqueue(t.jobs[id])
+	for _, id := range slices.Sorted(maps.Keys(t.jobs.byID)) {
+		t.queues.enqueue(t.jobs.byID[id])
 	}
 	t.renumber()
 	t.changed()
 	return nil
-}
-
-// build makes the nodes, without jobs and vectors.
-func (t *Tree) build(queues []Queue) {
-	described := map[string]Queue{
-		Root:    {Name: Root},
-		Default: {Name: Default, Reclaimable: true},
-	}
-	for _, q := range queues {
-		described[q.Name] = q
-	}
-	t.byName = map[string]*node{}
-	for name, q := range described {
-		q.Guarantee, q.Deserved, q.Capability = maps.Clone(q.Guarantee), maps.Clone(q.Deserved), maps.Clone(q.Capability)
-		t.byName[name] = &node{Queue: q}
-	}
-	t.root = t.byName[Root]
-	for _, name := range slices.Sorted(maps.Keys(described)) {
-		if n := t.byName[name]; n != t.root {
-			n.parent = t.byName[cmp.Or(n.Parent, Root)]
-			n.parent.children = append(n.parent.children, n)
-		}
-	}
-	t.nodes = []*node{t.root}
-	for i := 0; i < len(t.nodes); i++ {
-		n := t.nodes[i]
-		n.number, n.shut = i, n.Closed || n.parent != nil && n.parent.shut
-		if n.leaf() {
-			n.jobs = newBacklog(n)
-		}
-		t.nodes = append(t.nodes, n.children...)
-	}
 }
 
 // SetQuotas replaces the quotas of all namespaces. Invalid quotas change nothing.
@@ -248,46 +126,39 @@ func (t *Tree) SetQuotas(quotas []Quota) error {
 	if len(errs) > 0 {
 		return errors.Join(errs...)
 	}
-	for _, s := range t.namespaces {
+	for _, s := range t.jobs.namespaces {
 		s.quota = nil
 	}
 	for _, q := range quotas {
-		t.namespace(q.Namespace).quota = maps.Clone(q.Hard)
+		t.jobs.namespace(q.Namespace, &t.queues.dict).quota = maps.Clone(q.Hard)
 	}
-	for _, s := range t.namespaces {
-		t.release(s)
+	for _, s := range t.jobs.namespaces {
+		t.jobs.release(s)
 	}
 	t.renumber()
 	t.changed()
 	return nil
 }
 
-// namespace returns a namespace, made if it is not there.
-func (t *Tree) namespace(name string) *namespace {
-	s := t.namespaces[name]
-	if s == nil {
-		s = &namespace{name: name, hard: t.dict.vector(nil, unlimited), used: make(vector, len(t.dict.names))}
-		t.namespaces[name] = s
-	}
-	return s
-}
-
-// release drops a namespace that has neither jobs nor a quota.
-func (t *Tree) release(s *namespace) {
-	if s.jobs == 0 && len(s.quota) == 0 {
-		delete(t.namespaces, s.name)
-	}
-}
-
 // changed ends passes under way and makes shares be computed anew.
 func (t *Tree) changed() {
-	t.stale = true
+	t.queues.stale = true
 	t.version++
+}
+
+// renumber makes the dictionary anew and with it all vectors, and counts every job
+// again. Cost: jobs times the depth of the tree, and queues times resources.
+func (t *Tree) renumber() {
+	t.queues.renumber(t.jobs.namespaces)
+	t.jobs.renumber(&t.queues.dict)
+	for _, e := range t.jobs.byID {
+		t.queues.tally(e, 1)
+	}
 }
 
 // Queues are the queues as they were set; Root and Default are among them.
 func (t *Tree) Queues() (out []Queue) {
-	for _, n := range t.nodes {
+	for _, n := range t.queues.nodes {
 		out = append(out, n.Queue)
 	}
 	return out
@@ -295,8 +166,8 @@ func (t *Tree) Queues() (out []Queue) {
 
 // Quotas are the quotas as they were set, sorted by namespace.
 func (t *Tree) Quotas() (out []Quota) {
-	for _, name := range slices.Sorted(maps.Keys(t.namespaces)) {
-		if s := t.namespaces[name]; s.quota != nil {
+	for _, name := range slices.Sorted(maps.Keys(t.jobs.namespaces)) {
+		if s := t.jobs.namespaces[name]; s.quota != nil {
 			out = append(out, Quota{Namespace: name, Hard: s.quota})
 		}
 	}

@@ -15,33 +15,33 @@ func (t *Tree) Charge(j Job, amounts Amounts) error {
 	if err := amounts.check("amounts"); err != nil {
 		return fmt.Errorf("charge job %q: %w", j.ID, err)
 	}
-	e := t.jobs[j.ID]
+	e := t.jobs.byID[j.ID]
 	if e == nil {
-		if err := t.checkJob(&j); err != nil {
+		if err := j.check(); err != nil {
 			return fmt.Errorf("charge job %q: %w", j.ID, err)
 		}
 		// It never waited here, so it takes no turn: after a restart, turns must not
 		// depend on the order in which running jobs are found.
-		e = t.enter(j)
+		e = t.jobs.enter(j, &t.queues.dict)
 		e.runs = true
-		t.enqueue(e)
-		t.tally(e, 1)
+		t.queues.enqueue(e)
+		t.queues.tally(e, 1)
 	}
-	t.charge(e, amounts)
+	t.queues.charge(e, amounts)
 	t.changed()
 	return nil
 }
 
 // charge moves a job from waiting to running, or adds to what it runs.
-func (t *Tree) charge(e *entry, amounts Amounts) {
-	t.start(e)
-	t.book(e, t.needs(e, amounts), 1)
+func (h *hierarchy) charge(e *entry, amounts Amounts) {
+	h.start(e)
+	h.book(e, h.needs(e, amounts), 1)
 	e.charged = e.charged.Plus(amounts)
-	t.setWant(e)
+	h.setWant(e)
 }
 
 // start takes a waiting job out of its queue's order.
-func (t *Tree) start(e *entry) {
+func (h *hierarchy) start(e *entry) {
 	if e.runs {
 		return
 	}
@@ -51,26 +51,26 @@ func (t *Tree) start(e *entry) {
 		e.node.jobs.served(e.User)
 	}
 	e.runs = true
-	t.counted(e).running++
+	h.counted(e).running++
 }
 
 // setWant brings what the queue wants because of the job up to date.
-func (t *Tree) setWant(e *entry) {
+func (h *hierarchy) setWant(e *entry) {
 	want := e.Demand.Plus(e.Extra).larger(e.charged)
 	if slices.Equal(want, e.want) {
 		return
 	}
-	t.stale = true
+	h.stale = true
 	if e.node != nil {
-		e.node.want.add(t.dict.needs(e.want), -1, 0)
-		e.node.want.add(t.dict.needs(want), 1, 0)
+		e.node.want.add(h.dict.needs(e.want), -1, 0)
+		e.node.want.add(h.dict.needs(want), 1, 0)
 	}
 	e.want = want
 }
 
 // Shrink takes back a part of what a running job is charged.
 func (t *Tree) Shrink(id JobID, amounts Amounts) error {
-	e := t.jobs[id]
+	e := t.jobs.byID[id]
 	if e == nil || !e.runs {
 		return fmt.Errorf("shrink job %q: it is not charged", id)
 	}
@@ -82,17 +82,17 @@ func (t *Tree) Shrink(id JobID, amounts Amounts) error {
 			return fmt.Errorf("shrink job %q: amounts[%s]: %d of %d charged", id, x.Resource, x.Value, c)
 		}
 	}
-	t.book(e, t.dict.needs(amounts), -1)
+	t.queues.book(e, t.queues.dict.needs(amounts), -1)
 	e.charged = e.charged.Minus(amounts)
-	t.setWant(e)
+	t.queues.setWant(e)
 	t.changed()
 	return nil
 }
 
 // book adds amounts, times 1 or -1, to all that count the job: its queue and
 // those above, and its namespace. A job in no queue counts at the root alone.
-func (t *Tree) book(e *entry, amounts []need, sign int64) {
-	leaf := t.counted(e)
+func (h *hierarchy) book(e *entry, amounts []need, sign int64) {
+	leaf := h.counted(e)
 	for _, d := range amounts {
 		r, v := d.resource, sign*d.amount
 		e.namespace.used[r] += v

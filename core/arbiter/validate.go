@@ -96,13 +96,12 @@ func checkQueue(q *Queue, byName map[string]*Queue) error {
 	if err := checkParent(q, byName); err != nil {
 		return err
 	}
-	if q.Weight < 0 {
+	switch {
+	case q.Weight < 0:
 		return fmt.Errorf("spec.weight: %d is negative", q.Weight)
-	}
-	if q.Weight > MaxWeight {
+	case q.Weight > MaxWeight:
 		return fmt.Errorf("spec.weight: %d is above %d", q.Weight, MaxWeight)
-	}
-	if q.Order >= numPolicies {
+	case q.Order >= numPolicies:
 		return fmt.Errorf("order: %d is no policy", q.Order)
 	}
 	if err := cmp.Or(
@@ -160,8 +159,8 @@ func checkParent(q *Queue, byName map[string]*Queue) error {
 // and with what it is guaranteed itself, where it says so.
 func checkSums(byName map[string]*Queue) map[string]error {
 	errs := map[string]error{}
-	sums := childSums(byName, func(q *Queue) map[Resource]int64 { return q.Guarantee })
-	for _, name := range slices.Sorted(maps.Keys(sums)) {
+	sums := guarantees(byName)
+	for name := range sums { // each for itself
 		q := byName[name]
 		if q == nil { // the root, where it is not described
 			continue
@@ -176,18 +175,18 @@ func checkSums(byName map[string]*Queue) map[string]error {
 	return errs
 }
 
-// childSums adds a field of all children, by parent.
-func childSums(byName map[string]*Queue, field func(*Queue) map[Resource]int64) map[string]map[Resource]int64 {
+// guarantees adds up what the children of each queue are guaranteed, by parent.
+func guarantees(byName map[string]*Queue) map[string]map[Resource]int64 {
 	sums := map[string]map[Resource]int64{}
 	for _, q := range byName {
-		if q.Name == Root {
+		parent := cmp.Or(q.Parent, Root)
+		if q.Name == Root || len(q.Guarantee) == 0 {
 			continue
 		}
-		parent := cmp.Or(q.Parent, Root)
-		for r, v := range field(q) {
-			if sums[parent] == nil {
-				sums[parent] = map[Resource]int64{}
-			}
+		if sums[parent] == nil {
+			sums[parent] = map[Resource]int64{}
+		}
+		for r, v := range q.Guarantee {
 			sums[parent][r] = add(sums[parent][r], v)
 		}
 	}

@@ -40,28 +40,27 @@ func (w Wait) Reason() explain.Reason {
 // Why says what keeps a waiting job from being offered. The zero value: nothing
 // does, or it does not wait. Cost: depth of the tree.
 func (t *Tree) Why(id JobID) Wait {
-	e := t.jobs[id]
-	if e == nil || e.runs {
-		return Wait{}
+	if e := t.jobs.waiting(id); e != nil {
+		return t.queues.may(e, e.class.needs)
 	}
-	return t.may(e, e.class.needs)
+	return Wait{}
 }
 
 // May says what would keep a job from being charged the amounts now, on top of
 // what it is. Ask before a job is placed on something it did not name (any GPU,
 // on an A100), or before it grows.
 func (t *Tree) May(id JobID, amounts Amounts) Wait {
-	if e := t.jobs[id]; e != nil {
-		return t.may(e, t.dict.needs(amounts))
+	if e := t.jobs.byID[id]; e != nil {
+		return t.queues.may(e, t.queues.dict.needs(amounts))
 	}
 	return Wait{}
 }
 
 // may returns the first thing that is in the way: what needs a change of
 // queues or quotas before what needs capacity, the job's own queue before those above.
-func (t *Tree) may(e *entry, needs []need) Wait {
+func (h *hierarchy) may(e *entry, needs []need) Wait {
 	if e.node == nil {
-		n := t.byName[e.Queue]
+		n := h.byName[e.Queue]
 		if n == nil {
 			return Wait{Code: explain.NoQueue, Queue: e.Queue}
 		}
@@ -81,7 +80,7 @@ func (t *Tree) may(e *entry, needs []need) Wait {
 	for _, d := range needs {
 		if s.used[d.resource]+d.amount > s.hard[d.resource] {
 			return Wait{
-				Code: explain.OverQuota, Queue: e.node.Name, Namespace: e.Namespace, Resource: t.dict.names[d.resource],
+				Code: explain.OverQuota, Queue: e.node.Name, Namespace: e.Namespace, Resource: h.dict.names[d.resource],
 				Need: d.amount, Limit: s.hard[d.resource], Used: s.used[d.resource],
 			}
 		}
@@ -89,19 +88,19 @@ func (t *Tree) may(e *entry, needs []need) Wait {
 	for _, d := range needs {
 		for n := e.node; n != nil; n = n.parent {
 			if used := n.used[d.resource]; used+d.amount > n.cap[d.resource] {
-				return t.short(explain.OverCapability, n, d, n.cap[d.resource], used)
+				return h.short(explain.OverCapability, n, d, n.cap[d.resource], used)
 			}
 		}
 	}
-	return t.mayFit(e, needs)
+	return h.mayFit(e, needs)
 }
 
 // mayFit compares with what the cluster has, and with what is kept for others.
-func (t *Tree) mayFit(e *entry, needs []need) Wait {
+func (h *hierarchy) mayFit(e *entry, needs []need) Wait {
 	for _, d := range needs {
-		total := t.total[d.resource]
-		if used := t.root.used[d.resource]; total > 0 && used+d.amount > total {
-			return t.short(explain.OverTotal, t.root, d, total, used)
+		total := h.total[d.resource]
+		if used := h.root.used[d.resource]; total > 0 && used+d.amount > total {
+			return h.short(explain.OverTotal, h.root, d, total, used)
 		}
 	}
 	for _, d := range needs {
@@ -109,15 +108,34 @@ func (t *Tree) mayFit(e *entry, needs []need) Wait {
 		for n := e.node; n != nil && added > 0; n = n.parent {
 			booked := max(n.floor[d.resource], n.within[d.resource]+added)
 			added = booked - n.booked[d.resource]
-			limit := t.limit(n, d.resource)
+			limit := h.limit(n, d.resource)
 			if added > 0 && booked > limit {
-				return t.short(explain.Guaranteed, n, d, limit, n.booked[d.resource])
+				return h.short(explain.Guaranteed, n, d, limit, n.booked[d.resource])
 			}
 		}
 	}
 	return Wait{}
 }
 
-func (t *Tree) short(c explain.Code, n *node, d need, limit, used int64) Wait {
-	return Wait{Code: c, Queue: n.Name, Resource: t.dict.names[d.resource], Need: d.amount, Limit: limit, Used: used}
+func (h *hierarchy) short(c explain.Code, n *node, d need, limit, used int64) Wait {
+	return Wait{Code: c, Queue: n.Name, Resource: h.dict.names[d.resource], Need: d.amount, Limit: limit, Used: used}
+}
+
+// never compares with what is kept for others when nothing is in use.
+func (h *hierarchy) never(e *entry, needs []need) Wait {
+	for _, d := range needs {
+		r, added := d.resource, d.amount
+		for n := e.node; n != nil && added > 0; n = n.parent {
+			kept := int64(0)
+			for _, c := range n.children {
+				kept += c.floor[r]
+			}
+			booked := max(n.floor[r], kept+added)
+			if limit := h.limit(n, r); booked > limit {
+				return h.short(explain.Guaranteed, n, d, limit, kept)
+			}
+			added = booked - n.floor[r]
+		}
+	}
+	return Wait{}
 }

@@ -11,7 +11,7 @@ func (b *backlog) setOut() {
 }
 
 // walk is next for a pass that walks.
-func (b *backlog) walk(t *Tree) *entry {
+func (b *backlog) walk() *entry {
 	aging := b.ranked() && b.node.aging() > 0
 	for ; ; b.at.move() {
 		e := b.at.job()
@@ -24,10 +24,10 @@ func (b *backlog) walk(t *Tree) *entry {
 		case e == nil:
 			return nil
 		case aging && !b.aged && e.Submitted <= b.overAge: // offered before, by age
-		case e.bucket.blocked == b.pass:
+		case e.bucket.blocked == b.pass.number:
 		default:
 			e.bucket.head = e
-			if !b.blocked(t, e.bucket) {
+			if !b.blocked(e.bucket) {
 				return e
 			}
 		}

@@ -67,7 +67,7 @@ func TestTxn(t *testing.T) {
 		if err := c.Verify(); err != nil {
 			t.Fatal(err)
 		}
-		text, status := c.Ledger().String(), c.Tree().Status()
+		text, status := c.Ledger().String(), c.Tree().Accounts()
 		var waiting []arbiter.JobID
 		for job := range c.Tree().Order(100) {
 			waiting = append(waiting, job.ID)
@@ -102,7 +102,7 @@ func TestTxn(t *testing.T) {
 		if got := c.Ledger().String(); got != text {
 			t.Fatalf("ledger before:\n%s\nafter:\n%s", text, got)
 		}
-		if got := c.Tree().Status(); !reflect.DeepEqual(got, status) {
+		if got := c.Tree().Accounts(); !reflect.DeepEqual(got, status) {
 			t.Fatalf("queues before: %+v\nafter: %+v", status, got)
 		}
 		var after []arbiter.JobID

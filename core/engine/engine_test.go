@@ -151,7 +151,8 @@ func TestBadInput(t *testing.T) {
 func TestLauncher(t *testing.T) {
 	n := coretest.Node("n").GPUs(2, "A100").Build()
 	n.Host = model.Host{CPU: 4000, Memory: 1 << 20}
-	w := newWorld(t, options(), nil, n)
+	limited := arbiter.Queue{Name: arbiter.Default, Capability: map[arbiter.Resource]int64{cluster.CPU: 4000}} // so it is counted
+	w := newWorld(t, options(), []arbiter.Queue{limited}, n)
 	g := simple("g", 2, 1)
 	g.Roles = append(g.Roles, engine.Role{Name: "launcher", Request: &model.Request{Host: model.Host{CPU: 1000}}, Members: holders("launcher", 0, 1), Min: 1})
 	g.Min = 3
@@ -159,7 +160,7 @@ func TestLauncher(t *testing.T) {
 	if d := w.e.Decide(0); len(d.Starts) != 1 || len(d.Starts[0].Plan.Placements) != 3 {
 		t.Fatalf("%+v", d)
 	}
-	if got := w.tree.Used("default").Map()[cluster.CPU]; got != 1000 {
+	if got := lines(w.tree, "default")[cluster.CPU].Used; got != 1000 {
 		t.Errorf("%d CPU in use", got)
 	}
 }

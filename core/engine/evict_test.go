@@ -294,7 +294,7 @@ func TestReclaim(t *testing.T) {
 		total += w.carryOut(w.decide())
 		w.now += second
 	}
-	if a, b := w.tree.Used("a").Map()[gpu], w.tree.Used("b").Map()[gpu]; a != 4000 || b != 4000 || total != 4 {
+	if a, b := lines(w.tree, "a")[gpu].Used, lines(w.tree, "b")[gpu].Used; a != 4000 || b != 4000 || total != 4 {
 		t.Errorf("a uses %d, b %d, after %d evictions", a, b, total)
 	}
 }
@@ -329,7 +329,7 @@ func TestReclaimDuringGrace(t *testing.T) {
 		}
 		w.now += second
 	}
-	if a, b := w.tree.Used("a").Map()[gpu], w.tree.Used("b").Map()[gpu]; a != 4000 || b != 4000 || total != 4 {
+	if a, b := lines(w.tree, "a")[gpu].Used, lines(w.tree, "b")[gpu].Used; a != 4000 || b != 4000 || total != 4 {
 		t.Errorf("a uses %d, b %d, after %d evictions", a, b, total)
 	}
 }

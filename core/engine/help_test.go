@@ -202,10 +202,9 @@ func (w *world) whole(id engine.ID) bool {
 // decide asks for a decision and checks all that must hold of any.
 func (w *world) decide() engine.Plan {
 	w.t.Helper()
-	before := map[string]map[arbiter.Resource]int64{}
-	share := map[string]map[arbiter.Resource]int64{}
-	for _, s := range w.tree.Status() {
-		before[s.Queue], share[s.Queue] = s.Used, s.Share
+	share := map[string]int64{} // of GPUs
+	for _, a := range w.tree.Accounts() {
+		share[a.Queue] = lines(w.tree, a.Queue)[gpu].Share
 	}
 	waiting := map[engine.ID]bool{}
 	for id := range w.gangs {
@@ -235,7 +234,7 @@ func (w *world) decide() engine.Plan {
 	}
 	w.checkState()
 	for _, x := range d.Evicts {
-		w.checkEvict(x, before, share)
+		w.checkEvict(x, share)
 		for _, h := range x.Members {
 			w.leaving[h] = true
 		}
@@ -273,7 +272,7 @@ func (w *world) checkState() {
 		w.t.Fatalf("%d holders in the ledger, %d are placed", n, all)
 	}
 	for _, q := range append(w.queues, arbiter.Queue{Name: arbiter.Default}) {
-		if got := w.tree.Used(q.Name).Map()[gpu]; got != want[q.Name] {
+		if got := lines(w.tree, q.Name)[gpu].Used; got != want[q.Name] {
 			w.t.Fatalf("queue %s uses %d, members placed sum up to %d", q.Name, got, want[q.Name])
 		}
 	}
@@ -291,7 +290,7 @@ func (w *world) parent(queue string) string {
 
 // checkEvict checks who is told to go: nobody of the same or higher priority in the
 // same queue, nobody of a queue that is not above its share, whole bundles.
-func (w *world) checkEvict(x engine.Evict, used, share map[string]map[arbiter.Resource]int64) {
+func (w *world) checkEvict(x engine.Evict, share map[string]int64) {
 	w.t.Helper()
 	by := w.gangs[x.For]
 	left := map[engine.ID]int{}
@@ -337,8 +336,8 @@ func (w *world) checkEvict(x engine.Evict, used, share map[string]map[arbiter.Re
 	}
 	for q, n := range taken {
 		// Shares are those before the decision; starts may have changed use since.
-		if u := w.tree.Used(q).Map()[gpu]; u-n < share[q][gpu] && u-n < w.tree.Share(q).Map()[gpu] {
-			w.t.Fatalf("queue %s uses %d, its share is %d, and %d are taken", q, u, share[q][gpu], n)
+		if u := lines(w.tree, q)[gpu].Used; u-n < share[q] && u-n < lines(w.tree, q)[gpu].Share {
+			w.t.Fatalf("queue %s uses %d, its share is %d, and %d are taken", q, u, share[q], n)
 		}
 	}
 }
@@ -366,4 +365,17 @@ func newTest(t *testing.T, count, gpus int, queues ...arbiter.Queue) *world {
 
 func claim(h model.HolderID, n *model.Node, gpus int, free model.Mask) ledger.Claim {
 	return coretest.WholeClaim(string(h), n, coretest.Request(gpus), free.Lowest(gpus))
+}
+
+// lines are the figures of a queue, by resource.
+func lines(tree *arbiter.Tree, queue string) map[arbiter.Resource]arbiter.AccountLine {
+	out := map[arbiter.Resource]arbiter.AccountLine{}
+	for _, a := range tree.Accounts() {
+		for _, l := range a.Lines {
+			if a.Queue == queue {
+				out[l.Resource] = l
+			}
+		}
+	}
+	return out
 }

@@ -308,10 +308,15 @@ func (h *history) finish() {
 	if _, holders := h.l.Size(); holders > 0 {
 		h.t.Fatalf("%d holders are left:\n%s", holders, h.l)
 	}
-	for _, s := range h.tree.Status() {
-		if len(s.Used) > 0 || s.Running > 0 || s.Waiting > 0 {
-			h.t.Fatalf("queue %s: %+v", s.Queue, s)
+	for _, a := range h.tree.Accounts() {
+		for _, l := range a.Lines {
+			if l.Used > 0 {
+				h.t.Fatalf("queue %s: %+v", a.Queue, l)
+			}
 		}
+	}
+	for job := range h.tree.Order(h.now) {
+		h.t.Fatalf("%s waits", job.ID)
 	}
 }
 

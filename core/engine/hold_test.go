@@ -44,8 +44,8 @@ func TestConfirmedStays(t *testing.T) {
 	other.Roles[0].Members = []model.HolderID{"g/000"}
 	w.submit(other)
 	confirmed("in another gang", 1)
-	if w.e.Placed("other") != 1 || w.tree.Used("default").Map()[gpu] != 4000 {
-		t.Errorf("%d placed, %v charged", w.e.Placed("other"), w.tree.Used("default").Map())
+	if w.e.Placed("other") != 1 || lines(w.tree, "default")[gpu].Used != 4000 {
+		t.Errorf("%d placed, %v charged", w.e.Placed("other"), lines(w.tree, "default"))
 	}
 	if r, ok := w.e.Release("g/000"); ok {
 		t.Errorf("a pod that runs is released: %+v", r)

@@ -41,7 +41,7 @@ func TestMove(t *testing.T) {
 	if !w.e.Holds("g/000", r.Ticket) {
 		t.Error("it may not be bound where it went")
 	}
-	if used := w.tree.Used("default").Map()[gpu]; used != 4000 {
+	if used := lines(w.tree, "default")[gpu].Used; used != 4000 {
 		t.Errorf("%d are charged", used)
 	}
 	if w.step(1); w.e.NodeOf("other/000") != "n000" {

@@ -60,8 +60,8 @@ func (s *scene) lawful(vs []victim) bool {
 	for _, r := range s.urgent.Roles {
 		need += int64(len(r.Members)) * s.p.Demand(r.Request)
 	}
-	use := func(q string) int64 { return s.tree.Used(q).Map()[gpu] }
-	share := func(q string) int64 { return s.tree.Share(q).Map()[gpu] }
+	use := func(q string) int64 { return lines(s.tree, q)[gpu].Used }
+	share := func(q string) int64 { return lines(s.tree, q)[gpu].Share }
 	for i, q := range s.queues {
 		limit, limited := q.Capability[gpu]
 		switch {
@@ -77,7 +77,7 @@ func (s *scene) lawful(vs []victim) bool {
 // limited0: who is over its queue's capability already may not take from others.
 func limited0(s *scene, need int64) bool {
 	limit, limited := s.queues[0].Capability[gpu]
-	return limited && s.tree.Used("q0").Map()[gpu]+need > limit
+	return limited && lines(s.tree, "q0")[gpu].Used+need > limit
 }
 
 // TestReclaimVictims: with queues in play, too, nobody goes in vain, nobody goes who

@@ -38,7 +38,7 @@ func TestSlicesKeepLimits(t *testing.T) {
 	if running != 2 {
 		t.Errorf("%d slices of a whole GPU run in a queue of 2 GPUs", running)
 	}
-	if got := w.tree.Used("q").Of(gpu); got != 2000 {
+	if got := lines(w.tree, "q")[gpu].Used; got != 2000 {
 		t.Errorf("%d thousandths are charged", got)
 	}
 }
@@ -56,7 +56,7 @@ func TestChargedIsNotHeld(t *testing.T) {
 	}
 	w.decide()
 	s, _ := w.e.Nodes.NodeState("cut", answer.Open, measure.NewIdle(1, 0), second)
-	if d, used := s.Devices[0], w.tree.Used("q").Of(gpu); int64(d.Charged) != used || d.Charged != 375 || d.Held != 500 || len(d.Holders) != 3 {
+	if d, used := s.Devices[0], lines(w.tree, "q")[gpu].Used; int64(d.Charged) != used || d.Charged != 375 || d.Held != 500 || len(d.Holders) != 3 {
 		t.Errorf("charged %d, held %d, by %d; the queue uses %d", d.Charged, d.Held, len(d.Holders), used)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/topology"
 )
@@ -143,7 +142,7 @@ func (m *maker) need() (resource int, devices int64) {
 	if len(by) == 1 && left > 0 && smallest < math.MaxInt64 {
 		by[most] += int64(left) * smallest
 	}
-	return max(0, ledger.Resource(most)), by[most]
+	return max(0, most.Index()), by[most]
 }
 
 // could says whether the free devices of these nodes, counted per node, can be enough:

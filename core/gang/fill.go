@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/tangram-dev/tangram/core/explain"
+	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/place"
 )
@@ -166,7 +167,7 @@ func (f *filling) find(role, count int) (found, bool) {
 	want := Together(f.ask.Roles[role].Request, count)
 	// Nodes that the gang already uses go first.
 	for _, id := range f.near {
-		if f.inScope(id) && f.takes(want, role, id) {
+		if f.scope.has(id) && f.takes(want, role, id) {
 			return found{node: id}, true
 		}
 	}
@@ -179,7 +180,7 @@ func (f *filling) find(role, count int) (found, bool) {
 		return found{c.Node, &c.Grant}, ok
 	}
 	for c := range f.p.Candidates(want, f.ask.Weights) {
-		if f.inScope(c.Node) && f.may(role, c.Node) {
+		if f.scope.has(c.Node) && f.may(role, c.Node) {
 			return found{c.Node, &c.Grant}, true
 		}
 	}
@@ -221,14 +222,6 @@ func (f *filling) roomy(want *model.Request, id model.NodeID) bool {
 	return want.Vendor == "" || want.Kind() != model.Whole || v.Room(want.Vendor) >= want.Count()
 }
 
-func (f *filling) inScope(id model.NodeID) bool {
-	if f.scope.nodes == nil {
-		return true
-	}
-	_, found := slices.BinarySearch(f.scope.nodes, id)
-	return found
-}
-
 func (m *maker) may(role int, id model.NodeID) bool { return m.refusal(role, id) == nil }
 
 // refusal is the answer of the filters outside core about a role and a node.
@@ -261,13 +254,9 @@ func (f *filling) put(role int, holder model.HolderID, id model.NodeID) bool {
 		return false
 	}
 	v, _ := f.l.View(id)
-	var grant place.Grant
-	if r.Vendor != "" { // otherwise it needs no device
-		g, refusal := f.p.Fit(r, v)
-		if refusal != nil {
-			return false
-		}
-		grant = g
+	grant, ok := f.grant(r, v)
+	if !ok {
+		return false
 	}
 	f.hold(role, holder, id, grant)
 	return true
@@ -286,6 +275,16 @@ func (f *filling) hold(role int, holder model.HolderID, id model.NodeID, grant p
 			f.near = append(f.near, id)
 		}
 	}
+}
+
+// grant is what a request gets of a node: nothing when it needs no device. False when the
+// devices do not fit.
+func (m *maker) grant(r *model.Request, v ledger.View) (place.Grant, bool) {
+	if r.Vendor == "" {
+		return place.Grant{}, true
+	}
+	grant, refusal := m.p.Fit(r, v)
+	return grant, refusal == nil
 }
 
 // Together is the sum of what count members ask of one node. Closeness of devices is

@@ -6,7 +6,6 @@ import (
 
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
-	"github.com/tangram-dev/tangram/core/place"
 )
 
 // mix is how many members of each role of a weighing share a node.
@@ -131,13 +130,9 @@ func (w *weighing) try(id model.NodeID, r *model.Request, claims []ledger.Claim,
 	if !v.Covers(r) {
 		return ledger.Claim{}, false
 	}
-	var grant place.Grant
-	if r.Vendor != "" {
-		g, refusal := w.p.Fit(r, v)
-		if refusal != nil {
-			return ledger.Claim{}, false
-		}
-		grant = g
+	grant, ok := w.grant(r, v)
+	if !ok {
+		return ledger.Claim{}, false
 	}
 	return grant.Claim(h, r, v.Node), true
 }

@@ -12,13 +12,13 @@ import (
 func (t *nest) plan() (Plan, *Failure) {
 	goal := t.Tree.Goal
 	t.search(false)
-	leaves, _ := t.minimum(goal)
+	leaves, _ := t.groups.minimum(goal)
 	t.failure = Failure{Placed: -1}
 	for _, g := range leaves {
-		t.failure.Need += t.leastOf(g)
+		t.failure.Need += t.groups.leastOf(g)
 	}
-	if !t.can[goal] {
-		t.failure.Placed, t.failure.Exist, t.failure.Domains = 0, t.members[goal], 1
+	if !t.groups.can[goal] {
+		t.failure.Placed, t.failure.Exist, t.failure.Domains = 0, t.groups.members[goal], 1
 		return Plan{}, &t.failure
 	}
 	if !t.fits(goal) {
@@ -38,27 +38,27 @@ func (t *nest) plan() (Plan, *Failure) {
 
 // fits places the goal: with all of its members if it can, else with its minimum.
 func (t *nest) fits(goal int) bool {
-	in, ok := t.outside(goal)
+	in, ok := t.sites.outside(goal)
 	if !ok {
 		t.short(goal, 0)
 		return false
 	}
-	if t.members[goal] > t.failure.Need && len(t.near(goal)) == 0 && t.maker.allowsAll() {
+	if t.groups.members[goal] > t.failure.Need && len(t.groups.near(goal)) == 0 && t.sites.maker.allowsAll() {
 		t.search(true)
-		if t.sweep(goal, t.outwards(goal, in), firstTries) {
+		if t.sweep(goal, t.sites.outwards(goal, in), firstTries) {
 			return true
 		}
 	}
 	t.search(false)
 	t.cut = false
-	if t.sweep(goal, t.outwards(goal, in), firstTries) {
+	if t.sweep(goal, t.sites.outwards(goal, in), firstTries) {
 		return true
 	}
 	if t.failure.Placed < 0 { // no scope has room by counting
 		t.short(goal, 0)
 	}
-	widest := t.alternatives(goal, in)
-	if t.crowded(goal, in) {
+	widest := t.sites.alternatives(goal, in)
+	if t.sites.crowded(goal, in) {
 		t.cut = false
 		return false
 	}
@@ -68,7 +68,7 @@ func (t *nest) fits(goal int) bool {
 			return true
 		}
 	}
-	if !t.differ() {
+	if !t.groups.differ() {
 		return false // members alike: weighing finds no more
 	}
 	t.joint = true
@@ -77,21 +77,14 @@ func (t *nest) fits(goal int) bool {
 
 // search begins a search for all that exists, or for the minimum.
 func (t *nest) search(all bool) {
-	t.all, t.joint, t.leaves = all, false, map[int]*part{}
-}
-
-// differ says whether members ask for different things.
-func (t *nest) differ() bool {
-	first := &t.Roles[0]
-	return slices.ContainsFunc(t.Roles, func(r Role) bool {
-		return r.Shape != first.Shape || r.Shape == "" && r.Request != first.Request
-	})
+	t.joint = false
+	t.sites.search(all)
 }
 
 // sweep tries one scope after the other. A search for the minimum that fails in a scope
 // is not tried in all ways there if the tries do not suffice.
 func (t *nest) sweep(goal int, scopes iter.Seq[scope], tries int) bool {
-	each := tries + triesPerGroup*t.sizes[goal]
+	each := tries + triesPerGroup*t.groups.sizes[goal]
 	t.tries = each
 	left := scopesOfTries * each
 	for s := range scopes {
@@ -102,7 +95,7 @@ func (t *nest) sweep(goal int, scopes iter.Seq[scope], tries int) bool {
 			}
 			t.tries = min(each, left)
 		}
-		if (!t.Terse || t.roomy(goal, s)) && t.inside(goal, s, t.finish) {
+		if (!t.Terse || t.sites.roomy(goal, s)) && t.inside(goal, s, t.finish) {
 			return true
 		}
 	}
@@ -112,14 +105,13 @@ func (t *nest) sweep(goal int, scopes iter.Seq[scope], tries int) bool {
 // within makes a group whole inside a scope, in one domain after the other, and goes on
 // with then. If that fails for all of them, nothing is placed.
 func (t *nest) within(g int, in scope, then func() bool) bool {
-	if t.tries--; t.tries < 0 {
-		t.cut = true
+	if !t.spend() {
 		return false
 	}
-	same := sameGroup{t.Tree.Groups[g].Parent, t.alike[g]}
+	same := sameGroup{t.Tree.Groups[g].Parent, t.groups.alike[g]}
 	before := len(t.failed[same])
 	any := false
-	for s := range t.alternatives(g, in) {
+	for s := range t.sites.alternatives(g, in) {
 		any = true
 		if same.alike != "" && slices.Contains(t.failed[same], s.path) {
 			continue // where one alike has failed
@@ -144,9 +136,9 @@ func (t *nest) inside(g int, s scope, then func() bool) bool {
 	t.chosen[g], t.scopes[g] = true, s
 	ok := false
 	switch {
-	case !t.isLeaf(g):
-		ok = t.some(g, s, t.roomyOnes(g, s), t.needed(g), then)
-	case t.leastOf(g) == 0:
+	case !t.groups.isLeaf(g):
+		ok = t.some(g, s, t.roomyOnes(g, s), t.groups.needed(g), then)
+	case t.groups.leastOf(g) == 0:
 		ok = then()
 	case t.joint || t.Tree.Groups[g].Require.Name == "" && g != t.Tree.Goal:
 		// It leaves to others the nodes that only they can use.
@@ -162,25 +154,28 @@ func (t *nest) inside(g int, s scope, then func() bool) bool {
 	return ok
 }
 
+// spend takes one of the tries; false when there is none left.
+func (t *nest) spend() bool {
+	t.tries--
+	t.cut = t.cut || t.tries < 0
+	return t.tries >= 0
+}
+
 // could counts whether a leaf has room in a scope, as one of the tries.
 func (t *nest) could(g int, s scope) bool {
-	if t.tries--; t.tries < 0 {
-		t.cut = true
-		return false
-	}
-	return s.nodes == nil || t.leaf(g).could(s.nodes)
+	return t.spend() && (s.nodes == nil || t.sites.leaf(g).could(s.nodes))
 }
 
 // roomyOnes are the children of a group that have room in a scope, by counting, each for
 // itself: what cannot be is seen before others are tried in all ways.
 func (t *nest) roomyOnes(g int, s scope) []int {
-	all := t.complete(g)
+	all := t.groups.complete(g)
 	t.tries -= len(all) / triesPerGroup
 	out := make([]int, 0, len(all))
 	for i, c := range all {
-		any := i > 0 && t.alike[c] != "" && t.alike[c] == t.alike[all[i-1]] && len(out) > 0 && out[len(out)-1] == all[i-1]
+		any := i > 0 && t.groups.alike[c] != "" && t.groups.alike[c] == t.groups.alike[all[i-1]] && len(out) > 0 && out[len(out)-1] == all[i-1]
 		if !any {
-			for range t.alternatives(c, s) {
+			for range t.sites.alternatives(c, s) {
 				any = true
 				break
 			}
@@ -189,7 +184,7 @@ func (t *nest) roomyOnes(g int, s scope) []int {
 			out = append(out, c)
 			continue
 		}
-		if t.short(c, 0); len(out)+len(all)-i-1 < t.needed(g) {
+		if t.short(c, 0); len(out)+len(all)-i-1 < t.groups.needed(g) {
 			return nil
 		}
 	}
@@ -210,7 +205,7 @@ func (t *nest) some(g int, s scope, from []int, need int, then func() bool) bool
 	}
 	// Not with this one, so with none that is alike.
 	next := 1
-	for next < len(from) && t.alike[c] != "" && t.alike[from[next]] == t.alike[c] {
+	for next < len(from) && t.groups.alike[c] != "" && t.groups.alike[from[next]] == t.groups.alike[c] {
 		next++
 	}
 	return t.tries > 0 && t.some(g, s, from[next:], need, then)
@@ -218,16 +213,15 @@ func (t *nest) some(g int, s scope, from []int, need int, then func() bool) bool
 
 // put places the members that a leaf must have, and goes on with then.
 func (t *nest) put(g int, s scope, then func() bool) bool {
-	if t.tries--; t.tries < 0 {
-		t.cut = true
+	if !t.spend() {
 		return false
 	}
-	p := t.leaf(g)
+	p := t.sites.leaf(g)
 	if !t.allows(p) {
 		return false
 	}
 	before := len(t.placed)
-	tx := t.maker.l.Begin()
+	tx := t.sites.maker.l.Begin()
 	plan, ok := p.inside(s)
 	if !ok {
 		tx.Rollback()
@@ -307,15 +301,15 @@ func (t *nest) more(goal int) {
 		if !t.chosen[g] {
 			continue
 		}
-		for _, c := range t.complete(g) {
+		for _, c := range t.groups.complete(g) {
 			if !t.chosen[c] {
-				t.tries, t.last = firstTries+triesPerGroup*t.sizes[c], nil
+				t.tries, t.last = firstTries+triesPerGroup*t.groups.sizes[c], nil
 				t.within(c, t.scopes[g], t.finish)
 			}
 		}
 	}
 	for g := goal; g < len(t.Tree.Groups); g++ {
-		if t.chosen[g] && t.isLeaf(g) {
+		if t.chosen[g] && t.groups.isLeaf(g) {
 			t.fill(g)
 		}
 	}
@@ -326,7 +320,7 @@ func (t *nest) more(goal int) {
 func (t *nest) fill(g int) {
 	ask := &Ask{Weights: t.Weights, Terse: true}
 	var roleOf []int
-	for _, role := range t.roles[g] {
+	for _, role := range t.groups.roles[g] {
 		r := t.Roles[role]
 		if r.Members, r.Min = r.Members[t.taken[role]:], 0; len(r.Members) > 0 {
 			ask.Roles, roleOf = append(ask.Roles, r), append(roleOf, role)
@@ -344,13 +338,13 @@ func (t *nest) fill(g int) {
 			return t.Allow(all)
 		}
 	}
-	ask.Beside = slices.Clone(t.near(g))
+	ask.Beside = slices.Clone(t.groups.near(g))
 	for _, x := range t.placed {
-		if slices.Contains(t.roles[g], x.Role) && !slices.Contains(ask.Beside, x.Node) {
+		if slices.Contains(t.groups.roles[g], x.Role) && !slices.Contains(ask.Beside, x.Node) {
 			ask.Beside = append(ask.Beside, x.Node)
 		}
 	}
-	p := t.partOf(ask, roleOf)
+	p := t.sites.partOf(ask, roleOf)
 	f := newFilling(p.maker, t.scopes[g])
 	for _, role := range p.order {
 		f.upTo(role, len(ask.Roles[role].Members))

@@ -4,7 +4,6 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/topology"
 )
@@ -12,39 +11,30 @@ import (
 // bounds are necessary conditions for a group to be placed, by counting: on nodes, and in
 // the domains of a depth. Where the group has a choice which of its children to start, only
 // the devices that it takes at least are counted.
-func (t *nest) bounds(g int) (could func([]model.NodeID) bool, enough func(depth int) iter.Seq[topology.Domain]) {
-	if t.isLeaf(g) {
+func (t *sites) bounds(g int) (could func([]model.NodeID) bool, enough func(depth int) iter.Seq[topology.Domain]) {
+	if t.groups.isLeaf(g) {
 		p := t.leaf(g)
 		return p.could, p.enough()
 	}
-	leaves, choice := t.minimum(g)
+	leaves, choice := t.groups.minimum(g)
 	if !choice {
 		p := t.flat(leaves)
 		return p.could, p.enough()
 	}
 	resource, most := 0, int64(0)
 	for _, v := range model.Vendors {
-		if n := t.devices(g, v); n > most {
-			resource, most = ledger.Resource(v), n
+		if n := t.groups.devices(g, v); n > most {
+			resource, most = v.Index(), n
 		}
 	}
-	l := t.maker.l
-	could = func(nodes []model.NodeID) bool {
-		sum := int64(0)
-		for _, id := range nodes {
-			if v, there := l.View(id); there {
-				sum += int64(v.Room(model.Vendors[resource]))
-			}
-		}
-		return sum >= most
-	}
-	return could, func(depth int) iter.Seq[topology.Domain] { return l.Domains().Enough(depth, resource, most) }
+	could = func(nodes []model.NodeID) bool { return t.free(scope{nodes: nodes}, model.Vendors[resource]) >= most }
+	return could, func(depth int) iter.Seq[topology.Domain] { return t.maker.l.Domains().Enough(depth, resource, most) }
 }
 
 // roomy counts whether a scope has as many free devices as a group takes at least.
-func (t *nest) roomy(g int, s scope) bool {
+func (t *sites) roomy(g int, s scope) bool {
 	for _, v := range model.Vendors {
-		if need := t.devices(g, v); need > 0 && need > t.free(s, v) {
+		if need := t.groups.devices(g, v); need > 0 && need > t.free(s, v) {
 			return false
 		}
 	}
@@ -52,7 +42,7 @@ func (t *nest) roomy(g int, s scope) bool {
 }
 
 // free is how many devices of a vendor are free in a scope.
-func (t *nest) free(s scope, vendor model.Vendor) (sum int64) {
+func (t *sites) free(s scope, vendor model.Vendor) (sum int64) {
 	l := t.maker.l
 	if s.nodes == nil {
 		for b := range l.Buckets() { // sums do not depend on the order
@@ -73,8 +63,8 @@ func (t *nest) free(s scope, vendor model.Vendor) (sum int64) {
 // crowded proves by counting that the leaves that the goal needs cannot all be placed: of
 // leaves whose members ask for the same, in one domain of a level each, there are more of
 // some size than the domains of that level could take if they took only leaves of that size.
-func (t *nest) crowded(goal int, in scope) bool {
-	leaves, choice := t.minimum(goal)
+func (t *sites) crowded(goal int, in scope) bool {
+	leaves, choice := t.groups.minimum(goal)
 	if choice {
 		return false
 	}
@@ -86,11 +76,11 @@ func (t *nest) crowded(goal int, in scope) bool {
 	first := map[kind]int{}
 	var kinds []kind
 	for _, g := range leaves {
-		require := t.Tree.Groups[g].Require
-		if require.Name == "" || require.Depth == model.NodeDepth || len(t.roles[g]) != 1 || len(t.Tree.Groups[g].Beside) > 0 {
+		require := t.groups.Tree.Groups[g].Require
+		if require.Name == "" || require.Depth == model.NodeDepth || len(t.groups.roles[g]) != 1 || len(t.groups.Tree.Groups[g].Beside) > 0 {
 			continue
 		}
-		r := &t.Roles[t.roles[g][0]]
+		r := &t.groups.Roles[t.groups.roles[g][0]]
 		k := kind{r.Shape, require.Depth}
 		if r.Shape == "" || r.Request.Kind() != model.Whole || r.Request.Count() == 0 {
 			continue
@@ -98,7 +88,7 @@ func (t *nest) crowded(goal int, in scope) bool {
 		if sizes[k] == nil {
 			kinds, first[k] = append(kinds, k), g
 		}
-		sizes[k] = append(sizes[k], t.leastOf(g))
+		sizes[k] = append(sizes[k], t.groups.leastOf(g))
 	}
 	for _, k := range kinds {
 		list := sizes[k]
@@ -121,7 +111,7 @@ func (t *nest) crowded(goal int, in scope) bool {
 }
 
 // rooms is how many members of a leaf each domain of a depth could take, counted per node.
-func (t *nest) rooms(leaf, depth int, in scope) []int {
+func (t *sites) rooms(leaf, depth int, in scope) []int {
 	p := t.leaf(leaf)
 	size := p.ask.Roles[0].Request.Count()
 	domains := t.maker.l.Domains()
@@ -136,26 +126,4 @@ func (t *nest) rooms(leaf, depth int, in scope) []int {
 		out = append(out, n)
 	}
 	return out
-}
-
-// devices is how many whole devices of a vendor a group takes at least.
-func (t *nest) devices(g int, v model.Vendor) int64 {
-	sum := int64(0)
-	if t.isLeaf(g) {
-		for i, n := range t.counts(g) {
-			if r := t.Roles[t.roles[g][i]].Request; r.Vendor == v && r.Kind() == model.Whole {
-				sum += int64(n) * int64(r.Count())
-			}
-		}
-		return sum
-	}
-	var each []int64
-	for _, c := range t.complete(g) {
-		each = append(each, t.devices(c, v))
-	}
-	slices.Sort(each)
-	for _, n := range each[:min(t.needed(g), len(each))] {
-		sum += n
-	}
-	return sum
 }

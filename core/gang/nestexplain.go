@@ -8,7 +8,7 @@ import (
 // note takes down how far an attempt came that failed at a leaf, if further than others.
 func (t *nest) note(g int, p *part) {
 	had := max(0, p.failure.Placed)
-	if t.all || t.joint || len(t.placed)+had <= t.failure.Placed {
+	if t.groups.all || t.joint || len(t.placed)+had <= t.failure.Placed {
 		return
 	}
 	t.short(g, had)
@@ -28,11 +28,11 @@ func (t *nest) note(g int, p *part) {
 // explain says of a gang of which no member has a place why, of all nodes and not only of
 // those of the attempt.
 func (t *nest) explain() {
-	if t.Terse || t.failure.Placed > 0 || t.failure.Need == 0 || len(t.near(t.lacking)) > 0 {
+	if t.Terse || t.failure.Placed > 0 || t.failure.Need == 0 || len(t.groups.near(t.lacking)) > 0 {
 		return
 	}
 	t.search(false)
-	leaves, _ := t.minimum(t.lacking)
+	leaves, _ := t.groups.minimum(t.lacking)
 	var level model.Level // the tightest that is required of it
 	for g := t.lacking; g >= 0; g = t.Tree.Groups[g].Parent {
 		if r := t.Tree.Groups[g].Require; r.Name != "" && (level.Name == "" || tighter(r, level)) {
@@ -41,7 +41,7 @@ func (t *nest) explain() {
 	}
 	var nodes explain.Tally // of the first leaf that no node takes, else of the last
 	for _, l := range leaves {
-		if p := t.leaf(l); len(p.order) > 0 {
+		if p := t.sites.leaf(l); len(p.order) > 0 {
 			if nodes = newFilling(p.maker, scope{}).tally(p.firstShort(), level); nodes.Fit() == 0 {
 				break
 			}
@@ -54,14 +54,14 @@ func (t *nest) explain() {
 
 // short takes down that a group could not be placed, with how many of its members.
 func (t *nest) short(g, had int) {
-	if t.all || t.joint || len(t.placed)+had <= t.failure.Placed {
+	if t.groups.all || t.joint || len(t.placed)+had <= t.failure.Placed {
 		return
 	}
 	group := &t.Tree.Groups[g]
-	leaves, _ := t.minimum(g)
+	leaves, _ := t.groups.minimum(g)
 	need := 0
 	for _, l := range leaves {
-		need += t.leastOf(l)
+		need += t.groups.leastOf(l)
 	}
 	t.lacking = g
 	t.failure = Failure{

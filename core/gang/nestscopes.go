@@ -6,20 +6,80 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/topology"
 )
 
+// sites says where groups of a gang may be placed, by the domains and what is free there.
+// It places nothing.
+type sites struct {
+	groups *groups
+	maker  *maker // for the ledger, and nodes that run members
+	nodes  []model.NodeID
+	// leaves are those that were asked for, as plain gangs of the members that the present
+	// search is for.
+	leaves map[int]*part
+}
+
+// search begins a search for all that exists, or for the minimum.
+func (t *sites) search(all bool) { t.groups.all, t.leaves = all, map[int]*part{} }
+
+// part is leaves of a gang as a plain gang.
+type part struct {
+	*maker
+	// roleOf is the gang's role of each of its roles.
+	roleOf []int
+}
+
+// leaf is a leaf as a plain gang of the members that it must have.
+func (t *sites) leaf(g int) *part {
+	p := t.leaves[g]
+	if p == nil {
+		p = t.flat([]int{g})
+		p.ask.Beside = t.groups.near(g)
+		t.leaves[g] = p
+	}
+	p.failure, p.furthest, p.within = Failure{Need: p.least, Placed: -1}, scope{}, scope{}
+	return p
+}
+
+// flat is leaves as a plain gang: the members that they must have, all of them needed.
+func (t *sites) flat(leaves []int) *part {
+	ask := &Ask{Weights: t.groups.Weights, Terse: true}
+	var roleOf []int
+	for _, g := range leaves {
+		for i, n := range t.groups.counts(g) {
+			if role := t.groups.roles[g][i]; n > 0 {
+				r := t.groups.Roles[role]
+				r.Members, r.Min = r.Members[:n], n
+				ask.Roles, roleOf = append(ask.Roles, r), append(roleOf, role)
+			}
+		}
+	}
+	return t.partOf(ask, roleOf)
+}
+
+// partOf completes a part of which the members are known.
+func (t *sites) partOf(ask *Ask, roleOf []int) *part {
+	if t.groups.May != nil && ask.May == nil {
+		ask.May = func(role int, id model.NodeID) *explain.Refusal { return t.groups.May(roleOf[role], id) }
+	}
+	p := &part{newMaker(t.maker.l, t.maker.p, ask), roleOf}
+	p.goal = p.least
+	return p
+}
+
 // outside is the scope in which the goal is to be placed: the nodes that may be used, in
 // the domains of the groups above it, which run.
-func (t *nest) outside(goal int) (scope, bool) {
-	s := scope{nodes: t.Within}
+func (t *sites) outside(goal int) (scope, bool) {
+	s := scope{nodes: t.groups.Within}
 	var above []int
-	for g := t.Tree.Groups[goal].Parent; g >= 0; g = t.Tree.Groups[g].Parent {
+	for g := t.groups.Tree.Groups[goal].Parent; g >= 0; g = t.groups.Tree.Groups[g].Parent {
 		above = append(above, g)
 	}
 	for _, g := range slices.Backward(above) {
-		group := &t.Tree.Groups[g]
+		group := &t.groups.Tree.Groups[g]
 		if beside := t.there(group.Beside); len(beside) > 0 && group.Require.Name != "" {
 			var ok bool
 			if s, ok = t.around(beside, group.Require, s); !ok {
@@ -31,7 +91,7 @@ func (t *nest) outside(goal int) (scope, bool) {
 }
 
 // there are those of some nodes that exist.
-func (t *nest) there(ids []model.NodeID) []model.NodeID {
+func (t *sites) there(ids []model.NodeID) []model.NodeID {
 	return slices.DeleteFunc(slices.Clone(ids), func(id model.NodeID) bool {
 		_, there := t.maker.l.View(id)
 		return !there
@@ -40,7 +100,7 @@ func (t *nest) there(ids []model.NodeID) []model.NodeID {
 
 // around is the domain of a level that some nodes share, as far as it is in a scope; false
 // when they share none.
-func (t *nest) around(beside []model.NodeID, level model.Level, in scope) (scope, bool) {
+func (t *sites) around(beside []model.NodeID, level model.Level, in scope) (scope, bool) {
 	if level.Depth == model.NodeDepth {
 		return scope{string(beside[0]), beside}, len(beside) == 1 && in.has(beside[0])
 	}
@@ -75,8 +135,8 @@ func (s scope) part(path string, nodes []model.NodeID) scope {
 // alternatives yields the scopes in which a group may be placed inside another scope: the
 // domains of its required level, or all of that scope; before them the domains of the
 // level that it prefers.
-func (t *nest) alternatives(g int, in scope) iter.Seq[scope] {
-	group := &t.Tree.Groups[g]
+func (t *sites) alternatives(g int, in scope) iter.Seq[scope] {
+	group := &t.groups.Tree.Groups[g]
 	require, prefer := group.Require, group.Prefer
 	prefers := prefer.Name != "" && (require.Name == "" || tighter(prefer, require))
 	if beside := t.there(group.Beside); len(beside) > 0 {
@@ -113,7 +173,7 @@ func (t *nest) alternatives(g int, in scope) iter.Seq[scope] {
 
 // has says whether a scope inside a domain of one level is also inside one of a level, or
 // none is required: a node may lack the label of a level.
-func (t *nest) has(s scope, level model.Level) bool {
+func (t *sites) has(s scope, level model.Level) bool {
 	if level.Name == "" {
 		return true
 	}
@@ -129,7 +189,7 @@ func tighter(a, b model.Level) bool {
 // at yields the domains of a level inside a scope that could take a group, by what is free
 // there, the one with the least headroom first. The ledger may change meanwhile if it is as
 // before when the next one is asked for.
-func (t *nest) at(g int, level model.Level, in scope) iter.Seq[scope] {
+func (t *sites) at(g int, level model.Level, in scope) iter.Seq[scope] {
 	could, enough := t.bounds(g)
 	return func(yield func(scope) bool) {
 		if level.Depth == model.NodeDepth {
@@ -172,7 +232,7 @@ func (t *nest) at(g int, level model.Level, in scope) iter.Seq[scope] {
 
 // allNodes are the nodes of the fleet, sorted: an attempt changes what they have free, not
 // which there are.
-func (t *nest) allNodes() []model.NodeID {
+func (t *sites) allNodes() []model.NodeID {
 	if t.nodes == nil {
 		t.nodes = slices.Sorted(t.maker.l.Nodes())
 	}
@@ -181,10 +241,10 @@ func (t *nest) allNodes() []model.NodeID {
 
 // outwards yields the scopes in which the goal is tried: tight ones first, as for a plain
 // gang, then those that its required level leaves.
-func (t *nest) outwards(goal int, in scope) iter.Seq[scope] {
-	group := &t.Tree.Groups[goal]
+func (t *sites) outwards(goal int, in scope) iter.Seq[scope] {
+	group := &t.groups.Tree.Groups[goal]
 	bound := group.Require.Name != ""
-	if t.isLeaf(goal) || len(t.near(goal)) > 0 || bound && group.Require.Depth == model.NodeDepth {
+	if t.groups.isLeaf(goal) || len(t.groups.near(goal)) > 0 || bound && group.Require.Depth == model.NodeDepth {
 		return t.alternatives(goal, in)
 	}
 	widest := 0
@@ -193,7 +253,7 @@ func (t *nest) outwards(goal int, in scope) iter.Seq[scope] {
 	}
 	return func(yield func(scope) bool) {
 		domains := t.maker.l.Domains()
-		if leaves, choice := t.minimum(goal); !choice {
+		if leaves, choice := t.groups.minimum(goal); !choice {
 			for s := range t.flat(leaves).singleNodes(maxNodes) {
 				if in.has(s.nodes[0]) && t.has(s, group.Require) && !yield(s) {
 					return

@@ -18,8 +18,8 @@ func (t *nest) together() bool {
 	at := map[string]int{}
 	for _, g := range t.last {
 		s := t.scopes[g]
-		for i, n := range t.counts(g) {
-			role := t.roles[g][i]
+		for i, n := range t.groups.counts(g) {
+			role := t.groups.roles[g][i]
 			r := t.Roles[role]
 			if n == 0 {
 				continue
@@ -55,7 +55,7 @@ func (t *nest) together() bool {
 		}
 		return t.May(rolesOf[role][0], id)
 	}
-	p := t.partOf(ask, nil)
+	p := t.sites.partOf(ask, nil)
 	counts := slices.Clone(t.taken)
 	for _, roles := range rolesOf {
 		for _, role := range roles {

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/model"
 )
 
@@ -60,19 +59,11 @@ func (t *Tree) needs(g, children int) int {
 // times that of a plain gang of the leaf's size; without competition one attempt per leaf.
 type nest struct {
 	*Ask
-	maker    *maker // for the ledger, and nodes that run members
-	children [][]int
-	roles    [][]int // of each leaf
-	members  []int   // that exist, of each group
-	sizes    []int   // of each group: groups inside it, and itself
-	nodes    []model.NodeID
-	can      []bool // enough members exist
-	alike    []string
+	groups groups
+	sites  sites
 
-	// all: the present search is for all that exists. joint: members are weighed against
-	// each other once all domains are chosen.
-	all, joint bool
-	leaves     map[int]*part
+	// joint: members are weighed against each other once all domains are chosen.
+	joint bool
 	// tries is how many more groups and leaves may be tried, steps how much weighing may cost; cut:
 	// a search ended for want of them.
 	tries, steps int
@@ -111,14 +102,34 @@ const (
 )
 
 func newNest(m *maker) *nest {
+	n := len(m.ask.Tree.Groups)
 	t := &nest{
-		Ask: m.ask, maker: m, taken: make([]int, len(m.ask.Roles)), failed: map[sameGroup][]string{},
-		steps: maxSteps,
+		Ask: m.ask, groups: newGroups(m.ask), steps: maxSteps, failed: map[sameGroup][]string{},
+		taken: make([]int, len(m.ask.Roles)), chosen: make([]bool, n), scopes: make([]scope, n),
 	}
-	n := len(t.Tree.Groups)
-	t.children, t.roles = make([][]int, n), make([][]int, n)
-	t.members, t.can, t.alike = make([]int, n), make([]bool, n), make([]string, n)
-	t.chosen, t.scopes, t.sizes = make([]bool, n), make([]scope, n), make([]int, n)
+	t.sites = sites{groups: &t.groups, maker: m}
+	return t
+}
+
+// groups says what each group of a gang has and needs. Only all changes.
+type groups struct {
+	*Ask
+	children [][]int
+	roles    [][]int // of each leaf
+	members  []int   // that exist, of each group
+	sizes    []int   // of each group: groups inside it, and itself
+	can      []bool  // enough members exist
+	alike    []string
+	// all: the present search is for all that exists, otherwise for the minimum.
+	all bool
+}
+
+func newGroups(ask *Ask) groups {
+	n := len(ask.Tree.Groups)
+	t := groups{
+		Ask: ask, children: make([][]int, n), roles: make([][]int, n), members: make([]int, n), sizes: make([]int, n),
+		can: make([]bool, n), alike: make([]string, n),
+	}
 	for i, r := range t.Roles {
 		t.roles[r.Group] = append(t.roles[r.Group], i)
 		t.members[r.Group] += len(r.Members)
@@ -142,10 +153,10 @@ func newNest(m *maker) *nest {
 	return t
 }
 
-func (t *nest) isLeaf(g int) bool { return len(t.children[g]) == 0 }
+func (t *groups) isLeaf(g int) bool { return len(t.children[g]) == 0 }
 
 // complete are the children of a group that could be whole with the members that exist.
-func (t *nest) complete(g int) []int {
+func (t *groups) complete(g int) []int {
 	var out []int
 	for _, c := range t.children[g] {
 		if t.can[c] {
@@ -156,7 +167,7 @@ func (t *nest) complete(g int) []int {
 }
 
 // needed is how many of its complete children a group must have now.
-func (t *nest) needed(g int) int {
+func (t *groups) needed(g int) int {
 	if t.all {
 		return len(t.complete(g))
 	}
@@ -164,7 +175,7 @@ func (t *nest) needed(g int) int {
 }
 
 // least is how many members a leaf must have now.
-func (t *nest) leastOf(g int) int {
+func (t *groups) leastOf(g int) int {
 	if t.all {
 		return t.members[g]
 	}
@@ -172,7 +183,7 @@ func (t *nest) leastOf(g int) int {
 }
 
 // likeness is equal for groups that fit alike; empty when that is not known.
-func (t *nest) likeness(g int) string {
+func (t *groups) likeness(g int) string {
 	group := &t.Tree.Groups[g]
 	if len(group.Beside) > 0 {
 		return ""
@@ -197,7 +208,7 @@ func (t *nest) likeness(g int) string {
 
 // minimum are the leaves inside a group that it needs: the first ones, of those that could
 // be whole. choice: there are others.
-func (t *nest) minimum(g int) (leaves []int, choice bool) {
+func (t *groups) minimum(g int) (leaves []int, choice bool) {
 	if t.isLeaf(g) {
 		return []int{g}, false
 	}
@@ -211,27 +222,8 @@ func (t *nest) minimum(g int) (leaves []int, choice bool) {
 	return leaves, choice
 }
 
-// part is leaves of a gang as a plain gang.
-type part struct {
-	*maker
-	// roleOf is the gang's role of each of its roles.
-	roleOf []int
-}
-
-// leaf is a leaf as a plain gang of the members that it must have.
-func (t *nest) leaf(g int) *part {
-	p := t.leaves[g]
-	if p == nil {
-		p = t.flat([]int{g})
-		p.ask.Beside = t.near(g)
-		t.leaves[g] = p
-	}
-	p.failure, p.furthest, p.within = Failure{Need: p.least, Placed: -1}, scope{}, scope{}
-	return p
-}
-
 // near are the nodes near which members of a leaf are wanted.
-func (t *nest) near(g int) []model.NodeID {
+func (t *groups) near(g int) []model.NodeID {
 	for ; g > 0; g = t.Tree.Groups[g].Parent {
 		if beside := t.Tree.Groups[g].Beside; len(beside) > 0 {
 			return beside
@@ -240,37 +232,41 @@ func (t *nest) near(g int) []model.NodeID {
 	return t.Tree.Groups[0].Beside
 }
 
-// flat is leaves as a plain gang: the members that they must have, all of them needed.
-func (t *nest) flat(leaves []int) *part {
-	ask := &Ask{Weights: t.Weights, Terse: true}
-	var roleOf []int
-	for _, g := range leaves {
-		for i, n := range t.counts(g) {
-			if role := t.roles[g][i]; n > 0 {
-				r := t.Roles[role]
-				r.Members, r.Min = r.Members[:n], n
-				ask.Roles, roleOf = append(ask.Roles, r), append(roleOf, role)
-			}
-		}
-	}
-	return t.partOf(ask, roleOf)
-}
-
-// partOf completes a part of which the members are known.
-func (t *nest) partOf(ask *Ask, roleOf []int) *part {
-	if t.May != nil && ask.May == nil {
-		ask.May = func(role int, id model.NodeID) *explain.Refusal { return t.May(roleOf[role], id) }
-	}
-	p := &part{newMaker(t.maker.l, t.maker.p, ask), roleOf}
-	p.goal = p.least
-	return p
-}
-
 // counts is how many members of each role of a leaf it must have: the first ones.
-func (t *nest) counts(g int) []int {
+func (t *groups) counts(g int) []int {
 	roles := make([]Role, len(t.roles[g]))
 	for i, role := range t.roles[g] {
 		roles[i].Members = t.Roles[role].Members
 	}
 	return Spread(t.leastOf(g), roles)
+}
+
+// devices is how many whole devices of a vendor a group takes at least.
+func (t *groups) devices(g int, v model.Vendor) int64 {
+	sum := int64(0)
+	if t.isLeaf(g) {
+		for i, n := range t.counts(g) {
+			if r := t.Roles[t.roles[g][i]].Request; r.Vendor == v && r.Kind() == model.Whole {
+				sum += int64(n) * int64(r.Count())
+			}
+		}
+		return sum
+	}
+	var each []int64
+	for _, c := range t.complete(g) {
+		each = append(each, t.devices(c, v))
+	}
+	slices.Sort(each)
+	for _, n := range each[:min(t.needed(g), len(each))] {
+		sum += n
+	}
+	return sum
+}
+
+// differ says whether members ask for different things.
+func (t *groups) differ() bool {
+	first := &t.Roles[0]
+	return slices.ContainsFunc(t.Roles, func(r Role) bool {
+		return r.Shape != first.Shape || r.Shape == "" && r.Request != first.Request
+	})
 }

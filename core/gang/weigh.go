@@ -1,6 +1,7 @@
 package gang
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/tangram-dev/tangram/core/model"
@@ -174,18 +175,13 @@ func (w *weighing) nodes(s scope) ([]model.NodeID, [][]mix) {
 			taken[id] = mixes
 		}
 	}
-	near := func(u use) int {
+	far := func(u use) int {
 		if slices.Contains(beside, u.node) {
 			return 0
 		}
 		return 1
 	}
-	slices.SortStableFunc(list, func(a, b use) int {
-		if c := near(a) - near(b); c != 0 {
-			return c
-		}
-		return b.mix.sum() - a.mix.sum()
-	})
+	slices.SortStableFunc(list, func(a, b use) int { return cmp.Or(far(a)-far(b), b.mix.sum()-a.mix.sum()) })
 	out, mixes := make([]model.NodeID, len(list)), make([][]mix, len(list))
 	for i, u := range list {
 		out[i], mixes[i] = u.node, taken[u.node]

@@ -20,16 +20,19 @@ func (c *changes) add(id model.NodeID) {
 	c.nodes = append(c.nodes, id)
 }
 
-// Changes hands out the nodes that changed since the last call, in the order of
-// their first change, and forgets them: there is one reader.
-func (l *Ledger) Changes() []model.NodeID {
-	out := l.changes.nodes
-	l.changes.nodes = nil
+// take hands out the list and empties it.
+func (c *changes) take() []model.NodeID {
+	out := c.nodes
+	c.nodes = nil
 	for _, id := range out { // clear would cost as much as the map ever held
-		delete(l.changes.seen, id)
+		delete(c.seen, id)
 	}
 	return out
 }
+
+// Changes hands out the nodes that changed since the last call, in the order of
+// their first change, and forgets them: there is one reader.
+func (l *Ledger) Changes() []model.NodeID { return l.changes.take() }
 
 // FleetVersion counts changes of which nodes there are and of what they have: equal
 // versions of one ledger mean the same inventories.

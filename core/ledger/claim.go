@@ -61,11 +61,16 @@ type HeldPart struct {
 // compare orders claims. In this order those without a record get devices, so that it
 // does not depend on a ledger's past.
 func (c *Claim) compare(o *Claim) int {
-	if c.Assumed != o.Assumed {
-		if o.Assumed {
-			return -1
-		}
-		return 1
+	return cmp.Or(falseFirst(c.Assumed, o.Assumed), cmp.Compare(c.Since, o.Since), cmp.Compare(c.Holder, o.Holder))
+}
+
+// falseFirst orders false before true.
+func falseFirst(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
 	}
-	return cmp.Or(cmp.Compare(c.Since, o.Since), cmp.Compare(c.Holder, o.Holder))
+	return 1
 }

@@ -13,10 +13,9 @@
 // The ledger is not safe for concurrent use; the adapter brings the lock. Views
 // are values and stay valid.
 //
-// Read claim.go, the value, and occupy.go with usage.go and fraction.go (parts of devices),
-// standing.go and contested.go (which of two claims keeps a device); ledger.go, with
-// journal.go (transactions), changes.go (what changed since), owners.go (UUIDs), labels.go
-// (rules between holders), telemetry.go and audit.go (the invariants); index.go and kind.go
-// (interchangeable nodes), domains.go and near.go (where they are); view.go with host.go and
-// excess.go, what a planner reads.
+// Read claim.go, the value, and occupy.go with usage.go (parts of devices) and standing.go
+// (which of two claims keeps a device); ledger.go, with journal.go (transactions), changes.go
+// (what changed since), owners.go (UUIDs), labels.go (rules between holders), telemetry.go and
+// audit.go (the invariants); index.go and kind.go (interchangeable nodes), domains.go (where
+// they are); view.go with host.go and excess.go, what a planner reads.
 package ledger

@@ -1,7 +1,9 @@
 package ledger
 
 import (
+	"fmt"
 	"iter"
+	"maps"
 	"slices"
 
 	"github.com/tangram-dev/tangram/core/model"
@@ -48,12 +50,9 @@ func (x extrasLeft) replace(n *model.Node, old, now *Claim) extrasLeft {
 // take adds an amount, or with sign -1 subtracts it, in place. Resources that the node
 // does not publish are not counted: their free amount is always 0.
 func (x extrasLeft) take(n *model.Node, amounts model.Extras, sign int64) extrasLeft {
-	at := 0
+	at, found := 0, false
 	for _, a := range amounts {
-		if at = seek(n.Extras, a.Name, at); at == len(n.Extras) {
-			break
-		}
-		if n.Extras[at].Name != a.Name {
+		if at, found = seek(n.Extras, a.Name, at); !found {
 			continue
 		}
 		if x == nil {
@@ -77,32 +76,42 @@ func (x extrasLeft) settled(n *model.Node) extrasLeft {
 	return nil
 }
 
-// seek is the position of the first entry from one on whose name is not before a name.
-func seek(all model.Extras, name string, from int) int {
+// seek is the position of the first entry from one on whose name is not before a name, and
+// whether it has the name.
+func seek(all model.Extras, name string, from int) (at int, found bool) {
 	for from < len(all) && all[from].Name != name && all[from].Name < name {
 		from++
 	}
-	return from
+	return from, from < len(all) && all[from].Name == name
 }
 
-// publish counts one node more, or with -1 one less, that publishes extras.
-func (l *Ledger) publish(extras model.Extras, nodes int) {
+// publishers counts, by name, the nodes that publish an extra.
+type publishers map[string]int
+
+// count adds one node that publishes extras, or with -1 takes one away.
+func (p publishers) count(extras model.Extras, nodes int) {
 	for _, e := range extras {
-		if l.publishers[e.Name] += nodes; l.publishers[e.Name] == 0 {
-			delete(l.publishers, e.Name)
+		if p[e.Name] += nodes; p[e.Name] == 0 {
+			delete(p, e.Name)
 		}
 	}
+}
+
+func (p publishers) audit(nodes []*node) error {
+	again := publishers{}
+	for _, n := range nodes {
+		again.count(n.inv.Extras, +1)
+	}
+	if !maps.Equal(p, again) {
+		return fmt.Errorf("publishers %v, want %v", p, again)
+	}
+	return nil
 }
 
 // Publishes says whether, of everything a request needs beside devices, CPU and memory,
 // at least one node has some. If not, no node covers it, and none need be asked.
 func (l *Ledger) Publishes(r *model.Request) bool {
-	for _, need := range r.Extras {
-		if l.publishers[need.Name] == 0 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(r.Extras, func(need model.Extra) bool { return l.publishers[need.Name] == 0 })
 }
 
 // Covers says whether the node has what a request needs beside devices: as
@@ -112,11 +121,10 @@ func (v View) Covers(r *model.Request) bool {
 	if !v.FreeHost.Covers(r.Host) {
 		return false
 	}
-	at := 0
+	at, found := 0, false
 	for i := range r.Extras {
 		need := &r.Extras[i]
-		at = seek(v.Node.Extras, need.Name, at)
-		if at == len(v.Node.Extras) || v.Node.Extras[at].Name != need.Name || v.leftOf(at) < need.Amount {
+		if at, found = seek(v.Node.Extras, need.Name, at); !found || v.leftOf(at) < need.Amount {
 			return false
 		}
 	}
@@ -134,11 +142,10 @@ func (v View) Shortages(r *model.Request) iter.Seq[model.Shortage] {
 			!goOn(model.MemoryName, int64(r.Host.Memory), int64(v.FreeHost.Memory), int64(v.Node.Host.Memory)) {
 			return
 		}
-		at := 0
-		for i := range r.Extras {
-			need := &r.Extras[i]
+		at, found := 0, false
+		for _, need := range r.Extras {
 			free, total := int64(0), int64(0)
-			if at = seek(v.Node.Extras, need.Name, at); at < len(v.Node.Extras) && v.Node.Extras[at].Name == need.Name {
+			if at, found = seek(v.Node.Extras, need.Name, at); found {
 				free, total = v.leftOf(at), v.Node.Extras[at].Amount
 			}
 			if !goOn(need.Name, need.Amount, free, total) {
@@ -165,11 +172,10 @@ func (v View) Shortage(r *model.Request) (out model.Shortage, short bool) {
 // FreeExtra is how much of a resource the claims leave: 0 when the node does not
 // publish it, negative when claims use more than there is.
 func (v View) FreeExtra(name string) int64 {
-	at := seek(v.Node.Extras, name, 0)
-	if at == len(v.Node.Extras) || v.Node.Extras[at].Name != name {
-		return 0
+	if at, found := seek(v.Node.Extras, name, 0); found {
+		return v.leftOf(at)
 	}
-	return v.leftOf(at)
+	return 0
 }
 
 func (v View) leftOf(at int) int64 {

@@ -2,7 +2,9 @@ package ledger
 
 import (
 	"cmp"
+	"fmt"
 	"iter"
+	"maps"
 	"slices"
 
 	"github.com/tangram-dev/tangram/core/model"
@@ -92,6 +94,18 @@ func (x *index) remove(n *node) {
 	}
 }
 
+func (x *index) audit(nodes []*node) error {
+	for _, n := range nodes {
+		if b := x.buckets[keyOf(n)]; b == nil || !slices.Contains(b.nodes, n) {
+			return fmt.Errorf("node %q: not in its bucket", n.id)
+		}
+	}
+	if got := x.size(); got != len(nodes) {
+		return fmt.Errorf("index: %d entries for %d nodes", got, len(nodes))
+	}
+	return nil
+}
+
 func (x *index) size() int {
 	total := 0
 	for _, b := range x.buckets {
@@ -103,13 +117,7 @@ func (x *index) size() int {
 // Buckets yields every bucket, in no particular order: callers must end their
 // comparisons in the bucket's first node, which is unique.
 func (l *Ledger) Buckets() iter.Seq[*Bucket] {
-	return func(yield func(*Bucket) bool) {
-		for _, b := range l.index.buckets {
-			if !yield(b) {
-				return
-			}
-		}
-	}
+	return maps.Values(l.index.buckets)
 }
 
 // Pick returns those of the given nodes that are in the bucket. ids must be

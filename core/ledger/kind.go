@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"fmt"
 	"iter"
 
 	"github.com/tangram-dev/tangram/core/mig"
@@ -32,10 +33,53 @@ type Kind struct {
 	nodes int
 }
 
+// kinds are those that nodes have now.
+type kinds struct {
+	byKey map[string]*Kind
+	// version counts changes of which kinds there are.
+	version uint64
+}
+
+// intern is the kind of one more node.
+func (x *kinds) intern(inv *model.Node) *Kind {
+	key := inv.KindKey()
+	k := x.byKey[key]
+	if k == nil {
+		k = newKind(inv, key)
+		x.byKey[key] = k
+		x.version++
+	}
+	k.nodes++
+	return k
+}
+
+// release says that a node of the kind is no longer there.
+func (x *kinds) release(k *Kind) {
+	if k.nodes--; k.nodes == 0 {
+		delete(x.byKey, k.key)
+		x.version++
+	}
+}
+
+func (x *kinds) audit(nodes []*node) error {
+	counts := map[*Kind]int{}
+	for _, n := range nodes {
+		if counts[n.kind]++; n.kind != x.byKey[n.inv.KindKey()] {
+			return fmt.Errorf("node %q: not of its kind", n.id)
+		}
+	}
+	for _, k := range x.byKey {
+		if k.nodes != counts[k] || k.nodes == 0 {
+			return fmt.Errorf("a kind counts %d nodes, has %d", k.nodes, counts[k])
+		}
+	}
+	return nil
+}
+
 // Kinds yields one node of each kind, as it is without holders, in no particular order.
 func (l *Ledger) Kinds() iter.Seq[View] {
 	return func(yield func(View) bool) {
-		for _, k := range l.kinds {
+		for _, k := range l.kinds.byKey {
 			o := occupy(k.sample, k, nil)
 			v := viewOf(k.sample, k, &o, model.Host{})
 			if v.labels = &l.labels; !yield(v) {
@@ -46,7 +90,7 @@ func (l *Ledger) Kinds() iter.Seq[View] {
 }
 
 // KindsVersion is equal as long as the kinds are.
-func (l *Ledger) KindsVersion() uint64 { return l.kindsVersion }
+func (l *Ledger) KindsVersion() uint64 { return l.kinds.version }
 
 // newKind computes the tables of a kind from one of its nodes.
 func newKind(n *model.Node, key string) *Kind {

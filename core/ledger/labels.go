@@ -1,6 +1,9 @@
 package ledger
 
 import (
+	"fmt"
+	"iter"
+	"maps"
 	"slices"
 
 	"github.com/tangram-dev/tangram/core/model"
@@ -68,6 +71,24 @@ func (x *labels) remove(n *node, c *Claim) {
 			delete(x.anti, key)
 		}
 	}
+}
+
+// audit counts holders' labels and rules again.
+func (x *labels) audit(nodes iter.Seq[*node]) error {
+	again := newLabels()
+	for n := range nodes {
+		for i := range n.claims {
+			again.replace(n, nil, &n.claims[i])
+		}
+	}
+	sameRule := func(a, b *antiRule) bool { return a.holders == b.holders && a.rule.Equal(b.rule) }
+	switch {
+	case !maps.EqualFunc(again.at, x.at, maps.Equal):
+		return fmt.Errorf("labels: %v, want %v", x.at, again.at)
+	case !maps.EqualFunc(again.anti, x.anti, sameRule):
+		return fmt.Errorf("labels: %d anti-affinity rules, want %d", len(x.anti), len(again.anti))
+	}
+	return nil
 }
 
 // anywhere says whether a holder that a rule matches is on any existing node. It visits
@@ -140,4 +161,48 @@ func (v View) KeptFrom(labels []model.Label) (devices model.Mask, by model.Affin
 		}
 	}
 	return devices, by
+}
+
+// Near says whether a holder with a label is in the view's domain at a depth (on its
+// node, for model.NodeDepth), and whether there is one anywhere.
+func (v View) Near(label model.Label, depth int) (near, anywhere bool) {
+	if v.labels == nil {
+		return false, false
+	}
+	for n := range v.labels.at[label] { // any will do
+		if n.inv == nil {
+			continue
+		}
+		anywhere = true
+		if sameDomain(n.inv, v.Node, depth) {
+			return true, true
+		}
+	}
+	return false, anywhere
+}
+
+func sameDomain(a, b *model.Node, depth int) bool {
+	if depth == model.NodeDepth {
+		return a.ID == b.ID
+	}
+	return depth < len(a.Domains) && depth < len(b.Domains) && a.Domains[depth] != "" && slices.Equal(a.Domains[:depth+1], b.Domains[:depth+1])
+}
+
+// Around lists the nodes, sorted, of the domains at a depth that have a holder with a
+// label; at most limit of them.
+func (l *Ledger) Around(label model.Label, depth, limit int) []model.NodeID {
+	var out []model.NodeID
+	for n := range l.labels.at[label] {
+		if n.inv == nil {
+			continue
+		}
+		if depth == model.NodeDepth {
+			out = append(out, n.id)
+		} else if d, ok := l.domains.Of(n.id, depth); ok {
+			out = append(out, l.domains.Nodes(d)...)
+		}
+	}
+	slices.Sort(out)
+	out = slices.Compact(out)
+	return out[:min(len(out), limit)]
 }

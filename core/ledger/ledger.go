@@ -41,21 +41,18 @@ func viewOf(inv *model.Node, kind *Kind, o *occupancy, host model.Host) View {
 
 // Ledger records which holder has which device.
 type Ledger struct {
-	nodes   map[model.NodeID]*node
-	holders map[model.HolderID]*node
-	kinds   map[string]*Kind
-	index   index
-	owners  map[string][]model.NodeID // device UUID -> nodes that list it, sorted
-	// publishers counts the nodes that publish an extra.
-	publishers map[string]int
+	nodes      map[model.NodeID]*node
+	holders    map[model.HolderID]*node
+	kinds      kinds
+	index      index
+	owners     owners
+	publishers publishers
 	labels     labels
 	measured   int // nodes with telemetry
 	domains    *topology.Domains
 	excess     Excess
 	journal    journal
 	changes    changes
-	// kindsVersion counts changes of kinds.
-	kindsVersion uint64
 	// fleetVersion counts changes of inventories.
 	fleetVersion uint64
 	version      uint64
@@ -68,10 +65,10 @@ func New() *Ledger {
 	return &Ledger{
 		nodes:      map[model.NodeID]*node{},
 		holders:    map[model.HolderID]*node{},
-		kinds:      map[string]*Kind{},
+		kinds:      kinds{byKey: map[string]*Kind{}},
 		index:      index{buckets: map[bucketKey]*Bucket{}},
-		owners:     map[string][]model.NodeID{},
-		publishers: map[string]int{},
+		owners:     owners{},
+		publishers: publishers{},
 		labels:     newLabels(),
 		domains:    topology.NewDomains(model.NumVendors),
 	}
@@ -130,7 +127,8 @@ func (l *Ledger) Put(id model.NodeID, c Claim) {
 		l.setClaim(old.id, c.Holder, nil)
 	}
 	if c.Order == 0 {
-		c.Standing = l.standing(&c, before)
+		l.order++
+		c.Standing = standing(l.order, &c, before)
 	}
 	l.setClaim(id, c.Holder, &c)
 }
@@ -220,23 +218,19 @@ func (l *Ledger) setInventory(id model.NodeID, inv *model.Node) {
 	// The new kind before the old is released: if they are the same, it stays.
 	var kind *Kind
 	if inv != nil {
-		kind = l.intern(inv)
+		kind = l.kinds.intern(inv)
 	}
 	if n.inv != nil {
-		for _, d := range n.inv.Devices {
-			l.disown(d.UUID, id)
-		}
-		l.publish(n.inv.Extras, -1)
-		l.release(n.kind)
+		l.owners.remove(n.inv)
+		l.publishers.count(n.inv.Extras, -1)
+		l.kinds.release(n.kind)
 	}
 	l.SetTelemetry(id, nil) // it was taken of the devices as they were
 	n.inv, n.kind, n.extras = inv, kind, nil
 	if inv != nil {
 		n.extras = extrasBeside(inv, n.claims)
-		l.publish(inv.Extras, +1)
-		for _, d := range inv.Devices {
-			l.own(d.UUID, id)
-		}
+		l.publishers.count(inv.Extras, +1)
+		l.owners.add(inv)
 	}
 	l.settle(n)
 }
@@ -302,32 +296,13 @@ func (l *Ledger) settle(n *node) {
 			delete(l.nodes, n.id)
 		}
 	}
-	l.locate(n)
+	locate(l.domains, n)
 }
 
 func (l *Ledger) unindex(n *node) {
 	if n.inv != nil {
 		l.index.remove(n)
 		l.excess.add(n.excess(), -1)
-	}
-}
-
-func (l *Ledger) intern(inv *model.Node) *Kind {
-	key := inv.KindKey()
-	k := l.kinds[key]
-	if k == nil {
-		k = newKind(inv, key)
-		l.kinds[key] = k
-		l.kindsVersion++
-	}
-	k.nodes++
-	return k
-}
-
-func (l *Ledger) release(k *Kind) {
-	if k.nodes--; k.nodes == 0 {
-		delete(l.kinds, k.key)
-		l.kindsVersion++
 	}
 }
 

@@ -487,7 +487,7 @@ func TestDomainsFollowClaims(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	nvidia := ledger.Resource(model.NVIDIA)
+	nvidia := model.NVIDIA.Index()
 	free := func(path string) int64 {
 		return l.Domains().Free(topology.Domain{Depth: strings.Count(path, "/"), Path: path}, nvidia)
 	}

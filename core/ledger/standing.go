@@ -3,6 +3,8 @@ package ledger
 import (
 	"cmp"
 	"slices"
+
+	"github.com/tangram-dev/tangram/core/model"
 )
 
 // Standing decides which of two claims keeps a device that both name. Every user who may
@@ -63,17 +65,16 @@ func (s *Standing) order(p Place) uint64 {
 // owns says whether this process gave the place to the holder.
 func (s *Standing) owns(p Place) bool { return s.Own && s.order(p) == s.Order }
 
-// standing is that of a claim that replaces another of the same holder on the
-// same node, or none. What is assumed is this process's own new decision.
-func (l *Ledger) standing(c, old *Claim) Standing {
-	l.order++
+// standing is that of a claim, by the number of its Put, that replaces another of the same
+// holder on the same node, or none. What is assumed is this process's own new decision.
+func standing(now uint64, c, old *Claim) Standing {
 	if old == nil || c.Assumed {
-		return Standing{Order: l.order, Own: c.Assumed}
+		return Standing{Order: now, Own: c.Assumed}
 	}
 	s := Standing{Order: old.Order, Own: old.Own}
 	before := old.places()
 	for _, p := range c.places() {
-		order := l.order
+		order := now
 		if slices.Contains(before, p) {
 			order = old.order(p)
 		}
@@ -108,14 +109,56 @@ func bids(claims []Claim) []bid {
 		}
 	}
 	slices.SortFunc(out, func(a, b bid) int {
-		if a.assumed != b.assumed {
-			if b.assumed {
-				return -1
-			}
-			return 1
-		}
 		// Order 0 is behind all others: subtracting 1 makes it the largest number.
-		return cmp.Or(cmp.Compare(a.order-1, b.order-1), cmp.Compare(a.claim, b.claim))
+		return cmp.Or(falseFirst(a.assumed, b.assumed), cmp.Compare(a.order-1, b.order-1), cmp.Compare(a.claim, b.claim))
 	})
 	return out
+}
+
+// Contested is a claim that is counted on another device than its record names, because
+// claims with precedence leave no room there.
+type Contested struct {
+	Holder model.HolderID
+	// Index is the first such device.
+	Index int
+	// Certain: this process itself gave the device to its present holders. Otherwise both
+	// sides are known from their records only, and one of these may be forged.
+	Certain bool
+}
+
+// Contested returns the claims on a node whose records are overruled, those with the
+// highest precedence first. Assumed claims are not among them: they have no record yet.
+func (l *Ledger) Contested(id model.NodeID) []Contested {
+	n := l.nodes[id]
+	if n == nil {
+		return nil
+	}
+	var out []Contested
+	for _, c := range n.contested {
+		if claim := &n.claims[c.claim]; !claim.Assumed {
+			out = append(out, Contested{claim.Holder, c.index, n.given(c)})
+		}
+	}
+	return out
+}
+
+// given says whether this process gave a contested device to all its present holders.
+func (n *node) given(c contest) bool {
+	some := false
+	for j := range n.claims {
+		o := &n.claims[j]
+		if j == c.claim || !n.byClaim[j].Has(c.slot) {
+			continue
+		}
+		for _, p := range o.places() {
+			if n.inv.Slot(p.Device.Index, p.Device.UUID) != c.slot {
+				continue
+			}
+			if o.Assumed || !o.owns(p) {
+				return false
+			}
+			some = true
+		}
+	}
+	return some
 }

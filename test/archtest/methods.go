@@ -32,9 +32,6 @@ func MethodLimit(folder string) int {
 // and a row goes when its type is within the limit.
 func MethodExceptions() map[string]int {
 	return map[string]int{
-		"core/arbiter.Tree":          67,
-		"core/gang.nest":             46,
-		"core/ledger.Ledger":         49,
 		"internal/kube/engine.setup": 52, // of its tests
 		"test/e2e.world":             63,
 	}

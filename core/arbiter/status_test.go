@@ -16,22 +16,22 @@ type Status struct {
 // that have children count what is below them. Resources that no limit names are in it
 // as well. Cost: queues and jobs.
 func (t *Tree) Status() []Status {
-	t.refresh()
-	out := make([]Status, len(t.nodes))
-	for i, n := range t.nodes {
+	t.queues.refresh()
+	out := make([]Status, len(t.queues.nodes))
+	for i, n := range t.queues.nodes {
 		out[i] = Status{
-			Queue: n.Name, Used: t.dict.amounts(n.used).Map(), Want: t.dict.amounts(n.want).Map(), Share: t.dict.amounts(n.share).Map(),
+			Queue: n.Name, Used: t.queues.dict.amounts(n.used).Map(), Want: t.queues.dict.amounts(n.want).Map(), Share: t.queues.dict.amounts(n.share).Map(),
 			Waiting: n.waiting, Running: n.running, Closed: n.Closed,
 		}
 		if n.parent != nil {
 			out[i].Parent = n.parent.Name
 		}
 	}
-	for _, e := range t.jobs {
+	for _, e := range t.jobs.byID {
 		t.addUnnumbered(out, e)
 	}
 	for i := len(out) - 1; i > 0; i-- {
-		p := t.nodes[i].parent.number
+		p := t.queues.nodes[i].parent.number
 		out[p].Waiting += out[i].Waiting
 		out[p].Running += out[i].Running
 	}
@@ -40,9 +40,9 @@ func (t *Tree) Status() []Status {
 
 // addUnnumbered adds what a job uses and wants of resources that are in no vector.
 func (t *Tree) addUnnumbered(out []Status, e *entry) {
-	for n := t.counted(e); n != nil; n = n.parent {
+	for n := t.queues.counted(e); n != nil; n = n.parent {
 		for _, x := range e.charged {
-			if _, ok := t.dict.number[x.Resource]; !ok {
+			if _, ok := t.queues.dict.number[x.Resource]; !ok {
 				out[n.number].Used[x.Resource] += x.Value
 			}
 		}
@@ -54,7 +54,7 @@ func (t *Tree) addUnnumbered(out []Status, e *entry) {
 			want = e.charged // what waits in a closed queue cannot start
 		}
 		for _, x := range want {
-			if _, ok := t.dict.number[x.Resource]; !ok {
+			if _, ok := t.queues.dict.number[x.Resource]; !ok {
 				out[n.number].Want[x.Resource] += x.Value
 			}
 		}
@@ -72,7 +72,7 @@ func (t *Tree) Used(queue string) Amounts {
 }
 
 func (t *Tree) status(queue string, field func(*Status) map[Resource]int64) Amounts {
-	if n := t.byName[queue]; n != nil {
+	if n := t.queues.byName[queue]; n != nil {
 		return NewAmounts(field(&t.Status()[n.number]))
 	}
 	return nil
