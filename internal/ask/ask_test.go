@@ -24,7 +24,7 @@ import (
 
 	"github.com/tangram-dev/tangram/api/query"
 	"github.com/tangram-dev/tangram/internal/ask"
-	"github.com/tangram-dev/tangram/internal/ask/asktest"
+	"github.com/tangram-dev/tangram/test/asktest"
 )
 
 func client(t *testing.T, c *asktest.Cluster, change ...func(*ask.Options)) *ask.Client {

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tangram-dev/tangram/api/query"
-	"github.com/tangram-dev/tangram/internal/ask/asktest"
+	"github.com/tangram-dev/tangram/test/asktest"
 	"github.com/tangram-dev/tangram/internal/cli/see"
 	"github.com/tangram-dev/tangram/internal/terminal"
 )

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/tangram-dev/tangram/api/query"
-	"github.com/tangram-dev/tangram/internal/ask/asktest"
+	"github.com/tangram-dev/tangram/test/asktest"
 	"github.com/tangram-dev/tangram/internal/cli/see"
 )
 

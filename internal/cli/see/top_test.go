@@ -8,7 +8,7 @@ import (
 
 	"github.com/tangram-dev/tangram/api/query"
 	"github.com/tangram-dev/tangram/internal/ask"
-	"github.com/tangram-dev/tangram/internal/ask/asktest"
+	"github.com/tangram-dev/tangram/test/asktest"
 	"github.com/tangram-dev/tangram/internal/terminal"
 )
 
