@@ -29,7 +29,7 @@ without a price cost nothing and are shown apart.`,
   tangram cost --by user -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return show(cmd, a, ask.UsageQuestion(by), a.printCost)
+			return show(cmd, a, ask.About(query.PathUsage, query.ParamBy, strings.Join(by, ",")), a.printCost)
 		},
 	}
 	a = newAsking(c, cmd)

@@ -48,7 +48,7 @@ the order in which it is to start, with its reason and its expected start; then 
 			if err != nil {
 				return err
 			}
-			return print(a, s, body, func(g *query.Gangs) { a.printJobs(s, g, p, all) })
+			return print(a, s, body, func(s *terminal.Screen, g *query.Gangs) { a.printJobs(s, g, p, all) })
 		},
 	}
 	a = newAsking(c, cmd)
@@ -189,7 +189,7 @@ func (a *asking) jobRow(s *terminal.Screen, g *query.Gang, all bool) []any {
 	if !a.wide() {
 		name = shortName(g)
 	}
-	row := []any{name, g.Kind, or(g.Queue), terminal.Cell{Text: g.Phase, Style: phaseStyle(g.Phase)}, thousandths(g.Milli), pods, age, position, starts}
+	row := []any{name, g.Kind, or(g.Queue), styled(g.Phase), thousandths(g.Milli), pods, age, position, starts}
 	if a.wide() {
 		runs := none
 		if g.RuntimeSeconds > 0 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tangram-dev/tangram/api/query"
 	"github.com/tangram-dev/tangram/internal/ask"
 	"github.com/tangram-dev/tangram/internal/terminal"
 )
@@ -50,7 +51,7 @@ func (a *asking) web(ctx context.Context, s *terminal.Screen, address string, po
 		return err
 	}
 	// A question first: without rights or a leader there is nothing to show.
-	if _, err := a.answer(ctx, s, ask.FleetQuestion()); err != nil {
+	if _, err := a.answer(ctx, s, ask.About(query.PathFleet)); err != nil {
 		return err
 	}
 	page, err := servePage(a.config.Page, client, address, port)
