@@ -9,14 +9,12 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/arbiter"
@@ -67,7 +65,7 @@ func future(t *testing.T, s *kubeengine.Snapshot) string {
 		}
 	}
 	for _, id := range x.Waiting() {
-		why := x.Reason(id)
+		why := reasonOf(x.Replica, id)
 		lines = append(lines, string(id)+" waits: "+why.String())
 	}
 	slices.Sort(lines)
@@ -119,8 +117,8 @@ func TestDumpLeavesOut(t *testing.T) {
 	s.Pods = append(s.Pods, p)
 	job := `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"j","namespace":"default","annotations":{"a":"hunter2"},"managedFields":[{"manager":"hunter2"}]},"spec":{"parallelism":2,
 		"template":{"spec":{"containers":[{"name":"main","image":"registry.example/secret:2","command":["hunter2"],"env":[{"name":"A","value":"hunter2"}],"resources":{"limits":{"nvidia.com/gpu":1}}}],"volumes":[{"name":"hunter2"}]}}}}`
-	o := &unstructured.Unstructured{}
-	must(t, decodeObject([]byte(job), o))
+	o, err := decodeObject([]byte(job))
+	must(t, err)
 	s.Groups[dialect.Jobs] = append(s.Groups[dialect.Jobs], o)
 	s.Learned.Runtimes = append(s.Learned.Runtimes, arbiter.SavedRuntime{Key: arbiter.RuntimeKey{Owner: "default/", Shape: "1 1 registry.example/secret:1"}, Mean: time.Hour, Runs: 3})
 	got := text(t, s)
@@ -263,8 +261,8 @@ func TestLoad(t *testing.T) {
 	if !why.Found || why.Start.At == nil || why.Start.At.Sub(start) != 59*time.Minute || why.Reason.Code == "" {
 		t.Errorf("got %+v", why)
 	}
-	if !reflect.DeepEqual(state.At().UTC(), start) {
-		t.Errorf("at %s", state.At())
+	if at := state.snapshot.At; !at.Equal(start) {
+		t.Errorf("at %s", at)
 	}
 	if _, err := Load(file + "x"); err == nil {
 		t.Error("no file is no error")

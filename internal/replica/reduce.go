@@ -3,6 +3,7 @@ package replica
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"slices"
 	"strings"
 
@@ -36,16 +37,10 @@ func keeps(key string) bool {
 	})
 }
 
-func annotationsOf(in map[string]string) map[string]string {
-	var out map[string]string
-	for k, v := range in {
-		if keeps(k) {
-			if out == nil {
-				out = map[string]string{}
-			}
-			out[k] = v
-		}
-	}
+// annotationsOf are the annotations that scheduling may read.
+func annotationsOf[V any](in map[string]V) map[string]V {
+	out := maps.Clone(in)
+	maps.DeleteFunc(out, func(key string, _ V) bool { return !keeps(key) })
 	return out
 }
 
@@ -152,36 +147,24 @@ func reduceObject(o *unstructured.Unstructured) *unstructured.Unstructured {
 func reduceMap(in map[string]any) map[string]any {
 	out := make(map[string]any, len(in))
 	for k, v := range in {
+		if slices.Contains(programs, k) {
+			continue
+		}
 		switch x := v.(type) {
 		case map[string]any:
 			if k == "annotations" {
-				kept := map[string]any{}
-				for key, value := range x {
-					if keeps(key) {
-						kept[key] = value
-					}
-				}
-				out[k] = kept
-				continue
-			}
-			if !slices.Contains(programs, k) {
+				out[k] = annotationsOf(x)
+			} else {
 				out[k] = reduceMap(x)
 			}
 		case []any:
-			if !slices.Contains(programs, k) {
-				out[k] = reduceList(x)
-			}
+			out[k] = reduceList(x)
 		case string:
-			switch {
-			case k == "image":
+			if out[k] = x; k == "image" {
 				out[k] = digest(x)
-			case !slices.Contains(programs, k):
-				out[k] = x
 			}
 		default:
-			if !slices.Contains(programs, k) {
-				out[k] = v
-			}
+			out[k] = v
 		}
 	}
 	return out

@@ -20,7 +20,6 @@ import (
 	"github.com/tangram-dev/tangram/api/names"
 	coreanswer "github.com/tangram-dev/tangram/core/answer"
 	"github.com/tangram-dev/tangram/core/engine"
-	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/internal/kube/answer"
 	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
@@ -302,13 +301,6 @@ func (r *Replica) Gang(id engine.ID) (g engine.Gang, ok bool) {
 	r.engine.Sync()
 	r.look(func(v *answer.View) { g, ok = v.Core.Gangs.Gang(id) })
 	return g, ok
-}
-
-// Reason is why a gang waits.
-func (r *Replica) Reason(id engine.ID) (out explain.Reason) {
-	r.engine.Sync()
-	r.look(func(v *answer.View) { out = v.Core.Reasons.Why(id) })
-	return out
 }
 
 // Waiting are the gangs of which no member has a place, in the order in which they came.

@@ -67,8 +67,6 @@ type run struct {
 	// ended counts gangs that ended, lastEnd when the last did.
 	ended   int
 	lastEnd time.Time
-	// onStart and onEnd are called, when not nil.
-	onStart, onEnd func(engine.ID)
 }
 
 func newRun(s *kubeengine.Snapshot, l Limits) (*run, error) {
@@ -143,9 +141,6 @@ func (x *run) settle(ctx context.Context) (stop, error) {
 			x.places[s.Pod.UID] = s
 			if _, known := x.starts[s.Gang]; !known {
 				x.starts[s.Gang] = x.Now()
-				if x.onStart != nil {
-					x.onStart(s.Gang)
-				}
 			}
 		}
 		for _, v := range m.Evict {
@@ -313,9 +308,6 @@ func (x *run) finish(id engine.ID) {
 	}
 	x.ended++
 	x.lastEnd = x.Now()
-	if x.onEnd != nil {
-		x.onEnd(id)
-	}
 }
 
 // goes takes a victim away, and creates it anew if it has a controller.

@@ -26,7 +26,6 @@ import (
 type Service struct {
 	engine  *kubeengine.Engine
 	version string
-	limits  Limits
 
 	mu      sync.Mutex
 	running map[string]bool
@@ -39,7 +38,7 @@ const AtOnce = 2
 
 // NewService answers for an engine.
 func NewService(e *kubeengine.Engine, version string) *Service {
-	s := &Service{engine: e, version: version, limits: DefaultLimits(), running: map[string]bool{}}
+	s := &Service{engine: e, version: version, running: map[string]bool{}}
 	s.forecast.make = s.foresee
 	return s
 }
@@ -82,7 +81,6 @@ func (s *Service) WhatIf(ctx context.Context, user, namespace string, manifest [
 	if err != nil {
 		return nil, err
 	}
-	state.limits = s.limits
 	return state.WhatIf(ctx, Question{Manifest: manifest, Namespace: namespace, Sight: see})
 }
 
@@ -110,7 +108,6 @@ func (s *Service) foresee(ctx context.Context) (*Forecast, error) {
 	if err != nil {
 		return nil, err
 	}
-	state.limits = s.limits
 	return state.Forecast(ctx)
 }
 

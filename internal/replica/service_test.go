@@ -46,7 +46,7 @@ func TestFewAtOnce(t *testing.T) {
 	}
 }
 
-// TestForecaster: nobody waits for a forecast; it is made when asked for, one at a time, and
+// TestForecaster: no question waits for a forecast; it is made when asked for, one at a time, and
 // not before it has been left alone for long enough.
 func TestForecaster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

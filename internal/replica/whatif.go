@@ -21,7 +21,7 @@ import (
 // Sight is what a caller may see by name.
 type Sight = answer.Sight
 
-// All sees everything: for who has the dump.
+// All sees everything: for readers of a dump.
 type All struct{}
 
 // MayListPods implements Sight.
@@ -138,13 +138,10 @@ func (a *asked) answer(ctx context.Context, pods []*v1.Pod) error {
 		a.look(ctx, c, true)
 	}
 	why, err := x.forward(ctx, func() bool {
-		left := 0
 		for _, c := range a.gangs {
-			if a.look(ctx, c, false); !c.done {
-				left++
-			}
+			a.look(ctx, c, false)
 		}
-		return left == 0
+		return !slices.ContainsFunc(a.gangs, func(c *candidate) bool { return !c.done })
 	})
 	if err != nil {
 		return err
@@ -326,10 +323,10 @@ const maxDelays = 2000
 // findDelays compares when gangs start that waited before, with and without the manifest.
 // It goes as far as the simulation's steps do.
 func (a *asked) findDelays(ctx context.Context, s *State) error {
+	if len(a.waited) > maxDelays {
+		a.out.Assumed = append(a.out.Assumed, fmt.Sprintf("%d gangs wait: which of them would start later was not looked for", len(a.waited)))
+	}
 	if len(a.waited) == 0 || len(a.gangs) == 0 || len(a.waited) > maxDelays {
-		if len(a.waited) > maxDelays {
-			a.out.Assumed = append(a.out.Assumed, fmt.Sprintf("%d gangs wait: which of them would start later was not looked for", len(a.waited)))
-		}
 		return nil
 	}
 	without, err := newRun(s.snapshot, s.limits)
@@ -366,20 +363,16 @@ func (a *asked) findDelays(ctx context.Context, s *State) error {
 	first, unknown := &a.out.Gangs[0], 0
 	for _, id := range a.waited {
 		before, ok := without.starts[id]
-		after, still := a.run.starts[id]
-		if !ok || still && after.Sub(before) < tick {
-			continue
+		after, starts := a.run.starts[id]
+		if !starts {
+			after = a.run.Now() // not within the simulation
 		}
-		if !still && a.run.Now().Sub(before) < tick {
+		switch g := names[id]; {
+		case !ok || starts && after.Sub(before) < tick:
+		case after.Sub(before) < tick:
 			unknown++ // the simulation did not come as far: it may start just as early
-			continue
-		}
-		g := names[id]
-		switch {
 		case !a.see.MayListPods(g.Namespace):
 			first.DelaysHidden++
-		case !still: // not within the simulation
-			first.Delays = append(first.Delays, query.Delay{Gang: refOf(g.Name, g.Namespace), Seconds: int64(a.run.Now().Sub(before) / time.Second)})
 		default:
 			first.Delays = append(first.Delays, query.Delay{Gang: refOf(g.Name, g.Namespace), Seconds: int64(after.Sub(before) / time.Second)})
 		}

@@ -36,7 +36,6 @@ func MethodExceptions() map[string]int {
 		"core/gang.nest":             46,
 		"core/ledger.Ledger":         49,
 		"internal/kube/engine.setup": 52, // of its tests
-		"test/e2e.world":             63,
 	}
 }
 
