@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/tangram-dev/tangram/api/v1alpha1"
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
@@ -94,19 +93,14 @@ func ReducePod(p *v1.Pod) *v1.Pod {
 }
 
 func containersOf(in []v1.Container) (out []v1.Container) {
-	for i := range in {
-		c := &in[i]
-		out = append(out, v1.Container{Name: c.Name, Image: digest(c.Image), Resources: c.Resources, Ports: portsOf(c.Ports), RestartPolicy: c.RestartPolicy})
-	}
-	return out
-}
-
-// portsOf are those that keep pods apart.
-func portsOf(in []v1.ContainerPort) (out []v1.ContainerPort) {
-	for _, p := range in {
-		if p.HostPort != 0 {
-			out = append(out, p)
+	for _, c := range in {
+		kept := v1.Container{Name: c.Name, Image: digest(c.Image), Resources: c.Resources, RestartPolicy: c.RestartPolicy}
+		for _, p := range c.Ports {
+			if p.HostPort != 0 { // it keeps pods apart
+				kept.Ports = append(kept.Ports, p)
+			}
 		}
+		out = append(out, kept)
 	}
 	return out
 }
@@ -122,14 +116,6 @@ func reduceNode(n *v1.Node) *v1.Node {
 		}
 	}
 	return out
-}
-
-func reduceGPUNode(n *v1alpha1.GPUNode) *v1alpha1.GPUNode {
-	return &v1alpha1.GPUNode{ObjectMeta: metaOf(&n.ObjectMeta), Spec: n.Spec, Status: n.Status}
-}
-
-func reduceNamespace(n *v1.Namespace) *v1.Namespace {
-	return &v1.Namespace{ObjectMeta: metaOf(&n.ObjectMeta)}
 }
 
 // programs are fields of owners' pod templates that scheduling does not read.

@@ -107,12 +107,7 @@ func add[T any](informer cache.SharedIndexInformer, list []T, tell func(T)) erro
 }
 
 // keyOf is an object's name, or namespace/name.
-func keyOf(o metav1.Object) string {
-	if o.GetNamespace() == "" {
-		return o.GetName()
-	}
-	return o.GetNamespace() + "/" + o.GetName()
-}
+func keyOf(o metav1.Object) string { return cache.MetaObjectToName(o).String() }
 
 // sync reads what is new, until selectors of claims have nothing more to say.
 func (r *Replica) sync() {
@@ -120,10 +115,7 @@ func (r *Replica) sync() {
 	if r.engine.Claims() == nil {
 		return
 	}
-	for range maxSelectorTurns {
-		if !r.engine.Claims().Work(context.Background()) {
-			break
-		}
+	for n := 0; n < maxSelectorTurns && r.engine.Claims().Work(context.Background()); n++ {
 	}
 	r.engine.Drain()
 }

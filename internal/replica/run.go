@@ -99,10 +99,7 @@ type events []event
 // Len, Less, Swap, Push and Pop are for container/heap.
 func (e events) Len() int { return len(e) }
 func (e events) Less(i, j int) bool {
-	if !e[i].at.Equal(e[j].at) {
-		return e[i].at.Before(e[j].at)
-	}
-	return e[i].serial < e[j].serial
+	return cmp.Or(e[i].at.Compare(e[j].at), cmp.Compare(e[i].serial, e[j].serial)) < 0
 }
 func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
 func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
@@ -197,11 +194,7 @@ func (x *run) guess(e *coreanswer.Ending) time.Time {
 		}
 	}
 	since := time.Unix(0, e.Since)
-	at := since.Add(x.usual)
-	if lasting := x.Now().Add(x.Now().Sub(since)); lasting.After(at) {
-		at = lasting
-	}
-	return at
+	return since.Add(max(x.usual, 2*x.Now().Sub(since)))
 }
 
 // leastLearned is from how many learned runtimes on it is known what is usual.
@@ -271,7 +264,9 @@ func (x *run) pass() stop {
 	happened := false
 	until := at
 	if x.lasts == nil { // a trace is replayed as it was
-		until = at.Add(x.window(at))
+		// Events are taken together that lie closer than the hundredth part of how far ahead
+		// they are, so that a forecast of hours costs little more than one of minutes.
+		until = at.Add(max(0, at.Sub(x.began)/100))
 	}
 	x.Advance(at)
 	for x.events.Len() > 0 && !x.events[0].at.After(until) {
@@ -291,13 +286,6 @@ func (x *run) pass() stop {
 		x.push(event{at: x.lateTick})
 	}
 	return stopDone
-}
-
-// window is how far apart things may happen to be taken as happening together, the later of
-// their times: the hundredth part of how far ahead they are. So a forecast of hours costs
-// little more than one of minutes, and is not off by more than that for it.
-func (x *run) window(at time.Time) time.Duration {
-	return max(0, at.Sub(x.began)/100)
 }
 
 // finish ends a gang: its pods succeed.
@@ -348,11 +336,4 @@ func (x *run) guesses() string {
 		return ""
 	}
 	return fmt.Sprintf("; the runtime of %s is not known and was taken as %s, as is usual here", count(x.guessed, "gang"), x.usual.Round(time.Second))
-}
-
-// victimsOf are the pods that were evicted for a gang, by name.
-func (x *run) victimsOf(gang string) []kubeengine.Victim {
-	out := slices.Clone(x.evicted[gang])
-	slices.SortFunc(out, func(a, b kubeengine.Victim) int { return cmp.Compare(a.Gang, b.Gang) })
-	return out
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/internal/dialect"
 	"github.com/tangram-dev/tangram/internal/kube/answer"
+	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 )
 
 // Sight is what a caller may see by name.
@@ -297,14 +298,12 @@ func (a *asked) nodes(members []query.Member) (out []string) {
 // displaced adds the gangs that are evicted for a gang of the manifest, and its outcome to
 // the answer: also when it has ended by now.
 func (a *asked) displaced(c *candidate) {
-	seen := map[string]bool{}
-	for _, v := range a.run.victimsOf(c.name) {
-		if seen[v.Gang] {
-			continue
-		}
-		seen[v.Gang] = true
-		if ref := refOf(v.Gang, v.Pod.Namespace); a.see.MayListPods(v.Pod.Namespace) {
-			c.out.Displaces = append(c.out.Displaces, ref)
+	victims := slices.Clone(a.run.evicted[c.name])
+	slices.SortStableFunc(victims, func(a, b kubeengine.Victim) int { return cmp.Compare(a.Gang, b.Gang) })
+	victims = slices.CompactFunc(victims, func(a, b kubeengine.Victim) bool { return a.Gang == b.Gang })
+	for _, v := range victims {
+		if a.see.MayListPods(v.Pod.Namespace) {
+			c.out.Displaces = append(c.out.Displaces, refOf(v.Gang, v.Pod.Namespace))
 		} else {
 			c.out.DisplacesHidden++
 		}

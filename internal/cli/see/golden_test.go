@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tangram-dev/tangram/api/query"
-	"github.com/tangram-dev/tangram/test/asktest"
 	"github.com/tangram-dev/tangram/internal/cli/see"
 	"github.com/tangram-dev/tangram/internal/terminal"
+	"github.com/tangram-dev/tangram/test/asktest"
 )
 
 var update = flag.Bool("update", false, "write what commands print into testdata/golden")

@@ -226,17 +226,17 @@ func printFleet(s *terminal.Screen, f *query.Fleet) {
 	}
 	n, w := f.Nodes, f.Work
 	s.Field("Nodes", label, terminal.Plain, fmt.Sprintf("%d with GPUs: %d ready, %d cordoned, %d lost", n.Total, n.Ready, n.Cordoned, n.Lost))
-	runs := fmt.Sprintf("%s, %s", count(w.RunningGangs, "job"), count(w.RunningPods, "pod"))
+	runs := fmt.Sprintf("%s, %s", Count(w.RunningGangs, "job"), Count(w.RunningPods, "pod"))
 	if w.ChargedMilli > 0 {
 		runs += ", charged " + gpus(w.ChargedMilli)
 	}
 	s.Field("Runs", label, terminal.Plain, runs)
-	waits := fmt.Sprintf("%s, %s", count(w.WaitingGangs, "job"), count(w.WaitingPods, "pod"))
+	waits := fmt.Sprintf("%s, %s", Count(w.WaitingGangs, "job"), Count(w.WaitingPods, "pod"))
 	if w.WaitingGangs > 0 {
 		waits += ", the oldest for " + span(secondsOf(w.OldestSeconds))
 	}
 	if w.Reservations > 0 {
-		waits += "; nodes are kept for " + count(w.Reservations, "job")
+		waits += "; nodes are kept for " + Count(w.Reservations, "job")
 	}
 	s.Field("Waits", label, terminal.Plain, waits)
 	s.Field("Unusable", label, terminal.Plain, fmt.Sprintf("%.1f %% of the free GPUs, for what waits or is typical", 100*f.Fragmentation))

@@ -45,7 +45,7 @@ With --dump the answer comes from a file of tangram dump, without a cluster.`,
 			case err != nil:
 				return err
 			case len(v.Refused) > 0:
-				return fmt.Errorf("%s refused: see above", count(len(v.Refused), "object"))
+				return fmt.Errorf("%s refused: see above", Count(len(v.Refused), "object"))
 			case exitCode:
 				return outcomeCode(v.Gangs)
 			}
@@ -163,7 +163,9 @@ func (a *asking) printOutcome(s *terminal.Screen, same []query.Outcome) {
 	if text := gangNames(o.Displaces, o.DisplacesHidden); text != "" {
 		s.Field("Evicts", label, terminal.Warn, text)
 	}
-	delay := func(d *query.Delay) string { return fmt.Sprintf("%s by %s", gangName(d.Gang), span(secondsOf(d.Seconds))) }
+	delay := func(d *query.Delay) string {
+		return fmt.Sprintf("%s by %s", gangName(d.Gang), span(secondsOf(d.Seconds)))
+	}
 	if text := seen(named(o.Delays, delay), o.DelaysHidden); text != "" {
 		s.Field("Delays", label, terminal.Warn, text)
 	}

@@ -37,8 +37,8 @@ func limit(milli *int64) string {
 	return thousandths(*milli)
 }
 
-// count and a noun: 1 node, 3 nodes.
-func count(n int, noun string) string {
+// Count is a number and a noun: 1 node, 3 nodes.
+func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
@@ -166,6 +166,6 @@ func asOfText(at, now time.Time) string {
 // printHidden remarks on what the caller may not see; right is the resource to list.
 func printHidden(s *terminal.Screen, n int, noun, right string) {
 	if n > 0 {
-		s.Line(terminal.Dim, "%s not shown: you may not list %s.", count(n, noun), right)
+		s.Line(terminal.Dim, "%s not shown: you may not list %s.", Count(n, noun), right)
 	}
 }
