@@ -308,7 +308,7 @@ func TestHandler(t *testing.T) {
 func TestLocalCluster(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	t.Setenv("HOME", t.TempDir())
-	write := func(t *testing.T, change func(*clientcmdapi.Config)) string {
+	write := func(t *testing.T, change func(*clientcmdapi.Config)) {
 		t.Helper()
 		config := clientcmdapi.NewConfig()
 		config.Clusters["tangram"] = &clientcmdapi.Cluster{Server: "https://127.0.0.1:1234"}
@@ -316,13 +316,13 @@ func TestLocalCluster(t *testing.T) {
 		config.Contexts["tangram"] = &clientcmdapi.Context{Cluster: "tangram", AuthInfo: "u"}
 		config.CurrentContext = "tangram"
 		change(config)
-		dir := t.TempDir()
-		if err := clientcmd.WriteToFile(*config, filepath.Join(dir, ask.LocalKubeconfig)); err != nil {
+		t.Chdir(t.TempDir())
+		if err := clientcmd.WriteToFile(*config, ask.LocalKubeconfig); err != nil {
 			t.Fatal(err)
 		}
-		return dir
 	}
-	o := ask.Options{Dir: write(t, func(*clientcmdapi.Config) {})}
+	var o ask.Options
+	write(t, func(*clientcmdapi.Config) {})
 	if config, err := o.RESTConfig(); err != nil || config.Host != "https://127.0.0.1:1234" {
 		t.Errorf("%v, %v", config, err)
 	}
@@ -333,12 +333,13 @@ func TestLocalCluster(t *testing.T) {
 		"another machine": func(c *clientcmdapi.Config) { c.Clusters["tangram"].Server = "https://evil.example.com" },
 		"a file":          func(c *clientcmdapi.Config) { c.AuthInfos["u"].TokenFile = "/etc/passwd" },
 	} {
-		o := ask.Options{Dir: write(t, change)}
+		write(t, change)
 		if _, err := o.RESTConfig(); err == nil || !strings.Contains(err.Error(), "--kubeconfig if you trust it") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := (&ask.Options{Dir: t.TempDir()}).RESTConfig(); err == nil || !strings.Contains(err.Error(), "tangram up") {
+	t.Chdir(t.TempDir())
+	if _, err := o.RESTConfig(); err == nil || !strings.Contains(err.Error(), "tangram up") {
 		t.Errorf("without any: %v", err)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -54,8 +53,6 @@ type Options struct {
 	Lease string
 	// Timeout bounds one question; 0: DefaultTimeout.
 	Timeout time.Duration
-	// Dir is where LocalKubeconfig is looked for; empty: the working directory.
-	Dir string
 }
 
 // AddFlags adds the flags that set o to a command, with kubectl's names.
@@ -86,11 +83,11 @@ func (o *Options) clientConfig() (clientcmd.ClientConfig, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.Kubeconfig
 	if o.Kubeconfig == "" && !slices.ContainsFunc(rules.Precedence, exists) && o.Server == "" {
-		if path := filepath.Join(o.Dir, LocalKubeconfig); exists(path) {
-			if err := checkLocal(path); err != nil {
-				return nil, fmt.Errorf("%s: %w; name it with --kubeconfig if you trust it", path, err)
+		if exists(LocalKubeconfig) {
+			if err := checkLocal(LocalKubeconfig); err != nil {
+				return nil, fmt.Errorf("%s: %w; name it with --kubeconfig if you trust it", LocalKubeconfig, err)
 			}
-			rules.ExplicitPath = path
+			rules.ExplicitPath = LocalKubeconfig
 		}
 	}
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides), nil

@@ -46,7 +46,7 @@ line and field; the exit code is then 2.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.Validate(); err != nil {
-				return &ask.UsageError{Message: err.Error()}
+				return misused(err)
 			}
 			s := screenOf(cmd)
 			inputs, err := l.inputs(cmd, s, files, configurations)

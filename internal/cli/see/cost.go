@@ -32,8 +32,7 @@ without a price cost nothing and are shown apart.`,
 			return show(cmd, a, ask.About(query.PathUsage, query.ParamBy, strings.Join(by, ",")), a.printCost)
 		},
 	}
-	a = newAsking(c, cmd)
-	a.addFormat(cmd)
+	a = newAsking(c, cmd).addFormat(cmd)
 	cmd.Flags().StringSliceVar(&by, "by", []string{"namespace"}, "columns to sum by: "+strings.Join(query.UsageBy(), ", "))
 	_ = cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(query.UsageBy(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd

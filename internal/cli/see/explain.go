@@ -39,8 +39,7 @@ kept. With --dump the answer comes from a file of tangram dump, without a cluste
 			return show(cmd, a, ask.ExplainQuestion(o.Namespace, o.Name), a.printExplain)
 		},
 	}
-	a = newAsking(c, cmd)
-	a.addFormat(cmd)
+	a = newAsking(c, cmd).addFormat(cmd)
 	a.addDump(cmd)
 	cmd.ValidArgsFunction = a.complete(pods)
 	return cmd

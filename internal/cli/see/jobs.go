@@ -51,8 +51,7 @@ the order in which it is to start, with its reason and its expected start; then 
 			return print(a, s, body, func(s *terminal.Screen, g *query.Gangs) { a.printJobs(s, g, p, all) })
 		},
 	}
-	a = newAsking(c, cmd)
-	a.addFormat(cmd)
+	a = newAsking(c, cmd).addFormat(cmd)
 	f := cmd.Flags()
 	f.BoolVarP(&all, "all-namespaces", "A", false, "of all namespaces")
 	f.StringVar(&p.Queue, "queue", "", "of this queue alone")

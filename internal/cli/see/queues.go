@@ -27,8 +27,7 @@ BALANCE is what a queue is owed (above 0) or owes (below) of its share, in GPU h
 			return show(cmd, a, ask.About(query.PathQueues), a.printQueues)
 		},
 	}
-	a = newAsking(c, cmd)
-	a.addFormat(cmd)
+	a = newAsking(c, cmd).addFormat(cmd)
 	return cmd
 }
 

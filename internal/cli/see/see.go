@@ -3,7 +3,6 @@ package see
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -14,21 +13,16 @@ import (
 	"github.com/tangram-dev/tangram/internal/terminal"
 )
 
-// Config is what the commands are made with; the zero value is what people get.
+// Config is what the commands are made with.
 type Config struct {
 	// Screen, if not nil, replaces the command's own streams, for tests.
 	Screen func(*cobra.Command) *terminal.Screen
-	// Options, if set, are defaults of the connection.
-	Options ask.Options
-	// Replica answers why, whatif and explain from a dump; nil: offline answers are not built in.
-	Replica Replica
-	// Page serves the web page, and passes its questions on to upstream; nil: there is none.
+	// Replica answers why, whatif and explain from a file of tangram dump instead of a
+	// cluster, as of the time of the dump.
+	Replica func(ctx context.Context, file string, q ask.Question) ([]byte, error)
+	// Page serves the web page, and passes its questions on to upstream.
 	Page func(upstream http.Handler) http.Handler
 }
-
-// Replica answers questions from a file of tangram dump instead of a cluster. Answers are as
-// of the time of the dump.
-type Replica func(ctx context.Context, file string, q ask.Question) ([]byte, error)
 
 // Commands returns the commands, for a root to add.
 func Commands(c Config) []*cobra.Command {
@@ -47,7 +41,7 @@ type asking struct {
 }
 
 func newAsking(c Config, cmd *cobra.Command) *asking {
-	a := &asking{config: c, options: c.Options}
+	a := &asking{config: c}
 	a.options.AddFlags(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("namespace", a.complete(namespaces))
 	_ = cmd.RegisterFlagCompletionFunc("context", a.completeContexts)
@@ -55,8 +49,9 @@ func newAsking(c Config, cmd *cobra.Command) *asking {
 }
 
 // addFormat adds -o.
-func (a *asking) addFormat(cmd *cobra.Command) {
+func (a *asking) addFormat(cmd *cobra.Command) *asking {
 	AddFormat(cmd, &a.format, "json and yaml: the scheduler's answer, unchanged; wide: more columns", formatJSON, formatYAML, formatWide)
+	return a
 }
 
 func (a *asking) wide() bool { return a.format == formatWide }
@@ -81,9 +76,6 @@ func (a *asking) connect() (*ask.Client, error) {
 // answer asks the scheduler, or the dump, and says on standard error when that takes long.
 func (a *asking) answer(ctx context.Context, s *terminal.Screen, q ask.Question) ([]byte, error) {
 	if a.dump != "" {
-		if a.config.Replica == nil {
-			return nil, errors.New("--dump: this program cannot read dumps")
-		}
 		p := s.Progress("asking the dump " + a.dump)
 		defer p.End()
 		return a.config.Replica(ctx, a.dump, q)

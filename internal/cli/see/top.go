@@ -76,8 +76,7 @@ beside it: what queues and quotas count, as in tangram queues.`,
 			})
 		},
 	}
-	a = newAsking(c, cmd)
-	a.addFormat(cmd)
+	a = newAsking(c, cmd).addFormat(cmd)
 	cmd.Flags().DurationVar(&every, "interval", 2*time.Second, "how often a terminal is renewed")
 	cmd.Flags().BoolVar(&once, "once", false, "show it once, in a terminal too")
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {

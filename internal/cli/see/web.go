@@ -2,7 +2,6 @@ package see
 
 import (
 	"context"
-	"errors"
 	"os/signal"
 	"syscall"
 
@@ -30,9 +29,6 @@ printed URL (a cookie from then on), and answers to no other host name.`,
   tangram web --no-open --address 127.0.0.1 --port 8080     # for ssh -L 8080:127.0.0.1:8080`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if c.Page == nil {
-				return errors.New("this program has no web page")
-			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			return a.web(ctx, a.screen(cmd), address, port, !noOpen)

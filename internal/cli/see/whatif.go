@@ -52,8 +52,7 @@ With --dump the answer comes from a file of tangram dump, without a cluster.`,
 			return nil
 		},
 	}
-	a = newAsking(c, cmd)
-	a.addFormat(cmd)
+	a = newAsking(c, cmd).addFormat(cmd)
 	cmd.Flags().StringVarP(&file, "filename", "f", "", "file with the manifests, YAML or JSON; - is standard input")
 	_ = cmd.MarkFlagRequired("filename")
 	_ = cmd.MarkFlagFilename("filename", "yaml", "yml", "json")

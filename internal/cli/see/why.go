@@ -47,8 +47,7 @@ With --dump the answer comes from a file of tangram dump, without a cluster.`,
 			return nil
 		},
 	}
-	a = newAsking(c, cmd)
-	a.addFormat(cmd)
+	a = newAsking(c, cmd).addFormat(cmd)
 	cmd.Flags().BoolVar(&exitCode, "exit-code", false, "exit with 10 when it waits, 11 when it will not start as things are")
 	a.addDump(cmd)
 	cmd.ValidArgsFunction = a.completeObjects
