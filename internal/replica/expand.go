@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tangram-dev/tangram/internal/dialect"
+	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 )
 
 // podless are kinds that make no pods and that scheduling does not read.
@@ -103,9 +104,10 @@ func (r *reader) put(kind schema.GroupVersionResource, o *unstructured.Unstructu
 	if !r.replica.Serves(kind) {
 		return wrong("kind", "the cluster has no %s.%s", kind.Resource, kind.Group)
 	}
-	if err := r.replica.SetObject(kind, o); err != nil {
+	if err := r.replica.engine.Objects()[kind].Put(o); err != nil {
 		return wrong("", "%v", err)
 	}
+	r.replica.engine.Push(kubeengine.ObjectEvent(kind, keyOf(o)))
 	return nil
 }
 

@@ -245,7 +245,7 @@ func (r *reader) settleObject(o *unstructured.Unstructured) *problem {
 		if o.GetNamespace() == "" {
 			o.SetNamespace(r.namespace)
 		}
-		if !r.replica.HasNamespace(o.GetNamespace()) {
+		if _, err := r.replica.factory.Core().V1().Namespaces().Lister().Get(o.GetNamespace()); err != nil {
 			r.assume("namespace %s is not known; it was taken as one without quota", o.GetNamespace())
 		}
 	}
@@ -347,7 +347,7 @@ func (r *reader) complete(p *v1.Pod, field string) *problem {
 		return wrong("metadata.name", "pod %s/%s exists", p.Namespace, p.Name)
 	}
 	s.SchedulerName = cmp.Or(s.SchedulerName, v1.DefaultSchedulerName)
-	if !r.replica.Owns(s.SchedulerName) {
+	if !r.replica.engine.Gate().Owns(s.SchedulerName) {
 		return wrong(field+".schedulerName", "%q is not a scheduler name of Tangram's here: another scheduler would place the pod", s.SchedulerName)
 	}
 	if s.TerminationGracePeriodSeconds == nil {
@@ -413,13 +413,14 @@ func (r *reader) prioritize(s *v1.PodSpec, field string) *problem {
 	if !r.replica.Serves(dialect.Priorities) {
 		return nil
 	}
+	classes := r.replica.engine.Objects()[dialect.Priorities]
 	var class *unstructured.Unstructured
 	if s.PriorityClassName != "" {
-		if class = r.replica.Object(dialect.Priorities, s.PriorityClassName); class == nil {
+		if class = classes.Get(s.PriorityClassName); class == nil {
 			return wrong(field+".priorityClassName", "no PriorityClass %q", s.PriorityClassName)
 		}
 	} else {
-		for _, o := range r.replica.ObjectsOf(dialect.Priorities) {
+		for _, o := range classes.All() {
 			if isDefault, _, _ := unstructured.NestedBool(o.Object, "globalDefault"); isDefault && (class == nil || priority(o) < priority(class)) {
 				class = o
 			}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
@@ -163,37 +161,6 @@ func (r *Replica) Pod(namespace, name string) *v1.Pod {
 // Serves says whether the cluster has objects of a kind.
 func (r *Replica) Serves(kind schema.GroupVersionResource) bool {
 	return !r.engine.Objects()[kind].Absent()
-}
-
-// Object is an object that describes gangs, or nil.
-func (r *Replica) Object(kind schema.GroupVersionResource, key string) *unstructured.Unstructured {
-	return r.engine.Objects()[kind].Get(key)
-}
-
-// ObjectsOf are all objects of a kind, in no order.
-func (r *Replica) ObjectsOf(kind schema.GroupVersionResource) []*unstructured.Unstructured {
-	return r.engine.Objects()[kind].All()
-}
-
-// SetObject creates an object that describes gangs, or changes it. Its kind must be served.
-func (r *Replica) SetObject(kind schema.GroupVersionResource, o *unstructured.Unstructured) error {
-	if !r.Serves(kind) {
-		return fmt.Errorf("the cluster does not serve %s.%s", kind.Resource, kind.Group)
-	}
-	if err := r.engine.Objects()[kind].Put(o); err != nil {
-		return err
-	}
-	r.engine.Push(kubeengine.ObjectEvent(kind, keyOf(o)))
-	return nil
-}
-
-// Owns says whether pods of a scheduler name are placed by the engine.
-func (r *Replica) Owns(schedulerName string) bool { return r.engine.Gate().Owns(schedulerName) }
-
-// HasNamespace says whether a Namespace is known.
-func (r *Replica) HasNamespace(name string) bool {
-	_, err := r.factory.Core().V1().Namespaces().Lister().Get(name)
-	return err == nil
 }
 
 // Started is a pod that was given a place.
