@@ -39,9 +39,9 @@ func lived(t *testing.T, r *rand.Rand) *kubeengine.Snapshot {
 			s.Pods = append(s.Pods, p)
 		}
 	}
-	x, err := newRun(s, Limits{Steps: 100, Horizon: time.Duration(r.IntN(5)) * time.Hour})
+	x, err := NewRun(s, Limits{Steps: 100, Horizon: time.Duration(r.IntN(5)) * time.Hour})
 	must(t, err)
-	_, err = x.forward(t.Context(), func() bool { return false })
+	_, err = x.Forward(t.Context(), func() bool { return false })
 	must(t, err)
 	out, err := x.Snapshot()
 	must(t, err)
@@ -51,13 +51,13 @@ func lived(t *testing.T, r *rand.Rand) *kubeengine.Snapshot {
 // future is what becomes of a state, in words.
 func future(t *testing.T, s *kubeengine.Snapshot) string {
 	t.Helper()
-	x, err := newRun(s, Limits{Steps: 60, Horizon: 24 * time.Hour})
+	x, err := NewRun(s, Limits{Steps: 60, Horizon: 24 * time.Hour})
 	must(t, err)
-	_, err = x.forward(t.Context(), func() bool { return false })
+	_, err = x.Forward(t.Context(), func() bool { return false })
 	must(t, err)
 	var lines []string
 	for uid, p := range x.places {
-		lines = append(lines, fmt.Sprintf("%s %s %b %s", uid, p.Node.ID, p.Grant.Set, x.starts[p.Gang].UTC()))
+		lines = append(lines, fmt.Sprintf("%s %s %b %s", uid, p.Node.ID, p.Grant.Set, x.Starts[p.Gang].UTC()))
 	}
 	for by, v := range x.evicted {
 		for _, v := range v {
@@ -237,11 +237,11 @@ func FuzzReadDump(f *testing.F) {
 		if err != nil {
 			return
 		}
-		x, err := newRun(s, Limits{Steps: 3, Horizon: time.Hour})
+		x, err := NewRun(s, Limits{Steps: 3, Horizon: time.Hour})
 		if err != nil {
 			return
 		}
-		_, _ = x.settle(t.Context())
+		_, _ = x.Settle(t.Context())
 	})
 }
 

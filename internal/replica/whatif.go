@@ -58,11 +58,11 @@ func (s *State) WhatIf(ctx context.Context, q Question) (*query.WhatIf, error) {
 			return nil, &query.Error{Status: http.StatusForbidden, Reason: "Forbidden", Field: "metadata.namespace", Message: fmt.Sprintf("you may not list pods of namespace %q, so nothing is said about it", clip(ns))}
 		}
 	}
-	x, err := newRun(s.snapshot, s.limits)
+	x, err := NewRun(s.snapshot, s.limits)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := x.settle(ctx); err != nil { // what the scheduler is about to do anyway
+	if _, err := x.Settle(ctx); err != nil { // what the scheduler is about to do anyway
 		return nil, err
 	}
 	a := &asked{run: x, see: q.Sight, waited: x.Waiting()}
@@ -99,7 +99,7 @@ func invalid(field, message string) *query.Error {
 
 // asked is a question that is being answered.
 type asked struct {
-	run *run
+	run *Run
 	see Sight
 	// waited are the gangs that waited before.
 	waited []engine.ID
@@ -122,7 +122,7 @@ type candidate struct {
 // answer steps the replica until all gangs of the manifest have a place.
 func (a *asked) answer(ctx context.Context, pods []*v1.Pod) error {
 	x := a.run
-	if _, err := x.settle(ctx); err != nil {
+	if _, err := x.Settle(ctx); err != nil {
 		return err
 	}
 	a.out.Gangs = []query.Outcome{}
@@ -138,7 +138,7 @@ func (a *asked) answer(ctx context.Context, pods []*v1.Pod) error {
 	for _, c := range a.gangs {
 		a.look(ctx, c, true)
 	}
-	why, err := x.forward(ctx, func() bool {
+	why, err := x.Forward(ctx, func() bool {
 		for _, c := range a.gangs {
 			a.look(ctx, c, false)
 		}
@@ -176,7 +176,7 @@ func (a *asked) look(ctx context.Context, c *candidate, first bool) {
 	if c.done {
 		return
 	}
-	started, has := a.run.starts[c.id]
+	started, has := a.run.Starts[c.id]
 	if !has && !first {
 		return
 	}
@@ -264,7 +264,7 @@ func count(n int, what string) string {
 func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // never says why it is not known when a gang starts.
-func (a *asked) never(c *candidate, why stop) query.Start {
+func (a *asked) never(c *candidate, why Stop) query.Start {
 	x := a.run
 	switch unknown := x.unknownEnds(); {
 	case c.out.Reason != nil && c.out.Reason.Class == explain.ForOwner.String():
@@ -273,7 +273,7 @@ func (a *asked) never(c *candidate, why stop) query.Start {
 		return c.refused
 	case c.out.Reason != nil && c.out.Reason.Never:
 		return query.Start{Known: query.StartsNever, Because: "nothing that ends or is freed would let it start"}
-	case why == stopSteps || why == stopHorizon:
+	case why == StopSteps || why == StopHorizon:
 		return query.Start{Known: query.StartsUnknown, Because: fmt.Sprintf("not before %s; the simulation goes no further", clock(x.Now()))}
 	case unknown > 0:
 		return query.Start{Known: query.StartsUnknown, Because: runtimesUnknown(unknown)}
@@ -328,41 +328,41 @@ func (a *asked) findDelays(ctx context.Context, s *State) error {
 	if len(a.waited) == 0 || len(a.gangs) == 0 || len(a.waited) > maxDelays {
 		return nil
 	}
-	without, err := newRun(s.snapshot, s.limits)
+	without, err := NewRun(s.snapshot, s.limits)
 	if err != nil {
 		return err
 	}
-	all := func(x *run) func() bool {
+	all := func(x *Run) func() bool {
 		return func() bool {
-			return !slices.ContainsFunc(a.waited, func(id engine.ID) bool { _, ok := x.starts[id]; return !ok })
+			return !slices.ContainsFunc(a.waited, func(id engine.ID) bool { _, ok := x.Starts[id]; return !ok })
 		}
 	}
 	names := make(map[engine.ID]engine.Gang, len(a.waited)) // some are gone at the end
 	for _, id := range a.waited {
 		names[id], _ = without.Gang(id)
 	}
-	if _, err := without.forward(ctx, all(without)); err != nil {
+	if _, err := without.Forward(ctx, all(without)); err != nil {
 		return err
 	}
 	started := func() bool {
 		for _, id := range a.waited {
-			_, with := a.run.starts[id]
-			if _, ok := without.starts[id]; ok && !with {
+			_, with := a.run.Starts[id]
+			if _, ok := without.Starts[id]; ok && !with {
 				return false
 			}
 		}
 		return true
 	}
 	if !started() {
-		if _, err := a.run.forward(ctx, started); err != nil {
+		if _, err := a.run.Forward(ctx, started); err != nil {
 			return err
 		}
 	}
 	// Of several gangs of one manifest it is not told which delays whom: the first has them.
 	first, unknown := &a.out.Gangs[0], 0
 	for _, id := range a.waited {
-		before, ok := without.starts[id]
-		after, starts := a.run.starts[id]
+		before, ok := without.Starts[id]
+		after, starts := a.run.Starts[id]
 		if !starts {
 			after = a.run.Now() // not within the simulation
 		}

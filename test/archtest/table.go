@@ -244,7 +244,7 @@ func Table() []Row {
 			Why: "breaks a cluster and measures from outside; what the controller decides it must not know"},
 		{Folder: "lab/sim", May: set(std, "./core/...", "github.com/spf13/cobra"), Tests: tests,
 			Why: "replays traces on core; no Kubernetes"},
-		{Folder: "lab/starts", May: set(kube, "./api/names", "./core/engine", "./internal/replica", "./lab/sim", "github.com/spf13/cobra"), Tests: tests,
+		{Folder: "lab/starts", May: set(kube, "./api/names", "./core/engine", "./internal/kube/engine", "./internal/replica", "./lab/sim", "github.com/spf13/cobra"), Tests: tests,
 			Why: "replays traces on a copy of the scheduler"},
 		{Folder: "lab/cli", May: set(client, "./lab/...", "./internal/ask", "./internal/cli/see", "./internal/terminal", "./internal/web", "./examples", "./monitoring"), Tests: set(tests, "./internal/cli"),
 			Why: "the laboratory's commands; it composes, and decides nothing"},
