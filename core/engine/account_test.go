@@ -136,7 +136,7 @@ func TestMerits(t *testing.T) {
 			}
 			_ = id
 		}
-		if _, ok := w.e.Nodes.Merits("nobody", 3); ok {
+		if _, ok := w.e.Nodes.Merits("unknown", 3); ok {
 			t.Fatal("who is nowhere has merits")
 		}
 	})

@@ -60,7 +60,7 @@ func TestNobodyIsEvictedInVain(t *testing.T) {
 	w.submit(high)
 	w.decide()
 	w.now += second
-	// 8 GPUs of which 4 have the same priority: nobody's leaving helps.
+	// 8 GPUs of which 4 have the same priority: no eviction helps.
 	w.submit(urgent("big", 2, 4))
 	for range 100 {
 		w.now += second
@@ -79,8 +79,8 @@ func TestNobodyIsEvictedInVain(t *testing.T) {
 	}
 }
 
-// A start that fails after others have gone for it, because kube-scheduler has not
-// heard yet that they have: what they left is not for somebody else.
+// A start that fails after its victims have gone, because kube-scheduler has not heard yet
+// that they have: what they freed is kept for the gang.
 func TestUndoneKeepsItsNodes(t *testing.T) {
 	late := false
 	o := options()
@@ -168,7 +168,7 @@ func TestSparedKeepsWhatIsFree(t *testing.T) {
 	}
 }
 
-// Who has nobody to evict does not keep from it who comes later in the queue's order.
+// A gang without victims does not keep gangs behind it in the queue's order from evicting.
 func TestUrgentBehindMany(t *testing.T) {
 	w := newTest(t, 5, 3, arbiter.Queue{Name: "q", Order: arbiter.FIFO})
 	for i := range 40 {
@@ -350,7 +350,7 @@ func TestReclaimWhatAQueueCanGive(t *testing.T) {
 	g.Queue = "b"
 	w.submit(g)
 	if d := w.decide(); len(d.Evicts) > 0 {
-		t.Fatalf("evicted before anybody could end by himself: %+v", d)
+		t.Fatalf("evicted before any gang could end by itself: %+v", d)
 	}
 	w.now += 20 * second
 	d := w.decide()
@@ -473,7 +473,7 @@ func (w *world) put(h model.HolderID, node model.NodeID, gpus int) {
 }
 
 // TestNoLoop: with queues, priorities and gangs at odds, evicted ones coming back at
-// once, evictions come to an end although nobody ever finishes.
+// once, evictions come to an end although no gang ever ends.
 func TestNoLoop(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

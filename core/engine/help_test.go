@@ -288,8 +288,8 @@ func (w *world) parent(queue string) string {
 	return ""
 }
 
-// checkEvict checks who is told to go: nobody of the same or higher priority in the
-// same queue, nobody of a queue that is not above its share, whole bundles.
+// checkEvict checks a victim: it is not of the same or higher priority in the same queue,
+// not of a queue that is not above its share, and goes in whole bundles.
 func (w *world) checkEvict(x engine.Evict, share map[string]int64) {
 	w.t.Helper()
 	by := w.gangs[x.For]

@@ -80,9 +80,9 @@ func limited0(s *scene, need int64) bool {
 	return limited && lines(s.tree, "q0")[gpu].Used+need > limit
 }
 
-// TestReclaimVictims: with queues in play, too, nobody goes in vain, nobody goes who
-// could stay, and the gang starts. How often somebody lawful would help and nobody
-// goes is counted.
+// TestReclaimVictims: with queues in play, too, no eviction is futile, no victim could have
+// stayed, and the gang starts. How often victims that may be evicted would help and none
+// is evicted is counted.
 func TestReclaimVictims(t *testing.T) {
 	var count tally
 	rapid.Check(t, func(t *rapid.T) {
@@ -110,7 +110,7 @@ func TestReclaimVictims(t *testing.T) {
 			}
 		}
 		d := s.decide()
-		if len(d.Evicts) == 0 && len(d.Starts) == 0 { // nobody of another queue goes at once
+		if len(d.Evicts) == 0 && len(d.Starts) == 0 { // gangs of another queue are not evicted at once
 			s.now += 20 * second
 			d = s.decide()
 		}

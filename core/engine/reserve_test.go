@@ -242,7 +242,7 @@ func TestBackfill(t *testing.T) {
 	}
 }
 
-// A reserved gang finds room in the queue above its own, whoever of its sisters is let
+// A reserved gang finds room in the queue above its own, whichever of its siblings is let
 // past: the first leaves enough, the second would not, and one that ends in time may
 // use it until then.
 func TestBackfillLeavesTheParentsQuota(t *testing.T) {

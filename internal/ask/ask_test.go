@@ -24,7 +24,7 @@ import (
 
 	"github.com/tangram-dev/tangram/api/query"
 	"github.com/tangram-dev/tangram/internal/ask"
-	"github.com/tangram-dev/tangram/internal/ask/asktest"
+	"github.com/tangram-dev/tangram/test/asktest"
 )
 
 func client(t *testing.T, c *asktest.Cluster, change ...func(*ask.Options)) *ask.Client {
@@ -41,37 +41,42 @@ func client(t *testing.T, c *asktest.Cluster, change ...func(*ask.Options)) *ask
 	return out
 }
 
+func fleetOf(t *testing.T, c *ask.Client) (*query.Fleet, error) {
+	t.Helper()
+	return ask.Get[query.Fleet](t.Context(), c, ask.About(query.PathFleet))
+}
+
 const fleet = `{"at":"2026-11-16T09:41:07Z","scheduler":{"holder":"h","version":"v"},"nodes":{"total":3},"models":[],"work":{}}`
 
 // Every question goes to its path with its parameters and the kubeconfig's token.
 func TestQuestions(t *testing.T) {
 	c := asktest.New(t, "")
-	for _, path := range []string{"fleet", "nodes", "queues", "history", "gangs", "why", "explain", "timeline", "whatif", "usage", "dump"} {
+	for _, path := range []string{"fleet", "nodes", "queues", "gangs", "why", "explain", "whatif", "usage", "dump"} {
 		c.Answer(query.Prefix+path, asktest.Answer{Body: "{}"})
 	}
 	a := client(t, c)
 	ctx := t.Context()
 	object := ask.Object{Kind: "Job", Namespace: "ns", Name: "x y"}
-	_, e1 := a.Fleet(ctx)
-	_, e2 := a.Nodes(ctx, 7)
-	_, e3 := a.Queues(ctx)
-	_, e4 := a.History(ctx)
-	_, e5 := a.Gangs(ctx, ask.GangsParams{Namespace: "ns", Queue: "q", Phase: "Waiting", Limit: 5, Continue: "c"})
-	_, e6 := a.Why(ctx, object)
-	_, e7 := a.Explain(ctx, object)
-	_, e8 := a.Timeline(ctx, 0)
-	_, e9 := a.WhatIf(ctx, "ns", []byte("kind: Job"))
-	_, e10 := a.Usage(ctx, []string{"queue", "model"})
-	body, e11 := a.Dump(ctx)
-	if err := errors.Join(e1, e2, e3, e4, e5, e6, e7, e8, e9, e10, e11); err != nil {
+	for _, q := range []ask.Question{
+		ask.About(query.PathFleet), ask.NodesQuestion(7), ask.NodesQuestion(0), ask.About(query.PathQueues),
+		ask.GangsQuestion(ask.GangsParams{Namespace: "ns", Queue: "q", Phase: "Waiting", Limit: 5, Continue: "c"}),
+		ask.WhyQuestion(object), ask.ExplainQuestion(object.Namespace, object.Name),
+		ask.WhatIfQuestion("ns", []byte("kind: Job")), ask.About(query.PathUsage, query.ParamBy, "queue,model"),
+	} {
+		if _, err := a.Ask(ctx, q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	body, err := a.Dump(ctx)
+	if err != nil {
 		t.Fatal(err)
 	}
 	body.Close()
 	want := []asktest.Request{
-		{Method: "GET", URI: "/query/v1/fleet"}, {Method: "GET", URI: "/query/v1/nodes?since=7"}, {Method: "GET", URI: "/query/v1/queues"}, {Method: "GET", URI: "/query/v1/history"},
+		{Method: "GET", URI: "/query/v1/fleet"}, {Method: "GET", URI: "/query/v1/nodes?since=7"}, {Method: "GET", URI: "/query/v1/nodes"}, {Method: "GET", URI: "/query/v1/queues"},
 		{Method: "GET", URI: "/query/v1/gangs?continue=c&limit=5&namespace=ns&phase=Waiting&queue=q"},
 		{Method: "GET", URI: "/query/v1/why?kind=Job&name=x+y&namespace=ns"}, {Method: "GET", URI: "/query/v1/explain?name=x+y&namespace=ns"},
-		{Method: "GET", URI: "/query/v1/timeline"}, {Method: "POST", URI: "/query/v1/whatif?namespace=ns", Body: "kind: Job"},
+		{Method: "POST", URI: "/query/v1/whatif?namespace=ns", Body: "kind: Job"},
 		{Method: "GET", URI: "/query/v1/usage?by=queue%2Cmodel"}, {Method: "GET", URI: "/query/v1/dump"},
 	}
 	for i := range want {
@@ -88,12 +93,12 @@ func TestLeaderChanges(t *testing.T) {
 	c.Answer(query.PathFleet, asktest.Answer{Body: fleet})
 	next.Answer(query.PathFleet, asktest.Answer{Body: fleet})
 	a := client(t, c)
-	if _, err := a.Fleet(t.Context()); err != nil {
+	if _, err := fleetOf(t, a); err != nil {
 		t.Fatal(err)
 	}
 	c.Replace(query.PathFleet, asktest.Answer{Status: 503, Body: `{"status":503,"reason":"NotLeader","message":"no"}`})
 	c.SetEndpoint(next.Endpoint())
-	if _, err := a.Fleet(t.Context()); err != nil {
+	if _, err := fleetOf(t, a); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(next.Requests()); n != 1 {
@@ -104,7 +109,7 @@ func TestLeaderChanges(t *testing.T) {
 	next.Scheduler.Close()
 	c.Replace(query.PathFleet, asktest.Answer{Body: fleet})
 	c.SetEndpoint(c.Endpoint())
-	if _, err := a.Fleet(t.Context()); err != nil {
+	if _, err := fleetOf(t, a); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -116,11 +121,11 @@ func TestBusy(t *testing.T) {
 	c.Answer(query.PathFleet, busy)
 	c.Answer(query.PathFleet, busy)
 	c.Answer(query.PathFleet, asktest.Answer{Body: fleet})
-	if _, err := client(t, c).Fleet(t.Context()); err != nil || len(c.Requests()) != 3 {
+	if _, err := fleetOf(t, client(t, c)); err != nil || len(c.Requests()) != 3 {
 		t.Fatalf("%v after %d requests", err, len(c.Requests()))
 	}
 	c.Replace(query.PathFleet, busy)
-	_, err := client(t, c, func(o *ask.Options) { o.Timeout = 250 * time.Millisecond }).Fleet(t.Context())
+	_, err := fleetOf(t, client(t, c, func(o *ask.Options) { o.Timeout = 250 * time.Millisecond }))
 	if e := (*query.Error)(nil); !errors.As(err, &e) || e.Reason != "Busy" {
 		t.Errorf("got %v", err)
 	}
@@ -137,7 +142,7 @@ func TestWrongCertificate(t *testing.T) {
 	end := c.Endpoint()
 	end.Address = other.Listener.Addr().String()
 	c.SetEndpoint(end)
-	_, err := client(t, c).Fleet(t.Context())
+	_, err := fleetOf(t, client(t, c))
 	if !ask.IsUnreachable(err) || !strings.Contains(err.Error(), "certificate") {
 		t.Errorf("got %v", err)
 	}
@@ -160,7 +165,7 @@ func TestBadLease(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			c := asktest.New(t, "")
 			c.Lease.Annotations[query.AnnotationEndpoint] = tt.annotation
-			_, err := client(t, c).Fleet(t.Context())
+			_, err := fleetOf(t, client(t, c))
 			if !ask.IsUnreachable(err) || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q in it", err, tt.want)
 			}
@@ -176,7 +181,7 @@ func TestSchedulerURL(t *testing.T) {
 	end.Address = "127.0.0.1:1"
 	c.SetEndpoint(end)
 	url := c.Scheduler.URL
-	if _, err := client(t, c, func(o *ask.Options) { o.Scheduler = url }).Fleet(t.Context()); err != nil {
+	if _, err := fleetOf(t, client(t, c, func(o *ask.Options) { o.Scheduler = url })); err != nil {
 		t.Error(err)
 	}
 	ca := filepath.Join(t.TempDir(), "ca.crt")
@@ -184,7 +189,7 @@ func TestSchedulerURL(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Lease = nil
-	if _, err := client(t, c, func(o *ask.Options) { o.Scheduler, o.SchedulerCA = url, ca }).Fleet(t.Context()); err != nil {
+	if _, err := fleetOf(t, client(t, c, func(o *ask.Options) { o.Scheduler, o.SchedulerCA = url, ca })); err != nil {
 		t.Error(err)
 	}
 }
@@ -235,7 +240,7 @@ func TestPortForward(t *testing.T) {
 	c.SetEndpoint(end)
 	a := client(t, c)
 	for range 3 {
-		if f, err := a.Fleet(t.Context()); err != nil || f.Nodes.Total != 3 {
+		if f, err := fleetOf(t, a); err != nil || f.Nodes.Total != 3 {
 			t.Fatalf("%+v, %v", f, err)
 		}
 	}
@@ -303,7 +308,7 @@ func TestHandler(t *testing.T) {
 func TestLocalCluster(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	t.Setenv("HOME", t.TempDir())
-	write := func(t *testing.T, change func(*clientcmdapi.Config)) string {
+	write := func(t *testing.T, change func(*clientcmdapi.Config)) {
 		t.Helper()
 		config := clientcmdapi.NewConfig()
 		config.Clusters["tangram"] = &clientcmdapi.Cluster{Server: "https://127.0.0.1:1234"}
@@ -311,13 +316,13 @@ func TestLocalCluster(t *testing.T) {
 		config.Contexts["tangram"] = &clientcmdapi.Context{Cluster: "tangram", AuthInfo: "u"}
 		config.CurrentContext = "tangram"
 		change(config)
-		dir := t.TempDir()
-		if err := clientcmd.WriteToFile(*config, filepath.Join(dir, ask.LocalKubeconfig)); err != nil {
+		t.Chdir(t.TempDir())
+		if err := clientcmd.WriteToFile(*config, ask.LocalKubeconfig); err != nil {
 			t.Fatal(err)
 		}
-		return dir
 	}
-	o := ask.Options{Dir: write(t, func(*clientcmdapi.Config) {})}
+	var o ask.Options
+	write(t, func(*clientcmdapi.Config) {})
 	if config, err := o.RESTConfig(); err != nil || config.Host != "https://127.0.0.1:1234" {
 		t.Errorf("%v, %v", config, err)
 	}
@@ -328,12 +333,13 @@ func TestLocalCluster(t *testing.T) {
 		"another machine": func(c *clientcmdapi.Config) { c.Clusters["tangram"].Server = "https://evil.example.com" },
 		"a file":          func(c *clientcmdapi.Config) { c.AuthInfos["u"].TokenFile = "/etc/passwd" },
 	} {
-		o := ask.Options{Dir: write(t, change)}
+		write(t, change)
 		if _, err := o.RESTConfig(); err == nil || !strings.Contains(err.Error(), "--kubeconfig if you trust it") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := (&ask.Options{Dir: t.TempDir()}).RESTConfig(); err == nil || !strings.Contains(err.Error(), "tangram up") {
+	t.Chdir(t.TempDir())
+	if _, err := o.RESTConfig(); err == nil || !strings.Contains(err.Error(), "tangram up") {
 		t.Errorf("without any: %v", err)
 	}
 }

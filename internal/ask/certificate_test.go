@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// selfSigned is a certificate for the name that the fake scheduler has, which nobody
-// promised.
+// selfSigned is a certificate for the name that the fake scheduler has, which no Lease
+// names.
 func selfSigned(t *testing.T) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

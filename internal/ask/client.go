@@ -68,13 +68,6 @@ func (c *Client) Kube() kubernetes.Interface { return c.kube }
 // Close ends connections.
 func (c *Client) Close() { c.drop(nil) }
 
-// Question is one request: a path of api/query, its parameters, and for whatif a body.
-type Question struct {
-	Path   string
-	Params url.Values
-	Body   []byte
-}
-
 // Ask returns the body of the answer, as it came. An answer that is not 200 is a
 // *query.Error.
 func (c *Client) Ask(ctx context.Context, q Question) ([]byte, error) {
@@ -106,8 +99,8 @@ func (c *Client) send(ctx context.Context, q Question) (*http.Response, error) {
 		var retry bool
 		switch {
 		case err != nil:
-			var u *UnreachableError
-			retry = errors.As(err, &u) && c.wasThere()
+			_, silent := errors.AsType[*UnreachableError](err)
+			retry = silent && c.wasThere()
 		case answer.StatusCode == http.StatusServiceUnavailable:
 			c.drop(nil) // no leader: the Lease may name another one
 			retry = true
@@ -153,7 +146,7 @@ func (c *Client) sendOnce(ctx context.Context, q Question) (*http.Response, erro
 	answer, err := r.http.Do(request)
 	if err != nil {
 		c.drop(r)
-		if uerr := (*url.Error)(nil); errors.As(err, &uerr) {
+		if uerr, ok := errors.AsType[*url.Error](err); ok {
 			err = uerr.Err // without the URL, which says nothing to people
 		}
 		return nil, &UnreachableError{"gpu-scheduler at " + r.end.Address, err}

@@ -35,8 +35,8 @@ func (e *UnreachableError) Unwrap() error { return e.Err }
 
 // IsUsage says that the question was put wrongly, as seen here or by the scheduler.
 func IsUsage(err error) bool {
-	var u *UsageError
-	return errors.As(err, &u) || hasStatus(err, http.StatusBadRequest)
+	_, usage := errors.AsType[*UsageError](err)
+	return usage || hasStatus(err, http.StatusBadRequest)
 }
 
 // IsNotFound says that what was asked for does not exist, or that the caller may not know
@@ -51,13 +51,13 @@ func IsForbidden(err error) bool {
 
 // IsUnreachable says that there is no leader, or that it or the API server does not answer.
 func IsUnreachable(err error) bool {
-	var u *UnreachableError
-	return errors.As(err, &u) || hasStatus(err, http.StatusServiceUnavailable)
+	_, silent := errors.AsType[*UnreachableError](err)
+	return silent || hasStatus(err, http.StatusServiceUnavailable)
 }
 
 func hasStatus(err error, status int) bool {
-	var e *query.Error
-	return errors.As(err, &e) && e.Status == status
+	e, ok := errors.AsType[*query.Error](err)
+	return ok && e.Status == status
 }
 
 // decodeError is the error of an answer that is not 200. What stands before the scheduler
@@ -69,10 +69,7 @@ func decodeError(status int, body []byte) *query.Error {
 		return &e
 	}
 	line, _, _ := strings.Cut(strings.TrimSpace(string(body)), "\n")
-	const enough = 300
-	if len(line) > enough {
-		line = line[:enough]
-	}
+	line = line[:min(len(line), 300)]
 	message := fmt.Sprintf("HTTP status %d", status)
 	if line != "" {
 		message += ": " + line

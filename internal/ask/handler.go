@@ -59,9 +59,9 @@ func (c *Client) Handler() http.Handler {
 
 // asQueryError puts an error of the way to the scheduler into the answers' own form.
 func asQueryError(err error) *query.Error {
-	var e *query.Error
+	e, ok := errors.AsType[*query.Error](err)
 	switch {
-	case errors.As(err, &e):
+	case ok:
 		return e
 	case IsForbidden(err):
 		return &query.Error{Status: http.StatusForbidden, Reason: "Forbidden", Message: err.Error()}

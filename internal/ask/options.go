@@ -1,13 +1,13 @@
 package ask
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"net"
 	"net/url"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/tangram-dev/tangram/api/names"
 )
@@ -54,10 +53,6 @@ type Options struct {
 	Lease string
 	// Timeout bounds one question; 0: DefaultTimeout.
 	Timeout time.Duration
-	// Dir is where LocalKubeconfig is looked for; empty: the working directory.
-	Dir string
-	// UserAgent names the program; empty: tangram.
-	UserAgent string
 }
 
 // AddFlags adds the flags that set o to a command, with kubectl's names.
@@ -87,25 +82,20 @@ func (o *Options) clientConfig() (clientcmd.ClientConfig, error) {
 	overrides.AuthInfo.Token = o.Token
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = o.Kubeconfig
-	if o.Kubeconfig == "" && !anyExists(rules.Precedence) && o.Server == "" {
-		path := filepath.Join(o.Dir, LocalKubeconfig)
-		if _, err := os.Stat(path); err == nil {
-			if err := checkLocal(path); err != nil {
-				return nil, fmt.Errorf("%s: %w; name it with --kubeconfig if you trust it", path, err)
+	if o.Kubeconfig == "" && !slices.ContainsFunc(rules.Precedence, exists) && o.Server == "" {
+		if exists(LocalKubeconfig) {
+			if err := checkLocal(LocalKubeconfig); err != nil {
+				return nil, fmt.Errorf("%s: %w; name it with --kubeconfig if you trust it", LocalKubeconfig, err)
 			}
-			rules.ExplicitPath = path
+			rules.ExplicitPath = LocalKubeconfig
 		}
 	}
 	return clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides), nil
 }
 
-func anyExists(paths []string) bool {
-	for _, p := range paths {
-		if _, err := os.Stat(p); err == nil {
-			return true
-		}
-	}
-	return false
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
 }
 
 // checkLocal refuses a kubeconfig that was found in the working directory and is not like
@@ -126,15 +116,11 @@ func checkLocal(path string) error {
 		}
 	}
 	for _, a := range config.AuthInfos {
-		if !isPlain(a) {
+		if a.Exec != nil || a.AuthProvider != nil || a.TokenFile != "" || a.ClientCertificate != "" || a.ClientKey != "" {
 			return errors.New("it has credentials other than a client certificate")
 		}
 	}
 	return nil
-}
-
-func isPlain(a *clientcmdapi.AuthInfo) bool {
-	return a.Exec == nil && a.AuthProvider == nil && a.TokenFile == "" && a.ClientCertificate == "" && a.ClientKey == ""
 }
 
 // RESTConfig is the configuration of a client of the API server.
@@ -159,10 +145,7 @@ func (o *Options) RESTConfig() (*rest.Config, error) {
 		config.CertFile, config.KeyFile, config.CertData, config.KeyData = "", "", nil, nil
 		config.Username, config.Password, config.ExecProvider, config.AuthProvider, config.BearerTokenFile = "", "", nil, nil, ""
 	}
-	config.UserAgent = o.UserAgent
-	if config.UserAgent == "" {
-		config.UserAgent = "tangram"
-	}
+	config.UserAgent = "tangram"
 	config.QPS = -1 // a handful of requests: no limit of its own
 	return config, nil
 }
@@ -179,10 +162,7 @@ func (o *Options) DefaultNamespace() (string, error) {
 
 // lease splits o.Lease.
 func (o *Options) lease() (namespace, name string, err error) {
-	text := o.Lease
-	if text == "" {
-		text = DefaultLease
-	}
+	text := cmp.Or(o.Lease, DefaultLease)
 	namespace, name, ok := strings.Cut(text, "/")
 	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
 		return "", "", &UsageError{fmt.Sprintf("--lease: %q, want NAMESPACE/NAME", text)}

@@ -65,13 +65,8 @@ func (c *cluster) served(wanted func(group, resource string) bool) ([]schema.Gro
 	return out, nil
 }
 
-// each visits all objects of a kind, page by page.
-func (c *cluster) each(ctx context.Context, kind schema.GroupVersionResource, visit func(*unstructured.Unstructured) error) error {
-	return c.eachOf(ctx, kind, "", visit)
-}
-
-// eachOf is each of those that a field selector selects.
-func (c *cluster) eachOf(ctx context.Context, kind schema.GroupVersionResource, fields string, visit func(*unstructured.Unstructured) error) error {
+// each visits the objects of a kind that a field selector selects, page by page; empty: all.
+func (c *cluster) each(ctx context.Context, kind schema.GroupVersionResource, fields string, visit func(*unstructured.Unstructured) error) error {
 	o := metav1.ListOptions{Limit: pageSize, FieldSelector: fields}
 	for {
 		list, err := c.dynamic.Resource(kind).List(ctx, o)
@@ -103,19 +98,11 @@ func inputOf(o *unstructured.Unstructured) (migrate.Input, error) {
 
 // configurations are the objects of a cluster that configure other schedulers.
 func configurations(ctx context.Context, c *cluster) ([]migrate.Input, error) {
-	kinds, err := c.served(func(group, resource string) bool {
-		switch group {
-		case "kai.scheduler":
-			return resource == "schedulingshards" || resource == "configs"
-		case "scheduling.run.ai":
-			return resource == "queues"
-		case "kueue.x-k8s.io":
-			return slices.Contains([]string{"clusterqueues", "localqueues", "cohorts", "resourceflavors"}, resource)
-		case "":
-			return resource == "configmaps"
-		}
-		return false
-	})
+	wanted := map[string][]string{
+		"kai.scheduler": {"schedulingshards", "configs"}, "scheduling.run.ai": {"queues"}, "": {"configmaps"},
+		"kueue.x-k8s.io": {"clusterqueues", "localqueues", "cohorts", "resourceflavors"},
+	}
+	kinds, err := c.served(func(group, resource string) bool { return slices.Contains(wanted[group], resource) })
 	if err != nil {
 		return nil, err
 	}
@@ -163,10 +150,10 @@ func manifests(ctx context.Context, c *cluster) ([]migrate.Input, error) {
 	seen := map[string]bool{}
 	return c.read(ctx, kinds, func(o *unstructured.Unstructured) bool {
 		owner := metav1.GetControllerOf(o)
-		switch {
-		case owner == nil:
+		if owner == nil {
 			return true
-		case slices.Contains([]string{"ReplicaSet", "Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob", "ReplicationController", "Node"}, owner.Kind):
+		}
+		if slices.Contains([]string{"ReplicaSet", "Deployment", "StatefulSet", "DaemonSet", "Job", "CronJob", "ReplicationController", "Node"}, owner.Kind) {
 			return false // the owner is looked at
 		}
 		first := !seen[string(owner.UID)]
@@ -181,7 +168,7 @@ func (c *cluster) read(ctx context.Context, kinds []schema.GroupVersionResource,
 	var out []migrate.Input
 	var refused []string
 	for _, kind := range kinds {
-		err := c.each(ctx, kind, func(o *unstructured.Unstructured) error {
+		err := c.each(ctx, kind, "", func(o *unstructured.Unstructured) error {
 			if !wanted(o) {
 				return nil
 			}

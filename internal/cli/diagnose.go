@@ -85,7 +85,7 @@ func (l *look) nodeNames(ctx context.Context) []string {
 		return nil
 	}
 	var out []string
-	_ = c.each(ctx, nodesKind, func(o *unstructured.Unstructured) error {
+	_ = c.each(ctx, nodesKind, "", func(o *unstructured.Unstructured) error {
 		out = append(out, o.GetName())
 		return nil
 	})
@@ -113,7 +113,7 @@ func (c *cluster) diagnose(ctx context.Context, nodes []string, now time.Time) (
 		objects[name] = &diagnose.Objects{Node: n}
 	}
 	if len(nodes) == 0 {
-		err := c.each(ctx, nodesKind, func(u *unstructured.Unstructured) error {
+		err := c.each(ctx, nodesKind, "", func(u *unstructured.Unstructured) error {
 			n := &v1.Node{}
 			objects[u.GetName()] = &diagnose.Objects{Node: n}
 			return into(u, n)
@@ -151,7 +151,6 @@ func offers(f *diagnose.Facts) bool {
 
 // fill adds GPUNodes, pods and slices. Kinds that the cluster does not have are left out.
 func (c *cluster) fill(ctx context.Context, objects map[string]*diagnose.Objects, nodes []string) error {
-	defined := true
 	gpuNode := func(u *unstructured.Unstructured) error {
 		if o := objects[u.GetName()]; o != nil {
 			o.GPUNode = &v1alpha1.GPUNode{}
@@ -159,13 +158,12 @@ func (c *cluster) fill(ctx context.Context, objects map[string]*diagnose.Objects
 		}
 		return nil
 	}
-	if err := c.each(ctx, v1alpha1.GPUNodes, gpuNode); apierrors.IsNotFound(err) {
-		defined = false
-	} else if err != nil {
+	err := c.each(ctx, v1alpha1.GPUNodes, "", gpuNode)
+	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
 	for _, o := range objects {
-		o.Defined = defined
+		o.Defined = err == nil
 	}
 	pod := func(u *unstructured.Unstructured) error {
 		name, _, _ := unstructured.NestedString(u.Object, "spec", "nodeName")
@@ -179,18 +177,18 @@ func (c *cluster) fill(ctx context.Context, objects map[string]*diagnose.Objects
 	}
 	selectors := []string{""}
 	if len(nodes) > 0 && len(nodes) <= 10 {
-		selectors = nil
-		for _, n := range nodes {
-			selectors = append(selectors, "spec.nodeName="+n)
+		selectors = slices.Clone(nodes)
+		for i, n := range nodes {
+			selectors[i] = "spec.nodeName=" + n
 		}
 	}
 	for _, s := range selectors {
-		if err := c.eachOf(ctx, podsKind, s, pod); err != nil {
+		if err := c.each(ctx, podsKind, s, pod); err != nil {
 			return err
 		}
 	}
 	var found []resourceapi.ResourceSlice
-	err := c.each(ctx, slicesKind, func(u *unstructured.Unstructured) error {
+	err = c.each(ctx, slicesKind, "", func(u *unstructured.Unstructured) error {
 		var s resourceapi.ResourceSlice
 		err := into(u, &s)
 		found = append(found, s)
@@ -281,10 +279,8 @@ func fleetTable(s *terminal.Screen, reports []diagnose.Report) {
 	for i := range reports {
 		r := &reports[i]
 		worst := ""
-		if r.Worst != diagnose.OK {
-			if list := r.Of(r.Worst); len(list) > 0 {
-				worst = list[0].Check + ": " + list[0].Seen
-			}
+		if list := r.Of(r.Worst); r.Worst != diagnose.OK && len(list) > 0 {
+			worst = list[0].Check + ": " + list[0].Seen
 		}
 		if r.Worst == diagnose.Fail {
 			bad++

@@ -6,5 +6,5 @@
 // text and printed once, by Main.
 //
 // Reading order: main.go, root.go, offline.go (questions on a dump), look.go and cluster.go
-// (what diagnose and migrate read), diagnose.go, migrate.go, replay.go (recordings), input.go.
+// (what diagnose and migrate read), diagnose.go, migrate.go, replay.go (recordings).
 package cli

@@ -2,9 +2,11 @@ package cli
 
 import (
 	"encoding/json"
+	"net/http"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tangram-dev/tangram/api/query"
 	"github.com/tangram-dev/tangram/internal/ask"
 	"github.com/tangram-dev/tangram/internal/cli/see"
 	"github.com/tangram-dev/tangram/internal/terminal"
@@ -45,4 +47,13 @@ func (l *look) data(s *terminal.Screen, v any) (bool, error) {
 
 func screenOf(cmd *cobra.Command) *terminal.Screen {
 	return terminal.New(cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+}
+
+// misused is an error as one of usage: a flag, an argument or a file that was given cannot be
+// used.
+func misused(err error) error { return &ask.UsageError{Message: err.Error()} }
+
+// missing is an error for something that is not there.
+func missing(message string) error {
+	return &query.Error{Status: http.StatusNotFound, Reason: "NotFound", Message: message}
 }

@@ -46,7 +46,7 @@ line and field; the exit code is then 2.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := o.Validate(); err != nil {
-				return &ask.UsageError{Message: err.Error()}
+				return misused(err)
 			}
 			s := screenOf(cmd)
 			inputs, err := l.inputs(cmd, s, files, configurations)
@@ -227,13 +227,13 @@ func complain(w io.Writer, problems []migrate.Problem) error {
 	for _, p := range problems {
 		fmt.Fprintln(w, terminal.Clean(p.Error()))
 	}
-	if len(problems) > 0 {
-		if len(problems) == 1 {
-			return &ask.UsageError{Message: "a problem in the input, listed above"}
-		}
-		return &ask.UsageError{Message: fmt.Sprintf("%d problems in the input, listed above", len(problems))}
+	switch len(problems) {
+	case 0:
+		return nil
+	case 1:
+		return &ask.UsageError{Message: "a problem in the input, listed above"}
 	}
-	return nil
+	return &ask.UsageError{Message: fmt.Sprintf("%d problems in the input, listed above", len(problems))}
 }
 
 // inputs are the files of -f, or what fetch finds in the cluster.
@@ -277,10 +277,21 @@ func readInputs(stdin io.Reader, name string) ([]migrate.Input, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !info.IsDir() {
-		return readFile(name, nil)
-	}
 	var out []migrate.Input
+	read := func(path string) error {
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		data, err := io.ReadAll(io.LimitReader(f, maxFile))
+		out = append(out, migrate.Input{Name: path, Data: data})
+		return err
+	}
+	if !info.IsDir() {
+		err = read(name)
+		return out, err
+	}
 	err = filepath.WalkDir(name, func(path string, e fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -290,21 +301,7 @@ func readInputs(stdin io.Reader, name string) ([]migrate.Input, error) {
 		case !e.Type().IsRegular() || !slices.Contains(extensions, filepath.Ext(path)):
 			return nil
 		}
-		out, err = readFile(path, out)
-		return err
+		return read(path)
 	})
 	return out, err
-}
-
-func readFile(name string, into []migrate.Input) ([]migrate.Input, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile))
-	if err != nil {
-		return nil, err
-	}
-	return append(into, migrate.Input{Name: name, Data: data}), nil
 }

@@ -82,21 +82,14 @@ func (o *replaying) run(s *terminal.Screen, file string) error {
 	if o.ended != "" {
 		fmt.Fprintf(s.Out, "The recording ends early: %s.\n", o.ended)
 	}
-	fmt.Fprintf(s.Out, "%s of events in %s, %s, %s and %s: ", plural(o.applied, "call"), time.Duration(o.last-o.begun).Round(time.Second),
-		plural(o.stepped, "step"), plural(o.starts, "start"), plural(o.evictions, "eviction"))
+	fmt.Fprintf(s.Out, "%s of events in %s, %s, %s and %s: ", see.Count(o.applied, "call"), time.Duration(o.last-o.begun).Round(time.Second),
+		see.Count(o.stepped, "step"), see.Count(o.starts, "start"), see.Count(o.evictions, "eviction"))
 	if o.diff == 0 {
 		fmt.Fprintln(s.Out, "all decisions are the same.")
 		return nil
 	}
-	fmt.Fprintf(s.Out, "%s.\n", plural(o.diff, "difference"))
+	fmt.Fprintf(s.Out, "%s.\n", see.Count(o.diff, "difference"))
 	return see.Found()
-}
-
-func plural(n int, word string) string {
-	if n == 1 {
-		return "1 " + word
-	}
-	return fmt.Sprintf("%d %ss", n, word)
 }
 
 // count adds an entry to the sums.
@@ -146,19 +139,14 @@ func (o *replaying) text(p *replay.Played) string {
 		b.WriteString(": step\n")
 	} else {
 		b.WriteString(":\n")
-		for i := range p.Events {
-			fmt.Fprintf(&b, "  %s\n", p.Events[i])
-		}
+	}
+	for i := range p.Events {
+		fmt.Fprintf(&b, "  %s\n", p.Events[i])
 	}
 	if !p.Differs() {
-		b.WriteString(indent(p.Now, "  -> "))
-		return b.String()
+		return b.String() + indent(p.Now, "  -> ")
 	}
-	b.WriteString("  DIFFERS. Recorded:\n")
-	b.WriteString(indent(p.Did, "    "))
-	b.WriteString("  Now:\n")
-	b.WriteString(indent(p.Now, "    "))
-	return b.String()
+	return b.String() + "  DIFFERS. Recorded:\n" + indent(p.Did, "    ") + "  Now:\n" + indent(p.Now, "    ")
 }
 
 func indent(text, by string) string {

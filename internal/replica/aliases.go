@@ -14,8 +14,8 @@ const maxExpanded = 4 << 20
 const nodeBytes = 8
 
 // boundAliases refuses a document that is much larger when its aliases are written out: a
-// few lines can stand for gigabytes. left is what the manifest may have of this. The library that reads manifests bounds how many values
-// come of aliases, not how long they are.
+// few lines can stand for gigabytes. left is how many bytes the manifest may still have. The
+// YAML library bounds how many values come of aliases, not how long they are.
 func boundAliases(doc []byte, left *int) error {
 	if !bytes.ContainsRune(doc, '*') {
 		return nil // no alias

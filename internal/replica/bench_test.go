@@ -26,11 +26,11 @@ func large() *kubeengine.Snapshot {
 // BenchmarkQuestions: what a question costs on 1,000 nodes with 5,000 pending pods.
 func BenchmarkQuestions(b *testing.B) {
 	s := large()
-	live, err := newRun(s, DefaultLimits())
+	live, err := NewRun(s, DefaultLimits())
 	if err != nil {
 		b.Fatal(err)
 	}
-	if _, err := live.settle(b.Context()); err != nil {
+	if _, err := live.Settle(b.Context()); err != nil {
 		b.Fatal(err)
 	}
 	b.Run("snapshot", func(b *testing.B) {

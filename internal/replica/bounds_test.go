@@ -42,7 +42,7 @@ func expanded(ctx context.Context, t *testing.T, manifest []byte) (*reader, *pro
 	t.Helper()
 	objects, err := parse(manifest)
 	must(t, err)
-	x, err := newRun(world(1), DefaultLimits())
+	x, err := NewRun(world(1), DefaultLimits())
 	must(t, err)
 	r := &reader{ctx: ctx, replica: x.Replica, namespace: "default", queues: true}
 	return r, r.read(objects)

@@ -151,8 +151,8 @@ func TestReplicaSees(t *testing.T) {
 	if len(waiting) != 1 {
 		t.Fatalf("%v wait", waiting)
 	}
-	want := live.Reason(waiting[0])
-	if got := r.Reason(waiting[0]); got.String() != want.String() || !got.Is() {
+	want := reasonOf(live, waiting[0])
+	if got := reasonOf(r, waiting[0]); got.String() != want.String() || !got.Is() {
 		t.Errorf("got %q, want %q", got.String(), want.String())
 	}
 	ends := r.Endings()

@@ -13,5 +13,4 @@
 //	run.go       a copy that is stepped through time
 //	whatif.go    what becomes of a manifest
 //	forecast.go  expected starts; service.go who may ask how often
-//	timeline.go  a trace that is replayed, for lab/starts
 package replica

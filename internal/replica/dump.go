@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 	"github.com/tangram-dev/tangram/core/engine"
@@ -123,10 +124,10 @@ func WriteDump(w io.Writer, s *kubeengine.Snapshot, scheduler string) error {
 	}
 	slices.SortFunc(d.Nodes, func(a, b *v1.Node) int { return strings.Compare(a.Name, b.Name) })
 	for _, n := range s.GPUNodes {
-		d.GPUNodes = append(d.GPUNodes, reduceGPUNode(n))
+		d.GPUNodes = append(d.GPUNodes, &v1alpha1.GPUNode{ObjectMeta: metaOf(&n.ObjectMeta), Spec: n.Spec, Status: n.Status})
 	}
 	for _, n := range s.Namespaces {
-		d.Namespaces = append(d.Namespaces, reduceNamespace(n))
+		d.Namespaces = append(d.Namespaces, &v1.Namespace{ObjectMeta: metaOf(&n.ObjectMeta)})
 	}
 	for _, b := range s.Budgets {
 		d.Budgets = append(d.Budgets, &policyv1.PodDisruptionBudget{ObjectMeta: metaOf(&b.ObjectMeta), Spec: b.Spec, Status: policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: b.Status.DisruptionsAllowed}})
@@ -211,8 +212,7 @@ func readAll(r io.Reader) ([]byte, error) {
 
 // place says at which field a JSON error is.
 func place(err error) error {
-	var t *json.UnmarshalTypeError
-	if errors.As(err, &t) && t.Field != "" {
+	if t, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && t.Field != "" {
 		return fmt.Errorf("%s: a JSON %s is not a %s", t.Field, t.Value, t.Type)
 	}
 	return err
@@ -340,19 +340,19 @@ func podsNamed(pods []*v1.Pod) error {
 	if err := named("pods", pods, true); err != nil {
 		return err
 	}
-	uids, keys := map[string]int{}, map[string]int{}
+	uids, keys := map[types.UID]int{}, map[string]int{}
 	for i, p := range pods {
-		uid, key := string(p.UID), p.Namespace+"/"+p.Name
-		if uid == "" {
+		sameUID, uidTwice := uids[p.UID]
+		sameKey, keyTwice := keys[keyOf(p)]
+		switch {
+		case p.UID == "":
 			return fmt.Errorf("pods[%d].metadata.uid: missing", i)
+		case uidTwice:
+			return fmt.Errorf("pods[%d].metadata.uid: is also that of pods[%d]", i, sameUID)
+		case keyTwice:
+			return fmt.Errorf("pods[%d].metadata.name: is also that of pods[%d]", i, sameKey)
 		}
-		if at, twice := uids[uid]; twice {
-			return fmt.Errorf("pods[%d].metadata.uid: is also that of pods[%d]", i, at)
-		}
-		if at, twice := keys[key]; twice {
-			return fmt.Errorf("pods[%d].metadata.name: is also that of pods[%d]", i, at)
-		}
-		uids[uid], keys[key] = i, i
+		uids[p.UID], keys[keyOf(p)] = i, i
 	}
 	return nil
 }

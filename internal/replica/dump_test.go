@@ -9,14 +9,12 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/arbiter"
@@ -41,9 +39,9 @@ func lived(t *testing.T, r *rand.Rand) *kubeengine.Snapshot {
 			s.Pods = append(s.Pods, p)
 		}
 	}
-	x, err := newRun(s, Limits{Steps: 100, Horizon: time.Duration(r.IntN(5)) * time.Hour})
+	x, err := NewRun(s, Limits{Steps: 100, Horizon: time.Duration(r.IntN(5)) * time.Hour})
 	must(t, err)
-	_, err = x.forward(t.Context(), func() bool { return false })
+	_, err = x.Forward(t.Context(), func() bool { return false })
 	must(t, err)
 	out, err := x.Snapshot()
 	must(t, err)
@@ -53,13 +51,13 @@ func lived(t *testing.T, r *rand.Rand) *kubeengine.Snapshot {
 // future is what becomes of a state, in words.
 func future(t *testing.T, s *kubeengine.Snapshot) string {
 	t.Helper()
-	x, err := newRun(s, Limits{Steps: 60, Horizon: 24 * time.Hour})
+	x, err := NewRun(s, Limits{Steps: 60, Horizon: 24 * time.Hour})
 	must(t, err)
-	_, err = x.forward(t.Context(), func() bool { return false })
+	_, err = x.Forward(t.Context(), func() bool { return false })
 	must(t, err)
 	var lines []string
 	for uid, p := range x.places {
-		lines = append(lines, fmt.Sprintf("%s %s %b %s", uid, p.Node.ID, p.Grant.Set, x.starts[p.Gang].UTC()))
+		lines = append(lines, fmt.Sprintf("%s %s %b %s", uid, p.Node.ID, p.Grant.Set, x.Starts[p.Gang].UTC()))
 	}
 	for by, v := range x.evicted {
 		for _, v := range v {
@@ -67,7 +65,7 @@ func future(t *testing.T, s *kubeengine.Snapshot) string {
 		}
 	}
 	for _, id := range x.Waiting() {
-		why := x.Reason(id)
+		why := reasonOf(x.Replica, id)
 		lines = append(lines, string(id)+" waits: "+why.String())
 	}
 	slices.Sort(lines)
@@ -119,8 +117,8 @@ func TestDumpLeavesOut(t *testing.T) {
 	s.Pods = append(s.Pods, p)
 	job := `{"apiVersion":"batch/v1","kind":"Job","metadata":{"name":"j","namespace":"default","annotations":{"a":"hunter2"},"managedFields":[{"manager":"hunter2"}]},"spec":{"parallelism":2,
 		"template":{"spec":{"containers":[{"name":"main","image":"registry.example/secret:2","command":["hunter2"],"env":[{"name":"A","value":"hunter2"}],"resources":{"limits":{"nvidia.com/gpu":1}}}],"volumes":[{"name":"hunter2"}]}}}}`
-	o := &unstructured.Unstructured{}
-	must(t, decodeObject([]byte(job), o))
+	o, err := decodeObject([]byte(job))
+	must(t, err)
 	s.Groups[dialect.Jobs] = append(s.Groups[dialect.Jobs], o)
 	s.Learned.Runtimes = append(s.Learned.Runtimes, arbiter.SavedRuntime{Key: arbiter.RuntimeKey{Owner: "default/", Shape: "1 1 registry.example/secret:1"}, Mean: time.Hour, Runs: 3})
 	got := text(t, s)
@@ -239,11 +237,11 @@ func FuzzReadDump(f *testing.F) {
 		if err != nil {
 			return
 		}
-		x, err := newRun(s, Limits{Steps: 3, Horizon: time.Hour})
+		x, err := NewRun(s, Limits{Steps: 3, Horizon: time.Hour})
 		if err != nil {
 			return
 		}
-		_, _ = x.settle(t.Context())
+		_, _ = x.Settle(t.Context())
 	})
 }
 
@@ -263,8 +261,8 @@ func TestLoad(t *testing.T) {
 	if !why.Found || why.Start.At == nil || why.Start.At.Sub(start) != 59*time.Minute || why.Reason.Code == "" {
 		t.Errorf("got %+v", why)
 	}
-	if !reflect.DeepEqual(state.At().UTC(), start) {
-		t.Errorf("at %s", state.At())
+	if at := state.snapshot.At; !at.Equal(start) {
+		t.Errorf("at %s", at)
 	}
 	if _, err := Load(file + "x"); err == nil {
 		t.Error("no file is no error")

@@ -13,8 +13,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tangram-dev/tangram/internal/dialect"
+	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 )
 
 // podless are kinds that make no pods and that scheduling does not read.
@@ -26,8 +28,8 @@ var podless = []string{
 // expand makes the pods of an object, as its controller would.
 func (r *reader) expand(o *unstructured.Unstructured) *problem {
 	gk := schema.FromAPIVersionAndKind(o.GetAPIVersion(), o.GetKind()).GroupKind()
-	switch gk {
-	case schema.GroupKind{Kind: "Pod"}:
+	switch gk.String() {
+	case "Pod":
 		p := &v1.Pod{}
 		if problem := into(o, p); problem != nil {
 			return problem
@@ -37,37 +39,37 @@ func (r *reader) expand(o *unstructured.Unstructured) *problem {
 			return problem
 		}
 		return r.add(p, "spec")
-	case schema.GroupKind{Group: "batch", Kind: "Job"}:
+	case "Job.batch":
 		return r.job(o)
-	case schema.GroupKind{Group: "apps", Kind: "Deployment"}:
+	case "Deployment.apps":
 		d := &appsv1.Deployment{}
 		if problem := into(o, d); problem != nil {
 			return problem
 		}
-		set := owner{"apps/v1", "ReplicaSet", d.Name + "-whatif", r.uid("replicaset")}
+		set := owner("apps/v1", "ReplicaSet", d.Name+"-whatif", r.uid("replicaset"))
 		return r.replicas(o, set, replicasOf(d.Spec.Replicas), &d.Spec.Template, map[string]string{"pod-template-hash": "whatif"})
-	case schema.GroupKind{Group: "apps", Kind: "ReplicaSet"}:
+	case "ReplicaSet.apps":
 		d := &appsv1.ReplicaSet{}
 		if problem := into(o, d); problem != nil {
 			return problem
 		}
 		return r.replicas(o, ownerOf(o), replicasOf(d.Spec.Replicas), &d.Spec.Template, nil)
-	case schema.GroupKind{Group: "apps", Kind: "StatefulSet"}:
+	case "StatefulSet.apps":
 		return r.statefulSet(o)
-	case schema.GroupKind{Group: "jobset.x-k8s.io", Kind: "JobSet"}:
+	case "JobSet.jobset.x-k8s.io":
 		return r.jobSet(o)
-	case schema.GroupKind{Group: "batch.volcano.sh", Kind: "Job"}:
+	case "Job.batch.volcano.sh":
 		return r.volcanoJob(o)
-	case schema.GroupKind{Group: "ray.io", Kind: "RayCluster"}:
+	case "RayCluster.ray.io":
 		return r.rayCluster(o)
-	case schema.GroupKind{Group: "ray.io", Kind: "RayJob"}:
+	case "RayJob.ray.io":
 		return r.rayOwner(o, "rayClusterSpec")
-	case schema.GroupKind{Group: "ray.io", Kind: "RayService"}:
+	case "RayService.ray.io":
 		return r.rayOwner(o, "rayClusterConfig")
-	case schema.GroupKind{Group: "leaderworkerset.x-k8s.io", Kind: "LeaderWorkerSet"}:
+	case "LeaderWorkerSet.leaderworkerset.x-k8s.io":
 		return r.leaderWorkerSet(o)
 	}
-	if gk.Group == "kubeflow.org" && o.GetAPIVersion() == "kubeflow.org/v1" {
+	if o.GetAPIVersion() == "kubeflow.org/v1" {
 		return r.kubeflow(o)
 	}
 	return r.describes(o, gk)
@@ -81,12 +83,11 @@ func (r *reader) describes(o *unstructured.Unstructured, gk schema.GroupKind) *p
 			return r.put(k.Resource, o)
 		}
 	}
-	// Who replaces a queue, or adds one beside or below it, can read its use by the answer.
-	if gk.Kind == "Queue" && (gk.Group == dialect.Queues.Group || gk.Group == dialect.KAIQueues.Group) && !r.queues {
-		return wrong("kind", "you may not list queues, so a manifest of yours may hold none")
-	}
 	switch {
-	case gk == schema.GroupKind{Group: "scheduling.k8s.io", Kind: "PriorityClass"}:
+	case gk.Kind == "Queue" && (gk.Group == dialect.Queues.Group || gk.Group == dialect.KAIQueues.Group) && !r.queues:
+		// The answer to a queue that replaces another, or is beside or below it, tells of its use.
+		return wrong("kind", "you may not list queues, so a manifest of yours may hold none")
+	case gk == schema.GroupKind{Group: dialect.Priorities.Group, Kind: "PriorityClass"}:
 		return r.put(dialect.Priorities, o)
 	case gk == schema.GroupKind{Group: dialect.Queues.Group, Kind: "Queue"}:
 		return r.put(dialect.Queues, o)
@@ -103,39 +104,38 @@ func (r *reader) put(kind schema.GroupVersionResource, o *unstructured.Unstructu
 	if !r.replica.Serves(kind) {
 		return wrong("kind", "the cluster has no %s.%s", kind.Resource, kind.Group)
 	}
-	if err := r.replica.SetObject(kind, o); err != nil {
+	if err := r.replica.engine.Objects()[kind].Put(o); err != nil {
 		return wrong("", "%v", err)
 	}
+	r.replica.engine.Push(kubeengine.ObjectEvent(kind, keyOf(o)))
 	return nil
 }
 
-// owner is a controller.
-type owner struct {
-	apiVersion, kind, name string
-	uid                    metaUID
+// owner refers to a controller.
+func owner(apiVersion, kind, name string, uid types.UID) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: apiVersion, Kind: kind, Name: name, UID: uid, Controller: new(true), BlockOwnerDeletion: new(true)}
 }
 
-func ownerOf(o *unstructured.Unstructured) owner {
-	return owner{o.GetAPIVersion(), o.GetKind(), o.GetName(), o.GetUID()}
-}
-
-func (w owner) reference() metav1.OwnerReference {
-	return metav1.OwnerReference{APIVersion: w.apiVersion, Kind: w.kind, Name: w.name, UID: w.uid, Controller: new(true), BlockOwnerDeletion: new(true)}
+func ownerOf(o *unstructured.Unstructured) metav1.OwnerReference {
+	return owner(o.GetAPIVersion(), o.GetKind(), o.GetName(), o.GetUID())
 }
 
 // made is a pod of a template.
-func made(o *unstructured.Unstructured, by owner, name string, t *v1.PodTemplateSpec, labels map[string]string) *v1.Pod {
+func made(o *unstructured.Unstructured, by metav1.OwnerReference, name string, t *v1.PodTemplateSpec, labels map[string]string) *v1.Pod {
 	p := &v1.Pod{Spec: *t.Spec.DeepCopy()}
-	p.Name, p.Namespace, p.Annotations, p.OwnerReferences = name, o.GetNamespace(), maps.Clone(t.Annotations), []metav1.OwnerReference{by.reference()}
+	p.Name, p.Namespace, p.Annotations, p.OwnerReferences = name, o.GetNamespace(), maps.Clone(t.Annotations), []metav1.OwnerReference{by}
 	p.Labels = map[string]string{}
 	maps.Copy(p.Labels, t.Labels)
 	maps.Copy(p.Labels, labels)
 	return p
 }
 
-func replicasOf(n *int32) int {
+// replicasOf is a number of replicas, 1 when it is not set.
+func replicasOf(n *int32) int { return valueOf(n, 1) }
+
+func valueOf(n *int32, unset int) int {
 	if n == nil {
-		return 1
+		return unset
 	}
 	return int(*n)
 }
@@ -151,19 +151,41 @@ func enough(n int, field string) *problem {
 	return nil
 }
 
-func (r *reader) replicas(o *unstructured.Unstructured, by owner, n int, t *v1.PodTemplateSpec, labels map[string]string) *problem {
-	if p := enough(n, "spec.replicas"); p != nil {
+// podSet is pods of one template.
+type podSet struct {
+	// n is how many there are, as the field counted says.
+	n       int
+	counted string
+	// template lies at the field at; extra is what is added to each pod of it, in bytes.
+	template *v1.PodTemplateSpec
+	at       string
+	extra    int
+	pod      func(i int) *v1.Pod
+}
+
+// make makes the pods of a set.
+func (r *reader) make(s podSet) *problem {
+	if s.template == nil {
+		return wrong(s.at, "missing")
+	}
+	if p := enough(s.n, s.counted); p != nil {
 		return p
 	}
-	if p := r.reserve(n, t, 0, "spec.template"); p != nil {
+	if p := r.reserve(s.n, s.template, s.extra, s.at); p != nil {
 		return p
 	}
-	for i := range n {
-		if p := r.add(made(o, by, fmt.Sprintf("%s-whatif%d", by.name, i), t, labels), "spec.template.spec"); p != nil {
+	for i := range s.n {
+		if p := r.add(s.pod(i), s.at+".spec"); p != nil {
 			return p
 		}
 	}
 	return nil
+}
+
+func (r *reader) replicas(o *unstructured.Unstructured, by metav1.OwnerReference, n int, t *v1.PodTemplateSpec, labels map[string]string) *problem {
+	return r.make(podSet{n: n, counted: "spec.replicas", template: t, at: "spec.template", pod: func(i int) *v1.Pod {
+		return made(o, by, fmt.Sprintf("%s-whatif%d", by.Name, i), t, labels)
+	}})
 }
 
 func (r *reader) statefulSet(o *unstructured.Unstructured) *problem {
@@ -184,17 +206,11 @@ func (r *reader) statefulSet(o *unstructured.Unstructured) *problem {
 		r.assume("%s creates its pods one after the other, each when the one before is ready: the answer is about the first", name(o))
 		n = 1
 	}
-	if p := r.reserve(n, &s.Spec.Template, 0, "spec.template"); p != nil {
-		return p
-	}
-	for i := range n {
+	return r.make(podSet{n: n, counted: "spec.replicas", template: &s.Spec.Template, at: "spec.template", pod: func(i int) *v1.Pod {
 		pod := fmt.Sprintf("%s-%d", o.GetName(), i)
 		labels := map[string]string{"statefulset.kubernetes.io/pod-name": pod, "apps.kubernetes.io/pod-index": strconv.Itoa(i)}
-		if p := r.add(made(o, ownerOf(o), pod, &s.Spec.Template, labels), "spec.template.spec"); p != nil {
-			return p
-		}
-	}
-	return nil
+		return made(o, ownerOf(o), pod, &s.Spec.Template, labels)
+	}})
 }
 
 func (r *reader) job(o *unstructured.Unstructured) *problem {
@@ -214,7 +230,7 @@ func (r *reader) job(o *unstructured.Unstructured) *problem {
 }
 
 // jobPods are the pods that a Job runs at a time.
-func (r *reader) jobPods(o *unstructured.Unstructured, by owner, s *batchv1.JobSpec, labels map[string]string, field string) *problem {
+func (r *reader) jobPods(o *unstructured.Unstructured, by metav1.OwnerReference, s *batchv1.JobSpec, labels map[string]string, field string) *problem {
 	n := replicasOf(s.Parallelism)
 	if c := s.Completions; c != nil {
 		if *c < 0 {
@@ -225,27 +241,15 @@ func (r *reader) jobPods(o *unstructured.Unstructured, by owner, s *batchv1.JobS
 		}
 		n = min(n, int(*c))
 	}
-	if p := enough(n, field+".parallelism"); p != nil {
-		return p
-	}
-	if p := r.reserve(n, &s.Template, 0, field+".template"); p != nil {
-		return p
-	}
 	indexed := s.CompletionMode != nil && *s.CompletionMode == batchv1.IndexedCompletion
-	for i := range n {
-		all := map[string]string{"job-name": by.name, "batch.kubernetes.io/job-name": by.name, "controller-uid": string(by.uid), "batch.kubernetes.io/controller-uid": string(by.uid)}
-		maps.Copy(all, labels)
-		index := strconv.Itoa(i)
+	return r.make(podSet{n: n, counted: field + ".parallelism", template: &s.Template, at: field + ".template", pod: func(i int) *v1.Pod {
+		p := made(o, by, fmt.Sprintf("%s-%d-whatif", by.Name, i), &s.Template, map[string]string{
+			"job-name": by.Name, "batch.kubernetes.io/job-name": by.Name, "controller-uid": string(by.UID), "batch.kubernetes.io/controller-uid": string(by.UID)})
+		maps.Copy(p.Labels, labels)
 		if indexed {
-			all["batch.kubernetes.io/job-completion-index"] = index
+			p.Labels[batchv1.JobCompletionIndexAnnotation] = strconv.Itoa(i)
+			metav1.SetMetaDataAnnotation(&p.ObjectMeta, batchv1.JobCompletionIndexAnnotation, strconv.Itoa(i))
 		}
-		p := made(o, by, fmt.Sprintf("%s-%d-whatif", by.name, i), &s.Template, all)
-		if indexed {
-			metav1.SetMetaDataAnnotation(&p.ObjectMeta, "batch.kubernetes.io/job-completion-index", index)
-		}
-		if problem := r.add(p, field+".template.spec"); problem != nil {
-			return problem
-		}
-	}
-	return nil
+		return p
+	}})
 }

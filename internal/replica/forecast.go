@@ -22,34 +22,34 @@ type Forecast struct {
 	// Unknown is how many of the gangs that ran have no known end.
 	Unknown int
 	guesses string
-	stopped stop
+	stopped Stop
 }
 
 // Forecast steps a replica until all gangs that wait have started, or as far as the limits
 // let it.
 func (s *State) Forecast(ctx context.Context) (*Forecast, error) {
-	x, err := newRun(s.snapshot, s.limits)
+	x, err := NewRun(s.snapshot, s.limits)
 	if err != nil {
 		return nil, err
 	}
 	return x.forecast(ctx)
 }
 
-func (x *run) forecast(ctx context.Context) (*Forecast, error) {
+func (x *Run) forecast(ctx context.Context) (*Forecast, error) {
 	waiting := x.Waiting()
 	waited := make(map[engine.ID]bool, len(waiting))
 	for _, id := range waiting {
 		waited[id] = true
 	}
 	unknown := x.unknownEnds()
-	why, err := x.forward(ctx, func() bool {
-		waiting = slices.DeleteFunc(waiting, func(id engine.ID) bool { _, ok := x.starts[id]; return ok })
+	why, err := x.Forward(ctx, func() bool {
+		waiting = slices.DeleteFunc(waiting, func(id engine.ID) bool { _, ok := x.Starts[id]; return ok })
 		return len(waiting) == 0
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &Forecast{At: x.began, Starts: x.starts, Until: x.Now(), Waited: waited, Unknown: unknown, guesses: x.guesses(), stopped: why}, nil
+	return &Forecast{At: x.began, Starts: x.Starts, Until: x.Now(), Waited: waited, Unknown: unknown, guesses: x.guesses(), stopped: why}, nil
 }
 
 // Start is when a gang is expected to start, told at a time; false when the forecast does
@@ -64,7 +64,7 @@ func (f *Forecast) Start(id engine.ID, now time.Time) (query.Start, bool) {
 	case starts:
 		out.Known, out.At = query.StartsForecast, &at
 		out.Because = "by the expected ends of what runs and of what starts before it, if nothing else comes" + f.guesses
-	case f.stopped == stopSteps || f.stopped == stopHorizon || f.stopped == stopContext:
+	case f.stopped == StopSteps || f.stopped == StopHorizon || f.stopped == StopContext:
 		out.Because = fmt.Sprintf("not before %s; the forecast goes no further", clock(f.Until))
 	case f.Unknown > 0:
 		out.Because = runtimesUnknown(f.Unknown)

@@ -98,7 +98,7 @@ func soon(t *testing.T) context.Context {
 	return ctx
 }
 
-// FuzzMangledDump: no dump that somebody edited makes the reader crash, nor what is asked of
+// FuzzMangledDump: no dump that was edited makes the reader crash, nor what is asked of
 // what it read.
 func FuzzMangledDump(f *testing.F) {
 	s := world(2)

@@ -3,6 +3,7 @@ package replica
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -65,24 +66,10 @@ func parse(text []byte) ([]*unstructured.Unstructured, error) {
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil {
-			return nil, fmt.Errorf("document %d: %w", n, err)
+		var list []*unstructured.Unstructured
+		if err == nil {
+			list, err = parseDocument(doc, &left)
 		}
-		if err := boundAliases(doc, &left); err != nil {
-			return nil, fmt.Errorf("document %d: %w", n, err)
-		}
-		asJSON, err := yaml.YAMLToJSONStrict(doc)
-		if err != nil {
-			return nil, fmt.Errorf("document %d: %w", n, err)
-		}
-		if string(bytes.TrimSpace(asJSON)) == "null" {
-			continue
-		}
-		o := &unstructured.Unstructured{}
-		if err := decodeObject(asJSON, o); err != nil {
-			return nil, fmt.Errorf("document %d: %w", n, err)
-		}
-		list, err := unwrap(o)
 		if err != nil {
 			return nil, fmt.Errorf("document %d: %w", n, err)
 		}
@@ -96,45 +83,49 @@ func parse(text []byte) ([]*unstructured.Unstructured, error) {
 	return out, nil
 }
 
-// decodeObject reads an object with its integers as integers.
-func decodeObject(text []byte, o *unstructured.Unstructured) error {
-	var content map[string]any
-	err := sigsjson.UnmarshalCaseSensitivePreserveInts(text, &content)
-	if t := (*json.UnmarshalTypeError)(nil); errors.As(err, &t) {
-		return fmt.Errorf("want an object with apiVersion and kind, not %s", t.Value)
+// parseDocument reads the object of a document, or those of a List; none of an empty one.
+// left bounds its aliases.
+func parseDocument(doc []byte, left *int) ([]*unstructured.Unstructured, error) {
+	if err := boundAliases(doc, left); err != nil {
+		return nil, err
 	}
-	if err != nil {
-		return err
+	asJSON, err := yaml.YAMLToJSONStrict(doc)
+	if err != nil || string(bytes.TrimSpace(asJSON)) == "null" {
+		return nil, err
 	}
-	o.Object = content
-	switch {
-	case text1(content, "apiVersion") == "":
-		return wrong("apiVersion", "missing")
-	case text1(content, "kind") == "":
-		return wrong("kind", "missing")
-	}
-	return nil
-}
-
-func text1(m map[string]any, key string) string {
-	s, _ := m[key].(string)
-	return s
-}
-
-func unwrap(o *unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
-	if o.GetKind() != "List" || o.GetAPIVersion() != "v1" {
-		return []*unstructured.Unstructured{o}, nil
+	o, err := decodeObject(asJSON)
+	if err != nil || o.GetKind() != "List" || o.GetAPIVersion() != "v1" {
+		return []*unstructured.Unstructured{o}, err
 	}
 	items, _ := o.Object["items"].([]any)
 	var out []*unstructured.Unstructured
 	for i, item := range items {
-		m, ok := item.(map[string]any)
-		if !ok || text1(m, "kind") == "" || text1(m, "apiVersion") == "" {
+		m, _ := item.(map[string]any)
+		o := &unstructured.Unstructured{Object: m}
+		if o.GetKind() == "" || o.GetAPIVersion() == "" {
 			return nil, wrong(fmt.Sprintf("items[%d]", i), "has no apiVersion or kind")
 		}
-		out = append(out, &unstructured.Unstructured{Object: m})
+		out = append(out, o)
 	}
 	return out, nil
+}
+
+// decodeObject reads an object with its integers as integers.
+func decodeObject(text []byte) (*unstructured.Unstructured, error) {
+	o := &unstructured.Unstructured{}
+	err := sigsjson.UnmarshalCaseSensitivePreserveInts(text, &o.Object)
+	t, mistyped := errors.AsType[*json.UnmarshalTypeError](err)
+	switch {
+	case mistyped:
+		return nil, fmt.Errorf("want an object with apiVersion and kind, not %s", t.Value)
+	case err != nil:
+		return nil, err
+	case o.GetAPIVersion() == "":
+		return nil, wrong("apiVersion", "missing")
+	case o.GetKind() == "":
+		return nil, wrong("kind", "missing")
+	}
+	return o, nil
 }
 
 // into reads an object as a type, strictly: an unknown field is an error that names it.
@@ -144,9 +135,9 @@ func into(o *unstructured.Unstructured, out any) *problem {
 		return wrong("", "%v", err)
 	}
 	unknown, err := sigsjson.UnmarshalStrict(text, out)
-	var t *json.UnmarshalTypeError
+	t, mistyped := errors.AsType[*json.UnmarshalTypeError](err)
 	switch {
-	case errors.As(err, &t):
+	case mistyped:
 		return wrong(t.Field, "a %s is not a %s", t.Value, t.Type)
 	case err != nil:
 		return wrong("", "%v", err)
@@ -167,7 +158,7 @@ func fieldOf(err error) string {
 // reader completes objects as the API server and its admission plugins would, and makes the
 // pods that controllers make.
 type reader struct {
-	ctx     context.Context // of the question: who is gone needs no pods
+	ctx     context.Context // of the question
 	replica *Replica
 	// queues says that the caller may list queues.
 	queues bool
@@ -197,9 +188,9 @@ func name(o *unstructured.Unstructured) string {
 // into r.pods.
 func (r *reader) read(objects []*unstructured.Unstructured) *problem {
 	r.now = metav1.NewTime(r.replica.Now().Truncate(time.Second))
-	for turn := range 2 { // what others refer to goes first
+	for turn := range 2 { // referredTo first
 		for _, o := range objects {
-			if rank(o) != turn {
+			if slices.Contains(referredTo, o.GetKind()) != (turn == 0) {
 				continue
 			}
 			if r.readOne(o); r.halt != nil {
@@ -210,13 +201,8 @@ func (r *reader) read(objects []*unstructured.Unstructured) *problem {
 	return nil
 }
 
-func rank(o *unstructured.Unstructured) int {
-	switch o.GetKind() {
-	case "PriorityClass", "Queue", "PodGroup", "PodGang", "Namespace":
-		return 0
-	}
-	return 1
-}
+// referredTo are kinds that objects of other kinds name.
+var referredTo = []string{"PriorityClass", "Queue", "PodGroup", "PodGang", "Namespace"}
 
 func (r *reader) readOne(o *unstructured.Unstructured) {
 	if p := r.settleObject(o); p != nil {
@@ -259,7 +245,7 @@ func (r *reader) settleObject(o *unstructured.Unstructured) *problem {
 		if o.GetNamespace() == "" {
 			o.SetNamespace(r.namespace)
 		}
-		if !r.replica.HasNamespace(o.GetNamespace()) {
+		if _, err := r.replica.factory.Core().V1().Namespaces().Lister().Get(o.GetNamespace()); err != nil {
 			r.assume("namespace %s is not known; it was taken as one without quota", o.GetNamespace())
 		}
 	}
@@ -267,13 +253,13 @@ func (r *reader) settleObject(o *unstructured.Unstructured) *problem {
 		r.serial++
 		o.SetName(fmt.Sprintf("%swhatif%d", o.GetGenerateName(), r.serial))
 	}
-	if given, ok := o.Object["metadata"].(map[string]any)["name"]; ok && given != nil && given != "" && o.GetName() == "" {
+	given := o.Object["metadata"].(map[string]any)["name"]
+	switch problems := validation.IsDNS1123Subdomain(o.GetName()); {
+	case o.GetName() == "" && given != nil && given != "":
 		return wrong("metadata.name", "%s is not a string: put it in quotes", clip(fmt.Sprint(given)))
-	}
-	if o.GetName() == "" {
+	case o.GetName() == "":
 		return wrong("metadata.name", "missing")
-	}
-	if problems := validation.IsDNS1123Subdomain(o.GetName()); len(problems) > 0 {
+	case len(problems) > 0:
 		return wrong("metadata.name", "%q: %s", clip(o.GetName()), problems[0])
 	}
 	o.SetUID(r.uid(o.GetKind()))
@@ -287,8 +273,8 @@ func (r *reader) uid(kind string) types.UID {
 	return types.UID(fmt.Sprintf("whatif-%s-%d", strings.ToLower(kind), r.serial))
 }
 
-// stop says why no more pods are made: there are as many as may be, or nobody waits for the
-// answer. Loops over what a manifest counts ask it, or add, each time.
+// stop says why no more pods are made: there are as many as may be, or the question was
+// cancelled. Loops over what a manifest counts ask it, or add, each time.
 func (r *reader) stop() *problem {
 	switch {
 	case r.halt != nil:
@@ -307,11 +293,12 @@ func (r *reader) reserve(n int, t *v1.PodTemplateSpec, extra int, field string) 
 	if n <= 0 {
 		return nil
 	}
+	containers := 0
 	for _, list := range []struct {
 		field string
 		n     int
 	}{{"containers", len(t.Spec.Containers)}, {"initContainers", len(t.Spec.InitContainers)}, {"ephemeralContainers", len(t.Spec.EphemeralContainers)}} {
-		if list.n > maxContainers {
+		if containers += list.n; list.n > maxContainers {
 			return wrong(field+".spec."+list.field, "%d: a pod may have %d at most here", list.n, maxContainers)
 		}
 	}
@@ -319,7 +306,7 @@ func (r *reader) reserve(n int, t *v1.PodTemplateSpec, extra int, field string) 
 	if err != nil {
 		return wrong(field, "%v", err)
 	}
-	one := max(len(text), leastContainer*(len(t.Spec.Containers)+len(t.Spec.InitContainers)+len(t.Spec.EphemeralContainers))) + extra
+	one := max(len(text), leastContainer*containers) + extra
 	if r.bytes+n*one > maxBytes {
 		return wrong(field, "%s of %d bytes each: the pods of a manifest may have %d MiB in all", count(n, "pod"), one, maxBytes>>20)
 	}
@@ -359,10 +346,8 @@ func (r *reader) complete(p *v1.Pod, field string) *problem {
 	case r.replica.Pod(p.Namespace, p.Name) != nil:
 		return wrong("metadata.name", "pod %s/%s exists", p.Namespace, p.Name)
 	}
-	if s.SchedulerName == "" {
-		s.SchedulerName = v1.DefaultSchedulerName
-	}
-	if !r.replica.Owns(s.SchedulerName) {
+	s.SchedulerName = cmp.Or(s.SchedulerName, v1.DefaultSchedulerName)
+	if !r.replica.engine.Gate().Owns(s.SchedulerName) {
 		return wrong(field+".schedulerName", "%q is not a scheduler name of Tangram's here: another scheduler would place the pod", s.SchedulerName)
 	}
 	if s.TerminationGracePeriodSeconds == nil {
@@ -428,13 +413,14 @@ func (r *reader) prioritize(s *v1.PodSpec, field string) *problem {
 	if !r.replica.Serves(dialect.Priorities) {
 		return nil
 	}
+	classes := r.replica.engine.Objects()[dialect.Priorities]
 	var class *unstructured.Unstructured
 	if s.PriorityClassName != "" {
-		if class = r.replica.Object(dialect.Priorities, s.PriorityClassName); class == nil {
+		if class = classes.Get(s.PriorityClassName); class == nil {
 			return wrong(field+".priorityClassName", "no PriorityClass %q", s.PriorityClassName)
 		}
 	} else {
-		for _, o := range r.replica.ObjectsOf(dialect.Priorities) {
+		for _, o := range classes.All() {
 			if isDefault, _, _ := unstructured.NestedBool(o.Object, "globalDefault"); isDefault && (class == nil || priority(o) < priority(class)) {
 				class = o
 			}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,7 +13,6 @@ import (
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	batch "volcano.sh/apis/pkg/apis/batch/v1alpha1"
 
 	"github.com/tangram-dev/tangram/internal/dialect"
@@ -23,8 +23,6 @@ import (
 // The pods that operators make, with the labels by which the scheduler knows that they
 // belong together. Their own webhooks and defaults beyond that are not known here.
 
-type metaUID = types.UID
-
 // part reads a part of an object as a type. Unknown fields are left to the operator.
 func part(o *unstructured.Unstructured, out any, path ...string) *problem {
 	value, ok, err := unstructured.NestedFieldNoCopy(o.Object, path...)
@@ -32,10 +30,6 @@ func part(o *unstructured.Unstructured, out any, path ...string) *problem {
 	if err != nil || !ok {
 		return wrong(field, "missing")
 	}
-	return partOf(value, out, field)
-}
-
-func partOf(value, out any, field string) *problem {
 	text, err := json.Marshal(value)
 	if err != nil {
 		return wrong(field, "%v", err)
@@ -93,7 +87,7 @@ func (r *reader) jobSet(o *unstructured.Unstructured) *problem {
 			if p := r.stop(); p != nil { // jobs may have no pods
 				return p
 			}
-			by := owner{"batch/v1", "Job", fmt.Sprintf("%s-%s-%d", o.GetName(), j.Name, n), r.uid("job")}
+			by := owner("batch/v1", "Job", fmt.Sprintf("%s-%s-%d", o.GetName(), j.Name, n), r.uid("job"))
 			labels := map[string]string{
 				"jobset.sigs.k8s.io/jobset-name": o.GetName(), "jobset.sigs.k8s.io/replicatedjob-name": j.Name, "jobset.sigs.k8s.io/job-index": strconv.Itoa(n),
 				"jobset.sigs.k8s.io/replicatedjob-replicas": strconv.Itoa(replicasOf(j.Replicas)),
@@ -122,8 +116,8 @@ func (r *reader) volcanoJob(o *unstructured.Unstructured) *problem {
 	if err != nil {
 		return wrong("", "%v", err)
 	}
-	object := &unstructured.Unstructured{}
-	if err := decodeObject(text, object); err != nil {
+	object, err := decodeObject(text)
+	if err != nil {
 		return wrong("", "%v", err)
 	}
 	if p := r.put(dialect.PodGroups, object); p != nil {
@@ -140,17 +134,12 @@ func (r *reader) volcanoJob(o *unstructured.Unstructured) *problem {
 			r.assume("%s creates task %s when others are up: the answer is without it", name(o), t.Name)
 			continue
 		}
-		if p := enough(int(t.Replicas), fmt.Sprintf("spec.tasks[%d].replicas", i)); p != nil {
+		field := fmt.Sprintf("spec.tasks[%d]", i)
+		p := r.make(podSet{n: int(t.Replicas), counted: field + ".replicas", template: t.Template, at: field + ".template", extra: len(text), pod: func(index int) *v1.Pod {
+			return blueprint.Pod(job, &spec, lifecycle.Slot{Task: t.Name, Index: int32(index)}, nil)
+		}})
+		if p != nil {
 			return p
-		}
-		if p := r.reserve(int(t.Replicas), t.Template, len(text), fmt.Sprintf("spec.tasks[%d].template", i)); p != nil {
-			return p
-		}
-		for index := range t.Replicas {
-			p := blueprint.Pod(job, &spec, lifecycle.Slot{Task: t.Name, Index: index}, nil)
-			if problem := r.add(p, fmt.Sprintf("spec.tasks[%d].template.spec", i)); problem != nil {
-				return problem
-			}
 		}
 	}
 	return nil
@@ -185,10 +174,10 @@ func (r *reader) rayCluster(o *unstructured.Unstructured) *problem {
 	labels := func(group, kind string) map[string]string {
 		return map[string]string{"ray.io/cluster": o.GetName(), "ray.io/group": group, "ray.io/node-type": kind, "ray.io/is-ray-node": "yes"}
 	}
-	if p := r.reserve(1, spec.Head.Template, 0, "spec.headGroupSpec.template"); p != nil {
-		return p
-	}
-	if p := r.add(made(o, by, o.GetName()+"-head", spec.Head.Template, labels("headgroup", "head")), "spec.headGroupSpec.template.spec"); p != nil {
+	p := r.make(podSet{n: 1, template: spec.Head.Template, at: "spec.headGroupSpec.template", pod: func(int) *v1.Pod {
+		return made(o, by, o.GetName()+"-head", spec.Head.Template, labels("headgroup", "head"))
+	}})
+	if p != nil {
 		return p
 	}
 	for i, g := range spec.Workers {
@@ -196,30 +185,13 @@ func (r *reader) rayCluster(o *unstructured.Unstructured) *problem {
 		if g.Suspend {
 			continue
 		}
-		if g.Template == nil {
-			return wrong(field+".template", "missing")
-		}
-		n := 0
-		if g.Replicas != nil {
-			n = int(*g.Replicas)
-		}
-		if g.Max != nil {
-			n = min(n, int(*g.Max))
-		}
-		if g.Min != nil {
-			n = max(n, int(*g.Min))
-		}
-		n = max(0, n) * max(1, replicasOf(g.NumOfHosts))
-		if p := enough(n, field+".replicas"); p != nil {
+		n := min(valueOf(g.Replicas, 0), valueOf(g.Max, math.MaxInt32))
+		n = max(n, valueOf(g.Min, 0), 0) * max(1, replicasOf(g.NumOfHosts))
+		p := r.make(podSet{n: n, counted: field + ".replicas", template: g.Template, at: field + ".template", pod: func(k int) *v1.Pod {
+			return made(o, by, fmt.Sprintf("%s-%s-worker-whatif%d", o.GetName(), g.Name, k), g.Template, labels(g.Name, "worker"))
+		}})
+		if p != nil {
 			return p
-		}
-		if p := r.reserve(n, g.Template, 0, field+".template"); p != nil {
-			return p
-		}
-		for k := range n {
-			if p := r.add(made(o, by, fmt.Sprintf("%s-%s-worker-whatif%d", o.GetName(), g.Name, k), g.Template, labels(g.Name, "worker")), field+".template.spec"); p != nil {
-				return p
-			}
 		}
 	}
 	return nil
@@ -301,7 +273,7 @@ func (r *reader) leaderWorkerSet(o *unstructured.Unstructured) *problem {
 			labels := map[string]string{
 				"leaderworkerset.sigs.k8s.io/name": o.GetName(), "leaderworkerset.sigs.k8s.io/group-index": strconv.Itoa(g), "leaderworkerset.sigs.k8s.io/worker-index": strconv.Itoa(i),
 			}
-			p := made(o, owner{"apps/v1", "StatefulSet", o.GetName(), o.GetUID()}, pod, t, labels)
+			p := made(o, owner("apps/v1", "StatefulSet", o.GetName(), o.GetUID()), pod, t, labels)
 			metav1.SetMetaDataAnnotation(&p.ObjectMeta, "leaderworkerset.sigs.k8s.io/size", strconv.Itoa(size))
 			if problem := r.add(p, at); problem != nil {
 				return problem
@@ -336,23 +308,13 @@ func (r *reader) kubeflow(o *unstructured.Unstructured) *problem {
 		}
 		for _, role := range slices.Sorted(maps.Keys(specs)) {
 			s, at := specs[role], "spec."+field+"."+role
-			if s.Template == nil {
-				return wrong(at+".template", "missing")
-			}
-			if p := enough(replicasOf(s.Replicas), at+".replicas"); p != nil {
+			kind := strings.ToLower(role)
+			p := r.make(podSet{n: replicasOf(s.Replicas), counted: at + ".replicas", template: s.Template, at: at + ".template", pod: func(i int) *v1.Pod {
+				return made(o, ownerOf(o), fmt.Sprintf("%s-%s-%d", o.GetName(), kind, i), s.Template, map[string]string{
+					"training.kubeflow.org/job-name": o.GetName(), "training.kubeflow.org/replica-type": kind, "training.kubeflow.org/replica-index": strconv.Itoa(i)})
+			}})
+			if p != nil {
 				return p
-			}
-			if p := r.reserve(replicasOf(s.Replicas), s.Template, 0, at+".template"); p != nil {
-				return p
-			}
-			for i := range replicasOf(s.Replicas) {
-				kind := strings.ToLower(role)
-				labels := map[string]string{
-					"training.kubeflow.org/job-name": o.GetName(), "training.kubeflow.org/replica-type": kind, "training.kubeflow.org/replica-index": strconv.Itoa(i),
-				}
-				if p := r.add(made(o, ownerOf(o), fmt.Sprintf("%s-%s-%d", o.GetName(), kind, i), s.Template, labels), at+".template.spec"); p != nil {
-					return p
-				}
 			}
 		}
 		return nil

@@ -3,6 +3,7 @@ package replica
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"slices"
 	"strings"
 
@@ -10,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/tangram-dev/tangram/api/v1alpha1"
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
@@ -36,16 +36,10 @@ func keeps(key string) bool {
 	})
 }
 
-func annotationsOf(in map[string]string) map[string]string {
-	var out map[string]string
-	for k, v := range in {
-		if keeps(k) {
-			if out == nil {
-				out = map[string]string{}
-			}
-			out[k] = v
-		}
-	}
+// annotationsOf are the annotations that scheduling may read.
+func annotationsOf[V any](in map[string]V) map[string]V {
+	out := maps.Clone(in)
+	maps.DeleteFunc(out, func(key string, _ V) bool { return !keeps(key) })
 	return out
 }
 
@@ -99,19 +93,14 @@ func ReducePod(p *v1.Pod) *v1.Pod {
 }
 
 func containersOf(in []v1.Container) (out []v1.Container) {
-	for i := range in {
-		c := &in[i]
-		out = append(out, v1.Container{Name: c.Name, Image: digest(c.Image), Resources: c.Resources, Ports: portsOf(c.Ports), RestartPolicy: c.RestartPolicy})
-	}
-	return out
-}
-
-// portsOf are those that keep pods apart.
-func portsOf(in []v1.ContainerPort) (out []v1.ContainerPort) {
-	for _, p := range in {
-		if p.HostPort != 0 {
-			out = append(out, p)
+	for _, c := range in {
+		kept := v1.Container{Name: c.Name, Image: digest(c.Image), Resources: c.Resources, RestartPolicy: c.RestartPolicy}
+		for _, p := range c.Ports {
+			if p.HostPort != 0 { // it keeps pods apart
+				kept.Ports = append(kept.Ports, p)
+			}
 		}
+		out = append(out, kept)
 	}
 	return out
 }
@@ -129,14 +118,6 @@ func reduceNode(n *v1.Node) *v1.Node {
 	return out
 }
 
-func reduceGPUNode(n *v1alpha1.GPUNode) *v1alpha1.GPUNode {
-	return &v1alpha1.GPUNode{ObjectMeta: metaOf(&n.ObjectMeta), Spec: n.Spec, Status: n.Status}
-}
-
-func reduceNamespace(n *v1.Namespace) *v1.Namespace {
-	return &v1.Namespace{ObjectMeta: metaOf(&n.ObjectMeta)}
-}
-
 // programs are fields of owners' pod templates that scheduling does not read.
 var programs = []string{
 	"env", "envFrom", "command", "args", "entrypoint", "volumes", "volumeMounts", "volumeDevices", "imagePullSecrets", "lifecycle",
@@ -152,36 +133,24 @@ func reduceObject(o *unstructured.Unstructured) *unstructured.Unstructured {
 func reduceMap(in map[string]any) map[string]any {
 	out := make(map[string]any, len(in))
 	for k, v := range in {
+		if slices.Contains(programs, k) {
+			continue
+		}
 		switch x := v.(type) {
 		case map[string]any:
 			if k == "annotations" {
-				kept := map[string]any{}
-				for key, value := range x {
-					if keeps(key) {
-						kept[key] = value
-					}
-				}
-				out[k] = kept
-				continue
-			}
-			if !slices.Contains(programs, k) {
+				out[k] = annotationsOf(x)
+			} else {
 				out[k] = reduceMap(x)
 			}
 		case []any:
-			if !slices.Contains(programs, k) {
-				out[k] = reduceList(x)
-			}
+			out[k] = reduceList(x)
 		case string:
-			switch {
-			case k == "image":
+			if out[k] = x; k == "image" {
 				out[k] = digest(x)
-			case !slices.Contains(programs, k):
-				out[k] = x
 			}
 		default:
-			if !slices.Contains(programs, k) {
-				out[k] = v
-			}
+			out[k] = v
 		}
 	}
 	return out

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -12,7 +11,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
@@ -20,7 +18,6 @@ import (
 	"github.com/tangram-dev/tangram/api/names"
 	coreanswer "github.com/tangram-dev/tangram/core/answer"
 	"github.com/tangram-dev/tangram/core/engine"
-	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/internal/kube/answer"
 	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
@@ -108,12 +105,7 @@ func add[T any](informer cache.SharedIndexInformer, list []T, tell func(T)) erro
 }
 
 // keyOf is an object's name, or namespace/name.
-func keyOf(o metav1.Object) string {
-	if o.GetNamespace() == "" {
-		return o.GetName()
-	}
-	return o.GetNamespace() + "/" + o.GetName()
-}
+func keyOf(o metav1.Object) string { return cache.MetaObjectToName(o).String() }
 
 // sync reads what is new, until selectors of claims have nothing more to say.
 func (r *Replica) sync() {
@@ -121,10 +113,7 @@ func (r *Replica) sync() {
 	if r.engine.Claims() == nil {
 		return
 	}
-	for range maxSelectorTurns {
-		if !r.engine.Claims().Work(context.Background()) {
-			break
-		}
+	for n := 0; n < maxSelectorTurns && r.engine.Claims().Work(context.Background()); n++ {
 	}
 	r.engine.Drain()
 }
@@ -172,37 +161,6 @@ func (r *Replica) Pod(namespace, name string) *v1.Pod {
 // Serves says whether the cluster has objects of a kind.
 func (r *Replica) Serves(kind schema.GroupVersionResource) bool {
 	return !r.engine.Objects()[kind].Absent()
-}
-
-// Object is an object that describes gangs, or nil.
-func (r *Replica) Object(kind schema.GroupVersionResource, key string) *unstructured.Unstructured {
-	return r.engine.Objects()[kind].Get(key)
-}
-
-// ObjectsOf are all objects of a kind, in no order.
-func (r *Replica) ObjectsOf(kind schema.GroupVersionResource) []*unstructured.Unstructured {
-	return r.engine.Objects()[kind].All()
-}
-
-// SetObject creates an object that describes gangs, or changes it. Its kind must be served.
-func (r *Replica) SetObject(kind schema.GroupVersionResource, o *unstructured.Unstructured) error {
-	if !r.Serves(kind) {
-		return fmt.Errorf("the cluster does not serve %s.%s", kind.Resource, kind.Group)
-	}
-	if err := r.engine.Objects()[kind].Put(o); err != nil {
-		return err
-	}
-	r.engine.Push(kubeengine.ObjectEvent(kind, keyOf(o)))
-	return nil
-}
-
-// Owns says whether pods of a scheduler name are placed by the engine.
-func (r *Replica) Owns(schedulerName string) bool { return r.engine.Gate().Owns(schedulerName) }
-
-// HasNamespace says whether a Namespace is known.
-func (r *Replica) HasNamespace(name string) bool {
-	_, err := r.factory.Core().V1().Namespaces().Lister().Get(name)
-	return err == nil
 }
 
 // Started is a pod that was given a place.
@@ -302,13 +260,6 @@ func (r *Replica) Gang(id engine.ID) (g engine.Gang, ok bool) {
 	r.engine.Sync()
 	r.look(func(v *answer.View) { g, ok = v.Core.Gangs.Gang(id) })
 	return g, ok
-}
-
-// Reason is why a gang waits.
-func (r *Replica) Reason(id engine.ID) (out explain.Reason) {
-	r.engine.Sync()
-	r.look(func(v *answer.View) { out = v.Core.Reasons.Why(id) })
-	return out
 }
 
 // Waiting are the gangs of which no member has a place, in the order in which they came.

@@ -29,20 +29,21 @@ type Limits struct {
 // DefaultLimits are a question's.
 func DefaultLimits() Limits { return Limits{Steps: 2000, Horizon: 30 * 24 * time.Hour} }
 
-// Why a simulation stopped.
-type stop string
+// Stop is why a simulation stopped.
+type Stop string
 
+// Reasons to stop.
 const (
-	stopDone    stop = ""        // what was waited for has happened
-	stopQuiet   stop = "quiet"   // nothing is expected to end any more
-	stopSteps   stop = "steps"   // Limits.Steps
-	stopHorizon stop = "horizon" // Limits.Horizon
-	stopContext stop = "context" // the caller is gone
+	StopDone    Stop = ""        // what was waited for has happened
+	StopQuiet   Stop = "quiet"   // nothing is expected to end any more
+	StopSteps   Stop = "steps"   // Limits.Steps
+	StopHorizon Stop = "horizon" // Limits.Horizon
+	StopContext Stop = "context" // the question was cancelled
 )
 
-// run is a replica that is stepped through time: gangs end when they are expected to,
+// Run is a replica that is stepped through time: gangs end when they are expected to,
 // victims go when their grace period ends and are created anew by their controllers.
-type run struct {
+type Run struct {
 	*Replica
 	limits Limits
 	began  time.Time
@@ -51,33 +52,32 @@ type run struct {
 	// lateTick is the last step that was asked for though nothing may happen then.
 	lateTick time.Time
 	serial   int
-	// ends are the running gangs whose end is on the way, with the event's number; lasts, when not nil, says how long
-	// a gang really runs (a trace knows).
+	// ends are the running gangs whose end is on the way, with the event's number; Lasts, when
+	// not nil, says how long a gang really runs (a trace knows).
 	ends  map[engine.ID]int
-	lasts func(engine.ID) (time.Duration, bool)
+	Lasts func(engine.ID) (time.Duration, bool)
 	// usual is how long gangs run of which nothing is known, 0 when that is not known either;
 	// guessed counts ends that were expected by it.
 	usual   time.Duration
 	guessed int
-	// starts is when gangs got their first place here, places where pods did.
-	starts map[engine.ID]time.Time
+	// Starts is when gangs got their first place here, places where pods did.
+	Starts map[engine.ID]time.Time
 	places map[types.UID]Started
 	// evicted are victims, by the name of the gang that they go for.
 	evicted map[string][]kubeengine.Victim
 	// ended counts gangs that ended, lastEnd when the last did.
 	ended   int
 	lastEnd time.Time
-	// onStart and onEnd are called, when not nil.
-	onStart, onEnd func(engine.ID)
 }
 
-func newRun(s *kubeengine.Snapshot, l Limits) (*run, error) {
+// NewRun begins a simulation at the time of a snapshot.
+func NewRun(s *kubeengine.Snapshot, l Limits) (*Run, error) {
 	r, err := NewReplica(s)
 	if err != nil {
 		return nil, err
 	}
-	x := &run{
-		Replica: r, limits: l, began: r.Now(), ends: map[engine.ID]int{}, starts: map[engine.ID]time.Time{},
+	x := &Run{
+		Replica: r, limits: l, began: r.Now(), ends: map[engine.ID]int{}, Starts: map[engine.ID]time.Time{},
 		places: map[types.UID]Started{}, evicted: map[string][]kubeengine.Victim{}, usual: usualOf(s.Learned.Runtimes),
 	}
 	for _, p := range r.Leaving() { // pods that were told to go before
@@ -101,10 +101,7 @@ type events []event
 // Len, Less, Swap, Push and Pop are for container/heap.
 func (e events) Len() int { return len(e) }
 func (e events) Less(i, j int) bool {
-	if !e[i].at.Equal(e[j].at) {
-		return e[i].at.Before(e[j].at)
-	}
-	return e[i].serial < e[j].serial
+	return cmp.Or(e[i].at.Compare(e[j].at), cmp.Compare(e[i].serial, e[j].serial)) < 0
 }
 func (e events) Swap(i, j int) { e[i], e[j] = e[j], e[i] }
 func (e *events) Push(x any)   { *e = append(*e, x.(event)) }
@@ -116,7 +113,7 @@ func (e *events) Pop() any {
 
 // push expects an event. What should have happened already happens now: a pod may be stuck
 // beyond its deletion, a gang may run for longer than was expected.
-func (x *run) push(e event) {
+func (x *Run) push(e event) {
 	if now := x.Now(); e.at.Before(now) {
 		e.at = now
 	}
@@ -125,33 +122,30 @@ func (x *run) push(e event) {
 	heap.Push(&x.events, e)
 }
 
-// settle lets the engine decide until it has nothing more to say now.
-func (x *run) settle(ctx context.Context) (stop, error) {
+// Settle lets the engine decide until it has nothing more to say now.
+func (x *Run) Settle(ctx context.Context) (Stop, error) {
 	for again := true; again; {
 		switch {
 		case ctx.Err() != nil:
-			return stopContext, nil
+			return StopContext, nil
 		case x.steps >= x.limits.Steps:
-			return stopSteps, nil
+			return StopSteps, nil
 		}
 		x.steps++
 		m, err := x.Step()
 		if err != nil {
-			return stopDone, err
+			return StopDone, err
 		}
 		for _, s := range m.Started {
 			x.places[s.Pod.UID] = s
-			if _, known := x.starts[s.Gang]; !known {
-				x.starts[s.Gang] = x.Now()
-				if x.onStart != nil {
-					x.onStart(s.Gang)
-				}
+			if _, known := x.Starts[s.Gang]; !known {
+				x.Starts[s.Gang] = x.Now()
 			}
 		}
 		for _, v := range m.Evict {
 			at, err := x.Evict(v.Pod)
 			if err != nil {
-				return stopDone, err
+				return StopDone, err
 			}
 			x.evicted[v.For] = append(x.evicted[v.For], v)
 			x.push(event{at: at, gone: v.Pod})
@@ -160,20 +154,20 @@ func (x *run) settle(ctx context.Context) (stop, error) {
 		again = m.More || len(m.Started)+len(m.Evict) > 0
 	}
 	x.expectEnds()
-	return stopDone, nil
+	return StopDone, nil
 }
 
 // expectEnds takes note of the ends of gangs that run. An end stays as it was first
 // expected.
-func (x *run) expectEnds() {
+func (x *Run) expectEnds() {
 	for _, e := range x.Endings() {
 		if x.ends[e.Gang] > 0 {
 			continue
 		}
 		at := time.Unix(0, e.At)
-		if x.lasts != nil {
-			if d, known := x.lasts(e.Gang); known {
-				if began, here := x.starts[e.Gang]; here {
+		if x.Lasts != nil {
+			if d, known := x.Lasts(e.Gang); known {
+				if began, here := x.Starts[e.Gang]; here {
 					at, e.At = began.Add(d), 1
 				}
 			}
@@ -191,7 +185,7 @@ func (x *run) expectEnds() {
 
 // guess is when a gang is taken to end of which nothing is known: after what is usual here,
 // or once more after as long as it has run already. Services have no end.
-func (x *run) guess(e *coreanswer.Ending) time.Time {
+func (x *Run) guess(e *coreanswer.Ending) time.Time {
 	pods := x.GangPods(e.Gang)
 	if x.usual == 0 || len(pods) == 0 {
 		return time.Time{}
@@ -202,11 +196,7 @@ func (x *run) guess(e *coreanswer.Ending) time.Time {
 		}
 	}
 	since := time.Unix(0, e.Since)
-	at := since.Add(x.usual)
-	if lasting := x.Now().Add(x.Now().Sub(since)); lasting.After(at) {
-		at = lasting
-	}
-	return at
+	return since.Add(max(x.usual, 2*x.Now().Sub(since)))
 }
 
 // leastLearned is from how many learned runtimes on it is known what is usual.
@@ -240,28 +230,36 @@ const (
 	lateTick   = 25 * time.Second // longer than it takes until a queue may reclaim
 )
 
-// forward lets time pass until done says so.
-func (x *run) forward(ctx context.Context, done func() bool) (stop, error) {
+// Forward lets time pass until done says so.
+func (x *Run) Forward(ctx context.Context, done func() bool) (Stop, error) {
 	for i := range firstTicks {
 		x.push(event{at: x.Now().Add(time.Duration(i+1) * tick)})
 	}
 	for {
-		if why, err := x.settle(ctx); err != nil || why != stopDone {
+		if why, err := x.Settle(ctx); err != nil || why != StopDone {
 			return why, err
 		}
 		if done() {
-			return stopDone, nil
+			return StopDone, nil
 		}
-		if why := x.pass(); why != stopDone {
+		if why := x.Pass(); why != StopDone {
 			return why, nil
 		}
 	}
 }
 
-// pass moves to the next moment at which something happens, and lets it happen.
-func (x *run) pass() stop {
+// Next is when the next event happens; false when none is expected.
+func (x *Run) Next() (at time.Time, ok bool) {
 	if x.events.Len() == 0 {
-		return stopQuiet
+		return at, false
+	}
+	return x.events[0].at, true
+}
+
+// Pass moves to the next moment at which something happens, and lets it happen.
+func (x *Run) Pass() Stop {
+	if x.events.Len() == 0 {
+		return StopQuiet
 	}
 	at := x.events[0].at
 	if at.Before(x.Now()) { // a pod whose grace period is over and that is still there
@@ -271,12 +269,14 @@ func (x *run) pass() stop {
 		at = wake
 	}
 	if at.Sub(x.began) > x.limits.Horizon {
-		return stopHorizon
+		return StopHorizon
 	}
 	happened := false
 	until := at
-	if x.lasts == nil { // a trace is replayed as it was
-		until = at.Add(x.window(at))
+	if x.Lasts == nil { // a trace is replayed as it was
+		// Events are taken together that lie closer than the hundredth part of how far ahead
+		// they are, so that a forecast of hours costs little more than one of minutes.
+		until = at.Add(max(0, at.Sub(x.began)/100))
 	}
 	x.Advance(at)
 	for x.events.Len() > 0 && !x.events[0].at.After(until) {
@@ -295,31 +295,21 @@ func (x *run) pass() stop {
 		x.lateTick = x.Now().Add(lateTick)
 		x.push(event{at: x.lateTick})
 	}
-	return stopDone
-}
-
-// window is how far apart things may happen to be taken as happening together, the later of
-// their times: the hundredth part of how far ahead they are. So a forecast of hours costs
-// little more than one of minutes, and is not off by more than that for it.
-func (x *run) window(at time.Time) time.Duration {
-	return max(0, at.Sub(x.began)/100)
+	return StopDone
 }
 
 // finish ends a gang: its pods succeed.
-func (x *run) finish(id engine.ID) {
+func (x *Run) finish(id engine.ID) {
 	delete(x.ends, id)
 	for _, p := range x.GangPods(id) {
 		x.RemovePod(p)
 	}
 	x.ended++
 	x.lastEnd = x.Now()
-	if x.onEnd != nil {
-		x.onEnd(id)
-	}
 }
 
 // goes takes a victim away, and creates it anew if it has a controller.
-func (x *run) goes(p *v1.Pod) {
+func (x *Run) goes(p *v1.Pod) {
 	latest := x.Pod(p.Namespace, p.Name)
 	if latest == nil || latest.UID != p.UID {
 		return
@@ -341,7 +331,7 @@ func (x *run) goes(p *v1.Pod) {
 }
 
 // unknownEnds counts gangs that run and whose end is not known, nor guessed.
-func (x *run) unknownEnds() (n int) {
+func (x *Run) unknownEnds() (n int) {
 	for _, e := range x.Endings() {
 		if e.At == 0 && x.guess(&e).IsZero() {
 			n++
@@ -351,16 +341,9 @@ func (x *run) unknownEnds() (n int) {
 }
 
 // guesses says, as a part of a sentence, how many runtimes were guessed; empty when none.
-func (x *run) guesses() string {
+func (x *Run) guesses() string {
 	if x.guessed == 0 {
 		return ""
 	}
 	return fmt.Sprintf("; the runtime of %s is not known and was taken as %s, as is usual here", count(x.guessed, "gang"), x.usual.Round(time.Second))
-}
-
-// victimsOf are the pods that were evicted for a gang, by name.
-func (x *run) victimsOf(gang string) []kubeengine.Victim {
-	out := slices.Clone(x.evicted[gang])
-	slices.SortFunc(out, func(a, b kubeengine.Victim) int { return cmp.Compare(a.Gang, b.Gang) })
-	return out
 }

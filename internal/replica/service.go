@@ -26,7 +26,6 @@ import (
 type Service struct {
 	engine  *kubeengine.Engine
 	version string
-	limits  Limits
 
 	mu      sync.Mutex
 	running map[string]bool
@@ -39,8 +38,14 @@ const AtOnce = 2
 
 // NewService answers for an engine.
 func NewService(e *kubeengine.Engine, version string) *Service {
-	s := &Service{engine: e, version: version, limits: DefaultLimits(), running: map[string]bool{}}
-	s.forecast.make = s.foresee
+	s := &Service{engine: e, version: version, running: map[string]bool{}}
+	s.forecast.make = func(ctx context.Context) (*Forecast, error) {
+		state, err := Of(e)
+		if err != nil {
+			return nil, err
+		}
+		return state.Forecast(ctx)
+	}
 	return s
 }
 
@@ -53,15 +58,14 @@ func (s *Service) begin(user string) (end func(), wrong *query.Error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	busy := ""
+	busy := &query.Error{Status: http.StatusTooManyRequests, Reason: "Busy"}
 	switch {
 	case s.running[who]:
-		busy = "a simulation of yours is running; ask again when it is answered"
+		busy.Message = "a simulation of yours is running; ask again when it is answered"
+		return nil, busy
 	case len(s.running) >= AtOnce:
-		busy = "as many simulations run as may at once; ask again in a second"
-	}
-	if busy != "" {
-		return nil, &query.Error{Status: http.StatusTooManyRequests, Reason: "Busy", Message: busy}
+		busy.Message = "as many simulations run as may at once; ask again in a second"
+		return nil, busy
 	}
 	s.running[who] = true
 	return func() {
@@ -82,7 +86,6 @@ func (s *Service) WhatIf(ctx context.Context, user, namespace string, manifest [
 	if err != nil {
 		return nil, err
 	}
-	state.limits = s.limits
 	return state.WhatIf(ctx, Question{Manifest: manifest, Namespace: namespace, Sight: see})
 }
 
@@ -104,15 +107,6 @@ func (s *Service) Dump(user string, w io.Writer) error {
 // Start is when a waiting gang is expected to start, by the last forecast; false when there
 // is none yet, or it does not know. It does not wait: a forecast that is stale is made anew meanwhile.
 func (s *Service) Start(id engine.ID) (query.Start, bool) { return s.forecast.start(id) }
-
-func (s *Service) foresee(ctx context.Context) (*Forecast, error) {
-	state, err := Of(s.engine)
-	if err != nil {
-		return nil, err
-	}
-	state.limits = s.limits
-	return state.Forecast(ctx)
-}
 
 // forecaster keeps the last forecast.
 type forecaster struct {

@@ -12,7 +12,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/core/engine"
+	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/internal/dialect"
+	"github.com/tangram-dev/tangram/internal/kube/answer"
 	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 )
 
@@ -68,6 +71,13 @@ func priorityOf(value int32) func(*v1.Pod) { return func(p *v1.Pod) { p.Spec.Pri
 
 // stateOf is a snapshot that is asked.
 func stateOf(s *kubeengine.Snapshot) *State { return &State{snapshot: s, limits: DefaultLimits()} }
+
+// reasonOf is why a gang waits.
+func reasonOf(r *Replica, id engine.ID) (out explain.Reason) {
+	r.engine.Sync()
+	r.look(func(v *answer.View) { out = v.Core.Reasons.Why(id) })
+	return out
+}
 
 func must(t *testing.T, err error) {
 	t.Helper()

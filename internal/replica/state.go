@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"time"
 
 	"github.com/tangram-dev/tangram/api/query"
 	"github.com/tangram-dev/tangram/core/engine"
@@ -42,9 +41,6 @@ func Of(e *kubeengine.Engine) (*State, error) {
 	}
 	return &State{snapshot: s, limits: DefaultLimits()}, nil
 }
-
-// At is when the state was as it is.
-func (s *State) At() time.Time { return s.snapshot.At }
 
 // Why says why an object's pods wait, as the scheduler would have said then, with the
 // expected start by a forecast on the same state. kind may be empty.

@@ -16,12 +16,13 @@ import (
 	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/internal/dialect"
 	"github.com/tangram-dev/tangram/internal/kube/answer"
+	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 )
 
 // Sight is what a caller may see by name.
 type Sight = answer.Sight
 
-// All sees everything: for who has the dump.
+// All sees everything: for readers of a dump.
 type All struct{}
 
 // MayListPods implements Sight.
@@ -57,11 +58,11 @@ func (s *State) WhatIf(ctx context.Context, q Question) (*query.WhatIf, error) {
 			return nil, &query.Error{Status: http.StatusForbidden, Reason: "Forbidden", Field: "metadata.namespace", Message: fmt.Sprintf("you may not list pods of namespace %q, so nothing is said about it", clip(ns))}
 		}
 	}
-	x, err := newRun(s.snapshot, s.limits)
+	x, err := NewRun(s.snapshot, s.limits)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := x.settle(ctx); err != nil { // what the scheduler is about to do anyway
+	if _, err := x.Settle(ctx); err != nil { // what the scheduler is about to do anyway
 		return nil, err
 	}
 	a := &asked{run: x, see: q.Sight, waited: x.Waiting()}
@@ -98,7 +99,7 @@ func invalid(field, message string) *query.Error {
 
 // asked is a question that is being answered.
 type asked struct {
-	run *run
+	run *Run
 	see Sight
 	// waited are the gangs that waited before.
 	waited []engine.ID
@@ -121,7 +122,7 @@ type candidate struct {
 // answer steps the replica until all gangs of the manifest have a place.
 func (a *asked) answer(ctx context.Context, pods []*v1.Pod) error {
 	x := a.run
-	if _, err := x.settle(ctx); err != nil {
+	if _, err := x.Settle(ctx); err != nil {
 		return err
 	}
 	a.out.Gangs = []query.Outcome{}
@@ -137,14 +138,11 @@ func (a *asked) answer(ctx context.Context, pods []*v1.Pod) error {
 	for _, c := range a.gangs {
 		a.look(ctx, c, true)
 	}
-	why, err := x.forward(ctx, func() bool {
-		left := 0
+	why, err := x.Forward(ctx, func() bool {
 		for _, c := range a.gangs {
-			if a.look(ctx, c, false); !c.done {
-				left++
-			}
+			a.look(ctx, c, false)
 		}
-		return left == 0
+		return !slices.ContainsFunc(a.gangs, func(c *candidate) bool { return !c.done })
 	})
 	if err != nil {
 		return err
@@ -178,7 +176,7 @@ func (a *asked) look(ctx context.Context, c *candidate, first bool) {
 	if c.done {
 		return
 	}
-	started, has := a.run.starts[c.id]
+	started, has := a.run.Starts[c.id]
 	if !has && !first {
 		return
 	}
@@ -266,7 +264,7 @@ func count(n int, what string) string {
 func clock(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // never says why it is not known when a gang starts.
-func (a *asked) never(c *candidate, why stop) query.Start {
+func (a *asked) never(c *candidate, why Stop) query.Start {
 	x := a.run
 	switch unknown := x.unknownEnds(); {
 	case c.out.Reason != nil && c.out.Reason.Class == explain.ForOwner.String():
@@ -275,7 +273,7 @@ func (a *asked) never(c *candidate, why stop) query.Start {
 		return c.refused
 	case c.out.Reason != nil && c.out.Reason.Never:
 		return query.Start{Known: query.StartsNever, Because: "nothing that ends or is freed would let it start"}
-	case why == stopSteps || why == stopHorizon:
+	case why == StopSteps || why == StopHorizon:
 		return query.Start{Known: query.StartsUnknown, Because: fmt.Sprintf("not before %s; the simulation goes no further", clock(x.Now()))}
 	case unknown > 0:
 		return query.Start{Known: query.StartsUnknown, Because: runtimesUnknown(unknown)}
@@ -300,14 +298,12 @@ func (a *asked) nodes(members []query.Member) (out []string) {
 // displaced adds the gangs that are evicted for a gang of the manifest, and its outcome to
 // the answer: also when it has ended by now.
 func (a *asked) displaced(c *candidate) {
-	seen := map[string]bool{}
-	for _, v := range a.run.victimsOf(c.name) {
-		if seen[v.Gang] {
-			continue
-		}
-		seen[v.Gang] = true
-		if ref := refOf(v.Gang, v.Pod.Namespace); a.see.MayListPods(v.Pod.Namespace) {
-			c.out.Displaces = append(c.out.Displaces, ref)
+	victims := slices.Clone(a.run.evicted[c.name])
+	slices.SortStableFunc(victims, func(a, b kubeengine.Victim) int { return cmp.Compare(a.Gang, b.Gang) })
+	victims = slices.CompactFunc(victims, func(a, b kubeengine.Victim) bool { return a.Gang == b.Gang })
+	for _, v := range victims {
+		if a.see.MayListPods(v.Pod.Namespace) {
+			c.out.Displaces = append(c.out.Displaces, refOf(v.Gang, v.Pod.Namespace))
 		} else {
 			c.out.DisplacesHidden++
 		}
@@ -326,60 +322,56 @@ const maxDelays = 2000
 // findDelays compares when gangs start that waited before, with and without the manifest.
 // It goes as far as the simulation's steps do.
 func (a *asked) findDelays(ctx context.Context, s *State) error {
+	if len(a.waited) > maxDelays {
+		a.out.Assumed = append(a.out.Assumed, fmt.Sprintf("%d gangs wait: which of them would start later was not looked for", len(a.waited)))
+	}
 	if len(a.waited) == 0 || len(a.gangs) == 0 || len(a.waited) > maxDelays {
-		if len(a.waited) > maxDelays {
-			a.out.Assumed = append(a.out.Assumed, fmt.Sprintf("%d gangs wait: which of them would start later was not looked for", len(a.waited)))
-		}
 		return nil
 	}
-	without, err := newRun(s.snapshot, s.limits)
+	without, err := NewRun(s.snapshot, s.limits)
 	if err != nil {
 		return err
 	}
-	all := func(x *run) func() bool {
+	all := func(x *Run) func() bool {
 		return func() bool {
-			return !slices.ContainsFunc(a.waited, func(id engine.ID) bool { _, ok := x.starts[id]; return !ok })
+			return !slices.ContainsFunc(a.waited, func(id engine.ID) bool { _, ok := x.Starts[id]; return !ok })
 		}
 	}
 	names := make(map[engine.ID]engine.Gang, len(a.waited)) // some are gone at the end
 	for _, id := range a.waited {
 		names[id], _ = without.Gang(id)
 	}
-	if _, err := without.forward(ctx, all(without)); err != nil {
+	if _, err := without.Forward(ctx, all(without)); err != nil {
 		return err
 	}
 	started := func() bool {
 		for _, id := range a.waited {
-			_, with := a.run.starts[id]
-			if _, ok := without.starts[id]; ok && !with {
+			_, with := a.run.Starts[id]
+			if _, ok := without.Starts[id]; ok && !with {
 				return false
 			}
 		}
 		return true
 	}
 	if !started() {
-		if _, err := a.run.forward(ctx, started); err != nil {
+		if _, err := a.run.Forward(ctx, started); err != nil {
 			return err
 		}
 	}
 	// Of several gangs of one manifest it is not told which delays whom: the first has them.
 	first, unknown := &a.out.Gangs[0], 0
 	for _, id := range a.waited {
-		before, ok := without.starts[id]
-		after, still := a.run.starts[id]
-		if !ok || still && after.Sub(before) < tick {
-			continue
+		before, ok := without.Starts[id]
+		after, starts := a.run.Starts[id]
+		if !starts {
+			after = a.run.Now() // not within the simulation
 		}
-		if !still && a.run.Now().Sub(before) < tick {
+		switch g := names[id]; {
+		case !ok || starts && after.Sub(before) < tick:
+		case after.Sub(before) < tick:
 			unknown++ // the simulation did not come as far: it may start just as early
-			continue
-		}
-		g := names[id]
-		switch {
 		case !a.see.MayListPods(g.Namespace):
 			first.DelaysHidden++
-		case !still: // not within the simulation
-			first.Delays = append(first.Delays, query.Delay{Gang: refOf(g.Name, g.Namespace), Seconds: int64(a.run.Now().Sub(before) / time.Second)})
 		default:
 			first.Delays = append(first.Delays, query.Delay{Gang: refOf(g.Name, g.Namespace), Seconds: int64(after.Sub(before) / time.Second)})
 		}

@@ -80,7 +80,7 @@ func TestWhatIfOverdue(t *testing.T) {
 	}
 }
 
-// TestWhatIfUnknown: behind a pod whose runtime nobody knows no time is told.
+// TestWhatIfUnknown: behind a pod whose runtime is not known no time is given.
 func TestWhatIfUnknown(t *testing.T) {
 	s := world(1)
 	s.Pods = []*v1.Pod{pod("a", 8, on("n0", time.Hour))}

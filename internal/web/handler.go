@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
 	"embed"
@@ -64,11 +65,7 @@ func serve(w http.ResponseWriter, r *http.Request, files map[string]asset) {
 		Refuse(w, query.Error{Status: http.StatusMethodNotAllowed, Reason: "Invalid", Message: "the page is only read", Field: "method"})
 		return
 	}
-	name := strings.TrimPrefix(r.URL.Path, "/")
-	if name == "" {
-		name = "index.html"
-	}
-	file, ok := files[name]
+	file, ok := files[cmp.Or(strings.TrimPrefix(r.URL.Path, "/"), "index.html")]
 	if !ok {
 		Refuse(w, query.Error{Status: http.StatusNotFound, Reason: "NotFound", Message: "there is no such page"})
 		return
@@ -78,7 +75,7 @@ func serve(w http.ResponseWriter, r *http.Request, files map[string]asset) {
 	// Asked for again each time, and sent only when it changed: a new version is used at once.
 	head.Set("Cache-Control", "no-cache")
 	head.Set("Vary", "Accept-Encoding")
-	if unchanged(r.Header.Get("If-None-Match"), file.tag) {
+	if strings.Contains(r.Header.Get("If-None-Match"), file.tag) { // a list of tags, each in quotes
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
@@ -92,16 +89,6 @@ func serve(w http.ResponseWriter, r *http.Request, files map[string]asset) {
 	if r.Method == http.MethodGet {
 		w.Write(body) // a visitor who has gone needs no answer
 	}
-}
-
-// unchanged reports whether one of the tags in an If-None-Match header is this one.
-func unchanged(header, tag string) bool {
-	for given := range strings.SplitSeq(header, ",") {
-		if strings.TrimPrefix(strings.TrimSpace(given), "W/") == tag {
-			return true
-		}
-	}
-	return false
 }
 
 // Refuse answers with an error as the query API does.

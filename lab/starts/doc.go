@@ -2,5 +2,5 @@
 // a trace on a copy of the scheduler (internal/replica), asks when jobs that must wait will
 // start, and compares with when they do. It is `tangram simulate starts`.
 //
-// Reading order: measure.go, command.go.
+// Reading order: timeline.go (a trace that is replayed), measure.go, command.go.
 package starts

@@ -14,7 +14,6 @@ import (
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/engine"
-	"github.com/tangram-dev/tangram/internal/replica"
 	"github.com/tangram-dev/tangram/lab/sim"
 )
 
@@ -49,7 +48,7 @@ type Errors struct {
 // replay is a Replay under way.
 type replay struct {
 	*Replay
-	timeline *replica.Timeline
+	timeline *timeline
 	asked    []question
 	out      Errors
 }
@@ -72,11 +71,11 @@ func (p *Replay) Measure(ctx context.Context, tell func(part float64)) (*Errors,
 		nodes = append(nodes, &v1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%05d", i)}, Status: v1.NodeStatus{Allocatable: v1.ResourceList{
 			names.ResourceNVIDIA: *resource.NewQuantity(int64(p.GPUsPerNode), resource.DecimalSI), v1.ResourcePods: resource.MustParse("1000")}}})
 	}
-	timeline, err := replica.NewTimeline(traceBegan, nodes)
+	line, err := newTimeline(traceBegan, nodes)
 	if err != nil {
 		return nil, err
 	}
-	m := &replay{Replay: p, timeline: timeline, out: Errors{Runtimes: "learned"}}
+	m := &replay{Replay: p, timeline: line, out: Errors{Runtimes: "learned"}}
 	if p.Declared {
 		m.out.Runtimes = "declared"
 	}
@@ -84,7 +83,7 @@ func (p *Replay) Measure(ctx context.Context, tell func(part float64)) (*Errors,
 		if p.Jobs[i].GPUs > p.GPUs {
 			continue
 		}
-		if err := timeline.Until(ctx, traceBegan.Add(time.Duration(p.Jobs[i].Submitted))); err != nil {
+		if err := line.until(ctx, traceBegan.Add(time.Duration(p.Jobs[i].Submitted))); err != nil {
 			return nil, err
 		}
 		if err := m.submit(ctx, i); err != nil {
@@ -95,7 +94,7 @@ func (p *Replay) Measure(ctx context.Context, tell func(part float64)) (*Errors,
 		}
 	}
 	for more := true; more && slices.ContainsFunc(m.asked, m.waits); {
-		if more, err = timeline.Next(ctx); err != nil {
+		if more, err = line.next(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -104,19 +103,19 @@ func (p *Replay) Measure(ctx context.Context, tell func(part float64)) (*Errors,
 
 // waits says that a job that was asked about has not started.
 func (m *replay) waits(q question) bool {
-	_, started := m.timeline.Started(q.gang)
+	_, started := m.timeline.started(q.gang)
 	return !started
 }
 
 // submit creates a job's pods, and asks when they start if they have to wait.
 func (m *replay) submit(ctx context.Context, i int) error {
-	came := m.timeline.Now()
-	gang, err := m.timeline.Submit(ctx, time.Duration(m.Jobs[i].Duration), m.pods(i)...)
+	came := m.timeline.now()
+	gang, err := m.timeline.submit(ctx, time.Duration(m.Jobs[i].Duration), m.pods(i)...)
 	if err != nil {
 		return err
 	}
 	m.out.Jobs++
-	if _, started := m.timeline.Started(gang); started {
+	if _, started := m.timeline.started(gang); started {
 		return nil
 	}
 	m.out.Waited++
@@ -124,7 +123,7 @@ func (m *replay) submit(ctx context.Context, i int) error {
 		return nil
 	}
 	m.out.Asked++
-	expected, known, err := m.timeline.Forecast(ctx, gang)
+	expected, known, err := m.timeline.forecast(ctx, gang)
 	if known {
 		m.asked = append(m.asked, question{gang, came, expected})
 	} else {
@@ -140,7 +139,7 @@ func (m *replay) pods(i int) (out []*v1.Pod) {
 		name := fmt.Sprintf("job-%06d-%d", i, len(out))
 		p := &v1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "trace", Name: name, UID: types.UID(name), Labels: map[string]string{},
-				CreationTimestamp: metav1.NewTime(m.timeline.Now().Truncate(time.Second)), Annotations: map[string]string{names.AnnotationUser: j.Queue}},
+				CreationTimestamp: metav1.NewTime(m.timeline.now().Truncate(time.Second)), Annotations: map[string]string{names.AnnotationUser: j.Queue}},
 			Spec: v1.PodSpec{SchedulerName: names.SchedulerName, Priority: &j.Priority, Containers: []v1.Container{{Name: "main", Image: "job", Resources: v1.ResourceRequirements{
 				Requests: v1.ResourceList{names.ResourceNVIDIA: *resource.NewQuantity(int64(min(left, m.GPUsPerNode)), resource.DecimalSI)}}}}},
 		}
@@ -161,7 +160,7 @@ func (m *replay) pods(i int) (out []*v1.Pod) {
 func (m *replay) sum() *Errors {
 	var off, signed, waits, relative []float64
 	for _, q := range m.asked {
-		began, ok := m.timeline.Started(q.gang)
+		began, ok := m.timeline.started(q.gang)
 		if !ok {
 			continue
 		}

@@ -33,7 +33,6 @@ func MethodLimit(folder string) int {
 func MethodExceptions() map[string]int {
 	return map[string]int{
 		"internal/kube/engine.setup": 52, // of its tests
-		"test/e2e.world":             63,
 	}
 }
 

@@ -58,10 +58,13 @@ func (w *world) agent(text string, flags ...string) *local.Serving {
 	return p
 }
 
+// liveWorld is a world whose devices a running agent measures.
+type liveWorld struct{ *world }
+
 // reading is what is published of the first device of a node; -1 for what is not.
 type reading struct{ utilization, memory, temperature, power int }
 
-func (w *world) reading(node string) reading {
+func (w *liveWorld) reading(node string) reading {
 	w.T.Helper()
 	gn := cluster.Read[v1alpha1.GPUNode](w.World, cluster.GPUNodes, node)
 	if len(gn.Status.Devices) == 0 {
@@ -79,7 +82,7 @@ func measured[T int32 | int64](p *T) int {
 }
 
 // tenant starts a share on a node that keeps it busy to some percent.
-func (w *world) tenant(name, node string, percent int) {
+func (w *liveWorld) tenant(name, node string, percent int) {
 	w.T.Helper()
 	w.Create(pod(name, 0, asking(map[string]string{"nvidia.com/gpu": "1", "nvidia.com/gpumem": "30000", "nvidia.com/gpucores": "90"}), func(p *v1.Pod) {
 		p.Spec.SchedulerName = "power"
@@ -93,13 +96,13 @@ func (w *world) tenant(name, node string, percent int) {
 }
 
 // busies changes how busy a pod keeps its device.
-func (w *world) busies(name string, percent int) {
+func (w *liveWorld) busies(name string, percent int) {
 	w.T.Helper()
 	w.Patch(cluster.Pods, name, fmt.Sprintf(`{"metadata":{"annotations":{%q:"%d"}}}`, names.AnnotationSimulatedUtilization, percent))
 }
 
 // chosen is where a profile puts a share, which goes again at once.
-func (w *world) chosen(profile string) string {
+func (w *liveWorld) chosen(profile string) string {
 	w.T.Helper()
 	const name = "probe"
 	w.Create(pod(name, 0, asking(map[string]string{"nvidia.com/gpu": "1", "nvidia.com/gpumem": "1000"}), func(p *v1.Pod) { p.Spec.SchedulerName = profile }))
@@ -110,7 +113,7 @@ func (w *world) chosen(profile string) string {
 
 // choose expects each profile to come to choose a node: the scheduler hears of telemetry
 // moments after this test.
-func (w *world) choose(why, want string, profiles ...string) {
+func (w *liveWorld) choose(why, want string, profiles ...string) {
 	w.T.Helper()
 	for _, profile := range profiles {
 		w.Eventually(fmt.Sprintf("%s: %s chooses %s", why, profile, want), func() (bool, string) {
@@ -125,7 +128,7 @@ func (w *world) choose(why, want string, profiles ...string) {
 // node, whichever of both that is. What was measured too long ago counts as unknown.
 func TestLiveScores(t *testing.T) {
 	t.Parallel()
-	w := startWorld(t, local.Options{}, config.CRDs(), config.RBAC(), config.AgentRBAC())
+	w := &liveWorld{startWorld(t, local.Options{}, config.CRDs(), config.RBAC(), config.AgentRBAC())}
 	agent := w.agent(`pools: [{name: n, count: 2, gpu: {model: A100-80GB, count: 1}}]`, "--simulated-speed=200")
 	for _, node := range []string{"n-0", "n-1"} {
 		w.publish(node, map[string]string{"nvidia.com/gpu": "10"}, nil)
@@ -172,7 +175,7 @@ func TestLiveScores(t *testing.T) {
 }
 
 // fault sets what is wrong with a node's simulated devices.
-func (w *world) fault(node, faults string) {
+func (w *liveWorld) fault(node, faults string) {
 	w.T.Helper()
 	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, names.AnnotationSimulatedFaults, faults)
 	w.Patch(cluster.GPUNodes, node, patch)

@@ -417,7 +417,7 @@ flags:
 `
 
 // MIG instances are cut where the record says before their container starts, and removed
-// when nobody has them.
+// when no container has them.
 func cutsInstances(w *agentWorld) {
 	const profile = "1g.10gb"
 	resource := "nvidia.com/mig-" + profile

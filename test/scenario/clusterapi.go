@@ -20,7 +20,7 @@ import (
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 )
 
-// Grace periods: none, because nobody plays kubelet; and one that no test
+// Grace periods: none, because there is no kubelet; and one that no test
 // outlives, for a pod that is to be seen terminating.
 var (
 	noGrace   = int64(0)
@@ -254,7 +254,7 @@ func (c *clusterEngine) Delete(ctx context.Context, objects ...metav1.Object) er
 }
 
 // wipe deletes all that the story made, namespaces excepted: without a controller
-// manager nobody would finish that.
+// manager their deletion would not end.
 func (c *clusterEngine) wipe(ctx context.Context) error {
 	var objects []metav1.Object
 	for _, object := range c.pods.GetStore().List() {

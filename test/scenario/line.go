@@ -16,7 +16,7 @@ import (
 //	train-[0-2] gpus=4 model="NVIDIA A10" label=a=b label=c=d
 //
 // Fields are read by key; the first mistake is kept in err, and done reports it
-// or a field nobody read.
+// or a field that was not read.
 type line struct {
 	names  []string
 	fields []field
@@ -184,7 +184,7 @@ func (l *line) fail(format string, args ...any) {
 	}
 }
 
-// done reports the first mistake, or the first field that nobody read.
+// done reports the first mistake, or the first field that was not read.
 func (l *line) done() error {
 	if l.err != nil {
 		return l.err

@@ -14,7 +14,7 @@ import (
 
 // pod makes a Pod, and its PriorityClass if it names one.
 func (l *line) pod(name string) (*v1.Pod, *schedulingv1.PriorityClass, error) {
-	noGrace := int64(0) // nobody plays kubelet, so nobody would end a grace period
+	noGrace := int64(0) // there is no kubelet that would end a grace period
 	pod := &v1.Pod{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: metav1.ObjectMeta{

@@ -76,7 +76,7 @@ func (s *story) enter(pod *v1.Pod) error {
 	return nil
 }
 
-// foreign creates pods that somebody else bound: node= says where. With record=
+// foreign creates pods that another scheduler bound: node= says where. With record=
 // they carry that text as their record. age=1h makes one older than all pods
 // Tangram placed; otherwise it is younger.
 func (s *story) foreign(ctx context.Context, d *datadriven.TestData) (view, error) {
@@ -117,7 +117,7 @@ func (s *story) foreign(ctx context.Context, d *datadriven.TestData) (view, erro
 func (s *story) bind(pod *v1.Pod, node string, age time.Duration) {
 	since := metav1.NewTime(s.engine.Now().Add(-age).Add(time.Duration(s.created) * time.Second))
 	pod.Spec.NodeName = node
-	pod.Spec.SchedulerName = "somebody-else"
+	pod.Spec.SchedulerName = "another-scheduler"
 	pod.Status.Phase = v1.PodRunning
 	pod.Status.Conditions = []v1.PodCondition{{Type: v1.PodScheduled, Status: v1.ConditionTrue, LastTransitionTime: since}}
 }

@@ -110,8 +110,8 @@ func (w Warning) String() string {
 	return fmt.Sprintf("warning on %s %s: %s: %s", w.Kind, w.Name, w.Reason, w.Note)
 }
 
-// deviceTable says, node by node, who holds which device. What pods hold without
-// a valid record is shown together: nobody knows who of them has which.
+// deviceTable says, node by node, which pod holds which device. What pods hold without
+// a valid record is shown together: it is not known which of them has which.
 func (s *State) deviceTable() (string, error) {
 	l, err := s.Ledger()
 	if err != nil {

@@ -59,13 +59,6 @@ func (a *asking) complete(list lister) cobra.CompletionFunc {
 	}
 }
 
-func named[T any](items []T, name func(*T) string) (out []string) {
-	for i := range items {
-		out = append(out, name(&items[i]))
-	}
-	return out
-}
-
 func namespaces(ctx context.Context, c *ask.Client) []string {
 	list, err := c.Kube().CoreV1().Namespaces().List(ctx, metav1.ListOptions{Limit: completionLimit})
 	if err != nil {
@@ -75,7 +68,7 @@ func namespaces(ctx context.Context, c *ask.Client) []string {
 }
 
 func nodes(ctx context.Context, c *ask.Client) []string {
-	answer, err := c.Nodes(ctx, 0)
+	answer, err := ask.Get[query.Nodes](ctx, c, ask.NodesQuestion(0))
 	if err != nil {
 		return nil
 	}
@@ -83,7 +76,7 @@ func nodes(ctx context.Context, c *ask.Client) []string {
 }
 
 func queueNames(ctx context.Context, c *ask.Client) []string {
-	answer, err := c.Queues(ctx)
+	answer, err := ask.Get[query.Queues](ctx, c, ask.About(query.PathQueues))
 	if err != nil {
 		return nil
 	}
@@ -124,7 +117,7 @@ func (a *asking) completeObjects(cmd *cobra.Command, args []string, typed string
 // name that several have is there once.
 func gangsBy(name func(*query.Gang) string) lister {
 	return func(ctx context.Context, c *ask.Client) (out []string) {
-		answer, err := c.Gangs(ctx, ask.GangsParams{Namespace: c.Namespace(), Limit: completionLimit})
+		answer, err := ask.Get[query.Gangs](ctx, c, ask.GangsQuestion(ask.GangsParams{Namespace: c.Namespace(), Limit: completionLimit}))
 		if err != nil {
 			return nil
 		}

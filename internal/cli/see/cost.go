@@ -29,11 +29,10 @@ without a price cost nothing and are shown apart.`,
   tangram cost --by user -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return show(cmd, a, ask.UsageQuestion(by), a.printCost)
+			return show(cmd, a, ask.About(query.PathUsage, query.ParamBy, strings.Join(by, ",")), a.printCost)
 		},
 	}
-	a = newAsking(c, cmd)
-	a.addFormat(cmd)
+	a = newAsking(c, cmd).addFormat(cmd)
 	cmd.Flags().StringSliceVar(&by, "by", []string{"namespace"}, "columns to sum by: "+strings.Join(query.UsageBy(), ", "))
 	_ = cmd.RegisterFlagCompletionFunc("by", cobra.FixedCompletions(query.UsageBy(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd

@@ -36,11 +36,10 @@ kept. With --dump the answer comes from a file of tangram dump, without a cluste
 			if o.Kind != "" && o.Kind != "Pod" {
 				return &ask.UsageError{Message: "explain is about one pod: " + o.Kind + " is none"}
 			}
-			return show(cmd, a, ask.ExplainQuestion(o), a.printExplain)
+			return show(cmd, a, ask.ExplainQuestion(o.Namespace, o.Name), a.printExplain)
 		},
 	}
-	a = newAsking(c, cmd)
-	a.addFormat(cmd)
+	a = newAsking(c, cmd).addFormat(cmd)
 	a.addDump(cmd)
 	cmd.ValidArgsFunction = a.complete(pods)
 	return cmd
@@ -75,9 +74,7 @@ func (a *asking) printExplain(s *terminal.Screen, e *query.Explain) {
 		s.Blank()
 		printCauses(s, "Others", e.Refused)
 	}
-	if text := hidden(e.Hidden, "node", "nodes"); text != "" {
-		s.Line(terminal.Dim, "%s", text)
-	}
+	printHidden(s, e.Hidden, "node", "nodes")
 	if e.Note != "" {
 		s.Blank()
 		s.Field("Note", label, terminal.Plain, e.Note)
@@ -102,11 +99,11 @@ func (a *asking) printRunnersUp(s *terminal.Screen, e *query.Explain) {
 		if a.wide() {
 			for _, want := range e.Terms {
 				i := slices.IndexFunc(r.Terms, func(x query.Term) bool { return x.Name == want.Name })
-				if i < 0 {
-					row = append(row, none)
-					continue
+				text := none
+				if i >= 0 {
+					text = strconv.Itoa(r.Terms[i].Score)
 				}
-				row = append(row, strconv.Itoa(r.Terms[i].Score))
+				row = append(row, text)
 			}
 		}
 		t.Add(row...)

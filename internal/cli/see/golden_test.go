@@ -15,9 +15,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tangram-dev/tangram/api/query"
-	"github.com/tangram-dev/tangram/internal/ask/asktest"
 	"github.com/tangram-dev/tangram/internal/cli/see"
 	"github.com/tangram-dev/tangram/internal/terminal"
+	"github.com/tangram-dev/tangram/test/asktest"
 )
 
 var update = flag.Bool("update", false, "write what commands print into testdata/golden")
@@ -124,7 +124,7 @@ func TestTables(t *testing.T) {
 		unknown  = `{"at":"2026-11-16T09:41:07Z","found":false,"gang":{"namespace":"ml-team","name":"web","kind":"","queue":"","priority":0,"phase":"","submitted":"0001-01-01T00:00:00Z","need":0,"exist":0,"placed":0,"milli":0},"reason":{"code":"","class":"","text":"","fit":0},"text":"pod ml-team/web names schedulerName default-scheduler, which is not Tangram's.","helps":[{"who":"owner","text":"set schedulerName: gpu-scheduler"}],"start":{"known":"unknown"}}`
 		refused  = `{"at":"2026-11-16T09:41:07Z","gangs":[],"refused":[{"object":"Pod ml-team/x","field":"spec.containers[0].resources","message":"half a GPU of nvidia.com/gpu"}]}`
 		alike    = `{"at":"2026-11-16T09:41:07Z","gangs":[` + alike0 + `,` + alike1 + `,` + alike2 + `]}`
-		nobody   = `{"at":"2026-11-16T09:41:07Z","items":[],"levels":[],"version":1,"hidden":12}`
+		hidden   = `{"at":"2026-11-16T09:41:07Z","items":[],"levels":[],"version":1,"hidden":12}`
 		unpriced = `{"at":"2026-11-16T09:41:07Z","since":"2026-11-16T09:11:07Z","by":["queue","model"],"items":[{"queue":"training","model":"a100-80gb-sxm4","milli":16000,"milliSeconds":28800000}],"hidden":{"milli":0,"milliSeconds":0},"total":{"milli":16000,"milliSeconds":28800000}}`
 	)
 	type test struct {
@@ -163,7 +163,7 @@ func TestTables(t *testing.T) {
 		{name: "top-fleet-terminal", args: "top --once", terminal: true},
 		{name: "top-nodes", args: "top nodes"},
 		{name: "top-nodes-wide", args: "top nodes t4-0 -o wide"},
-		{name: "top-nodes-hidden", args: "top nodes", answers: map[string]string{query.PathNodes: nobody}},
+		{name: "top-nodes-hidden", args: "top nodes", answers: map[string]string{query.PathNodes: hidden}},
 		{name: "top-devices", args: "top devices"},
 		{name: "top-devices-wide", args: "top devices a100-0 -o wide"},
 		{name: "top-queues", args: "top queues"},

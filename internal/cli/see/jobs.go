@@ -48,11 +48,10 @@ the order in which it is to start, with its reason and its expected start; then 
 			if err != nil {
 				return err
 			}
-			return print(a, s, body, func(g *query.Gangs) { a.printJobs(s, g, p, all) })
+			return print(a, s, body, func(s *terminal.Screen, g *query.Gangs) { a.printJobs(s, g, p, all) })
 		},
 	}
-	a = newAsking(c, cmd)
-	a.addFormat(cmd)
+	a = newAsking(c, cmd).addFormat(cmd)
 	f := cmd.Flags()
 	f.BoolVarP(&all, "all-namespaces", "A", false, "of all namespaces")
 	f.StringVar(&p.Queue, "queue", "", "of this queue alone")
@@ -80,32 +79,31 @@ func phaseOf(word string) string {
 
 // allGangs asks page after page, and puts the items of all into the first.
 func (a *asking) allGangs(ctx context.Context, s *terminal.Screen, p ask.GangsParams) ([]byte, error) {
-	want := p.Limit
 	body, err := a.answer(ctx, s, ask.GangsQuestion(p))
-	if err != nil || want > 0 {
+	if err != nil || p.Limit > 0 {
 		return body, err
 	}
 	var first map[string]json.RawMessage
 	var items []json.RawMessage
-	for pages := 0; ; pages++ {
+	for {
 		var page map[string]json.RawMessage
 		var more []json.RawMessage
 		if err := json.Unmarshal(body, &page); err != nil {
 			return nil, fmt.Errorf("the scheduler's answer is not understood: %w", err)
 		}
 		_ = json.Unmarshal(page["items"], &more) // null, or a list: checked when it is printed
+		p.Continue = ""
 		_ = json.Unmarshal(page["continue"], &p.Continue)
-		if page["continue"] == nil || p.Continue == "" {
-			if pages == 0 {
-				return body, nil
-			}
-			items = append(items, more...)
-			break
+		items = append(items, more...)
+		if first == nil && p.Continue == "" {
+			return body, nil // the only page, as it came
 		}
 		if first == nil {
 			first = page
 		}
-		items = append(items, more...)
+		if p.Continue == "" {
+			break
+		}
 		if body, err = a.answer(ctx, s, ask.GangsQuestion(p)); err != nil {
 			return nil, err
 		}
@@ -189,7 +187,7 @@ func (a *asking) jobRow(s *terminal.Screen, g *query.Gang, all bool) []any {
 	if !a.wide() {
 		name = shortName(g)
 	}
-	row := []any{name, g.Kind, or(g.Queue), terminal.Cell{Text: g.Phase, Style: phaseStyle(g.Phase)}, thousandths(g.Milli), pods, age, position, starts}
+	row := []any{name, g.Kind, or(g.Queue), styled(g.Phase), thousandths(g.Milli), pods, age, position, starts}
 	if a.wide() {
 		runs := none
 		if g.RuntimeSeconds > 0 {

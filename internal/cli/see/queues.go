@@ -24,17 +24,16 @@ BALANCE is what a queue is owed (above 0) or owes (below) of its share, in GPU h
   tangram queues -o wide       # every resource, not GPUs alone`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return show(cmd, a, ask.QueuesQuestion(), func(s *terminal.Screen, q *query.Queues) { printQueues(s, q, a.wide()) })
+			return show(cmd, a, ask.About(query.PathQueues), a.printQueues)
 		},
 	}
-	a = newAsking(c, cmd)
-	a.addFormat(cmd)
+	a = newAsking(c, cmd).addFormat(cmd)
 	return cmd
 }
 
-func printQueues(s *terminal.Screen, q *query.Queues, wide bool) {
+func (a *asking) printQueues(s *terminal.Screen, q *query.Queues) {
 	columns := []string{"QUEUE", "STATE", ">WEIGHT", ">USED", ">ENTITLED", ">WANTED", ">GUARANTEE", ">AT MOST", ">BALANCE", ">RUN", ">WAIT"}
-	if wide {
+	if a.wide() {
 		columns = append(columns, "OTHER RESOURCES (USED/ENTITLED)")
 	}
 	t := terminal.NewTable(columns...)
@@ -44,10 +43,10 @@ func printQueues(s *terminal.Screen, q *query.Queues, wide bool) {
 		if x.GPUs.Used > x.GPUs.Entitled {
 			used.Style = terminal.Warn
 		}
-		row := []any{x.shown, terminal.Cell{Text: x.State, Style: stateStyle(x.State)}, strconv.FormatInt(x.Weight, 10), used,
+		row := []any{x.shown, styled(x.State), strconv.FormatInt(x.Weight, 10), used,
 			thousandths(x.GPUs.Entitled), thousandths(x.GPUs.Wanted), limit(x.GPUs.Guarantee), limit(x.GPUs.Capability),
 			fmt.Sprintf("%+.1f", x.Balance/3600), strconv.Itoa(x.Running), strconv.Itoa(x.Waiting)}
-		if wide {
+		if a.wide() {
 			row = append(row, resources(x.Resources))
 		}
 		t.Add(row...)
@@ -57,9 +56,7 @@ func printQueues(s *terminal.Screen, q *query.Queues, wide bool) {
 	} else {
 		t.Write(s)
 	}
-	if text := hidden(q.Hidden, "queue", "queues"); text != "" {
-		s.Line(terminal.Dim, "%s", text)
-	}
+	printHidden(s, q.Hidden, "queue", "queues")
 	asOf(s, q.At)
 }
 

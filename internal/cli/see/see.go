@@ -3,11 +3,8 @@ package see
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,21 +13,16 @@ import (
 	"github.com/tangram-dev/tangram/internal/terminal"
 )
 
-// Config is what the commands are made with; the zero value is what people get.
+// Config is what the commands are made with.
 type Config struct {
 	// Screen, if not nil, replaces the command's own streams, for tests.
 	Screen func(*cobra.Command) *terminal.Screen
-	// Options, if set, are defaults of the connection.
-	Options ask.Options
-	// Replica answers why, whatif and explain from a dump; nil: offline answers are not built in.
-	Replica Replica
-	// Page serves the web page, and passes its questions on to upstream; nil: there is none.
+	// Replica answers why, whatif and explain from a file of tangram dump instead of a
+	// cluster, as of the time of the dump.
+	Replica func(ctx context.Context, file string, q ask.Question) ([]byte, error)
+	// Page serves the web page, and passes its questions on to upstream.
 	Page func(upstream http.Handler) http.Handler
 }
-
-// Replica answers questions from a file of tangram dump instead of a cluster. Answers are as
-// of the time of the dump.
-type Replica func(ctx context.Context, file string, q ask.Question) ([]byte, error)
 
 // Commands returns the commands, for a root to add.
 func Commands(c Config) []*cobra.Command {
@@ -49,7 +41,7 @@ type asking struct {
 }
 
 func newAsking(c Config, cmd *cobra.Command) *asking {
-	a := &asking{config: c, options: c.Options}
+	a := &asking{config: c}
 	a.options.AddFlags(cmd)
 	_ = cmd.RegisterFlagCompletionFunc("namespace", a.complete(namespaces))
 	_ = cmd.RegisterFlagCompletionFunc("context", a.completeContexts)
@@ -57,8 +49,9 @@ func newAsking(c Config, cmd *cobra.Command) *asking {
 }
 
 // addFormat adds -o.
-func (a *asking) addFormat(cmd *cobra.Command) {
+func (a *asking) addFormat(cmd *cobra.Command) *asking {
 	AddFormat(cmd, &a.format, "json and yaml: the scheduler's answer, unchanged; wide: more columns", formatJSON, formatYAML, formatWide)
+	return a
 }
 
 func (a *asking) wide() bool { return a.format == formatWide }
@@ -72,20 +65,20 @@ func (a *asking) screen(cmd *cobra.Command) *terminal.Screen {
 
 // connect reads the kubeconfig, once.
 func (a *asking) connect() (*ask.Client, error) {
-	if a.client == nil {
-		c, err := ask.New(a.options)
-		if err != nil {
-			return nil, err
-		}
-		a.client = c
+	if a.client != nil {
+		return a.client, nil
 	}
-	return a.client, nil
+	var err error
+	a.client, err = ask.New(a.options)
+	return a.client, err
 }
 
 // answer asks the scheduler, or the dump, and says on standard error when that takes long.
 func (a *asking) answer(ctx context.Context, s *terminal.Screen, q ask.Question) ([]byte, error) {
 	if a.dump != "" {
-		return a.replay(ctx, s, q)
+		p := s.Progress("asking the dump " + a.dump)
+		defer p.End()
+		return a.config.Replica(ctx, a.dump, q)
 	}
 	client, err := a.connect()
 	if err != nil {
@@ -96,19 +89,6 @@ func (a *asking) answer(ctx context.Context, s *terminal.Screen, q ask.Question)
 	return client.Ask(ctx, q)
 }
 
-// replay answers from a dump.
-func (a *asking) replay(ctx context.Context, s *terminal.Screen, q ask.Question) ([]byte, error) {
-	if a.config.Replica == nil {
-		return nil, errors.New("--dump: this program cannot read dumps")
-	}
-	if _, err := os.Stat(a.dump); err != nil {
-		return nil, &ask.UsageError{Message: "--dump: " + err.Error()}
-	}
-	p := s.Progress("asking the dump " + a.dump)
-	defer p.End()
-	return a.config.Replica(ctx, a.dump, q)
-}
-
 // show asks a question and prints the answer; table writes it for people.
 func show[T any](cmd *cobra.Command, a *asking, q ask.Question, table func(*terminal.Screen, *T)) error {
 	s := a.screen(cmd)
@@ -116,31 +96,38 @@ func show[T any](cmd *cobra.Command, a *asking, q ask.Question, table func(*term
 	if err != nil {
 		return err
 	}
-	return print(a, s, body, func(v *T) { table(s, v) })
+	return print(a, s, body, table)
+}
+
+// showAndRead is show of an answer that is also returned, so one that cannot be decoded is
+// an error in every format.
+func showAndRead[T any](cmd *cobra.Command, a *asking, q ask.Question, table func(*terminal.Screen, *T)) (*T, error) {
+	s := a.screen(cmd)
+	body, err := a.answer(cmd.Context(), s, q)
+	if err != nil {
+		return nil, err
+	}
+	v, err := ask.Decode[T](body)
+	if err != nil {
+		return nil, err
+	}
+	return v, print(a, s, body, table)
 }
 
 // print writes an answer in the format that was asked for; table writes it for people.
-func print[T any](a *asking, s *terminal.Screen, body []byte, table func(*T)) error {
+func print[T any](a *asking, s *terminal.Screen, body []byte, table func(*terminal.Screen, *T)) error {
 	switch a.format {
 	case formatJSON:
 		return s.JSON(body)
 	case formatYAML:
 		return s.YAML(body)
 	}
-	v, err := decode[T](body)
+	v, err := ask.Decode[T](body)
 	if err != nil {
 		return err
 	}
-	table(v)
+	table(s, v)
 	return s.Failed()
-}
-
-func decode[T any](body []byte) (*T, error) {
-	v := new(T)
-	if err := json.Unmarshal(body, v); err != nil {
-		return nil, fmt.Errorf("the scheduler's answer is not understood (is this program older than it?): %w", err)
-	}
-	return v, nil
 }
 
 // object reads KIND/NAME, KIND NAME or NAME; its namespace is -n's or the context's.
@@ -182,27 +169,11 @@ func (a *asking) addDump(cmd *cobra.Command) {
 // kindOf knows kubectl's short forms; other kinds go on as they are, without their group.
 func kindOf(word string) string {
 	word, _, _ = strings.Cut(word, ".")
-	switch strings.ToLower(word) {
-	case "po", "pod", "pods":
-		return "Pod"
-	case "gang", "gangs":
-		return "Gang"
-	case "job", "jobs", "vcjob", "vj":
-		return "Job"
-	case "pg", "podgroup", "podgroups":
-		return "PodGroup"
-	case "deploy":
-		return "Deployment"
-	case "rs":
-		return "ReplicaSet"
-	case "sts":
-		return "StatefulSet"
-	case "ds":
-		return "DaemonSet"
-	case "cj":
-		return "CronJob"
-	case "lws":
-		return "LeaderWorkerSet"
-	}
-	return word
+	return cmp.Or(shortKinds[strings.ToLower(word)], word)
+}
+
+var shortKinds = map[string]string{
+	"po": "Pod", "pod": "Pod", "pods": "Pod", "gang": "Gang", "gangs": "Gang", "job": "Job", "jobs": "Job", "vcjob": "Job", "vj": "Job",
+	"pg": "PodGroup", "podgroup": "PodGroup", "podgroups": "PodGroup", "deploy": "Deployment", "rs": "ReplicaSet",
+	"sts": "StatefulSet", "ds": "DaemonSet", "cj": "CronJob", "lws": "LeaderWorkerSet",
 }

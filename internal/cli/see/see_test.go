@@ -17,8 +17,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/tangram-dev/tangram/api/query"
-	"github.com/tangram-dev/tangram/internal/ask/asktest"
 	"github.com/tangram-dev/tangram/internal/cli/see"
+	"github.com/tangram-dev/tangram/test/asktest"
 )
 
 func failure(status int, reason, message string) asktest.Answer {

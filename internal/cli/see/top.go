@@ -50,19 +50,18 @@ beside it: what queues and quotas count, as in tangram queues.`,
 			if len(args) > 0 {
 				view, args = args[0], args[1:]
 			}
-			if !slices.Contains(views, view) {
+			switch {
+			case !slices.Contains(views, view):
 				return &ask.UsageError{Message: fmt.Sprintf("%q is no view: want one of %s", view, strings.Join(views, ", "))}
-			}
-			if len(args) > 0 && view != viewNodes && view != viewDevices {
+			case len(args) > 0 && view != viewNodes && view != viewDevices:
 				return &ask.UsageError{Message: fmt.Sprintf("view %s takes no names of nodes", view)}
-			}
-			if every < 500*time.Millisecond {
+			case every < 500*time.Millisecond:
 				return &ask.UsageError{Message: "--interval: must be 500ms or more"}
 			}
 			s := a.screen(cmd)
 			t := &top{asking: a, only: args}
 			if !s.Terminal || once || a.format != formatTable {
-				return t.once(cmd.Context(), view, s)
+				return t.once(cmd, view, s)
 			}
 			if _, err := a.connect(); err != nil {
 				return err
@@ -77,8 +76,7 @@ beside it: what queues and quotas count, as in tangram queues.`,
 			})
 		},
 	}
-	a = newAsking(c, cmd)
-	a.addFormat(cmd)
+	a = newAsking(c, cmd).addFormat(cmd)
 	cmd.Flags().DurationVar(&every, "interval", 2*time.Second, "how often a terminal is renewed")
 	cmd.Flags().BoolVar(&once, "once", false, "show it once, in a terminal too")
 	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, typed string) ([]string, cobra.ShellCompDirective) {
@@ -103,42 +101,34 @@ type top struct {
 	nodes query.Nodes
 }
 
-func (t *top) question(view string) ask.Question {
+func (t *top) once(cmd *cobra.Command, view string, s *terminal.Screen) error {
 	switch view {
-	case viewNodes, viewDevices:
-		return ask.NodesQuestion(0)
+	case viewFleet:
+		return show(cmd, t.asking, ask.About(query.PathFleet), printFleet)
 	case viewQueues:
-		return ask.QueuesQuestion()
+		return show(cmd, t.asking, ask.About(query.PathQueues), t.printQueues)
 	}
-	return ask.FleetQuestion()
-}
-
-func (t *top) once(ctx context.Context, view string, s *terminal.Screen) error {
-	body, err := t.answer(ctx, s, t.question(view))
+	body, err := t.answer(cmd.Context(), s, ask.NodesQuestion(0))
 	if err != nil {
 		return err
 	}
-	switch view {
-	case viewNodes, viewDevices:
-		body, missing, err := t.choose(body)
-		if err != nil {
-			return err
-		}
-		err = print(t.asking, s, body, func(n *query.Nodes) {
-			if view == viewNodes {
-				t.printNodes(s, n)
-			} else {
-				t.printDevices(s, n)
-			}
-		})
-		if err == nil && len(missing) > 0 {
-			return &query.Error{Status: http.StatusNotFound, Message: "no such node with GPUs: " + strings.Join(missing, ", ")}
-		}
+	body, missing, err := t.choose(body)
+	if err != nil {
 		return err
-	case viewQueues:
-		return print(t.asking, s, body, func(q *query.Queues) { printQueues(s, q, t.wide()) })
 	}
-	return print(t.asking, s, body, func(f *query.Fleet) { printFleet(s, f) })
+	err = print(t.asking, s, body, t.table(view))
+	if err == nil && len(missing) > 0 {
+		return &query.Error{Status: http.StatusNotFound, Message: "no such node with GPUs: " + strings.Join(missing, ", ")}
+	}
+	return err
+}
+
+// table prints nodes in the view of nodes or of devices.
+func (t *top) table(view string) func(*terminal.Screen, *query.Nodes) {
+	if view == viewNodes {
+		return t.printNodes
+	}
+	return t.printDevices
 }
 
 // choose leaves the nodes that were asked for in an answer, with all their fields, and says
@@ -176,24 +166,13 @@ func (t *top) choose(body []byte) (chosen []byte, missing []string, err error) {
 func (t *top) draw(ctx context.Context, view string, s *terminal.Screen) {
 	var err error
 	switch view {
-	case viewNodes, viewDevices:
-		if err = t.refresh(ctx); err != nil {
-			break
-		}
-		if view == viewNodes {
-			t.printNodes(s, &t.nodes)
-		} else {
-			t.printDevices(s, &t.nodes)
-		}
+	case viewFleet:
+		err = frame(ctx, t, s, query.PathFleet, printFleet)
 	case viewQueues:
-		var q *query.Queues
-		if q, err = t.client.Queues(ctx); err == nil {
-			printQueues(s, q, false)
-		}
+		err = frame(ctx, t, s, query.PathQueues, t.printQueues)
 	default:
-		var f *query.Fleet
-		if f, err = t.client.Fleet(ctx); err == nil {
-			printFleet(s, f)
+		if err = t.refresh(ctx); err == nil {
+			t.table(view)(s, &t.nodes)
 		}
 	}
 	if err != nil {
@@ -202,9 +181,18 @@ func (t *top) draw(ctx context.Context, view string, s *terminal.Screen) {
 	}
 }
 
+// frame asks for what a view shows and prints it.
+func frame[T any](ctx context.Context, t *top, s *terminal.Screen, path string, table func(*terminal.Screen, *T)) error {
+	v, err := ask.Get[T](ctx, t.client, ask.About(path))
+	if err == nil {
+		table(s, v)
+	}
+	return err
+}
+
 // refresh asks for nodes that changed since the last frame and puts them in their places.
 func (t *top) refresh(ctx context.Context) error {
-	n, err := t.client.Nodes(ctx, t.nodes.Version)
+	n, err := ask.Get[query.Nodes](ctx, t.client, ask.NodesQuestion(t.nodes.Version))
 	if err != nil {
 		return err
 	}
@@ -237,17 +225,17 @@ func printFleet(s *terminal.Screen, f *query.Fleet) {
 	}
 	n, w := f.Nodes, f.Work
 	s.Field("Nodes", label, terminal.Plain, fmt.Sprintf("%d with GPUs: %d ready, %d cordoned, %d lost", n.Total, n.Ready, n.Cordoned, n.Lost))
-	runs := fmt.Sprintf("%s, %s", count(w.RunningGangs, "job"), count(w.RunningPods, "pod"))
+	runs := fmt.Sprintf("%s, %s", Count(w.RunningGangs, "job"), Count(w.RunningPods, "pod"))
 	if w.ChargedMilli > 0 {
 		runs += ", charged " + gpus(w.ChargedMilli)
 	}
 	s.Field("Runs", label, terminal.Plain, runs)
-	waits := fmt.Sprintf("%s, %s", count(w.WaitingGangs, "job"), count(w.WaitingPods, "pod"))
+	waits := fmt.Sprintf("%s, %s", Count(w.WaitingGangs, "job"), Count(w.WaitingPods, "pod"))
 	if w.WaitingGangs > 0 {
 		waits += ", the oldest for " + span(secondsOf(w.OldestSeconds))
 	}
 	if w.Reservations > 0 {
-		waits += "; nodes are kept for " + count(w.Reservations, "job")
+		waits += "; nodes are kept for " + Count(w.Reservations, "job")
 	}
 	s.Field("Waits", label, terminal.Plain, waits)
 	s.Field("Unusable", label, terminal.Plain, fmt.Sprintf("%.1f %% of the free GPUs, for what waits or is typical", 100*f.Fragmentation))
@@ -271,7 +259,7 @@ func printFleet(s *terminal.Screen, f *query.Fleet) {
 		for _, name := range shown {
 			cell := terminal.Cell{Text: thousandths(m.ByState[name])}
 			if m.ByState[name] > 0 {
-				cell.Style = stateStyle(name)
+				cell.Style = styles[name]
 			}
 			row = append(row, cell)
 		}

@@ -8,8 +8,8 @@ import (
 
 	"github.com/tangram-dev/tangram/api/query"
 	"github.com/tangram-dev/tangram/internal/ask"
-	"github.com/tangram-dev/tangram/internal/ask/asktest"
 	"github.com/tangram-dev/tangram/internal/terminal"
+	"github.com/tangram-dev/tangram/test/asktest"
 )
 
 // A live view asks only for what changed, and shows all of it; an error is shown in place

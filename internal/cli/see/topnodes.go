@@ -1,7 +1,6 @@
 package see
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,9 +24,6 @@ func (t *top) heldColumns(n *query.Nodes) []string {
 	}
 	return []string{">HELD"}
 }
-
-// heldNote explains the two columns.
-const heldNote = "HELD is what is not left for others, CHARGED what queues and quotas count: they differ where GPUs are cut or shared."
 
 func (t *top) printNodes(s *terminal.Screen, n *query.Nodes) {
 	amounts := t.heldColumns(n)
@@ -62,7 +58,7 @@ func (t *top) printNodes(s *terminal.Screen, n *query.Nodes) {
 		case x.Kept:
 			kept = "a job that you may not see"
 		}
-		row := []any{x.Name, terminal.Cell{Text: x.State, Style: stateStyle(x.State)}, strconv.Itoa(len(x.Devices)), thousandths(held)}
+		row := []any{x.Name, styled(x.State), strconv.Itoa(len(x.Devices)), thousandths(held)}
 		if len(amounts) > 1 {
 			row = append(row, thousandths(charged))
 		}
@@ -93,7 +89,7 @@ func (t *top) printDevices(s *terminal.Screen, n *query.Nodes) {
 		}
 		for j := range x.Devices {
 			d := &x.Devices[j]
-			row := []any{x.Name, strconv.Itoa(d.Index), d.Model, terminal.Cell{Text: d.State, Style: stateStyle(d.State)}, thousandths(d.HeldMilli)}
+			row := []any{x.Name, strconv.Itoa(d.Index), d.Model, styled(d.State), thousandths(d.HeldMilli)}
 			if len(amounts) > 1 {
 				row = append(row, thousandths(d.ChargedMilli))
 			}
@@ -115,11 +111,9 @@ func (t *top) end(s *terminal.Screen, table *terminal.Table, n *query.Nodes, cha
 	case n.Hidden == 0 && len(t.only) == 0:
 		s.Line(terminal.Plain, "There are no nodes with GPUs.")
 	}
-	if text := hidden(n.Hidden, "node", "nodes"); text != "" {
-		s.Line(terminal.Dim, "%s", text)
-	}
+	printHidden(s, n.Hidden, "node", "nodes")
 	if charged {
-		s.Line(terminal.Dim, "%s", heldNote)
+		s.Line(terminal.Dim, "HELD is what is not left for others, CHARGED what queues and quotas count: they differ where GPUs are cut or shared.")
 	}
 	asOf(s, n.At)
 }
@@ -146,8 +140,5 @@ func holders(d *query.Device) string {
 		}
 		out = append(out, text)
 	}
-	if d.Hidden > 0 {
-		out = append(out, fmt.Sprintf("%d that you may not see", d.Hidden))
-	}
-	return or(strings.Join(out, ", "))
+	return or(seen(out, d.Hidden))
 }

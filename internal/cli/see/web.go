@@ -2,12 +2,12 @@ package see
 
 import (
 	"context"
-	"errors"
 	"os/signal"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tangram-dev/tangram/api/query"
 	"github.com/tangram-dev/tangram/internal/ask"
 	"github.com/tangram-dev/tangram/internal/terminal"
 )
@@ -29,9 +29,6 @@ printed URL (a cookie from then on), and answers to no other host name.`,
   tangram web --no-open --address 127.0.0.1 --port 8080     # for ssh -L 8080:127.0.0.1:8080`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if c.Page == nil {
-				return errors.New("this program has no web page")
-			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer stop()
 			return a.web(ctx, a.screen(cmd), address, port, !noOpen)
@@ -50,7 +47,7 @@ func (a *asking) web(ctx context.Context, s *terminal.Screen, address string, po
 		return err
 	}
 	// A question first: without rights or a leader there is nothing to show.
-	if _, err := a.answer(ctx, s, ask.FleetQuestion()); err != nil {
+	if _, err := a.answer(ctx, s, ask.About(query.PathFleet)); err != nil {
 		return err
 	}
 	page, err := servePage(a.config.Page, client, address, port)

@@ -32,8 +32,7 @@ With --dump the answer comes from a file of tangram dump, without a cluster.`,
   tangram whatif -f job.yaml --dump cluster.dump`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			s := a.screen(cmd)
-			manifest, err := readManifest(s, file)
+			manifest, err := readManifest(a.screen(cmd), file)
 			if err != nil {
 				return err
 			}
@@ -41,28 +40,19 @@ With --dump the answer comes from a file of tangram dump, without a cluster.`,
 			if err != nil {
 				return err
 			}
-			body, err := a.answer(cmd.Context(), s, ask.WhatIfQuestion(namespace, manifest))
-			if err != nil {
+			v, err := showAndRead(cmd, a, ask.WhatIfQuestion(namespace, manifest), a.printWhatIf)
+			switch {
+			case err != nil:
 				return err
-			}
-			v, err := decode[query.WhatIf](body)
-			if err != nil {
-				return err
-			}
-			if err := print(a, s, body, func(w *query.WhatIf) { a.printWhatIf(s, w) }); err != nil {
-				return err
-			}
-			if len(v.Refused) > 0 {
-				return fmt.Errorf("%s refused: see above", count(len(v.Refused), "object"))
-			}
-			if exitCode {
+			case len(v.Refused) > 0:
+				return fmt.Errorf("%s refused: see above", Count(len(v.Refused), "object"))
+			case exitCode:
 				return outcomeCode(v.Gangs)
 			}
 			return nil
 		},
 	}
-	a = newAsking(c, cmd)
-	a.addFormat(cmd)
+	a = newAsking(c, cmd).addFormat(cmd)
 	cmd.Flags().StringVarP(&file, "filename", "f", "", "file with the manifests, YAML or JSON; - is standard input")
 	_ = cmd.MarkFlagRequired("filename")
 	_ = cmd.MarkFlagFilename("filename", "yaml", "yml", "json")
@@ -115,13 +105,11 @@ func (a *asking) printWhatIf(s *terminal.Screen, w *query.WhatIf) {
 		}
 		a.printOutcome(s, same)
 	}
-	if len(w.Assumed) > 0 {
-		if len(w.Gangs) > 0 {
-			s.Blank()
-		}
-		for _, text := range w.Assumed {
-			s.Field("Assumed", label, terminal.Plain, text)
-		}
+	if len(w.Assumed) > 0 && len(w.Gangs) > 0 {
+		s.Blank()
+	}
+	for _, text := range w.Assumed {
+		s.Field("Assumed", label, terminal.Plain, text)
 	}
 	if len(w.Refused) > 0 {
 		if len(w.Gangs) > 0 || len(w.Assumed) > 0 {
@@ -174,20 +162,10 @@ func (a *asking) printOutcome(s *terminal.Screen, same []query.Outcome) {
 	if text := gangNames(o.Displaces, o.DisplacesHidden); text != "" {
 		s.Field("Evicts", label, terminal.Warn, text)
 	}
-	if len(o.Delays) > 0 || o.DelaysHidden > 0 {
-		var text string
-		for i, d := range o.Delays {
-			if i > 0 {
-				text += ", "
-			}
-			text += fmt.Sprintf("%s by %s", gangName(d.Gang), span(secondsOf(d.Seconds)))
-		}
-		if o.DelaysHidden > 0 {
-			if text != "" {
-				text += ", "
-			}
-			text += fmt.Sprintf("%d that you may not see", o.DelaysHidden)
-		}
+	delay := func(d *query.Delay) string {
+		return fmt.Sprintf("%s by %s", gangName(d.Gang), span(secondsOf(d.Seconds)))
+	}
+	if text := seen(named(o.Delays, delay), o.DelaysHidden); text != "" {
 		s.Field("Delays", label, terminal.Warn, text)
 	}
 	printHelps(s, o.Helps)

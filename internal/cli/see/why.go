@@ -31,23 +31,14 @@ With --dump the answer comes from a file of tangram dump, without a cluster.`,
   tangram why train --dump cluster.dump`,
 		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			s := a.screen(cmd)
 			o, err := a.object(args)
 			if err != nil {
 				return err
 			}
-			body, err := a.answer(cmd.Context(), s, ask.WhyQuestion(o))
-			if err != nil {
-				return err
-			}
-			v, err := decode[query.Why](body)
-			if err != nil {
-				return err
-			}
-			if err := print(a, s, body, func(w *query.Why) { a.printWhy(s, w) }); err != nil {
-				return err
-			}
+			v, err := showAndRead(cmd, a, ask.WhyQuestion(o), a.printWhy)
 			switch {
+			case err != nil:
+				return err
 			case !v.Found:
 				return answered(ExitNotFound)
 			case exitCode:
@@ -56,8 +47,7 @@ With --dump the answer comes from a file of tangram dump, without a cluster.`,
 			return nil
 		},
 	}
-	a = newAsking(c, cmd)
-	a.addFormat(cmd)
+	a = newAsking(c, cmd).addFormat(cmd)
 	cmd.Flags().BoolVar(&exitCode, "exit-code", false, "exit with 10 when it waits, 11 when it will not start as things are")
 	a.addDump(cmd)
 	cmd.ValidArgsFunction = a.completeObjects
@@ -130,7 +120,7 @@ func printGang(s *terminal.Screen, g *query.Gang) {
 	if g.Need > 1 || g.Exist > 1 {
 		state += fmt.Sprintf("; %d of %d pods have a place, %d must run", g.Placed, g.Exist, g.Need)
 	}
-	s.Field("State", label, phaseStyle(g.Phase), state)
+	s.Field("State", label, styles[g.Phase], state)
 }
 
 // printCauses lists why nodes cannot take it; each text begins with how many there are.

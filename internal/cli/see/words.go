@@ -1,6 +1,7 @@
 package see
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -36,8 +37,8 @@ func limit(milli *int64) string {
 	return thousandths(*milli)
 }
 
-// count and a noun: 1 node, 3 nodes.
-func count(n int, noun string) string {
+// Count is a number and a noun: 1 node, 3 nodes.
+func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}
@@ -47,23 +48,16 @@ func count(n int, noun string) string {
 // span is a duration as kubectl writes ages: the two largest units.
 func span(d time.Duration) string {
 	d = max(d, 0).Round(time.Second)
-	days, hours, minutes, seconds := int(d.Hours())/24, int(d.Hours())%24, int(d.Minutes())%60, int(d.Seconds())%60
-	parts := []struct {
-		n    int
-		unit string
-	}{{days, "d"}, {hours, "h"}, {minutes, "m"}, {seconds, "s"}}
-	i := slices.IndexFunc(parts, func(p struct {
-		n    int
-		unit string
-	}) bool {
-		return p.n > 0
-	})
-	if i < 0 {
+	parts := []int{int(d.Hours()) / 24, int(d.Hours()) % 24, int(d.Minutes()) % 60, int(d.Seconds()) % 60}
+	first := slices.IndexFunc(parts, func(n int) bool { return n > 0 })
+	if first < 0 {
 		return "0s"
 	}
-	out := fmt.Sprintf("%d%s", parts[i].n, parts[i].unit)
-	if i+1 < len(parts) && parts[i+1].n > 0 {
-		out += fmt.Sprintf("%d%s", parts[i+1].n, parts[i+1].unit)
+	out := ""
+	for i := first; i < min(first+2, len(parts)); i++ {
+		if parts[i] > 0 {
+			out += fmt.Sprintf("%d%c", parts[i], "dhms"[i])
+		}
 	}
 	return out
 }
@@ -94,14 +88,22 @@ func podName(p query.PodRef) string { return p.Namespace + "/" + p.Name }
 
 // gangNames lists gangs, and how many cannot be named.
 func gangNames(gangs []query.GangRef, hidden int) string {
-	var out []string
-	for _, g := range gangs {
-		out = append(out, gangName(g))
-	}
+	return seen(named(gangs, func(g *query.GangRef) string { return gangName(*g) }), hidden)
+}
+
+// seen lists what the caller may see, and how much the caller may not.
+func seen(names []string, hidden int) string {
 	if hidden > 0 {
-		out = append(out, fmt.Sprintf("%d that you may not see", hidden))
+		names = append(names, fmt.Sprintf("%d that you may not see", hidden))
 	}
-	return strings.Join(out, ", ")
+	return strings.Join(names, ", ")
+}
+
+func named[T any](items []T, name func(*T) string) (out []string) {
+	for i := range items {
+		out = append(out, name(&items[i]))
+	}
+	return out
 }
 
 // parts are devices: "0,1" for whole ones, "3 (0.25, 5120Mi)", "2 (1g.10gb)".
@@ -119,10 +121,7 @@ func parts(devices []query.Part) string {
 		}
 		out = append(out, text)
 	}
-	if len(out) == 0 {
-		return none
-	}
-	return strings.Join(out, ",")
+	return or(strings.Join(out, ","))
 }
 
 // some are the first few of names, and how many more there are.
@@ -134,38 +133,17 @@ func some(names []string, n int) string {
 }
 
 // or is text, or a dash for none.
-func or(text string) string {
-	if text == "" {
-		return none
-	}
-	return text
+func or(text string) string { return cmp.Or(text, none) }
+
+// styles are the colours of a gang's phase, and of the state of a device, node or queue.
+var styles = map[string]terminal.Style{
+	query.PhaseRunning: terminal.Good, query.PhaseStarting: terminal.Blue, query.PhaseWaiting: terminal.Warn, query.PhasePartial: terminal.Warn,
+	"failed": terminal.Bad, "lost": terminal.Bad, "degraded": terminal.Warn, "cordoned": terminal.Warn, "idle_allocated": terminal.Warn,
+	"Closing": terminal.Warn, "Closed": terminal.Warn, "free": terminal.Good, "ready": terminal.Good,
 }
 
-// phaseStyle is the colour of a gang's phase.
-func phaseStyle(phase string) terminal.Style {
-	switch phase {
-	case query.PhaseRunning:
-		return terminal.Good
-	case query.PhaseStarting:
-		return terminal.Blue
-	case query.PhaseWaiting, query.PhasePartial:
-		return terminal.Warn
-	}
-	return terminal.Plain
-}
-
-// stateStyle is the colour of a state of a device, node or queue.
-func stateStyle(state string) terminal.Style {
-	switch state {
-	case "failed", "lost":
-		return terminal.Bad
-	case "degraded", "cordoned", "idle_allocated", "Closing", "Closed":
-		return terminal.Warn
-	case "free", "ready":
-		return terminal.Good
-	}
-	return terminal.Plain
-}
+// styled is a phase or a state in its colour.
+func styled(word string) terminal.Cell { return terminal.Cell{Text: word, Style: styles[word]} }
 
 // asOf says how old the answer is, by this machine's clock.
 func asOf(s *terminal.Screen, at time.Time) {
@@ -185,10 +163,9 @@ func asOfText(at, now time.Time) string {
 	}
 }
 
-// hidden is the remark about what the caller may not see; empty for 0.
-func hidden(n int, noun, right string) string {
-	if n == 0 {
-		return ""
+// printHidden remarks on what the caller may not see; right is the resource to list.
+func printHidden(s *terminal.Screen, n int, noun, right string) {
+	if n > 0 {
+		s.Line(terminal.Dim, "%s not shown: you may not list %s.", Count(n, noun), right)
 	}
-	return fmt.Sprintf("%s not shown: you may not list %s.", count(n, noun), right)
 }

@@ -25,7 +25,7 @@ var order = []struct {
 	after time.Duration
 }{{"a", time.Second}, {"b", 2 * time.Minute}}
 
-// Plan holds a time that somebody else read.
+// Plan holds a time that its caller read.
 type Plan struct{ At time.Time }
 
 func (p Plan) String() string { return p.At.String() }

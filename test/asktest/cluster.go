@@ -1,11 +1,11 @@
 // Package asktest is a cluster for tests of clients of the query API: an API server that
-// has a Lease, pods, namespaces and port-forwards, and a scheduler that answers what it is
-// told to. It is for tests only.
+// has a Lease, pods, namespaces and port-forwards, and a scheduler with prepared answers.
 package asktest
 
 import (
 	"encoding/json"
 	"encoding/pem"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -153,15 +153,7 @@ func pemOf(s *httptest.Server) string {
 }
 
 func (c *Cluster) scheduler(w http.ResponseWriter, r *http.Request) {
-	body := make([]byte, 0, 1024)
-	buffer := make([]byte, 1024)
-	for {
-		n, err := r.Body.Read(buffer)
-		body = append(body, buffer[:n]...)
-		if err != nil {
-			break
-		}
-	}
+	body, _ := io.ReadAll(r.Body)
 	token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 	c.mu.Lock()
 	c.requests = append(c.requests, Request{r.Method, r.URL.RequestURI(), token, string(body)})
