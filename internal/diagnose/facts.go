@@ -74,8 +74,8 @@ type Device struct {
 	Health, Cause, Reason string
 	Since                 time.Time
 	// What was measured; -1 where it was not.
-	XID, Utilization, Temperature, Watts int
-	UsedMiB                              int64
+	XID, Temperature, Watts int
+	UsedMiB                 int64
 	// Over are pods that use more memory than they were given.
 	Over []Over
 	// MIG: it can be cut; Cut: MIG mode is on. Instances are the slices that exist, by
