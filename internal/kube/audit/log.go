@@ -16,12 +16,9 @@ import (
 
 // Dropped describes the counter of entries that were not written, for
 // docs/reference/metrics.md.
-var Dropped = metrictable.Metric{
-	Name: "tangram_audit_dropped_total", Type: metrictable.Counter, Unit: "entries",
-	Labels: []metrictable.Label{{Name: "cause", Values: "buffer, write"}},
-	Help:   "Entries of the audit log that were not written, by cause: the buffer was full, or writing failed.",
-	Source: "the audit log",
-}
+var Dropped = metrictable.NewCounter("tangram_audit_dropped_total", "entries", "the audit log",
+	"Entries of the audit log that were not written, by cause: the buffer was full, or writing failed.",
+	metrictable.By("cause", "buffer, write"))
 
 var dropped = metrics.NewCounterVec(&metrics.CounterOpts{Name: Dropped.Name, Help: Dropped.Help, StabilityLevel: metrics.ALPHA}, Dropped.LabelNames())
 

@@ -16,13 +16,10 @@ import (
 
 // PodsFinished is how pods with GPUs ended. The scheduler cannot tell: kube-scheduler
 // watches no pod that has succeeded or failed.
-var PodsFinished = metrictable.Metric{
-	Name: "tangram_pods_finished_total", Type: metrictable.Counter, Unit: "pods",
-	Labels: []metrictable.Label{{Name: "queue", Values: "names of Queues; other"}, {Name: "result", Values: "succeeded, failed, evicted, deleted"}},
-	Help: "Pods with GPUs that ended after they were bound, by how. evicted: by preemption, a drain or another disruption (condition DisruptionTarget). " +
+var PodsFinished = metrictable.NewCounter("tangram_pods_finished_total", "pods", "pods",
+	"Pods with GPUs that ended after they were bound, by how. evicted: by preemption, a drain or another disruption (condition DisruptionTarget). "+
 		"deleted: before they succeeded or failed.",
-	Source: "pods", StandsFor: []string{"003 training_job_completion_rate: succeeded / (succeeded + failed)"},
-}
+	metrictable.By("queue", "names of Queues; other"), metrictable.By("result", "succeeded, failed, evicted, deleted")).For("003 training_job_completion_rate: succeeded / (succeeded + failed)")
 
 // Table is the metrics of gpu-controller.
 func Table() metrictable.Table {
