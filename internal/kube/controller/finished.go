@@ -1,6 +1,8 @@
 package controller
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -8,6 +10,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
+	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/measure"
 	"github.com/tangram-dev/tangram/internal/dialect"
 	"github.com/tangram-dev/tangram/internal/kube/recovery"
@@ -56,7 +59,7 @@ func newFinished(s *sources) (*finished, error) {
 			}
 		},
 		DeleteFunc: func(obj any) {
-			if p, ok := object[*v1.Pod](obj); ok && !ended(p) {
+			if p, ok := eventObject[*v1.Pod](obj); ok && !ended(p) {
 				f.count(p)
 			}
 		},
@@ -70,29 +73,18 @@ func ended(p *v1.Pod) bool {
 
 // count counts a pod that ended, if it was bound and asks for GPUs.
 func (f *finished) count(p *v1.Pod) {
-	if p.Spec.NodeName == "" || !asksForGPUs(p) {
+	claims, _ := dialect.Claims(p)
+	if p.Spec.NodeName == "" || !slices.ContainsFunc(claims, func(c ledger.Claim) bool { return c.Vendor != "" }) {
 		return
 	}
 	queue, _ := dialect.ChargedQueue(p)
-	if queue == "" {
-		queue = arbiter.Default
-	}
+	queue = cmp.Or(queue, arbiter.Default)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.exists(queue) {
 		queue = measure.Other
 	}
 	f.counts[finishedKey{f.names.Admit(queue), resultOf(p)}]++
-}
-
-func asksForGPUs(p *v1.Pod) bool {
-	claims, _ := dialect.Claims(p)
-	for i := range claims {
-		if claims[i].Vendor != "" {
-			return true
-		}
-	}
-	return false
 }
 
 // resultOf is how a pod ended.

@@ -7,9 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/signal"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,7 +35,6 @@ type options struct {
 // NewCommand is the gpu-extender command.
 func NewCommand() *cobra.Command {
 	var o options
-	var log *logging.Options
 	cmd := &cobra.Command{
 		Use:   "gpu-extender",
 		Short: "Tangram's decisions for a kube-scheduler that cannot be replaced",
@@ -47,16 +44,8 @@ config/extender.yaml is the scheduler configuration that goes with it.`,
 		Args:         cobra.NoArgs,
 		Version:      version.Get().String(),
 		SilenceUsage: true,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
-			defer stop()
-			if err := log.Apply(); err != nil {
-				return err
-			}
-			return o.run(ctx)
-		},
 	}
-	log = logging.New(cmd)
+	logging.Run(cmd, o.run)
 	cmd.Flags().StringVar(&o.kubeconfig, "kubeconfig", "", "file that says how to reach the API server; empty inside a cluster")
 	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:8888", "address to serve on")
 	cmd.Flags().StringVar(&o.config, "config", "", "file with weights, placements, tenants and telemetryMaxAge, as in the arguments of GPUScore; empty for the defaults")
