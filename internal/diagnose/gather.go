@@ -25,10 +25,8 @@ type Objects struct {
 	// GPUNode may be nil; Defined: the cluster has the kind.
 	GPUNode *v1alpha1.GPUNode
 	Defined bool
-	// Pods are those on the node.
-	Pods []*v1.Pod
-	// Slices are those of the node; nil where the cluster does not have the kind.
-	Slices []resourceapi.ResourceSlice
+	Pods    []*v1.Pod                   // those on the node
+	Slices  []resourceapi.ResourceSlice // those of the node; nil where the cluster does not have the kind
 }
 
 // FactsOf are the facts that objects tell.

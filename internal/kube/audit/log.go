@@ -38,8 +38,7 @@ func RegisterMetrics() {
 type Log struct {
 	entries chan Entry
 	out     io.Writer
-	// drains are callers that wait until all is written.
-	drains chan chan struct{}
+	drains  chan chan struct{} // callers that wait until all is written
 }
 
 // New returns a log that writes to out, with room for so many entries that wait to be

@@ -1,7 +1,9 @@
 package autoscale
 
 import (
+	"encoding/json"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,8 +14,7 @@ import (
 
 // Settings are how placeholders are made.
 type Settings struct {
-	// Namespace is where they are; Image is what they would run, if they could.
-	Namespace, Image string
+	Namespace, Image string // where placeholders are, and what they would run, if they could
 	// Owner is the controller's own pod: placeholders go with it. nil: they stay until a
 	// controller removes them.
 	Owner *metav1.OwnerReference
@@ -22,10 +23,8 @@ type Settings struct {
 // plan is what is to be done. Removals go first.
 type plan struct {
 	remove, create []*v1.Pod
-	// show are placeholders that do not say that they are unschedulable.
-	show []*v1.Pod
-	// keep and free are nodes to mark, and to mark no longer.
-	keep, free []*v1.Node
+	show           []*v1.Pod  // placeholders that do not say that they are unschedulable
+	keep, free     []*v1.Node // nodes to mark, and to mark no longer
 }
 
 // decide compares what is asked for with what there is. member finds a pod by namespace and
@@ -94,4 +93,47 @@ func shown(p *v1.Pod) bool {
 	return slices.ContainsFunc(p.Status.Conditions, func(c v1.PodCondition) bool {
 		return c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse && c.Reason == v1.PodReasonUnschedulable
 	})
+}
+
+// stays are the annotations by which autoscalers leave a node alone: Karpenter's and
+// cluster-autoscaler's.
+var stays = []string{names.AnnotationDoNotDisrupt, names.AnnotationScaleDownDisabled}
+
+// keepPatch marks a node. What an operator has set is his: the mark names what was added.
+// nil: it is marked.
+func keepPatch(n *v1.Node) ([]byte, error) {
+	if _, marked := n.Annotations[names.AnnotationKept]; marked {
+		return nil, nil
+	}
+	set, ours := map[string]any{}, []string{}
+	for _, key := range stays {
+		if _, there := n.Annotations[key]; !there {
+			set[key] = "true"
+			ours = append(ours, key)
+		}
+	}
+	set[names.AnnotationKept] = strings.Join(ours, ",")
+	return nodePatch(n, set)
+}
+
+// freePatch takes the mark back, and what it names unless it was changed since. nil: there
+// is none.
+func freePatch(n *v1.Node) ([]byte, error) {
+	if _, marked := n.Annotations[names.AnnotationKept]; !marked {
+		return nil, nil
+	}
+	set := map[string]any{names.AnnotationKept: nil}
+	for _, ours := range strings.Split(n.Annotations[names.AnnotationKept], ",") {
+		for _, key := range stays {
+			if ours == key && n.Annotations[key] == "true" {
+				set[key] = nil
+			}
+		}
+	}
+	return nodePatch(n, set)
+}
+
+// nodePatch is for the version that was read.
+func nodePatch(n *v1.Node, annotations map[string]any) ([]byte, error) {
+	return json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": n.ResourceVersion, "annotations": annotations}})
 }

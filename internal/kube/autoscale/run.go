@@ -24,16 +24,14 @@ import (
 // Scaler carries out what the scheduler asks of autoscalers.
 type Scaler struct {
 	Settings
-	Client kubernetes.Interface
-	// Pods and Nodes are informers that somebody else runs.
-	Pods, Nodes cache.SharedIndexInformer
+	Client      kubernetes.Interface
+	Pods, Nodes cache.SharedIndexInformer // informers that the caller runs
 
 	mu sync.Mutex
 	// members are those of the document that was carried out last.
 	members map[types.UID]bool
 	kicked  chan struct{}
-	// problem is what was last logged of the document.
-	problem string
+	problem string // what was last logged of the document
 }
 
 const (

@@ -38,8 +38,7 @@ type options struct {
 	// autoscales: what the scheduler asks of autoscalers is carried out.
 	autoscales  bool
 	autoscaling autoscale.Settings
-	// webListen is the address of the web page; empty for none.
-	webListen string
+	webListen   string // the address of the web page; empty for none
 }
 
 // NewCommand is the gpu-controller command.

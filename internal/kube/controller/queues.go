@@ -31,8 +31,7 @@ type queues struct {
 	recorder events.EventRecorder
 	charges  *charges
 	entrance *entrance
-	// reported is the problem last reported of each queue, so that each is reported once.
-	reported map[string]string
+	reported map[string]string // the problem last reported of each queue, so that each is reported once
 }
 
 func newQueues(c *clients, s *sources, r events.EventRecorder, e *entrance) (*queues, error) {

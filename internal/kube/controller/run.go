@@ -45,10 +45,8 @@ const (
 // Controller is gpu-controller, independent of its flags.
 type Controller struct {
 	Config *rest.Config
-	// Elect: other replicas may run, and only the leader works.
-	Elect bool
-	// Timing is how long it waits; the zero value is DefaultTiming.
-	Timing Timing
+	Elect  bool   // other replicas may run, and only the leader works
+	Timing Timing // how long it waits; the zero value is DefaultTiming
 	// Ready is called with false while the controller starts up, and with true when it
 	// works, or when another replica leads.
 	Ready func(bool)

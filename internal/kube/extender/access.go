@@ -18,9 +18,8 @@ type access struct {
 	cert, key, clientCA string
 	// names are those of clients that may ask: the certificate's common name or one of its
 	// DNS names. Empty: all that the authority has signed.
-	names []string
-	// authorities are those of clientCA as last read; nil without clientCA.
-	authorities atomic.Pointer[x509.CertPool]
+	names       []string
+	authorities atomic.Pointer[x509.CertPool] // those of clientCA as last read; nil without clientCA
 }
 
 // load reads the files; it is also the check at start.

@@ -26,11 +26,10 @@ const maxBody = 256 << 20
 
 // Server answers kube-scheduler's requests.
 type Server struct {
-	Engine *kubeengine.Engine
-	Pods   corelisters.PodLister
-	Writer binding.Writer
-	// Profile is what the configuration says about pods: weights, placements, tenants.
-	Profile workload.Profile
+	Engine  *kubeengine.Engine
+	Pods    corelisters.PodLister
+	Writer  binding.Writer
+	Profile workload.Profile // what the configuration says about pods: weights, placements, tenants
 }
 
 // Handler serves the protocol's four verbs to clients that are let in, and a health check

@@ -145,9 +145,8 @@ const (
 
 // toll counts for how long questions of a caller held the engine's lock.
 type toll struct {
-	mu sync.Mutex
-	// paid is when what a caller used is made up for.
-	paid map[string]time.Time
+	mu   sync.Mutex
+	paid map[string]time.Time // when what a caller used is made up for
 }
 
 func newToll() *toll { return &toll{paid: map[string]time.Time{}} }

@@ -35,8 +35,7 @@ type caller struct {
 	rights Rights
 	// charge is told for how long the engine's lock was held; may be nil.
 	charge func(held time.Duration)
-	// spent is what the question's time goes into.
-	spent *timing
+	spent  *timing // what the question's time goes into
 
 	mu    sync.Mutex
 	known map[right]bool

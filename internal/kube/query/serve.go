@@ -31,10 +31,8 @@ type Port struct {
 	// Listen is the address: host:port. Advertise is the host or host:port that callers are
 	// told; empty: Listen's, or one of this host's where Listen has none.
 	Listen, Advertise string
-	// Cert and Key are files; both empty: a certificate is made at the start.
-	Cert, Key string
-	// Pod is this process' namespace/name; empty outside a cluster.
-	Pod string
+	Cert, Key         string // files; both empty: a certificate is made at the start
+	Pod               string // this process' namespace/name; empty outside a cluster
 
 	listener net.Listener
 	mu       sync.Mutex
@@ -147,8 +145,7 @@ const (
 	// maxConnections is how many callers may be connected, see bounded. Each costs the
 	// scheduler memory and a file, whether or not it may ask anything.
 	maxConnections = 1000
-	// maxStreams is how many requests one connection may have open at once.
-	maxStreams = 16
+	maxStreams     = 16 // how many requests one connection may have open at once
 )
 
 // bounded is a listener with a bound on open connections. Who opens more than there may be

@@ -8,6 +8,5 @@
 // ConfigMap with what the mean time between failures is computed from.
 //
 // Read settings.go (the configuration file), loop.go, then the files named above, with
-// maintenance.go and memory.go (what they read of nodes), definitions.go (the metrics) and
-// save.go (figures that outlive the controller).
+// definitions.go (the metrics) and save.go (figures that outlive the controller).
 package recovery

@@ -25,8 +25,7 @@ type svc struct {
 	job     *batch.Job
 	spec    *lifecycle.Spec
 	publish bool
-	// open: no NetworkPolicy is made.
-	open bool
+	open    bool // no NetworkPolicy is made
 }
 
 func newSvc(job *batch.Job, spec *lifecycle.Spec, args []string) (Plugin, error) {
