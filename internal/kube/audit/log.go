@@ -83,12 +83,6 @@ func (l *Log) Run(ctx context.Context) {
 		select {
 		case e := <-l.entries:
 			w.write(e)
-			continue
-		default:
-		}
-		select {
-		case e := <-l.entries:
-			w.write(e)
 		case done := <-l.drains:
 			l.flush(w)
 			close(done)

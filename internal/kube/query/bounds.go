@@ -54,25 +54,19 @@ func (p *porch) knock(r *http.Request) (leave func(), ok bool) {
 			delete(p.from, host)
 		}
 	}
+	patience := time.NewTimer(knockPatient)
+	defer patience.Stop()
 	select {
 	case p.free <- struct{}{}:
-	default:
-		patience := time.NewTimer(knockPatient)
-		defer patience.Stop()
-		select {
-		case p.free <- struct{}{}:
-		case <-r.Context().Done():
+		return func() {
+			<-p.free
 			gone()
-			return nil, false
-		case <-patience.C:
-			gone()
-			return nil, false
-		}
+		}, true
+	case <-r.Context().Done():
+	case <-patience.C:
 	}
-	return func() {
-		<-p.free
-		gone()
-	}, true
+	gone()
+	return nil, false
 }
 
 // How many bytes of answers may wait to be read, of all callers, and of one beside its first

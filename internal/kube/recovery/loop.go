@@ -122,8 +122,12 @@ func (r *Recovery) notice(ctx context.Context, n recovery.Notice) {
 		r.event(&v1.ObjectReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: "kube-system", Name: "gpu-controller"}, kind, n.Reason, n.Text)
 		return
 	}
-	if obj, ok, err := r.Sources.Nodes.GetByKey(n.Node); err == nil && ok {
-		r.event(obj.(*v1.Node), kind, n.Reason, n.Text)
+	r.nodeEvent(n.Node, kind, n.Reason, n.Text)
+}
+
+func (r *Recovery) nodeEvent(name, kind, reason, note string) {
+	if obj, ok, err := r.Sources.Nodes.GetByKey(name); err == nil && ok {
+		r.event(obj.(*v1.Node), kind, reason, note)
 	}
 }
 

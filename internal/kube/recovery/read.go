@@ -125,7 +125,7 @@ func (r *Recovery) node(n *v1.Node, gn *v1alpha1.GPUNode, agent string, tests ma
 	out.Tainted = slices.ContainsFunc(n.Spec.Taints, func(t v1.Taint) bool { return t.Key == names.TaintIsolated })
 	if text := n.Annotations[names.AnnotationIsolated]; text != "" {
 		out.Mark = &recovery.Mark{}
-		if err := json.Unmarshal([]byte(text), out.Mark); err != nil { // somebody edited it: it is ours all the same
+		if err := json.Unmarshal([]byte(text), out.Mark); err != nil { // an operator edited it: it is ours all the same
 			out.Mark = &recovery.Mark{Cause: recovery.NodeNotReady, Why: "isolated earlier", Began: now, Detected: now}
 		}
 	}

@@ -1,6 +1,7 @@
 package blueprint
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"io"
@@ -98,19 +99,12 @@ func meta(job *batch.Job, name string) metav1.ObjectMeta {
 
 // hostname is the name a pod goes by on its subdomain.
 func hostname(job *batch.Job, t *lifecycle.Task, index int32) string {
-	if h := t.Template.Spec.Hostname; h != "" {
-		return h
-	}
-	return strings.ReplaceAll(lifecycle.Slot{Task: t.Name, Index: index}.PodName(job.Name), ".", "-")
+	return cmp.Or(t.Template.Spec.Hostname, strings.ReplaceAll(lifecycle.Slot{Task: t.Name, Index: index}.PodName(job.Name), ".", "-"))
 }
 
 // domain is the name by which other pods of the job reach a pod.
 func domain(job *batch.Job, t *lifecycle.Task, index int32) string {
-	sub := t.Template.Spec.Subdomain
-	if sub == "" {
-		sub = job.Name
-	}
-	return hostname(job, t, index) + "." + sub
+	return hostname(job, t, index) + "." + cmp.Or(t.Template.Spec.Subdomain, job.Name)
 }
 
 // domains are those of all pods of a task.

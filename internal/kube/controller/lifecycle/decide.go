@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -248,10 +249,8 @@ func (m *machine) stuck() bool {
 		if len(pods) < int(t.Replicas) {
 			return false
 		}
-		for j := range pods {
-			if !pods[j].Ended() {
-				return false
-			}
+		if slices.ContainsFunc(pods, func(p Pod) bool { return !p.Ended() }) {
+			return false
 		}
 	}
 	return waiting
