@@ -69,7 +69,6 @@ func describePod(p Pod) string {
 	return "kubectl -n " + ns + " describe pod " + name
 }
 
-// find is the device that a record names.
 func find(g *GPUs, h Held) *Device {
 	if g == nil {
 		return nil

@@ -61,8 +61,7 @@ func FactsOf(o Objects, now time.Time) *Facts {
 	return f
 }
 
-// annotationSimulated is on nodes whose kubelet KWOK plays.
-const annotationSimulated = "kwok.x-k8s.io/node"
+const annotationSimulated = "kwok.x-k8s.io/node" // on nodes whose kubelet KWOK plays
 
 func nodeFacts(n *v1.Node) Node {
 	out := Node{

@@ -42,7 +42,6 @@ func helps(cause health.Code, d Device) string {
 	return "see docs/reference/agent.md#health"
 }
 
-// about says what is wrong with a device.
 func about(f *Facts, d Device) string {
 	text := fmt.Sprintf("device %d is %s", d.Index, d.Health)
 	if !d.Since.IsZero() {
@@ -57,7 +56,6 @@ func about(f *Facts, d Device) string {
 	return text
 }
 
-// severity is how bad the state of a device is.
 func severity(d Device) State {
 	switch d.Health {
 	case "Healthy", "":
@@ -77,7 +75,6 @@ func devices(f *Facts) Result {
 	return x.result(fmt.Sprintf("%d of %d devices are healthy", f.GPUs.healthy(), len(f.GPUs.Devices)))
 }
 
-// healthy is how many devices are.
 func (g *GPUs) healthy() (n int) {
 	for _, d := range g.Devices {
 		if severity(d) == OK {

@@ -56,8 +56,7 @@ func (f *finding) add(s State, do, format string, args ...any) {
 	}
 }
 
-// most is how many observations of a kind are spelt out.
-const most = 6
+const most = 6 // how many observations of a kind are spelt out
 
 // result is the finding as a check's result; without observations it is ok and says so.
 func (f *finding) result(ok string) Result {
@@ -153,7 +152,6 @@ func unknown(format string, args ...any) Result {
 
 func noGPUNode() Result { return unknown("not known: the node has no GPUNode, which gpu-agent writes") }
 
-// ago writes a time as an age.
 func (f *Facts) ago(t time.Time) string {
 	if t.IsZero() {
 		return "never"

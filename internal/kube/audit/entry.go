@@ -105,8 +105,7 @@ func DevicesOf(r record.Record) (out []Device) {
 	return out
 }
 
-// maxDetail bounds what of a filter's or an owner's words is kept.
-const maxDetail = 1024
+const maxDetail = 1024 // bounds what of a filter's or an owner's words is kept
 
 // Because adds why a gang waits.
 func (e *Entry) Because(r *explain.Reason) {

@@ -26,7 +26,6 @@ import (
 	"github.com/tangram-dev/tangram/internal/version/metric"
 )
 
-// options are the flags.
 type options struct {
 	kubeconfig string
 	endpoint   endpoint.Options

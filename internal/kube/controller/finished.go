@@ -87,7 +87,6 @@ func (f *finished) count(p *v1.Pod) {
 	f.counts[finishedKey{f.names.Admit(queue), resultOf(p)}]++
 }
 
-// resultOf is how a pod ended.
 func resultOf(p *v1.Pod) string {
 	for _, c := range p.Status.Conditions {
 		if c.Type == v1.DisruptionTarget && c.Status == v1.ConditionTrue && p.Status.Phase != v1.PodSucceeded {
@@ -103,7 +102,6 @@ func resultOf(p *v1.Pod) string {
 	return "deleted"
 }
 
-// exists says whether there is such a queue.
 func (f *finished) exists(queue string) bool {
 	if queue == arbiter.Default {
 		return true

@@ -18,8 +18,7 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/controller/lifecycle"
 )
 
-// podsAtOnce bounds the concurrent requests of one job.
-const podsAtOnce = 16
+const podsAtOnce = 16 // bounds the concurrent requests of one job
 
 // podsPerReconcile bounds how many pods one reconcile creates, so that a job of thousands of
 // pods can be counted, changed and aborted while they are created.

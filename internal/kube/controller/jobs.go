@@ -84,7 +84,6 @@ func (j *jobs) queueChanged(before, q *scheduling.Queue) {
 	}
 }
 
-// sync reconciles one job.
 func (j *jobs) sync(ctx context.Context, key string) (time.Duration, error) {
 	obj, ok, err := j.written.GetByKey(key)
 	if err != nil || !ok {
@@ -285,7 +284,6 @@ func (j *jobs) recordPhase(job *batch.Job) {
 	j.recorder.Eventf(job, nil, kind, cmp.Or(st.Reason, string(st.Phase)), "Sync", "%s", note)
 }
 
-// expire deletes a job past its ttlSecondsAfterFinished.
 func (j *jobs) expire(ctx context.Context, job *batch.Job) error {
 	policy := metav1.DeletePropagationBackground
 	return unlessGone(j.clients.jobs(job.Namespace).Delete(ctx, job.Name, metav1.DeleteOptions{

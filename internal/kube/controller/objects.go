@@ -33,8 +33,7 @@ func newObjects(kube kubernetes.Interface) *objects {
 	return &objects{kube: kube, done: map[types.UID]int64{}}
 }
 
-// doneLimit bounds the entries of deleted jobs.
-const doneLimit = 10000
+const doneLimit = 10000 // bounds the entries of deleted jobs
 
 // ensure applies the job's objects after a change of its spec, or always with sure:
 // before pods are created that need them.

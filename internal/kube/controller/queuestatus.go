@@ -13,8 +13,7 @@ import (
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
-// rootQueue is the parent of every queue that names none.
-const rootQueue = "root"
+const rootQueue = "root" // the parent of every queue that names none
 
 // tree is all queues, by name.
 type tree map[string]*scheduling.Queue

@@ -146,7 +146,6 @@ func find[T any](i cache.SharedIndexInformer, name, key string) []T {
 	return of[T](objs)
 }
 
-// every returns all objects of a kind.
 func every[T any](i cache.SharedIndexInformer) []T { return of[T](i.GetStore().List()) }
 
 func of[T any](objs []any) []T {

@@ -46,7 +46,6 @@ func (a *access) load() (*tls.Config, error) {
 	return c, nil
 }
 
-// config is what connections are made with.
 func (a *access) config() (*tls.Config, error) {
 	first, err := a.load()
 	if err != nil {

@@ -26,7 +26,6 @@ import (
 	"github.com/tangram-dev/tangram/internal/version"
 )
 
-// options are the flags.
 type options struct {
 	kubeconfig, listen, config string
 	access                     access
@@ -82,7 +81,6 @@ func (o *options) validate() error {
 	return nil
 }
 
-// settings reads the configuration file.
 func (o *options) settings() (scoring.Settings, error) {
 	var args scoring.Args
 	if o.config != "" {

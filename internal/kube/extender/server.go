@@ -21,8 +21,7 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/workload"
 )
 
-// maxBody bounds a request: 5,000 whole Node objects fit, a runaway client does not.
-const maxBody = 256 << 20
+const maxBody = 256 << 20 // bounds a request: 5,000 whole Node objects fit, a runaway client does not
 
 // Server answers kube-scheduler's requests.
 type Server struct {

@@ -138,7 +138,6 @@ func (w writer) targets(t *Targets) {
 	}
 }
 
-// fleet sends what the devices do.
 func (w writer) fleet(c *coreanswer.Census) {
 	admit := fold(c.Fleet, maxModels, func(f coreanswer.Fleet) string { return measure.ModelLabel(f.Model) })
 	type key struct{ vendor, model string }
@@ -216,7 +215,6 @@ func (w writer) queues(c *coreanswer.Census, now time.Time) {
 	w.quotas(c)
 }
 
-// quotas sends what namespaces use of their quotas.
 func (w writer) quotas(c *coreanswer.Census) {
 	admit := fold(c.Quotas, maxSpaces, func(q arbiter.QuotaUse) string { return q.Namespace })
 	sums := map[string][2]int64{}
@@ -230,10 +228,8 @@ func (w writer) quotas(c *coreanswer.Census) {
 	}
 }
 
-// gpuHour is one GPU hour in the meter's unit.
-const gpuHour = 1000 * 3_600_000
+const gpuHour = 1000 * 3_600_000 // one GPU hour in the meter's unit
 
-// usage sends GPU hours and what they cost.
 func (w writer) usage(s *State) {
 	unpriced := map[string]int64{}
 	for _, r := range s.Usage {

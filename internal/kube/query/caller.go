@@ -73,8 +73,7 @@ func (c *caller) MayListPods(namespace string) bool {
 	return c.may(right{resource: "pods"}) || c.may(right{resource: "pods", namespace: namespace})
 }
 
-// askAtOnce is how many namespaces the API server is asked about at the same time.
-const askAtOnce = 16
+const askAtOnce = 16 // how many namespaces the API server is asked about at the same time
 
 // prefetch asks about many namespaces at once.
 func (c *caller) prefetch(namespaces []string) {

@@ -50,8 +50,7 @@ func (s *Server) history(_ context.Context, c Caller, r *Request) (any, *apiquer
 // phases are what ParamPhase may be.
 var phases = []string{apiquery.PhaseWaiting, apiquery.PhaseStarting, apiquery.PhaseRunning, apiquery.PhasePartial}
 
-// defaultLimit is how many gangs a page has without a limit in the question.
-const defaultLimit = 500
+const defaultLimit = 500 // how many gangs a page has without a limit in the question
 
 // gangs answers with gangs of namespaces whose pods the caller may list, in the order in
 // which they start.

@@ -23,8 +23,7 @@ import (
 	"github.com/tangram-dev/tangram/internal/endpoint"
 )
 
-// serverName is the name in a certificate that is made at the start.
-const serverName = "gpu-scheduler-query"
+const serverName = "gpu-scheduler-query" // the name in a certificate that is made at the start
 
 // Port is where questions are asked.
 type Port struct {
@@ -81,8 +80,7 @@ func (p *Port) load() error {
 	return nil
 }
 
-// reloadEvery is how often files of a certificate are read again: they are renewed.
-const reloadEvery = time.Minute
+const reloadEvery = time.Minute // how often files of a certificate are read again: they are renewed
 
 // certificate is what to serve with now. Files that cannot be read leave what was.
 func (p *Port) certificate() *tls.Certificate {

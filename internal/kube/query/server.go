@@ -221,8 +221,7 @@ func encode(answer any) []byte {
 	return append(body, '\n')
 }
 
-// zipFrom is from which size on answers are compressed.
-const zipFrom = 1 << 10
+const zipFrom = 1 << 10 // from which size on answers are compressed
 
 // zippers are writers that are used again: a new one takes a megabyte.
 var zippers = sync.Pool{New: func() any {

@@ -1,6 +1,6 @@
 // Package recovery is the part of gpu-controller that reacts to sick nodes and devices.
 // core/recovery decides; this package shows it the API (read.go), does what it says
-// (write.go, evict.go, verify.go) and tells people (events, metrics.go).
+// (write.go, verify.go) and tells people (events, metrics.go).
 //
 // It writes nothing but its own: entries of spec.cordoned that begin with
 // "gpu-controller:", the taint and annotation tangram.dev/isolated, a cordon that the

@@ -131,8 +131,7 @@ func (r *Recovery) nodeEvent(name, kind, reason, note string) {
 	}
 }
 
-// maxNote is what an event's note may hold.
-const maxNote = 1024
+const maxNote = 1024 // what an event's note may hold
 
 func (r *Recovery) event(about runtime.Object, kind, reason, note string) {
 	r.Events.Eventf(about, nil, kind, reason, "Recovery", "%s", note[:min(len(note), maxNote)])

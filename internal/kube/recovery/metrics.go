@@ -76,7 +76,6 @@ func (m *Metrics) Leads(yes bool) {
 	}
 }
 
-// plan counts what one step found.
 func (m *Metrics) plan(p *recovery.Plan, r recovery.Reliability) {
 	for state, n := range map[string]int{"healthy": p.Nodes.Healthy, "degraded": p.Nodes.Degraded, "isolated": p.Nodes.Isolated, "lost": p.Nodes.Lost} {
 		m.nodes.WithLabelValues(state).Set(float64(n))
@@ -102,7 +101,6 @@ func (m *Metrics) plan(p *recovery.Plan, r recovery.Reliability) {
 	m.silence.Set(p.SchedulerSilence.Seconds())
 }
 
-// did counts an action that was done.
 func (m *Metrics) did(a recovery.Action) {
 	if kind, ok := map[recovery.Do]string{recovery.IsolateDevice: "device", recovery.IsolateNode: "node"}[a.Do]; ok {
 		m.isolations.WithLabelValues(kind, string(a.Cause)).Inc()

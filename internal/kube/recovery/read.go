@@ -22,8 +22,7 @@ import (
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
-// systemPriority is the smallest priority of Kubernetes' system classes.
-const systemPriority = 2_000_000_000
+const systemPriority = 2_000_000_000 // the smallest priority of Kubernetes' system classes
 
 // fleet is what the informers show, as core wants it.
 func (r *Recovery) fleet(now time.Time) recovery.Fleet {

@@ -12,8 +12,7 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/controller/lifecycle"
 )
 
-// pyTorchPort is where PyTorch's rendezvous listens by default.
-const pyTorchPort = 23456
+const pyTorchPort = 23456 // where PyTorch's rendezvous listens by default
 
 // pyTorch sets the master's address and the pod's rank in every pod's environment.
 type pyTorch struct {

@@ -101,7 +101,6 @@ func (m *machine) step() {
 	}
 }
 
-// applyCommand carries out a command, once.
 func (m *machine) applyCommand() bool {
 	c := m.seen.Command
 	if c == nil || m.status.ControlledResources[lastCommand] == string(c.UID) {
@@ -305,10 +304,8 @@ func Final(p batch.JobPhase) bool {
 	return p == batch.Completed || p == batch.Failed || p == batch.Terminated || p == batch.Aborted
 }
 
-// conditionsKept bounds the history of phases.
-const conditionsKept = 32
+const conditionsKept = 32 // bounds the history of phases
 
-// move changes the phase and records it in the history.
 func (m *machine) move(to batch.JobPhase, reason, message string) {
 	now := metav1.NewTime(m.now.Truncate(time.Second)) // as the API server keeps it
 	st := &m.status
