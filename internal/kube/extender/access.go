@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 )
 
-// access lets clients in by their certificates: whoever may ask the extender to bind may
+// access lets clients in by their certificates: a client that may ask the extender to bind may
 // place pods. Files are read again at every new connection, so that renewed certificates
 // count without a restart.
 type access struct {

@@ -142,7 +142,7 @@ func (o *options) run(ctx context.Context) error {
 }
 
 // servesClaims says whether the API server has ResourceClaims. Their GPUs are counted as held
-// whoever allocated them.
+// whichever driver allocated them.
 func servesClaims(client kubernetes.Interface) bool {
 	_, err := client.Discovery().ServerResourcesForGroupVersion("resource.k8s.io/v1")
 	return err == nil

@@ -105,7 +105,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) *apiquery.Error {
 	q, path := s.table[r.URL.Path], r.URL.Path
 	asked := path
 	if q == nil {
-		asked = noPath // not one question to the API server for every path that someone invents
+		asked = noPath // not one question to the API server for every path that a caller invents
 	}
 	c := newCaller(ctx, who, s.options.Access)
 	c.spent, c.charge = spent, func(held time.Duration) { s.toll.charge(who.GetName(), held) }
@@ -152,7 +152,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) *apiquery.Error {
 // noPath stands for all paths that are no question: who may get all paths may get it.
 const noPath = apiquery.Prefix + "none"
 
-// who says who asks, nil: nobody who is known. False: too many are being asked who they are.
+// who is the user that asks; nil for an unknown one. False: too many tokens are being checked.
 func (s *Server) who(r *http.Request) (user.Info, bool) {
 	leave, ok := s.porch.knock(r)
 	if !ok {
@@ -170,7 +170,7 @@ type made struct {
 }
 
 // answer computes an answer when its turn has come. Writing it is not part of the turn: a
-// caller who reads slowly holds up nobody.
+// caller who reads slowly holds up no other.
 func (s *Server) answer(ctx context.Context, q *Question, c *caller, r *Request, zips bool) (out made, wrong *apiquery.Error) {
 	waits := time.Now()
 	end, ok := s.doorman.begin(ctx, c.User())
