@@ -12,5 +12,5 @@
 //
 // Nothing is remembered: each round compares what is asked for with what the API has.
 //
-// Read plan.go (what is to be done, and the marks), placeholder.go (the pods), run.go.
+// Read plan.go (what is to be done), placeholder.go (the pods), nodes.go (the marks), run.go.
 package autoscale

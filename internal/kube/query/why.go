@@ -39,16 +39,3 @@ func object(c Caller, r *Request) (namespace, name string, wrong *apiquery.Error
 	}
 	return namespace, name, nil
 }
-
-// explain answers about a pod.
-func (s *Server) explain(_ context.Context, c Caller, r *Request) (any, *apiquery.Error) {
-	namespace, name, wrong := object(c, r)
-	if wrong != nil {
-		return nil, wrong
-	}
-	out, problem := s.source.Explain(namespace, name, c)
-	if problem != "" {
-		return nil, NotFound("%s", problem)
-	}
-	return out, nil
-}

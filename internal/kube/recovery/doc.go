@@ -1,6 +1,6 @@
 // Package recovery is the part of gpu-controller that reacts to sick nodes and devices.
 // core/recovery decides; this package shows it the API (read.go), does what it says
-// (write.go, verify.go) and tells people (events, metrics.go).
+// (write.go, evict.go, verify.go) and tells people (events, metrics.go).
 //
 // It writes nothing but its own: entries of spec.cordoned that begin with
 // "gpu-controller:", the taint and annotation tangram.dev/isolated, a cordon that the
@@ -8,5 +8,6 @@
 // ConfigMap with what the mean time between failures is computed from.
 //
 // Read settings.go (the configuration file), loop.go, then the files named above, with
-// definitions.go (the metrics) and save.go (figures that outlive the controller).
+// maintenance.go and memory.go (what they read of nodes), definitions.go (the metrics) and
+// save.go (figures that outlive the controller).
 package recovery

@@ -5,6 +5,6 @@
 // Labels, annotations, environment variables and file names are those that Volcano
 // writes, so that workloads which read them run unchanged.
 //
-// Read pod.go and podgroup.go. A plugin is one file, svc.go, ssh.go or pytorch.go,
-// behind the interface in plugin.go, which has the small plugin env too.
+// Read pod.go, podgroup.go and volumes.go. A plugin is one file, svc.go, env.go, ssh.go or
+// pytorch.go, behind the interface in plugin.go.
 package blueprint

@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
@@ -109,18 +108,4 @@ func domains(job *batch.Job, t *lifecycle.Task) []string {
 		out = append(out, domain(job, t, i))
 	}
 	return out
-}
-
-// env sets the index of the pod in its task in every container's environment.
-type env struct{}
-
-func newEnv(_ *batch.Job, _ *lifecycle.Spec, args []string) (Plugin, error) {
-	return env{}, parse(flags(), args)
-}
-
-func (env) Objects() []Object { return nil }
-
-func (env) Change(pod *v1.Pod, slot lifecycle.Slot) {
-	index := strconv.Itoa(int(slot.Index))
-	addEnv(&pod.Spec, v1.EnvVar{Name: "VK_TASK_INDEX", Value: index}, v1.EnvVar{Name: "VC_TASK_INDEX", Value: index})
 }
