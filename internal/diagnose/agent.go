@@ -17,14 +17,7 @@ const (
 )
 
 // sells says whether kubelet offers GPUs of any kind.
-func (f *Facts) sells() bool {
-	for _, n := range f.Node.Capacity {
-		if n > 0 {
-			return true
-		}
-	}
-	return false
-}
+func (f *Facts) sells() bool { return len(f.Node.Capacity) > 0 }
 
 // agent: gpu-agent runs on the node.
 func agent(f *Facts) Result {
@@ -102,9 +95,6 @@ func published(f *Facts) Result {
 
 // driver: the agent can talk to it.
 func driver(f *Facts) Result {
-	if f.GPUs == nil {
-		return noGPUNode()
-	}
 	var x finding
 	g := f.GPUs
 	name := "driver " + cmp.Or(g.Driver, "unknown") + ", CUDA " + cmp.Or(g.CUDA, "unknown")

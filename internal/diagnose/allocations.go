@@ -20,8 +20,7 @@ func allocations(f *Facts) Result {
 	var x finding
 	whole, shared := map[string][]string{}, map[string][]string{}
 	asking, recorded := 0, 0
-	for i := range f.Pods {
-		p := &f.Pods[i]
+	for _, p := range f.Pods {
 		switch {
 		case p.RecordError != "":
 			x.add(Fail, describePod(p)+"; delete the pod, its owner makes it anew", "the record of pod %s is invalid: %s", p.Name, p.RecordError)
@@ -43,7 +42,7 @@ func allocations(f *Facts) Result {
 		}
 		recorded++
 		for _, h := range p.Held {
-			key := "device " + itoa(h.Index)
+			key, into := "device "+itoa(h.Index), shared
 			if d := find(f.GPUs, h); d != nil {
 				key = "device " + itoa(d.Index)
 			} else if f.GPUs != nil {
@@ -51,10 +50,9 @@ func allocations(f *Facts) Result {
 				continue
 			}
 			if h.Whole {
-				whole[key] = append(whole[key], p.Name)
-			} else {
-				shared[key] = append(shared[key], p.Name)
+				into = whole
 			}
+			into[key] = append(into[key], p.Name)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(whole)) {
@@ -66,26 +64,18 @@ func allocations(f *Facts) Result {
 	return x.result(fmt.Sprintf("pods that ask for GPUs: %d, records: %d; no device is held twice", asking, recorded))
 }
 
-func describePod(p *Pod) string {
+func describePod(p Pod) string {
 	ns, name, _ := strings.Cut(p.Name, "/")
 	return "kubectl -n " + ns + " describe pod " + name
 }
 
-// find is the device that a record names.
 func find(g *GPUs, h Held) *Device {
 	if g == nil {
 		return nil
 	}
-	for i := range g.Devices {
-		d := &g.Devices[i]
-		if h.UUID != "" && d.UUID != "" {
-			if d.UUID == h.UUID {
-				return d
-			}
-			continue
-		}
-		if d.Index == h.Index {
-			return d
+	for _, d := range g.Devices {
+		if h.UUID != "" && d.UUID != "" && d.UUID == h.UUID || (h.UUID == "" || d.UUID == "") && d.Index == h.Index {
+			return &d
 		}
 	}
 	return nil
@@ -95,8 +85,7 @@ func find(g *GPUs, h Held) *Device {
 func stuck(f *Facts) Result {
 	var x finding
 	holding := 0
-	for i := range f.Pods {
-		p := &f.Pods[i]
+	for _, p := range f.Pods {
 		if !p.Asks && !p.Record && !p.ByClaim {
 			continue
 		}

@@ -37,7 +37,7 @@ func whole() *Facts {
 	for i := range 8 {
 		f.GPUs.Devices = append(f.GPUs.Devices, Device{
 			Index: i, UUID: fmt.Sprint("GPU-", i), Vendor: "nvidia", Model: model, MemoryMiB: 81920, NVLinks: 12, Linked: true, MIG: true,
-			Health: "Healthy", XID: -1, Utilization: 50, Temperature: 60, Watts: 300, UsedMiB: 1000,
+			Health: "Healthy", XID: -1, Temperature: 60, Watts: 300, UsedMiB: 1000,
 		})
 	}
 	f.Pods = []Pod{{Name: "ml/train", Asks: true, Record: true, Started: true, Ours: true, BoundAt: now.Add(-time.Hour), Held: []Held{{Index: 0, UUID: "GPU-0", Whole: true}}}}

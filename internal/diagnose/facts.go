@@ -8,14 +8,11 @@ type Facts struct {
 	Now  time.Time
 	Node Node
 	// GPUs is what the GPUNode says; nil without one. Defined: the cluster has the kind.
-	GPUs    *GPUs
-	Defined bool
-	// Pods are on the node and have not ended.
-	Pods []Pod
-	// Agents are pods of gpu-agent on the node, Plugins those of other device plugins.
-	Agents, Plugins []Program
-	// Slices are ResourceSlices of the node; nil where the cluster has no such kind.
-	Slices []Slice
+	GPUs            *GPUs
+	Defined         bool
+	Pods            []Pod     // those on the node that have not ended
+	Agents, Plugins []Program // pods of gpu-agent on the node, and of other device plugins
+	Slices          []Slice   // ResourceSlices of the node; nil where the cluster has no such kind
 }
 
 // Node is what the Node object says.
@@ -24,20 +21,17 @@ type Node struct {
 	// Ready is the condition Ready: True, False, Unknown; ReadySince when it became so.
 	Ready, ReadyMessage string
 	ReadySince          time.Time
-	// Pressures are conditions that are True and should not be, such as DiskPressure.
-	Pressures []string
+	Pressures           []string // conditions that are True and should not be, such as DiskPressure
 	// Unschedulable: it is cordoned. Isolated and Maintenance are gpu-controller's mark and
 	// the operator's annotation; empty without.
 	Unschedulable         bool
 	Isolated, Maintenance string
-	// OwnCordon, of an isolated node: an operator had cordoned it before.
-	OwnCordon bool
+	OwnCordon             bool // of an isolated node: an operator had cordoned it before
 	// Simulated: kubelet is played by KWOK, as on clusters of `tangram up`, where agents are
 	// processes and not pods.
-	Simulated bool
-	Labels    map[string]string
-	// Capacity and Allocatable are of extended resources that are about GPUs.
-	Capacity, Allocatable map[string]int64
+	Simulated             bool
+	Labels                map[string]string
+	Capacity, Allocatable map[string]int64 // of extended resources that are about GPUs
 }
 
 // GPUs is what the agent publishes.
@@ -47,18 +41,15 @@ type GPUs struct {
 	// there. DriverMessage is its message.
 	DriverReady, DriverMessage string
 	AgentVersion               string
-	// Serving: the agent is the node's device plugin.
-	Serving bool
+	Serving                    bool // the agent is the node's device plugin
 	// MeasuredAt is when the agent last measured; zero when it never did.
 	MeasuredAt time.Time
 	Devices    []Device
-	// Cordoned are entries of spec.cordoned.
-	Cordoned []string
+	Cordoned   []string // entries of spec.cordoned
 	// Replicas of each device are sold as units of Resource; 0 for none.
 	Replicas int
 	Renamed  bool
-	// Problem is what contradicts itself in the object, as the scheduler reads it.
-	Problem string
+	Problem  string // what contradicts itself in the object, as the scheduler reads it
 }
 
 // Device is one GPU.
@@ -68,16 +59,14 @@ type Device struct {
 	Vendor, Model string
 	MemoryMiB     int64
 	NVLinks       int
-	// Linked: spec.links has it joined to another by NVLink or NVSwitch.
-	Linked bool
+	Linked        bool // spec.links has it joined to another by NVLink or NVSwitch
 	// Health is Healthy, Suspect, Degraded or Failed; Cause its code, Reason its sentence.
 	Health, Cause, Reason string
 	Since                 time.Time
 	// What was measured; -1 where it was not.
-	XID, Utilization, Temperature, Watts int
-	UsedMiB                              int64
-	// Over are pods that use more memory than they were given.
-	Over []Over
+	XID, Temperature, Watts int
+	UsedMiB                 int64
+	Over                    []Over // pods that use more memory than they were given
 	// MIG: it can be cut; Cut: MIG mode is on. Instances are the slices that exist, by
 	// profile, Owned how many of them the agent made.
 	MIG, Cut  bool
@@ -93,8 +82,7 @@ type Over struct {
 
 // Pod is one on the node.
 type Pod struct {
-	// Name is namespace/name.
-	Name string
+	Name string // namespace/name
 	// Asks: it asks for GPUs by extended resource in words that Tangram reads; AskError: its
 	// words are invalid. ByClaim: it has ResourceClaims.
 	Asks     bool
@@ -103,23 +91,19 @@ type Pod struct {
 	// Record says whether it has one; RecordError what is wrong with it.
 	Record      bool
 	RecordError string
-	// Held are the devices of its record.
-	Held []Held
+	Held        []Held // the devices of its record
 	// Started: it is Running. BoundAt is when it was bound.
-	Started bool
-	BoundAt time.Time
-	// DeleteBy is when a pod that is being deleted should have been gone; zero for others.
-	DeleteBy time.Time
-	// Ours: it was bound by a scheduler that writes records.
-	Ours bool
+	Started  bool
+	BoundAt  time.Time
+	DeleteBy time.Time // when a pod that is being deleted should have been gone; zero for others
+	Ours     bool      // it was bound by a scheduler that writes records
 }
 
 // Held is a device of a record.
 type Held struct {
 	Index int
 	UUID  string
-	// Whole: all of the device.
-	Whole bool
+	Whole bool // all of the device
 }
 
 // Program is a pod of a DaemonSet that serves the node.
@@ -127,14 +111,12 @@ type Program struct {
 	Name     string
 	Ready    bool
 	Restarts int
-	// Waiting is why a container does not run, such as CrashLoopBackOff.
-	Waiting string
+	Waiting  string // why a container does not run, such as CrashLoopBackOff
 }
 
 // Slice is a ResourceSlice.
 type Slice struct {
 	Name, Driver, Pool string
 	Devices            int
-	// Generation of its pool, and how many slices the pool has in that generation.
-	Generation, Count int64
+	Generation, Count  int64 // of its pool, and how many slices the pool has in that generation
 }

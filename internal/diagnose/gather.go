@@ -3,6 +3,7 @@ package diagnose
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/api/record"
@@ -23,10 +25,8 @@ type Objects struct {
 	// GPUNode may be nil; Defined: the cluster has the kind.
 	GPUNode *v1alpha1.GPUNode
 	Defined bool
-	// Pods are those on the node.
-	Pods []*v1.Pod
-	// Slices are those of the node; nil where the cluster does not have the kind.
-	Slices []resourceapi.ResourceSlice
+	Pods    []*v1.Pod                   // those on the node
+	Slices  []resourceapi.ResourceSlice // those of the node; nil where the cluster does not have the kind
 }
 
 // FactsOf are the facts that objects tell.
@@ -61,8 +61,7 @@ func FactsOf(o Objects, now time.Time) *Facts {
 	return f
 }
 
-// annotationSimulated is on nodes whose kubelet KWOK plays.
-const annotationSimulated = "kwok.x-k8s.io/node"
+const annotationSimulated = "kwok.x-k8s.io/node" // on nodes whose kubelet KWOK plays
 
 func nodeFacts(n *v1.Node) Node {
 	out := Node{
@@ -88,8 +87,8 @@ func nodeFacts(n *v1.Node) Node {
 }
 
 // isolate reads gpu-controller's mark of a node that it keeps new pods off: the cause, in
-// words if the mark has them, and whether gpu-controller set the cordon. Without a mark that can be read it is
-// taken for gpu-controller's.
+// words if the mark has them, and whether gpu-controller set the cordon, as is assumed of a
+// mark that cannot be read.
 func (n *Node) isolate(cause, mark string) {
 	var m struct { // of core/recovery.Mark
 		Why      string `json:"why"`
@@ -103,11 +102,11 @@ func (n *Node) isolate(cause, mark string) {
 	n.OwnCordon = n.Unschedulable && readable && !m.Cordoned
 }
 
-// gpuAmounts are the extended resources of GPUs that are counted by the piece.
+// gpuAmounts are the extended resources of GPUs that are counted by the piece, and not 0.
 func gpuAmounts(list v1.ResourceList) map[string]int64 {
 	out := map[string]int64{}
 	for name, q := range list {
-		if dialect.CountsDevices(string(name)) {
+		if dialect.CountsDevices(string(name)) && !q.IsZero() {
 			out[string(name)] = q.Value()
 		}
 	}
@@ -115,7 +114,7 @@ func gpuAmounts(list v1.ResourceList) map[string]int64 {
 }
 
 func gpuFacts(node *v1.Node, gn *v1alpha1.GPUNode, byUID map[string]string) *GPUs {
-	g := &GPUs{Cordoned: gn.Spec.Cordoned}
+	g := &GPUs{Cordoned: gn.Spec.Cordoned, MeasuredAt: ptr.Deref(gn.Status.MeasuredAt, metav1.Time{}).Time}
 	if d := gn.Spec.Driver; d != nil {
 		g.Driver, g.CUDA = d.Version, d.CUDA
 	}
@@ -124,9 +123,6 @@ func gpuFacts(node *v1.Node, gn *v1alpha1.GPUNode, byUID map[string]string) *GPU
 	}
 	if s := gn.Spec.Sharing; s != nil {
 		g.Replicas, g.Renamed = int(s.Replicas), s.Renamed
-	}
-	if t := gn.Status.MeasuredAt; t != nil {
-		g.MeasuredAt = t.Time
 	}
 	for _, c := range gn.Status.Conditions {
 		if c.Type == v1alpha1.DriverReady {
@@ -141,9 +137,8 @@ func gpuFacts(node *v1.Node, gn *v1alpha1.GPUNode, byUID map[string]string) *GPU
 			}
 		}
 	}
-	for i := range gn.Spec.Devices {
-		d := &gn.Spec.Devices[i]
-		out := deviceFacts(d, statusOf(gn, d), byUID)
+	for _, d := range gn.Spec.Devices {
+		out := deviceFacts(&d, statusOf(gn, &d), byUID)
 		out.Linked = linked[d.Index]
 		g.Devices = append(g.Devices, out)
 	}
@@ -153,55 +148,34 @@ func gpuFacts(node *v1.Node, gn *v1alpha1.GPUNode, byUID map[string]string) *GPU
 	return g
 }
 
-// statusOf is a device's status; nil without one, or when it is of another card.
+// statusOf is a device's status; without one, or when it is of another card, it is healthy.
 func statusOf(gn *v1alpha1.GPUNode, d *v1alpha1.Device) *v1alpha1.DeviceStatus {
-	for i := range gn.Status.Devices {
-		if s := &gn.Status.Devices[i]; s.Index == d.Index && (s.UUID == "" || d.UUID == "" || s.UUID == d.UUID) {
-			return s
+	for _, s := range gn.Status.Devices {
+		if s.Index == d.Index && (s.UUID == "" || d.UUID == "" || s.UUID == d.UUID) {
+			return &s
 		}
 	}
-	return nil
+	return &v1alpha1.DeviceStatus{Health: v1alpha1.Healthy}
 }
 
 func deviceFacts(d *v1alpha1.Device, s *v1alpha1.DeviceStatus, byUID map[string]string) Device {
 	out := Device{
 		Index: int(d.Index), UUID: d.UUID, Vendor: d.Vendor, Model: d.Model, MemoryMiB: d.MemoryMiB, NVLinks: int(d.NVLinks),
-		Health: string(v1alpha1.Healthy), XID: -1, Utilization: -1, Temperature: -1, Watts: -1, UsedMiB: -1,
+		Health: string(s.Health), Cause: s.Cause, Reason: s.Reason, Since: ptr.Deref(s.Since, metav1.Time{}).Time,
+		XID: int(ptr.Deref(s.LastXID, -1)), Temperature: int(ptr.Deref(s.TemperatureCelsius, -1)),
+		Watts: int(ptr.Deref(s.PowerWatts, -1)), UsedMiB: ptr.Deref(s.MemoryUsedMiB, -1),
 	}
 	if m := d.MIG; m != nil {
-		out.MIG, out.Cut, out.Instances = true, m.Enabled, map[string]int{}
+		out.MIG, out.Cut, out.Instances = true, m.Enabled || len(m.Instances) > 0, map[string]int{}
 		for _, in := range m.Instances {
 			out.Instances[in.Profile]++
 			if in.Owned {
 				out.Owned++
 			}
 		}
-		out.Cut = out.Cut || len(m.Instances) > 0
-	}
-	if s == nil {
-		return out
-	}
-	out.Health, out.Cause, out.Reason = string(s.Health), s.Cause, s.Reason
-	if s.Since != nil {
-		out.Since = s.Since.Time
-	}
-	for _, x := range []struct {
-		from *int32
-		into *int
-	}{{s.LastXID, &out.XID}, {s.UtilizationPercent, &out.Utilization}, {s.TemperatureCelsius, &out.Temperature}, {s.PowerWatts, &out.Watts}} {
-		if x.from != nil {
-			*x.into = int(*x.from)
-		}
-	}
-	if s.MemoryUsedMiB != nil {
-		out.UsedMiB = *s.MemoryUsedMiB
 	}
 	for _, o := range s.OverMemory {
-		name := byUID[o.PodUID]
-		if name == "" {
-			name = "with UID " + o.PodUID
-		}
-		out.Over = append(out.Over, Over{Pod: name, Used: o.UsedMiB, GivenM: o.GivenMiB})
+		out.Over = append(out.Over, Over{Pod: cmp.Or(byUID[o.PodUID], "with UID "+o.PodUID), Used: o.UsedMiB, GivenM: o.GivenMiB})
 	}
 	return out
 }
@@ -241,7 +215,10 @@ func programOf(p *v1.Pod) Program {
 }
 
 func podFacts(p *v1.Pod) Pod {
-	out := Pod{Name: p.Namespace + "/" + p.Name, Started: p.Status.Phase == v1.PodRunning, ByClaim: len(p.Spec.ResourceClaims) > 0}
+	out := Pod{
+		Name: p.Namespace + "/" + p.Name, Started: p.Status.Phase == v1.PodRunning, ByClaim: len(p.Spec.ResourceClaims) > 0,
+		DeleteBy: ptr.Deref(p.DeletionTimestamp, metav1.Time{}).Time,
+	}
 	_, out.Ours = p.Annotations[names.AnnotationCharged]
 	r, err := dialect.Request(p)
 	out.Asks = r != nil
@@ -253,20 +230,16 @@ func podFacts(p *v1.Pod) Pod {
 			out.BoundAt = c.LastTransitionTime.Time
 		}
 	}
-	if t := p.DeletionTimestamp; t != nil {
-		out.DeleteBy = t.Time
-	}
 	text, ok := p.Annotations[names.AnnotationDevices]
 	if !ok {
 		return out
 	}
 	rec, err := record.Decode(text)
-	switch {
-	case err != nil:
+	if err == nil && rec.Node != p.Spec.NodeName {
+		err = errors.New("it names node " + rec.Node)
+	}
+	if err != nil {
 		out.RecordError = err.Error()
-		return out
-	case rec.Node != p.Spec.NodeName:
-		out.RecordError = "it names node " + rec.Node
 		return out
 	}
 	out.Record = true

@@ -14,16 +14,8 @@ const (
 	memoryPercent = 90
 )
 
-// Causes by the check that shows them.
-var (
-	eccCauses      = []health.Code{health.UncorrectedMemory, health.RowRemapPending, health.RowRemapFailure, health.RetiredPagesPending}
-	linkCauses     = []health.Code{health.NVLinkDown, health.PCIeNarrow, health.FabricRecovery}
-	throttleCauses = []health.Code{health.Throttled}
-	heatCauses     = []health.Code{health.Hot}
-)
-
 // helps is what to do about a cause, as a command on the node.
-func helps(cause health.Code, d *Device) string {
+func helps(cause health.Code, d Device) string {
 	at := itoa(d.Index)
 	switch cause {
 	case health.RowRemapFailure:
@@ -50,8 +42,7 @@ func helps(cause health.Code, d *Device) string {
 	return "see docs/reference/agent.md#health"
 }
 
-// about says what is wrong with a device.
-func about(f *Facts, d *Device) string {
+func about(f *Facts, d Device) string {
 	text := fmt.Sprintf("device %d is %s", d.Index, d.Health)
 	if !d.Since.IsZero() {
 		text += " since " + span(f.Now.Sub(d.Since))
@@ -65,8 +56,7 @@ func about(f *Facts, d *Device) string {
 	return text
 }
 
-// severity is how bad the state of a device is.
-func severity(d *Device) State {
+func severity(d Device) State {
 	switch d.Health {
 	case "Healthy", "":
 		return OK
@@ -78,70 +68,58 @@ func severity(d *Device) State {
 
 // devices: all are healthy.
 func devices(f *Facts) Result {
-	if f.GPUs == nil {
-		return noGPUNode()
-	}
-	var x finding
-	healthy := 0
-	for i := range f.GPUs.Devices {
-		d := &f.GPUs.Devices[i]
-		if severity(d) == OK {
-			healthy++
-			continue
-		}
-		x.add(severity(d), helps(health.Code(d.Cause), d), "%s", about(f, d))
-	}
+	x := caused(f, nil)
 	if len(f.GPUs.Devices) == 0 {
 		x.add(Fail, "on the node: nvidia-smi -L; lspci -d 10de:", "the GPUNode lists no device")
 	}
-	return x.result(fmt.Sprintf("%d of %d devices are healthy", healthy, len(f.GPUs.Devices)))
+	return x.result(fmt.Sprintf("%d of %d devices are healthy", f.GPUs.healthy(), len(f.GPUs.Devices)))
 }
 
-// caused is a check of devices whose state has one of the causes.
-func caused(f *Facts, causes []health.Code, ok string) Result {
-	if f.GPUs == nil {
-		return noGPUNode()
-	}
-	var x finding
-	for i := range f.GPUs.Devices {
-		d := &f.GPUs.Devices[i]
-		if slices.Contains(causes, health.Code(d.Cause)) && severity(d) != OK {
-			x.add(severity(d), helps(health.Code(d.Cause), d), "%s", about(f, d))
+func (g *GPUs) healthy() (n int) {
+	for _, d := range g.Devices {
+		if severity(d) == OK {
+			n++
 		}
 	}
-	return x.result(ok)
+	return n
+}
+
+// caused finds devices that are not healthy, for any of the causes; nil for all causes.
+func caused(f *Facts, causes []health.Code) (x finding) {
+	for _, d := range f.GPUs.Devices {
+		if s := severity(d); s != OK && (causes == nil || slices.Contains(causes, health.Code(d.Cause))) {
+			x.add(s, helps(health.Code(d.Cause), d), "%s", about(f, d))
+		}
+	}
+	return x
 }
 
 // ecc: no memory errors, no rows that wait to be remapped.
 func ecc(f *Facts) Result {
-	return caused(f, eccCauses, "no device is out of service for memory errors, remapped rows or retired pages")
+	x := caused(f, []health.Code{health.UncorrectedMemory, health.RowRemapPending, health.RowRemapFailure, health.RetiredPagesPending})
+	return x.result("no device is out of service for memory errors, remapped rows or retired pages")
 }
 
 func throttling(f *Facts) Result {
-	return caused(f, throttleCauses, "no device has its clocks held down by the hardware")
+	x := caused(f, []health.Code{health.Throttled})
+	return x.result("no device has its clocks held down by the hardware")
 }
 
 // xid: the last error of the driver on each device, by what it asks for.
 func xid(f *Facts) Result {
-	if f.GPUs == nil {
-		return noGPUNode()
-	}
 	var x finding
-	table, last := health.DefaultTable(), 0
-	for i := range f.GPUs.Devices {
-		d := &f.GPUs.Devices[i]
+	table := health.DefaultTable()
+	for _, d := range f.GPUs.Devices {
 		if d.XID <= 0 {
 			continue
 		}
-		last++
 		text := fmt.Sprintf("device %d: %s", d.Index, health.Describe(d.XID))
-		over := severity(d) == OK // it was acted on, or passed
 		switch class := table.Class(d.XID); {
 		case class == health.Ignore:
 			x.add(OK, "", "%s, harmless", text)
 		case class == health.Application || class == health.AskDriver:
 			x.add(Warn, "look at the program that ran there: kubectl get events -A --field-selector involvedObject.name="+f.Node.Name+"; dmesg | grep -i xid", "%s, as a rule a fault of the application", text)
-		case over:
+		case severity(d) == OK: // it was acted on, or passed
 			x.add(Warn, "watch the device; the error is over", "%s, %s, and the device is healthy again", text, class)
 		default:
 			x.add(Fail, helps(health.Code(d.Cause), d), "%s, %s", text, class)
@@ -152,17 +130,12 @@ func xid(f *Facts) Result {
 
 // links: NVLinks and PCIe lanes are all there.
 func links(f *Facts) Result {
-	if f.GPUs == nil {
-		return noGPUNode()
+	x := caused(f, []health.Code{health.NVLinkDown, health.PCIeNarrow, health.FabricRecovery})
+	if x.state != "" {
+		return x.result("")
 	}
-	r := caused(f, linkCauses, "")
-	if r.State != OK {
-		return r
-	}
-	var x finding
 	with := 0
-	for i := range f.GPUs.Devices {
-		d := &f.GPUs.Devices[i]
+	for _, d := range f.GPUs.Devices {
 		if d.NVLinks > 0 {
 			with++
 		}
@@ -176,27 +149,12 @@ func links(f *Facts) Result {
 	return x.result(fmt.Sprintf("%d of %d devices have NVLinks, all of them up", with, len(f.GPUs.Devices)))
 }
 
-// measured is a check of numbers that agents measure; stale ones count as unknown.
-func measured(f *Facts) (Result, bool) {
-	if f.GPUs == nil {
-		return noGPUNode(), false
-	}
-	if f.GPUs.MeasuredAt.IsZero() || f.Now.Sub(f.GPUs.MeasuredAt) >= staleAfter {
-		return unknown("nothing was measured within %s", span(staleAfter)), false
-	}
-	return Result{}, true
-}
-
 func temperature(f *Facts) Result {
-	if r, ok := measured(f); !ok {
-		return r
-	}
 	var x finding
 	hottest, known := 0, 0
-	for i := range f.GPUs.Devices {
-		d := &f.GPUs.Devices[i]
+	for _, d := range f.GPUs.Devices {
 		switch {
-		case slices.Contains(heatCauses, health.Code(d.Cause)) && severity(d) != OK:
+		case health.Code(d.Cause) == health.Hot && severity(d) != OK:
 			x.add(Fail, helps(health.Hot, d), "%s", about(f, d))
 		case d.Temperature < 0:
 			continue
@@ -215,9 +173,6 @@ func temperature(f *Facts) Result {
 
 // power: the draw. The GPUNode has no limit to compare it with.
 func power(f *Facts) Result {
-	if r, ok := measured(f); !ok {
-		return r
-	}
 	sum, highest, known := 0, 0, 0
 	for _, d := range f.GPUs.Devices {
 		if d.Watts >= 0 {
@@ -232,13 +187,9 @@ func power(f *Facts) Result {
 
 // memory: devices that are nearly full, and pods above their share.
 func memory(f *Facts) Result {
-	if r, ok := measured(f); !ok {
-		return r
-	}
 	var x finding
 	fullest, known := int64(0), 0
-	for i := range f.GPUs.Devices {
-		d := &f.GPUs.Devices[i]
+	for _, d := range f.GPUs.Devices {
 		for _, o := range d.Over {
 			x.add(Fail, "kubectl -n NAMESPACE delete pod NAME, or give it a larger share; gpu-controller may do so (docs/guides/recovery.md)", "pod %s uses %d MiB of device %d and was given %d", o.Pod, o.Used, d.Index, o.GivenM)
 		}

@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -28,7 +29,6 @@ func plugin(f *Facts) Result {
 	if f.GPUs != nil && f.GPUs.Serving && len(f.Plugins) > 0 {
 		x.add(Fail, "remove one of them from the node: kubelet believes whichever registered last", "the agent serves, and so does %s", f.Plugins[0].Name)
 	}
-	list := amounts(f.Node.Capacity)
 	switch {
 	case f.sells():
 		server := "a device plugin outside Kubernetes' pods"
@@ -37,7 +37,7 @@ func plugin(f *Facts) Result {
 		} else if len(f.Plugins) > 0 {
 			server = f.Plugins[0].Name
 		}
-		return x.result("kubelet offers " + list + ", from " + server)
+		return x.result("kubelet offers " + amounts(f.Node.Capacity) + ", from " + server)
 	case f.GPUs != nil && len(f.GPUs.Devices) > 0 && len(f.Slices) > 0:
 		return x.result("kubelet offers no extended resource of GPUs; they are offered as ResourceSlices")
 	case f.GPUs != nil && len(f.GPUs.Devices) > 0:
@@ -51,26 +51,17 @@ func plugin(f *Facts) Result {
 func amounts(list map[string]int64) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(list)) {
-		if list[name] > 0 {
-			parts = append(parts, fmt.Sprintf("%s: %d", name, list[name]))
-		}
+		parts = append(parts, fmt.Sprintf("%s: %d", name, list[name]))
 	}
-	if parts == nil {
-		return "no GPU"
-	}
-	return strings.Join(parts, ", ")
+	return cmp.Or(strings.Join(parts, ", "), "no GPU")
 }
 
 // capacity: what kubelet offers is what the GPUNode has.
 func capacity(f *Facts) Result {
-	if f.GPUs == nil {
-		return noGPUNode()
-	}
 	var x finding
 	do := "restart the device plugin; on the node: nvidia-smi -L; kubectl describe node " + f.Node.Name
 	want, healthy := map[string]int64{}, map[string]int64{}
-	for i := range f.GPUs.Devices {
-		d := &f.GPUs.Devices[i]
+	for _, d := range f.GPUs.Devices {
 		name := string(dialect.ResourceOf(model.Vendor(d.Vendor)))
 		if name == "" || d.Cut {
 			continue // sold by product, or in slices: the check mig
@@ -125,12 +116,7 @@ func labels(f *Facts) Result {
 	for _, d := range f.GPUs.Devices {
 		byModel[d.Model]++
 	}
-	best := f.GPUs.Devices[0]
-	for _, d := range f.GPUs.Devices {
-		if byModel[d.Model] > byModel[best.Model] {
-			best = d
-		}
-	}
+	best := slices.MaxFunc(f.GPUs.Devices, func(a, b Device) int { return byModel[a.Model] - byModel[b.Model] })
 	want := map[string]string{
 		names.LabelAccelerator: nodelabels.Accelerator(best.Vendor, best.Model),
 		names.LabelGPUCount:    itoa(byModel[best.Model]),

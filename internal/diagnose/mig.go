@@ -26,7 +26,7 @@ func mig(f *Facts) Result {
 	}
 	offered := map[string]int64{}
 	for name, n := range f.Node.Capacity {
-		if profile, ok := strings.CutPrefix(name, "nvidia.com/mig-"); ok && n > 0 {
+		if profile, ok := strings.CutPrefix(name, "nvidia.com/mig-"); ok {
 			offered[profile] = n
 		}
 	}
@@ -37,8 +37,7 @@ func mig(f *Facts) Result {
 		return x.result(fmt.Sprintf("kubelet offers %d kinds of slices", len(offered)))
 	}
 	exist, capable, cut := map[string]int64{}, 0, 0
-	for i := range f.GPUs.Devices {
-		d := &f.GPUs.Devices[i]
+	for _, d := range f.GPUs.Devices {
 		if d.MIG {
 			capable++
 		}
@@ -64,7 +63,9 @@ func mig(f *Facts) Result {
 		return x.result("no device can be cut")
 	}
 	if !f.GPUs.Serving { // else slices are cut as pods need them
-		for _, profile := range keysOf(exist, offered) {
+		all := maps.Clone(exist)
+		maps.Copy(all, offered)
+		for _, profile := range slices.Sorted(maps.Keys(all)) {
 			if exist[profile] != offered[profile] {
 				x.add(Fail, "restart the device plugin with MIG_STRATEGY=mixed; nvidia-smi mig -lgi", "%d slices %s exist, kubelet offers %d", exist[profile], profile, offered[profile])
 			}
@@ -78,13 +79,6 @@ func sum[N int | int64](m map[string]N) (n N) {
 		n += x
 	}
 	return n
-}
-
-// keysOf are the keys of two maps, sorted.
-func keysOf(a, b map[string]int64) []string {
-	all := maps.Clone(a)
-	maps.Copy(all, b)
-	return slices.Sorted(maps.Keys(all))
 }
 
 // drivers of GPUs that publish ResourceSlices.
@@ -126,19 +120,9 @@ func slicesOf(f *Facts) Result {
 			x.add(Fail, "nothing is allocated of an incomplete pool: look at the driver's log", "pool %s has %d of %d slices", name, complete, n)
 		}
 	}
-	if f.GPUs != nil {
-		for _, d := range slices.Sorted(maps.Keys(byDriver)) {
-			if n := byDriver[d]; n < len(f.GPUs.Devices) && (d == "gpu.tangram.dev" || d == "gpu.nvidia.com") {
-				healthy := 0
-				for i := range f.GPUs.Devices {
-					if severity(&f.GPUs.Devices[i]) == OK {
-						healthy++
-					}
-				}
-				if n < healthy {
-					x.add(Warn, "look at the driver's log", "%s publishes %d devices, the GPUNode has %d, %d of them healthy", d, n, len(f.GPUs.Devices), healthy)
-				}
-			}
+	for _, d := range []string{"gpu.nvidia.com", "gpu.tangram.dev"} {
+		if n, there := byDriver[d]; there && f.GPUs != nil && n < f.GPUs.healthy() {
+			x.add(Warn, "look at the driver's log", "%s publishes %d devices, the GPUNode has %d, %d of them healthy", d, n, len(f.GPUs.Devices), f.GPUs.healthy())
 		}
 	}
 	return x.result(fmt.Sprintf("%d devices in slices of %v", sum(byDriver), slices.Sorted(maps.Keys(byDriver))))

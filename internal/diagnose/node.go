@@ -1,6 +1,9 @@
 package diagnose
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // node: the Node is ready.
 func node(f *Facts) Result {
@@ -61,10 +64,5 @@ func uncordonDevice(node string) string {
 }
 
 func hasDevice(g *GPUs, id string) bool {
-	for _, d := range g.Devices {
-		if d.UUID == id || id == itoa(d.Index) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(g.Devices, func(d Device) bool { return d.UUID == id || id == itoa(d.Index) })
 }

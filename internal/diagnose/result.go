@@ -56,8 +56,7 @@ func (f *finding) add(s State, do, format string, args ...any) {
 	}
 }
 
-// most is how many observations of a kind are spelt out.
-const most = 6
+const most = 6 // how many observations of a kind are spelt out
 
 // result is the finding as a check's result; without observations it is ok and says so.
 func (f *finding) result(ok string) Result {
@@ -81,19 +80,36 @@ func (f *finding) result(ok string) Result {
 	return r
 }
 
-// check is one row of the table.
-type check struct {
+// checks in the order they are shown: what explains others first.
+var checks = []struct {
 	name string
 	run  func(*Facts) Result
+}{
+	{"node", node}, {"agent", agent}, {"published", published}, {"driver", withGPUs(driver)},
+	{"devices", withGPUs(devices)}, {"ecc", withGPUs(ecc)}, {"xid", withGPUs(xid)}, {"links", withGPUs(links)}, {"throttling", withGPUs(throttling)},
+	{"temperature", withFigures(temperature)}, {"power", withFigures(power)}, {"memory", withFigures(memory)},
+	{"plugin", plugin}, {"capacity", withGPUs(capacity)}, {"labels", labels},
+	{"allocations", allocations}, {"stuck", stuck}, {"cordons", cordons}, {"mig", mig}, {"slices", slicesOf},
 }
 
-// checks in the order they are shown: what explains others first.
-var checks = []check{
-	{"node", node}, {"agent", agent}, {"published", published}, {"driver", driver},
-	{"devices", devices}, {"ecc", ecc}, {"xid", xid}, {"links", links}, {"throttling", throttling},
-	{"temperature", temperature}, {"power", power}, {"memory", memory},
-	{"plugin", plugin}, {"capacity", capacity}, {"labels", labels},
-	{"allocations", allocations}, {"stuck", stuck}, {"cordons", cordons}, {"mig", mig}, {"slices", slicesOf},
+// withGPUs is a check that needs what the agent publishes.
+func withGPUs(run func(*Facts) Result) func(*Facts) Result {
+	return func(f *Facts) Result {
+		if f.GPUs == nil {
+			return noGPUNode()
+		}
+		return run(f)
+	}
+}
+
+// withFigures is a check of numbers that agents measure; stale ones count as unknown.
+func withFigures(run func(*Facts) Result) func(*Facts) Result {
+	return withGPUs(func(f *Facts) Result {
+		if f.GPUs.MeasuredAt.IsZero() || f.Now.Sub(f.GPUs.MeasuredAt) >= staleAfter {
+			return unknown("nothing was measured within %s", span(staleAfter))
+		}
+		return run(f)
+	})
 }
 
 // Names are the names of the checks, in order.
@@ -134,10 +150,8 @@ func unknown(format string, args ...any) Result {
 	return Result{State: Unknown, Seen: fmt.Sprintf(format, args...)}
 }
 
-// noGPUNode is the result of checks that need what the agent publishes.
 func noGPUNode() Result { return unknown("not known: the node has no GPUNode, which gpu-agent writes") }
 
-// ago writes a time as an age.
 func (f *Facts) ago(t time.Time) string {
 	if t.IsZero() {
 		return "never"
@@ -148,23 +162,17 @@ func (f *Facts) ago(t time.Time) string {
 // span writes a duration in its two largest units.
 func span(d time.Duration) string {
 	d = d.Round(time.Second)
-	switch {
-	case d < 0:
-		return "-" + span(-d)
-	case d < time.Minute:
-		return d.String()
-	case d < time.Hour:
-		return pair(int(d.Minutes()), "m", int(d.Seconds())%60, "s")
-	case d < 48*time.Hour:
-		return pair(int(d.Hours()), "h", int(d.Minutes())%60, "m")
+	if d.Abs() >= 48*time.Hour {
+		return fmt.Sprintf("%d days", int(d.Hours()/24))
 	}
-	return fmt.Sprintf("%d days", int(d.Hours()/24))
-}
-
-// pair writes two units, the second only if there is any of it.
-func pair(a int, unitA string, b int, unitB string) string {
-	if b == 0 {
-		return itoa(a) + unitA
+	if d.Abs() >= time.Hour {
+		d = d.Truncate(time.Minute)
 	}
-	return itoa(a) + unitA + itoa(b) + unitB
+	text := d.String()
+	for _, none := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, none) {
+			text = text[:len(text)-2]
+		}
+	}
+	return text
 }

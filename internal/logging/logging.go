@@ -4,8 +4,11 @@
 package logging
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
+	"os/signal"
+	"syscall"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -23,6 +26,20 @@ func New(cmd *cobra.Command) *Options {
 	o := &Options{logsapi.NewLoggingConfiguration()}
 	logsapi.AddFlags(o.configuration, cmd.Flags())
 	return o
+}
+
+// Run makes a command, after its logging flags are applied, run a function until SIGINT or
+// SIGTERM ends its context.
+func Run(cmd *cobra.Command, run func(context.Context) error) {
+	o := New(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+		defer stop()
+		if err := o.Apply(); err != nil {
+			return err
+		}
+		return run(ctx)
+	}
 }
 
 // Apply makes all that is logged from now on follow the flags. It is called once, before

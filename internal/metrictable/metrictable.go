@@ -40,6 +40,30 @@ type Label struct {
 	Values string
 }
 
+// NewCounter describes a counter.
+func NewCounter(name, unit, source, help string, labels ...Label) Metric {
+	return Metric{Name: name, Type: Counter, Unit: unit, Source: source, Help: help, Labels: labels}
+}
+
+// NewGauge describes a gauge.
+func NewGauge(name, unit, source, help string, labels ...Label) Metric {
+	return Metric{Name: name, Type: Gauge, Unit: unit, Source: source, Help: help, Labels: labels}
+}
+
+// NewHistogram describes a histogram.
+func NewHistogram(name, unit, source, help string, labels ...Label) Metric {
+	return Metric{Name: name, Type: Histogram, Unit: unit, Source: source, Help: help, Labels: labels}
+}
+
+// By is a label and its values, in words.
+func By(name, values string) Label { return Label{Name: name, Values: values} }
+
+// For is the metric with the names that the requirement documents use for it.
+func (m Metric) For(names ...string) Metric {
+	m.StandsFor = names
+	return m
+}
+
 // LabelNames are the names of a metric's labels, in order.
 func (m *Metric) LabelNames() []string {
 	out := make([]string, len(m.Labels))

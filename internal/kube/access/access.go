@@ -32,8 +32,7 @@ const (
 type Guard struct {
 	authenticate authenticator.Request
 	verdicts     *verdicts
-	// authorities are of client certificates; nil: none are accepted.
-	authorities *dynamiccertificates.ConfigMapCAController
+	authorities  *dynamiccertificates.ConfigMapCAController // of client certificates; nil: none are accepted
 }
 
 // Options of a Guard.

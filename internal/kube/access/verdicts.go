@@ -26,7 +26,6 @@ type verdicts struct {
 	kept *cache.LRUExpireCache
 }
 
-// verdict is what the API server said once.
 type verdict struct {
 	may      bool
 	why      string

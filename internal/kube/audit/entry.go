@@ -16,67 +16,49 @@ const Version = 1
 
 // Kinds of decisions.
 const (
-	// Start: a pod was bound to a node, with its devices.
-	Start = "start"
-	// Evict: a pod was told to leave its node.
-	Evict = "evict"
-	// Refuse: a gang, or a pod that comes alone, does not start now.
-	Refuse = "refuse"
+	Start  = "start"  // a pod was bound to a node, with its devices
+	Evict  = "evict"  // a pod was told to leave its node
+	Refuse = "refuse" // a gang, or a pod that comes alone, does not start now
 )
 
 // Entry is one decision. Fields that do not apply are left out.
 type Entry struct {
-	// Version of the format.
-	Version int `json:"version"`
-	// Time of the decision, as RFC 3339 with microseconds, UTC.
-	Time time.Time `json:"time"`
-	// Kind is start, evict or refuse.
-	Kind string `json:"kind"`
-	// Scheduler is the scheduler name that the pod asked for.
-	Scheduler string `json:"scheduler,omitempty"`
+	Version   int       `json:"version"`             // of the format
+	Time      time.Time `json:"time"`                // of the decision, as RFC 3339 with microseconds, UTC
+	Kind      string    `json:"kind"`                // start, evict or refuse
+	Scheduler string    `json:"scheduler,omitempty"` // the scheduler name that the pod asked for
 	// Namespace, Pod and UID are the pod's; of a refusal the gang's first waiting pod.
 	Namespace string `json:"namespace"`
 	Pod       string `json:"pod"`
 	UID       string `json:"uid"`
 	// Gang is the gang's name; the pod's own for a pod that comes alone. Members is how many
 	// of its pods a refusal is about.
-	Gang    string `json:"gang,omitempty"`
-	Members int    `json:"members,omitempty"`
-	// Queue is the queue that is charged, or in which the gang waits.
-	Queue string `json:"queue,omitempty"`
-	// Node is where the pod was bound, or what it was told to leave.
-	Node string `json:"node,omitempty"`
-	// Devices are those the pod was given, or held.
-	Devices []Device `json:"devices,omitempty"`
+	Gang    string   `json:"gang,omitempty"`
+	Members int      `json:"members,omitempty"`
+	Queue   string   `json:"queue,omitempty"`   // the queue that is charged, or in which the gang waits
+	Node    string   `json:"node,omitempty"`    // where the pod was bound, or what it was told to leave
+	Devices []Device `json:"devices,omitempty"` // those the pod was given, or held
 	// Reason is a code: of a refusal why the gang waits, of an eviction what for
 	// (Preempted, Contested). A start has none.
-	Reason string `json:"reason,omitempty"`
-	// Class is what a refused gang waits for: capacity, quota, members, turn or owner.
-	Class string `json:"class,omitempty"`
-	// Never: no change of running pods, cordons, taints or queues would let it start.
-	Never bool `json:"never,omitempty"`
-	// Message is the reason in words.
-	Message string `json:"message,omitempty"`
-	// For is the gang for which a pod was evicted.
-	For string `json:"for,omitempty"`
-	// Numbers go with the reason.
-	Numbers *Numbers `json:"numbers,omitempty"`
-	// Nodes counts why nodes were refused, by cause.
-	Nodes []NodeCount `json:"nodes,omitempty"`
+	Reason  string      `json:"reason,omitempty"`
+	Class   string      `json:"class,omitempty"`   // what a refused gang waits for: capacity, quota, members, turn or owner
+	Never   bool        `json:"never,omitempty"`   // no change of running pods, cordons, taints or queues would let it start
+	Message string      `json:"message,omitempty"` // the reason in words
+	For     string      `json:"for,omitempty"`     // the gang for which a pod was evicted
+	Numbers *Numbers    `json:"numbers,omitempty"` // that go with the reason
+	Nodes   []NodeCount `json:"nodes,omitempty"`   // why nodes were refused, by cause
 }
 
 // Device is a device, or a part of one.
 type Device struct {
-	// Container that has it.
-	Container string `json:"container"`
+	Container string `json:"container"` // that has it
 	// Index on the node, and UUID where it is known.
 	Index int    `json:"index"`
 	UUID  string `json:"uuid,omitempty"`
 	// MemoryMiB and ComputeMilli are a share's.
-	MemoryMiB    int64 `json:"memoryMiB,omitempty"`
-	ComputeMilli int   `json:"computeMilli,omitempty"`
-	// MIG is a slice's profile.
-	MIG string `json:"mig,omitempty"`
+	MemoryMiB    int64  `json:"memoryMiB,omitempty"`
+	ComputeMilli int    `json:"computeMilli,omitempty"`
+	MIG          string `json:"mig,omitempty"` // a slice's profile
 }
 
 // Numbers are what a reason is about; which of them count depends on its code.
@@ -91,8 +73,7 @@ type Numbers struct {
 	Want     int64  `json:"want,omitempty"`
 	Limit    int64  `json:"limit,omitempty"`
 	Used     int64  `json:"used,omitempty"`
-	// Ahead is how many gangs are before this one.
-	Ahead int `json:"ahead,omitempty"`
+	Ahead    int    `json:"ahead,omitempty"` // how many gangs are before this one
 }
 
 // NodeCount is a cause for which nodes were refused.
@@ -101,10 +82,9 @@ type NodeCount struct {
 	Code  string `json:"code"`
 	Nodes int    `json:"nodes"`
 	// Need is what was asked for, Best what the best of the nodes has, in the cause's unit.
-	Need int64 `json:"need,omitempty"`
-	Best int64 `json:"best,omitempty"`
-	// Detail names the label, model, taint, resource or filter.
-	Detail string `json:"detail,omitempty"`
+	Need   int64  `json:"need,omitempty"`
+	Best   int64  `json:"best,omitempty"`
+	Detail string `json:"detail,omitempty"` // the label, model, taint, resource or filter
 }
 
 // Of begins an entry about a pod.
@@ -125,8 +105,7 @@ func DevicesOf(r record.Record) (out []Device) {
 	return out
 }
 
-// maxDetail bounds what of a filter's or an owner's words is kept.
-const maxDetail = 1024
+const maxDetail = 1024 // bounds what of a filter's or an owner's words is kept
 
 // Because adds why a gang waits.
 func (e *Entry) Because(r *explain.Reason) {

@@ -16,12 +16,9 @@ import (
 
 // Dropped describes the counter of entries that were not written, for
 // docs/reference/metrics.md.
-var Dropped = metrictable.Metric{
-	Name: "tangram_audit_dropped_total", Type: metrictable.Counter, Unit: "entries",
-	Labels: []metrictable.Label{{Name: "cause", Values: "buffer, write"}},
-	Help:   "Entries of the audit log that were not written, by cause: the buffer was full, or writing failed.",
-	Source: "the audit log",
-}
+var Dropped = metrictable.NewCounter("tangram_audit_dropped_total", "entries", "the audit log",
+	"Entries of the audit log that were not written, by cause: the buffer was full, or writing failed.",
+	metrictable.By("cause", "buffer, write"))
 
 var dropped = metrics.NewCounterVec(&metrics.CounterOpts{Name: Dropped.Name, Help: Dropped.Help, StabilityLevel: metrics.ALPHA}, Dropped.LabelNames())
 
@@ -41,8 +38,7 @@ func RegisterMetrics() {
 type Log struct {
 	entries chan Entry
 	out     io.Writer
-	// drains are callers that wait until all is written.
-	drains chan chan struct{}
+	drains  chan chan struct{} // callers that wait until all is written
 }
 
 // New returns a log that writes to out, with room for so many entries that wait to be
@@ -84,12 +80,6 @@ func (l *Log) Drain(ctx context.Context) {
 func (l *Log) Run(ctx context.Context) {
 	w := &lines{out: l.out, logger: klog.FromContext(ctx)}
 	for {
-		select {
-		case e := <-l.entries:
-			w.write(e)
-			continue
-		default:
-		}
 		select {
 		case e := <-l.entries:
 			w.write(e)

@@ -269,7 +269,7 @@ func TestNodes(t *testing.T) {
 		}
 	}
 	if len(s.nodes[3].Annotations) > 0 {
-		t.Error("a node is kept for nobody")
+		t.Error("a node is kept for no gang")
 	}
 	if again, _ := keepPatch(s.nodes[0]); again != nil {
 		t.Error("a node is marked twice: the mark would forget what it added")

@@ -133,7 +133,6 @@ func together(members []*v1.Pod) v1.ResourceRequirements {
 	return out
 }
 
-// hostPorts are the ports of the node that pods take.
 func hostPorts(members []*v1.Pod) (out []v1.ContainerPort) {
 	for _, m := range members {
 		for _, c := range m.Spec.Containers {

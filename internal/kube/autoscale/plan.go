@@ -12,8 +12,7 @@ import (
 
 // Settings are how placeholders are made.
 type Settings struct {
-	// Namespace is where they are; Image is what they would run, if they could.
-	Namespace, Image string
+	Namespace, Image string // where placeholders are, and what they would run, if they could
 	// Owner is the controller's own pod: placeholders go with it. nil: they stay until a
 	// controller removes them.
 	Owner *metav1.OwnerReference
@@ -22,10 +21,8 @@ type Settings struct {
 // plan is what is to be done. Removals go first.
 type plan struct {
 	remove, create []*v1.Pod
-	// show are placeholders that do not say that they are unschedulable.
-	show []*v1.Pod
-	// keep and free are nodes to mark, and to mark no longer.
-	keep, free []*v1.Node
+	show           []*v1.Pod  // placeholders that do not say that they are unschedulable
+	keep, free     []*v1.Node // nodes to mark, and to mark no longer
 }
 
 // decide compares what is asked for with what there is. member finds a pod by namespace and

@@ -24,16 +24,14 @@ import (
 // Scaler carries out what the scheduler asks of autoscalers.
 type Scaler struct {
 	Settings
-	Client kubernetes.Interface
-	// Pods and Nodes are informers that somebody else runs.
-	Pods, Nodes cache.SharedIndexInformer
+	Client      kubernetes.Interface
+	Pods, Nodes cache.SharedIndexInformer // informers that the caller runs
 
 	mu sync.Mutex
 	// members are those of the document that was carried out last.
 	members map[types.UID]bool
 	kicked  chan struct{}
-	// problem is what was last logged of the document.
-	problem string
+	problem string // what was last logged of the document
 }
 
 const (
@@ -176,15 +174,13 @@ func (s *Scaler) round(ctx context.Context, doc *demand.Document) {
 	})
 }
 
-// atOnce is how many objects are written at the same time.
-const atOnce = 32
+const atOnce = 32 // how many objects are written at the same time
 
 // all does something for all objects of a list, several at the same time.
 func all[T any](ctx context.Context, list []T, do func(T)) {
 	workqueue.ParallelizeUntil(ctx, atOnce, len(list), func(i int) { do(list[i]) })
 }
 
-// pod is a pod; nil when it is gone.
 func (s *Scaler) pod(namespace, name string) *v1.Pod {
 	obj, there, err := s.Pods.GetStore().GetByKey(namespace + "/" + name)
 	if err != nil || !there {
@@ -219,7 +215,6 @@ func (s *Scaler) show(ctx context.Context, p *v1.Pod) error {
 	return err
 }
 
-// patch changes a node's annotations.
 func (s *Scaler) patch(ctx context.Context, n *v1.Node, change func(*v1.Node) ([]byte, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

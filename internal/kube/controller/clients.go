@@ -28,12 +28,20 @@ import (
 type clients struct {
 	timing    Timing
 	kube      kubernetes.Interface
-	jobs      func(namespace string) *gentype.ClientWithList[*batch.Job, *batch.JobList]
-	podGroups func(namespace string) *gentype.ClientWithList[*scheduling.PodGroup, *scheduling.PodGroupList]
-	queues    func() *gentype.ClientWithList[*scheduling.Queue, *scheduling.QueueList]
-	commands  func(namespace string) *gentype.ClientWithList[*bus.Command, *bus.CommandList]
-	gpuNodes  func() *gentype.ClientWithList[*v1alpha1.GPUNode, *v1alpha1.GPUNodeList]
+	jobs      clientOf[*batch.Job, *batch.JobList]
+	podGroups clientOf[*scheduling.PodGroup, *scheduling.PodGroupList]
+	queues    clientOf[*scheduling.Queue, *scheduling.QueueList]
+	commands  clientOf[*bus.Command, *bus.CommandList]
+	gpuNodes  clientOf[*v1alpha1.GPUNode, *v1alpha1.GPUNodeList]
 	kaiQueues lister[*unstructured.UnstructuredList]
+}
+
+// clientOf is a kind's client by namespace; "" for all namespaces, and for kinds without.
+type clientOf[T object, L runtime.Object] func(namespace string) *gentype.ClientWithList[T, L]
+
+type object interface {
+	runtime.Object
+	metav1.Object
 }
 
 // newScheme knows Volcano's kinds and our own, and Kubernetes' own, which events are
@@ -60,43 +68,31 @@ func newClients(config *rest.Config, scheme *runtime.Scheme) (*clients, error) {
 	}
 	c.kaiQueues = objects.Resource(dialect.KAIQueues)
 	parameters := runtime.NewParameterCodec(scheme)
-	batchClient, err := restClient(config, scheme, batch.SchemeGroupVersion)
-	if err != nil {
-		return nil, err
+	own := map[schema.GroupVersion]rest.Interface{}
+	for _, gv := range []schema.GroupVersion{batch.SchemeGroupVersion, scheduling.SchemeGroupVersion, bus.SchemeGroupVersion, v1alpha1.GroupVersion} {
+		if own[gv], err = restClient(config, scheme, gv); err != nil {
+			return nil, err
+		}
 	}
-	schedulingClient, err := restClient(config, scheme, scheduling.SchemeGroupVersion)
-	if err != nil {
-		return nil, err
-	}
-	busClient, err := restClient(config, scheme, bus.SchemeGroupVersion)
-	if err != nil {
-		return nil, err
-	}
-	ownClient, err := restClient(config, scheme, v1alpha1.GroupVersion)
-	if err != nil {
-		return nil, err
-	}
-	c.gpuNodes = func() *gentype.ClientWithList[*v1alpha1.GPUNode, *v1alpha1.GPUNodeList] {
-		return gentype.NewClientWithList(v1alpha1.GPUNodes.Resource, ownClient, parameters, "",
-			func() *v1alpha1.GPUNode { return &v1alpha1.GPUNode{} }, func() *v1alpha1.GPUNodeList { return &v1alpha1.GPUNodeList{} })
-	}
-	c.jobs = func(ns string) *gentype.ClientWithList[*batch.Job, *batch.JobList] {
-		return gentype.NewClientWithList("jobs", batchClient, parameters, ns,
-			func() *batch.Job { return &batch.Job{} }, func() *batch.JobList { return &batch.JobList{} })
-	}
-	c.podGroups = func(ns string) *gentype.ClientWithList[*scheduling.PodGroup, *scheduling.PodGroupList] {
-		return gentype.NewClientWithList("podgroups", schedulingClient, parameters, ns,
-			func() *scheduling.PodGroup { return &scheduling.PodGroup{} }, func() *scheduling.PodGroupList { return &scheduling.PodGroupList{} })
-	}
-	c.queues = func() *gentype.ClientWithList[*scheduling.Queue, *scheduling.QueueList] {
-		return gentype.NewClientWithList("queues", schedulingClient, parameters, "",
-			func() *scheduling.Queue { return &scheduling.Queue{} }, func() *scheduling.QueueList { return &scheduling.QueueList{} })
-	}
-	c.commands = func(ns string) *gentype.ClientWithList[*bus.Command, *bus.CommandList] {
-		return gentype.NewClientWithList("commands", busClient, parameters, ns,
-			func() *bus.Command { return &bus.Command{} }, func() *bus.CommandList { return &bus.CommandList{} })
-	}
+	c.jobs = typed[batch.Job, batch.JobList]("jobs", own[batch.SchemeGroupVersion], parameters)
+	c.podGroups = typed[scheduling.PodGroup, scheduling.PodGroupList]("podgroups", own[scheduling.SchemeGroupVersion], parameters)
+	c.queues = typed[scheduling.Queue, scheduling.QueueList]("queues", own[scheduling.SchemeGroupVersion], parameters)
+	c.commands = typed[bus.Command, bus.CommandList]("commands", own[bus.SchemeGroupVersion], parameters)
+	c.gpuNodes = typed[v1alpha1.GPUNode, v1alpha1.GPUNodeList](v1alpha1.GPUNodes.Resource, own[v1alpha1.GroupVersion], parameters)
 	return c, nil
+}
+
+// typed is the client of a kind whose objects are *T, in lists that are *L.
+func typed[T, L any, PT interface {
+	*T
+	object
+}, PL interface {
+	*L
+	runtime.Object
+}](resource string, client rest.Interface, parameters runtime.ParameterCodec) clientOf[PT, PL] {
+	return func(namespace string) *gentype.ClientWithList[PT, PL] {
+		return gentype.NewClientWithList(resource, client, parameters, namespace, func() PT { return new(T) }, func() PL { return new(L) })
+	}
 }
 
 func restClient(config *rest.Config, scheme *runtime.Scheme, gv schema.GroupVersion) (rest.Interface, error) {

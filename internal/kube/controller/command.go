@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"sync/atomic"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,7 +26,6 @@ import (
 	"github.com/tangram-dev/tangram/internal/version/metric"
 )
 
-// options are the flags.
 type options struct {
 	kubeconfig string
 	endpoint   endpoint.Options
@@ -40,14 +37,12 @@ type options struct {
 	// autoscales: what the scheduler asks of autoscalers is carried out.
 	autoscales  bool
 	autoscaling autoscale.Settings
-	// webListen is the address of the web page; empty for none.
-	webListen string
+	webListen   string // the address of the web page; empty for none
 }
 
 // NewCommand is the gpu-controller command.
 func NewCommand() *cobra.Command {
 	o := options{timing: DefaultTiming()}
-	var log *logging.Options
 	cmd := &cobra.Command{
 		Use:   "gpu-controller",
 		Short: "Runs Volcano Jobs, keeps the status of PodGroups and Queues, and reacts to sick GPUs",
@@ -65,17 +60,9 @@ visitor's own token (docs/guides/web.md).`,
 		Args:         cobra.NoArgs,
 		Version:      version.Get().String(),
 		SilenceUsage: true,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
-			defer stop()
-			if err := log.Apply(); err != nil {
-				return err
-			}
-			return o.run(ctx)
-		},
 	}
 	f := cmd.Flags()
-	log = logging.New(cmd)
+	logging.Run(cmd, o.run)
 	o.timing.register(cmd)
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "file that says how to reach the API server; empty inside a cluster")
 	f.BoolVar(&o.elect, "leader-elect", true, "work only while holding the lease kube-system/gpu-controller, so that several may run")
@@ -113,11 +100,11 @@ func (o *options) run(ctx context.Context) error {
 	ready := &atomic.Bool{}
 	c := Controller{Config: config, Elect: o.elect, Timing: o.timing, Ready: ready.Store, Recovery: settings, Metrics: recovery.NewMetrics(), Autoscales: o.autoscales, Autoscaling: o.autoscaling}
 	c.Metrics.Registry().MustRegister(metric.BuildInfo("gpu-controller"))
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
 	if o.endpoint.Listen != "" {
-		client, err := kubernetes.NewForConfig(config)
-		if err != nil {
-			return err
-		}
 		metrics, err := access.Protect(client, c.Metrics.Handler())
 		if err != nil {
 			return err
@@ -126,10 +113,6 @@ func (o *options) run(ctx context.Context) error {
 		go func() { cancel(o.endpoint.Serve(ctx, ready.Load, metrics)) }()
 	}
 	if o.webListen != "" {
-		client, err := kubernetes.NewForConfig(config)
-		if err != nil {
-			return err
-		}
 		go func() { cancel(o.serveWeb(ctx, client)) }()
 	}
 	if err := c.Run(ctx); err != nil {

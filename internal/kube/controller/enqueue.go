@@ -6,7 +6,6 @@ import (
 	"slices"
 	"sync"
 
-	v1 "k8s.io/api/core/v1"
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
@@ -28,7 +27,7 @@ type demand struct {
 
 // demandOf is spec.minResources of a PodGroup, with the priority of its class.
 func demandOf(pg *scheduling.PodGroup, priority int32) demand {
-	d := demand{queue: orDefault(pg.Spec.Queue), namespace: pg.Namespace, priority: priority}
+	d := demand{queue: dialect.QueueOrDefault(pg.Spec.Queue), namespace: pg.Namespace, priority: priority}
 	if pg.Spec.MinResources != nil {
 		d.amounts = dialect.Amounts(*pg.Spec.MinResources)
 	}
@@ -85,7 +84,7 @@ func (t tree) refusal(d demand, l load) explain.Reason {
 		if q == nil {
 			break // the root need not exist
 		}
-		if q.Status.State == scheduling.QueueStateClosed || q.Status.State == scheduling.QueueStateClosing {
+		if closed(q) {
 			r.Code, r.Queue = explain.QueueClosed, at
 			return r
 		}
@@ -158,12 +157,4 @@ func (e *entrance) changed(t tree, l load) {
 			e.wake(key)
 		}
 	}
-}
-
-// priority is a pod's.
-func priority(p *v1.Pod) int32 {
-	if p.Spec.Priority == nil {
-		return 0
-	}
-	return *p.Spec.Priority
 }

@@ -96,7 +96,7 @@ func TestRefusalMonotone(t *testing.T) {
 	}
 }
 
-// TestEntrance: who was refused is woken when there is room, and nobody else.
+// TestEntrance: a gang that was refused is woken when there is room, and no other.
 func TestEntrance(t *testing.T) {
 	all := queuesOf("root q<root")
 	all["q"].Spec.Capability = gpus(8)

@@ -1,6 +1,8 @@
 package controller
 
 import (
+	"cmp"
+	"slices"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -8,6 +10,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
+	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/measure"
 	"github.com/tangram-dev/tangram/internal/dialect"
 	"github.com/tangram-dev/tangram/internal/kube/recovery"
@@ -16,13 +19,10 @@ import (
 
 // PodsFinished is how pods with GPUs ended. The scheduler cannot tell: kube-scheduler
 // watches no pod that has succeeded or failed.
-var PodsFinished = metrictable.Metric{
-	Name: "tangram_pods_finished_total", Type: metrictable.Counter, Unit: "pods",
-	Labels: []metrictable.Label{{Name: "queue", Values: "names of Queues; other"}, {Name: "result", Values: "succeeded, failed, evicted, deleted"}},
-	Help: "Pods with GPUs that ended after they were bound, by how. evicted: by preemption, a drain or another disruption (condition DisruptionTarget). " +
+var PodsFinished = metrictable.NewCounter("tangram_pods_finished_total", "pods", "pods",
+	"Pods with GPUs that ended after they were bound, by how. evicted: by preemption, a drain or another disruption (condition DisruptionTarget). "+
 		"deleted: before they succeeded or failed.",
-	Source: "pods", StandsFor: []string{"003 training_job_completion_rate: succeeded / (succeeded + failed)"},
-}
+	metrictable.By("queue", "names of Queues; other"), metrictable.By("result", "succeeded, failed, evicted, deleted")).For("003 training_job_completion_rate: succeeded / (succeeded + failed)")
 
 // Table is the metrics of gpu-controller.
 func Table() metrictable.Table {
@@ -59,7 +59,7 @@ func newFinished(s *sources) (*finished, error) {
 			}
 		},
 		DeleteFunc: func(obj any) {
-			if p, ok := object[*v1.Pod](obj); ok && !ended(p) {
+			if p, ok := eventObject[*v1.Pod](obj); ok && !ended(p) {
 				f.count(p)
 			}
 		},
@@ -73,13 +73,12 @@ func ended(p *v1.Pod) bool {
 
 // count counts a pod that ended, if it was bound and asks for GPUs.
 func (f *finished) count(p *v1.Pod) {
-	if p.Spec.NodeName == "" || !asksForGPUs(p) {
+	claims, _ := dialect.Claims(p)
+	if p.Spec.NodeName == "" || !slices.ContainsFunc(claims, func(c ledger.Claim) bool { return c.Vendor != "" }) {
 		return
 	}
 	queue, _ := dialect.ChargedQueue(p)
-	if queue == "" {
-		queue = arbiter.Default
-	}
+	queue = cmp.Or(queue, arbiter.Default)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.exists(queue) {
@@ -88,17 +87,6 @@ func (f *finished) count(p *v1.Pod) {
 	f.counts[finishedKey{f.names.Admit(queue), resultOf(p)}]++
 }
 
-func asksForGPUs(p *v1.Pod) bool {
-	claims, _ := dialect.Claims(p)
-	for i := range claims {
-		if claims[i].Vendor != "" {
-			return true
-		}
-	}
-	return false
-}
-
-// resultOf is how a pod ended.
 func resultOf(p *v1.Pod) string {
 	for _, c := range p.Status.Conditions {
 		if c.Type == v1.DisruptionTarget && c.Status == v1.ConditionTrue && p.Status.Phase != v1.PodSucceeded {
@@ -114,7 +102,6 @@ func resultOf(p *v1.Pod) string {
 	return "deleted"
 }
 
-// exists says whether there is such a queue.
 func (f *finished) exists(queue string) bool {
 	if queue == arbiter.Default {
 		return true

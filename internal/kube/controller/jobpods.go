@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -17,8 +18,7 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/controller/lifecycle"
 )
 
-// podsAtOnce bounds the concurrent requests of one job.
-const podsAtOnce = 16
+const podsAtOnce = 16 // bounds the concurrent requests of one job
 
 // podsPerReconcile bounds how many pods one reconcile creates, so that a job of thousands of
 // pods can be counted, changed and aborted while they are created.
@@ -49,12 +49,10 @@ func (j *jobs) createPods(ctx context.Context, job *batch.Job, spec *lifecycle.S
 
 func (j *jobs) createPod(ctx context.Context, job *batch.Job, pod *v1.Pod) error {
 	pods := j.clients.kube.CoreV1().Pods(pod.Namespace)
-	_, err := pods.Create(ctx, pod, metav1.CreateOptions{})
-	if !apierrors.IsAlreadyExists(err) {
-		if err != nil {
-			return fmt.Errorf("create pod %s: %w", pod.Name, err)
-		}
+	if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err == nil {
 		return nil
+	} else if !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("create pod %s: %w", pod.Name, err)
 	}
 	there, err := pods.Get(ctx, pod.Name, metav1.GetOptions{})
 	if err != nil {
@@ -81,20 +79,14 @@ func (j *jobs) deletePods(ctx context.Context, job *batch.Job, list []lifecycle.
 
 // firstOf is one error for many that likely have the same cause.
 func firstOf(errs []error) error {
-	n := 0
-	var first error
-	for _, err := range errs {
-		if err != nil {
-			n++
-			if first == nil {
-				first = err
-			}
-		}
+	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
+	switch len(errs) {
+	case 0:
+		return nil
+	case 1:
+		return errs[0]
 	}
-	if n > 1 {
-		return fmt.Errorf("%w (and %d more)", first, n-1)
-	}
-	return first
+	return fmt.Errorf("%w (and %d more)", errs[0], len(errs)-1)
 }
 
 // ensureGroup creates or updates the job's PodGroup, or deletes it once the job takes
@@ -105,19 +97,11 @@ func (j *jobs) ensureGroup(ctx context.Context, job *batch.Job, spec *lifecycle.
 	there, ok := get[*scheduling.PodGroup](j.sources.podGroups, job.Namespace+"/"+name)
 	switch {
 	case !plan.Group && ok:
-		err := groups.Delete(ctx, name, metav1.DeleteOptions{})
-		if apierrors.IsNotFound(err) {
-			return nil
-		}
-		return err
+		return unlessGone(groups.Delete(ctx, name, metav1.DeleteOptions{}))
 	case !plan.Group || ok && lifecycle.Final(job.Status.State.Phase):
 		return nil
 	}
-	var pods []lifecycle.Pod
-	for _, p := range find[*v1.Pod](j.sources.pods, byOwner, ownedBy(job.Namespace, job.UID)) {
-		pods = append(pods, lifecycle.PodOf(p))
-	}
-	want := blueprint.PodGroup(job, spec, lifecycle.Released(job, pods))
+	want := blueprint.PodGroup(job, spec, lifecycle.Released(job, j.sources.podsOf(job)))
 	if !ok {
 		_, err := groups.Create(ctx, want, metav1.CreateOptions{})
 		if apierrors.IsAlreadyExists(err) {

@@ -3,6 +3,7 @@ package controller
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -45,50 +46,44 @@ func newJobs(c *clients, s *sources, r events.EventRecorder) (*jobs, error) {
 		objects: newObjects(c.kube), trouble: newTrouble(), unseen: newUnseenPods(),
 	}
 	j.reconcile = j.sync
-	if err := on(s.jobs, func(_ *(*batch.Job), job *batch.Job) { j.enqueue(keyOf(job)) }); err != nil {
-		return nil, err
-	}
-	if err := on(s.pods, func(before **v1.Pod, p *v1.Pod) { j.enqueue(jobKey(p)) }); err != nil {
-		return nil, err
-	}
-	if err := on(s.podGroups, func(before **scheduling.PodGroup, g *scheduling.PodGroup) {
-		if before == nil || (*before).Status.Phase != g.Status.Phase || (*before).Generation != g.Generation {
-			j.enqueue(jobKey(g))
-		}
-	}); err != nil {
-		return nil, err
-	}
-	if err := on(s.commands, func(_ **bus.Command, c *bus.Command) {
-		if t := c.TargetObject; t != nil && t.Kind == "Job" {
-			j.enqueue(c.Namespace + "/" + t.Name)
-		}
-	}); err != nil {
-		return nil, err
-	}
-	return j, s.onQueues(func(before **scheduling.Queue, q *scheduling.Queue) {
-		if before != nil && !maps.Equal((*before).Annotations, q.Annotations) { // its list of namespaces holds below it, too
-			for _, job := range every[*batch.Job](s.jobs) {
-				j.enqueue(keyOf(job))
+	return j, errors.Join(
+		on(s.jobs, func(_, job *batch.Job) { j.enqueue(keyOf(job)) }),
+		on(s.pods, func(_, p *v1.Pod) { j.enqueue(jobKey(p)) }),
+		on(s.podGroups, func(before, g *scheduling.PodGroup) {
+			if before == nil || before.Status.Phase != g.Status.Phase || before.Generation != g.Generation {
+				j.enqueue(jobKey(g))
 			}
-			return
-		}
-		if before != nil && (*before).Status.State == q.Status.State && (*before).Spec.Parent == q.Spec.Parent {
-			return
-		}
-		// Also the jobs of the parent queue: a queue with child queues accepts no jobs.
-		names := []string{q.Name, parentOf(q)}
-		if before != nil {
-			names = append(names, parentOf(*before))
-		}
-		for _, name := range names {
-			for _, job := range find[*batch.Job](s.jobs, byQueue, name) {
-				j.enqueue(keyOf(job))
+		}),
+		on(s.commands, func(_, c *bus.Command) {
+			if t := c.TargetObject; t != nil && t.Kind == "Job" {
+				j.enqueue(c.Namespace + "/" + t.Name)
 			}
-		}
-	})
+		}),
+		s.onQueues(j.queueChanged))
 }
 
-// sync reconciles one job.
+// queueChanged enqueues the jobs that a queue's change may hold back or let go on.
+func (j *jobs) queueChanged(before, q *scheduling.Queue) {
+	names := []string{q.Name, parentOf(q)} // a queue with child queues accepts no jobs
+	if before != nil {
+		if !maps.Equal(before.Annotations, q.Annotations) { // its list of namespaces holds below it, too
+			for _, job := range every[*batch.Job](j.sources.jobs) {
+				j.enqueue(keyOf(job))
+			}
+			return
+		}
+		if before.Status.State == q.Status.State && before.Spec.Parent == q.Spec.Parent {
+			return
+		}
+		names = append(names, parentOf(before))
+	}
+	for _, name := range names {
+		for _, job := range find[*batch.Job](j.sources.jobs, byQueue, name) {
+			j.enqueue(keyOf(job))
+		}
+	}
+}
+
 func (j *jobs) sync(ctx context.Context, key string) (time.Duration, error) {
 	obj, ok, err := j.written.GetByKey(key)
 	if err != nil || !ok {
@@ -106,7 +101,7 @@ func (j *jobs) sync(ctx context.Context, key string) (time.Duration, error) {
 	}
 	spec := lifecycle.SpecOf(job)
 	plugins, fault := j.check(job, &spec)
-	command := j.command(job)
+	command := j.sources.command("Job/" + key)
 	seen := lifecycle.Observed{Pods: pods, Fault: fault, Hold: j.hold(spec.Queue, job.Namespace), Trouble: cmp.Or(j.trouble.of(key), j.unplaced(job))}
 	seen.Unknown, seen.UnknownSince = j.unknown(job)
 	if command != nil {
@@ -120,10 +115,8 @@ func (j *jobs) sync(ctx context.Context, key string) (time.Duration, error) {
 		return 0, err
 	}
 	if command != nil { // recorded in the status, so it is not applied twice even if the delete fails
-		if err := j.clients.commands(command.Namespace).Delete(ctx, command.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-			return 0, err
-		}
-		return time.Millisecond, nil // there may be further commands
+		err := j.clients.commands(command.Namespace).Delete(ctx, command.Name, metav1.DeleteOptions{})
+		return time.Millisecond, unlessGone(err) // there may be further commands
 	}
 	if err := j.ensureGroup(ctx, job, &spec, plan); err != nil {
 		return 0, err
@@ -162,10 +155,7 @@ func (j *jobs) failed(ctx context.Context, job *batch.Job, err error) error {
 // podsOf are the pods the job controls. If some have disappeared, the API server is
 // asked as well, because the informer may be behind and a lost pod triggers policies.
 func (j *jobs) podsOf(ctx context.Context, job *batch.Job) ([]lifecycle.Pod, error) {
-	var pods []lifecycle.Pod
-	for _, p := range find[*v1.Pod](j.sources.pods, byOwner, ownedBy(job.Namespace, job.UID)) {
-		pods = append(pods, lifecycle.PodOf(p))
-	}
+	pods := j.sources.podsOf(job)
 	if !lifecycle.SomeLost(job, pods) {
 		return pods, nil
 	}
@@ -212,7 +202,7 @@ func (j *jobs) hold(queue, namespace string) *lifecycle.Problem {
 		return &lifecycle.Problem{Reason: unknownQueue, Message: unknownQueueMessage(queue)}
 	case refused != "":
 		return &lifecycle.Problem{Reason: "QueueForbidden", Message: fmt.Sprintf("spec.queue: namespace %q may not use queue %q", namespace, refused)}
-	case q.Status.State == scheduling.QueueStateClosed || q.Status.State == scheduling.QueueStateClosing:
+	case closed(q):
 		return &lifecycle.Problem{Reason: "QueueClosed", Message: fmt.Sprintf("spec.queue: queue %q is closed", queue)}
 	case q.Status.State == scheduling.QueueStateUnknown:
 		return &lifecycle.Problem{Reason: "QueueInvalid", Message: fmt.Sprintf("spec.queue: queue %q has no place among the queues (its spec.parent)", queue)}
@@ -224,7 +214,7 @@ func (j *jobs) hold(queue, namespace string) *lifecycle.Problem {
 
 // unplaced says why pods of the job are unschedulable, or nil.
 func (j *jobs) unplaced(job *batch.Job) *lifecycle.Problem {
-	if why := whyUnschedulable(find[*v1.Pod](j.sources.pods, byOwner, ownedBy(job.Namespace, job.UID))); why != "" {
+	if why := whyUnschedulable(find[*v1.Pod](j.sources.pods, byOwner, ownedBy(job))); why != "" {
 		return &lifecycle.Problem{Reason: v1.PodReasonUnschedulable, Message: why}
 	}
 	return nil
@@ -246,17 +236,6 @@ func (j *jobs) unknown(job *batch.Job) (bool, time.Time) {
 	return true, since
 }
 
-// command is the oldest command for the job, or nil.
-func (j *jobs) command(job *batch.Job) *bus.Command {
-	var first *bus.Command
-	for _, c := range find[*bus.Command](j.sources.commands, byTarget, "Job/"+keyOf(job)) {
-		if first == nil || c.CreationTimestamp.Before(&first.CreationTimestamp) || c.CreationTimestamp.Equal(&first.CreationTimestamp) && c.Name < first.Name {
-			first = c
-		}
-	}
-	return first
-}
-
 // dropCommands deletes commands for a job that does not exist, so that they do not
 // apply to a later job of the same name. The API server is asked, because a command may
 // arrive before its job.
@@ -266,7 +245,7 @@ func (j *jobs) dropCommands(ctx context.Context, key string) error {
 		if !apierrors.IsNotFound(err) {
 			return err
 		}
-		if err := j.clients.commands(c.Namespace).Delete(ctx, c.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		if err := unlessGone(j.clients.commands(c.Namespace).Delete(ctx, c.Name, metav1.DeleteOptions{})); err != nil {
 			return err
 		}
 	}
@@ -298,25 +277,16 @@ func (j *jobs) recordPhase(job *batch.Job) {
 	if st.Message != "" && st.Phase != batch.Completed && st.Phase != batch.Completing {
 		kind = v1.EventTypeWarning
 	}
-	reason := st.Reason
-	if reason == "" {
-		reason = string(st.Phase)
-	}
 	note := fmt.Sprintf("job is %s", st.Phase)
 	if st.Message != "" {
 		note += ": " + st.Message
 	}
-	j.recorder.Eventf(job, nil, kind, reason, "Sync", "%s", note)
+	j.recorder.Eventf(job, nil, kind, cmp.Or(st.Reason, string(st.Phase)), "Sync", "%s", note)
 }
 
-// expire deletes a job past its ttlSecondsAfterFinished.
 func (j *jobs) expire(ctx context.Context, job *batch.Job) error {
 	policy := metav1.DeletePropagationBackground
-	err := j.clients.jobs(job.Namespace).Delete(ctx, job.Name, metav1.DeleteOptions{
+	return unlessGone(j.clients.jobs(job.Namespace).Delete(ctx, job.Name, metav1.DeleteOptions{
 		PropagationPolicy: &policy, Preconditions: &metav1.Preconditions{UID: &job.UID},
-	})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
+	}))
 }

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"errors"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -65,9 +66,6 @@ func (s *sources) hasChildren(name string) bool {
 }
 
 // onQueues calls notice with every queue that was added, updated or deleted.
-func (s *sources) onQueues(notice func(before **scheduling.Queue, now *scheduling.Queue)) error {
-	if err := on(s.queues, notice); err != nil {
-		return err
-	}
-	return on(s.kaiQueues, notice)
+func (s *sources) onQueues(notice func(before, now *scheduling.Queue)) error {
+	return errors.Join(on(s.queues, notice), on(s.kaiQueues, notice))
 }

@@ -32,14 +32,12 @@ func newLoop(name string, settle time.Duration, t Timing) *loop {
 	}
 }
 
-// enqueue schedules a reconcile of an object.
 func (l *loop) enqueue(key string) {
 	if key != "" {
 		l.queue.AddAfter(key, l.settle)
 	}
 }
 
-// run processes the queue until the context ends.
 func (l *loop) run(ctx context.Context, workers int) {
 	var wg sync.WaitGroup
 	for range workers {

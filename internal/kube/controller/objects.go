@@ -33,8 +33,7 @@ func newObjects(kube kubernetes.Interface) *objects {
 	return &objects{kube: kube, done: map[types.UID]int64{}}
 }
 
-// doneLimit bounds the entries of deleted jobs.
-const doneLimit = 10000
+const doneLimit = 10000 // bounds the entries of deleted jobs
 
 // ensure applies the job's objects after a change of its spec, or always with sure:
 // before pods are created that need them.
@@ -68,11 +67,11 @@ func (o *objects) one(ctx context.Context, job *batch.Job, object blueprint.Obje
 	core := o.kube.CoreV1()
 	switch want := object.Want.(type) {
 	case *v1.Service:
-		return apply(ctx, job, object, core.Services(job.Namespace), want, func(there *v1.Service) bool { return false })
+		return apply(ctx, job, object, core.Services(job.Namespace), want, nil)
 	case *networking.NetworkPolicy:
-		return apply(ctx, job, object, o.kube.NetworkingV1().NetworkPolicies(job.Namespace), want, func(*networking.NetworkPolicy) bool { return false })
+		return apply(ctx, job, object, o.kube.NetworkingV1().NetworkPolicies(job.Namespace), want, nil)
 	case *v1.PersistentVolumeClaim:
-		return apply(ctx, job, object, core.PersistentVolumeClaims(job.Namespace), want, func(*v1.PersistentVolumeClaim) bool { return false })
+		return apply(ctx, job, object, core.PersistentVolumeClaims(job.Namespace), want, nil)
 	case *v1.ConfigMap:
 		return apply(ctx, job, object, core.ConfigMaps(job.Namespace), want, func(there *v1.ConfigMap) bool {
 			same := equality.Semantic.DeepEqual(there.Data, want.Data)
@@ -99,9 +98,9 @@ type writer[T any] interface {
 	Update(ctx context.Context, object T, o metav1.UpdateOptions) (T, error)
 }
 
-// apply creates an object, or lets change modify the existing one. An object that the
-// job does not control is left alone, with an error, unless it is a claim that the user
-// has created under the name the job gives.
+// apply creates an object, or lets change, if not nil, modify the existing one. An object
+// that the job does not control is left alone, with an error, unless it is a claim that the
+// user has created under the name the job gives.
 func apply[T metav1.Object](ctx context.Context, job *batch.Job, object blueprint.Object, w writer[T], want T, change func(T) bool) error {
 	there, err := w.Get(ctx, want.GetName(), metav1.GetOptions{})
 	switch {
@@ -124,7 +123,7 @@ func apply[T metav1.Object](ctx context.Context, job *batch.Job, object blueprin
 		}
 		return fmt.Errorf("it exists and is not part of job %s", job.Name)
 	}
-	if !change(there) {
+	if change == nil || !change(there) {
 		return nil
 	}
 	_, err = w.Update(ctx, there, metav1.UpdateOptions{})

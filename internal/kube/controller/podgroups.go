@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/explain"
+	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
 // unknownQueue is the reason of a condition, an event or a phase: the named queue does
@@ -51,34 +53,29 @@ func newPodGroups(c *clients, s *sources, r events.EventRecorder, e *entrance) (
 	g := &podGroups{loop: newLoop("podgroups", 50*time.Millisecond, c.timing), clients: c, sources: s, recorder: r, entrance: e, now: time.Now}
 	g.reconcile = g.sync
 	e.wake = g.enqueue
-	if err := on(s.priorities, func(_ **schedulingv1.PriorityClass, _ *schedulingv1.PriorityClass) {
-		for _, pg := range every[*scheduling.PodGroup](s.podGroups) {
-			if pg.Spec.PriorityClassName != "" && pg.Status.Phase == scheduling.PodGroupPending {
+	return g, errors.Join(
+		on(s.priorities, func(_, _ *schedulingv1.PriorityClass) {
+			for _, pg := range every[*scheduling.PodGroup](s.podGroups) {
+				if pg.Spec.PriorityClassName != "" && pg.Status.Phase == scheduling.PodGroupPending {
+					g.enqueue(keyOf(pg))
+				}
+			}
+		}),
+		on(s.podGroups, func(_, pg *scheduling.PodGroup) { g.enqueue(keyOf(pg)) }),
+		on(s.pods, func(before, p *v1.Pod) {
+			if before != nil {
+				g.enqueue(groupKey(before)) // it may have moved from one group to another
+			}
+			g.enqueue(groupKey(p))
+		}),
+		s.onQueues(func(before, q *scheduling.Queue) {
+			if before != nil {
+				return // only whether it exists matters
+			}
+			for _, pg := range find[*scheduling.PodGroup](s.podGroups, byQueue, q.Name) {
 				g.enqueue(keyOf(pg))
 			}
-		}
-	}); err != nil {
-		return nil, err
-	}
-	if err := on(s.podGroups, func(_ **scheduling.PodGroup, pg *scheduling.PodGroup) { g.enqueue(keyOf(pg)) }); err != nil {
-		return nil, err
-	}
-	if err := on(s.pods, func(before **v1.Pod, p *v1.Pod) {
-		if before != nil {
-			g.enqueue(groupKey(*before)) // it may have moved from one group to another
-		}
-		g.enqueue(groupKey(p))
-	}); err != nil {
-		return nil, err
-	}
-	return g, s.onQueues(func(before **scheduling.Queue, q *scheduling.Queue) {
-		if before != nil {
-			return // only whether it exists matters
-		}
-		for _, pg := range find[*scheduling.PodGroup](s.podGroups, byQueue, q.Name) {
-			g.enqueue(keyOf(pg))
-		}
-	})
+		}))
 }
 
 // sync writes the status of one PodGroup if it has changed.
@@ -92,7 +89,11 @@ func (g *podGroups) sync(ctx context.Context, key string) (time.Duration, error)
 	status, few := groupStatus(pg, pods)
 	again, refused := time.Duration(0), ""
 	if few {
-		why, known := g.entrance.ask(key, demandOf(pg, g.priorityOf(pg)))
+		priority := int32(0)
+		if class, ok := get[*schedulingv1.PriorityClass](g.sources.priorities, pg.Spec.PriorityClassName); ok {
+			priority = class.Value
+		}
+		why, known := g.entrance.ask(key, demandOf(pg, priority))
 		if !known {
 			return 0, nil // it is woken when queues are known
 		}
@@ -106,7 +107,7 @@ func (g *podGroups) sync(ctx context.Context, key string) (time.Duration, error)
 		g.entrance.forget(key)
 	}
 	problem := ""
-	if _, exists := g.sources.queue(orDefault(pg.Spec.Queue)); !exists {
+	if _, exists := g.sources.queue(dialect.QueueOrDefault(pg.Spec.Queue)); !exists {
 		problem = unknownQueueMessage(pg.Spec.Queue)
 	}
 	lacks := ""
@@ -141,14 +142,6 @@ func (g *podGroups) sync(ctx context.Context, key string) (time.Duration, error)
 		g.recorder.Eventf(pg, nil, v1.EventTypeWarning, unknownQueue, "Sync", "%s", problem)
 	}
 	return again, err
-}
-
-// priorityOf is the value of a PodGroup's class; 0 without one.
-func (g *podGroups) priorityOf(pg *scheduling.PodGroup) int32 {
-	if class, ok := get[*schedulingv1.PriorityClass](g.sources.priorities, pg.Spec.PriorityClassName); ok {
-		return class.Value
-	}
-	return 0
 }
 
 // groupStatus is the phase and the counts that follow from the group's pods. few: too few
@@ -204,17 +197,15 @@ func groupStatus(pg *scheduling.PodGroup, pods []*v1.Pod) (st scheduling.PodGrou
 // unschedulableSince says whether the scheduler has marked a pod unschedulable, and
 // since when.
 func unschedulableSince(p *v1.Pod) (time.Time, bool) {
-	for _, c := range p.Status.Conditions {
-		if lacksNodes(&c) {
-			return c.LastTransitionTime.Time, p.Spec.NodeName == ""
-		}
+	if i := slices.IndexFunc(p.Status.Conditions, lacksNodes); i >= 0 {
+		return p.Status.Conditions[i].LastTransitionTime.Time, p.Spec.NodeName == ""
 	}
 	return time.Time{}, false
 }
 
 // lacksNodes says whether a condition is that a pod waits for capacity, which an autoscaler
 // sees on the pod itself or on its placeholder.
-func lacksNodes(c *v1.PodCondition) bool {
+func lacksNodes(c v1.PodCondition) bool {
 	return c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse && (c.Reason == v1.PodReasonUnschedulable || c.Reason == names.ReasonWaitingForNodes)
 }
 
@@ -223,13 +214,9 @@ func lacksNodes(c *v1.PodCondition) bool {
 func whyUnschedulable(pods []*v1.Pod) string {
 	first, message := "", ""
 	for _, p := range pods {
-		if first != "" && first < p.Name || p.DeletionTimestamp != nil || p.Spec.NodeName != "" {
-			continue
-		}
-		for _, c := range p.Status.Conditions {
-			if lacksNodes(&c) {
-				first, message = p.Name, c.Message
-			}
+		i := slices.IndexFunc(p.Status.Conditions, lacksNodes)
+		if i >= 0 && p.DeletionTimestamp == nil && p.Spec.NodeName == "" && (first == "" || p.Name < first) {
+			first, message = p.Name, p.Status.Conditions[i].Message
 		}
 	}
 	return message

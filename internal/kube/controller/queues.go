@@ -31,8 +31,7 @@ type queues struct {
 	recorder events.EventRecorder
 	charges  *charges
 	entrance *entrance
-	// reported is the problem last reported of each queue, so that each is reported once.
-	reported map[string]string
+	reported map[string]string // the problem last reported of each queue, so that each is reported once
 }
 
 func newQueues(c *clients, s *sources, r events.EventRecorder, e *entrance) (*queues, error) {
@@ -40,34 +39,21 @@ func newQueues(c *clients, s *sources, r events.EventRecorder, e *entrance) (*qu
 	q := &queues{loop: newLoop("queues", 500*time.Millisecond, c.timing), clients: c, sources: s, recorder: r, reported: map[string]string{}, entrance: e,
 		charges: newCharges(s.nodes.GetStore(), s.gpuNodes.GetStore())}
 	q.reconcile = q.sync
-	enqueue := func() { q.enqueue(allQueues) }
 	q.queue.Add(allQueues) // creates the default queues on an empty cluster
-	if err := s.onQueues(func(_ **scheduling.Queue, _ *scheduling.Queue) { enqueue() }); err != nil {
-		return nil, err
-	}
-	if err := on(s.podGroups, func(_ **scheduling.PodGroup, _ *scheduling.PodGroup) { enqueue() }); err != nil {
-		return nil, err
-	}
-	if err := on(s.commands, func(_ **bus.Command, c *bus.Command) {
-		if c.TargetObject != nil && c.TargetObject.Kind == "Queue" {
-			enqueue()
+	enqueueIf := func(yes bool) {
+		if yes {
+			q.enqueue(allQueues)
 		}
-	}); err != nil {
-		return nil, err
 	}
-	// A GPUNode that arrives late changes which part of a device pods hold.
-	if err := on(s.gpuNodes, func(before **v1alpha1.GPUNode, n *v1alpha1.GPUNode) {
-		if before == nil || (*before).Generation != n.Generation {
-			enqueue()
-		}
-	}); err != nil {
-		return nil, err
-	}
-	return q, on(s.pods, func(before **v1.Pod, p *v1.Pod) {
-		if before == nil || (*before).Spec.NodeName != p.Spec.NodeName || (*before).Status.Phase != p.Status.Phase {
-			enqueue()
-		}
-	})
+	return q, errors.Join(
+		s.onQueues(func(_, _ *scheduling.Queue) { enqueueIf(true) }),
+		on(s.podGroups, func(_, _ *scheduling.PodGroup) { enqueueIf(true) }),
+		on(s.commands, func(_, c *bus.Command) { enqueueIf(c.TargetObject != nil && c.TargetObject.Kind == "Queue") }),
+		// A GPUNode that arrives late changes which part of a device pods hold.
+		on(s.gpuNodes, func(before, n *v1alpha1.GPUNode) { enqueueIf(before == nil || before.Generation != n.Generation) }),
+		on(s.pods, func(before, p *v1.Pod) {
+			enqueueIf(before == nil || before.Spec.NodeName != p.Spec.NodeName || before.Status.Phase != p.Status.Phase)
+		}))
 }
 
 // sync writes the status of every queue that has changed.
@@ -93,7 +79,7 @@ func (q *queues) ensure(ctx context.Context, all tree) error {
 		if all[name] != nil {
 			continue
 		}
-		_, err := q.clients.queues().Create(ctx, &scheduling.Queue{
+		_, err := q.clients.queues("").Create(ctx, &scheduling.Queue{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec:       scheduling.QueueSpec{Weight: 1, Reclaimable: reclaimable},
 		}, metav1.CreateOptions{})
@@ -105,7 +91,7 @@ func (q *queues) ensure(ctx context.Context, all tree) error {
 }
 
 func (q *queues) write(ctx context.Context, all tree, queue *scheduling.Queue, want *scheduling.QueueStatus) error {
-	command := q.command(queue)
+	command := q.sources.command("Queue/" + queue.Name)
 	if command != nil {
 		switch {
 		case bus.Action(command.Action) == bus.OpenQueueAction:
@@ -118,21 +104,14 @@ func (q *queues) write(ctx context.Context, all tree, queue *scheduling.Queue, w
 	if !equality.Semantic.DeepEqual(queue.Status, *want) {
 		next := queue.DeepCopy()
 		next.Status = *want
-		if _, err := q.clients.queues().UpdateStatus(ctx, next, metav1.UpdateOptions{}); err != nil {
-			if apierrors.IsNotFound(err) {
-				return nil
-			}
-			return err
+		if _, err := q.clients.queues("").UpdateStatus(ctx, next, metav1.UpdateOptions{}); err != nil {
+			return unlessGone(err)
 		}
 	}
 	if command == nil {
 		return nil
 	}
-	err := q.clients.commands(command.Namespace).Delete(ctx, command.Name, metav1.DeleteOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	return err
+	return unlessGone(q.clients.commands(command.Namespace).Delete(ctx, command.Name, metav1.DeleteOptions{}))
 }
 
 // reportProblem records an event about a queue's invalid position in the tree. Each
@@ -147,16 +126,4 @@ func (q *queues) reportProblem(all tree, queue *scheduling.Queue) {
 	if problem == "" {
 		delete(q.reported, queue.Name)
 	}
-}
-
-// command is a command for the queue, or nil. Opening and closing are idempotent; of
-// several, the first by name is taken, to be deterministic.
-func (q *queues) command(queue *scheduling.Queue) *bus.Command {
-	var first *bus.Command
-	for _, c := range find[*bus.Command](q.sources.commands, byTarget, "Queue/"+queue.Name) {
-		if first == nil || c.CreationTimestamp.Before(&first.CreationTimestamp) || c.CreationTimestamp.Equal(&first.CreationTimestamp) && c.Name < first.Name {
-			first = c
-		}
-	}
-	return first
 }

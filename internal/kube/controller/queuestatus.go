@@ -1,23 +1,24 @@
 package controller
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 	scheduling "volcano.sh/apis/pkg/apis/scheduling/v1beta1"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
-// rootQueue is the parent of every queue that names none.
-const rootQueue = "root"
+const rootQueue = "root" // the parent of every queue that names none
 
 // tree is all queues, by name.
 type tree map[string]*scheduling.Queue
 
-// parent is the queue above; "" for the root.
+// parent is parentOf a queue by name.
 func (t tree) parent(name string) string {
 	if q := t[name]; q != nil {
 		return parentOf(q)
@@ -27,14 +28,14 @@ func (t tree) parent(name string) string {
 
 // parentOf is the name of the queue above; "" for the root.
 func parentOf(q *scheduling.Queue) string {
-	switch {
-	case q.Name == rootQueue:
+	if q.Name == rootQueue {
 		return ""
-	case q.Spec.Parent == "":
-		return rootQueue
-	default:
-		return q.Spec.Parent
 	}
+	return cmp.Or(q.Spec.Parent, rootQueue)
+}
+
+func closed(q *scheduling.Queue) bool {
+	return q.Status.State == scheduling.QueueStateClosed || q.Status.State == scheduling.QueueStateClosing
 }
 
 // problem is why a queue's position in the tree is invalid: a reason and a message that
@@ -73,7 +74,7 @@ func (t tree) status(groups []*scheduling.PodGroup, pods []*v1.Pod, c *charges) 
 	queueOf := map[string]string{} // by key of the group
 	for _, g := range groups {
 		queueOf[keyOf(g)] = g.Spec.Queue
-		st := out[orDefault(g.Spec.Queue)]
+		st := out[dialect.QueueOrDefault(g.Spec.Queue)]
 		if st == nil {
 			continue
 		}
@@ -108,7 +109,7 @@ func (t tree) charge(pods []*v1.Pod, queueOf map[string]string, c *charges) (map
 	}
 	c.keep(pods)
 	for _, p := range pods {
-		if p.Spec.NodeName == "" || p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed || !dialect.Charged(p) {
+		if p.Spec.NodeName == "" || ended(p) || !dialect.Charged(p) {
 			continue
 		}
 		queue := podQueue(p, queueOf)
@@ -116,7 +117,7 @@ func (t tree) charge(pods []*v1.Pod, queueOf map[string]string, c *charges) (map
 			queue = rootQueue // it counts against the cluster alone, as in the scheduler
 		}
 		amounts, seen := c.of(p), map[string]bool{}
-		own.add(queue, priority(p), amounts)
+		own.add(queue, ptr.Deref(p.Spec.Priority, 0), amounts)
 		for at := queue; at != "" && used[at] != nil && !seen[at]; at = t.parent(at) {
 			seen[at] = true
 			for r, n := range amounts {
@@ -152,14 +153,13 @@ func podQueue(p *v1.Pod, byGroup map[string]string) string {
 // state is whether the queue accepts jobs. A queue that was closed stays closed, also
 // without a valid position in the tree.
 func (t tree) state(q *scheduling.Queue, st *scheduling.QueueStatus) scheduling.QueueState {
-	switch q.Status.State {
-	case scheduling.QueueStateClosed, scheduling.QueueStateClosing:
-		if st.Pending+st.Inqueue+st.Running+st.Unknown > 0 {
-			return scheduling.QueueStateClosing
-		}
+	reason, _ := t.problem(q.Name)
+	switch {
+	case closed(q) && st.Pending+st.Inqueue+st.Running+st.Unknown > 0:
+		return scheduling.QueueStateClosing
+	case closed(q):
 		return scheduling.QueueStateClosed
-	}
-	if reason, _ := t.problem(q.Name); reason != "" {
+	case reason != "":
 		return scheduling.QueueStateUnknown
 	}
 	return scheduling.QueueStateOpen

@@ -32,8 +32,7 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/recovery"
 )
 
-// component is the controller's name in leases and events.
-const component = "gpu-controller"
+const component = "gpu-controller" // the controller's name in leases and events
 
 // Workers per loop. Most of a reconcile is waiting for the API server.
 const (
@@ -45,10 +44,8 @@ const (
 // Controller is gpu-controller, independent of its flags.
 type Controller struct {
 	Config *rest.Config
-	// Elect: other replicas may run, and only the leader works.
-	Elect bool
-	// Timing is how long it waits; the zero value is DefaultTiming.
-	Timing Timing
+	Elect  bool   // other replicas may run, and only the leader works
+	Timing Timing // how long it waits; the zero value is DefaultTiming
 	// Ready is called with false while the controller starts up, and with true when it
 	// works, or when another replica leads.
 	Ready func(bool)
@@ -118,7 +115,6 @@ func (c *Controller) elect(ctx context.Context, work func(context.Context) error
 	return err
 }
 
-// work runs the loops of the leader.
 func (c *Controller) work(ctx context.Context, clients *clients, scheme *runtime.Scheme) error {
 	if err := c.awaitDefinitions(ctx, clients); err != nil {
 		return ignoreEnd(ctx, err)
@@ -206,10 +202,8 @@ func ignoreEnd(ctx context.Context, err error) error {
 	return err
 }
 
-// definitionsInterval is how often a cluster without Volcano's CRDs is polled for them.
-const definitionsInterval = 2 * time.Second
+const definitionsInterval = 2 * time.Second // how often a cluster without Volcano's CRDs is polled for them
 
-// awaitDefinitions waits until the API server serves all required kinds.
 func (c *Controller) awaitDefinitions(ctx context.Context, clients *clients) error {
 	said := ""
 	return wait.PollUntilContextCancel(ctx, definitionsInterval, true, func(context.Context) (bool, error) {
@@ -230,7 +224,6 @@ func (c *Controller) awaitDefinitions(ctx context.Context, clients *clients) err
 	})
 }
 
-// missingKinds are the required kinds that the API server does not serve.
 func missingKinds(clients *clients) ([]string, error) {
 	var missing []string
 	for _, want := range []struct {

@@ -52,10 +52,10 @@ func (s salvager) salvage(data []byte, cause error) ([]byte, bool) {
 	if json.Unmarshal(object["items"], &items) == nil {
 		for i, item := range items {
 			// Items of a list of custom objects name their kind.
-			if _, _, err := s.Decoder.Decode(item, nil, nil); err == nil {
-				continue
-			} else if rest, ok := s.salvage(item, err); ok {
-				items[i] = rest
+			if _, _, err := s.Decoder.Decode(item, nil, nil); err != nil {
+				if rest, ok := s.salvage(item, err); ok {
+					items[i] = rest
+				}
 			}
 		}
 		object["items"], _ = json.Marshal(items) // what was read can be written

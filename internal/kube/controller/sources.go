@@ -1,14 +1,16 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"slices"
+	"strings"
 
 	v1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/cache"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/tangram-dev/tangram/api/v1alpha1"
 	"github.com/tangram-dev/tangram/internal/dialect"
+	"github.com/tangram-dev/tangram/internal/kube/controller/lifecycle"
 )
 
 // Indexes, and what they find.
@@ -42,15 +45,13 @@ func newSources(c *clients) (*sources, error) {
 	core := factory.Core().V1()
 	s := &sources{
 		pods: core.Pods().Informer(), nodes: core.Nodes().Informer(), priorities: factory.Scheduling().V1().PriorityClasses().Informer(),
-		jobs: newInformer(c.jobs(""), &batch.Job{}, cache.Indexers{byQueue: index(func(j *batch.Job) string {
-			return orDefault(j.Spec.Queue)
-		})}),
-		podGroups: newInformer(c.podGroups(""), &scheduling.PodGroup{}, cache.Indexers{byQueue: index(func(g *scheduling.PodGroup) string {
-			return orDefault(g.Spec.Queue)
-		})}),
-		queues:   newInformer(c.queues(), &scheduling.Queue{}, cache.Indexers{byParent: index(parentOf)}),
+		jobs: newInformer(c.jobs(""), &batch.Job{}, cache.Indexers{
+			byQueue: index(func(j *batch.Job) string { return dialect.QueueOrDefault(j.Spec.Queue) })}),
+		podGroups: newInformer(c.podGroups(""), &scheduling.PodGroup{}, cache.Indexers{
+			byQueue: index(func(g *scheduling.PodGroup) string { return dialect.QueueOrDefault(g.Spec.Queue) })}),
+		queues:   newInformer(c.queues(""), &scheduling.Queue{}, cache.Indexers{byParent: index(parentOf)}),
 		commands: newInformer(c.commands(""), &bus.Command{}, cache.Indexers{byTarget: index(commandTarget)}),
-		gpuNodes: newInformer(c.gpuNodes(), &v1alpha1.GPUNode{}, cache.Indexers{}),
+		gpuNodes: newInformer(c.gpuNodes(""), &v1alpha1.GPUNode{}, cache.Indexers{}),
 
 		kaiQueues: newInformer(c.kaiQueues, &unstructured.Unstructured{}, cache.Indexers{byParent: index(parentOf)}),
 	}
@@ -60,7 +61,7 @@ func newSources(c *clients) (*sources, error) {
 	err := s.pods.AddIndexers(cache.Indexers{
 		byOwner: index(func(p *v1.Pod) string {
 			if owner := metav1.GetControllerOf(p); owner != nil {
-				return ownedBy(p.Namespace, owner.UID)
+				return p.Namespace + "/" + string(owner.UID)
 			}
 			return ""
 		}),
@@ -69,15 +70,11 @@ func newSources(c *clients) (*sources, error) {
 	return s, err
 }
 
-// all lists the informers that must have synced before the loops start.
-func (s *sources) all() []cache.SharedIndexInformer {
-	return []cache.SharedIndexInformer{s.pods, s.nodes, s.priorities, s.jobs, s.podGroups, s.queues, s.commands}
-}
-
-// start runs them until the context ends and waits until all have synced.
+// start runs those that are not optional until the context ends, and waits until they have
+// synced.
 func (s *sources) start(ctx context.Context) bool {
 	var synced []cache.InformerSynced
-	for _, i := range s.all() {
+	for _, i := range []cache.SharedIndexInformer{s.pods, s.nodes, s.priorities, s.jobs, s.podGroups, s.queues, s.commands} {
 		go i.RunWithContext(ctx)
 		synced = append(synced, i.HasSynced)
 	}
@@ -119,8 +116,8 @@ func index[T any](key func(T) string) cache.IndexFunc {
 	}
 }
 
-// object is the object of an event, also of a deletion that the informer missed.
-func object[T any](obj any) (T, bool) {
+// eventObject is the object of an event, also of a deletion that the informer missed.
+func eventObject[T any](obj any) (T, bool) {
 	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 		obj = gone.Obj
 	}
@@ -130,31 +127,28 @@ func object[T any](obj any) (T, bool) {
 
 // on calls notice with every object that was added, updated or deleted; before is nil
 // unless it was updated.
-func on[T any](i cache.SharedIndexInformer, notice func(before *T, now T)) error {
+func on[T any](i cache.SharedIndexInformer, notice func(before, now *T)) error {
 	one := func(obj any) {
-		if o, ok := object[T](obj); ok {
+		if o, ok := eventObject[*T](obj); ok {
 			notice(nil, o)
 		}
 	}
 	_, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: one, DeleteFunc: one,
-		UpdateFunc: func(old, obj any) {
-			before, ok1 := old.(T)
-			now, ok2 := obj.(T)
-			if ok1 && ok2 {
-				notice(&before, now)
-			}
-		},
+		UpdateFunc: func(old, obj any) { notice(old.(*T), obj.(*T)) },
 	})
 	return err
 }
 
 // find returns all objects under a key of an index.
 func find[T any](i cache.SharedIndexInformer, name, key string) []T {
-	objs, err := i.GetIndexer().ByIndex(name, key)
-	if err != nil {
-		return nil // the index is made above
-	}
+	objs, _ := i.GetIndexer().ByIndex(name, key) // the index is made above
+	return of[T](objs)
+}
+
+func every[T any](i cache.SharedIndexInformer) []T { return of[T](i.GetStore().List()) }
+
+func of[T any](objs []any) []T {
 	out := make([]T, 0, len(objs))
 	for _, o := range objs {
 		out = append(out, o.(T))
@@ -162,14 +156,31 @@ func find[T any](i cache.SharedIndexInformer, name, key string) []T {
 	return out
 }
 
-// every returns all objects of a kind.
-func every[T any](i cache.SharedIndexInformer) []T {
-	objs := i.GetStore().List()
-	out := make([]T, 0, len(objs))
-	for _, o := range objs {
-		out = append(out, o.(T))
+// podsOf are the pods that a job controls, as the informer has them.
+func (s *sources) podsOf(job *batch.Job) (out []lifecycle.Pod) {
+	for _, p := range find[*v1.Pod](s.pods, byOwner, ownedBy(job)) {
+		out = append(out, lifecycle.PodOf(p))
 	}
 	return out
+}
+
+// command is the oldest command for a target, of equally old ones the first by name; or nil.
+func (s *sources) command(target string) *bus.Command {
+	commands := find[*bus.Command](s.commands, byTarget, target)
+	if len(commands) == 0 {
+		return nil
+	}
+	return slices.MinFunc(commands, func(a, b *bus.Command) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
+	})
+}
+
+// unlessGone drops the error that the object of a call does not exist.
+func unlessGone(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
 }
 
 // get returns one object, or the zero value.
@@ -186,7 +197,7 @@ func keyOf(o metav1.Object) string { return cache.MetaObjectToName(o).String() }
 
 // ownedBy is the key of byOwner. The namespace is part of it: a pod of another namespace may
 // name the UID of a job that is not its own.
-func ownedBy(namespace string, uid types.UID) string { return namespace + "/" + string(uid) }
+func ownedBy(job *batch.Job) string { return job.Namespace + "/" + string(job.UID) }
 
 // jobKey is the key of the Volcano Job that controls an object, or "".
 func jobKey(o metav1.Object) string {
@@ -217,5 +228,3 @@ func commandTarget(c *bus.Command) string {
 		return t.Kind + "/" + c.Namespace + "/" + t.Name
 	}
 }
-
-func orDefault(queue string) string { return dialect.QueueOrDefault(queue) }

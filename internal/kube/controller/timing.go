@@ -13,9 +13,8 @@ import (
 type Timing struct {
 	// Lease is how long others wait for a leader that does not renew it; the leader gives
 	// up after Renew, and tries every Retry.
-	Lease, Renew, Retry time.Duration
-	// RetryInitial is the pause after a reconcile that failed; it doubles up to RetryMax.
-	RetryInitial, RetryMax time.Duration
+	Lease, Renew, Retry    time.Duration
+	RetryInitial, RetryMax time.Duration // the pause after a reconcile that failed; it doubles up to RetryMax
 }
 
 // DefaultTiming has kube-controller-manager's times for the lease.

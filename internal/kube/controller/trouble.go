@@ -7,7 +7,6 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/controller/lifecycle"
 )
 
-// failedCreate is the reason of an event and of a status.
 const failedCreate = "FailedCreate"
 
 // troubleKept is how long a message stays although the next failure has another: a
@@ -42,7 +41,6 @@ func (t *trouble) forget(key string) {
 	delete(t.last, key)
 }
 
-// of is the job's trouble, or nil.
 func (t *trouble) of(key string) *lifecycle.Problem {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -10,8 +10,7 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/controller/lifecycle"
 )
 
-// unseenPatience is how long a created pod may be missing from the informer's cache.
-const unseenPatience = 5 * time.Second
+const unseenPatience = 5 * time.Second // how long a created pod may be missing from the informer's cache
 
 // unseenPods are pods that were created and are not yet in the informer's cache. It
 // only saves requests: while an informer is behind, every reconcile would create the
@@ -34,7 +33,6 @@ func createdPodOf(job *batch.Job, slot lifecycle.Slot) createdPod {
 
 func newUnseenPods() *unseenPods { return &unseenPods{of: map[string]map[createdPod]time.Time{}} }
 
-// made records that a slot's pod was created.
 func (b *unseenPods) made(job *batch.Job, slot lifecycle.Slot, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -74,7 +72,6 @@ func (b *unseenPods) left(job *batch.Job, slots []lifecycle.Slot, now time.Time)
 	return out, wait
 }
 
-// forget drops the entries of a deleted job.
 func (b *unseenPods) forget(key string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -11,16 +11,15 @@ import (
 	"sync/atomic"
 )
 
-// access lets clients in by their certificates: whoever may ask the extender to bind may
+// access lets clients in by their certificates: a client that may ask the extender to bind may
 // place pods. Files are read again at every new connection, so that renewed certificates
 // count without a restart.
 type access struct {
 	cert, key, clientCA string
 	// names are those of clients that may ask: the certificate's common name or one of its
 	// DNS names. Empty: all that the authority has signed.
-	names []string
-	// authorities are those of clientCA as last read; nil without clientCA.
-	authorities atomic.Pointer[x509.CertPool]
+	names       []string
+	authorities atomic.Pointer[x509.CertPool] // those of clientCA as last read; nil without clientCA
 }
 
 // load reads the files; it is also the check at start.
@@ -47,7 +46,6 @@ func (a *access) load() (*tls.Config, error) {
 	return c, nil
 }
 
-// config is what connections are made with.
 func (a *access) config() (*tls.Config, error) {
 	first, err := a.load()
 	if err != nil {

@@ -7,9 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/signal"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,7 +26,6 @@ import (
 	"github.com/tangram-dev/tangram/internal/version"
 )
 
-// options are the flags.
 type options struct {
 	kubeconfig, listen, config string
 	access                     access
@@ -37,7 +34,6 @@ type options struct {
 // NewCommand is the gpu-extender command.
 func NewCommand() *cobra.Command {
 	var o options
-	var log *logging.Options
 	cmd := &cobra.Command{
 		Use:   "gpu-extender",
 		Short: "Tangram's decisions for a kube-scheduler that cannot be replaced",
@@ -47,16 +43,8 @@ config/extender.yaml is the scheduler configuration that goes with it.`,
 		Args:         cobra.NoArgs,
 		Version:      version.Get().String(),
 		SilenceUsage: true,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
-			defer stop()
-			if err := log.Apply(); err != nil {
-				return err
-			}
-			return o.run(ctx)
-		},
 	}
-	log = logging.New(cmd)
+	logging.Run(cmd, o.run)
 	cmd.Flags().StringVar(&o.kubeconfig, "kubeconfig", "", "file that says how to reach the API server; empty inside a cluster")
 	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:8888", "address to serve on")
 	cmd.Flags().StringVar(&o.config, "config", "", "file with weights, placements, tenants and telemetryMaxAge, as in the arguments of GPUScore; empty for the defaults")
@@ -93,7 +81,6 @@ func (o *options) validate() error {
 	return nil
 }
 
-// settings reads the configuration file.
 func (o *options) settings() (scoring.Settings, error) {
 	var args scoring.Args
 	if o.config != "" {
@@ -155,7 +142,7 @@ func (o *options) run(ctx context.Context) error {
 }
 
 // servesClaims says whether the API server has ResourceClaims. Their GPUs are counted as held
-// whoever allocated them.
+// whichever driver allocated them.
 func servesClaims(client kubernetes.Interface) bool {
 	_, err := client.Discovery().ServerResourcesForGroupVersion("resource.k8s.io/v1")
 	return err == nil

@@ -21,16 +21,14 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/workload"
 )
 
-// maxBody bounds a request: 5,000 whole Node objects fit, a runaway client does not.
-const maxBody = 256 << 20
+const maxBody = 256 << 20 // bounds a request: 5,000 whole Node objects fit, a runaway client does not
 
 // Server answers kube-scheduler's requests.
 type Server struct {
-	Engine *kubeengine.Engine
-	Pods   corelisters.PodLister
-	Writer binding.Writer
-	// Profile is what the configuration says about pods: weights, placements, tenants.
-	Profile workload.Profile
+	Engine  *kubeengine.Engine
+	Pods    corelisters.PodLister
+	Writer  binding.Writer
+	Profile workload.Profile // what the configuration says about pods: weights, placements, tenants
 }
 
 // Handler serves the protocol's four verbs to clients that are let in, and a health check

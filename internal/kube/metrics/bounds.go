@@ -70,10 +70,13 @@ func SetQueues(names []string) {
 
 // fold bounds the values of a gauge that is made anew at each scrape: the first of the
 // sorted names are kept, the others are one together.
-func fold(names []string, max int) func(string) string {
+func fold[T any](list []T, most int, name func(T) string) func(string) string {
+	var names []string
+	for _, x := range list {
+		names = append(names, name(x))
+	}
 	slices.Sort(names)
-	names = slices.Compact(names)
-	admitted := measure.NewNames(max)
+	admitted := measure.NewNames(most)
 	for _, n := range names {
 		admitted.Admit(n)
 	}

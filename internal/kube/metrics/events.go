@@ -138,10 +138,8 @@ func Started(actual, promised time.Time) {
 
 // Timeline is when a pod passed the stages of being scheduled.
 type Timeline struct {
-	// Since is when it could first be scheduled.
-	Since time.Time
-	// PlanBegan and Planned are the step that placed it.
-	PlanBegan, Planned time.Time
+	Since              time.Time // when it could first be scheduled
+	PlanBegan, Planned time.Time // the step that placed it
 	// Reserved is when its devices were confirmed in its scheduling cycle, BindBegan when
 	// nothing but its Binding was left, Bound when that was written.
 	Reserved, BindBegan, Bound time.Time

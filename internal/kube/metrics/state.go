@@ -8,6 +8,7 @@ import (
 	"k8s.io/component-base/metrics"
 
 	coreanswer "github.com/tangram-dev/tangram/core/answer"
+	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/measure"
 	"github.com/tangram-dev/tangram/internal/metrictable"
 )
@@ -72,15 +73,13 @@ var shown = []metrictable.Metric{
 	GPUHours, Cost, UnpricedHours, Price, Leader, AvailableRatio, TargetCompletion, TargetInference, TargetAllocation, FoldedUsage,
 }
 
-var descriptions = describe()
-
-func describe() map[string]*metrics.Desc {
+var descriptions = func() map[string]*metrics.Desc {
 	out := map[string]*metrics.Desc{}
 	for _, m := range shown {
 		out[m.Name] = metrics.NewDesc(m.Name, m.Help, m.LabelNames(), nil, metrics.ALPHA, "")
 	}
 	return out
-}
+}()
 
 // DescribeWithStability implements metrics.StableCollector.
 func (c *collector) DescribeWithStability(out chan<- *metrics.Desc) {
@@ -98,10 +97,14 @@ func (c *collector) CollectWithStability(out chan<- metrics.Metric) {
 	up, total := current.uptime.Sums(now.UnixMilli())
 	current.mu.Unlock()
 	if sampled {
-		w.gauge(Leader, truth(leads))
+		leader := 0.0
+		if leads {
+			leader = 1
+		}
+		w.write(Leader, leader)
 	}
 	if total > 0 {
-		w.gauge(AvailableRatio, float64(up)/float64(total))
+		w.write(AvailableRatio, float64(up)/float64(total))
 	}
 	if targets != nil {
 		w.targets(targets)
@@ -119,29 +122,24 @@ func (c *collector) CollectWithStability(out chan<- metrics.Metric) {
 // writer sends values of a scrape.
 type writer struct{ out chan<- metrics.Metric }
 
-func (w writer) gauge(m metrictable.Metric, value float64, labels ...string) {
-	w.out <- metrics.NewLazyConstMetric(descriptions[m.Name], metrics.GaugeValue, value, labels...)
-}
-
-func (w writer) counter(m metrictable.Metric, value float64, labels ...string) {
-	w.out <- metrics.NewLazyConstMetric(descriptions[m.Name], metrics.CounterValue, value, labels...)
+func (w writer) write(m metrictable.Metric, value float64, labels ...string) {
+	kind := metrics.GaugeValue
+	if m.Type == metrictable.Counter {
+		kind = metrics.CounterValue
+	}
+	w.out <- metrics.NewLazyConstMetric(descriptions[m.Name], kind, value, labels...)
 }
 
 func (w writer) targets(t *Targets) {
 	for level, x := range map[string]Target{"target": t.Target, "alert": t.Alert} { // each is a series
-		w.gauge(TargetCompletion, x.Completion, level)
-		w.gauge(TargetAllocation, x.Allocation.Seconds(), level)
-		w.gauge(TargetInference, x.Inference.Seconds(), level, t.InferenceMetric)
+		w.write(TargetCompletion, x.Completion, level)
+		w.write(TargetAllocation, x.Allocation.Seconds(), level)
+		w.write(TargetInference, x.Inference.Seconds(), level, t.InferenceMetric)
 	}
 }
 
-// fleet sends what the devices do.
 func (w writer) fleet(c *coreanswer.Census) {
-	var models []string
-	for _, f := range c.Fleet {
-		models = append(models, measure.ModelLabel(f.Model))
-	}
-	admit := fold(models, maxModels)
+	admit := fold(c.Fleet, maxModels, func(f coreanswer.Fleet) string { return measure.ModelLabel(f.Model) })
 	type key struct{ vendor, model string }
 	sums := map[key]*[coreanswer.Uses]int64{}
 	for _, f := range c.Fleet {
@@ -155,54 +153,41 @@ func (w writer) fleet(c *coreanswer.Census) {
 	}
 	for k, milli := range sums { // each is a series
 		for use := range coreanswer.Uses {
-			w.gauge(GPUs, float64(milli[use])/1000, k.vendor, k.model, use.String())
+			w.write(GPUs, float64(milli[use])/1000, k.vendor, k.model, use.String())
 		}
 	}
 	free, unusable := measure.Unusable(c.Shapes, c.Classes)
-	w.gauge(UnusableFree, float64(unusable)/1000)
-	ratio := 0.0
-	if free > 0 {
-		ratio = float64(unusable) / float64(free)
-	}
-	w.gauge(FragmentationRatio, ratio)
-	w.gauge(Reservations, float64(c.Reservations))
+	w.write(UnusableFree, float64(unusable)/1000)
+	w.write(FragmentationRatio, float64(unusable)/float64(max(free, 1)))
+	w.write(Reservations, float64(c.Reservations))
 }
 
 // queueSums is one queue's figures, or those of all that are folded into "other".
 type queueSums struct {
-	pods, gangs                                     int
-	oldest                                          float64
-	used, entitled, guarantee, deserved, capability int64
-	guaranteed, deserves, limited                   bool
+	pods, gangs int
+	oldest      float64
+	milli       map[string]int64 // GPUs by kind; what no queue says is not in it
 }
 
 // queues sends what waits in queues and what they use.
 func (w writer) queues(c *coreanswer.Census, now time.Time) {
-	var names []string
-	for _, q := range c.Queues {
-		names = append(names, q.Queue)
-	}
-	admit := fold(names, maxQueues)
+	admit := fold(c.Queues, maxQueues, func(q arbiter.Holding) string { return q.Queue })
 	known := map[string]bool{}
 	sums := map[string]*queueSums{}
 	of := func(queue string) *queueSums {
 		if sums[queue] == nil {
-			sums[queue] = &queueSums{}
+			sums[queue] = &queueSums{milli: map[string]int64{"used": 0, "entitled": 0}}
 		}
 		return sums[queue]
 	}
 	for _, q := range c.Queues {
 		known[q.Queue] = true
 		s := of(admit(q.Queue))
-		s.used += q.Used
-		s.entitled += q.Share
-		for _, x := range []struct {
-			sum  *int64
-			is   *bool
-			said int64
-		}{{&s.guarantee, &s.guaranteed, q.Guarantee}, {&s.deserved, &s.deserves, q.Deserved}, {&s.capability, &s.limited, q.Capability}} {
-			if x.said >= 0 {
-				*x.sum, *x.is = *x.sum+x.said, true
+		s.milli["used"] += q.Used
+		s.milli["entitled"] += q.Share
+		for kind, said := range map[string]int64{"guarantee": q.Guarantee, "deserved": q.Deserved, "capability": q.Capability} {
+			if said >= 0 {
+				s.milli[kind] += said
 			}
 		}
 	}
@@ -217,71 +202,49 @@ func (w writer) queues(c *coreanswer.Census, now time.Time) {
 		s.oldest = max(s.oldest, now.Sub(time.Unix(0, p.Oldest)).Seconds())
 	}
 	for queue, s := range sums { // each is a series
-		w.gauge(PendingPods, float64(s.pods), queue)
-		w.gauge(PendingGangs, float64(s.gangs), queue)
-		w.gauge(PendingOldest, s.oldest, queue)
-		w.gauge(QueueGPUs, float64(s.used)/1000, queue, "used")
-		w.gauge(QueueGPUs, float64(s.entitled)/1000, queue, "entitled")
-		if s.guaranteed {
-			w.gauge(QueueGPUs, float64(s.guarantee)/1000, queue, "guarantee")
+		w.write(PendingPods, float64(s.pods), queue)
+		w.write(PendingGangs, float64(s.gangs), queue)
+		w.write(PendingOldest, s.oldest, queue)
+		for kind, milli := range s.milli {
+			w.write(QueueGPUs, float64(milli)/1000, queue, kind)
 		}
-		if s.deserves {
-			w.gauge(QueueGPUs, float64(s.deserved)/1000, queue, "deserved")
-		}
-		if s.limited {
-			w.gauge(QueueGPUs, float64(s.capability)/1000, queue, "capability")
-		}
-		if s.entitled > 0 {
-			w.gauge(QueueShareRatio, float64(s.used)/float64(s.entitled), queue)
+		if entitled := s.milli["entitled"]; entitled > 0 {
+			w.write(QueueShareRatio, float64(s.milli["used"])/float64(entitled), queue)
 		}
 	}
 	w.quotas(c)
 }
 
-// quotas sends what namespaces use of their quotas.
 func (w writer) quotas(c *coreanswer.Census) {
-	var spaces []string
-	for _, q := range c.Quotas {
-		spaces = append(spaces, q.Namespace)
-	}
-	admit := fold(spaces, maxSpaces)
+	admit := fold(c.Quotas, maxSpaces, func(q arbiter.QuotaUse) string { return q.Namespace })
 	sums := map[string][2]int64{}
 	for _, q := range c.Quotas {
 		name := admit(q.Namespace)
 		sums[name] = [2]int64{sums[name][0] + q.Used, sums[name][1] + q.Hard}
 	}
 	for name, s := range sums { // each is a series
-		w.gauge(NamespaceQuota, float64(s[0])/1000, name, "used")
-		w.gauge(NamespaceQuota, float64(s[1])/1000, name, "hard")
+		w.write(NamespaceQuota, float64(s[0])/1000, name, "used")
+		w.write(NamespaceQuota, float64(s[1])/1000, name, "hard")
 	}
 }
 
-// gpuHour is one GPU hour in the meter's unit.
-const gpuHour = 1000 * 3_600_000
+const gpuHour = 1000 * 3_600_000 // one GPU hour in the meter's unit
 
-// usage sends GPU hours and what they cost.
 func (w writer) usage(s *State) {
 	unpriced := map[string]int64{}
 	for _, r := range s.Usage {
 		labels := []string{r.Queue, r.Namespace, r.User, r.Model}
-		w.counter(GPUHours, float64(r.Amount)/gpuHour, labels...)
+		w.write(GPUHours, float64(r.Amount)/gpuHour, labels...)
 		if s.Prices.Set() {
-			w.counter(Cost, float64(r.Cost)/1e6, labels...)
+			w.write(Cost, float64(r.Cost)/1e6, labels...)
 			unpriced[r.Model] += r.Unpriced
 		}
 	}
 	for m, amount := range unpriced { // each is a series
 		if amount > 0 {
-			w.counter(UnpricedHours, float64(amount)/gpuHour, m)
+			w.write(UnpricedHours, float64(amount)/gpuHour, m)
 		}
 	}
-	s.Prices.Each(func(model string, micro int64) { w.gauge(Price, float64(micro)/1e6, model, s.Prices.Currency) })
-	w.counter(FoldedUsage, float64(s.Folded))
-}
-
-func truth(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
+	s.Prices.Each(func(model string, micro int64) { w.write(Price, float64(micro)/1e6, model, s.Prices.Currency) })
+	w.write(FoldedUsage, float64(s.Folded))
 }

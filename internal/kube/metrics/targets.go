@@ -8,8 +8,7 @@ import (
 
 // Targets are what an operator wants of the scheduler and of what runs on it.
 type Targets struct {
-	// Target is what should hold, Alert what must.
-	Target, Alert Target
+	Target, Alert Target // what should hold, and what must
 	// InferenceMetric names the histogram, in seconds, in which serving programs count
 	// how long requests take: the scheduler does not see them. Empty: none.
 	InferenceMetric string

@@ -54,25 +54,19 @@ func (p *porch) knock(r *http.Request) (leave func(), ok bool) {
 			delete(p.from, host)
 		}
 	}
+	patience := time.NewTimer(knockPatient)
+	defer patience.Stop()
 	select {
 	case p.free <- struct{}{}:
-	default:
-		patience := time.NewTimer(knockPatient)
-		defer patience.Stop()
-		select {
-		case p.free <- struct{}{}:
-		case <-r.Context().Done():
+		return func() {
+			<-p.free
 			gone()
-			return nil, false
-		case <-patience.C:
-			gone()
-			return nil, false
-		}
+		}, true
+	case <-r.Context().Done():
+	case <-patience.C:
 	}
-	return func() {
-		<-p.free
-		gone()
-	}, true
+	gone()
+	return nil, false
 }
 
 // How many bytes of answers may wait to be read, of all callers, and of one beside its first
@@ -145,9 +139,8 @@ const (
 
 // toll counts for how long questions of a caller held the engine's lock.
 type toll struct {
-	mu sync.Mutex
-	// paid is when what a caller used is made up for.
-	paid map[string]time.Time
+	mu   sync.Mutex
+	paid map[string]time.Time // when what a caller used is made up for
 }
 
 func newToll() *toll { return &toll{paid: map[string]time.Time{}} }

@@ -51,7 +51,7 @@ func (s *slow) MayGet(ctx context.Context, who user.Info, path string) (bool, st
 	return who.GetName() != "eve", "", nil
 }
 
-// TestUnknownCallers: tokens that nobody knows are checked few at a time, fewer of one
+// TestUnknownCallers: unknown tokens are checked few at a time, fewer of one
 // address, and who has a certificate is answered meanwhile.
 func TestUnknownCallers(t *testing.T) {
 	access := &slow{inside: make(chan string, 1000), answer: make(chan struct{}), paths: map[string]int{}}
@@ -108,7 +108,7 @@ func TestUnknownCallers(t *testing.T) {
 	}
 }
 
-// TestInventedPaths: the API server is not asked about each path that someone invents.
+// TestInventedPaths: the API server is not asked about each path that a caller invents.
 func TestInventedPaths(t *testing.T) {
 	access := &slow{paths: map[string]int{}}
 	handler := New(Options{Access: access}).Handler()

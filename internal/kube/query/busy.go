@@ -15,8 +15,7 @@ type Limits struct {
 	// Open is how many requests may be there in all, waiting, computed or being written;
 	// OpenEach of one caller. More get 429.
 	Open, OpenEach int
-	// Wait is how long a request waits for its turn, Timeout how long an answer may take.
-	Wait, Timeout time.Duration
+	Wait, Timeout  time.Duration // how long a request waits for its turn, and an answer may take
 }
 
 // DefaultLimits are the scheduler's: a page that asks six things at once is served, and
@@ -34,8 +33,7 @@ type doorman struct {
 	open    int
 	callers map[string]*counts
 	running int
-	// turn is closed and replaced when something ends.
-	turn chan struct{}
+	turn    chan struct{} // closed and replaced when something ends
 }
 
 // counts are one caller's requests.

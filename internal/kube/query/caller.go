@@ -2,6 +2,7 @@ package query
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,10 +14,7 @@ import (
 // for ten seconds); where it cannot be asked, the whole question fails.
 type Caller interface {
 	User() string
-	// MayListPods says so of one namespace's pods.
-	MayListPods(namespace string) bool
-	MayListNodes() bool
-	MayListQueues() bool
+	Sight
 }
 
 // Rights are what access.Guard answers about a user.
@@ -35,8 +33,7 @@ type caller struct {
 	rights Rights
 	// charge is told for how long the engine's lock was held; may be nil.
 	charge func(held time.Duration)
-	// spent is what the question's time goes into.
-	spent *timing
+	spent  *timing // what the question's time goes into
 
 	mu    sync.Mutex
 	known map[right]bool
@@ -67,12 +64,7 @@ func (c *caller) MayListNodes() bool { return c.may(right{resource: "nodes"}) }
 
 // MayListQueues implements Caller.
 func (c *caller) MayListQueues() bool {
-	for _, group := range queueGroups {
-		if c.may(right{group: group, resource: "queues"}) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(queueGroups, func(group string) bool { return c.may(right{group: group, resource: "queues"}) })
 }
 
 // MayListPods implements Caller. Most who may list pods of many namespaces may list those
@@ -81,8 +73,7 @@ func (c *caller) MayListPods(namespace string) bool {
 	return c.may(right{resource: "pods"}) || c.may(right{resource: "pods", namespace: namespace})
 }
 
-// askAtOnce is how many namespaces the API server is asked about at the same time.
-const askAtOnce = 16
+const askAtOnce = 16 // how many namespaces the API server is asked about at the same time
 
 // prefetch asks about many namespaces at once.
 func (c *caller) prefetch(namespaces []string) {
@@ -94,21 +85,16 @@ func (c *caller) prefetch(namespaces []string) {
 	})
 }
 
-// rightsEverywhere are rights that nearly every answer depends on. They are the same for all
-// questions, so a caller who invents names causes no further question to the API server.
-func rightsEverywhere() []right {
-	out := []right{{resource: "pods"}, {resource: "nodes"}}
-	for _, group := range queueGroups {
-		out = append(out, right{group: group, resource: "queues"})
-	}
-	return out
-}
-
-// askAhead asks for rights that a question will need, while others are being asked for. done
-// waits for the answers.
+// askAhead asks for rights that nearly every answer depends on, while others are being asked
+// for. They are the same for all questions, so a caller who invents names causes no further
+// question to the API server. done waits for the answers.
 func (c *caller) askAhead() (done func()) {
+	rights := []right{{resource: "pods"}, {resource: "nodes"}}
+	for _, group := range queueGroups {
+		rights = append(rights, right{group: group, resource: "queues"})
+	}
 	var asked sync.WaitGroup
-	for _, r := range rightsEverywhere() {
+	for _, r := range rights {
 		asked.Go(func() { c.may(r) })
 	}
 	return asked.Wait

@@ -1,6 +1,8 @@
 package query
 
 import (
+	"iter"
+	"maps"
 	"slices"
 
 	apiquery "github.com/tangram-dev/tangram/api/query"
@@ -10,13 +12,9 @@ import (
 // between callers, so what is changed is copied first.
 
 // prefetch asks about many namespaces at once, where the caller can.
-func prefetch(c Caller, namespaces map[string]bool) {
+func prefetch(c Caller, namespaces iter.Seq[string]) {
 	if p, ok := c.(interface{ prefetch([]string) }); ok {
-		list := make([]string, 0, len(namespaces))
-		for n := range namespaces { // each for itself
-			list = append(list, n)
-		}
-		p.prefetch(list)
+		p.prefetch(slices.Collect(namespaces))
 	}
 }
 
@@ -33,7 +31,7 @@ func filterNodes(n apiquery.Nodes, c Caller) apiquery.Nodes {
 			namespaces[kept.Namespace] = true
 		}
 	}
-	prefetch(c, namespaces)
+	prefetch(c, maps.Keys(namespaces))
 	items := make([]apiquery.Node, len(n.Items))
 	for i := range n.Items {
 		items[i] = filterNode(n.Items[i], c)
@@ -81,13 +79,9 @@ func visibleQueues(queues *apiquery.Queues, namespaces map[string][]string, c Ca
 	if c.MayListQueues() {
 		return func(string) bool { return true }
 	}
-	all := map[string]bool{}
-	for _, list := range namespaces {
-		for _, n := range list {
-			all[n] = true
-		}
-	}
-	prefetch(c, all)
+	all := slices.Concat(slices.Collect(maps.Values(namespaces))...)
+	slices.Sort(all)
+	prefetch(c, slices.Values(slices.Compact(all)))
 	seen := map[string]bool{}
 	for i := range queues.Items {
 		name := queues.Items[i].Name
@@ -142,7 +136,7 @@ func filterTimeline(t apiquery.Timeline, c Caller) apiquery.Timeline {
 			namespaces[other.Namespace] = true
 		}
 	}
-	prefetch(c, namespaces)
+	prefetch(c, maps.Keys(namespaces))
 	items := []apiquery.Event{}
 	for _, e := range t.Items {
 		if !c.MayListPods(e.Gang.Namespace) {

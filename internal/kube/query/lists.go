@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -49,8 +50,7 @@ func (s *Server) history(_ context.Context, c Caller, r *Request) (any, *apiquer
 // phases are what ParamPhase may be.
 var phases = []string{apiquery.PhaseWaiting, apiquery.PhaseStarting, apiquery.PhaseRunning, apiquery.PhasePartial}
 
-// defaultLimit is how many gangs a page has when nobody says.
-const defaultLimit = 500
+const defaultLimit = 500 // how many gangs a page has without a limit in the question
 
 // gangs answers with gangs of namespaces whose pods the caller may list, in the order in
 // which they start.
@@ -76,7 +76,7 @@ func (s *Server) gangs(_ context.Context, c Caller, r *Request) (any, *apiquery.
 	for i := range items {
 		namespaces[items[i].Namespace] = true
 	}
-	prefetch(c, namespaces)
+	prefetch(c, maps.Keys(namespaces))
 	out := apiquery.Gangs{At: at, Items: []apiquery.Gang{}}
 	if name != "" {
 		if !c.MayListPods(namespace) {

@@ -16,8 +16,7 @@ import (
 // question knows, each once, and no body that is too large.
 type Request struct {
 	params url.Values
-	// Body is what a POST brought.
-	Body []byte
+	Body   []byte // what a POST brought
 }
 
 // Get is a parameter's value; empty when it is not given.

@@ -23,18 +23,15 @@ import (
 	"github.com/tangram-dev/tangram/internal/endpoint"
 )
 
-// serverName is the name in a certificate that is made at the start.
-const serverName = "gpu-scheduler-query"
+const serverName = "gpu-scheduler-query" // the name in a certificate that is made at the start
 
 // Port is where questions are asked.
 type Port struct {
 	// Listen is the address: host:port. Advertise is the host or host:port that callers are
 	// told; empty: Listen's, or one of this host's where Listen has none.
 	Listen, Advertise string
-	// Cert and Key are files; both empty: a certificate is made at the start.
-	Cert, Key string
-	// Pod is this process' namespace/name; empty outside a cluster.
-	Pod string
+	Cert, Key         string // files; both empty: a certificate is made at the start
+	Pod               string // this process' namespace/name; empty outside a cluster
 
 	listener net.Listener
 	mu       sync.Mutex
@@ -83,8 +80,7 @@ func (p *Port) load() error {
 	return nil
 }
 
-// reloadEvery is how often files of a certificate are read again: they are renewed.
-const reloadEvery = time.Minute
+const reloadEvery = time.Minute // how often files of a certificate are read again: they are renewed
 
 // certificate is what to serve with now. Files that cannot be read leave what was.
 func (p *Port) certificate() *tls.Certificate {
@@ -147,8 +143,7 @@ const (
 	// maxConnections is how many callers may be connected, see bounded. Each costs the
 	// scheduler memory and a file, whether or not it may ask anything.
 	maxConnections = 1000
-	// maxStreams is how many requests one connection may have open at once.
-	maxStreams = 16
+	maxStreams     = 16 // how many requests one connection may have open at once
 )
 
 // bounded is a listener with a bound on open connections. Who opens more than there may be

@@ -30,16 +30,12 @@ type Access interface {
 type Options struct {
 	Source Source
 	Access Access
-	// Copies answers whatif and dump; nil: they are not answered.
-	Copies Copies
+	Copies Copies // answers whatif and dump; nil: they are not answered
 	// Leads says whether this process decides: only then are there answers. nil: it does.
-	Leads func() bool
-	// Holder and Version say who answers.
-	Holder, Version string
-	// FindPod finds pods that have ended; nil: they are said not to exist.
-	FindPod FindPod
-	// Limits; the zero value is DefaultLimits.
-	Limits Limits
+	Leads           func() bool
+	Holder, Version string  // Holder and Version say who answers
+	FindPod         FindPod // FindPod finds pods that have ended; nil: they are said not to exist
+	Limits          Limits  // Limits; the zero value is DefaultLimits
 }
 
 // Server answers questions. It is safe for concurrent use.
@@ -109,7 +105,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) *apiquery.Error {
 	q, path := s.table[r.URL.Path], r.URL.Path
 	asked := path
 	if q == nil {
-		asked = noPath // not one question to the API server for every path that someone invents
+		asked = noPath // not one question to the API server for every path that a caller invents
 	}
 	c := newCaller(ctx, who, s.options.Access)
 	c.spent, c.charge = spent, func(held time.Duration) { s.toll.charge(who.GetName(), held) }
@@ -156,7 +152,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) *apiquery.Error {
 // noPath stands for all paths that are no question: who may get all paths may get it.
 const noPath = apiquery.Prefix + "none"
 
-// who says who asks, nil: nobody who is known. False: too many are being asked who they are.
+// who is the user that asks; nil for an unknown one. False: too many tokens are being checked.
 func (s *Server) who(r *http.Request) (user.Info, bool) {
 	leave, ok := s.porch.knock(r)
 	if !ok {
@@ -174,7 +170,7 @@ type made struct {
 }
 
 // answer computes an answer when its turn has come. Writing it is not part of the turn: a
-// caller who reads slowly holds up nobody.
+// caller who reads slowly holds up no other.
 func (s *Server) answer(ctx context.Context, q *Question, c *caller, r *Request, zips bool) (out made, wrong *apiquery.Error) {
 	waits := time.Now()
 	end, ok := s.doorman.begin(ctx, c.User())
@@ -225,8 +221,7 @@ func encode(answer any) []byte {
 	return append(body, '\n')
 }
 
-// zipFrom is from which size on answers are compressed.
-const zipFrom = 1 << 10
+const zipFrom = 1 << 10 // from which size on answers are compressed
 
 // zippers are writers that are used again: a new one takes a megabyte.
 var zippers = sync.Pool{New: func() any {

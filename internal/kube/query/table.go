@@ -10,14 +10,12 @@ import (
 // Question is one path.
 type Question struct {
 	Path, Method string
-	// Params are the parameters that it knows; others are refused.
-	Params []string
+	Params       []string // the parameters that it knows; others are refused
 	// Answer returns what is written as JSON, or what is wrong. It is called for callers
 	// who may get the path, on the leader only. The context ends when the caller is gone or
 	// the question has taken too long.
 	Answer func(ctx context.Context, c Caller, r *Request) (any, *apiquery.Error)
-	// Locks: it holds the engine's lock for every caller anew, so callers pay for it.
-	Locks bool
+	Locks  bool // it holds the engine's lock for every caller anew, so callers pay for it
 }
 
 // questions is the table of all questions.

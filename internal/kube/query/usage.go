@@ -25,9 +25,7 @@ func (s *Server) usage(_ context.Context, c Caller, r *Request) (any, *apiquery.
 		return slices.Index(apiquery.UsageBy(), a) - slices.Index(apiquery.UsageBy(), b)
 	})
 	return s.source.Usage(by, func(namespaces []string) func(string) bool {
-		if p, ok := c.(interface{ prefetch([]string) }); ok {
-			p.prefetch(namespaces)
-		}
+		prefetch(c, slices.Values(namespaces))
 		return c.MayListPods
 	}), nil
 }

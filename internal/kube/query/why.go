@@ -22,8 +22,7 @@ func (s *Server) why(ctx context.Context, c Caller, r *Request) (any, *apiquery.
 	return s.source.Why(ctx, kind, namespace, name, c, s.options.FindPod), nil
 }
 
-// maxKind bounds a kind's name.
-const maxKind = 253
+const maxKind = 253 // bounds a kind's name
 
 // object reads which object a question is about, and checks that the caller may list the
 // pods of its namespace.

@@ -67,9 +67,5 @@ func (r *Recovery) evictOne(ctx context.Context, p *v1.Pod, dry bool) error {
 	if dry {
 		o.DryRun = []string{metav1.DryRunAll}
 	}
-	err := r.Client.CoreV1().Pods(p.Namespace).EvictV1(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}, DeleteOptions: o})
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil
-	}
-	return err
+	return unlessGone(r.Client.CoreV1().Pods(p.Namespace).EvictV1(ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}, DeleteOptions: o}))
 }

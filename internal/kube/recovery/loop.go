@@ -122,13 +122,16 @@ func (r *Recovery) notice(ctx context.Context, n recovery.Notice) {
 		r.event(&v1.ObjectReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: "kube-system", Name: "gpu-controller"}, kind, n.Reason, n.Text)
 		return
 	}
-	if obj, ok, err := r.Sources.Nodes.GetByKey(n.Node); err == nil && ok {
-		r.event(obj.(*v1.Node), kind, n.Reason, n.Text)
+	r.nodeEvent(n.Node, kind, n.Reason, n.Text)
+}
+
+func (r *Recovery) nodeEvent(name, kind, reason, note string) {
+	if obj, ok, err := r.Sources.Nodes.GetByKey(name); err == nil && ok {
+		r.event(obj.(*v1.Node), kind, reason, note)
 	}
 }
 
-// maxNote is what an event's note may hold.
-const maxNote = 1024
+const maxNote = 1024 // what an event's note may hold
 
 func (r *Recovery) event(about runtime.Object, kind, reason, note string) {
 	r.Events.Eventf(about, nil, kind, reason, "Recovery", "%s", note[:min(len(note), maxNote)])

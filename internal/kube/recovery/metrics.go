@@ -76,7 +76,6 @@ func (m *Metrics) Leads(yes bool) {
 	}
 }
 
-// plan counts what one step found.
 func (m *Metrics) plan(p *recovery.Plan, r recovery.Reliability) {
 	for state, n := range map[string]int{"healthy": p.Nodes.Healthy, "degraded": p.Nodes.Degraded, "isolated": p.Nodes.Isolated, "lost": p.Nodes.Lost} {
 		m.nodes.WithLabelValues(state).Set(float64(n))
@@ -102,23 +101,18 @@ func (m *Metrics) plan(p *recovery.Plan, r recovery.Reliability) {
 	m.silence.Set(p.SchedulerSilence.Seconds())
 }
 
-// did counts an action that was done.
 func (m *Metrics) did(a recovery.Action) {
-	switch a.Do {
-	case recovery.IsolateDevice:
-		m.isolations.WithLabelValues("device", string(a.Cause)).Inc()
-	case recovery.IsolateNode:
-		m.isolations.WithLabelValues("node", string(a.Cause)).Inc()
-	case recovery.ReleaseDevice:
-		m.recoveries.WithLabelValues("device-released").Inc()
-	case recovery.ReleaseNode:
-		m.recoveries.WithLabelValues("node-released").Inc()
-	case recovery.RestartAgent:
-		m.recoveries.WithLabelValues("agent-restarted").Inc()
-	case recovery.MarkDevice, recovery.MarkNode:
-		if a.Mark.Lifted {
-			m.recoveries.WithLabelValues("lifted-by-operator").Inc()
-		}
+	if kind, ok := map[recovery.Do]string{recovery.IsolateDevice: "device", recovery.IsolateNode: "node"}[a.Do]; ok {
+		m.isolations.WithLabelValues(kind, string(a.Cause)).Inc()
+	}
+	result := map[recovery.Do]string{
+		recovery.ReleaseDevice: "device-released", recovery.ReleaseNode: "node-released", recovery.RestartAgent: "agent-restarted",
+	}[a.Do]
+	if (a.Do == recovery.MarkDevice || a.Do == recovery.MarkNode) && a.Mark.Lifted {
+		result = "lifted-by-operator"
+	}
+	if result != "" {
+		m.recoveries.WithLabelValues(result).Inc()
 	}
 }
 

@@ -22,8 +22,7 @@ import (
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
-// systemPriority is the smallest priority of Kubernetes' system classes.
-const systemPriority = 2_000_000_000
+const systemPriority = 2_000_000_000 // the smallest priority of Kubernetes' system classes
 
 // fleet is what the informers show, as core wants it.
 func (r *Recovery) fleet(now time.Time) recovery.Fleet {
@@ -125,7 +124,7 @@ func (r *Recovery) node(n *v1.Node, gn *v1alpha1.GPUNode, agent string, tests ma
 	out.Tainted = slices.ContainsFunc(n.Spec.Taints, func(t v1.Taint) bool { return t.Key == names.TaintIsolated })
 	if text := n.Annotations[names.AnnotationIsolated]; text != "" {
 		out.Mark = &recovery.Mark{}
-		if err := json.Unmarshal([]byte(text), out.Mark); err != nil { // somebody edited it: it is ours all the same
+		if err := json.Unmarshal([]byte(text), out.Mark); err != nil { // an operator edited it: it is ours all the same
 			out.Mark = &recovery.Mark{Cause: recovery.NodeNotReady, Why: "isolated earlier", Began: now, Detected: now}
 		}
 	}

@@ -112,7 +112,6 @@ func testOf(p *v1.Pod, id string) *recovery.Test {
 	return t
 }
 
-// endTest removes the test pod of a device.
 func (r *Recovery) endTest(ctx context.Context, a recovery.Action) error {
 	err := r.Client.CoreV1().Pods(r.Settings.Verify.Namespace).Delete(ctx, testName(a.Node, a.Device), metav1.DeleteOptions{})
 	if apierrors.IsNotFound(err) {

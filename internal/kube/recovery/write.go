@@ -51,7 +51,7 @@ var reasons = map[recovery.Do]string{
 }
 
 // device writes our entry of spec.cordoned and our mark, in one patch of the version that
-// was read: nobody else's entry can get lost.
+// was read: no entry of an operator can get lost.
 func (r *Recovery) device(ctx context.Context, a recovery.Action) error {
 	nodes := r.Objects.Resource(v1alpha1.GPUNodes)
 	var written *unstructured.Unstructured
@@ -84,14 +84,11 @@ func (r *Recovery) device(ctx context.Context, a recovery.Action) error {
 		kind = v1.EventTypeWarning
 	}
 	r.event(written, kind, reasons[a.Do], a.Why)
-	if obj, ok, err := r.Sources.Nodes.GetByKey(a.Node); err == nil && ok {
-		r.event(obj.(*v1.Node), kind, reasons[a.Do], a.Why)
-	}
+	r.nodeEvent(a.Node, kind, reasons[a.Do], a.Why)
 	return nil
 }
 
-// component is the controller's name in what it writes.
-const component = "gpu-controller"
+const component = "gpu-controller" // the controller's name in what it writes
 
 // devicePatch changes our entry and our mark of one device.
 func devicePatch(gn metav1.Object, cordoned []string, a recovery.Action) ([]byte, error) {
@@ -168,27 +165,21 @@ func nodePatch(n *v1.Node, a recovery.Action) ([]byte, error) {
 	if text := n.Annotations[names.AnnotationIsolated]; text != "" {
 		_ = json.Unmarshal([]byte(text), &had) // of one that cannot be read, nothing is ours
 	}
-	set := func(m recovery.Mark) error {
-		text, err := json.Marshal(m)
-		mark = string(text)
-		return err
-	}
 	switch a.Do {
-	case recovery.IsolateNode:
+	case recovery.IsolateNode, recovery.MarkNode:
 		m := *a.Mark
-		m.Cordoned = !n.Spec.Unschedulable || had.Cordoned && !had.Lifted
-		spec["unschedulable"] = true
-		taints = append(taints, v1.Taint{Key: names.TaintIsolated, Value: string(a.Cause), Effect: v1.TaintEffectNoSchedule})
-		if err := set(m); err != nil {
-			return nil, err
+		if a.Do == recovery.IsolateNode {
+			m.Cordoned = !n.Spec.Unschedulable || had.Cordoned && !had.Lifted
+			spec["unschedulable"] = true
 		}
-	case recovery.MarkNode:
-		if !a.Mark.Lifted {
+		if a.Do == recovery.IsolateNode || !m.Lifted {
 			taints = append(taints, v1.Taint{Key: names.TaintIsolated, Value: string(a.Cause), Effect: v1.TaintEffectNoSchedule})
 		}
-		if err := set(*a.Mark); err != nil {
+		text, err := json.Marshal(m)
+		if err != nil {
 			return nil, err
 		}
+		mark = string(text)
 	case recovery.ReleaseNode:
 		if a.Mark.Cordoned && had.Cordoned {
 			spec["unschedulable"] = nil
@@ -211,15 +202,13 @@ func (r *Recovery) restartAgent(ctx context.Context, a recovery.Action) error {
 		return nil
 	}
 	err := r.Client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &p.UID}})
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	if err := unlessGone(err); err != nil {
 		return err
 	}
 	klog.FromContext(ctx).Info("Agent restarted", "node", a.Node, "pod", klog.KObj(p), "why", a.Why)
 	r.Metrics.did(a)
 	r.event(p, v1.EventTypeWarning, "GPUAgentRestarted", strings.TrimSpace(a.Why))
-	if obj, ok, err := r.Sources.Nodes.GetByKey(a.Node); err == nil && ok {
-		r.event(obj.(*v1.Node), v1.EventTypeWarning, "GPUAgentRestarted", a.Why)
-	}
+	r.nodeEvent(a.Node, v1.EventTypeWarning, "GPUAgentRestarted", a.Why)
 	return nil
 }
 
@@ -234,4 +223,12 @@ func (r *Recovery) podOf(uid string) *v1.Pod {
 		return nil
 	}
 	return obj.(*v1.Pod)
+}
+
+// unlessGone drops the error that an object, or that of a precondition's UID, is not there.
+func unlessGone(err error) error {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	return err
 }

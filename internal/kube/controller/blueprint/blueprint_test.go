@@ -208,7 +208,7 @@ func TestSSHKey(t *testing.T) {
 	}
 }
 
-// TestNetworkPolicy: the svc plugin lets nobody but the job's pods in, unless it is told
+// TestNetworkPolicy: the svc plugin lets only the job's pods in, unless it is told
 // not to.
 func TestNetworkPolicy(t *testing.T) {
 	policies := func(args ...string) (n int) {

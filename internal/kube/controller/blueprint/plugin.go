@@ -1,6 +1,7 @@
 package blueprint
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"io"
@@ -37,24 +38,21 @@ type Object struct {
 // maker reads a plugin's arguments.
 type maker func(job *batch.Job, spec *lifecycle.Spec, args []string) (Plugin, error)
 
-func makers() map[string]maker {
-	return map[string]maker{"env": newEnv, "pytorch": newPyTorch, "ssh": newSSH, "svc": newSvc}
-}
+var makers = map[string]maker{"env": newEnv, "pytorch": newPyTorch, "ssh": newSSH, "svc": newSvc}
 
 // PluginNames are the plugins that jobs may name, sorted.
-func PluginNames() []string { return slices.Sorted(maps.Keys(makers())) }
+func PluginNames() []string { return slices.Sorted(maps.Keys(makers)) }
 
 // Plugins are the job's, in the order of their names. An error names the entry that
 // is wrong.
 func Plugins(job *batch.Job, spec *lifecycle.Spec) ([]Plugin, error) {
-	known := makers()
 	asked := maps.Clone(job.Spec.Plugins)
 	if _, ok := asked["pytorch"]; ok && asked["svc"] == nil {
 		asked["svc"] = nil // workers find their master by the name svc gives it
 	}
 	var out []Plugin
 	for _, name := range slices.Sorted(maps.Keys(asked)) {
-		create, ok := known[name]
+		create, ok := makers[name]
 		if !ok {
 			return nil, fmt.Errorf("spec.plugins.%s: unknown plugin; known are %s", name, strings.Join(PluginNames(), ", "))
 		}
@@ -86,7 +84,6 @@ func parse(f *flag.FlagSet, args []string) error {
 	return nil
 }
 
-// meta is the metadata of an object of the job.
 func meta(job *batch.Job, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name: name, Namespace: job.Namespace,
@@ -97,22 +94,14 @@ func meta(job *batch.Job, name string) metav1.ObjectMeta {
 
 // hostname is the name a pod goes by on its subdomain.
 func hostname(job *batch.Job, t *lifecycle.Task, index int32) string {
-	if h := t.Template.Spec.Hostname; h != "" {
-		return h
-	}
-	return strings.ReplaceAll(lifecycle.Slot{Task: t.Name, Index: index}.PodName(job.Name), ".", "-")
+	return cmp.Or(t.Template.Spec.Hostname, strings.ReplaceAll(lifecycle.Slot{Task: t.Name, Index: index}.PodName(job.Name), ".", "-"))
 }
 
 // domain is the name by which other pods of the job reach a pod.
 func domain(job *batch.Job, t *lifecycle.Task, index int32) string {
-	sub := t.Template.Spec.Subdomain
-	if sub == "" {
-		sub = job.Name
-	}
-	return hostname(job, t, index) + "." + sub
+	return hostname(job, t, index) + "." + cmp.Or(t.Template.Spec.Subdomain, job.Name)
 }
 
-// domains are those of all pods of a task.
 func domains(job *batch.Job, t *lifecycle.Task) []string {
 	var out []string
 	for i := range t.Replicas {

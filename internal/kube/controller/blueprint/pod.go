@@ -1,6 +1,7 @@
 package blueprint
 
 import (
+	"cmp"
 	"maps"
 	"strconv"
 	"strings"
@@ -86,23 +87,16 @@ func inherit(job *batch.Job) map[string]string {
 
 // settle fills in what the template leaves to the job.
 func settle(s *v1.PodSpec, job *batch.Job, spec *lifecycle.Spec) {
-	if s.SchedulerName == "" {
-		s.SchedulerName = spec.Scheduler
-	}
-	if s.PriorityClassName == "" {
-		s.PriorityClassName = job.Spec.PriorityClassName
-	}
+	s.SchedulerName = cmp.Or(s.SchedulerName, spec.Scheduler)
+	s.PriorityClassName = cmp.Or(s.PriorityClassName, job.Spec.PriorityClassName)
 	// A pod's own default, Always, would keep a batch job from ever ending.
-	if s.RestartPolicy == "" {
-		s.RestartPolicy = v1.RestartPolicyOnFailure
-	}
+	s.RestartPolicy = cmp.Or(s.RestartPolicy, v1.RestartPolicyOnFailure)
 	// Otherwise a pod on the host's network finds no service by name.
 	if s.HostNetwork && s.DNSPolicy == "" {
 		s.DNSPolicy = v1.DNSClusterFirstWithHostNet
 	}
 }
 
-// with adds entries to a map that may be nil.
 func with(m, more map[string]string) map[string]string {
 	if m == nil {
 		m = map[string]string{}

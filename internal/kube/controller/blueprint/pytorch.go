@@ -3,6 +3,7 @@ package blueprint
 import (
 	"flag"
 	"fmt"
+	"slices"
 	"strconv"
 
 	v1 "k8s.io/api/core/v1"
@@ -11,8 +12,7 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/controller/lifecycle"
 )
 
-// pyTorchPort is where PyTorch's rendezvous listens by default.
-const pyTorchPort = 23456
+const pyTorchPort = 23456 // where PyTorch's rendezvous listens by default
 
 // pyTorch sets the master's address and the pod's rank in every pod's environment.
 type pyTorch struct {
@@ -73,7 +73,8 @@ func (p *pyTorch) Change(pod *v1.Pod, slot lifecycle.Slot) {
 		v1.EnvVar{Name: "WORLD_SIZE", Value: strconv.Itoa(int(world))},
 		v1.EnvVar{Name: "RANK", Value: strconv.Itoa(int(rank))},
 	)
-	if len(pod.Spec.Containers) > 0 && !listens(&pod.Spec.Containers[0], int32(p.port)) {
+	declares := func(c v1.ContainerPort) bool { return c.ContainerPort == int32(p.port) }
+	if len(pod.Spec.Containers) > 0 && !slices.ContainsFunc(pod.Spec.Containers[0].Ports, declares) {
 		first := &pod.Spec.Containers[0]
 		first.Ports = append(first.Ports, v1.ContainerPort{Name: "pytorchjob-port", ContainerPort: int32(p.port), Protocol: v1.ProtocolTCP})
 	}
@@ -90,14 +91,4 @@ func (p *pyTorch) waiter() v1.Container {
 		Name: "wait-for-master", Image: p.image, Command: []string{"sh", "-c", script, strconv.Itoa(p.patience)},
 		Env: []v1.EnvVar{{Name: "MASTER_ADDR", Value: domain(p.job, p.master, 0)}, {Name: "MASTER_PORT", Value: strconv.Itoa(p.port)}},
 	}
-}
-
-// listens says whether a container declares a port.
-func listens(c *v1.Container, port int32) bool {
-	for _, p := range c.Ports {
-		if p.ContainerPort == port {
-			return true
-		}
-	}
-	return false
 }

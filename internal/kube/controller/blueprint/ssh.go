@@ -27,11 +27,9 @@ const (
 	sshConfigFile  = "config"
 )
 
-// sshKeyBits: what ssh-keygen made for years; jobs live for days.
-const sshKeyBits = 2048
+const sshKeyBits = 2048 // what ssh-keygen made for years; jobs live for days
 
-// sshFileMode: ssh refuses a private key that others can read.
-const sshFileMode = 0o600
+const sshFileMode = 0o600 // ssh refuses a private key that others can read
 
 // ssh lets the pods of a job log in to each other: one key for all, in a Secret.
 type ssh struct {

@@ -1,6 +1,7 @@
 package blueprint
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -20,13 +21,12 @@ import (
 const hostsFolder = "/etc/volcano"
 
 // svc gives every pod a name that the others can reach: a headless Service, host
-// names, a ConfigMap that lists them, and a NetworkPolicy that lets nobody else in.
+// names, a ConfigMap that lists them, and a NetworkPolicy that lets no other pod in.
 type svc struct {
 	job     *batch.Job
 	spec    *lifecycle.Spec
 	publish bool
-	// open: no NetworkPolicy is made.
-	open bool
+	open    bool // no NetworkPolicy is made
 }
 
 func newSvc(job *batch.Job, spec *lifecycle.Spec, args []string) (Plugin, error) {
@@ -92,9 +92,7 @@ func (p *svc) networkPolicy() *networking.NetworkPolicy {
 func (p *svc) Change(pod *v1.Pod, slot lifecycle.Slot) {
 	t := p.spec.Task(slot.Task)
 	pod.Spec.Hostname = hostname(p.job, t, slot.Index)
-	if pod.Spec.Subdomain == "" {
-		pod.Spec.Subdomain = p.job.Name
-	}
+	pod.Spec.Subdomain = cmp.Or(pod.Spec.Subdomain, p.job.Name)
 	// Read from the ConfigMap, so that pods created after the job was scaled up know the
 	// others.
 	var vars []v1.EnvVar

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -18,14 +19,10 @@ type Observed struct {
 	// Unknown: some pods of the group run and others cannot be scheduled, since then.
 	Unknown      bool
 	UnknownSince time.Time
-	// Hold is why no pod may be created for now, or nil.
-	Hold *Problem
-	// Trouble is why pods could not be created or scheduled at the last attempt, or nil.
-	Trouble *Problem
-	// Fault is why the job can never run, or nil.
-	Fault *Problem
-	// Command is a command from a bus.Command object, or nil.
-	Command *Command
+	Hold         *Problem // why no pod may be created for now, or nil
+	Trouble      *Problem // why pods could not be created or scheduled at the last attempt, or nil
+	Fault        *Problem // why the job can never run, or nil
+	Command      *Command // a command from a bus.Command object, or nil
 }
 
 // Problem is a CamelCase reason and a message that names the field.
@@ -39,15 +36,12 @@ type Command struct {
 
 // Plan is what to do. The status must be written before anything else is done.
 type Plan struct {
-	Status batch.JobStatus
-	Create []Slot
-	Delete []Pod
-	// Group says whether the job takes part in scheduling, as a PodGroup.
-	Group bool
-	// Wake is after which time to decide again without an event; 0 for never.
-	Wake time.Duration
-	// Expired: the job is past its TTL and is to be deleted.
-	Expired bool
+	Status  batch.JobStatus
+	Create  []Slot
+	Delete  []Pod
+	Group   bool          // the job takes part in scheduling, as a PodGroup
+	Wake    time.Duration // after which time to decide again without an event; 0 for never
+	Expired bool          // the job is past its TTL and is to be deleted
 }
 
 // machine is one decision under way.
@@ -107,7 +101,6 @@ func (m *machine) step() {
 	}
 }
 
-// applyCommand carries out a command, once.
 func (m *machine) applyCommand() bool {
 	c := m.seen.Command
 	if c == nil || m.status.ControlledResources[lastCommand] == string(c.UID) {
@@ -255,10 +248,8 @@ func (m *machine) stuck() bool {
 		if len(pods) < int(t.Replicas) {
 			return false
 		}
-		for j := range pods {
-			if !pods[j].Ended() {
-				return false
-			}
+		if slices.ContainsFunc(pods, func(p Pod) bool { return !p.Ended() }) {
+			return false
 		}
 	}
 	return waiting
@@ -313,10 +304,8 @@ func Final(p batch.JobPhase) bool {
 	return p == batch.Completed || p == batch.Failed || p == batch.Terminated || p == batch.Aborted
 }
 
-// conditionsKept bounds the history of phases.
-const conditionsKept = 32
+const conditionsKept = 32 // bounds the history of phases
 
-// move changes the phase and records it in the history.
 func (m *machine) move(to batch.JobPhase, reason, message string) {
 	now := metav1.NewTime(m.now.Truncate(time.Second)) // as the API server keeps it
 	st := &m.status

@@ -1,6 +1,8 @@
 package lifecycle
 
 import (
+	"cmp"
+	"slices"
 	"strconv"
 	"time"
 
@@ -40,12 +42,9 @@ func PodOf(in *v1.Pod) Pod {
 	}
 	p := Pod{
 		Slot: Slot{Task: in.Annotations[batch.TaskSpecKey], Index: int32(index)},
-		Name: in.Name, UID: in.UID, Version: int32(version), Phase: in.Status.Phase,
+		Name: in.Name, UID: in.UID, Version: int32(version), Phase: cmp.Or(in.Status.Phase, v1.PodPending),
 		Leaving: in.DeletionTimestamp != nil,
 		Since:   in.CreationTimestamp.Time,
-	}
-	if p.Phase == "" {
-		p.Phase = v1.PodPending
 	}
 	for _, c := range in.Status.Conditions {
 		if c.Type == v1.DisruptionTarget && c.Status == v1.ConditionTrue {
@@ -56,7 +55,7 @@ func PodOf(in *v1.Pod) Pod {
 		}
 	}
 	p.Evicted = p.Evicted || in.Status.Reason == "Evicted" // set by kubelet
-	for _, c := range append(in.Status.InitContainerStatuses[:len(in.Status.InitContainerStatuses):len(in.Status.InitContainerStatuses)], in.Status.ContainerStatuses...) {
+	for _, c := range slices.Concat(in.Status.InitContainerStatuses, in.Status.ContainerStatuses) {
 		p.Restarts += c.RestartCount
 		if end := c.State.Terminated; end != nil {
 			if end.ExitCode != 0 {

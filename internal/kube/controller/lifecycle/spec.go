@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -50,13 +51,7 @@ func SpecOf(job *batch.Job) Spec {
 	in := &job.Spec
 	s := Spec{
 		MinAvailable: in.MinAvailable, MaxRetry: in.MaxRetry, Policies: in.Policies,
-		Queue: in.Queue, Scheduler: in.SchedulerName,
-	}
-	if s.Queue == "" {
-		s.Queue = DefaultQueue
-	}
-	if s.Scheduler == "" {
-		s.Scheduler = DefaultScheduler
+		Queue: cmp.Or(in.Queue, DefaultQueue), Scheduler: cmp.Or(in.SchedulerName, DefaultScheduler),
 	}
 	if in.MinSuccess != nil {
 		s.MinSuccess = *in.MinSuccess
@@ -71,25 +66,18 @@ func SpecOf(job *batch.Job) Spec {
 		sum += t.Min
 		s.Tasks = append(s.Tasks, t)
 	}
-	if s.MinAvailable == 0 {
-		s.MinAvailable = sum
-	}
+	s.MinAvailable = cmp.Or(s.MinAvailable, sum)
 	return s
 }
 
 func taskOf(in *batch.TaskSpec, i int) Task {
 	t := Task{
-		Name: in.Name, Replicas: in.Replicas, Min: in.Replicas, MaxRetry: in.MaxRetry,
+		Name: cmp.Or(in.Name, fmt.Sprintf("%s%d", batch.DefaultTaskSpec, i)), Replicas: in.Replicas, Min: in.Replicas,
+		MaxRetry: cmp.Or(in.MaxRetry, defaultTaskRetries),
 		Template: &in.Template, Policies: in.Policies, DependsOn: in.DependsOn, Partition: in.PartitionPolicy,
-	}
-	if t.Name == "" {
-		t.Name = fmt.Sprintf("%s%d", batch.DefaultTaskSpec, i)
 	}
 	if in.MinAvailable != nil {
 		t.Min, t.HasMin = *in.MinAvailable, true
-	}
-	if t.MaxRetry == 0 {
-		t.MaxRetry = defaultTaskRetries
 	}
 	return t
 }
