@@ -43,3 +43,48 @@ type Answer struct {
 	// CDI are fully qualified names of CDI devices.
 	CDI []string
 }
+
+// Offer is what a node sells as one extended resource. An offer without devices says
+// that the resource is known and none of it is left.
+type Offer struct {
+	Resource string
+	Devices  []Sold
+}
+
+// Sold is one unit of a resource. Its ID says what it is; see package records.
+type Sold struct {
+	ID      string
+	Healthy bool
+	// NUMA is the NUMA node, -1 when unknown.
+	NUMA int
+}
+
+// Edits are what a container needs to use devices: a subset of CDI's container edits,
+// from which every way of handing devices to a container is made.
+type Edits struct {
+	Env    []string // NAME=value
+	Nodes  []Node
+	Mounts []Mount
+	Hooks  []Hook
+}
+
+// Node is a device node.
+type Node struct {
+	// Path is in the container, HostPath on the node; equal when HostPath is empty.
+	Path, HostPath string
+	// Permissions are cgroup's, such as rw; empty for rw.
+	Permissions string
+}
+
+// Mount is a bind mount.
+type Mount struct {
+	HostPath, ContainerPath string
+	Options                 []string // such as ro, nosuid
+}
+
+// Hook is an OCI hook.
+type Hook struct {
+	// Name is the stage, such as createContainer.
+	Name, Path string
+	Args       []string
+}

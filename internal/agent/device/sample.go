@@ -48,3 +48,81 @@ const (
 	// after an error that wants a reset, only a driver that says none clears the device.
 	RecoveryUnknown Recovery = "UNKNOWN"
 )
+
+// Field is one number that devices report.
+type Field int
+
+// The fields, with their units.
+const (
+	Utilization           Field = iota // percent of time in which a kernel ran
+	MemoryUtilization                  // percent of time in which memory was read or written
+	EncoderUtilization                 // percent
+	DecoderUtilization                 // percent
+	MemoryUsed                         // MiB
+	MemoryFree                         // MiB
+	MemoryReserved                     // MiB, by the driver
+	Temperature                        // degrees Celsius
+	MemoryTemperature                  // degrees Celsius
+	Power                              // watts
+	PowerLimit                         // watts
+	Energy                             // millijoules since the driver was loaded
+	SMClock                            // MHz
+	MemoryClock                        // MHz
+	PCIeReplays                        // count
+	PCIeGeneration                     // now
+	PCIeLanes                          // now
+	NVLinkBandwidth                    // bytes moved, all links together, both ways; a counter
+	NVLinkErrors                       // CRC, replay and recovery errors of all links, count
+	NVLinksActive                      // links that are up
+	ECCCorrected                       // volatile, count
+	ECCUncorrected                     // volatile, count
+	ECCCorrectedTotal                  // aggregate, count
+	ECCUncorrectedTotal                // aggregate, count
+	RetiredPagesSingle                 // count
+	RetiredPagesDouble                 // count
+	RetiredPagesPending                // 0 or 1
+	RemappedCorrectable                // rows
+	RemappedUncorrectable              // rows
+	RemapPending                       // 0 or 1
+	RemapFailed                        // 0 or 1
+	ClockEventReasons                  // NVML's bit mask
+	LastXID                            // number of the last XID error, 0 for none; kept by the agent
+	fieldCount
+)
+
+// Fields lists all of them.
+func Fields() []Field {
+	out := make([]Field, fieldCount)
+	for i := range out {
+		out[i] = Field(i)
+	}
+	return out
+}
+
+// EventKind is what happened to a device.
+type EventKind string
+
+// The kinds.
+const (
+	// XID: the driver reported an error; Code is its number.
+	XID EventKind = "XID"
+	// ECC: a memory error that could not be corrected (double bit).
+	ECC EventKind = "ECC"
+	// RecoveryChanged: the driver changed its verdict on what the device needs.
+	RecoveryChanged EventKind = "RecoveryAction"
+	// Unavailable: the device is gone from the driver (fallen off the bus).
+	Unavailable EventKind = "Unavailable"
+)
+
+// Event is something that happened to a device.
+type Event struct {
+	Kind EventKind
+	// UUID is the device; empty when the driver did not say which: then it is any of
+	// them.
+	UUID string
+	// GPUInstance and ComputeInstance are the MIG instance it happened on, -1 for the
+	// device as a whole.
+	GPUInstance, ComputeInstance int
+	Code                         int
+	Recovery                     Recovery
+}
