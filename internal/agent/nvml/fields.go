@@ -76,9 +76,9 @@ func readFields(r *reader, g *gpu, h nvml.Device, links int, values map[device.F
 	for _, f := range wanted {
 		keys = append(keys, f.fieldKey)
 	}
-	got, ok := askFields(r, h, keys)
-	if !ok {
-		return device.RecoveryNone
+	got, verdict := askFields(r, h, keys)
+	if got == nil {
+		return verdict
 	}
 	for i, f := range wanted {
 		if v, ok := number(got[i+1]); ok {
@@ -92,19 +92,24 @@ func readFields(r *reader, g *gpu, h nvml.Device, links int, values map[device.F
 			g.mu.Unlock()
 		}
 	}
-	verdict, _ := number(got[0])
-	return recoveries[nvml.DeviceGpuRecoveryAction(verdict)]
+	return verdict
 }
 
-// askFields asks for numbered values in one call.
-func askFields(r *reader, h nvml.Device, keys []fieldKey) ([]nvml.FieldValue, bool) {
-	return read(r, "nvmlDeviceGetFieldValues", func() ([]nvml.FieldValue, nvml.Return) {
+// askFields asks for numbered values in one call, the first of which is recovery; it returns nil when
+// the driver does not answer, and the driver's verdict.
+func askFields(r *reader, h nvml.Device, keys []fieldKey) ([]nvml.FieldValue, device.Recovery) {
+	got, ok := read(r, "nvmlDeviceGetFieldValues", func() ([]nvml.FieldValue, nvml.Return) {
 		ask := make([]nvml.FieldValue, len(keys)) // the driver writes the answers into it
 		for i, k := range keys {
 			ask[i] = nvml.FieldValue{FieldId: k.id, ScopeId: k.scope}
 		}
 		return ask, h.GetFieldValues(ask)
 	})
+	if !ok {
+		return nil, device.RecoveryNone
+	}
+	action, _ := number(got[0])
+	return got, recoveries[nvml.DeviceGpuRecoveryAction(action)]
 }
 
 // number decodes an answer; false when the driver has none.
