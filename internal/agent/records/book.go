@@ -149,11 +149,10 @@ func (b *Book) list(ctx context.Context) (Listing, error) {
 	if err != nil {
 		return nil, err
 	}
-	known, pods := map[string]*v1.Pod{}, b.o.Pods.List()
+	known, pods, inv := map[string]*v1.Pod{}, b.o.Pods.List(), b.o.Inventory()
 	for _, p := range pods {
 		known[p.Namespace+"/"+p.Name] = p // looked up before the lock is taken
 	}
-	inv := b.o.Inventory()
 	recorded := forgotten(pods, listing, b.o.Node, inv, asked)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -164,15 +163,9 @@ func (b *Book) list(ctx context.Context) (Listing, error) {
 	before := b.journal
 	b.journal.refresh(listing, known, asked)
 	b.journal.remember(recorded, before, inv)
-	here := map[string]bool{}
-	for _, p := range listing {
-		here[p.Namespace+"/"+p.Name] = true
-	}
-	for key := range b.strangers {
-		if !here[key] || known[key] != nil {
-			delete(b.strangers, key)
-		}
-	}
+	maps.DeleteFunc(b.strangers, func(key string, _ bool) bool {
+		return known[key] != nil || !slices.ContainsFunc(listing, func(p Listed) bool { return p.Namespace+"/"+p.Name == key })
+	})
 	return listing, nil
 }
 
@@ -270,14 +263,24 @@ func (b *Book) holdings(listing Listing) (out []Holding) {
 	return out
 }
 
+// statusOf is what the API server knows of a container; empty for nothing.
+func statusOf(pod *v1.Pod, container string) (out v1.ContainerStatus) {
+	all := slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses)
+	if i := slices.IndexFunc(all, func(s v1.ContainerStatus) bool { return s.Name == container }); i >= 0 {
+		out = all[i]
+	}
+	return out
+}
+
 // hasStarted says whether a container runs or has run, as the API server knows.
 func hasStarted(pod *v1.Pod, container string) bool {
-	for _, s := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
-		if s.Name == container {
-			return s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil
-		}
-	}
-	return false
+	s := statusOf(pod, container)
+	return s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil
+}
+
+// running says whether a container runs, as the API server knows.
+func running(pod *v1.Pod, container string) bool {
+	return statusOf(pod, container).State.Running != nil
 }
 
 // Claimed is what one ResourceClaim holds.
@@ -314,7 +317,7 @@ func (b *Book) Take(ctx context.Context, c Claimed, note func() error) error {
 	inv := b.o.Inventory()
 	for _, h := range b.holdings(listing) {
 		for _, d := range c.Devices {
-			if anyOf([]use{useOf(d, inv)}, h.uses, use.excludes) {
+			if useOf(d, inv).excludesAny(h.uses) {
 				return fmt.Errorf("%s: device %s cannot be given: %s holds it, or a part of it that excludes this use, as %s", c.Who, nameOf(d), h.ToldTo(c.Namespace), h.Resource)
 			}
 		}

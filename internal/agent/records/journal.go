@@ -125,7 +125,7 @@ func (j *journal) stays(e *Held, listed []*Held, listing Listing, pods map[strin
 	if pod == nil || pod.UID != e.Pod.UID || !live(pod) {
 		return false
 	}
-	if running(pod, e.Container) && (p == nil || len(p.Devices(e.Container, e.Resource)) == 0) {
+	if running(pod, e.Container) && len(p.Devices(e.Container, e.Resource)) == 0 {
 		if !e.Init && !e.forgotten {
 			e.forgotten, e.since = true, asked
 		}
@@ -174,16 +174,6 @@ func overlap(a, b []string) bool {
 // order. Then it takes the devices for free. The container has them all the same, so they
 // are held: by what the agent knew before, or by the pod's record.
 
-// running says whether a container runs, as the API server knows.
-func running(pod *v1.Pod, container string) bool {
-	for _, s := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
-		if s.Name == container {
-			return s.State.Running != nil
-		}
-	}
-	return false
-}
-
 // byClaim says whether a container has a resource by a ResourceClaim, and not from a
 // device plugin.
 func byClaim(pod *v1.Pod, container, resource string) bool {
@@ -201,16 +191,11 @@ func forgotten(pods []*v1.Pod, listing Listing, node string, inv *device.Invento
 			continue
 		}
 		l := listing.Find(pod.Namespace, pod.Name)
-		var r *record.Record
 		for _, a := range gpuAsks(pod) {
-			if !running(pod, a.container) || byClaim(pod, a.container, a.resource) || l != nil && len(l.Devices(a.container, a.resource)) > 0 {
+			if !running(pod, a.container) || byClaim(pod, a.container, a.resource) || len(l.Devices(a.container, a.resource)) > 0 {
 				continue
 			}
-			if r == nil {
-				if r, _ = readRecord(pod, node); r == nil {
-					break
-				}
-			}
+			r, _ := readRecord(pod, node)
 			e := entryOf(r, a.container, a.resource)
 			if e == nil || len(e.Devices) != a.count {
 				continue
@@ -270,13 +255,10 @@ func idOf(d record.Device, inv *device.Inventory) string {
 // for none.
 func unheard(pods []*v1.Pod, listing Listing) *v1.Pod {
 	for _, pod := range pods {
-		if !live(pod) || listing.Find(pod.Namespace, pod.Name) != nil {
-			continue
-		}
-		for _, a := range gpuAsks(pod) {
-			if running(pod, a.container) && !byClaim(pod, a.container, a.resource) {
-				return pod
-			}
+		if live(pod) && listing.Find(pod.Namespace, pod.Name) == nil && slices.ContainsFunc(gpuAsks(pod), func(a ask) bool {
+			return running(pod, a.container) && !byClaim(pod, a.container, a.resource)
+		}) {
+			return pod
 		}
 	}
 	return nil

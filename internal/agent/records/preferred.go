@@ -38,7 +38,7 @@ func (b *Book) Preferred(ctx context.Context, resource string, available, mustIn
 	var ids []string
 	if len(candidates) > 0 {
 		ids = c.recorded(b.entry(candidates[0]), mustInclude, size)
-		c.leave(candidates[0].pod.UID)
+		delete(c.others, candidates[0].pod.UID) // the choice is made for it
 	}
 	if len(ids) == 0 {
 		ids = c.known(mustInclude)
@@ -61,7 +61,7 @@ func (c *choice) recorded(entry *record.Container, mustInclude []string, size in
 	covered := make([]bool, len(entry.Devices))
 	for _, id := range out {
 		for i, d := range entry.Devices {
-			if !covered[i] && c.items[id].is(d) {
+			if !covered[i] && sameDevice(c.items[id].device, d) {
 				covered[i] = true
 				break
 			}
@@ -71,11 +71,10 @@ func (c *choice) recorded(entry *record.Container, mustInclude []string, size in
 		if covered[i] || len(out) == size {
 			continue
 		}
-		for _, id := range c.sorted {
-			if c.items[id].is(d) && !slices.Contains(out, id) {
-				out = append(out, id)
-				break
-			}
+		if k := slices.IndexFunc(c.sorted, func(id string) bool {
+			return sameDevice(c.items[id].device, d) && !slices.Contains(out, id)
+		}); k >= 0 {
+			out = append(out, c.sorted[k])
 		}
 	}
 	return out
@@ -100,11 +99,7 @@ type item struct {
 	id     ID
 	device record.Device
 	use    use
-	index  int
 }
-
-// is says whether an item is what an entry of a record names.
-func (x item) is(d record.Device) bool { return sameDevice(x.device, d) }
 
 func (b *Book) newChoice(listing Listing, resource string, available []string) *choice {
 	c := &choice{inv: b.o.Inventory(), items: map[string]item{}, free: map[string]int{}, others: map[types.UID][]use{}, spread: b.o.Distributed}
@@ -115,13 +110,13 @@ func (b *Book) newChoice(listing Listing, resource string, available []string) *
 		}
 		id, _ := ParseID(s)
 		u := useOf(d, c.inv)
-		c.items[s] = item{id, d, u, d.Index}
+		c.items[s] = item{id, d, u}
 		c.free[u.gpu]++
 		c.sorted = append(c.sorted, s)
 	}
 	slices.SortFunc(c.sorted, func(s, t string) int {
 		x, y := c.items[s], c.items[t]
-		return cmp.Or(cmp.Compare(x.index, y.index), cmp.Compare(x.device.Start, y.device.Start), cmp.Compare(x.id.Turn, y.id.Turn), cmp.Compare(s, t))
+		return cmp.Or(cmp.Compare(x.device.Index, y.device.Index), cmp.Compare(x.device.Start, y.device.Start), cmp.Compare(x.id.Turn, y.id.Turn), cmp.Compare(s, t))
 	})
 	served := map[types.UID]bool{}
 	for _, h := range b.holdings(listing) {
@@ -140,9 +135,6 @@ func (b *Book) newChoice(listing Listing, resource string, available []string) *
 	}
 	return c
 }
-
-// leave forgets what was promised to a pod: the choice is made for it.
-func (c *choice) leave(uid types.UID) { delete(c.others, uid) }
 
 // known are the IDs of a list that were offered.
 func (c *choice) known(ids []string) (out []string) {
@@ -167,11 +159,11 @@ func (c *choice) pack(chosen []string, size int) []string {
 	var bestCost [3]int
 	tried := map[string]bool{}
 	for _, id := range c.sorted {
-		if x := c.items[id]; tried[x.use.gpu] {
+		gpu := c.items[id].use.gpu
+		if tried[gpu] {
 			continue
-		} else {
-			tried[x.use.gpu] = true
 		}
+		tried[gpu] = true
 		got := c.fill([]string{id}, size)
 		if cost := c.cost(got); best == nil || slices.Compare(cost[:], bestCost[:]) < 0 {
 			best, bestCost = got, cost
@@ -215,10 +207,9 @@ func (c *choice) fill(chosen []string, size int) []string {
 // which a turn is chosen, far from those chosen, on a GPU with much left (turns that are
 // to be spread: with little left).
 func (c *choice) key(x item, chosen []string) (out [5]int) {
-	mine := []use{x.use}
-	out[0] = flag(anyOf(mine, c.held, use.excludes))
+	out[0] = flag(x.use.excludesAny(c.held))
 	for _, promised := range c.others {
-		out[1] |= flag(anyOf(mine, promised, use.excludes))
+		out[1] |= flag(x.use.excludesAny(promised))
 	}
 	if out[4] = c.free[x.use.gpu]; c.spread && x.id.Kind == Turn {
 		out[4] = -out[4]
@@ -248,11 +239,10 @@ func flag(b bool) int {
 var distances = map[string]int{"NVSwitch": 0, "NVLink": 1, "PIX": 2, "PXB": 3, "PHB": 4, "NODE": 5, "SYS": 8}
 
 func (c *choice) distance(a, b string) int {
-	x, y := c.inv.Find(a), c.inv.Find(b)
+	x, y, out := c.inv.Find(a), c.inv.Find(b), distances["SYS"]
 	if x == nil || y == nil {
-		return 8
+		return out
 	}
-	out := 8
 	if x.NUMA >= 0 && x.NUMA == y.NUMA {
 		out = distances["NODE"]
 	}
