@@ -54,10 +54,7 @@ func (a *Agent) awaitTurn(ctx context.Context) string {
 		case time.Since(since) >= othersFor:
 			return other
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(othersEvery):
-		}
+		paused(ctx, othersEvery)
 	}
 	return ""
 }
