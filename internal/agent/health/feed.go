@@ -41,8 +41,7 @@ func (t *tracked) owns(uuid string) bool {
 	return false
 }
 
-// feed gives an event to the state machine of the device, or of the instance if it
-// concerns that alone.
+// feed gives an event to the state machine of the device, or of the instance if it concerns that alone.
 func (m *Monitor) feed(t *tracked, now time.Time, e device.Event, tenants []string) {
 	switch e.Kind {
 	case device.XID:
@@ -118,8 +117,7 @@ func (m *Monitor) samples(samples []device.Sample, err error, asked time.Time) (
 	return turned
 }
 
-// keep remembers a sample. The values are copied: the back end may use its own again,
-// and the last XID is added.
+// keep remembers a sample. The values are copied: the back end may use its own again, and the last XID is added.
 func (t *tracked) keep(s device.Sample) {
 	values := make(map[device.Field]float64, len(s.Values)+1)
 	for f, v := range s.Values {
@@ -191,8 +189,7 @@ func (m *Monitor) setWatched(watched bool, now time.Time) {
 	}
 }
 
-// XIDWindow is the time over which Reading.RecentXIDs counts; the last of its minutes is
-// the present, unfinished one.
+// XIDWindow is the time over which Reading.RecentXIDs counts; the last of its minutes is the present, unfinished one.
 const XIDWindow = windowMinutes * time.Minute
 
 const windowMinutes = 5

@@ -15,8 +15,7 @@ import (
 // part of the device, such as a link.
 type fieldKey struct{ id, scope uint32 }
 
-// fieldValue is a numbered value that becomes a Field. All of a device's are read by one
-// call.
+// fieldValue is a numbered value that becomes a Field. All of a device's are read by one call.
 type fieldValue struct {
 	field device.Field
 	fieldKey
@@ -54,9 +53,8 @@ var fieldValues = []fieldValue{
 // recovery is the driver's verdict, which is read along with the others.
 var recovery = fieldKey{nvml.FI_DEV_GET_GPU_RECOVERY_ACTION, 0}
 
-// readFields reads the numbered values of a device with so many NVLinks into values, and
-// returns the driver's verdict on what it needs. What the device said it has not is not
-// asked for again: asking costs as much as an answer.
+// readFields reads the numbered values of a device with so many NVLinks into values, and returns the driver's verdict
+// on what it needs. What the device said it has not is not asked for again: asking costs as much as an answer.
 func readFields(r *reader, g *gpu, h nvml.Device, links int, values map[device.Field]float64) device.Recovery {
 	wanted := make([]fieldValue, 0, len(fieldValues)+links)
 	g.mu.Lock()

@@ -93,8 +93,7 @@ func (g *gpu) bus() string {
 	return g.known.PCIBusID
 }
 
-// ancestor is the class of the closest PCI component that two devices share; SYS where
-// the driver does not say.
+// ancestor is the class of the closest PCI component that two devices share; SYS where the driver does not say.
 func (b *Backend) ancestor(ctx context.Context, x, y *gpu) string {
 	from, _ := x.opened()
 	to, _ := y.opened()

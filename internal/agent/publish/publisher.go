@@ -25,15 +25,13 @@ type Options struct {
 	// Events writes events about the node (NewRecorder); nil for none.
 	Events record.EventRecorder
 
-	// Version and Mode describe the agent, Sharing how it sells devices to several
-	// containers (nil where it does not, or does not know), MIGStrategy is none, single
-	// or mixed, empty where another device plugin decides it.
+	// Version and Mode describe the agent, Sharing how it sells devices to several containers (nil where it does not,
+	// or does not know), MIGStrategy is none, single or mixed, empty where another device plugin decides it.
 	Version     string
 	Mode        v1alpha1.AgentMode
 	Sharing     *v1alpha1.Sharing
 	MIGStrategy string
-	// TelemetryEvery is the least time between two writes of telemetry, 10 s when 0. It
-	// must be below Heartbeat.
+	// TelemetryEvery is the least time between two writes of telemetry, 10 s when 0. It must be below Heartbeat.
 	TelemetryEvery time.Duration
 	// Heartbeat is the time after which telemetry is written though nothing moved, up to a
 	// quarter more; 4 minutes when 0.
@@ -89,9 +87,8 @@ func New(o Options) *Publisher {
 		writer: writer{taken: map[string]bool{}, wrote: map[string]string{}}}
 }
 
-// SetInventory tells what is built in, and which MIG instances (by UUID) the agent has
-// made for pods. It also ends a problem with the driver. The publisher keeps the values:
-// they must not be changed afterwards.
+// SetInventory tells what is built in, and which MIG instances (by UUID) the agent has made for pods. It also ends a
+// problem with the driver. The publisher keeps the values: they must not be changed afterwards.
 func (p *Publisher) SetInventory(inv *device.Inventory, owned map[string]bool) {
 	p.set(true, func(s *state) {
 		s.inventory, s.owned, s.problem = inv, owned, nil
@@ -180,8 +177,7 @@ func (p *Publisher) set(always bool, change func(*state)) {
 	}
 }
 
-// moved says whether telemetry differs noticeably from what was written. The caller
-// holds the lock.
+// moved says whether telemetry differs noticeably from what was written. The caller holds the lock.
 func (p *Publisher) moved() bool {
 	if p.state.problem != nil {
 		return false
@@ -198,16 +194,14 @@ func (p *Publisher) lastWritten(uuid string) reading {
 	return unmeasured
 }
 
-// Pauses after a write that failed: each is twice as long as the one before, and anything
-// between half and one and a half of that, so that agents that failed together do not
-// come back together.
+// Pauses after a write that failed: each is twice as long as the one before, and anything between half and one and a
+// half of that, so that agents that failed together do not come back together.
 const (
 	firstPause = time.Second
 	longest    = 30 * time.Second
 )
 
-// Run writes until the context ends. Being unable to write is no error of it: it tries
-// again.
+// Run writes until the context ends. Being unable to write is no error of it: it tries again.
 func (p *Publisher) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

@@ -23,8 +23,7 @@ const (
 // process that unsets the variable finds the same daemon.
 const ContainerPipe = "/tmp/nvidia-mps"
 
-// MaxShares is how many clients a GPU can have since Volta. Each share needs at least
-// one.
+// MaxShares is how many clients a GPU can have since Volta. Each share needs at least one.
 const MaxShares = 48
 
 // GPU is a device that is shared.
@@ -79,8 +78,7 @@ func (s Share) limits(gpu GPU) limits {
 	return out
 }
 
-// ceiling is what the daemon itself limits every client to: the most of what was
-// promised.
+// ceiling is what the daemon itself limits every client to: the most of what was promised.
 func ceiling(gpu GPU, shares []Share) limits {
 	var out limits
 	for _, share := range shares {
