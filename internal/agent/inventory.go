@@ -114,8 +114,7 @@ func (a *Agent) shown(inv *device.Inventory) *device.Inventory {
 	out := *inv
 	out.Devices = slices.Clone(inv.Devices)
 	for i := range out.Devices {
-		d := &out.Devices[i]
-		if d.MIG != nil && !d.MIG.Enabled && len(d.MIG.Instances) == 0 {
+		if d := &out.Devices[i]; d.MIG != nil && !d.MIG.Enabled && len(d.MIG.Instances) == 0 {
 			d.MIG = nil
 		}
 	}

@@ -322,8 +322,7 @@ func (m *Monitor) Save() ([]byte, error) {
 
 // decodeSaved reads what Save wrote. What cannot be read is nothing: the devices begin
 // healthy, and samples show what is wrong with them.
-func decodeSaved(text []byte) savedFile {
-	var f savedFile
+func decodeSaved(text []byte) (f savedFile) {
 	if len(text) == 0 || json.Unmarshal(text, &f) != nil {
 		return savedFile{}
 	}

@@ -238,8 +238,7 @@ func (d driverFiles) libraries(version string) ([]driverFile, error) {
 }
 
 // programs are those of the driver's that are installed.
-func (d driverFiles) programs() []driverFile {
-	var out []driverFile
+func (d driverFiles) programs() (out []driverFile) {
 	for _, name := range programNames {
 		for _, folder := range programFolders {
 			path := filepath.Join(folder, name)

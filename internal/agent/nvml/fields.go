@@ -157,8 +157,7 @@ var throttles = []struct {
 	{nvml.ClocksThrottleReasonHwPowerBrakeSlowdown, "hw-power-brake-slowdown"},
 }
 
-func throttleNames(mask uint64) []string {
-	var out []string
+func throttleNames(mask uint64) (out []string) {
 	for _, t := range throttles {
 		if mask&t.bit != 0 {
 			out = append(out, t.name)

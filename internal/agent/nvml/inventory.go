@@ -154,9 +154,7 @@ func read[T any](r *reader, name string, fn func() (T, nvml.Return)) (v T, ok bo
 }
 
 // busID writes a PCI address as the kernel does, such as 0000:1b:00.0.
-func busID(p nvml.PciInfo) string {
-	return fmt.Sprintf("%04x:%02x:%02x.0", p.Domain, p.Bus, p.Device)
-}
+func busID(p nvml.PciInfo) string { return fmt.Sprintf("%04x:%02x:%02x.0", p.Domain, p.Bus, p.Device) }
 
 // numa is the NUMA node that a device hangs on: the kernel's word, or the driver's where
 // the kernel has none and the driver names exactly one; -1 when neither knows.

@@ -46,8 +46,7 @@ func (b *Backend) nvlinks(r *reader, h nvml.Device) nvlinks {
 
 // join says how pairs of devices reach each other. Devices on one NVSwitch are one link
 // where all have as many NVLinks; other pairs are listed one by one, SYS not at all.
-func (b *Backend) join(ctx context.Context, gpus []*gpu, links []nvlinks) []device.Link {
-	var out []device.Link
+func (b *Backend) join(ctx context.Context, gpus []*gpu, links []nvlinks) (out []device.Link) {
 	var group []int // indexes of the devices on the switch
 	fewest, most := math.MaxInt, 0
 	for i, l := range links {

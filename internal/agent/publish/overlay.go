@@ -110,8 +110,7 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 		return out
 	}
 	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		if name != "" && name != "-" {
+		if name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); name != "" && name != "-" {
 			out[name] = t.Field(i).Type
 		}
 	}

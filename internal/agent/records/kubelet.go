@@ -169,8 +169,7 @@ func (k *Kubelet) client() (podresources.PodResourcesListerClient, error) {
 
 // read turns kubelet's answer into a Listing. A device on two NUMA nodes, and devices
 // of one resource in several entries, are put together.
-func read(got *podresources.ListPodResourcesResponse) Listing {
-	var out Listing
+func read(got *podresources.ListPodResourcesResponse) (out Listing) {
 	for _, p := range got.GetPodResources() {
 		if p == nil {
 			continue
@@ -283,9 +282,7 @@ func (s *signal) raise() {
 }
 
 // live says whether a pod may hold devices: it is not over.
-func live(p *v1.Pod) bool {
-	return p.Status.Phase != v1.PodSucceeded && p.Status.Phase != v1.PodFailed
-}
+func live(p *v1.Pod) bool { return p.Status.Phase != v1.PodSucceeded && p.Status.Phase != v1.PodFailed }
 
 // boundAt is when a pod was bound, as far as the API tells.
 func boundAt(p *v1.Pod) time.Time {

@@ -128,8 +128,7 @@ func (s *Sharing) devices(ctx context.Context, a device.Allocation, k kind, byMP
 }
 
 // hamiLimits are the limits in the order of the devices; shares of the same device add up.
-func hamiLimits(a device.Allocation) []hami.Limit {
-	var out []hami.Limit
+func hamiLimits(a device.Allocation) (out []hami.Limit) {
 	var seen []string
 	for _, grant := range a.Devices {
 		i := slices.Index(seen, grant.UUID)
@@ -144,10 +143,7 @@ func hamiLimits(a device.Allocation) []hami.Limit {
 
 // merge puts edits together. Of a variable or mount point that both have, the second's counts.
 func merge(base, over device.Edits) device.Edits {
-	out := device.Edits{
-		Nodes: slices.Concat(base.Nodes, over.Nodes),
-		Hooks: slices.Concat(base.Hooks, over.Hooks),
-	}
+	out := device.Edits{Nodes: slices.Concat(base.Nodes, over.Nodes), Hooks: slices.Concat(base.Hooks, over.Hooks)}
 	name := func(variable string) string { n, _, _ := strings.Cut(variable, "="); return n }
 	for _, variable := range base.Env {
 		if !slices.ContainsFunc(over.Env, func(o string) bool { return name(o) == name(variable) }) {

@@ -45,9 +45,7 @@ func NewStore(dir string) (*Store, error) {
 }
 
 // Path is the file of an allocation.
-func (s *Store) Path(id string) string {
-	return filepath.Join(s.dir, filePrefix+id+fileSuffix)
-}
+func (s *Store) Path(id string) string { return filepath.Join(s.dir, filePrefix+id+fileSuffix) }
 
 // Write makes the edits what the container of an allocation gets. Whatever fails, what
 // was there before is unchanged. Writing what is already there changes nothing on disk.
@@ -142,13 +140,7 @@ func spec(id string, edits device.Edits) (*specs.Spec, error) {
 	if err := parser.ValidateDeviceName(id); err != nil {
 		return nil, fmt.Errorf("allocation ID %q: %w", id, err)
 	}
-	out := &specs.Spec{
-		Kind: Kind,
-		Devices: []specs.Device{{
-			Name:           id,
-			ContainerEdits: containerEdits(edits),
-		}},
-	}
+	out := &specs.Spec{Kind: Kind, Devices: []specs.Device{{Name: id, ContainerEdits: containerEdits(edits)}}}
 	version, err := specs.MinimumRequiredVersion(out)
 	if err != nil {
 		return nil, err

@@ -120,8 +120,7 @@ func (d *daemon) prepare(ctx context.Context) error {
 	if !d.options.MultiUser {
 		return nil // which user's server is needed is not known yet
 	}
-	servers, err := d.control.servers(ctx)
-	if err != nil || len(servers) > 0 {
+	if servers, err := d.control.servers(ctx); err != nil || len(servers) > 0 {
 		return err
 	}
 	if _, err := d.control.ask(ctx, "start_server -uid 0"); err != nil {

@@ -116,8 +116,7 @@ type gpuCheck struct {
 	toldNow    map[toldKey]bool
 }
 
-func (c *gpuCheck) run(ctx context.Context, processes []device.Process, shares []Share) []Finding {
-	var out []Finding
+func (c *gpuCheck) run(ctx context.Context, processes []device.Process, shares []Share) (out []Finding) {
 	used := map[string][]device.Process{}
 	for _, process := range processes {
 		share, ok := c.shareOf(process.PID, shares)
@@ -159,8 +158,7 @@ func (c *gpuCheck) shareOf(pid int, shares []Share) (Share, bool) {
 }
 
 // process checks one process of a share's container.
-func (c *gpuCheck) process(process device.Process, share Share) []Finding {
-	var out []Finding
+func (c *gpuCheck) process(process device.Process, share Share) (out []Finding) {
 	report := func(kind Kind, detail string) {
 		key := toldKey{c.gpu, process.PID, kind}
 		if c.toldNow[key] = true; !c.told[key] {

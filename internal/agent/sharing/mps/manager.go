@@ -133,8 +133,7 @@ func (m *Manager) Free(gpu string) error {
 		}
 		return fmt.Errorf("%s: %w: shared by MPS with %s", gpu, device.ErrBusy, strings.Join(holders, ", "))
 	}
-	left, err := m.left()
-	if err != nil || m.closed || m.daemons[gpu] != nil || !slices.Contains(left, gpu) {
+	if left, err := m.left(); err != nil || m.closed || m.daemons[gpu] != nil || !slices.Contains(left, gpu) {
 		return err
 	}
 	newDaemon(GPU{UUID: gpu}, &m.options).shutdown()

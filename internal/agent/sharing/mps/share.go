@@ -79,8 +79,7 @@ func (s Share) limits(gpu GPU) limits {
 }
 
 // ceiling is what the daemon itself limits every client to: the most of what was promised.
-func ceiling(gpu GPU, shares []Share) limits {
-	var out limits
+func ceiling(gpu GPU, shares []Share) (out limits) {
 	for _, share := range shares {
 		l := share.limits(gpu)
 		out.milli, out.memoryMiB = max(out.milli, l.milli), max(out.memoryMiB, l.memoryMiB)
