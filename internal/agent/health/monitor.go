@@ -310,9 +310,7 @@ func (m *Monitor) Save() ([]byte, error) {
 	f := savedFile{Boot: m.o.Boot, Devices: map[string]health.Saved{}}
 	// Devices that the driver has not shown since the restart may still come.
 	if m.restored.Boot == f.Boot {
-		for uuid, s := range m.restored.Devices {
-			f.Devices[uuid] = s
-		}
+		maps.Copy(f.Devices, m.restored.Devices)
 	}
 	for uuid, t := range m.devices {
 		f.Devices[uuid] = t.state.Saved()

@@ -153,7 +153,7 @@ func statusOf(s *state, devices []v1alpha1.Device) (out v1alpha1.GPUNodeStatus) 
 		if s.problem != nil {
 			status.Health, status.Reason = v1alpha1.Failed, clip(s.problem.Message, maxReason)
 			status.Since = timeOf(s.problem.Since)
-		} else if h := s.healthOf(d.UUID); h != nil {
+		} else if h := s.health[d.UUID]; h != nil {
 			status.Health, status.Reason, status.Since = stateOf(h), clip(h.Reason, maxReason), timeOf(h.Since)
 			status.Cause = clip(h.Cause, maxCause)
 			if h.LastXID > 0 {

@@ -3,6 +3,7 @@ package publish
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 )
@@ -27,9 +28,7 @@ var neverWritten = map[string]bool{"cordoned": true}
 // argument is changed; old may be nil.
 func overlay(old, want map[string]any, t reflect.Type) map[string]any {
 	out := make(map[string]any, len(old)+len(want))
-	for key, value := range old {
-		out[key] = value
-	}
+	maps.Copy(out, old)
 	for name, field := range fieldsOf(t) {
 		value, there := want[name]
 		switch {

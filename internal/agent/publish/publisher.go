@@ -48,13 +48,6 @@ func (o Options) observed() *Options {
 	return &o
 }
 
-// wrote tells what came of a write.
-func (o *Options) wrote(part string, err error) {
-	if o.Wrote != nil {
-		o.Wrote(part, err)
-	}
-}
-
 // Publisher keeps a node's GPUNode, labels and events equal to what it is told. The Set
 // methods keep the newest and return at once; Run does the writing.
 type Publisher struct {
@@ -83,6 +76,9 @@ type Publisher struct {
 func New(o Options) *Publisher {
 	o.Heartbeat = cmp.Or(o.Heartbeat, heartbeatFrom)
 	o.TelemetryEvery = min(cmp.Or(o.TelemetryEvery, telemetryEvery), o.Heartbeat)
+	if o.Wrote == nil {
+		o.Wrote = func(string, error) {}
+	}
 	return &Publisher{options: o, logger: klog.Background().WithValues("node", o.Node), wake: make(chan struct{}, 1), written: map[string]reading{},
 		writer: writer{taken: map[string]bool{}, wrote: map[string]string{}}}
 }
@@ -137,18 +133,18 @@ func (p *Publisher) NodeLabel(key string) string {
 
 // SetHealth tells the health of all devices; one that is not listed is healthy.
 func (p *Publisher) SetHealth(all []Health) {
-	health := make(map[string]Health, len(all))
+	health := make(map[string]*Health, len(all))
 	for _, h := range all {
-		health[h.UUID] = h
+		health[h.UUID] = &h
 	}
 	p.set(true, func(s *state) { s.health = health })
 }
 
 // SetSamples tells what was measured last. A device that is not listed was not measured.
 func (p *Publisher) SetSamples(all []device.Sample) {
-	samples := make(map[string]device.Sample, len(all))
+	samples := make(map[string]*device.Sample, len(all))
 	for _, sample := range all {
-		samples[sample.UUID] = sample
+		samples[sample.UUID] = &sample
 	}
 	p.set(false, func(s *state) { s.samples = samples })
 }
@@ -183,15 +179,12 @@ func (p *Publisher) moved() bool {
 		return false
 	}
 	return slices.ContainsFunc(p.devices, func(d v1alpha1.Device) bool {
-		return readingOf(&p.state, d.UUID).movedFrom(p.lastWritten(d.UUID), d.MemoryMiB)
+		was, ok := p.written[d.UUID]
+		if !ok {
+			was = unmeasured
+		}
+		return readingOf(&p.state, d.UUID).movedFrom(was, d.MemoryMiB)
 	})
-}
-
-func (p *Publisher) lastWritten(uuid string) reading {
-	if r, ok := p.written[uuid]; ok {
-		return r
-	}
-	return unmeasured
 }
 
 // Pauses after a write that failed: each is twice as long as the one before, and anything between half and one and a
@@ -266,28 +259,14 @@ type state struct {
 	problem  *Problem
 	// observes: the agent does not serve, whatever its options say.
 	observes bool
-	health   map[string]Health
-	samples  map[string]device.Sample
+	health   map[string]*Health
+	samples  map[string]*device.Sample
 	// over are pods that use more of a device's memory than they were given, by UUID.
 	over map[string][]v1alpha1.MemoryUse
 }
 
 // known says whether there is anything to publish yet.
 func (s *state) known() bool { return s.inventory != nil || s.problem != nil }
-
-func (s *state) healthOf(uuid string) *Health {
-	if h, ok := s.health[uuid]; ok {
-		return &h
-	}
-	return nil
-}
-
-func (s *state) sampleOf(uuid string) *device.Sample {
-	if sample, ok := s.samples[uuid]; ok {
-		return &sample
-	}
-	return nil
-}
 
 // measuredAt is when the newest sample was taken or tried; zero when there is none. That a
 // device did not answer is news too, and shows that the agent lives.

@@ -1,6 +1,7 @@
 package cdi
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -113,9 +114,9 @@ func (s *Store) Collect(live []string) ([]string, error) {
 		}
 		if err := s.Remove(id); err != nil {
 			errs = append(errs, err)
-			continue
+		} else {
+			removed = append(removed, id)
 		}
-		removed = append(removed, id)
 	}
 	return removed, errors.Join(errs...)
 }
@@ -157,11 +158,7 @@ func containerEdits(edits device.Edits) specs.ContainerEdits {
 		}
 	}
 	for _, node := range edits.Nodes {
-		permissions := node.Permissions
-		if permissions == "" {
-			permissions = "rw"
-		}
-		converted := &specs.DeviceNode{Path: node.Path, HostPath: node.HostPath, Permissions: permissions}
+		converted := &specs.DeviceNode{Path: node.Path, HostPath: node.HostPath, Permissions: cmp.Or(node.Permissions, "rw")}
 		if converted.HostPath == converted.Path {
 			converted.HostPath = ""
 		}

@@ -140,12 +140,7 @@ func (c *gpuCheck) shareOf(pid int, shares []Share) (Share, bool) {
 	if !ok {
 		return Share{}, false
 	}
-	var candidates []Share
-	for _, share := range shares {
-		if share.PodUID == owner.PodUID {
-			candidates = append(candidates, share)
-		}
-	}
+	candidates := slices.DeleteFunc(slices.Clone(shares), func(s Share) bool { return s.PodUID != owner.PodUID })
 	if c.options.Container != nil {
 		if name, known := c.options.Container(owner.PodUID, owner.ContainerID); known {
 			candidates = slices.DeleteFunc(candidates, func(s Share) bool { return s.Container != name })
