@@ -79,14 +79,13 @@ type Agent struct {
 	pool   *dra.Publisher
 	claims *dra.Claims
 
-	holders   holders
-	inventory atomic.Pointer[device.Inventory]
-	owned     atomic.Pointer[map[string]bool] // MIG instances that the agent has cut, by UUID
-	problem   atomic.Pointer[string]          // why the driver cannot be used
-	yielded   atomic.Bool                     // another device plugin serves: the agent must not
-	given     atomic.Pointer[given]           // what claims may be given
-	look      chan struct{}
-	sweep     chan struct{}
+	holders     holders
+	inventory   atomic.Pointer[device.Inventory]
+	owned       atomic.Pointer[map[string]bool] // MIG instances that the agent has cut, by UUID
+	problem     atomic.Pointer[string]          // why the driver cannot be used
+	yielded     atomic.Bool                     // another device plugin serves: the agent must not
+	given       atomic.Pointer[given]           // what claims may be given
+	look, sweep chan struct{}
 
 	mu      sync.Mutex
 	claimed map[string]bool // devices that are being reset

@@ -129,7 +129,7 @@ func (a *Agent) claimedDevices() (out []records.Claimed) {
 
 // claimedAs is what a claim holds.
 func (a *Agent) claimedAs(c *dra.Claim) records.Claimed {
-	return records.Claimed{Namespace: c.Namespace, Who: c.String(), Devices: a.devicesOf(c)}
+	return records.Claimed{Namespace: c.Namespace, Name: c.String(), Devices: a.devicesOf(c)}
 }
 
 // inClaim says whether a claim holds a device, or a part of it.

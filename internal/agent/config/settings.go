@@ -16,10 +16,9 @@ import (
 // setting is one thing that can be set from text: by a flag, by an environment variable,
 // and where field is given by a field of the file's section flags.
 type setting struct {
-	flag  string
-	env   []string // empty for our own
-	field string
-	help  string
+	flag        string
+	env         []string // empty for our own
+	field, help string
 	// list: the file may hold a list instead of one text.
 	list bool
 	// boolean: the flag may stand without a value; the file holds a boolean.
@@ -121,32 +120,24 @@ func unknownChoice[T ~string](text string, values ...T) error {
 }
 
 func boolean(to *bool) func(string) error {
-	return func(text string) error {
-		v, err := strconv.ParseBool(text)
-		if err != nil {
-			return fmt.Errorf("%q: want true or false", strictyaml.Clip(text))
-		}
-		*to = v
-		return nil
-	}
+	return parsed(to, strconv.ParseBool, func(bool) bool { return true }, "true or false")
 }
 
 func number(to *int, least, most int) func(string) error {
-	return func(text string) error {
-		v, err := strconv.Atoi(text)
-		if err != nil || v < least || v > most {
-			return fmt.Errorf("%q: want a number from %d to %d", strictyaml.Clip(text), least, most)
-		}
-		*to = v
-		return nil
-	}
+	return parsed(to, strconv.Atoi, func(v int) bool { return v >= least && v <= most }, fmt.Sprintf("a number from %d to %d", least, most))
 }
 
 func duration(to *time.Duration, least, most time.Duration) func(string) error {
+	return parsed(to, time.ParseDuration, func(v time.Duration) bool { return v >= least && v <= most },
+		fmt.Sprintf("a duration such as 30s, from %s to %s", least, most))
+}
+
+// parsed is a value that parse reads and that is valid; want says what it may be.
+func parsed[T any](to *T, parse func(string) (T, error), valid func(T) bool, want string) func(string) error {
 	return func(text string) error {
-		v, err := time.ParseDuration(text)
-		if err != nil || v < least || v > most {
-			return fmt.Errorf("%q: want a duration such as 30s, from %s to %s", strictyaml.Clip(text), least, most)
+		v, err := parse(text)
+		if err != nil || !valid(v) {
+			return fmt.Errorf("%q: want %s", strictyaml.Clip(text), want)
 		}
 		*to = v
 		return nil

@@ -89,8 +89,7 @@ func (d *Claims) save() error {
 
 // Prepared is one device of a prepared claim, as kubelet is told.
 type Prepared struct {
-	Request, Pool, Device, Share string
-	CDI                          string
+	Request, Pool, Device, Share, CDI string
 }
 
 // Prepare makes a claim's devices ready for containers. Calling it again for a prepared claim does what is missing.

@@ -5,6 +5,6 @@
 // instances and for containers that hold devices, and for nothing else: they vanish with what they describe. Names of
 // pods come from the node's own pods through the functions that the caller passes.
 //
-// Read in this order: fields.go (the table of DCGM's metrics), collector.go (what comes in and
-// goes out), agent.go (the agent's own), table.go (all of them, for the documentation).
+// Read in this order: fields.go (the table of DCGM's metrics, and of all for the documentation),
+// collector.go (what comes in and goes out), agent.go (the agent's own).
 package export

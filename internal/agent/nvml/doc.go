@@ -3,8 +3,8 @@
 // device.ErrNoDriver until there is one.
 //
 // Reading order: options.go, backend.go (opening, and what may run at the same time),
-// guard.go (every call of the driver goes through it), inventory.go with links.go and
-// mig.go, cut.go (MIG instances made and destroyed, and reset), sample.go with fields.go, watch.go, edits.go.
+// guard.go (every call of the driver goes through it), inventory.go and mig.go, cut.go (MIG instances
+// made and destroyed, and reset), sample.go, watch.go, edits.go.
 //
 // # Symbols
 //

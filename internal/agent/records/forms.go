@@ -35,7 +35,7 @@ var forms = []form{
 }
 
 // nvidiaGPU: GPUs, turns on them and MIG instances. Other resources of the vendor
-// (network cards) are no business of ours.
+// (network cards) are not read.
 func nvidiaGPU(r string) bool {
 	return r == "nvidia.com/gpu" || r == "nvidia.com/gpu.shared" || strings.HasPrefix(r, "nvidia.com/mig-")
 }

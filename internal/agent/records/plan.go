@@ -23,9 +23,8 @@ type Correction struct {
 
 // Problem is what cannot be corrected; it is reported on the pod.
 type Problem struct {
-	Pod     *v1.Pod
-	Reason  string
-	Message string
+	Pod             *v1.Pod
+	Reason, Message string
 }
 
 // Reasons of problems, for events and metrics.
@@ -44,10 +43,9 @@ type state struct {
 	old, now *record.Record
 	// real: kubelet lists devices of the pod, or its containers run on them though kubelet
 	// has forgotten them, so that now is a fact and no plan.
-	real      bool
-	oldU      []use
-	nowU      []use
-	displaced bool
+	real       bool
+	oldU, nowU []use
+	displaced  bool
 }
 
 func (s *state) changed() bool { return s.old != s.now }

@@ -54,7 +54,7 @@ func (b *Book) Reserve(ctx context.Context, resource string, ids []string) error
 	defer b.reserving.Unlock()
 	for i, u := range wanted {
 		if c := b.claimedBy(u, inv); c != nil {
-			return &Excluded{resource, ids[i], c.Who}
+			return &Excluded{resource, ids[i], c.Name}
 		}
 	}
 	var listing Listing
