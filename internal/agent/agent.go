@@ -127,7 +127,11 @@ func New(o Options) (*Agent, error) {
 	})
 	a.corrector = records.NewCorrector(records.CorrectorOptions{
 		Book: a.book, Pods: func(namespace string) records.PodWriter { return o.Client.Pods(namespace) },
-		Corrected: a.recordCorrected, Problem: a.recordProblem,
+		Corrected: func(c records.Correction) {
+			o.Metrics.RecordCorrected()
+			a.event(c.Pod, v1.EventTypeNormal, "RecordCorrected", c.Why)
+		},
+		Problem: func(p records.Problem) { a.event(p.Pod, v1.EventTypeWarning, p.Reason, p.Message) },
 	})
 	if serves(a) || o.Config.Agent.DRA {
 		if err := a.makeSharing(); err != nil {
@@ -369,15 +373,6 @@ func (k asked) List(ctx context.Context) (records.Listing, error) {
 		k.metrics.Kubelet(err == nil)
 	}
 	return out, err
-}
-
-func (a *Agent) recordCorrected(c records.Correction) {
-	a.o.Metrics.RecordCorrected()
-	a.event(c.Pod, v1.EventTypeNormal, "RecordCorrected", c.Why)
-}
-
-func (a *Agent) recordProblem(p records.Problem) {
-	a.event(p.Pod, v1.EventTypeWarning, p.Reason, p.Message)
 }
 
 // event writes an event about a pod.

@@ -266,10 +266,8 @@ func (d *Claims) Reconcile(ctx context.Context, listed func(namespace, name stri
 		object, err := d.o.Get(ctx, c.Namespace, c.Name)
 		gone := apierrors.IsNotFound(err) || err == nil && string(object.UID) != c.UID
 		d.mu.Lock()
-		was := d.orphans[c.UID]
-		d.orphans[c.UID] = gone && !listed(c.Namespace, c.Name)
-		orphan := d.orphans[c.UID]
-		if !orphan {
+		was, orphan := d.orphans[c.UID], gone && !listed(c.Namespace, c.Name)
+		if d.orphans[c.UID] = orphan; !orphan {
 			delete(d.orphans, c.UID)
 		}
 		d.mu.Unlock()

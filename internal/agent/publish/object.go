@@ -78,11 +78,10 @@ func (p *Publisher) readObject(ctx context.Context, s *state) error {
 	defer p.mu.Unlock()
 	if p.told == nil {
 		var gn v1alpha1.GPUNode
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &gn); err == nil {
-			p.told = newTold(&gn)
-		} else {
-			p.told = newTold(&v1alpha1.GPUNode{}) // a newer version, or a forgery
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &gn) != nil {
+			gn = v1alpha1.GPUNode{} // a newer version, or a forgery
 		}
+		p.told = newTold(&gn)
 	}
 	return nil
 }
