@@ -19,8 +19,9 @@ import (
 	"github.com/tangram-dev/tangram/internal/agent/sharing/cdi"
 )
 
-// given is what claims may be given: an inventory with what is known of its cuts, read together, so that an instance
-// that the agent has just made never looks like another program's.
+// given is what claims may be given: an inventory with what is known of its cuts, read
+// together, so that an instance that the agent has just made never looks like another
+// program's.
 type given struct {
 	inv  *device.Inventory
 	cuts dra.Cuts
@@ -85,8 +86,9 @@ func (a *Agent) makeClaims() (err error) {
 	return err
 }
 
-// door lets a claim in, unless a container holds one of its devices through a device plugin, or it is being reset.
-// Allocate is refused what claims hold in the same way: of two that want a device, the second is refused.
+// door lets a claim in, unless a container holds one of its devices through a device
+// plugin, or it is being reset. Allocate is refused what claims hold in the same way:
+// of two that want a device, the second is refused.
 func (a *Agent) door(ctx context.Context, c *dra.Claim, note func() error) error {
 	return a.book.Take(ctx, a.claimedAs(c), func() error {
 		a.mu.Lock() // a reset waits until the claim is noted, or the claim until it is over
@@ -155,7 +157,8 @@ func (a *Agent) claimHolders(add func(d record.Device, h export.Holder)) {
 	}
 }
 
-// usersOf are the containers of a pod that use a claim. An extended resource that DRA backs is a claim, too.
+// usersOf are the containers of a pod that use a claim. An extended resource that DRA backs is a
+// claim, too.
 func usersOf(pod *v1.Pod, c *dra.Claim) (out []string) {
 	if pod.Namespace != c.Namespace {
 		return nil

@@ -13,14 +13,16 @@
 //	sharing    MIG instances, MPS daemons, limits, CDI files: what makes a share real
 //	export     Prometheus, by DCGM's names
 //
-// The way of a container: plugin (GetPreferredAllocation) -> grant -> records: the IDs of the pod's record. plugin
-// (Allocate) -> grant: free, and the name of a CDI device. plugin (PreStartContainer) -> grant -> records: which pod
-// it is -> sharing: instance, daemon, CDI file. Afterwards records compares with kubelet, and corrects.
+// The way of a container: plugin (GetPreferredAllocation) -> grant -> records: the IDs of
+// the pod's record. plugin (Allocate) -> grant: free, and the name of a CDI device.
+// plugin (PreStartContainer) -> grant -> records: which pod it is -> sharing: instance,
+// daemon, CDI file. Afterwards records compares with kubelet, and corrects.
 //
 // The way of a claim: dra (NodePrepareResources) -> records: no container holds the device
 // -> dra: noted -> sharing: instance, CDI file.
 //
-// Reading order: agent.go (one node), inventory.go (what is there), others.go (another device plugin on the node),
-// serve.go (the device plugin), claims.go (the DRA driver), sales.go (settings to what is sold), holders.go (which
-// pod uses what, and pods above their share of memory), command.go and fleet.go (the program).
+// Reading order: agent.go (one node), inventory.go (what is there), others.go (another device
+// plugin on the node), serve.go (the device plugin), claims.go (the DRA driver), sales.go
+// (settings to what is sold), holders.go (which pod uses what, and pods above their share of
+// memory), command.go and fleet.go (the program).
 package agent

@@ -124,7 +124,8 @@ func (a *Agent) containerOf(pid int) (export.Holder, bool) {
 	return export.Holder{Namespace: pod.Namespace, Pod: pod.Name, Container: name}, true
 }
 
-// containerByID is a pod by its UID, nil for none, and the name of its container by the runtime's ID, empty for none.
+// containerByID is a pod by its UID, nil for none, and the name of its container by the runtime's ID,
+// empty for none.
 func (a *Agent) containerByID(podUID, id string) (*v1.Pod, string) {
 	for _, pod := range a.o.Pods.List() {
 		if string(pod.UID) != podUID {
@@ -140,11 +141,13 @@ func (a *Agent) containerByID(podUID, id string) (*v1.Pod, string) {
 	return nil, ""
 }
 
-// overSlackMiB is how much a pod may use beyond its share: what the driver takes for each process counts too.
+// overSlackMiB is how much a pod may use beyond its share: what the driver takes for each
+// process counts too.
 const overSlackMiB = 512
 
-// overMemory are the pods that use more of a device's memory than their record gives them of it, by the device's
-// UUID. Pods that were given a device, a turn or a slice as a whole cannot.
+// overMemory are the pods that use more of a device's memory than their record gives them
+// of it, by the device's UUID. Pods that were given a device, a turn or a slice as a whole
+// cannot.
 func (a *Agent) overMemory(samples []device.Sample) map[string][]v1alpha1.MemoryUse {
 	given := map[string]map[string]*v1alpha1.MemoryUse{} // by device, by namespace/name
 	a.eachRecorded(func(pod *v1.Pod, _ string, d record.Device) {

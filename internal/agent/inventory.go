@@ -95,7 +95,8 @@ func (a *Agent) readInventory(ctx context.Context) error {
 	return nil
 }
 
-// driverAnswers says whether the driver answered the last question for samples, for one device at least.
+// driverAnswers says whether the driver answered the last question for samples, for one
+// device at least.
 func (a *Agent) driverAnswers() bool {
 	return a.monitor.DriverAnswers() && (len(a.Inventory().Devices) == 0 || a.someAnswer())
 }

@@ -15,8 +15,9 @@ import (
 	"github.com/tangram-dev/tangram/internal/agent/device"
 )
 
-// How another device plugin is looked for: one that is listed for as long as othersFor is there. Kubelet drops the
-// devices of a plugin as soon as it ends, so that what an agent left that was just killed does not count.
+// How another device plugin is looked for: one that is listed for as long as othersFor
+// is there. Kubelet drops the devices of a plugin as soon as it ends, so that what an
+// agent left that was just killed does not count.
 const (
 	othersFor   = 3 * time.Second
 	othersEvery = 250 * time.Millisecond
@@ -24,9 +25,10 @@ const (
 	othersWithin = 10 * time.Second
 )
 
-// awaitTurn waits until kubelet says what is offered to it, and returns why the agent must not serve: another device
-// plugin sells the node's GPUs. Kubelet would let the newcomer take its place without a word, and the GPUs that its
-// pods hold would be given again. "" means that the agent may.
+// awaitTurn waits until kubelet says what is offered to it, and returns why the agent
+// must not serve: another device plugin sells the node's GPUs. Kubelet would let the
+// newcomer take its place without a word, and the GPUs that its pods hold would be given
+// again. "" means that the agent may.
 func (a *Agent) awaitTurn(ctx context.Context) string {
 	var since time.Time
 	said := false

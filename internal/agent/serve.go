@@ -100,7 +100,8 @@ func (a *Agent) makePlugin() {
 	})
 }
 
-// migLinger is how long an instance without an allocation is kept: the next container often wants the same.
+// migLinger is how long an instance without an allocation is kept: the next container often
+// wants the same.
 const migLinger = 10 * time.Second
 
 // prepareGrace is how long a container that was prepared may take until kubelet lists it.
@@ -144,7 +145,8 @@ func (g *counted) done(step, resource string, ids []string, err error) {
 	g.a.log.Error(err, "Refused devices to a container", "step", step, "resource", resource, "devices", ids, "holder", holder)
 }
 
-// claim takes a device out of use, to reset it; not when a container holds it, or is promised it.
+// claim takes a device out of use, to reset it; not when a container holds it, or is
+// promised it.
 func (a *Agent) claim(uuid string) (release func(), ok bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
 	defer cancel()

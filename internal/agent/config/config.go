@@ -40,9 +40,10 @@ const (
 	EnvVar DeviceListStrategy = "envvar"
 	// VolumeMounts: by mounts below /var/run/nvidia-container-devices.
 	VolumeMounts DeviceListStrategy = "volume-mounts"
-	// CDICRI: by the names of CDI devices. The default, unlike the NVIDIA plugin's (envvar): what CDI sets goes
-	// before what a container's specification sets, so no container can widen what it gets, and the specification may
-	// differ by container, as unequal shares of one device need.
+	// CDICRI: by the names of CDI devices. The default, unlike the NVIDIA plugin's
+	// (envvar): what CDI sets goes before what a container's specification sets, so no
+	// container can widen what it gets, and the specification may differ by container, as
+	// unequal shares of one device need.
 	CDICRI DeviceListStrategy = "cdi-cri"
 )
 
@@ -71,7 +72,8 @@ type Config struct {
 	Sharing Sharing
 	IMEX    IMEX
 	Agent   Agent
-	// Notes are settings that were understood and change nothing here, with the reason; to be logged.
+	// Notes are settings that were understood and change nothing here, with the reason;
+	// to be logged.
 	Notes []string
 }
 
@@ -79,7 +81,8 @@ type Config struct {
 type Flags struct {
 	MIGStrategy     MIGStrategy
 	FailOnInitError bool
-	// MPSRoot is where MPS daemons keep their pipes, on the node; empty for a folder below Agent.StateDir.
+	// MPSRoot is where MPS daemons keep their pipes, on the node; empty for a folder below
+	// Agent.StateDir.
 	MPSRoot string
 	// DriverRoot is the root of the driver's installation on the node, DevRoot that of
 	// its device nodes; ContainerDriverRoot where DriverRoot is mounted in the agent.
@@ -99,7 +102,8 @@ type Sharing struct{ TimeSlicing, MPS *Replicated }
 type Replicated struct {
 	// RenameByDefault: turns are called <resource>.shared.
 	RenameByDefault bool
-	// FailRequestsGreaterThanOne: a container may have one turn only. MPS's default is true.
+	// FailRequestsGreaterThanOne: a container may have one turn only. MPS's default is
+	// true.
 	FailRequestsGreaterThanOne bool
 	Resources                  []Resource
 }
@@ -109,8 +113,9 @@ type Resource struct {
 	// Name is such as nvidia.com/gpu.
 	Name     string
 	Replicas int
-	// Percents are the parts of the device, of compute and memory alike, that each turn gets with MPS, one for each
-	// replica. Empty for equal parts. The NVIDIA plugin does not have it.
+	// Percents are the parts of the device, of compute and memory alike, that each turn
+	// gets with MPS, one for each replica. Empty for equal parts. The NVIDIA plugin does
+	// not have it.
 	Percents []int
 }
 

@@ -23,7 +23,8 @@ type Loader struct {
 	given map[string]string
 }
 
-// Register adds all flags to a set; those that were given go before everything else. (For cobra: flags.AddGoFlagSet.)
+// Register adds all flags to a set; those that were given go before everything else.
+// (For cobra: flags.AddGoFlagSet.)
 func (l *Loader) Register(flags *flag.FlagSet) {
 	l.given = map[string]string{}
 	flags.StringVar(&l.file, configFileFlag, "", fmt.Sprintf("configuration file of the NVIDIA device plugin, version v1 [%s]", configFileVariable))

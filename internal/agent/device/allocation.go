@@ -1,6 +1,7 @@
 package device
 
-// Allocation is what one container was given of one resource: what has to be made real before it starts.
+// Allocation is what one container was given of one resource: what has to be made real
+// before it starts.
 type Allocation struct {
 	// ID names the allocation: a hash of resource and device IDs, so that kubelet's
 	// repeated calls for the same devices name the same allocation.
@@ -15,7 +16,8 @@ type Allocation struct {
 	Admin bool
 }
 
-// Grant is one device of an allocation, or a part of it. Without Turn, Profile and amounts it is the whole device.
+// Grant is one device of an allocation, or a part of it. Without Turn, Profile and
+// amounts it is the whole device.
 type Grant struct {
 	// UUID is the GPU's, or that of a MIG instance that exists already.
 	UUID string
@@ -35,7 +37,8 @@ type Grant struct {
 
 // Answer is what kubelet hands to the container runtime for an allocation.
 type Answer struct {
-	// Edits are environment, device nodes and mounts that kubelet passes on itself. Hooks cannot be passed this way.
+	// Edits are environment, device nodes and mounts that kubelet passes on itself.
+	// Hooks cannot be passed this way.
 	Edits Edits
 	// CDI are fully qualified names of CDI devices.
 	CDI []string

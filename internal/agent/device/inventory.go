@@ -20,7 +20,8 @@ type Device struct {
 	UUID         string
 	// Vendor is nvidia, amd, intel or ascend.
 	Vendor string
-	// Model is the product name as the driver says it; Brand and Architecture may be empty.
+	// Model is the product name as the driver says it; Brand and Architecture may be
+	// empty.
 	Model, Brand, Architecture string
 	Serial                     string
 	// ComputeCapability is such as 9.0; empty when unknown.
@@ -32,12 +33,14 @@ type Device struct {
 	// PCIBusID is such as 0000:1b:00.0, PCIDeviceID such as 0x233510de.
 	PCIBusID    string
 	PCIDeviceID string
-	// PCIeRoot names the PCIe root complex that the device hangs on, such as pci0000:15; empty when unknown.
+	// PCIeRoot names the PCIe root complex that the device hangs on, such as
+	// pci0000:15; empty when unknown.
 	PCIeRoot string
 	// PCIeGen and PCIeWidth are the most the device can do; NVLinks is how many NVLinks
 	// it has, active or not. 0 when unknown.
 	PCIeGen, PCIeWidth, NVLinks int
-	// Fabric is the NVLink domain that spans nodes: <cluster UUID>.<clique>; empty for none.
+	// Fabric is the NVLink domain that spans nodes: <cluster UUID>.<clique>; empty for
+	// none.
 	Fabric string
 	// MIG describes how the device can be cut; nil when it cannot.
 	MIG *MIG
@@ -47,7 +50,8 @@ type Device struct {
 type MIG struct {
 	// Enabled: MIG mode is on. Profiles may be listed without it.
 	Enabled bool
-	// Fixed: the mode changes with a reset of the device only, so another one cannot be promised (Ampere).
+	// Fixed: the mode changes with a reset of the device only, so another one cannot be
+	// promised (Ampere).
 	Fixed bool
 	// Profiles are sorted by ID.
 	Profiles []Profile

@@ -117,9 +117,11 @@ const (
 // Event is something that happened to a device.
 type Event struct {
 	Kind EventKind
-	// UUID is the device; empty when the driver did not say which: then it is any of them.
+	// UUID is the device; empty when the driver did not say which: then it is any of
+	// them.
 	UUID string
-	// GPUInstance and ComputeInstance are the MIG instance it happened on, -1 for the device as a whole.
+	// GPUInstance and ComputeInstance are the MIG instance it happened on, -1 for the
+	// device as a whole.
 	GPUInstance, ComputeInstance int
 	Code                         int
 	Recovery                     Recovery

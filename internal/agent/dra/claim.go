@@ -168,8 +168,9 @@ func (c *Claim) same(o *Claim) bool { return slices.Equal(c.Devices, o.Devices) 
 // journalVersion changes when an existing field changes its meaning.
 const journalVersion = 1
 
-// journal is the claims that are prepared, as a file keeps them over a restart of the agent. A claim is written
-// before anything is done for it, and removed after all was undone.
+// journal is the claims that are prepared, as a file keeps them over a restart of the
+// agent. A claim is written before anything is done for it, and removed after all was
+// undone.
 type journal struct {
 	Version int     `json:"version"`
 	Claims  []Claim `json:"claims"`

@@ -133,7 +133,8 @@ func (s State) taints(p Part) (out []resourceapi.DeviceTaint) {
 	return append(out, taint)
 }
 
-// islands name the groups of devices that NVLink joins, by the UUID of the first; devices without NVLink are in none.
+// islands name the groups of devices that NVLink joins, by the UUID of the first; devices
+// without NVLink are in none.
 func islands(inv *device.Inventory) map[int]string {
 	group := map[int]int{} // the lowest index that a device is joined to
 	for _, d := range inv.Devices {
@@ -162,7 +163,8 @@ func islands(inv *device.Inventory) map[int]string {
 	return out
 }
 
-// attributes are a device's, by the API's rules: what is empty or too long is left out or cut.
+// attributes are a device's, by the API's rules: what is empty or too long is left out or
+// cut.
 type attributes map[resourceapi.QualifiedName]resourceapi.DeviceAttribute
 
 func (a attributes) text(name resourceapi.QualifiedName, value string) {
@@ -211,8 +213,9 @@ type Slice struct {
 	Counters []resourceapi.CounterSet
 }
 
-// Slices lay a pool out: the counters of cards that can be cut, GPUs that cannot be cut together in one slice, and
-// one slice for each card that can, so that what happens to one card changes one slice. Deterministic.
+// Slices lay a pool out: the counters of cards that can be cut, GPUs that cannot be cut
+// together in one slice, and one slice for each card that can, so that what happens to one
+// card changes one slice. Deterministic.
 func (s State) Slices() (out []Slice) {
 	describe := s.describer()
 	var plain []resourceapi.Device

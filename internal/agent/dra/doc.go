@@ -1,9 +1,10 @@
 // Package dra makes the agent a driver of Dynamic Resource Allocation: it publishes the
 // node's GPUs as ResourceSlices, and prepares what claims were given when kubelet asks.
 //
-// One pool per node, named after it. A GPU is a device; where MIG instances are cut on demand, every place an
-// instance can be cut at is a device too, and all of them draw on the counters of their card, so that the allocator
-// gives out what can exist together and nothing else.
+// One pool per node, named after it. A GPU is a device; where MIG instances are cut on
+// demand, every place an instance can be cut at is a device too, and all of them draw on
+// the counters of their card, so that the allocator gives out what can exist together and
+// nothing else.
 //
 // Upstream's helper for drivers (k8s.io/dynamic-resource-allocation/kubeletplugin) is not
 // used: it needs client-go's whole clientset, which makes the program 44 % larger, ours 3 %

@@ -14,8 +14,9 @@ import (
 	"github.com/tangram-dev/tangram/internal/agent/device"
 )
 
-// Door decides whether a claim may have its devices. It calls note while no other container or claim can be given a
-// device, and returns an error, without calling it, when a container holds one of them.
+// Door decides whether a claim may have its devices. It calls note while no other
+// container or claim can be given a device, and returns an error, without calling it, when a
+// container holds one of them.
 type Door func(ctx context.Context, c *Claim, note func() error) error
 
 // DriverOptions are what a Claims works with.
@@ -28,7 +29,8 @@ type DriverOptions struct {
 	// Parts is what the node has to give now; an error while that is not known.
 	Parts func() ([]Part, error)
 	Door  Door
-	// Prepare makes an allocation real, and may be called again for the same one; Release undoes it.
+	// Prepare makes an allocation real, and may be called again for the same one; Release
+	// undoes it.
 	Prepare func(ctx context.Context, a device.Allocation) error
 	Release func(ctx context.Context, id string) error
 	// CDI is the full name of an allocation's CDI device.
@@ -92,8 +94,9 @@ type Prepared struct {
 	Request, Pool, Device, Share, CDI string
 }
 
-// Prepare makes a claim's devices ready for containers. Calling it again for a prepared claim does what is missing.
-// On an error nothing is held for the claim that was not held before; kubelet tries again.
+// Prepare makes a claim's devices ready for containers. Calling it again for a prepared
+// claim does what is missing. On an error nothing is held for the claim that was not held
+// before; kubelet tries again.
 func (d *Claims) Prepare(ctx context.Context, namespace, name, uid string) (out []Prepared, err error) {
 	d.working.Lock()
 	defer d.working.Unlock()
@@ -218,7 +221,8 @@ func (d *Claims) room(c *Claim) error {
 	return nil
 }
 
-// Unprepare undoes Prepare. A claim that is not prepared is no error: kubelet may ask again.
+// Unprepare undoes Prepare. A claim that is not prepared is no error: kubelet may ask
+// again.
 func (d *Claims) Unprepare(ctx context.Context, uid string) (err error) {
 	d.working.Lock()
 	defer d.working.Unlock()

@@ -20,7 +20,8 @@ type Part struct {
 	// Profile is the MIG instance's; nil for the whole GPU.
 	Profile *device.Profile
 	Start   int
-	// Instance is the UUID of an instance that another program has cut and that is given as it is; empty otherwise.
+	// Instance is the UUID of an instance that another program has cut and that is given
+	// as it is; empty otherwise.
 	Instance string
 	// Shares is how many claims may have the GPU at once, by amount; 0: one has all of it.
 	Shares int
@@ -28,11 +29,13 @@ type Part struct {
 
 // Cuts say what the agent may do with a GPU.
 type Cuts struct {
-	// Shares is how many claims may have a GPU at once, by amounts of memory and compute; 0: one has all of it.
+	// Shares is how many claims may have a GPU at once, by amounts of memory and compute;
+	// 0: one has all of it.
 	Shares int
 	// OnDemand: instances are cut as claims need them.
 	OnDemand bool
-	// Instances are the UUIDs of instances, and Modes those of GPUs whose MIG mode, are the agent's own making.
+	// Instances are the UUIDs of instances, and Modes those of GPUs whose MIG mode, are
+	// the agent's own making.
 	Instances, Modes map[string]bool
 }
 

@@ -218,8 +218,9 @@ type API interface {
 	Delete(ctx context.Context, name string) error
 }
 
-// Observed follows the driver's slices: of one node, or of all for a process that stands for many. Kubelet deletes
-// the slices of its node when it starts, so a publisher must see what becomes of them.
+// Observed follows the driver's slices: of one node, or of all for a process that stands
+// for many. Kubelet deletes the slices of its node when it starts, so a publisher must see
+// what becomes of them.
 type Observed struct {
 	api      API
 	informer kubeapi.Informer[resourceapi.ResourceSlice]
@@ -236,7 +237,8 @@ type written struct {
 	at    time.Time
 }
 
-// unseen is how long a write counts that does not come back: the slice was deleted while the watch was away.
+// unseen is how long a write counts that does not come back: the slice was deleted
+// while the watch was away.
 const unseen = 30 * time.Second
 
 // NewObserved prepares; Run starts it.
@@ -262,7 +264,8 @@ func nodeOf(s *resourceapi.ResourceSlice) string {
 // Run follows until the context ends.
 func (o *Observed) Run(ctx context.Context) { o.informer.RunWithContext(ctx) }
 
-// seen hears of every event: what the API server sends counts from then on, unless it is older than what was written.
+// seen hears of every event: what the API server sends counts from then on, unless it is
+// older than what was written.
 func (o *Observed) seen(s *resourceapi.ResourceSlice, deleted bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

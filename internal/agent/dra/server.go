@@ -18,9 +18,10 @@ import (
 	"github.com/tangram-dev/tangram/internal/agent/socket"
 )
 
-// Server speaks kubelet's protocols: the DRA plugin, version v1, on one socket, and the registration by which kubelet
-// finds it on another. Kubelet looks at the folder of registrations, also after its restart, so nothing has to be
-// repeated but for sockets that were deleted.
+// Server speaks kubelet's protocols: the DRA plugin, version v1, on one socket, and the
+// registration by which kubelet finds it on another. Kubelet looks at the folder of
+// registrations, also after its restart, so nothing has to be repeated but for sockets
+// that were deleted.
 type Server struct {
 	// KubeletDir has plugins and plugins_registry below.
 	KubeletDir string
@@ -32,8 +33,9 @@ type Server struct {
 // prefix begins the names of registration sockets.
 const prefix = Driver + "-"
 
-// Run serves until the context ends, then removes its sockets, so that kubelet knows at once. Two agents may serve at
-// the same time, during an upgrade: kubelet asks the one that came last.
+// Run serves until the context ends, then removes its sockets, so that kubelet knows at
+// once. Two agents may serve at the same time, during an upgrade: kubelet asks the one that
+// came last.
 func (s *Server) Run(ctx context.Context) error {
 	registry := filepath.Join(s.KubeletDir, "plugins_registry")
 	plugins := filepath.Join(s.KubeletDir, "plugins", Driver)

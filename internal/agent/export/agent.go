@@ -12,7 +12,8 @@ import (
 	"github.com/tangram-dev/tangram/internal/agent/device"
 )
 
-// Metrics are the agent's metrics about itself on one node. Its methods may be called at any time.
+// Metrics are the agent's metrics about itself on one node. Its methods may be called at any
+// time.
 type Metrics struct {
 	calls                         *prometheus.CounterVec
 	took                          *prometheus.HistogramVec
@@ -180,7 +181,8 @@ func (r *Reachable) Collect(out chan<- prometheus.Metric) {
 	r.failed.Collect(out)
 }
 
-// Watch counts what passes through a transport. Requests that the agent itself gave up say nothing.
+// Watch counts what passes through a transport. Requests that the agent itself gave up
+// say nothing.
 func (r *Reachable) Watch(next http.RoundTripper) http.RoundTripper {
 	return roundTrip(func(request *http.Request) (*http.Response, error) {
 		response, err := next.RoundTrip(request)

@@ -160,7 +160,8 @@ type share struct {
 	hasSM  bool
 }
 
-// shares sums processes by container. Those of no container are one together, so that processes never count.
+// shares sums processes by container. Those of no container are one together, so that
+// processes never count.
 func (c *Collector) shares(out chan<- prometheus.Metric, r *Reading, base series) {
 	if c.o.Sources.Process == nil || len(r.Sample.Processes) == 0 {
 		return
@@ -241,7 +242,8 @@ func busID(id string) string {
 	return strings.ToUpper(strings.Repeat("0", 8-len(domain)) + id[:len(domain)] + ":" + rest)
 }
 
-// value is one number of a scrape. Numbers of one device share their labels: that is what makes a scrape cheap.
+// value is one number of a scrape. Numbers of one device share their labels: that is what
+// makes a scrape cheap.
 type value struct {
 	desc   *prometheus.Desc
 	kind   prometheus.ValueType
@@ -269,14 +271,16 @@ type Reading struct {
 	Health health.Status
 	// Sample is shown unless it is too old.
 	Sample device.Sample
-	// XIDs counts the driver's errors since the agent started, RecentXIDs those within the window, by number.
+	// XIDs counts the driver's errors since the agent started, RecentXIDs those within
+	// the window, by number.
 	XIDs, RecentXIDs map[int]uint64
 }
 
 // Holder is a container that holds a device, or a part of one.
 type Holder struct{ Namespace, Pod, Container string }
 
-// Sources are where a collector reads. All are called once for each scrape and thing, and must answer from memory.
+// Sources are where a collector reads. All are called once for each scrape and thing, and
+// must answer from memory.
 type Sources struct {
 	// Driver is the driver's version.
 	Driver func() string
@@ -284,6 +288,7 @@ type Sources struct {
 	Readings func() []Reading
 	// Holders are the containers that hold a device or a MIG instance, by UUID; nil for unknown.
 	Holders func(uuid string) []Holder
-	// Process is the container of a process, by its id on the node; false when it is none of a pod's.
+	// Process is the container of a process, by its id on the node; false when it is
+	// none of a pod's.
 	Process func(pid int) (Holder, bool)
 }

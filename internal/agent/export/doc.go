@@ -1,9 +1,11 @@
-// Package export shows telemetry to Prometheus under the names, types and labels of NVIDIA's dcgm-exporter, so that
-// dashboards and alerts made for that work unchanged, and the agent's own metrics beside it.
+// Package export shows telemetry to Prometheus under the names, types and labels of
+// NVIDIA's dcgm-exporter, so that dashboards and alerts made for that work unchanged, and
+// the agent's own metrics beside it.
 //
-// A scrape reads what was sampled last; it never asks the driver. Series exist for devices of the node, for MIG
-// instances and for containers that hold devices, and for nothing else: they vanish with what they describe. Names of
-// pods come from the node's own pods through the functions that the caller passes.
+// A scrape reads what was sampled last; it never asks the driver. Series exist for
+// devices of the node, for MIG instances and for containers that hold devices, and for
+// nothing else: they vanish with what they describe. Names of pods come from the node's
+// own pods through the functions that the caller passes.
 //
 // Read in this order: fields.go (the table of DCGM's metrics, and of all for the documentation),
 // collector.go (what comes in and goes out), agent.go (the agent's own).

@@ -16,8 +16,9 @@ import (
 	"github.com/tangram-dev/tangram/internal/agent/records"
 )
 
-// Spec makes an allocation real before its container starts: MIG instances, limits, and the CDI specification of the
-// device tangram.dev/allocation=<ID>. It is called before each start, and must do nothing where all is done.
+// Spec makes an allocation real before its container starts: MIG instances, limits, and
+// the CDI specification of the device tangram.dev/allocation=<ID>. It is called before
+// each start, and must do nothing where all is done.
 type Spec func(ctx context.Context, a device.Allocation) error
 
 // Options are what a Granter needs.
@@ -25,11 +26,13 @@ type Options struct {
 	Book *records.Book
 	// Inventory is what the node has at the moment; never nil.
 	Inventory func() *device.Inventory
-	// Edits are what containers need to use devices; the back end's. For device nodes with PassDeviceSpecs.
+	// Edits are what containers need to use devices; the back end's. For device nodes
+	// with PassDeviceSpecs.
 	Edits func(ctx context.Context, uuids []string) (device.Edits, error)
-	// CDI is the full name of an allocation's CDI device (deviceListStrategy cdi-cri): kubelet is told that name, and
-	// Spec is called before each start. Nil: NVIDIA's container runtime reads the devices from an environment
-	// variable (envvar) or, with Mounts, from the names of mounts, which a container cannot forge (volume-mounts).
+	// CDI is the full name of an allocation's CDI device (deviceListStrategy cdi-cri): kubelet
+	// is told that name, and Spec is called before each start. Nil: NVIDIA's container runtime
+	// reads the devices from an environment variable (envvar) or, with Mounts, from the names
+	// of mounts, which a container cannot forge (volume-mounts).
 	CDI    func(id string) string
 	Spec   Spec
 	Mounts bool
@@ -215,7 +218,8 @@ func (g *Granter) Live(ctx context.Context) ([]device.Allocation, error) {
 	return out, nil
 }
 
-// grants are the devices of a holding, in the order of their IDs: what the ID says, with the amounts of the record.
+// grants are the devices of a holding, in the order of their IDs: what the ID says, with
+// the amounts of the record.
 func grants(h *records.Holding) (out []device.Grant) {
 	left := slices.Clone(h.Devices)
 	for _, s := range h.IDs {

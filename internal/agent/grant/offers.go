@@ -15,10 +15,12 @@ import (
 // Sale is one way in which a node sells its GPUs.
 type Sale struct {
 	Resource string
-	// Turns is how many containers may have a turn on, or an amount of, each device; 0 sells whole ones.
+	// Turns is how many containers may have a turn on, or an amount of, each device; 0
+	// sells whole ones.
 	Turns int
-	// Profile sells MIG instances of this profile, as the resource spells it (1g.10gb.me) or NVML does; empty for
-	// GPUs. Any: all instances that exist, whatever their profile (migStrategy single).
+	// Profile sells MIG instances of this profile, as the resource spells it (1g.10gb.me)
+	// or NVML does; empty for GPUs. Any: all instances that exist, whatever their
+	// profile (migStrategy single).
 	Profile string
 	Any     bool
 	// OnDemand sells every place an instance of the profile may be made at, on devices
@@ -27,9 +29,10 @@ type Sale struct {
 	OnDemand, Cuttable bool
 }
 
-// Offers are what a node sells: one offer for each sale, empty when it has nothing for it. The health of a GPU is
-// that of every turn and instance on it. A GPU in MIG mode, or with instances, is not sold whole or in turns, unless
-// the agent itself cuts it on demand: owned are the UUIDs of instances that it made. What is sold both ways is given
+// Offers are what a node sells: one offer for each sale, empty when it has nothing for
+// it. The health of a GPU is that of every turn and instance on it. A GPU in MIG mode,
+// or with instances, is not sold whole or in turns, unless the agent itself cuts it on
+// demand: owned are the UUIDs of instances that it made. What is sold both ways is given
 // one way at a time; the scheduler knows, and Allocate refuses the other.
 func Offers(inv *device.Inventory, sales []Sale, owned map[string]bool, healthy func(uuid string) bool) []device.Offer {
 	out := make([]device.Offer, 0, len(sales))
@@ -121,8 +124,9 @@ func NewSeller(o SellerOptions) *Seller { return &Seller{o, make(chan struct{}, 
 // an answer to Allocate that kubelet does not list excludes other uses for a second.
 const withholdEvery = 2 * time.Second
 
-// Update offers what can be given now: at once, or with Topology Manager in the next moment, since kubelet has to be
-// asked for it. It is to be called when Offers has changed, and after each call of kubelet that was granted.
+// Update offers what can be given now: at once, or with Topology Manager in the next moment,
+// since kubelet has to be asked for it. It is to be called when Offers has changed, and after
+// each call of kubelet that was granted.
 func (s *Seller) Update() {
 	if !s.o.TopologyManager {
 		s.set(s.o.Offers())

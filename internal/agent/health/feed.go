@@ -38,7 +38,8 @@ func (t *tracked) owns(uuid string) bool {
 	return slices.ContainsFunc(slices.Collect(maps.Values(t.instances)), func(i *instance) bool { return i.uuid == uuid })
 }
 
-// feed gives an event to the state machine of the device, or of the instance if it concerns that alone.
+// feed gives an event to the state machine of the device, or of the instance if it
+// concerns that alone.
 func (m *Monitor) feed(t *tracked, now time.Time, e device.Event, tenants []string) {
 	switch e.Kind {
 	case device.XID:
@@ -114,7 +115,8 @@ func (m *Monitor) samples(samples []device.Sample, err error, asked time.Time) (
 	return turned
 }
 
-// keep remembers a sample. The values are copied: the back end may use its own again, and the last XID is added.
+// keep remembers a sample. The values are copied: the back end may use its own again,
+// and the last XID is added.
 func (t *tracked) keep(s device.Sample) {
 	values := make(map[device.Field]float64, len(s.Values)+1)
 	maps.Copy(values, s.Values)
@@ -182,7 +184,8 @@ func (m *Monitor) setWatched(watched bool, now time.Time) {
 	}
 }
 
-// XIDWindow is the time over which Reading.RecentXIDs counts; the last of its minutes is the present, unfinished one.
+// XIDWindow is the time over which Reading.RecentXIDs counts; the last of its minutes is
+// the present, unfinished one.
 const XIDWindow = windowMinutes * time.Minute
 
 const windowMinutes = 5

@@ -22,23 +22,27 @@ type Options struct {
 	Backend device.Backend
 	// Rules are those of core/health; nil for the defaults.
 	Rules *health.Options
-	// SampleEvery is the time between samples, 10 s when 0; CallTimeout how long one may take, 10 s when 0.
+	// SampleEvery is the time between samples, 10 s when 0; CallTimeout how long one may
+	// take, 10 s when 0.
 	SampleEvery, CallTimeout time.Duration
-	// Tenants are the namespaces that use a device, or an instance of it (-1 for the whole), at the moment. An
-	// application error is held against a device only when it happens to several of them.
+	// Tenants are the namespaces that use a device, or an instance of it (-1 for the whole),
+	// at the moment. An application error is held against a device only when it
+	// happens to several of them.
 	Tenants func(uuid string, gpuInstance int) []string
 	// OnChange is told about each change, in their order, one at a time.
 	OnChange func(Change)
 	// OnCall is told about each call of the back end.
 	OnCall func(call string, err error, took time.Duration)
-	// Reset: reset devices that need it and that are idle. Claim must be given then: it takes a device out of the
-	// hands of the device plugin until release is called, or says that a container holds it.
+	// Reset: reset devices that need it and that are idle. Claim must be given then:
+	// it takes a device out of the hands of the device plugin until release is called,
+	// or says that a container holds it.
 	Reset bool
 	Claim func(uuid string) (release func(), ok bool)
 	// OnReset is told about each reset.
 	OnReset func(ResetReport)
-	// Saved is what Save returned before the agent was restarted; Boot names the node's present boot (the kernel's
-	// boot_id): what was saved in another one has seen a reboot since.
+	// Saved is what Save returned before the agent was restarted; Boot names the node's
+	// present boot (the kernel's boot_id): what was saved in another one has seen a
+	// reboot since.
 	Saved []byte
 	Boot  string
 	// Now is the clock; time.Now when nil.
@@ -47,7 +51,8 @@ type Options struct {
 
 // Change is a change of a device's health, or of one MIG instance's.
 type Change struct {
-	// UUID is the physical device; Instance the MIG instance, when it is about that alone, else empty.
+	// UUID is the physical device; Instance the MIG instance, when it is about that
+	// alone, else empty.
 	UUID, Instance string
 	Index          int
 	From, To       health.Status
@@ -57,11 +62,13 @@ type Change struct {
 type Reading struct {
 	Device device.Device
 	Health health.Status
-	// Sample is the last one that the device answered; its At is zero when there was none. Its LastXID is filled in.
+	// Sample is the last one that the device answered; its At is zero when there was
+	// none. Its LastXID is filled in.
 	Sample device.Sample
 	// Err is why the device did not answer since; nil when it did.
 	Err error
-	// XIDs counts the driver's errors since the agent started, RecentXIDs those within XIDWindow, by number.
+	// XIDs counts the driver's errors since the agent started, RecentXIDs those within
+	// XIDWindow, by number.
 	XIDs, RecentXIDs map[int]uint64
 }
 
@@ -183,8 +190,9 @@ func (m *Monitor) setInstances(t *tracked) {
 	maps.DeleteFunc(t.instances, func(id int, _ *instance) bool { return !known[id] })
 }
 
-// Status is the health behind a name that is sold: a device's UUID, a turn of it (UUID::n), a place for a MIG
-// instance on it (UUID::mig-profile@start), or a MIG instance's UUID. False when there is no such device.
+// Status is the health behind a name that is sold: a device's UUID, a turn of it
+// (UUID::n), a place for a MIG instance on it (UUID::mig-profile@start), or a MIG
+// instance's UUID. False when there is no such device.
 func (m *Monitor) Status(id string) (health.Status, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -127,7 +127,8 @@ func (m *Monitor) reset(ctx context.Context, t *tracked, uuid string, why health
 	m.Poke()
 }
 
-// verifyReset looks at a device that was sampled after its reset. A sample that was asked for before shows nothing.
+// verifyReset looks at a device that was sampled after its reset. A sample that was asked
+// for before shows nothing.
 func (t *tracked) verifyReset(asked, now time.Time) (ResetReport, bool) {
 	if t.reset.verify == nil || asked.Before(t.reset.done) {
 		return ResetReport{}, false

@@ -12,7 +12,8 @@ import (
 	"github.com/tangram-dev/tangram/internal/agent/device"
 )
 
-// Run receives events and samples until the context ends; then it waits for resets that run.
+// Run receives events and samples until the context ends; then it waits for resets that
+// run.
 func (m *Monitor) Run(ctx context.Context) {
 	watching := make(chan struct{})
 	go func() {

@@ -1,6 +1,7 @@
-// Package kubeapi is a client for pods, nodes and events, and for the ResourceSlices and ResourceClaims of a DRA
-// driver, and for nothing else. client-go's own clientset registers the types of every API group; in a program that
-// runs on every node they would be a quarter of its memory. Its generic client (gentype) links client-go's fakes.
+// Package kubeapi is a client for pods, nodes and events, and for the ResourceSlices and
+// ResourceClaims of a DRA driver, and for nothing else. client-go's own clientset registers
+// the types of every API group; in a program that runs on every node they would be a
+// quarter of its memory. Its generic client (gentype) links client-go's fakes.
 package kubeapi
 
 import (

@@ -55,7 +55,8 @@ type gpu struct {
 	cuts *cuts
 	// sampled is when process shares were last asked for.
 	sampled time.Time
-	// lacks are the numbered values that the device has not; they are asked for again after the next inventory.
+	// lacks are the numbered values that the device has not; they are asked for again
+	// after the next inventory.
 	lacks map[fieldKey]bool
 }
 
@@ -68,8 +69,9 @@ func (g *gpu) opened() (nvml.Device, string) {
 	return g.handle, g.uuid
 }
 
-// New makes a back end that opens the driver with its first call. While that cannot be done, because the driver is
-// missing or comes later, every call tries again and fails with device.ErrNoDriver.
+// New makes a back end that opens the driver with its first call. While that cannot be done,
+// because the driver is missing or comes later, every call tries again and fails with
+// device.ErrNoDriver.
 func New(options Options) device.Backend {
 	o := options.withDefaults()
 	return newBackend(o, func() (nvml.Interface, error) {
@@ -88,7 +90,8 @@ func newBackend(o Options, load func() (nvml.Interface, error)) *Backend {
 	return &Backend{options: o.withDefaults(), load: load, system: newLane("the driver"), events: newLane("the driver's events")}
 }
 
-// start opens the driver and takes the devices' handles. The caller holds using for writing.
+// start opens the driver and takes the devices' handles. The caller holds using for
+// writing.
 func (b *Backend) start(ctx context.Context) (err error) {
 	if b.library == nil {
 		if b.library, err = b.load(); err != nil {
@@ -161,7 +164,8 @@ func (b *Backend) stop(ctx context.Context) error {
 	if n := b.Hung(); n > 0 {
 		return fmt.Errorf("nvml: %w: %d calls have not returned, so the driver stays open", device.ErrTimeout, n)
 	}
-	// Calls that a cancelled caller left behind are still running; each lane's next turn comes after its last call.
+	// Calls that a cancelled caller left behind are still running; each lane's next turn
+	// comes after its last call.
 	lanes := []*lane{b.events}
 	for _, g := range b.gpus {
 		lanes = append(lanes, g.lane)
@@ -185,7 +189,8 @@ func (b *Backend) stop(ctx context.Context) error {
 	return do(ctx, b, b.system, "nvmlShutdown", b.library.Shutdown)
 }
 
-// use opens the driver where it is not, and holds it open until the returned function is called.
+// use opens the driver where it is not, and holds it open until the returned function is
+// called.
 func (b *Backend) use() (release func(), err error) {
 	for {
 		b.using.RLock()
@@ -241,7 +246,8 @@ func change[T any](ctx context.Context, b *Backend, l *lane, name string, fn fun
 	return call(ctx, b.guard, l, b.options.ChangeTimeout, name, fn)
 }
 
-// nothing, with and paired make calls of the driver into functions without arguments that return one value.
+// nothing, with and paired make calls of the driver into functions without arguments that
+// return one value.
 func nothing(fn func() nvml.Return) func() (struct{}, nvml.Return) {
 	return func() (struct{}, nvml.Return) { return struct{}{}, fn() }
 }

@@ -17,7 +17,8 @@ import (
 	"github.com/tangram-dev/tangram/internal/agent/device"
 )
 
-// SetMIG implements device.Backend. Models before Hopper need a reset for it; there the error says so.
+// SetMIG implements device.Backend. Models before Hopper need a reset for it; there the
+// error says so.
 func (b *Backend) SetMIG(ctx context.Context, uuid string, on bool) error {
 	release, err := b.use()
 	if err != nil {
@@ -50,7 +51,8 @@ func (b *Backend) SetMIG(ctx context.Context, uuid string, on bool) error {
 	return nil
 }
 
-// CreateInstance implements device.Backend. A GPU instance whose compute instance cannot be made is removed again.
+// CreateInstance implements device.Backend. A GPU instance whose compute instance cannot
+// be made is removed again.
 func (b *Backend) CreateInstance(ctx context.Context, uuid string, profileID, start int) (device.Instance, error) {
 	release, err := b.use()
 	if err != nil {
@@ -283,8 +285,9 @@ func (b *Backend) Reset(ctx context.Context, uuid string) error {
 	return nil
 }
 
-// idle fails with device.ErrBusy when a process uses a device. A device that does not even say is taken for idle: its
-// reset is the way to make it answer, and the driver itself refuses where a process has it open.
+// idle fails with device.ErrBusy when a process uses a device. A device that does not
+// even say is taken for idle: its reset is the way to make it answer, and the driver
+// itself refuses where a process has it open.
 func (b *Backend) idle(ctx context.Context, uuid string) error {
 	g, h, err := b.find(uuid)
 	if err != nil {

@@ -21,8 +21,9 @@ import (
 	"github.com/tangram-dev/tangram/internal/agent/device"
 )
 
-// Edits implements device.Backend: the device nodes of the given devices and MIG instances, the driver's own nodes,
-// libraries and programs. It forbids NVIDIA's container runtime to add any by NVIDIA_VISIBLE_DEVICES=void.
+// Edits implements device.Backend: the device nodes of the given devices and MIG
+// instances, the driver's own nodes, libraries and programs. It forbids NVIDIA's container
+// runtime to add any by NVIDIA_VISIBLE_DEVICES=void.
 func (b *Backend) Edits(ctx context.Context, uuids []string) (device.Edits, error) {
 	inv, err := b.Inventory(ctx)
 	if err != nil {
@@ -205,8 +206,9 @@ func (d driverFiles) library(name string) (string, error) {
 	return "", fmt.Errorf("no %s in any of the library folders below %s: %w", name, d.root, device.ErrNotFound)
 }
 
-// libraries are those that carry the driver's version in their name, each under that name and under its SONAME, by
-// which programs ask for it. Programs that were linked for development ask for libcuda.so.
+// libraries are those that carry the driver's version in their name, each under that
+// name and under its SONAME, by which programs ask for it. Programs that were linked for
+// development ask for libcuda.so.
 func (d driverFiles) libraries(version string) ([]driverFile, error) {
 	found, err := d.library("libcuda.so." + version)
 	if err != nil {

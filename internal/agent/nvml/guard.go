@@ -15,8 +15,9 @@ import (
 	"github.com/tangram-dev/tangram/internal/agent/device"
 )
 
-// guard stands between the agent and the driver. A call of the driver cannot be interrupted; the guard runs each on a
-// goroutine of its own and stops waiting for it when its time is over.
+// guard stands between the agent and the driver. A call of the driver cannot be
+// interrupted; the guard runs each on a goroutine of its own and stops waiting for it
+// when its time is over.
 type guard struct {
 	observe func(call string, err error, took time.Duration)
 	// lookup says whether the loaded library has a function.

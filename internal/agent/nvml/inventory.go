@@ -212,8 +212,9 @@ func (b *Backend) fabric(r *reader, h nvml.Device) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x.%d", c[:4], c[4:6], c[6:8], c[8:10], c[10:], d.CliqueId)
 }
 
-// multiprocessors counts SMs. The driver counts cores, which divide by the cores of one SM of that generation; for a
-// generation that is not known, the largest MIG profile counts SMs, though on some models it leaves a few out.
+// multiprocessors counts SMs. The driver counts cores, which divide by the cores of one
+// SM of that generation; for a generation that is not known, the largest MIG profile
+// counts SMs, though on some models it leaves a few out.
 func multiprocessors(cores, major, minor int, mig *device.MIG) int {
 	if each := coresPerSM(major, minor); cores > 0 && each > 0 {
 		return cores / each

@@ -36,7 +36,8 @@ type gpuInstance struct {
 	nvml.GpuInstanceInfo
 }
 
-// cuts are the MIG devices of a device, which are kept since the driver needs more than 10 ms to find each.
+// cuts are the MIG devices of a device, which are kept since the driver needs more than
+// 10 ms to find each.
 type cuts struct {
 	devices []migDevice
 	// instances are the GPU instances that existed, sorted; nil when not looked at.

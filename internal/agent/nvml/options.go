@@ -15,24 +15,28 @@ type Options struct {
 	DriverRoot string
 	// DriverRootHere is where this process sees DriverRoot; empty when at the same path.
 	DriverRootHere string
-	// DevRoot is the folder of the node that holds dev/nvidia0 and the others; / by default.
+	// DevRoot is the folder of the node that holds dev/nvidia0 and the others; / by
+	// default.
 	DevRoot string
-	// SysRoot and ProcRoot are where sysfs and procfs are mounted; /sys and /proc by default.
+	// SysRoot and ProcRoot are where sysfs and procfs are mounted; /sys and /proc by
+	// default.
 	SysRoot, ProcRoot string
 	// IMEXChannels are the channels that every container gets, where the node has them.
 	IMEXChannels []int
-	// CDIHook is the path of NVIDIA's nvidia-cdi-hook on the node, which refreshes a container's library cache.
-	// Empty: looked for in the usual folders. Where there is none, no hook is asked for and a container must search
-	// the driver's library folder by itself (LD_LIBRARY_PATH, as NVIDIA's images do).
+	// CDIHook is the path of NVIDIA's nvidia-cdi-hook on the node, which refreshes a
+	// container's library cache. Empty: looked for in the usual folders. Where there is
+	// none, no hook is asked for and a container must search the driver's library folder
+	// by itself (LD_LIBRARY_PATH, as NVIDIA's images do).
 	CDIHook string
 
 	// Timeout is how long a call that reads may take, ChangeTimeout one that changes the
 	// device (MIG, reset). 5 s and 60 s by default. A context's deadline may be earlier.
 	Timeout, ChangeTimeout time.Duration
 
-	// Observe, if set, is told of each call of the driver: the C function's name, how it ended (nil for success;
-	// errors.Is with device.ErrNotSupported for what this device cannot do) and how long it took. It must be quick
-	// and may be called at the same time from several goroutines.
+	// Observe, if set, is told of each call of the driver: the C function's name, how it
+	// ended (nil for success; errors.Is with device.ErrNotSupported for what this device
+	// cannot do) and how long it took. It must be quick and may be called at the same
+	// time from several goroutines.
 	Observe func(call string, err error, took time.Duration)
 	// Log is for what has no other way out; slog.Default when nil.
 	Log *slog.Logger

@@ -121,7 +121,8 @@ func readValue[N int | uint32](r *reader, values map[device.Field]float64, field
 	}
 }
 
-// clockReasons reads why clocks are what they are, by the function's new name or its old one.
+// clockReasons reads why clocks are what they are, by the function's new name or its old
+// one.
 func clockReasons(r *reader, h nvml.Device) (uint64, bool) {
 	if mask, ok := read(r, "nvmlDeviceGetCurrentClocksEventReasons", h.GetCurrentClocksEventReasons); ok {
 		return mask, true
@@ -164,8 +165,9 @@ func (b *Backend) processes(r *reader, g *gpu, h nvml.Device, devices []migDevic
 	return slices.CompactFunc(out, func(x, y device.Process) bool { return order(x, y) == 0 })
 }
 
-// processShares are the shares of SM time of the processes that did something since the last sample, or in the last
-// second where that is longer ago; false when the driver does not say.
+// processShares are the shares of SM time of the processes that did something since the
+// last sample, or in the last second where that is longer ago; false when the driver does
+// not say.
 func (b *Backend) processShares(r *reader, g *gpu, h nvml.Device) (map[uint32]int, bool) {
 	now := time.Now()
 	g.mu.Lock()
@@ -193,8 +195,9 @@ func (b *Backend) processShares(r *reader, g *gpu, h nvml.Device) (map[uint32]in
 
 func mib(bytes uint64) float64 { return float64(bytes) / (1 << 20) }
 
-// sampleInstances reads what can be told apart by MIG instance: memory. The memory of an instance that no process
-// uses does not change, and the driver needs a millisecond to say it, so it is read once.
+// sampleInstances reads what can be told apart by MIG instance: memory. The memory of an
+// instance that no process uses does not change, and the driver needs a millisecond to say it,
+// so it is read once.
 //
 // Utilization is not among it. NVML has it from a performance monitor only. On an H200
 // (driver 580.159.04) a question to that took 30 to 160 ms of a core, and of seven

@@ -159,7 +159,8 @@ func (b *Backend) wait(ctx context.Context, set nvml.EventSet, epoch int) ([]dev
 	return b.translate(ctx, *got), nil
 }
 
-// translate says an event of the driver in device's words; of one kind, several may be set at once.
+// translate says an event of the driver in device's words; of one kind, several may be
+// set at once.
 func (b *Backend) translate(ctx context.Context, data nvml.EventData) []device.Event {
 	e := device.Event{GPUInstance: instanceNumber(data.GpuInstanceId), ComputeInstance: instanceNumber(data.ComputeInstanceId)}
 	if data.Device != nil {

@@ -33,7 +33,8 @@ type Options struct {
 	Granter Granter
 	// Poll is how often sockets are looked at; 0 means one second.
 	Poll time.Duration
-	// Settle is how long after an answer to Allocate the list of devices is sent again; 0 means two seconds.
+	// Settle is how long after an answer to Allocate the list of devices is sent again; 0
+	// means two seconds.
 	Settle time.Duration
 }
 
@@ -45,7 +46,8 @@ type Plugin struct {
 	mu       sync.Mutex
 	services map[string]*service
 	added    chan struct{}
-	// answered is when an Allocate was answered last; settling says that its list is still to be sent.
+	// answered is when an Allocate was answered last; settling says that its list is still
+	// to be sent.
 	answered time.Time
 	settling bool
 }
@@ -84,10 +86,11 @@ func (p *Plugin) Set(offers []device.Offer) {
 
 // settle lets the list of a resource be sent again a while after an answer to Allocate.
 //
-// Kubelet writes which containers have which devices to its checkpoint with each answer to Allocate and with each
-// list. It copies them under a lock and writes them without, so that of two at a time the older copy may be written
-// last: then a kubelet that restarts does not know of the container that was just given devices, takes them for free,
-// and cannot start it again. A list that comes when nothing else happens makes the checkpoint right.
+// Kubelet writes which containers have which devices to its checkpoint with each answer to Allocate and
+// with each list. It copies them under a lock and writes them without, so that of two at a
+// time the older copy may be written last: then a kubelet that restarts does not know of
+// the container that was just given devices, takes them for free, and cannot start it
+// again. A list that comes when nothing else happens makes the checkpoint right.
 func (p *Plugin) settle(s *service) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,7 +114,8 @@ func (p *Plugin) settled(s *service) {
 	}
 }
 
-// Run serves until the context ends, then closes and removes its sockets, so that kubelet knows at once.
+// Run serves until the context ends, then closes and removes its sockets, so that
+// kubelet knows at once.
 func (p *Plugin) Run(ctx context.Context) error {
 	if err := os.MkdirAll(p.o.Dir, 0o750); err != nil {
 		return fmt.Errorf("kubelet's device plugin directory: %w", err)

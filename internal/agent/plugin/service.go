@@ -71,7 +71,8 @@ func (s *service) state() ([]device.Sold, <-chan struct{}) {
 	return s.devices, s.changed
 }
 
-// GetDevicePluginOptions says that the agent wants to choose devices and to be called before each start.
+// GetDevicePluginOptions says that the agent wants to choose devices and to be called
+// before each start.
 func (s *service) GetDevicePluginOptions(context.Context, *api.Empty) (*api.DevicePluginOptions, error) {
 	return options(), nil
 }
@@ -80,7 +81,8 @@ func options() *api.DevicePluginOptions {
 	return &api.DevicePluginOptions{PreStartRequired: true, GetPreferredAllocationAvailable: true}
 }
 
-// ListAndWatch sends what is sold: at once, after each change, and after answers to Allocate.
+// ListAndWatch sends what is sold: at once, after each change, and after answers to
+// Allocate.
 func (s *service) ListAndWatch(_ *api.Empty, stream api.DevicePlugin_ListAndWatchServer) error {
 	s.mu.Lock()
 	s.stream++
@@ -178,9 +180,10 @@ func response(a device.Answer) *api.ContainerAllocateResponse {
 	return out
 }
 
-// run serves and registers until the context ends. It registers again when kubelet's socket is another one (kubelet
-// restarted), when its own socket is gone (kubelet deletes all on its start), and when kubelet hung up: it does so
-// when a stream of an older registration of the same resource ends, even though a newer one is in place.
+// run serves and registers until the context ends. It registers again when kubelet's
+// socket is another one (kubelet restarted), when its own socket is gone (kubelet
+// deletes all on its start), and when kubelet hung up: it does so when a stream of an
+// older registration of the same resource ends, even though a newer one is in place.
 func (s *service) run(ctx context.Context) {
 	log := klog.FromContext(ctx).WithValues("resource", s.resource)
 	kubelet := filepath.Join(s.plugin.o.Dir, "kubelet.sock")

@@ -219,7 +219,8 @@ func setTimes(conditions, before []metav1.Condition, now time.Time) {
 	}
 }
 
-// clip is a text without what no JSON string holds, and not longer than the schema allows.
+// clip is a text without what no JSON string holds, and not longer than the schema
+// allows.
 func clip(s string, most int) string {
 	s = strings.ToValidUTF8(s, "?")
 	return strings.ToValidUTF8(s[:min(len(s), most)], "") // the last character may be cut in two

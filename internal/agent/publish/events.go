@@ -19,7 +19,8 @@ type notice struct{ kind, reason, text string }
 
 // told is what events have said so far.
 type told struct {
-	// states are those that were told, by device; driver whether the driver was said to be ready.
+	// states are those that were told, by device; driver whether the driver was said to
+	// be ready.
 	states map[string]v1alpha1.Health
 	driver bool
 	// mixed and left: it was said that models differ, and what is left out.
@@ -27,7 +28,8 @@ type told struct {
 	left  string
 }
 
-// newTold begins with what the GPUNode says, so that an agent that starts again does not repeat what was told.
+// newTold begins with what the GPUNode says, so that an agent that starts again does not
+// repeat what was told.
 func newTold(gn *v1alpha1.GPUNode) *told {
 	t := &told{states: map[string]v1alpha1.Health{}, driver: true}
 	for _, d := range gn.Status.Devices {

@@ -23,9 +23,10 @@ const (
 	sharedSuffix = "-SHARED"
 )
 
-// labelsOf are the labels that describe a node's devices. Where models differ they are those of the model of most
-// devices (the lowest index among equals): a label has one value, and what is true of each device is in the GPUNode.
-// What another device plugin decides (replicas, strategies) is said only where this agent serves or knows it.
+// labelsOf are the labels that describe a node's devices. Where models differ they are
+// those of the model of most devices (the lowest index among equals): a label has one
+// value, and what is true of each device is in the GPUNode. What another device plugin
+// decides (replicas, strategies) is said only where this agent serves or knows it.
 func labelsOf(o *Options, inv *device.Inventory) map[string]string {
 	out := map[string]string{}
 	if inv == nil || len(inv.Devices) == 0 {
@@ -100,7 +101,8 @@ func nvidiaLabels(out map[string]string, o *Options, inv *device.Inventory, d *d
 	}
 }
 
-// sharing is how many replicas of a device are sold, and how, in the words of GPU Feature Discovery.
+// sharing is how many replicas of a device are sold, and how, in the words of GPU
+// Feature Discovery.
 func sharing(s *v1alpha1.Sharing) (replicas int, strategy string) {
 	if s == nil || s.Replicas == 0 {
 		return 1, "none"
@@ -150,7 +152,8 @@ func mixedLabels(out map[string]string, inv *device.Inventory) {
 	}
 }
 
-// singleLabels describe a node whose devices are all cut into equal instances, which are sold as GPUs.
+// singleLabels describe a node whose devices are all cut into equal instances, which are
+// sold as GPUs.
 func singleLabels(out map[string]string, inv *device.Inventory, product string) {
 	if !allCut(inv) {
 		return
@@ -212,7 +215,8 @@ func ours(key string) bool {
 //     it takes them over, each once in its life; if they are written back, they stay.
 //   - A label that this agent set and that is no longer true is removed.
 //
-// taken are the labels that were taken over, and grows; wrote are the values that were written before.
+// taken are the labels that were taken over, and grows; wrote are the values that were
+// written before.
 func patchLabels(node *v1.Node, want map[string]string, serves bool, taken map[string]bool, wrote map[string]string) map[string]any {
 	patch := map[string]any{}
 	mine := managed(node)
@@ -240,7 +244,8 @@ func patchLabels(node *v1.Node, want map[string]string, serves bool, taken map[s
 	return patch
 }
 
-// managed are the labels of a node that the agent has set and no other program has changed since.
+// managed are the labels of a node that the agent has set and no other program has changed
+// since.
 func managed(node *v1.Node) map[string]bool {
 	out := map[string]bool{}
 	for _, entry := range node.ManagedFields {
@@ -262,7 +267,8 @@ func managed(node *v1.Node) map[string]bool {
 	return out
 }
 
-// nodePatch is a merge patch of labels. The UID in it makes sure that it is not another node of the same name.
+// nodePatch is a merge patch of labels. The UID in it makes sure that it is not another
+// node of the same name.
 func nodePatch(node *v1.Node, labels map[string]any) ([]byte, error) {
 	if node.UID == "" {
 		return nil, fmt.Errorf("node %s has no UID", node.Name)

@@ -105,7 +105,8 @@ func (p *Publisher) create(ctx context.Context, s *state) (*unstructured.Unstruc
 	return created, err
 }
 
-// owner makes the GPUNode go with its node. Both are cluster-scoped, as the garbage collector demands.
+// owner makes the GPUNode go with its node. Both are cluster-scoped, as the garbage
+// collector demands.
 func (p *Publisher) owner() metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: "v1", Kind: "Node", Name: p.node.Name, UID: p.node.UID}
 }

@@ -8,9 +8,10 @@ import (
 	"strings"
 )
 
-// An agent lays what it knows over the object that exists: a key that its own version of the types has is set, or
-// removed when there is nothing to say; every other key was written by a newer agent, an operator or another program,
-// and stays. That holds in every map, also in the items of lists, which are found again by their identity.
+// An agent lays what it knows over the object that exists: a key that its own version of
+// the types has is set, or removed when there is nothing to say; every other key was
+// written by a newer agent, an operator or another program, and stays. That holds in
+// every map, also in the items of lists, which are found again by their identity.
 
 // identities are the fields that tell the items of a list apart, by the list's name. An
 // item whose uuid has changed is another thing, and nothing of the old one stays.
@@ -59,7 +60,8 @@ func overlayValue(name string, old, want any, t reflect.Type) any {
 	return want
 }
 
-// overlayList lays wanted items over those that exist, in the order in which they are wanted.
+// overlayList lays wanted items over those that exist, in the order in which they are
+// wanted.
 func overlayList(name string, old, want []any, identity []string, t reflect.Type) []any {
 	known := map[string]map[string]any{}
 	for _, item := range old {
@@ -116,8 +118,9 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	return out
 }
 
-// mergePatch is the JSON merge patch (RFC 7386) that turns one object into the other; empty when they are equal.
-// Lists are replaced as a whole, so a patch needs the version of the object it was made from.
+// mergePatch is the JSON merge patch (RFC 7386) that turns one object into the other;
+// empty when they are equal. Lists are replaced as a whole, so a patch needs the version
+// of the object it was made from.
 func mergePatch(from, to map[string]any) map[string]any {
 	patch := map[string]any{}
 	for key := range from {

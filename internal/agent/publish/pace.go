@@ -30,7 +30,8 @@ const (
 	leastPowerMove   = 10 // watts, where no limit is known
 )
 
-// reading is the telemetry of one device that a GPUNode has; -1 for a value that is not known.
+// reading is the telemetry of one device that a GPUNode has; -1 for a value that is not
+// known.
 type reading struct {
 	utilization, temperature, power int32
 	memory                          int64
@@ -84,7 +85,8 @@ func (r reading) write(s *v1alpha1.DeviceStatus) {
 	}
 }
 
-// movedFrom says whether a reading differs noticeably from the one that was written. memoryMiB is the device's.
+// movedFrom says whether a reading differs noticeably from the one that was written.
+// memoryMiB is the device's.
 func (r reading) movedFrom(was reading, memoryMiB int64) bool {
 	if (r.utilization < 0) != (was.utilization < 0) || (r.memory < 0) != (was.memory < 0) || (r.power < 0) != (was.power < 0) ||
 		(r.temperature == math.MinInt32) != (was.temperature == math.MinInt32) {

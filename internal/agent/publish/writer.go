@@ -19,7 +19,8 @@ import (
 
 // writer is what the loop remembers between two writes.
 type writer struct {
-	// node and object are as the API server showed them last; nil when they have to be read.
+	// node and object are as the API server showed them last; nil when they have to be
+	// read.
 	node   *v1.Node
 	object *unstructured.Unstructured
 	// sent is the spec that was sent last, and the generation it led to: what the API
@@ -32,8 +33,9 @@ type writer struct {
 	revision int
 	// described is the generation whose devices are known.
 	described int64
-	// health is the health that was written last, in JSON. Telemetry may be written again from telemetryAt on, and is
-	// written at heartbeat whatever happens; spread: the first heartbeat is over.
+	// health is the health that was written last, in JSON. Telemetry may be written again
+	// from telemetryAt on, and is written at heartbeat whatever happens; spread: the first
+	// heartbeat is over.
 	health                 string
 	telemetryAt, heartbeat time.Time
 	spread                 bool
@@ -51,7 +53,8 @@ const callTimeout = 10 * time.Second
 // absentNode is how often a node that does not exist is looked for.
 const absentNode = 30 * time.Second
 
-// sync makes the API equal to what is known, as far as that is worth writing now, and returns when to look again.
+// sync makes the API equal to what is known, as far as that is worth writing now, and
+// returns when to look again.
 func (p *Publisher) sync(ctx context.Context, now time.Time) (next time.Duration, err error) {
 	p.mu.Lock()
 	s := p.state
@@ -76,7 +79,8 @@ func (p *Publisher) sync(ctx context.Context, now time.Time) (next time.Duration
 	return p.next(now), nil
 }
 
-// tell writes the events that wait. While the API server cannot be written to they do, the newest of them.
+// tell writes the events that wait. While the API server cannot be written to they do,
+// the newest of them.
 func (p *Publisher) tell() {
 	p.mu.Lock()
 	notices := p.pending
@@ -161,7 +165,8 @@ const Manager = "gpu-agent"
 type API interface {
 	GetNode(ctx context.Context, name string) (*v1.Node, error)
 	PatchNode(ctx context.Context, name string, patch []byte) (*v1.Node, error)
-	// GPUNodes are read and written as they are, with fields that this version does not know.
+	// GPUNodes are read and written as they are, with fields that this version does not
+	// know.
 	Get(ctx context.Context, name string) (*unstructured.Unstructured, error)
 	Create(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error)
 	// Patch applies a JSON merge patch to a GPUNode, or to its status.

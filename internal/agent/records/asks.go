@@ -21,7 +21,8 @@ type ask struct {
 	count    int
 }
 
-// asks are a pod's requests of a resource in the order in which kubelet serves them: init containers first.
+// asks are a pod's requests of a resource in the order in which kubelet serves them:
+// init containers first.
 func asks(pod *v1.Pod, resource string) []ask {
 	return asksOf(pod, func(r string) bool { return r == resource })
 }

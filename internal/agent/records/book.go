@@ -33,7 +33,8 @@ type Options struct {
 	// Distributed: pods without a record get turns of the GPU with the fewest tenants;
 	// else of one that has some already.
 	Distributed bool
-	// Claimed are the devices that ResourceClaims hold: no pod is given them. Nil for none.
+	// Claimed are the devices that ResourceClaims hold: no pod is given them.
+	// Nil for none.
 	Claimed func() []Claimed
 	// Patience is how long a pod is waited for that kubelet knows and the agent does
 	// not yet; 0 means half a second. Kubelet admits no other pod meanwhile.
@@ -107,7 +108,8 @@ func (b *Book) latest(p *v1.Pod) *v1.Pod {
 	return p
 }
 
-// wrote notes a write of the agent, so that it counts before the API server sends it back.
+// wrote notes a write of the agent, so that it counts before the API server sends it
+// back.
 func (b *Book) wrote(after *v1.Pod) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -167,7 +169,8 @@ func (b *Book) list(ctx context.Context) (Listing, error) {
 	return listing, nil
 }
 
-// patience is how long kubelet's list is waited for: kubelet waits for the answer and does nothing else.
+// patience is how long kubelet's list is waited for: kubelet waits for the answer and
+// does nothing else.
 const patience = 3 * time.Second
 
 // informed says whether kubelet's list was ever read.
@@ -203,10 +206,11 @@ func (b *Book) Holdings(ctx context.Context) ([]Holding, error) {
 // ErrIncomplete says that kubelet or the agent has not heard yet of all pods of the node.
 var ErrIncomplete = errors.New("which containers hold which devices is not fully known yet")
 
-// AllHoldings are Holdings when it is certain that none is missing. It fails with ErrIncomplete before the pods were
-// read, and while kubelet does not list a pod whose container runs on GPUs: for a moment after its start, and for as
-// long as the container runtime is away then, kubelet lists no pods at all. Code that takes down what no container
-// holds must call this and not Holdings.
+// AllHoldings are Holdings when it is certain that none is missing. It fails with
+// ErrIncomplete before the pods were read, and while kubelet does not list a pod whose
+// container runs on GPUs: for a moment after its start, and for as long as the
+// container runtime is away then, kubelet lists no pods at all. Code
+// that takes down what no container holds must call this and not Holdings.
 func (b *Book) AllHoldings(ctx context.Context) ([]Holding, error) {
 	if !b.o.Pods.Synced() {
 		return nil, fmt.Errorf("%w: the pods of the node were not read from the API server", ErrIncomplete)
@@ -299,7 +303,8 @@ func (c *Claimed) ToldTo(namespace string) string {
 // that excludes it, through a device plugin. note is called before any other container or
 // claim can be given a device; from then on the claim is to be among those that Options.Claimed lists.
 //
-// Devices that kubelet has given and not yet taken back count as held: kubelet asks for the claim again.
+// Devices that kubelet has given and not yet taken back count as held: kubelet asks for
+// the claim again.
 func (b *Book) Take(ctx context.Context, c Claimed, note func() error) error {
 	b.reserving.Lock()
 	defer b.reserving.Unlock()

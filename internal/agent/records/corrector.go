@@ -38,8 +38,9 @@ type CorrectorOptions struct {
 	Failed    func(error)
 }
 
-// Corrector keeps the records of a node's pods true. What could not be written, because the API server was away, is
-// found again in the next round: nothing is kept but what kubelet and the pods themselves say.
+// Corrector keeps the records of a node's pods true. What could not be written, because
+// the API server was away, is found again in the next round: nothing is kept but what
+// kubelet and the pods themselves say.
 type Corrector struct {
 	o    CorrectorOptions
 	poke chan struct{}
@@ -93,7 +94,8 @@ func (c *Corrector) Run(ctx context.Context) {
 	}
 }
 
-// Round compares once and returns how many records were written. An error says that something is left to do.
+// Round compares once and returns how many records were written. An error says that
+// something is left to do.
 func (c *Corrector) Round(ctx context.Context) (int, error) {
 	b := c.o.Book
 	listing, err := b.list(ctx)
@@ -125,7 +127,8 @@ func (c *Corrector) write(ctx context.Context, x Correction) error {
 	pod := c.o.Book.latest(x.Pod)
 	var after *v1.Pod
 	for try := 0; ; try++ {
-		// A pod that changed meanwhile may have another record, so the version must be the one that was looked at.
+		// A pod that changed meanwhile may have another record, so the version must be the
+		// one that was looked at.
 		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 			"uid": pod.UID, "resourceVersion": pod.ResourceVersion,
 			"annotations": map[string]any{names.AnnotationDevices: value},

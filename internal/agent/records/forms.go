@@ -45,9 +45,10 @@ func readable(resource string) bool {
 	return slices.ContainsFunc(forms, func(f form) bool { return f.resource(resource) })
 }
 
-// ReadID says which device of a node an ID names, as a record would: index, UUID, and whether it is a turn or a MIG
-// instance. ok is false when the ID has a form that does not tell the device: what such a container got is not known
-// from kubelet. An error says that the ID should name a device and names none of this node.
+// ReadID says which device of a node an ID names, as a record would: index, UUID, and
+// whether it is a turn or a MIG instance. ok is false when the ID has a form that does
+// not tell the device: what such a container got is not known from kubelet. An error
+// says that the ID should name a device and names none of this node.
 func ReadID(resource, id string, inv *device.Inventory) (d record.Device, ok bool, err error) {
 	if len(id) > maxID {
 		return d, false, fmt.Errorf("%s: device ID %q is longer than %d characters", resource, clip(id), maxID)
@@ -147,7 +148,8 @@ func cardForm(s string, inv *device.Inventory) (*record.Device, bool) {
 	return d, true
 }
 
-// ascendForm reads Huawei's: Ascend910-3, the fourth chip. Virtual chips (Ascend910-2c-100-0) do not tell the device.
+// ascendForm reads Huawei's: Ascend910-3, the fourth chip. Virtual chips
+// (Ascend910-2c-100-0) do not tell the device.
 func ascendForm(s string, inv *device.Inventory) (*record.Device, bool) {
 	name, rest, ok := strings.Cut(s, "-")
 	if !ok || !strings.HasPrefix(name, "Ascend") {
@@ -172,8 +174,9 @@ func byIndex(s string, inv *device.Inventory) *record.Device {
 	return nil
 }
 
-// ID is what a device ID of the agent's own device plugin means. Kubelet keeps IDs in its checkpoint and returns them
-// in every call, so an ID says all that a container gets, except amounts of memory and compute.
+// ID is what a device ID of the agent's own device plugin means. Kubelet keeps IDs in
+// its checkpoint and returns them in every call, so an ID says all that a container
+// gets, except amounts of memory and compute.
 type ID struct {
 	// UUID is the GPU's, or that of a MIG instance that exists already.
 	UUID string

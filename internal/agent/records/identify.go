@@ -15,7 +15,8 @@ import (
 // lists them by then, except for init containers: of those the agent remembers which it
 // answered, or finds the pod whose later containers were given the same devices.
 //
-// Where an init container and a later one hold the same devices, the first call is taken for the init container's.
+// Where an init container and a later one hold the same devices, the first call is
+// taken for the init container's.
 func (b *Book) Identify(ctx context.Context, resource string, ids []string) (*Holding, error) {
 	ids = slices.Sorted(slices.Values(ids))
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -134,10 +135,11 @@ type candidate struct {
 	ask ask
 }
 
-// candidates are the containers that kubelet may be serving, oldest Binding first: its calls carry no name. It serves
-// one pod at a time and lists that pod while it does, so they are of listed pods that ask for as many devices of the
-// resource and have none yet. There are several only when pods wait that kubelet could not serve before. Without a
-// listing they are of all pods of the node that the journal knows nothing of.
+// candidates are the containers that kubelet may be serving, oldest Binding first: its calls
+// carry no name. It serves one pod at a time and lists that pod while it does, so they are of
+// listed pods that ask for as many devices of the resource and have none yet. There are
+// several only when pods wait that kubelet could not serve before. Without a listing they are
+// of all pods of the node that the journal knows nothing of.
 func (b *Book) candidates(ctx context.Context, listing Listing, resource string, size int) (out []candidate) {
 	if listing == nil {
 		for _, pod := range b.o.Pods.List() {

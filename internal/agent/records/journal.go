@@ -65,12 +65,14 @@ func (h *Held) ToldTo(namespace string) string {
 // notes an answer at once; one that it does not list then has failed.
 const unlisted = time.Second
 
-// journal is what containers hold: what kubelet lists, answers that it does not list yet or never does, and what
-// running containers hold that it has forgotten. Devices are free again when kubelet does not list them and the API
-// server does not say that their container runs.
+// journal is what containers hold: what kubelet lists, answers that it does not list yet or
+// never does, and what running containers hold that it has forgotten. Devices are free
+// again when kubelet does not list them and the API server does not say that their
+// container runs.
 type journal struct{ entries []*Held }
 
-// refresh makes the journal follow a listing that was asked for at a time. pods are the node's, by namespace/name.
+// refresh makes the journal follow a listing that was asked for at a time. pods are the
+// node's, by namespace/name.
 func (j *journal) refresh(listing Listing, pods map[string]*v1.Pod, asked time.Time) {
 	var next []*Held
 	for _, p := range listing {
@@ -166,12 +168,14 @@ func overlap(a, b []string) bool {
 	return slices.ContainsFunc(a, func(s string) bool { return slices.Contains(b, s) })
 }
 
-// Kubelet may not list the devices of a container that runs. After its start it lists no pods until it has heard of
-// them; that takes as long as the container runtime is away. And its checkpoint may be lost, or older than its last
-// answer: it writes two at a time in any order. Then it takes the devices for free. The container has them all the
-// same, so they are held: by what the agent knew before, or by the pod's record.
+// Kubelet may not list the devices of a container that runs. After its start it lists no
+// pods until it has heard of them; that takes as long as the container runtime is away. And
+// its checkpoint may be lost, or older than its last answer: it writes two at a time in any
+// order. Then it takes the devices for free. The container has them all the same, so they
+// are held: by what the agent knew before, or by the pod's record.
 
-// byClaim says whether a container has a resource by a ResourceClaim, and not from a device plugin.
+// byClaim says whether a container has a resource by a ResourceClaim, and not from a
+// device plugin.
 func byClaim(pod *v1.Pod, container, resource string) bool {
 	x := pod.Status.ExtendedResourceClaimStatus
 	return x != nil && slices.ContainsFunc(x.RequestMappings, func(m v1.ContainerExtendedResourceRequest) bool {
@@ -234,7 +238,8 @@ func (h *Held) means(inv *device.Inventory) (out []use) {
 	return out
 }
 
-// idOf is a device ID for an entry of a record. A record does not number turns: the ID then is none that kubelet has.
+// idOf is a device ID for an entry of a record. A record does not number turns: the ID
+// then is none that kubelet has.
 func idOf(d record.Device, inv *device.Inventory) string {
 	d.UUID = useOf(d, inv).gpu // a record may name a device by its index only
 	switch {
@@ -246,7 +251,8 @@ func idOf(d record.Device, inv *device.Inventory) string {
 	return d.UUID
 }
 
-// unheard is a pod with a container that runs on GPUs and that kubelet does not list; nil for none.
+// unheard is a pod with a container that runs on GPUs and that kubelet does not list; nil
+// for none.
 func unheard(pods []*v1.Pod, listing Listing) *v1.Pod {
 	for _, pod := range pods {
 		if live(pod) && listing.Find(pod.Namespace, pod.Name) == nil && slices.ContainsFunc(gpuAsks(pod), func(a ask) bool {

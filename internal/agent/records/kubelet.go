@@ -21,9 +21,10 @@ import (
 
 // Lister says which devices kubelet has given to which containers.
 type Lister interface {
-	// List returns the active pods that kubelet knows, with the devices of their containers. A pod that kubelet has
-	// admitted and given nothing is listed too, also while its devices are being chosen. Init containers that end
-	// before the next container starts are never listed: kubelet leaves them out.
+	// List returns the active pods that kubelet knows, with the devices of their
+	// containers. A pod that kubelet has admitted and given nothing is listed too, also
+	// while its devices are being chosen. Init containers that end before the next
+	// container starts are never listed: kubelet leaves them out.
 	List(ctx context.Context) (Listing, error)
 }
 
@@ -83,8 +84,9 @@ const maxListing = 64 << 20
 // NewKubelet returns a client for a socket.
 func NewKubelet(socket string) *Kubelet { return &Kubelet{socket: socket} }
 
-// List is Lister's. It returns within the context's deadline, or 5 s, and waits as long for a kubelet that is away.
-// Kubelet limits how often it answers (100 times a second): then it is asked again.
+// List is Lister's. It returns within the context's deadline, or 5 s, and waits as long
+// for a kubelet that is away. Kubelet limits how often it answers (100 times a second):
+// then it is asked again.
 func (k *Kubelet) List(ctx context.Context) (Listing, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -219,7 +221,8 @@ type Pods struct {
 	changed  *signal
 }
 
-// NewPods prepares to follow pods: of one node, or of all nodes when node is empty. Run starts it.
+// NewPods prepares to follow pods: of one node, or of all nodes when node is empty. Run
+// starts it.
 func NewPods(client kubeapi.Reader[v1.PodList], node string) *Pods {
 	p := &Pods{changed: newSignal()}
 	o := kubeapi.InformerOptions[v1.Pod]{

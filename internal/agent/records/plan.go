@@ -33,7 +33,8 @@ const (
 	ReasonImpossible = "ImpossibleAllocation"
 	// ReasonContested: two pods hold devices that exclude each other.
 	ReasonContested = "ContestedDevice"
-	// ReasonDisplaced: another pod was given the devices of a pod that has not got its own yet.
+	// ReasonDisplaced: another pod was given the devices of a pod that has not got its
+	// own yet.
 	ReasonDisplaced = "DisplacedRecord"
 )
 
@@ -50,11 +51,13 @@ type state struct {
 
 func (s *state) changed() bool { return s.old != s.now }
 
-// plan compares records with what kubelet lists, and returns the writes that make them true, in their order.
+// plan compares records with what kubelet lists, and returns the writes that make them
+// true, in their order.
 //
-// The order matters: a scheduler that sees two records name one device deletes the younger pod. So no write names a
-// device that another pod's record still names: that one is written first. Where pods have swapped, one record is
-// taken away for a moment; such a pod is counted by its request. A pod that has not got its devices yet and whose
+// The order matters: a scheduler that sees two records name one device deletes the
+// younger pod. So no write names a device that another pod's record still names: that
+// one is written first. Where pods have swapped, one record is taken away for a moment;
+// such a pod is counted by its request. A pod that has not got its devices yet and whose
 // devices another pod was given, is planned on those that the other left.
 func (f facts) plan(pods []*v1.Pod, listing Listing) ([]Correction, []Problem) {
 	states, problems := f.states(pods, listing)
@@ -111,7 +114,8 @@ func older(a, b *v1.Pod) int {
 	return cmp.Or(boundAt(a).Compare(boundAt(b)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// resettle plans pods anew that are still without devices and whose recorded devices another pod was given.
+// resettle plans pods anew that are still without devices and whose recorded devices
+// another pod was given.
 func (f facts) resettle(states []*state) (problems []Problem) {
 	for _, s := range states {
 		if !s.real {
@@ -144,7 +148,8 @@ func (f facts) resettle(states []*state) (problems []Problem) {
 	return problems
 }
 
-// elsewhere is a displaced pod's record on devices that corrected pods have left; nil when there are none for it.
+// elsewhere is a displaced pod's record on devices that corrected pods have left; nil
+// when there are none for it.
 func (f facts) elsewhere(t *state, states []*state) *record.Record {
 	var left []record.Device
 	for _, s := range states {

@@ -12,9 +12,10 @@ import (
 	"github.com/tangram-dev/tangram/internal/agent/device"
 )
 
-// Preferred chooses devices for the container that kubelet is serving: those of its record. Kubelet asks only when it
-// has a choice: not for devices of an init container that it gives on, nor when Topology Manager leaves exactly as
-// many as are asked for. What it takes then is corrected in the record afterwards.
+// Preferred chooses devices for the container that kubelet is serving: those of its
+// record. Kubelet asks only when it has a choice: not for devices of an init container
+// that it gives on, nor when Topology Manager leaves exactly as many as are asked for.
+// What it takes then is corrected in the record afterwards.
 //
 // It never fails, since kubelet would refuse the pod: without a record, or where its
 // devices are not available, the others are packed beside it. The answer holds
@@ -50,7 +51,8 @@ func (b *Book) entry(x candidate) *record.Container {
 	return entryOf(r, x.ask.container, x.ask.resource)
 }
 
-// recorded are the IDs of an entry's devices, as far as they are available, after mustInclude.
+// recorded are the IDs of an entry's devices, as far as they are available, after
+// mustInclude.
 func (c *choice) recorded(entry *record.Container, mustInclude []string, size int) []string {
 	if entry == nil || len(entry.Devices) != size {
 		return nil
@@ -78,7 +80,8 @@ func (c *choice) recorded(entry *record.Container, mustInclude []string, size in
 	return out
 }
 
-// choice is the devices that kubelet offers for one container, with what is known of each.
+// choice is the devices that kubelet offers for one container, with what is known of
+// each.
 type choice struct {
 	inv    *device.Inventory
 	items  map[string]item
@@ -143,9 +146,10 @@ func (c *choice) known(ids []string) (out []string) {
 	return out
 }
 
-// pack adds devices one by one until there are enough: none that another use excludes and none that was promised to
-// another pod, as long as there are others; near to those chosen already; of GPUs that have the least left. A
-// container's turns go to different GPUs: two on one would be no more than one, and no record could name them.
+// pack adds devices one by one until there are enough: none that another use excludes
+// and none that was promised to another pod, as long as there are others; near to those
+// chosen already; of GPUs that have the least left. A container's turns go to different
+// GPUs: two on one would be no more than one, and no record could name them.
 func (c *choice) pack(chosen []string, size int) []string {
 	if len(chosen) > 0 || size < 2 || len(c.free) > 16 {
 		return c.fill(slices.Clone(chosen), size)
@@ -168,7 +172,8 @@ func (c *choice) pack(chosen []string, size int) []string {
 	return best
 }
 
-// cost is how bad a set is: excluded or promised devices, then distance, then what is left on its GPUs.
+// cost is how bad a set is: excluded or promised devices, then distance, then what is
+// left on its GPUs.
 func (c *choice) cost(ids []string) (out [3]int) {
 	for i, id := range ids {
 		k := c.key(c.items[id], ids[:i])
@@ -198,8 +203,9 @@ func (c *choice) fill(chosen []string, size int) []string {
 	return chosen
 }
 
-// key orders items: excluded by what is held or chosen, promised to others, on a GPU of which a turn is chosen, far
-// from those chosen, on a GPU with much left (turns that are to be spread: with little left).
+// key orders items: excluded by what is held or chosen, promised to others, on a GPU of
+// which a turn is chosen, far from those chosen, on a GPU with much left (turns that are
+// to be spread: with little left).
 func (c *choice) key(x item, chosen []string) (out [5]int) {
 	out[0] = flag(x.use.excludesAny(c.held))
 	for _, promised := range c.others {

@@ -129,7 +129,8 @@ func sharedTwice(uses []use) bool {
 // With Topology Manager's policy none nothing should be withheld: a device that is free again
 // is sold again only after the next call, and kubelet fails a pod that comes before it.
 //
-// While kubelet does not answer, what was known last counts. It is an error when kubelet has never answered.
+// While kubelet does not answer, what was known last counts. It is an error when kubelet has
+// never answered.
 func (b *Book) Withhold(ctx context.Context, offers []device.Offer) ([]device.Offer, error) {
 	listing, err := b.list(ctx)
 	if err != nil && !b.informed() {

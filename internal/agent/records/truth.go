@@ -252,7 +252,8 @@ func (f facts) unrecordedInit(pod *v1.Pod, a ask, held map[string]record.Contain
 	return out
 }
 
-// seen are the devices that the agent itself gave to an init container, if they are as many as it asks for.
+// seen are the devices that the agent itself gave to an init container, if they are as many as it
+// asks for.
 func (f facts) seen(pod *v1.Pod, container, resource string, count int) []record.Device {
 	if ids := f.inits(pod, container, resource); len(ids) == count {
 		devices, _, _ := f.devices(resource, ids)
@@ -261,7 +262,8 @@ func (f facts) seen(pod *v1.Pod, container, resource string, count int) []record
 	return nil
 }
 
-// heldOf are the devices of a resource that containers hold, in the order of their names, each once.
+// heldOf are the devices of a resource that containers hold, in the order of their
+// names, each once.
 func heldOf(held map[string]record.Container, resource string) (out []record.Device) {
 	for _, name := range slices.Sorted(maps.Keys(held)) {
 		if held[name].Resource != resource {

@@ -21,9 +21,10 @@ func (s *Sharing) Release(_ context.Context, id string) error {
 	return s.specs.Remove(id)
 }
 
-// Collect removes everything that no live allocation needs: CDI files, MPS daemons, MIG instances, folders. It is to
-// be called before the first Prepare after a start, because it also takes over what an earlier agent left, and then
-// every few seconds. A failure of one way of sharing does not keep the others from being collected.
+// Collect removes everything that no live allocation needs: CDI files, MPS daemons, MIG
+// instances, folders. It is to be called before the first Prepare after a start, because
+// it also takes over what an earlier agent left, and then every few seconds. A failure
+// of one way of sharing does not keep the others from being collected.
 func (s *Sharing) Collect(ctx context.Context, live []device.Allocation) error {
 	live = s.withRecent(live)
 	var ids []string

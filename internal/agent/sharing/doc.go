@@ -12,8 +12,9 @@
 //   - A share by amount: MPS (package mps) or HAMi-core (package hami) enforces it.
 //   - A turn: time-slicing, which has no limits, or one of equal MPS shares.
 //
-// It does not know pods, kubelet or the API server. Live allocations are what is said to be live; those prepared
-// within the last Options.Grace count too, because a list may be older than the container that was just prepared.
+// It does not know pods, kubelet or the API server. Live allocations are what is said to
+// be live; those prepared within the last Options.Grace count too, because a list may be
+// older than the container that was just prepared.
 //
 // Reading order: options.go, prepare.go (what an allocation is made of, made real), collect.go.
 package sharing

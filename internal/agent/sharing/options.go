@@ -51,21 +51,25 @@ type Options struct {
 	// Shares enforces shares by amount: MPS or HAMi; TimeSlicing gives them without
 	// limits. Empty: such shares are refused.
 	Shares Mode
-	// Turns are by resource name. Turns of a resource that is not listed are time-slicing.
+	// Turns are by resource name. Turns of a resource that is not listed are
+	// time-slicing.
 	Turns map[string]Turns
 	MIG   mig.Options
 	MPS   mps.Options
 	HAMi  hami.Options
-	// Live lists what kubelet has allocated, read fresh. With it, a device that is still held by an allocation that
-	// has just ended is given at once and not with the next Collect. May be nil.
+	// Live lists what kubelet has allocated, read fresh. With it, a device that is still
+	// held by an allocation that has just ended is given at once and not with the next
+	// Collect. May be nil.
 	Live func(ctx context.Context) ([]device.Allocation, error)
-	// Grace is how long a prepared allocation counts as live without being listed; default 30 s.
+	// Grace is how long a prepared allocation counts as live without being listed;
+	// default 30 s.
 	Grace time.Duration
 	Now   func() time.Time
 	Log   *slog.Logger
 }
 
-// Sharing is the sharing of one node's devices. Its methods may be called at the same time.
+// Sharing is the sharing of one node's devices. Its methods may be called at the same
+// time.
 type Sharing struct {
 	options Options
 	specs   *cdi.Store
@@ -83,7 +87,8 @@ type prepared struct {
 	at         time.Time
 }
 
-// New opens what is needed for the settings, which package config has checked. Errors name the field.
+// New opens what is needed for the settings, which package config has checked. Errors name the
+// field.
 func New(o Options) (*Sharing, error) {
 	if o.Backend == nil {
 		return nil, errors.New("sharing.backend: missing")

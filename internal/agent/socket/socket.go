@@ -23,7 +23,8 @@ func Tag() string {
 	return hex.EncodeToString(tag[:])
 }
 
-// File tells a file from another of the same name: inodes are used again, times are not. The zero value is no file.
+// File tells a file from another of the same name: inodes are used again, times are not. The
+// zero value is no file.
 type File struct {
 	inode uint64
 	since syscall.Timespec

@@ -1,5 +1,6 @@
-// Package atomicfile replaces files in one step: a reader sees the old content or the new one, never a part, whatever
-// fails in between (full disk, read-only file system, power).
+// Package atomicfile replaces files in one step: a reader sees the old content or the
+// new one, never a part, whatever fails in between (full disk, read-only file system,
+// power).
 package atomicfile
 
 import (
@@ -14,9 +15,10 @@ import (
 // only when the process dies; Sweep removes it.
 const prefix = ".tangram-"
 
-// Write replaces the file at path with data, creating its folder when there is none. check is called with the path of
-// the finished but not yet visible file, and an error of it stops the replacement; nil checks nothing. On any error
-// the old file is as it was.
+// Write replaces the file at path with data, creating its folder when there is none.
+// check is called with the path of the finished but not yet visible file, and an error
+// of it stops the replacement; nil checks nothing. On any error the old file is as it
+// was.
 func Write(path string, data []byte, mode os.FileMode, check func(path string) error) (err error) {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o755); err != nil {

@@ -27,11 +27,13 @@ const (
 	fileSuffix = ".json"
 )
 
-// Store is the folder of spec files. It keeps nothing in memory: what is in the folder counts, also after a restart.
-// Methods may be called at the same time for different allocations.
+// Store is the folder of spec files. It keeps nothing in memory: what is in the folder
+// counts, also after a restart. Methods may be called at the same time for different
+// allocations.
 type Store struct{ dir string }
 
-// NewStore opens a folder, creating it, and removes files that a process which died there had not finished.
+// NewStore opens a folder, creating it, and removes files that a process which died
+// there had not finished.
 func NewStore(dir string) (*Store, error) {
 	if !filepath.IsAbs(dir) {
 		return nil, fmt.Errorf("CDI folder %q: must be an absolute path", dir)
@@ -100,7 +102,8 @@ func (s *Store) List() ([]string, error) {
 	return out, nil
 }
 
-// Collect removes the files of all allocations but the live ones and returns the IDs it removed.
+// Collect removes the files of all allocations but the live ones and returns the IDs it
+// removed.
 func (s *Store) Collect(live []string) ([]string, error) {
 	present, err := s.List()
 	if err != nil {

@@ -81,7 +81,8 @@ func (l *Limiter) Edits(a device.Allocation, limits []Limit) (device.Edits, erro
 			// One region for all of the allocation's processes, also after a restart of
 			// the container: the library counts what each of them holds there.
 			"CUDA_DEVICE_MEMORY_SHARED_CACHE=" + filepath.Join(containerDir, a.ID+".cache"),
-			// A container that is alone on its GPU keeps to its limit, too: what it was promised is what it gets.
+			// A container that is alone on its GPU keeps to its limit, too: what it was
+			// promised is what it gets.
 			"GPU_CORE_UTILIZATION_POLICY=force",
 		},
 		Mounts: []device.Mount{

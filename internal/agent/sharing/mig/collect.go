@@ -10,9 +10,10 @@ import (
 	"github.com/tangram-dev/tangram/internal/agent/device"
 )
 
-// Collect removes own instances that no live placement uses, after they lingered, and then turns MIG mode off where
-// the agent turned it on. It is to be called at start and then every few seconds with everything that is allocated.
-// What is in use by a process is tried again the next time and is no error.
+// Collect removes own instances that no live placement uses, after they lingered, and
+// then turns MIG mode off where the agent turned it on. It is to be called at start and
+// then every few seconds with everything that is allocated. What is in use by a process
+// is tried again the next time and is no error.
 func (m *Manager) Collect(ctx context.Context, live []Placement) error {
 	if err := m.begin(ctx); err != nil {
 		return err
@@ -77,8 +78,9 @@ func (m *Manager) remove(ctx context.Context, entry owned, s *state) error {
 	return nil
 }
 
-// modes turns MIG mode off where the agent turned it on and no instance is left. The driver is asked again, because
-// another program may have cut the device meanwhile; its own refusal covers the time since.
+// modes turns MIG mode off where the agent turned it on and no instance is left. The
+// driver is asked again, because another program may have cut the device meanwhile; its
+// own refusal covers the time since.
 func (m *Manager) modes(ctx context.Context, live []Placement) error {
 	if len(m.journal.Modes) == 0 {
 		return nil

@@ -22,8 +22,9 @@ const journalVersion = 1
 // agent of another version reads them.
 type journal struct {
 	Version int `json:"version"`
-	// Boot is the boot that the instances belong to; none outlives it. GPU instance ids and even UUIDs are given
-	// again after a reboot, so without it an instance of another program could look like an old one of ours.
+	// Boot is the boot that the instances belong to; none outlives it. GPU instance ids
+	// and even UUIDs are given again after a reboot, so without it an instance of
+	// another program could look like an old one of ours.
 	Boot      string  `json:"boot"`
 	Instances []owned `json:"instances"`
 	// Modes are the devices whose MIG mode the agent turned on. On some hardware the
@@ -39,7 +40,8 @@ type owned struct {
 	Start       int    `json:"start"`
 	GPUInstance int    `json:"gpuInstance"`
 	UUID        string `json:"uuid,omitempty"`
-	// Creating: the driver was asked for it and the answer is not known. GPUInstance and UUID are not set.
+	// Creating: the driver was asked for it and the answer is not known. GPUInstance
+	// and UUID are not set.
 	Creating bool `json:"creating,omitempty"`
 }
 
@@ -95,9 +97,11 @@ func bootID() (string, error) {
 	return strings.TrimSpace(string(data)), err
 }
 
-// state is what is known of an own instance besides its entry in the journal. It is lost with the process.
+// state is what is known of an own instance besides its entry in the journal. It is
+// lost with the process.
 type state struct {
-	// unwanted: since when no allocation uses it; zero while one does, or before the first Collect.
+	// unwanted: since when no allocation uses it; zero while one does, or before
+	// the first Collect.
 	unwanted time.Time
 	// told: a log line said that it is busy.
 	told bool
@@ -112,14 +116,16 @@ func (m *Manager) find(gpu string, instance device.Instance) int {
 	return slices.IndexFunc(m.journal.Instances, func(o owned) bool {
 		return !o.Creating && o.GPU == gpu && o.GPUInstance == instance.GPUInstance &&
 			o.Start == instance.Start && o.ProfileID == instance.ProfileID &&
-			// Without a compute instance the UUID is empty, but the GPU instance is still the agent's own.
+			// Without a compute instance the UUID is empty, but the GPU instance is
+			// still the agent's own.
 			(o.UUID == instance.UUID || instance.UUID == "")
 	})
 }
 
-// observe brings the journal in line with what exists: what is gone is forgotten, and an instance whose creation was
-// not seen to its end is taken over. It reports whether the journal changed. A device that is absent or says nothing
-// about MIG changes nothing: the driver may be unable to tell at the moment.
+// observe brings the journal in line with what exists: what is gone is forgotten, and an
+// instance whose creation was not seen to its end is taken over. It reports whether the
+// journal changed. A device that is absent or says nothing about MIG changes nothing:
+// the driver may be unable to tell at the moment.
 func (m *Manager) observe(inventory *device.Inventory) bool {
 	changed := false
 	kept := m.journal.Instances[:0:0]

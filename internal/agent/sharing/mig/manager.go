@@ -10,8 +10,9 @@ import (
 	"github.com/tangram-dev/tangram/internal/agent/device"
 )
 
-// Manager makes and removes the MIG instances of one node. Its methods may be called at the same time; they take
-// turns, because each begins with the driver's view of all devices.
+// Manager makes and removes the MIG instances of one node. Its methods may be called at
+// the same time; they take turns, because each begins with the driver's view of all
+// devices.
 type Manager struct {
 	driver  Driver
 	options Options
@@ -51,8 +52,9 @@ func New(driver Driver, options Options) (*Manager, error) {
 // it is, also one of another program. Own instances in the way that no allocation uses are removed;
 // anything else in the way is an error and stays.
 //
-// Errors: device.ErrNotFound and device.ErrNotSupported for a placement that the device does not have, device.ErrBusy
-// when something in use is in the way (a retry may help), ErrForeign when it belongs to another program.
+// Errors: device.ErrNotFound and device.ErrNotSupported for a placement that the device
+// does not have, device.ErrBusy when something in use is in the way (a retry may help),
+// ErrForeign when it belongs to another program.
 func (m *Manager) Ensure(ctx context.Context, want Placement) (device.Instance, error) {
 	if err := m.begin(ctx); err != nil {
 		return device.Instance{}, err
@@ -130,7 +132,8 @@ func (m *Manager) whole(ctx context.Context, d *device.Device) error {
 	return m.disable(ctx, d.UUID)
 }
 
-// look returns a device as it is now, with the journal in line with it. The device can be cut: its MIG is not nil.
+// look returns a device as it is now, with the journal in line with it. The device can
+// be cut: its MIG is not nil.
 func (m *Manager) look(ctx context.Context, gpu string) (*device.Device, error) {
 	inventory, err := m.driver.Inventory(ctx)
 	if err != nil {
@@ -150,7 +153,8 @@ func (m *Manager) look(ctx context.Context, gpu string) (*device.Device, error) 
 	return d, nil
 }
 
-// enable turns MIG mode on and returns the device as it is then; some drivers list profiles only in that mode.
+// enable turns MIG mode on and returns the device as it is then; some drivers list
+// profiles only in that mode.
 func (m *Manager) enable(ctx context.Context, d *device.Device) (*device.Device, error) {
 	samples, err := m.driver.Sample(ctx)
 	if err != nil {

@@ -115,7 +115,8 @@ func (c control) limit(ctx context.Context, l limits) error {
 // errNotClient: the process is no client of the daemon.
 var errNotClient = errors.New("not a client of the MPS daemon")
 
-// terminate ends a client's use of the GPU. The process itself goes on, and every further call of CUDA fails in it.
+// terminate ends a client's use of the GPU. The process itself goes on, and every
+// further call of CUDA fails in it.
 func (c control) terminate(ctx context.Context, client int) error {
 	clients, err := c.clients(ctx)
 	if err != nil {

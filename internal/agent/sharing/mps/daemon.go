@@ -21,7 +21,8 @@ type daemon struct {
 	done    chan struct{} // closed when supervision has ended
 
 	mu sync.Mutex
-	// stop: the daemon is to be shut down when supervision ends, and not left for the next agent.
+	// stop: the daemon is to be shut down when supervision ends, and not left for the
+	// next agent.
 	stop    bool
 	up      bool
 	last    error         // why it is not up
@@ -44,7 +45,8 @@ func supervise(gpu GPU, options *Options) *daemon {
 	return d
 }
 
-// run starts the daemon again and again, with a pause that doubles while it does not last.
+// run starts the daemon again and again, with a pause that doubles while it does not
+// last.
 func (d *daemon) run(ctx context.Context) {
 	defer close(d.done)
 	pause := d.options.BackoffMin

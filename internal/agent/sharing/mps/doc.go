@@ -22,12 +22,15 @@
 //     start and before it uses CUDA is seen by its memory only: more compute than
 //     promised, up to the daemon's limit, remains possible.
 //
-// Users: one server serves one user at a time unless the daemon runs with -multiuser-server (Options.MultiUser, Volta
-// and later). Then clients of all users share root's server at the same time. CUDA gives each client its own address
-// space, but a fault of one client can end the others: share a GPU only between pods that may fail together.
+// Users: one server serves one user at a time unless the daemon runs with
+// -multiuser-server (Options.MultiUser, Volta and later). Then clients of all users
+// share root's server at the same time. CUDA gives each client its own address space,
+// but a fault of one client can end the others: share a GPU only between pods that may
+// fail together.
 //
 // A container gets shares of one GPU only: a client has one daemon.
 //
-// Reading order: options.go, share.go (amounts), manager.go, daemon.go (supervision), launch.go (with compute modes),
-// control.go (the daemon's commands), process.go (what /proc says), guard.go.
+// Reading order: options.go, share.go (amounts), manager.go, daemon.go (supervision),
+// launch.go (with compute modes), control.go (the daemon's commands), process.go (what /proc
+// says), guard.go.
 package mps

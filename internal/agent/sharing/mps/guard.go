@@ -20,7 +20,8 @@ const (
 	// OverMemory: a container uses more memory than it was promised. MPS limits each
 	// process; this is about all processes of the container together.
 	OverMemory Kind = "OverMemory"
-	// Tampered: a process began with an environment that allows it more than the container was given.
+	// Tampered: a process began with an environment that allows it more than the
+	// container was given.
 	Tampered Kind = "Tampered"
 	// Bypass: a process uses the GPU without the daemon, so without limits.
 	Bypass Kind = "Bypass"
@@ -61,7 +62,8 @@ type Guard struct {
 	manager *Manager
 	options GuardOptions
 	strikes map[string]int // by GPU and allocation
-	// told are findings about processes that were reported, so that each is reported once.
+	// told are findings about processes that were reported, so that each is reported
+	// once.
 	told map[toldKey]bool
 }
 

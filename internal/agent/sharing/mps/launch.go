@@ -24,7 +24,8 @@ func (o Options) logs(gpu string) string { return filepath.Join(o.dir(gpu), "log
 // process is a running daemon.
 type process struct {
 	pid int
-	// exited is closed when it ends; nil for a daemon that an earlier agent started, which is no child of ours.
+	// exited is closed when it ends; nil for a daemon that an earlier agent started,
+	// which is no child of ours.
 	exited <-chan struct{}
 	// status says how it ended; read after exited.
 	status *string
@@ -64,10 +65,12 @@ func (d *daemon) adopt(ctx context.Context) *process {
 	return &process{pid: pid}
 }
 
-// folders makes the pipe and log folders anew. Servers and clients of other users pass through them.
+// folders makes the pipe and log folders anew. Servers and clients of other users pass
+// through them.
 func (d *daemon) folders() error {
 	pipe, logs := d.control.pipe, d.options.logs(d.gpu.UUID)
-	// The folder itself stays: containers have it mounted and must find the new daemon in it.
+	// The folder itself stays: containers have it mounted and must find the new daemon
+	// in it.
 	entries, err := os.ReadDir(pipe)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err

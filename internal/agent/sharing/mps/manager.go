@@ -13,7 +13,8 @@ import (
 	"github.com/tangram-dev/tangram/internal/agent/device"
 )
 
-// Manager has the shares of all GPUs of a node. Its methods may be called at the same time.
+// Manager has the shares of all GPUs of a node. Its methods may be called at the same
+// time.
 type Manager struct {
 	options Options
 
@@ -24,7 +25,8 @@ type Manager struct {
 	daemons map[string]*daemon
 }
 
-// New checks the settings. It starts nothing: a daemon starts with the first share of its GPU.
+// New checks the settings. It starts nothing: a daemon starts with the first share of
+// its GPU.
 func New(options Options) (*Manager, error) {
 	options, err := options.check()
 	if err != nil {
@@ -36,8 +38,9 @@ func New(options Options) (*Manager, error) {
 	return &Manager{options: options, shares: map[string][]Share{}, gpus: map[string]GPU{}, daemons: map[string]*daemon{}}, nil
 }
 
-// Add gives a container its share and returns what it needs to use it; the GPU's daemon serves then. Adding the same
-// allocation again changes it. ErrOvercommitted names all shares of the GPU when they would be more than the GPU.
+// Add gives a container its share and returns what it needs to use it; the GPU's daemon
+// serves then. Adding the same allocation again changes it. ErrOvercommitted names all
+// shares of the GPU when they would be more than the GPU.
 func (m *Manager) Add(ctx context.Context, gpu GPU, share Share) (device.Edits, error) {
 	if err := safeName(gpu.UUID); err != nil {
 		return device.Edits{}, err
@@ -79,9 +82,10 @@ func (m *Manager) daemon(gpu GPU) *daemon {
 	return d
 }
 
-// Keep makes the given shares all there are: others end, their daemons too when none is left. It takes over shares
-// that it does not know, without asking whether they fit: their containers run. So it also brings the state back
-// after a restart of the agent, and takes over daemons that run. Ending a daemon takes about a second, in which Add
+// Keep makes the given shares all there are: others end, their daemons too when none is
+// left. It takes over shares that it does not know, without asking whether they fit:
+// their containers run. So it also brings the state back after a restart of the agent,
+// and takes over daemons that run. Ending a daemon takes about a second, in which Add
 // waits: a new one on the same GPU must not begin before the old one is gone.
 func (m *Manager) Keep(ctx context.Context, live map[GPU][]Share) error {
 	m.mu.Lock()

@@ -18,9 +18,10 @@ type Options struct {
 	// StateDir has a folder for each GPU with the daemon's pipe and log. Every user must
 	// be able to reach it. Default /run/tangram/mps.
 	StateDir string
-	// ShmDir is the daemon's own /dev/shm as the node sees it; containers get it as theirs, because clients and
-	// server exchange data there. Default /dev/shm, which is right when the agent runs on the node itself. In a pod,
-	// mount a folder of the node (a tmpfs) at the agent's /dev/shm and name that folder here.
+	// ShmDir is the daemon's own /dev/shm as the node sees it; containers get it as
+	// theirs, because clients and server exchange data there. Default /dev/shm, which is
+	// right when the agent runs on the node itself. In a pod, mount a folder of the node
+	// (a tmpfs) at the agent's /dev/shm and name that folder here.
 	ShmDir string
 	// MultiUser serves clients of all users at the same time, as root. Without it one
 	// user's clients wait until those of another have ended.
@@ -40,11 +41,13 @@ type Options struct {
 	// HealthEvery is the pause between two questions to a daemon, default 10 s; each runs
 	// a small program. The end of a daemon that this agent started is seen at once.
 	HealthEvery time.Duration
-	// Misses is how many questions in a row must stay without an answer until a daemon that runs counts as dead,
-	// default 3. It is killed then, with all its clients; a machine that is only slow must not come to that, and
-	// clients that are connected do not need the daemon.
+	// Misses is how many questions in a row must stay without an answer until a daemon
+	// that runs counts as dead, default 3. It is killed then, with all its clients; a
+	// machine that is only slow must not come to that, and clients that are connected
+	// do not need the daemon.
 	Misses int
-	// BackoffMin and BackoffMax bound the pause before a daemon is started again, default 1 s and 1 min.
+	// BackoffMin and BackoffMax bound the pause before a daemon is started again,
+	// default 1 s and 1 min.
 	BackoffMin, BackoffMax time.Duration
 }
 

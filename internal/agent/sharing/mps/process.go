@@ -107,7 +107,8 @@ func parseCgroup(text string) (Owner, bool) {
 		// containerd writes slice:prefix:ID where it does not ask systemd.
 		names := strings.FieldsFunc(parts[2], func(r rune) bool { return r == '/' || r == ':' })
 		for i, name := range names {
-			// The outermost counts: below its own cgroup a container may name others as it likes.
+			// The outermost counts: below its own cgroup a container may name others as
+			// it likes.
 			pod := podCgroup.FindStringSubmatch(name)
 			if pod == nil {
 				continue
