@@ -23,6 +23,6 @@
 //
 // Reading order: agent.go (one node), inventory.go (what is there), others.go (another device
 // plugin on the node), serve.go (the device plugin), claims.go (the DRA driver), sales.go
-// (settings to what is sold), holders.go (which pod uses what, and pods above their share of
-// memory), command.go and fleet.go (the program).
+// (settings to what is sold), holders.go (which pod uses what), overmemory.go (pods above their
+// share of memory), command.go, simulator.go, fleet.go and lean.go (the program).
 package agent

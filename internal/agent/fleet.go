@@ -10,7 +10,6 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/spf13/pflag"
 	"k8s.io/client-go/dynamic"
 	restclient "k8s.io/client-go/rest"
 
@@ -159,20 +158,4 @@ func (a *agents) run(ctx context.Context) error {
 		return err
 	}
 	return nil
-}
-
-// Simulator is hardware that --backend=simulated chooses instead of the node's: back ends for
-// nodes that need not exist. The program gives NewCommand one.
-type Simulator interface {
-	// AddFlags adds the simulator's flags. Validate names the one that is wrong; chosen says
-	// whether the simulator is the back end.
-	AddFlags(f *pflag.FlagSet)
-	Validate(chosen bool) error
-	// Open makes the hardware. It is called once, before the methods below.
-	Open(rest *restclient.Config, pods *kubeapi.Pods) error
-	// Nodes are the names of the nodes that have GPUs, Backend is the hardware of one.
-	Nodes() []string
-	Backend(node string) device.Backend
-	// Run keeps the hardware busy with what the API server has, until the context ends.
-	Run(ctx context.Context) error
 }

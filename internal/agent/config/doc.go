@@ -11,5 +11,5 @@
 // It knows no driver, no cluster and no kubelet.
 //
 // Read in this order: config.go (the result), settings.go (the table of flags and
-// variables), file.go (the file's fields), load.go (all sources together, and what does not go together).
+// variables), file.go (the file's fields), check.go (what does not go together), load.go.
 package config

@@ -3,6 +3,7 @@
 // read and changed. Back ends (nvml, simulated) implement the interface; everything
 // else in the agent is written against it and does not know which one runs.
 //
-// Reading order: backend.go (the interface), inventory.go, sample.go (telemetry and events),
-// allocation.go (what is sold, what a container was given, and what it needs to use it).
+// Reading order: backend.go (the interface), inventory.go, fields.go and sample.go
+// (telemetry), event.go, offer.go and allocation.go (what is sold, and what a container
+// was given), edits.go (what a container needs to use a device).
 package device

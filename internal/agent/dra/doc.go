@@ -14,7 +14,7 @@
 // The package knows no kubelet journal, no MIG and no CDI: a [Door] decides whether a
 // device is free, and what makes allocations real is passed in.
 //
-// Reading order: part.go (what can be given), describe.go (as devices and slices), publisher.go
-// (written by difference), claim.go (what a claim was given, and the journal of it), driver.go
-// (prepare and unprepare), server.go (kubelet's protocols).
+// Reading order: part.go (what can be given), describe.go (as devices), slices.go (as
+// slices), publisher.go and observed.go (written by difference), claim.go (what a claim was
+// given), journal.go, driver.go (prepare and unprepare), server.go (kubelet's protocols).
 package dra

@@ -7,6 +7,7 @@
 // nothing else: they vanish with what they describe. Names of pods come from the node's
 // own pods through the functions that the caller passes.
 //
-// Read in this order: fields.go (the table of DCGM's metrics, and of all for the documentation),
-// collector.go (what comes in and goes out), agent.go (the agent's own).
+// Read in this order: fields.go (the table of DCGM's metrics), reading.go (what comes in),
+// collector.go (what goes out), agent.go (the agent's own), reachable.go (whether the API
+// server answers), table.go (all of them, for the documentation).
 package export

@@ -11,6 +11,7 @@
 // It decides nothing about health (core/health does) and does not know what a pod is:
 // tenants and holders are the caller's words.
 //
-// Read in this order: monitor.go (what it keeps, also over a restart), feed.go (events and
-// samples in, errors counted over time), sample.go (the loops), reset.go.
+// Read in this order: monitor.go (what it keeps, what one may ask), feed.go (events and
+// samples in), xids.go (errors counted over time), sample.go and watch.go (the loops),
+// reset.go, saved.go.
 package health

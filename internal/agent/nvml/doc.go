@@ -4,8 +4,9 @@
 // one.
 //
 // Reading order: options.go, backend.go (opening, and what may run at the same time),
-// guard.go (every call of the driver goes through it), inventory.go and mig.go, cut.go (MIG instances
-// made and destroyed, and reset), sample.go, watch.go, edits.go.
+// guard.go (every call of the driver goes through it), inventory.go with links.go and
+// mig.go, cut.go (MIG instances made and destroyed), sample.go with fields.go and instances.go, watch.go, edits.go with driverfiles.go,
+// reset.go.
 //
 // # Symbols
 //
@@ -15,7 +16,7 @@
 //
 // # Files of the driver
 //
-// What a container needs of the driver is found by edits.go and not by the
+// What a container needs of the driver is found by driverfiles.go and not by the
 // generator of NVIDIA's container toolkit (pkg/nvcdi, v1.20.0), because of what the
 // toolkit brings along: runc, cgroups, logrus, go-nvlib and CDI's runtime code, and
 // newer versions of grpc, golang.org/x/sys, x/net and OpenTelemetry for this whole

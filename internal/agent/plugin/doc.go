@@ -3,6 +3,6 @@
 // restarts, after its sockets were deleted, and after kubelet hung up. What is sold is
 // passed in; what an answer holds is decided by a Granter.
 //
-// Reading order: plugin.go (all resources of a node), service.go (one resource: its calls, and the
-// life of its socket and registration).
+// Reading order: plugin.go (all resources of a node), service.go (the calls of one
+// resource), socket.go (the life of its socket and registration).
 package plugin

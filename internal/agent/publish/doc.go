@@ -6,8 +6,8 @@
 // The newest state is all that is kept: while the API server is away nothing piles up,
 // and when it is back one write of each kind catches up.
 //
-// Reading order: publisher.go (what goes in, and the loop), writer.go and object.go (which writes
-// are due, and their retries), describe.go (the object that is wanted), overlay.go (laid over the
-// one that exists, so that what this version does not know stays), pace.go (when telemetry is
-// worth a write), labels.go, events.go.
+// Reading order: state.go (what goes in), publisher.go (the loop), writer.go and object.go
+// (which writes are due, and their retries), describe.go (the object that is wanted),
+// overlay.go (laid over the one that exists, so that what this version does not know stays),
+// pace.go (when telemetry is worth a write), labels.go, events.go, api.go.
 package publish

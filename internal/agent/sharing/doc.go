@@ -16,5 +16,6 @@
 // be live; those prepared within the last Options.Grace count too, because a list may be
 // older than the container that was just prepared.
 //
-// Reading order: options.go, prepare.go (what an allocation is made of, made real), collect.go.
+// Reading order: options.go, allocation.go (what an allocation is made of), prepare.go,
+// collect.go.
 package sharing

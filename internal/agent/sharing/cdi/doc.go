@@ -7,5 +7,5 @@
 // and a container that restarts while the disk is full must still find what it had.
 //
 // The package decides nothing about devices; it refuses what the CDI library calls
-// invalid. All of it is in store.go.
+// invalid. Reading order: spec.go (edits to spec), store.go (files).
 package cdi

@@ -14,6 +14,6 @@
 // Which placements are wanted is decided elsewhere: Ensure is called before a container
 // starts, Collect with everything that kubelet has allocated.
 //
-// Reading order: options.go, manager.go (Ensure, EnsureWhole), collect.go, journal.go (what is
-// the agent's own, and its file).
+// Reading order: options.go, manager.go (Ensure, EnsureWhole), collect.go, own.go (what
+// is ours), journal.go (its file).
 package mig

@@ -31,6 +31,6 @@
 // A container gets shares of one GPU only: a client has one daemon.
 //
 // Reading order: options.go, share.go (amounts), manager.go, daemon.go (supervision),
-// launch.go (with compute modes), control.go (the daemon's commands), process.go (what /proc
-// says), guard.go.
+// launch.go, control.go (the daemon's commands), exclusive.go (compute modes), process.go
+// and owner.go (what /proc says), guard.go.
 package mps
