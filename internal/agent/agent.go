@@ -79,14 +79,13 @@ type Agent struct {
 	pool   *dra.Publisher
 	claims *dra.Claims
 
-	holders   holders
-	inventory atomic.Pointer[device.Inventory]
-	owned     atomic.Pointer[map[string]bool] // MIG instances that the agent has cut, by UUID
-	problem   atomic.Pointer[string]          // why the driver cannot be used
-	yielded   atomic.Bool                     // another device plugin serves: the agent must not
-	given     atomic.Pointer[given]           // what claims may be given
-	look      chan struct{}
-	sweep     chan struct{}
+	holders     holders
+	inventory   atomic.Pointer[device.Inventory]
+	owned       atomic.Pointer[map[string]bool] // MIG instances that the agent has cut, by UUID
+	problem     atomic.Pointer[string]          // why the driver cannot be used
+	yielded     atomic.Bool                     // another device plugin serves: the agent must not
+	given       atomic.Pointer[given]           // what claims may be given
+	look, sweep chan struct{}
 
 	mu      sync.Mutex
 	claimed map[string]bool // devices that are being reset
@@ -110,8 +109,8 @@ func New(o Options) (*Agent, error) {
 	}
 	a.publisher = publish.New(publish.Options{
 		Node: o.Node, API: publish.NewAPI(o.Client.Nodes(), o.Objects), Events: o.Events,
-		Version: o.Version, Mode: mode, Sharing: shares, MIGStrategy: migStrategy(a), Machine: machine(), TelemetryEvery: o.Config.Agent.PublishInterval, Heartbeat: o.Config.Agent.HeartbeatInterval,
-		Wrote: o.Metrics.GPUNodeWrite,
+		Version: o.Version, Mode: mode, Sharing: shares, MIGStrategy: migStrategy(a), Machine: textOf("/sys/class/dmi/id/product_name"),
+		TelemetryEvery: o.Config.Agent.PublishInterval, Heartbeat: o.Config.Agent.HeartbeatInterval, Wrote: o.Metrics.GPUNodeWrite,
 	})
 	if err := a.makeMonitor(); err != nil {
 		return nil, err
@@ -128,7 +127,11 @@ func New(o Options) (*Agent, error) {
 	})
 	a.corrector = records.NewCorrector(records.CorrectorOptions{
 		Book: a.book, Pods: func(namespace string) records.PodWriter { return o.Client.Pods(namespace) },
-		Corrected: a.recordCorrected, Problem: a.recordProblem,
+		Corrected: func(c records.Correction) {
+			o.Metrics.RecordCorrected()
+			a.event(c.Pod, v1.EventTypeNormal, "RecordCorrected", c.Why)
+		},
+		Problem: func(p records.Problem) { a.event(p.Pod, v1.EventTypeWarning, p.Reason, p.Message) },
 	})
 	if serves(a) || o.Config.Agent.DRA {
 		if err := a.makeSharing(); err != nil {
@@ -160,13 +163,20 @@ func migStrategy(a *Agent) string {
 	return string(a.o.Config.Flags.MIGStrategy)
 }
 
-// machine is the machine's product name, for a label.
-func machine() string {
-	name, err := os.ReadFile("/sys/class/dmi/id/product_name")
-	if err != nil {
-		return ""
+// textOf is the text of a file of the kernel; empty when it cannot be read.
+func textOf(path string) string {
+	text, _ := os.ReadFile(path)
+	return strings.TrimSpace(string(text))
+}
+
+// paused waits; false when the context ended before.
+func paused(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
 	}
-	return strings.TrimSpace(string(name))
 }
 
 // Run works until the context ends. It fails only when it cannot begin.
@@ -191,7 +201,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	if a.sharing != nil {
 		defer a.sharing.Close()
-		a.takeOver(ctx)
+		if a.readInventory(ctx) == nil { // what an earlier agent left comes before anything new
+			a.collectOnce(ctx)
+		}
 	}
 	run(a.followInventory)
 	a.o.Metrics.Serving(false)
@@ -248,24 +260,20 @@ func (a *Agent) Run(ctx context.Context) error {
 	return nil
 }
 
-// healthFile keeps the health of devices over a restart of the agent.
-const healthFile = "health.json"
+// healthPath is the file that keeps the health of devices over a restart of the agent.
+func healthPath(a *Agent) string { return filepath.Join(a.o.Config.Agent.StateDir, "health.json") }
 
-func healthPath(a *Agent) string { return filepath.Join(a.o.Config.Agent.StateDir, healthFile) }
-
-func (a *Agent) makeMonitor() error {
+func (a *Agent) makeMonitor() (err error) {
 	var saved []byte
 	if a.o.Kubelet {
 		saved, _ = os.ReadFile(healthPath(a)) // absent at the first start
 	}
-	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	c := &a.o.Config.Agent
-	var err error
 	a.monitor, err = health.New(health.Options{
 		Backend: a.o.Backend, Rules: &c.Health, SampleEvery: c.SampleInterval, CallTimeout: sampleTimeout,
 		Tenants: a.holders.tenants, OnChange: a.healthChanged, OnCall: a.o.Metrics.Call,
 		Reset: c.Reset, Claim: a.claim, OnReset: func(r health.ResetReport) { a.o.Metrics.Reset(r.Err); a.lookSoon() },
-		Saved: saved, Boot: strings.TrimSpace(string(boot)),
+		Saved: saved, Boot: textOf("/proc/sys/kernel/random/boot_id"),
 	})
 	return err
 }
@@ -310,12 +318,7 @@ func (a *Agent) publishHealth() {
 
 // followSamples passes what was measured on, until the context ends.
 func (a *Agent) followSamples(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(a.o.Config.Agent.SampleInterval):
-		}
+	for paused(ctx, a.o.Config.Agent.SampleInterval) {
 		answers := a.driverAnswers()
 		if !answers && a.problem.Load() == nil {
 			a.lookSoon() // it may be gone
@@ -370,15 +373,6 @@ func (k asked) List(ctx context.Context) (records.Listing, error) {
 		k.metrics.Kubelet(err == nil)
 	}
 	return out, err
-}
-
-func (a *Agent) recordCorrected(c records.Correction) {
-	a.o.Metrics.RecordCorrected()
-	a.event(c.Pod, v1.EventTypeNormal, "RecordCorrected", c.Why)
-}
-
-func (a *Agent) recordProblem(p records.Problem) {
-	a.event(p.Pod, v1.EventTypeWarning, p.Reason, p.Message)
 }
 
 // event writes an event about a pod.

@@ -19,9 +19,6 @@ import (
 	"github.com/tangram-dev/tangram/internal/agent/sharing/cdi"
 )
 
-// claimsFile keeps which claims are prepared, over a restart of the agent.
-const claimsFile = "claims.json"
-
 // given is what claims may be given: an inventory with what is known of its cuts, read
 // together, so that an instance that the agent has just made never looks like another
 // program's.
@@ -32,16 +29,10 @@ type given struct {
 
 // makePool makes what publishes ResourceSlices.
 func (a *Agent) makePool() {
-	a.pool = dra.NewPublisher(dra.PublisherOptions{
-		Node: a.o.Node, Observed: a.o.Slices,
-		UID: func(ctx context.Context) (string, error) {
-			n, err := a.o.Client.Nodes().Get(ctx, a.o.Node, metav1.GetOptions{})
-			if err != nil {
-				return "", err
-			}
-			return string(n.UID), nil
-		},
-	})
+	a.pool = dra.NewPublisher(dra.PublisherOptions{Node: a.o.Node, Observed: a.o.Slices, UID: func(ctx context.Context) (string, error) {
+		n, err := a.o.Client.Nodes().Get(ctx, a.o.Node, metav1.GetOptions{})
+		return string(n.UID), err
+	}})
 }
 
 // setGiven notes what there is to give, and publishes it.
@@ -77,7 +68,7 @@ func (a *Agent) publishPool() {
 // makeClaims makes what prepares claims.
 func (a *Agent) makeClaims() (err error) {
 	a.claims, err = dra.NewClaims(dra.DriverOptions{
-		Node: a.o.Node, Journal: filepath.Join(a.o.Config.Agent.StateDir, claimsFile),
+		Node: a.o.Node, Journal: filepath.Join(a.o.Config.Agent.StateDir, "claims.json"),
 		Get: a.o.Client.Claim, Door: a.door, Prepare: a.prepare, CDI: cdi.Name,
 		Parts: func() ([]dra.Part, error) {
 			g := a.given.Load()
@@ -87,14 +78,10 @@ func (a *Agent) makeClaims() (err error) {
 			return dra.Parts(g.inv, g.cuts), nil
 		},
 		Release: func(ctx context.Context, id string) error {
-			err := a.sharing.Release(ctx, id)
-			select { // instances that no claim has any more
-			case a.sweep <- struct{}{}:
-			default:
-			}
-			return err
+			defer nudge(a.sweep) // instances that no claim has any more
+			return a.sharing.Release(ctx, id)
 		},
-		Done: func(call string, err error) { a.o.Metrics.Allocation(call, err) },
+		Done: a.o.Metrics.Allocation,
 	})
 	return err
 }
@@ -144,7 +131,7 @@ func (a *Agent) claimedDevices() (out []records.Claimed) {
 
 // claimedAs is what a claim holds.
 func (a *Agent) claimedAs(c *dra.Claim) records.Claimed {
-	return records.Claimed{Namespace: c.Namespace, Who: c.String(), Devices: a.devicesOf(c)}
+	return records.Claimed{Namespace: c.Namespace, Name: c.String(), Devices: a.devicesOf(c)}
 }
 
 // inClaim says whether a claim holds a device, or a part of it.
@@ -160,13 +147,9 @@ func (a *Agent) claimHolders(add func(d record.Device, h export.Holder)) {
 		return
 	}
 	for _, c := range a.claims.List() {
-		devices := a.devicesOf(&c)
 		for _, pod := range a.o.Pods.List() {
-			if pod.Namespace != c.Namespace {
-				continue
-			}
-			for _, container := range usersOf(pod, c.Name) {
-				for _, d := range devices {
+			for _, container := range usersOf(pod, &c) {
+				for _, d := range a.devicesOf(&c) {
 					add(d, export.Holder{Namespace: pod.Namespace, Pod: pod.Name, Container: container})
 				}
 			}
@@ -174,10 +157,13 @@ func (a *Agent) claimHolders(add func(d record.Device, h export.Holder)) {
 	}
 }
 
-// usersOf are the containers of a pod that use a claim, by the claim's name. An extended
-// resource that DRA backs is a claim, too.
-func usersOf(pod *v1.Pod, claim string) (out []string) {
-	var local string
+// usersOf are the containers of a pod that use a claim. An extended resource that DRA backs is a
+// claim, too.
+func usersOf(pod *v1.Pod, c *dra.Claim) (out []string) {
+	if pod.Namespace != c.Namespace {
+		return nil
+	}
+	local, claim := "", c.Name
 	for _, r := range pod.Spec.ResourceClaims {
 		if r.ResourceClaimName != nil && *r.ResourceClaimName == claim {
 			local = r.Name
@@ -208,19 +194,12 @@ const reconcileEvery = time.Minute
 
 // reconcileClaims does that until the context ends.
 func (a *Agent) reconcileClaims(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(reconcileEvery):
-		}
+	for paused(ctx, reconcileEvery) {
 		if len(a.claims.List()) == 0 {
 			continue
 		}
-		listed, err := a.book.ClaimListed(ctx)
-		if err != nil {
-			continue // the corrector reports that kubelet does not answer
+		if listed, err := a.book.ClaimListed(ctx); err == nil { // else the corrector reports that kubelet does not answer
+			a.claims.Reconcile(ctx, listed)
 		}
-		a.claims.Reconcile(ctx, listed)
 	}
 }

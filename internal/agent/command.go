@@ -25,8 +25,7 @@ import (
 
 // flags are those that are not settings of how devices are sold.
 type flags struct {
-	backend, node                   string
-	kubeconfig                      string
+	backend, node, kubeconfig       string
 	endpoint                        endpoint.Options
 	migOnDemand                     bool
 	hamiLibrary, mpsControl, mpsShm string

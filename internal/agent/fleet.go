@@ -62,11 +62,13 @@ func (o *flags) agents(ctx context.Context, settings *config.Config, rest *restc
 	}
 	var backend func(node string, metrics *export.Metrics) device.Backend
 	nodes := []string{o.node}
+	shared := sharing.Options{MPS: mps.Options{Control: o.mpsControl, ShmDir: o.mpsShm}, HAMi: hami.Options{LibraryDir: o.hamiLibrary}}
 	switch o.backend {
 	case "nvml":
 		if err := imexMissing(settings); err != nil {
 			return nil, err
 		}
+		shared.MPS.Exclusive = mps.SMI("nvidia-smi")
 		backend = func(_ string, metrics *export.Metrics) device.Backend {
 			return nvml.New(nvml.Options{
 				DriverRoot: settings.Flags.DriverRoot, DriverRootHere: here(settings.Flags.DriverRoot, settings.Flags.ContainerDriverRoot),
@@ -90,8 +92,8 @@ func (o *flags) agents(ctx context.Context, settings *config.Config, rest *restc
 		metrics := export.NewMetrics(node)
 		a, err := New(Options{
 			Node: node, Backend: backend(node, metrics), Config: settings, Version: version.Get().Version, Kubelet: o.node != "", MIGOnDemand: onDemand,
-			Slices: slicesOfDriver, MIGClaims: o.migOnDemand,
-			Sharing: o.sharing(), Pods: pods.On(node), Client: client, Objects: objects, Events: recorder, Metrics: metrics,
+			Slices: slicesOfDriver, MIGClaims: o.migOnDemand, Sharing: shared,
+			Pods: pods.On(node), Client: client, Objects: objects, Events: recorder, Metrics: metrics,
 		})
 		if err != nil {
 			return nil, fmt.Errorf("node %s: %w", node, err)
@@ -124,18 +126,6 @@ func here(root, mounted string) string {
 	return root
 }
 
-// sharing are the settings of shares that flags give.
-func (o *flags) sharing() sharing.Options {
-	out := sharing.Options{
-		MPS:  mps.Options{Control: o.mpsControl, ShmDir: o.mpsShm},
-		HAMi: hami.Options{LibraryDir: o.hamiLibrary},
-	}
-	if o.backend == "nvml" {
-		out.MPS.Exclusive = mps.SMI("nvidia-smi")
-	}
-	return out
-}
-
 // ready says whether all have looked at their hardware.
 func (a *agents) ready() bool {
 	return !slices.ContainsFunc(a.all, func(x *Agent) bool { return !x.Ready() })
@@ -153,11 +143,11 @@ func (a *agents) run(ctx context.Context) error {
 			}
 		})
 	}
+	for _, x := range a.all {
+		a.also = append(a.also, x.Run)
+	}
 	for _, f := range a.also {
 		work(f)
-	}
-	for _, x := range a.all {
-		work(x.Run)
 	}
 	<-ctx.Done()
 	running.Wait()

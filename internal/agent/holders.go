@@ -4,7 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -18,22 +18,21 @@ import (
 // holders remembers which containers hold which device, for metrics and for the judgement of
 // errors: kubelet must not be asked each time.
 type holders struct {
-	mu       sync.Mutex
-	byDevice map[string][]export.Holder // by UUID of device or instance
+	byDevice atomic.Pointer[map[string][]export.Holder] // by UUID of device or instance; nil before the first
 }
 
 // refreshEvery is how old that may be.
 const refreshEvery = 15 * time.Second
 
 func (h *holders) of(uuid string) []export.Holder {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.byDevice[uuid]
+	if all := h.byDevice.Load(); all != nil {
+		return (*all)[uuid]
+	}
+	return nil
 }
 
 // tenants are the namespaces of the containers that hold a device.
-func (h *holders) tenants(uuid string, _ int) []string {
-	var out []string
+func (h *holders) tenants(uuid string, _ int) (out []string) {
 	for _, x := range h.of(uuid) {
 		out = append(out, x.Namespace)
 	}
@@ -41,21 +40,10 @@ func (h *holders) tenants(uuid string, _ int) []string {
 	return slices.Compact(out)
 }
 
-func (h *holders) set(byDevice map[string][]export.Holder) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.byDevice = byDevice
-}
-
 // followHolders keeps them fresh until the context ends.
 func (a *Agent) followHolders(ctx context.Context) {
-	for {
+	for ok := true; ok; ok = paused(ctx, refreshEvery) {
 		a.refreshHolders(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(refreshEvery):
-		}
 	}
 }
 
@@ -89,7 +77,7 @@ func (a *Agent) refreshHolders(ctx context.Context) {
 			add(d, export.Holder{Namespace: pod.Namespace, Pod: pod.Name, Container: container})
 		})
 	}
-	a.holders.set(out)
+	a.holders.byDevice.Store(&out)
 }
 
 // eachRecorded visits the devices that the records of running pods name.
@@ -124,22 +112,26 @@ func (a *Agent) containerOf(pid int) (export.Holder, bool) {
 	if err != nil || !ok {
 		return export.Holder{}, false
 	}
-	for _, pod := range a.o.Pods.List() {
-		if string(pod.UID) != owner.PodUID {
-			continue
-		}
-		name, _ := containerName(pod, owner.ContainerID)
-		return export.Holder{Namespace: pod.Namespace, Pod: pod.Name, Container: name}, true
+	pod, name := a.containerByID(owner.PodUID, owner.ContainerID)
+	if pod == nil {
+		return export.Holder{}, false
 	}
-	return export.Holder{}, false
+	return export.Holder{Namespace: pod.Namespace, Pod: pod.Name, Container: name}, true
 }
 
-// containerName is the name of a pod's container by the runtime's ID.
-func containerName(pod *v1.Pod, id string) (string, bool) {
-	for _, s := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
-		if _, short, ok := strings.Cut(s.ContainerID, "://"); ok && short == id {
-			return s.Name, true
+// containerByID is a pod by its UID, nil for none, and the name of its container by the runtime's ID,
+// empty for none.
+func (a *Agent) containerByID(podUID, id string) (*v1.Pod, string) {
+	for _, pod := range a.o.Pods.List() {
+		if string(pod.UID) != podUID {
+			continue
 		}
+		for _, s := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
+			if _, short, ok := strings.Cut(s.ContainerID, "://"); ok && short == id {
+				return pod, s.Name
+			}
+		}
+		return pod, ""
 	}
-	return "", false
+	return nil, ""
 }

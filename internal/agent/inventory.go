@@ -47,9 +47,12 @@ func (a *Agent) followInventory(ctx context.Context) {
 }
 
 // lookSoon asks for the inventory to be read again.
-func (a *Agent) lookSoon() {
+func (a *Agent) lookSoon() { nudge(a.look) }
+
+// nudge wakes the loop that waits for a channel of one place; it does not wait.
+func nudge(c chan<- struct{}) {
 	select {
-	case a.look <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -86,7 +89,7 @@ func (a *Agent) readInventory(ctx context.Context) error {
 	a.inventory.Store(inv)
 	owned := a.ownedInstances(ctx)
 	a.monitor.SetInventory(inv)
-	a.publisher.SetInventory(a.shown(inv, owned), owned)
+	a.publisher.SetInventory(a.shown(inv), owned)
 	a.offer()
 	a.setGiven(ctx, inv, owned)
 	return nil
@@ -105,15 +108,14 @@ func (a *Agent) someAnswer() bool {
 
 // shown is the inventory as the scheduler is to see it: a device that the agent does not
 // cut on demand has the cuts that exist and no others.
-func (a *Agent) shown(inv *device.Inventory, owned map[string]bool) *device.Inventory {
+func (a *Agent) shown(inv *device.Inventory) *device.Inventory {
 	if onDemand(a) {
 		return inv
 	}
 	out := *inv
 	out.Devices = slices.Clone(inv.Devices)
 	for i := range out.Devices {
-		d := &out.Devices[i]
-		if d.MIG != nil && !d.MIG.Enabled && len(d.MIG.Instances) == 0 {
+		if d := &out.Devices[i]; d.MIG != nil && !d.MIG.Enabled && len(d.MIG.Instances) == 0 {
 			d.MIG = nil
 		}
 	}

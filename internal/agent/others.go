@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/tangram-dev/tangram/api/names"
+	"github.com/tangram-dev/tangram/internal/agent/device"
 )
 
 // How another device plugin is looked for: one that is listed for as long as othersFor
@@ -54,10 +55,7 @@ func (a *Agent) awaitTurn(ctx context.Context) string {
 		case time.Since(since) >= othersFor:
 			return other
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(othersEvery):
-		}
+		paused(ctx, othersEvery)
 	}
 	return ""
 }
@@ -75,15 +73,10 @@ func (a *Agent) otherOffer(offered map[string][]string) string {
 
 // ourHardware says whether a resource is the node's GPUs: by its name, or by its IDs.
 func (a *Agent) ourHardware(resource string, ids []string) bool {
-	if strings.HasPrefix(resource, names.ResourceNVIDIA) || strings.HasPrefix(resource, slicePrefix) {
-		return true
-	}
-	for _, d := range a.Inventory().Devices {
-		if slices.ContainsFunc(ids, func(id string) bool { return strings.Contains(id, d.UUID) }) {
-			return true
-		}
-	}
-	return false
+	return strings.HasPrefix(resource, names.ResourceNVIDIA) || strings.HasPrefix(resource, slicePrefix) ||
+		slices.ContainsFunc(a.Inventory().Devices, func(d device.Device) bool {
+			return slices.ContainsFunc(ids, func(id string) bool { return strings.Contains(id, d.UUID) })
+		})
 }
 
 // yield makes an agent that was to serve an observer, for as long as it runs: when the

@@ -59,7 +59,10 @@ func (a *Agent) makeSharing() error {
 		return err
 	}
 	if m := a.sharing.MPS(); m != nil {
-		a.guard = mps.NewGuard(m, mps.GuardOptions{Container: a.containerByID})
+		a.guard = mps.NewGuard(m, mps.GuardOptions{Container: func(podUID, id string) (string, bool) {
+			_, name := a.containerByID(podUID, id)
+			return name, name != ""
+		}})
 	}
 	return nil
 }
@@ -91,7 +94,7 @@ func (a *Agent) makePlugin() {
 		o.CDI = cdi.Name
 	}
 	a.granter = grant.New(o)
-	a.plugin = plugin.New(plugin.Options{Dir: filepath.Join(c.Agent.KubeletDir, "device-plugins"), Granter: &counted{a}})
+	a.plugin = plugin.New(plugin.Options{Dir: filepath.Join(c.Agent.KubeletDir, "device-plugins"), Granter: &counted{a.granter, a}})
 	a.seller = grant.NewSeller(grant.SellerOptions{
 		Offers: a.offers, Set: a.plugin.Set, TopologyManager: c.Agent.TopologyManager, Book: a.book, Pods: a.o.Pods,
 	})
@@ -105,17 +108,16 @@ const migLinger = 10 * time.Second
 const prepareGrace = 10 * time.Second
 
 // counted is the granter with metrics and logs, and without devices that are being reset.
-type counted struct{ a *Agent }
-
-func (g *counted) Preferred(ctx context.Context, resource string, available, must []string, size int) []string {
-	return g.a.granter.Preferred(ctx, resource, available, must, size)
+type counted struct {
+	*grant.Granter
+	a *Agent
 }
 
 func (g *counted) Allocate(ctx context.Context, resource string, ids []string) (device.Answer, error) {
 	err := g.a.unclaimed(resource, ids)
 	var answer device.Answer
 	if err == nil {
-		answer, err = g.a.granter.Allocate(ctx, resource, ids)
+		answer, err = g.Granter.Allocate(ctx, resource, ids)
 	}
 	g.done("allocate", resource, ids, err)
 	return answer, err
@@ -124,7 +126,7 @@ func (g *counted) Allocate(ctx context.Context, resource string, ids []string) (
 func (g *counted) PreStart(ctx context.Context, resource string, ids []string) error {
 	err := g.a.unclaimed(resource, ids)
 	if err == nil {
-		err = g.a.granter.PreStart(ctx, resource, ids)
+		err = g.Granter.PreStart(ctx, resource, ids)
 	}
 	g.done("prestart", resource, ids, err)
 	return err
@@ -199,10 +201,6 @@ func (a *Agent) offers() []device.Offer {
 	if a.inventory.Load() == nil {
 		return nil
 	}
-	inv, owned := a.Inventory(), map[string]bool{}
-	if known := a.owned.Load(); known != nil {
-		owned = *known
-	}
 	healthy := func(uuid string) bool {
 		a.mu.Lock()
 		claimed := a.claimed[uuid]
@@ -210,7 +208,16 @@ func (a *Agent) offers() []device.Offer {
 		s, ok := a.monitor.Status(uuid)
 		return ok && s.Usable() && !claimed
 	}
-	return grant.Offers(inv, sales(a.o.Config, onDemand(a), inv), owned, healthy)
+	inv := a.Inventory()
+	return grant.Offers(inv, sales(a.o.Config, onDemand(a), inv), a.knownOwned(), healthy)
+}
+
+// knownOwned are the UUIDs of MIG instances that the agent has cut, as last known.
+func (a *Agent) knownOwned() map[string]bool {
+	if known := a.owned.Load(); known != nil {
+		return *known
+	}
+	return map[string]bool{}
 }
 
 // ownedInstances are the UUIDs of MIG instances in the inventory that the agent has cut;
@@ -223,10 +230,7 @@ func (a *Agent) ownedInstances(ctx context.Context) map[string]bool {
 	placements, err := a.sharing.Owned(ctx)
 	if err != nil {
 		a.log.Error(err, "Could not list the agent's own MIG instances; using the last known")
-		if known := a.owned.Load(); known != nil {
-			return *known
-		}
-		return out
+		return a.knownOwned()
 	}
 	defer a.owned.Store(&out)
 	inv := a.Inventory()
@@ -262,16 +266,7 @@ func (a *Agent) prepare(ctx context.Context, x device.Allocation) error {
 
 // share is what containers need besides their devices, where no CDI file says it.
 func (a *Agent) share(ctx context.Context, resource string, devices []device.Grant) (device.Edits, error) {
-	edits, err := a.sharing.Edits(ctx, device.Allocation{ID: resource, Resource: resource, Devices: devices})
-	return edits, err
-}
-
-// takeOver looks at what an earlier agent left, before anything new is made.
-func (a *Agent) takeOver(ctx context.Context) {
-	if err := a.readInventory(ctx); err != nil {
-		return
-	}
-	a.collectOnce(ctx)
+	return a.sharing.Edits(ctx, device.Allocation{ID: resource, Resource: resource, Devices: devices})
 }
 
 // collectEvery is how often what ended allocations left is collected.
@@ -334,21 +329,11 @@ func errorText(err error) string {
 
 // migManager names another program that cuts the node's devices, by its label; empty for none.
 func (a *Agent) migManager() string {
-	state := a.publisher.NodeLabel("nvidia.com/mig.config.state")
-	if state == "" {
-		return ""
+	const label = "nvidia.com/mig.config.state"
+	if state := a.publisher.NodeLabel(label); state != "" {
+		return label + "=" + state
 	}
-	return "nvidia.com/mig.config.state=" + state
-}
-
-// containerByID names a pod's container by the runtime's ID.
-func (a *Agent) containerByID(podUID, id string) (string, bool) {
-	for _, pod := range a.o.Pods.List() {
-		if string(pod.UID) == podUID {
-			return containerName(pod, id)
-		}
-	}
-	return "", false
+	return ""
 }
 
 // daemonDied tells the pods whose programs ended with an MPS daemon.

@@ -16,10 +16,9 @@ import (
 // setting is one thing that can be set from text: by a flag, by an environment variable,
 // and where field is given by a field of the file's section flags.
 type setting struct {
-	flag  string
-	env   []string // empty for our own
-	field string
-	help  string
+	flag        string
+	env         []string // empty for our own
+	field, help string
 	// list: the file may hold a list instead of one text.
 	list bool
 	// boolean: the flag may stand without a value; the file holds a boolean.
@@ -32,55 +31,40 @@ type setting struct {
 func settings(c *Config) []setting {
 	return []setting{
 		{flag: "mig-strategy", env: []string{"MIG_STRATEGY"}, field: "migStrategy",
-			help: "how MIG instances are sold: none, single or mixed",
-			set:  choice(&c.Flags.MIGStrategy, MIGNone, MIGSingle, MIGMixed)},
+			help: "how MIG instances are sold: none, single or mixed", set: choice(&c.Flags.MIGStrategy, MIGNone, MIGSingle, MIGMixed)},
 		{flag: "fail-on-init-error", env: []string{"FAIL_ON_INIT_ERROR"}, field: "failOnInitError", boolean: true,
-			help: "end when there is no driver; else wait for one",
-			set:  boolean(&c.Flags.FailOnInitError)},
+			help: "end when there is no driver; else wait for one", set: boolean(&c.Flags.FailOnInitError)},
 		{flag: "mps-root", env: []string{"MPS_ROOT"}, field: "mpsRoot",
-			help: "where MPS daemons keep their pipes, on the node",
-			set:  absolute(&c.Flags.MPSRoot)},
+			help: "where MPS daemons keep their pipes, on the node", set: absolute(&c.Flags.MPSRoot)},
 		{flag: "nvidia-driver-root", env: []string{"NVIDIA_DRIVER_ROOT"}, field: "nvidiaDriverRoot",
-			help: "root of the driver's installation on the node",
-			set:  absolute(&c.Flags.DriverRoot)},
+			help: "root of the driver's installation on the node", set: absolute(&c.Flags.DriverRoot)},
 		{flag: "nvidia-dev-root", env: []string{"NVIDIA_DEV_ROOT"}, field: "nvidiaDevRoot",
-			help: "root of the driver's device nodes on the node; the driver's root when empty",
-			set:  absolute(&c.Flags.DevRoot)},
+			help: "root of the driver's device nodes on the node; the driver's root when empty", set: absolute(&c.Flags.DevRoot)},
 		{flag: "container-driver-root", env: []string{"CONTAINER_DRIVER_ROOT", "DRIVER_ROOT_CTR_PATH"}, field: "plugin.containerDriverRoot",
-			help: "where the driver's root is mounted in the agent's container",
-			set:  absolute(&c.Flags.ContainerDriverRoot)},
+			help: "where the driver's root is mounted in the agent's container", set: absolute(&c.Flags.ContainerDriverRoot)},
 		{flag: "pass-device-specs", env: []string{"PASS_DEVICE_SPECS"}, field: "plugin.passDeviceSpecs", boolean: true,
-			help: "list device nodes in the answer to kubelet",
-			set:  boolean(&c.Flags.PassDeviceSpecs)},
+			help: "list device nodes in the answer to kubelet", set: boolean(&c.Flags.PassDeviceSpecs)},
 		{flag: "device-list-strategy", env: []string{"DEVICE_LIST_STRATEGY"}, field: "plugin.deviceListStrategy", list: true,
-			help: "how a container is told its devices: cdi-cri, envvar or volume-mounts",
-			set:  c.setDeviceList},
+			help: "how a container is told its devices: cdi-cri, envvar or volume-mounts", set: c.setDeviceList},
 		{flag: "device-id-strategy", env: []string{"DEVICE_ID_STRATEGY"}, field: "plugin.deviceIDStrategy",
-			help: "how devices are named towards a container: uuid or index",
-			set:  choice(&c.Flags.DeviceIDStrategy, ByUUID, ByIndex)},
+			help: "how devices are named towards a container: uuid or index", set: choice(&c.Flags.DeviceIDStrategy, ByUUID, ByIndex)},
 		{flag: "imex-channel-ids", env: []string{"IMEX_CHANNEL_IDS"},
-			help: "IMEX channels that every container gets: 0 or nothing",
-			set:  c.setChannels},
+			help: "IMEX channels that every container gets: 0 or nothing", set: c.setChannels},
 		{flag: "imex-required", env: []string{"IMEX_REQUIRED"}, boolean: true,
-			help: "refuse to serve when the IMEX channels do not exist",
-			set:  boolean(&c.IMEX.Required)},
+			help: "refuse to serve when the IMEX channels do not exist", set: boolean(&c.IMEX.Required)},
 
 		{flag: "mode", help: "observe (another device plugin serves the node) or serve (this one does)",
 			set: choice(&c.Agent.Mode, Observe, Serve)},
-		{flag: "serve", boolean: true, help: "the same as --mode=serve",
-			set: c.setServe},
+		{flag: "serve", boolean: true, help: "the same as --mode=serve", set: c.setServe},
 		{flag: "topology-manager", boolean: true, help: "kubelet's topologyManagerPolicy is not none: withhold devices from kubelet while another use of their GPU excludes them",
 			set: boolean(&c.Agent.TopologyManager)},
 		{flag: "shares-per-gpu", help: "shares by amount of memory and compute that a GPU may have at once, 2 to 48; 0 for none",
 			set: number(&c.Agent.SharesPerGPU, 0, maxShares)},
 		{flag: "isolation", help: "what enforces shares by amount: mps, hami or none",
 			set: choice(&c.Agent.Isolation, IsolationMPS, IsolationHAMi, IsolationNone)},
-		{flag: "state-dir", help: "where the agent keeps what must survive its restart",
-			set: absolute(&c.Agent.StateDir)},
-		{flag: "kubelet-dir", help: "kubelet's directory, with device-plugins and pod-resources below",
-			set: absolute(&c.Agent.KubeletDir)},
-		{flag: "cdi-dir", help: "where CDI specifications are written",
-			set: absolute(&c.Agent.CDIDir)},
+		{flag: "state-dir", help: "where the agent keeps what must survive its restart", set: absolute(&c.Agent.StateDir)},
+		{flag: "kubelet-dir", help: "kubelet's directory, with device-plugins and pod-resources below", set: absolute(&c.Agent.KubeletDir)},
+		{flag: "cdi-dir", help: "where CDI specifications are written", set: absolute(&c.Agent.CDIDir)},
 		{flag: "sample-interval", help: "time between samples of all devices",
 			set: duration(&c.Agent.SampleInterval, time.Second, 10*time.Minute)},
 		{flag: "publish-interval", help: "least time between two writes of telemetry to the GPUNode",
@@ -89,8 +73,7 @@ func settings(c *Config) []setting {
 			set: duration(&c.Agent.HeartbeatInterval, time.Second, 10*time.Minute)},
 		{flag: "hot-celsius", help: "temperature from which a GPU counts as hot; 0 for never",
 			set: number(&c.Agent.Health.HotCelsius, 0, 200)},
-		{flag: "hot-for", help: "how long a GPU must be hot before it is degraded",
-			set: duration(&c.Agent.Health.HotFor, 0, 24*time.Hour)},
+		{flag: "hot-for", help: "how long a GPU must be hot before it is degraded", set: duration(&c.Agent.Health.HotFor, 0, 24*time.Hour)},
 		{flag: "throttled-for", help: "how long the hardware must hold clocks down before a GPU is degraded",
 			set: duration(&c.Agent.Health.ThrottledFor, 0, 24*time.Hour)},
 		{flag: "silent-for", help: "how long the driver may not answer before a GPU is degraded",
@@ -101,8 +84,7 @@ func settings(c *Config) []setting {
 			set: number(&c.Agent.Health.Tenants, 2, 4)},
 		{flag: "xid", help: "corrections of the table of driver errors, such as 109=RESET_GPU,31=IGNORE",
 			set: c.Agent.Health.Table.Override},
-		{flag: "ignore-causes", help: "causes that never make a GPU unhealthy, such as PCIeNarrow,Hot",
-			set: c.setDisabled},
+		{flag: "ignore-causes", help: "causes that never make a GPU unhealthy, such as PCIeNarrow,Hot", set: c.setDisabled},
 		{flag: "dra", boolean: true, help: "publish the node's GPUs as ResourceSlices, and prepare ResourceClaims for kubelet",
 			set: boolean(&c.Agent.DRA)},
 		{flag: "reset", boolean: true, help: "reset GPUs that need it, that no process uses and no container holds; needs CAP_SYS_ADMIN on the node",
@@ -138,32 +120,24 @@ func unknownChoice[T ~string](text string, values ...T) error {
 }
 
 func boolean(to *bool) func(string) error {
-	return func(text string) error {
-		v, err := strconv.ParseBool(text)
-		if err != nil {
-			return fmt.Errorf("%q: want true or false", strictyaml.Clip(text))
-		}
-		*to = v
-		return nil
-	}
+	return parsed(to, strconv.ParseBool, func(bool) bool { return true }, "true or false")
 }
 
 func number(to *int, least, most int) func(string) error {
-	return func(text string) error {
-		v, err := strconv.Atoi(text)
-		if err != nil || v < least || v > most {
-			return fmt.Errorf("%q: want a number from %d to %d", strictyaml.Clip(text), least, most)
-		}
-		*to = v
-		return nil
-	}
+	return parsed(to, strconv.Atoi, func(v int) bool { return v >= least && v <= most }, fmt.Sprintf("a number from %d to %d", least, most))
 }
 
 func duration(to *time.Duration, least, most time.Duration) func(string) error {
+	return parsed(to, time.ParseDuration, func(v time.Duration) bool { return v >= least && v <= most },
+		fmt.Sprintf("a duration such as 30s, from %s to %s", least, most))
+}
+
+// parsed is a value that parse reads and that is valid; want says what it may be.
+func parsed[T any](to *T, parse func(string) (T, error), valid func(T) bool, want string) func(string) error {
 	return func(text string) error {
-		v, err := time.ParseDuration(text)
-		if err != nil || v < least || v > most {
-			return fmt.Errorf("%q: want a duration such as 30s, from %s to %s", strictyaml.Clip(text), least, most)
+		v, err := parse(text)
+		if err != nil || !valid(v) {
+			return fmt.Errorf("%q: want %s", strictyaml.Clip(text), want)
 		}
 		*to = v
 		return nil

@@ -65,9 +65,8 @@ type Profile struct {
 	ID   int
 	Name string
 	// MemoryMiB and SMs are of one instance, ComputeSlices its slices of compute.
-	MemoryMiB     int64
-	SMs           int
-	ComputeSlices int
+	MemoryMiB          int64
+	SMs, ComputeSlices int
 	// Starts are the memory slices an instance may begin at, Size how many it covers.
 	Starts []int
 	Size   int

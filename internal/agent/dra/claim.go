@@ -1,6 +1,7 @@
 package dra
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -48,10 +49,7 @@ type Held struct {
 
 // allocation is what has to be made real for the device.
 func (h *Held) allocation(c *Claim) device.Allocation {
-	grant := device.Grant{UUID: h.GPU, Profile: h.Profile, Start: h.Start, MemoryMiB: h.MemoryMiB, ComputeMilli: h.ComputeMilli}
-	if h.Instance != "" {
-		grant.UUID = h.Instance
-	}
+	grant := device.Grant{UUID: cmp.Or(h.Instance, h.GPU), Profile: h.Profile, Start: h.Start, MemoryMiB: h.MemoryMiB, ComputeMilli: h.ComputeMilli}
 	return device.Allocation{
 		ID: h.id(c), Namespace: c.Namespace, Pod: c.Name, Container: h.Device, Resource: Driver,
 		Devices: []device.Grant{grant}, Admin: h.Admin,

@@ -86,7 +86,7 @@ func TestParts(t *testing.T) {
 			}
 		})
 	}
-	// Who cut it decides how it is given.
+	// Which program cut it decides how it is given.
 	inv := inventory(1, 1)
 	inv.Devices[0].MIG.Enabled, inv.Devices[0].MIG.Instances = true, []device.Instance{foreign}
 	if p := Parts(inv, onDemand)[0]; p.Instance != "MIG-x" || p.Profile.Name != "3g.71gb" || p.Start != 4 {

@@ -91,8 +91,7 @@ func (d *Claims) save() error {
 
 // Prepared is one device of a prepared claim, as kubelet is told.
 type Prepared struct {
-	Request, Pool, Device, Share string
-	CDI                          string
+	Request, Pool, Device, Share, CDI string
 }
 
 // Prepare makes a claim's devices ready for containers. Calling it again for a prepared
@@ -139,19 +138,18 @@ func (d *Claims) Prepare(ctx context.Context, namespace, name, uid string) (out 
 // gone, what the journal knows counts: the claim may be in use.
 func (d *Claims) read(ctx context.Context, namespace, name, uid string, known *Claim) (*Claim, error) {
 	object, err := d.o.Get(ctx, namespace, name)
-	var c *Claim
-	switch {
-	case err != nil:
-		err = fmt.Errorf("ResourceClaim %s/%s: %w", namespace, name, err)
-	case string(object.UID) != uid:
+	if err == nil && string(object.UID) != uid {
 		return nil, fmt.Errorf("ResourceClaim %s/%s: has the UID %s, kubelet means the one with %s, which is gone", namespace, name, object.UID, uid)
-	default:
-		var parts []Part
-		if parts, err = d.o.Parts(); err == nil {
-			c, err = read(object, d.o.Node, parts)
-		} else {
-			err = fmt.Errorf("ResourceClaim %s/%s: %w", namespace, name, err)
-		}
+	}
+	var parts []Part
+	if err == nil {
+		parts, err = d.o.Parts()
+	}
+	var c *Claim
+	if err == nil {
+		c, err = read(object, d.o.Node, parts)
+	} else {
+		err = fmt.Errorf("ResourceClaim %s/%s: %w", namespace, name, err)
 	}
 	if err != nil && known != nil {
 		return known, nil
@@ -272,10 +270,8 @@ func (d *Claims) Reconcile(ctx context.Context, listed func(namespace, name stri
 		object, err := d.o.Get(ctx, c.Namespace, c.Name)
 		gone := apierrors.IsNotFound(err) || err == nil && string(object.UID) != c.UID
 		d.mu.Lock()
-		was := d.orphans[c.UID]
-		d.orphans[c.UID] = gone && !listed(c.Namespace, c.Name)
-		orphan := d.orphans[c.UID]
-		if !orphan {
+		was, orphan := d.orphans[c.UID], gone && !listed(c.Namespace, c.Name)
+		if d.orphans[c.UID] = orphan; !orphan {
 			delete(d.orphans, c.UID)
 		}
 		d.mu.Unlock()
@@ -333,10 +329,8 @@ func (h *Held) excludes(o *Held, parts []Part) bool {
 		return true
 	}
 	size := func(x *Held) int {
-		for _, p := range parts {
-			if p.Name == x.Device && p.Profile != nil {
-				return p.Profile.Size
-			}
+		if k := slices.IndexFunc(parts, func(p Part) bool { return p.Name == x.Device && p.Profile != nil }); k >= 0 {
+			return parts[k].Profile.Size
 		}
 		return 1
 	}

@@ -43,16 +43,16 @@ type Cuts struct {
 // else a simulated node has, no back end can hand out.
 func Parts(inv *device.Inventory, cuts Cuts) (out []Part) {
 	for i := range inv.Devices {
-		d := &inv.Devices[i]
-		if d.Vendor != "" && d.Vendor != "nvidia" {
-			continue
-		}
-		out = append(out, cuts.of(d)...)
+		out = append(out, cuts.of(&inv.Devices[i])...)
 	}
 	return out
 }
 
+// of are what one device has to give.
 func (c Cuts) of(d *device.Device) (out []Part) {
+	if d.Vendor != "" && d.Vendor != "nvidia" {
+		return nil
+	}
 	whole := Part{Name: fmt.Sprintf("gpu-%d", d.Minor), GPU: d, Shares: c.Shares}
 	if d.MIG == nil {
 		return []Part{whole}

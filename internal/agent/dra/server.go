@@ -1,6 +1,7 @@
 package dra
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,10 +47,6 @@ func (s *Server) Run(ctx context.Context) error {
 	socket.Sweep(filepath.Join(registry, prefix+"*.sock"))
 	socket.Sweep(filepath.Join(plugins, "*.sock"))
 	tag, log := socket.Tag(), klog.FromContext(ctx)
-	poll := s.Poll
-	if poll == 0 {
-		poll = time.Second
-	}
 	var serving, registering *socket.Socket
 	stop := func() {
 		registering.Stop() // first: kubelet is to ask no more
@@ -78,7 +75,7 @@ func (s *Server) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(poll):
+		case <-time.After(cmp.Or(s.Poll, time.Second)):
 		}
 	}
 }

@@ -25,18 +25,10 @@ type Slice struct {
 func (s State) Slices() (out []Slice) {
 	describe := s.describer()
 	var plain []resourceapi.Device
-	cards := map[string][]Part{}
-	var order []string
-	for _, p := range Parts(s.Inventory, s.Cuts) {
-		if cards[p.GPU.UUID] == nil {
-			order = append(order, p.GPU.UUID)
-		}
-		cards[p.GPU.UUID] = append(cards[p.GPU.UUID], p)
-	}
 	var sets []resourceapi.CounterSet
 	var cut []Slice
-	for _, uuid := range order {
-		parts := cards[uuid]
+	for i := range s.Inventory.Devices {
+		parts := s.Cuts.of(&s.Inventory.Devices[i])
 		if !slices.ContainsFunc(parts, func(p Part) bool { return p.Profile != nil }) {
 			for _, p := range parts {
 				plain = append(plain, describe.device(p))
@@ -45,8 +37,7 @@ func (s State) Slices() (out []Slice) {
 		}
 		c := countersOf(parts[0].GPU)
 		sets = append(sets, c.set())
-		name := fmt.Sprintf("gpu-%d", parts[0].GPU.Minor)
-		card := Slice{Name: name}
+		card := Slice{Name: fmt.Sprintf("gpu-%d", parts[0].GPU.Minor)}
 		for _, p := range parts {
 			d := describe.device(p)
 			d.ConsumesCounters = c.consumed(p)

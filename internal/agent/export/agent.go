@@ -15,20 +15,15 @@ import (
 // Metrics are the agent's metrics about itself on one node. Its methods may be called at any
 // time.
 type Metrics struct {
-	calls       *prometheus.CounterVec
-	took        *prometheus.HistogramVec
-	answering   prometheus.Gauge
-	watched     prometheus.Gauge
-	changes     *prometheus.CounterVec
-	resets      *prometheus.CounterVec
-	corrected   prometheus.Counter
-	allocations *prometheus.CounterVec
-	writes      *prometheus.CounterVec
-	mps, mig    *prometheus.CounterVec
-	kubelet     prometheus.Gauge
-	serving     prometheus.Gauge
-	unsaved     *prometheus.CounterVec
-	all         []prometheus.Collector
+	calls                         *prometheus.CounterVec
+	took                          *prometheus.HistogramVec
+	answering, watched            prometheus.Gauge
+	changes, resets               *prometheus.CounterVec
+	corrected                     prometheus.Counter
+	allocations, writes, mps, mig *prometheus.CounterVec
+	kubelet, serving              prometheus.Gauge
+	unsaved                       *prometheus.CounterVec
+	all                           []prometheus.Collector
 }
 
 // NewMetrics makes the metrics of a node; register it once. Agents of several nodes go

@@ -31,14 +31,9 @@ type Options struct {
 
 // Collector shows one node's devices.
 type Collector struct {
-	o      Options
-	fields []*prometheus.Desc // of metrics, in their order
-	health *prometheus.Desc
-	state  *prometheus.Desc
-	recent *prometheus.Desc
-	xids   *prometheus.Desc
-	memory *prometheus.Desc
-	sm     *prometheus.Desc
+	o                                       Options
+	fields                                  []*prometheus.Desc // of metrics, in their order
+	health, state, recent, xids, memory, sm *prometheus.Desc
 }
 
 // labels are what every series of a device has. Prometheus takes an empty one for

@@ -13,9 +13,8 @@ type sum struct {
 	milli  int
 }
 
-// fits refuses a container whose amounts, with those that were promised to others, are
-// more than its GPUs have. Containers of one pod that hold the same slot one after the
-// other count with the larger amount.
+// fits refuses a container whose amounts, with those that were promised to others, are more than its GPUs have.
+// Containers of one pod that hold the same slot one after the other count with the larger amount.
 func fits(inv *device.Inventory, h *records.Holding, all []records.Holding) error {
 	type slot struct{ gpu, id string }
 	promised := map[slot]sum{}

@@ -90,6 +90,4 @@ func (s Sale) times(uuid string) (out []records.ID) {
 	return out
 }
 
-func (s Sale) sells(profile string) bool {
-	return s.Any || device.SameProfile(profile, s.Profile)
-}
+func (s Sale) sells(profile string) bool { return s.Any || device.SameProfile(profile, s.Profile) }

@@ -2,7 +2,9 @@ package health
 
 import (
 	"errors"
+	"maps"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,12 +35,7 @@ func (m *Monitor) event(e device.Event) {
 
 // owns: the UUID is of an instance of the device.
 func (t *tracked) owns(uuid string) bool {
-	for _, i := range t.instances {
-		if i.uuid == uuid {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(slices.Collect(maps.Values(t.instances)), func(i *instance) bool { return i.uuid == uuid })
 }
 
 // feed gives an event to the state machine of the device, or of the instance if it
@@ -122,9 +119,7 @@ func (m *Monitor) samples(samples []device.Sample, err error, asked time.Time) (
 // and the last XID is added.
 func (t *tracked) keep(s device.Sample) {
 	values := make(map[device.Field]float64, len(s.Values)+1)
-	for f, v := range s.Values {
-		values[f] = v
-	}
+	maps.Copy(values, s.Values)
 	values[device.LastXID] = float64(t.lastXID)
 	s.Values = values
 	t.sample = s
@@ -136,10 +131,8 @@ func measured(s *device.Sample, d *device.Device) health.Sample {
 	out.Verdict = verdict(s.Recovery)
 	out.Temperature = int(number(s, device.Temperature))
 	out.HardwareThrottle = 0
-	for _, reason := range s.Throttle {
-		if strings.HasPrefix(reason, "hw-") {
-			out.HardwareThrottle = 1
-		}
+	if slices.ContainsFunc(s.Throttle, func(reason string) bool { return strings.HasPrefix(reason, "hw-") }) {
+		out.HardwareThrottle = 1
 	}
 	out.RemapPending = int(number(s, device.RemapPending))
 	out.RemapFailed = int(number(s, device.RemapFailed))

@@ -82,11 +82,11 @@ type Monitor struct {
 	asked    bool      // for a sample, ever
 	answers  bool      // the last sample was answered
 	watched  bool
-	watchRun int // counts calls of Watch
 	changes  []Change
 	telling  bool
 
 	poked     chan struct{}
+	watchRun  atomic.Int64 // counts beginnings and ends of calls of Watch
 	sampling  atomic.Bool
 	resetting sync.WaitGroup
 }

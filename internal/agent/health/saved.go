@@ -2,6 +2,7 @@ package health
 
 import (
 	"encoding/json"
+	"maps"
 	"time"
 
 	"github.com/tangram-dev/tangram/core/health"
@@ -21,9 +22,7 @@ func (m *Monitor) Save() ([]byte, error) {
 	f := savedFile{Boot: m.o.Boot, Devices: map[string]health.Saved{}}
 	// Devices that the driver has not shown since the restart may still come.
 	if m.restored.Boot == f.Boot {
-		for uuid, s := range m.restored.Devices {
-			f.Devices[uuid] = s
-		}
+		maps.Copy(f.Devices, m.restored.Devices)
 	}
 	for uuid, t := range m.devices {
 		f.Devices[uuid] = t.state.Saved()
@@ -33,8 +32,7 @@ func (m *Monitor) Save() ([]byte, error) {
 
 // decodeSaved reads what Save wrote. What cannot be read is nothing: the devices begin
 // healthy, and samples show what is wrong with them.
-func decodeSaved(text []byte) savedFile {
-	var f savedFile
+func decodeSaved(text []byte) (f savedFile) {
 	if len(text) == 0 || json.Unmarshal(text, &f) != nil {
 		return savedFile{}
 	}

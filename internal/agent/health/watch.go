@@ -1,6 +1,7 @@
 package health
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -57,27 +58,16 @@ var errWatchEnded = errors.New("watching ended without error")
 
 // watchOnce is one call of Watch; it never returns nil.
 func (m *Monitor) watchOnce(ctx context.Context) error {
-	m.mu.Lock()
-	m.watchRun++
-	run := m.watchRun
-	m.mu.Unlock()
+	run := m.watchRun.Add(1)
 	settled := time.AfterFunc(watchSettles, func() {
-		m.mu.Lock()
-		current := m.watchRun == run
-		m.mu.Unlock()
-		if current {
+		if m.watchRun.Load() == run {
 			m.watching(true)
 		}
 	})
 	err := m.o.Backend.Watch(ctx, m.event)
 	settled.Stop()
-	m.mu.Lock()
-	m.watchRun++ // a timer that fires now comes too late
-	m.mu.Unlock()
-	if err == nil {
-		err = errWatchEnded
-	}
-	return err
+	m.watchRun.Add(1) // a timer that fires now comes too late
+	return cmp.Or(err, errWatchEnded)
 }
 
 // watching notes whether events are received, and tells what changes by it.

@@ -62,6 +62,13 @@ type gpu struct {
 
 var _ device.Backend = (*Backend)(nil)
 
+// opened is the device's handle, nil until the driver gave one, and its UUID.
+func (g *gpu) opened() (nvml.Device, string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.handle, g.uuid
+}
+
 // New makes a back end that opens the driver with its first call. While that cannot be done,
 // because the driver is missing or comes later, every call tries again and fails with
 // device.ErrNoDriver.
@@ -94,13 +101,10 @@ func (b *Backend) start(ctx context.Context) (err error) {
 		b.guard = &guard{observe: b.options.Observe, lookup: b.library.Extensions().LookupSymbol, symbols: map[string]bool{"nvmlInit_v2": true}}
 	}
 	// Without persistence mode the driver brings devices up now: that takes seconds each.
-	_, err = change(ctx, b, b.system, "nvmlInit_v2", func() (struct{}, nvml.Return) {
-		return struct{}{}, b.library.Init()
-	})
-	if err != nil {
-		if errors.Is(err, device.ErrTimeout) || errors.Is(err, device.ErrNoDriver) {
-			return err
-		}
+	switch _, err = change(ctx, b, b.system, "nvmlInit_v2", nothing(b.library.Init)); {
+	case errors.Is(err, device.ErrTimeout), errors.Is(err, device.ErrNoDriver):
+		return err
+	case err != nil:
 		return fmt.Errorf("%w: %w", device.ErrNoDriver, err)
 	}
 	b.epoch++
@@ -123,15 +127,10 @@ func (b *Backend) start(ctx context.Context) (err error) {
 
 // attach takes a device's handle if there is none.
 func (b *Backend) attach(ctx context.Context, g *gpu) error {
-	g.mu.Lock()
-	have := g.handle != nil
-	g.mu.Unlock()
-	if have {
+	if handle, _ := g.opened(); handle != nil {
 		return nil
 	}
-	handle, err := change(ctx, b, g.lane, "nvmlDeviceGetHandleByIndex_v2", func() (nvml.Device, nvml.Return) {
-		return b.library.DeviceGetHandleByIndex(g.index)
-	})
+	handle, err := change(ctx, b, g.lane, "nvmlDeviceGetHandleByIndex_v2", with(b.library.DeviceGetHandleByIndex, g.index))
 	if err != nil {
 		return err
 	}
@@ -153,10 +152,8 @@ func (b *Backend) Hung() int { return int(b.guard.hung.Load()) }
 func (b *Backend) Close() error {
 	b.using.Lock()
 	defer b.using.Unlock()
-	if b.closed {
-		return nil
-	}
-	if b.closed = true; !b.running {
+	running := b.running && !b.closed
+	if b.closed = true; !running {
 		return nil
 	}
 	return b.stop(context.Background())
@@ -222,16 +219,13 @@ func (b *Backend) open() error {
 // find returns a device that answers, by UUID. The caller holds using.
 func (b *Backend) find(uuid string) (*gpu, nvml.Device, error) {
 	for _, g := range b.gpus {
-		g.mu.Lock()
-		handle, is := g.handle, g.uuid == uuid
-		g.mu.Unlock()
-		if !is || uuid == "" {
-			continue
-		}
-		if handle == nil {
+		switch handle, its := g.opened(); {
+		case its != uuid || uuid == "":
+		case handle == nil:
 			return nil, nil, fmt.Errorf("device %s: %w", uuid, nvml.ERROR_GPU_IS_LOST)
+		default:
+			return g, handle, nil
 		}
-		return g, handle, nil
 	}
 	return nil, nil, fmt.Errorf("device %q: %w", uuid, device.ErrNotFound)
 }
@@ -243,13 +237,23 @@ func get[T any](ctx context.Context, b *Backend, l *lane, name string, fn func()
 
 // do is a call that returns nothing.
 func do(ctx context.Context, b *Backend, l *lane, name string, fn func() nvml.Return) error {
-	_, err := get(ctx, b, l, name, func() (struct{}, nvml.Return) { return struct{}{}, fn() })
+	_, err := get(ctx, b, l, name, nothing(fn))
 	return err
 }
 
 // change is a call that changes the device and may take long.
 func change[T any](ctx context.Context, b *Backend, l *lane, name string, fn func() (T, nvml.Return)) (T, error) {
 	return call(ctx, b.guard, l, b.options.ChangeTimeout, name, fn)
+}
+
+// nothing, with and paired make calls of the driver into functions without arguments that
+// return one value.
+func nothing(fn func() nvml.Return) func() (struct{}, nvml.Return) {
+	return func() (struct{}, nvml.Return) { return struct{}{}, fn() }
+}
+
+func with[A, T any](fn func(A) (T, nvml.Return), argument A) func() (T, nvml.Return) {
+	return func() (T, nvml.Return) { return fn(argument) }
 }
 
 // pair holds two values of one call.

@@ -38,9 +38,7 @@ func (b *Backend) SetMIG(ctx context.Context, uuid string, on bool) error {
 		return nil
 	}
 	defer g.forgetCuts()
-	activation, err := change(ctx, b, g.lane, "nvmlDeviceSetMigMode", func() (nvml.Return, nvml.Return) {
-		return h.SetMigMode(want)
-	})
+	activation, err := change(ctx, b, g.lane, "nvmlDeviceSetMigMode", with(h.SetMigMode, want))
 	if err != nil {
 		return fmt.Errorf("nvml: set MIG mode: %w", err)
 	}
@@ -147,9 +145,7 @@ func (b *Backend) fill(ctx context.Context, g *gpu, h nvml.Device, gi nvml.GpuIn
 	if whole == nil {
 		return device.Instance{}, fmt.Errorf("%w: no compute instance covers all of %s", device.ErrNotSupported, p.Name)
 	}
-	if _, err := change(ctx, b, g.lane, "nvmlGpuInstanceCreateComputeInstance", func() (nvml.ComputeInstance, nvml.Return) {
-		return gi.CreateComputeInstance(whole)
-	}); err != nil {
+	if _, err := change(ctx, b, g.lane, "nvmlGpuInstanceCreateComputeInstance", with(gi.CreateComputeInstance, whole)); err != nil {
 		return device.Instance{}, err
 	}
 	var made []migDevice
@@ -176,12 +172,8 @@ func (b *Backend) fill(ctx context.Context, g *gpu, h nvml.Device, gi nvml.GpuIn
 // driver needs milliseconds to say what each is.
 func computeKinds(slices uint32) []int {
 	first := map[uint32]int{
-		1: nvml.COMPUTE_INSTANCE_PROFILE_1_SLICE,
-		2: nvml.COMPUTE_INSTANCE_PROFILE_2_SLICE,
-		3: nvml.COMPUTE_INSTANCE_PROFILE_3_SLICE,
-		4: nvml.COMPUTE_INSTANCE_PROFILE_4_SLICE,
-		6: nvml.COMPUTE_INSTANCE_PROFILE_6_SLICE,
-		7: nvml.COMPUTE_INSTANCE_PROFILE_7_SLICE,
+		1: nvml.COMPUTE_INSTANCE_PROFILE_1_SLICE, 2: nvml.COMPUTE_INSTANCE_PROFILE_2_SLICE, 3: nvml.COMPUTE_INSTANCE_PROFILE_3_SLICE,
+		4: nvml.COMPUTE_INSTANCE_PROFILE_4_SLICE, 6: nvml.COMPUTE_INSTANCE_PROFILE_6_SLICE, 7: nvml.COMPUTE_INSTANCE_PROFILE_7_SLICE,
 		8: nvml.COMPUTE_INSTANCE_PROFILE_8_SLICE,
 	}
 	out := []int{first[slices]}
@@ -217,10 +209,7 @@ func (b *Backend) DestroyInstance(ctx context.Context, uuid string, gpuInstance 
 	g, h, err := b.find(uuid)
 	if err == nil {
 		var gi nvml.GpuInstance
-		gi, err = get(ctx, b, g.lane, "nvmlDeviceGetGpuInstanceById", func() (nvml.GpuInstance, nvml.Return) {
-			return h.GetGpuInstanceById(gpuInstance)
-		})
-		if err == nil {
+		if gi, err = get(ctx, b, g.lane, "nvmlDeviceGetGpuInstanceById", with(h.GetGpuInstanceById, gpuInstance)); err == nil {
 			defer g.forgetCuts()
 			err = b.remove(ctx, g.lane, gi)
 		}
@@ -236,9 +225,7 @@ func (b *Backend) remove(ctx context.Context, l *lane, gi nvml.GpuInstance) erro
 	r := &reader{ctx: ctx, b: b, lane: l}
 	for p := range b.computeProfiles(r, gi, computeKinds(1)) {
 		p.InstanceCount = room(p.InstanceCount)
-		found, err := get(ctx, b, l, "nvmlGpuInstanceGetComputeInstances", func() ([]nvml.ComputeInstance, nvml.Return) {
-			return gi.GetComputeInstances(&p)
-		})
+		found, err := get(ctx, b, l, "nvmlGpuInstanceGetComputeInstances", with(gi.GetComputeInstances, &p))
 		if errors.Is(err, device.ErrNotSupported) {
 			continue
 		}
@@ -246,10 +233,7 @@ func (b *Backend) remove(ctx context.Context, l *lane, gi nvml.GpuInstance) erro
 			return err
 		}
 		for _, ci := range found {
-			_, err := change(ctx, b, l, "nvmlComputeInstanceDestroy", func() (struct{}, nvml.Return) {
-				return struct{}{}, ci.Destroy()
-			})
-			if err != nil {
+			if _, err := change(ctx, b, l, "nvmlComputeInstanceDestroy", nothing(ci.Destroy)); err != nil {
 				return err
 			}
 		}
@@ -257,8 +241,6 @@ func (b *Backend) remove(ctx context.Context, l *lane, gi nvml.GpuInstance) erro
 	if r.err != nil {
 		return r.err
 	}
-	_, err := change(ctx, b, l, "nvmlGpuInstanceDestroy", func() (struct{}, nvml.Return) {
-		return struct{}{}, gi.Destroy()
-	})
+	_, err := change(ctx, b, l, "nvmlGpuInstanceDestroy", nothing(gi.Destroy))
 	return err
 }

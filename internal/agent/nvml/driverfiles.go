@@ -25,20 +25,10 @@ type driverFile struct {
 // libraryFolders are where distributions and installers put libraries, relative to the
 // driver's root; the first that holds libcuda counts.
 var libraryFolders = []string{
-	"usr/lib64",
-	"usr/lib/x86_64-linux-gnu",
-	"usr/lib/aarch64-linux-gnu",
-	"usr/lib/x86_64-linux-gnu/nvidia/current",
-	"usr/lib/aarch64-linux-gnu/nvidia/current",
-	"usr/lib",
-	"lib64",
-	"lib/x86_64-linux-gnu",
-	"lib/aarch64-linux-gnu",
-	"usr/local/nvidia/lib64",
-	"usr/local/nvidia/lib",
-	"home/kubernetes/bin/nvidia/lib64",
-	"opt/nvidia/lib64",
-	"run/opengl-driver/lib",
+	"usr/lib64", "usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu",
+	"usr/lib/x86_64-linux-gnu/nvidia/current", "usr/lib/aarch64-linux-gnu/nvidia/current",
+	"usr/lib", "lib64", "lib/x86_64-linux-gnu", "lib/aarch64-linux-gnu", "usr/local/nvidia/lib64", "usr/local/nvidia/lib",
+	"home/kubernetes/bin/nvidia/lib64", "opt/nvidia/lib64", "run/opengl-driver/lib",
 }
 
 var programFolders = []string{"usr/bin", "bin", "usr/local/nvidia/bin", "home/kubernetes/bin/nvidia/bin", "opt/nvidia/bin", "opt/bin"}
@@ -90,8 +80,7 @@ func (d driverFiles) libraries(version string) ([]driverFile, error) {
 }
 
 // programs are those of the driver's that are installed.
-func (d driverFiles) programs() []driverFile {
-	var out []driverFile
+func (d driverFiles) programs() (out []driverFile) {
 	for _, name := range programNames {
 		for _, folder := range programFolders {
 			path := filepath.Join(folder, name)

@@ -40,19 +40,18 @@ func (b *Backend) Edits(ctx context.Context, uuids []string) (device.Edits, erro
 		}
 	}
 	for _, uuid := range uuids {
-		if d := inv.Find(uuid); d != nil {
-			paths = append(paths, fmt.Sprintf("/dev/nvidia%d", d.Minor))
-			continue
-		}
-		d, instance := inv.Parent(uuid)
+		d, instance := inv.Find(uuid), (*device.Instance)(nil)
 		if d == nil {
-			return device.Edits{}, fmt.Errorf("nvml: edits for %q: %w", uuid, device.ErrNotFound)
+			if d, instance = inv.Parent(uuid); d == nil {
+				return device.Edits{}, fmt.Errorf("nvml: edits for %q: %w", uuid, device.ErrNotFound)
+			}
+			caps, err := b.capabilities(d.Minor, instance)
+			if err != nil {
+				return device.Edits{}, fmt.Errorf("nvml: edits for %s: %w", uuid, err)
+			}
+			paths = append(paths, caps...)
 		}
-		caps, err := b.capabilities(d.Minor, instance)
-		if err != nil {
-			return device.Edits{}, fmt.Errorf("nvml: edits for %s: %w", uuid, err)
-		}
-		paths = append(append(paths, fmt.Sprintf("/dev/nvidia%d", d.Minor)), caps...)
+		paths = append(paths, fmt.Sprintf("/dev/nvidia%d", d.Minor))
 	}
 	slices.Sort(paths)
 	for _, path := range slices.Compact(paths) {
@@ -70,11 +69,8 @@ func (b *Backend) Edits(ctx context.Context, uuids []string) (device.Edits, erro
 	}
 	folders := map[string]bool{}
 	for _, f := range append(libraries, files.programs()...) {
-		edits.Mounts = append(edits.Mounts, device.Mount{
-			HostPath:      filepath.Join(b.options.DriverRoot, f.path),
-			ContainerPath: f.as,
-			Options:       []string{"ro", "nosuid", "nodev", "rbind", "rprivate"},
-		})
+		edits.Mounts = append(edits.Mounts, device.Mount{HostPath: filepath.Join(b.options.DriverRoot, f.path), ContainerPath: f.as,
+			Options: []string{"ro", "nosuid", "nodev", "rbind", "rprivate"}})
 		if f.library {
 			folders[filepath.Dir(f.as)] = true
 		}
@@ -109,9 +105,9 @@ func (b *Backend) capabilities(minor int, instance *device.Instance) ([]string, 
 	gi := fmt.Sprintf("gpu%d/gi%d", minor, instance.GPUInstance)
 	var out []string
 	for _, name := range []string{gi + "/access", fmt.Sprintf("%s/ci%d/access", gi, instance.ComputeInstance)} {
-		number, err := b.capability(name)
+		number, err := lookup(filepath.Join(b.options.ProcRoot, "driver/nvidia-caps/mig-minors"), name)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("capability %s: %w", name, err)
 		}
 		path := fmt.Sprintf("/dev/nvidia-caps/nvidia-cap%d", number)
 		if err := b.makeCapability(path, number); err != nil {
@@ -120,16 +116,6 @@ func (b *Backend) capabilities(minor int, instance *device.Instance) ([]string, 
 		out = append(out, path)
 	}
 	return out, nil
-}
-
-// capability is the minor number of a capability's device node.
-func (b *Backend) capability(name string) (int, error) {
-	path := filepath.Join(b.options.ProcRoot, "driver/nvidia-caps/mig-minors")
-	number, err := lookup(path, name)
-	if err != nil {
-		return 0, fmt.Errorf("capability %s: %w", name, err)
-	}
-	return number, nil
 }
 
 // makeCapability makes a capability's device node if it is missing.

@@ -15,8 +15,7 @@ import (
 // part of the device, such as a link.
 type fieldKey struct{ id, scope uint32 }
 
-// fieldValue is a numbered value that becomes a Field. All of a device's are read by one
-// call.
+// fieldValue is a numbered value that becomes a Field. All of a device's are read by one call.
 type fieldValue struct {
 	field device.Field
 	fieldKey
@@ -54,9 +53,8 @@ var fieldValues = []fieldValue{
 // recovery is the driver's verdict, which is read along with the others.
 var recovery = fieldKey{nvml.FI_DEV_GET_GPU_RECOVERY_ACTION, 0}
 
-// readFields reads the numbered values of a device with so many NVLinks into values, and
-// returns the driver's verdict on what it needs. What the device said it has not is not
-// asked for again: asking costs as much as an answer.
+// readFields reads the numbered values of a device with so many NVLinks into values, and returns the driver's verdict
+// on what it needs. What the device said it has not is not asked for again: asking costs as much as an answer.
 func readFields(r *reader, g *gpu, h nvml.Device, links int, values map[device.Field]float64) device.Recovery {
 	wanted := make([]fieldValue, 0, len(fieldValues)+links)
 	g.mu.Lock()
@@ -76,9 +74,9 @@ func readFields(r *reader, g *gpu, h nvml.Device, links int, values map[device.F
 	for _, f := range wanted {
 		keys = append(keys, f.fieldKey)
 	}
-	got, ok := askFields(r, h, keys)
-	if !ok {
-		return device.RecoveryNone
+	got, verdict := askFields(r, h, keys)
+	if got == nil {
+		return verdict
 	}
 	for i, f := range wanted {
 		if v, ok := number(got[i+1]); ok {
@@ -92,19 +90,24 @@ func readFields(r *reader, g *gpu, h nvml.Device, links int, values map[device.F
 			g.mu.Unlock()
 		}
 	}
-	verdict, _ := number(got[0])
-	return recoveries[nvml.DeviceGpuRecoveryAction(verdict)]
+	return verdict
 }
 
-// askFields asks for numbered values in one call.
-func askFields(r *reader, h nvml.Device, keys []fieldKey) ([]nvml.FieldValue, bool) {
-	return read(r, "nvmlDeviceGetFieldValues", func() ([]nvml.FieldValue, nvml.Return) {
+// askFields asks for numbered values in one call, the first of which is recovery; it returns nil when
+// the driver does not answer, and the driver's verdict.
+func askFields(r *reader, h nvml.Device, keys []fieldKey) ([]nvml.FieldValue, device.Recovery) {
+	got, ok := read(r, "nvmlDeviceGetFieldValues", func() ([]nvml.FieldValue, nvml.Return) {
 		ask := make([]nvml.FieldValue, len(keys)) // the driver writes the answers into it
 		for i, k := range keys {
 			ask[i] = nvml.FieldValue{FieldId: k.id, ScopeId: k.scope}
 		}
 		return ask, h.GetFieldValues(ask)
 	})
+	if !ok {
+		return nil, device.RecoveryNone
+	}
+	action, _ := number(got[0])
+	return got, recoveries[nvml.DeviceGpuRecoveryAction(action)]
 }
 
 // number decodes an answer; false when the driver has none.
@@ -154,8 +157,7 @@ var throttles = []struct {
 	{nvml.ClocksThrottleReasonHwPowerBrakeSlowdown, "hw-power-brake-slowdown"},
 }
 
-func throttleNames(mask uint64) []string {
-	var out []string
+func throttleNames(mask uint64) (out []string) {
 	for _, t := range throttles {
 		if mask&t.bit != 0 {
 			out = append(out, t.name)

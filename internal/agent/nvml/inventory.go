@@ -72,32 +72,23 @@ func (b *Backend) Inventory(ctx context.Context) (*device.Inventory, error) {
 
 // describe reads one device.
 func (b *Backend) describe(ctx context.Context, g *gpu) (*device.Device, nvlinks, error) {
-	if err := b.attach(ctx, g); err != nil {
+	err := b.attach(ctx, g)
+	if err != nil {
 		return nil, nvlinks{}, err
 	}
-	g.mu.Lock()
-	h := g.handle
-	d := &device.Device{Index: g.index, UUID: g.uuid, Vendor: "nvidia", NUMA: -1}
-	g.mu.Unlock()
+	h, uuid := g.opened()
+	d := &device.Device{Index: g.index, UUID: uuid, Vendor: "nvidia"}
 
 	// What every device has; without it there is nothing to publish.
-	minor, err := get(ctx, b, g.lane, "nvmlDeviceGetMinorNumber", h.GetMinorNumber)
-	if err != nil {
-		return nil, nvlinks{}, err
-	}
-	d.Minor = minor
-	if d.Model, err = get(ctx, b, g.lane, "nvmlDeviceGetName", h.GetName); err != nil {
-		return nil, nvlinks{}, err
-	}
-	memory, err := get(ctx, b, g.lane, "nvmlDeviceGetMemoryInfo", h.GetMemoryInfo)
-	if err != nil {
-		return nil, nvlinks{}, err
+	required := reader{ctx: ctx, b: b, lane: g.lane, strict: true}
+	d.Minor, _ = read(&required, "nvmlDeviceGetMinorNumber", h.GetMinorNumber)
+	d.Model, _ = read(&required, "nvmlDeviceGetName", h.GetName)
+	memory, _ := read(&required, "nvmlDeviceGetMemoryInfo", h.GetMemoryInfo)
+	pci, _ := read(&required, "nvmlDeviceGetPciInfo_v3", h.GetPciInfo)
+	if required.err != nil {
+		return nil, nvlinks{}, required.err
 	}
 	d.MemoryMiB = int64(memory.Total >> 20)
-	pci, err := get(ctx, b, g.lane, "nvmlDeviceGetPciInfo_v3", h.GetPciInfo)
-	if err != nil {
-		return nil, nvlinks{}, err
-	}
 	d.PCIBusID = busID(pci)
 	d.PCIDeviceID = fmt.Sprintf("0x%08x", pci.PciDeviceId)
 	d.PCIeRoot = b.pcieRoot(d.PCIBusID)
@@ -107,9 +98,8 @@ func (b *Backend) describe(ctx context.Context, g *gpu) (*device.Device, nvlinks
 	if v, ok := read(&optional, "nvmlDeviceGetBrand", h.GetBrand); ok {
 		d.Brand = brands[v]
 	}
-	if v, ok := read(&optional, "nvmlDeviceGetArchitecture", h.GetArchitecture); ok {
-		d.Architecture = architectures[v]
-	}
+	architecture, _ := read(&optional, "nvmlDeviceGetArchitecture", h.GetArchitecture)
+	d.Architecture = architectures[architecture] // 0, which is none, when unknown
 	d.Serial, _ = read(&optional, "nvmlDeviceGetSerial", h.GetSerial)
 	d.PCIeGen, _ = read(&optional, "nvmlDeviceGetGpuMaxPcieLinkGeneration", h.GetGpuMaxPcieLinkGeneration)
 	if d.PCIeGen == 0 {
@@ -142,34 +132,29 @@ func (b *Backend) describe(ctx context.Context, g *gpu) (*device.Device, nvlinks
 	return d, links, nil
 }
 
-// reader reads values that a device may lack. The first error that means a broken device
-// is kept, and nothing is asked after it.
+// reader reads values that a device may lack. The first error that means a broken device (strict:
+// the first error) is kept, and nothing is asked after it.
 type reader struct {
-	ctx  context.Context
-	b    *Backend
-	lane *lane
-	err  error
+	ctx    context.Context
+	b      *Backend
+	lane   *lane
+	strict bool
+	err    error
 }
 
-func read[T any](r *reader, name string, fn func() (T, nvml.Return)) (T, bool) {
-	var zero T
+func read[T any](r *reader, name string, fn func() (T, nvml.Return)) (v T, ok bool) {
 	if r.err != nil {
-		return zero, false
+		return v, false
 	}
 	v, err := get(r.ctx, r.b, r.lane, name, fn)
-	if err != nil {
-		if broken(err) {
-			r.err = err
-		}
-		return zero, false
+	if r.strict || broken(err) {
+		r.err = err
 	}
-	return v, true
+	return v, err == nil
 }
 
 // busID writes a PCI address as the kernel does, such as 0000:1b:00.0.
-func busID(p nvml.PciInfo) string {
-	return fmt.Sprintf("%04x:%02x:%02x.0", p.Domain, p.Bus, p.Device)
-}
+func busID(p nvml.PciInfo) string { return fmt.Sprintf("%04x:%02x:%02x.0", p.Domain, p.Bus, p.Device) }
 
 // numa is the NUMA node that a device hangs on: the kernel's word, or the driver's where
 // the kernel has none and the driver names exactly one; -1 when neither knows.
@@ -214,26 +199,16 @@ func (b *Backend) pcieRoot(bus string) string {
 // fabric names the NVLink domain that a device has joined, as <cluster UUID>.<clique>;
 // empty where there is none that spans nodes.
 func (b *Backend) fabric(r *reader, h nvml.Device) string {
-	type domain struct {
-		cluster [16]uint8
-		clique  uint32
-		state   uint8
-	}
-	d, ok := read(r, "nvmlDeviceGetGpuFabricInfoV", func() (domain, nvml.Return) {
-		info, ret := h.GetGpuFabricInfoV().V2()
-		return domain{info.ClusterUuid, info.CliqueId, info.State}, ret
-	})
+	v, ok := read(r, "nvmlDeviceGetGpuFabricInfoV", func() (nvml.GpuFabricInfo_v2, nvml.Return) { return h.GetGpuFabricInfoV().V2() })
+	d := nvml.GpuFabricInfo{ClusterUuid: v.ClusterUuid, CliqueId: v.CliqueId, State: v.State}
 	if !ok {
-		d, ok = read(r, "nvmlDeviceGetGpuFabricInfo", func() (domain, nvml.Return) {
-			info, ret := h.GetGpuFabricInfo()
-			return domain{info.ClusterUuid, info.CliqueId, info.State}, ret
-		})
+		d, ok = read(r, "nvmlDeviceGetGpuFabricInfo", h.GetGpuFabricInfo)
 	}
-	if !ok || d.state != nvml.GPU_FABRIC_STATE_COMPLETED || d.cluster == [16]uint8{} {
+	c := d.ClusterUuid
+	if !ok || d.State != nvml.GPU_FABRIC_STATE_COMPLETED || c == [16]uint8{} {
 		return ""
 	}
-	c := d.cluster
-	return fmt.Sprintf("%x-%x-%x-%x-%x.%d", c[:4], c[4:6], c[6:8], c[8:10], c[10:], d.clique)
+	return fmt.Sprintf("%x-%x-%x-%x-%x.%d", c[:4], c[4:6], c[6:8], c[8:10], c[10:], d.CliqueId)
 }
 
 // multiprocessors counts SMs. The driver counts cores, which divide by the cores of one
@@ -264,33 +239,19 @@ func coresPerSM(major, minor int) int {
 }
 
 var brands = map[nvml.BrandType]string{
-	nvml.BRAND_QUADRO:         "Quadro",
-	nvml.BRAND_TESLA:          "Tesla",
-	nvml.BRAND_NVS:            "NVS",
-	nvml.BRAND_GRID:           "GRID",
-	nvml.BRAND_GEFORCE:        "GeForce",
-	nvml.BRAND_TITAN:          "TITAN",
-	nvml.BRAND_NVIDIA_VAPPS:   "NVIDIA Virtual Applications",
-	nvml.BRAND_NVIDIA_VPC:     "NVIDIA Virtual PC",
-	nvml.BRAND_NVIDIA_VCS:     "NVIDIA Virtual Compute Server",
-	nvml.BRAND_NVIDIA_VWS:     "NVIDIA RTX Virtual Workstation",
-	nvml.BRAND_NVIDIA_VGAMING: "NVIDIA vGaming",
-	nvml.BRAND_QUADRO_RTX:     "Quadro RTX",
-	nvml.BRAND_NVIDIA_RTX:     "NVIDIA RTX",
-	nvml.BRAND_NVIDIA:         "NVIDIA",
-	nvml.BRAND_GEFORCE_RTX:    "GeForce RTX",
-	nvml.BRAND_TITAN_RTX:      "TITAN RTX",
+	nvml.BRAND_QUADRO: "Quadro", nvml.BRAND_TESLA: "Tesla", nvml.BRAND_NVS: "NVS", nvml.BRAND_GRID: "GRID",
+	nvml.BRAND_GEFORCE: "GeForce", nvml.BRAND_TITAN: "TITAN", nvml.BRAND_NVIDIA: "NVIDIA", nvml.BRAND_NVIDIA_RTX: "NVIDIA RTX",
+	nvml.BRAND_QUADRO_RTX: "Quadro RTX", nvml.BRAND_GEFORCE_RTX: "GeForce RTX", nvml.BRAND_TITAN_RTX: "TITAN RTX",
+	nvml.BRAND_NVIDIA_VAPPS: "NVIDIA Virtual Applications", nvml.BRAND_NVIDIA_VPC: "NVIDIA Virtual PC", nvml.BRAND_NVIDIA_VGAMING: "NVIDIA vGaming",
+	nvml.BRAND_NVIDIA_VCS: "NVIDIA Virtual Compute Server", nvml.BRAND_NVIDIA_VWS: "NVIDIA RTX Virtual Workstation",
 }
 
 var architectures = map[nvml.DeviceArchitecture]string{
-	nvml.DEVICE_ARCH_KEPLER:    "Kepler",
-	nvml.DEVICE_ARCH_MAXWELL:   "Maxwell",
-	nvml.DEVICE_ARCH_PASCAL:    "Pascal",
-	nvml.DEVICE_ARCH_VOLTA:     "Volta",
-	nvml.DEVICE_ARCH_TURING:    "Turing",
-	nvml.DEVICE_ARCH_AMPERE:    "Ampere",
-	nvml.DEVICE_ARCH_ADA:       "Ada Lovelace",
-	nvml.DEVICE_ARCH_HOPPER:    "Hopper",
-	nvml.DEVICE_ARCH_BLACKWELL: "Blackwell",
-	nvml.DEVICE_ARCH_RUBIN:     "Rubin",
+	nvml.DEVICE_ARCH_KEPLER: "Kepler", nvml.DEVICE_ARCH_MAXWELL: "Maxwell", nvml.DEVICE_ARCH_PASCAL: "Pascal", nvml.DEVICE_ARCH_VOLTA: "Volta",
+	nvml.DEVICE_ARCH_TURING: "Turing", nvml.DEVICE_ARCH_AMPERE: "Ampere", nvml.DEVICE_ARCH_ADA: "Ada Lovelace",
+	nvml.DEVICE_ARCH_HOPPER: "Hopper", nvml.DEVICE_ARCH_BLACKWELL: "Blackwell", nvml.DEVICE_ARCH_RUBIN: "Rubin",
+}
+
+var ancestors = map[nvml.GpuTopologyLevel]string{
+	nvml.TOPOLOGY_INTERNAL: "PIX", nvml.TOPOLOGY_SINGLE: "PIX", nvml.TOPOLOGY_MULTIPLE: "PXB", nvml.TOPOLOGY_HOSTBRIDGE: "PHB", nvml.TOPOLOGY_NODE: "NODE",
 }

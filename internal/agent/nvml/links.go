@@ -24,9 +24,7 @@ type nvlinks struct {
 func (b *Backend) nvlinks(r *reader, h nvml.Device) nvlinks {
 	out := nvlinks{direct: map[string]int{}}
 	for i := range nvml.NVLINK_MAX_LINKS {
-		state, ok := read(r, "nvmlDeviceGetNvLinkState", func() (nvml.EnableState, nvml.Return) {
-			return h.GetNvLinkState(i)
-		})
+		state, ok := read(r, "nvmlDeviceGetNvLinkState", with(h.GetNvLinkState, i))
 		if !ok {
 			break // the driver numbers them without gaps
 		}
@@ -34,18 +32,12 @@ func (b *Backend) nvlinks(r *reader, h nvml.Device) nvlinks {
 		if state != nvml.FEATURE_ENABLED {
 			continue
 		}
-		kind, _ := read(r, "nvmlDeviceGetNvLinkRemoteDeviceType", func() (nvml.IntNvLinkDeviceType, nvml.Return) {
-			return h.GetNvLinkRemoteDeviceType(i)
-		})
-		if kind == nvml.NVLINK_DEVICE_TYPE_SWITCH {
+		if kind, _ := read(r, "nvmlDeviceGetNvLinkRemoteDeviceType", with(h.GetNvLinkRemoteDeviceType, i)); kind == nvml.NVLINK_DEVICE_TYPE_SWITCH {
 			out.switched++
 			continue
 		}
 		// Without a type (older drivers) the address alone says whether it is a GPU here.
-		remote, ok := read(r, "nvmlDeviceGetNvLinkRemotePciInfo_v2", func() (nvml.PciInfo, nvml.Return) {
-			return h.GetNvLinkRemotePciInfo(i)
-		})
-		if ok {
+		if remote, ok := read(r, "nvmlDeviceGetNvLinkRemotePciInfo_v2", with(h.GetNvLinkRemotePciInfo, i)); ok {
 			out.direct[busID(remote)]++
 		}
 	}
@@ -54,8 +46,7 @@ func (b *Backend) nvlinks(r *reader, h nvml.Device) nvlinks {
 
 // join says how pairs of devices reach each other. Devices on one NVSwitch are one link
 // where all have as many NVLinks; other pairs are listed one by one, SYS not at all.
-func (b *Backend) join(ctx context.Context, gpus []*gpu, links []nvlinks) []device.Link {
-	var out []device.Link
+func (b *Backend) join(ctx context.Context, gpus []*gpu, links []nvlinks) (out []device.Link) {
 	var group []int // indexes of the devices on the switch
 	fewest, most := math.MaxInt, 0
 	for i, l := range links {
@@ -101,30 +92,13 @@ func (g *gpu) bus() string {
 	return g.known.PCIBusID
 }
 
-// ancestor is the class of the closest PCI component that two devices share; SYS where
-// the driver does not say.
+// ancestor is the class of the closest PCI component that two devices share; SYS where the driver does not say.
 func (b *Backend) ancestor(ctx context.Context, x, y *gpu) string {
-	x.mu.Lock()
-	from := x.handle
-	x.mu.Unlock()
-	y.mu.Lock()
-	to := y.handle
-	y.mu.Unlock()
-	level, err := get(ctx, b, x.lane, "nvmlDeviceGetTopologyCommonAncestor", func() (nvml.GpuTopologyLevel, nvml.Return) {
-		return from.GetTopologyCommonAncestor(to)
-	})
-	if err != nil {
-		return "SYS"
-	}
-	switch level {
-	case nvml.TOPOLOGY_INTERNAL, nvml.TOPOLOGY_SINGLE:
-		return "PIX"
-	case nvml.TOPOLOGY_MULTIPLE:
-		return "PXB"
-	case nvml.TOPOLOGY_HOSTBRIDGE:
-		return "PHB"
-	case nvml.TOPOLOGY_NODE:
-		return "NODE"
+	from, _ := x.opened()
+	to, _ := y.opened()
+	level, err := get(ctx, b, x.lane, "nvmlDeviceGetTopologyCommonAncestor", with(from.GetTopologyCommonAncestor, to))
+	if class, ok := ancestors[level]; ok && err == nil {
+		return class
 	}
 	return "SYS"
 }

@@ -105,18 +105,12 @@ func (b *Backend) profiles(r *reader, g *gpu, h nvml.Device, totalBytes uint64) 
 	}
 	var out []profile
 	for kind := range nvml.GPU_INSTANCE_PROFILE_COUNT {
-		info, ok := read(r, "nvmlDeviceGetGpuInstanceProfileInfo", func() (nvml.GpuInstanceProfileInfo, nvml.Return) {
-			return h.GetGpuInstanceProfileInfo(kind)
-		})
+		info, ok := read(r, "nvmlDeviceGetGpuInstanceProfileInfo", with(h.GetGpuInstanceProfileInfo, kind))
 		if !ok {
 			continue
 		}
-		p := profile{info: info, Profile: device.Profile{
-			ID:            int(info.Id),
-			MemoryMiB:     int64(info.MemorySizeMB),
-			SMs:           int(info.MultiprocessorCount),
-			ComputeSlices: int(info.SliceCount),
-		}}
+		p := profile{info: info, Profile: device.Profile{ID: int(info.Id), MemoryMiB: int64(info.MemorySizeMB),
+			SMs: int(info.MultiprocessorCount), ComputeSlices: int(info.SliceCount)}}
 		p.Name, _ = read(r, "nvmlDeviceGetGpuInstanceProfileInfoV", func() (string, nvml.Return) {
 			named, ret := h.GetGpuInstanceProfileInfoV(kind).V2()
 			return text(named.Name[:]), ret
@@ -124,9 +118,7 @@ func (b *Backend) profiles(r *reader, g *gpu, h nvml.Device, totalBytes uint64) 
 		if p.Name = strings.TrimPrefix(p.Name, "MIG "); p.Name == "" {
 			p.Name = profileName(kind, info, totalBytes)
 		}
-		places, _ := read(r, "nvmlDeviceGetGpuInstancePossiblePlacements_v2", func() ([]nvml.GpuInstancePlacement, nvml.Return) {
-			return h.GetGpuInstancePossiblePlacements(&info)
-		})
+		places, _ := read(r, "nvmlDeviceGetGpuInstancePossiblePlacements_v2", with(h.GetGpuInstancePossiblePlacements, &info))
 		for _, place := range places {
 			p.Starts = append(p.Starts, int(place.Start))
 			p.Size = int(place.Size)
@@ -168,9 +160,7 @@ func (b *Backend) migDevices(r *reader, g *gpu, h nvml.Device) []migDevice {
 func (b *Backend) eachMIGDevice(r *reader, h nvml.Device, yield func(migDevice) bool) {
 	count, _ := read(r, "nvmlDeviceGetMaxMigDeviceCount", h.GetMaxMigDeviceCount)
 	for i := range count {
-		handle, ok := read(r, "nvmlDeviceGetMigDeviceHandleByIndex", func() (nvml.Device, nvml.Return) {
-			return h.GetMigDeviceHandleByIndex(i)
-		})
+		handle, ok := read(r, "nvmlDeviceGetMigDeviceHandleByIndex", with(h.GetMigDeviceHandleByIndex, i))
 		if !ok {
 			continue // numbers have gaps
 		}
@@ -198,9 +188,7 @@ func (b *Backend) gpuInstances(ctx context.Context, l *lane, h nvml.Device, prof
 	for _, p := range profiles {
 		info := p.info
 		info.InstanceCount = room(info.InstanceCount)
-		handles, err := get(ctx, b, l, "nvmlDeviceGetGpuInstances", func() ([]nvml.GpuInstance, nvml.Return) {
-			return h.GetGpuInstances(&info)
-		})
+		handles, err := get(ctx, b, l, "nvmlDeviceGetGpuInstances", with(h.GetGpuInstances, &info))
 		if errors.Is(err, device.ErrNotSupported) {
 			continue
 		}
@@ -220,15 +208,8 @@ func (b *Backend) gpuInstances(ctx context.Context, l *lane, h nvml.Device, prof
 
 // describe is what device says of a GPU instance: once for each of its MIG devices.
 func (i gpuInstance) describe(devices []migDevice) []device.Instance {
-	base := device.Instance{
-		GPUInstance:     int(i.GpuInstanceInfo.Id),
-		ComputeInstance: -1,
-		ProfileID:       i.profile.ID,
-		Profile:         i.profile.Name,
-		Start:           int(i.Placement.Start),
-		Size:            int(i.Placement.Size),
-		MemoryMiB:       i.MemoryMiB,
-	}
+	base := device.Instance{GPUInstance: int(i.GpuInstanceInfo.Id), ComputeInstance: -1, ProfileID: i.profile.ID, Profile: i.profile.Name,
+		Start: int(i.Placement.Start), Size: int(i.Placement.Size), MemoryMiB: i.MemoryMiB}
 	var out []device.Instance
 	for _, m := range devices {
 		if m.gpuInstance == base.GPUInstance {
@@ -257,26 +238,21 @@ func profileName(kind int, info nvml.GpuInstanceProfileInfo, totalBytes uint64) 
 }
 
 var profileSuffix = map[int]string{
-	nvml.GPU_INSTANCE_PROFILE_1_SLICE_REV1:   "+me",
-	nvml.GPU_INSTANCE_PROFILE_2_SLICE_REV1:   "+me",
-	nvml.GPU_INSTANCE_PROFILE_1_SLICE_GFX:    "+gfx",
-	nvml.GPU_INSTANCE_PROFILE_2_SLICE_GFX:    "+gfx",
-	nvml.GPU_INSTANCE_PROFILE_3_SLICE_GFX:    "+gfx",
-	nvml.GPU_INSTANCE_PROFILE_4_SLICE_GFX:    "+gfx",
-	nvml.GPU_INSTANCE_PROFILE_1_SLICE_NO_ME:  "-me",
-	nvml.GPU_INSTANCE_PROFILE_2_SLICE_NO_ME:  "-me",
-	nvml.GPU_INSTANCE_PROFILE_1_SLICE_ALL_ME: "+me.all",
-	nvml.GPU_INSTANCE_PROFILE_2_SLICE_ALL_ME: "+me.all",
+	nvml.GPU_INSTANCE_PROFILE_1_SLICE_REV1: "+me", nvml.GPU_INSTANCE_PROFILE_2_SLICE_REV1: "+me",
+	nvml.GPU_INSTANCE_PROFILE_1_SLICE_GFX: "+gfx", nvml.GPU_INSTANCE_PROFILE_2_SLICE_GFX: "+gfx",
+	nvml.GPU_INSTANCE_PROFILE_3_SLICE_GFX: "+gfx", nvml.GPU_INSTANCE_PROFILE_4_SLICE_GFX: "+gfx",
+	nvml.GPU_INSTANCE_PROFILE_1_SLICE_NO_ME: "-me", nvml.GPU_INSTANCE_PROFILE_2_SLICE_NO_ME: "-me",
+	nvml.GPU_INSTANCE_PROFILE_1_SLICE_ALL_ME: "+me.all", nvml.GPU_INSTANCE_PROFILE_2_SLICE_ALL_ME: "+me.all",
 }
 
 // text is a C string.
 func text(chars []int8) string {
-	var out strings.Builder
+	var out []byte
 	for _, c := range chars {
 		if c == 0 {
 			break
 		}
-		out.WriteByte(byte(c))
+		out = append(out, byte(c))
 	}
-	return out.String()
+	return string(out)
 }

@@ -29,10 +29,10 @@ func (b *Backend) Reset(ctx context.Context, uuid string) error {
 	if _, _, err := b.find(uuid); errors.Is(err, device.ErrNotFound) { // and not: lost
 		return fmt.Errorf("nvml: reset: %w", err)
 	}
-	if err := b.idle(ctx, uuid); err != nil {
-		return fmt.Errorf("nvml: reset %s: %w", uuid, err)
+	if err = b.idle(ctx, uuid); err == nil {
+		err = b.stop(ctx)
 	}
-	if err := b.stop(ctx); err != nil {
+	if err != nil {
 		return fmt.Errorf("nvml: reset %s: %w", uuid, err)
 	}
 	limited, cancel := context.WithTimeout(ctx, b.options.ChangeTimeout)

@@ -103,32 +103,19 @@ func readLoad(r *reader, h nvml.Device, values map[device.Field]float64) {
 	if v, ok := read(r, "nvmlDeviceGetDecoderUtilization", paired(h.GetDecoderUtilization)); ok {
 		values[device.DecoderUtilization] = float64(v.a)
 	}
-	if v, ok := read(r, "nvmlDeviceGetTemperature", func() (uint32, nvml.Return) {
-		return h.GetTemperature(nvml.TEMPERATURE_GPU)
-	}); ok {
-		values[device.Temperature] = float64(v)
-	}
-	if v, ok := read(r, "nvmlDeviceGetPowerUsage", h.GetPowerUsage); ok {
-		values[device.Power] = float64(v) / 1000
-	}
-	if v, ok := read(r, "nvmlDeviceGetEnforcedPowerLimit", h.GetEnforcedPowerLimit); ok {
-		values[device.PowerLimit] = float64(v) / 1000
-	}
-	for _, clock := range []struct {
-		field device.Field
-		kind  nvml.ClockType
-	}{{device.SMClock, nvml.CLOCK_SM}, {device.MemoryClock, nvml.CLOCK_MEM}} {
-		if v, ok := read(r, "nvmlDeviceGetClockInfo", func() (uint32, nvml.Return) {
-			return h.GetClockInfo(clock.kind)
-		}); ok {
-			values[clock.field] = float64(v)
-		}
-	}
-	if v, ok := read(r, "nvmlDeviceGetCurrPcieLinkGeneration", h.GetCurrPcieLinkGeneration); ok {
-		values[device.PCIeGeneration] = float64(v)
-	}
-	if v, ok := read(r, "nvmlDeviceGetCurrPcieLinkWidth", h.GetCurrPcieLinkWidth); ok {
-		values[device.PCIeLanes] = float64(v)
+	readValue(r, values, device.Temperature, 1, "nvmlDeviceGetTemperature", with(h.GetTemperature, nvml.TEMPERATURE_GPU))
+	readValue(r, values, device.Power, 1000, "nvmlDeviceGetPowerUsage", h.GetPowerUsage)
+	readValue(r, values, device.PowerLimit, 1000, "nvmlDeviceGetEnforcedPowerLimit", h.GetEnforcedPowerLimit)
+	readValue(r, values, device.SMClock, 1, "nvmlDeviceGetClockInfo", with(h.GetClockInfo, nvml.CLOCK_SM))
+	readValue(r, values, device.MemoryClock, 1, "nvmlDeviceGetClockInfo", with(h.GetClockInfo, nvml.CLOCK_MEM))
+	readValue(r, values, device.PCIeGeneration, 1, "nvmlDeviceGetCurrPcieLinkGeneration", h.GetCurrPcieLinkGeneration)
+	readValue(r, values, device.PCIeLanes, 1, "nvmlDeviceGetCurrPcieLinkWidth", h.GetCurrPcieLinkWidth)
+}
+
+// readValue reads one field, of which the driver's unit is so many times smaller.
+func readValue[N int | uint32](r *reader, values map[device.Field]float64, field device.Field, smaller float64, name string, fn func() (N, nvml.Return)) {
+	if v, ok := read(r, name, fn); ok {
+		values[field] = float64(v) / smaller
 	}
 }
 

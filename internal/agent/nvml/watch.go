@@ -22,12 +22,6 @@ const watched = nvml.EventTypeXidCriticalError | nvml.EventTypeDoubleBitEccError
 // how late the end of the context may be noticed.
 const slice = 500 * time.Millisecond
 
-// eventData is an event or, where none came within a slice, nothing.
-type eventData struct {
-	nvml.EventData
-	came bool
-}
-
 // Watch implements device.Backend. A device that is lost while it is watched is reported
 // as unavailable, once; the others are watched on.
 func (b *Backend) Watch(ctx context.Context, report func(device.Event)) error {
@@ -111,9 +105,7 @@ func (b *Backend) register(ctx context.Context, lost map[int]bool, report func(d
 }
 
 func (b *Backend) registerOne(ctx context.Context, g *gpu, set nvml.EventSet) error {
-	g.mu.Lock()
-	h := g.handle
-	g.mu.Unlock()
+	h, _ := g.opened()
 	types := uint64(watched)
 	supported, err := get(ctx, b, g.lane, "nvmlDeviceGetSupportedEventTypes", h.GetSupportedEventTypes)
 	if err == nil {
@@ -154,17 +146,17 @@ func (b *Backend) wait(ctx context.Context, set nvml.EventSet, epoch int) ([]dev
 	if b.epoch != epoch {
 		return nil, errVoid
 	}
-	got, err := call(ctx, b.guard, b.events, slice+b.options.Timeout, "nvmlEventSetWait_v2", func() (eventData, nvml.Return) {
+	got, err := call(ctx, b.guard, b.events, slice+b.options.Timeout, "nvmlEventSetWait_v2", func() (*nvml.EventData, nvml.Return) {
 		data, ret := set.Wait(uint32(slice.Milliseconds()))
 		if ret == nvml.ERROR_TIMEOUT {
-			return eventData{}, nvml.SUCCESS
+			return nil, nvml.SUCCESS
 		}
-		return eventData{data, true}, ret
+		return &data, ret
 	})
-	if err != nil || !got.came {
+	if err != nil || got == nil {
 		return nil, err
 	}
-	return b.translate(ctx, got.EventData), nil
+	return b.translate(ctx, *got), nil
 }
 
 // translate says an event of the driver in device's words; of one kind, several may be
@@ -203,12 +195,8 @@ func (b *Backend) verdict(ctx context.Context, uuid string) device.Recovery {
 	if err != nil {
 		return device.RecoveryNone
 	}
-	got, ok := askFields(&reader{ctx: ctx, b: b, lane: g.lane}, h, []fieldKey{recovery})
-	if !ok {
-		return device.RecoveryNone
-	}
-	action, _ := number(got[0])
-	return recoveries[nvml.DeviceGpuRecoveryAction(action)]
+	_, verdict := askFields(&reader{ctx: ctx, b: b, lane: g.lane}, h, []fieldKey{recovery})
+	return verdict
 }
 
 // sortOut finds out which devices are lost after the driver said that some are.
@@ -219,14 +207,11 @@ func (b *Backend) sortOut(ctx context.Context, lost map[int]bool, report func(de
 	}
 	var gone []*gpu
 	for _, g := range b.gpus {
-		g.mu.Lock()
-		h := g.handle
-		g.mu.Unlock()
+		h, _ := g.opened()
 		if lost[g.index] || h == nil {
 			continue
 		}
-		_, err := get(ctx, b, g.lane, "nvmlDeviceGetMemoryInfo", h.GetMemoryInfo)
-		if errors.Is(err, nvml.ERROR_GPU_IS_LOST) {
+		if _, err := get(ctx, b, g.lane, "nvmlDeviceGetMemoryInfo", h.GetMemoryInfo); errors.Is(err, nvml.ERROR_GPU_IS_LOST) {
 			lost[g.index] = true
 			gone = append(gone, g)
 		}
@@ -254,9 +239,8 @@ func (b *Backend) unregister(set nvml.EventSet, epoch int) {
 }
 
 func (g *gpu) unavailable() device.Event {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return device.Event{Kind: device.Unavailable, UUID: g.uuid, GPUInstance: -1, ComputeInstance: -1}
+	_, uuid := g.opened()
+	return device.Event{Kind: device.Unavailable, UUID: uuid, GPUInstance: -1, ComputeInstance: -1}
 }
 
 // instanceNumber is a MIG instance's number, -1 for the whole device.

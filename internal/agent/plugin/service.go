@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -41,14 +42,18 @@ func (s *service) set(devices []device.Sold) {
 		return
 	}
 	s.devices = slices.Clone(devices)
-	close(s.changed)
-	s.changed = make(chan struct{})
+	s.send()
 }
 
 // again sends the list once more.
 func (s *service) again() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.send()
+}
+
+// send lets the list be sent. The caller holds the lock.
+func (s *service) send() {
 	close(s.changed)
 	s.changed = make(chan struct{})
 }
@@ -160,14 +165,7 @@ func response(a device.Answer) *api.ContainerAllocateResponse {
 		out.Mounts = append(out.Mounts, &api.Mount{HostPath: m.HostPath, ContainerPath: m.ContainerPath, ReadOnly: slices.Contains(m.Options, "ro")})
 	}
 	for _, n := range a.Edits.Nodes {
-		host, permissions := n.HostPath, n.Permissions
-		if host == "" {
-			host = n.Path
-		}
-		if permissions == "" {
-			permissions = "rw"
-		}
-		out.Devices = append(out.Devices, &api.DeviceSpec{ContainerPath: n.Path, HostPath: host, Permissions: permissions})
+		out.Devices = append(out.Devices, &api.DeviceSpec{ContainerPath: n.Path, HostPath: cmp.Or(n.HostPath, n.Path), Permissions: cmp.Or(n.Permissions, "rw")})
 	}
 	for _, name := range a.CDI {
 		out.CdiDevices = append(out.CdiDevices, &api.CDIDevice{Name: name})

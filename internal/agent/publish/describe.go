@@ -146,15 +146,14 @@ func linkOf(l device.Link, devices []v1alpha1.Device) (out v1alpha1.Link, ok boo
 
 // statusOf is health and telemetry as a GPUNode says it, of the devices of its spec. The
 // conditions' times are for the caller to set.
-func statusOf(s *state, devices []v1alpha1.Device) v1alpha1.GPUNodeStatus {
-	var out v1alpha1.GPUNodeStatus
+func statusOf(s *state, devices []v1alpha1.Device) (out v1alpha1.GPUNodeStatus) {
 	var sick []string
 	for _, d := range devices {
 		status := v1alpha1.DeviceStatus{Index: d.Index, UUID: d.UUID, Health: v1alpha1.Healthy}
 		if s.problem != nil {
 			status.Health, status.Reason = v1alpha1.Failed, clip(s.problem.Message, maxReason)
 			status.Since = timeOf(s.problem.Since)
-		} else if h := s.healthOf(d.UUID); h != nil {
+		} else if h := s.health[d.UUID]; h != nil {
 			status.Health, status.Reason, status.Since = stateOf(h), clip(h.Reason, maxReason), timeOf(h.Since)
 			status.Cause = clip(h.Cause, maxCause)
 			if h.LastXID > 0 {

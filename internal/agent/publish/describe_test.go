@@ -44,8 +44,8 @@ func TestHostileDriver(t *testing.T) {
 			t.Errorf("%+v", d)
 		}
 	}
-	s := &state{inventory: hostile(), health: map[string]Health{"u": {State: "?", Reason: strings.Repeat("é", 5000)}},
-		samples: map[string]device.Sample{"u": {UUID: "u", Values: map[device.Field]float64{device.Utilization: math.NaN(), device.Temperature: math.Inf(1), device.Power: -5, device.MemoryUsed: 1e300}}}}
+	s := &state{inventory: hostile(), health: map[string]*Health{"u": {State: "?", Reason: strings.Repeat("é", 5000)}},
+		samples: map[string]*device.Sample{"u": {UUID: "u", Values: map[device.Field]float64{device.Utilization: math.NaN(), device.Temperature: math.Inf(1), device.Power: -5, device.MemoryUsed: 1e300}}}}
 	status := statusOf(s, spec.Devices)
 	if d := status.Devices[0]; d.UtilizationPercent != nil || d.TemperatureCelsius != nil || *d.PowerWatts != 0 || *d.MemoryUsedMiB != maxMemoryMiB || len(d.Reason) > maxReason || d.Health != v1alpha1.Failed {
 		t.Errorf("%+v", d)

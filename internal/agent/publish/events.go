@@ -58,7 +58,7 @@ func (t *told) changes(s *state, devices []v1alpha1.Device) (out []notice) {
 	}
 	for _, d := range devices {
 		now, why := v1alpha1.Healthy, ""
-		if h := s.healthOf(d.UUID); h != nil {
+		if h := s.health[d.UUID]; h != nil {
 			now, why = stateOf(h), h.Reason
 		}
 		was, known := t.states[d.UUID]

@@ -207,7 +207,7 @@ func ours(key string) bool {
 //
 //   - A label that is missing is set, and one that has the wanted value is left.
 //   - A label with another value is changed if this agent set it: the API server knows
-//     who did (managedFields; of objects that were created empty it does not, and then
+//     that (managedFields; of objects that were created empty it does not, and then
 //     the agent's own memory counts). So a label follows the hardware, also after a
 //     restart.
 //   - A label that another program set, GPU Feature Discovery or an operator, is theirs and

@@ -78,11 +78,10 @@ func (p *Publisher) readObject(ctx context.Context, s *state) error {
 	defer p.mu.Unlock()
 	if p.told == nil {
 		var gn v1alpha1.GPUNode
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &gn); err == nil {
-			p.told = newTold(&gn)
-		} else {
-			p.told = newTold(&v1alpha1.GPUNode{}) // a newer version, or a forgery
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &gn) != nil {
+			gn = v1alpha1.GPUNode{} // a newer version, or a forgery
 		}
+		p.told = newTold(&gn)
 	}
 	return nil
 }
@@ -99,7 +98,7 @@ func (p *Publisher) create(ctx context.Context, s *state) (*unstructured.Unstruc
 	o.SetName(p.options.Node)
 	o.SetOwnerReferences([]metav1.OwnerReference{p.owner()})
 	created, err := p.options.API.Create(ctx, o)
-	p.options.wrote("spec", err)
+	p.options.Wrote("spec", err)
 	if err == nil {
 		p.sent, p.generation = want, created.GetGeneration()
 	}
@@ -224,12 +223,8 @@ func (p *Publisher) writeStatus(ctx context.Context, s *state, now time.Time) er
 	if err != nil {
 		return err
 	}
-	patch := map[string]any{}
 	if inner := mergePatch(old, overlay(old, want, reflect.TypeFor[v1alpha1.GPUNodeStatus]())); len(inner) > 0 {
-		patch["status"] = inner
-	}
-	if len(patch) > 0 {
-		if err := p.patch(ctx, patch, true); err != nil {
+		if err := p.patch(ctx, map[string]any{"status": inner}, true); err != nil {
 			return err
 		}
 	}
@@ -279,12 +274,9 @@ func healthOf(status v1alpha1.GPUNodeStatus) (string, error) {
 
 // patch writes a change of the version that was read, and takes over what it led to.
 func (p *Publisher) patch(ctx context.Context, patch map[string]any, status bool) error {
-	metadata, _ := patch["metadata"].(map[string]any)
-	metadata = maps.Clone(metadata)
-	if metadata == nil {
-		metadata = map[string]any{}
-	}
-	metadata["resourceVersion"] = p.object.GetResourceVersion()
+	metadata := map[string]any{"resourceVersion": p.object.GetResourceVersion()}
+	given, _ := patch["metadata"].(map[string]any)
+	maps.Copy(metadata, given)
 	patch["metadata"] = metadata
 	body, err := json.Marshal(patch)
 	if err != nil {
@@ -295,7 +287,7 @@ func (p *Publisher) patch(ctx context.Context, patch map[string]any, status bool
 	if status {
 		part = "status"
 	}
-	p.options.wrote(part, err)
+	p.options.Wrote(part, err)
 	if err == nil {
 		p.object = object
 	}

@@ -3,6 +3,7 @@ package publish
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 )
@@ -28,9 +29,7 @@ var neverWritten = map[string]bool{"cordoned": true}
 // argument is changed; old may be nil.
 func overlay(old, want map[string]any, t reflect.Type) map[string]any {
 	out := make(map[string]any, len(old)+len(want))
-	for key, value := range old {
-		out[key] = value
-	}
+	maps.Copy(out, old)
 	for name, field := range fieldsOf(t) {
 		value, there := want[name]
 		switch {
@@ -112,8 +111,7 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 		return out
 	}
 	for i := range t.NumField() {
-		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-		if name != "" && name != "-" {
+		if name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); name != "" && name != "-" {
 			out[name] = t.Field(i).Type
 		}
 	}

@@ -43,11 +43,10 @@ var unmeasured = reading{utilization: -1, temperature: math.MinInt32, power: -1,
 
 // readingOf is what was last measured on a device.
 func readingOf(s *state, uuid string) reading {
-	sample := s.sampleOf(uuid)
+	out, sample := unmeasured, s.samples[uuid]
 	if sample == nil || sample.Err != nil {
-		return unmeasured
+		return out
 	}
-	out := unmeasured
 	value := func(f device.Field) (float64, bool) {
 		v, ok := sample.Values[f]
 		return v, ok && !math.IsNaN(v) && !math.IsInf(v, 0)

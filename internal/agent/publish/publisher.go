@@ -25,15 +25,13 @@ type Options struct {
 	// Events writes events about the node (NewRecorder); nil for none.
 	Events record.EventRecorder
 
-	// Version and Mode describe the agent, Sharing how it sells devices to several
-	// containers (nil where it does not, or does not know), MIGStrategy is none, single
-	// or mixed, empty where another device plugin decides it.
+	// Version and Mode describe the agent, Sharing how it sells devices to several containers (nil where it does not,
+	// or does not know), MIGStrategy is none, single or mixed, empty where another device plugin decides it.
 	Version     string
 	Mode        v1alpha1.AgentMode
 	Sharing     *v1alpha1.Sharing
 	MIGStrategy string
-	// TelemetryEvery is the least time between two writes of telemetry, 10 s when 0. It
-	// must be below Heartbeat.
+	// TelemetryEvery is the least time between two writes of telemetry, 10 s when 0. It must be below Heartbeat.
 	TelemetryEvery time.Duration
 	// Heartbeat is the time after which telemetry is written though nothing moved, up to a
 	// quarter more; 4 minutes when 0.
@@ -48,13 +46,6 @@ type Options struct {
 func (o Options) observed() *Options {
 	o.Mode, o.Sharing, o.MIGStrategy = v1alpha1.Observing, nil, ""
 	return &o
-}
-
-// wrote tells what came of a write.
-func (o *Options) wrote(part string, err error) {
-	if o.Wrote != nil {
-		o.Wrote(part, err)
-	}
 }
 
 // Publisher keeps a node's GPUNode, labels and events equal to what it is told. The Set
@@ -85,13 +76,15 @@ type Publisher struct {
 func New(o Options) *Publisher {
 	o.Heartbeat = cmp.Or(o.Heartbeat, heartbeatFrom)
 	o.TelemetryEvery = min(cmp.Or(o.TelemetryEvery, telemetryEvery), o.Heartbeat)
+	if o.Wrote == nil {
+		o.Wrote = func(string, error) {}
+	}
 	return &Publisher{options: o, logger: klog.Background().WithValues("node", o.Node), wake: make(chan struct{}, 1), written: map[string]reading{},
 		writer: writer{taken: map[string]bool{}, wrote: map[string]string{}}}
 }
 
-// SetInventory tells what is built in, and which MIG instances (by UUID) the agent has
-// made for pods. It also ends a problem with the driver. The publisher keeps the values:
-// they must not be changed afterwards.
+// SetInventory tells what is built in, and which MIG instances (by UUID) the agent has made for pods. It also ends a
+// problem with the driver. The publisher keeps the values: they must not be changed afterwards.
 func (p *Publisher) SetInventory(inv *device.Inventory, owned map[string]bool) {
 	p.set(true, func(s *state) {
 		s.inventory, s.owned, s.problem = inv, owned, nil
@@ -140,18 +133,18 @@ func (p *Publisher) NodeLabel(key string) string {
 
 // SetHealth tells the health of all devices; one that is not listed is healthy.
 func (p *Publisher) SetHealth(all []Health) {
-	health := make(map[string]Health, len(all))
+	health := make(map[string]*Health, len(all))
 	for _, h := range all {
-		health[h.UUID] = h
+		health[h.UUID] = &h
 	}
 	p.set(true, func(s *state) { s.health = health })
 }
 
 // SetSamples tells what was measured last. A device that is not listed was not measured.
 func (p *Publisher) SetSamples(all []device.Sample) {
-	samples := make(map[string]device.Sample, len(all))
+	samples := make(map[string]*device.Sample, len(all))
 	for _, sample := range all {
-		samples[sample.UUID] = sample
+		samples[sample.UUID] = &sample
 	}
 	p.set(false, func(s *state) { s.samples = samples })
 }
@@ -180,34 +173,28 @@ func (p *Publisher) set(always bool, change func(*state)) {
 	}
 }
 
-// moved says whether telemetry differs noticeably from what was written. The caller
-// holds the lock.
+// moved says whether telemetry differs noticeably from what was written. The caller holds the lock.
 func (p *Publisher) moved() bool {
 	if p.state.problem != nil {
 		return false
 	}
 	return slices.ContainsFunc(p.devices, func(d v1alpha1.Device) bool {
-		return readingOf(&p.state, d.UUID).movedFrom(p.lastWritten(d.UUID), d.MemoryMiB)
+		was, ok := p.written[d.UUID]
+		if !ok {
+			was = unmeasured
+		}
+		return readingOf(&p.state, d.UUID).movedFrom(was, d.MemoryMiB)
 	})
 }
 
-func (p *Publisher) lastWritten(uuid string) reading {
-	if r, ok := p.written[uuid]; ok {
-		return r
-	}
-	return unmeasured
-}
-
-// Pauses after a write that failed: each is twice as long as the one before, and anything
-// between half and one and a half of that, so that agents that failed together do not
-// come back together.
+// Pauses after a write that failed: each is twice as long as the one before, and anything between half and one and a
+// half of that, so that agents that failed together do not come back together.
 const (
 	firstPause = time.Second
 	longest    = 30 * time.Second
 )
 
-// Run writes until the context ends. Being unable to write is no error of it: it tries
-// again.
+// Run writes until the context ends. Being unable to write is no error of it: it tries again.
 func (p *Publisher) Run(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()

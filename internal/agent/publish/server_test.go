@@ -21,7 +21,7 @@ import (
 )
 
 // server is an API server with some Nodes and GPUNodes. It checks versions, counts
-// generations, keeps subresources apart and knows who set a label, as the real one does.
+// generations, keeps subresources apart and knows which manager set a label, as the real one does.
 type server struct {
 	t       *testing.T
 	mu      sync.Mutex

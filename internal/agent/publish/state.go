@@ -35,28 +35,14 @@ type state struct {
 	problem  *Problem
 	// observes: the agent does not serve, whatever its options say.
 	observes bool
-	health   map[string]Health
-	samples  map[string]device.Sample
+	health   map[string]*Health
+	samples  map[string]*device.Sample
 	// over are pods that use more of a device's memory than they were given, by UUID.
 	over map[string][]v1alpha1.MemoryUse
 }
 
 // known says whether there is anything to publish yet.
 func (s *state) known() bool { return s.inventory != nil || s.problem != nil }
-
-func (s *state) healthOf(uuid string) *Health {
-	if h, ok := s.health[uuid]; ok {
-		return &h
-	}
-	return nil
-}
-
-func (s *state) sampleOf(uuid string) *device.Sample {
-	if sample, ok := s.samples[uuid]; ok {
-		return &sample
-	}
-	return nil
-}
 
 // measuredAt is when the newest sample was taken or tried; zero when there is none. That a
 // device did not answer is news too, and shows that the agent lives.

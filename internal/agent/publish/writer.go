@@ -127,7 +127,7 @@ func (p *Publisher) writeLabels(ctx context.Context, s *state) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	node, err := p.options.API.PatchNode(ctx, p.options.Node, body)
-	p.options.wrote("labels", err)
+	p.options.Wrote("labels", err)
 	if err != nil {
 		p.node = nil // it may be another one by now
 		return fmt.Errorf("write labels of node %s: %w", p.options.Node, err)

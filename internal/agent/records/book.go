@@ -149,11 +149,10 @@ func (b *Book) list(ctx context.Context) (Listing, error) {
 	if err != nil {
 		return nil, err
 	}
-	known, pods := map[string]*v1.Pod{}, b.o.Pods.List()
+	known, pods, inv := map[string]*v1.Pod{}, b.o.Pods.List(), b.o.Inventory()
 	for _, p := range pods {
 		known[p.Namespace+"/"+p.Name] = p // looked up before the lock is taken
 	}
-	inv := b.o.Inventory()
 	recorded := forgotten(pods, listing, b.o.Node, inv, asked)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -164,15 +163,9 @@ func (b *Book) list(ctx context.Context) (Listing, error) {
 	before := b.journal
 	b.journal.refresh(listing, known, asked)
 	b.journal.remember(recorded, before, inv)
-	here := map[string]bool{}
-	for _, p := range listing {
-		here[p.Namespace+"/"+p.Name] = true
-	}
-	for key := range b.strangers {
-		if !here[key] || known[key] != nil {
-			delete(b.strangers, key)
-		}
-	}
+	maps.DeleteFunc(b.strangers, func(key string, _ bool) bool {
+		return known[key] != nil || !slices.ContainsFunc(listing, func(p Listed) bool { return p.Namespace+"/"+p.Name == key })
+	})
 	return listing, nil
 }
 
@@ -270,12 +263,17 @@ func (b *Book) holdings(listing Listing) (out []Holding) {
 	return out
 }
 
+// statusOf is what the API server knows of a container; empty for nothing.
+func statusOf(pod *v1.Pod, container string) (out v1.ContainerStatus) {
+	all := slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses)
+	if i := slices.IndexFunc(all, func(s v1.ContainerStatus) bool { return s.Name == container }); i >= 0 {
+		out = all[i]
+	}
+	return out
+}
+
 // hasStarted says whether a container runs or has run, as the API server knows.
 func hasStarted(pod *v1.Pod, container string) bool {
-	for _, s := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
-		if s.Name == container {
-			return s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil
-		}
-	}
-	return false
+	s := statusOf(pod, container)
+	return s.State.Running != nil || s.State.Terminated != nil || s.LastTerminationState.Terminated != nil
 }

@@ -158,7 +158,7 @@ func TestReserve(t *testing.T) {
 			t.Errorf("%s %v: %v, want %q", resource, ids, err, words)
 		}
 	}
-	// Who asks is not known, so the holder is named in logs only.
+	// Which pod asks is not known, so the holder is named in logs only.
 	holds := func(who, resource string, ids ...string) {
 		t.Helper()
 		var excluded *Excluded
@@ -200,7 +200,7 @@ func TestReserve(t *testing.T) {
 	}
 }
 
-// TestReserveWithoutKubelet: what was known counts; who knows nothing refuses.
+// TestReserveWithoutKubelet: what was known counts; without anything known the agent refuses.
 func TestReserveWithoutKubelet(t *testing.T) {
 	now := time.Unix(0, 0)
 	clock := func() time.Time { now = now.Add(time.Second); return now } // patience ends soon

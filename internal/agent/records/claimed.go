@@ -12,8 +12,8 @@ import (
 // Claimed is what one ResourceClaim holds.
 type Claimed struct {
 	Namespace string
-	// Who names the claim for messages.
-	Who     string
+	// Name is the claim as messages name it.
+	Name    string
 	Devices []record.Device
 }
 
@@ -22,7 +22,7 @@ func (c *Claimed) ToldTo(namespace string) string {
 	if c.Namespace != namespace {
 		return "a claim of another namespace"
 	}
-	return c.Who
+	return c.Name
 }
 
 // Take lets a ResourceClaim have devices, unless a container holds one of them, or a part
@@ -38,13 +38,13 @@ func (b *Book) Take(ctx context.Context, c Claimed, note func() error) error {
 	listing, err := b.list(asked)
 	cancel()
 	if err != nil {
-		return fmt.Errorf("%s: which containers hold which devices is not known: %w", c.Who, err)
+		return fmt.Errorf("%s: which containers hold which devices is not known: %w", c.Name, err)
 	}
 	inv := b.o.Inventory()
 	for _, h := range b.holdings(listing) {
 		for _, d := range c.Devices {
-			if anyOf([]use{useOf(d, inv)}, h.uses, use.excludes) {
-				return fmt.Errorf("%s: device %s cannot be given: %s holds it, or a part of it that excludes this use, as %s", c.Who, nameOf(d), h.ToldTo(c.Namespace), h.Resource)
+			if useOf(d, inv).excludesAny(h.uses) {
+				return fmt.Errorf("%s: device %s cannot be given: %s holds it, or a part of it that excludes this use, as %s", c.Name, nameOf(d), h.ToldTo(c.Namespace), h.Resource)
 			}
 		}
 	}

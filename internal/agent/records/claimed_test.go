@@ -15,7 +15,7 @@ import (
 type claims []Claimed
 
 func (c *claims) take(b *Book, t *testing.T, who string, devices ...record.Device) error {
-	taken := Claimed{Namespace: "ns", Who: who, Devices: devices}
+	taken := Claimed{Namespace: "ns", Name: who, Devices: devices}
 	return b.Take(t.Context(), taken, func() error {
 		*c = append(*c, taken)
 		return nil
@@ -41,7 +41,7 @@ func TestTake(t *testing.T) {
 		t.Errorf("a card with turns on it: %v", err)
 	}
 	// Another tenant is not told whose pods they are.
-	if err := b.Take(t.Context(), Claimed{Namespace: "other", Who: "claim o", Devices: []record.Device{gpuOf(0)}}, nil); err == nil || !strings.Contains(err.Error(), "a pod of another namespace holds it") {
+	if err := b.Take(t.Context(), Claimed{Namespace: "other", Name: "claim o", Devices: []record.Device{gpuOf(0)}}, nil); err == nil || !strings.Contains(err.Error(), "a pod of another namespace holds it") {
 		t.Errorf("told to another namespace: %v", err)
 	}
 	if err := held.take(b, t, "claim x", slice("1g.18gb", 0)); err != nil {
@@ -49,7 +49,7 @@ func TestTake(t *testing.T) {
 	}
 	// The other door.
 	for _, id := range []string{"GPU-m", "GPU-m::mig-1g.18gb@0"} {
-		// It is not known who asks, so the holder is for the log alone.
+		// It is not known which pod asks, so the holder is for the log alone.
 		var excluded *Excluded
 		if err := b.Reserve(t.Context(), "nvidia.com/x", []string{id}); !errors.As(err, &excluded) || excluded.By != "claim x" || strings.Contains(err.Error(), "claim x") {
 			t.Errorf("%s: %v", id, err)
@@ -64,19 +64,19 @@ func TestTake(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	// Kubelet is steered away from what claims hold.
-	held = claims{{Who: "claim x", Devices: []record.Device{gpuOf(0)}}}
+	held = claims{{Name: "claim x", Devices: []record.Device{gpuOf(0)}}}
 	k.end("a")
 	k.end("b")
 	if got := b.Preferred(t.Context(), gpu, []string{"GPU-a", "GPU-b"}, nil, 1); !slices.Equal(got, []string{"GPU-b"}) {
 		t.Errorf("preferred %v", got)
 	}
-	// Who does not know what kubelet gave gives nothing; what cannot be noted is not taken.
+	// While it is not known what kubelet gave, nothing is given; what cannot be noted is not taken.
 	k.away = true
 	if err := held.take(b, t, "claim z", gpuOf(1)); err == nil || len(held) != 1 {
 		t.Errorf("without kubelet: %v", err)
 	}
 	k.away = false
-	if err := b.Take(t.Context(), Claimed{Who: "claim z", Devices: []record.Device{gpuOf(1)}}, func() error { return errors.New("disk full") }); err == nil || !strings.Contains(err.Error(), "disk full") {
+	if err := b.Take(t.Context(), Claimed{Name: "claim z", Devices: []record.Device{gpuOf(1)}}, func() error { return errors.New("disk full") }); err == nil || !strings.Contains(err.Error(), "disk full") {
 		t.Errorf("%v", err)
 	}
 }
@@ -119,8 +119,8 @@ func TestBothDoors(t *testing.T) {
 			}
 			// Claims among each other are the driver's business.
 			held = slices.DeleteFunc(held, func(c Claimed) bool {
-				return c.Who == fmt.Sprintf("claim %d", step) && slices.ContainsFunc(held, func(o Claimed) bool {
-					return o.Who != c.Who && useOf(o.Devices[0], inv).excludes(useOf(c.Devices[0], inv))
+				return c.Name == fmt.Sprintf("claim %d", step) && slices.ContainsFunc(held, func(o Claimed) bool {
+					return o.Name != c.Name && useOf(o.Devices[0], inv).excludes(useOf(c.Devices[0], inv))
 				})
 			})
 		case 2:
@@ -154,7 +154,7 @@ func TestBothDoors(t *testing.T) {
 			note(name, ds[0])
 		}
 		for _, c := range held {
-			note(c.Who, c.Devices[0])
+			note(c.Name, c.Devices[0])
 		}
 	}
 	if refused < 50 {

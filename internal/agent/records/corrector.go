@@ -75,10 +75,8 @@ func (c *Corrector) Run(ctx context.Context) {
 			return
 		case <-wait.C:
 		case <-c.poke:
-			select { // several calls in a row are one round
-			case <-ctx.Done():
+			if !waited(ctx, c.o.Soon) { // several calls in a row are one round
 				return
-			case <-time.After(c.o.Soon):
 			}
 		}
 		next := c.o.Every

@@ -11,20 +11,9 @@ import (
 	"github.com/tangram-dev/tangram/internal/agent/device"
 )
 
-// Kubelet may not list the devices of a container that runs. After its start it lists no
-// pods until it has heard of them; that takes as long as the container runtime is away. And
-// its checkpoint may be lost, or older than its last answer: it writes two at a time in any
-// order. Then it takes the devices for free. The container has them all the same, so they
-// are held: by what the agent knew before, or by the pod's record.
-
 // running says whether a container runs, as the API server knows.
 func running(pod *v1.Pod, container string) bool {
-	for _, s := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
-		if s.Name == container {
-			return s.State.Running != nil
-		}
-	}
-	return false
+	return statusOf(pod, container).State.Running != nil
 }
 
 // byClaim says whether a container has a resource by a ResourceClaim, and not from a
@@ -44,16 +33,11 @@ func forgotten(pods []*v1.Pod, listing Listing, node string, inv *device.Invento
 			continue
 		}
 		l := listing.Find(pod.Namespace, pod.Name)
-		var r *record.Record
 		for _, a := range gpuAsks(pod) {
-			if !running(pod, a.container) || byClaim(pod, a.container, a.resource) || l != nil && len(l.Devices(a.container, a.resource)) > 0 {
+			if !running(pod, a.container) || byClaim(pod, a.container, a.resource) || len(l.Devices(a.container, a.resource)) > 0 {
 				continue
 			}
-			if r == nil {
-				if r, _ = readRecord(pod, node); r == nil {
-					break
-				}
-			}
+			r, _ := readRecord(pod, node)
 			e := entryOf(r, a.container, a.resource)
 			if e == nil || len(e.Devices) != a.count {
 				continue
@@ -113,13 +97,10 @@ func idOf(d record.Device, inv *device.Inventory) string {
 // for none.
 func unheard(pods []*v1.Pod, listing Listing) *v1.Pod {
 	for _, pod := range pods {
-		if !live(pod) || listing.Find(pod.Namespace, pod.Name) != nil {
-			continue
-		}
-		for _, a := range gpuAsks(pod) {
-			if running(pod, a.container) && !byClaim(pod, a.container, a.resource) {
-				return pod
-			}
+		if live(pod) && listing.Find(pod.Namespace, pod.Name) == nil && slices.ContainsFunc(gpuAsks(pod), func(a ask) bool {
+			return running(pod, a.container) && !byClaim(pod, a.container, a.resource)
+		}) {
+			return pod
 		}
 	}
 	return nil

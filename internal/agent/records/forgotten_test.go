@@ -107,7 +107,7 @@ func TestReserveWaitsForTheEnd(t *testing.T) {
 	given(t, b, gpu, "GPU-a")
 }
 
-// TestLostCheckpointAndAgent: kubelet has lost who holds what, and the agent was started
+// TestLostCheckpointAndAgent: kubelet has lost which container holds what, and the agent was started
 // after that. The records of pods whose containers run still say it.
 func TestLostCheckpointAndAgent(t *testing.T) {
 	whole := runs(pod("whole", want{name: "c", resource: gpu, count: 1, devices: []record.Device{gpuOf(0)}}), "c")

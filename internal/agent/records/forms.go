@@ -34,7 +34,7 @@ var forms = []form{
 }
 
 // nvidiaGPU: GPUs, turns on them and MIG instances. Other resources of the vendor
-// (network cards) are no business of ours.
+// (network cards) are not read.
 func nvidiaGPU(r string) bool {
 	return r == "nvidia.com/gpu" || r == "nvidia.com/gpu.shared" || strings.HasPrefix(r, "nvidia.com/mig-")
 }
@@ -52,22 +52,19 @@ func ReadID(resource, id string, inv *device.Inventory) (d record.Device, ok boo
 	if len(id) > maxID {
 		return d, false, fmt.Errorf("%s: device ID %q is longer than %d characters", resource, clip(id), maxID)
 	}
-	// An ID that is a UUID of the node is the agent's own, whatever the resource.
-	if got, known := ownForm(id, inv); known {
-		return *got, true, nil
-	}
+	got, known := ownForm(id, inv) // a UUID of the node is the agent's own, whatever the resource
 	for _, f := range forms {
-		if !f.resource(resource) {
-			continue
-		}
-		if got, known := f.read(id, inv); known {
-			if got == nil {
-				return d, false, nil
-			}
-			return *got, true, nil
+		if !known && f.resource(resource) {
+			got, known = f.read(id, inv)
 		}
 	}
-	return d, false, fmt.Errorf("%s: device ID %q names no device of this node", resource, clip(id))
+	switch {
+	case !known:
+		return d, false, fmt.Errorf("%s: device ID %q names no device of this node", resource, clip(id))
+	case got == nil:
+		return d, false, nil
+	}
+	return *got, true, nil
 }
 
 func under(prefix string) func(string) bool {
@@ -139,13 +136,11 @@ func pciForm(s string, inv *device.Inventory) (*record.Device, bool) {
 
 // cardForm reads Intel's: cardN-M, card N of the node, its M-th share.
 func cardForm(s string, inv *device.Inventory) (*record.Device, bool) {
-	card, share, ok := strings.Cut(strings.TrimPrefix(s, "card"), "-")
+	card, share, _ := strings.Cut(s, "-")
+	index, prefixed := strings.CutPrefix(card, "card")
 	m, valid := number(share, maxTurn)
-	if !strings.HasPrefix(s, "card") || !ok || !valid {
-		return nil, false
-	}
-	d := byIndex(card, inv)
-	if d == nil {
+	d := byIndex(index, inv)
+	if !prefixed || !valid || d == nil {
 		return nil, false
 	}
 	d.Turn = m > 0 // the first share of a card cannot be told from a whole one

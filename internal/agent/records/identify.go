@@ -7,6 +7,8 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
+
+	"github.com/tangram-dev/tangram/api/record"
 )
 
 // Identify says which container kubelet is about to start with these devices. Kubelet
@@ -20,14 +22,8 @@ func (b *Book) Identify(ctx context.Context, resource string, ids []string) (*Ho
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	for pause := 50 * time.Millisecond; ; pause *= 2 {
-		h, err := b.identify(ctx, resource, ids)
-		if h != nil {
-			return h, nil
-		}
-		select {
-		case <-ctx.Done():
-			return nil, err
-		case <-time.After(pause):
+		if h, err := b.identify(ctx, resource, ids); h != nil || !waited(ctx, pause) {
+			return h, err
 		}
 	}
 }
@@ -89,19 +85,11 @@ func (b *Book) forgottenInit(listing Listing, resource string, ids []string) (*v
 				continue
 			}
 			score := 0
-			for _, c := range l.Containers {
-				if overlap(c.Devices[resource], ids) {
-					score = 2
-				}
+			if e := entryOf(old, a.container, resource); e != nil && slices.ContainsFunc(want, func(d record.Device) bool { return contains(e.Devices, d) }) {
+				score = 1
 			}
-			if e := entryOf(old, a.container, resource); score == 0 && e != nil {
-				for _, d := range want {
-					for _, o := range e.Devices {
-						if sameDevice(d, o) {
-							score = 1
-						}
-					}
-				}
+			if slices.ContainsFunc(l.Containers, func(c ListedContainer) bool { return overlap(c.Devices[resource], ids) }) {
+				score = 2
 			}
 			if score > best {
 				best, found = score, nil

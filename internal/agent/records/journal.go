@@ -122,7 +122,7 @@ func (j *journal) stays(e *Held, listed []*Held, listing Listing, pods map[strin
 	if pod == nil || pod.UID != e.Pod.UID || !live(pod) {
 		return false
 	}
-	if running(pod, e.Container) && (p == nil || len(p.Devices(e.Container, e.Resource)) == 0) {
+	if running(pod, e.Container) && len(p.Devices(e.Container, e.Resource)) == 0 {
 		if !e.Init && !e.forgotten {
 			e.forgotten, e.since = true, asked
 		}
@@ -164,3 +164,9 @@ func (j *journal) find(uid types.UID, container, resource string) *Held {
 func overlap(a, b []string) bool {
 	return slices.ContainsFunc(a, func(s string) bool { return slices.Contains(b, s) })
 }
+
+// Kubelet may not list the devices of a container that runs. After its start it lists no
+// pods until it has heard of them; that takes as long as the container runtime is away. And
+// its checkpoint may be lost, or older than its last answer: it writes two at a time in any
+// order. Then it takes the devices for free. The container has them all the same, so they
+// are held: by what the agent knew before, or by the pod's record.

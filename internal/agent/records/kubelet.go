@@ -52,8 +52,11 @@ func (l Listing) Find(namespace, name string) *Listed {
 }
 
 // Devices are the IDs that a container of the pod has of a resource; none for a
-// container that is not listed.
+// pod (nil) or container that is not listed.
 func (p *Listed) Devices(container, resource string) []string {
+	if p == nil {
+		return nil
+	}
 	for _, c := range p.Containers {
 		if c.Name == container {
 			return c.Devices[resource]
@@ -92,14 +95,20 @@ func (k *Kubelet) List(ctx context.Context) (Listing, error) {
 		if err == nil {
 			return read(got), nil
 		}
-		if c := status.Code(err); c != codes.ResourceExhausted && c != codes.Unavailable {
+		c := status.Code(err)
+		if c != codes.ResourceExhausted && c != codes.Unavailable || !waited(ctx, pause) {
 			return nil, fmt.Errorf("podresources at %s: %w", k.socket, err)
 		}
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("podresources at %s: %w", k.socket, err)
-		case <-time.After(pause):
-		}
+	}
+}
+
+// waited waits; false when the context ended before.
+func waited(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
 	}
 }
 
@@ -116,7 +125,7 @@ func (k *Kubelet) Allocatable(ctx context.Context) (map[string][]string, error) 
 	}
 	out := map[string][]string{}
 	for _, d := range got.GetDevices() {
-		if d != nil && len(d.DeviceIds) > 0 {
+		if len(d.GetDeviceIds()) > 0 {
 			out[d.ResourceName] = append(out[d.ResourceName], d.DeviceIds...)
 		}
 	}
@@ -158,8 +167,7 @@ func (k *Kubelet) client() (podresources.PodResourcesListerClient, error) {
 
 // read turns kubelet's answer into a Listing. A device on two NUMA nodes, and devices
 // of one resource in several entries, are put together.
-func read(got *podresources.ListPodResourcesResponse) Listing {
-	var out Listing
+func read(got *podresources.ListPodResourcesResponse) (out Listing) {
 	for _, p := range got.GetPodResources() {
 		if p == nil {
 			continue
@@ -169,15 +177,11 @@ func read(got *podresources.ListPodResourcesResponse) Listing {
 			if c == nil {
 				continue
 			}
-			held := ListedContainer{Name: c.Name}
+			held := ListedContainer{Name: c.Name, Devices: map[string][]string{}}
 			for _, d := range c.Devices {
-				if d == nil || len(d.DeviceIds) == 0 {
-					continue
+				if len(d.GetDeviceIds()) > 0 {
+					held.Devices[d.ResourceName] = append(held.Devices[d.ResourceName], d.DeviceIds...)
 				}
-				if held.Devices == nil {
-					held.Devices = map[string][]string{}
-				}
-				held.Devices[d.ResourceName] = append(held.Devices[d.ResourceName], d.DeviceIds...)
 			}
 			for _, d := range c.DynamicResources {
 				if d != nil {

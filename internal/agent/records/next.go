@@ -34,9 +34,6 @@ func (b *Book) candidates(ctx context.Context, listing Listing, resource string,
 		if pod == nil {
 			pod = b.await(ctx, l)
 		}
-		if pod == nil {
-			continue
-		}
 		if a, ok := b.unserved(pod, l, resource, size); ok {
 			out = append(out, candidate{pod, a})
 		}
@@ -72,7 +69,7 @@ func (b *Book) await(ctx context.Context, l *Listed) *v1.Pod {
 // unserved is the first container of a pod that has not got its devices of a resource,
 // if it asks for so many. Without a listing (nil) every answer counts as kept.
 func (b *Book) unserved(pod *v1.Pod, l *Listed, resource string, size int) (ask, bool) {
-	if !live(pod) {
+	if pod == nil || !live(pod) {
 		return ask{}, false
 	}
 	all := asks(pod, resource)
@@ -80,7 +77,7 @@ func (b *Book) unserved(pod *v1.Pod, l *Listed, resource string, size int) (ask,
 	defer b.mu.Unlock()
 	served := func(a ask) bool {
 		e := b.journal.find(pod.UID, a.container, resource)
-		return e != nil && (l == nil || a.init || e.listed) || l != nil && len(l.Devices(a.container, resource)) > 0 || hasStarted(pod, a.container)
+		return e != nil && (l == nil || a.init || e.listed) || len(l.Devices(a.container, resource)) > 0 || hasStarted(pod, a.container)
 	}
 	// Kubelet serves containers in their order, so all before a served one are served.
 	first := 0

@@ -29,11 +29,7 @@ type item struct {
 	id     ID
 	device record.Device
 	use    use
-	index  int
 }
-
-// is says whether an item is what an entry of a record names.
-func (x item) is(d record.Device) bool { return sameDevice(x.device, d) }
 
 func (b *Book) newChoice(listing Listing, resource string, available []string) *choice {
 	c := &choice{inv: b.o.Inventory(), items: map[string]item{}, free: map[string]int{}, others: map[types.UID][]use{}, spread: b.o.Distributed}
@@ -44,13 +40,13 @@ func (b *Book) newChoice(listing Listing, resource string, available []string) *
 		}
 		id, _ := ParseID(s)
 		u := useOf(d, c.inv)
-		c.items[s] = item{id, d, u, d.Index}
+		c.items[s] = item{id, d, u}
 		c.free[u.gpu]++
 		c.sorted = append(c.sorted, s)
 	}
 	slices.SortFunc(c.sorted, func(s, t string) int {
 		x, y := c.items[s], c.items[t]
-		return cmp.Or(cmp.Compare(x.index, y.index), cmp.Compare(x.device.Start, y.device.Start), cmp.Compare(x.id.Turn, y.id.Turn), cmp.Compare(s, t))
+		return cmp.Or(cmp.Compare(x.device.Index, y.device.Index), cmp.Compare(x.device.Start, y.device.Start), cmp.Compare(x.id.Turn, y.id.Turn), cmp.Compare(s, t))
 	})
 	served := map[types.UID]bool{}
 	for _, h := range b.holdings(listing) {
@@ -69,9 +65,6 @@ func (b *Book) newChoice(listing Listing, resource string, available []string) *
 	}
 	return c
 }
-
-// leave forgets what was promised to a pod: the choice is made for it.
-func (c *choice) leave(uid types.UID) { delete(c.others, uid) }
 
 // known are the IDs of a list that were offered.
 func (c *choice) known(ids []string) (out []string) {
@@ -96,11 +89,11 @@ func (c *choice) pack(chosen []string, size int) []string {
 	var bestCost [3]int
 	tried := map[string]bool{}
 	for _, id := range c.sorted {
-		if x := c.items[id]; tried[x.use.gpu] {
+		gpu := c.items[id].use.gpu
+		if tried[gpu] {
 			continue
-		} else {
-			tried[x.use.gpu] = true
 		}
+		tried[gpu] = true
 		got := c.fill([]string{id}, size)
 		if cost := c.cost(got); best == nil || slices.Compare(cost[:], bestCost[:]) < 0 {
 			best, bestCost = got, cost
@@ -144,10 +137,9 @@ func (c *choice) fill(chosen []string, size int) []string {
 // which a turn is chosen, far from those chosen, on a GPU with much left (turns that are
 // to be spread: with little left).
 func (c *choice) key(x item, chosen []string) (out [5]int) {
-	mine := []use{x.use}
-	out[0] = flag(anyOf(mine, c.held, use.excludes))
+	out[0] = flag(x.use.excludesAny(c.held))
 	for _, promised := range c.others {
-		out[1] |= flag(anyOf(mine, promised, use.excludes))
+		out[1] |= flag(x.use.excludesAny(promised))
 	}
 	if out[4] = c.free[x.use.gpu]; c.spread && x.id.Kind == Turn {
 		out[4] = -out[4]
@@ -177,11 +169,10 @@ func flag(b bool) int {
 var distances = map[string]int{"NVSwitch": 0, "NVLink": 1, "PIX": 2, "PXB": 3, "PHB": 4, "NODE": 5, "SYS": 8}
 
 func (c *choice) distance(a, b string) int {
-	x, y := c.inv.Find(a), c.inv.Find(b)
+	x, y, out := c.inv.Find(a), c.inv.Find(b), distances["SYS"]
 	if x == nil || y == nil {
-		return 8
+		return out
 	}
-	out := 8
 	if x.NUMA >= 0 && x.NUMA == y.NUMA {
 		out = distances["NODE"]
 	}

@@ -23,9 +23,8 @@ type Correction struct {
 
 // Problem is what cannot be corrected; it is reported on the pod.
 type Problem struct {
-	Pod     *v1.Pod
-	Reason  string
-	Message string
+	Pod             *v1.Pod
+	Reason, Message string
 }
 
 // Reasons of problems, for events and metrics.
@@ -45,10 +44,9 @@ type state struct {
 	old, now *record.Record
 	// real: kubelet lists devices of the pod, or its containers run on them though kubelet
 	// has forgotten them, so that now is a fact and no plan.
-	real      bool
-	oldU      []use
-	nowU      []use
-	displaced bool
+	real       bool
+	oldU, nowU []use
+	displaced  bool
 }
 
 func (s *state) changed() bool { return s.old != s.now }
@@ -163,12 +161,7 @@ func (f facts) elsewhere(t *state, states []*state) *record.Record {
 	}
 	free := func(d record.Device, also []use) bool {
 		u := useOf(d, f.inv)
-		for _, s := range states {
-			if s != t && anyOf([]use{u}, s.nowU, use.excludes) {
-				return false
-			}
-		}
-		return !anyOf([]use{u}, also, use.excludes)
+		return !u.excludesAny(also) && !slices.ContainsFunc(states, func(s *state) bool { return s != t && u.excludesAny(s.nowU) })
 	}
 	out := &record.Record{Node: t.now.Node}
 	moved := map[record.Device]record.Device{} // by what was named, so that init containers follow
@@ -210,12 +203,7 @@ func moveTo(d, to record.Device) record.Device {
 
 // order lists the writes so that no record names a device that another one still names.
 func order(states []*state) (out []Correction) {
-	var todo []*state
-	for _, s := range states {
-		if s.changed() {
-			todo = append(todo, s)
-		}
-	}
+	todo := slices.DeleteFunc(slices.Clone(states), func(s *state) bool { return !s.changed() })
 	write := func(s *state, now *record.Record, why string) {
 		text := ""
 		if now != nil {

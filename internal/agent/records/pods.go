@@ -59,9 +59,11 @@ type nodePods struct {
 	node string
 }
 
-func (n *nodePods) Synced() bool             { return n.informer.HasSynced() }
+func (n *nodePods) Synced() bool { return n.informer.HasSynced() }
+
 func (n *nodePods) Changed() <-chan struct{} { return n.changed.wait() }
-func (n *nodePods) List() []*v1.Pod          { return n.informer.On(n.node) }
+
+func (n *nodePods) List() []*v1.Pod { return n.informer.On(n.node) }
 
 func (n *nodePods) Get(namespace, name string) *v1.Pod {
 	if p := n.informer.Find(namespace, name); p != nil && p.Spec.NodeName == n.node {
@@ -93,9 +95,7 @@ func (s *signal) raise() {
 }
 
 // live says whether a pod may hold devices: it is not over.
-func live(p *v1.Pod) bool {
-	return p.Status.Phase != v1.PodSucceeded && p.Status.Phase != v1.PodFailed
-}
+func live(p *v1.Pod) bool { return p.Status.Phase != v1.PodSucceeded && p.Status.Phase != v1.PodFailed }
 
 // boundAt is when a pod was bound, as far as the API tells.
 func boundAt(p *v1.Pod) time.Time {

@@ -34,7 +34,7 @@ func (b *Book) Preferred(ctx context.Context, resource string, available, mustIn
 	var ids []string
 	if len(candidates) > 0 {
 		ids = c.recorded(b.entry(candidates[0]), mustInclude, size)
-		c.leave(candidates[0].pod.UID)
+		delete(c.others, candidates[0].pod.UID) // the choice is made for it
 	}
 	if len(ids) == 0 {
 		ids = c.known(mustInclude)
@@ -57,7 +57,7 @@ func (c *choice) recorded(entry *record.Container, mustInclude []string, size in
 	covered := make([]bool, len(entry.Devices))
 	for _, id := range out {
 		for i, d := range entry.Devices {
-			if !covered[i] && c.items[id].is(d) {
+			if !covered[i] && sameDevice(c.items[id].device, d) {
 				covered[i] = true
 				break
 			}
@@ -67,11 +67,10 @@ func (c *choice) recorded(entry *record.Container, mustInclude []string, size in
 		if covered[i] || len(out) == size {
 			continue
 		}
-		for _, id := range c.sorted {
-			if c.items[id].is(d) && !slices.Contains(out, id) {
-				out = append(out, id)
-				break
-			}
+		if k := slices.IndexFunc(c.sorted, func(id string) bool {
+			return sameDevice(c.items[id].device, d) && !slices.Contains(out, id)
+		}); k >= 0 {
+			out = append(out, c.sorted[k])
 		}
 	}
 	return out

@@ -54,7 +54,7 @@ func (b *Book) Reserve(ctx context.Context, resource string, ids []string) error
 	defer b.reserving.Unlock()
 	for i, u := range wanted {
 		if c := b.claimedBy(u, inv); c != nil {
-			return &Excluded{resource, ids[i], c.Who}
+			return &Excluded{resource, ids[i], c.Name}
 		}
 	}
 	var listing Listing
@@ -66,10 +66,7 @@ func (b *Book) Reserve(ctx context.Context, resource string, ids []string) error
 		cancel()
 		if err != nil {
 			if ctx.Err() == nil && b.o.Now().Sub(begun) < patience {
-				select {
-				case <-ctx.Done():
-				case <-time.After(100 * time.Millisecond):
-				}
+				waited(ctx, 100*time.Millisecond)
 				continue
 			}
 			if !b.informed() {
@@ -86,10 +83,8 @@ func (b *Book) Reserve(ctx context.Context, resource string, ids []string) error
 		}
 		// Only what kubelet does not list stands in the way: an answer counts for a second,
 		// then it has failed; a container that the API server calls running may have ended.
-		select {
-		case <-ctx.Done():
+		if !waited(ctx, unlisted/4) {
 			return conflict
-		case <-time.After(unlisted / 4):
 		}
 	}
 	h := &Held{Resource: resource, IDs: ids}
@@ -153,7 +148,7 @@ func (b *Book) Withhold(ctx context.Context, offers []device.Offer) ([]device.Of
 			if h.Resource == resource && slices.Contains(h.IDs, id) && !h.forgotten {
 				return false // kubelet knows that it is taken
 			}
-			out = out || anyOf([]use{u}, h.uses, use.excludes)
+			out = out || u.excludesAny(h.uses)
 		}
 		return out
 	}
@@ -177,7 +172,7 @@ func (b *Book) conflict(listing Listing, resource string, ids []string, wanted [
 				if !h.listed || h.Init {
 					continue
 				}
-			} else if !anyOf([]use{wanted[i]}, h.uses, use.excludes) {
+			} else if !wanted[i].excludesAny(h.uses) {
 				continue
 			}
 			found := &Excluded{resource, id, h.String()}

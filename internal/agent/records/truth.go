@@ -214,11 +214,9 @@ func taking(d record.Device, entry *record.Device, amounts bool) record.Device {
 // devices than recorded. Where the agent did not see it, kubelet's rule helps: the
 // pod's later containers are given the init container's devices first.
 func (f facts) initContainer(pod *v1.Pod, c record.Container, held map[string]record.Container) record.Container {
-	if ids := f.inits(pod, c.Name, c.Resource); len(ids) == len(c.Devices) {
-		if devices, told, err := f.devices(c.Resource, ids); err == nil && told {
-			c.Devices = merge(&c, devices, f.amounts(c.Resource))
-			return c
-		}
+	if devices := f.seen(pod, c.Name, c.Resource, len(c.Devices)); devices != nil {
+		c.Devices = merge(&c, devices, f.amounts(c.Resource))
+		return c
 	}
 	later := heldOf(held, c.Resource)
 	var kept, lost []record.Device
@@ -244,18 +242,24 @@ func (f facts) initContainer(pod *v1.Pod, c record.Container, held map[string]re
 // unrecordedInit is the entry of an init container of a pod without a record.
 func (f facts) unrecordedInit(pod *v1.Pod, a ask, held map[string]record.Container) *record.Container {
 	out := &record.Container{Name: a.container, Resource: a.resource}
-	if ids := f.inits(pod, a.container, a.resource); len(ids) == a.count {
-		if devices, told, err := f.devices(a.resource, ids); err == nil && told {
-			out.Devices = merge(nil, devices, f.amounts(a.resource))
-			return out
-		}
-	}
-	later := heldOf(held, a.resource)
-	if len(later) < a.count {
+	if devices := f.seen(pod, a.container, a.resource, a.count); devices != nil {
+		out.Devices = merge(nil, devices, f.amounts(a.resource))
+	} else if later := heldOf(held, a.resource); len(later) >= a.count {
+		out.Devices = later[:a.count]
+	} else {
 		return nil
 	}
-	out.Devices = later[:a.count]
 	return out
+}
+
+// seen are the devices that the agent itself gave to an init container, if they are as many as it
+// asks for.
+func (f facts) seen(pod *v1.Pod, container, resource string, count int) []record.Device {
+	if ids := f.inits(pod, container, resource); len(ids) == count {
+		devices, _, _ := f.devices(resource, ids)
+		return devices
+	}
+	return nil
 }
 
 // heldOf are the devices of a resource that containers hold, in the order of their
@@ -266,7 +270,7 @@ func heldOf(held map[string]record.Container, resource string) (out []record.Dev
 			continue
 		}
 		for _, d := range held[name].Devices {
-			if !slices.ContainsFunc(out, func(o record.Device) bool { return sameDevice(o, d) }) {
+			if !contains(out, d) {
 				out = append(out, d)
 			}
 		}

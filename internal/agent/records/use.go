@@ -1,6 +1,8 @@
 package records
 
 import (
+	"slices"
+
 	"github.com/tangram-dev/tangram/api/record"
 	"github.com/tangram-dev/tangram/internal/agent/device"
 )
@@ -27,6 +29,9 @@ func (u use) excludes(v use) bool {
 	return !u.share || !v.share
 }
 
+// excludesAny says whether a use excludes one of some others.
+func (u use) excludesAny(others []use) bool { return slices.ContainsFunc(others, u.excludes) }
+
 // touches says whether two uses have a device in common, exclusive or not.
 func (u use) touches(v use) bool {
 	if u.slice && v.slice {
@@ -39,19 +44,14 @@ func (u use) touches(v use) bool {
 // not have is used by no other pod.
 func useOf(d record.Device, inv *device.Inventory) use {
 	u := use{gpu: d.UUID, share: d.Turn || d.MemoryMiB > 0 || d.ComputeMilli > 0}
-	for i := range inv.Devices {
-		have := &inv.Devices[i]
-		if d.UUID != "" && have.UUID != d.UUID || d.UUID == "" && have.Index != d.Index {
-			continue
-		}
-		u.gpu = have.UUID
-		if d.MIG != "" {
-			u.slice, u.start, u.end = true, d.Start, d.Start+sizeOf(have, d.MIG, d.Start)
-		}
-		return u
+	size := 1
+	if i := slices.IndexFunc(inv.Devices, func(have device.Device) bool {
+		return d.UUID != "" && have.UUID == d.UUID || d.UUID == "" && have.Index == d.Index
+	}); i >= 0 {
+		u.gpu, size = inv.Devices[i].UUID, sizeOf(&inv.Devices[i], d.MIG, d.Start)
 	}
 	if d.MIG != "" {
-		u.slice, u.start, u.end = true, d.Start, d.Start+1
+		u.slice, u.start, u.end = true, d.Start, d.Start+size
 	}
 	return u
 }
@@ -86,23 +86,21 @@ func usesOf(r *record.Record, inv *device.Inventory) (out []use) {
 
 // anyOf says whether a relation holds between any two of two lists.
 func anyOf(a, b []use, related func(use, use) bool) bool {
-	for _, u := range a {
-		for _, v := range b {
-			if related(u, v) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(a, func(u use) bool {
+		return slices.ContainsFunc(b, func(v use) bool { return related(u, v) })
+	})
 }
 
 // sameDevice says whether two entries name the same device, or the same slice of one.
 func sameDevice(a, b record.Device) bool {
-	if a.UUID != "" && b.UUID != "" && a.UUID != b.UUID {
-		return false
+	same := a.UUID == b.UUID
+	if a.UUID == "" || b.UUID == "" {
+		same = a.Index == b.Index
 	}
-	if (a.UUID == "" || b.UUID == "") && a.Index != b.Index {
-		return false
-	}
-	return device.SameProfile(a.MIG, b.MIG) && a.Start == b.Start
+	return same && device.SameProfile(a.MIG, b.MIG) && a.Start == b.Start
+}
+
+// contains says whether one of some entries names a device.
+func contains(entries []record.Device, d record.Device) bool {
+	return slices.ContainsFunc(entries, func(e record.Device) bool { return sameDevice(e, d) })
 }

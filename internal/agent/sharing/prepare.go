@@ -12,10 +12,9 @@ import (
 	"github.com/tangram-dev/tangram/internal/agent/sharing/mps"
 )
 
-// Prepare makes everything ready for the container of an allocation and writes its CDI
-// file. It may be called again for the same allocation, with other devices too. On an
-// error the container must not start; device.ErrBusy and mps.ErrOvercommitted may go
-// away when other containers end.
+// Prepare makes everything ready for the container of an allocation and writes its CDI file. It may be called again
+// for the same allocation, with other devices too. On an error the container must not start; device.ErrBusy and
+// mps.ErrOvercommitted may go away when other containers end.
 func (s *Sharing) Prepare(ctx context.Context, a device.Allocation) error {
 	edits, err := s.Edits(ctx, a)
 	if s.options.Live != nil && (errors.Is(err, device.ErrBusy) || errors.Is(err, mps.ErrOvercommitted)) {
@@ -127,10 +126,8 @@ func (s *Sharing) devices(ctx context.Context, a device.Allocation, k kind, byMP
 	return out, nil
 }
 
-// hamiLimits are the limits in the order of the devices; shares of the same device add
-// up.
-func hamiLimits(a device.Allocation) []hami.Limit {
-	var out []hami.Limit
+// hamiLimits are the limits in the order of the devices; shares of the same device add up.
+func hamiLimits(a device.Allocation) (out []hami.Limit) {
 	var seen []string
 	for _, grant := range a.Devices {
 		i := slices.Index(seen, grant.UUID)
@@ -143,13 +140,9 @@ func hamiLimits(a device.Allocation) []hami.Limit {
 	return out
 }
 
-// merge puts edits together. Of a variable or mount point that both have, the second's
-// counts.
+// merge puts edits together. Of a variable or mount point that both have, the second's counts.
 func merge(base, over device.Edits) device.Edits {
-	out := device.Edits{
-		Nodes: slices.Concat(base.Nodes, over.Nodes),
-		Hooks: slices.Concat(base.Hooks, over.Hooks),
-	}
+	out := device.Edits{Nodes: slices.Concat(base.Nodes, over.Nodes), Hooks: slices.Concat(base.Hooks, over.Hooks)}
 	name := func(variable string) string { n, _, _ := strings.Cut(variable, "="); return n }
 	for _, variable := range base.Env {
 		if !slices.ContainsFunc(over.Env, func(o string) bool { return name(o) == name(variable) }) {

@@ -1,6 +1,7 @@
 package cdi
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,13 +32,7 @@ func spec(id string, edits device.Edits) (*specs.Spec, error) {
 	if err := parser.ValidateDeviceName(id); err != nil {
 		return nil, fmt.Errorf("allocation ID %q: %w", id, err)
 	}
-	out := &specs.Spec{
-		Kind: Kind,
-		Devices: []specs.Device{{
-			Name:           id,
-			ContainerEdits: containerEdits(edits),
-		}},
-	}
+	out := &specs.Spec{Kind: Kind, Devices: []specs.Device{{Name: id, ContainerEdits: containerEdits(edits)}}}
 	version, err := specs.MinimumRequiredVersion(out)
 	if err != nil {
 		return nil, err
@@ -54,11 +49,7 @@ func containerEdits(edits device.Edits) specs.ContainerEdits {
 		}
 	}
 	for _, node := range edits.Nodes {
-		permissions := node.Permissions
-		if permissions == "" {
-			permissions = "rw"
-		}
-		converted := &specs.DeviceNode{Path: node.Path, HostPath: node.HostPath, Permissions: permissions}
+		converted := &specs.DeviceNode{Path: node.Path, HostPath: node.HostPath, Permissions: cmp.Or(node.Permissions, "rw")}
 		if converted.HostPath == converted.Path {
 			converted.HostPath = ""
 		}

@@ -45,9 +45,7 @@ func NewStore(dir string) (*Store, error) {
 }
 
 // Path is the file of an allocation.
-func (s *Store) Path(id string) string {
-	return filepath.Join(s.dir, filePrefix+id+fileSuffix)
-}
+func (s *Store) Path(id string) string { return filepath.Join(s.dir, filePrefix+id+fileSuffix) }
 
 // Write makes the edits what the container of an allocation gets. Whatever fails, what
 // was there before is unchanged. Writing what is already there changes nothing on disk.
@@ -116,9 +114,9 @@ func (s *Store) Collect(live []string) ([]string, error) {
 		}
 		if err := s.Remove(id); err != nil {
 			errs = append(errs, err)
-			continue
+		} else {
+			removed = append(removed, id)
 		}
-		removed = append(removed, id)
 	}
 	return removed, errors.Join(errs...)
 }

@@ -92,7 +92,9 @@ func (m *Manager) modes(ctx context.Context, live []Placement) error {
 	var errs []error
 	for _, gpu := range slices.Clone(m.journal.Modes) {
 		d := inventory.Find(gpu)
-		if d == nil || d.MIG == nil || !d.MIG.Enabled || len(d.MIG.Instances) > 0 || !m.rested(gpu) ||
+		// An entry of the device in the journal: a creation is still under way.
+		if d == nil || d.MIG == nil || !d.MIG.Enabled || len(d.MIG.Instances) > 0 ||
+			slices.ContainsFunc(m.journal.Instances, func(o owned) bool { return o.GPU == gpu }) ||
 			slices.ContainsFunc(live, func(p Placement) bool { return p.GPU == gpu }) {
 			continue
 		}
@@ -101,11 +103,6 @@ func (m *Manager) modes(ctx context.Context, live []Placement) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// rested: no creation on the device is still under way.
-func (m *Manager) rested(gpu string) bool {
-	return !slices.ContainsFunc(m.journal.Instances, func(o owned) bool { return o.GPU == gpu })
 }
 
 // Owned are the placements of own instances, for a metric and for tests, with the time

@@ -238,7 +238,7 @@ func TestMIGManagerOwnsTheNode(t *testing.T) {
 	s.ensure(small) // what exists may be used
 	_, err := s.manager.Ensure(context.Background(), Placement{"GPU-1", "1g.18gb", 0})
 	if !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), state) {
-		t.Errorf("error %v, want who manages MIG", err)
+		t.Errorf("error %v, want the program that manages MIG", err)
 	}
 	s.collect()
 	s.later(time.Hour)

@@ -12,7 +12,7 @@ import (
 	"github.com/tangram-dev/tangram/internal/agent/device"
 )
 
-// model is a driver that behaves like an H200's, notes who made what, and complains
+// model is a driver that behaves like an H200's, notes which program made what, and complains
 // about every call that a good manager does not make.
 type model struct {
 	gpus  []*modelGPU

@@ -140,8 +140,7 @@ func (c control) terminate(ctx context.Context, client int) error {
 }
 
 // numbers returns the lines of an answer that are process IDs.
-func numbers(answer string) []int {
-	var out []int
+func numbers(answer string) (out []int) {
 	for line := range strings.Lines(answer) {
 		if n, err := strconv.Atoi(strings.TrimSpace(line)); err == nil && n > 0 {
 			out = append(out, n)

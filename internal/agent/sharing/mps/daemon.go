@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -96,15 +97,11 @@ func (d *daemon) run(ctx context.Context) {
 // died tells about a daemon that ended by itself. Its clients end with it.
 func (d *daemon) died(reason error) {
 	d.mu.Lock()
-	death := Death{GPU: d.gpu.UUID, Reason: reason, Shares: append([]Share(nil), d.shares...)}
+	death := Death{GPU: d.gpu.UUID, Reason: reason, Shares: slices.Clone(d.shares)}
 	d.mu.Unlock()
 	d.set(false, reason)
-	var holders []string
-	for _, share := range death.Shares {
-		holders = append(holders, share.Holder())
-	}
 	d.options.Log.Error("MPS daemon died; the programs of its containers on this GPU ended with it",
-		"gpu", d.gpu.UUID, "containers", holders, "err", reason)
+		"gpu", d.gpu.UUID, "containers", holdersOf(death.Shares), "err", reason)
 	d.options.Hooks.Died(death)
 }
 
@@ -122,14 +119,11 @@ func (d *daemon) prepare(ctx context.Context) error {
 	if !d.options.MultiUser {
 		return nil // which user's server is needed is not known yet
 	}
-	servers, err := d.control.servers(ctx)
-	if err != nil || len(servers) > 0 {
+	if servers, err := d.control.servers(ctx); err != nil || len(servers) > 0 {
 		return err
 	}
-	if _, err := d.control.ask(ctx, "start_server -uid 0"); err != nil {
-		return err
-	}
-	return nil
+	_, err := d.control.ask(ctx, "start_server -uid 0")
+	return err
 }
 
 // watch returns why the daemon no longer serves, or nil when the context ended.
@@ -166,7 +160,7 @@ func (d *daemon) watch(ctx context.Context, p *process) error {
 func (d *daemon) share(ctx context.Context, shares []Share) error {
 	d.mu.Lock()
 	before := ceiling(d.gpu, d.shares)
-	d.shares = append([]Share(nil), shares...)
+	d.shares = slices.Clone(shares)
 	after, up := ceiling(d.gpu, d.shares), d.up
 	d.mu.Unlock()
 	if !up || before == after {
@@ -239,11 +233,7 @@ func (d *daemon) shutdown() {
 // waitGone waits until processes that were killed are gone.
 func waitGone(pids []int, within time.Duration) {
 	for deadline := time.Now().Add(within); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		gone := true
-		for _, pid := range pids {
-			gone = gone && syscall.Kill(pid, 0) != nil
-		}
-		if gone {
+		if !slices.ContainsFunc(pids, func(pid int) bool { return syscall.Kill(pid, 0) == nil }) {
 			return
 		}
 	}

@@ -118,8 +118,7 @@ type gpuCheck struct {
 	toldNow    map[toldKey]bool
 }
 
-func (c *gpuCheck) run(ctx context.Context, processes []device.Process, shares []Share) []Finding {
-	var out []Finding
+func (c *gpuCheck) run(ctx context.Context, processes []device.Process, shares []Share) (out []Finding) {
 	used := map[string][]device.Process{}
 	for _, process := range processes {
 		share, ok := c.shareOf(process.PID, shares)
@@ -143,12 +142,7 @@ func (c *gpuCheck) shareOf(pid int, shares []Share) (Share, bool) {
 	if !ok {
 		return Share{}, false
 	}
-	var candidates []Share
-	for _, share := range shares {
-		if share.PodUID == owner.PodUID {
-			candidates = append(candidates, share)
-		}
-	}
+	candidates := slices.DeleteFunc(slices.Clone(shares), func(s Share) bool { return s.PodUID != owner.PodUID })
 	if c.options.Container != nil {
 		if name, known := c.options.Container(owner.PodUID, owner.ContainerID); known {
 			candidates = slices.DeleteFunc(candidates, func(s Share) bool { return s.Container != name })
@@ -161,8 +155,7 @@ func (c *gpuCheck) shareOf(pid int, shares []Share) (Share, bool) {
 }
 
 // process checks one process of a share's container.
-func (c *gpuCheck) process(process device.Process, share Share) []Finding {
-	var out []Finding
+func (c *gpuCheck) process(process device.Process, share Share) (out []Finding) {
 	report := func(kind Kind, detail string) {
 		key := toldKey{c.gpu, process.PID, kind}
 		if c.toldNow[key] = true; !c.told[key] {

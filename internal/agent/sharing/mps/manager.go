@@ -131,14 +131,9 @@ func (m *Manager) Free(gpu string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if shares := m.shares[gpu]; len(shares) > 0 {
-		var holders []string
-		for _, share := range shares {
-			holders = append(holders, share.Holder())
-		}
-		return fmt.Errorf("%s: %w: shared by MPS with %s", gpu, device.ErrBusy, strings.Join(holders, ", "))
+		return fmt.Errorf("%s: %w: shared by MPS with %s", gpu, device.ErrBusy, strings.Join(holdersOf(shares), ", "))
 	}
-	left, err := m.left()
-	if err != nil || m.closed || m.daemons[gpu] != nil || !slices.Contains(left, gpu) {
+	if left, err := m.left(); err != nil || m.closed || m.daemons[gpu] != nil || !slices.Contains(left, gpu) {
 		return err
 	}
 	newDaemon(GPU{UUID: gpu}, &m.options).shutdown()

@@ -240,7 +240,7 @@ func TestOvercommitted(t *testing.T) {
 	}
 }
 
-// A daemon that is killed: who is hurt is told, it comes back with its limits, and the
+// A daemon that is killed: its containers are reported, it comes back with its limits, and the
 // server that it left is gone.
 func TestKilled(t *testing.T) {
 	n := newNode(t)

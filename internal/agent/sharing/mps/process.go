@@ -21,11 +21,7 @@ func strays(program, pipe string) []int {
 	}
 	var out []int
 	for _, entry := range entries {
-		pid, err := strconv.Atoi(entry.Name())
-		if err != nil || pid == os.Getpid() {
-			continue
-		}
-		if isDaemon(pid, program, pipe) {
+		if pid, err := strconv.Atoi(entry.Name()); err == nil && pid != os.Getpid() && isDaemon(pid, program, pipe) {
 			out = append(out, pid)
 		}
 	}

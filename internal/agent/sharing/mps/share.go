@@ -1,6 +1,7 @@
 package mps
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -23,8 +24,7 @@ const (
 // process that unsets the variable finds the same daemon.
 const ContainerPipe = "/tmp/nvidia-mps"
 
-// MaxShares is how many clients a GPU can have since Volta. Each share needs at least
-// one.
+// MaxShares is how many clients a GPU can have since Volta. Each share needs at least one.
 const MaxShares = 48
 
 // GPU is a device that is shared.
@@ -53,6 +53,14 @@ func Equal(gpu GPU, replicas, turns int) (computeMilli int, memoryMiB int64) {
 // Holder is the container's full name.
 func (s Share) Holder() string { return s.Namespace + "/" + s.Pod + "/" + s.Container }
 
+// holdersOf are the containers of shares.
+func holdersOf(shares []Share) (out []string) {
+	for _, share := range shares {
+		out = append(out, share.Holder())
+	}
+	return out
+}
+
 // percent writes thousandths as a percentage.
 func percent(milli int) string {
 	if milli%10 == 0 {
@@ -69,20 +77,11 @@ type limits struct {
 
 // limits are a share's limits on a GPU.
 func (s Share) limits(gpu GPU) limits {
-	out := limits{s.ComputeMilli, s.MemoryMiB}
-	if out.milli == 0 {
-		out.milli = 1000
-	}
-	if out.memoryMiB == 0 {
-		out.memoryMiB = gpu.MemoryMiB
-	}
-	return out
+	return limits{cmp.Or(s.ComputeMilli, 1000), cmp.Or(s.MemoryMiB, gpu.MemoryMiB)}
 }
 
-// ceiling is what the daemon itself limits every client to: the most of what was
-// promised.
-func ceiling(gpu GPU, shares []Share) limits {
-	var out limits
+// ceiling is what the daemon itself limits every client to: the most of what was promised.
+func ceiling(gpu GPU, shares []Share) (out limits) {
 	for _, share := range shares {
 		l := share.limits(gpu)
 		out.milli, out.memoryMiB = max(out.milli, l.milli), max(out.memoryMiB, l.memoryMiB)
@@ -128,11 +127,7 @@ func (o Options) edits(gpu GPU, share Share) device.Edits {
 		options[0] = "ro"
 	}
 	return device.Edits{
-		Env: []string{
-			envPipe + "=" + ContainerPipe,
-			envPercent + "=" + percent(l.milli),
-			envMemory + "=" + memoryLimit(l.memoryMiB),
-		},
+		Env: []string{envPipe + "=" + ContainerPipe, envPercent + "=" + percent(l.milli), envMemory + "=" + memoryLimit(l.memoryMiB)},
 		Mounts: []device.Mount{
 			{HostPath: o.pipe(gpu.UUID), ContainerPath: ContainerPipe, Options: options},
 			{HostPath: o.ShmDir, ContainerPath: "/dev/shm", Options: []string{"rw", "nosuid", "nodev", "rbind"}},
