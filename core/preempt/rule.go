@@ -41,45 +41,38 @@ type Contest struct {
 	victim *cluster.Tracked
 }
 
-// table is the protections in words: Name is stable, for metrics and documents, Says is for
-// people. weighs: it says which gang matters more, so it also counts for members that leave
-// already.
+// table is the protections: Name is stable, for metrics and documents, Says is for people.
+// weighs: it says which gang matters more, so it also counts for members that leave already.
+// holds: it protects the victim v from the preemptor k. All rules of preemption, each once.
 var table = [protections]struct {
 	Name, Says string
 	weighs     bool
+	holds      func(c *Contest, v, k *cluster.Tracked) bool
 }{
-	Unprotected:    {Name: "none", Says: "it may be evicted"},
-	Itself:         {Name: "itself", Says: "a gang does not make room for itself"},
-	NotPreemptible: {Name: "not-preemptible", Says: "its pods, its namespace or its priority class protect it"},
-	TooYoung:       {Name: "too-young", Says: "it has not run for its minimum runtime"},
-	Priority:       {Name: "priority", Says: "it is of the same queue, and its priority is not lower", weighs: true},
-	Company:        {Name: "company", Says: "pods that are evicted with it have a priority that is not lower", weighs: true},
-	WithinShare:    {Name: "within-share", Says: "its queue does not use more than its share", weighs: true},
-	Leaving:        {Name: "leaving", Says: "members of it leave already"},
+	Unprotected: {Name: "none", Says: "it may be evicted"},
+	Itself: {Name: "itself", Says: "a gang does not make room for itself",
+		holds: func(_ *Contest, v, k *cluster.Tracked) bool { return v == k }},
+	NotPreemptible: {Name: "not-preemptible", Says: "its pods, its namespace or its priority class protect it",
+		holds: func(_ *Contest, v, _ *cluster.Tracked) bool { return !v.Preemptible }},
+	TooYoung: {Name: "too-young", Says: "it has not run for its minimum runtime",
+		// At least a nanosecond: a gang that starts in a step is not evicted in it.
+		holds: func(c *Contest, v, _ *cluster.Tracked) bool {
+			return c.memo.Now()-v.Started() < max(1, int64(v.MinRuntime), int64(c.cluster.Tree().MinRuntime(v.QueueName())))
+		}},
+	Priority: {Name: "priority", Says: "it is of the same queue, and its priority is not lower", weighs: true,
+		holds: func(c *Contest, v, k *cluster.Tracked) bool { return c.sameQueue() && v.Priority >= k.Priority }},
+	Company: {Name: "company", Says: "pods that are evicted with it have a priority that is not lower", weighs: true,
+		holds: func(c *Contest, v, k *cluster.Tracked) bool {
+			return c.sameQueue() && v.InCompany && v.Company >= k.Priority
+		}},
+	WithinShare: {Name: "within-share", Says: "its queue does not use more than its share", weighs: true,
+		holds: func(c *Contest, v, _ *cluster.Tracked) bool { return !c.sameQueue() && !c.over[v.QueueName()] }},
+	Leaving: {Name: "leaving", Says: "members of it leave already",
+		holds: func(c *Contest, v, _ *cluster.Tracked) bool { return c.leaves(v) }},
 }
 
-// holds says whether one protection holds for the gang that is judged: all rules of
-// preemption, each once.
-func (c *Contest) holds(p Protection) bool {
-	v, k := c.victim, c.preemptor
-	switch p {
-	case Itself:
-		return v == k
-	case NotPreemptible:
-		return !v.Preemptible
-	case TooYoung: // at least a nanosecond: a gang that starts in a step is not evicted in it
-		return c.memo.Now()-v.Started() < max(1, int64(v.MinRuntime), int64(c.cluster.Tree().MinRuntime(v.QueueName())))
-	case Priority:
-		return c.sameQueue() && v.Priority >= k.Priority
-	case Company:
-		return c.sameQueue() && v.InCompany && v.Company >= k.Priority
-	case WithinShare:
-		return !c.sameQueue() && !c.over[v.QueueName()]
-	case Leaving:
-		return c.leaves(v)
-	}
-	return false
-}
+// holds says whether one protection holds for the gang that is judged.
+func (c *Contest) holds(p Protection) bool { return table[p].holds(c, c.victim, c.preemptor) }
 
 // String is the protection's stable name.
 func (p Protection) String() string { return table[p].Name }

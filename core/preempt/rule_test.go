@@ -20,6 +20,8 @@ func TestProtections(t *testing.T) {
 		switch {
 		case p.String() == "" || p.Says() == "":
 			t.Errorf("protection %d has no name or no words in core/preempt/rule.go", p)
+		case !preempt.Judged(p):
+			t.Errorf("protection %s: its row in core/preempt/rule.go does not say when it holds", p)
 		case names[p.String()]:
 			t.Errorf("protection %s is there twice", p)
 		case !strings.Contains(string(page), "| `"+p.String()+"` | "+p.Says()):
