@@ -60,10 +60,10 @@ func TestGoldenTraces(t *testing.T) {
 		policies []string
 		runtimes []string
 	}{
-		{"2017-09", 288, slices.Concat(queuePolicyNames(), tangramVariants), []string{Declared, Learned}},
+		{"2017-09", 288, slices.Concat(tracePolicies, tangramVariants), []string{Declared, Learned}},
 		{"2017-09", 384, []string{"tangram"}, []string{Declared, Learned}},
 		// Evictions on all of October would take minutes.
-		{"2017-10", 288, queuePolicyNames(), []string{Declared, Learned}},
+		{"2017-10", 288, tracePolicies, []string{Declared, Learned}},
 		{"2017-10", 384, []string{"tangram"}, []string{Declared}},
 	} {
 		jobs := month(t, filepath.Join(folder, "philly", "philly.csv"), run.month)
@@ -121,6 +121,10 @@ func month(t *testing.T, file, prefix string) []TimedJob {
 	}
 	return jobs
 }
+
+// tracePolicies are the columns of the public traces' golden files, which only those who have
+// the traces can write: a new order of jobs is compared on generated ones.
+var tracePolicies = []string{"fifo", "priority", "sjf", "roundrobin", "drf", "tangram"}
 
 // tangramVariants are settings of tangram that golden files have a column for.
 var tangramVariants = []string{"tangram-preempt", "tangram-sjf", "tangram-reserve4"}
