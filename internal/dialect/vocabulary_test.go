@@ -195,6 +195,21 @@ func TestVocabularyRefusals(t *testing.T) {
 			}
 		})
 	}
+	for _, v := range vocabularies {
+		refused := slices.ContainsFunc(v.words, func(w Word) bool {
+			for _, tt := range tests {
+				for word := range strings.FieldsSeq(tt.requests) {
+					if name, _, _ := strings.Cut(word, "="); w.Matches(name) {
+						return true
+					}
+				}
+			}
+			return false
+		})
+		if behaviours[v.name].read != nil && !refused && v.name != "KAI and Run:ai" && v.name != "Koordinator" { // kai_test.go, koordinator_test.go
+			t.Errorf("%s has a read function, and no case says what it refuses", v.name)
+		}
+	}
 	mixed := podOf(container("a", "nvidia.com/gpu=1"), container("b", "nvidia.com/gpumem=1"))
 	if _, err := Request(mixed); err == nil || !strings.Contains(err.Error(), "whole GPUs and parts of GPUs in one pod") {
 		t.Errorf("whole and share in one pod: got %v", err)
@@ -247,6 +262,22 @@ func TestRegistrations(t *testing.T) {
 				t.Errorf("got %+v", inv.Devices)
 			}
 		})
+	}
+	for _, v := range vocabularies {
+		tried := v.name == "Koordinator" // a Device object: koordinator_test.go
+		for _, tt := range tests {
+			n := nodeOf(nil, tt.allocatable)
+			if tt.annotation != "" {
+				n.Annotations = map[string]string{tt.annotation: tt.value}
+			}
+			if v.devices != nil && !tried && tt.problem == "" {
+				reg, err := v.devices(n)
+				tried = err == nil && reg != nil
+			}
+		}
+		if v.devices != nil && !tried {
+			t.Errorf("%s reads devices of nodes, and no case has any", v.name)
+		}
 	}
 	n := nodeOf(nil, "nvidia.com/gpu=20")
 	n.Annotations = map[string]string{hamiRegister: tests[0].value, hamiCordon: "GPU-a"}
