@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tangram-dev/tangram/core/arbiter"
+	"github.com/tangram-dev/tangram/core/score"
 )
 
 // shownElsewhere marks rules that are not core's.
@@ -48,6 +51,32 @@ func TestRules(t *testing.T) {
 		if !known[id] {
 			t.Errorf("%v: there is no rule %s", files, id)
 		}
+	}
+}
+
+// TestRowsHaveStories: what one row of a table adds to what people may ask for is shown by a
+// story: every order of a queue, every objective of placement. Those of protections from
+// preemption are asked for by core/preempt.
+func TestRowsHaveStories(t *testing.T) {
+	files, _ := filepath.Glob("testdata/*.txt")
+	var all strings.Builder
+	for _, path := range files {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all.Write(text)
+	}
+	need := func(form, why string) {
+		if !strings.Contains(all.String(), form) {
+			t.Errorf("no story of core/stories/testdata has %q: show %s, and name its rule in rules.txt", form, why)
+		}
+	}
+	for _, p := range arbiter.Policies() {
+		need(" order="+p.String()+"\n", "the order of jobs "+p.String())
+	}
+	for _, o := range score.Objectives() {
+		need("options weights=("+o.String()+":", "the objective "+o.String())
 	}
 }
 
