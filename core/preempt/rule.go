@@ -71,8 +71,12 @@ var table = [protections]struct {
 		holds: func(c *Contest, v, _ *cluster.Tracked) bool { return c.leaves(v) }},
 }
 
-// holds says whether one protection holds for the gang that is judged.
-func (c *Contest) holds(p Protection) bool { return table[p].holds(c, c.victim, c.preemptor) }
+// holds says whether one protection holds for the gang that is judged. A row without a rule,
+// which a test finds, protects all.
+func (c *Contest) holds(p Protection) bool {
+	rule := table[p].holds
+	return rule == nil || rule(c, c.victim, c.preemptor)
+}
 
 // String is the protection's stable name.
 func (p Protection) String() string { return table[p].Name }
