@@ -264,7 +264,7 @@ func TestRegistrations(t *testing.T) {
 		})
 	}
 	for _, v := range vocabularies {
-		tried := v.name == "Koordinator" // a Device object: koordinator_test.go
+		tried := v.name == "Koordinator" // koordinator_test.go
 		for _, tt := range tests {
 			n := nodeOf(nil, tt.allocatable)
 			if tt.annotation != "" {
