@@ -43,39 +43,47 @@ type Contest struct {
 
 // table is the protections: Name is stable, for metrics and documents, Says is for people.
 // weighs: it says which gang matters more, so it also counts for members that leave already.
-// holds: it protects the victim v from the preemptor k. All rules of preemption, each once.
+// holds: it protects the gang that is judged. All rules of preemption, each once.
 var table = [protections]struct {
 	Name, Says string
 	weighs     bool
-	holds      func(c *Contest, v, k *cluster.Tracked) bool
+	holds      func(*Contest) bool
 }{
-	Unprotected: {Name: "none", Says: "it may be evicted"},
-	Itself: {Name: "itself", Says: "a gang does not make room for itself",
-		holds: func(_ *Contest, v, k *cluster.Tracked) bool { return v == k }},
-	NotPreemptible: {Name: "not-preemptible", Says: "its pods, its namespace or its priority class protect it",
-		holds: func(_ *Contest, v, _ *cluster.Tracked) bool { return !v.Preemptible }},
-	TooYoung: {Name: "too-young", Says: "it has not run for its minimum runtime",
-		// At least a nanosecond: a gang that starts in a step is not evicted in it.
-		holds: func(c *Contest, v, _ *cluster.Tracked) bool {
-			return c.memo.Now()-v.Started() < max(1, int64(v.MinRuntime), int64(c.cluster.Tree().MinRuntime(v.QueueName())))
-		}},
-	Priority: {Name: "priority", Says: "it is of the same queue, and its priority is not lower", weighs: true,
-		holds: func(c *Contest, v, k *cluster.Tracked) bool { return c.sameQueue() && v.Priority >= k.Priority }},
-	Company: {Name: "company", Says: "pods that are evicted with it have a priority that is not lower", weighs: true,
-		holds: func(c *Contest, v, k *cluster.Tracked) bool {
-			return c.sameQueue() && v.InCompany && v.Company >= k.Priority
-		}},
-	WithinShare: {Name: "within-share", Says: "its queue does not use more than its share", weighs: true,
-		holds: func(c *Contest, v, _ *cluster.Tracked) bool { return !c.sameQueue() && !c.over[v.QueueName()] }},
-	Leaving: {Name: "leaving", Says: "members of it leave already",
-		holds: func(c *Contest, v, _ *cluster.Tracked) bool { return c.leaves(v) }},
+	Unprotected:    {Name: "none", Says: "it may be evicted"},
+	Itself:         {Name: "itself", Says: "a gang does not make room for itself", holds: itself},
+	NotPreemptible: {Name: "not-preemptible", Says: "its pods, its namespace or its priority class protect it", holds: notPreemptible},
+	TooYoung:       {Name: "too-young", Says: "it has not run for its minimum runtime", holds: tooYoung},
+	Priority:       {Name: "priority", Says: "it is of the same queue, and its priority is not lower", weighs: true, holds: notLower},
+	Company:        {Name: "company", Says: "pods that are evicted with it have a priority that is not lower", weighs: true, holds: company},
+	WithinShare:    {Name: "within-share", Says: "its queue does not use more than its share", weighs: true, holds: withinShare},
+	Leaving:        {Name: "leaving", Says: "members of it leave already", holds: leaving},
 }
+
+func itself(c *Contest) bool         { return c.victim == c.preemptor }
+func notPreemptible(c *Contest) bool { return !c.victim.Preemptible }
+
+// tooYoung: at least a nanosecond, so a gang that starts in a step is not evicted in it.
+func tooYoung(c *Contest) bool {
+	v := c.victim
+	return c.memo.Now()-v.Started() < max(1, int64(v.MinRuntime), int64(c.cluster.Tree().MinRuntime(v.QueueName())))
+}
+
+func notLower(c *Contest) bool {
+	return c.sameQueue() && c.victim.Priority >= c.preemptor.Priority
+}
+
+func company(c *Contest) bool {
+	return c.sameQueue() && c.victim.InCompany && c.victim.Company >= c.preemptor.Priority
+}
+
+func withinShare(c *Contest) bool { return !c.sameQueue() && !c.over[c.victim.QueueName()] }
+func leaving(c *Contest) bool     { return c.leaves(c.victim) }
 
 // holds says whether one protection holds for the gang that is judged. A row without a rule,
 // which a test finds, protects all.
 func (c *Contest) holds(p Protection) bool {
 	rule := table[p].holds
-	return rule == nil || rule(c, c.victim, c.preemptor)
+	return rule == nil || rule(c)
 }
 
 // String is the protection's stable name.
