@@ -41,14 +41,17 @@ type Contest struct {
 	victim *cluster.Tracked
 }
 
-// table is the protections: Name is stable, for metrics and documents, Says is for people.
-// weighs: it says which gang matters more, so it also counts for members that leave already.
-// holds: it protects the gang that is judged. All rules of preemption, each once.
-var table = [protections]struct {
+// row is what is known of a protection: Name is stable, for metrics and documents, Says is for
+// people. weighs: it says which gang matters more, so it also counts for members that leave
+// already. holds: it protects the gang that is judged.
+type row struct {
 	Name, Says string
 	weighs     bool
 	holds      func(*Contest) bool
-}{
+}
+
+// table has one row per protection: all rules of preemption, each once.
+var table = [protections]row{
 	Unprotected:    {Name: "none", Says: "it may be evicted"},
 	Itself:         {Name: "itself", Says: "a gang does not make room for itself", holds: itself},
 	NotPreemptible: {Name: "not-preemptible", Says: "its pods, its namespace or its priority class protect it", holds: notPreemptible},
