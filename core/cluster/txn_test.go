@@ -9,11 +9,11 @@ import (
 
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/cluster"
-	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/memo"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/planner"
+	"github.com/tangram-dev/tangram/test/coretest"
 )
 
 // build is a cluster with gangs, of which some run.

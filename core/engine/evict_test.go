@@ -11,9 +11,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
-	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/test/coretest"
 )
 
 func urgent(id string, members, gpus int) engine.Gang {

@@ -4,9 +4,9 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/test/coretest"
 )
 
 // TestConfirmedStays: what the API confirms stays until the pod is gone, whatever

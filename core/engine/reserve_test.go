@@ -10,10 +10,10 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
-	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/test/coretest"
 )
 
 // timed lets gangs run for exactly as long as they say.

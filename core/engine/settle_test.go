@@ -4,11 +4,11 @@ import (
 	"testing"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
-	"github.com/tangram-dev/tangram/core/coretest"
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/planner"
+	"github.com/tangram-dev/tangram/test/coretest"
 )
 
 // released is an engine with a node of 4 GPUs and a gang of one that was promised 2 of them.
