@@ -179,7 +179,7 @@ func (a *Accounts) Asked(k *Tracked, least int) *gang.Ask {
 		most += len(r.Members)
 	}
 	if len(k.placed) > 0 || least < most { // else it is its demand, which the arbiter judged
-		ask.Allow = func(counts []int) bool { return a.Allows(k, counts).Code == 0 }
+		return a.Limited(k, ask)
 	}
 	return ask
 }

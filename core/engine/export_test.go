@@ -178,7 +178,7 @@ func (e *Engine) Kept() bool { return len(e.book.All())+len(e.preemptor.Save().L
 func (e *Engine) Vetoes() int { return len(e.memo.SaveVetoes()) }
 
 // Freed counts what may have given a place to a gang that had none.
-func (e *Engine) Freed() uint64 { return e.memo.Freed() }
+func (e *Engine) RoomVersion() uint64 { return e.memo.RoomVersion() }
 
 // Demand is what a gang needs now.
 func (e *Engine) Demand(id ID) *gang.Ask {

@@ -11,10 +11,10 @@ const maxMends = 16
 
 // mends is how far it is with making a gang's groups whole.
 type mends struct {
-	// tried are the groups tried since Version.Freed was freed; nil: all have been. fails,
+	// tried are the groups tried since RoomVersion was room; nil: all have been. fails,
 	// shortNow: one of them failed, for want of room.
 	tried           map[int]bool
-	freed           uint64
+	room            uint64
 	fails, shortNow bool
 	// short: when all had been tried, one of them needed room.
 	short bool
@@ -35,7 +35,7 @@ func (e *Engine) mend(d *Plan, k *tracked, now int64) (short bool) {
 		return m.short
 	}
 	if m.tried == nil {
-		m.tried, m.freed, m.fails, m.shortNow = map[int]bool{}, e.memo.Freed(), false, false
+		m.tried, m.room, m.fails, m.shortNow = map[int]bool{}, e.memo.RoomVersion(), false, false
 	}
 	for n := 0; ; n++ {
 		at := slices.IndexFunc(k.UnitsToMend(), func(i int) bool { return !m.tried[i] })
@@ -57,7 +57,7 @@ func (e *Engine) mend(d *Plan, k *tracked, now int64) (short bool) {
 	}
 	m.tried, m.short = nil, m.shortNow
 	if m.fails {
-		e.memo.FailedAt(&k.Memo, memo.Mending, m.freed) // what was freed meanwhile may help the first ones
+		e.memo.FailedAt(&k.Memo, memo.Mending, m.room) // what was freed meanwhile may help the first ones
 	} else {
 		k.Memo.Succeeded(memo.Mending)
 	}

@@ -65,19 +65,8 @@ func (p NUMAPolicy) String() string {
 
 // String is the class as nvidia-smi and GPUNodes spell it.
 func (c LinkClass) String() string {
-	switch c {
-	case NVSwitch:
-		return "NVSwitch"
-	case NVLink:
-		return "NVLink"
-	case PIX:
-		return "PIX"
-	case PXB:
-		return "PXB"
-	case PHB:
-		return "PHB"
-	case NODE:
-		return "NODE"
+	if names := [...]string{"SYS", "NODE", "PHB", "PXB", "PIX", "NVLink", "NVSwitch"}; int(c) < len(names) {
+		return names[c]
 	}
 	return "SYS"
 }

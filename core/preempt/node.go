@@ -57,9 +57,7 @@ func (p *Preemptor) OnNode(g *cluster.Gang, r *model.Request, node model.NodeID,
 	var taken []*bundle
 	for _, b := range p.bundlesOn(node, contest, gone) {
 		taken = append(taken, b)
-		for _, h := range b.members {
-			gone[h] = true
-		}
+		mark(gone, b, true)
 		if fits() {
 			ok = true
 			break
