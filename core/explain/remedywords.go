@@ -135,7 +135,9 @@ func are(l Line) string { return have(l, "is", "are") }
 func haveNoun(n int, what string) string { return counted(max(1, n), what, "has", "have") }
 
 // counted is a number of things with a verb: "1 node is", "2 nodes are".
-func counted(n int, what, one, many string) string { return plural(n, what) + " " + verb(int64(n), one, many) }
+func counted(n int, what, one, many string) string {
+	return plural(n, what) + " " + verb(int64(n), one, many)
+}
 
 // labelArgument is a label as kubectl label takes it.
 func labelArgument(label string) string {

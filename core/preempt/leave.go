@@ -91,7 +91,7 @@ func (p *Preemptor) takeOver(k *cluster.Tracked, now int64) bool {
 		}
 	}
 	p.book.Free(k, &plan, now)
-	p.history(k.ID).evicted = true // an engine before this one chose victims for it
+	p.history(k.ID).Evicted = true // an engine before this one chose victims for it
 	return true
 }
 
