@@ -78,10 +78,9 @@ func (c *Cluster) Move(k *Tracked, h model.HolderID, node model.NodeID) (*model.
 	return to, grant, nil
 }
 
-// Settle gives a member other devices of its planned node than the plan chose: an
-// allocator that knows more than core has chosen them. Whole devices and parts are given as
-// the claim names them; the rest of the claim is ignored. It says why not when others hold
-// them; then nothing has changed. Recount must follow.
+// Settle gives a member the devices of its planned node that an allocator has chosen
+// instead of the plan's: the whole devices and parts of the claim. It says why not when
+// others hold them; then nothing has changed. Recount must follow.
 func (c *Cluster) Settle(h model.HolderID, node *model.Node, chosen ledger.Claim) (place.Grant, *explain.Refusal) {
 	_, claim, held := c.ledger.Claim(h)
 	if !held {

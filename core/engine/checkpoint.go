@@ -48,8 +48,7 @@ func (e *Engine) Checkpoint() ([]Event, bool) {
 		Restored{e.Save()}, PassingRestored{e.Passing()}), true
 }
 
-func (v CountersRestored) apply(e *Engine) Outcome {
+func (v CountersRestored) apply(e *Engine, _ *Outcome) {
 	e.memo.RestoreCounters(v.Counters.Memo)
 	e.releases.RestoreCounters(v.Counters.Releases)
-	return Outcome{}
 }

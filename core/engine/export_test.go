@@ -134,20 +134,18 @@ func (e *Engine) Why(id ID) explain.Reason { return e.Reasons.Why(id) }
 func (e *Engine) Expect(id ID, r *explain.Reason) answer.Expectation {
 	return e.Reasons.Expect(id, r)
 }
-func (e *Engine) Placed(id ID) int                                     { return e.Gangs.Placed(id) }
-func (e *Engine) Gang(id ID) (Gang, bool)                              { return e.Gangs.Gang(id) }
-func (e *Engine) Of(h model.HolderID) (ID, bool)                       { return e.Gangs.Of(h) }
-func (e *Engine) NodeOf(h model.HolderID) model.NodeID                 { return e.Gangs.NodeOf(h) }
-func (e *Engine) QueueOf(h model.HolderID) string                      { return e.Gangs.QueueOf(h) }
-func (e *Engine) Size() (int, int)                                     { return e.Gangs.Size() }
-func (e *Engine) Account(id ID) (answer.Account, bool)                 { return e.Gangs.Account(id) }
-func (e *Engine) GangState(id ID) (answer.GangState, bool)             { return e.Gangs.GangState(id) }
-func (e *Engine) Reservation(id ID) (int64, []model.NodeID, bool)      { return e.Gangs.Reservation(id) }
-func (e *Engine) Freeing(id ID) bool                                   { return e.Gangs.Freeing(id) }
-func (e *Engine) KeptNodes() []model.NodeID                            { return e.Nodes.KeptNodes() }
-func (e *Engine) Held(h model.HolderID) (model.NodeID, model.Mask)     { return e.Nodes.Held(h) }
-func (e *Engine) Unfree(n model.NodeID, but model.HolderID) model.Mask { return e.Nodes.Unfree(n, but) }
-func (e *Engine) Confirmed() string                                    { return e.Nodes.Confirmed() }
+func (e *Engine) Placed(id ID) int                                 { return e.Gangs.Placed(id) }
+func (e *Engine) Gang(id ID) (Gang, bool)                          { return e.Gangs.Gang(id) }
+func (e *Engine) Of(h model.HolderID) (ID, bool)                   { return e.Gangs.Of(h) }
+func (e *Engine) NodeOf(h model.HolderID) model.NodeID             { return e.Gangs.NodeOf(h) }
+func (e *Engine) QueueOf(h model.HolderID) string                  { return e.Gangs.QueueOf(h) }
+func (e *Engine) Account(id ID) (answer.Account, bool)             { return e.Gangs.Account(id) }
+func (e *Engine) GangState(id ID) (answer.GangState, bool)         { return e.Gangs.GangState(id) }
+func (e *Engine) Reservation(id ID) (int64, []model.NodeID, bool)  { return e.Gangs.Reservation(id) }
+func (e *Engine) Freeing(id ID) bool                               { return e.Gangs.Freeing(id) }
+func (e *Engine) KeptNodes() []model.NodeID                        { return e.Nodes.KeptNodes() }
+func (e *Engine) Held(h model.HolderID) (model.NodeID, model.Mask) { return e.Nodes.Held(h) }
+func (e *Engine) Confirmed() string                                { return e.Nodes.Confirmed() }
 func (e *Engine) Fit(r *model.Request, n model.NodeID, t *answer.Trial) *explain.Refusal {
 	return e.Nodes.Fit(r, n, t)
 }
@@ -206,4 +204,21 @@ func (e *Engine) Found(h model.HolderID, node model.NodeID, since int64) {
 		e.cluster.RestoreStart(k, since)
 	}
 	e.recount(k)
+}
+
+// Size returns how many gangs wait and run.
+func (e *Engine) Size() (waiting, running int) {
+	return len(e.cluster.Gangs()) - len(e.cluster.Running()), len(e.cluster.Running())
+}
+
+// Assumes says whether something is held for a holder that is not confirmed.
+func (e *Engine) Assumes(h model.HolderID) bool {
+	_, c, held := e.cluster.Ledger().Claim(h)
+	return held && c.Assumed
+}
+
+// Unfree are the devices of a node that are held, whole or in part, by others than a holder.
+func (e *Engine) Unfree(id model.NodeID, but model.HolderID) model.Mask {
+	v, _ := e.cluster.Ledger().ViewWith(id, func(h model.HolderID) bool { return h == but }, nil)
+	return v.Held
 }

@@ -22,9 +22,8 @@ type mends struct {
 
 // mend makes the groups of a running gang whole that lost members, each for itself, and
 // starts those that are needed in place of others. It says whether one of them needs room.
-//
-// A step tries some of them (maxMends); the next one goes on with the others. Once all have
-// been tried, those that failed are tried again when something has changed (memo.Mending).
+// A step tries maxMends of them, the next one goes on; those that failed are tried again
+// when something has changed.
 func (e *Engine) mend(d *Plan, k *tracked, now int64) (short bool) {
 	m := e.mends[k.ID]
 	if m == nil {

@@ -70,7 +70,7 @@ func TestSettle(t *testing.T) {
 	if _, refusal := e.Settle("p", r.Ticket+1, ledger.Claim{}); refusal == nil {
 		t.Error("a ticket that is not good was honoured")
 	}
-	if !e.Nodes.Assumes("p") || e.Nodes.Assumes("q") {
+	if !e.Assumes("p") || e.Assumes("q") {
 		t.Error("what is assumed")
 	}
 	if err := e.Nodes.Audit(); err != nil {

@@ -54,11 +54,8 @@ const (
 
 // String is kubelet's name of the policy.
 func (p NUMAPolicy) String() string {
-	switch p {
-	case FewestNUMA:
-		return "restricted"
-	case OneNUMA:
-		return "single-numa-node"
+	if names := [...]string{"none", "restricted", "single-numa-node"}; p <= OneNUMA {
+		return names[p]
 	}
 	return "none"
 }

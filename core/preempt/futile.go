@@ -16,10 +16,9 @@ type history struct {
 // up.
 const maxRekept = 3
 
-// futileDoubled bounds how often Timing.FutilePause is doubled: how long no pod is evicted
-// for a gang whose start failed after pods had been evicted for it. The plan had proved that
-// the victims were in the way, so something else is, too: a filter outside core can still
-// reject the node, and that is known only after the victims are gone.
+// futileDoubled bounds how often Timing.FutilePause is doubled. The plan had proved that
+// the victims were in the way, so something else is, too: a filter outside core, which is
+// known only after the victims are gone.
 const futileDoubled = 10
 
 // history is what came of evictions for a gang, to be changed.
