@@ -47,6 +47,11 @@ func (a Gangs) Placed(id cluster.ID) int {
 	return 0
 }
 
+// Size returns how many gangs wait and run.
+func (a Gangs) Size() (waiting, running int) {
+	return len(a.cluster.Gangs()) - len(a.cluster.Running()), len(a.cluster.Running())
+}
+
 // Seats are the members of a gang that have a place, and where; bound says which of them the
 // API has confirmed. Cost: its members.
 func (a Gangs) Seats(id cluster.ID) (nodes map[model.HolderID]model.NodeID, bound map[model.HolderID]bool) {

@@ -152,6 +152,22 @@ func (a Nodes) Inventory(id model.NodeID) *model.Node {
 	return nil
 }
 
+// Assumes says whether something is held for a holder that is not confirmed.
+func (a Nodes) Assumes(h model.HolderID) bool {
+	_, c, held := a.cluster.Ledger().Claim(h)
+	return held && c.Assumed
+}
+
+// Unfree are the devices of a node that are held, whole or in part, by others than a
+// holder.
+func (a Nodes) Unfree(id model.NodeID, but model.HolderID) model.Mask {
+	v, there := a.cluster.Ledger().ViewWith(id, func(h model.HolderID) bool { return h == but }, nil)
+	if !there {
+		return 0
+	}
+	return v.Held
+}
+
 // KeptNodes are the nodes that are kept for waiting gangs, sorted.
 func (a Nodes) KeptNodes() []model.NodeID {
 	var out []model.NodeID

@@ -87,7 +87,7 @@ func TestStrictOrder(t *testing.T) {
 	}
 	w.decide()
 	if w.runs("small") || w.runs("large") {
-		t.Fatal("somebody passed the first")
+		t.Fatal("a gang passed the first")
 	}
 	w.withdraw("a")
 	w.decide()

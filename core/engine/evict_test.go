@@ -52,7 +52,7 @@ func TestLargeGangEvictsFewest(t *testing.T) {
 	}
 }
 
-func TestNobodyIsEvictedInVain(t *testing.T) {
+func TestNoGangIsEvictedInVain(t *testing.T) {
 	w := newTest(t, 2, 4)
 	w.fill(4, 1)
 	high := simple("high", 4, 1)
@@ -60,7 +60,7 @@ func TestNobodyIsEvictedInVain(t *testing.T) {
 	w.submit(high)
 	w.decide()
 	w.now += second
-	// 8 GPUs of which 4 have the same priority: nobody's leaving helps.
+	// 8 GPUs of which 4 have the same priority: no eviction helps.
 	w.submit(urgent("big", 2, 4))
 	for range 100 {
 		w.now += second
@@ -80,7 +80,7 @@ func TestNobodyIsEvictedInVain(t *testing.T) {
 }
 
 // A start that fails after others have gone for it, because kube-scheduler has not
-// heard yet that they have: what they left is not for somebody else.
+// heard yet that they have: what they left is not for another gang.
 func TestUndoneKeepsItsNodes(t *testing.T) {
 	late := false
 	o := options()
@@ -168,7 +168,7 @@ func TestSparedKeepsWhatIsFree(t *testing.T) {
 	}
 }
 
-// Who has nobody to evict does not keep from it who comes later in the queue's order.
+// A gang that may evict none does not keep later ones of the queue's order from evicting.
 func TestUrgentBehindMany(t *testing.T) {
 	w := newTest(t, 5, 3, arbiter.Queue{Name: "q", Order: arbiter.FIFO})
 	for i := range 40 {
@@ -473,7 +473,7 @@ func (w *world) put(h model.HolderID, node model.NodeID, gpus int) {
 }
 
 // TestNoLoop: with queues, priorities and gangs at odds, evicted ones coming back at
-// once, evictions come to an end although nobody ever finishes.
+// once, evictions come to an end although no gang ever ends.
 func TestNoLoop(t *testing.T) {
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -206,19 +206,6 @@ func (e *Engine) Found(h model.HolderID, node model.NodeID, since int64) {
 	e.recount(k)
 }
 
-// Size returns how many gangs wait and run.
-func (e *Engine) Size() (waiting, running int) {
-	return len(e.cluster.Gangs()) - len(e.cluster.Running()), len(e.cluster.Running())
-}
-
-// Assumes says whether something is held for a holder that is not confirmed.
-func (e *Engine) Assumes(h model.HolderID) bool {
-	_, c, held := e.cluster.Ledger().Claim(h)
-	return held && c.Assumed
-}
-
-// Unfree are the devices of a node that are held, whole or in part, by others than a holder.
-func (e *Engine) Unfree(id model.NodeID, but model.HolderID) model.Mask {
-	v, _ := e.cluster.Ledger().ViewWith(id, func(h model.HolderID) bool { return h == but }, nil)
-	return v.Held
-}
+func (e *Engine) Size() (int, int)                                     { return e.Gangs.Size() }
+func (e *Engine) Assumes(h model.HolderID) bool                        { return e.Nodes.Assumes(h) }
+func (e *Engine) Unfree(n model.NodeID, but model.HolderID) model.Mask { return e.Nodes.Unfree(n, but) }

@@ -96,7 +96,7 @@ func (w *load) fill() {
 	}
 }
 
-// decide carries out decisions until nobody is evicted; victims begin anew.
+// decide carries out decisions until no gang is evicted; victims begin anew.
 func (w *load) decide() {
 	for {
 		d := w.engine.Step(w.now)

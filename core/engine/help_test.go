@@ -289,8 +289,8 @@ func (w *world) parent(queue string) string {
 	return ""
 }
 
-// checkEvict checks who is told to go: nobody of the same or higher priority in the
-// same queue, nobody of a queue that is not above its share, whole bundles.
+// checkEvict checks which members are evicted: none of the same or higher priority in the
+// same queue, none of a queue that is not above its share, whole bundles.
 func (w *world) checkEvict(x engine.Evict, used, share map[string]map[arbiter.Resource]int64) {
 	w.t.Helper()
 	by := w.gangs[x.For]

@@ -172,7 +172,7 @@ func (h *history) decideAndCheck() engine.Plan {
 	if h.e.Kept() || !h.o.Backfill {
 		return d
 	}
-	// Nothing is kept for anybody, so nobody may wait who could start.
+	// Nothing is kept for any gang, so none may wait that could start.
 	for _, id := range slices.Sorted(maps.Keys(h.gangs)) {
 		if g := h.gangs[id]; len(h.placed[id]) == 0 && h.tree.Why(arbiter.JobID(id)).Code == 0 && h.complete(g) && h.fixed(g) {
 			ask := &gang.Ask{Min: g.Min, Require: g.Require, Weights: h.o.Weights}
@@ -284,7 +284,7 @@ func (h *history) restart() {
 	h.world, h.going = n, nil
 }
 
-// finish lets all that runs end, until nobody waits who can ever start.
+// finish lets all that runs end, until no gang waits that can ever start.
 func (h *history) finish() {
 	for range 3 * (len(h.gangs) + 2) {
 		h.now += int64(time.Minute)
@@ -316,7 +316,7 @@ func (h *history) finish() {
 }
 
 // TestHistories: whatever happens in whatever order, gangs start whole, devices are
-// held once, queues are charged what is placed, nobody waits in vain, nothing is kept
+// held once, queues are charged what is placed, no gang waits in vain, nothing is kept
 // for ever, and an engine that comes new to it decides the same.
 func TestHistories(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

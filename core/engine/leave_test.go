@@ -11,15 +11,15 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// leaves says of gangs of one member that they are going away.
+// leaves says of gangs of one member that they terminate.
 func (w *world) leaves(ids ...string) {
 	for _, id := range ids {
 		w.e.Leaves(model.HolderID(id+"/000"), w.now+int64(time.Minute))
 	}
 }
 
-// TestLeavingIsRoom: who goes away anyway makes room for the urgent, so that fewer are
-// evicted, or nobody; and nobody else takes what is freed meanwhile.
+// TestLeavingIsRoom: gangs that terminate anyway make room for the urgent one, so that fewer
+// are evicted, or none; and no other gang takes what is freed meanwhile.
 func TestLeavingIsRoom(t *testing.T) {
 	for _, need := range []int{2, 3} {
 		t.Run(fmt.Sprint(need), func(t *testing.T) {
@@ -46,8 +46,8 @@ func TestLeavingIsRoom(t *testing.T) {
 }
 
 // TestRestartInTheMiddle: victims are half gone when the scheduler is started anew. The
-// gang they made room for gets it, though nobody remembers; those evicted who are back
-// do not take it, not even to repair their gang; nobody else is evicted.
+// gang they made room for gets it, though the engine does not remember; those evicted who are back
+// do not take it, not even to repair their gang; no other gang is evicted.
 func TestRestartInTheMiddle(t *testing.T) {
 	w := newTest(t, 2, 4)
 	half := simple("half", 2, 2) // evicted whole: the other two are gone
@@ -112,7 +112,7 @@ func TestLeavingIsQuota(t *testing.T) {
 	}
 }
 
-// TestEqualsInheritNothing: who may not evict gets no nodes kept because somebody goes.
+// TestEqualsInheritNothing: a gang that may not evict gets no nodes kept because another terminates.
 func TestEqualsInheritNothing(t *testing.T) {
 	w := newTest(t, 1, 4)
 	w.fill(3, 1)

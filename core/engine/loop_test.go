@@ -14,7 +14,7 @@ import (
 	"github.com/tangram-dev/tangram/test/coretest"
 )
 
-// quarrel is queues and gangs at odds. Between changes from outside nobody ends by
+// quarrel is queues and gangs at odds. Between changes from outside no gang ends by
 // itself: all that moves is what the engine makes move.
 type quarrel struct {
 	*world
@@ -94,7 +94,7 @@ func (q *quarrel) change() {
 				}
 			}
 		}
-	case 5: // somebody crashes, and is created anew
+	case 5: // a gang crashes, and is created anew
 		if len(ids) > 0 {
 			for h := range q.placed[ids[q.r.IntN(len(ids))]] {
 				q.ended(h)
@@ -131,7 +131,7 @@ func (q *quarrel) come() {
 	q.submit(g)
 }
 
-// evicted says whether a gang has evicted another, or somebody who has, and so on.
+// evicted says whether a gang has evicted another, or one that has, and so on.
 func (q *quarrel) evicted(by, id engine.ID) bool {
 	if q.by[by][id] {
 		return true
@@ -163,7 +163,7 @@ func (q *quarrel) turn(grace int) int {
 		for _, h := range x.Members {
 			id, _ := q.e.Of(h)
 			if q.evicted(id, x.For) {
-				q.t.Fatalf("%s evicts %s, which has evicted it, or somebody who has: %v\n%+v\n%+v", x.For, id, q.by, q.gangs[x.For], q.gangs[id])
+				q.t.Fatalf("%s evicts %s, which has evicted it, or one that has: %v\n%+v\n%+v", x.For, id, q.by, q.gangs[x.For], q.gangs[id])
 			}
 			q.by[x.For][id] = true
 			told++
@@ -175,8 +175,8 @@ func (q *quarrel) turn(grace int) int {
 
 const quarrels = 12
 
-// TestQuarrels: whoever is at odds with whom, and whatever happens outside, evictions
-// come to an end afterwards, and nobody evicts who has evicted it. Where gangs run
+// TestQuarrels: whichever gangs are at odds, and whatever happens outside, evictions
+// come to an end afterwards, and no gang evicts one that has evicted it. Where gangs run
 // over their time, reservations move, and an eviction may become possible late.
 func TestQuarrels(t *testing.T) {
 	const turns = 200
@@ -209,7 +209,7 @@ func TestQuarrels(t *testing.T) {
 }
 
 // A gang that nodes refuse for reasons core does not know, each only once it is to
-// start there: nobody's leaving helps it, which shows when they have left.
+// start there: no eviction helps it, which shows when they have left.
 func TestRefusedGangStopsEvicting(t *testing.T) {
 	refused := map[model.NodeID]int64{}
 	var w *world

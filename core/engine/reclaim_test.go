@@ -80,8 +80,8 @@ func limited0(s *scene, need int64) bool {
 	return limited && s.tree.Used("q0").Map()[gpu]+need > limit
 }
 
-// TestReclaimVictims: with queues in play, too, nobody goes in vain, nobody goes who
-// could stay, and the gang starts. How often somebody lawful would help and nobody
+// TestReclaimVictims: with queues in play, too, no gang is evicted in vain, none that
+// could stay, and the gang starts. How often a lawful victim would help and none
 // goes is counted.
 func TestReclaimVictims(t *testing.T) {
 	var count tally
@@ -110,7 +110,7 @@ func TestReclaimVictims(t *testing.T) {
 			}
 		}
 		d := s.decide()
-		if len(d.Evicts) == 0 && len(d.Starts) == 0 { // nobody of another queue goes at once
+		if len(d.Evicts) == 0 && len(d.Starts) == 0 { // no gang of another queue is evicted at once
 			s.now += 20 * second
 			d = s.decide()
 		}

@@ -43,10 +43,10 @@ func (w *timed) advance(to int64, after func()) {
 	}
 }
 
-// TestBackfillDelaysNobody: with exact runtimes, a gang starts no later than the
+// TestBackfillDelaysNoGang: with exact runtimes, a gang starts no later than the
 // first reservation it was given, whatever passes it, and whatever changes about nodes that
 // gives them no less room.
-func TestBackfillDelaysNobody(t *testing.T) {
+func TestBackfillDelaysNoGang(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := options()
 		o.Preempt = false
@@ -242,7 +242,7 @@ func TestBackfill(t *testing.T) {
 	}
 }
 
-// A reserved gang finds room in the queue above its own, whoever of its sisters is let
+// A reserved gang finds room in the queue above its own, whichever of its sisters is let
 // past: the first leaves enough, the second would not, and one that ends in time may
 // use it until then.
 func TestBackfillLeavesTheParentsQuota(t *testing.T) {

@@ -25,7 +25,7 @@ type victim struct {
 	whole    bool
 }
 
-// scene is a full cluster and somebody urgent.
+// scene is a full cluster and an urgent gang.
 type scene struct {
 	*world
 	urgent    engine.Gang
@@ -330,9 +330,9 @@ func (s *scene) evicted(x engine.Evict) []victim {
 	return out
 }
 
-// TestVictims: whoever is urgent and whoever is in the way, nobody goes in vain,
-// nobody goes who could stay, nobody is touched who may not be, and somebody goes if
-// that would help. How much more than the least goes is counted.
+// TestVictims: whichever gang is urgent and whichever are in the way, no gang is evicted in
+// vain, none that could stay, none that is protected, and some are if that would help. How
+// many more than the least are evicted is counted.
 func TestVictims(t *testing.T) {
 	for _, sort := range []string{"plain", "roles", "domain", "CPUs", "shares", "over shares", "slices", "repair", "budgets"} {
 		for _, kind := range []string{"single", "spread", "elastic"} {
@@ -358,7 +358,7 @@ func TestVictims(t *testing.T) {
 						return
 					}
 					if len(d.Evicts) != 1 {
-						t.Fatalf("nobody goes, %+v would do", best)
+						t.Fatalf("no gang is evicted, %+v would do", best)
 					}
 					if !s.fits(d.Evicts[0].Members) {
 						t.Fatalf("%v go, and it does not fit, or budgets do not allow it", d.Evicts[0].Members)

@@ -28,7 +28,7 @@ type Preemptor struct {
 	releases *release.Register
 	rule     *Rule
 
-	// leaving are members that are going away, spared those that could not be evicted,
+	// leaving are members that terminate, spared those that could not be evicted,
 	// until when they are left alone.
 	leaving map[model.HolderID]departure
 	spared  map[model.HolderID]int64

@@ -80,14 +80,7 @@ func (s *claimSetup) user(name, claim string) *v1.Pod {
 
 // free is how many GPUs of the node are free.
 func (s *claimSetup) free() (n int) {
-	s.do("test", func(*driver, time.Time) {
-		var held model.Mask
-		for _, h := range s.driver.core.Nodes.HoldersOn("n0") {
-			_, set := s.driver.core.Nodes.Held(h)
-			held |= set
-		}
-		n = 8 - held.Count()
-	})
+	s.do("test", func(*driver, time.Time) { n = 8 - s.driver.core.Nodes.Unfree("n0", "").Count() })
 	return n
 }
 
