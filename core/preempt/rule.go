@@ -87,14 +87,6 @@ func (p Protection) String() string { return table[p].Name }
 // Says is the protection in words.
 func (p Protection) Says() string { return table[p].Says }
 
-// Protections are all of them, for documents.
-func Protections() (out []Protection) {
-	for p := Itself; p < protections; p++ {
-		out = append(out, p)
-	}
-	return out
-}
-
 func (c *Contest) sameQueue() bool { return c.victim.QueueName() == c.preemptor.QueueName() }
 
 // Rule is who may evict whom.

@@ -16,7 +16,7 @@ func TestProtections(t *testing.T) {
 		t.Fatal(err)
 	}
 	names := map[string]bool{}
-	for _, p := range preempt.Protections() {
+	for p := preempt.Itself; p <= preempt.Leaving; p++ {
 		switch {
 		case p.String() == "" || p.Says() == "":
 			t.Errorf("protection %d has no name or no words in core/preempt/rule.go", p)
