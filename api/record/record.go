@@ -1,8 +1,6 @@
 package record
 
-import (
-	"github.com/tangram-dev/tangram/api/names"
-)
+import "github.com/tangram-dev/tangram/api/names"
 
 // Version is the format's version, the only one Decode accepts.
 const Version = 1

@@ -5,19 +5,18 @@ import (
 	"strconv"
 )
 
-// validate checks every invariant of a record; nil means it may be written and
-// counted. Its cost is bounded by devices listed times MaxDevices.
+// validate checks every invariant of a record. Its cost is bounded by devices listed times
+// MaxDevices.
 func validate(r Record) error {
-	if err := text(place{-1, -1}, "node", r.Node, maxNode); err != nil {
+	if err := text(outside, "node", r.Node, maxNode); err != nil {
 		return err
 	}
 	switch n := len(r.Containers); {
 	case n == 0:
-		return problem(place{-1, -1}, "containers", "must list at least one container")
+		return problem(outside, "containers", "must list at least one container")
 	case n > MaxContainers:
-		return problem(place{-1, -1}, "containers", "must list at most %d containers, lists %d", MaxContainers, n)
+		return problem(outside, "containers", "must list at most %d containers, lists %d", MaxContainers, n)
 	}
-
 	var known [16]Device // spares the usual node an allocation
 	seen := devices{list: known[:0]}
 	byName := make(map[string]int, len(r.Containers))
@@ -123,7 +122,7 @@ func (s *devices) add(at place, d Device) (int, error) {
 		}
 	}
 	if len(s.list) == MaxDevices {
-		return 0, problem(place{-1, -1}, "containers", "must name at most %d different devices", MaxDevices)
+		return 0, problem(outside, "containers", "must name at most %d different devices", MaxDevices)
 	}
 	s.list = append(s.list, d)
 	return len(s.list) - 1, nil
@@ -155,6 +154,8 @@ func isName(c byte) bool {
 
 // place is where in a record we are: container and device number, -1 outside.
 type place struct{ container, device int }
+
+var outside = place{-1, -1}
 
 // path is the full name of a field at this place.
 func (p place) path(field string) string {
