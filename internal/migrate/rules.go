@@ -27,10 +27,10 @@ type rule struct {
 // tables are the rules of all systems.
 var tables = map[string][]rule{"volcano": volcanoRules, "kai": kaiRules, "hami": hamiRules, "kueue": kueueRules}
 
-// matches says whether the rule is about a setting.
-func (r *rule) matches(path string) bool {
-	parts := strings.Split(strings.ToLower(r.path), "/")
-	have := strings.SplitN(strings.ToLower(path), "/", len(parts)) // the last part may be a key with slashes
+// matches says whether a rule's path is about a setting.
+func matches(pattern, path string) bool {
+	parts := strings.Split(pattern, "/")
+	have := strings.SplitN(path, "/", len(parts)) // the last part may be a key with slashes
 	if len(have) < len(parts) {
 		return false
 	}
@@ -50,7 +50,7 @@ func (r *rule) matches(path string) bool {
 func about(system, path string) []rule {
 	var out []rule
 	for _, r := range tables[system] {
-		if r.matches(path) {
+		if matches(strings.ToLower(r.path), strings.ToLower(path)) {
 			out = append(out, r)
 		}
 	}
