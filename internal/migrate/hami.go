@@ -95,7 +95,7 @@ var hamiRules = []rule{
 func (b *builder) hamiSection() {
 	b.Result.profile(names.HAMiSchedulerName)
 	if b.serve {
-		b.Result.value("serve", "agent", "mode")
+		setAt(&b.Result.values, "serve", "agent", "mode")
 	}
 }
 

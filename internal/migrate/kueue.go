@@ -286,7 +286,7 @@ func (k *kueueTranslation) preemptionOfAll() {
 		on = on || policy(q, "withinClusterQueue") != "Never" || policy(q, "reclaimWithinCohort") != "Never"
 	}
 	if len(k.world.queues) > 0 {
-		k.set(k.world.queues[slices.Min(slices.Collect(maps.Keys(k.world.queues)))], names.PluginQueue, on, "preemption")
+		k.assign(k.world.queues[slices.Min(slices.Collect(maps.Keys(k.world.queues)))], "GPUQueue.preemption", on)
 	}
 }
 

@@ -171,37 +171,36 @@ func (b *builder) carryOut(path string, p at, r rule, value any) {
 		switch {
 		case sets && strings.HasPrefix(target, "agent.") && !b.serve:
 			a.verdict, a.do = Differs, hamiStays
-		case sets && !b.assign(target, value):
-			b.problem(p.Problem("%s is set to another value by an earlier input", target))
+		case sets:
+			b.assign(p.node, target, value)
 		}
 		b.row(p, a)
 	}
 }
 
-// assign sets a counterpart; false when an earlier input set it to another value.
-func (b *builder) assign(target string, value any) bool {
+// assign sets a counterpart; that an earlier input set it to another value is a problem.
+func (b *builder) assign(n node, target string, value any) {
 	r := &b.Result
-	if name, ok := strings.CutPrefix(target, "plugins.score: "); ok {
-		r.score(name, value.(int))
-		return true
-	}
-	owner, rest, _ := strings.Cut(target, ".")
-	name, key, keyed := strings.Cut(strings.TrimSuffix(rest, "]"), "[")
+	name, key, keyed := strings.Cut(strings.TrimSuffix(target, "]"), "[")
 	path := strings.Split(name, ".")
 	if keyed {
 		path = append(path, key)
 	}
+	into := &r.args
+	if path[0] == "agent" {
+		into = &r.values
+	}
+	score, scores := strings.CutPrefix(target, "plugins.score: ")
 	switch {
+	case scores:
+		r.score(score, value.(int))
 	case target == "profiles[].schedulerName":
 		r.profile(fmt.Sprint(value))
 	case target == "agent.extraArgs":
 		r.flag(value.(string))
-	case owner == "agent":
-		return r.value(value, append([]string{owner}, path...)...)
-	default:
-		return r.arg(owner, value, path...)
+	case !setAt(into, value, path...):
+		b.problem(n.Problem("%s is set to another value by an earlier input", target))
 	}
-	return true
 }
 
 // walk judges every setting of a mapping: what a rule is about, and the leaves of everything
