@@ -137,8 +137,7 @@ func levelsOf(docs []node) topology.Levels {
 
 // find adds a finding, once for each field and what is wrong with it.
 func (c *checker) find(n node, field, system, what, do string) {
-	key := field + "|" + what
-	if !c.reported[key] {
+	if key := field + "|" + what; !c.reported[key] {
 		c.reported[key] = true
 		c.Findings = append(c.Findings, Finding{File: n.File(), Line: n.Line(), Object: c.name, Field: field, System: system, What: what, Do: do})
 	}
@@ -182,18 +181,17 @@ func (c *checker) foreign(d node, group, kind, system string) {
 			c.find(leaf, leaf.Path, system, what, do)
 		})
 	}
-	if message := c.reads(d, group, kind); message != "" {
-		field, text, _ := strings.Cut(message, ": ")
-		at := locate(d, field)
-		c.find(at, field, system, Malformed, text)
+	if err := c.reads(d, group, kind); err != nil {
+		field, text, _ := strings.Cut(err.Error(), ": ")
+		c.find(locate(d, field), field, system, Malformed, text)
 	}
 }
 
 // reads lets the reader of a kind say what is invalid.
-func (c *checker) reads(d node, group, kind string) string {
+func (c *checker) reads(d node, group, kind string) error {
 	object, err := asObject(d)
 	if err != nil {
-		return "object: " + err.Error()
+		return fmt.Errorf("object: %w", err)
 	}
 	u := &unstructured.Unstructured{Object: object}
 	switch {
@@ -204,10 +202,7 @@ func (c *checker) reads(d node, group, kind string) string {
 	case kind == "PodGroup" && group != dialect.PodGroups.Group: // Volcano's may name tiers, which HyperNodes define
 		_, err = dialect.GroupOf(u, c.levels)
 	}
-	if err != nil {
-		return err.Error()
-	}
-	return ""
+	return err
 }
 
 // walk looks for words in every part of an object: labels and annotations of metadata,
