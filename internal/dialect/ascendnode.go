@@ -63,13 +63,12 @@ func ascendDevices(node *v1.Node) (*registration, error) {
 func number(devices []model.Device) {
 	seen := map[int]bool{}
 	for i := range devices {
-		if d := &devices[i]; seen[d.Index] {
-			for j := range devices {
-				devices[j].Index = j
-			}
-			return
-		}
 		seen[devices[i].Index] = true
+	}
+	for i := range devices {
+		if len(seen) < len(devices) {
+			devices[i].Index = i
+		}
 	}
 }
 
@@ -84,12 +83,9 @@ func publishedCards(node *v1.Node, name v1.ResourceName, card string) []model.De
 	if chip := ascendChipOf(card); chip != nil && memory == 0 {
 		memory = chip.memory
 	}
-	if memory == 0 {
-		memory, _ = labelledMemory(node, model.Ascend, int(n))
-	}
-	var out []model.Device
-	for i := range int(n) {
-		out = append(out, model.Device{Index: i, Vendor: model.Ascend, Model: ascendModel(card), Memory: memory, NUMA: model.NUMAUnknown})
+	out := equalDevices(node, model.Ascend, int(n), memory).devices
+	for i := range out {
+		out[i].Model = ascendModel(card)
 	}
 	return out
 }
@@ -104,7 +100,7 @@ func registeredCards(node *v1.Node, key, card string) ([]model.Device, error) {
 			return nil, fmt.Errorf("%s: %w", annotation(key), err)
 		}
 	} else {
-		for i, entry := range splitAt(text, ":") {
+		for i, entry := range split(text, ":") {
 			c, err := legacyCard(entry, i)
 			if err != nil {
 				return nil, fmt.Errorf("%s: entry %d: %w", annotation(key), i, err)

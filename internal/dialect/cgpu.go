@@ -97,12 +97,8 @@ func annotateCGPU(p placed) map[string]string {
 
 // cgpuDevices derives cards from their number and the memory of all of them together.
 func cgpuDevices(node *v1.Node) (*registration, error) {
-	cards := quantity(node.Status.Allocatable, cgpuCards)
-	if cards == 0 || cards > maxCount {
-		return nil, nil
-	}
-	memory := quantity(node.Status.Allocatable, cgpuMemory) / cards
-	return equalDevices(node, model.NVIDIA, int(cards), model.MiB(memory<<10)), nil
+	list := node.Status.Allocatable
+	return equalCards(node, quantity(list, cgpuCards), quantity(list, cgpuMemory), 1<<10)
 }
 
 // cgpuSpread reads over how many cards a container's request is spread. Labels may be

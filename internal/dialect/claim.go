@@ -65,8 +65,7 @@ func Claims(pod *v1.Pod) ([]ledger.Claim, error) {
 		Labels: labelsOf(pod), Apart: antiAffinity(pod),
 	}
 	var given []givenDevice
-	text, ok := pod.Annotations[names.AnnotationDevices]
-	if ok {
+	if text, ok := pod.Annotations[names.AnnotationDevices]; ok {
 		given, err = proven(pod, r, text)
 	}
 	if r.Kind() == model.Whole {
@@ -221,7 +220,7 @@ func countedClaims(pod *v1.Pod) []ledger.Claim {
 			return nil
 		})
 		c := ledger.Claim{
-			Holder: holder(string(pod.UID), vendor), Vendor: vendor, Since: BoundSince(pod),
+			Holder: holder(string(pod.UID), vendor), Vendor: vendor, Since: BoundSince(pod), Priority: priority(pod),
 			Count: min(whole.Count(), model.MaxDevices), Parts: heldParts(&parts, nil),
 			Labels: labelsOf(pod), Apart: antiAffinity(pod),
 		}
@@ -230,9 +229,6 @@ func countedClaims(pod *v1.Pod) []ledger.Claim {
 		}
 		if len(out) == 0 {
 			c.Host, c.Extras = podNeeds(pod) // once
-		}
-		if pod.Spec.Priority != nil {
-			c.Priority = *pod.Spec.Priority
 		}
 		out = append(out, c)
 	}

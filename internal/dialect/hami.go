@@ -91,7 +91,7 @@ func hamiDevices(node *v1.Node) (*registration, error) {
 
 // hamiCards are registered cards as devices, without vendor and model.
 func hamiCards(node *v1.Node, key string, cards []hamiCard) ([]model.Device, error) {
-	cordoned := split(node.Annotations[hamiCordon])
+	cordoned := split(node.Annotations[hamiCordon], ",")
 	var out []model.Device
 	for i, c := range cards {
 		if c.ID == "" || c.Memory <= 0 || c.Memory > maxMiB || c.Count < 0 || c.Index < 0 || c.Index > record.MaxIndex || !recordable(c.ID) {

@@ -5,6 +5,7 @@ import (
 	"unique"
 
 	v1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/component-helpers/resource"
 
 	"github.com/tangram-dev/tangram/core/model"
@@ -61,20 +62,12 @@ func extras(list v1.ResourceList, pods model.Extra) model.Extras {
 // and what kube-scheduler calls scalar resources.
 func compared(name v1.ResourceName) bool {
 	text := string(name)
-	switch {
-	case name == v1.ResourceEphemeralStorage,
-		strings.HasPrefix(text, v1.ResourceHugePagesPrefix),
-		strings.HasPrefix(text, v1.ResourceAttachableVolumesPrefix):
+	if name == v1.ResourceEphemeralStorage || strings.HasPrefix(text, v1.ResourceHugePagesPrefix) ||
+		strings.HasPrefix(text, v1.ResourceAttachableVolumesPrefix) {
 		return true
 	}
-	return strings.Contains(text, "/") && !unpublished[text]
+	return strings.Contains(text, "/") && !unpublished.Has(text)
 }
 
 // unpublished are the resources of Unpublished.
-var unpublished = func() map[string]bool {
-	out := map[string]bool{}
-	for _, name := range Unpublished() {
-		out[name] = true
-	}
-	return out
-}()
+var unpublished = sets.New(Unpublished()...)

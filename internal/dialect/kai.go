@@ -133,19 +133,20 @@ func kaiAsk(pod *v1.Pod) (*ask, error) {
 	default:
 		return nil, fmt.Errorf("%s: given without %s or %s", annotation(kaiDevices), kaiFraction, kaiMemory)
 	}
-	var err error
-	if text, ok := pod.Annotations[kaiDevices]; ok {
-		if a.count, err = wholeNumber(text, annotation(kaiDevices), maxCount); err != nil {
-			return nil, err
+	percent := 0
+	for _, x := range []struct {
+		key  string
+		most int
+		into *int
+	}{{kaiDevices, maxCount, &a.count}, {kaiCompute, 100, &percent}} {
+		if text, ok := pod.Annotations[x.key]; ok {
+			var err error
+			if *x.into, err = wholeNumber(text, annotation(x.key), x.most); err != nil {
+				return nil, err
+			}
 		}
 	}
-	if text, ok := pod.Annotations[kaiCompute]; ok {
-		n, err := wholeNumber(text, annotation(kaiCompute), 100)
-		if err != nil {
-			return nil, err
-		}
-		a.part.Milli = n * 10
-	}
+	a.part.Milli = percent * 10
 	return a, nil
 }
 
@@ -161,10 +162,7 @@ func recordedShare(pod *v1.Pod) *model.Request {
 	if err != nil || rec.Node != pod.Spec.NodeName {
 		return nil
 	}
-	out := &model.Request{Vendor: model.NVIDIA}
-	if pod.Spec.Priority != nil {
-		out.Priority = *pod.Spec.Priority
-	}
+	out := &model.Request{Vendor: model.NVIDIA, Priority: priority(pod)}
 	given := map[string][]record.Device{}
 	for _, c := range rec.Containers {
 		if c.Resource == string(kaiShare) {

@@ -93,7 +93,7 @@ func Inventory(node *v1.Node, gn *v1alpha1.GPUNode) (*model.Node, error) {
 // the node lists, by index or UUID. Volcano's device plugin writes indexes of NVIDIA's
 // cards; entries that name no device of the node are ignored, as Volcano does.
 func markUnhealthy(n *model.Node, node *v1.Node) {
-	for _, id := range split(node.Annotations[names.AnnotationAvoidUnhealthy]) {
+	for _, id := range split(node.Annotations[names.AnnotationAvoidUnhealthy], ",") {
 		for i := range n.Devices {
 			d := &n.Devices[i]
 			if d.UUID == id || d.Vendor == model.NVIDIA && strconv.Itoa(d.Index) == id {
@@ -182,10 +182,8 @@ func merge(n *model.Node, reg *registration) *model.Node {
 	for _, d := range reg.devices {
 		if reg.more {
 			d.Index, next = next, next+1
-		} else {
-			if before := known(n, d); before != nil {
-				d.Health, d.Cordoned = max(d.Health, before.Health), d.Cordoned || before.Cordoned
-			}
+		} else if before := known(n, d); before != nil {
+			d.Health, d.Cordoned = max(d.Health, before.Health), d.Cordoned || before.Cordoned
 		}
 		out.Devices = append(out.Devices, d)
 	}
@@ -224,6 +222,15 @@ func equalDevices(node *v1.Node, vendor model.Vendor, count int, memory model.Mi
 		reg.devices = append(reg.devices, model.Device{Index: i, Vendor: vendor, Model: labelledModel(node, vendor), Memory: memory, NUMA: model.NUMAUnknown})
 	}
 	return reg
+}
+
+// equalCards are NVIDIA's cards of which their number is known, and the memory of all of them
+// together, in units of so many MiB; none when the number is impossible.
+func equalCards(node *v1.Node, cards, memory, unit int64) (*registration, error) {
+	if cards == 0 || cards > maxCount {
+		return nil, nil
+	}
+	return equalDevices(node, model.NVIDIA, int(cards), model.MiB(memory/cards*unit)), nil
 }
 
 // base is what both sources share.
@@ -268,13 +275,12 @@ func fromLabels(node *v1.Node) (*model.Node, error) {
 		if err != nil {
 			problem = err
 		}
-		first := len(n.Devices)
 		var indexes []int
-		for i := range count {
-			d := model.Device{Index: first + i, Vendor: w.Vendor, Model: labelledModel(node, w.Vendor), Memory: memory, NUMA: model.NUMAUnknown}
+		for _, d := range equalDevices(node, w.Vendor, count, memory).devices {
+			d.Index = len(n.Devices)
 			shared.apply(&d)
 			n.Devices = append(n.Devices, d)
-			indexes = append(indexes, first+i)
+			indexes = append(indexes, d.Index)
 		}
 		if node.Labels[names.LabelInterconnect] == "nvlink" && count > 1 {
 			n.Links = append(n.Links, model.Link{Between: indexes, Class: model.NVLink, Count: 1})

@@ -42,7 +42,7 @@ func RequestBy(pod *v1.Pod, levels topology.Levels, by *ByClaim) (*model.Request
 	if err != nil || r == nil {
 		return nil, err
 	}
-	r.TenantPriority, r.Workload = defaultTenants.Of(pod), workload(pod)
+	r.TenantPriority, r.Workload = defaultTenants.Of(pod), workloads[pod.Labels[names.LabelWorkload]]
 	r.Host, r.Extras = podNeeds(pod)
 	for _, v := range used {
 		if v.wishes != nil {
@@ -67,10 +67,7 @@ func withClaims(pod *v1.Pod, r *model.Request, by *ByClaim) (*model.Request, err
 	if r != nil {
 		return nil, fmt.Errorf("%s: GPUs by claim and by extended resource in one pod", by.Field)
 	}
-	r = &model.Request{Vendor: by.Vendor, Containers: by.Containers, UseUUIDs: by.UseUUIDs}
-	if pod.Spec.Priority != nil {
-		r.Priority = *pod.Spec.Priority
-	}
+	r = &model.Request{Vendor: by.Vendor, Containers: by.Containers, UseUUIDs: by.UseUUIDs, Priority: priority(pod)}
 	if n := r.Count(); n > model.MaxDevices {
 		return nil, fmt.Errorf("%s: %d GPUs in all, at most %d", by.Field, n, model.MaxDevices)
 	}
@@ -80,10 +77,7 @@ func withClaims(pod *v1.Pod, r *model.Request, by *ByClaim) (*model.Request, err
 // counts reads how many devices, and how much of each, a pod's containers ask for,
 // and in which vocabularies: what cannot change once the pod exists.
 func counts(pod *v1.Pod) (*model.Request, []*vocabulary, error) {
-	r := &model.Request{}
-	if pod.Spec.Priority != nil {
-		r.Priority = *pod.Spec.Priority
-	}
+	r := &model.Request{Priority: priority(pod)}
 	var first *ask
 	var used []*vocabulary
 	err := eachContainer(pod, func(c *v1.Container, path string, phase model.Phase) error {
@@ -147,14 +141,13 @@ func eachContainer(pod *v1.Pod, visit func(c *v1.Container, path string, phase m
 	return nil
 }
 
-func workload(pod *v1.Pod) model.Workload {
-	switch pod.Labels[names.LabelWorkload] {
-	case "training":
-		return model.Training
-	case "inference":
-		return model.Inference
-	case "development":
-		return model.Development
+// workloads are the values of names.LabelWorkload.
+var workloads = map[string]model.Workload{"training": model.Training, "inference": model.Inference, "development": model.Development}
+
+// priority is that of a pod; 0 before the API server has set it.
+func priority(pod *v1.Pod) int32 {
+	if pod.Spec.Priority == nil {
+		return 0
 	}
-	return model.AnyWorkload
+	return *pod.Spec.Priority
 }

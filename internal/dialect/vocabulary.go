@@ -9,7 +9,6 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/model"
@@ -318,36 +317,23 @@ func encodeCards(p placed, kind string, everyContainer bool) string {
 }
 
 // deviceName is a device's UUID, or its index where the UUID is unknown.
-func deviceName(d model.Device) string {
-	if d.UUID != "" {
-		return d.UUID
-	}
-	return fmt.Sprint(d.Index)
-}
+func deviceName(d model.Device) string { return cmp.Or(d.UUID, fmt.Sprint(d.Index)) }
 
 // modeOf reads an annotation that names one of HAMi's sharing modes, which a node must offer.
 func modeOf(pod *v1.Pod, r *model.Request, key string) error {
-	mode, ok := pod.Annotations[key]
-	if !ok {
-		return nil
-	}
-	modes := []string{"hami-core", "mig", "mps"}
-	if slices.Contains(modes, mode) {
+	switch mode, ok := pod.Annotations[key]; mode {
+	case "hami-core", "mig", "mps":
 		r.Attributes = append(r.Attributes, model.Want{Key: key, Values: []string{mode}})
-		return nil
+	default:
+		if ok {
+			return fmt.Errorf("%s: %q is not one of hami-core, mig, mps", annotation(key), mode)
+		}
 	}
-	return fmt.Errorf("%s: %q is not one of %s", annotation(key), mode, strings.Join(modes, ", "))
+	return nil
 }
 
 // quantity reads a node's allocatable resource as a number.
 func quantity(list v1.ResourceList, r v1.ResourceName) int64 {
-	q, ok := list[r]
-	if !ok {
-		return 0
-	}
-	return clamp(q)
-}
-
-func clamp(q resource.Quantity) int64 {
+	q := list[r]
 	return max(0, min(q.Value(), math.MaxInt32))
 }

@@ -43,12 +43,8 @@ func volcanoIndexes(p placed) map[string]string {
 // number, and the memory of all of them together. It assumes equal cards, as that
 // plugin does.
 func volcanoPlainDevices(node *v1.Node) (*registration, error) {
-	cards := quantity(node.Status.Allocatable, volcanoCards)
-	if cards == 0 || cards > maxCount {
-		return nil, nil
-	}
-	memory := quantity(node.Status.Allocatable, volcanoMemory)
-	return equalDevices(node, model.NVIDIA, int(cards), model.MiB(memory/cards)), nil
+	list := node.Status.Allocatable
+	return equalCards(node, quantity(list, volcanoCards), quantity(list, volcanoMemory), 1)
 }
 
 func readVolcanoVGPU(_ *v1.Pod, c *v1.Container, path string) (*ask, error) {
@@ -78,7 +74,7 @@ func volcanoVDevices(node *v1.Node) (*registration, error) {
 		return nil, nil
 	}
 	reg := &registration{}
-	for i, card := range splitAt(text, ":") {
+	for i, card := range split(text, ":") {
 		f := strings.Split(card, ",")
 		if len(f) < 6 {
 			return nil, fmt.Errorf("%s: card %d has %d fields, needs 6", annotation(volcanoRegister), i, len(f))

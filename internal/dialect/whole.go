@@ -16,9 +16,7 @@ const nvidiaGPU v1.ResourceName = names.ResourceNVIDIA
 
 // whole are the extended resources that sell vendors' devices whole, in the order of the
 // table.
-var whole = func() []Word {
-	return slices.DeleteFunc(DeviceResources(), func(w Word) bool { return w.Vendor == "" })
-}()
+var whole = slices.DeleteFunc(DeviceResources(), func(w Word) bool { return w.Vendor == "" })
 
 // ResourceOf is the extended resource that sells a vendor's devices whole; empty for vendors
 // with a resource for every product.

@@ -164,11 +164,8 @@ func parseIndex(word string) (int, error) {
 	return n, nil
 }
 
-// split cuts a comma-separated list, leaving empty entries out.
-func split(list string) []string { return splitAt(list, ",") }
-
-// splitAt is split for other separators.
-func splitAt(list, separator string) []string {
+// split cuts a list, leaving empty entries out.
+func split(list, separator string) []string {
 	var out []string
 	for word := range strings.SplitSeq(list, separator) {
 		if word = strings.TrimSpace(word); word != "" {

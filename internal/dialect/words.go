@@ -105,38 +105,31 @@ func listed(kind WordKind, effect Effect, words ...string) []Word {
 func labelWords(words ...string) []Word      { return listed(Label, Reads, words...) }
 func annotationWords(words ...string) []Word { return listed(Annotation, Reads, words...) }
 
-// boundWords are annotations that are written with a Binding.
-func boundWords(words ...string) []Word {
-	out := listed(Annotation, Writes, words...)
-	for i := range out {
-		out[i].Source = Binding
-	}
-	return out
-}
-
-// refusedWords are annotations that cannot be kept, with what to do instead.
-func refusedWords(note string, words ...string) []Word {
-	out := listed(Annotation, Refuses, words...)
-	for i := range out {
-		out[i].Note = note
-	}
-	return out
-}
-
-// granting are words that need a right.
-func granting(right Right, words []Word) []Word {
+// each changes words and returns them.
+func each(words []Word, change func(w *Word)) []Word {
 	for i := range words {
-		words[i].Right = right
+		change(&words[i])
 	}
 	return words
 }
 
+// boundWords are annotations that are written with a Binding.
+func boundWords(words ...string) []Word {
+	return each(listed(Annotation, Writes, words...), func(w *Word) { w.Source = Binding })
+}
+
+// refusedWords are annotations that cannot be kept, with what to do instead.
+func refusedWords(note string, words ...string) []Word {
+	return each(listed(Annotation, Refuses, words...), func(w *Word) { w.Note = note })
+}
+
+// granting are words that need a right.
+func granting(right Right, words []Word) []Word {
+	return each(words, func(w *Word) { w.Right = right })
+}
+
 func counted(source Source, counts Counts, words []string) []Word {
-	out := listed(Resource, Reads, words...)
-	for i := range out {
-		out[i].Source, out[i].Counts = source, counts
-	}
-	return out
+	return each(listed(Resource, Reads, words...), func(w *Word) { w.Source, w.Counts = source, counts })
 }
 
 // plugin are resources that device plugins publish, here those that Tangram counts alone,
