@@ -67,14 +67,12 @@ const maxGang = 100_000
 // annotations, else Kueue's pod group, else its controller if that is of a kind in Owners.
 // An error names the field.
 func MembershipOf(pod *v1.Pod) (Membership, error) {
-	m := Membership{Task: pod.Annotations[names.AnnotationVolcanoTask], Queue: NamedQueue(pod), Preemptible: true}
-	m.User = pod.Annotations[names.AnnotationUser]
+	m := Membership{Task: pod.Annotations[names.AnnotationVolcanoTask], Queue: NamedQueue(pod), User: pod.Annotations[names.AnnotationUser], Preemptible: true}
+	var err error
 	if text, ok := pod.Labels[names.LabelGangSize]; ok {
-		n, err := wholeNumber(text, label(names.LabelGangSize), maxGang)
-		if err != nil {
+		if m.Size, err = wholeNumber(text, label(names.LabelGangSize), maxGang); err != nil {
 			return m, err
 		}
-		m.Size = n
 	}
 	if err := m.join(pod); err != nil {
 		return m, err
@@ -82,7 +80,6 @@ func MembershipOf(pod *v1.Pod) (Membership, error) {
 	if err := m.subgroup(pod); err != nil {
 		return m, err
 	}
-	var err error
 	if m.Runtime, err = duration(pod, names.AnnotationRuntime); err != nil {
 		return m, err
 	}
@@ -132,12 +129,10 @@ func (m *Membership) join(pod *v1.Pod) error {
 	case pod.Labels[names.LabelJobID] != "" && pod.Spec.SchedulerName == names.CustomSchedulerName:
 		return fmt.Errorf("%s: missing, how many pods of %s=%s start together", label(names.LabelGangSize), names.LabelJobID, pod.Labels[names.LabelJobID])
 	}
-	if k := kindOf(cmp.Or(m.Also, m.Object).Resource); k != nil && k.members != nil {
-		n, err := k.members(pod)
-		if err != nil {
-			return err
-		}
-		m.Size = n
+	if k := kindOf(cmp.Or(m.Also, m.Object).Resource); k.members != nil {
+		var err error
+		m.Size, err = k.members(pod)
+		return err
 	}
 	return nil
 }
@@ -198,9 +193,7 @@ func SharedLabel(pod *v1.Pod) (key, value string) {
 	case m.ofKueue():
 		key = labelKueueGroup
 	default:
-		if k := kindOf(m.Object.Resource); k != nil {
-			key = k.Label
-		}
+		key = kindOf(m.Object.Resource).Label
 	}
 	if value = pod.Labels[key]; value == "" {
 		return "", ""

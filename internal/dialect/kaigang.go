@@ -41,10 +41,7 @@ var kaiGroups = OwnerKind{
 	Kind: "PodGroup", Resource: KAIGroups, group: true, field: annotation(kaiGroupName), size: groupSize,
 	find: func(pod *v1.Pod) (Owned, bool) {
 		name := pod.Annotations[kaiGroupName]
-		if name == "" || !SpeaksKAI(pod) {
-			return Owned{}, false
-		}
-		return Owned{Name: name, Gang: "kai/" + pod.Namespace + "/" + name}, true
+		return Owned{Name: name, Gang: "kai/" + pod.Namespace + "/" + name}, name != "" && SpeaksKAI(pod)
 	},
 }
 
@@ -136,24 +133,16 @@ func kaiGroup(o *unstructured.Unstructured, levels topology.Levels) (Group, erro
 		s.Require, s.Prefer = sub.kaiTopology(levels)
 		g.Subgroups = append(g.Subgroups, s)
 	}
-	g.defaultSubgroupMinimums()
+	leaves := g.leaves()
+	for i, s := range g.Subgroups { // a leaf without minMember needs one member, as in KAI
+		if s.Min == 0 && slices.Contains(leaves, s.Name) {
+			g.Subgroups[i].Min = 1
+		}
+	}
 	if spec.err() != nil {
 		return g, spec.err()
 	}
 	return g, g.CheckSubgroups(map[string]string{"": "spec.subGroups", "name": "name", "parent": "parent", "min": "minMember", "minGroups": "minSubGroup"})
-}
-
-// defaultSubgroupMinimums: a leaf without minMember needs one member, as in KAI.
-func (g *Group) defaultSubgroupMinimums() {
-	inner := map[string]bool{}
-	for _, s := range g.Subgroups {
-		inner[s.Parent] = true
-	}
-	for i := range g.Subgroups {
-		if s := &g.Subgroups[i]; s.Min == 0 && !inner[s.Name] {
-			s.Min = 1
-		}
-	}
 }
 
 // kaiSize is how many pods of a Job or JobSet start together by KAI's annotation, which

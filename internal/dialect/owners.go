@@ -1,6 +1,7 @@
 package dialect
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -94,7 +95,7 @@ type Needs struct {
 // is how many members the pod itself speaks of, 0 if it does not.
 func NeedsOf(kind schema.GroupVersionResource, o *unstructured.Unstructured, size int, pod *v1.Pod) Needs {
 	k := kindOf(kind)
-	if k == nil {
+	if k.find == nil {
 		return Needs{}
 	}
 	found, _ := k.find(pod)
@@ -150,60 +151,52 @@ func Watched() []schema.GroupVersionResource {
 }
 
 // GroupField is the field in which a pod names its PodGroup of a kind.
-func GroupField(kind schema.GroupVersionResource) string {
-	if k := kindOf(kind); k != nil {
-		return k.field
-	}
-	return ""
-}
+func GroupField(kind schema.GroupVersionResource) string { return kindOf(kind).field }
 
 // States says whether objects of a kind state more about their gang than its size, which
 // GroupOf reads: PodGroups, and controllers with fields for queue and priority.
 func States(kind schema.GroupVersionResource) bool {
 	k := kindOf(kind)
-	return k != nil && (k.group || k.says != nil)
+	return k.group || k.says != nil
 }
 
 // Over says whether an object of a kind does not count the pods of a task any more, because
 // all of them have succeeded.
 func Over(kind schema.GroupVersionResource, o *unstructured.Unstructured, task string) bool {
 	k := kindOf(kind)
-	return k != nil && k.over != nil && o != nil && k.over(o, task)
+	return k.over != nil && o != nil && k.over(o, task)
 }
 
 // Bounds says whether objects of a kind bound the PodGroups that are made for them.
-func Bounds(kind schema.GroupVersionResource) bool {
-	k := kindOf(kind)
-	return k != nil && k.bounds
-}
+func Bounds(kind schema.GroupVersionResource) bool { return kindOf(kind).bounds }
 
 // SizeOf is how many pods of an object of a kind in the table start together now; 0 for
 // other kinds, and when each may start alone.
 func SizeOf(o *unstructured.Unstructured) int {
-	if k := kindOfObject(o); k != nil {
+	if k := kindOfObject(o); k.size != nil {
 		return k.sizeNow(o, "")
 	}
 	return 0
 }
 
-// kindOfObject is the row of an object, or nil.
+// kindOfObject is the row of an object, kindOf that of a resource; an empty one of others.
 func kindOfObject(o *unstructured.Unstructured) *OwnerKind {
-	for i := range owners {
-		if k := &owners[i]; k.Kind == o.GetKind() && (o.GetAPIVersion() == "" || k.Resource.GroupVersion().String() == o.GetAPIVersion()) {
-			return k
-		}
-	}
-	return nil
+	return row(func(k *OwnerKind) bool {
+		return k.Kind == o.GetKind() && (o.GetAPIVersion() == "" || k.Resource.GroupVersion().String() == o.GetAPIVersion())
+	})
 }
 
-// kindOf is the row of a resource, or nil.
 func kindOf(r schema.GroupVersionResource) *OwnerKind {
+	return row(func(k *OwnerKind) bool { return k.Resource == r })
+}
+
+func row(is func(k *OwnerKind) bool) *OwnerKind {
 	for i := range owners {
-		if owners[i].Resource == r {
+		if is(&owners[i]) {
 			return &owners[i]
 		}
 	}
-	return nil
+	return &OwnerKind{}
 }
 
 // labelVolcanoJob is on the pods of a Volcano Job.
@@ -223,12 +216,8 @@ var podGroupKinds = []OwnerKind{
 	{
 		Kind: "PodGroup", Resource: PodGroups, group: true, field: annotation(names.AnnotationKubeGroup), size: groupSize,
 		find: func(pod *v1.Pod) (Owned, bool) {
-			for _, key := range []string{names.AnnotationKubeGroup, names.AnnotationVolcanoGroup} {
-				if name := pod.Annotations[key]; name != "" {
-					return Owned{Name: name, Gang: "podgroup/" + pod.Namespace + "/" + name}, true
-				}
-			}
-			return Owned{}, false
+			name := cmp.Or(pod.Annotations[names.AnnotationKubeGroup], pod.Annotations[names.AnnotationVolcanoGroup])
+			return Owned{Name: name, Gang: "podgroup/" + pod.Namespace + "/" + name}, name != ""
 		},
 	},
 	kaiGroups,

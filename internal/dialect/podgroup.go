@@ -39,7 +39,7 @@ type Group struct {
 // GroupOf reads a PodGroup, Volcano's, KAI's, Grove's or Kubernetes' own, or a controller
 // that States as much, on a cluster with the given levels of domains. An error names the field.
 func GroupOf(o *unstructured.Unstructured, levels topology.Levels) (Group, error) {
-	if k := kindOfObject(o); k != nil && k.says != nil {
+	if k := kindOfObject(o); k.says != nil {
 		return k.says(o)
 	}
 	return podGroup(o, levels)

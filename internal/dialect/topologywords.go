@@ -34,62 +34,30 @@ const noSlices = "slices of a pod set are kept by Kueue's topology-aware schedul
 // readTopologyWords adds what annotations of Kueue, KAI and Volcano say, where
 // tangram.dev/topology names no level.
 func readTopologyWords(pod *v1.Pod, r *model.Request, levels topology.Levels) error {
-	var found closest
-	for _, word := range []struct {
-		annotation string
-		into       *model.Level
-	}{{kueueRequired, &found.require.Level}, {kueuePreferred, &found.prefer.Level}} {
-		label, ok := pod.Annotations[word.annotation]
-		if !ok || assigned(pod, label) {
-			continue
+	kueue := func(words map[string]string, levels topology.Levels) (require, prefer model.Level, err error) {
+		require, prefer, err = levelsNamed(words, kueueRequired, kueuePreferred, levels, func(label string) bool { return !assigned(pod, label) })
+		if label, ok := words[kueueSlice]; ok && err == nil && !assigned(pod, label) {
+			err = fmt.Errorf("%s: %s", annotation(kueueSlice), noSlices)
 		}
-		level, err := levelCalled(levels, label)
+		return require, prefer, err
+	}
+	var found [2]model.Level // required, preferred
+	for _, words := range []struct {
+		read  func(words map[string]string, levels topology.Levels) (require, prefer model.Level, err error)
+		field string
+	}{{kueue, annotation(kueueRequired)}, {kaiPlacement, annotation(kaiRequired)}, {volcanoPlacement, annotation(volcanoTopologyTier)}} {
+		require, prefer, err := words.read(pod.Annotations, levels)
 		if err != nil {
-			return fmt.Errorf("%s: %w", annotation(word.annotation), err)
+			return err
 		}
-		*word.into = level
-	}
-	if label, ok := pod.Annotations[kueueSlice]; ok && !assigned(pod, label) {
-		return fmt.Errorf("%s: %s", annotation(kueueSlice), noSlices)
-	}
-	require, prefer, err := kaiPlacement(pod.Annotations, levels)
-	if err != nil {
-		return err
-	}
-	if err := found.add(require, prefer, annotation(kaiRequired)); err != nil {
-		return err
-	}
-	if require, prefer, err = volcanoPlacement(pod.Annotations, levels); err != nil {
-		return err
-	}
-	if err := found.add(require, prefer, annotation(volcanoTopologyTier)); err != nil {
-		return err
-	}
-	if r.Require.Level.Name == "" {
-		r.Require.Level = found.require.Level
-	}
-	if r.Prefer.Level.Name == "" {
-		r.Prefer.Level = found.prefer.Level
-	}
-	return nil
-}
-
-// closest is what several words say together.
-type closest struct{ require, prefer model.Closeness }
-
-// add adds what one vocabulary says; two that differ are an error.
-func (c *closest) add(require, prefer model.Level, field string) error {
-	for _, x := range []struct {
-		into *model.Level
-		said model.Level
-	}{{&c.require.Level, require}, {&c.prefer.Level, prefer}} {
-		if x.said.Name != "" && x.into.Name != "" && *x.into != x.said {
-			return fmt.Errorf("%s: %s, but another annotation says %s", field, x.said.Name, x.into.Name)
-		}
-		if x.said.Name != "" {
-			*x.into = x.said
+		for i, said := range []model.Level{require, prefer} {
+			if said.Name != "" && found[i].Name != "" && found[i] != said {
+				return fmt.Errorf("%s: %s, but another annotation says %s", words.field, said.Name, found[i].Name)
+			}
+			found[i] = cmp.Or(said, found[i])
 		}
 	}
+	r.Require.Level, r.Prefer.Level = cmp.Or(r.Require.Level, found[0]), cmp.Or(r.Prefer.Level, found[1])
 	return nil
 }
 
@@ -139,11 +107,16 @@ func levelName(word string) string {
 
 // kaiPlacement reads KAI's annotations, on a pod or on its owner.
 func kaiPlacement(words map[string]string, levels topology.Levels) (require, prefer model.Level, err error) {
+	return levelsNamed(words, kaiRequired, kaiPreferred, levels, func(string) bool { return true })
+}
+
+// levelsNamed reads two annotations that name levels, as far as a word counts.
+func levelsNamed(words map[string]string, required, preferred string, levels topology.Levels, counts func(word string) bool) (require, prefer model.Level, err error) {
 	for _, x := range []struct {
 		key  string
 		into *model.Level
-	}{{kaiRequired, &require}, {kaiPreferred, &prefer}} {
-		if word, ok := words[x.key]; ok {
+	}{{required, &require}, {preferred, &prefer}} {
+		if word, ok := words[x.key]; ok && counts(word) {
 			if *x.into, err = levelCalled(levels, word); err != nil {
 				return require, prefer, fmt.Errorf("%s: %w", annotation(x.key), err)
 			}
