@@ -17,5 +17,5 @@
 //
 // Reading order: input.go, report.go, rules.go, then the tables with what they cannot say in
 // volcano.go, kai.go, hami.go, kueue.go, kueuequota.go; translate.go, output.go; check.go,
-// checkpod.go, near.go, scope.go, advice.go.
+// checkpod.go, advice.go.
 package migrate
