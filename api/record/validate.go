@@ -5,8 +5,7 @@ import (
 	"strconv"
 )
 
-// validate checks every invariant of a record. Its cost is bounded by devices listed times
-// MaxDevices.
+// validate checks every invariant of a record. Cost: devices listed times MaxDevices.
 func validate(r Record) error {
 	if err := text(outside, "node", r.Node, maxNode); err != nil {
 		return err
@@ -45,8 +44,7 @@ func validate(r Record) error {
 // devices are the different devices a record has named so far.
 type devices struct{ list []Device }
 
-// addAll checks the devices of one container against each other and against
-// those of the containers before it.
+// addAll checks the devices of one container against each other and those of containers before it.
 func (s *devices) addAll(container int, ds []Device) error {
 	var held uint64 // positions in s.list; MaxDevices fit
 	for j, d := range ds {
@@ -74,8 +72,7 @@ func (s *devices) addAll(container int, ds []Device) error {
 	return nil
 }
 
-// otherSlice says whether a slice begins where none of the same device before it
-// does: a container may hold several slices of a device.
+// otherSlice says whether a slice begins where no slice of the same device before it in its container does.
 func otherSlice(before []Device, d Device) bool {
 	for _, b := range before {
 		if b.Index == d.Index && (b.MIG == "" || b.Start == d.Start) {

@@ -150,8 +150,7 @@ func readNPUCore(w *words) (*ask, error) {
 	return out, nil
 }
 
-// ascendWishes reads which cards a pod selects or excludes:
-// hami.io/use-Ascend310P-uuid.
+// ascendWishes reads which cards a pod selects or excludes: hami.io/use-Ascend310P-uuid.
 func ascendWishes(pod *v1.Pod, r *model.Request) error {
 	card := ascendCardOf(r)
 	return readUUIDs(pod, r, "hami.io/use-"+card+"-uuid", "hami.io/no-use-"+card+"-uuid")
@@ -220,8 +219,7 @@ func ascendGiven(p placed, card string) []ascendCard {
 	return out
 }
 
-// withoutTemplates removes the compute that follows from a template: HAMi writes only
-// what was requested.
+// withoutTemplates removes the compute that follows from a template: HAMi writes what was requested.
 func withoutTemplates(p placed, card string) placed {
 	p.grant.Parts = slices.Clone(p.grant.Parts)
 	for i := range p.grant.Parts {
@@ -245,8 +243,7 @@ func templateOf(chip *ascendChip, part model.Part) *ascendTemplate {
 	return nil
 }
 
-// annotateNPUCore is what MindCluster's device plugin reads: the chips, or a chip and
-// its template.
+// annotateNPUCore is what MindCluster's device plugin reads: the chips, or a chip and its template.
 func annotateNPUCore(p placed) map[string]string {
 	var chips []string
 	for slot := range p.grant.Set.Slots() {

@@ -13,8 +13,7 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// ascendChip is a kind of Huawei's cards, as HAMi's ascend-device-plugin and MindCluster
-// configure it by default.
+// ascendChip is a kind of Huawei's cards, by the defaults of HAMi's device plugin and MindCluster.
 type ascendChip struct {
 	// name is HAMi's "common word", the end of the resource's name: Ascend910B3.
 	name string
@@ -33,8 +32,7 @@ type ascendTemplate struct {
 	cores  int
 }
 
-// ascendChips are HAMi's defaults (its device ConfigMap). Cards that are not listed can
-// be had whole, and in parts by memory as asked.
+// ascendChips are HAMi's defaults. Other cards can be had whole, and in parts by memory as asked.
 var ascendChips = []ascendChip{
 	{"Ascend910A", 32768, 32768, 30, 0, []ascendTemplate{{"vir02", 2184, 2}, {"vir04", 4369, 4}, {"vir08", 8738, 8}, {"vir16", 17476, 16}}},
 	{"Ascend910B2", 65536, 65536, 24, 6, []ascendTemplate{{"vir03_1c_8g", 8192, 3}, {"vir06_1c_16g", 16384, 6}, {"vir12_3c_32g", 32768, 12}}},
@@ -57,8 +55,7 @@ func ascendChipOf(name string) *ascendChip {
 	return &ascendChips[i]
 }
 
-// template is the smallest template that has the memory; nil when only a whole card has
-// it.
+// template is the smallest template that has the memory; nil when only a whole card has it.
 func (c *ascendChip) template(memory model.MiB) *ascendTemplate {
 	for i := range c.templates {
 		if c.templates[i].memory >= memory {
@@ -68,8 +65,7 @@ func (c *ascendChip) template(memory model.MiB) *ascendTemplate {
 	return nil
 }
 
-// milli is so many of the chip's AI cores, in thousandths of the card, rounded down so
-// that parts that make up a card always fit.
+// milli is so many AI cores in thousandths of the card, rounded down so that parts of a card always fit.
 func (c *ascendChip) milli(cores int) int { return model.FullMilli * cores / c.cores }
 
 // ascendModel is the model of a card, in any of its spellings: Ascend910B3, Huawei
@@ -86,8 +82,7 @@ func ascendModel(name string) model.GPUModel {
 	return model.ParseModel("ascend " + lower)
 }
 
-// ascendModels are the models that a resource's name stands for. MindCluster publishes
-// all training cards as huawei.com/Ascend910.
+// ascendModels are the models that a resource stands for; MindCluster's huawei.com/Ascend910 is any training card.
 func ascendModels(card string) []model.GPUModel {
 	out := []model.GPUModel{ascendModel(card)}
 	if card == "Ascend910" {
@@ -126,8 +121,7 @@ func AscendTemplate(card, name string) (memory model.MiB, cores int, ok bool) {
 // Huawei's cards, one for each kind: hami.io/node-register-Ascend310P.
 const ascendRegister = "hami.io/node-register-Ascend"
 
-// ascendDevices reads the cards of all kinds of a node: those that HAMi's plugin
-// registers, then those that are only published as resources.
+// ascendDevices reads a node's cards: those that HAMi's plugin registers, then those published as resources only.
 func ascendDevices(node *v1.Node) (*registration, error) {
 	reg := &registration{}
 	registered := map[string]bool{}
@@ -167,8 +161,7 @@ func ascendDevices(node *v1.Node) (*registration, error) {
 	return reg, nil
 }
 
-// number gives devices different indexes. Each kind of card is counted from 0 by its own
-// plugin; where kinds collide, all are numbered in order.
+// number gives devices different indexes: where kinds of cards collide, which are counted from 0 each, all in order.
 func number(devices []model.Device) {
 	seen := map[int]bool{}
 	for i := range devices {
@@ -181,8 +174,7 @@ func number(devices []model.Device) {
 	}
 }
 
-// publishedCards are cards of which only the number is known, and perhaps the memory of
-// all of them: a resource's, else the chip's.
+// publishedCards are cards of which only the number is known, and perhaps the memory of all of them.
 func publishedCards(node *v1.Node, name v1.ResourceName, card string) []model.Device {
 	n := quantity(node.Status.Allocatable, name)
 	if n == 0 || n > maxCount {

@@ -60,8 +60,7 @@ type Member struct {
 	// Pod is the pod's namespace/name.
 	Pod string
 	Membership
-	// Require is the level of domains that the pod requires its gang to share; zero
-	// without one.
+	// Require is the level of domains that the pod requires its gang to share; zero without one.
 	Require  model.Level
 	Priority int32
 }

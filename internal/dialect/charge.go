@@ -123,8 +123,7 @@ func heldModels(c *ledger.Claim, node *model.Node) map[string]int64 {
 	return out
 }
 
-// OwnUnits is the part of a pod's charge that depends on its manifest alone: every
-// resource that is counted in its own units.
+// OwnUnits is the part of a pod's charge that depends on its manifest alone: resources in their own units.
 func OwnUnits(pod *v1.Pod) arbiter.Amounts {
 	out := map[arbiter.Resource]int64{resourcePrefix + arbiter.Resource(v1.ResourcePods): 1}
 	for name, q := range helper.PodRequests(pod, helper.PodResourcesOptions{}) {
@@ -158,8 +157,7 @@ func ownUnits(name string) (arbiter.Resource, bool) {
 	return arbiter.Resource(resourcePrefix + canonical(name)), true
 }
 
-// canonical is one spelling for all spellings of a resource's name, so that a limit on
-// Huawei's cards also applies to the lower-case names.
+// canonical is one spelling of a resource's name: a limit on Huawei's cards applies to lower-case names, too.
 func canonical(name string) string {
 	rest, ok := cutPrefixFold(name, "huawei.com/")
 	if !ok {
@@ -206,8 +204,7 @@ func Quantities(amounts map[arbiter.Resource]int64) v1.ResourceList {
 	return out
 }
 
-// ResourceName is the name under which people know a resource that queues count: that of
-// Kubernetes where it has one.
+// ResourceName is the name that people know of a resource that queues count: Kubernetes' where it has one.
 func ResourceName(r arbiter.Resource) string {
 	if name, own := strings.CutPrefix(string(r), resourcePrefix); own {
 		return name

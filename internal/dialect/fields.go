@@ -5,12 +5,10 @@ import (
 	"strings"
 )
 
-// KnownKind is a kind of another project's API that Tangram reads, with the fields of it
-// that have an effect.
+// KnownKind is a kind of another project that Tangram reads, with the fields that have an effect.
 type KnownKind struct {
 	Group, Kind string
-	// Fields are paths: [] stands for any entry of a list, ** at the end for everything
-	// below.
+	// Fields are paths: [] stands for any entry of a list, ** at the end for everything below.
 	Fields []string
 }
 
@@ -68,8 +66,7 @@ func KnownKinds() []KnownKind {
 	}
 }
 
-// Knows says whether a field has an effect; path is written as in Fields, with [] for
-// entries of lists.
+// Knows says whether a field has an effect; path has [] for entries of lists, as in Fields.
 func (k *KnownKind) Knows(path string) bool {
 	return slices.ContainsFunc(k.Fields, func(f string) bool { return matchField(f, path) })
 }

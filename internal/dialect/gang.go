@@ -18,16 +18,14 @@ import (
 type Membership struct {
 	// Key names the gang in the cluster; empty for a pod that belongs to none.
 	Key string
-	// PodGroup is the "namespace/name" of the pod's PodGroup, and Groups its kind; may
-	// be empty.
+	// PodGroup is the "namespace/name" of the pod's PodGroup, and Groups its kind; may be empty.
 	PodGroup string
 	Groups   schema.GroupVersionResource
 	// Owner is the controller that determines the number of members; may be empty.
 	Owner metav1.OwnerReference
 	// Object is the PodGroup or the controller, of a kind of Owners; zero without one.
 	Object Object
-	// Also is the controller of pods that a PodGroup or labels put together, where it
-	// knows more about their number; zero without one.
+	// Also is the controller of a PodGroup's or labelled pods, where it knows more of their number; zero without one.
 	Also Object
 	// Size is the number of members that the pod itself speaks of; 0 when it does not.
 	Size int
@@ -50,8 +48,7 @@ type Membership struct {
 	PreemptionDelay time.Duration
 	// PreemptBelow is the priority from which the gang is not preempted; 0: none is.
 	PreemptBelow int32
-	// Require and Prefer are levels that the pod's owner names for the gang; what the pod
-	// itself names counts before.
+	// Require and Prefer are levels that the pod's owner names for the gang; the pod's own count before.
 	Require, Prefer model.Level
 	// TaskMin is how many members of the pod's own task the gang needs, and Tasks all its
 	// tasks, comma-separated, where the pods say so; else 0 and empty.
@@ -142,8 +139,7 @@ func jobIDGang(pod *v1.Pod) string {
 	return "job-id/" + pod.Namespace + "/" + pod.Labels[names.LabelJobID]
 }
 
-// beside takes note of the controller of a pod whose gang is known, if it is of one of the
-// kinds.
+// beside notes the controller of a pod whose gang is known, if it is of one of the kinds.
 func (m *Membership) beside(pod *v1.Pod, kinds []OwnerKind, counts func(*OwnerKind) bool) {
 	for i := range kinds {
 		k := &kinds[i]
@@ -177,8 +173,7 @@ func (m *Membership) follow(pod *v1.Pod, kinds []OwnerKind) bool {
 	return false
 }
 
-// SharedLabel is a label that all members of a pod's gang have; empty when none is
-// known. Other pods may have it as well.
+// SharedLabel is a label that all members of a pod's gang have, and perhaps others; empty when none is known.
 func SharedLabel(pod *v1.Pod) (key, value string) {
 	m, err := MembershipOf(pod)
 	owner := metav1.GetControllerOf(pod)
@@ -222,8 +217,7 @@ func duration(pod *v1.Pod, key string) (time.Duration, error) {
 	return d, nil
 }
 
-// ChargedQueue is the queue that was charged for a pod when it was bound, as written
-// with its Binding; false when that is not recorded.
+// ChargedQueue is the queue that was charged for a bound pod, by its Binding; false when not recorded.
 func ChargedQueue(pod *v1.Pod) (string, bool) {
 	queue, ok := pod.Annotations[names.AnnotationCharged]
 	return queue, ok

@@ -58,8 +58,7 @@ func extras(list v1.ResourceList, pods model.Extra) model.Extras {
 	return model.MakeExtras(out)
 }
 
-// compared says whether NodeResourcesFit compares a resource by its own name: storage
-// and what kube-scheduler calls scalar resources.
+// compared says whether NodeResourcesFit compares a resource by its own name: storage and scalar resources.
 func compared(name v1.ResourceName) bool {
 	text := string(name)
 	if name == v1.ResourceEphemeralStorage || strings.HasPrefix(text, v1.ResourceHugePagesPrefix) ||

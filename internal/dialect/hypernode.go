@@ -17,8 +17,7 @@ import (
 	"github.com/tangram-dev/tangram/core/topology"
 )
 
-// Kinds that describe a cluster's network. All of them are cluster-scoped: the
-// right to write them is one over the whole cluster.
+// Kinds that describe a cluster's network. All of them are cluster-scoped.
 var (
 	// HyperNodes are Volcano's: groups of nodes, and groups of groups, in tiers.
 	HyperNodes = schema.GroupVersionResource{Group: "topology.volcano.sh", Version: "v1alpha1", Resource: "hypernodes"}
@@ -91,8 +90,7 @@ type nodePattern struct {
 	labels    labels.Selector
 }
 
-// ReadTiers reads all HyperNodes. problems are those of invalid ones, by name; what of them
-// can be read counts.
+// ReadTiers reads all HyperNodes. problems are those of invalid ones, by name; their valid members count.
 func ReadTiers(objects []*unstructured.Unstructured) (*Tiers, map[string]error) {
 	t := &Tiers{tier: map[string]int64{}, parents: map[string][]string{}, exact: map[string][]string{}}
 	problems := map[string]error{}

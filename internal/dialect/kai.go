@@ -14,8 +14,7 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// KAI's and Run:ai's words for a part of a GPU. They are annotations of the pod, about
-// one container: the first, unless another is named.
+// KAI's and Run:ai's words for a part of a GPU: annotations about one container, the first unless another is named.
 const (
 	kaiFraction  = "gpu-fraction"                // of a card's memory: 0.5
 	kaiMemory    = "gpu-memory"                  // MiB of each card
@@ -28,8 +27,7 @@ const (
 	kaiMemoryLimit   = "gpu-memory.limit"
 	kaiCores         = "gpu-sm-cores"
 
-	// kaiShare is the name under which the record lists such a part: kubelet knows no
-	// resource for it.
+	// kaiShare is the name of such a part in the record: kubelet knows no resource for it.
 	kaiShare v1.ResourceName = "kai.scheduler/gpu-fraction"
 
 	// labelNodePool partitions a cluster: pods with it run on nodes with the same value.
@@ -150,9 +148,8 @@ func kaiAsk(pod *v1.Pod) (*ask, error) {
 	return a, nil
 }
 
-// recordedShare is what a bound pod of KAI's holds, by its record: annotations that ask for
-// it can be edited while the pod runs, and what it was given stays. nil when the record is
-// not about such a part.
+// recordedShare is what a bound pod of KAI's holds, by its record: its annotations can be edited, and
+// what it was given stays. nil when the record is not about such a part.
 func recordedShare(pod *v1.Pod) *model.Request {
 	text, ok := pod.Annotations[names.AnnotationDevices]
 	if !ok || !strings.Contains(text, string(kaiShare)) {
@@ -184,8 +181,7 @@ func recordedShare(pod *v1.Pod) *model.Request {
 	return out
 }
 
-// thousandths reads a decimal fraction above 0 and below 1; digits after the third are cut
-// off, so that equal parts of a card always fit together.
+// thousandths reads a fraction above 0 and below 1, rounded down so that equal parts of a card fit together.
 func thousandths(text string) (int, bool) {
 	q, err := ParseQuantity(text)
 	if err != nil || strings.Trim(text, "0123456789.") != "" {

@@ -31,8 +31,7 @@ const (
 // KAISubgroup is the label by which a pod names its subgroup.
 const KAISubgroup = "kai.scheduler/subgroup-name"
 
-// nonPreemptible is the priority from which KAI's workloads are not preempted, unless they
-// say otherwise.
+// nonPreemptible is the priority from which KAI's workloads are not preempted, unless they say otherwise.
 const nonPreemptible = 100
 
 // kaiGroups are the PodGroups that a pod of KAI names by annotation. The word has no prefix,
@@ -74,9 +73,8 @@ func (m *Membership) kai(pod *v1.Pod) error {
 	return nil
 }
 
-// Adopt adds what the object that owns a pod says in KAI's words, where the pod itself says
-// nothing: KAI reads them from the workload that people submit. scheduler is the pod's. An
-// error names the field.
+// Adopt adds what the object that owns a pod says in KAI's words, where the pod says nothing: KAI
+// reads them from the workload. scheduler is the pod's. An error names the field.
 func (m *Membership) Adopt(owner *unstructured.Unstructured, scheduler string, levels topology.Levels) error {
 	labels, annotations := owner.GetLabels(), owner.GetAnnotations()
 	like := &v1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: annotations}, Spec: v1.PodSpec{SchedulerName: scheduler}}
@@ -98,8 +96,7 @@ func (m *Membership) Adopt(owner *unstructured.Unstructured, scheduler string, l
 	return err
 }
 
-// preemptibility reads KAI's word for whether others may take a workload's place; not said
-// when it is empty.
+// preemptibility reads KAI's word for whether a workload may be preempted; not said when it is empty.
 func preemptibility(word string) (preemptible, said bool, err error) {
 	switch strings.ToLower(word) {
 	case "":

@@ -106,8 +106,7 @@ func koordParts(a *ask, core, ratio, shared, memory koordAmount) (*ask, error) {
 	return a, nil
 }
 
-// koordWishes reads where devices must be inside a node. Selectors of devices by label, and
-// rules about the other pods on them, are not offered.
+// koordWishes reads where devices must be inside a node. Selectors by label and rules about other pods are refused.
 func koordWishes(pod *v1.Pod, r *model.Request) error {
 	if err := refuse(pod.Annotations, koordJoint, koordPartition); err != nil {
 		return err

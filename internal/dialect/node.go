@@ -25,15 +25,13 @@ var attributeLabels = []string{
 	names.LabelNVIDIACount, names.LabelNVIDIAMemory, names.LabelNVIDIAProduct,
 }
 
-// kubeLabels begin labels that describe nodes as well, as kubelet and cloud providers write
-// them.
+// kubeLabels begin labels by which kubelet and cloud providers describe nodes.
 var kubeLabels = []string{
 	v1.LabelHostname, v1.LabelArchStable, v1.LabelOSStable, v1.LabelInstanceTypeStable,
 	"feature.node.kubernetes.io/", "cloud.google.com/gke-accelerator", "k8s.amazonaws.com/accelerator",
 }
 
-// DescribesHardware says whether a label describes what a node is, as agents, GPU vendors and
-// cloud providers write it.
+// DescribesHardware says whether a label describes a node, as agents, GPU vendors and cloud providers write it.
 func DescribesHardware(label string) bool {
 	domain, _, _ := strings.Cut(label, "/")
 	return slices.Contains(attributeLabels, label) && label != labelNodePool ||
@@ -63,8 +61,7 @@ func (f *Facts) Value(node *v1.Node) func(label string) string {
 	}
 }
 
-// Describe is Inventory, with the node's domains and what its kubelet requires of NUMA
-// nodes.
+// Describe is Inventory, with the node's domains and what its kubelet requires of NUMA nodes.
 func Describe(node *v1.Node, f Facts) (*model.Node, error) {
 	inv, problem := Inventory(node, f.GPUNode)
 	if f.Levels != nil {
@@ -78,10 +75,9 @@ func Describe(node *v1.Node, f Facts) (*model.Node, error) {
 	return inv, problem
 }
 
-// Inventory describes a node's devices: from its GPUNode if it has one, else
-// from labels and allocatable. The inventory is always usable; the error says
-// what had to be ignored (a field of a GPUNode that contradicts others, a label
-// with an invalid value), naming the field.
+// Inventory describes a node's devices: from its GPUNode, else from labels and allocatable. It is
+// always usable; the error names the field that had to be ignored, of a GPUNode that contradicts
+// itself or an invalid label.
 func Inventory(node *v1.Node, gn *v1alpha1.GPUNode) (*model.Node, error) {
 	n, err := devicesOf(node, gn)
 	markUnhealthy(n, node)
@@ -113,8 +109,7 @@ func devicesOf(node *v1.Node, gn *v1alpha1.GPUNode) (*model.Node, error) {
 		err = ledger.Validate(inv)
 	}
 	if err != nil {
-		// Which devices exist is unclear, so labels and allocatable decide; but a device
-		// reported as unhealthy, or cordoned, is not used.
+		// Which devices exist is unclear: labels and allocatable decide, without unhealthy and cordoned ones.
 		derived, _ := fromCluster(node)
 		_ = setHealth(derived, gn)
 		_ = setCordons(derived, gn)
@@ -155,9 +150,8 @@ func fromCluster(node *v1.Node) (*model.Node, error) {
 	return n, problem
 }
 
-// merge replaces the devices of a registration's vendor; other vendors' devices stay.
-// Their indexes were assigned here, so they are renumbered where a registered device
-// has the same index.
+// merge replaces the devices of a registration's vendor. Those of others stay, and get another index
+// where a registered device has theirs: it was assigned here.
 func merge(n *model.Node, reg *registration) *model.Node {
 	vendor := reg.devices[0].Vendor
 	out := &model.Node{ID: n.ID, Sellable: maps.Clone(n.Sellable), Domains: n.Domains}
@@ -199,8 +193,7 @@ func merge(n *model.Node, reg *registration) *model.Node {
 	return out
 }
 
-// known is a device as an earlier family reported it, nil when none did: it stays
-// unhealthy or cordoned if any family says so.
+// known is a device as an earlier family reported it, or nil: what one family calls unhealthy or cordoned stays so.
 func known(n *model.Node, d model.Device) *model.Device {
 	for i := range n.Devices {
 		o := &n.Devices[i]
@@ -211,8 +204,7 @@ func known(n *model.Node, d model.Device) *model.Device {
 	return nil
 }
 
-// equalDevices are cards of which only the number and the memory are known; model
-// and memory come from labels where the node has them.
+// equalDevices are cards of which only number and memory are known; labels tell the rest where they can.
 func equalDevices(node *v1.Node, vendor model.Vendor, count int, memory model.MiB) *registration {
 	if memory == 0 {
 		memory, _ = labelledMemory(node, vendor, count)
@@ -253,9 +245,8 @@ func base(node *v1.Node, shared replicas) *model.Node {
 	return n
 }
 
-// fromLabels derives devices from what any cluster has: allocatable counts, the
-// labels of GPU Feature Discovery, the seeds' labels. Devices get indexes but no
-// UUIDs.
+// fromLabels derives devices from what any cluster has: allocatable, the labels of GPU Feature
+// Discovery and of the seeds. Devices get indexes but no UUIDs.
 func fromLabels(node *v1.Node) (*model.Node, error) {
 	turns := replicasOf(node)
 	n := base(node, turns)

@@ -18,8 +18,7 @@ var NodeTopologies = schema.GroupVersionResource{Group: "topology.node.k8s.io", 
 
 // nodeTopology is the part of a NodeResourceTopology that Tangram reads.
 type nodeTopology struct {
-	// TopologyPolicies is the old form of the attributes: policy and scope in one
-	// word.
+	// TopologyPolicies is the old form of the attributes: policy and scope in one word.
 	TopologyPolicies []string `json:"topologyPolicies"`
 	Attributes       []struct {
 		Name  string `json:"name"`
@@ -36,8 +35,7 @@ type numaZone struct {
 	} `json:"resources"`
 }
 
-// align adds what a NodeResourceTopology says to an inventory. It changes nothing
-// when it returns an error.
+// align adds what a NodeResourceTopology says to an inventory; nothing when it returns an error.
 func align(n *model.Node, object *unstructured.Unstructured) error {
 	var t nodeTopology
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &t); err != nil {

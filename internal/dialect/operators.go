@@ -15,17 +15,14 @@ import (
 	"github.com/tangram-dev/tangram/core/topology"
 )
 
-// Kueue's words for plain pods that belong together. Kueue gates each of them until the
-// quota for all is there, and then ungates them one after the other: to keep them
-// together on nodes is the scheduler's part.
+// Kueue's words for plain pods that belong together. Kueue ungates them one after the other when there
+// is quota for all: to start them together is the scheduler's part.
 const (
 	labelKueueGroup      = "kueue.x-k8s.io/pod-group-name"
 	annotationKueueTotal = "kueue.x-k8s.io/pod-group-total-count"
-	// annotationKueueParent: Kueue made the group itself, of the pods of a
-	// LeaderWorkerSet, StatefulSet or Deployment.
+	// annotationKueueParent: Kueue made the group of a LeaderWorkerSet's, StatefulSet's or Deployment's pods.
 	annotationKueueParent = "kueue.x-k8s.io/pod-suspending-parent"
-	// annotationKueueFast: the group is admitted with its first pod, since its pods may
-	// come one after the other.
+	// annotationKueueFast: the group is admitted with its first pod, since others may come later.
 	annotationKueueFast = "kueue.x-k8s.io/pod-group-fast-admission"
 )
 
@@ -108,8 +105,7 @@ func groveGroup(o *unstructured.Unstructured, levels topology.Levels) (Group, er
 	return g, g.CheckSubgroups(map[string]string{"": "spec.podgroups", "min": "minReplicas"})
 }
 
-// packConstraint reads Grove's topologyConstraint, whose levels are labels of nodes. A wish
-// for what is unknown is met as well as any.
+// packConstraint reads Grove's topologyConstraint by labels of nodes. A preferred level may be unknown.
 func (r reader) packConstraint(levels topology.Levels) (require, prefer model.Level) {
 	return r.level(levels, "topologyConstraint.packConstraint.required", true), r.level(levels, "topologyConstraint.packConstraint.preferred", false)
 }
@@ -120,8 +116,7 @@ const (
 	labelKubeflowType = "training.kubeflow.org/replica-type"
 )
 
-// kubeflowGroupVersion is that of training-operator's kinds. MPIJob also exists in
-// v2beta1, which is mpi-operator's.
+// kubeflowGroupVersion is that of training-operator's kinds; v2beta1 of MPIJob is mpi-operator's.
 var kubeflowGroupVersion = schema.GroupVersion{Group: "kubeflow.org", Version: "v1"}
 
 // kubeflowKinds are training-operator's: they differ in the field that has the replicas.
@@ -150,10 +145,9 @@ func kubeflowKind(kind, resource, replicas string) OwnerKind {
 	}
 }
 
-// kubeflowGroup reads a job of training-operator, which creates all its pods at once. All
-// start together; of elastic workers the least; schedulingPolicy.minAvailable replaces
-// both. The fields count as if the operator had made a PodGroup of them, which it does
-// with --gang-scheduler-name=volcano.
+// kubeflowGroup reads a job of training-operator, as if the operator had made a PodGroup of its fields
+// (--gang-scheduler-name=volcano): all pods start together, of elastic workers the least;
+// schedulingPolicy.minAvailable replaces both.
 func kubeflowGroup(o *unstructured.Unstructured, replicas string) (Group, error) {
 	spec := readerOf(o).in("spec")
 	total, least := 0, 0
@@ -185,13 +179,11 @@ const (
 	labelLWSGroup     = "leaderworkerset.sigs.k8s.io/group-index"
 	labelLWSWorker    = "leaderworkerset.sigs.k8s.io/worker-index" // 0 is the leader
 	annotationLWSSize = "leaderworkerset.sigs.k8s.io/size"
-	// annotationLWSExclusive gives each group a domain of its own: workers are created
-	// when the leader has a place, and are sent to its domain.
+	// annotationLWSExclusive gives each group a domain: workers are created there when the leader has a place.
 	annotationLWSExclusive = "leaderworkerset.sigs.k8s.io/exclusive-topology"
 )
 
-// findLWS: each group of a set is a gang. The pods are controlled by StatefulSets, one for
-// all leaders and one for the workers of each group.
+// findLWS: each group is a gang. StatefulSets control the pods: one all leaders, one each group's workers.
 func findLWS(pod *v1.Pod) (Owned, bool) {
 	name, group := pod.Labels[labelLWS], pod.Labels[labelLWSGroup]
 	o := Owned{Name: name, Gang: "lws/" + pod.Namespace + "/" + name + "/" + group, Task: "worker", Leader: pod.Labels[labelLWSWorker] == "0"}
@@ -201,8 +193,7 @@ func findLWS(pod *v1.Pod) (Owned, bool) {
 	return o, name != "" && group != ""
 }
 
-// lwsMembers is the size of a pod's group, which may differ from what its set says while
-// that is being changed.
+// lwsMembers is the size of a pod's group, which differs from the set's while that is being changed.
 func lwsMembers(pod *v1.Pod) (int, error) {
 	text, ok := pod.Annotations[annotationLWSSize]
 	if !ok {
@@ -216,8 +207,7 @@ func lwsSize(o *unstructured.Unstructured, _ string) int {
 	return readerOf(o).count("spec.leaderWorkerTemplate.size", 1, 1)
 }
 
-// lwsFirst: where workers are created when the leader is ready, or has a place, the leader
-// alone.
+// lwsFirst: the leader alone, where workers are created when it is ready or has a place.
 func lwsFirst(o *unstructured.Unstructured, _ string) int {
 	_, exclusive := o.GetAnnotations()[annotationLWSExclusive]
 	if exclusive || readerOf(o).text("spec.startupPolicy") == "LeaderReady" {
@@ -245,9 +235,8 @@ func raySize(o *unstructured.Unstructured, _ string) int {
 	return total
 }
 
-// rayRunning: a cluster that has been whole goes on with its head and the groups'
-// minimums, and takes every worker that fits beyond these. Replicas of several hosts are
-// of no use in part, so clusters with such are always whole.
+// rayRunning: a cluster that has been whole goes on with its head and the groups' minimums. With
+// replicas of several hosts, which are of no use in part, it is always whole.
 func rayRunning(o *unstructured.Unstructured) int {
 	total, severalHosts := rayCount(o, true)
 	if severalHosts || !hasCondition(o, "RayClusterProvisioned") {
@@ -256,8 +245,7 @@ func rayRunning(o *unstructured.Unstructured) int {
 	return total
 }
 
-// rayCount is the head and the workers, as KubeRay counts them; leastOnly: the groups'
-// minimums.
+// rayCount is the head and the workers, as KubeRay counts them; leastOnly: the groups' minimums.
 func rayCount(o *unstructured.Unstructured, leastOnly bool) (total int, severalHosts bool) {
 	spec := readerOf(o).in("spec")
 	total = 1

@@ -15,8 +15,7 @@ import (
 	"github.com/tangram-dev/tangram/core/topology"
 )
 
-// OwnerKind is a kind of object with pods that run together. All kinds are in one
-// table: to support another kind, add a row.
+// OwnerKind is a kind of object whose pods run together: a row of the table of all kinds.
 type OwnerKind struct {
 	Kind     string
 	Resource schema.GroupVersionResource
@@ -28,18 +27,15 @@ type OwnerKind struct {
 	// of a pod, whose existence may tell more than the object's status, which is written
 	// after it; empty to know by the object alone.
 	size func(o *unstructured.Unstructured, task string) int
-	// says is what a controller states about its gang besides the size, as a PodGroup
-	// would; nil for kinds that state nothing else.
+	// says is what a controller states about its gang besides the size, as a PodGroup would; may be nil.
 	says func(o *unstructured.Unstructured) (Group, error)
 	// group: a PodGroup, which goes before controllers. field is where a pod names it.
 	group bool
 	field string
 
-	// What follows is for kinds that create their pods by and by, or that change while
-	// they run; nil for the others.
+	// What follows is for kinds that create pods by and by, or change while they run; nil for others.
 
-	// members is how many a pod itself says belong together, of kinds whose objects stand
-	// for several gangs. An error names the field.
+	// members is how many pods a pod says belong together, of objects that stand for several gangs.
 	members func(pod *v1.Pod) (int, error)
 	// first is how many can exist before the leaders among them have places, where the
 	// others are created only then; 0 where all are created at once.
@@ -47,11 +43,9 @@ type OwnerKind struct {
 	// running is how many are needed by a gang that has been whole and still has members
 	// with places: more may come and go one by one. 0 while it has not been whole.
 	running func(o *unstructured.Unstructured) int
-	// later is how many of the object's pods are created only when others are ready, of
-	// kinds whose pods belong together by labels alone.
+	// later is how many pods are created only when others are ready, of kinds whose gangs are by labels alone.
 	later func(o *unstructured.Unstructured) int
-	// over says whether all of a task is, so that size does not count it; nil: size counts
-	// pods whether they have succeeded or not.
+	// over says whether a task is over, so that size does not count it; nil: size counts succeeded pods, too.
 	over func(o *unstructured.Unstructured, task string) bool
 	// ahead: it says better than a PodGroup how many are needed, since the operator that
 	// writes the PodGroup does not change it with what has happened.
@@ -69,8 +63,7 @@ type Owned struct {
 	Gang string
 	// Task is the pod's role there, Subgroup the subgroup that it is in; may be empty.
 	Task, Subgroup string
-	// Leader: it is one of those that exist first, of kinds that create the others when
-	// these have places.
+	// Leader: it exists first, of kinds that create the others when these have places.
 	Leader bool
 	// Reference is the controller's; of a PodGroup it is empty.
 	Reference metav1.OwnerReference
@@ -84,10 +77,8 @@ type Needs struct {
 	// Whole is 0 when each may start alone.
 	First, Whole int
 	// Running of a gang that has been whole, while any member has its place; 0: as to start.
-	// Without any it starts anew, whole.
 	Running int
-	// Later of those that are counted elsewhere do not exist yet: they are created when
-	// others of the same object are ready.
+	// Later of those that are counted elsewhere are created when others of the same object are ready.
 	Later int
 }
 
@@ -115,9 +106,8 @@ func NeedsOf(kind schema.GroupVersionResource, o *unstructured.Unstructured, siz
 	return n
 }
 
-// sizeNow is how many pods of an object start together: what an annotation of KAI's says,
-// else the kind's own rule. Of a JobSet not more than it can create now: it waits for those
-// before it creates others.
+// sizeNow is how many pods of an object start together: by KAI's annotation, else by the kind's own
+// rule; of a JobSet not more than it can create now, before others.
 func (k *OwnerKind) sizeNow(o *unstructured.Unstructured, task string) int {
 	n, ok := kaiSize(o, k.Resource)
 	if ok && k.Resource != JobSets {
@@ -160,8 +150,7 @@ func States(kind schema.GroupVersionResource) bool {
 	return k.group || k.says != nil
 }
 
-// Over says whether an object of a kind does not count the pods of a task any more, because
-// all of them have succeeded.
+// Over says whether an object does not count the pods of a task any more: all have succeeded.
 func Over(kind schema.GroupVersionResource, o *unstructured.Unstructured, task string) bool {
 	k := kindOf(kind)
 	return k.over != nil && o != nil && k.over(o, task)
@@ -274,8 +263,7 @@ func controlledBy(pod *v1.Pod, kind, group string) (Owned, bool) {
 	return Owned{Name: owner.Name, Gang: ownerGang(pod, owner), Reference: *owner}, true
 }
 
-// ownerGang names the gang of a controller's pods. The namespace is part of it: a pod may
-// name the UID of an object of another namespace.
+// ownerGang names the gang of a controller's pods, with the namespace: a pod may name a UID of another one.
 func ownerGang(pod *v1.Pod, owner *metav1.OwnerReference) string {
 	return "owner/" + pod.Namespace + "/" + string(owner.UID)
 }

@@ -20,12 +20,10 @@ type Group struct {
 	MinTask  map[string]int
 	Queue    string
 	Priority string // a PriorityClass
-	// Require is the level all members must share, when the group asks for one; Prefer
-	// the level that they should.
+	// Require is the level that all members must share, Prefer the one that they should.
 	Require, Prefer model.Level
-	// Subgroups are the gangs that this one is made of; empty for a plain gang. MinGroups
-	// is how many of those directly below the gang it needs; 0: all. Min does not count
-	// then.
+	// Subgroups are the gangs that this one is made of; empty for a plain gang. MinGroups is how many
+	// of the topmost it needs, 0 for all; then Min does not count.
 	Subgroups []Subgroup
 	MinGroups int
 	// Preemptible says whether others may take the gang's place; nil: the group says

@@ -134,8 +134,7 @@ func tooMuch(name string, q resource.Quantity) bool {
 	return q.Value() > math.MaxInt64/model.FullMilli || name != "memory" && q.Value() > arbiter.MaxAmount
 }
 
-// countAmount adds an amount of a resource in the arbiter's units: GPUs and CPUs in
-// thousandths, memory in MiB, others as they are.
+// countAmount adds an amount in the arbiter's units: GPUs and CPUs in thousandths, memory in MiB, others as they are.
 func countAmount(to map[arbiter.Resource]int64, name string, q resource.Quantity) {
 	switch {
 	case name == "cpu":
@@ -250,8 +249,7 @@ func (r reader) duration(path string) time.Duration {
 	return d
 }
 
-// kaiWeight is the one weight of a queue: KAI has one for each resource, and they must
-// agree where they differ from 0 and GPUs have one.
+// kaiWeight is the one weight of a queue: those of KAI's resources must agree where they are not 0.
 func kaiWeight(of reader, weights map[string]float64) int64 {
 	weight, word := 1.0, ""
 	for _, r := range []string{"memory", "cpu", "gpu"} {

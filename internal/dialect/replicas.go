@@ -23,15 +23,13 @@ const (
 // replicas is how a node's NVIDIA GPUs are sold to several containers. The zero value
 // means that they are sold whole, or in shares by amount, any number on a device.
 type replicas struct {
-	// turns is how many turns of each GPU are sold; cards how many GPUs there are, where
-	// only labels tell. renamed: turns are sold under a name of their own and not as
-	// nvidia.com/gpu.
+	// turns is how many turns of each GPU are sold; cards how many GPUs there are, where only labels
+	// tell. renamed: turns are not sold as nvidia.com/gpu but under a name of their own.
 	cards, turns int
 	renamed      bool
 	// onePerContainer: a container may ask for one turn only.
 	onePerContainer bool
-	// shares is how many shares by amount a GPU may have at once; 0 for any number.
-	// noAmounts: none are sold.
+	// shares is how many shares by amount a GPU may have at once, 0 for any number; noAmounts: none.
 	shares    int
 	noAmounts bool
 }
@@ -67,8 +65,7 @@ func sharedBy(node *v1.Node, gn *v1alpha1.GPUNode) (replicas, error) {
 	s := gn.Spec.Sharing
 	if s == nil && !serves(gn) {
 		r := replicasOf(node)
-		// Also of turns under a name of their own. One replica means that the device is
-		// not time-sliced.
+		// Also of turns under another name. One replica means that the device is not time-sliced.
 		if n := labelNumber(node, replicasLabel); r.turns == 0 && n > 1 {
 			r.turns, r.renamed = int(min(n, model.MaxDevices)), true
 		}

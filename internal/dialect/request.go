@@ -14,9 +14,8 @@ import (
 // Request is RequestOn with the default levels of domains.
 func Request(pod *v1.Pod) (*model.Request, error) { return RequestOn(pod, topology.DefaultLevels()) }
 
-// RequestOn reads what a pod asks for on a cluster with the given levels of domains:
-// nil when it asks for no GPU, an error that names the field when the
-// request is invalid.
+// RequestOn reads what a pod asks for on a cluster with these levels of domains: nil when it asks for
+// no GPU, an error that names the field when the request is invalid.
 func RequestOn(pod *v1.Pod, levels topology.Levels) (*model.Request, error) {
 	return RequestBy(pod, levels, nil)
 }
@@ -24,8 +23,7 @@ func RequestOn(pod *v1.Pod, levels topology.Levels) (*model.Request, error) {
 // ByClaim is what a pod asks for through ResourceClaims.
 type ByClaim struct {
 	Vendor model.Vendor
-	// Containers has one entry for each request of a claim, not for each container of the
-	// pod: kubelet decides which containers see a claim.
+	// Containers has one entry for each request of a claim: which containers see it, kubelet decides.
 	Containers []model.Container
 	// UseUUIDs, when not empty, are the only cards that the claims' selectors match.
 	UseUUIDs []string
@@ -61,8 +59,7 @@ func RequestBy(pod *v1.Pod, levels topology.Levels, by *ByClaim) (*model.Request
 	return r, nil
 }
 
-// withClaims is a request for what claims ask for. A pod that asks for GPUs by extended
-// resource as well is refused: a request is of one kind.
+// withClaims is a request for what claims ask for. A pod that asks by extended resource as well is refused.
 func withClaims(pod *v1.Pod, r *model.Request, by *ByClaim) (*model.Request, error) {
 	if r != nil {
 		return nil, fmt.Errorf("%s: GPUs by claim and by extended resource in one pod", by.Field)
@@ -120,8 +117,7 @@ func counts(pod *v1.Pod) (*model.Request, []*vocabulary, error) {
 	return r, used, nil
 }
 
-// eachContainer visits init containers, then containers, as Kubernetes counts
-// them.
+// eachContainer visits init containers, then containers, as Kubernetes counts them.
 func eachContainer(pod *v1.Pod, visit func(c *v1.Container, path string, phase model.Phase) error) error {
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]

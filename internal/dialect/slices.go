@@ -28,8 +28,7 @@ func IsGPUDriver(driver string) bool { _, ok := gpuDrivers[driver]; return ok }
 type Published struct {
 	Driver, Pool string
 	Device       *resourceapi.Device
-	// Card is the UUID of the GPU. A driver that tells none is given one here, of the
-	// device's name.
+	// Card is the UUID of the GPU, else one that is made of the device's name.
 	Card string
 	// Profile is the MIG profile of an instance; empty for a GPU. Start is its first memory
 	// slice, Size how many it has; Start is -1 where the driver does not tell.
@@ -151,8 +150,7 @@ func (p *Published) memory() model.MiB {
 	return 0
 }
 
-// memorySlices reads which memory slices a MIG device takes of its GPU's counters, which
-// are named memory-slice-N.
+// memorySlices reads which memory slices a MIG device takes, by its GPU's counters memory-slice-N.
 func memorySlices(d *resourceapi.Device) (start, size int) {
 	start = -1
 	for _, c := range d.ConsumesCounters {
@@ -169,8 +167,7 @@ func memorySlices(d *resourceapi.Device) (start, size int) {
 	return start, size
 }
 
-// cards are the GPUs that are published, as core sees them, each once whichever drivers
-// publish it.
+// cards are the published GPUs as core sees them, each once whichever drivers publish it.
 func cards(all []Published) []model.Device {
 	var out []model.Device
 	at := map[string]int{}
@@ -314,8 +311,7 @@ func addCards(n *model.Node, all []Published) (claimsOnly bool, err error) {
 	if merged.Sellable == nil {
 		merged.Sellable = map[model.Vendor]int{}
 	}
-	// As many as there are: those that a device plugin sells and those that claims get are
-	// the same cards.
+	// As many as there are: device plugins and claims give the same cards.
 	merged.Sellable[vendor] = max(merged.Sellable[vendor], whole)
 	if len(merged.Links) == 0 {
 		merged.Links = sameRoot(devices, all)
@@ -347,8 +343,7 @@ func sameRoot(devices []model.Device, all []Published) (out []model.Link) {
 	return out
 }
 
-// offerByClaims counts the cards of a node as an extended resource that no device plugin
-// sells there, where a DeviceClass stands for it.
+// offerByClaims counts cards as an extended resource for which a DeviceClass stands and no device plugin.
 func offerByClaims(n *model.Node, node *v1.Node, resource v1.ResourceName) {
 	if quantity(node.Status.Allocatable, resource) > 0 {
 		return // a device plugin sells it
@@ -373,8 +368,7 @@ func NamesGPUDriver(expression string) bool {
 	return false
 }
 
-// Value is the value of an attribute by its qualified name, in words, for comparing two
-// devices; false when the device has no such attribute.
+// Value is the value of an attribute by its qualified name, for comparing devices; false when it has none.
 func (p *Published) Value(qualified string) (string, bool) {
 	a, ok := p.Device.Attributes[resourceapi.QualifiedName(qualified)]
 	if name, own := strings.CutPrefix(qualified, p.Driver+"/"); !ok && own {

@@ -206,8 +206,7 @@ func subgroupWords(words string, levels topology.Levels) (s Subgroup, err error)
 	return s, nil
 }
 
-// policy is an entry of Volcano's subGroupPolicy: the pods that match its selector, cut into
-// subgroups of so many by the values of some labels.
+// policy is an entry of Volcano's subGroupPolicy: pods by selector, cut into subgroups by the values of labels.
 type policy struct {
 	name            string
 	selector        labels.Selector
@@ -292,8 +291,7 @@ func (g *Group) policyLeaf(of map[string]string) (string, error) {
 	return "", fmt.Errorf("metadata.labels: spec.subGroupPolicy of the PodGroup has no entry that selects the pod")
 }
 
-// WithLeaves is the group with the subgroups that its pods make, as Leaf names them.
-// Subgroups of a policy that no pod is in yet are waited for.
+// WithLeaves is the group with the subgroups that its pods make (Leaf), and those of policies still waited for.
 func (g *Group) WithLeaves(leaves []string) Group {
 	out := *g
 	for _, p := range g.policies {

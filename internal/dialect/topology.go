@@ -154,8 +154,7 @@ func levelCalled(levels topology.Levels, word string) (model.Level, error) {
 		word, strings.Join(append(known, v1.LabelHostname), ", "))
 }
 
-// levelName makes the name of a level of a label or an alias: lower-case letters, digits
-// and dashes of what is after the slash.
+// levelName makes the name of a level of a label or alias: letters, digits and dashes after the slash.
 func levelName(word string) string {
 	_, name, ok := strings.Cut(word, "/")
 	if !ok {
@@ -278,19 +277,16 @@ func volcanoPlacement(words map[string]string, levels topology.Levels) (require,
 	return level, prefer, nil
 }
 
-// tierPrefix begins the labels of levels that are tiers of HyperNodes. No node needs to
-// have them: the values come from the HyperNodes.
+// tierPrefix begins the labels of levels that are tiers: their values come from HyperNodes, not from nodes.
 const tierPrefix = "topology.volcano.sh/tier-"
 
 // tierLabel is the label of a tier's level.
 func tierLabel(tier int64) string { return tierPrefix + strconv.FormatInt(tier, 10) }
 
-// IsTier says whether the label of a level stands for a tier of HyperNodes, so that nodes do
-// not have it.
+// IsTier says whether a level's label stands for a tier of HyperNodes, so that nodes do not have it.
 func IsTier(label string) bool { return strings.HasPrefix(label, tierPrefix) }
 
-// tierLevel is the level of the widest tier that is not above a number. A number above all
-// tiers allows the whole cluster, which is no level.
+// tierLevel is the level of the widest tier not above a number; none when it is above all: the whole cluster.
 func tierLevel(levels topology.Levels, number int64) (model.Level, error) {
 	tiers := map[int64]model.Level{}
 	for _, l := range levels {

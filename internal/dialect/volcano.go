@@ -39,9 +39,8 @@ func volcanoIndexes(p placed) map[string]string {
 	}
 }
 
-// volcanoPlainDevices derives cards from what volcano-sh/devices publishes: their
-// number, and the memory of all of them together. It assumes equal cards, as that
-// plugin does.
+// volcanoPlainDevices derives cards from what volcano-sh/devices publishes: their number, and the
+// memory of all, which are equal.
 func volcanoPlainDevices(node *v1.Node) (*registration, error) {
 	list := node.Status.Allocatable
 	return equalCards(node, quantity(list, volcanoCards), quantity(list, volcanoMemory), 1)
@@ -58,8 +57,7 @@ func volcanoWishes(pod *v1.Pod, r *model.Request) error {
 	return modeOf(pod, r, volcanoMode)
 }
 
-// annotateVolcanoVGPU is what volcano-vgpu-device-plugin reads. Containers without vGPUs
-// have no entry.
+// annotateVolcanoVGPU is what volcano-vgpu-device-plugin reads; containers without vGPUs have no entry.
 func annotateVolcanoVGPU(p placed) map[string]string {
 	cards, out := encodeCards(p, "NVIDIA", false), allocating(p, "volcano.sh/")
 	out["volcano.sh/vgpu-ids-new"] = cards

@@ -40,8 +40,7 @@ const (
 // Counts is what an amount of a resource, or of an annotation in its place, is an amount of.
 type Counts string
 
-// What words count. Words that count Devices, Turns or MiB ask by themselves; the others
-// are read together with those of their family.
+// What words count. Devices, Turns and MiB are asked for alone, the others with words of their family.
 const (
 	Devices Counts = "whole devices"
 	Turns   Counts = "turns on devices"
@@ -68,8 +67,7 @@ const (
 	Binding Source = "Binding"
 )
 
-// Right is what a pod gets by a word and what a tenant needs a right for
-// (config/tenants/policies.yaml).
+// Right is what a tenant needs to use a word by which a pod gets more (config/tenants/policies.yaml).
 type Right string
 
 // The rights.
@@ -83,14 +81,12 @@ const (
 // Word is a name that this package knows.
 type Word struct {
 	Kind WordKind
-	// Name is the whole name; one * stands for any characters but none, and case does
-	// not matter before and after it.
+	// Name is the whole name; one * stands for one or more characters, and case does not matter around it.
 	Name   string
 	Effect Effect
 	// Note says what to do instead, of words that are refused or ignored.
 	Note string
-	// Counts is set for words by which pods ask for devices; Source for resources, and for
-	// annotations that are written with a Binding.
+	// Counts is set for words by which pods ask for devices, Source for resources and annotations of a Binding.
 	Counts Counts
 	Source Source
 	// Vendor is set for the resource that sells a vendor's devices whole.
@@ -137,8 +133,7 @@ func counted(source Source, counts Counts, words []string) []Word {
 	return each(listed(Resource, Reads, words...), func(w *Word) { w.Source, w.Counts = source, counts })
 }
 
-// plugin are resources that device plugins publish, here those that Tangram counts alone,
-// onNodes those that describe nodes.
+// plugin are resources of device plugins, here those that Tangram counts alone, onNodes those that describe nodes.
 func plugin(counts Counts, words ...string) []Word  { return counted(Plugin, counts, words) }
 func here(counts Counts, words ...string) []Word    { return counted(Tangram, counts, words) }
 func onNodes(counts Counts, words ...string) []Word { return counted(NodeOnly, counts, words) }
@@ -194,8 +189,7 @@ var indexed = sync.OnceValue(func() wordIndex {
 	return out
 })
 
-// FindWord is the row of a word; names without a pattern go before, then patterns in the
-// order of the table.
+// FindWord is the row of a word: names without a pattern first, then patterns in the order of the table.
 func FindWord(kind WordKind, name string) (Word, bool) {
 	x := indexed()
 	if w, ok := x.exact[kind][name]; ok {
@@ -216,10 +210,9 @@ func label(key string) string      { return "metadata.labels[" + key + "]" }
 // maxUnheeded bounds how many fields one message names.
 const maxUnheeded = 8
 
-// Unheeded says which words of a pod have no effect, naming the fields; nil when all have.
-// These are words that are ignored, and words in the wrong place: a resource that is written
-// as an annotation asks for nothing, and an annotation that is written as a resource is
-// offered by no node.
+// Unheeded says which words of a pod have no effect, naming the fields; nil when all have. These are
+// words that are ignored, and words in the wrong place: resources as annotations, annotations as
+// resources.
 func Unheeded(pod *v1.Pod) error {
 	var found []string
 	look := func(kind WordKind, name, field string, other WordKind, otherwise string) {
@@ -252,8 +245,7 @@ func Unheeded(pod *v1.Pod) error {
 	return fmt.Errorf("%s%s", strings.Join(found, "; "), more)
 }
 
-// quiet are annotations without effect that pods are not warned of: what they ask for is done
-// anyway.
+// quiet are annotations without effect that pods are not warned of: what they ask for is done anyway.
 var quiet = map[string]bool{kaiTopologyName: true}
 
 func isRead(kind WordKind, name string) bool {

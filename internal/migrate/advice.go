@@ -107,8 +107,7 @@ var advice = []struct{ path, do string }{
 	{"field/scheduling.sigs.k8s.io|scheduling.x-k8s.io/PodGroup/spec.minResources*", notNeeded},
 }
 
-// asHere are values of fields without effect that mean what Tangram does anyway: definitions
-// set them on every object.
+// asHere are values of fields without effect that mean what Tangram does; definitions set them by default.
 var asHere = map[string]string{"scheduling.volcano.sh/Queue/spec.dequeueStrategy": "traverse"}
 
 // advise is what to do about a path; empty when nothing is known of it.

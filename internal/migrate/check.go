@@ -206,8 +206,7 @@ func (c *checker) reads(d node, group, kind string) error {
 	return err
 }
 
-// walk looks for words in every part of an object: labels and annotations of metadata,
-// resources of containers, and pods.
+// walk looks for words in an object: labels and annotations, resources of containers, and pods.
 func (c *checker) walk(t node, kind string) {
 	for _, e := range t.Entries() {
 		switch {
@@ -343,8 +342,7 @@ func nearest(list []string, name string) string {
 	return "; did you mean " + best + "?"
 }
 
-// groupSystem is the system of an API group; empty for others. A vendor's own domain is no
-// system of groups.
+// groupSystem is the system of an API group; empty for others, vendors' own domains among them.
 func groupSystem(group string) string {
 	switch group {
 	case "scheduling.sigs.k8s.io": // PodGroup and ElasticQuota, which Koordinator took over

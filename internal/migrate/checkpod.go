@@ -57,8 +57,7 @@ func (c *checker) pod(t node) {
 	}
 }
 
-// locate is the value of a field as Tangram's errors write it, metadata.labels[a/b] or
-// spec.weight; t itself when it is not there.
+// locate is the value of a field as errors write it, metadata.labels[a/b] or spec.weight; t when it is not there.
 func locate(t node, field string) node {
 	path, key, keyed := strings.Cut(strings.TrimSuffix(field, "]"), "[")
 	at := t

@@ -61,8 +61,7 @@ func (w *kueueWorld) add(kind string, d node) bool {
 
 func namespaceOf(d node) string { return cmp.Or(d.Get("metadata", "namespace").Text(), "default") }
 
-// kueue translates Kueue's queues to Queue objects: a Cohort is a queue with children, a
-// ClusterQueue a queue for jobs.
+// kueue translates Kueue's queues to Queue objects: a Cohort has children, a ClusterQueue jobs.
 func (b *builder) kueue(w *kueueWorld) {
 	parents := map[string]bool{}
 	for _, q := range w.queues {

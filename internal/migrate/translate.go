@@ -22,8 +22,7 @@ type Options struct {
 // Systems are the values of Options.From.
 func Systems() []string { return []string{"volcano", "kai", "hami", "kueue"} }
 
-// Translate compares configurations. The report has problems where input cannot be read; what
-// could be read is in it all the same.
+// Translate compares configurations. The report has what could be read, and problems of the rest.
 func Translate(inputs []Input, o Options) *Report {
 	r := &Report{}
 	w := &kueueWorld{}
@@ -138,8 +137,7 @@ func plainConfig(r *Report, d node, o Options) bool {
 	return true
 }
 
-// isKAI says whether a configuration with actions and tiers is KAI's: it names an action or a
-// plugin that only KAI has.
+// isKAI says whether a configuration is KAI's: it names an action or a plugin that only KAI has.
 func isKAI(d node) bool {
 	only := func(path string) bool {
 		return len(about("kai", path)) > 0 && len(about("volcano", path)) == 0

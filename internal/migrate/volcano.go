@@ -89,8 +89,7 @@ var volcanoRules = []rule{
 	{"metrics/*", "", None, "", "the source of loads for Volcano's plugin usage; Tangram's agents publish what they measure of GPUs, loads of CPU and memory are not read"},
 }
 
-// volcano reads volcano-scheduler.conf: actions, tiers of plugins with arguments, and
-// configurations of actions.
+// volcano reads volcano-scheduler.conf: actions, tiers of plugins, configurations of actions.
 func (b *builder) volcano(n node) {
 	b.Result.profile(names.VolcanoSchedulerName)
 	for _, e := range n.Entries() {
@@ -129,8 +128,7 @@ func (b *builder) actions(n node, system string) {
 	b.preemption(n, evicts["preempt"], evicts["reclaim"])
 }
 
-// preemption says whether gangs may take the place of others: one switch here, two actions
-// elsewhere.
+// preemption says whether gangs may take the place of others: one switch here, two actions elsewhere.
 func (b *builder) preemption(n node, preempt, reclaim bool) {
 	b.assign(n, "GPUQueue.preemption", preempt || reclaim)
 	switch {
@@ -145,8 +143,7 @@ func (b *builder) preemption(n node, preempt, reclaim bool) {
 	}
 }
 
-// tiers reads tiers[].plugins[]: in Volcano a tier decides before the next, here all
-// plugins of kube-scheduler have their place.
+// tiers reads tiers[].plugins[]. In Volcano a tier decides before the next; here they have no order.
 func (b *builder) tiers(n node, plugin func(n node, name string)) {
 	if !n.IsList() {
 		b.problem(n.Problem("must be a list of tiers"))
