@@ -9,8 +9,8 @@
 // hami.go, mig.go, volcano.go, cgpu.go, ascend.go, ascendcards.go, koordinator.go, kai.go.
 //
 // Reading order: words.go, table.go, families.go, vocabulary.go, request.go with wishes.go,
-// affinity.go, topology.go, host.go; claim.go, charge.go, quota.go; node.go, gpunode.go,
+// affinity.go, topology.go; claim.go, charge.go; node.go, gpunode.go,
 // replicas.go, nodetopology.go, hypernode.go, slices.go; gang.go, belongs.go, owners.go,
-// podgroup.go, subgroups.go with the kinds in reader.go, queue.go, kaigang.go, koordgang.go,
+// podgroup.go, subgroups.go with the kinds in reader.go, queue.go, kaigang.go,
 // jobset.go, operators.go; fields.go.
 package dialect
