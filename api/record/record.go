@@ -35,9 +35,8 @@ const (
 type Record struct {
 	// Node is the name of the node the devices are on.
 	Node string
-	// Containers are the pod's containers that hold devices, in any order, which
-	// is kept. Init containers are listed too, and may hold the devices that a
-	// container gets after them.
+	// Containers are the pod's containers that hold devices, in any order, which is kept. Init
+	// containers are listed too, and may hold what a container gets after them.
 	Containers []Container
 }
 

@@ -141,9 +141,8 @@ func text(at place, field, s string, limit int) error {
 	return nil
 }
 
-// isName is the alphabet of all names in a record. It covers Kubernetes' names
-// and every vendor's UUIDs, and needs no escaping in JSON, in a shell or on a
-// terminal: what kubectl prints is what is there.
+// isName is the alphabet of all names in a record: it covers Kubernetes' names and vendors' UUIDs, and
+// needs no escaping in JSON, in a shell or on a terminal.
 func isName(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
 		c == '-' || c == '_' || c == '.' || c == ':' || c == '/' || c == '+'

@@ -40,9 +40,8 @@ func holder(uid string, v model.Vendor) model.HolderID {
 	return model.HolderID(uid + "/" + string(v))
 }
 
-// Claims reads what a bound pod holds. Its record counts only where it agrees
-// with the pod's own request; otherwise the pod is counted by its request, with
-// devices unknown, and the error says what is wrong with the record.
+// Claims reads what a bound pod holds. A record that contradicts the pod's own request is an error,
+// and the pod is then counted by its request, with devices unknown.
 func Claims(pod *v1.Pod) ([]ledger.Claim, error) {
 	// Annotations about models and devices are not read: a running pod's may have become invalid.
 	r, _, err := counts(pod)
@@ -240,9 +239,8 @@ func hostClaim(pod *v1.Pod) ledger.Claim {
 	return c
 }
 
-// BoundSince is when the pod was bound, in seconds, as the API reports it. A pod that
-// was created with spec.nodeName has no such time before kubelet reports it; until then
-// its claim is the youngest.
+// BoundSince is when the pod was bound, in seconds. One that was created with spec.nodeName has no
+// such time before kubelet reports it: until then its claim is the youngest.
 func BoundSince(pod *v1.Pod) int64 {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == v1.PodScheduled && c.Status == v1.ConditionTrue {

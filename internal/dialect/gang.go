@@ -59,10 +59,9 @@ type Membership struct {
 // maxGang bounds a gang's size: a larger number is taken for a typing error.
 const maxGang = 100_000
 
-// MembershipOf reads the gang of a pod: Tangram's labels, else the PodGroup it names
-// (Kubernetes' own in its spec, others' in an annotation or label), else Koordinator's
-// annotations, else Kueue's pod group, else its controller if that is of a kind in Owners.
-// An error names the field.
+// MembershipOf reads the gang of a pod: Tangram's labels, else the PodGroup it names, else
+// Koordinator's annotations, else Kueue's pod group, else its controller, of a kind in Owners. An
+// error names the field.
 func MembershipOf(pod *v1.Pod) (Membership, error) {
 	m := Membership{Task: pod.Annotations[names.AnnotationVolcanoTask], Queue: NamedQueue(pod), User: pod.Annotations[names.AnnotationUser], Preemptible: true}
 	var err error

@@ -87,10 +87,9 @@ func deviceFrom(d *v1alpha1.Device) model.Device {
 	return out
 }
 
-// cut sets how a device can be cut, and whether it is sold in no other way. An agent
-// that serves turns MIG mode on and off as needed and makes instances for pods, so only
-// instances that it did not make keep the device as it is. Beside an agent that
-// observes, devices are not cut for Tangram's pods.
+// cut sets how a device can be cut, and whether it is sold in no other way. An agent that serves cuts
+// devices for pods, so only instances that it did not make stay. Beside an agent that observes,
+// devices are not cut.
 func cut(d *model.Device, m *v1alpha1.MIG, gn *v1alpha1.GPUNode) error {
 	d.MIG, d.MIGSlices = cuts(*d, m)
 	stays := slices.ContainsFunc(m.Instances, func(in v1alpha1.MIGInstance) bool { return !in.Owned || !serves(gn) })

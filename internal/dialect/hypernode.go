@@ -191,10 +191,9 @@ func (t *Tiers) Levels() topology.Levels {
 	return t.levels
 }
 
-// Of are a node's values for the labels of the tiers: in each tier the widest HyperNode of
-// that tier or a lower one, so that a job that may span a tier may also be in a group that
-// is part of no HyperNode of it. Of two HyperNodes of one tier the first by name counts.
-// Cost: the members that select by pattern.
+// Of are a node's values for the labels of the tiers: in each tier the widest HyperNode of it or a
+// lower one, so that a job that may span a tier may be in a group outside of it; of two in one tier
+// the first by name. Cost: the members that select by pattern.
 func (t *Tiers) Of(node *v1.Node) map[string]string {
 	if t == nil || len(t.levels) == 0 {
 		return nil

@@ -68,9 +68,8 @@ func SpeaksKAI(pod *v1.Pod) bool {
 	return false
 }
 
-// asksKAI says whether a pod asks for a part of a GPU in these words. The annotation
-// gpu-memory has no prefix and others use it to describe whole GPUs: in pods that were not
-// written for KAI it counts only where no container asks for devices.
+// asksKAI says whether a pod asks for a part of a GPU in these words. gpu-memory has no prefix: in
+// pods that were not written for KAI it counts only where no container asks for devices.
 func asksKAI(pod *v1.Pod) bool {
 	_, fraction := pod.Annotations[kaiFraction]
 	_, memory := pod.Annotations[kaiMemory]

@@ -17,9 +17,8 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// Koordinator's words for devices. Amounts are of all cards together, a card is 100:
-// gpu-core 200 and gpu-memory-ratio 200 are two cards. gpu.shared divides them over
-// several cards that others may use, too.
+// Koordinator's words for devices. Amounts are of all cards together, a card is 100: gpu-core 200 is
+// two cards. gpu.shared divides them over several cards that others may use, too.
 const (
 	koordGPU    v1.ResourceName = "koordinator.sh/gpu" // compute and memory alike
 	koordCore   v1.ResourceName = "koordinator.sh/gpu-core"

@@ -76,8 +76,7 @@ func Describe(node *v1.Node, f Facts) (*model.Node, error) {
 }
 
 // Inventory describes a node's devices: from its GPUNode, else from labels and allocatable. It is
-// always usable; the error names the field that had to be ignored, of a GPUNode that contradicts
-// itself or an invalid label.
+// always usable; the error names the field that had to be ignored.
 func Inventory(node *v1.Node, gn *v1alpha1.GPUNode) (*model.Node, error) {
 	n, err := devicesOf(node, gn)
 	markUnhealthy(n, node)
@@ -85,9 +84,8 @@ func Inventory(node *v1.Node, gn *v1alpha1.GPUNode) (*model.Node, error) {
 	return n, err
 }
 
-// markUnhealthy marks the devices that the annotation volcano.sh/gpu-unhealthy-ids of
-// the node lists, by index or UUID. Volcano's device plugin writes indexes of NVIDIA's
-// cards; entries that name no device of the node are ignored, as Volcano does.
+// markUnhealthy marks the devices that the node's annotation volcano.sh/gpu-unhealthy-ids lists, by
+// UUID or NVIDIA's cards by index. Others are ignored, as Volcano does.
 func markUnhealthy(n *model.Node, node *v1.Node) {
 	for _, id := range split(node.Annotations[names.AnnotationAvoidUnhealthy], ",") {
 		for i := range n.Devices {
@@ -121,9 +119,8 @@ func devicesOf(node *v1.Node, gn *v1alpha1.GPUNode) (*model.Node, error) {
 	return inv, nil
 }
 
-// fromCluster derives devices from what others publish on the node: the device
-// plugins of the vocabularies, else labels and allocatable. Families that speak for
-// all of a vendor's devices go first, those that add devices after them.
+// fromCluster derives devices from what device plugins publish on the node, else from labels and
+// allocatable. Families that speak for all of a vendor's devices go before those that add some.
 func fromCluster(node *v1.Node) (*model.Node, error) {
 	n, problem := fromLabels(node)
 	for _, more := range []bool{false, true} {

@@ -95,9 +95,8 @@ func (t *nodeTopology) policy() (p model.NUMAPolicy, perContainer bool, err erro
 	return p, scope == "container", nil
 }
 
-// spreadOverZones assigns devices with an unknown NUMA node to the zones' free places,
-// in order. Which device is in which zone is unknown on a node without a GPUNode; the
-// number in each zone is what decides whether kubelet admits a pod.
+// spreadOverZones assigns devices with an unknown NUMA node to the zones' free places, in order: the
+// number in each zone decides whether kubelet admits a pod.
 func spreadOverZones(n *model.Node, vendor model.Vendor, resource string, zones []numaZone) {
 	var counts []int
 	total := 0

@@ -29,10 +29,9 @@ const (
 // kueueGang begins the key of a gang that is a pod group of Kueue.
 const kueueGang = "kueue/"
 
-// kueueGroup is the gang of a pod in a pod group of Kueue, and its size; an empty key for
-// other pods. Groups that Kueue made of a controller's pods are left to the controller's
-// own row, which knows when it creates them: a StatefulSet makes its second pod when the
-// first is ready, so a gang of all would wait for ever. The error names the field.
+// kueueGroup is the gang of a pod in a pod group of Kueue, and its size; an empty key for other pods.
+// Groups that Kueue made of a controller's pods are left to the controller's row: a StatefulSet makes
+// its second pod when the first is ready, so a gang of all would wait for ever.
 func kueueGroup(pod *v1.Pod) (key string, size int, err error) {
 	name := pod.Labels[labelKueueGroup]
 	if name == "" || pod.Annotations[annotationKueueParent] != "" || pod.Annotations[annotationKueueFast] != "" {

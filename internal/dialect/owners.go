@@ -23,9 +23,8 @@ type OwnerKind struct {
 	Label string
 	// find is the object a pod belongs to; false when it belongs to none of the kind.
 	find func(pod *v1.Pod) (Owned, bool)
-	// size is how many pods can exist together now; 0 when each may start alone. task is that
-	// of a pod, whose existence may tell more than the object's status, which is written
-	// after it; empty to know by the object alone.
+	// size is how many pods can exist together now; 0 when each may start alone. task is that of a pod,
+	// which may exist before the object's status says so; may be empty.
 	size func(o *unstructured.Unstructured, task string) int
 	// says is what a controller states about its gang besides the size, as a PodGroup would; may be nil.
 	says func(o *unstructured.Unstructured) (Group, error)
@@ -69,9 +68,8 @@ type Owned struct {
 	Reference metav1.OwnerReference
 }
 
-// Needs is how many members a gang needs, depending on what it has come to. It counts what
-// the object's own controller can create now: pods that are created only when others run do
-// not count, or both would wait for each other.
+// Needs is how many members a gang needs now: those that its controller can create. Pods that are
+// created only when others run do not count, or both would wait for each other.
 type Needs struct {
 	// First while there are leaders only, Whole otherwise; First is 0 where it is the same.
 	// Whole is 0 when each may start alone.

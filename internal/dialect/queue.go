@@ -99,9 +99,8 @@ func annotatedQueue(q *arbiter.Queue, o metav1.Object) error {
 	return nil
 }
 
-// QueueNamespaces are the namespaces whose pods a Queue takes, sorted; nil when it takes
-// those of all. False: the list is invalid. An empty list is: it is most likely a mistake,
-// and a queue that takes no pods is a closed one.
+// QueueNamespaces are the namespaces whose pods a Queue takes, sorted; nil for all. False: the list is
+// invalid, as an empty one is, which is most likely a mistake.
 func QueueNamespaces(queue metav1.Object) (list []string, ok bool) {
 	text, ok := queue.GetAnnotations()[names.AnnotationNamespaces]
 	if !ok {

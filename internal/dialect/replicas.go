@@ -34,9 +34,8 @@ type replicas struct {
 	noAmounts bool
 }
 
-// replicasOf reads it from the labels of GPU Feature Discovery: time-slicing or MPS with
-// renameByDefault: false. NVIDIA's device plugin publishes cards times replicas as
-// allocatable; a renamed resource (nvidia.com/gpu.shared) is another vocabulary.
+// replicasOf reads it from GPU Feature Discovery's labels: time-slicing or MPS under the name
+// nvidia.com/gpu, of which allocatable then has cards times replicas.
 func replicasOf(node *v1.Node) replicas {
 	sold := quantity(node.Status.Allocatable, nvidiaGPU)
 	cards, turns := labelNumber(node, names.LabelNVIDIACount), labelNumber(node, replicasLabel)
@@ -57,10 +56,8 @@ func replicasOf(node *v1.Node) replicas {
 	return replicas{cards: int(min(cards, model.MaxDevices)), turns: int(turns), onePerContainer: mps}
 }
 
-// sharedBy reads it from a GPUNode, whose agent knows more than labels say: what it
-// serves itself, and that a container may have one turn only. Where another device
-// plugin serves and the agent says nothing of sharing, labels decide. The error names a
-// field that contradicts others.
+// sharedBy reads it from a GPUNode, whose agent knows what it serves and whether a container may have
+// one turn only. Of another device plugin labels decide, unless the agent says more.
 func sharedBy(node *v1.Node, gn *v1alpha1.GPUNode) (replicas, error) {
 	s := gn.Spec.Sharing
 	if s == nil && !serves(gn) {

@@ -152,9 +152,8 @@ func priority(pod *v1.Pod) int32 {
 	return *pod.Spec.Priority
 }
 
-// podNeeds is what a pod needs of its node beside devices, as kube-scheduler's
-// NodeResourcesFit counts it: init containers, sidecars, overhead, pod-level resources
-// and, once the pod runs, resizes in place. The pod itself is one of the node's pods.
+// podNeeds is what a pod needs beside devices, as NodeResourcesFit counts it: init containers,
+// sidecars, overhead, pod-level resources, resizes in place. The pod is one of the node's pods.
 func podNeeds(pod *v1.Pod) (model.Host, model.Extras) {
 	list := helper.PodRequests(pod, helper.PodResourcesOptions{
 		UseStatusResources: true,
@@ -184,9 +183,8 @@ func host(list v1.ResourceList) model.Host {
 	}
 }
 
-// extras are the resources of a list that kube-scheduler compares beside CPU and
-// memory, and the number of pods. Resources that Tangram counts itself, device by
-// device, are left out, and kube-scheduler is configured to ignore them (Unpublished).
+// extras are the resources that kube-scheduler compares beside CPU and memory, and the number of pods;
+// not those that Tangram counts itself and kube-scheduler is told to ignore (Unpublished).
 func extras(list v1.ResourceList, pods model.Extra) model.Extras {
 	out := make([]model.Extra, 1, len(list)+1)
 	out[0] = pods

@@ -51,10 +51,9 @@ func (p *Published) Tainted() bool {
 	})
 }
 
-// Publish lists the GPUs that ResourceSlices of one node publish, by driver, pool and name
-// (numbers in names count as numbers). Of each pool the latest generation counts of which
-// all slices are there: a driver writes a new one slice by slice. Where none is complete,
-// the latest does.
+// Publish lists the GPUs that ResourceSlices of one node publish, by driver, pool and name, in which
+// numbers count as such. Of each pool the latest generation with all its slices counts, else the
+// latest: a driver writes slice by slice.
 func Publish(from []*resourceapi.ResourceSlice) []Published {
 	current := generations(from)
 	var out []Published

@@ -20,9 +20,8 @@ import (
 	"github.com/tangram-dev/tangram/core/topology"
 )
 
-// Subgroup is a part of a gang that runs whole or not at all. Parent is empty for those
-// directly below the gang. Min is how many members a leaf needs, at least 1; MinGroups how
-// many of its subgroups an inner one needs, 0 for all.
+// Subgroup is a part of a gang that runs whole or not at all. Parent is empty for the topmost. Min is
+// how many members a leaf needs, MinGroups how many subgroups an inner one needs, 0 for all.
 type Subgroup = gang.Subgroup
 
 // CheckSubgroups says what is wrong with a group's subgroups. words are the vocabulary's
@@ -215,10 +214,9 @@ type policy struct {
 	require, prefer model.Level
 }
 
-// volcanoPolicies reads subGroupPolicy. An entry is a subgroup of the gang, and the
-// subgroups that its pods' labels make are inside it: which there are, the pods say
-// (Group.WithLeaves). With an invalid one the gang is one without subgroups: members that
-// run go on.
+// volcanoPolicies reads subGroupPolicy: an entry is a subgroup, with those inside it that its pods'
+// labels make (Group.WithLeaves). With an invalid one the gang has no subgroups: members that run go
+// on.
 func (g *Group) volcanoPolicies(spec reader, levels topology.Levels) {
 	list := spec.listOf("subGroupPolicy", maxPolicies)
 	sum, groups := 0, len(list)

@@ -9,12 +9,10 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// family is one row of the table: the words of a project, or of a part of it, for devices.
-// Everything that has to know the words follows from the row: how they are read (a row
-// without an entry in behaviours is read by what its words count), what kube-scheduler and
-// gpu-extender ignore, what admission policies protect, what `tangram migrate check` takes
-// for known, what a dump keeps, and the guide. TestPlaces fails for a file that does not
-// follow, and names it.
+// family is one row of the table: the words of a project, or of a part of it, for devices. Everything
+// else follows from it: how they are read (by what they count, without an entry in behaviours), what
+// kube-scheduler and gpu-extender ignore, what admission policies protect, what `tangram migrate
+// check` knows, what a dump keeps, and the guide. TestPlaces names a file that does not follow.
 type family struct {
 	// name is how documents call it, system how `tangram migrate` does.
 	name, system string

@@ -21,9 +21,8 @@ var bonds = map[string]model.Bond{
 	"nvlink": {Link: model.NVLink}, "nvswitch": {Link: model.NVSwitch}, "numa": {NUMA: true},
 }
 
-// readTopology reads how close a pod's devices must be and should be:
-// "required=nvlink,preferred=rack". A pod may name each kind of closeness once for
-// each: a link, numa, and a level of domains. HAMi's word for numa counts, too.
+// readTopology reads how close a pod's devices must and should be, "required=nvlink,preferred=rack":
+// of each one link, numa, and one level of domains. HAMi's word for numa counts, too.
 func readTopology(pod *v1.Pod, r *model.Request, levels topology.Levels) error {
 	if value, ok := pod.Annotations[names.AnnotationNUMABind]; ok {
 		bind, err := strconv.ParseBool(value)

@@ -275,9 +275,8 @@ func perCard(w *words, number, memory, percent, cores v1.ResourceName) (*ask, er
 	return a, nil
 }
 
-// encodeCards spells granted cards the way HAMi and Volcano do: a card is
-// "uuid,type,MiB,cores:", containers are separated by ";". Where everyContainer has its
-// place, each is followed by it.
+// encodeCards spells granted cards as HAMi and Volcano do: "uuid,type,MiB,cores:", containers
+// separated by ";". With everyContainer each has its place and is followed by one.
 func encodeCards(p placed, kind string, everyContainer bool) string {
 	var whole []model.Mask
 	if len(p.grant.Parts) == 0 {

@@ -223,9 +223,8 @@ func readPlacement(pod *v1.Pod, r *model.Request) error {
 	return nil
 }
 
-// readDevicePolicy reads HAMi's list of device policies. The first direction counts.
-// numa and topology-aware are the default where links are known. mutex requires unused
-// devices; HAMi lets other pods join later, here the pod keeps the device alone.
+// readDevicePolicy reads HAMi's device policies, of which the first direction counts. numa and
+// topology-aware are the default; mutex requires an unused device, which the pod then keeps alone.
 func readDevicePolicy(pod *v1.Pod, r *model.Request) error {
 	words, err := wordList(pod, hamiDevicePolicy)
 	if err != nil && pod.Annotations[hamiDevicePolicy] != "" {

@@ -143,9 +143,8 @@ func sold(vendor model.Vendor, word string) []Word {
 	return []Word{{Kind: Resource, Name: word, Effect: Reads, Counts: Devices, Source: Plugin, Vendor: vendor}}
 }
 
-// Words are all labels, annotations and resources that this package reads, refuses or
-// writes. They are what `tangram migrate check` takes for known: a word that a vocabulary
-// reads needs a place in the table, or TestWords fails.
+// Words are all labels, annotations and resources that this package reads, refuses or writes: those
+// that `tangram migrate check` knows. TestWords fails for one that is read and not here.
 func Words() []Word {
 	var out []Word
 	for _, f := range families {
@@ -210,9 +209,8 @@ func label(key string) string      { return "metadata.labels[" + key + "]" }
 // maxUnheeded bounds how many fields one message names.
 const maxUnheeded = 8
 
-// Unheeded says which words of a pod have no effect, naming the fields; nil when all have. These are
-// words that are ignored, and words in the wrong place: resources as annotations, annotations as
-// resources.
+// Unheeded says which words of a pod have no effect, naming the fields; nil when all have: words that
+// are ignored, resources as annotations, annotations as resources.
 func Unheeded(pod *v1.Pod) error {
 	var found []string
 	look := func(kind WordKind, name, field string, other WordKind, otherwise string) {

@@ -13,9 +13,8 @@ type rule struct {
 	// path names the setting: its parts, separated by slashes. | separates alternatives of a
 	// part, * stands for any characters in it. Case does not matter.
 	path string
-	// when is the value that the rule is about, empty for any: words (binpack|spread), whole
-	// numbers (2..48), true or false, bool, number, duration. A value that no rule of the
-	// setting is about is a problem.
+	// when is the value that the rule is about, empty for any: words (binpack|spread), whole numbers
+	// (2..48), true, false, bool, number, duration. A value that no rule is about is a problem.
 	when    string
 	verdict Verdict
 	// here is the counterpart, in which * is the setting's own name. Of the verdict Set with =
