@@ -71,9 +71,9 @@ func Claims(pod *v1.Pod) ([]ledger.Claim, error) {
 				c.Devices = append(c.Devices, d.ref)
 			}
 		}
-		return []ledger.Claim{c}, err
+	} else {
+		c.Parts = heldParts(r, given)
 	}
-	c.Parts = heldParts(r, given)
 	return []ledger.Claim{c}, err
 }
 

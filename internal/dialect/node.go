@@ -152,14 +152,9 @@ func fromCluster(node *v1.Node) (*model.Node, error) {
 func merge(n *model.Node, reg *registration) *model.Node {
 	vendor := reg.devices[0].Vendor
 	out := &model.Node{ID: n.ID, Sellable: maps.Clone(n.Sellable), Domains: n.Domains}
-	next, moved := 0, false
-	for _, d := range n.Devices {
-		next = max(next, d.Index+1)
-	}
-	for _, d := range reg.devices {
-		if !reg.more { // else it has no index yet
-			next = max(next, d.Index+1)
-		}
+	next, moved := nextIndex(n.Devices), false
+	if !reg.more { // else they have no indexes yet
+		next = max(next, nextIndex(reg.devices))
 	}
 	for _, d := range n.Devices {
 		if d.Vendor == vendor && !reg.more {
@@ -188,6 +183,14 @@ func merge(n *model.Node, reg *registration) *model.Node {
 		out.Sellable[vendor] = reg.sellable
 	}
 	return out
+}
+
+// nextIndex is the first index above those of devices.
+func nextIndex(devices []model.Device) (next int) {
+	for _, d := range devices {
+		next = max(next, d.Index+1)
+	}
+	return next
 }
 
 // known is a device as an earlier family reported it, or nil: what one family calls unhealthy or cordoned stays so.
@@ -280,12 +283,7 @@ func fromLabels(node *v1.Node) (*model.Node, error) {
 // labelledModel is the GPU model a node's labels name.
 func labelledModel(node *v1.Node, v model.Vendor) model.GPUModel {
 	product := map[model.Vendor]string{model.NVIDIA: names.LabelNVIDIAProduct, model.AMD: names.LabelAMDProduct}[v]
-	for _, key := range []string{product, names.LabelAccelerator} {
-		if value := node.Labels[key]; value != "" {
-			return model.ParseModel(value)
-		}
-	}
-	return model.GPUModel{}
+	return model.ParseModel(cmp.Or(node.Labels[product], node.Labels[names.LabelAccelerator]))
 }
 
 // labelledMemory is the memory of each device: GPU Feature Discovery's label in

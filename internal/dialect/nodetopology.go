@@ -79,20 +79,20 @@ func (t *nodeTopology) policy() (p model.NUMAPolicy, perContainer bool, err erro
 			scope = a.Value
 		}
 	}
-	switch policy {
-	case "", "none", "None", "best-effort", "BestEffort":
-		return model.AnyNUMA, false, nil
-	case "restricted", "Restricted":
-		p = model.FewestNUMA
-	case "single-numa-node", "SingleNUMANode":
-		p = model.OneNUMA
-	default:
+	p, known := numaPolicies[policy]
+	switch {
+	case !known:
 		return 0, false, fmt.Errorf("%s: %q is not a policy of kubelet's topology manager", field, policy)
-	}
-	if scope != "container" && scope != "pod" {
+	case p != model.AnyNUMA && scope != "container" && scope != "pod":
 		return 0, false, fmt.Errorf("attributes[topologyManagerScope]: %q is neither container nor pod", scope)
 	}
 	return p, scope == "container", nil
+}
+
+// numaPolicies are kubelet's policies, as attributes and as topologyPolicies spell them.
+var numaPolicies = map[string]model.NUMAPolicy{
+	"": model.AnyNUMA, "none": model.AnyNUMA, "None": model.AnyNUMA, "best-effort": model.AnyNUMA, "BestEffort": model.AnyNUMA,
+	"restricted": model.FewestNUMA, "Restricted": model.FewestNUMA, "single-numa-node": model.OneNUMA, "SingleNUMANode": model.OneNUMA,
 }
 
 // spreadOverZones assigns devices with an unknown NUMA node to the zones' free places, in order: the

@@ -245,16 +245,6 @@ func publishedCuts(d *model.Device, list []*Published) {
 // claimsOnly: there was no GPU but the published ones, so nothing but a claim gets one. On
 // error the inventory is as it was.
 func AddPublished(n *model.Node, node *v1.Node, all []Published, backed []v1.ResourceName) (claimsOnly bool, err error) {
-	claimsOnly, err = addCards(n, all)
-	if err == nil && len(all) > 0 {
-		for _, resource := range backed {
-			offerByClaims(n, node, resource)
-		}
-	}
-	return claimsOnly, err
-}
-
-func addCards(n *model.Node, all []Published) (claimsOnly bool, err error) {
 	list := cards(all)
 	if len(list) == 0 {
 		return false, nil
@@ -282,11 +272,7 @@ func addCards(n *model.Node, all []Published) (claimsOnly bool, err error) {
 		}
 		list = list[i:]
 	}
-	next := 0
-	for _, d := range devices {
-		next = max(next, d.Index+1)
-	}
-	whole := 0
+	next, whole := nextIndex(devices), 0
 	for _, c := range list {
 		at := slices.IndexFunc(devices, func(d model.Device) bool { return d.UUID == c.UUID })
 		if at < 0 {
@@ -319,6 +305,9 @@ func addCards(n *model.Node, all []Published) (claimsOnly bool, err error) {
 		return claimsOnly, fmt.Errorf("ResourceSlices of node %q: %w", n.ID, err)
 	}
 	*n = merged
+	for _, resource := range backed {
+		offerByClaims(n, node, resource)
+	}
 	return claimsOnly, nil
 }
 
@@ -359,12 +348,7 @@ func offerByClaims(n *model.Node, node *v1.Node, resource v1.ResourceName) {
 
 // NamesGPUDriver says whether a CEL expression names a GPU driver.
 func NamesGPUDriver(expression string) bool {
-	for driver := range gpuDrivers {
-		if strings.Contains(expression, driver) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(slices.Collect(maps.Keys(gpuDrivers)), func(driver string) bool { return strings.Contains(expression, driver) })
 }
 
 // Value is the value of an attribute by its qualified name, for comparing devices; false when it has none.
