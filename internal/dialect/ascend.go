@@ -48,7 +48,10 @@ func readAscend(pod *v1.Pod, c *v1.Container, path string) (*ask, error) {
 	}
 	said := ascendWords{soft: pod.Annotations[ascendMode] == "hami-core"}
 	var none []string // fields that say 0
-	for _, name := range namedFold(c, ascendPrefix) {
+	for _, name := range named(c, "") {
+		if _, ok := cutPrefixFold(string(name), ascendPrefix); !ok {
+			continue
+		}
 		n, field, err := said.add(w, name)
 		switch {
 		case err != nil:

@@ -103,13 +103,8 @@ func cgpuDevices(node *v1.Node) (*registration, error) {
 // cgpuSpread reads over how many cards a container's request is spread. Labels may be edited while a
 // pod runs: of a bound pod the record is read first, and an edit cannot reduce the amount.
 func cgpuSpread(pod *v1.Pod, container string, gib, core int64) (int64, error) {
-	said, err := int64(1), error(nil)
-	if text, ok := pod.Labels[cgpuCountLabel]; ok {
-		var n int
-		if n, err = wholeNumber(text, label(cgpuCountLabel), maxCount); err == nil {
-			said = int64(n)
-		}
-	}
+	n, err := numberIn(pod.Labels, cgpuCountLabel, label(cgpuCountLabel), maxCount)
+	said := int64(max(1, n))
 	if pod.Spec.NodeName == "" {
 		return said, err
 	}

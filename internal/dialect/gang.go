@@ -65,10 +65,8 @@ const maxGang = 100_000
 func MembershipOf(pod *v1.Pod) (Membership, error) {
 	m := Membership{Task: pod.Annotations[names.AnnotationVolcanoTask], Queue: NamedQueue(pod), User: pod.Annotations[names.AnnotationUser], Preemptible: true}
 	var err error
-	if text, ok := pod.Labels[names.LabelGangSize]; ok {
-		if m.Size, err = wholeNumber(text, label(names.LabelGangSize), maxGang); err != nil {
-			return m, err
-		}
+	if m.Size, err = numberIn(pod.Labels, names.LabelGangSize, label(names.LabelGangSize), maxGang); err != nil {
+		return m, err
 	}
 	if err := m.join(pod); err != nil {
 		return m, err
@@ -202,6 +200,14 @@ func wholeNumber(text, field string, most int) (int, error) {
 		return 0, fmt.Errorf("%s: %q is not a number from 1 to %d", field, text, most)
 	}
 	return n, nil
+}
+
+// numberIn is wholeNumber for a word that may be missing: 0.
+func numberIn(words map[string]string, key, field string, most int) (int, error) {
+	if text, ok := words[key]; ok {
+		return wholeNumber(text, field, most)
+	}
+	return 0, nil
 }
 
 func duration(pod *v1.Pod, key string) (time.Duration, error) {

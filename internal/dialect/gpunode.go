@@ -99,7 +99,7 @@ func cut(d *model.Device, m *v1alpha1.MIG, gn *v1alpha1.GPUNode) error {
 		var err error
 		d.MIG, err = existing(*d, m.Instances)
 		return err
-	case observes(gn):
+	case gn.Spec.Agent != nil && gn.Spec.Agent.Mode == v1alpha1.Observing:
 		d.MIG, d.MIGSlices, d.Fixed = nil, 0, m.Enabled
 	}
 	return nil

@@ -130,21 +130,13 @@ func kaiAsk(pod *v1.Pod) (*ask, error) {
 	default:
 		return nil, fmt.Errorf("%s: given without %s or %s", annotation(kaiDevices), kaiFraction, kaiMemory)
 	}
-	percent := 0
-	for _, x := range []struct {
-		key  string
-		most int
-		into *int
-	}{{kaiDevices, maxCount, &a.count}, {kaiCompute, 100, &percent}} {
-		if text, ok := pod.Annotations[x.key]; ok {
-			var err error
-			if *x.into, err = wholeNumber(text, annotation(x.key), x.most); err != nil {
-				return nil, err
-			}
-		}
+	cards, err := numberIn(pod.Annotations, kaiDevices, annotation(kaiDevices), maxCount)
+	if err != nil {
+		return nil, err
 	}
-	a.part.Milli = percent * 10
-	return a, nil
+	percent, err := numberIn(pod.Annotations, kaiCompute, annotation(kaiCompute), 100)
+	a.count, a.part.Milli = max(1, cards), percent*10
+	return a, err
 }
 
 // recordedShare is what a bound pod of KAI's holds, by its record: its annotations can be edited, and

@@ -163,9 +163,5 @@ func kaiSize(o *unstructured.Unstructured, kind schema.GroupVersionResource) (in
 
 // minMember reads KAI's annotation for the number of pods that start together; 0 without.
 func minMember(annotations map[string]string) (int, error) {
-	text, ok := annotations[kaiMinMember]
-	if !ok {
-		return 0, nil
-	}
-	return wholeNumber(text, annotation(kaiMinMember), maxGang)
+	return numberIn(annotations, kaiMinMember, annotation(kaiMinMember), maxGang)
 }

@@ -80,7 +80,8 @@ func Describe(node *v1.Node, f Facts) (*model.Node, error) {
 func Inventory(node *v1.Node, gn *v1alpha1.GPUNode) (*model.Node, error) {
 	n, err := devicesOf(node, gn)
 	markUnhealthy(n, node)
-	n.Host, n.Extras = nodeOffers(node)
+	list := node.Status.Allocatable
+	n.Host, n.Extras = host(list), extras(list, list.Pods().Value())
 	return n, err
 }
 

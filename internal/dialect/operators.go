@@ -194,11 +194,7 @@ func findLWS(pod *v1.Pod) (Owned, bool) {
 
 // lwsMembers is the size of a pod's group, which differs from the set's while that is being changed.
 func lwsMembers(pod *v1.Pod) (int, error) {
-	text, ok := pod.Annotations[annotationLWSSize]
-	if !ok {
-		return 0, nil
-	}
-	return wholeNumber(text, annotation(annotationLWSSize), maxGang)
+	return numberIn(pod.Annotations, annotationLWSSize, annotation(annotationLWSSize), maxGang)
 }
 
 // lwsSize: the leader and its workers.

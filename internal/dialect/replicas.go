@@ -92,11 +92,6 @@ func serves(gn *v1alpha1.GPUNode) bool {
 	return gn.Spec.Agent != nil && gn.Spec.Agent.Mode == v1alpha1.Serving
 }
 
-// observes says whether a GPUNode's agent leaves it to others to serve devices.
-func observes(gn *v1alpha1.GPUNode) bool {
-	return gn.Spec.Agent != nil && gn.Spec.Agent.Mode == v1alpha1.Observing
-}
-
 // asWhole is how many times each GPU is sold as a whole one.
 func (r replicas) asWhole() int {
 	if r.renamed {

@@ -159,7 +159,7 @@ func podNeeds(pod *v1.Pod) (model.Host, model.Extras) {
 		UseStatusResources: true,
 		InPlacePodLevelResourcesVerticalScalingEnabled: true,
 	})
-	return host(list), extras(list, model.Extra{Name: string(v1.ResourcePods), Amount: 1})
+	return host(list), extras(list, 1)
 }
 
 // HostRequest is what a pod that asks for no device asks for.
@@ -168,12 +168,6 @@ func HostRequest(pod *v1.Pod) *model.Request {
 	r.Host, r.Extras = podNeeds(pod)
 	readPool(pod, r)
 	return r
-}
-
-// nodeOffers is what a node has beside devices.
-func nodeOffers(node *v1.Node) (model.Host, model.Extras) {
-	list := node.Status.Allocatable
-	return host(list), extras(list, model.Extra{Name: string(v1.ResourcePods), Amount: list.Pods().Value()})
 }
 
 func host(list v1.ResourceList) model.Host {
@@ -185,9 +179,9 @@ func host(list v1.ResourceList) model.Host {
 
 // extras are the resources that kube-scheduler compares beside CPU and memory, and the number of pods;
 // not those that Tangram counts itself and kube-scheduler is told to ignore (Unpublished).
-func extras(list v1.ResourceList, pods model.Extra) model.Extras {
+func extras(list v1.ResourceList, pods int64) model.Extras {
 	out := make([]model.Extra, 1, len(list)+1)
-	out[0] = pods
+	out[0] = model.Extra{Name: string(v1.ResourcePods), Amount: pods}
 	for name, amount := range list {
 		if compared(name) {
 			// Many pods name the same few resources: one copy of the name is enough.

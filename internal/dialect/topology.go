@@ -64,7 +64,7 @@ func closer(c *model.Closeness, word string, levels topology.Levels) error {
 	}
 	switch {
 	case !ok:
-		return fmt.Errorf("%q is not one of %s", word, strings.Join(topologyWords(levels), ", "))
+		return fmt.Errorf("%q is not one of %s", word, strings.Join(slices.Concat(levels.Names(), insideNode), ", "))
 	case c.Level.Name != "":
 		return fmt.Errorf("a level is named already: %s", c.Level.Name)
 	}
@@ -72,11 +72,8 @@ func closer(c *model.Closeness, word string, levels topology.Levels) error {
 	return nil
 }
 
-// topologyWords are all words for closeness, the wide ones first.
-func topologyWords(levels topology.Levels) []string {
-	inside := []string{"node", "numa", "phb", "pxb", "pix", "nvlink", "nvswitch"}
-	return slices.Concat(levels.Names(), inside)
-}
+// insideNode are the words for closeness below all levels, the wide ones first.
+var insideNode = []string{"node", "numa", "phb", "pxb", "pix", "nvlink", "nvswitch"}
 
 // Words of others for how close the members of a gang must be, or should be. They name a
 // level by a node label (Kueue, KAI), or by the number of a tier of HyperNodes (Volcano).

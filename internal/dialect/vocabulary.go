@@ -205,14 +205,6 @@ func named(c *v1.Container, prefix string) []v1.ResourceName {
 	return out
 }
 
-// namedFold is named ignoring case.
-func namedFold(c *v1.Container, prefix string) []v1.ResourceName {
-	return slices.DeleteFunc(named(c, ""), func(name v1.ResourceName) bool {
-		_, ok := cutPrefixFold(string(name), prefix)
-		return !ok
-	})
-}
-
 // words reads several resources of one container.
 type words struct {
 	c    *v1.Container
