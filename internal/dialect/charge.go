@@ -153,10 +153,7 @@ func onlyModel(pod *v1.Pod, vendor model.Vendor) model.GPUModel {
 // ownUnits is the arbiter's name of a resource that is counted in its own units; false
 // for cpu, memory and whole GPUs, which have names of their own.
 func ownUnits(name string) (arbiter.Resource, bool) {
-	if name == string(v1.ResourceCPU) || name == string(v1.ResourceMemory) || strings.HasPrefix(name, modelPrefix) {
-		return "", false
-	}
-	if vendorOf(name) != "" {
+	if name == string(v1.ResourceCPU) || name == string(v1.ResourceMemory) || strings.HasPrefix(name, modelPrefix) || vendorOf(name) != "" {
 		return "", false
 	}
 	return arbiter.Resource(resourcePrefix + canonical(name)), true

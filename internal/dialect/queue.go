@@ -135,22 +135,18 @@ func tooMuch(name string, q resource.Quantity) bool {
 
 // countAmount adds an amount in the arbiter's units: GPUs and CPUs in thousandths, memory in MiB, others as they are.
 func countAmount(to map[arbiter.Resource]int64, name string, q resource.Quantity) {
-	switch {
+	switch vendor := vendorOf(name); {
 	case name == "cpu":
 		to[engine.CPU] += q.MilliValue()
-		return
 	case name == "memory":
 		to[engine.Memory] += q.Value() >> 20
-		return
 	case strings.HasPrefix(name, modelPrefix):
 		to[engine.Model(limitedModel(strings.TrimPrefix(name, modelPrefix)).Name())] += q.MilliValue()
-		return
-	}
-	if vendor := vendorOf(name); vendor != "" {
+	case vendor != "":
 		to[engine.GPU(vendor)] += q.MilliValue()
-		return
+	default:
+		to[arbiter.Resource(resourcePrefix+canonical(name))] += q.Value()
 	}
-	to[arbiter.Resource(resourcePrefix+canonical(name))] += q.Value()
 }
 
 // limitedModel is the model that a limit is about.

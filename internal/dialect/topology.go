@@ -92,8 +92,7 @@ const (
 
 const noSlices = "slices of a pod set are kept by Kueue's topology-aware scheduling only; it did not assign this pod a node"
 
-// readTopologyWords adds what annotations of Kueue, KAI and Volcano say, where
-// tangram.dev/topology names no level.
+// readTopologyWords adds what annotations of Kueue, KAI and Volcano say, where tangram.dev/topology names no level.
 func readTopologyWords(pod *v1.Pod, r *model.Request, levels topology.Levels) error {
 	kueue := func(words map[string]string, levels topology.Levels) (require, prefer model.Level, err error) {
 		require, prefer, err = levelsNamed(words, kueueRequired, kueuePreferred, levels, func(label string) bool { return !assigned(pod, label) })
