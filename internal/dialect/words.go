@@ -33,7 +33,7 @@ const (
 	Writes Effect = "written"
 	// Refuses: a pod with it is refused, since it cannot mean the same.
 	Refuses Effect = "refused"
-	// Ignores: it has no effect; a pod with it is told so.
+	// Ignores: it has no effect, which is reported on the pod.
 	Ignores Effect = "ignored"
 )
 
