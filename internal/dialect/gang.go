@@ -63,7 +63,8 @@ const maxGang = 100_000
 // Koordinator's annotations, else Kueue's pod group, else its controller, of a kind in Owners. An
 // error names the field.
 func MembershipOf(pod *v1.Pod) (Membership, error) {
-	m := Membership{Task: pod.Annotations[names.AnnotationVolcanoTask], Queue: NamedQueue(pod), User: pod.Annotations[names.AnnotationUser], Preemptible: true}
+	words := pod.Annotations
+	m := Membership{Task: words[names.AnnotationVolcanoTask], Queue: NamedQueue(pod), User: words[names.AnnotationUser], Preemptible: true}
 	var err error
 	if m.Size, err = numberIn(pod.Labels, names.LabelGangSize, label(names.LabelGangSize), maxGang); err != nil {
 		return m, err

@@ -170,7 +170,9 @@ func kaiPlacement(words map[string]string, levels topology.Levels) (require, pre
 }
 
 // levelsNamed reads two annotations that name levels, as far as a word counts.
-func levelsNamed(words map[string]string, required, preferred string, levels topology.Levels, counts func(word string) bool) (require, prefer model.Level, err error) {
+func levelsNamed(
+	words map[string]string, required, preferred string, levels topology.Levels, counts func(word string) bool,
+) (require, prefer model.Level, err error) {
 	for _, x := range []struct {
 		key  string
 		into *model.Level
