@@ -2,15 +2,10 @@ package dialect
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
-	"regexp"
-	"slices"
 	"strings"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/util/validation"
 	helper "k8s.io/component-helpers/resource"
 
 	"github.com/tangram-dev/tangram/api/names"
@@ -226,64 +221,4 @@ func milliName(r arbiter.Resource) string {
 		return modelPrefix + model
 	}
 	return ""
-}
-
-// maxQuota keeps sums far from overflow.
-const maxQuota = 1 << 40
-
-// nativeResources are Kubernetes' own that are counted.
-var nativeResources = []v1.ResourceName{v1.ResourceCPU, v1.ResourceMemory, v1.ResourceEphemeralStorage, v1.ResourcePods}
-
-// QuotaOf reads how much of the cluster's GPUs a namespace may use at once:
-//
-//	tangram.dev/quota: nvidia.com/gpu=16, gpu.tangram.dev/h100=8, huawei.com/Ascend310P=4
-//
-// It is a limit in addition to the cluster's ResourceQuota objects: those reject pods
-// at creation, this one makes them wait. nil without the annotation.
-func QuotaOf(ns *v1.Namespace) (map[arbiter.Resource]int64, error) {
-	text, ok := ns.Annotations[names.AnnotationQuota]
-	if !ok {
-		return nil, nil
-	}
-	fail := func(format string, args ...any) error {
-		return fmt.Errorf("%s: %s", annotation(names.AnnotationQuota), fmt.Sprintf(format, args...))
-	}
-	out := map[arbiter.Resource]int64{}
-	for _, word := range split(text, ",") {
-		name, amount, ok := strings.Cut(word, "=")
-		if !ok {
-			return nil, fail("%q is not written resource=amount", word)
-		}
-		q, err := ParseQuantity(strings.TrimSpace(amount))
-		if err != nil || q.Sign() < 0 || q.Value() > maxQuota {
-			return nil, fail("%q is not an amount", amount)
-		}
-		name = strings.TrimSpace(name)
-		if problem := validation.IsQualifiedName(name); len(problem) > 0 {
-			return nil, fail("%q is not the name of a resource: %s", name, problem[0])
-		}
-		if !strings.Contains(name, "/") && !slices.Contains(nativeResources, v1.ResourceName(name)) && !strings.HasPrefix(name, v1.ResourceHugePagesPrefix) {
-			return nil, fail("%q is not cpu, memory, an extended resource or gpu.%s/MODEL", name, names.Group)
-		}
-		countAmount(out, name, q)
-	}
-	if len(out) == 0 {
-		return nil, fail("%q names no resource", text)
-	}
-	return out, nil
-}
-
-// longExponent is one that no amount needs. Reading 1e-999999999 takes Kubernetes' parser
-// minutes: a tenant could stop the scheduler with an annotation.
-var longExponent = regexp.MustCompile(`[eE][+-]?[0-9]{3,}`)
-
-// maxQuantity is the longest text of a quantity.
-const maxQuantity = 64
-
-// ParseQuantity reads a quantity of text that others wrote.
-func ParseQuantity(text string) (resource.Quantity, error) {
-	if len(text) > maxQuantity || longExponent.MatchString(text) {
-		return resource.Quantity{}, errors.New("a quantity has at most 64 characters, and an exponent of at most 2 digits")
-	}
-	return resource.ParseQuantity(text)
 }

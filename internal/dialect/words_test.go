@@ -276,7 +276,7 @@ func TestFields(t *testing.T) {
 		}
 	}
 	s, checked := parseWords(t, "."), 0
-	for _, name := range []string{"queue.go", "kaigang.go", "podgroup.go", "subgroups.go", "topology.go", "hypernode.go"} {
+	for _, name := range []string{"queue.go", "kaiqueue.go", "kaigang.go", "podgroup.go", "subgrouppolicy.go", "topologywords.go", "hypernode.go"} {
 		for _, d := range s.files[name].Decls {
 			if f, ok := d.(*ast.FuncDecl); ok && slices.Contains([]string{"kubeGroup", "kaiSize"}, f.Name.Name) {
 				continue // kinds of Kubernetes itself

@@ -13,7 +13,6 @@ import (
 	"github.com/tangram-dev/tangram/config"
 	"github.com/tangram-dev/tangram/core/topology"
 	"github.com/tangram-dev/tangram/internal/dialect"
-	"github.com/tangram-dev/tangram/internal/strictyaml"
 )
 
 // Finding is a word of a manifest that does not do what it did elsewhere.
@@ -316,45 +315,3 @@ func (c *checker) judge(w dialect.Word, system string, e entry, field string) {
 		c.Known[system]++
 	}
 }
-
-// nearWord suggests the known word that is closest to a name.
-func nearWord(kind dialect.WordKind, name string) string {
-	var list []string
-	for _, w := range dialect.Words() {
-		if w.Kind == kind && !strings.Contains(w.Name, "*") && w.Effect == dialect.Reads {
-			list = append(list, w.Name)
-		}
-	}
-	return nearest(list, name)
-}
-
-// nearest suggests the closest of several names, if one is close.
-func nearest(list []string, name string) string {
-	best, least := "", 4 // a distance above 3 is another word
-	for _, other := range list {
-		if d := strictyaml.Distance(other, name); d < least {
-			best, least = other, d
-		}
-	}
-	if best == "" {
-		return ""
-	}
-	return "; did you mean " + best + "?"
-}
-
-// groupSystem is the system of an API group; empty for others, vendors' own domains among them.
-func groupSystem(group string) string {
-	switch group {
-	case "scheduling.sigs.k8s.io": // PodGroup and ElasticQuota, which Koordinator took over
-		return "koordinator"
-	case "scheduling.x-k8s.io":
-		return "scheduler-plugins"
-	}
-	if system := dialect.SystemOf(dialect.Label, group+"/"); system != "tangram" {
-		return system
-	}
-	return ""
-}
-
-// Concerns says whether an API group belongs to one of the systems that Check knows.
-func Concerns(group string) bool { return groupSystem(group) != "" }

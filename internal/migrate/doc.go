@@ -5,7 +5,7 @@
 // ConfigMap, HAMi's Helm values and ConfigMaps, Kueue's queues) and returns a row for every
 // action, plugin, argument and field: its counterpart, or that there is none and what to do.
 // What has a counterpart is also returned as a KubeSchedulerConfiguration, as values of the
-// chart and as Queue objects (report.go).
+// chart and as Queue objects (output.go).
 //
 // Check reads manifests and lists the words that Tangram does not know. Which words it knows
 // is internal/dialect's to say (dialect.Words, dialect.KnownKinds); this package has only
@@ -16,5 +16,6 @@
 // out in silence.
 //
 // Reading order: input.go, report.go, rules.go, then the tables with what they cannot say in
-// volcano.go, kai.go, hami.go, kueue.go, kueuequota.go; translate.go; check.go, checkpod.go, advice.go.
+// volcano.go, kai.go, hami.go, kueue.go, kueuequota.go; translate.go, output.go; check.go,
+// checkpod.go, near.go, scope.go, advice.go.
 package migrate
