@@ -9,9 +9,16 @@ import (
 	"k8s.io/klog/v2"
 
 	apiquery "github.com/tangram-dev/tangram/api/query"
+	coreanswer "github.com/tangram-dev/tangram/core/answer"
+	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/topology"
+	"github.com/tangram-dev/tangram/internal/kube/claims"
+	"github.com/tangram-dev/tangram/internal/kube/contest"
+	"github.com/tangram-dev/tangram/internal/kube/demand"
 	"github.com/tangram-dev/tangram/internal/kube/metrics"
 	"github.com/tangram-dev/tangram/internal/kube/observe"
+	"github.com/tangram-dev/tangram/internal/kube/report"
+	"github.com/tangram-dev/tangram/internal/kube/workload"
 )
 
 // Config is what answers are made of.
@@ -113,3 +120,26 @@ type Payer interface {
 // Timeline are the events after a version, the oldest first; 0: all that are remembered.
 // Texts name no other gang.
 func (a *Answers) Timeline(since uint64) apiquery.Timeline { return a.Config.Timeline.After(since) }
+
+// Reader gives questions the engine's state.
+type Reader interface {
+	// Look runs a function under the engine's lock, and says for how long that was waited
+	// for and held. What the View has must not be used afterwards.
+	Look(what string, f func(*View)) (waited, held time.Duration)
+}
+
+// View is the engine's state as of one moment.
+type View struct {
+	Core     Core
+	Work     *workload.Gangs
+	Notices  *report.Notices
+	Claims   *claims.Claims
+	Contests *contest.Contests
+	Demands  *demand.Demands
+	Observer *observe.Observer
+	// Condition is what a node's object says about it.
+	Condition func(model.NodeID) coreanswer.Condition
+}
+
+// Core is what is read of core.
+type Core = coreanswer.Answers

@@ -15,7 +15,6 @@
 //	reread.go    which pods are to be read again, and when
 //	chosen.go    what kube-scheduler's allocator chose for a pod's claims
 //	giveback.go  allocations that failed starts left behind
-//	vacate.go    claims whose users were evicted together
-//	shared.go    what is read without the engine's lock
+//	shared.go    what is read without the engine's lock; claims whose users were evicted together
 //	idle.go      claims that hold devices though no pod uses them, for questions
 package claims

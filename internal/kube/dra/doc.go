@@ -32,6 +32,6 @@
 //
 // # Reading order
 //
-// book.go and objects.go (what is known), ask.go and implicit.go (pods to requests),
+// book.go (what is known), ask.go and implicit.go (pods to requests),
 // match.go (selectors), holds.go (allocations to ledger claims).
 package dra

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/model"
+	"github.com/tangram-dev/tangram/core/replay"
 	"github.com/tangram-dev/tangram/core/score"
 	"github.com/tangram-dev/tangram/core/state"
 	"github.com/tangram-dev/tangram/internal/dialect"
@@ -176,4 +178,77 @@ func NewSnapshot(at time.Time, schedulerNames ...string) *Snapshot {
 		s.Settings.Profiles[name] = workload.Profile{Weights: score.DefaultWeights()}
 	}
 	return s
+}
+
+// Learned returns what was learned, to be kept for another process.
+func (e *Engine) Learned() *state.State {
+	s := &state.State{}
+	var runtimes *arbiter.Runtimes
+	e.do("save", func(d *driver, now time.Time) {
+		s.At, s.Learned, runtimes = now.UnixNano(), d.core.Save(), d.work.Runtimes()
+	})
+	s.Runtimes = runtimes.Save() // sorts, which need not hold the lock
+	return s
+}
+
+// Restore replaces what was learned by what another process has learned. It is called
+// before the first step, when everything has been seen that existed when this process
+// started.
+func (e *Engine) Restore(s *state.State) {
+	e.do("restore", func(d *driver, now time.Time) {
+		d.work.RestoreRuntimes(s.Runtimes)
+		d.restore(s, now)
+		d.arriveSince(time.Unix(0, s.At))
+	})
+}
+
+// restore gives core what was learned, when gangs and nodes are known to it.
+func (d *driver) restore(s *state.State, now time.Time) {
+	d.describeChanged(now)
+	d.fleetChanged = true
+	d.countFleet()
+	d.tell(engine.Restored{Learned: s.Learned})
+}
+
+// arriveSince tells the planner of the pods that have come since a time: of those before,
+// the process that saved its state has told.
+func (d *driver) arriveSince(at time.Time) {
+	pods, _ := d.pods.List(labels.Everything()) // the store knows no error
+	slices.SortFunc(pods, func(a, b *v1.Pod) int { return cmp.Compare(a.UID, b.UID) })
+	for _, p := range pods {
+		if d.arrived[model.HolderID(p.UID)] && p.CreationTimestamp.Time.After(at) {
+			d.learnOf(p)
+		}
+	}
+}
+
+// Record writes down what core of an engine is told and decides, from now on: at most so many bytes in
+// memory, for dumps, and every line into sink, if there is one. It must be called before the
+// first event is applied, or the recording cannot be played; a second call does nothing.
+//
+// The sink is called under the engine's lock.
+func Record(e *Engine, version string, bytes int, sink func(line []byte)) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	d := e.driver
+	if d.recorder != nil {
+		return nil
+	}
+	r, err := replay.Record(d.core, version, bytes, sink)
+	if err != nil {
+		return err
+	}
+	d.recorder = r
+	d.tell(engine.QueuesSet{Queues: d.queues.tree}) // what core was made with
+	return nil
+}
+
+// Recording is a copy of what was written down of an engine; nil where nothing is.
+func Recording(e *Engine) (out []byte) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if r := e.driver.recorder; r != nil {
+		out = r.Bytes()
+	}
+	return out
 }

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/tangram-dev/tangram/api/demand"
@@ -141,5 +142,102 @@ func pause(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(d):
+	}
+}
+
+// placeholdersMost is how long a member is not bound while placeholders of its gang are
+// there: a controller that does not work must not keep gangs from starting.
+const placeholdersMost = 10 * time.Second
+
+// placeholders knows the pods that stand for gangs that lack nodes. An autoscaler that saw a
+// member bound and its placeholder still there would add a node for the placeholder, so
+// members are bound when these are gone: gpu-controller removes them once the scheduler does
+// not ask for nodes any more. The zero value knows none.
+type placeholders struct {
+	mu sync.Mutex
+	// of are the names of placeholders by their gang's digest.
+	of map[string]map[string]bool
+	// less is closed when one is gone.
+	less chan struct{}
+}
+
+// follow looks at pods of the namespace that is gpu-controller's: what a tenant calls a
+// placeholder elsewhere is none.
+func (p *placeholders) follow(pods cache.SharedIndexInformer, namespace string) error {
+	gang := func(obj any) (digest, name string) {
+		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+			obj = gone.Obj
+		}
+		pod, ok := obj.(*v1.Pod)
+		if !ok || pod.Namespace != namespace || pod.Labels[names.LabelPlaceholder] == "" {
+			return "", ""
+		}
+		return pod.Labels[names.LabelPlaceholderGang], pod.Name
+	}
+	_, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(obj any) {
+			if digest, name := gang(obj); name != "" {
+				p.add(digest, name)
+			}
+		},
+		DeleteFunc: func(obj any) {
+			if digest, name := gang(obj); name != "" {
+				p.remove(digest, name)
+			}
+		},
+	})
+	return err
+}
+
+func (p *placeholders) add(digest, name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.of == nil {
+		p.of = map[string]map[string]bool{}
+	}
+	if p.of[digest] == nil {
+		p.of[digest] = map[string]bool{}
+	}
+	p.of[digest][name] = true
+}
+
+func (p *placeholders) remove(digest, name string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if delete(p.of[digest], name); len(p.of[digest]) == 0 {
+		delete(p.of, digest)
+	}
+	if p.less != nil {
+		close(p.less)
+		p.less = nil
+	}
+}
+
+// left is how many placeholders of a gang there are, and a channel that is closed when there
+// are fewer of any gang.
+func (p *placeholders) left(digest string) (int, <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.less == nil {
+		p.less = make(chan struct{})
+	}
+	return len(p.of[digest]), p.less
+}
+
+// await waits until a gang has no placeholders, but not for ever; it returns how many are
+// left.
+func (p *placeholders) await(ctx context.Context, digest string, most time.Duration) int {
+	ctx, cancel := context.WithTimeout(ctx, most)
+	defer cancel()
+	for {
+		n, less := p.left(digest)
+		if n == 0 {
+			return 0
+		}
+		select {
+		case <-less:
+		case <-ctx.Done():
+			return n
+		}
 	}
 }

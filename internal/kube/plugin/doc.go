@@ -12,13 +12,12 @@
 //
 // waitingroom.go keeps pods that wait for the engine before kube-scheduler's queue.
 // loop.go steps the engine and carries out what it decides: activations, evictions,
-// healing, notices. schedule.go takes a released pod to its planned node, or to another
-// one when kube-scheduler's filters refuse that. failure.go puts a pod back without
-// telling it anything: why it waits is told by teller.go. fence.go keeps a process from
-// writing that may not lead any more, selfcheck.go compares the engine with the API,
-// events.go lets bindings go before events.
+// healing, notices. schedule.go takes a released pod to its planned node, or to another one
+// when kube-scheduler's filters refuse that, and puts it back without an event when its cycle
+// fails: why it waits is told by teller.go. fence.go keeps a process from writing that may not
+// lead any more, selfcheck.go compares the engine with the API, events.go lets bindings go
+// before events.
 //
-// setup.go assembles the scheduler; command.go is its command line; shared.go is what the
-// profiles share; profiles.go, args.go and levels.go read the configuration, recording.go
-// begins a recording.
+// command.go is the command line and assembles the scheduler; shared.go is what the profiles
+// share; profiles.go and args.go read the configuration.
 package plugin

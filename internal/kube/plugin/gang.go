@@ -95,3 +95,49 @@ func stopAll(h fwk.Handle, members []model.HolderID) {
 		}
 	}
 }
+
+// reserve is GPUReserve: it takes the devices that the engine holds for a pod, on the
+// planned node or on another one that the cycle prefers.
+type reserve struct{ handle fwk.Handle }
+
+var (
+	_ fwk.ReservePlugin     = &reserve{}
+	_ fwk.EnqueueExtensions = &reserve{}
+)
+
+func (s *Shared) newReserve(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
+	_, _, _, err := enlist[struct{}](ctx, s, h, obj)
+	if err != nil {
+		return nil, err
+	}
+	return &reserve{h}, nil
+}
+
+// Name is the plugin's name in configurations.
+func (r *reserve) Name() string { return names.PluginReserve }
+
+// EventsToRegister: pods that wait for GPUs are woken by the engine.
+func (r *reserve) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
+	return ownEdits(), nil
+}
+
+// Reserve confirms that the pod has its devices on the node.
+func (r *reserve) Reserve(_ context.Context, cs fwk.CycleState, _ *v1.Pod, node string) *fwk.Status {
+	c := readCycle(cs)
+	switch {
+	case c == nil:
+		return nil
+	case !c.released():
+		return fwk.NewStatus(fwk.Unschedulable, takenBack)
+	}
+	if refusal := c.Take(model.NodeID(node)); refusal != nil { // the node changed while it was looked at
+		metrics.Conflict(metrics.ConflictPlace)
+		stopAll(r.handle, c.Refused(nil))
+		return fwk.NewStatus(fwk.Unschedulable, takenBack)
+	}
+	c.Timeline.Reserved = time.Now()
+	return nil
+}
+
+// Unreserve has nothing to do: GPUGang takes back what was planned together.
+func (r *reserve) Unreserve(context.Context, fwk.CycleState, *v1.Pod, string) {}

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
+	kubeclaims "github.com/tangram-dev/tangram/internal/kube/claims"
 	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 	"github.com/tangram-dev/tangram/internal/kube/metrics"
 	"github.com/tangram-dev/tangram/internal/kube/workload"
@@ -258,4 +260,73 @@ func (l *loop) evict(ctx context.Context, v kubeengine.Victim) bool {
 		return false
 	}
 	return true
+}
+
+// sampleEvery is how often availability is sampled: a fraction of the 15 s that a lease
+// lasts.
+const sampleEvery = 2 * time.Second
+
+// sample tells again and again whether this process leads and whether the scheduler is
+// available, until the context ends.
+func (l *loop) sample(ctx context.Context) {
+	ticks := time.NewTicker(sampleEvery)
+	defer ticks.Stop()
+	for {
+		leads := l.leading()
+		metrics.Sample(leads, l.fence.fresh() && !(leads && l.engine.Gate().Suspended()), time.Now())
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticks.C:
+		}
+	}
+}
+
+// leading says whether this process decides and may write.
+func (l *loop) leading() bool {
+	select {
+	case <-l.leads:
+		return l.fence.check() == nil
+	default:
+		return false
+	}
+}
+
+// giveBack deallocates claims that failed starts left behind.
+func (l *loop) giveBack(ctx context.Context, list []kubeclaims.GiveBack) {
+	for _, g := range list {
+		err := l.deallocate(ctx, &g)
+		if err != nil {
+			klog.FromContext(ctx).Info("Claim of a start that failed not given back yet", "resourceclaim", klog.KObj(g.Claim), "cause", err.Error())
+		} else {
+			klog.FromContext(ctx).Info("Claim of a start that failed given back", "resourceclaim", klog.KObj(g.Claim))
+		}
+		l.engine.GaveBack(g.Key(), err != nil)
+	}
+}
+
+// deallocate clears a claim's allocation, if the claim is as it was seen and none of its pods
+// is bound by now: what the API server says counts. A start that reserves the claim at the
+// same moment changes its resource version, so one of both writes fails.
+func (l *loop) deallocate(ctx context.Context, g *kubeclaims.GiveBack) error {
+	for _, p := range g.Pods {
+		now, err := l.client.CoreV1().Pods(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
+		case err != nil:
+			return err
+		case now.UID == p.UID && now.Spec.NodeName != "" && now.Status.Phase != v1.PodSucceeded && now.Status.Phase != v1.PodFailed:
+			return fmt.Errorf("pod %s is bound to node %s", p.Name, now.Spec.NodeName)
+		}
+	}
+	if err := l.fence.check(); err != nil {
+		return err
+	}
+	c := g.Claim.DeepCopy()
+	c.Status.Allocation, c.Status.ReservedFor, c.Status.Devices = nil, nil, nil
+	_, err := l.client.ResourceV1().ResourceClaims(c.Namespace).UpdateStatus(ctx, c, metav1.UpdateOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
 }

@@ -3,7 +3,9 @@ package plugin
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
+	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -12,6 +14,7 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
+	"k8s.io/kubernetes/pkg/scheduler/util"
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/explain"
@@ -212,4 +215,105 @@ func fitError(f framework.Framework, why string) error {
 		UnschedulablePlugins: sets.New(names.PluginQueue),
 		PreFilterMsg:         why,
 	}}
+}
+
+// judge asks kube-scheduler's filters about one node. A refusal is late when the node is not
+// known yet, or when pods are counted there that are gone.
+func (s *Shared) judge(ctx context.Context, f framework.Framework, cs fwk.CycleState, pod *v1.Pod, node model.NodeID) (kubeengine.Verdict, bool) {
+	info, err := f.SnapshotSharedLister().NodeInfos().Get(string(node))
+	if err != nil {
+		return kubeengine.Verdict{Node: node, Said: "node(s) are not known yet", Late: true}, false
+	}
+	status := s.takes(ctx, f, cs, pod, info)
+	if status.IsSuccess() {
+		return kubeengine.Verdict{}, true
+	}
+	late := slices.ContainsFunc(info.GetPods(), func(p fwk.PodInfo) bool { return s.engine.Gate().Gone(p.GetPod()) })
+	if !late {
+		metrics.Vetoed(status.Plugin())
+	}
+	return kubeengine.Verdict{Node: node, Said: status.Message(), Late: late}, false
+}
+
+// takes is what kube-scheduler's filters say of a node and a pod. The engine may have heard
+// of the end of a pod before kube-scheduler's cache has: pods that are gone are not counted,
+// or a start would be undone that is right, and its place could go to another pod.
+func (s *Shared) takes(ctx context.Context, f framework.Framework, cs fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
+	status := f.RunFilterPluginsWithNominatedPods(ctx, cs, pod, node)
+	if status.IsSuccess() {
+		return status
+	}
+	if without, state := s.withoutGone(ctx, f, cs, pod, node); without != nil {
+		return f.RunFilterPluginsWithNominatedPods(ctx, state, pod, without)
+	}
+	return status
+}
+
+// withoutGone returns a node without the pods that are gone, and the cycle's state for it;
+// nil when there are none. Both are copies. A pod that wants a host port waits until
+// kube-scheduler has heard of the end of pods that had one: its cache keeps one entry per port
+// and not one per pod, and would drop that of the new pod with the old one.
+func (s *Shared) withoutGone(ctx context.Context, f framework.Framework, cs fwk.CycleState, pod *v1.Pod, info fwk.NodeInfo) (without fwk.NodeInfo, state fwk.CycleState) {
+	for _, p := range info.GetPods() {
+		if !s.engine.Gate().Gone(p.GetPod()) {
+			continue
+		}
+		if without == nil {
+			without, state = info.Snapshot(), cs.Clone()
+		}
+		if wantsPort(pod) && wantsPort(p.GetPod()) {
+			return nil, nil
+		}
+		if without.RemovePod(klog.FromContext(ctx), p.GetPod()) != nil || !f.RunPreFilterExtensionRemovePod(ctx, state, pod, p, without).IsSuccess() {
+			return nil, nil // what the filters said of all pods counts
+		}
+	}
+	return without, state
+}
+
+func wantsPort(pod *v1.Pod) bool { return len(util.GetHostPorts(pod)) > 0 }
+
+// HandleFailures makes a scheduler put pods of the engine back without an event or a
+// condition: the engine explains why they wait, in its own words and seldom, and an
+// autoscaler must not add nodes because a cycle ended early.
+func (s *Shared) HandleFailures(sched *scheduler.Scheduler) {
+	loud := sched.FailureHandler
+	sched.FailureHandler = func(ctx context.Context, f framework.Framework, info *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
+		if nominating.Mode() == fwk.ModeOverride && nominating.NominatedNodeName == "" && info.Pod.Status.NominatedNodeName == "" {
+			// Clearing what is not there makes kube-scheduler keep the pod in a list of those
+			// nominated to no node, and walk through it with every failure and update.
+			nominating = nil
+		}
+		if p := s.profiles[f.ProfileName()]; p == nil || !p.filters || !s.engine.Gate().Manages(info.Pod) {
+			loud(ctx, f, info, status, nominating, start)
+			return
+		}
+		if !status.IsRejected() {
+			klog.FromContext(ctx).V(2).Info("Start failed", "pod", klog.KObj(info.Pod), "reason", status.Message())
+		}
+		s.putBack(ctx, sched, f, info, status.IsRejected())
+	}
+}
+
+// putBack returns a pod to kube-scheduler's queue, where it waits for the engine: at once
+// when it was rejected, after kube-scheduler's back-off when its start failed (such a pod
+// is in its binding cycle, for which the queue keeps no events).
+func (s *Shared) putBack(ctx context.Context, sched *scheduler.Scheduler, f framework.Framework, info *framework.QueuedPodInfo, rejected bool) {
+	logger, pod := klog.FromContext(ctx), info.Pod
+	latest, err := f.SharedInformerFactory().Core().V1().Pods().Lister().Pods(pod.Namespace).Get(pod.Name)
+	if err != nil || latest.Spec.NodeName != "" || latest.UID != pod.UID {
+		sched.SchedulingQueue.Done(pod.UID)
+		return
+	}
+	info.ClearRejectorPlugins()
+	if rejected {
+		info.UnschedulablePlugins = sets.New(names.PluginQueue)
+	}
+	info.PodInfo, _ = framework.NewPodInfo(latest.DeepCopy()) // as kube-scheduler does
+	if err := sched.SchedulingQueue.AddUnschedulableIfNotPresent(logger, info, sched.SchedulingQueue.SchedulingCycle()); err != nil {
+		logger.Error(err, "Pod not put back into the scheduling queue", "pod", klog.KObj(latest))
+	}
+	if s.engine.Gate().Released(latest) { // while the cycle ended: activation came too early
+		sched.SchedulingQueue.Activate(logger, map[string]*v1.Pod{latest.Namespace + "/" + latest.Name: latest})
+	}
 }

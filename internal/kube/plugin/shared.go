@@ -3,6 +3,8 @@ package plugin
 import (
 	"context"
 	"fmt"
+	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,6 +30,7 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/report"
 	"github.com/tangram-dev/tangram/internal/kube/watch"
 	"github.com/tangram-dev/tangram/internal/kube/workload"
+	"github.com/tangram-dev/tangram/internal/version"
 )
 
 // Shared is what all plugins of all profiles of one scheduler share: one ledger.
@@ -244,4 +247,66 @@ func enlist[A any](ctx context.Context, s *Shared, h fwk.Handle, obj runtime.Obj
 	}
 	c, p, err := s.join(ctx, h)
 	return c, p, args, err
+}
+
+// setLevels takes over the levels of domains that a profile's arguments list. Nodes
+// are in one tree for all profiles, so profiles must agree; one that lists none
+// takes what the others list.
+func (s *Shared) setLevels(profile string, args *FilterArgs) error {
+	levels, err := args.levels()
+	if err != nil || levels == nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.levels != "" {
+		if !slices.Equal(levels, s.engine.Levels()) {
+			return fmt.Errorf("topologyLevels: other levels than in profile %q, and the scheduler has one tree of domains", s.levels)
+		}
+		return nil
+	}
+	s.levels = profile
+	s.engine.Configure(func(set *kubeengine.Settings) { set.Levels = levels })
+	return nil
+}
+
+// setTelemetryMaxAge takes over how old telemetry may be. There is one ledger for all
+// profiles, so profiles must agree; one that says nothing takes what the others say.
+func (s *Shared) setTelemetryMaxAge(profile string, age time.Duration) error {
+	if age == 0 {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.maxAge.profile != "" {
+		if age != s.maxAge.age {
+			return fmt.Errorf("telemetryMaxAge: %s, but %s in profile %q, and there is one for all", age, s.maxAge.age, s.maxAge.profile)
+		}
+		return nil
+	}
+	s.maxAge.profile, s.maxAge.age = profile, age
+	s.engine.Configure(func(set *kubeengine.Settings) { set.TelemetryMaxAge = age })
+	return nil
+}
+
+// record begins the recording that GPUQueue's arguments ask for. Each profile has these
+// arguments; the first one begins it.
+func (s *Shared) record(e *kubeengine.Engine, args *RecordingArgs) error {
+	if args.Megabytes < 0 || args.Megabytes > maxRecording {
+		return fmt.Errorf("recording.megabytes: %d, must be 0 to %d", args.Megabytes, maxRecording)
+	}
+	if args.Megabytes == 0 && args.File == "" || s.recording {
+		return nil
+	}
+	s.recording = true
+	var sink func([]byte)
+	if args.File != "" {
+		// One file for each process: a recording begins with the engine that it is of.
+		f, err := os.OpenFile(fmt.Sprintf("%s.%d", args.File, os.Getpid()), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+		if err != nil {
+			return fmt.Errorf("recording.file: %w", err)
+		}
+		sink = func(line []byte) { _, _ = f.Write(line) } // a disk that is full ends the recording, not the scheduler
+	}
+	return kubeengine.Record(e, version.Get().String(), args.Megabytes<<20, sink)
 }

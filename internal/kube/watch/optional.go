@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 )
@@ -141,3 +143,86 @@ func Object[T any](obj any) (T, bool) {
 	t, ok := obj.(T)
 	return t, ok
 }
+
+// How long it is waited before it is asked again whether objects are served: longer and
+// longer, but not long when there is a sign that they are.
+const (
+	firstPause = time.Second
+	lastPause  = 30 * time.Second
+	askedPause = 200 * time.Millisecond
+)
+
+// insistent lists and watches objects that may not be served: listing goes on until they
+// are, so that a CRD that is installed later is noticed.
+type insistent[T metav1.Object] struct {
+	cache.ListerWatcherWithContext
+	of *Optional[T]
+}
+
+func (s insistent[T]) List(o metav1.ListOptions) (runtime.Object, error) {
+	return s.ListWithContext(context.Background(), o)
+}
+
+func (s insistent[T]) Watch(o metav1.ListOptions) (apiwatch.Interface, error) {
+	return s.WatchWithContext(context.Background(), o)
+}
+
+func (s insistent[T]) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+	for pause := firstPause; ; pause = min(2*pause, lastPause) {
+		list, err := s.ListerWatcherWithContext.ListWithContext(ctx, o)
+		switch {
+		case err == nil:
+			if s.of.absent.Swap(false) {
+				s.of.all()
+			}
+			return list, nil
+		case !s.of.refused(ctx, err):
+			return nil, err
+		}
+		asked := time.Now()
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(pause):
+			continue
+		case <-s.of.again:
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(askedPause - time.Since(asked)):
+		}
+	}
+}
+
+// Fixed is an Optional that knows the objects it is given and watches nothing: for a copy
+// of a scheduler's state. It must not be run.
+func Fixed[T metav1.Object](example runtime.Object, objects []T) (*Optional[T], error) {
+	w := &Optional[T]{again: make(chan struct{}, 1), all: func() {}, handler: listed{}}
+	w.informer = cache.NewSharedIndexInformer(nowhere{}, example, 0, nil)
+	for _, o := range objects {
+		if err := w.Put(o); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+// Put adds an object to a Fixed one, or replaces it.
+func (w *Optional[T]) Put(o T) error { return w.informer.GetStore().Add(o) }
+
+// listed is a registration that has seen everything.
+type listed struct {
+	cache.ResourceEventHandlerRegistration
+}
+
+func (listed) HasSynced() bool { return true }
+
+// nowhere has no objects.
+type nowhere struct{}
+
+var errNowhere = errors.New("a copy of the state watches nothing")
+
+func (nowhere) List(metav1.ListOptions) (runtime.Object, error) { return nil, errNowhere }
+
+func (nowhere) Watch(metav1.ListOptions) (apiwatch.Interface, error) { return nil, errNowhere }
