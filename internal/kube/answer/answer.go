@@ -60,8 +60,7 @@ type Ages struct {
 	Reasons, State time.Duration
 }
 
-// DefaultAges are the scheduler's. A replica has none: its clock stands still while it is
-// stepped.
+// DefaultAges are the scheduler's. A replica has none: its clock stands still between steps.
 func DefaultAges() Ages {
 	return Ages{Lists: time.Second, Order: 5 * time.Second, Reasons: time.Second, State: 2 * time.Second}
 }
@@ -111,14 +110,13 @@ type Sight = interface {
 	MayListQueues() bool
 }
 
-// Payer is a Sight that is told for how long the engine's lock was waited for and held for
-// it.
+// Payer is a Sight that is told how long it waited for the engine's lock and held it.
 type Payer interface {
 	Charge(waited, held time.Duration)
 }
 
-// Timeline are the events after a version, the oldest first; 0: all that are remembered.
-// Texts name no other gang.
+// Timeline are the events after a version, the oldest first; 0: all. Texts name no other
+// gang.
 func (a *Answers) Timeline(since uint64) apiquery.Timeline { return a.Config.Timeline.After(since) }
 
 // Reader gives questions the engine's state.

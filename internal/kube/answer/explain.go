@@ -19,8 +19,7 @@ import (
 const runnersUp = 5
 
 // Explain says why a pod is where it is; a problem says why that cannot be told. The caller
-// must be allowed to list the pods of the namespace; without the right to list nodes, other
-// nodes are counted.
+// must be allowed to list the namespace's pods; other nodes are named by right, else counted.
 func (a *Answers) Explain(namespace, name string, see Sight) (out apiquery.Explain, problem string) {
 	out = apiquery.Explain{At: a.Clock(), Devices: []apiquery.Part{}, Terms: []apiquery.Term{}, RunnersUp: []apiquery.RunnerUp{}}
 	var merits coreanswer.Merits
@@ -96,8 +95,7 @@ func decided(pod *v1.Pod) *time.Time {
 	return nil
 }
 
-// terms are the objectives of a rating, in their order; those that do not count are left
-// out.
+// terms are the objectives of a rating that count, in their order.
 func terms(r *planner.Rating, w score.Weights) []apiquery.Term {
 	out := []apiquery.Term{}
 	for o := range score.NumObjectives {

@@ -10,8 +10,7 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/metrics"
 )
 
-// Fleet is what there is and what it does. Its figures are those of a scrape: up to two
-// seconds old.
+// Fleet is what there is and what it does, as of a scrape: up to two seconds old.
 func (a *Answers) Fleet() apiquery.Fleet {
 	s := a.State()
 	var sums coreanswer.Sums

@@ -23,15 +23,13 @@ type shownGangs struct {
 	items []apiquery.Gang
 }
 
-// Gangs are all gangs without their members, in the order in which they start. The answer
-// is shared and must not be changed.
+// Gangs are all gangs without members, as they start. The answer must not be changed.
 func (a *Answers) Gangs() (at time.Time, items []apiquery.Gang) {
 	g := a.gangs.show(a, ages{a.Ages.Lists, a.Ages.Lists}, func() shownGangs { return shownGangs{a.Clock(), a.drawGangs()} }, nil)
 	return g.at, g.items
 }
 
-// drawGangs lists all gangs. Those of which no position is found (maxTurns) are behind the
-// others that wait, by submission.
+// drawGangs lists all gangs. Behind maxTurns, those that wait are by submission.
 func (a *Answers) drawGangs() []apiquery.Gang {
 	var order []coreanswer.Turn
 	var list []coreanswer.Listed
@@ -200,8 +198,7 @@ func asks(pod *v1.Pod) (out []apiquery.Asked) {
 }
 
 const (
-	// maxTurns bounds of how many waiting gangs the position is found: that is done in one
-	// hold of the lock.
+	// maxTurns bounds of how many waiting gangs the position is found, under the lock.
 	maxTurns = 5000
 	// maxAhead is how many gangs are named that are before another one.
 	maxAhead = 10

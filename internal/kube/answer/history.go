@@ -9,8 +9,7 @@ import (
 	"github.com/tangram-dev/tangram/core/arbiter"
 )
 
-// How much history is kept: an hour. Of more queues than maxHistory the first are kept, by
-// the order of the tree.
+// An hour of history is kept, of maxHistory queues at most, the first in the tree.
 const (
 	historyEvery = 10 * time.Second
 	historySize  = 360

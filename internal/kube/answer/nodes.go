@@ -19,8 +19,7 @@ import (
 const maxRemoved = 10_000
 
 // nodePicture is the nodes as they were last shown, each with the version in which it
-// changed. Versions begin at the time when this process began, so that those of an earlier
-// leader are known to be of the past.
+// changed. Versions begin at this process' start: those of an earlier leader are of the past.
 type nodePicture struct {
 	mu            sync.Mutex
 	at            time.Time

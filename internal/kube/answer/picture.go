@@ -117,8 +117,7 @@ func (a *Answers) meritsOf(v *View, h model.HolderID) (coreanswer.Merits, bool) 
 	return m, placed
 }
 
-// nextEnd is when the first running gang is expected to end, in nanoseconds; 0 when no end is
-// known.
+// nextEnd is when the first running gang is expected to end, in nanoseconds; 0: not known.
 func (a *Answers) nextEnd(v *View) int64 {
 	kept := a.fresh()
 	if kept.nextEnd == nil {

@@ -12,8 +12,7 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/workload"
 )
 
-// subject is what is asked about: gangs, the first of which is answered for, or a reason why
-// there is none.
+// subject is what is asked about: gangs, of which the first is answered for, or a reason.
 type subject struct {
 	gangs  []engine.ID
 	reason explain.Reason
@@ -24,8 +23,7 @@ type subject struct {
 // podKind says whether a kind that is asked for can be a pod.
 func podKind(kind string) bool { return workload.IsKind(kind, "Pod", "pods") || kind == "po" }
 
-// subject finds what is asked about: a pod first, then a gang of the name, then objects that
-// own pods.
+// subject finds what is asked about: a pod, else a gang of the name, else owners of pods.
 func (a *Answers) subject(v *View, kind, namespace, name string) subject {
 	s := subject{kind: cmp.Or(kind, "Pod"), name: name}
 	if podKind(kind) {
@@ -93,8 +91,7 @@ func (a *Answers) stranger(pod *v1.Pod) explain.Reason {
 	return r
 }
 
-// firstWaiting is the first gang, by submission, that has members without a place; else the
-// first.
+// firstWaiting is the first gang, by submission, that waits for places; else the first.
 func (v *View) firstWaiting(ids []engine.ID) (first engine.ID) {
 	best := int64(0)
 	waits := false

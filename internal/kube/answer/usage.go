@@ -8,9 +8,8 @@ import (
 	"github.com/tangram-dev/tangram/core/measure"
 )
 
-// Usage is GPU hours and cost since this process began to lead. The lock is held to copy
-// the meter's rows (2,000 at most, and as many of the past); who may see them is asked
-// without it.
+// Usage is GPU hours and cost since this process began to lead. The lock is held to copy the
+// meter's rows (2,000 at most, and as many of the past), not to ask who may see them.
 func (a *Answers) Usage(by []string, visible func(namespaces []string) func(string) bool) apiquery.Usage {
 	now := a.Clock()
 	var rows []measure.Used

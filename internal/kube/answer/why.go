@@ -17,14 +17,12 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/claims"
 )
 
-// FindPod reads a pod from the API server: informers do not have pods that ended; nil when
-// there is none.
+// FindPod reads a pod from the API server, also one that ended; nil when there is none.
 type FindPod = func(ctx context.Context, namespace, name string) *v1.Pod
 
-// Why says why an object's pods wait, what would help and when they start. The caller must
-// be allowed to list the pods of the namespace; what else they may not see is left out.
-// The lock is held for several short parts: the gang may have changed in between, which
-// makes the answer a little older, not wrong.
+// Why says why an object's pods wait, what would help and when they start. The caller must be
+// allowed to list the pods of the namespace; what else they may not see is left out. The lock
+// is held for several short parts: the answer may mix moments close to each other.
 func (a *Answers) Why(ctx context.Context, kind, namespace, name string, see Sight, find FindPod) apiquery.Why {
 	out := apiquery.Why{At: a.Clock(), Helps: []apiquery.Help{}}
 	var s subject
@@ -111,8 +109,7 @@ type examined struct {
 	there   bool
 	account coreanswer.Account
 	gang    apiquery.Gang
-	// object is what its pods are changed through, contested whose record contradicts
-	// another's.
+	// object is what its pods are changed through, contested the record that contradicts.
 	object, contested string
 	explained         bool
 	reason            explain.Reason
@@ -194,8 +191,8 @@ func (v *View) contestOf(a *coreanswer.Account) string {
 	return ""
 }
 
-// objectOf is what a gang's pods are changed through, as kubectl names it; empty for pods
-// that labels put together.
+// objectOf is what a gang's pods are changed through, for kubectl; empty: labels made the
+// gang.
 func (v *View) objectOf(a *coreanswer.Account) string {
 	for _, m := range a.Members {
 		if member := v.Work.Member(m.Holder); member != nil {

@@ -24,13 +24,11 @@ import (
 // Writer posts Bindings.
 type Writer struct {
 	Client kubernetes.Interface
-	// Patience is the pause between reads after a Binding without an answer; 0 means one
-	// second.
+	// Patience is the pause between reads after a Binding without an answer; 0: one second.
 	Patience time.Duration
 	// Most is how long it is read until there is a definite answer; 0 means a minute.
 	Most time.Duration
-	// Failed, when not nil, hears of an error at once: finding out whether the Binding was
-	// done all the same may take a minute.
+	// Failed, when not nil, hears of an error at once, before it is known what was written.
 	Failed func(error)
 }
 
@@ -127,8 +125,7 @@ func Mark(pod *v1.Pod, annotations map[string]string, gang bool, milli int64) {
 }
 
 // perDevice is what Karpenter counts as one pod more: a pod's cost of disruption is 1 plus
-// its deletion cost divided by 2^27, at most 10. So the sum over a node's pods is the
-// number of devices in use there.
+// its deletion cost divided by 2^27, at most 10. A node's sum is its devices in use.
 const perDevice = 1 << 27
 
 // deletionCost is a pod's deletion cost, of 32 bits, for what it holds of devices.

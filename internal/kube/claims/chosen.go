@@ -35,8 +35,7 @@ func (c *Claims) Chosen(r *engine.Release, ask *dra.Ask, list []*resourceapi.Res
 	return all, nil
 }
 
-// AsPlanned says whether what was chosen is what a release grants: just its devices, or parts
-// of them.
+// AsPlanned says whether the choice is what a release grants: just its devices, or parts.
 func AsPlanned(chosen *ledger.Claim, r *engine.Release) bool {
 	var set model.Mask
 	for _, d := range chosen.Devices {

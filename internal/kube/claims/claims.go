@@ -19,8 +19,8 @@ import (
 // Ledger is what is read of core.
 type Ledger interface {
 	Inventory(model.NodeID) *model.Node
-	// Held is what a holder holds, Assumes whether that is not bound yet, Unfree what others
-	// than a holder hold on a node.
+	// Held is what a holder holds, Assumes: not bound yet, Unfree: what others hold on a
+	// node.
 	Held(model.HolderID) (model.NodeID, model.Mask)
 	Assumes(model.HolderID) bool
 	Unfree(node model.NodeID, but model.HolderID) model.Mask
@@ -68,9 +68,8 @@ func New(book *dra.Book, l Ledger, g Gate, pods corelisters.PodLister, clock fun
 	}
 }
 
-// Ask is what a pod's claims mean. Of a pod that is on its way to its place, or tries to get
-// there again, it is what was planned for: meanwhile its claims are allocated one by one. It
-// is safe for concurrent use.
+// Ask is what a pod's claims mean. For a pod on its way to its place it is what was planned
+// for: meanwhile its claims are allocated one by one. It is safe for concurrent use.
 func (c *Claims) Ask(pod *v1.Pod) (*dra.Ask, error) {
 	if !hasClaims(pod) && !dra.Implicit(pod) {
 		return nil, nil
@@ -133,9 +132,8 @@ func (c *Claims) HeldBy(pod *v1.Pod, node func() *model.Node) (out []ledger.Clai
 	return out, all, problem
 }
 
-// Lag says whether a pod is seen bound before the allocation of its claims is seen, which
-// was written before: two informers do not keep in step. What the ledger assumed for the pod
-// is right meanwhile.
+// Lag says whether a pod is seen bound before the allocation of its claims, which was written
+// before: two informers do not keep in step. What the ledger assumed stays right.
 func (c *Claims) Lag(pod *v1.Pod) bool {
 	return c != nil && len(pod.Spec.ResourceClaims) > 0 && c.ledger.Assumes(model.HolderID(pod.UID)) && !c.book.Allocated(pod)
 }

@@ -17,8 +17,7 @@ import (
 type GiveBack struct {
 	// Claim is as it was seen: the write must name its resource version.
 	Claim *resourceapi.ResourceClaim
-	// Pods are those that name it or that it is reserved for; none of them is bound, as far
-	// as was seen.
+	// Pods name it, or it is reserved for them; none of them is bound, as far as was seen.
 	Pods []*v1.Pod
 }
 
@@ -62,9 +61,8 @@ func (c *Claims) lookLeft(key string, now time.Time) {
 	}
 }
 
-// leftBehind is what to give back of a claim; nil when it is in use, may be in use, or is
-// another scheduler's. All its pods are this scheduler's to bind, and none of them is on its
-// way.
+// leftBehind is what to give back of a claim; nil when it is or may be in use, or is another
+// scheduler's. All its pods are this scheduler's to bind, and none is on its way.
 func (c *Claims) leftBehind(key string) *GiveBack {
 	claim := c.book.Claim(key)
 	if claim == nil || claim.Status.Allocation == nil || claim.DeletionTimestamp != nil || dra.ForExtended(claim) != "" {

@@ -23,8 +23,8 @@ const (
 	idleNamed = 3
 )
 
-// IdleFor are the claims without pods on nodes where one of a gang's roles would fit without
-// them, sorted.
+// IdleFor are claims without pods on nodes where a gang's role would fit without them,
+// sorted.
 func (c *Claims) IdleFor(g *engine.Gang) (out []Idle) {
 	if c == nil || len(c.own) == 0 {
 		return nil

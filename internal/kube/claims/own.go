@@ -24,8 +24,7 @@ type Change struct {
 }
 
 // Update decides what a claim holds in its own name, after it or a pod that names it has
-// changed: all that its allocation names, unless a pod carries it. It takes note of whether
-// the allocation was left behind (GiveBack).
+// changed: its allocation, unless a pod carries it; or whether it was left behind (GiveBack).
 func (c *Claims) Update(key string, now time.Time) (out Change) {
 	out.Was = c.own[key]
 	c.update(key, &out)
@@ -71,9 +70,8 @@ func (c *Claims) end(key string) []model.HolderID {
 	return []model.HolderID{h}
 }
 
-// TakenOver ends what claims hold in their own name that a bound pod is counted for from now
-// on. Core is told of the pod right after it: at no moment are the devices free, and at no
-// moment do both hold them.
+// TakenOver ends what claims hold in their own name that a bound pod is counted for now. Core
+// is told of the pod right after: at no moment are the devices free, or held twice.
 func (c *Claims) TakenOver(pod *v1.Pod) (ended []model.HolderID) {
 	if c == nil {
 		return nil

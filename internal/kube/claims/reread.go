@@ -22,8 +22,7 @@ type seenClaim struct {
 	uid              types.UID
 	deleted, charged bool
 	allocation       *resourceapi.AllocationResult
-	// About one pod each: the one with which it is allocated, and the one that is counted
-	// for it.
+	// About one pod each: the first to allocate it, and the one that is counted for it.
 	first, carriedBy *v1.Pod
 }
 
@@ -40,8 +39,7 @@ type recheck struct {
 	moveOn bool
 }
 
-// alternativeFor is how long a waiting pod asks for one of its alternatives before it asks
-// for the next.
+// alternativeFor is how long a waiting pod asks for an alternative before the next.
 const alternativeFor = 5 * time.Second
 
 // PodRead takes note of the claims that a pod names, after it was read: latest is the pod as
@@ -59,11 +57,10 @@ func (c *Claims) PodRead(pod, latest *v1.Pod) (keys []string) {
 	return c.book.Drop(pod)
 }
 
-// Users are the pods to be read again after a change of a claim, or of one of the pods that
-// name it: all when the claim was allocated, deallocated, made or deleted, else the one with
-// which it is to be allocated and the one that is counted for it, before and now, for many
-// pods may share a claim. read is the pod that was read just now; nil: the claim itself
-// changed.
+// Users are the pods to be read again after a change of a claim, or of a pod that names it:
+// all when the claim was allocated, deallocated, made or deleted, else the one with which it
+// is to be allocated and the one that is counted for it, before and now, for many pods may
+// share a claim. read is the pod that was read just now; nil: the claim itself changed.
 func (c *Claims) Users(key string, read *v1.Pod) (out []*v1.Pod) {
 	was, is := c.seen[key], seenClaim{first: c.book.First(key)}
 	if claim := c.book.Claim(key); claim != nil {
@@ -167,8 +164,7 @@ func (c *Claims) Await(pod *v1.Pod, member *workload.Member, now time.Time) (fre
 	return false
 }
 
-// Due are the pods to be read again by now: their claims are missing, or they are to move on
-// to their next alternative.
+// Due are the pods to be read again by now: claims are missing, or an alternative is due.
 func (c *Claims) Due(now time.Time) (out []*v1.Pod) {
 	if c == nil {
 		return nil
@@ -216,8 +212,7 @@ func (c *Claims) Evaluated(key string) (out []*v1.Pod) {
 	return byUID(out)
 }
 
-// Waiting are the waiting pods with claims, to be read again when selectors match other
-// devices than before.
+// Waiting are waiting pods with claims, to be read again when selectors match other devices.
 func (c *Claims) Waiting() []*v1.Pod {
 	return byUID(slices.DeleteFunc(c.book.AllUsers(), func(p *v1.Pod) bool { return p.Spec.NodeName != "" }))
 }

@@ -17,8 +17,7 @@ type shared struct {
 	mu sync.Mutex
 	// asks is what pods' claims asked for when their places were planned.
 	asks map[types.UID]*dra.Ask
-	// vacated are shared claims whose users were evicted together, by namespace/name, and
-	// until when no pod starts with them.
+	// vacated: until when no pod starts with a claim whose users were evicted, by its key.
 	vacated map[string]time.Time
 	// awaiting are pods that wait for selectors to be evaluated, by the selectors' key.
 	awaiting map[string]map[types.UID]*v1.Pod
@@ -83,12 +82,11 @@ func (s *shared) evaluated(key string) map[types.UID]*v1.Pod {
 
 // vacateFor is how long no pod starts with a shared claim whose users were evicted, unless it
 // is deallocated before: a pod that began to use it would keep its devices from those for
-// which they were evicted. Long enough for grace periods; claims that are deallocated sooner
-// end it sooner.
+// which they were evicted. It is longer than grace periods.
 const vacateFor = 5 * time.Minute
 
-// Vacate keeps pods from starting with the claims of a pod that is evicted together with
-// others that use them.
+// Vacate keeps pods from starting with claims of a pod that is evicted with their other
+// users.
 func (c *Claims) Vacate(pod *v1.Pod, now time.Time) {
 	for _, key := range c.book.Named(pod) {
 		if claim := c.book.Claim(key); claim != nil && len(claim.Status.ReservedFor) > 1 {
@@ -111,8 +109,7 @@ func (c *Claims) Stays(pod *v1.Pod) (again []string) {
 	return again
 }
 
-// Vacated says which claim of a waiting pod is being given back, and until when at the
-// latest. It is safe for concurrent use.
+// Vacated says which claim of a pod is being given back, until when. Safe for concurrent use.
 func (c *Claims) Vacated(pod *v1.Pod) (claim string, until time.Time) {
 	for _, key := range c.book.Named(pod) {
 		at, vacated := c.shared.until(key)

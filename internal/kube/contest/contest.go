@@ -18,9 +18,8 @@ import (
 
 // Grace is how long two records may name one device on a node with an agent. The agent
 // corrects records to what containers really have, one pod after the other: while two pods
-// exchange devices, both name one. Kubelet never gives a device to two containers, so it is
-// a record that is wrong, and the agent will say so. On a node without an agent no record is
-// corrected, and there is nothing to wait for.
+// exchange devices, both name one. Kubelet never gives a device to two containers, so a
+// record is wrong. Without an agent no record is corrected, and there is nothing to wait for.
 const Grace = 30 * time.Second
 
 // Ledger is what is read of core's ledger.
@@ -29,8 +28,7 @@ type Ledger interface {
 	HolderOf(node model.NodeID, index int) model.HolderID
 }
 
-// Contests are the pods whose records cannot be honoured. Not safe for concurrent use: the
-// engine calls it under its lock.
+// Contests are pods whose records cannot be honoured. The engine calls it under its lock.
 type Contests struct {
 	ledger Ledger
 	pods   corelisters.PodLister
@@ -50,13 +48,11 @@ type contest struct {
 	// record is the pod's, and since when it is contested as it is.
 	record string
 	since  time.Time
-	// open: the record is contested now. told: it was reported, which happens once, since
-	// which pod holds a device may change with every pod that ends. evicted: the pod was
-	// told to go.
+	// open: the record is contested now. told: it was reported, once, since which pod holds a
+	// device may change with every pod that ends. evicted: the pod was told to go.
 	open, told, evicted bool
-	// certain: this process itself gave the device to the other. Of two pods that are known
-	// by their records only, neither is told to go: one of the records may be forged, and
-	// only the agent on the node can tell which.
+	// certain: this process itself gave the device to the other. Of two pods known by their
+	// records only, one record may be forged, and only the node's agent can tell which.
 	certain bool
 }
 
@@ -142,8 +138,7 @@ func (c *Contests) seriousAt(x *contest) time.Time {
 	return x.since
 }
 
-// serious are the UIDs of pods whose records are contested and have been for long enough,
-// sorted.
+// serious are the UIDs of pods whose records have been contested for long enough, sorted.
 func (c *Contests) serious(now time.Time) []string {
 	if len(c.byUID) == 0 {
 		return nil

@@ -52,8 +52,7 @@ func New(core Core, work *workload.Gangs, levels func() topology.Levels) *Demand
 	return &Demands{core: core, work: work, levels: levels}
 }
 
-// Enable makes demands be computed. patience is how long nodes of one domain are asked for
-// that do not come.
+// Enable makes demands be computed. patience is how long one domain's nodes are asked for.
 func (d *Demands) Enable(patience time.Duration) {
 	d.enabled, d.patience, d.gangs, d.changed, d.told = true, patience, map[engine.ID]*wanting{}, false, api.Document{}
 }
@@ -73,8 +72,7 @@ func (d *Demands) Kind(id engine.ID, r *explain.Reason, now time.Time) string {
 	return kind
 }
 
-// asks says whether nodes of one domain are asked for so that a gang that waits for a reason
-// can start.
+// asks says whether nodes of one domain are asked for so that a waiting gang can start.
 func (d *Demands) asks(id engine.ID, r *explain.Reason, now time.Time) bool {
 	if !d.enabled || r.Code != explain.Nodes && r.Code != explain.NoDomain || r.Prospect.Freeing {
 		d.Drop(id)
@@ -129,8 +127,7 @@ func (w *wanting) pursued(s *coreanswer.Shortage) bool {
 	return s.Domain == w.pursuit.Domain
 }
 
-// Drop withdraws what is asked for a gang: it starts, is gone, or waits for something else
-// than nodes.
+// Drop withdraws what is asked for a gang: it starts, is gone, or does not wait for nodes.
 func (d *Demands) Drop(id engine.ID) {
 	if _, there := d.gangs[id]; there {
 		delete(d.gangs, id)
@@ -138,8 +135,7 @@ func (d *Demands) Drop(id engine.ID) {
 	}
 }
 
-// Where says in words where nodes are asked for so that a gang can start; empty when none
-// are.
+// Where says where nodes are asked for so that a gang can start; empty: none are.
 func (d *Demands) Where(id engine.ID) string {
 	w := d.gangs[id]
 	if w == nil {
@@ -160,8 +156,7 @@ func (d *Demands) Where(id engine.ID) string {
 }
 
 // pods are members as the API knows them. No placeholder can stand for a pod with
-// ResourceClaims, which are of the pod's namespace: then there are none, and the autoscaler
-// sees the pods themselves.
+// ResourceClaims of its namespace: then there are none, and the autoscaler sees the pods.
 func (d *Demands) pods(members []model.HolderID) (out []api.Member) {
 	for _, h := range members {
 		if m := d.work.Member(h); m != nil && m.Pod.Spec.NodeName == "" {
@@ -174,8 +169,7 @@ func (d *Demands) pods(members []model.HolderID) (out []api.Member) {
 	return out
 }
 
-// labelsOf are the node labels of a domain, of which the values at each level are given.
-// Tiers of HyperNodes are no labels of nodes.
+// labelsOf are the node labels of a domain by its values at each level, without tiers.
 func labelsOf(levels topology.Levels, values []string) map[string]string {
 	out := map[string]string{}
 	for i, l := range levels[:min(len(values), len(levels))] {

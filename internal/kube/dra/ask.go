@@ -26,14 +26,12 @@ type Ask struct {
 	Key string
 	// Loose: the allocator, not the plan, chooses which devices of the planned node.
 	Loose bool
-	// With are other pods that use a claim which the bound pod is counted for: its devices
-	// come free when all of them are gone.
+	// With are other users of a claim that the bound pod is counted for: all must go to free
+	// it.
 	With []*v1.Pod
-	// Alternatives: a request has several that some node could ever fulfil, and this is what
-	// one of them asks for.
+	// Alternatives: this is one of several that some node could ever fulfil.
 	Alternatives bool
-	// Charge is what allocated claims hold that no other pod is charged for, in
-	// thousandths of a GPU.
+	// Charge is what claims hold that no other pod is charged for, in thousandths of a GPU.
 	Charge int64
 
 	needs []need
@@ -51,8 +49,7 @@ type need struct {
 	match []string
 }
 
-// available is where an allocated claim is: on the nodes of a selector, or on the one that
-// has its GPUs.
+// available is where an allocated claim is: on a selector's nodes, or where its GPUs are.
 type available struct {
 	claim    string
 	selector *nodeaffinity.NodeSelector
@@ -62,15 +59,13 @@ type available struct {
 // A Wait is why a pod's claims cannot be judged yet. It passes without an edit of the pod.
 type Wait struct {
 	Why string
-	// Selectors is the key of selectors that are being evaluated; empty: it is something
-	// else.
+	// Selectors is the key of selectors that are being evaluated; empty: it is not about any.
 	Selectors string
 }
 
 func (w *Wait) Error() string { return w.Why }
 
-// AwaitedSelectors is the key of the selectors that an error says are being evaluated;
-// empty when it says something else.
+// AwaitedSelectors is the key of selectors that an error says are being evaluated, or empty.
 func AwaitedSelectors(err error) string {
 	if w := (*Wait)(nil); errors.As(err, &w) {
 		return w.Selectors
@@ -159,14 +154,12 @@ func (b *Book) ClaimsGPUs(pod *v1.Pod) (field string, err error) {
 	return "", nil
 }
 
-// Decides says whether the GPUs of a pod come, or may come, by claims on a node: then the
-// plan alone decides where the pod goes.
+// Decides says whether a pod's GPUs may come by claims on a node: only the plan decides then.
 func (b *Book) Decides(pod *v1.Pod, node string) bool {
 	return b != nil && (len(pod.Spec.ResourceClaims) > 0 || len(b.Backed()) > 0 && len(b.Published(node)) > 0)
 }
 
-// ofGPUs says whether a class is of GPUs: its selectors name a GPU driver, or it stands for
-// an extended resource of GPUs.
+// ofGPUs says whether a class names a GPU driver, or stands for an extended resource of GPUs.
 func ofGPUs(class *resourceapi.DeviceClass) bool {
 	if name := class.Spec.ExtendedResourceName; name != nil && dialect.IsWholeResource(v1.ResourceName(*name)) {
 		return true
@@ -323,10 +316,9 @@ func (b *Book) read(a *Ask, pod *v1.Pod, c *resourceapi.ResourceClaim) error {
 	return nil
 }
 
-// choose reads one request; nil when it asks for no GPU to hold. Of alternatives those count
-// that some node could ever fulfil, several says whether there are; a pod begins with the
-// first of them, and moves on while it waits (MoveOn): what is free now only the planner
-// knows.
+// choose reads one request; nil when it asks for no GPU to hold. Alternatives count that some
+// node could ever fulfil (several); a pod begins with the first of them, and moves on while
+// it waits (MoveOn): what is free now only the planner knows.
 func (b *Book) choose(pod *v1.Pod, r *resourceapi.DeviceRequest) (n *need, several bool, err error) {
 	all := options(r)
 	var possible []*need
@@ -460,8 +452,7 @@ func (a *Ask) request(field string) error {
 	return nil
 }
 
-// named are the cards that match, if on some node only some cards do; more than can be
-// named are left to the allocator.
+// named are the cards that match, where only some do; too many are left to the allocator.
 func (a *Ask) named() (out []string) {
 	partial := false
 	for _, n := range a.needs {
@@ -494,8 +485,7 @@ func (a *Ask) key() {
 	a.Key = b.String()
 }
 
-// May says why a node does not take a pod with these claims, whatever runs there; nil when
-// it does.
+// May says why a node does not take a pod with these claims, whatever runs there, or nil.
 func (a *Ask) May(node *v1.Node) *explain.Refusal {
 	for _, o := range a.on {
 		if o.selector != nil && !o.selector.Match(node) || o.node != "" && o.node != node.Name {
@@ -516,8 +506,7 @@ func (a *Ask) Uses(claim string) bool {
 	return a != nil && slices.ContainsFunc(a.on, func(o available) bool { return o.claim == claim })
 }
 
-// held is what a bound pod's claims hold; nil when that is no GPU, or when other pods are
-// counted for it.
+// held is what a bound pod's claims hold; nil: no GPU, or other pods are counted for it.
 func (b *Book) held(pod *v1.Pod) *Ask {
 	by := &dialect.ByClaim{Vendor: model.NVIDIA, Field: "spec.resourceClaims"}
 	var with []*v1.Pod

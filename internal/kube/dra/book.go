@@ -22,8 +22,7 @@ import (
 
 // Changes are what a Book tells: that something is to be looked at again.
 type Changes struct {
-	// Node: the GPUs that a node publishes changed. Matched: what selectors match there may
-	// have changed.
+	// Node: the GPUs that a node publishes changed; Matched: what selectors match there.
 	Node, Matched func(node string)
 	// Evaluated: the selectors with a key (Wait.Selectors) were evaluated.
 	Evaluated func(key string)
@@ -34,9 +33,8 @@ type Changes struct {
 }
 
 // Book reads ResourceSlices, ResourceClaims and DeviceClasses from a scheduler's informers.
-// Its methods are safe for concurrent use, and wait for no other lock than its own. A nil
-// *Book is that of a cluster whose claims are not followed: Published, Nodes, ClaimsGPUs and
-// Decides say that there is nothing.
+// It is safe for concurrent use, and waits for its own lock only. A nil *Book is that of a
+// cluster whose claims are not followed: Published, Nodes, ClaimsGPUs and Decides are empty.
 type Book struct {
 	slices  cache.Indexer
 	claims  resourcelisters.ResourceClaimLister
@@ -210,8 +208,7 @@ func (b *Book) locate(r *resourceapi.DeviceRequestAllocationResult, nodes ...str
 	return at, ok
 }
 
-// Set takes note of a pod that may name claims, and returns the keys of the claims that it
-// names now or named before.
+// Set notes a pod that may name claims, and returns the claims that it names or named.
 func (b *Book) Set(pod *v1.Pod) []string {
 	var keys []string
 	for _, name := range claimNames(pod) {
@@ -309,8 +306,7 @@ func (b *Book) keepFirst(key string, pod *v1.Pod, waiting bool) {
 	}
 }
 
-// First is the pod with which a shared claim is allocated: the oldest that waits; nil when
-// none does.
+// First is the pod with which a shared claim is allocated: the oldest that waits, or nil.
 func (b *Book) First(key string) *v1.Pod {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -356,8 +352,7 @@ func claimNames(pod *v1.Pod) (out []string) {
 	return out
 }
 
-// claimName is the claim behind an entry of a pod; not made: it does not exist yet. A pod
-// may do without: then both are zero.
+// claimName is the claim behind an entry, if made; a pod may do without: both are zero.
 func claimName(pod *v1.Pod, entry *v1.PodResourceClaim) (name string, notMade bool) {
 	if entry.ResourceClaimName != nil {
 		return *entry.ResourceClaimName, false
@@ -373,8 +368,7 @@ func claimName(pod *v1.Pod, entry *v1.PodResourceClaim) (name string, notMade bo
 	return "", true
 }
 
-// Objects are all ResourceSlices, ResourceClaims and DeviceClasses that are known now;
-// they are shared and must not be changed.
+// Objects are all objects that are known now; they are shared and must not be changed.
 func (b *Book) Objects() (slices []*resourceapi.ResourceSlice, claims []*resourceapi.ResourceClaim, classes []*resourceapi.DeviceClass) {
 	for _, obj := range b.slices.List() {
 		slices = append(slices, obj.(*resourceapi.ResourceSlice))

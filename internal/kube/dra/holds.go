@@ -24,8 +24,7 @@ type Hold struct {
 	// Whole are cards, Parts are slices and shares of cards.
 	Whole []string
 	Parts []ledger.HeldPart
-	// Missing is the node, as far as can be told, of a GPU that was never published and so
-	// is left out; empty: all are known.
+	// Missing is the likely node of a GPU that was never published; empty: all are known.
 	Missing string
 }
 
@@ -69,8 +68,7 @@ func (b *Book) Holds(a *resourceapi.AllocationResult, nodes ...string) (out Hold
 	return out
 }
 
-// takesAll says whether a claim consumes all memory of a device that several may have: then
-// it is the whole device.
+// takesAll says whether a claim consumes all memory of a shareable device: the whole of it.
 func takesAll(r *resourceapi.DeviceRequestAllocationResult, p *dialect.Published) bool {
 	for name, has := range p.Device.Capacity {
 		if strings.HasSuffix("/"+string(name), "/memory") {
@@ -93,9 +91,8 @@ func shareOf(r *resourceapi.DeviceRequestAllocationResult) model.Part {
 	})
 }
 
-// share is a share of a device by amounts of its capacities: memory in bytes, without which
-// it is all of the device, and cores in hundredths of the device, without which compute is
-// not limited.
+// share is a share of a device by its capacities: memory in bytes, without which it is all of
+// the device, and cores in hundredths, without which compute is not limited.
 func share(amount func(name string) (resource.Quantity, bool)) model.Part {
 	memory, ok := amount("memory")
 	if !ok || memory.Sign() <= 0 {
@@ -164,8 +161,7 @@ func (b *Book) AddTo(pod *v1.Pod, claims []ledger.Claim) (_ []ledger.Claim, all 
 	return claims, all
 }
 
-// carried visits the claims whose devices are counted under a bound pod; all: none of its
-// claims has a GPU that was never published.
+// carried visits claims counted under a bound pod; all: each of their GPUs was published.
 func (b *Book) carried(pod *v1.Pod, visit func(c *resourceapi.ResourceClaim, h Hold)) (all bool) {
 	all = true
 	for _, name := range claimNames(pod) {

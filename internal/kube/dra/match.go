@@ -14,18 +14,15 @@ import (
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
-// Set is the devices that all of some CEL expressions match, node by node. It is safe for
-// concurrent use.
+// Set is the devices that some CEL expressions match, by node. It is safe for concurrent use.
 type Set struct {
 	key         string
 	expressions []string
 	matcher     *Matcher
-	// namespace asked for it first; wanted is when it was last asked for. Guarded by the
-	// matcher's lock.
+	// Guarded by the matcher's lock: namespace asked first, wanted is when it last was.
 	namespace string
 	wanted    int64
-	// queued: it waits for its turn. change is the last change of a node that it knows of.
-	// Guarded by the matcher's lock.
+	// queued: it waits for its turn. change is the last change of a node that it knows.
 	queued bool
 	change int64
 	// begun: its turn has come, and todo are the nodes that are still to be looked at;
@@ -54,8 +51,8 @@ type summary struct {
 	shared bool
 	// profile is the smallest MIG profile that matches; empty when none does.
 	profile string
-	// partial: on some node only some cards match. named are the cards that match, sorted;
-	// no more than maxNamed and one node's.
+	// partial: on some node only some cards match. named: they, sorted, maxNamed and a
+	// node's.
 	partial bool
 	named   []string
 }
@@ -112,8 +109,7 @@ func (s *Set) On(node string) *Matched {
 	return s.byNode[node]
 }
 
-// Known says whether every node has been looked at, and what is wrong with the
-// expressions, if anything.
+// Known says whether every node has been looked at, and which expression is wrong.
 func (s *Set) Known() (bool, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -129,9 +125,8 @@ func (s *Set) each(visit func(node string, m *Matched)) {
 	}
 }
 
-// maxSets bounds how many different sets of expressions are remembered. Of the namespace
-// that asked for most of them the one is forgotten that was least recently wanted, so that
-// no tenant makes another's be forgotten.
+// maxSets bounds how many sets of expressions are remembered. Of the namespace with most of
+// them the least recently wanted is forgotten: no tenant makes another's be forgotten.
 const maxSets = 4096
 
 // Matcher evaluates CEL expressions over published devices, in one goroutine. A tenant's
@@ -149,12 +144,10 @@ type Matcher struct {
 	sets map[string]*Set
 	// wants counts questions, so that the set wanted least recently is known.
 	wants int64
-	// waiting are sets to be evaluated, or evaluated again, by namespace; turns are the
-	// namespaces.
+	// waiting are sets to be evaluated, by namespace; turns are the namespaces.
 	waiting map[string][]*Set
 	turns   []string
-	// changes are the nodes whose devices changed, with the number of the last change;
-	// change is the last of all.
+	// changes are nodes whose devices changed, by number; change is the last number.
 	changes map[string]int64
 	change  int64
 	wake    chan struct{}
@@ -319,8 +312,7 @@ func (m *Matcher) enqueueLast(s *Set) {
 	m.waiting[s.namespace] = append(m.waiting[s.namespace], s)
 }
 
-// todo are the nodes that a set has to look at: all, or those that changed since it did. The
-// caller holds the lock.
+// todo are the nodes that a set has to look at: all, or changed ones. The lock is held.
 func (m *Matcher) todo(s *Set) (out []string) {
 	if known, _ := s.Known(); !known {
 		return m.nodes()
@@ -342,8 +334,7 @@ func (s *Set) setKnown() bool {
 	return !was
 }
 
-// look finds what a set matches on a node, and says whether that is something else than was
-// known before.
+// look finds what a set matches on a node, and says whether that has changed.
 func (s *Set) look(ctx context.Context, node string, devices []dialect.Published) (changed bool) {
 	var found Matched
 	var problem error

@@ -75,9 +75,8 @@ func (e *Engine) Reasons(r *model.Request) (out explain.Tally) {
 	return out
 }
 
-// Victims names pods that must leave a node for a pod of another scheduler, beside those that
-// this one has chosen; false when the rules of preemption keep one of them, or when no eviction
-// helps.
+// Victims names pods that must leave a node for another scheduler's pod, beside those already
+// chosen; false when the rules of preemption keep one of them, or when no eviction helps.
 func (e *Engine) Victims(pod *v1.Pod, r *model.Request, id model.NodeID, chosen []model.HolderID) (out []model.HolderID, ok bool) {
 	gang := engine.Gang{
 		ID: engine.ID("preemptor/" + pod.UID), Name: pod.Namespace + "/" + pod.Name, Namespace: pod.Namespace,

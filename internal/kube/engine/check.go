@@ -30,8 +30,7 @@ type Checker struct {
 // Checker returns one that has looked at no node.
 func (e *Engine) Checker() *Checker { return &Checker{engine: e} }
 
-// All compares all nodes. It returns how many holders agree, or an error that shows the first
-// difference.
+// All compares all nodes. It returns how many holders agree, or the first difference.
 func (c *Checker) All() (holders int, err error) {
 	rebuilt := ledger.New()
 	for _, d := range c.engine.inventory.All() {
@@ -56,8 +55,7 @@ func (c *Checker) All() (holders int, err error) {
 }
 
 // Some compares some nodes, the next ones each time, and the accounts: cheap enough to run
-// now and then beside decisions. It returns how many holders agree, or an error and the node
-// in question.
+// beside decisions. It returns how many holders agree, or an error and the node in question.
 func (c *Checker) Some(nodes int) (holders int, found *v1.Node, err error) {
 	all := c.engine.inventory.All()
 	if len(all) == 0 {
@@ -91,8 +89,7 @@ func (c *Checker) Some(nodes int) (holders int, found *v1.Node, err error) {
 	return holders, found, err
 }
 
-// fill puts what pods and claims hold, as the stores say, into the ledgers of their nodes;
-// nil: the node is not looked at.
+// fill puts what the stores say that pods and claims hold into the ledgers of their nodes.
 func (c *Checker) fill(on func(node string) *ledger.Ledger) {
 	e, standing := c.engine, c.Standings()
 	put := func(node string, claims []ledger.Claim) {
@@ -123,8 +120,7 @@ func (c *Checker) fill(on func(node string) *ledger.Ledger) {
 	}
 }
 
-// Standings returns what holders' rights are founded on, as of now, for a ledger that is
-// rebuilt.
+// Standings returns what holders' rights are founded on now, for a ledger that is rebuilt.
 func (c *Checker) Standings() func(model.HolderID) ledger.Standing {
 	all := map[model.HolderID]ledger.Standing{}
 	c.engine.do("check", func(d *driver, _ time.Time) {

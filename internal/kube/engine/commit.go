@@ -17,8 +17,7 @@ import (
 type Release = engine.Release
 
 // Cycle is a scheduling cycle: what it needs to know of its pod, and, for a released pod, its
-// way to tell the engine what becomes of it. Of a pod that is not released it only says what
-// the pod asks for.
+// way to tell the engine what becomes of it. For other pods it only has the request.
 type Cycle struct {
 	engine *Engine
 	pod    *v1.Pod
@@ -36,8 +35,7 @@ type Cycle struct {
 // before the Binding is written; a member of a gang once more, to hear whether all others are
 // there. All else the gate knows, or is queued for core, which the next call tells.
 
-// Begin tells that a pod's scheduling cycle begins; false when it has no release. It takes no
-// lock.
+// Begin begins a pod's scheduling cycle; false when it has no release. It takes no lock.
 func (e *Engine) Begin(pod *v1.Pod) (Cycle, bool) {
 	planned, ok := e.gate.releases.get(model.HolderID(pod.UID))
 	if !ok {
@@ -73,8 +71,7 @@ func (c *Cycle) Alternatives(limit int) (out []model.NodeID) {
 	return out
 }
 
-// Take confirms that the pod still has its place, or, where it starts alone, gives it
-// another one that its cycle prefers.
+// Take confirms the pod's place, or gives a pod that starts alone the node its cycle prefers.
 func (c *Cycle) Take(node model.NodeID) (refusal *explain.Refusal) {
 	if node == c.Node.ID && c.released() {
 		return nil
@@ -118,8 +115,7 @@ type Weight struct {
 	Milli int64
 }
 
-// Confirm says whether the Binding may be written: the ticket is good, and the ledger still
-// gives the pod just these devices.
+// Confirm says whether the Binding may be written: ticket and devices are still the pod's.
 func (c *Cycle) Confirm() (w Weight, ok bool) {
 	c.engine.do("confirm", func(d *driver, _ time.Time) {
 		if ok = d.core.Releases.Holds(c.Holder, c.Ticket); !ok {
@@ -162,9 +158,8 @@ func (c *Cycle) refused(verdicts []Verdict) (out []engine.Event) {
 	return out
 }
 
-// Refused tells which nodes the filters refused for the pod, whose place was planned, and
-// takes its start back: it is planned anew, elsewhere. It returns the members that must stop
-// waiting for it.
+// Refused tells which nodes the filters refused for the pod, and takes its start back: it is
+// planned anew, elsewhere. It returns the members that must stop waiting for it.
 func (c *Cycle) Refused(verdicts []Verdict) (stop []model.HolderID) {
 	said := ""
 	if len(verdicts) > 0 {
@@ -197,8 +192,7 @@ func (c *Cycle) failed(what string, atFault bool, said, why string, before ...en
 	return stop
 }
 
-// Unreachable tells that the API server could not be written to: nothing is started for
-// a while, longer each time.
+// Unreachable tells that the API server could not be written to: starts are suspended.
 func (e *Engine) Unreachable() {
 	e.do("unreachable", func(d *driver, _ time.Time) { d.tell(engine.Suspended{}) })
 }

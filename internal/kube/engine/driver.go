@@ -24,9 +24,8 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/workload"
 )
 
-// driver feeds core with what the stores say, and carries core's effects to the gate and to
-// the outbox. It is reached under the engine's lock alone; all calls that change core are
-// its own, and those of a Cycle.
+// driver feeds core with what the stores say, and carries core's effects to the gate and the
+// outbox. It is reached under the engine's lock alone; only it and a Cycle change core.
 type driver struct {
 	core      *engine.Engine
 	feed      *feed
@@ -54,8 +53,7 @@ type driver struct {
 	// view is what questions read of the parts.
 	view answer.View
 
-	// now is the time of this turn of the lock, in nanoseconds; effects are what core wants to
-	// be carried out since the last mirror.
+	// now is the time of this turn of the lock, in nanoseconds; effects wait for mirror.
 	now     int64
 	effects effects
 	timing  Timing
@@ -138,8 +136,7 @@ func (e *effects) take() engine.Effects {
 	return out
 }
 
-// mirror brings the gate up to date with what core did. What was released and revoked since
-// the last time counts as it is now.
+// mirror brings the gate up to date with core's effects: each counts as it is now.
 func (d *driver) mirror() {
 	fx := d.effects.take()
 	retried := 0

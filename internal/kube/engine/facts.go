@@ -19,8 +19,7 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/workload"
 )
 
-// facts answers core's questions from what was read at the last drain: nothing in it
-// changes during a decision.
+// facts answers core's questions as of the last drain: it is constant during a decision.
 type facts struct {
 	work *workload.Gangs
 	// nodes are the Node objects; as many as the ledger has.
@@ -145,8 +144,7 @@ func (f *facts) Budgets(h model.HolderID) (out []engine.Budget) {
 	return slices.Clip(out)
 }
 
-// budgets are the disruption budgets of each namespace, with their selectors compiled
-// once.
+// budgets are the disruption budgets of each namespace, with their selectors compiled once.
 type budgets struct {
 	lister      policylisters.PodDisruptionBudgetLister
 	byNamespace map[string][]budget

@@ -76,8 +76,7 @@ func QuotaEvent(namespace string) Event { return Event{about: about{kind: aboutQ
 // ClaimEvent is about a ResourceClaim, by namespace/name.
 func ClaimEvent(key string) Event { return Event{about: about{kind: aboutClaim, key: key}} }
 
-// ObjectEvent is about an object that describes gangs, queues or priorities, by name or
-// namespace/name.
+// ObjectEvent is about an object that describes gangs, queues or priorities, by its key.
 func ObjectEvent(kind schema.GroupVersionResource, key string) Event {
 	switch kind {
 	case dialect.Queues, dialect.KAIQueues:
@@ -141,8 +140,7 @@ func (f *feed) drain() ([]Event, []engine.Event) {
 	return events, told
 }
 
-// claimChanges are the feed's handlers of what ResourceSlices, ResourceClaims and
-// DeviceClasses say.
+// claimChanges handle changes of ResourceSlices, ResourceClaims and DeviceClasses.
 func (f *feed) claimChanges() dra.Changes {
 	push := func(k kind) func(string) {
 		return func(key string) { f.push(Event{about: about{kind: k, key: key}}) }
@@ -172,8 +170,8 @@ func (f *feed) podHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{AddFunc: some, UpdateFunc: update, DeleteFunc: some}
 }
 
-// sameToUs says whether nothing changed about a pod that counts here: what it holds, and
-// what decides whether it may start.
+// sameToUs says whether nothing changed that decides what a pod holds or whether it may
+// start.
 func sameToUs(o, n *v1.Pod) bool {
 	if o.Spec.NodeName != n.Spec.NodeName || o.Status.Phase != n.Status.Phase || (o.DeletionTimestamp == nil) != (n.DeletionTimestamp == nil) {
 		return false

@@ -62,8 +62,7 @@ func (q *queues) read(name string, c *report.Complaints) bool {
 	return was != is || !reflect.DeepEqual(before, after) || fmt.Sprint(wasUnread) != fmt.Sprint(q.unread[name])
 }
 
-// object is the object that describes a queue: Volcano's, or KAI's if there is none of
-// Volcano's with the name.
+// object is the object that describes a queue: Volcano's, else KAI's.
 func (q *queues) object(name string) *unstructured.Unstructured {
 	if o := q.objects[dialect.Queues].Get(name); o != nil {
 		return o
@@ -78,8 +77,7 @@ func queueOf(o *unstructured.Unstructured) (arbiter.Queue, error) {
 	return dialect.QueueOf(o)
 }
 
-// build makes the tree of all queues that can be used. An invalid queue is left out; the
-// others count.
+// build makes the tree of all valid queues.
 func (q *queues) build() {
 	list := []arbiter.Queue{}
 	if _, ok := q.byName[arbiter.Default]; !ok {

@@ -13,24 +13,21 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/workload"
 )
 
-// BatchTimeout is how long members that start together may take until the last of them
-// is at Permit, unless it was set to something else. They follow each other in
-// kube-scheduler's queue, so it is less than a second, unless another plugin keeps one of
-// them out of it.
+// BatchTimeout is how long members that start together may take until the last of them is at
+// Permit, by default. They follow each other in kube-scheduler's queue, so it takes less than
+// a second, unless another plugin keeps one of them out of it.
 const BatchTimeout = 2 * time.Minute
 
 // Timing is how long the adapter waits; core's own times are in its options.
 type Timing struct {
-	// Step is how long decisions are left alone when nothing happens: time itself changes
-	// things (ages, reservations whose time came).
+	// Step is how long decisions pause when nothing happens: ages and reservations depend on
+	// time.
 	Step time.Duration
 	// Terminating is how long after its grace period a pod is still expected to go.
 	Terminating time.Duration
-	// Contest is how long two records may name one device on a node with an agent: see
-	// contest.Grace.
+	// Contest is how long records may contradict on a node with an agent: see contest.Grace.
 	Contest time.Duration
-	// InvalidQueue is how long a queue may be invalid before that is reported: see
-	// queuePatience.
+	// InvalidQueue is how long a queue may be invalid unreported: see queuePatience.
 	InvalidQueue time.Duration
 	workload.Timing
 }
@@ -80,8 +77,7 @@ func (d *driver) settings() Settings {
 	return s
 }
 
-// Configure changes settings, from the next step on. Where all nodes are to be read again
-// for it, they are with the next events.
+// Configure changes settings from the next step on, and has nodes read again where needed.
 func (e *Engine) Configure(change func(*Settings)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -114,8 +110,7 @@ func (e *Engine) Configure(change func(*Settings)) {
 	}
 }
 
-// Own says that the pods of a scheduler name are placed here, and what its profile says
-// about them.
+// Own says that pods of a scheduler name are placed here, and what its profile says.
 func (e *Engine) Own(schedulerName string, p workload.Profile) {
 	e.Configure(func(s *Settings) { s.Profiles[schedulerName] = p })
 }
@@ -138,8 +133,7 @@ func (e *Engine) Observe(change func(o *observe.Observer, now time.Time)) {
 }
 
 // Autoscale makes the engine ask for nodes of the domains in which gangs lack some, and for
-// those to stay that it keeps for gangs. patience is how long nodes of one domain are asked
-// for that do not come.
+// those it keeps to stay. patience is how long nodes of one domain are asked for in vain.
 func (e *Engine) Autoscale(patience time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

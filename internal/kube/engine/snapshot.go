@@ -25,9 +25,8 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/workload"
 )
 
-// Snapshot is what a replica of the engine is made of: the objects as the informers have
-// them, which are shared and must not be changed, and what the engine knows that no object
-// says.
+// Snapshot is what a replica of the engine is made of: the informers' objects, which are
+// shared and must not be changed, and what the engine knows that no object says.
 type Snapshot struct {
 	At time.Time
 	// Held is how long the engine's lock was held to copy what is in memory.
@@ -40,9 +39,8 @@ type Snapshot struct {
 	Passing   engine.Passing
 	// Arrivals number gangs in the order in which they were first seen.
 	Arrivals map[engine.ID]int64
-	// Pods are in the order in which they are to be read: those that are bound first, the
-	// oldest of them at the front, then those that wait. A pod that has its place and is not
-	// bound yet is there as if it were.
+	// Pods are in the order in which they are to be read: bound ones first, oldest first,
+	// then those that wait. A pod that has its place is there as if it were bound.
 	Pods       []*v1.Pod
 	Nodes      []*v1.Node
 	Namespaces []*v1.Namespace
@@ -50,8 +48,7 @@ type Snapshot struct {
 	Fixed
 	// Slices, Claims and Classes are there where ResourceClaims are followed.
 	Dynamic bool
-	// Recording is what core was told and has decided (Recording), of a snapshot that is
-	// to be written into a dump.
+	// Recording is what core was told and has decided, of a snapshot for a dump.
 	Recording []byte
 	Slices    []*resourceapi.ResourceSlice
 	Claims    []*resourceapi.ResourceClaim
@@ -129,8 +126,7 @@ func (e *Engine) Starting() (out []Cycle) {
 	return out
 }
 
-// Bind is a pod as if it had been bound to its place at a time, with its record and the queue
-// that is charged. Nothing is written.
+// Bind is a pod as if it had been bound at a time, with its record and charged queue.
 func (c *Cycle) Bind(p *v1.Pod, at time.Time) (*v1.Pod, error) {
 	out := p.DeepCopy()
 	out.Spec.NodeName = string(c.Node.ID)
@@ -191,9 +187,8 @@ func (e *Engine) Learned() *state.State {
 	return s
 }
 
-// Restore replaces what was learned by what another process has learned. It is called
-// before the first step, when everything has been seen that existed when this process
-// started.
+// Restore replaces what was learned by what another process has learned. It is called before
+// the first step, when what existed at the start has been seen.
 func (e *Engine) Restore(s *state.State) {
 	e.do("restore", func(d *driver, now time.Time) {
 		d.work.RestoreRuntimes(s.Runtimes)
@@ -210,8 +205,7 @@ func (d *driver) restore(s *state.State, now time.Time) {
 	d.tell(engine.Restored{Learned: s.Learned})
 }
 
-// arriveSince tells the planner of the pods that have come since a time: of those before,
-// the process that saved its state has told.
+// arriveSince tells the planner of pods since a time: earlier ones are in the saved state.
 func (d *driver) arriveSince(at time.Time) {
 	pods, _ := d.pods.List(labels.Everything()) // the store knows no error
 	slices.SortFunc(pods, func(a, b *v1.Pod) int { return cmp.Compare(a.UID, b.UID) })
@@ -222,11 +216,9 @@ func (d *driver) arriveSince(at time.Time) {
 	}
 }
 
-// Record writes down what core of an engine is told and decides, from now on: at most so many bytes in
-// memory, for dumps, and every line into sink, if there is one. It must be called before the
-// first event is applied, or the recording cannot be played; a second call does nothing.
-//
-// The sink is called under the engine's lock.
+// Record writes down what core of an engine is told and decides: at most so many bytes in
+// memory, for dumps, and every line into sink, if there is one, under the engine's lock. It
+// must be called before the first event is applied; a second call does nothing.
 func Record(e *Engine, version string, bytes int, sink func(line []byte)) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -23,27 +23,22 @@ import (
 type Turn struct {
 	// Stop are pods that must stop waiting at Permit: a member planned with them failed.
 	Stop []model.HolderID
-	// Activate are pods to be put into kube-scheduler's queue: released ones, and those
-	// that have to be looked at again. Requeue are released pods which that queue seems
-	// to have lost.
+	// Activate are pods to be put into kube-scheduler's queue: released ones, and those to be
+	// looked at again. Requeue are released pods which that queue seems to have lost.
 	Activate, Requeue []*v1.Pod
-	// Evict are pods that must go, those first that a disruption budget protects: if
-	// one may not go, the others stay.
+	// Evict are victims, those with a disruption budget first: if one may not go, all stay.
 	Evict []Victim
-	// Heal are pods that were bound to devices which older pods hold: they have to go,
-	// whatever budgets say.
+	// Heal are pods bound to devices which older pods hold: budgets do not protect them.
 	Heal []Victim
 	// GiveBack are allocated claims that failed starts left behind: tell GaveBack.
 	GiveBack []claims.GiveBack
 	// Notices are what waiting pods are told.
 	Notices []report.Notice
-	// Refusals are gangs that do not start for another reason than before; none unless
-	// WatchRefusals was called.
+	// Refusals are gangs that do not start for a new reason, after WatchRefusals.
 	Refusals []Refusal
 	// Demand is what autoscalers are asked for; nil when that is what it was.
 	Demand *demand.Document
-	// Lookups are gangs that wait for members that may have succeeded: tell Succeeded
-	// which did.
+	// Lookups are gangs whose missing members may have succeeded: tell Succeeded.
 	Lookups []workload.Lookup
 	// Next is when to step again though nothing happens.
 	Next time.Duration
@@ -57,8 +52,7 @@ type Victim struct {
 	Gang, Queue, For string
 	// Guarded: a disruption budget may refuse it. Then evicting the others would not help.
 	Guarded bool
-	// Cause is why it has to go (metrics.CausePriority or CauseReclaim), GPUHours what it
-	// has used until now.
+	// Cause is metrics.CausePriority or CauseReclaim, GPUHours what the pod has used.
 	Cause    string
 	GPUHours float64
 }
@@ -217,8 +211,7 @@ func (d *driver) next(now time.Time, more bool) time.Duration {
 	return max(time.Millisecond, next.Sub(now))
 }
 
-// Succeeded tells which pods of a lookup have succeeded; not ok when that could not be
-// found out.
+// Succeeded tells which pods of a lookup have succeeded; not ok: that is not known.
 func (e *Engine) Succeeded(l workload.Lookup, pods []v1.Pod, ok bool) {
 	e.do("succeeded", func(d *driver, now time.Time) {
 		d.work.Succeeded(l, pods, ok)

@@ -16,8 +16,8 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/workload"
 )
 
-// drain applies all events that have come. The stores are read here, under the lock, so
-// an old reading never overwrites a newer one.
+// drain applies events. Stores are read under the lock: no old reading overwrites a newer
+// one.
 func (d *driver) drain(now time.Time) {
 	events, told := d.feed.drain()
 	if len(told) > 0 {
@@ -79,10 +79,9 @@ func sortByAge(events []Event, reader *workload.Reader) {
 	})
 }
 
-// compareAge orders pods: those that are bound before those that wait, by when they were
-// bound, then this scheduler's before others', then by when they were created. Those that
-// wait and were created in one second go by name; a user chooses the name of a pod, so it
-// counts for no pod that is bound.
+// compareAge orders pods: bound ones first, by when they were bound, then this scheduler's
+// before others', then by creation. Waiting pods created in one second go by name; users
+// choose names, so they count for no bound pod.
 func compareAge(p, q *v1.Pod, reader *workload.Reader) int {
 	waits := func(p *v1.Pod) int {
 		if p.Spec.NodeName == "" {
@@ -151,9 +150,8 @@ func (d *driver) reportContests(found []report.Complaint) {
 	d.complaints.Add(found...)
 }
 
-// wordsFor is how old a bound pod may be to be told that words of it have no effect: a pod
-// that asks for nothing is bound before it is seen here, and a scheduler that starts must not
-// tell all pods again.
+// wordsFor is how old a bound pod may be to be told that fields of it are ignored: a pod that
+// asks for nothing is bound before it is seen, and a restart must not tell all pods again.
 const wordsFor = time.Minute
 
 // readPods reads pods again.
@@ -166,8 +164,7 @@ func (d *driver) readPods(pods []*v1.Pod, now time.Time) {
 // latest is a pod as the store has it; nil when it is gone or has ended.
 func (d *driver) latest(pod *v1.Pod) *v1.Pod { return latest(d.pods, pod) }
 
-// readPod makes what core knows of a pod equal to what the store says. The argument only
-// says which pod; it may be out of date.
+// readPod makes what core knows of a pod equal to the store's latest version of it.
 func (d *driver) readPod(pod *v1.Pod, now time.Time) {
 	id := model.HolderID(pod.UID)
 	latest := d.latest(pod)
@@ -217,8 +214,7 @@ func (d *driver) readPod(pod *v1.Pod, now time.Time) {
 	d.lookAtContests(node, now)
 }
 
-// arrive tells the planner of a pod it has not heard of, so that it learns what this
-// cluster is asked for.
+// arrive tells the planner of a new pod, so that it learns what this cluster is asked for.
 func (d *driver) arrive(pod *v1.Pod) {
 	if id := model.HolderID(pod.UID); !d.arrived[id] {
 		d.arrived[id] = true
@@ -233,8 +229,7 @@ func (d *driver) learnOf(pod *v1.Pod) {
 	}
 }
 
-// podOf finds a pod by its UID. Of one that is in no gang that costs a walk over all
-// pods, for something that should never happen.
+// podOf finds a pod by its UID; outside of gangs, by a walk over all pods: rarely needed.
 func (d *driver) podOf(uid string) *v1.Pod {
 	if m := d.work.Member(model.HolderID(uid)); m != nil {
 		return m.Pod

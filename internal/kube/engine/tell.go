@@ -17,8 +17,7 @@ import (
 // A step looks for few reasons: finding one costs a plan and a look at every node.
 const (
 	tellPerStep = 32
-	// nodesPerStep bounds how many nodes are looked at for that: about a millisecond, for
-	// which scheduling cycles and questions wait.
+	// nodesPerStep bounds the nodes that are looked at: about a millisecond under the lock.
 	nodesPerStep = 4_000
 )
 
@@ -68,8 +67,7 @@ func (d *driver) tellWhy(t *Turn, now time.Time) {
 	}
 }
 
-// shows is what a pod's condition says of why it waits, in one word and in a sentence;
-// empty when it says nothing.
+// shows is what a pod's condition says of why it waits: reason and message; empty: nothing.
 func (d *driver) shows(pod *v1.Pod) (kind, text string) {
 	latest, err := d.pods.Pods(pod.Namespace).Get(pod.Name)
 	if err != nil || latest.UID != pod.UID {
@@ -92,9 +90,8 @@ type Refusal struct {
 	Reason      explain.Reason
 }
 
-// refusals remembers for which reason each gang was last refused, for the audit log; nil
-// where there is none. Numbers in reasons change with every pod that comes or goes, so what
-// counts is the causes.
+// refusals has the causes for which each gang was last refused, for the audit log; nil where
+// there is none. Numbers in reasons change with every pod, so they do not count.
 type refusals map[engine.ID]string
 
 // WatchRefusals makes steps return refusals.

@@ -52,8 +52,7 @@ func (f *Freshness) Telemetry(id model.NodeID, d *Description, now time.Time) []
 	return d.Telemetry
 }
 
-// Stale are the nodes whose telemetry has become too old, to be read again; now and then,
-// and none in between.
+// Stale are the nodes whose telemetry has become too old, once per sweep, to be read again.
 func (f *Freshness) Stale(now time.Time) (out []model.NodeID) {
 	if now.Before(f.sweep) {
 		return nil

@@ -42,9 +42,8 @@ type Devices interface {
 // SetDevices adds what DRA drivers publish to nodes. It is called before Run.
 func (i *Inventory) SetDevices(d Devices) { i.devices = d }
 
-// New watches the objects of the sources, once it is run. changed is called with the
-// name of a node whose GPUNode or NodeResourceTopology changed, levels when objects changed
-// that define levels of domains.
+// New watches the objects of the sources, once it is run. changed is called with a node whose
+// GPUNode or NodeResourceTopology changed, levels when the levels of domains may have.
 func New(nodes corelisters.NodeLister, from watch.Sources, changed func(node string), levels func()) (*Inventory, error) {
 	i := &Inventory{nodes: nodes, networks: map[schema.GroupVersionResource]*watch.Optional[*unstructured.Unstructured]{}}
 	defaults := topology.DefaultLevels()
@@ -98,14 +97,12 @@ type Description struct {
 	MeasuredAt time.Time
 	// Agent: the node has an agent, which corrects records to what containers have.
 	Agent bool
-	// Published are the GPUs that DRA drivers publish; ClaimsOnly: the node has no others,
-	// so that nothing but a claim gets one.
+	// Published are the GPUs of DRA drivers; ClaimsOnly: the node has no others.
 	Published  []dialect.Published
 	ClaimsOnly bool
 	// Object is the Node it was made of.
 	Object *v1.Node
-	// Problem is what is wrong with the inventory, About the object that is: as much of
-	// the inventory as can be used is in Node.
+	// Problem is what is wrong with About; Node has as much as can be used.
 	Problem error
 	About   *v1.ObjectReference
 }
@@ -177,8 +174,7 @@ type Objects struct {
 	Networks map[schema.GroupVersionResource][]*unstructured.Unstructured
 }
 
-// Objects returns all that are known now, in no order; they are shared and must not be
-// changed.
+// Objects returns all that are known, in no order; they are shared and not to be changed.
 func (i *Inventory) Objects() Objects {
 	out := Objects{GPUNodes: i.gpuNodes.All(), NodeTopologies: i.topologies.All(), Networks: map[schema.GroupVersionResource][]*unstructured.Unstructured{}}
 	for kind, w := range i.networks {

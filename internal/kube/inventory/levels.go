@@ -58,14 +58,12 @@ func (i *Inventory) SetLevels(levels topology.Levels) {
 	i.Refresh()
 }
 
-// Derived says whether HyperNodes or Topologies add levels: then the order of levels
-// depends on the nodes.
+// Derived says whether HyperNodes or Topologies add levels, whose order depends on nodes.
 func (i *Inventory) Derived() bool { return i.domains.Load().more }
 
-// Refresh reads HyperNodes and Topologies anew. Levels that they add come beside those of
-// the configuration, ordered as the nodes' domains are nested. changed: nodes and what pods
-// ask for have to be read anew. Cost: all nodes, if there are such objects. Not to be called
-// concurrently.
+// Refresh reads HyperNodes and Topologies anew. Levels that they add come beside those of the
+// configuration, ordered as the nodes' domains are nested. changed: nodes and pods have to be
+// read anew. Cost: all nodes, if there are such objects. Not for concurrent use.
 func (i *Inventory) Refresh() (changed bool, problems []Problem) {
 	before := i.domains.Load()
 	now := &domains{levels: *i.configured.Load()}

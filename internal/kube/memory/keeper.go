@@ -20,12 +20,10 @@ import (
 // Key is the ConfigMap's key that has the state.
 const Key = "state.json"
 
-// maxAhead is how far in the future a state may have been saved: clocks of replicas differ
-// by less.
+// maxAhead is how far in the future a state may be saved: replicas' clocks differ by less.
 const maxAhead = time.Hour
 
-// Keeper reads and writes the state of one scheduler. Its methods are called by one
-// goroutine at a time.
+// Keeper reads and writes the state of one scheduler, for one goroutine at a time.
 type Keeper struct {
 	Client          kubernetes.Interface
 	Namespace, Name string
@@ -43,8 +41,7 @@ type Keeper struct {
 	problem string
 }
 
-// Load reads the state; nil when there is none that can be used, which is logged and
-// nothing else.
+// Load reads the state; nil when there is none that can be used, which is logged.
 func (k *Keeper) Load(ctx context.Context) *state.State {
 	logger := klog.FromContext(ctx).WithValues("configMap", klog.KRef(k.Namespace, k.Name))
 	object, err := k.Client.CoreV1().ConfigMaps(k.Namespace).Get(ctx, k.Name, metav1.GetOptions{})
@@ -75,8 +72,7 @@ func (k *Keeper) Load(ctx context.Context) *state.State {
 	return s
 }
 
-// Save writes the state, unless nothing has changed but the time. A failure is logged when
-// it is another one than the last.
+// Save writes the state if more than the time has changed. A new failure is logged.
 func (k *Keeper) Save(ctx context.Context, s *state.State) error {
 	err := k.save(ctx, s)
 	logger := klog.FromContext(ctx).WithValues("configMap", klog.KRef(k.Namespace, k.Name))
@@ -148,8 +144,7 @@ func (k *Keeper) write(ctx context.Context, text []byte) error {
 	return err
 }
 
-// create makes the object where the scheduler has the right to; config/rbac.yaml gives it
-// none, and makes the object itself.
+// create makes the object where it may; config/rbac.yaml gives no right and an object.
 func (k *Keeper) create(ctx context.Context, text []byte) error {
 	object := &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: k.Namespace, Name: k.Name}}
 	k.fill(object, text)

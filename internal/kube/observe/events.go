@@ -61,8 +61,7 @@ func (o *Observer) recordStep(plan *engine.Plan, now time.Time) {
 	}
 }
 
-// recordReservation records that nodes are kept for a gang, once until it starts:
-// reservations are made anew as things change.
+// recordReservation records that nodes are kept for a gang, once until it starts.
 func (o *Observer) recordReservation(id engine.ID, now time.Time) {
 	g, ok := o.core.Gangs.Gang(id)
 	if !ok || o.stages[id] != waits {
@@ -133,8 +132,7 @@ func (o *Observer) recordGang(kind string, id engine.ID, text string, now time.T
 	}
 }
 
-// recordBound records that a gang runs, when the last of its members that were placed is
-// bound.
+// recordBound records that a gang runs, when the last of its placed members is bound.
 func (o *Observer) recordBound(h model.HolderID, now time.Time) {
 	id, ok := o.core.Gangs.Of(h)
 	if !ok || o.stages[id] != isPlaced {
@@ -146,8 +144,7 @@ func (o *Observer) recordBound(h model.HolderID, now time.Time) {
 	}
 }
 
-// Failed records that a start was taken back, once for all members that were placed
-// together.
+// Failed records that a start was taken back, once for all members placed together.
 func (o *Observer) Failed(h model.HolderID, why string, now time.Time) {
 	if o == nil {
 		return

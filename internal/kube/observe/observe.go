@@ -20,8 +20,7 @@ import (
 // Core is what is read of core.
 type Core = coreanswer.Answers
 
-// Observer remembers what happens. Not safe for concurrent use, but for Timeline; nil
-// observes nothing.
+// Observer remembers what happens; nil observes nothing. Only Timeline is for concurrent use.
 type Observer struct {
 	core  Core
 	work  *workload.Gangs
@@ -32,12 +31,11 @@ type Observer struct {
 	leads bool
 	// since is when waiting pods could first be scheduled; zero while they may not.
 	since map[model.HolderID]time.Time
-	// planned is the step that placed a pod which is on its way to its place; step is the
-	// one under way, or the last.
+	// planned is the step that placed a pod on its way; step is the one under way, or the
+	// last.
 	planned map[model.HolderID]span
 	step    span
-	// reasons is what gangs wait for, as it was last counted; stages how far the timeline
-	// has told of gangs.
+	// reasons is what gangs were last counted for, stages how far the timeline has told.
 	reasons  map[engine.ID]explain.Code
 	stages   map[engine.ID]stage
 	timeline Timeline
@@ -46,8 +44,7 @@ type Observer struct {
 // span is from when to when something took place.
 type span struct{ began, ended time.Time }
 
-// idleBelow and idleAfter are when a device that is held counts as idle, unless set to
-// something else: 1 percent for ten minutes.
+// idleBelow and idleAfter: a held device is idle below 1 percent for ten minutes, by default.
 const (
 	idleBelow = 1
 	idleAfter = 10 * time.Minute
@@ -68,8 +65,7 @@ func (o *Observer) Read(core Core, work *workload.Gangs) {
 	}
 }
 
-// SetIdle sets when a device that is held counts as idle: when its utilization, in percent,
-// has not been above a bound for so long.
+// SetIdle sets below which utilization, in percent, and after how long a held device is idle.
 func (o *Observer) SetIdle(below int, after time.Duration) {
 	o.idle = measure.NewIdle(below, after.Milliseconds())
 }
@@ -127,8 +123,7 @@ func (o *Observer) Contested(records int) {
 // sinceSlack is how exact creation times are: the API server cuts them to seconds.
 const sinceSlack = 2 * time.Second
 
-// Waits notes when a pod that waits could first be scheduled: when it was created, or when
-// its last scheduling gate went.
+// Waits notes when a pod could first be scheduled: created, or its last scheduling gate gone.
 func (o *Observer) Waits(pod *v1.Pod, now time.Time) {
 	if o == nil {
 		return

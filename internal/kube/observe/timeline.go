@@ -15,15 +15,13 @@ const (
 	spareRoom = maxEvents / 8
 )
 
-// Timeline has the last decisions. If there are too many, it drops the oldest of the namespaces
-// that have most: a tenant who starts thousands of pods does not push out the history of other
-// tenants. Writing an event costs a copy of a few words: names are those of the objects. It is
-// safe for concurrent use.
+// Timeline has the last decisions. If there are too many, it drops the oldest of the
+// namespaces that have most: one tenant does not push out the history of others. Writing an
+// event costs a copy of a few words. It is safe for concurrent use.
 type Timeline struct {
 	mu     sync.Mutex
 	events []apiquery.Event // by version
-	// Versions begin at the time when this process began, so that those of an earlier leader
-	// are known to be of the past.
+	// Versions begin at this process' start: those of an earlier leader are of the past.
 	first     uint64 // version of the first event ever; 0 before
 	next      uint64
 	forgotten uint64 // the latest version that is forgotten; 0: none
@@ -85,8 +83,7 @@ func shares(count map[string]int, keep int) (each, more int) {
 	return sizes[len(sizes)-1], 0 // no namespace has too many
 }
 
-// After are the events after a version, the oldest first; 0: all that are remembered. Texts
-// name no other gang.
+// After are the events after a version, the oldest first; 0: all. Texts name no other gang.
 func (t *Timeline) After(since uint64) apiquery.Timeline {
 	t.mu.Lock()
 	defer t.mu.Unlock()

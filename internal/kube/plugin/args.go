@@ -84,7 +84,7 @@ type AutoscalingArgs struct {
 	// Left out: false.
 	Enabled  bool   `json:"enabled,omitempty"`
 	Patience string `json:"patience,omitempty"`
-	// PlaceholderNamespace is that of gpu-controller's --placeholder-namespace. Left out:
+	// PlaceholderNamespace is gpu-controller's --placeholder-namespace. Left out:
 	// "tangram-system".
 	PlaceholderNamespace string `json:"placeholderNamespace,omitempty"`
 }
@@ -280,9 +280,8 @@ func (a *FilterArgs) levels() (topology.Levels, error) {
 	return out, nil
 }
 
-// decodeArgs reads a plugin's arguments strictly: an unknown field is an error
-// that names it. The scheduler hands over what it does not know as raw bytes,
-// and nil when the configuration says nothing.
+// decodeArgs reads a plugin's arguments strictly: an unknown field is an error that names it.
+// Unknown types come as raw bytes, and nil when the configuration says nothing.
 func decodeArgs(obj runtime.Object, into any) error {
 	if obj == nil {
 		return nil

@@ -33,8 +33,7 @@ func (a *auditor) open(args *AuditArgs, t *tuning) error {
 	return nil
 }
 
-// started says that a pod was bound; the cycle is nil for pods that the engine does not
-// place.
+// started says that a pod was bound; c is nil for pods that the engine does not place.
 func (a *auditor) started(pod *v1.Pod, node string, c *cycle) {
 	if !a.on() {
 		return

@@ -124,20 +124,18 @@ func run(cmd *cobra.Command, opts *options.Options, asked *questions, defaults [
 	return app.Run(ctx, cc, sched)
 }
 
-// Setup builds a scheduler from command-line options, as kube-scheduler's own
-// Setup does, with five differences: --kubeconfig and the other connection flags
-// override the configuration file, so that one file serves everywhere; profiles
-// are completed; pods go to the places the engine has planned; those that
-// wait for it are kept out of the queue; and events stand back for
-// bindings.
+// Setup builds a scheduler from command-line options, as kube-scheduler's own Setup does,
+// with five differences: --kubeconfig and the other connection flags override the
+// configuration file, so that one file serves everywhere; profiles are completed; pods go to
+// the places the engine has planned; those that wait for it are kept out of the queue; and
+// events stand back for bindings.
 func (s *Shared) Setup(ctx context.Context, opts *options.Options) (*schedulerserverconfig.CompletedConfig, *scheduler.Scheduler, error) {
 	cfg, err := s.loadConfig(ctx, opts.ConfigFile)
 	if err != nil {
 		return nil, nil, err
 	}
 	CompleteAll(cfg.Profiles)
-	// With a configuration set and no file named, the options apply the flags on
-	// top of it.
+	// With a configuration set and no file named, the options apply the flags on top of it.
 	opts.ComponentConfig, opts.ConfigFile = cfg, ""
 	if errs := opts.Validate(); len(errs) > 0 {
 		return nil, nil, utilerrors.NewAggregate(errs)
@@ -151,8 +149,7 @@ func (s *Shared) Setup(ctx context.Context, opts *options.Options) (*schedulerse
 	if s.fenced, err = binding.NewFencedClient(cc.KubeConfig, s.fence.check); err != nil {
 		return nil, nil, err
 	}
-	// Leader election records through the broadcaster it was built with; pods'
-	// events go through one that stands back for bindings.
+	// Leader election keeps the broadcaster it was built with; pods' events stand back.
 	cc.EventBroadcaster.StartRecordingToSink(ctx.Done())
 	written, err := s.events.client(cc.KubeConfig, "events", s.events)
 	if err != nil {

@@ -23,14 +23,12 @@ const (
 	demandRenew = time.Minute
 	demandRetry = 2 * time.Second
 	demandPace  = 200 * time.Millisecond
-	// demandSettle is how long the first document waits where a former leader has left one:
-	// what gangs lack is found out one after the other, and what is asked for already must
-	// not be taken back meanwhile.
+	// demandSettle is how long the first document waits after a former leader's: what gangs
+	// lack is found one after the other, and what is asked for must not be taken back.
 	demandSettle = 10 * time.Second
 )
 
-// demander tells gpu-controller what autoscalers are asked for: it keeps one ConfigMap up
-// to date. The nil value tells nobody.
+// demander keeps the ConfigMap of what autoscalers are asked for; nil writes nothing.
 type demander struct {
 	client kubernetes.Interface
 	// mayWrite says why this process may not write now: it may not lead any more.
@@ -101,8 +99,7 @@ func (d *demander) asked(ctx context.Context) bool {
 	return err == nil && len(doc.Kept)+len(doc.Gangs) > 0 && time.Since(doc.At) < demand.Stale
 }
 
-// write replaces the document. The version in the write makes a late one of a former leader
-// fail.
+// write replaces the document; its version makes a late write of a former leader fail.
 func (d *demander) write(ctx context.Context) error {
 	d.mu.Lock()
 	doc := d.latest
@@ -161,8 +158,7 @@ type placeholders struct {
 	less chan struct{}
 }
 
-// follow looks at pods of the namespace that is gpu-controller's: what a tenant calls a
-// placeholder elsewhere is none.
+// follow looks at pods of gpu-controller's namespace: tenants' pods elsewhere do not count.
 func (p *placeholders) follow(pods cache.SharedIndexInformer, namespace string) error {
 	gang := func(obj any) (digest, name string) {
 		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
@@ -213,8 +209,7 @@ func (p *placeholders) remove(digest, name string) {
 	}
 }
 
-// left is how many placeholders of a gang there are, and a channel that is closed when there
-// are fewer of any gang.
+// left counts a gang's placeholders, with a channel that is closed when any gang has fewer.
 func (p *placeholders) left(digest string) (int, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -224,8 +219,7 @@ func (p *placeholders) left(digest string) (int, <-chan struct{}) {
 	return len(p.of[digest]), p.less
 }
 
-// await waits until a gang has no placeholders, but not for ever; it returns how many are
-// left.
+// await waits until a gang has no placeholders, for a time; it returns how many are left.
 func (p *placeholders) await(ctx context.Context, digest string, most time.Duration) int {
 	ctx, cancel := context.WithTimeout(ctx, most)
 	defer cancel()

@@ -15,25 +15,21 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Events are for people, bindings for pods that wait: writing an event costs the
-// API server about as much as a third of a pod's way, so in a rush events stand
-// back. They are written when no binding is under way, at least 20 per second
-// meanwhile, and afterwards in a steady stream instead of a flood.
+// Events are for people, bindings for pods that wait: writing an event costs the API server a
+// third of a pod's way, so in a rush events stand back. They are written when no binding is
+// under way, at least 20 per second meanwhile, and afterwards in a steady stream.
 const (
 	eventPatience = 50 * time.Millisecond
 	eventPace     = 2 * time.Millisecond
-	// maxEvents bounds what waits to be written; every waiting event is a
-	// goroutine. Beyond it new events are dropped, as they are best effort
-	// anyway: the pod's condition says the same.
+	// maxEvents bounds what waits to be written; every waiting event is a goroutine. Beyond
+	// it new events are dropped: the pod's condition says the same.
 	maxEvents = 10_000
 )
 
-// yielding is the rate limiter of the client that writes events: it lets events
-// through one by one, when bindings leave room.
+// yielding is the rate limiter of events: one by one, when bindings leave room.
 type yielding struct {
 	turn chan struct{} // holds the event that is next
-	// outage says whether the API server could not be written to a moment ago; nil: it
-	// could.
+	// outage says whether the last write to the API server failed; nil: it did not.
 	outage func() bool
 	// failing: the last write of an event or a condition got no answer.
 	failing atomic.Bool
@@ -99,8 +95,7 @@ func (y *yielding) Wait(ctx context.Context) error {
 	return y.standBack(ctx, eventPatience)
 }
 
-// sitOut blocks while the API server cannot be written to, not longer than outageMost:
-// then an event finds out whether it can.
+// sitOut blocks while the API server is away, for outageMost: then an event probes it.
 func (y *yielding) sitOut(ctx context.Context) error {
 	for waited := time.Duration(0); y.away() && waited < outageMost; waited += outageStep {
 		select {

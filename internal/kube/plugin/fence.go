@@ -23,13 +23,13 @@ import (
 // when the request goes out (binding.NewFencedClient). What slips through is found by the
 // leader as a contested record, and healed.
 type fence struct {
-	// renewed is when the lease was last renewed; nil where there is no leader election, and
-	// everything may be written.
+	// renewed is when the lease was last renewed; nil without leader election: all may be
+	// written.
 	renewed  *atomic.Pointer[instant]
 	clock    func() instant
 	deadline time.Duration
-	// seen is when any replica's renewal was last seen, by the monotonic clock; lease is for
-	// how long it counts.
+	// seen is when any renewal was last seen, by the monotonic clock; lease is how long it
+	// counts.
 	seen    atomic.Int64
 	renewal atomic.Int64 // the renewal itself, by the lease's own clock
 	lease   time.Duration
@@ -73,8 +73,7 @@ func (f *fence) check() error {
 	return nil
 }
 
-// fresh says whether some replica holds a lease that is not over, as far as this process
-// can see.
+// fresh says whether some replica holds a lease that is not over, as far as is seen.
 func (f *fence) fresh() bool {
 	if f == nil || f.renewed == nil {
 		return true
@@ -82,8 +81,7 @@ func (f *fence) fresh() bool {
 	return f.clock().monotonic-time.Duration(f.seen.Load()) < f.lease
 }
 
-// observe takes note of the lease as another replica left it. Clocks differ, so what
-// counts is when it was seen to change.
+// observe notes another replica's lease. Clocks differ: what counts is when it changed.
 func (f *fence) observe(r *resourcelock.LeaderElectionRecord) {
 	if at := r.RenewTime.UnixNano(); r.HolderIdentity != "" && f.renewal.Swap(at) != at {
 		f.seen.Store(int64(f.clock().monotonic))

@@ -112,8 +112,7 @@ func refusalStatus(r *explain.Refusal) *fwk.Status {
 // PreFilterExtensions lets nominated pods and victims be tried out.
 func (f *filter) PreFilterExtensions() fwk.PreFilterExtensions { return f }
 
-// AddPod counts a pod on a node as if it were there: a nominated pod, or a victim that
-// is reprieved.
+// AddPod counts a pod on a node as if it were there: a nominated one, or a reprieved victim.
 func (f *filter) AddPod(_ context.Context, cs fwk.CycleState, _ *v1.Pod, added fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
 	c, pod := readCycle(cs), added.GetPod()
 	if c == nil {
@@ -148,16 +147,14 @@ func (f *filter) RemovePod(_ context.Context, cs fwk.CycleState, _ *v1.Pod, remo
 // cycleKey is where a scheduling cycle keeps what our plugins tell each other.
 const cycleKey fwk.StateKey = "tangram.dev/cycle"
 
-// cycle is that: what the engine said of the pod, and, as the cycle goes on, what is
-// known.
+// cycle is what the engine said of the pod, and what is known as the cycle goes on.
 type cycle struct {
 	kubeengine.Cycle
 	// trials are hypotheses about nodes, as preemption and nominated pods make them.
 	trials map[model.NodeID]*coreanswer.Trial
 }
 
-// Clone copies what dry runs change: the framework clones the state for each
-// node it tries.
+// Clone copies what dry runs change: the framework clones the state for each node it tries.
 func (c *cycle) Clone() fwk.StateData {
 	out := *c
 	if c.trials != nil {
@@ -194,8 +191,7 @@ func (c *cycle) hypothesis(id model.NodeID) *coreanswer.Trial {
 	return t
 }
 
-// trial returns the cycle's hypothesis about a node, to be changed. It is called for the
-// clones of a cycle that dry runs have.
+// trial returns the hypothesis about a node, to be changed, of a clone that a dry run has.
 func (c *cycle) trial(id model.NodeID) *coreanswer.Trial {
 	if c.trials == nil {
 		c.trials = map[model.NodeID]*coreanswer.Trial{}

@@ -15,8 +15,7 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/metrics"
 )
 
-// gang is GPUGang: members that were planned together wait here for the last of
-// them, and are bound together.
+// gang is GPUGang: members planned together wait here for the last, and are bound together.
 type gang struct {
 	handle fwk.Handle
 	permit time.Duration
@@ -52,8 +51,7 @@ func (g *gang) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, er
 	return ownEdits(), nil
 }
 
-// Permit holds a member until all of its batch are here. Nothing is asked of the
-// framework while the engine's lock is held.
+// Permit holds a member until all of its batch are here; the engine's lock is not held.
 func (g *gang) Permit(_ context.Context, cs fwk.CycleState, _ *v1.Pod, _ string) (*fwk.Status, time.Duration) {
 	c := readCycle(cs)
 	if !c.released() {

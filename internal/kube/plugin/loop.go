@@ -80,9 +80,9 @@ func (l *loop) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		began := time.Now()
 		wait := l.step(ctx)
-		// Steps that follow each other at once would hold the engine's lock nearly always:
-		// scheduling cycles and questions have it for as long as the step took. What comes
-		// meanwhile is decided together.
+		// Steps without a pause would hold the engine's lock nearly always: cycles and
+		// questions have it for as long as the step took. What comes meanwhile is decided
+		// together.
 		pause := min(time.Since(began), longestPause)
 		if sleep(ctx, pause); wait > pause {
 			l.await(ctx, wait-pause)
@@ -129,8 +129,7 @@ func (l *loop) follow(ctx context.Context) bool {
 	}
 }
 
-// step makes one decision and carries it out. It returns when to make the next one
-// though nothing happens.
+// step makes one decision and carries it out. It returns when to make the next one.
 func (l *loop) step(ctx context.Context) time.Duration {
 	t := l.engine.Step()
 	stopAll(l.handle, t.Stop)
@@ -196,10 +195,9 @@ func (l *loop) lookUp(ctx context.Context, gangs []workload.Lookup) {
 // evictAtOnce is how many victims are evicted at the same time.
 const evictAtOnce = 32
 
-// evictAll evicts victims: first those that a budget may refuse, one by one until one is
-// refused; then the others at once, so that no gang runs on with half of its members.
-// Pods whose devices older pods hold are deleted before all, whatever budgets say: two
-// containers must not run on one device.
+// evictAll evicts victims: first those that a budget may refuse, one by one until one is;
+// then the others at once, so that no gang runs on with half of its members. Pods whose
+// devices older pods hold are deleted before, whatever budgets say.
 func (l *loop) evictAll(ctx context.Context, heal, victims []kubeengine.Victim) {
 	for _, v := range heal {
 		if !l.delete(ctx, v) {
@@ -262,12 +260,10 @@ func (l *loop) evict(ctx context.Context, v kubeengine.Victim) bool {
 	return true
 }
 
-// sampleEvery is how often availability is sampled: a fraction of the 15 s that a lease
-// lasts.
+// sampleEvery is how often availability is sampled: a fraction of a lease's 15 s.
 const sampleEvery = 2 * time.Second
 
-// sample tells again and again whether this process leads and whether the scheduler is
-// available, until the context ends.
+// sample tells whether this process leads and the scheduler is available, again and again.
 func (l *loop) sample(ctx context.Context) {
 	ticks := time.NewTicker(sampleEvery)
 	defer ticks.Stop()

@@ -14,12 +14,10 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/memory"
 )
 
-// stateTimeout is how long reading or writing the state may take: the start and the end of
-// a process wait for it.
+// stateTimeout bounds reads and writes of the state: start and end of a process wait for it.
 const stateTimeout = 5 * time.Second
 
-// keeping keeps what the engine has learned for the next process. The nil value keeps
-// nothing.
+// keeping keeps what the engine has learned for the next process; nil keeps nothing.
 type keeping struct {
 	engine *kubeengine.Engine
 	every  time.Duration
@@ -89,8 +87,7 @@ func (k *keeping) save(ctx context.Context) {
 	_ = k.Save(ctx, k.engine.Learned())
 }
 
-// Shutdown keeps what was learned and writes what waits for the audit log. It is called
-// while this process still leads.
+// Shutdown writes what was learned and the audit log. It is called by a leader.
 func (s *Shared) Shutdown(ctx context.Context) {
 	s.keeping.save(ctx)
 	ctx, cancel := context.WithTimeout(ctx, stateTimeout)

@@ -127,8 +127,7 @@ func (l *DurationLevels) parse(target, alert time.Duration) (time.Duration, time
 	return target, alert, nil
 }
 
-// setMetrics applies what GPUQueue's arguments say about metrics. Profiles share them, so
-// the price table is followed once.
+// setMetrics applies GPUQueue's arguments about metrics; profiles share one price table.
 func (s *Shared) setMetrics(ctx context.Context, e *kubeengine.Engine, a *MetricsArgs) error {
 	below, after, err := a.idle()
 	if err != nil {
@@ -220,8 +219,7 @@ func (p *prices) read() error {
 	return nil
 }
 
-// follow reads the file again and again until the context ends. A file that has become
-// invalid changes nothing, and is reported.
+// follow reads the file again and again. One that is invalid is reported and changes nothing.
 func (p *prices) follow(ctx context.Context) {
 	ticks := time.NewTicker(priceEvery)
 	defer ticks.Stop()

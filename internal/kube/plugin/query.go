@@ -52,8 +52,7 @@ func (q *questions) validate() error {
 	return nil
 }
 
-// Rates of what questions ask of the API server: they have a client of their own, so that
-// they do not use up the scheduler's.
+// Questions have a client of their own, so that they do not use up the scheduler's rates.
 const (
 	queryQPS   = 500
 	queryBurst = 1000

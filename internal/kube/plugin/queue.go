@@ -18,8 +18,7 @@ import (
 	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 )
 
-// queue is GPUQueue: it keeps pods out of kube-scheduler's queue until the engine has
-// released them, and orders those inside.
+// queue is GPUQueue: it keeps pods out of the queue until they are released, and orders it.
 type queue struct{ gate *kubeengine.Gate }
 
 var (
@@ -90,8 +89,7 @@ func (q *queue) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, e
 	return ownEdits(), nil
 }
 
-// ownEdits are events after which a pod is asked about again: no other event is about
-// pods that the engine places.
+// ownEdits are the only events after which a pod that the engine places is asked about again.
 func ownEdits() []fwk.ClusterEventWithHint {
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Update}, QueueingHintFn: afterOwnEdit},

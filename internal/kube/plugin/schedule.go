@@ -79,9 +79,8 @@ func unwelcome(ctx context.Context, f framework.Framework, pod *v1.Pod, node mod
 	return found
 }
 
-// toItsPlace schedules a pod to its planned node, if kube-scheduler's filters let it.
-// If they refuse, a pod that starts alone takes the best other node they accept; a gang
-// is planned anew without the nodes they refused.
+// toItsPlace schedules a pod to its planned node, if kube-scheduler's filters let it. Else a
+// pod that starts alone takes the best other node they accept; a gang is planned anew.
 func (s *Shared) toItsPlace(ctx context.Context, f framework.Framework, cs fwk.CycleState, pod *v1.Pod, c *kubeengine.Cycle) (scheduler.ScheduleResult, error) {
 	allowed, status, _ := f.RunPreFilterPlugins(ctx, cs, pod)
 	if !status.IsSuccess() {
@@ -125,9 +124,8 @@ func (s *Shared) toItsPlace(ctx context.Context, f framework.Framework, cs fwk.C
 	return s.refused(ctx, f, pod, c, refusals)
 }
 
-// byScores lets kube-scheduler's scores of all nodes decide, ours among them, for a pod
-// that starts alone and prefers nodes or neighbours. That it fits somewhere is planned.
-// extended: extenders have a say as well.
+// byScores lets kube-scheduler's scores of all nodes decide, for a pod that starts alone and
+// prefers nodes or neighbours: it fits somewhere. extended: extenders have a say as well.
 func (s *Shared) byScores(ctx context.Context, f framework.Framework, cs fwk.CycleState, info *framework.QueuedPodInfo, whole schedulePod, extended bool, c *kubeengine.Cycle) (scheduler.ScheduleResult, error) {
 	result, err := whole(ctx, f, cs, info)
 	if err == nil {
@@ -181,8 +179,7 @@ func (s *Shared) refusedEverywhere(ctx context.Context, f framework.Framework, p
 	return scheduler.ScheduleResult{}, fitError(f, said)
 }
 
-// withClaims adds the names of a pod's volume claims to what kube-scheduler says of them
-// without naming one.
+// withClaims adds the names of a pod's volume claims to what kube-scheduler says of them.
 func withClaims(said string, pod *v1.Pod) string {
 	if !strings.Contains(said, "PersistentVolumeClaims") {
 		return said
@@ -206,8 +203,7 @@ func (s *Shared) waits(ctx context.Context, f framework.Framework, cs fwk.CycleS
 	return fitError(f, "waits for its turn")
 }
 
-// fitError is a failure that kube-scheduler's own preemption does not act on: victims
-// are the engine's to find.
+// fitError is a failure on which kube-scheduler's own preemption does not act.
 func fitError(f framework.Framework, why string) error {
 	nodes, _ := f.SnapshotSharedLister().NodeInfos().List() // a snapshot knows no error
 	return &framework.FitError{NumAllNodes: len(nodes), Diagnosis: framework.Diagnosis{

@@ -60,8 +60,7 @@ func (s *scorer) PreScore(_ context.Context, cs fwk.CycleState, pod *v1.Pod, _ [
 	return nil
 }
 
-// hostKey is where a cycle keeps what a pod without GPUs asks for: apart from
-// cycleKey, whose holders are given devices.
+// hostKey keeps what a pod without GPUs asks for; holders under cycleKey are given devices.
 const hostKey fwk.StateKey = "tangram.dev/host"
 
 // Score is the weighted mean of the objectives, 0..100. A pod without GPUs has one
@@ -80,8 +79,7 @@ func (s *scorer) Score(_ context.Context, cs fwk.CycleState, pod *v1.Pod, node f
 	return int64(rating.Total) * fwk.MaxScore / score.Scale, nil
 }
 
-// ScoreExtensions is nil: scores are on one scale already, and stretching small
-// differences would only make noise louder.
+// ScoreExtensions is nil: scores are on one scale, and stretching them would add noise.
 func (s *scorer) ScoreExtensions() fwk.ScoreExtensions { return nil }
 
 // priority is GPUPriority, seed 002's policy: nodes with more GPUs are better. It
@@ -107,8 +105,7 @@ func (s *Shared) newPriority(_ context.Context, obj runtime.Object, h fwk.Handle
 // Name is the plugin's name in configurations.
 func (p *priority) Name() string { return names.PluginPriority }
 
-// priorityKey is where a scheduling cycle keeps the resource the pod's GPUs are sold
-// by.
+// priorityKey is where a scheduling cycle keeps the resource the pod's GPUs are sold by.
 const priorityKey fwk.StateKey = "tangram.dev/priority"
 
 type soldBy v1.ResourceName
@@ -116,8 +113,7 @@ type soldBy v1.ResourceName
 // Clone returns the value itself: it never changes.
 func (s soldBy) Clone() fwk.StateData { return s }
 
-// PreScore skips pods that ask for no GPU, and those whose request is invalid:
-// turning them away is a filter's business.
+// PreScore skips pods that ask for no GPU or whose request is invalid: filters reject those.
 func (p *priority) PreScore(_ context.Context, cs fwk.CycleState, pod *v1.Pod, _ []fwk.NodeInfo) *fwk.Status {
 	r, err := dialect.Request(pod)
 	if err != nil || r == nil {
@@ -146,9 +142,8 @@ func (p *priority) Score(_ context.Context, cs fwk.CycleState, pod *v1.Pod, node
 // ScoreExtensions brings the counts to the framework's scale.
 func (p *priority) ScoreExtensions() fwk.ScoreExtensions { return p }
 
-// NormalizeScore makes the largest node 100 and the others their part of it. Seed 002
-// returns the bare count, which the framework refuses above 100 and which weighs a
-// fleet of small nodes less than one of large ones.
+// NormalizeScore makes the largest node 100 and the others their part of it. Seed 002 returns
+// the bare count, which the framework refuses above 100.
 func (p *priority) NormalizeScore(_ context.Context, _ fwk.CycleState, _ *v1.Pod, scores fwk.NodeScoreList) *fwk.Status {
 	most := int64(0)
 	for _, s := range scores {

@@ -33,9 +33,8 @@ import (
 	"github.com/tangram-dev/tangram/internal/version"
 )
 
-// Shared is what all plugins of all profiles of one scheduler share: one ledger.
-// The framework builds plugins in random order, so whichever comes first makes
-// it.
+// Shared is what all plugins of all profiles of one scheduler share: one ledger. The
+// framework builds plugins in random order, so the first one makes it.
 type Shared struct {
 	mu       sync.Mutex
 	engine   *kubeengine.Engine
@@ -43,15 +42,13 @@ type Shared struct {
 	profiles map[string]*profile
 	// recording: what the engine is told and decides is written down.
 	recording bool
-	// sources is where GPUNodes and the like come from; none: the scheduler's API
-	// server.
+	// sources is where GPUNodes and the like come from; none: the scheduler's API server.
 	sources watch.Sources
 	events  *yielding
 	fence   *fence
 	// fenced writes what only a leader may; nil where Setup did not make it.
 	fenced kubernetes.Interface
-	// standsBack writes pods' conditions, which may wait for bindings; nil where Setup
-	// did not make it.
+	// standsBack writes pods' conditions, which wait for bindings; nil: Setup was not called.
 	standsBack kubernetes.Interface
 	// handle is any profile's: all lead to the same queue and API server. recorders are
 	// the profiles' own, so that events say which scheduler they come from.
@@ -75,15 +72,13 @@ type Shared struct {
 	audit     auditor
 	stateArgs StateArgs
 	keeping   *keeping
-	// autoscales: what autoscalers read is written. Plugins are built in any order, so it is
-	// read when a pod is bound.
+	// autoscales: what autoscalers read is written; known when all plugins are built.
 	autoscales atomic.Bool
 	// placeholders stand for gangs that lack nodes.
 	placeholders placeholders
 }
 
-// awaitSync blocks until the ledger has seen what existed at the start. Only pods
-// that ask for GPUs need to wait for it.
+// awaitSync blocks a pod that asks for GPUs until the ledger has seen what existed.
 func (s *Shared) awaitSync(ctx context.Context) {
 	s.synced.Do(func() {
 		logger := klog.FromContext(ctx)
@@ -104,13 +99,12 @@ type profile struct {
 	placements workload.Placements
 	// tenants is the standing of tenants; nil: the default.
 	tenants *dialect.Tenants
-	// priority: the profile scores by GPUPriority, whose opinion the shortcut would
-	// pass over.
+	// priority: the profile scores by GPUPriority, which the shortcut would pass over.
 	priority bool
 }
 
-// NewShared returns the state for one scheduler. No source of GPUNodes means the
-// objects of the scheduler's own API server.
+// NewShared returns the state for one scheduler; without sources its own API server's
+// objects.
 func NewShared(from watch.Sources) *Shared {
 	s := &Shared{profiles: map[string]*profile{}, sources: from, events: newYielding(), fence: &fence{}}
 	s.tuning, _ = (&QueueArgs{}).tuning() // defaults are valid, as a test says
@@ -175,8 +169,7 @@ func (s *Shared) join(ctx context.Context, h fwk.Handle) (*kubeengine.Engine, *p
 	return s.engine, s.profile(h.ProfileName()), nil
 }
 
-// profile returns what is known of a profile, making it if needed. The caller holds
-// the lock.
+// profile returns what is known of a profile, or a new one. The caller holds the lock.
 func (s *Shared) profile(name string) *profile {
 	p := s.profiles[name]
 	if p == nil {
@@ -249,9 +242,8 @@ func enlist[A any](ctx context.Context, s *Shared, h fwk.Handle, obj runtime.Obj
 	return c, p, args, err
 }
 
-// setLevels takes over the levels of domains that a profile's arguments list. Nodes
-// are in one tree for all profiles, so profiles must agree; one that lists none
-// takes what the others list.
+// setLevels takes over the levels of domains that a profile's arguments list. There is one
+// tree of nodes, so profiles must agree; one that lists none takes what the others list.
 func (s *Shared) setLevels(profile string, args *FilterArgs) error {
 	levels, err := args.levels()
 	if err != nil || levels == nil {
@@ -289,8 +281,7 @@ func (s *Shared) setTelemetryMaxAge(profile string, age time.Duration) error {
 	return nil
 }
 
-// record begins the recording that GPUQueue's arguments ask for. Each profile has these
-// arguments; the first one begins it.
+// record begins the recording that GPUQueue's arguments ask for, once for all profiles.
 func (s *Shared) record(e *kubeengine.Engine, args *RecordingArgs) error {
 	if args.Megabytes < 0 || args.Megabytes > maxRecording {
 		return fmt.Errorf("recording.megabytes: %d, must be 0 to %d", args.Megabytes, maxRecording)

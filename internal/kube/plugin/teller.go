@@ -94,9 +94,8 @@ func (t *teller) run(ctx context.Context) {
 	}
 }
 
-// write makes a pod's condition say why it waits. The pod's version must be the one
-// that was looked at: a late word must not undo what a binding says. What fails is
-// found missing when the reason is looked for next.
+// write makes a pod's condition say why it waits. The pod's version must be the one that was
+// looked at: no late write undoes a Binding. A failed one is found when the reason is next.
 func (t *teller) write(ctx context.Context, w report.Notice) {
 	pods := t.client.CoreV1().Pods(w.Pod.Namespace)
 	now, err := t.latest(w.Pod)

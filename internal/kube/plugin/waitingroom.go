@@ -25,8 +25,7 @@ import (
 type waitingRoom struct {
 	internalqueue.SchedulingQueue
 	waits func(*v1.Pod) bool
-	// gone says whether a pod does not exist any more, by the store from which the queue's
-	// events come.
+	// gone says whether a pod is gone, by the store from which the queue's events come.
 	gone func(*v1.Pod) bool
 	// gated is kube-scheduler's own gauge of pods that wait outside.
 	gated metrics.MetricRecorder
@@ -114,8 +113,7 @@ func (r *waitingRoom) Activate(logger klog.Logger, pods map[string]*v1.Pod) {
 			inside[key] = pod
 			continue
 		}
-		// Edits after the one kept here will be told; but the engine may have seen the edit that
-		// frees the pod before.
+		// Later edits will be told; but the engine may have seen the edit that frees the pod.
 		if r.waits(kept) {
 			kept = pod
 		}

@@ -20,11 +20,10 @@ type Notice struct {
 	Event bool
 }
 
-// Every is how long owners of waiting gangs are left alone when the reason has changed.
-// They are told first when the gang has waited for a twentieth of it, and again after
-// Every, and after twice as long each time, up to 30 times Every, or 3 times when the
-// reason is of another kind. Numbers in reasons change with every pod that comes or goes,
-// and telling costs a write per member.
+// Every is how long owners of waiting gangs are left alone when the reason has changed. They
+// are told first after a twentieth of it, again after Every, and after twice as long each
+// time, up to 30 times Every, or 3 times when the reason is of another kind. Numbers in
+// reasons change with every pod that comes or goes, and telling costs a write per member.
 const Every = 10 * time.Second
 
 const (

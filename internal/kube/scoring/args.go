@@ -13,8 +13,7 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/workload"
 )
 
-// Args decide between nodes that fit: the arguments of GPUScore, and the file that
-// gpu-extender reads.
+// Args decide between nodes that fit: GPUScore's arguments, and gpu-extender's file.
 type Args struct {
 	APIVersion string `json:"apiVersion,omitempty"`
 	Kind       string `json:"kind,omitempty"`

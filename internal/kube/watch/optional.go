@@ -14,9 +14,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Optional watches objects on clusters that have them. It is not one of the scheduler's
-// informers: those never sync when their CRD is missing, and the scheduler would not
-// start. A nil Optional watches nothing.
+// Optional watches objects on clusters that have them. It is no informer of the scheduler:
+// those never sync when their CRD is missing. A nil Optional watches nothing.
 type Optional[T metav1.Object] struct {
 	informer cache.SharedIndexInformer
 	handler  cache.ResourceEventHandlerRegistration
@@ -73,8 +72,7 @@ func (w *Optional[T]) refused(ctx context.Context, err error) bool {
 	return true
 }
 
-// LookAgain asks the API server soon whether it serves them by now: somebody has seen that
-// such an object exists. It does not wait.
+// LookAgain asks soon whether such objects are served by now: one is said to exist.
 func (w *Optional[T]) LookAgain() {
 	if w == nil {
 		return
@@ -93,8 +91,7 @@ func keyOf(o metav1.Object) string {
 	return o.GetNamespace() + "/" + o.GetName()
 }
 
-// servesNone says whether an error means that there are no such objects to be had:
-// no such resource, or not for us.
+// servesNone says whether an error means that such objects are not served, or not to us.
 func servesNone(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && (apierrors.IsNotFound(err) || apierrors.IsForbidden(err))

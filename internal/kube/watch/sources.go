@@ -19,11 +19,9 @@ import (
 // Sources are where objects come from that only some clusters have.
 type Sources struct {
 	GPUNodes cache.ListerWatcher
-	// NodeTopologies lists and watches NodeResourceTopologies as unstructured
-	// objects; nil: they are not watched.
+	// NodeTopologies lists and watches NodeResourceTopologies; nil: they are not watched.
 	NodeTopologies cache.ListerWatcher
-	// Groups lists and watches the objects that describe gangs and queues, as
-	// unstructured objects.
+	// Groups lists and watches the objects that describe gangs and queues, unstructured.
 	Groups map[schema.GroupVersionResource]cache.ListerWatcher
 	// Topologies lists and watches the objects that describe the network, of the kinds of
 	// dialect.Topologies; nil: they are not watched.

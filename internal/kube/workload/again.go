@@ -11,8 +11,7 @@ import (
 	"github.com/tangram-dev/tangram/core/engine"
 )
 
-// OwnerChanged looks again at the pods of an object of dialect.Owners that changed: it says
-// how many of them belong together.
+// OwnerChanged looks again at the pods of an object of dialect.Owners that changed.
 func (w *Gangs) OwnerChanged(kind schema.GroupVersionResource, key string, now time.Time) {
 	for _, p := range w.owners.changed(kind, key) { // each on its own
 		w.again(p, now)
@@ -26,8 +25,7 @@ func (w *Gangs) LevelsChanged(now time.Time) {
 	}
 }
 
-// PrioritiesChanged looks again at gangs: PodGroups may name a PriorityClass that is new
-// or gone.
+// PrioritiesChanged looks again at gangs: PodGroups may name the PriorityClass.
 func (w *Gangs) PrioritiesChanged() {
 	for id, g := range w.groups {
 		if g.real {
@@ -99,8 +97,7 @@ func (w *Gangs) Next() time.Time {
 type Timing struct {
 	// Owner is how long after a pod's creation its owner may be unknown: see OwnerPatience.
 	Owner time.Duration
-	// NextRun is how long the first members of what may be a next run wait for the others:
-	// see NextRunFor.
+	// NextRun is how long the first members of a next run wait for others: see NextRunFor.
 	NextRun time.Duration
 	// ShortestRun is the least that is learned from: see shortestRun.
 	ShortestRun time.Duration

@@ -12,8 +12,7 @@ import (
 
 // apart is what keeps pods off each other's nodes by Kubernetes' own rules: ports of the
 // host, required anti-affinity and spreading by host. kube-scheduler's filters judge one
-// member after the other, so a plan that puts such members together fails with the
-// second of them, whichever node it is on.
+// member after the other, so a plan that puts such members together fails with the second.
 type apart struct {
 	ports []v1.ContainerPort
 	terms []antiTerm

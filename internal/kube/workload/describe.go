@@ -17,9 +17,8 @@ import (
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
-// Describe turns a gang's pods into a gang for core; false when none is left. hasPlace
-// says whether a pod that is not bound is on its way to a place. Cost: a sort of the
-// gang's pods.
+// Describe turns a gang's pods into a gang for core; false when none is left. hasPlace: a pod
+// that is not bound is on its way to a place. Cost: a sort of the gang's pods.
 func (w *Gangs) Describe(id engine.ID, now time.Time, hasPlace func(model.HolderID) bool) (engine.Gang, bool) {
 	g := w.groups[id]
 	if g == nil || len(g.pods) == 0 {
@@ -83,8 +82,8 @@ func (w *Gangs) Describe(id engine.ID, now time.Time, hasPlace func(model.Holder
 	return gang, true
 }
 
-// least is how many members a gang needs now, as its members and their controllers say; 0
-// when they do not.
+// least is how many members a gang needs now, by its members and their controllers; 0:
+// unsaid.
 func least(pods []*Member) int {
 	var whole, first, running int
 	runs, onlyLeaders := false, true
@@ -138,8 +137,7 @@ func (g *group) submitted(created metav1.Time) int64 {
 	return created.Unix()*int64(time.Second) + g.arrival%int64(time.Second)
 }
 
-// contradiction says in what members that wait disagree about their gang, naming the
-// field; empty when they agree.
+// contradiction names the field in which waiting members disagree; empty when they agree.
 func (g *group) contradiction(pods []*Member, said *dialect.Group) string {
 	var first *Member
 	for _, m := range pods {
@@ -257,10 +255,9 @@ func (w *Gangs) counted(g *group) (out []finished) {
 // others: controllers create them one after the other.
 const NextRunFor = time.Minute
 
-// awaitsMore says whether a gang's living members, oldest first, may be the first of a
-// next run under the same name: none of them has a place, and with those that succeeded
-// there are more than the gang needs. They may as well be the last of a run, in place
-// of one that was lost; so this holds for a while only.
+// awaitsMore says whether a gang's living members, oldest first, may be the first of a next
+// run under the same name: none has a place, and with those that succeeded there are more
+// than the gang needs. They may as well replace a lost one; so this holds for a while only.
 func (w *Gangs) awaitsMore(g *group, pods []*Member, least int, now time.Time, hasPlace func(model.HolderID) bool) bool {
 	if done := len(w.counted(g)); done == 0 || len(pods) >= least || len(pods)+done <= least {
 		return false
@@ -292,8 +289,7 @@ func countOf(roles []engine.Role, task string) int {
 	return n
 }
 
-// spreadMinimums gives tasks' minimums to their roles: pods of one task need not be
-// alike. It returns their sum.
+// spreadMinimums gives tasks' minimums to their roles, of which a task may have several.
 func spreadMinimums(roles []engine.Role, minOf map[string]int) (sum int) {
 	last := map[string]int{}
 	for i := range roles {

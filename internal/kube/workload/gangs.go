@@ -29,8 +29,7 @@ type Gangs struct {
 	objects Objects
 
 	groups map[engine.ID]*group
-	// arrivals counts gangs that came, arrived are numbers of gangs in another process
-	// (Arrived).
+	// arrivals counts gangs that came, arrived are their numbers in another process.
 	arrivals int64
 	arrived  map[engine.ID]int64
 	members  map[model.HolderID]*Member
@@ -201,8 +200,7 @@ func (w *Gangs) charge(g *group, m *Member) {
 	}
 }
 
-// read reads a pod's gang and what it asks for; nil when the engine has nothing to decide
-// about it, which is free then, or not yet.
+// read reads a pod's gang and request; nil: nothing to decide, for good (free) or not yet.
 func (w *Gangs) read(pod *v1.Pod, now time.Time) (m *Member, free bool) {
 	id := model.HolderID(pod.UID)
 	waits := pod.Spec.NodeName == ""
@@ -257,8 +255,7 @@ func (w *Gangs) read(pod *v1.Pod, now time.Time) (m *Member, free bool) {
 	return member, false
 }
 
-// ClaimsFor is how long after a pod's creation its ResourceClaims may be missing before the
-// pod is told.
+// ClaimsFor is how long a new pod's ResourceClaims may be missing before the pod is told.
 const ClaimsFor = 5 * time.Second
 
 // Ask is what the pod's ResourceClaims mean; nil when it has none that matter.
@@ -304,8 +301,7 @@ func (w *Gangs) Forget(pod *v1.Pod, now time.Time) {
 	w.owners.disown(model.HolderID(pod.UID))
 }
 
-// Waits says whether a gang is known and has a member for which the predicate says that
-// it has no place.
+// Waits says whether a gang has a member that is not bound and has no place.
 func (w *Gangs) Waits(id engine.ID, hasPlace func(model.HolderID) bool) bool {
 	g := w.groups[id]
 	if g == nil {
@@ -376,8 +372,7 @@ func (w *Gangs) Company(pods []*Member) (out []*v1.Pod) {
 }
 
 // companySays makes a gang that shares claims as hard to evict as the hardest of those that
-// go with it: nobody is evicted for who may not evict him, and who shares is not safe for
-// that.
+// are evicted with it: no pod is evicted for one that may not evict it.
 func (w *Gangs) companySays(pods []*Member, gang *engine.Gang) {
 	for _, p := range w.Company(pods) {
 		if priority := priorityOf(p); !gang.InCompany || priority > gang.Company {

@@ -78,8 +78,7 @@ func (w *Gangs) controlledBy(kind, namespace, name string) func(yield func(*v1.P
 	}
 }
 
-// IsKind says whether what a person calls a kind is one: "RayCluster", "raycluster",
-// "rayclusters"; empty is any.
+// IsKind says whether a user's word is a kind: "RayCluster", "rayclusters"; empty is any.
 func IsKind(said, kind, resource string) bool {
 	said, _, _ = strings.Cut(said, ".") // jobs.batch
 	return said == "" || strings.EqualFold(said, kind) || strings.EqualFold(said, resource) || strings.EqualFold(said, kind+"s")

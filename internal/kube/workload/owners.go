@@ -17,23 +17,19 @@ import (
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
-// OwnerPatience is how long after a pod's creation its owner may be unknown here: it
-// existed before the pod, but the two are watched apart. An owner that is still unknown
-// is gone.
+// OwnerPatience is how long after a pod's creation its owner may be unknown here: the two are
+// watched apart. An owner that is still unknown then is gone.
 const OwnerPatience = 5 * time.Second
 
-// owners reads what PodGroups and controllers, the objects of dialect.Owners, say of the gangs
-// of their pods.
+// owners reads what PodGroups and controllers (dialect.Owners) say of their pods' gangs.
 type owners struct {
 	objects  Objects
 	levels   func() topology.Levels
 	patience time.Duration
-	// pods are those of an object, names the reverse: a pod may have a PodGroup and a
-	// controller.
+	// pods are those of an object, names the reverse: a PodGroup and a controller.
 	pods  map[string]map[model.HolderID]*v1.Pod
 	names map[model.HolderID][2]string
-	// readings are what such objects were read as, as long as they have pods and have not
-	// changed; parsed counts them.
+	// readings are what unchanged objects with pods were read as; parsed counts them.
 	readings map[string]*reading
 	parsed   int
 }
@@ -133,10 +129,9 @@ func (o *owners) resolve(pod *v1.Pod, m *dialect.Membership, now time.Time) (nee
 	return needs, true, ""
 }
 
-// groupOf says whether what the PodGroup a pod names says is known, if it names one;
-// what is wrong, if that will not come by itself. Where PodGroups are not served they
-// are not waited for; that is not believed at once: the pod is a sign that their definition
-// was installed a moment ago.
+// groupOf says whether the PodGroup that a pod names, if any, is known; or what is wrong, if
+// it will not come by itself. Where PodGroups are not served they are not waited for, after a
+// while: the pod is a sign that their definition was installed a moment ago.
 func (o *owners) groupOf(pod *v1.Pod, m *dialect.Membership, now time.Time) (known bool, problem string) {
 	kind := o.objects[m.Groups]
 	if m.PodGroup == "" {
@@ -180,9 +175,9 @@ func (o *owners) needsOf(pod *v1.Pod, owner dialect.Object, size int, now time.T
 }
 
 // bounded says whether the controller beside a PodGroup lets fewer pods exist now than the
-// PodGroup asks for, which was made for it: Kubeflow's Trainer makes a PodGroup of all pods
-// of a JobSet, of which JobSet creates some when others have ended. A PodGroup that a user
-// made may be of several controllers.
+// PodGroup, which was made for it, asks for: Kubeflow's Trainer makes a PodGroup of all pods
+// of a JobSet, which creates some when others have ended. A user's may have several
+// controllers.
 func (o *owners) bounded(m *dialect.Membership, now int) bool {
 	group, object := o.objects[m.Groups].Get(m.PodGroup), o.objects[m.Also.Resource].Get(m.Also.Key)
 	if group == nil || object == nil {
@@ -195,8 +190,7 @@ func (o *owners) bounded(m *dialect.Membership, now int) bool {
 	return now < dialect.SizeOf(group)
 }
 
-// stated is what the controller of a gang states besides its size, of kinds that do; nil
-// otherwise. The problem names the field.
+// stated is what the controller of a gang states besides its size; problem names the field.
 func (o *owners) stated(m *dialect.Membership) (said *dialect.Group, problem string) {
 	object := o.objects[m.Object.Resource].Get(m.Object.Key)
 	if object == nil || !dialect.States(m.Object.Resource) {
@@ -209,8 +203,7 @@ func (o *owners) stated(m *dialect.Membership) (said *dialect.Group, problem str
 	return &g, ""
 }
 
-// said is what the PodGroup of a member says, or its controller of a kind that says as
-// much; nil when there is none.
+// said is what the PodGroup of a member says, or a controller that says as much; nil: none.
 func (o *owners) said(m *Member) *dialect.Group {
 	object := o.objects[m.Object.Resource].Get(m.Object.Key)
 	if object == nil || !dialect.States(m.Object.Resource) {
@@ -230,8 +223,7 @@ func (o *owners) classPriority(name string) (int32, bool) {
 	return int32(value), true
 }
 
-// adopt adds what a pod's controller says in the words of other schedulers; empty, or what
-// is wrong with them.
+// adopt adds what a pod's controller says in other schedulers' words, or what is wrong there.
 func (o *owners) adopt(pod *v1.Pod, m *dialect.Membership) (problem string) {
 	owner := m.Object
 	if m.PodGroup != "" || owner.Key == "" {
@@ -270,8 +262,7 @@ type reading struct {
 	err     error
 }
 
-// readGroup is what an object of dialect.Owners says of its gang. What the result refers to is not
-// to be changed.
+// readGroup is what an object of dialect.Owners says of its gang; shared, not to be changed.
 func (o *owners) readGroup(from dialect.Object, object *unstructured.Unstructured) (dialect.Group, error) {
 	levels, version := o.levels(), object.GetResourceVersion()
 	key := ownerKey(from.Resource, from.Key)

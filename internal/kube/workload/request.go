@@ -40,16 +40,14 @@ type Profile struct {
 
 // Reader reads what pods ask for. It is safe for concurrent use and takes no lock.
 type Reader struct {
-	// Namespaces may be unsynced, or not be readable at all: their annotations only say
-	// what nothing else does.
+	// Namespaces may be unsynced or unreadable: they only say what nothing else does.
 	Namespaces corelisters.NamespaceLister
 	Levels     func() topology.Levels
 	// Claims reads what a pod's ResourceClaims mean; nil where they are not watched.
 	Claims    func(*v1.Pod) (*dra.Ask, error)
 	profiles  atomic.Pointer[map[string]Profile]
 	protected atomic.Pointer[[]string]
-	// readings are those of waiting pods, by UID; kept is how many there are, parsed how many
-	// were made.
+	// readings are of waiting pods, by UID; kept: how many, parsed: how many were made.
 	readings     sync.Map
 	kept, parsed atomic.Int64
 }
@@ -82,10 +80,9 @@ func (r *Reader) all() map[string]Profile {
 	return nil
 }
 
-// Request reads what a pod asks for; nil when it asks for no GPU. Where the pod leaves
-// open in which direction nodes and devices are filled, the first that speaks decides:
-// its queue, its Namespace's annotation, then what the profile says of its namespace,
-// and of all pods.
+// Request reads what a pod asks for; nil when it asks for no GPU. Where it leaves open in
+// which direction nodes and devices are filled, the first that speaks decides: its queue, its
+// Namespace's annotation, then what the profile says of its namespace, and of all pods.
 func (r *Reader) Request(pod *v1.Pod) (*model.Request, error) {
 	return r.RequestIn(pod, r.Profile(pod.Spec.SchedulerName))
 }
@@ -219,19 +216,17 @@ func (r *Reader) Forget(uid types.UID) {
 // Parsed is how many readings were made: a measure of what pods cost.
 func (r *Reader) Parsed() int64 { return r.parsed.Load() }
 
-// systemPriority is the smallest priority of Kubernetes' system classes
-// (system-cluster-critical, system-node-critical).
+// systemPriority is the smallest priority of Kubernetes' system-critical classes.
 const systemPriority = 2_000_000_000
 
-// defaultProtected are the namespaces whose pods are never evicted unless the
-// configuration lists others.
+// defaultProtected are the namespaces whose pods are never evicted, by default.
 var defaultProtected = []string{"kube-system"}
 
 // Protect sets the namespaces whose pods are never victims, in place of kube-system.
 func (r *Reader) Protect(namespaces []string) { r.protected.Store(&namespaces) }
 
-// Protected says whether a pod is never a victim: a system-critical one, or one of a
-// protected namespace.
+// Protected says whether a pod is never a victim: system-critical, or a protected
+// namespace's.
 func (r *Reader) Protected(pod *v1.Pod) bool {
 	namespaces := defaultProtected
 	if set := r.protected.Load(); set != nil {

@@ -67,8 +67,7 @@ func (w *Gangs) learn(g *group, last *Member, now time.Time) {
 	}
 }
 
-// estimate is how long a gang will run that does not say, by earlier ones like it; 0
-// when that is not known.
+// estimate is how long a gang will run, by earlier ones like it; 0: not known.
 func (w *Gangs) estimate(g *group, first *Member) time.Duration {
 	if g.run.key == nil {
 		g.run.key = runKey(first)
@@ -82,8 +81,7 @@ func (w *Gangs) estimate(g *group, first *Member) time.Duration {
 	return g.run.estimate
 }
 
-// Learned says whether a gang's runtime is an estimate by earlier ones like it, and nobody
-// declared it.
+// Learned says whether a gang's runtime is an estimate, and was not declared.
 func (w *Gangs) Learned(id engine.ID, runtime time.Duration) bool {
 	g := w.groups[id]
 	if g == nil || runtime == 0 || g.run.estimate != runtime {
@@ -100,8 +98,7 @@ func (w *Gangs) Learned(id engine.ID, runtime time.Duration) bool {
 // Runtimes returns a copy of what was learned of how long gangs run.
 func (w *Gangs) Runtimes() *arbiter.Runtimes { return w.runtimes.Clone() }
 
-// RestoreRuntimes adds what another process has learned. Gangs that wait and of which
-// nothing was known are described again.
+// RestoreRuntimes adds what another process has learned, also for gangs that wait.
 func (w *Gangs) RestoreRuntimes(saved []arbiter.SavedRuntime) {
 	w.runtimes.Restore(saved)
 	for id, g := range w.groups { // each for itself
@@ -135,9 +132,8 @@ func (w *Gangs) Arrivals() map[engine.ID]int64 {
 	return out
 }
 
-// Arrived gives gangs that come from now on the numbers that they had in another process;
-// others come after all of these. Who came first within a second is first in its queue, and
-// the last to be evicted.
+// Arrived gives gangs that come the numbers that they had in another process; others come
+// after these. The first within a second is first in its queue, and the last to be evicted.
 func (w *Gangs) Arrived(numbers map[engine.ID]int64) {
 	w.arrived = maps.Clone(numbers)
 	for _, n := range numbers {

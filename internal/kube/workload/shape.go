@@ -32,8 +32,8 @@ type Rules struct {
 	members int
 }
 
-// Apart says why pods of two shapes may not share a node: host ports, or required
-// anti-affinity of either. Empty when they may.
+// Apart says why pods of two shapes may not share a node: host ports, anti-affinity of
+// either.
 func (r *Rules) Apart(o *Rules) string {
 	why := ""
 	if r.apart != nil {

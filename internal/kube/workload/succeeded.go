@@ -18,9 +18,8 @@ type Lookup struct {
 	Labels labels.Set
 }
 
-// Unsure says whether it must be looked up which members of a gang have succeeded, and
-// where. Asked again it says no, until members went or Succeeded says that nothing could
-// be found out.
+// Unsure says whether it must be looked up which members of a gang have succeeded, and where.
+// Asked again it says no, until members went or Succeeded was not ok.
 func (w *Gangs) Unsure(id engine.ID) (Lookup, bool) {
 	g := w.groups[id]
 	if g == nil || !g.unsure {
