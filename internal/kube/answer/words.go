@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"cmp"
 	"time"
 
 	apiquery "github.com/tangram-dev/tangram/api/query"
@@ -80,21 +81,15 @@ func HelpAnswers(c *explain.Case) []apiquery.Help {
 	return out
 }
 
+// starts is how an expected start is known, as it travels.
+var starts = map[coreanswer.Knowledge]string{
+	coreanswer.Now: apiquery.StartsNow, coreanswer.Reserved: apiquery.StartsReserved,
+	coreanswer.Foreseen: apiquery.StartsForecast, coreanswer.NotEver: apiquery.StartsNever,
+}
+
 // StartAnswer is an expected start as it travels.
 func StartAnswer(x *engine.Expectation, nodes bool) apiquery.Start {
-	out := apiquery.Start{Because: x.Because}
-	switch x.Known {
-	case coreanswer.Now:
-		out.Known = apiquery.StartsNow
-	case coreanswer.Reserved:
-		out.Known = apiquery.StartsReserved
-	case coreanswer.Foreseen:
-		out.Known = apiquery.StartsForecast
-	case coreanswer.NotEver:
-		out.Known = apiquery.StartsNever
-	default:
-		out.Known = apiquery.StartsUnknown
-	}
+	out := apiquery.Start{Because: x.Because, Known: cmp.Or(starts[x.Known], apiquery.StartsUnknown)}
 	if x.At > 0 {
 		at := time.Unix(0, x.At)
 		out.At = &at

@@ -1,6 +1,7 @@
 package claims
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -81,7 +82,7 @@ func (c *Claims) Ask(pod *v1.Pod) (*dra.Ask, error) {
 		}
 	}
 	if key, _ := c.Vacated(pod); key != "" && waits {
-		return nil, errVacated(key)
+		return nil, &dra.Wait{Why: fmt.Sprintf("ResourceClaim %s is given back: the pods that used it were evicted together", key)}
 	}
 	a, err := c.book.Ask(pod)
 	if key := dra.AwaitedSelectors(err); key != "" {
@@ -168,11 +169,8 @@ func number(c *ledger.Claim, n *model.Node) bool {
 // bound. A pod that was planned after its claim was allocated has none of them.
 func (c *Claims) covers(p *v1.Pod, h *dra.Hold) bool {
 	node, set := c.ledger.Held(model.HolderID(p.UID))
-	if set == 0 || node != model.NodeID(h.Node) {
-		return false
-	}
 	n := c.ledger.Inventory(node)
-	if n == nil {
+	if set == 0 || node != model.NodeID(h.Node) || n == nil {
 		return false
 	}
 	want := cards(h, n)

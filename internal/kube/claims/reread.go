@@ -76,24 +76,19 @@ func (c *Claims) Users(key string, read *v1.Pod) (out []*v1.Pod) {
 	if !is.same(&was) {
 		return c.book.Users(key)
 	}
-	add := func(p *v1.Pod) {
-		if p != nil && !slices.ContainsFunc(out, func(o *v1.Pod) bool { return o.UID == p.UID }) {
+	add := func(p, but *v1.Pod) {
+		if p != nil && !samePod(p, but) && !slices.ContainsFunc(out, func(o *v1.Pod) bool { return o.UID == p.UID }) {
 			out = append(out, p)
 		}
 	}
-	others := func(p *v1.Pod) {
-		if read == nil || !samePod(read, p) {
-			add(p)
-		}
-	}
 	if !samePod(was.first, is.first) {
-		others(was.first)
-		add(is.first)
+		add(was.first, read)
+		add(is.first, nil)
 	}
 	if !samePod(was.carriedBy, is.carriedBy) {
-		others(was.carriedBy)
+		add(was.carriedBy, read)
 	}
-	others(is.carriedBy)
+	add(is.carriedBy, read)
 	return out
 }
 
@@ -205,12 +200,7 @@ func (c *Claims) Next() (first time.Time) {
 
 // Evaluated are the pods to be read again, which waited for selectors that were evaluated,
 // and no others: a tenant's many selectors cost that tenant's pods alone.
-func (c *Claims) Evaluated(key string) (out []*v1.Pod) {
-	for _, p := range c.shared.evaluated(key) { // sorted below
-		out = append(out, p)
-	}
-	return byUID(out)
-}
+func (c *Claims) Evaluated(key string) []*v1.Pod { return byUID(c.shared.evaluated(key)) }
 
 // Waiting are waiting pods with claims, to be read again when selectors match other devices.
 func (c *Claims) Waiting() []*v1.Pod {

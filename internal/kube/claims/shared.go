@@ -1,7 +1,8 @@
 package claims
 
 import (
-	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,20 +39,6 @@ func (s *shared) setAsk(uid types.UID, a *dra.Ask) {
 	}
 }
 
-func (s *shared) vacate(key string, until time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.vacated[key] = until
-}
-
-// until is until when no pod starts with a claim.
-func (s *shared) until(key string) (at time.Time, vacated bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	at, vacated = s.vacated[key]
-	return at, vacated
-}
-
 // occupy lets pods start with a claim again, and says whether none did before.
 func (s *shared) occupy(key string) (vacated bool) {
 	s.mu.Lock()
@@ -72,12 +59,11 @@ func (s *shared) await(key string, pod *v1.Pod) {
 }
 
 // evaluated are the pods that waited for selectors.
-func (s *shared) evaluated(key string) map[types.UID]*v1.Pod {
+func (s *shared) evaluated(key string) []*v1.Pod {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := s.awaiting[key]
-	delete(s.awaiting, key)
-	return out
+	defer delete(s.awaiting, key)
+	return slices.Collect(maps.Values(s.awaiting[key]))
 }
 
 // vacateFor is how long no pod starts with a shared claim whose users were evicted, unless it
@@ -90,7 +76,9 @@ const vacateFor = 5 * time.Minute
 func (c *Claims) Vacate(pod *v1.Pod, now time.Time) {
 	for _, key := range c.book.Named(pod) {
 		if claim := c.book.Claim(key); claim != nil && len(claim.Status.ReservedFor) > 1 {
-			c.shared.vacate(key, now.Add(vacateFor))
+			c.shared.mu.Lock()
+			c.shared.vacated[key] = now.Add(vacateFor)
+			c.shared.mu.Unlock()
 		}
 	}
 }
@@ -112,7 +100,9 @@ func (c *Claims) Stays(pod *v1.Pod) (again []string) {
 // Vacated says which claim of a pod is being given back, until when. Safe for concurrent use.
 func (c *Claims) Vacated(pod *v1.Pod) (claim string, until time.Time) {
 	for _, key := range c.book.Named(pod) {
-		at, vacated := c.shared.until(key)
+		c.shared.mu.Lock()
+		at, vacated := c.shared.vacated[key]
+		c.shared.mu.Unlock()
 		if !vacated {
 			continue
 		}
@@ -123,9 +113,4 @@ func (c *Claims) Vacated(pod *v1.Pod) (claim string, until time.Time) {
 		return key, at
 	}
 	return "", time.Time{}
-}
-
-// errVacated is why a pod does not start with a claim that is being given back.
-func errVacated(key string) error {
-	return &dra.Wait{Why: fmt.Sprintf("ResourceClaim %s is given back: the pods that used it were evicted together", key)}
 }

@@ -103,16 +103,25 @@ func (b *Book) Concerns(pod *v1.Pod) bool {
 			}
 			continue
 		}
-		for j := range c.Spec.Devices.Requests {
-			for _, o := range options(&c.Spec.Devices.Requests[j]) {
-				class, err := b.classes.Get(o.class)
-				if err != nil || ofGPUs(class) && !o.admin {
-					return true
-				}
-			}
+		if gpus, missing := b.asksGPUs(c); gpus || missing != "" {
+			return true
 		}
 	}
 	return false
+}
+
+// asksGPUs says whether a claim's requests ask for GPUs, or which DeviceClass is missing.
+func (b *Book) asksGPUs(c *resourceapi.ResourceClaim) (gpus bool, missing string) {
+	for i := range c.Spec.Devices.Requests {
+		for _, o := range options(&c.Spec.Devices.Requests[i]) {
+			if class, err := b.classes.Get(o.class); err != nil {
+				return false, o.class
+			} else if ofGPUs(class) && !o.admin {
+				return true, ""
+			}
+		}
+	}
+	return false, ""
 }
 
 // ClaimsGPUs is the field by which a pod asks for GPUs, or has them, through a claim; empty
@@ -139,16 +148,10 @@ func (b *Book) ClaimsGPUs(pod *v1.Pod) (field string, err error) {
 		}) {
 			return at, nil
 		}
-		for j := range c.Spec.Devices.Requests {
-			for _, o := range options(&c.Spec.Devices.Requests[j]) {
-				class, err := b.classes.Get(o.class)
-				if err != nil {
-					return "", &Wait{Why: fmt.Sprintf("%s: ResourceClaim %q: DeviceClass %q does not exist", at, name, o.class)}
-				}
-				if ofGPUs(class) && !o.admin {
-					return at, nil
-				}
-			}
+		if gpus, missing := b.asksGPUs(c); gpus {
+			return at, nil
+		} else if missing != "" {
+			return "", &Wait{Why: fmt.Sprintf("%s: ResourceClaim %q: DeviceClass %q does not exist", at, name, missing)}
 		}
 	}
 	return "", nil
@@ -164,12 +167,9 @@ func ofGPUs(class *resourceapi.DeviceClass) bool {
 	if name := class.Spec.ExtendedResourceName; name != nil && dialect.IsWholeResource(v1.ResourceName(*name)) {
 		return true
 	}
-	for _, s := range class.Spec.Selectors {
-		if s.CEL != nil && dialect.NamesGPUDriver(s.CEL.Expression) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(class.Spec.Selectors, func(s resourceapi.DeviceSelector) bool {
+		return s.CEL != nil && dialect.NamesGPUDriver(s.CEL.Expression)
+	})
 }
 
 // option is one way to fulfil a request: the only one, or one of firstAvailable.
@@ -250,15 +250,13 @@ func (b *Book) Ask(pod *v1.Pod) (*Ask, error) {
 			}
 		}
 	}
-	if len(a.needs) == 0 {
-		if len(a.on) == 0 {
-			return nil, nil
-		}
-		a.key()
-		return a, nil
+	if len(a.needs)+len(a.on) == 0 {
+		return nil, nil
 	}
-	if err := a.request(field); err != nil {
-		return nil, err
+	if len(a.needs) > 0 {
+		if err := a.request(field); err != nil {
+			return nil, err
+		}
 	}
 	a.key()
 	return a, nil

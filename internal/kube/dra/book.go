@@ -209,13 +209,7 @@ func (b *Book) locate(r *resourceapi.DeviceRequestAllocationResult, nodes ...str
 }
 
 // Set notes a pod that may name claims, and returns the claims that it names or named.
-func (b *Book) Set(pod *v1.Pod) []string {
-	var keys []string
-	for _, name := range claimNames(pod) {
-		keys = append(keys, pod.Namespace+"/"+name)
-	}
-	return b.use(pod, keys)
-}
+func (b *Book) Set(pod *v1.Pod) []string { return b.use(pod, b.Named(pod)) }
 
 // Drop forgets a pod that ended, and returns the keys of the claims that it named.
 func (b *Book) Drop(pod *v1.Pod) []string {
@@ -286,21 +280,18 @@ func waits(p *v1.Pod) bool {
 // keepFirst keeps the first of a claim's users, one of which has changed or gone, and waits
 // or does not. It looks at the others only when the first is not to be first any more.
 func (b *Book) keepFirst(key string, pod *v1.Pod, waiting bool) {
-	first := b.firsts[key]
-	if waiting {
-		if first == nil || first.UID == pod.UID || byAge(pod, first) < 0 {
-			b.firsts[key] = pod
+	offer := func(p *v1.Pod) {
+		if f := b.firsts[key]; f == nil || f.UID == p.UID || byAge(p, f) < 0 {
+			b.firsts[key] = p
 		}
-		return
 	}
-	if first == nil || first.UID != pod.UID {
-		return
-	}
-	delete(b.firsts, key)
-	for _, p := range b.users[key] {
-		if waits(p) {
-			if f := b.firsts[key]; f == nil || byAge(p, f) < 0 {
-				b.firsts[key] = p
+	if waiting {
+		offer(pod)
+	} else if same(b.firsts[key], pod) {
+		delete(b.firsts, key)
+		for _, p := range b.users[key] {
+			if waits(p) {
+				offer(p)
 			}
 		}
 	}
@@ -314,19 +305,14 @@ func (b *Book) First(key string) *v1.Pod {
 }
 
 // AllUsers are all pods that name a claim, in no particular order.
-func (b *Book) AllUsers() (out []*v1.Pod) {
+func (b *Book) AllUsers() []*v1.Pod {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	seen := map[types.UID]bool{}
+	all := map[types.UID]*v1.Pod{}
 	for _, pods := range b.users {
-		for uid, p := range pods {
-			if !seen[uid] {
-				seen[uid] = true
-				out = append(out, p)
-			}
-		}
+		maps.Copy(all, pods)
 	}
-	return out
+	return slices.Collect(maps.Values(all))
 }
 
 // Claim is a claim by namespace/name; nil when there is none.

@@ -290,8 +290,9 @@ func (m *Matcher) Work(ctx context.Context) bool {
 	if done {
 		s.begun, s.todo, s.queued, s.programs = false, nil, false, nil
 		m.waiting[namespace] = m.waiting[namespace][1:]
-		if s.change < m.change && m.sets[s.key] == s {
-			m.enqueueLast(s)
+		if s.change < m.change && m.sets[s.key] == s { // last in its namespace's turn, which goes on
+			s.queued = true
+			m.waiting[namespace] = append(m.waiting[namespace], s)
 		}
 	}
 	if len(m.waiting[namespace]) > 0 {
@@ -304,12 +305,6 @@ func (m *Matcher) Work(ctx context.Context) bool {
 		m.known(s.key)
 	}
 	return true
-}
-
-// enqueueLast is enqueue for the namespace whose turn it is. The caller holds the lock.
-func (m *Matcher) enqueueLast(s *Set) {
-	s.queued = true
-	m.waiting[s.namespace] = append(m.waiting[s.namespace], s)
 }
 
 // todo are the nodes that a set has to look at: all, or changed ones. The lock is held.
@@ -326,19 +321,17 @@ func (m *Matcher) todo(s *Set) (out []string) {
 }
 
 // setKnown takes note that every node has been looked at; false when that was known.
-func (s *Set) setKnown() bool {
+func (s *Set) setKnown() (first bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	was := s.known
-	s.known = true
-	return !was
+	first, s.known = !s.known, true
+	return first
 }
 
 // look finds what a set matches on a node, and says whether that has changed.
 func (s *Set) look(ctx context.Context, node string, devices []dialect.Published) (changed bool) {
 	var found Matched
 	var problem error
-	any := false
 	for i := range devices {
 		p := &devices[i]
 		if p.Whole() {
@@ -351,7 +344,6 @@ func (s *Set) look(ctx context.Context, node string, devices []dialect.Published
 		if !ok {
 			continue
 		}
-		any = true
 		found.All = append(found.All, *p)
 		if p.Whole() {
 			found.Whole = append(found.Whole, p.Card)
@@ -362,6 +354,7 @@ func (s *Set) look(ctx context.Context, node string, devices []dialect.Published
 			found.Parts = append(found.Parts, *p)
 		}
 	}
+	any := len(found.All) > 0
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.byNode[node]
@@ -370,11 +363,9 @@ func (s *Set) look(ctx context.Context, node string, devices []dialect.Published
 	if problem != nil && s.problem == nil {
 		s.problem, changed = problem, s.known
 	}
-	if !any {
-		delete(s.byNode, node)
-		return changed
+	if delete(s.byNode, node); any {
+		s.byNode[node] = &found
 	}
-	s.byNode[node] = &found
 	return changed
 }
 

@@ -85,7 +85,7 @@ func New(c Config) (*Engine, error) {
 		e.inventory.SetDevices(e.book)
 		e.synced = append(e.synced, e.book.Synced()...)
 	}
-	e.gate = newGate(e.reader, e.book, core.Pods().Lister())
+	e.gate = &Gate{reader: e.reader, book: e.book, pods: core.Pods().Lister()}
 	var err error
 	if e.driver, err = newDriver(e, c.Factory); err != nil {
 		return nil, err
@@ -241,7 +241,7 @@ func (e *Engine) Sync() (free []*v1.Pod) {
 		d.describeChanged(now)
 		d.countFleet()
 		d.mirror()
-		free = d.outbox.take().activate
+		free = take(&d.outbox).activate
 	})
 	return free
 }

@@ -33,10 +33,6 @@ type Gate struct {
 	leads, suspended atomic.Bool
 }
 
-func newGate(reader *workload.Reader, book *dra.Book, pods corelisters.PodLister) *Gate {
-	return &Gate{reader: reader, book: book, pods: pods}
-}
-
 // table is a map of holders that is read without waiting.
 type table[V any] struct{ m sync.Map }
 

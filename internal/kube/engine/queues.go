@@ -79,11 +79,10 @@ func queueOf(o *unstructured.Unstructured) (arbiter.Queue, error) {
 
 // build makes the tree of all valid queues.
 func (q *queues) build() {
-	list := []arbiter.Queue{}
+	list := slices.Collect(maps.Values(q.byName))
 	if _, ok := q.byName[arbiter.Default]; !ok {
 		list = append(list, defaultQueue)
 	}
-	list = slices.AppendSeq(list, maps.Values(q.byName))
 	q.tree, q.problems = arbiter.Usable(list)
 	maps.Copy(q.problems, q.unread)
 }
@@ -138,10 +137,6 @@ func (d *driver) setQueues(now time.Time) {
 type quotas struct {
 	namespaces  corelisters.NamespaceLister
 	byNamespace map[string]arbiter.Quota
-}
-
-func newQuotas(namespaces corelisters.NamespaceLister) *quotas {
-	return &quotas{namespaces, map[string]arbiter.Quota{}}
 }
 
 // read reads the quota of a namespace. An invalid one is reported and counts as none.

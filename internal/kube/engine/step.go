@@ -84,7 +84,7 @@ func (e *Engine) Step() (t Turn) {
 		t.Demand = d.demands.Document(now)
 		t.Next = d.next(now, plan.More)
 		d.mirror()
-		out := d.outbox.take()
+		out := take(&d.outbox)
 		t.Stop, t.Activate, t.Requeue = out.stop, out.activate, out.requeue
 	})
 	return t
@@ -103,20 +103,17 @@ func (d *driver) describeChanged(now time.Time) {
 		d.tell(engine.Withdrawn{Gang: id})
 		d.forget(id)
 	}
-	for len(gangs) > 0 {
-		left := slices.DeleteFunc(slices.Clone(gangs), func(g engine.Gang) bool { return d.submit(g, now) == nil })
-		if len(left) == len(gangs) { // they have exchanged pods
-			for _, g := range gangs {
-				d.tell(engine.Withdrawn{Gang: g.ID})
-			}
-			for _, g := range gangs {
-				if err := d.submit(g, now); err != nil {
-					d.logger.Error(err, "Gang ignored", "gang", g.Name)
-				}
-			}
-			return
+	for before := len(gangs) + 1; 0 < len(gangs) && len(gangs) < before; {
+		before = len(gangs)
+		gangs = slices.DeleteFunc(gangs, func(g engine.Gang) bool { return d.submit(g, now) == nil })
+	}
+	for _, g := range gangs { // they have exchanged pods
+		d.tell(engine.Withdrawn{Gang: g.ID})
+	}
+	for _, g := range gangs {
+		if err := d.submit(g, now); err != nil {
+			d.logger.Error(err, "Gang ignored", "gang", g.Name)
 		}
-		gangs = left
 	}
 }
 

@@ -45,10 +45,7 @@ func (i *Inventory) SetDevices(d Devices) { i.devices = d }
 // New watches the objects of the sources, once it is run. changed is called with a node whose
 // GPUNode or NodeResourceTopology changed, levels when the levels of domains may have.
 func New(nodes corelisters.NodeLister, from watch.Sources, changed func(node string), levels func()) (*Inventory, error) {
-	i := &Inventory{nodes: nodes, networks: map[schema.GroupVersionResource]*watch.Optional[*unstructured.Unstructured]{}}
-	defaults := topology.DefaultLevels()
-	i.configured.Store(&defaults)
-	i.domains.Store(&domains{levels: defaults})
+	i := empty(nodes)
 	all := func() { i.each(changed) }
 	var err error
 	if i.gpuNodes, err = watch.New[*v1alpha1.GPUNode](from.GPUNodes, &v1alpha1.GPUNode{},
@@ -62,6 +59,15 @@ func New(nodes corelisters.NodeLister, from watch.Sources, changed func(node str
 		}
 	}
 	return i, i.watchTopologies(from, levels)
+}
+
+// empty is an Inventory with the default levels of domains and without objects.
+func empty(nodes corelisters.NodeLister) *Inventory {
+	i := &Inventory{nodes: nodes, networks: map[schema.GroupVersionResource]*watch.Optional[*unstructured.Unstructured]{}}
+	defaults := topology.DefaultLevels()
+	i.configured.Store(&defaults)
+	i.domains.Store(&domains{levels: defaults})
+	return i
 }
 
 // Run watches until the context ends. It does not block.
@@ -127,7 +133,6 @@ func (i *Inventory) Describe(name string) (Description, bool) {
 	d.Node, d.Problem = dialect.Describe(node, facts)
 	if i.devices != nil {
 		if d.Published = i.devices.Published(name); len(d.Published) > 0 {
-			var err error
 			if d.ClaimsOnly, err = dialect.AddPublished(d.Node, node, d.Published, i.devices.Backed()); err != nil {
 				d.Problem = err
 			}
@@ -190,10 +195,7 @@ func (i *Inventory) Configured() topology.Levels { return *i.configured.Load() }
 
 // Fixed is an Inventory of objects that do not change; it is not run.
 func Fixed(nodes corelisters.NodeLister, o Objects) (*Inventory, error) {
-	i := &Inventory{nodes: nodes, networks: map[schema.GroupVersionResource]*watch.Optional[*unstructured.Unstructured]{}}
-	defaults := topology.DefaultLevels()
-	i.configured.Store(&defaults)
-	i.domains.Store(&domains{levels: defaults})
+	i := empty(nodes)
 	var err error
 	if i.gpuNodes, err = watch.Fixed(&v1alpha1.GPUNode{}, o.GPUNodes); err != nil {
 		return nil, err

@@ -196,15 +196,11 @@ func (a *QueueArgs) tuning() (t tuning, err error) {
 			return t, fmt.Errorf("%s: the initial pause, %s, is above the longest, %s", b.field, b.First, b.Most)
 		}
 	}
-	if name := a.State.Name; name != "" {
-		if problems := validation.IsDNS1123Subdomain(name); len(problems) > 0 {
-			return t, fmt.Errorf("state.name: %q: %s", name, problems[0])
-		}
+	if problems := validation.IsDNS1123Subdomain(a.State.Name); a.State.Name != "" && len(problems) > 0 {
+		return t, fmt.Errorf("state.name: %q: %s", a.State.Name, problems[0])
 	}
-	if name := a.State.Namespace; name != "" {
-		if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
-			return t, fmt.Errorf("state.namespace: %q: %s", name, problems[0])
-		}
+	if problems := validation.IsDNS1123Label(a.State.Namespace); a.State.Namespace != "" && len(problems) > 0 {
+		return t, fmt.Errorf("state.namespace: %q: %s", a.State.Namespace, problems[0])
 	}
 	return t, nil
 }

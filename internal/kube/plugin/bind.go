@@ -58,12 +58,12 @@ func (b *bind) Bind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, node st
 	var annotations map[string]string
 	began := time.Now()
 	c := readCycle(cs)
-	if c.released() && b.autoscales.Load() {
-		if n := b.placeholders.await(ctx, demand.Digest(c.Name), placeholdersMost); n > 0 {
-			klog.FromContext(ctx).Info("Bound though pods stand for it: an autoscaler may add nodes for them", "pod", klog.KObj(pod), "placeholders", n)
-		}
-	}
 	if c.released() {
+		if b.autoscales.Load() {
+			if n := b.placeholders.await(ctx, demand.Digest(c.Name), placeholdersMost); n > 0 {
+				klog.FromContext(ctx).Info("Bound though pods stand for it: an autoscaler may add nodes for them", "pod", klog.KObj(pod), "placeholders", n)
+			}
+		}
 		weight, ok := c.Confirm()
 		if !ok {
 			metrics.Conflict(metrics.ConflictPlace)
@@ -106,7 +106,7 @@ func (b *bind) Bind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, node st
 		t.BindBegan, t.Bound = began, time.Now()
 		metrics.Scheduled(klog.FromContext(ctx), klog.KObj(pod), c.Queue, t)
 	}
-	b.audit.started(pod, node, readCycle(cs))
+	b.audit.started(pod, node, c)
 	return nil
 }
 

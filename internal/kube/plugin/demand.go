@@ -64,7 +64,7 @@ func (d *demander) tell(doc *demand.Document) {
 // run writes until the context ends.
 func (d *demander) run(ctx context.Context) {
 	if d.asked(ctx) {
-		pause(ctx, demandSettle)
+		sleep(ctx, demandSettle)
 	}
 	renew := time.NewTicker(demandRenew)
 	defer renew.Stop()
@@ -83,7 +83,7 @@ func (d *demander) run(ctx context.Context) {
 		case <-ctx.Done():
 		case <-again:
 		case <-d.some:
-			pause(ctx, demandPace-time.Since(began))
+			sleep(ctx, demandPace-time.Since(began))
 		}
 	}
 }
@@ -111,35 +111,24 @@ func (d *demander) write(ctx context.Context) error {
 	}
 	maps := d.client.CoreV1().ConfigMaps(names.DemandNamespace)
 	if d.object == nil {
-		if d.object, err = maps.Get(ctx, names.DemandName, metav1.GetOptions{}); apierrors.IsNotFound(err) {
-			d.object = nil
+		object, err := maps.Get(ctx, names.DemandName, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
 			return errors.New("it does not exist, and this scheduler may not create it; make it without data: kubectl -n " +
 				names.DemandNamespace + " create configmap " + names.DemandName)
 		} else if err != nil {
-			d.object = nil
 			return err
 		}
+		d.object = object
 	}
 	if err := d.mayWrite(); err != nil {
 		return err
 	}
 	object := d.object.DeepCopy()
 	object.Data, object.BinaryData = map[string]string{demand.Key: string(text)}, nil
-	done, err := maps.Update(ctx, object, metav1.UpdateOptions{})
-	if err != nil {
-		d.object = nil // another wrote it, or is it gone? The next time it is read again.
-		return err
+	if d.object, err = maps.Update(ctx, object, metav1.UpdateOptions{}); err != nil {
+		d.object = nil // another process wrote it, or it is gone: it is read again
 	}
-	d.object = done
-	return nil
-}
-
-// pause waits, or until the context ends.
-func pause(ctx context.Context, d time.Duration) {
-	select {
-	case <-ctx.Done():
-	case <-time.After(d):
-	}
+	return err
 }
 
 // placeholdersMost is how long a member is not bound while placeholders of its gang are
@@ -160,28 +149,17 @@ type placeholders struct {
 
 // follow looks at pods of gpu-controller's namespace: tenants' pods elsewhere do not count.
 func (p *placeholders) follow(pods cache.SharedIndexInformer, namespace string) error {
-	gang := func(obj any) (digest, name string) {
-		if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-			obj = gone.Obj
+	look := func(then func(digest, name string)) func(any) {
+		return func(obj any) {
+			if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
+				obj = gone.Obj
+			}
+			if pod, ok := obj.(*v1.Pod); ok && pod.Namespace == namespace && pod.Labels[names.LabelPlaceholder] != "" {
+				then(pod.Labels[names.LabelPlaceholderGang], pod.Name)
+			}
 		}
-		pod, ok := obj.(*v1.Pod)
-		if !ok || pod.Namespace != namespace || pod.Labels[names.LabelPlaceholder] == "" {
-			return "", ""
-		}
-		return pod.Labels[names.LabelPlaceholderGang], pod.Name
 	}
-	_, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) {
-			if digest, name := gang(obj); name != "" {
-				p.add(digest, name)
-			}
-		},
-		DeleteFunc: func(obj any) {
-			if digest, name := gang(obj); name != "" {
-				p.remove(digest, name)
-			}
-		},
-	})
+	_, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: look(p.add), DeleteFunc: look(p.remove)})
 	return err
 }
 

@@ -17,6 +17,7 @@ import (
 
 // gang is GPUGang: members planned together wait here for the last, and are bound together.
 type gang struct {
+	woken
 	handle fwk.Handle
 	permit time.Duration
 }
@@ -45,11 +46,6 @@ func (s *Shared) newGang(ctx context.Context, obj runtime.Object, h fwk.Handle) 
 
 // Name is the plugin's name in configurations.
 func (g *gang) Name() string { return names.PluginGang }
-
-// EventsToRegister: a member that was refused here waits for the engine.
-func (g *gang) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
-	return ownEdits(), nil
-}
 
 // Permit holds a member until all of its batch are here; the engine's lock is not held.
 func (g *gang) Permit(_ context.Context, cs fwk.CycleState, _ *v1.Pod, _ string) (*fwk.Status, time.Duration) {
@@ -96,7 +92,10 @@ func stopAll(h fwk.Handle, members []model.HolderID) {
 
 // reserve is GPUReserve: it takes the devices that the engine holds for a pod, on the
 // planned node or on another one that the cycle prefers.
-type reserve struct{ handle fwk.Handle }
+type reserve struct {
+	woken
+	handle fwk.Handle
+}
 
 var (
 	_ fwk.ReservePlugin     = &reserve{}
@@ -104,20 +103,14 @@ var (
 )
 
 func (s *Shared) newReserve(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-	_, _, _, err := enlist[struct{}](ctx, s, h, obj)
-	if err != nil {
+	if _, _, _, err := enlist[struct{}](ctx, s, h, obj); err != nil {
 		return nil, err
 	}
-	return &reserve{h}, nil
+	return &reserve{handle: h}, nil
 }
 
 // Name is the plugin's name in configurations.
 func (r *reserve) Name() string { return names.PluginReserve }
-
-// EventsToRegister: pods that wait for GPUs are woken by the engine.
-func (r *reserve) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
-	return ownEdits(), nil
-}
 
 // Reserve confirms that the pod has its devices on the node.
 func (r *reserve) Reserve(_ context.Context, cs fwk.CycleState, _ *v1.Pod, node string) *fwk.Status {

@@ -11,6 +11,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
@@ -65,7 +66,7 @@ func (s *Shared) RunLoop(ctx context.Context, sched *scheduler.Scheduler) {
 		go s.audit.log.Run(ctx)
 	}
 	go l.run(ctx)
-	go l.sample(ctx)
+	go wait.UntilWithContext(ctx, l.sample, sampleEvery)
 }
 
 func (l *loop) run(ctx context.Context) {
@@ -79,13 +80,13 @@ func (l *loop) run(ctx context.Context) {
 	}
 	for ctx.Err() == nil {
 		began := time.Now()
-		wait := l.step(ctx)
+		next := l.step(ctx)
 		// Steps without a pause would hold the engine's lock nearly always: cycles and
 		// questions have it for as long as the step took. What comes meanwhile is decided
 		// together.
 		pause := min(time.Since(began), longestPause)
-		if sleep(ctx, pause); wait > pause {
-			l.await(ctx, wait-pause)
+		if sleep(ctx, pause); next > pause {
+			l.await(ctx, next-pause)
 		}
 	}
 }
@@ -220,8 +221,7 @@ func (l *loop) delete(ctx context.Context, v kubeengine.Victim) bool {
 	if l.fence.check() != nil {
 		return false
 	}
-	uid := v.Pod.UID
-	err := l.client.CoreV1().Pods(v.Pod.Namespace).Delete(ctx, v.Pod.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	err := l.client.CoreV1().Pods(v.Pod.Namespace).Delete(ctx, v.Pod.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(v.Pod.UID))})
 	switch {
 	case err == nil:
 		l.recorders.of(v.Pod.Spec.SchedulerName).Eventf(v.Pod, nil, v1.EventTypeWarning, "Evicted", "Healing", "two pods were bound to one device: %s", v.Why)
@@ -241,10 +241,9 @@ func (l *loop) evict(ctx context.Context, v kubeengine.Victim) bool {
 		l.engine.EvictionRefused(v)
 		return false
 	}
-	uid := v.Pod.UID
 	err := l.client.CoreV1().Pods(v.Pod.Namespace).EvictV1(ctx, &policyv1.Eviction{
 		ObjectMeta:    metav1.ObjectMeta{Namespace: v.Pod.Namespace, Name: v.Pod.Name},
-		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}},
+		DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(v.Pod.UID))},
 	})
 	switch {
 	case err == nil:
@@ -263,19 +262,10 @@ func (l *loop) evict(ctx context.Context, v kubeengine.Victim) bool {
 // sampleEvery is how often availability is sampled: a fraction of a lease's 15 s.
 const sampleEvery = 2 * time.Second
 
-// sample tells whether this process leads and the scheduler is available, again and again.
-func (l *loop) sample(ctx context.Context) {
-	ticks := time.NewTicker(sampleEvery)
-	defer ticks.Stop()
-	for {
-		leads := l.leading()
-		metrics.Sample(leads, l.fence.fresh() && !(leads && l.engine.Gate().Suspended()), time.Now())
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticks.C:
-		}
-	}
+// sample tells whether this process leads and the scheduler is available.
+func (l *loop) sample(context.Context) {
+	leads := l.leading()
+	metrics.Sample(leads, l.fence.fresh() && !(leads && l.engine.Gate().Suspended()), time.Now())
 }
 
 // leading says whether this process decides and may write.

@@ -19,7 +19,10 @@ import (
 )
 
 // queue is GPUQueue: it keeps pods out of the queue until they are released, and orders it.
-type queue struct{ gate *kubeengine.Gate }
+type queue struct {
+	woken
+	gate *kubeengine.Gate
+}
 
 var (
 	_ fwk.PreEnqueuePlugin  = &queue{}
@@ -84,16 +87,14 @@ func (q *queue) PreEnqueue(_ context.Context, pod *v1.Pod) *fwk.Status {
 	return nil
 }
 
-// EventsToRegister: the engine lets pods in, and an edit of a pod may free it.
-func (q *queue) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
-	return ownEdits(), nil
-}
+// woken is part of plugins whose pods the engine wakes.
+type woken struct{}
 
-// ownEdits are the only events after which a pod that the engine places is asked about again.
-func ownEdits() []fwk.ClusterEventWithHint {
+// EventsToRegister: only an edit of its own has a pod asked about again, beside the engine.
+func (woken) EventsToRegister(context.Context) ([]fwk.ClusterEventWithHint, error) {
 	return []fwk.ClusterEventWithHint{
 		{Event: fwk.ClusterEvent{Resource: fwk.Pod, ActionType: fwk.Update}, QueueingHintFn: afterOwnEdit},
-	}
+	}, nil
 }
 
 // afterOwnEdit wakes a pod whose labels or annotations were edited.

@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"container/heap"
 	"fmt"
 	"maps"
@@ -10,6 +11,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/engine"
@@ -168,9 +170,7 @@ func (w *Gangs) groupSays(from *group, first *Member, g *engine.Gang, minOf map[
 		g.Min = said.Min
 	}
 	maps.Copy(minOf, said.MinTask)
-	if said.Queue != "" {
-		g.Queue = said.Queue
-	}
+	g.Queue = cmp.Or(said.Queue, g.Queue)
 	if said.Require.Name != "" {
 		g.Require = said.Require
 	}
@@ -311,23 +311,12 @@ func spreadMinimums(roles []engine.Role, minOf map[string]int) (sum int) {
 	return sum
 }
 
-func priorityOf(pod *v1.Pod) int32 {
-	if pod.Spec.Priority == nil {
-		return 0
-	}
-	return *pod.Spec.Priority
-}
+func priorityOf(pod *v1.Pod) int32 { return corev1helpers.PodPriority(pod) }
 
 // compareMembers orders a gang's pods: as they were created, then by name, shorter
 // first, so that worker-2 goes before worker-10.
 func compareMembers(a, b *v1.Pod) int {
-	if c := a.CreationTimestamp.Time.Compare(b.CreationTimestamp.Time); c != 0 {
-		return c
-	}
-	if len(a.Name) != len(b.Name) {
-		return len(a.Name) - len(b.Name)
-	}
-	return strings.Compare(a.Name, b.Name)
+	return cmp.Or(a.CreationTimestamp.Time.Compare(b.CreationTimestamp.Time), len(a.Name)-len(b.Name), strings.Compare(a.Name, b.Name))
 }
 
 // wordsSay adds what words of other schedulers say about a gang as a whole: its priority,
@@ -355,10 +344,9 @@ func (w *Gangs) wordsSay(g *group, pods []*Member, gang *engine.Gang, minOf map[
 			minOf[m.Task] = m.TaskMin
 		}
 		for task := range strings.SplitSeq(m.Tasks, ",") {
-			if task == "" {
-				continue
+			if task != "" {
+				minOf[task] = max(1, minOf[task]) // that of a gang without pods is not known yet
 			}
-			minOf[task] = max(1, minOf[task]) // that of a gang without pods is not known yet
 		}
 	}
 	if until := time.Unix(0, gang.Submitted).Add(delay); delay > 0 && until.After(now) {

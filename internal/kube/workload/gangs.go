@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -195,8 +196,8 @@ func (w *Gangs) charge(g *group, m *Member) {
 		return
 	}
 	g.charged = m.Queue
-	if said := w.owners.said(m); said != nil && said.Queue != "" {
-		g.charged = said.Queue
+	if said := w.owners.said(m); said != nil {
+		g.charged = cmp.Or(said.Queue, m.Queue)
 	}
 }
 
@@ -288,11 +289,10 @@ func (w *Gangs) Remove(pod *v1.Pod, now time.Time) {
 	g.run.lost(pod)
 	g.unsure = g.real && !g.counts
 	w.touch(g.id)
-	if len(g.pods) > 0 {
-		return
+	if len(g.pods) == 0 {
+		w.learn(g, m, now)
+		delete(w.groups, g.id)
 	}
-	w.learn(g, m, now)
-	delete(w.groups, g.id)
 }
 
 // Forget forgets all about a pod that does not exist any more.

@@ -192,25 +192,27 @@ func (o *owners) bounded(m *dialect.Membership, now int) bool {
 
 // stated is what the controller of a gang states besides its size; problem names the field.
 func (o *owners) stated(m *dialect.Membership) (said *dialect.Group, problem string) {
-	object := o.objects[m.Object.Resource].Get(m.Object.Key)
-	if object == nil || !dialect.States(m.Object.Resource) {
-		return nil, ""
-	}
-	g, err := o.readGroup(m.Object, object)
+	said, err := o.says(m)
 	if err != nil {
 		return nil, fmt.Sprintf("%s %s: %v", m.Owner.Kind, m.Object.Key, err)
 	}
-	return &g, ""
+	return said, ""
+}
+
+// says is what the object of a membership states, of kinds that do; nil otherwise.
+func (o *owners) says(m *dialect.Membership) (*dialect.Group, error) {
+	object := o.objects[m.Object.Resource].Get(m.Object.Key)
+	if object == nil || !dialect.States(m.Object.Resource) {
+		return nil, nil
+	}
+	g, err := o.readGroup(m.Object, object)
+	return &g, err
 }
 
 // said is what the PodGroup of a member says, or a controller that says as much; nil: none.
 func (o *owners) said(m *Member) *dialect.Group {
-	object := o.objects[m.Object.Resource].Get(m.Object.Key)
-	if object == nil || !dialect.States(m.Object.Resource) {
-		return nil
-	}
-	said, _ := o.readGroup(m.Object, object) // reported to members that wait; those that run go on
-	return &said
+	said, _ := o.says(&m.Membership) // errors are reported to members that wait; those that run go on
+	return said
 }
 
 // classPriority is the value of a PriorityClass.

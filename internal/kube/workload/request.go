@@ -1,6 +1,8 @@
 package workload
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -55,12 +57,9 @@ type Reader struct {
 // Own says that the pods of a scheduler name are placed by this scheduler, and what its
 // profile says about them. Saying it again replaces that.
 func (r *Reader) Own(schedulerName string, p Profile) {
-	all := map[string]Profile{schedulerName: p}
-	for name, other := range r.all() {
-		if name != schedulerName {
-			all[name] = other
-		}
-	}
+	all := map[string]Profile{}
+	maps.Copy(all, r.all())
+	all[schedulerName] = p
 	r.profiles.Store(&all)
 }
 
@@ -129,22 +128,9 @@ func (r *Reader) settle(out *model.Request, pod *v1.Pod, p Profile) {
 	if out.Placement != model.Auto && out.NodePlacement != model.Auto {
 		return
 	}
-	said := p.Placements.Queues[pod.Labels[names.LabelQueue]]
-	if said == model.Auto {
-		said, _ = r.PlacementOf(pod.Namespace)
-	}
-	if said == model.Auto {
-		said = p.Placements.Namespaces[pod.Namespace]
-	}
-	if said == model.Auto {
-		said = p.Placements.Otherwise
-	}
-	if out.Placement == model.Auto {
-		out.Placement = said
-	}
-	if out.NodePlacement == model.Auto {
-		out.NodePlacement = said
-	}
+	ofNamespace, _ := r.PlacementOf(pod.Namespace)
+	said := cmp.Or(p.Placements.Queues[pod.Labels[names.LabelQueue]], ofNamespace, p.Placements.Namespaces[pod.Namespace], p.Placements.Otherwise)
+	out.Placement, out.NodePlacement = cmp.Or(out.Placement, said), cmp.Or(out.NodePlacement, said)
 }
 
 // PlacementOf is what a Namespace's annotation says. An invalid one is reported on the
@@ -154,11 +140,7 @@ func (r *Reader) PlacementOf(namespace string) (model.Placement, error) {
 	if err != nil { // not seen yet
 		return model.Auto, nil
 	}
-	p, problem := dialect.Placement(ns.Annotations)
-	if problem != nil {
-		return model.Auto, problem
-	}
-	return p, nil
+	return dialect.Placement(ns.Annotations)
 }
 
 // Reading is what a pod says by itself of its gang and of what it asks for, whatever its

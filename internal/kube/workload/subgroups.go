@@ -51,19 +51,13 @@ func (w *Gangs) subgroups(pods []*Member) (n *nested, problem string) {
 
 // saysSubgroups is what the PodGroup says of subgroups, or the pods, waiting ones first.
 func (w *Gangs) saysSubgroups(pods []*Member) (*dialect.Group, error) {
-	if said := w.owners.said(pods[0]); said != nil {
-		if said.HasSubgroups() {
-			return said, nil
-		}
+	if said := w.owners.said(pods[0]); said != nil && said.HasSubgroups() {
+		return said, nil
+	} else if said != nil {
 		return nil, nil
 	}
-	text := pods[0].GangGroups
-	for _, m := range pods {
-		if m.Pod.Spec.NodeName == "" {
-			text = m.GangGroups
-			break
-		}
-	}
+	first := max(0, slices.IndexFunc(pods, func(m *Member) bool { return m.Pod.Spec.NodeName == "" }))
+	text := pods[first].GangGroups
 	if text == "" {
 		return nil, nil
 	}
