@@ -32,8 +32,7 @@ type Config struct {
 	Gate      Gate
 	Timeline  *observe.Timeline
 	Logger    klog.Logger
-	// Ages is how old answers may be; the zero value: they are always made anew.
-	Ages Ages
+	Ages      Ages // how old answers may be; the zero value: they are always made anew
 }
 
 // Inventory is what is read of nodes' objects.
@@ -79,8 +78,7 @@ type Answers struct {
 	turns   picture[turnOrder]
 	state   picture[metrics.State]
 	history history
-	// kept is used under the engine's lock.
-	kept kept
+	kept    kept // used under the engine's lock
 }
 
 // New returns answers without any that were made before.
@@ -128,15 +126,14 @@ type Reader interface {
 
 // View is the engine's state as of one moment.
 type View struct {
-	Core     Core
-	Work     *workload.Gangs
-	Notices  *report.Notices
-	Claims   *claims.Claims
-	Contests *contest.Contests
-	Demands  *demand.Demands
-	Observer *observe.Observer
-	// Condition is what a node's object says about it.
-	Condition func(model.NodeID) coreanswer.Condition
+	Core      Core
+	Work      *workload.Gangs
+	Notices   *report.Notices
+	Claims    *claims.Claims
+	Contests  *contest.Contests
+	Demands   *demand.Demands
+	Observer  *observe.Observer
+	Condition func(model.NodeID) coreanswer.Condition // what a node's object says about it
 }
 
 // Core is what is read of core.

@@ -15,9 +15,8 @@ import (
 
 // shownQueues are the queues at a time.
 type shownQueues struct {
-	queues apiquery.Queues
-	// namespaces are those with gangs in a queue that takes them, or in one below it.
-	namespaces map[string][]string
+	queues     apiquery.Queues
+	namespaces map[string][]string // those with gangs in a queue that takes them, or in one below it
 }
 
 // Queues are all queues, and the namespaces that have gangs in them or in queues below. The

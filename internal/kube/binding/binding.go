@@ -23,11 +23,9 @@ import (
 
 // Writer posts Bindings.
 type Writer struct {
-	Client kubernetes.Interface
-	// Patience is the pause between reads after a Binding without an answer; 0: one second.
-	Patience time.Duration
-	// Most is how long it is read until there is a definite answer; 0 means a minute.
-	Most time.Duration
+	Client   kubernetes.Interface
+	Patience time.Duration // the pause between reads after a Binding without an answer; 0: one second
+	Most     time.Duration // how long it is read until there is a definite answer; 0 means a minute
 	// Failed, when not nil, hears of an error at once, before it is known what was written.
 	Failed func(error)
 }

@@ -53,10 +53,8 @@ type Claims struct {
 	rechecks map[types.UID]recheck
 	// unplaced are pods and claims whose devices were not known on their node, by node.
 	unplaced map[model.NodeID]map[string]*v1.Pod
-	// left are allocated claims that may be given back, by namespace/name.
-	left map[string]*leftover
-	// shared is read and written also without the engine's lock.
-	shared shared
+	left     map[string]*leftover // allocated claims that may be given back, by namespace/name
+	shared   shared               // read and written also without the engine's lock
 }
 
 // New returns a Claims that reads a book.

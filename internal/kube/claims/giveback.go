@@ -15,8 +15,7 @@ import (
 // ended in the middle of it. The allocation pins the claim's pods to a node, so it is taken
 // back, if the API server confirms that none of them is bound.
 type GiveBack struct {
-	// Claim is as it was seen: the write must name its resource version.
-	Claim *resourceapi.ResourceClaim
+	Claim *resourceapi.ResourceClaim // as it was seen: the write must name its resource version
 	// Pods name it, or it is reserved for them; none of them is bound, as far as was seen.
 	Pods []*v1.Pod
 }

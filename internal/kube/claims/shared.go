@@ -15,9 +15,8 @@ import (
 // shared is what is read and written also without the engine's lock: pods' requests are read
 // in scheduling cycles, too. It has a lock of its own, under which nothing else is called.
 type shared struct {
-	mu sync.Mutex
-	// asks is what pods' claims asked for when their places were planned.
-	asks map[types.UID]*dra.Ask
+	mu   sync.Mutex
+	asks map[types.UID]*dra.Ask // what pods' claims asked for when their places were planned
 	// vacated: until when no pod starts with a claim whose users were evicted, by its key.
 	vacated map[string]time.Time
 	// awaiting are pods that wait for selectors to be evaluated, by the selectors' key.

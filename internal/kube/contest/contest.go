@@ -32,12 +32,10 @@ type Ledger interface {
 type Contests struct {
 	ledger Ledger
 	pods   corelisters.PodLister
-	// find finds a pod by its UID; nil when there is none.
-	find  func(uid string) *v1.Pod
-	grace time.Duration
-	byUID map[string]*contest
-	// agents are the nodes with an agent, which corrects records.
-	agents map[model.NodeID]bool
+	find   func(uid string) *v1.Pod // find finds a pod by its UID; nil when there is none
+	grace  time.Duration
+	byUID  map[string]*contest
+	agents map[model.NodeID]bool // the nodes with an agent, which corrects records
 }
 
 // contest is a pod whose record names a device that another holds which was seen first.

@@ -20,23 +20,17 @@ import (
 
 // Ask is what a pod's claims mean for where it may go. Values are not changed.
 type Ask struct {
-	// By is what has to be allocated, or, for a bound pod, what it holds; nil: no GPU.
-	By *dialect.ByClaim
-	// Key is equal for pods whose claims nodes treat alike.
-	Key string
-	// Loose: the allocator, not the plan, chooses which devices of the planned node.
-	Loose bool
+	By    *dialect.ByClaim // what has to be allocated, or, for a bound pod, what it holds; nil: no GPU
+	Key   string           // equal for pods whose claims nodes treat alike
+	Loose bool             // the allocator, not the plan, chooses which devices of the planned node
 	// With are other users of a claim that the bound pod is counted for: all must go to free
 	// it.
-	With []*v1.Pod
-	// Alternatives: this is one of several that some node could ever fulfil.
-	Alternatives bool
-	// Charge is what claims hold that no other pod is charged for, in thousandths of a GPU.
-	Charge int64
+	With         []*v1.Pod
+	Alternatives bool  // this is one of several that some node could ever fulfil
+	Charge       int64 // what claims hold that no other pod is charged for, in thousandths of a GPU
 
 	needs []need
-	// on are where claims are available that are allocated already.
-	on []available
+	on    []available // where claims are available that are allocated already
 }
 
 // need is one request of a claim.
@@ -45,8 +39,7 @@ type need struct {
 	class string
 	count int
 	part  model.Part
-	// match are attributes of which all devices must have the same value.
-	match []string
+	match []string // attributes of which all devices must have the same value
 }
 
 // available is where an allocated claim is: on a selector's nodes, or where its GPUs are.
@@ -58,9 +51,8 @@ type available struct {
 
 // A Wait is why a pod's claims cannot be judged yet. It passes without an edit of the pod.
 type Wait struct {
-	Why string
-	// Selectors is the key of selectors that are being evaluated; empty: it is not about any.
-	Selectors string
+	Why       string
+	Selectors string // the key of selectors that are being evaluated; empty: it is not about any
 }
 
 func (w *Wait) Error() string { return w.Why }

@@ -24,12 +24,9 @@ import (
 type Changes struct {
 	// Node: the GPUs that a node publishes changed; Matched: what selectors match there.
 	Node, Matched func(node string)
-	// Evaluated: the selectors with a key (Wait.Selectors) were evaluated.
-	Evaluated func(key string)
-	// Claim: a claim came, changed or went; the key is namespace/name.
-	Claim func(key string)
-	// Classes: a DeviceClass came, changed or went.
-	Classes func()
+	Evaluated     func(key string) // the selectors with a key (Wait.Selectors) were evaluated
+	Claim         func(key string) // a claim came, changed or went; the key is namespace/name
+	Classes       func()           // a DeviceClass came, changed or went
 }
 
 // Book reads ResourceSlices, ResourceClaims and DeviceClasses from a scheduler's informers.

@@ -31,14 +31,11 @@ type Set struct {
 	todo     []string
 	programs []cel.CompilationResult
 
-	mu sync.RWMutex
-	// known: every node has been looked at once.
-	known bool
-	// problem is the first error of an expression; such devices do not match.
-	problem error
+	mu      sync.RWMutex
+	known   bool  // every node has been looked at once
+	problem error // the first error of an expression; such devices do not match
 	byNode  map[string]*Matched
-	// sum is what all nodes amount to; nil: to be computed.
-	sum *summary
+	sum     *summary // what all nodes amount to; nil: to be computed
 }
 
 // summary is what a set matches on all nodes together.
@@ -48,9 +45,8 @@ type summary struct {
 	any   bool
 	cards int
 	// shared: all cards that match may be had by several claims at once.
-	shared bool
-	// profile is the smallest MIG profile that matches; empty when none does.
-	profile string
+	shared  bool
+	profile string // the smallest MIG profile that matches; empty when none does
 	// partial: on some node only some cards match. named: they, sorted, maxNamed and a
 	// node's.
 	partial bool
@@ -96,10 +92,8 @@ type Matched struct {
 	Cards int
 	// Shared are those of Whole that several claims may have at once.
 	Shared int
-	// Parts are the MIG devices that match.
-	Parts []dialect.Published
-	// All are all of them, for constraints between devices.
-	All []dialect.Published
+	Parts  []dialect.Published // the MIG devices that match
+	All    []dialect.Published // all of them, for constraints between devices
 }
 
 // On is what matches on a node; nil when nothing does, or nothing is known yet.
@@ -152,8 +146,7 @@ type Matcher struct {
 	change  int64
 	wake    chan struct{}
 
-	// turn is how long a turn is: a node is always looked at to the end.
-	turn  time.Duration
+	turn  time.Duration // how long a turn is: a node is always looked at to the end
 	clock func() time.Time
 }
 

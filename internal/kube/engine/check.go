@@ -23,8 +23,7 @@ import (
 // under way show as differences, so ask a quiet cluster. Not safe for concurrent use.
 type Checker struct {
 	engine *Engine
-	// last is the node that Some looked at last.
-	last int
+	last   int // the node that Some looked at last
 }
 
 // Checker returns one that has looked at no node.

@@ -136,8 +136,7 @@ func (c *Cycle) Confirm() (w Weight, ok bool) {
 type Verdict struct {
 	Node model.NodeID
 	Said string
-	// Late: they judged by pods that are gone, or do not know the node yet.
-	Late bool
+	Late bool // they judged by pods that are gone, or do not know the node yet
 }
 
 // Took tells that the filters let the pod onto a node.

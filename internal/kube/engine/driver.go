@@ -50,15 +50,13 @@ type driver struct {
 	freshness  *inventory.Freshness
 	// recorder writes down what core is told and decides; nil: nothing is.
 	recorder *replay.Recorder
-	// view is what questions read of the parts.
-	view answer.View
+	view     answer.View // what questions read of the parts
 
 	// now is the time of this turn of the lock, in nanoseconds; effects wait for mirror.
 	now     int64
 	effects effects
 	timing  Timing
-	// started: what existed when this process started has been read.
-	started bool
+	started bool // what existed when this process started has been read
 	// arrived are pods whose arrival the planner has heard of.
 	arrived map[model.HolderID]bool
 	// fleetChanged: the tree of queues has not heard of the latest nodes.

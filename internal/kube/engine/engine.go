@@ -27,14 +27,11 @@ type Config struct {
 	Factory informers.SharedInformerFactory
 	// Sources are where objects are watched that the informers do not know. Fixed, when not
 	// nil, are such objects that do not change by themselves: nothing is watched then.
-	Sources watch.Sources
-	Fixed   *Fixed
-	// Claims: ResourceSlices, ResourceClaims and DeviceClasses are followed.
-	Claims bool
-	// Clock is the time; nil: time.Now.
-	Clock func() time.Time
-	// Observer is told what happens; nil: nothing is counted.
-	Observer *observe.Observer
+	Sources  watch.Sources
+	Fixed    *Fixed
+	Claims   bool              // ResourceSlices, ResourceClaims and DeviceClasses are followed
+	Clock    func() time.Time  // the time; nil: time.Now
+	Observer *observe.Observer // told what happens; nil: nothing is counted
 	// Reporter reports invalid objects; nil: nor do steps look for why gangs wait.
 	Reporter report.Reporter
 	Logger   klog.Logger

@@ -44,8 +44,7 @@ const (
 // Event says what to look at. It has no content: the latest is read from the stores.
 type Event struct {
 	about
-	// pod is the pod in question: one that is gone is in no store.
-	pod *v1.Pod
+	pod *v1.Pod // the pod in question: one that is gone is in no store
 }
 
 // about is what makes two events the same.
@@ -94,8 +93,7 @@ type feed struct {
 	events []Event
 	told   []engine.Event
 	queued map[about]int // where in events
-	// kicked wakes the loop that steps the engine.
-	kicked chan struct{}
+	kicked chan struct{} // kicked wakes the loop that steps the engine
 }
 
 func newFeed() *feed { return &feed{queued: map[about]int{}, kicked: make(chan struct{}, 1)} }

@@ -15,11 +15,10 @@ import (
 // Gate is what may be asked without the engine's lock: kube-scheduler asks it under the lock
 // of its queue, for every pod and comparison. It is written under the engine's lock.
 type Gate struct {
-	reader *workload.Reader
-	book   *dra.Book
-	pods   corelisters.PodLister
-	// releases are members that may be scheduled now, at the place planned for them.
-	releases table[*Cycle]
+	reader   *workload.Reader
+	book     *dra.Book
+	pods     corelisters.PodLister
+	releases table[*Cycle] // members that may be scheduled now, at the place planned for them
 	// paused are members whose release is suspended until they try again at their place.
 	paused table[bool]
 	// free are pods that turned out not to be the engine's, as long as they are not: of

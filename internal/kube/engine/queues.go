@@ -22,8 +22,7 @@ import (
 type queues struct {
 	objects workload.Objects
 	byName  map[string]arbiter.Queue
-	// unread is what is wrong with those that could not be read, by name.
-	unread map[string]error
+	unread  map[string]error // what is wrong with those that could not be read, by name
 	// tree is what can be used of them, problems is what is wrong with the others.
 	tree     []arbiter.Queue
 	problems map[string]error

@@ -22,13 +22,10 @@ const BatchTimeout = 2 * time.Minute
 type Timing struct {
 	// Step is how long decisions pause when nothing happens: ages and reservations depend on
 	// time.
-	Step time.Duration
-	// Terminating is how long after its grace period a pod is still expected to go.
-	Terminating time.Duration
-	// Contest is how long records may contradict on a node with an agent: see contest.Grace.
-	Contest time.Duration
-	// InvalidQueue is how long a queue may be invalid unreported: see queuePatience.
-	InvalidQueue time.Duration
+	Step         time.Duration
+	Terminating  time.Duration // how long after its grace period a pod is still expected to go
+	Contest      time.Duration // how long records may contradict on a node with an agent: see contest.Grace
+	InvalidQueue time.Duration // how long a queue may be invalid unreported: see queuePatience
 	workload.Timing
 }
 
@@ -46,14 +43,11 @@ func DefaultTiming() Timing {
 
 // Settings are how the engine is configured.
 type Settings struct {
-	// Options has no Facts.
-	Options engine.Options
-	Timing  Timing
-	// Levels are those of the configuration.
-	Levels   topology.Levels
-	Profiles map[string]workload.Profile
-	// Protected are the namespaces whose pods are never victims; nil: the default.
-	Protected       []string
+	Options         engine.Options // Options has no Facts
+	Timing          Timing
+	Levels          topology.Levels // those of the configuration
+	Profiles        map[string]workload.Profile
+	Protected       []string // the namespaces whose pods are never victims; nil: the default
 	TelemetryMaxAge time.Duration
 }
 

@@ -21,27 +21,18 @@ import (
 // Turn is what a step asks the adapter to do. It must be carried out without the
 // engine's lock: kube-scheduler's queue asks the gate under its own.
 type Turn struct {
-	// Stop are pods that must stop waiting at Permit: a member planned with them failed.
-	Stop []model.HolderID
+	Stop []model.HolderID // pods that must stop waiting at Permit: a member planned with them failed
 	// Activate are pods to be put into kube-scheduler's queue: released ones, and those to be
 	// looked at again. Requeue are released pods which that queue seems to have lost.
 	Activate, Requeue []*v1.Pod
-	// Evict are victims, those with a disruption budget first: if one may not go, all stay.
-	Evict []Victim
-	// Heal are pods bound to devices which older pods hold: budgets do not protect them.
-	Heal []Victim
-	// GiveBack are allocated claims that failed starts left behind: tell GaveBack.
-	GiveBack []claims.GiveBack
-	// Notices are what waiting pods are told.
-	Notices []report.Notice
-	// Refusals are gangs that do not start for a new reason, after WatchRefusals.
-	Refusals []Refusal
-	// Demand is what autoscalers are asked for; nil when that is what it was.
-	Demand *demand.Document
-	// Lookups are gangs whose missing members may have succeeded: tell Succeeded.
-	Lookups []workload.Lookup
-	// Next is when to step again though nothing happens.
-	Next time.Duration
+	Evict             []Victim          // victims, those with a disruption budget first: if one may not go, all stay
+	Heal              []Victim          // pods bound to devices which older pods hold: budgets do not protect them
+	GiveBack          []claims.GiveBack // allocated claims that failed starts left behind: tell GaveBack
+	Notices           []report.Notice   // what waiting pods are told
+	Refusals          []Refusal         // gangs that do not start for a new reason, after WatchRefusals
+	Demand            *demand.Document  // what autoscalers are asked for; nil when that is what it was
+	Lookups           []workload.Lookup // gangs whose missing members may have succeeded: tell Succeeded
+	Next              time.Duration     // when to step again though nothing happens
 }
 
 // Victim is a pod to be evicted, and why.

@@ -97,12 +97,10 @@ func (i *Inventory) each(f func(string)) {
 
 // Description is a node as core sees it.
 type Description struct {
-	Node      *model.Node
-	Telemetry []model.Telemetry
-	// MeasuredAt is when the agent measured it; zero when it does not say.
-	MeasuredAt time.Time
-	// Agent: the node has an agent, which corrects records to what containers have.
-	Agent bool
+	Node       *model.Node
+	Telemetry  []model.Telemetry
+	MeasuredAt time.Time // when the agent measured it; zero when it does not say
+	Agent      bool      // the node has an agent, which corrects records to what containers have
 	// Published are the GPUs of DRA drivers; ClaimsOnly: the node has no others.
 	Published  []dialect.Published
 	ClaimsOnly bool

@@ -29,16 +29,13 @@ type Keeper struct {
 	Namespace, Name string
 	// Identity is who writes, for people who look at the object.
 	Identity string
-	// MayWrite says why this process may not write now: it may not lead any more.
-	MayWrite func() error
+	MayWrite func() error // MayWrite says why this process may not write now: it may not lead any more
 	Clock    func() time.Time
 
 	// object is the object as it was last read or written; nil: unknown.
-	object *v1.ConfigMap
-	// written is what was last written, without times.
-	written []byte
-	// problem is what was last logged of writes.
-	problem string
+	object  *v1.ConfigMap
+	written []byte // what was last written, without times
+	problem string // what was last logged of writes
 }
 
 // Load reads the state; nil when there is none that can be used, which is logged.

@@ -25,12 +25,11 @@ import (
 type bind struct {
 	engine *kubeengine.Engine
 	// client asks the fence once more when a Binding goes out.
-	client kubernetes.Interface
-	events *yielding
-	fence  *fence
-	audit  *auditor
-	// autoscales: pods are marked for autoscalers, and bound when no placeholder is left.
-	autoscales   *atomic.Bool
+	client       kubernetes.Interface
+	events       *yielding
+	fence        *fence
+	audit        *auditor
+	autoscales   *atomic.Bool // pods are marked for autoscalers, and bound when no placeholder is left
 	placeholders *placeholders
 	// patience is the pause between reads after a Binding without answer, most for how long.
 	patience, most time.Duration

@@ -147,11 +147,9 @@ type steering struct {
 	engine *kubeengine.Engine
 	pod    types.UID
 	// node is the planned node; empty: the pod is not placed by the engine.
-	node string
-	// only are the devices that were planned; nil: the allocator chooses.
-	only sets.Set[structured.DeviceID]
-	// allocated is what the allocator was told is allocated.
-	allocated sets.Set[structured.DeviceID]
+	node      string
+	only      sets.Set[structured.DeviceID] // the devices that were planned; nil: the allocator chooses
+	allocated sets.Set[structured.DeviceID] // what the allocator was told is allocated
 	// chosen are the claims that the allocator has allocated, with their allocation; holds:
 	// the ledger holds their devices in the claims' own name.
 	chosen []*resourceapi.ResourceClaim

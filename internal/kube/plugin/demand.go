@@ -30,16 +30,14 @@ const (
 
 // demander keeps the ConfigMap of what autoscalers are asked for; nil writes nothing.
 type demander struct {
-	client kubernetes.Interface
-	// mayWrite says why this process may not write now: it may not lead any more.
-	mayWrite func() error
+	client   kubernetes.Interface
+	mayWrite func() error // mayWrite says why this process may not write now: it may not lead any more
 
 	mu     sync.Mutex
 	latest demand.Document
 	some   chan struct{}
 
-	// object is the ConfigMap as it was last read or written; nil: unknown.
-	object *v1.ConfigMap
+	object *v1.ConfigMap // the ConfigMap as it was last read or written; nil: unknown
 	failed bool
 }
 
@@ -140,11 +138,9 @@ const placeholdersMost = 10 * time.Second
 // members are bound when these are gone: gpu-controller removes them once the scheduler does
 // not ask for nodes any more. The zero value knows none.
 type placeholders struct {
-	mu sync.Mutex
-	// of are the names of placeholders by their gang's digest.
-	of map[string]map[string]bool
-	// less is closed when one is gone.
-	less chan struct{}
+	mu   sync.Mutex
+	of   map[string]map[string]bool // the names of placeholders by their gang's digest
+	less chan struct{}              // closed when one is gone
 }
 
 // follow looks at pods of gpu-controller's namespace: tenants' pods elsewhere do not count.

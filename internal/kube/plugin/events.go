@@ -28,11 +28,9 @@ const (
 
 // yielding is the rate limiter of events: one by one, when bindings leave room.
 type yielding struct {
-	turn chan struct{} // holds the event that is next
-	// outage says whether the last write to the API server failed; nil: it did not.
-	outage func() bool
-	// failing: the last write of an event or a condition got no answer.
-	failing atomic.Bool
+	turn    chan struct{} // holds the event that is next
+	outage  func() bool   // outage says whether the last write to the API server failed; nil: it did not
+	failing atomic.Bool   // the last write of an event or a condition got no answer
 
 	mu      sync.Mutex
 	waiting int

@@ -28,20 +28,16 @@ import (
 // loop steps the engine and carries out what it decides: it is the only one that puts
 // pods of the engine into kube-scheduler's queue.
 type loop struct {
-	engine *kubeengine.Engine
-	handle fwk.Handle
-	// client writes what only a leader may.
-	client kubernetes.Interface
-	sched  *scheduler.Scheduler
-	teller *teller
-	fence  *fence
-	audit  *auditor
-	// keeping restores what was learned before the first step.
-	keeping *keeping
-	// demander tells gpu-controller what autoscalers are asked for; nil: nothing.
-	demander *demander
-	// recorders say which scheduler an event comes from.
-	recorders *recorders
+	engine    *kubeengine.Engine
+	handle    fwk.Handle
+	client    kubernetes.Interface // client writes what only a leader may
+	sched     *scheduler.Scheduler
+	teller    *teller
+	fence     *fence
+	audit     *auditor
+	keeping   *keeping   // keeping restores what was learned before the first step
+	demander  *demander  // demander tells gpu-controller what autoscalers are asked for; nil: nothing
+	recorders *recorders // recorders say which scheduler an event comes from
 	begin     sync.Once
 	leads     chan struct{} // closed when this process leads
 }

@@ -25,8 +25,7 @@ type keeping struct {
 
 	mu sync.Mutex
 	*memory.Keeper
-	// leads: the state was restored, and what is learned since is worth keeping.
-	leads bool
+	leads bool // the state was restored, and what is learned since is worth keeping
 }
 
 // keep makes what is needed to keep the state; nothing where the arguments say so.

@@ -42,12 +42,10 @@ type Shared struct {
 	profiles map[string]*profile
 	// recording: what the engine is told and decides is written down.
 	recording bool
-	// sources is where GPUNodes and the like come from; none: the scheduler's API server.
-	sources watch.Sources
-	events  *yielding
-	fence   *fence
-	// fenced writes what only a leader may; nil where Setup did not make it.
-	fenced kubernetes.Interface
+	sources   watch.Sources // where GPUNodes and the like come from; none: the scheduler's API server
+	events    *yielding
+	fence     *fence
+	fenced    kubernetes.Interface // fenced writes what only a leader may; nil where Setup did not make it
 	// standsBack writes pods' conditions, which wait for bindings; nil: Setup was not called.
 	standsBack kubernetes.Interface
 	// handle is any profile's: all lead to the same queue and API server. recorders are
@@ -55,27 +53,21 @@ type Shared struct {
 	handle    fwk.Handle
 	recorders recorders
 	synced    sync.Once
-	// levels is the profile that set the levels of domains; "" when none has.
-	levels string
+	levels    string // the profile that set the levels of domains; "" when none has
 	// maxAge is how old telemetry may be, and the profile that says so.
 	maxAge struct {
 		profile string
 		age     time.Duration
 	}
-	// prices is the price table that is followed; nil: none.
-	prices *prices
-	// defaults is the configuration without a file.
-	defaults []byte
-	// tuning is what the arguments say about times and counts.
-	tuning tuning
+	prices   *prices // the price table that is followed; nil: none
+	defaults []byte  // the configuration without a file
+	tuning   tuning  // what the arguments say about times and counts
 	// audit is the audit log, stateArgs and keeping are about what was learned.
-	audit     auditor
-	stateArgs StateArgs
-	keeping   *keeping
-	// autoscales: what autoscalers read is written; known when all plugins are built.
-	autoscales atomic.Bool
-	// placeholders stand for gangs that lack nodes.
-	placeholders placeholders
+	audit        auditor
+	stateArgs    StateArgs
+	keeping      *keeping
+	autoscales   atomic.Bool  // what autoscalers read is written; known when all plugins are built
+	placeholders placeholders // placeholders stand for gangs that lack nodes
 }
 
 // awaitSync blocks a pod that asks for GPUs until the ledger has seen what existed.
@@ -91,16 +83,12 @@ func (s *Shared) awaitSync(ctx context.Context) {
 
 // profile is what one scheduler profile's arguments say.
 type profile struct {
-	// filters: the profile uses GPUFilter, so its pods are placed by the engine.
-	filters bool
-	models  []model.GPUModel
-	weights score.Weights
-	// placements are for pods that do not say how they want to be placed.
-	placements workload.Placements
-	// tenants is the standing of tenants; nil: the default.
-	tenants *dialect.Tenants
-	// priority: the profile scores by GPUPriority, which the shortcut would pass over.
-	priority bool
+	filters    bool // the profile uses GPUFilter, so its pods are placed by the engine
+	models     []model.GPUModel
+	weights    score.Weights
+	placements workload.Placements // for pods that do not say how they want to be placed
+	tenants    *dialect.Tenants    // the standing of tenants; nil: the default
+	priority   bool                // the profile scores by GPUPriority, which the shortcut would pass over
 }
 
 // NewShared returns the state for one scheduler; without sources its own API server's

@@ -28,9 +28,8 @@ type waitingRoom struct {
 	// gone says whether a pod is gone, by the store from which the queue's events come.
 	gone func(*v1.Pod) bool
 	// gated is kube-scheduler's own gauge of pods that wait outside.
-	gated metrics.MetricRecorder
-	// closed ends what Run began.
-	closed chan struct{}
+	gated  metrics.MetricRecorder
+	closed chan struct{} // closed ends what Run began
 
 	// mu is held while a pod is let in: an activation comes before that or after it. Nothing
 	// that holds the queue's lock asks for it.

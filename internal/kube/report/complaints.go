@@ -13,8 +13,7 @@ type Reporter func(Complaint)
 
 // Complaints remembers what is wrong with objects: every problem is reported once.
 type Complaints struct {
-	// last is what was last reported about an object.
-	last    map[string]string
+	last    map[string]string // what was last reported about an object
 	pending []Complaint
 }
 

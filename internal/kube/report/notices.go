@@ -16,8 +16,7 @@ type Notice struct {
 	Pod *v1.Pod
 	// Reason is one word: of the condition, and of the event where there is one.
 	Reason, Text string
-	// Event: an event says it as well.
-	Event bool
+	Event        bool // an event says it as well
 }
 
 // Every is how long owners of waiting gangs are left alone when the reason has changed. They
@@ -35,8 +34,7 @@ const (
 // Notices remembers what the owners of waiting gangs were told, and says when to look for a
 // reason again. Not safe for concurrent use.
 type Notices struct {
-	// every is Every, unless it was set to something else.
-	every time.Duration
+	every time.Duration // Every, unless it was set to something else
 	// due are gangs whose reasons are to be looked for, soonest first; at is the soonest
 	// time of each gang, and later questions about it are void.
 	due  questions
@@ -110,8 +108,7 @@ func (n *Notices) Forget(id engine.ID) {
 type told struct {
 	text, kind string
 	reason     explain.Reason
-	// pods are those that were told.
-	pods map[model.HolderID]bool
+	pods       map[model.HolderID]bool // those that were told
 	// at is when the first of them was; pause is for how long that will do.
 	at    time.Time
 	pause time.Duration

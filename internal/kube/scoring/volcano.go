@@ -19,10 +19,8 @@ type VolcanoArgs map[string]any
 
 // Volcano is what such arguments mean here.
 type Volcano struct {
-	// Placement is the direction in which nodes and devices are filled; Auto: not said.
-	Placement model.Placement
-	// Weight is that of the objective utilization; 0: not said.
-	Weight int
+	Placement model.Placement // the direction in which nodes and devices are filled; Auto: not said
+	Weight    int             // that of the objective utilization; 0: not said
 	// Resources are the weights of the resources by which kube-scheduler's NodeResourcesFit
 	// prefers full nodes; nil: it is left as it is.
 	Resources map[string]int64

@@ -19,13 +19,11 @@ import (
 type Optional[T metav1.Object] struct {
 	informer cache.SharedIndexInformer
 	handler  cache.ResourceEventHandlerRegistration
-	// absent: the API server does not serve them (now).
-	absent atomic.Bool
+	absent   atomic.Bool // the API server does not serve them (now)
 	// again asks whether they are served by now; all is told when that changes.
-	again chan struct{}
-	all   func()
-	// without is logged when they are not served.
-	without string
+	again   chan struct{}
+	all     func()
+	without string // logged when they are not served
 }
 
 // New prepares to watch; Run starts it. without is logged when the API server serves no

@@ -95,12 +95,9 @@ func (w *Gangs) Next() time.Time {
 
 // Timing is how long gangs are waited for.
 type Timing struct {
-	// Owner is how long after a pod's creation its owner may be unknown: see OwnerPatience.
-	Owner time.Duration
-	// NextRun is how long the first members of a next run wait for others: see NextRunFor.
-	NextRun time.Duration
-	// ShortestRun is the least that is learned from: see shortestRun.
-	ShortestRun time.Duration
+	Owner       time.Duration // how long after a pod's creation its owner may be unknown: see OwnerPatience
+	NextRun     time.Duration // how long the first members of a next run wait for others: see NextRunFor
+	ShortestRun time.Duration // the least that is learned from: see shortestRun
 }
 
 // DefaultTiming is the scheduler's.

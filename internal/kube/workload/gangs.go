@@ -34,9 +34,8 @@ type Gangs struct {
 	arrivals int64
 	arrived  map[engine.ID]int64
 	members  map[model.HolderID]*Member
-	// changed are gangs whose description is new.
-	changed map[engine.ID]bool
-	owners  *owners
+	changed  map[engine.ID]bool // gangs whose description is new
+	owners   *owners
 	// freed are pods that turned out not to be the engine's to place.
 	freed []*v1.Pod
 
@@ -50,19 +49,15 @@ type Gangs struct {
 
 // Member is a pod that the engine places, or that holds something.
 type Member struct {
-	Pod *v1.Pod
-	// Request is what it asks for; without devices for members of gangs that need none.
-	Request *model.Request
+	Pod     *v1.Pod
+	Request *model.Request // what it asks for; without devices for members of gangs that need none
 	dialect.Membership
-	// needs is what the pod and its controller say of the gang's size.
-	needs dialect.Needs
-	Shape engine.Shape
-	rules *Rules
-	group *group
-	// ask is what its ResourceClaims mean; nil when it has none that matter.
-	ask *dra.Ask
-	// invalid says what is wrong with the pod's specification.
-	invalid string
+	needs   dialect.Needs // what the pod and its controller say of the gang's size
+	Shape   engine.Shape
+	rules   *Rules
+	group   *group
+	ask     *dra.Ask // what its ResourceClaims mean; nil when it has none that matter
+	invalid string   // invalid says what is wrong with the pod's specification
 }
 
 // finished is a member that succeeded.
@@ -73,22 +68,18 @@ type finished struct {
 
 // group is the pods of one gang.
 type group struct {
-	id engine.ID
-	// real: it is more than a pod that comes alone.
-	real bool
-	// arrival numbers gangs in the order in which they were first seen.
-	arrival int64
+	id      engine.ID
+	real    bool  // it is more than a pod that comes alone
+	arrival int64 // arrival numbers gangs in the order in which they were first seen
 	pods    map[model.HolderID]*Member
 	// done are members that succeeded, as far as is known: they need no
 	// place any more. unsure: members went since that was looked up.
 	done   map[model.HolderID]finished
 	unsure bool
 	// counts: its owner says itself how many are left to run, so that it is not looked up.
-	counts bool
-	// recalled: it will be described again when time has passed.
-	recalled bool
-	// delayed: it will be described again when it may have others evicted.
-	delayed bool
+	counts   bool
+	recalled bool // it will be described again when time has passed
+	delayed  bool // it will be described again when it may have others evicted
 	// charged is the queue that is charged for it, from when its first member is bound:
 	// what runs cannot leave its queue by editing labels.
 	charged string

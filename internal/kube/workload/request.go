@@ -24,20 +24,15 @@ import (
 type Placements struct {
 	// Queues and Namespaces are by name.
 	Queues, Namespaces map[string]model.Placement
-	// Otherwise is for all other pods.
-	Otherwise model.Placement
+	Otherwise          model.Placement // for all other pods
 }
 
 // Profile is what a scheduler profile says about its pods.
 type Profile struct {
-	// Placements are for pods that do not say how they want to be placed.
-	Placements Placements
-	// Models, when not empty, are the only ones the profile hands out.
-	Models []model.GPUModel
-	// Weights decide between nodes.
-	Weights score.Weights
-	// Tenants is the standing of tenants; nil: dialect.DefaultTenants.
-	Tenants *dialect.Tenants
+	Placements Placements       // for pods that do not say how they want to be placed
+	Models     []model.GPUModel // Models, when not empty, are the only ones the profile hands out
+	Weights    score.Weights    // Weights decide between nodes
+	Tenants    *dialect.Tenants // the standing of tenants; nil: dialect.DefaultTenants
 }
 
 // Reader reads what pods ask for. It is safe for concurrent use and takes no lock.

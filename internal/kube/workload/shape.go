@@ -21,15 +21,11 @@ type Rules struct {
 	Affinity nodeaffinity.RequiredNodeAffinity
 	Selects  bool
 	Selector string
-	// Claims is what the pods' ResourceClaims mean; nil when they have none that matter.
-	Claims *dra.Ask
-	// Parts: the pods ask for parts of GPUs, and not through claims.
-	Parts bool
-	apart *apart
-	// example is one pod of the shape: its namespace and labels are the shape's.
-	example *v1.Pod
-	// members counts the pods of the shape that are known.
-	members int
+	Claims   *dra.Ask // what the pods' ResourceClaims mean; nil when they have none that matter
+	Parts    bool     // the pods ask for parts of GPUs, and not through claims
+	apart    *apart
+	example  *v1.Pod // one pod of the shape: its namespace and labels are the shape's
+	members  int     // members counts the pods of the shape that are known
 }
 
 // Apart says why pods of two shapes may not share a node: host ports, anti-affinity of
