@@ -113,8 +113,7 @@ type Payer interface {
 	Charge(waited, held time.Duration)
 }
 
-// Timeline are the events after a version, the oldest first; 0: all. Texts name no other
-// gang.
+// Timeline are the events after a version, oldest first; 0: all. Texts name no other gang.
 func (a *Answers) Timeline(since uint64) apiquery.Timeline { return a.Config.Timeline.After(since) }
 
 // Reader gives questions the engine's state.

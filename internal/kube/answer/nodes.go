@@ -35,8 +35,8 @@ type drawnNode struct {
 	node    apiquery.Node
 }
 
-// Nodes are all nodes with devices, or those that changed after a version; 0: all. The
-// answer's nodes are shared and must not be changed.
+// Nodes are nodes with devices that changed after a version; 0: all. They must not be
+// changed.
 func (a *Answers) Nodes(since uint64) apiquery.Nodes {
 	p := &a.nodes
 	p.mu.Lock()

@@ -26,8 +26,7 @@ type picture[T any] struct {
 // ages of a picture: when it is drawn anew, and from when on it is too old to be shown.
 type ages struct{ renew, most time.Duration }
 
-// show returns the picture. lacks says that what was asked for is not in it: then it is not
-// shown if it is to be drawn anew; nil: it has all.
+// show returns the picture; one that lacks what was asked for and is not fresh is redrawn.
 func (p *picture[T]) show(a *Answers, g ages, draw func() T, lacks func(T) bool) T {
 	p.mu.Lock()
 	defer p.mu.Unlock()

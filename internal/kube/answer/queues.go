@@ -19,8 +19,7 @@ type shownQueues struct {
 	namespaces map[string][]string // those with gangs in a queue that takes them, or in one below it
 }
 
-// Queues are all queues, and the namespaces that have gangs in them or in queues below. The
-// answer is shared and must not be changed.
+// Queues are all queues, and namespaces with gangs in or below them; not to be changed.
 func (a *Answers) Queues() (queues apiquery.Queues, namespaces map[string][]string) {
 	p := a.queuesUpTo(a.Ages.Lists)
 	return p.queues, p.namespaces

@@ -119,8 +119,7 @@ type examined struct {
 	nextEnd int64
 }
 
-// examineMost is up to how many members a gang is explained in the same hold of the lock:
-// waiting for the lock takes longer than that.
+// examineMost bounds the members of a gang that is explained without giving up the lock.
 const examineMost = 256
 
 // examine looks at a gang.
@@ -191,8 +190,7 @@ func (v *View) contestOf(a *coreanswer.Account) string {
 	return ""
 }
 
-// objectOf is what a gang's pods are changed through, for kubectl; empty: labels made the
-// gang.
+// objectOf is what kubectl changes a gang's pods through; empty: labels made the gang.
 func (v *View) objectOf(a *coreanswer.Account) string {
 	for _, m := range a.Members {
 		if member := v.Work.Member(m.Holder); member != nil {
@@ -220,8 +218,7 @@ func fillCase(c *explain.Case, a *coreanswer.Account, g *apiquery.Gang, nextEnd 
 	}
 }
 
-// Foreseer says when a waiting gang is expected to start; false when it does not know. It
-// must not wait: it is asked for every answer.
+// Foreseer says when a waiting gang is expected to start, if it knows. It must not wait.
 type Foreseer = func(engine.ID) (apiquery.Start, bool)
 
 // Foresee makes answers give starts that only a look into the future knows.
@@ -239,8 +236,7 @@ func (a *Answers) foresee(id engine.ID, x *engine.Expectation, out apiquery.Star
 	return out
 }
 
-// foreseeAll fills in the starts that only a forecast knows, so that lists say what Why says
-// of each. ids are the gangs', one for each.
+// foreseeAll fills in starts that only a forecast knows; ids are the gangs', one for each.
 func (a *Answers) foreseeAll(gangs []apiquery.Gang, ids []engine.ID) {
 	f := a.foreseer.Load()
 	if f == nil {

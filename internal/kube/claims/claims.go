@@ -20,8 +20,7 @@ import (
 // Ledger is what is read of core.
 type Ledger interface {
 	Inventory(model.NodeID) *model.Node
-	// Held is what a holder holds, Assumes: not bound yet, Unfree: what others hold on a
-	// node.
+	// Held is what a holder holds, Assumes: not bound yet, Unfree: what others hold.
 	Held(model.HolderID) (model.NodeID, model.Mask)
 	Assumes(model.HolderID) bool
 	Unfree(node model.NodeID, but model.HolderID) model.Mask
@@ -137,8 +136,7 @@ func (c *Claims) Lag(pod *v1.Pod) bool {
 	return c != nil && len(pod.Spec.ResourceClaims) > 0 && c.ledger.Assumes(model.HolderID(pod.UID)) && !c.book.Allocated(pod)
 }
 
-// number finds the index of each device that a claim names by UUID: the ledger knows
-// devices by both. It says whether all were found.
+// number finds the index of each device that a claim names by UUID, and whether it has all.
 func number(c *ledger.Claim, n *model.Node) bool {
 	all := true
 	find := func(ref *ledger.DeviceRef) {

@@ -23,8 +23,7 @@ const (
 	idleNamed = 3
 )
 
-// IdleFor are claims without pods on nodes where a gang's role would fit without them,
-// sorted.
+// IdleFor are claims without pods on nodes where a role would fit without them, sorted.
 func (c *Claims) IdleFor(g *engine.Gang) (out []Idle) {
 	if c == nil || len(c.own) == 0 {
 		return nil
@@ -52,8 +51,8 @@ func (c *Claims) IdleFor(g *engine.Gang) (out []Idle) {
 	return out
 }
 
-// Visible is what a caller who may list the pods of some namespaces may know of idle claims.
-// No lock is held: the API server may be asked.
+// Visible is what a caller may know of idle claims. It may ask the API server: no lock is
+// held.
 func Visible(idle []Idle, mayListPods func(namespace string) bool) (out explain.IdleClaims) {
 	for _, x := range idle {
 		namespace, _, _ := strings.Cut(x.Key, "/")

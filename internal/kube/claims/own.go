@@ -85,8 +85,7 @@ func (c *Claims) TakenOver(pod *v1.Pod) (ended []model.HolderID) {
 	return ended
 }
 
-// written ends what is held for a pod's extended resources once the claim is seen that was
-// written for them, which holds the same devices.
+// written ends what is held for extended resources once their claim is seen to hold it.
 func (c *Claims) written(claim *resourceapi.ResourceClaim) []model.HolderID {
 	pod := dra.ForExtended(claim)
 	if pod == "" || !c.pending[dra.Holder(pod)] {

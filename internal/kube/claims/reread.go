@@ -105,8 +105,7 @@ func (c *Claims) Unplaced(node model.NodeID, key string, pod *v1.Pod) {
 	c.unplaced[node][key] = pod
 }
 
-// NodeChanged returns the pods to be read again, and the claims to be updated, whose devices
-// were not known on a node before it changed.
+// NodeChanged returns pods and claims to be read again: their devices may be known now.
 func (c *Claims) NodeChanged(node model.NodeID) (pods []*v1.Pod, keys []string) {
 	if c == nil {
 		return nil, nil

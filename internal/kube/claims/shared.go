@@ -66,12 +66,10 @@ func (s *shared) evaluated(key string) []*v1.Pod {
 }
 
 // vacateFor is how long no pod starts with a shared claim whose users were evicted, unless it
-// is deallocated before: a pod that began to use it would keep its devices from those for
-// which they were evicted. It is longer than grace periods.
+// is deallocated before: that pod would keep the devices. It is longer than grace periods.
 const vacateFor = 5 * time.Minute
 
-// Vacate keeps pods from starting with claims of a pod that is evicted with their other
-// users.
+// Vacate keeps pods from starting with shared claims of a pod that is evicted.
 func (c *Claims) Vacate(pod *v1.Pod, now time.Time) {
 	for _, key := range c.book.Named(pod) {
 		if claim := c.book.Claim(key); claim != nil && len(claim.Status.ReservedFor) > 1 {

@@ -24,8 +24,7 @@ import (
 // Core is what is read of core.
 type Core = coreanswer.Answers
 
-// Demands is what autoscalers are asked for; nothing before Enable. Not safe for concurrent
-// use: the engine calls it under its lock.
+// Demands is what autoscalers are asked for, after Enable. The engine's lock guards it.
 type Demands struct {
 	core     Core
 	work     *workload.Gangs
@@ -55,9 +54,8 @@ func (d *Demands) Enable(patience time.Duration) {
 	d.enabled, d.patience, d.gangs, d.changed, d.told = true, patience, map[engine.ID]*wanting{}, false, api.Document{}
 }
 
-// Kind is the one word of a gang's reason that its pods show. With autoscaling, members for
-// which placeholders stand are not shown as unschedulable, nor those for which pods are
-// leaving already: no node is to be added for them.
+// Kind is the reason that a gang's pods show. With autoscaling, members with placeholders are
+// not shown as unschedulable, nor those with leaving victims: no node is added for them.
 func (d *Demands) Kind(id engine.ID, r *explain.Reason, now time.Time) string {
 	kind := r.Condition()
 	switch {

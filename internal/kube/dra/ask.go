@@ -23,8 +23,7 @@ type Ask struct {
 	By    *dialect.ByClaim // what has to be allocated, or, for a bound pod, what it holds; nil: no GPU
 	Key   string           // equal for pods whose claims nodes treat alike
 	Loose bool             // the allocator, not the plan, chooses which devices of the planned node
-	// With are other users of a claim that the bound pod is counted for: all must go to free
-	// it.
+	// With are other users of a claim that the bound pod is counted for: all free it.
 	With         []*v1.Pod
 	Alternatives bool  // this is one of several that some node could ever fulfil
 	Charge       int64 // what claims hold that no other pod is charged for, in thousandths of a GPU
@@ -184,8 +183,7 @@ func options(r *resourceapi.DeviceRequest) (out []option) {
 	return out
 }
 
-// Ask reads what a pod's claims mean; nil when it has none that matter here. The error is a
-// Wait, or names the field that is wrong.
+// Ask reads what a pod's claims mean; nil: nothing here. An error is a Wait or names a field.
 func (b *Book) Ask(pod *v1.Pod) (*Ask, error) {
 	if pod.Spec.NodeName != "" {
 		return b.held(pod), nil

@@ -14,8 +14,7 @@ import (
 
 // Every DeviceClass has an extended resource of its own (ResourceDeviceClassPrefix).
 // kube-scheduler makes one claim of all extended resources of a pod that classes stand for;
-// until it is written, that claim has a name that no object can have, and a UID that it will
-// not keep.
+// until it is written, that claim has a name that no object can have, and no lasting UID.
 const unwritten = "<extended-resources>"
 
 // Implicit says whether a pod asks for devices by the implicit extended resource of a class.

@@ -40,15 +40,13 @@ type Set struct {
 
 // summary is what a set matches on all nodes together.
 type summary struct {
-	// any: something matches. cards is the least number of whole cards that match on a node
-	// where any does, 0 when none does anywhere.
+	// any: something matches. cards is the least number of whole cards on a node with any.
 	any   bool
 	cards int
 	// shared: all cards that match may be had by several claims at once.
 	shared  bool
 	profile string // the smallest MIG profile that matches; empty when none does
-	// partial: on some node only some cards match. named: they, sorted, maxNamed and a
-	// node's.
+	// partial: on some node only some cards match. named are these, sorted and bounded.
 	partial bool
 	named   []string
 }
@@ -130,8 +128,8 @@ type Matcher struct {
 	cache   *cel.Cache
 	devices func(node string) []dialect.Published
 	nodes   func() []string
-	// known is called with the key of a set that has been evaluated, changed with a node on
-	// which sets may match something else than before.
+	// known is called with the key of an evaluated set, changed with a node that may match
+	// anew.
 	known, changed func(string)
 
 	mu   sync.Mutex

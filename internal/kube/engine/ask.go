@@ -15,9 +15,8 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/workload"
 )
 
-// Request reads what a pod asks for, under its own profile; nil when it asks for no GPU.
-// An invalid annotation of its Namespace is reported there. Events that have come are
-// applied, so that Fit, Rate and Victims answer by them.
+// Request reads what a pod asks for; nil: no GPU. An invalid annotation of its Namespace is
+// reported. Events are applied, so that Fit, Rate and Victims answer by them.
 func (e *Engine) Request(pod *v1.Pod) (*model.Request, error) {
 	return e.RequestIn(pod, e.reader.Profile(pod.Spec.SchedulerName))
 }

@@ -167,15 +167,13 @@ func (c *Cycle) Refused(verdicts []Verdict) (stop []model.HolderID) {
 	return c.failed("refused", true, said, "", c.refused(verdicts)...)
 }
 
-// RefusedEverywhere tells that kube-scheduler refuses the pod on every node, but for some
-// when except is not nil, and takes its start back.
+// RefusedEverywhere takes back a start that kube-scheduler refuses on all nodes but except.
 func (c *Cycle) RefusedEverywhere(said string, except []model.NodeID) (stop []model.HolderID) {
 	why := explain.Refusal{Code: explain.Filtered, Detail: said}
 	return c.failed("refused", true, said, "", engine.AllNodesRefused{Holder: c.Holder, Why: why, Except: except, Limited: except != nil})
 }
 
-// Failed tells that the cycle failed for reasons other than its planned node. It returns the
-// members that must stop waiting for the pod.
+// Failed takes a start back for other reasons; it returns members that must stop waiting.
 func (c *Cycle) Failed(why string) (stop []model.HolderID) {
 	return c.failed("failed", false, why, why)
 }

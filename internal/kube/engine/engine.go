@@ -158,8 +158,7 @@ func (e *Engine) Run(ctx context.Context) {
 	}
 }
 
-// do runs a function under the lock, with all events that have come applied before. The lock
-// is released also when f panics: callers may recover.
+// do applies events and runs f under the lock, which is released also when f panics.
 func (e *Engine) do(what string, f func(d *driver, now time.Time)) {
 	var complaints []report.Complaint
 	waiting := false
@@ -265,9 +264,8 @@ func (e *Engine) Push(events ...Event) {
 	}
 }
 
-// lock guards the engine. Steps and scheduling cycles take it in turn, and dozens may be
-// waiting. A question goes before them, one at a time: it waits for the holder and the first
-// in line, and between two turns there is at most one question.
+// lock guards the engine. Steps and cycles take it in turn. A question goes before those that
+// wait, one at a time: it waits for the holder and the first in line.
 type lock struct {
 	held sync.Mutex
 	// line is held by the first step or cycle that waits for its turn.

@@ -86,8 +86,7 @@ func ObjectEvent(kind schema.GroupVersionResource, key string) Event {
 	return Event{about: about{kind: aboutOwner, key: key, owner: kind}}
 }
 
-// feed is the queue of events, each once, in the order in which they came, and of what
-// scheduling cycles tell core without waiting for an answer.
+// feed queues events, each once, in order, and what cycles tell core without an answer.
 type feed struct {
 	mu     sync.Mutex
 	events []Event
@@ -161,8 +160,7 @@ func (f *feed) podHandler() cache.ResourceEventHandler {
 	})
 }
 
-// sameToUs says whether nothing changed that decides what a pod holds or whether it may
-// start.
+// sameToUs says whether no change decides what a pod holds or whether it may start.
 func sameToUs(o, n *v1.Pod) bool {
 	if o.Spec.NodeName != n.Spec.NodeName || o.Status.Phase != n.Status.Phase || (o.DeletionTimestamp == nil) != (n.DeletionTimestamp == nil) ||
 		o.Annotations[names.AnnotationDevices] != n.Annotations[names.AnnotationDevices] || dialect.BoundSince(o) != dialect.BoundSince(n) ||

@@ -24,8 +24,7 @@ type Gate struct {
 	// free are pods that turned out not to be the engine's, as long as they are not: of
 	// gangs' owners, but alone and without GPUs; with claims for other devices.
 	free table[bool]
-	// ranks give each pod its place in kube-scheduler's queue, for as long as it
-	// exists: an order that changes would corrupt the heap.
+	// ranks order kube-scheduler's queue; one that changed would corrupt the heap.
 	ranks    table[int64]
 	nextRank atomic.Int64
 	// leads: this process decides. suspended: the API server could not be written to.

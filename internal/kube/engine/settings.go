@@ -13,15 +13,13 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/workload"
 )
 
-// BatchTimeout is how long members that start together may take until the last of them is at
-// Permit, by default. They follow each other in kube-scheduler's queue, so it takes less than
-// a second, unless another plugin keeps one of them out of it.
+// BatchTimeout is how long, by default, members that start together may take until the last
+// of them is at Permit: less than a second, unless another plugin keeps one out of the queue.
 const BatchTimeout = 2 * time.Minute
 
 // Timing is how long the adapter waits; core's own times are in its options.
 type Timing struct {
-	// Step is how long decisions pause when nothing happens: ages and reservations depend on
-	// time.
+	// Step is how long decisions pause when nothing happens: ages depend on time.
 	Step         time.Duration
 	Terminating  time.Duration // how long after its grace period a pod is still expected to go
 	Contest      time.Duration // how long records may contradict on a node with an agent: see contest.Grace
@@ -29,8 +27,7 @@ type Timing struct {
 	workload.Timing
 }
 
-// stepEvery is how long decisions are left alone when nothing happens, goneBy how long after
-// its grace period a pod is still expected to go.
+// The defaults of Timing.Step and Timing.Terminating.
 const (
 	stepEvery = 5 * time.Second
 	goneBy    = 10 * time.Minute

@@ -142,8 +142,7 @@ func (c *Cycle) Bind(p *v1.Pod, at time.Time) (*v1.Pod, error) {
 	return out, nil
 }
 
-// Inherit gives gangs that come from now on the numbers and the expected runtimes that they
-// had where a snapshot was taken. It is called before pods are read.
+// Inherit gives gangs that come their numbers and runtimes of a snapshot. Pods come later.
 func (e *Engine) Inherit(s *Snapshot) {
 	e.Configure(func(now *Settings) { *now = s.Settings })
 	e.do("replica", func(d *driver, _ time.Time) {
@@ -162,8 +161,7 @@ func (e *Engine) Resume(s *Snapshot) {
 	})
 }
 
-// NewSnapshot is a cluster without nodes and pods, with the default configuration: of a
-// scheduler that places pods of the given scheduler names.
+// NewSnapshot is an empty cluster with the default configuration and scheduler names.
 func NewSnapshot(at time.Time, schedulerNames ...string) *Snapshot {
 	s := &Snapshot{At: at, Learned: &state.State{At: at.UnixNano()}, Settings: DefaultSettings()}
 	s.Groups = map[schema.GroupVersionResource][]*unstructured.Unstructured{}

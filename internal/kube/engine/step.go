@@ -81,8 +81,7 @@ func (e *Engine) Step() (t Turn) {
 	return t
 }
 
-// describeChanged tells core what is new about gangs. A pod may have gone from one gang
-// to another, so gangs are tried again after the others.
+// describeChanged tells core what is new about gangs. Pods may have changed their gang.
 func (d *driver) describeChanged(now time.Time) {
 	var gangs []engine.Gang
 	for _, id := range d.work.Changed() {

@@ -16,8 +16,7 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/workload"
 )
 
-// drain applies events. Stores are read under the lock: no old reading overwrites a newer
-// one.
+// drain applies events; under the lock, so that no old reading replaces a newer one.
 func (d *driver) drain(now time.Time) {
 	events, told := d.feed.drain()
 	if len(told) > 0 {
@@ -82,9 +81,9 @@ func sortByAge(events []Event, reader *workload.Reader) {
 	})
 }
 
-// compareAge orders pods: bound ones first, by when they were bound, then this scheduler's
-// before others', then by creation. Waiting pods created in one second go by name; users
-// choose names, so they count for no bound pod.
+// compareAge orders pods: bound ones first, by when they were, then this scheduler's, then by
+// compareAge orders pods: bound ones first, by when they were, then this scheduler's, then by
+// creation; waiting ones of one second by name, which users choose: no bound pod goes by it.
 func compareAge(p, q *v1.Pod, reader *workload.Reader) int {
 	read := func(p *v1.Pod) (waits, foreign int, waitingName string) {
 		if p.Spec.NodeName == "" {
@@ -227,8 +226,7 @@ func (d *driver) podOf(uid string) *v1.Pod {
 	return nil
 }
 
-// readLevels reads the objects that define levels of domains anew. What they changed is
-// read again: the nodes' domains, and what pods ask for.
+// readLevels reads objects that define levels anew, then nodes' domains and pods.
 func (d *driver) readLevels(now time.Time) {
 	d.levelsStale = false
 	changed, problems := d.inventory.Refresh()

@@ -26,13 +26,11 @@ type Observer struct {
 	work  *workload.Gangs
 	meter *measure.Meter
 	idle  *measure.Idle
-	// leads: this process decides, and counts what happens. Processes that follow count
-	// nothing, so that sums over all of them are right.
+	// leads: this process decides and counts; those that follow do not: sums are right.
 	leads bool
 	// since is when waiting pods could first be scheduled; zero while they may not.
 	since map[model.HolderID]time.Time
-	// planned is the step that placed a pod on its way; step is the one under way, or the
-	// last.
+	// planned is the step that placed a pod on its way; step is the current or last.
 	planned map[model.HolderID]span
 	step    span
 	// reasons is what gangs were last counted for, stages how far the timeline has told.
@@ -234,8 +232,7 @@ func (o *Observer) Stepped(plan *engine.Plan, now time.Time) {
 	o.recordStep(plan, now)
 }
 
-// Submitted begins to count what bound members of a gang hold, and notes a gang that runs
-// without having been placed by this process.
+// Submitted begins to count what bound members hold, and notes a gang that runs already.
 func (o *Observer) Submitted(g *engine.Gang, now time.Time) {
 	if o == nil {
 		return

@@ -69,8 +69,7 @@ func (t *Timeline) makeRoom() {
 	})
 }
 
-// shares says how many of those that are kept each namespace has at most, and how many have one
-// more, so that just so many are kept in all.
+// shares says how many each namespace keeps at most, and how many keep one more.
 func shares(count map[string]int, keep int) (each, more int) {
 	sizes := slices.Sorted(maps.Values(count))
 	for i, n := range sizes {

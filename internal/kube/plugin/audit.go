@@ -12,8 +12,7 @@ import (
 	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 )
 
-// auditor is the audit log of a scheduler, where there is one. Plugins are built before
-// the log is opened, in any order, so they share this.
+// auditor is the scheduler's audit log, shared by plugins that are built before it is opened.
 type auditor struct{ log *audit.Log }
 
 // on says whether entries are wanted.

@@ -190,8 +190,7 @@ func (s *Shared) Setup(ctx context.Context, opts *options.Options) (*schedulerse
 	return &cc, sched, nil
 }
 
-// loadConfig reads a configuration file, or the default one when none is named:
-// kube-scheduler's own default would leave our plugins out.
+// loadConfig reads a configuration file, or the default one: it has our plugins.
 func (s *Shared) loadConfig(ctx context.Context, file string) (*config.KubeSchedulerConfiguration, error) {
 	if file != "" {
 		return options.LoadConfigFromFile(klog.FromContext(ctx), file)

@@ -17,8 +17,7 @@ import (
 	"github.com/tangram-dev/tangram/api/names"
 )
 
-// How often the document is written: again while nothing changes, so that readers know
-// that this process lives; after a failure; and not more often than.
+// How often the document is written: while nothing changes, after a failure, at most.
 const (
 	demandRenew = time.Minute
 	demandRetry = 2 * time.Second

@@ -21,8 +21,7 @@ import (
 const (
 	eventPatience = 50 * time.Millisecond
 	eventPace     = 2 * time.Millisecond
-	// maxEvents bounds what waits to be written; every waiting event is a goroutine. Beyond
-	// it new events are dropped: the pod's condition says the same.
+	// maxEvents bounds the goroutines of waiting events; the pod's condition says the same.
 	maxEvents = 10_000
 )
 

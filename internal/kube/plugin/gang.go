@@ -90,8 +90,7 @@ func stopAll(h fwk.Handle, members []model.HolderID) {
 	}
 }
 
-// reserve is GPUReserve: it takes the devices that the engine holds for a pod, on the
-// planned node or on another one that the cycle prefers.
+// reserve is GPUReserve: it takes a pod's devices on the planned node or another.
 type reserve struct {
 	woken
 	handle fwk.Handle

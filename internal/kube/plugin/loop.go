@@ -25,8 +25,7 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/workload"
 )
 
-// loop steps the engine and carries out what it decides: it is the only one that puts
-// pods of the engine into kube-scheduler's queue.
+// loop steps the engine and carries out decisions; only it activates the engine's pods.
 type loop struct {
 	engine    *kubeengine.Engine
 	handle    fwk.Handle
@@ -42,8 +41,7 @@ type loop struct {
 	leads     chan struct{} // closed when this process leads
 }
 
-// RunLoop follows events at once, and starts to decide when the scheduler asks for its
-// first pod: only then does this process lead.
+// RunLoop follows events, and decides from the first NextPod on: then this process leads.
 func (s *Shared) RunLoop(ctx context.Context, sched *scheduler.Scheduler) {
 	if s.engine == nil {
 		return
@@ -78,8 +76,7 @@ func (l *loop) run(ctx context.Context) {
 		began := time.Now()
 		next := l.step(ctx)
 		// Steps without a pause would hold the engine's lock nearly always: cycles and
-		// questions have it for as long as the step took. What comes meanwhile is decided
-		// together.
+		// questions have it for as long as the step took.
 		pause := min(time.Since(began), longestPause)
 		if sleep(ctx, pause); next > pause {
 			l.await(ctx, next-pause)
@@ -173,8 +170,7 @@ func (l *loop) queued(pod *v1.Pod) bool {
 	return slices.ContainsFunc(l.sched.SchedulingQueue.InFlightPods(), func(p *v1.Pod) bool { return p.UID == pod.UID })
 }
 
-// lookUp finds members of gangs that have succeeded. It is asked once for a gang that
-// waits for members, and again when it has lost some.
+// lookUp finds succeeded members, once for a gang that waits and again when it lost some.
 func (l *loop) lookUp(ctx context.Context, gangs []workload.Lookup) {
 	for _, g := range gangs {
 		list, err := l.handle.ClientSet().CoreV1().Pods(g.Namespace).List(ctx, metav1.ListOptions{

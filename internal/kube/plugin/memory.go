@@ -41,8 +41,7 @@ func (s *Shared) keep(client kubernetes.Interface, namespace string) {
 	}}
 }
 
-// begin restores the state when this process begins to lead, and keeps it from then on. It
-// returns when the state is restored, or cannot be.
+// begin restores the state, if it can, when this process begins to lead, and keeps it.
 func (k *keeping) begin(ctx context.Context) {
 	if k == nil {
 		return

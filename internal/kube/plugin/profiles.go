@@ -113,8 +113,7 @@ func packNodes(p *config.KubeSchedulerProfile) {
 	}
 }
 
-// SortQueue makes GPUQueue order the queue. There is one queue for all profiles, so
-// all must agree: those without Tangram's plugins too.
+// SortQueue makes GPUQueue order the queue, which is one for all profiles.
 func SortQueue(p *config.KubeSchedulerProfile) {
 	if p.Plugins == nil {
 		p.Plugins = &config.Plugins{}

@@ -109,8 +109,7 @@ func afterOwnEdit(_ klog.Logger, pod *v1.Pod, before, after any) (fwk.QueueingHi
 	return fwk.Queue, nil
 }
 
-// Less puts pods that the engine released first, by rank, which a pod keeps for life;
-// the others by priority and age, as kube-scheduler does.
+// Less puts released pods first, by rank; others by priority and age, as kube-scheduler.
 func (q *queue) Less(a, b fwk.QueuedPodInfo) bool {
 	return q.positionOf(a).before(q.positionOf(b))
 }

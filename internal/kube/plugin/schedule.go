@@ -67,8 +67,7 @@ func plain(pod *v1.Pod) bool {
 		(a.PodAntiAffinity == nil || len(a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution) == 0)
 }
 
-// unwelcome says whether the planned node has a PreferNoSchedule taint that the pod does
-// not tolerate: scores of all nodes weigh that.
+// unwelcome: the planned node has an untolerated PreferNoSchedule taint, which scores weigh.
 func unwelcome(ctx context.Context, f framework.Framework, pod *v1.Pod, node model.NodeID) bool {
 	info, err := f.SnapshotSharedLister().NodeInfos().Get(string(node))
 	if err != nil || len(info.Node().Spec.Taints) == 0 {
@@ -269,9 +268,8 @@ func (s *Shared) withoutGone(ctx context.Context, f framework.Framework, cs fwk.
 
 func wantsPort(pod *v1.Pod) bool { return len(util.GetHostPorts(pod)) > 0 }
 
-// HandleFailures makes a scheduler put pods of the engine back without an event or a
-// condition: the engine explains why they wait, in its own words and seldom, and an
-// autoscaler must not add nodes because a cycle ended early.
+// HandleFailures makes a scheduler put pods of the engine back without event or condition:
+// the engine explains why they wait, and no autoscaler must act because a cycle ended early.
 func (s *Shared) HandleFailures(sched *scheduler.Scheduler) {
 	loud := sched.FailureHandler
 	sched.FailureHandler = func(ctx context.Context, f framework.Framework, info *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {

@@ -16,9 +16,8 @@ import (
 )
 
 // The engine checks itself against the API: some nodes and its accounts every
-// selfCheck.every, all of it on SIGUSR2, as kube-scheduler does with its cache. A difference
-// may be an event under way, so it is looked at again after selfCheck.again before it is
-// reported.
+// selfCheck.every, all of it on SIGUSR2, as kube-scheduler does. A difference may be an event
+// under way, so it is reported if it lasts for selfCheck.again.
 
 // checkItself checks until the context ends. It does not block.
 func (s *Shared) checkItself(ctx context.Context) {

@@ -91,8 +91,7 @@ type profile struct {
 	priority   bool                // the profile scores by GPUPriority, which the shortcut would pass over
 }
 
-// NewShared returns the state for one scheduler; without sources its own API server's
-// objects.
+// NewShared returns one scheduler's state; without sources those of its API server.
 func NewShared(from watch.Sources) *Shared {
 	s := &Shared{profiles: map[string]*profile{}, sources: from, events: newYielding(), fence: &fence{}}
 	s.tuning, _ = (&QueueArgs{}).tuning() // defaults are valid, as a test says
@@ -197,8 +196,7 @@ func (s *Shared) reporter(ctx context.Context) report.Reporter {
 	}
 }
 
-// recorders are the event recorders of the profiles, by scheduler name. They are added
-// while the scheduler is built and only read afterwards.
+// recorders are the profiles' event recorders, by scheduler name, added while it is built.
 type recorders struct {
 	byName map[string]events.EventRecorderLogger
 	any    events.EventRecorderLogger

@@ -31,8 +31,7 @@ type waitingRoom struct {
 	gated  metrics.MetricRecorder
 	closed chan struct{} // closed ends what Run began
 
-	// mu is held while a pod is let in: an activation comes before that or after it. Nothing
-	// that holds the queue's lock asks for it.
+	// mu is held while a pod is let in. Nothing that holds the queue's lock asks for it.
 	mu   sync.Mutex
 	pods map[types.NamespacedName]*v1.Pod
 }
@@ -140,8 +139,7 @@ func (r *waitingRoom) AddUnschedulableIfNotPresent(logger klog.Logger, info *fra
 	return r.SchedulingQueue.AddUnschedulableIfNotPresent(logger, info, cycle)
 }
 
-// lookEvery is how often the room is searched for pods that need not be there; one that was
-// released is let in sooner than onItsWay.
+// lookEvery is how often pods are found that need not wait, if not let in within onItsWay.
 const (
 	lookEvery = time.Minute
 	onItsWay  = 3 * time.Second
@@ -178,8 +176,7 @@ func (r *waitingRoom) sleep(d time.Duration) bool {
 	}
 }
 
-// needless are pods in the room that need not wait. The lock is not held for as long as that
-// takes, because the scheduler's events wait for it.
+// needless are pods that need not wait, found without the lock: events wait for it.
 func (r *waitingRoom) needless() []*v1.Pod {
 	r.mu.Lock()
 	all := slices.Collect(maps.Values(r.pods))

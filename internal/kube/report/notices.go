@@ -31,8 +31,7 @@ const (
 	kindTimes = 3
 )
 
-// Notices remembers what the owners of waiting gangs were told, and says when to look for a
-// reason again. Not safe for concurrent use.
+// Notices remembers what owners of waiting gangs were told, and when to look again.
 type Notices struct {
 	every time.Duration // Every, unless it was set to something else
 	// due are gangs whose reasons are to be looked for, soonest first; at is the soonest

@@ -47,17 +47,19 @@ func (w *Weights) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &values); err != nil {
 		return fmt.Errorf("weights: %w", err)
 	}
+	*w = nil
 	if values == nil {
 		return nil // null: left out
 	}
-	*w = make(Weights, len(values))
+	out := make(Weights, len(values))
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		var n int
 		if err := json.Unmarshal(values[name], &n); err != nil {
 			return fmt.Errorf("weights.%s: %s is not a whole number", name, values[name])
 		}
-		(*w)[name] = n
+		out[name] = n
 	}
+	*w = out
 	return nil
 }
 

@@ -21,8 +21,7 @@ type VolcanoArgs map[string]any
 type Volcano struct {
 	Placement model.Placement // the direction in which nodes and devices are filled; Auto: not said
 	Weight    int             // that of the objective utilization; 0: not said
-	// Resources are the weights of the resources by which kube-scheduler's NodeResourcesFit
-	// prefers full nodes; nil: it is left as it is.
+	// Resources are weights of resources by which NodeResourcesFit packs; nil: unchanged.
 	Resources map[string]int64
 }
 

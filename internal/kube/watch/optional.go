@@ -190,8 +190,7 @@ func (s insistent[T]) ListWithContext(ctx context.Context, o metav1.ListOptions)
 	}
 }
 
-// Fixed is an Optional that knows the objects it is given and watches nothing: for a copy
-// of a scheduler's state. It must not be run.
+// Fixed is an Optional of given objects, for a copy of a scheduler's state. It is not run.
 func Fixed[T metav1.Object](example runtime.Object, objects []T) (*Optional[T], error) {
 	w := &Optional[T]{again: make(chan struct{}, 1), all: func() {}, handler: listed{}}
 	w.informer = cache.NewSharedIndexInformer(nowhere{}, example, 0, nil)

@@ -23,8 +23,7 @@ type Sources struct {
 	NodeTopologies cache.ListerWatcher
 	// Groups lists and watches the objects that describe gangs and queues, unstructured.
 	Groups map[schema.GroupVersionResource]cache.ListerWatcher
-	// Topologies lists and watches the objects that describe the network, of the kinds of
-	// dialect.Topologies; nil: they are not watched.
+	// Topologies lists and watches objects of dialect.Topologies; nil: they are not watched.
 	Topologies map[schema.GroupVersionResource]cache.ListerWatcher
 }
 

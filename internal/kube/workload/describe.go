@@ -84,8 +84,7 @@ func (w *Gangs) Describe(id engine.ID, now time.Time, hasPlace func(model.Holder
 	return gang, true
 }
 
-// least is how many members a gang needs now, by its members and their controllers; 0:
-// unsaid.
+// least is how many members a gang needs now, by members and controllers; 0: unsaid.
 func least(pods []*Member) int {
 	var whole, first, running int
 	runs, onlyLeaders := false, true
@@ -235,8 +234,7 @@ func (w *Gangs) leaveOutDone(g *group, gang *engine.Gang, pods []*Member, minOf 
 	}
 }
 
-// counted are the members that succeeded and that the gang's minimum still counts: a
-// controller may have left out whole tasks that are over.
+// counted are succeeded members that the minimum still counts: whole tasks may be over.
 func (w *Gangs) counted(g *group) (out []finished) {
 	for _, f := range g.done {
 		by := f.Object
@@ -251,8 +249,7 @@ func (w *Gangs) counted(g *group) (out []finished) {
 	return out
 }
 
-// NextRunFor is how long the first members of what may be a next run wait for the
-// others: controllers create them one after the other.
+// NextRunFor is how long the first members of a possible next run wait for the others.
 const NextRunFor = time.Minute
 
 // awaitsMore says whether a gang's living members, oldest first, may be the first of a next
@@ -313,8 +310,7 @@ func spreadMinimums(roles []engine.Role, minOf map[string]int) (sum int) {
 
 func priorityOf(pod *v1.Pod) int32 { return corev1helpers.PodPriority(pod) }
 
-// compareMembers orders a gang's pods: as they were created, then by name, shorter
-// first, so that worker-2 goes before worker-10.
+// compareMembers orders a gang's pods by creation, then by name: worker-2 before worker-10.
 func compareMembers(a, b *v1.Pod) int {
 	return cmp.Or(a.CreationTimestamp.Time.Compare(b.CreationTimestamp.Time), len(a.Name)-len(b.Name), strings.Compare(a.Name, b.Name))
 }

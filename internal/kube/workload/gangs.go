@@ -72,8 +72,7 @@ type group struct {
 	real    bool  // it is more than a pod that comes alone
 	arrival int64 // arrival numbers gangs in the order in which they were first seen
 	pods    map[model.HolderID]*Member
-	// done are members that succeeded, as far as is known: they need no
-	// place any more. unsure: members went since that was looked up.
+	// done are members known to have succeeded; unsure: members went since that lookup.
 	done   map[model.HolderID]finished
 	unsure bool
 	// counts: its owner says itself how many are left to run, so that it is not looked up.
@@ -115,8 +114,7 @@ func (w *Gangs) Changed() []engine.ID {
 	return out
 }
 
-// Freed returns pods that turned out not to be the engine's to place, since the last
-// call: kube-scheduler places them as it always did.
+// Freed returns pods that turned out to be kube-scheduler's to place, since the last call.
 func (w *Gangs) Freed() []*v1.Pod {
 	out := w.freed
 	w.freed = nil
@@ -126,8 +124,7 @@ func (w *Gangs) Freed() []*v1.Pod {
 // touch says that a gang's description is new.
 func (w *Gangs) touch(id engine.ID) { w.changed[id] = true }
 
-// Set takes note of a pod as the API has it now. A pod of another scheduler counts as
-// soon as it is bound: it uses what queues share.
+// Set takes note of a pod as the API has it now; another scheduler's counts once bound.
 func (w *Gangs) Set(pod *v1.Pod, now time.Time) {
 	id := model.HolderID(pod.UID)
 	if len(w.reader.all()) == 0 {

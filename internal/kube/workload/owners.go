@@ -175,9 +175,8 @@ func (o *owners) needsOf(pod *v1.Pod, owner dialect.Object, size int, now time.T
 }
 
 // bounded says whether the controller beside a PodGroup lets fewer pods exist now than the
-// PodGroup, which was made for it, asks for: Kubeflow's Trainer makes a PodGroup of all pods
-// of a JobSet, which creates some when others have ended. A user's may have several
-// controllers.
+// PodGroup, which was made for it, asks for: Kubeflow's Trainer makes one of all pods of a
+// JobSet, which creates some when others have ended. A user's may have several controllers.
 func (o *owners) bounded(m *dialect.Membership, now int) bool {
 	group, object := o.objects[m.Groups].Get(m.PodGroup), o.objects[m.Also.Resource].Get(m.Also.Key)
 	if group == nil || object == nil {

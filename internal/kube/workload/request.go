@@ -19,8 +19,7 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/dra"
 )
 
-// Placements say in which direction nodes and devices are filled for pods that do not
-// say so themselves. The zero value says nothing.
+// Placements say in which direction nodes and devices are filled, where pods do not.
 type Placements struct {
 	// Queues and Namespaces are by name.
 	Queues, Namespaces map[string]model.Placement
@@ -49,8 +48,7 @@ type Reader struct {
 	kept, parsed atomic.Int64
 }
 
-// Own says that the pods of a scheduler name are placed by this scheduler, and what its
-// profile says about them. Saying it again replaces that.
+// Own says that pods of a scheduler name are placed here, and what its profile says.
 func (r *Reader) Own(schedulerName string, p Profile) {
 	all := map[string]Profile{}
 	maps.Copy(all, r.all())
@@ -128,8 +126,7 @@ func (r *Reader) settle(out *model.Request, pod *v1.Pod, p Profile) {
 	out.Placement, out.NodePlacement = cmp.Or(out.Placement, said), cmp.Or(out.NodePlacement, said)
 }
 
-// PlacementOf is what a Namespace's annotation says. An invalid one is reported on the
-// Namespace and says nothing about its pods.
+// PlacementOf is what a Namespace's annotation says; an invalid one says nothing of its pods.
 func (r *Reader) PlacementOf(namespace string) (model.Placement, error) {
 	ns, err := r.Namespaces.Get(namespace)
 	if err != nil { // not seen yet
@@ -155,8 +152,7 @@ type Reading struct {
 // the pods are bound or gone; a pod may be asked about once more after that.
 const maxReadings = 50_000
 
-// Read reads a pod. Each version of a pod that waits is read once: for the gate, the
-// waiting room, the gang and the scheduling cycle.
+// Read reads a pod, each waiting version once: for gate, waiting room, gang and cycle.
 func (r *Reader) Read(pod *v1.Pod) *Reading {
 	levels := r.Levels()
 	if kept, ok := r.readings.Load(pod.UID); ok {
@@ -202,8 +198,8 @@ var defaultProtected = []string{"kube-system"}
 // Protect sets the namespaces whose pods are never victims, in place of kube-system.
 func (r *Reader) Protect(namespaces []string) { r.protected.Store(&namespaces) }
 
-// Protected says whether a pod is never a victim: system-critical, or a protected
-// namespace's.
+// Protected says whether a pod is no victim ever: system-critical, or in a protected
+// namespace.
 func (r *Reader) Protected(pod *v1.Pod) bool {
 	namespaces := defaultProtected
 	if set := r.protected.Load(); set != nil {

@@ -139,8 +139,7 @@ func (w *Gangs) Arrived(numbers map[engine.ID]int64) {
 	}
 }
 
-// Estimates are the runtimes that were learned for gangs when they came, 0 when nothing was
-// known; none for gangs that declare theirs.
+// Estimates are the runtimes learned for gangs when they came; 0: unknown. Declared: none.
 func (w *Gangs) Estimates() map[engine.ID]time.Duration {
 	out := map[engine.ID]time.Duration{}
 	for id, g := range w.groups {

@@ -28,8 +28,7 @@ type Rules struct {
 	members  int     // members counts the pods of the shape that are known
 }
 
-// Apart says why pods of two shapes may not share a node: host ports, anti-affinity of
-// either.
+// Apart says why pods of two shapes may not share a node: host ports or anti-affinity.
 func (r *Rules) Apart(o *Rules) string {
 	why := ""
 	if r.apart != nil {

@@ -91,8 +91,7 @@ func (n *nested) least() (sum int) {
 	return sum
 }
 
-// namesSubgroup is the label, Tangram's or KAI's, by which a pod names a subgroup, and its
-// value.
+// namesSubgroup is the label, Tangram's or KAI's, and value by which a pod names a subgroup.
 func (m *Member) namesSubgroup() string {
 	keys := []string{names.LabelGangGroup}
 	if m.Groups == dialect.KAIGroups {
