@@ -11,10 +11,9 @@
 // otherwise.
 //
 //	claims.go    what a pod's claims mean and hold
-//	own.go       claims that hold devices in their own name, since no pod carries them
+//	own.go       claims that hold devices in their own name, since no pod carries or uses them
 //	reread.go    which pods are to be read again, and when
 //	chosen.go    what kube-scheduler's allocator chose for a pod's claims
 //	giveback.go  allocations that failed starts left behind
 //	shared.go    what is read without the engine's lock; claims whose users were evicted together
-//	idle.go      claims that hold devices though no pod uses them, for questions
 package claims

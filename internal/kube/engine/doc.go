@@ -23,7 +23,7 @@
 //	facts         Node objects and disruption budgets              facts.go
 //	queues        the tree of queues as the API describes it       queues.go
 //	quotas        what namespaces may use                          queues.go
-//	refusals      why gangs were last refused, for the audit log   tell.go
+//	refusals      why gangs were last refused, for the audit log   step.go
 //	driver        pods that arrived, nodes' domains, the outbox    driver.go
 //
 // None of these calls the engine: events go in, values come out. Questions read them through
@@ -36,10 +36,10 @@
 //	driver.go    the parts; core's effects for the gate and for the next step
 //	sync.go      Node, Pod and levels of domains as core's events; claims.go and queues.go the rest
 //	facts.go     what core asks: Kubernetes' own rules, as of the last drain
-//	step.go      one decision, and what is to be carried out; tell.go why gangs wait
+//	step.go      one decision, and what is to be carried out; why gangs wait
 //	gate.go      what kube-scheduler's queue asks under its own lock: no lock here
-//	commit.go    a scheduling cycle: begin, take, reserved, confirm, failed
-//	ask.go       requests of pods, and what nodes say to them
+//	commit.go    a scheduling cycle: begin, take, reserved, confirm, failed; requests of pods, and
+//	             what nodes say to them
 //	settings.go  how the engine is configured
 //	snapshot.go  the state, for a replica, a recording or another process, and back
 //	check.go     the ledger, limits and gangs against what the API says

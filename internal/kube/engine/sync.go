@@ -82,7 +82,6 @@ func sortByAge(events []Event, reader *workload.Reader) {
 }
 
 // compareAge orders pods: bound ones first, by when they were, then this scheduler's, then by
-// compareAge orders pods: bound ones first, by when they were, then this scheduler's, then by
 // creation; waiting ones of one second by name, which users choose: no bound pod goes by it.
 func compareAge(p, q *v1.Pod, reader *workload.Reader) int {
 	read := func(p *v1.Pod) (waits, foreign int, waitingName string) {

@@ -7,8 +7,8 @@
 //
 // Read gangs.go (which pods belong together, and which are evicted together), owners.go (what
 // other objects say of them), subgroups.go, describe.go (a gang for core, or in what its
-// members contradict each other), shape.go and apart.go (which pods are alike and which are
-// kept apart), request.go (what a pod asks for, and whether it is ever a victim), runtimes.go
+// members contradict each other), shape.go (which pods are alike and which are kept apart),
+// request.go (what a pod asks for, and whether it is ever a victim), runtimes.go
 // (how long gangs run, and what a copy of the state needs), again.go (which pods are read
-// again), succeeded.go (members that ended), objects.go (questions by the name of an object).
+// again), objects.go (questions by the name of an object).
 package workload

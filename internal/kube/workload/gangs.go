@@ -8,6 +8,7 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	corelisters "k8s.io/client-go/listers/core/v1"
 
@@ -369,4 +370,51 @@ func (w *Gangs) companySays(pods []*Member, gang *engine.Gang) {
 		m := w.members[model.HolderID(p.UID)]
 		gang.Preemptible = gang.Preemptible && !w.reader.Protected(p) && (m == nil || m.Preemptible)
 	}
+}
+
+// Lookup is a gang of which it is not known which members have succeeded, and where its
+// pods are: kube-scheduler's informer knows nothing of pods that ended.
+type Lookup struct {
+	Gang      engine.ID
+	Namespace string
+	Labels    labels.Set // on all its pods; may be empty
+}
+
+// Unsure says whether it must be looked up which members of a gang have succeeded, and where.
+// Asked again it says no, until members went or Succeeded was not ok.
+func (w *Gangs) Unsure(id engine.ID) (Lookup, bool) {
+	g := w.groups[id]
+	if g == nil || !g.unsure {
+		return Lookup{}, false
+	}
+	g.unsure = false
+	l := Lookup{Gang: id}
+	for _, m := range g.pods { // in all the same
+		l.Namespace = m.Pod.Namespace
+		if key, value := dialect.SharedLabel(m.Pod); key != "" {
+			l.Labels = labels.Set{key: value}
+		}
+		break
+	}
+	return l, true
+}
+
+// Succeeded tells which pods that were looked up have succeeded; not ok when that could
+// not be found out. Those that are being deleted belong to an earlier run.
+func (w *Gangs) Succeeded(l Lookup, pods []v1.Pod, ok bool) {
+	g := w.groups[l.Gang]
+	if g == nil {
+		return
+	}
+	if g.unsure = !ok; ok {
+		g.done = map[model.HolderID]finished{}
+		for i := range pods {
+			p := &pods[i]
+			m, err := dialect.MembershipOf(p)
+			if err == nil && engine.ID(m.Key) == l.Gang && p.Status.Phase == v1.PodSucceeded && p.DeletionTimestamp == nil {
+				g.done[model.HolderID(p.UID)] = finished{m, p.Labels}
+			}
+		}
+	}
+	w.touch(l.Gang)
 }
