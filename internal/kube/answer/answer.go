@@ -125,7 +125,7 @@ type Reader interface {
 
 // View is the engine's state as of one moment.
 type View struct {
-	Core      Core
+	Core      coreanswer.Answers
 	Work      *workload.Gangs
 	Notices   *report.Notices
 	Claims    *claims.Claims
@@ -134,6 +134,3 @@ type View struct {
 	Observer  *observe.Observer
 	Condition func(model.NodeID) coreanswer.Condition // what a node's object says about it
 }
-
-// Core is what is read of core.
-type Core = coreanswer.Answers

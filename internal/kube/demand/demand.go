@@ -21,12 +21,9 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/workload"
 )
 
-// Core is what is read of core.
-type Core = coreanswer.Answers
-
 // Demands is what autoscalers are asked for, after Enable. The engine's lock guards it.
 type Demands struct {
-	core     Core
+	core     coreanswer.Answers
 	work     *workload.Gangs
 	levels   func() topology.Levels
 	enabled  bool          // gpu-controller carries demands out
@@ -45,7 +42,7 @@ type wanting struct {
 }
 
 // New returns a Demands that asks for nothing.
-func New(core Core, work *workload.Gangs, levels func() topology.Levels) *Demands {
+func New(core coreanswer.Answers, work *workload.Gangs, levels func() topology.Levels) *Demands {
 	return &Demands{core: core, work: work, levels: levels}
 }
 

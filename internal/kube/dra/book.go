@@ -270,9 +270,7 @@ func byAge(x, y *v1.Pod) int {
 }
 
 // waits says whether a claim may be allocated with a pod.
-func waits(p *v1.Pod) bool {
-	return p.Spec.NodeName == "" && !ended(p) && p.DeletionTimestamp == nil
-}
+func waits(p *v1.Pod) bool { return p.Spec.NodeName == "" && !ended(p) && p.DeletionTimestamp == nil }
 
 // keepFirst keeps the first of a claim's users, one of which has changed or gone, and waits
 // or does not. It looks at the others only when the first is not to be first any more.

@@ -149,9 +149,7 @@ func (c *Cycle) Took(node model.NodeID) {
 }
 
 // Excluded tells of nodes that the filters refused for the pod, which goes to another one.
-func (c *Cycle) Excluded(verdicts []Verdict) {
-	c.engine.feed.tell(c.refused(verdicts)...)
-}
+func (c *Cycle) Excluded(verdicts []Verdict) { c.engine.feed.tell(c.refused(verdicts)...) }
 
 // refused is what filters said of nodes, for core.
 func (c *Cycle) refused(verdicts []Verdict) (out []engine.Event) {

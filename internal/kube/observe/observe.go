@@ -17,12 +17,9 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/workload"
 )
 
-// Core is what is read of core.
-type Core = coreanswer.Answers
-
 // Observer remembers what happens; nil observes nothing. Only Timeline is for concurrent use.
 type Observer struct {
-	core  Core
+	core  coreanswer.Answers
 	work  *workload.Gangs
 	meter *measure.Meter
 	idle  *measure.Idle
@@ -57,7 +54,7 @@ func New() *Observer {
 }
 
 // Read says where gangs and their members are read. It is called once, by the engine.
-func (o *Observer) Read(core Core, work *workload.Gangs) {
+func (o *Observer) Read(core coreanswer.Answers, work *workload.Gangs) {
 	if o != nil {
 		o.core, o.work = core, work
 	}

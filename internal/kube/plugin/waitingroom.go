@@ -68,7 +68,8 @@ func (r *waitingRoom) add(ctx context.Context, pod *v1.Pod) {
 	}
 	r.leave(pod)
 	if r.waits(pod) {
-		r.enter(pod)
+		r.pods[nameOf(pod)] = pod
+		r.gated.Inc()
 		return
 	}
 	r.SchedulingQueue.Add(ctx, pod)
@@ -79,16 +80,15 @@ func (r *waitingRoom) add(ctx context.Context, pod *v1.Pod) {
 func (r *waitingRoom) Update(ctx context.Context, before, pod *v1.Pod) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if before != nil && before.UID != pod.UID {
+	another := before != nil && before.UID != pod.UID
+	if another {
 		r.SchedulingQueue.Delete(before)
-		r.add(ctx, pod)
-		return
 	}
-	if r.leave(pod) {
+	if another || r.leave(pod) {
 		r.add(ctx, pod)
-		return
+	} else {
+		r.SchedulingQueue.Update(ctx, before, pod)
 	}
-	r.SchedulingQueue.Update(ctx, before, pod)
 }
 
 // Delete removes a pod.
@@ -198,11 +198,6 @@ func (r *waitingRoom) letIn(logger klog.Logger, found []*v1.Pod) {
 	if len(forgotten) > 0 {
 		r.Activate(logger, forgotten)
 	}
-}
-
-func (r *waitingRoom) enter(pod *v1.Pod) {
-	r.pods[nameOf(pod)] = pod
-	r.gated.Inc()
 }
 
 // leave says whether a pod of that name was in the room.
