@@ -106,7 +106,6 @@ func terms(r *planner.Rating, w score.Weights) []apiquery.Term {
 	return out
 }
 
-// total is a rating's total from 0 to 100.
 func total(r *planner.Rating) int { return (r.Total + score.Scale/200) / (score.Scale / 100) }
 
 // fleetTerms are the terms of the fragmentation objective that are not 0, in micro-GPU.

@@ -69,7 +69,6 @@ func (a *Answers) drawGangs() []apiquery.Gang {
 	return out
 }
 
-// gang is a gang as it travels.
 func (v *View) gang(id engine.ID) (apiquery.Gang, bool) {
 	s, there := v.Core.Gangs.GangState(id)
 	if !there {
@@ -144,7 +143,6 @@ func (a *Answers) gangsNamed(v *View, of apiquery.GangRef) (out []engine.ID) {
 	return slices.Compact(out)
 }
 
-// members are the members of a gang, as they travel.
 func (v *View) members(id engine.ID) []apiquery.Member {
 	out := []apiquery.Member{}
 	g, _ := v.Core.Gangs.Gang(id)
@@ -198,7 +196,6 @@ const (
 	maxAhead = 10
 )
 
-// turnOrder is the order of waiting gangs.
 type turnOrder struct {
 	turns []coreanswer.Turn
 	place map[engine.ID]int

@@ -62,7 +62,6 @@ func (a *Answers) Nodes(since uint64) apiquery.Nodes {
 	return out
 }
 
-// draw brings the picture up to date.
 func (p *nodePicture) draw(a *Answers, now time.Time) {
 	if p.nodes == nil {
 		p.nodes, p.removed = map[string]*drawnNode{}, map[string]uint64{}
@@ -157,7 +156,6 @@ func (v *View) holder(h model.HolderID, claims map[model.HolderID]string) (apiqu
 	return apiquery.Holder{}, false
 }
 
-// node is a node as it travels.
 func (a *Answers) node(s *nodeState, levels []string) apiquery.Node {
 	inv := s.Node
 	node := apiquery.Node{
@@ -203,7 +201,6 @@ func (a *Answers) node(s *nodeState, levels []string) apiquery.Node {
 	return node
 }
 
-// healthName is a device's health as it travels.
 func healthName(h model.Health) string {
 	switch h {
 	case model.Healthy:

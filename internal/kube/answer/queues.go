@@ -17,7 +17,6 @@ import (
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
-// shownQueues are the queues at a time.
 type shownQueues struct {
 	queues     apiquery.Queues
 	namespaces map[string][]string // those with gangs in a queue that takes them, or in one below it
@@ -82,7 +81,6 @@ type queueWork struct {
 	namespaces       map[string]bool
 }
 
-// workOf counts gangs by queue.
 func workOf(gangs []coreanswer.Listed) map[string]queueWork {
 	out := map[string]queueWork{}
 	for i := range gangs {
@@ -156,7 +154,6 @@ type history struct {
 	samples []sample
 }
 
-// sample is the queues at one time.
 type sample struct {
 	at     time.Time
 	queues map[string]point
@@ -174,7 +171,6 @@ func (a *Answers) KeepHistory(ctx context.Context) {
 	}, historyEvery)
 }
 
-// sampleQueues takes one sample.
 func (a *Answers) sampleQueues(now time.Time) {
 	var accounts []arbiter.Account
 	a.look(func(v *View) { accounts = v.Core.Queues.Accounts() })

@@ -125,7 +125,6 @@ type examined struct {
 // examineMost bounds the members of a gang that is explained without giving up the lock.
 const examineMost = 256
 
-// examine looks at a gang.
 func (a *Answers) examine(v *View, id engine.ID) (x examined) {
 	if x.account, x.there = v.Core.Gangs.Account(id); !x.there {
 		return x
@@ -139,7 +138,6 @@ func (a *Answers) examine(v *View, id engine.ID) (x examined) {
 	return x
 }
 
-// explain finds why a gang waits.
 func (a *Answers) explain(v *View, x *examined) {
 	x.reason, x.expect = a.reasonOf(v, x.account.Gang.ID, &x.gang)
 	if x.gang.Placed < x.gang.Exist {
@@ -165,7 +163,6 @@ func whyNot(out *apiquery.Why, s *subject, namespace, name string) apiquery.Why 
 	return *out
 }
 
-// whyText is the answer in one sentence.
 func whyText(w *apiquery.Why) string {
 	name := w.Gang.Namespace + "/" + w.Gang.Name
 	text := name + ": " + w.Reason.Text

@@ -51,7 +51,6 @@ func causes(t *explain.Tally, nodes bool) (out []apiquery.NodesCause) {
 	return out
 }
 
-// exampleNames are the examples of a line.
 func exampleNames(l explain.Line) []string { return nodeNames(l.Examples()) }
 
 func nodeNames(ids []model.NodeID) (out []string) {

@@ -173,7 +173,6 @@ func (c *Claims) covers(p *v1.Pod, h *dra.Hold) bool {
 	return want != 0 && want&^set == 0
 }
 
-// cards are the cards of a node that a hold names.
 func cards(h *dra.Hold, n *model.Node) (set model.Mask) {
 	add := func(uuid string) {
 		if slot := n.Slot(-1, uuid); slot >= 0 {

@@ -31,7 +31,6 @@ const (
 	giveBackAgain = 10 * time.Second
 )
 
-// leftover is a claim that may be given back.
 type leftover struct {
 	// at is when; under way: a write was asked for and has not been answered.
 	at       time.Time

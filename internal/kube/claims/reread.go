@@ -31,7 +31,6 @@ func (s *seenClaim) same(o *seenClaim) bool {
 	return s.uid == o.uid && s.deleted == o.deleted && s.charged == o.charged && (s.allocation == o.allocation || equality.Semantic.DeepEqual(s.allocation, o.allocation))
 }
 
-// recheck is a pod to be read again.
 type recheck struct {
 	pod *v1.Pod
 	at  time.Time

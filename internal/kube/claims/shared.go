@@ -57,7 +57,6 @@ func (s *shared) await(key string, pod *v1.Pod) {
 	s.awaiting[key][pod.UID] = pod
 }
 
-// evaluated are the pods that waited for selectors.
 func (s *shared) evaluated(key string) []*v1.Pod {
 	s.mu.Lock()
 	defer s.mu.Unlock()

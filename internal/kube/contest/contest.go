@@ -128,7 +128,6 @@ func (c *Contests) latest(uid string, before *v1.Pod) *v1.Pod {
 	return nil
 }
 
-// seriousAt is when a contest is taken seriously.
 func (c *Contests) seriousAt(x *contest) time.Time {
 	if c.agents[x.node] {
 		return x.since.Add(c.grace)

@@ -32,7 +32,6 @@ type Ask struct {
 	on    []available // where claims are available that are allocated already
 }
 
-// need is one request of a claim.
 type need struct {
 	set   *Set
 	class string
@@ -421,7 +420,6 @@ func (n *need) on(m *Matched) int {
 	return most
 }
 
-// request makes one request of all needs.
 func (a *Ask) request(field string) error {
 	by := &dialect.ByClaim{Vendor: model.NVIDIA, Field: field}
 	for i, n := range a.needs {

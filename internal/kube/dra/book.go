@@ -58,7 +58,6 @@ type Book struct {
 
 type deviceID struct{ driver, pool, name string }
 
-// location is a device and the node that has it.
 type location struct {
 	node   string
 	device dialect.Published

@@ -187,7 +187,6 @@ func never(*v1.Pod, *Hold) bool { return false }
 
 func same(a, b *v1.Pod) bool { return a != nil && a.UID == b.UID }
 
-// addTo adds a hold to a ledger's claim.
 func (h *Hold) addTo(c *ledger.Claim) {
 	if c.Vendor == "" {
 		c.Vendor = model.NVIDIA

@@ -360,7 +360,6 @@ func (s *Set) look(ctx context.Context, node string, devices []dialect.Published
 	return changed
 }
 
-// matches says whether all expressions match a device.
 func (s *Set) matches(ctx context.Context, p *dialect.Published) (bool, error) {
 	device := cel.Device{Driver: p.Driver, AllowMultipleAllocations: p.Device.AllowMultipleAllocations, Attributes: p.Device.Attributes, Capacity: p.Device.Capacity}
 	if s.programs == nil {

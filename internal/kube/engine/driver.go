@@ -83,7 +83,6 @@ func take[T any](gathered *T) T {
 	return out
 }
 
-// newDriver makes core's engine and the parts around it.
 func newDriver(e *Engine, factory informers.SharedInformerFactory) (*driver, error) {
 	d := &driver{
 		feed: e.feed, gate: e.gate, inventory: e.inventory, reader: e.reader, pods: factory.Core().V1().Pods().Lister(), logger: e.logger, observer: e.observer,
@@ -113,7 +112,6 @@ func newDriver(e *Engine, factory informers.SharedInformerFactory) (*driver, err
 	return d, nil
 }
 
-// tell tells core of events.
 func (d *driver) tell(events ...engine.Event) engine.Outcome {
 	out := d.core.Apply(d.now, events...)
 	d.effects.add(&out.Effects)
@@ -171,7 +169,6 @@ func (d *driver) mirror() {
 	}
 }
 
-// podsOf are the pods of members.
 func (d *driver) podsOf(members []model.HolderID) (out []*v1.Pod) {
 	for _, h := range members {
 		if m := d.work.Member(h); m != nil {

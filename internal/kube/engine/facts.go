@@ -155,7 +155,6 @@ type budget struct {
 	allowed  int
 }
 
-// read reads a namespace's budgets.
 func (b *budgets) read(namespace string) {
 	delete(b.byNamespace, namespace)
 	list, _ := b.lister.PodDisruptionBudgets(namespace).List(labels.Everything()) // the store knows no error
@@ -167,7 +166,6 @@ func (b *budgets) read(namespace string) {
 	}
 }
 
-// protecting are the budgets that protect a pod.
 func (b *budgets) protecting(pod *v1.Pod) (out []budget) {
 	for _, x := range b.byNamespace[pod.Namespace] {
 		if x.selector.Matches(labels.Set(pod.Labels)) {

@@ -18,7 +18,6 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/watch"
 )
 
-// kind is what an event is about.
 type kind uint8
 
 const (

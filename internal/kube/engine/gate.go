@@ -53,7 +53,6 @@ func (g *Gate) rank(h model.HolderID) {
 	}
 }
 
-// forget forgets a pod that is gone.
 func (g *Gate) forget(h model.HolderID) {
 	g.ranks.remove(h)
 	g.free.remove(h)

@@ -76,7 +76,6 @@ func queueOf(o *unstructured.Unstructured) (arbiter.Queue, error) {
 	return dialect.QueueOf(o)
 }
 
-// build makes the tree of all valid queues.
 func (q *queues) build() {
 	list := slices.Collect(maps.Values(q.byName))
 	if _, ok := q.byName[arbiter.Default]; !ok {
@@ -86,7 +85,6 @@ func (q *queues) build() {
 	maps.Copy(q.problems, q.unread)
 }
 
-// names are the names of the tree's queues, the root's first.
 func (q *queues) names() []string {
 	names := []string{arbiter.Root}
 	for i := range q.tree {
@@ -132,7 +130,6 @@ func (d *driver) setQueues(now time.Time) {
 	d.observer.Queues(d.queues.names())
 }
 
-// quotas is what namespaces may use.
 type quotas struct {
 	namespaces  corelisters.NamespaceLister
 	byNamespace map[string]arbiter.Quota
@@ -157,7 +154,6 @@ func namespaceRef(ns *v1.Namespace) *v1.ObjectReference {
 	return &v1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: ns.Name, UID: ns.UID}
 }
 
-// list are all quotas, sorted by namespace.
 func (q *quotas) list() (out []arbiter.Quota) {
 	for _, name := range slices.Sorted(maps.Keys(q.byNamespace)) {
 		out = append(out, q.byNamespace[name])

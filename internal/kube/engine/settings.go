@@ -55,7 +55,6 @@ func DefaultSettings() Settings {
 	return Settings{Options: options, Timing: DefaultTiming(), Levels: topology.DefaultLevels(), Profiles: map[string]workload.Profile{}, TelemetryMaxAge: inventory.TelemetryMaxAge}
 }
 
-// settings are the engine's as they are now.
 func (d *driver) settings() Settings {
 	s := Settings{
 		Options: d.core.Options(), Timing: d.timing, Levels: d.inventory.Configured(), Profiles: maps.Clone(d.reader.Profiles()),

@@ -126,7 +126,6 @@ func (d *driver) submit(g engine.Gang, now time.Time) error {
 	return nil
 }
 
-// victims are the pods of evictions.
 func (d *driver) victims(evicts []engine.Evict, now time.Time) (out []Victim) {
 	for _, x := range evicts {
 		by, queue := string(x.For), ""
@@ -185,7 +184,6 @@ func (d *driver) heal(now time.Time) (out []Victim) {
 	return out
 }
 
-// next is when to step again.
 func (d *driver) next(now time.Time, more bool) time.Duration {
 	if more {
 		return 0

@@ -144,7 +144,6 @@ func (d *driver) reportContests(found []report.Complaint) {
 // asks for nothing is bound before it is seen, and a restart must not tell all pods again.
 const wordsFor = time.Minute
 
-// readPods reads pods again.
 func (d *driver) readPods(pods []*v1.Pod, now time.Time) {
 	for _, p := range pods {
 		d.readPod(p, now)

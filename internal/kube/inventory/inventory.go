@@ -87,7 +87,6 @@ func (i *Inventory) Synced() bool {
 	return i.gpuNodes.Synced() && (i.topologies == nil || i.topologies.Synced())
 }
 
-// each calls a function with the name of every node.
 func (i *Inventory) each(f func(string)) {
 	nodes, _ := i.nodes.List(labels.Everything()) // the store knows no error
 	for _, n := range nodes {

@@ -18,7 +18,6 @@ import (
 // maxEventNodes bounds how many nodes an event names.
 const maxEventNodes = 16
 
-// eventAbout begins an event about a gang.
 func eventAbout(kind string, g *engine.Gang, now time.Time) apiquery.Event {
 	return apiquery.Event{At: now, Kind: kind, Gang: GangRef(g), Queue: cmp.Or(g.Queue, arbiter.Default)}
 }
@@ -33,7 +32,6 @@ func PodRef(p *v1.Pod) apiquery.PodRef {
 	return apiquery.PodRef{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}
 }
 
-// recordStep records what a step decided.
 func (o *Observer) recordStep(plan *engine.Plan, now time.Time) {
 	for i := range plan.Starts {
 		s := &plan.Starts[i]
@@ -80,7 +78,6 @@ func (o *Observer) recordReservation(id engine.ID, now time.Time) {
 	o.timeline.add(ev)
 }
 
-// recordEviction records evictions, gang by gang.
 func (o *Observer) recordEviction(x *engine.Evict, now time.Time) {
 	var made *apiquery.GangRef
 	if g, ok := o.core.Gangs.Gang(x.For); ok {
@@ -172,7 +169,6 @@ func (o *Observer) Withdrawn(id engine.ID, now time.Time) {
 	delete(o.stages, id)
 }
 
-// namePod names the pod of an event about one.
 func (o *Observer) namePod(ev *apiquery.Event, h model.HolderID, of int) {
 	if m := o.work.Member(h); m != nil && of == 1 {
 		ref := PodRef(m.Pod)

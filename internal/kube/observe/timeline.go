@@ -27,7 +27,6 @@ type Timeline struct {
 	forgotten uint64 // the latest version that is forgotten; 0: none
 }
 
-// add appends an event.
 func (t *Timeline) add(e apiquery.Event) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

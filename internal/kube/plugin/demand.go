@@ -58,7 +58,6 @@ func (d *demander) tell(doc *demand.Document) {
 	}
 }
 
-// run writes until the context ends.
 func (d *demander) run(ctx context.Context) {
 	if d.asked(ctx) {
 		sleep(ctx, demandSettle)

@@ -62,7 +62,6 @@ func (y *yielding) bindingEnds() {
 	}
 }
 
-// backlog is how many events wait to be written.
 func (y *yielding) backlog() int {
 	y.mu.Lock()
 	defer y.mu.Unlock()

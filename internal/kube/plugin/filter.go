@@ -93,7 +93,6 @@ func (f *filter) Filter(_ context.Context, cs fwk.CycleState, pod *v1.Pod, node 
 	return refusalStatus(f.engine.Fit(c.Request, id, c.hypothesis(id)))
 }
 
-// refusalStatus prints a refusal.
 func refusalStatus(r *explain.Refusal) *fwk.Status {
 	if r == nil {
 		return nil

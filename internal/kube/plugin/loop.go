@@ -87,7 +87,6 @@ func (l *loop) run(ctx context.Context) {
 // longestPause is the most that a decision is delayed for that.
 const longestPause = 5 * time.Millisecond
 
-// sleep waits, or until the context ends.
 func sleep(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -81,7 +81,6 @@ func (a *MetricsArgs) idle() (below int, after time.Duration, err error) {
 	return below, after, nil
 }
 
-// targets checks the targets.
 func (a *MetricsArgs) targets() (metrics.Targets, error) {
 	out := metrics.DefaultTargets()
 	if c := a.Targets.Completion; c != nil {
@@ -188,7 +187,6 @@ const (
 	maxPriceFile = 1 << 20
 )
 
-// prices follows a price table.
 type prices struct {
 	file string
 	text []byte

@@ -114,7 +114,6 @@ func (q *queue) Less(a, b fwk.QueuedPodInfo) bool {
 	return q.positionOf(a).before(q.positionOf(b))
 }
 
-// position is what orders a pod in the queue.
 type position struct {
 	ranked   bool
 	rank     int64

@@ -46,7 +46,6 @@ func (s *Shared) checkItself(ctx context.Context) {
 	}()
 }
 
-// checkSome reports a difference that stays.
 func (s *Shared) checkSome(ctx context.Context, checker *kubeengine.Checker) {
 	holders, node, err := checker.Some(s.tuning.check.nodes)
 	if err == nil {

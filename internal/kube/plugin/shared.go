@@ -166,7 +166,6 @@ func (s *Shared) profile(name string) *profile {
 	return p
 }
 
-// settings are what the profile says about its pods.
 func (p *profile) settings() workload.Profile {
 	return workload.Profile{Placements: p.placements, Models: p.models, Weights: p.weights, Tenants: p.tenants}
 }

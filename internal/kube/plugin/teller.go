@@ -168,7 +168,6 @@ func (t *teller) event(pod *v1.Pod, w report.Notice) {
 // auditor is the scheduler's audit log, shared by plugins that are built before it is opened.
 type auditor struct{ log *audit.Log }
 
-// on says whether entries are wanted.
 func (a *auditor) on() bool { return a != nil && a.log.On() }
 
 // open opens the log that the arguments name, once.

@@ -115,7 +115,6 @@ type PlacementArgs struct {
 	Namespaces map[string]string `json:"namespaces,omitempty"`
 }
 
-// weights checks the arguments.
 func (a *Args) weights() (score.Weights, error) {
 	if a.Weights == nil {
 		return score.DefaultWeights(), nil
@@ -131,7 +130,6 @@ func (a *Args) weights() (score.Weights, error) {
 	return w, w.Validate()
 }
 
-// placements checks the arguments.
 func (a *Args) placements() (out workload.Placements, err error) {
 	if a.Placement != "" {
 		if out.Otherwise, err = dialect.ParsePlacement(a.Placement); err != nil {

@@ -212,7 +212,6 @@ type listed struct {
 
 func (listed) HasSynced() bool { return true }
 
-// nowhere has no objects.
 type nowhere struct{}
 
 var errNowhere = errors.New("a copy of the state watches nothing")

@@ -275,7 +275,6 @@ func (w *Gangs) awaitsMore(g *group, pods []*Member, least int, now time.Time, h
 	return true
 }
 
-// countOf is how many members a task has.
 func countOf(roles []engine.Role, task string) int {
 	n := 0
 	for _, r := range roles {

@@ -61,13 +61,11 @@ type Member struct {
 	invalid string   // invalid says what is wrong with the pod's specification
 }
 
-// finished is a member that succeeded.
 type finished struct {
 	dialect.Membership
 	labels map[string]string
 }
 
-// group is the pods of one gang.
 type group struct {
 	id      engine.ID
 	real    bool  // it is more than a pod that comes alone
@@ -122,7 +120,6 @@ func (w *Gangs) Freed() []*v1.Pod {
 	return out
 }
 
-// touch says that a gang's description is new.
 func (w *Gangs) touch(id engine.ID) { w.changed[id] = true }
 
 // Set takes note of a pod as the API has it now; another scheduler's counts once bound.
@@ -258,7 +255,6 @@ func (m *Member) asMember() dialect.Member {
 	}
 }
 
-// leaving says whether a pod that has a place is going away.
 func leaving(pod *v1.Pod) bool { return pod.DeletionTimestamp != nil && pod.Spec.NodeName != "" }
 
 // Leaving says whether the pod has a place and is going away.

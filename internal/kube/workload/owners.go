@@ -64,7 +64,6 @@ func (o *owners) own(id model.HolderID, pod *v1.Pod, m *dialect.Membership) {
 	}
 }
 
-// has says whether a pod has an owner here.
 func (o *owners) has(id model.HolderID) bool { return o.names[id] != [2]string{} }
 
 // changed forgets what an object was read as, and returns its pods.
@@ -214,7 +213,6 @@ func (o *owners) said(m *Member) *dialect.Group {
 	return said
 }
 
-// classPriority is the value of a PriorityClass.
 func (o *owners) classPriority(name string) (int32, bool) {
 	class := o.objects[dialect.Priorities].Get(name)
 	if name == "" || class == nil {

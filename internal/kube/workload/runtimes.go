@@ -27,14 +27,12 @@ type run struct {
 	estimate time.Duration
 }
 
-// began takes note of a member that is bound.
 func (r *run) began(pod *v1.Pod, now time.Time) {
 	if at := since(pod, now); r.start.IsZero() || at.Before(r.start) {
 		r.start = at
 	}
 }
 
-// lost takes note of a member that is gone.
 func (r *run) lost(pod *v1.Pod) {
 	r.broken = r.broken || pod.DeletionTimestamp != nil || pod.Spec.NodeName == ""
 }

@@ -46,7 +46,6 @@ func (r *Rules) Apart(o *Rules) string {
 // shapes are the rules of all shapes that a known pod has.
 type shapes map[engine.Shape]*Rules
 
-// enter counts a pod of a shape.
 func (s shapes) enter(m *Member) *Rules {
 	id, pod := m.Shape, m.Pod
 	r := s[id]
