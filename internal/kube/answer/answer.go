@@ -70,8 +70,7 @@ type Answers struct {
 	// foreseer says when gangs start, by a forecast; nil: nothing does.
 	foreseer atomic.Pointer[Foreseer]
 
-	// Pictures have a lock of their own each: drawing one takes the engine's lock many times
-	// for a short while. history is written while nothing is asked.
+	// Each picture has a lock of its own: drawing takes the engine's lock many times.
 	nodes   nodePicture
 	gangs   picture[shownGangs]
 	queues  picture[shownQueues]
@@ -118,8 +117,8 @@ func (a *Answers) Timeline(since uint64) apiquery.Timeline { return a.Config.Tim
 
 // Reader gives questions the engine's state.
 type Reader interface {
-	// Look runs a function under the engine's lock, and says for how long that was waited
-	// for and held. What the View has must not be used afterwards.
+	// Look runs f under the engine's lock, and says how long it waited and held. f keeps no
+	// View.
 	Look(what string, f func(*View)) (waited, held time.Duration)
 }
 

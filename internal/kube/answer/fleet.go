@@ -45,8 +45,7 @@ func (a *Answers) Fleet() apiquery.Fleet {
 }
 
 // State returns what gauges show: several scrapers cost no more than one. It holds the
-// engine's lock for parts of a census, one after the other, so that decisions wait for one
-// part at most; what can be computed later is not computed under it.
+// engine's lock for parts of a census, so that decisions wait for one part at most.
 func (a *Answers) State() metrics.State {
 	return a.state.show(a, ages{a.Ages.State, a.Ages.State}, a.drawState, nil)
 }

@@ -115,8 +115,7 @@ func (v *View) ownerOf(g *engine.Gang) *metav1.OwnerReference {
 // maxMembers bounds how many members of a gang are shown.
 const maxMembers = 4096
 
-// Members are the members of the gangs of a name, and of the gang of the pod of the name, by
-// gang in the order of Gangs. Kinds may share a name.
+// Members are the members of all gangs of a name and of the gang of the pod of the name.
 func (a *Answers) Members(of apiquery.GangRef) (out []apiquery.Gang) {
 	var ids []engine.ID
 	a.look(func(v *View) { ids = a.gangsNamed(v, of) })

@@ -35,8 +35,7 @@ type drawnNode struct {
 	node    apiquery.Node
 }
 
-// Nodes are nodes with devices that changed after a version; 0: all. They must not be
-// changed.
+// Nodes are nodes with devices that changed after a version; 0: all. Not to be changed.
 func (a *Answers) Nodes(since uint64) apiquery.Nodes {
 	p := &a.nodes
 	p.mu.Lock()

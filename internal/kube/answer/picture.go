@@ -13,9 +13,8 @@ import (
 	"github.com/tangram-dev/tangram/core/model"
 )
 
-// picture is something that costs a walk over all gangs or queues, as it was last drawn. It
-// is drawn once for all who ask, and one that is a little old is shown while it is drawn
-// anew: then questions do not wait for the engine's lock.
+// picture is something that costs a walk over all gangs or queues. It is drawn once for all
+// who ask, and one that is a little old is shown while it is drawn anew, without the lock.
 type picture[T any] struct {
 	mu      sync.Mutex // held for long only while there is nothing to show
 	drawing bool

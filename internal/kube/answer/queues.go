@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -131,11 +132,8 @@ func limit(n int64) *int64 {
 
 // sum adds limits, of which either may not be given.
 func sum(a, b *int64) *int64 {
-	switch {
-	case b == nil:
-		return a
-	case a == nil:
-		return b
+	if a == nil || b == nil {
+		return cmp.Or(a, b)
 	}
 	n := *a + *b
 	return &n

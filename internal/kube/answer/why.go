@@ -178,8 +178,7 @@ func whyText(w *apiquery.Why) string {
 	return text + "."
 }
 
-// contestOf says whose record of a gang's pods contradicts another; empty when none does.
-// The other pod is not named: it may be another tenant's.
+// contestOf says which record of a gang contradicts another, without naming the other pod.
 func (v *View) contestOf(a *coreanswer.Account) string {
 	for _, m := range a.Members {
 		if text := v.Contests.Message(string(m.Holder)); text != "" {

@@ -74,10 +74,9 @@ func (w Writer) Write(ctx context.Context, pod *v1.Pod, node string, annotations
 	return nil
 }
 
-// wasBound finds out whether a Binding was written although an error came back. The
-// answer may be lost in a timeout or a dropped connection, and releasing devices that a
-// bound pod uses would give them to two pods: so it reads the pod until there is a
-// definite answer, for up to a minute unless Most says otherwise.
+// wasBound finds out whether a Binding was written although an error came back: releasing
+// devices that a bound pod uses would give them to two pods. It reads the pod until there is
+// a definite answer, for up to a minute unless Most says otherwise.
 func (w Writer) wasBound(ctx context.Context, binding *v1.Binding, err error) bool {
 	if apierrors.IsNotFound(err) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) {
 		return false // rejected, so not written
@@ -95,10 +94,10 @@ func (w Writer) wasBound(ctx context.Context, binding *v1.Binding, err error) bo
 	return done
 }
 
-// Mark adds to the annotations of a pod's Binding what autoscalers read when they look for
-// nodes to remove. A member of a gang is not to be moved: the others would stop with it. Of
-// other pods the cost of moving them is the devices they hold, so that a node with few in
-// use is emptied before one with many. What the pod says itself stays.
+// Mark adds to the annotations of a pod's Binding what autoscalers read when they remove
+// nodes. A member of a gang is not to be moved: the others would stop with it. Moving other
+// pods costs the devices they hold, so that nodes with few in use are emptied first. What the
+// pod says stays.
 func Mark(pod *v1.Pod, annotations map[string]string, gang bool, milli int64) {
 	set := func(key, value string) {
 		if _, said := pod.Annotations[key]; !said {

@@ -11,9 +11,8 @@ import (
 )
 
 // Chosen is what kube-scheduler's allocator has chosen for the claims of a released pod, as
-// the ledger counts it; nothing when its claims are for other devices than GPUs. ask is what
-// the pod's claims asked for when its place was planned. A refusal says that the choice
-// cannot be: it is on another node, or of a claim whose allocation was given back since.
+// the ledger counts it; nothing for other devices. ask is what its place was planned for. A
+// refusal: the choice is on another node, or of an allocation given back since.
 func (c *Claims) Chosen(r *engine.Release, ask *dra.Ask, list []*resourceapi.ResourceClaim) (ledger.Claim, *explain.Refusal) {
 	all := ledger.Claim{Vendor: model.NVIDIA}
 	for _, claim := range list {

@@ -11,9 +11,8 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/dra"
 )
 
-// GiveBack is an allocated claim that a start left behind which failed, or whose scheduler
-// ended in the middle of it. The allocation pins the claim's pods to a node, so it is taken
-// back, if the API server confirms that none of them is bound.
+// GiveBack is an allocated claim that a start left behind which failed. The allocation pins
+// the claim's pods to a node, so it is taken back, if the API server says that none is bound.
 type GiveBack struct {
 	Claim *resourceapi.ResourceClaim // as it was seen: the write must name its resource version
 	// Pods name it, or it is reserved for them; none of them is bound, as far as was seen.
@@ -24,8 +23,7 @@ type GiveBack struct {
 func (g *GiveBack) Key() string { return g.Claim.Namespace + "/" + g.Claim.Name }
 
 const (
-	// reservedLeft is how long a claim must have been left behind that is still reserved for
-	// a pod: the Binding of a leader that was may be on its way.
+	// reservedLeft is how long a reserved claim is left: a former leader's Binding may come.
 	reservedLeft = 15 * time.Second
 	// giveBackAgain is the pause after an attempt that failed.
 	giveBackAgain = 10 * time.Second
@@ -78,13 +76,11 @@ func (c *Claims) leftBehind(key string) *GiveBack {
 		out.Pods = append(out.Pods, p)
 	}
 	for _, p := range c.book.Users(key) {
-		if p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed {
-			continue
-		}
-		if !c.idle(p) {
+		switch {
+		case p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed:
+		case !c.idle(p):
 			return nil
-		}
-		if !slices.ContainsFunc(out.Pods, func(o *v1.Pod) bool { return o.UID == p.UID }) {
+		case !slices.ContainsFunc(out.Pods, func(o *v1.Pod) bool { return o.UID == p.UID }):
 			out.Pods = append(out.Pods, p)
 		}
 	}

@@ -197,8 +197,7 @@ func (c *Claims) IdleFor(g *engine.Gang) (out []Idle) {
 	return out
 }
 
-// Visible is what a caller may know of idle claims. It may ask the API server: no lock is
-// held.
+// Visible is what a caller may know of idle claims. It may ask the API server: no lock.
 func Visible(idle []Idle, mayListPods func(namespace string) bool) (out explain.IdleClaims) {
 	for _, x := range idle {
 		namespace, _, _ := strings.Cut(x.Key, "/")

@@ -41,9 +41,9 @@ type recheck struct {
 // alternativeFor is how long a waiting pod asks for an alternative before the next.
 const alternativeFor = 5 * time.Second
 
-// PodRead takes note of the claims that a pod names, after it was read: latest is the pod as
-// the store has it, nil when it is gone or has ended. It returns the claims that are to be
-// looked at for it, by namespace/name: Update, then Users.
+// PodRead notes the claims that a pod names, after it was read: latest is the pod as the
+// store has it; nil: gone or ended. It returns the claims to be looked at: Update, then
+// Users.
 func (c *Claims) PodRead(pod, latest *v1.Pod) (keys []string) {
 	switch {
 	case c == nil:
@@ -57,9 +57,8 @@ func (c *Claims) PodRead(pod, latest *v1.Pod) (keys []string) {
 }
 
 // Users are the pods to be read again after a change of a claim, or of a pod that names it:
-// all when the claim was allocated, deallocated, made or deleted, else the one with which it
-// is to be allocated and the one that is counted for it, before and now, for many pods may
-// share a claim. read is the pod that was read just now; nil: the claim itself changed.
+// all when its allocation or existence changed, else the one with which it is to be allocated
+// and the one counted for it, before and now. read was read just now; nil: the claim changed.
 func (c *Claims) Users(key string, read *v1.Pod) (out []*v1.Pod) {
 	was, is := c.seen[key], seenClaim{first: c.book.First(key)}
 	if claim := c.book.Claim(key); claim != nil {
@@ -138,7 +137,7 @@ func (c *Claims) Await(pod *v1.Pod, member *workload.Member, now time.Time) (fre
 		return false
 	}
 	if member != nil {
-		ask := member.Ask()
+		ask := member.Ask
 		r, there := c.rechecks[pod.UID]
 		switch {
 		case ask == nil || !ask.Alternatives || c.gate.KeepsPlace(pod):

@@ -79,8 +79,7 @@ func (c *Claims) Vacate(pod *v1.Pod, now time.Time) {
 	}
 }
 
-// Stays lets pods start again with the claims of one that could not be evicted. It returns
-// the claims that are to be looked at again, by namespace/name.
+// Stays lets pods start again with claims of one that stays. It returns claims to look at.
 func (c *Claims) Stays(pod *v1.Pod) (again []string) {
 	if c == nil {
 		return nil

@@ -16,10 +16,9 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/report"
 )
 
-// Grace is how long two records may name one device on a node with an agent. The agent
-// corrects records to what containers really have, one pod after the other: while two pods
-// exchange devices, both name one. Kubelet never gives a device to two containers, so a
-// record is wrong. Without an agent no record is corrected, and there is nothing to wait for.
+// Grace is how long two records may name one device on a node with an agent, which corrects
+// records to what containers have, one after the other: while two pods exchange devices, both
+// name one. Without an agent no record is corrected, and there is nothing to wait for.
 const Grace = 30 * time.Second
 
 // Ledger is what is read of core's ledger.
@@ -33,7 +32,7 @@ type Contests struct {
 	ledger Ledger
 	pods   corelisters.PodLister
 	find   func(uid string) *v1.Pod // find finds a pod by its UID; nil when there is none
-	grace  time.Duration
+	Grace  time.Duration            // how long records may contradict each other on a node with an agent
 	byUID  map[string]*contest
 	agents map[model.NodeID]bool // the nodes with an agent, which corrects records
 }
@@ -56,11 +55,8 @@ type contest struct {
 
 // New returns a Contests without any.
 func New(l Ledger, pods corelisters.PodLister, find func(uid string) *v1.Pod) *Contests {
-	return &Contests{ledger: l, pods: pods, find: find, grace: Grace, byUID: map[string]*contest{}, agents: map[model.NodeID]bool{}}
+	return &Contests{ledger: l, pods: pods, find: find, Grace: Grace, byUID: map[string]*contest{}, agents: map[model.NodeID]bool{}}
 }
-
-// SetGrace sets how long records may contradict each other on a node with an agent.
-func (c *Contests) SetGrace(d time.Duration) { c.grace = d }
 
 // SetAgent says whether a node has an agent.
 func (c *Contests) SetAgent(node model.NodeID, has bool) {
@@ -130,7 +126,7 @@ func (c *Contests) latest(uid string, before *v1.Pod) *v1.Pod {
 
 func (c *Contests) seriousAt(x *contest) time.Time {
 	if c.agents[x.node] {
-		return x.since.Add(c.grace)
+		return x.since.Add(c.Grace)
 	}
 	return x.since
 }

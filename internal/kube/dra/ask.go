@@ -303,9 +303,8 @@ func (b *Book) read(a *Ask, pod *v1.Pod, c *resourceapi.ResourceClaim) error {
 	return nil
 }
 
-// choose reads one request; nil when it asks for no GPU to hold. Alternatives count that some
-// node could ever fulfil (several); a pod begins with the first of them, and moves on while
-// it waits (MoveOn): what is free now only the planner knows.
+// choose reads one request; nil when it asks for no GPU to hold. Of alternatives that some
+// node could ever fulfil (several) a pod begins with the first, and moves on while it waits.
 func (b *Book) choose(pod *v1.Pod, r *resourceapi.DeviceRequest) (n *need, several bool, err error) {
 	all := options(r)
 	var possible []*need
@@ -366,8 +365,7 @@ func (b *Book) need(pod *v1.Pod, class *resourceapi.DeviceClass, o *option) (*ne
 	return n, nil
 }
 
-// shareAsked is what an option asks for of a device that several claims may have: all of
-// it, unless it says how much memory, and perhaps how many cores.
+// shareAsked is what an option asks for of a shareable device: all, unless it says how much.
 func shareAsked(o *option) model.Part {
 	return share(func(want string) (resource.Quantity, bool) {
 		if o.capacity != nil {

@@ -49,8 +49,7 @@ type Book struct {
 	firsts map[string]*v1.Pod
 	// names are the claims that a pod names.
 	names map[types.UID][]string
-	// located is where devices were seen that claims hold, as long as the process lives:
-	// a driver that is restarted publishes nothing for a while.
+	// located is where claims' devices were last seen: a restarted driver publishes none.
 	located map[deviceID]location
 	// turns is how often pods with alternatives (firstAvailable) have moved on to the next.
 	turns map[types.UID]int

@@ -30,8 +30,7 @@ type Hold struct {
 // Empty says whether nothing is held.
 func (h *Hold) Empty() bool { return len(h.Whole)+len(h.Parts) == 0 }
 
-// Holds is what an allocation holds of GPUs. Admin access holds nothing. A device that was
-// never seen is left out: of its card nothing is known.
+// Holds is what an allocation holds of GPUs, without admin access and devices never seen.
 func (b *Book) Holds(a *resourceapi.AllocationResult, nodes ...string) (out Hold) {
 	if a == nil {
 		return out
@@ -111,9 +110,8 @@ func mib(bytes int64) model.MiB { return model.MiB((bytes + 1<<20 - 1) >> 20) }
 type Covers func(*v1.Pod, *Hold) bool
 
 // Carrier is the pod that a claim's devices are counted under: the first that the claim is
-// reserved for, has not ended and is bound to their node, or, where it is not bound, has
-// them in the ledger; nil when none does. A pod whose start failed is not in the list any
-// more, and has them in the ledger all the same while it tries again.
+// reserved for and that is bound to their node, or has them in the ledger; nil when none
+// does. A pod whose start failed has them in the ledger while it tries again.
 func (b *Book) Carrier(c *resourceapi.ResourceClaim, h *Hold, covers Covers) *v1.Pod {
 	for _, ref := range c.Status.ReservedFor {
 		if ref.Resource != "pods" || ref.APIGroup != "" {
@@ -142,8 +140,7 @@ func ended(p *v1.Pod) bool {
 	return p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
 }
 
-// AddTo adds what a pod's claims hold to what it holds by itself, which has at least one
-// entry; all: no GPU was left out that was never published.
+// AddTo adds what claims hold to a pod's own claims, at least one; all: no GPU is missing.
 func (b *Book) AddTo(pod *v1.Pod, claims []ledger.Claim) (_ []ledger.Claim, all bool) {
 	var backed string
 	if s := pod.Status.ExtendedResourceClaimStatus; s != nil {

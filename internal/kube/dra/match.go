@@ -121,15 +121,13 @@ func (s *Set) each(visit func(node string, m *Matched)) {
 // them the least recently wanted is forgotten: no tenant makes another's be forgotten.
 const maxSets = 4096
 
-// Matcher evaluates CEL expressions over published devices, in one goroutine. A tenant's
-// expressions cost that goroutine's time and nothing else: namespaces take turns, which are
-// short, for nodes that changed as well as for new expressions.
+// Matcher evaluates CEL expressions over published devices, in one goroutine: a tenant's
+// expressions cost that goroutine's time and nothing else. Namespaces take short turns.
 type Matcher struct {
 	cache   *cel.Cache
 	devices func(node string) []dialect.Published
 	nodes   func() []string
-	// known is called with the key of an evaluated set, changed with a node that may match
-	// anew.
+	// known is called with the key of an evaluated set, changed with a node to match anew.
 	known, changed func(string)
 
 	mu   sync.Mutex
@@ -247,9 +245,8 @@ func (m *Matcher) Run(ctx context.Context) {
 	}
 }
 
-// Work takes one turn: it evaluates a set of the namespace whose turn it is, for as long as
-// a turn is; false when there is nothing to do. Classes alone, which administrators write and
-// all tenants use, go before any namespace.
+// Work takes one turn: it evaluates a set of the namespace whose turn it is; false when there
+// is nothing to do. Classes alone, which administrators write, go before any namespace.
 func (m *Matcher) Work(ctx context.Context) bool {
 	m.mu.Lock()
 	if len(m.turns) == 0 {

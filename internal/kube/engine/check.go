@@ -16,11 +16,10 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/metrics"
 )
 
-// Checker compares an engine's ledger with one built anew from what the API says now
-// (records are the truth, memory is a cache), and checks the engine's own accounts: places,
-// charges of queues, released pods that are lost. Which holder was seen first is known to
-// memory only, and is taken over. Promises not yet written are not compared; events still
-// under way show as differences, so ask a quiet cluster. Not safe for concurrent use.
+// Checker compares an engine's ledger with one built anew from the API (records are the
+// truth, memory is a cache), and checks the engine's own accounts: places, charges of queues,
+// lost pods. Which holder was seen first is taken over from memory. Promises not yet written
+// are not compared; events under way show as differences. Not safe for concurrent use.
 type Checker struct {
 	engine *Engine
 	last   int // the node that Some looked at last
@@ -142,16 +141,10 @@ func (c *Checker) holding() []*v1.Pod {
 }
 
 func firstDifference(mine, rebuilt string) error {
-	a, b := strings.Split(mine, "\n"), strings.Split(rebuilt, "\n")
-	for i := range max(len(a), len(b)) {
+	for mine != "" || rebuilt != "" {
 		var x, y string
-		if i < len(a) {
-			x = a[i]
-		}
-		if i < len(b) {
-			y = b[i]
-		}
-		if x != y {
+		x, mine, _ = strings.Cut(mine, "\n")
+		if y, rebuilt, _ = strings.Cut(rebuilt, "\n"); x != y {
 			return fmt.Errorf("the ledger says %q, the API says %q", x, y)
 		}
 	}

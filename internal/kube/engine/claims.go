@@ -52,9 +52,8 @@ func (d *driver) updateClaim(key string, now time.Time) {
 	}
 }
 
-// Allocated tells which GPUs kube-scheduler's allocator has chosen for the pod's claims: what
-// was planned, or, where the allocator was to choose (loose), something else on the planned
-// node. A refusal says why the ledger does not agree.
+// Allocated tells which GPUs the allocator has chosen for the pod's claims: what was planned,
+// or (loose) what it chose on the planned node. A refusal says why the ledger disagrees.
 func (c *Cycle) Allocated(loose bool, list []*resourceapi.ResourceClaim) (refusal *explain.Refusal) {
 	c.engine.do("allocated", func(d *driver, _ time.Time) {
 		r, ok := d.core.Releases.Of(c.Holder)
@@ -64,7 +63,7 @@ func (c *Cycle) Allocated(loose bool, list []*resourceapi.ResourceClaim) (refusa
 		}
 		var ask *dra.Ask
 		if m := d.work.Member(c.Holder); m != nil {
-			ask = m.Ask()
+			ask = m.Ask
 		}
 		var chosen ledger.Claim
 		chosen, refusal = d.claims.Chosen(&r, ask, list)

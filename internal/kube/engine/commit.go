@@ -24,7 +24,7 @@ type Release = engine.Release
 // way to tell the engine what becomes of it. For other pods it only has the request.
 type Cycle struct {
 	engine *Engine
-	pod    *v1.Pod
+	Pod    *v1.Pod
 	Release
 	Request *model.Request
 	// Queue is the queue that is charged for the pod, Name its gang's name.
@@ -60,11 +60,8 @@ func (c *Cycle) released() bool {
 // cycle is what the cycle of a released member needs to know.
 func (d *driver) cycle(m *workload.Member, r Release) *Cycle {
 	h := r.Holder
-	return &Cycle{pod: m.Pod, Release: r, Request: m.Request, Queue: d.core.Gangs.QueueOf(h), Name: d.nameOf(h), Claims: m.Ask(), Timeline: d.observer.Begun(h)}
+	return &Cycle{Pod: m.Pod, Release: r, Request: m.Request, Queue: d.core.Gangs.QueueOf(h), Name: d.nameOf(h), Claims: m.Ask, Timeline: d.observer.Begun(h)}
 }
-
-// Pod is the released pod.
-func (c *Cycle) Pod() *v1.Pod { return c.pod }
 
 // ByClaim says whether the pod's GPUs are asked for through ResourceClaims.
 func (c *Cycle) ByClaim() bool { return c.Claims != nil && c.Claims.By != nil }
@@ -96,8 +93,8 @@ func (c *Cycle) moved(d *driver, r Release) {
 	d.gate.releases.put(c.Holder, &now)
 }
 
-// Reserved tells that the pod waits for the others of its batch only. ready: all of them do,
-// and others are their names; not ok: the place was taken back.
+// Reserved tells that the pod waits for its batch. ready: so do all others; ok: it has its
+// place.
 func (c *Cycle) Reserved() (ready bool, others []model.HolderID, ok bool) {
 	reserved := engine.MemberReserved{Holder: c.Holder, Ticket: c.Ticket}
 	if c.Alone {
@@ -180,8 +177,7 @@ func (c *Cycle) Failed(why string) (stop []model.HolderID) {
 	return c.failed("failed", false, why, why)
 }
 
-// failed takes a start back. atFault: the planned node was wrong; why is what core remembers
-// otherwise, said what the timeline shows.
+// failed takes a start back; atFault: of the planned node. said is for the timeline.
 func (c *Cycle) failed(what string, atFault bool, said, why string, before ...engine.Event) (stop []model.HolderID) {
 	c.engine.do(what, func(d *driver, now time.Time) {
 		d.tell(append(before, engine.StartFailed{Holder: c.Holder, Ticket: c.Ticket, AtFault: atFault, Why: why})...)
@@ -243,8 +239,7 @@ func (e *Engine) Search(r *model.Request, w score.Weights, limit int) (out []mod
 	return out
 }
 
-// Rate says how good a node is for a request, 0..score.Scale, term by term, as if one
-// holder held nothing. A node that cannot take it rates 0.
+// Rate says how good a node is, 0..score.Scale, as if a holder held nothing; 0: does not fit.
 func (e *Engine) Rate(r *model.Request, w score.Weights, id model.NodeID, without model.HolderID) (out planner.Rating) {
 	e.read("rate", func(core *engine.Engine) { out = core.Nodes.Rate(r, w, id, without) })
 	return out

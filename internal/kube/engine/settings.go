@@ -27,15 +27,9 @@ type Timing struct {
 	workload.Timing
 }
 
-// The defaults of Timing.Step and Timing.Terminating.
-const (
-	stepEvery = 5 * time.Second
-	goneBy    = 10 * time.Minute
-)
-
 // DefaultTiming is the scheduler's.
 func DefaultTiming() Timing {
-	return Timing{Step: stepEvery, Terminating: goneBy, Contest: contest.Grace, InvalidQueue: queuePatience, Timing: workload.DefaultTiming()}
+	return Timing{Step: 5 * time.Second, Terminating: 10 * time.Minute, Contest: contest.Grace, InvalidQueue: queuePatience, Timing: workload.DefaultTiming()}
 }
 
 // Settings are how the engine is configured.
@@ -79,7 +73,7 @@ func (e *Engine) Configure(change func(*Settings)) {
 	d.tell(engine.Configured{Options: s.Options})
 	d.timing = s.Timing
 	d.work.SetTiming(s.Timing.Timing)
-	d.contests.SetGrace(s.Timing.Contest)
+	d.contests.Grace = s.Timing.Contest
 	for name, p := range s.Profiles {
 		d.reader.Own(name, p)
 	}
@@ -112,7 +106,7 @@ func (e *Engine) Levels() topology.Levels { return e.inventory.Levels() }
 func (e *Engine) ReportEvery(every time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.driver.notices.SetEvery(every)
+	e.driver.notices.Every = every
 }
 
 // Observe changes what the observer counts.

@@ -145,7 +145,7 @@ func (s *setup) cycleOf(p *v1.Pod, t engine.Ticket) *Cycle {
 		now.engine = s.Engine
 		return &now
 	}
-	return &Cycle{engine: s.Engine, pod: p, Release: Release{Holder: h, Ticket: t, Node: &model.Node{}}}
+	return &Cycle{engine: s.Engine, Pod: p, Release: Release{Holder: h, Ticket: t, Node: &model.Node{}}}
 }
 
 // What a cycle tells, by pod.

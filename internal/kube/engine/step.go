@@ -164,8 +164,7 @@ func (d *driver) victims(evicts []engine.Evict, now time.Time) (out []Victim) {
 	return out
 }
 
-// toldTo is the name of a gang, NAMESPACE/NAME, for an event of a pod: a tenant who may read
-// the pod's events may not be allowed to see other namespaces.
+// toldTo is a gang's name for an event of a pod, if both are of one namespace.
 func toldTo(p *v1.Pod, gang string) string {
 	if namespace, _, _ := strings.Cut(gang, "/"); namespace != p.Namespace {
 		return "work of another namespace"

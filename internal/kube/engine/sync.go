@@ -68,10 +68,9 @@ func (d *driver) drain(now time.Time) {
 	d.work.Due(now)
 }
 
-// sortByAge orders events about pods that were all there when this process started: a list
-// has no order that means something. The first pod keeps a device that two records name, so
-// the order is by what the API server and kubelet write and users do not. A record may be
-// younger than its pod, so nothing is certain after this (ledger.Standing).
+// sortByAge orders events about pods that existed when this process started. The first pod
+// keeps a device that two records name, so the order is by what users do not write. A record
+// may be younger than its pod: nothing is certain (ledger.Standing).
 func sortByAge(events []Event, reader *workload.Reader) {
 	slices.SortStableFunc(events, func(a, b Event) int {
 		if a.kind != aboutPod || b.kind != aboutPod {

@@ -37,8 +37,8 @@ func (f *Freshness) SetMaxAge(age time.Duration) { f.maxAge, f.sweep = age, time
 func (f *Freshness) Forget(id model.NodeID) { delete(f.until, id) }
 
 // Telemetry is a node's telemetry as far as it counts now: none when it is older than
-// allowed, or as far in the future (then the clocks disagree and nothing is known of its
-// age). Telemetry that does not say when it was measured counts.
+// allowed, or as far in the future (clocks disagree). Without a time of measurement it
+// counts.
 func (f *Freshness) Telemetry(id model.NodeID, d *Description, now time.Time) []model.Telemetry {
 	delete(f.until, id)
 	if d.Telemetry == nil || d.MeasuredAt.IsZero() {

@@ -145,12 +145,9 @@ func (i *Inventory) Troubles(name string) map[int]string {
 	if gn == nil {
 		return nil
 	}
-	var out map[int]string
+	out := map[int]string{}
 	for _, d := range gn.Status.Devices {
 		if d.Health != v1alpha1.Healthy && d.Reason != "" {
-			if out == nil {
-				out = map[int]string{}
-			}
 			out[int(d.Index)] = d.Reason
 		}
 	}
@@ -158,8 +155,7 @@ func (i *Inventory) Troubles(name string) map[int]string {
 }
 
 // All describes every node.
-func (i *Inventory) All() []Description {
-	var out []Description
+func (i *Inventory) All() (out []Description) {
 	i.each(func(name string) {
 		if d, ok := i.Describe(name); ok {
 			out = append(out, d)

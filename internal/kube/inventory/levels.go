@@ -48,8 +48,7 @@ func (i *Inventory) watchTopologies(from watch.Sources, changed func()) error {
 // Levels are the levels of domains, outermost first; not to be changed.
 func (i *Inventory) Levels() topology.Levels { return i.domains.Load().levels }
 
-// SetLevels sets the levels that the configuration lists, which are the default ones
-// before. They must be valid, and every node has to be described anew.
+// SetLevels sets the configuration's levels, which are valid; nodes are described anew.
 func (i *Inventory) SetLevels(levels topology.Levels) {
 	if levels == nil {
 		levels = topology.Levels{} // none, which is not the default

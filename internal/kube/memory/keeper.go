@@ -113,8 +113,7 @@ func (k *Keeper) save(ctx context.Context, s *state.State) error {
 	return nil
 }
 
-// write replaces the object's state. The version in the write makes a late write of a
-// former leader fail: a process writes as soon as it leads.
+// write replaces the state; its version makes a late write of a former leader fail.
 func (k *Keeper) write(ctx context.Context, text []byte) error {
 	maps := k.Client.CoreV1().ConfigMaps(k.Namespace)
 	if err := k.MayWrite(); err != nil {

@@ -16,8 +16,8 @@ const (
 )
 
 // Timeline has the last decisions. If there are too many, it drops the oldest of the
-// namespaces that have most: one tenant does not push out the history of others. Writing an
-// event costs a copy of a few words. It is safe for concurrent use.
+// namespaces that have most, so that tenants keep their history. It is safe for concurrent
+// use.
 type Timeline struct {
 	mu     sync.Mutex
 	events []apiquery.Event // by version

@@ -125,10 +125,9 @@ func run(cmd *cobra.Command, opts *options.Options, asked *questions, defaults [
 }
 
 // Setup builds a scheduler from command-line options, as kube-scheduler's own Setup does,
-// with five differences: --kubeconfig and the other connection flags override the
-// configuration file, so that one file serves everywhere; profiles are completed; pods go to
-// the places the engine has planned; those that wait for it are kept out of the queue; and
-// events stand back for bindings.
+// but: connection flags override the configuration file, so that one file serves everywhere;
+// profiles are completed; pods go to the places the engine has planned; those that wait for
+// it are kept out of the queue; and events stand back for bindings.
 func (s *Shared) Setup(ctx context.Context, opts *options.Options) (*schedulerserverconfig.CompletedConfig, *scheduler.Scheduler, error) {
 	cfg, err := s.loadConfig(ctx, opts.ConfigFile)
 	if err != nil {

@@ -132,9 +132,8 @@ func (d *demander) write(ctx context.Context) error {
 const placeholdersMost = 10 * time.Second
 
 // placeholders knows the pods that stand for gangs that lack nodes. An autoscaler that saw a
-// member bound and its placeholder still there would add a node for the placeholder, so
-// members are bound when these are gone: gpu-controller removes them once the scheduler does
-// not ask for nodes any more. The zero value knows none.
+// member bound beside its placeholder would add a node for the latter, so members are bound
+// when gpu-controller has removed these. The zero value knows none.
 type placeholders struct {
 	mu   sync.Mutex
 	of   map[string]map[string]bool // the names of placeholders by their gang's digest

@@ -12,16 +12,14 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/binding"
 )
 
-// fence keeps a process from writing that may not lead any more. A process that was
-// stopped and resumed does not know how long it slept: its leader election notices only
-// when the next renewal fails, and meanwhile another replica leads. So nothing is written
-// but within the renew deadline of the last renewal that succeeded, counted from when that
-// was asked for, by the monotonic clock and by the wall clock: the first stands still while a
-// machine sleeps, the second may be set back.
+// fence keeps a process from writing that may not lead any more. A process that was stopped
+// and resumed does not know how long it slept, and meanwhile another replica leads. So
+// nothing is written but within the renew deadline of the last renewal that succeeded,
+// counted from when that was asked for, by the monotonic clock, which stands still while a
+// machine sleeps, and by the wall clock, which may be set back.
 //
-// The check is made where a decision is carried out, and again by the client that writes,
-// when the request goes out (binding.NewFencedClient). What slips through is found by the
-// leader as a contested record, and healed.
+// The check is made where a decision is carried out, and again when the request goes out
+// (binding.NewFencedClient). What slips through is a contested record, and healed.
 type fence struct {
 	// renewed is when the lease was last renewed; nil: no leader election, no fence.
 	renewed  *atomic.Pointer[instant]

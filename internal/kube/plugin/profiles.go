@@ -49,9 +49,9 @@ func shareQueueArgs(profiles []config.KubeSchedulerProfile) {
 }
 
 // Complete makes a profile that uses any of Tangram's plugins use all of them at all their
-// points. They work as one: what the filter finds the reserve must hold and the binding must
-// carry, so a configuration that lists filter and score only (seed 003's) means the whole. A
-// plugin the profile disables stays disabled.
+// points, but for those it disables. They work as one: what the filter finds the reserve must
+// hold and the binding must carry, so listing filter and score only (seed 003's) means the
+// whole.
 func Complete(p *config.KubeSchedulerProfile) {
 	if p.Plugins == nil || !uses(p.Plugins) {
 		return
@@ -70,10 +70,9 @@ func Complete(p *config.KubeSchedulerProfile) {
 		}
 		p.Plugins.MultiPoint.Enabled = append(p.Plugins.MultiPoint.Enabled, entry)
 	}
-	// First at their points: the cheapest and most telling filter, and the binder
-	// that writes the record. Points listed explicitly go before the rest. At
-	// PreFilter, though, GPUFilter stays last: a pod it turns away there must have
-	// been prepared by the others, whose PostFilters fail without (DynamicResources).
+	// First at their points: the cheapest and most telling filter, and the binder that writes
+	// the record. At PreFilter GPUFilter stays last: a pod it turns away there must have been
+	// prepared by the others, whose PostFilters fail without (DynamicResources).
 	first := func(set *config.PluginSet, name string) {
 		if !mentions(set, name) {
 			set.Enabled = append([]config.Plugin{{Name: name}}, set.Enabled...)

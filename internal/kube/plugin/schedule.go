@@ -244,10 +244,9 @@ func (s *Shared) takes(ctx context.Context, f framework.Framework, cs fwk.CycleS
 	return status
 }
 
-// withoutGone returns a node without the pods that are gone, and the cycle's state for it;
-// nil when there are none. Both are copies. A pod that wants a host port waits until
-// kube-scheduler has heard of the end of pods that had one: its cache keeps one entry per port
-// and not one per pod, and would drop that of the new pod with the old one.
+// withoutGone returns copies of a node without the pods that are gone and of the cycle's
+// state; nil when there are none. A pod that wants a host port waits for kube-scheduler's
+// cache, which keeps one entry per port and would drop the new pod's with the old one's.
 func (s *Shared) withoutGone(ctx context.Context, f framework.Framework, cs fwk.CycleState, pod *v1.Pod, info fwk.NodeInfo) (without fwk.NodeInfo, state fwk.CycleState) {
 	for _, p := range info.GetPods() {
 		if !s.engine.Gate().Gone(p.GetPod()) {

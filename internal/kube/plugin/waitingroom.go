@@ -17,11 +17,9 @@ import (
 )
 
 // waitingRoom is kube-scheduler's queue with a room before it, for pods that wait for the
-// engine. In the queue itself they would be looked at with every pod that is bound: with 5,000
-// of them that is a third of a scheduler's CPU time.
-//
-// A pod is in the room or in the queue, never in both. Once inside it stays there: one that was
-// released and is put back waits in the queue, as GPUQueue's PreEnqueue says.
+// engine. In the queue they would be looked at with every pod that is bound: with 5,000 of
+// them that is a third of a scheduler's CPU time. A pod is in the room or in the queue, never
+// in both. Once released it stays in the queue, as GPUQueue's PreEnqueue says.
 type waitingRoom struct {
 	internalqueue.SchedulingQueue
 	waits func(*v1.Pod) bool

@@ -19,10 +19,9 @@ type Notice struct {
 	Event        bool // an event says it as well
 }
 
-// Every is how long owners of waiting gangs are left alone when the reason has changed. They
-// are told first after a twentieth of it, again after Every, and after twice as long each
-// time, up to 30 times Every, or 3 times when the reason is of another kind. Numbers in
-// reasons change with every pod that comes or goes, and telling costs a write per member.
+// Every is how often owners of waiting gangs are told a changed reason: first after a
+// twentieth, then after Every and twice as long each time, up to 30 times, or 3 times when
+// the reason is of another kind. Numbers in reasons change often, and each costs writes.
 const Every = 10 * time.Second
 
 const (
@@ -33,9 +32,9 @@ const (
 
 // Notices remembers what owners of waiting gangs were told, and when to look again.
 type Notices struct {
-	every time.Duration // Every, unless it was set to something else
-	// due are gangs whose reasons are to be looked for, soonest first; at is the soonest
-	// time of each gang, and later questions about it are void.
+	Every time.Duration // how often changed reasons are told at most; the constant by default
+	// due are gangs whose reasons are to be looked for; of each only the one at its at
+	// counts.
 	due  questions
 	at   map[engine.ID]time.Time
 	told map[engine.ID]*told
@@ -43,11 +42,8 @@ type Notices struct {
 
 // NewNotices returns a Notices of which nothing was told.
 func NewNotices() *Notices {
-	return &Notices{every: Every, at: map[engine.ID]time.Time{}, told: map[engine.ID]*told{}}
+	return &Notices{Every: Every, at: map[engine.ID]time.Time{}, told: map[engine.ID]*told{}}
 }
-
-// SetEvery sets how often changed reasons are told at most, in place of Every.
-func (n *Notices) SetEvery(every time.Duration) { n.every = every }
 
 // Touched notes that the description of a gang that may wait has changed.
 func (n *Notices) Touched(id engine.ID, now time.Time) {
@@ -57,7 +53,7 @@ func (n *Notices) Touched(id engine.ID, now time.Time) {
 }
 
 // AskSoon makes sure that a gang's reason is looked for once it has waited a little.
-func (n *Notices) AskSoon(id engine.ID, now time.Time) { n.Ask(id, now.Add(n.every/firstPart)) }
+func (n *Notices) AskSoon(id engine.ID, now time.Time) { n.Ask(id, now.Add(n.Every/firstPart)) }
 
 // Ask makes sure that a gang's reason is looked for at a time, or before.
 func (n *Notices) Ask(id engine.ID, at time.Time) {
@@ -75,7 +71,7 @@ func (n *Notices) Ask(id engine.ID, at time.Time) {
 }
 
 // AskAgain makes sure that a gang's reason is looked for after a while.
-func (n *Notices) AskAgain(id engine.ID, now time.Time) { n.Ask(id, now.Add(n.every)) }
+func (n *Notices) AskAgain(id engine.ID, now time.Time) { n.Ask(id, now.Add(n.Every)) }
 
 // Due returns a gang whose reason is to be looked for now.
 func (n *Notices) Due(now time.Time) (engine.ID, bool) {
@@ -116,23 +112,22 @@ type told struct {
 // next is what is told now of a gang whose reason is given.
 func (n *Notices) next(t *told, text, kind string, now time.Time) *told {
 	if t == nil {
-		return &told{text: text, kind: kind, pods: map[model.HolderID]bool{}, at: now, pause: n.every}
+		return &told{text: text, kind: kind, pods: map[model.HolderID]bool{}, at: now, pause: n.Every}
 	}
 	pause := t.pause
 	if t.kind != kind {
-		pause = min(pause, kindTimes*n.every)
+		pause = min(pause, kindTimes*n.Every)
 	}
 	// Reasons are looked for every so often, a little late: not one round later.
-	if t.text == text && t.kind == kind || now.Sub(t.at) < pause-n.every/2 {
+	if t.text == text && t.kind == kind || now.Sub(t.at) < pause-n.Every/2 {
 		return t
 	}
-	return &told{text: text, kind: kind, pods: map[model.HolderID]bool{}, at: now, pause: min(mostTimes*n.every, 2*t.pause)}
+	return &told{text: text, kind: kind, pods: map[model.HolderID]bool{}, at: now, pause: min(mostTimes*n.Every, 2*t.pause)}
 }
 
-// Tell returns what the waiting pods of a gang have to be told: those that have not been
-// told the latest, and those whose condition does not show it. kind is the one word for
-// it: Reason.Condition, or names.ReasonWaitingForNodes. Nodes are counted and not named: a tenant
-// who may read the pod may have no right to list nodes. The query API names them by rights.
+// Tell returns what the waiting pods of a gang have to be told: those not told the latest,
+// and those whose condition does not show it. kind is Reason.Condition or
+// names.ReasonWaitingForNodes. Nodes are counted: a tenant may have no right to list them.
 func (n *Notices) Tell(id engine.ID, r *explain.Reason, kind string, waiting []*v1.Pod, shows func(*v1.Pod) (kind, text string), now time.Time) []Notice {
 	shown := r.Anonymous()
 	t := n.next(n.told[id], shown.String(), kind, now)

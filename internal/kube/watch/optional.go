@@ -26,9 +26,8 @@ type Optional[T metav1.Object] struct {
 	without string // logged when they are not served
 }
 
-// New prepares to watch; Run starts it. without is logged when the API server serves no
-// such objects. changed is called with the key of each object that came, changed or
-// went; all when the API server begins or ceases to serve them.
+// New prepares to watch. without is logged when the API server serves no such objects.
+// changed is called with an object's key, all when they begin or cease to be served.
 func New[T metav1.Object](source cache.ListerWatcher, example runtime.Object, without string, changed func(string), all func()) (*Optional[T], error) {
 	w := &Optional[T]{again: make(chan struct{}, 1), all: all, without: without}
 	w.informer = cache.NewSharedIndexInformer(insistent[T]{cache.ToListerWatcherWithContext(source), w}, example, 0, nil)
@@ -139,16 +138,14 @@ func Handler[T any](some func(T), update func(o, n T)) cache.ResourceEventHandle
 	return cache.ResourceEventHandlerFuncs{AddFunc: one, DeleteFunc: one, UpdateFunc: func(o, n any) { update(o.(T), n.(T)) }}
 }
 
-// How long it is waited before it is asked again whether objects are served: longer and
-// longer, but not long when there is a sign that they are.
+// Pauses before it is asked again whether objects are served; askedPause: after a sign.
 const (
 	firstPause = time.Second
 	lastPause  = 30 * time.Second
 	askedPause = 200 * time.Millisecond
 )
 
-// insistent lists and watches objects that may not be served: listing goes on until they
-// are, so that a CRD that is installed later is noticed.
+// insistent lists until objects are served: a CRD that is installed later is noticed.
 type insistent[T metav1.Object] struct {
 	cache.ListerWatcherWithContext
 	of *Optional[T]

@@ -213,8 +213,8 @@ func rolesOf(pods []*Member, inside *nested) []engine.Role {
 // it: resources in their own units, and what claims hold that are allocated already.
 func (m *Member) charge() arbiter.Amounts {
 	out := dialect.OwnUnits(m.Pod)
-	if m.ask != nil && m.ask.Charge > 0 {
-		out = out.Plus(arbiter.NewAmounts(map[arbiter.Resource]int64{engine.GPU(model.NVIDIA): m.ask.Charge}))
+	if m.Ask != nil && m.Ask.Charge > 0 {
+		out = out.Plus(arbiter.NewAmounts(map[arbiter.Resource]int64{engine.GPU(model.NVIDIA): m.Ask.Charge}))
 	}
 	return out
 }

@@ -57,7 +57,7 @@ type Member struct {
 	Shape   engine.Shape
 	rules   *Rules
 	group   *group
-	ask     *dra.Ask // what its ResourceClaims mean; nil when it has none that matter
+	Ask     *dra.Ask // what its ResourceClaims mean; nil when it has none that matter
 	invalid string   // invalid says what is wrong with the pod's specification
 }
 
@@ -78,8 +78,7 @@ type group struct {
 	counts   bool
 	recalled bool // it will be described again when time has passed
 	delayed  bool // it will be described again when it may have others evicted
-	// charged is the queue that is charged for it, from when its first member is bound:
-	// what runs cannot leave its queue by editing labels.
+	// charged is the queue charged for it since it was first bound: labels cannot change it.
 	charged string
 	bound   bool
 	run     run
@@ -213,7 +212,7 @@ func (w *Gangs) read(pod *v1.Pod, now time.Time) (m *Member, free bool) {
 			member.invalid, said.Key = problem, ""
 		}
 	}
-	if leaving(pod) {
+	if member.Leaving() {
 		said.Key = "" // a pod that terminates holds devices, and is no part of its gang
 	}
 	r, ask, err := w.reader.read(pod, w.reader.Profile(pod.Spec.SchedulerName))
@@ -237,16 +236,13 @@ func (w *Gangs) read(pod *v1.Pod, now time.Time) (m *Member, free bool) {
 	if said.Prefer.Name != "" && r.Prefer.Level.Name == "" {
 		r.Prefer.Level = said.Prefer
 	}
-	member.Request, member.Membership, member.ask = r, said, ask
+	member.Request, member.Membership, member.Ask = r, said, ask
 	member.Shape = shapeOf(pod, said.Task, r, apartOf(pod), ask)
 	return member, false
 }
 
 // ClaimsFor is how long a new pod's ResourceClaims may be missing before the pod is told.
 const ClaimsFor = 5 * time.Second
-
-// Ask is what the pod's ResourceClaims mean; nil when it has none that matter.
-func (m *Member) Ask() *dra.Ask { return m.ask }
 
 // asMember is what the members of a gang must agree on.
 func (m *Member) asMember() dialect.Member {
@@ -255,10 +251,8 @@ func (m *Member) asMember() dialect.Member {
 	}
 }
 
-func leaving(pod *v1.Pod) bool { return pod.DeletionTimestamp != nil && pod.Spec.NodeName != "" }
-
 // Leaving says whether the pod has a place and is going away.
-func (m *Member) Leaving() bool { return leaving(m.Pod) }
+func (m *Member) Leaving() bool { return m.Pod.DeletionTimestamp != nil && m.Pod.Spec.NodeName != "" }
 
 // Remove forgets a pod that ended, is gone or is not the engine's any more.
 func (w *Gangs) Remove(pod *v1.Pod, now time.Time) {
@@ -333,10 +327,10 @@ func (w *Gangs) Company(pods []*Member) (out []*v1.Pod) {
 		if own <= 0 {
 			out = append(out, m.Pod)
 		}
-		if m.ask == nil {
+		if m.Ask == nil {
 			continue
 		}
-		for _, p := range m.ask.With {
+		for _, p := range m.Ask.With {
 			h := model.HolderID(p.UID)
 			other := w.members[h]
 			if other == nil { // no pod of a gang or a queue
@@ -368,8 +362,7 @@ func (w *Gangs) companySays(pods []*Member, gang *engine.Gang) {
 	}
 }
 
-// Lookup is a gang of which it is not known which members have succeeded, and where its
-// pods are: kube-scheduler's informer knows nothing of pods that ended.
+// Lookup is a gang whose succeeded members, which the informer does not have, are unknown.
 type Lookup struct {
 	Gang      engine.ID
 	Namespace string

@@ -14,10 +14,9 @@ import (
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
-// OwnedBy are the gangs of an object's pods, and such pods as are in no gang, for people who
-// ask about the object by the name that they gave it. kind is that of the object, in any
-// case, or its resource; empty: any. exists: the object is known, whether or not it has
-// pods. Cost: the pods of the object, or of its namespace where no index has its kind.
+// OwnedBy are the gangs of an object's pods, and such pods as are in no gang. kind is that of
+// the object, in any case, or its resource; empty: any. exists: the object is known, with
+// pods or not. Cost: its pods, or those of its namespace where no index has its kind.
 func (w *Gangs) OwnedBy(kind, namespace, name string) (gangs []engine.ID, alone []*v1.Pod, exists bool) {
 	seen := map[engine.ID]bool{}
 	take := func(pod *v1.Pod) {
@@ -77,8 +76,7 @@ func IsKind(said, kind, resource string) bool {
 	return said == "" || strings.EqualFold(said, kind) || strings.EqualFold(said, resource) || strings.EqualFold(said, kind+"s")
 }
 
-// Kind is what a gang was made by, and its name: its PodGroup or controller, "Gang" for pods
-// that labels put together, "Pod" for one that comes alone.
+// Kind is a gang's PodGroup or controller, "Gang" if labels made it, or "Pod", and its name.
 func (m *Member) Kind() (kind, name string) {
 	switch {
 	case m.Key == "":

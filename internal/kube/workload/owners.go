@@ -17,8 +17,7 @@ import (
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
-// OwnerPatience is how long after a pod's creation its owner may be unknown here: the two are
-// watched apart. An owner that is still unknown then is gone.
+// OwnerPatience is how long after a pod's creation its owner may be unseen; then it is gone.
 const OwnerPatience = 5 * time.Second
 
 // owners reads what PodGroups and controllers (dialect.Owners) say of their pods' gangs.
@@ -91,8 +90,7 @@ func ownerKey(kind schema.GroupVersionResource, name string) string {
 	return kind.GroupResource().String() + "/" + name
 }
 
-// resolve reads what the PodGroup and the controller of a pod say of its gang. Not known:
-// they have not been seen yet, or, with a problem, will not be.
+// resolve reads what a pod's PodGroup and controller say; not known: unseen, or a problem.
 func (o *owners) resolve(pod *v1.Pod, m *dialect.Membership, now time.Time) (needs dialect.Needs, known bool, problem string) {
 	needs.Whole = m.Size
 	seen, problem := o.groupOf(pod, m, now)

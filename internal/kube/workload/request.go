@@ -198,8 +198,7 @@ var defaultProtected = []string{"kube-system"}
 // Protect sets the namespaces whose pods are never victims, in place of kube-system.
 func (r *Reader) Protect(namespaces []string) { r.protected.Store(&namespaces) }
 
-// Protected says whether a pod is no victim ever: system-critical, or in a protected
-// namespace.
+// Protected says whether a pod is no victim ever: system-critical, or its namespace is.
 func (r *Reader) Protected(pod *v1.Pod) bool {
 	namespaces := defaultProtected
 	if set := r.protected.Load(); set != nil {

@@ -105,8 +105,7 @@ func (w *Gangs) RestoreRuntimes(saved []arbiter.SavedRuntime) {
 	}
 }
 
-// runKey is equal for runs that are alike: those of one namespace and user, of the same
-// programs, on as many GPUs. Services have no end, and no key.
+// runKey is equal for runs of one namespace, user, programs and size. Services have no key.
 func runKey(m *Member) *arbiter.RuntimeKey {
 	if owner := metav1.GetControllerOf(m.Pod); owner != nil &&
 		slices.Contains([]string{"ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController"}, owner.Kind) {

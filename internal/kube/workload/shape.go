@@ -19,8 +19,7 @@ import (
 // Rules are what Kubernetes' own filters look at in pods of one shape.
 type Rules struct {
 	Tolerations []v1.Toleration
-	// Affinity is the nodeSelector and the required node affinity; Selects says whether
-	// there is any, Selector is the nodeSelector in words.
+	// Affinity is nodeSelector and required node affinity, if Selects; Selector: in words.
 	Affinity nodeaffinity.RequiredNodeAffinity
 	Selects  bool
 	Selector string
@@ -53,7 +52,7 @@ func (s shapes) enter(m *Member) *Rules {
 		r = &Rules{
 			Tolerations: pod.Spec.Tolerations, Affinity: nodeaffinity.GetRequiredNodeAffinity(pod),
 			Selects: len(pod.Spec.NodeSelector) > 0 || pod.Spec.Affinity != nil && pod.Spec.Affinity.NodeAffinity != nil,
-			apart:   apartOf(pod), example: pod, Claims: m.ask, Parts: m.Request.Vendor != "" && m.Request.Kind() != model.Whole && (m.ask == nil || m.ask.By == nil),
+			apart:   apartOf(pod), example: pod, Claims: m.Ask, Parts: m.Request.Vendor != "" && m.Request.Kind() != model.Whole && (m.Ask == nil || m.Ask.By == nil),
 		}
 		if r.Selects {
 			r.Selector = selectorOf(pod)
@@ -78,11 +77,7 @@ func selectorOf(pod *v1.Pod) string {
 	if len(pod.Spec.NodeSelector) == 0 {
 		return "the pod's node affinity"
 	}
-	var pairs []string
-	for _, k := range slices.Sorted(maps.Keys(pod.Spec.NodeSelector)) {
-		pairs = append(pairs, k+"="+pod.Spec.NodeSelector[k])
-	}
-	return "nodeSelector " + strings.Join(pairs, ",")
+	return "nodeSelector " + labels.FormatLabels(pod.Spec.NodeSelector)
 }
 
 // shapeOf is equal for pods of one task that ask for the same and that Kubernetes' own
