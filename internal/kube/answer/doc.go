@@ -11,7 +11,7 @@
 //	nodes.go    nodes and their devices
 //	gangs.go    gangs and their members; the order of those that wait
 //	queues.go   queues, and what they used in the last hour
-//	why.go      why an object's pods wait, and when they start; words.go the parts of such answers
-//	explain.go  why a pod is where it is
+//	why.go      why an object's pods wait, and when they start
+//	explain.go  why a pod is where it is; the parts of such answers
 //	picture.go  answers that are drawn once for all, and reasons that were found
 package answer

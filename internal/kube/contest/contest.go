@@ -10,7 +10,7 @@ import (
 	corelisters "k8s.io/client-go/listers/core/v1"
 
 	"github.com/tangram-dev/tangram/api/names"
-	"github.com/tangram-dev/tangram/core/ledger"
+	coreanswer "github.com/tangram-dev/tangram/core/answer"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/internal/dialect"
 	"github.com/tangram-dev/tangram/internal/kube/report"
@@ -21,15 +21,9 @@ import (
 // name one. Without an agent no record is corrected, and there is nothing to wait for.
 const Grace = 30 * time.Second
 
-// Ledger is what is read of core's ledger.
-type Ledger interface {
-	Contested(model.NodeID) []ledger.Contested
-	HolderOf(node model.NodeID, index int) model.HolderID
-}
-
 // Contests are pods whose records cannot be honoured. The engine calls it under its lock.
 type Contests struct {
-	ledger Ledger
+	ledger coreanswer.Nodes
 	pods   corelisters.PodLister
 	find   func(uid string) *v1.Pod // find finds a pod by its UID; nil when there is none
 	Grace  time.Duration            // how long records may contradict each other on a node with an agent
@@ -54,7 +48,7 @@ type contest struct {
 }
 
 // New returns a Contests without any.
-func New(l Ledger, pods corelisters.PodLister, find func(uid string) *v1.Pod) *Contests {
+func New(l coreanswer.Nodes, pods corelisters.PodLister, find func(uid string) *v1.Pod) *Contests {
 	return &Contests{ledger: l, pods: pods, find: find, Grace: Grace, byUID: map[string]*contest{}, agents: map[model.NodeID]bool{}}
 }
 

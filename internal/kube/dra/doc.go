@@ -2,10 +2,9 @@
 // ResourceSlices publish, what a pod asks for through ResourceClaims, and what allocated
 // claims hold.
 //
-// The stock allocator of kube-scheduler proves every allocation. This package only
-// translates, so that the planner chooses node and device by its own objective and the
-// plugin can then let the allocator see the chosen devices alone
-// (internal/kube/plugin/claims.go).
+// The stock allocator of kube-scheduler proves every allocation. This package only translates:
+// the planner chooses node and device, and the plugin lets the allocator see the chosen devices
+// alone (internal/kube/plugin/claims.go).
 //
 //	ResourceSlice   GPUs of the drivers that dialect.IsGPUDriver names become devices of
 //	                core, one for each card, by UUID. Other drivers' devices are not core's.

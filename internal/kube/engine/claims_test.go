@@ -205,7 +205,7 @@ func TestImplicitResource(t *testing.T) {
 		t.Fatalf("the pod waits: %v, before its class is seen: %v", s.gate.Waits(p), s.gate.Waits(other))
 	}
 	want := `spec.containers[0].resources.requests[deviceclass.resource.kubernetes.io/gpu]: DeviceClass "gpu" is of GPUs, which are not given by this name: use nvidia.com/gpu or a ResourceClaim`
-	if _, err := s.reader.Request(p); err == nil || err.Error() != want {
+	if _, err := s.reader.RequestIn(p, s.reader.Profile(p.Spec.SchedulerName)); err == nil || err.Error() != want {
 		t.Errorf("%v", err)
 	}
 	must(t, s.factory.Resource().V1().DeviceClasses().Informer().GetStore().Add(&resourceapi.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "nic"}}))

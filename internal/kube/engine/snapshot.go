@@ -188,7 +188,13 @@ func (e *Engine) Restore(s *state.State) {
 	e.do("restore", func(d *driver, now time.Time) {
 		d.work.RestoreRuntimes(s.Runtimes)
 		d.restore(s, now)
-		d.arriveSince(time.Unix(0, s.At))
+		pods, _ := d.pods.List(labels.Everything()) // the store knows no error
+		slices.SortFunc(pods, func(a, b *v1.Pod) int { return cmp.Compare(a.UID, b.UID) })
+		for _, p := range pods { // earlier ones are in the saved state
+			if d.arrived[model.HolderID(p.UID)] && p.CreationTimestamp.Time.After(time.Unix(0, s.At)) {
+				d.learnOf(p)
+			}
+		}
 	})
 }
 
@@ -198,17 +204,6 @@ func (d *driver) restore(s *state.State, now time.Time) {
 	d.fleetChanged = true
 	d.countFleet()
 	d.tell(engine.Restored{Learned: s.Learned})
-}
-
-// arriveSince tells the planner of pods since a time: earlier ones are in the saved state.
-func (d *driver) arriveSince(at time.Time) {
-	pods, _ := d.pods.List(labels.Everything()) // the store knows no error
-	slices.SortFunc(pods, func(a, b *v1.Pod) int { return cmp.Compare(a.UID, b.UID) })
-	for _, p := range pods {
-		if d.arrived[model.HolderID(p.UID)] && p.CreationTimestamp.Time.After(at) {
-			d.learnOf(p)
-		}
-	}
 }
 
 // Record writes down what core of an engine is told and decides: at most so many bytes in

@@ -69,7 +69,7 @@ func TestSharersGoTogether(t *testing.T) {
 	if s.gate.Released(late) || s.gate.Released(high) {
 		t.Fatalf("while the claim is given back: late %v, high %v", s.gate.Released(late), s.gate.Released(high))
 	}
-	if _, err := s.reader.Request(late); err == nil || !strings.Contains(err.Error(), "ResourceClaim default/c is given back") {
+	if _, err := s.reader.RequestIn(late, s.reader.Profile(late.Spec.SchedulerName)); err == nil || !strings.Contains(err.Error(), "ResourceClaim default/c is given back") {
 		t.Errorf("it is told %v", err)
 	}
 	s.deletePod("b")

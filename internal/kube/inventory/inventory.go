@@ -2,6 +2,7 @@ package inventory
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -58,7 +59,13 @@ func New(nodes corelisters.NodeLister, from watch.Sources, changed func(node str
 			return nil, err
 		}
 	}
-	return i, i.watchTopologies(from, levels)
+	for kind, source := range from.Topologies {
+		if i.networks[kind], err = watch.New[*unstructured.Unstructured](source, &unstructured.Unstructured{},
+			"No "+kind.Resource+" of "+kind.Group+" here", func(string) { levels() }, levels); err != nil {
+			return nil, err
+		}
+	}
+	return i, nil
 }
 
 // empty is an Inventory with the default levels of domains and without objects.
@@ -206,3 +213,63 @@ func Fixed(nodes corelisters.NodeLister, o Objects) (*Inventory, error) {
 
 // Nodes lists the Nodes.
 func (i *Inventory) Nodes() corelisters.NodeLister { return i.nodes }
+
+// TelemetryMaxAge is how old telemetry may be, unless it was set to something else. Agents
+// write every five minutes at least, so it is three writes that did not come.
+const TelemetryMaxAge = 15 * time.Minute
+
+// sweepEvery is how often telemetry is looked for that was not renewed.
+const sweepEvery = time.Minute
+
+// Freshness knows which nodes have telemetry, and until when it counts: core has no clock,
+// and an agent that is gone sends no event. Not safe for concurrent use.
+type Freshness struct {
+	maxAge time.Duration
+	until  map[model.NodeID]time.Time
+	sweep  time.Time // the next one
+}
+
+// NewFreshness returns a Freshness with TelemetryMaxAge.
+func NewFreshness() *Freshness {
+	return &Freshness{maxAge: TelemetryMaxAge, until: map[model.NodeID]time.Time{}}
+}
+
+// MaxAge is how old telemetry may be.
+func (f *Freshness) MaxAge() time.Duration { return f.maxAge }
+
+// SetMaxAge sets how old telemetry may be. Every node has to be read again.
+func (f *Freshness) SetMaxAge(age time.Duration) { f.maxAge, f.sweep = age, time.Time{} }
+
+// Forget forgets a node that is gone.
+func (f *Freshness) Forget(id model.NodeID) { delete(f.until, id) }
+
+// Telemetry is a node's telemetry as far as it counts now: none when it is older than
+// allowed, or as far in the future (clocks disagree). Without a time of measurement it
+// counts.
+func (f *Freshness) Telemetry(id model.NodeID, d *Description, now time.Time) []model.Telemetry {
+	delete(f.until, id)
+	if d.Telemetry == nil || d.MeasuredAt.IsZero() {
+		return d.Telemetry
+	}
+	age := now.Sub(d.MeasuredAt)
+	if age > f.maxAge || age < -f.maxAge {
+		return nil
+	}
+	f.until[id] = d.MeasuredAt.Add(f.maxAge)
+	return d.Telemetry
+}
+
+// Stale are the nodes whose telemetry has become too old, once per sweep, to be read again.
+func (f *Freshness) Stale(now time.Time) (out []model.NodeID) {
+	if now.Before(f.sweep) {
+		return nil
+	}
+	f.sweep = now.Add(min(sweepEvery, f.maxAge))
+	for id, until := range f.until { // sorted below
+		if now.After(until) {
+			out = append(out, id)
+		}
+	}
+	slices.Sort(out)
+	return out
+}

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/json"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
@@ -218,16 +219,8 @@ func (a *QueueArgs) options() (func(*engine.Options), error) {
 		return nil, fmt.Errorf("patience: %q is not a duration like 90m or 6h", a.Patience)
 	}
 	return func(o *engine.Options) {
-		if a.Reservations != nil {
-			o.Reservations = *a.Reservations
-		}
-		o.Patience = patience
-		if a.Backfill != nil {
-			o.Backfill = *a.Backfill
-		}
-		if a.Preemption != nil {
-			o.Preempt = *a.Preemption
-		}
+		o.Reservations, o.Patience = ptr.Deref(a.Reservations, o.Reservations), patience
+		o.Backfill, o.Preempt = ptr.Deref(a.Backfill, o.Backfill), ptr.Deref(a.Preemption, o.Preempt)
 	}, nil
 }
 

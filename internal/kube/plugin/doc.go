@@ -17,9 +17,8 @@
 // filters refuse that, and puts it back without an event when its cycle fails: teller.go tells it
 // why it waits, and the audit log. demand.go tells gpu-controller what autoscalers are asked for,
 // memory.go keeps what was learned, query.go answers questions. fence.go keeps a process from
-// writing that may not lead any more, selfcheck.go compares the engine with the API, events.go
-// lets bindings go before events.
+// writing that may not lead any more, events.go lets bindings go before events.
 //
 // command.go is the command line and assembles the scheduler; shared.go is what the profiles
-// share; profiles.go, args.go, settings.go and metricsargs.go read the configuration.
+// share, and the comparison of the engine with the API; profiles.go, args.go, settings.go and metricsargs.go read the configuration.
 package plugin

@@ -43,13 +43,7 @@ func (s *Shared) newQueue(ctx context.Context, obj runtime.Object, h fwk.Handle)
 	if err != nil {
 		return nil, fmt.Errorf("args: %w", err)
 	}
-	if err := s.setMetrics(ctx, e, &args.Metrics); err != nil {
-		return nil, fmt.Errorf("args: %w", err)
-	}
-	if err := s.tune(args); err != nil {
-		return nil, fmt.Errorf("args: %w", err)
-	}
-	if err := s.record(e, &args.Recording); err != nil {
+	if err := cmp.Or(s.setMetrics(ctx, e, &args.Metrics), s.tune(args), s.record(e, &args.Recording)); err != nil {
 		return nil, fmt.Errorf("args: %w", err)
 	}
 	e.Configure(func(set *kubeengine.Settings) {

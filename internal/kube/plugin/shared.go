@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/signal"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -285,4 +287,57 @@ func (s *Shared) record(e *kubeengine.Engine, args *RecordingArgs) error {
 		sink = func(line []byte) { _, _ = f.Write(line) } // a disk that is full ends the recording, not the scheduler
 	}
 	return kubeengine.Record(e, version.Get().String(), args.Megabytes<<20, sink)
+}
+
+// The engine checks itself against the API: some nodes and its accounts every
+// selfCheck.every, all of it on SIGUSR2, as kube-scheduler does. A difference may be an event
+// under way, so it is reported if it lasts for selfCheck.again.
+
+// checkItself checks until the context ends. It does not block.
+func (s *Shared) checkItself(ctx context.Context) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGUSR2)
+	checker := s.Engine().Checker()
+	go func() {
+		defer signal.Stop(signals)
+		logger := klog.FromContext(ctx)
+		now := time.NewTicker(s.tuning.check.every)
+		defer now.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-now.C:
+				s.checkSome(ctx, checker)
+			case <-signals:
+				if holders, err := checker.All(); err != nil {
+					logger.Error(err, "Ledger check failed")
+				} else {
+					logger.Info("Ledger check passed: it equals the records; limits, gangs and lost pods checked", "holders", holders)
+				}
+			}
+		}
+	}()
+}
+
+func (s *Shared) checkSome(ctx context.Context, checker *kubeengine.Checker) {
+	holders, node, err := checker.Some(s.tuning.check.nodes)
+	if err == nil {
+		klog.FromContext(ctx).Info("Periodic ledger check passed: some nodes, all limits, gangs and lost pods checked", "holders", holders)
+		return
+	}
+	select {
+	case <-ctx.Done():
+		return
+	case <-time.After(s.tuning.check.again):
+	}
+	if _, again := checker.All(); again == nil {
+		return
+	}
+	metrics.CheckFailed("periodic")
+	klog.FromContext(ctx).Error(err, "Periodic ledger check failed")
+	if node != nil {
+		ref := &v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}
+		s.recorders.of(names.SchedulerName).Eventf(ref, nil, v1.EventTypeWarning, "LedgerDiffers", "Checking", "%s", err.Error())
+	}
 }

@@ -275,8 +275,7 @@ func (w *Gangs) awaitsMore(g *group, pods []*Member, least int, now time.Time, h
 	return true
 }
 
-func countOf(roles []engine.Role, task string) int {
-	n := 0
+func countOf(roles []engine.Role, task string) (n int) {
 	for _, r := range roles {
 		if r.Name == task {
 			n += len(r.Members)

@@ -219,12 +219,11 @@ func (w *Gangs) read(pod *v1.Pod, now time.Time) (m *Member, free bool) {
 	switch {
 	case dra.IsWait(err) && waits && now.Sub(pod.CreationTimestamp.Time) < ClaimsFor:
 		return nil, false // controllers make claims within moments
-	case err != nil && waits:
-		// Its gang misses it; it is told what is wrong on its own.
-		member.invalid, said.Key = err.Error(), ""
-		r = dialect.HostRequest(pod)
 	case err != nil:
-		r = dialect.HostRequest(pod) // what it holds is counted by its claims
+		if waits { // its gang misses it; it is told what is wrong on its own
+			member.invalid, said.Key = err.Error(), ""
+		}
+		r = dialect.HostRequest(pod) // what a bound pod holds is counted by its claims
 	case r == nil && ask == nil && said.Key == "" && said.Queue == "" && member.invalid == "":
 		return nil, waits // neither a GPU, a gang nor a queue
 	case r == nil:

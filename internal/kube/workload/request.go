@@ -72,14 +72,10 @@ func (r *Reader) all() map[string]Profile {
 	return nil
 }
 
-// Request reads what a pod asks for; nil when it asks for no GPU. Where it leaves open in
-// which direction nodes and devices are filled, the first that speaks decides: its queue, its
-// Namespace's annotation, then what the profile says of its namespace, and of all pods.
-func (r *Reader) Request(pod *v1.Pod) (*model.Request, error) {
-	return r.RequestIn(pod, r.Profile(pod.Spec.SchedulerName))
-}
-
-// RequestIn is Request under another profile than the pod's own.
+// RequestIn reads what a pod asks for under a profile; nil when it asks for no GPU. Where it
+// leaves open in which direction nodes and devices are filled, the first that speaks decides:
+// its queue, its Namespace's annotation, then what the profile says of its namespace, and of
+// all pods.
 func (r *Reader) RequestIn(pod *v1.Pod, p Profile) (*model.Request, error) {
 	out, _, err := r.read(pod, p)
 	return out, err
