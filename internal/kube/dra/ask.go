@@ -386,8 +386,8 @@ func (n *need) possible() bool {
 	return found
 }
 
-// on is how many of its devices a need finds among the matched ones of a node, whoever has
-// them: of whole devices those that share the attributes asked for.
+// on is how many of its devices a need finds among the matched ones of a node, free
+// or held: of whole devices those that share the attributes asked for.
 func (n *need) on(m *Matched) int {
 	if m == nil {
 		return 0

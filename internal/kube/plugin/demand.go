@@ -84,7 +84,7 @@ func (d *demander) run(ctx context.Context) {
 	}
 }
 
-// asked says whether somebody has asked for something a moment ago.
+// asked says whether a leader has asked for something a moment ago.
 func (d *demander) asked(ctx context.Context) bool {
 	object, err := d.client.CoreV1().ConfigMaps(names.DemandNamespace).Get(ctx, names.DemandName, metav1.GetOptions{})
 	if err != nil {
