@@ -9,16 +9,9 @@ import (
 	"k8s.io/klog/v2"
 
 	apiquery "github.com/tangram-dev/tangram/api/query"
-	coreanswer "github.com/tangram-dev/tangram/core/answer"
-	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/topology"
-	"github.com/tangram-dev/tangram/internal/kube/claims"
-	"github.com/tangram-dev/tangram/internal/kube/contest"
-	"github.com/tangram-dev/tangram/internal/kube/demand"
 	"github.com/tangram-dev/tangram/internal/kube/metrics"
 	"github.com/tangram-dev/tangram/internal/kube/observe"
-	"github.com/tangram-dev/tangram/internal/kube/report"
-	"github.com/tangram-dev/tangram/internal/kube/workload"
 )
 
 // Config is what answers are made of.
@@ -59,7 +52,8 @@ type Ages struct {
 	Reasons, State time.Duration
 }
 
-// DefaultAges are the scheduler's. A replica has none: its clock stands still between steps.
+// DefaultAges are the scheduler's. A replica has none: its clock stands still while it is
+// stepped.
 func DefaultAges() Ages {
 	return Ages{Lists: time.Second, Order: 5 * time.Second, Reasons: time.Second, State: 2 * time.Second}
 }
@@ -107,29 +101,12 @@ type Sight = interface {
 	MayListQueues() bool
 }
 
-// Payer is a Sight that is told how long it waited for the engine's lock and held it.
+// Payer is a Sight that is told for how long the engine's lock was waited for and held for
+// it.
 type Payer interface {
 	Charge(waited, held time.Duration)
 }
 
-// Timeline are the events after a version, oldest first; 0: all. Texts name no other gang.
+// Timeline are the events after a version, the oldest first; 0: all that are remembered.
+// Texts name no other gang.
 func (a *Answers) Timeline(since uint64) apiquery.Timeline { return a.Config.Timeline.After(since) }
-
-// Reader gives questions the engine's state.
-type Reader interface {
-	// Look runs f under the engine's lock, and says how long it waited and held. f keeps no
-	// View.
-	Look(what string, f func(*View)) (waited, held time.Duration)
-}
-
-// View is the engine's state as of one moment.
-type View struct {
-	Core      coreanswer.Answers
-	Work      *workload.Gangs
-	Notices   *report.Notices
-	Claims    *claims.Claims
-	Contests  *contest.Contests
-	Demands   *demand.Demands
-	Observer  *observe.Observer
-	Condition func(model.NodeID) coreanswer.Condition // what a node's object says about it
-}

@@ -1,7 +1,6 @@
 package answer
 
 import (
-	"cmp"
 	"fmt"
 	"time"
 
@@ -9,14 +8,10 @@ import (
 
 	apiquery "github.com/tangram-dev/tangram/api/query"
 	coreanswer "github.com/tangram-dev/tangram/core/answer"
-	"github.com/tangram-dev/tangram/core/arbiter"
-	"github.com/tangram-dev/tangram/core/engine"
-	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/core/pack"
 	"github.com/tangram-dev/tangram/core/planner"
 	"github.com/tangram-dev/tangram/core/score"
-	"github.com/tangram-dev/tangram/internal/dialect"
 	"github.com/tangram-dev/tangram/internal/kube/observe"
 )
 
@@ -24,7 +19,8 @@ import (
 const runnersUp = 5
 
 // Explain says why a pod is where it is; a problem says why that cannot be told. The caller
-// must be allowed to list the namespace's pods; other nodes are named by right, else counted.
+// must be allowed to list the pods of the namespace; without the right to list nodes, other
+// nodes are counted.
 func (a *Answers) Explain(namespace, name string, see Sight) (out apiquery.Explain, problem string) {
 	out = apiquery.Explain{At: a.Clock(), Devices: []apiquery.Part{}, Terms: []apiquery.Term{}, RunnersUp: []apiquery.RunnerUp{}}
 	var merits coreanswer.Merits
@@ -100,7 +96,8 @@ func decided(pod *v1.Pod) *time.Time {
 	return nil
 }
 
-// terms are the objectives of a rating that count, in their order.
+// terms are the objectives of a rating, in their order; those that do not count are left
+// out.
 func terms(r *planner.Rating, w score.Weights) []apiquery.Term {
 	out := []apiquery.Term{}
 	for o := range score.NumObjectives {
@@ -111,6 +108,7 @@ func terms(r *planner.Rating, w score.Weights) []apiquery.Term {
 	return out
 }
 
+// total is a rating's total from 0 to 100.
 func total(r *planner.Rating) int { return (r.Total + score.Scale/200) / (score.Scale / 100) }
 
 // fleetTerms are the terms of the fragmentation objective that are not 0, in micro-GPU.
@@ -130,88 +128,8 @@ func fleetTerms(t *pack.Terms) map[string]int64 {
 	return out
 }
 
-// spell is an amount as Kubernetes writes it.
-func spell(resource string, amount int64) (name, quantity string) {
-	for n, q := range dialect.Quantities(map[arbiter.Resource]int64{arbiter.Resource(resource): amount}) {
-		name, quantity = string(n), q.String()
-	}
-	return name, quantity
-}
-
-// ReasonAnswer is a reason as it travels, with names of nodes or without.
-func ReasonAnswer(r *explain.Reason, nodes bool) apiquery.Reason {
-	if !r.Is() {
-		return apiquery.Reason{}
-	}
-	shown := *r
-	if !nodes {
-		shown = r.Anonymous()
-	}
-	out := apiquery.Reason{
-		Code: r.Code.String(), Class: r.Class().String(), Never: r.Never, Need: r.Need, Exist: r.Exist, Placed: r.Placed,
-		Role: r.Role, Subgroup: r.Subgroup, Level: r.Level, Queue: r.Queue, Namespace: r.Namespace, Resource: r.Resource,
-		Want: r.Want, Limit: r.Limit, Used: r.Used, Ahead: r.Ahead, Detail: r.Detail, Text: shown.String(), Fit: r.Nodes.Fit(),
-	}
-	out.Nodes = causes(&r.Nodes, nodes)
-	return out
-}
-
-// causes are a tally's lines as they travel.
-func causes(t *explain.Tally, nodes bool) (out []apiquery.NodesCause) {
-	for _, l := range t.Lines() {
-		c := apiquery.NodesCause{Code: l.Code.String(), Nodes: l.Nodes, Need: l.Need, Best: l.Best, Detail: l.Detail, Text: l.String()}
-		if nodes {
-			c.Examples = exampleNames(l)
-		}
-		out = append(out, c)
-	}
-	return out
-}
-
-func exampleNames(l explain.Line) []string { return nodeNames(l.Examples()) }
-
-func nodeNames(ids []model.NodeID) (out []string) {
-	for _, id := range ids {
-		out = append(out, string(id))
-	}
-	return out
-}
-
-// hideNodes takes names of nodes, and devices by which nodes can be told, out of a gang, but
-// for those where its own pods are: pods name them, and the caller may list the pods.
-func hideNodes(g *apiquery.Gang) {
-	g.Reserved = nil
-	for i := range g.Members {
-		if m := &g.Members[i]; m.State != "bound" { // the pod does not name it yet
-			m.Node, m.Devices = "", nil
-		}
-	}
-}
-
-// HelpAnswers are the helps of a case as they travel.
-func HelpAnswers(c *explain.Case) []apiquery.Help {
-	out := []apiquery.Help{}
-	for _, h := range explain.Helps(c) {
-		out = append(out, apiquery.Help{Who: h.Who.String(), Text: h.Text, Command: h.Command})
-	}
-	return out
-}
-
 // starts is how an expected start is known, as it travels.
 var starts = map[coreanswer.Knowledge]string{
 	coreanswer.Now: apiquery.StartsNow, coreanswer.Reserved: apiquery.StartsReserved,
 	coreanswer.Foreseen: apiquery.StartsForecast, coreanswer.NotEver: apiquery.StartsNever,
-}
-
-// StartAnswer is an expected start as it travels.
-func StartAnswer(x *engine.Expectation, nodes bool) apiquery.Start {
-	out := apiquery.Start{Because: x.Because, Known: cmp.Or(starts[x.Known], apiquery.StartsUnknown)}
-	if x.At > 0 {
-		at := time.Unix(0, x.At)
-		out.At = &at
-	}
-	if nodes {
-		out.Nodes = nodeNames(x.Nodes)
-	}
-	return out
 }

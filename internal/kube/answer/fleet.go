@@ -1,17 +1,16 @@
 package answer
 
 import (
-	"slices"
 	"time"
 
 	apiquery "github.com/tangram-dev/tangram/api/query"
 	coreanswer "github.com/tangram-dev/tangram/core/answer"
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/measure"
-	"github.com/tangram-dev/tangram/internal/kube/metrics"
 )
 
-// Fleet is what there is and what it does, as of a scrape: up to two seconds old.
+// Fleet is what there is and what it does. Its figures are those of a scrape: up to two
+// seconds old.
 func (a *Answers) Fleet() apiquery.Fleet {
 	s := a.State()
 	var sums coreanswer.Sums
@@ -42,73 +41,4 @@ func (a *Answers) Fleet() apiquery.Fleet {
 		f.Fragmentation = float64(unusable) / float64(free)
 	}
 	return f
-}
-
-// State returns what gauges show: several scrapers cost no more than one. It holds the
-// engine's lock for parts of a census, so that decisions wait for one part at most.
-func (a *Answers) State() metrics.State {
-	return a.state.show(a, ages{a.Ages.State, a.Ages.State}, a.drawState, nil)
-}
-
-func (a *Answers) drawState() metrics.State {
-	s := metrics.State{At: a.Clock()}
-	look := func(f func(*View)) { a.Reader.Look("metrics", f) }
-	look(func(v *View) { s.Census = v.Core.Figures.CountWork(v.Condition) })
-	look(func(v *View) {
-		s.Census.Fleet = v.Core.Figures.CountDevices(v.Condition, v.Observer.Idle(), s.At.UnixNano())
-	})
-	look(func(v *View) {
-		if m := v.Observer.Meter(); m != nil {
-			s.Usage, s.Folded, s.Prices = m.Read(s.At.UnixMilli()), m.Folded(), *m.Prices()
-		}
-	})
-	return s
-}
-
-// Usage is GPU hours and cost since this process began to lead. The lock is held to copy the
-// meter's rows (2,000 at most, and as many of the past), not to ask who may see them.
-func (a *Answers) Usage(by []string, visible func(namespaces []string) func(string) bool) apiquery.Usage {
-	now := a.Clock()
-	var rows []measure.Used
-	var prices measure.Prices
-	var since int64
-	a.look(func(v *View) {
-		if m := v.Observer.Meter(); m != nil {
-			rows, prices, since = m.Usage(now.UnixMilli()), *m.Prices(), m.Since()
-		}
-	})
-	var namespaces []string
-	for _, r := range rows {
-		if r.Namespace != measure.Other {
-			namespaces = append(namespaces, r.Namespace)
-		}
-	}
-	slices.Sort(namespaces)
-	may := visible(slices.Compact(namespaces))
-	has := func(word string) bool { return slices.Contains(by, word) }
-	columns := measure.Columns{Queue: has("queue"), Namespace: has("namespace"), User: has("user"), Model: has("model")}
-	items, hidden := measure.Sum(rows, columns, func(namespace string) bool {
-		if namespace == measure.Other { // of several namespaces together: for callers who may see all
-			namespace = ""
-		}
-		return may(namespace)
-	})
-	out := apiquery.Usage{At: now, Since: time.UnixMilli(since), By: by, Currency: prices.Currency, Items: []apiquery.UsageItem{}, Hidden: usageSums(hidden)}
-	out.Total = out.Hidden
-	for _, x := range items {
-		sums := usageSums(x)
-		out.Items = append(out.Items, apiquery.UsageItem{Queue: x.Queue, Namespace: x.Namespace, User: x.User, Model: x.Model, UsageSums: sums})
-		out.Total.Milli += sums.Milli
-		out.Total.MilliSeconds += sums.MilliSeconds
-		out.Total.CostMicro += sums.CostMicro
-		out.Total.UnpricedMilliSeconds += sums.UnpricedMilliSeconds
-	}
-	prices.Each(func(model string, micro int64) {
-		out.Prices = append(out.Prices, apiquery.Price{Model: model, Micro: micro})
-	})
-	return out
-}
-
-func usageSums(u measure.Used) apiquery.UsageSums {
-	return apiquery.UsageSums{Milli: u.Milli, MilliSeconds: u.Amount / 1000, CostMicro: u.Cost, UnpricedMilliSeconds: u.Unpriced / 1000}
 }

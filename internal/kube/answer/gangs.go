@@ -3,7 +3,6 @@ package answer
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -23,13 +22,15 @@ type shownGangs struct {
 	items []apiquery.Gang
 }
 
-// Gangs are all gangs without members, as they start. The answer must not be changed.
+// Gangs are all gangs without their members, in the order in which they start. The answer
+// is shared and must not be changed.
 func (a *Answers) Gangs() (at time.Time, items []apiquery.Gang) {
 	g := a.gangs.show(a, ages{a.Ages.Lists, a.Ages.Lists}, func() shownGangs { return shownGangs{a.Clock(), a.drawGangs()} }, nil)
 	return g.at, g.items
 }
 
-// drawGangs lists all gangs. Behind maxTurns, those that wait are by submission.
+// drawGangs lists all gangs. Those of which no position is found (maxTurns) are behind the
+// others that wait, by submission.
 func (a *Answers) drawGangs() []apiquery.Gang {
 	var order []coreanswer.Turn
 	var list []coreanswer.Listed
@@ -69,6 +70,7 @@ func (a *Answers) drawGangs() []apiquery.Gang {
 	return out
 }
 
+// gang is a gang as it travels.
 func (v *View) gang(id engine.ID) (apiquery.Gang, bool) {
 	s, there := v.Core.Gangs.GangState(id)
 	if !there {
@@ -115,7 +117,8 @@ func (v *View) ownerOf(g *engine.Gang) *metav1.OwnerReference {
 // maxMembers bounds how many members of a gang are shown.
 const maxMembers = 4096
 
-// Members are the members of all gangs of a name and of the gang of the pod of the name.
+// Members are the members of the gangs of a name, and of the gang of the pod of the name, by
+// gang in the order of Gangs. Kinds may share a name.
 func (a *Answers) Members(of apiquery.GangRef) (out []apiquery.Gang) {
 	var ids []engine.ID
 	a.look(func(v *View) { ids = a.gangsNamed(v, of) })
@@ -142,6 +145,7 @@ func (a *Answers) gangsNamed(v *View, of apiquery.GangRef) (out []engine.ID) {
 	return slices.Compact(out)
 }
 
+// members are the members of a gang, as they travel.
 func (v *View) members(id engine.ID) []apiquery.Member {
 	out := []apiquery.Member{}
 	g, _ := v.Core.Gangs.Gang(id)
@@ -186,44 +190,4 @@ func asks(pod *v1.Pod) (out []apiquery.Asked) {
 	}
 	slices.SortFunc(out, func(a, b apiquery.Asked) int { return cmp.Compare(a.Resource, b.Resource) })
 	return out
-}
-
-const (
-	// maxTurns bounds of how many waiting gangs the position is found, under the lock.
-	maxTurns = 5000
-	// maxAhead is how many gangs are named that are before another one.
-	maxAhead = 10
-)
-
-type turnOrder struct {
-	turns []coreanswer.Turn
-	place map[engine.ID]int
-}
-
-// order is the order of waiting gangs. A gang that waits and has no place in it may be new.
-func (a *Answers) order(see Sight, id engine.ID, waits bool) turnOrder {
-	draw := func() (o turnOrder) {
-		a.lookFor(see, "why", func(v *View) { o.turns = v.Core.Gangs.Turns(maxTurns) })
-		o.place = make(map[engine.ID]int, len(o.turns))
-		for i := range o.turns {
-			o.place[o.turns[i].ID] = i + 1
-		}
-		return o
-	}
-	return a.turns.show(a, ages{a.Ages.Lists, a.Ages.Order}, draw, func(o turnOrder) bool { return waits && o.place[id] == 0 })
-}
-
-// turnOf is a gang's place among those that wait, from 1, and gangs before it, those of its
-// namespace first; 0 when it has no turn, or none that was seen yet.
-func (a *Answers) turnOf(see Sight, id engine.ID, namespace string, waits bool) (position int, ahead []apiquery.GangRef) {
-	p := a.order(see, id, waits)
-	position = p.place[id]
-	for _, own := range []bool{true, false} {
-		for i := 0; i < position-1 && len(ahead) < maxAhead; i++ {
-			if t := &p.turns[i]; (t.Namespace == namespace) == own {
-				ahead = append(ahead, apiquery.GangRef{Namespace: t.Namespace, Name: strings.TrimPrefix(t.Name, t.Namespace+"/")})
-			}
-		}
-	}
-	return position, ahead
 }

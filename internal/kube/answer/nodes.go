@@ -19,7 +19,8 @@ import (
 const maxRemoved = 10_000
 
 // nodePicture is the nodes as they were last shown, each with the version in which it
-// changed. Versions begin at this process' start: those of an earlier leader are of the past.
+// changed. Versions begin at the time when this process began, so that those of an earlier
+// leader are known to be of the past.
 type nodePicture struct {
 	mu            sync.Mutex
 	at            time.Time
@@ -35,7 +36,8 @@ type drawnNode struct {
 	node    apiquery.Node
 }
 
-// Nodes are nodes with devices that changed after a version; 0: all. Not to be changed.
+// Nodes are all nodes with devices, or those that changed after a version; 0: all. The
+// answer's nodes are shared and must not be changed.
 func (a *Answers) Nodes(since uint64) apiquery.Nodes {
 	p := &a.nodes
 	p.mu.Lock()
@@ -61,6 +63,7 @@ func (a *Answers) Nodes(since uint64) apiquery.Nodes {
 	return out
 }
 
+// draw brings the picture up to date.
 func (p *nodePicture) draw(a *Answers, now time.Time) {
 	if p.nodes == nil {
 		p.nodes, p.removed = map[string]*drawnNode{}, map[string]uint64{}
@@ -155,6 +158,7 @@ func (v *View) holder(h model.HolderID, claims map[model.HolderID]string) (apiqu
 	return apiquery.Holder{}, false
 }
 
+// node is a node as it travels.
 func (a *Answers) node(s *nodeState, levels []string) apiquery.Node {
 	inv := s.Node
 	node := apiquery.Node{

@@ -2,14 +2,10 @@ package answer
 
 import (
 	"cmp"
-	"context"
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
-
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	apiquery "github.com/tangram-dev/tangram/api/query"
 	coreanswer "github.com/tangram-dev/tangram/core/answer"
@@ -18,12 +14,14 @@ import (
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
+// shownQueues are the queues at a time.
 type shownQueues struct {
 	queues     apiquery.Queues
 	namespaces map[string][]string // those with gangs in a queue that takes them, or in one below it
 }
 
-// Queues are all queues, and namespaces with gangs in or below them; not to be changed.
+// Queues are all queues, and the namespaces that have gangs in them or in queues below. The
+// answer is shared and must not be changed.
 func (a *Answers) Queues() (queues apiquery.Queues, namespaces map[string][]string) {
 	p := a.queuesUpTo(a.Ages.Lists)
 	return p.queues, p.namespaces
@@ -82,6 +80,7 @@ type queueWork struct {
 	namespaces       map[string]bool
 }
 
+// workOf counts gangs by queue.
 func workOf(gangs []coreanswer.Listed) map[string]queueWork {
 	out := map[string]queueWork{}
 	for i := range gangs {
@@ -137,73 +136,4 @@ func sum(a, b *int64) *int64 {
 	}
 	n := *a + *b
 	return &n
-}
-
-// An hour of history is kept, of maxHistory queues at most, the first in the tree.
-const (
-	historyEvery = 10 * time.Second
-	historySize  = 360
-	maxHistory   = 1000
-)
-
-// history is samples of the queues, the oldest first.
-type history struct {
-	mu      sync.Mutex
-	samples []sample
-}
-
-type sample struct {
-	at     time.Time
-	queues map[string]point
-}
-
-// point is GPUs in thousandths.
-type point struct{ entitled, used, wanted int64 }
-
-// KeepHistory takes samples while this process leads, until the context ends.
-func (a *Answers) KeepHistory(ctx context.Context) {
-	wait.UntilWithContext(ctx, func(context.Context) {
-		if a.Gate.Leads() {
-			a.sampleQueues(a.Clock())
-		}
-	}, historyEvery)
-}
-
-func (a *Answers) sampleQueues(now time.Time) {
-	var accounts []arbiter.Account
-	a.look(func(v *View) { accounts = v.Core.Queues.Accounts() })
-	s := sample{at: now, queues: make(map[string]point, min(len(accounts), maxHistory))}
-	for i := range accounts[:min(len(accounts), maxHistory)] {
-		q := queueAnswer(&accounts[i])
-		s.queues[q.Name] = point{q.GPUs.Entitled, q.GPUs.Used, q.GPUs.Wanted}
-	}
-	h := &a.history
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.samples = append(h.samples, s); len(h.samples) > historySize {
-		h.samples = append(h.samples[:0], h.samples[len(h.samples)-historySize:]...)
-	}
-}
-
-// History is the samples of queues that a predicate names, in the order of Queues.
-func (a *Answers) History(shows func(queue string) bool) apiquery.History {
-	queues, _ := a.Queues()
-	h := &a.history
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	out := apiquery.History{EverySeconds: int64(historyEvery / time.Second), Queues: []apiquery.QueueSeries{}}
-	for i := range queues.Items {
-		name := queues.Items[i].Name
-		if !shows(name) {
-			continue
-		}
-		s := apiquery.QueueSeries{Queue: name, At: []time.Time{}, Entitled: []int64{}, Used: []int64{}, Wanted: []int64{}}
-		for _, at := range h.samples {
-			if p, there := at.queues[name]; there {
-				s.At, s.Entitled, s.Used, s.Wanted = append(s.At, at.at), append(s.Entitled, p.entitled), append(s.Used, p.used), append(s.Wanted, p.wanted)
-			}
-		}
-		out.Queues = append(out.Queues, s)
-	}
-	return out
 }

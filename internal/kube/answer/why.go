@@ -1,7 +1,6 @@
 package answer
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -14,18 +13,18 @@ import (
 	coreanswer "github.com/tangram-dev/tangram/core/answer"
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/explain"
-	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/internal/dialect"
 	"github.com/tangram-dev/tangram/internal/kube/claims"
-	"github.com/tangram-dev/tangram/internal/kube/workload"
 )
 
-// FindPod reads a pod from the API server, also one that ended; nil when there is none.
+// FindPod reads a pod from the API server: informers do not have pods that ended; nil when
+// there is none.
 type FindPod = func(ctx context.Context, namespace, name string) *v1.Pod
 
-// Why says why an object's pods wait, what would help and when they start. The caller must be
-// allowed to list the pods of the namespace; what else they may not see is left out. The lock
-// is held for several short parts: the answer may mix moments close to each other.
+// Why says why an object's pods wait, what would help and when they start. The caller must
+// be allowed to list the pods of the namespace; what else they may not see is left out.
+// The lock is held for several short parts: the gang may have changed in between, which
+// makes the answer a little older, not wrong.
 func (a *Answers) Why(ctx context.Context, kind, namespace, name string, see Sight, find FindPod) apiquery.Why {
 	out := apiquery.Why{At: a.Clock(), Helps: []apiquery.Help{}}
 	var s subject
@@ -122,9 +121,11 @@ type examined struct {
 	nextEnd int64
 }
 
-// examineMost bounds the members of a gang that is explained without giving up the lock.
+// examineMost is up to how many members a gang is explained in the same hold of the lock:
+// waiting for the lock takes longer than that.
 const examineMost = 256
 
+// examine looks at a gang.
 func (a *Answers) examine(v *View, id engine.ID) (x examined) {
 	if x.account, x.there = v.Core.Gangs.Account(id); !x.there {
 		return x
@@ -138,6 +139,7 @@ func (a *Answers) examine(v *View, id engine.ID) (x examined) {
 	return x
 }
 
+// explain finds why a gang waits.
 func (a *Answers) explain(v *View, x *examined) {
 	x.reason, x.expect = a.reasonOf(v, x.account.Gang.ID, &x.gang)
 	if x.gang.Placed < x.gang.Exist {
@@ -163,6 +165,7 @@ func whyNot(out *apiquery.Why, s *subject, namespace, name string) apiquery.Why 
 	return *out
 }
 
+// whyText is the answer in one sentence.
 func whyText(w *apiquery.Why) string {
 	name := w.Gang.Namespace + "/" + w.Gang.Name
 	text := name + ": " + w.Reason.Text
@@ -178,7 +181,8 @@ func whyText(w *apiquery.Why) string {
 	return text + "."
 }
 
-// contestOf says which record of a gang contradicts another, without naming the other pod.
+// contestOf says whose record of a gang's pods contradicts another; empty when none does.
+// The other pod is not named: it may be another tenant's.
 func (v *View) contestOf(a *coreanswer.Account) string {
 	for _, m := range a.Members {
 		if text := v.Contests.Message(string(m.Holder)); text != "" {
@@ -189,7 +193,8 @@ func (v *View) contestOf(a *coreanswer.Account) string {
 	return ""
 }
 
-// objectOf is what kubectl changes a gang's pods through; empty: labels made the gang.
+// objectOf is what a gang's pods are changed through, as kubectl names it; empty for pods
+// that labels put together.
 func (v *View) objectOf(a *coreanswer.Account) string {
 	for _, m := range a.Members {
 		if member := v.Work.Member(m.Holder); member != nil {
@@ -215,137 +220,4 @@ func fillCase(c *explain.Case, a *coreanswer.Account, g *apiquery.Gang, nextEnd 
 	if a.RestUntil > now {
 		c.Retry = time.Duration(a.RestUntil - now)
 	}
-}
-
-// Foreseer says when a waiting gang is expected to start, if it knows. It must not wait.
-type Foreseer = func(engine.ID) (apiquery.Start, bool)
-
-// Foresee makes answers give starts that only a look into the future knows.
-func (a *Answers) Foresee(f Foreseer) { a.foreseer.Store(&f) }
-
-// foresee is an expected start, made exact by a forecast where nothing else knows it.
-func (a *Answers) foresee(id engine.ID, x *engine.Expectation, out apiquery.Start) apiquery.Start {
-	f := a.foreseer.Load()
-	if f == nil || x.Known != coreanswer.NotKnown || x.Because != "" {
-		return out
-	}
-	if start, ok := (*f)(id); ok {
-		return start
-	}
-	return out
-}
-
-// foreseeAll fills in starts that only a forecast knows; ids are the gangs', one for each.
-func (a *Answers) foreseeAll(gangs []apiquery.Gang, ids []engine.ID) {
-	f := a.foreseer.Load()
-	if f == nil {
-		return
-	}
-	for i := range gangs {
-		if g := &gangs[i]; g.Phase == apiquery.PhaseWaiting && g.ExpectedStart == nil {
-			if start, ok := (*f)(ids[i]); ok {
-				g.ExpectedStart = start.At
-			}
-		}
-	}
-}
-
-// subject is what is asked about: gangs, of which the first is answered for, or a reason.
-type subject struct {
-	gangs  []engine.ID
-	reason explain.Reason
-	// kind and name are the object's, for commands.
-	kind, name string
-}
-
-// podKind says whether a kind that is asked for can be a pod.
-func podKind(kind string) bool { return workload.IsKind(kind, "Pod", "pods") || kind == "po" }
-
-// subject finds what is asked about: a pod, else a gang of the name, else owners of pods.
-func (a *Answers) subject(v *View, kind, namespace, name string) subject {
-	s := subject{kind: cmp.Or(kind, "Pod"), name: name}
-	if podKind(kind) {
-		if pod, err := a.Pods.Pods(namespace).Get(name); err == nil {
-			s.kind = "Pod"
-			if id, ok := v.Core.Gangs.Of(model.HolderID(pod.UID)); ok {
-				s.gangs = []engine.ID{id}
-			} else {
-				s.reason = a.stranger(pod)
-			}
-			return s
-		}
-	}
-	if workload.IsKind(kind, "Gang", "gangs") {
-		if s.gangs = v.Core.Gangs.Named(namespace + "/" + name); len(s.gangs) > 0 {
-			return s
-		}
-	}
-	gangs, alone, exists := v.Work.OwnedBy(kind, namespace, name)
-	for _, id := range gangs {
-		if _, there := v.Core.Gangs.Gang(id); there {
-			s.gangs = append(s.gangs, id)
-		}
-	}
-	switch {
-	case len(s.gangs) > 0:
-	case len(alone) > 0:
-		s.reason = a.stranger(alone[0])
-	case len(gangs) > 0:
-		s.reason = explain.Reason{Code: explain.Unseen}
-	case exists:
-		s.reason = explain.Reason{Code: explain.NoPods}
-	default:
-		s.reason = explain.Reason{Code: explain.NoObject, Detail: strings.TrimSpace(kind + " " + namespace + "/" + name)}
-	}
-	return s
-}
-
-// stranger says why a pod is in no gang that is known here.
-func (a *Answers) stranger(pod *v1.Pod) explain.Reason {
-	gates := make([]string, 0, len(pod.Spec.SchedulingGates))
-	for _, g := range pod.Spec.SchedulingGates {
-		gates = append(gates, g.Name)
-	}
-	switch ended := pod.Status.Phase == v1.PodSucceeded || pod.Status.Phase == v1.PodFailed; {
-	case ended:
-		return explain.Reason{Code: explain.Ended, Detail: string(pod.Status.Phase)}
-	case pod.DeletionTimestamp != nil:
-		return explain.Reason{Code: explain.Terminating}
-	case !a.Gate.Owns(pod.Spec.SchedulerName) && pod.Spec.NodeName == "":
-		return explain.Reason{Code: explain.OtherScheduler, Detail: pod.Spec.SchedulerName}
-	case len(gates) > 0:
-		return explain.Reason{Code: explain.Gated, Detail: strings.Join(gates, ", ")}
-	case a.Gate.Owns(pod.Spec.SchedulerName) && a.Gate.Manages(pod):
-		return explain.Reason{Code: explain.Unseen}
-	case pod.Spec.NodeName != "":
-		return explain.Reason{Code: explain.Unplanned, Detail: "it runs"}
-	}
-	r := explain.Reason{Code: explain.Unplanned}
-	for _, c := range pod.Status.Conditions {
-		if c.Type == v1.PodScheduled && c.Status == v1.ConditionFalse {
-			r.Detail = c.Message
-		}
-	}
-	return r
-}
-
-// firstWaiting is the first gang, by submission, that waits for places; else the first.
-func (v *View) firstWaiting(ids []engine.ID) (first engine.ID) {
-	best := int64(0)
-	waits := false
-	for _, id := range ids {
-		g, ok := v.Core.Gangs.Gang(id)
-		if !ok {
-			continue
-		}
-		members := 0
-		for _, r := range g.Roles {
-			members += len(r.Members)
-		}
-		w := v.Core.Gangs.Placed(id) < max(members, g.Min)
-		if first == "" || w && !waits || w == waits && g.Submitted < best {
-			first, best, waits = id, g.Submitted, w
-		}
-	}
-	return cmp.Or(first, ids[0])
 }

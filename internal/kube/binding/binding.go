@@ -5,7 +5,6 @@ package binding
 import (
 	"cmp"
 	"context"
-	"strconv"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -74,9 +73,10 @@ func (w Writer) Write(ctx context.Context, pod *v1.Pod, node string, annotations
 	return nil
 }
 
-// wasBound finds out whether a Binding was written although an error came back: releasing
-// devices that a bound pod uses would give them to two pods. It reads the pod until there is
-// a definite answer, for up to a minute unless Most says otherwise.
+// wasBound finds out whether a Binding was written although an error came back. The
+// answer may be lost in a timeout or a dropped connection, and releasing devices that a
+// bound pod uses would give them to two pods: so it reads the pod until there is a
+// definite answer, for up to a minute unless Most says otherwise.
 func (w Writer) wasBound(ctx context.Context, binding *v1.Binding, err error) bool {
 	if apierrors.IsNotFound(err) || apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) {
 		return false // rejected, so not written
@@ -92,33 +92,4 @@ func (w Writer) wasBound(ctx context.Context, binding *v1.Binding, err error) bo
 		return true, nil
 	})
 	return done
-}
-
-// Mark adds to the annotations of a pod's Binding what autoscalers read when they remove
-// nodes. A member of a gang is not to be moved: the others would stop with it. Moving other
-// pods costs the devices they hold, so that nodes with few in use are emptied first. What the
-// pod says stays.
-func Mark(pod *v1.Pod, annotations map[string]string, gang bool, milli int64) {
-	set := func(key, value string) {
-		if _, said := pod.Annotations[key]; !said {
-			annotations[key] = value
-		}
-	}
-	switch {
-	case gang:
-		set(names.AnnotationDoNotDisrupt, "true")
-		set(names.AnnotationSafeToEvict, "false")
-	case milli > 0:
-		set(v1.PodDeletionCost, strconv.FormatInt(deletionCost(milli), 10))
-	}
-}
-
-// perDevice is what Karpenter counts as one pod more: a pod's cost of disruption is 1 plus
-// its deletion cost divided by 2^27, at most 10. A node's sum is its devices in use.
-const perDevice = 1 << 27
-
-// deletionCost is a pod's deletion cost, of 32 bits, for what it holds of devices.
-func deletionCost(milli int64) int64 {
-	const most = 16_000 // 15 more than one: just below what 32 bits hold
-	return (min(milli, most) - 1000) * perDevice / 1000
 }

@@ -12,10 +12,12 @@ import (
 // ErrFenced is the cause of a write that was stopped: this process may not lead any more.
 var ErrFenced = errors.New("not written")
 
-// NewFencedClient makes a client whose writes ask may at the last moment: a process may be
-// stopped and resumed anywhere between a decision and its way out. It asks when the request
-// is handed to the connection, and again whenever the connection reads of its body, without
-// which a request is nothing to the API server. Reads are not asked about.
+// NewFencedClient makes a client whose writes ask may at the last moment. Between a decision
+// and its way out lie rate limits, other requests on the connection and a busy processor, and
+// a process may be stopped and resumed anywhere; so the question is asked when the request is
+// handed to the connection, and again whenever the connection reads of its body: a request
+// without its body is nothing to the API server. What then still gets out is what was being
+// copied to the socket. Reads are not asked about.
 func NewFencedClient(config *rest.Config, may func() error) (kubernetes.Interface, error) {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return fenced{next, may} })

@@ -6,13 +6,10 @@ import (
 	"time"
 
 	v1 "k8s.io/api/core/v1"
-	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 	corelisters "k8s.io/client-go/listers/core/v1"
 
 	coreanswer "github.com/tangram-dev/tangram/core/answer"
-	"github.com/tangram-dev/tangram/core/engine"
-	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/internal/dialect"
@@ -58,8 +55,9 @@ func New(book *dra.Book, l coreanswer.Nodes, g Gate, pods corelisters.PodLister,
 	}
 }
 
-// Ask is what a pod's claims mean. For a pod on its way to its place it is what was planned
-// for: meanwhile its claims are allocated one by one. It is safe for concurrent use.
+// Ask is what a pod's claims mean. Of a pod that is on its way to its place, or tries to get
+// there again, it is what was planned for: meanwhile its claims are allocated one by one. It
+// is safe for concurrent use.
 func (c *Claims) Ask(pod *v1.Pod) (*dra.Ask, error) {
 	if !hasClaims(pod) && !dra.Implicit(pod) {
 		return nil, nil
@@ -122,13 +120,15 @@ func (c *Claims) HeldBy(pod *v1.Pod, node func() *model.Node) (out []ledger.Clai
 	return out, all, problem
 }
 
-// Lag says whether a pod is seen bound before the allocation of its claims, which was written
-// before: two informers do not keep in step. What the ledger assumed stays right.
+// Lag says whether a pod is seen bound before the allocation of its claims is seen, which
+// was written before: two informers do not keep in step. What the ledger assumed for the pod
+// is right meanwhile.
 func (c *Claims) Lag(pod *v1.Pod) bool {
 	return c != nil && len(pod.Spec.ResourceClaims) > 0 && c.ledger.Assumes(model.HolderID(pod.UID)) && !c.book.Allocated(pod)
 }
 
-// number finds the index of each device that a claim names by UUID, and whether it has all.
+// number finds the index of each device that a claim names by UUID: the ledger knows
+// devices by both. It says whether all were found.
 func number(c *ledger.Claim, n *model.Node) bool {
 	all := true
 	find := func(ref *ledger.DeviceRef) {
@@ -165,6 +165,7 @@ func (c *Claims) covers(p *v1.Pod, h *dra.Hold) bool {
 	return want != 0 && want&^set == 0
 }
 
+// cards are the cards of a node that a hold names.
 func cards(h *dra.Hold, n *model.Node) (set model.Mask) {
 	add := func(uuid string) {
 		if slot := n.Slot(-1, uuid); slot >= 0 {
@@ -178,93 +179,4 @@ func cards(h *dra.Hold, n *model.Node) (set model.Mask) {
 		add(p.Device.UUID)
 	}
 	return set
-}
-
-// Chosen is what kube-scheduler's allocator has chosen for the claims of a released pod, as
-// the ledger counts it; nothing for other devices. ask is what its place was planned for. A
-// refusal: the choice is on another node, or of an allocation given back since.
-func (c *Claims) Chosen(r *engine.Release, ask *dra.Ask, list []*resourceapi.ResourceClaim) (ledger.Claim, *explain.Refusal) {
-	all := ledger.Claim{Vendor: model.NVIDIA}
-	for _, claim := range list {
-		if ask.Uses(claim.Name) {
-			return ledger.Claim{}, &explain.Refusal{Code: explain.Taken}
-		}
-		hold := c.book.Holds(claim.Status.Allocation, string(r.Node.ID))
-		if hold.Empty() {
-			continue
-		}
-		if hold.Node != string(r.Node.ID) {
-			return ledger.Claim{}, &explain.Refusal{Code: explain.Taken}
-		}
-		one := hold.Claim(r.Holder)
-		all.Count += one.Count
-		all.Devices, all.Parts = append(all.Devices, one.Devices...), append(all.Parts, one.Parts...)
-	}
-	number(&all, r.Node)
-	return all, nil
-}
-
-// AsPlanned says whether the choice is what a release grants: just its devices, or parts.
-func AsPlanned(chosen *ledger.Claim, r *engine.Release) bool {
-	var set model.Mask
-	for _, d := range chosen.Devices {
-		set = set.With(max(0, r.Node.Slot(d.Index, d.UUID)))
-	}
-	for _, p := range chosen.Parts {
-		set = set.With(max(0, r.Node.Slot(p.Device.Index, p.Device.UUID)))
-	}
-	return set&^r.Grant.Set == 0 && (len(chosen.Parts) > 0 || set == r.Grant.Set)
-}
-
-// Allocation is what an allocator has chosen for a claim of a pod that the engine does not
-// place: until the API has it, the claim holds it in its own name.
-type Allocation struct {
-	Node model.NodeID
-	Hold ledger.Claim
-	key  string
-}
-
-// Allocation is what was chosen for a claim; false when that is no GPU.
-func (c *Claims) Allocation(claim *resourceapi.ResourceClaim) (a Allocation, ok bool) {
-	hold := c.book.Holds(claim.Status.Allocation)
-	if hold.Empty() {
-		return a, false
-	}
-	key, holder := pendingAs(claim)
-	a = Allocation{Node: model.NodeID(hold.Node), Hold: hold.Claim(holder), key: key}
-	if n := c.ledger.Inventory(a.Node); n != nil {
-		number(&a.Hold, n)
-	}
-	return a, true
-}
-
-// Held takes note that the ledger holds what was chosen for a claim.
-func (c *Claims) Held(a *Allocation) {
-	c.pending[a.Hold.Holder] = true
-	c.own[a.key] = a.Hold.Holder
-}
-
-// Unhold ends what is held for claims of which the API has not confirmed an allocation, and
-// returns the claims that are to be looked at again, by namespace/name.
-func (c *Claims) Unhold(list []*resourceapi.ResourceClaim) (ended []model.HolderID, again []string) {
-	for _, claim := range list {
-		if key, h := pendingAs(claim); c.pending[h] {
-			ended = append(ended, c.end(key)...)
-			again = append(again, claim.Namespace+"/"+claim.Name)
-		}
-	}
-	return ended, again
-}
-
-// Taken are the cards of a node, by UUID, that the ledger holds for others than a pod.
-func (c *Claims) Taken(node model.NodeID, but model.HolderID) map[string]bool {
-	n := c.ledger.Inventory(node)
-	if n == nil {
-		return nil
-	}
-	out := map[string]bool{}
-	for slot := range c.ledger.Unfree(node, but).Slots() {
-		out[n.Devices[slot].UUID] = true
-	}
-	return out
 }

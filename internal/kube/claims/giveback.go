@@ -11,8 +11,9 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/dra"
 )
 
-// GiveBack is an allocated claim that a start left behind which failed. The allocation pins
-// the claim's pods to a node, so it is taken back, if the API server says that none is bound.
+// GiveBack is an allocated claim that a start left behind which failed, or whose scheduler
+// ended in the middle of it. The allocation pins the claim's pods to a node, so it is taken
+// back, if the API server confirms that none of them is bound.
 type GiveBack struct {
 	Claim *resourceapi.ResourceClaim // as it was seen: the write must name its resource version
 	// Pods name it, or it is reserved for them; none of them is bound, as far as was seen.
@@ -29,6 +30,7 @@ const (
 	giveBackAgain = 10 * time.Second
 )
 
+// leftover is a claim that may be given back.
 type leftover struct {
 	// at is when; under way: a write was asked for and has not been answered.
 	at       time.Time
@@ -57,8 +59,9 @@ func (c *Claims) lookLeft(key string, now time.Time) {
 	}
 }
 
-// leftBehind is what to give back of a claim; nil when it is or may be in use, or is another
-// scheduler's. All its pods are this scheduler's to bind, and none is on its way.
+// leftBehind is what to give back of a claim; nil when it is in use, may be in use, or is
+// another scheduler's. All its pods are this scheduler's to bind, and none of them is on its
+// way.
 func (c *Claims) leftBehind(key string) *GiveBack {
 	claim := c.book.Claim(key)
 	if claim == nil || claim.Status.Allocation == nil || claim.DeletionTimestamp != nil || dra.ForExtended(claim) != "" {

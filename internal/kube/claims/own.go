@@ -1,18 +1,12 @@
 package claims
 
 import (
-	"maps"
-	"slices"
-	"strings"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
 	resourceapi "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	coreanswer "github.com/tangram-dev/tangram/core/answer"
-	"github.com/tangram-dev/tangram/core/engine"
-	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/ledger"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/internal/kube/dra"
@@ -30,7 +24,8 @@ type Change struct {
 }
 
 // Update decides what a claim holds in its own name, after it or a pod that names it has
-// changed: its allocation, unless a pod carries it; or whether it was left behind (GiveBack).
+// changed: all that its allocation names, unless a pod carries it. It takes note of whether
+// the allocation was left behind (GiveBack).
 func (c *Claims) Update(key string, now time.Time) (out Change) {
 	out.Was = c.own[key]
 	c.update(key, &out)
@@ -76,8 +71,9 @@ func (c *Claims) end(key string) []model.HolderID {
 	return []model.HolderID{h}
 }
 
-// TakenOver ends what claims hold in their own name that a bound pod is counted for now. Core
-// is told of the pod right after: at no moment are the devices free, or held twice.
+// TakenOver ends what claims hold in their own name that a bound pod is counted for from now
+// on. Core is told of the pod right after it: at no moment are the devices free, and at no
+// moment do both hold them.
 func (c *Claims) TakenOver(pod *v1.Pod) (ended []model.HolderID) {
 	if c == nil {
 		return nil
@@ -91,7 +87,8 @@ func (c *Claims) TakenOver(pod *v1.Pod) (ended []model.HolderID) {
 	return ended
 }
 
-// written ends what is held for extended resources once their claim is seen to hold it.
+// written ends what is held for a pod's extended resources once the claim is seen that was
+// written for them, which holds the same devices.
 func (c *Claims) written(claim *resourceapi.ResourceClaim) []model.HolderID {
 	pod := dra.ForExtended(claim)
 	if pod == "" || !c.pending[dra.Holder(pod)] {
@@ -152,64 +149,6 @@ func (c *Claims) OwnHolds(locked func(func()), describe func(node string) *model
 			for i := range list {
 				number(&list[i], n)
 			}
-		}
-	}
-	return out
-}
-
-// Idle is a ResourceClaim that holds devices though no pod uses it.
-type Idle struct {
-	Key     string // namespace/name
-	Devices int
-}
-
-// Bounds of a question: nodes that are tried, and claims that are named.
-const (
-	idleNodes = 64
-	idleNamed = 3
-)
-
-// IdleFor are claims without pods on nodes where a role would fit without them, sorted.
-func (c *Claims) IdleFor(g *engine.Gang) (out []Idle) {
-	if c == nil || len(c.own) == 0 {
-		return nil
-	}
-	on := map[model.NodeID][]Idle{}
-	without := map[model.HolderID]bool{}
-	for key, h := range c.own { // sorted below
-		if node, set := c.ledger.Held(h); node != "" && set.Count() > 0 && !c.pending[h] {
-			on[node] = append(on[node], Idle{key, set.Count()})
-			without[h] = true
-		}
-	}
-	for i, node := range slices.Sorted(maps.Keys(on)) {
-		if i == idleNodes {
-			break
-		}
-		helps := slices.ContainsFunc(g.Roles, func(r engine.Role) bool {
-			return r.Request != nil && r.Request.Vendor != "" && c.ledger.Fit(r.Request, node, nil) != nil && c.ledger.Fit(r.Request, node, &coreanswer.Trial{Without: without}) == nil
-		})
-		if helps {
-			out = append(out, on[node]...)
-		}
-	}
-	slices.SortFunc(out, func(a, b Idle) int { return strings.Compare(a.Key, b.Key) })
-	return out
-}
-
-// Visible is what a caller may know of idle claims. It may ask the API server: no lock.
-func Visible(idle []Idle, mayListPods func(namespace string) bool) (out explain.IdleClaims) {
-	for _, x := range idle {
-		namespace, _, _ := strings.Cut(x.Key, "/")
-		if !mayListPods(namespace) {
-			out.Hidden++
-			out.HiddenDevices += x.Devices
-			continue
-		}
-		out.Seen++
-		out.Devices += x.Devices
-		if len(out.Names) < idleNamed {
-			out.Names = append(out.Names, x.Key)
 		}
 	}
 	return out

@@ -31,6 +31,7 @@ func (s *seenClaim) same(o *seenClaim) bool {
 	return s.uid == o.uid && s.deleted == o.deleted && s.charged == o.charged && (s.allocation == o.allocation || equality.Semantic.DeepEqual(s.allocation, o.allocation))
 }
 
+// recheck is a pod to be read again.
 type recheck struct {
 	pod *v1.Pod
 	at  time.Time
@@ -38,12 +39,13 @@ type recheck struct {
 	moveOn bool
 }
 
-// alternativeFor is how long a waiting pod asks for an alternative before the next.
+// alternativeFor is how long a waiting pod asks for one of its alternatives before it asks
+// for the next.
 const alternativeFor = 5 * time.Second
 
-// PodRead notes the claims that a pod names, after it was read: latest is the pod as the
-// store has it; nil: gone or ended. It returns the claims to be looked at: Update, then
-// Users.
+// PodRead takes note of the claims that a pod names, after it was read: latest is the pod as
+// the store has it, nil when it is gone or has ended. It returns the claims that are to be
+// looked at for it, by namespace/name: Update, then Users.
 func (c *Claims) PodRead(pod, latest *v1.Pod) (keys []string) {
 	switch {
 	case c == nil:
@@ -56,9 +58,11 @@ func (c *Claims) PodRead(pod, latest *v1.Pod) (keys []string) {
 	return c.book.Drop(pod)
 }
 
-// Users are the pods to be read again after a change of a claim, or of a pod that names it:
-// all when its allocation or existence changed, else the one with which it is to be allocated
-// and the one counted for it, before and now. read was read just now; nil: the claim changed.
+// Users are the pods to be read again after a change of a claim, or of one of the pods that
+// name it: all when the claim was allocated, deallocated, made or deleted, else the one with
+// which it is to be allocated and the one that is counted for it, before and now, for many
+// pods may share a claim. read is the pod that was read just now; nil: the claim itself
+// changed.
 func (c *Claims) Users(key string, read *v1.Pod) (out []*v1.Pod) {
 	was, is := c.seen[key], seenClaim{first: c.book.First(key)}
 	if claim := c.book.Claim(key); claim != nil {
@@ -103,7 +107,8 @@ func (c *Claims) Unplaced(node model.NodeID, key string, pod *v1.Pod) {
 	c.unplaced[node][key] = pod
 }
 
-// NodeChanged returns pods and claims to be read again: their devices may be known now.
+// NodeChanged returns the pods to be read again, and the claims to be updated, whose devices
+// were not known on a node before it changed.
 func (c *Claims) NodeChanged(node model.NodeID) (pods []*v1.Pod, keys []string) {
 	if c == nil {
 		return nil, nil
@@ -156,7 +161,8 @@ func (c *Claims) Await(pod *v1.Pod, member *workload.Member, now time.Time) (fre
 	return false
 }
 
-// Due are the pods to be read again by now: claims are missing, or an alternative is due.
+// Due are the pods to be read again by now: their claims are missing, or they are to move on
+// to their next alternative.
 func (c *Claims) Due(now time.Time) (out []*v1.Pod) {
 	if c == nil {
 		return nil
@@ -199,7 +205,8 @@ func (c *Claims) Next() (first time.Time) {
 // and no others: a tenant's many selectors cost that tenant's pods alone.
 func (c *Claims) Evaluated(key string) []*v1.Pod { return byUID(c.shared.evaluated(key)) }
 
-// Waiting are waiting pods with claims, to be read again when selectors match other devices.
+// Waiting are the waiting pods with claims, to be read again when selectors match other
+// devices than before.
 func (c *Claims) Waiting() []*v1.Pod {
 	return byUID(slices.DeleteFunc(c.book.AllUsers(), func(p *v1.Pod) bool { return p.Spec.NodeName != "" }))
 }

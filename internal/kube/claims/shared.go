@@ -57,55 +57,10 @@ func (s *shared) await(key string, pod *v1.Pod) {
 	s.awaiting[key][pod.UID] = pod
 }
 
+// evaluated are the pods that waited for selectors.
 func (s *shared) evaluated(key string) []*v1.Pod {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer delete(s.awaiting, key)
 	return slices.Collect(maps.Values(s.awaiting[key]))
-}
-
-// vacateFor is how long no pod starts with a shared claim whose users were evicted, unless it
-// is deallocated before: that pod would keep the devices. It is longer than grace periods.
-const vacateFor = 5 * time.Minute
-
-// Vacate keeps pods from starting with shared claims of a pod that is evicted.
-func (c *Claims) Vacate(pod *v1.Pod, now time.Time) {
-	for _, key := range c.book.Named(pod) {
-		if claim := c.book.Claim(key); claim != nil && len(claim.Status.ReservedFor) > 1 {
-			c.shared.mu.Lock()
-			c.shared.vacated[key] = now.Add(vacateFor)
-			c.shared.mu.Unlock()
-		}
-	}
-}
-
-// Stays lets pods start again with claims of one that stays. It returns claims to look at.
-func (c *Claims) Stays(pod *v1.Pod) (again []string) {
-	if c == nil {
-		return nil
-	}
-	for _, key := range c.book.Named(pod) {
-		if c.shared.occupy(key) {
-			again = append(again, key)
-		}
-	}
-	return again
-}
-
-// Vacated says which claim of a pod is being given back, until when. Safe for concurrent use.
-func (c *Claims) Vacated(pod *v1.Pod) (claim string, until time.Time) {
-	for _, key := range c.book.Named(pod) {
-		c.shared.mu.Lock()
-		at, vacated := c.shared.vacated[key]
-		c.shared.mu.Unlock()
-		if !vacated {
-			continue
-		}
-		if claim := c.book.Claim(key); claim == nil || claim.Status.Allocation == nil || !c.clock().Before(at) {
-			c.shared.occupy(key)
-			continue
-		}
-		return key, at
-	}
-	return "", time.Time{}
 }

@@ -16,12 +16,15 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/report"
 )
 
-// Grace is how long two records may name one device on a node with an agent, which corrects
-// records to what containers have, one after the other: while two pods exchange devices, both
-// name one. Without an agent no record is corrected, and there is nothing to wait for.
+// Grace is how long two records may name one device on a node with an agent. The agent
+// corrects records to what containers really have, one pod after the other: while two pods
+// exchange devices, both name one. Kubelet never gives a device to two containers, so it is
+// a record that is wrong, and the agent will say so. On a node without an agent no record is
+// corrected, and there is nothing to wait for.
 const Grace = 30 * time.Second
 
-// Contests are pods whose records cannot be honoured. The engine calls it under its lock.
+// Contests are the pods whose records cannot be honoured. Not safe for concurrent use: the
+// engine calls it under its lock.
 type Contests struct {
 	ledger coreanswer.Nodes
 	pods   corelisters.PodLister
@@ -118,6 +121,7 @@ func (c *Contests) latest(uid string, before *v1.Pod) *v1.Pod {
 	return nil
 }
 
+// seriousAt is when a contest is taken seriously.
 func (c *Contests) seriousAt(x *contest) time.Time {
 	if c.agents[x.node] {
 		return x.since.Add(c.Grace)
@@ -125,7 +129,8 @@ func (c *Contests) seriousAt(x *contest) time.Time {
 	return x.since
 }
 
-// serious are the UIDs of pods whose records have been contested for long enough, sorted.
+// serious are the UIDs of pods whose records are contested and have been for long enough,
+// sorted.
 func (c *Contests) serious(now time.Time) []string {
 	if len(c.byUID) == 0 {
 		return nil

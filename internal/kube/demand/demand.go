@@ -21,7 +21,8 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/workload"
 )
 
-// Demands is what autoscalers are asked for, after Enable. The engine's lock guards it.
+// Demands is what autoscalers are asked for; nothing before Enable. Not safe for concurrent
+// use: the engine calls it under its lock.
 type Demands struct {
 	core     coreanswer.Answers
 	work     *workload.Gangs
@@ -46,13 +47,15 @@ func New(core coreanswer.Answers, work *workload.Gangs, levels func() topology.L
 	return &Demands{core: core, work: work, levels: levels}
 }
 
-// Enable makes demands be computed. patience is how long one domain's nodes are asked for.
+// Enable makes demands be computed. patience is how long nodes of one domain are asked for
+// that do not come.
 func (d *Demands) Enable(patience time.Duration) {
 	d.enabled, d.patience, d.gangs, d.changed, d.told = true, patience, map[engine.ID]*wanting{}, false, api.Document{}
 }
 
-// Kind is the reason that a gang's pods show. With autoscaling, members with placeholders are
-// not shown as unschedulable, nor those with leaving victims: no node is added for them.
+// Kind is the one word of a gang's reason that its pods show. With autoscaling, members for
+// which placeholders stand are not shown as unschedulable, nor those for which pods are
+// leaving already: no node is to be added for them.
 func (d *Demands) Kind(id engine.ID, r *explain.Reason, now time.Time) string {
 	kind := r.Condition()
 	switch {
@@ -65,7 +68,8 @@ func (d *Demands) Kind(id engine.ID, r *explain.Reason, now time.Time) string {
 	return kind
 }
 
-// asks says whether nodes of one domain are asked for so that a waiting gang can start.
+// asks says whether nodes of one domain are asked for so that a gang that waits for a reason
+// can start.
 func (d *Demands) asks(id engine.ID, r *explain.Reason, now time.Time) bool {
 	if !d.enabled || r.Code != explain.Nodes && r.Code != explain.NoDomain || r.Prospect.Freeing {
 		d.Drop(id)
@@ -120,7 +124,8 @@ func (w *wanting) pursued(s *coreanswer.Shortage) bool {
 	return s.Domain == w.pursuit.Domain
 }
 
-// Drop withdraws what is asked for a gang: it starts, is gone, or does not wait for nodes.
+// Drop withdraws what is asked for a gang: it starts, is gone, or waits for something else
+// than nodes.
 func (d *Demands) Drop(id engine.ID) {
 	if _, there := d.gangs[id]; there {
 		delete(d.gangs, id)
@@ -128,7 +133,8 @@ func (d *Demands) Drop(id engine.ID) {
 	}
 }
 
-// Where says where nodes are asked for so that a gang can start; empty: none are.
+// Where says in words where nodes are asked for so that a gang can start; empty when none
+// are.
 func (d *Demands) Where(id engine.ID) string {
 	w := d.gangs[id]
 	if w == nil {
@@ -149,7 +155,8 @@ func (d *Demands) Where(id engine.ID) string {
 }
 
 // pods are members as the API knows them. No placeholder can stand for a pod with
-// ResourceClaims of its namespace: then there are none, and the autoscaler sees the pods.
+// ResourceClaims, which are of the pod's namespace: then there are none, and the autoscaler
+// sees the pods themselves.
 func (d *Demands) pods(members []model.HolderID) (out []api.Member) {
 	for _, h := range members {
 		if m := d.work.Member(h); m != nil && m.Pod.Spec.NodeName == "" {
@@ -162,7 +169,8 @@ func (d *Demands) pods(members []model.HolderID) (out []api.Member) {
 	return out
 }
 
-// labelsOf are the node labels of a domain by its values at each level, without tiers.
+// labelsOf are the node labels of a domain, of which the values at each level are given.
+// Tiers of HyperNodes are no labels of nodes.
 func labelsOf(levels topology.Levels, values []string) map[string]string {
 	out := map[string]string{}
 	for i, l := range levels[:min(len(values), len(levels))] {

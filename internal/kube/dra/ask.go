@@ -32,6 +32,7 @@ type Ask struct {
 	on    []available // where claims are available that are allocated already
 }
 
+// need is one request of a claim.
 type need struct {
 	set   *Set
 	class string
@@ -40,7 +41,8 @@ type need struct {
 	match []string // attributes of which all devices must have the same value
 }
 
-// available is where an allocated claim is: on a selector's nodes, or where its GPUs are.
+// available is where an allocated claim is: on the nodes of a selector, or on the one that
+// has its GPUs.
 type available struct {
 	claim    string
 	selector *nodeaffinity.NodeSelector
@@ -55,7 +57,8 @@ type Wait struct {
 
 func (w *Wait) Error() string { return w.Why }
 
-// AwaitedSelectors is the key of selectors that an error says are being evaluated, or empty.
+// AwaitedSelectors is the key of the selectors that an error says are being evaluated;
+// empty when it says something else.
 func AwaitedSelectors(err error) string {
 	if w := (*Wait)(nil); errors.As(err, &w) {
 		return w.Selectors
@@ -147,12 +150,14 @@ func (b *Book) ClaimsGPUs(pod *v1.Pod) (field string, err error) {
 	return "", nil
 }
 
-// Decides says whether a pod's GPUs may come by claims on a node: only the plan decides then.
+// Decides says whether the GPUs of a pod come, or may come, by claims on a node: then the
+// plan alone decides where the pod goes.
 func (b *Book) Decides(pod *v1.Pod, node string) bool {
 	return b != nil && (len(pod.Spec.ResourceClaims) > 0 || len(b.Backed()) > 0 && len(b.Published(node)) > 0)
 }
 
-// ofGPUs says whether a class names a GPU driver, or stands for an extended resource of GPUs.
+// ofGPUs says whether a class is of GPUs: its selectors name a GPU driver, or it stands for
+// an extended resource of GPUs.
 func ofGPUs(class *resourceapi.DeviceClass) bool {
 	if name := class.Spec.ExtendedResourceName; name != nil && dialect.IsWholeResource(v1.ResourceName(*name)) {
 		return true
@@ -182,7 +187,8 @@ func options(r *resourceapi.DeviceRequest) (out []option) {
 	return out
 }
 
-// Ask reads what a pod's claims mean; nil: nothing here. An error is a Wait or names a field.
+// Ask reads what a pod's claims mean; nil when it has none that matter here. The error is a
+// Wait, or names the field that is wrong.
 func (b *Book) Ask(pod *v1.Pod) (*Ask, error) {
 	if pod.Spec.NodeName != "" {
 		return b.held(pod), nil
@@ -303,8 +309,10 @@ func (b *Book) read(a *Ask, pod *v1.Pod, c *resourceapi.ResourceClaim) error {
 	return nil
 }
 
-// choose reads one request; nil when it asks for no GPU to hold. Of alternatives that some
-// node could ever fulfil (several) a pod begins with the first, and moves on while it waits.
+// choose reads one request; nil when it asks for no GPU to hold. Of alternatives those count
+// that some node could ever fulfil, several says whether there are; a pod begins with the
+// first of them, and moves on while it waits (MoveOn): what is free now only the planner
+// knows.
 func (b *Book) choose(pod *v1.Pod, r *resourceapi.DeviceRequest) (n *need, several bool, err error) {
 	all := options(r)
 	var possible []*need
@@ -365,7 +373,8 @@ func (b *Book) need(pod *v1.Pod, class *resourceapi.DeviceClass, o *option) (*ne
 	return n, nil
 }
 
-// shareAsked is what an option asks for of a shareable device: all, unless it says how much.
+// shareAsked is what an option asks for of a device that several claims may have: all of
+// it, unless it says how much memory, and perhaps how many cores.
 func shareAsked(o *option) model.Part {
 	return share(func(want string) (resource.Quantity, bool) {
 		if o.capacity != nil {
@@ -386,8 +395,8 @@ func (n *need) possible() bool {
 	return found
 }
 
-// on is how many of its devices a need finds among the matched ones of a node, free
-// or held: of whole devices those that share the attributes asked for.
+// on is how many of its devices a need finds among the matched ones of a node, whoever has
+// them: of whole devices those that share the attributes asked for.
 func (n *need) on(m *Matched) int {
 	if m == nil {
 		return 0
@@ -418,6 +427,7 @@ func (n *need) on(m *Matched) int {
 	return most
 }
 
+// request makes one request of all needs.
 func (a *Ask) request(field string) error {
 	by := &dialect.ByClaim{Vendor: model.NVIDIA, Field: field}
 	for i, n := range a.needs {
@@ -436,7 +446,8 @@ func (a *Ask) request(field string) error {
 	return nil
 }
 
-// named are the cards that match, where only some do; too many are left to the allocator.
+// named are the cards that match, if on some node only some cards do; more than can be
+// named are left to the allocator.
 func (a *Ask) named() (out []string) {
 	partial := false
 	for _, n := range a.needs {
@@ -469,7 +480,8 @@ func (a *Ask) key() {
 	a.Key = b.String()
 }
 
-// May says why a node does not take a pod with these claims, whatever runs there, or nil.
+// May says why a node does not take a pod with these claims, whatever runs there; nil when
+// it does.
 func (a *Ask) May(node *v1.Node) *explain.Refusal {
 	for _, o := range a.on {
 		if o.selector != nil && !o.selector.Match(node) || o.node != "" && o.node != node.Name {
@@ -490,7 +502,8 @@ func (a *Ask) Uses(claim string) bool {
 	return a != nil && slices.ContainsFunc(a.on, func(o available) bool { return o.claim == claim })
 }
 
-// held is what a bound pod's claims hold; nil: no GPU, or other pods are counted for it.
+// held is what a bound pod's claims hold; nil when that is no GPU, or when other pods are
+// counted for it.
 func (b *Book) held(pod *v1.Pod) *Ask {
 	by := &dialect.ByClaim{Vendor: model.NVIDIA, Field: "spec.resourceClaims"}
 	var with []*v1.Pod

@@ -30,8 +30,9 @@ type Changes struct {
 }
 
 // Book reads ResourceSlices, ResourceClaims and DeviceClasses from a scheduler's informers.
-// It is safe for concurrent use, and waits for its own lock only. A nil *Book is that of a
-// cluster whose claims are not followed: Published, Nodes, ClaimsGPUs and Decides are empty.
+// Its methods are safe for concurrent use, and wait for no other lock than its own. A nil
+// *Book is that of a cluster whose claims are not followed: Published, Nodes, ClaimsGPUs and
+// Decides say that there is nothing.
 type Book struct {
 	slices  cache.Indexer
 	claims  resourcelisters.ResourceClaimLister
@@ -57,6 +58,7 @@ type Book struct {
 
 type deviceID struct{ driver, pool, name string }
 
+// location is a device and the node that has it.
 type location struct {
 	node   string
 	device dialect.Published
@@ -203,7 +205,8 @@ func (b *Book) locate(r *resourceapi.DeviceRequestAllocationResult, nodes ...str
 	return at, ok
 }
 
-// Set notes a pod that may name claims, and returns the claims that it names or named.
+// Set takes note of a pod that may name claims, and returns the keys of the claims that it
+// names now or named before.
 func (b *Book) Set(pod *v1.Pod) []string { return b.use(pod, b.Named(pod)) }
 
 // Drop forgets a pod that ended, and returns the keys of the claims that it named.
@@ -290,7 +293,8 @@ func (b *Book) keepFirst(key string, pod *v1.Pod, waiting bool) {
 	}
 }
 
-// First is the pod with which a shared claim is allocated: the oldest that waits, or nil.
+// First is the pod with which a shared claim is allocated: the oldest that waits; nil when
+// none does.
 func (b *Book) First(key string) *v1.Pod {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -331,7 +335,8 @@ func claimNames(pod *v1.Pod) (out []string) {
 	return out
 }
 
-// claimName is the claim behind an entry, if made; a pod may do without: both are zero.
+// claimName is the claim behind an entry of a pod; not made: it does not exist yet. A pod
+// may do without: then both are zero.
 func claimName(pod *v1.Pod, entry *v1.PodResourceClaim) (name string, notMade bool) {
 	if entry.ResourceClaimName != nil {
 		return *entry.ResourceClaimName, false
@@ -345,14 +350,4 @@ func claimName(pod *v1.Pod, entry *v1.PodResourceClaim) (name string, notMade bo
 		}
 	}
 	return "", true
-}
-
-// Objects are all objects that are known now; they are shared and must not be changed.
-func (b *Book) Objects() (slices []*resourceapi.ResourceSlice, claims []*resourceapi.ResourceClaim, classes []*resourceapi.DeviceClass) {
-	for _, obj := range b.slices.List() {
-		slices = append(slices, obj.(*resourceapi.ResourceSlice))
-	}
-	claims, _ = b.claims.List(labels.Everything()) // stores know no errors
-	classes, _ = b.classes.List(labels.Everything())
-	return slices, claims, classes
 }

@@ -2,9 +2,10 @@
 // ResourceSlices publish, what a pod asks for through ResourceClaims, and what allocated
 // claims hold.
 //
-// The stock allocator of kube-scheduler proves every allocation. This package only translates:
-// the planner chooses node and device, and the plugin lets the allocator see the chosen devices
-// alone (internal/kube/plugin/claims.go).
+// The stock allocator of kube-scheduler proves every allocation. This package only
+// translates, so that the planner chooses node and device by its own objective and the
+// plugin can then let the allocator see the chosen devices alone
+// (internal/kube/plugin/claims.go).
 //
 //	ResourceSlice   GPUs of the drivers that dialect.IsGPUDriver names become devices of
 //	                core, one for each card, by UUID. Other drivers' devices are not core's.
@@ -31,6 +32,6 @@
 //
 // # Reading order
 //
-// book.go (what is known), ask.go and implicit.go (pods to requests),
+// book.go and objects.go (what is known), ask.go and implicit.go (pods to requests),
 // match.go (selectors), holds.go (allocations to ledger claims).
 package dra

@@ -30,7 +30,8 @@ type Hold struct {
 // Empty says whether nothing is held.
 func (h *Hold) Empty() bool { return len(h.Whole)+len(h.Parts) == 0 }
 
-// Holds is what an allocation holds of GPUs, without admin access and devices never seen.
+// Holds is what an allocation holds of GPUs. Admin access holds nothing. A device that was
+// never seen is left out: of its card nothing is known.
 func (b *Book) Holds(a *resourceapi.AllocationResult, nodes ...string) (out Hold) {
 	if a == nil {
 		return out
@@ -66,7 +67,8 @@ func (b *Book) Holds(a *resourceapi.AllocationResult, nodes ...string) (out Hold
 	return out
 }
 
-// takesAll says whether a claim consumes all memory of a shareable device: the whole of it.
+// takesAll says whether a claim consumes all memory of a device that several may have: then
+// it is the whole device.
 func takesAll(r *resourceapi.DeviceRequestAllocationResult, p *dialect.Published) bool {
 	for name, has := range p.Device.Capacity {
 		if strings.HasSuffix("/"+string(name), "/memory") {
@@ -89,8 +91,9 @@ func shareOf(r *resourceapi.DeviceRequestAllocationResult) model.Part {
 	})
 }
 
-// share is a share of a device by its capacities: memory in bytes, without which it is all of
-// the device, and cores in hundredths, without which compute is not limited.
+// share is a share of a device by amounts of its capacities: memory in bytes, without which
+// it is all of the device, and cores in hundredths of the device, without which compute is
+// not limited.
 func share(amount func(name string) (resource.Quantity, bool)) model.Part {
 	memory, ok := amount("memory")
 	if !ok || memory.Sign() <= 0 {
@@ -110,8 +113,9 @@ func mib(bytes int64) model.MiB { return model.MiB((bytes + 1<<20 - 1) >> 20) }
 type Covers func(*v1.Pod, *Hold) bool
 
 // Carrier is the pod that a claim's devices are counted under: the first that the claim is
-// reserved for and that is bound to their node, or has them in the ledger; nil when none
-// does. A pod whose start failed has them in the ledger while it tries again.
+// reserved for, has not ended and is bound to their node, or, where it is not bound, has
+// them in the ledger; nil when none does. A pod whose start failed is not in the list any
+// more, and has them in the ledger all the same while it tries again.
 func (b *Book) Carrier(c *resourceapi.ResourceClaim, h *Hold, covers Covers) *v1.Pod {
 	for _, ref := range c.Status.ReservedFor {
 		if ref.Resource != "pods" || ref.APIGroup != "" {
@@ -140,7 +144,8 @@ func ended(p *v1.Pod) bool {
 	return p.Status.Phase == v1.PodSucceeded || p.Status.Phase == v1.PodFailed
 }
 
-// AddTo adds what claims hold to a pod's own claims, at least one; all: no GPU is missing.
+// AddTo adds what a pod's claims hold to what it holds by itself, which has at least one
+// entry; all: no GPU was left out that was never published.
 func (b *Book) AddTo(pod *v1.Pod, claims []ledger.Claim) (_ []ledger.Claim, all bool) {
 	var backed string
 	if s := pod.Status.ExtendedResourceClaimStatus; s != nil {
@@ -157,7 +162,8 @@ func (b *Book) AddTo(pod *v1.Pod, claims []ledger.Claim) (_ []ledger.Claim, all 
 	return claims, all
 }
 
-// carried visits claims counted under a bound pod; all: each of their GPUs was published.
+// carried visits the claims whose devices are counted under a bound pod; all: none of its
+// claims has a GPU that was never published.
 func (b *Book) carried(pod *v1.Pod, visit func(c *resourceapi.ResourceClaim, h Hold)) (all bool) {
 	all = true
 	for _, name := range claimNames(pod) {
@@ -184,6 +190,7 @@ func never(*v1.Pod, *Hold) bool { return false }
 
 func same(a, b *v1.Pod) bool { return a != nil && a.UID == b.UID }
 
+// addTo adds a hold to a ledger's claim.
 func (h *Hold) addTo(c *ledger.Claim) {
 	if c.Vendor == "" {
 		c.Vendor = model.NVIDIA

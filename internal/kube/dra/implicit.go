@@ -12,19 +12,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Every DeviceClass has an extended resource of its own (ResourceDeviceClassPrefix).
-// kube-scheduler makes one claim of all extended resources of a pod that classes stand for;
-// until it is written, that claim has a name that no object can have, and no lasting UID.
+// Every DeviceClass has an extended resource of its own, whose name begins with
+// resourceapi.ResourceDeviceClassPrefix. kube-scheduler makes one claim of all extended
+// resources of a pod that classes stand for; until it is written, that claim has a name
+// that no object can have, and a UID that it will not keep.
 const unwritten = "<extended-resources>"
 
-// Implicit says whether a pod asks for devices by the implicit extended resource of a class.
+// Implicit says whether a pod asks for devices by the implicit extended resource of a
+// class.
 func Implicit(pod *v1.Pod) bool {
 	found := false
 	eachImplicit(pod, func(string, v1.ResourceName) bool { found = true; return false })
 	return found
 }
 
-// eachImplicit visits the implicit extended resources of a pod until visit returns false.
+// eachImplicit visits the implicit extended resources that a pod asks for, and where it does,
+// until visit returns false.
 func eachImplicit(pod *v1.Pod, visit func(field string, name v1.ResourceName) bool) {
 	for _, list := range []struct {
 		field string
@@ -54,7 +57,8 @@ func isImplicit(name v1.ResourceName) bool {
 }
 
 // implicit says why a pod is not placed that asks for GPUs by the implicit extended resource
-// of a class: no queue and no quota would be charged. A missing class is a Wait.
+// of a class: they would be charged to no queue and no quota. It is a Wait where the class
+// does not exist.
 func (b *Book) implicit(pod *v1.Pod) (problem error) {
 	eachImplicit(pod, func(field string, name v1.ResourceName) bool {
 		class, err := b.classes.Get(strings.TrimPrefix(string(name), resourceapi.ResourceDeviceClassPrefix))
@@ -69,7 +73,8 @@ func (b *Book) implicit(pod *v1.Pod) (problem error) {
 	return problem
 }
 
-// Unwritten is the pod whose extended resources an unwritten claim is for; empty: none.
+// Unwritten is the pod for whose extended resources a claim was made that has not been
+// written; empty: it is another claim.
 func Unwritten(c *resourceapi.ResourceClaim) types.UID {
 	if c.Name != unwritten { // no object can have that name, so no tenant can claim to be it
 		return ""
@@ -77,7 +82,8 @@ func Unwritten(c *resourceapi.ResourceClaim) types.UID {
 	return owner(c)
 }
 
-// ForExtended is the pod whose extended resources a claim was made for; empty: none.
+// ForExtended is the pod for whose extended resources a claim was made; empty: it is another
+// claim.
 func ForExtended(c *resourceapi.ResourceClaim) types.UID {
 	if c.Annotations[resourceapi.ExtendedResourceClaimAnnotation] != "true" {
 		return ""
@@ -85,7 +91,8 @@ func ForExtended(c *resourceapi.ResourceClaim) types.UID {
 	return owner(c)
 }
 
-// ExtendedSeen says whether a bound pod's claim for extended resources, if any, is seen.
+// ExtendedSeen says whether the allocation of the claim that was written for a bound pod's
+// extended resources is seen, if one was.
 func (b *Book) ExtendedSeen(pod *v1.Pod) bool {
 	s := pod.Status.ExtendedResourceClaimStatus
 	if s == nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
-// Set is the devices that some CEL expressions match, by node. It is safe for concurrent use.
+// Set is the devices that all of some CEL expressions match, node by node. It is safe for
+// concurrent use.
 type Set struct {
 	key         string
 	expressions []string
@@ -101,7 +102,8 @@ func (s *Set) On(node string) *Matched {
 	return s.byNode[node]
 }
 
-// Known says whether every node has been looked at, and which expression is wrong.
+// Known says whether every node has been looked at, and what is wrong with the
+// expressions, if anything.
 func (s *Set) Known() (bool, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -117,12 +119,14 @@ func (s *Set) each(visit func(node string, m *Matched)) {
 	}
 }
 
-// maxSets bounds how many sets of expressions are remembered. Of the namespace with most of
-// them the least recently wanted is forgotten: no tenant makes another's be forgotten.
+// maxSets bounds how many different sets of expressions are remembered. Of the namespace
+// that asked for most of them the one is forgotten that was least recently wanted, so that
+// no tenant makes another's be forgotten.
 const maxSets = 4096
 
-// Matcher evaluates CEL expressions over published devices, in one goroutine: a tenant's
-// expressions cost that goroutine's time and nothing else. Namespaces take short turns.
+// Matcher evaluates CEL expressions over published devices, in one goroutine. A tenant's
+// expressions cost that goroutine's time and nothing else: namespaces take turns, which are
+// short, for nodes that changed as well as for new expressions.
 type Matcher struct {
 	cache   *cel.Cache
 	devices func(node string) []dialect.Published
@@ -245,8 +249,9 @@ func (m *Matcher) Run(ctx context.Context) {
 	}
 }
 
-// Work takes one turn: it evaluates a set of the namespace whose turn it is; false when there
-// is nothing to do. Classes alone, which administrators write, go before any namespace.
+// Work takes one turn: it evaluates a set of the namespace whose turn it is, for as long as
+// a turn is; false when there is nothing to do. Classes alone, which administrators write and
+// all tenants use, go before any namespace.
 func (m *Matcher) Work(ctx context.Context) bool {
 	m.mu.Lock()
 	if len(m.turns) == 0 {
@@ -295,7 +300,8 @@ func (m *Matcher) Work(ctx context.Context) bool {
 	return true
 }
 
-// todo are the nodes that a set has to look at: all, or changed ones. The lock is held.
+// todo are the nodes that a set has to look at: all, or those that changed since it did. The
+// caller holds the lock.
 func (m *Matcher) todo(s *Set) (out []string) {
 	if known, _ := s.Known(); !known {
 		return m.nodes()
@@ -316,7 +322,8 @@ func (s *Set) setKnown() (first bool) {
 	return first
 }
 
-// look finds what a set matches on a node, and says whether that has changed.
+// look finds what a set matches on a node, and says whether that is something else than was
+// known before.
 func (s *Set) look(ctx context.Context, node string, devices []dialect.Published) (changed bool) {
 	var found Matched
 	var problem error
@@ -357,6 +364,7 @@ func (s *Set) look(ctx context.Context, node string, devices []dialect.Published
 	return changed
 }
 
+// matches says whether all expressions match a device.
 func (s *Set) matches(ctx context.Context, p *dialect.Published) (bool, error) {
 	device := cel.Device{Driver: p.Driver, AllowMultipleAllocations: p.Device.AllowMultipleAllocations, Attributes: p.Device.Attributes, Capacity: p.Device.Capacity}
 	if s.programs == nil {

@@ -16,10 +16,11 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/metrics"
 )
 
-// Checker compares an engine's ledger with one built anew from the API (records are the
-// truth, memory is a cache), and checks the engine's own accounts: places, charges of queues,
-// lost pods. Which holder was seen first is taken over from memory. Promises not yet written
-// are not compared; events under way show as differences. Not safe for concurrent use.
+// Checker compares an engine's ledger with one built anew from what the API says now
+// (records are the truth, memory is a cache), and checks the engine's own accounts: places,
+// charges of queues, released pods that are lost. Which holder was seen first is known to
+// memory only, and is taken over. Promises not yet written are not compared; events still
+// under way show as differences, so ask a quiet cluster. Not safe for concurrent use.
 type Checker struct {
 	engine *Engine
 	last   int // the node that Some looked at last
@@ -28,7 +29,8 @@ type Checker struct {
 // Checker returns one that has looked at no node.
 func (e *Engine) Checker() *Checker { return &Checker{engine: e} }
 
-// All compares all nodes. It returns how many holders agree, or the first difference.
+// All compares all nodes. It returns how many holders agree, or an error that shows the first
+// difference.
 func (c *Checker) All() (holders int, err error) {
 	rebuilt := ledger.New()
 	for _, d := range c.engine.inventory.All() {
@@ -53,7 +55,8 @@ func (c *Checker) All() (holders int, err error) {
 }
 
 // Some compares some nodes, the next ones each time, and the accounts: cheap enough to run
-// beside decisions. It returns how many holders agree, or an error and the node in question.
+// now and then beside decisions. It returns how many holders agree, or an error and the node
+// in question.
 func (c *Checker) Some(nodes int) (holders int, found *v1.Node, err error) {
 	all := c.engine.inventory.All()
 	if len(all) == 0 {
@@ -87,7 +90,8 @@ func (c *Checker) Some(nodes int) (holders int, found *v1.Node, err error) {
 	return holders, found, err
 }
 
-// fill puts what the stores say that pods and claims hold into the ledgers of their nodes.
+// fill puts what pods and claims hold, as the stores say, into the ledgers of their nodes;
+// nil: the node is not looked at.
 func (c *Checker) fill(on func(node string) *ledger.Ledger) {
 	e, standing := c.engine, c.Standings()
 	put := func(node string, claims []ledger.Claim) {
@@ -118,7 +122,8 @@ func (c *Checker) fill(on func(node string) *ledger.Ledger) {
 	}
 }
 
-// Standings returns what holders' rights are founded on now, for a ledger that is rebuilt.
+// Standings returns what holders' rights are founded on, as of now, for a ledger that is
+// rebuilt.
 func (c *Checker) Standings() func(model.HolderID) ledger.Standing {
 	all := map[model.HolderID]ledger.Standing{}
 	c.engine.do("check", func(d *driver, _ time.Time) {

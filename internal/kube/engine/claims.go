@@ -52,8 +52,9 @@ func (d *driver) updateClaim(key string, now time.Time) {
 	}
 }
 
-// Allocated tells which GPUs the allocator has chosen for the pod's claims: what was planned,
-// or (loose) what it chose on the planned node. A refusal says why the ledger disagrees.
+// Allocated tells which GPUs kube-scheduler's allocator has chosen for the pod's claims: what
+// was planned, or, where the allocator was to choose (loose), something else on the planned
+// node. A refusal says why the ledger does not agree.
 func (c *Cycle) Allocated(loose bool, list []*resourceapi.ResourceClaim) (refusal *explain.Refusal) {
 	c.engine.do("allocated", func(d *driver, _ time.Time) {
 		r, ok := d.core.Releases.Of(c.Holder)

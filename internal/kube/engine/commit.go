@@ -5,13 +5,9 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 
-	coreanswer "github.com/tangram-dev/tangram/core/answer"
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/model"
-	"github.com/tangram-dev/tangram/core/planner"
-	"github.com/tangram-dev/tangram/core/score"
-	"github.com/tangram-dev/tangram/internal/dialect"
 	"github.com/tangram-dev/tangram/internal/kube/dra"
 	"github.com/tangram-dev/tangram/internal/kube/metrics"
 	"github.com/tangram-dev/tangram/internal/kube/workload"
@@ -21,7 +17,8 @@ import (
 type Release = engine.Release
 
 // Cycle is a scheduling cycle: what it needs to know of its pod, and, for a released pod, its
-// way to tell the engine what becomes of it. For other pods it only has the request.
+// way to tell the engine what becomes of it. Of a pod that is not released it only says what
+// the pod asks for.
 type Cycle struct {
 	engine *Engine
 	Pod    *v1.Pod
@@ -39,7 +36,8 @@ type Cycle struct {
 // before the Binding is written; a member of a gang once more, to hear whether all others are
 // there. All else the gate knows, or is queued for core, which the next call tells.
 
-// Begin begins a pod's scheduling cycle; false when it has no release. It takes no lock.
+// Begin tells that a pod's scheduling cycle begins; false when it has no release. It takes no
+// lock.
 func (e *Engine) Begin(pod *v1.Pod) (Cycle, bool) {
 	planned, ok := e.gate.releases.get(model.HolderID(pod.UID))
 	if !ok {
@@ -72,7 +70,8 @@ func (c *Cycle) Alternatives(limit int) (out []model.NodeID) {
 	return out
 }
 
-// Take confirms the pod's place, or gives a pod that starts alone the node its cycle prefers.
+// Take confirms that the pod still has its place, or, where it starts alone, gives it
+// another one that its cycle prefers.
 func (c *Cycle) Take(node model.NodeID) (refusal *explain.Refusal) {
 	if node == c.Node.ID && c.released() {
 		return nil
@@ -93,8 +92,8 @@ func (c *Cycle) moved(d *driver, r Release) {
 	d.gate.releases.put(c.Holder, &now)
 }
 
-// Reserved tells that the pod waits for its batch. ready: so do all others; ok: it has its
-// place.
+// Reserved tells that the pod waits for the others of its batch only. ready: all of them do,
+// and others are their names; not ok: the place was taken back.
 func (c *Cycle) Reserved() (ready bool, others []model.HolderID, ok bool) {
 	reserved := engine.MemberReserved{Holder: c.Holder, Ticket: c.Ticket}
 	if c.Alone {
@@ -116,7 +115,8 @@ type Weight struct {
 	Milli int64
 }
 
-// Confirm says whether the Binding may be written: ticket and devices are still the pod's.
+// Confirm says whether the Binding may be written: the ticket is good, and the ledger still
+// gives the pod just these devices.
 func (c *Cycle) Confirm() (w Weight, ok bool) {
 	c.engine.do("confirm", func(d *driver, _ time.Time) {
 		if ok = d.core.Releases.Holds(c.Holder, c.Ticket); !ok {
@@ -156,8 +156,9 @@ func (c *Cycle) refused(verdicts []Verdict) (out []engine.Event) {
 	return out
 }
 
-// Refused tells which nodes the filters refused for the pod, and takes its start back: it is
-// planned anew, elsewhere. It returns the members that must stop waiting for it.
+// Refused tells which nodes the filters refused for the pod, whose place was planned, and
+// takes its start back: it is planned anew, elsewhere. It returns the members that must stop
+// waiting for it.
 func (c *Cycle) Refused(verdicts []Verdict) (stop []model.HolderID) {
 	said := ""
 	if len(verdicts) > 0 {
@@ -166,18 +167,21 @@ func (c *Cycle) Refused(verdicts []Verdict) (stop []model.HolderID) {
 	return c.failed("refused", true, said, "", c.refused(verdicts)...)
 }
 
-// RefusedEverywhere takes back a start that kube-scheduler refuses on all nodes but except.
+// RefusedEverywhere tells that kube-scheduler refuses the pod on every node, but for some
+// when except is not nil, and takes its start back.
 func (c *Cycle) RefusedEverywhere(said string, except []model.NodeID) (stop []model.HolderID) {
 	why := explain.Refusal{Code: explain.Filtered, Detail: said}
 	return c.failed("refused", true, said, "", engine.AllNodesRefused{Holder: c.Holder, Why: why, Except: except, Limited: except != nil})
 }
 
-// Failed takes a start back for other reasons; it returns members that must stop waiting.
+// Failed tells that the cycle failed for reasons other than its planned node. It returns the
+// members that must stop waiting for the pod.
 func (c *Cycle) Failed(why string) (stop []model.HolderID) {
 	return c.failed("failed", false, why, why)
 }
 
-// failed takes a start back; atFault: of the planned node. said is for the timeline.
+// failed takes a start back. atFault: the planned node was wrong; why is what core remembers
+// otherwise, said what the timeline shows.
 func (c *Cycle) failed(what string, atFault bool, said, why string, before ...engine.Event) (stop []model.HolderID) {
 	c.engine.do(what, func(d *driver, now time.Time) {
 		d.tell(append(before, engine.StartFailed{Holder: c.Holder, Ticket: c.Ticket, AtFault: atFault, Why: why})...)
@@ -187,7 +191,8 @@ func (c *Cycle) failed(what string, atFault bool, said, why string, before ...en
 	return stop
 }
 
-// Unreachable tells that the API server could not be written to: starts are suspended.
+// Unreachable tells that the API server could not be written to: nothing is started for
+// a while, longer each time.
 func (e *Engine) Unreachable() {
 	e.do("unreachable", func(d *driver, _ time.Time) { d.tell(engine.Suspended{}) })
 }
@@ -197,88 +202,4 @@ func (e *Engine) Reachable() {
 	if e.gate.Suspended() {
 		e.do("reachable", func(d *driver, _ time.Time) { d.tell(engine.Resumed{}) })
 	}
-}
-
-// Request reads what a pod asks for; nil: no GPU. An invalid annotation of its Namespace is
-// reported. Events are applied, so that Fit, Rate and Victims answer by them.
-func (e *Engine) Request(pod *v1.Pod) (*model.Request, error) {
-	return e.RequestIn(pod, e.reader.Profile(pod.Spec.SchedulerName))
-}
-
-// RequestIn is Request under another profile.
-func (e *Engine) RequestIn(pod *v1.Pod, p workload.Profile) (*model.Request, error) {
-	r, err := e.reader.RequestIn(pod, p)
-	if r == nil || err != nil {
-		return r, err
-	}
-	_, problem := e.reader.PlacementOf(pod.Namespace)
-	e.do("request", func(d *driver, _ time.Time) {
-		if ns, err := e.reader.Namespaces.Get(pod.Namespace); err == nil && problem != nil {
-			d.complaints.Set("namespace/"+ns.Name, namespaceRef(ns), problem, "InvalidPlacement")
-		}
-	})
-	return r, nil
-}
-
-// read reads core under the lock, as of the events that the last call has applied: a cycle
-// asks about many nodes, and has them applied once, with its Request.
-func (e *Engine) read(what string, f func(*engine.Engine)) {
-	e.mu.Lock()
-	e.observer.LockHeld(what, under(e.mu.Unlock, func() { f(e.driver.core) }))
-}
-
-// Search ranks the nodes for a request and returns up to limit of them, best first.
-func (e *Engine) Search(r *model.Request, w score.Weights, limit int) (out []model.NodeID) {
-	e.do("search", func(d *driver, _ time.Time) {
-		for c := range d.core.Nodes.Candidates(r, w) {
-			if out = append(out, c.Node); len(out) == limit {
-				break
-			}
-		}
-	})
-	return out
-}
-
-// Rate says how good a node is, 0..score.Scale, as if a holder held nothing; 0: does not fit.
-func (e *Engine) Rate(r *model.Request, w score.Weights, id model.NodeID, without model.HolderID) (out planner.Rating) {
-	e.read("rate", func(core *engine.Engine) { out = core.Nodes.Rate(r, w, id, without) })
-	return out
-}
-
-// Fit says why a node cannot take a request, or nil.
-func (e *Engine) Fit(r *model.Request, id model.NodeID, t *coreanswer.Trial) (out *explain.Refusal) {
-	e.read("fit", func(core *engine.Engine) { out = core.Nodes.Fit(r, id, t) })
-	return out
-}
-
-// Reasons says why nodes' devices cannot take a request.
-func (e *Engine) Reasons(r *model.Request) (out explain.Tally) {
-	e.do("reasons", func(d *driver, _ time.Time) { out = d.core.Reasons.Reasons(r) })
-	return out
-}
-
-// Victims names pods that must leave a node for another scheduler's pod, beside those already
-// chosen; false when the rules of preemption keep one of them, or when no eviction helps.
-func (e *Engine) Victims(pod *v1.Pod, r *model.Request, id model.NodeID, chosen []model.HolderID) (out []model.HolderID, ok bool) {
-	gang := engine.Gang{
-		ID: engine.ID("preemptor/" + pod.UID), Name: pod.Namespace + "/" + pod.Name, Namespace: pod.Namespace,
-		Queue: dialect.NamedQueue(pod), Priority: r.Priority,
-		NeverPreempts: pod.Spec.PreemptionPolicy != nil && *pod.Spec.PreemptionPolicy == v1.PreemptNever,
-	}
-	e.read("victims", func(core *engine.Engine) { out, ok = core.Nodes.Victims(&gang, r, id, chosen) })
-	return out, ok
-}
-
-// Assume chooses devices on a node and holds them for a pod outside of any gang.
-func (e *Engine) Assume(pod *v1.Pod, r *model.Request, id model.NodeID) (out Release, refusal *explain.Refusal) {
-	e.do("assume", func(d *driver, _ time.Time) {
-		given := d.tell(engine.Assumed{Holder: model.HolderID(pod.UID), Request: r, Node: id})
-		out, refusal = given.Release, given.Refusal
-	})
-	return out, refusal
-}
-
-// Unassume takes back what was assumed, unless the API has meanwhile confirmed it.
-func (e *Engine) Unassume(pod *v1.Pod) {
-	e.do("assume", func(d *driver, _ time.Time) { d.tell(engine.Unassumed{Holder: model.HolderID(pod.UID)}) })
 }

@@ -20,10 +20,10 @@
 //	notices       what waiting pods were told                      internal/kube/report
 //	complaints    problems of objects that were reported           internal/kube/report
 //	freshness     until when nodes' telemetry counts               internal/kube/inventory
-//	facts         Node objects and disruption budgets              facts.go
+//	facts         Node objects and disruption budgets              facts.go, budgets.go
 //	queues        the tree of queues as the API describes it       queues.go
-//	quotas        what namespaces may use                          queues.go
-//	refusals      why gangs were last refused, for the audit log   step.go
+//	quotas        what namespaces may use                          quotas.go
+//	refusals      why gangs were last refused, for the audit log   tell.go
 //	driver        pods that arrived, nodes' domains, the outbox    driver.go
 //
 // None of these calls the engine: events go in, values come out. Questions read them through
@@ -31,16 +31,20 @@
 //
 // # Reading order
 //
-//	engine.go    making an engine; the lock: questions go before those that wait for their turn
+//	engine.go    the lock; making an engine
 //	feed.go      what happened: informers' events, drained under the lock
 //	driver.go    the parts; core's effects for the gate and for the next step
-//	sync.go      Node, Pod and levels of domains as core's events; claims.go and queues.go the rest
-//	facts.go     what core asks: Kubernetes' own rules, as of the last drain
-//	step.go      one decision, and what is to be carried out; why gangs wait
+//	sync.go      Node and Pod as core's events; claims.go, queues.go, quotas.go and levels.go
+//	             the rest
+//	facts.go     what core asks: Kubernetes' own rules, as of the last drain; budgets.go
+//	step.go      one decision, and what is to be carried out; tell.go why gangs wait
 //	gate.go      what kube-scheduler's queue asks under its own lock: no lock here
-//	commit.go    a scheduling cycle: begin, take, reserved, confirm, failed; requests of pods, and
-//	             what nodes say to them
+//	commit.go    a scheduling cycle: begin, take, reserved, confirm, failed
+//	ask.go       requests of pods, and what nodes say to them
 //	settings.go  how the engine is configured
-//	snapshot.go  the state, for a replica, a recording or another process, and back
+//	memory.go    what was learned, kept for another process
+//	snapshot.go  the state, for a replica, and back
+//	record.go    a recording of what core is told and decides
 //	check.go     the ledger, limits and gangs against what the API says
+//	lock.go      the lock: questions go before those that wait for their turn
 package engine

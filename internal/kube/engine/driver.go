@@ -24,8 +24,9 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/workload"
 )
 
-// driver feeds core with what the stores say, and carries core's effects to the gate and the
-// outbox. It is reached under the engine's lock alone; only it and a Cycle change core.
+// driver feeds core with what the stores say, and carries core's effects to the gate and to
+// the outbox. It is reached under the engine's lock alone; all calls that change core are
+// its own, and those of a Cycle.
 type driver struct {
 	core      *engine.Engine
 	feed      *feed
@@ -83,6 +84,7 @@ func take[T any](gathered *T) T {
 	return out
 }
 
+// newDriver makes core's engine and the parts around it.
 func newDriver(e *Engine, factory informers.SharedInformerFactory) (*driver, error) {
 	d := &driver{
 		feed: e.feed, gate: e.gate, inventory: e.inventory, reader: e.reader, pods: factory.Core().V1().Pods().Lister(), logger: e.logger, observer: e.observer,
@@ -112,6 +114,7 @@ func newDriver(e *Engine, factory informers.SharedInformerFactory) (*driver, err
 	return d, nil
 }
 
+// tell tells core of events.
 func (d *driver) tell(events ...engine.Event) engine.Outcome {
 	out := d.core.Apply(d.now, events...)
 	d.effects.add(&out.Effects)
@@ -127,7 +130,8 @@ func (e *effects) add(fx *engine.Effects) {
 	e.Activate, e.Requeue = append(e.Activate, fx.Activate...), append(e.Requeue, fx.Requeue...)
 }
 
-// mirror brings the gate up to date with core's effects: each counts as it is now.
+// mirror brings the gate up to date with what core did. What was released and revoked since
+// the last time counts as it is now.
 func (d *driver) mirror() {
 	fx := take(&d.effects)
 	retried := 0
@@ -169,6 +173,7 @@ func (d *driver) mirror() {
 	}
 }
 
+// podsOf are the pods of members.
 func (d *driver) podsOf(members []model.HolderID) (out []*v1.Pod) {
 	for _, h := range members {
 		if m := d.work.Member(h); m != nil {

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -44,7 +43,8 @@ type Fixed struct {
 	Groups map[schema.GroupVersionResource][]*unstructured.Unstructured
 }
 
-// Engine is core's engine behind a lock, fed by informers. It is safe for concurrent use.
+// Engine is core's engine behind a lock, fed by informers. All methods are safe for
+// concurrent use.
 type Engine struct {
 	clock     func() time.Time
 	report    report.Reporter
@@ -63,7 +63,8 @@ type Engine struct {
 	driver *driver
 }
 
-// New wires an engine to a scheduler's informers and to other sources. It starts nothing.
+// New wires an engine to the informers of a scheduler and to sources of objects they do not
+// know. It starts nothing: see Run.
 func New(c Config) (*Engine, error) {
 	e := &Engine{clock: c.Clock, report: c.Reporter, observer: c.Observer, logger: c.Logger, feed: newFeed()}
 	if e.clock == nil {
@@ -147,7 +148,8 @@ func (e *Engine) follow(factory informers.SharedInformerFactory) error {
 	return nil
 }
 
-// Run watches the sources and evaluates selectors until the context ends. It does not block.
+// Run watches the sources and evaluates selectors of claims until the context ends. It does
+// not block.
 func (e *Engine) Run(ctx context.Context) {
 	e.inventory.Run(ctx)
 	for _, w := range e.objects {
@@ -158,7 +160,8 @@ func (e *Engine) Run(ctx context.Context) {
 	}
 }
 
-// do applies events and runs f under the lock, which is released also when f panics.
+// do runs a function under the lock, with all events that have come applied before. The lock
+// is released also when f panics: callers may recover.
 func (e *Engine) do(what string, f func(d *driver, now time.Time)) {
 	var complaints []report.Complaint
 	waiting := false
@@ -184,8 +187,9 @@ func (e *Engine) do(what string, f func(d *driver, now time.Time)) {
 	}
 }
 
-// Look reads under the lock, before calls that wait for their turn, and without applying
-// events. The lock is released also when f panics: the query server goes on.
+// Look reads under the lock. Events that have come are not applied: that is the next call's
+// business. It goes before calls that wait for their turn (lock). The lock is released also
+// when f panics: the query server goes on.
 func (e *Engine) Look(what string, f func(*answer.View)) (waited, held time.Duration) {
 	began := time.Now()
 	held = under(e.mu.LockAhead(), func() { f(&e.driver.view) })
@@ -193,7 +197,8 @@ func (e *Engine) Look(what string, f func(*answer.View)) (waited, held time.Dura
 	return time.Since(began) - held, held
 }
 
-// under runs a function under a lock that is held, unlocks, and says how long that took.
+// under runs a function under a lock that is held, gives the lock back and says how long
+// that took.
 func under(unlock, f func()) (held time.Duration) {
 	defer unlock()
 	began := time.Now()
@@ -217,7 +222,8 @@ func (e *Engine) Answers(a answer.Ages) *answer.Answers {
 	})
 }
 
-// WaitForSync blocks until what existed when the informers started is in the ledger.
+// WaitForSync blocks until everything has been seen that existed when the informers
+// started, and is in the ledger.
 func (e *Engine) WaitForSync(ctx context.Context) bool {
 	if !cache.WaitForCacheSync(ctx.Done(), e.synced...) {
 		return false
@@ -226,12 +232,14 @@ func (e *Engine) WaitForSync(ctx context.Context) bool {
 	return true
 }
 
-// Drain applies events. Core hears of changed gangs with the next step, or Sync.
+// Drain applies the events that have come. Core hears of changed gangs with the next step,
+// or Sync.
 func (e *Engine) Drain() { e.do("sync", func(*driver, time.Time) {}) }
 
-// Sync applies events without deciding, for a process that does not lead; core hears of gangs
-// that came, changed or went. It returns the pods that turned out to be kube-scheduler's;
-// nothing else is left in the outbox, or the loop would be woken for it at once.
+// Sync applies the events that have come, without deciding: for a process that does not
+// lead. Core hears of gangs meanwhile, also of those that are gone. It returns the pods that
+// turned out to be kube-scheduler's; nothing else is left for a step to carry out, because
+// the loop would be woken for it again at once.
 func (e *Engine) Sync() (free []*v1.Pod) {
 	e.do("sync", func(d *driver, now time.Time) {
 		d.describeChanged(now)
@@ -257,42 +265,10 @@ func (e *Engine) Follow(ctx context.Context) {
 // Kicked tells that something changed that may let a gang start.
 func (e *Engine) Kicked() <-chan struct{} { return e.feed.kicked }
 
-// Push says that objects came, changed or went, where no informer does; the stores have them.
+// Push says that objects came, changed or went, where no informer does: their stores have
+// the latest already.
 func (e *Engine) Push(events ...Event) {
 	for _, ev := range events {
 		e.feed.push(ev)
-	}
-}
-
-// lock guards the engine. Steps and cycles take it in turn. A question goes before those that
-// wait, one at a time: it waits for the holder and the first in line.
-type lock struct {
-	held sync.Mutex
-	// line is held by the first step or cycle that waits for its turn.
-	line sync.Mutex
-	// ahead is held by the question that goes before the line.
-	ahead sync.Mutex
-}
-
-// Lock takes the lock in turn.
-func (l *lock) Lock() {
-	l.line.Lock()
-	l.held.Lock()
-	l.line.Unlock()
-}
-
-// Unlock gives it back.
-func (l *lock) Unlock() { l.held.Unlock() }
-
-// LockAhead takes the lock before the line, unless another question does so already.
-func (l *lock) LockAhead() (unlock func()) {
-	if !l.ahead.TryLock() {
-		l.Lock()
-		return l.Unlock
-	}
-	l.held.Lock()
-	return func() {
-		l.held.Unlock()
-		l.ahead.Unlock()
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"slices"
 
 	v1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	policylisters "k8s.io/client-go/listers/policy/v1"
 	corev1helpers "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/klog/v2"
@@ -19,7 +17,8 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/workload"
 )
 
-// facts answers core's questions as of the last drain: it is constant during a decision.
+// facts answers core's questions from what was read at the last drain: nothing in it
+// changes during a decision.
 type facts struct {
 	work  *workload.Gangs
 	nodes map[model.NodeID]*v1.Node // the Node objects; as many as the ledger has
@@ -141,36 +140,4 @@ func (f *facts) Budgets(h model.HolderID) (out []engine.Budget) {
 		out = append(out, engine.Budget{Name: b.name, Allowed: b.allowed})
 	}
 	return slices.Clip(out)
-}
-
-// budgets are the disruption budgets of each namespace, with their selectors compiled once.
-type budgets struct {
-	lister      policylisters.PodDisruptionBudgetLister
-	byNamespace map[string][]budget
-}
-
-type budget struct {
-	name     string
-	selector labels.Selector
-	allowed  int
-}
-
-func (b *budgets) read(namespace string) {
-	delete(b.byNamespace, namespace)
-	list, _ := b.lister.PodDisruptionBudgets(namespace).List(labels.Everything()) // the store knows no error
-	for _, x := range list {
-		selector, err := metav1.LabelSelectorAsSelector(x.Spec.Selector)
-		if err == nil && x.DeletionTimestamp == nil {
-			b.byNamespace[namespace] = append(b.byNamespace[namespace], budget{namespace + "/" + x.Name, selector, int(x.Status.DisruptionsAllowed)})
-		}
-	}
-}
-
-func (b *budgets) protecting(pod *v1.Pod) (out []budget) {
-	for _, x := range b.byNamespace[pod.Namespace] {
-		if x.selector.Matches(labels.Set(pod.Labels)) {
-			out = append(out, x)
-		}
-	}
-	return out
 }

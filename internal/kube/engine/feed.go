@@ -18,6 +18,7 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/watch"
 )
 
+// kind is what an event is about.
 type kind uint8
 
 const (
@@ -74,7 +75,8 @@ func QuotaEvent(namespace string) Event { return Event{about: about{kind: aboutQ
 // ClaimEvent is about a ResourceClaim, by namespace/name.
 func ClaimEvent(key string) Event { return Event{about: about{kind: aboutClaim, key: key}} }
 
-// ObjectEvent is about an object that describes gangs, queues or priorities, by its key.
+// ObjectEvent is about an object that describes gangs, queues or priorities, by name or
+// namespace/name.
 func ObjectEvent(kind schema.GroupVersionResource, key string) Event {
 	switch kind {
 	case dialect.Queues, dialect.KAIQueues:
@@ -85,7 +87,8 @@ func ObjectEvent(kind schema.GroupVersionResource, key string) Event {
 	return Event{about: about{kind: aboutOwner, key: key, owner: kind}}
 }
 
-// feed queues events, each once, in order, and what cycles tell core without an answer.
+// feed is the queue of events, each once, in the order in which they came, and of what
+// scheduling cycles tell core without waiting for an answer.
 type feed struct {
 	mu     sync.Mutex
 	events []Event
@@ -136,7 +139,8 @@ func (f *feed) drain() ([]Event, []engine.Event) {
 	return events, told
 }
 
-// claimChanges handle changes of ResourceSlices, ResourceClaims and DeviceClasses.
+// claimChanges are the feed's handlers of what ResourceSlices, ResourceClaims and
+// DeviceClasses say.
 func (f *feed) claimChanges() dra.Changes {
 	push := func(k kind) func(string) {
 		return func(key string) { f.push(Event{about: about{kind: k, key: key}}) }
@@ -159,7 +163,8 @@ func (f *feed) podHandler() cache.ResourceEventHandler {
 	})
 }
 
-// sameToUs says whether no change decides what a pod holds or whether it may start.
+// sameToUs says whether nothing changed about a pod that counts here: what it holds, and
+// what decides whether it may start.
 func sameToUs(o, n *v1.Pod) bool {
 	if o.Spec.NodeName != n.Spec.NodeName || o.Status.Phase != n.Status.Phase || (o.DeletionTimestamp == nil) != (n.DeletionTimestamp == nil) ||
 		o.Annotations[names.AnnotationDevices] != n.Annotations[names.AnnotationDevices] || dialect.BoundSince(o) != dialect.BoundSince(n) ||

@@ -12,8 +12,9 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/workload"
 )
 
-// Gate is what may be asked without the engine's lock: kube-scheduler asks it under the lock
-// of its queue, for every pod and comparison. It is written under the engine's lock.
+// Gate is what may be asked without the engine's lock: kube-scheduler asks it while it holds
+// the lock of its queue, for every pod and every comparison. It is written under the engine's
+// lock.
 type Gate struct {
 	reader   *workload.Reader
 	book     *dra.Book
@@ -46,13 +47,15 @@ func (t *table[V]) put(h model.HolderID, v V) { t.m.Store(h, v) }
 func (t *table[V]) remove(h model.HolderID)   { t.m.Delete(h) }
 func (t *table[V]) has(h model.HolderID) bool { _, ok := t.m.Load(h); return ok }
 
-// rank gives a pod its rank, once: before it is first put into kube-scheduler's queue.
+// rank gives a pod its rank, once for all: when it is first released, before it is put
+// into kube-scheduler's queue.
 func (g *Gate) rank(h model.HolderID) {
 	if !g.ranks.has(h) {
 		g.ranks.put(h, g.nextRank.Add(1))
 	}
 }
 
+// forget forgets a pod that is gone.
 func (g *Gate) forget(h model.HolderID) {
 	g.ranks.remove(h)
 	g.free.remove(h)
@@ -77,13 +80,15 @@ func (g *Gate) Manages(pod *v1.Pod) bool {
 	return g.book != nil && g.book.Concerns(pod)
 }
 
-// Waits says whether a pod stays out of kube-scheduler's queue until the engine releases it.
+// Waits says whether a pod has to stay out of kube-scheduler's queue: the engine places it
+// and has not released it.
 func (g *Gate) Waits(pod *v1.Pod) bool { return !g.Released(pod) && g.Manages(pod) }
 
 // Released says whether a pod has a release.
 func (g *Gate) Released(pod *v1.Pod) bool { return g.releases.has(model.HolderID(pod.UID)) }
 
-// KeepsPlace says whether a place is planned for a pod, now or when it tries again.
+// KeepsPlace says whether a place is planned for a pod: it may be scheduled now, or tries
+// again in a moment.
 func (g *Gate) KeepsPlace(pod *v1.Pod) bool {
 	return g.Released(pod) || g.paused.has(model.HolderID(pod.UID))
 }
@@ -91,7 +96,8 @@ func (g *Gate) KeepsPlace(pod *v1.Pod) bool {
 // RankOf is a pod's rank among those that were released; false for others.
 func (g *Gate) RankOf(pod *v1.Pod) (int64, bool) { return g.ranks.get(model.HolderID(pod.UID)) }
 
-// Gone says whether a pod is gone or has ended: kube-scheduler's cache may lag behind.
+// Gone says whether a pod does not exist any more, or has ended. kube-scheduler's cache may
+// not have heard of that yet.
 func (g *Gate) Gone(pod *v1.Pod) bool { return latest(g.pods, pod) == nil }
 
 // latest is a pod as the store has it; nil when it is gone or has ended.
@@ -110,5 +116,6 @@ func ended(p *v1.Pod) bool {
 // Leads says whether this process decides: it has made its first step.
 func (g *Gate) Leads() bool { return g.leads.Load() }
 
-// Suspended says whether the last write to the API server failed.
+// Suspended says whether the API server could not be written to, and no write has succeeded
+// since.
 func (g *Gate) Suspended() bool { return g.suspended.Load() }

@@ -9,7 +9,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	corelisters "k8s.io/client-go/listers/core/v1"
 
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/engine"
@@ -61,7 +60,8 @@ func (q *queues) read(name string, c *report.Complaints) bool {
 	return was != is || !reflect.DeepEqual(before, after) || fmt.Sprint(wasUnread) != fmt.Sprint(q.unread[name])
 }
 
-// object is the object that describes a queue: Volcano's, else KAI's.
+// object is the object that describes a queue: Volcano's, or KAI's if there is none of
+// Volcano's with the name.
 func (q *queues) object(name string) *unstructured.Unstructured {
 	if o := q.objects[dialect.Queues].Get(name); o != nil {
 		return o
@@ -76,6 +76,8 @@ func queueOf(o *unstructured.Unstructured) (arbiter.Queue, error) {
 	return dialect.QueueOf(o)
 }
 
+// build makes the tree of all queues that can be used. An invalid queue is left out; the
+// others count.
 func (q *queues) build() {
 	list := slices.Collect(maps.Values(q.byName))
 	if _, ok := q.byName[arbiter.Default]; !ok {
@@ -85,6 +87,7 @@ func (q *queues) build() {
 	maps.Copy(q.problems, q.unread)
 }
 
+// names are the names of the tree's queues, the root's first.
 func (q *queues) names() []string {
 	names := []string{arbiter.Root}
 	for i := range q.tree {
@@ -128,43 +131,4 @@ func (d *driver) setQueues(now time.Time) {
 	}
 	d.queues.reportAt = now.Add(d.timing.InvalidQueue)
 	d.observer.Queues(d.queues.names())
-}
-
-type quotas struct {
-	namespaces  corelisters.NamespaceLister
-	byNamespace map[string]arbiter.Quota
-}
-
-// read reads the quota of a namespace. An invalid one is reported and counts as none.
-func (q *quotas) read(name string, c *report.Complaints) {
-	delete(q.byNamespace, name)
-	ns, err := q.namespaces.Get(name)
-	if err != nil {
-		c.Clear("quota/" + name)
-		return
-	}
-	hard, problem := dialect.QuotaOf(ns)
-	if hard != nil {
-		q.byNamespace[name] = arbiter.Quota{Namespace: name, Hard: hard}
-	}
-	c.Set("quota/"+name, namespaceRef(ns), problem, "InvalidQuota")
-}
-
-func namespaceRef(ns *v1.Namespace) *v1.ObjectReference {
-	return &v1.ObjectReference{APIVersion: "v1", Kind: "Namespace", Name: ns.Name, UID: ns.UID}
-}
-
-func (q *quotas) list() (out []arbiter.Quota) {
-	for _, name := range slices.Sorted(maps.Keys(q.byNamespace)) {
-		out = append(out, q.byNamespace[name])
-	}
-	return out
-}
-
-// readQuota makes core's quotas equal to what the API says.
-func (d *driver) readQuota(namespace string) {
-	d.quotas.read(namespace, &d.complaints)
-	if err := d.tell(engine.QuotasSet{Quotas: d.quotas.list()}).Err; err != nil {
-		d.logger.Error(err, "Quotas ignored") // their amounts have been checked
-	}
 }

@@ -13,8 +13,10 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/workload"
 )
 
-// BatchTimeout is how long, by default, members that start together may take until the last
-// of them is at Permit: less than a second, unless another plugin keeps one out of the queue.
+// BatchTimeout is how long members that start together may take until the last of them
+// is at Permit, unless it was set to something else. They follow each other in
+// kube-scheduler's queue, so it is less than a second, unless another plugin keeps one of
+// them out of it.
 const BatchTimeout = 2 * time.Minute
 
 // Timing is how long the adapter waits; core's own times are in its options.
@@ -49,6 +51,7 @@ func DefaultSettings() Settings {
 	return Settings{Options: options, Timing: DefaultTiming(), Levels: topology.DefaultLevels(), Profiles: map[string]workload.Profile{}, TelemetryMaxAge: inventory.TelemetryMaxAge}
 }
 
+// settings are the engine's as they are now.
 func (d *driver) settings() Settings {
 	s := Settings{
 		Options: d.core.Options(), Timing: d.timing, Levels: d.inventory.Configured(), Profiles: maps.Clone(d.reader.Profiles()),
@@ -61,7 +64,8 @@ func (d *driver) settings() Settings {
 	return s
 }
 
-// Configure changes settings from the next step on, and has nodes read again where needed.
+// Configure changes settings, from the next step on. Where all nodes are to be read again
+// for it, they are with the next events.
 func (e *Engine) Configure(change func(*Settings)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -94,7 +98,8 @@ func (e *Engine) Configure(change func(*Settings)) {
 	}
 }
 
-// Own says that pods of a scheduler name are placed here, and what its profile says.
+// Own says that the pods of a scheduler name are placed here, and what its profile says
+// about them.
 func (e *Engine) Own(schedulerName string, p workload.Profile) {
 	e.Configure(func(s *Settings) { s.Profiles[schedulerName] = p })
 }
@@ -117,7 +122,8 @@ func (e *Engine) Observe(change func(o *observe.Observer, now time.Time)) {
 }
 
 // Autoscale makes the engine ask for nodes of the domains in which gangs lack some, and for
-// those it keeps to stay. patience is how long nodes of one domain are asked for in vain.
+// those to stay that it keeps for gangs. patience is how long nodes of one domain are asked
+// for that do not come.
 func (e *Engine) Autoscale(patience time.Duration) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -18,15 +17,15 @@ import (
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/engine"
 	"github.com/tangram-dev/tangram/core/model"
-	"github.com/tangram-dev/tangram/core/replay"
 	"github.com/tangram-dev/tangram/core/score"
 	"github.com/tangram-dev/tangram/core/state"
 	"github.com/tangram-dev/tangram/internal/dialect"
 	"github.com/tangram-dev/tangram/internal/kube/workload"
 )
 
-// Snapshot is what a replica of the engine is made of: the informers' objects, which are
-// shared and must not be changed, and what the engine knows that no object says.
+// Snapshot is what a replica of the engine is made of: the objects as the informers have
+// them, which are shared and must not be changed, and what the engine knows that no object
+// says.
 type Snapshot struct {
 	At       time.Time
 	Held     time.Duration // how long the engine's lock was held to copy what is in memory
@@ -123,7 +122,8 @@ func (e *Engine) Starting() (out []Cycle) {
 	return out
 }
 
-// Bind is a pod as if it had been bound at a time, with its record and charged queue.
+// Bind is a pod as if it had been bound to its place at a time, with its record and the queue
+// that is charged. Nothing is written.
 func (c *Cycle) Bind(p *v1.Pod, at time.Time) (*v1.Pod, error) {
 	out := p.DeepCopy()
 	out.Spec.NodeName = string(c.Node.ID)
@@ -142,7 +142,8 @@ func (c *Cycle) Bind(p *v1.Pod, at time.Time) (*v1.Pod, error) {
 	return out, nil
 }
 
-// Inherit gives gangs that come their numbers and runtimes of a snapshot. Pods come later.
+// Inherit gives gangs that come from now on the numbers and the expected runtimes that they
+// had where a snapshot was taken. It is called before pods are read.
 func (e *Engine) Inherit(s *Snapshot) {
 	e.Configure(func(now *Settings) { *now = s.Settings })
 	e.do("replica", func(d *driver, _ time.Time) {
@@ -161,7 +162,8 @@ func (e *Engine) Resume(s *Snapshot) {
 	})
 }
 
-// NewSnapshot is an empty cluster with the default configuration and scheduler names.
+// NewSnapshot is a cluster without nodes and pods, with the default configuration: of a
+// scheduler that places pods of the given scheduler names.
 func NewSnapshot(at time.Time, schedulerNames ...string) *Snapshot {
 	s := &Snapshot{At: at, Learned: &state.State{At: at.UnixNano()}, Settings: DefaultSettings()}
 	s.Groups = map[schema.GroupVersionResource][]*unstructured.Unstructured{}
@@ -169,68 +171,4 @@ func NewSnapshot(at time.Time, schedulerNames ...string) *Snapshot {
 		s.Settings.Profiles[name] = workload.Profile{Weights: score.DefaultWeights()}
 	}
 	return s
-}
-
-// Learned returns what was learned, to be kept for another process.
-func (e *Engine) Learned() *state.State {
-	s := &state.State{}
-	var runtimes *arbiter.Runtimes
-	e.do("save", func(d *driver, now time.Time) {
-		s.At, s.Learned, runtimes = now.UnixNano(), d.core.Save(), d.work.Runtimes()
-	})
-	s.Runtimes = runtimes.Save() // sorts, which need not hold the lock
-	return s
-}
-
-// Restore replaces what was learned by what another process has learned. It is called before
-// the first step, when what existed at the start has been seen.
-func (e *Engine) Restore(s *state.State) {
-	e.do("restore", func(d *driver, now time.Time) {
-		d.work.RestoreRuntimes(s.Runtimes)
-		d.restore(s, now)
-		pods, _ := d.pods.List(labels.Everything()) // the store knows no error
-		slices.SortFunc(pods, func(a, b *v1.Pod) int { return cmp.Compare(a.UID, b.UID) })
-		for _, p := range pods { // earlier ones are in the saved state
-			if d.arrived[model.HolderID(p.UID)] && p.CreationTimestamp.Time.After(time.Unix(0, s.At)) {
-				d.learnOf(p)
-			}
-		}
-	})
-}
-
-// restore gives core what was learned, when gangs and nodes are known to it.
-func (d *driver) restore(s *state.State, now time.Time) {
-	d.describeChanged(now)
-	d.fleetChanged = true
-	d.countFleet()
-	d.tell(engine.Restored{Learned: s.Learned})
-}
-
-// Record writes down what core of an engine is told and decides: at most so many bytes in
-// memory, for dumps, and every line into sink, if there is one, under the engine's lock. It
-// must be called before the first event is applied; a second call does nothing.
-func Record(e *Engine, version string, bytes int, sink func(line []byte)) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	d := e.driver
-	if d.recorder != nil {
-		return nil
-	}
-	r, err := replay.Record(d.core, version, bytes, sink)
-	if err != nil {
-		return err
-	}
-	d.recorder = r
-	d.tell(engine.QueuesSet{Queues: d.queues.tree}) // what core was made with
-	return nil
-}
-
-// Recording is a copy of what was written down of an engine; nil where nothing is.
-func Recording(e *Engine) (out []byte) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if r := e.driver.recorder; r != nil {
-		out = r.Bytes()
-	}
-	return out
 }

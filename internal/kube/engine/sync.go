@@ -16,7 +16,8 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/workload"
 )
 
-// drain applies events; under the lock, so that no old reading replaces a newer one.
+// drain applies all events that have come. The stores are read here, under the lock, so
+// an old reading never overwrites a newer one.
 func (d *driver) drain(now time.Time) {
 	events, told := d.feed.drain()
 	if len(told) > 0 {
@@ -68,9 +69,10 @@ func (d *driver) drain(now time.Time) {
 	d.work.Due(now)
 }
 
-// sortByAge orders events about pods that existed when this process started. The first pod
-// keeps a device that two records name, so the order is by what users do not write. A record
-// may be younger than its pod: nothing is certain (ledger.Standing).
+// sortByAge orders events about pods that were all there when this process started: a list
+// has no order that means something. The first pod keeps a device that two records name, so
+// the order is by what the API server and kubelet write and users do not. A record may be
+// younger than its pod, so nothing is certain after this (ledger.Standing).
 func sortByAge(events []Event, reader *workload.Reader) {
 	slices.SortStableFunc(events, func(a, b Event) int {
 		if a.kind != aboutPod || b.kind != aboutPod {
@@ -80,8 +82,10 @@ func sortByAge(events []Event, reader *workload.Reader) {
 	})
 }
 
-// compareAge orders pods: bound ones first, by when they were, then this scheduler's, then by
-// creation; waiting ones of one second by name, which users choose: no bound pod goes by it.
+// compareAge orders pods: those that are bound before those that wait, by when they were
+// bound, then this scheduler's before others', then by when they were created. Those that
+// wait and were created in one second go by name; a user chooses the name of a pod, so it
+// counts for no pod that is bound.
 func compareAge(p, q *v1.Pod, reader *workload.Reader) int {
 	read := func(p *v1.Pod) (waits, foreign int, waitingName string) {
 		if p.Spec.NodeName == "" {
@@ -139,17 +143,20 @@ func (d *driver) reportContests(found []report.Complaint) {
 	d.complaints.Add(found...)
 }
 
-// wordsFor is how old a bound pod may be to be told that fields of it are ignored: a pod that
-// asks for nothing is bound before it is seen, and a restart must not tell all pods again.
+// wordsFor is how old a bound pod may be to be told that words of it have no effect: a pod
+// that asks for nothing is bound before it is seen here, and a scheduler that starts must not
+// tell all pods again.
 const wordsFor = time.Minute
 
+// readPods reads pods again.
 func (d *driver) readPods(pods []*v1.Pod, now time.Time) {
 	for _, p := range pods {
 		d.readPod(p, now)
 	}
 }
 
-// readPod makes what core knows of a pod equal to the store's latest version of it.
+// readPod makes what core knows of a pod equal to what the store says. The argument only
+// says which pod; it may be out of date.
 func (d *driver) readPod(pod *v1.Pod, now time.Time) {
 	id := model.HolderID(pod.UID)
 	latest := latest(d.pods, pod)
@@ -202,14 +209,15 @@ func (d *driver) readPod(pod *v1.Pod, now time.Time) {
 	d.reportContests(d.contests.Look(node, now))
 }
 
-// learnOf tells the planner what a pod asks for: it learns what this cluster is asked for.
+// learnOf tells the planner what a pod asks for.
 func (d *driver) learnOf(pod *v1.Pod) {
 	if x := d.reader.Read(pod); x.RequestErr == nil && x.Request != nil {
 		d.tell(engine.Arrived{Request: x.Request})
 	}
 }
 
-// podOf finds a pod by its UID; outside of gangs, by a walk over all pods: rarely needed.
+// podOf finds a pod by its UID. Of one that is in no gang that costs a walk over all
+// pods, for something that should never happen.
 func (d *driver) podOf(uid string) *v1.Pod {
 	if m := d.work.Member(model.HolderID(uid)); m != nil {
 		return m.Pod
@@ -221,22 +229,4 @@ func (d *driver) podOf(uid string) *v1.Pod {
 		}
 	}
 	return nil
-}
-
-// readLevels reads objects that define levels anew, then nodes' domains and pods.
-func (d *driver) readLevels(now time.Time) {
-	d.levelsStale = false
-	changed, problems := d.inventory.Refresh()
-	for _, p := range problems {
-		d.complaints.Set("topology/"+p.About.APIVersion+"/"+p.About.Name, p.About, p.Err, "InvalidTopology")
-	}
-	if !changed {
-		return
-	}
-	for _, n := range d.inventory.All() {
-		d.readNode(n.Object.Name, now)
-	}
-	d.levelsStale = false // the order is that of these nodes
-	d.work.LevelsChanged(now)
-	d.feed.kick()
 }

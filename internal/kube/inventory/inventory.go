@@ -2,7 +2,6 @@ package inventory
 
 import (
 	"context"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -43,8 +42,9 @@ type Devices interface {
 // SetDevices adds what DRA drivers publish to nodes. It is called before Run.
 func (i *Inventory) SetDevices(d Devices) { i.devices = d }
 
-// New watches the objects of the sources, once it is run. changed is called with a node whose
-// GPUNode or NodeResourceTopology changed, levels when the levels of domains may have.
+// New watches the objects of the sources, once it is run. changed is called with the
+// name of a node whose GPUNode or NodeResourceTopology changed, levels when objects changed
+// that define levels of domains.
 func New(nodes corelisters.NodeLister, from watch.Sources, changed func(node string), levels func()) (*Inventory, error) {
 	i := empty(nodes)
 	all := func() { i.each(changed) }
@@ -94,6 +94,7 @@ func (i *Inventory) Synced() bool {
 	return i.gpuNodes.Synced() && (i.topologies == nil || i.topologies.Synced())
 }
 
+// each calls a function with the name of every node.
 func (i *Inventory) each(f func(string)) {
 	nodes, _ := i.nodes.List(labels.Everything()) // the store knows no error
 	for _, n := range nodes {
@@ -168,108 +169,5 @@ func (i *Inventory) All() (out []Description) {
 			out = append(out, d)
 		}
 	})
-	return out
-}
-
-// Objects are what nodes are described by beside the Nodes themselves.
-type Objects struct {
-	GPUNodes       []*v1alpha1.GPUNode
-	NodeTopologies []*unstructured.Unstructured
-	// Networks are HyperNodes and Topologies, by kind.
-	Networks map[schema.GroupVersionResource][]*unstructured.Unstructured
-}
-
-// Objects returns all that are known, in no order; they are shared and not to be changed.
-func (i *Inventory) Objects() Objects {
-	out := Objects{GPUNodes: i.gpuNodes.All(), NodeTopologies: i.topologies.All(), Networks: map[schema.GroupVersionResource][]*unstructured.Unstructured{}}
-	for kind, w := range i.networks {
-		if !w.Absent() {
-			out.Networks[kind] = w.All()
-		}
-	}
-	return out
-}
-
-// Configured are the levels of domains that the configuration lists.
-func (i *Inventory) Configured() topology.Levels { return *i.configured.Load() }
-
-// Fixed is an Inventory of objects that do not change; it is not run.
-func Fixed(nodes corelisters.NodeLister, o Objects) (*Inventory, error) {
-	i := empty(nodes)
-	var err error
-	if i.gpuNodes, err = watch.Fixed(&v1alpha1.GPUNode{}, o.GPUNodes); err != nil {
-		return nil, err
-	}
-	if i.topologies, err = watch.Fixed(&unstructured.Unstructured{}, o.NodeTopologies); err != nil {
-		return nil, err
-	}
-	for kind, list := range o.Networks {
-		if i.networks[kind], err = watch.Fixed(&unstructured.Unstructured{}, list); err != nil {
-			return nil, err
-		}
-	}
-	return i, nil
-}
-
-// Nodes lists the Nodes.
-func (i *Inventory) Nodes() corelisters.NodeLister { return i.nodes }
-
-// TelemetryMaxAge is how old telemetry may be, unless it was set to something else. Agents
-// write every five minutes at least, so it is three writes that did not come.
-const TelemetryMaxAge = 15 * time.Minute
-
-// sweepEvery is how often telemetry is looked for that was not renewed.
-const sweepEvery = time.Minute
-
-// Freshness knows which nodes have telemetry, and until when it counts: core has no clock,
-// and an agent that is gone sends no event. Not safe for concurrent use.
-type Freshness struct {
-	maxAge time.Duration
-	until  map[model.NodeID]time.Time
-	sweep  time.Time // the next one
-}
-
-// NewFreshness returns a Freshness with TelemetryMaxAge.
-func NewFreshness() *Freshness {
-	return &Freshness{maxAge: TelemetryMaxAge, until: map[model.NodeID]time.Time{}}
-}
-
-// MaxAge is how old telemetry may be.
-func (f *Freshness) MaxAge() time.Duration { return f.maxAge }
-
-// SetMaxAge sets how old telemetry may be. Every node has to be read again.
-func (f *Freshness) SetMaxAge(age time.Duration) { f.maxAge, f.sweep = age, time.Time{} }
-
-// Forget forgets a node that is gone.
-func (f *Freshness) Forget(id model.NodeID) { delete(f.until, id) }
-
-// Telemetry is a node's telemetry as far as it counts now: none when it is older than
-// allowed, or as far in the future (clocks disagree). Without a time of measurement it
-// counts.
-func (f *Freshness) Telemetry(id model.NodeID, d *Description, now time.Time) []model.Telemetry {
-	delete(f.until, id)
-	if d.Telemetry == nil || d.MeasuredAt.IsZero() {
-		return d.Telemetry
-	}
-	age := now.Sub(d.MeasuredAt)
-	if age > f.maxAge || age < -f.maxAge {
-		return nil
-	}
-	f.until[id] = d.MeasuredAt.Add(f.maxAge)
-	return d.Telemetry
-}
-
-// Stale are the nodes whose telemetry has become too old, once per sweep, to be read again.
-func (f *Freshness) Stale(now time.Time) (out []model.NodeID) {
-	if now.Before(f.sweep) {
-		return nil
-	}
-	f.sweep = now.Add(min(sweepEvery, f.maxAge))
-	for id, until := range f.until { // sorted below
-		if now.After(until) {
-			out = append(out, id)
-		}
-	}
-	slices.Sort(out)
 	return out
 }

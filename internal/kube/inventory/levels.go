@@ -34,7 +34,8 @@ type Problem struct {
 // Levels are the levels of domains, outermost first; not to be changed.
 func (i *Inventory) Levels() topology.Levels { return i.domains.Load().levels }
 
-// SetLevels sets the configuration's levels, which are valid; nodes are described anew.
+// SetLevels sets the levels that the configuration lists, which are the default ones
+// before. They must be valid, and every node has to be described anew.
 func (i *Inventory) SetLevels(levels topology.Levels) {
 	if levels == nil {
 		levels = topology.Levels{} // none, which is not the default
@@ -43,12 +44,14 @@ func (i *Inventory) SetLevels(levels topology.Levels) {
 	i.Refresh()
 }
 
-// Derived says whether HyperNodes or Topologies add levels, whose order depends on nodes.
+// Derived says whether HyperNodes or Topologies add levels: then the order of levels
+// depends on the nodes.
 func (i *Inventory) Derived() bool { return i.domains.Load().more }
 
-// Refresh reads HyperNodes and Topologies anew. Levels that they add come beside those of the
-// configuration, ordered as the nodes' domains are nested. changed: nodes and pods have to be
-// read anew. Cost: all nodes, if there are such objects. Not for concurrent use.
+// Refresh reads HyperNodes and Topologies anew. Levels that they add come beside those of
+// the configuration, ordered as the nodes' domains are nested. changed: nodes and what pods
+// ask for have to be read anew. Cost: all nodes, if there are such objects. Not to be called
+// concurrently.
 func (i *Inventory) Refresh() (changed bool, problems []Problem) {
 	before := i.domains.Load()
 	now := &domains{levels: *i.configured.Load()}

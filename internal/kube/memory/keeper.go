@@ -20,10 +20,12 @@ import (
 // Key is the ConfigMap's key that has the state.
 const Key = "state.json"
 
-// maxAhead is how far in the future a state may be saved: replicas' clocks differ by less.
+// maxAhead is how far in the future a state may have been saved: clocks of replicas differ
+// by less.
 const maxAhead = time.Hour
 
-// Keeper reads and writes the state of one scheduler, for one goroutine at a time.
+// Keeper reads and writes the state of one scheduler. Its methods are called by one
+// goroutine at a time.
 type Keeper struct {
 	Client          kubernetes.Interface
 	Namespace, Name string
@@ -38,7 +40,8 @@ type Keeper struct {
 	problem string // what was last logged of writes
 }
 
-// Load reads the state; nil when there is none that can be used, which is logged.
+// Load reads the state; nil when there is none that can be used, which is logged and
+// nothing else.
 func (k *Keeper) Load(ctx context.Context) *state.State {
 	logger := klog.FromContext(ctx).WithValues("configMap", klog.KRef(k.Namespace, k.Name))
 	object, err := k.Client.CoreV1().ConfigMaps(k.Namespace).Get(ctx, k.Name, metav1.GetOptions{})
@@ -68,7 +71,8 @@ func (k *Keeper) Load(ctx context.Context) *state.State {
 	return s
 }
 
-// Save writes the state if more than the time has changed. A new failure is logged.
+// Save writes the state, unless nothing has changed but the time. A failure is logged when
+// it is another one than the last.
 func (k *Keeper) Save(ctx context.Context, s *state.State) error {
 	err := k.save(ctx, s)
 	logger := klog.FromContext(ctx).WithValues("configMap", klog.KRef(k.Namespace, k.Name))
@@ -113,7 +117,8 @@ func (k *Keeper) save(ctx context.Context, s *state.State) error {
 	return nil
 }
 
-// write replaces the state; its version makes a late write of a former leader fail.
+// write replaces the object's state. The version in the write makes a late write of a
+// former leader fail: a process writes as soon as it leads.
 func (k *Keeper) write(ctx context.Context, text []byte) error {
 	maps := k.Client.CoreV1().ConfigMaps(k.Namespace)
 	if err := k.MayWrite(); err != nil {
@@ -139,7 +144,8 @@ func (k *Keeper) write(ctx context.Context, text []byte) error {
 	return err
 }
 
-// create makes the object where it may; config/rbac.yaml gives no right and an object.
+// create makes the object where the scheduler has the right to; config/rbac.yaml gives it
+// none, and makes the object itself.
 func (k *Keeper) create(ctx context.Context, text []byte) error {
 	object := &v1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: k.Namespace, Name: k.Name}}
 	k.fill(object, text)

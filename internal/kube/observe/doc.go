@@ -3,5 +3,6 @@
 // has, observes nothing.
 //
 //	observe.go   since when pods wait, what holders use, reasons that were counted
-//	events.go    what is written to the timeline: the last decisions, with a lock of their own
+//	events.go    what is written to the timeline
+//	timeline.go  the last decisions, with a lock of their own
 package observe

@@ -3,10 +3,8 @@ package observe
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -20,6 +18,7 @@ import (
 // maxEventNodes bounds how many nodes an event names.
 const maxEventNodes = 16
 
+// eventAbout begins an event about a gang.
 func eventAbout(kind string, g *engine.Gang, now time.Time) apiquery.Event {
 	return apiquery.Event{At: now, Kind: kind, Gang: GangRef(g), Queue: cmp.Or(g.Queue, arbiter.Default)}
 }
@@ -34,6 +33,7 @@ func PodRef(p *v1.Pod) apiquery.PodRef {
 	return apiquery.PodRef{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}
 }
 
+// recordStep records what a step decided.
 func (o *Observer) recordStep(plan *engine.Plan, now time.Time) {
 	for i := range plan.Starts {
 		s := &plan.Starts[i]
@@ -61,7 +61,8 @@ func (o *Observer) recordStep(plan *engine.Plan, now time.Time) {
 	}
 }
 
-// recordReservation records that nodes are kept for a gang, once until it starts.
+// recordReservation records that nodes are kept for a gang, once until it starts:
+// reservations are made anew as things change.
 func (o *Observer) recordReservation(id engine.ID, now time.Time) {
 	g, ok := o.core.Gangs.Gang(id)
 	if !ok || o.stages[id] != waits {
@@ -80,6 +81,7 @@ func (o *Observer) recordReservation(id engine.ID, now time.Time) {
 	o.timeline.add(ev)
 }
 
+// recordEviction records evictions, gang by gang.
 func (o *Observer) recordEviction(x *engine.Evict, now time.Time) {
 	var made *apiquery.GangRef
 	if g, ok := o.core.Gangs.Gang(x.For); ok {
@@ -131,7 +133,8 @@ func (o *Observer) recordGang(kind string, id engine.ID, text string, now time.T
 	}
 }
 
-// recordBound records that a gang runs, when the last of its placed members is bound.
+// recordBound records that a gang runs, when the last of its members that were placed is
+// bound.
 func (o *Observer) recordBound(h model.HolderID, now time.Time) {
 	id, ok := o.core.Gangs.Of(h)
 	if !ok || o.stages[id] != isPlaced {
@@ -143,7 +146,8 @@ func (o *Observer) recordBound(h model.HolderID, now time.Time) {
 	}
 }
 
-// Failed records that a start was taken back, once for all members placed together.
+// Failed records that a start was taken back, once for all members that were placed
+// together.
 func (o *Observer) Failed(h model.HolderID, why string, now time.Time) {
 	if o == nil {
 		return
@@ -171,6 +175,7 @@ func (o *Observer) Withdrawn(id engine.ID, now time.Time) {
 	delete(o.stages, id)
 }
 
+// namePod names the pod of an event about one.
 func (o *Observer) namePod(ev *apiquery.Event, h model.HolderID, of int) {
 	if m := o.work.Member(h); m != nil && of == 1 {
 		ref := PodRef(m.Pod)
@@ -203,97 +208,4 @@ func count(n int, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// How many decisions are remembered. Room is made for some at a time.
-const (
-	maxEvents = 10_000
-	spareRoom = maxEvents / 8
-)
-
-// Timeline has the last decisions. If there are too many, it drops the oldest of the
-// namespaces that have most, so that tenants keep their history. It is safe for concurrent
-// use.
-type Timeline struct {
-	mu     sync.Mutex
-	events []apiquery.Event // by version
-	// Versions begin at this process' start: those of an earlier leader are of the past.
-	first     uint64 // version of the first event ever; 0 before
-	next      uint64
-	forgotten uint64 // the latest version that is forgotten; 0: none
-}
-
-func (t *Timeline) add(e apiquery.Event) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.first == 0 {
-		t.first = uint64(e.At.UnixMicro())
-		t.next = t.first
-	}
-	e.Version = t.next
-	t.next++
-	if len(t.events) >= maxEvents+spareRoom {
-		t.makeRoom()
-	}
-	t.events = append(t.events, e)
-}
-
-// makeRoom forgets all but maxEvents. The caller holds the lock.
-func (t *Timeline) makeRoom() {
-	count := map[string]int{}
-	for i := range t.events {
-		count[t.events[i].Gang.Namespace]++
-	}
-	forget := map[string]int{}
-	each, more := shares(count, maxEvents)
-	for _, namespace := range slices.Sorted(maps.Keys(count)) {
-		keep := min(each, count[namespace])
-		if more > 0 && keep < count[namespace] {
-			keep++
-			more--
-		}
-		forget[namespace] = count[namespace] - keep
-	}
-	t.events = slices.DeleteFunc(t.events, func(e apiquery.Event) bool {
-		if forget[e.Gang.Namespace] == 0 {
-			return false
-		}
-		forget[e.Gang.Namespace]--
-		t.forgotten = max(t.forgotten, e.Version)
-		return true
-	})
-}
-
-// shares says how many each namespace keeps at most, and how many keep one more.
-func shares(count map[string]int, keep int) (each, more int) {
-	sizes := slices.Sorted(maps.Values(count))
-	for i, n := range sizes {
-		left := len(sizes) - i
-		if n*left >= keep { // all that are left have at least this many
-			return keep / left, keep % left
-		}
-		keep -= n
-	}
-	return sizes[len(sizes)-1], 0 // no namespace has too many
-}
-
-// After are the events after a version, the oldest first; 0: all. Texts name no other gang.
-func (t *Timeline) After(since uint64) apiquery.Timeline {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	out := apiquery.Timeline{Items: []apiquery.Event{}}
-	if t.first == 0 {
-		out.Lost = since > 0
-		return out
-	}
-	out.Version = t.next - 1
-	from := 0
-	if since >= t.first-1 && since < t.next {
-		from, _ = slices.BinarySearchFunc(t.events, since+1, func(e apiquery.Event, v uint64) int { return cmp.Compare(e.Version, v) })
-		out.Lost = since < t.forgotten
-	} else {
-		out.Lost = since > 0 // of another process
-	}
-	out.Items = append(out.Items, t.events[from:]...)
-	return out
 }

@@ -17,7 +17,8 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/workload"
 )
 
-// Observer remembers what happens; nil observes nothing. Only Timeline is for concurrent use.
+// Observer remembers what happens. Not safe for concurrent use, but for Timeline; nil
+// observes nothing.
 type Observer struct {
 	core  coreanswer.Answers
 	work  *workload.Gangs
@@ -39,7 +40,8 @@ type Observer struct {
 // span is from when to when something took place.
 type span struct{ began, ended time.Time }
 
-// idleBelow and idleAfter: a held device is idle below 1 percent for ten minutes, by default.
+// idleBelow and idleAfter are when a device that is held counts as idle, unless set to
+// something else: 1 percent for ten minutes.
 const (
 	idleBelow = 1
 	idleAfter = 10 * time.Minute
@@ -60,7 +62,8 @@ func (o *Observer) Read(core coreanswer.Answers, work *workload.Gangs) {
 	}
 }
 
-// SetIdle sets below which utilization, in percent, and after how long a held device is idle.
+// SetIdle sets when a device that is held counts as idle: when its utilization, in percent,
+// has not been above a bound for so long.
 func (o *Observer) SetIdle(below int, after time.Duration) {
 	o.idle = measure.NewIdle(below, after.Milliseconds())
 }
@@ -118,7 +121,8 @@ func (o *Observer) Contested(records int) {
 // sinceSlack is how exact creation times are: the API server cuts them to seconds.
 const sinceSlack = 2 * time.Second
 
-// Waits notes when a pod could first be scheduled: created, or its last scheduling gate gone.
+// Waits notes when a pod that waits could first be scheduled: when it was created, or when
+// its last scheduling gate went.
 func (o *Observer) Waits(pod *v1.Pod, now time.Time) {
 	if o == nil {
 		return
@@ -229,7 +233,8 @@ func (o *Observer) Stepped(plan *engine.Plan, now time.Time) {
 	o.recordStep(plan, now)
 }
 
-// Submitted begins to count what bound members hold, and notes a gang that runs already.
+// Submitted begins to count what bound members of a gang hold, and notes a gang that runs
+// without having been placed by this process.
 func (o *Observer) Submitted(g *engine.Gang, now time.Time) {
 	if o == nil {
 		return

@@ -269,8 +269,9 @@ func (a *FilterArgs) levels() (topology.Levels, error) {
 	return out, nil
 }
 
-// decodeArgs reads a plugin's arguments strictly: an unknown field is an error that names it.
-// Unknown types come as raw bytes, and nil when the configuration says nothing.
+// decodeArgs reads a plugin's arguments strictly: an unknown field is an error
+// that names it. The scheduler hands over what it does not know as raw bytes,
+// and nil when the configuration says nothing.
 func decodeArgs(obj runtime.Object, into any) error {
 	if obj == nil {
 		return nil

@@ -52,7 +52,8 @@ func (s *Shared) newBind(ctx context.Context, obj runtime.Object, h fwk.Handle) 
 // Name is the plugin's name in configurations.
 func (b *bind) Name() string { return names.PluginBind }
 
-// Bind posts the Binding, if this process still leads and the pod still has its devices.
+// Bind posts the Binding, if this process still leads and the ledger still gives the
+// pod the devices that its cycle was given.
 func (b *bind) Bind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, node string) *fwk.Status {
 	var annotations map[string]string
 	began := time.Now()
@@ -109,14 +110,16 @@ func (b *bind) Bind(ctx context.Context, cs fwk.CycleState, pod *v1.Pod, node st
 	return nil
 }
 
-// fencedStatus is the status of a Binding that was not written: this process may not lead.
+// fencedStatus is the status of a Binding that was not written since this process may not lead
+// any more.
 func fencedStatus(err error) *fwk.Status {
 	metrics.Conflict(metrics.ConflictLease)
 	metrics.Failed(metrics.FailedLease)
 	return fwk.AsStatus(err)
 }
 
-// unreachable says whether an error is the API server's: other pods would fail as well.
+// unreachable says whether an error is about the API server, not about the pod: trying
+// other pods would fail as well.
 func unreachable(err error) bool {
 	var status apierrors.APIStatus
 	return !errors.As(err, &status) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) ||

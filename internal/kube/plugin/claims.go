@@ -29,7 +29,8 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/metrics"
 )
 
-// stockClaims is the plugin that GPUClaims replaces, claimsWeight its weight among scores.
+// stockClaims is the plugin that GPUClaims takes the place of, claimsWeight its weight among
+// scores.
 const (
 	stockClaims  = dynamicresources.Name
 	claimsWeight = 2
@@ -190,8 +191,9 @@ func planned(p *dialect.Published, c *cycle) bool {
 	return false
 }
 
-// addTaken adds devices that the ledger holds for others, but not through claims, to the
-// allocated ones: the whole device of a free card, which leaves nothing for its parts.
+// addTaken adds devices to the allocated ones that the ledger holds for others, though not
+// through claims: of a card that nothing of is allocated, the whole device, which leaves
+// nothing for its parts.
 func (s *steering) addTaken(allocated sets.Set[structured.DeviceID]) {
 	nodes := []string{s.node}
 	if s.node == "" {
@@ -242,7 +244,8 @@ func (s *steering) narrow(all []*resourceapi.ResourceSlice) []*resourceapi.Resou
 	return out
 }
 
-// steeredHandle is a profile's handle with a steered manager, and the fenced client.
+// steeredHandle is a profile's handle with a steered manager, and a client that writes while
+// this process leads.
 type steeredHandle struct {
 	fwk.Handle
 	manager *steered

@@ -10,14 +10,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/tangram-dev/tangram/api/demand"
 	"github.com/tangram-dev/tangram/api/names"
 )
 
-// How often the document is written: while nothing changes, after a failure, at most.
+// How often the document is written: again while nothing changes, so that readers know
+// that this process lives; after a failure; and not more often than.
 const (
 	demandRenew = time.Minute
 	demandRetry = 2 * time.Second
@@ -27,7 +27,8 @@ const (
 	demandSettle = 10 * time.Second
 )
 
-// demander keeps the ConfigMap of what autoscalers are asked for; nil writes nothing.
+// demander tells gpu-controller what autoscalers are asked for: it keeps one ConfigMap up
+// to date. The nil value tells nobody.
 type demander struct {
 	client   kubernetes.Interface
 	mayWrite func() error // mayWrite says why this process may not write now: it may not lead any more
@@ -58,6 +59,7 @@ func (d *demander) tell(doc *demand.Document) {
 	}
 }
 
+// run writes until the context ends.
 func (d *demander) run(ctx context.Context) {
 	if d.asked(ctx) {
 		sleep(ctx, demandSettle)
@@ -84,7 +86,7 @@ func (d *demander) run(ctx context.Context) {
 	}
 }
 
-// asked says whether a leader has asked for something a moment ago.
+// asked says whether somebody has asked for something a moment ago.
 func (d *demander) asked(ctx context.Context) bool {
 	object, err := d.client.CoreV1().ConfigMaps(names.DemandNamespace).Get(ctx, names.DemandName, metav1.GetOptions{})
 	if err != nil {
@@ -95,7 +97,8 @@ func (d *demander) asked(ctx context.Context) bool {
 	return err == nil && len(doc.Kept)+len(doc.Gangs) > 0 && time.Since(doc.At) < demand.Stale
 }
 
-// write replaces the document; its version makes a late write of a former leader fail.
+// write replaces the document. The version in the write makes a late one of a former leader
+// fail.
 func (d *demander) write(ctx context.Context) error {
 	d.mu.Lock()
 	doc := d.latest
@@ -125,84 +128,4 @@ func (d *demander) write(ctx context.Context) error {
 		d.object = nil // another process wrote it, or it is gone: it is read again
 	}
 	return err
-}
-
-// placeholdersMost is how long a member is not bound while placeholders of its gang are
-// there: a controller that does not work must not keep gangs from starting.
-const placeholdersMost = 10 * time.Second
-
-// placeholders knows the pods that stand for gangs that lack nodes. An autoscaler that saw a
-// member bound beside its placeholder would add a node for the latter, so members are bound
-// when gpu-controller has removed these. The zero value knows none.
-type placeholders struct {
-	mu   sync.Mutex
-	of   map[string]map[string]bool // the names of placeholders by their gang's digest
-	less chan struct{}              // closed when one is gone
-}
-
-// follow looks at pods of gpu-controller's namespace: tenants' pods elsewhere do not count.
-func (p *placeholders) follow(pods cache.SharedIndexInformer, namespace string) error {
-	look := func(then func(digest, name string)) func(any) {
-		return func(obj any) {
-			if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = gone.Obj
-			}
-			if pod, ok := obj.(*v1.Pod); ok && pod.Namespace == namespace && pod.Labels[names.LabelPlaceholder] != "" {
-				then(pod.Labels[names.LabelPlaceholderGang], pod.Name)
-			}
-		}
-	}
-	_, err := pods.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: look(p.add), DeleteFunc: look(p.remove)})
-	return err
-}
-
-func (p *placeholders) add(digest, name string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.of == nil {
-		p.of = map[string]map[string]bool{}
-	}
-	if p.of[digest] == nil {
-		p.of[digest] = map[string]bool{}
-	}
-	p.of[digest][name] = true
-}
-
-func (p *placeholders) remove(digest, name string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if delete(p.of[digest], name); len(p.of[digest]) == 0 {
-		delete(p.of, digest)
-	}
-	if p.less != nil {
-		close(p.less)
-		p.less = nil
-	}
-}
-
-// left counts a gang's placeholders, with a channel that is closed when any gang has fewer.
-func (p *placeholders) left(digest string) (int, <-chan struct{}) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.less == nil {
-		p.less = make(chan struct{})
-	}
-	return len(p.of[digest]), p.less
-}
-
-// await waits until a gang has no placeholders, for a time; it returns how many are left.
-func (p *placeholders) await(ctx context.Context, digest string, most time.Duration) int {
-	ctx, cancel := context.WithTimeout(ctx, most)
-	defer cancel()
-	for {
-		n, less := p.left(digest)
-		if n == 0 {
-			return 0
-		}
-		select {
-		case <-less:
-		case <-ctx.Done():
-			return n
-		}
-	}
 }

@@ -15,9 +15,10 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Events are for people, bindings for pods that wait: writing an event costs the API server a
-// third of a pod's way, so in a rush events stand back. They are written when no binding is
-// under way, at least 20 per second meanwhile, and afterwards in a steady stream.
+// Events are for people, bindings for pods that wait: writing an event costs the
+// API server about as much as a third of a pod's way, so in a rush events stand
+// back. They are written when no binding is under way, at least 20 per second
+// meanwhile, and afterwards in a steady stream instead of a flood.
 const (
 	eventPatience = 50 * time.Millisecond
 	eventPace     = 2 * time.Millisecond
@@ -25,7 +26,8 @@ const (
 	maxEvents = 10_000
 )
 
-// yielding is the rate limiter of events: one by one, when bindings leave room.
+// yielding is the rate limiter of the client that writes events: it lets events
+// through one by one, when bindings leave room.
 type yielding struct {
 	turn    chan struct{} // holds the event that is next
 	outage  func() bool   // outage says whether the last write to the API server failed; nil: it did not
@@ -62,6 +64,7 @@ func (y *yielding) bindingEnds() {
 	}
 }
 
+// backlog is how many events wait to be written.
 func (y *yielding) backlog() int {
 	y.mu.Lock()
 	defer y.mu.Unlock()
@@ -91,7 +94,8 @@ func (y *yielding) Wait(ctx context.Context) error {
 	return y.standBack(ctx, eventPatience)
 }
 
-// sitOut blocks while the API server is away, for outageMost: then an event probes it.
+// sitOut blocks while the API server cannot be written to, not longer than outageMost:
+// then an event finds out whether it can.
 func (y *yielding) sitOut(ctx context.Context) error {
 	for waited := time.Duration(0); y.away() && waited < outageMost; waited += outageStep {
 		select {

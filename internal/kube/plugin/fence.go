@@ -12,14 +12,16 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/binding"
 )
 
-// fence keeps a process from writing that may not lead any more. A process that was stopped
-// and resumed does not know how long it slept, and meanwhile another replica leads. So
-// nothing is written but within the renew deadline of the last renewal that succeeded,
-// counted from when that was asked for, by the monotonic clock, which stands still while a
-// machine sleeps, and by the wall clock, which may be set back.
+// fence keeps a process from writing that may not lead any more. A process that was
+// stopped and resumed does not know how long it slept: its leader election notices only
+// when the next renewal fails, and meanwhile another replica leads. So nothing is written
+// but within the renew deadline of the last renewal that succeeded, counted from when that
+// was asked for, by the monotonic clock and by the wall clock: the first stands still while a
+// machine sleeps, the second may be set back.
 //
-// The check is made where a decision is carried out, and again when the request goes out
-// (binding.NewFencedClient). What slips through is a contested record, and healed.
+// The check is made where a decision is carried out, and again by the client that writes,
+// when the request goes out (binding.NewFencedClient). What slips through is found by the
+// leader as a contested record, and healed.
 type fence struct {
 	// renewed is when the lease was last renewed; nil: no leader election, no fence.
 	renewed  *atomic.Pointer[instant]
@@ -69,7 +71,8 @@ func (f *fence) check() error {
 	return nil
 }
 
-// fresh says whether some replica holds a lease that is not over, as far as is seen.
+// fresh says whether some replica holds a lease that is not over, as far as this process
+// can see.
 func (f *fence) fresh() bool {
 	if f == nil || f.renewed == nil {
 		return true
@@ -77,7 +80,8 @@ func (f *fence) fresh() bool {
 	return f.clock().monotonic-time.Duration(f.seen.Load()) < f.lease
 }
 
-// observe notes another replica's lease. Clocks differ: what counts is when it changed.
+// observe takes note of the lease as another replica left it. Clocks differ, so what
+// counts is when it was seen to change.
 func (f *fence) observe(r *resourcelock.LeaderElectionRecord) {
 	if at := r.RenewTime.UnixNano(); r.HolderIdentity != "" && f.renewal.Swap(at) != at {
 		f.seen.Store(int64(f.clock().monotonic))

@@ -2,15 +2,12 @@ package plugin
 
 import (
 	"context"
-	"maps"
-	"slices"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	fwk "k8s.io/kube-scheduler/framework"
 
 	"github.com/tangram-dev/tangram/api/names"
-	coreanswer "github.com/tangram-dev/tangram/core/answer"
 	"github.com/tangram-dev/tangram/core/explain"
 	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/internal/dialect"
@@ -93,6 +90,7 @@ func (f *filter) Filter(_ context.Context, cs fwk.CycleState, pod *v1.Pod, node 
 	return refusalStatus(f.engine.Fit(c.Request, id, c.hypothesis(id)))
 }
 
+// refusalStatus prints a refusal.
 func refusalStatus(r *explain.Refusal) *fwk.Status {
 	if r == nil {
 		return nil
@@ -107,7 +105,8 @@ func refusalStatus(r *explain.Refusal) *fwk.Status {
 // PreFilterExtensions lets nominated pods and victims be tried out.
 func (f *filter) PreFilterExtensions() fwk.PreFilterExtensions { return f }
 
-// AddPod counts a pod on a node as if it were there: a nominated one, or a reprieved victim.
+// AddPod counts a pod on a node as if it were there: a nominated pod, or a victim that
+// is reprieved.
 func (f *filter) AddPod(_ context.Context, cs fwk.CycleState, _ *v1.Pod, added fwk.PodInfo, node fwk.NodeInfo) *fwk.Status {
 	c, pod := readCycle(cs), added.GetPod()
 	if c == nil {
@@ -137,61 +136,4 @@ func (f *filter) RemovePod(_ context.Context, cs fwk.CycleState, _ *v1.Pod, remo
 		}
 	}
 	return nil
-}
-
-// cycleKey is where a scheduling cycle keeps what our plugins tell each other.
-const cycleKey fwk.StateKey = "tangram.dev/cycle"
-
-// cycle is what the engine said of the pod, and what is known as the cycle goes on.
-type cycle struct {
-	kubeengine.Cycle
-	// trials are hypotheses about nodes, as preemption and nominated pods make them.
-	trials map[model.NodeID]*coreanswer.Trial
-}
-
-// Clone copies what dry runs change: the framework clones the state for each node it tries.
-func (c *cycle) Clone() fwk.StateData {
-	out := *c
-	if c.trials != nil {
-		out.trials = make(map[model.NodeID]*coreanswer.Trial, len(c.trials))
-		for id, t := range c.trials {
-			out.trials[id] = &coreanswer.Trial{Without: maps.Clone(t.Without), With: slices.Clone(t.With)}
-		}
-	}
-	return &out
-}
-
-// released says whether the engine has planned a place for the pod.
-func (c *cycle) released() bool { return c != nil && c.Ticket != 0 }
-
-// readCycle returns the cycle's data; nil for pods that the engine does not place.
-func readCycle(cs fwk.CycleState) *cycle {
-	data, err := cs.Read(cycleKey)
-	if err != nil {
-		return nil
-	}
-	return data.(*cycle)
-}
-
-// hypothesis returns what the cycle supposes of a node: at first that the pod itself does
-// not hold what is planned for it. It changes nothing: filters judge nodes in parallel.
-func (c *cycle) hypothesis(id model.NodeID) *coreanswer.Trial {
-	if t := c.trials[id]; t != nil {
-		return t
-	}
-	t := &coreanswer.Trial{Without: map[model.HolderID]bool{}}
-	if c.released() {
-		t.Without[c.Holder] = true
-	}
-	return t
-}
-
-// trial returns the hypothesis about a node, to be changed, of a clone that a dry run has.
-func (c *cycle) trial(id model.NodeID) *coreanswer.Trial {
-	if c.trials == nil {
-		c.trials = map[model.NodeID]*coreanswer.Trial{}
-	}
-	t := c.hypothesis(id)
-	c.trials[id] = t
-	return t
 }

@@ -15,7 +15,8 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/metrics"
 )
 
-// gang is GPUGang: members planned together wait here for the last, and are bound together.
+// gang is GPUGang: members that were planned together wait here for the last of
+// them, and are bound together.
 type gang struct {
 	woken
 	handle fwk.Handle
@@ -47,7 +48,8 @@ func (s *Shared) newGang(ctx context.Context, obj runtime.Object, h fwk.Handle) 
 // Name is the plugin's name in configurations.
 func (g *gang) Name() string { return names.PluginGang }
 
-// Permit holds a member until all of its batch are here; the engine's lock is not held.
+// Permit holds a member until all of its batch are here. Nothing is asked of the
+// framework while the engine's lock is held.
 func (g *gang) Permit(_ context.Context, cs fwk.CycleState, _ *v1.Pod, _ string) (*fwk.Status, time.Duration) {
 	c := readCycle(cs)
 	if !c.released() {
@@ -90,44 +92,7 @@ func stopAll(h fwk.Handle, members []model.HolderID) {
 	}
 }
 
-// reserve is GPUReserve: it takes a pod's devices on the planned node or another.
-type reserve struct {
-	woken
-	handle fwk.Handle
-}
-
 var (
 	_ fwk.ReservePlugin     = &reserve{}
 	_ fwk.EnqueueExtensions = &reserve{}
 )
-
-func (s *Shared) newReserve(ctx context.Context, obj runtime.Object, h fwk.Handle) (fwk.Plugin, error) {
-	if _, _, _, err := enlist[struct{}](ctx, s, h, obj); err != nil {
-		return nil, err
-	}
-	return &reserve{handle: h}, nil
-}
-
-// Name is the plugin's name in configurations.
-func (r *reserve) Name() string { return names.PluginReserve }
-
-// Reserve confirms that the pod has its devices on the node.
-func (r *reserve) Reserve(_ context.Context, cs fwk.CycleState, _ *v1.Pod, node string) *fwk.Status {
-	c := readCycle(cs)
-	switch {
-	case c == nil:
-		return nil
-	case !c.released():
-		return fwk.NewStatus(fwk.Unschedulable, takenBack)
-	}
-	if refusal := c.Take(model.NodeID(node)); refusal != nil { // the node changed while it was looked at
-		metrics.Conflict(metrics.ConflictPlace)
-		stopAll(r.handle, c.Refused(nil))
-		return fwk.NewStatus(fwk.Unschedulable, takenBack)
-	}
-	c.Timeline.Reserved = time.Now()
-	return nil
-}
-
-// Unreserve has nothing to do: GPUGang takes back what was planned together.
-func (r *reserve) Unreserve(context.Context, fwk.CycleState, *v1.Pod, string) {}

@@ -2,7 +2,6 @@ package plugin
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -19,13 +18,13 @@ import (
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
 
-	kubeclaims "github.com/tangram-dev/tangram/internal/kube/claims"
 	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 	"github.com/tangram-dev/tangram/internal/kube/metrics"
 	"github.com/tangram-dev/tangram/internal/kube/workload"
 )
 
-// loop steps the engine and carries out decisions; only it activates the engine's pods.
+// loop steps the engine and carries out what it decides: it is the only one that puts
+// pods of the engine into kube-scheduler's queue.
 type loop struct {
 	engine    *kubeengine.Engine
 	handle    fwk.Handle
@@ -41,7 +40,8 @@ type loop struct {
 	leads     chan struct{} // closed when this process leads
 }
 
-// RunLoop follows events, and decides from the first NextPod on: then this process leads.
+// RunLoop follows events at once, and starts to decide when the scheduler asks for its
+// first pod: only then does this process lead.
 func (s *Shared) RunLoop(ctx context.Context, sched *scheduler.Scheduler) {
 	if s.engine == nil {
 		return
@@ -87,6 +87,7 @@ func (l *loop) run(ctx context.Context) {
 // longestPause is the most that a decision is delayed for that.
 const longestPause = 5 * time.Millisecond
 
+// sleep waits, or until the context ends.
 func sleep(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -122,7 +123,8 @@ func (l *loop) follow(ctx context.Context) bool {
 	}
 }
 
-// step makes one decision and carries it out. It returns when to make the next one.
+// step makes one decision and carries it out. It returns when to make the next one
+// though nothing happens.
 func (l *loop) step(ctx context.Context) time.Duration {
 	t := l.engine.Step()
 	stopAll(l.handle, t.Stop)
@@ -169,7 +171,8 @@ func (l *loop) queued(pod *v1.Pod) bool {
 	return slices.ContainsFunc(l.sched.SchedulingQueue.InFlightPods(), func(p *v1.Pod) bool { return p.UID == pod.UID })
 }
 
-// lookUp finds succeeded members, once for a gang that waits and again when it lost some.
+// lookUp finds members of gangs that have succeeded. It is asked once for a gang that
+// waits for members, and again when it has lost some.
 func (l *loop) lookUp(ctx context.Context, gangs []workload.Lookup) {
 	for _, g := range gangs {
 		list, err := l.handle.ClientSet().CoreV1().Pods(g.Namespace).List(ctx, metav1.ListOptions{
@@ -187,9 +190,10 @@ func (l *loop) lookUp(ctx context.Context, gangs []workload.Lookup) {
 // evictAtOnce is how many victims are evicted at the same time.
 const evictAtOnce = 32
 
-// evictAll evicts victims: first those that a budget may refuse, one by one until one is;
-// then the others at once, so that no gang runs on with half of its members. Pods whose
-// devices older pods hold are deleted before, whatever budgets say.
+// evictAll evicts victims: first those that a budget may refuse, one by one until one is
+// refused; then the others at once, so that no gang runs on with half of its members.
+// Pods whose devices older pods hold are deleted before all, whatever budgets say: two
+// containers must not run on one device.
 func (l *loop) evictAll(ctx context.Context, heal, victims []kubeengine.Victim) {
 	for _, v := range heal {
 		if !l.delete(ctx, v) {
@@ -248,61 +252,4 @@ func (l *loop) evict(ctx context.Context, v kubeengine.Victim) bool {
 		return false
 	}
 	return true
-}
-
-// sampleEvery is how often availability is sampled: a fraction of a lease's 15 s.
-const sampleEvery = 2 * time.Second
-
-// sample tells whether this process leads and the scheduler is available.
-func (l *loop) sample(context.Context) {
-	leads := l.leading()
-	metrics.Sample(leads, l.fence.fresh() && !(leads && l.engine.Gate().Suspended()), time.Now())
-}
-
-// leading says whether this process decides and may write.
-func (l *loop) leading() bool {
-	select {
-	case <-l.leads:
-		return l.fence.check() == nil
-	default:
-		return false
-	}
-}
-
-// giveBack deallocates claims that failed starts left behind.
-func (l *loop) giveBack(ctx context.Context, list []kubeclaims.GiveBack) {
-	for _, g := range list {
-		err := l.deallocate(ctx, &g)
-		if err != nil {
-			klog.FromContext(ctx).Info("Claim of a start that failed not given back yet", "resourceclaim", klog.KObj(g.Claim), "cause", err.Error())
-		} else {
-			klog.FromContext(ctx).Info("Claim of a start that failed given back", "resourceclaim", klog.KObj(g.Claim))
-		}
-		l.engine.GaveBack(g.Key(), err != nil)
-	}
-}
-
-// deallocate clears a claim's allocation, if the claim is as it was seen and none of its pods
-// is bound by now: what the API server says counts. A start that reserves the claim at the
-// same moment changes its resource version, so one of both writes fails.
-func (l *loop) deallocate(ctx context.Context, g *kubeclaims.GiveBack) error {
-	for _, p := range g.Pods {
-		now, err := l.client.CoreV1().Pods(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{})
-		switch {
-		case apierrors.IsNotFound(err):
-		case err != nil:
-			return err
-		case now.UID == p.UID && now.Spec.NodeName != "" && now.Status.Phase != v1.PodSucceeded && now.Status.Phase != v1.PodFailed:
-			return fmt.Errorf("pod %s is bound to node %s", p.Name, now.Spec.NodeName)
-		}
-	}
-	if err := l.fence.check(); err != nil {
-		return err
-	}
-	c := g.Claim.DeepCopy()
-	c.Status.Allocation, c.Status.ReservedFor, c.Status.Devices = nil, nil, nil
-	if _, err := l.client.ResourceV1().ResourceClaims(c.Namespace).UpdateStatus(ctx, c, metav1.UpdateOptions{}); !apierrors.IsNotFound(err) {
-		return err
-	}
-	return nil
 }

@@ -15,10 +15,12 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/memory"
 )
 
-// stateTimeout bounds reads and writes of the state: start and end of a process wait for it.
+// stateTimeout is how long reading or writing the state may take: the start and the end of
+// a process wait for it.
 const stateTimeout = 5 * time.Second
 
-// keeping keeps what the engine has learned for the next process; nil keeps nothing.
+// keeping keeps what the engine has learned for the next process. The nil value keeps
+// nothing.
 type keeping struct {
 	engine *kubeengine.Engine
 	every  time.Duration
@@ -41,7 +43,8 @@ func (s *Shared) keep(client kubernetes.Interface, namespace string) {
 	}}
 }
 
-// begin restores the state, if it can, when this process begins to lead, and keeps it.
+// begin restores the state when this process begins to lead, and keeps it from then on. It
+// returns when the state is restored, or cannot be.
 func (k *keeping) begin(ctx context.Context) {
 	if k == nil {
 		return
@@ -72,7 +75,8 @@ func (k *keeping) save(ctx context.Context) {
 	_ = k.Save(ctx, k.engine.Learned())
 }
 
-// Shutdown writes what was learned and the audit log. It is called by a leader.
+// Shutdown keeps what was learned and writes what waits for the audit log. It is called
+// while this process still leads.
 func (s *Shared) Shutdown(ctx context.Context) {
 	s.keeping.save(ctx)
 	ctx, cancel := context.WithTimeout(ctx, stateTimeout)

@@ -1,19 +1,12 @@
 package plugin
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
-	"io"
-	"math"
-	"os"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/yaml"
 
 	"github.com/tangram-dev/tangram/core/measure"
 	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
@@ -78,6 +71,7 @@ func (a *MetricsArgs) idle() (below int, after time.Duration, err error) {
 	return below, after, nil
 }
 
+// targets checks the targets.
 func (a *MetricsArgs) targets() (metrics.Targets, error) {
 	out := metrics.DefaultTargets()
 	if c := a.Targets.Completion; c != nil {
@@ -124,7 +118,8 @@ func (l *DurationLevels) parse(target, alert time.Duration) (time.Duration, time
 	return target, alert, nil
 }
 
-// setMetrics applies GPUQueue's arguments about metrics; profiles share one price table.
+// setMetrics applies what GPUQueue's arguments say about metrics. Profiles share them, so
+// the price table is followed once.
 func (s *Shared) setMetrics(ctx context.Context, e *kubeengine.Engine, a *MetricsArgs) error {
 	below, after, err := a.idle()
 	if err != nil {
@@ -150,76 +145,4 @@ func (s *Shared) setMetrics(ctx context.Context, e *kubeengine.Engine, a *Metric
 	s.prices = p
 	go p.follow(ctx)
 	return nil
-}
-
-// priceFile is a table of prices as people write it.
-type priceFile struct {
-	// Currency is what prices are in.
-	Currency string `json:"currency"`
-	// PerGPUHour is the price of an hour of one GPU, by model in any spelling. Of several
-	// that match a device the one that says more counts: "A100 80GB" before "A100".
-	PerGPUHour map[string]float64 `json:"perGPUHour"`
-}
-
-// parsePrices reads a table of prices. Errors name the field.
-func parsePrices(text []byte) (measure.Prices, error) {
-	var f priceFile
-	if err := yaml.UnmarshalStrict(text, &f); err != nil {
-		return measure.Prices{}, err
-	}
-	micro := map[string]int64{}
-	for name, v := range f.PerGPUHour {
-		if math.IsNaN(v) || v < 0 || v*1e6 > float64(measure.MaxPrice) {
-			return measure.Prices{}, fmt.Errorf("perGPUHour[%s]: %g, must be 0 to %d", name, v, measure.MaxPrice/1_000_000)
-		}
-		micro[name] = int64(math.Round(v * 1e6))
-	}
-	return measure.NewPrices(f.Currency, micro)
-}
-
-const (
-	// priceEvery is how often the file is looked at: a ConfigMap takes a minute anyway.
-	priceEvery = 30 * time.Second
-	// maxPriceFile is the most a ConfigMap can hold.
-	maxPriceFile = 1 << 20
-)
-
-type prices struct {
-	file string
-	text []byte
-	set  func(measure.Prices)
-}
-
-// read reads the file, if it has changed.
-func (p *prices) read() error {
-	f, err := os.Open(p.file)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxPriceFile+1))
-	switch {
-	case err != nil:
-		return err
-	case len(text) > maxPriceFile:
-		return fmt.Errorf("%s: more than %d bytes", p.file, maxPriceFile)
-	case p.text != nil && bytes.Equal(text, p.text):
-		return nil
-	}
-	p.text = text
-	table, err := parsePrices(text)
-	if err != nil {
-		return fmt.Errorf("%s: %w", p.file, err)
-	}
-	p.set(table)
-	return nil
-}
-
-// follow reads the file again and again. One that is invalid is reported and changes nothing.
-func (p *prices) follow(ctx context.Context) {
-	wait.UntilWithContext(ctx, func(ctx context.Context) {
-		if err := p.read(); err != nil {
-			klog.FromContext(ctx).Error(err, "Price table not read: the last valid one counts", "file", p.file)
-		}
-	}, priceEvery)
 }

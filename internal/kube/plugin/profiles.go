@@ -13,8 +13,9 @@ import (
 // ours are Tangram's plugins.
 var ours = []string{names.PluginClaims, names.PluginQueue, names.PluginFilter, names.PluginScore, names.PluginReserve, names.PluginGang, names.PluginBind}
 
-// scoreWeight is GPUScore's weight among kube-scheduler's scores when the configuration names
-// none: enough that GPUs decide unless several preferences agree against them.
+// scoreWeight is GPUScore's weight among kube-scheduler's scores when the
+// configuration names none: enough that GPUs decide unless several preferences
+// agree against them.
 const scoreWeight = 10
 
 // CompleteAll completes all profiles of a scheduler.
@@ -48,10 +49,11 @@ func shareQueueArgs(profiles []config.KubeSchedulerProfile) {
 	}
 }
 
-// Complete makes a profile that uses any of Tangram's plugins use all of them at all their
-// points, but for those it disables. They work as one: what the filter finds the reserve must
-// hold and the binding must carry, so listing filter and score only (seed 003's) means the
-// whole.
+// Complete makes a profile that uses any of Tangram's plugins use all of them at
+// all their points. They work as one: what the filter finds the reserve must
+// hold and the binding must carry, so a configuration that lists the filter and
+// the score only (seed 003's does) means the whole. A plugin the profile
+// disables stays disabled.
 func Complete(p *config.KubeSchedulerProfile) {
 	if p.Plugins == nil || !uses(p.Plugins) {
 		return
@@ -110,7 +112,8 @@ func packNodes(p *config.KubeSchedulerProfile) {
 	}
 }
 
-// SortQueue makes GPUQueue order the queue, which is one for all profiles.
+// SortQueue makes GPUQueue order the queue. There is one queue for all profiles, so
+// all must agree: those without Tangram's plugins too.
 func SortQueue(p *config.KubeSchedulerProfile) {
 	if p.Plugins == nil {
 		p.Plugins = &config.Plugins{}
@@ -139,8 +142,9 @@ func steerClaims(p *config.KubeSchedulerProfile) {
 	}
 }
 
-// ignoreOurs tells kube-scheduler's own counting of resources to leave alone what nodes do
-// not publish: amounts of a card, MIG slices that are cut on demand. Tangram counts them.
+// ignoreOurs tells kube-scheduler's own counting of resources to leave alone what
+// nodes do not publish: amounts of a card, MIG slices that are cut on demand. Tangram
+// counts them.
 func ignoreOurs(p *config.KubeSchedulerProfile) {
 	for i := range p.PluginConfig {
 		args, ok := p.PluginConfig[i].Args.(*config.NodeResourcesFitArgs)

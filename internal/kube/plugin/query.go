@@ -51,7 +51,8 @@ func (q *questions) validate() error {
 	return nil
 }
 
-// Questions have a client of their own, so that they do not use up the scheduler's rates.
+// Rates of what questions ask of the API server: they have a client of their own, so that
+// they do not use up the scheduler's.
 const (
 	queryQPS   = 500
 	queryBurst = 1000

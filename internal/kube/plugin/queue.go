@@ -18,7 +18,8 @@ import (
 	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 )
 
-// queue is GPUQueue: it keeps pods out of the queue until they are released, and orders it.
+// queue is GPUQueue: it keeps pods out of kube-scheduler's queue until the engine has
+// released them, and orders those inside.
 type queue struct {
 	woken
 	gate *kubeengine.Gate
@@ -103,11 +104,13 @@ func afterOwnEdit(_ klog.Logger, pod *v1.Pod, before, after any) (fwk.QueueingHi
 	return fwk.Queue, nil
 }
 
-// Less puts released pods first, by rank; others by priority and age, as kube-scheduler.
+// Less puts pods that the engine released first, by rank, which a pod keeps for life;
+// the others by priority and age, as kube-scheduler does.
 func (q *queue) Less(a, b fwk.QueuedPodInfo) bool {
 	return q.positionOf(a).before(q.positionOf(b))
 }
 
+// position is what orders a pod in the queue.
 type position struct {
 	ranked   bool
 	rank     int64

@@ -3,9 +3,7 @@ package plugin
 import (
 	"context"
 	"errors"
-	"slices"
 	"strings"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -14,7 +12,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	"k8s.io/kubernetes/pkg/scheduler"
 	"k8s.io/kubernetes/pkg/scheduler/framework"
-	"k8s.io/kubernetes/pkg/scheduler/util"
 
 	"github.com/tangram-dev/tangram/api/names"
 	"github.com/tangram-dev/tangram/core/explain"
@@ -67,7 +64,8 @@ func plain(pod *v1.Pod) bool {
 		(a.PodAntiAffinity == nil || len(a.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution) == 0)
 }
 
-// unwelcome: the planned node has an untolerated PreferNoSchedule taint, which scores weigh.
+// unwelcome says whether the planned node has a PreferNoSchedule taint that the pod does
+// not tolerate: scores of all nodes weigh that.
 func unwelcome(ctx context.Context, f framework.Framework, pod *v1.Pod, node model.NodeID) bool {
 	info, err := f.SnapshotSharedLister().NodeInfos().Get(string(node))
 	if err != nil || len(info.Node().Spec.Taints) == 0 {
@@ -78,8 +76,9 @@ func unwelcome(ctx context.Context, f framework.Framework, pod *v1.Pod, node mod
 	return found
 }
 
-// toItsPlace schedules a pod to its planned node, if kube-scheduler's filters let it. Else a
-// pod that starts alone takes the best other node they accept; a gang is planned anew.
+// toItsPlace schedules a pod to its planned node, if kube-scheduler's filters let it.
+// If they refuse, a pod that starts alone takes the best other node they accept; a gang
+// is planned anew without the nodes they refused.
 func (s *Shared) toItsPlace(ctx context.Context, f framework.Framework, cs fwk.CycleState, pod *v1.Pod, c *kubeengine.Cycle) (scheduler.ScheduleResult, error) {
 	allowed, status, _ := f.RunPreFilterPlugins(ctx, cs, pod)
 	if !status.IsSuccess() {
@@ -123,8 +122,9 @@ func (s *Shared) toItsPlace(ctx context.Context, f framework.Framework, cs fwk.C
 	return s.refused(ctx, f, pod, c, refusals)
 }
 
-// byScores lets kube-scheduler's scores of all nodes decide, for a pod that starts alone and
-// prefers nodes or neighbours: it fits somewhere. extended: extenders have a say as well.
+// byScores lets kube-scheduler's scores of all nodes decide, ours among them, for a pod
+// that starts alone and prefers nodes or neighbours. That it fits somewhere is planned.
+// extended: extenders have a say as well.
 func (s *Shared) byScores(ctx context.Context, f framework.Framework, cs fwk.CycleState, info *framework.QueuedPodInfo, whole schedulePod, extended bool, c *kubeengine.Cycle) (scheduler.ScheduleResult, error) {
 	result, err := whole(ctx, f, cs, info)
 	if err == nil {
@@ -178,7 +178,8 @@ func (s *Shared) refusedEverywhere(ctx context.Context, f framework.Framework, p
 	return scheduler.ScheduleResult{}, fitError(f, said)
 }
 
-// withClaims adds the names of a pod's volume claims to what kube-scheduler says of them.
+// withClaims adds the names of a pod's volume claims to what kube-scheduler says of them
+// without naming one.
 func withClaims(said string, pod *v1.Pod) string {
 	if !strings.Contains(said, "PersistentVolumeClaims") {
 		return said
@@ -202,7 +203,8 @@ func (s *Shared) waits(ctx context.Context, f framework.Framework, cs fwk.CycleS
 	return fitError(f, "waits for its turn")
 }
 
-// fitError is a failure on which kube-scheduler's own preemption does not act.
+// fitError is a failure that kube-scheduler's own preemption does not act on: victims
+// are the engine's to find.
 func fitError(f framework.Framework, why string) error {
 	nodes, _ := f.SnapshotSharedLister().NodeInfos().List() // a snapshot knows no error
 	return &framework.FitError{NumAllNodes: len(nodes), Diagnosis: framework.Diagnosis{
@@ -210,103 +212,4 @@ func fitError(f framework.Framework, why string) error {
 		UnschedulablePlugins: sets.New(names.PluginQueue),
 		PreFilterMsg:         why,
 	}}
-}
-
-// judge asks kube-scheduler's filters about one node. A refusal is late when the node is not
-// known yet, or when pods are counted there that are gone.
-func (s *Shared) judge(ctx context.Context, f framework.Framework, cs fwk.CycleState, pod *v1.Pod, node model.NodeID) (kubeengine.Verdict, bool) {
-	info, err := f.SnapshotSharedLister().NodeInfos().Get(string(node))
-	if err != nil {
-		return kubeengine.Verdict{Node: node, Said: "node(s) are not known yet", Late: true}, false
-	}
-	status := s.takes(ctx, f, cs, pod, info)
-	if status.IsSuccess() {
-		return kubeengine.Verdict{}, true
-	}
-	late := slices.ContainsFunc(info.GetPods(), func(p fwk.PodInfo) bool { return s.engine.Gate().Gone(p.GetPod()) })
-	if !late {
-		metrics.Vetoed(status.Plugin())
-	}
-	return kubeengine.Verdict{Node: node, Said: status.Message(), Late: late}, false
-}
-
-// takes is what kube-scheduler's filters say of a node and a pod. The engine may have heard
-// of the end of a pod before kube-scheduler's cache has: pods that are gone are not counted,
-// or a start would be undone that is right, and its place could go to another pod.
-func (s *Shared) takes(ctx context.Context, f framework.Framework, cs fwk.CycleState, pod *v1.Pod, node fwk.NodeInfo) *fwk.Status {
-	status := f.RunFilterPluginsWithNominatedPods(ctx, cs, pod, node)
-	if status.IsSuccess() {
-		return status
-	}
-	if without, state := s.withoutGone(ctx, f, cs, pod, node); without != nil {
-		return f.RunFilterPluginsWithNominatedPods(ctx, state, pod, without)
-	}
-	return status
-}
-
-// withoutGone returns copies of a node without the pods that are gone and of the cycle's
-// state; nil when there are none. A pod that wants a host port waits for kube-scheduler's
-// cache, which keeps one entry per port and would drop the new pod's with the old one's.
-func (s *Shared) withoutGone(ctx context.Context, f framework.Framework, cs fwk.CycleState, pod *v1.Pod, info fwk.NodeInfo) (without fwk.NodeInfo, state fwk.CycleState) {
-	for _, p := range info.GetPods() {
-		if !s.engine.Gate().Gone(p.GetPod()) {
-			continue
-		}
-		if without == nil {
-			without, state = info.Snapshot(), cs.Clone()
-		}
-		if wantsPort(pod) && wantsPort(p.GetPod()) {
-			return nil, nil
-		}
-		if without.RemovePod(klog.FromContext(ctx), p.GetPod()) != nil || !f.RunPreFilterExtensionRemovePod(ctx, state, pod, p, without).IsSuccess() {
-			return nil, nil // what the filters said of all pods counts
-		}
-	}
-	return without, state
-}
-
-func wantsPort(pod *v1.Pod) bool { return len(util.GetHostPorts(pod)) > 0 }
-
-// HandleFailures makes a scheduler put pods of the engine back without event or condition:
-// the engine explains why they wait, and no autoscaler must act because a cycle ended early.
-func (s *Shared) HandleFailures(sched *scheduler.Scheduler) {
-	loud := sched.FailureHandler
-	sched.FailureHandler = func(ctx context.Context, f framework.Framework, info *framework.QueuedPodInfo, status *fwk.Status, nominating *fwk.NominatingInfo, start time.Time) {
-		if nominating.Mode() == fwk.ModeOverride && nominating.NominatedNodeName == "" && info.Pod.Status.NominatedNodeName == "" {
-			// Clearing what is not there makes kube-scheduler keep the pod in a list of those
-			// nominated to no node, and walk through it with every failure and update.
-			nominating = nil
-		}
-		if p := s.profiles[f.ProfileName()]; p == nil || !p.filters || !s.engine.Gate().Manages(info.Pod) {
-			loud(ctx, f, info, status, nominating, start)
-			return
-		}
-		if !status.IsRejected() {
-			klog.FromContext(ctx).V(2).Info("Start failed", "pod", klog.KObj(info.Pod), "reason", status.Message())
-		}
-		s.putBack(ctx, sched, f, info, status.IsRejected())
-	}
-}
-
-// putBack returns a pod to kube-scheduler's queue, where it waits for the engine: at once
-// when it was rejected, after kube-scheduler's back-off when its start failed (such a pod
-// is in its binding cycle, for which the queue keeps no events).
-func (s *Shared) putBack(ctx context.Context, sched *scheduler.Scheduler, f framework.Framework, info *framework.QueuedPodInfo, rejected bool) {
-	logger, pod := klog.FromContext(ctx), info.Pod
-	latest, err := f.SharedInformerFactory().Core().V1().Pods().Lister().Pods(pod.Namespace).Get(pod.Name)
-	if err != nil || latest.Spec.NodeName != "" || latest.UID != pod.UID {
-		sched.SchedulingQueue.Done(pod.UID)
-		return
-	}
-	info.ClearRejectorPlugins()
-	if rejected {
-		info.UnschedulablePlugins = sets.New(names.PluginQueue)
-	}
-	info.PodInfo, _ = framework.NewPodInfo(latest.DeepCopy()) // as kube-scheduler does
-	if err := sched.SchedulingQueue.AddUnschedulableIfNotPresent(logger, info, sched.SchedulingQueue.SchedulingCycle()); err != nil {
-		logger.Error(err, "Pod not put back into the scheduling queue", "pod", klog.KObj(latest))
-	}
-	if s.engine.Gate().Released(latest) { // while the cycle ended: activation came too early
-		sched.SchedulingQueue.Activate(logger, map[string]*v1.Pod{latest.Namespace + "/" + latest.Name: latest})
-	}
 }

@@ -42,10 +42,12 @@ type setting[A any] struct {
 	setCount    func(*tuning, int)
 }
 
+// of is a duration.
 func of[A any](field string, def, least, most time.Duration, at func(*A) *string, set func(*tuning, time.Duration), meaning string) setting[A] {
 	return setting[A]{field: field, def: int64(def), least: int64(least), most: int64(most), duration: at, setDuration: set, meaning: meaning}
 }
 
+// count is a number.
 func count[A any](field string, def, least, most int, at func(*A) **int, set func(*tuning, int), meaning string) setting[A] {
 	return setting[A]{field: field, def: int64(def), least: int64(least), most: int64(most), count: at, setCount: set, meaning: meaning}
 }
@@ -76,6 +78,7 @@ func (s *setting[A]) read(args *A, into *tuning) error {
 	return nil
 }
 
+// readAll reads all arguments of a table.
 func readAll[A any](table []setting[A], args *A, into *tuning) error {
 	for i := range table {
 		if err := table[i].read(args, into); err != nil {
@@ -96,6 +99,7 @@ func short(d time.Duration) string {
 	return d.String()
 }
 
+// queueSettings are GPUQueue's.
 func queueSettings() []setting[QueueArgs] {
 	type a = QueueArgs
 	type t = tuning
@@ -168,6 +172,7 @@ func queueSettings() []setting[QueueArgs] {
 	}
 }
 
+// gangSettings are GPUGang's.
 func gangSettings() []setting[GangArgs] {
 	return []setting[GangArgs]{
 		of("permitTimeout", permitFor, time.Second, time.Hour, func(x *GangArgs) *string { return &x.PermitTimeout }, func(t *tuning, v time.Duration) { t.permit = v },
@@ -175,6 +180,7 @@ func gangSettings() []setting[GangArgs] {
 	}
 }
 
+// bindSettings are GPUBind's.
 func bindSettings() []setting[BindArgs] {
 	return []setting[BindArgs]{
 		of("retryEvery", time.Second, 10*time.Millisecond, time.Minute, func(x *BindArgs) *string { return &x.RetryEvery }, func(t *tuning, v time.Duration) { t.bind.every = v },
@@ -184,6 +190,7 @@ func bindSettings() []setting[BindArgs] {
 	}
 }
 
+// claimsSettings are GPUClaims'.
 func claimsSettings() []setting[ClaimsArgs] {
 	return []setting[ClaimsArgs]{
 		of("filterTimeout", filterTimeout, time.Millisecond, time.Hour, func(x *ClaimsArgs) *string { return &x.FilterTimeout }, func(t *tuning, v time.Duration) { t.claims.filter = v },

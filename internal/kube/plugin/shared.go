@@ -3,12 +3,8 @@ package plugin
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/signal"
-	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	v1 "k8s.io/api/core/v1"
@@ -32,11 +28,11 @@ import (
 	"github.com/tangram-dev/tangram/internal/kube/report"
 	"github.com/tangram-dev/tangram/internal/kube/watch"
 	"github.com/tangram-dev/tangram/internal/kube/workload"
-	"github.com/tangram-dev/tangram/internal/version"
 )
 
-// Shared is what all plugins of all profiles of one scheduler share: one ledger. The
-// framework builds plugins in random order, so the first one makes it.
+// Shared is what all plugins of all profiles of one scheduler share: one ledger.
+// The framework builds plugins in random order, so whichever comes first makes
+// it.
 type Shared struct {
 	mu       sync.Mutex
 	engine   *kubeengine.Engine
@@ -72,7 +68,8 @@ type Shared struct {
 	placeholders placeholders // placeholders stand for gangs that lack nodes
 }
 
-// awaitSync blocks a pod that asks for GPUs until the ledger has seen what existed.
+// awaitSync blocks until the ledger has seen what existed at the start. Only pods
+// that ask for GPUs need to wait for it.
 func (s *Shared) awaitSync(ctx context.Context) {
 	s.synced.Do(func() {
 		logger := klog.FromContext(ctx)
@@ -93,7 +90,8 @@ type profile struct {
 	priority   bool                // the profile scores by GPUPriority, which the shortcut would pass over
 }
 
-// NewShared returns one scheduler's state; without sources those of its API server.
+// NewShared returns the state for one scheduler. No source of GPUNodes means the
+// objects of the scheduler's own API server.
 func NewShared(from watch.Sources) *Shared {
 	s := &Shared{profiles: map[string]*profile{}, sources: from, events: newYielding(), fence: &fence{}}
 	s.tuning, _ = (&QueueArgs{}).tuning() // defaults are valid, as a test says
@@ -158,7 +156,8 @@ func (s *Shared) join(ctx context.Context, h fwk.Handle) (*kubeengine.Engine, *p
 	return s.engine, s.profile(h.ProfileName()), nil
 }
 
-// profile returns what is known of a profile, or a new one. The caller holds the lock.
+// profile returns what is known of a profile, making it if needed. The caller holds
+// the lock.
 func (s *Shared) profile(name string) *profile {
 	p := s.profiles[name]
 	if p == nil {
@@ -168,6 +167,7 @@ func (s *Shared) profile(name string) *profile {
 	return p
 }
 
+// settings are what the profile says about its pods.
 func (p *profile) settings() workload.Profile {
 	return workload.Profile{Placements: p.placements, Models: p.models, Weights: p.weights, Tenants: p.tenants}
 }
@@ -197,7 +197,8 @@ func (s *Shared) reporter(ctx context.Context) report.Reporter {
 	}
 }
 
-// recorders are the profiles' event recorders, by scheduler name, added while it is built.
+// recorders are the event recorders of the profiles, by scheduler name. They are added
+// while the scheduler is built and only read afterwards.
 type recorders struct {
 	byName map[string]events.EventRecorderLogger
 	any    events.EventRecorderLogger
@@ -229,115 +230,6 @@ func enlist[A any](ctx context.Context, s *Shared, h fwk.Handle, obj runtime.Obj
 	return c, p, args, err
 }
 
-// setLevels takes over the levels of domains that a profile's arguments list. There is one
-// tree of nodes, so profiles must agree; one that lists none takes what the others list.
-func (s *Shared) setLevels(profile string, args *FilterArgs) error {
-	levels, err := args.levels()
-	if err != nil || levels == nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.levels != "" {
-		if !slices.Equal(levels, s.engine.Levels()) {
-			return fmt.Errorf("topologyLevels: other levels than in profile %q, and the scheduler has one tree of domains", s.levels)
-		}
-		return nil
-	}
-	s.levels = profile
-	s.engine.Configure(func(set *kubeengine.Settings) { set.Levels = levels })
-	return nil
-}
-
-// setTelemetryMaxAge takes over how old telemetry may be. There is one ledger for all
-// profiles, so profiles must agree; one that says nothing takes what the others say.
-func (s *Shared) setTelemetryMaxAge(profile string, age time.Duration) error {
-	if age == 0 {
-		return nil
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.maxAge.profile != "" {
-		if age != s.maxAge.age {
-			return fmt.Errorf("telemetryMaxAge: %s, but %s in profile %q, and there is one for all", age, s.maxAge.age, s.maxAge.profile)
-		}
-		return nil
-	}
-	s.maxAge.profile, s.maxAge.age = profile, age
-	s.engine.Configure(func(set *kubeengine.Settings) { set.TelemetryMaxAge = age })
-	return nil
-}
-
-// record begins the recording that GPUQueue's arguments ask for, once for all profiles.
-func (s *Shared) record(e *kubeengine.Engine, args *RecordingArgs) error {
-	if args.Megabytes < 0 || args.Megabytes > maxRecording {
-		return fmt.Errorf("recording.megabytes: %d, must be 0 to %d", args.Megabytes, maxRecording)
-	}
-	if args.Megabytes == 0 && args.File == "" || s.recording {
-		return nil
-	}
-	s.recording = true
-	var sink func([]byte)
-	if args.File != "" {
-		// One file for each process: a recording begins with the engine that it is of.
-		f, err := os.OpenFile(fmt.Sprintf("%s.%d", args.File, os.Getpid()), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-		if err != nil {
-			return fmt.Errorf("recording.file: %w", err)
-		}
-		sink = func(line []byte) { _, _ = f.Write(line) } // a disk that is full ends the recording, not the scheduler
-	}
-	return kubeengine.Record(e, version.Get().String(), args.Megabytes<<20, sink)
-}
-
 // The engine checks itself against the API: some nodes and its accounts every
 // selfCheck.every, all of it on SIGUSR2, as kube-scheduler does. A difference may be an event
 // under way, so it is reported if it lasts for selfCheck.again.
-
-// checkItself checks until the context ends. It does not block.
-func (s *Shared) checkItself(ctx context.Context) {
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGUSR2)
-	checker := s.Engine().Checker()
-	go func() {
-		defer signal.Stop(signals)
-		logger := klog.FromContext(ctx)
-		now := time.NewTicker(s.tuning.check.every)
-		defer now.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-now.C:
-				s.checkSome(ctx, checker)
-			case <-signals:
-				if holders, err := checker.All(); err != nil {
-					logger.Error(err, "Ledger check failed")
-				} else {
-					logger.Info("Ledger check passed: it equals the records; limits, gangs and lost pods checked", "holders", holders)
-				}
-			}
-		}
-	}()
-}
-
-func (s *Shared) checkSome(ctx context.Context, checker *kubeengine.Checker) {
-	holders, node, err := checker.Some(s.tuning.check.nodes)
-	if err == nil {
-		klog.FromContext(ctx).Info("Periodic ledger check passed: some nodes, all limits, gangs and lost pods checked", "holders", holders)
-		return
-	}
-	select {
-	case <-ctx.Done():
-		return
-	case <-time.After(s.tuning.check.again):
-	}
-	if _, again := checker.All(); again == nil {
-		return
-	}
-	metrics.CheckFailed("periodic")
-	klog.FromContext(ctx).Error(err, "Periodic ledger check failed")
-	if node != nil {
-		ref := &v1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}
-		s.recorders.of(names.SchedulerName).Eventf(ref, nil, v1.EventTypeWarning, "LedgerDiffers", "Checking", "%s", err.Error())
-	}
-}

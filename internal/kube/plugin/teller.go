@@ -3,7 +3,6 @@ package plugin
 import (
 	"context"
 	"sync"
-	"time"
 
 	v1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,11 +13,6 @@ import (
 	fwk "k8s.io/kube-scheduler/framework"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
-	"github.com/tangram-dev/tangram/api/names"
-	"github.com/tangram-dev/tangram/api/record"
-	"github.com/tangram-dev/tangram/internal/dialect"
-	"github.com/tangram-dev/tangram/internal/kube/audit"
-	kubeengine "github.com/tangram-dev/tangram/internal/kube/engine"
 	"github.com/tangram-dev/tangram/internal/kube/report"
 )
 
@@ -100,8 +94,9 @@ func (t *teller) run(ctx context.Context) {
 	}
 }
 
-// write makes a pod's condition say why it waits. The pod's version must be the one that was
-// looked at: no late write undoes a Binding. A failed one is found when the reason is next.
+// write makes a pod's condition say why it waits. The pod's version must be the one
+// that was looked at: a late word must not undo what a binding says. What fails is
+// found missing when the reason is looked for next.
 func (t *teller) write(ctx context.Context, w report.Notice) {
 	pods := t.client.CoreV1().Pods(w.Pod.Namespace)
 	now, err := t.latest(w.Pod)
@@ -162,66 +157,5 @@ func (t *teller) event(pod *v1.Pod, w report.Notice) {
 	}
 	if w.Event {
 		t.recorders.of(pod.Spec.SchedulerName).Eventf(pod, nil, kind, reason, "Scheduling", "%s", w.Text)
-	}
-}
-
-// auditor is the scheduler's audit log, shared by plugins that are built before it is opened.
-type auditor struct{ log *audit.Log }
-
-func (a *auditor) on() bool { return a != nil && a.log.On() }
-
-// open opens the log that the arguments name, once.
-func (a *auditor) open(args *AuditArgs, t *tuning) error {
-	if args.Path == "" || a.log != nil {
-		return nil
-	}
-	out, err := audit.Open(args.Path, int64(t.audit.megabytes)<<20, t.audit.files)
-	if err != nil {
-		return err
-	}
-	audit.RegisterMetrics()
-	a.log = audit.New(out, t.audit.buffer)
-	return nil
-}
-
-// started says that a pod was bound; c is nil for pods that the engine does not place.
-func (a *auditor) started(pod *v1.Pod, node string, c *cycle) {
-	if !a.on() {
-		return
-	}
-	e := audit.Of(audit.Start, pod, time.Now())
-	e.Node = node
-	if c.released() {
-		e.Queue, e.Gang = c.Queue, c.Name
-		if c.Request.Vendor != "" {
-			e.Devices = audit.DevicesOf(dialect.Record(c.Request, c.Cycle.Node, c.Grant))
-		}
-	}
-	a.log.Add(e)
-}
-
-// evicted says that a pod was told to leave.
-func (a *auditor) evicted(v kubeengine.Victim, reason string) {
-	if !a.on() {
-		return
-	}
-	e := audit.Of(audit.Evict, v.Pod, time.Now())
-	e.Reason, e.Message, e.For, e.Queue, e.Gang = reason, v.Why, v.For, v.Queue, v.Gang
-	if r, err := record.Decode(v.Pod.Annotations[names.AnnotationDevices]); err == nil {
-		e.Devices = audit.DevicesOf(r)
-	}
-	a.log.Add(e)
-}
-
-// refused says that gangs do not start.
-func (a *auditor) refused(refusals []kubeengine.Refusal) {
-	if !a.on() {
-		return
-	}
-	for _, r := range refusals {
-		e := audit.Of(audit.Refuse, r.Pod, time.Now())
-		e.Gang, e.Queue, e.Members = r.Gang, r.Queue, r.Members
-		e.Because(&r.Reason)
-		a.log.Add(e)
 	}
 }

@@ -17,9 +17,11 @@ import (
 )
 
 // waitingRoom is kube-scheduler's queue with a room before it, for pods that wait for the
-// engine. In the queue they would be looked at with every pod that is bound: with 5,000 of
-// them that is a third of a scheduler's CPU time. A pod is in the room or in the queue, never
-// in both. Once released it stays in the queue, as GPUQueue's PreEnqueue says.
+// engine. In the queue itself they would be looked at with every pod that is bound: with 5,000
+// of them that is a third of a scheduler's CPU time.
+//
+// A pod is in the room or in the queue, never in both. Once inside it stays there: one that was
+// released and is put back waits in the queue, as GPUQueue's PreEnqueue says.
 type waitingRoom struct {
 	internalqueue.SchedulingQueue
 	waits func(*v1.Pod) bool
@@ -137,7 +139,8 @@ func (r *waitingRoom) AddUnschedulableIfNotPresent(logger klog.Logger, info *fra
 	return r.SchedulingQueue.AddUnschedulableIfNotPresent(logger, info, cycle)
 }
 
-// lookEvery is how often pods are found that need not wait, if not let in within onItsWay.
+// lookEvery is how often the room is searched for pods that need not be there; one that was
+// released is let in sooner than onItsWay.
 const (
 	lookEvery = time.Minute
 	onItsWay  = 3 * time.Second
@@ -174,7 +177,8 @@ func (r *waitingRoom) sleep(d time.Duration) bool {
 	}
 }
 
-// needless are pods that need not wait, found without the lock: events wait for it.
+// needless are pods in the room that need not wait. The lock is not held for as long as that
+// takes, because the scheduler's events wait for it.
 func (r *waitingRoom) needless() []*v1.Pod {
 	r.mu.Lock()
 	all := slices.Collect(maps.Values(r.pods))

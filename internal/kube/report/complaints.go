@@ -11,14 +11,16 @@ type Complaint struct {
 // Reporter reports a complaint. It must not block.
 type Reporter func(Complaint)
 
-// Complaints remembers what is wrong with objects: every problem is reported once.
+// Complaints remembers what is wrong with objects, so that every problem is reported once.
+// Not safe for concurrent use.
 type Complaints struct {
 	last    map[string]string // what was last reported about an object
 	pending []Complaint
 }
 
-// Set says what is wrong with an object, or nil; key names the object and what it is judged
-// for. A problem is not reported again until it has changed or gone.
+// Set says what is wrong with an object, nil when nothing is; key names the object and what
+// it is judged for. A problem that was reported before is not reported again until it has
+// changed or gone.
 func (c *Complaints) Set(key string, about *v1.ObjectReference, problem error, reason string) {
 	if problem == nil {
 		delete(c.last, key)

@@ -19,9 +19,11 @@ type Notice struct {
 	Event        bool // an event says it as well
 }
 
-// Every is how often owners of waiting gangs are told a changed reason: first after a
-// twentieth, then after Every and twice as long each time, up to 30 times, or 3 times when
-// the reason is of another kind. Numbers in reasons change often, and each costs writes.
+// Every is how long owners of waiting gangs are left alone when the reason has changed.
+// They are told first when the gang has waited for a twentieth of it, and again after
+// Every, and after twice as long each time, up to 30 times Every, or 3 times when the
+// reason is of another kind. Numbers in reasons change with every pod that comes or goes,
+// and telling costs a write per member.
 const Every = 10 * time.Second
 
 const (
@@ -30,7 +32,8 @@ const (
 	kindTimes = 3
 )
 
-// Notices remembers what owners of waiting gangs were told, and when to look again.
+// Notices remembers what the owners of waiting gangs were told, and says when to look for a
+// reason again. Not safe for concurrent use.
 type Notices struct {
 	Every time.Duration // how often changed reasons are told at most; the constant by default
 	// due are gangs whose reasons are to be looked for; of each only the one at its at
@@ -125,9 +128,10 @@ func (n *Notices) next(t *told, text, kind string, now time.Time) *told {
 	return &told{text: text, kind: kind, pods: map[model.HolderID]bool{}, at: now, pause: min(mostTimes*n.Every, 2*t.pause)}
 }
 
-// Tell returns what the waiting pods of a gang have to be told: those not told the latest,
-// and those whose condition does not show it. kind is Reason.Condition or
-// names.ReasonWaitingForNodes. Nodes are counted: a tenant may have no right to list them.
+// Tell returns what the waiting pods of a gang have to be told: those that have not been
+// told the latest, and those whose condition does not show it. kind is the one word for
+// it: Reason.Condition, or names.ReasonWaitingForNodes. Nodes are counted and not named: a tenant
+// who may read the pod may have no right to list nodes. The query API names them by rights.
 func (n *Notices) Tell(id engine.ID, r *explain.Reason, kind string, waiting []*v1.Pod, shows func(*v1.Pod) (kind, text string), now time.Time) []Notice {
 	shown := r.Anonymous()
 	t := n.next(n.told[id], shown.String(), kind, now)

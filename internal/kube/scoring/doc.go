@@ -3,5 +3,5 @@
 // set of typed arguments for the scheduler's plugin and for the extender; an invalid one is
 // an error that names the field.
 //
-// Read args.go and volcano.go (arguments under Volcano's names).
+// Read args.go, tenants.go and volcano.go (arguments under Volcano's names).
 package scoring

@@ -4,18 +4,17 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 )
 
-// Optional watches objects on clusters that have them. It is no informer of the scheduler:
-// those never sync when their CRD is missing. A nil Optional watches nothing.
+// Optional watches objects on clusters that have them. It is not one of the scheduler's
+// informers: those never sync when their CRD is missing, and the scheduler would not
+// start. A nil Optional watches nothing.
 type Optional[T metav1.Object] struct {
 	informer cache.SharedIndexInformer
 	handler  cache.ResourceEventHandlerRegistration
@@ -26,8 +25,9 @@ type Optional[T metav1.Object] struct {
 	without string // logged when they are not served
 }
 
-// New prepares to watch. without is logged when the API server serves no such objects.
-// changed is called with an object's key, all when they begin or cease to be served.
+// New prepares to watch; Run starts it. without is logged when the API server serves no
+// such objects. changed is called with the key of each object that came, changed or
+// went; all when the API server begins or ceases to serve them.
 func New[T metav1.Object](source cache.ListerWatcher, example runtime.Object, without string, changed func(string), all func()) (*Optional[T], error) {
 	w := &Optional[T]{again: make(chan struct{}, 1), all: all, without: without}
 	w.informer = cache.NewSharedIndexInformer(insistent[T]{cache.ToListerWatcherWithContext(source), w}, example, 0, nil)
@@ -61,7 +61,8 @@ func (w *Optional[T]) refused(ctx context.Context, err error) bool {
 	return true
 }
 
-// LookAgain asks soon whether such objects are served by now: one is said to exist.
+// LookAgain asks the API server soon whether it serves them by now: somebody has seen that
+// such an object exists. It does not wait.
 func (w *Optional[T]) LookAgain() {
 	if w == nil {
 		return
@@ -80,7 +81,8 @@ func keyOf(o metav1.Object) string {
 	return o.GetNamespace() + "/" + o.GetName()
 }
 
-// servesNone says whether an error means that such objects are not served, or not to us.
+// servesNone says whether an error means that there are no such objects to be had:
+// no such resource, or not for us.
 func servesNone(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && (apierrors.IsNotFound(err) || apierrors.IsForbidden(err))
@@ -137,82 +139,3 @@ func Handler[T any](some func(T), update func(o, n T)) cache.ResourceEventHandle
 	}
 	return cache.ResourceEventHandlerFuncs{AddFunc: one, DeleteFunc: one, UpdateFunc: func(o, n any) { update(o.(T), n.(T)) }}
 }
-
-// Pauses before it is asked again whether objects are served; askedPause: after a sign.
-const (
-	firstPause = time.Second
-	lastPause  = 30 * time.Second
-	askedPause = 200 * time.Millisecond
-)
-
-// insistent lists until objects are served: a CRD that is installed later is noticed.
-type insistent[T metav1.Object] struct {
-	cache.ListerWatcherWithContext
-	of *Optional[T]
-}
-
-func (s insistent[T]) List(o metav1.ListOptions) (runtime.Object, error) {
-	return s.ListWithContext(context.Background(), o)
-}
-
-func (s insistent[T]) Watch(o metav1.ListOptions) (apiwatch.Interface, error) {
-	return s.WatchWithContext(context.Background(), o)
-}
-
-func (s insistent[T]) ListWithContext(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-	for pause := firstPause; ; pause = min(2*pause, lastPause) {
-		list, err := s.ListerWatcherWithContext.ListWithContext(ctx, o)
-		switch {
-		case err == nil:
-			if s.of.absent.Swap(false) {
-				s.of.all()
-			}
-			return list, nil
-		case !s.of.refused(ctx, err):
-			return nil, err
-		}
-		asked := time.Now()
-		select {
-		case <-ctx.Done():
-			return nil, err
-		case <-time.After(pause):
-			continue
-		case <-s.of.again:
-		}
-		select {
-		case <-ctx.Done():
-			return nil, err
-		case <-time.After(askedPause - time.Since(asked)):
-		}
-	}
-}
-
-// Fixed is an Optional of given objects, for a copy of a scheduler's state. It is not run.
-func Fixed[T metav1.Object](example runtime.Object, objects []T) (*Optional[T], error) {
-	w := &Optional[T]{again: make(chan struct{}, 1), all: func() {}, handler: listed{}}
-	w.informer = cache.NewSharedIndexInformer(nowhere{}, example, 0, nil)
-	for _, o := range objects {
-		if err := w.Put(o); err != nil {
-			return nil, err
-		}
-	}
-	return w, nil
-}
-
-// Put adds an object to a Fixed one, or replaces it.
-func (w *Optional[T]) Put(o T) error { return w.informer.GetStore().Add(o) }
-
-// listed is a registration that has seen everything.
-type listed struct {
-	cache.ResourceEventHandlerRegistration
-}
-
-func (listed) HasSynced() bool { return true }
-
-type nowhere struct{}
-
-var errNowhere = errors.New("a copy of the state watches nothing")
-
-func (nowhere) List(metav1.ListOptions) (runtime.Object, error) { return nil, errNowhere }
-
-func (nowhere) Watch(metav1.ListOptions) (apiwatch.Interface, error) { return nil, errNowhere }

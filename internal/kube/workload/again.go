@@ -11,7 +11,8 @@ import (
 	"github.com/tangram-dev/tangram/core/engine"
 )
 
-// OwnerChanged looks again at the pods of an object of dialect.Owners that changed.
+// OwnerChanged looks again at the pods of an object of dialect.Owners that changed: it says
+// how many of them belong together.
 func (w *Gangs) OwnerChanged(kind schema.GroupVersionResource, key string, now time.Time) {
 	for _, p := range w.owners.changed(kind, key) { // each on its own
 		w.again(p, now)
@@ -25,7 +26,8 @@ func (w *Gangs) LevelsChanged(now time.Time) {
 	}
 }
 
-// PrioritiesChanged looks again at gangs: PodGroups may name the PriorityClass.
+// PrioritiesChanged looks again at gangs: PodGroups may name a PriorityClass that is new
+// or gone.
 func (w *Gangs) PrioritiesChanged() {
 	for id, g := range w.groups {
 		if g.real {
@@ -92,18 +94,3 @@ func (w *Gangs) Next() time.Time {
 	}
 	return time.Time{}
 }
-
-// Timing is how long gangs are waited for.
-type Timing struct {
-	Owner       time.Duration // how long after a pod's creation its owner may be unknown: see OwnerPatience
-	NextRun     time.Duration // how long the first members of a next run wait for others: see NextRunFor
-	ShortestRun time.Duration // the least that is learned from: see shortestRun
-}
-
-// DefaultTiming is the scheduler's.
-func DefaultTiming() Timing {
-	return Timing{Owner: OwnerPatience, NextRun: NextRunFor, ShortestRun: shortestRun}
-}
-
-// SetTiming changes how long gangs are waited for.
-func (w *Gangs) SetTiming(t Timing) { w.timing, w.owners.patience = t, t.Owner }

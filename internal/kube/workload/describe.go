@@ -19,8 +19,9 @@ import (
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
-// Describe turns a gang's pods into a gang for core; false when none is left. hasPlace: a pod
-// that is not bound is on its way to a place. Cost: a sort of the gang's pods.
+// Describe turns a gang's pods into a gang for core; false when none is left. hasPlace
+// says whether a pod that is not bound is on its way to a place. Cost: a sort of the
+// gang's pods.
 func (w *Gangs) Describe(id engine.ID, now time.Time, hasPlace func(model.HolderID) bool) (engine.Gang, bool) {
 	g := w.groups[id]
 	if g == nil || len(g.pods) == 0 {
@@ -84,7 +85,8 @@ func (w *Gangs) Describe(id engine.ID, now time.Time, hasPlace func(model.Holder
 	return gang, true
 }
 
-// least is how many members a gang needs now, by members and controllers; 0: unsaid.
+// least is how many members a gang needs now, as its members and their controllers say; 0
+// when they do not.
 func least(pods []*Member) int {
 	var whole, first, running int
 	runs, onlyLeaders := false, true
@@ -138,7 +140,8 @@ func (g *group) submitted(created metav1.Time) int64 {
 	return created.Unix()*int64(time.Second) + g.arrival%int64(time.Second)
 }
 
-// contradiction names the field in which waiting members disagree; empty when they agree.
+// contradiction says in what members that wait disagree about their gang, naming the
+// field; empty when they agree.
 func (g *group) contradiction(pods []*Member, said *dialect.Group) string {
 	var first *Member
 	for _, m := range pods {
@@ -234,7 +237,8 @@ func (w *Gangs) leaveOutDone(g *group, gang *engine.Gang, pods []*Member, minOf 
 	}
 }
 
-// counted are succeeded members that the minimum still counts: whole tasks may be over.
+// counted are the members that succeeded and that the gang's minimum still counts: a
+// controller may have left out whole tasks that are over.
 func (w *Gangs) counted(g *group) (out []finished) {
 	for _, f := range g.done {
 		by := f.Object
@@ -249,12 +253,14 @@ func (w *Gangs) counted(g *group) (out []finished) {
 	return out
 }
 
-// NextRunFor is how long the first members of a possible next run wait for the others.
+// NextRunFor is how long the first members of what may be a next run wait for the
+// others: controllers create them one after the other.
 const NextRunFor = time.Minute
 
-// awaitsMore says whether a gang's living members, oldest first, may be the first of a next
-// run under the same name: none has a place, and with those that succeeded there are more
-// than the gang needs. They may as well replace a lost one; so this holds for a while only.
+// awaitsMore says whether a gang's living members, oldest first, may be the first of a
+// next run under the same name: none of them has a place, and with those that succeeded
+// there are more than the gang needs. They may as well be the last of a run, in place
+// of one that was lost; so this holds for a while only.
 func (w *Gangs) awaitsMore(g *group, pods []*Member, least int, now time.Time, hasPlace func(model.HolderID) bool) bool {
 	if done := len(w.counted(g)); done == 0 || len(pods) >= least || len(pods)+done <= least {
 		return false
@@ -275,6 +281,7 @@ func (w *Gangs) awaitsMore(g *group, pods []*Member, least int, now time.Time, h
 	return true
 }
 
+// countOf is how many members a task has.
 func countOf(roles []engine.Role, task string) (n int) {
 	for _, r := range roles {
 		if r.Name == task {
@@ -284,7 +291,8 @@ func countOf(roles []engine.Role, task string) (n int) {
 	return n
 }
 
-// spreadMinimums gives tasks' minimums to their roles, of which a task may have several.
+// spreadMinimums gives tasks' minimums to their roles: pods of one task need not be
+// alike. It returns their sum.
 func spreadMinimums(roles []engine.Role, minOf map[string]int) (sum int) {
 	last := map[string]int{}
 	for i := range roles {
@@ -308,46 +316,8 @@ func spreadMinimums(roles []engine.Role, minOf map[string]int) (sum int) {
 
 func priorityOf(pod *v1.Pod) int32 { return corev1helpers.PodPriority(pod) }
 
-// compareMembers orders a gang's pods by creation, then by name: worker-2 before worker-10.
+// compareMembers orders a gang's pods: as they were created, then by name, shorter
+// first, so that worker-2 goes before worker-10.
 func compareMembers(a, b *v1.Pod) int {
 	return cmp.Or(a.CreationTimestamp.Time.Compare(b.CreationTimestamp.Time), len(a.Name)-len(b.Name), strings.Compare(a.Name, b.Name))
-}
-
-// wordsSay adds what words of other schedulers say about a gang as a whole: its priority,
-// how long it waits before others are evicted for it, whether it may be evicted itself.
-func (w *Gangs) wordsSay(g *group, pods []*Member, gang *engine.Gang, minOf map[string]int, now time.Time) {
-	first := pods[0]
-	if value, ok := w.owners.priorityNamed(first.PriorityClass); ok {
-		gang.Priority = value
-	}
-	delay, ruled := first.PreemptionDelay, false
-	if said := w.owners.said(first); said != nil && g.real {
-		if said.Preemptible != nil {
-			gang.Preemptible, ruled = *said.Preemptible && !w.reader.Protected(first.Pod), true
-		}
-		if value, ok := w.owners.priorityNamed(said.Priority); ok && first.Groups == dialect.KAIGroups {
-			gang.Priority = value
-		}
-		delay = max(delay, said.PreemptionDelay)
-	}
-	for _, m := range pods {
-		if !ruled && m.PreemptBelow > 0 && gang.Priority >= m.PreemptBelow {
-			gang.Preemptible = false
-		}
-		if m.TaskMin > 0 {
-			minOf[m.Task] = m.TaskMin
-		}
-		for task := range strings.SplitSeq(m.Tasks, ",") {
-			if task != "" {
-				minOf[task] = max(1, minOf[task]) // that of a gang without pods is not known yet
-			}
-		}
-	}
-	if until := time.Unix(0, gang.Submitted).Add(delay); delay > 0 && until.After(now) {
-		gang.NeverPreempts = true
-		if !g.delayed {
-			g.delayed = true
-			heap.Push(&w.alarms, alarm{at: until.Add(time.Millisecond), gang: g.id})
-		}
-	}
 }

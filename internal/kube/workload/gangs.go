@@ -8,7 +8,6 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	corelisters "k8s.io/client-go/listers/core/v1"
 
@@ -61,11 +60,13 @@ type Member struct {
 	invalid string   // invalid says what is wrong with the pod's specification
 }
 
+// finished is a member that succeeded.
 type finished struct {
 	dialect.Membership
 	labels map[string]string
 }
 
+// group is the pods of one gang.
 type group struct {
 	id      engine.ID
 	real    bool  // it is more than a pod that comes alone
@@ -112,16 +113,19 @@ func (w *Gangs) Changed() []engine.ID {
 	return out
 }
 
-// Freed returns pods that turned out to be kube-scheduler's to place, since the last call.
+// Freed returns pods that turned out not to be the engine's to place, since the last
+// call: kube-scheduler places them as it always did.
 func (w *Gangs) Freed() []*v1.Pod {
 	out := w.freed
 	w.freed = nil
 	return out
 }
 
+// touch says that a gang's description is new.
 func (w *Gangs) touch(id engine.ID) { w.changed[id] = true }
 
-// Set takes note of a pod as the API has it now; another scheduler's counts once bound.
+// Set takes note of a pod as the API has it now. A pod of another scheduler counts as
+// soon as it is bound: it uses what queues share.
 func (w *Gangs) Set(pod *v1.Pod, now time.Time) {
 	id := model.HolderID(pod.UID)
 	if len(w.reader.all()) == 0 {
@@ -186,7 +190,8 @@ func (w *Gangs) charge(g *group, m *Member) {
 	}
 }
 
-// read reads a pod's gang and request; nil: nothing to decide, for good (free) or not yet.
+// read reads a pod's gang and what it asks for; nil when the engine has nothing to decide
+// about it, which is free then, or not yet.
 func (w *Gangs) read(pod *v1.Pod, now time.Time) (m *Member, free bool) {
 	id := model.HolderID(pod.UID)
 	waits := pod.Spec.NodeName == ""
@@ -240,7 +245,8 @@ func (w *Gangs) read(pod *v1.Pod, now time.Time) (m *Member, free bool) {
 	return member, false
 }
 
-// ClaimsFor is how long a new pod's ResourceClaims may be missing before the pod is told.
+// ClaimsFor is how long after a pod's creation its ResourceClaims may be missing before the
+// pod is told.
 const ClaimsFor = 5 * time.Second
 
 // asMember is what the members of a gang must agree on.
@@ -279,7 +285,8 @@ func (w *Gangs) Forget(pod *v1.Pod, now time.Time) {
 	w.owners.disown(model.HolderID(pod.UID))
 }
 
-// Waits says whether a gang has a member that is not bound and has no place.
+// Waits says whether a gang is known and has a member for which the predicate says that
+// it has no place.
 func (w *Gangs) Waits(id engine.ID, hasPlace func(model.HolderID) bool) bool {
 	g := w.groups[id]
 	if g == nil {
@@ -303,106 +310,4 @@ func (w *Gangs) Pods(id engine.ID) []*Member {
 
 func (g *group) sorted() []*Member {
 	return slices.SortedFunc(maps.Values(g.pods), func(a, b *Member) int { return compareMembers(a.Pod, b.Pod) })
-}
-
-// Company are the pods that go with some when these are evicted: those that use the same
-// ResourceClaims, whose devices come free when all of them are gone, and the other members of
-// their gangs, which would be left in part. The pods themselves are not among them.
-func (w *Gangs) Company(pods []*Member) (out []*v1.Pod) {
-	seen := map[model.HolderID]bool{}
-	var next []*Member
-	add := func(m *Member) {
-		if h := model.HolderID(m.Pod.UID); !seen[h] {
-			seen[h] = true
-			next = append(next, m)
-		}
-	}
-	for _, m := range pods {
-		add(m)
-	}
-	for own := len(next); len(next) > 0; own-- {
-		m := next[0]
-		next = next[1:]
-		if own <= 0 {
-			out = append(out, m.Pod)
-		}
-		if m.Ask == nil {
-			continue
-		}
-		for _, p := range m.Ask.With {
-			h := model.HolderID(p.UID)
-			other := w.members[h]
-			if other == nil { // no pod of a gang or a queue
-				if !seen[h] {
-					seen[h] = true
-					out = append(out, p)
-				}
-				continue
-			}
-			for _, o := range other.group.sorted() {
-				if o.Pod.Spec.NodeName != "" {
-					add(o)
-				}
-			}
-		}
-	}
-	return out
-}
-
-// companySays makes a gang that shares claims as hard to evict as the hardest of those that
-// are evicted with it: no pod is evicted for one that may not evict it.
-func (w *Gangs) companySays(pods []*Member, gang *engine.Gang) {
-	for _, p := range w.Company(pods) {
-		if priority := priorityOf(p); !gang.InCompany || priority > gang.Company {
-			gang.InCompany, gang.Company = true, priority
-		}
-		m := w.members[model.HolderID(p.UID)]
-		gang.Preemptible = gang.Preemptible && !w.reader.Protected(p) && (m == nil || m.Preemptible)
-	}
-}
-
-// Lookup is a gang whose succeeded members, which the informer does not have, are unknown.
-type Lookup struct {
-	Gang      engine.ID
-	Namespace string
-	Labels    labels.Set // on all its pods; may be empty
-}
-
-// Unsure says whether it must be looked up which members of a gang have succeeded, and where.
-// Asked again it says no, until members went or Succeeded was not ok.
-func (w *Gangs) Unsure(id engine.ID) (Lookup, bool) {
-	g := w.groups[id]
-	if g == nil || !g.unsure {
-		return Lookup{}, false
-	}
-	g.unsure = false
-	l := Lookup{Gang: id}
-	for _, m := range g.pods { // in all the same
-		l.Namespace = m.Pod.Namespace
-		if key, value := dialect.SharedLabel(m.Pod); key != "" {
-			l.Labels = labels.Set{key: value}
-		}
-		break
-	}
-	return l, true
-}
-
-// Succeeded tells which pods that were looked up have succeeded; not ok when that could
-// not be found out. Those that are being deleted belong to an earlier run.
-func (w *Gangs) Succeeded(l Lookup, pods []v1.Pod, ok bool) {
-	g := w.groups[l.Gang]
-	if g == nil {
-		return
-	}
-	if g.unsure = !ok; ok {
-		g.done = map[model.HolderID]finished{}
-		for i := range pods {
-			p := &pods[i]
-			m, err := dialect.MembershipOf(p)
-			if err == nil && engine.ID(m.Key) == l.Gang && p.Status.Phase == v1.PodSucceeded && p.DeletionTimestamp == nil {
-				g.done[model.HolderID(p.UID)] = finished{m, p.Labels}
-			}
-		}
-	}
-	w.touch(l.Gang)
 }

@@ -14,9 +14,10 @@ import (
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
-// OwnedBy are the gangs of an object's pods, and such pods as are in no gang. kind is that of
-// the object, in any case, or its resource; empty: any. exists: the object is known, with
-// pods or not. Cost: its pods, or those of its namespace where no index has its kind.
+// OwnedBy are the gangs of an object's pods, and such pods as are in no gang, for people who
+// ask about the object by the name that they gave it. kind is that of the object, in any
+// case, or its resource; empty: any. exists: the object is known, whether or not it has
+// pods. Cost: the pods of the object, or of its namespace where no index has its kind.
 func (w *Gangs) OwnedBy(kind, namespace, name string) (gangs []engine.ID, alone []*v1.Pod, exists bool) {
 	seen := map[engine.ID]bool{}
 	take := func(pod *v1.Pod) {
@@ -53,7 +54,7 @@ func (w *Gangs) OwnedBy(kind, namespace, name string) (gangs []engine.ID, alone 
 	return gangs, alone, exists
 }
 
-// controlledBy are the pods of a namespace whose controller has a kind and a name, or that a
+// controlledBy yields pods of a namespace whose controller has a kind and a name, or that a
 // ReplicaSet of such a Deployment controls: kinds that say nothing about gangs.
 func (w *Gangs) controlledBy(kind, namespace, name string) []*v1.Pod {
 	all, _ := w.pods.Pods(namespace).List(labels.Everything()) // the store knows no error
@@ -70,13 +71,15 @@ func (w *Gangs) controlledBy(kind, namespace, name string) []*v1.Pod {
 	})
 }
 
-// IsKind says whether a user's word is a kind: "RayCluster", "rayclusters"; empty is any.
+// IsKind says whether what a person calls a kind is one: "RayCluster", "raycluster",
+// "rayclusters"; empty is any.
 func IsKind(said, kind, resource string) bool {
 	said, _, _ = strings.Cut(said, ".") // jobs.batch
 	return said == "" || strings.EqualFold(said, kind) || strings.EqualFold(said, resource) || strings.EqualFold(said, kind+"s")
 }
 
-// Kind is a gang's PodGroup or controller, "Gang" if labels made it, or "Pod", and its name.
+// Kind is what a gang was made by, and its name: its PodGroup or controller, "Gang" for pods
+// that labels put together, "Pod" for one that comes alone.
 func (m *Member) Kind() (kind, name string) {
 	switch {
 	case m.Key == "":

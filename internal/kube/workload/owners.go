@@ -17,10 +17,13 @@ import (
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
-// OwnerPatience is how long after a pod's creation its owner may be unseen; then it is gone.
+// OwnerPatience is how long after a pod's creation its owner may be unknown here: it
+// existed before the pod, but the two are watched apart. An owner that is still unknown
+// is gone.
 const OwnerPatience = 5 * time.Second
 
-// owners reads what PodGroups and controllers (dialect.Owners) say of their pods' gangs.
+// owners reads what PodGroups and controllers, the objects of dialect.Owners, say of the gangs
+// of their pods.
 type owners struct {
 	objects  Objects
 	levels   func() topology.Levels
@@ -63,6 +66,7 @@ func (o *owners) own(id model.HolderID, pod *v1.Pod, m *dialect.Membership) {
 	}
 }
 
+// has says whether a pod has an owner here.
 func (o *owners) has(id model.HolderID) bool { return o.names[id] != [2]string{} }
 
 // changed forgets what an object was read as, and returns its pods.
@@ -90,7 +94,8 @@ func ownerKey(kind schema.GroupVersionResource, name string) string {
 	return kind.GroupResource().String() + "/" + name
 }
 
-// resolve reads what a pod's PodGroup and controller say; not known: unseen, or a problem.
+// resolve reads what the PodGroup and the controller of a pod say of its gang. Not known:
+// they have not been seen yet, or, with a problem, will not be.
 func (o *owners) resolve(pod *v1.Pod, m *dialect.Membership, now time.Time) (needs dialect.Needs, known bool, problem string) {
 	needs.Whole = m.Size
 	seen, problem := o.groupOf(pod, m, now)
@@ -126,9 +131,10 @@ func (o *owners) resolve(pod *v1.Pod, m *dialect.Membership, now time.Time) (nee
 	return needs, true, ""
 }
 
-// groupOf says whether the PodGroup that a pod names, if any, is known; or what is wrong, if
-// it will not come by itself. Where PodGroups are not served they are not waited for, after a
-// while: the pod is a sign that their definition was installed a moment ago.
+// groupOf says whether what the PodGroup a pod names says is known, if it names one;
+// what is wrong, if that will not come by itself. Where PodGroups are not served they
+// are not waited for; that is not believed at once: the pod is a sign that their definition
+// was installed a moment ago.
 func (o *owners) groupOf(pod *v1.Pod, m *dialect.Membership, now time.Time) (known bool, problem string) {
 	kind := o.objects[m.Groups]
 	if m.PodGroup == "" {
@@ -172,8 +178,9 @@ func (o *owners) needsOf(pod *v1.Pod, owner dialect.Object, size int, now time.T
 }
 
 // bounded says whether the controller beside a PodGroup lets fewer pods exist now than the
-// PodGroup, which was made for it, asks for: Kubeflow's Trainer makes one of all pods of a
-// JobSet, which creates some when others have ended. A user's may have several controllers.
+// PodGroup asks for, which was made for it: Kubeflow's Trainer makes a PodGroup of all pods
+// of a JobSet, of which JobSet creates some when others have ended. A PodGroup that a user
+// made may be of several controllers.
 func (o *owners) bounded(m *dialect.Membership, now int) bool {
 	group, object := o.objects[m.Groups].Get(m.PodGroup), o.objects[m.Also.Resource].Get(m.Also.Key)
 	if group == nil || object == nil {
@@ -186,7 +193,8 @@ func (o *owners) bounded(m *dialect.Membership, now int) bool {
 	return now < dialect.SizeOf(group)
 }
 
-// stated is what the controller of a gang states besides its size; problem names the field.
+// stated is what the controller of a gang states besides its size, of kinds that do; nil
+// otherwise. The problem names the field.
 func (o *owners) stated(m *dialect.Membership) (said *dialect.Group, problem string) {
 	said, err := o.says(m)
 	if err != nil {
@@ -205,12 +213,14 @@ func (o *owners) says(m *dialect.Membership) (*dialect.Group, error) {
 	return &g, err
 }
 
-// said is what the PodGroup of a member says, or a controller that says as much; nil: none.
+// said is what the PodGroup of a member says, or its controller of a kind that says as
+// much; nil when there is none.
 func (o *owners) said(m *Member) *dialect.Group {
 	said, _ := o.says(&m.Membership) // errors are reported to members that wait; those that run go on
 	return said
 }
 
+// classPriority is the value of a PriorityClass.
 func (o *owners) classPriority(name string) (int32, bool) {
 	class := o.objects[dialect.Priorities].Get(name)
 	if name == "" || class == nil {
@@ -220,7 +230,8 @@ func (o *owners) classPriority(name string) (int32, bool) {
 	return int32(value), true
 }
 
-// adopt adds what a pod's controller says in other schedulers' words, or what is wrong there.
+// adopt adds what a pod's controller says in the words of other schedulers; empty, or what
+// is wrong with them.
 func (o *owners) adopt(pod *v1.Pod, m *dialect.Membership) (problem string) {
 	owner := m.Object
 	if m.PodGroup != "" || owner.Key == "" {
@@ -259,7 +270,8 @@ type reading struct {
 	err     error
 }
 
-// readGroup is what an object of dialect.Owners says of its gang; shared, not to be changed.
+// readGroup is what an object of dialect.Owners says of its gang. What the result refers to is not
+// to be changed.
 func (o *owners) readGroup(from dialect.Object, object *unstructured.Unstructured) (dialect.Group, error) {
 	levels, version := o.levels(), object.GetResourceVersion()
 	key := ownerKey(from.Resource, from.Key)

@@ -1,7 +1,6 @@
 package workload
 
 import (
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/tangram-dev/tangram/core/arbiter"
 	"github.com/tangram-dev/tangram/core/engine"
-	"github.com/tangram-dev/tangram/core/model"
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
@@ -27,12 +25,14 @@ type run struct {
 	estimate time.Duration
 }
 
+// began takes note of a member that is bound.
 func (r *run) began(pod *v1.Pod, now time.Time) {
 	if at := since(pod, now); r.start.IsZero() || at.Before(r.start) {
 		r.start = at
 	}
 }
 
+// lost takes note of a member that is gone.
 func (r *run) lost(pod *v1.Pod) {
 	r.broken = r.broken || pod.DeletionTimestamp != nil || pod.Spec.NodeName == ""
 }
@@ -63,7 +63,8 @@ func (w *Gangs) learn(g *group, last *Member, now time.Time) {
 	}
 }
 
-// estimate is how long a gang will run, by earlier ones like it; 0: not known.
+// estimate is how long a gang will run that does not say, by earlier ones like it; 0
+// when that is not known.
 func (w *Gangs) estimate(g *group, first *Member) time.Duration {
 	if g.run.key == nil {
 		g.run.key = runKey(first)
@@ -77,7 +78,8 @@ func (w *Gangs) estimate(g *group, first *Member) time.Duration {
 	return g.run.estimate
 }
 
-// Learned says whether a gang's runtime is an estimate, and was not declared.
+// Learned says whether a gang's runtime is an estimate by earlier ones like it, and nobody
+// declared it.
 func (w *Gangs) Learned(id engine.ID, runtime time.Duration) bool {
 	g := w.groups[id]
 	if g == nil || runtime == 0 || g.run.estimate != runtime {
@@ -94,7 +96,8 @@ func (w *Gangs) Learned(id engine.ID, runtime time.Duration) bool {
 // Runtimes returns a copy of what was learned of how long gangs run.
 func (w *Gangs) Runtimes() *arbiter.Runtimes { return w.runtimes.Clone() }
 
-// RestoreRuntimes adds what another process has learned, also for gangs that wait.
+// RestoreRuntimes adds what another process has learned. Gangs that wait and of which
+// nothing was known are described again.
 func (w *Gangs) RestoreRuntimes(saved []arbiter.SavedRuntime) {
 	w.runtimes.Restore(saved)
 	for id, g := range w.groups { // each for itself
@@ -105,7 +108,8 @@ func (w *Gangs) RestoreRuntimes(saved []arbiter.SavedRuntime) {
 	}
 }
 
-// runKey is equal for runs of one namespace, user, programs and size. Services have no key.
+// runKey is equal for runs that are alike: those of one namespace and user, of the same
+// programs, on as many GPUs. Services have no end, and no key.
 func runKey(m *Member) *arbiter.RuntimeKey {
 	if owner := metav1.GetControllerOf(m.Pod); owner != nil &&
 		slices.Contains([]string{"ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController"}, owner.Kind) {
@@ -116,55 +120,4 @@ func runKey(m *Member) *arbiter.RuntimeKey {
 		shape = append(shape, c.Image)
 	}
 	return &arbiter.RuntimeKey{Owner: m.Pod.Namespace + "/" + m.User, Shape: strings.Join(shape, " ")}
-}
-
-// Arrivals are the numbers of all gangs, in the order in which they were first seen.
-func (w *Gangs) Arrivals() map[engine.ID]int64 {
-	out := make(map[engine.ID]int64, len(w.groups))
-	for id, g := range w.groups {
-		out[id] = g.arrival
-	}
-	return out
-}
-
-// Arrived gives gangs that come the numbers that they had in another process; others come
-// after these. The first within a second is first in its queue, and the last to be evicted.
-func (w *Gangs) Arrived(numbers map[engine.ID]int64) {
-	w.arrived = maps.Clone(numbers)
-	for _, n := range numbers {
-		w.arrivals = max(w.arrivals, n)
-	}
-}
-
-// Estimates are the runtimes learned for gangs when they came; 0: unknown. Declared: none.
-func (w *Gangs) Estimates() map[engine.ID]time.Duration {
-	out := map[engine.ID]time.Duration{}
-	for id, g := range w.groups {
-		if g.run.key != nil {
-			out[id] = g.run.estimate
-		}
-	}
-	return out
-}
-
-// Foretell makes gangs be expected to run as long as another process expected them to.
-func (w *Gangs) Foretell(estimates map[engine.ID]time.Duration) { w.foretold = estimates }
-
-// GangOf is the gang of a pod that is known; empty for others.
-func (w *Gangs) GangOf(h model.HolderID) engine.ID {
-	if m := w.members[h]; m != nil {
-		return m.group.id
-	}
-	return ""
-}
-
-// Profiles are those of all scheduler names whose pods are placed here; not to be changed.
-func (r *Reader) Profiles() map[string]Profile { return r.all() }
-
-// ProtectedNamespaces are what Protect has set; nil: it was not called.
-func (r *Reader) ProtectedNamespaces() []string {
-	if set := r.protected.Load(); set != nil {
-		return *set
-	}
-	return nil
 }

@@ -10,14 +10,16 @@ import (
 	"github.com/tangram-dev/tangram/internal/dialect"
 )
 
-// nested is what a gang's PodGroup or pods say of its subgroups, and the pods' own.
+// nested is what a gang's PodGroup, or its pods, say of its subgroups, and which of them
+// its pods are in.
 type nested struct {
 	group dialect.Group
 	leaf  map[model.HolderID]string
 }
 
-// subgroups reads the subgroups of a gang; nil when it has none. problem names the field that
-// is wrong: then the gang is treated as one without subgroups that cannot start.
+// subgroups reads the subgroups of a gang; nil when it has none. problem says what is wrong
+// with them, naming the field: then the gang is treated as one without subgroups that cannot
+// start.
 func (w *Gangs) subgroups(pods []*Member) (n *nested, problem string) {
 	said, err := w.saysSubgroups(pods)
 	if err != nil {
@@ -49,7 +51,8 @@ func (w *Gangs) subgroups(pods []*Member) (n *nested, problem string) {
 	return n, ""
 }
 
-// saysSubgroups is what the PodGroup says of subgroups, or the pods, waiting ones first.
+// saysSubgroups is what says which subgroups a gang has: its PodGroup, or its pods, those
+// that wait first; nil when none does.
 func (w *Gangs) saysSubgroups(pods []*Member) (*dialect.Group, error) {
 	if said := w.owners.said(pods[0]); said != nil && said.HasSubgroups() {
 		return said, nil
@@ -65,7 +68,8 @@ func (w *Gangs) saysSubgroups(pods []*Member) (*dialect.Group, error) {
 	return &said, err
 }
 
-// add gives a gang and its roles their subgroups; done members are not missing.
+// add gives a gang its subgroups, and its roles theirs. done are members that succeeded:
+// a leaf does not miss them.
 func (n *nested) add(to *engine.Gang, done map[model.HolderID]finished) {
 	to.Subgroups, to.MinGroups = slices.Clone(n.group.Subgroups), n.group.MinGroups
 	exist, ended := map[string]int{}, map[string]int{}
@@ -91,7 +95,8 @@ func (n *nested) least() (sum int) {
 	return sum
 }
 
-// namesSubgroup is the label, Tangram's or KAI's, and value by which a pod names a subgroup.
+// namesSubgroup is the label by which a pod names a subgroup, in Tangram's words or in KAI's,
+// and its value; empty without one.
 func (m *Member) namesSubgroup() string {
 	keys := []string{names.LabelGangGroup}
 	if m.Groups == dialect.KAIGroups {
