@@ -34,17 +34,38 @@ type Links struct {
 // class. The steps follow nvidia-smi's classes; NVLink's are large enough that
 // no sum of PCIe links on 16 devices (15 pairs at most per device) beats one.
 func pairWeight(class model.LinkClass, count int) int32 {
-	if class >= model.NVLink {
+	switch class {
+	case model.NVSwitch, model.NVLink:
 		return 1000 * int32(max(count, 1))
+	case model.PIX:
+		return 50
+	case model.PXB:
+		return 40
+	case model.PHB:
+		return 30
+	case model.NODE:
+		return 20
 	}
-	return 10 * (1 + int32(class)) // SYS 10 to PIX 50
+	return 10
 }
 
 // pairGrade is what a pair is worth to a multi-GPU job, 0..100. Seed 003 knows
 // two values: 100 for NVLink, 50 for anything else; the PCIe classes lie
 // between.
 func pairGrade(class model.LinkClass) uint8 {
-	return [...]uint8{model.SYS: 50, model.NODE: 55, model.PHB: 60, model.PXB: 70, model.PIX: 80, model.NVLink: 100, model.NVSwitch: 100}[min(class, model.NVSwitch)]
+	switch class {
+	case model.NVSwitch, model.NVLink:
+		return 100
+	case model.PIX:
+		return 80
+	case model.PXB:
+		return 70
+	case model.PHB:
+		return 60
+	case model.NODE:
+		return 55
+	}
+	return 50
 }
 
 // New builds the tables of a node. Cost: 2^n for n devices, n <= 16.
